@@ -33,8 +33,8 @@ does the work. If not, this command takes the Lease and does the work with the s
 Interrupting the command loses nothing: run the same command again, or let a controller continue. "kamino cancel"
 stops the capture and returns the node to service. A donor that cannot rejoin the cluster is removed instead.
 
-Settings without a flag come from a file (-f), which has the fields settings and maxConcurrent of a PrototypePolicy's
-spec: "kubectl explain prototypepolicies.spec.settings --recursive". A flag replaces the same setting of the file.`
+Settings without a flag come from a file (-f), which has the fields settings, maxConcurrent and pioneer of a
+PrototypePolicy's spec: "kubectl explain prototypepolicies.spec.settings --recursive". A flag replaces the same setting of the file.`
 
 const captureExample = `  # Show the plan and all obstacles
   kamino capture worker-3 --dry-run
@@ -47,6 +47,9 @@ const captureExample = `  # Show the plan and all obstacles
 
   # First capture of a pool: keep the bootstrap script
   kamino capture worker-3 --custom-data cloud-init.yaml
+
+  # Patch and reboot the node first, and watch the node for an hour
+  kamino capture worker-3 --pioneer
 
   # Settings in the form of a policy's spec
   echo 'settings: {keep: 5, trial: {soak: 30m}}' | kamino capture worker-3 -f -`
@@ -68,6 +71,7 @@ type captureFlags struct {
 	// settingsFile is the file with all settings. The flags below replace single settings.
 	settingsFile                     string
 	profile, trial, promotion, image string
+	pioneer                          string
 	force                            bool
 	newNodes                         int32
 	settings.Capture
@@ -75,10 +79,12 @@ type captureFlags struct {
 
 func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.version, "version", "", "version name: a day as YYYY.MM.DD; for another version of the day, add two digits, as YYYY.MM.DD02 (default: today in UTC)")
-	flags.StringVarP(&c.settingsFile, "filename", "f", "", "YAML `file` with settings, or - for standard input: the fields settings and maxConcurrent of a policy's spec")
+	flags.StringVarP(&c.settingsFile, "filename", "f", "", "YAML `file` with settings, or - for standard input: the fields settings, maxConcurrent and pioneer of a policy's spec")
 	flags.StringVar(&c.profile, "profile", "", "how nodes get their credentials: static, eks or bootstrap (default: detected from the way the node joined)")
 	flags.BoolVar(&c.force, "force", false, "also evict pods without a controller; after settings.drain.timeout, delete remaining pods despite their disruption budgets")
 	flags.StringVar(&c.trial, "trial", "", "where a trial node boots from the new version before the pool uses the version: Apart or Off (default: Apart)")
+	flags.StringVar(&c.pioneer, "pioneer", "", "patch and reboot the node before the capture, and watch the node in service: Take, which patches the named node")
+	flags.Lookup("pioneer").NoOptDefVal = string(v1alpha1.PioneerTake)
 	flags.StringVar(&c.promotion, "promotion", string(v1alpha1.PromotionAutomatic), "Automatic, or Manual to wait for kamino promote")
 	flags.Int32Var(&c.newNodes, "new-nodes", 0, "how many nodes to add to the pool afterwards; exit code 4 unless the nodes are Ready within 20 minutes")
 	flags.StringVar(&c.customDataFile, "custom-data", "", "`file` with the original customData of the pool, or - for standard input; Kamino keeps a copy for kamino restore")
@@ -111,6 +117,9 @@ func (c *captureFlags) complete(flags *pflag.FlagSet, in io.Reader, now time.Tim
 	if c.Capture, err = settings.Read(in, c.settingsFile, given...); err != nil {
 		return &failure{Code: ExitUsage, Err: err}
 	}
+	if err := c.completePioneer(); err != nil {
+		return err
+	}
 	if c.customDataFile != "" && c.Settings.Recipe.CustomDataFrom != nil {
 		return usagef("use only one of --custom-data and settings.recipe.customDataFrom")
 	}
@@ -118,6 +127,23 @@ func (c *captureFlags) complete(flags *pflag.FlagSet, in io.Reader, now time.Tim
 		return &failure{Code: ExitUsage, Err: err}
 	}
 	return checkVersion(c.version, now)
+}
+
+// completePioneer puts the flag --pioneer into the settings.
+func (c *captureFlags) completePioneer() error {
+	switch c.pioneer {
+	case "":
+	case string(v1alpha1.PioneerTake):
+		if c.Pioneer == nil {
+			c.Pioneer = &v1alpha1.PioneerSettings{}
+		}
+		c.Pioneer.Node = v1alpha1.PioneerTake
+	case string(v1alpha1.PioneerGrow):
+		return usagef("--pioneer Grow is not supported yet: use --pioneer, which patches the named node")
+	default:
+		return usagef("--pioneer %q is unknown: use Take", c.pioneer)
+	}
+	return nil
 }
 
 // checkVersion checks the flag --version: a day as YYYY.MM.DD, or a further version of a day. Empty means today. A future day
@@ -163,7 +189,7 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 			node := strings.TrimPrefix(strings.TrimPrefix(args[0], "node/"), "nodes/")
 			return (&capturing{session: s, flags: &flags,
 				beginning: &drive.CaptureRequest{
-					Cluster: s.cluster, Cloud: s.provider, Now: s.Now, Node: node, Version: flags.version, Settings: flags.Settings, Written: flags.Written,
+					Cluster: s.cluster, Cloud: s.provider, Now: s.Now, Node: node, Version: flags.version, Settings: flags.Settings, Pioneer: flags.Pioneer, Written: flags.Written,
 				},
 				keeper: &recipe.Keeper{Secrets: s.secrets(), Cloud: s.provider, CustomData: flags.customData, Say: s.note},
 			}).run(cmd.Context())

@@ -96,6 +96,8 @@ type CaptureRequest struct {
 	// Node to capture; Version to create, empty for today's version; and the settings of the capture.
 	Node, Version string
 	Settings      v1alpha1.Settings
+	// Pioneer of the capture; nil without a pioneer.
+	Pioneer *v1alpha1.PioneerSettings
 	// Written holds the settings as the user wrote them, for Validate.
 	Written map[string]any
 }
@@ -112,6 +114,7 @@ func (b *CaptureRequest) Decide(ctx context.Context) (Decision, error) {
 		d.Joins, err = membership.Joins(ctx, b.Cluster.Kube, membership.FactsOf(ctx, b.Cloud, found.Node, found.Pool.ID))
 		d.Prototype.Spec.Settings.Generalize.Profile = d.Joins.Profile
 	}
+	d.Prototype.Spec.Pioneer = b.Pioneer
 	return d, err
 }
 

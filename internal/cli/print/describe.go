@@ -58,6 +58,7 @@ func Describe(w io.Writer, format Format, d Description, now time.Time) error {
 	sections := []func() (heading string, rows [][2]string){
 		func() (string, [][2]string) { return "", summary(p, d.Lineage, now) },
 		func() (string, [][2]string) { return "Steps", steps(p, now) },
+		func() (string, [][2]string) { return "Patch", patchOf(p) },
 		func() (string, [][2]string) { return "Verified", verified(p, d.Proof) },
 		func() (string, [][2]string) { return "Image", imageOf(p, d.Contents) },
 		func() (string, [][2]string) { return "Trial", trialOf(p) },

@@ -62,6 +62,11 @@ func planLines(plan Plan) []string {
 	if plan.Installs {
 		lines = append(lines, "  need an installation of Kamino first: pass --install, or run `kamino manifests | kubectl apply -f -`")
 	}
+	if p := spec.Pioneer; p != nil {
+		s := p.Defaulted()
+		lines = append(lines, fmt.Sprintf("  drain node %s, install %s, reboot the node, and watch the node in service for %s",
+			spec.Donor.NodeName, patchWords[s.Patches], wording.Duration(s.Soak.Duration)))
+	}
 	lines = append(lines,
 		fmt.Sprintf("  take node %s of pool %s out of service, for at most %s without a snapshot", spec.Donor.NodeName, spec.Pool,
 			wording.Duration(spec.Settings.Defaulted().OutOfService.Deadline.Duration)))
@@ -94,6 +99,9 @@ func planLines(plan Plan) []string {
 	}
 	return lines
 }
+
+// patchWords describe sets of patches.
+var patchWords = map[v1alpha1.PatchSet]string{v1alpha1.PatchSecurity: "its pending security patches", v1alpha1.PatchAll: "all its pending patches"}
 
 // trying describes the trial and the promotion; empty if both are automatic.
 func trying(spec v1alpha1.PrototypeSpec) (lines []string) {

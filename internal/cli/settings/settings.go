@@ -37,6 +37,8 @@ type Capture struct {
 	Settings v1alpha1.Settings
 	// MaxConcurrent is how many nodes of the cluster may be out of service at once; zero without the field.
 	MaxConcurrent int32
+	// Pioneer of the capture; nil without the field.
+	Pioneer *v1alpha1.PioneerSettings
 	// Written holds the settings as written. The API refuses zeros, such as keep: 0, which Settings cannot hold.
 	Written map[string]any
 }
@@ -45,6 +47,8 @@ type Capture struct {
 type captureFields struct {
 	Settings      v1alpha1.Settings `json:"settings,omitzero"`
 	MaxConcurrent *int32            `json:"maxConcurrent,omitempty"`
+
+	Pioneer *v1alpha1.PioneerSettings `json:"pioneer,omitempty"`
 }
 
 // Value is a setting from elsewhere, such as a flag, with its path below settings.
@@ -73,7 +77,7 @@ func Read(in io.Reader, path string, values ...Value) (Capture, error) {
 	return Parse(name, text, values...)
 }
 
-// Parse reads the content of a settings file: the fields settings and maxConcurrent of a policy's spec. Each of the values
+// Parse reads the content of a settings file: the fields settings, maxConcurrent and pioneer of a policy's spec. Each of the values
 // replaces the setting in the file. name is the file's name, for messages. All errors are Invalid.
 func Parse(name string, text []byte, values ...Value) (Capture, error) {
 	whole, err := onlyDocument(name, text)
@@ -87,7 +91,7 @@ func Parse(name string, text []byte, values ...Value) (Capture, error) {
 	if fields.MaxConcurrent != nil && *fields.MaxConcurrent < 1 {
 		return Capture{}, invalidf("%s: maxConcurrent must be at least 1, not %d", name, *fields.MaxConcurrent)
 	}
-	c := Capture{Written: map[string]any{}}
+	c := Capture{Written: map[string]any{}, Pioneer: fields.Pioneer}
 	if fields.MaxConcurrent != nil {
 		c.MaxConcurrent = *fields.MaxConcurrent
 	}
@@ -124,7 +128,7 @@ func onlyDocument(name string, text []byte) (map[string]any, error) {
 		case string(read) == "null":
 			continue
 		case found:
-			return nil, invalidf("%s contains several documents: use a single document with the fields settings and maxConcurrent", name)
+			return nil, invalidf("%s contains several documents: use a single document with the fields settings, maxConcurrent and pioneer", name)
 		}
 		found = true
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(read, &whole); err != nil {
@@ -157,7 +161,7 @@ func decodeAs(from map[string]any, into *captureFields) error {
 	for i, u := range unknown {
 		words[i] = u.Error()
 	}
-	return fmt.Errorf("%s: use the fields settings and maxConcurrent of a policy's spec", strings.Join(words, ", "))
+	return fmt.Errorf("%s: use the fields settings, maxConcurrent and pioneer of a policy's spec", strings.Join(words, ", "))
 }
 
 // firstWrong returns the path of the first value that cannot be decoded alone, and the reason. whole puts a value back into

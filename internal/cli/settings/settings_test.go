@@ -17,12 +17,14 @@ func TestParse(t *testing.T) {
 		values  []Value
 		want    func(*v1alpha1.Settings) // what differs from the defaults
 		most    int32
+		pioneer *v1alpha1.PioneerSettings
 		written map[string]any
 	}{
 		"nothing":                {text: "", written: map[string]any{}},
 		"comments":               {text: "# mine\n---\n", written: map[string]any{}},
 		"no settings":            {text: "settings:\n", written: map[string]any{}},
 		"a limit":                {text: "maxConcurrent: 3", most: 3, written: map[string]any{}},
+		"a pioneer":              {text: "pioneer: {patches: All}", pioneer: &v1alpha1.PioneerSettings{Patches: v1alpha1.PatchAll}, written: map[string]any{}},
 		"a setting":              {text: "settings: {keep: 7}", want: func(s *v1alpha1.Settings) { s.Keep = 7 }, written: map[string]any{"keep": int64(7)}},
 		"JSON":                   {text: `{"settings": {"keep": 7}}`, want: func(s *v1alpha1.Settings) { s.Keep = 7 }, written: map[string]any{"keep": int64(7)}},
 		"line ends of Windows":   {text: "settings:\r\n  keep: 7\r\n", want: func(s *v1alpha1.Settings) { s.Keep = 7 }, written: map[string]any{"keep": int64(7)}},
@@ -34,7 +36,7 @@ func TestParse(t *testing.T) {
 		"a flag below nothing":   {text: "settings: {trial: }", values: []Value{{"trial.mode", "Off"}}, want: func(s *v1alpha1.Settings) { s.Trial.Mode = "Off" }, written: map[string]any{"trial": map[string]any{"mode": "Off"}}},
 		"a flag of the top":      {values: []Value{{"keep", int64(4)}}, want: func(s *v1alpha1.Settings) { s.Keep = 4 }, written: map[string]any{"keep": int64(4)}},
 	} {
-		want := Capture{Settings: v1alpha1.Settings{}.Defaulted(), MaxConcurrent: test.most, Written: test.written}
+		want := Capture{Settings: v1alpha1.Settings{}.Defaulted(), MaxConcurrent: test.most, Pioneer: test.pioneer, Written: test.written}
 		if test.want != nil {
 			test.want(&want.Settings)
 		}
@@ -52,7 +54,7 @@ func TestBadSettings(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"no YAML":                  {"a: [", "mine.yaml: "},
 		"a list":                   {"- a\n- b\n", "mine.yaml: json: cannot unmarshal array"},
-		"settings at the top":      {"keep: 7", `mine.yaml: unknown field "keep": use the fields settings and maxConcurrent of a policy's spec`},
+		"settings at the top":      {"keep: 7", `mine.yaml: unknown field "keep": use the fields settings, maxConcurrent and pioneer of a policy's spec`},
 		"a whole policy":           {"apiVersion: kamino.dev/v1alpha1\nkind: PrototypePolicy\nmetadata: {name: a}\n", `unknown field "apiVersion", unknown field "kind", unknown field "metadata"`},
 		"an unknown setting":       {"settings: {kepe: 7}", `unknown field "settings.kepe"`},
 		"one below":                {"settings: {drain: {timeOut: 7m}}", `unknown field "settings.drain.timeOut"`},
