@@ -35,6 +35,7 @@ var sentences = map[string]string{
 	"wrong rules":                      "the rules in ConfigMap ours/ours are invalid: line 1; run `kamino generalize --list --profile-file` on the same files",
 	"no copy":                          "there is no Secret: create it, or remove the setting",
 	"no copy, but another Secret":      "it could be any Secret: label it, or remove the setting",
+	"kured on the node of a pioneer":   "DaemonSet kube-system/kured also reboots node donor: keep the DaemonSet off the pool, or allow other rebooters with pioneer.otherRebooters: Allow",
 	"no force":                         "settings.drain.force is set, but Kamino may not delete pods: grant the permission with rbac.force=true (kamino manifests --force), or remove force",
 	"no right to delete nodes":         "node donor must be removed after the capture, but Kamino may not delete nodes: grant the permission with rbac.removeDonors=true (kamino manifests --remove-donors)",
 	"no instance":                      "the cloud has no instance for node donor: : NotFound: gone; choose another node",

@@ -3,6 +3,7 @@ package kured
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,5 +112,30 @@ func TestReadThatIsRefused(t *testing.T) {
 	away := errors.New("connection refused")
 	if lock, err := answer(away); !errors.Is(err, away) || lock != (Lock{}) {
 		t.Errorf("an API server that is away: %+v, %v", lock, err)
+	}
+}
+
+func TestRunsOn(t *testing.T) {
+	yes := true
+	of := func(kind, name, on string) *corev1.Pod {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name + "-" + on, OwnerReferences: []metav1.OwnerReference{{Kind: kind, Name: name, Controller: &yes}}}}
+		pod.Spec.NodeName = on
+		return pod
+	}
+	kube := fake.NewClientset(of("DaemonSet", "kured", "n1"), of("DaemonSet", "proxy", "n2"), of("ReplicaSet", "kured", "n2"))
+	kube.PrependReactor("list", "pods", func(a ktesting.Action) (bool, runtime.Object, error) {
+		_, all, err := ktesting.ObjectReaction(kube.Tracker())(a)
+		on, _ := a.(ktesting.ListAction).GetListRestrictions().Fields.RequiresExactMatch("spec.nodeName")
+		pods := all.(*corev1.PodList)
+		pods.Items = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.Spec.NodeName != on })
+		return true, pods, err
+	})
+	for _, c := range []struct {
+		daemonSet, node string
+		want            bool
+	}{{Default, "n1", true}, {Default, "n2", false}, {"", "n1", false}} {
+		if got, err := RunsOn(t.Context(), kube, c.daemonSet, c.node); err != nil || got != c.want {
+			t.Errorf("%q on %s: %t, %v", c.daemonSet, c.node, got, err)
+		}
 	}
 }
