@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// HolderKind is the kind of a Node's holder.
+// HolderKind is the kind of a Node's holder, or of the object that asks for an Order.
+// +kubebuilder:validation:Enum=Prototype;Replacement;PrototypePolicy
 type HolderKind string
 
 const (
@@ -18,14 +19,21 @@ const (
 	// HolderReplacement rebuilds the nodes of a pool with the version in the pool's recipe. The kind has no object: see
 	// ReplacementHolder.
 	HolderReplacement HolderKind = "Replacement"
+	// HolderPolicy asks a node for its pending patches. A policy never holds a Node.
+	HolderPolicy HolderKind = "PrototypePolicy"
 )
 
 // Holder is the holder of a Node. All holders share one lock, the ReservationAnnotation.
 type Holder struct {
-	// Kind is HolderPrototype if empty.
+	// Kind is Prototype if empty.
+	// +optional
 	Kind HolderKind `json:"kind,omitempty"`
-	Name string     `json:"name"`
-	UID  types.UID  `json:"uid"`
+	// Name of the holder.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// UID distinguishes the holder from another holder of the same name.
+	UID types.UID `json:"uid"`
 }
 
 // ReplacementHolder is the holder of a pool's nodes that are rebuilt from a version. All processes compute the same holder,

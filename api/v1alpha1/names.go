@@ -76,6 +76,12 @@ const (
 	// never captures such a node. The next successful patch removes the annotation.
 	PatchFailedAnnotation = "kamino.dev/patch-failed"
 
+	// PatchesPendingAnnotation on a Node holds PendingPatches as JSON: the result of the last check of the pool.
+	PatchesPendingAnnotation = "kamino.dev/patches-pending"
+
+	// PatchSetAnnotation on a Prototype is the digest of the pending patches for which a policy began the pioneer.
+	PatchSetAnnotation = "kamino.dev/patch-set"
+
 	// PatchLevelAnnotation on a Node identifies the node's package list. Nodes with the same value have the same packages.
 	PatchLevelAnnotation = "kamino.dev/patch-level"
 

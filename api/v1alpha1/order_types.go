@@ -4,7 +4,6 @@ import (
 	"cmp"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // Order is the instruction for the pod on a donor, and the only object that the pod may write. The engine creates
@@ -13,7 +12,7 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Namespaced,categories=kamino
-// +kubebuilder:printcolumn:name="Prototype",type=string,JSONPath=`.spec.prototype`
+// +kubebuilder:printcolumn:name="Holder",type=string,JSONPath=`.spec.holder.name`
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.nodeName`
 // +kubebuilder:printcolumn:name="Profile",type=string,JSONPath=`.spec.generalize.profile`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -49,7 +48,7 @@ type OrderMethod string
 const (
 	// InPlace generalizes the donor's own disk, under one boot of the donor, and then shuts the donor down.
 	InPlace OrderMethod = "InPlace"
-	// OrderCheck reads the node's package repositories, and reports the pending patches.
+	// OrderCheck reads the package repositories of a node in service, and reports the pending patches.
 	OrderCheck OrderMethod = "Check"
 	// OrderPatch installs the pending patches on a reserved node.
 	OrderPatch OrderMethod = "Patch"
@@ -94,13 +93,8 @@ type OrderPatches struct {
 // OrderSpec defines the node, the pod, the method and the settings of the work.
 // +kubebuilder:validation:XValidation:rule="has(self.patch) == (has(self.method) && self.method in ['Check', 'Patch'])",message="patch belongs to the methods Check and Patch"
 type OrderSpec struct {
-	// Prototype of the capture.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	Prototype string `json:"prototype"`
-
-	// PrototypeUID distinguishes the Prototype from another Prototype of the same name.
-	PrototypeUID types.UID `json:"prototypeUID"`
+	// Holder is the object that asks: the Prototype of the capture, or the PrototypePolicy of a check.
+	Holder Holder `json:"holder"`
 
 	// NodeName of the donor.
 	// +kubebuilder:validation:MinLength=1

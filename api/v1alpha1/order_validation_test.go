@@ -21,7 +21,7 @@ func order(name string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"name": name, "namespace": "default"},
 		"spec": map[string]any{
-			"prototype": "workers-2026.11.21", "prototypeUID": "uid", "nodeName": "workers000003", "method": "InPlace", "token": "boot",
+			"holder": map[string]any{"name": "workers-2026.11.21", "uid": "uid"}, "nodeName": "workers000003", "method": "InPlace", "token": "boot",
 			"podName": "generalize-workers", "generalize": map[string]any{"profile": "static"}, "key": "a2V5",
 		},
 	}}
@@ -37,7 +37,8 @@ func TestOrderIsRefused(t *testing.T) {
 		path, says string
 		values     []any
 	}{
-		{"prototype", "spec.prototype", []any{"", long(253)}},
+		{"holder.name", "spec.holder.name", []any{"", long(253)}},
+		{"holder.kind", `supported values: "Prototype", "Replacement", "PrototypePolicy"`, []any{"Node", ""}},
 		{"nodeName", "spec.nodeName", []any{"", long(253)}},
 		{"token", "spec.token", []any{"", long(128)}},
 		{"method", `supported values: "InPlace", "Check", "Patch", "Reboot"`, []any{"OnCopy", "inPlace", ""}},
@@ -57,9 +58,9 @@ func TestOrderIsRefused(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"prototype", "prototypeUID", "nodeName", "token", "podName", "generalize", "key"} {
+	for _, path := range []string{"holder", "holder.name", "holder.uid", "nodeName", "token", "podName", "generalize", "key"} {
 		o := order("refused")
-		unstructured.RemoveNestedField(o.Object, "spec", path)
+		unstructured.RemoveNestedField(o.Object, append([]string{"spec"}, strings.Split(path, ".")...)...)
 		if err := c.Create(t.Context(), o); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec."+path+": Required value") {
 			t.Errorf("an order without %s: %v", path, err)
 		}
@@ -119,7 +120,7 @@ func TestAnOrderIsNeverChanged(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = c.Delete(context.WithoutCancel(t.Context()), order("kept")) })
 	for path, value := range map[string]any{
-		"prototype": "another", "prototypeUID": "another", "nodeName": "another", "token": "another", "podName": "another",
+		"holder.name": "another", "holder.uid": "another", "nodeName": "another", "token": "another", "podName": "another",
 		"generalize.profile": "bootstrap", "rulesDigest": "another", "key": "YW5vdGhlcg==",
 	} {
 		err := c.Update(t.Context(), with(t, made.DeepCopy(), path, value))

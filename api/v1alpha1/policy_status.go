@@ -36,6 +36,10 @@ const (
 	PolicyTooManyFailures = "TooManyFailures"
 	// PolicyCloudUnavailable: the cloud cannot be asked; its own text is in the message.
 	PolicyCloudUnavailable = "CloudUnavailable"
+	// PolicyPatchesNotChecked: no node of a pool could check its package repositories, so the pending patches are unknown.
+	PolicyPatchesNotChecked = "PatchesNotChecked"
+	// PolicyPatchesQuarantined: the pending patches of a pool failed on a pioneer, and Kamino does not try them again.
+	PolicyPatchesQuarantined = "PatchesQuarantined"
 	// PolicyManyImages: the nodes of a pool were built from nearly as many images as its cloud allows. Captures go on
 	// until one more would be the last.
 	PolicyManyImages = "ManyImages"
@@ -124,6 +128,10 @@ type PoolStatus struct {
 	// nodes.
 	// +optional
 	Rebuild *PoolDecision `json:"rebuild,omitempty"`
+
+	// Patches has the pending patches, as a node of the pool reported. Absent without spec.pioneer.
+	// +optional
+	Patches *PatchesStatus `json:"patches,omitempty"`
 
 	// Probation shows how nodes of the current version join. Absent if the recipe names no version of the pool.
 	// +optional
@@ -291,6 +299,10 @@ func (s PrototypePolicySpec) Defaulted() PrototypePolicySpec {
 	if s.Rebuild != nil {
 		rebuild := s.Rebuild.Defaulted()
 		s.Rebuild = &rebuild
+	}
+	if s.Pioneer != nil {
+		pioneer := s.Pioneer.Defaulted()
+		s.Pioneer = &pioneer
 	}
 	if s.Failures.Limit == 0 {
 		s.Failures.Limit = DefaultFailureLimit

@@ -72,6 +72,11 @@ type PrototypePolicySpec struct {
 	// +optional
 	Rebuild *RebuildSettings `json:"rebuild,omitempty"`
 
+	// Pioneer lets Kamino patch one node of the pool before all others, and capture that node. Default: another tool
+	// patches the nodes.
+	// +optional
+	Pioneer *PolicyPioneerSettings `json:"pioneer,omitempty"`
+
 	// Rollback defines the reaction when nodes of a version do not join.
 	// +optional
 	// +kubebuilder:default={}

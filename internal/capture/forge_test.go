@@ -49,7 +49,7 @@ var forgeries = []struct {
 	}},
 	{"of another Prototype", func(s *stage, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
 		other := order.DeepCopy()
-		other.Spec.PrototypeUID = "another"
+		other.Spec.Holder.UID = "another"
 		return s.signed(other, pod, s.keyOf(order))
 	}},
 	{"with a list that its proof does not name", func(s *stage, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {

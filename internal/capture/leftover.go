@@ -74,7 +74,10 @@ func (r leftovers) strayOrders(ctx context.Context) ([]reservations.Leftover, er
 	}
 	var found []reservations.Leftover
 	for _, o := range list.Items {
-		found = append(found, reservations.Leftover{Kind: reservations.Order, Name: o.Namespace + "/" + o.Name, Prototype: o.Spec.Prototype, UID: o.Spec.PrototypeUID})
+		if !o.Spec.Holder.Is(v1alpha1.HolderPrototype) {
+			continue // the policy removes the order of its check
+		}
+		found = append(found, reservations.Leftover{Kind: reservations.Order, Name: o.Namespace + "/" + o.Name, Prototype: o.Spec.Holder.Name, UID: o.Spec.Holder.UID})
 	}
 	return found, nil
 }

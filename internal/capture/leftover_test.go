@@ -29,7 +29,7 @@ func (s *stage) leave(name, uid string) {
 	pod.Spec.ServiceAccountName = v1alpha1.GeneralizeServiceAccount
 	s.must(s.objects.Add(pod))
 	order := &v1alpha1.Order{ObjectMeta: metav1.ObjectMeta{Name: "kamino-" + name, Namespace: podspace}}
-	order.Spec.Prototype, order.Spec.PrototypeUID = name, "gone"
+	order.Spec.Holder = v1alpha1.Holder{Name: name, UID: "gone"}
 	s.must(s.clean.Create(ctx, order))
 }
 

@@ -76,7 +76,7 @@ func newOrder(p *v1alpha1.Prototype, namespace string, method v1alpha1.OrderMeth
 			}},
 		},
 		Spec: v1alpha1.OrderSpec{
-			Prototype: p.Name, PrototypeUID: p.UID, NodeName: p.Spec.Donor.NodeName, Method: method, Token: token, PodName: podName(p),
+			Holder: v1alpha1.Holder{Name: p.Name, UID: p.UID}, NodeName: p.Spec.Donor.NodeName, Method: method, Token: token, PodName: podName(p),
 			Generalize: generalize, RulesDigest: rules, Key: key, Afterwards: afterwards(p),
 		},
 	}

@@ -154,7 +154,7 @@ func (o orders) lookOrphanOrder(ctx context.Context, w *observed) error {
 	if err := o.readOrder(ctx, w); err != nil || w.order == nil {
 		return err
 	}
-	if w.order.Spec.PrototypeUID != w.p.UID {
+	if w.order.Spec.Holder.UID != w.p.UID {
 		w.order, w.facts.Order = nil, false
 	}
 	return nil

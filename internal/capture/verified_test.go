@@ -79,7 +79,7 @@ func TestThePodsOwnWordOnAMissingProof(t *testing.T) {
 						s.must(s.clean.Update(t.Context(), p))
 						return
 					}
-					s.says(order, pod, v1alpha1.Report{Unproven: &v1alpha1.Unproven{UID: order.Spec.PrototypeUID, BootID: order.Spec.Token, Why: found}})
+					s.says(order, pod, v1alpha1.Report{Unproven: &v1alpha1.Unproven{UID: order.Spec.Holder.UID, BootID: order.Spec.Token, Why: found}})
 				})
 				s.failed(p, "GeneralizeFailed")
 				want := found

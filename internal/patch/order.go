@@ -70,11 +70,11 @@ type Order struct {
 	Drained bool `json:"drained,omitempty"`
 }
 
-// OrderOf returns the order in the spec of an API Order. The holder of today's Orders is a Prototype.
+// OrderOf returns the order in the spec of an API Order.
 func OrderOf(spec v1alpha1.OrderSpec) Order {
 	o := Order{
 		Method: Method(spec.Method), Token: spec.Token,
-		Holder: Holder{Kind: string(v1alpha1.HolderPrototype), Name: spec.Prototype, UID: string(spec.PrototypeUID)},
+		Holder: Holder{Kind: string(cmp.Or(spec.Holder.Kind, v1alpha1.HolderPrototype)), Name: spec.Holder.Name, UID: string(spec.Holder.UID)},
 	}
 	if p := spec.Patch; p != nil {
 		o.Patches, o.Hold, o.Drained = Set(p.Patches), p.Hold, p.Drained

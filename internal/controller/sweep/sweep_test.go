@@ -204,7 +204,7 @@ func (s *stage) leave(name string, holder v1alpha1.Holder) {
 		Labels: map[string]string{v1alpha1.PrototypeLabel: name, v1alpha1.PrototypeUIDLabel: string(holder.UID)}}}
 	pod.Spec = corev1.PodSpec{ServiceAccountName: v1alpha1.GeneralizeServiceAccount, Containers: []corev1.Container{{Name: "c", Image: "x"}}}
 	order := &v1alpha1.Order{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}, Spec: v1alpha1.OrderSpec{
-		Prototype: name, PrototypeUID: holder.UID, NodeName: "a", Token: "boot", PodName: pod.Name, Key: "key",
+		Holder: v1alpha1.Holder{Name: name, UID: holder.UID}, NodeName: "a", Token: "boot", PodName: pod.Name, Key: "key",
 		Generalize: v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileStatic},
 	}}
 	s.must(errors.Join(s.api.Create(s.Context(), pod), s.api.Create(s.Context(), order)))

@@ -127,7 +127,7 @@ func ordered(t *testing.T) (*v1alpha1.Order, Order) {
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Order"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: mine.Namespace, Name: mine.Name, UID: orderUID},
 		Spec: v1alpha1.OrderSpec{
-			Prototype: name, PrototypeUID: uid, NodeName: "vmss000004", Token: boot, PodName: orderName,
+			Holder: v1alpha1.Holder{Name: name, UID: uid}, NodeName: "vmss000004", Token: boot, PodName: orderName,
 			Generalize: v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileStatic}, Key: public,
 		},
 	}, mine
@@ -295,8 +295,8 @@ func TestRefusals(t *testing.T) {
 		{"reported already", "has a report already", func(m *machine) { m.server.order.Status.Report = `{` }, 3},
 		{"ordered for another boot", "not for boot", func(m *machine) { m.server.order.Spec.Token = "another" }, 3},
 		{"ordered for another disk", "the method OnCopy", func(m *machine) { m.server.order.Spec.Method = "OnCopy" }, 3},
-		{"ordered for another Prototype", "not for pool1-2026.11.21", func(m *machine) { m.server.order.Spec.Prototype = "other" }, 3},
-		{"ordered for another UID", "not for pool1-2026.11.21", func(m *machine) { m.server.order.Spec.PrototypeUID = "other" }, 3},
+		{"ordered for another Prototype", "not for pool1-2026.11.21", func(m *machine) { m.server.order.Spec.Holder.Name = "other" }, 3},
+		{"ordered for another UID", "not for pool1-2026.11.21", func(m *machine) { m.server.order.Spec.Holder.UID = "other" }, 3},
 		{"ordered by another profile", "not for static", func(m *machine) { m.server.order.Spec.Generalize.Profile = v1alpha1.ProfileBootstrap }, 3},
 		{"ordered by other rules", "with the rules \"sha256:0\"", func(m *machine) { m.server.order.Spec.RulesDigest = "sha256:0" }, 3},
 		{"another key", "would reject the proof", func(m *machine) { m.server.order.Spec.Key = "another" }, 3},

@@ -74,8 +74,8 @@ func (o Order) check(found *v1alpha1.Order, s generalize.Subject, profile *gener
 		return refused("order %s is being deleted", o)
 	case found.Status != (v1alpha1.OrderStatus{}):
 		return refused("order %s has a report already", o)
-	case spec.Prototype != s.Prototype || spec.PrototypeUID != s.UID:
-		return refused("order %s is for Prototype %s with the UID %s, not for %s with the UID %s", o, spec.Prototype, spec.PrototypeUID, s.Prototype, s.UID)
+	case spec.Holder.Name != s.Prototype || !spec.Holder.Same(v1alpha1.Holder{UID: s.UID}):
+		return refused("order %s is for Prototype %s with the UID %s, not for %s with the UID %s", o, spec.Holder.Name, spec.Holder.UID, s.Prototype, s.UID)
 	case method != v1alpha1.InPlace:
 		return refused("order %s has the method %s, and this run is in place", o, method)
 	case token != s.BootID:

@@ -136,7 +136,7 @@ func TestOrderIsRefused(t *testing.T) {
 				TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Order"},
 				ObjectMeta: metav1.ObjectMeta{Namespace: "kamino", Name: "patch", UID: orderUID},
 				Spec: v1alpha1.OrderSpec{
-					Prototype: "p", PrototypeUID: "u", NodeName: "n", Method: v1alpha1.OrderPatch, Token: boot, PodName: "patch", Key: public,
+					Holder: v1alpha1.Holder{Name: "p", UID: "u"}, NodeName: "n", Method: v1alpha1.OrderPatch, Token: boot, PodName: "patch", Key: public,
 					Patch: &v1alpha1.OrderPatches{Patches: v1alpha1.PatchAll, Hold: patch.DefaultHold()},
 				},
 			}

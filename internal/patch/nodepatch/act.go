@@ -76,7 +76,7 @@ func (w *observed) marks(a plan.Action) map[string]*string {
 	case plan.MarkPatched:
 		return map[string]*string{
 			v1alpha1.PatchedAtAnnotation: &at, v1alpha1.PatchLevelAnnotation: &level,
-			v1alpha1.RebootPendingAnnotation: nil, v1alpha1.PatchFailedAnnotation: nil,
+			v1alpha1.RebootPendingAnnotation: nil, v1alpha1.PatchFailedAnnotation: nil, v1alpha1.PatchesPendingAnnotation: nil,
 		}
 	default:
 		failed := level

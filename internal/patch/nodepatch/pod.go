@@ -41,7 +41,7 @@ func newOrder(t Task, a plan.Action, namespace, boot, key string) *v1alpha1.Orde
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Prototype", Name: t.Holder.Name, UID: t.Holder.UID}},
 		},
 		Spec: v1alpha1.OrderSpec{
-			Prototype: t.Holder.Name, PrototypeUID: t.Holder.UID, NodeName: t.Node, Method: v1alpha1.OrderReboot, Token: boot, PodName: podName(t), Key: key,
+			Holder: t.Holder, NodeName: t.Node, Method: v1alpha1.OrderReboot, Token: boot, PodName: podName(t), Key: key,
 		},
 	}
 	if a == plan.OrderPatch {
@@ -54,20 +54,26 @@ func newOrder(t Task, a plan.Action, namespace, boot, key string) *v1alpha1.Orde
 
 // newPod is the pod that carries out the order. NodeName binds the pod without scheduler and despite the cordon.
 func newPod(t Task, r Record, namespace, image string) *corev1.Pod {
+	order := &v1alpha1.Order{ObjectMeta: metav1.ObjectMeta{Name: podName(t), Namespace: namespace, Labels: labels(t), UID: r.Order.UID}}
+	order.Spec.NodeName = t.Node
+	return podOf(order, image)
+}
+
+// podOf is the pod of an Order, with the name of the Order.
+func podOf(order *v1alpha1.Order, image string) *corev1.Pod {
 	yes, no, root, seconds := true, false, int64(0), int64(tokenSeconds)
-	order := *r.Order
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: podName(t), Namespace: namespace, Labels: labels(t), Annotations: map[string]string{v1alpha1.OrderAnnotation: string(order.UID)},
+			Name: order.Name, Namespace: order.Namespace, Labels: order.Labels, Annotations: map[string]string{v1alpha1.OrderAnnotation: string(order.UID)},
 		},
 		Spec: corev1.PodSpec{
-			NodeName: t.Node, RestartPolicy: corev1.RestartPolicyNever, ServiceAccountName: v1alpha1.GeneralizeServiceAccount,
+			NodeName: order.Spec.NodeName, RestartPolicy: corev1.RestartPolicyNever, ServiceAccountName: v1alpha1.GeneralizeServiceAccount,
 			AutomountServiceAccountToken: &no, EnableServiceLinks: &no, HostNetwork: true, HostPID: true,
 			PriorityClassName: "system-node-critical", Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 			Containers: []corev1.Container{{
 				Name: "patch", Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
 				Args: []string{
-					"patch-node", "--root", hostMount, "--order", fmt.Sprintf("%s/%s", namespace, podName(t)), "--order-uid", string(order.UID),
+					"patch-node", "--root", hostMount, "--order", fmt.Sprintf("%s/%s", order.Namespace, order.Name), "--order-uid", string(order.UID),
 					"--token-file", credential + "/token", "--ca-file", credential + "/ca.crt", "--key-file", credential + "/key", "--pod-uid-file", credential + "/pod-uid",
 				},
 				SecurityContext:          &corev1.SecurityContext{Privileged: &yes, RunAsUser: &root},
@@ -79,7 +85,7 @@ func newPod(t Task, r Record, namespace, image string) *corev1.Pod {
 				{Name: "credential", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
 					{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &seconds}},
 					{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}, Items: []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}}}},
-					{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: podName(t)}, Optional: &yes, Items: []corev1.KeyToPath{{Key: orderKey, Path: "key"}}}},
+					{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: order.Name}, Optional: &yes, Items: []corev1.KeyToPath{{Key: orderKey, Path: "key"}}}},
 					{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{Path: "pod-uid", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"}}}}},
 				}}}},
 			},

@@ -32,6 +32,8 @@ const (
 	Evict  Action = "Evict"
 	// OrderPatch creates the Order of the patch, then records the Order and the boot.
 	OrderPatch Action = "OrderPatch"
+	// OrderCheck creates the Order of a check, its key and its pod. Only NextCheck returns OrderCheck.
+	OrderCheck Action = "OrderCheck"
 	// RunPod creates the pod of the recorded order.
 	RunPod Action = "RunPod"
 	// Adopt records the UID of the pod.

@@ -26,19 +26,35 @@ type Check struct {
 	At time.Time
 	// Set is the digest of the pending patches by the last complete report, and Since the time of the first report with
 	// this set.
-	Set    string
-	Since  time.Time
-	Report *patch.Report
+	Set   string
+	Since time.Time
+	// Read: the report is complete. Pending is the number of pending patches.
+	Read    bool
+	Pending int
 }
 
 // Next returns the check with a newer report. An unchanged set of patches keeps its age. An incomplete report says nothing
 // about the set.
 func (c *Check) Next(at time.Time, report *patch.Report) *Check {
-	next := &Check{At: at, Set: patch.Digest(report.Pending), Since: at, Report: report}
-	if c != nil && (!report.Complete() || c.Set == next.Set) {
+	next := &Check{At: at, Read: report.Complete()}
+	if next.Read {
+		next.Set, next.Since, next.Pending = patch.Digest(report.Pending), at, max(report.Counts.Pending, len(report.Pending))
+	}
+	if c != nil && (!next.Read || c.Set == next.Set) {
 		next.Set, next.Since = c.Set, c.Since
 	}
 	return next
+}
+
+// notReadRetry is the pause after a check that did not read every repository.
+const notReadRetry = time.Hour
+
+// nextCheck is the time of the check after c.
+func (p Pool) nextCheck(c *Check) time.Time {
+	if !c.Read {
+		return c.At.Add(min(p.Every, notReadRetry))
+	}
+	return c.At.Add(p.Every)
 }
 
 // Step is what a pool needs now.
@@ -74,17 +90,17 @@ func (p Pool) Next() (step Step, why Reason, at time.Time) {
 	switch {
 	case p.Busy:
 		return Rest, PoolBusy, time.Time{}
-	case c == nil || p.Now.Sub(c.At) >= p.Every || !c.At.After(p.ChangedAt):
+	case c == nil || !p.Now.Before(p.nextCheck(c)) || !c.At.After(p.ChangedAt):
 		return LookForPatches, "", time.Time{}
-	case !c.Report.Complete():
-		return Rest, NotChecked, c.At.Add(p.Every)
-	case c.Report.Counts.Pending == 0 && len(c.Report.Pending) == 0:
-		return Rest, UpToDate, c.At.Add(p.Every)
+	case !c.Read:
+		return Rest, NotChecked, p.nextCheck(c)
+	case c.Pending == 0:
+		return Rest, UpToDate, p.nextCheck(c)
 	case p.Failed[c.Set]:
-		return Rest, PatchesQuarantined, c.At.Add(p.Every)
+		return Rest, PatchesQuarantined, p.nextCheck(c)
 	}
 	if old := c.Since.Add(p.MinAge); p.Now.Before(old) {
-		if check := c.At.Add(p.Every); check.Before(old) {
+		if check := p.nextCheck(c); check.Before(old) {
 			old = check
 		}
 		return Rest, TooYoung, old

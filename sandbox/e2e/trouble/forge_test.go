@@ -121,7 +121,7 @@ func (t *thief) forgedStatus(o *v1alpha1.Order) v1alpha1.OrderStatus {
 	key, _, err := v1alpha1.OrderKey(private)
 	t.Must(err)
 	status, err := (&v1alpha1.Report{Order: o.UID, Pod: t.pod.UID, Proof: &v1alpha1.Proof{
-		UID: o.Spec.PrototypeUID, BootID: o.Spec.Token, Profile: v1alpha1.ProfileStatic, ProfileVersion: "1", Rules: 7, Met: 7,
+		UID: o.Spec.Holder.UID, BootID: o.Spec.Token, Profile: v1alpha1.ProfileStatic, ProfileVersion: "1", Rules: 7, Met: 7,
 		ManifestDigest: "sha256:0", At: metav1.Now(),
 	}}).Sign(key)
 	t.Must(err)

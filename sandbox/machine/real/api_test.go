@@ -105,7 +105,7 @@ func (s *apiServer) order(t *testing.T, node string, profile v1alpha1.Profile, a
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Order"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.DefaultNamespace, Name: orderName, UID: orderUID},
 		Spec: v1alpha1.OrderSpec{
-			Prototype: prototype, PrototypeUID: prototypeUID, NodeName: node, Method: v1alpha1.InPlace, Token: bootID, PodName: orderName,
+			Holder: v1alpha1.Holder{Name: prototype, UID: prototypeUID}, NodeName: node, Method: v1alpha1.InPlace, Token: bootID, PodName: orderName,
 			Afterwards: afterwards, Generalize: v1alpha1.GeneralizeSettings{Profile: profile}, Key: public,
 		},
 	}

@@ -53,7 +53,7 @@ func (p *patching) ask(t *testing.T, method v1alpha1.OrderMethod, change func(o 
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Order"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.DefaultNamespace, Name: orderName, UID: uid},
 		Spec: v1alpha1.OrderSpec{
-			Prototype: prototype, PrototypeUID: prototypeUID, NodeName: p.machine.name, Method: method, Token: bootID, PodName: orderName, Key: public,
+			Holder: v1alpha1.Holder{Name: prototype, UID: prototypeUID}, NodeName: p.machine.name, Method: method, Token: bootID, PodName: orderName, Key: public,
 		},
 	}
 	if method != v1alpha1.OrderReboot {

@@ -1,0 +1,52 @@
+package plan
+
+// CheckFacts is the state of a check for pending patches on one node in service, as one pass observed it. The Order is the
+// only record of the check.
+type CheckFacts struct {
+	// Order: the Order of the check exists. Overdue: the Order is too old.
+	Order, Overdue bool
+	// Node is the node of the Order; without an Order, the node that will be asked.
+	Node Node
+	// Rebooted: the node runs another boot than the boot of the Order.
+	Rebooted bool
+	// Pod is the pod of the check. PodFailed is also the pod of an earlier Order.
+	Pod Pod
+	// Reported: the pod has signed a report that answers the Order.
+	Reported bool
+}
+
+// The causes of a check without a report.
+const (
+	// CheckFailed: the pod ended without a report. CheckTimeout: the pod has not reported in time.
+	CheckFailed  Reason = "CheckFailed"
+	CheckTimeout Reason = "CheckTimeout"
+)
+
+// NextCheck returns one action for a check. OrderCheck creates the Order, its key and the pod. Kamino cannot read whether a
+// key exists, so an Order without a pod begins again.
+func NextCheck(f CheckFacts) Decision {
+	switch {
+	case f.Order && f.Reported:
+		return do(Believe)
+	case f.Node == NodeGone:
+		return fail(NodeGoneAway)
+	case !f.Order && f.Pod != NoPod:
+		return do(DeletePod)
+	case !f.Order && f.Node != NodeReady:
+		return wait(ForNode)
+	case !f.Order:
+		return do(OrderCheck)
+	case f.Rebooted:
+		return fail(Interrupted)
+	case f.Pod == NoPod && f.Overdue:
+		return fail(CheckTimeout)
+	case f.Pod == NoPod:
+		return do(DeleteOrder)
+	case f.Pod == PodFailed:
+		return fail(CheckFailed)
+	case f.Overdue:
+		return fail(CheckTimeout)
+	default:
+		return wait(ForReport)
+	}
+}
