@@ -187,7 +187,7 @@ func TestReasons(t *testing.T) {
 						continue
 					}
 					if !strings.Contains(text, "`"+reason+"`") {
-						t.Errorf("docs/%s does not tell what to do about %s (%s)", place.page, reason, path)
+						t.Errorf("docs/%s has no remedy for %s (%s)", place.page, reason, path)
 					}
 					if !slices.Contains(listed, strings.ToLower(reason)) {
 						t.Errorf("docs/%s has no entry for %s (%s)", reasonsPage, reason, path)

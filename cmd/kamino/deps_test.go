@@ -29,7 +29,7 @@ func under(name, prefix string) bool {
 func TestTheBinaryHoldsNothingForeign(t *testing.T) {
 	all := deps(t, module+"cmd/kamino")
 	if len(all) < 100 {
-		t.Fatalf("only %d packages: the list can't be right", len(all))
+		t.Fatalf("only %d packages: the list is incomplete", len(all))
 	}
 	for _, forbidden := range []string{
 		"k8s.io/kubernetes", "k8s.io/apiserver", "k8s.io/kube-aggregator", "k8s.io/kubelet", "go.etcd.io/etcd", "go.etcd.io/raft",

@@ -29,23 +29,23 @@ func TestRefusalsHaveRemedies(t *testing.T) {
 				for _, e := range n.Elts {
 					lit, isLit := e.(*ast.CompositeLit)
 					if isRefusal(elementOf(n.Type)) && isLit && len(lit.Elts) > 0 {
-						t.Errorf("%s: a refusal is made by cloud.Refuse", set.Position(lit.Pos()))
+						t.Errorf("%s: use cloud.Refuse to make a refusal", set.Position(lit.Pos()))
 					}
 				}
 				if isRefusal(n.Type) && len(n.Elts) > 0 {
-					t.Errorf("%s: a refusal is made by cloud.Refuse", set.Position(n.Pos()))
+					t.Errorf("%s: use cloud.Refuse to make a refusal", set.Position(n.Pos()))
 				}
 			case *ast.CallExpr:
 				if called, is := n.Fun.(*ast.SelectorExpr); is && called.Sel.Name == "Refuse" && len(n.Args) == 3 {
 					made++
 					if lit, is := n.Args[2].(*ast.BasicLit); is && lit.Value == `""` {
-						t.Errorf("%s: it does not say what to do", set.Position(n.Pos()))
+						t.Errorf("%s: the refusal has no remedy", set.Position(n.Pos()))
 					}
 				}
 				if called, is := n.Fun.(*ast.Ident); is && called.Name == "refuse" && len(n.Args) > 2 {
 					made++
 					if lit, is := n.Args[1].(*ast.BasicLit); is && lit.Value == `""` {
-						t.Errorf("%s: it does not say what to do", set.Position(n.Pos()))
+						t.Errorf("%s: the refusal has no remedy", set.Position(n.Pos()))
 					}
 				}
 			}

@@ -40,7 +40,7 @@ func TestNoTypeHasTooManyMethods(t *testing.T) {
 		}
 		for name, n := range count {
 			if n > most {
-				t.Errorf("%s has %d methods, at most %d may be: split it by what they are about", name, n, most)
+				t.Errorf("%s has %d methods, at most %d are allowed: split the type by subject", name, n, most)
 			}
 		}
 	}
@@ -68,7 +68,7 @@ func TestNoRoomGrowsBeyondItsWork(t *testing.T) {
 			lines += strings.Count(string(text), "\n")
 		}
 		if lines > most {
-			t.Errorf("%s has %d lines, at most %d may be: find a room for what it does beside asking and saying", room, lines, most)
+			t.Errorf("%s has %d lines, at most %d are allowed: move code that is neither input nor output into another package", room, lines, most)
 		}
 	}
 }

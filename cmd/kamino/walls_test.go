@@ -228,7 +228,7 @@ func TestWalls(t *testing.T) {
 	for _, p := range all {
 		r, known := rooms[p.ImportPath]
 		if !known {
-			t.Errorf("package %s has no room: say in `rooms` what it may import", p.ImportPath)
+			t.Errorf("package %s is not in the list of packages: add the allowed imports", p.ImportPath)
 			continue
 		}
 		for _, path := range p.Imports {
@@ -302,6 +302,6 @@ func TestTheLinterKnowsThePurePackages(t *testing.T) {
 	slices.Sort(want)
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
-		t.Errorf("the linter forbids the clock in %v, and pure are %v", got, want)
+		t.Errorf("the linter forbids the clock in %v; pure packages are %v", got, want)
 	}
 }

@@ -20,15 +20,15 @@ var ofOneCloud = regexp.MustCompile(`(?i)azure|\barm_|vmss|scale ?sets?\b|galler
 // spoken lists allowed words of a single cloud outside its provider, with the reason. An unused entry fails.
 var spoken = map[string]string{
 	"internal/cloud/registry/registry.go":         "it lists the providers",
-	"api/v1alpha1/cloud.go":                       "the settings of one cloud stand under its name",
-	"api/v1alpha1/settings_types.go":              "the settings of one cloud stand under its name",
+	"api/v1alpha1/cloud.go":                       "the settings of one cloud are below its name",
+	"api/v1alpha1/settings_types.go":              "the settings of one cloud are below its name",
 	"internal/cloud/capi/infrastructure_azure.go": "the kinds of one cloud's infrastructure provider",
 	"internal/cloud/capi/capi.go":                 "it names the kinds of clusters that are known",
-	"internal/cloud/capi/machinepool_azure.go":    "the same of its machine pools",
+	"internal/cloud/capi/machinepool_azure.go":    "the same for its machine pools",
 	"internal/cloud/capi/machinepool.go":          "it names the kinds of pools that are known",
-	"internal/cloud/capi/reason.go":               "the same, and where each names its image",
+	"internal/cloud/capi/reason.go":               "the same, with the field of the image",
 	"internal/cloud/capi/infrastructure.go":       "it lists the infrastructures",
-	"internal/cloud/capi/member.go":               "whose IDs are the same in any case",
+	"internal/cloud/capi/member.go":               "IDs of one cloud ignore case",
 	"internal/bootstrapkind/bootstrapkind.go":     "labels of a distribution, as it writes them",
 	"internal/patch/system.go":                    "the name of a distribution",
 }
@@ -67,16 +67,16 @@ func TestNoCloudsWordsAboveIt(t *testing.T) {
 		}
 	}
 	if looked < 10000 {
-		t.Fatalf("only %d words were looked at", looked)
+		t.Fatalf("only %d texts were checked", looked)
 	}
 	for path, words := range found {
 		if spoken[path] == "" {
-			t.Errorf("%s says %s, which one cloud alone does: have its description say it", path, strings.Join(words, ", "))
+			t.Errorf("%s has words of one cloud, %s: move the words into the description of the provider", path, strings.Join(words, ", "))
 		}
 	}
 	for path, why := range spoken {
 		if found[path] == nil {
-			t.Errorf("%s (%s) says no word of one cloud any more: take it from the list", path, why)
+			t.Errorf("%s (%s) has no word of one cloud any more: remove the entry from the list", path, why)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestWhatANewerVersionTookIsNeverTouched(t *testing.T) {
 				s.reservation(theirs)
 			case !struck || gone:
 			case now != theirs:
-				t.Fatalf("struck after pass %d: %q stands there", at, now)
+				t.Fatalf("struck after pass %d: the recipe has %q", at, now)
 			case pass >= at+30:
 				gone = true
 				s.onNode(func(n *corev1.Node) { delete(n.Annotations, v1alpha1.ReservationAnnotation) })

@@ -36,8 +36,8 @@ func (s *stage) priorContents(list string) {
 	s.must(s.clean.Status().Update(s.t.Context(), p))
 }
 
-// TestContentsAreKept: the Prototype keeps the list, the version has its digest, and event, status and condition compare
-// the version with the version before, whichever call is lost.
+// TestContentsAreKept: the Prototype keeps the list, and the version has its digest. Event, status and condition compare
+// the version with the version before. All hold for any lost call.
 func TestContentsAreKept(t *testing.T) {
 	const want = "compared with version 2026.03.01: packages: 1 changed, 0 added, 0 removed"
 	for _, lost := range []int{-1, 5, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52} {

@@ -38,8 +38,8 @@ func TestWhatRunsIsNotRetired(t *testing.T) {
 	}
 }
 
-// A version carries what its donor was built from, whichever call of the capture is lost, and says nothing
-// where the donor came from a generic image.
+// A version names the version of its donor, for any lost call of the capture. A donor of a generic image has no
+// such version.
 func TestLineage(t *testing.T) {
 	for _, lineage := range []string{"", "2026.03.01"} {
 		for _, lost := range []int{-1, 5, 10, 12, 14, 16, 18, 20, 30, 40} {

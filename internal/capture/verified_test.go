@@ -148,12 +148,12 @@ func TestRulesThatCannotBeUsed(t *testing.T) {
 	}{
 		"missing":        {nil, admission.RulesNotFound, "ConfigMap kamino-generalize/our-rules of settings.generalize.rules not found"},
 		"without a file": {map[string]string{"readme.txt": "x"}, admission.RulesInvalid, "no key ends in .yaml"},
-		"wrong":          {map[string]string{"ours.yaml": "x"}, admission.RulesInvalid, "rule x stands there twice"},
+		"wrong":          {map[string]string{"ours.yaml": "x"}, admission.RulesInvalid, "rule x is listed twice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)
 			s.engine.CheckRules = func(profile v1alpha1.Profile, files map[string][]byte) error {
-				return fmt.Errorf("profile %s: rule %s stands there twice", profile, files["ours.yaml"])
+				return fmt.Errorf("profile %s: rule %s is listed twice", profile, files["ours.yaml"])
 			}
 			if c.data != nil {
 				s.addRules(c.data)

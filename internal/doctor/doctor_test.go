@@ -432,7 +432,7 @@ func TestAMissingPermissionIsNotContradicted(t *testing.T) {
 	world.Forbid("EnsureSnapshot")
 	for _, f := range examine(t, d).Findings {
 		if f.Level == OK && (f.Check == CheckPermissions || f.Check == CheckPool) {
-			t.Errorf("beside the missing permission stands: %s", f.Message)
+			t.Errorf("reported besides the missing permission: %s", f.Message)
 		}
 	}
 }

@@ -32,8 +32,8 @@ type limited struct{ *memory.Faulty }
 
 func (l limited) MaxImages(cloud.PoolID) int { return 10 }
 
-// yard is a real API server with a pool of eight nodes, each of another image, in a cloud in memory, and the parts of a
-// controller that rebuild nodes. No kubelet runs: the test updates the Nodes.
+// yard is a real API server, a cloud in memory, and the parts of a controller that rebuild nodes. The pool has eight
+// nodes, each of another image. No kubelet runs: the test updates the Nodes.
 type yard struct {
 	*testing.T
 	api   client.WithWatch
@@ -187,8 +187,8 @@ func TestAPolicyHasTheOldestImageRebuilt(t *testing.T) {
 	}
 }
 
-// TestAPolicyRebuildsAllNodesBehind: every node gets the current version in a cloud without a limit of images, the first
-// node alone, and never more at once than the policy allows. A new process continues.
+// TestAPolicyRebuildsAllNodesBehind: every node gets the current version in a cloud without a limit of images. Kamino
+// rebuilds the first node alone, and never more nodes at once than the policy allows. A new process continues.
 func TestAPolicyRebuildsAllNodesBehind(t *testing.T) {
 	y := newYard(t)
 	behind := y.policy()

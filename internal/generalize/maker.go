@@ -87,7 +87,7 @@ func (p *Profile) prepareMakers() error {
 	for i := range p.Makers {
 		m := &p.Makers[i]
 		if names[m.Name] {
-			problems = append(problems, fmt.Errorf("the maker %s stands there twice", m.Name))
+			problems = append(problems, fmt.Errorf("the maker %s is listed twice", m.Name))
 		}
 		names[m.Name] = true
 		problems = append(problems, m.check())

@@ -148,19 +148,19 @@ func TestMakersAreChecked(t *testing.T) {
 		return Maker{Name: "m", Missing: "m", Remedy: "r", DisabledBy: []Setting{{Paths: []string{"/a"}, Pattern: "x"}}}
 	}
 	for want, change := range map[string]func(*Maker){
-		"must be given":      func(m *Maker) { m.Remedy = "" },
-		"absolute":           func(m *Maker) { m.Paths = []string{"a"} },
-		"a setting needs":    func(m *Maker) { m.DisabledBy[0].Pattern = "" },
-		"setting needs":      func(m *Maker) { m.DisabledBy[0].Key = "k" },
-		"error parsing":      func(m *Maker) { m.DisabledBy[0].Pattern = "(" },
-		"must be absolute":   func(m *Maker) { m.DisabledBy[0].Paths = []string{"a"} },
-		"needs paths":        func(m *Maker) { m.DisabledBy[0].Paths = nil },
-		"stands there twice": func(m *Maker) {},
+		"must be given":    func(m *Maker) { m.Remedy = "" },
+		"absolute":         func(m *Maker) { m.Paths = []string{"a"} },
+		"a setting needs":  func(m *Maker) { m.DisabledBy[0].Pattern = "" },
+		"setting needs":    func(m *Maker) { m.DisabledBy[0].Key = "k" },
+		"error parsing":    func(m *Maker) { m.DisabledBy[0].Pattern = "(" },
+		"must be absolute": func(m *Maker) { m.DisabledBy[0].Paths = []string{"a"} },
+		"needs paths":      func(m *Maker) { m.DisabledBy[0].Paths = nil },
+		"is listed twice":  func(m *Maker) {},
 	} {
 		m := good()
 		change(&m)
 		p := Profile{Makers: []Maker{m}}
-		if want == "stands there twice" {
+		if want == "is listed twice" {
 			p.Makers = append(p.Makers, m)
 		}
 		if err := p.prepareMakers(); err == nil || !strings.Contains(err.Error(), want) {

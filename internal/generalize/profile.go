@@ -135,7 +135,7 @@ func (p *Profile) prepare(file func(string) ([]byte, error)) error {
 			continue
 		}
 		if seen[r.ID] {
-			problems = append(problems, fmt.Errorf("rule %s stands there twice", r.ID))
+			problems = append(problems, fmt.Errorf("rule %s is listed twice", r.ID))
 		}
 		seen[r.ID] = true
 		if err := r.prepare(file); err != nil {

@@ -322,8 +322,8 @@ func TestTheRightToDeletePodsIsAskedFor(t *testing.T) {
 	}
 }
 
-// The permissions for donors that do not return exist only on request, and the API server limits the permissions to nodes
-// out of service, if possible.
+// The permissions for donors that do not return exist only on request. If possible, the API server limits the permissions to
+// nodes out of service.
 func TestTheRightToDeleteNodesIsAskedFor(t *testing.T) {
 	for _, o := range []Options{{}, {Force: true}, {RemoveDonors: true}, {RemoveDonors: true, NoAdmissionPolicy: true}, {RemoveDonors: true, Namespace: "team-a"}} {
 		var deletes, walls, reads []string

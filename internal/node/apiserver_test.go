@@ -93,7 +93,7 @@ func TestOneOfAllWhoTakeAtOnceHolds(t *testing.T) {
 			}
 		}
 		if r := y.reservation(); len(won) != 1 || r == nil || r.Holder != won[0] {
-			t.Errorf("round %d: %v have it, and %+v stands there", round, won, r)
+			t.Errorf("round %d: %v have the reservation, and the Lease has %+v", round, won, r)
 		}
 	}
 }

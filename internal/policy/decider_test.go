@@ -472,8 +472,8 @@ func TestOneVersionADay(t *testing.T) {
 	}
 }
 
-// On a quiet day with heartbeats and node churn, Kamino asks the cloud less than three times per hour and pool, at most
-// three requests each, and writes no unchanged status.
+// On a quiet day with heartbeats and node churn, Kamino asks the cloud less than three times per hour and pool, with at
+// most three requests each. Kamino writes no unchanged status.
 func TestAQuietDayCostsLittle(t *testing.T) {
 	s := newStage(t)
 	id := s.pool("pool1", 5, 1)

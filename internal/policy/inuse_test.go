@@ -11,8 +11,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestInUseFollowsTheRecipe: of the ended captures of a pool, only the capture of the version in the recipe is in use, after
-// a rollback, a quarantine and a deletion, too. A pass calls the cloud no more often for the condition.
+// TestInUseFollowsTheRecipe: of the ended captures of a pool, only the capture of the recipe's version is in use. The same
+// holds after a rollback, a quarantine and a deletion. A pass calls the cloud no more often for the condition.
 func TestInUseFollowsTheRecipe(t *testing.T) {
 	s := newStage(t)
 	s.inMemory()

@@ -289,7 +289,7 @@ func TestARebuildAndACaptureTakeTurns(t *testing.T) {
 	s.clock.Advance(4 * time.Hour)
 	s.pass()
 	if got := s.donors(); len(got) != 1 {
-		t.Errorf("donors = %v beside a rebuild", got)
+		t.Errorf("donors = %v during a rebuild", got)
 	}
 	s.wantRebuild(policy.Rebuilding, "node pool1-0")
 	s.change(id, "pool1-0", func(n *corev1.Node) { n.Annotations = nil })

@@ -191,7 +191,7 @@ func TestStandings(t *testing.T) {
 	}
 	var refused *cluster.Refused
 	if _, err := s.Statuses(t.Context(), "pool"); !errors.As(err, &refused) {
-		t.Errorf("two are meant: %v", err)
+		t.Errorf("two pools match: %v", err)
 	}
 	// An error for one pool hides no other pool.
 	faulty := memory.NewFaulty(s.memory, func(c memory.Call) memory.Outcome {

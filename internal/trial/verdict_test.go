@@ -160,7 +160,7 @@ func testChecks(t *testing.T, v Verdict) {
 	}
 	own := slices.DeleteFunc(slices.Clone(names), func(n Name) bool { return n == "Devices" })
 	if diff := cmp.Diff(Names(), own); diff != "" {
-		t.Errorf("each check stands there once, in order:\n%s", diff)
+		t.Errorf("want each check once, in order:\n%s", diff)
 	}
 	if i := slices.Index(results, Failed); i >= 0 {
 		if v.Result != Failed || !strings.HasPrefix(v.Message, string(names[i])+": ") {

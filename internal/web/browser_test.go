@@ -33,8 +33,8 @@ type report struct {
 }
 
 // TestInABrowser opens the page in Chromium, at the width of a phone and of a desktop, in light and dark mode. axe-core
-// finds nothing, no content is wider than the window, the policy refuses nothing, and a change arrives without losing an
-// open list or the focus.
+// finds nothing, no content is wider than the window, and the policy refuses nothing. A change keeps open lists and the
+// focus.
 func TestInABrowser(t *testing.T) {
 	browser, axe := os.Getenv("KAMINO_BROWSER"), os.Getenv("KAMINO_AXE")
 	if browser == "" || axe == "" {

@@ -201,8 +201,8 @@ func (c *testCloud) shoot(t *testing.T, instance string) string {
 	return *snap.SnapshotId
 }
 
-// client hides WriteTo of the SDK's request bodies. A body that is closed during the send, because the response has
-// arrived, returns io.EOF, which net/http treats as a failure (smithy-go v1.28.8).
+// client hides WriteTo of the SDK's request bodies. A response may close a body during the
+// send. The body then returns io.EOF, and net/http fails (smithy-go v1.28.8).
 func (c *testCloud) client() *http.Client {
 	client := *c.web.Client()
 	under := client.Transport

@@ -1,6 +1,6 @@
 // Package week plays a week of a cluster without people, on its own clock: policies decide and the engine captures. kured
-// patches and reboots nodes, pools grow and shrink, donors vanish, the cloud and the API server fail and throttle, and the
-// controller is killed again and again. The package holds only tests, of internal/policy together with internal/capture.
+// patches and reboots nodes, pools grow and shrink, and donors vanish. The cloud and the API server fail and throttle, and
+// the test kills the controller often. The package holds only tests, of internal/policy together with internal/capture.
 package week
 
 import (

@@ -21,8 +21,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/chart"
 )
 
-// TestInstallVariants installs the chart with each values file of its own tests, into a namespace with the
-// highest allowed Pod Security level, and uninstalls the chart.
+// TestInstallVariants installs and uninstalls the chart with each values file of its own tests. The namespace has
+// the highest allowed Pod Security level.
 func TestInstallVariants(t *testing.T) {
 	skipOtherClouds(t)
 	operatorKinds(t)
@@ -53,7 +53,7 @@ func TestInstallVariants(t *testing.T) {
 	}
 }
 
-// firstInstall installs the definitions. The release has no policies, because an API server serves a kind some time
+// firstInstall installs the definitions. The release has no policies: an API server serves a kind some time
 // after its definition, and Helm does not wait (docs/tasks/install.md).
 func firstInstall(t *testing.T, path string) {
 	t.Helper()

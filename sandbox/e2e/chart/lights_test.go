@@ -121,8 +121,8 @@ func listenLocally(t *testing.T, values chart.Values) {
 	values["metrics"] = chart.Values{"port": freePort(t)}
 }
 
-// cloudSecret creates the Secret for the sandbox's cloud, as in docs/tasks/install.md for Azure Stack and in docs/reference/aws.md
-// for an access key.
+// cloudSecret creates the Secret for the sandbox's cloud. Source: docs/tasks/install.md for Azure Stack, and
+// docs/reference/aws.md for an access key.
 func cloudSecret(t *testing.T) {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: sandboxdir.CloudSecret}, Data: map[string][]byte{}}
