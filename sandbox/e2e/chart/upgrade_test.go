@@ -1,11 +1,18 @@
 package chart
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kamino-dev/kamino/sandbox/chart"
@@ -66,30 +73,63 @@ func TestUpgrade(t *testing.T) {
 		t.Errorf("the pods' namespace was created again: %v", err)
 	}
 
-	// A Job is immutable. So another run has another Job, and an upgrade that changes nothing keeps the Job.
-	upgraded := func(run string) types.UID {
-		job := chart.Values{"image": image, "mode": "job", "job": chart.Values{"node": "n1", "run": run}}
-		if err := helm.Upgrade(t.Context(), "up", job, false); err != nil {
+	// The same values again change nothing, so a tool that compares them with the cluster sees no drift.
+	first := stamps(t, "up")
+	if err := helm.Upgrade(t.Context(), "up", after, false); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(first, stamps(t, "up")); diff != "" || len(first) < 15 {
+		t.Errorf("an upgrade with the same values changed objects (-before +after):\n%s", diff)
+	}
+
+	// A Job is immutable: the same content keeps the Job, and job.run makes another.
+	jobs := func(run int) types.UID {
+		values := chart.Values{"image": image, "mode": "job", "job": chart.Values{"node": "n1", "run": run}}
+		if err := helm.Upgrade(t.Context(), "up", values, false); err != nil {
 			t.Fatal(err)
 		}
-		jobs, err := sandbox.Kube().BatchV1().Jobs(helm.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=job"})
-		if err != nil {
-			t.Fatal(err)
+		list, err := sandbox.Kube().BatchV1().Jobs(helm.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: instance + "=up"})
+		live := slices.DeleteFunc(list.Items, func(j batchv1.Job) bool { return j.DeletionTimestamp != nil })
+		if err != nil || len(live) != 1 {
+			t.Fatalf("%d Jobs after run %d: %v", len(live), run, err)
 		}
-		jobs.Items = slices.DeleteFunc(jobs.Items, func(j batchv1.Job) bool { return j.DeletionTimestamp != nil })
-		if len(jobs.Items) != 1 {
-			t.Fatalf("%d Jobs after an upgrade to run %q", len(jobs.Items), run)
-		}
-		return jobs.Items[0].UID
+		return live[0].UID
 	}
-	first := upgraded("1")
-	if again := upgraded("1"); again != first {
-		t.Error("an upgrade without a change has another Job")
-	}
-	if second := upgraded("2"); second == first {
-		t.Error("another run has the same Job")
+	if one, again, two := jobs(1), jobs(1), jobs(2); one != again || one == two {
+		t.Errorf("the Jobs of two equal upgrades and another run: %s, %s, %s", one, again, two)
 	}
 	if err := helm.Uninstall("up"); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// instance is the label with the name of a release.
+const instance = "app.kubernetes.io/instance"
+
+// stamps returns a stamp for each object of a release. A change of the object renews the stamp, but a status does not.
+func stamps(t *testing.T, release string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, resource := range []schema.GroupVersionResource{
+		policies, batchv1.SchemeGroupVersion.WithResource("cronjobs"),
+		corev1.SchemeGroupVersion.WithResource("serviceaccounts"), corev1.SchemeGroupVersion.WithResource("namespaces"),
+		networkingv1.SchemeGroupVersion.WithResource("networkpolicies"),
+		rbacv1.SchemeGroupVersion.WithResource("roles"), rbacv1.SchemeGroupVersion.WithResource("rolebindings"),
+		rbacv1.SchemeGroupVersion.WithResource("clusterroles"), rbacv1.SchemeGroupVersion.WithResource("clusterrolebindings"),
+		admissionv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies"),
+		admissionv1.SchemeGroupVersion.WithResource("validatingadmissionpolicybindings"),
+	} {
+		list, err := objects(t).Resource(resource).List(t.Context(), metav1.ListOptions{LabelSelector: instance + "=" + release})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range list.Items {
+			stamp := o.GetResourceVersion()
+			if o.GetGeneration() > 0 {
+				stamp = fmt.Sprint(o.GetGeneration())
+			}
+			all[o.GetKind()+" "+o.GetNamespace()+"/"+o.GetName()] = string(o.GetUID()) + " " + stamp
+		}
+	}
+	return all
 }
