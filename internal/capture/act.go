@@ -26,9 +26,11 @@ func (e *Engine) act(ctx context.Context, w *observed, d plan.Decision) error {
 	switch d.Do {
 	case plan.Wait, plan.Fail, plan.Refuse, plan.Succeed, plan.Close:
 		return nil // status only; settle does the rest
-	case plan.Look, plan.Reserve, plan.Record, plan.Relock, plan.Note, plan.PatchDonor, plan.Cordon, plan.Evict, plan.Order, plan.Generalize, plan.Adopt, plan.Believe,
+	case plan.Look, plan.Reserve, plan.Record, plan.Relock, plan.Note, plan.Cordon, plan.Evict, plan.Order, plan.Generalize, plan.Adopt, plan.Believe,
 		plan.DeletePod, plan.DeleteOrder, plan.Return, plan.Serve, plan.Release, plan.Forget, plan.SaveRecipe, plan.DeleteNode:
 		return e.actOnCluster(ctx, w, d.Do)
+	case plan.PatchDonor:
+		return patchDonor(ctx, e, w)
 	case plan.Protect, plan.Stop, plan.TakeSnapshot, plan.Start, plan.Unprotect, plan.Publish,
 		plan.DeleteSnapshot, plan.Promote, plan.Retire, plan.ScaleOut, plan.DeleteImage, plan.Enlarge, plan.Remove:
 		return e.actOnCloud(ctx, w, d.Do)
@@ -51,8 +53,6 @@ func (e *Engine) actOnCluster(ctx context.Context, w *observed, action plan.Acti
 		return err
 	case plan.Note:
 		return donorReservationOf(e).repeatRecord(ctx, w)
-	case plan.PatchDonor:
-		return e.patchDonor(ctx, w)
 	case plan.Cordon:
 		if err := departuresOf(e).recordDrainStart(ctx, w); err != nil {
 			return err

@@ -51,10 +51,10 @@ func (w *observed) outOfServiceSince() (at time.Time, taken bool) {
 	switch {
 	case w.reservation == nil:
 		return time.Time{}, false
-	case w.servesForPatch():
+	case servesForPatch(w):
 		return w.reservation.ReservedAt.Time, false
-	case !w.patchedAt().IsZero():
-		return w.patchedAt(), true
+	case !patchEndedAt(w).IsZero():
+		return patchEndedAt(w), true
 	case !w.facts.Leaves || !w.facts.GrowFirst || w.record.LeaveBoot() != "" && d.TakenAt == nil:
 		return w.reservation.ReservedAt.Time, true
 	case d.TakenAt == nil:

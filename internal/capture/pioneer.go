@@ -54,12 +54,12 @@ func readPatch(w *observed) {
 
 // servesForPatch reports whether the patch has not ended, so that no deadline of the capture runs. The patch has deadlines
 // of its own.
-func (w *observed) servesForPatch() bool {
+func servesForPatch(w *observed) bool {
 	return w.facts.Patch == plan.PatchWanted || w.facts.Patch == plan.PatchUnderWay
 }
 
-// patchedAt is the end of the patch; zero without an ended patch.
-func (w *observed) patchedAt() time.Time {
+// patchEndedAt is the end of the patch; zero without an ended patch.
+func patchEndedAt(w *observed) time.Time {
 	if w.record.Patch == nil {
 		return time.Time{}
 	}
@@ -67,7 +67,7 @@ func (w *observed) patchedAt() time.Time {
 }
 
 // patchDonor makes one step of the patch, and records the end of the patch.
-func (e *Engine) patchDonor(ctx context.Context, w *observed) error {
+func patchDonor(ctx context.Context, e *Engine, w *observed) error {
 	var r nodepatch.Record
 	if w.record.Patch != nil {
 		r = *w.record.Patch
@@ -88,7 +88,7 @@ func (e *Engine) patchDonor(ctx context.Context, w *observed) error {
 	if r.Order != nil {
 		patcher.Namespace = r.Order.Namespace // the setting may have changed since the order
 	}
-	task, err := e.patchTask(ctx, w, r)
+	task, err := patchTask(ctx, e, w, r)
 	if err != nil {
 		return err
 	}
@@ -104,6 +104,10 @@ func (e *Engine) patchDonor(ctx context.Context, w *observed) error {
 			return err
 		}
 	}
+	if !task.Ending { // also while the cloud does not answer
+		enterPhase(&w.p.Status, patchPhase(w), e.now())
+		reportInService(w.p, e.now())
+	}
 	eventRecorderOf(e).patches(w, pass.Decision)
 	reportPatch(w)
 	w.p.Status.Progress = patchProgress(w, pass.Decision, problem)
@@ -111,7 +115,7 @@ func (e *Engine) patchDonor(ctx context.Context, w *observed) error {
 }
 
 // patchTask is the patch of the donor.
-func (e *Engine) patchTask(ctx context.Context, w *observed, r nodepatch.Record) (nodepatch.Task, error) {
+func patchTask(ctx context.Context, e *Engine, w *observed, r nodepatch.Record) (nodepatch.Task, error) {
 	pioneer, settings := w.p.Spec.Pioneer.Defaulted(), w.p.Spec.Settings.Defaulted()
 	t := nodepatch.Task{
 		Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID},
@@ -127,13 +131,13 @@ func (e *Engine) patchTask(ctx context.Context, w *observed, r nodepatch.Record)
 	}
 	var err error
 	if r.Level != "" && r.BackAt.IsZero() {
-		t.Quarantined, err = e.failedLevels(ctx, w.p)
+		t.Quarantined, err = failedLevels(ctx, e, w.p)
 	}
 	return t, err
 }
 
 // failedLevels are the patch levels that failed in other captures of the pool.
-func (e *Engine) failedLevels(ctx context.Context, p *v1alpha1.Prototype) (map[string]bool, error) {
+func failedLevels(ctx context.Context, e *Engine, p *v1alpha1.Prototype) (map[string]bool, error) {
 	list := &v1alpha1.PrototypeList{}
 	if err := e.Client.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("list prototypes: %w", err)
@@ -239,7 +243,7 @@ func patchTroubleMessage(w *observed, r *nodepatch.Record) string {
 		return fmt.Sprintf("node %s was not Ready under another boot within %s after its patch. Read the boot log of the node; patch level %s is not used", n, limits.OutOfService.ReadyTimeout.Duration, r.Level)
 	case patchplan.SoakFailed:
 		return fmt.Sprintf("the patched node %s was not healthy in service for %s without a break. Check the node and its DaemonSets; patch level %s is not used", n, w.p.Spec.Pioneer.Defaulted().Soak.Duration, r.Level)
-	case patchplan.NodeGoneAway, patchplan.ReservationLost, patchplan.Stopped:
+	default:
+		return fmt.Sprintf("the patch of node %s ended without a result (%s). Capture another node, or %s", n, r.Failure, retry)
 	}
-	return fmt.Sprintf("the patch of node %s ended without a result (%s). Capture another node, or %s", n, r.Failure, retry)
 }
