@@ -144,9 +144,9 @@ func (w *observed) readInspection(now time.Time) {
 	f := &w.facts
 	full := w.pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(w.pod.Status.Reason, "OutOf")
 	switch {
-	case !w.foreignPod() && w.isPeerPod() && w.pod.Status.Phase == corev1.PodSucceeded && summarized(w.pod) != "":
+	case !w.foreignPod() && isPeerPod(w) && w.pod.Status.Phase == corev1.PodSucceeded && summarized(w.pod) != "":
 		f.Pod, w.summary = plan.PodCompared, summarized(w.pod)
-	case !w.foreignPod() && !w.isPeerPod() && (w.pod.Status.Phase == corev1.PodSucceeded || full):
+	case !w.foreignPod() && !isPeerPod(w) && (w.pod.Status.Phase == corev1.PodSucceeded || full):
 		f.Pod = plan.PodLooked
 	case w.foreignPod(), podTrouble(w.pod) != "", w.isInspectionOverdue(now):
 		f.Pod, w.inspectionObstacle = plan.PodFailed, w.inspectionMessage(now)
@@ -159,7 +159,7 @@ func (w *observed) foreignPod() bool {
 }
 
 // isPeerPod reports whether the pod summarizes the files of another node.
-func (w *observed) isPeerPod() bool { return w.pod.Spec.NodeName != w.p.Spec.Donor.NodeName }
+func isPeerPod(w *observed) bool { return w.pod.Spec.NodeName != w.p.Spec.Donor.NodeName }
 
 // isInspectionOverdue covers also a kubelet that does not end the pod, or never started it.
 func (w *observed) isInspectionOverdue(now time.Time) bool {
@@ -178,7 +178,7 @@ func (w *observed) inspectionMessage(now time.Time) string {
 	switch {
 	case w.foreignPod():
 		return fmt.Sprintf("pod %s belongs to another capture, and is removed: %s", pod, retryRemedy(w))
-	case w.isPeerPod():
+	case isPeerPod(w):
 		trouble := podTrouble(w.pod)
 		if w.isInspectionOverdue(now) {
 			trouble = fmt.Sprintf("the inspection did not end within %s", inspectionTimeout)

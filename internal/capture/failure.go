@@ -75,7 +75,7 @@ func (w *observed) failureMessage(why plan.Reason) (message, cloudError string) 
 	case plan.GeneralizeFailed:
 		return fmt.Sprintf("pod %s did not generalize node %s: %s", podName(w.p), n, w.podFailureMessage()), ""
 	case plan.NotProven:
-		return fmt.Sprintf("node %s powered off without a proof of its generalization, so the disk is not used: %s", n, w.missingProofMessage()), ""
+		return fmt.Sprintf("node %s powered off without a proof of its generalization, so the disk is not used: %s", n, missingProofMessage(w)), ""
 	case plan.ProofLost:
 		return fmt.Sprintf("another client removed or changed the proof of prototype %s, so the copy of node %s is not used. Find the client that changes annotation %s, then %s", w.p.Name, n, v1alpha1.ProofAnnotation, retryRemedy(w)), ""
 	case plan.DonorNotReady:
@@ -193,7 +193,7 @@ func (w *observed) remainingPodsMessage() string {
 }
 
 // missingProofMessage explains the missing proof.
-func (w *observed) missingProofMessage() string {
+func missingProofMessage(w *observed) string {
 	if w.ignoredReport != "" {
 		return w.ignoredReport + ". Check which clients can change Orders"
 	}

@@ -157,7 +157,7 @@ func (o orders) lookReport(ctx context.Context, w *observed) error {
 	}
 	report, err := v1alpha1.ReportOf(w.order, *w.record.Order)
 	if err == nil && report != nil {
-		err = w.acceptReport(report, o.now())
+		err = acceptReport(w, report, o.now())
 	}
 	if err != nil && w.record.Order.Pod != "" { // before the record of the pod's UID no report is trusted or suspected
 		w.ignoredReport = err.Error()
@@ -166,7 +166,7 @@ func (o orders) lookReport(ctx context.Context, w *observed) error {
 }
 
 // acceptReport checks a report that the Order's pod has signed. Reported is true until the Prototype carries the report.
-func (w *observed) acceptReport(report *v1alpha1.Report, now time.Time) error {
+func acceptReport(w *observed, report *v1alpha1.Report, now time.Time) error {
 	f := &w.facts
 	name, said := v1alpha1.ProofAnnotation, any(report.Proof)
 	if report.Unproven != nil {
