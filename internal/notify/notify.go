@@ -1,5 +1,5 @@
-// Package notify decides which changes people want to hear of: promoted, failed, rolled back, waiting for approval, and
-// frozen. Each change is one notice. The package is pure; package delivery delivers the notices.
+// Package notify decides which changes people want to hear of: promoted, failed, rolled back, waiting for approval,
+// frozen, and unknown patches. Each change is one notice. The package is pure; package delivery delivers the notices.
 package notify
 
 import (
@@ -28,6 +28,8 @@ const (
 	Approval Kind = "approval"
 	// Frozen: Kamino captures no node of a pool until a person acts.
 	Frozen Kind = "frozen"
+	// Unchecked: a node could not check its package repositories, so the pending patches of the pool are unknown.
+	Unchecked Kind = "unchecked"
 )
 
 // TypePrefix begins the types of CloudEvents.
@@ -111,6 +113,13 @@ func OfPolicy(before, after *v1alpha1.PrototypePolicy, now time.Time) (all []Not
 			}
 			add(Frozen, now.UTC().Format(time.RFC3339), data)
 		}
+		if unchecked(is) && !unchecked(&was) {
+			add(Unchecked, now.UTC().Format(time.RFC3339), Data{
+				Version: is.CurrentVersion, Reason: is.Patches.Reason,
+				Message: fmt.Sprintf("The pending patches of pool %s are unknown: node %s could not check: %s", is.Name, is.Patches.Node, is.Patches.Message),
+				Command: "kamino plan " + is.Name, Link: docs + "reference/policy.md",
+			})
+		}
 	}
 	return all
 }
@@ -129,6 +138,9 @@ func poolOf(p *v1alpha1.PrototypePolicy, id string) v1alpha1.PoolStatus {
 func frozen(s *v1alpha1.PoolStatus) bool {
 	return s.Decision != nil && (s.Decision.Reason == v1alpha1.PolicyWentBack || s.Decision.Reason == v1alpha1.PolicyTooManyFailures)
 }
+
+// unchecked reports whether the last check for patches had no answer.
+func unchecked(s *v1alpha1.PoolStatus) bool { return s.Patches != nil && s.Patches.Reason != "" }
 
 // CloudEvent is the notice as a CloudEvent in structured mode, version 1.0: https://cloudevents.io.
 func (n Notice) CloudEvent() ([]byte, error) {

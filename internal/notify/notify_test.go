@@ -96,6 +96,11 @@ func TestOfPolicy(t *testing.T) {
 			s.Decision = &v1alpha1.PoolDecision{Reason: reason, Message: "because"}
 		}
 	}
+	checked := func(reason string) func(*v1alpha1.PoolStatus) {
+		return func(s *v1alpha1.PoolStatus) {
+			s.Patches = &v1alpha1.PatchesStatus{Node: "n1", PendingPatches: v1alpha1.PendingPatches{Reason: reason, Message: "no answer"}}
+		}
+	}
 	rolledBack := "rolledback prototypepolicies/all pool1 2026.03.09 [Held] Pool pool1 rolled back automatically from version 2026.03.09 to 2026.03.01. 2 nodes did not join; kamino history pool1"
 	frozenByRollback := "frozen prototypepolicies/all pool1 2026.03.01 [WentBack] Kamino captures no node of pool pool1: because; kamino release pool1"
 	for name, test := range map[string]struct {
@@ -112,8 +117,14 @@ func TestOfPolicy(t *testing.T) {
 		"frozen after a rollback": {
 			policy(pool("pool1", decided("RollingBack"))), policy(pool("pool1", decided("WentBack"))), []string{frozenByRollback},
 		},
-		"still frozen": {policy(pool("pool1", decided("WentBack"))), policy(pool("pool1", decided("TooManyFailures"))), nil},
-		"thawed":       {policy(pool("pool1", decided("WentBack"))), policy(pool("pool1", decided("NoNewPatch"))), nil},
+		"patches unknown": {
+			policy(pool("pool1", checked(""))), policy(pool("pool1", checked("RepositoryUnreachable"))),
+			[]string{"unchecked prototypepolicies/all pool1 2026.03.01 [RepositoryUnreachable] The pending patches of pool pool1 are unknown: node n1 could not check: no answer; kamino plan pool1"},
+		},
+		"patches still unknown": {policy(pool("pool1", checked("RepositoryUnreachable"))), policy(pool("pool1", checked("NodeFailed"))), nil},
+		"patches known again":   {policy(pool("pool1", checked("NodeFailed"))), policy(pool("pool1", checked(""))), nil},
+		"still frozen":          {policy(pool("pool1", decided("WentBack"))), policy(pool("pool1", decided("TooManyFailures"))), nil},
+		"thawed":                {policy(pool("pool1", decided("WentBack"))), policy(pool("pool1", decided("NoNewPatch"))), nil},
 		"frozen after failures": {
 			policy(pool("pool1", decided("Capturing")), pool("pool2", decided("TooManyFailures"))),
 			policy(pool("pool1", decided("TooManyFailures")), pool("pool2", decided("TooManyFailures"))),
@@ -186,6 +197,7 @@ func TestEveryKindIsAnEvent(t *testing.T) {
 	frozen := pool("pool1", func(s *v1alpha1.PoolStatus) {
 		s.Decision = &v1alpha1.PoolDecision{Reason: v1alpha1.PolicyWentBack}
 		s.Probation = &v1alpha1.ProbationStatus{WentBackAt: &at}
+		s.Patches = &v1alpha1.PatchesStatus{PendingPatches: v1alpha1.PendingPatches{Reason: "NodeFailed"}}
 	})
 	all := OfPolicy(policy(), policy(frozen), now)
 	for _, status := range []v1alpha1.PrototypeStatus{
@@ -212,7 +224,7 @@ func TestEveryKindIsAnEvent(t *testing.T) {
 			t.Errorf("%+v", n)
 		}
 	}
-	for _, kind := range []Kind{Promoted, Failed, RolledBack, Approval, Frozen} {
+	for _, kind := range []Kind{Promoted, Failed, RolledBack, Approval, Frozen, Unchecked} {
 		if !kinds[kind] {
 			t.Errorf("there is no notice %s", kind)
 		}

@@ -224,6 +224,30 @@ func (f Facts) donorHours() Figure {
 	}
 }
 
+// pioneerHours adds up the time from the patch of a pioneer to the reservation, or to the end of the patch.
+func (f Facts) pioneerHours() Figure {
+	took, pioneers := time.Duration(0), 0
+	f.each(func(p *v1alpha1.Prototype) {
+		patch := p.Status.Patch
+		if patch == nil || patch.StartedAt.IsZero() {
+			return
+		}
+		pioneers++
+		until := f.Now
+		switch d := p.Status.Donor; {
+		case d != nil && d.ReservedAt != nil && d.ReservedAt.After(patch.StartedAt.Time):
+			until = d.ReservedAt.Time
+		case !patch.FinishedAt.IsZero():
+			until = patch.FinishedAt.Time
+		}
+		took += max(0, until.Sub(patch.StartedAt.Time))
+	})
+	return Figure{
+		Name: "pioneer-hours", Title: "time of pioneers before their capture", Unit: "hours", Kind: Cost, Value: known(took.Hours()),
+		Source: fmt.Sprintf("status.patch of Prototypes, %d pioneers", pioneers),
+	}
+}
+
 // trialHours adds up the time of trial nodes, which the pool pays for in addition.
 func (f Facts) trialHours() Figure {
 	took, trials := time.Duration(0), 0

@@ -132,6 +132,14 @@ const wholeReport = `{
       "source": "status.donor of Prototypes, 1 drains"
     },
     {
+      "name": "pioneer-hours",
+      "title": "time of pioneers before their capture",
+      "value": 0,
+      "unit": "hours",
+      "kind": "cost",
+      "source": "status.patch of Prototypes, 0 pioneers"
+    },
+    {
       "name": "trial-hours",
       "title": "time of trial nodes",
       "value": 0.5,
@@ -249,6 +257,7 @@ func TestNothingIsKnown(t *testing.T) {
 		"captures-succeeded":        "0",
 		"captures-failed":           "0",
 		"donor-hours":               "0",
+		"pioneer-hours":             "0",
 		"trial-hours":               "0",
 		"storage":                   "0",
 	}

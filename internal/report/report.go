@@ -126,7 +126,7 @@ func Of(f Facts) Report {
 	r.Figures = []Figure{
 		f.timeSaved(r.Builds), f.rebootsAvoided(), f.pullsAvoided(), f.bytesAvoided(), f.packagesAvoided(), f.removedNodes(),
 		f.exposure(), f.failedJoins(),
-		f.captures(v1alpha1.PhaseSucceeded), f.captures(v1alpha1.PhaseFailed), f.donorHours(), f.trialHours(), f.storage(),
+		f.captures(v1alpha1.PhaseSucceeded), f.captures(v1alpha1.PhaseFailed), f.donorHours(), f.pioneerHours(), f.trialHours(), f.storage(),
 	}
 	if f.PricePerGBMonth >= 0 {
 		r.Figures = append(r.Figures, f.price())

@@ -247,6 +247,24 @@ func TestCosts(t *testing.T) {
 	expect(t, f, "trial-hours", "2", "3 trials")
 }
 
+func TestPioneers(t *testing.T) {
+	f := facts()
+	patched := func(reserved, finished int) v1alpha1.Prototype {
+		p := capture(2, v1alpha1.PhaseSucceeded, reserved, reserved+30)
+		p.Status.Patch = &v1alpha1.PatchStatus{StartedAt: metav1.NewTime(day(2))}
+		if finished > 0 {
+			p.Status.Patch.FinishedAt = metav1.NewTime(day(2).Add(time.Duration(finished) * time.Minute))
+		}
+		return p
+	}
+	refused := patched(0, 15)
+	refused.Status.Donor = nil
+	running := patched(0, 0)
+	running.CreationTimestamp, running.Status.Donor, running.Status.Patch.StartedAt = metav1.NewTime(now), nil, metav1.NewTime(now.Add(-45*time.Minute))
+	f.Captures = []v1alpha1.Prototype{patched(60, 50), refused, running, capture(3, v1alpha1.PhaseSucceeded, 0, 30)}
+	expect(t, f, "pioneer-hours", "2", "3 pioneers")
+}
+
 func TestStorage(t *testing.T) {
 	f := facts()
 	// 30 GiB for 29 days, and 30 GiB for 10 days.
