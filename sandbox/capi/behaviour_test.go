@@ -241,8 +241,8 @@ func (m *switched) Ensure(ctx context.Context, of sandbox.Machine) (string, sand
 	return id, m.state.Load().(sandbox.MachineState), err
 }
 
-// TestStatesOfMachines: with the provider for AWS, the Machine of a stopped instance is not Ready until the instance runs again. The
-// failure of a terminated instance is final.
+// TestStatesOfMachines: on AWS, the Machine of a stopped instance is not Ready until the instance runs again. The failure of a
+// terminated instance is final.
 func TestStatesOfMachines(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, withTwoMachines(deployment))
