@@ -119,8 +119,8 @@ var rooms = map[string]room{
 	"internal/doctor":   {own: "admission api bootstrapkind cloud history imagecount imageversion membership node node/kured nodestate page reservations selection wording", foreign: kubeClient},
 	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},
 	"internal/nodejoin": {own: "api cloud history imageversion joinhealth nodestate trial", foreign: kubeClient},
-	"internal/metrics":  {own: "admission api bootstrapkind capture capture/plan cloud history imagecount imageversion joinhealth membership delivery selection trial", foreign: kubeClient + " github.com/prometheus/client_golang"},
-	"internal/policy":   {own: "admission api bootstrapkind capture cloud history history/estimate imagecount imageversion joinhealth membership nodecache nodejoin nodestate policy/schedule rebuild recipe reservations selection selection/expression wording", foreign: kubeLoop},
+	"internal/metrics":  {own: "admission api bootstrapkind capture capture/plan cloud history imagecount imageversion joinhealth membership delivery patch selection trial", foreign: kubeClient + " github.com/prometheus/client_golang"},
+	"internal/policy":   {own: "admission api bootstrapkind capture cloud history history/estimate imagecount imageversion joinhealth membership nodecache nodejoin nodestate patch patch/nodepatch patch/plan policy/schedule rebuild recipe reservations selection selection/expression wording", foreign: kubeLoop},
 
 	"internal/controller/nodelabel": {own: "api cloud membership node nodestate", foreign: kubeClient},
 	"internal/controller/policy":    {own: "api nodecache policy", foreign: kubeLoop},
@@ -130,7 +130,7 @@ var rooms = map[string]room{
 	"internal/cluster": {own: "api cloud wording", foreign: kubeLoop},
 	"internal/drive": {
 		own: "admission api bootstrapkind capture cloud cluster controller/nodelabel controller/policy controller/prototype controller/sweep delivery generalize imagecount imageversion membership metrics node nodecache " +
-			"nodejoin nodestate notify policy policy/policyfile pool rebuild rebuild/plan reservations selection tryout web web/gather wording",
+			"nodejoin nodestate notify patch/nodepatch policy policy/policyfile pool rebuild rebuild/plan reservations selection tryout web web/gather wording",
 		foreign: kubeLoop,
 	},
 

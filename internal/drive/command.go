@@ -1,6 +1,7 @@
 package drive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -18,19 +19,27 @@ import (
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/nodejoin"
+	"github.com/kamino-dev/kamino/internal/patch/nodepatch"
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
 // NewDecider returns the Decider of a command, with the nodes of the cluster.
 func NewDecider(ctx context.Context, c *cluster.Connection, provider cloud.Provider, engine Engine, o Options) (*policy.Decider, error) {
-	nodes := nodecache.NewNodes(provider)
+	nodes, patcher := nodecache.NewNodes(provider), patcher(c, o)
 	d := &policy.Decider{
 		Read: readPrototypes{c}, Client: c.Client, Cloud: provider, Nodes: nodes,
 		PoolCache: policy.NewPoolCache(provider, o.Now), Preflight: engine.Refusals, DisruptionCost: engine.DisruptionCost, OwnNode: o.OwnNode, Now: o.Now,
 		Joins: joins(c, o), Leased: leased(c, o), UnhealthyDaemonSets: unhealthyDaemonSets(c, o, nodes), Differences: (&nodejoin.Peers{Kube: c.Kube, Now: clock(o)}).Differences,
-		WithoutKubelet: withoutKubelet(c, o), Log: o.Log.WithName("policy"),
+		WithoutKubelet: withoutKubelet(c, o), Check: patcher.Check, SweepChecks: patcher.SweepChecks, Log: o.Log.WithName("policy"),
 	}
 	return d, ReadNodes(ctx, c, d.Nodes)
+}
+
+// patcher asks nodes in service for their pending patches.
+func patcher(c *cluster.Connection, o Options) *nodepatch.Patcher {
+	return &nodepatch.Patcher{
+		Client: c.Client, Kube: c.Kube, Namespace: cmp.Or(o.PodNamespace, v1alpha1.DefaultGeneralizeNamespace), Image: o.Image, Now: clock(o),
+	}
 }
 
 // unhealthyDaemonSets returns new nodes without a Pod of a DaemonSet that is healthy on other nodes.

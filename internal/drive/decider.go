@@ -23,7 +23,7 @@ import (
 
 // decider returns the Decider of a controller. Decisions and captures do not share a rate limit for requests.
 func (k *Controller) decider(manager ctrl.Manager, c *cluster.Connection, provider cloud.Provider, looks *policy.PoolCache) *policy.Decider {
-	nodes := nodecache.NewNodes(provider)
+	nodes, patcher := nodecache.NewNodes(provider), patcher(c, k.Options)
 	return &policy.Decider{
 		Read: manager.GetCache(), Client: c.Client, Cloud: provider, Nodes: nodes, PoolCache: looks,
 		OwnNode: k.OwnNode, Now: k.Now, Joins: joins(c, k.Options), Leased: leased(c, k.Options), Recorder: clipped{manager.GetEventRecorder(eventSource)}, Log: k.Log.WithName("policy"),
@@ -39,6 +39,7 @@ func (k *Controller) decider(manager ctrl.Manager, c *cluster.Connection, provid
 		},
 		UnhealthyDaemonSets: unhealthyDaemonSets(c, k.Options, nodes), Differences: (&nodejoin.Peers{Kube: c.Kube, Now: clock(k.Options)}).Differences,
 		WithoutKubelet: withoutKubelet(c, k.Options), ObservedSince: k.now(), WentBack: func(pool policy.Pool) { k.Counts.PoolWentBack(pool.Name) }, Probation: k.reportJoins,
+		Check: patcher.Check, SweepChecks: patcher.SweepChecks, Patches: k.reportPatches,
 		Degraded: k.Counts.CapturesRefused, Permissions: provider.Permissions,
 		Gone: func(pool policy.Pool) {
 			if len(nodes.Of(pool.ID)) == 0 {
@@ -65,6 +66,15 @@ func (k *Controller) reportJoins(reported []policy.Probation) {
 		pools[i] = metrics.PoolJoins{Pool: p.Pool.Name, Version: p.Version, Of: p.Tally, Suspect: p.Suspect, OfSuspect: p.SuspectTally, WentBack: p.Frozen, Stays: p.Stays}
 	}
 	k.Counts.Joins(pools)
+}
+
+// reportPatches exports the pending patches to Prometheus.
+func (k *Controller) reportPatches(reported []policy.Patches) {
+	pools := make([]metrics.PoolPatches, len(reported))
+	for i, p := range reported {
+		pools[i] = metrics.PoolPatches{Pool: p.Pool.Name, Known: p.Known, Packages: p.Packages, Security: p.Security, Unchecked: string(p.Unchecked), Quarantined: p.Quarantined}
+	}
+	k.Counts.Patches(pools)
 }
 
 // rebuilds returns the controller of rebuilds for policies with spec.rebuild.

@@ -48,6 +48,7 @@ type Metrics struct {
 	pools   pools
 	tallies tallies
 	refused refusedCaptures
+	patches patches
 
 	returns  *prometheus.CounterVec
 	newNodes newNodes
@@ -144,7 +145,7 @@ func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, part := range m.parts() {
 		part.Describe(descriptions)
 	}
-	for _, d := range []*prometheus.Desc{inFlightDesc, poolAgeDesc, poolInfoDesc, poolNodesDesc, poolImagesDesc, poolMaxImagesDesc, poolCandidatesDesc, poolRefusedDesc, captureRefusedDesc, policyStalledDesc, poolJoinsDesc, poolWentBackDesc, poolStaysDesc} {
+	for _, d := range []*prometheus.Desc{inFlightDesc, poolAgeDesc, poolInfoDesc, poolNodesDesc, poolImagesDesc, poolMaxImagesDesc, poolCandidatesDesc, poolRefusedDesc, captureRefusedDesc, policyStalledDesc, poolJoinsDesc, poolWentBackDesc, poolStaysDesc, pendingPatchesDesc, patchesUncheckedDesc, patchesBadDesc} {
 		descriptions <- d
 	}
 }
@@ -159,6 +160,7 @@ func (m *Metrics) Collect(samples chan<- prometheus.Metric) {
 	m.tallies.collect(samples)
 	m.tallies.collectImages(samples)
 	m.refused.collect(samples)
+	m.patches.collect(samples)
 	m.stalls.collect(samples)
 	m.newNodes.collect(samples)
 }

@@ -164,6 +164,7 @@ func (d *Decider) prototype(w *observed, o *Outcome, name string) (*v1alpha1.Pro
 		p.Labels = map[string]string{}
 	}
 	p.Labels[v1alpha1.PolicyLabel] = v1alpha1.LabelValue(o.Policy)
+	o.pioneer.into(p)
 	return p, nil
 }
 

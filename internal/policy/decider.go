@@ -23,6 +23,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/nodejoin"
+	"github.com/kamino-dev/kamino/internal/patch/nodepatch"
 	"github.com/kamino-dev/kamino/internal/rebuild"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
@@ -59,6 +60,12 @@ type Decider struct {
 	// DisruptionCost, if set, returns the cost of draining a node for the workloads: capture.Engine.DisruptionCost. Of
 	// candidates that the rules rank equal, Kamino captures the candidate with the least cost.
 	DisruptionCost func(ctx context.Context, node string, drain v1alpha1.DrainSettings, donorReplaced bool) (selection.DisruptionCost, error)
+	// Check, if set, makes one pass over the check of a pool for pending patches: nodepatch.Patcher.Check. Nil: no node
+	// checks, and Kamino begins no pioneer. SweepChecks removes the checks of all other pools.
+	Check       func(ctx context.Context, t nodepatch.CheckTask) (*nodepatch.Checked, error)
+	SweepChecks func(ctx context.Context, wanted []nodepatch.CheckTask) error
+	// Patches, if set, receives the pending patches of all pools after each pass.
+	Patches func([]Patches)
 	// Rebuild, if set, reserves the next node of a pool's oldest image. Package rebuild carries on. Nil rebuilds no node.
 	Rebuild func(ctx context.Context, r rebuild.Request) (rebuild.Taken, error)
 	// Leased lists the reservations that Leases confirm, by the UID of the Node. A reservation without a Lease blocks
@@ -113,6 +120,7 @@ type Decider struct {
 	leased  map[types.UID]v1alpha1.Reservation
 	// probes track how nodes join.
 	probes *prober
+	checks checks
 }
 
 // Stall is a reason for which a policy waits for a user. Pool is empty if the reason concerns the whole policy.
@@ -158,6 +166,7 @@ func (d *Decider) Pass(ctx context.Context) (after time.Duration, err error) {
 	d.poolTroubles = w.claims.troubles
 	d.dropUnclaimed(w)
 	d.judgeAll(ctx, w, d.due(w))
+	checkPatches(ctx, d, w)
 	probe(ctx, d, w)
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
@@ -180,6 +189,7 @@ func (d *Decider) Pass(ctx context.Context) (after time.Duration, err error) {
 		d.Degraded(w.degraded)
 	}
 	d.probes.reportJoins()
+	reportPatches(d)
 	if err := errors.Join(trouble...); err != nil {
 		return retry, err
 	}
@@ -242,6 +252,7 @@ func (d *Decider) gather(ctx context.Context, w *observed) error {
 	}
 	d.holding, _ = d.countHeld(w.all, w.now)
 	w.claims = claim(w.policies, w.pools, func(p Pool) []*corev1.Node { return d.Nodes.Of(p.ID) })
+	d.checks.load(w.policies)
 	of, err := membership.OfPrototypes(ctx, d.Cloud, w.all)
 	if err != nil {
 		return fmt.Errorf("find the pools of the prototypes: %w", err)

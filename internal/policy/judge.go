@@ -71,10 +71,13 @@ type Outcome struct {
 	rebuildPace time.Duration
 	replaced    []string
 	notRebuilt  *trouble // of nodes that need a rebuild and are not rebuilt
-	trouble     *trouble
-	notJoining  *trouble // of a pool that stays on a version whose nodes do not join
-	manyImages  *trouble // of a pool whose nodes are near the limit of different images
-	err         error    // of the cloud
+	// pioneer is the decision about a patched donor; nil without spec.pioneer, or if the pool cannot be captured.
+	pioneer    *pioneer
+	notPatched *trouble // of a pool whose patches are unknown, or failed on a pioneer
+	trouble    *trouble
+	notJoining *trouble // of a pool that stays on a version whose nodes do not join
+	manyImages *trouble // of a pool whose nodes are near the limit of different images
+	err        error    // of the cloud
 }
 
 // judge decides about one pool; prototypes are the pool's. judge calls the cloud only if a capture is possible, or if
@@ -95,6 +98,7 @@ func (d *Decider) judge(ctx context.Context, r *rules, pool Pool, prototypes []v
 	o.Choice = selection.Choose(withLook(subject, o.Look, now), r.choice, now)
 	o.report(prototypes, subject)
 	o.replaced = d.replaced(subject.Nodes)
+	d.judgePioneer(o, r, prototypes, err != nil || subject.InFlight != "", now)
 	o.decide(r, err, now)
 	if back := history.RollingBack(o.Look.Pool, o.Look.Images); back != nil && o.trouble == nil {
 		o.trouble = &trouble{reason: RollingBack, message: back.Says(pool.Name, o.Look.Pool.Recipe).Message}
@@ -231,6 +235,8 @@ func (o *Outcome) decide(r *rules, lookError error, now time.Time) {
 		went := o.wentBack()
 		o.Status.Decision = &v1alpha1.PoolDecision{Reason: went.Reason, Message: went.Message, Remedy: went.Remedy}
 		o.trouble = &trouble{reason: went.Reason, message: went.Message}
+	case o.pioneer.rests() && !choice.Waived:
+		say(o.pioneer.reason, o.pioneer.message)
 	case choice.Donor == nil:
 		chosen()
 		if choice.Reason == selection.CapturedToday {

@@ -14,7 +14,7 @@ type Result struct {
 	Pool   Pool
 	Policy string
 	Status v1alpha1.PoolStatus
-	// Acts reports that a step of a rollback ran, and that another pass takes the next step.
+	// Acts reports that a step of a rollback or of a check for patches ran, and that another pass takes the next step.
 	Acts bool
 	// Queued reports that a capture begins as soon as another capture has returned its donor.
 	Queued bool
@@ -34,6 +34,7 @@ func (d *Decider) Results() []Result {
 		if t := d.probes.watches[o.Pool.ID]; t != nil {
 			r.Acts = t.acts
 		}
+		r.Acts = r.Acts || o.pioneer != nil && o.pioneer.check != nil
 		r.Refused = o.trouble != nil || o.rules.invalid != nil || o.refusal.decision != nil && o.Status.Decision == o.refusal.decision
 		if o.trouble != nil {
 			r.Err = o.err

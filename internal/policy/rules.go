@@ -15,10 +15,13 @@ import (
 
 // rules are a policy's spec with defaults, and the compiled parts of the spec.
 type rules struct {
-	policy   string
-	spec     v1alpha1.PrototypePolicySpec
-	choice   selection.Rules
-	schedule *schedule.Schedule
+	policy string
+	uid    types.UID
+	// generation is the policy's generation. A check of an earlier generation may be about other patches.
+	generation int64
+	spec       v1alpha1.PrototypePolicySpec
+	choice     selection.Rules
+	schedule   *schedule.Schedule
 	// retry is the policy's retry annotation. A new value lets Kamino retry at once.
 	retry string
 	// invalid is the reason why the policy can decide nothing; nil if the policy is valid.
@@ -30,7 +33,7 @@ type rules struct {
 // compile reads a policy. An unreadable policy decides nothing, and invalid names the wrong field.
 func compile(p *v1alpha1.PrototypePolicy, now time.Time) *rules {
 	spec := p.Spec.Defaulted()
-	r := &rules{policy: p.Name, spec: spec, choice: selection.RulesOf(spec), retry: p.Annotations[v1alpha1.RetryAnnotation]}
+	r := &rules{policy: p.Name, uid: p.UID, generation: p.Generation, spec: spec, choice: selection.RulesOf(spec), retry: p.Annotations[v1alpha1.RetryAnnotation]}
 	refuse := func(reason, message string) *rules {
 		r.invalid = &trouble{reason: reason, message: fmt.Sprintf("policy %s: %s", p.Name, message)}
 		return r

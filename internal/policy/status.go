@@ -44,6 +44,9 @@ func (d *Decider) report(ctx context.Context, w *observed, p *v1alpha1.Prototype
 		if o.notJoining != nil {
 			degraded = append(degraded, *o.notJoining)
 		}
+		if o.notPatched != nil {
+			degraded = append(degraded, *o.notPatched)
+		}
 		if o.manyImages != nil && o.Status.Decision.Reason != imagecount.TooManyImages { // such a decision has the same message
 			degraded = append(degraded, *o.manyImages)
 		}

@@ -80,6 +80,8 @@ type Rules struct {
 	MinCandidates int
 	// MaxImageAge is the age of the image from which the rules about patches are waived; zero: never.
 	MaxImageAge time.Duration
+	// Pioneer: Kamino patches the donor before the capture, so the rules about earlier patches are waived.
+	Pioneer bool
 	// IgnoreNodes, IgnoreAnnotations and IgnoreLabels are names.
 	IgnoreNodes, IgnoreAnnotations, IgnoreLabels []string
 	// Disrupt and MaxUnavailable are as in Subject.
@@ -103,7 +105,7 @@ func RulesOf(spec v1alpha1.PrototypePolicySpec) Rules {
 	return Rules{
 		MostRecentPatch: patch, RebootPending: pending,
 		MinReadyTime: spec.Selection.MinReadyTime.Duration, MinCandidates: int(spec.Selection.MinCandidates),
-		MaxImageAge: spec.Selection.MaxImageAge.Duration, IgnoreNodes: spec.Selection.IgnoreNodes,
+		MaxImageAge: spec.Selection.MaxImageAge.Duration, Pioneer: spec.Pioneer != nil, IgnoreNodes: spec.Selection.IgnoreNodes,
 		IgnoreAnnotations: spec.Selection.IgnoreAnnotations, IgnoreLabels: spec.Selection.IgnoreLabels,
 		Disrupt: spec.Settings.Drain.Disrupt, MaxUnavailable: *spec.Settings.OutOfService.MaxUnavailable,
 	}
@@ -159,7 +161,7 @@ type Choice struct {
 // order of the nodes does not matter.
 func Choose(pool Pool, rules Rules, now time.Time) Choice {
 	j := newJudge(pool, rules, now)
-	c := Choice{Waived: j.waived, Verdicts: make([]Verdict, 0, len(pool.Nodes))}
+	c := Choice{Waived: j.overdue, Verdicts: make([]Verdict, 0, len(pool.Nodes))}
 	nodes := slices.Clone(pool.Nodes)
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	for _, n := range nodes {

@@ -68,7 +68,8 @@ type judge struct {
 	pool    Pool
 	rules   Rules
 	now     time.Time
-	waived  bool
+	overdue bool            // the image has reached MaxImageAge
+	waived  bool            // the rules about patches do not apply
 	ignored map[string]bool // nodes
 	takers  int             // nodes that can accept the pods of another node
 	away    int             // nodes out of service
@@ -79,7 +80,8 @@ type judge struct {
 func newJudge(pool Pool, rules Rules, now time.Time) *judge {
 	j := &judge{pool: pool, rules: rules, now: now, ignored: make(map[string]bool, len(rules.IgnoreNodes)), zones: zones{}}
 	// A pool without a version of its own counts as infinitely old.
-	j.waived = rules.MaxImageAge > 0 && (pool.BuiltAt.IsZero() || now.Sub(pool.BuiltAt) >= rules.MaxImageAge)
+	j.overdue = rules.MaxImageAge > 0 && (pool.BuiltAt.IsZero() || now.Sub(pool.BuiltAt) >= rules.MaxImageAge)
+	j.waived = j.overdue || rules.Pioneer
 	for _, name := range rules.IgnoreNodes {
 		j.ignored[name] = true
 	}
@@ -193,7 +195,7 @@ func (j *judge) changes(verdicts []Verdict) (next time.Time) {
 			next = t
 		}
 	}
-	if j.rules.MaxImageAge > 0 && !j.waived {
+	if j.rules.MaxImageAge > 0 && !j.overdue {
 		earlier(j.pool.BuiltAt.Add(j.rules.MaxImageAge))
 	}
 	for i := range verdicts {

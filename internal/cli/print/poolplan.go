@@ -111,6 +111,7 @@ func poolPlan(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
 	if p.Status.NextRun != nil {
 		lines = append(lines, fmt.Sprintf("A capture may begin in %s, at %s.", wording.Duration(p.Status.NextRun.Sub(now)), p.Status.NextRun.UTC().Format(time.RFC3339)))
 	}
+	lines = append(lines, patchLines(p.Status.Patches, now)...)
 	if p.Status.Rebuild != nil {
 		lines = append(lines, fmt.Sprintf("Nodes of earlier images: %s.", p.Status.Rebuild.Message))
 	}
@@ -136,6 +137,37 @@ func poolPlan(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
 		return err
 	}
 	return nil
+}
+
+// patchLines describe the pending patches of a pool, as a node reported; none without a policy that checks.
+func patchLines(s *v1alpha1.PatchesStatus, now time.Time) []string {
+	if s == nil || s.CheckedAt.IsZero() {
+		return nil
+	}
+	checked := fmt.Sprintf("%s ago on node %s", wording.Duration(now.Sub(s.CheckedAt.Time)), s.Node)
+	var lines []string
+	if s.Reason != "" {
+		lines = append(lines, fmt.Sprintf("Pending patches: unknown. The last check, %s, had no answer (%s): %s.", checked, s.Reason, strings.TrimSuffix(s.Message, ".")))
+		if s.Set == "" {
+			return lines
+		}
+		checked = "earlier"
+	}
+	if s.Packages == 0 {
+		return append(lines, fmt.Sprintf("Pending patches: none, checked %s.", checked))
+	}
+	text := fmt.Sprintf("Pending patches: %s, %d for security, checked %s.", wording.Count(int(s.Packages), "package"), s.Security, checked)
+	if s.Since != nil {
+		text += fmt.Sprintf(" First seen %s ago.", wording.Duration(now.Sub(s.Since.Time)))
+	}
+	lines = append(lines, text)
+	if len(s.Names) > 0 {
+		lines = append(lines, "  "+wording.Names(s.Names))
+	}
+	if len(s.CVEs) > 0 {
+		lines = append(lines, fmt.Sprintf("  The patches fix at least %s: %s", wording.Count(int(s.CVECount), "CVE"), wording.Names(s.CVEs)))
+	}
+	return lines
 }
 
 // turnover says how long nodes of earlier images stay.

@@ -1,0 +1,291 @@
+package policy_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/apitest/inmemory"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/nodecache"
+	"github.com/kamino-dev/kamino/internal/patch"
+	"github.com/kamino-dev/kamino/internal/patch/nodepatch"
+	"github.com/kamino-dev/kamino/internal/policy"
+)
+
+// pioneerStage is a stage whose nodes answer checks for patches. All objects are in memory.
+type pioneerStage struct {
+	*stage
+	pool cloud.PoolID
+	// report is the answer of a node; nil while the check is running. fails is the error of a check.
+	report *patch.Report
+	fails  error
+	asked  []nodepatch.CheckTask
+	swept  [][]nodepatch.CheckTask
+	seen   []policy.Patches
+}
+
+func newPioneerStage(t *testing.T, change func(*v1alpha1.PrototypePolicySpec)) *pioneerStage {
+	t.Helper()
+	s := &pioneerStage{stage: &stage{T: t, isInMemory: true, clock: memory.NewClock(time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC))}}
+	s.cloud = memory.New(memory.Config{Now: s.clock.Now})
+	s.calls = memory.NewFaulty(s.cloud, nil)
+	s.nodes = nodecache.NewNodes(s.cloud)
+	s.client = inmemory.New(s.clock.Now).Client(nil)
+	s.pool = s.stage.pool("pool1", 3, 20)
+	s.must(s.nodes.Place(t.Context()))
+	look, err := s.cloud.Pool(t.Context(), s.pool)
+	s.must(err)
+	for _, n := range s.nodes.Of(s.pool) {
+		s.change(s.pool, n.Name, func(n *corev1.Node) {
+			n.Annotations, n.Labels[v1alpha1.VersionLabel] = nil, v1alpha1.VersionLabelValue(look.Recipe.Version)
+		})
+	}
+	p := &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}}
+	p.Spec.Pioneer = &v1alpha1.PolicyPioneerSettings{}
+	if change != nil {
+		change(&p.Spec)
+	}
+	s.must(s.client.Create(t.Context(), p))
+	s.restart()
+	return s
+}
+
+func (s *pioneerStage) restart() {
+	s.stage.restart()
+	s.decider.Check = func(_ context.Context, t nodepatch.CheckTask) (*nodepatch.Checked, error) {
+		s.asked = append(s.asked, t)
+		if s.fails != nil || s.report == nil {
+			return nil, s.fails
+		}
+		return &nodepatch.Checked{Node: t.Node, Report: s.report}, nil
+	}
+	s.decider.SweepChecks = func(_ context.Context, wanted []nodepatch.CheckTask) error {
+		s.swept = append(s.swept, wanted)
+		return nil
+	}
+	s.decider.Patches = func(all []policy.Patches) { s.seen = all }
+}
+
+// reported is the report of a check.
+func reported(names ...string) *patch.Report {
+	r := &patch.Report{Method: patch.Check, Health: patch.Healthy, Repositories: []patch.Repository{{ID: "main", Read: true}}}
+	for _, name := range names {
+		r.Pending = append(r.Pending, patch.Change{Name: name, To: "2", Security: true})
+	}
+	r.Counts.Pending, r.Counts.Security = len(names), len(names)
+	return r
+}
+
+// passes makes passes, a minute apart.
+func (s *pioneerStage) passes(n int) {
+	s.Helper()
+	for range n {
+		s.pass()
+		s.clock.Advance(time.Minute)
+	}
+}
+
+// degradedFor returns the message of the condition Degraded with this reason; empty without it.
+func (s *pioneerStage) degradedFor(reason string) string {
+	s.Helper()
+	c := meta.FindStatusCondition(s.status("all").Status.Conditions, v1alpha1.ConditionDegraded)
+	if c == nil || c.Status != metav1.ConditionTrue || c.Reason != reason {
+		return ""
+	}
+	return c.Message
+}
+
+// endPioneer ends a pioneer as the engine would. failure is the reason of a failed patch.
+func (s *pioneerStage) endPioneer(name, failure string) {
+	s.Helper()
+	p := &v1alpha1.Prototype{}
+	s.must(s.client.Get(s.Context(), client.ObjectKey{Name: name}, p))
+	p.Status.Patch = &v1alpha1.PatchStatus{Level: "level", Failure: failure}
+	if failure != "" {
+		p.Status.Patch.FailedLevel = "level"
+	}
+	s.must(s.client.Status().Update(s.Context(), p))
+	phase := v1alpha1.PhaseSucceeded
+	if failure != "" {
+		phase = v1alpha1.PhaseFailed
+	}
+	s.end(name, phase)
+}
+
+// TestPendingPatchesBeginAPioneer: a node checks first, and the node's patch annotations do not matter.
+func TestPendingPatchesBeginAPioneer(t *testing.T) {
+	s := newPioneerStage(t, func(spec *v1alpha1.PrototypePolicySpec) { spec.Pioneer.MinAge.Duration = time.Hour })
+	s.pass()
+	s.decided("all", "pool1", policy.CheckingPatches)
+	if len(s.asked) != 1 || s.asked[0].Holder.Kind != v1alpha1.HolderPolicy || s.asked[0].Holder.UID == "" || s.asked[0].Pool != string(s.pool) || s.asked[0].Patches.Patches != v1alpha1.PatchSecurity {
+		t.Fatalf("asked %+v", s.asked)
+	}
+	if s.after > 10*time.Second {
+		t.Errorf("the next look at a running check is after %s", s.after)
+	}
+	s.report = reported("openssl")
+	s.passes(2)
+	s.decided("all", "pool1", policy.PatchesTooYoung, "1 pending patch", "1h")
+	if got := s.poolStatus("all", "pool1").Patches; got == nil || got.Security != 1 || got.Node != s.asked[0].Node || got.Version == "" {
+		t.Errorf("patches = %+v", got)
+	}
+	if len(s.prototypes()) != 0 {
+		t.Fatalf("prototypes = %v", s.donors())
+	}
+	s.restart() // the status keeps the age of the patches
+	s.clock.Advance(time.Hour)
+	s.passes(2)
+	all := s.prototypes()
+	if len(all) != 1 || all[0].Spec.Pioneer == nil || all[0].Spec.Pioneer.MinAge.Duration != 0 || all[0].Annotations[v1alpha1.PatchSetAnnotation] == "" {
+		t.Fatalf("prototypes = %+v", all)
+	}
+	if len(s.seen) != 1 || !s.seen[0].Known || s.seen[0].Security != 1 || s.seen[0].Unchecked != "" {
+		t.Errorf("metrics = %+v", s.seen)
+	}
+	s.well("all")
+}
+
+// TestNoPatchesNoCapture: a pool is captured without pending patches only if its image is too old.
+func TestNoPatchesNoCapture(t *testing.T) {
+	s := newPioneerStage(t, nil)
+	s.report = reported()
+	s.passes(3)
+	s.decided("all", "pool1", policy.NoPatchesPending)
+	if len(s.prototypes()) != 0 || len(s.asked) != 1 {
+		t.Errorf("prototypes %v, %d checks", s.donors(), len(s.asked))
+	}
+	s.clock.Advance(6 * time.Hour)
+	s.passes(2)
+	if len(s.asked) != 2 {
+		t.Errorf("%d checks after checkEvery", len(s.asked))
+	}
+	s.edit("all", func(spec *v1alpha1.PrototypePolicySpec) { spec.Selection.MaxImageAge.Duration = 24 * time.Hour })
+	s.passes(3)
+	if all := s.prototypes(); len(all) != 1 || all[0].Spec.Pioneer != nil {
+		t.Errorf("prototypes = %+v", all)
+	}
+}
+
+// TestCouldNotCheckIsSaid by a condition, an event and a metric, and never begins a capture.
+func TestCouldNotCheckIsSaid(t *testing.T) {
+	dead := reported()
+	dead.Repositories[0].Read, dead.Repositories[0].Problem = false, "no route to host"
+	for _, c := range []struct {
+		name, says string
+		trouble    func(*pioneerStage)
+	}{
+		{"a dead mirror", "no route to host", func(s *pioneerStage) { s.report = dead }},
+		{"the API server", "orders are forbidden", func(s *pioneerStage) { s.fails = errors.New("orders are forbidden") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newPioneerStage(t, nil)
+			c.trouble(s)
+			s.passes(3)
+			if got := s.degradedFor(v1alpha1.PolicyPatchesNotChecked); !strings.Contains(got, c.says) {
+				t.Errorf("condition Degraded = %q", got)
+			}
+			if !s.heardOf("PatchesNotChecked") {
+				t.Error("no event names the trouble")
+			}
+			if len(s.seen) != 1 || s.seen[0].Unchecked == "" || s.seen[0].Known {
+				t.Errorf("metrics = %+v", s.seen)
+			}
+			if len(s.prototypes()) != 0 {
+				t.Errorf("prototypes = %v", s.donors())
+			}
+			s.fails, s.report = nil, reported()
+			s.clock.Advance(time.Hour)
+			s.passes(3)
+			s.well("all")
+			s.decided("all", "pool1", policy.NoPatchesPending)
+		})
+	}
+}
+
+// TestFailedPatchesAreNotTriedAgain: not after a restart, and not after the deletion of the Prototype. Other patches are.
+func TestFailedPatchesAreNotTriedAgain(t *testing.T) {
+	s := newPioneerStage(t, nil)
+	s.report = reported("kernel")
+	s.passes(3)
+	s.endPioneer(s.prototypes()[0].Name, "RebootTimeout")
+	s.clock.Advance(48 * time.Hour)
+	s.passes(3)
+	s.decided("all", "pool1", v1alpha1.PolicyPatchesQuarantined, "kamino retry all")
+	if s.degradedFor(v1alpha1.PolicyPatchesQuarantined) == "" || !s.heardOf("PatchesQuarantined") || !s.seen[0].Quarantined {
+		t.Errorf("the quarantine is not reported: %+v, %+v", s.status("all").Status.Conditions, s.seen)
+	}
+	failed := s.prototypes()[0]
+	s.must(s.client.Delete(t.Context(), &failed))
+	for range 5 {
+		s.restart()
+		s.clock.Advance(24 * time.Hour)
+		s.passes(3)
+	}
+	if got := s.donors(); len(got) != 0 {
+		t.Fatalf("the failed patches are tried again: %v", got)
+	}
+	s.report = reported("kernel", "openssl")
+	s.clock.Advance(7 * time.Hour)
+	s.passes(3)
+	if got := s.donors(); len(got) != 1 {
+		t.Errorf("donors = %v", got)
+	}
+}
+
+// TestARetryTriesFailedPatchesAgain, because a person asked.
+func TestARetryTriesFailedPatchesAgain(t *testing.T) {
+	s := newPioneerStage(t, nil)
+	s.report = reported("kernel")
+	s.passes(3)
+	s.endPioneer(s.prototypes()[0].Name, "SoakFailed")
+	s.clock.Advance(48 * time.Hour)
+	s.passes(3)
+	s.must(policy.Retry(t.Context(), s.client, "all", s.clock.Now(), false))
+	s.passes(3)
+	if got := s.donors(); len(got) != 2 {
+		t.Errorf("donors = %v", got)
+	}
+}
+
+// TestAPioneerIsNotRepeated: after a success a new check must show that the image still lacks patches.
+func TestAPioneerIsNotRepeated(t *testing.T) {
+	s := newPioneerStage(t, nil)
+	s.report = reported("openssl")
+	s.passes(3)
+	checks := len(s.asked)
+	s.passes(5)
+	if len(s.asked) != checks {
+		t.Errorf("%d checks during a capture", len(s.asked)-checks)
+	}
+	s.endPioneer(s.prototypes()[0].Name, "")
+	s.report = reported()
+	s.clock.Advance(24 * time.Hour)
+	s.passes(3)
+	if got := s.donors(); len(got) != 1 || len(s.asked) != checks+1 {
+		t.Errorf("donors = %v, %d checks", got, len(s.asked)-checks)
+	}
+}
+
+// TestUnwantedChecksAreSwept at the start of a process, and when a policy no longer has pioneers.
+func TestUnwantedChecksAreSwept(t *testing.T) {
+	s := newPioneerStage(t, nil)
+	s.passes(2)
+	s.edit("all", func(spec *v1alpha1.PrototypePolicySpec) { spec.Pioneer = nil })
+	s.passes(2)
+	if len(s.swept) != 2 || len(s.swept[0]) != 1 || len(s.swept[1]) != 0 {
+		t.Errorf("swept %v", s.swept)
+	}
+	if got := s.poolStatus("all", "pool1").Patches; got != nil {
+		t.Errorf("patches = %+v", got)
+	}
+}
