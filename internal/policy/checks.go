@@ -41,11 +41,11 @@ func (k known) check(version string, generation int64) *patchplan.Check {
 	if k.CheckedAt.IsZero() || k.Version != version || k.Generation != generation {
 		return nil
 	}
-	return k.any()
+	return k.lastCheck()
 }
 
-// any returns the last check, of any image.
-func (k known) any() *patchplan.Check {
+// lastCheck returns the last check, of any image.
+func (k known) lastCheck() *patchplan.Check {
 	if k.CheckedAt.IsZero() {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (k known) any() *patchplan.Check {
 // next returns the status after a check. An incomplete check keeps the patches of the last complete check, with the reason.
 func (k known) next(version string, generation int64, checked *nodepatch.Checked, now time.Time) known {
 	at := metav1.NewTime(now.UTC().Truncate(time.Second))
-	c := k.any().Next(at.Time, checked.Report)
+	c := k.lastCheck().Next(at.Time, checked.Report)
 	next := known{v1alpha1.PatchesStatus{
 		PendingPatches: nodepatch.Summary(checked.Report, at), Node: checked.Node, Version: version, Generation: generation,
 		Since: timestamp(c.Since), Failed: k.Failed,

@@ -121,15 +121,11 @@ func (c pioneerCase) decide() (p pioneer, again time.Time) {
 	switch {
 	case step == patchplan.BeginPioneer:
 		p.begins, p.set = true, c.known.Set
-	case step == patchplan.LookForPatches && !c.canCheck:
-		say(v1alpha1.PolicyPatchesNotChecked, "the pending patches of pool %s are unknown: only a controller or `kamino auto` checks nodes, for a policy in the cluster", c.pool)
-	case step == patchplan.LookForPatches && c.node == "" && c.version != "":
-		say(NoNodeToCheck, "no Ready node of pool %s has the image of version %s, so no node can check for patches that the image lacks", c.pool, c.version)
-	case step == patchplan.LookForPatches && c.node == "":
-		say(NoNodeToCheck, "no node of pool %s is Ready and in service, so no node can check for patches", c.pool)
 	case step == patchplan.LookForPatches:
-		p.check = &nodepatch.CheckTask{Node: c.node, Previous: c.known.Node, Patches: v1alpha1.OrderPatches{Patches: c.settings.Patches, Hold: c.settings.Hold}}
-		say(CheckingPatches, "a node of pool %s checks for pending patches", c.pool)
+		p.reason, p.message = c.look()
+		if p.reason == CheckingPatches {
+			p.check = &nodepatch.CheckTask{Node: c.node, Previous: c.known.Node, Patches: v1alpha1.OrderPatches{Patches: c.settings.Patches, Hold: c.settings.Hold}}
+		}
 	case why == patchplan.PoolBusy:
 		say(CheckingPatches, "pool %s is checked for patches after the current capture, rebuild or rollback", c.pool)
 	case why == patchplan.NotChecked:
@@ -142,6 +138,19 @@ func (c pioneerCase) decide() (p pioneer, again time.Time) {
 		say(v1alpha1.PolicyPatchesQuarantined, "%s", c.quarantined())
 	}
 	return p, again
+}
+
+// look says whether a due check can run.
+func (c pioneerCase) look() (reason, message string) {
+	switch {
+	case !c.canCheck:
+		return v1alpha1.PolicyPatchesNotChecked, fmt.Sprintf("the pending patches of pool %s are unknown: only a controller or `kamino auto` checks nodes, for a policy in the cluster", c.pool)
+	case c.node != "":
+		return CheckingPatches, fmt.Sprintf("a node of pool %s checks for pending patches", c.pool)
+	case c.version != "":
+		return NoNodeToCheck, fmt.Sprintf("no Ready node of pool %s has the image of version %s, so no node can check for patches that the image lacks", c.pool, c.version)
+	}
+	return NoNodeToCheck, fmt.Sprintf("no node of pool %s is Ready and in service, so no node can check for patches", c.pool)
 }
 
 // notChecked is the sentence of a check without an answer.

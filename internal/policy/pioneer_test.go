@@ -176,8 +176,8 @@ func TestNoPatchesNoCapture(t *testing.T) {
 	}
 }
 
-// TestCouldNotCheckIsSaid by a condition, an event and a metric, and never begins a capture.
-func TestCouldNotCheckIsSaid(t *testing.T) {
+// TestCouldNotCheckIsReported by a condition, an event and a metric, and never begins a capture.
+func TestCouldNotCheckIsReported(t *testing.T) {
 	dead := reported()
 	dead.Repositories[0].Read, dead.Repositories[0].Problem = false, "no route to host"
 	for _, c := range []struct {

@@ -97,6 +97,7 @@ func (w *checkState) problem(why plan.Reason) string {
 		return fmt.Sprintf("node %s rebooted during the check", name)
 	case plan.CheckTimeout:
 		return fmt.Sprintf("node %s has not reported within %s", name, checkLimit)
+	default:
 	}
 	said := ""
 	for _, s := range w.pod.Status.ContainerStatuses {

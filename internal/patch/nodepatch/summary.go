@@ -28,7 +28,7 @@ func Summary(r *patch.Report, at metav1.Time) v1alpha1.PendingPatches {
 	s.Packages, s.Security = number(max(r.Counts.Pending, len(r.Pending))), number(r.Counts.Security)
 	var cves []string
 	changes := slices.Clone(r.Pending)
-	slices.SortStableFunc(changes, func(a, b patch.Change) int { return order(a) - order(b) })
+	slices.SortStableFunc(changes, func(a, b patch.Change) int { return rank(a) - rank(b) })
 	for _, c := range changes {
 		cves = append(cves, c.CVEs...)
 		if len(s.Names) < maxNames {
@@ -42,8 +42,8 @@ func Summary(r *patch.Report, at metav1.Time) v1alpha1.PendingPatches {
 	return s
 }
 
-// order sorts security patches before others.
-func order(c patch.Change) int {
+// rank sorts security patches before others.
+func rank(c patch.Change) int {
 	if c.Security {
 		return 0
 	}
