@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
@@ -136,7 +137,8 @@ func patchTask(ctx context.Context, e *Engine, w *observed, r nodepatch.Record) 
 	return t, err
 }
 
-// failedLevels are the patch levels that failed in other captures of the pool.
+// failedLevels are the patch levels that failed in other captures of the pool. The status of policies also has the levels
+// of deleted Prototypes.
 func failedLevels(ctx context.Context, e *Engine, p *v1alpha1.Prototype) (map[string]bool, error) {
 	list := &v1alpha1.PrototypeList{}
 	if err := e.Client.List(ctx, list); err != nil {
@@ -147,6 +149,20 @@ func failedLevels(ctx context.Context, e *Engine, p *v1alpha1.Prototype) (map[st
 		other := &list.Items[i]
 		if other.Name != p.Name && other.Spec.Pool == p.Spec.Pool && other.Status.Patch != nil && other.Status.Patch.FailedLevel != "" {
 			failed[other.Status.Patch.FailedLevel] = true
+		}
+	}
+	policies := &v1alpha1.PrototypePolicyList{}
+	if err := e.Client.List(ctx, policies); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("list prototypepolicies: %w", err)
+	}
+	for i := range policies.Items {
+		for _, pool := range policies.Items[i].Status.Pools {
+			if pool.Patches == nil || pool.Name != p.Spec.Pool {
+				continue
+			}
+			for _, f := range pool.Patches.Failed {
+				failed[f.Level] = failed[f.Level] || f.Level != "" && f.Prototype != p.Name
+			}
 		}
 	}
 	return failed, nil

@@ -225,6 +225,14 @@ func TestHowAPioneerEnds(t *testing.T) {
 			s.must(s.clean.Create(context.Background(), other.DeepCopy()))
 			s.must(s.clean.Status().Update(context.Background(), other))
 		}, reason: plan.DonorNotPatched, words: "failed in an earlier capture of pool pool1", marks: []string{failed, pending}},
+		{name: "a level that failed before, and whose Prototype is deleted", stage: func(s *stage) {
+			policy := &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "all", UID: "all"}}
+			policy.Status.Pools = []v1alpha1.PoolStatus{{Name: "pool1", Patches: &v1alpha1.PatchesStatus{
+				Failed: []v1alpha1.FailedPatches{{Set: "set", Level: patchLevels[1], Prototype: "pool1-2026.03.13"}},
+			}}}
+			s.must(s.clean.Create(context.Background(), policy.DeepCopy()))
+			s.must(s.clean.Status().Update(context.Background(), policy))
+		}, reason: plan.DonorNotPatched, words: "failed in an earlier capture of pool pool1", marks: []string{failed, pending}},
 		{name: "deleted during the patch", between: func(s *stage) func(int) { return once(s, v1alpha1.PhasePatching, func() { remove(s) }) }},
 		{name: "deleted during the reboot", between: func(s *stage) func(int) { return once(s, v1alpha1.PhaseRebooting, func() { remove(s) }) }, marks: []string{"any"}},
 		{name: "deleted during the soak", between: func(s *stage) func(int) { return once(s, v1alpha1.PhaseSoaking, func() { remove(s) }) }, marks: []string{"any"}},
