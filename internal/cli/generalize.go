@@ -178,7 +178,8 @@ func (g *generalizeFlags) check() error {
 	switch {
 	case g.root == "":
 		return usagef("--root must name the root directory of a machine")
-	case g.unknownFiles != string(v1alpha1.UnknownFilesAllow) && g.unknownFiles != string(v1alpha1.UnknownFilesRefuse) && !g.compares():
+	case g.unknownFiles != string(v1alpha1.UnknownFilesAllow) && g.unknownFiles != string(v1alpha1.UnknownFilesRefuse) &&
+		(g.unknownFiles != string(v1alpha1.UnknownFilesRefuseDifferent) || !g.live && !g.look): // a comparison needs another node
 		return usagef("--unknown-files must be Allow or Refuse, not %q", g.unknownFiles)
 	case g.live && (g.dryRun || g.manifest != "" || g.format != ""):
 		return usagef("--live excludes --dry-run, --manifest and --output")
@@ -190,9 +191,4 @@ func (g *generalizeFlags) check() error {
 		return usagef("--live needs --prototype, --uid, --boot-id, --order, --order-uid, --key-file, --pod-uid-file, --token-file and --ca-file; captures set these flags")
 	}
 	return nil
-}
-
-// compares reports whether the files of unknown origin are compared with another node, which only captures do.
-func (g *generalizeFlags) compares() bool {
-	return g.unknownFiles == string(v1alpha1.UnknownFilesRefuseDifferent) && (g.live || g.look)
 }

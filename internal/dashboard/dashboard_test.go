@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -85,6 +86,23 @@ func TestOf(t *testing.T) {
 	}
 	if empty := Of(Facts{Now: now}); len(empty.Pools) != 0 {
 		t.Errorf("%+v", empty)
+	}
+}
+
+// TestOrderOfFacts: neither the order of the pools and Prototypes nor another pool changes what the page shows of a pool.
+func TestOrderOfFacts(t *testing.T) {
+	first, second := pool1(), PoolFacts{History: history.History{Pool: "pool2", PoolID: "id/pool2"}, Nodes: 1}
+	first.Prototypes = []v1alpha1.Prototype{
+		prototype("a", time.Hour, v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseDraining}),
+		prototype("b", 2*time.Hour, v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseFailed}),
+		prototype("c", 3*time.Hour, v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseSucceeded}),
+	}
+	want := append(Of(Facts{Now: now, Pools: []PoolFacts{first}}).Pools, Of(Facts{Now: now, Pools: []PoolFacts{second}}).Pools...)
+	slices.Reverse(first.Prototypes)
+	for _, pools := range [][]PoolFacts{{first, second}, {second, first}} {
+		if diff := cmp.Diff(want, Of(Facts{Now: now, Pools: pools}).Pools); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
 	}
 }
 

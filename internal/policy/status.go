@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imagecount"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
@@ -27,7 +28,7 @@ func (d *Decider) report(ctx context.Context, w *observed, p *v1alpha1.Prototype
 		return nil
 	}
 	after := p.DeepCopy()
-	mine := d.outcomesOf(p.Name)
+	mine := outcomesOf(p.Name, d.pools)
 	troubles := d.troublesOf(w, p, mine)
 	for _, t := range troubles {
 		w.stalled[Stall{Policy: p.Name, Pool: t.pool, Reason: t.reason}] = true
@@ -87,9 +88,9 @@ func (d *Decider) announceTrouble(before, after *v1alpha1.PrototypePolicy) {
 }
 
 // outcomesOf lists the outcomes under the policy, by the pools' names.
-func (d *Decider) outcomesOf(policy string) []*decided {
+func outcomesOf(policy string, pools map[cloud.PoolID]*decided) []*decided {
 	var mine []*decided
-	for _, o := range d.pools {
+	for _, o := range pools {
 		if o.Policy == policy {
 			mine = append(mine, o)
 		}

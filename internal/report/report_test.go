@@ -134,7 +134,10 @@ func TestQuantile(t *testing.T) {
 		of      []time.Duration
 		percent int
 		want    time.Duration
-	}{{all, 50, 50}, {all, 95, 95}, {all[:1], 50, 1}, {all[:1], 95, 1}, {all[:2], 50, 1}, {all[:3], 50, 2}, {all[:20], 95, 19}} {
+	}{
+		{all, 50, 50}, {all, 95, 95}, {all, 100, 100}, {all, 1, 1},
+		{all[:1], 50, 1}, {all[:1], 95, 1}, {all[:2], 50, 1}, {all[:3], 50, 2}, {all[:20], 95, 19},
+	} {
 		if got := quantile(test.of, test.percent); got != test.want {
 			t.Errorf("%d%% of %d: %d, want %d", test.percent, len(test.of), got, test.want)
 		}
