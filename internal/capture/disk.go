@@ -55,15 +55,15 @@ func (d pods) compare(ctx context.Context, w *observed, spec *corev1.PodSpec) er
 		container.Args = append(container.Args, "--compare-with", w.pod.Spec.NodeName+"="+w.summary)
 		return d.deletePod(ctx, w)
 	}
-	if peer := w.peer(); peer != "" {
+	if peer := peerOf(w); peer != "" {
 		spec.NodeName = peer
 		container.Args = append(container.Args, "--summarize")
 	}
 	return nil
 }
 
-// peer is the Ready node of the donor's pool whose files are compared; empty if there is none. Reserved nodes are excluded.
-func (w *observed) peer() string {
+// peerOf is the Ready node of the donor's pool whose files are compared; empty if there is none. Reserved nodes are excluded.
+func peerOf(w *observed) string {
 	around, err := w.admission.Surroundings.Get()
 	if err != nil {
 		return ""

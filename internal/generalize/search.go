@@ -145,8 +145,9 @@ func (p *Profile) Owner(allow ...string) func(string) scan.Owner {
 			}
 		}
 	}
+	claims := slices.Concat(keeps, removes)
 	return func(path string) scan.Owner {
-		for _, c := range append(keeps[:len(keeps):len(keeps)], removes...) {
+		for _, c := range claims {
 			if strings.HasPrefix(path, c.fixed) && c.paths.MatchString(strings.TrimPrefix(path, "/")) {
 				return c.owner
 			}
