@@ -190,11 +190,12 @@ func TestImagesOfTheDonor(t *testing.T) {
 		want                string
 	}{
 		"all":                {8, 8, 0, "", ""},
-		"half":               {4, 8, 0, "", ""},
+		"three quarters":     {6, 8, 0, "", ""},
+		"after pulls":        {2, 4, 3, "", "2 container images are on the disk, and 4 were on the donor's"},
 		"fewer, alone":       {3, 8, 0, "", "3 container images are on the disk, and 8 were on the donor's"},
 		"fewer, one other":   {3, 8, 1, "", "3 container images are on the disk, and 8 were on the donor's"},
 		"fewer, three":       {0, 2, 3, "", "0 container images are on the disk, and 2 were on the donor's"},
-		"others have more":   {3, 5, 3, "", ""},
+		"others have more":   {3, 4, 3, "", ""},
 		"donor is unknown":   {3, 0, 3, "", "3 container images are on the disk, and at least 7 on other nodes"},
 		"nothing is known":   {0, 0, 1, "", ""},
 		"fewer, and ignored": {3, 8, 0, "images", ""},
