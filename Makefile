@@ -138,6 +138,17 @@ $(AXE):
 	@cd $@.new && ../../hack/retry.sh npm pack --silent axe-core@$(AXE_VERSION) >/dev/null && tar -xzf axe-core-*.tgz --strip-components 1 package/axe.min.js package/LICENSE
 	@mv $@.new $@
 
+# A scanner of the module proxy. The scanner needs no network for the test.
+OSV_VERSION := v2.5.0
+OSV_SCANNER := $(BIN)/osv-scanner-$(OSV_VERSION)
+.PHONY: test-sbom
+test-sbom: $(OSV_SCANNER) ## Let osv-scanner read the documents of `kamino sbom` (builds the scanner: 15 minutes on two cores).
+	@KAMINO_OSV_SCANNER=$(CURDIR)/$(OSV_SCANNER) $(GO) test -vet=off -count=1 -run 'TestScanner$$' -v ./internal/sbom
+
+$(OSV_SCANNER):
+	@GOBIN=$(CURDIR)/$@.new hack/retry.sh $(GO) install github.com/google/osv-scanner/v2/cmd/osv-scanner@$(OSV_VERSION)
+	@mv $@.new/osv-scanner $@ && rmdir $@.new
+
 # A shard without real kubelets and stores builds neither of both from source.
 .PHONY: test-machines
 test-machines: $(BIN)/kamino ## Prove identity on real Debian machines in containers: root and Debian packages; says which (SHARD=k/n: one part).
