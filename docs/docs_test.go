@@ -272,6 +272,43 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// TestCommandsOfPages: each verb and each flag of a command on a page exists. The changelog has the commands of earlier releases.
+func TestCommandsOfPages(t *testing.T) {
+	inline, block := regexp.MustCompile("`(kamino [^`]+)`"), regexp.MustCompile("(?s)```(?:sh|bash)\n(.*?)```")
+	call := regexp.MustCompile(`(?m)(?:^|[|(&;]) *(?:bin/)?(kamino .*)`)
+	other := regexp.MustCompile(`[|)&;>#\\].*`) // another command, or a comment
+	flag, found := regexp.MustCompile(`^--[a-z-]+`), 0
+	root := cli.NewFactory().Command()
+	root.InitDefaultCompletionCmd()
+	for _, path := range files(t, ".md") {
+		text := strings.ReplaceAll(page(t, path), "\\\n", " ")
+		calls := inline.FindAllStringSubmatch(text, -1)
+		for _, b := range block.FindAllStringSubmatch(text, -1) {
+			calls = append(calls, call.FindAllStringSubmatch(b[1], -1)...)
+		}
+		for _, match := range calls {
+			words := strings.Fields(other.ReplaceAllString(match[1], ""))
+			if path == "../CHANGELOG.md" || len(words) < 2 || !regexp.MustCompile(`^[a-z-]+$`).MatchString(words[1]) {
+				continue
+			}
+			c, _, err := root.Find(words[1:])
+			if err != nil || c == root && !strings.HasPrefix(words[1], "-") {
+				t.Errorf("%s: no verb %s: %s", path, words[1], match[1])
+				continue
+			}
+			for _, word := range words {
+				name := strings.TrimPrefix(flag.FindString(word), "--")
+				if found++; name != "" && name != "help" && c.Flag(name) == nil {
+					t.Errorf("%s: %s has no flag %s: %s", path, c.CommandPath(), word, match[1])
+				}
+			}
+		}
+	}
+	if found < 500 {
+		t.Errorf("only %d words of commands were read", found)
+	}
+}
+
 // TestPagesAreFound: each page is at most three clicks from README, and these tasks are at most two clicks away.
 func TestPagesAreFound(t *testing.T) {
 	clicks := map[string]int{"../README.md": 0}
