@@ -46,12 +46,6 @@ type PioneerSettings struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) >= duration('0s')",message="soak must be a time such as 90s, 30m or 36h (days have no unit), and not negative"
 	Soak *metav1.Duration `json:"soak,omitempty"`
 
-	// QuietNodes disables the timers of apt-daily, dnf-automatic and unattended-upgrades in the image, so that new nodes
-	// install no patches on their own.
-	// +optional
-	// +kubebuilder:default=true
-	QuietNodes *bool `json:"quietNodes,omitempty"`
-
 	// OtherRebooters defines the reaction to other tools that reboot the node, such as kured. Refuse ends the capture before
 	// any change.
 	// +optional
@@ -100,10 +94,6 @@ func (s PioneerSettings) Defaulted() PioneerSettings {
 	}
 	if s.Soak == nil {
 		s.Soak = &metav1.Duration{Duration: DefaultPioneerSoak}
-	}
-	if s.QuietNodes == nil {
-		quiet := true
-		s.QuietNodes = &quiet
 	}
 	if s.OtherRebooters == "" {
 		s.OtherRebooters = OtherRebootersRefuse
