@@ -141,6 +141,10 @@ func times(ctx context.Context, all []Package, o options) (int, error) {
 	if err := updatePage(got, o.long, len(o.rest) == 0 && len(failed) == 0); err != nil {
 		return 1, err
 	}
+	return failedPackages(failed)
+}
+
+func failedPackages(failed []string) (int, error) {
 	if len(failed) > 0 {
 		return 1, fmt.Errorf("the figures of these packages stay, because their tests failed: %s", strings.Join(failed, ", "))
 	}

@@ -185,7 +185,7 @@ func TestHowAPioneerEnds(t *testing.T) {
 			}
 		}
 	}
-	remove := func(s *stage) { s.must(s.clean.Delete(context.Background(), s.prototype())) }
+	remove := func(s *stage) { s.must(s.clean.Delete(t.Context(), s.prototype())) }
 	failed, pending := v1alpha1.PatchFailedAnnotation, v1alpha1.RebootPendingAnnotation
 	for _, c := range []struct {
 		name    string
@@ -222,16 +222,16 @@ func TestHowAPioneerEnds(t *testing.T) {
 			other := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "pool1-2026.03.13", UID: "other"}}
 			other.Spec.Pool = "pool1"
 			other.Status = v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseFailed, Patch: &v1alpha1.PatchStatus{FailedLevel: patchLevels[1]}}
-			s.must(s.clean.Create(context.Background(), other.DeepCopy()))
-			s.must(s.clean.Status().Update(context.Background(), other))
+			s.must(s.clean.Create(t.Context(), other.DeepCopy()))
+			s.must(s.clean.Status().Update(t.Context(), other))
 		}, reason: plan.DonorNotPatched, words: "failed in an earlier capture of pool pool1", marks: []string{failed, pending}},
 		{name: "a level that failed before, and whose Prototype is deleted", stage: func(s *stage) {
 			policy := &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "all", UID: "all"}}
 			policy.Status.Pools = []v1alpha1.PoolStatus{{Name: "pool1", Patches: &v1alpha1.PatchesStatus{
 				Failed: []v1alpha1.FailedPatches{{Set: "set", Level: patchLevels[1], Prototype: "pool1-2026.03.13"}},
 			}}}
-			s.must(s.clean.Create(context.Background(), policy.DeepCopy()))
-			s.must(s.clean.Status().Update(context.Background(), policy))
+			s.must(s.clean.Create(t.Context(), policy.DeepCopy()))
+			s.must(s.clean.Status().Update(t.Context(), policy))
 		}, reason: plan.DonorNotPatched, words: "failed in an earlier capture of pool pool1", marks: []string{failed, pending}},
 		{name: "deleted during the patch", between: func(s *stage) func(int) { return once(s, v1alpha1.PhasePatching, func() { remove(s) }) }},
 		{name: "deleted during the reboot", between: func(s *stage) func(int) { return once(s, v1alpha1.PhaseRebooting, func() { remove(s) }) }, marks: []string{"any"}},
@@ -241,7 +241,7 @@ func TestHowAPioneerEnds(t *testing.T) {
 		}, reason: plan.DonorGone, words: "was removed during the capture", marks: []string{"any"}},
 		{name: "another client stops the instance during the soak", between: func(s *stage) func(int) {
 			return once(s, v1alpha1.PhaseSoaking, func() {
-				_, err := s.cloud.EnsureStopped(context.Background(), s.donor)
+				_, err := s.cloud.EnsureStopped(t.Context(), s.donor)
 				s.must(err)
 			})
 		}, reason: plan.DonorStopped, words: "another client stopped the instance", marks: []string{"any"}},

@@ -117,8 +117,8 @@ func (c *captureFlags) complete(flags *pflag.FlagSet, in io.Reader, now time.Tim
 	if c.Capture, err = settings.Read(in, c.settingsFile, given...); err != nil {
 		return &failure{Code: ExitUsage, Err: err}
 	}
-	if err := c.completePioneer(); err != nil {
-		return err
+	if err := c.SetPioneer(c.pioneer); err != nil {
+		return &failure{Code: ExitUsage, Err: err}
 	}
 	if c.customDataFile != "" && c.Settings.Recipe.CustomDataFrom != nil {
 		return usagef("use only one of --custom-data and settings.recipe.customDataFrom")
@@ -127,23 +127,6 @@ func (c *captureFlags) complete(flags *pflag.FlagSet, in io.Reader, now time.Tim
 		return &failure{Code: ExitUsage, Err: err}
 	}
 	return checkVersion(c.version, now)
-}
-
-// completePioneer puts the flag --pioneer into the settings.
-func (c *captureFlags) completePioneer() error {
-	switch c.pioneer {
-	case "":
-	case string(v1alpha1.PioneerTake):
-		if c.Pioneer == nil {
-			c.Pioneer = &v1alpha1.PioneerSettings{}
-		}
-		c.Pioneer.Node = v1alpha1.PioneerTake
-	case string(v1alpha1.PioneerGrow):
-		return usagef("--pioneer Grow is not supported yet: use --pioneer, which patches the named node")
-	default:
-		return usagef("--pioneer %q is unknown: use Take", c.pioneer)
-	}
-	return nil
 }
 
 // checkVersion checks the flag --version: a day as YYYY.MM.DD, or a further version of a day. Empty means today. A future day

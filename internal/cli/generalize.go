@@ -178,17 +178,29 @@ func (g *generalizeFlags) check() error {
 	switch {
 	case g.root == "":
 		return usagef("--root must name the root directory of a machine")
-	case g.unknownFiles != string(v1alpha1.UnknownFilesAllow) && g.unknownFiles != string(v1alpha1.UnknownFilesRefuse) &&
-		(g.unknownFiles != string(v1alpha1.UnknownFilesRefuseDifferent) || !g.live && !g.look): // a comparison needs another node
+	case !g.unknownFilesValid():
 		return usagef("--unknown-files must be Allow or Refuse, not %q", g.unknownFiles)
 	case g.live && (g.dryRun || g.manifest != "" || g.format != ""):
 		return usagef("--live excludes --dry-run, --manifest and --output")
-	case g.look && (g.live || g.dryRun || g.manifest != "" || g.format != ""):
-		return usagef("--look excludes --live, --dry-run, --manifest and --output")
-	case !g.look && (g.summarize || g.compareWith != ""):
-		return usagef("--summarize and --compare-with need --look")
 	case g.live && slices.Contains(order, ""):
 		return usagef("--live needs --prototype, --uid, --boot-id, --order, --order-uid, --key-file, --pod-uid-file, --token-file and --ca-file; captures set these flags")
+	case !g.look && (g.summarize || g.compareWith != ""):
+		return usagef("--summarize and --compare-with need --look")
+	case g.look:
+		return g.checkLook()
 	}
 	return nil
+}
+
+func (g *generalizeFlags) checkLook() error {
+	if g.live || g.dryRun || g.manifest != "" || g.format != "" {
+		return usagef("--look excludes --live, --dry-run, --manifest and --output")
+	}
+	return nil
+}
+
+// unknownFilesValid: only a capture compares files with another node.
+func (g *generalizeFlags) unknownFilesValid() bool {
+	return slices.Contains([]v1alpha1.UnknownFiles{v1alpha1.UnknownFilesAllow, v1alpha1.UnknownFilesRefuse}, v1alpha1.UnknownFiles(g.unknownFiles)) ||
+		g.unknownFiles == string(v1alpha1.UnknownFilesRefuseDifferent) && (g.live || g.look)
 }

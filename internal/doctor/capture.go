@@ -122,8 +122,7 @@ func (p *poolView) findings(v judged) (found []Finding) {
 	today := ""
 	for _, r := range v.Refusals {
 		switch {
-		case r.Reason == admission.CaptureInFlight, r.Reason == admission.CapturedToday, r.Reason == "VersionExists",
-			r.Reason == admission.VersionNotNewer && imageversion.SameDay(p.pool.Recipe.Version, imageversion.Of(p.Now())), atWork && passing(r.Reason):
+		case p.ofToday(r.Reason), atWork && passing(r.Reason):
 			today = cmp.Or(today, r.What())
 		case r.Reason == imagecount.TooManyImages: // a check of its own reports these images
 			p.fine = false
@@ -150,6 +149,14 @@ func (p *poolView) findings(v judged) (found []Finding) {
 		found = append(found, ok("node %s can be captured now, with no trial", v.node))
 	}
 	return found
+}
+
+// ofToday reports a reason that a running capture or a capture of today causes.
+func (p *poolView) ofToday(reason string) bool {
+	if reason == admission.VersionNotNewer {
+		return imageversion.SameDay(p.pool.Recipe.Version, imageversion.Of(p.Now()))
+	}
+	return slices.Contains([]string{admission.CaptureInFlight, admission.CapturedToday, "VersionExists"}, reason)
 }
 
 // passing reports a reason that a running capture causes for the pool's other nodes.

@@ -40,6 +40,7 @@ func (p *Patcher) act(ctx context.Context, w *observed, d plan.Decision, s Store
 		return node.Mark(ctx, p.Kube, w.node, w.marks(d.Do))
 	case plan.Adopt, plan.Believe, plan.Fail, plan.Quarantine:
 		return s.Save(ctx, w.noted(d, metav1.NewTime(p.Now())))
+	case plan.OrderCheck: // Check decides about checks
 	}
 	return fmt.Errorf("no action %q", d.Do)
 }
