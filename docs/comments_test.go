@@ -144,3 +144,50 @@ func TestTestsArePlain(t *testing.T) {
 		t.Errorf("only %d files of tests are read", found)
 	}
 }
+
+// riddles are parts of names that are banned in prose as well, and metaphors that earlier names had.
+var riddles = regexp.MustCompile(`(Whoever|Nobody|Somebody|Anybody|Anew|Told|Tells|Telling|Meant|Atlas|Census|Shelf)([A-Z]|s?$)|^(told|tells|nobody|somebody|whoever|anew|atlas|census|shelf)([A-Z]|$)`)
+
+// TestNamesArePlain holds the declared names of packages to plain words, tests included.
+func TestNamesArePlain(t *testing.T) {
+	found := 0
+	see := func(path string, names ...*ast.Ident) {
+		for _, name := range names {
+			found++
+			if riddles.MatchString(name.Name) {
+				t.Errorf("%s: %s: use a word of docs/reference/glossary.md", path, name.Name)
+			}
+		}
+	}
+	for _, root := range []string{"api", "charts", "cmd", "internal", "sandbox"} {
+		err := filepath.WalkDir("../"+root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.FuncDecl:
+					see(path, n.Name)
+				case *ast.TypeSpec:
+					see(path, n.Name)
+				case *ast.Field:
+					see(path, n.Names...)
+				case *ast.ValueSpec:
+					see(path, n.Names...)
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found < 20000 {
+		t.Errorf("only %d names are read", found)
+	}
+}

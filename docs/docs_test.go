@@ -162,7 +162,7 @@ func TestReasons(t *testing.T) {
 		{"reference/refusals.md", "../internal/cloud/capi/reason.go", `(?m)^\treason\w+ += "([A-Z]\w+)"`},
 		{"tasks/history.md", "../internal/history/change.go", constants},
 		{"tasks/history.md", "../internal/history/promote.go", constants},
-		{"tasks/history.md", "../internal/history/goback.go", constants},
+		{"tasks/history.md", "../internal/history/autorollback.go", constants},
 		{"concepts/probation.md", "../internal/joinhealth/verdict.go", `(?m)^\t[A-Z]\w+ State = "([A-Z]\w+)"$`},
 		{"reference/prototype.md", "../internal/history/donor.go", constants},
 		{"reference/policy.md", "../internal/history/gone.go", constants},

@@ -61,8 +61,8 @@ func TestDefaultsFillGaps(t *testing.T) {
 	}
 }
 
-// TestDefaultedKeepsWhatIsSet also says that filling in twice changes nothing.
-func TestDefaultedKeepsWhatIsSet(t *testing.T) {
+// TestDefaultedKeepsSetFields also says that filling in twice changes nothing.
+func TestDefaultedKeepsSetFields(t *testing.T) {
 	two := intstr.FromInt32(2)
 	set := v1alpha1.Settings{
 		Donor: v1alpha1.DonorSettings{Afterwards: v1alpha1.Remove, GrowFirst: new(bool)},
@@ -244,8 +244,8 @@ func get(t *testing.T, c client.Client, name string) *v1alpha1.Prototype {
 	return p
 }
 
-// TestWhatBecomesOfTheDonor covers all settings; an absent setting follows the profile.
-func TestWhatBecomesOfTheDonor(t *testing.T) {
+// TestDonorReturnsOrIsRemoved covers all settings; an absent setting follows the profile.
+func TestDonorReturnsOrIsRemoved(t *testing.T) {
 	on, off := true, false
 	for _, profile := range []v1alpha1.Profile{"", v1alpha1.ProfileStatic, v1alpha1.ProfileBootstrap} {
 		for _, afterwards := range []v1alpha1.Afterwards{"", v1alpha1.Return, v1alpha1.Remove} {

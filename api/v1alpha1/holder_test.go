@@ -31,8 +31,8 @@ func TestHolders(t *testing.T) {
 	}
 }
 
-// TestAReplacementIsTheSameForItsPoolAndVersionAlone, for any process and any spelling of the pool.
-func TestAReplacementIsTheSameForItsPoolAndVersionAlone(t *testing.T) {
+// TestReplacementIdentityDependsOnPoolAndVersion, for any process and any spelling of the pool.
+func TestReplacementIdentityDependsOnPoolAndVersion(t *testing.T) {
 	one := v1alpha1.ReplacementHolder("pool1", "/resourceGroups/RG/pools/1", "2026.03.01")
 	for _, c := range []struct {
 		other v1alpha1.Holder

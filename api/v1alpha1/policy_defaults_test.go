@@ -124,8 +124,8 @@ func aReport() v1alpha1.PrototypePolicyStatus {
 	}
 }
 
-// TestAPolicyOfNoPoolSaysSo: zero is a number, and kubectl's column shows zero.
-func TestAPolicyOfNoPoolSaysSo(t *testing.T) {
+// TestPolicyWithoutPoolsShowsZero: zero is a number, and kubectl's column shows zero.
+func TestPolicyWithoutPoolsShowsZero(t *testing.T) {
 	c := apitest.Client(t)
 	if err := c.Create(t.Context(), policy("nobody")); err != nil {
 		t.Fatal(err)

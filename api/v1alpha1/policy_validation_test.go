@@ -116,8 +116,8 @@ func TestPolicyIsRefused(t *testing.T) {
 	}
 }
 
-// TestPolicyIsTaken walks along the inner side of each limit.
-func TestPolicyIsTaken(t *testing.T) {
+// TestPolicyIsAccepted walks along the inner side of each limit.
+func TestPolicyIsAccepted(t *testing.T) {
 	c := apitest.Client(t)
 	tests := map[string][]any{
 		"pools":                       {map[string]any{}, map[string]any{"nodeSelector": map[string]any{}}},

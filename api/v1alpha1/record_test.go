@@ -80,9 +80,9 @@ func TestAnnotationsAreReadBack(t *testing.T) {
 	}
 }
 
-// TestNothingIsNotAnError: absence is no error, but an unreadable value is an error: a guess could release a node of
+// TestNilIsNoError: absence is no error, but an unreadable value is an error: a guess could release a node of
 // another capture.
-func TestNothingIsNotAnError(t *testing.T) {
+func TestNilIsNoError(t *testing.T) {
 	for _, annotations := range []map[string]string{nil, {}, {v1alpha1.ReservationAnnotation: ""}} {
 		if r, err := v1alpha1.ReservationOf(annotations); r != nil || err != nil {
 			t.Errorf("ReservationOf(%v) = %v, %v", annotations, r, err)
@@ -155,7 +155,7 @@ func TestPrototypeName(t *testing.T) {
 	}
 }
 
-func TestLabelValueTellsLongNamesApart(t *testing.T) {
+func TestLabelValueSeparatesLongNames(t *testing.T) {
 	long := strings.Repeat("w", 64)
 	first, second := v1alpha1.LabelValue(long+"-2026.11.21"), v1alpha1.LabelValue(long+"-2026.11.22")
 	if first == second || len(first) != 63 {
@@ -179,8 +179,8 @@ func TestVerifiedFitsATag(t *testing.T) {
 	}
 }
 
-// TestAProofSpeaksOfItsOrder: the record's order and token; without an order, as from early versions, the token alone.
-func TestAProofSpeaksOfItsOrder(t *testing.T) {
+// TestProofNamesItsOrder: the record's order and token; without an order, as from early versions, the token alone.
+func TestProofNamesItsOrder(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		order       types.UID

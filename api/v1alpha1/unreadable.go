@@ -27,11 +27,11 @@ func (u Unreadable) InSpec() bool {
 
 // String lists the fields with their values.
 func (u Unreadable) String() string {
-	said := strings.Join(u[:min(len(u), maxUnreadable)], "; ")
+	message := strings.Join(u[:min(len(u), maxUnreadable)], "; ")
 	if more := len(u) - maxUnreadable; more > 0 {
-		said += fmt.Sprintf("; and %d more", more)
+		message += fmt.Sprintf("; and %d more", more)
 	}
-	return said
+	return message
 }
 
 // Of is a sentence about an object with these unreadable fields; empty without such fields.

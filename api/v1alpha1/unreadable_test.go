@@ -87,8 +87,8 @@ var complete = []string{
 	"spec":{"prototype":"p","prototypeUID":"u","generalize":{"method":"InPlace","bootID":"b","profile":"static"},"key":"k"},"status":{"report":"r"}}`,
 }
 
-// TestNoObjectKeepsTheRestOfItsList damages objects in a few places each, and decodes lists with good and damaged objects.
-func TestNoObjectKeepsTheRestOfItsList(t *testing.T) {
+// TestUnreadableObjectLeavesListReadable damages objects in a few places each, and decodes lists with good and damaged objects.
+func TestUnreadableObjectLeavesListReadable(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same objects in each run
 	lists := []runtime.Object{&v1alpha1.PrototypeList{}, &v1alpha1.PrototypePolicyList{}, &v1alpha1.OrderList{}}
 	unreadable := 0

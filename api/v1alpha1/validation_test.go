@@ -139,8 +139,8 @@ func TestMissingFieldsAreRefused(t *testing.T) {
 	}
 }
 
-// TestSpecIsTaken walks along the inner side of each limit.
-func TestSpecIsTaken(t *testing.T) {
+// TestSpecIsAccepted walks along the inner side of each limit.
+func TestSpecIsAccepted(t *testing.T) {
 	tests := map[string][]any{
 		"pool":                      {"w", strings.Repeat("p", 128), "Work_ers.1-a", "2"},
 		"version":                   {"2026.01.01", "2026.12.31", "0000.10.30", "9999.02.29"},

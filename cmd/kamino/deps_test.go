@@ -26,7 +26,7 @@ func under(name, prefix string) bool {
 
 // The binary on every donor holds no server of Kubernetes, no test code, and no sandbox. bbolt, etcd's file format, is also
 // containerd's format, so the binary holds bbolt.
-func TestTheBinaryHoldsNothingForeign(t *testing.T) {
+func TestBinaryDependencies(t *testing.T) {
 	all := deps(t, module+"cmd/kamino")
 	if len(all) < 100 {
 		t.Fatalf("only %d packages: the list is incomplete", len(all))

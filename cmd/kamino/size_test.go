@@ -50,7 +50,7 @@ func TestNoTypeHasTooManyMethods(t *testing.T) {
 // belongs into packages that a controller can use, too.
 var linesAtMost = map[string]int{"../../internal/cli": 4200}
 
-func TestNoRoomGrowsBeyondItsWork(t *testing.T) {
+func TestNoPackageIsTooLong(t *testing.T) {
 	for room, most := range linesAtMost {
 		files, err := filepath.Glob(room + "/*.go")
 		if err != nil || len(files) == 0 {

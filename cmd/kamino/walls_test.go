@@ -128,7 +128,7 @@ var rooms = map[string]room{
 	"internal/controller/sweep":     {own: "api capture cloud reservations", foreign: kubeLoop},
 
 	"internal/cluster": {own: "api cloud wording", foreign: kubeLoop},
-	"internal/drive": {
+	"internal/runner": {
 		own: "admission api bootstrapkind capture cloud cluster controller/nodelabel controller/policy controller/prototype controller/sweep delivery generalize imagecount imageversion membership metrics node nodecache " +
 			"nodejoin nodestate notify patch/nodepatch policy policy/policyfile pool rebuild rebuild/plan reservations selection tryout web web/gather wording",
 		foreign: kubeLoop,
@@ -146,13 +146,13 @@ var rooms = map[string]room{
 
 	"internal/cli/patchnode": {own: "generalize/disk generalize/host patch/host", foreign: "github.com/spf13/cobra"},
 
-	// For tests alone; TestTheBinaryHoldsNothingForeign keeps them out of the binary.
+	// For tests alone; TestBinaryDependencies keeps them out of the binary.
 	"internal/apitest":          {own: "api", foreign: "*"},
 	"internal/apitest/inmemory": {own: "api", foreign: kubeLoop},
 	"internal/policy/week":      {own: "*", foreign: "*"},
 	"internal/web/page/example": {own: "api cloud dashboard history joinhealth report", foreign: kubeTypes},
 
-	"internal/drive/drivetest": {own: "admission api capture cloud selection", foreign: kubeLoop},
+	"internal/runner/runnertest": {own: "admission api capture cloud selection", foreign: kubeLoop},
 }
 
 // kept are packages for one room only, with the reason: "*" does not include these packages.

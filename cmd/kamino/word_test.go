@@ -33,9 +33,9 @@ var spoken = map[string]string{
 	"internal/patch/system.go":                    "the name of a distribution",
 }
 
-// TestNoCloudsWordsAboveIt limits code above the providers to words of all clouds: words of a single cloud belong to its
+// TestWordsOfOneCloudStayInItsProvider limits code above the providers to words of all clouds: words of a single cloud belong to its
 // description.
-func TestNoCloudsWordsAboveIt(t *testing.T) {
+func TestWordsOfOneCloudStayInItsProvider(t *testing.T) {
 	found, looked := map[string][]string{}, 0
 	see := func(path, text string) {
 		looked++

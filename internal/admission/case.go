@@ -22,21 +22,21 @@ import (
 // depend on time.
 const MaxClockDifference = 5 * time.Minute
 
-// Seen is the result of one look, or its error. The zero Seen means that nothing has looked.
-type Seen[T any] struct {
+// Lookup is the result of one look, or its error. The zero Lookup means that nothing has looked.
+type Lookup[T any] struct {
 	looked bool
 	value  T
 	err    error
 }
 
 // Found is the result of a look.
-func Found[T any](value T) Seen[T] { return Seen[T]{looked: true, value: value} }
+func Found[T any](value T) Lookup[T] { return Lookup[T]{looked: true, value: value} }
 
 // Unread is the error of a look.
-func Unread[T any](err error) Seen[T] { return Seen[T]{looked: true, err: err} }
+func Unread[T any](err error) Lookup[T] { return Lookup[T]{looked: true, err: err} }
 
-// Look returns Found or Unread.
-func Look[T any](value T, err error) Seen[T] {
+// LookupOf returns Found or Unread.
+func LookupOf[T any](value T, err error) Lookup[T] {
 	if err != nil {
 		return Unread[T](err)
 	}
@@ -44,7 +44,7 @@ func Look[T any](value T, err error) Seen[T] {
 }
 
 // Get returns the result, or the error of the look.
-func (s Seen[T]) Get() (T, error) {
+func (s Lookup[T]) Get() (T, error) {
 	if !s.looked {
 		return s.value, errNotLooked
 	}
@@ -54,8 +54,8 @@ func (s Seen[T]) Get() (T, error) {
 // errNotLooked is a mistake of the caller: facts without a look admit nothing.
 var errNotLooked = errors.New("not checked")
 
-// of returns the result, or an error that names the missing fact.
-func of[T any](s Seen[T], what string) (T, error) {
+// resultOf returns the result, or an error that names the missing fact.
+func resultOf[T any](s Lookup[T], what string) (T, error) {
 	value, err := s.Get()
 	if errors.Is(err, errNotLooked) {
 		err = fmt.Errorf("%s: %w", what, err)
@@ -63,7 +63,7 @@ func of[T any](s Seen[T], what string) (T, error) {
 	return value, err
 }
 
-// Case holds all facts for and against a capture. Facts without a question may be the zero Seen.
+// Case holds all facts for and against a capture. Facts without a question may be the zero Lookup.
 type Case struct {
 	// Now is the clock of this process.
 	Now time.Time
@@ -88,46 +88,46 @@ type Case struct {
 	Again bool
 
 	// Queued: the limit of reserved donors is reached, or kured reboots a node.
-	Queued Seen[bool]
+	Queued Lookup[bool]
 	// Others are other Prototypes.
-	Others Seen[[]Other]
-	Donor  Seen[Donor]
-	// Surroundings of the donor, if its Node exists.
-	Surroundings Seen[Surroundings]
-	Pods         Seen[Pods]
+	Others Lookup[[]OtherCapture]
+	Donor  Lookup[Donor]
+	// PoolNodes of the donor, if its Node exists.
+	PoolNodes Lookup[PoolNodes]
+	Pods      Lookup[Pods]
 	// ClockAhead is the lead of the donor's clock over the API server's clock; zero if unknown.
-	ClockAhead Seen[time.Duration]
+	ClockAhead Lookup[time.Duration]
 	// BuiltFrom is the pool's version of the donor's image; the zero Image without such a version.
-	BuiltFrom Seen[cloud.Image]
+	BuiltFrom Lookup[cloud.Image]
 
 	// Account reports whether the pods' service account exists. RightLacking is a missing permission of the account.
 	// OrderRefused and PodRefused are the API server's errors for the order and the pod; empty means no error. A missing
 	// account or a waiting capture needs no look.
-	Account      Seen[bool]
-	RightLacking Seen[string]
-	OrderRefused Seen[string]
-	PodRefused   Seen[string]
+	Account      Lookup[bool]
+	RightLacking Lookup[string]
+	OrderRefused Lookup[string]
+	PodRefused   Lookup[string]
 	// Rules of the user, if the settings name rules.
-	Rules Seen[Rules]
+	Rules Lookup[Rules]
 	// CustomData is the copy in the settings, if there is one.
-	CustomData Seen[CustomData]
+	CustomData Lookup[CustomData]
 	// MayDelete reports whether this process may delete pods, if a drain may end with deletion.
-	MayDelete Seen[bool]
+	MayDelete Lookup[bool]
 	// MayDeleteNode reports whether this process may delete Nodes, if the donor does not return.
-	MayDeleteNode Seen[bool]
+	MayDeleteNode Lookup[bool]
 
-	// Leaving holds the facts about a donor that does not return.
-	Leaving Seen[Leaving]
+	// Removal holds the facts about a donor that does not return.
+	Removal Lookup[DonorRemoval]
 
 	// Cloud holds the refusals of the provider's preflight, and Recipe the current pool.
-	Cloud  Seen[[]cloud.Refusal]
-	Recipe Seen[cloud.Pool]
+	Cloud  Lookup[[]cloud.Refusal]
+	Recipe Lookup[cloud.Pool]
 	// Images of the pool's instances; the zero value far below the limit.
-	Images Seen[Images]
+	Images Lookup[Images]
 }
 
-// Other is another Prototype with its pool; the pool is empty if unknown.
-type Other struct {
+// OtherCapture is another Prototype with its pool; the pool is empty if unknown.
+type OtherCapture struct {
 	Prototype *v1alpha1.Prototype
 	Pool      cloud.PoolID
 }
@@ -140,8 +140,8 @@ type Donor struct {
 	Replaced bool
 }
 
-// Surroundings are the nodes of the donor's pool.
-type Surroundings struct {
+// PoolNodes are the nodes of the donor's pool.
+type PoolNodes struct {
 	// Of is the pool of the donor's Node; empty without a reason if the Node is gone meanwhile.
 	Of cloud.Membership
 	// OfName is the name of that pool.

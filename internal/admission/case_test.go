@@ -41,11 +41,11 @@ func sound() *Case {
 	p.Spec.Settings.Recipe.CustomDataFrom = &v1alpha1.SecretKey{Name: "copy"}
 	return &Case{
 		Now: noon, Prototype: p, Pool: "memory:///pool1", PoolName: "pool1", Image: "kamino:v1", Namespace: "ours", OwnNode: "elsewhere",
-		Queued: Found(false), Others: Found[[]Other](nil), Donor: Found(Donor{Node: &donor}),
-		Surroundings: Found(Surroundings{Of: cloud.Membership{Pool: "memory:///pool1"}, OfName: "pool1", Peers: []corev1.Node{readyNode("peer")}}),
-		Pods:         Found(Pods{}), ClockAhead: Found(time.Duration(0)), BuiltFrom: Found(cloud.Image{}),
+		Queued: Found(false), Others: Found[[]OtherCapture](nil), Donor: Found(Donor{Node: &donor}),
+		PoolNodes: Found(PoolNodes{Of: cloud.Membership{Pool: "memory:///pool1"}, OfName: "pool1", Peers: []corev1.Node{readyNode("peer")}}),
+		Pods:      Found(Pods{}), ClockAhead: Found(time.Duration(0)), BuiltFrom: Found(cloud.Image{}),
 		Account: Found(true), RightLacking: Found(""), OrderRefused: Found(""), PodRefused: Found(""),
-		Rules: Found(Rules{}), CustomData: Found(CustomData{}), MayDelete: Found(true), MayDeleteNode: Found(true), Leaving: Found(Leaving{}),
+		Rules: Found(Rules{}), CustomData: Found(CustomData{}), MayDelete: Found(true), MayDeleteNode: Found(true), Removal: Found(DonorRemoval{}),
 		Cloud: Found[[]cloud.Refusal](nil), Recipe: Found(cloud.Pool{ID: "memory:///pool1"}), Images: Found(Images{}),
 	}
 }
@@ -53,9 +53,9 @@ func sound() *Case {
 // looks fail a look of a case, by the field.
 var looks = map[string]func(*Case, error){
 	"Queued":        func(c *Case, err error) { c.Queued = Unread[bool](err) },
-	"Others":        func(c *Case, err error) { c.Others = Unread[[]Other](err) },
+	"Others":        func(c *Case, err error) { c.Others = Unread[[]OtherCapture](err) },
 	"Donor":         func(c *Case, err error) { c.Donor = Unread[Donor](err) },
-	"Surroundings":  func(c *Case, err error) { c.Surroundings = Unread[Surroundings](err) },
+	"Surroundings":  func(c *Case, err error) { c.PoolNodes = Unread[PoolNodes](err) },
 	"Pods":          func(c *Case, err error) { c.Pods = Unread[Pods](err) },
 	"ClockAhead":    func(c *Case, err error) { c.ClockAhead = Unread[time.Duration](err) },
 	"BuiltFrom":     func(c *Case, err error) { c.BuiltFrom = Unread[cloud.Image](err) },
@@ -69,12 +69,12 @@ var looks = map[string]func(*Case, error){
 	"MayDeleteNode": func(c *Case, err error) { c.MayDeleteNode = Unread[bool](err) },
 	"Cloud":         func(c *Case, err error) { c.Cloud = Unread[[]cloud.Refusal](err) },
 	"Recipe":        func(c *Case, err error) { c.Recipe = Unread[cloud.Pool](err) },
-	"Leaving":       func(c *Case, err error) { c.Leaving = Unread[Leaving](err) },
+	"Leaving":       func(c *Case, err error) { c.Removal = Unread[DonorRemoval](err) },
 	"Images":        func(c *Case, err error) { c.Images = Unread[Images](err) },
 }
 
-// spoiled is one problem.
-type spoiled struct {
+// masking is one problem.
+type masking struct {
 	name string
 	// reason of the only refusal, and words of its message.
 	reason, words string
@@ -87,11 +87,11 @@ type spoiled struct {
 	alone string
 }
 
-func inSurroundings(change func(*Surroundings)) func(*Case) {
+func inSurroundings(change func(*PoolNodes)) func(*Case) {
 	return func(c *Case) {
-		around, _ := c.Surroundings.Get()
+		around, _ := c.PoolNodes.Get()
 		change(&around)
-		c.Surroundings = Found(around)
+		c.PoolNodes = Found(around)
 	}
 }
 
@@ -112,14 +112,14 @@ func crowd(n int) Images {
 	return Images{Spread: s, Names: map[cloud.InstanceID]string{"memory:///0": "oldest"}}
 }
 
-func theirs(name, pool, version string, phase v1alpha1.Phase, age time.Duration) Other {
+func theirs(name, pool, version string, phase v1alpha1.Phase, age time.Duration) OtherCapture {
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(noon.Add(-age))}}
 	p.Spec.Pool, p.Spec.Version, p.Status.Phase = "pool1", version, phase
-	return Other{Prototype: p, Pool: cloud.PoolID(pool)}
+	return OtherCapture{Prototype: p, Pool: cloud.PoolID(pool)}
 }
 
-// troubles are all possible refusals of a case, in the order of display.
-var troubles = []spoiled{
+// maskings are all possible refusals of a case, in the order of display.
+var maskings = []masking{
 	{
 		name: "yesterday's version", reason: VersionNotToday,
 		words: "version 2026.03.11 is not of today (2026.03.14): remove the version",
@@ -170,7 +170,7 @@ var troubles = []spoiled{
 		words: "by prototype other: the default is one version per day: try again tomorrow (UTC), or set --version 2026.03.1402",
 		of:    []string{"Others"},
 		spoil: func(c *Case) {
-			c.Others = Found([]Other{theirs("other", "memory:///pool1", c.Prototype.Spec.Version, v1alpha1.PhaseSucceeded, 0)})
+			c.Others = Found([]OtherCapture{theirs("other", "memory:///pool1", c.Prototype.Spec.Version, v1alpha1.PhaseSucceeded, 0)})
 		},
 	},
 	{
@@ -179,7 +179,7 @@ var troubles = []spoiled{
 		of:    []string{"Others"},
 		alone: "others",
 		spoil: func(c *Case) {
-			c.Others = Found([]Other{theirs("other", "", "2026.03.13", v1alpha1.PhasePublishing, time.Hour)})
+			c.Others = Found([]OtherCapture{theirs("other", "", "2026.03.13", v1alpha1.PhasePublishing, time.Hour)})
 		},
 	},
 	{
@@ -207,7 +207,7 @@ var troubles = []spoiled{
 		of:     []string{"Donor", "Surroundings"},
 		strays: true,
 		alone:  "donor",
-		spoil:  inSurroundings(func(s *Surroundings) { s.Of = cloud.Membership{} }),
+		spoil:  inSurroundings(func(s *PoolNodes) { s.Of = cloud.Membership{} }),
 	},
 	{
 		name: "of no pool", reason: NotInPool,
@@ -215,7 +215,7 @@ var troubles = []spoiled{
 		of:     []string{"Donor", "Surroundings"},
 		strays: true,
 		alone:  "donor",
-		spoil:  inSurroundings(func(s *Surroundings) { s.Of = cloud.Membership{Why: "it is alone"} }),
+		spoil:  inSurroundings(func(s *PoolNodes) { s.Of = cloud.Membership{Why: "it is alone"} }),
 	},
 	{
 		name: "of another pool", reason: PoolMismatch,
@@ -223,14 +223,14 @@ var troubles = []spoiled{
 		of:     []string{"Donor", "Surroundings"},
 		strays: true,
 		alone:  "donor",
-		spoil:  inSurroundings(func(s *Surroundings) { s.Of, s.OfName = cloud.Membership{Pool: "memory:///pool2"}, "pool2" }),
+		spoil:  inSurroundings(func(s *PoolNodes) { s.Of, s.OfName = cloud.Membership{Pool: "memory:///pool2"}, "pool2" }),
 	},
 	{
 		name: "of another name", reason: PoolMismatch,
 		words: "node donor is in pool blue, not in pool1",
 		of:    []string{"Donor", "Surroundings"},
 		alone: "donor",
-		spoil: inSurroundings(func(s *Surroundings) { s.OfName = "blue" }),
+		spoil: inSurroundings(func(s *PoolNodes) { s.OfName = "blue" }),
 	},
 	{
 		name: "not Ready", reason: selection.NotReady,
@@ -244,7 +244,7 @@ var troubles = []spoiled{
 		words: "the only Ready and schedulable node of pool pool1",
 		of:    []string{"Donor", "Surroundings"},
 		alone: "donor",
-		spoil: inSurroundings(func(s *Surroundings) { s.Peers = nil }),
+		spoil: inSurroundings(func(s *PoolNodes) { s.Peers = nil }),
 	},
 	{
 		name: "bare pods", reason: UnmanagedPods,
@@ -412,19 +412,19 @@ var troubles = []spoiled{
 		words: "holds the only copy of these volumes: pv-1, pv-2",
 		of:    []string{"Leaving"},
 		spoil: func(c *Case) {
-			c.Prototype.Spec.Settings.Drain.Force, c.Leaving = false, Found(Leaving{Volumes: []string{"pv-1", "pv-2"}})
+			c.Prototype.Spec.Settings.Drain.Force, c.Removal = false, Found(DonorRemoval{Volumes: []string{"pv-1", "pv-2"}})
 		},
 	},
 	{
 		name: "no token", reason: BootstrapTokenExpired,
 		words: "no bootstrap token of the cluster is valid",
 		of:    []string{"Leaving"},
-		spoil: func(c *Case) { c.Leaving = Found(Leaving{NoToken: true}) },
+		spoil: func(c *Case) { c.Removal = Found(DonorRemoval{NoToken: true}) },
 	},
 }
 
 // hides reports whether a problem hides the other problem, because both concern one thing.
-func (s spoiled) hides(other spoiled) bool {
+func (s masking) hides(other masking) bool {
 	return s.strays && slices.ContainsFunc(append(other.of, s.of...), func(of string) bool { return of != "Others" && slices.Contains(append(other.of, ""), of) }) ||
 		s.reason == ProfileUnsupported && (slices.Contains(other.of, "MayDeleteNode") || slices.Contains(other.of, "Leaving")) || // a donor that returns
 		s.reason == ForceNotAllowed && other.reason == LocalVolumes || // a drain that is forced loses them
@@ -449,7 +449,7 @@ func TestASoundCaseIsAdmitted(t *testing.T) {
 
 // TestEachRefusalAlone has one refusal with its reason, its message and the remedy.
 func TestEachRefusalAlone(t *testing.T) {
-	for _, trouble := range troubles {
+	for _, trouble := range maskings {
 		t.Run(trouble.name, func(t *testing.T) {
 			c := sound()
 			trouble.spoil(c)
@@ -480,10 +480,10 @@ func TestTheOrder(t *testing.T) {
 
 // disordered are the pairs in a wrong order, of all possible pairs.
 func disordered() (wrong []string, pairs int) {
-	for i, one := range troubles {
-		for _, two := range troubles[i+1:] {
+	for i, one := range maskings {
+		for _, two := range maskings[i+1:] {
 			alone := two.alone == "" || one.alone == "" && !slices.ContainsFunc(one.of, func(of string) bool { return slices.Contains(two.of, of) })
-			if !alone || two.alone != "" || one.hides(two) || two.hides(one) || two.spoils(one) {
+			if !alone || two.alone != "" || one.hides(two) || two.hides(one) || two.masks(one) {
 				continue
 			}
 			pairs++
@@ -498,8 +498,8 @@ func disordered() (wrong []string, pairs int) {
 	return wrong, pairs
 }
 
-// spoils reports whether a problem overwrites another problem.
-func (s spoiled) spoils(other spoiled) bool {
+// masks reports whether a problem overwrites another problem.
+func (s masking) masks(other masking) bool {
 	last := func(of []string) string {
 		if len(of) == 0 {
 			return ""
@@ -509,8 +509,8 @@ func (s spoiled) spoils(other spoiled) bool {
 	return last(s.of) != "" && last(s.of) == last(other.of) && last(s.of) != "Recipe"
 }
 
-// TestWhatNobodyLookedAtAdmitsNothing: a missing or failed look prevents the capture, and is reported once.
-func TestWhatNobodyLookedAtAdmitsNothing(t *testing.T) {
+// TestMissingLookupPreventsCapture: a missing or failed look prevents the capture, and is reported once.
+func TestMissingLookupPreventsCapture(t *testing.T) {
 	kind := reflect.TypeFor[Case]()
 	for i := range kind.NumField() {
 		name := kind.Field(i).Name
@@ -535,7 +535,7 @@ func TestWhatNobodyLookedAtAdmitsNothing(t *testing.T) {
 
 // TestALookThatFailsHidesNothingElse: each problem is still reported as a refusal.
 func TestALookThatFailsHidesNothingElse(t *testing.T) {
-	for _, trouble := range troubles {
+	for _, trouble := range maskings {
 		for name, fail := range looks {
 			if slices.Contains(trouble.of, name) {
 				continue
@@ -550,8 +550,8 @@ func TestALookThatFailsHidesNothingElse(t *testing.T) {
 	}
 }
 
-// TestEverythingUnreadIsSaidOnce, and errors.Is finds each cause in the one error.
-func TestEverythingUnreadIsSaidOnce(t *testing.T) {
+// TestLookupErrorsAreReportedOnce, and errors.Is finds each cause in the one error.
+func TestLookupErrorsAreReportedOnce(t *testing.T) {
 	c, throttled := sound(), &cloud.Error{Kind: cloud.Throttled, Op: "look at", Resource: "it", Message: "too many"}
 	for name, fail := range looks {
 		switch name {

@@ -18,7 +18,7 @@ func preflight(c *Case) ([]cloud.Refusal, error) {
 	if c.Strayed() {
 		return nil, nil
 	}
-	refusals, err := of(c.Cloud, "refusals of the cloud")
+	refusals, err := resultOf(c.Cloud, "refusals of the cloud")
 	if c.unknown() {
 		return refuse(InstanceNotFound, "choose another node", "the cloud has no instance for node %s: %s", c.node(), err), nil
 	}
@@ -31,7 +31,7 @@ func recipe(c *Case) ([]cloud.Refusal, error) {
 	if c.Strayed() || c.unknown() {
 		return nil, nil
 	}
-	pool, err := of(c.Recipe, "the pool")
+	pool, err := resultOf(c.Recipe, "the pool")
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func images(c *Case) ([]cloud.Refusal, error) {
 	if c.Strayed() || c.unknown() {
 		return nil, nil
 	}
-	found, err := of(c.Images, "the images of the pool")
+	found, err := resultOf(c.Images, "the images of the pool")
 	if err != nil || !found.Spread.IsAtLimit() {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ func installation(c *Case) ([]cloud.Refusal, error) {
 	if c.Strayed() {
 		return nil, nil
 	}
-	there, err := of(c.Account, "the service account of the generalize pod")
+	there, err := resultOf(c.Account, "the service account of the generalize pod")
 	switch {
 	case err != nil:
 		return nil, err
@@ -25,18 +25,18 @@ func installation(c *Case) ([]cloud.Refusal, error) {
 		return nil, nil // the check waits for the capture's turn
 	}
 	var refusals []cloud.Refusal
-	lacking, err := of(c.RightLacking, "the permissions of the generalize pod")
+	lacking, err := resultOf(c.RightLacking, "the permissions of the generalize pod")
 	if err == nil && lacking != "" {
 		refusals = refuse(NotInstalled, "restore the role with `"+manifests+"`, or with helm upgrade",
 			"service account %s/%s of the generalize pod may not %s in its namespace, so the pod could not report",
 			c.Namespace, v1alpha1.GeneralizeServiceAccount, lacking)
 	}
-	order, orderErr := of(c.OrderRefused, "whether the API server accepts Orders")
+	order, orderErr := resultOf(c.OrderRefused, "whether the API server accepts Orders")
 	if orderErr == nil && order != "" {
 		refusals = append(refusals, refuse(NotInstalled, manifests,
 			"the API server rejects Orders for the generalize pod in namespace %s: %s. Install the manifests of this Kamino version", c.Namespace, order)...)
 	}
-	pod, podErr := of(c.PodRefused, "whether the API server accepts the generalize pod")
+	pod, podErr := resultOf(c.PodRefused, "whether the API server accepts the generalize pod")
 	if podErr == nil && pod != "" {
 		refusals = append(refusals, refuse(NotInstalled,
 			"fix the named cause; for Pod Security, label the namespace pod-security.kubernetes.io/enforce=privileged, or set another namespace with --generalize-namespace",
@@ -62,7 +62,7 @@ func rules(c *Case) ([]cloud.Refusal, error) {
 		return nil, nil
 	}
 	name = c.Namespace + "/" + name
-	found, err := of(c.Rules, "ConfigMap "+name)
+	found, err := resultOf(c.Rules, "ConfigMap "+name)
 	switch {
 	case err != nil:
 		return nil, err
@@ -81,7 +81,7 @@ func customData(c *Case) ([]cloud.Refusal, error) {
 	if c.Prototype.Spec.Settings.Recipe.CustomDataFrom == nil || c.Strayed() {
 		return nil, nil
 	}
-	found, err := of(c.CustomData, "the copy of customData")
+	found, err := resultOf(c.CustomData, "the copy of customData")
 	if err != nil || found.Missing == nil || !found.Needed {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func force(c *Case) ([]cloud.Refusal, error) {
 	if !c.AsksForce() || c.Strayed() {
 		return nil, nil
 	}
-	if may, err := of(c.MayDelete, "the permission to delete pods"); err != nil || may {
+	if may, err := resultOf(c.MayDelete, "the permission to delete pods"); err != nil || may {
 		return nil, err
 	}
 	return refuse(ForceNotAllowed, "grant the permission with rbac.force=true (kamino manifests --force), or remove force",
@@ -109,7 +109,7 @@ func removal(c *Case) ([]cloud.Refusal, error) {
 	if !c.AsksRemoval() || c.Strayed() {
 		return nil, nil
 	}
-	if may, err := of(c.MayDeleteNode, "the permission to delete nodes"); err != nil || may {
+	if may, err := resultOf(c.MayDeleteNode, "the permission to delete nodes"); err != nil || may {
 		return nil, err
 	}
 	return refuse(RemovalNotAllowed, RemovalRemedy,

@@ -89,7 +89,7 @@ func allows(entry, image string) bool {
 // others finds captures of the same pool. Of two running captures the older continues, so that exactly one continues. Pools
 // with the same name in two places differ.
 func others(c *Case) (refusals []cloud.Refusal, _ error) {
-	list, err := of(c.Others, "the other captures")
+	list, err := resultOf(c.Others, "the other captures")
 	if err != nil {
 		return nil, err
 	}

@@ -24,13 +24,13 @@ func (c *Case) Strayed() bool {
 	if donor, err := c.Donor.Get(); err == nil && (donor.Node == nil || donor.Replaced) {
 		return true
 	}
-	around, err := c.Surroundings.Get()
+	around, err := c.PoolNodes.Get()
 	return err == nil && around.Of.Pool != c.Pool
 }
 
 // donor judges the node by the rules of package selection, if the node is the donor of the decision.
 func donor(c *Case) ([]cloud.Refusal, error) {
-	found, err := of(c.Donor, "the donor's Node")
+	found, err := resultOf(c.Donor, "the donor's Node")
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func donor(c *Case) ([]cloud.Refusal, error) {
 		return refuse(DonorChanged, "decide again",
 			"node %s is now instance %s, not %s as at the decision", c.node(), found.Node.Spec.ProviderID, c.Prototype.Spec.Donor.ProviderID), nil
 	}
-	around, err := of(c.Surroundings, "the pool's nodes")
+	around, err := resultOf(c.PoolNodes, "the pool's nodes")
 	if err != nil {
 		return nil, err
 	}
@@ -53,14 +53,14 @@ func donor(c *Case) ([]cloud.Refusal, error) {
 	if around.Reserved != nil {
 		reserved = func(n *corev1.Node) bool { return around.Reserved[n.UID] }
 	}
-	return selection.Refusals(selection.Subject{
+	return selection.Refusals(selection.Candidate{
 		Node: found.Node, Pool: c.PoolName, Peers: around.Peers, Reserved: reserved, OwnNode: c.OwnNode, Prototype: c.Prototype.Name,
 		Disrupt: settings.Drain.Disrupt, MaxUnavailable: *settings.OutOfService.MaxUnavailable, Leaves: settings.DonorLeaves(),
 	}), nil
 }
 
 // misplaced refuses a donor in another pool than the pool of the decision, by ID and by name.
-func (c *Case) misplaced(around Surroundings) []cloud.Refusal {
+func (c *Case) misplaced(around PoolNodes) []cloud.Refusal {
 	switch at := around.Of; {
 	case at.Pool == "" && at.Why == "":
 		return refuse(NodeNotFound, "run `kubectl get nodes` to list nodes", "node %s no longer exists", c.node())
@@ -81,7 +81,7 @@ func pods(c *Case) ([]cloud.Refusal, error) {
 	if c.Strayed() {
 		return nil, nil
 	}
-	found, err := of(c.Pods, "the donor's pods")
+	found, err := resultOf(c.Pods, "the donor's pods")
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func donorClock(c *Case) ([]cloud.Refusal, error) {
 	if c.Strayed() {
 		return nil, nil
 	}
-	ahead, err := of(c.ClockAhead, "the donor's clock")
+	ahead, err := resultOf(c.ClockAhead, "the donor's clock")
 	if err != nil || ahead.Abs() <= MaxClockDifference {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func lineage(c *Case) ([]cloud.Refusal, error) {
 	if c.Strayed() {
 		return nil, nil
 	}
-	builtFrom, err := of(c.BuiltFrom, "the version of the donor")
+	builtFrom, err := resultOf(c.BuiltFrom, "the version of the donor")
 	if err != nil {
 		return nil, err
 	}

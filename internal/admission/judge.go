@@ -34,13 +34,13 @@ func (v Verdict) Trouble() error {
 	case 1:
 		return v.Unread[0]
 	}
-	return unread(v.Unread)
+	return readErrors(v.Unread)
 }
 
-// unread joins errors of looks to one sentence.
-type unread []error
+// readErrors joins errors of looks to one sentence.
+type readErrors []error
 
-func (u unread) Error() string {
+func (u readErrors) Error() string {
 	sentences := make([]string, len(u))
 	for i, err := range u {
 		sentences[i] = err.Error()
@@ -48,13 +48,13 @@ func (u unread) Error() string {
 	return strings.Join(sentences, "; ")
 }
 
-func (u unread) Unwrap() []error { return u }
+func (u readErrors) Unwrap() []error { return u }
 
 // questions, in the order of display: the decision, the donor, the cluster, the cloud. Each question returns refusals, an
 // error of a look, or nothing.
 var questions = []func(*Case) ([]cloud.Refusal, error){
 	version, clock, profile, foreign, image, others, donor, pods, donorClock, lineage,
-	installation, rules, customData, force, removal, preflight, recipe, images, leaving, turn,
+	installation, rules, customData, force, removal, preflight, recipe, images, refuseRemoval, turn,
 }
 
 // brief are the questions after the look at the donor's disk.
@@ -81,6 +81,6 @@ func (c *Case) Judge() (v Verdict) {
 
 // turn refuses nothing, because a capture waits for its turn. Only an error of the look matters.
 func turn(c *Case) ([]cloud.Refusal, error) {
-	_, err := of(c.Queued, "the queue of captures")
+	_, err := resultOf(c.Queued, "the queue of captures")
 	return nil, err
 }

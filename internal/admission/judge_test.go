@@ -15,11 +15,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// TestOnceMoreOnlyWhatChangesIsAsked: after the look at the disk, only the decision, the captures, the donor and its pods
+// TestRepeatedCaseReadsOnlyChangingFacts: after the look at the disk, only the decision, the captures, the donor and its pods
 // count.
-func TestOnceMoreOnlyWhatChangesIsAsked(t *testing.T) {
+func TestRepeatedCaseReadsOnlyChangingFacts(t *testing.T) {
 	changing := []string{"Others", "Donor", "Surroundings", "Pods", "Queued"}
-	for _, trouble := range troubles {
+	for _, trouble := range maskings {
 		c := sound()
 		c.Again = true
 		trouble.spoil(c)
@@ -30,7 +30,7 @@ func TestOnceMoreOnlyWhatChangesIsAsked(t *testing.T) {
 	}
 	bare := sound()
 	c := &Case{Now: bare.Now, Prototype: bare.Prototype, Pool: bare.Pool, PoolName: bare.PoolName, Image: bare.Image, Again: true,
-		Queued: bare.Queued, Others: bare.Others, Donor: bare.Donor, Surroundings: bare.Surroundings, Pods: bare.Pods}
+		Queued: bare.Queued, Others: bare.Others, Donor: bare.Donor, PoolNodes: bare.PoolNodes, Pods: bare.Pods}
 	if v := c.Judge(); !v.Admitted() {
 		t.Errorf("it asks for more: %+v", v)
 	}
@@ -49,18 +49,20 @@ func TestADonorOfNoPool(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotNeededIsNotAsked: each of these looks may be missing without its question.
-func TestWhatIsNotNeededIsNotAsked(t *testing.T) {
+// TestUnneededLookupsMayBeMissing: each of these looks may be missing without its question.
+func TestUnneededLookupsMayBeMissing(t *testing.T) {
 	for name, leave := range map[string]func(*Case){
-		"no rules are named": func(c *Case) { c.Prototype.Spec.Settings.Generalize.Rules, c.Rules = "", Seen[Rules]{} },
-		"no copy is named":   func(c *Case) { c.Prototype.Spec.Settings.Recipe.CustomDataFrom, c.CustomData = nil, Seen[CustomData]{} },
-		"nothing is forced":  func(c *Case) { c.Prototype.Spec.Settings.Drain.Force, c.MayDelete = false, Seen[bool]{} },
-		"the donor returns": func(c *Case) {
-			c.Prototype.Spec.Settings.Donor.Afterwards, c.MayDeleteNode, c.Leaving = "", Seen[bool]{}, Seen[Leaving]{}
+		"no rules are named": func(c *Case) { c.Prototype.Spec.Settings.Generalize.Rules, c.Rules = "", Lookup[Rules]{} },
+		"no copy is named": func(c *Case) {
+			c.Prototype.Spec.Settings.Recipe.CustomDataFrom, c.CustomData = nil, Lookup[CustomData]{}
 		},
-		"only thought of": func(c *Case) { c.Prototype.UID, c.MayDelete, c.MayDeleteNode = "", Seen[bool]{}, Seen[bool]{} },
+		"nothing is forced": func(c *Case) { c.Prototype.Spec.Settings.Drain.Force, c.MayDelete = false, Lookup[bool]{} },
+		"the donor returns": func(c *Case) {
+			c.Prototype.Spec.Settings.Donor.Afterwards, c.MayDeleteNode, c.Removal = "", Lookup[bool]{}, Lookup[DonorRemoval]{}
+		},
+		"only thought of": func(c *Case) { c.Prototype.UID, c.MayDelete, c.MayDeleteNode = "", Lookup[bool]{}, Lookup[bool]{} },
 		"it has to wait": func(c *Case) {
-			c.Queued, c.RightLacking, c.OrderRefused, c.PodRefused = Found(true), Seen[string]{}, Seen[string]{}, Seen[string]{}
+			c.Queued, c.RightLacking, c.OrderRefused, c.PodRefused = Found(true), Lookup[string]{}, Lookup[string]{}, Lookup[string]{}
 		},
 		"the copy is useless": func(c *Case) { r := cloud.Refuse("X", "y", "z"); c.CustomData = Found(CustomData{Missing: &r}) },
 		"its own image":       func(c *Case) { c.Prototype.Spec.Settings.Generalize.Image = c.Image },
@@ -85,7 +87,7 @@ func TestWhatIsNotNeededIsNotAsked(t *testing.T) {
 		t.Errorf("other client: %v", got)
 	}
 	c = sound()
-	c.Account, c.RightLacking, c.OrderRefused, c.PodRefused = Found(false), Seen[string]{}, Seen[string]{}, Seen[string]{}
+	c.Account, c.RightLacking, c.OrderRefused, c.PodRefused = Found(false), Lookup[string]{}, Lookup[string]{}, Lookup[string]{}
 	if v := c.Judge(); !slices.Equal(reasons(v), []string{NotInstalled}) || len(v.Unread) != 0 {
 		t.Errorf("without an account nothing is asked of it: %+v", v)
 	}
@@ -100,8 +102,8 @@ func TestBothKindsOfPods(t *testing.T) {
 	}
 }
 
-// TestAReasonOfThePoolIsToldOnce by the preflight; a further reason of the pool is added.
-func TestAReasonOfThePoolIsToldOnce(t *testing.T) {
+// TestPoolReasonIsReportedOnce by the preflight; a further reason of the pool is added.
+func TestPoolReasonIsReportedOnce(t *testing.T) {
 	c := sound()
 	c.Cloud = Found([]cloud.Refusal{cloud.Refuse("A", "said by the preflight", "x")})
 	c.Recipe = Found(cloud.Pool{Refusals: []cloud.Refusal{cloud.Refuse("A", "said by the pool", "x"), cloud.Refuse("B", "said by the pool", "x")}})
@@ -114,7 +116,7 @@ func TestAReasonOfThePoolIsToldOnce(t *testing.T) {
 	}
 }
 
-func TestTheNewestVersionMayBeReplacedByOneOfItsOwnName(t *testing.T) {
+func TestNewestVersionMayBeMadeAgain(t *testing.T) {
 	for current, refused := range map[string]bool{"": false, "2026.03.13": false, "2026.03.14": false, "2026.03.1402": true, "2026.03.15": true} {
 		c := sound()
 		c.Recipe = Found(cloud.Pool{Recipe: cloud.Recipe{Version: current}})
@@ -183,7 +185,7 @@ func TestClocks(t *testing.T) {
 func TestOthers(t *testing.T) {
 	const mine, not = "memory:///pool1", "memory:///elsewhere/pool1"
 	for _, c := range []struct {
-		other  Other
+		other  OtherCapture
 		reason string
 	}{
 		{theirs("a", mine, "2026.03.13", v1alpha1.PhasePublishing, time.Hour), CaptureInFlight},
@@ -200,21 +202,21 @@ func TestOthers(t *testing.T) {
 		{theirs("a", "", "2026.03.14", v1alpha1.PhaseDraining, time.Hour), CaptureInFlight},
 	} {
 		k := sound()
-		k.Others = Found([]Other{c.other})
+		k.Others = Found([]OtherCapture{c.other})
 		if got := strings.Join(reasons(k.Judge()), " "); got != c.reason {
 			t.Errorf("%+v: %q, want %q", c.other.Prototype, got, c.reason)
 		}
 	}
 	k := sound()
 	k.Prototype.CreationTimestamp = metav1.Time{}
-	k.Others = Found([]Other{theirs("z", mine, "2026.03.14", "", -time.Hour)})
+	k.Others = Found([]OtherCapture{theirs("z", mine, "2026.03.14", "", -time.Hour)})
 	if got := reasons(k.Judge()); !slices.Equal(got, []string{CaptureInFlight}) {
 		t.Errorf("one that is not created yet is the youngest: %v", got)
 	}
 	unnamed := theirs("a", "", "2026.03.14", "", time.Hour)
 	unnamed.Prototype.Spec.Pool = "pool2"
 	k = sound()
-	k.Others = Found([]Other{unnamed})
+	k.Others = Found([]OtherCapture{unnamed})
 	if !k.Judge().Admitted() {
 		t.Error("one of another name is in the way")
 	}
@@ -223,13 +225,13 @@ func TestOthers(t *testing.T) {
 // TestAStrangerOfANodeHidesTheCloud: for another donor than the decided donor, no question about pods and the cloud
 // follows.
 func TestAStrangerOfANodeHidesTheCloud(t *testing.T) {
-	for _, stray := range troubles {
+	for _, stray := range maskings {
 		if !stray.strays {
 			continue
 		}
 		bare := sound()
 		c := &Case{Now: noon, Prototype: bare.Prototype, Pool: bare.Pool, PoolName: bare.PoolName, Image: bare.Image,
-			Queued: bare.Queued, Others: bare.Others, Donor: bare.Donor, Surroundings: bare.Surroundings}
+			Queued: bare.Queued, Others: bare.Others, Donor: bare.Donor, PoolNodes: bare.PoolNodes}
 		stray.spoil(c)
 		if v := c.Judge(); !slices.Equal(reasons(v), []string{stray.reason}) || len(v.Unread) != 0 {
 			t.Errorf("%s: %+v", stray.name, v)
@@ -265,7 +267,7 @@ func TestNoQuestionIsIdle(t *testing.T) {
 	for i := range questions {
 		without(t, slices.Delete(slices.Clone(questions), i, i+1), func() {
 			missed := 0
-			for _, trouble := range troubles {
+			for _, trouble := range maskings {
 				c := sound()
 				trouble.spoil(c)
 				if c.Judge().Admitted() {
@@ -286,8 +288,8 @@ func TestNoQuestionIsIdle(t *testing.T) {
 	}
 }
 
-// TestTheOrderIsHeld: an exchange of any two neighbouring questions changes the order of display.
-func TestTheOrderIsHeld(t *testing.T) {
+// TestOrderOfQuestions: an exchange of any two neighbouring questions changes the order of display.
+func TestOrderOfQuestions(t *testing.T) {
 	for i := range len(questions) - 2 { // the last one, whose turn it is, refuses nothing
 		wrong := slices.Clone(questions)
 		wrong[i], wrong[i+1] = wrong[i+1], wrong[i]
@@ -302,27 +304,27 @@ func TestTheOrderIsHeld(t *testing.T) {
 // TestStrayed: only known facts make a donor stray.
 func TestStrayed(t *testing.T) {
 	donor, away := readyNode("donor"), errors.New("it is away")
-	here := Found(Surroundings{Of: cloud.Membership{Pool: "memory:///pool1"}})
-	elsewhere := Found(Surroundings{Of: cloud.Membership{Pool: "memory:///pool2"}})
+	here := Found(PoolNodes{Of: cloud.Membership{Pool: "memory:///pool1"}})
+	elsewhere := Found(PoolNodes{Of: cloud.Membership{Pool: "memory:///pool2"}})
 	for name, c := range map[string]struct {
-		donor  Seen[Donor]
-		around Seen[Surroundings]
+		donor  Lookup[Donor]
+		around Lookup[PoolNodes]
 		want   bool
 	}{
 		"no look":                    {want: false},
-		"no look possible":           {Unread[Donor](away), Unread[Surroundings](away), false},
+		"no look possible":           {Unread[Donor](away), Unread[PoolNodes](away), false},
 		"there":                      {Found(Donor{Node: &donor}), here, false},
-		"there, place unknown":       {Found(Donor{Node: &donor}), Unread[Surroundings](away), false},
-		"there, place not looked at": {Found(Donor{Node: &donor}), Seen[Surroundings]{}, false},
+		"there, place unknown":       {Found(Donor{Node: &donor}), Unread[PoolNodes](away), false},
+		"there, place not looked at": {Found(Donor{Node: &donor}), Lookup[PoolNodes]{}, false},
 		"elsewhere":                  {Found(Donor{Node: &donor}), elsewhere, true},
 		"elsewhere, and unread":      {Unread[Donor](away), elsewhere, true},
-		"gone":                       {Found(Donor{}), Seen[Surroundings]{}, true},
+		"gone":                       {Found(Donor{}), Lookup[PoolNodes]{}, true},
 		"gone, and once in the pool": {Found(Donor{}), here, true},
 		"another":                    {Found(Donor{Node: &donor, Replaced: true}), here, true},
-		"another, place unknown":     {Found(Donor{Node: &donor, Replaced: true}), Unread[Surroundings](away), true},
+		"another, place unknown":     {Found(Donor{Node: &donor, Replaced: true}), Unread[PoolNodes](away), true},
 	} {
 		k := sound()
-		k.Donor, k.Surroundings = c.donor, c.around
+		k.Donor, k.PoolNodes = c.donor, c.around
 		if got := k.Strayed(); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
@@ -337,13 +339,13 @@ func TestSeen(t *testing.T) {
 	if _, err := Unread[int](away).Get(); !errors.Is(err, away) {
 		t.Errorf("%v", err)
 	}
-	if _, err := (Seen[int]{}).Get(); !errors.Is(err, errNotLooked) {
+	if _, err := (Lookup[int]{}).Get(); !errors.Is(err, errNotLooked) {
 		t.Errorf("%v", err)
 	}
-	if value, err := Look(7, nil).Get(); value != 7 || err != nil {
+	if value, err := LookupOf(7, nil).Get(); value != 7 || err != nil {
 		t.Errorf("%d %v", value, err)
 	}
-	if value, err := Look(7, away).Get(); value != 0 || !errors.Is(err, away) {
+	if value, err := LookupOf(7, away).Get(); value != 0 || !errors.Is(err, away) {
 		t.Errorf("of a look that failed %d is believed, and %v", value, err)
 	}
 }

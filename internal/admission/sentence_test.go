@@ -66,14 +66,14 @@ func TestARollbackIsARemedyOnlyForAVersionOfALaterDay(t *testing.T) {
 }
 
 func TestSentences(t *testing.T) {
-	for _, trouble := range troubles {
+	for _, trouble := range maskings {
 		c := sound()
 		trouble.spoil(c)
 		if got := c.Judge().Refusals[0].Message; got != sentences[trouble.name] {
 			t.Errorf("%s: %s\nwant: %s", trouble.name, got, sentences[trouble.name])
 		}
 	}
-	if len(sentences) != len(troubles) {
-		t.Errorf("%d sentences for %d troubles", len(sentences), len(troubles))
+	if len(sentences) != len(maskings) {
+		t.Errorf("%d sentences for %d troubles", len(sentences), len(maskings))
 	}
 }

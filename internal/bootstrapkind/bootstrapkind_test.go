@@ -103,8 +103,8 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestEachFactCounts tests all combinations of facts against a second definition, independent of Of.
-func TestEachFactCounts(t *testing.T) {
+// TestAllCombinationsOfFacts tests all combinations of facts against a second definition, independent of Of.
+func TestAllCombinationsOfFacts(t *testing.T) {
 	kinds := [][]string{byClusterAPI, byKubeadm, byKOps, byEKS, byEksctl, byAKSEngine, byOldEngine, {modeLabel + "=system"}}
 	speaks := []v1alpha1.Profile{bootstrap, bootstrap, bootstrap, bootstrap, bootstrap, static, static, unknown}
 	worlds := 0

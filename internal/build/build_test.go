@@ -2,8 +2,8 @@ package build
 
 import "testing"
 
-// TestTheImageIsThatOfTheBuild: an unpublished build names no image, and never another version's image.
-func TestTheImageIsThatOfTheBuild(t *testing.T) {
+// TestImageOfBuild: an unpublished build names no image, and never another version's image.
+func TestImageOfBuild(t *testing.T) {
 	version, image := Version, Image
 	t.Cleanup(func() { Version, Image = version, image })
 	for _, c := range []struct{ version, image, named, want string }{

@@ -89,7 +89,7 @@ func (e *Engine) actOnTrial(ctx context.Context, w *observed, action plan.Action
 	case plan.WatchTrial:
 		return trialsOf(e).watch(ctx, w)
 	case plan.PassTrial:
-		return trialsOf(e).pass(ctx, w)
+		return trialsOf(e).tagPassed(ctx, w)
 	case plan.Quarantine:
 		return trialsOf(e).quarantine(ctx, w)
 	default: // plan.EndTrial

@@ -19,7 +19,7 @@ func forbidden(why string) error {
 
 // TestAPodThatIsNotLetInIsRefusedBeforehand: what would keep the generalize pod out is found before the donor is touched.
 func TestAPodThatIsNotLetInIsRefusedBeforehand(t *testing.T) {
-	s := newStage(t).decide()
+	s := newTestEnv(t).decide()
 	s.admits = forbidden(`violates PodSecurity "restricted:latest": privileged`)
 	p := s.play()
 	if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != admission.NotInstalled || !strings.Contains(p.Status.Failure.Message, "violates PodSecurity") {
@@ -30,34 +30,34 @@ func TestAPodThatIsNotLetInIsRefusedBeforehand(t *testing.T) {
 	}
 }
 
-// TestWhoeverOnlyAsksNeedNotMakePods: a missing permission of the asking process does not concern the process that runs
+// TestPreviewNeedsNoPodPermission: a missing permission of the asking process does not concern the process that runs
 // the capture.
-func TestWhoeverOnlyAsksNeedNotMakePods(t *testing.T) {
-	s := newStage(t).decide()
+func TestPreviewNeedsNoPodPermission(t *testing.T) {
+	s := newTestEnv(t).decide()
 	s.admits = forbidden(`User "reader" cannot create resource "pods" in API group "" in the namespace "kamino-generalize"`)
 	s.succeeded(s.play())
 }
 
 // TestAWebhookThatKnowsNoDryRun says nothing of the pod. Source: k8s.io/apiserver, NewDryRunUnsupportedErr.
 func TestAWebhookThatKnowsNoDryRun(t *testing.T) {
-	s := newStage(t).decide()
+	s := newTestEnv(t).decide()
 	s.admits = apierrors.NewBadRequest(`admission webhook "images.acme.example" does not support dry run`)
 	s.succeeded(s.play())
 }
 
-// TestWhatTheClusterForbidsIsSaid has the right to make the pod come some passes late.
-func TestWhatTheClusterForbidsIsSaid(t *testing.T) {
-	s := newStage(t).decide()
+// TestForbiddenPodIsReported has the right to make the pod come some passes late.
+func TestForbiddenPodIsReported(t *testing.T) {
+	s := newTestEnv(t).decide()
 	s.denies = 3
-	var said []string
+	var messages []string
 	p := s.play(func(int) {
 		if c := meta.FindStatusCondition(s.prototype().Status.Conditions, v1alpha1.ConditionStalled); c != nil {
-			said = append(said, c.Reason+": "+c.Message)
+			messages = append(messages, c.Reason+": "+c.Message)
 		}
 	})
 	s.succeeded(p)
-	if len(said) < 3 || !strings.HasPrefix(said[0], "Denied: ") || !strings.Contains(said[0], "cannot create resource") {
-		t.Errorf("it says %q", said)
+	if len(messages) < 3 || !strings.HasPrefix(messages[0], "Denied: ") || !strings.Contains(messages[0], "cannot create resource") {
+		t.Errorf("it says %q", messages)
 	}
 	if meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled) != nil {
 		t.Errorf("it says so still: %+v", p.Status.Conditions)

@@ -14,18 +14,18 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// heard keeps what was recorded, as "Warning Reason: note".
-type heard []string
+// recordedEvents keeps what was recorded, as "Warning Reason: note".
+type recordedEvents []string
 
 // Eventf implements events.EventRecorder.
-func (h *heard) Eventf(_, _ runtime.Object, kind, reason, _, note string, args ...any) {
+func (h *recordedEvents) Eventf(_, _ runtime.Object, kind, reason, _, note string, args ...any) {
 	*h = append(*h, fmt.Sprintf("%s %s: %s", kind, reason, fmt.Sprintf(note, args...)))
 }
 
-// TestACredentialThatIsTakenAwayIsAnnouncedOnce takes it away while the image is made, for several passes.
-func TestACredentialThatIsTakenAwayIsAnnouncedOnce(t *testing.T) {
-	s := newStage(t).decide()
-	var events heard
+// TestLostCredentialIsAnnouncedOnce takes it away while the image is made, for several passes.
+func TestLostCredentialIsAnnouncedOnce(t *testing.T) {
+	s := newTestEnv(t).decide()
+	var events recordedEvents
 	s.engine.Recorder = &events
 	lost, begun := 0, false
 	s.lose = func(_ int, what string) memory.Outcome {
@@ -48,8 +48,8 @@ func TestACredentialThatIsTakenAwayIsAnnouncedOnce(t *testing.T) {
 	}
 }
 
-// TestARecipeThatKeepsItsBootstrapIsReversible by `kamino restore`, so that no warning is due.
-func TestARecipeThatKeepsItsBootstrapIsReversible(t *testing.T) {
+// TestRecipeWithBootstrapIsReversible by `kamino restore`, so that no warning is due.
+func TestRecipeWithBootstrapIsReversible(t *testing.T) {
 	for profile, want := range map[v1alpha1.Profile]string{
 		v1alpha1.ProfileStatic: "Warning False PartlyRestorable",
 		v1alpha1.ProfileEKS:    "Normal True Restorable",
@@ -58,7 +58,7 @@ func TestARecipeThatKeepsItsBootstrapIsReversible(t *testing.T) {
 		p.Spec.Settings.Generalize.Profile = profile
 		w := &observed{p: p, recipe: cloud.Pool{ID: "pool1", Recipe: cloud.Recipe{Image: "ami-1"}}}
 		reportReversible(w, time.Now())
-		var events heard
+		var events recordedEvents
 		eventRecorder{Recorder: &events}.announceReversible(&v1alpha1.Prototype{}, p)
 		c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReversible)
 		kind, _, _ := strings.Cut(strings.Join(events, ""), " ")
@@ -68,12 +68,12 @@ func TestARecipeThatKeepsItsBootstrapIsReversible(t *testing.T) {
 	}
 }
 
-// TestNoWayBackIsToldBeforeAFirstPromotion, once, by a condition and an event; a pool whose recipe names a version of its
+// TestIrreversibleFirstPromotionIsAnnounced, once, by a condition and an event; a pool whose recipe names a version of its
 // own has a way back.
-func TestNoWayBackIsToldBeforeAFirstPromotion(t *testing.T) {
+func TestIrreversibleFirstPromotionIsAnnounced(t *testing.T) {
 	for _, lineage := range []string{"", "2026.03.01"} {
-		s := newStage(t, func(s *stage) { s.lineage = lineage }).decide()
-		var events heard
+		s := newTestEnv(t, func(s *testEnv) { s.lineage = lineage }).decide()
+		var events recordedEvents
 		s.engine.Recorder = &events
 		p := s.play()
 		s.succeeded(p)

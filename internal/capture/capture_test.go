@@ -20,7 +20,7 @@ import (
 )
 
 // gaveBack checks invariants 1, 5 and 6: the donor is unchanged, no leftovers exist, and no other node was touched.
-func (s *stage) gaveBack() {
+func (s *testEnv) gaveBack() {
 	s.t.Helper()
 	w := s.cloud.World()
 	if n, _ := s.tracked("nodes", "", donorName).(*corev1.Node); n != nil && w.Instance(s.donor).ID != "" {
@@ -81,7 +81,7 @@ func (s *stage) gaveBack() {
 	}
 }
 
-func (s *stage) succeeded(p *v1alpha1.Prototype) {
+func (s *testEnv) succeeded(p *v1alpha1.Prototype) {
 	s.t.Helper()
 	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded {
 		s.t.Fatalf("the capture did not succeed: %s\n%s", verdict(p), strings.Join(s.calls[max(0, len(s.calls)-40):], "\n"))
@@ -106,7 +106,7 @@ func verdict(p *v1alpha1.Prototype) string {
 	return fmt.Sprintf("phase %s, failure %+v, record %s", p.Status.Phase, p.Status.Failure, p.Annotations[v1alpha1.RecordAnnotation])
 }
 
-func (s *stage) failed(p *v1alpha1.Prototype, reason string) {
+func (s *testEnv) failed(p *v1alpha1.Prototype, reason string) {
 	s.t.Helper()
 	if p == nil || p.Status.Phase != v1alpha1.PhaseFailed || p.Status.Failure == nil || p.Status.Failure.Reason != reason {
 		s.t.Fatalf("the capture did not fail for %s: %s", reason, verdict(p))
@@ -121,7 +121,7 @@ func (s *stage) failed(p *v1alpha1.Prototype, reason string) {
 }
 
 func TestACaptureFromEndToEnd(t *testing.T) {
-	s := newStage(t).decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Recipe.NewNodes = 2 })
+	s := newTestEnv(t).decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Recipe.NewNodes = 2 })
 	p := s.play()
 	s.succeeded(p)
 	var phases []v1alpha1.Phase
@@ -152,9 +152,9 @@ func TestACaptureFromEndToEnd(t *testing.T) {
 	}
 }
 
-// TestTheDonorIsGivenBackAsItWas: a node that was cordoned and protected before stays so.
-func TestTheDonorIsGivenBackAsItWas(t *testing.T) {
-	s := newStage(t, func(s *stage) { s.cordoned, s.protected = true, true }).decide()
+// TestDonorReturnsUnchanged: a node that was cordoned and protected before stays so.
+func TestDonorReturnsUnchanged(t *testing.T) {
+	s := newTestEnv(t, func(s *testEnv) { s.cordoned, s.protected = true, true }).decide()
 	s.succeeded(s.play())
 }
 
@@ -164,27 +164,27 @@ func TestFailures(t *testing.T) {
 		name    string
 		reason  string
 		says    string
-		prepare func(*stage)
+		prepare func(*testEnv)
 		change  func(*v1alpha1.Prototype)
-		between func(*stage, int)
+		between func(*testEnv, int)
 	}{
 		{name: "a budget blocks the drain", reason: "DrainTimeout", says: "default/app-0: The disruption budget app",
-			prepare: func(s *stage) { s.blocked = 1 << 20 },
+			prepare: func(s *testEnv) { s.blocked = 1 << 20 },
 			change:  func(p *v1alpha1.Prototype) { p.Spec.Settings.Drain.Timeout = minutes(2) }},
 		{name: "the pod never reports", reason: "DeadlineExceeded", says: "deadline of 5m",
-			prepare: func(s *stage) { s.deaf = true },
+			prepare: func(s *testEnv) { s.deaf = true },
 			change:  func(p *v1alpha1.Prototype) { p.Spec.Settings.OutOfService.Deadline = minutes(5) }},
 		{name: "the pod cannot start", reason: "GeneralizeFailed", says: "ImagePullBackOff",
-			prepare: func(s *stage) { s.deaf = true }, between: func(s *stage, _ int) { s.pullFails() }},
+			prepare: func(s *testEnv) { s.deaf = true }, between: func(s *testEnv, _ int) { s.pullFails() }},
 		{name: "the donor does not come back", reason: "DonorNotReady", says: "did not become Ready",
-			prepare: func(s *stage) { s.hung = true },
+			prepare: func(s *testEnv) { s.hung = true },
 			change: func(p *v1alpha1.Prototype) {
 				p.Spec.Settings.OutOfService = v1alpha1.OutOfServiceSettings{Deadline: minutes(5), ReadyTimeout: minutes(5)}
 			}},
-		{name: "the snapshot fails", reason: "SnapshotFailed", says: "snapshot", prepare: func(s *stage) { s.cloud.FailSnapshots(1) }},
-		{name: "the image fails", reason: "ImageFailed", says: "could not create version", prepare: func(s *stage) { s.cloud.FailImages(1) }},
+		{name: "the snapshot fails", reason: "SnapshotFailed", says: "snapshot", prepare: func(s *testEnv) { s.cloud.FailSnapshots(1) }},
+		{name: "the image fails", reason: "ImageFailed", says: "could not create version", prepare: func(s *testEnv) { s.cloud.FailImages(1) }},
 		{name: "no permission for the snapshot", reason: CloudRefused, says: "make snapshot",
-			prepare: func(s *stage) {
+			prepare: func(s *testEnv) {
 				s.lose = func(_ int, what string) memory.Outcome {
 					if strings.HasPrefix(what, "EnsureSnapshot") {
 						return memory.FailBefore(cloud.Denied)
@@ -193,16 +193,16 @@ func TestFailures(t *testing.T) {
 				}
 			}},
 		{name: "the instance is removed while it is drained", reason: "DonorGone", says: "was removed",
-			prepare: func(s *stage) { s.blocked = 6 },
-			between: func(s *stage, pass int) {
+			prepare: func(s *testEnv) { s.blocked = 6 },
+			between: func(s *testEnv, pass int) {
 				if pass == 4 {
 					s.cloud.RemoveInstance(s.donor)
 					s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName))
 				}
 			}},
 		{name: "another client removes the reservation", reason: "ReservationLost", says: "annotation",
-			prepare: func(s *stage) { s.blocked = 9 },
-			between: func(s *stage, pass int) {
+			prepare: func(s *testEnv) { s.blocked = 9 },
+			between: func(s *testEnv, pass int) {
 				if n, _ := s.tracked("nodes", "", donorName).(*corev1.Node); pass == 4 && n != nil {
 					delete(n.Annotations, v1alpha1.ReservationAnnotation)
 					s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
@@ -210,7 +210,7 @@ func TestFailures(t *testing.T) {
 			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newStage(t)
+			s := newTestEnv(t)
 			if c.prepare != nil {
 				c.prepare(s)
 			}
@@ -231,7 +231,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-func (s *stage) pullFails() {
+func (s *testEnv) pullFails() {
 	pod, _ := s.tracked("pods", podspace, s.podName()).(*corev1.Pod)
 	if pod == nil {
 		return
@@ -245,7 +245,7 @@ func (s *stage) pullFails() {
 func TestRefusalsChangeNothing(t *testing.T) {
 	for _, c := range []struct {
 		name, reason string
-		prepare      func(*stage)
+		prepare      func(*testEnv)
 		change       func(*v1alpha1.Prototype)
 	}{
 		{"no such node", admission.NodeNotFound, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.NodeName = "nobody" }},
@@ -258,7 +258,7 @@ func TestRefusalsChangeNothing(t *testing.T) {
 		{"not in a pool", admission.NotInPool, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.ProviderID, p.Spec.PoolID = "gce://x/y", "" }},
 		{"an instance of another cloud", admission.DonorChanged, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.ProviderID = "gce://x/y" }},
 		{"yesterday's version", admission.VersionNotToday, nil, func(p *v1alpha1.Prototype) { p.Spec.Version = "2026.03.01" }},
-		{"decided long ago", admission.VersionNotToday, func(s *stage) {}, func(p *v1alpha1.Prototype) {
+		{"decided long ago", admission.VersionNotToday, func(s *testEnv) {}, func(p *v1alpha1.Prototype) {
 			p.CreationTimestamp.Time = noon.Add(-30 * time.Hour)
 			p.Spec.Version = "2026.03.13"
 		}},
@@ -266,22 +266,22 @@ func TestRefusalsChangeNothing(t *testing.T) {
 		{"a donor that is to return and cannot", admission.ProfileUnsupported, nil, func(p *v1alpha1.Prototype) {
 			p.Spec.Settings.Generalize.Profile, p.Spec.Settings.Donor.Afterwards = v1alpha1.ProfileBootstrap, v1alpha1.Return
 		}},
-		{"not installed", admission.NotInstalled, func(s *stage) {
+		{"not installed", admission.NotInstalled, func(s *testEnv) {
 			s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), podspace, v1alpha1.GeneralizeServiceAccount))
 		}, nil},
-		{"an unmanaged pod", admission.UnmanagedPods, func(s *stage) {
+		{"an unmanaged pod", admission.UnmanagedPods, func(s *testEnv) {
 			pod := appPod("lonely")
 			pod.OwnerReferences = nil
 			s.must(s.objects.Create(corev1.SchemeGroupVersion.WithResource("pods"), pod, "default"))
 		}, nil},
-		{"the only Ready node", "OnlyReadyNode", func(s *stage) {
+		{"the only Ready node", "OnlyReadyNode", func(s *testEnv) {
 			s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", "peer"))
 		}, nil},
-		{"a pool of the wrong kind", "UpgradePolicyAutomatic", func(s *stage) {
+		{"a pool of the wrong kind", "UpgradePolicyAutomatic", func(s *testEnv) {
 			s.cloud.RefusePool(s.pool, cloud.Refusal{Reason: "UpgradePolicyAutomatic", Message: "pool1 rolls out automatically"})
 		}, nil},
-		{"captured today", "VersionExists", func(s *stage) { s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: "2026.03.14"}) }, nil},
-		{"another capture of the pool", admission.CaptureInFlight, func(s *stage) {
+		{"captured today", "VersionExists", func(s *testEnv) { s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: "2026.03.14"}) }, nil},
+		{"another capture of the pool", admission.CaptureInFlight, func(s *testEnv) {
 			s.decide(func(p *v1alpha1.Prototype) {
 				p.Name, p.Spec.Version = "pool1-2026.03.13", "2026.03.13"
 				p.CreationTimestamp.Time = noon.Add(-time.Hour)
@@ -289,7 +289,7 @@ func TestRefusalsChangeNothing(t *testing.T) {
 		}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newStage(t)
+			s := newTestEnv(t)
 			if c.prepare != nil {
 				c.prepare(s)
 			}
@@ -313,13 +313,13 @@ func TestRefusalsChangeNothing(t *testing.T) {
 
 // TestDeletedInFlight deletes the Prototype before each call of a capture (short: of every third): the donor comes back, nothing stays.
 func TestDeletedInFlight(t *testing.T) {
-	whole := newStage(t).decide()
+	whole := newTestEnv(t).decide()
 	whole.succeeded(whole.play())
 	for at := range whole.calls {
 		if isSkipped(testing.Short(), at, 0, 3) {
 			continue
 		}
-		s := newStage(t).decide()
+		s := newTestEnv(t).decide()
 		s.lose = func(n int, _ string) memory.Outcome {
 			if n == at {
 				s.must(s.clean.Delete(t.Context(), s.prototype()))
@@ -336,8 +336,8 @@ func TestDeletedInFlight(t *testing.T) {
 	}
 }
 
-// TestDeletedBehindADeafWatch: a watch that hears nothing any more hides a deletion from a wait, and from no action.
-func TestDeletedBehindADeafWatch(t *testing.T) {
+// TestDeletionWithStalledWatch: a watch that hears nothing any more hides a deletion from a wait, and from no action.
+func TestDeletionWithStalledWatch(t *testing.T) {
 	for phase, due := range map[v1alpha1.Phase]func(*v1alpha1.Prototype) bool{
 		v1alpha1.PhaseSnapshotting: func(*v1alpha1.Prototype) bool { return true },
 		v1alpha1.PhaseStarting:     func(*v1alpha1.Prototype) bool { return true },
@@ -345,7 +345,7 @@ func TestDeletedBehindADeafWatch(t *testing.T) {
 			return p.Status.Image != nil && p.Status.Image.ReplicationPercent > 0
 		}, // waits follow
 	} {
-		s := newStage(t).decide()
+		s := newTestEnv(t).decide()
 		from := 0
 		p := s.play(func(int) {
 			if p := s.prototype(); from == 0 && p.Status.Phase == phase && due(p) {
@@ -368,7 +368,7 @@ func TestDeletedBehindADeafWatch(t *testing.T) {
 
 // TestPreviewChangesNothing shows what would be done.
 func TestPreviewChangesNothing(t *testing.T) {
-	s := newStage(t).decide()
+	s := newTestEnv(t).decide()
 	before := s.cloud.World()
 	p := s.prototype()
 	preview, err := s.engine.Preview(t.Context(), p)
@@ -388,7 +388,7 @@ func TestPreviewChangesNothing(t *testing.T) {
 // capture with force ignores budgets.
 func TestBlockedEvictionsInAPreview(t *testing.T) {
 	for _, force := range []bool{false, true} {
-		s := newStage(t).decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Drain.Force = force })
+		s := newTestEnv(t).decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Drain.Force = force })
 		s.blocked = 1
 		preview, err := s.engine.Preview(t.Context(), s.prototype())
 		s.must(err)
@@ -419,7 +419,7 @@ func TestADonorThatPowersItselfOff(t *testing.T) {
 		stops bool
 	}{{"in a moment", 15 * time.Second, false}, {"never", 0, true}} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newStage(t).decide()
+			s := newTestEnv(t).decide()
 			s.lingering = true
 			var proven time.Time
 			off := false

@@ -13,7 +13,7 @@ import (
 )
 
 // heartbeat is the donor's Lease, renewed by a clock that is so far ahead, and written so long ago.
-func (s *stage) heartbeat(ahead, ago time.Duration) {
+func (s *testEnv) heartbeat(ahead, ago time.Duration) {
 	written := s.clock.Now().Add(-ago)
 	renewed, at := metav1.NewMicroTime(written.Add(ahead)), metav1.NewTime(written)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
@@ -35,7 +35,7 @@ func TestADonorsClockIsComparedBeforehand(t *testing.T) {
 		{"right, and silent for long", 0, 20 * time.Minute, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newStage(t).decide()
+			s := newTestEnv(t).decide()
 			s.heartbeat(c.ahead, c.ago)
 			p := s.play()
 			if c.says == "" {

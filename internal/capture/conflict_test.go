@@ -10,12 +10,12 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestWhatANewerVersionTookIsNeverTouched: a holder of an unknown kind overwrites our reservation at every moment.
+// TestReservationOfNewerKaminoStays: a holder of an unknown kind overwrites our reservation at every moment.
 // Kamino waits for that holder, and returns the donor afterwards.
-func TestWhatANewerVersionTookIsNeverTouched(t *testing.T) {
+func TestReservationOfNewerKaminoStays(t *testing.T) {
 	const theirs = `{"kind":"Pioneer","name":"pool1","uid":"p","reservedAt":"2026-03-14T12:00:00Z"}`
 	for at := range 40 {
-		s := newStage(t, donors[at%len(donors)]).decide()
+		s := newTestEnv(t, donors[at%len(donors)]).decide()
 		var struck, gone bool
 		p := s.play(func(pass int) {
 			n, _ := s.tracked("nodes", "", donorName).(*corev1.Node)
@@ -47,8 +47,8 @@ func TestWhatANewerVersionTookIsNeverTouched(t *testing.T) {
 	}
 }
 
-// TestSomebodySetsAnImageMeanwhile: what the recipe names then is left as it is, and reported; the version stays.
-func TestSomebodySetsAnImageMeanwhile(t *testing.T) {
+// TestRecipeChangedDuringCapture: what the recipe names then is left as it is, and reported; the version stays.
+func TestRecipeChangedDuringCapture(t *testing.T) {
 	s := inFull(t)
 	changed := false
 	p := s.play(func(int) {
@@ -70,8 +70,8 @@ func TestSomebodySetsAnImageMeanwhile(t *testing.T) {
 	}
 }
 
-// TestSomebodyDeletesThePoolMeanwhile: no recipe can name the version, the version stays, and the capture ends.
-func TestSomebodyDeletesThePoolMeanwhile(t *testing.T) {
+// TestPoolDeletedDuringCapture: no recipe can name the version, the version stays, and the capture ends.
+func TestPoolDeletedDuringCapture(t *testing.T) {
 	s := inFull(t)
 	deleted := false
 	p := s.play(func(int) {

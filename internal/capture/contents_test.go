@@ -24,7 +24,7 @@ func listOf(t *testing.T, version string) string {
 }
 
 // priorContents gives the version in the recipe a list and a Prototype that keeps the list.
-func (s *stage) priorContents(list string) {
+func (s *testEnv) priorContents(list string) {
 	const name = "pool1-before"
 	s.must(s.cloud.TagImage(s.t.Context(), cloud.ImageRef{Pool: s.pool, Version: s.lineage}, map[string]string{
 		cloud.TagPrototype: name, cloud.TagContents: v1alpha1.ContentsDigest(list), cloud.TagKubelet: "v1.36.1",
@@ -41,9 +41,9 @@ func (s *stage) priorContents(list string) {
 func TestContentsAreKept(t *testing.T) {
 	const want = "compared with version 2026.03.01: packages: 1 changed, 0 added, 0 removed"
 	for _, lost := range []int{-1, 5, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52} {
-		s := newStage(t, func(s *stage) { s.lineage, s.contents = "2026.03.01", listOf(t, "2") }).decide()
+		s := newTestEnv(t, func(s *testEnv) { s.lineage, s.contents = "2026.03.01", listOf(t, "2") }).decide()
 		s.priorContents(listOf(t, "1"))
-		var events heard
+		var events recordedEvents
 		s.engine.Recorder, s.onRestart = &events, func() { s.engine.Recorder = &events }
 		s.lose = func(n int, _ string) memory.Outcome {
 			if n == lost {
@@ -71,7 +71,7 @@ func TestContentsAreKept(t *testing.T) {
 
 // TestContentsAreComparedBeforeApproval: a person reads the difference before the promotion.
 func TestContentsAreComparedBeforeApproval(t *testing.T) {
-	s := newStage(t, func(s *stage) { s.lineage, s.contents = "2026.03.01", listOf(t, "2") }).decide(func(p *v1alpha1.Prototype) {
+	s := newTestEnv(t, func(s *testEnv) { s.lineage, s.contents = "2026.03.01", listOf(t, "2") }).decide(func(p *v1alpha1.Prototype) {
 		p.Spec.Settings.Promotion.Mode = v1alpha1.PromotionManual
 	})
 	s.priorContents(listOf(t, "1"))
@@ -89,25 +89,25 @@ func TestContentsAreComparedBeforeApproval(t *testing.T) {
 	}
 }
 
-// TestContentsHoldUpNothing: without a list, or with a list that another client changed, the capture promotes the version
+// TestContentsDelayNoPromotion: without a list, or with a list that another client changed, the capture promotes the version
 // without a comparison.
-func TestContentsHoldUpNothing(t *testing.T) {
-	for name, prepare := range map[string]func(s *stage){
-		"no list of the donor": func(s *stage) {
+func TestContentsDelayNoPromotion(t *testing.T) {
+	for name, prepare := range map[string]func(s *testEnv){
+		"no list of the donor": func(s *testEnv) {
 			s.contents = ""
 			s.priorContents(listOf(t, "1"))
 		},
-		"no list before": func(*stage) {},
-		"a changed list before": func(s *stage) {
+		"no list before": func(*testEnv) {},
+		"a changed list before": func(s *testEnv) {
 			s.priorContents(listOf(t, "1"))
 			s.must(s.cloud.TagImage(t.Context(), cloud.ImageRef{Pool: s.pool, Version: s.lineage}, map[string]string{cloud.TagContents: "sha256:other"}))
 		},
-		"a deleted Prototype before": func(s *stage) {
+		"a deleted Prototype before": func(s *testEnv) {
 			s.must(s.cloud.TagImage(t.Context(), cloud.ImageRef{Pool: s.pool, Version: s.lineage}, map[string]string{cloud.TagPrototype: "gone", cloud.TagContents: "sha256:1"}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, func(s *stage) { s.lineage, s.contents = "2026.03.01", listOf(t, "2") })
+			s := newTestEnv(t, func(s *testEnv) { s.lineage, s.contents = "2026.03.01", listOf(t, "2") })
 			prepare(s)
 			s.decide()
 			p := s.play()

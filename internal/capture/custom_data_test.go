@@ -28,10 +28,10 @@ func TestATrialApartUsesTheCopy(t *testing.T) {
 		"a copy":         {"ours", "needle", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := &proving{}
-			v.stage = newStage(t, func(s *stage) {
+			v := &trialEnv{}
+			v.testEnv = newTestEnv(t, func(s *testEnv) {
 				s.unreadable = []string{cloud.CustomData}
-				s.settings = v.settle([]func(*v1alpha1.Prototype){leaving(true), func(p *v1alpha1.Prototype) {
+				s.settings = v.settle([]func(*v1alpha1.Prototype){removedDonor(true), func(p *v1alpha1.Prototype) {
 					if c.from != "" {
 						p.Spec.Settings.Recipe.CustomDataFrom = &v1alpha1.SecretKey{Name: c.from}
 					}
@@ -57,13 +57,13 @@ func TestATrialApartUsesTheCopy(t *testing.T) {
 	}
 }
 
-// TestThePreflightOfACommandKnowsItsCopy: the command creates the Secret of the copy after the preflight.
-func TestThePreflightOfACommandKnowsItsCopy(t *testing.T) {
+// TestPreflightKnowsCustomDataOfCommand: the command creates the Secret of the copy after the preflight.
+func TestPreflightKnowsCustomDataOfCommand(t *testing.T) {
 	for _, given := range []string{"", "needle"} {
-		v := &proving{}
-		v.stage = newStage(t, func(s *stage) {
+		v := &trialEnv{}
+		v.testEnv = newTestEnv(t, func(s *testEnv) {
 			s.unreadable = []string{cloud.CustomData}
-			s.settings = v.settle([]func(*v1alpha1.Prototype){leaving(true)})
+			s.settings = v.settle([]func(*v1alpha1.Prototype){removedDonor(true)})
 		})
 		v.tryout = v
 		v.restart()
@@ -92,7 +92,7 @@ func TestOnlyAMarkedSecretIsCopied(t *testing.T) {
 		"a copy of whatever pool it is": {nil, recipe.CustomDataType, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
+			s := newTestEnv(t)
 			s.must(s.objects.Add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "ours", Namespace: ourspace, Labels: test.labels}, Type: test.of, Data: map[string][]byte{"mine": []byte("needle")}}))
 			p := s.decide(func(p *v1alpha1.Prototype) {
 				p.Spec.Settings.Recipe.CustomDataFrom = &v1alpha1.SecretKey{Name: "ours", Key: "mine"}

@@ -64,7 +64,7 @@ func (d pods) compare(ctx context.Context, w *observed, spec *corev1.PodSpec) er
 
 // peerOf is the Ready node of the donor's pool whose files are compared; empty if there is none. Reserved nodes are excluded.
 func peerOf(w *observed) string {
-	around, err := w.admission.Surroundings.Get()
+	around, err := w.admission.PoolNodes.Get()
 	if err != nil {
 		return ""
 	}

@@ -28,8 +28,8 @@ func hanging(reason, words string) *corev1.PodStatus {
 	}}}
 }
 
-// TestWhatTheLookFindsLeavesTheNodeAlone: no hold, no cordon, no eviction, and no pod is left.
-func TestWhatTheLookFindsLeavesTheNodeAlone(t *testing.T) {
+// TestRefusedInspectionLeavesNodeUnchanged: no hold, no cordon, no eviction, and no pod is left.
+func TestRefusedInspectionLeavesNodeUnchanged(t *testing.T) {
 	for name, c := range map[string]struct {
 		finds *corev1.PodStatus
 		blind bool
@@ -42,7 +42,7 @@ func TestWhatTheLookFindsLeavesTheNodeAlone(t *testing.T) {
 		"no kubelet takes it": {blind: true, words: []string{"did not end within 5m0s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t).decide()
+			s := newTestEnv(t).decide()
 			s.finds, s.blind = c.finds, c.blind
 			before := s.tracked("nodes", "", donorName).(*corev1.Node)
 			s.refused(string(plan.LookFailed), append(c.words, donorName)...)
@@ -66,16 +66,16 @@ func TestWhatTheLookFindsLeavesTheNodeAlone(t *testing.T) {
 	}
 }
 
-// TestALookThatIsNotLetInSaysNothing: a full node has room after the drain.
-func TestALookThatIsNotLetInSaysNothing(t *testing.T) {
-	s := newStage(t).decide()
+// TestRefusedInspectionIsNoVerdict: a full node has room after the drain.
+func TestRefusedInspectionIsNoVerdict(t *testing.T) {
+	s := newTestEnv(t).decide()
 	s.finds = &corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfpods"}
 	s.succeeded(s.play())
 }
 
 // TestTheLookCostsTheDonorNothing: it is over before anything is taken, has no credential, and cannot write.
 func TestTheLookCostsTheDonorNothing(t *testing.T) {
-	s := newStage(t).decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Generalize.UnknownFiles = v1alpha1.UnknownFilesRefuse })
+	s := newTestEnv(t).decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Generalize.UnknownFiles = v1alpha1.UnknownFilesRefuse })
 	var looked []*corev1.Pod
 	s.succeeded(s.play(func(int) {
 		pod := s.generalizePod()
@@ -132,7 +132,7 @@ func TestFilesAreComparedWithAnotherNode(t *testing.T) {
 		"no other node": {true, []string{"donor: generalize --root /host --look --profile static --unknown-files RefuseDifferent"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t).decide(comparing)
+			s := newTestEnv(t).decide(comparing)
 			s.summary = ended(0, "FILES")
 			s.summary.Phase = corev1.PodSucceeded
 			if c.deleted {
@@ -159,7 +159,7 @@ func TestFilesAreComparedWithAnotherNode(t *testing.T) {
 
 // TestAnotherNodeThatCannotBeCompared refuses the capture, and names that node.
 func TestAnotherNodeThatCannotBeCompared(t *testing.T) {
-	s := newStage(t).decide(comparing)
+	s := newTestEnv(t).decide(comparing)
 	s.summary = ended(3, "kamino: refused, nothing was changed: the profile asked for is static")
 	s.refused(string(plan.LookFailed), "the files of node peer cannot be compared with node donor, which stayed in service", "profile asked for", "unknownFiles")
 	if s.generalizePod() != nil {
@@ -169,7 +169,7 @@ func TestAnotherNodeThatCannotBeCompared(t *testing.T) {
 
 // TestTheCloudIsAskedOnce: the preflight's requests before the inspection are not repeated afterwards.
 func TestTheCloudIsAskedOnce(t *testing.T) {
-	s := newStage(t).decide()
+	s := newTestEnv(t).decide()
 	s.succeeded(s.play())
 	asked := 0
 	for _, call := range s.calls[:slices.IndexFunc(s.calls, func(c string) bool { return strings.HasPrefix(c, "ProtectFromScaleIn ") })] {
@@ -184,7 +184,7 @@ func TestTheCloudIsAskedOnce(t *testing.T) {
 
 // TestACaptureThatWaitsLooksAgain: a look that is not used at once is thrown away.
 func TestACaptureThatWaitsLooksAgain(t *testing.T) {
-	s := newStage(t).decide()
+	s := newTestEnv(t).decide()
 	other := &v1alpha1.Prototype{}
 	other.Name, other.UID = "other-2026.03.14", "other"
 	other.Spec = s.prototype().Spec
@@ -210,9 +210,9 @@ func TestACaptureThatWaitsLooksAgain(t *testing.T) {
 	}
 }
 
-// TestDeletedWhileItLooks leaves no pod and no hold.
-func TestDeletedWhileItLooks(t *testing.T) {
-	s := newStage(t).decide()
+// TestDeletedDuringInspection leaves no pod and no hold.
+func TestDeletedDuringInspection(t *testing.T) {
+	s := newTestEnv(t).decide()
 	s.blind = true
 	p := s.play(func(pass int) {
 		if pass == 2 {
@@ -228,21 +228,21 @@ func TestDeletedWhileItLooks(t *testing.T) {
 // TestRightsThatAreMissing are refused before the node is touched.
 func TestRightsThatAreMissing(t *testing.T) {
 	for _, right := range []string{"get orders", "patch orders/status"} {
-		s := newStage(t).decide()
+		s := newTestEnv(t).decide()
 		s.lacks = []string{right}
 		s.refused(admission.NotInstalled, podspace+"/"+v1alpha1.GeneralizeServiceAccount, right, "kamino manifests")
 	}
 	force := func(p *v1alpha1.Prototype) { p.Spec.Settings.Drain.Force = true }
-	s := newStage(t).decide(force)
+	s := newTestEnv(t).decide(force)
 	s.lacks = []string{"delete pods"}
 	s.refused(admission.ForceNotAllowed, "rbac.force=true", "--force")
 
-	s = newStage(t).decide()
+	s = newTestEnv(t).decide()
 	s.lacks = []string{"delete pods"}
 	s.succeeded(s.play())
 
 	// Before the reservation only this process is checked.
-	s = newStage(t).decide(force)
+	s = newTestEnv(t).decide(force)
 	s.lacks = []string{"delete pods"}
 	thought := s.prototype().DeepCopy()
 	thought.UID = ""
@@ -255,9 +255,9 @@ func TestRightsThatAreMissing(t *testing.T) {
 	}
 }
 
-// TestALookIsTriedForItsTime: the deadline of a hold does not run while nothing is held.
-func TestALookIsTriedForItsTime(t *testing.T) {
-	s := newStage(t).decide()
+// TestInspectionHasItsOwnTimeout: the deadline of a hold does not run while nothing is held.
+func TestInspectionHasItsOwnTimeout(t *testing.T) {
+	s := newTestEnv(t).decide()
 	s.blind = true
 	at := s.clock.Now()
 	s.play()

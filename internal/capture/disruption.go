@@ -19,11 +19,11 @@ const cannotEvict = 1 << 20
 // DisruptionCost returns the cost of draining a node: the number of evictions, plus cannotEvict if some pods cannot be
 // evicted. For a leaving donor the cost includes the pods that are hard to move.
 func (e *Engine) DisruptionCost(ctx context.Context, name string, drain v1alpha1.DrainSettings, leaves bool) (selection.DisruptionCost, error) {
-	left, err := node.Left(ctx, e.Kube, name, drain, node.Own{})
+	left, err := node.Left(ctx, e.Kube, name, drain, node.OwnPod{})
 	if err != nil {
 		return selection.DisruptionCost{}, err
 	}
-	found := selection.Around{}
+	found := selection.PodContext{}
 	if leaves {
 		if found, err = e.podContext(ctx, left.Pods); err != nil {
 			return selection.DisruptionCost{}, err
@@ -37,8 +37,8 @@ func (e *Engine) DisruptionCost(ctx context.Context, name string, drain v1alpha1
 }
 
 // podContext reads the budgets and volumes of the pods. Missing or forbidden objects are ignored.
-func (e *Engine) podContext(ctx context.Context, pods []corev1.Pod) (selection.Around, error) {
-	found := selection.Around{Local: map[string]bool{}}
+func (e *Engine) podContext(ctx context.Context, pods []corev1.Pod) (selection.PodContext, error) {
+	found := selection.PodContext{Local: map[string]bool{}}
 	asked := map[string]bool{}
 	for i := range pods {
 		if namespace := pods[i].Namespace; !asked[namespace] {

@@ -16,30 +16,30 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// TestTheBurdenOfOneThatLeaves: volumes and budgets are read only for a leaving node. Forbidden objects are ignored;
+// TestDisruptionCostOfRemovedDonor: volumes and budgets are read only for a leaving node. Forbidden objects are ignored;
 // other errors are returned.
-func TestTheBurdenOfOneThatLeaves(t *testing.T) {
+func TestDisruptionCostOfRemovedDonor(t *testing.T) {
 	for name, c := range map[string]struct {
 		leaves bool
 		answer func(kind, name string) error
-		want   map[selection.Hardship]int
+		want   map[selection.MoveObstacle]int
 		fails  bool
 	}{
-		"it leaves":  {leaves: true, want: map[selection.Hardship]int{selection.LocalVolume: 1, selection.Alone: 1}},
-		"it returns": {answer: func(string, string) error { t.Error("looked at what does not matter"); return nil }, want: map[selection.Hardship]int{}},
+		"it leaves":  {leaves: true, want: map[selection.MoveObstacle]int{selection.LocalVolume: 1, selection.Alone: 1}},
+		"it returns": {answer: func(string, string) error { t.Error("looked at what does not matter"); return nil }, want: map[selection.MoveObstacle]int{}},
 		"it may not look": {leaves: true, answer: func(kind, name string) error {
 			return apierrors.NewForbidden(schema.GroupResource{Resource: kind}, name, nil)
-		}, want: map[selection.Hardship]int{}},
+		}, want: map[selection.MoveObstacle]int{}},
 		"nothing is there": {leaves: true, answer: func(kind, name string) error {
 			return apierrors.NewNotFound(schema.GroupResource{Resource: kind}, name)
-		}, want: map[selection.Hardship]int{}},
+		}, want: map[selection.MoveObstacle]int{}},
 		"no answer":             {leaves: true, answer: func(string, string) error { return apierrors.NewServiceUnavailable("away") }, fails: true},
-		"no budget is reported": {leaves: true, answer: only("poddisruptionbudgets"), want: map[selection.Hardship]int{selection.LocalVolume: 1}},
-		"no volume is reported": {leaves: true, answer: only("persistentvolumes"), want: map[selection.Hardship]int{selection.Alone: 1}},
+		"no budget is reported": {leaves: true, answer: only("poddisruptionbudgets"), want: map[selection.MoveObstacle]int{selection.LocalVolume: 1}},
+		"no volume is reported": {leaves: true, answer: only("persistentvolumes"), want: map[selection.MoveObstacle]int{selection.Alone: 1}},
 		"volumes do not come":   {leaves: true, answer: func(kind, name string) error { return unless(kind == "persistentvolumes") }, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
+			s := newTestEnv(t)
 			s.must(s.objects.Add(&policyv1.PodDisruptionBudget{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "two"}, Status: policyv1.PodDisruptionBudgetStatus{ExpectedPods: 1},
 				Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": "two"}}},
@@ -94,7 +94,7 @@ func unless(away bool) error {
 }
 
 // changePod edits one of the donor's pods.
-func (s *stage) changePod(name string, edit func(*corev1.Pod)) {
+func (s *testEnv) changePod(name string, edit func(*corev1.Pod)) {
 	s.t.Helper()
 	pod, err := s.objects.Get(corev1.SchemeGroupVersion.WithResource("pods"), "default", name)
 	s.must(err)

@@ -1,4 +1,4 @@
-// Package capture runs one Prototype. Each pass observes the cluster and the cloud (look.go), lets package plan decide,
+// Package capture runs one Prototype. Each pass observes the cluster and the cloud (observe.go), lets package plan decide,
 // and carries the decision out (act.go).
 //
 // All state is on objects: the spec, record and proof on the Prototype, the Lease and the Node with the reservation,

@@ -46,6 +46,6 @@ func (d drain) evict(ctx context.Context, w *observed) error {
 }
 
 // ownPod is the Prototype's own pod, which the drain must not evict.
-func ownPod(namespace string, p *v1alpha1.Prototype) node.Own {
-	return node.Own{Namespace: namespace, Name: podName(p)}
+func ownPod(namespace string, p *v1alpha1.Prototype) node.OwnPod {
+	return node.OwnPod{Namespace: namespace, Name: podName(p)}
 }

@@ -103,7 +103,7 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 			return result, err
 		}
 	}
-	p, err := prototypesOf(e).read(ctx, name)
+	p, err := prototypesOf(e).get(ctx, name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return Result{Done: true}, nil
@@ -153,7 +153,7 @@ func (e *Engine) pass(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (
 	if p.Status.Terminal() {
 		return e.removeFinalizer(ctx, p)
 	}
-	prototypesOf(e).keep(p)
+	prototypesOf(e).store(p)
 	return result, nil
 }
 
@@ -255,7 +255,7 @@ func lookFrom(ctx context.Context, e *Engine, p *v1alpha1.Prototype, record v1al
 		return ctx, nil, err
 	}
 	if w.isHeld() { // the record has no reservation, but the Node has
-		w, err = e.look(ctx, p, w.record, nil)
+		w, err = e.observe(ctx, p, w.record, nil)
 	}
 	return ctx, w, err
 }
@@ -273,13 +273,13 @@ func onlyWatches(d plan.Decision) bool {
 func lookFromReads(ctx context.Context, e *Engine, p *v1alpha1.Prototype, record v1alpha1.Record) (context.Context, *observed, error) {
 	if reads := e.readsOf(p, record); reads != nil {
 		within := reads.withReads(ctx)
-		w, err := e.look(within, p, record, reads)
+		w, err := e.observe(within, p, record, reads)
 		if err != nil || reads.suffice(w, plan.Next(w.facts)) {
 			return within, w, err
 		}
 	}
 	ctx = cloud.WithReadCache(ctx)
-	w, err := e.look(ctx, p, record, nil)
+	w, err := e.observe(ctx, p, record, nil)
 	return ctx, w, err
 }
 

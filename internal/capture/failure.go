@@ -24,7 +24,7 @@ func failure(w *observed, d plan.Decision) *v1alpha1.Failure {
 	}
 	f := &v1alpha1.Failure{Reason: string(d.Why)}
 	f.Message, f.CloudError = w.failureMessage(d.Why)
-	f.Message += leavingNote(w)
+	f.Message += removalNote(w)
 	return f
 }
 
@@ -48,7 +48,7 @@ func refusal(w *observed) *v1alpha1.Failure {
 func (w *observed) failureMessage(why plan.Reason) (message, cloudError string) {
 	n, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
 	limits := w.p.Spec.Settings.Defaulted()
-	if text := cmp.Or(leavingFailureMessage(w, why), patchFailureMessage(w, why)); text != "" {
+	if text := cmp.Or(removalFailureMessage(w, why), patchFailureMessage(w, why)); text != "" {
 		return text, ""
 	}
 	switch why {
@@ -84,8 +84,8 @@ func (w *observed) failureMessage(why plan.Reason) (message, cloudError string) 
 	return w.artifactFailureMessage(why, version, pool)
 }
 
-// leavingFailureMessage returns the message if a failure differs for a leaving donor; else an empty text.
-func leavingFailureMessage(w *observed, why plan.Reason) string {
+// removalFailureMessage returns the message if a failure differs for a leaving donor; else an empty text.
+func removalFailureMessage(w *observed, why plan.Reason) string {
 	n, limits := w.p.Spec.Donor.NodeName, w.p.Spec.Settings.Defaulted().OutOfService
 	_, taken := w.outOfServiceSince()
 	switch {
@@ -155,8 +155,8 @@ func (w *observed) donorGone() string {
 	return fmt.Sprintf("another client deleted node %s during the capture, but its instance exists. Find the client that deletes nodes, then capture another node", n)
 }
 
-// leavingNote describes the fate of a leaving donor and of its pool, as the end of a failure's message.
-func leavingNote(w *observed) string {
+// removalNote describes the fate of a leaving donor and of its pool, as the end of a failure's message.
+func removalNote(w *observed) string {
 	switch {
 	case !w.facts.Leaves || !w.isHeld():
 		return ""
@@ -171,7 +171,7 @@ func leavingNote(w *observed) string {
 // poolGrowthNote reports that the pool has grown for a donor that was not captured, as the end of a message; else an
 // empty text.
 func poolGrowthNote(w *observed) string {
-	d := w.departure()
+	d := w.removalRecord()
 	if !w.facts.GrowFirst || d.Target == 0 || d.TakenAt == nil && w.capacity > 0 && w.capacity < d.Target {
 		return ""
 	}
@@ -216,7 +216,7 @@ func (e failures) failFinally(w *observed, d plan.Decision, err error) error {
 	var c *cloud.Error
 	if errors.Is(err, errRulesGone) {
 		e.fail(w, &v1alpha1.Failure{Reason: admission.RulesNotFound, Message: fmt.Sprintf("ConfigMap %s of settings.generalize.rules was deleted during the capture of node %s. Create the ConfigMap, then %s",
-			w.p.Spec.Settings.Generalize.Rules, w.p.Spec.Donor.NodeName, retryRemedy(w)) + leavingNote(w)})
+			w.p.Spec.Settings.Generalize.Rules, w.p.Spec.Donor.NodeName, retryRemedy(w)) + removalNote(w)})
 		return nil
 	}
 	if errors.As(err, &c) && c.Kind == cloud.Refused && d.Do == plan.Promote {
@@ -231,7 +231,7 @@ func (e failures) failFinally(w *observed, d plan.Decision, err error) error {
 	if !endsCapture(c.Kind, d.Do == plan.Publish, ahead) {
 		return err
 	}
-	e.fail(w, &v1alpha1.Failure{Reason: CloudRefused, Message: c.Error() + leavingNote(w), CloudError: c.Message})
+	e.fail(w, &v1alpha1.Failure{Reason: CloudRefused, Message: c.Error() + removalNote(w), CloudError: c.Message})
 	return nil
 }
 

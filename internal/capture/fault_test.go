@@ -41,15 +41,15 @@ func isSkipped(short bool, at, way, ways int) bool { return short && at%ways != 
 
 // donors is how the donor may have been before.
 var donors = []option{
-	func(*stage) {},
-	func(s *stage) { s.cordoned, s.protected = true, true },
-	func(s *stage) { s.holdless = true },
+	func(*testEnv) {},
+	func(s *testEnv) { s.cordoned, s.protected = true, true },
+	func(s *testEnv) { s.holdless = true },
 }
 
 // inFull is a capture that makes all possible calls: a growing pool, a version to retire, and a budget that refuses
 // once.
-func inFull(t testing.TB, options ...option) *stage {
-	s := newStage(t, append(options, func(s *stage) { s.blocked = 1 })...)
+func inFull(t testing.TB, options ...option) *testEnv {
+	s := newTestEnv(t, append(options, func(s *testEnv) { s.blocked = 1 })...)
 	for _, version := range []string{"2026.03.01", "2026.03.02", "2026.03.03"} {
 		s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: version})
 	}
@@ -57,7 +57,7 @@ func inFull(t testing.TB, options ...option) *stage {
 	return s.decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Recipe.NewNodes, p.Spec.Settings.Keep = 1, 2 })
 }
 
-func (s *stage) changeTo(version string) cloud.RecipeChange {
+func (s *testEnv) changeTo(version string) cloud.RecipeChange {
 	change, err := s.cloud.RecipeChange(context.Background(), cloud.ImageRef{Pool: s.pool, Version: version}, false)
 	s.must(err)
 	return change
@@ -70,13 +70,13 @@ func TestEverySingleCallLost(t *testing.T) { everySingleCallLost(t, testing.Shor
 // TestEverySingleCallLostWithRecipesApart is the same with recipes outside of the cloud, and with instances without a
 // pool. Snapshots are taken at once, so that the donor returns before the copy is complete.
 func TestEverySingleCallLostWithRecipesApart(t *testing.T) {
-	everySingleCallLost(t, testing.Short(), func(s *stage) { s.apart, s.instant = true, true })
+	everySingleCallLost(t, testing.Short(), func(s *testEnv) { s.apart, s.instant = true, true })
 }
 
 func everySingleCallLost(t *testing.T, short bool, options ...option) {
 	whole := inFull(t, options...)
 	whole.succeeded(whole.play())
-	whole.onlyWhatWasMeant()
+	whole.checkIntendedChanges()
 	calls := len(whole.calls)
 	for i, loss := range losses {
 		t.Run(loss.name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func everySingleCallLost(t *testing.T, short bool, options ...option) {
 				}
 				p := s.play()
 				s.succeeded(p)
-				s.onlyWhatWasMeant()
+				s.checkIntendedChanges()
 				if t.Failed() {
 					t.Fatalf("call %d (%s) lost: %s", n, lost, loss.name)
 				}
@@ -107,8 +107,8 @@ func everySingleCallLost(t *testing.T, short bool, options ...option) {
 	t.Logf("%d calls", calls)
 }
 
-// onlyWhatWasMeant holds what a fault must not multiply.
-func (s *stage) onlyWhatWasMeant() {
+// checkIntendedChanges holds what a fault must not multiply.
+func (s *testEnv) checkIntendedChanges() {
 	s.t.Helper()
 	w := s.cloud.World()
 	if boots := w.Instance(s.donor).Boots; boots != 2 {
@@ -169,7 +169,7 @@ func faultSchedules(t *testing.T, short bool) int {
 
 func pairOfFaults(t *testing.T, seed uint64) string {
 	random := rand.New(rand.NewPCG(seed, 20260314))
-	s := inFull(t, donors[random.IntN(len(donors))], func(s *stage) { s.instant = seed%3 == 0 })
+	s := inFull(t, donors[random.IntN(len(donors))], func(s *testEnv) { s.instant = seed%3 == 0 })
 	var script []string
 	faults := map[int]int{random.IntN(240): random.IntN(len(losses)), random.IntN(240): random.IntN(len(losses))}
 	s.lose = func(n int, what string) memory.Outcome {
@@ -205,36 +205,36 @@ func pairOfFaults(t *testing.T, seed uint64) string {
 // troubles are what the world may do on top of lost calls.
 var troubles = []struct {
 	name   string
-	strike func(*stage)
+	strike func(*testEnv)
 }{
-	{"the prototype is deleted", func(s *stage) {
+	{"the prototype is deleted", func(s *testEnv) {
 		if p := s.prototype(); p != nil && !p.Status.Terminal() {
 			s.must(s.clean.Delete(context.Background(), p))
 		}
 	}},
-	{"a stranger starts the donor", func(s *stage) { s.cloud.StartByStranger(s.donor) }},
-	{"the donor's instance is removed", func(s *stage) {
+	{"a stranger starts the donor", func(s *testEnv) { s.cloud.StartByStranger(s.donor) }},
+	{"the donor's instance is removed", func(s *testEnv) {
 		s.cloud.RemoveInstance(s.donor)
 		_ = s.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName)
 	}},
-	{"the Node object is deleted", func(s *stage) {
+	{"the Node object is deleted", func(s *testEnv) {
 		_ = s.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName)
 	}},
-	{"the snapshot fails", func(s *stage) { s.cloud.FailSnapshots(1) }},
-	{"the image fails", func(s *stage) { s.cloud.FailImages(1) }},
-	{"the donor reboots", func(s *stage) { s.cloud.Reboot(s.donor) }},
-	{"the version is quarantined", func(s *stage) {
+	{"the snapshot fails", func(s *testEnv) { s.cloud.FailSnapshots(1) }},
+	{"the image fails", func(s *testEnv) { s.cloud.FailImages(1) }},
+	{"the donor reboots", func(s *testEnv) { s.cloud.Reboot(s.donor) }},
+	{"the version is quarantined", func(s *testEnv) {
 		if s.cloud.World().Pools[0].Recipe.Version == "2026.03.14" {
 			return // a version that a recipe names is rolled back, not only quarantined
 		}
 		_ = s.cloud.TagImage(context.Background(), cloud.ImageRef{Pool: s.pool, Version: "2026.03.14"}, map[string]string{cloud.TagQuarantined: "bad"})
 	}},
-	{"the generalize pod does not run", func(s *stage) { s.deaf = true }},
-	{"the upgrade policy becomes automatic", func(s *stage) {
+	{"the generalize pod does not run", func(s *testEnv) { s.deaf = true }},
+	{"the upgrade policy becomes automatic", func(s *testEnv) {
 		if s.cloud.World().Pools[0].Recipe.Version == "2026.03.14" {
 			return // a pool that has yet to grow waits until the policy is corrected
 		}
 		s.cloud.SetUpgrades(s.pool, true)
 	}},
-	{"the donor hangs at boot", func(s *stage) { s.hung = true }},
+	{"the donor hangs at boot", func(s *testEnv) { s.hung = true }},
 }

@@ -13,7 +13,7 @@ import (
 
 // looksAfterEachAction compares each decision after an action in the same pass with the decision after a new
 // observation. It returns the decisions seen.
-func (s *stage) looksAfterEachAction() map[plan.Action]int {
+func (s *testEnv) looksAfterEachAction() map[plan.Action]int {
 	seen := map[plan.Action]int{}
 	restart := s.onRestart
 	s.onRestart = func() {
@@ -31,7 +31,7 @@ func (s *stage) looksAfterEachAction() map[plan.Action]int {
 			s.lose = nil
 			defer func() { s.lose = lose }()
 			calls := len(s.calls)
-			fresh, err := s.engine.look(cloud.WithReadCache(context.Background()), p, statusWriterOf(s.engine).readRecord(p), nil)
+			fresh, err := s.engine.observe(cloud.WithReadCache(context.Background()), p, statusWriterOf(s.engine).readRecord(p), nil)
 			s.calls = s.calls[:calls]
 			s.must(err)
 			if want := plan.Next(fresh.facts); want != next {
@@ -43,17 +43,17 @@ func (s *stage) looksAfterEachAction() map[plan.Action]int {
 	return seen
 }
 
-// TestActionsOfOnePassAreThoseOfNewLooks holds followUps and applyEffect: in a world where nothing else happens, a pass goes on as
+// TestFollowUpsEqualNewObservations holds followUps and applyEffect: in a world where nothing else happens, a pass goes on as
 // another pass would.
-func TestActionsOfOnePassAreThoseOfNewLooks(t *testing.T) {
+func TestFollowUpsEqualNewObservations(t *testing.T) {
 	all := map[plan.Action]int{}
 	for name, options := range map[string][]option{
 		"returns":            nil,
-		"cordoned before":    {func(s *stage) { s.cordoned, s.protected = true, true }},
-		"without protection": {func(s *stage) { s.holdless = true }},
-		"recipes apart":      {func(s *stage) { s.apart, s.instant = true, true }},
-		"stays on":           {func(s *stage) { s.lingering = true }},
-		"copied in a moment": {func(s *stage) { s.instant = true }},
+		"cordoned before":    {func(s *testEnv) { s.cordoned, s.protected = true, true }},
+		"without protection": {func(s *testEnv) { s.holdless = true }},
+		"recipes apart":      {func(s *testEnv) { s.apart, s.instant = true, true }},
+		"stays on":           {func(s *testEnv) { s.lingering = true }},
+		"copied in a moment": {func(s *testEnv) { s.instant = true }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := inFull(t, options...)
@@ -65,7 +65,7 @@ func TestActionsOfOnePassAreThoseOfNewLooks(t *testing.T) {
 		})
 	}
 	for _, grow := range []bool{true, false} {
-		s := newStage(t, func(s *stage) { s.tidy = true }).decide(leaving(grow))
+		s := newTestEnv(t, func(s *testEnv) { s.tidy = true }).decide(removedDonor(grow))
 		seen := s.looksAfterEachAction()
 		s.play()
 		for action, n := range seen {
@@ -74,7 +74,7 @@ func TestActionsOfOnePassAreThoseOfNewLooks(t *testing.T) {
 	}
 	v := published(t)
 	seen := v.looksAfterEachAction()
-	v.nothingLeft(v.drive())
+	v.nothingLeft(v.run())
 	for action, n := range seen {
 		all[action] += n
 	}
@@ -93,7 +93,7 @@ func TestActionsOfOnePassAreThoseOfNewLooks(t *testing.T) {
 
 // TestAPassWithOldFactsIsOver: an API server that takes long to answer ends the pass; the next one looks again.
 func TestAPassWithOldFactsIsOver(t *testing.T) {
-	s := newStage(t).decide()
+	s := newTestEnv(t).decide()
 	followed := 0
 	s.engine.onFollowUp = func(context.Context, *observed, plan.Decision) { followed++ }
 	s.lose = func(int, string) memory.Outcome {

@@ -12,7 +12,7 @@ import (
 )
 
 // before lets the world do something before the engine's first call of that name, once.
-func (s *stage) before(call string, do func()) {
+func (s *testEnv) before(call string, do func()) {
 	done := false
 	s.lose = func(_ int, what string) memory.Outcome {
 		if !done && strings.HasPrefix(what, call+" ") {
@@ -23,22 +23,22 @@ func (s *stage) before(call string, do func()) {
 	}
 }
 
-func (s *stage) nothingPublished() {
+func (s *testEnv) nothingPublished() {
 	s.t.Helper()
 	if slices.ContainsFunc(s.calls, func(c string) bool { return strings.HasPrefix(c, "EnsureImage ") || strings.HasPrefix(c, "SetRecipe ") }) {
 		s.t.Error("something was made of it")
 	}
 }
 
-// TestASnapshotOfOurNameIsOursByItsUID: a snapshot of the same name with another UID, or without a UID, is neither used
+// TestSnapshotBelongsToItsUID: a snapshot of the same name with another UID, or without a UID, is neither used
 // nor deleted. The failure names the snapshot.
-func TestASnapshotOfOurNameIsOursByItsUID(t *testing.T) {
+func TestSnapshotBelongsToItsUID(t *testing.T) {
 	for name, tags := range map[string]map[string]string{
 		"another's":        {cloud.TagUID: "another", cloud.TagPrototype: "pool1-2026.03.14", cloud.TagProof: "static/1/sha256:0"},
 		"without an owner": {cloud.TagPrototype: "pool1-2026.03.14", cloud.TagProof: "static/1/sha256:0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t).decide()
+			s := newTestEnv(t).decide()
 			var made cloud.Snapshot
 			s.before("EnsureSnapshot", func() {
 				var err error
@@ -62,9 +62,9 @@ func TestASnapshotOfOurNameIsOursByItsUID(t *testing.T) {
 	}
 }
 
-// TestAnImageIsThePoolsByItsProof: a version of our name that carries another UID, or not our proof, is never what the
+// TestImageBelongsToPoolByProof: a version of our name that carries another UID, or not our proof, is never what the
 // recipe names, nor deleted.
-func TestAnImageIsThePoolsByItsProof(t *testing.T) {
+func TestImageBelongsToPoolByProof(t *testing.T) {
 	for _, c := range []struct {
 		name, reason string
 		tags         func(p *v1alpha1.Prototype) map[string]string
@@ -81,7 +81,7 @@ func TestAnImageIsThePoolsByItsProof(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newStage(t).decide()
+			s := newTestEnv(t).decide()
 			s.before("EnsureImage", func() {
 				p := s.prototype()
 				s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: p.Spec.Version, Tags: c.tags(p)})
@@ -98,9 +98,9 @@ func TestAnImageIsThePoolsByItsProof(t *testing.T) {
 	}
 }
 
-// TestOnlyAProofThatHoldsMakesAnImage: before each image, the Prototype carries a proof valid for its Order, and the
+// TestOnlyValidProofMakesImage: before each image, the Prototype carries a proof valid for its Order, and the
 // image gets that proof.
-func TestOnlyAProofThatHoldsMakesAnImage(t *testing.T) {
+func TestOnlyValidProofMakesImage(t *testing.T) {
 	asked := 0
 	s := inFull(t)
 	s.lose = func(_ int, what string) memory.Outcome {

@@ -19,57 +19,57 @@ import (
 // forgeries are reports on the Order from clients with the pod's token, but without the signature of this pod.
 var forgeries = []struct {
 	name string
-	sign func(s *stage, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus
+	sign func(s *testEnv, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus
 }{
-	{"not signed", func(s *stage, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
+	{"not signed", func(s *testEnv, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
 		return v1alpha1.OrderStatus{Report: s.signed(order, pod, nil).Report}
 	}},
-	{"signed with a key of one's own", func(s *stage, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
+	{"signed with a key of one's own", func(s *testEnv, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
 		private, _, err := v1alpha1.NewOrderKey()
 		s.must(err)
 		return s.signed(order, pod, private)
 	}},
-	{"changed behind its signature", func(s *stage, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
+	{"changed behind its signature", func(s *testEnv, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
 		status := s.signed(order, pod, s.keyOf(order))
 		status.Report = strings.Replace(status.Report, `"met":7`, `"met":7,"acted":9`, 1)
 		return status
 	}},
-	{"of another pod", func(s *stage, order *v1alpha1.Order, _ *corev1.Pod) v1alpha1.OrderStatus {
+	{"of another pod", func(s *testEnv, order *v1alpha1.Order, _ *corev1.Pod) v1alpha1.OrderStatus {
 		return s.signed(order, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "another"}}, s.keyOf(order))
 	}},
-	{"of another order", func(s *stage, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
+	{"of another order", func(s *testEnv, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
 		other := order.DeepCopy()
 		other.UID = "another"
 		return s.signed(other, pod, s.keyOf(order))
 	}},
-	{"of another boot", func(s *stage, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
+	{"of another boot", func(s *testEnv, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
 		other := order.DeepCopy()
 		other.Spec.Token = "another"
 		return s.signed(other, pod, s.keyOf(order))
 	}},
-	{"of another Prototype", func(s *stage, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
+	{"of another Prototype", func(s *testEnv, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
 		other := order.DeepCopy()
 		other.Spec.Holder.UID = "another"
 		return s.signed(other, pod, s.keyOf(order))
 	}},
-	{"with a list that its proof does not name", func(s *stage, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
+	{"with a list that its proof does not name", func(s *testEnv, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
 		key, _, err := v1alpha1.OrderKey(s.keyOf(order))
 		s.must(err)
 		status, err := (&v1alpha1.Report{Order: order.UID, Pod: pod.UID, Proof: s.proofFor(order), Contents: "another"}).Sign(key)
 		s.must(err)
 		return status
 	}},
-	{"not readable", func(*stage, *v1alpha1.Order, *corev1.Pod) v1alpha1.OrderStatus {
+	{"not readable", func(*testEnv, *v1alpha1.Order, *corev1.Pod) v1alpha1.OrderStatus {
 		return v1alpha1.OrderStatus{Report: "{", Signature: "?"}
 	}},
 }
 
-func (s *stage) keyOf(order *v1alpha1.Order) []byte {
+func (s *testEnv) keyOf(order *v1alpha1.Order) []byte {
 	return s.tracked("secrets", podspace, order.Name).(*corev1.Secret).Data[orderKey]
 }
 
 // signed is a report with a good proof. Without a key it is signed with any.
-func (s *stage) signed(order *v1alpha1.Order, pod *corev1.Pod, private []byte) v1alpha1.OrderStatus {
+func (s *testEnv) signed(order *v1alpha1.Order, pod *corev1.Pod, private []byte) v1alpha1.OrderStatus {
 	if private == nil {
 		private, _, _ = v1alpha1.NewOrderKey()
 	}
@@ -85,7 +85,7 @@ func (s *stage) signed(order *v1alpha1.Order, pod *corev1.Pod, private []byte) v
 func TestForgedReportsAreNotBelieved(t *testing.T) {
 	for _, forgery := range forgeries {
 		t.Run(forgery.name, func(t *testing.T) {
-			s := newStage(t, func(s *stage) { s.deaf = true }).decide()
+			s := newTestEnv(t, func(s *testEnv) { s.deaf = true }).decide()
 			forged := false
 			p := s.play(func(int) {
 				order, pod := s.order(), s.generalizePod()
@@ -111,9 +111,9 @@ func TestForgedReportsAreNotBelieved(t *testing.T) {
 	}
 }
 
-// TestAnOrderThatSomebodyMadeAnew: reports on a recreated Order are ignored, even with the known key.
-func TestAnOrderThatSomebodyMadeAnew(t *testing.T) {
-	s := newStage(t, func(s *stage) { s.deaf = true }).decide()
+// TestRecreatedOrderIsIgnored: reports on a recreated Order are ignored, even with the known key.
+func TestRecreatedOrderIsIgnored(t *testing.T) {
+	s := newTestEnv(t, func(s *testEnv) { s.deaf = true }).decide()
 	done := false
 	p := s.play(func(int) {
 		order, pod := s.order(), s.generalizePod()
@@ -132,9 +132,9 @@ func TestAnOrderThatSomebodyMadeAnew(t *testing.T) {
 	s.failed(p, "NotProven")
 }
 
-// TestTheProofIsTakenAway: a client removes the proof before each later effect. No recipe names an unproven version,
+// TestProofIsRemoved: a client removes the proof before each later effect. No recipe names an unproven version,
 // and only a complete version stays.
-func TestTheProofIsTakenAway(t *testing.T) {
+func TestProofIsRemoved(t *testing.T) {
 	for _, effect := range []string{"EnsureSnapshot ", "EnsureStarted ", "Unprotect ", "EnsureImage "} {
 		for name, change := range map[string]func(*v1alpha1.Prototype){
 			"removed": func(p *v1alpha1.Prototype) { delete(p.Annotations, v1alpha1.ProofAnnotation) },
@@ -143,7 +143,7 @@ func TestTheProofIsTakenAway(t *testing.T) {
 			},
 		} {
 			t.Run(effect+name, func(t *testing.T) {
-				s := newStage(t).decide()
+				s := newTestEnv(t).decide()
 				taken := false
 				s.lose = func(_ int, what string) memory.Outcome {
 					if !taken && strings.HasPrefix(what, effect) {
@@ -181,7 +181,7 @@ func TestTheProofIsTakenAway(t *testing.T) {
 func TestACaptureThatAnEarlierVersionBegan(t *testing.T) {
 	for _, c := range []struct{ snapshot, order bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
 		snapshot := c.snapshot
-		s := newStage(t).decide()
+		s := newTestEnv(t).decide()
 		aged := false
 		p := s.play(func(int) {
 			p := s.prototype()
@@ -213,10 +213,10 @@ func TestACaptureThatAnEarlierVersionBegan(t *testing.T) {
 	}
 }
 
-// TestAReportThatIsNotBelievedIsToldOnce for each cause and all passes, and not after the pod's own report.
-func TestAReportThatIsNotBelievedIsToldOnce(t *testing.T) {
-	s := newStage(t, func(s *stage) { s.deaf = true }).decide()
-	var events heard
+// TestRejectedReportIsAnnouncedOnce for each cause and all passes, and not after the pod's own report.
+func TestRejectedReportIsAnnouncedOnce(t *testing.T) {
+	s := newTestEnv(t, func(s *testEnv) { s.deaf = true }).decide()
+	var events recordedEvents
 	logged := 0
 	s.engine.Recorder = &events
 	s.engine.Log = funcr.New(func(_, line string) {

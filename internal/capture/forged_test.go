@@ -30,7 +30,7 @@ var forged = map[string]string{
 }
 
 // forge writes a forged reservation on the donor's Node.
-func (s *stage) forge(text string) {
+func (s *testEnv) forge(text string) {
 	s.onNode(func(n *corev1.Node) {
 		n.Annotations[v1alpha1.ReservationAnnotation] = fmt.Sprintf(text, n.Status.NodeInfo.BootID)
 	})
@@ -41,7 +41,7 @@ func TestAForgedReservationMovesNothing(t *testing.T) {
 	for name, text := range forged {
 		for _, away := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, the cloud is away: %t", name, away), func(t *testing.T) {
-				s := newStage(t)
+				s := newTestEnv(t)
 				s.forge(text)
 				before, world := s.tracked("nodes", "", donorName).(*corev1.Node), s.cloud.World()
 				if away {
@@ -73,7 +73,7 @@ func TestAForgedReservationMovesNothing(t *testing.T) {
 func TestAForgedReservationOfALiveCapture(t *testing.T) {
 	for name, text := range forged {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t).decide()
+			s := newTestEnv(t).decide()
 			s.forge(text)
 			s.onNode(func(n *corev1.Node) {
 				r, err := v1alpha1.ReservationOf(n.Annotations)
@@ -123,13 +123,13 @@ func TestAPowerIsNotAddedToALiveCapture(t *testing.T) {
 }
 
 // lease has the Lease of the donor's Node hold a reservation, as the holder itself writes it.
-func (s *stage) lease(text string) {
+func (s *testEnv) lease(text string) {
 	s.t.Helper()
 	s.leaseOf(donorName, text)
 }
 
 // leaseOf is the same for any Node.
-func (s *stage) leaseOf(name, text string) {
+func (s *testEnv) leaseOf(name, text string) {
 	s.t.Helper()
 	r, err := v1alpha1.ReservationOf(map[string]string{v1alpha1.ReservationAnnotation: text})
 	s.must(err)
@@ -149,7 +149,7 @@ func (s *stage) leaseOf(name, text string) {
 }
 
 // leases are the names of the Leases that there are.
-func (s *stage) leases() (names []string) {
+func (s *testEnv) leases() (names []string) {
 	s.t.Helper()
 	object, err := s.objects.List(coordinationv1.SchemeGroupVersion.WithResource("leases"), coordinationv1.SchemeGroupVersion.WithKind("Lease"), ourspace)
 	s.must(err)
@@ -160,7 +160,7 @@ func (s *stage) leases() (names []string) {
 }
 
 // unlease deletes the Leases, as a holder does that gives a node back.
-func (s *stage) unlease() {
+func (s *testEnv) unlease() {
 	s.t.Helper()
 	for _, name := range s.leases() {
 		s.must(s.objects.Delete(coordinationv1.SchemeGroupVersion.WithResource("leases"), ourspace, name))
@@ -171,7 +171,7 @@ func (s *stage) unlease() {
 func TestAReservationOnAPeer(t *testing.T) {
 	for _, confirmed := range []bool{false, true} {
 		t.Run(fmt.Sprint("confirmed ", confirmed), func(t *testing.T) {
-			s := newStage(t)
+			s := newTestEnv(t)
 			text := s.text(&v1alpha1.Reservation{Holder: v1alpha1.Holder{Kind: v1alpha1.HolderReplacement, Name: "x", UID: "x"}})
 			s.change("peer", func(n *corev1.Node) {
 				n.UID = "uid-of-peer"

@@ -10,9 +10,9 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// TestAPoolWithNothingToHold: the capture works without a protection.
-func TestAPoolWithNothingToHold(t *testing.T) {
-	s := inFull(t, func(s *stage) { s.holdless = true })
+// TestPoolWithoutProtection: the capture works without a protection.
+func TestPoolWithoutProtection(t *testing.T) {
+	s := inFull(t, func(s *testEnv) { s.holdless = true })
 	reserved := false
 	s.succeeded(s.play(func(int) {
 		if n, _ := s.tracked("nodes", "", donorName).(*corev1.Node); n != nil {
@@ -24,7 +24,7 @@ func TestAPoolWithNothingToHold(t *testing.T) {
 			}
 		}
 	}))
-	s.onlyWhatWasMeant()
+	s.checkIntendedChanges()
 	if !reserved || slices.ContainsFunc(s.calls, func(c string) bool {
 		return strings.HasPrefix(c, "ProtectFromScaleIn ") || strings.HasPrefix(c, "Unprotect ")
 	}) {

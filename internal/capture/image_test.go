@@ -18,7 +18,7 @@ func TestForbiddenImage(t *testing.T) {
 		{image: "example.com/ours/kamino:v1", allowed: []string{"example.com/ours/"}},
 		{image: "kamino:test"},
 	} {
-		s := newStage(t)
+		s := newTestEnv(t)
 		before := len(s.cloud.World().Effects)
 		s.decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Generalize.Image = c.image })
 		s.engine.AllowedImages = c.allowed

@@ -12,10 +12,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-func instant(s *stage) { s.instant = true }
+func instant(s *testEnv) { s.instant = true }
 
 // copies returns the state of the only snapshot.
-func (s *stage) copies() cloud.State {
+func (s *testEnv) copies() cloud.State {
 	s.t.Helper()
 	all := s.cloud.World().Snapshots
 	if len(all) != 1 {
@@ -24,10 +24,10 @@ func (s *stage) copies() cloud.State {
 	return all[0].State
 }
 
-// TestADonorIsBackBeforeItsCopyIsComplete: if a snapshot is fixed at its request, the donor serves while the cloud
+// TestDonorReturnsBeforeCopyIsComplete: if a snapshot is fixed at its request, the donor serves while the cloud
 // writes the copy. No image is made before the copy is complete.
-func TestADonorIsBackBeforeItsCopyIsComplete(t *testing.T) {
-	s := newStage(t, instant).decide()
+func TestDonorReturnsBeforeCopyIsComplete(t *testing.T) {
+	s := newTestEnv(t, instant).decide()
 	back := false
 	p := s.play(func(int) {
 		if p := s.prototype(); !back && p.Status.Donor != nil && p.Status.Donor.ReleasedAt != nil {
@@ -52,9 +52,9 @@ func TestADonorIsBackBeforeItsCopyIsComplete(t *testing.T) {
 	}
 }
 
-// TestACopyThatComesToNothingBehindTheDonor: the donor is back, and stays so.
-func TestACopyThatComesToNothingBehindTheDonor(t *testing.T) {
-	s := newStage(t, instant).decide()
+// TestFailedCopyAfterDonorReturned: the donor is back, and stays so.
+func TestFailedCopyAfterDonorReturned(t *testing.T) {
+	s := newTestEnv(t, instant).decide()
 	s.cloud.FailSnapshots(1)
 	s.failed(s.play(), string(plan.SnapshotFailed))
 	if w := s.cloud.World(); w.Instance(s.donor).Boots != 2 || len(w.Images) != 0 || len(w.Snapshots) != 0 {
@@ -62,9 +62,9 @@ func TestACopyThatComesToNothingBehindTheDonor(t *testing.T) {
 	}
 }
 
-// TestADonorThatDoesNotReturnKeepsItsDiskUntilItsCopyIsComplete, because the disk is removed with the instance.
-func TestADonorThatDoesNotReturnKeepsItsDiskUntilItsCopyIsComplete(t *testing.T) {
-	s := newStage(t, instant).decide(leaving(true))
+// TestRemovedDonorKeepsDiskUntilCopyIsComplete, because the disk is removed with the instance.
+func TestRemovedDonorKeepsDiskUntilCopyIsComplete(t *testing.T) {
+	s := newTestEnv(t, instant).decide(removedDonor(true))
 	p := s.play(func(int) {
 		w := s.cloud.World()
 		if len(w.Snapshots) == 1 && w.Snapshots[0].State == cloud.Pending && !slices.Contains(s.cloud.InstanceIDs(s.pool), s.donor) {
@@ -74,5 +74,5 @@ func TestADonorThatDoesNotReturnKeepsItsDiskUntilItsCopyIsComplete(t *testing.T)
 	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded {
 		t.Fatalf("the capture did not succeed: %s", verdict(p))
 	}
-	s.left(2)
+	s.checkDonorRemoved(2)
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/node/kured"
 )
 
-// TestNoDonorIsTakenWhileKuredReboots: the capture waits, names the node, and continues automatically.
-func TestNoDonorIsTakenWhileKuredReboots(t *testing.T) {
-	s := newStage(t).decide()
+// TestNoDonorIsReservedWhileKuredReboots: the capture waits, names the node, and continues automatically.
+func TestNoDonorIsReservedWhileKuredReboots(t *testing.T) {
+	s := newTestEnv(t).decide()
 	s.engine.Kured = kured.Default
 	sets := appsv1.SchemeGroupVersion.WithResource("daemonsets")
 	held := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kured", Annotations: map[string]string{
@@ -53,7 +53,7 @@ func TestNoDonorIsTakenWhileKuredReboots(t *testing.T) {
 
 // TestALockOfANodeThatDoesNotExist: the capture is Stalled with the command that releases the lock, and goes on after the release.
 func TestALockOfANodeThatDoesNotExist(t *testing.T) {
-	s := newStage(t).decide()
+	s := newTestEnv(t).decide()
 	s.engine.Kured = kured.Default
 	sets := appsv1.SchemeGroupVersion.WithResource("daemonsets")
 	held := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kured", Annotations: map[string]string{"weave.works/kured-node-lock": `{"nodeID":"gone"}`}}}
@@ -79,14 +79,14 @@ func TestALockOfANodeThatDoesNotExist(t *testing.T) {
 	}
 }
 
-// TestWhatKuredsLockDoesNotTellIsTold: an unreadable lock blocks no capture, and causes an event.
-func TestWhatKuredsLockDoesNotTellIsTold(t *testing.T) {
-	s := newStage(t).decide()
+// TestUnreadableKuredLockIsAnnounced: an unreadable lock blocks no capture, and causes an event.
+func TestUnreadableKuredLockIsAnnounced(t *testing.T) {
+	s := newTestEnv(t).decide()
 	s.engine.Kured = kured.Default
 	s.must(s.objects.Create(appsv1.SchemeGroupVersion.WithResource("daemonsets"), &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "kube-system", Name: "kured", Annotations: map[string]string{"weave.works/kured-node-lock": "{"},
 	}}, "kube-system"))
-	var events heard
+	var events recordedEvents
 	s.engine.Recorder = &events
 	s.succeeded(s.play())
 	shown := 0
@@ -100,17 +100,17 @@ func TestWhatKuredsLockDoesNotTellIsTold(t *testing.T) {
 	}
 }
 
-// TestKuredTakesANodeBehindOurBack: kured takes a node between our reservation and the cordon. No pod is evicted until
+// TestKuredReservesNodeDuringReservation: kured takes a node between our reservation and the cordon. No pod is evicted until
 // the other node is back.
-func TestKuredTakesANodeBehindOurBack(t *testing.T) {
+func TestKuredReservesNodeDuringReservation(t *testing.T) {
 	for moment, protects := range map[string]bool{"create leases/": false, "ProtectFromScaleIn ": true} {
-		t.Run(moment, func(t *testing.T) { kuredTakesANode(t, moment, protects) })
+		t.Run(moment, func(t *testing.T) { kuredReservesNode(t, moment, protects) })
 	}
 }
 
-// kuredTakesANode before the call. The donor is protected by then, or it is not.
-func kuredTakesANode(t *testing.T, moment string, protects bool) {
-	s := newStage(t).decide()
+// kuredReservesNode before the call. The donor is protected by then, or it is not.
+func kuredReservesNode(t *testing.T, moment string, protects bool) {
+	s := newTestEnv(t).decide()
 	s.engine.Kured = kured.Default
 	sets := appsv1.SchemeGroupVersion.WithResource("daemonsets")
 	free := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kured"}}

@@ -15,7 +15,7 @@ import (
 // TestTheLeaseNamesTheBootWhenThePodIsMade: a client removes the Lease, and only the Node repeats the record. The Lease
 // is written again before the pod is created.
 func TestTheLeaseNamesTheBootWhenThePodIsMade(t *testing.T) {
-	s := newStage(t).decide()
+	s := newTestEnv(t).decide()
 	removed, made := false, 0
 	s.lose = func(_ int, what string) memory.Outcome {
 		record := s.record()
@@ -40,7 +40,7 @@ func TestTheLeaseNamesTheBootWhenThePodIsMade(t *testing.T) {
 }
 
 // leased is the reservation of the donor by its Lease.
-func (s *stage) leased() v1alpha1.Reservation {
+func (s *testEnv) leased() v1alpha1.Reservation {
 	s.t.Helper()
 	names := s.leases()
 	if len(names) != 1 {
@@ -53,10 +53,10 @@ func (s *stage) leased() v1alpha1.Reservation {
 	return *r
 }
 
-// TestAHoldBehindTheRecord: during the publication, Node and Lease carry the capture's reservation again. Waits do not
+// TestReservationIsRestoredAfterPublication: during the publication, Node and Lease carry the capture's reservation again. Waits do not
 // read both objects; before the next action the node is released again.
-func TestAHoldBehindTheRecord(t *testing.T) {
-	s := newStage(t).decide()
+func TestReservationIsRestoredAfterPublication(t *testing.T) {
+	s := newTestEnv(t).decide()
 	text, struck := "", false
 	s.lose = func(_ int, what string) memory.Outcome {
 		if n := s.tracked("nodes", "", donorName).(*corev1.Node); strings.HasPrefix(what, "DeleteSnapshot ") && n.Annotations[v1alpha1.ReservationAnnotation] != "" {
@@ -84,9 +84,9 @@ func TestAHoldBehindTheRecord(t *testing.T) {
 	s.succeeded(p)
 }
 
-// TestADonorThatWasCordonedBeforeIsProtectedBeforeItIsDrained, also by a pass that begins with a reserved donor.
-func TestADonorThatWasCordonedBeforeIsProtectedBeforeItIsDrained(t *testing.T) {
-	s := newStage(t, func(s *stage) { s.cordoned = true }).decide()
+// TestCordonedDonorIsProtectedBeforeDrain, also by a pass that begins with a reserved donor.
+func TestCordonedDonorIsProtectedBeforeDrain(t *testing.T) {
+	s := newTestEnv(t, func(s *testEnv) { s.cordoned = true }).decide()
 	evicted := 0
 	s.lose = func(_ int, what string) memory.Outcome {
 		switch what {

@@ -14,7 +14,7 @@ import (
 )
 
 // leave creates all possible leftovers of a gone capture: pod, Order, snapshot, and a version of the snapshot.
-func (s *stage) leave(name, uid string) {
+func (s *testEnv) leave(name, uid string) {
 	s.t.Helper()
 	ctx := context.Background()
 	tags := map[string]string{cloud.TagPrototype: name, cloud.TagUID: uid}
@@ -35,7 +35,7 @@ func (s *stage) leave(name, uid string) {
 
 // TestASweepLosesEachCall: what a capture has left goes, whichever call of the sweeps is lost, and however.
 func TestASweepLosesEachCall(t *testing.T) {
-	play := func(s *stage) (calls int) {
+	play := func(s *testEnv) (calls int) {
 		s.leave("pool1-2026.03.12", "gone")
 		for range 12 {
 			memory.RunUntilCrash(func() { _, _ = s.engine.SweepLeftovers(t.Context(), []cloud.PoolID{s.pool}) })
@@ -43,10 +43,10 @@ func TestASweepLosesEachCall(t *testing.T) {
 		}
 		return len(s.calls)
 	}
-	whole := play(newStage(t))
+	whole := play(newTestEnv(t))
 	for _, loss := range losses {
 		for n := range whole {
-			s := newStage(t)
+			s := newTestEnv(t)
 			s.lose = func(i int, _ string) memory.Outcome {
 				if i == n {
 					return loss.outcome

@@ -14,7 +14,7 @@ import (
 )
 
 // abandoned is a stage with an open trial whose Prototype and record are gone.
-func abandoned(t *testing.T) (v *proving, before memory.World) {
+func abandoned(t *testing.T) (v *trialEnv, before memory.World) {
 	t.Helper()
 	v = published(t)
 	before = v.cloud.World()
@@ -23,7 +23,7 @@ func abandoned(t *testing.T) (v *proving, before memory.World) {
 }
 
 // abandon begins a trial without a Prototype.
-func (v *proving) abandon() cloud.TrialSpec {
+func (v *trialEnv) abandon() cloud.TrialSpec {
 	v.t.Helper()
 	spec := cloud.TrialSpec{
 		ImageRef: cloud.ImageRef{Pool: v.pool, Version: triedVersion}, Name: "gone-trial-3", RemoveBootstrap: true,
@@ -34,9 +34,9 @@ func (v *proving) abandon() cloud.TrialSpec {
 	return spec
 }
 
-// TestATrialThatNobodyOwnsIsEnded: whichever call of the sweeps is lost, and however, the pool comes to be as it was.
-func TestATrialThatNobodyOwnsIsEnded(t *testing.T) {
-	play := func(v *proving) (calls int) {
+// TestOrphanedTrialIsEnded: whichever call of the sweeps is lost, and however, the pool comes to be as it was.
+func TestOrphanedTrialIsEnded(t *testing.T) {
+	play := func(v *trialEnv) (calls int) {
 		for range 12 {
 			memory.RunUntilCrash(func() { _, _ = v.engine.SweepLeftovers(t.Context(), []cloud.PoolID{v.pool}) })
 			v.clock.Advance(20 * time.Second)
@@ -63,8 +63,8 @@ func TestATrialThatNobodyOwnsIsEnded(t *testing.T) {
 	}
 }
 
-// TestATrialThatSomebodyOwnsStays: trials of an active Prototype, and trials without a UID.
-func TestATrialThatSomebodyOwnsStays(t *testing.T) {
+// TestOwnedTrialStays: trials of an active Prototype, and trials without a UID.
+func TestOwnedTrialStays(t *testing.T) {
 	v, _ := abandoned(t)
 	want := []reservations.Leftover{{Kind: reservations.Trial, Name: "gone-trial-3", Prototype: "gone", UID: "gone"}}
 	left, err := v.engine.Leftovers(t.Context(), []cloud.PoolID{v.pool})
@@ -75,9 +75,9 @@ func TestATrialThatSomebodyOwnsStays(t *testing.T) {
 	if left, err = v.engine.Leftovers(t.Context(), nil); err != nil || len(left) > 0 {
 		t.Errorf("without pools the cloud is asked: %+v, %v", left, err)
 	}
-	for name, own := range map[string]func(v *proving, tags map[string]string){
-		"another owner's":  func(v *proving, tags map[string]string) { tags[cloud.TagUID] = string(v.prototype().UID) },
-		"without an owner": func(_ *proving, tags map[string]string) { delete(tags, cloud.TagUID) },
+	for name, own := range map[string]func(v *trialEnv, tags map[string]string){
+		"another owner's":  func(v *trialEnv, tags map[string]string) { tags[cloud.TagUID] = string(v.prototype().UID) },
+		"without an owner": func(_ *trialEnv, tags map[string]string) { delete(tags, cloud.TagUID) },
 	} {
 		v := published(t)
 		spec := v.abandon()
@@ -110,7 +110,7 @@ func TestAnAttemptThatTheRecordLost(t *testing.T) {
 	spec.Name, spec.Tags[cloud.TagUID] = trialName(v.prototype(), 3), string(v.prototype().UID)
 	v.must(func() error { _, err := v.cloud.EnsureTrial(t.Context(), spec); return err }())
 	built := v.cloud.World().Trials[0].Instances[0]
-	p := v.drive()
+	p := v.run()
 	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded {
 		t.Fatal(verdict(p))
 	}

@@ -13,7 +13,7 @@ import (
 
 // A donor that was built from a quarantined version is refused, and nothing is touched.
 func TestADonorOfAQuarantinedVersionIsRefused(t *testing.T) {
-	s := newStage(t, func(s *stage) { s.lineage = "2026.03.01" }).decide()
+	s := newTestEnv(t, func(s *testEnv) { s.lineage = "2026.03.01" }).decide()
 	s.must(s.cloud.TagImage(t.Context(), cloud.ImageRef{Pool: s.pool, Version: s.lineage}, map[string]string{cloud.TagQuarantined: "panics"}))
 	s.cloud.ChangeRecipe(s.pool, "generic", "customData", "vmssCSE")
 	p := s.play()
@@ -26,8 +26,8 @@ func TestADonorOfAQuarantinedVersionIsRefused(t *testing.T) {
 }
 
 // A version that an instance was built from outlives the number of versions to keep; its neighbours do not.
-func TestWhatRunsIsNotRetired(t *testing.T) {
-	s := newStage(t, func(s *stage) { s.lineage = "2026.03.01" }).decide()
+func TestVersionInUseIsNotRetired(t *testing.T) {
+	s := newTestEnv(t, func(s *testEnv) { s.lineage = "2026.03.01" }).decide()
 	for _, version := range []string{"2026.02.01", "2026.03.02", "2026.03.03", "2026.03.04"} {
 		s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: version})
 	}
@@ -44,7 +44,7 @@ func TestLineage(t *testing.T) {
 	for _, lineage := range []string{"", "2026.03.01"} {
 		for _, lost := range []int{-1, 5, 10, 12, 14, 16, 18, 20, 30, 40} {
 			t.Run(fmt.Sprintf("%q lost %d", lineage, lost), func(t *testing.T) {
-				s := newStage(t, func(s *stage) { s.lineage = lineage }).decide()
+				s := newTestEnv(t, func(s *testEnv) { s.lineage = lineage }).decide()
 				s.lose = func(n int, _ string) memory.Outcome {
 					if n == lost {
 						return memory.CrashAfter()

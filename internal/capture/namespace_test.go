@@ -14,7 +14,7 @@ import (
 func TestPodsMoveToAnotherNamespace(t *testing.T) {
 	ordered := 0
 	for at := 1; ; at++ {
-		s := inFull(t, func(s *stage) { s.podNamespace = ourspace })
+		s := inFull(t, func(s *testEnv) { s.podNamespace = ourspace })
 		s.must(s.objects.Add(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: ourspace}}))
 		moved := false
 		var before *v1alpha1.OrderRecord

@@ -15,13 +15,13 @@ import (
 )
 
 // annotatePod has one of the donor's pods carry an annotation.
-func (s *stage) annotatePod(name, key, value string) {
+func (s *testEnv) annotatePod(name, key, value string) {
 	s.t.Helper()
 	s.changePod(name, func(p *corev1.Pod) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, key, value) })
 }
 
 // change edits a node behind the engine's back.
-func (s *stage) change(name string, edit func(*corev1.Node)) {
+func (s *testEnv) change(name string, edit func(*corev1.Node)) {
 	s.t.Helper()
 	node, err := s.objects.Get(corev1.SchemeGroupVersion.WithResource("nodes"), "", name)
 	s.must(err)
@@ -31,7 +31,7 @@ func (s *stage) change(name string, edit func(*corev1.Node)) {
 }
 
 // refused plays the capture, and checks the refusal and its reason.
-func (s *stage) refused(reason string, words ...string) {
+func (s *testEnv) refused(reason string, words ...string) {
 	s.t.Helper()
 	p := s.play()
 	if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != reason || p.Status.Donor != nil {
@@ -50,16 +50,16 @@ func (s *stage) refused(reason string, words ...string) {
 // TestPodsThatAskNotToBeEvicted block the capture of their node, unless the settings allow the eviction.
 func TestPodsThatAskNotToBeEvicted(t *testing.T) {
 	for key, value := range map[string]string{v1alpha1.SafeToEvictAnnotation: "false", v1alpha1.DoNotDisruptAnnotation: "true"} {
-		s := newStage(t)
+		s := newTestEnv(t)
 		s.annotatePod("app-1", key, value)
 		s.decide().refused(admission.ProtectedPods, "node "+donorName, "default/app-1 ("+key+")", "settings.drain.disrupt")
 
-		s = newStage(t)
+		s = newTestEnv(t)
 		s.annotatePod("app-1", key, value)
 		s.decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Drain.Disrupt = true })
 		s.succeeded(s.play())
 
-		s = newStage(t)
+		s = newTestEnv(t)
 		s.annotatePod("app-1", key, map[string]string{"true": "false", "false": "true"}[value])
 		s.succeeded(s.decide().play())
 	}
@@ -67,32 +67,32 @@ func TestPodsThatAskNotToBeEvicted(t *testing.T) {
 
 // TestANodeThatAsksNotToBeDisrupted is no donor.
 func TestANodeThatAsksNotToBeDisrupted(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	s.change(donorName, func(n *corev1.Node) { n.Annotations[v1alpha1.DoNotDisruptAnnotation] = "true" })
 	s.decide().refused(selection.DoNotDisrupt, "node "+donorName, "settings.drain.disrupt")
 }
 
-// TestWhoElseIsAwayCounts: in a pool of three nodes, a node that is not Ready blocks the capture of another node.
-func TestWhoElseIsAwayCounts(t *testing.T) {
-	third := func(s *stage) {
+// TestUnavailableNodesBlockCapture: in a pool of three nodes, a node that is not Ready blocks the capture of another node.
+func TestUnavailableNodesBlockCapture(t *testing.T) {
+	third := func(s *testEnv) {
 		n := s.node("third", s.cloud.AddInstance(s.pool, "2"))
 		n.Status.Conditions[0].Status = corev1.ConditionFalse
 		s.must(s.objects.Add(n))
 	}
-	s := newStage(t)
+	s := newTestEnv(t)
 	third(s)
 	s.decide().refused(selection.TooManyUnavailable, "node "+donorName, "1 node of pool pool1 is not Ready or cordoned", "settings.outOfService.maxUnavailable")
 
-	s = newStage(t)
+	s = newTestEnv(t)
 	third(s)
 	two := intstr.FromInt32(2)
 	s.decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.OutOfService.MaxUnavailable = &two })
 	s.succeeded(s.play())
 }
 
-// TestTheBurdenIsTold separates a node of low disruption cost from a node with protected pods.
-func TestTheBurdenIsTold(t *testing.T) {
-	s := newStage(t)
+// TestDisruptionCostIsReported separates a node of low disruption cost from a node with protected pods.
+func TestDisruptionCostIsReported(t *testing.T) {
+	s := newTestEnv(t)
 	if n, err := s.engine.DisruptionCost(t.Context(), donorName, v1alpha1.DrainSettings{}, false); err != nil || n.Evictions != 3 {
 		t.Errorf("%d evictions, %v", n.Evictions, err)
 	}

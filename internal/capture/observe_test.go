@@ -13,7 +13,7 @@ import (
 
 // Observe gets every written status, in order and without a gap.
 func TestObserveSeesEveryStatus(t *testing.T) {
-	s := newStage(t).decide()
+	s := newTestEnv(t).decide()
 	var shown []v1alpha1.Phase
 	last := v1alpha1.PrototypeStatus{}
 	s.engine.Observe = func(_ context.Context, before, after *v1alpha1.Prototype) {
@@ -52,8 +52,8 @@ func TestObserveSeesEveryStatus(t *testing.T) {
 }
 
 // Observe does not get a status that was not written.
-func TestObserveIsNotToldOfALostStatus(t *testing.T) {
-	s := newStage(t).decide()
+func TestObserveSkipsLostStatus(t *testing.T) {
+	s := newTestEnv(t).decide()
 	s.lose = func(_ int, what string) memory.Outcome {
 		if what == "patch prototype status" {
 			return memory.FailBefore(cloud.Unavailable)

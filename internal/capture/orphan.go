@@ -41,7 +41,7 @@ func (e *Engine) Orphan(ctx context.Context, name string, holder v1alpha1.Holder
 		err = errors.Join(err, e.actWithoutCloud(ctx, fromOrphan(w.p), err))
 		return Result{After: e.backOff(key, err)}, err
 	}
-	if takesPodsInOldBoot(w) {
+	if acceptsPodsInOldBoot(w) {
 		err := fmt.Errorf("node %s: %w", name, ErrInService)
 		return Result{After: e.backOff(key, err)}, err
 	}
@@ -106,8 +106,8 @@ func (e *Engine) heldBy(ctx context.Context, n *corev1.Node, holder v1alpha1.Hol
 // node, or the record is wrong.
 var ErrInService = errors.New("the node takes pods without the reboot that its reservation requires: a person must decide")
 
-// takesPodsInOldBoot reports whether the node takes pods in the recorded boot, instead of a new boot.
-func takesPodsInOldBoot(w *observed) bool {
+// acceptsPodsInOldBoot reports whether the node takes pods in the recorded boot, instead of a new boot.
+func acceptsPodsInOldBoot(w *observed) bool {
 	f := &w.facts
 	return f.MustBoot() && !f.Rebooted && f.Node == plan.NodeReady && !f.Cordoned
 }

@@ -36,7 +36,7 @@ type patchHost struct {
 }
 
 // pioneering plays the host of a pioneer.
-func pioneering(s *stage) {
+func pioneering(s *testEnv) {
 	s.patches = &patchHost{level: patchLevels[0]}
 	s.onRestart = func() {
 		s.engine.Unhealthy = func(context.Context, string, []string) (string, error) { return s.patches.unhealthy, nil }
@@ -49,7 +49,7 @@ func pioneer(p *v1alpha1.Prototype) {
 }
 
 // runPatch carries out the order of a patch or a reboot.
-func (s *stage) runPatch() {
+func (s *testEnv) runPatch() {
 	h := s.patches
 	if h == nil {
 		return
@@ -66,7 +66,7 @@ func (s *stage) runPatch() {
 	}
 }
 
-func (s *stage) carryOut(order *v1alpha1.Order, machine memory.InstanceView) {
+func (s *testEnv) carryOut(order *v1alpha1.Order, machine memory.InstanceView) {
 	h := s.patches
 	pod, _ := s.tracked("pods", order.Namespace, order.Name).(*corev1.Pod)
 	if pod == nil || pod.Status.Phase != "" || machine.Power != cloud.PowerRunning || s.deaf {
@@ -98,11 +98,11 @@ func (s *stage) carryOut(order *v1alpha1.Order, machine memory.InstanceView) {
 	h.level = report.After
 	encoded, err := report.Encode()
 	s.must(err)
-	s.says(order, pod, v1alpha1.Report{Patch: encoded})
+	s.signReport(order, pod, v1alpha1.Report{Patch: encoded})
 }
 
 // leftOfPatch lists the objects of a patch that exist.
-func (s *stage) leftOfPatch() (left []string) {
+func (s *testEnv) leftOfPatch() (left []string) {
 	orders := &v1alpha1.OrderList{}
 	s.must(s.clean.List(context.Background(), orders))
 	for _, o := range orders.Items {
@@ -124,13 +124,13 @@ func phasesOf(p *v1alpha1.Prototype) (phases []v1alpha1.Phase) {
 }
 
 func TestAPioneer(t *testing.T) {
-	s := newStage(t, pioneering).decide(pioneer)
+	s := newTestEnv(t, pioneering).decide(pioneer)
 	var inService []string
 	p := s.play(func(int) {
 		p := s.prototype()
 		if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionDonorInService); c != nil {
-			if said := string(c.Status) + " " + c.Reason; len(inService) == 0 || inService[len(inService)-1] != said {
-				inService = append(inService, said)
+			if message := string(c.Status) + " " + c.Reason; len(inService) == 0 || inService[len(inService)-1] != message {
+				inService = append(inService, message)
 			}
 		}
 	})
@@ -164,19 +164,19 @@ func TestAPioneer(t *testing.T) {
 
 // TestAPioneerThatLeaves: the pool grows before the patch, and the donor is removed after the copy.
 func TestAPioneerThatLeaves(t *testing.T) {
-	s := newStage(t, pioneering).decide(pioneer, leaving(true))
+	s := newTestEnv(t, pioneering).decide(pioneer, removedDonor(true))
 	p := s.play()
 	if p.Status.Phase != v1alpha1.PhaseSucceeded || !s.patches.served {
 		t.Fatal(verdict(p))
 	}
-	s.left(2)
+	s.checkDonorRemoved(2)
 }
 
 func TestHowAPioneerEnds(t *testing.T) {
-	is := func(s *stage, phase v1alpha1.Phase) bool {
+	is := func(s *testEnv, phase v1alpha1.Phase) bool {
 		return s.prototype() != nil && s.prototype().Status.Phase == phase
 	}
-	once := func(s *stage, phase v1alpha1.Phase, strike func()) func(int) {
+	once := func(s *testEnv, phase v1alpha1.Phase, strike func()) func(int) {
 		struck := false
 		return func(int) {
 			if !struck && is(s, phase) {
@@ -185,47 +185,47 @@ func TestHowAPioneerEnds(t *testing.T) {
 			}
 		}
 	}
-	remove := func(s *stage) { s.must(s.clean.Delete(t.Context(), s.prototype())) }
+	remove := func(s *testEnv) { s.must(s.clean.Delete(t.Context(), s.prototype())) }
 	failed, pending := v1alpha1.PatchFailedAnnotation, v1alpha1.RebootPendingAnnotation
 	for _, c := range []struct {
 		name    string
-		stage   func(*stage)
-		between func(*stage) func(int)
+		stage   func(*testEnv)
+		between func(*testEnv) func(int)
 		reason  plan.Reason // empty: the Prototype is deleted
 		words   string
 		marks   []string
 		blamed  bool
 	}{
-		{name: "nothing to install", stage: func(s *stage) {
+		{name: "nothing to install", stage: func(s *testEnv) {
 			s.patches.report = func(r *patch.Report) {
 				r.After, r.Installed, r.Reboot.Need = patchLevels[0], nil, patch.NotNeeded
 			}
 		}, reason: plan.NothingToPatch, words: "node donor has all patches"},
-		{name: "a dead repository", stage: func(s *stage) {
+		{name: "a dead repository", stage: func(s *testEnv) {
 			s.patches.report = func(r *patch.Report) {
 				r.After, r.Installed, r.Failure = patchLevels[0], nil, &patch.Failure{Reason: patch.RepositoryNotRead, Message: "main is dead"}
 			}
 		}, reason: plan.DonorNotPatched, words: "installed no patches: main is dead"},
-		{name: "a script failed", stage: func(s *stage) {
+		{name: "a script failed", stage: func(s *testEnv) {
 			s.patches.report = func(r *patch.Report) {
 				r.Failed, r.Failure = []string{"grub"}, &patch.Failure{Reason: patch.InstallFailed, Message: "the script of grub failed"}
 			}
 		}, reason: plan.DonorNotPatched, words: "the patch of node donor failed: the script of grub failed", marks: []string{failed, pending}, blamed: true},
-		{name: "the node does not come back", stage: func(s *stage) { s.hung = true }, reason: plan.DonorNotPatched, words: "not Ready under another boot within 15m0s",
+		{name: "the node does not come back", stage: func(s *testEnv) { s.hung = true }, reason: plan.DonorNotPatched, words: "not Ready under another boot within 15m0s",
 			marks: []string{failed, pending}, blamed: true},
-		{name: "a DaemonSet is not healthy", stage: func(s *stage) { s.patches.unhealthy = "DaemonSet x is not Ready" }, reason: plan.DonorNotPatched,
+		{name: "a DaemonSet is not healthy", stage: func(s *testEnv) { s.patches.unhealthy = "DaemonSet x is not Ready" }, reason: plan.DonorNotPatched,
 			words: "not healthy in service for 5m0s", marks: []string{failed}, blamed: true},
-		{name: "another tool changes packages after the patch", between: func(s *stage) func(int) {
+		{name: "another tool changes packages after the patch", between: func(s *testEnv) func(int) {
 			return once(s, v1alpha1.PhaseSoaking, func() { s.patches.level = patch.Level([]patch.Installed{{Name: "openssl", Version: "3"}}) })
 		}, reason: plan.PatchLevelChanged, words: "another tool changed packages"},
-		{name: "a level that failed before", stage: func(s *stage) {
+		{name: "a level that failed before", stage: func(s *testEnv) {
 			other := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "pool1-2026.03.13", UID: "other"}}
 			other.Spec.Pool = "pool1"
 			other.Status = v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseFailed, Patch: &v1alpha1.PatchStatus{FailedLevel: patchLevels[1]}}
 			s.must(s.clean.Create(t.Context(), other.DeepCopy()))
 			s.must(s.clean.Status().Update(t.Context(), other))
 		}, reason: plan.DonorNotPatched, words: "failed in an earlier capture of pool pool1", marks: []string{failed, pending}},
-		{name: "a level that failed before, and whose Prototype is deleted", stage: func(s *stage) {
+		{name: "a level that failed before, and whose Prototype is deleted", stage: func(s *testEnv) {
 			policy := &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "all", UID: "all"}}
 			policy.Status.Pools = []v1alpha1.PoolStatus{{Name: "pool1", Patches: &v1alpha1.PatchesStatus{
 				Failed: []v1alpha1.FailedPatches{{Set: "set", Level: patchLevels[1], Prototype: "pool1-2026.03.13"}},
@@ -233,13 +233,13 @@ func TestHowAPioneerEnds(t *testing.T) {
 			s.must(s.clean.Create(t.Context(), policy.DeepCopy()))
 			s.must(s.clean.Status().Update(t.Context(), policy))
 		}, reason: plan.DonorNotPatched, words: "failed in an earlier capture of pool pool1", marks: []string{failed, pending}},
-		{name: "deleted during the patch", between: func(s *stage) func(int) { return once(s, v1alpha1.PhasePatching, func() { remove(s) }) }},
-		{name: "deleted during the reboot", between: func(s *stage) func(int) { return once(s, v1alpha1.PhaseRebooting, func() { remove(s) }) }, marks: []string{"any"}},
-		{name: "deleted during the soak", between: func(s *stage) func(int) { return once(s, v1alpha1.PhaseSoaking, func() { remove(s) }) }, marks: []string{"any"}},
-		{name: "the instance is removed during the reboot", between: func(s *stage) func(int) {
+		{name: "deleted during the patch", between: func(s *testEnv) func(int) { return once(s, v1alpha1.PhasePatching, func() { remove(s) }) }},
+		{name: "deleted during the reboot", between: func(s *testEnv) func(int) { return once(s, v1alpha1.PhaseRebooting, func() { remove(s) }) }, marks: []string{"any"}},
+		{name: "deleted during the soak", between: func(s *testEnv) func(int) { return once(s, v1alpha1.PhaseSoaking, func() { remove(s) }) }, marks: []string{"any"}},
+		{name: "the instance is removed during the reboot", between: func(s *testEnv) func(int) {
 			return once(s, v1alpha1.PhaseRebooting, func() { s.cloud.RemoveInstance(s.donor) })
 		}, reason: plan.DonorGone, words: "was removed during the capture", marks: []string{"any"}},
-		{name: "another client stops the instance during the soak", between: func(s *stage) func(int) {
+		{name: "another client stops the instance during the soak", between: func(s *testEnv) func(int) {
 			return once(s, v1alpha1.PhaseSoaking, func() {
 				_, err := s.cloud.EnsureStopped(t.Context(), s.donor)
 				s.must(err)
@@ -247,7 +247,7 @@ func TestHowAPioneerEnds(t *testing.T) {
 		}, reason: plan.DonorStopped, words: "another client stopped the instance", marks: []string{"any"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newStage(t, pioneering).decide(pioneer)
+			s := newTestEnv(t, pioneering).decide(pioneer)
 			if c.stage != nil {
 				c.stage(s)
 			}
@@ -294,7 +294,7 @@ func TestEveryCallOfAPatchLost(t *testing.T) {
 	soon := func(p *v1alpha1.Prototype) {
 		p.Spec.Pioneer = &v1alpha1.PioneerSettings{Soak: &metav1.Duration{Duration: 20 * time.Second}}
 	}
-	whole := newStage(t, pioneering).decide(soon)
+	whole := newTestEnv(t, pioneering).decide(soon)
 	first, last := 0, 0
 	whole.succeeded(whole.play(func(int) {
 		switch phase := whole.prototype().Status.Phase; {
@@ -314,7 +314,7 @@ func TestEveryCallOfAPatchLost(t *testing.T) {
 				if isSkipped(testing.Short(), n, i, len(losses)) {
 					continue
 				}
-				s := newStage(t, pioneering)
+				s := newTestEnv(t, pioneering)
 				s.wipeStatus = loss.wipe
 				lost := ""
 				s.lose = func(i int, what string) memory.Outcome {
@@ -344,7 +344,7 @@ func TestEveryCallOfAPatchLost(t *testing.T) {
 
 // TestAPatchNeedsNoCloud: the patch goes on while the cloud does not answer.
 func TestAPatchNeedsNoCloud(t *testing.T) {
-	s := newStage(t, pioneering).decide(pioneer)
+	s := newTestEnv(t, pioneering).decide(pioneer)
 	down := false
 	s.lose = func(_ int, what string) memory.Outcome {
 		if down && strings.Contains(what, "memory:") {

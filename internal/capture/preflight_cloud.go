@@ -33,7 +33,7 @@ func (q preflight) cloud(ctx context.Context, w *observed, c *admission.Case) {
 type cloudCalls struct{ trouble error }
 
 // ask makes one request, unless an earlier request got no answer.
-func ask[T any](t *cloudCalls, look func() (T, error)) admission.Seen[T] {
+func ask[T any](t *cloudCalls, look func() (T, error)) admission.Lookup[T] {
 	if isCloudOutage(t.trouble) {
 		return admission.Unread[T](t.trouble)
 	}
@@ -41,7 +41,7 @@ func ask[T any](t *cloudCalls, look func() (T, error)) admission.Seen[T] {
 	if isCloudOutage(err) {
 		t.trouble = err
 	}
-	return admission.Look(value, err)
+	return admission.LookupOf(value, err)
 }
 
 // isCloudOutage reports whether the error concerns the cloud as a whole, and not the request.
@@ -71,7 +71,7 @@ func (q preflight) images(ctx context.Context, w *observed, c *admission.Case) (
 		return admission.Images{}, err
 	}
 	found := admission.Images{Spread: imagecount.Of(pool.Recipe, instances, q.Cloud.MaxImages(w.pool)), Names: map[cloud.InstanceID]string{}}
-	around, _ := c.Surroundings.Get()
+	around, _ := c.PoolNodes.Get()
 	for _, id := range found.Spread.Brief().Oldest(pool.Recipe).Instances {
 		for _, n := range append([]corev1.Node{*w.node}, around.Peers...) {
 			if q.Cloud.SameInstance(cloud.InstanceID(n.Spec.ProviderID), id) {

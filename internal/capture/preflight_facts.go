@@ -51,7 +51,7 @@ func (q preflight) gather(ctx context.Context, w *observed) *admission.Case {
 		q.cluster(ctx, w, c)
 		q.cloud(ctx, w, c)
 		if w.p.Spec.Settings.DonorLeaves() {
-			c.Leaving = admission.Look(q.leaving(ctx, w, c))
+			c.Removal = admission.LookupOf(q.removalFacts(ctx, w, c))
 		}
 	}
 	return c
@@ -73,24 +73,24 @@ func (q preflight) turn(ctx context.Context, w *observed, c *admission.Case) {
 	w.kured = lock
 	vacant, vacantErr := 0, error(nil)
 	if len(w.activeCaptures) < q.concurrent {
-		vacant, vacantErr = q.vacant(ctx, list.Items)
+		vacant, vacantErr = q.unfilledPlaces(ctx, list.Items)
 	}
 	w.awaitsPoolReplacement = vacant > 0
 	if len(w.activeCaptures)+vacant < q.concurrent && vacantErr == nil {
 		w.removals, vacantErr = q.removals(ctx, list.Items)
 	}
-	c.Queued = admission.Look(len(w.activeCaptures)+vacant+w.removals >= q.concurrent || lock.Node != "", cmp.Or(err, vacantErr, kuredErr))
+	c.Queued = admission.LookupOf(len(w.activeCaptures)+vacant+w.removals >= q.concurrent || lock.Node != "", cmp.Or(err, vacantErr, kuredErr))
 	of := make([]cloud.Membership, len(list.Items))
 	if err == nil {
 		of, err = membership.OfPrototypes(ctx, q.Cloud, list.Items)
 	}
 	if err != nil {
-		c.Others = admission.Unread[[]admission.Other](err)
+		c.Others = admission.Unread[[]admission.OtherCapture](err)
 		return
 	}
-	others := make([]admission.Other, len(list.Items))
+	others := make([]admission.OtherCapture, len(list.Items))
 	for i := range list.Items {
-		others[i] = admission.Other{Prototype: &list.Items[i], Pool: of[i].Pool}
+		others[i] = admission.OtherCapture{Prototype: &list.Items[i], Pool: of[i].Pool}
 	}
 	c.Others = admission.Found(others)
 }
@@ -122,8 +122,8 @@ func (q preflight) removals(ctx context.Context, prototypes []v1alpha1.Prototype
 	return n, err
 }
 
-// vacant counts removed donors without a replacement. Nodes are read only if a replacement may be pending.
-func (q preflight) vacant(ctx context.Context, prototypes []v1alpha1.Prototype) (n int, err error) {
+// unfilledPlaces counts removed donors without a replacement. Nodes are read only if a replacement may be pending.
+func (q preflight) unfilledPlaces(ctx context.Context, prototypes []v1alpha1.Prototype) (n int, err error) {
 	var vacancies []reservations.PendingReplacement
 	for i := range prototypes {
 		if v, vacant := reservations.PendingReplacementOf(&prototypes[i]); vacant && v.Lasts(0, q.now()) {
@@ -150,7 +150,7 @@ func (q preflight) vacant(ctx context.Context, prototypes []v1alpha1.Prototype) 
 
 // surroundings reads the nodes of the pool.
 func (q preflight) surroundings(ctx context.Context, w *observed, c *admission.Case) {
-	var around admission.Surroundings
+	var around admission.PoolNodes
 	err := membership.Each(ctx, q.Kube, q.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
 		switch {
 		case n.Name == w.p.Spec.Donor.NodeName:
@@ -166,7 +166,7 @@ func (q preflight) surroundings(ctx context.Context, w *observed, c *admission.C
 	if err == nil {
 		around.Reserved, err = q.reservedAmong(ctx, around.Peers)
 	}
-	c.Surroundings = admission.Look(around, err)
+	c.PoolNodes = admission.LookupOf(around, err)
 }
 
 // reservedAmong returns the nodes with a reservation that a Lease confirms; nil without permission to list Leases.
@@ -197,25 +197,25 @@ func (q preflight) pods(ctx context.Context, w *observed, c *admission.Case) {
 			found.Rebooter = q.Kured
 		}
 	}
-	c.Pods = admission.Look(found, err)
+	c.Pods = admission.LookupOf(found, err)
 }
 
 // cluster reads all further facts from the cluster.
 func (q preflight) cluster(ctx context.Context, w *observed, c *admission.Case) {
-	c.ClockAhead = admission.Look(q.clockAhead(ctx, w.node.Name))
-	c.Account = admission.Look(q.account(ctx))
+	c.ClockAhead = admission.LookupOf(q.clockAhead(ctx, w.node.Name))
+	c.Account = admission.LookupOf(q.account(ctx))
 	queued, _ := c.Queued.Get()
 	if there, err := c.Account.Get(); err == nil && there && !queued {
-		c.RightLacking = admission.Look(q.rightLacking(ctx))
+		c.RightLacking = admission.LookupOf(q.rightLacking(ctx))
 		c.OrderRefused = admission.Found(q.orderRefused(ctx, w.p))
 		c.PodRefused = admission.Found(q.podRefused(ctx, w))
 	}
-	c.Rules = admission.Look(q.userRules(ctx, w.p))
+	c.Rules = admission.LookupOf(q.userRules(ctx, w.p))
 	if c.AsksForce() {
-		c.MayDelete = admission.Look(q.mayDelete(ctx, "pods"))
+		c.MayDelete = admission.LookupOf(q.mayDelete(ctx, "pods"))
 	}
 	if c.AsksRemoval() {
-		c.MayDeleteNode = admission.Look(q.mayDelete(ctx, "nodes"))
+		c.MayDeleteNode = admission.LookupOf(q.mayDelete(ctx, "nodes"))
 	}
 }
 
@@ -327,7 +327,7 @@ func notAuthorized(err error) bool {
 
 // userRules checks the user's own rules.
 func (q preflight) userRules(ctx context.Context, p *v1alpha1.Prototype) (admission.Rules, error) {
-	files, err := q.rules.read(ctx, p)
+	files, err := q.rules.readConfigMap(ctx, p)
 	switch {
 	case apierrors.IsNotFound(err):
 		return admission.Rules{Missing: true}, nil

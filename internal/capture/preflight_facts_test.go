@@ -18,8 +18,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// asked are the reasons for a user's question before the capture.
-func (s *stage) asked() (reasons []string, err error) {
+// confirmationReasons are the reasons for a user's question before the capture.
+func (s *testEnv) confirmationReasons() (reasons []string, err error) {
 	refusals, err := s.engine.Refusals(s.t.Context(), s.prototype())
 	for _, r := range refusals {
 		reasons = append(reasons, r.Reason)
@@ -28,7 +28,7 @@ func (s *stage) asked() (reasons []string, err error) {
 }
 
 // withoutAccount takes the generalize pod's account away.
-func (s *stage) withoutAccount() {
+func (s *testEnv) withoutAccount() {
 	s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), podspace, v1alpha1.GeneralizeServiceAccount))
 }
 
@@ -36,8 +36,8 @@ func (s *stage) withoutAccount() {
 // capture is not let begin.
 func TestNoLookThatFailsHidesAReason(t *testing.T) {
 	for _, spoiled := range []bool{true, false} {
-		staged := func() *stage {
-			s := newStage(t).decide()
+		staged := func() *testEnv {
+			s := newTestEnv(t).decide()
 			if spoiled {
 				s.withoutAccount()
 			}
@@ -45,7 +45,7 @@ func TestNoLookThatFailsHidesAReason(t *testing.T) {
 			return s
 		}
 		whole := staged()
-		if _, err := whole.asked(); err != nil || len(whole.calls) < 12 {
+		if _, err := whole.confirmationReasons(); err != nil || len(whole.calls) < 12 {
 			t.Fatalf("%d calls, %v", len(whole.calls), err)
 		}
 		for n := range whole.calls {
@@ -58,7 +58,7 @@ func TestNoLookThatFailsHidesAReason(t *testing.T) {
 				lost = what
 				return memory.Outcome{Err: &cloud.Error{Kind: cloud.Denied, Op: "lose", Message: what}}
 			}
-			reasons, err := s.asked()
+			reasons, err := s.confirmationReasons()
 			needed := slices.Contains([]string{"get nodes/", "get pods/", "get serviceaccounts/"}, lost)
 			switch {
 			case spoiled && !needed && (err != nil || !slices.Equal(reasons, []string{admission.NotInstalled})):
@@ -80,7 +80,7 @@ func mayBeLost(what string) bool {
 // TestASilentCloudIsAskedNoMore in the same look, and hides nothing of the cluster.
 func TestASilentCloudIsAskedNoMore(t *testing.T) {
 	for _, kind := range []cloud.Kind{cloud.Throttled, cloud.Unavailable, cloud.Unauthenticated, cloud.Denied} {
-		s := newStage(t).decide()
+		s := newTestEnv(t).decide()
 		s.withoutAccount()
 		s.calls = nil
 		s.lose = func(_ int, what string) memory.Outcome {
@@ -89,13 +89,13 @@ func TestASilentCloudIsAskedNoMore(t *testing.T) {
 			}
 			return memory.Outcome{Err: &cloud.Error{Kind: kind, Op: "look", Message: "not now"}}
 		}
-		reasons, err := s.asked()
+		reasons, err := s.confirmationReasons()
 		if err != nil || !slices.Equal(reasons, []string{admission.NotInstalled}) {
 			t.Errorf("%s: %v, %v", kind, reasons, err)
 		}
-		said := slices.DeleteFunc(slices.Clone(s.calls), func(call string) bool { return !isCloudCall(call) || strings.HasPrefix(call, "PoolsOf") })
-		if (len(said) == 1) != (kind != cloud.Denied) {
-			t.Errorf("%s: it was asked %v", kind, said)
+		messages := slices.DeleteFunc(slices.Clone(s.calls), func(call string) bool { return !isCloudCall(call) || strings.HasPrefix(call, "PoolsOf") })
+		if (len(messages) == 1) != (kind != cloud.Denied) {
+			t.Errorf("%s: it was asked %v", kind, messages)
 		}
 		preview, err := s.engine.Preview(t.Context(), s.prototype())
 		var shown *cloud.Error
@@ -108,11 +108,11 @@ func TestASilentCloudIsAskedNoMore(t *testing.T) {
 // TestNoImageIsTheOnlyReason of a build without an image: the API server's refusal of a pod without an image is no
 // trouble of the installation.
 func TestNoImageIsTheOnlyReason(t *testing.T) {
-	s := newStage(t).decide()
+	s := newTestEnv(t).decide()
 	s.engine.Image = ""
 	s.admits = apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "generalize-x",
 		field.ErrorList{field.Required(field.NewPath("spec", "containers").Index(0).Child("image"), "")})
-	if reasons, err := s.asked(); err != nil || !slices.Equal(reasons, []string{admission.NoImage}) {
+	if reasons, err := s.confirmationReasons(); err != nil || !slices.Equal(reasons, []string{admission.NoImage}) {
 		t.Errorf("%v, %v", reasons, err)
 	}
 }
@@ -129,7 +129,7 @@ func (w withoutDefinitions) List(ctx context.Context, list client.ObjectList, op
 
 // TestPreviewWithoutDefinitions: a cluster without the definitions has no other captures.
 func TestPreviewWithoutDefinitions(t *testing.T) {
-	s := newStage(t).decide()
+	s := newTestEnv(t).decide()
 	p := s.prototype()
 	s.engine.Client = withoutDefinitions{s.faulty}
 	if preview, err := s.engine.Preview(t.Context(), p); err != nil || len(preview.Refusals) > 0 || preview.Change == nil {
@@ -144,7 +144,7 @@ func isCloudCall(what string) bool { return what[0] >= 'A' && what[0] <= 'Z' }
 // waits.
 func TestAPassThatCannotSeeAllEnds(t *testing.T) {
 	for _, spoiled := range []bool{true, false} {
-		s := newStage(t).decide()
+		s := newTestEnv(t).decide()
 		if spoiled {
 			s.withoutAccount()
 		}
@@ -168,28 +168,28 @@ func TestAPassThatCannotSeeAllEnds(t *testing.T) {
 	}
 }
 
-// rolling is a cloud that refuses a capture and its trial for the same reason, as Cluster API does for a pool without
+// refusingCloud is a cloud that refuses a capture and its trial for the same reason, as Cluster API does for a pool without
 // write permission.
-type rolling struct{ cloud.Provider }
+type refusingCloud struct{ cloud.Provider }
 
-func (r rolling) refusal() cloud.Refusal {
+func (r refusingCloud) refusal() cloud.Refusal {
 	return cloud.Refuse("RollingUpdate", "the pool would be rolled", "set it to OnDelete")
 }
 
-func (r rolling) Preflight(context.Context, cloud.PreflightSpec) ([]cloud.Refusal, error) {
+func (r refusingCloud) Preflight(context.Context, cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	return []cloud.Refusal{r.refusal()}, nil
 }
 
 // PreflightTrial has a reason of its own beside.
-func (r rolling) PreflightTrial(context.Context, cloud.TrialSpec) ([]cloud.Refusal, error) {
+func (r refusingCloud) PreflightTrial(context.Context, cloud.TrialSpec) ([]cloud.Refusal, error) {
 	return []cloud.Refusal{r.refusal(), cloud.Refuse("TrialDiffers", "a machine of its own would be another", "do without")}, nil
 }
 
-// TestWhatIsInTheWayOfBothIsToldOnce: of the capture and of its trial.
-func TestWhatIsInTheWayOfBothIsToldOnce(t *testing.T) {
+// TestSharedObstacleIsReportedOnce: of the capture and of its trial.
+func TestSharedObstacleIsReportedOnce(t *testing.T) {
 	v := trying(t)
-	v.engine.Cloud = rolling{v.wrapped}
-	if reasons, err := v.asked(); err != nil || !slices.Equal(reasons, []string{"RollingUpdate", "TrialDiffers"}) {
+	v.engine.Cloud = refusingCloud{v.wrapped}
+	if reasons, err := v.confirmationReasons(); err != nil || !slices.Equal(reasons, []string{"RollingUpdate", "TrialDiffers"}) {
 		t.Errorf("it is refused for %v: %v", reasons, err)
 	}
 }

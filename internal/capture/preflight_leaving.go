@@ -22,10 +22,10 @@ const (
 	autoscalerStatus = "cluster-autoscaler-status"
 )
 
-// leaving collects the volumes that a leaving donor takes away, and the means of its pool to get a replacement. Missing
+// removalFacts collects the volumes that a leaving donor takes away, and the means of its pool to get a replacement. Missing
 // or forbidden objects are ignored.
-func (q preflight) leaving(ctx context.Context, w *observed, c *admission.Case) (admission.Leaving, error) {
-	var found admission.Leaving
+func (q preflight) removalFacts(ctx context.Context, w *observed, c *admission.Case) (admission.DonorRemoval, error) {
+	var found admission.DonorRemoval
 	volumes, err := q.Kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
 	switch {
 	case apierrors.IsForbidden(err):

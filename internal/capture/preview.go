@@ -16,7 +16,7 @@ type Preview struct {
 	// Evicts are the pods to evict from the donor, as namespace/name.
 	Evicts []string `json:"evicts,omitempty"`
 	// Departure is the cost of a leaving donor; nil for a returning donor.
-	Departure *admission.Departure `json:"departure,omitempty"`
+	Departure *admission.RemovalCost `json:"departure,omitempty"`
 	// Change is the change of the recipe.
 	Change *cloud.RecipeChange `json:"change,omitempty"`
 	// NoWayBack: the recipe names no version of the pool, so no rollback is possible.
@@ -30,7 +30,7 @@ type Preview struct {
 // Refusals returns all reasons against capturing the Prototype, which need not exist. Nil means that the capture would
 // begin. An error means no known reason, but incomplete facts.
 func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
-	w, err := e.look(cloud.EnsureReadCache(ctx), p, v1alpha1.Record{}, nil)
+	w, err := e.observe(cloud.EnsureReadCache(ctx), p, v1alpha1.Record{}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -41,14 +41,14 @@ func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.R
 // parts.
 func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (Preview, error) {
 	ctx = cloud.WithReadCache(ctx)
-	w, err := e.look(ctx, p, v1alpha1.Record{}, nil)
+	w, err := e.observe(ctx, p, v1alpha1.Record{}, nil)
 	if w == nil {
 		return Preview{}, err
 	}
 	e.askEvictions(ctx, w)
 	preview := Preview{Refusals: w.refusals, Evicts: w.remainingPods.Names(), Crowded: w.imageLimitWarning}
 	if w.admission != nil {
-		preview.Departure = w.admission.Departure()
+		preview.Departure = w.admission.RemovalCost()
 	}
 	if w.recipe.ID == "" {
 		return preview, w.admissionErr

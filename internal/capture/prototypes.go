@@ -18,7 +18,7 @@ var errOutdated = errors.New("the Prototype has changed")
 // has changed.
 var guardedByWrite = []plan.Action{plan.Wait, plan.WatchTrial, plan.Adopt, plan.Believe, plan.Return}
 
-func (r prototypes) read(ctx context.Context, name string) (*v1alpha1.Prototype, error) {
+func (r prototypes) get(ctx context.Context, name string) (*v1alpha1.Prototype, error) {
 	p := &v1alpha1.Prototype{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, p); err != nil {
 		return nil, fmt.Errorf("read prototype %s: %w", name, err)
@@ -26,8 +26,8 @@ func (r prototypes) read(ctx context.Context, name string) (*v1alpha1.Prototype,
 	return p, nil
 }
 
-// keep keeps the Prototype for the next pass, if a watch can confirm its version.
-func (r prototypes) keep(p *v1alpha1.Prototype) {
+// store keeps the Prototype for the next pass, if a watch can confirm its version.
+func (r prototypes) store(p *v1alpha1.Prototype) {
 	if r.Watched != nil {
 		r.last.Store(p.Name, p)
 	}
@@ -44,6 +44,6 @@ func (r prototypes) takeLast(ctx context.Context, name string) *v1alpha1.Prototy
 
 // isUnchanged reads the Prototype, and compares the versions.
 func (r prototypes) isUnchanged(ctx context.Context, p *v1alpha1.Prototype) bool {
-	now, err := r.read(ctx, p.Name)
+	now, err := r.get(ctx, p.Name)
 	return err == nil && now.ResourceVersion == p.ResourceVersion
 }

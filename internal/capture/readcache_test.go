@@ -12,8 +12,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// TestWhichDecisionsRestOnKeptReads: all other decisions need new reads.
-func TestWhichDecisionsRestOnKeptReads(t *testing.T) {
+// TestDecisionsFromCachedReads: all other decisions need new reads.
+func TestDecisionsFromCachedReads(t *testing.T) {
 	ready := &observed{record: v1alpha1.Record{Trial: &v1alpha1.TrialRecord{Name: "it"}}}
 	ready.trial.observation = trial.Observation{Facts: trial.Facts{Ready: true}}
 	ending := &observed{record: v1alpha1.Record{Trial: &v1alpha1.TrialRecord{Name: "it", Ending: true}}}
@@ -55,8 +55,8 @@ func TestWhichDecisionsRestOnKeptReads(t *testing.T) {
 	}
 }
 
-// TestHowLongALookAtATrialHolds: as long as the node is Ready, and for a minute while it boots; never once the trial ends.
-func TestHowLongALookAtATrialHolds(t *testing.T) {
+// TestLifeOfTrialObservation: as long as the node is Ready, and for a minute while it boots; never once the trial ends.
+func TestLifeOfTrialObservation(t *testing.T) {
 	running := metav1.NewTime(noon)
 	boots := &v1alpha1.TrialRecord{RunningSince: &running}
 	for name, c := range map[string]struct {
@@ -83,7 +83,7 @@ func TestHowLongALookAtATrialHolds(t *testing.T) {
 func TestAQuarantineInASoakKeepsTheVersionFromBeingUsed(t *testing.T) {
 	v := published(t, func(p *v1alpha1.Prototype) { p.Spec.Settings.Trial.Soak = &metav1.Duration{Duration: 10 * time.Minute} })
 	read, struck := 0, false
-	p := v.drive(func(int) {
+	p := v.run(func(int) {
 		s := v.prototype().Status
 		if s.Trial == nil || s.Trial.Node == "" || s.Failure != nil {
 			return

@@ -27,7 +27,7 @@ func (m promotion) lookSaved(ctx context.Context, w *observed) (saved bool, err 
 			return false, err
 		}
 	}
-	if w.savedRecipeName, saved, err = m.savedRecipes().Look(ctx, w.p.Name, w.change.Backup, w.customData); saved && err == nil {
+	if w.savedRecipeName, saved, err = m.savedRecipes().Lookup(ctx, w.p.Name, w.change.Backup, w.customData); saved && err == nil {
 		w.p.Status.SavedRecipe = m.namespace + "/" + w.savedRecipeName
 	}
 	return saved, err

@@ -12,12 +12,12 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// TestWhatTheRecipeNeedsIsGone: after the donor's return, a client deletes an object that the version or the recipe
+// TestMissingObjectOfRecipe: after the donor's return, a client deletes an object that the version or the recipe
 // needs. The capture reports the loss, and continues once the object exists.
-func TestWhatTheRecipeNeedsIsGone(t *testing.T) {
+func TestMissingObjectOfRecipe(t *testing.T) {
 	for name, test := range map[string]struct {
 		phase v1alpha1.Phase
-		take  func(s *stage) (back func())
+		take  func(s *testEnv) (back func())
 		says  string
 	}{
 		"the gallery of the version":                   {v1alpha1.PhaseSnapshotting, absent("EnsureImage"), "image"},
@@ -26,7 +26,7 @@ func TestWhatTheRecipeNeedsIsGone(t *testing.T) {
 		"the launch template, so that it names no one": {v1alpha1.PhasePublishing, imageless, "no longer names an image"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t).decide()
+			s := newTestEnv(t).decide()
 			var back func()
 			waited := 0
 			p := s.play(func(int) {
@@ -53,8 +53,8 @@ func TestWhatTheRecipeNeedsIsGone(t *testing.T) {
 }
 
 // absent has a call of the cloud find that something does not exist.
-func absent(op string) func(*stage) func() {
-	return func(s *stage) func() {
+func absent(op string) func(*testEnv) func() {
+	return func(s *testEnv) func() {
 		s.lose = func(_ int, what string) memory.Outcome {
 			if strings.HasPrefix(what, op+" ") {
 				return memory.FailBefore(cloud.NotFound)
@@ -66,7 +66,7 @@ func absent(op string) func(*stage) func() {
 }
 
 // imageless is a pool whose recipe can't be read, as of a group whose launch template was deleted.
-func imageless(s *stage) func() {
+func imageless(s *testEnv) func() {
 	pool, err := s.cloud.Pool(s.t.Context(), s.pool)
 	s.must(err)
 	s.cloud.ChangeRecipe(s.pool, "", pool.Recipe.Bootstrap...)

@@ -17,10 +17,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
-// TestAStaleRecipeIsNotTakenForSaved: a Secret of the same name with other content is not a copy of the current loss.
+// TestStaleSecretIsNoSavedRecipe: a Secret of the same name with other content is not a copy of the current loss.
 // The Secret stays, because it may be the only copy.
-func TestAStaleRecipeIsNotTakenForSaved(t *testing.T) {
-	s := newStage(t).decide()
+func TestStaleSecretIsNoSavedRecipe(t *testing.T) {
+	s := newTestEnv(t).decide()
 	stale := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: s.name + "-recipe", Namespace: ourspace}, Data: map[string][]byte{recipe.RecipeKey: []byte(`{"customData":"of last year"}`)}}
 	s.must(s.objects.Add(stale))
 	change := s.changeTo("2026.03.14")
@@ -52,8 +52,8 @@ func TestAStaleRecipeIsNotTakenForSaved(t *testing.T) {
 }
 
 // copied is a stage with a copy of customData in key "mine" of Secret "ours", and with settings that name the copy.
-func copied(t *testing.T, content string) (*stage, func(*v1alpha1.Prototype)) {
-	s := newStage(t)
+func copied(t *testing.T, content string) (*testEnv, func(*v1alpha1.Prototype)) {
+	s := newTestEnv(t)
 	s.must(s.objects.Add(&corev1.Secret{ObjectMeta: ofThePool, Data: map[string][]byte{"mine": []byte(content)}}))
 	return s, func(p *v1alpha1.Prototype) {
 		p.Spec.Settings.Recipe.CustomDataFrom = &v1alpha1.SecretKey{Name: "ours", Key: "mine"}
@@ -61,7 +61,7 @@ func copied(t *testing.T, content string) (*stage, func(*v1alpha1.Prototype)) {
 }
 
 // saved is the Secret with the removed parts of the recipe; nil without a Secret in the status.
-func (s *stage) saved(p *v1alpha1.Prototype) *corev1.Secret {
+func (s *testEnv) saved(p *v1alpha1.Prototype) *corev1.Secret {
 	_, name, _ := strings.Cut(p.Status.SavedRecipe, "/")
 	if name == "" {
 		return nil
@@ -74,7 +74,7 @@ func (s *stage) saved(p *v1alpha1.Prototype) *corev1.Secret {
 func TestCustomDataIsKeptWithTheRecipe(t *testing.T) {
 	const content = "#cloud-config needle"
 	s, named := copied(t, content)
-	var events heard
+	var events recordedEvents
 	var said strings.Builder
 	s.engine.Recorder = &events
 	s.engine.Log = funcr.New(func(prefix, args string) { said.WriteString(prefix + args + "\n") }, funcr.Options{Verbosity: 10})

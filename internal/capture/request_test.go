@@ -14,7 +14,7 @@ import (
 )
 
 // count counts the calls that begin so.
-func (s *stage) count(what string) (n int) {
+func (s *testEnv) count(what string) (n int) {
 	for _, call := range s.calls {
 		if strings.HasPrefix(call, what) {
 			n++
@@ -27,17 +27,17 @@ func (s *stage) count(what string) (n int) {
 // instance are seen anyway.
 func TestAPreflightIsNotMadeTwice(t *testing.T) {
 	for name, test := range map[string]struct {
-		meanwhile func(s *stage)
+		meanwhile func(s *testEnv)
 		again     int
 		refused   string
 	}{
-		"at once":           {func(*stage) {}, 0, ""},
-		"after two minutes": {func(s *stage) { s.clock.Advance(2 * time.Minute) }, 1, ""},
-		"another process":   {func(s *stage) { s.restart() }, 1, ""},
-		"a policy changed":  {func(s *stage) { s.cloud.SetUpgrades(s.pool, true) }, 0, "UpgradePolicyAutomatic"},
+		"at once":           {func(*testEnv) {}, 0, ""},
+		"after two minutes": {func(s *testEnv) { s.clock.Advance(2 * time.Minute) }, 1, ""},
+		"another process":   {func(s *testEnv) { s.restart() }, 1, ""},
+		"a policy changed":  {func(s *testEnv) { s.cloud.SetUpgrades(s.pool, true) }, 0, "UpgradePolicyAutomatic"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t).decide()
+			s := newTestEnv(t).decide()
 			refusals, err := s.engine.Refusals(t.Context(), s.prototype())
 			if err != nil || len(refusals) > 0 {
 				t.Fatalf("%v %v", refusals, err)
@@ -61,9 +61,9 @@ func TestAPreflightIsNotMadeTwice(t *testing.T) {
 	}
 }
 
-// TestOnlyTheCopyIsLookedAtWhileItIsMade, and the donor's power before anything is made of it.
-func TestOnlyTheCopyIsLookedAtWhileItIsMade(t *testing.T) {
-	s := newStage(t).decide()
+// TestOnlySnapshotIsReadWhileCopying, and the donor's power before anything is made of it.
+func TestOnlySnapshotIsReadWhileCopying(t *testing.T) {
+	s := newTestEnv(t).decide()
 	waits, begun := 0, 0
 	p := s.play(func(int) {
 		p := s.prototype()
@@ -95,7 +95,7 @@ func TestOnlyTheCopyIsLookedAtWhileItIsMade(t *testing.T) {
 }
 
 // crowd gives the pool nodes of so many images, what the recipe names included.
-func (s *stage) crowd(images int) {
+func (s *testEnv) crowd(images int) {
 	s.t.Helper()
 	s.cloud.SetMaxImages(10)
 	for i := range images - 1 {
@@ -109,7 +109,7 @@ func (s *stage) crowd(images int) {
 // seven images on, the preview warns.
 func TestTooManyImages(t *testing.T) {
 	for images := 5; images <= 10; images++ {
-		s := newStage(t).decide()
+		s := newTestEnv(t).decide()
 		s.crowd(images)
 		preview, err := s.engine.Preview(t.Context(), s.prototype())
 		if err != nil {
@@ -132,10 +132,10 @@ func TestTooManyImages(t *testing.T) {
 	}
 }
 
-// TestTheCloudIsNotAskedForAPodThatGoes: the inspecting pod is removed from a reserved node without a request to the
+// TestPodRemovalSendsNoCloudRequest: the inspecting pod is removed from a reserved node without a request to the
 // cloud.
-func TestTheCloudIsNotAskedForAPodThatGoes(t *testing.T) {
-	s := newStage(t).decide()
+func TestPodRemovalSendsNoCloudRequest(t *testing.T) {
+	s := newTestEnv(t).decide()
 	removed, before := 0, 0
 	p := s.play(func(int) {
 		record, err := v1alpha1.RecordOf(s.prototype())

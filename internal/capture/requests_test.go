@@ -17,7 +17,7 @@ import (
 type budget struct{ passes, cloud, server int }
 
 // cost plays a capture, and counts its passes and its requests to the cloud and to the API server.
-func (s *stage) cost(t *testing.T) budget {
+func (s *testEnv) cost(t *testing.T) budget {
 	t.Helper()
 	var b budget
 	s.calls = nil
@@ -60,7 +60,7 @@ func TestRequestsOfACapture(t *testing.T) {
 
 // TestRequestsOfATrial holds what a trial of ten minutes adds.
 func TestRequestsOfATrial(t *testing.T) {
-	without := newStage(t).decide().cost(t)
+	without := newTestEnv(t).decide().cost(t)
 	v := trying(t, func(p *v1alpha1.Prototype) {
 		p.Spec.Settings.Trial.Soak = &metav1.Duration{Duration: 10 * time.Minute}
 	})

@@ -18,8 +18,8 @@ const rulesMount = "/etc/kamino/rules"
 // errRulesGone reports that the ConfigMap of the user's rules was deleted after the preflight.
 var errRulesGone = errors.New("the rules are gone")
 
-// read reads the ConfigMap from the settings; nil without such a setting.
-func (b ruleReader) read(ctx context.Context, p *v1alpha1.Prototype) (map[string][]byte, error) {
+// readConfigMap reads the ConfigMap from the settings; nil without such a setting.
+func (b ruleReader) readConfigMap(ctx context.Context, p *v1alpha1.Prototype) (map[string][]byte, error) {
 	name := p.Spec.Settings.Generalize.Rules
 	if name == "" {
 		return nil, nil
@@ -49,7 +49,7 @@ func holdsRules(files map[string][]byte) bool {
 
 // digest identifies the content of the rules for the Order.
 func (b ruleReader) digest(ctx context.Context, p *v1alpha1.Prototype) (digest string, err error) {
-	files, err := b.read(ctx, p)
+	files, err := b.readConfigMap(ctx, p)
 	if err != nil || files == nil {
 		return "", err
 	}

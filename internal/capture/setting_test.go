@@ -11,7 +11,7 @@ import (
 // know the pools.
 func TestASettingOfAnotherCloud(t *testing.T) {
 	five := int32(5)
-	s := newStage(t).decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Azure = &v1alpha1.AzureSettings{Replicas: &five} })
+	s := newTestEnv(t).decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Azure = &v1alpha1.AzureSettings{Replicas: &five} })
 	s.refused(admission.SettingOfOtherCloud, "settings.azure is a setting of another cloud", "remove settings.azure")
 }
 

@@ -17,14 +17,14 @@ import (
 // Node. Any client may create Nodes: the replacement must be the only Node of an existing instance, with a Lease that
 // the kubelet renews.
 func (d departures) findReplacement(ctx context.Context, w *observed) (name string, err error) {
-	after := w.departure().After
+	after := w.removalRecord().After
 	var all, candidates []*corev1.Node
 	err = membership.Each(ctx, d.Kube, d.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
 		if of.Pool != w.pool {
 			return nil
 		}
 		all = append(all, n)
-		if n.Name != w.p.Spec.Donor.NodeName && takesPods(n) && (after == nil || n.CreationTimestamp.After(after.Time)) {
+		if n.Name != w.p.Spec.Donor.NodeName && acceptsPods(n) && (after == nil || n.CreationTimestamp.After(after.Time)) {
 			candidates = append(candidates, n)
 		}
 		return nil

@@ -16,7 +16,7 @@ import (
 )
 
 // forgeNode makes a Ready Node that names an instance, as any client may that creates Nodes.
-func (s *stage) forgeNode(name string, id cloud.InstanceID) {
+func (s *testEnv) forgeNode(name string, id cloud.InstanceID) {
 	s.t.Helper()
 	n := s.node(name, id)
 	n.UID, n.CreationTimestamp = types.UID("forged-"+name), metav1.NewTime(s.clock.Now())
@@ -27,35 +27,35 @@ func (s *stage) forgeNode(name string, id cloud.InstanceID) {
 
 // TestAForgedSuccessor takes no donor's place: the new instance's kubelet never joins, and another client makes Nodes.
 func TestAForgedSuccessor(t *testing.T) {
-	for name, forge := range map[string]func(s *stage, grown cloud.InstanceID){
-		"of an instance that the cloud does not have": func(s *stage, _ cloud.InstanceID) {
+	for name, forge := range map[string]func(s *testEnv, grown cloud.InstanceID){
+		"of an instance that the cloud does not have": func(s *testEnv, _ cloud.InstanceID) {
 			s.forgeNode("forged", cloud.InstanceID(fmt.Sprintf("%s/instances/none", s.pool)))
 		},
-		"two of the new instance": func(s *stage, grown cloud.InstanceID) {
+		"two of the new instance": func(s *testEnv, grown cloud.InstanceID) {
 			s.forgeNode("forged-1", grown)
 			s.forgeNode("forged-2", grown)
 		},
-		"one of another node's instance": func(s *stage, _ cloud.InstanceID) {
+		"one of another node's instance": func(s *testEnv, _ cloud.InstanceID) {
 			s.forgeNode("forged", cloud.InstanceID(s.tracked("nodes", "", "peer").(*corev1.Node).Spec.ProviderID))
 		},
-		"one of the new instance, and no kubelet renews its Lease": func(s *stage, grown cloud.InstanceID) {
+		"one of the new instance, and no kubelet renews its Lease": func(s *testEnv, grown cloud.InstanceID) {
 			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "peer", Namespace: corev1.NamespaceNodeLease, CreationTimestamp: metav1.NewTime(noon)}}
 			s.must(s.objects.Create(coordinationv1.SchemeGroupVersion.WithResource("leases"), lease, corev1.NamespaceNodeLease))
 			s.forgeNode("forged", grown)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := departInFull(t, true, func(s *stage) { s.lonely = true })
+			d := departInFull(t, true, func(s *testEnv) { s.lonely = true })
 			before := d.cloud.InstanceIDs(d.pool)
 			forged := false
-			p := d.drive(func(int) {
+			p := d.run(func(int) {
 				now := d.cloud.InstanceIDs(d.pool)
 				i := slices.IndexFunc(now, func(id cloud.InstanceID) bool { return !slices.Contains(before, id) })
 				if i < 0 || forged {
 					return
 				}
 				d.clock.Advance(2 * time.Second) // Nodes are younger than the decision
-				forge(d.stage, now[i])
+				forge(d.testEnv, now[i])
 				forged = true
 			})
 			if !forged || p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != "SuccessorNotReady" {

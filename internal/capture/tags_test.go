@@ -14,13 +14,13 @@ import (
 
 // A version names the donor's software at the time of the copy, even if the donor has changed or is gone at the
 // publication.
-func TestAVersionSaysWhatItsDonorWas(t *testing.T) {
+func TestVersionNamesDonorSoftware(t *testing.T) {
 	want := map[string]string{
 		cloud.TagOS: "Ubuntu 24.04.1 LTS", cloud.TagKernel: "6.8.0-1021-azure", cloud.TagKubelet: "v1.37.1",
 		cloud.TagRuntime: "containerd://2.1.4", cloud.TagPatchedAt: "2026-03-13T04:00:00Z", cloud.TagPatchLevel: "sha256:ab", cloud.TagImages: "2",
 	}
 	nodes := corev1.SchemeGroupVersion.WithResource("nodes")
-	s := newStage(t).decide()
+	s := newTestEnv(t).decide()
 	n := s.tracked("nodes", "", donorName).(*corev1.Node)
 	n.Status.NodeInfo.OSImage, n.Status.NodeInfo.KernelVersion, n.Status.NodeInfo.KubeletVersion = want[cloud.TagOS], want[cloud.TagKernel], want[cloud.TagKubelet]
 	n.Status.Images = make([]corev1.ContainerImage, 2)

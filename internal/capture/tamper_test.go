@@ -13,7 +13,7 @@ import (
 )
 
 // onNode changes the donor's Node, if it is there.
-func (s *stage) onNode(change func(*corev1.Node)) {
+func (s *testEnv) onNode(change func(*corev1.Node)) {
 	n, _ := s.tracked("nodes", "", donorName).(*corev1.Node)
 	if n == nil {
 		return
@@ -22,7 +22,7 @@ func (s *stage) onNode(change func(*corev1.Node)) {
 	s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
 }
 
-func (s *stage) onPrototype(change func(*v1alpha1.Prototype)) {
+func (s *testEnv) onPrototype(change func(*v1alpha1.Prototype)) {
 	p := s.prototype()
 	if p == nil {
 		return
@@ -31,7 +31,7 @@ func (s *stage) onPrototype(change func(*v1alpha1.Prototype)) {
 	s.must(s.clean.Update(context.Background(), p))
 }
 
-func (s *stage) reservation(text string) {
+func (s *testEnv) reservation(text string) {
 	s.onNode(func(n *corev1.Node) {
 		if n.Annotations[v1alpha1.ReservationAnnotation] != "" {
 			n.Annotations[v1alpha1.ReservationAnnotation] = text
@@ -42,46 +42,46 @@ func (s *stage) reservation(text string) {
 // tamperings are changes by other clients to the state of a capture.
 var tamperings = []struct {
 	name   string
-	strike func(*stage)
+	strike func(*testEnv)
 }{
-	{"the record is removed", func(s *stage) {
+	{"the record is removed", func(s *testEnv) {
 		s.onPrototype(func(p *v1alpha1.Prototype) { delete(p.Annotations, v1alpha1.RecordAnnotation) })
 	}},
-	{"the record is garbled", func(s *stage) {
+	{"the record is garbled", func(s *testEnv) {
 		s.onPrototype(func(p *v1alpha1.Prototype) {
 			if p.Annotations[v1alpha1.RecordAnnotation] != "" {
 				p.Annotations[v1alpha1.RecordAnnotation] = "?"
 			}
 		})
 	}},
-	{"the finalizer is stripped", func(s *stage) {
+	{"the finalizer is stripped", func(s *testEnv) {
 		s.onPrototype(func(p *v1alpha1.Prototype) { p.Finalizers = nil })
 		if p := s.prototype(); p != nil {
 			s.must(s.clean.Delete(context.Background(), p))
 		}
 	}},
-	{"the reservation is removed", func(s *stage) {
+	{"the reservation is removed", func(s *testEnv) {
 		s.onNode(func(n *corev1.Node) { delete(n.Annotations, v1alpha1.ReservationAnnotation) })
 	}},
-	{"the reservation is garbled", func(s *stage) { s.reservation("?") }},
-	{"a reservation without a holder is over it", func(s *stage) {
+	{"the reservation is garbled", func(s *testEnv) { s.reservation("?") }},
+	{"a reservation without a holder is over it", func(s *testEnv) {
 		s.reservation(`{"kind":"Prototype","name":"pool1-2020.01.01","uid":"nobody","reservedAt":"2026-03-14T12:00:00Z","unschedulable":true,"scaleInProtected":true}`)
 	}},
-	{"a replacement's reservation stands over it", func(s *stage) {
+	{"a replacement's reservation stands over it", func(s *testEnv) {
 		s.reservation(`{"kind":"Replacement","name":"kamino-rollback","uid":"kamino-rollback","reservedAt":"2026-03-14T12:00:00Z","unschedulable":true,"scaleInProtected":true}`)
 	}},
-	{"the Node is deleted", func(s *stage) {
+	{"the Node is deleted", func(s *testEnv) {
 		_ = s.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName)
 		_ = s.objects.Delete(corev1.SchemeGroupVersion.WithResource("pods"), podspace, s.podName())
 	}},
-	{"the donor is stopped", func(s *stage) {
+	{"the donor is stopped", func(s *testEnv) {
 		s.onNode(func(n *corev1.Node) {
 			if n.Annotations[v1alpha1.ReservationAnnotation] != "" { // otherwise no donor, and free for other clients to stop
 				s.cloud.GuestPowerOff(s.donor)
 			}
 		})
 	}},
-	{"Node and instance are deleted", func(s *stage) {
+	{"Node and instance are deleted", func(s *testEnv) {
 		s.cloud.RemoveInstance(s.donor)
 		_ = s.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName)
 		_ = s.objects.Delete(corev1.SchemeGroupVersion.WithResource("pods"), podspace, s.podName())
@@ -99,7 +99,7 @@ func TestATamperingAtAnyMoment(t *testing.T) {
 				if isSkipped(short, at, i, len(tamperings)) {
 					continue
 				}
-				s := newStage(t, donors[at%len(donors)]).decide()
+				s := newTestEnv(t, donors[at%len(donors)]).decide()
 				last := -1
 				began := s.clock.Now()
 				p := s.play(func(pass int) {
@@ -131,7 +131,7 @@ func TestATamperingAtAnyMoment(t *testing.T) {
 }
 
 // sweep returns donors without an active capture, as a controller does from time to time.
-func (s *stage) sweep() {
+func (s *testEnv) sweep() {
 	s.t.Helper()
 	for range 100 {
 		n, _ := s.tracked("nodes", "", donorName).(*corev1.Node)

@@ -131,8 +131,8 @@ func trialProgressOf(seen cloud.Trial, r *v1alpha1.TrialRecord) plan.Trial {
 	return plan.TrialBuilt // the instance exists, or its creation failed
 }
 
-// judge judges an open attempt, unless a verdict exists or the capture ends.
-func (t trials) judge(ctx context.Context, w *observed) error {
+// judgeAttempt judges an open attempt, unless a verdict exists or the capture ends.
+func (t trials) judgeAttempt(ctx context.Context, w *observed) error {
 	f := &w.facts
 	open := f.Trial == plan.TrialDecided || f.Trial == plan.TrialMaking || f.Trial == plan.TrialBuilt
 	if !open || f.Failed || f.Deleting || f.Image != plan.Complete || f.Tried != plan.NoVerdict || f.Quarantined || f.Recipe == plan.RecipeHere || w.isHeld() {
@@ -160,7 +160,7 @@ func (t trials) observeNode(ctx context.Context, w *observed) trial.Verdict {
 	if len(subject.Instances) == 0 || subject.Facts.Instance.Gone {
 		return trial.Judge(subject.Facts)
 	}
-	observation, err := t.tryout.Look(ctx, subject)
+	observation, err := t.tryout.Observe(ctx, subject)
 	w.trial.known = observation.Known
 	if err == nil {
 		err = t.verifyTwins(ctx, &observation)
@@ -183,7 +183,7 @@ func subjectOf(w *observed, now time.Time) trial.Subject {
 		f.Proven = w.proof.ManifestDigest
 	}
 	for _, e := range p.Spec.Settings.Trial.Expect {
-		f.Expectations = append(f.Expectations, trial.Expectation{Name: trial.Name(e.Name)})
+		f.Expectations = append(f.Expectations, trial.Expectation{Name: trial.CheckName(e.Name)})
 	}
 	f.Instance = instanceOf(r, seen, now)
 	return trial.Subject{Prototype: p, Pool: w.pool, Spec: trialSpec(w), Attempt: r.Attempt, Instances: seen.Instances, Known: r.Nodes, Image: w.image, Facts: f}
@@ -334,8 +334,8 @@ func (t trials) watch(ctx context.Context, w *observed) error {
 	r, now := w.record.Trial, t.now()
 	running := w.trial.subject.Facts.Instance.Running
 	newNodes, nodes := nodeChanges(w)
-	news := newNodes || r.RunningSince == nil && !running.IsZero() || w.trial.isUnobserved || r.Unread > 0 || r.SeenAt == nil || now.Sub(r.SeenAt.Time) >= observationInterval
-	if !news {
+	isNew := newNodes || r.RunningSince == nil && !running.IsZero() || w.trial.isUnobserved || r.Unread > 0 || r.SeenAt == nil || now.Sub(r.SeenAt.Time) >= observationInterval
+	if !isNew {
 		return nil
 	}
 	return t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
@@ -353,8 +353,8 @@ func (t trials) watch(ctx context.Context, w *observed) error {
 	})
 }
 
-// pass tags the image as passed.
-func (t trials) pass(ctx context.Context, w *observed) error {
+// tagPassed tags the image as passed.
+func (t trials) tagPassed(ctx context.Context, w *observed) error {
 	mark := map[string]string{cloud.TagTrial: trial.Mark(trial.Passed, t.now())}
 	if err := t.Cloud.TagImage(ctx, w.ref(), mark); err != nil {
 		return err

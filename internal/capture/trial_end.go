@@ -92,7 +92,7 @@ func (t trials) clean(ctx context.Context, w *observed, subject trial.Subject) (
 }
 
 // nodeChanges reports whether the observed Nodes of the trial differ from the record, and returns the current Nodes.
-func nodeChanges(w *observed) (news bool, nodes []v1alpha1.TrialNodeRecord) {
+func nodeChanges(w *observed) (isNew bool, nodes []v1alpha1.TrialNodeRecord) {
 	before := w.record.Trial.Nodes
 	if w.trial.known == nil || equality.Semantic.DeepEqual(before, w.trial.known) {
 		return false, before

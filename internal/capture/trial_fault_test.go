@@ -22,20 +22,20 @@ import (
 // trialCourses are the possible courses of a trial, with the parts of their end that a lost call must not change.
 var trialCourses = []struct {
 	name    string
-	prepare func(*proving)
+	prepare func(*trialEnv)
 	reason  string // of the failure; none where the version is promoted
 	begun   int    // attempts
 	// from and to are the calls between which the course differs from earlier courses, and from a capture without a
 	// trial.
 	from, to string
 }{
-	{"passes", func(*proving) {}, "", 1, "", "SetRecipe "},
-	{"fails", func(v *proving) { v.finds = func(_ int32, f *trial.Facts) { f.Twins = []string{"peer"} } }, "TrialFailed", 1, "TagImage ", ""},
-	{"unknown at first", func(v *proving) { v.cloud.FailTrials(1, "12 of 12 cores are used", true) }, "", 2, "EndTrial ", "EnsureTrial "},
+	{"passes", func(*trialEnv) {}, "", 1, "", "SetRecipe "},
+	{"fails", func(v *trialEnv) { v.finds = func(_ int32, f *trial.Facts) { f.Twins = []string{"peer"} } }, "TrialFailed", 1, "TagImage ", ""},
+	{"unknown at first", func(v *trialEnv) { v.cloud.FailTrials(1, "12 of 12 cores are used", true) }, "", 2, "EndTrial ", "EnsureTrial "},
 }
 
 // tried checks that the course has its end, that no leftovers exist, and that each attempt had one instance.
-func (v *proving) tried(p *v1alpha1.Prototype, reason string, begun int) {
+func (v *trialEnv) tried(p *v1alpha1.Prototype, reason string, begun int) {
 	v.t.Helper()
 	switch {
 	case p == nil, reason == "" && p.Status.Phase != v1alpha1.PhaseSucceeded, reason != "" && (p.Status.Failure == nil || p.Status.Failure.Reason != reason):
@@ -53,9 +53,9 @@ func (v *proving) tried(p *v1alpha1.Prototype, reason string, begun int) {
 	}
 }
 
-// telling are the calls of a range, with their passes, that differ from earlier calls. A node that is watched for long
+// distinctCalls are the calls of a range, with their passes, that differ from earlier calls. A node that is watched for long
 // repeats its calls, so only one round is lost.
-func telling(calls []string, from, to string) (lost []int) {
+func distinctCalls(calls []string, from, to string) (lost []int) {
 	first, last := 0, len(calls)
 	if from != "" {
 		first = max(0, slices.IndexFunc(calls, func(call string) bool { return strings.HasPrefix(call, from) })-8)
@@ -87,8 +87,8 @@ func TestEverySingleCallLostOfATrial(t *testing.T) {
 				t.Parallel()
 				whole := published(t)
 				course.prepare(whole)
-				whole.tried(whole.drive(), course.reason, course.begun)
-				calls := telling(whole.calls, course.from, course.to)
+				whole.tried(whole.run(), course.reason, course.begun)
+				calls := distinctCalls(whole.calls, course.from, course.to)
 				if len(calls) < 25 {
 					t.Fatalf("the course is %d calls of %v", len(calls), whole.calls)
 				}
@@ -109,7 +109,7 @@ func TestEverySingleCallLostOfATrial(t *testing.T) {
 							lost = what
 							return loss.outcome
 						}
-						v.tried(v.drive(), course.reason, course.begun)
+						v.tried(v.run(), course.reason, course.begun)
 						if t.Failed() {
 							t.Fatalf("call %d (%s) lost: %s\n%s", n, lost, losses[i].name, strings.Join(v.calls[n:min(len(v.calls), n+60)], "\n"))
 						}
@@ -130,7 +130,7 @@ func TestTheCourseBeforeATrial(t *testing.T) {
 	}
 	with, without := trying(t), trying(t, func(p *v1alpha1.Prototype) { p.Spec.Settings.Trial.Mode = v1alpha1.TrialOff })
 	var record v1alpha1.Record
-	with.drive(func(int) {
+	with.run(func(int) {
 		if p := with.prototype(); p != nil && p.Status.Phase != v1alpha1.PhaseTrying && record.Trial == nil {
 			r, err := v1alpha1.RecordOf(p)
 			with.must(err)
@@ -155,7 +155,7 @@ func TestATrialIsDeletedInFlight(t *testing.T) {
 			v := published(t)
 			course.prepare(v)
 			ended := false
-			p := v.drive(func(pass int) {
+			p := v.run(func(pass int) {
 				if pass != at {
 					return
 				}
@@ -189,14 +189,14 @@ func TestATrialIsDeletedInFlight(t *testing.T) {
 // trialTroubles are what the world may do to a trial.
 var trialTroubles = []struct {
 	name   string
-	strike func(*proving)
+	strike func(*trialEnv)
 }{
-	{"the prototype is deleted", func(v *proving) {
+	{"the prototype is deleted", func(v *trialEnv) {
 		if p := v.prototype(); p != nil && !p.Status.Terminal() {
 			v.must(v.clean.Delete(context.Background(), p))
 		}
 	}},
-	{"another client removes the trial's instance", func(v *proving) {
+	{"another client removes the trial's instance", func(v *trialEnv) {
 		for _, t := range v.cloud.World().Trials {
 			for _, id := range t.Instances {
 				v.cloud.RemoveInstance(id)
@@ -204,34 +204,34 @@ var trialTroubles = []struct {
 			}
 		}
 	}},
-	{"an autoscaler grows the pool", func(v *proving) { v.scale(1) }},
-	{"an autoscaler shrinks the pool", func(v *proving) { v.cloud.ScaleIn(v.pool) }},
-	{"no look is possible any more", func(v *proving) { v.dark = errDark }},
-	{"the node has a twin", func(v *proving) { v.finds = func(_ int32, f *trial.Facts) { f.Twins = []string{"peer"} } }},
-	{"the version is quarantined", func(v *proving) {
+	{"an autoscaler grows the pool", func(v *trialEnv) { v.scale(1) }},
+	{"an autoscaler shrinks the pool", func(v *trialEnv) { v.cloud.ScaleIn(v.pool) }},
+	{"no look is possible any more", func(v *trialEnv) { v.dark = errDark }},
+	{"the node has a twin", func(v *trialEnv) { v.finds = func(_ int32, f *trial.Facts) { f.Twins = []string{"peer"} } }},
+	{"the version is quarantined", func(v *trialEnv) {
 		if v.cloud.World().Pools[0].Recipe.Version == triedVersion {
 			return
 		}
 		_ = v.cloud.TagImage(context.Background(), cloud.ImageRef{Pool: v.pool, Version: triedVersion}, map[string]string{cloud.TagQuarantined: "bad"})
 	}},
-	{"the verdict is removed", func(v *proving) {
+	{"the verdict is removed", func(v *trialEnv) {
 		if v.cloud.World().Pools[0].Recipe.Version == triedVersion {
 			return
 		}
 		_ = v.cloud.TagImage(context.Background(), cloud.ImageRef{Pool: v.pool, Version: triedVersion}, map[string]string{cloud.TagTrial: ""})
 	}},
-	{"a person promotes the version", func(v *proving) {
+	{"a person promotes the version", func(v *trialEnv) {
 		if !v.tagged(cloud.TagQuarantined, "") {
 			v.promoteByHand()
 		}
 	}},
-	{"another client sets another image", func(v *proving) {
+	{"another client sets another image", func(v *trialEnv) {
 		if v.cloud.World().Pools[0].Recipe.Version != triedVersion {
 			v.cloud.ChangeRecipe(v.pool, "marketplace/other")
 		}
 	}},
-	{"new nodes do not join", func(v *proving) { v.lonely = true }},
-	{"the upgrade policy becomes automatic for a while", func(v *proving) { v.cloud.SetUpgrades(v.pool, true) }},
+	{"new nodes do not join", func(v *trialEnv) { v.lonely = true }},
+	{"the upgrade policy becomes automatic for a while", func(v *trialEnv) { v.cloud.SetUpgrades(v.pool, true) }},
 }
 
 // TestPairsOfFaultsOfATrial draws pairs of lost calls, with a trouble in between, from fixed seeds. The capture ends
@@ -273,7 +273,7 @@ func pairOfTrial(t *testing.T, seed uint64) string {
 		return losses[i].outcome
 	}
 	trouble, when := random.IntN(len(trialTroubles)), random.IntN(18)
-	p := v.drive(func(pass int) {
+	p := v.run(func(pass int) {
 		if pass == when {
 			script = append(script, fmt.Sprintf("after pass %d: %s", pass, trialTroubles[trouble].name))
 			trialTroubles[trouble].strike(v)

@@ -19,7 +19,7 @@ import (
 )
 
 // onRecord changes the record of a Prototype that a trial is under way for.
-func (v *proving) onRecord(change func(p *v1alpha1.Prototype, r *v1alpha1.Record)) {
+func (v *trialEnv) onRecord(change func(p *v1alpha1.Prototype, r *v1alpha1.Record)) {
 	v.onPrototype(func(p *v1alpha1.Prototype) {
 		r, err := v1alpha1.RecordOf(p)
 		if err == nil && r.Trial != nil {
@@ -29,26 +29,26 @@ func (v *proving) onRecord(change func(p *v1alpha1.Prototype, r *v1alpha1.Record
 }
 
 // recordTamperings are what a client may do to the record of a trial.
-var recordTamperings = map[string]func(v *proving){
-	"removed": func(v *proving) {
+var recordTamperings = map[string]func(v *trialEnv){
+	"removed": func(v *trialEnv) {
 		v.onRecord(func(p *v1alpha1.Prototype, _ *v1alpha1.Record) { delete(p.Annotations, v1alpha1.RecordAnnotation) })
 	},
-	"garbled": func(v *proving) {
+	"garbled": func(v *trialEnv) {
 		v.onRecord(func(p *v1alpha1.Prototype, _ *v1alpha1.Record) { p.Annotations[v1alpha1.RecordAnnotation] = "{" })
 	},
-	"without a trial": func(v *proving) {
+	"without a trial": func(v *trialEnv) {
 		v.onRecord(func(p *v1alpha1.Prototype, r *v1alpha1.Record) {
 			r.Trial = nil
 			p.Annotations[v1alpha1.RecordAnnotation] = v.text(r)
 		})
 	},
-	"says that the trial has ended": func(v *proving) {
+	"says that the trial has ended": func(v *trialEnv) {
 		v.onRecord(func(p *v1alpha1.Prototype, r *v1alpha1.Record) {
 			r.Trial.Name, r.Trial.Ending, r.Trial.EndedAt = "", false, &r.Trial.StartedAt
 			p.Annotations[v1alpha1.RecordAnnotation] = v.text(r)
 		})
 	},
-	"removed, and the capture deleted": func(v *proving) {
+	"removed, and the capture deleted": func(v *trialEnv) {
 		v.onRecord(func(p *v1alpha1.Prototype, _ *v1alpha1.Record) { delete(p.Annotations, v1alpha1.RecordAnnotation) })
 		if p := v.prototype(); p != nil && p.Annotations[v1alpha1.RecordAnnotation] == "" {
 			v.must(v.clean.Delete(context.Background(), p))
@@ -66,7 +66,7 @@ func TestATrialDoesNotOutliveItsCapture(t *testing.T) {
 			for at := 0; at < 60; at++ {
 				v := published(t)
 				last := 0
-				p := v.drive(func(pass int) {
+				p := v.run(func(pass int) {
 					if last = pass; pass == at {
 						tried += len(v.cloud.World().Trials)
 						strike(v)
@@ -97,23 +97,23 @@ func orEmpty(p *v1alpha1.Prototype) *v1alpha1.Prototype {
 	return p
 }
 
-// looker wraps a TrialObserver, and changes its answers.
-type looker struct {
-	*proving
+// observerHook wraps a TrialObserver, and changes its answers.
+type observerHook struct {
+	*trialEnv
 	observation func(*trial.Observation)
 	clean       func(subject trial.Subject) ([]string, error)
 }
 
-func (l *looker) Look(ctx context.Context, subject trial.Subject) (trial.Observation, error) {
-	observation, err := l.proving.Look(ctx, subject)
+func (l *observerHook) Observe(ctx context.Context, subject trial.Subject) (trial.Observation, error) {
+	observation, err := l.trialEnv.Observe(ctx, subject)
 	if err == nil && observation.Facts.Node != "" && l.observation != nil {
 		l.observation(&observation)
 	}
 	return observation, err
 }
 
-func (l *looker) Clean(ctx context.Context, subject trial.Subject) ([]string, error) {
-	left, err := l.proving.Clean(ctx, subject)
+func (l *observerHook) Clean(ctx context.Context, subject trial.Subject) ([]string, error) {
+	left, err := l.trialEnv.Clean(ctx, subject)
 	if l.clean == nil || err != nil {
 		return left, err
 	}
@@ -121,9 +121,9 @@ func (l *looker) Clean(ctx context.Context, subject trial.Subject) ([]string, er
 }
 
 // looking is a stage with a looker.
-func looking(t *testing.T, l *looker) *looker {
+func looking(t *testing.T, l *observerHook) *observerHook {
 	t.Helper()
-	l.proving = published(t)
+	l.trialEnv = published(t)
 	l.tryout = l
 	l.restart()
 	return l
@@ -133,7 +133,7 @@ func looking(t *testing.T, l *looker) *looker {
 // and the capture names the objects.
 func TestTheClusterKeepsNoInstance(t *testing.T) {
 	broken := true
-	l := looking(t, &looker{clean: func(trial.Subject) ([]string, error) {
+	l := looking(t, &observerHook{clean: func(trial.Subject) ([]string, error) {
 		if broken {
 			return nil, errors.New("node x: the webhook says no")
 		}
@@ -141,7 +141,7 @@ func TestTheClusterKeepsNoInstance(t *testing.T) {
 	}})
 	recorder, shown := events.NewFakeRecorder(500), ""
 	var since, gone time.Time
-	p := l.drive(func(int) {
+	p := l.run(func(int) {
 		l.engine.Recorder = recorder
 		for len(recorder.Events) > 0 {
 			shown += <-recorder.Events + "\n"
@@ -174,14 +174,14 @@ func TestTheClusterKeepsNoInstance(t *testing.T) {
 
 // TestANodeThatStaysKeepsNoCapture: a Node that another client keeps Ready is given up, and named.
 func TestANodeThatStaysKeepsNoCapture(t *testing.T) {
-	l := looking(t, &looker{clean: func(subject trial.Subject) ([]string, error) {
+	l := looking(t, &observerHook{clean: func(subject trial.Subject) ([]string, error) {
 		if subject.Overdue {
 			return nil, nil
 		}
 		return []string{"node x still reports Ready"}, nil
 	}})
 	recorder, shown := events.NewFakeRecorder(500), ""
-	p := l.drive(func(int) {
+	p := l.run(func(int) {
 		l.engine.Recorder = recorder
 		for len(recorder.Events) > 0 {
 			shown += <-recorder.Events + "\n"
@@ -196,7 +196,7 @@ func TestANodeThatStaysKeepsNoCapture(t *testing.T) {
 // TestATwinThatTheCloudDoesNotHave quarantines no version; a twin with an instance does.
 func TestATwinThatTheCloudDoesNotHave(t *testing.T) {
 	for _, there := range []bool{true, false} {
-		l := &looker{}
+		l := &observerHook{}
 		l.observation = func(observation *trial.Observation) {
 			observation.Facts.Twins, observation.TwinInstances = []string{"peer"}, map[string]cloud.InstanceID{"peer": "memory:///pools/pool1/instances/17"}
 			if there {
@@ -204,7 +204,7 @@ func TestATwinThatTheCloudDoesNotHave(t *testing.T) {
 			}
 		}
 		looking(t, l)
-		p := l.drive()
+		p := l.run()
 		if p == nil || p.Status.Failure == nil {
 			t.Fatal(verdict(p))
 		}
@@ -216,9 +216,9 @@ func TestATwinThatTheCloudDoesNotHave(t *testing.T) {
 	}
 }
 
-// TestWhatALookHasSeenIsInTheRecord, and comes back with the next look, from any process: the Node is judged by its UID.
-func TestWhatALookHasSeenIsInTheRecord(t *testing.T) {
-	l, looks := &looker{}, 0
+// TestTrialObservationIsRecorded, and comes back with the next look, from any process: the Node is judged by its UID.
+func TestTrialObservationIsRecorded(t *testing.T) {
+	l, looks := &observerHook{}, 0
 	l.observation = func(observation *trial.Observation) {
 		looks++
 		observation.Facts.NodeUID = "uid-of-the-node"
@@ -226,7 +226,7 @@ func TestWhatALookHasSeenIsInTheRecord(t *testing.T) {
 	}
 	looking(t, l)
 	var seen []string
-	p := l.drive(func(int) {
+	p := l.run(func(int) {
 		r, err := v1alpha1.RecordOf(l.prototype())
 		if l.must(err); r.Trial != nil && len(r.Trial.Nodes) > 0 && (len(seen) == 0 || seen[len(seen)-1] != string(r.Trial.Nodes[0].Pods["p"])) {
 			seen = append(seen, string(r.Trial.Nodes[0].Pods["p"]))
@@ -241,7 +241,7 @@ func TestWhatALookHasSeenIsInTheRecord(t *testing.T) {
 // TestASweepEndsTheInstanceFirst, whatever the cluster refuses. A trial that cannot be removed does not block other
 // trials.
 func TestASweepEndsTheInstanceFirst(t *testing.T) {
-	l := looking(t, &looker{clean: func(trial.Subject) ([]string, error) { return nil, errors.New("node x: the webhook says no") }})
+	l := looking(t, &observerHook{clean: func(trial.Subject) ([]string, error) { return nil, errors.New("node x: the webhook says no") }})
 	l.abandon()
 	for range 3 {
 		_, _ = l.engine.SweepLeftovers(t.Context(), []cloud.PoolID{l.pool})
@@ -254,7 +254,7 @@ func TestASweepEndsTheInstanceFirst(t *testing.T) {
 
 // TestTheListOfTrialsIsDenied: the verdict is the same, and an event warns of trials without a record.
 func TestTheListOfTrialsIsDenied(t *testing.T) {
-	l := looking(t, &looker{})
+	l := looking(t, &observerHook{})
 	l.lose = func(_ int, call string) memory.Outcome {
 		if strings.HasPrefix(call, "Trials ") {
 			return memory.FailBefore(cloud.Denied)
@@ -262,7 +262,7 @@ func TestTheListOfTrialsIsDenied(t *testing.T) {
 		return memory.Pass()
 	}
 	recorder, shown := events.NewFakeRecorder(500), ""
-	p := l.drive(func(int) {
+	p := l.run(func(int) {
 		l.engine.Recorder = recorder
 		for len(recorder.Events) > 0 {
 			shown += <-recorder.Events + "\n"

@@ -22,9 +22,9 @@ import (
 // triedVersion is what the stage's Prototypes make.
 const triedVersion = "2026.03.14"
 
-// proving is a stage with a trial of its version, and with a TrialObserver.
-type proving struct {
-	*stage
+// trialEnv is a stage with a trial of its version, and with a TrialObserver.
+type trialEnv struct {
+	*testEnv
 	// finds are the facts of a Ready node in the attempt, in addition to the facts of a good node.
 	finds func(attempt int32, f *trial.Facts)
 	// job is what speaks against the user's Job.
@@ -41,16 +41,16 @@ type proving struct {
 // probe is the name of the TrialObserver's pod on the trial node.
 func probe(subject trial.Subject) string { return "probe-" + subject.Spec.Name }
 
-// Look implements TrialObserver: by the Nodes that are there.
-func (v *proving) Look(ctx context.Context, subject trial.Subject) (observation trial.Observation, err error) {
+// Observe implements TrialObserver: by the Nodes that are there.
+func (v *trialEnv) Observe(ctx context.Context, subject trial.Subject) (observation trial.Observation, err error) {
 	err = outcome(v.next("look at "+subject.Spec.Name), func() error {
-		observation, err = v.look(subject)
+		observation, err = v.observeTrial(subject)
 		return err
 	})
 	return observation, err
 }
 
-func (v *proving) look(subject trial.Subject) (trial.Observation, error) {
+func (v *trialEnv) observeTrial(subject trial.Subject) (trial.Observation, error) {
 	if v.dark != nil {
 		return trial.Observation{}, v.dark
 	}
@@ -63,7 +63,7 @@ func (v *proving) look(subject trial.Subject) (trial.Observation, error) {
 		}
 		f := &observation.Facts
 		f.Node, f.Registered, f.Ready, f.WasReady, f.Changed = n.Name, n.CreationTimestamp.Time, true, true, n.CreationTimestamp.Time
-		f.IdentityKnown, f.Digest, f.Likeness = true, f.Proven, &trial.Compared{Others: 2}
+		f.IdentityKnown, f.Digest, f.Likeness = true, f.Proven, &trial.PeerComparison{Others: 2}
 		f.Network, f.Images, f.Job = trial.Measure{Result: trial.Passed, Says: "pods reach each other"}, trial.Measure{Result: trial.Passed, Says: "started"}, trial.Measure{Result: trial.Skipped, Says: "none"}
 		observation.Node = &v1alpha1.TrialNode{Kernel: "6.8.0"}
 		if v.tracked("pods", podspace, probe(subject)) == nil {
@@ -76,7 +76,7 @@ func (v *proving) look(subject trial.Subject) (trial.Observation, error) {
 	return observation, nil
 }
 
-func (v *proving) nodesOf(subject trial.Subject) (nodes []corev1.Node) {
+func (v *trialEnv) nodesOf(subject trial.Subject) (nodes []corev1.Node) {
 	for _, m := range subject.Instances {
 		if n, _ := v.tracked("nodes", "", nodeNameOf(m.ID)).(*corev1.Node); n != nil {
 			nodes = append(nodes, *n)
@@ -90,7 +90,7 @@ func nodeNameOf(id cloud.InstanceID) string {
 }
 
 // Check implements TrialObserver.
-func (v *proving) Check(context.Context, v1alpha1.Settings) ([]cloud.Refusal, error) {
+func (v *trialEnv) Check(context.Context, v1alpha1.Settings) ([]cloud.Refusal, error) {
 	if v.job == "" {
 		return nil, nil
 	}
@@ -98,12 +98,12 @@ func (v *proving) Check(context.Context, v1alpha1.Settings) ([]cloud.Refusal, er
 }
 
 // Evidence implements TrialObserver.
-func (v *proving) Evidence(_ context.Context, _ trial.Subject, node string) string {
+func (v *trialEnv) Evidence(_ context.Context, _ trial.Subject, node string) string {
 	return ". Warning events: " + node + " " + strings.Repeat("has no room ", 30)
 }
 
 // Clean implements TrialObserver.
-func (v *proving) Clean(ctx context.Context, subject trial.Subject) (left []string, err error) {
+func (v *trialEnv) Clean(ctx context.Context, subject trial.Subject) (left []string, err error) {
 	err = outcome(v.next("clean up behind "+subject.Spec.Name), func() error {
 		if v.tracked("pods", podspace, probe(subject)) != nil {
 			left = []string{"a pod"}
@@ -115,16 +115,16 @@ func (v *proving) Clean(ctx context.Context, subject trial.Subject) (left []stri
 }
 
 // trying is a stage from the beginning of a capture with a trial.
-func trying(t testing.TB, change ...func(*v1alpha1.Prototype)) *proving {
-	v := &proving{}
-	v.stage = newStage(t, func(s *stage) { s.settings = v.settle(change) })
+func trying(t testing.TB, change ...func(*v1alpha1.Prototype)) *trialEnv {
+	v := &trialEnv{}
+	v.testEnv = newTestEnv(t, func(s *testEnv) { s.settings = v.settle(change) })
 	v.tryout = v
 	v.restart()
 	v.decide()
 	return v
 }
 
-func (v *proving) settle(change []func(*v1alpha1.Prototype)) func(*v1alpha1.Prototype) {
+func (v *trialEnv) settle(change []func(*v1alpha1.Prototype)) func(*v1alpha1.Prototype) {
 	return func(p *v1alpha1.Prototype) {
 		p.Spec.Settings.Trial = v1alpha1.TrialSettings{Mode: v1alpha1.TrialApart, Soak: &metav1.Duration{Duration: time.Minute}}
 		for _, c := range change {
@@ -134,10 +134,10 @@ func (v *proving) settle(change []func(*v1alpha1.Prototype)) func(*v1alpha1.Prot
 }
 
 // published is a stage with a complete version without a trial, and with the record of a capture at that point.
-func published(t testing.TB, change ...func(*v1alpha1.Prototype)) *proving {
-	v := &proving{}
-	v.stage = newStage(t)
-	v.stage.settings = v.settle(change)
+func published(t testing.TB, change ...func(*v1alpha1.Prototype)) *trialEnv {
+	v := &trialEnv{}
+	v.testEnv = newTestEnv(t)
+	v.testEnv.settings = v.settle(change)
 	v.tryout = v
 	v.restart()
 	v.decide()
@@ -155,14 +155,14 @@ func published(t testing.TB, change ...func(*v1alpha1.Prototype)) *proving {
 	return v
 }
 
-// drive plays the capture to its end, and checks the invariants of a trial at each step.
-func (v *proving) drive(between ...func(pass int)) *v1alpha1.Prototype {
+// run plays the capture to its end, and checks the invariants of a trial at each step.
+func (v *trialEnv) run(between ...func(pass int)) *v1alpha1.Prototype {
 	v.t.Helper()
 	return v.play(append([]func(int){func(int) { v.watch() }}, between...)...)
 }
 
 // watch checks that the recipe never names an unproven version, and that only one trial exists.
-func (v *proving) watch() {
+func (v *trialEnv) watch() {
 	v.t.Helper()
 	w := v.cloud.World()
 	if w.Pools[0].Recipe.Version == triedVersion && !v.byHand && !v.tagged(cloud.TagTrial, "Passed ") {
@@ -174,7 +174,7 @@ func (v *proving) watch() {
 }
 
 // tagged reports whether the version's tag has the prefix.
-func (v *proving) tagged(tag, begins string) bool {
+func (v *trialEnv) tagged(tag, begins string) bool {
 	for _, image := range v.cloud.World().Images {
 		if image.Version == triedVersion {
 			text, there := image.Tags[tag]
@@ -186,7 +186,7 @@ func (v *proving) tagged(tag, begins string) bool {
 
 // nothingLeft checks that no object of the trial is left, and that the recipe names the version only after a passed
 // trial.
-func (v *proving) nothingLeft(p *v1alpha1.Prototype) {
+func (v *trialEnv) nothingLeft(p *v1alpha1.Prototype) {
 	v.t.Helper()
 	w := v.cloud.World()
 	if len(w.Trials) > 0 {
@@ -223,7 +223,7 @@ func (v *proving) nothingLeft(p *v1alpha1.Prototype) {
 	}
 }
 
-func (v *proving) promoteByHand() {
+func (v *trialEnv) promoteByHand() {
 	change, err := v.cloud.RecipeChange(context.Background(), cloud.ImageRef{Pool: v.pool, Version: triedVersion}, true)
 	v.must(err)
 	v.must(v.cloud.SetRecipe(context.Background(), change))

@@ -21,7 +21,7 @@ import (
 func TestACaptureWithATrial(t *testing.T) {
 	v := trying(t)
 	recorder, shown := events.NewFakeRecorder(500), ""
-	p := v.drive(func(int) {
+	p := v.run(func(int) {
 		v.engine.Recorder = recorder
 		for len(recorder.Events) > 0 {
 			shown += <-recorder.Events + "\n"
@@ -44,9 +44,9 @@ func TestACaptureWithATrial(t *testing.T) {
 	if s == nil || s.Result != v1alpha1.TrialPassed || s.Attempt != 1 || s.Node == "" || s.Instance == "" || s.Seen == nil || s.StartedAt == nil || s.FinishedAt == nil || s.FinishedAt.Before(s.StartedAt) {
 		t.Errorf("the status of the trial is %+v", s)
 	}
-	for name, said := range trialChecks(p) {
-		if !strings.HasPrefix(said, "Passed: ") && !strings.HasPrefix(said, "Skipped: ") {
-			t.Errorf("check %s: %s", name, said)
+	for name, message := range trialChecks(p) {
+		if !strings.HasPrefix(message, "Passed: ") && !strings.HasPrefix(message, "Skipped: ") {
+			t.Errorf("check %s: %s", name, message)
 		}
 	}
 	if !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionTried) || !v.tagged(cloud.TagTrial, "Passed 2026-03-14T") {
@@ -71,7 +71,7 @@ func TestAVersionThatFails(t *testing.T) {
 	v.capacity = 2
 	before := v.cloud.World().Pools[0].Recipe
 	v.finds = func(_ int32, f *trial.Facts) { f.Twins = []string{"peer"} }
-	p := v.drive()
+	p := v.run()
 	v.nothingLeft(p)
 	const says = "Identity: node"
 	if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != "TrialFailed" || !strings.Contains(p.Status.Failure.Message, says) {
@@ -92,11 +92,11 @@ func TestAVersionThatFails(t *testing.T) {
 	}
 }
 
-// TestAFailedVersionSaysAll: the status has the whole sentence with the events, and the tag has the beginning.
-func TestAFailedVersionSaysAll(t *testing.T) {
+// TestFailedVersionIsReportedInFull: the status has the whole sentence with the events, and the tag has the beginning.
+func TestFailedVersionIsReportedInFull(t *testing.T) {
 	v := published(t)
 	v.finds = func(_ int32, f *trial.Facts) { f.Twins = []string{"peer"} }
-	p := v.drive()
+	p := v.run()
 	for _, text := range []string{p.Status.Trial.Message, p.Status.Failure.Message} {
 		if !strings.Contains(text, ". Warning events: ") || !strings.Contains(text, strings.Repeat("has no room ", 30)) {
 			t.Errorf("%s", text)
@@ -118,7 +118,7 @@ func TestAFailedVersionQuotesTheConsole(t *testing.T) {
 			v.cloud.Forbid("ConsoleOutput")
 			want = ". Serial console unread: read the serial console of instance "
 		}
-		p := v.drive(func(int) {
+		p := v.run(func(int) {
 			for _, m := range v.cloud.World().Instances {
 				v.cloud.SetConsole(m.ID, "[   10.2] kubelet: unknown flag: --max-podz\r\nn1 login: ")
 			}
@@ -138,7 +138,7 @@ func TestAFailedInstanceIsKept(t *testing.T) {
 		})
 		v.finds = func(_ int32, f *trial.Facts) { f.Twins = []string{"peer"} }
 		var failed, gone time.Time
-		p := v.drive(func(int) {
+		p := v.run(func(int) {
 			v.restart()
 			now, failure := v.clock.Now(), v.tagged(cloud.TagTrial, "Failed ")
 			there := len(v.cloud.World().Trials) > 0
@@ -164,16 +164,16 @@ func TestAFailedInstanceIsKept(t *testing.T) {
 	}
 }
 
-// TestAnAttemptThatCannotTell is followed by another, after a pause.
-func TestAnAttemptThatCannotTell(t *testing.T) {
+// TestInconclusiveAttemptIsRepeated is followed by another, after a pause.
+func TestInconclusiveAttemptIsRepeated(t *testing.T) {
 	for name, spoil := range map[string]struct {
-		before func(*proving)
+		before func(*trialEnv)
 		says   string
 	}{
-		"no room": {func(v *proving) { v.cloud.FailTrials(1, "12 of 12 cores are used", true) }, "Provisioned: the cloud has no instance to spare: 12 of 12 cores are used"},
-		"unknown cause": {func(v *proving) { v.cloud.BreakTrials(1, "InternalError: no") },
+		"no room": {func(v *trialEnv) { v.cloud.FailTrials(1, "12 of 12 cores are used", true) }, "Provisioned: the cloud has no instance to spare: 12 of 12 cores are used"},
+		"unknown cause": {func(v *trialEnv) { v.cloud.BreakTrials(1, "InternalError: no") },
 			"Provisioned: the cloud could not make an instance, and the cause may not be the version: InternalError: no"},
-		"no identity": {func(v *proving) {
+		"no identity": {func(v *trialEnv) {
 			v.finds = func(attempt int32, f *trial.Facts) {
 				if attempt == 1 {
 					f.IdentityKnown = false
@@ -187,7 +187,7 @@ func TestAnAttemptThatCannotTell(t *testing.T) {
 		spoil.before(v)
 		recorder, shown := events.NewFakeRecorder(500), ""
 		begun := map[int32]time.Time{}
-		p := v.drive(func(int) {
+		p := v.run(func(int) {
 			v.engine.Recorder = recorder
 			for len(recorder.Events) > 0 {
 				shown += <-recorder.Events + "\n"
@@ -211,11 +211,11 @@ func TestAnAttemptThatCannotTell(t *testing.T) {
 	}
 }
 
-// TestATrialThatNobodyCanTell ends with the timeout, and the version stays as it is.
-func TestATrialThatNobodyCanTell(t *testing.T) {
+// TestInconclusiveTrialEndsWithTimeout ends with the timeout, and the version stays as it is.
+func TestInconclusiveTrialEndsWithTimeout(t *testing.T) {
 	v := published(t)
 	v.capacity, v.dark = 2, errDark
-	p := v.drive()
+	p := v.run()
 	v.nothingLeft(p)
 	if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != "TrialInconclusive" || !strings.Contains(p.Status.Failure.Message, "no answer") {
 		t.Fatal(verdict(p))
@@ -238,7 +238,7 @@ func TestARefusedInstance(t *testing.T) {
 	v := published(t)
 	v.capacity = 2
 	v.cloud.RefuseTrials(99, says)
-	p := v.drive()
+	p := v.run()
 	v.nothingLeft(p)
 	if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != "TrialInconclusive" {
 		t.Fatal(verdict(p))
@@ -259,7 +259,7 @@ func TestAPersonPromotes(t *testing.T) {
 			recorder, shown := events.NewFakeRecorder(500), ""
 			v.engine.Recorder = recorder
 			waited := 0
-			p := v.drive(func(int) {
+			p := v.run(func(int) {
 				v.engine.Recorder = recorder
 				p := v.prototype()
 				if p.Status.Phase == v1alpha1.PhaseAwaitingPromotion {
@@ -298,7 +298,7 @@ func TestAPersonPromotes(t *testing.T) {
 // TestAVersionThatIsHandedOver: another tool writes the pool's recipe. The version is created and tried, the status
 // names the user's action, Kamino writes no recipe, and the capture succeeds after that action.
 func TestAVersionThatIsHandedOver(t *testing.T) {
-	s := newStage(t, func(s *stage) { s.owner = "kOps" }).decide()
+	s := newTestEnv(t, func(s *testEnv) { s.owner = "kOps" }).decide()
 	waited := 0
 	p := s.play(func(int) {
 		p := s.prototype()
@@ -327,8 +327,8 @@ func TestAVersionThatIsHandedOver(t *testing.T) {
 	s.gaveBack()
 }
 
-// TestATrialThatNobodyCanMake is refused before anything is taken, and so is one that the cloud has something against.
-func TestATrialThatNobodyCanMake(t *testing.T) {
+// TestImpossibleTrialIsRefused is refused before anything is taken, and so is one that the cloud has something against.
+func TestImpossibleTrialIsRefused(t *testing.T) {
 	v := trying(t)
 	v.tryout = nil
 	v.restart()
@@ -348,16 +348,16 @@ func TestATrialThatNobodyCanMake(t *testing.T) {
 func TestAVersionThatHasPassedIsNotTriedAgain(t *testing.T) {
 	v := published(t)
 	v.must(v.cloud.TagImage(t.Context(), cloud.ImageRef{Pool: v.pool, Version: triedVersion}, map[string]string{cloud.TagTrial: trial.Mark(trial.Passed, noon)}))
-	p := v.drive()
+	p := v.run()
 	if v.nothingLeft(p); p.Status.Phase != v1alpha1.PhaseSucceeded || v.cloud.World().Count(memory.ByCaller, memory.EffectBeginTrial, "") != 0 {
 		t.Error(verdict(p))
 	}
 }
 
-// TestAPrototypeThatSaysNoModeIsNotTried: a Prototype from a version without trials continues without a trial. The spec
+// TestPrototypeWithoutModeHasNoTrial: a Prototype from a version without trials continues without a trial. The spec
 // is immutable, so later processes decide the same.
-func TestAPrototypeThatSaysNoModeIsNotTried(t *testing.T) {
-	for name, begin := range map[string]func(testing.TB, ...func(*v1alpha1.Prototype)) *proving{"from its beginning": trying, "its version is complete": published} {
+func TestPrototypeWithoutModeHasNoTrial(t *testing.T) {
+	for name, begin := range map[string]func(testing.TB, ...func(*v1alpha1.Prototype)) *trialEnv{"from its beginning": trying, "its version is complete": published} {
 		t.Run(name, func(t *testing.T) {
 			v := begin(t, func(p *v1alpha1.Prototype) { p.Spec.Settings.Trial = v1alpha1.TrialSettings{} })
 			p := v.play()

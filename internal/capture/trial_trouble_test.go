@@ -18,18 +18,18 @@ import (
 func TestACloudWithoutRoom(t *testing.T) {
 	const words = "AllocationFailed: there is no capacity in the zone"
 	for name, course := range map[string]struct {
-		spoil func(*proving)
+		spoil func(*trialEnv)
 		says  string
 	}{
-		"nothing is made": {func(v *proving) { v.cloud.StarveTrials(1000, words) }, words},
-		"refused at once": {func(v *proving) { v.cloud.SetQuota(memory.Quota{Instances: 2}) }, "OperationNotAllowed: the quota of 2 instances is used up"},
+		"nothing is made": {func(v *trialEnv) { v.cloud.StarveTrials(1000, words) }, words},
+		"refused at once": {func(v *trialEnv) { v.cloud.SetQuota(memory.Quota{Instances: 2}) }, "OperationNotAllowed: the quota of 2 instances is used up"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, forgets := range []bool{false, true} {
 				v := published(t)
 				v.capacity = 2
 				course.spoil(v)
-				p := v.drive(func(int) {
+				p := v.run(func(int) {
 					if s := v.prototype().Status.Trial; forgets && s != nil {
 						v.onPrototype(func(p *v1alpha1.Prototype) { p.Status.Trial = nil })
 					} else if s != nil && strings.Contains(s.Message, "another-user") {
@@ -56,7 +56,7 @@ func TestTroubleOfTheCloudIsForgottenOnceANodeRuns(t *testing.T) {
 	v := published(t)
 	v.cloud.StarveTrials(1, "AllocationFailed: no capacity")
 	v.finds = func(_ int32, f *trial.Facts) { f.Twins = []string{"peer"} }
-	p := v.drive()
+	p := v.run()
 	if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != "TrialFailed" || p.Status.Failure.CloudError != "" {
 		t.Error(verdict(p))
 	}
@@ -66,7 +66,7 @@ func TestTroubleOfTheCloudIsForgottenOnceANodeRuns(t *testing.T) {
 func TestTheEndOfATrialIsLookedAtOften(t *testing.T) {
 	v := published(t, func(p *v1alpha1.Prototype) { p.Spec.Settings.Trial.Soak = &metav1.Duration{Duration: 40 * time.Minute} })
 	var gone, shown time.Time
-	p := v.drive(func(int) {
+	p := v.run(func(int) {
 		ends := v.cloud.World().Count(memory.ByCaller, memory.EffectEndTrial, "") > 0
 		if now := v.clock.Now(); ends && len(v.cloud.World().Trials) == 0 {
 			if gone.IsZero() {
@@ -89,4 +89,4 @@ func TestTheEndOfATrialIsLookedAtOften(t *testing.T) {
 }
 
 // endedFrom is when the trial had its verdict.
-func (v *proving) endedFrom(p *v1alpha1.Prototype) time.Time { return p.Status.Trial.FinishedAt.Time }
+func (v *trialEnv) endedFrom(p *v1alpha1.Prototype) time.Time { return p.Status.Trial.FinishedAt.Time }

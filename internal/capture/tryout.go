@@ -14,19 +14,19 @@ type TrialObserver interface {
 	// compile. Nil without an obstacle.
 	Check(ctx context.Context, settings v1alpha1.Settings) ([]cloud.Refusal, error)
 
-	// Look completes the subject's facts from the cluster. For the measurements, Look cordons the trial's instances and
+	// Observe completes the subject's facts from the cluster. For the measurements, Observe cordons the trial's instances and
 	// keeps pods on the node.
 	//
-	// Callers repeat Look until there is a verdict, possibly from different processes. Look keeps no state: all state
+	// Callers repeat Observe until there is a verdict, possibly from different processes. Observe keeps no state: all state
 	// is in the returned observation, also with an error, and in the next subject. An error means that this observation
 	// failed.
-	Look(ctx context.Context, subject trial.Subject) (trial.Observation, error)
+	Observe(ctx context.Context, subject trial.Subject) (trial.Observation, error)
 
 	// Evidence returns the Warning events of the node and of its pods, as the end of a sentence; empty without events. An
 	// unread event is no reason to wait, so that an error is part of the text.
 	Evidence(ctx context.Context, subject trial.Subject, node string) string
 
-	// Clean starts the removal of all objects that Look has made, and of the Nodes of removed instances. left names the
+	// Clean starts the removal of all objects that Observe has made, and of the Nodes of removed instances. left names the
 	// objects that still exist. Callers begin once the instances are being removed, and repeat Clean until nothing is
 	// left.
 	Clean(ctx context.Context, subject trial.Subject) (left []string, err error)

@@ -60,7 +60,7 @@ func TestUpgradePolicyAtAnyMoment(t *testing.T) {
 	}
 }
 
-func (s *stage) ref(p *v1alpha1.Prototype) cloud.ImageRef {
+func (s *testEnv) ref(p *v1alpha1.Prototype) cloud.ImageRef {
 	return cloud.ImageRef{Pool: s.pool, Version: p.Spec.Version}
 }
 

@@ -18,10 +18,10 @@ import (
 )
 
 // podName is computed, as the Prototype may be gone.
-func (s *stage) podName() string { return "generalize-" + strings.ReplaceAll(s.name, ".", "-") }
+func (s *testEnv) podName() string { return "generalize-" + strings.ReplaceAll(s.name, ".", "-") }
 
-func TestWhatWasVerifiedIsRecorded(t *testing.T) {
-	s := newStage(t).decide()
+func TestVerifiedChecksAreRecorded(t *testing.T) {
+	s := newTestEnv(t).decide()
 	p := s.play()
 	s.succeeded(p)
 	v := p.Status.Image.Verified
@@ -44,14 +44,14 @@ func TestWhatWasVerifiedIsRecorded(t *testing.T) {
 	}
 }
 
-// TestThePodsOwnWordOnAMissingProof: a pod that found an obstacle reports the obstacle on the Prototype, whatever
+// TestPodReportsMissingProof: a pod that found an obstacle reports the obstacle on the Prototype, whatever
 // happens to the pod. The report becomes the failure, and no proof remains.
-func TestThePodsOwnWordOnAMissingProof(t *testing.T) {
+func TestPodReportsMissingProof(t *testing.T) {
 	const found = "not generalized: secrets: private key (PEM) in /etc/vpn.key"
 	for _, after := range []time.Duration{0, 5 * time.Second} { // since the pod's report of a proof; zero without a report
 		for _, readable := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, readable: %t", after, readable), func(t *testing.T) {
-				s := newStage(t, func(s *stage) { s.deaf = true }).decide()
+				s := newTestEnv(t, func(s *testEnv) { s.deaf = true }).decide()
 				var proven, said time.Time
 				p := s.play(func(int) {
 					order, pod := s.order(), s.generalizePod()
@@ -60,7 +60,7 @@ func TestThePodsOwnWordOnAMissingProof(t *testing.T) {
 					}
 					if after > 0 && proven.IsZero() {
 						proven = s.clock.Now()
-						s.says(order, pod, v1alpha1.Report{Proof: s.proofFor(order)})
+						s.signReport(order, pod, v1alpha1.Report{Proof: s.proofFor(order)})
 						s.lose = func(_ int, what string) memory.Outcome { // the report is accepted, and Order and key still exist
 							if what == "delete secrets/" && said.IsZero() {
 								return memory.FailBefore(cloud.Unavailable)
@@ -79,7 +79,7 @@ func TestThePodsOwnWordOnAMissingProof(t *testing.T) {
 						s.must(s.clean.Update(t.Context(), p))
 						return
 					}
-					s.says(order, pod, v1alpha1.Report{Unproven: &v1alpha1.Unproven{UID: order.Spec.Holder.UID, BootID: order.Spec.Token, Why: found}})
+					s.signReport(order, pod, v1alpha1.Report{Unproven: &v1alpha1.Unproven{UID: order.Spec.Holder.UID, BootID: order.Spec.Token, Why: found}})
 				})
 				s.failed(p, "GeneralizeFailed")
 				want := found
@@ -97,9 +97,9 @@ func TestThePodsOwnWordOnAMissingProof(t *testing.T) {
 	}
 }
 
-// TestTheWordOfAnotherBootIsNotHeard: an annotation of an earlier attempt is ignored.
-func TestTheWordOfAnotherBootIsNotHeard(t *testing.T) {
-	s := newStage(t).decide(func(p *v1alpha1.Prototype) {
+// TestReportOfAnotherBootIsIgnored: an annotation of an earlier attempt is ignored.
+func TestReportOfAnotherBootIsIgnored(t *testing.T) {
+	s := newTestEnv(t).decide(func(p *v1alpha1.Prototype) {
 		p.Annotations = map[string]string{v1alpha1.UnprovenAnnotation: `{"uid":"` + string(p.UID) + `","bootID":"another","why":"x"}`}
 	})
 	s.succeeded(s.play())
@@ -133,7 +133,7 @@ func TestPodName(t *testing.T) {
 	}
 }
 
-func (s *stage) addRules(data map[string]string) {
+func (s *testEnv) addRules(data map[string]string) {
 	s.must(s.objects.Create(corev1.SchemeGroupVersion.WithResource("configmaps"),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "our-rules", Namespace: podspace}, Data: data}, podspace))
 }
@@ -151,7 +151,7 @@ func TestRulesThatCannotBeUsed(t *testing.T) {
 		"wrong":          {map[string]string{"ours.yaml": "x"}, admission.RulesInvalid, "rule x is listed twice"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
+			s := newTestEnv(t)
 			s.engine.CheckRules = func(profile v1alpha1.Profile, files map[string][]byte) error {
 				return fmt.Errorf("profile %s: rule %s is listed twice", profile, files["ours.yaml"])
 			}
@@ -171,7 +171,7 @@ func TestRulesThatCannotBeUsed(t *testing.T) {
 
 // TestRulesDeletedDuringTheDrain end the capture with a definite reason, and the donor returns.
 func TestRulesDeletedDuringTheDrain(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	s.addRules(map[string]string{"a.yaml": "aa"})
 	s.decide(nameRules)
 	deleted := false
@@ -190,7 +190,7 @@ func TestRulesDeletedDuringTheDrain(t *testing.T) {
 
 // TestThePodGetsTheRulesOfTheOrder: as a volume, with the digest that was written down before.
 func TestThePodGetsTheRulesOfTheOrder(t *testing.T) {
-	s := newStage(t, func(s *stage) { s.deaf = true })
+	s := newTestEnv(t, func(s *testEnv) { s.deaf = true })
 	s.addRules(map[string]string{"b.yaml": "bb\n", "a.yaml": "aa\n", ".hidden": "x"})
 	s.decide(nameRules, func(p *v1alpha1.Prototype) {
 		p.Spec.Settings.OutOfService.Deadline = metav1.Duration{Duration: 5 * time.Minute}

@@ -24,7 +24,7 @@ import (
 // cluster.
 type apiServer struct {
 	*httptest.Server
-	trouble trouble
+	trouble serverFaults
 
 	mu       sync.Mutex
 	version  int
@@ -33,8 +33,8 @@ type apiServer struct {
 	watchers map[chan metav1.WatchEvent]string     // path prefix by watcher
 }
 
-// trouble holds the faults of a transcript's server.yaml.
-type trouble struct {
+// serverFaults holds the faults of a transcript's server.yaml.
+type serverFaults struct {
 	// Skew is the lead of the server's clock, as a duration.
 	Skew string `json:"skew"`
 	// Forbid lists forbidden requests, such as "POST prototypes".

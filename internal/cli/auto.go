@@ -11,8 +11,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
-	"github.com/kamino-dev/kamino/internal/drive"
 	"github.com/kamino-dev/kamino/internal/page"
+	"github.com/kamino-dev/kamino/internal/runner"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
@@ -89,7 +89,7 @@ func (s *session) auto(ctx context.Context, flags autoFlags, format print.Format
 }
 
 // preparedAuto reads the policies and builds the run; nil after a dry run.
-func (s *session) preparedAuto(ctx context.Context, flags autoFlags, format print.Format) (*drive.Auto, error) {
+func (s *session) preparedAuto(ctx context.Context, flags autoFlags, format print.Format) (*runner.Auto, error) {
 	policies, err := s.policies(ctx, flags.from)
 	if err != nil {
 		return nil, err
@@ -115,9 +115,9 @@ func (s *session) preparedAuto(ctx context.Context, flags autoFlags, format prin
 		decider.Policies = policies
 	}
 	decider.Recorder = s.options.recorder(s.cluster)
-	return &drive.Auto{
+	return &runner.Auto{
 		Cluster: s.cluster, Engine: s.engine, Decider: decider, Namespace: s.options.Namespace, Only: flags.from.name,
-		Now: s.Now, Log: s.options.Log, Report: s.autoTeller(),
+		Now: s.Now, Log: s.options.Log, Report: s.printAutoEvents(),
 	}, nil
 }
 

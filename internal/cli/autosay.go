@@ -6,14 +6,14 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/drive"
+	"github.com/kamino-dev/kamino/internal/runner"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// autoTeller writes a line for each event of a run, with the name of the event's pool.
-func (s *session) autoTeller() func(drive.AutoNews) {
+// printAutoEvents writes a line for each event of a run, with the name of the event's pool.
+func (s *session) printAutoEvents() func(runner.AutoEvent) {
 	views := map[cloud.PoolID]*print.Lines{}
-	return func(n drive.AutoNews) {
+	return func(n runner.AutoEvent) {
 		line := func(format string, args ...any) {
 			s.note("%s  %s", s.Now().UTC().Format(time.RFC3339), fmt.Sprintf(format, args...))
 		}
@@ -36,7 +36,7 @@ func (s *session) autoTeller() func(drive.AutoNews) {
 }
 
 // autoReport returns the results of the pools with their exit codes.
-func autoReport(run *drive.Auto) print.AutoReport {
+func autoReport(run *runner.Auto) print.AutoReport {
 	report := print.AutoReport{Pools: []print.AutoResult{}, Troubles: run.Troubles()}
 	for _, r := range run.Results() {
 		report.Pools = append(report.Pools, autoResult(r))
@@ -44,7 +44,7 @@ func autoReport(run *drive.Auto) print.AutoReport {
 	return report
 }
 
-func autoResult(r drive.AutoResult) print.AutoResult {
+func autoResult(r runner.AutoResult) print.AutoResult {
 	result := print.AutoResult{Pool: r.Pool.Name, Policy: r.Policy, Result: print.AutoNothing, Status: r.Status}
 	if d := r.Status.Decision; d != nil {
 		result.Reason, result.Message = d.Reason, d.Message
@@ -64,7 +64,7 @@ func autoResult(r drive.AutoResult) print.AutoResult {
 }
 
 // captured adds the capture of this run to the result.
-func captured(result print.AutoResult, r drive.AutoResult) print.AutoResult {
+func captured(result print.AutoResult, r runner.AutoResult) print.AutoResult {
 	p := r.Capture
 	result.Prototype, result.Version, result.Donor = p.Name, p.Spec.Version, p.Spec.Donor.NodeName
 	result.Took = wording.Duration(print.WholeTime(p))
@@ -73,7 +73,7 @@ func captured(result print.AutoResult, r drive.AutoResult) print.AutoResult {
 	case r.Gone:
 		result.Result, result.Code = print.AutoFailed, ExitFailed
 		result.Reason, result.Message = "Cancelled", fmt.Sprintf("prototype %s was deleted during the capture; the node was %s", p.Name, print.LetGoFirst(p))
-	case drive.Succeeded(p):
+	case runner.Succeeded(p):
 		result.Result = print.AutoCaptured
 	case !p.Status.Terminal():
 		result.Result, result.Message = print.AutoWaiting, fmt.Sprintf("prototype %s is in phase %s", p.Name, print.Phase(p))
@@ -82,7 +82,7 @@ func captured(result print.AutoResult, r drive.AutoResult) print.AutoResult {
 		if failure != nil {
 			result.Reason, result.Message = failure.Reason, failure.Message
 		}
-		if !drive.Touched(p) {
+		if !runner.Touched(p) {
 			result.Result, result.Code = print.AutoRefused, ExitRefused
 			if permissionReason(result.Reason) {
 				result.Code = ExitNotAllowed

@@ -9,7 +9,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
-	"github.com/kamino-dev/kamino/internal/drive"
+	"github.com/kamino-dev/kamino/internal/runner"
 )
 
 func newCancelCommand(f *Factory, o *Options) *cobra.Command {
@@ -36,7 +36,7 @@ work. A Prototype that has ended is a record: the command does not change the re
 func (s *session) cancel(ctx context.Context, name string, timeout time.Duration) error {
 	within, cancel := limited(ctx, timeout)
 	defer cancel()
-	p, err := drive.Cancel(within, s.cluster, name)
+	p, err := runner.Cancel(within, s.cluster, name)
 	if err != nil {
 		return orCutShort(within, err, "Whether the Prototype is marked for deletion is unknown: run the same command again")
 	}
@@ -53,7 +53,7 @@ func (s *session) followAway(ctx context.Context, p *v1alpha1.Prototype) error {
 		ctx := context.WithoutCancel(ctx)
 		left, err := s.pools().Left(ctx, p)
 		_, err = fmt.Fprintf(s.Out, "Prototype %s is deleted, and %s; node %s %s.\n", p.Name, print.VersionLeft(left, p.Spec.Version, err, explain),
-			p.Spec.Donor.NodeName, drive.NodeNow(ctx, s.cluster, p.Spec.Donor.NodeName))
+			p.Spec.Donor.NodeName, runner.NodeNow(ctx, s.cluster, p.Spec.Donor.NodeName))
 		return err
 	}
 	return cutShort(err, ". "+again)

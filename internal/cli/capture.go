@@ -18,10 +18,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cli/settings"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/drive"
 	"github.com/kamino-dev/kamino/internal/history/estimate"
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/recipe"
+	"github.com/kamino-dev/kamino/internal/runner"
 )
 
 const captureHelp = `Capture the OS disk of a node as a golden image. New nodes of the pool use the image.
@@ -171,10 +171,10 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 			}
 			node := strings.TrimPrefix(strings.TrimPrefix(args[0], "node/"), "nodes/")
 			return (&capturing{session: s, flags: &flags,
-				beginning: &drive.CaptureRequest{
+				beginning: &runner.CaptureRequest{
 					Cluster: s.cluster, Cloud: s.provider, Now: s.Now, Node: node, Version: flags.version, Settings: flags.Settings, Pioneer: flags.Pioneer, Written: flags.Written,
 				},
-				keeper: &recipe.Keeper{Secrets: s.secrets(), Cloud: s.provider, CustomData: flags.customData, Say: s.note},
+				keeper: &recipe.CustomDataKeeper{Secrets: s.secrets(), Cloud: s.provider, CustomData: flags.customData, Say: s.note},
 			}).run(cmd.Context())
 		},
 	}
@@ -191,8 +191,8 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 // capturing is one run of `kamino capture`.
 type capturing struct {
 	*session
-	beginning *drive.CaptureRequest
-	keeper    *recipe.Keeper
+	beginning *runner.CaptureRequest
+	keeper    *recipe.CustomDataKeeper
 	flags     *captureFlags
 }
 
@@ -211,7 +211,7 @@ func (c *capturing) run(ctx context.Context) error {
 }
 
 // decide creates the Prototype. Without a Prototype in the result, there is nothing to follow.
-func (c *capturing) decide(ctx context.Context) (none drive.Decision, err error) {
+func (c *capturing) decide(ctx context.Context) (none runner.Decision, err error) {
 	d, err := c.beginning.Decide(ctx)
 	if err == nil && d.NotInstalled && !c.flags.dryRun {
 		d, err = c.install(ctx, d)
@@ -225,7 +225,7 @@ func (c *capturing) decide(ctx context.Context) (none drive.Decision, err error)
 	if c.flags.dryRun {
 		return none, c.dryRun(ctx, d)
 	}
-	holder, err := drive.LeaseHolder(ctx, c.cluster, c.options.Namespace, c.Now())
+	holder, err := runner.LeaseHolder(ctx, c.cluster, c.options.Namespace, c.Now())
 	if err != nil {
 		return none, err
 	}
@@ -247,7 +247,7 @@ func (c *capturing) decide(ctx context.Context) (none drive.Decision, err error)
 }
 
 // begin checks for refusals, and creates the Prototype.
-func (c *capturing) begin(ctx context.Context, d *drive.Decision, h drive.Holder) error {
+func (c *capturing) begin(ctx context.Context, d *runner.Decision, h runner.Holder) error {
 	if len(c.flags.Written) > 0 {
 		if err := createError(c.beginning.Validate(ctx, d.Prototype)); err != nil {
 			return err
@@ -263,7 +263,7 @@ func (c *capturing) begin(ctx context.Context, d *drive.Decision, h drive.Holder
 	if err := c.check(ctx, d.Prototype, h); err != nil {
 		return err
 	}
-	kept, refusals, err := c.keeper.CopyFor(ctx, d.Prototype.Spec, h.Role == drive.RoleController)
+	kept, refusals, err := c.keeper.CopyFor(ctx, d.Prototype.Spec, h.Role == runner.RoleController)
 	if err != nil {
 		return err
 	}
@@ -273,8 +273,8 @@ func (c *capturing) begin(ctx context.Context, d *drive.Decision, h drive.Holder
 	if err := c.confirm(ctx, d.Prototype, kept != nil); err != nil {
 		return err
 	}
-	if h.Role != drive.RoleController && c.flags.wait {
-		if err := drive.CheckLease(ctx, c.cluster, c.options.Namespace); err != nil {
+	if h.Role != runner.RoleController && c.flags.wait {
+		if err := runner.CheckLease(ctx, c.cluster, c.options.Namespace); err != nil {
 			return err
 		}
 	}
@@ -294,7 +294,7 @@ func (c *capturing) confirm(ctx context.Context, p *v1alpha1.Prototype, copied b
 		return nil
 	}
 	preview, err := c.engine.Preview(ctx, p)
-	if err == nil && preview.Departure != nil && !c.agreed("This capture would "+strings.Join(preview.Departure.Says(p.Spec.Donor.NodeName, p.Spec.Pool), "; ")+".") {
+	if err == nil && preview.Departure != nil && !c.agreed("This capture would "+strings.Join(preview.Departure.Sentences(p.Spec.Donor.NodeName, p.Spec.Pool), "; ")+".") {
 		return refusedf("not confirmed, and nothing was changed: --yes skips the confirmation")
 	}
 	if err != nil || !preview.NoWayBack {
@@ -316,14 +316,14 @@ func (c *capturing) confirm(ctx context.Context, p *v1alpha1.Prototype, copied b
 
 // check asks the engine for refusals. If a controller does the work, the controller's credential decides. A cloud that
 // refuses this command is then only worth a note.
-func (c *capturing) check(ctx context.Context, p *v1alpha1.Prototype, h drive.Holder) error {
+func (c *capturing) check(ctx context.Context, p *v1alpha1.Prototype, h runner.Holder) error {
 	refusals, err := c.engine.Refusals(ctx, p)
 	var fromCloud *cloud.Error
 	switch {
-	case asCloudError(err, &fromCloud) && h.Role == drive.RoleController:
+	case asCloudError(err, &fromCloud) && h.Role == runner.RoleController:
 		c.note("The cloud is unreachable from here, so %s does the checks: %s.", h, fromCloud.Error())
 		return nil
-	case apierrors.IsForbidden(err) && h.Role == drive.RoleController:
+	case apierrors.IsForbidden(err) && h.Role == runner.RoleController:
 		c.note("Some checks are forbidden from here, so %s does the checks: %s.", h, err)
 		return nil
 	case err != nil:
@@ -345,7 +345,7 @@ func createError(err error) error {
 }
 
 // dryRun shows what a capture would do. The API server checks the Prototype without storing the object.
-func (c *capturing) dryRun(ctx context.Context, d drive.Decision) error {
+func (c *capturing) dryRun(ctx context.Context, d runner.Decision) error {
 	if d.Existing {
 		return refusedf("node %s is already being captured by Prototype %s, and nothing was changed: to follow, run `kamino capture %s`",
 			d.Prototype.Spec.Donor.NodeName, d.Prototype.Name, d.Prototype.Spec.Donor.NodeName)
@@ -381,9 +381,9 @@ func (c *capturing) dryRun(ctx context.Context, d drive.Decision) error {
 }
 
 // leave names the process that does the work, for a command that does not wait.
-func (c *capturing) leave(d drive.Decision, h drive.Holder) error {
+func (c *capturing) leave(d runner.Decision, h runner.Holder) error {
 	name := d.Prototype.Name
-	if h.Role == drive.RoleController {
+	if h.Role == runner.RoleController {
 		c.note("%s does the work: to see the progress, run `kubectl get prototype %s -w`.", capital(h.String()), name)
 	} else {
 		c.note("No controller holds Kamino's Lease, so Prototype %s waits: "+

@@ -12,7 +12,7 @@ import (
 )
 
 // Status shows the known facts of a pool that the cloud refuses, and the exit code reports the error.
-func TestStatusShowsWhatCanBeFound(t *testing.T) {
+func TestStatusShowsKnownFacts(t *testing.T) {
 	provider := testCloud()
 	provider.Forbid("Images")
 	scheme, err := cluster.Scheme()

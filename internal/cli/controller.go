@@ -7,12 +7,12 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/clouds"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/delivery"
-	"github.com/kamino-dev/kamino/internal/drive"
 	"github.com/kamino-dev/kamino/internal/metrics"
+	"github.com/kamino-dev/kamino/internal/runner"
 )
 
 func newControllerCommand(f *Factory, o *Options) *cobra.Command {
-	controller := &drive.Controller{}
+	controller := &runner.Controller{}
 	maxConcurrent, notifyFile := 1, ""
 	cmd := &cobra.Command{
 		Use:   "controller",
@@ -43,7 +43,7 @@ to a running controller.`,
 				return err
 			}
 			s.cluster.Notify(func(text string) { o.Log.Info(text) })
-			controller.Options, controller.Cluster, controller.Cloud, controller.Counts = o.drive(s.Getenv, s.Now), s.cluster, s.provider, counts
+			controller.Options, controller.Cluster, controller.Cloud, controller.Counts = o.processOptions(s.Getenv, s.Now), s.cluster, s.provider, counts
 			controller.MaxConcurrent, controller.Explain = maxConcurrent, explain
 			s.cluster.OnUnreadable = nil // the controller logs unreadable objects
 			return controller.Run(cmd.Context())

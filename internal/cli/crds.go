@@ -28,7 +28,7 @@ runs this command before an upgrade, because Helm never updates definitions.`,
 			if err != nil {
 				return err
 			}
-			return definition.Apply(cmd.Context(), cluster.Client, func(name string, done definition.Done) error {
+			return definition.Apply(cmd.Context(), cluster.Client, func(name string, done definition.Applied) error {
 				_, err := fmt.Fprintf(f.Out, "%s: %s\n", name, done)
 				return err
 			})

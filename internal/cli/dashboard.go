@@ -33,7 +33,7 @@ Every user of this machine can read the page. The page refuses requests for othe
 				return &failure{Code: ExitUsage, Err: err}
 			}
 			looks := gather.Gatherer{Finder: s.pools(), Explain: explain, Now: s.Now, Cluster: s.cluster.Name()}
-			page := &web.Server{Look: looks.Look, Explain: explain, Interval: interval, Now: time.Now, Log: o.Log}
+			page := &web.Server{Look: looks.Gather, Explain: explain, Interval: interval, Now: time.Now, Log: o.Log}
 			if _, err := fmt.Fprintf(s.Out, "Dashboard: http://localhost:%d\n", l.Addr().(*net.TCPAddr).Port); err != nil {
 				return err
 			}

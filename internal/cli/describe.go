@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/contents"
-	"github.com/kamino-dev/kamino/internal/drive"
+	"github.com/kamino-dev/kamino/internal/runner"
 )
 
 func newDescribeCommand(f *Factory, o *Options) *cobra.Command {
@@ -42,7 +42,7 @@ func describe(ctx context.Context, f *Factory, cluster *cluster.Connection, argu
 	}
 	// The argument may have the form of `kubectl get -o name`.
 	name := argument[strings.LastIndex(argument, "/")+1:]
-	p := drive.Named(all, name)
+	p := runner.Named(all, name)
 	if p == nil {
 		return refusedf("Prototype %s not found: run `kubectl get prototypes` to list Prototypes", name)
 	}

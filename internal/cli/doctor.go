@@ -11,7 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/doctor"
-	"github.com/kamino-dev/kamino/internal/drive"
+	"github.com/kamino-dev/kamino/internal/runner"
 )
 
 func newDoctorCommand(f *Factory, o *Options) *cobra.Command {
@@ -45,7 +45,7 @@ func (f *Factory) examine(ctx context.Context, c *cluster.Connection, o *Options
 	d := &doctor.Doctor{
 		Kube: c.Kube, Served: c.Served, Skew: c.Skew, Policies: c.Policies, Namespace: o.Namespace, PodNamespace: o.GeneralizeNamespace, Only: only, Kured: o.Kured, Now: f.Now,
 		Holder: func(ctx context.Context) (string, error) {
-			holder, err := drive.LeaseHolder(ctx, c, o.Namespace, f.Now())
+			holder, err := runner.LeaseHolder(ctx, c, o.Namespace, f.Now())
 			if err != nil || holder.Role == "" {
 				return "", err
 			}

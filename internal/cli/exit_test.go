@@ -77,7 +77,7 @@ func TestTheFirstRefusalDecidesTheCode(t *testing.T) {
 	}
 }
 
-func TestFailedTellsTouchedFromUntouched(t *testing.T) {
+func TestFailureReportsChanges(t *testing.T) {
 	f := &Factory{Now: nowUTC}
 	for name, test := range map[string]struct {
 		reason string

@@ -15,8 +15,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
-	"github.com/kamino-dev/kamino/internal/drive"
 	"github.com/kamino-dev/kamino/internal/process"
+	"github.com/kamino-dev/kamino/internal/runner"
 )
 
 // Factory is the environment of the command. Main builds the real environment; tests replace parts.
@@ -43,7 +43,7 @@ type Factory struct {
 	// Cloud builds the provider for the options.
 	Cloud func(ctx context.Context, o *Options) (cloud.Provider, error)
 	// Engine builds the capture engine.
-	Engine func(c *cluster.Connection, provider cloud.Provider, o *Options) drive.Engine
+	Engine func(c *cluster.Connection, provider cloud.Provider, o *Options) runner.Engine
 }
 
 // NewFactory returns the real environment.
@@ -75,21 +75,21 @@ func NewFactory() *Factory {
 func (f *Factory) asks() bool { return f.Asks != nil && f.Asks() }
 
 // agreed asks the user whether to continue. Scripts get no question, and continue.
-func (f *Factory) agreed(said string) bool {
+func (f *Factory) agreed(message string) bool {
 	if !f.asks() {
 		return true
 	}
-	_, _ = fmt.Fprintf(f.Err, "%s\nGo on? [y/N] ", said)
+	_, _ = fmt.Fprintf(f.Err, "%s\nGo on? [y/N] ", message)
 	answer := f.answer()
 	return answer == "y" || answer == "yes"
 }
 
 // chosen asks the user for a word. Empty for scripts and for any other answer.
-func (f *Factory) chosen(said string, words ...string) string {
+func (f *Factory) chosen(message string, words ...string) string {
 	if !f.asks() {
 		return ""
 	}
-	_, _ = fmt.Fprintf(f.Err, "%s\nWhich? [%s] ", said, strings.Join(words, "/"))
+	_, _ = fmt.Fprintf(f.Err, "%s\nWhich? [%s] ", message, strings.Join(words, "/"))
 	if answer := f.answer(); slices.Contains(words, answer) {
 		return answer
 	}

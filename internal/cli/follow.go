@@ -9,12 +9,12 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
-	"github.com/kamino-dev/kamino/internal/drive"
+	"github.com/kamino-dev/kamino/internal/runner"
 )
 
 // follower builds the view of the capture, for a terminal or as lines.
-func (s *session) follower(p *v1alpha1.Prototype) *drive.Follower {
-	fl := &drive.Follower{
+func (s *session) follower(p *v1alpha1.Prototype) *runner.Follower {
+	fl := &runner.Follower{
 		Cluster: s.cluster, Engine: s.engine, Namespace: s.options.Namespace, Prototype: p, Now: s.Now,
 	}
 	if !s.terminal() {
@@ -30,14 +30,14 @@ func (s *session) follower(p *v1alpha1.Prototype) *drive.Follower {
 // view turns the progress of a capture into words.
 type view struct{ on print.View }
 
-// Show implements drive.View.
-func (v view) Show(p drive.Progress, now time.Time) { v.on.Show(inWords(p), now) }
+// Show implements runner.View.
+func (v view) Show(p runner.Progress, now time.Time) { v.on.Show(inWords(p), now) }
 
-// Close implements drive.View.
-func (v view) Close(p drive.Progress, now time.Time) { v.on.Close(inWords(p), now) }
+// Close implements runner.View.
+func (v view) Close(p runner.Progress, now time.Time) { v.on.Close(inWords(p), now) }
 
 // inWords names the process that does the work, and the worst current problem.
-func inWords(p drive.Progress) print.Progress {
+func inWords(p runner.Progress) print.Progress {
 	said := print.Progress{Prototype: p.Prototype}
 	if p.Driving != nil {
 		said.Driver = whoDrives(*p.Driving)
@@ -57,11 +57,11 @@ func inWords(p drive.Progress) print.Progress {
 func clockTime(at time.Time) string { return at.UTC().Format("15:04:05 MST") }
 
 // whoDrives names the process that does the work, for the waiting user.
-func whoDrives(d drive.Driving) string {
+func whoDrives(d runner.ProcessName) string {
 	switch {
 	case d.Mine:
 		return "this command does the work; interrupting it loses nothing"
-	case d.Holder.Role == drive.RoleController:
+	case d.Holder.Role == runner.RoleController:
 		return fmt.Sprintf("%s does the work", d.Holder)
 	case d.Holder.Role != "":
 		return fmt.Sprintf("%s does the work now; this command continues afterwards", d.Holder)

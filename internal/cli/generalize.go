@@ -124,7 +124,7 @@ func (g *generalizeFlags) run(ctx context.Context, f *Factory) error {
 	}
 	runner := &generalize.Runner{
 		Tool: build.Read().Version, Allow: g.allow, DryRun: g.dryRun, Now: f.Now, UnknownFiles: v1alpha1.UnknownFiles(g.unknownFiles),
-		Subject: generalize.Subject{Prototype: g.prototype, UID: types.UID(g.uid), BootID: g.bootID},
+		Subject: generalize.RunSubject{Prototype: g.prototype, UID: types.UID(g.uid), BootID: g.bootID},
 	}
 	var err error
 	if runner.Profile, err = g.rules.LoadFor(root); err != nil {
@@ -164,7 +164,7 @@ func (g *generalizeFlags) inspect(ctx context.Context, f *Factory, root disk.Roo
 			return usagef("--compare-with: %w", err)
 		}
 	}
-	if err := disk.Look(ctx, root, runner); err != nil {
+	if err := disk.Preflight(ctx, root, runner); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(f.Out, "nothing is in the way of profile %s/%s; nothing was changed\n", runner.Profile.Name, runner.Profile.Version)

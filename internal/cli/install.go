@@ -10,12 +10,12 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/definition"
-	"github.com/kamino-dev/kamino/internal/drive"
 	"github.com/kamino-dev/kamino/internal/manifest"
+	"github.com/kamino-dev/kamino/internal/runner"
 )
 
 // preview returns the plan of a capture. Without an installation, the missing parts of the installation are no refusals.
-func (c *capturing) preview(ctx context.Context, d drive.Decision) (capture.Preview, error) {
+func (c *capturing) preview(ctx context.Context, d runner.Decision) (capture.Preview, error) {
 	preview, err := c.engine.Preview(ctx, d.Prototype)
 	if d.NotInstalled {
 		preview.Refusals = slices.DeleteFunc(preview.Refusals, func(r cloud.Refusal) bool { return r.Reason == admission.NotInstalled })
@@ -25,7 +25,7 @@ func (c *capturing) preview(ctx context.Context, d drive.Decision) (capture.Prev
 
 // install installs Kamino if the user agrees, and decides again. For a capture that would be refused, install changes
 // nothing.
-func (c *capturing) install(ctx context.Context, d drive.Decision) (drive.Decision, error) {
+func (c *capturing) install(ctx context.Context, d runner.Decision) (runner.Decision, error) {
 	preview, err := c.preview(ctx, d)
 	if len(preview.Refusals) > 0 {
 		return d, refusal(fmt.Sprintf("cannot capture node %s", c.beginning.Node), preview.Refusals)

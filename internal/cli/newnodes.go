@@ -11,7 +11,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cluster"
-	"github.com/kamino-dev/kamino/internal/drive"
+	"github.com/kamino-dev/kamino/internal/runner"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
@@ -26,7 +26,7 @@ func (s *session) awaitGrowth(ctx context.Context, name string, limit time.Durat
 
 // awaitNewNodes reports the time since the growth and the versions of the new nodes.
 func (s *session) awaitNewNodes(ctx context.Context, p *v1alpha1.Prototype, limit time.Duration) error {
-	g := drive.GrowthOf(s.cluster, s.provider, p)
+	g := runner.GrowthOf(s.cluster, s.provider, p)
 	if g == nil {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (s *session) awaitNewNodes(ctx context.Context, p *v1alpha1.Prototype, limi
 }
 
 // whatItRuns names the version of a new node, if the cloud returns the version.
-func whatItRuns(n drive.NewNode, version string) string {
+func whatItRuns(n runner.NewNode, version string) string {
 	switch {
 	case n.Err != nil:
 		return " (version unknown: " + explain(n.Err) + ")"

@@ -62,7 +62,7 @@ func newNodesAreAwaited(t *testing.T) {
 	if err := s.awaitNewNodes(t.Context(), p, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if said := out.String(); !strings.HasSuffix(said, "1 new node is Ready 5m00s after the pool began to grow: new (not version 2026.03.14).\n") {
-		t.Errorf("it says %q", said)
+	if message := out.String(); !strings.HasSuffix(message, "1 new node is Ready 5m00s after the pool began to grow: new (not version 2026.03.14).\n") {
+		t.Errorf("it says %q", message)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/logging"
 	"github.com/kamino-dev/kamino/internal/cli/user"
 	"github.com/kamino-dev/kamino/internal/cluster"
-	"github.com/kamino-dev/kamino/internal/drive"
 	"github.com/kamino-dev/kamino/internal/node/kured"
+	"github.com/kamino-dev/kamino/internal/runner"
 )
 
 // Environment variables with defaults of flags.
@@ -92,7 +92,7 @@ func (o *Options) recorder(c *cluster.Connection) events.EventRecorder {
 	if o.events != nil {
 		return o.events
 	}
-	j, err := drive.NewJournal(c.Kube, c.Client.Scheme(), o.Log.WithName("events"))
+	j, err := runner.NewJournal(c.Kube, c.Client.Scheme(), o.Log.WithName("events"))
 	if err != nil {
 		o.Log.V(1).Info("events are disabled", "error", err.Error())
 		return nil

@@ -11,19 +11,19 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/drive"
+	"github.com/kamino-dev/kamino/internal/runner"
 )
 
 // errInterrupted is the cause of a context that a signal ended.
 var errInterrupted = errors.New("interrupted")
 
-// limited ends the context with drive.ErrTimeout after a time; never if timeout is 0. All requests of a verb use the
+// limited ends the context with runner.ErrTimeout after a time; never if timeout is 0. All requests of a verb use the
 // context, so the command waits for a busy API server as long as --timeout permits (cluster.Connect).
 func limited(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if timeout <= 0 {
 		return ctx, func() {}
 	}
-	return context.WithTimeoutCause(ctx, timeout, drive.ErrTimeout)
+	return context.WithTimeoutCause(ctx, timeout, runner.ErrTimeout)
 }
 
 // orCutShort returns the error of work under such a context. After the timeout, the error says how to continue.
@@ -46,7 +46,7 @@ func (s *session) follow(ctx context.Context, p *v1alpha1.Prototype, format prin
 			return err
 		}
 	}
-	if !drive.Succeeded(last) {
+	if !runner.Succeeded(last) {
 		return s.failed(last)
 	}
 	if format != print.Text {
@@ -57,7 +57,7 @@ func (s *session) follow(ctx context.Context, p *v1alpha1.Prototype, format prin
 
 // failed is the error of a capture without a new recipe. A capture that was refused before any change is a refusal.
 func (f *Factory) failed(p *v1alpha1.Prototype) error {
-	touched := drive.Touched(p)
+	touched := runner.Touched(p)
 	code := ExitFailed
 	if !touched {
 		code = ExitRefused
@@ -71,11 +71,11 @@ func (f *Factory) failed(p *v1alpha1.Prototype) error {
 // stopped is the error of a command that stopped following before the end of the capture.
 func (s *session) stopped(p *v1alpha1.Prototype, cause error) error {
 	goOn := print.GoOn(p, s.Now())
-	if errors.Is(cause, drive.ErrGone) {
+	if errors.Is(cause, runner.ErrGone) {
 		return &failure{Code: ExitFailed, Err: fmt.Errorf("prototype %s was deleted during the capture of node %s: "+
-			"the node %s, and no image was promoted", p.Name, p.Spec.Donor.NodeName, drive.NodeNow(context.Background(), s.cluster, p.Spec.Donor.NodeName))}
+			"the node %s, and no image was promoted", p.Name, p.Spec.Donor.NodeName, runner.NodeNow(context.Background(), s.cluster, p.Spec.Donor.NodeName))}
 	}
-	if errors.Is(cause, errInterrupted) || errors.Is(cause, drive.ErrTimeout) {
+	if errors.Is(cause, errInterrupted) || errors.Is(cause, runner.ErrTimeout) {
 		return cutShort(cause, ". "+goOn)
 	}
 	return cutShort(cause, ".\n"+goOn)
@@ -84,9 +84,9 @@ func (s *session) stopped(p *v1alpha1.Prototype, cause error) error {
 // cutShort is the error of a command that stopped before the end of its work, with the way to continue.
 func cutShort(cause error, goOn string) error {
 	switch {
-	case errors.Is(cause, errInterrupted), errors.Is(cause, drive.ErrTimeout):
+	case errors.Is(cause, errInterrupted), errors.Is(cause, runner.ErrTimeout):
 		return &failure{Code: ExitInterrupted, Err: fmt.Errorf("%w%s", cause, goOn)}
-	case errors.Is(cause, drive.ErrAway):
+	case errors.Is(cause, runner.ErrAway):
 		return &failure{Code: ExitUnreachable, Err: fmt.Errorf("%w%s", cause, goOn)}
 	}
 	return &failure{Code: exitCode(cause), Err: errors.New(explain(cause) + goOn)}

@@ -64,12 +64,12 @@ func (s *session) plan(ctx context.Context, pool string, from policySource, form
 	if err := print.PoolPlans(s.Out, format, shown, pool != "", s.Now()); err != nil {
 		return err
 	}
-	return s.unasked(plans.Pools, pool == "" && format != print.Wide && !format.Machine())
+	return s.unansweredPools(plans.Pools, pool == "" && format != print.Wide && !format.Machine())
 }
 
-// unasked is the error if the cloud did not answer about a pool. With say, unasked prints the pool and the error, because
+// unansweredPools is the error if the cloud did not answer about a pool. With say, unasked prints the pool and the error, because
 // the table has no room for the error.
-func (s *session) unasked(plans []policy.Plan, say bool) error {
+func (s *session) unansweredPools(plans []policy.Plan, say bool) error {
 	var first error
 	n := 0
 	for _, plan := range plans {
@@ -99,8 +99,8 @@ func (s *session) plans(ctx context.Context, pool string, from policySource) (po
 	if planned.Missing {
 		s.note("PrototypePolicies are not installed in this cluster (`kamino crds --apply`): showing the decision of an empty policy.")
 	}
-	for _, said := range planned.Said {
-		s.note("%s.", capital(said))
+	for _, message := range planned.Said {
+		s.note("%s.", capital(message))
 	}
 	if planned.Unclaimed != "" {
 		s.note("No single policy decides for pool %s: showing the decision of an empty policy.", planned.Unclaimed)

@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/drive"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/policy/policyfile"
+	"github.com/kamino-dev/kamino/internal/runner"
 )
 
 // policySource is the source of a command's policies.
@@ -44,8 +44,8 @@ func (p *policySource) check() error {
 }
 
 // in is the source in the session's cluster.
-func (p *policySource) in(s *session) *drive.Policies {
-	return &drive.Policies{Cluster: s.cluster, Pools: s.pools(), Name: p.name, File: p.file, MadeUp: p.pools}
+func (p *policySource) in(s *session) *runner.Policies {
+	return &runner.Policies{Cluster: s.cluster, Pools: s.pools(), Name: p.name, File: p.file, MadeUp: p.pools}
 }
 
 // policies returns the policies of the source. Policies that are not in the cluster have no UID.
@@ -65,5 +65,5 @@ func misused(err error) error {
 
 // decider returns a Decider with the current state of the cluster.
 func (s *session) decider(ctx context.Context) (*policy.Decider, error) {
-	return drive.NewDecider(ctx, s.cluster, s.provider, s.engine, s.options.drive(s.Getenv, s.Now))
+	return runner.NewDecider(ctx, s.cluster, s.provider, s.engine, s.options.processOptions(s.Getenv, s.Now))
 }

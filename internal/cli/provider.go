@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/build"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
-	"github.com/kamino-dev/kamino/internal/drive"
+	"github.com/kamino-dev/kamino/internal/runner"
 )
 
 // envNode names the node of this process's pod: the process cannot capture that node.
@@ -46,13 +46,13 @@ func agent() string { return "kamino/" + build.Read().Version }
 
 // newEngine returns the engine of a command. The engine records events as the controller's engine does, and the command
 // flushes the events at its end.
-func newEngine(c *cluster.Connection, provider cloud.Provider, o *Options) drive.Engine {
-	return drive.NewEngine(c, provider, o.drive(os.Getenv, nowUTC), o.recorder(c))
+func newEngine(c *cluster.Connection, provider cloud.Provider, o *Options) runner.Engine {
+	return runner.NewEngine(c, provider, o.processOptions(os.Getenv, nowUTC), o.recorder(c))
 }
 
-// drive returns the options for package drive.
-func (o *Options) drive(getenv func(string) string, now func() time.Time) drive.Options {
-	return drive.Options{
+// processOptions returns the options for package drive.
+func (o *Options) processOptions(getenv func(string) string, now func() time.Time) runner.Options {
+	return runner.Options{
 		Namespace: o.Namespace, PodNamespace: o.GeneralizeNamespace, Image: o.Image, AllowedImages: o.AllowedImages, CustomData: o.CustomData,
 		OwnNode: getenv(envNode), MaxConcurrent: o.MaxConcurrent, Kured: o.Kured, Now: now, Log: o.Log,
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
-	"github.com/kamino-dev/kamino/internal/drive"
 	"github.com/kamino-dev/kamino/internal/reservations"
+	"github.com/kamino-dev/kamino/internal/runner"
 )
 
 type releaseNodeFlags struct {
@@ -69,8 +69,8 @@ the node from the replacement. To continue the replacement, run the rollback aga
 }
 
 // reservationClient finds and releases reserved nodes.
-func (s *session) reservationClient() *drive.Reservations {
-	return &drive.Reservations{Cluster: s.cluster, Cloud: s.provider, Engine: s.engine, Namespace: s.options.Namespace, Now: s.Now,
+func (s *session) reservationClient() *runner.Reservations {
+	return &runner.Reservations{Cluster: s.cluster, Cloud: s.provider, Engine: s.engine, Namespace: s.options.Namespace, Now: s.Now,
 		Trouble: func(err error) { s.note("Retrying: %s.", explain(err)) }}
 }
 
@@ -121,7 +121,7 @@ func (s *session) clear(ctx context.Context, flags releaseNodeFlags) error {
 	if err != nil {
 		return orCutShort(ctx, err, goOn)
 	}
-	cleared := print.Cleared{Left: report.Left, DryRun: flags.dryRun}
+	cleared := print.DeletedLeftovers{Left: report.Left, DryRun: flags.dryRun}
 	if flags.dryRun || len(report.Left) == 0 {
 		return print.ClearedAway(s.Out, flags.format, cleared)
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/internal/cli/print"
-	"github.com/kamino-dev/kamino/internal/drive"
+	"github.com/kamino-dev/kamino/internal/runner"
 )
 
 func newReservationsCommand(f *Factory, o *Options) *cobra.Command {
@@ -40,10 +40,10 @@ command also shows nodes that are cordoned and protected like a reserved node, b
 
 // findReservations returns the reserved nodes, and leftovers of deleted captures.
 func (s *session) findReservations(ctx context.Context) (print.ReservationReport, error) {
-	return s.reservationReport(s.reservationClient().Look(ctx))
+	return s.reservationReport(s.reservationClient().List(ctx))
 }
 
-func (s *session) reservationReport(seen drive.Held, err error) (print.ReservationReport, error) {
+func (s *session) reservationReport(seen runner.ReservationList, err error) (print.ReservationReport, error) {
 	if err != nil {
 		return print.ReservationReport{}, err
 	}

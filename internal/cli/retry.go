@@ -36,11 +36,11 @@ The command writes the annotation ` + v1alpha1.RetryAnnotation + `.`,
 				if err := policy.Retry(ctx, c.Client, name, f.Now(), dryRun); err != nil {
 					return err
 				}
-				said := "Policy %s retries refused captures now, if a controller runs: to see the decision, run `kamino plan`.\n"
+				message := "Policy %s retries refused captures now, if a controller runs: to see the decision, run `kamino plan`.\n"
 				if dryRun {
-					said = "Dry run: policy %s would retry refused captures now.\n"
+					message = "Dry run: policy %s would retry refused captures now.\n"
 				}
-				if _, err := fmt.Fprintf(f.Out, said, name); err != nil {
+				if _, err := fmt.Fprintf(f.Out, message, name); err != nil {
 					return err
 				}
 			}

@@ -14,9 +14,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/patchnode"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cluster"
-	"github.com/kamino-dev/kamino/internal/drive"
 	patchhost "github.com/kamino-dev/kamino/internal/patch/host"
 	"github.com/kamino-dev/kamino/internal/process"
+	"github.com/kamino-dev/kamino/internal/runner"
 )
 
 const rootHelp = `Kamino builds golden images for node pools from a node that already works.
@@ -57,7 +57,7 @@ func Main() int {
 // onSignal calls end at the first signal, and ends the process at the second signal.
 func onSignal(end func()) {
 	process.OnSignal(end, ExitInterrupted, fmt.Sprintf("kamino: killed. Nothing is lost: run the same command again to continue the capture. "+
-		"If this command held Kamino's Lease, other commands wait up to %s for the Lease", drive.LeaseDuration))
+		"If this command held Kamino's Lease, other commands wait up to %s for the Lease", runner.LeaseDuration))
 }
 
 // Run runs the command with the arguments and returns its exit code.

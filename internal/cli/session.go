@@ -11,7 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
-	"github.com/kamino-dev/kamino/internal/drive"
+	"github.com/kamino-dev/kamino/internal/runner"
 )
 
 // session is a command with its clients.
@@ -20,7 +20,7 @@ type session struct {
 	options  *Options
 	cluster  *cluster.Connection
 	provider cloud.Provider
-	engine   drive.Engine
+	engine   runner.Engine
 }
 
 func open(ctx context.Context, f *Factory, o *Options) (*session, error) {

@@ -37,11 +37,11 @@ func suspension(f *Factory, o *Options, suspend bool, cmd *cobra.Command) *cobra
 	cmd.Args, cmd.ValidArgsFunction = cobra.MinimumNArgs(1), completePolicies(f, o)
 	cmd.RunE = inCluster(f, o, func(ctx context.Context, c *cluster.Connection, args []string) error {
 		for _, name := range args {
-			said, err := suspended(ctx, c.Client, name, suspend, dryRun)
+			message, err := suspended(ctx, c.Client, name, suspend, dryRun)
 			if err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintln(f.Out, said); err != nil {
+			if _, err := fmt.Fprintln(f.Out, message); err != nil {
 				return err
 			}
 		}

@@ -24,12 +24,12 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cluster"
-	"github.com/kamino-dev/kamino/internal/drive"
+	"github.com/kamino-dev/kamino/internal/runner"
 )
 
-// press is a capture after the donor's return and before the image: the real engine and verbs, over a cloud and a cluster
+// unfinishedCapture is a capture after the donor's return and before the image: the real engine and verbs, over a cloud and a cluster
 // in memory, inside a synctest bubble with its own time.
-type press struct {
+type unfinishedCapture struct {
 	*testing.T
 	session  *session
 	cloud    *memory.Cloud
@@ -38,9 +38,9 @@ type press struct {
 	name     string
 }
 
-func newPress(t *testing.T) *press {
+func newPress(t *testing.T) *unfinishedCapture {
 	t.Helper()
-	p := &press{T: t, out: &bytes.Buffer{}, err: &bytes.Buffer{}}
+	p := &unfinishedCapture{T: t, out: &bytes.Buffer{}, err: &bytes.Buffer{}}
 	p.cloud = memory.New(memory.Config{Now: time.Now, Latency: memory.Latency{
 		Stop: 10 * time.Second, Start: 20 * time.Second, Snapshot: 6 * time.Second, Image: 20 * time.Second, Delete: 20 * time.Second,
 	}})
@@ -80,21 +80,21 @@ func newPress(t *testing.T) *press {
 	return p
 }
 
-func (p *press) text(value any) string {
+func (p *unfinishedCapture) text(value any) string {
 	text, err := json.Marshal(value)
 	p.must(err)
 	return string(text)
 }
 
-func (p *press) must(err error) {
+func (p *unfinishedCapture) must(err error) {
 	p.Helper()
 	if err != nil {
 		p.Fatal(err)
 	}
 }
 
-// drive runs so many passes, or fewer after the end of the capture, and returns their number.
-func (p *press) drive(passes int) (made int) {
+// run runs so many passes, or fewer after the end of the capture, and returns their number.
+func (p *unfinishedCapture) run(passes int) (made int) {
 	p.Helper()
 	for made < passes {
 		result, err := p.session.engine.Pass(p.Context(), p.name)
@@ -107,14 +107,14 @@ func (p *press) drive(passes int) (made int) {
 	return made
 }
 
-// says returns and clears the verb's output.
-func (p *press) says() string {
+// takeOutput returns and clears the verb's output.
+func (p *unfinishedCapture) takeOutput() string {
 	defer p.out.Reset()
 	return strings.TrimSpace(p.out.String())
 }
 
 // state of the version after the end of all running work.
-func (p *press) state(version string) cloud.State {
+func (p *unfinishedCapture) state(version string) cloud.State {
 	p.Helper()
 	time.Sleep(time.Hour)
 	image, err := p.cloud.Image(p.Context(), cloud.ImageRef{Pool: p.pool, Version: version})
@@ -126,7 +126,7 @@ func (p *press) state(version string) cloud.State {
 // cancels. The output of `cancel` is true, and every verb then works.
 func TestCalledOffWhilePublishing(t *testing.T) {
 	whole := 0
-	synctest.Test(t, func(t *testing.T) { whole = newPress(t).drive(1000) })
+	synctest.Test(t, func(t *testing.T) { whole = newPress(t).run(1000) })
 	if whole < 6 {
 		t.Fatalf("publishing took only %d passes", whole)
 	}
@@ -135,7 +135,7 @@ func TestCalledOffWhilePublishing(t *testing.T) {
 		for _, meanwhile := range []time.Duration{0, 5 * time.Second, time.Hour} {
 			synctest.Test(t, func(t *testing.T) {
 				p := newPress(t)
-				p.drive(passes)
+				p.run(passes)
 				seen := &v1alpha1.Prototype{}
 				p.must(p.session.cluster.Client.Get(t.Context(), client.ObjectKey{Name: p.name}, seen))
 				if seen.Status.Terminal() {
@@ -143,7 +143,7 @@ func TestCalledOffWhilePublishing(t *testing.T) {
 				}
 				time.Sleep(meanwhile)
 				p.must(p.session.cancel(t.Context(), p.name, 0))
-				reported := p.says()
+				reported := p.takeOutput()
 				version := seen.Spec.Version
 				moment := fmt.Sprintf("after %d passes and %s, cancel said %q", passes, meanwhile, reported)
 				switch state := p.state(version); {
@@ -173,11 +173,11 @@ func TestCalledOffWhilePublishing(t *testing.T) {
 }
 
 // everyVerbLeadsOn from a version without a Prototype.
-func (p *press) everyVerbLeadsOn(version string, current bool) {
+func (p *unfinishedCapture) everyVerbLeadsOn(version string, current bool) {
 	p.Helper()
 	ctx := context.Background()
 	// A second capture on the same day makes the day's second version.
-	d, err := (&drive.CaptureRequest{Cluster: p.session.cluster, Cloud: p.cloud, Now: p.session.Now, Node: "node-1"}).Decide(ctx)
+	d, err := (&runner.CaptureRequest{Cluster: p.session.cluster, Cloud: p.cloud, Now: p.session.Now, Node: "node-1"}).Decide(ctx)
 	p.must(err)
 	if d.Prototype.Spec.Version != version+"02" {
 		p.Errorf("the same day's second try is %s", d.Prototype.Spec.Version)
@@ -210,7 +210,7 @@ func (p *press) everyVerbLeadsOn(version string, current bool) {
 }
 
 // changing is a verb on the current pool.
-func (p *press) changing(flags changeFlags) *change {
+func (p *unfinishedCapture) changing(flags changeFlags) *change {
 	p.Helper()
 	found, h, err := p.session.lookBack(context.Background(), "pool1", 0)
 	p.must(err)

@@ -112,7 +112,7 @@ func TestVerifyTree(t *testing.T) {
 		t.Errorf("the whole tree: exit code %d\n%s", code, out)
 	}
 	out, _ = verifyCommand(t, dir, "-o", "json")
-	var v disk.Found
+	var v disk.SearchResult
 	if err := json.Unmarshal([]byte(out), &v); err != nil || !v.Clean || v.Profile != "static" || v.Identities == 0 || len(v.Kept) != 1 {
 		t.Errorf("got %v, %+v", err, v)
 	}
@@ -240,8 +240,8 @@ func TestVerifyLooksIntoStores(t *testing.T) {
 	}
 }
 
-// TestVerifyOnlyWhatCanBeSearched: the search of a pipe without a writer would never end.
-func TestVerifyOnlyWhatCanBeSearched(t *testing.T) {
+// TestVerifyRefusesPipes: the search of a pipe without a writer would never end.
+func TestVerifyRefusesPipes(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)

@@ -169,7 +169,7 @@ const (
 	TagContents    = "kamino-contents"    // v1alpha1.ContentsDigest of the version's list of contents; absent without a list
 	TagTrial       = "kamino-trial"       // the result and the time in RFC 3339 of the version's trial; absent without a trial
 	TagSuspect     = "kamino-suspect"     // why a pool rolled back automatically, until a person acknowledges the rollback
-	TagWentBack    = "kamino-went-back"   // the time of the automatic rollback from the version, and of its acknowledgement, in RFC 3339; see history.Return
+	TagWentBack    = "kamino-went-back"   // the time of the automatic rollback from the version, and of its acknowledgement, in RFC 3339; see history.AutoRollback
 	TagPromotedAt  = "kamino-promoted-at" // when an automatic rollback reached the version, in RFC 3339
 	TagPatchedAt   = "kamino-patched-at"  // the time of the donor's last patch in RFC 3339; absent if unknown
 	TagPatchLevel  = "kamino-patch-level" // the donor's patch level; absent if unknown

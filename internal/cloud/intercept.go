@@ -24,18 +24,20 @@ type Interceptor func(ctx context.Context, op Op, call func(context.Context) err
 
 // Intercept returns a provider whose calls with I/O run through the interceptor. Methods without I/O are the provider's.
 func Intercept(provider Provider, around Interceptor) Provider {
-	return &intercepted{Provider: provider, around: around}
+	return &intercepted{Provider: provider, interceptor: around}
 }
 
 // intercepted forwards each method with a context. The embedded provider answers the methods without I/O.
 type intercepted struct {
 	Provider
-	around Interceptor
+	interceptor Interceptor
 }
 
-func read[Name ~string](op string, resource Name) Op { return Op{Name: op, Resource: string(resource)} }
+func readOp[Name ~string](op string, resource Name) Op {
+	return Op{Name: op, Resource: string(resource)}
+}
 
-func write[Name ~string](op string, resource Name) Op {
+func writeOp[Name ~string](op string, resource Name) Op {
 	return Op{Name: op, Resource: string(resource), Writes: true}
 }
 
@@ -44,7 +46,7 @@ func result[T any](ctx context.Context, p *intercepted, op Op, call func(context
 	var value, none T
 	var own error
 	op.Result = &value
-	err := p.around(ctx, op, func(ctx context.Context) error {
+	err := p.interceptor(ctx, op, func(ctx context.Context) error {
 		value, own = call(ctx)
 		return own
 	})
@@ -59,145 +61,145 @@ func with[A, T any](ctx context.Context, p *intercepted, op Op, call func(contex
 	return result(ctx, p, op, func(ctx context.Context) (T, error) { return call(ctx, a) })
 }
 
-// of makes a call about several pools.
-func of[T any](ctx context.Context, p *intercepted, op string, call func(context.Context, ...PoolID) (T, error), pools []PoolID) (T, error) {
+// callPools makes a call about several pools.
+func callPools[T any](ctx context.Context, p *intercepted, op string, call func(context.Context, ...PoolID) (T, error), pools []PoolID) (T, error) {
 	return result(ctx, p, Op{Name: op}, func(ctx context.Context) (T, error) { return call(ctx, pools...) })
 }
 
 func (p *intercepted) Instance(ctx context.Context, id InstanceID) (Instance, error) {
-	return with(ctx, p, read("Instance", id), p.Provider.Instance, id)
+	return with(ctx, p, readOp("Instance", id), p.Provider.Instance, id)
 }
 
 func (p *intercepted) EnsureStopped(ctx context.Context, id InstanceID) (Power, error) {
-	return with(ctx, p, write("EnsureStopped", id), p.Provider.EnsureStopped, id)
+	return with(ctx, p, writeOp("EnsureStopped", id), p.Provider.EnsureStopped, id)
 }
 
 func (p *intercepted) EnsureStarted(ctx context.Context, id InstanceID) (Power, error) {
-	return with(ctx, p, write("EnsureStarted", id), p.Provider.EnsureStarted, id)
+	return with(ctx, p, writeOp("EnsureStarted", id), p.Provider.EnsureStarted, id)
 }
 
 func (p *intercepted) ConsoleOutput(ctx context.Context, id InstanceID) (string, error) {
-	return with(ctx, p, read("ConsoleOutput", id), p.Provider.ConsoleOutput, id)
+	return with(ctx, p, readOp("ConsoleOutput", id), p.Provider.ConsoleOutput, id)
 }
 
 func (p *intercepted) Snapshot(ctx context.Context, instance InstanceID, name string) (Snapshot, error) {
-	return result(ctx, p, read("Snapshot", name), func(ctx context.Context) (Snapshot, error) { return p.Provider.Snapshot(ctx, instance, name) })
+	return result(ctx, p, readOp("Snapshot", name), func(ctx context.Context) (Snapshot, error) { return p.Provider.Snapshot(ctx, instance, name) })
 }
 
 func (p *intercepted) EnsureSnapshot(ctx context.Context, spec SnapshotSpec) (Snapshot, error) {
-	return with(ctx, p, write("EnsureSnapshot", spec.Name), p.Provider.EnsureSnapshot, spec)
+	return with(ctx, p, writeOp("EnsureSnapshot", spec.Name), p.Provider.EnsureSnapshot, spec)
 }
 
 func (p *intercepted) DeleteSnapshot(ctx context.Context, instance InstanceID, name string) error {
-	return p.around(ctx, write("DeleteSnapshot", name), func(ctx context.Context) error { return p.Provider.DeleteSnapshot(ctx, instance, name) })
+	return p.interceptor(ctx, writeOp("DeleteSnapshot", name), func(ctx context.Context) error { return p.Provider.DeleteSnapshot(ctx, instance, name) })
 }
 
 func (p *intercepted) DropSnapshot(ctx context.Context, id string) error {
-	return p.around(ctx, write("DropSnapshot", id), func(ctx context.Context) error { return p.Provider.DropSnapshot(ctx, id) })
+	return p.interceptor(ctx, writeOp("DropSnapshot", id), func(ctx context.Context) error { return p.Provider.DropSnapshot(ctx, id) })
 }
 
 func (p *intercepted) PoolsOf(ctx context.Context, nodes []NodeValues) ([]Membership, error) {
-	return with(ctx, p, read("PoolsOf", ""), p.Provider.PoolsOf, nodes)
+	return with(ctx, p, readOp("PoolsOf", ""), p.Provider.PoolsOf, nodes)
 }
 
 func (p *intercepted) SetRecipe(ctx context.Context, change RecipeChange) error {
-	return p.around(ctx, write("SetRecipe", change.Version), func(ctx context.Context) error { return p.Provider.SetRecipe(ctx, change) })
+	return p.interceptor(ctx, writeOp("SetRecipe", change.Version), func(ctx context.Context) error { return p.Provider.SetRecipe(ctx, change) })
 }
 
 func (p *intercepted) Protection(ctx context.Context, id InstanceID) (Protection, error) {
-	return with(ctx, p, read("Protection", id), p.Provider.Protection, id)
+	return with(ctx, p, readOp("Protection", id), p.Provider.Protection, id)
 }
 
 func (p *intercepted) ProtectFromScaleIn(ctx context.Context, id InstanceID, token string) error {
-	return p.around(ctx, write("ProtectFromScaleIn", id), func(ctx context.Context) error { return p.Provider.ProtectFromScaleIn(ctx, id, token) })
+	return p.interceptor(ctx, writeOp("ProtectFromScaleIn", id), func(ctx context.Context) error { return p.Provider.ProtectFromScaleIn(ctx, id, token) })
 }
 
 func (p *intercepted) Unprotect(ctx context.Context, id InstanceID, token string) error {
-	return p.around(ctx, write("Unprotect", id), func(ctx context.Context) error { return p.Provider.Unprotect(ctx, id, token) })
+	return p.interceptor(ctx, writeOp("Unprotect", id), func(ctx context.Context) error { return p.Provider.Unprotect(ctx, id, token) })
 }
 
 func (p *intercepted) SetCapacity(ctx context.Context, id PoolID, from, to int64) error {
-	return p.around(ctx, write("SetCapacity", id), func(ctx context.Context) error { return p.Provider.SetCapacity(ctx, id, from, to) })
+	return p.interceptor(ctx, writeOp("SetCapacity", id), func(ctx context.Context) error { return p.Provider.SetCapacity(ctx, id, from, to) })
 }
 
 func (p *intercepted) Instances(ctx context.Context, pool PoolID) ([]Instance, error) {
-	return with(ctx, p, read("Instances", pool), p.Provider.Instances, pool)
+	return with(ctx, p, readOp("Instances", pool), p.Provider.Instances, pool)
 }
 
 func (p *intercepted) PoolsInScope(ctx context.Context, pools ...PoolID) ([]PoolID, error) {
-	return of(ctx, p, "PoolsInScope", p.Provider.PoolsInScope, pools)
+	return callPools(ctx, p, "PoolsInScope", p.Provider.PoolsInScope, pools)
 }
 
 func (p *intercepted) Permissions(ctx context.Context, pool PoolID) ([]Permission, error) {
-	return with(ctx, p, read("Permissions", pool), p.Provider.Permissions, pool)
+	return with(ctx, p, readOp("Permissions", pool), p.Provider.Permissions, pool)
 }
 
 func (p *intercepted) RestoreChange(ctx context.Context, pool PoolID, saved Saved) (RecipeChange, error) {
-	return result(ctx, p, read("RestoreChange", pool), func(ctx context.Context) (RecipeChange, error) { return p.Provider.RestoreChange(ctx, pool, saved) })
+	return result(ctx, p, readOp("RestoreChange", pool), func(ctx context.Context) (RecipeChange, error) { return p.Provider.RestoreChange(ctx, pool, saved) })
 }
 
 func (p *intercepted) EnsureRemoved(ctx context.Context, id InstanceID) (State, error) {
-	return with(ctx, p, write("EnsureRemoved", id), p.Provider.EnsureRemoved, id)
+	return with(ctx, p, writeOp("EnsureRemoved", id), p.Provider.EnsureRemoved, id)
 }
 
 func (p *intercepted) EnsureRebuilt(ctx context.Context, id InstanceID, version string) (Rebuild, error) {
-	return result(ctx, p, write("EnsureRebuilt", id), func(ctx context.Context) (Rebuild, error) { return p.Provider.EnsureRebuilt(ctx, id, version) })
+	return result(ctx, p, writeOp("EnsureRebuilt", id), func(ctx context.Context) (Rebuild, error) { return p.Provider.EnsureRebuilt(ctx, id, version) })
 }
 
 func (p *intercepted) PreflightTrial(ctx context.Context, spec TrialSpec) ([]Refusal, error) {
-	return with(ctx, p, read("PreflightTrial", spec.Pool), p.Provider.PreflightTrial, spec)
+	return with(ctx, p, readOp("PreflightTrial", spec.Pool), p.Provider.PreflightTrial, spec)
 }
 
 func (p *intercepted) Trial(ctx context.Context, spec TrialSpec) (Trial, error) {
-	return with(ctx, p, read("Trial", spec.Version), p.Provider.Trial, spec)
+	return with(ctx, p, readOp("Trial", spec.Version), p.Provider.Trial, spec)
 }
 
 func (p *intercepted) Trials(ctx context.Context, pools ...PoolID) ([]TrialSpec, error) {
-	return of(ctx, p, "Trials", p.Provider.Trials, pools)
+	return callPools(ctx, p, "Trials", p.Provider.Trials, pools)
 }
 
 func (p *intercepted) EnsureTrial(ctx context.Context, spec TrialSpec) (Trial, error) {
-	return with(ctx, p, write("EnsureTrial", spec.Version), p.Provider.EnsureTrial, spec)
+	return with(ctx, p, writeOp("EnsureTrial", spec.Version), p.Provider.EnsureTrial, spec)
 }
 
 func (p *intercepted) EndTrial(ctx context.Context, spec TrialSpec) (State, error) {
-	return with(ctx, p, write("EndTrial", spec.Version), p.Provider.EndTrial, spec)
+	return with(ctx, p, writeOp("EndTrial", spec.Version), p.Provider.EndTrial, spec)
 }
 
 func (p *intercepted) Pool(ctx context.Context, id PoolID) (Pool, error) {
-	return with(ctx, p, read("Pool", id), p.Provider.Pool, id)
+	return with(ctx, p, readOp("Pool", id), p.Provider.Pool, id)
 }
 
 func (p *intercepted) Preflight(ctx context.Context, spec PreflightSpec) ([]Refusal, error) {
-	return with(ctx, p, read("Preflight", spec.Instance), p.Provider.Preflight, spec)
+	return with(ctx, p, readOp("Preflight", spec.Instance), p.Provider.Preflight, spec)
 }
 
 func (p *intercepted) Image(ctx context.Context, ref ImageRef) (Image, error) {
-	return with(ctx, p, read("Image", ref.Version), p.Provider.Image, ref)
+	return with(ctx, p, readOp("Image", ref.Version), p.Provider.Image, ref)
 }
 
 func (p *intercepted) Images(ctx context.Context, pool PoolID) ([]Image, error) {
-	return with(ctx, p, read("Images", pool), p.Provider.Images, pool)
+	return with(ctx, p, readOp("Images", pool), p.Provider.Images, pool)
 }
 
 func (p *intercepted) EnsureImage(ctx context.Context, spec ImageSpec) (Image, error) {
-	return with(ctx, p, write("EnsureImage", spec.Version), p.Provider.EnsureImage, spec)
+	return with(ctx, p, writeOp("EnsureImage", spec.Version), p.Provider.EnsureImage, spec)
 }
 
 func (p *intercepted) TagImage(ctx context.Context, ref ImageRef, tags map[string]string) error {
-	return p.around(ctx, write("TagImage", ref.Version), func(ctx context.Context) error { return p.Provider.TagImage(ctx, ref, tags) })
+	return p.interceptor(ctx, writeOp("TagImage", ref.Version), func(ctx context.Context) error { return p.Provider.TagImage(ctx, ref, tags) })
 }
 
 func (p *intercepted) DeleteImage(ctx context.Context, ref ImageRef) error {
-	return p.around(ctx, write("DeleteImage", ref.Version), func(ctx context.Context) error { return p.Provider.DeleteImage(ctx, ref) })
+	return p.interceptor(ctx, writeOp("DeleteImage", ref.Version), func(ctx context.Context) error { return p.Provider.DeleteImage(ctx, ref) })
 }
 
 func (p *intercepted) Snapshots(ctx context.Context, pools ...PoolID) ([]Snapshot, error) {
-	return of(ctx, p, "Snapshots", p.Provider.Snapshots, pools)
+	return callPools(ctx, p, "Snapshots", p.Provider.Snapshots, pools)
 }
 
 func (p *intercepted) RecipeChange(ctx context.Context, ref ImageRef, removeBootstrap bool) (RecipeChange, error) {
-	return result(ctx, p, read("RecipeChange", ref.Version), func(ctx context.Context) (RecipeChange, error) {
+	return result(ctx, p, readOp("RecipeChange", ref.Version), func(ctx context.Context) (RecipeChange, error) {
 		return p.Provider.RecipeChange(ctx, ref, removeBootstrap)
 	})
 }

@@ -16,9 +16,9 @@ import (
 // name, kind and result.
 func TestEveryCallIsIntercepted(t *testing.T) {
 	var seen []cloud.Op
-	world := memory.New(memory.Config{})
-	pool := world.AddPool(memory.PoolSpec{Name: "pool1"})
-	provider := cloud.Intercept(world, func(ctx context.Context, op cloud.Op, call func(context.Context) error) error {
+	memoryCloud := memory.New(memory.Config{})
+	pool := memoryCloud.AddPool(memory.PoolSpec{Name: "pool1"})
+	provider := cloud.Intercept(memoryCloud, func(ctx context.Context, op cloud.Op, call func(context.Context) error) error {
 		seen = append(seen, op)
 		return call(ctx)
 	})
@@ -70,8 +70,8 @@ func arguments(t *testing.T, method reflect.Type, pool cloud.PoolID) []reflect.V
 // TestInterceptorsReplaceAnswers: a replaced error hides the result of the call, and a result set without a call counts.
 func TestInterceptorsReplaceAnswers(t *testing.T) {
 	lost := errors.New("lost")
-	world := memory.New(memory.Config{})
-	pool := world.AddPool(memory.PoolSpec{Name: "pool1"})
+	memoryCloud := memory.New(memory.Config{})
+	pool := memoryCloud.AddPool(memory.PoolSpec{Name: "pool1"})
 	for name, test := range map[string]struct {
 		around cloud.Interceptor
 		want   cloud.PoolID
@@ -87,7 +87,7 @@ func TestInterceptorsReplaceAnswers(t *testing.T) {
 			return nil
 		}, "cached", nil},
 	} {
-		have, err := cloud.Intercept(world, test.around).Pool(t.Context(), pool)
+		have, err := cloud.Intercept(memoryCloud, test.around).Pool(t.Context(), pool)
 		if have.ID != test.want || !errors.Is(err, test.err) {
 			t.Errorf("%s: %s, %v", name, have.ID, err)
 		}

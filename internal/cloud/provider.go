@@ -124,11 +124,11 @@ func (j *joined) Image(ctx context.Context, ref ImageRef) (Image, error) {
 	if image.SizeGB > 0 {
 		j.sizes.Store(ref, image.SizeGB)
 	}
-	return image.of(ref.Pool), err
+	return image.withPool(ref.Pool), err
 }
 
-// of sets the fields that an ImageProvider does not know.
-func (i Image) of(pool PoolID) Image {
+// withPool sets the fields that an ImageProvider does not know.
+func (i Image) withPool(pool PoolID) Image {
 	i.ImageRef = ImageRef{}
 	if i.Version != "" {
 		i.ImageRef = ImageRef{pool, i.Version}
@@ -144,7 +144,7 @@ func (j *joined) Images(ctx context.Context, pool PoolID) ([]Image, error) {
 	}
 	images, err := j.disks.Images(ctx, family)
 	for i := range images {
-		images[i] = images[i].of(pool)
+		images[i] = images[i].withPool(pool)
 	}
 	return images, err
 }
@@ -160,7 +160,7 @@ func (j *joined) EnsureImage(ctx context.Context, spec ImageSpec) (Image, error)
 		return Image{}, err
 	}
 	image, err := j.disks.EnsureImage(ctx, VersionSpec{FamilyVersion: at, ImageRequirements: requirements, SnapshotID: spec.SnapshotID, Tags: spec.Tags, Replicas: spec.Replicas, InitializationRate: spec.InitializationRate})
-	return image.of(spec.Pool), err
+	return image.withPool(spec.Pool), err
 }
 
 // TagImage implements Provider.

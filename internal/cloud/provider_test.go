@@ -41,15 +41,15 @@ func (m *molded) EnsureImage(ctx context.Context, spec cloud.VersionSpec) (cloud
 
 func halves(t *testing.T) (*memory.Cloud, cloud.PoolID, *counted, *molded, cloud.Provider) {
 	t.Helper()
-	world := memory.New(memory.Config{})
-	pool := world.AddPool(memory.PoolSpec{Name: "pool1", Location: "here", MaxSize: 7, Traits: map[string]string{"generation": "V2"}})
-	recipes, disks := &counted{PoolProvider: world.Recipes().(*memory.PoolProvider)}, &molded{ImageProvider: world.Disks()}
-	return world, pool, recipes, disks, cloud.New(disks, recipes)
+	memoryCloud := memory.New(memory.Config{})
+	pool := memoryCloud.AddPool(memory.PoolSpec{Name: "pool1", Location: "here", MaxSize: 7, Traits: map[string]string{"generation": "V2"}})
+	recipes, disks := &counted{PoolProvider: memoryCloud.Recipes().(*memory.PoolProvider)}, &molded{ImageProvider: memoryCloud.Disks()}
+	return memoryCloud, pool, recipes, disks, cloud.New(disks, recipes)
 }
 
 func TestALineIsAskedForOnce(t *testing.T) {
-	world, pool, recipes, _, joined := halves(t)
-	world.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
+	memoryCloud, pool, recipes, _, joined := halves(t)
+	memoryCloud.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
 	for range 3 {
 		image, err := joined.Image(t.Context(), cloud.ImageRef{Pool: pool, Version: "2026.03.01"})
 		if err != nil || image.ImageRef != (cloud.ImageRef{Pool: pool, Version: "2026.03.01"}) {
@@ -71,12 +71,12 @@ func TestALineIsAskedForOnce(t *testing.T) {
 	}
 }
 
-// TestAVersionIsMoldedByItsPool: the last read of the pool sets the properties of the version. Only a process without a
+// TestVersionHasRequirementsOfPool: the last read of the pool sets the properties of the version. Only a process without a
 // read requests the pool.
-func TestAVersionIsMoldedByItsPool(t *testing.T) {
-	world, pool, recipes, disks, joined := halves(t)
-	world.AddInstance(pool, "a")
-	snapshot, err := joined.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: "s", Instance: world.InstanceIDs(pool)[0]})
+func TestVersionHasRequirementsOfPool(t *testing.T) {
+	memoryCloud, pool, recipes, disks, joined := halves(t)
+	memoryCloud.AddInstance(pool, "a")
+	snapshot, err := joined.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: "s", Instance: memoryCloud.InstanceIDs(pool)[0]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,15 +97,15 @@ func TestAVersionIsMoldedByItsPool(t *testing.T) {
 
 // TestAVersionThatTheRecipeNamesStays, for any spelling. The recipe is read at each deletion.
 func TestAVersionThatTheRecipeNamesStays(t *testing.T) {
-	world, pool, recipes, _, joined := halves(t)
+	memoryCloud, pool, recipes, _, joined := halves(t)
 	for _, version := range []string{"2026.03.01", "2026.03.02"} {
-		world.AddVersion(pool, memory.VersionSpec{Version: version})
+		memoryCloud.AddVersion(pool, memory.VersionSpec{Version: version})
 	}
 	image, err := joined.Image(t.Context(), cloud.ImageRef{Pool: pool, Version: "2026.03.01"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	world.ChangeRecipe(pool, image.ID)
+	memoryCloud.ChangeRecipe(pool, image.ID)
 	for _, version := range []string{"2026.03.01", "2026.3.1", "2026.3.01"} {
 		if err := joined.DeleteImage(t.Context(), cloud.ImageRef{Pool: pool, Version: version}); !cloud.Is(err, cloud.Conflict) {
 			t.Errorf("deleting %s: %v, want a conflict", version, err)
@@ -114,7 +114,7 @@ func TestAVersionThatTheRecipeNamesStays(t *testing.T) {
 	if err := joined.DeleteImage(t.Context(), cloud.ImageRef{Pool: pool, Version: "2026.03.02"}); err != nil {
 		t.Errorf("deleting another: %v", err)
 	}
-	world.ChangeRecipe(pool, "generic")
+	memoryCloud.ChangeRecipe(pool, "generic")
 	if err := joined.DeleteImage(t.Context(), cloud.ImageRef{Pool: pool, Version: "2026.03.01"}); err != nil {
 		t.Errorf("deleting it once the recipe names another: %v", err)
 	}
@@ -130,17 +130,17 @@ func TestAVersionThatTheRecipeNamesStays(t *testing.T) {
 }
 
 func TestBothHalvesAreAskedBefore(t *testing.T) {
-	world, pool, _, _, joined := halves(t)
-	a := world.AddInstance(pool, "a")
+	memoryCloud, pool, _, _, joined := halves(t)
+	a := memoryCloud.AddInstance(pool, "a")
 	spec := cloud.PreflightSpec{Pool: pool, Instance: a, Version: "2026.03.01"}
 	if found, err := joined.Preflight(t.Context(), spec); err != nil || found != nil {
 		t.Fatalf("%+v, %v", found, err)
 	}
 	both := cloud.Refusal{Reason: "Windows", Message: "m"}
-	world.RefusePool(pool, both)
-	world.RefuseInstance(a, both, cloud.Refusal{Reason: "EphemeralDisk", Message: "m"})
-	world.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
-	world.Forbid("SetRecipe", "EnsureImage")
+	memoryCloud.RefusePool(pool, both)
+	memoryCloud.RefuseInstance(a, both, cloud.Refusal{Reason: "EphemeralDisk", Message: "m"})
+	memoryCloud.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
+	memoryCloud.Forbid("SetRecipe", "EnsureImage")
 	found, err := joined.Preflight(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
@@ -158,10 +158,10 @@ func TestBothHalvesAreAskedBefore(t *testing.T) {
 // TestRootDiskOfRecipe: a recipe with a smaller root disk than the version's is not changed to the version.
 func TestRootDiskOfRecipe(t *testing.T) {
 	for rootDisk, refused := range map[int32]bool{0: false, 30: true, 40: false} {
-		world := memory.New(memory.Config{})
-		pool := world.AddPool(memory.PoolSpec{Name: "pool1", DiskGB: 40})
-		world.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
-		joined := cloud.New(world.Disks(), &counted{PoolProvider: world.Recipes().(*memory.PoolProvider), rootDisk: rootDisk})
+		memoryCloud := memory.New(memory.Config{})
+		pool := memoryCloud.AddPool(memory.PoolSpec{Name: "pool1", DiskGB: 40})
+		memoryCloud.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
+		joined := cloud.New(memoryCloud.Disks(), &counted{PoolProvider: memoryCloud.Recipes().(*memory.PoolProvider), rootDisk: rootDisk})
 		change, err := joined.RecipeChange(t.Context(), cloud.ImageRef{Pool: pool, Version: "2026.03.01"}, false)
 		if err != nil {
 			t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestMeant(t *testing.T) {
+func TestResolvePool(t *testing.T) {
 	pools := map[PoolID]string{
 		"/a/k8s-pool1-24816321-vmss": "k8s-pool1-24816321-vmss", "/a/k8s-pool2-24816321-vmss": "k8s-pool2-24816321-vmss",
 		"/a/k8s-pool11-24816321-vmss": "k8s-pool11-24816321-vmss", "/a/batch": "batch", "/b/Batch": "Batch", "/a/batch-large": "batch-large",
@@ -44,32 +44,34 @@ func TestMeant(t *testing.T) {
 	}
 }
 
-// scope is a provider with one more pool in scope. It names pools by the end of their IDs.
-type scope struct {
+// withPoolInScope is a provider with one more pool in scope. It names pools by the end of their IDs.
+type withPoolInScope struct {
 	Provider
 	refuses bool
 }
 
-func (scope) PoolName(id PoolID) string { return string(id)[strings.LastIndex(string(id), "/")+1:] }
-func (s scope) PoolsInScope(context.Context, ...PoolID) ([]PoolID, error) {
+func (withPoolInScope) PoolName(id PoolID) string {
+	return string(id)[strings.LastIndex(string(id), "/")+1:]
+}
+func (s withPoolInScope) PoolsInScope(context.Context, ...PoolID) ([]PoolID, error) {
 	if s.refuses {
 		return nil, &Error{Kind: Denied}
 	}
 	return []PoolID{"/a/pool1", "/a/empty"}, nil
 }
-func (scope) ReadPool(text string) (PoolID, bool) {
+func (withPoolInScope) ReadPool(text string) (PoolID, bool) {
 	return PoolID(text), strings.HasPrefix(text, "/whole/")
 }
 
 // TestFindAsksTheCloud finds a pool without nodes.
 func TestFindAsksTheCloud(t *testing.T) {
 	for text, want := range map[string]PoolID{"pool1": "/a/pool1", "empty": "/a/empty", "/whole/id": "/whole/id", "nothing": ""} {
-		got, err := Find(t.Context(), scope{}, text, []PoolID{"/a/pool1"})
+		got, err := Find(t.Context(), withPoolInScope{}, text, []PoolID{"/a/pool1"})
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%q means %q, not %q (%v)", text, got, want, err)
 		}
 	}
-	if got, err := Find(t.Context(), scope{refuses: true}, "empty", []PoolID{"/a/pool1"}); err == nil {
+	if got, err := Find(t.Context(), withPoolInScope{refuses: true}, "empty", []PoolID{"/a/pool1"}); err == nil {
 		t.Errorf("without a list of pools %q is found", got)
 	}
 }

@@ -45,8 +45,8 @@ func (c *clockReader) skew() (time.Duration, bool) {
 // CheckClock returns a Refused if this machine's clock differs from the API server's clock by more than MaxSkew. Call
 // CheckClock after the first read and before the first write.
 func (c *Connection) CheckClock() error {
-	ahead, heard := c.Skew()
-	if !heard || ahead.Abs() <= MaxSkew {
+	ahead, isKnown := c.Skew()
+	if !isKnown || ahead.Abs() <= MaxSkew {
 		return nil
 	}
 	by := ahead.Abs().Round(time.Minute) // rounding hides the latency of the response

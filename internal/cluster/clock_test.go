@@ -31,8 +31,8 @@ func TestTheClockIsReadFromTheAPIServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = response.Body.Close()
-			if got, heard := reader.skew(); !heard || got != ahead {
-				t.Errorf("skew = %s (heard %t), want %s", got, heard, ahead)
+			if got, isKnown := reader.skew(); !isKnown || got != ahead {
+				t.Errorf("skew = %s (heard %t), want %s", got, isKnown, ahead)
 			}
 			err = c.CheckClock()
 			if refused := ahead.Abs() > MaxSkew; (err != nil) != refused || refused && !errors.As(err, new(*Refused)) {

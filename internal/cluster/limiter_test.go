@@ -17,8 +17,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// TestAWaitForATurnEndsWithItsContext: after the error of the limiter, the context has ended and has the cause.
-func TestAWaitForATurnEndsWithItsContext(t *testing.T) {
+// TestLimiterWaitEndsWithContext: after the error of the limiter, the context has ended and has the cause.
+func TestLimiterWaitEndsWithContext(t *testing.T) {
 	over := errors.New("the time that was given is over")
 	for name, test := range map[string]struct {
 		limit func(context.Context) (context.Context, context.CancelFunc)

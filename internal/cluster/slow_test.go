@@ -57,25 +57,25 @@ func send(ctx context.Context, t *testing.T, c *retrier, method, path, body stri
 // TestASlowAPIServerIsNamedOnce: the message has the delay. One slow answer or a slow watch causes no message.
 func TestASlowAPIServerIsNamedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var said []string
+		var messages []string
 		server := &answers{takes: 5 * time.Second, status: func(int) (int, string, error) { return 200, "", nil }}
-		c := &retrier{next: server, say: func(text string) { said = append(said, text) }}
+		c := &retrier{next: server, say: func(text string) { messages = append(messages, text) }}
 		for n, path := range []string{"/a", "/a?watch=true", "/a?watch=true", "/b", "/c", "/d", "/e", "/f"} {
 			if _, err := send(t.Context(), t, c, http.MethodGet, path, ""); err != nil {
 				t.Fatal(err)
 			}
-			if want := min(1, n/4); len(said) != want {
-				t.Fatalf("after %d answers: %q", n+1, said)
+			if want := min(1, n/4); len(messages) != want {
+				t.Fatalf("after %d answers: %q", n+1, messages)
 			}
 		}
-		if !strings.Contains(said[0], "slow") || !strings.Contains(said[0], "5s") {
-			t.Errorf("%q", said)
+		if !strings.Contains(messages[0], "slow") || !strings.Contains(messages[0], "5s") {
+			t.Errorf("%q", messages)
 		}
-		said = nil
+		messages = nil
 		quick := &retrier{next: &answers{takes: time.Second, status: server.status}, say: c.say}
 		for range 10 {
-			if _, err := send(t.Context(), t, quick, http.MethodGet, "/a", ""); err != nil || len(said) > 0 {
-				t.Fatalf("%v, %q", err, said)
+			if _, err := send(t.Context(), t, quick, http.MethodGet, "/a", ""); err != nil || len(messages) > 0 {
+				t.Fatalf("%v, %q", err, messages)
 			}
 		}
 	})
@@ -125,10 +125,10 @@ func TestABusyAPIServerIsWaitedFor(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, test.limit)
 					defer cancel()
 				}
-				var said []string
+				var messages []string
 				server := &answers{status: test.status}
 				begun := time.Now()
-				response, err := send(ctx, t, &retrier{next: server, say: func(text string) { said = append(said, text) }}, test.method, test.path, test.body)
+				response, err := send(ctx, t, &retrier{next: server, say: func(text string) { messages = append(messages, text) }}, test.method, test.path, test.body)
 				if err != nil || response.StatusCode != test.want || len(server.bodies) != test.tries || time.Since(begun) != test.takes {
 					t.Errorf("%v, %v after %d tries and %s; want %d after %d and %s", response, err, len(server.bodies), time.Since(begun), test.want, test.tries, test.takes)
 				}
@@ -140,8 +140,8 @@ func TestABusyAPIServerIsWaitedFor(t *testing.T) {
 						t.Errorf("the body of a try is %q", body)
 					}
 				}
-				if len(said) != min(1, test.tries-1) {
-					t.Errorf("said: %q", said)
+				if len(messages) != min(1, test.tries-1) {
+					t.Errorf("said: %q", messages)
 				}
 			})
 		})

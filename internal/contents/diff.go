@@ -16,7 +16,7 @@ type Diff struct {
 	// Packages are the changed, added and removed packages, by name.
 	Packages []PackageChange `json:"packages"`
 	// Fixed are the CVEs that only the changelogs of To name, by source package and number.
-	Fixed []Fix `json:"fixed"`
+	Fixed []CVEFix `json:"fixed"`
 	// ImagesAdded and ImagesGone are container images of one version only.
 	ImagesAdded []Image `json:"imagesAdded"`
 	ImagesGone  []Image `json:"imagesGone"`
@@ -46,8 +46,8 @@ const (
 	Changed Change = "changed"
 )
 
-// Fix is a CVE in the changelog of a source package.
-type Fix struct {
+// CVEFix is a CVE in the changelog of a source package.
+type CVEFix struct {
 	CVE    string `json:"cve"`
 	Source string `json:"source"`
 }
@@ -65,7 +65,7 @@ func (d Diff) Known() bool { return d.From.Contents != nil && d.To.Contents != n
 // Compare returns the difference between two versions. Without the contents of a version, only the facts of the kubelets
 // are compared.
 func Compare(pool string, from, to Version) Diff {
-	d := Diff{Pool: pool, From: from, To: to, Packages: []PackageChange{}, Fixed: []Fix{}, ImagesAdded: []Image{}, ImagesGone: []Image{}, Unknown: []DirectoryChange{}}
+	d := Diff{Pool: pool, From: from, To: to, Packages: []PackageChange{}, Fixed: []CVEFix{}, ImagesAdded: []Image{}, ImagesGone: []Image{}, Unknown: []DirectoryChange{}}
 	for _, v := range []Version{from, to} {
 		if v.Contents == nil {
 			d.Notes = append(d.Notes, fmt.Sprintf("version %s: packages, images and files are unknown: %s", v.Version, v.Missing))
@@ -140,7 +140,7 @@ func (d *Diff) fixes(a, b *Contents) {
 		fixed := missing(is, was)
 		slices.Sort(fixed)
 		for _, cve := range fixed {
-			d.Fixed = append(d.Fixed, Fix{cve, source})
+			d.Fixed = append(d.Fixed, CVEFix{cve, source})
 		}
 		if len(fixed) > 0 && len(fixed) == b.FixesPerSource {
 			d.Notes = append(d.Notes, fmt.Sprintf("CVEs of %s: only the newest %d are known", source, len(fixed)))

@@ -77,20 +77,20 @@ func TestCompareFixes(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		from, to *Contents
-		want     []Fix
+		want     []CVEFix
 		notes    string
 	}{
 		"fixed": {
 			with(listOf(openssl("1")), "openssl", "CVE-2025-1"), with(listOf(openssl("2")), "openssl", "CVE-2026-2", "CVE-2025-1"),
-			[]Fix{{"CVE-2026-2", "openssl"}}, "",
+			[]CVEFix{{"CVE-2026-2", "openssl"}}, "",
 		},
-		"no new CVE":              {with(listOf(openssl("1")), "openssl", "CVE-2025-1"), with(listOf(openssl("2")), "openssl", "CVE-2025-1"), []Fix{}, ""},
-		"more than the limit":     {with(listOf(openssl("1")), "openssl"), with(listOf(openssl("2")), "openssl", "CVE-2026-2", "CVE-2026-1"), []Fix{{"CVE-2026-1", "openssl"}, {"CVE-2026-2", "openssl"}}, "CVEs of openssl: only the newest 2 are known"},
-		"the version is the same": {with(listOf(openssl("1")), "openssl"), with(listOf(openssl("1")), "openssl", "CVE-2026-1"), []Fix{}, ""},
-		"a new package":           {listOf(), with(listOf(openssl("1")), "openssl", "CVE-2026-1"), []Fix{}, ""},
-		"a removed package":       {with(listOf(openssl("1")), "openssl", "CVE-2026-1"), listOf(), []Fix{}, ""},
-		"no changelog before":     {listOf(openssl("1")), with(listOf(openssl("2")), "openssl", "CVE-2026-1"), []Fix{}, "CVEs of 1 changed source packages are unknown"},
-		"no changelog after":      {with(listOf(openssl("1")), "openssl"), listOf(openssl("2")), []Fix{}, "CVEs of 1 changed source packages are unknown"},
+		"no new CVE":              {with(listOf(openssl("1")), "openssl", "CVE-2025-1"), with(listOf(openssl("2")), "openssl", "CVE-2025-1"), []CVEFix{}, ""},
+		"more than the limit":     {with(listOf(openssl("1")), "openssl"), with(listOf(openssl("2")), "openssl", "CVE-2026-2", "CVE-2026-1"), []CVEFix{{"CVE-2026-1", "openssl"}, {"CVE-2026-2", "openssl"}}, "CVEs of openssl: only the newest 2 are known"},
+		"the version is the same": {with(listOf(openssl("1")), "openssl"), with(listOf(openssl("1")), "openssl", "CVE-2026-1"), []CVEFix{}, ""},
+		"a new package":           {listOf(), with(listOf(openssl("1")), "openssl", "CVE-2026-1"), []CVEFix{}, ""},
+		"a removed package":       {with(listOf(openssl("1")), "openssl", "CVE-2026-1"), listOf(), []CVEFix{}, ""},
+		"no changelog before":     {listOf(openssl("1")), with(listOf(openssl("2")), "openssl", "CVE-2026-1"), []CVEFix{}, "CVEs of 1 changed source packages are unknown"},
+		"no changelog after":      {with(listOf(openssl("1")), "openssl"), listOf(openssl("2")), []CVEFix{}, "CVEs of 1 changed source packages are unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := compare(test.from, test.to)

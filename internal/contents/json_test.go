@@ -132,7 +132,7 @@ func TestFixesAreOfTheNewList(t *testing.T) {
 			return c
 		}
 		a, b := draw("from", "1"), draw("to", "2")
-		seen := map[Fix]bool{}
+		seen := map[CVEFix]bool{}
 		for _, f := range compare(a, b).Fixed {
 			if seen[f] || slices.Contains(a.Fixes[f.Source], f.CVE) || !slices.Contains(b.Fixes[f.Source], f.CVE) {
 				t.Errorf("%+v of %v and %v", f, a.Fixes, b.Fixes)

@@ -61,11 +61,11 @@ type View struct {
 	Cluster  string
 	At       time.Time
 	Troubles []string
-	Pools    []Pool
+	Pools    []PoolSection
 }
 
-// Pool is the section of one pool.
-type Pool struct {
+// PoolSection is the section of one pool.
+type PoolSection struct {
 	Name string
 	// Recipe is the version in the recipe, or else the image.
 	Recipe       string
@@ -73,7 +73,7 @@ type Pool struct {
 	Capacity     int64
 	Notes        []string
 	Bars         []Bar
-	Versions     []Version
+	Versions     []VersionRow
 	// Hidden is the number of older versions that are not shown.
 	Hidden int
 	// Changes are sentences about the newest versions, newest first.
@@ -111,8 +111,8 @@ const (
 	KindOther   Kind = "other"
 )
 
-// Version is one version of the pool, newest first.
-type Version struct {
+// VersionRow is one version of the pool, newest first.
+type VersionRow struct {
 	Version string
 	Kind    Kind
 	Use     string
@@ -174,13 +174,13 @@ func Of(f Facts) View {
 	for i := range f.Pools {
 		v.Pools = append(v.Pools, poolOf(f, &f.Pools[i]))
 	}
-	slices.SortStableFunc(v.Pools, func(a, b Pool) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(v.Pools, func(a, b PoolSection) int { return cmp.Compare(a.Name, b.Name) })
 	return v
 }
 
-func poolOf(f Facts, p *PoolFacts) Pool {
+func poolOf(f Facts, p *PoolFacts) PoolSection {
 	h := p.History
-	v := Pool{
+	v := PoolSection{
 		Name: h.Pool, Recipe: cmp.Or(h.Recipe.Version, h.Recipe.Image), Nodes: p.Nodes, Ready: p.Ready, Capacity: p.Capacity,
 		Captures: capturesOf(p.Prototypes, f.Now), Policies: policiesOf(f.Policies, h, f.Now), Joins: joinsOf(p.Joins),
 	}
@@ -229,13 +229,13 @@ func barsOf(h history.History) (bars []Bar) {
 	return bars
 }
 
-func versionsOf(h history.History, now time.Time) (shown []Version, hidden int) {
+func versionsOf(h history.History, now time.Time) (shown []VersionRow, hidden int) {
 	all := h.Versions
 	if len(all) > maxVersions {
 		hidden, all = len(all)-maxVersions, all[:maxVersions]
 	}
 	for _, v := range all {
-		row := Version{
+		row := VersionRow{
 			Version: v.Version, Kind: kindOf(v), Use: useOf(v), State: string(v.State), Donor: v.Donor, Built: ago(v.BuiltAt, now), Nodes: "unknown", Why: v.Why,
 			Parent: slices.IndexFunc(all, func(other history.Version) bool { return v.Lineage != "" && other.Version == v.Lineage }),
 		}

@@ -64,7 +64,7 @@ func pool1() PoolFacts {
 	}
 }
 
-func only(t *testing.T, f Facts) Pool {
+func only(t *testing.T, f Facts) PoolSection {
 	t.Helper()
 	f.Now = now
 	v := Of(f)
@@ -109,13 +109,13 @@ func TestOrderOfFacts(t *testing.T) {
 func TestPool(t *testing.T) {
 	got := only(t, Facts{Pools: []PoolFacts{pool1()}})
 	got.Timeline = nil // another test
-	want := Pool{
+	want := PoolSection{
 		Name: "pool1", Recipe: "2026.03.03", Nodes: 6, Ready: 5, Capacity: 7,
 		Notes: []string{
 			"Version 2026.03.04 is quarantined: no network", "1 node runs the quarantined version 2026.03.04: d-0", "2 nodes run none of these versions.",
 		},
 		Bars: []Bar{{"2026.03.04", KindBad, 1}, {"2026.03.03", KindCurrent, 3}, {"other images", KindOther, 2}},
-		Versions: []Version{
+		Versions: []VersionRow{
 			{
 				Version: "2026.03.04", Kind: KindBad, Use: "quarantined", State: "Complete",
 				Nodes: "1", Why: "quarantined", Parent: 1,
@@ -136,7 +136,7 @@ func TestPool(t *testing.T) {
 // TestAPoolThatTheCloudDidNotDescribe has only the facts of the cluster.
 func TestAPoolThatTheCloudDidNotDescribe(t *testing.T) {
 	got := only(t, Facts{Pools: []PoolFacts{{Nodes: 2, Ready: 1, History: history.History{Pool: "pool1", PoolID: "id/pool1"}, Trouble: "The cloud is away."}}})
-	want := Pool{Name: "pool1", Nodes: 2, Ready: 1, Notes: []string{"The cloud is away."}}
+	want := PoolSection{Name: "pool1", Nodes: 2, Ready: 1, Notes: []string{"The cloud is away."}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -306,8 +306,8 @@ func TestCaptures(t *testing.T) {
 	}
 }
 
-// TestWhichCaptures: all running captures, and the newest ended one.
-func TestWhichCaptures(t *testing.T) {
+// TestCapturesOnPage: all running captures, and the newest ended one.
+func TestCapturesOnPage(t *testing.T) {
 	in := func(phase v1alpha1.Phase) v1alpha1.PrototypeStatus { return v1alpha1.PrototypeStatus{Phase: phase} }
 	f := pool1()
 	f.Prototypes = []v1alpha1.Prototype{

@@ -18,14 +18,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/manifest"
 )
 
-// Done is the result for a definition.
-type Done string
+// Applied is the result for a definition.
+type Applied string
 
 // Results for a definition.
 const (
-	Created   Done = "created"
-	Unchanged Done = "unchanged"
-	Updated   Done = "updated"
+	Created   Applied = "created"
+	Unchanged Applied = "unchanged"
+	Updated   Applied = "updated"
 )
 
 // establishedWithin limits the wait for a new kind; the API server needs well under a second.
@@ -54,12 +54,12 @@ func Install(ctx context.Context, c client.Client, o manifest.Options) error {
 			return fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
-	return Apply(ctx, c, func(string, Done) error { return nil })
+	return Apply(ctx, c, func(string, Applied) error { return nil })
 }
 
 // Apply writes all definitions of this build, and waits until the API server serves the kinds. Apply calls report after each
 // definition; an error of report ends Apply. A repeated call is harmless.
-func Apply(ctx context.Context, c client.Client, report func(name string, done Done) error) error {
+func Apply(ctx context.Context, c client.Client, report func(name string, done Applied) error) error {
 	definitions, err := manifest.Definitions()
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func Apply(ctx context.Context, c client.Client, report func(name string, done D
 
 // replace writes one definition over any earlier version. The list of versions is replaced as a whole, so that no rule of
 // an older version remains.
-func replace(ctx context.Context, c client.Client, wanted *unstructured.Unstructured) (Done, error) {
+func replace(ctx context.Context, c client.Client, wanted *unstructured.Unstructured) (Applied, error) {
 	found := named(wanted.GetName())
 	if err := client.IgnoreNotFound(c.Get(ctx, client.ObjectKeyFromObject(wanted), found)); err != nil {
 		return "", err

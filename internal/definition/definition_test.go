@@ -25,10 +25,10 @@ func TestMain(m *testing.M) { os.Exit(apitest.Main(m)) }
 const one = "prototypes.kamino.dev"
 
 // all applies the definitions and returns the result of each.
-func all(t *testing.T, c client.Client) (map[string]Done, error) {
+func all(t *testing.T, c client.Client) (map[string]Applied, error) {
 	t.Helper()
-	reported := map[string]Done{}
-	return reported, Apply(t.Context(), c, func(name string, done Done) error {
+	reported := map[string]Applied{}
+	return reported, Apply(t.Context(), c, func(name string, done Applied) error {
 		reported[name] = done
 		return nil
 	})
@@ -38,7 +38,7 @@ func all(t *testing.T, c client.Client) (map[string]Done, error) {
 func TestDefinitionsAreReplaced(t *testing.T) {
 	c := apitest.Client(t)
 	outdate(t, c)
-	for _, want := range []Done{Updated, Unchanged} {
+	for _, want := range []Applied{Updated, Unchanged} {
 		reported, err := all(t, c)
 		if err != nil || reported[one] != want {
 			t.Errorf("%v, %v; want it %s", reported, err, want)
@@ -132,9 +132,9 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-func TestWhatEndsTheTelling(t *testing.T) {
+func TestEndOfReports(t *testing.T) {
 	stop, n := errors.New("stop"), 0
-	err := Apply(t.Context(), apitest.Client(t), func(string, Done) error { n++; return stop })
+	err := Apply(t.Context(), apitest.Client(t), func(string, Applied) error { n++; return stop })
 	if !errors.Is(err, stop) || n != 1 {
 		t.Errorf("%v after %d", err, n)
 	}

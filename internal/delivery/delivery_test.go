@@ -152,8 +152,8 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
-// TestADeadEndpointHoldsUpNothing: Send returns, and another endpoint receives all notices.
-func TestADeadEndpointHoldsUpNothing(t *testing.T) {
+// TestDeadEndpointDelaysNoOther: Send returns, and another endpoint receives all notices.
+func TestDeadEndpointDelaysNoOther(t *testing.T) {
 	release := make(chan struct{})
 	dead := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	defer dead.Close()

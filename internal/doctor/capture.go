@@ -166,7 +166,7 @@ func passing(reason string) bool {
 
 // unknown is the finding for a failed look at a capture.
 func (p *poolView) unknown(node string, err error) Finding {
-	if said := (*cloud.Error)(nil); errors.As(err, &said) {
+	if cloudError := (*cloud.Error)(nil); errors.As(err, &cloudError) {
 		return p.refusedByCloud(err)
 	}
 	return warn("", "unknown whether node %s can be captured: %s", node, err)

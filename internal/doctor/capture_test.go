@@ -49,8 +49,8 @@ func bare(t *testing.T, d *Doctor, node string) {
 	}
 }
 
-// TestItSaysWhatACaptureIsRefusedWith: the messages equal the engine's messages about the same capture.
-func TestItSaysWhatACaptureIsRefusedWith(t *testing.T) {
+// TestRefusalsEqualCapture: the messages equal the engine's messages about the same capture.
+func TestRefusalsEqualCapture(t *testing.T) {
 	for name, spoil := range map[string]func(*Doctor, *memory.Cloud, cloud.PoolID){
 		"a node that is not Ready": func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			for _, node := range []string{"a", "b"} {
@@ -60,12 +60,14 @@ func TestItSaysWhatACaptureIsRefusedWith(t *testing.T) {
 		"a pool of one": func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			d.change(t, "b", func(n *corev1.Node) { n.Spec.Unschedulable = true })
 		},
-		"an upgrade policy": func(_ *Doctor, world *memory.Cloud, pool cloud.PoolID) { world.SetUpgrades(pool, true) },
-		"a quota":           func(_ *Doctor, world *memory.Cloud, _ cloud.PoolID) { world.SetQuota(memory.Quota{Images: 1}) },
+		"an upgrade policy": func(_ *Doctor, memoryCloud *memory.Cloud, pool cloud.PoolID) { memoryCloud.SetUpgrades(pool, true) },
+		"a quota": func(_ *Doctor, memoryCloud *memory.Cloud, _ cloud.PoolID) {
+			memoryCloud.SetQuota(memory.Quota{Images: 1})
+		},
 	} {
-		d, world, pool := stage(t, memory.PoolSpec{})
-		world.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
-		spoil(d, world, pool)
+		d, memoryCloud, pool := newDoctor(t, memory.PoolSpec{})
+		memoryCloud.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
+		spoil(d, memoryCloud, pool)
 		report := examine(t, d)
 		c, err := observe(t.Context(), d)
 		if err != nil {
@@ -98,7 +100,7 @@ func TestItSaysWhatACaptureIsRefusedWith(t *testing.T) {
 // TestAnotherNodeMayDo: a refusal about one node is no problem of the pool while another node is accepted; otherwise doctor
 // reports the first node's reasons.
 func TestAnotherNodeMayDo(t *testing.T) {
-	d, _, _ := stage(t, memory.PoolSpec{})
+	d, _, _ := newDoctor(t, memory.PoolSpec{})
 	bare(t, d, "a")
 	if got := findings(examine(t, d), CheckPool); !slices.Equal(got, []string{"ok: node b can be captured now, with a trial node outside the pool"}) {
 		t.Errorf("one of two: %q", got)
@@ -107,7 +109,7 @@ func TestAnotherNodeMayDo(t *testing.T) {
 	if got := findings(examine(t, d), CheckPool); len(got) != 1 || !strings.HasPrefix(got[0], "fail UnmanagedPods: node a cannot be drained: ") {
 		t.Errorf("both: %q", got)
 	}
-	d, _, _ = stage(t, memory.PoolSpec{})
+	d, _, _ = newDoctor(t, memory.PoolSpec{})
 	d.change(t, "a", func(n *corev1.Node) { n.Spec.Unschedulable = true })
 	if got := findings(examine(t, d), CheckPool); len(got) != 1 || !strings.HasPrefix(got[0], "fail OnlyReadyNode: node b is the only Ready") {
 		t.Errorf("a cordoned node is not tried first: %q", got)
@@ -116,7 +118,7 @@ func TestAnotherNodeMayDo(t *testing.T) {
 
 // TestACaptureAtWorkIsNoTrouble of its pool, although no other capture may begin.
 func TestACaptureAtWorkIsNoTrouble(t *testing.T) {
-	d, _, pool := stage(t, memory.PoolSpec{})
+	d, _, pool := newDoctor(t, memory.PoolSpec{})
 	d.change(t, "a", func(n *corev1.Node) { n.Spec.Unschedulable = true })
 	asked := d.Case
 	d.Case = func(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error) {
@@ -124,7 +126,7 @@ func TestACaptureAtWorkIsNoTrouble(t *testing.T) {
 		if err == nil {
 			other := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "other", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}}
 			other.Status.Phase = v1alpha1.PhaseDraining
-			gathered.Others = admission.Found([]admission.Other{{Prototype: other, Pool: pool}})
+			gathered.Others = admission.Found([]admission.OtherCapture{{Prototype: other, Pool: pool}})
 		}
 		return gathered, err
 	}
@@ -139,9 +141,9 @@ func TestALaterVersionOfTodayIsNoFailure(t *testing.T) {
 		"2026.03.1402": "ok: the only obstacle to a capture of node a: the recipe of pool pool1 names version 2026.03.1402, newer than 2026.03.14",
 		"2026.03.15":   "fail VersionNotNewer: the recipe of pool pool1 names version 2026.03.15, newer than 2026.03.14",
 	} {
-		d, world, pool := stage(t, memory.PoolSpec{})
-		world.AddVersion(pool, memory.VersionSpec{Version: version})
-		world.ChangeRecipe(pool, string(pool)+"/versions/"+version)
+		d, memoryCloud, pool := newDoctor(t, memory.PoolSpec{})
+		memoryCloud.AddVersion(pool, memory.VersionSpec{Version: version})
+		memoryCloud.ChangeRecipe(pool, string(pool)+"/versions/"+version)
 		if got := findings(examine(t, d), CheckPool); !slices.Equal(got, []string{want}) {
 			t.Errorf("version %s: %q, want %q", version, got, want)
 		}
@@ -150,14 +152,14 @@ func TestALaterVersionOfTodayIsNoFailure(t *testing.T) {
 
 // TestAMissingActionHasTheRemedyOfItsCloud, also if only another feature needs the action.
 func TestAMissingActionHasTheRemedyOfItsCloud(t *testing.T) {
-	d, world, _ := stage(t, memory.PoolSpec{})
+	d, memoryCloud, _ := newDoctor(t, memory.PoolSpec{})
 	for _, about := range registry.All() {
 		if d.About = about; about.Name == "aws" {
 			break
 		}
 	}
-	world.Forbid("EnsureSnapshot")
-	world.Forbid("EnsureRebuilt")
+	memoryCloud.Forbid("EnsureSnapshot")
+	memoryCloud.Forbid("EnsureRebuilt")
 	var remedies []string
 	for _, f := range examine(t, d).Findings {
 		if f.Check == CheckPermissions {
@@ -170,10 +172,10 @@ func TestAMissingActionHasTheRemedyOfItsCloud(t *testing.T) {
 	}
 }
 
-// TestWhatACaptureNeedsInstalled is reported once, and not after the finding that nothing is installed.
-func TestWhatACaptureNeedsInstalled(t *testing.T) {
+// TestMissingInstallation is reported once, and not after the finding that nothing is installed.
+func TestMissingInstallation(t *testing.T) {
 	for _, served := range []bool{true, false} {
-		d, _, _ := stage(t, memory.PoolSpec{})
+		d, _, _ := newDoctor(t, memory.PoolSpec{})
 		if err := d.Kube.CoreV1().ServiceAccounts("theirs").Delete(t.Context(), v1alpha1.GeneralizeServiceAccount, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -188,9 +190,9 @@ func TestWhatACaptureNeedsInstalled(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeLookedAtHidesNothing: other obstacles are still reported.
-func TestWhatCannotBeLookedAtHidesNothing(t *testing.T) {
-	d, _, _ := stage(t, memory.PoolSpec{})
+// TestFailedLookHidesNoObstacle: other obstacles are still reported.
+func TestFailedLookHidesNoObstacle(t *testing.T) {
+	d, _, _ := newDoctor(t, memory.PoolSpec{})
 	bare(t, d, "a")
 	bare(t, d, "b")
 	asked := d.Case

@@ -24,8 +24,8 @@ const skewForWarning = 30 * time.Second
 const install = "kamino manifests | kubectl apply --server-side -f -"
 
 func clock(_ context.Context, c *observed) []Finding {
-	ahead, heard := c.Skew()
-	if !heard {
+	ahead, isKnown := c.Skew()
+	if !isKnown {
 		return []Finding{warn("", "the clock of the API server is unknown: the API server sends no time")}
 	}
 	if ahead.Abs() <= skewForWarning {

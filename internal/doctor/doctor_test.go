@@ -37,16 +37,16 @@ import (
 
 var now = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 
-// stage is a sound cluster with one pool of two nodes; tests break the cluster.
-func stage(t *testing.T, spec memory.PoolSpec) (*Doctor, *memory.Cloud, cloud.PoolID) {
+// newDoctor is a sound cluster with one pool of two nodes; tests break the cluster.
+func newDoctor(t *testing.T, spec memory.PoolSpec) (*Doctor, *memory.Cloud, cloud.PoolID) {
 	t.Helper()
-	world := memory.New(memory.Config{Now: func() time.Time { return now }})
+	memoryCloud := memory.New(memory.Config{Now: func() time.Time { return now }})
 	spec.Name = "pool1"
-	pool := world.AddPool(spec)
+	pool := memoryCloud.AddPool(spec)
 	kube := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ours"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}})
 	for _, name := range []string{"a", "b"} {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"agentpool": "pool1", "kubernetes.azure.com/role": "agent"}, Annotations: map[string]string{"weave.works/kured-most-recent-reboot-needed": now.Format(time.RFC3339)}}}
-		n.Spec.ProviderID = string(world.AddInstance(pool, name))
+		n.Spec.ProviderID = string(memoryCloud.AddInstance(pool, name))
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		if err := kube.Tracker().Add(n); err != nil {
 			t.Fatal(err)
@@ -77,7 +77,7 @@ func stage(t *testing.T, spec memory.PoolSpec) (*Doctor, *memory.Cloud, cloud.Po
 	allow(kube, true)
 	d := &Doctor{
 		About: registry.All()[0],
-		Kube:  kube, Cloud: world, Namespace: "ours", PodNamespace: "theirs", Now: func() time.Time { return now },
+		Kube:  kube, Cloud: memoryCloud, Namespace: "ours", PodNamespace: "theirs", Now: func() time.Time { return now },
 		Served:     func(context.Context, string) (bool, error) { return true, nil },
 		Skew:       func() (time.Duration, bool) { return 0, true },
 		Holder:     func(context.Context) (string, error) { return "", nil },
@@ -88,7 +88,7 @@ func stage(t *testing.T, spec memory.PoolSpec) (*Doctor, *memory.Cloud, cloud.Po
 			TrialObserver: &tryout.Observer{Kube: kube, Namespace: "theirs", Image: "kamino:test", Same: d.Cloud.SameInstance}}
 		return engine.Case(ctx, p)
 	}
-	return d, world, pool
+	return d, memoryCloud, pool
 }
 
 func allow(kube *fake.Clientset, allowed bool) {
@@ -133,7 +133,7 @@ func worst(report Report, check string) (Level, string) {
 }
 
 func TestASoundCluster(t *testing.T) {
-	d, _, _ := stage(t, memory.PoolSpec{})
+	d, _, _ := newDoctor(t, memory.PoolSpec{})
 	report := examine(t, d)
 	if report.Warnings+report.Failures > 0 || report.OK != len(report.Findings) {
 		t.Errorf("%+v", report)
@@ -148,7 +148,7 @@ func TestASoundCluster(t *testing.T) {
 // TestAnAPIServerWithoutAdmissionPolicies is reported, and is no failure.
 func TestAnAPIServerWithoutAdmissionPolicies(t *testing.T) {
 	for _, knows := range []bool{true, false} {
-		d, _, _ := stage(t, memory.PoolSpec{})
+		d, _, _ := newDoctor(t, memory.PoolSpec{})
 		kinds := []metav1.APIResource{{Name: "mutatingwebhookconfigurations"}}
 		if knows {
 			kinds = append(kinds, metav1.APIResource{Name: "validatingadmissionpolicies"})
@@ -184,7 +184,7 @@ func TestBindingsOfEarlierVersions(t *testing.T) {
 		{"not upgraded yet", []*rbacv1.ClusterRoleBinding{binding("kamino-engine", "kamino-engine", "ours")}, ""},
 		{"another owner's", []*rbacv1.ClusterRoleBinding{binding("cluster-admin", "cluster-admin", "")}, ""},
 	} {
-		d, _, _ := stage(t, memory.PoolSpec{})
+		d, _, _ := newDoctor(t, memory.PoolSpec{})
 		for _, b := range c.bindings {
 			if err := d.Kube.(*fake.Clientset).Tracker().Add(b); err != nil {
 				t.Fatal(err)
@@ -204,7 +204,7 @@ func TestBindingsOfEarlierVersions(t *testing.T) {
 
 // TestReservationsAndLeftovers are warnings with the command that solves them; nodes of a running capture are not reported.
 func TestReservationsAndLeftovers(t *testing.T) {
-	d, _, pool := stage(t, memory.PoolSpec{})
+	d, _, pool := newDoctor(t, memory.PoolSpec{})
 	kube := d.Kube.(*fake.Clientset)
 	reserve := func(name, reservation string) {
 		n, err := kube.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
@@ -243,7 +243,7 @@ func TestReservationsAndLeftovers(t *testing.T) {
 }
 
 func TestRightsAreAskedWhereTheyAreUsed(t *testing.T) {
-	d, _, _ := stage(t, memory.PoolSpec{})
+	d, _, _ := newDoctor(t, memory.PoolSpec{})
 	if level, says := worst(examine(t, d), CheckInstallation); level != OK || !strings.Contains(says, "ours and theirs") {
 		t.Errorf("%s: %s", level, says)
 	}
@@ -263,14 +263,14 @@ func TestRightsAreAskedWhereTheyAreUsed(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongIsFound(t *testing.T) {
+func TestProblemsAreFound(t *testing.T) {
 	away := &cloud.Error{Kind: cloud.Unavailable, Op: "look"}
 	for name, c := range map[string]struct {
 		check string
 		level Level
 		says  string
 		spec  memory.PoolSpec
-		spoil func(d *Doctor, world *memory.Cloud, pool cloud.PoolID)
+		spoil func(d *Doctor, memoryCloud *memory.Cloud, pool cloud.PoolID)
 	}{
 		"clock far off": {CheckClock, Fail, "differ by about 10m0s", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			d.Skew = func() (time.Duration, bool) { return -10 * time.Minute, true }
@@ -305,17 +305,17 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		"no credential": {CheckCredential, Fail, "no secret", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			d.Cloud, d.CloudError = nil, errors.New("there is no secret")
 		}},
-		"a cloud that is away": {CheckCredential, Fail, "network path", memory.PoolSpec{}, func(d *Doctor, world *memory.Cloud, _ cloud.PoolID) {
-			d.Cloud = memory.NewFaulty(world, func(memory.Call) memory.Outcome { return memory.Outcome{Err: away} })
+		"a cloud that is away": {CheckCredential, Fail, "network path", memory.PoolSpec{}, func(d *Doctor, memoryCloud *memory.Cloud, _ cloud.PoolID) {
+			d.Cloud = memory.NewFaulty(memoryCloud, func(memory.Call) memory.Outcome { return memory.Outcome{Err: away} })
 		}},
-		"a permission": {CheckPermissions, Fail, "EnsureSnapshot", memory.PoolSpec{}, func(_ *Doctor, world *memory.Cloud, _ cloud.PoolID) {
-			world.Forbid("EnsureSnapshot")
+		"a permission": {CheckPermissions, Fail, "EnsureSnapshot", memory.PoolSpec{}, func(_ *Doctor, memoryCloud *memory.Cloud, _ cloud.PoolID) {
+			memoryCloud.Forbid("EnsureSnapshot")
 		}},
-		"a permission that captures do without": {CheckPermissions, Warn, "replace-nodes", memory.PoolSpec{}, func(_ *Doctor, world *memory.Cloud, _ cloud.PoolID) {
-			world.Forbid("EnsureRebuilt")
+		"a permission that captures do without": {CheckPermissions, Warn, "replace-nodes", memory.PoolSpec{}, func(_ *Doctor, memoryCloud *memory.Cloud, _ cloud.PoolID) {
+			memoryCloud.Forbid("EnsureRebuilt")
 		}},
-		"permissions that can't be listed": {CheckPermissions, Warn, "may not list its own", memory.PoolSpec{}, func(_ *Doctor, world *memory.Cloud, _ cloud.PoolID) {
-			world.Forbid("Permissions")
+		"permissions that can't be listed": {CheckPermissions, Warn, "may not list its own", memory.PoolSpec{}, func(_ *Doctor, memoryCloud *memory.Cloud, _ cloud.PoolID) {
+			memoryCloud.Forbid("Permissions")
 		}},
 		"a pool of the wrong kind": {CheckPool, Fail, "set it to Manual", memory.PoolSpec{Refusals: []cloud.Refusal{{Reason: "X", Message: "the policy is Automatic: set it to Manual"}}},
 			func(*Doctor, *memory.Cloud, cloud.PoolID) {}},
@@ -331,12 +331,12 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 			n.Annotations = map[string]string{"cluster.x-k8s.io/machine": "md-0", "cluster.x-k8s.io/cluster-namespace": "fleet", "cluster.x-k8s.io/cluster-name": "c1"}
 			_ = d.Kube.(*fake.Clientset).Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, "")
 		}},
-		"a recipe that names the definition": {CheckVersions, Warn, "pins the recipe", memory.PoolSpec{Latest: true}, func(_ *Doctor, world *memory.Cloud, pool cloud.PoolID) {
-			world.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
+		"a recipe that names the definition": {CheckVersions, Warn, "pins the recipe", memory.PoolSpec{Latest: true}, func(_ *Doctor, memoryCloud *memory.Cloud, pool cloud.PoolID) {
+			memoryCloud.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
 		}},
-		"a quarantined recipe": {CheckVersions, Fail, "kamino rollback pool1", memory.PoolSpec{}, func(_ *Doctor, world *memory.Cloud, pool cloud.PoolID) {
-			world.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01", Tags: map[string]string{cloud.TagQuarantined: "bad"}})
-			world.ChangeRecipe(pool, string(pool)+"/versions/2026.03.01")
+		"a quarantined recipe": {CheckVersions, Fail, "kamino rollback pool1", memory.PoolSpec{}, func(_ *Doctor, memoryCloud *memory.Cloud, pool cloud.PoolID) {
+			memoryCloud.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01", Tags: map[string]string{cloud.TagQuarantined: "bad"}})
+			memoryCloud.ChangeRecipe(pool, string(pool)+"/versions/2026.03.01")
 		}},
 		"no patches": {CheckPatching, Warn, "--annotate-nodes", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			for _, name := range []string{"a", "b"} {
@@ -347,8 +347,8 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, world, pool := stage(t, c.spec)
-			c.spoil(d, world, pool)
+			d, memoryCloud, pool := newDoctor(t, c.spec)
+			c.spoil(d, memoryCloud, pool)
 			level, says := worst(examine(t, d), c.check)
 			if level != c.level || !strings.Contains(says, c.says) {
 				t.Errorf("%s is %s and says %q, want %s and %q", c.check, level, says, c.level, c.says)
@@ -388,7 +388,7 @@ func TestNoCheckIsOKWithoutItsRead(t *testing.T) {
 		"the clock":  {CheckClock, func(d *Doctor) { d.Skew = func() (time.Duration, bool) { return 0, false } }},
 		"the pool":   {CheckVersions, func(d *Doctor) { d.Cloud.(*memory.Cloud).Forbid("Images") }},
 	} {
-		d, _, _ := stage(t, memory.PoolSpec{})
+		d, _, _ := newDoctor(t, memory.PoolSpec{})
 		c.lose(d)
 		found := 0
 		for _, f := range examine(t, d).Findings {
@@ -406,9 +406,9 @@ func TestNoCheckIsOKWithoutItsRead(t *testing.T) {
 	}
 }
 
-// TestNoCaptureIsSaidToBeGoneUnseen: without the list of Prototypes, doctor does not call a capture lost.
-func TestNoCaptureIsSaidToBeGoneUnseen(t *testing.T) {
-	d, _, _ := stage(t, memory.PoolSpec{})
+// TestNoCaptureIsLostWithoutList: without the list of Prototypes, doctor does not call a capture lost.
+func TestNoCaptureIsLostWithoutList(t *testing.T) {
+	d, _, _ := newDoctor(t, memory.PoolSpec{})
 	n, err := d.Kube.CoreV1().Nodes().Get(t.Context(), "a", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -428,8 +428,8 @@ func TestNoCaptureIsSaidToBeGoneUnseen(t *testing.T) {
 }
 
 func TestAMissingPermissionIsNotContradicted(t *testing.T) {
-	d, world, _ := stage(t, memory.PoolSpec{})
-	world.Forbid("EnsureSnapshot")
+	d, memoryCloud, _ := newDoctor(t, memory.PoolSpec{})
+	memoryCloud.Forbid("EnsureSnapshot")
 	for _, f := range examine(t, d).Findings {
 		if f.Level == OK && (f.Check == CheckPermissions || f.Check == CheckPool) {
 			t.Errorf("reported besides the missing permission: %s", f.Message)
@@ -439,8 +439,8 @@ func TestAMissingPermissionIsNotContradicted(t *testing.T) {
 
 // TestVersionOfTodayIsNoTrouble: a pool that was captured today is sound.
 func TestVersionOfTodayIsNoTrouble(t *testing.T) {
-	d, world, pool := stage(t, memory.PoolSpec{})
-	world.AddVersion(pool, memory.VersionSpec{Version: "2026.03.14"})
+	d, memoryCloud, pool := newDoctor(t, memory.PoolSpec{})
+	memoryCloud.AddVersion(pool, memory.VersionSpec{Version: "2026.03.14"})
 	if report := examine(t, d); report.Failures > 0 {
 		t.Errorf("%+v", report)
 	}
@@ -462,11 +462,11 @@ func TestChecksAreOnThePage(t *testing.T) {
 // TestManyImages warns from seven of ten images on, and fails from nine images on, with the oldest nodes.
 func TestManyImages(t *testing.T) {
 	for images, want := range map[int]Level{2: OK, 6: OK, 7: Warn, 8: Warn, 9: Fail, 10: Fail} {
-		d, world, pool := stage(t, memory.PoolSpec{Capacity: 10})
-		world.SetMaxImages(10)
+		d, memoryCloud, pool := newDoctor(t, memory.PoolSpec{Capacity: 10})
+		memoryCloud.SetMaxImages(10)
 		for i := range images - 1 {
-			world.ChangeRecipe(pool, fmt.Sprintf("image-%d", i))
-			world.AddInstance(pool, fmt.Sprint(i))
+			memoryCloud.ChangeRecipe(pool, fmt.Sprintf("image-%d", i))
+			memoryCloud.AddInstance(pool, fmt.Sprint(i))
 		}
 		level, says := worst(examine(t, d), CheckImages)
 		if level != want || level != OK && (!strings.Contains(says, "on a, b") || !strings.Contains(says, "kamino rebuild pool1")) {
@@ -475,7 +475,7 @@ func TestManyImages(t *testing.T) {
 	}
 }
 
-func TestKuredsLockIsTold(t *testing.T) {
+func TestKuredLockFinding(t *testing.T) {
 	for name, c := range map[string]struct {
 		lock  string
 		level Level
@@ -486,7 +486,7 @@ func TestKuredsLockIsTold(t *testing.T) {
 		"held":         {lock: `{"nodeID":"node-7"}`, level: OK, says: "kured holds its lock for node node-7: Kamino drains no other node until the node is back"},
 		"not readable": {lock: "{", level: Warn, says: "unknown whether kured is rebooting a node, so that a capture may drain a second node meanwhile: annotation weave.works/kured-node-lock"},
 	} {
-		d, _, _ := stage(t, memory.PoolSpec{})
+		d, _, _ := newDoctor(t, memory.PoolSpec{})
 		d.Kured = "kube-system/kured"
 		set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kured"}}
 		if c.lock != "" {

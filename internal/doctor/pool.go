@@ -147,7 +147,7 @@ func versions(ctx context.Context, p *poolView) (found []Finding) {
 		return []Finding{p.refused(*gone)}
 	}
 	if went := history.Unacknowledged(images); went != nil {
-		found = append(found, p.refused(went.Says(p.name, recipe)))
+		found = append(found, p.refused(went.Refusal(p.name, recipe)))
 	}
 	for _, image := range images {
 		if why := image.Tags[cloud.TagQuarantined]; why != "" && image.Version == recipe.Version {

@@ -16,17 +16,17 @@ import (
 type right struct {
 	group, resource, sub string
 	verbs                []string
-	in                   where
+	in                   permissionScope
 }
 
-// where is the scope of a permission.
-type where int
+// permissionScope is the scope of a permission.
+type permissionScope int
 
 const (
-	everywhere where = iota
-	own              // in the namespace of the Lease and of saved recipes
-	pods             // in the namespace of the generalize pods
-	kubelets         // in the namespace of the kubelets' Leases
+	everywhere permissionScope = iota
+	own                        // in the namespace of the Lease and of saved recipes
+	pods                       // in the namespace of the generalize pods
+	kubelets                   // in the namespace of the kubelets' Leases
 )
 
 // rights are the permissions of the role kamino-engine (package manifest), as far as a capture needs the permissions.
@@ -82,7 +82,7 @@ func rbac(ctx context.Context, c *observed) []Finding {
 	asked := 0
 	for _, r := range wanted {
 		for _, verb := range r.verbs {
-			namespace := map[where]string{own: c.Namespace, pods: c.pods(), kubelets: corev1.NamespaceNodeLease}[r.in]
+			namespace := map[permissionScope]string{own: c.Namespace, pods: c.pods(), kubelets: corev1.NamespaceNodeLease}[r.in]
 			allowed, err := c.mayDo(ctx, authorizationv1.ResourceAttributes{Group: r.group, Resource: r.resource, Subresource: r.sub, Verb: verb, Namespace: namespace})
 			if err != nil {
 				return []Finding{warn("", "unknown whether %s has the permissions that %s: %s", c.who, does, err)}

@@ -40,9 +40,9 @@ func deny(d *Doctor, verb, resource string) {
 	})
 }
 
-// TestWhatRemovingADonorNeeds is checked only if a profile or a policy would remove a donor: the permission in the cluster,
+// TestPermissionsOfDonorRemoval is checked only if a profile or a policy would remove a donor: the permission in the cluster,
 // and the permission in the cloud, each in one message with the remedy.
-func TestWhatRemovingADonorNeeds(t *testing.T) {
+func TestPermissionsOfDonorRemoval(t *testing.T) {
 	for name, c := range map[string]struct {
 		joins  string // what the nodes carry
 		policy *v1alpha1.PrototypePolicy
@@ -68,7 +68,7 @@ func TestWhatRemovingADonorNeeds(t *testing.T) {
 	} {
 		for _, lacking := range []string{"", "cluster", "cloud"} {
 			t.Run(strings.TrimSpace(name+" "+lacking), func(t *testing.T) {
-				d, world, _ := stage(t, memory.PoolSpec{})
+				d, memoryCloud, _ := newDoctor(t, memory.PoolSpec{})
 				for _, node := range []string{"a", "b"} {
 					d.change(t, node, func(n *corev1.Node) {
 						n.Labels = map[string]string{"name": node}
@@ -87,7 +87,7 @@ func TestWhatRemovingADonorNeeds(t *testing.T) {
 				case "cluster":
 					deny(d, "delete", "nodes")
 				case "cloud":
-					world.Forbid("EnsureRemoved")
+					memoryCloud.Forbid("EnsureRemoved")
 				}
 				report := examine(t, d)
 				var reported []string
@@ -118,9 +118,9 @@ func TestWhatRemovingADonorNeeds(t *testing.T) {
 	}
 }
 
-// TestWhatATrialNeeds depends on the trial modes of the pool's policies. Each missing action is a
+// TestPermissionsOfTrial depends on the trial modes of the pool's policies. Each missing action is a
 // failure of its own, because captures are refused.
-func TestWhatATrialNeeds(t *testing.T) {
+func TestPermissionsOfTrial(t *testing.T) {
 	for name, c := range map[string]struct {
 		modes  []v1alpha1.TrialMode // of a policy each
 		pools  []string
@@ -135,7 +135,7 @@ func TestWhatATrialNeeds(t *testing.T) {
 		"one says so, another never": {modes: []v1alpha1.TrialMode{v1alpha1.TrialOff, v1alpha1.TrialApart}, needed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, world, _ := stage(t, memory.PoolSpec{})
+			d, memoryCloud, _ := newDoctor(t, memory.PoolSpec{})
 			d.Policies = func(context.Context) (all []v1alpha1.PrototypePolicy, _ error) {
 				for _, mode := range c.modes {
 					p := v1alpha1.PrototypePolicy{}
@@ -144,7 +144,7 @@ func TestWhatATrialNeeds(t *testing.T) {
 				}
 				return all, nil
 			}
-			world.Forbid("EnsureTrial", "EndTrial")
+			memoryCloud.Forbid("EnsureTrial", "EndTrial")
 			reported := strings.Join(findings(examine(t, d), CheckPermissions), "\n")
 			for _, action := range []string{"EnsureTrial", "EndTrial"} {
 				says := "fail PermissionMissing: the credential lacks " + action + " on memory:///pools/pool1, needed for a trial next to the pool"

@@ -20,7 +20,7 @@ import (
 const maxIdentities = 64
 
 // apply applies one rule. Errors go into the outcome, so that the other rules still run and the report is complete.
-func (r *Runner) apply(t *tree.Tree, rule *Rule, before *Before) Outcome {
+func (r *Runner) apply(t *tree.Tree, rule *Rule, before *DonorValues) Outcome {
 	o := Outcome{Rule: rule.ID, Action: rule.Action, Waived: r.waived(rule), Allowed: r.allowed(rule) && is(rule.Action, Regenerate, Edit)}
 	matches, err := before.matches(t, rule)
 	if err != nil {
@@ -64,7 +64,7 @@ type applied struct {
 	runner *Runner
 	tree   *tree.Tree
 	rule   *Rule
-	before *Before
+	before *DonorValues
 }
 
 // concerns reports whether the rule applies to a match.
@@ -258,7 +258,7 @@ func dash(s string) string {
 
 // recorded reports whether the last line of an ancestry log is for the machine's generation. A machine without a
 // machine ID belongs to the generation of the last line.
-func recorded(content []byte, before *Before) bool {
+func recorded(content []byte, before *DonorValues) bool {
 	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
 	_, id, found := strings.Cut(lines[len(lines)-1], generationKey)
 	return found && (before.MachineID == "" || id == before.MachineID)

@@ -14,8 +14,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// Before has the facts about a machine that cannot be found after its identity is removed.
-type Before struct {
+// DonorValues has the facts about a machine that cannot be found after its identity is removed.
+type DonorValues struct {
 	// Names are the machine's host names.
 	Names []string
 	// OS is the ID in os-release; "linux" without an ID, the default of os-release(5).
@@ -32,8 +32,8 @@ type Before struct {
 }
 
 // LookBefore reads the facts from a tree before generalizing. names are further host names of the machine.
-func LookBefore(t *tree.Tree, p *Profile, names ...string) (*Before, error) {
-	b := &Before{OS: "linux", kept: map[string][]string{}, named: map[string][]string{}}
+func LookBefore(t *tree.Tree, p *Profile, names ...string) (*DonorValues, error) {
+	b := &DonorValues{OS: "linux", kept: map[string][]string{}, named: map[string][]string{}}
 	if id, err := optional(t, "etc/machine-id"); err != nil {
 		return nil, err
 	} else if id = bytes.TrimSpace(id); len(id) > 0 {
@@ -72,7 +72,7 @@ func LookBefore(t *tree.Tree, p *Profile, names ...string) (*Before, error) {
 
 // masked returns a path without the machine ID, because journald names a directory after the ID. The manifest stays on
 // the disk, and must not copy the ID to clones.
-func (b *Before) masked(p string) string {
+func (b *DonorValues) masked(p string) string {
 	if len(b.id) < 16 {
 		return p
 	}
@@ -88,7 +88,7 @@ func optional(t *tree.Tree, p string) ([]byte, error) {
 	return content, nil
 }
 
-func (b *Before) addName(name string) {
+func (b *DonorValues) addName(name string) {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	if name == "" || strings.HasPrefix(name, "#") || strings.HasPrefix(name, "localhost") {
 		return
@@ -102,7 +102,7 @@ func (b *Before) addName(name string) {
 }
 
 // owns reports whether a name in a hosts file is the machine's name.
-func (b *Before) owns(name string) bool {
+func (b *DonorValues) owns(name string) bool {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	return slices.ContainsFunc(b.Names, func(own string) bool {
 		return name == own || strings.HasPrefix(name, own+".")
@@ -110,7 +110,7 @@ func (b *Before) owns(name string) bool {
 }
 
 // protects reports whether a path stays, or is below a path that stays.
-func (b *Before) protects(p string) bool {
+func (b *DonorValues) protects(p string) bool {
 	for _, paths := range b.kept {
 		for _, kept := range paths {
 			if p == kept || strings.HasPrefix(p, kept+"/") {
@@ -122,7 +122,7 @@ func (b *Before) protects(p string) bool {
 }
 
 // protectsBelow reports whether something below a path stays.
-func (b *Before) protectsBelow(p string) bool {
+func (b *DonorValues) protectsBelow(p string) bool {
 	for _, paths := range b.kept {
 		if slices.ContainsFunc(paths, func(kept string) bool { return strings.HasPrefix(kept, p+"/") }) {
 			return true

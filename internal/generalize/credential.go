@@ -27,7 +27,7 @@ var embeddedCertificate = regexp.MustCompile(`(?m)^[ \t]*"?client-certificate-da
 
 // credentials returns the client certificates in kept files: any reader of the disk can use the identities. Unreadable
 // files are skipped; the rule names the kept file in any case.
-func (p *Profile) credentials(t *tree.Tree, before *Before) []v1alpha1.Credential {
+func (p *Profile) credentials(t *tree.Tree, before *DonorValues) []v1alpha1.Credential {
 	var found []v1alpha1.Credential
 	for i := range p.Rules {
 		for _, kept := range before.kept[p.Rules[i].ID] {

@@ -14,13 +14,13 @@ import (
 type editor struct {
 	takesPattern bool
 	// edit returns the edited content of the file at a path of the tree.
-	edit func(t *tree.Tree, p string, content []byte, r *Rule, before *Before) []byte
+	edit func(t *tree.Tree, p string, content []byte, r *Rule, before *DonorValues) []byte
 	// check returns what is still wrong with the content; empty if nothing is.
-	check func(t *tree.Tree, p string, content []byte, r *Rule, before *Before) string
+	check func(t *tree.Tree, p string, content []byte, r *Rule, before *DonorValues) string
 	// refuse returns why the run is refused unless the rule is allowed; empty if it is not. May be nil.
-	refuse func(t *tree.Tree, p string, content []byte, before *Before) string
+	refuse func(t *tree.Tree, p string, content []byte, before *DonorValues) string
 	// rename returns the new path of the file. May be nil.
-	rename func(p string, before *Before) string
+	rename func(p string, before *DonorValues) string
 }
 
 var editors = map[string]editor{
@@ -31,7 +31,7 @@ var editors = map[string]editor{
 }
 
 // dropLines removes the lines that match the rule's pattern.
-func dropLines(_ *tree.Tree, _ string, content []byte, r *Rule, _ *Before) []byte {
+func dropLines(_ *tree.Tree, _ string, content []byte, r *Rule, _ *DonorValues) []byte {
 	kept := slices.DeleteFunc(bytes.SplitAfter(content, []byte("\n")), func(line []byte) bool {
 		return r.pattern.Match(bytes.TrimRight(line, "\r\n"))
 	})
@@ -49,7 +49,7 @@ func blankLines(content []byte, r *Rule) []byte {
 	return []byte(strings.Join(lines, "\n"))
 }
 
-func linesDropped(_ *tree.Tree, _ string, content []byte, r *Rule, _ *Before) string {
+func linesDropped(_ *tree.Tree, _ string, content []byte, r *Rule, _ *DonorValues) string {
 	for number, line := range strings.Split(string(content), "\n") {
 		if r.pattern.MatchString(strings.TrimSuffix(line, "\r")) {
 			return fmt.Sprintf("line %d had to be removed", number+1)
@@ -60,7 +60,7 @@ func linesDropped(_ *tree.Tree, _ string, content []byte, r *Rule, _ *Before) st
 
 // dropOwnName removes the machine's own name, and longer names that begin with it and a dot, from a hosts file. It also
 // removes the line of 127.0.1.1, by Debian's convention the machine's own, and lines left without names.
-func dropOwnName(_ *tree.Tree, _ string, content []byte, _ *Rule, before *Before) []byte {
+func dropOwnName(_ *tree.Tree, _ string, content []byte, _ *Rule, before *DonorValues) []byte {
 	var kept []byte
 	for _, line := range bytes.SplitAfter(content, []byte("\n")) {
 		text, comment, _ := strings.Cut(strings.TrimRight(string(line), "\r\n"), "#")
@@ -87,7 +87,7 @@ func dropOwnName(_ *tree.Tree, _ string, content []byte, _ *Rule, before *Before
 
 var word = regexp.MustCompile(`\S+`)
 
-func ownNameDropped(_ *tree.Tree, _ string, content []byte, _ *Rule, before *Before) string {
+func ownNameDropped(_ *tree.Tree, _ string, content []byte, _ *Rule, before *DonorValues) string {
 	for number, line := range strings.Split(string(content), "\n") {
 		if i := strings.IndexByte(line, '#'); i >= 0 {
 			line = line[:i]

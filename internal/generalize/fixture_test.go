@@ -46,13 +46,13 @@ func plant(t *testing.T, files ...map[string]string) string {
 	dir := t.TempDir()
 	for _, set := range files {
 		for name, content := range set {
-			write(t, dir, name, content)
+			writeFile(t, dir, name, content)
 		}
 	}
 	return dir
 }
 
-func write(t *testing.T, dir, name, content string) {
+func writeFile(t *testing.T, dir, name, content string) {
 	t.Helper()
 	p := filepath.Join(dir, name)
 	must(t, os.MkdirAll(filepath.Dir(p), 0o755))
@@ -90,7 +90,7 @@ func load(t *testing.T, name v1alpha1.Profile) *Profile {
 func runner(p *Profile) *Runner {
 	return &Runner{
 		Profile: p, Tool: "v0.0.0-test",
-		Subject: Subject{Prototype: "pool1-2026.11.21", UID: "0f0e", BootID: "b007"},
+		Subject: RunSubject{Prototype: "pool1-2026.11.21", UID: "0f0e", BootID: "b007"},
 		Now:     func() time.Time { return time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC) },
 	}
 }
@@ -137,16 +137,16 @@ func exists(dir, p string) bool {
 	return err == nil
 }
 
-func read(t *testing.T, dir, p string) string {
+func readFile(t *testing.T, dir, p string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(dir, p))
 	must(t, err)
 	return string(content)
 }
 
-func unmetOf(t *testing.T, err error) *Unmet {
+func unmetOf(t *testing.T, err error) *UnprovenError {
 	t.Helper()
-	var unmet *Unmet
+	var unmet *UnprovenError
 	if !errors.As(err, &unmet) {
 		t.Fatalf("want an *Unmet, got %v", err)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // storeAt returns the store at a path found by a rule.
-func storeAt(t *tree.Tree, r *Rule, index string, before *Before) store.Store {
+func storeAt(t *tree.Tree, r *Rule, index string, before *DonorValues) store.Store {
 	return store.At(t, r.Store, index, before.spared)
 }
 
@@ -44,7 +44,7 @@ func (a *applied) forget(m tree.Match) error {
 }
 
 // whyRemembered returns what the first store with containers still knows.
-func whyRemembered(t *tree.Tree, r *Rule, before *Before) (why string, err error) {
+func whyRemembered(t *tree.Tree, r *Rule, before *DonorValues) (why string, err error) {
 	err = search(t, r, func(index string, _ fs.FileInfo) error {
 		if why != "" {
 			return nil
@@ -58,7 +58,7 @@ func whyRemembered(t *tree.Tree, r *Rule, before *Before) (why string, err error
 // broken returns a *Refused if a container store must not be copied: unreadable, of an unknown version, or with damaged
 // images, which no clone would notice. On a running machine, stores in use are skipped, because a changing store seems
 // damaged.
-func (r *Runner) broken(t *tree.Tree, before *Before, works bool) error {
+func (r *Runner) broken(t *tree.Tree, before *DonorValues, works bool) error {
 	var whys []string
 	for i := range r.Profile.Rules {
 		rule := &r.Profile.Rules[i]
@@ -122,7 +122,7 @@ func LookIntoStores(t *tree.Tree, p *Profile, report *scan.Report) error {
 			continue
 		}
 		err := search(t, rule, func(index string, _ fs.FileInfo) error {
-			s := storeAt(t, rule, index, &Before{})
+			s := storeAt(t, rule, index, &DonorValues{})
 			for _, look := range []func() (string, error){s.Remembers, s.Broken} {
 				why, err := look()
 				if err != nil {

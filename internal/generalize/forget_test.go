@@ -126,7 +126,7 @@ func plantLayers(t *testing.T) string {
 	}
 	index(t, root, overlayfs+"/metadata.db", map[uint64]byte{1: 3, 2: 2, 300: 1, 4: 2})
 	index(t, root, "var/lib/containerd/io.containerd.snapshotter.v1.native/metadata.db", map[uint64]byte{1: 3, 2: 2})
-	write(t, root, "var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db", database(func(tx *bolt.Tx) { putContainer(tx, "k8s.io", "c3", "an environment") }))
+	writeFile(t, root, "var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db", database(func(tx *bolt.Tx) { putContainer(tx, "k8s.io", "c3", "an environment") }))
 	return root
 }
 
@@ -144,11 +144,11 @@ func TestRemoveContainerData(t *testing.T) {
 		for _, w := range removedPaths {
 			gone = gone || name == w || strings.HasPrefix(name, w+"/")
 		}
-		if !gone && read(t, root, name) != content {
+		if !gone && readFile(t, root, name) != content {
 			t.Errorf("/%s is not as it was", name)
 		}
 	}
-	if got := read(t, root, "var/lib/containers/storage/overlay-layers/layers.json"); got != `[{"id":"cdef","created":"2026"},{"id":"ef01","parent":"cdef"}]` {
+	if got := readFile(t, root, "var/lib/containers/storage/overlay-layers/layers.json"); got != `[{"id":"cdef","created":"2026"},{"id":"ef01","parent":"cdef"}]` {
 		t.Errorf("the list of layers is %s", got)
 	}
 	for _, o := range m.Outcomes {
@@ -265,7 +265,7 @@ func TestDamagedStores(t *testing.T) {
 		}
 		for name, content := range files {
 			must(t, os.RemoveAll(filepath.Join(root, name)))
-			write(t, root, name, content)
+			writeFile(t, root, name, content)
 		}
 		untouched := snapshot(t, root)
 		_, err := run(t, root, runner(load(t, v1alpha1.ProfileStatic)))
@@ -282,7 +282,7 @@ func TestDamagedStores(t *testing.T) {
 	root := plant(t, node, map[string]string{"etc/containerd/config.toml": "root = \"/data/containerd\"\n", elsewhere: meta})
 	_, err = run(t, root, runner(p))
 	must(t, err)
-	if strings.Contains(read(t, root, elsewhere), "an environment") {
+	if strings.Contains(readFile(t, root, elsewhere), "an environment") {
 		t.Error("it is still there")
 	}
 }
@@ -293,7 +293,7 @@ func TestLookWhileRunning(t *testing.T) {
 		running, err := tree.OpenRunning(root)
 		must(t, err)
 		defer running.Close()
-		return runner(load(t, v1alpha1.ProfileStatic)).Look(t.Context(), running)
+		return runner(load(t, v1alpha1.ProfileStatic)).Preflight(t.Context(), running)
 	}
 	root := plantLayers(t)
 	if err := look(root); err != nil {

@@ -47,8 +47,8 @@ func FuzzRun(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script string) {
 		top := t.TempDir()
 		dir, witness := filepath.Join(top, "root"), filepath.Join(top, "witness")
-		write(t, witness, "file", "untouched")
-		write(t, witness, "var/log/file", "untouched")
+		writeFile(t, witness, "file", "untouched")
+		writeFile(t, witness, "var/log/file", "untouched")
 		must(t, os.Mkdir(dir, 0o755))
 		build(t, dir, witness, script)
 		outside := snapshot(t, witness)

@@ -21,7 +21,7 @@ const maxGenerations = 32
 
 // inherit takes over facts from an earlier run's manifest. A machine without an ID lost its identities in that run, and
 // the identities must not be in a copy either.
-func (m *Manifest) inherit(t *tree.Tree, before *Before) error {
+func (m *Manifest) inherit(t *tree.Tree, before *DonorValues) error {
 	content, err := optional(t, tree.Rel(ManifestPath))
 	if err != nil || len(content) == 0 {
 		return err

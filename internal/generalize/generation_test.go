@@ -20,7 +20,7 @@ func TestKeptManifests(t *testing.T) {
 	dir := plant(t, node)
 	first, err := run(t, dir, runner(p))
 	must(t, err)
-	of := func(name string) string { return "sha256:" + hash([]byte(read(t, dir, tree.Rel(name)))) }
+	of := func(name string) string { return "sha256:" + hash([]byte(readFile(t, dir, tree.Rel(name)))) }
 	digest := of(ManifestPath)
 	if first.Previous != "" || len(first.Inherited) != 0 || len(first.Identities()) == 0 {
 		t.Errorf("the first manifest speaks of one before: %+v", first)
@@ -44,7 +44,7 @@ func TestKeptManifests(t *testing.T) {
 	}
 
 	// A clone creates identities of its own. The next clone must not have these identities.
-	write(t, dir, "etc/machine-id", "ffffffffffffffffffffffffffffffff\n")
+	writeFile(t, dir, "etc/machine-id", "ffffffffffffffffffffffffffffffff\n")
 	fourth, err := run(t, dir, runner(p))
 	must(t, err)
 	if len(fourth.Inherited) != 0 || fourth.Previous == "" || !exists(dir, tree.Rel(GenerationsPath)+"/3.json") {
@@ -59,7 +59,7 @@ func TestIdentityOfEarlierRun(t *testing.T) {
 	dir := plant(t, node)
 	_, err := run(t, dir, runner(p))
 	must(t, err)
-	write(t, dir, "var/lib/site/copy-of-machine-id", node["etc/machine-id"])
+	writeFile(t, dir, "var/lib/site/copy-of-machine-id", node["etc/machine-id"])
 	_, err = run(t, dir, runner(p))
 	if whys := unmetOf(t, err).Whys; len(whys) != 1 || whys[0] != "secrets: the donor's /etc/machine-id in /var/lib/site/copy-of-machine-id; no rule covers the path: add a rule, or exempt the path with a reason" {
 		t.Errorf("got %q", whys)
@@ -105,8 +105,8 @@ rules:
 	for number, want := range [][]string{nil, nil, {"our-typo"}, {"our-typo"}} {
 		// Each machine of the line has its own ID and cache.
 		must(t, os.RemoveAll(filepath.Join(dir, "etc/machine-id")))
-		write(t, dir, "etc/machine-id", strings.Repeat(strconv.Itoa(number+1), 32)+"\n")
-		write(t, dir, "var/cache/ours/x", "x")
+		writeFile(t, dir, "etc/machine-id", strings.Repeat(strconv.Itoa(number+1), 32)+"\n")
+		writeFile(t, dir, "var/cache/ours/x", "x")
 		m, err := run(t, dir, runner(p))
 		must(t, err)
 		if diff := cmp.Diff(want, m.Unused); diff != "" {

@@ -59,7 +59,7 @@ func TestRegenerateNeedsProgram(t *testing.T) {
 	} else {
 		_ = refusedOf(t, err)
 	}
-	write(t, dir, "usr/bin/make-key", "#!/bin/sh\n")
+	writeFile(t, dir, "usr/bin/make-key", "#!/bin/sh\n")
 	if _, err := run(t, dir, runner(p)); err != nil || exists(dir, "etc/key") {
 		t.Errorf("got %v", err)
 	}
@@ -68,13 +68,13 @@ func TestRegenerateNeedsProgram(t *testing.T) {
 // TestFreeSpace: every written directory counts, because a live machine may have several file systems.
 func TestFreeSpace(t *testing.T) {
 	p, tr := load(t, v1alpha1.ProfileStatic), open(t, plant(t, node))
-	plenty := tree.Room{Bytes: minFreeBytes, Files: minFreeFiles}
-	if whys := p.outOfSpace(tr, func(string) (tree.Room, error) { return plenty, nil }); whys != nil {
+	plenty := tree.FreeSpace{Bytes: minFreeBytes, Files: minFreeFiles}
+	if whys := p.outOfSpace(tr, func(string) (tree.FreeSpace, error) { return plenty, nil }); whys != nil {
 		t.Errorf("just enough is refused: %q", whys)
 	}
-	for _, short := range []tree.Room{{Bytes: minFreeBytes - 1, Files: math.MaxUint64}, {Bytes: math.MaxUint64, Files: minFreeFiles - 1}} {
+	for _, short := range []tree.FreeSpace{{Bytes: minFreeBytes - 1, Files: math.MaxUint64}, {Bytes: math.MaxUint64, Files: minFreeFiles - 1}} {
 		for _, at := range []string{"etc", "var/log", "var"} {
-			whys := p.outOfSpace(tr, func(dir string) (tree.Room, error) {
+			whys := p.outOfSpace(tr, func(dir string) (tree.FreeSpace, error) {
 				if dir == at {
 					return short, nil
 				}

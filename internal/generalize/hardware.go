@@ -207,7 +207,7 @@ func foreignDevices(t *tree.Tree, p string, content []byte) []device {
 }
 
 // refuseForeign names the first device that a clone may lack.
-func refuseForeign(t *tree.Tree, p string, content []byte, _ *Before) string {
+func refuseForeign(t *tree.Tree, p string, content []byte, _ *DonorValues) string {
 	found := foreignDevices(t, p, content)
 	if len(found) == 0 {
 		return ""
@@ -225,7 +225,7 @@ func refuseForeign(t *tree.Tree, p string, content []byte, _ *Before) string {
 }
 
 // addNofail adds the option to the lines with a device that a clone may lack. Units stay.
-func addNofail(t *tree.Tree, p string, content []byte, _ *Rule, _ *Before) []byte {
+func addNofail(t *tree.Tree, p string, content []byte, _ *Rule, _ *DonorValues) []byte {
 	found := foreignDevices(t, p, content)
 	if path.Ext(p) != "" {
 		return content
@@ -251,7 +251,7 @@ func addNofail(t *tree.Tree, p string, content []byte, _ *Rule, _ *Before) []byt
 }
 
 // nofailAdded is the second look at addNofail: by words, without the parser.
-func nofailAdded(t *tree.Tree, p string, content []byte, r *Rule, before *Before) string {
+func nofailAdded(t *tree.Tree, p string, content []byte, r *Rule, before *DonorValues) string {
 	if path.Ext(p) != "" || bytes.Equal(addNofail(t, p, content, r, before), content) {
 		return ""
 	}
@@ -262,14 +262,14 @@ func nofailAdded(t *tree.Tree, p string, content []byte, r *Rule, before *Before
 const noID = "00000000000000000000000000000000"
 
 // dropBootID removes the machine ID from a boot entry or the environment of GRUB. The size of the content stays.
-func dropBootID(_ *tree.Tree, _ string, content []byte, _ *Rule, before *Before) []byte {
+func dropBootID(_ *tree.Tree, _ string, content []byte, _ *Rule, before *DonorValues) []byte {
 	if len(before.id) != len(noID) {
 		return content
 	}
 	return bytes.ReplaceAll(content, []byte(before.id), []byte(noID))
 }
 
-func bootIDDropped(_ *tree.Tree, p string, content []byte, _ *Rule, before *Before) string {
+func bootIDDropped(_ *tree.Tree, p string, content []byte, _ *Rule, before *DonorValues) string {
 	if before.id != "" && strings.Contains(path.Base(p)+" "+string(content), before.id) {
 		return "the machine ID is in the name or in the content"
 	}
@@ -277,7 +277,7 @@ func bootIDDropped(_ *tree.Tree, p string, content []byte, _ *Rule, before *Befo
 }
 
 // renameBootEntry returns the name of a boot entry without the machine ID.
-func renameBootEntry(p string, before *Before) string {
+func renameBootEntry(p string, before *DonorValues) string {
 	if len(before.id) != len(noID) {
 		return p
 	}

@@ -79,7 +79,7 @@ func TestAllowedForeignDisks(t *testing.T) {
 		"etc/fstab":    "UUID=aaaa / ext4 defaults 0 1\nUUID=bbbb /data auto nofail\nUUID=cccc /more ext4 nofail\nUUID=dddd /x ext4 noatime,nofail 0 2\n",
 		"etc/crypttab": "data UUID=bbbb none nofail\nmore UUID=cccc none luks,nofail # x\n",
 	} {
-		if diff := cmp.Diff(want, read(t, dir, file)); diff != "" {
+		if diff := cmp.Diff(want, readFile(t, dir, file)); diff != "" {
 			t.Errorf("/%s (-want +got):\n%s", file, diff)
 		}
 	}
@@ -100,7 +100,7 @@ func TestDisksOfARunningMachine(t *testing.T) {
 		"dev/sda1": "", "dev/sda2": "", "dev/sdb": "", "dev/dm-0": "", "dev/dm-1": "", "dev/mapper/vg-home": "-> ../dm-0", "dev/mapper/vg-data": "-> ../dm-1",
 		"dev/disk/by-uuid/aaaa": "-> ../../sda1", "dev/disk/by-uuid/bbbb": "-> ../../sdb", "dev/disk/by-label/my\\x20data": "-> ../../sdb",
 	} {
-		write(t, dir, name, content)
+		writeFile(t, dir, name, content)
 	}
 	running, err := tree.OpenRunning(dir)
 	must(t, err)
@@ -128,10 +128,10 @@ func TestBootEntries(t *testing.T) {
 	})
 	_, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
 	must(t, err)
-	if exists(dir, entries+donorID+"-6.1.conf") || read(t, dir, entries+noID+"-6.1.conf") != "title Linux\nlinux /vmlinuz-6.1\nmachine-id "+noID+"\n" || read(t, dir, entries+other) != "title Old\n" {
+	if exists(dir, entries+donorID+"-6.1.conf") || readFile(t, dir, entries+noID+"-6.1.conf") != "title Linux\nlinux /vmlinuz-6.1\nmachine-id "+noID+"\n" || readFile(t, dir, entries+other) != "title Old\n" {
 		t.Error("the entries have other names or contents")
 	}
-	if got := read(t, dir, "boot/grub2/grubenv"); got != strings.ReplaceAll(grubenv, donorID, noID) {
+	if got := readFile(t, dir, "boot/grub2/grubenv"); got != strings.ReplaceAll(grubenv, donorID, noID) {
 		t.Errorf("the environment of GRUB is %q", got)
 	}
 	if target, err := os.Readlink(filepath.Join(dir, "boot/grub2/grubenv")); err != nil || target != "../efi/EFI/redhat/grubenv" {

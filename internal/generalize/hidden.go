@@ -12,8 +12,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// Below has the files hidden by mounts: the files are on the disk and in every copy, but invisible under the mounts.
-type Below struct {
+// HiddenFiles has the files hidden by mounts: the files are on the disk and in every copy, but invisible under the mounts.
+type HiddenFiles struct {
 	// Tree is the machine's root without mounts.
 	Tree *tree.Tree
 	// Points are the mount points, as paths of the machine.
@@ -22,19 +22,19 @@ type Below struct {
 
 // hides reports whether a path of the tree is below a mount point. The mount point itself is not hidden: removing it
 // would remove the mount.
-func (b *Below) hides(p string) bool {
+func (b *HiddenFiles) hides(p string) bool {
 	return slices.ContainsFunc(b.Points, func(point string) bool { return strings.HasPrefix(p, tree.Rel(point)+"/") })
 }
 
 // outermost returns the mount points below no other mount point.
-func (b *Below) outermost() []string {
+func (b *HiddenFiles) outermost() []string {
 	return slices.DeleteFunc(slices.Clone(b.Points), func(point string) bool {
 		return slices.ContainsFunc(b.Points, func(other string) bool { return strings.HasPrefix(point, strings.TrimSuffix(other, "/")+"/") })
 	})
 }
 
 // treatHidden applies the rules to hidden files, and verifies the result. Findings and changes go into the outcomes.
-func (r *Runner) treatHidden(m *Manifest, seen *Before) error {
+func (r *Runner) treatHidden(m *Manifest, seen *DonorValues) error {
 	before, err := LookBefore(r.Below.Tree, r.Profile, seen.Names...)
 	if err != nil {
 		return fmt.Errorf("look below mount points: %w", err)
@@ -89,7 +89,7 @@ func (a *applied) hidden() error {
 }
 
 // whyHidden names the first hidden path that breaks a rule.
-func whyHidden(b *Below, r *Rule, before *Before) (why string, err error) {
+func whyHidden(b *HiddenFiles, r *Rule, before *DonorValues) (why string, err error) {
 	if r.Unless != nil && holds(b.Tree, r.Unless) {
 		return "", nil
 	}
@@ -117,7 +117,7 @@ func whyHidden(b *Below, r *Rule, before *Before) (why string, err error) {
 }
 
 // whyWrong returns the fault of one path that a rule names.
-func whyWrong(t *tree.Tree, r *Rule, before *Before, p string, info fs.FileInfo) (string, error) {
+func whyWrong(t *tree.Tree, r *Rule, before *DonorValues, p string, info fs.FileInfo) (string, error) {
 	switch r.Action {
 	case Edit:
 		content, err := t.Read(p)

@@ -17,7 +17,7 @@ func newHiddenTree(t *testing.T, files ...map[string]string) (*Runner, string) {
 	t.Helper()
 	dir := plant(t, append([]map[string]string{node, hidden}, files...)...)
 	r := runner(load(t, v1alpha1.ProfileStatic))
-	r.Below = &Below{Tree: open(t, dir), Points: []string{"/tmp", "/var/log", "/home", "/proc"}}
+	r.Below = &HiddenFiles{Tree: open(t, dir), Points: []string{"/tmp", "/var/log", "/home", "/proc"}}
 	return r, dir
 }
 

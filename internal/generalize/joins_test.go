@@ -135,7 +135,7 @@ func TestJoins(t *testing.T) {
 		for name, content := range j.stays {
 			if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
 				t.Errorf("/%s is gone", name)
-			} else if !strings.HasPrefix(content, "-> ") && read(t, dir, name) != content {
+			} else if !strings.HasPrefix(content, "-> ") && readFile(t, dir, name) != content {
 				t.Errorf("/%s was changed", name)
 			}
 		}
@@ -154,9 +154,9 @@ func TestJoinsAgain(t *testing.T) {
 		must(t, err)
 		again := j.writes(clone, pemKey(t))
 		for name, content := range again {
-			write(t, dir, name, content)
+			writeFile(t, dir, name, content)
 		}
-		write(t, dir, "etc/machine-id", "fedcba9876543210fedcba9876543210\n")
+		writeFile(t, dir, "etc/machine-id", "fedcba9876543210fedcba9876543210\n")
 		if found := mentions(t, dir, donorOnEC2); len(found) > 0 {
 			t.Errorf("the clone names the donor: %q", found)
 		}

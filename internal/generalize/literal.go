@@ -13,7 +13,7 @@ import (
 )
 
 // literals returns the donor's values in plain text, from its disk and, on a running machine, from the kernel.
-func literals(t *tree.Tree, before *Before) []scan.Literal {
+func literals(t *tree.Tree, before *DonorValues) []scan.Literal {
 	var l literalSet
 	for _, name := range before.Names {
 		if isDistinct(name) {
@@ -42,7 +42,7 @@ func literals(t *tree.Tree, before *Before) []scan.Literal {
 }
 
 // hosts adds the addresses of the donor's own names. The file may give such an address to other names, too.
-func (l *literalSet) hosts(t *tree.Tree, before *Before) {
+func (l *literalSet) hosts(t *tree.Tree, before *DonorValues) {
 	const file = "/etc/hosts"
 	for line := range strings.Lines(text(t, tree.Rel(file))) {
 		line, _, _ = strings.Cut(line, "#")

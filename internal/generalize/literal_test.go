@@ -88,7 +88,7 @@ func TestKernelLiterals(t *testing.T) {
 	must(t, err)
 	defer running.Close()
 	var got []string
-	for _, l := range literals(running, &Before{Names: []string{"debian", "node-1", "localhost"}}) {
+	for _, l := range literals(running, &DonorValues{Names: []string{"debian", "node-1", "localhost"}}) {
 		got = append(got, l.Text)
 	}
 	want := []string{"node-1", "4c4c4544-004b-4e10-8031-c7c04f563932", "4c4c4544004b4e108031c7c04f563932", "00:0d:3a:12:34:56", "00-0d-3a-12-34-56", "000d3a123456"}
@@ -106,7 +106,7 @@ func TestKubeletLiterals(t *testing.T) {
 		"var/lib/kubelet/config.yaml":                          "providerID: azure:///subscriptions/s/x\n",
 	})
 	got := map[string]string{}
-	for _, l := range literals(open(t, dir), &Before{}) {
+	for _, l := range literals(open(t, dir), &DonorValues{}) {
 		got[l.Text] = l.What
 	}
 	want := map[string]string{
@@ -140,7 +140,7 @@ func TestLookSearches(t *testing.T) {
 	for file, want := range map[string]bool{"etc/acme/key": true, "root/.ssh/id_ed25519": false, "var/lib/kubelet/pods/1/volumes/key": false} {
 		running, err := tree.OpenRunning(plant(t, node, map[string]string{file: key}))
 		must(t, err)
-		err = runner(load(t, v1alpha1.ProfileStatic)).Look(t.Context(), running)
+		err = runner(load(t, v1alpha1.ProfileStatic)).Preflight(t.Context(), running)
 		if want && !strings.Contains(refusedOf(t, err).Error(), "/"+file) || !want && err != nil {
 			t.Errorf("/%s: %v", file, err)
 		}

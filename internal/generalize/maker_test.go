@@ -227,7 +227,7 @@ func TestEnrolment(t *testing.T) {
 		if _, err := run(t, dir, runner(p)); !strings.Contains(refusedOf(t, err).Error(), "--allow "+rule) || !exists(dir, test.store) {
 			t.Errorf("%s without an enrolment: %v", rule, err)
 		}
-		write(t, dir, test.evidence, test.content)
+		writeFile(t, dir, test.evidence, test.content)
 		if _, err := run(t, dir, runner(p)); err != nil || exists(dir, test.store) {
 			t.Errorf("%s with an enrolment: %v", rule, err)
 		}

@@ -22,8 +22,8 @@ const ManifestPath = "/var/lib/kamino/generalize.json"
 // maxListed is the number of listed paths in an outcome. Counts are always complete.
 const maxListed = 16
 
-// Subject names the Prototype and boot of a run. All fields may be empty.
-type Subject struct {
+// RunSubject names the Prototype and boot of a run. All fields may be empty.
+type RunSubject struct {
 	Prototype string    `json:"prototype,omitempty"`
 	UID       types.UID `json:"uid,omitempty"`
 	BootID    string    `json:"bootID,omitempty"`
@@ -37,7 +37,7 @@ type Manifest struct {
 	ProfileVersion string           `json:"profileVersion"`
 	// RulesDigest is "sha256:" and the hex digest of the user's own rules; empty without such rules.
 	RulesDigest string `json:"rulesDigest,omitempty"`
-	Subject
+	RunSubject
 	OS string `json:"os"`
 	// UnknownFiles is the setting for files of unknown origin. Scan lists such files.
 	UnknownFiles v1alpha1.UnknownFiles `json:"unknownFiles,omitempty"`
@@ -56,7 +56,7 @@ type Manifest struct {
 	// Credentials are the client certificates in kept files.
 	Credentials []v1alpha1.Credential `json:"credentials,omitempty"`
 	// Returning is the data kept for a returning donor; nil if there is none.
-	Returning *Returning `json:"returning,omitempty"`
+	Returning *ReturningDonor `json:"returning,omitempty"`
 	// Exempt are the exemptions of the user's own profile, with reasons.
 	Exempt []Exemption `json:"exempt,omitempty"`
 	// literals are the donor's values in plain text, which the manifest must not keep.
@@ -142,10 +142,10 @@ func (m *Manifest) Proof(at time.Time) (*v1alpha1.Proof, error) {
 		return nil, err
 	}
 	if m.DryRun {
-		return nil, &Unmet{Whys: []string{"a dry run proves nothing"}}
+		return nil, &UnprovenError{Whys: []string{"a dry run proves nothing"}}
 	}
 	if m.Scan == nil {
-		return nil, &Unmet{Whys: []string{"the disk was not searched for secrets"}}
+		return nil, &UnprovenError{Whys: []string{"the disk was not searched for secrets"}}
 	}
 	digest, err := m.Digest()
 	if err != nil {
@@ -190,18 +190,18 @@ func (m *Manifest) unmet() error {
 	}
 	switch {
 	case len(whys) > 0:
-		return &Unmet{Whys: whys}
+		return &UnprovenError{Whys: whys}
 	case m.Scan != nil && m.Scan.Count > 0:
-		return &Unmet{Whys: []string{fmt.Sprintf("%d secrets were found", m.Scan.Count)}}
+		return &UnprovenError{Whys: []string{fmt.Sprintf("%d secrets were found", m.Scan.Count)}}
 	case m.Rules == 0 || m.Met != m.Rules:
-		return &Unmet{Whys: []string{fmt.Sprintf("%d of %d rules are met", m.Met, m.Rules)}}
+		return &UnprovenError{Whys: []string{fmt.Sprintf("%d of %d rules are met", m.Met, m.Rules)}}
 	default:
 		return nil
 	}
 }
 
-// Unmet is the error of a run without proof, with reasons. The tree has been changed.
-type Unmet struct {
+// UnprovenError is the error of a run without proof, with reasons. The tree has been changed.
+type UnprovenError struct {
 	// Whys has one line for each rule that is not met.
 	Whys []string
 }
@@ -209,7 +209,7 @@ type Unmet struct {
 // maxWhys is the number of reasons in the error text. The manifest has all reasons.
 const maxWhys = 8
 
-func (e *Unmet) Error() string {
+func (e *UnprovenError) Error() string {
 	whys, more := e.Whys, ""
 	if n := len(whys) - maxWhys; n > 0 {
 		whys, more = whys[:maxWhys], fmt.Sprintf("; and %d more", n)
@@ -218,7 +218,7 @@ func (e *Unmet) Error() string {
 }
 
 // ExitCode is the exit code of a failed capture.
-func (e *Unmet) ExitCode() int { return 4 }
+func (e *UnprovenError) ExitCode() int { return 4 }
 
 // Refused is the error if a machine must not be generalized. Nothing has been changed.
 type Refused struct {

@@ -32,7 +32,7 @@ func TestMountedBelow(t *testing.T) {
 					t.Skipf("mounting is not allowed here: %v", err)
 				}
 				t.Cleanup(func() { _ = syscall.Unmount(point, syscall.MNT_DETACH) })
-				write(t, point, "inside", "the host's\n")
+				writeFile(t, point, "inside", "the host's\n")
 				was := snapshot(t, dir)
 
 				_, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
@@ -90,7 +90,7 @@ func TestNoRoom(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 			for name, content := range node {
-				write(t, dir, name, content)
+				writeFile(t, dir, name, content)
 			}
 			was := snapshot(t, dir)
 			_, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
@@ -114,8 +114,8 @@ func TestJoinDataInMemory(t *testing.T) {
 		t.Skipf("mounting is not allowed here: %v", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(point, syscall.MNT_DETACH) })
-	write(t, point, "kubeadm/kubeadm-join-config.yaml", "the donor's\n")
-	write(t, point, "cluster-api/placeholder", "the donor's\n")
+	writeFile(t, point, "kubeadm/kubeadm-join-config.yaml", "the donor's\n")
+	writeFile(t, point, "cluster-api/placeholder", "the donor's\n")
 	running, err := tree.OpenRunning(dir)
 	must(t, err)
 	defer running.Close()

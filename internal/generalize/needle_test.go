@@ -33,10 +33,10 @@ type needles struct{ t *testing.T }
 
 func (n needles) letters(count int) string {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-	return n.of(alphabet, count)
+	return n.random(alphabet, count)
 }
 
-func (n needles) of(alphabet string, count int) string {
+func (n needles) random(alphabet string, count int) string {
 	b := make([]byte, count)
 	_, _ = rand.Read(b)
 	for i := range b {
@@ -45,8 +45,10 @@ func (n needles) of(alphabet string, count int) string {
 	return string(b)
 }
 
-func (n needles) lower(count int) string { return n.of("abcdefghijklmnopqrstuvwxyz0123456789", count) }
-func (n needles) hex(count int) string   { return n.of("0123456789abcdef", count) }
+func (n needles) lower(count int) string {
+	return n.random("abcdefghijklmnopqrstuvwxyz0123456789", count)
+}
+func (n needles) hex(count int) string { return n.random("0123456789abcdef", count) }
 func (n needles) base64(count int) string {
 	b := make([]byte, count)
 	_, _ = rand.Read(b)
@@ -129,7 +131,7 @@ func keyForms(n needles) map[string]string {
 		"kubeconfig": "users:\n- user:\n    client-key-data: " + base64Text(key) + "\n", "in a binary": "\x7fELF\x00\x01" + strings.Repeat("\x00\x02", 4000) + key + "\x00",
 		"JSON web key":      `{"kty":"EC","crv":"P-256","x":"` + n.letters(43) + `","d":"` + n.letters(43) + `"}`,
 		"PuTTY":             "PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\nComment: x\nPublic-Lines: 1\n" + n.base64(51) + "\nPrivate-Lines: 1\n" + n.base64(36) + "\nPrivate-MAC: " + n.hex(64) + "\n",
-		"age":               "AGE-" + "SECRET-KEY-1" + n.of("QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L", 58) + "\n",
+		"age":               "AGE-" + "SECRET-KEY-1" + n.random("QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L", 58) + "\n",
 		"WireGuard":         "[Interface]\nPrivateKey = " + n.letters(42) + "A=\n",
 		"WireGuard, shared": "[Peer]\nPresharedKey = " + n.letters(42) + "E=\n",
 		"SSH2":              "---- BEGIN SSH2 " + "ENCRYPTED PRIVATE KEY ----\nComment: x\n" + wrapLines(n.base64(300), 70) + "\n---- END SSH2 ENCRYPTED PRIVATE KEY ----\n",
@@ -152,7 +154,7 @@ func tokens(n needles) map[string]string {
 		"opt/app/aws.json":                    `{"AccessKeyId":"x","SecretAccessKey": "` + n.letters(40) + `"}`,
 		"opt/app/aws.env":                     `AWS_SECRET_ACCESS_KEY="` + n.letters(40) + `"`,
 		"opt/app/aws-credentials":             "[default]\naws_secret_access_key = " + n.letters(40) + "\n",
-		"opt/app/aws-id":                      "key AKIA" + n.of("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 16) + "\n",
+		"opt/app/aws-id":                      "key AKIA" + n.random("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 16) + "\n",
 		"etc/default/app":                     "AZURE_CLIENT_ID=x\nAZURE_CLIENT_SECRET=" + n.letters(3) + "8Q~" + n.letters(34) + "\n",
 		"etc/default/app2":                    "AZURE_CLIENT_SECRET='" + n.password() + "'\n",
 		"etc/default/storage":                 "AZURE_STORAGE_KEY=" + n.base64(64) + "\n",
@@ -172,7 +174,7 @@ func tokens(n needles) map[string]string {
 		"opt/app/github-app":                  "ghs_" + n.letters(36),
 		"opt/app/github-new":                  "github_pat_" + n.letters(82),
 		"opt/app/gitlab":                      "glpat-" + n.letters(20) + "\n",
-		"opt/app/slack":                       "xox" + "b-" + n.of("0123456789", 12) + "-" + n.of("0123456789", 12) + "-" + n.letters(24) + "\n",
+		"opt/app/slack":                       "xox" + "b-" + n.random("0123456789", 12) + "-" + n.random("0123456789", 12) + "-" + n.letters(24) + "\n",
 		"opt/app/slack-hook":                  "https://hooks.slack.com/services/T" + strings.ToUpper(n.lower(8)) + "/B" + strings.ToUpper(n.lower(8)) + "/" + n.letters(24) + "\n",
 		"opt/app/stripe":                      "sk_" + "live_" + n.letters(30) + "\n",
 		"opt/app/npmrc":                       "//registry.example/:_authToken=npm_" + n.lower(36) + "\n",
@@ -270,14 +272,14 @@ func TestNeedles(t *testing.T) {
 	t.Logf("%d secrets planted: %d stopped the proof, %d were removed", len(all), stopped, removed)
 }
 
-// TestNeedlesBesideContent tests secrets outside the content of files.
-func TestNeedlesBesideContent(t *testing.T) {
+// TestSecretsOutsideContent tests secrets outside the content of files.
+func TestSecretsOutsideContent(t *testing.T) {
 	n, p := needles{t}, load(t, v1alpha1.ProfileStatic)
 	token := "ghp_" + n.letters(36)
 	for name, planted := range map[string]func(dir string) error{
 		"the name of an entry in the directory": func(dir string) error { return os.WriteFile(filepath.Join(dir, "opt/app/backup-"+token), nil, 0o600) },
 		"/opt/app/<a name that holds a secret>/x": func(dir string) error {
-			write(t, dir, "opt/app/"+token+"/x", pemKey(t))
+			writeFile(t, dir, "opt/app/"+token+"/x", pemKey(t))
 			return nil
 		},
 		"the target of a link": func(dir string) error { return os.Symlink("/nowhere/"+token, filepath.Join(dir, "opt/app/link")) },
@@ -288,7 +290,7 @@ func TestNeedlesBesideContent(t *testing.T) {
 			return syscall.Setxattr(filepath.Join(dir, "opt/app"), "user.key", []byte(pemKey(t)), 0)
 		},
 		"another name (hard link) of /root/.ssh/id_rsa": func(dir string) error {
-			write(t, dir, "root/.ssh/id_rsa", "an unknown form of key")
+			writeFile(t, dir, "root/.ssh/id_rsa", "an unknown form of key")
 			return os.Link(filepath.Join(dir, "root/.ssh/id_rsa"), filepath.Join(dir, "opt/app/innocent"))
 		},
 		"another name (hard link) of /etc/hosts": func(dir string) error {
@@ -406,7 +408,7 @@ func TestUnknownFilesInTheLook(t *testing.T) {
 		root, err := tree.Open(dir)
 		must(t, err)
 		defer root.Close()
-		return r.Look(t.Context(), root)
+		return r.Preflight(t.Context(), root)
 	}
 	donor, peer := plant(t, files("first")), plant(t, files("second"))
 	must(t, look(donor))

@@ -58,7 +58,7 @@ func TestOverlay(t *testing.T) {
 	if len(m.Exempt) != 2 || len(m.Scan.Kept) != 1 || m.Scan.Kept[0].Kept != "exempt: the same on all machines" {
 		t.Errorf("the manifest says %+v and %+v", m.Exempt, m.Scan)
 	}
-	write(t, dir, "data/volume/file", "x")
+	writeFile(t, dir, "data/volume/file", "x")
 	if _, err := run(t, dir, runner(p)); !strings.Contains(refusedOf(t, err).Error(), "our-data") {
 		t.Errorf("got %v", err)
 	}
@@ -82,7 +82,7 @@ func TestOverlayDirectory(t *testing.T) {
 	}
 	files := map[string][]byte{"10-ours.yaml": []byte(ours), ".hidden.yaml": []byte("x")}
 	for _, name := range []string{"20-files.yaml", "acme.conf"} {
-		files[name] = []byte(read(t, dir, name))
+		files[name] = []byte(readFile(t, dir, name))
 	}
 	same, err := LoadFiles(v1alpha1.ProfileStatic, files)
 	must(t, err)
@@ -95,7 +95,7 @@ func TestOverlayDirectory(t *testing.T) {
 	root := plant(t, node)
 	_, err = run(t, root, runner(p))
 	must(t, err)
-	if read(t, root, "etc/acme.conf") != "enrol: yes\n" {
+	if readFile(t, root, "etc/acme.conf") != "enrol: yes\n" {
 		t.Error("the file was not installed")
 	}
 }
@@ -214,7 +214,7 @@ func TestProofNeedsSearch(t *testing.T) {
 	m, err := run(t, plant(t, node), r)
 	must(t, err)
 	m.Scan = nil
-	var unmet *Unmet
+	var unmet *UnprovenError
 	if _, err := m.Proof(r.Now()); !errors.As(err, &unmet) {
 		t.Errorf("a proof without a search: %v", err)
 	}

@@ -16,10 +16,10 @@ import (
 // the file on any other machine.
 const ReturningPath = "/var/lib/kamino/returning"
 
-// Returning has the state of VM extension handlers for a returning donor. Without the state each handler would treat
+// ReturningDonor has the state of VM extension handlers for a returning donor. Without the state each handler would treat
 // the donor as a new machine and run its settings again, including the bootstrap. The file contains only numbers,
 // because it is in the image too.
-type Returning struct {
+type ReturningDonor struct {
 	// Machine is the MachineKey of the donor.
 	Machine string `json:"machine"`
 	// Sequences are the files with a handler's sequence number.
@@ -71,7 +71,7 @@ func (r *Runner) keepForDonor(t *tree.Tree, m *Manifest) error {
 	if err != nil {
 		return err
 	}
-	kept := &Returning{Machine: r.Returning}
+	kept := &ReturningDonor{Machine: r.Returning}
 	text := "machine " + r.Returning + "\n"
 	for _, pattern := range handlerSequences {
 		found, err := t.Glob(pattern)

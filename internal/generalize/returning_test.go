@@ -37,8 +37,8 @@ func withExtensions() map[string]string {
 // boot runs the first-boot unit on a machine with the given UUID.
 func boot(t *testing.T, dir, uuid string) {
 	t.Helper()
-	write(t, dir, uuidPath, uuid+"\n")
-	unit := read(t, dir, "etc/systemd/system/kamino-first-boot.service")
+	writeFile(t, dir, uuidPath, uuid+"\n")
+	unit := readFile(t, dir, "etc/systemd/system/kamino-first-boot.service")
 	if !strings.Contains(unit, "ExecStart=-/bin/sh /etc/kamino/returning.sh\n") {
 		t.Fatalf("the unit does not run the script:\n%s", unit)
 	}
@@ -73,7 +73,7 @@ func TestReturnedDonorSkipsExtensions(t *testing.T) {
 		t.Errorf("in the image is still %v", got)
 	}
 	want := "machine " + r.Returning + "\n3 /var/lib/waagent/" + script + "/mrseq\n0 /var/lib/waagent/Microsoft.CPlat.Core.RunCommandHandlerLinux-1.3.5/one.mrseq\n"
-	if diff := cmp.Diff(want, read(t, dir, ReturningPath)); diff != "" {
+	if diff := cmp.Diff(want, readFile(t, dir, ReturningPath)); diff != "" {
 		t.Errorf("kept (-want +got):\n%s", diff)
 	}
 	if m.Returning == nil || len(m.Returning.Sequences) != 2 {
@@ -145,11 +145,11 @@ func TestReturningScript(t *testing.T) {
 	dir := plant(t, map[string]string{"etc/systemd/system/kamino-first-boot.service": "ExecStart=-/bin/sh /etc/kamino/returning.sh\n", uuidPath: donorUUID})
 	for i := range load(t, v1alpha1.ProfileStatic).Rules {
 		if rule := load(t, v1alpha1.ProfileStatic).Rules[i]; rule.ID == "returning-script" {
-			write(t, dir, "etc/kamino/returning.sh", string(rule.content))
+			writeFile(t, dir, "etc/kamino/returning.sh", string(rule.content))
 		}
 	}
-	write(t, dir, "var/lib/waagent/new/mrseq", "9")
-	write(t, dir, ReturningPath[1:], fmt.Sprintf("machine %s\n1 /var/lib/waagent/../../../etc/mrseq\n2 /etc/mrseq\n3 /var/lib/waagent/new/mrseq\n4 /var/lib/waagent/x/passwd\n",
+	writeFile(t, dir, "var/lib/waagent/new/mrseq", "9")
+	writeFile(t, dir, ReturningPath[1:], fmt.Sprintf("machine %s\n1 /var/lib/waagent/../../../etc/mrseq\n2 /etc/mrseq\n3 /var/lib/waagent/new/mrseq\n4 /var/lib/waagent/x/passwd\n",
 		MachineKey(open(t, dir))))
 	boot(t, dir, donorUUID)
 	if got := agentState(t, dir); exists(dir, "etc/mrseq") || len(got) != 1 || got["new/mrseq"] != "9" {

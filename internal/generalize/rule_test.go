@@ -142,7 +142,7 @@ func testMet(t *testing.T, p *Profile, rule *Rule, os map[string]string) {
 				t.Errorf("%s is still there", path)
 			}
 		case Truncate:
-			if got := read(t, dir, path); got != "" {
+			if got := readFile(t, dir, path); got != "" {
 				t.Errorf("%s holds %q, want it empty", path, got)
 			}
 		case Forget:
@@ -150,7 +150,7 @@ func testMet(t *testing.T, p *Profile, rule *Rule, os map[string]string) {
 				t.Errorf("%s is there: %t", path, gone)
 			}
 		case Edit:
-			if exists(dir, path) && read(t, dir, path) == content {
+			if exists(dir, path) && readFile(t, dir, path) == content {
 				t.Errorf("%s was not edited", path)
 			}
 		default:
@@ -223,7 +223,7 @@ func testRefusal(t *testing.T, p *Profile, rule *Rule) {
 		if diff := cmp.Diff(untouched, snapshot(t, dir)); diff != "" {
 			t.Errorf("refused, but the tree was changed:\n%s", diff)
 		}
-		if why, err := verify(open(t, dir), rule, &Before{}); err != nil || why == "" {
+		if why, err := verify(open(t, dir), rule, &DonorValues{}); err != nil || why == "" {
 			t.Errorf("Verify does not see it: %q, %v", why, err)
 		}
 	}
@@ -251,7 +251,7 @@ func testKept(t *testing.T, p *Profile, rule *Rule) {
 	_, err := run(t, dir, runner(p))
 	must(t, err)
 	for path, content := range found {
-		if got := read(t, dir, path); got != content {
+		if got := readFile(t, dir, path); got != content {
 			t.Errorf("%s holds %q, want it kept", path, got)
 		}
 	}
@@ -353,7 +353,7 @@ func TestSwapFilesInFstab(t *testing.T) {
 		t.Error("a swap file is there, or another file is not")
 	}
 	want := "UUID=aaaa / ext4 defaults 0 1\n#/srv/other none swap sw 0 0\n/dev/sda3 none swap sw 0 0\n"
-	if diff := cmp.Diff(want, read(t, dir, "etc/fstab")); diff != "" {
+	if diff := cmp.Diff(want, readFile(t, dir, "etc/fstab")); diff != "" {
 		t.Errorf("etc/fstab (-want +got):\n%s", diff)
 	}
 }
@@ -368,7 +368,7 @@ func TestEditsKeepTheRest(t *testing.T) {
 		"etc/passwd": "root:x:0:0::/root:/bin/bash\nazureuser:x:1000:1000::/home/azureuser:/bin/bash\n",
 	}
 	for file, content := range want {
-		if diff := cmp.Diff(content, read(t, dir, file)); diff != "" {
+		if diff := cmp.Diff(content, readFile(t, dir, file)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", file, diff)
 		}
 	}

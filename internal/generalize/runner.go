@@ -17,7 +17,7 @@ type Runner struct {
 	Profile *Profile
 	// Tool is the version of the binary, for manifest and proof.
 	Tool    string
-	Subject Subject
+	Subject RunSubject
 	// Names are further host names of the machine, besides /etc/hostname.
 	Names []string
 	// Allow names the rules to waive. Only allowable rules can be waived.
@@ -27,10 +27,10 @@ type Runner struct {
 	// Returning is the MachineKey of a donor that starts again from the disk; empty for a copy.
 	Returning string
 	// Below has the files hidden by mounts; nil if they cannot be seen.
-	Below *Below
+	Below *HiddenFiles
 	// UnknownFiles is whether files of unknown origin may stay. Default: they may.
 	UnknownFiles v1alpha1.UnknownFiles
-	// Peer has the files of unknown origin of another machine of the pool, and PeerName its name. For Look.
+	// Peer has the files of unknown origin of another machine of the pool, and PeerName its name. For Preflight.
 	Peer     *scan.Summary
 	PeerName string
 	// DryRun reports without changes.
@@ -74,10 +74,10 @@ func (r *Runner) Refusals(t *tree.Tree) error {
 	return nil
 }
 
-// Look returns a *Refused if a running machine must not be generalized, as far as known before anything stops. Look
-// also searches the disk for secrets and the donor's values that no rule removes. Look changes nothing, and nil is no
+// Preflight returns a *Refused if a running machine must not be generalized, as far as known before anything stops. Preflight
+// also searches the disk for secrets and the donor's values that no rule removes. Preflight changes nothing, and nil is no
 // guarantee.
-func (r *Runner) Look(ctx context.Context, t *tree.Tree) error {
+func (r *Runner) Preflight(ctx context.Context, t *tree.Tree) error {
 	if err := r.Refusals(t); err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (r *Runner) Look(ctx context.Context, t *tree.Tree) error {
 }
 
 // refusals returns why one rule forbids a run.
-func (r *Runner) refusals(t *tree.Tree, rule *Rule, before *Before) ([]string, error) {
+func (r *Runner) refusals(t *tree.Tree, rule *Rule, before *DonorValues) ([]string, error) {
 	if rule.Names != "" {
 		return r.notSwap(t, rule, before)
 	}
@@ -119,7 +119,7 @@ func (r *Runner) refusals(t *tree.Tree, rule *Rule, before *Before) ([]string, e
 }
 
 // protected returns why the kernel will refuse to change the matches of a rule.
-func (r *Runner) protected(t *tree.Tree, rule *Rule, before *Before) ([]string, error) {
+func (r *Runner) protected(t *tree.Tree, rule *Rule, before *DonorValues) ([]string, error) {
 	found, err := findAll(t, rule)
 	if err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (r *Runner) refused(t *tree.Tree, rule *Rule) ([]string, error) {
 }
 
 // unmade returns why nothing creates the matches of a rule again.
-func (r *Runner) unmade(t *tree.Tree, rule *Rule, before *Before) ([]string, error) {
+func (r *Runner) unmade(t *tree.Tree, rule *Rule, before *DonorValues) ([]string, error) {
 	found, err := findAll(t, rule)
 	if err != nil || r.allowed(rule) {
 		return nil, err
@@ -171,7 +171,7 @@ func (r *Runner) unmade(t *tree.Tree, rule *Rule, before *Before) ([]string, err
 }
 
 // uneditable returns why an editor refuses the matches of a rule, after the edits of the other rules.
-func (r *Runner) uneditable(t *tree.Tree, rule *Rule, before *Before) ([]string, error) {
+func (r *Runner) uneditable(t *tree.Tree, rule *Rule, before *DonorValues) ([]string, error) {
 	refuse := editors[rule.Editor].refuse
 	if refuse == nil || r.allowed(rule) {
 		return nil, nil
@@ -201,7 +201,7 @@ func (r *Runner) uneditable(t *tree.Tree, rule *Rule, before *Before) ([]string,
 }
 
 // notSwap checks visible and hidden files.
-func (r *Runner) notSwap(t *tree.Tree, rule *Rule, before *Before) ([]string, error) {
+func (r *Runner) notSwap(t *tree.Tree, rule *Rule, before *DonorValues) ([]string, error) {
 	whys, err := r.Profile.notSwap(t, rule, before)
 	if err != nil || r.Below == nil {
 		return whys, err
@@ -243,7 +243,7 @@ func (r *Runner) whyWaived(rule *Rule) string {
 }
 
 // Run applies the profile, verifies the tree, and leaves the manifest in it. Run returns a *Refused if nothing was
-// changed, and the manifest with an *Unmet if a rule is not met.
+// changed, and the manifest with an *UnprovenError if a rule is not met.
 func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 	if err := r.Refusals(t); err != nil {
 		return nil, err
@@ -259,7 +259,7 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 		return nil, err
 	}
 	m := &Manifest{
-		Tool: r.Tool, Profile: r.Profile.Name, ProfileVersion: r.Profile.Version, RulesDigest: r.Profile.RulesDigest, Subject: r.Subject,
+		Tool: r.Tool, Profile: r.Profile.Name, ProfileVersion: r.Profile.Version, RulesDigest: r.Profile.RulesDigest, RunSubject: r.Subject,
 		OS: before.OS, UnknownFiles: r.UnknownFiles, DryRun: r.DryRun, Outcomes: []Outcome{}, Exempt: r.Profile.Exempt, Credentials: r.Profile.credentials(t, before),
 	}
 	m.literals = literals(t, before)
@@ -267,24 +267,24 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 		return nil, &Refused{Whys: []string{err.Error()}}
 	}
 	if err := r.keepForDonor(t, m); err != nil {
-		return m, &Unmet{Whys: []string{fmt.Sprintf("keep the files for the donor's return: %v; nothing was removed", err)}}
+		return m, &UnprovenError{Whys: []string{fmt.Sprintf("keep the files for the donor's return: %v; nothing was removed", err)}}
 	}
 	if err := r.applyAll(ctx, t, m, before); err != nil {
 		return m, err
 	}
-	r.judge(m, Verify(t, r.Profile, before))
+	r.combineVerdicts(m, Verify(t, r.Profile, before))
 	m.Unused = r.Profile.unused(t, m)
 	if r.DryRun {
 		return m, r.searchBefore(ctx, t, before)
 	}
 	if why := r.whyNotReturned(t, m); why != "" {
-		return m, &Unmet{Whys: []string{why}}
+		return m, &UnprovenError{Whys: []string{why}}
 	}
 	if _, err := t.FreePreallocated(ctx); err != nil {
-		return m, &Unmet{Whys: []string{err.Error()}}
+		return m, &UnprovenError{Whys: []string{err.Error()}}
 	}
 	if m.Scan, err = r.search(ctx, t, m); err != nil {
-		return m, &Unmet{Whys: []string{err.Error()}}
+		return m, &UnprovenError{Whys: []string{err.Error()}}
 	}
 	if t.Running() {
 		m.judgeAgain(Verify(t, r.Profile, before))
@@ -296,7 +296,7 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 }
 
 // applyAll applies the rules in order. Without a successful Install nothing is removed.
-func (r *Runner) applyAll(ctx context.Context, t *tree.Tree, m *Manifest, before *Before) error {
+func (r *Runner) applyAll(ctx context.Context, t *tree.Tree, m *Manifest, before *DonorValues) error {
 	for i := range r.Profile.Rules {
 		rule := &r.Profile.Rules[i]
 		if !rule.appliesTo(before.OS) {
@@ -308,20 +308,20 @@ func (r *Runner) applyAll(ctx context.Context, t *tree.Tree, m *Manifest, before
 		o := r.apply(t, rule, before)
 		m.Outcomes = append(m.Outcomes, o)
 		if rule.Action == Install && o.Why != "" {
-			return &Unmet{Whys: []string{fmt.Sprintf("%s: %s; without the program that makes a new identity, nothing was removed", rule.ID, o.Why)}}
+			return &UnprovenError{Whys: []string{fmt.Sprintf("%s: %s; without the program that makes a new identity, nothing was removed", rule.ID, o.Why)}}
 		}
 	}
 	if r.Below == nil {
 		return nil
 	}
 	if err := r.treatHidden(m, before); err != nil {
-		return &Unmet{Whys: []string{err.Error()}}
+		return &UnprovenError{Whys: []string{err.Error()}}
 	}
 	return nil
 }
 
-// judge combines the errors of the run with the verdicts of the second look.
-func (r *Runner) judge(m *Manifest, verdicts []Verdict) {
+// combineVerdicts combines the errors of the run with the verdicts of the second look.
+func (r *Runner) combineVerdicts(m *Manifest, verdicts []RuleCheck) {
 	for i := range m.Outcomes {
 		o := &m.Outcomes[i]
 		if o.Waived {
@@ -329,7 +329,7 @@ func (r *Runner) judge(m *Manifest, verdicts []Verdict) {
 		}
 		m.Rules++
 		why := "the second check did not reach the rule"
-		if j := slices.IndexFunc(verdicts, func(v Verdict) bool { return v.Rule == o.Rule }); j >= 0 {
+		if j := slices.IndexFunc(verdicts, func(v RuleCheck) bool { return v.Rule == o.Rule }); j >= 0 {
 			why = verdicts[j].Why
 		}
 		if why != "" {
@@ -342,7 +342,7 @@ func (r *Runner) judge(m *Manifest, verdicts []Verdict) {
 }
 
 // judgeAgain adds the verdicts of a look after the search: a process that still runs may have written meanwhile.
-func (m *Manifest) judgeAgain(verdicts []Verdict) {
+func (m *Manifest) judgeAgain(verdicts []RuleCheck) {
 	for _, v := range verdicts {
 		i := slices.IndexFunc(m.Outcomes, func(o Outcome) bool { return o.Rule == v.Rule })
 		if v.Why == "" || i < 0 || !m.Outcomes[i].Met {

@@ -79,7 +79,7 @@ func TestEqualManifests(t *testing.T) {
 		must(t, err)
 		encoded[i], err = m.Encode()
 		must(t, err)
-		if digest, _ := m.Digest(); read(t, dir, tree.Rel(ManifestPath)) != string(encoded[i]) || digest != "sha256:"+hash(encoded[i]) {
+		if digest, _ := m.Digest(); readFile(t, dir, tree.Rel(ManifestPath)) != string(encoded[i]) || digest != "sha256:"+hash(encoded[i]) {
 			t.Error("the manifest in the tree is not the one that the digest is of")
 		}
 	}
@@ -166,15 +166,15 @@ func TestAncestry(t *testing.T) {
 	p := load(t, v1alpha1.ProfileStatic)
 	dir := plant(t, node, map[string]string{"var/log/ancestry.log": "2026-01-01T00:00:00Z a line without an end"})
 	for generation := range 3 {
-		write(t, dir, "etc/machine-id", fmt.Sprintf("%032d\n", generation))
-		write(t, dir, "etc/hostname", fmt.Sprintf("vmss00000%d\n", generation))
+		writeFile(t, dir, "etc/machine-id", fmt.Sprintf("%032d\n", generation))
+		writeFile(t, dir, "etc/hostname", fmt.Sprintf("vmss00000%d\n", generation))
 		for range 2 {
 			_, err := run(t, dir, runner(p))
 			must(t, err)
 		}
 		must(t, os.Remove(filepath.Join(dir, "etc/machine-id")))
 	}
-	lines := strings.Split(strings.TrimSpace(read(t, dir, "var/log/ancestry.log")), "\n")
+	lines := strings.Split(strings.TrimSpace(readFile(t, dir, "var/log/ancestry.log")), "\n")
 	if len(lines) != 4 {
 		t.Fatalf("got %d lines, want the old one and one for each of 3 generations:\n%s", len(lines), strings.Join(lines, "\n"))
 	}
@@ -240,7 +240,7 @@ func TestHostile(t *testing.T) {
 			if _, err := m.Proof(time.Now()); err == nil {
 				t.Error("there is a proof")
 			}
-			if !strings.HasPrefix(read(t, dir, "etc/passwd"), "root:") {
+			if !strings.HasPrefix(readFile(t, dir, "etc/passwd"), "root:") {
 				t.Error("passwd is damaged")
 			}
 		})

@@ -23,7 +23,7 @@ func (r *Runner) search(ctx context.Context, t *tree.Tree, m *Manifest) (*scan.R
 }
 
 // searchBefore searches the disk before any change. It returns a *Refused with the findings that no rule removes.
-func (r *Runner) searchBefore(ctx context.Context, t *tree.Tree, before *Before) error {
+func (r *Runner) searchBefore(ctx context.Context, t *tree.Tree, before *DonorValues) error {
 	o := scan.Options{Literals: literals(t, before), Owner: r.Profile.Owner(r.Allow...), Base: r.Profile.Base(), Hashes: r.refusesUnknown()}
 	if id, err := optional(t, "etc/machine-id"); err == nil && len(id) >= minIdentity {
 		o.Identities = []scan.Value{{Path: "/etc/machine-id", SHA256: hash(id), Bytes: int64(len(id))}}
@@ -49,7 +49,7 @@ func (r *Runner) searchBefore(ctx context.Context, t *tree.Tree, before *Before)
 }
 
 // leftovers returns removed files that still have another name.
-func leftovers(t *tree.Tree, b *Below) map[scan.Inode]string {
+func leftovers(t *tree.Tree, b *HiddenFiles) map[scan.Inode]string {
 	left := map[scan.Inode]string{}
 	trees := []*tree.Tree{t}
 	if b != nil {

@@ -68,7 +68,7 @@ func swapIn(line string, isUnit bool) string {
 }
 
 // matches returns the matches of a rule: at its paths, or named in files there.
-func (b *Before) matches(t *tree.Tree, r *Rule) ([]tree.Match, error) {
+func (b *DonorValues) matches(t *tree.Tree, r *Rule) ([]tree.Match, error) {
 	if r.Names == "" {
 		return findAll(t, r)
 	}
@@ -93,7 +93,7 @@ var swapSignatures = []string{"SWAPSPACE2", "SWAP-SPACE"}
 
 // notSwap returns files that settings name as swap but that are not swap space. Deleting such a file would destroy
 // data. A file that another rule removes by its path is not reported.
-func (p *Profile) notSwap(t *tree.Tree, r *Rule, before *Before) (whys []string, err error) {
+func (p *Profile) notSwap(t *tree.Tree, r *Rule, before *DonorValues) (whys []string, err error) {
 	found, err := before.matches(t, r)
 	if err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func isSwap(t *tree.Tree, p string) (bool, error) {
 }
 
 // allNamed returns the files that the rules for named files remove.
-func (b *Before) allNamed() []string {
+func (b *DonorValues) allNamed() []string {
 	var all []string
 	for _, paths := range b.named {
 		all = append(all, paths...)
@@ -168,7 +168,7 @@ func literal(p string) string {
 }
 
 // whyNamed returns an existing file that was named as swap.
-func whyNamed(t *tree.Tree, r *Rule, before *Before) string {
+func whyNamed(t *tree.Tree, r *Rule, before *DonorValues) string {
 	for _, p := range before.named[r.ID] {
 		if _, info, err := t.Resolve(p); err == nil && !info.IsDir() {
 			return fmt.Sprintf("/%s is there", p)

@@ -35,7 +35,7 @@ func (r *Runner) refusesUnknown() bool {
 }
 
 // unknown returns the files of unknown origin that no rule removes, with their hashes.
-func (r *Runner) unknown(report *scan.Report, before *Before) map[string]string {
+func (r *Runner) unknown(report *scan.Report, before *DonorValues) map[string]string {
 	left, owner, named := maps.Clone(report.Hashes), r.Profile.Owner(r.Allow...), before.allNamed()
 	maps.DeleteFunc(left, func(name, _ string) bool {
 		return owner(name).Rule != "" || slices.Contains(named, tree.Rel(name))
@@ -47,7 +47,7 @@ func (r *Runner) unknown(report *scan.Report, before *Before) map[string]string 
 const maxNamed = 5
 
 // whyUnknown returns why the setting refuses the files of unknown origin; empty if it does not.
-func (r *Runner) whyUnknown(report *scan.Report, before *Before) string {
+func (r *Runner) whyUnknown(report *scan.Report, before *DonorValues) string {
 	if !r.refusesUnknown() {
 		return ""
 	}

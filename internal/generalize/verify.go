@@ -12,8 +12,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// Verdict is the second look's result for one rule.
-type Verdict struct {
+// RuleCheck is the second look's result for one rule.
+type RuleCheck struct {
 	Rule string
 	// Why is the reason if the rule is not met; else empty.
 	Why string
@@ -21,8 +21,8 @@ type Verdict struct {
 
 // Verify checks every applicable rule on a tree. Its search differs from the run's: it walks from a pattern's fixed
 // part and matches whole paths with a regular expression. The run expands the pattern by components.
-func Verify(t *tree.Tree, p *Profile, before *Before) []Verdict {
-	var verdicts []Verdict
+func Verify(t *tree.Tree, p *Profile, before *DonorValues) []RuleCheck {
+	var verdicts []RuleCheck
 	for i := range p.Rules {
 		r := &p.Rules[i]
 		if !r.appliesTo(before.OS) {
@@ -32,15 +32,15 @@ func Verify(t *tree.Tree, p *Profile, before *Before) []Verdict {
 		if err != nil {
 			why = fmt.Sprintf("unknown: %v", err)
 		}
-		verdicts = append(verdicts, Verdict{Rule: r.ID, Why: why})
+		verdicts = append(verdicts, RuleCheck{Rule: r.ID, Why: why})
 	}
 	return verdicts
 }
 
-func verify(t *tree.Tree, r *Rule, before *Before) (string, error) {
+func verify(t *tree.Tree, r *Rule, before *DonorValues) (string, error) {
 	switch r.Action {
 	case Refuse:
-		return gone(t, r, &Before{})
+		return gone(t, r, &DonorValues{})
 	case Keep:
 		return whyNotKept(t, r, before), nil
 	case Record:
@@ -72,7 +72,7 @@ func verify(t *tree.Tree, r *Rule, before *Before) (string, error) {
 }
 
 // gone names the first path that should have been removed.
-func gone(t *tree.Tree, r *Rule, before *Before) (why string, err error) {
+func gone(t *tree.Tree, r *Rule, before *DonorValues) (why string, err error) {
 	if r.Unless != nil && holds(t, r.Unless) {
 		return "", nil
 	}
@@ -93,7 +93,7 @@ func gone(t *tree.Tree, r *Rule, before *Before) (why string, err error) {
 }
 
 // holdsKept reports whether a directory exists only for kept content.
-func holdsKept(t *tree.Tree, r *Rule, before *Before, dir string) bool {
+func holdsKept(t *tree.Tree, r *Rule, before *DonorValues, dir string) bool {
 	if !before.protectsBelow(dir) && len(r.Except) == 0 {
 		return false
 	}
@@ -127,7 +127,7 @@ func holds(t *tree.Tree, c *Condition) bool {
 	return false
 }
 
-func edited(t *tree.Tree, r *Rule, before *Before) (why string, err error) {
+func edited(t *tree.Tree, r *Rule, before *DonorValues) (why string, err error) {
 	err = search(t, r, func(p string, info fs.FileInfo) error {
 		if why != "" || info.IsDir() {
 			return nil
@@ -147,7 +147,7 @@ func edited(t *tree.Tree, r *Rule, before *Before) (why string, err error) {
 	return why, err
 }
 
-func whyNotKept(t *tree.Tree, r *Rule, before *Before) string {
+func whyNotKept(t *tree.Tree, r *Rule, before *DonorValues) string {
 	for _, p := range before.kept[r.ID] {
 		if _, err := t.Lstat(p); err != nil {
 			return fmt.Sprintf("/%s had to stay: %v", p, err)

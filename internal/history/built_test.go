@@ -34,7 +34,7 @@ func TestBuiltAt(t *testing.T) {
 	}
 }
 
-func TestPrototypeAndTagSayOneTime(t *testing.T) {
+func TestPrototypeAndTagHaveEqualTime(t *testing.T) {
 	at := time.Date(2026, 1, 9, 4, 5, 6, 7000, time.UTC)
 	for _, test := range []struct {
 		name       string

@@ -172,7 +172,7 @@ func (h History) Retire(name string) (Retirement, []cloud.Refusal) {
 	case v.Version == h.Prior, v.Version == h.fallback():
 		return Retirement{}, refuse(VersionPrior, "keep the version; if the version is bad, quarantine the version first",
 			"version %s is the rollback target of pool %s", v.Version, h.Pool)
-	case slices.ContainsFunc(h.Returns, func(back Return) bool { return back.Version == v.Version && back.Acknowledged.IsZero() }):
+	case slices.ContainsFunc(h.Returns, func(back AutoRollback) bool { return back.Version == v.Version && back.Acknowledged.IsZero() }):
 		return Retirement{}, refuse(WentBack, fmt.Sprintf("acknowledge the rollback first: `kamino release %s`", h.Pool),
 			"pool %s rolled back automatically from version %s; deleting the version would end the stop of captures before anyone reviewed the rollback", h.Pool, v.Version)
 	case v.State == cloud.Pending:
@@ -274,7 +274,7 @@ func (h History) RefuseRebuild() []cloud.Refusal {
 	case h.Gone != nil:
 		return []cloud.Refusal{*h.Gone}
 	case h.begun(h.Recipe.Version) != nil:
-		return []cloud.Refusal{h.begun(h.Recipe.Version).Says(h.Pool, h.Recipe)}
+		return []cloud.Refusal{h.begun(h.Recipe.Version).Refusal(h.Pool, h.Recipe)}
 	case current != nil && current.Quarantined != "":
 		return refuse(VersionQuarantined, fmt.Sprintf("roll back first: `kamino rollback %s`", h.Pool),
 			"the recipe of pool %s names the quarantined version %s (%s)", h.Pool, current.Version, current.Quarantined)

@@ -44,8 +44,8 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestRollbackFromWhatIsGone: the remedy of Gone is not refused.
-func TestRollbackFromWhatIsGone(t *testing.T) {
+// TestRollbackFromDeletedVersion: the remedy of Gone is not refused.
+func TestRollbackFromDeletedVersion(t *testing.T) {
 	h := Of(Facts{Pool: cloud.Pool{Name: "pool1", Recipe: cloud.Recipe{Version: "2026.03.01"}}, Images: []cloud.Image{
 		{Version: "2026.02.01", State: cloud.Complete}, {Version: "2026.04.01", State: cloud.Complete},
 	}})

@@ -81,7 +81,7 @@ type History struct {
 	// Captures are the running captures that may still change the recipe, by name.
 	Captures []Capture `json:"captures,omitempty"`
 	// Returns are the automatic rollbacks, latest first.
-	Returns []Return `json:"returns,omitempty"`
+	Returns []AutoRollback `json:"returns,omitempty"`
 }
 
 // Version is one version of the pool's image.
@@ -167,7 +167,7 @@ type Capture struct {
 // Of returns the history of a pool.
 func Of(f Facts) History {
 	h := History{
-		Pool: f.Pool.Name, PoolID: f.Pool.ID, Recipe: f.Pool.Recipe, Keep: keep(f),
+		Pool: f.Pool.Name, PoolID: f.Pool.ID, Recipe: f.Pool.Recipe, Keep: retentionOf(f),
 		Versions: []Version{}, Counted: f.Counted, Captures: inFlight(f.Prototypes),
 		Gone: Gone(f.Pool, f.Images),
 	}
@@ -217,8 +217,8 @@ func inUse(f Facts) map[string]int {
 	return count
 }
 
-// keep returns the retention of the next capture: Facts.Keep, else the setting of the newest Prototype, and at least 2.
-func keep(f Facts) int {
+// retentionOf returns the retention of the next capture: Facts.Keep, else the setting of the newest Prototype, and at least 2.
+func retentionOf(f Facts) int {
 	if f.Keep > 0 {
 		return max(f.Keep, 2)
 	}

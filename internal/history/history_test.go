@@ -120,7 +120,7 @@ func TestKeepIsThatOfTheNewestCapture(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatCanStillPromoteIsInFlight(t *testing.T) {
+func TestCapturesInFlight(t *testing.T) {
 	succeeded, failed, failing, going := capturing("a", v1), capturing("b", v1), capturing("c", v1), capturing("d", v1)
 	succeeded.Status.Phase, failed.Status.Phase = v1alpha1.PhaseSucceeded, v1alpha1.PhaseFailed
 	failing.Status.Failure = &v1alpha1.Failure{Reason: "X"}

@@ -10,8 +10,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/joinhealth"
 )
 
-// TestAHistoryTellsHowNodesJoined counts joins by version. Versions without nodes and uncounted pools have no counts.
-func TestAHistoryTellsHowNodesJoined(t *testing.T) {
+// TestHistoryCountsJoins counts joins by version. Versions without nodes and uncounted pools have no counts.
+func TestHistoryCountsJoins(t *testing.T) {
 	facts := Facts{Pool: cloud.Pool{Name: "pool1", Recipe: cloud.Recipe{Version: v3}}, Images: []cloud.Image{ours(v1), ours(v2), ours(v3)}, Counted: true, Joins: []joinhealth.Join{
 		{Version: v3, Outcome: joinhealth.Joined, Took: 40 * time.Second}, {Version: v3, Outcome: joinhealth.Failed}, {Version: v3, Outcome: joinhealth.Waiting},
 		{Version: v3, Outcome: joinhealth.Joined, Took: 50*time.Second + 400*time.Millisecond}, {Version: v3, Outcome: joinhealth.Uncounted},

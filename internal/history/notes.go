@@ -69,8 +69,8 @@ func (n *sentences) versions(h History) {
 func (n *sentences) trust(h History) {
 	for _, r := range h.Returns {
 		if r.Acknowledged.IsZero() {
-			said := r.Says(h.Pool, h.Recipe).Message
-			n.add("%s%s.", strings.ToUpper(said[:1]), said[1:])
+			message := r.Refusal(h.Pool, h.Recipe).Message
+			n.add("%s%s.", strings.ToUpper(message[:1]), message[1:])
 		}
 	}
 }

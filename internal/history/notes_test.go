@@ -76,14 +76,14 @@ func TestNotes(t *testing.T) {
 			[]string{"Version 2026.03.02 is quarantined: x"},
 		},
 		"an automatic rollback": {
-			History{Pool: "pool1", Recipe: recipe, Versions: []Version{{Version: v3, Use: Current}}, Returns: []Return{
+			History{Pool: "pool1", Recipe: recipe, Versions: []Version{{Version: v3, Use: Current}}, Returns: []AutoRollback{
 				{Version: "2026.03.04", To: v3, At: at, Why: "2 nodes did not join", Bad: true, Arrived: true},
 			}},
 			[]string{"Pool pool1 rolled back automatically from version 2026.03.04 to 2026.03.03, and the version is quarantined: 2 nodes did not join; " +
 				"captures stay stopped until you acknowledge the rollback: `kamino release pool1`."},
 		},
 		"an acknowledged rollback": {
-			History{Pool: "pool1", Recipe: recipe, Versions: []Version{{Version: v3, Use: Current}}, Returns: []Return{
+			History{Pool: "pool1", Recipe: recipe, Versions: []Version{{Version: v3, Use: Current}}, Returns: []AutoRollback{
 				{Version: "2026.03.04", To: v3, At: at, Why: "x", Acknowledged: at},
 			}},
 			nil,

@@ -7,9 +7,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestNoWayLeadsToAVersionThatLostItsProof: rollbacks, unfinished rollbacks and promotions avoid a version without a
+// TestUnprovenVersionIsNoTarget: rollbacks, unfinished rollbacks and promotions avoid a version without a
 // proof. A version from before Kamino needs no proof for a rollback.
-func TestNoWayLeadsToAVersionThatLostItsProof(t *testing.T) {
+func TestUnprovenVersionIsNoTarget(t *testing.T) {
 	lost := func(version, proof string) cloud.Image {
 		return image(version, cloud.TagPrototype, "pool1-"+version, cloud.TagProof, proof)
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestWhatIsSaidOfAReturn depends on the recipe: while the recipe names the version, no sentence says that the pool
+// TestAutoRollbackMessage depends on the recipe: while the recipe names the version, no sentence says that the pool
 // went back.
-func TestWhatIsSaidOfAReturn(t *testing.T) {
+func TestAutoRollbackMessage(t *testing.T) {
 	begun := map[string]string{cloud.TagSuspect: "two nodes", cloud.TagWentBack: clock(0), cloud.TagRolledBack: v1}
 	with := func(tag, text string) map[string]string {
 		all := maps.Clone(begun)
@@ -55,16 +55,16 @@ func TestWhatIsSaidOfAReturn(t *testing.T) {
 			if went == nil {
 				t.Fatal("nothing is said")
 			}
-			said := went.Says("pool1", recipe)
-			if !strings.Contains(said.Message, test.says) {
-				t.Errorf("it says %q, want %q", said.Message, test.says)
+			refusal := went.Refusal("pool1", recipe)
+			if !strings.Contains(refusal.Message, test.says) {
+				t.Errorf("it says %q, want %q", refusal.Message, test.says)
 			}
-			rolls := strings.Contains(said.Message, "is rolling back")
-			if (said.Reason == RollingBackReason) != rolls || (RollingBack(cloud.Pool{Recipe: recipe}, p.images) != nil) != rolls || p.history().Returns[0].RollingBack != rolls {
-				t.Errorf("%s, %+v: %q", said.Reason, p.history().Returns[0], said.Message)
+			rolls := strings.Contains(refusal.Message, "is rolling back")
+			if (refusal.Reason == RollingBackReason) != rolls || (RollingBack(cloud.Pool{Recipe: recipe}, p.images) != nil) != rolls || p.history().Returns[0].RollingBack != rolls {
+				t.Errorf("%s, %+v: %q", refusal.Reason, p.history().Returns[0], refusal.Message)
 			}
-			if same(test.recipe, v2) && !test.arrived && strings.Contains(said.Message, "went back") {
-				t.Errorf("the recipe names %s, and it says %q", test.recipe, said.Message)
+			if same(test.recipe, v2) && !test.arrived && strings.Contains(refusal.Message, "went back") {
+				t.Errorf("the recipe names %s, and it says %q", test.recipe, refusal.Message)
 			}
 			if rolls != (len(p.history().RefuseRebuild()) > 0 && p.history().RefuseRebuild()[0].Reason == RollingBackReason) {
 				t.Errorf("a rebuild is refused with %v", p.history().RefuseRebuild())
@@ -73,8 +73,8 @@ func TestWhatIsSaidOfAReturn(t *testing.T) {
 	}
 }
 
-// TestARollbackByHandGoesWhereKaminoWasGoing, with the start time.
-func TestARollbackByHandGoesWhereKaminoWasGoing(t *testing.T) {
+// TestManualRollbackKeepsTarget, with the start time.
+func TestManualRollbackKeepsTarget(t *testing.T) {
 	p := &pool{images: []cloud.Image{ours(v1), ours(v2), withTags(v3, map[string]string{cloud.TagSuspect: "two nodes", cloud.TagWentBack: clock(0), cloud.TagRolledBack: v1})}, current: v3}
 	r, refusals := p.history().Rollback("", "by hand")
 	if refusals != nil || r.To != v1 || !r.Finishes.Equal(midday) {

@@ -122,8 +122,8 @@ func (s Count) Oldest(recipe cloud.Recipe) Image {
 // named is the number of nodes in a message.
 const named = 3
 
-// Says returns the message for a pool near the limit, with the remedy. name returns the node's name of an instance.
-func (s Count) Says(pool string, recipe cloud.Recipe, name func(cloud.InstanceID) string) string {
+// Message returns the message for a pool near the limit, with the remedy. name returns the node's name of an instance.
+func (s Count) Message(pool string, recipe cloud.Recipe, name func(cloud.InstanceID) string) string {
 	return s.Warning(pool, recipe, name).Message
 }
 

@@ -82,7 +82,7 @@ func TestTheOldestIsNamed(t *testing.T) {
 	}
 	five := append(built(versions(7)...), built("ubuntu", "ubuntu", "ubuntu", "ubuntu", "ubuntu")...)
 	for _, s := range []Count{Of(recipe, five, 10), Of(recipe, five, 10).Brief()} {
-		says := s.Says("pool1", recipe, func(i cloud.InstanceID) string { return "node-" + string(i) })
+		says := s.Message("pool1", recipe, func(i cloud.InstanceID) string { return "node-" + string(i) })
 		for _, part := range []string{"have 9 different images", "more than 10", "image ubuntu, on node-i0, node-i1, node-i2, 2 more", "kamino rebuild pool1"} {
 			if !strings.Contains(says, part) {
 				t.Errorf("%q is not in: %s", part, says)

@@ -61,8 +61,8 @@ func TestEveryInstanceIsCountedOnce(t *testing.T) {
 	})
 }
 
-// TestBriefSaysTheSame: Brief has the same content and does not change the Spread.
-func TestBriefSaysTheSame(t *testing.T) {
+// TestBriefKeepsMessage: Brief has the same content and does not change the Spread.
+func TestBriefKeepsMessage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		recipe := cloud.Recipe{Image: "2026.03.10", Version: "2026.03.10"}
 		s := Of(recipe, pools.Draw(t, "pool"), rapid.IntRange(0, 12).Draw(t, "limit"))
@@ -74,7 +74,7 @@ func TestBriefSaysTheSame(t *testing.T) {
 		if brief.IsNearLimit() != s.IsNearLimit() || brief.IsAtLimit() != s.IsAtLimit() || brief.Oldest(recipe).Name != s.Oldest(recipe).Name {
 			t.Fatalf("brief it is near %t, full %t, and whole %t, %t", brief.IsNearLimit(), brief.IsAtLimit(), s.IsNearLimit(), s.IsAtLimit())
 		}
-		if a, b := s.Says("p", recipe, id), brief.Says("p", recipe, id); a != b {
+		if a, b := s.Message("p", recipe, id), brief.Message("p", recipe, id); a != b {
 			t.Fatalf("it says\n%s\nand whole\n%s", b, a)
 		}
 		for _, image := range brief.Images {
@@ -101,11 +101,11 @@ func TestImagesStandInTheirOrder(t *testing.T) {
 	}
 }
 
-func TestARefusalSaysWhatTheMatterIs(t *testing.T) {
+func TestRefusalNamesObstacle(t *testing.T) {
 	recipe := cloud.Recipe{Image: "2026.03.09"}
 	s := Of(recipe, built(versions(9)...), 10)
 	refusal := s.Refusal("pool1", recipe, id)
-	if refusal == nil || refusal.Reason != TooManyImages || refusal.Message != s.Says("pool1", recipe, id) {
+	if refusal == nil || refusal.Reason != TooManyImages || refusal.Message != s.Message("pool1", recipe, id) {
 		t.Fatalf("refused as %+v", refusal)
 	}
 	if !strings.Contains(refusal.Message, "version 2026.03.01, on i0: rebuild") {

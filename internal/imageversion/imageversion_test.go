@@ -23,7 +23,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-func TestDayRefusesWhatOfDoesNotMake(t *testing.T) {
+func TestDayRefusesOtherNames(t *testing.T) {
 	for _, bad := range []string{"", "2026.1.9", "2026.13.01", "2026.02.30", "2026.01.09.1", "latest", "2026-01-09",
 		"2026.01.091", "2026.01.0901", "2026.01.0900", "2026.01.09-2", "2026.01.3202", "2026.13.0902"} {
 		if _, err := Day(bad); err == nil {

@@ -23,7 +23,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-func TestEachTryHasItsName(t *testing.T) {
+func TestNamesOfFurtherVersions(t *testing.T) {
 	for _, c := range []struct {
 		version string
 		n       int
@@ -45,7 +45,7 @@ func TestEachTryHasItsName(t *testing.T) {
 	}
 }
 
-func TestDayOfATryIsThatOfTheFirst(t *testing.T) {
+func TestDayOfFurtherVersion(t *testing.T) {
 	want := time.Date(2026, 1, 9, 0, 0, 0, 0, time.UTC)
 	for n := 1; n <= MaxTry; n++ {
 		if got, err := Day(Try("2026.01.09", n)); err != nil || !got.Equal(want) {

@@ -107,9 +107,9 @@ func TestFailuresInARow(t *testing.T) {
 	}
 }
 
-// TestAYoungControlNodeShowsNothing: the nodes were Ready and failed after 20 minutes. A control node counts only if older
+// TestYoungControlNodeIsIgnored: the nodes were Ready and failed after 20 minutes. A control node counts only if older
 // than that. For instances without a Node, each joined node has come further.
-func TestAYoungControlNodeShowsNothing(t *testing.T) {
+func TestYoungControlNodeIsIgnored(t *testing.T) {
 	for _, test := range []struct {
 		node  string
 		began float64

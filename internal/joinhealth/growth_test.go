@@ -10,8 +10,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// decline describes how the nodes of a version fail.
-type decline struct {
+// failurePattern describes how the nodes of a version fail.
+type failurePattern struct {
 	name string
 	// percent of the nodes fail.
 	percent int
@@ -25,7 +25,7 @@ type decline struct {
 
 func at(minutes float64) func(int) float64 { return func(int) float64 { return minutes } }
 
-var declines = []decline{
+var declines = []failurePattern{
 	{name: "never joins", percent: 100, never: true},
 	{name: "70 % never join", percent: 70, never: true},
 	{name: "not Ready after 20 min", percent: 100, unready: at(20)},
@@ -46,8 +46,8 @@ type machine struct {
 	ready float64
 }
 
-// see returns a machine as a look sees the machine.
-func (d decline) see(pool string, m machine, now time.Time) Node {
+// observe returns a machine as a look sees the machine.
+func (d failurePattern) observe(pool string, m machine, now time.Time) Node {
 	seen := Node{Instance: cloud.InstanceID(fmt.Sprintf("%s%04d", pool, m.n)), Version: "good", Running: m.running}
 	if pool == "bad" {
 		seen.Version = "bad"
@@ -82,7 +82,7 @@ func (d decline) see(pool string, m machine, now time.Time) Node {
 
 // grow returns the number of nodes of the bad version until the pool goes back; 0 for never in a day. Two other pools
 // get a node about every 20 minutes each.
-func (d decline) grow(every time.Duration, seed uint64) int {
+func (d failurePattern) grow(every time.Duration, seed uint64) int {
 	random := rand.New(rand.NewPCG(seed, 3)) //nolint:gosec // a simulation that is the same in each run
 	f := Facts{Pool: "workers", Current: "bad", Prior: "good", Since: noon, Others: 10, OthersReady: 10}
 	var bad, others []machine
@@ -113,10 +113,10 @@ func (d decline) grow(every time.Duration, seed uint64) int {
 		}
 		var nodes, elsewhere []Node
 		for _, m := range bad {
-			nodes = append(nodes, d.see("bad", m, f.Now))
+			nodes = append(nodes, d.observe("bad", m, f.Now))
 		}
 		for _, m := range others {
-			elsewhere = append(elsewhere, d.see("other", m, f.Now))
+			elsewhere = append(elsewhere, d.observe("other", m, f.Now))
 		}
 		f.Joins, f.Elsewhere = Judge(f.Now, time.Time{}, nodes, f.Joins, Limits{}), Judge(f.Now, time.Time{}, elsewhere, f.Elsewhere, Limits{})
 		if Decide(f).Do == GoBack {
@@ -126,8 +126,8 @@ func (d decline) grow(every time.Duration, seed uint64) int {
 	return 0
 }
 
-// TestAGrowingPoolGoesBack from every bad version, at any speed of growth.
-func TestAGrowingPoolGoesBack(t *testing.T) {
+// TestGrowingPoolIsRolledBack from every bad version, at any speed of growth.
+func TestGrowingPoolIsRolledBack(t *testing.T) {
 	seeds := 20
 	if testing.Short() {
 		seeds = 2

@@ -135,14 +135,14 @@ func Judge(now, observedSince time.Time, nodes []Node, before []Join, limits Lim
 	var joins []Join
 	for _, n := range nodes {
 		was, found := known[n.Instance]
-		if found && !was.of(n) { // the instance was rebuilt
+		if found && !was.isOf(n) { // the instance was rebuilt
 			was = Join{}
 		}
-		joins = append(joins, judge(now, observedSince, n, was, limits))
+		joins = append(joins, updateJoin(now, observedSince, n, was, limits))
 		delete(known, n.Instance)
 	}
 	for _, gone := range known {
-		joins = append(joins, gone.left(now, observedSince, limits))
+		joins = append(joins, gone.afterRemoval(now, observedSince, limits))
 	}
 	slices.SortFunc(joins, func(a, b Join) int {
 		return cmp.Or(a.Running.Compare(b.Running), cmp.Compare(a.Instance, b.Instance))
@@ -150,14 +150,14 @@ func Judge(now, observedSince time.Time, nodes []Node, before []Join, limits Lim
 	return joins
 }
 
-// of reports whether the join belongs to the same life of the instance.
-func (j Join) of(n Node) bool {
+// isOf reports whether the join belongs to the same life of the instance.
+func (j Join) isOf(n Node) bool {
 	return j.Version == n.Version && (j.Running.IsZero() || j.Running.Equal(n.Running))
 }
 
-// left returns the join of a removed instance. A node that had all its time and was never Ready has failed, no matter
+// afterRemoval returns the join of a removed instance. A node that had all its time and was never Ready has failed, no matter
 // who removed the instance: the cluster autoscaler removes such instances.
-func (j Join) left(now, observedSince time.Time, limits Limits) Join {
+func (j Join) afterRemoval(now, observedSince time.Time, limits Limits) Join {
 	if j.Outcome != Waiting {
 		return j
 	}
@@ -176,8 +176,8 @@ func (j Join) left(now, observedSince time.Time, limits Limits) Join {
 	return j
 }
 
-// judge returns the join of one node. was is the zero Join for a new node.
-func judge(now, observedSince time.Time, n Node, was Join, limits Limits) Join {
+// updateJoin returns the join of one node. was is the zero Join for a new node.
+func updateJoin(now, observedSince time.Time, n Node, was Join, limits Limits) Join {
 	doubt := doubtOf(n, was)
 	final := was.Outcome == Joined && (n.ExcludedReason != "" || doubt != "" || now.Sub(n.Running) > limits.Watch)
 	if was.Outcome == Failed || final {

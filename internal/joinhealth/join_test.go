@@ -118,8 +118,8 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// TestWhoIsGone: a removed instance is kept, for example an instance that an autoscaler removed before the join.
-func TestWhoIsGone(t *testing.T) {
+// TestRemovedInstanceIsKept: a removed instance is kept, for example an instance that an autoscaler removed before the join.
+func TestRemovedInstanceIsKept(t *testing.T) {
 	before := []Join{
 		{Instance: "f", Version: "v", Running: ago(60), Outcome: Failed, Why: "of old"},
 		{Instance: "j", Version: "v", Running: ago(50), Outcome: Joined, Took: time.Minute},
@@ -209,9 +209,9 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// TestAnOutageIsHeldAgainstNobody: during an outage of the cluster no node fails, and after the outage nodes get their
+// TestOutageIsNoFailure: during an outage of the cluster no node fails, and after the outage nodes get their
 // full time.
-func TestAnOutageIsHeldAgainstNobody(t *testing.T) {
+func TestOutageIsNoFailure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		began := rapid.IntRange(0, 14).Draw(t, "outage from")
 		lasts := rapid.IntRange(1, 120).Draw(t, "for")

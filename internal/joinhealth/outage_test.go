@@ -35,22 +35,22 @@ var outages = []outage{
 	{name: "new nodes are not Ready, and one pool grows", late: true, percent: 100, alone: true},
 }
 
-// newborn is a node of the outage simulation; ready is the time at which the node is Ready.
-type newborn struct {
+// simulatedNode is a node of the outage simulation; ready is the time at which the node is Ready.
+type simulatedNode struct {
 	machine
 	ready    time.Time
 	affected bool
 }
 
-// troubled is a cluster of four pools with good versions, and an outage.
-type troubled struct {
+// outageCluster is a cluster of four pools with good versions, and an outage.
+type outageCluster struct {
 	outage
 	random   *rand.Rand
 	now      time.Time
 	from, to time.Time
 	// step is the largest growth of a pool at once.
 	step, built   int
-	pools         [4][]newborn
+	pools         [4][]simulatedNode
 	joins         [4][]Join
 	owed          [4]int
 	isBack        [4]bool
@@ -59,7 +59,7 @@ type troubled struct {
 
 // play returns the number of pools that go back from a good version in the hours around the outage.
 func (o outage) play(seed uint64) int {
-	w := &troubled{outage: o, random: rand.New(rand.NewPCG(seed, 5)), step: []int{1, 1, 3, 8}[seed%4]} //nolint:gosec // a simulation that is the same in each run
+	w := &outageCluster{outage: o, random: rand.New(rand.NewPCG(seed, 5)), step: []int{1, 1, 3, 8}[seed%4]} //nolint:gosec // a simulation that is the same in each run
 	w.from = noon.Add(4*time.Hour + time.Duration(w.random.IntN(60))*time.Minute)
 	w.to = w.from.Add(time.Duration(15+w.random.IntN(165)) * time.Minute)
 	for w.now = noon; w.now.Before(w.to.Add(3 * time.Hour)); w.now = w.now.Add(time.Minute) {
@@ -86,17 +86,17 @@ func (o outage) play(seed uint64) int {
 	return n
 }
 
-func (w *troubled) isOut() bool { return !w.now.Before(w.from) && w.now.Before(w.to) }
+func (w *outageCluster) isOut() bool { return !w.now.Before(w.from) && w.now.Before(w.to) }
 
 // grow orders the owed nodes, and now and then new nodes.
-func (w *troubled) grow(pool int) {
+func (w *outageCluster) grow(pool int) {
 	n := w.owed[pool]
 	if w.owed[pool] = 0; (pool == 0 || !w.alone) && w.random.IntN(40) == 0 {
 		n += 1 + w.random.IntN(w.step)
 	}
 	for range n {
 		w.built++
-		b := newborn{machine: machine{n: w.built, running: w.now}, affected: w.random.IntN(100) < w.percent}
+		b := simulatedNode{machine: machine{n: w.built, running: w.now}, affected: w.random.IntN(100) < w.percent}
 		b.ready = w.now.Add(time.Duration(60+w.random.IntN(240)) * time.Second)
 		if w.slow && b.affected && w.isOut() {
 			b.ready = b.ready.Add(20 * time.Minute)
@@ -107,8 +107,8 @@ func (w *troubled) grow(pool int) {
 }
 
 // replace is the autoscaler, which replaces instances that are not Ready after 15 minutes.
-func (w *troubled) replace(pool int) {
-	w.pools[pool] = slices.DeleteFunc(w.pools[pool], func(b newborn) bool {
+func (w *outageCluster) replace(pool int) {
+	w.pools[pool] = slices.DeleteFunc(w.pools[pool], func(b simulatedNode) bool {
 		isLost := w.now.Before(b.ready) && w.now.Sub(b.running) >= 15*time.Minute
 		if isLost {
 			w.owed[pool]++
@@ -118,7 +118,7 @@ func (w *troubled) replace(pool int) {
 }
 
 // delay moves the time of Ready to the end of the outage.
-func (w *troubled) delay(pool int) {
+func (w *outageCluster) delay(pool int) {
 	for k := range w.pools[pool] {
 		if b := &w.pools[pool][k]; w.isOut() && w.late && b.affected && !w.now.Before(b.ready) && b.ready.After(w.from) {
 			b.ready = w.to.Add(time.Duration(w.random.IntN(180)) * time.Second)
@@ -127,11 +127,11 @@ func (w *troubled) delay(pool int) {
 }
 
 // judge looks at all pools, and decides about each.
-func (w *troubled) judge() {
+func (w *outageCluster) judge() {
 	for i := range w.pools {
 		var nodes []Node
 		for _, b := range w.pools[i] {
-			nodes = append(nodes, w.see(i, b, w.now, w.from, w.to))
+			nodes = append(nodes, w.observe(i, b, w.now, w.from, w.to))
 		}
 		w.joins[i] = Judge(w.now, w.observedSince, nodes, w.joins[i], Limits{})
 		w.joins[i] = w.joins[i][max(0, len(w.joins[i])-40):]
@@ -153,7 +153,7 @@ func (w *troubled) judge() {
 	}
 }
 
-func (o outage) see(pool int, b newborn, now, from, to time.Time) Node {
+func (o outage) observe(pool int, b simulatedNode, now, from, to time.Time) Node {
 	seen := Node{Instance: cloud.InstanceID(fmt.Sprintf("%d/%05d", pool, b.n)), Version: fmt.Sprint(pool), Running: b.running}
 	if now.Before(b.ready) {
 		return seen

@@ -96,8 +96,8 @@ func TestTheRule(t *testing.T) {
 	}
 }
 
-// TestWhatDoesNotCount: excluded nodes, other versions and earlier periods do not change the verdict.
-func TestWhatDoesNotCount(t *testing.T) {
+// TestIgnoredNodes: excluded nodes, other versions and earlier periods do not change the verdict.
+func TestIgnoredNodes(t *testing.T) {
 	for _, word := range words("JF", 5) {
 		plain := pool(word)
 		noisy := pool(word)
@@ -415,8 +415,8 @@ func next(word string, bad float64, random *rand.Rand) string {
 	return (word + letter)[max(0, len(word)-5):]
 }
 
-// TestNodesUntilItGoesBack: the average number of nodes that a bad version costs.
-func TestNodesUntilItGoesBack(t *testing.T) {
+// TestNodesUntilRollback: the average number of nodes that a bad version costs.
+func TestNodesUntilRollback(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // a simulation that is the same in each run
 	for _, test := range []struct{ bad, least, most float64 }{{1, 2, 2}, {0.9, 2, 2.5}, {0.7, 2.5, 4}, {0.5, 4, 8}} {
 		const runs = 20_000

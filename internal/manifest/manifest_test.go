@@ -73,7 +73,7 @@ func TestEverythingCanBeAppliedInOrder(t *testing.T) {
 }
 
 // The generalize pod runs on a node whose disk becomes an image: its token has nearly no permissions.
-func TestTheGeneralizePodMayDoNextToNothing(t *testing.T) {
+func TestPermissionsOfGeneralizePod(t *testing.T) {
 	objects := documents(t, Options{})
 	role := as[rbacv1.ClusterRole](t, objects, "ClusterRole", v1alpha1.GeneralizeServiceAccount)
 	want := []rbacv1.PolicyRule{
@@ -95,7 +95,7 @@ func TestTheGeneralizePodMayDoNextToNothing(t *testing.T) {
 	}
 }
 
-func TestNoRoleIsWiderThanItMustBe(t *testing.T) {
+func TestRolesAreMinimal(t *testing.T) {
 	objects := documents(t, Options{})
 	cluster := as[rbacv1.ClusterRole](t, objects, "ClusterRole", "kamino-engine").Rules
 	namespaced := as[rbacv1.Role](t, objects, "Role", "kamino-engine").Rules
@@ -203,8 +203,8 @@ func TestTheController(t *testing.T) {
 	}
 }
 
-// TestTheControllerGetsWhatTheChartGives compares the two installations, of which one was measured.
-func TestTheControllerGetsWhatTheChartGives(t *testing.T) {
+// TestManifestsEqualChart compares the two installations, of which one was measured.
+func TestManifestsEqualChart(t *testing.T) {
 	text, err := os.ReadFile("../../charts/kamino/values.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -16,9 +16,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/apitest"
 )
 
-// TestWhatTheEngineMayWriteOfANode: its own labels, annotations and the cordon, but no other labels or taints. Other
+// TestEngineWritesOfNode: its own labels, annotations and the cordon, but no other labels or taints. Other
 // accounts are not limited.
-func TestWhatTheEngineMayWriteOfANode(t *testing.T) {
+func TestEngineWritesOfNode(t *testing.T) {
 	admin := apitest.Client(t)
 	for _, object := range documents(t, Options{}) {
 		switch object.GetKind() {

@@ -11,9 +11,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/apitest"
 )
 
-// TestWhoMakesPodsGetsNoSecretOfTheEngine: an account that may create generalize pods, and all accounts of such pods, have
+// TestPodCreatorsReadNoEngineSecret: an account that may create generalize pods, and all accounts of such pods, have
 // no permission on Secrets and pods of the engine's namespace. The engine creates no pods in the namespace of its Secrets.
-func TestWhoMakesPodsGetsNoSecretOfTheEngine(t *testing.T) {
+func TestPodCreatorsReadNoEngineSecret(t *testing.T) {
 	admin := kubernetes.NewForConfigOrDie(apitest.Server(t))
 	install(t, admin)
 	ctx, create := t.Context(), metav1.CreateOptions{}

@@ -46,7 +46,7 @@ func (j *Joiner) Joins(ctx context.Context, facts bootstrapkind.Facts) (bootstra
 		now = j.Now()
 	}
 	if j.at.IsZero() || now.Sub(j.at) >= configLife {
-		if err := j.look(ctx); err != nil {
+		if err := j.readKubeadmConfig(ctx); err != nil {
 			return bootstrapkind.Answer{}, err
 		}
 		j.at = now
@@ -55,7 +55,7 @@ func (j *Joiner) Joins(ctx context.Context, facts bootstrapkind.Facts) (bootstra
 	return bootstrapkind.Of(facts), nil
 }
 
-func (j *Joiner) look(ctx context.Context) error {
+func (j *Joiner) readKubeadmConfig(ctx context.Context) error {
 	_, err := j.Kube.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, kubeadmConfig, metav1.GetOptions{})
 	j.found, j.unread = err == nil, ""
 	switch {

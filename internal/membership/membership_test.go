@@ -20,15 +20,15 @@ import (
 	"github.com/kamino-dev/kamino/internal/membership"
 )
 
-// asked is a registry that records the questions.
-type asked struct {
+// recordedRegistry is a registry that records the questions.
+type recordedRegistry struct {
 	*memory.Cloud
 	questions [][]cloud.NodeValues
 	err       error
 	forgets   bool
 }
 
-func (a *asked) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
+func (a *recordedRegistry) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
 	a.questions = append(a.questions, nodes)
 	found, err := a.Cloud.PoolsOf(ctx, nodes)
 	if a.forgets {
@@ -37,7 +37,7 @@ func (a *asked) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.
 	return found, errors.Join(err, a.err)
 }
 
-func registry() *asked { return &asked{Cloud: memory.New(memory.Config{})} }
+func registry() *recordedRegistry { return &recordedRegistry{Cloud: memory.New(memory.Config{})} }
 
 func node(name, pool string) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"l": name}, Annotations: map[string]string{"a": name}}}
@@ -100,9 +100,9 @@ func TestMachinesOfClusterAPI(t *testing.T) {
 	}
 }
 
-// TestPrototypesAreWhatTheySay: one request covers all Prototypes without spec.poolID. spec.poolID has precedence over
+// TestPoolIDHasPrecedence: one request covers all Prototypes without spec.poolID. spec.poolID has precedence over
 // the donor's pool.
-func TestPrototypesAreWhatTheySay(t *testing.T) {
+func TestPoolIDHasPrecedence(t *testing.T) {
 	said := rapid.SampledFrom([]string{"", "memory:///pools/pool1", "memory:///pools/pool2"})
 	donors := rapid.SampledFrom([]string{"memory:///pools/pool1/instances/a", "memory:///pools/pool3/instances/b", "elsewhere://c"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -141,7 +141,7 @@ func TestPrototypesAreWhatTheySay(t *testing.T) {
 	})
 }
 
-func TestADonorsNodeSaysMoreThanItsInstance(t *testing.T) {
+func TestNodeHasPrecedenceOverInstance(t *testing.T) {
 	r, p := registry(), prototype("pool1", "", "memory:///pools/pool1/instances/a")
 	if _, err := membership.OfPrototype(t.Context(), r, &p, node("a", "pool9")); err != nil {
 		t.Fatal(err)

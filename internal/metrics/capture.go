@@ -79,23 +79,23 @@ func (f *flights) collect(samples chan<- prometheus.Metric) {
 // observe counts the changes of a Prototype in a pass. pool is the pool's name; empty if the pool is unknown.
 func (m *Metrics) observe(before, after *v1alpha1.Prototype, pool string) Observation {
 	m.beginPool(pool)
-	news := m.flights.seen(before, after, pool, m.refusals)
-	for _, step := range news.Steps {
+	changes := m.flights.seen(before, after, pool, m.refusals)
+	for _, step := range changes.Steps {
 		m.steps.WithLabelValues(string(step.Phase)).Observe(step.Took.Seconds())
 	}
-	if tried := news.Tried; tried != nil {
+	if tried := changes.Tried; tried != nil {
 		m.trials.WithLabelValues(pool, tried.Result).Inc()
 		if tried.Took != nil {
 			m.trialTimes.Observe(tried.Took.Seconds())
 		}
 	}
-	if news.OutOfService != nil {
-		m.outOfService.WithLabelValues(pool).Observe(news.OutOfService.Seconds())
+	if changes.OutOfService != nil {
+		m.outOfService.WithLabelValues(pool).Observe(changes.OutOfService.Seconds())
 	}
-	if news.Ended != nil {
-		m.captures.WithLabelValues(pool, news.Ended.Result, news.Ended.Reason).Inc()
+	if changes.Ended != nil {
+		m.captures.WithLabelValues(pool, changes.Ended.Result, changes.Ended.Reason).Inc()
 	}
-	return news
+	return changes
 }
 
 // PassFunc is capture.Engine.Pass.

@@ -44,7 +44,7 @@ func expect(t *testing.T, m *Metrics, want map[string]float64) {
 	}
 }
 
-func TestACaptureIsCountedAsItGoes(t *testing.T) {
+func TestCaptureIsCountedInProgress(t *testing.T) {
 	m := New(nil, registry.All()...)
 	statuses := life()
 	for i := 1; i < len(statuses); i++ {
@@ -64,7 +64,7 @@ func TestACaptureIsCountedAsItGoes(t *testing.T) {
 }
 
 // A new process treats existing objects as counted: the earlier process has counted them.
-func TestARestartCountsNothingAgain(t *testing.T) {
+func TestRestartRepeatsNoCount(t *testing.T) {
 	statuses := life()
 	for i, found := range statuses {
 		m := New(nil, registry.All()...)
@@ -111,7 +111,7 @@ func TestAWriteWithoutAnAnswerCounts(t *testing.T) {
 }
 
 // The same name may come again for another capture.
-func TestANameThatComesAgainIsAnotherCapture(t *testing.T) {
+func TestReusedNameIsAnotherCapture(t *testing.T) {
 	m := New(nil, registry.All()...)
 	old := prototype("p", life()[3])
 	m.observe(old, old, "pool1")
@@ -201,11 +201,11 @@ func TestRequestsAreCountedByCloudAndClass(t *testing.T) {
 	})
 }
 
-// TestReasonsOfACloudCountAsItsOwn: without the cloud's description, its reasons count as OtherReason.
-func TestReasonsOfACloudCountAsItsOwn(t *testing.T) {
+// TestReasonsOfCloud: without the cloud's description, its reasons count as OtherReason.
+func TestReasonsOfCloud(t *testing.T) {
 	after := v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseFailed, Failure: &v1alpha1.Failure{Reason: "AKSManaged"}}
 	for want, refusals := range map[string]Refusals{"AKSManaged": RefusalsOf(registry.All()...), OtherReason: RefusalsOf()} {
-		if got := refusals.Between(&v1alpha1.PrototypeStatus{}, &after).Ended; got == nil || *got != (Ending{Refused, want}) {
+		if got := refusals.Between(&v1alpha1.PrototypeStatus{}, &after).Ended; got == nil || *got != (CaptureEnd{Refused, want}) {
 			t.Errorf("it ended as %+v, want it refused for %s", got, want)
 		}
 	}

@@ -41,8 +41,8 @@ func (o *Observer) Observe(ctx context.Context, before, after *v1alpha1.Prototyp
 		return
 	}
 	name := o.provider.PoolName(of.Pool)
-	news := o.metrics.observe(before, after, name)
-	o.metrics.pools.meet(of.Pool, name, after, news.Ended != nil)
+	changes := o.metrics.observe(before, after, name)
+	o.metrics.pools.meet(of.Pool, name, after, changes.Ended != nil)
 }
 
 // NeedLeaderElection lets a manager start the Observer only in the process that runs captures.
@@ -69,7 +69,7 @@ func (o *Observer) round(ctx context.Context) {
 		if !found {
 			return
 		}
-		err := o.look(ctx, id, known)
+		err := o.readRecipe(ctx, id, known)
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
@@ -80,8 +80,8 @@ func (o *Observer) round(ctx context.Context) {
 	}
 }
 
-// look reads the version in the pool's recipe, and its age if unknown.
-func (o *Observer) look(ctx context.Context, id cloud.PoolID, known pool) error {
+// readRecipe reads the version in the pool's recipe, and its age if unknown.
+func (o *Observer) readRecipe(ctx context.Context, id cloud.PoolID, known pool) error {
 	found, err := o.provider.Pool(ctx, id)
 	if cloud.Is(err, cloud.NotFound) {
 		o.metrics.pools.lost(id)

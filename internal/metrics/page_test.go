@@ -40,7 +40,7 @@ func exported(t *testing.T) map[string]described {
 	m.calls.WithLabelValues("Pool", resultOK)
 	m.callTimes.WithLabelValues("Pool")
 	m.observe(prototype("p", life()[1]), prototype("p", life()[1]), "pool1")
-	m.PoliciesStalled(map[Stall]bool{{"all", "pool1", "Other"}: true})
+	m.PoliciesStalled(map[PolicyStall]bool{{"all", "pool1", "Other"}: true})
 	m.passErrors.WithLabelValues(fromCloud, string(cloud.Denied))
 	m.pools.meet("id", "pool1", prototype("p", v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseSucceeded}), true)
 	m.NodesCounted("id", "pool1", map[string]int{"2026.03.14": 1})

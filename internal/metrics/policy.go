@@ -19,18 +19,18 @@ var stalledReasons = setOf(
 	v1alpha1.PolicyCurrentVersionMissing, v1alpha1.PolicyRollingBack, v1alpha1.PolicyWentBack, v1alpha1.PolicyPreflightFailed,
 )
 
-// Stall is a reason for which a policy waits for a user. Pool is empty if the reason concerns the whole policy.
-type Stall struct{ Policy, Pool, Reason string }
+// PolicyStall is a reason for which a policy waits for a user. Pool is empty if the reason concerns the whole policy.
+type PolicyStall struct{ Policy, Pool, Reason string }
 
 // stalls are the stalled policies of the last pass over all policies.
 type stalls struct {
 	mu  sync.Mutex
-	all map[Stall]bool
+	all map[PolicyStall]bool
 }
 
 // PoliciesStalled sets the stalled policies, from the last pass over all policies.
-func (m *Metrics) PoliciesStalled(all map[Stall]bool) {
-	known := make(map[Stall]bool, len(all))
+func (m *Metrics) PoliciesStalled(all map[PolicyStall]bool) {
+	known := make(map[PolicyStall]bool, len(all))
 	for stall := range all {
 		if !stalledReasons[stall.Reason] {
 			stall.Reason = OtherReason

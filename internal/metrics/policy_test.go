@@ -11,9 +11,9 @@ import (
 )
 
 // Each pass counts again: a repaired policy has no series, and an unknown reason is no label.
-func TestStalledPoliciesAreCountedAnew(t *testing.T) {
+func TestStalledPoliciesAreReplaced(t *testing.T) {
 	m := New(nil, registry.All()...)
-	m.PoliciesStalled(map[Stall]bool{
+	m.PoliciesStalled(map[PolicyStall]bool{
 		{"all", "pool1", v1alpha1.PolicyTooManyFailures}: true, {"all", "pool2", v1alpha1.PolicyTooManyFailures}: true, {"gpu", "", "Made up"}: true,
 	})
 	page := `
@@ -33,7 +33,7 @@ kamino_policy_stalled{policy="gpu",pool="",reason="Other"} 1
 }
 
 // A pool with a repaired refusal has no series any more.
-func TestRefusedCapturesAreCountedAnew(t *testing.T) {
+func TestRefusedCapturesAreReplaced(t *testing.T) {
 	m := New(nil, registry.All()...)
 	m.CapturesRefused(map[[2]string]int{{"pool1", "PermissionMissing"}: 2, {"pool2", "Made up"}: 1})
 	page := `

@@ -15,8 +15,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// stage is a cloud in memory, a pool with a history, and an observer with counted calls.
-type stage struct {
+// testEnv is a cloud in memory, a pool with a history, and an observer with counted calls.
+type testEnv struct {
 	t        *testing.T
 	clock    *memory.Clock
 	cloud    *memory.Cloud
@@ -30,8 +30,8 @@ type stage struct {
 	during  func() // while a call is on its way
 }
 
-func newStage(t *testing.T) *stage {
-	s := &stage{t: t, clock: memory.NewClock(noon)}
+func newTestEnv(t *testing.T) *testEnv {
+	s := &testEnv{t: t, clock: memory.NewClock(noon)}
 	s.cloud = memory.New(memory.Config{Now: s.clock.Now})
 	s.pool = s.cloud.AddPool(memory.PoolSpec{Name: "pool1", Image: "ubuntu:2204"})
 	s.donor = s.cloud.AddInstance(s.pool, "0")
@@ -52,29 +52,29 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-func (s *stage) prototype(version string, status v1alpha1.PrototypeStatus) *v1alpha1.Prototype {
+func (s *testEnv) prototype(version string, status v1alpha1.PrototypeStatus) *v1alpha1.Prototype {
 	p := prototype("pool1-"+version, status)
 	p.Spec.Version, p.Spec.PoolID, p.Spec.Donor.ProviderID = version, string(s.pool), string(s.donor)
 	return p
 }
 
 // ended is a Prototype whose version began a while ago.
-func (s *stage) ended(version string, begun time.Duration) *v1alpha1.Prototype {
+func (s *testEnv) ended(version string, begun time.Duration) *v1alpha1.Prototype {
 	return s.prototype(version, v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseSucceeded, Steps: []v1alpha1.Step{
 		step(v1alpha1.PhasePublishing, -begun, time.Second)}})
 }
 
-func (s *stage) point(version string) {
+func (s *testEnv) point(version string) {
 	s.cloud.ChangeRecipe(s.pool, fmt.Sprintf("%s/versions/%s", s.pool, version))
 }
 
-func (s *stage) round() {
+func (s *testEnv) round() {
 	s.clock.Advance(lookEvery)
 	s.observer.round(s.t.Context())
 }
 
 // expect compares the series of pools. An age of zero means only the information series.
-func (s *stage) expect(version string, age time.Duration) {
+func (s *testEnv) expect(version string, age time.Duration) {
 	s.t.Helper()
 	want := map[string]float64{}
 	if version != "" {
@@ -88,7 +88,7 @@ func (s *stage) expect(version string, age time.Duration) {
 	}
 }
 
-func (s *stage) expectCalls(want ...string) {
+func (s *testEnv) expectCalls(want ...string) {
 	s.t.Helper()
 	if diff := cmp.Diff(want, s.calls); diff != "" {
 		s.t.Errorf("calls to the cloud (-want +got):\n%s", diff)
@@ -98,7 +98,7 @@ func (s *stage) expectCalls(want ...string) {
 
 // Facts of Prototypes need no call: at the start the newest success, then each promotion.
 func TestAPoolsImageIsKnownFromPrototypes(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	for _, p := range []*v1alpha1.Prototype{
 		s.ended("2026.03.10", 4*24*time.Hour), s.ended("2026.03.12", 2*24*time.Hour), s.ended("2026.03.11", 3*24*time.Hour),
 		s.prototype("2026.03.13", v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseFailed, Failure: &v1alpha1.Failure{Reason: "DrainTimeout"}}),
@@ -119,15 +119,15 @@ func TestAPoolsImageIsKnownFromPrototypes(t *testing.T) {
 
 // A version without known steps is as old as its name.
 func TestAVersionIsAsOldAsItsName(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	p := s.prototype("2026.03.13", v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseSucceeded})
 	s.observer.Observe(t.Context(), p, p)
 	s.expect("2026.03.13", 36*time.Hour)
 }
 
 // A look finds unreported changes: a rollback, a version of another tool, an image that is no version.
-func TestALookFindsWhatTheRecipeSays(t *testing.T) {
-	s := newStage(t)
+func TestLookFindsRecipeVersion(t *testing.T) {
+	s := newTestEnv(t)
 	newest := s.ended("2026.03.14", time.Minute)
 	s.observer.Observe(t.Context(), newest, newest)
 	s.point("2026.03.07")
@@ -155,7 +155,7 @@ func TestALookFindsWhatTheRecipeSays(t *testing.T) {
 
 // A promotion during a look is newer than the result of the look.
 func TestAPromotionOvertakesALook(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	old := s.ended("2026.03.07", time.Hour)
 	s.observer.Observe(t.Context(), old, old)
 	s.point("2026.03.07")
@@ -169,9 +169,9 @@ func TestAPromotionOvertakesALook(t *testing.T) {
 	s.expect("2026.03.14", lookEvery+time.Minute)
 }
 
-func TestALookThatFailsLeavesWhatIsKnown(t *testing.T) {
+func TestFailedLookKeepsValues(t *testing.T) {
 	for _, kind := range []cloud.Kind{cloud.Throttled, cloud.Denied, cloud.Unavailable} {
-		s := newStage(t)
+		s := newTestEnv(t)
 		p := s.ended("2026.03.14", time.Hour)
 		s.observer.Observe(t.Context(), p, p)
 		s.trouble = kind
@@ -184,9 +184,9 @@ func TestALookThatFailsLeavesWhatIsKnown(t *testing.T) {
 }
 
 // A throttling cloud is asked about one pool and then left alone; a denying cloud is asked about each pool.
-func TestARoundEndsWhereAskingOnMakesItWorse(t *testing.T) {
+func TestRoundEndsOnThrottle(t *testing.T) {
 	for kind, want := range map[cloud.Kind]int{cloud.Throttled: 1, cloud.Unavailable: 1, cloud.Denied: 3} {
-		s := newStage(t)
+		s := newTestEnv(t)
 		for i := range 3 {
 			s.metrics.pools.meet(cloud.PoolID(fmt.Sprintf("%s-%d", s.pool, i)), "p", s.ended("2026.03.14", time.Hour), false)
 		}
@@ -198,8 +198,8 @@ func TestARoundEndsWhereAskingOnMakesItWorse(t *testing.T) {
 	}
 }
 
-func TestAPoolThatIsGoneIsToldNoMore(t *testing.T) {
-	s := newStage(t)
+func TestDeletedPoolHasNoSeries(t *testing.T) {
+	s := newTestEnv(t)
 	p := s.ended("2026.03.14", time.Hour)
 	s.observer.Observe(t.Context(), p, p)
 	s.trouble = cloud.NotFound
@@ -208,7 +208,7 @@ func TestAPoolThatIsGoneIsToldNoMore(t *testing.T) {
 }
 
 // Two pools may have one name. Their samples would be equal, which no scrape may hold: the older image is shown.
-func TestPoolsOfOneNameAreToldOnce(t *testing.T) {
+func TestPoolsWithEqualNames(t *testing.T) {
 	m := New(func() time.Time { return noon })
 	for i, version := range []string{"2026.03.13", "2026.03.10", "2026.03.12"} {
 		p := prototype("p", v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseSucceeded})
@@ -228,7 +228,7 @@ func TestPoolsOfOneNameAreToldOnce(t *testing.T) {
 // so that ten requests are never reached.
 func TestAQuietHourCostsLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newTestEnv(t)
 		s.metrics.now = time.Now
 		s.point("2026.03.07")
 		p := s.ended("2026.03.14", time.Hour)

@@ -10,10 +10,10 @@ import (
 // TestCallsAreCounted: each call is timed, and counted by its name and result. Package cloud tests that no call is left
 // out.
 func TestCallsAreCounted(t *testing.T) {
-	world := memory.New(memory.Config{})
-	pool := world.AddPool(memory.PoolSpec{Name: "pool1"})
+	memoryCloud := memory.New(memory.Config{})
+	pool := memoryCloud.AddPool(memory.PoolSpec{Name: "pool1"})
 	refuse := true
-	faulty := memory.NewFaulty(world, func(memory.Call) memory.Outcome {
+	faulty := memory.NewFaulty(memoryCloud, func(memory.Call) memory.Outcome {
 		if refuse {
 			return memory.FailBefore(cloud.Throttled)
 		}

@@ -18,8 +18,8 @@ const (
 	Cancelled = "cancelled"
 )
 
-// Ending is the end of a capture.
-type Ending struct {
+// CaptureEnd is the end of a capture.
+type CaptureEnd struct {
 	// Result is Succeeded, Failed, Refused or Cancelled.
 	Result string
 	// Reason of a failure or a refusal, from the closed set of its result or OtherReason; else empty.
@@ -35,7 +35,7 @@ type StepTime struct {
 // Observation is the difference between two looks at one Prototype.
 type Observation struct {
 	// Ended is nil unless the capture ended.
-	Ended *Ending
+	Ended *CaptureEnd
 	// Steps are the finished steps, in order.
 	Steps []StepTime
 	// Tried is nil unless an attempt at a trial ended.
@@ -111,20 +111,20 @@ func stepsLeft(before, after []v1alpha1.Step) (left []StepTime) {
 
 // endingOf reads the end of a capture. A capture with a reserved donor failed; a capture without a donor was refused. A
 // promotion may be refused at its write for a reason of the preflight.
-func (r Refusals) endingOf(s *v1alpha1.PrototypeStatus) Ending {
+func (r Refusals) endingOf(s *v1alpha1.PrototypeStatus) CaptureEnd {
 	switch {
 	case s.Phase == v1alpha1.PhaseSucceeded:
-		return Ending{Result: Succeeded}
+		return CaptureEnd{Result: Succeeded}
 	case s.Failure == nil:
-		return Ending{Result: Cancelled}
+		return CaptureEnd{Result: Cancelled}
 	case failureReasons[s.Failure.Reason]:
-		return Ending{Failed, s.Failure.Reason}
+		return CaptureEnd{Failed, s.Failure.Reason}
 	case r.set[s.Failure.Reason] && s.Donor != nil:
-		return Ending{Failed, s.Failure.Reason}
+		return CaptureEnd{Failed, s.Failure.Reason}
 	case r.set[s.Failure.Reason]:
-		return Ending{Refused, s.Failure.Reason}
+		return CaptureEnd{Refused, s.Failure.Reason}
 	case s.Donor == nil:
-		return Ending{Refused, OtherReason}
+		return CaptureEnd{Refused, OtherReason}
 	}
-	return Ending{Failed, OtherReason}
+	return CaptureEnd{Failed, OtherReason}
 }

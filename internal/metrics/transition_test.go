@@ -39,17 +39,17 @@ func TestBetween(t *testing.T) {
 		"the donor back":           {v1alpha1.PrototypeStatus{Donor: donor(0, 0)}, v1alpha1.PrototypeStatus{Donor: donor(0, 7*time.Minute)}, Observation{OutOfService: lasted(7 * time.Minute)}},
 		"the donor back, reported before": {
 			v1alpha1.PrototypeStatus{Donor: donor(0, 7*time.Minute)}, v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseSucceeded, Donor: donor(0, 7*time.Minute)},
-			Observation{Ended: &Ending{Succeeded, ""}},
+			Observation{Ended: &CaptureEnd{Succeeded, ""}},
 		},
-		"a success":                          {draining, v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseSucceeded}, Observation{Ended: &Ending{Succeeded, ""}}},
-		"a failure":                          {draining, failed("DrainTimeout", donor(0, 0)), Observation{Ended: &Ending{Failed, "DrainTimeout"}}},
-		"a failure, no donor":                {draining, failed("DonorGone", nil), Observation{Ended: &Ending{Failed, "DonorGone"}}},
-		"a refusal":                          {v1alpha1.PrototypeStatus{}, failed("OnlyReadyNode", nil), Observation{Ended: &Ending{Refused, "OnlyReadyNode"}}},
-		"a provider's":                       {v1alpha1.PrototypeStatus{}, failed("EphemeralOSDisk", nil), Observation{Ended: &Ending{Refused, "EphemeralOSDisk"}}},
-		"a refusal at the promotion's write": {draining, failed("UpgradePolicyAutomatic", donor(0, 0)), Observation{Ended: &Ending{Failed, "UpgradePolicyAutomatic"}}},
-		"an unknown refusal":                 {v1alpha1.PrototypeStatus{}, failed("node-17-is-odd", nil), Observation{Ended: &Ending{Refused, OtherReason}}},
-		"an unknown failure":                 {draining, failed("node-17-is-odd", donor(0, 0)), Observation{Ended: &Ending{Failed, OtherReason}}},
-		"a deletion":                         {draining, v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseFailed}, Observation{Ended: &Ending{Cancelled, ""}}},
+		"a success":                          {draining, v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseSucceeded}, Observation{Ended: &CaptureEnd{Succeeded, ""}}},
+		"a failure":                          {draining, failed("DrainTimeout", donor(0, 0)), Observation{Ended: &CaptureEnd{Failed, "DrainTimeout"}}},
+		"a failure, no donor":                {draining, failed("DonorGone", nil), Observation{Ended: &CaptureEnd{Failed, "DonorGone"}}},
+		"a refusal":                          {v1alpha1.PrototypeStatus{}, failed("OnlyReadyNode", nil), Observation{Ended: &CaptureEnd{Refused, "OnlyReadyNode"}}},
+		"a provider's":                       {v1alpha1.PrototypeStatus{}, failed("EphemeralOSDisk", nil), Observation{Ended: &CaptureEnd{Refused, "EphemeralOSDisk"}}},
+		"a refusal at the promotion's write": {draining, failed("UpgradePolicyAutomatic", donor(0, 0)), Observation{Ended: &CaptureEnd{Failed, "UpgradePolicyAutomatic"}}},
+		"an unknown refusal":                 {v1alpha1.PrototypeStatus{}, failed("node-17-is-odd", nil), Observation{Ended: &CaptureEnd{Refused, OtherReason}}},
+		"an unknown failure":                 {draining, failed("node-17-is-odd", donor(0, 0)), Observation{Ended: &CaptureEnd{Failed, OtherReason}}},
+		"a deletion":                         {draining, v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseFailed}, Observation{Ended: &CaptureEnd{Cancelled, ""}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, RefusalsOf(registry.All()...).Between(&test.before, &test.after)); diff != "" {
@@ -60,7 +60,7 @@ func TestBetween(t *testing.T) {
 }
 
 // For any number of unseen statuses, each step, the donor's return and the end count once.
-func TestEachFactIsCountedOnceWhateverIsSeen(t *testing.T) {
+func TestMissedStatusesAreCountedOnce(t *testing.T) {
 	all := life()
 	last := all[len(all)-1]
 	want := RefusalsOf(registry.All()...).Between(&v1alpha1.PrototypeStatus{}, &last)
@@ -75,19 +75,19 @@ func TestEachFactIsCountedOnceWhateverIsSeen(t *testing.T) {
 				continue
 			}
 			for range rapid.IntRange(1, 3).Draw(r, "times") {
-				news := RefusalsOf(registry.All()...).Between(&before, &all[i])
-				got.Steps = append(got.Steps, news.Steps...)
-				if news.OutOfService != nil {
+				changes := RefusalsOf(registry.All()...).Between(&before, &all[i])
+				got.Steps = append(got.Steps, changes.Steps...)
+				if changes.OutOfService != nil {
 					if got.OutOfService != nil {
 						r.Fatal("the donor came back twice")
 					}
-					got.OutOfService = news.OutOfService
+					got.OutOfService = changes.OutOfService
 				}
-				if news.Ended != nil {
+				if changes.Ended != nil {
 					if got.Ended != nil {
 						r.Fatal("the capture ended twice")
 					}
-					got.Ended = news.Ended
+					got.Ended = changes.Ended
 				}
 				before = all[i]
 			}

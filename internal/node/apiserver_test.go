@@ -18,14 +18,14 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apitest.Main(m)) }
 
-// yard is a test with one node on a real API server.
-type yard struct {
+// nodeEnv is a test with one node on a real API server.
+type nodeEnv struct {
 	*testing.T
 	kube kubernetes.Interface
 	name string
 }
 
-func newYard(t *testing.T, annotations map[string]string) *yard {
+func newYard(t *testing.T, annotations map[string]string) *nodeEnv {
 	t.Helper()
 	kube, err := kubernetes.NewForConfig(apitest.Server(t))
 	if err != nil {
@@ -35,10 +35,10 @@ func newYard(t *testing.T, annotations map[string]string) *yard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &yard{t, kube, n.Name}
+	return &nodeEnv{t, kube, n.Name}
 }
 
-func (y *yard) read() *corev1.Node {
+func (y *nodeEnv) getNode() *corev1.Node {
 	y.Helper()
 	n, err := y.kube.CoreV1().Nodes().Get(y.Context(), y.name, metav1.GetOptions{})
 	if err != nil {
@@ -47,16 +47,16 @@ func (y *yard) read() *corev1.Node {
 	return n
 }
 
-func (y *yard) must(err error) {
+func (y *nodeEnv) must(err error) {
 	y.Helper()
 	if err != nil {
 		y.Fatal(err)
 	}
 }
 
-func (y *yard) reservation() *v1alpha1.Reservation {
+func (y *nodeEnv) reservation() *v1alpha1.Reservation {
 	y.Helper()
-	r, err := v1alpha1.ReservationOf(y.read().Annotations)
+	r, err := v1alpha1.ReservationOf(y.getNode().Annotations)
 	y.must(err)
 	return r
 }
@@ -71,13 +71,13 @@ var takers = []v1alpha1.Holder{
 
 func now() metav1.Time { return metav1.NewTime(time.Unix(1_800_000_000, 0)) }
 
-// TestOneOfAllWhoTakeAtOnceHolds: if several holders reserve a free node at once, one succeeds and the others get an
+// TestConcurrentReservationsHaveOneHolder: if several holders reserve a free node at once, one succeeds and the others get an
 // error.
-func TestOneOfAllWhoTakeAtOnceHolds(t *testing.T) {
+func TestConcurrentReservationsHaveOneHolder(t *testing.T) {
 	for round := range 8 {
 		y := newYard(t, nil)
 		errs := make([]error, len(takers))
-		read := y.read()
+		read := y.getNode()
 		var all sync.WaitGroup
 		for i, taker := range takers {
 			all.Go(func() { errs[i] = Reserve(t.Context(), y.kube, read, NewReservation(taker, read, "", now())) })
@@ -98,12 +98,12 @@ func TestOneOfAllWhoTakeAtOnceHolds(t *testing.T) {
 	}
 }
 
-// TestAHolderGoesOnWithTheNodeAsWritten tests that a holder writes again with the Node that Reserve and Note return.
-func TestAHolderGoesOnWithTheNodeAsWritten(t *testing.T) {
+// TestHolderUsesReturnedNode tests that a holder writes again with the Node that Reserve and Note return.
+func TestHolderUsesReturnedNode(t *testing.T) {
 	y := newYard(t, nil)
 	s, err := reservations(t.Context(), y.kube)
 	y.must(err)
-	read := y.read()
+	read := y.getNode()
 	r := NewReservation(holder, read, "", now())
 	reserved, err := s.Reserve(t.Context(), read, r)
 	y.must(err)
@@ -114,40 +114,40 @@ func TestAHolderGoesOnWithTheNodeAsWritten(t *testing.T) {
 	noted, err := s.Note(t.Context(), reserved, r)
 	y.must(err)
 	y.must(Cordon(t.Context(), y.kube, noted))
-	y.must(s.Restore(t.Context(), y.read(), r, nil))
+	y.must(s.Restore(t.Context(), y.getNode(), r, nil))
 	if lease, err := s.Confirmed(t.Context(), read); err != nil || lease == nil {
 		t.Errorf("Restore leaves the Lease %+v, %v", lease, err)
 	}
 }
 
-// TestNobodyTakesOrGivesBackWhatAnotherHolds tests reads from before and from after the other holder's reservation.
-func TestNobodyTakesOrGivesBackWhatAnotherHolds(t *testing.T) {
+// TestReservationOfAnotherHolderStays tests reads from before and from after the other holder's reservation.
+func TestReservationOfAnotherHolderStays(t *testing.T) {
 	for i, first := range takers {
 		t.Run(first.Brief(), func(t *testing.T) {
 			y := newYard(t, map[string]string{v1alpha1.DoNotDisruptAnnotation: "maybe"})
-			free := y.read()
+			free := y.getNode()
 			y.must(Reserve(t.Context(), y.kube, free, NewReservation(first, free, "", now())))
-			y.must(Cordon(t.Context(), y.kube, y.read()))
-			held := y.read()
+			y.must(Cordon(t.Context(), y.kube, y.getNode()))
+			held := y.getNode()
 			for j, second := range takers {
 				if i == j {
 					continue
 				}
 				r := NewReservation(second, held, "", now())
-				if err := Reserve(t.Context(), y.kube, y.read(), r); !apierrors.IsConflict(err) {
+				if err := Reserve(t.Context(), y.kube, y.getNode(), r); !apierrors.IsConflict(err) {
 					t.Errorf("%s takes it: %v", second, err)
 				}
-				if err := Release(t.Context(), y.kube, y.read(), r, nil); !apierrors.IsConflict(err) {
+				if err := Release(t.Context(), y.kube, y.getNode(), r, nil); !apierrors.IsConflict(err) {
 					t.Errorf("%s releases the node: %v", second, err)
 				}
 			}
-			if after := y.read(); after.ResourceVersion != held.ResourceVersion {
+			if after := y.getNode(); after.ResourceVersion != held.ResourceVersion {
 				t.Error("it was written")
 			}
 			// A second reservation by the same holder changes nothing. The release restores the node.
-			y.must(Reserve(t.Context(), y.kube, y.read(), *y.reservation()))
-			y.must(Release(t.Context(), y.kube, y.read(), *y.reservation(), &Marks{Labels: map[string]string{"kamino.dev/given": "back"}}))
-			after := y.read()
+			y.must(Reserve(t.Context(), y.kube, y.getNode(), *y.reservation()))
+			y.must(Release(t.Context(), y.kube, y.getNode(), *y.reservation(), &NodeMarks{Labels: map[string]string{"kamino.dev/given": "back"}}))
+			after := y.getNode()
 			if diff := gocmp.Diff(free.Annotations, after.Annotations); diff != "" || after.Spec.Unschedulable || after.Labels["kamino.dev/given"] != "back" {
 				t.Errorf("it is not as it was: cordoned %t, labels %v\n%s", after.Spec.Unschedulable, after.Labels, diff)
 			}
@@ -155,18 +155,18 @@ func TestNobodyTakesOrGivesBackWhatAnotherHolds(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeReadIsNobodysToTakeOrGiveBack tests an unreadable reservation, until a Note replaces the reservation.
-func TestWhatCannotBeReadIsNobodysToTakeOrGiveBack(t *testing.T) {
+// TestUnreadableReservationStays tests an unreadable reservation, until a Note replaces the reservation.
+func TestUnreadableReservationStays(t *testing.T) {
 	y := newYard(t, map[string]string{v1alpha1.ReservationAnnotation: "?"})
-	r := NewReservation(holder, y.read(), "", now())
-	for what, err := range map[string]error{"taken": Reserve(t.Context(), y.kube, y.read(), r), "released": Release(t.Context(), y.kube, y.read(), r, nil)} {
+	r := NewReservation(holder, y.getNode(), "", now())
+	for what, err := range map[string]error{"taken": Reserve(t.Context(), y.kube, y.getNode(), r), "released": Release(t.Context(), y.kube, y.getNode(), r, nil)} {
 		if !apierrors.IsConflict(err) {
 			t.Errorf("it is %s: %v", what, err)
 		}
 	}
-	y.must(Note(t.Context(), y.kube, y.read(), r))
-	y.must(Release(t.Context(), y.kube, y.read(), *y.reservation(), nil))
-	if n := y.read(); len(n.Annotations) > 0 {
+	y.must(Note(t.Context(), y.kube, y.getNode(), r))
+	y.must(Release(t.Context(), y.kube, y.getNode(), *y.reservation(), nil))
+	if n := y.getNode(); len(n.Annotations) > 0 {
 		t.Errorf("it carries %v", n.Annotations)
 	}
 }
@@ -174,8 +174,8 @@ func TestWhatCannotBeReadIsNobodysToTakeOrGiveBack(t *testing.T) {
 // TestAWriteOfAnEarlierReadIsRefused tests the four writes after a write by another client.
 func TestAWriteOfAnEarlierReadIsRefused(t *testing.T) {
 	y := newYard(t, nil)
-	stale := y.read()
-	y.must(Cordon(t.Context(), y.kube, y.read()))
+	stale := y.getNode()
+	y.must(Cordon(t.Context(), y.kube, y.getNode()))
 	r := NewReservation(holder, stale, "", now())
 	for what, err := range map[string]error{
 		"Reserve": Reserve(t.Context(), y.kube, stale, r),
@@ -187,7 +187,7 @@ func TestAWriteOfAnEarlierReadIsRefused(t *testing.T) {
 			t.Errorf("%s: %v, want a conflict", what, err)
 		}
 	}
-	if n := y.read(); !n.Spec.Unschedulable || len(n.Annotations) > 0 {
+	if n := y.getNode(); !n.Spec.Unschedulable || len(n.Annotations) > 0 {
 		t.Errorf("it was written: %+v", n.Annotations)
 	}
 }

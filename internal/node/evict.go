@@ -35,13 +35,13 @@ func (r Remaining) Names() []string {
 	return names
 }
 
-// Own names the generalize pod of the capture, so that the drain skips the pod. The zero value names no pod. A label
+// OwnPod names the generalize pod of the capture, so that the drain skips the pod. The zero value names no pod. A label
 // would not be safe: any client can label a pod.
-type Own struct{ Namespace, Name string }
+type OwnPod struct{ Namespace, Name string }
 
 // Left lists the pods that must leave the node: all except pods of DaemonSets, static pods and Kamino's own pod. The rules
 // are those of kubectl drain. Left requests the pods of the node only.
-func Left(ctx context.Context, kube kubernetes.Interface, name string, s v1alpha1.DrainSettings, own Own) (Remaining, error) {
+func Left(ctx context.Context, kube kubernetes.Interface, name string, s v1alpha1.DrainSettings, own OwnPod) (Remaining, error) {
 	ofNode := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", name).String()}
 	pods, err := kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, ofNode)
 	if err != nil {
@@ -55,7 +55,7 @@ func Left(ctx context.Context, kube kubernetes.Interface, name string, s v1alpha
 }
 
 // add adds a pod of the node to the lists. Without force, a pod without a controller is stuck.
-func (r *Remaining) add(pod *corev1.Pod, force bool, own Own) {
+func (r *Remaining) add(pod *corev1.Pod, force bool, own OwnPod) {
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	controller := metav1.GetControllerOf(pod)
 	switch {
@@ -95,8 +95,8 @@ func protectedBy(pod *corev1.Pod) string {
 	return ""
 }
 
-// Blocked is a pod that a PodDisruptionBudget protects for now.
-type Blocked struct {
+// BlockedPod is a pod that a PodDisruptionBudget protects for now.
+type BlockedPod struct {
 	// Pod is namespace/name.
 	Pod string
 	// Why is the sentence of the API server with the name of the budget.
@@ -104,17 +104,17 @@ type Blocked struct {
 }
 
 // String reads "default/web-1: The disruption budget web needs 2 healthy pods and has 2 currently".
-func (b Blocked) String() string { return b.Pod + ": " + b.Why }
+func (b BlockedPod) String() string { return b.Pod + ": " + b.Why }
 
 // Evict requests the eviction of every remaining pod once, and does not wait. Evict skips terminating pods. Evict
 // returns the pods that a budget blocks. If hard is true, Evict deletes pods and ignores budgets.
-func Evict(ctx context.Context, kube kubernetes.Interface, left Remaining, s v1alpha1.DrainSettings, hard bool) ([]Blocked, error) {
+func Evict(ctx context.Context, kube kubernetes.Interface, left Remaining, s v1alpha1.DrainSettings, hard bool) ([]BlockedPod, error) {
 	options := metav1.DeleteOptions{}
 	if s.GracePeriod != nil { // the default is the grace period of the pod
 		grace := int64(s.GracePeriod.Seconds())
 		options.GracePeriodSeconds = &grace
 	}
-	var blocked []Blocked
+	var blocked []BlockedPod
 	var problems []error
 	for _, pod := range left.Pods {
 		if pod.DeletionTimestamp != nil {
@@ -129,7 +129,7 @@ func Evict(ctx context.Context, kube kubernetes.Interface, left Remaining, s v1a
 		switch {
 		case err == nil, apierrors.IsNotFound(err):
 		case apierrors.IsTooManyRequests(err):
-			blocked = append(blocked, Blocked{pod.Namespace + "/" + pod.Name, budgetSentence(err)})
+			blocked = append(blocked, BlockedPod{pod.Namespace + "/" + pod.Name, budgetSentence(err)})
 		default:
 			problems = append(problems, fmt.Errorf("evict pod %s/%s: %w", pod.Namespace, pod.Name, err))
 		}
@@ -139,15 +139,15 @@ func Evict(ctx context.Context, kube kubernetes.Interface, left Remaining, s v1a
 
 // HeldBack returns the pods that a budget would block if each pod were evicted alone. HeldBack changes nothing: the
 // evictions are dry runs. A pod with any other error is not in the result.
-func HeldBack(ctx context.Context, kube kubernetes.Interface, left Remaining) []Blocked {
-	var blocked []Blocked
+func HeldBack(ctx context.Context, kube kubernetes.Interface, left Remaining) []BlockedPod {
+	var blocked []BlockedPod
 	for _, pod := range left.Pods {
 		if pod.DeletionTimestamp != nil {
 			continue
 		}
 		err := evict(ctx, kube, pod, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
 		if apierrors.IsTooManyRequests(err) {
-			blocked = append(blocked, Blocked{pod.Namespace + "/" + pod.Name, budgetSentence(err)})
+			blocked = append(blocked, BlockedPod{pod.Namespace + "/" + pod.Name, budgetSentence(err)})
 		}
 	}
 	return blocked
@@ -176,6 +176,6 @@ func evict(ctx context.Context, kube kubernetes.Interface, pod corev1.Pod, optio
 
 // is reports whether the pod is the generalize pod of the capture. The name, Kamino's namespace and the service account
 // must match: only generalize pods have the account.
-func (o Own) is(pod *corev1.Pod) bool {
+func (o OwnPod) is(pod *corev1.Pod) bool {
 	return pod.Namespace == o.Namespace && pod.Name == o.Name && pod.Spec.ServiceAccountName == v1alpha1.GeneralizeServiceAccount
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // pod creates a Ready pod on the node. A budget counts Ready pods only.
-func (y *yard) pod(app string) *corev1.Pod {
+func (y *nodeEnv) pod(app string) *corev1.Pod {
 	y.Helper()
 	one := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: app + "-", Labels: map[string]string{"app": app + y.name}},
@@ -26,7 +26,7 @@ func (y *yard) pod(app string) *corev1.Pod {
 }
 
 // budget creates a budget with a status as the disruption controller computes the status.
-func (y *yard) budget(app string, allowed int32) *policyv1.PodDisruptionBudget {
+func (y *nodeEnv) budget(app string, allowed int32) *policyv1.PodDisruptionBudget {
 	y.Helper()
 	least := intstr.FromInt32(1)
 	budgets := y.kube.PolicyV1().PodDisruptionBudgets("default")
@@ -41,8 +41,8 @@ func (y *yard) budget(app string, allowed int32) *policyv1.PodDisruptionBudget {
 	return made
 }
 
-// TestHeldBackIsALook: HeldBack returns the API server's text of each blocking budget and evicts no pod.
-func TestHeldBackIsALook(t *testing.T) {
+// TestHeldBackEvictsNoPod: HeldBack returns the API server's text of each blocking budget and evicts no pod.
+func TestHeldBackEvictsNoPod(t *testing.T) {
 	y := newYard(t, nil)
 	kept, free, ending := y.pod("kept"), y.pod("free"), y.pod("kept")
 	tight, loose := y.budget("kept", 0), y.budget("free", 1)
@@ -51,7 +51,7 @@ func TestHeldBackIsALook(t *testing.T) {
 	at := now()
 	ending.DeletionTimestamp = &at
 	blocked := HeldBack(t.Context(), y.kube, Remaining{Pods: []corev1.Pod{*free, *kept, *ending, *gone}})
-	want := Blocked{"default/" + kept.Name, "The disruption budget " + tight.Name + " needs 1 healthy pods and has 1 currently"}
+	want := BlockedPod{"default/" + kept.Name, "The disruption budget " + tight.Name + " needs 1 healthy pods and has 1 currently"}
 	if len(blocked) != 1 || blocked[0] != want {
 		t.Errorf("held back: %q, want %q", blocked, want)
 	}

@@ -69,7 +69,7 @@ func (k *Kubelets) Without(ctx context.Context, nodes []*corev1.Node, all func()
 		k.at, k.written, k.isComplete, k.renewed, k.referred = now, map[string]time.Time{}, false, false, false
 		k.offsets = map[string]time.Duration{}
 	}
-	if err := k.read(ctx, nodes); err != nil {
+	if err := k.readLeases(ctx, nodes); err != nil {
 		return nil, err
 	}
 	without := map[types.UID]bool{}
@@ -79,7 +79,7 @@ func (k *Kubelets) Without(ctx context.Context, nodes []*corev1.Node, all func()
 	}
 	if !k.renewed && !k.referred {
 		known := references(all(), without)
-		if err := k.read(ctx, known); err != nil {
+		if err := k.readLeases(ctx, known); err != nil {
 			return nil, err
 		}
 		k.renewed, k.referred = slices.ContainsFunc(known, k.keeps), true
@@ -97,8 +97,8 @@ func references(all []*corev1.Node, but map[types.UID]bool) []*corev1.Node {
 	return ready[:min(len(ready), mostReferences)]
 }
 
-// read gets the Leases of nodes, except the Leases already read.
-func (k *Kubelets) read(ctx context.Context, nodes []*corev1.Node) error {
+// readLeases gets the Leases of nodes, except the Leases already read.
+func (k *Kubelets) readLeases(ctx context.Context, nodes []*corev1.Node) error {
 	if k.isComplete {
 		return nil
 	}

@@ -59,7 +59,7 @@ func (l Lease) Of(n *corev1.Node) bool { return l.Node == n.Name && l.NodeUID ==
 
 // Confirmed returns the reservation in the Lease of the Node and ignores the Node's annotation; nil without a Lease.
 func (s Reservations) Confirmed(ctx context.Context, n *corev1.Node) (*v1alpha1.Reservation, error) {
-	l, err := s.read(ctx, n)
+	l, err := s.readLease(ctx, n)
 	if err != nil || l == nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (s Reservations) renew(ctx context.Context, n *corev1.Node, r v1alpha1.Rese
 
 // End deletes the Lease of a released Node if the Lease belongs to the holder.
 func (s Reservations) End(ctx context.Context, n *corev1.Node, holder v1alpha1.Holder) error {
-	l, err := s.read(ctx, n)
+	l, err := s.readLease(ctx, n)
 	if err != nil || l == nil || !l.Reservation.Same(holder) {
 		return err
 	}
@@ -226,8 +226,8 @@ func holderLabel(uid types.UID) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// read returns the Lease of the Node; nil if there is none.
-func (s Reservations) read(ctx context.Context, n *corev1.Node) (*Lease, error) {
+// readLease returns the Lease of the Node; nil if there is none.
+func (s Reservations) readLease(ctx context.Context, n *corev1.Node) (*Lease, error) {
 	have, err := s.leases().Get(ctx, v1alpha1.ReservationLeaseName(n.Name, n.UID), metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):

@@ -152,7 +152,7 @@ func TestLeft(t *testing.T) {
 			"default/own-kind", "default/scratch", "default/visitor"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			left, err := Left(t.Context(), kube, "n1", v1alpha1.DrainSettings{Force: c.force}, Own{"kamino", "ours"})
+			left, err := Left(t.Context(), kube, "n1", v1alpha1.DrainSettings{Force: c.force}, OwnPod{"kamino", "ours"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -211,8 +211,8 @@ func TestHardEvictDeletes(t *testing.T) {
 	}
 }
 
-// TestEvictReportsWhatItCannot: Evict returns errors that no budget caused.
-func TestEvictReportsWhatItCannot(t *testing.T) {
+// TestEvictReportsErrors: Evict returns errors that no budget caused.
+func TestEvictReportsErrors(t *testing.T) {
 	kube := fake.NewClientset()
 	kube.PrependReactor("create", "pods", func(kubetesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), "app", errors.New("no"))

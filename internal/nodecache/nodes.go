@@ -55,7 +55,7 @@ func NewNodes(registry membership.Registry) *Nodes {
 }
 
 // Set stores the current state of a node and reports whether the state changed. Do not change the node afterwards.
-func (n *Nodes) Set(node *corev1.Node) (news bool) {
+func (n *Nodes) Set(node *corev1.Node) (changed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if before, waits := n.waiting[node.Name]; waits {
@@ -130,7 +130,7 @@ func same(a, b *corev1.Node) bool {
 }
 
 // Delete removes a node and reports whether a pool changed.
-func (n *Nodes) Delete(name string) (news bool) {
+func (n *Nodes) Delete(name string) (changed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	_, waits := n.waiting[name]
@@ -223,8 +223,8 @@ func (n *Nodes) Of(pool cloud.PoolID) []*corev1.Node {
 	return nodes
 }
 
-// Sum is the state of a pool's nodes in numbers.
-type Sum struct {
+// Summary is the state of a pool's nodes in numbers.
+type Summary struct {
 	// Nodes, Ready and Arriving are the numbers of all nodes, Ready nodes and nodes within the first hour.
 	Nodes, Ready, Arriving int
 	// Youngest is the creation time of the newest node; zero without nodes.
@@ -232,10 +232,10 @@ type Sum struct {
 }
 
 // Sum counts a pool's nodes.
-func (n *Nodes) Sum(pool cloud.PoolID, now time.Time) Sum {
+func (n *Nodes) Sum(pool cloud.PoolID, now time.Time) Summary {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	var sum Sum
+	var sum Summary
 	home := n.pools[pool]
 	if home == nil {
 		return sum

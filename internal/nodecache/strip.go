@@ -50,17 +50,17 @@ const (
 )
 
 // interned is shared by all nodes of the process.
-var interned = shared{known: map[string]string{}}
+var interned = internedValues{known: map[string]string{}}
 
-// shared interns values that many nodes have in common: label names, kernel versions, resource lists.
-type shared struct {
+// internedValues interns values that many nodes have in common: label names, kernel versions, resource lists.
+type internedValues struct {
 	mu    sync.Mutex
 	known map[string]string
 	lists []corev1.ResourceList
 }
 
 // text returns the shared copy of the text.
-func (s *shared) text(text string) string {
+func (s *internedValues) text(text string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known, found := s.known[text]; found {
@@ -74,7 +74,7 @@ func (s *shared) text(text string) string {
 
 // texts returns a copy of the map with shared keys and values. The node's own name and values longer than longest stay
 // out of the shared texts.
-func (s *shared) texts(all map[string]string, name string, longest int) map[string]string {
+func (s *internedValues) texts(all map[string]string, name string, longest int) map[string]string {
 	if len(all) == 0 {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (s *shared) texts(all map[string]string, name string, longest int) map[stri
 }
 
 // amounts returns the shared copy of the list. The machines of a pool have equal lists.
-func (s *shared) amounts(list corev1.ResourceList) corev1.ResourceList {
+func (s *internedValues) amounts(list corev1.ResourceList) corev1.ResourceList {
 	if len(list) == 0 {
 		return nil
 	}

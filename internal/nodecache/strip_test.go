@@ -33,8 +33,8 @@ func wholeNode(name, cpu string) *corev1.Node {
 	return node
 }
 
-// TestStripKeepsWhatIsRead: the values that an expression can read stay (see package expression); other values go.
-func TestStripKeepsWhatIsRead(t *testing.T) {
+// TestStripKeepsUsedFields: the values that an expression can read stay (see package expression); other values go.
+func TestStripKeepsUsedFields(t *testing.T) {
 	node := wholeNode("n", "8")
 	nodecache.Strip(node)
 	if node.Labels[corev1.LabelHostname] != "n" || node.Annotations["kept"] != "yes" || len(node.Annotations) != 1 {
@@ -73,8 +73,8 @@ func TestStripAgainChangesNothing(t *testing.T) {
 	}
 }
 
-// TestStripTellsAmountsApart: equal amounts of resources share one copy, and different amounts do not.
-func TestStripTellsAmountsApart(t *testing.T) {
+// TestStripSeparatesAmounts: equal amounts of resources share one copy, and different amounts do not.
+func TestStripSeparatesAmounts(t *testing.T) {
 	for _, cpu := range []string{"8", "16", "8000m", "8", "16"} {
 		node := wholeNode("n", cpu)
 		nodecache.Strip(node)
@@ -84,7 +84,7 @@ func TestStripTellsAmountsApart(t *testing.T) {
 	}
 }
 
-func TestNodesTellNews(t *testing.T) {
+func TestNodesReportChanges(t *testing.T) {
 	nodes := nodecache.NewNodes(memory.New(memory.Config{}))
 	set := func(name, pool string, change func(*corev1.Node)) bool {
 		node := wholeNode(name, "8")
@@ -124,12 +124,12 @@ func TestNodesTellNews(t *testing.T) {
 	if got := nodes.Pools(); len(got) != 0 {
 		t.Errorf("pools = %v", got)
 	}
-	news := map[cloud.PoolID]bool{}
+	changed := map[cloud.PoolID]bool{}
 	for _, id := range nodes.News() {
-		news[id] = true
+		changed[id] = true
 	}
-	if len(news) != 2 || len(nodes.News()) != 0 {
-		t.Errorf("news = %v", news)
+	if len(changed) != 2 || len(nodes.News()) != 0 {
+		t.Errorf("news = %v", changed)
 	}
 }
 
@@ -160,8 +160,8 @@ func TestServing(t *testing.T) {
 	}
 }
 
-// TestStrippedNodesTellNews: any changed value that stays is a change; a heartbeat is no change.
-func TestStrippedNodesTellNews(t *testing.T) {
+// TestStrippedNodesReportChanges: any changed value that stays is a change; a heartbeat is no change.
+func TestStrippedNodesReportChanges(t *testing.T) {
 	nodes := nodecache.NewNodes(memory.New(memory.Config{}))
 	set := func(change func(*corev1.Node)) bool {
 		node := wholeNode("n", "8")

@@ -52,11 +52,11 @@ type DaemonSets struct {
 
 	once sync.Once
 	turn chan struct{}
-	last *daemonLook
+	last *unreadyDaemonSets
 }
 
-// daemonLook is the result of one read so far.
-type daemonLook struct {
+// unreadyDaemonSets is the result of one read so far.
+type unreadyDaemonSets struct {
 	at   time.Time
 	sets []appsv1.DaemonSet
 	// nodes have listed pods. whole are the DaemonSets with all pods listed.
@@ -90,7 +90,7 @@ func (d *DaemonSets) Unhealthy(ctx context.Context, nodes, ignore []string) (map
 		return nil, ctx.Err()
 	}
 	if d.last == nil || d.Now().Sub(d.last.at) >= daemonLookLife {
-		look, err := d.look(ctx)
+		look, err := d.listUnready(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -99,13 +99,13 @@ func (d *DaemonSets) Unhealthy(ctx context.Context, nodes, ignore []string) (map
 	return d.lacks(ctx, d.last, nodes, ignore)
 }
 
-// look lists the DaemonSets with fewer Ready pods than desired. Any other DaemonSet is Ready on every node.
-func (d *DaemonSets) look(ctx context.Context) (*daemonLook, error) {
+// listUnready lists the DaemonSets with fewer Ready pods than desired. Any other DaemonSet is Ready on every node.
+func (d *DaemonSets) listUnready(ctx context.Context) (*unreadyDaemonSets, error) {
 	list, err := d.Kube.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("list DaemonSets: %w", err)
 	}
-	look := &daemonLook{at: d.Now(), nodes: map[string]bool{}, whole: map[types.UID]bool{}, pods: map[types.UID]map[string]daemonPod{}}
+	look := &unreadyDaemonSets{at: d.Now(), nodes: map[string]bool{}, whole: map[types.UID]bool{}, pods: map[types.UID]map[string]daemonPod{}}
 	for i := range list.Items {
 		if set := &list.Items[i]; set.Status.NumberReady < set.Status.DesiredNumberScheduled {
 			look.sets, look.pods[set.UID] = append(look.sets, *set), map[string]daemonPod{}
@@ -117,7 +117,7 @@ func (d *DaemonSets) look(ctx context.Context) (*daemonLook, error) {
 	return look, nil
 }
 
-func (d *DaemonSets) lacks(ctx context.Context, look *daemonLook, nodes, ignore []string) (map[string]UnhealthyDaemonSet, error) {
+func (d *DaemonSets) lacks(ctx context.Context, look *unreadyDaemonSets, nodes, ignore []string) (map[string]UnhealthyDaemonSet, error) {
 	var sets []*appsv1.DaemonSet
 	for i := range look.sets {
 		if set := &look.sets[i]; !slices.Contains(ignore, set.Namespace+"/"+set.Name) && mayBeHealthy(set, len(nodes)+look.others) {
@@ -185,7 +185,7 @@ func isProven(nodes []string, pods map[string]daemonPod, generation string) bool
 
 // isHealthyElsewhere reports whether a DaemonSet is healthy on other nodes. It lists all pods of the DaemonSet only if
 // the counts are not sufficient.
-func (d *DaemonSets) isHealthyElsewhere(ctx context.Context, look *daemonLook, set *appsv1.DaemonSet, nodes []string) (bool, error) {
+func (d *DaemonSets) isHealthyElsewhere(ctx context.Context, look *unreadyDaemonSets, set *appsv1.DaemonSet, nodes []string) (bool, error) {
 	pods := look.pods[set.UID]
 	if healthyElsewhere(set, nodes, pods) || look.others == 0 {
 		return healthyElsewhere(set, nodes, pods), nil
@@ -201,7 +201,7 @@ func (l UnhealthyDaemonSet) isBefore(other UnhealthyDaemonSet) bool {
 
 // podsOn reads the DaemonSets' pods on the nodes. The number of requests is bounded, so that forged Nodes cannot hide a
 // real node.
-func (d *DaemonSets) podsOn(ctx context.Context, look *daemonLook, nodes []string, sets []*appsv1.DaemonSet) error {
+func (d *DaemonSets) podsOn(ctx context.Context, look *unreadyDaemonSets, nodes []string, sets []*appsv1.DaemonSet) error {
 	if !slices.ContainsFunc(sets, func(set *appsv1.DaemonSet) bool { return !look.whole[set.UID] }) {
 		return nil
 	}
@@ -214,7 +214,7 @@ func (d *DaemonSets) podsOn(ctx context.Context, look *daemonLook, nodes []strin
 			if err != nil {
 				return fmt.Errorf("list the pods of node %s: %w", node, err)
 			}
-			look.keep(list.Items)
+			look.addPods(list.Items)
 			look.nodes[node] = true
 		}
 		return nil
@@ -231,7 +231,7 @@ func (d *DaemonSets) podsOn(ctx context.Context, look *daemonLook, nodes []strin
 }
 
 // podsOf reads all pods of a DaemonSet.
-func (d *DaemonSets) podsOf(ctx context.Context, look *daemonLook, set *appsv1.DaemonSet) error {
+func (d *DaemonSets) podsOf(ctx context.Context, look *unreadyDaemonSets, set *appsv1.DaemonSet) error {
 	if look.whole[set.UID] {
 		return nil
 	}
@@ -245,7 +245,7 @@ func (d *DaemonSets) podsOf(ctx context.Context, look *daemonLook, set *appsv1.D
 		if err != nil {
 			return fmt.Errorf("list the pods of DaemonSet %s/%s: %w", set.Namespace, set.Name, err)
 		}
-		look.keep(list.Items)
+		look.addPods(list.Items)
 		if options.Continue = list.Continue; options.Continue == "" {
 			look.whole[set.UID] = true
 			return nil
@@ -253,8 +253,8 @@ func (d *DaemonSets) podsOf(ctx context.Context, look *daemonLook, set *appsv1.D
 	}
 }
 
-// keep stores the pods of the look's DaemonSets.
-func (l *daemonLook) keep(pods []corev1.Pod) {
+// addPods stores the pods of the look's DaemonSets.
+func (l *unreadyDaemonSets) addPods(pods []corev1.Pod) {
 	for i := range pods {
 		pod := &pods[i]
 		owner := metav1.GetControllerOf(pod)

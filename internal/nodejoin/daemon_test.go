@@ -48,8 +48,8 @@ func newDaemons(desired, ready int32, pods ...*corev1.Pod) *daemons {
 	return d
 }
 
-// looks returns the reader of the API server.
-func (d *daemons) looks() *DaemonSets {
+// reader returns the reader of the API server.
+func (d *daemons) reader() *DaemonSets {
 	return &DaemonSets{Kube: d.Clientset, Now: func() time.Time { return noon }}
 }
 
@@ -115,7 +115,7 @@ func TestLacks(t *testing.T) {
 		"both new ones, not Ready": {newDaemons(10, 8, podOn("new0", corev1.ConditionFalse, 0), podOn("new1", corev1.ConditionFalse, 0)), nil, map[string]UnhealthyDaemonSet{"new0": notReady, "new1": notReady}},
 		"none there yet":           {newDaemons(9, 8), nil, map[string]UnhealthyDaemonSet{}},
 	} {
-		got, err := test.kube.looks().Unhealthy(t.Context(), []string{"new0", "new1"}, test.ignore)
+		got, err := test.kube.reader().Unhealthy(t.Context(), []string{"new0", "new1"}, test.ignore)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func TestARolloutThatPassesBy(t *testing.T) {
 	} {
 		d := newDaemons(10, 9, test.pods...)
 		d.set.Annotations, d.set.Status.UpdatedNumberScheduled = map[string]string{appsv1.DeprecatedTemplateGeneration: "2"}, test.updated
-		if got, err := d.looks().Unhealthy(t.Context(), []string{"new0"}, nil); err != nil || (len(got) > 0) != test.lacks {
+		if got, err := d.reader().Unhealthy(t.Context(), []string{"new0"}, nil); err != nil || (len(got) > 0) != test.lacks {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
@@ -211,7 +211,7 @@ func TestRequestsDoNotGrowWithTheNodes(t *testing.T) {
 	bad := podsOn("new", 30, corev1.ConditionTrue)
 	bad[29] = podOn("new29", corev1.ConditionFalse, 0)
 	d := newDaemons(1000, 999, bad...)
-	looks := d.looks()
+	looks := d.reader()
 	for pool := range 30 { // each pool has one of the nodes
 		got, err := looks.Unhealthy(t.Context(), []string{fmt.Sprintf("new%d", pool)}, nil)
 		if want := pool == 29; err != nil || (len(got) > 0) != want {
@@ -221,7 +221,7 @@ func TestRequestsDoNotGrowWithTheNodes(t *testing.T) {
 	if got := d.requests(); len(got) != 1+maxNodes+1 {
 		t.Errorf("%d requests: %v", len(got), got)
 	}
-	looks = d.looks()
+	looks = d.reader()
 	got, err := looks.Unhealthy(t.Context(), nodesOf(bad), nil)
 	if diff := cmp.Diff(map[string]UnhealthyDaemonSet{"new29": notReady}, inUTC(got)); err != nil || diff != "" {
 		t.Errorf("%v: %s", err, diff)
@@ -257,7 +257,7 @@ func TestForgedNodesHideNoOther(t *testing.T) {
 		"twins of the others' instances":       {[]string{"new0"}, serving(true)},
 	} {
 		d := newDaemons(41, 10, all...)
-		looks := d.looks()
+		looks := d.reader()
 		looks.Serving = test.serving
 		got, err := looks.Unhealthy(t.Context(), test.nodes, nil)
 		if inUTC(got)["new0"] != notReady || err != nil {
@@ -272,7 +272,7 @@ func TestForgedNodesHideNoOther(t *testing.T) {
 // TestADaemonSetThatFailsEverywhereIsNotListed: the list would be long, and the cause is in no single pod.
 func TestADaemonSetThatFailsEverywhereIsNotListed(t *testing.T) {
 	d := newDaemons(10_000, 500, podOn("new0", corev1.ConditionFalse, 0))
-	looks := d.looks()
+	looks := d.reader()
 	looks.Serving = func() (map[string]string, int) { return nil, 200 }
 	if got, err := looks.Unhealthy(t.Context(), []string{"new0"}, nil); err != nil || len(got) > 0 {
 		t.Errorf("%v, %v", got, err)
@@ -295,7 +295,7 @@ func TestALookThatFailedIsMadeAgain(t *testing.T) {
 		}
 		return false, nil, nil
 	})
-	looks := d.looks()
+	looks := d.reader()
 	failed := make(chan error, 1)
 	go func() {
 		_, err := looks.Unhealthy(t.Context(), []string{"new0"}, nil)

@@ -71,15 +71,15 @@ func Nodes(s Observation) []joinhealth.Node {
 	return all
 }
 
-// Others are the instances of a pool with a Node, in numbers.
-type Others struct {
+// OtherNodes are the instances of a pool with a Node, in numbers.
+type OtherNodes struct {
 	Nodes, Ready, Arriving int
 }
 
 // Count counts each instance once, by its oldest Node. A Node without an instance in the cloud and a second Node of an
 // instance are ignored: any client that writes Nodes can have created them.
-func Count(s Observation) Others {
-	var o Others
+func Count(s Observation) OtherNodes {
+	var o OtherNodes
 	byID := s.byInstance()
 	for i := range s.Instances {
 		nodes := slices.DeleteFunc(byID[fold(s.Instances[i].ID)], func(n *corev1.Node) bool { return s.WithoutKubelet[n.UID] })

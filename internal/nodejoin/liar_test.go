@@ -12,9 +12,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/joinhealth"
 )
 
-// TestAKubeletSpeaksForItsOwnNodeOnly: a kubelet cannot make another node fail. A kubelet can make its own node fail
+// TestKubeletAffectsOwnNodeOnly: a kubelet cannot make another node fail. A kubelet can make its own node fail
 // only by the conditions.
-func TestAKubeletSpeaksForItsOwnNodeOnly(t *testing.T) {
+func TestKubeletAffectsOwnNodeOnly(t *testing.T) {
 	node := func(name, id string, isReady bool) *corev1.Node {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(ago(38))}}
 		n.Spec.ProviderID = id

@@ -59,7 +59,7 @@ func (p *Peers) Differences(ctx context.Context, pool cloud.PoolID, nodes, other
 	}
 	except := trial.Exceptions{Pool: strings.Split(string(pool), "/"), Ignored: ignore, Server: server.GitVersion}
 	for _, name := range due {
-		node, err := p.read(ctx, name)
+		node, err := p.getNode(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +109,7 @@ func (p *Peers) remember(node, differences string) {
 // peers reads the first Ready nodes.
 func (p *Peers) peers(ctx context.Context, names []string) (peers []trial.Peer, err error) {
 	for _, name := range names[:min(len(names), maxPeers)] {
-		node, err := p.read(ctx, name)
+		node, err := p.getNode(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -120,8 +120,8 @@ func (p *Peers) peers(ctx context.Context, names []string) (peers []trial.Peer, 
 	return peers, nil
 }
 
-// read reads a Node from the API server's cache; nil if there is none.
-func (p *Peers) read(ctx context.Context, name string) (*corev1.Node, error) {
+// getNode reads a Node from the API server's cache; nil if there is none.
+func (p *Peers) getNode(ctx context.Context, name string) (*corev1.Node, error) {
 	node, err := p.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{ResourceVersion: "0"})
 	switch {
 	case apierrors.IsNotFound(err):

@@ -18,7 +18,7 @@ func Limits(s v1alpha1.RollbackSettings) joinhealth.Limits {
 }
 
 // Status returns the report on a pool's version, including the memory for the next look.
-func Status(version string, verdict joinhealth.Verdict, joins []joinhealth.Join, went *history.Return) *v1alpha1.ProbationStatus {
+func Status(version string, verdict joinhealth.Verdict, joins []joinhealth.Join, went *history.AutoRollback) *v1alpha1.ProbationStatus {
 	if version == "" {
 		return nil
 	}

@@ -170,7 +170,7 @@ func TestOrderNamesEveryFault(t *testing.T) {
 }
 
 // An order has words only: no field of an order can carry a program or an argument.
-func TestOrderKeepsItsWords(t *testing.T) {
+func TestOrderHasOnlyWords(t *testing.T) {
 	text, err := json.Marshal(good())
 	if err != nil {
 		t.Fatal(err)

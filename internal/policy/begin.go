@@ -28,7 +28,7 @@ const (
 
 // begin starts the wanted capture of a pool, or writes the reason against the capture into the pool's status. The decision
 // may be old, so begin reads the cloud, the other captures and the node again.
-func (d *Decider) begin(ctx context.Context, w *observed, o *decided) error {
+func (d *Decider) begin(ctx context.Context, w *observed, o *cachedOutcome) error {
 	if d.Admit != nil && !d.Admit(o.Policy, o.Pool) {
 		return nil
 	}
@@ -55,20 +55,20 @@ func (d *Decider) begin(ctx context.Context, w *observed, o *decided) error {
 }
 
 // preflightFailed reports that Kamino could not run the preflight.
-func (o *Outcome) preflightFailed(err error, now time.Time) {
-	if said := (*cloud.Error)(nil); errors.As(err, &said) {
+func (o *PoolOutcome) preflightFailed(err error, now time.Time) {
+	if cloudError := (*cloud.Error)(nil); errors.As(err, &cloudError) {
 		o.unavailable(err, now)
 		return
 	}
 	message := fmt.Sprintf("the preflight for a capture of pool %s failed: %s. Kamino tries again each minute", o.Pool.Name, err)
 	o.Status.Decision = &v1alpha1.PoolDecision{Reason: v1alpha1.PolicyPreflightFailed, Message: message}
 	// An API server recovers without help from an outage or an overload. A missing permission needs a person.
-	o.trouble, o.err = &trouble{reason: v1alpha1.PolicyPreflightFailed, message: message, brief: !apierrors.IsForbidden(err)}, err
+	o.trouble, o.err = &policyProblem{reason: v1alpha1.PolicyPreflightFailed, message: message, brief: !apierrors.IsForbidden(err)}, err
 	o.sooner(now.Add(preflightRetry), now)
 }
 
 // atLimit reports whether the limit of concurrent captures is reached.
-func (d *Decider) atLimit(w *observed, o *decided) bool {
+func (d *Decider) atLimit(w *observed, o *cachedOutcome) bool {
 	limit := int(o.rules.spec.MaxConcurrent)
 	holding, until := d.countHeld(w.all, w.now)
 	if holding < limit {
@@ -83,7 +83,7 @@ func (d *Decider) atLimit(w *observed, o *decided) bool {
 }
 
 // refresh decides again, with fresh answers of the cloud and of the API server.
-func (d *Decider) refresh(ctx context.Context, w *observed, o *decided) error {
+func (d *Decider) refresh(ctx context.Context, w *observed, o *cachedOutcome) error {
 	live := &v1alpha1.PrototypeList{}
 	if err := d.Client.List(ctx, live); err != nil {
 		return fmt.Errorf("list prototypes: %w", err)
@@ -101,30 +101,30 @@ func (d *Decider) refresh(ctx context.Context, w *observed, o *decided) error {
 	if _, err := d.PoolCache.At(lookCtx, o.Pool.ID, freshMaxAge); err != nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
-	fresh := d.judge(ctx, o.rules, o.Pool, mine, w.now)
+	fresh := d.decidePool(ctx, o.rules, o.Pool, mine, w.now)
 	d.prefer(ctx, fresh, false, w.now)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	fresh.trim()
-	o.Outcome = fresh
+	o.PoolOutcome = fresh
 	return nil
 }
 
 // propose returns the Prototype of the best candidate that the preflight accepts. If the preflight refuses all candidates,
 // propose returns the refusals of the best candidate.
-func (d *Decider) propose(ctx context.Context, w *observed, o *decided) (*v1alpha1.Prototype, []cloud.Refusal, error) {
+func (d *Decider) propose(ctx context.Context, w *observed, o *cachedOutcome) (*v1alpha1.Prototype, []cloud.Refusal, error) {
 	ctx = cloud.WithReadCache(ctx)
 	var first []cloud.Refusal
 	for i, candidate := range o.Choice.Candidates {
 		if i == maxDonors {
 			break
 		}
-		p, err := d.prototype(w, o.Outcome, candidate.Node)
+		p, err := d.prototype(w, o.PoolOutcome, candidate.Node)
 		if err != nil {
 			return nil, []cloud.Refusal{cloud.Refuse(v1alpha1.PolicyTooManyFailures, err.Error(), "read why with `kubectl get prototypes`")}, nil
 		}
-		joins, err := d.join(ctx, o.Outcome, p)
+		joins, err := d.join(ctx, o.PoolOutcome, p)
 		if err != nil || len(joins.Refusals()) > 0 {
 			return nil, joins.Refusals(), err
 		}
@@ -149,7 +149,7 @@ func (d *Decider) propose(ctx context.Context, w *observed, o *decided) (*v1alph
 }
 
 // prototype returns the Prototype for a capture of the node.
-func (d *Decider) prototype(w *observed, o *Outcome, name string) (*v1alpha1.Prototype, error) {
+func (d *Decider) prototype(w *observed, o *PoolOutcome, name string) (*v1alpha1.Prototype, error) {
 	nodes := d.Nodes.Of(o.Pool.ID)
 	i := slices.IndexFunc(nodes, func(n *corev1.Node) bool { return n.Name == name })
 	if i < 0 {
@@ -169,7 +169,7 @@ func (d *Decider) prototype(w *observed, o *Outcome, name string) (*v1alpha1.Pro
 }
 
 // join sets the Prototype's profile to the profile that Kamino detects on the donor, unless the policy names a profile.
-func (d *Decider) join(ctx context.Context, o *Outcome, p *v1alpha1.Prototype) (bootstrapkind.Answer, error) {
+func (d *Decider) join(ctx context.Context, o *PoolOutcome, p *v1alpha1.Prototype) (bootstrapkind.Answer, error) {
 	g := &p.Spec.Settings.Generalize
 	if g.Profile != "" || d.Joins == nil {
 		return bootstrapkind.Answer{Profile: p.Spec.Settings.Profile()}, nil
@@ -185,7 +185,7 @@ func (d *Decider) join(ctx context.Context, o *Outcome, p *v1alpha1.Prototype) (
 }
 
 // create writes the decision to the API server. The capture begins with that write.
-func (d *Decider) create(ctx context.Context, w *observed, o *decided, donor string, p *v1alpha1.Prototype) error {
+func (d *Decider) create(ctx context.Context, w *observed, o *cachedOutcome, donor string, p *v1alpha1.Prototype) error {
 	err := d.Client.Create(ctx, p)
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -209,7 +209,7 @@ func (d *Decider) create(ctx context.Context, w *observed, o *decided, donor str
 }
 
 // announce records the decision as events of the Prototype and, if the cluster holds the policy, of the policy.
-func (d *Decider) announce(w *observed, o *decided, p *v1alpha1.Prototype) {
+func (d *Decider) announce(w *observed, o *cachedOutcome, p *v1alpha1.Prototype) {
 	if d.Recorder == nil {
 		return
 	}

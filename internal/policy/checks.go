@@ -133,14 +133,14 @@ func checkPatches(ctx context.Context, d *Decider, w *observed) {
 		return
 	}
 	var wanted []nodepatch.CheckTask
-	var due []*decided
+	var due []*cachedOutcome
 	for _, o := range d.pools {
 		if o.pioneer != nil && o.pioneer.check != nil {
 			due = append(due, o)
 			wanted = append(wanted, nodepatch.CheckTask{Holder: o.pioneer.check.Holder, Pool: o.pioneer.check.Pool})
 		}
 	}
-	slices.SortFunc(due, func(a, b *decided) int { return cmp.Compare(a.Pool.ID, b.Pool.ID) })
+	slices.SortFunc(due, func(a, b *cachedOutcome) int { return cmp.Compare(a.Pool.ID, b.Pool.ID) })
 	slices.SortFunc(wanted, func(a, b nodepatch.CheckTask) int {
 		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Holder.UID, b.Holder.UID))
 	})
@@ -163,7 +163,7 @@ func sweepChecks(ctx context.Context, d *Decider, wanted []nodepatch.CheckTask) 
 }
 
 // checkPool makes one pass over the check of a pool. The result is decided on in the next pass.
-func checkPool(ctx context.Context, d *Decider, w *observed, o *decided) {
+func checkPool(ctx context.Context, d *Decider, w *observed, o *cachedOutcome) {
 	p := o.pioneer
 	checked, err := d.Check(ctx, *p.check)
 	switch {
@@ -171,7 +171,7 @@ func checkPool(ctx context.Context, d *Decider, w *observed, o *decided) {
 		return
 	case err != nil:
 		d.Log.Error(err, "cannot check for patches", "pool", o.Pool.Name)
-		o.notPatched = &trouble{reason: v1alpha1.PolicyPatchesNotChecked, message: fmt.Sprintf(
+		o.notPatched = &policyProblem{reason: v1alpha1.PolicyPatchesNotChecked, message: fmt.Sprintf(
 			"the pending patches of pool %s are unknown: the check failed: %s. Kamino tries again each minute", o.Pool.Name, err)}
 		o.due = w.now.Add(checkRetry)
 		return
@@ -192,7 +192,7 @@ func checkPool(ctx context.Context, d *Decider, w *observed, o *decided) {
 
 // Patches are the pending patches of a pool, for metrics.
 type Patches struct {
-	Pool Pool
+	Pool PoolRef
 	// Known: a check has succeeded. Packages and Security are from the last such check.
 	Known              bool
 	Packages, Security int

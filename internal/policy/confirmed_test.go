@@ -16,7 +16,7 @@ import (
 func TestAReservationOnANeighbourCountsWithItsLease(t *testing.T) {
 	for _, confirmed := range []bool{false, true} {
 		t.Run(fmt.Sprint("confirmed ", confirmed), func(t *testing.T) {
-			s := newStage(t)
+			s := newTestEnv(t)
 			s.inMemory()
 			id := s.pool("pool", 2, 3)
 			s.policy("p", nil)
@@ -29,7 +29,7 @@ func TestAReservationOnANeighbourCountsWithItsLease(t *testing.T) {
 				}
 				return map[types.UID]v1alpha1.Reservation{"uid-1": {Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "x", UID: "x"}}}, nil
 			}
-			s.pass()
+			s.runPass()
 			if begun := len(s.prototypes()) > 0; begun == confirmed {
 				t.Errorf("a capture began: %t", begun)
 			}

@@ -48,7 +48,7 @@ type Decider struct {
 	// writes no status for that policy.
 	Policies []v1alpha1.PrototypePolicy
 	// Admit, if set, reports whether a capture of the pool may begin under the policy.
-	Admit func(policy string, pool Pool) bool
+	Admit func(policy string, pool PoolRef) bool
 	// Preflight returns all reasons against a capture: capture.Engine.Refusals. Kamino creates no Prototype for a refused
 	// capture. Nil skips the preflight.
 	Preflight func(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error)
@@ -67,7 +67,7 @@ type Decider struct {
 	// Patches, if set, receives the pending patches of all pools after each pass.
 	Patches func([]Patches)
 	// Rebuild, if set, reserves the next node of a pool's oldest image. Package rebuild carries on. Nil rebuilds no node.
-	Rebuild func(ctx context.Context, r rebuild.Request) (rebuild.Taken, error)
+	Rebuild func(ctx context.Context, r rebuild.Request) (rebuild.RequestResult, error)
 	// Leased lists the reservations that Leases confirm, by the UID of the Node. A reservation without a Lease blocks
 	// neither its pool nor other nodes. Nil trusts the annotations of Nodes.
 	Leased func(ctx context.Context) (map[types.UID]v1alpha1.Reservation, error)
@@ -83,7 +83,7 @@ type Decider struct {
 	ObservedSince time.Time
 	// WentBack, if set, receives each pool that Kamino rolled back automatically. Probation receives the join tracking of
 	// all watched pools after each pass.
-	WentBack  func(Pool)
+	WentBack  func(PoolRef)
 	Probation func([]Probation)
 	// Growth records pods that wait for nodes. Without such pods, the look at the pool every half hour shows the growth of
 	// a pool.
@@ -95,8 +95,8 @@ type Decider struct {
 	// Recorder records events with notes of any length; nil records no events.
 	Recorder events.EventRecorder
 	// Observe, if set, receives the choice for each pool. Gone receives each pool that has no policy any more.
-	Observe func(Pool, selection.Choice)
-	Gone    func(Pool)
+	Observe func(PoolRef, selection.Choice)
+	Gone    func(PoolRef)
 	// Reported, if set, receives each written change of a policy's status.
 	Reported func(before, after *v1alpha1.PrototypePolicy)
 	// Stalled, if set, receives each reason for which a policy waits for a user, after each pass.
@@ -106,29 +106,29 @@ type Decider struct {
 	Degraded func(byPoolAndReason map[[2]string]int)
 	Log      logr.Logger
 
-	rules compiled
+	rules ruleCache
 	// profiles are the detected profiles, by the pool's ID.
 	profiles sync.Map
 
 	mu            sync.Mutex // one pass at a time
-	pools         map[cloud.PoolID]*decided
-	poolTroubles  map[string][]trouble
+	pools         map[cloud.PoolID]*cachedOutcome
+	poolTroubles  map[string][]policyProblem
 	maxConcurrent atomic.Int32
 	// holding is the number of reserved nodes in the cluster at the last look, and leased the answer of Leased at that
 	// time.
 	holding int
 	leased  map[types.UID]v1alpha1.Reservation
 	// probes track how nodes join.
-	probes *prober
+	probes *joinTracker
 	checks checks
 }
 
 // Stall is a reason for which a policy waits for a user. Pool is empty if the reason concerns the whole policy.
 type Stall struct{ Policy, Pool, Reason string }
 
-// decided is the last outcome for a pool, with the inputs of the decision.
-type decided struct {
-	*Outcome
+// cachedOutcome is the last outcome for a pool, with the inputs of the decision.
+type cachedOutcome struct {
+	*PoolOutcome
 	rules *rules
 	// inputs is a fingerprint of the pool's Prototypes.
 	inputs  string
@@ -143,14 +143,14 @@ type observed struct {
 	policies   []v1alpha1.PrototypePolicy
 	prototypes map[cloud.PoolID][]v1alpha1.Prototype
 	all        []v1alpha1.Prototype
-	pools      []Pool
-	claims     claims
+	pools      []PoolRef
+	claims     poolClaims
 	unplaced   error // why the pools of new nodes are unknown
 	stalled    map[Stall]bool
 	degraded   map[[2]string]int // pools by their name and the reason
 	took       int               // nodes that this pass reserved for a rebuild
 	// sums are the counts of nodes per pool, for a plan.
-	sums map[cloud.PoolID]nodecache.Sum
+	sums map[cloud.PoolID]nodecache.Summary
 }
 
 // Pass decides about each pool that changed or is due, and writes Prototypes and statuses. Pass returns the time until the
@@ -199,7 +199,7 @@ func (d *Decider) Pass(ctx context.Context) (after time.Duration, err error) {
 // probe tracks the nodes that are joining.
 func probe(ctx context.Context, d *Decider, w *observed) {
 	if d.probes == nil {
-		d.probes = &prober{Decider: d, watches: map[cloud.PoolID]*watched{}, observedSince: d.ObservedSince}
+		d.probes = &joinTracker{Decider: d, watches: map[cloud.PoolID]*watchedPool{}, observedSince: d.ObservedSince}
 	}
 	d.probes.watchAll(ctx, w)
 	d.probes.report()
@@ -241,7 +241,7 @@ func (d *Decider) gather(ctx context.Context, w *observed) error {
 	w.all, w.prototypes = prototypes.Items, map[cloud.PoolID][]v1alpha1.Prototype{}
 	w.unplaced = d.Nodes.Place(ctx)
 	for _, id := range d.Nodes.Pools() {
-		w.pools = append(w.pools, Pool{id, d.Cloud.PoolName(id)})
+		w.pools = append(w.pools, PoolRef{id, d.Cloud.PoolName(id)})
 	}
 	if d.Leased != nil && len(d.Nodes.Reserved()) > 0 {
 		leased, err := d.Leased(ctx)
@@ -251,7 +251,7 @@ func (d *Decider) gather(ctx context.Context, w *observed) error {
 		d.leased = leased
 	}
 	d.holding, _ = d.countHeld(w.all, w.now)
-	w.claims = claim(w.policies, w.pools, func(p Pool) []*corev1.Node { return d.Nodes.Of(p.ID) })
+	w.claims = claim(w.policies, w.pools, func(p PoolRef) []*corev1.Node { return d.Nodes.Of(p.ID) })
 	d.checks.load(w.policies)
 	of, err := membership.OfPrototypes(ctx, d.Cloud, w.all)
 	if err != nil {
@@ -284,13 +284,13 @@ func (d *Decider) dropUnclaimed(w *observed) {
 }
 
 // due returns the pools that need a decision now, with the rules of their policies.
-func (d *Decider) due(w *observed) map[Pool]*rules {
-	news := map[cloud.PoolID]bool{}
+func (d *Decider) due(w *observed) map[PoolRef]*rules {
+	changed := map[cloud.PoolID]bool{}
 	for _, id := range d.Nodes.News() {
-		news[id] = true
+		changed[id] = true
 	}
 	byName := d.rulesByName(w)
-	due := map[Pool]*rules{}
+	due := map[PoolRef]*rules{}
 	for pool, names := range w.claims.byPool {
 		if len(names) != 1 {
 			continue
@@ -302,7 +302,7 @@ func (d *Decider) due(w *observed) map[Pool]*rules {
 			// for a retry has changed something too.
 			d.PoolCache.Forget(pool.ID)
 		}
-		if known == nil || known.rules != r || known.inputs != inputs || known.queued || news[pool.ID] || !known.due.After(w.now) {
+		if known == nil || known.rules != r || known.inputs != inputs || known.queued || changed[pool.ID] || !known.due.After(w.now) {
 			due[pool] = r
 		}
 	}
@@ -313,7 +313,7 @@ func (d *Decider) due(w *observed) map[Pool]*rules {
 func (d *Decider) rulesByName(w *observed) map[string]*rules {
 	byName := map[string]*rules{}
 	for i := range w.policies {
-		r := d.rules.of(&w.policies[i], w.now)
+		r := d.rules.rulesOf(&w.policies[i], w.now)
 		byName[r.policy] = r
 		if r.invalid != nil && r.invalid.reason == v1alpha1.PolicyUnreadable && !r.logged {
 			r.logged = true
@@ -334,14 +334,14 @@ func inputsOf(prototypes []v1alpha1.Prototype) string {
 }
 
 // judgeAll decides about several pools concurrently, and keeps the outcomes.
-func (d *Decider) judgeAll(ctx context.Context, w *observed, due map[Pool]*rules) {
+func (d *Decider) judgeAll(ctx context.Context, w *observed, due map[PoolRef]*rules) {
 	var (
 		wait  sync.WaitGroup
 		mu    sync.Mutex
 		slots = make(chan struct{}, parallel)
 	)
 	if d.pools == nil {
-		d.pools = map[cloud.PoolID]*decided{}
+		d.pools = map[cloud.PoolID]*cachedOutcome{}
 	}
 	var unknown []cloud.PoolID
 	for _, id := range idsOf(due) {
@@ -354,7 +354,7 @@ func (d *Decider) judgeAll(ctx context.Context, w *observed, due map[Pool]*rules
 		slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-slots }()
-			o := d.judge(ctx, r, pool, w.prototypes[pool.ID], w.now)
+			o := d.decidePool(ctx, r, pool, w.prototypes[pool.ID], w.now)
 			if ctx.Err() != nil {
 				return
 			}
@@ -364,7 +364,7 @@ func (d *Decider) judgeAll(ctx context.Context, w *observed, due map[Pool]*rules
 			o.trim()
 			mu.Lock()
 			defer mu.Unlock()
-			kept := &decided{Outcome: o, rules: r, inputs: inputsOf(w.prototypes[pool.ID])}
+			kept := &cachedOutcome{PoolOutcome: o, rules: r, inputs: inputsOf(w.prototypes[pool.ID])}
 			if before := d.pools[pool.ID]; before != nil && before.rules == r {
 				kept.refusal = before.refusal
 				kept.keepRebuildWait(before, w.now)
@@ -376,7 +376,7 @@ func (d *Decider) judgeAll(ctx context.Context, w *observed, due map[Pool]*rules
 }
 
 // idsOf lists the IDs of pools.
-func idsOf[T any](of map[Pool]T) []cloud.PoolID {
+func idsOf[T any](of map[PoolRef]T) []cloud.PoolID {
 	ids := make([]cloud.PoolID, 0, len(of))
 	for pool := range of {
 		ids = append(ids, pool.ID)
@@ -386,14 +386,14 @@ func idsOf[T any](of map[Pool]T) []cloud.PoolID {
 }
 
 // wantedOf returns the pools that need a capture, sorted by the age of their images, the oldest image first.
-func wantedOf(pools map[cloud.PoolID]*decided) []*decided {
-	var wanted []*decided
+func wantedOf(pools map[cloud.PoolID]*cachedOutcome) []*cachedOutcome {
+	var wanted []*cachedOutcome
 	for _, o := range pools {
 		if o.Wanted {
 			wanted = append(wanted, o)
 		}
 	}
-	slices.SortFunc(wanted, func(a, b *decided) int {
+	slices.SortFunc(wanted, func(a, b *cachedOutcome) int {
 		return cmp.Or(builtAt(a.Look).Compare(builtAt(b.Look)), cmp.Compare(a.Pool.ID, b.Pool.ID))
 	})
 	return wanted

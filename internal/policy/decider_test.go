@@ -20,10 +20,10 @@ import (
 )
 
 func TestAnEmptyPolicyCapturesTheBestPatchedNode(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	s.pool("pool1", 3, 20)
 	s.policy("all", nil)
-	s.pass()
+	s.runPass()
 	all := s.prototypes()
 	if len(all) != 1 {
 		t.Fatalf("prototypes = %v", s.donors())
@@ -52,16 +52,16 @@ func TestAnEmptyPolicyCapturesTheBestPatchedNode(t *testing.T) {
 
 // Another pass, in the same process or another, decides nothing twice.
 func TestADecisionIsMadeOnce(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	id := s.pool("pool1", 3, 20)
 	s.policy("all", nil)
-	s.pass()
+	s.runPass()
 	for range 3 {
 		s.change(id, "pool1-0", func(n *corev1.Node) { n.Annotations["news"] = fmt.Sprint(s.clock.Now()) })
 		s.clock.Advance(time.Minute)
-		s.pass()
+		s.runPass()
 		s.restart()
-		s.pass()
+		s.runPass()
 	}
 	if got := s.donors(); len(got) != 1 {
 		t.Errorf("donors = %v", got)
@@ -71,7 +71,7 @@ func TestADecisionIsMadeOnce(t *testing.T) {
 
 // Another process writes the same Prototype between the look and the write.
 func TestALostRaceIsNoTrouble(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	s.pool("pool1", 3, 20)
 	s.policy("all", nil)
 	s.decider.Preflight = func(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
@@ -80,21 +80,21 @@ func TestALostRaceIsNoTrouble(t *testing.T) {
 		s.must(s.client.Create(ctx, other))
 		return nil, nil
 	}
-	s.pass()
-	s.pass()
+	s.runPass()
+	s.runPass()
 	if got := s.donors(); !slices.Equal(got, []string{"pool1-1"}) {
 		t.Errorf("donors = %v", got)
 	}
 	s.well("all")
 }
 
-func TestAPoolOfTwoPoliciesIsNobodys(t *testing.T) {
-	s := newStage(t)
+func TestPoolOfTwoPoliciesIsNotCaptured(t *testing.T) {
+	s := newTestEnv(t)
 	s.pool("pool1", 3, 20)
 	s.pool("pool2", 3, 20)
 	s.policy("all", func(p *v1alpha1.PrototypePolicySpec) { p.Pools.Names = []string{"pool1", "pool2"}; p.MaxConcurrent = 5 })
 	s.policy("one", func(p *v1alpha1.PrototypePolicySpec) { p.Pools.Names = []string{"POOL1"}; p.MaxConcurrent = 5 })
-	s.pass()
+	s.runPass()
 	if got := s.donors(); !slices.Equal(got, []string{"pool2-2"}) {
 		t.Errorf("donors = %v", got)
 	}
@@ -105,7 +105,7 @@ func TestAPoolOfTwoPoliciesIsNobodys(t *testing.T) {
 	}
 
 	s.edit("all", func(p *v1alpha1.PrototypePolicySpec) { p.Pools.Names = []string{"pool2"} })
-	s.pass()
+	s.runPass()
 	if got := s.donors(); !slices.Equal(got, []string{"pool1-2", "pool2-2"}) {
 		t.Errorf("donors = %v", got)
 	}
@@ -113,36 +113,36 @@ func TestAPoolOfTwoPoliciesIsNobodys(t *testing.T) {
 	s.well("one")
 }
 
-func TestAPolicyWithoutAPoolSaysSo(t *testing.T) {
-	s := newStage(t)
+func TestPolicyWithoutPoolIsReported(t *testing.T) {
+	s := newTestEnv(t)
 	s.pool("pool1", 3, 20)
 	s.policy("named", func(p *v1alpha1.PrototypePolicySpec) { p.Pools.Names = []string{"nowhere"} })
 	s.policy("selecting", func(p *v1alpha1.PrototypePolicySpec) {
 		p.Pools.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"no": "node"}}
 	})
-	s.pass()
+	s.runPass()
 	s.stalled("named", v1alpha1.PolicyNoPoolMatches, "pool nowhere", "spec.pools.names")
 	s.stalled("selecting", v1alpha1.PolicyNoPoolMatches, "no pool with a node", "spec.pools")
-	if s.pass(); len(s.calls.Calls()) > oneLook {
+	if s.runPass(); len(s.calls.Calls()) > oneLook {
 		t.Errorf("the cloud was asked: %v", s.calls.Calls())
 	}
 }
 
 func TestANodeSelectorSelectsPools(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	id := s.pool("pool1", 3, 20)
 	s.pool("pool2", 3, 20)
 	s.change(id, "pool1-0", func(n *corev1.Node) { n.Labels["tier"] = "web" })
 	s.policy("web", func(p *v1alpha1.PrototypePolicySpec) {
 		p.Pools.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "web"}}
 	})
-	s.pass()
+	s.runPass()
 	if got := s.donors(); !slices.Equal(got, []string{"pool1-2"}) {
 		t.Errorf("donors = %v", got)
 	}
 }
 
-func TestWhatCannotBeReadIsNamed(t *testing.T) {
+func TestUnreadableObjectsAreNamed(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*v1alpha1.PrototypePolicySpec)
 		reason string
@@ -158,17 +158,17 @@ func TestWhatCannotBeReadIsNamed(t *testing.T) {
 		"a score that is no number": {func(p *v1alpha1.PrototypePolicySpec) { p.Selection.Score = "'high'" }, v1alpha1.PolicyExpressionInvalid, "selection.score"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
+			s := newTestEnv(t)
 			s.pool("pool1", 3, 20)
 			s.policy("bad", test.change)
-			s.pass()
+			s.runPass()
 			s.stalled("bad", test.reason, "policy bad", test.word)
 			s.decided("bad", "pool1", test.reason)
 			if got := s.donors(); len(got) > 0 {
 				t.Errorf("donors = %v", got)
 			}
 			s.edit("bad", func(p *v1alpha1.PrototypePolicySpec) { *p = v1alpha1.PrototypePolicySpec{} })
-			s.pass()
+			s.runPass()
 			s.well("bad")
 			if got := s.donors(); len(got) != 1 {
 				t.Errorf("donors after the repair = %v", got)
@@ -178,11 +178,11 @@ func TestWhatCannotBeReadIsNamed(t *testing.T) {
 }
 
 func TestCELThatFailsOnANodeRefusesThatNode(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	id := s.pool("pool1", 3, 20)
 	s.change(id, "pool1-1", func(n *corev1.Node) { n.Labels["tier"] = "web" })
 	s.policy("cel", func(p *v1alpha1.PrototypePolicySpec) { p.Selection.Refuse = "node.metadata.labels.tier != 'web'" })
-	s.pass()
+	s.runPass()
 	if got := s.donors(); !slices.Equal(got, []string{"pool1-1"}) {
 		t.Errorf("donors = %v", got)
 	}
@@ -192,13 +192,13 @@ func TestCELThatFailsOnANodeRefusesThatNode(t *testing.T) {
 	}
 }
 
-func TestRulesThatExcludeEverybodyAreCounted(t *testing.T) {
-	s := newStage(t)
+func TestRulesThatExcludeAllNodesAreCounted(t *testing.T) {
+	s := newTestEnv(t)
 	s.pool("pool1", 3, 20)
 	s.policy("strict", func(p *v1alpha1.PrototypePolicySpec) {
 		p.Selection.MinReadyTime = &metav1.Duration{Duration: 1000 * time.Hour}
 	})
-	s.pass()
+	s.runPass()
 	s.decided("strict", "pool1", "TooFewCandidates", "ReadyTooShort 3", "kamino plan pool1")
 	s.well("strict")
 	if got := s.poolStatus("strict", "pool1"); got.Candidates != 0 || got.Refusals[0].Count != 3 || got.Decision.Remedy != "for the reason of each node, run `kamino plan pool1`" {
@@ -207,13 +207,13 @@ func TestRulesThatExcludeEverybodyAreCounted(t *testing.T) {
 }
 
 func TestADonorFromAQuarantinedVersionIsRefused(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	id := s.pool("pool1", 3, 20)
 	bad := s.clock.Now().AddDate(0, 0, -2)
 	s.version(id, bad, map[string]string{cloud.TagQuarantined: "nodes lose their network"})
 	s.change(id, "pool1-2", func(n *corev1.Node) { n.Labels[v1alpha1.VersionLabel] = imageversion.Of(bad) })
 	s.policy("all", nil)
-	s.pass()
+	s.runPass()
 	if got := s.donors(); !slices.Equal(got, []string{"pool1-1"}) {
 		t.Errorf("donors = %v", got)
 	}
@@ -225,10 +225,10 @@ func TestADonorFromAQuarantinedVersionIsRefused(t *testing.T) {
 // The status names a revoked credential with the remedy. The credential costs few requests, and Kamino does not capture on
 // old facts.
 func TestACredentialThatIsRemovedIsNamed(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	id := s.pool("pool1", 3, 1)
 	s.policy("all", nil)
-	s.pass()
+	s.runPass()
 	s.decided("all", "pool1", "UpToDate")
 
 	s.cloud.Forbid("Pool")
@@ -239,7 +239,7 @@ func TestACredentialThatIsRemovedIsNamed(t *testing.T) {
 	})
 	before := len(s.calls.Calls())
 	for range 3 {
-		s.pass()
+		s.runPass()
 		s.change(id, "pool1-1", func(n *corev1.Node) { n.Annotations["news"] = fmt.Sprint(s.clock.Now()) })
 		s.clock.Advance(time.Minute)
 	}
@@ -257,7 +257,7 @@ func TestACredentialThatIsRemovedIsNamed(t *testing.T) {
 
 	s.cloud.Permit("Pool")
 	s.clock.Advance(10 * time.Minute)
-	s.pass()
+	s.runPass()
 	s.well("all")
 	if got := s.donors(); !slices.Equal(got, []string{"pool1-0"}) {
 		t.Errorf("donors = %v", got)
@@ -268,16 +268,16 @@ func TestACredentialThatIsRemovedIsNamed(t *testing.T) {
 }
 
 func TestSuspendAndDryRun(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	s.pool("pool1", 3, 20)
 	s.policy("all", func(p *v1alpha1.PrototypePolicySpec) { p.Suspend = true })
-	s.pass()
+	s.runPass()
 	s.decided("all", "pool1", v1alpha1.PolicySuspended, "spec.suspend")
-	if s.pass(); len(s.calls.Calls()) > oneLook {
+	if s.runPass(); len(s.calls.Calls()) > oneLook {
 		t.Errorf("a suspended policy asked the cloud: %v", s.calls.Calls())
 	}
 	s.edit("all", func(p *v1alpha1.PrototypePolicySpec) { p.Suspend, p.DryRun = false, true })
-	s.pass()
+	s.runPass()
 	s.decided("all", "pool1", v1alpha1.PolicyDryRun, "node pool1-2 would be captured as version "+imageversion.Of(s.clock.Now()))
 	if got := s.poolStatus("all", "pool1").Donor; got != "pool1-2" {
 		t.Errorf("donor = %s", got)
@@ -286,7 +286,7 @@ func TestSuspendAndDryRun(t *testing.T) {
 		t.Errorf("donors = %v", got)
 	}
 	s.edit("all", func(p *v1alpha1.PrototypePolicySpec) { p.DryRun = false })
-	s.pass()
+	s.runPass()
 	if got := s.donors(); len(got) != 1 {
 		t.Errorf("donors = %v", got)
 	}
@@ -295,12 +295,12 @@ func TestSuspendAndDryRun(t *testing.T) {
 // A failed donor is not captured again that day while another candidate exists. The pauses after failures grow, and at the
 // limit the policy stops until a person deletes a failed capture.
 func TestFailures(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	s.pool("pool1", 3, 20)
 	s.policy("all", nil)
-	s.pass()
+	s.runPass()
 	s.end(s.prototypes()[0].Name, v1alpha1.PhaseFailed)
-	s.pass()
+	s.runPass()
 	s.decided("all", "pool1", "BackingOff")
 	if next := s.poolStatus("all", "pool1").NextRun; next == nil || !next.Time.Equal(s.clock.Now().Add(time.Hour)) {
 		t.Errorf("next run = %v", next)
@@ -309,19 +309,19 @@ func TestFailures(t *testing.T) {
 		t.Errorf("the next pass is after %s", s.after)
 	}
 	s.clock.Advance(time.Hour)
-	s.pass()
+	s.runPass()
 	if got := s.donors(); !slices.Equal(got, []string{"pool1-2", "pool1-1"}) {
 		t.Fatalf("donors = %v", got)
 	}
 	s.end(s.prototypes()[1].Name, v1alpha1.PhaseFailed)
 	s.clock.Advance(2 * time.Hour)
-	s.pass()
+	s.runPass()
 	s.end(s.prototypes()[2].Name, v1alpha1.PhaseFailed)
-	s.heard()
+	s.drainEvents()
 	s.clock.Advance(4 * time.Hour)
 	stalled := map[policy.Stall]bool{}
 	s.decider.Stalled = func(all map[policy.Stall]bool) { stalled = all }
-	s.pass()
+	s.runPass()
 	if !stalled[policy.Stall{"all", "pool1", v1alpha1.PolicyTooManyFailures}] || len(stalled) != 1 {
 		t.Errorf("stalled = %v", stalled)
 	}
@@ -335,7 +335,7 @@ func TestFailures(t *testing.T) {
 	}
 	for range 3 {
 		s.clock.Advance(time.Hour)
-		s.pass()
+		s.runPass()
 	}
 	if got := s.donors(); len(got) != 3 {
 		t.Errorf("donors = %v", got)
@@ -343,24 +343,24 @@ func TestFailures(t *testing.T) {
 	for _, p := range s.prototypes() {
 		s.must(s.client.Delete(s.Context(), &p))
 	}
-	s.pass()
+	s.runPass()
 	if got := s.donors(); len(got) != 1 {
 		t.Errorf("donors after the failed ones were deleted = %v", got)
 	}
 	s.well("all")
 }
 
-func TestTheDonorThatFailedIsTakenIfNoOtherWillDo(t *testing.T) {
-	s := newStage(t)
+func TestFailedDonorIsLastChoice(t *testing.T) {
+	s := newTestEnv(t)
 	id := s.pool("pool1", 3, 20)
 	s.policy("all", nil)
-	s.pass()
+	s.runPass()
 	s.end(s.prototypes()[0].Name, v1alpha1.PhaseFailed)
 	for _, name := range []string{"pool1-0", "pool1-1"} {
 		s.change(id, name, func(n *corev1.Node) { n.Annotations[v1alpha1.KuredRebootInProgressAnnotation] = "x" })
 	}
 	s.clock.Advance(time.Hour)
-	s.pass()
+	s.runPass()
 	if got := s.donors(); !slices.Equal(got, []string{"pool1-2", "pool1-2"}) {
 		t.Errorf("donors = %v", got)
 	}
@@ -368,12 +368,12 @@ func TestTheDonorThatFailedIsTakenIfNoOtherWillDo(t *testing.T) {
 
 // The limit counts nodes out of service in the whole cluster; an image in replication holds no node.
 func TestCapturesAtOnce(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	for i := range 4 {
 		s.pool(fmt.Sprintf("pool%d", i), 3, 20+i)
 	}
 	s.policy("all", func(p *v1alpha1.PrototypePolicySpec) { p.MaxConcurrent = 2 })
-	s.pass()
+	s.runPass()
 	if got := s.donors(); !slices.Equal(got, []string{"pool2-2", "pool3-2"}) {
 		t.Fatalf("donors = %v, want those of the pools with the oldest images", got)
 	}
@@ -386,15 +386,15 @@ func TestCapturesAtOnce(t *testing.T) {
 	away := metav1.NewMicroTime(s.clock.Now())
 	p.Status.Donor = &v1alpha1.DonorStatus{ReservedAt: &away, ReleasedAt: &away}
 	s.must(s.client.Status().Update(s.Context(), &p))
-	s.pass()
+	s.runPass()
 	if got := s.donors(); len(got) != 3 || s.poolStatus("all", "pool1").Prototype == "" {
 		t.Errorf("donors = %v", got)
 	}
 }
 
 // Kamino does not create a Prototype that the engine would refuse: the Prototype would count as a failure.
-func TestARefusedPreflightIsToldAndNotWritten(t *testing.T) {
-	s := newStage(t)
+func TestRefusedPreflightCreatesNoPrototype(t *testing.T) {
+	s := newTestEnv(t)
 	s.pool("pool1", 3, 20)
 	s.policy("all", nil)
 	asked := 0
@@ -403,7 +403,7 @@ func TestARefusedPreflightIsToldAndNotWritten(t *testing.T) {
 		return refuseAll("PermissionMissing")(ctx, p)
 	}
 	for range 5 {
-		s.pass()
+		s.runPass()
 		s.clock.Advance(time.Minute)
 	}
 	s.decided("all", "pool1", "PermissionMissing", "no: pool1-2")
@@ -418,7 +418,7 @@ func TestARefusedPreflightIsToldAndNotWritten(t *testing.T) {
 		return nil, nil
 	}
 	s.clock.Advance(time.Hour)
-	s.pass()
+	s.runPass()
 	if got := s.donors(); !slices.Equal(got, []string{"pool1-1"}) {
 		t.Errorf("donors = %v", got)
 	}
@@ -426,15 +426,15 @@ func TestARefusedPreflightIsToldAndNotWritten(t *testing.T) {
 
 // TestNoRunIsPromisedOnTheDayOfAVersion, also if a capture failed after the version.
 func TestNoRunIsPromisedOnTheDayOfAVersion(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	id := s.pool("pool1", 3, 20)
 	s.policy("all", nil)
-	s.pass()
+	s.runPass()
 	s.version(id, s.clock.Now(), nil)
 	s.cloud.ChangeRecipe(id, string(id)+"/versions/"+imageversion.Of(s.clock.Now()))
 	s.end(s.prototypes()[0].Name, v1alpha1.PhaseFailed)
 	s.clock.Advance(time.Minute)
-	s.pass()
+	s.runPass()
 	s.decided("all", "pool1", "CapturedToday")
 	if next := s.poolStatus("all", "pool1").NextRun; next == nil || !next.Time.Equal(s.clock.Now().Truncate(24*time.Hour).Add(24*time.Hour)) {
 		t.Errorf("the next run is promised at %v, want the next day", next)
@@ -442,10 +442,10 @@ func TestNoRunIsPromisedOnTheDayOfAVersion(t *testing.T) {
 }
 
 func TestOneVersionADay(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	id := s.pool("pool1", 3, 20)
 	s.policy("all", nil)
-	s.pass()
+	s.runPass()
 	s.version(id, s.clock.Now(), nil)
 	s.cloud.ChangeRecipe(id, string(id)+"/versions/"+imageversion.Of(s.clock.Now()))
 	s.end(s.prototypes()[0].Name, v1alpha1.PhaseSucceeded)
@@ -454,7 +454,7 @@ func TestOneVersionADay(t *testing.T) {
 		n.Annotations[v1alpha1.KuredRebootNeededAnnotation] = s.clock.Now().Add(-20 * time.Minute).Format(time.RFC3339)
 		n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(s.clock.Now().Add(-10 * time.Minute))
 	})
-	s.pass()
+	s.runPass()
 	s.decided("all", "pool1", "CapturedToday")
 	if got := s.poolStatus("all", "pool1"); got.CurrentVersion != imageversion.Of(s.clock.Now()) || got.LastResult.Result != v1alpha1.PhaseSucceeded {
 		t.Errorf("status = %+v", got)
@@ -465,7 +465,7 @@ func TestOneVersionADay(t *testing.T) {
 			break
 		}
 		s.clock.Advance(max(s.after, time.Minute))
-		s.pass()
+		s.runPass()
 	}
 	if got := s.donors(); !slices.Equal(got, []string{"pool1-2", "pool1-0"}) {
 		t.Errorf("donors = %v", got)
@@ -475,10 +475,10 @@ func TestOneVersionADay(t *testing.T) {
 // On a quiet day with heartbeats and node churn, Kamino asks the cloud less than three times per hour and pool, with at
 // most three requests each. Kamino writes no unchanged status.
 func TestAQuietDayCostsLittle(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	id := s.pool("pool1", 5, 1)
 	s.policy("all", nil)
-	s.pass()
+	s.runPass()
 	written := s.status("all").ResourceVersion
 	began := s.clock.Now()
 	for s.clock.Now().Sub(began) < 11*time.Hour {
@@ -493,7 +493,7 @@ func TestAQuietDayCostsLittle(t *testing.T) {
 		}
 		s.change(id, "pool1-0", func(n *corev1.Node) { n.Annotations["news"] = fmt.Sprint(s.clock.Now()) })
 		s.clock.Advance(5 * time.Minute)
-		s.pass()
+		s.runPass()
 	}
 	if calls, hours := len(s.calls.Calls()), 12; calls > 2*hours+2 {
 		t.Errorf("%d calls to the cloud in %d hours", calls, hours)
@@ -504,17 +504,17 @@ func TestAQuietDayCostsLittle(t *testing.T) {
 }
 
 func TestAPoolThatIsGoneIsForgotten(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	id := s.pool("pool1", 2, 1)
 	s.pool("pool2", 2, 1)
 	s.policy("all", nil)
 	var gone []string
-	s.decider.Gone = func(p policy.Pool) { gone = append(gone, p.Name) }
-	s.pass()
+	s.decider.Gone = func(p policy.PoolRef) { gone = append(gone, p.Name) }
+	s.runPass()
 	for _, node := range s.nodes.Of(id) {
 		s.nodes.Delete(node.Name)
 	}
-	s.pass()
+	s.runPass()
 	if status := s.status("all").Status; status.PoolCount != 1 || status.Pools[0].Name != "pool2" {
 		t.Errorf("status = %+v", status)
 	}
@@ -522,7 +522,7 @@ func TestAPoolThatIsGoneIsForgotten(t *testing.T) {
 		t.Errorf("gone = %v", gone)
 	}
 	s.must(s.client.Delete(s.Context(), &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}}))
-	s.pass()
+	s.runPass()
 	if err := s.client.Get(s.Context(), client.ObjectKey{Name: "all"}, &v1alpha1.PrototypePolicy{}); client.IgnoreNotFound(err) != nil {
 		t.Error(err)
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 // condition is a condition of a policy.
-func (s *stage) condition(name, kind string) metav1.Condition {
+func (s *testEnv) condition(name, kind string) metav1.Condition {
 	s.Helper()
 	c := meta.FindStatusCondition(s.status(name).Status.Conditions, kind)
 	if c == nil {
@@ -29,15 +29,15 @@ func (s *stage) condition(name, kind string) metav1.Condition {
 	return *c
 }
 
-// denied is a cloud without one permission, until granted is set.
-type denied struct {
+// deniedCloud is a cloud without one permission, until granted is set.
+type deniedCloud struct {
 	granted   bool
 	err       error
 	preflight int
 	looks     int
 }
 
-func (d *denied) refusals(_ context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
+func (d *deniedCloud) refusals(_ context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
 	d.preflight++
 	if d.granted || p.Spec.Pool != "pool1" {
 		return nil, nil
@@ -45,7 +45,7 @@ func (d *denied) refusals(_ context.Context, p *v1alpha1.Prototype) ([]cloud.Ref
 	return []cloud.Refusal{{Reason: cloud.PermissionMissing, Message: "the credential may not write snapshots"}}, nil
 }
 
-func (d *denied) permissions(context.Context, cloud.PoolID) ([]cloud.Permission, error) {
+func (d *deniedCloud) permissions(context.Context, cloud.PoolID) ([]cloud.Permission, error) {
 	d.looks++
 	return []cloud.Permission{{Action: "snapshots/write", Allowed: d.granted}, {Action: "rebuild", For: "rollback"}}, d.err
 }
@@ -53,17 +53,17 @@ func (d *denied) permissions(context.Context, cloud.PoolID) ([]cloud.Permission,
 // A wanted and refused capture shows in the conditions, in the pool's next run, in an event, and in the metrics. Without a
 // change, the messages do not change; they end soon after the cause.
 func TestARefusedCaptureIsNotSilent(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	s.pool("pool1", 3, 20)
 	s.pool("pool2", 3, 20)
 	s.policy("all", func(p *v1alpha1.PrototypePolicySpec) { p.MaxConcurrent = 5 })
-	d, counted := &denied{}, map[[2]string]int{}
+	d, counted := &deniedCloud{}, map[[2]string]int{}
 	listen := func() {
 		s.decider.Preflight, s.decider.Permissions = d.refusals, d.permissions
 		s.decider.Degraded = func(byPoolAndReason map[[2]string]int) { counted = byPoolAndReason }
 	}
 	listen()
-	s.pass()
+	s.runPass()
 
 	first := s.condition("all", v1alpha1.ConditionDegraded)
 	if first.Status != metav1.ConditionTrue || first.Reason != cloud.PermissionMissing {
@@ -92,11 +92,11 @@ func TestARefusedCaptureIsNotSilent(t *testing.T) {
 
 	for range 30 {
 		s.clock.Advance(time.Minute)
-		s.pass()
+		s.runPass()
 	}
 	s.restart()
 	listen()
-	s.pass()
+	s.runPass()
 	if diff := cmp.Diff(first, s.condition("all", v1alpha1.ConditionDegraded)); diff != "" {
 		t.Errorf("the condition has changed although nothing has (-before +after):\n%s", diff)
 	}
@@ -106,7 +106,7 @@ func TestARefusedCaptureIsNotSilent(t *testing.T) {
 
 	d.granted = true
 	s.clock.Advance(20 * time.Minute)
-	s.pass()
+	s.runPass()
 	s.decided("all", "pool1", policy.Capturing)
 	if c := s.condition("all", v1alpha1.ConditionDegraded); c.Status != metav1.ConditionFalse {
 		t.Errorf("Degraded = %+v", c)
@@ -119,14 +119,14 @@ func TestARefusedCaptureIsNotSilent(t *testing.T) {
 
 // One request checks a missing permission, and the whole preflight waits for the permission.
 func TestAMissingPermissionIsLookedForCheaply(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	s.inMemory()
 	s.pool("pool1", 3, 20)
 	s.policy("all", nil)
-	d := &denied{}
+	d := &deniedCloud{}
 	s.decider.Preflight, s.decider.Permissions = d.refusals, d.permissions
 	for range 24 * 6 {
-		s.pass()
+		s.runPass()
 		s.clock.Advance(10 * time.Minute)
 	}
 	if d.preflight != 1 || d.looks < 3*23 || d.looks > 3*24+1 {
@@ -134,7 +134,7 @@ func TestAMissingPermissionIsLookedForCheaply(t *testing.T) {
 	}
 	d.err = errors.New("may not list its own permissions")
 	s.clock.Advance(time.Hour)
-	s.pass()
+	s.runPass()
 	if d.preflight != 2 {
 		t.Errorf("where the answer is unknown, the preflight was not made: %d", d.preflight)
 	}
@@ -142,34 +142,34 @@ func TestAMissingPermissionIsLookedForCheaply(t *testing.T) {
 
 // After a repair, a person need not wait.
 func TestARefusalIsTriedAgainOnDemand(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	s.pool("pool1", 3, 20)
 	s.policy("all", nil)
 	s.decider.Preflight = refuseAll("QuotaUsedUp")
-	s.pass()
+	s.runPass()
 	s.decided("all", "pool1", "QuotaUsedUp")
 	s.decider.Preflight = nil
-	s.pass()
+	s.runPass()
 	s.decided("all", "pool1", "QuotaUsedUp")
 
 	p := s.status("all")
 	metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.RetryAnnotation, "1")
 	s.must(s.client.Update(t.Context(), p))
-	s.pass()
+	s.runPass()
 	s.decided("all", "pool1", policy.Capturing)
 }
 
 // A refusal lasts while the schedule is closed. A pool that needs no capture any more has no refusal.
-func TestWhatIsRefusedOutsideTheSchedule(t *testing.T) {
-	s := newStage(t)
+func TestRefusalOutsideSchedule(t *testing.T) {
+	s := newTestEnv(t)
 	id := s.pool("pool1", 3, 20)
 	s.policy("all", func(p *v1alpha1.PrototypePolicySpec) {
 		p.Schedule.Cron, p.Schedule.Window = "0 12 * * *", metav1.Duration{Duration: time.Hour}
 	})
 	s.decider.Preflight = refuseAll("QuotaUsedUp")
-	s.pass()
+	s.runPass()
 	s.clock.Advance(2 * time.Hour)
-	s.pass()
+	s.runPass()
 	s.decided("all", "pool1", "OutsideSchedule")
 	if c := s.condition("all", v1alpha1.ConditionDegraded); c.Status != metav1.ConditionTrue || c.Reason != "QuotaUsedUp" {
 		t.Errorf("Degraded = %+v", c)
@@ -177,7 +177,7 @@ func TestWhatIsRefusedOutsideTheSchedule(t *testing.T) {
 	for _, node := range []string{"pool1-0", "pool1-1", "pool1-2"} {
 		s.change(id, node, func(n *corev1.Node) { n.Spec.Unschedulable = true })
 	}
-	s.pass()
+	s.runPass()
 	s.decided("all", "pool1", selection.TooFewCandidates)
 	if c := s.condition("all", v1alpha1.ConditionDegraded); c.Status != metav1.ConditionFalse {
 		t.Errorf("Degraded = %+v", c)

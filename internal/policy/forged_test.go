@@ -16,7 +16,7 @@ import (
 )
 
 // forge creates n Nodes as a hostile client may: the Nodes name unknown instances of the pool, or all name one instance.
-func (s *trust) forge(n int, pool cloud.PoolID, instance cloud.InstanceID, ready corev1.ConditionStatus) {
+func (s *promotedPool) forge(n int, pool cloud.PoolID, instance cloud.InstanceID, ready corev1.ConditionStatus) {
 	s.Helper()
 	for i := range n {
 		id := instance
@@ -30,9 +30,9 @@ func (s *trust) forge(n int, pool cloud.PoolID, instance cloud.InstanceID, ready
 	}
 }
 
-// TestForgedNodesHoldOffNoRollback: NotReady Nodes of another pool, with unknown instances or with one known instance, do
+// TestForgedNodesPreventNoRollback: NotReady Nodes of another pool, with unknown instances or with one known instance, do
 // not make the cluster look unhealthy.
-func TestForgedNodesHoldOffNoRollback(t *testing.T) {
+func TestForgedNodesPreventNoRollback(t *testing.T) {
 	for _, listed := range []bool{false, true} {
 		t.Run(fmt.Sprint("a listed instance ", listed), func(t *testing.T) {
 			s := trustInMemory(t)

@@ -39,7 +39,7 @@ func (g *Growth) isRecent(now time.Time) bool {
 }
 
 // checkGrowth asks the cloud with one request whether the pool has become larger than its nodes.
-func (d *prober) checkGrowth(ctx context.Context, t *watched, sum nodecache.Sum, now time.Time) error {
+func (d *joinTracker) checkGrowth(ctx context.Context, t *watchedPool, sum nodecache.Summary, now time.Time) error {
 	t.asked = now
 	seen, err := d.Cloud.Pool(ctx, t.pool.ID)
 	if err != nil {
@@ -52,7 +52,7 @@ func (d *prober) checkGrowth(ctx context.Context, t *watched, sum nodecache.Sum,
 }
 
 // readCloud asks the cloud for the pool, and for the pool's instances while nodes are new, as seldom as possible.
-func (d *prober) readCloud(ctx context.Context, t *watched, sum nodecache.Sum, active bool, limits joinhealth.Limits, now time.Time) error {
+func (d *joinTracker) readCloud(ctx context.Context, t *watchedPool, sum nodecache.Summary, active bool, limits joinhealth.Limits, now time.Time) error {
 	life, listing := idleMaxAge, listInterval(limits)
 	switch {
 	case active:

@@ -16,7 +16,7 @@ import (
 // condition Degraded. Captures continue, and the count needs no request.
 func TestManyImages(t *testing.T) {
 	for images, wanted := range map[int]bool{3: false, 6: false, 7: true, 8: true} {
-		s := newStage(t)
+		s := newTestEnv(t)
 		pool := s.pool("pool1", 3, 20)
 		s.policy("all", nil)
 		var instances []cloud.Instance
@@ -24,7 +24,7 @@ func TestManyImages(t *testing.T) {
 			instances = append(instances, cloud.Instance{ID: s.cloud.InstanceIDs(pool)[i%3], Image: fmt.Sprintf("image-%d", i)})
 		}
 		s.decider.PoolCache.Counted(pool, imagecount.Of(cloud.Recipe{}, instances, 10).Brief())
-		s.pass()
+		s.runPass()
 		status := s.status("all")
 		if got := int(status.Status.Pools[0].Images); got != images {
 			t.Errorf("%d images in the status, want %d", got, images)

@@ -63,7 +63,7 @@ func setInUse(ctx context.Context, c client.Client, p *v1alpha1.Prototype, is me
 }
 
 // inUse compares the version of an ended capture with the recipe of its pool.
-func inUse(p *v1alpha1.Prototype, look Look) metav1.Condition {
+func inUse(p *v1alpha1.Prototype, look PoolLook) metav1.Condition {
 	pool, version := p.Spec.Pool, p.Spec.Version
 	same := func(other string) bool { return other != "" && imageversion.Compare(other, version) == 0 }
 	if same(look.Pool.Recipe.Version) {

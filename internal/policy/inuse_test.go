@@ -14,11 +14,11 @@ import (
 // TestInUseFollowsTheRecipe: of the ended captures of a pool, only the capture of the recipe's version is in use. The same
 // holds after a rollback, a quarantine and a deletion. A pass calls the cloud no more often for the condition.
 func TestInUseFollowsTheRecipe(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	s.inMemory()
 	pool := s.pool("pool1", 3, 10)
 	s.policy("all", nil)
-	s.pass()
+	s.runPass()
 	made := s.prototypes()
 	if len(made) != 1 {
 		t.Fatalf("%d captures, want one", len(made))
@@ -46,7 +46,7 @@ func TestInUseFollowsTheRecipe(t *testing.T) {
 
 	later := func() {
 		s.clock.Advance(25 * time.Hour)
-		s.pass()
+		s.runPass()
 	}
 	for _, step := range []struct {
 		what           string

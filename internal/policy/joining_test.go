@@ -36,7 +36,7 @@ func TestTheProfileIsFound(t *testing.T) {
 		"unknown":                 {fails: errors.New("the API server is away"), decided: v1alpha1.PolicyPreflightFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
+			s := newTestEnv(t)
 			id := s.pool("pool1", 2, 0)
 			at := s.clock.Now().AddDate(0, 0, -20)
 			s.version(id, at, map[string]string{cloud.TagProof: test.proof})
@@ -51,7 +51,7 @@ func TestTheProfileIsFound(t *testing.T) {
 					return bootstrapkind.Answer{}, test.fails
 				}
 			}
-			s.pass()
+			s.runPass()
 			all := s.prototypes()
 			if (len(all) == 1) != (test.want != "") || len(all) == 1 && all[0].Spec.Settings.Generalize.Profile != test.want {
 				t.Errorf("%d prototypes, %+v", len(all), all)

@@ -47,14 +47,14 @@ const (
 	RollingBack = v1alpha1.PolicyRollingBack
 )
 
-// Outcome is the decision about one pool, with the facts of the decision.
-type Outcome struct {
-	Pool   Pool
+// PoolOutcome is the decision about one pool, with the facts of the decision.
+type PoolOutcome struct {
+	Pool   PoolRef
 	Policy string
 	// Status is the report for the policy's status.
 	Status v1alpha1.PoolStatus
 	Choice selection.Choice
-	Look   Look
+	Look   PoolLook
 	Answer schedule.Answer
 	// Settings of a capture.
 	Settings v1alpha1.Settings
@@ -62,7 +62,7 @@ type Outcome struct {
 	Wanted bool
 
 	due    time.Time
-	past   schedule.Past
+	past   schedule.PastCaptures
 	queued bool
 	// rebuild reports that Kamino should reserve a node of the oldest image now. replaced names the nodes that are being
 	// rebuilt.
@@ -70,20 +70,20 @@ type Outcome struct {
 	// rebuildPace is the pause after the begin of a rebuild.
 	rebuildPace time.Duration
 	replaced    []string
-	notRebuilt  *trouble // of nodes that need a rebuild and are not rebuilt
+	notRebuilt  *policyProblem // of nodes that need a rebuild and are not rebuilt
 	// pioneer is the decision about a patched donor; nil without spec.pioneer, or if the pool cannot be captured.
 	pioneer    *pioneer
-	notPatched *trouble // of a pool whose patches are unknown, or failed on a pioneer
-	trouble    *trouble
-	notJoining *trouble // of a pool that stays on a version whose nodes do not join
-	manyImages *trouble // of a pool whose nodes are near the limit of different images
-	err        error    // of the cloud
+	notPatched *policyProblem // of a pool whose patches are unknown, or failed on a pioneer
+	trouble    *policyProblem
+	notJoining *policyProblem // of a pool that stays on a version whose nodes do not join
+	manyImages *policyProblem // of a pool whose nodes are near the limit of different images
+	err        error          // of the cloud
 }
 
-// judge decides about one pool; prototypes are the pool's. judge calls the cloud only if a capture is possible, or if
+// decidePool decides about one pool; prototypes are the pool's. judge calls the cloud only if a capture is possible, or if
 // nothing is known.
-func (d *Decider) judge(ctx context.Context, r *rules, pool Pool, prototypes []v1alpha1.Prototype, now time.Time) *Outcome {
-	o := &Outcome{Pool: pool, Policy: r.policy, Settings: r.spec.Settings, Look: d.PoolCache.Last(pool.ID), due: now.Add(reconsider)}
+func (d *Decider) decidePool(ctx context.Context, r *rules, pool PoolRef, prototypes []v1alpha1.Prototype, now time.Time) *PoolOutcome {
+	o := &PoolOutcome{Pool: pool, Policy: r.policy, Settings: r.spec.Settings, Look: d.PoolCache.Last(pool.ID), due: now.Add(reconsider)}
 	subject := d.subject(pool, prototypes, now)
 	donorReplaced := d.donorReplaced(ctx, o, subject.Nodes)
 	subject.Leaves = func(*corev1.Node) bool { return donorReplaced }
@@ -101,10 +101,10 @@ func (d *Decider) judge(ctx context.Context, r *rules, pool Pool, prototypes []v
 	d.judgePioneer(o, r, prototypes, err != nil || subject.InFlight != "", now)
 	o.decide(r, err, now)
 	if back := history.RollingBack(o.Look.Pool, o.Look.Images); back != nil && o.trouble == nil {
-		o.trouble = &trouble{reason: RollingBack, message: back.Says(pool.Name, o.Look.Pool.Recipe).Message}
+		o.trouble = &policyProblem{reason: RollingBack, message: back.Refusal(pool.Name, o.Look.Pool.Recipe).Message}
 	}
 	if gone := missing(o.Look); gone != nil && o.trouble == nil {
-		o.trouble = &trouble{reason: v1alpha1.PolicyCurrentVersionMissing, message: gone.Message}
+		o.trouble = &policyProblem{reason: v1alpha1.PolicyCurrentVersionMissing, message: gone.Message}
 	}
 	o.count(d.Nodes.Of(pool.ID), d.Cloud.SameInstance)
 	d.judgeRebuild(o, r, subject.InFlight, now)
@@ -112,7 +112,7 @@ func (d *Decider) judge(ctx context.Context, r *rules, pool Pool, prototypes []v
 }
 
 // ask calls the cloud as seldom as the decision allows.
-func (d *Decider) ask(ctx context.Context, r *rules, subject selection.Pool, o *Outcome, now time.Time) (Look, error) {
+func (d *Decider) ask(ctx context.Context, r *rules, subject selection.PoolState, o *PoolOutcome, now time.Time) (PoolLook, error) {
 	maxAge := idleMaxAge
 	if o.Answer.Allowed && selection.Choose(subject, r.choice, now).Donor != nil {
 		maxAge = lookMaxAge
@@ -124,8 +124,8 @@ func (d *Decider) ask(ctx context.Context, r *rules, subject selection.Pool, o *
 
 // subject returns the pool for package selection, without facts of the cloud: as if the recipe named no version. Then most
 // nodes are candidates.
-func (d *Decider) subject(pool Pool, prototypes []v1alpha1.Prototype, now time.Time) selection.Pool {
-	subject := selection.Pool{Name: pool.Name, Nodes: d.Nodes.Of(pool.ID), Reserved: reserved(d), OwnNode: d.OwnNode, FailedToday: map[string]string{}}
+func (d *Decider) subject(pool PoolRef, prototypes []v1alpha1.Prototype, now time.Time) selection.PoolState {
+	subject := selection.PoolState{Name: pool.Name, Nodes: d.Nodes.Of(pool.ID), Reserved: reserved(d), OwnNode: d.OwnNode, FailedToday: map[string]string{}}
 	today := imageversion.Of(now)
 	for i := range prototypes {
 		p := &prototypes[i]
@@ -143,7 +143,7 @@ func (d *Decider) subject(pool Pool, prototypes []v1alpha1.Prototype, now time.T
 }
 
 // withLook adds the cloud's facts.
-func withLook(subject selection.Pool, look Look, now time.Time) selection.Pool {
+func withLook(subject selection.PoolState, look PoolLook, now time.Time) selection.PoolState {
 	if !look.Known() {
 		return subject
 	}
@@ -181,7 +181,7 @@ func withLook(subject selection.Pool, look Look, now time.Time) selection.Pool {
 }
 
 // builtAt is the time of capture of the version in the recipe. Zero if the recipe names no version.
-func builtAt(look Look) time.Time {
+func builtAt(look PoolLook) time.Time {
 	version := look.Pool.Recipe.Version
 	if version == "" {
 		return time.Time{}
@@ -193,7 +193,7 @@ func builtAt(look Look) time.Time {
 }
 
 // currentImage is the version in the recipe. Nil if the recipe names no version, or if the version does not exist.
-func currentImage(look Look) *cloud.Image {
+func currentImage(look PoolLook) *cloud.Image {
 	version := look.Pool.Recipe.Version
 	for i := range look.Images {
 		if version != "" && imageversion.Compare(look.Images[i].Version, version) == 0 {
@@ -204,7 +204,7 @@ func currentImage(look Look) *cloud.Image {
 }
 
 // decide names the first obstacle of a capture, or wants the capture.
-func (o *Outcome) decide(r *rules, lookError error, now time.Time) {
+func (o *PoolOutcome) decide(r *rules, lookError error, now time.Time) {
 	o.sooner(o.Choice.Changes, now)
 	o.sooner(o.Answer.Next, now)
 	if o.Answer.Next.After(now) {
@@ -228,13 +228,13 @@ func (o *Outcome) decide(r *rules, lookError error, now time.Time) {
 		o.Status.NextRun = nil
 	case o.Answer.Reason == schedule.TooManyFailures:
 		say(o.Answer.Reason, o.Answer.Message)
-		o.trouble = &trouble{reason: v1alpha1.PolicyTooManyFailures, message: fmt.Sprintf("pool %s: %s", o.Pool.Name, o.Answer.Message)}
+		o.trouble = &policyProblem{reason: v1alpha1.PolicyTooManyFailures, message: fmt.Sprintf("pool %s: %s", o.Pool.Name, o.Answer.Message)}
 	case lookError != nil:
 		o.unavailable(lookError, now)
 	case o.wentBack() != nil:
 		went := o.wentBack()
 		o.Status.Decision = &v1alpha1.PoolDecision{Reason: went.Reason, Message: went.Message, Remedy: went.Remedy}
-		o.trouble = &trouble{reason: went.Reason, message: went.Message}
+		o.trouble = &policyProblem{reason: went.Reason, message: went.Message}
 	case o.pioneer.rests() && !choice.Waived:
 		say(o.pioneer.reason, o.pioneer.message)
 	case choice.Donor == nil:
@@ -258,24 +258,24 @@ func (o *Outcome) decide(r *rules, lookError error, now time.Time) {
 
 // wentBack returns the rollback that is running, or that Kamino finished and no person has acknowledged, with the remedy.
 // Nil without such a rollback.
-func (o *Outcome) wentBack() *cloud.Refusal { return wentBack(o.Pool.Name, o.Look) }
+func (o *PoolOutcome) wentBack() *cloud.Refusal { return wentBack(o.Pool.Name, o.Look) }
 
-func wentBack(pool string, look Look) *cloud.Refusal {
+func wentBack(pool string, look PoolLook) *cloud.Refusal {
 	went := history.Unacknowledged(look.Images)
 	if went == nil {
 		return nil
 	}
-	said := went.Says(pool, look.Pool.Recipe)
+	said := went.Refusal(pool, look.Pool.Recipe)
 	return &said
 }
 
 // wouldCapture is the message of a policy with dryRun about the donor.
-func (o *Outcome) wouldCapture(donor string, now time.Time) string {
+func (o *PoolOutcome) wouldCapture(donor string, now time.Time) string {
 	return fmt.Sprintf("node %s would be captured as version %s, but policy %s has spec.dryRun", donor, imageversion.Of(now), o.Policy)
 }
 
 // count reports the number of images of the pool's nodes, by the last look.
-func (o *Outcome) count(nodes []*corev1.Node, same func(a, b cloud.InstanceID) bool) {
+func (o *PoolOutcome) count(nodes []*corev1.Node, same func(a, b cloud.InstanceID) bool) {
 	if o.Look.ImageCount.Limit == 0 || !o.Look.Known() {
 		return
 	}
@@ -285,7 +285,7 @@ func (o *Outcome) count(nodes []*corev1.Node, same func(a, b cloud.InstanceID) b
 	if !now.IsNearLimit() {
 		return
 	}
-	o.manyImages = &trouble{reason: v1alpha1.PolicyManyImages, message: now.Says(o.Pool.Name, recipe, func(id cloud.InstanceID) string {
+	o.manyImages = &policyProblem{reason: v1alpha1.PolicyManyImages, message: now.Message(o.Pool.Name, recipe, func(id cloud.InstanceID) string {
 		for _, node := range nodes {
 			if same(cloud.InstanceID(node.Spec.ProviderID), id) {
 				return node.Name
@@ -297,7 +297,7 @@ func (o *Outcome) count(nodes []*corev1.Node, same func(a, b cloud.InstanceID) b
 
 // missing returns a refusal if the recipe names a version that does not exist, by the last look. A missing version does not
 // block a capture: a capture would make the pool grow again.
-func missing(look Look) *cloud.Refusal {
+func missing(look PoolLook) *cloud.Refusal {
 	if !look.Known() {
 		return nil
 	}
@@ -310,14 +310,14 @@ func imageversionEnd(now time.Time) time.Time {
 }
 
 // unavailable reports that the cloud did not answer. Kamino then captures no node, because the known facts may be wrong.
-func (o *Outcome) unavailable(err error, now time.Time) {
+func (o *PoolOutcome) unavailable(err error, now time.Time) {
 	fresh, brief := now.Add(max(errorTTL, cloud.RetryAfter(err))), false
 	if o.Look.Err != nil && o.Look.RetryAt.After(now) {
 		fresh, brief = o.Look.RetryAt, cloud.Is(o.Look.Err, cloud.Throttled) && o.Look.TransientErrors < manyThrottled
 	}
 	message := fmt.Sprintf("Kamino cannot read pool %s from the cloud: %s. %s", o.Pool.Name, err, remedy(err))
 	o.Status.Decision = &v1alpha1.PoolDecision{Reason: v1alpha1.PolicyCloudUnavailable, Message: message}
-	o.trouble, o.err = &trouble{reason: v1alpha1.PolicyCloudUnavailable, message: message, brief: brief}, err
+	o.trouble, o.err = &policyProblem{reason: v1alpha1.PolicyCloudUnavailable, message: message, brief: brief}, err
 	o.Status.Donor = "" // the donor depends on the cloud's answer
 	o.sooner(fresh, now)
 }
@@ -339,14 +339,14 @@ func remedy(err error) string {
 }
 
 // sooner moves the next decision forward. A zero or past time changes nothing.
-func (o *Outcome) sooner(at, now time.Time) {
+func (o *PoolOutcome) sooner(at, now time.Time) {
 	if at.After(now) && at.Before(o.due) {
 		o.due = at
 	}
 }
 
 // trim drops the verdicts on single nodes: the caller reads the verdicts once, and most of the memory would be verdicts.
-func (o *Outcome) trim() {
+func (o *PoolOutcome) trim() {
 	o.Choice.Verdicts = nil
 	o.Choice.Candidates = slices.Clone(o.Choice.Candidates[:min(len(o.Choice.Candidates), maxDonors)])
 }

@@ -13,7 +13,7 @@ import (
 
 // askKubelets checks for a kubelet on Nodes with open joins, and on all Nodes of an instance with several Nodes. A Node
 // with a known kubelet is not checked again.
-func (d *prober) askKubelets(ctx context.Context, t *watched, nodes []*corev1.Node, limits joinhealth.Limits, now time.Time) error {
+func (d *joinTracker) askKubelets(ctx context.Context, t *watchedPool, nodes []*corev1.Node, limits joinhealth.Limits, now time.Time) error {
 	if d.WithoutKubelet == nil {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (d *prober) askKubelets(ctx context.Context, t *watched, nodes []*corev1.No
 }
 
 // allNodes are the nodes of all pools.
-func (d *prober) allNodes() (all []*corev1.Node) {
+func (d *joinTracker) allNodes() (all []*corev1.Node) {
 	for _, id := range d.Nodes.Pools() {
 		all = append(all, d.Nodes.Of(id)...)
 	}

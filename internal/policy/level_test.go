@@ -13,7 +13,7 @@ import (
 
 // TestARebootWithoutPatchesMakesNoImage: all nodes rebooted after the capture, and have the patch level of the version.
 func TestARebootWithoutPatchesMakesNoImage(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	id := s.pool("pool1", 3, 0)
 	at := s.clock.Now().AddDate(0, 0, -20)
 	s.version(id, at, map[string]string{cloud.TagPatchLevel: "sha256:ab"})
@@ -25,10 +25,10 @@ func TestARebootWithoutPatchesMakesNoImage(t *testing.T) {
 		level(name, "sha256:ab")
 	}
 	s.policy("all", nil)
-	s.pass()
+	s.runPass()
 	s.decided("all", "pool1", selection.UpToDate)
 	level("pool1-1", "sha256:cd")
-	s.pass()
+	s.runPass()
 	if got := s.donors(); len(got) != 1 || got[0] != "pool1-1" {
 		t.Errorf("donors = %v", got)
 	}

@@ -32,7 +32,7 @@ type listing struct {
 // verifySums corrects the counts of pools whose Nodes would block a rollback. Any client with write access to Nodes can create
 // Nodes that are not Ready, so believe counts each instance of the cloud once. unlisted names Nodes of pools without a list
 // of instances.
-func (d *prober) verifySums(ctx context.Context, sums map[cloud.PoolID]nodecache.Sum, now time.Time) (_ map[cloud.PoolID]nodecache.Sum, unlisted string) {
+func (d *joinTracker) verifySums(ctx context.Context, sums map[cloud.PoolID]nodecache.Summary, now time.Time) (_ map[cloud.PoolID]nodecache.Summary, unlisted string) {
 	if !d.anyUnhealthy(sums) {
 		return sums, ""
 	}
@@ -56,13 +56,13 @@ func (d *prober) verifySums(ctx context.Context, sums map[cloud.PoolID]nodecache
 			seen.WithoutKubelet = t.without
 		}
 		counted := nodejoin.Count(seen)
-		verified[id] = nodecache.Sum{Nodes: counted.Nodes, Ready: counted.Ready, Arriving: counted.Arriving, Youngest: sum.Youngest}
+		verified[id] = nodecache.Summary{Nodes: counted.Nodes, Ready: counted.Ready, Arriving: counted.Arriving, Youngest: sum.Youngest}
 	}
 	return verified, strings.Join(lines, "; ")
 }
 
 // anyUnhealthy reports whether too few Nodes are Ready for a rollback of a watched pool, if all Nodes are genuine.
-func (d *prober) anyUnhealthy(sums map[cloud.PoolID]nodecache.Sum) bool {
+func (d *joinTracker) anyUnhealthy(sums map[cloud.PoolID]nodecache.Summary) bool {
 	for _, t := range d.watches {
 		if raw := *t; raw.version != "" {
 			raw.compare(sums)
@@ -74,7 +74,7 @@ func (d *prober) anyUnhealthy(sums map[cloud.PoolID]nodecache.Sum) bool {
 	return false
 }
 
-func (d *prober) list(ctx context.Context, id cloud.PoolID, now time.Time) listing {
+func (d *joinTracker) list(ctx context.Context, id cloud.PoolID, now time.Time) listing {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	list := listing{at: now}
@@ -88,18 +88,18 @@ func (d *prober) list(ctx context.Context, id cloud.PoolID, now time.Time) listi
 
 // describeUnlisted names the pool's Nodes that are not Ready. err is the error of the list of instances; nil if no list was
 // requested yet.
-func (d *prober) describeUnlisted(id cloud.PoolID, err error) string {
+func (d *joinTracker) describeUnlisted(id cloud.PoolID, err error) string {
 	var names []string
 	for _, node := range d.Nodes.Of(id) {
 		if !nodestate.Ready(node) {
 			names = append(names, node.Name)
 		}
 	}
-	said := fmt.Sprintf("not Ready in pool %s are %s", d.Cloud.PoolName(id), someNames(names))
+	message := fmt.Sprintf("not Ready in pool %s are %s", d.Cloud.PoolName(id), someNames(names))
 	if err == nil {
-		return said
+		return message
 	}
-	return fmt.Sprintf("%s, and the cloud did not list their instances: %s", said, err)
+	return fmt.Sprintf("%s, and the cloud did not list their instances: %s", message, err)
 }
 
 // someNames joins the first names, and the number of further names.

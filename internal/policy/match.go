@@ -13,16 +13,16 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// claims maps pools to their policies.
-type claims struct {
+// poolClaims maps pools to their policies.
+type poolClaims struct {
 	// byPool names the policies that apply to a pool. Two policies of equal rank are an error.
-	byPool map[Pool][]string
+	byPool map[PoolRef][]string
 	// troubles are messages for people about the pools that a policy names, by policy.
-	troubles map[string][]trouble
+	troubles map[string][]policyProblem
 }
 
-// trouble is the reason why a policy cannot work, for the policy's conditions.
-type trouble struct {
+// policyProblem is the reason why a policy cannot work, for the policy's conditions.
+type policyProblem struct {
 	reason  string
 	message string
 	// brief marks a trouble that will probably end soon: the pool's status shows the trouble, and no condition does.
@@ -32,8 +32,8 @@ type trouble struct {
 }
 
 // claim finds the pools of each policy. A policy with a deletion timestamp has no pools.
-func claim(policies []v1alpha1.PrototypePolicy, pools []Pool, nodes func(Pool) []*corev1.Node) claims {
-	c := claims{byPool: map[Pool][]string{}, troubles: map[string][]trouble{}}
+func claim(policies []v1alpha1.PrototypePolicy, pools []PoolRef, nodes func(PoolRef) []*corev1.Node) poolClaims {
+	c := poolClaims{byPool: map[PoolRef][]string{}, troubles: map[string][]policyProblem{}}
 	for i := range policies {
 		p := &policies[i]
 		if p.DeletionTimestamp != nil {
@@ -61,14 +61,14 @@ func claim(policies []v1alpha1.PrototypePolicy, pools []Pool, nodes func(Pool) [
 		}
 	}
 	for _, troubles := range c.troubles {
-		slices.SortFunc(troubles, func(a, b trouble) int { return cmp.Compare(a.message, b.message) })
+		slices.SortFunc(troubles, func(a, b policyProblem) int { return cmp.Compare(a.message, b.message) })
 	}
 	return c
 }
 
 // applyPrecedence removes the policies of lower rank from each pool. Precedence: live before dryRun; then named pools, then a
 // selector, then all pools. A policy without a remaining pool gets a trouble.
-func (c *claims) applyPrecedence(policies []v1alpha1.PrototypePolicy) {
+func (c *poolClaims) applyPrecedence(policies []v1alpha1.PrototypePolicy) {
 	rank := map[string]int{}
 	for i := range policies {
 		rank[policies[i].Name] = precedence(&policies[i].Spec)
@@ -108,16 +108,16 @@ func precedence(spec *v1alpha1.PrototypePolicySpec) int {
 	return rank
 }
 
-func (c *claims) addTrouble(policy, reason, format string, args ...any) {
-	c.troubles[policy] = append(c.troubles[policy], trouble{reason: reason, message: fmt.Sprintf(format, args...)})
+func (c *poolClaims) addTrouble(policy, reason, format string, args ...any) {
+	c.troubles[policy] = append(c.troubles[policy], policyProblem{reason: reason, message: fmt.Sprintf(format, args...)})
 }
 
 // poolsOf lists the pools of a policy. said reports that poolsOf has noted the reason for a missing pool.
-func (c *claims) poolsOf(p *v1alpha1.PrototypePolicy, pools []Pool, nodes func(Pool) []*corev1.Node) (mine []Pool, said bool) {
+func (c *poolClaims) poolsOf(p *v1alpha1.PrototypePolicy, pools []PoolRef, nodes func(PoolRef) []*corev1.Node) (mine []PoolRef, said bool) {
 	switch {
 	case len(p.Spec.Pools.Names) > 0:
 		for _, name := range p.Spec.Pools.Names {
-			known := slices.ContainsFunc(pools, func(pool Pool) bool { return pool.HasName(name) })
+			known := slices.ContainsFunc(pools, func(pool PoolRef) bool { return pool.HasName(name) })
 			if !known {
 				said = true
 				c.addTrouble(p.Name, v1alpha1.PolicyNoPoolMatches, "pool %s of policy %s has no node in this cluster: "+
@@ -148,6 +148,6 @@ func (c *claims) poolsOf(p *v1alpha1.PrototypePolicy, pools []Pool, nodes func(P
 }
 
 // HasName reports whether name is the pool's name or ID, without regard to case.
-func (p Pool) HasName(name string) bool {
+func (p PoolRef) HasName(name string) bool {
 	return strings.EqualFold(p.Name, name) || strings.EqualFold(string(p.ID), name)
 }

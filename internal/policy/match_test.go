@@ -15,7 +15,7 @@ import (
 
 // TestOverlap: the precedence of several policies for one pool.
 func TestOverlap(t *testing.T) {
-	one := Pool{ID: "/a/one", Name: "one"}
+	one := PoolRef{ID: "/a/one", Name: "one"}
 	named := v1alpha1.PoolSelector{Names: []string{"one"}}
 	selected := v1alpha1.PoolSelector{NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"disk": "fast"}}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"disk": "fast"}}}
@@ -39,7 +39,7 @@ func TestOverlap(t *testing.T) {
 		"two, and one for all besides": {[]v1alpha1.PrototypePolicy{policy("b", named, false), policy("c", all, false), policy("a", named, false)}, []string{"a", "b"}, []string{"a", "b", "c"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := claim(c.policies, []Pool{one}, func(Pool) []*corev1.Node { return []*corev1.Node{node} })
+			got := claim(c.policies, []PoolRef{one}, func(PoolRef) []*corev1.Node { return []*corev1.Node{node} })
 			if diff := cmp.Diff(c.counts, got.byPool[one]); diff != "" {
 				t.Errorf("for the pool (-want +got):\n%s", diff)
 			}
@@ -58,12 +58,12 @@ func TestOverlap(t *testing.T) {
 
 // TestAPolicyKeepsItsOtherPools: a policy that loses a pool continues with its other pools, without a message.
 func TestAPolicyKeepsItsOtherPools(t *testing.T) {
-	one, two := Pool{ID: "/a/one", Name: "one"}, Pool{ID: "/a/two", Name: "two"}
+	one, two := PoolRef{ID: "/a/one", Name: "one"}, PoolRef{ID: "/a/two", Name: "two"}
 	got := claim([]v1alpha1.PrototypePolicy{
 		{ObjectMeta: metav1.ObjectMeta{Name: "all"}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "special"}, Spec: v1alpha1.PrototypePolicySpec{Pools: v1alpha1.PoolSelector{Names: []string{"two"}}}},
-	}, []Pool{one, two}, func(Pool) []*corev1.Node { return nil })
-	want := map[Pool][]string{one: {"all"}, two: {"special"}}
+	}, []PoolRef{one, two}, func(PoolRef) []*corev1.Node { return nil })
+	want := map[PoolRef][]string{one: {"all"}, two: {"special"}}
 	if diff := cmp.Diff(want, got.byPool); diff != "" || len(got.troubles) > 0 {
 		t.Errorf("(-want +got):\n%s\ntroubles: %v", diff, got.troubles)
 	}

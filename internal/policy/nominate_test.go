@@ -28,7 +28,7 @@ const (
 func TestAKubeletNominatesItsOwnNode(t *testing.T) {
 	for _, gated := range []bool{false, true} {
 		t.Run(fmt.Sprintf("gated: %t", gated), func(t *testing.T) {
-			s := newStage(t)
+			s := newTestEnv(t)
 			id := s.cloud.AddPool(memory.PoolSpec{Name: "pool1", Capacity: 2, MaxSize: 100})
 			names := []string{"honest", "thiefs"}
 			for i, name := range names {
@@ -45,7 +45,7 @@ func TestAKubeletNominatesItsOwnNode(t *testing.T) {
 					s.must(s.client.Get(t.Context(), client.ObjectKey{Name: name}, n))
 					s.nodes.Set(n)
 				}
-				s.pass()
+				s.runPass()
 			}
 			s.policy("all", func(p *v1alpha1.PrototypePolicySpec) {
 				if gated {
@@ -84,7 +84,7 @@ func TestAKubeletNominatesItsOwnNode(t *testing.T) {
 
 // kubelet has the credential of a kubelet.
 type kubelet struct {
-	s      *stage
+	s      *testEnv
 	client client.Client
 }
 

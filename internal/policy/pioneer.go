@@ -61,7 +61,7 @@ func (p *pioneer) into(prototype *v1alpha1.Prototype) {
 
 // judgePioneer decides whether the pool needs a check or a pioneer. busy: a capture of the pool is running, or the state of
 // the pool is unknown.
-func (d *Decider) judgePioneer(o *Outcome, r *rules, prototypes []v1alpha1.Prototype, busy bool, now time.Time) {
+func (d *Decider) judgePioneer(o *PoolOutcome, r *rules, prototypes []v1alpha1.Prototype, busy bool, now time.Time) {
 	if r.spec.Pioneer == nil || r.invalid != nil || r.spec.Suspend {
 		return
 	}
@@ -84,9 +84,9 @@ func (d *Decider) judgePioneer(o *Outcome, r *rules, prototypes []v1alpha1.Proto
 		p.check.Holder, p.check.Pool = v1alpha1.Holder{Kind: v1alpha1.HolderPolicy, Name: r.policy, UID: r.uid}, string(o.Pool.ID)
 	}
 	if p.reason == v1alpha1.PolicyPatchesNotChecked || p.reason == v1alpha1.PolicyPatchesQuarantined {
-		o.notPatched = &trouble{reason: p.reason, message: p.message}
+		o.notPatched = &policyProblem{reason: p.reason, message: p.message}
 	} else if known.Reason != "" && !p.begins {
-		o.notPatched = &trouble{reason: v1alpha1.PolicyPatchesNotChecked, message: c.notChecked()} // until a check succeeds
+		o.notPatched = &policyProblem{reason: v1alpha1.PolicyPatchesNotChecked, message: c.notChecked()} // until a check succeeds
 	}
 }
 
@@ -114,7 +114,7 @@ func (c pioneerCase) decide() (p pioneer, again time.Time) {
 	for _, f := range c.known.Failed {
 		failed[f.Set] = true
 	}
-	step, why, again := patchplan.Pool{
+	step, why, again := patchplan.PioneerFacts{
 		Now: c.now, Every: c.settings.CheckEvery.Duration, MinAge: c.settings.MinAge.Duration, Busy: c.busy,
 		Checked: c.known.check(c.version, c.generation), ChangedAt: c.changedAt, Failed: failed,
 	}.Next()

@@ -24,7 +24,7 @@ import (
 
 // pioneerStage is a stage whose nodes answer checks for patches. All objects are in memory.
 type pioneerStage struct {
-	*stage
+	*testEnv
 	pool cloud.PoolID
 	// report is the answer of a node; nil while the check is running. fails is the error of a check.
 	report *patch.Report
@@ -36,12 +36,12 @@ type pioneerStage struct {
 
 func newPioneerStage(t *testing.T, change func(*v1alpha1.PrototypePolicySpec)) *pioneerStage {
 	t.Helper()
-	s := &pioneerStage{stage: &stage{T: t, isInMemory: true, clock: memory.NewClock(time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC))}}
+	s := &pioneerStage{testEnv: &testEnv{T: t, isInMemory: true, clock: memory.NewClock(time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC))}}
 	s.cloud = memory.New(memory.Config{Now: s.clock.Now})
 	s.calls = memory.NewFaulty(s.cloud, nil)
 	s.nodes = nodecache.NewNodes(s.cloud)
 	s.client = inmemory.New(s.clock.Now).Client(nil)
-	s.pool = s.stage.pool("pool1", 3, 20)
+	s.pool = s.testEnv.pool("pool1", 3, 20)
 	s.must(s.nodes.Place(t.Context()))
 	look, err := s.cloud.Pool(t.Context(), s.pool)
 	s.must(err)
@@ -61,7 +61,7 @@ func newPioneerStage(t *testing.T, change func(*v1alpha1.PrototypePolicySpec)) *
 }
 
 func (s *pioneerStage) restart() {
-	s.stage.restart()
+	s.testEnv.restart()
 	s.decider.Check = func(_ context.Context, t nodepatch.CheckTask) (*nodepatch.Checked, error) {
 		s.asked = append(s.asked, t)
 		if s.fails != nil || s.report == nil {
@@ -90,7 +90,7 @@ func reported(names ...string) *patch.Report {
 func (s *pioneerStage) passes(n int) {
 	s.Helper()
 	for range n {
-		s.pass()
+		s.runPass()
 		s.clock.Advance(time.Minute)
 	}
 }
@@ -125,7 +125,7 @@ func (s *pioneerStage) endPioneer(name, failure string) {
 // TestPendingPatchesBeginAPioneer: a node checks first, and the node's patch annotations do not matter.
 func TestPendingPatchesBeginAPioneer(t *testing.T) {
 	s := newPioneerStage(t, func(spec *v1alpha1.PrototypePolicySpec) { spec.Pioneer.MinAge.Duration = time.Hour })
-	s.pass()
+	s.runPass()
 	s.decided("all", "pool1", policy.CheckingPatches)
 	if len(s.asked) != 1 || s.asked[0].Holder.Kind != v1alpha1.HolderPolicy || s.asked[0].Holder.UID == "" || s.asked[0].Pool != string(s.pool) || s.asked[0].Patches.Patches != v1alpha1.PatchSecurity {
 		t.Fatalf("asked %+v", s.asked)

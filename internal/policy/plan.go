@@ -17,7 +17,7 @@ import (
 
 // Plan is the decision that Kamino would make about a pool, with the facts of the decision.
 type Plan struct {
-	*Outcome
+	*PoolOutcome
 	// Version is the version that a capture would create.
 	Version string
 	// Prototype is the Prototype for the best candidate, also if no capture may begin now; nil without a candidate.
@@ -64,7 +64,7 @@ type Trouble struct {
 
 // Plan decides about the pools of the policies without a write. only filters the pools; nil filters none. The policies need
 // not exist in the cluster.
-func (d *Decider) Plan(ctx context.Context, policies []v1alpha1.PrototypePolicy, only func(Pool) bool) (Plans, error) {
+func (d *Decider) Plan(ctx context.Context, policies []v1alpha1.PrototypePolicy, only func(PoolRef) bool) (Plans, error) {
 	w := &observed{now: d.now(), policies: policies}
 	if err := d.gather(ctx, w); err != nil {
 		return Plans{}, err
@@ -79,13 +79,13 @@ func (d *Decider) Plan(ctx context.Context, policies []v1alpha1.PrototypePolicy,
 			plans.Troubles[name] = append(plans.Troubles[name], Trouble{t.reason, t.message})
 		}
 	}
-	w.sums = (&prober{Decider: d}).sums(w.now)
+	w.sums = (&joinTracker{Decider: d}).sums(w.now)
 	var (
 		wait  sync.WaitGroup
 		mu    sync.Mutex
 		slots = make(chan struct{}, parallel)
 	)
-	due := map[Pool]string{}
+	due := map[PoolRef]string{}
 	for pool, names := range w.claims.byPool {
 		if len(names) == 1 && (only == nil || only(pool)) {
 			due[pool] = names[0]
@@ -112,7 +112,7 @@ func (d *Decider) Plan(ctx context.Context, policies []v1alpha1.PrototypePolicy,
 }
 
 // plan decides about one pool. together is the context of PoolCache.Prefetch.
-func (d *Decider) plan(ctx, prefetched context.Context, w *observed, r *rules, pool Pool) Plan {
+func (d *Decider) plan(ctx, prefetched context.Context, w *observed, r *rules, pool PoolRef) Plan {
 	plan := Plan{Version: imageversion.Of(w.now)}
 	lookCtx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -126,24 +126,24 @@ func (d *Decider) plan(ctx, prefetched context.Context, w *observed, r *rules, p
 	if r.spec.Rebuild != nil {
 		_ = d.count(lookCtx, pool.ID) // judge reads the count, and the decision reports an unknown count
 	}
-	plan.Outcome = d.judge(ctx, r, pool, w.prototypes[pool.ID], w.now)
-	d.prefer(ctx, plan.Outcome, true, w.now)
-	preview(lookCtx, d, w, r, plan.Outcome)
-	plan.Turnover = turnover(d, plan.Outcome, w.now)
+	plan.PoolOutcome = d.decidePool(ctx, r, pool, w.prototypes[pool.ID], w.now)
+	d.prefer(ctx, plan.PoolOutcome, true, w.now)
+	preview(lookCtx, d, w, r, plan.PoolOutcome)
+	plan.Turnover = turnover(d, plan.PoolOutcome, w.now)
 	behind := r.spec.Rebuild != nil && r.spec.Rebuild.Behind != nil
 	plan.SlowTurnover = plan.Turnover.IsSlow() && !behind && d.Cloud.CanRebuild()
 	plan.Refused, plan.Trouble = plan.trouble != nil || r.invalid != nil, plan.err
 	if plan.Choice.Best != nil {
-		if p, err := d.prototype(w, plan.Outcome, plan.Choice.Best.Name); err == nil {
+		if p, err := d.prototype(w, plan.PoolOutcome, plan.Choice.Best.Name); err == nil {
 			plan.Prototype = p
-			plan.Joins, plan.Unjoined = d.join(ctx, plan.Outcome, p)
+			plan.Joins, plan.Unjoined = d.join(ctx, plan.PoolOutcome, p)
 		}
 	}
 	return plan
 }
 
 // turnover estimates how fast the pool replaces nodes of earlier images. Nodes without the label of a version are unknown.
-func turnover(d *Decider, o *Outcome, now time.Time) estimate.Turnover {
+func turnover(d *Decider, o *PoolOutcome, now time.Time) estimate.Turnover {
 	var created []time.Time
 	earlier, current := 0, v1alpha1.VersionLabelValue(o.Look.Pool.Recipe.Version)
 	for _, n := range d.Nodes.Of(o.Pool.ID) {
@@ -187,4 +187,4 @@ func AdHoc(name string, pools ...string) v1alpha1.PrototypePolicy {
 }
 
 // String returns the name with the ID.
-func (p Pool) String() string { return fmt.Sprintf("%s (%s)", p.Name, p.ID) }
+func (p PoolRef) String() string { return fmt.Sprintf("%s (%s)", p.Name, p.ID) }

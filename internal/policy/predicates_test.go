@@ -8,9 +8,9 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// TestNews: the end of a capture, the donor's return and another Prototype with the same name are news; other writes of the
+// TestPrototypeChanges: the end of a capture, the donor's return and another Prototype with the same name are news; other writes of the
 // engine, reports and records included, are not.
-func TestNews(t *testing.T) {
+func TestPrototypeChanges(t *testing.T) {
 	at := metav1.NowMicro()
 	for name, test := range map[string]struct {
 		change      func(*v1alpha1.Prototype)

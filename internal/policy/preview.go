@@ -13,7 +13,7 @@ import (
 )
 
 // report writes the join tracking into the pools' reports.
-func (d *prober) report() {
+func (d *joinTracker) report() {
 	for id, t := range d.watches {
 		o := d.pools[id]
 		if o == nil || !t.look.Known() {
@@ -26,7 +26,7 @@ func (d *prober) report() {
 	}
 }
 
-func (o *Outcome) probation(t *watched) {
+func (o *PoolOutcome) probation(t *watchedPool) {
 	went := history.Unacknowledged(t.look.Images)
 	if back := history.RollingBack(t.look.Pool, t.look.Images); back != nil {
 		back.At = time.Time{} // the rollback has not ended yet
@@ -35,17 +35,17 @@ func (o *Outcome) probation(t *watched) {
 	o.Status.Probation = nodejoin.Status(t.version, t.verdict, t.joins, went)
 	o.notJoining = nil
 	if t.verdict.State == joinhealth.Failing || t.stuck {
-		o.notJoining = &trouble{reason: string(t.verdict.State), message: t.verdict.Message}
+		o.notJoining = &policyProblem{reason: string(t.verdict.State), message: t.verdict.Message}
 	}
 }
 
 // preview reports how a pool's nodes join and what Kamino would do, without a change.
-func preview(ctx context.Context, d *Decider, w *observed, r *rules, o *Outcome) {
+func preview(ctx context.Context, d *Decider, w *observed, r *rules, o *PoolOutcome) {
 	if !o.Look.Known() || r.invalid != nil {
 		return
 	}
-	probes := &prober{Decider: d, observedSince: d.ObservedSince}
-	t := &watched{pool: o.Pool, look: o.Look, version: current(o.Look, w.prototypes[o.Pool.ID])}
+	probes := &joinTracker{Decider: d, observedSince: d.ObservedSince}
+	t := &watchedPool{pool: o.Pool, look: o.Look, version: current(o.Look, w.prototypes[o.Pool.ID])}
 	for i := range w.policies {
 		if w.policies[i].Name == r.policy {
 			t.joins = nodejoin.Before(probationOf(&w.policies[i], o.Pool))
@@ -62,7 +62,7 @@ func preview(ctx context.Context, d *Decider, w *observed, r *rules, o *Outcome)
 }
 
 // preview judges the joins of one pool.
-func (d *prober) preview(ctx context.Context, r *rules, t *watched, w *observed) error {
+func (d *joinTracker) preview(ctx context.Context, r *rules, t *watchedPool, w *observed) error {
 	err := untilAnswered(ctx, func() (err error) {
 		t.instances, err = d.Cloud.Instances(ctx, t.pool.ID)
 		return err
@@ -70,8 +70,8 @@ func (d *prober) preview(ctx context.Context, r *rules, t *watched, w *observed)
 	if err != nil {
 		return err
 	}
-	var sums map[cloud.PoolID]nodecache.Sum
-	d.watches = map[cloud.PoolID]*watched{t.pool.ID: t}
+	var sums map[cloud.PoolID]nodecache.Summary
+	d.watches = map[cloud.PoolID]*watchedPool{t.pool.ID: t}
 	sums, t.unlisted = d.verifySums(ctx, w.sums, w.now)
 	return d.judgeJoins(ctx, r, t, sums, w.now)
 }

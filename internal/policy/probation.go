@@ -37,11 +37,11 @@ const (
 	stepInterval = time.Second
 )
 
-// prober tracks the joins of pools' nodes for a Decider, between the passes.
-type prober struct {
+// joinTracker tracks the joins of pools' nodes for a Decider, between the passes.
+type joinTracker struct {
 	*Decider
 	// watches are the watched pools by ID, and observedSince is the time since which these pools are watched without a break.
-	watches       map[cloud.PoolID]*watched
+	watches       map[cloud.PoolID]*watchedPool
 	observedSince time.Time
 	// unwatched are the other pools, with the time of the next look for an unfinished rollback.
 	unwatched map[cloud.PoolID]time.Time
@@ -49,12 +49,12 @@ type prober struct {
 	listed map[cloud.PoolID]listing
 }
 
-// watched is a pool whose joining nodes Kamino tracks.
-type watched struct {
-	pool Pool
+// watchedPool is a pool whose joining nodes Kamino tracks.
+type watchedPool struct {
+	pool PoolRef
 	// version in the recipe; empty during a trial of the version, or if the version is not the pool's.
 	version string
-	look    Look
+	look    PoolLook
 	joins   []joinhealth.Join
 	// instances at the last list, while nodes of the pool are new.
 	instances []cloud.Instance
@@ -81,14 +81,14 @@ type watched struct {
 }
 
 // watchAll tracks the joining nodes of all pools, judges their versions, and takes the next step of a rollback.
-func (d *prober) watchAll(ctx context.Context, w *observed) {
+func (d *joinTracker) watchAll(ctx context.Context, w *observed) {
 	raw := d.sums(w.now)
 	sums, unlisted := d.verifySums(ctx, raw, w.now)
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, parallel)
 	rulesOf := map[cloud.PoolID]*rules{}
 	for i := range w.policies {
-		r := d.rules.of(&w.policies[i], w.now)
+		r := d.rules.rulesOf(&w.policies[i], w.now)
 		for _, pool := range w.pools {
 			if names := w.claims.byPool[pool]; len(names) != 1 || names[0] != r.policy {
 				continue
@@ -96,7 +96,7 @@ func (d *prober) watchAll(ctx context.Context, w *observed) {
 			rulesOf[pool.ID] = r
 			t := d.watches[pool.ID]
 			if t == nil {
-				t = &watched{pool: pool, observedSince: d.observedSince, joins: nodejoin.Before(probationOf(&w.policies[i], pool))}
+				t = &watchedPool{pool: pool, observedSince: d.observedSince, joins: nodejoin.Before(probationOf(&w.policies[i], pool))}
 				d.watches[pool.ID] = t
 			}
 			slots <- struct{}{}
@@ -123,8 +123,8 @@ func (d *prober) watchAll(ctx context.Context, w *observed) {
 }
 
 // sums count the nodes of all pools.
-func (d *prober) sums(now time.Time) map[cloud.PoolID]nodecache.Sum {
-	sums := map[cloud.PoolID]nodecache.Sum{}
+func (d *joinTracker) sums(now time.Time) map[cloud.PoolID]nodecache.Summary {
+	sums := map[cloud.PoolID]nodecache.Summary{}
 	for _, id := range d.Nodes.Pools() {
 		sums[id] = d.Nodes.Sum(id, now)
 	}
@@ -132,7 +132,7 @@ func (d *prober) sums(now time.Time) map[cloud.PoolID]nodecache.Sum {
 }
 
 // probationOf is the join tracking of a pool in a policy's status.
-func probationOf(p *v1alpha1.PrototypePolicy, pool Pool) *v1alpha1.ProbationStatus {
+func probationOf(p *v1alpha1.PrototypePolicy, pool PoolRef) *v1alpha1.ProbationStatus {
 	for i := range p.Status.Pools {
 		if cloud.PoolID(p.Status.Pools[i].ID) == pool.ID {
 			return p.Status.Pools[i].Probation
@@ -142,7 +142,7 @@ func probationOf(p *v1alpha1.PrototypePolicy, pool Pool) *v1alpha1.ProbationStat
 }
 
 // watchOne looks at one pool if the pool is due or has changed.
-func (d *prober) watchOne(ctx context.Context, r *rules, t *watched, sum nodecache.Sum, sums map[cloud.PoolID]nodecache.Sum, w *observed) {
+func (d *joinTracker) watchOne(ctx context.Context, r *rules, t *watchedPool, sum nodecache.Summary, sums map[cloud.PoolID]nodecache.Summary, w *observed) {
 	limits := nodejoin.Limits(r.spec.Rollback)
 	t.look = d.PoolCache.Last(t.pool.ID)
 	t.compare(sums)
@@ -183,7 +183,7 @@ func (d *prober) watchOne(ctx context.Context, r *rules, t *watched, sum nodecac
 }
 
 // judgeJoins judges the join of each node.
-func (d *prober) judgeJoins(ctx context.Context, r *rules, t *watched, sums map[cloud.PoolID]nodecache.Sum, now time.Time) error {
+func (d *joinTracker) judgeJoins(ctx context.Context, r *rules, t *watchedPool, sums map[cloud.PoolID]nodecache.Summary, now time.Time) error {
 	limits, nodes := nodejoin.Limits(r.spec.Rollback), d.Nodes.Of(t.pool.ID)
 	seen := nodejoin.Observation{Now: now, Instances: t.instances, Nodes: nodes, Images: t.look.Images, Same: d.Cloud.SameInstance, Reserved: reserved(d.Decider)}
 	if err := d.askKubelets(ctx, t, nodes, limits, now); err != nil {
@@ -224,7 +224,7 @@ func (d *prober) judgeJoins(ctx context.Context, r *rules, t *watched, sums map[
 }
 
 // compareNodes notes how the new nodes of the version differ from the pool's Ready nodes of other images.
-func (d *prober) compareNodes(ctx context.Context, t *watched, all []joinhealth.Node, fresh, ignore []string) error {
+func (d *joinTracker) compareNodes(ctx context.Context, t *watchedPool, all []joinhealth.Node, fresh, ignore []string) error {
 	if d.Differences == nil {
 		return nil
 	}
@@ -249,7 +249,7 @@ func (d *prober) compareNodes(ctx context.Context, t *watched, all []joinhealth.
 func shorter(pace, wait time.Duration) time.Duration { return max(min(pace, wait), stepInterval) }
 
 // readFailed schedules another look soon after an error. The time of the error counts against no node.
-func (d *prober) readFailed(t *watched, err error, now time.Time) {
+func (d *joinTracker) readFailed(t *watchedPool, err error, now time.Time) {
 	if t.err == nil || t.err.Error() != err.Error() {
 		d.Log.Info("join tracking of a pool failed", "pool", t.pool.Name, "why", err.Error())
 	}
@@ -261,12 +261,12 @@ func (d *prober) readFailed(t *watched, err error, now time.Time) {
 }
 
 // fingerprintOf is a fingerprint of the pool that changes when an instance or a node comes or goes.
-func (t *watched) fingerprintOf(sum nodecache.Sum) string {
+func (t *watchedPool) fingerprintOf(sum nodecache.Summary) string {
 	return fmt.Sprintf("%d %d %s %s", sum.Nodes, t.look.Pool.Capacity, t.look.Pool.Recipe.Image, sum.Youngest)
 }
 
 // current is the version in the recipe; empty during a trial of the version.
-func current(look Look, prototypes []v1alpha1.Prototype) string {
+func current(look PoolLook, prototypes []v1alpha1.Prototype) string {
 	version := look.Pool.Recipe.Version
 	for i := range prototypes {
 		if p := &prototypes[i]; p.Status.Phase == v1alpha1.PhaseTrying && p.Spec.Version == version {
@@ -295,7 +295,7 @@ func newNodes(nodes []*corev1.Node, now time.Time, limits joinhealth.Limits) []s
 
 // compare counts the nodes of other images than the pool's version, in this pool and in all pools. Arriving nodes are left
 // out: in a small cluster, a few new nodes that do not join would look like an outage of the whole cluster.
-func (t *watched) compare(sums map[cloud.PoolID]nodecache.Sum) {
+func (t *watchedPool) compare(sums map[cloud.PoolID]nodecache.Summary) {
 	t.others, t.ready = t.ownOthers, t.ownReady
 	for id, sum := range sums {
 		if id != t.pool.ID {
@@ -305,10 +305,12 @@ func (t *watched) compare(sums map[cloud.PoolID]nodecache.Sum) {
 }
 
 // unhealthy reports whether too few of the other nodes are Ready.
-func (t *watched) unhealthy() bool { return t.others > 0 && t.ready*100 < t.others*joinhealth.Healthy }
+func (t *watchedPool) unhealthy() bool {
+	return t.others > 0 && t.ready*100 < t.others*joinhealth.Healthy
+}
 
 // facts are the inputs of the verdict.
-func (d *prober) facts(t *watched, r *rules, now time.Time) joinhealth.Facts {
+func (d *joinTracker) facts(t *watchedPool, r *rules, now time.Time) joinhealth.Facts {
 	h := history.Of(history.Facts{Pool: t.look.Pool, Images: t.look.Images})
 	f := joinhealth.Facts{
 		Now: now, Pool: t.pool.Name, Current: t.version, Prior: h.Prior, Since: history.Since(t.look.Images, t.version), Joins: t.joins,
@@ -332,7 +334,7 @@ func (d *prober) facts(t *watched, r *rules, now time.Time) joinhealth.Facts {
 }
 
 // decideRollback judges a pool's version, and takes the next step.
-func (d *prober) decideRollback(ctx context.Context, w *observed, r *rules, t *watched) {
+func (d *joinTracker) decideRollback(ctx context.Context, w *observed, r *rules, t *watchedPool) {
 	if t.err != nil || !t.look.Known() {
 		return
 	}
@@ -368,7 +370,7 @@ func (d *prober) decideRollback(ctx context.Context, w *observed, r *rules, t *w
 
 // refreshOthers requests a new look at all pools with old looks before a rollback: new nodes of these pools may show another
 // cause. refreshOthers reports whether such pools exist.
-func (d *prober) refreshOthers(t *watched, now time.Time) bool {
+func (d *joinTracker) refreshOthers(t *watchedPool, now time.Time) bool {
 	asks := false
 	for id, other := range d.watches {
 		if id == t.pool.ID || other.err != nil || now.Sub(other.look.At) <= pollInterval {
@@ -381,16 +383,16 @@ func (d *prober) refreshOthers(t *watched, now time.Time) bool {
 }
 
 // decide returns the verdict about the pool's version. During a rollback, the verdict is the rollback.
-func decide(f joinhealth.Facts, t *watched) joinhealth.Verdict {
+func decide(f joinhealth.Facts, t *watchedPool) joinhealth.Verdict {
 	if back := history.RollingBack(t.look.Pool, t.look.Images); back != nil {
-		said := back.Says(t.pool.Name, t.look.Pool.Recipe)
+		said := back.Refusal(t.pool.Name, t.look.Pool.Recipe)
 		return joinhealth.Verdict{State: joinhealth.RollingBack, To: back.To, Message: said.What()}
 	}
 	return joinhealth.Decide(f)
 }
 
 // unfinishedRollback is a rollback without its final mark; nil if there is none.
-func unfinishedRollback(look Look) *history.Return {
+func unfinishedRollback(look PoolLook) *history.AutoRollback {
 	for _, r := range history.Returns(look.Images) {
 		if r.Unfinished() && (r.Version == look.Pool.Recipe.Version || r.To == look.Pool.Recipe.Version) {
 			return &r
@@ -400,7 +402,7 @@ func unfinishedRollback(look Look) *history.Return {
 }
 
 // step takes the next step of the verdict. Each step reads first, so that a step with a lost answer does not run twice.
-func (d *prober) step(ctx context.Context, w *observed, t *watched, begun *history.Return) {
+func (d *joinTracker) step(ctx context.Context, w *observed, t *watchedPool, begun *history.AutoRollback) {
 	h := history.Of(history.Facts{Pool: t.look.Pool, Images: t.look.Images})
 	var change *recipe.Change
 	arrives := begun != nil && begun.To == t.look.Pool.Recipe.Version
@@ -447,17 +449,17 @@ func (d *prober) step(ctx context.Context, w *observed, t *watched, begun *histo
 }
 
 // refused reports why Kamino cannot roll back the pool.
-func (t *watched) refused(refusal cloud.Refusal, now time.Time) {
+func (t *watchedPool) refused(refusal cloud.Refusal, now time.Time) {
 	t.verdict.Message += "; Kamino cannot roll back: " + refusal.Message
 	t.due, t.stuck = now.Add(idleInterval), true
 }
 
 // announce records the step as an event and in the metrics.
-func (d *prober) announce(w *observed, t *watched, begun *history.Return, arrived bool) {
-	reason, said := string(t.verdict.State), t.verdict.Message
+func (d *joinTracker) announce(w *observed, t *watchedPool, begun *history.AutoRollback, arrived bool) {
+	reason, message := string(t.verdict.State), t.verdict.Message
 	switch {
 	case arrived:
-		reason, said = WentBack, fmt.Sprintf("pool %s rolled back from version %s to %s: %s", t.pool.Name, begun.Version, begun.To, begun.Why)
+		reason, message = WentBack, fmt.Sprintf("pool %s rolled back from version %s to %s: %s", t.pool.Name, begun.Version, begun.To, begun.Why)
 		if d.WentBack != nil {
 			d.WentBack(t.pool)
 		}
@@ -470,7 +472,7 @@ func (d *prober) announce(w *observed, t *watched, begun *history.Return, arrive
 	for i := range w.policies {
 		p := &w.policies[i]
 		if names := w.claims.byPool[t.pool]; len(names) == 1 && p.Name == names[0] && p.UID != "" {
-			d.Recorder.Eventf(p, nil, corev1.EventTypeWarning, reason, "GoBack", "%s", said)
+			d.Recorder.Eventf(p, nil, corev1.EventTypeWarning, reason, "GoBack", "%s", message)
 		}
 	}
 }

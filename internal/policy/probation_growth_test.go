@@ -10,7 +10,7 @@ import (
 
 // hour plays an hour with a pass per minute, and half-hourly looks at the versions in use. each, if set, runs before each
 // pass. hour returns the number of requests about the pool.
-func (s *trust) hour(each func(minute int)) int {
+func (s *promotedPool) hour(each func(minute int)) int {
 	s.Helper()
 	before := len(s.calls.Calls())
 	for minute := range 60 {
@@ -60,9 +60,9 @@ func TestRequestsOfAPoolThatIsWatched(t *testing.T) {
 	t.Logf("requests an hour: %d when it is quiet, %d while pods wait, %d while a node is lacking for days", quiet, waiting, lacking)
 }
 
-// TestWhatIsRemovedBeforeItRegistersIsCounted: the cluster autoscaler removes an instance after fifteen minutes and orders
+// TestUnregisteredInstancesAreCounted: the cluster autoscaler removes an instance after fifteen minutes and orders
 // another instance, so the numbers of the pool do not change. Pods wait all the time.
-func TestWhatIsRemovedBeforeItRegistersIsCounted(t *testing.T) {
+func TestUnregisteredInstancesAreCounted(t *testing.T) {
 	for name, offset := range map[string]int{"just after a look": 1, "between two looks": 14, "just before a look": 28} {
 		t.Run(name, func(t *testing.T) {
 			s := trustInMemory(t)
@@ -97,7 +97,7 @@ func TestWhatIsRemovedBeforeItRegistersIsCounted(t *testing.T) {
 	}
 }
 
-func (s *trust) resize() {
+func (s *promotedPool) resize() {
 	s.Helper()
 	if seen, n := s.seen(), int64(len(s.cloud.InstanceIDs(s.pool))); n != seen.Capacity {
 		s.must(s.cloud.SetCapacity(s.Context(), s.pool, seen.Capacity, n))

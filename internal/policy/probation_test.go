@@ -21,29 +21,29 @@ import (
 	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
-// trust is a stage with a pool after a promotion, and another pool.
-type trust struct {
-	*stage
+// promotedPool is a stage with a pool after a promotion, and another pool.
+type promotedPool struct {
+	*testEnv
 	pool      cloud.PoolID
 	good, bad string
 	grown     int
 }
 
-func newTrust(t *testing.T, change func(*v1alpha1.PrototypePolicySpec)) *trust {
-	return trustOn(newStage(t), change)
+func newTrust(t *testing.T, change func(*v1alpha1.PrototypePolicySpec)) *promotedPool {
+	return trustOn(newTestEnv(t), change)
 }
 
 // trustInMemory is a trust with objects in memory.
-func trustInMemory(t *testing.T) *trust {
-	s := newStage(t)
+func trustInMemory(t *testing.T) *promotedPool {
+	s := newTestEnv(t)
 	s.inMemory()
 	return trustOn(s, nil)
 }
 
-func trustOn(on *stage, change func(*v1alpha1.PrototypePolicySpec)) *trust {
-	s := &trust{stage: on}
-	s.pool = s.stage.pool("pool1", 4, 3)
-	s.stage.pool("pool2", 4, 3)
+func trustOn(on *testEnv, change func(*v1alpha1.PrototypePolicySpec)) *promotedPool {
+	s := &promotedPool{testEnv: on}
+	s.pool = s.testEnv.pool("pool1", 4, 3)
+	s.testEnv.pool("pool2", 4, 3)
 	s.good, s.bad = imageversion.Of(s.clock.Now().AddDate(0, 0, -3)), imageversion.Of(s.clock.Now().AddDate(0, 0, -1))
 	s.version(s.pool, s.clock.Now().AddDate(0, 0, -1), nil)
 	s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/"+s.bad)
@@ -53,12 +53,12 @@ func trustOn(on *stage, change func(*v1alpha1.PrototypePolicySpec)) *trust {
 			change(spec)
 		}
 	})
-	s.pass()
+	s.runPass()
 	return s
 }
 
 // grow adds instances to the pool; the nodes of joining instances are Ready.
-func (s *trust) grow(n int, joins bool) {
+func (s *promotedPool) grow(n int, joins bool) {
 	s.Helper()
 	for range n {
 		s.grown++
@@ -77,14 +77,14 @@ func (s *trust) grow(n int, joins bool) {
 	s.decider.Nodes.News()
 }
 
-func (s *trust) seen() cloud.Pool {
+func (s *promotedPool) seen() cloud.Pool {
 	s.Helper()
 	seen, err := s.cloud.Pool(s.Context(), s.pool)
 	s.must(err)
 	return seen
 }
 
-func (s *trust) tags(version string) map[string]string {
+func (s *promotedPool) tags(version string) map[string]string {
 	s.Helper()
 	image, err := s.cloud.Image(s.Context(), cloud.ImageRef{Pool: s.pool, Version: version})
 	s.must(err)
@@ -92,7 +92,7 @@ func (s *trust) tags(version string) map[string]string {
 }
 
 // last plays so many minutes, with a pass in each minute.
-func (s *trust) last(minutes int) {
+func (s *promotedPool) last(minutes int) {
 	s.Helper()
 	for range minutes {
 		s.clock.Advance(time.Minute)
@@ -102,7 +102,7 @@ func (s *trust) last(minutes int) {
 }
 
 // writes counts the changing calls, by name.
-func (s *trust) writes() map[string]int {
+func (s *promotedPool) writes() map[string]int {
 	counts := map[string]int{}
 	for _, c := range s.calls.Calls() {
 		if c.Writes {
@@ -112,7 +112,7 @@ func (s *trust) writes() map[string]int {
 	return counts
 }
 
-func (s *trust) probation() *v1alpha1.ProbationStatus {
+func (s *promotedPool) probation() *v1alpha1.ProbationStatus {
 	s.Helper()
 	p := s.poolStatus("all", "pool1").Probation
 	if p == nil {
@@ -121,8 +121,8 @@ func (s *trust) probation() *v1alpha1.ProbationStatus {
 	return p
 }
 
-// TestAPoolGoesBack follows a bad version from its first node to its quarantine and the acknowledgement.
-func TestAPoolGoesBack(t *testing.T) {
+// TestAutomaticRollback follows a bad version from its first node to its quarantine and the acknowledgement.
+func TestAutomaticRollback(t *testing.T) {
 	s := newTrust(t, nil)
 	s.grow(2, false)
 	s.last(12)
@@ -196,7 +196,7 @@ func TestAReturnOutlivesItsVersion(t *testing.T) {
 }
 
 // acknowledge is `kamino release pool1`.
-func (s *trust) acknowledge() {
+func (s *promotedPool) acknowledge() {
 	s.Helper()
 	images, err := s.cloud.Images(s.Context(), s.pool)
 	s.must(err)
@@ -217,7 +217,7 @@ func (s *trust) acknowledge() {
 // cluster. An outage would excuse every failure; here the condition reports the pools.
 func TestNewNodesAreNoOutage(t *testing.T) {
 	s := newTrust(t, nil)
-	other := s.stage.pool("pool3", 0, 3)
+	other := s.testEnv.pool("pool3", 0, 3)
 	for i := range 8 {
 		pool := []cloud.PoolID{s.pool, other}[i%2]
 		name := fmt.Sprintf("came%d", i)
@@ -257,16 +257,16 @@ func TestTheImageWasNotTheCause(t *testing.T) {
 	}
 }
 
-// TestWhatKeepsAPool on a version whose nodes do not join: Kamino reports the reason, and writes nothing.
-func TestWhatKeepsAPool(t *testing.T) {
+// TestObstaclesOfAutomaticRollback on a version whose nodes do not join: Kamino reports the reason, and writes nothing.
+func TestObstaclesOfAutomaticRollback(t *testing.T) {
 	for name, test := range map[string]struct {
 		policy func(*v1alpha1.PrototypePolicySpec)
-		world  func(*trust)
+		world  func(*promotedPool)
 		reason string
 	}{
 		"switched off": {func(s *v1alpha1.PrototypePolicySpec) { s.Rollback.Mode = v1alpha1.RollbackOff }, nil, "does not enable automatic rollback"},
 		"dry run":      {func(s *v1alpha1.PrototypePolicySpec) { s.DryRun = true }, nil, "does not enable automatic rollback"},
-		"no prior": {nil, func(s *trust) {
+		"no prior": {nil, func(s *promotedPool) {
 			s.must(s.cloud.TagImage(s.Context(), cloud.ImageRef{Pool: s.pool, Version: s.good}, map[string]string{cloud.TagQuarantined: "why"}))
 		}, "no version to roll back to"},
 	} {
@@ -291,9 +291,9 @@ func TestWhatKeepsAPool(t *testing.T) {
 	}
 }
 
-// TestEveryCallOfGoingBackLost loses each call once, before or after its effect, and kills the controller at that moment.
+// TestEveryCallOfRollbackLost loses each call once, before or after its effect, and kills the controller at that moment.
 // In the end the pool has rolled back once, and the version is quarantined.
-func TestEveryCallOfGoingBackLost(t *testing.T) {
+func TestEveryCallOfRollbackLost(t *testing.T) {
 	for name, loss := range map[string]memory.Outcome{
 		"before": memory.FailBefore(cloud.Unavailable), "after": memory.FailAfter(cloud.Unavailable), "conflict": memory.FailAfter(cloud.Conflict),
 	} {
@@ -339,7 +339,7 @@ func TestEveryCallOfGoingBackLost(t *testing.T) {
 	}
 }
 
-func (s *trust) wantOneReturn(n int) {
+func (s *promotedPool) wantOneReturn(n int) {
 	s.Helper()
 	tags := s.tags(s.bad)
 	if s.seen().Recipe.Version != s.good || tags[cloud.TagQuarantined] == "" || tags[cloud.TagRolledBack] != s.good || tags[cloud.TagWentBack] == "" {
@@ -378,7 +378,7 @@ func TestKilledAtAnyMinute(t *testing.T) {
 	s.wantOneReturn(-1)
 }
 
-func (s *trust) newest() cloud.InstanceID {
+func (s *promotedPool) newest() cloud.InstanceID {
 	ids := s.cloud.InstanceIDs(s.pool)
 	return slices.MaxFunc(ids, func(a, b cloud.InstanceID) int { return strings.Compare(string(a), string(b)) })
 }

@@ -12,8 +12,8 @@ import (
 // maxAttempts limits the failed captures of one pool and day. The limit ends the search for a free name.
 const maxAttempts = 100
 
-// Pool is a pool with its name and ID.
-type Pool struct {
+// PoolRef is a pool with its name and ID.
+type PoolRef struct {
 	ID cloud.PoolID
 	// Name is the cloud's name of the pool.
 	Name string
@@ -21,7 +21,7 @@ type Pool struct {
 
 // Its returns the Prototypes of the pool; of holds the membership of each Prototype. Equal names in different resource
 // groups are different pools. The pool's name decides for a Prototype whose donor belongs to no known pool.
-func (p Pool) Its(all []v1alpha1.Prototype, of []cloud.Membership) []v1alpha1.Prototype {
+func (p PoolRef) Its(all []v1alpha1.Prototype, of []cloud.Membership) []v1alpha1.Prototype {
 	var mine []v1alpha1.Prototype
 	for i := range all {
 		if of[i].Pool == p.ID || of[i].Pool == "" && all[i].Spec.Pool == p.Name {
@@ -33,7 +33,7 @@ func (p Pool) Its(all []v1alpha1.Prototype, of []cloud.Membership) []v1alpha1.Pr
 
 // Prototype returns the Prototype for a capture of the donor, with the first free name of the day. Two concurrent deciders
 // compute the same name, and the API server accepts one Prototype.
-func (p Pool) Prototype(donor v1alpha1.Donor, version string, settings v1alpha1.Settings, all []v1alpha1.Prototype) (*v1alpha1.Prototype, error) {
+func (p PoolRef) Prototype(donor v1alpha1.Donor, version string, settings v1alpha1.Settings, all []v1alpha1.Prototype) (*v1alpha1.Prototype, error) {
 	name, err := p.freeName(version, all)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (p Pool) Prototype(donor v1alpha1.Donor, version string, settings v1alpha1.
 	return prototype, nil
 }
 
-func (p Pool) freeName(version string, all []v1alpha1.Prototype) (string, error) {
+func (p PoolRef) freeName(version string, all []v1alpha1.Prototype) (string, error) {
 	for attempt := 1; attempt <= maxAttempts; attempt++ {
 		name := v1alpha1.PrototypeName(p.Name, version, attempt)
 		if !slices.ContainsFunc(all, func(other v1alpha1.Prototype) bool { return other.Name == name }) {

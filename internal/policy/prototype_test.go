@@ -13,7 +13,7 @@ func TestPrototypeHasTrialMode(t *testing.T) {
 		"": v1alpha1.TrialApart, v1alpha1.TrialApart: v1alpha1.TrialApart, v1alpha1.TrialOff: v1alpha1.TrialOff,
 	} {
 		settings := v1alpha1.Settings{Trial: v1alpha1.TrialSettings{Mode: mode}}
-		p, err := policy.Pool{ID: "id", Name: "pool1"}.Prototype(v1alpha1.Donor{NodeName: "node-1"}, "2026.03.09", settings, nil)
+		p, err := policy.PoolRef{ID: "id", Name: "pool1"}.Prototype(v1alpha1.Donor{NodeName: "node-1"}, "2026.03.09", settings, nil)
 		if err != nil || p.Spec.Settings.Trial.Mode != want || settings.Trial.Mode != mode {
 			t.Errorf("mode %q: %+v (%v), want %s", mode, p, err, want)
 		}

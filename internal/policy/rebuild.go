@@ -202,12 +202,12 @@ func called(image imagecount.Image) string {
 }
 
 // judgeRebuild decides whether a node of the pool needs a rebuild, if the policy allows rebuilds.
-func (d *Decider) judgeRebuild(o *Outcome, r *rules, inFlight string, now time.Time) {
+func (d *Decider) judgeRebuild(o *PoolOutcome, r *rules, inFlight string, now time.Time) {
 	if r.spec.Rebuild == nil || r.invalid != nil {
 		return
 	}
 	nodes := d.Nodes.Of(o.Pool.ID)
-	calendar := r.schedule.At(now, schedule.Past{}, r.spec.Failures)
+	calendar := r.schedule.At(now, schedule.PastCaptures{}, r.spec.Failures)
 	c := rebuildCase{
 		pool: o.Pool.Name, policy: o.Policy, atImages: r.spec.Rebuild.AtImages, behind: r.spec.Rebuild.Behind, builtAt: builtAt(o.Look), now: now,
 		recipe: o.Look.Pool.Recipe, held: d.replaced(nodes), inFlight: inFlight, wentBack: o.wentBack(), notJoining: isNotJoining(d.probes, o.Pool.ID),
@@ -235,7 +235,7 @@ func (d *Decider) judgeRebuild(o *Outcome, r *rules, inFlight string, now time.T
 }
 
 // isNotJoining reports whether nodes of the pool's current version do not join.
-func isNotJoining(probes *prober, pool cloud.PoolID) bool {
+func isNotJoining(probes *joinTracker, pool cloud.PoolID) bool {
 	return probes != nil && probes.watches[pool] != nil && probes.watches[pool].verdict.State == joinhealth.Failing
 }
 
@@ -264,7 +264,7 @@ func hasReady(nodes []*corev1.Node, version string) bool {
 }
 
 // failedRebuilds finds the nodes with a failed rebuild.
-func (o *Outcome) failedRebuilds(nodes []*corev1.Node, r *rules) {
+func (o *PoolOutcome) failedRebuilds(nodes []*corev1.Node, r *rules) {
 	var lines []string
 	for _, n := range nodes {
 		failed := v1alpha1.NotRebuiltOf(n.Annotations)
@@ -281,7 +281,7 @@ func (o *Outcome) failedRebuilds(nodes []*corev1.Node, r *rules) {
 		lines = append(lines, cloud.Refuse(failed.Reason, fmt.Sprintf("node %s of pool %s %s", n.Name, o.Pool.Name, failed.Message), remedy).Message)
 	}
 	if len(lines) > 0 {
-		o.notRebuilt = &trouble{reason: v1alpha1.PolicyNotRebuilt, message: strings.Join(lines, "; ")}
+		o.notRebuilt = &policyProblem{reason: v1alpha1.PolicyNotRebuilt, message: strings.Join(lines, "; ")}
 	}
 }
 
@@ -346,7 +346,7 @@ func (d *Decider) count(ctx context.Context, pool cloud.PoolID) error {
 }
 
 // beginRebuild reserves the next node if a fresh look still wants the rebuild.
-func (d *Decider) beginRebuild(ctx context.Context, w *observed, o *decided) error {
+func (d *Decider) beginRebuild(ctx context.Context, w *observed, o *cachedOutcome) error {
 	if d.Rebuild == nil || !o.rebuild || o.Wanted || o.rebuildAt.After(w.now) {
 		return nil
 	}
@@ -406,7 +406,7 @@ func orDefault(limit *intstr.IntOrString) intstr.IntOrString {
 }
 
 // rebuildWaits reports why Kamino could reserve no node, and sets the time of the next try.
-func (o *decided) rebuildWaits(now time.Time, why string) {
+func (o *cachedOutcome) rebuildWaits(now time.Time, why string) {
 	o.rebuildAt = now.Add(rebuildAgain)
 	o.sooner(o.rebuildAt, now)
 	if why != "" {
@@ -415,7 +415,7 @@ func (o *decided) rebuildWaits(now time.Time, why string) {
 }
 
 // reportSkipped reports the nodes that Kamino leaves alone, if no other node is available.
-func (o *decided) reportSkipped(alone map[string]cloud.Refusal) {
+func (o *cachedOutcome) reportSkipped(alone map[string]cloud.Refusal) {
 	var lines []string
 	for name, refusal := range alone {
 		lines = append(lines, fmt.Sprintf("node %s of pool %s %s", name, o.Pool.Name, refusal.Message))
@@ -427,12 +427,12 @@ func (o *decided) reportSkipped(alone map[string]cloud.Refusal) {
 	if len(lines) > maxTroubles {
 		lines = append(lines[:maxTroubles], fmt.Sprintf("and %d more nodes", len(lines)-maxTroubles))
 	}
-	o.notRebuilt = &trouble{reason: v1alpha1.PolicyNotRebuilt, message: strings.Join(lines, "; ")}
+	o.notRebuilt = &policyProblem{reason: v1alpha1.PolicyNotRebuilt, message: strings.Join(lines, "; ")}
 	o.Status.Rebuild = &v1alpha1.PoolDecision{Reason: v1alpha1.PolicyNotRebuilt, Message: o.notRebuilt.message}
 }
 
 // announceRebuild records the decision as an event of the policy, if the cluster holds the policy.
-func (d *Decider) announceRebuild(w *observed, o *decided, node, why string) {
+func (d *Decider) announceRebuild(w *observed, o *cachedOutcome, node, why string) {
 	if d.Recorder == nil {
 		return
 	}
@@ -444,7 +444,7 @@ func (d *Decider) announceRebuild(w *observed, o *decided, node, why string) {
 }
 
 // keepRebuildWait keeps the time of the next try and, until then, the reason of the last try.
-func (o *decided) keepRebuildWait(before *decided, now time.Time) {
+func (o *cachedOutcome) keepRebuildWait(before *cachedOutcome, now time.Time) {
 	o.rebuildAt = before.rebuildAt
 	if !o.rebuild || !o.rebuildAt.After(now) {
 		return
@@ -461,14 +461,14 @@ func (o *decided) keepRebuildWait(before *decided, now time.Time) {
 }
 
 // rebuildsOf returns the pools that need a rebuild of a node, by ID.
-func rebuildsOf(pools map[cloud.PoolID]*decided) []*decided {
-	var wanted []*decided
+func rebuildsOf(pools map[cloud.PoolID]*cachedOutcome) []*cachedOutcome {
+	var wanted []*cachedOutcome
 	for _, o := range pools {
 		if o.rebuild {
 			wanted = append(wanted, o)
 		}
 	}
-	slices.SortFunc(wanted, func(a, b *decided) int { return cmp.Compare(a.Pool.ID, b.Pool.ID) })
+	slices.SortFunc(wanted, func(a, b *cachedOutcome) int { return cmp.Compare(a.Pool.ID, b.Pool.ID) })
 	return wanted
 }
 

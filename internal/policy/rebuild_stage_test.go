@@ -21,13 +21,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// limited is a cloud with a limit of ten images per pool.
-type limited struct{ *memory.Faulty }
+// imageLimitCloud is a cloud with a limit of ten images per pool.
+type imageLimitCloud struct{ *memory.Faulty }
 
-func (l limited) MaxImages(cloud.PoolID) int { return 10 }
+func (l imageLimitCloud) MaxImages(cloud.PoolID) int { return 10 }
 
 // crowd adds a pool with one node per version, without patches. The recipe names the newest version.
-func (s *stage) crowd(name string, images int) cloud.PoolID {
+func (s *testEnv) crowd(name string, images int) cloud.PoolID {
 	s.Helper()
 	id := s.cloud.AddPool(memory.PoolSpec{Name: name, Capacity: int64(images), MaxSize: 100})
 	for i := range images {
@@ -40,10 +40,10 @@ func (s *stage) crowd(name string, images int) cloud.PoolID {
 }
 
 // takes replaces the decider's Rebuild in a cloud with a limit, and records the requests.
-func (s *stage) takes(take func(rebuild.Request) (rebuild.Taken, error)) *[]rebuild.Request {
+func (s *testEnv) takes(take func(rebuild.Request) (rebuild.RequestResult, error)) *[]rebuild.Request {
 	var asked []rebuild.Request
-	s.decider.Cloud = limited{s.calls}
-	s.decider.Rebuild = func(_ context.Context, r rebuild.Request) (rebuild.Taken, error) {
+	s.decider.Cloud = imageLimitCloud{s.calls}
+	s.decider.Rebuild = func(_ context.Context, r rebuild.Request) (rebuild.RequestResult, error) {
 		asked = append(asked, r)
 		return take(r)
 	}
@@ -51,17 +51,17 @@ func (s *stage) takes(take func(rebuild.Request) (rebuild.Taken, error)) *[]rebu
 }
 
 // counted runs a first pass, then counts the images as the controller's hourly list does.
-func (s *stage) counted(id cloud.PoolID) {
+func (s *testEnv) counted(id cloud.PoolID) {
 	s.Helper()
-	s.pass()
+	s.runPass()
 	s.must(s.decider.Count(s.Context(), id))
 	s.clock.Advance(2 * time.Hour)
-	s.pass()
+	s.runPass()
 }
 
 func rebuilds(spec *v1alpha1.PrototypePolicySpec) { spec.Rebuild = &v1alpha1.RebuildSettings{} }
 
-func (s *stage) wantRebuild(reason string, words ...string) {
+func (s *testEnv) wantRebuild(reason string, words ...string) {
 	s.Helper()
 	d := s.poolStatus("all", "pool1").Rebuild
 	if d == nil || d.Reason != reason {
@@ -88,10 +88,12 @@ func TestTheOldestImageIsRebuilt(t *testing.T) {
 		"not allowed":      {9, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
+			s := newTestEnv(t)
 			id := s.crowd("pool1", test.images)
 			s.policy("all", test.spec)
-			asked := s.takes(func(rebuild.Request) (rebuild.Taken, error) { return rebuild.Taken{Node: "pool1-0"}, nil })
+			asked := s.takes(func(rebuild.Request) (rebuild.RequestResult, error) {
+				return rebuild.RequestResult{Node: "pool1-0"}, nil
+			})
 			s.counted(id)
 			if len(*asked) != test.asked {
 				t.Fatalf("asked for %+v; the status says %+v", *asked, s.poolStatus("all", "pool1").Rebuild)
@@ -113,7 +115,7 @@ func TestTheOldestImageIsRebuilt(t *testing.T) {
 			if !s.heardOf("node pool1-0 is rebuilt: pool pool1 has many images") {
 				t.Error("no event")
 			}
-			s.pass()
+			s.runPass()
 			if len(*asked) != 1 {
 				t.Errorf("another one is taken at once: %+v", *asked)
 			}
@@ -121,18 +123,18 @@ func TestTheOldestImageIsRebuilt(t *testing.T) {
 	}
 }
 
-// TestNodesBehindAreRebuilt: with spec.rebuild.behind, rebuilds go on at their pace in any cloud. The first node is rebuilt
+// TestOutdatedNodesAreRebuilt: with spec.rebuild.behind, rebuilds go on at their pace in any cloud. The first node is rebuilt
 // alone, and a failed node ends the rebuilds.
-func TestNodesBehindAreRebuilt(t *testing.T) {
-	s := newStage(t)
+func TestOutdatedNodesAreRebuilt(t *testing.T) {
+	s := newTestEnv(t)
 	id := s.crowd("pool1", 4)
 	s.policy("all", func(p *v1alpha1.PrototypePolicySpec) {
 		p.MaxConcurrent, p.Rebuild = 2, &v1alpha1.RebuildSettings{Behind: &v1alpha1.BehindSettings{PerHour: 20}}
 	})
 	taken := 0
-	asked := s.takes(func(rebuild.Request) (rebuild.Taken, error) {
+	asked := s.takes(func(rebuild.Request) (rebuild.RequestResult, error) {
 		taken++
-		return rebuild.Taken{Node: fmt.Sprintf("pool1-%d", taken-1)}, nil
+		return rebuild.RequestResult{Node: fmt.Sprintf("pool1-%d", taken-1)}, nil
 	})
 	s.decider.Cloud = s.calls // without a limit of images
 	s.counted(id)
@@ -152,38 +154,40 @@ func TestNodesBehindAreRebuilt(t *testing.T) {
 	}
 	reserve("pool1-0")
 	s.clock.Advance(time.Minute)
-	s.pass()
+	s.runPass()
 	s.wantRebuild(policy.Rebuilding, "node pool1-0")
 	s.change(id, "pool1-3", func(n *corev1.Node) { n.Labels[v1alpha1.VersionLabel] = v1alpha1.VersionLabelValue(current) })
-	s.pass()
+	s.runPass()
 	s.wantRebuild(policy.Waiting, "20 rebuilds per hour")
 	s.clock.Advance(2 * time.Minute)
-	s.pass()
+	s.runPass()
 	if len(*asked) != 2 {
 		t.Fatalf("asked for %+v: %+v", *asked, s.poolStatus("all", "pool1").Rebuild)
 	}
 	reserve("pool1-1")
 	s.clock.Advance(4 * time.Minute)
-	s.pass()
+	s.runPass()
 	s.wantRebuild(policy.Queued, "spec.maxConcurrent")
 	s.change(id, "pool1-1", func(n *corev1.Node) { n.Annotations = nil })
 	s.change(id, "pool1-0", func(n *corev1.Node) {
 		n.Annotations[v1alpha1.NotRebuiltAnnotation] = fmt.Sprintf(`{"to":%q,"reason":"NotBack","message":"was not Ready","attempts":1,"at":%q}`, current, s.clock.Now().Format(time.RFC3339))
 	})
-	s.pass()
+	s.runPass()
 	if s.wantRebuild(policy.Rebuilding, "node pool1-0"); len(*asked) != 2 {
 		t.Errorf("rebuilds go on past a failed node: %+v", *asked)
 	}
 }
 
-// TestACaptureComesBeforeNodesBehind: rebuilds that follow each other leave room for a capture.
-func TestACaptureComesBeforeNodesBehind(t *testing.T) {
-	s := newStage(t)
+// TestCapturePrecedesRebuild: rebuilds that follow each other leave room for a capture.
+func TestCapturePrecedesRebuild(t *testing.T) {
+	s := newTestEnv(t)
 	id := s.crowd("pool1", 4)
 	s.policy("all", func(p *v1alpha1.PrototypePolicySpec) {
 		p.MaxConcurrent, p.Rebuild = 3, &v1alpha1.RebuildSettings{Behind: &v1alpha1.BehindSettings{PerHour: 60}}
 	})
-	asked := s.takes(func(rebuild.Request) (rebuild.Taken, error) { return rebuild.Taken{Node: "pool1-0"}, nil })
+	asked := s.takes(func(rebuild.Request) (rebuild.RequestResult, error) {
+		return rebuild.RequestResult{Node: "pool1-0"}, nil
+	})
 	s.decider.Cloud = s.calls
 	s.counted(id)
 	current := s.poolStatus("all", "pool1").CurrentVersion
@@ -196,13 +200,13 @@ func TestACaptureComesBeforeNodesBehind(t *testing.T) {
 		n.Status.Conditions[0].LastTransitionTime.Time = s.clock.Now().Add(-9 * time.Hour)
 	})
 	s.clock.Advance(10 * time.Minute)
-	s.pass()
+	s.runPass()
 	s.decided("all", "pool1", policy.Rebuilding, "node pool1-0")
 	if s.wantRebuild(policy.CaptureFirst); len(*asked) != 1 {
 		t.Errorf("asked for %+v", *asked)
 	}
 	s.change(id, "pool1-0", func(n *corev1.Node) { n.Annotations = nil })
-	s.pass()
+	s.runPass()
 	if got := s.donors(); len(got) != 1 || len(*asked) != 1 {
 		t.Errorf("donors = %v, asked for %+v", got, *asked)
 	}
@@ -210,7 +214,7 @@ func TestACaptureComesBeforeNodesBehind(t *testing.T) {
 
 // TestAPlanEstimatesHowLongOldNodesStay, and proposes rebuilds unless the policy rebuilds the nodes, or the cloud cannot.
 func TestAPlanEstimatesHowLongOldNodesStay(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	id := s.crowd("pool1", 3)
 	for i := range 3 {
 		s.change(id, fmt.Sprintf("pool1-%d", i), func(n *corev1.Node) {
@@ -226,7 +230,7 @@ func TestAPlanEstimatesHowLongOldNodesStay(t *testing.T) {
 		{nil, s.calls, true},
 		{&v1alpha1.RebuildSettings{}, s.calls, true},
 		{&v1alpha1.RebuildSettings{Behind: &v1alpha1.BehindSettings{}}, s.calls, false},
-		{nil, unable{limited{s.calls}}, false},
+		{nil, noRebuildCloud{imageLimitCloud{s.calls}}, false},
 	} {
 		s.decider.Cloud = c.cloud
 		p := policy.AdHoc("all")
@@ -246,10 +250,12 @@ func TestNothingIsRebuiltWhereThePolicyRests(t *testing.T) {
 		v1alpha1.PolicyDryRun:    func(s *v1alpha1.PrototypePolicySpec) { s.DryRun = true },
 		schedule.OutsideSchedule: func(s *v1alpha1.PrototypePolicySpec) { s.Schedule.Cron = "0 3 * * *" },
 	} {
-		s := newStage(t)
+		s := newTestEnv(t)
 		id := s.crowd("pool1", 8)
 		s.policy("all", func(p *v1alpha1.PrototypePolicySpec) { rebuilds(p); spec(p) })
-		asked := s.takes(func(rebuild.Request) (rebuild.Taken, error) { return rebuild.Taken{Node: "pool1-0"}, nil })
+		asked := s.takes(func(rebuild.Request) (rebuild.RequestResult, error) {
+			return rebuild.RequestResult{Node: "pool1-0"}, nil
+		})
 		s.counted(id)
 		if len(*asked) > 0 {
 			t.Errorf("%s: asked for %+v", reason, *asked)
@@ -260,26 +266,28 @@ func TestNothingIsRebuiltWhereThePolicyRests(t *testing.T) {
 
 // TestARebuildAndACaptureTakeTurns: in one pool, a rebuild and a capture never run at the same time.
 func TestARebuildAndACaptureTakeTurns(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	id := s.crowd("pool1", 8)
 	s.policy("all", rebuilds)
-	asked := s.takes(func(rebuild.Request) (rebuild.Taken, error) { return rebuild.Taken{Node: "pool1-0"}, nil })
-	s.pass()
+	asked := s.takes(func(rebuild.Request) (rebuild.RequestResult, error) {
+		return rebuild.RequestResult{Node: "pool1-0"}, nil
+	})
+	s.runPass()
 	s.must(s.decider.Count(t.Context(), id))
 	patched := func(n *corev1.Node) {
 		n.Annotations = map[string]string{v1alpha1.KuredRebootNeededAnnotation: s.clock.Now().Add(-10 * time.Hour).Format(time.RFC3339)}
 		n.Status.Conditions[0].LastTransitionTime.Time = s.clock.Now().Add(-9 * time.Hour)
 	}
 	s.change(id, "pool1-7", patched)
-	s.pass()
+	s.runPass()
 	if len(*asked) > 0 || len(s.donors()) != 1 {
 		t.Fatalf("asked for %+v, donors %v", *asked, s.donors())
 	}
-	s.pass()
+	s.runPass()
 	s.wantRebuild(selection.CaptureInFlight)
 	s.end(s.prototypes()[0].Name, v1alpha1.PhaseFailed)
 	s.clock.Advance(10 * time.Minute)
-	s.pass()
+	s.runPass()
 	if len(*asked) != 1 {
 		t.Fatalf("asked for %+v: %+v", *asked, s.poolStatus("all", "pool1").Rebuild)
 	}
@@ -287,60 +295,60 @@ func TestARebuildAndACaptureTakeTurns(t *testing.T) {
 		n.Annotations = map[string]string{v1alpha1.ReservationAnnotation: `{"kind":"Replacement","name":"pool1-v","uid":"u","reservedAt":"2026-03-03T12:00:00Z","rebuild":{"policy":"all","startedAt":"2026-03-03T12:00:00Z"}}`}
 	})
 	s.clock.Advance(4 * time.Hour)
-	s.pass()
+	s.runPass()
 	if got := s.donors(); len(got) != 1 {
 		t.Errorf("donors = %v during a rebuild", got)
 	}
 	s.wantRebuild(policy.Rebuilding, "node pool1-0")
 	s.change(id, "pool1-0", func(n *corev1.Node) { n.Annotations = nil })
-	s.pass()
+	s.runPass()
 	if got := s.donors(); len(got) != 2 {
 		t.Errorf("donors = %v once the node is back: %+v", got, s.poolStatus("all", "pool1").Decision)
 	}
 }
 
-// TestWhyNothingIsRebuiltIsTold: the status names the wait, and the condition Degraded names work for a person.
-func TestWhyNothingIsRebuiltIsTold(t *testing.T) {
-	s := newStage(t)
+// TestRebuildObstacleIsReported: the status names the wait, and the condition Degraded names work for a person.
+func TestRebuildObstacleIsReported(t *testing.T) {
+	s := newTestEnv(t)
 	id := s.crowd("pool1", 8)
 	s.policy("all", rebuilds)
-	answer, failure := rebuild.Taken{Waiting: "kured reboots node x"}, error(nil)
-	asked := s.takes(func(rebuild.Request) (rebuild.Taken, error) { return answer, failure })
+	answer, failure := rebuild.RequestResult{Waiting: "kured reboots node x"}, error(nil)
+	asked := s.takes(func(rebuild.Request) (rebuild.RequestResult, error) { return answer, failure })
 	s.counted(id)
 	s.wantRebuild(policy.Waiting, "kured reboots node x")
-	s.pass()
+	s.runPass()
 	if len(*asked) != 1 {
 		t.Errorf("asked %d times at once", len(*asked))
 	}
-	answer = rebuild.Taken{Alone: map[string]cloud.Refusal{"pool1-0": cloud.Refuse("AsksToStay", "is left alone, because it asks to", "wait")}}
+	answer = rebuild.RequestResult{Alone: map[string]cloud.Refusal{"pool1-0": cloud.Refuse("AsksToStay", "is left alone, because it asks to", "wait")}}
 	s.clock.Advance(6 * time.Minute)
-	s.pass()
+	s.runPass()
 	s.degradedFor(v1alpha1.PolicyNotRebuilt, "node pool1-0 of pool pool1 is left alone, because it asks to: wait")
-	s.pass()
+	s.runPass()
 	s.degradedFor(v1alpha1.PolicyNotRebuilt, "asks to")
 
-	answer, failure = rebuild.Taken{}, errors.New("no route")
+	answer, failure = rebuild.RequestResult{}, errors.New("no route")
 	s.clock.Advance(6 * time.Minute)
-	s.pass()
+	s.runPass()
 	s.wantRebuild(policy.Waiting, "no route")
 	current := s.poolStatus("all", "pool1").CurrentVersion
 	for attempts, remedy := range map[int]string{1: "Kamino tries again automatically", 3: "kamino rebuild pool1"} {
 		s.change(id, "pool1-0", func(n *corev1.Node) {
 			n.Annotations = map[string]string{v1alpha1.NotRebuiltAnnotation: fmt.Sprintf(`{"to":%q,"reason":"NotDrained","message":"was not drained","attempts":%d}`, current, attempts)}
 		})
-		s.pass()
+		s.runPass()
 		s.degradedFor(v1alpha1.PolicyNotRebuilt, "node pool1-0 of pool pool1 was not drained", remedy)
 	}
 	s.change(id, "pool1-0", func(n *corev1.Node) { n.Annotations = nil })
-	answer, failure = rebuild.Taken{Node: "pool1-0"}, nil
+	answer, failure = rebuild.RequestResult{Node: "pool1-0"}, nil
 	s.clock.Advance(6 * time.Minute)
-	s.pass()
+	s.runPass()
 	if c := meta.FindStatusCondition(s.status("all").Status.Conditions, v1alpha1.ConditionDegraded); c.Reason == v1alpha1.PolicyNotRebuilt {
 		t.Errorf("%+v", c)
 	}
 }
 
-func (s *stage) degradedFor(reason string, words ...string) {
+func (s *testEnv) degradedFor(reason string, words ...string) {
 	s.Helper()
 	c := meta.FindStatusCondition(s.status("all").Status.Conditions, v1alpha1.ConditionDegraded)
 	if c == nil || string(c.Status) != "True" || c.Reason != reason {
@@ -353,36 +361,38 @@ func (s *stage) degradedFor(reason string, words ...string) {
 	}
 }
 
-// TestNoMoreAreHeldThanMayBe: captures and rebuilds of all pools share one limit.
-func TestNoMoreAreHeldThanMayBe(t *testing.T) {
-	s := newStage(t)
+// TestLimitOfReservedNodes: captures and rebuilds of all pools share one limit.
+func TestLimitOfReservedNodes(t *testing.T) {
+	s := newTestEnv(t)
 	one, two := s.crowd("pool1", 8), s.crowd("pool2", 8)
 	s.policy("all", rebuilds)
-	asked := s.takes(func(r rebuild.Request) (rebuild.Taken, error) {
-		return rebuild.Taken{Node: s.cloud.PoolName(r.Pool) + "-0"}, nil
+	asked := s.takes(func(r rebuild.Request) (rebuild.RequestResult, error) {
+		return rebuild.RequestResult{Node: s.cloud.PoolName(r.Pool) + "-0"}, nil
 	})
-	s.pass()
+	s.runPass()
 	s.must(s.decider.Count(t.Context(), one))
 	s.must(s.decider.Count(t.Context(), two))
 	s.clock.Advance(2 * time.Hour)
-	s.pass()
+	s.runPass()
 	if len(*asked) != 1 {
 		t.Errorf("%d nodes are taken at once, where one may be held", len(*asked))
 	}
 }
 
-// unable is a cloud that cannot rebuild.
-type unable struct{ limited }
+// noRebuildCloud is a cloud that cannot rebuild.
+type noRebuildCloud struct{ imageLimitCloud }
 
-func (unable) CanRebuild() bool { return false }
+func (noRebuildCloud) CanRebuild() bool { return false }
 
 // TestACloudThatRebuildsNothing: the policy cannot rebuild, so the condition also reports the many images.
 func TestACloudThatRebuildsNothing(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	id := s.crowd("pool1", 8)
 	s.policy("all", rebuilds)
-	asked := s.takes(func(rebuild.Request) (rebuild.Taken, error) { return rebuild.Taken{Node: "pool1-0"}, nil })
-	s.decider.Cloud = unable{limited{s.calls}}
+	asked := s.takes(func(rebuild.Request) (rebuild.RequestResult, error) {
+		return rebuild.RequestResult{Node: "pool1-0"}, nil
+	})
+	s.decider.Cloud = noRebuildCloud{imageLimitCloud{s.calls}}
 	s.counted(id)
 	s.wantRebuild(policy.CannotRebuild, "cannot rebuild nodes")
 	degraded := meta.FindStatusCondition(s.status("all").Status.Conditions, v1alpha1.ConditionDegraded)

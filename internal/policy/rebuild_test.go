@@ -79,7 +79,7 @@ func behindCase(images int) rebuildCase {
 	return c
 }
 
-func TestWhetherToRebuildNodesBehind(t *testing.T) {
+func TestRebuildOfOutdatedNodes(t *testing.T) {
 	held := func(c *rebuildCase) {
 		c.held, c.holding, c.proven, c.startedAt = []string{"node a"}, 1, true, c.now.Add(-3*time.Minute)
 	}

@@ -49,7 +49,7 @@ func (r refusal) again(donor string, now time.Time) time.Duration {
 }
 
 // refuse records why a wanted capture does not begin.
-func (o *decided) refuse(donor string, now time.Time, refusals []cloud.Refusal) {
+func (o *cachedOutcome) refuse(donor string, now time.Time, refusals []cloud.Refusal) {
 	r := refusal{
 		decision: &v1alpha1.PoolDecision{Reason: refusals[0].Reason, Message: joinMessages(refusals), Remedy: refusals[0].Remedy},
 		donor:    donor, at: now, life: o.refusal.again(donor, now), denied: true,
@@ -62,7 +62,7 @@ func (o *decided) refuse(donor string, now time.Time, refusals []cloud.Refusal) 
 }
 
 // refused reports whether a refusal is still valid, and writes the refusal into the status.
-func (o *decided) refused(donor string, now time.Time) bool {
+func (o *cachedOutcome) refused(donor string, now time.Time) bool {
 	if o.refusal.decision == nil {
 		return false
 	}
@@ -78,7 +78,7 @@ func (o *decided) refused(donor string, now time.Time) bool {
 // stillDenied checks with one request the missing permissions of a refusal: the permissions of each capture, and the
 // permissions of one purpose, such as a trial, that the refusal names. Until the permissions exist, Kamino repeats no whole
 // preflight. Without an answer, the preflight decides.
-func (d *Decider) stillDenied(ctx context.Context, w *observed, o *decided) bool {
+func (d *Decider) stillDenied(ctx context.Context, w *observed, o *cachedOutcome) bool {
 	if !o.refusal.denied || d.Permissions == nil {
 		return false
 	}
@@ -97,12 +97,12 @@ func (d *Decider) stillDenied(ctx context.Context, w *observed, o *decided) bool
 
 // degraded is the trouble of a pool with a wanted and refused capture; nil if there is none. The trouble lasts until a
 // preflight passes, also outside the schedule. The message does not change with the time.
-func (o *decided) degraded() *trouble {
+func (o *cachedOutcome) degraded() *policyProblem {
 	r := o.refusal.decision
 	if r == nil || o.Choice.Donor == nil || o.trouble != nil || o.rules.spec.Suspend || o.rules.spec.DryRun {
 		return nil
 	}
-	return &trouble{reason: r.Reason, message: fmt.Sprintf("pool %s is not captured: %s. Kamino tries again at status.pools[].nextRun, "+
+	return &policyProblem{reason: r.Reason, message: fmt.Sprintf("pool %s is not captured: %s. Kamino tries again at status.pools[].nextRun, "+
 		"or at once after `kamino retry %s`", o.Pool.Name, r.Message, o.Policy)}
 }
 

@@ -18,7 +18,7 @@ import (
 
 // The checks of a lasting refusal become rarer, up to every four hours.
 func TestALastingRefusalIsAskedAboutLessOften(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	id := s.pool("pool1", 3, 20)
 	s.policy("all", nil)
 	begin := s.clock.Now()
@@ -28,7 +28,7 @@ func TestALastingRefusalIsAskedAboutLessOften(t *testing.T) {
 		return refuseAll("QuotaUsedUp")(ctx, p)
 	}
 	for s.clock.Now().Sub(begin) < 9*time.Hour {
-		s.pass()
+		s.runPass()
 		s.clock.Advance(10 * time.Minute)
 	}
 	if want := []time.Duration{0, 10 * time.Minute, 30 * time.Minute, 70 * time.Minute, 150 * time.Minute, 310 * time.Minute}; !slices.Equal(asked, want) {
@@ -37,7 +37,7 @@ func TestALastingRefusalIsAskedAboutLessOften(t *testing.T) {
 	// The refusal of one donor does not delay another donor.
 	asked = nil
 	s.change(id, "pool1-2", func(n *corev1.Node) { n.Annotations[v1alpha1.KuredRebootInProgressAnnotation] = "now" })
-	s.pass()
+	s.runPass()
 	if len(asked) != 1 {
 		t.Errorf("another donor was asked about %d times", len(asked))
 	}
@@ -46,7 +46,7 @@ func TestALastingRefusalIsAskedAboutLessOften(t *testing.T) {
 
 // A failed preflight runs again at the cloud's time, not with every pass.
 func TestAPreflightThatFailsWaits(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	s.pool("pool1", 3, 20)
 	s.policy("all", nil)
 	asked := 0
@@ -55,7 +55,7 @@ func TestAPreflightThatFailsWaits(t *testing.T) {
 		return nil, &cloud.Error{Kind: cloud.Unavailable, Op: "look at", Resource: "snapshots", Err: errors.New("503")}
 	}
 	for range 12 {
-		s.pass()
+		s.runPass()
 		s.clock.Advance(time.Minute)
 	}
 	s.decided("all", "pool1", v1alpha1.PolicyCloudUnavailable)
@@ -75,7 +75,7 @@ func TestAPreflightThatTheAPIServerDoesNotAnswer(t *testing.T) {
 		{apierrors.NewServiceUnavailable("etcd is busy"), false},
 		{apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("cannot list")), true},
 	} {
-		s := newStage(t)
+		s := newTestEnv(t)
 		s.pool("pool1", 3, 20)
 		s.policy("all", nil)
 		asked := 0
@@ -84,7 +84,7 @@ func TestAPreflightThatTheAPIServerDoesNotAnswer(t *testing.T) {
 			return nil, fmt.Errorf("list nodes: %w", c.err)
 		}
 		for range 8 {
-			s.pass()
+			s.runPass()
 			s.clock.Advance(30 * time.Second)
 		}
 		s.decided("all", "pool1", v1alpha1.PolicyPreflightFailed, "list nodes: ")
@@ -96,15 +96,15 @@ func TestAPreflightThatTheAPIServerDoesNotAnswer(t *testing.T) {
 		}
 		s.decider.Preflight = nil
 		s.clock.Advance(time.Minute)
-		s.pass()
+		s.runPass()
 		s.decided("all", "pool1", v1alpha1.PolicyCapturing)
 	}
 }
 
 // Of candidates with equal rank, Kamino captures the candidate with the least disruption cost. The order changes with every
 // pod, so a refusal of one candidate does not expire for another candidate.
-func TestTheFewestEvictionsAreTaken(t *testing.T) {
-	s := newStage(t)
+func TestDonorWithFewestEvictions(t *testing.T) {
+	s := newTestEnv(t)
 	s.pool("pool1", 3, 20)
 	s.policy("all", nil)
 	evictions := map[string]int{"pool1-0": 3, "pool1-1": 1, "pool1-2": 7}
@@ -116,34 +116,34 @@ func TestTheFewestEvictionsAreTaken(t *testing.T) {
 		asked++
 		return refuseAll("QuotaUsedUp")(ctx, p)
 	}
-	s.pass()
+	s.runPass()
 	s.decided("all", "pool1", "QuotaUsedUp", "no: pool1-1")
 	for range 12 {
 		evictions["pool1-0"], evictions["pool1-1"] = evictions["pool1-1"], evictions["pool1-0"]
 		s.clock.Advance(5 * time.Minute)
-		s.pass()
+		s.runPass()
 	}
 	if asked != 3 {
 		t.Errorf("asked %d times in an hour, want 3", asked)
 	}
 	s.decider.Preflight, evictions = nil, map[string]int{"pool1-0": 0, "pool1-1": 1, "pool1-2": 7}
 	s.clock.Advance(time.Hour)
-	s.pass()
+	s.runPass()
 	if got := s.donors(); !slices.Equal(got, []string{"pool1-0"}) {
 		t.Errorf("donors = %v", got)
 	}
 }
 
 // A node that another client has taken out of service keeps the next node in service.
-func TestNobodyIsTakenWhileOthersAreAway(t *testing.T) {
-	s := newStage(t)
+func TestNoDonorWhileNodesAreUnavailable(t *testing.T) {
+	s := newTestEnv(t)
 	id := s.pool("pool1", 3, 20)
 	s.policy("all", nil)
 	s.change(id, "pool1-0", func(n *corev1.Node) { n.Spec.Unschedulable = true })
-	s.pass()
+	s.runPass()
 	s.decided("all", "pool1", "TooManyUnavailable", "maxUnavailable")
 	s.change(id, "pool1-0", func(n *corev1.Node) { n.Spec.Unschedulable = false })
-	s.pass()
+	s.runPass()
 	if got := s.donors(); len(got) != 1 {
 		t.Errorf("donors = %v", got)
 	}

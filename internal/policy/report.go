@@ -11,7 +11,7 @@ import (
 )
 
 // report fills the pool's status, except the decision.
-func (o *Outcome) report(prototypes []v1alpha1.Prototype, subject selection.Pool) {
+func (o *PoolOutcome) report(prototypes []v1alpha1.Prototype, subject selection.PoolState) {
 	s := &o.Status
 	s.Name, s.ID = o.Pool.Name, string(o.Pool.ID)
 	s.CurrentVersion = o.Look.Pool.Recipe.Version

@@ -9,9 +9,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/joinhealth"
 )
 
-// Result is the state of a pool after the last pass.
-type Result struct {
-	Pool   Pool
+// PoolResult is the state of a pool after the last pass.
+type PoolResult struct {
+	Pool   PoolRef
 	Policy string
 	Status v1alpha1.PoolStatus
 	// Acts reports that a step of a rollback or of a check for patches ran, and that another pass takes the next step.
@@ -25,12 +25,12 @@ type Result struct {
 }
 
 // Results lists the pools with exactly one policy, by name.
-func (d *Decider) Results() []Result {
+func (d *Decider) Results() []PoolResult {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	results := make([]Result, 0, len(d.pools))
+	results := make([]PoolResult, 0, len(d.pools))
 	for _, o := range d.pools {
-		r := Result{Pool: o.Pool, Policy: o.Policy, Status: o.Status, Queued: o.queued}
+		r := PoolResult{Pool: o.Pool, Policy: o.Policy, Status: o.Status, Queued: o.queued}
 		if t := d.probes.watches[o.Pool.ID]; t != nil {
 			r.Acts = t.acts
 		}
@@ -41,7 +41,7 @@ func (d *Decider) Results() []Result {
 		}
 		results = append(results, r)
 	}
-	slices.SortFunc(results, func(a, b Result) int {
+	slices.SortFunc(results, func(a, b PoolResult) int {
 		return cmp.Or(cmp.Compare(a.Pool.Name, b.Pool.Name), cmp.Compare(a.Pool.ID, b.Pool.ID))
 	})
 	return results
@@ -62,7 +62,7 @@ func (d *Decider) Troubles() map[string][]string {
 
 // Probation is the join tracking of a pool's version, for metrics.
 type Probation struct {
-	Pool    Pool
+	Pool    PoolRef
 	Version string
 	Tally   joinhealth.Tally
 	// Suspect is the version before the rollback, until a person acknowledges the rollback, and SuspectTally the joins of
@@ -73,7 +73,7 @@ type Probation struct {
 	Frozen, Stays bool
 }
 
-func (d *prober) reportJoins() {
+func (d *joinTracker) reportJoins() {
 	if d.Probation == nil {
 		return
 	}

@@ -16,7 +16,7 @@ import (
 const oneLook = 2
 
 // halfBack is a pool with the tags of a rollback, while the cloud refuses changes of the recipe.
-func halfBack(t *testing.T) *trust {
+func halfBack(t *testing.T) *promotedPool {
 	s := newTrust(t, nil)
 	s.grow(2, false)
 	s.calls.Inject(func(c memory.Call) memory.Outcome {
@@ -32,9 +32,9 @@ func halfBack(t *testing.T) *trust {
 	return s
 }
 
-// TestAPoolThatIsRollingBackSaysSo in the decision, the conditions and the join tracking, and nothing reports a finished
+// TestRollingBackIsReported in the decision, the conditions and the join tracking, and nothing reports a finished
 // rollback.
-func TestAPoolThatIsRollingBackSaysSo(t *testing.T) {
+func TestRollingBackIsReported(t *testing.T) {
 	s := halfBack(t)
 	s.decided("all", "pool1", "RollingBack", "is rolling back from version "+s.bad+" to "+s.good)
 	s.stalled("all", "RollingBack", "is rolling back from version "+s.bad)
@@ -60,30 +60,30 @@ func TestAPoolThatIsRollingBackSaysSo(t *testing.T) {
 // TestARollbackNeedsNoPolicyToBeFinished: after any change of the pool's policy between the tags and the recipe, this
 // controller and the next controller finish the rollback.
 func TestARollbackNeedsNoPolicyToBeFinished(t *testing.T) {
-	for name, change := range map[string]func(*trust){
-		"as it was":          func(*trust) {},
-		"the policy deleted": func(s *trust) { s.must(s.client.Delete(s.Context(), s.status("all"))) },
-		"the pool left out": func(s *trust) {
+	for name, change := range map[string]func(*promotedPool){
+		"as it was":          func(*promotedPool) {},
+		"the policy deleted": func(s *promotedPool) { s.must(s.client.Delete(s.Context(), s.status("all"))) },
+		"the pool left out": func(s *promotedPool) {
 			s.edit("all", func(p *v1alpha1.PrototypePolicySpec) { p.Pools.Names = []string{"pool2"} })
 		},
-		"the policy suspended": func(s *trust) {
+		"the policy suspended": func(s *promotedPool) {
 			s.edit("all", func(p *v1alpha1.PrototypePolicySpec) { p.Suspend = true })
 		},
-		"a dry run": func(s *trust) { s.edit("all", func(p *v1alpha1.PrototypePolicySpec) { p.DryRun = true }) },
-		"rollback off": func(s *trust) {
+		"a dry run": func(s *promotedPool) { s.edit("all", func(p *v1alpha1.PrototypePolicySpec) { p.DryRun = true }) },
+		"rollback off": func(s *promotedPool) {
 			s.edit("all", func(p *v1alpha1.PrototypePolicySpec) { p.Rollback.Mode = v1alpha1.RollbackOff })
 		},
-		"an unreadable policy": func(s *trust) {
+		"an unreadable policy": func(s *promotedPool) {
 			s.edit("all", func(p *v1alpha1.PrototypePolicySpec) { p.Schedule.Cron = "0 0 30 2 *" })
 		},
-		"two policies for it": func(s *trust) { s.policy("also", nil) },
-		"a person quarantined it": func(s *trust) {
+		"two policies for it": func(s *promotedPool) { s.policy("also", nil) },
+		"a person quarantined it": func(s *promotedPool) {
 			s.must(s.cloud.TagImage(s.Context(), cloud.ImageRef{Pool: s.pool, Version: s.bad}, map[string]string{cloud.TagQuarantined: "rolled back by hand"}))
 		},
 	} {
-		for when, later := range map[string]func(*trust){
-			"the same controller": func(*trust) {},
-			"the next controller": func(s *trust) {
+		for when, later := range map[string]func(*promotedPool){
+			"the same controller": func(*promotedPool) {},
+			"the next controller": func(s *promotedPool) {
 				s.clock.Advance(30 * time.Hour)
 				s.restart()
 			},
@@ -107,13 +107,13 @@ func TestARollbackNeedsNoPolicyToBeFinished(t *testing.T) {
 
 // TestAPoolWithoutAPolicyCostsLittle: Kamino looks for an unfinished rollback once, and seldom afterwards.
 func TestAPoolWithoutAPolicyCostsLittle(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	s.pool("pool1", 3, 3)
-	s.pass()
+	s.runPass()
 	first := len(s.calls.Calls())
 	for range 300 {
 		s.clock.Advance(time.Minute)
-		s.pass()
+		s.runPass()
 	}
 	if later := len(s.calls.Calls()) - first; first > oneLook || later > 0 {
 		t.Errorf("%d requests at the start, %d in the five hours afterwards", first, later)

@@ -25,7 +25,7 @@ type rules struct {
 	// retry is the policy's retry annotation. A new value lets Kamino retry at once.
 	retry string
 	// invalid is the reason why the policy can decide nothing; nil if the policy is valid.
-	invalid *trouble
+	invalid *policyProblem
 	// logged: Kamino has logged that the policy is unreadable.
 	logged bool
 }
@@ -35,7 +35,7 @@ func compile(p *v1alpha1.PrototypePolicy, now time.Time) *rules {
 	spec := p.Spec.Defaulted()
 	r := &rules{policy: p.Name, uid: p.UID, generation: p.Generation, spec: spec, choice: selection.RulesOf(spec), retry: p.Annotations[v1alpha1.RetryAnnotation]}
 	refuse := func(reason, message string) *rules {
-		r.invalid = &trouble{reason: reason, message: fmt.Sprintf("policy %s: %s", p.Name, message)}
+		r.invalid = &policyProblem{reason: reason, message: fmt.Sprintf("policy %s: %s", p.Name, message)}
 		return r
 	}
 	if p.Unreadable.InSpec() {
@@ -65,8 +65,8 @@ func compile(p *v1alpha1.PrototypePolicy, now time.Time) *rules {
 	return r
 }
 
-// compiled caches rules until their policy changes: to compile an expression takes longer than a decision.
-type compiled struct {
+// ruleCache caches rules until their policy changes: to compile an expression takes longer than a decision.
+type ruleCache struct {
 	mu    sync.Mutex
 	rules map[string]compiledOnce
 }
@@ -77,7 +77,7 @@ type compiledOnce struct {
 	rules      *rules
 }
 
-func (c *compiled) of(p *v1alpha1.PrototypePolicy, now time.Time) *rules {
+func (c *ruleCache) rulesOf(p *v1alpha1.PrototypePolicy, now time.Time) *rules {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.rules == nil {

@@ -33,7 +33,7 @@ func (d *Decider) report(ctx context.Context, w *observed, p *v1alpha1.Prototype
 	for _, t := range troubles {
 		w.stalled[Stall{Policy: p.Name, Pool: t.pool, Reason: t.reason}] = true
 	}
-	var degraded []trouble
+	var degraded []policyProblem
 	for _, o := range mine {
 		if t := o.degraded(); t != nil {
 			degraded = append(degraded, *t)
@@ -88,23 +88,23 @@ func (d *Decider) announceTrouble(before, after *v1alpha1.PrototypePolicy) {
 }
 
 // outcomesOf lists the outcomes under the policy, by the pools' names.
-func outcomesOf(policy string, pools map[cloud.PoolID]*decided) []*decided {
-	var mine []*decided
+func outcomesOf(policy string, pools map[cloud.PoolID]*cachedOutcome) []*cachedOutcome {
+	var mine []*cachedOutcome
 	for _, o := range pools {
 		if o.Policy == policy {
 			mine = append(mine, o)
 		}
 	}
-	slices.SortFunc(mine, func(a, b *decided) int {
+	slices.SortFunc(mine, func(a, b *cachedOutcome) int {
 		return cmp.Or(cmp.Compare(a.Pool.Name, b.Pool.Name), cmp.Compare(a.Pool.ID, b.Pool.ID))
 	})
 	return mine
 }
 
 // troublesOf lists the troubles of the policy, troubles of the whole policy first.
-func (d *Decider) troublesOf(w *observed, p *v1alpha1.PrototypePolicy, mine []*decided) []trouble {
-	var all []trouble
-	if invalid := d.rules.of(p, w.now).invalid; invalid != nil {
+func (d *Decider) troublesOf(w *observed, p *v1alpha1.PrototypePolicy, mine []*cachedOutcome) []policyProblem {
+	var all []policyProblem
+	if invalid := d.rules.rulesOf(p, w.now).invalid; invalid != nil {
 		all = append(all, *invalid)
 	}
 	all = append(all, w.claims.troubles[p.Name]...)
@@ -119,7 +119,7 @@ func (d *Decider) troublesOf(w *observed, p *v1alpha1.PrototypePolicy, mine []*d
 }
 
 // statusOf returns the status. Times of conditions change only with the condition's status.
-func statusOf(p *v1alpha1.PrototypePolicy, mine []*decided, troubles, degraded []trouble, now metav1.Time) v1alpha1.PrototypePolicyStatus {
+func statusOf(p *v1alpha1.PrototypePolicy, mine []*cachedOutcome, troubles, degraded []policyProblem, now metav1.Time) v1alpha1.PrototypePolicyStatus {
 	status := v1alpha1.PrototypePolicyStatus{
 		ObservedGeneration: p.Generation, Conditions: slices.Clone(p.Status.Conditions), PoolCount: int32(len(mine)),
 	}
@@ -142,7 +142,7 @@ func statusOf(p *v1alpha1.PrototypePolicy, mine []*decided, troubles, degraded [
 	}
 	reason, message := idleCondition(p, len(mine), capturing)
 	// setTroubles sets a condition from the troubles, or from the policy's well-being without troubles.
-	setTroubles := func(kind string, is bool, in []trouble) {
+	setTroubles := func(kind string, is bool, in []policyProblem) {
 		if len(in) > 0 {
 			set(kind, is, in[0].reason, joinTroubles(in))
 		} else {
@@ -177,7 +177,7 @@ func idleCondition(p *v1alpha1.PrototypePolicy, pools, capturing int) (reason, m
 }
 
 // joinTroubles joins troubles to one message.
-func joinTroubles(troubles []trouble) string {
+func joinTroubles(troubles []policyProblem) string {
 	texts := make([]string, 0, maxTroubles)
 	for i, t := range troubles {
 		if i == maxTroubles {

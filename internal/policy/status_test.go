@@ -8,12 +8,12 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// TestWhatAPolicySaysOfItself reads the message that kubectl shows without an obstacle.
-func TestWhatAPolicySaysOfItself(t *testing.T) {
-	s := newStage(t)
+// TestReadyMessageOfPolicy reads the message that kubectl shows without an obstacle.
+func TestReadyMessageOfPolicy(t *testing.T) {
+	s := newTestEnv(t)
 	says := func(want string) {
 		t.Helper()
-		s.pass()
+		s.runPass()
 		if got := meta.FindStatusCondition(s.status("all").Status.Conditions, v1alpha1.ConditionReady); got == nil || got.Message != want {
 			t.Errorf("it says %+v, want %q", got, want)
 		}

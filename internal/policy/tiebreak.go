@@ -16,7 +16,7 @@ const maxCompared = 10
 
 // donorReplaced reports whether a donor of the pool would not return: by the settings or, without a profile, by the way in which
 // the nodes join. The nodes of a pool join in one way, so one node shows the profile of all, and leaves caches the profile.
-func (d *Decider) donorReplaced(ctx context.Context, o *Outcome, nodes []*corev1.Node) bool {
+func (d *Decider) donorReplaced(ctx context.Context, o *PoolOutcome, nodes []*corev1.Node) bool {
 	settings := o.Settings
 	if settings.Generalize.Profile != "" || settings.Donor.Afterwards != "" || d.Joins == nil || len(nodes) == 0 {
 		return settings.DonorLeaves()
@@ -35,11 +35,11 @@ func (d *Decider) donorReplaced(ctx context.Context, o *Outcome, nodes []*corev1
 
 // prefer orders candidates that the rules rank equal by their disruption cost. A node without a list of pods comes last.
 // With bestOnly, the order of the other candidates is not needed.
-func (d *Decider) prefer(ctx context.Context, o *Outcome, bestOnly bool, now time.Time) {
+func (d *Decider) prefer(ctx context.Context, o *PoolOutcome, bestOnly bool, now time.Time) {
 	if d.DisruptionCost == nil || len(o.Choice.Candidates) < 2 {
 		return
 	}
-	pool := selection.Pool{Name: o.Pool.Name, Nodes: d.Nodes.Of(o.Pool.ID), Reserved: reserved(d)}
+	pool := selection.PoolState{Name: o.Pool.Name, Nodes: d.Nodes.Of(o.Pool.ID), Reserved: reserved(d)}
 	donorReplaced := d.donorReplaced(ctx, o, pool.Nodes)
 	pool.Leaves = func(*corev1.Node) bool { return donorReplaced }
 	costs := map[string]selection.DisruptionCost{}
@@ -72,6 +72,6 @@ func (d *Decider) prefer(ctx context.Context, o *Outcome, bestOnly bool, now tim
 }
 
 // equalRank reports whether the rules rank two candidates equal.
-func equalRank(a, b selection.Verdict) bool {
+func equalRank(a, b selection.NodeVerdict) bool {
 	return a.Score == b.Score && a.ZoneNodes == b.ZoneNodes && (a.FailedToday == "") == (b.FailedToday == "")
 }

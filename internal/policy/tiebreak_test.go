@@ -11,9 +11,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// TestAPlanComparesWhatCanBeBest: a plan names the same donor as the capture, and lists the pods of no more nodes than
+// TestPlanComparesBestCandidates: a plan names the same donor as the capture, and lists the pods of no more nodes than
 // necessary.
-func TestAPlanComparesWhatCanBeBest(t *testing.T) {
+func TestPlanComparesBestCandidates(t *testing.T) {
 	for name, test := range map[string]struct {
 		evictions map[string]int
 		score     string
@@ -24,7 +24,7 @@ func TestAPlanComparesWhatCanBeBest(t *testing.T) {
 		"one has none":  {map[string]int{"pool1-0": 2, "pool1-2": 3}, "", []string{"pool1-1", "pool1-2"}, "pool1-1"},
 		"one is better": {map[string]int{"pool1-0": 2, "pool1-2": 3}, `node.metadata.name == "pool1-2" ? 1 : 0`, []string{"pool1-2"}, "pool1-2"},
 	} {
-		s := newStage(t)
+		s := newTestEnv(t)
 		s.pool("pool1", 3, 20)
 		s.policy("all", func(spec *v1alpha1.PrototypePolicySpec) { spec.Selection.Score = test.score })
 		var asked []string
@@ -45,7 +45,7 @@ func TestAPlanComparesWhatCanBeBest(t *testing.T) {
 
 // TestAPlanWaitsForACloudThatThrottles: a plan of many pools needs more reads than the cloud grants at once.
 func TestAPlanWaitsForACloudThatThrottles(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	id := s.pool("pool1", 3, 20)
 	s.policy("all", nil)
 	throttled := &cloud.Error{Kind: cloud.Throttled, Op: "Pool", Message: "too many reads"}

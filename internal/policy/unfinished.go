@@ -14,7 +14,7 @@ const maxSteps = 4
 
 // finishAll finishes rollbacks in pools that Kamino does not watch: pools without a policy, with several policies, or
 // without a look since the start of the process. A rollback that has begun needs no policy any more.
-func (d *prober) finishAll(ctx context.Context, w *observed) {
+func (d *joinTracker) finishAll(ctx context.Context, w *observed) {
 	if d.Policies != nil {
 		return // a command acts only on the pools that the command names
 	}
@@ -34,13 +34,13 @@ func (d *prober) finishAll(ctx context.Context, w *observed) {
 
 // finish looks for an unfinished rollback of the pool, at two requests in hours, and takes the steps. finish returns the
 // time of the next look.
-func (d *prober) finish(ctx context.Context, w *observed, pool Pool) (due time.Time) {
+func (d *joinTracker) finish(ctx context.Context, w *observed, pool PoolRef) (due time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	life := idleMaxAge
 	for range maxSteps {
 		look, err := d.PoolCache.At(ctx, pool.ID, life)
-		t := &watched{pool: pool, look: look, version: look.Pool.Recipe.Version}
+		t := &watchedPool{pool: pool, look: look, version: look.Pool.Recipe.Version}
 		if err != nil {
 			d.readFailed(t, err, w.now)
 			return t.due

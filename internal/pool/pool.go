@@ -153,8 +153,8 @@ func (f *Finder) Some(ctx context.Context, limit int64) ([]cloud.PoolID, error) 
 	return slices.Compact(ids), nil
 }
 
-// Past is the history of a pool, with the joins of the pool's nodes.
-type Past struct {
+// PastPool is the history of a pool, with the joins of the pool's nodes.
+type PastPool struct {
 	history.History
 	// Joins of the pool's instances with a known start; empty if the cloud could not list the instances.
 	Joins []joinhealth.Join
@@ -172,12 +172,12 @@ func (f *Finder) History(ctx context.Context, p *Pool, keep int) (history.Histor
 }
 
 // Past returns the history of the pool's versions, with joins. keep is that of History.
-func (f *Finder) Past(ctx context.Context, p *Pool, keep int) (Past, error) {
+func (f *Finder) Past(ctx context.Context, p *Pool, keep int) (PastPool, error) {
 	facts, nodes, err := f.facts(ctx, p, keep)
 	if err != nil {
-		return Past{}, err
+		return PastPool{}, err
 	}
-	return Past{history.Of(facts), facts.Joins, facts.Pool.Capacity, nodes}, nil
+	return PastPool{history.Of(facts), facts.Joins, facts.Pool.Capacity, nodes}, nil
 }
 
 // facts reads the facts of a pool's history, and the pool's instances with their Nodes.

@@ -48,14 +48,14 @@ func prototype(name, version, pool string, donor cloud.InstanceID) *v1alpha1.Pro
 	}
 }
 
-// stage is a cluster with two pools that have nodes, one pool without nodes, and nodes without a pool.
-type stage struct {
+// testEnv is a cluster with two pools that have nodes, one pool without nodes, and nodes without a pool.
+type testEnv struct {
 	Finder
 	memory *memory.Cloud
 	kube   *fake.Clientset
 }
 
-func newStage(t *testing.T, funcs interceptor.Funcs) *stage {
+func newTestEnv(t *testing.T, funcs interceptor.Funcs) *testEnv {
 	t.Helper()
 	c := memory.New(memory.Config{})
 	for _, name := range []string{"pool1", "pool2", "shrunk"} {
@@ -81,12 +81,12 @@ func newStage(t *testing.T, funcs interceptor.Funcs) *stage {
 		prototype("shrunk-2026.03.01", "2026.03.01", "shrunk", cloud.InstanceID(shrunk)+"/instances/1"),
 		prototype("lost", "2026.03.01", "lost", "elsewhere://vm/8"),
 	).Build()
-	return &stage{Finder: Finder{Cluster: &cluster.Connection{Client: objects, Kube: kube}, Cloud: c}, memory: c, kube: kube}
+	return &testEnv{Finder: Finder{Cluster: &cluster.Connection{Client: objects, Kube: kube}, Cloud: c}, memory: c, kube: kube}
 }
 
-// TestWhichPool tests which pool a name selects, among the pools of nodes, of captures and of the cloud.
-func TestWhichPool(t *testing.T) {
-	s := newStage(t, interceptor.Funcs{})
+// TestPoolByName tests which pool a name selects, among the pools of nodes, of captures and of the cloud.
+func TestPoolByName(t *testing.T) {
+	s := newTestEnv(t, interceptor.Funcs{})
 	for text, want := range map[string]struct {
 		id         cloud.PoolID
 		prototypes int
@@ -111,7 +111,7 @@ func TestWhichPool(t *testing.T) {
 }
 
 func TestHistory(t *testing.T) {
-	s := newStage(t, interceptor.Funcs{})
+	s := newTestEnv(t, interceptor.Funcs{})
 	report := func(name string) history.History {
 		t.Helper()
 		p, err := s.Named(t.Context(), name)
@@ -141,7 +141,7 @@ func TestHistory(t *testing.T) {
 	s.Uncounted = nil
 	report("pool1")
 	for _, op := range []string{"Pool", "Images"} {
-		s := newStage(t, interceptor.Funcs{})
+		s := newTestEnv(t, interceptor.Funcs{})
 		s.memory.Forbid(op)
 		if _, err := s.History(t.Context(), newPool(pool1), 0); !cloud.Is(err, cloud.Denied) {
 			t.Errorf("%s is forbidden: %v", op, err)
@@ -160,8 +160,8 @@ func (l listed) Images(ctx context.Context, pool cloud.PoolID) ([]cloud.Image, e
 	return append(images, cloud.Image{Version: "2026.03.02", State: cloud.Pending}), err
 }
 
-func TestWhatIsListedAsUnfinished(t *testing.T) {
-	s := newStage(t, interceptor.Funcs{})
+func TestUnfinishedVersions(t *testing.T) {
+	s := newTestEnv(t, interceptor.Funcs{})
 	s.Cloud = listed{s.memory}
 	h, err := s.History(t.Context(), newPool(pool1), 0)
 	if err != nil || len(h.Versions) != 3 {
@@ -173,12 +173,12 @@ func TestWhatIsListedAsUnfinished(t *testing.T) {
 }
 
 func TestStandings(t *testing.T) {
-	s := newStage(t, interceptor.Funcs{})
-	say := func(all []Status) (said []string) {
+	s := newTestEnv(t, interceptor.Funcs{})
+	say := func(all []Status) (messages []string) {
 		for _, p := range all {
-			said = append(said, fmt.Sprintf("%s %d/%d %d %s %v", p.Name, p.ReadyNodes, p.Nodes, len(p.Images), p.Recipe.Version, p.Err != nil))
+			messages = append(messages, fmt.Sprintf("%s %d/%d %d %s %v", p.Name, p.ReadyNodes, p.Nodes, len(p.Images), p.Recipe.Version, p.Err != nil))
 		}
-		return said
+		return messages
 	}
 	for only, want := range map[string][]string{
 		"":       {"pool1 1/2 2 2026.03.01 false", "pool2 1/1 2 2026.03.01 false"},
@@ -209,7 +209,7 @@ func TestStandings(t *testing.T) {
 
 // TestManyPoolsAtOnce tests more pools than the limit of parallel requests.
 func TestManyPoolsAtOnce(t *testing.T) {
-	s := newStage(t, interceptor.Funcs{})
+	s := newTestEnv(t, interceptor.Funcs{})
 	for i := range 3 * parallel {
 		name := fmt.Sprintf("many%02d", i)
 		id := s.memory.AddPool(memory.PoolSpec{Name: name, Image: "generic"})
@@ -231,7 +231,7 @@ func TestManyPoolsAtOnce(t *testing.T) {
 // TestTheAPIServerIsAway: an API server that is away is an error, not an unknown pool.
 func TestTheAPIServerIsAway(t *testing.T) {
 	away := apierrors.NewServiceUnavailable("away")
-	s := newStage(t, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return away }})
+	s := newTestEnv(t, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return away }})
 	if _, err := s.Named(t.Context(), "pool1"); !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("no Prototypes: %v", err)
 	}
@@ -246,7 +246,7 @@ func TestTheAPIServerIsAway(t *testing.T) {
 		}
 	}
 	absent := &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonNotFound, Code: 404}}
-	s = newStage(t, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return absent }})
+	s = newTestEnv(t, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return absent }})
 	if p, err := s.Named(t.Context(), "pool1"); err != nil || p.ID != pool1 || p.Prototypes != nil {
 		t.Errorf("a cluster without Kamino's kinds: %+v, %v", p, err)
 	}
@@ -254,7 +254,7 @@ func TestTheAPIServerIsAway(t *testing.T) {
 
 // TestLeft: Left returns an image only if the same capture created the image.
 func TestLeft(t *testing.T) {
-	s := newStage(t, interceptor.Funcs{})
+	s := newTestEnv(t, interceptor.Funcs{})
 	for name, test := range map[string]struct {
 		p     *v1alpha1.Prototype
 		state cloud.State
@@ -283,7 +283,7 @@ func TestLeft(t *testing.T) {
 
 // TestNodesComeInPages: each node counts exactly once.
 func TestNodesComeInPages(t *testing.T) {
-	s := newStage(t, interceptor.Funcs{})
+	s := newTestEnv(t, interceptor.Funcs{})
 	pages := 0
 	s.kube.PrependReactor("list", "nodes", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		if options := a.(clienttesting.ListActionImpl).ListOptions; options.Limit < 100 || options.Limit > 500 {
@@ -306,7 +306,7 @@ func TestNodesComeInPages(t *testing.T) {
 
 // TestCrowdAfter: a rollback to a version without nodes adds one image.
 func TestCrowdAfter(t *testing.T) {
-	s := newStage(t, interceptor.Funcs{})
+	s := newTestEnv(t, interceptor.Funcs{})
 	h := history.History{Pool: "pool1", PoolID: pool1, Recipe: cloud.Recipe{Image: string(pool1) + "/versions/2026.03.01", Version: "2026.03.01"}}
 	for name, test := range map[string]struct {
 		limit int
@@ -316,21 +316,21 @@ func TestCrowdAfter(t *testing.T) {
 		"no limit": {0, "2026.02.01", false}, "far from it": {20, "2026.02.01", false}, "near it": {2, "2026.02.01", true},
 		"to no version": {2, "2026.04.01", false},
 	} {
-		s.Cloud = limited{s.memory, test.limit}
-		if said := s.ImageLimitWarning(t.Context(), h, test.to); (said != "") != test.says || test.says && !strings.Contains(said, "pool1") {
-			t.Errorf("%s: %q", name, said)
+		s.Cloud = imageLimitCloud{s.memory, test.limit}
+		if message := s.ImageLimitWarning(t.Context(), h, test.to); (message != "") != test.says || test.says && !strings.Contains(message, "pool1") {
+			t.Errorf("%s: %q", name, message)
 		}
 	}
 	s.memory.Forbid("Instances")
-	if said := s.ImageLimitWarning(t.Context(), h, "2026.02.01"); said != "" {
-		t.Errorf("uncounted: %q", said)
+	if message := s.ImageLimitWarning(t.Context(), h, "2026.02.01"); message != "" {
+		t.Errorf("uncounted: %q", message)
 	}
 }
 
-// limited limits the number of images of a pool's instances.
-type limited struct {
+// imageLimitCloud limits the number of images of a pool's instances.
+type imageLimitCloud struct {
 	*memory.Cloud
 	most int
 }
 
-func (l limited) MaxImages(cloud.PoolID) int { return l.most }
+func (l imageLimitCloud) MaxImages(cloud.PoolID) int { return l.most }

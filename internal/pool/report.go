@@ -39,13 +39,13 @@ func (f *Finder) ReportFacts(ctx context.Context, p *Pool, since time.Time) (rep
 }
 
 // FactsOf returns the facts for a report from a read history.
-func (f *Finder) FactsOf(past Past, p *Pool, since time.Time) report.Facts {
+func (f *Finder) FactsOf(past PastPool, p *Pool, since time.Time) report.Facts {
 	h := past.History
 	facts := report.Facts{
 		Pool: h.Pool, Since: since, Now: f.Now(), Counted: h.Counted, Captures: p.Prototypes, ImageBytes: p.imageBytes, PricePerGBMonth: -1,
 	}
 	for _, n := range past.nodes {
-		node := report.Node{Version: n.Version, Created: n.Running, PatchedAt: p.patched[n.Name]}
+		node := report.NodeFacts{Version: n.Version, Created: n.Running, PatchedAt: p.patched[n.Name]}
 		if n.Ready {
 			node.Ready = n.Changed
 		}
@@ -53,7 +53,7 @@ func (f *Finder) FactsOf(past Past, p *Pool, since time.Time) report.Facts {
 	}
 	for i := range h.Versions {
 		v := &h.Versions[i]
-		version := report.Version{Version: v.Version, BuiltAt: v.BuiltAt, PatchedAt: v.PatchedAt, SizeGB: v.SizeGB, Joined: -1, Failed: -1}
+		version := report.VersionFacts{Version: v.Version, BuiltAt: v.BuiltAt, PatchedAt: v.PatchedAt, SizeGB: v.SizeGB, Joined: -1, Failed: -1}
 		if v.Joins != nil {
 			version.Joined, version.Failed = v.Joins.Joined, v.Joins.Failed
 		}

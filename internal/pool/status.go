@@ -46,12 +46,12 @@ func (f *Finder) StatusesOf(ctx context.Context, counted *Count, only string) ([
 	pools := counted.pools
 	slices.SortFunc(pools, func(a, b Status) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
 	if only != "" {
-		meant, err := f.Resolve(ctx, only, idsOf(pools))
+		resolved, err := f.Resolve(ctx, only, idsOf(pools))
 		if err != nil {
 			return nil, err
 		}
-		if pools = slices.DeleteFunc(pools, func(s Status) bool { return s.ID != meant }); len(pools) == 0 {
-			pools = []Status{f.standing(meant)}
+		if pools = slices.DeleteFunc(pools, func(s Status) bool { return s.ID != resolved }); len(pools) == 0 {
+			pools = []Status{f.standing(resolved)}
 		}
 	}
 	ctx = cloud.PrefetchRecipes(ctx, f.Cloud, idsOf(pools))
@@ -118,8 +118,8 @@ func (f *Finder) askCloud(ctx context.Context, s *Status) (err error) {
 	return err
 }
 
-// Left describes the image of a deleted Prototype.
-type Left struct {
+// LeftImage describes the image of a deleted Prototype.
+type LeftImage struct {
 	// Pool is the pool's name; empty if unknown.
 	Pool string
 	// Image is Absent if the capture left no image.
@@ -129,13 +129,13 @@ type Left struct {
 }
 
 // Left finds the image of a deleted Prototype. An image of the same name from another capture does not match.
-func (f *Finder) Left(ctx context.Context, p *v1alpha1.Prototype) (Left, error) {
+func (f *Finder) Left(ctx context.Context, p *v1alpha1.Prototype) (LeftImage, error) {
 	nothing := cloud.Image{State: cloud.Absent}
 	of, err := membership.OfPrototype(ctx, f.Cloud, p, nil)
 	if err != nil || of.Pool == "" {
-		return Left{Image: nothing}, nil //nolint:nilerror // without a pool there is no image
+		return LeftImage{Image: nothing}, nil //nolint:nilerror // without a pool there is no image
 	}
-	left := Left{Pool: f.Cloud.PoolName(of.Pool)}
+	left := LeftImage{Pool: f.Cloud.PoolName(of.Pool)}
 	if left.Image, err = f.Cloud.Image(ctx, cloud.ImageRef{Pool: of.Pool, Version: p.Spec.Version}); err != nil {
 		return left, err
 	}
@@ -169,5 +169,5 @@ func (f *Finder) ImageLimitWarning(ctx context.Context, h history.History, to st
 	if !after.IsNearLimit() {
 		return ""
 	}
-	return after.Says(h.Pool, recipe, func(id cloud.InstanceID) string { return string(id) })
+	return after.Message(h.Pool, recipe, func(id cloud.InstanceID) string { return string(id) })
 }

@@ -20,26 +20,26 @@ import (
 // Port is the port of pods that measure each other.
 const Port = 10777
 
-// Subject is a measured connection.
-type Subject string
+// Connection is a measured connection.
+type Connection string
 
 const (
 	// Pod: this pod reaches a pod of another node.
-	Pod Subject = "pod"
+	Pod Connection = "pod"
 	// Back: the other pod reaches this pod.
-	Back Subject = "back"
+	Back Connection = "back"
 	// Service: this pod reaches the ClusterIP of the API server.
-	Service Subject = "service"
+	Service Connection = "service"
 	// Inside: the resolver finds the name of a Service.
-	Inside Subject = "inside"
+	Inside Connection = "inside"
 	// Outside: this pod finds a name, and reaches the address.
-	Outside Subject = "outside"
+	Outside Connection = "outside"
 )
 
 // Finding is one measurement. Says is the reason of a failure; empty after a success.
 type Finding struct {
-	Subject Subject `json:"subject"`
-	Says    string  `json:"says,omitempty"`
+	Subject Connection `json:"subject"`
+	Says    string     `json:"says,omitempty"`
 }
 
 // Report holds a pod's findings. The pod's termination message holds the Report, in at most 4,096 bytes.
@@ -82,7 +82,7 @@ type Options struct {
 }
 
 const (
-	patience = time.Minute
+	timeout = time.Minute
 	// tryTimeout limits a try, and pause is the time after a failed try.
 	tryTimeout = 5 * time.Second
 	pause      = time.Second
@@ -90,7 +90,7 @@ const (
 
 // Run measures or serves. An error means that no measurement was possible; a failed measurement is a finding.
 func (o Options) Run(ctx context.Context) (*Report, error) {
-	o.Patience, o.Port = cmp.Or(o.Patience, patience), cmp.Or(o.Port, Port)
+	o.Patience, o.Port = cmp.Or(o.Patience, timeout), cmp.Or(o.Port, Port)
 	if o.Listen == "" && (o.Serve || o.Peer != "") {
 		return nil, errors.New("a pod needs its own address to measure pods: pass --listen")
 	}
@@ -123,7 +123,7 @@ func (o Options) Run(ctx context.Context) (*Report, error) {
 func (o Options) measure(ctx context.Context, listening error) *Report {
 	back := make(chan error, 1)
 	measures := []struct {
-		subject Subject
+		subject Connection
 		asked   bool
 		try     func(context.Context) error
 	}{
@@ -277,7 +277,7 @@ func Read(message string) (*Report, error) {
 	if d.More() {
 		return nil, errors.New("not a report: data follows the report")
 	}
-	seen := map[Subject]bool{}
+	seen := map[Connection]bool{}
 	for i, f := range r.Findings {
 		switch f.Subject {
 		case Pod, Back, Service, Inside, Outside:

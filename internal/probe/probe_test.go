@@ -54,9 +54,9 @@ func serve(t *testing.T, o Options) {
 }
 
 // found is the result for each subject, "ok" for a success.
-func found(t *testing.T, r *Report) map[Subject]string {
+func found(t *testing.T, r *Report) map[Connection]string {
 	t.Helper()
-	all := map[Subject]string{}
+	all := map[Connection]string{}
 	for _, f := range r.Findings {
 		all[f.Subject] = f.Says
 		if f.Says == "" {
@@ -66,7 +66,7 @@ func found(t *testing.T, r *Report) map[Subject]string {
 	return all
 }
 
-func run(t *testing.T, o Options) map[Subject]string {
+func run(t *testing.T, o Options) map[Connection]string {
 	t.Helper()
 	if o.Patience == 0 {
 		o.Patience = time.Second
@@ -81,7 +81,7 @@ func run(t *testing.T, o Options) map[Subject]string {
 func TestPodsReachEachOther(t *testing.T) {
 	port := freePort(t)
 	serve(t, Options{Listen: there, Serve: true, Key: key, Port: port})
-	want := map[Subject]string{Pod: "ok", Back: "ok", Service: "ok"}
+	want := map[Connection]string{Pod: "ok", Back: "ok", Service: "ok"}
 	got := run(t, Options{Listen: here, Peer: there, Key: key, Port: port, Service: net.JoinHostPort(there, fmt.Sprint(port))})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -135,7 +135,7 @@ func answer(t *testing.T, port int, say func(net.Conn)) {
 }
 
 // The way to the peer works, but not the way back: the pod listens on another address than its own.
-func TestTheWayBack(t *testing.T) {
+func TestReturnPath(t *testing.T) {
 	port := freePort(t)
 	serve(t, Options{Listen: there, Serve: true, Key: key, Port: port})
 	o := Options{Listen: "192.0.2.1", Peer: there, Key: key, Port: port} // TEST-NET-1: no host has it
@@ -146,7 +146,7 @@ func TestTheWayBack(t *testing.T) {
 }
 
 // A server connects back only to pods with the key, and only to its own port.
-func TestAServerIsNobodysHand(t *testing.T) {
+func TestServerConnectsOnlyWithKey(t *testing.T) {
 	port := freePort(t)
 	serve(t, Options{Listen: there, Serve: true, Key: key, Port: port})
 	var called atomic.Int32
@@ -296,7 +296,7 @@ func TestTheManifestsDigest(t *testing.T) {
 }
 
 // A missing measurement is an error, not a finding about the network.
-func TestWhatIsNoMeasurement(t *testing.T) {
+func TestMissingMeasurement(t *testing.T) {
 	for name, o := range map[string]Options{
 		"no address":       {Peer: there, Key: key},
 		"no key":           {Peer: there, Listen: here},
@@ -313,7 +313,7 @@ func TestWhatIsNoMeasurement(t *testing.T) {
 func TestReports(t *testing.T) {
 	full := &Report{Digest: "sha256:" + strings.Repeat("a", 64), Unread: message(errors.New(strings.Repeat(`"`, 999)))}
 	full.Machine = &Machine{SyncMillis: 1, Hashes: 1 << 40, OpenFiles: 1 << 40, Says: message(errors.New(strings.Repeat(`"`, 999)))}
-	for _, s := range []Subject{Pod, Back, Service, Inside, Outside} {
+	for _, s := range []Connection{Pod, Back, Service, Inside, Outside} {
 		full.Findings = append(full.Findings, Finding{s, message(errors.New(strings.Repeat(`"`, 999)))})
 	}
 	file := filepath.Join(t.TempDir(), "termination-log")

@@ -49,7 +49,7 @@ func why(err error) string {
 }
 
 func (r *Replacement) advance(ctx context.Context, name string) (plan.Step, error) {
-	w, err := r.look(ctx, name)
+	w, err := r.observe(ctx, name)
 	if err != nil {
 		return plan.Step{}, err
 	}
@@ -109,16 +109,16 @@ func (r *Replacement) act(ctx context.Context, w observed, step plan.Step) (plan
 	case plan.Cordon:
 		err = node.Cordon(ctx, r.Kube, w.node)
 	case plan.Evict:
-		var blocked []node.Blocked
+		var blocked []node.BlockedPod
 		if blocked, err = node.Evict(ctx, r.Kube, w.pods, r.Drain, step.Hard); len(blocked) > 0 {
 			step.Says, step.Blocked = "cannot be drained yet: "+blocked[0].String(), true
 		}
 	case plan.Release:
 		err = r.release(ctx, w)
-	case plan.GiveBack:
+	case plan.ReturnToService:
 		err = r.giveBack(ctx, w, step)
 	case plan.Keep:
-		step, err = r.keep(ctx, w, step)
+		step, err = r.recordNeedsPerson(ctx, w, step)
 	case plan.Drop:
 		r.leave(w.facts.Name, step)
 	}
@@ -133,7 +133,7 @@ func (r *Replacement) act(ctx context.Context, w observed, step plan.Step) (plan
 
 // release returns a rebuilt node to service.
 func (r *Replacement) release(ctx context.Context, w observed) error {
-	err := r.reservations().Release(ctx, w.node, *w.held, &node.Marks{
+	err := r.reservations().Release(ctx, w.node, *w.held, &node.NodeMarks{
 		Labels:      map[string]string{v1alpha1.VersionLabel: v1alpha1.VersionLabelValue(r.To)},
 		Annotations: map[string]*string{v1alpha1.NotRebuiltAnnotation: nil},
 	})
@@ -147,7 +147,7 @@ func (r *Replacement) release(ctx context.Context, w observed) error {
 
 // giveBack returns an unrebuilt node to service, and annotates the reason if the reason concerns the node.
 func (r *Replacement) giveBack(ctx context.Context, w observed, step plan.Step) error {
-	marks := &node.Marks{}
+	marks := &node.NodeMarks{}
 	if step.Refusal.Reason != plan.RecipeMoved {
 		text, err := r.failure(w, step)
 		if err != nil {
@@ -163,8 +163,8 @@ func (r *Replacement) giveBack(ctx context.Context, w observed, step plan.Step) 
 	return nil
 }
 
-// keep records once that the node stays reserved and a person must look.
-func (r *Replacement) keep(ctx context.Context, w observed, step plan.Step) (plan.Step, error) {
+// recordNeedsPerson records once that the node stays reserved and a person must look.
+func (r *Replacement) recordNeedsPerson(ctx context.Context, w observed, step plan.Step) (plan.Step, error) {
 	if noted(w) && r.Policy != nil {
 		return plan.Step{Action: plan.Wait}, nil
 	}

@@ -32,7 +32,7 @@ type Controller struct {
 	Namespace, Kured, OwnNode string
 	Now                       func() time.Time
 	Recorder                  events.EventRecorder
-	// Ended, if set, receives the end of a node's rebuild: plan.Release, plan.GiveBack or plan.Keep.
+	// Ended, if set, receives the end of a node's rebuild: plan.Release, plan.ReturnToService or plan.Keep.
 	Ended func(plan.Action)
 	Log   logr.Logger
 
@@ -64,8 +64,8 @@ type Request struct {
 	MaxUnavailable int
 }
 
-// Taken is the result of a Request.
-type Taken struct {
+// RequestResult is the result of a Request.
+type RequestResult struct {
 	// Node is the reserved node; empty if there is none, and then Waiting is the reason.
 	Node    string
 	Waiting string
@@ -74,11 +74,11 @@ type Taken struct {
 }
 
 // Take reserves the next node.
-func (c *Controller) Take(ctx context.Context, wish Request) (Taken, error) {
+func (c *Controller) Take(ctx context.Context, wish Request) (RequestResult, error) {
 	r := c.replacement(wish.Pool, wish.Policy, wish.Settings, wish.Failures)
 	r.Image, r.From, r.To, r.MaxUnavailable = wish.Image, wish.From, wish.To, wish.MaxUnavailable
 	report, err := r.Take(ctx)
-	taken := Taken{Waiting: report.Choice.Waiting, Alone: report.Choice.Alone}
+	taken := RequestResult{Waiting: report.Choice.Waiting, Alone: report.Choice.Alone}
 	for _, step := range report.Steps {
 		if step.Action == plan.Take {
 			taken.Node = step.Node
@@ -141,7 +141,7 @@ func (c *Controller) step(ctx context.Context, j job, name string) {
 		c.Log.V(1).Info("rebuilds", "node", name, "says", step.Says)
 	}
 	switch step.Action {
-	case plan.Release, plan.GiveBack, plan.Keep:
+	case plan.Release, plan.ReturnToService, plan.Keep:
 		if c.Ended != nil {
 			c.Ended(step.Action)
 		}

@@ -15,7 +15,7 @@ import (
 // request.
 func TestEventsOfARebuild(t *testing.T) {
 	for _, conflicts := range []int{0, 1, 2} {
-		s := newStage(t, 1)
+		s := newTestEnv(t, 1)
 		left := conflicts
 		s.kube.PrependReactor("patch", "nodes", func(a kubetesting.Action) (bool, runtime.Object, error) {
 			if left > 0 && strings.Contains(string(a.(kubetesting.PatchAction).GetPatch()), "askedAt") {

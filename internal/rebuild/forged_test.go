@@ -13,7 +13,7 @@ import (
 )
 
 // forge writes a reservation as a rebuild has it, with a holder that any account can compute.
-func (s *stage) forge(name string, asked bool) {
+func (s *testEnv) forge(name string, asked bool) {
 	s.t.Helper()
 	n, now := s.node(name), metav1.NewTime(s.clock.Now())
 	r := v1alpha1.Reservation{Holder: s.replacement().holder(), ReservedAt: now, Unschedulable: true, Annotations: map[string]*string{"evil.example/key": new(string)}}
@@ -30,7 +30,7 @@ func (s *stage) forge(name string, asked bool) {
 func TestAForgedRebuildMovesNothing(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		for _, name := range []string{"good-0", "bad-0"} {
-			s := newStage(t, 2)
+			s := newTestEnv(t, 2)
 			s.forge(name, asked)
 			before := s.node(name)
 			for range 50 {
@@ -68,7 +68,7 @@ func jsonOf(t *testing.T, value any) string {
 func TestARebuildWhosePolicyIsGone(t *testing.T) {
 	gone := func(r *Replacement) { r.Policy.Gone = true }
 	for _, asked := range []bool{false, true} {
-		s := newStage(t, 1)
+		s := newTestEnv(t, 1)
 		_, err := s.policy(nil).Take(t.Context())
 		s.must(err)
 		for i := 0; asked && i < 20 && s.rebuilds() == 0; i++ {
@@ -89,9 +89,9 @@ func TestARebuildWhosePolicyIsGone(t *testing.T) {
 	}
 }
 
-// TestAHalfWayNodeThatTakesPods is not rebuilt under them for a policy: a person has uncordoned it.
-func TestAHalfWayNodeThatTakesPods(t *testing.T) {
-	s := newStage(t, 1)
+// TestUncordonedNodeIsNotRebuilt is not rebuilt under them for a policy: a person has uncordoned it.
+func TestUncordonedNodeIsNotRebuilt(t *testing.T) {
+	s := newTestEnv(t, 1)
 	_, err := s.policy(nil).Take(t.Context())
 	s.must(err)
 	n := s.node("bad-0")

@@ -27,8 +27,8 @@ type observed struct {
 	refused error
 }
 
-// look reads the state of a reserved node. Asking the cloud is an action of its own.
-func (r *Replacement) look(ctx context.Context, name string) (observed, error) {
+// observe reads the state of a reserved node. Asking the cloud is an action of its own.
+func (r *Replacement) observe(ctx context.Context, name string) (observed, error) {
 	w := observed{facts: plan.Node{
 		Name: name, To: r.To, AtOnce: r.AllAtOnce, Force: r.Drain.Force, DrainTime: r.Drain.Timeout.Duration, ReadyTime: r.ReadyTimeout,
 	}}
@@ -49,7 +49,7 @@ func (r *Replacement) look(ctx context.Context, name string) (observed, error) {
 	f.Rebooted = n.Status.NodeInfo.BootID != rebuild.BootID
 	f.Unattended, f.PolicyGone = r.Policy != nil, r.Policy != nil && r.Policy.Gone
 	if f.Asked = rebuild.AskedAt != nil; f.Asked {
-		f.Late = r.Now().Sub(r.since(rebuild.AskedAt.Time)) > r.ReadyTimeout
+		f.ReturnOverdue = r.Now().Sub(r.since(rebuild.AskedAt.Time)) > r.ReadyTimeout
 		return w, nil
 	}
 	f.Overdue = r.Now().Sub(rebuild.StartedAt.Time) > r.Drain.Timeout.Duration
@@ -76,7 +76,7 @@ func (r *Replacement) lookHold(ctx context.Context, w *observed) error {
 	case err != nil:
 		return err
 	case shadow == nil && ours && node.AsBefore(w.node, *lease): // the node was released, and the Lease is left over
-		w.facts.GivenBack = true
+		w.facts.Released = true
 		return r.reservations().End(ctx, w.node, lease.Holder)
 	case shadow == nil:
 		return nil
@@ -100,7 +100,7 @@ func (r *Replacement) since(at time.Time) time.Time {
 // lookAtPods finds the pods that have to leave. Terminating pods on an unready node are ignored, because no kubelet
 // confirms their end.
 func (r *Replacement) lookAtPods(ctx context.Context, w *observed) (err error) {
-	if w.pods, err = node.Left(ctx, r.Kube, w.node.Name, r.Drain, node.Own{}); err != nil {
+	if w.pods, err = node.Left(ctx, r.Kube, w.node.Name, r.Drain, node.OwnPod{}); err != nil {
 		return err
 	}
 	f := &w.facts

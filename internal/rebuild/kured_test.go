@@ -11,16 +11,16 @@ import (
 )
 
 // lock gives the lock of kured to a node; "{" is an invalid lock.
-func (s *stage) lock(text string) *appsv1.DaemonSet {
+func (s *testEnv) lock(text string) *appsv1.DaemonSet {
 	return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "kube-system", Name: "kured", Annotations: map[string]string{"weave.works/kured-node-lock": text},
 	}}
 }
 
-// TestNoNodeIsTakenWhileKuredReboots: the report has the reason, and the rebuild continues after the reboot. A rebuild
+// TestNoNodeIsReservedWhileKuredReboots: the report has the reason, and the rebuild continues after the reboot. A rebuild
 // of all nodes at once ignores the lock.
-func TestNoNodeIsTakenWhileKuredReboots(t *testing.T) {
-	s := newStage(t, 2)
+func TestNoNodeIsReservedWhileKuredReboots(t *testing.T) {
+	s := newTestEnv(t, 2)
 	s.must(s.kube.Tracker().Add(s.lock(`{"nodeID":"good-0"}`)))
 	r := s.replacement()
 	r.Kured = kured.Default
@@ -42,7 +42,7 @@ func TestNoNodeIsTakenWhileKuredReboots(t *testing.T) {
 		t.Errorf("%+v after %d pauses", result, s.pauses)
 	}
 
-	s = newStage(t, 2)
+	s = newTestEnv(t, 2)
 	s.must(s.kube.Tracker().Add(s.lock(`{"nodeID":"good-0"}`)))
 	r = s.replacement()
 	r.Kured, r.AllAtOnce = kured.Default, true
@@ -53,7 +53,7 @@ func TestNoNodeIsTakenWhileKuredReboots(t *testing.T) {
 
 // TestTheNodeThatKuredRebootsMayBeRebuilt, because the node is out of service anyway.
 func TestTheNodeThatKuredRebootsMayBeRebuilt(t *testing.T) {
-	s := newStage(t, 1)
+	s := newTestEnv(t, 1)
 	s.must(s.kube.Tracker().Add(s.lock(`{"nodeID":"bad-0"}`)))
 	r := s.replacement()
 	r.Kured = kured.Default
@@ -62,15 +62,15 @@ func TestTheNodeThatKuredRebootsMayBeRebuilt(t *testing.T) {
 	}
 }
 
-func TestALockThatNobodyCanReadIsTold(t *testing.T) {
-	s := newStage(t, 1)
+func TestUnreadableLockIsReported(t *testing.T) {
+	s := newTestEnv(t, 1)
 	s.must(s.kube.Tracker().Add(s.lock("{")))
 	r := s.replacement()
 	r.Kured = kured.Default
 	if result := s.run(r); len(result.Rebuilt) != 1 {
 		t.Errorf("%+v", result)
 	}
-	if said := strings.Join(s.said, "\n"); strings.Count(said, "bad-0 is reserved; whether kured reboots another node is unknown: ") != 1 {
-		t.Errorf("said:\n%s", said)
+	if message := strings.Join(s.said, "\n"); strings.Count(message, "bad-0 is reserved; whether kured reboots another node is unknown: ") != 1 {
+		t.Errorf("said:\n%s", message)
 	}
 }

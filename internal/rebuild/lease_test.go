@@ -13,7 +13,7 @@ import (
 )
 
 // loseLease loses the n-th update or deletion of a Lease.
-func (s *stage) loseLease(number int, outcome memory.Outcome) (made *int) {
+func (s *testEnv) loseLease(number int, outcome memory.Outcome) (made *int) {
 	made = new(int)
 	for _, verb := range []string{"update", "delete"} {
 		s.kube.PrependReactor(verb, "leases", func(a kubetesting.Action) (bool, runtime.Object, error) {
@@ -37,7 +37,7 @@ func (s *stage) loseLease(number int, outcome memory.Outcome) (made *int) {
 // TestEachWriteOfALeaseLost tests the record of the request and the end of the hold. The node is rebuilt once and
 // restored.
 func TestEachWriteOfALeaseLost(t *testing.T) {
-	s := newStage(t, 1)
+	s := newTestEnv(t, 1)
 	writes := s.loseLease(0, memory.Outcome{})
 	s.rebuildAll(s.cloud)
 	if *writes < 2 {
@@ -45,7 +45,7 @@ func TestEachWriteOfALeaseLost(t *testing.T) {
 	}
 	for number := 1; number <= *writes; number++ {
 		for name, outcome := range outcomes {
-			s := newStage(t, 1)
+			s := newTestEnv(t, 1)
 			s.loseLease(number, outcome)
 			s.rebuildAll(s.cloud)
 			s.wantRebuilt(fmt.Sprintf("write %d of a lease, %s", number, name))

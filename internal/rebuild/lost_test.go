@@ -26,7 +26,7 @@ var outcomes = map[string]memory.Outcome{
 }
 
 // rebuildAll makes passes until nothing is left to do. After the end of a process, a new process continues.
-func (s *stage) rebuildAll(provider cloud.Provider) {
+func (s *testEnv) rebuildAll(provider cloud.Provider) {
 	s.t.Helper()
 	for processes := 0; ; processes++ {
 		if processes > 5 {
@@ -45,7 +45,7 @@ func (s *stage) rebuildAll(provider cloud.Provider) {
 }
 
 // wantRebuilt requires one rebuild of the bad node, with all marks restored.
-func (s *stage) wantRebuilt(what string) {
+func (s *testEnv) wantRebuilt(what string) {
 	s.t.Helper()
 	s.wantClean(good, "bad-0")
 	if s.rebuilds() != 1 || s.worst > 1 {
@@ -58,13 +58,13 @@ func (s *stage) wantRebuilt(what string) {
 
 // TestEachCallToTheCloudLost, before and after the effect, as an error and with the end of the process.
 func TestEachCallToTheCloudLost(t *testing.T) {
-	s := newStage(t, 1)
+	s := newTestEnv(t, 1)
 	counting := memory.NewFaulty(s.cloud, nil)
 	s.rebuildAll(counting)
 	s.wantRebuilt("nothing is lost")
 	for i, call := range counting.Calls() {
 		for name, outcome := range outcomes {
-			s := newStage(t, 1)
+			s := newTestEnv(t, 1)
 			lost := 0
 			s.rebuildAll(memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome {
 				if c.Index != i {
@@ -82,7 +82,7 @@ func TestEachCallToTheCloudLost(t *testing.T) {
 }
 
 // lose loses the n-th write to the API server.
-func (s *stage) lose(number int, outcome memory.Outcome) (made *int) {
+func (s *testEnv) lose(number int, outcome memory.Outcome) (made *int) {
 	made = new(int)
 	do := func(a kubetesting.Action) (bool, runtime.Object, error) {
 		if create, is := a.(kubetesting.CreateAction); is && create.GetSubresource() == "eviction" {
@@ -111,7 +111,7 @@ func (s *stage) lose(number int, outcome memory.Outcome) (made *int) {
 
 // TestEachWriteToTheAPIServerLost: the reservation, the cordon, an eviction, the record of the request, the release.
 func TestEachWriteToTheAPIServerLost(t *testing.T) {
-	s := newStage(t, 1)
+	s := newTestEnv(t, 1)
 	writes := s.lose(0, memory.Outcome{})
 	s.rebuildAll(s.cloud)
 	if *writes < 5 {
@@ -119,7 +119,7 @@ func TestEachWriteToTheAPIServerLost(t *testing.T) {
 	}
 	for number := 1; number <= *writes; number++ {
 		for name, outcome := range outcomes {
-			s := newStage(t, 1)
+			s := newTestEnv(t, 1)
 			s.lose(number, outcome)
 			s.rebuildAll(s.cloud)
 			s.wantRebuilt(fmt.Sprintf("write %d, %s", number, name))
@@ -129,7 +129,7 @@ func TestEachWriteToTheAPIServerLost(t *testing.T) {
 
 // TestTwoProcessesAtOnce make passes in turn and rebuild each node once.
 func TestTwoProcessesAtOnce(t *testing.T) {
-	s := newStage(t, 3)
+	s := newTestEnv(t, 3)
 	a, b := s.replacement(), s.replacement()
 	for done := 0; done < 2; {
 		done = 0
@@ -149,7 +149,7 @@ func TestTwoProcessesAtOnce(t *testing.T) {
 }
 
 // policy returns a Replacement as a controller creates one, a new process each time.
-func (s *stage) policy(change func(*Replacement)) *Replacement {
+func (s *testEnv) policy(change func(*Replacement)) *Replacement {
 	r := s.replacement()
 	r.Policy = &Policy{Name: "all", Limit: 2, Backoff: time.Hour}
 	if change != nil {
@@ -159,7 +159,7 @@ func (s *stage) policy(change func(*Replacement)) *Replacement {
 }
 
 // byPolicy takes the next node and advances the rebuild to the end. byPolicy returns the last step.
-func (s *stage) byPolicy(change func(*Replacement)) (Report, Step) {
+func (s *testEnv) byPolicy(change func(*Replacement)) (Report, Step) {
 	s.t.Helper()
 	report, err := s.policy(change).Take(s.t.Context())
 	s.must(err)
@@ -179,10 +179,10 @@ func (s *stage) byPolicy(change func(*Replacement)) (Report, Step) {
 	return report, last
 }
 
-// TestAFailureStandsOnTheNode: a new process reads the failure, retries after the backoff and stops at the limit. A
+// TestFailureIsRecordedOnNode: a new process reads the failure, retries after the backoff and stops at the limit. A
 // person may retry at any time. A success removes the failure.
-func TestAFailureStandsOnTheNode(t *testing.T) {
-	s := newStage(t, 1)
+func TestFailureIsRecordedOnNode(t *testing.T) {
+	s := newTestEnv(t, 1)
 	s.budget["on-bad-0"] = 1e6
 	for attempt := 1; attempt <= 2; attempt++ {
 		report, last := s.byPolicy(nil)
@@ -212,9 +212,9 @@ func TestAFailureStandsOnTheNode(t *testing.T) {
 	}
 }
 
-// TestAPolicysNodeThatDoesNotComeBack is reported once, by any process, and released as soon as the node is Ready.
-func TestAPolicysNodeThatDoesNotComeBack(t *testing.T) {
-	s := newStage(t, 2)
+// TestFailedNodeOfPolicy is reported once, by any process, and released as soon as the node is Ready.
+func TestFailedNodeOfPolicy(t *testing.T) {
+	s := newTestEnv(t, 2)
 	s.deaf["bad-0"] = true
 	if _, last := s.byPolicy(nil); last.Refusal == nil || last.Refusal.Reason != plan.NotBack {
 		t.Fatalf("%+v", last)
@@ -243,7 +243,7 @@ func TestAPolicysNodeThatDoesNotComeBack(t *testing.T) {
 
 // TestAPolicyIsCareful: cordoned nodes count as unavailable, and the only node that takes pods is not taken.
 func TestAPolicyIsCareful(t *testing.T) {
-	s := newStage(t, 1)
+	s := newTestEnv(t, 1)
 	n := s.node("good-0")
 	n.Spec.Unschedulable = true
 	s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
@@ -260,10 +260,10 @@ func TestAPolicyIsCareful(t *testing.T) {
 	}
 }
 
-// TestAPolicysNodeSaysSo: the reservation of a policy has a mark, so that the controller continues only its own
+// TestReservationOfPolicyIsMarked: the reservation of a policy has a mark, so that the controller continues only its own
 // rebuilds.
-func TestAPolicysNodeSaysSo(t *testing.T) {
-	s := newStage(t, 1)
+func TestReservationOfPolicyIsMarked(t *testing.T) {
+	s := newTestEnv(t, 1)
 	_, err := s.policy(nil).Take(t.Context())
 	s.must(err)
 	held, err := v1alpha1.ReservationOf(s.node("bad-0").Annotations)
@@ -275,7 +275,7 @@ func TestAPolicysNodeSaysSo(t *testing.T) {
 		t.Errorf("a person's command goes on with it: %+v", result)
 	}
 
-	s = newStage(t, 1)
+	s = newTestEnv(t, 1)
 	stopped := errors.New("stopped")
 	_, err = s.replacement().Run(t.Context(), s.show, func(context.Context, time.Duration) error { return stopped })
 	if !errors.Is(err, stopped) {

@@ -64,7 +64,7 @@ type Replacement struct {
 	// Recorder records events about nodes. May be nil.
 	Recorder events.EventRecorder
 
-	roster roster
+	roster poolSnapshot
 	// began is the time of the first pass. An overdue node gets its time again from then on, and failures since then
 	// are not retried.
 	began  time.Time
@@ -185,7 +185,7 @@ func (r *Replacement) begin() error {
 func (r *Report) add(step Step) {
 	r.Steps = append(r.Steps, step)
 	switch step.Action {
-	case plan.Take, plan.Cordon, plan.Release, plan.GiveBack, plan.Drop:
+	case plan.Take, plan.Cordon, plan.Release, plan.ReturnToService, plan.Drop:
 		r.After = 0
 	case plan.Wait, plan.Evict, plan.Ask, plan.Keep:
 	}

@@ -18,12 +18,12 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// TestOneAfterTheOther: every bad node is rebuilt once, no good one is, and never more are out of service than
+// TestNodesAreRebuiltInTurn: every bad node is rebuilt once, no good one is, and never more are out of service than
 // allowed.
-func TestOneAfterTheOther(t *testing.T) {
+func TestNodesAreRebuiltInTurn(t *testing.T) {
 	for _, limit := range []int{1, 2, 3} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
-			s := newStage(t, 4)
+			s := newTestEnv(t, 4)
 			r := s.replacement()
 			r.MaxUnavailable = limit
 			result := s.run(r)
@@ -49,7 +49,7 @@ func TestOneAfterTheOther(t *testing.T) {
 
 // TestAnImageMustGo: where an image is named in place of a version, those that were built from it are rebuilt.
 func TestAnImageMustGo(t *testing.T) {
-	s := newStage(t, 2)
+	s := newTestEnv(t, 2)
 	s.cloud.ChangeRecipe(s.pool, "ubuntu:2204")
 	s.join("generic-0")
 	s.point(good)
@@ -62,7 +62,7 @@ func TestAnImageMustGo(t *testing.T) {
 }
 
 func TestAllAtOnce(t *testing.T) {
-	s := newStage(t, 5)
+	s := newTestEnv(t, 5)
 	s.budget["on-bad-0"] = 1e6
 	r := s.replacement()
 	r.AllAtOnce = true
@@ -73,11 +73,11 @@ func TestAllAtOnce(t *testing.T) {
 	s.wantClean(good, s.badNodes()...)
 }
 
-// TestItGoesOnAfterACrash: after an end at any step, a restart reaches the same end, and nothing is
+// TestRebuildContinuesAfterCrash: after an end at any step, a restart reaches the same end, and nothing is
 // rebuilt twice.
-func TestItGoesOnAfterACrash(t *testing.T) {
+func TestRebuildContinuesAfterCrash(t *testing.T) {
 	for crash := 1; crash < 30; crash += 3 {
-		s := newStage(t, 2)
+		s := newTestEnv(t, 2)
 		died := errors.New("killed")
 		s.between = func(pauses int) error {
 			if pauses%crash == 0 && pauses < 100 {
@@ -107,7 +107,7 @@ func TestItGoesOnAfterACrash(t *testing.T) {
 // TestBudgetsAreRespected: a budget that gives way is waited for; a blocking budget ends with the node released
 // and the others go on.
 func TestBudgetsAreRespected(t *testing.T) {
-	s := newStage(t, 3)
+	s := newTestEnv(t, 3)
 	s.budget["on-bad-0"], s.budget["on-bad-1"] = 10, 1e6
 	result := s.run(s.replacement())
 	if diff := cmp.Diff([]string{"bad-0", "bad-2"}, result.Rebuilt); diff != "" {
@@ -123,7 +123,7 @@ func TestBudgetsAreRespected(t *testing.T) {
 }
 
 func TestForceDoesNotWaitForBudgets(t *testing.T) {
-	s := newStage(t, 1)
+	s := newTestEnv(t, 1)
 	s.budget["on-bad-0"] = 1e6
 	r := s.replacement()
 	r.Drain.Force = true
@@ -133,7 +133,7 @@ func TestForceDoesNotWaitForBudgets(t *testing.T) {
 }
 
 func TestPodsThatNothingMakesAgain(t *testing.T) {
-	s := newStage(t, 1)
+	s := newTestEnv(t, 1)
 	lonely := podOn("bad-0")
 	lonely.Name, lonely.OwnerReferences = "lonely", nil
 	s.must(s.kube.Tracker().Add(lonely))
@@ -147,14 +147,14 @@ func TestPodsThatNothingMakesAgain(t *testing.T) {
 // TestNodesThatAreDownGoFirst: they cost nothing, and they do not hold the others up; a node that is down and not
 // to be rebuilt does.
 func TestNodesThatAreDownGoFirst(t *testing.T) {
-	s := newStage(t, 3)
+	s := newTestEnv(t, 3)
 	s.down("bad-2")
 	result := s.run(s.replacement())
 	if diff := cmp.Diff([]string{"bad-2", "bad-0", "bad-1"}, result.Rebuilt); diff != "" {
 		t.Errorf("rebuilt (-want +got):\n%s", diff)
 	}
 
-	s = newStage(t, 1)
+	s = newTestEnv(t, 1)
 	s.down("good-0")
 	result = s.run(s.replacement())
 	if len(result.Rebuilt) > 0 || !strings.Contains(result.Waiting, "good-0 (not Ready)") {
@@ -166,7 +166,7 @@ func TestNodesThatAreDownGoFirst(t *testing.T) {
 }
 
 // down switches a machine off; only a rebuild starts it again.
-func (s *stage) down(name string) {
+func (s *testEnv) down(name string) {
 	s.t.Helper()
 	if !s.cloud.StopByStranger(s.nodes[name]) {
 		s.t.Fatal("not stopped")
@@ -175,9 +175,9 @@ func (s *stage) down(name string) {
 	s.kubelet(name, s.nodes[name])
 }
 
-// TestANodeThatDoesNotComeBackStopsTheRest: it stays cordoned, and the same again goes on with it.
-func TestANodeThatDoesNotComeBackStopsTheRest(t *testing.T) {
-	s := newStage(t, 2)
+// TestFailedNodeStopsRebuild: it stays cordoned, and the same again goes on with it.
+func TestFailedNodeStopsRebuild(t *testing.T) {
+	s := newTestEnv(t, 2)
 	s.deaf["bad-0"] = true
 	result := s.run(s.replacement())
 	if len(result.Rebuilt) > 0 || !strings.Contains(result.Failed["bad-0"], "was not Ready again within 30m0s") || !strings.Contains(result.Waiting, "bad-0 (being rebuilt)") {
@@ -202,7 +202,7 @@ func TestANodeThatDoesNotComeBackStopsTheRest(t *testing.T) {
 }
 
 func TestARebuildThatFailsIsTriedAgain(t *testing.T) {
-	s := newStage(t, 1)
+	s := newTestEnv(t, 1)
 	s.cloud.FailRebuilds(s.nodes["bad-0"], 2)
 	result := s.run(s.replacement())
 	if len(result.Rebuilt) != 1 || s.rebuilds() != 3 {
@@ -213,9 +213,9 @@ func TestARebuildThatFailsIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestARecipeThatMovesStopsIt: nodes are never rebuilt from something else, and a node that was only reserved is released.
-func TestARecipeThatMovesStopsIt(t *testing.T) {
-	s := newStage(t, 2)
+// TestRecipeChangeStopsRebuild: nodes are never rebuilt from something else, and a node that was only reserved is released.
+func TestRecipeChangeStopsRebuild(t *testing.T) {
+	s := newTestEnv(t, 2)
 	s.between = func(pauses int) error {
 		if pauses == 1 {
 			s.point(bad)
@@ -229,8 +229,8 @@ func TestARecipeThatMovesStopsIt(t *testing.T) {
 	s.wantClean(bad, s.badNodes()...)
 }
 
-func TestAMissingPermissionGivesTheNodeBack(t *testing.T) {
-	s := newStage(t, 2)
+func TestMissingPermissionReleasesNode(t *testing.T) {
+	s := newTestEnv(t, 2)
 	s.cloud.Forbid("EnsureRebuilt")
 	_, err := s.replacement().Run(t.Context(), s.show, s.pause)
 	if !cloud.Is(err, cloud.Denied) {
@@ -242,9 +242,9 @@ func TestAMissingPermissionGivesTheNodeBack(t *testing.T) {
 	}
 }
 
-// TestWhatACaptureHoldsIsLeftAlone until its release.
-func TestWhatACaptureHoldsIsLeftAlone(t *testing.T) {
-	s := newStage(t, 2)
+// TestDonorIsNotRebuilt until its release.
+func TestDonorIsNotRebuilt(t *testing.T) {
+	s := newTestEnv(t, 2)
 	held := s.node("bad-0")
 	held.Annotations = map[string]string{v1alpha1.ReservationAnnotation: `{"name":"pool1-2026.03.03","uid":"u"}`}
 	s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), held, ""))
@@ -264,9 +264,9 @@ func TestWhatACaptureHoldsIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestARunTakesOverItsOwnNodesAndNoOthers: those that a run towards the same version took are gone on with; any other holder's node
+// TestRunAdoptsOwnNodes: those that a run towards the same version took are gone on with; any other holder's node
 // stays as it is.
-func TestARunTakesOverItsOwnNodesAndNoOthers(t *testing.T) {
+func TestRunAdoptsOwnNodes(t *testing.T) {
 	for _, c := range []struct {
 		name, reservation string
 		takesOver         bool
@@ -276,7 +276,7 @@ func TestARunTakesOverItsOwnNodesAndNoOthers(t *testing.T) {
 		{"what is not known", `{"kind":"Pioneer","name":"pool1-2026.03.01","uid":"OWN","reservedAt":"2026-03-03T12:00:00Z"}`, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newStage(t, 1)
+			s := newTestEnv(t, 1)
 			s.budget["on-bad-0"] = 3
 			fill := strings.NewReplacer("OWN", string(s.replacement().holder().UID), "BOOT", s.node("bad-0").Status.NodeInfo.BootID)
 			held := s.node("bad-0")
@@ -306,9 +306,9 @@ func TestARunTakesOverItsOwnNodesAndNoOthers(t *testing.T) {
 	}
 }
 
-// TestANodeThatAnotherTakesMeanwhileIsLeft as that other one has it.
-func TestANodeThatAnotherTakesMeanwhileIsLeft(t *testing.T) {
-	s := newStage(t, 1)
+// TestNodeOfAnotherHolderIsLeft as that other one has it.
+func TestNodeOfAnotherHolderIsLeft(t *testing.T) {
+	s := newTestEnv(t, 1)
 	s.budget["on-bad-0"] = 1e6
 	const theirs = `{"kind":"Prototype","name":"pool1-2026.03.03","uid":"u"}`
 	s.between = func(pauses int) error {
@@ -329,7 +329,7 @@ func TestANodeThatAnotherTakesMeanwhileIsLeft(t *testing.T) {
 }
 
 func TestNodesAndInstancesMayGo(t *testing.T) {
-	s := newStage(t, 3)
+	s := newTestEnv(t, 3)
 	s.between = func(pauses int) error {
 		switch pauses {
 		case 1:
@@ -346,8 +346,8 @@ func TestNodesAndInstancesMayGo(t *testing.T) {
 	}
 }
 
-func TestItsOwnNodeIsLeftAlone(t *testing.T) {
-	s := newStage(t, 2)
+func TestOwnNodeIsNotRebuilt(t *testing.T) {
+	s := newTestEnv(t, 2)
 	r := s.replacement()
 	r.OwnNode = "bad-1"
 	result := s.run(r)
@@ -358,7 +358,7 @@ func TestItsOwnNodeIsLeftAlone(t *testing.T) {
 
 // TestANodeThatWasCordonedStaysSo.
 func TestANodeThatWasCordonedStaysSo(t *testing.T) {
-	s := newStage(t, 1)
+	s := newTestEnv(t, 1)
 	n := s.node("bad-0")
 	n.Spec.Unschedulable = true
 	s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
@@ -368,15 +368,15 @@ func TestANodeThatWasCordonedStaysSo(t *testing.T) {
 	}
 }
 
-// unable is a cloud that cannot rebuild.
-type unable struct{ cloud.Provider }
+// noRebuildCloud is a cloud that cannot rebuild.
+type noRebuildCloud struct{ cloud.Provider }
 
-func (unable) CanRebuild() bool { return false }
+func (noRebuildCloud) CanRebuild() bool { return false }
 
 func TestAProviderThatCannot(t *testing.T) {
-	s := newStage(t, 1)
+	s := newTestEnv(t, 1)
 	r := s.replacement()
-	r.Cloud = unable{s.cloud}
+	r.Cloud = noRebuildCloud{s.cloud}
 	if _, err := r.Run(t.Context(), s.show, s.pause); !cloud.Is(err, cloud.Unsupported) {
 		t.Errorf("got %v", err)
 	}
@@ -384,7 +384,7 @@ func TestAProviderThatCannot(t *testing.T) {
 
 // TestTroubleThatPasses: a cloud or an API server that does not answer for a while is waited for.
 func TestTroubleThatPasses(t *testing.T) {
-	s := newStage(t, 2)
+	s := newTestEnv(t, 2)
 	faulty := memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome {
 		if c.Op == "EnsureRebuilt" && c.Index%3 == 0 {
 			return memory.Outcome{Err: &cloud.Error{Kind: cloud.Throttled}}
@@ -398,10 +398,10 @@ func TestTroubleThatPasses(t *testing.T) {
 	}
 }
 
-// TestWhatAsksToStay is left alone, uncordoned, until that was allowed; of a node that is down nothing can ask.
-func TestWhatAsksToStay(t *testing.T) {
-	arrange := func() *stage {
-		s := newStage(t, 2)
+// TestDoNotDisruptIsRespected is left alone, uncordoned, until that was allowed; of a node that is down nothing can ask.
+func TestDoNotDisruptIsRespected(t *testing.T) {
+	arrange := func() *testEnv {
+		s := newTestEnv(t, 2)
 		object, err := s.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("pods"), "default", "on-bad-0")
 		s.must(err)
 		pod := object.(*corev1.Pod).DeepCopy()

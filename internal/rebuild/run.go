@@ -47,7 +47,7 @@ func (r *Replacement) Run(ctx context.Context, notify func(node, what string), w
 		if now := r.Now(); len(report.Taken) > 0 || moved.IsZero() {
 			moved = now
 		}
-		if r.over(report, moved) {
+		if r.isDone(report, moved) {
 			return result, nil
 		}
 		if err := wait(ctx, report.After); err != nil {
@@ -56,9 +56,9 @@ func (r *Replacement) Run(ctx context.Context, notify func(node, what string), w
 	}
 }
 
-// over reports whether nothing is in progress and nothing more can start. Nodes that are delayed from outside are
+// isDone reports whether nothing is in progress and nothing more can start. Nodes that are delayed from outside are
 // awaited up to ReadyTimeout.
-func (r *Replacement) over(report Report, moved time.Time) bool {
+func (r *Replacement) isDone(report Report, moved time.Time) bool {
 	if len(report.Taken) > 0 || report.Choice.Take != "" || r.roster.freed {
 		return false
 	}

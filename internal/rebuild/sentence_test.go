@@ -10,17 +10,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// TestWhatPassesIsSaidOnce: the sentence after the node's name does not repeat the name.
-func TestWhatPassesIsSaidOnce(t *testing.T) {
+// TestMessagesAreReportedOnce: the sentence after the node's name does not repeat the name.
+func TestMessagesAreReportedOnce(t *testing.T) {
 	const name = "k8s-pool1-24816321-vmss000004"
 	conflict := fmt.Errorf("patch node %s: %w", name, apierrors.NewConflict(corev1.Resource("nodes"), name, errors.New("the object has been modified; please apply your changes to the latest version and try again")))
 	if !passes(conflict) {
 		t.Fatal("a conflict does not pass")
 	}
-	if said := why(conflict); strings.Contains(said, name) || !strings.Contains(said, "at the same time") {
-		t.Errorf("it says %q", said)
+	if message := why(conflict); strings.Contains(message, name) || !strings.Contains(message, "at the same time") {
+		t.Errorf("it says %q", message)
 	}
-	if said := why(errors.New("the cloud is busy")); said != "the cloud is busy" {
-		t.Errorf("it says %q", said)
+	if message := why(errors.New("the cloud is busy")); message != "the cloud is busy" {
+		t.Errorf("it says %q", message)
 	}
 }

@@ -29,9 +29,9 @@ const (
 	maxLooks = 50
 )
 
-// roster is the pool at the time of the last list. Each node is read again before any action.
-type roster struct {
-	pool plan.Pool
+// poolSnapshot is the pool at the time of the last list. Each node is read again before any action.
+type poolSnapshot struct {
+	pool plan.PoolFacts
 	// taken are the nodes in progress: reserved by this replacement, and not failed.
 	taken  map[string]bool
 	choice plan.Choice
@@ -40,7 +40,7 @@ type roster struct {
 	freed bool
 }
 
-func (r *roster) stale(now time.Time) bool { return r.freed || now.Sub(r.at) >= listEvery }
+func (r *poolSnapshot) stale(now time.Time) bool { return r.freed || now.Sub(r.at) >= listEvery }
 
 // list reads the pool's nodes and instances, and finds the reserved nodes.
 func (r *Replacement) list(ctx context.Context, report *Report) error {
@@ -52,7 +52,7 @@ func (r *Replacement) list(ctx context.Context, report *Report) error {
 	for _, instance := range instances {
 		builtFrom[strings.ToLower(string(instance.ID))] = r.builtFrom(instance)
 	}
-	pool := plan.Pool{
+	pool := plan.PoolFacts{
 		Name: r.Cloud.PoolName(r.Pool), Limit: r.MaxUnavailable, AtOnce: r.AllAtOnce, Careful: r.Policy != nil,
 	}
 	leases := sync.OnceValues(func() ([]node.Lease, error) { return r.reservations().All(ctx) })
@@ -82,7 +82,7 @@ func (r *Replacement) list(ctx context.Context, report *Report) error {
 			taken[name] = true // the next step reports the result
 		}
 	}
-	r.roster = roster{pool: pool, taken: taken, at: r.Now()}
+	r.roster = poolSnapshot{pool: pool, taken: taken, at: r.Now()}
 	r.roster.choice = plan.Choose(pool)
 	return nil
 }
@@ -247,14 +247,14 @@ func (r *Replacement) asksToStay(ctx context.Context, n *corev1.Node) (string, e
 	if n.Annotations[v1alpha1.DoNotDisruptAnnotation] == "true" && n.Annotations[v1alpha1.ReservationAnnotation] == "" {
 		return "the node forbids disruption (" + v1alpha1.DoNotDisruptAnnotation + ")", nil
 	}
-	left, err := node.Left(ctx, r.Kube, n.Name, r.Drain, node.Own{})
+	left, err := node.Left(ctx, r.Kube, n.Name, r.Drain, node.OwnPod{})
 	if err != nil || len(left.Protected) == 0 {
 		return "", err
 	}
 	return "pods of the node forbid eviction: " + strings.Join(left.Protected, ", "), nil
 }
 
-func (r *roster) find(name string) *plan.Member {
+func (r *poolSnapshot) find(name string) *plan.Member {
 	i := slices.IndexFunc(r.pool.Members, func(m plan.Member) bool { return m.Name == name })
 	return &r.pool.Members[i]
 }

@@ -109,7 +109,7 @@ var ErrElsewhere = errors.New("the recipe changed in the meantime")
 
 // Pass reads the cloud and does one step. A conflict with a concurrent write is no error: the next pass tries again.
 func (c *Change) Pass(ctx context.Context) (Result, error) {
-	w, err := c.look(ctx)
+	w, err := c.observe(ctx)
 	if err != nil {
 		return Result{After: pollInterval}, err
 	}
@@ -154,7 +154,7 @@ type observed struct {
 	secret string
 }
 
-func (c *Change) look(ctx context.Context) (observed, error) {
+func (c *Change) observe(ctx context.Context) (observed, error) {
 	w := observed{facts: facts{tags: len(c.Tags) > 0, points: c.To != "" || c.Shown != nil, deletes: c.Retires}}
 	if w.facts.tags || w.facts.deletes {
 		image, err := c.Cloud.Image(ctx, c.ref(c.Version))
@@ -189,7 +189,7 @@ func (c *Change) lookRecipe(ctx context.Context, w *observed) (err error) {
 		return err
 	}
 	w.facts.loses = true
-	w.secret, w.facts.saved, err = c.Secrets.Look(ctx, c.Prototype, w.change.Backup, nil)
+	w.secret, w.facts.saved, err = c.Secrets.Lookup(ctx, c.Prototype, w.change.Backup, nil)
 	return err
 }
 

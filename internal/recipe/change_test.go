@@ -23,17 +23,17 @@ const (
 
 var now = time.Date(2026, 3, 3, 12, 0, 0, 0, time.UTC)
 
-// stage is a cloud with a pool on the bad version, and a store for values that the recipe loses.
-type stage struct {
+// testEnv is a cloud with a pool on the bad version, and a store for values that the recipe loses.
+type testEnv struct {
 	*testing.T
 	cloud *memory.Cloud
 	pool  cloud.PoolID
 	kube  kubernetes.Interface
 }
 
-func newStage(t *testing.T) *stage {
+func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
-	s := &stage{T: t, cloud: memory.New(memory.Config{Now: func() time.Time { return now }}), kube: fake.NewClientset()}
+	s := &testEnv{T: t, cloud: memory.New(memory.Config{Now: func() time.Time { return now }}), kube: fake.NewClientset()}
 	s.pool = s.cloud.AddPool(memory.PoolSpec{Name: "pool1", Image: "memory:///pools/pool1/versions/" + bad, Bootstrap: []string{"customData"}})
 	for _, v := range []string{old, bad} {
 		s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: v, Tags: map[string]string{cloud.TagProof: "static/1/sha256:a", cloud.TagPrototype: "pool1-" + v}})
@@ -44,40 +44,40 @@ func newStage(t *testing.T) *stage {
 // kinds lists the changes, each with the state after the change.
 var kinds = []struct {
 	name string
-	of   func(*stage, cloud.Provider) *Change
-	want func(*stage) error
+	of   func(*testEnv, cloud.Provider) *Change
+	want func(*testEnv) error
 }{
-	{"rollback", func(s *stage, c cloud.Provider) *Change {
+	{"rollback", func(s *testEnv, c cloud.Provider) *Change {
 		return OfRollback(history.Rollback{Pool: "pool1", From: bad, To: old, Tags: map[string]string{cloud.TagQuarantined: "panics", cloud.TagRolledBack: old}}, c, s.pool)
-	}, func(s *stage) error {
+	}, func(s *testEnv) error {
 		return errors.Join(s.names(old), s.carries(bad, map[string]string{cloud.TagQuarantined: "panics", cloud.TagRolledBack: old}))
 	}},
-	{"a rollback that is taken back", func(s *stage, c cloud.Provider) *Change {
+	{"a rollback that is taken back", func(s *testEnv, c cloud.Provider) *Change {
 		s.cloud.ChangeRecipe(s.pool, "memory:///pools/pool1/versions/"+old)
 		return OfRollback(history.Rollback{Pool: "pool1", From: old, To: bad}, c, s.pool)
-	}, func(s *stage) error { return errors.Join(s.names(bad), s.carries(old, nil)) }},
-	{"quarantine", func(s *stage, c cloud.Provider) *Change {
+	}, func(s *testEnv) error { return errors.Join(s.names(bad), s.carries(old, nil)) }},
+	{"quarantine", func(s *testEnv, c cloud.Provider) *Change {
 		return OfMark(history.Mark{Pool: "pool1", Version: old, Tags: map[string]string{cloud.TagQuarantined: "why"}}, c, s.pool)
-	}, func(s *stage) error {
+	}, func(s *testEnv) error {
 		return errors.Join(s.names(bad), s.carries(old, map[string]string{cloud.TagQuarantined: "why"}))
 	}},
-	{"retirement", func(s *stage, c cloud.Provider) *Change {
+	{"retirement", func(s *testEnv, c cloud.Provider) *Change {
 		return OfRetirement(history.Retirement{Pool: "pool1", Version: old}, c, s.pool)
-	}, func(s *stage) error {
+	}, func(s *testEnv) error {
 		if image := s.image(old); image.State != cloud.Absent && image.State != cloud.Deleting {
 			return fmt.Errorf("version %s is %s", old, image.State)
 		}
 		return s.names(bad)
 	}},
-	{"promotion", func(s *stage, c cloud.Provider) *Change {
+	{"promotion", func(s *testEnv, c cloud.Provider) *Change {
 		s.cloud.ChangeRecipe(s.pool, "ubuntu:2204", "customData")
 		return OfPromotion(history.Promotion{Pool: "pool1", Version: bad, Prototype: "pool1-" + bad, From: "ubuntu:2204", RemovesBootstrap: true}, c, s.pool,
 			Secrets{Kube: s.kube, Namespace: "kamino-system"})
-	}, func(s *stage) error { return errors.Join(s.names(bad), s.kept()) }},
-	{"restoration", func(s *stage, c cloud.Provider) *Change {
+	}, func(s *testEnv) error { return errors.Join(s.names(bad), s.checkSaved()) }},
+	{"restoration", func(s *testEnv, c cloud.Provider) *Change {
 		s.cloud.ChangeRecipe(s.pool, "generic", "customData", "extension cse")
 		return OfRestoration(restorationOf(s.T, s.cloud, s.pool, bad), c, "pool1")
-	}, func(s *stage) error { return s.has(restored) }},
+	}, func(s *testEnv) error { return s.has(restored) }},
 }
 
 // restored is the recipe after a restoration, and promoted the recipe before the restoration.
@@ -104,7 +104,7 @@ func restorationOf(t *testing.T, c *memory.Cloud, pool cloud.PoolID, version str
 }
 
 // has compares the recipe with an image and its parts.
-func (s *stage) has(want string) error {
+func (s *testEnv) has(want string) error {
 	pool, err := s.cloud.Pool(s.Context(), s.pool)
 	if is := fmt.Sprint(pool.Recipe.Image, pool.Recipe.Bootstrap); err == nil && is != want {
 		return fmt.Errorf("the recipe is %s", is)
@@ -112,7 +112,7 @@ func (s *stage) has(want string) error {
 	return err
 }
 
-func (s *stage) image(version string) cloud.Image {
+func (s *testEnv) image(version string) cloud.Image {
 	s.Helper()
 	image, err := s.cloud.Image(s.Context(), cloud.ImageRef{Pool: s.pool, Version: version})
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *stage) image(version string) cloud.Image {
 	return image
 }
 
-func (s *stage) names(version string) error {
+func (s *testEnv) names(version string) error {
 	pool, err := s.cloud.Pool(s.Context(), s.pool)
 	if err == nil && pool.Recipe.Version != version {
 		return fmt.Errorf("the recipe names %s", pool.Recipe.Image)
@@ -129,7 +129,7 @@ func (s *stage) names(version string) error {
 	return err
 }
 
-func (s *stage) carries(version string, tags map[string]string) error {
+func (s *testEnv) carries(version string, tags map[string]string) error {
 	have := s.image(version).Tags
 	want := map[string]string{cloud.TagProof: have[cloud.TagProof], cloud.TagPrototype: have[cloud.TagPrototype]}
 	maps.Copy(want, tags)
@@ -139,8 +139,8 @@ func (s *stage) carries(version string, tags map[string]string) error {
 	return nil
 }
 
-// kept checks that the lost values of the recipe are stored once.
-func (s *stage) kept() error {
+// checkSaved checks that the lost values of the recipe are stored once.
+func (s *testEnv) checkSaved() error {
 	found, err := Secrets{Kube: s.kube, Namespace: "kamino-system"}.Find(s.Context(), "pool1", s.pool, nil)
 	if err == nil && len(found) != 1 {
 		return fmt.Errorf("kept %d times", len(found))
@@ -149,7 +149,7 @@ func (s *stage) kept() error {
 }
 
 // invariants checks the rules that hold after each pass.
-func (s *stage) invariants(name string) error {
+func (s *testEnv) invariants(name string) error {
 	pool, err := s.cloud.Pool(s.Context(), s.pool)
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (s *stage) invariants(name string) error {
 	case name == "rollback" && pool.Recipe.Version == old && s.image(bad).Tags[cloud.TagQuarantined] == "":
 		return errors.New("the pool has left a version that is not quarantined")
 	case name == "promotion" && pool.Recipe.Version == bad:
-		return s.kept()
+		return s.checkSaved()
 	case name == "restoration" && s.has(promoted) != nil:
 		return s.has(restored)
 	}
@@ -178,7 +178,7 @@ func TestEverySingleCallLost(t *testing.T) {
 			t.Run(kind.name+"/"+name, func(t *testing.T) {
 				calls := 1
 				for n := 0; n < calls; n++ {
-					s := newStage(t)
+					s := newTestEnv(t)
 					seen := 0
 					faulty := memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome {
 						if seen = max(seen, c.Index+1); c.Index == n {
@@ -199,7 +199,7 @@ func TestEverySingleCallLost(t *testing.T) {
 }
 
 // toItsEnd makes passes, each by a new process that has only the decision.
-func (s *stage) toItsEnd(name string, change *Change) {
+func (s *testEnv) toItsEnd(name string, change *Change) {
 	s.Helper()
 	for range 20 {
 		var r Result
@@ -216,10 +216,10 @@ func (s *stage) toItsEnd(name string, change *Change) {
 	s.Error("it does not end")
 }
 
-// TestSomebodyElsePoints: a change of the recipe by another client, before or during the run, is reported and kept.
-func TestSomebodyElsePoints(t *testing.T) {
+// TestRecipeChangeOfAnotherClientStays: a change of the recipe by another client, before or during the run, is reported and kept.
+func TestRecipeChangeOfAnotherClientStays(t *testing.T) {
 	for passes := range 2 {
-		s := newStage(t)
+		s := newTestEnv(t)
 		change := kinds[0].of(s, s.cloud)
 		for range passes {
 			if _, err := change.Pass(t.Context()); err != nil {
@@ -237,13 +237,13 @@ func TestSomebodyElsePoints(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotShown: a change that never becomes visible ends the run with an error, and so does a lasting conflict. So
+// TestInvisibleChangeIsAnError: a change that never becomes visible ends the run with an error, and so does a lasting conflict. So
 // does a failed pause.
-func TestWhatIsNotShown(t *testing.T) {
+func TestInvisibleChangeIsAnError(t *testing.T) {
 	for _, kind := range []int{0, len(kinds) - 1} {
 		kind := kinds[kind]
 		for _, loss := range []memory.Outcome{{Err: nil}, memory.FailBefore(cloud.Conflict)} {
-			s := newStage(t)
+			s := newTestEnv(t)
 			faulty := memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome {
 				if c.Op == "SetRecipe" {
 					return loss
@@ -253,7 +253,7 @@ func TestWhatIsNotShown(t *testing.T) {
 			pauses := 0
 			provider := cloud.Provider(faulty)
 			if loss.Err == nil {
-				provider = deaf{faulty}
+				provider = ignoringCloud{faulty}
 			}
 			_, err := kind.of(s, provider).Run(t.Context(), func(context.Context, time.Duration) error { pauses++; return nil })
 			if err == nil || pauses < maxAttempts-1 || cloud.Is(err, cloud.Conflict) != (loss.Err != nil) {
@@ -261,13 +261,13 @@ func TestWhatIsNotShown(t *testing.T) {
 			}
 		}
 	}
-	s, stop := newStage(t), errors.New("stop")
+	s, stop := newTestEnv(t), errors.New("stop")
 	if _, err := kinds[0].of(s, s.cloud).Run(t.Context(), func(context.Context, time.Duration) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("a pause that ends: %v", err)
 	}
 }
 
-// deaf accepts every change of a recipe and changes nothing.
-type deaf struct{ *memory.Faulty }
+// ignoringCloud accepts every change of a recipe and changes nothing.
+type ignoringCloud struct{ *memory.Faulty }
 
-func (deaf) SetRecipe(context.Context, cloud.RecipeChange) error { return nil }
+func (ignoringCloud) SetRecipe(context.Context, cloud.RecipeChange) error { return nil }

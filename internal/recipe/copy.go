@@ -19,22 +19,22 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Copy is the customData of a pool, passed by a person before the recipe loses it. The copy is a Secret for
+// CustomDataCopy is the customData of a pool, passed by a person before the recipe loses it. The copy is a Secret for
 // settings.recipe.customDataFrom until the saved recipe contains the data.
-type Copy struct {
+type CustomDataCopy struct {
 	// Name of the Secret contains the pool and a digest of the data, so that equal copies share one Secret.
 	Name, Pool string
 	Data       []byte
 }
 
 // NewCopy returns a copy with its name.
-func NewCopy(pool string, data []byte) Copy {
-	return Copy{Name: v1alpha1.ObjectName(pool) + "-custom-data-" + digest(data, nil)[:shortDigest], Pool: pool, Data: data}
+func NewCopy(pool string, data []byte) CustomDataCopy {
+	return CustomDataCopy{Name: v1alpha1.ObjectName(pool) + "-custom-data-" + digest(data, nil)[:shortDigest], Pool: pool, Data: data}
 }
 
 // Keep creates the Secret of the copy, and reports whether the Secret is new. Keep returns an error if a Secret of the
 // name has other data or is mutable, because another client wrote it.
-func (s Secrets) Keep(ctx context.Context, c Copy) (made bool, err error) {
+func (s Secrets) Keep(ctx context.Context, c CustomDataCopy) (made bool, err error) {
 	immutable := true
 	_, err = s.Kube.CoreV1().Secrets(s.Namespace).Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: c.Name, Namespace: s.Namespace, Labels: map[string]string{v1alpha1.PoolLabel: v1alpha1.LabelValue(v1alpha1.ObjectName(c.Pool))}},
@@ -59,7 +59,7 @@ func (s Secrets) Keep(ctx context.Context, c Copy) (made bool, err error) {
 }
 
 // Own makes the Prototype an owner of the copy, so that the copy is deleted with its last Prototype.
-func (s Secrets) Own(ctx context.Context, c Copy, p *v1alpha1.Prototype) error {
+func (s Secrets) Own(ctx context.Context, c CustomDataCopy, p *v1alpha1.Prototype) error {
 	owner := metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Prototype", Name: p.Name, UID: p.UID}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": []metav1.OwnerReference{owner}}})
 	if err != nil {
@@ -73,14 +73,14 @@ func (s Secrets) Own(ctx context.Context, c Copy, p *v1alpha1.Prototype) error {
 }
 
 // Drop deletes an unused copy.
-func (s Secrets) Drop(ctx context.Context, c Copy) error {
+func (s Secrets) Drop(ctx context.Context, c CustomDataCopy) error {
 	if err := s.Kube.CoreV1().Secrets(s.Namespace).Delete(ctx, c.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete secret %s/%s: %w", s.Namespace, c.Name, err)
 	}
 	return nil
 }
 
-// customData is the part of a recipe that a Copy contains.
+// customData is the part of a recipe that a CustomDataCopy contains.
 var customData = cloud.RecipeField{Kind: cloud.CustomData}
 
 // Loses reports whether a change removes customData from the recipe.

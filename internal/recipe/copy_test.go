@@ -26,7 +26,7 @@ func (s Secrets) secret(t *testing.T, name string) *corev1.Secret {
 
 // TestACopyIsKeptOnce: a second Keep of the same copy, after an interruption or error, finds the first Secret.
 func TestACopyIsKeptOnce(t *testing.T) {
-	s := shelf(t)
+	s := newSecrets(t)
 	c, other := NewCopy("Pool1", []byte("#cloud-config needle")), NewCopy("pool1", []byte("#cloud-config other"))
 	if c.Name == other.Name || !strings.HasPrefix(c.Name, "pool1-custom-data-") || strings.Contains(c.Name, "needle") {
 		t.Errorf("the names are %s and %s", c.Name, other.Name)
@@ -47,9 +47,9 @@ func TestACopyIsKeptOnce(t *testing.T) {
 	}
 }
 
-// TestACopyGoesWithItsPrototypes: each Prototype that uses the copy owns the copy. A repeated claim changes nothing.
-func TestACopyGoesWithItsPrototypes(t *testing.T) {
-	s := shelf(t)
+// TestPrototypesOwnCopy: each Prototype that uses the copy owns the copy. A repeated claim changes nothing.
+func TestPrototypesOwnCopy(t *testing.T) {
+	s := newSecrets(t)
 	c := NewCopy("pool1", []byte("#cloud-config"))
 	if _, err := s.Keep(t.Context(), c); err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestACopyOfAnothersHand(t *testing.T) {
 		"the copy, though": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := shelf(t)
+			s := newSecrets(t)
 			c := NewCopy("pool1", []byte("ours"))
 			theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: c.Name}, Immutable: &yes, Data: map[string][]byte{CustomDataKey: []byte("ours")}}
 			if change != nil {

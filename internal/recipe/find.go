@@ -17,8 +17,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Found is a saved part of a recipe.
-type Found struct {
+// SavedPart is a saved part of a recipe.
+type SavedPart struct {
 	// Secret is the name in Kamino's namespace.
 	Secret string
 	Owner
@@ -34,13 +34,13 @@ type Found struct {
 // Secrets by the names of the Prototypes.
 //
 // Name, labels and digest must match; otherwise Doubt is set. Secrets of another pool of the same name are left out.
-func (s Secrets) Find(ctx context.Context, name string, pool cloud.PoolID, prototypes []v1alpha1.Prototype) ([]Found, error) {
+func (s Secrets) Find(ctx context.Context, name string, pool cloud.PoolID, prototypes []v1alpha1.Prototype) ([]SavedPart, error) {
 	label := v1alpha1.LabelValue(v1alpha1.ObjectName(name))
 	list, err := s.Kube.CoreV1().Secrets(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.PoolLabel + "=" + label})
 	var secrets []corev1.Secret
 	switch {
 	case apierrors.IsForbidden(err):
-		if secrets, err = s.named(ctx, prototypes); err != nil {
+		if secrets, err = s.ofPrototypes(ctx, prototypes); err != nil {
 			return nil, err
 		}
 	case err != nil:
@@ -48,25 +48,25 @@ func (s Secrets) Find(ctx context.Context, name string, pool cloud.PoolID, proto
 	default:
 		secrets = list.Items
 	}
-	var found []Found
+	var found []SavedPart
 	for i := range secrets {
 		secret := &secrets[i]
 		of := secret.Annotations[PoolIDAnnotation]
 		if secret.Labels[v1alpha1.PoolLabel] != label || secret.Data[RecipeKey] == nil || of != "" && !strings.EqualFold(of, string(pool)) {
 			continue
 		}
-		f := read(secret, prototypes)
+		f := savedPart(secret, prototypes)
 		f.Pool, f.PoolID = name, pool
 		found = append(found, f)
 	}
-	slices.SortFunc(found, func(a, b Found) int {
+	slices.SortFunc(found, func(a, b SavedPart) int {
 		return cmp.Or(b.SavedAt.Compare(a.SavedAt), cmp.Compare(b.Secret, a.Secret))
 	})
 	return found, nil
 }
 
-// named gets the Secrets named after the Prototypes.
-func (s Secrets) named(ctx context.Context, prototypes []v1alpha1.Prototype) ([]corev1.Secret, error) {
+// ofPrototypes gets the Secrets named after the Prototypes.
+func (s Secrets) ofPrototypes(ctx context.Context, prototypes []v1alpha1.Prototype) ([]corev1.Secret, error) {
 	var secrets []corev1.Secret
 	for i := range prototypes {
 		secret, err := s.get(ctx, prototypes[i].Name+suffix)
@@ -80,9 +80,9 @@ func (s Secrets) named(ctx context.Context, prototypes []v1alpha1.Prototype) ([]
 	return secrets, nil
 }
 
-// read returns the content of a Secret, with Doubt if the parts of the Secret disagree.
-func read(secret *corev1.Secret, prototypes []v1alpha1.Prototype) Found {
-	f := Found{
+// savedPart returns the content of a Secret, with Doubt if the parts of the Secret disagree.
+func savedPart(secret *corev1.Secret, prototypes []v1alpha1.Prototype) SavedPart {
+	f := SavedPart{
 		Secret: secret.Name, SavedAt: secret.CreationTimestamp.Time, Backup: secret.Data[RecipeKey], CustomData: secret.Data[CustomDataKey],
 		Owner: Owner{UID: types.UID(secret.Labels[v1alpha1.PrototypeUIDLabel]), Version: secret.Labels[v1alpha1.VersionLabel]},
 	}

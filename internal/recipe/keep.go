@@ -14,8 +14,8 @@ import (
 // cleanupTimeout limits the deletion of an unused copy, in a command that may have been interrupted.
 const cleanupTimeout = 5 * time.Second
 
-// Keeper keeps a copy of the pool's customData for a capture. Clouds do not return customData.
-type Keeper struct {
+// CustomDataKeeper keeps a copy of the pool's customData for a capture. Clouds do not return customData.
+type CustomDataKeeper struct {
 	Secrets
 	Cloud cloud.Provider
 	// CustomData is the user's file; nil without a file, and then the capture begins as any other.
@@ -26,7 +26,7 @@ type Keeper struct {
 
 // Copy returns the copy to keep for the capture. Nil without a file, or if neither a restore nor the trial node needs
 // customData, which Copy reports. The refusals are the refusals that a restore would meet.
-func (k *Keeper) Copy(ctx context.Context, spec v1alpha1.PrototypeSpec, change *cloud.RecipeChange) (*Copy, []cloud.Refusal, error) {
+func (k *CustomDataKeeper) Copy(ctx context.Context, spec v1alpha1.PrototypeSpec, change *cloud.RecipeChange) (*CustomDataCopy, []cloud.Refusal, error) {
 	if k.CustomData == nil || change == nil {
 		return nil, nil, nil
 	}
@@ -47,7 +47,7 @@ func (k *Keeper) Copy(ctx context.Context, spec v1alpha1.PrototypeSpec, change *
 }
 
 // trialNeedsCustomData reports whether the trial node of the capture needs a copy of customData.
-func (k *Keeper) trialNeedsCustomData(ctx context.Context, spec v1alpha1.PrototypeSpec) (bool, error) {
+func (k *CustomDataKeeper) trialNeedsCustomData(ctx context.Context, spec v1alpha1.PrototypeSpec) (bool, error) {
 	if spec.Settings.Profile().Traits().RemovesBootstrap || !spec.Settings.Tries() {
 		return false, nil
 	}
@@ -57,7 +57,7 @@ func (k *Keeper) trialNeedsCustomData(ctx context.Context, spec v1alpha1.Prototy
 
 // CopyFor is Copy for the capture's change of the recipe. If this process cannot ask the cloud, the controller asks the
 // cloud.
-func (k *Keeper) CopyFor(ctx context.Context, spec v1alpha1.PrototypeSpec, byController bool) (*Copy, []cloud.Refusal, error) {
+func (k *CustomDataKeeper) CopyFor(ctx context.Context, spec v1alpha1.PrototypeSpec, byController bool) (*CustomDataCopy, []cloud.Refusal, error) {
 	if k.CustomData == nil {
 		return nil, nil, nil
 	}
@@ -79,7 +79,7 @@ func refOf(spec v1alpha1.PrototypeSpec) cloud.ImageRef {
 
 // Begin saves the copy, and then calls create with the key of the copy; nil without a copy. create returns a new
 // Prototype, or an existing Prototype of the same node. Begin deletes a new copy that no Prototype uses.
-func (k *Keeper) Begin(ctx context.Context, c *Copy, create func(*v1alpha1.SecretKey) (p *v1alpha1.Prototype, existing bool, err error)) error {
+func (k *CustomDataKeeper) Begin(ctx context.Context, c *CustomDataCopy, create func(*v1alpha1.SecretKey) (p *v1alpha1.Prototype, existing bool, err error)) error {
 	if c == nil {
 		p, existing, err := create(nil)
 		if err == nil && existing {
@@ -115,14 +115,14 @@ func uses(p *v1alpha1.Prototype, name string) bool {
 }
 
 // own sets the Prototype as the owner of the copy. The capture does not depend on the owner, so own only reports an error.
-func (k *Keeper) own(ctx context.Context, c Copy, p *v1alpha1.Prototype) {
+func (k *CustomDataKeeper) own(ctx context.Context, c CustomDataCopy, p *v1alpha1.Prototype) {
 	if err := k.Own(ctx, c, p); err != nil {
 		k.Say("The copy of customData is saved, but Prototype %s does not own the copy: delete Secret %s/%s after the capture (%s).", p.Name, k.Namespace, c.Name, err)
 	}
 }
 
 // Same checks that a running capture uses the same copy: the settings of a capture cannot change.
-func (k *Keeper) Same(ctx context.Context, p *v1alpha1.Prototype) error {
+func (k *CustomDataKeeper) Same(ctx context.Context, p *v1alpha1.Prototype) error {
 	if k.CustomData == nil {
 		return nil
 	}

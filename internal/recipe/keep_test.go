@@ -19,9 +19,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
-// desk is a capture that begins with a copy of customData, or without a copy.
-type desk struct {
-	Keeper
+// copyCase is a capture that begins with a copy of customData, or without a copy.
+type copyCase struct {
+	CustomDataKeeper
 	memory *memory.Cloud
 	kube   *fake.Clientset
 	said   []string
@@ -30,10 +30,10 @@ type desk struct {
 	create func(p *v1alpha1.Prototype) (existing bool, err error)
 }
 
-func newDesk(given string) *desk {
-	d := &desk{memory: memory.New(memory.Config{}), kube: fake.NewClientset(), create: func(*v1alpha1.Prototype) (bool, error) { return false, nil }}
+func newDesk(given string) *copyCase {
+	d := &copyCase{memory: memory.New(memory.Config{}), kube: fake.NewClientset(), create: func(*v1alpha1.Prototype) (bool, error) { return false, nil }}
 	id := d.memory.AddPool(memory.PoolSpec{Name: "pool1", Bootstrap: []string{"customData"}, Unreadable: []string{"customData"}})
-	d.Keeper = Keeper{
+	d.CustomDataKeeper = CustomDataKeeper{
 		Secrets: Secrets{Kube: d.kube, Namespace: "kamino-system"}, Cloud: d.memory,
 		Say: func(format string, args ...any) { d.said = append(d.said, fmt.Sprintf(format, args...)) },
 	}
@@ -46,7 +46,7 @@ func newDesk(given string) *desk {
 }
 
 // begin begins as the command does.
-func (d *desk) begin(t *testing.T, byController bool) (*v1alpha1.Prototype, []cloud.Refusal, error) {
+func (d *copyCase) begin(t *testing.T, byController bool) (*v1alpha1.Prototype, []cloud.Refusal, error) {
 	t.Helper()
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "pool1-2026.03.14", UID: "u"}, Spec: d.spec}
 	kept, refusals, err := d.CopyFor(t.Context(), d.spec, byController)
@@ -65,7 +65,7 @@ func refused(err error) bool {
 	return errors.As(err, &refused)
 }
 
-func (d *desk) copies(t *testing.T) []corev1.Secret {
+func (d *copyCase) copies(t *testing.T) []corev1.Secret {
 	t.Helper()
 	list, err := d.kube.CoreV1().Secrets("kamino-system").List(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -74,8 +74,8 @@ func (d *desk) copies(t *testing.T) []corev1.Secret {
 	return list.Items
 }
 
-// TestACopyIsThereBeforeItsPrototype: the Prototype owns the copy, and no message shows the content.
-func TestACopyIsThereBeforeItsPrototype(t *testing.T) {
+// TestCopyPrecedesPrototype: the Prototype owns the copy, and no message shows the content.
+func TestCopyPrecedesPrototype(t *testing.T) {
 	d := newDesk("#cloud-config needle")
 	d.create = func(*v1alpha1.Prototype) (bool, error) {
 		if len(d.copies(t)) != 1 {
@@ -107,10 +107,10 @@ func TestACopyIsThereBeforeItsPrototype(t *testing.T) {
 	}
 }
 
-// TestWhatNobodyCameToUseGoes: after a failed creation of the Prototype, the command deletes its new copy.
-func TestWhatNobodyCameToUseGoes(t *testing.T) {
+// TestUnusedCopyIsDeleted: after a failed creation of the Prototype, the command deletes its new copy.
+func TestUnusedCopyIsDeleted(t *testing.T) {
 	away := apierrors.NewServiceUnavailable("away")
-	failing := func(given string) *desk {
+	failing := func(given string) *copyCase {
 		d := newDesk(given)
 		d.create = func(*v1alpha1.Prototype) (bool, error) { return false, away }
 		return d
@@ -144,26 +144,26 @@ func TestWhatNobodyCameToUseGoes(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotKept and why.
-func TestWhatIsNotKept(t *testing.T) {
+// TestPartsWithoutCopy and why.
+func TestPartsWithoutCopy(t *testing.T) {
 	for name, test := range map[string]struct {
 		given        string
-		world        func(*desk)
+		world        func(*copyCase)
 		byController bool
 		copies       int
 		said         string
 		kind         cloud.Kind
 	}{
 		"nothing is given": {},
-		"nothing is lost": {given: "data", world: func(d *desk) { d.memory.ChangeRecipe("memory:///pools/pool1", "generic") },
+		"nothing is lost": {given: "data", world: func(d *copyCase) { d.memory.ChangeRecipe("memory:///pools/pool1", "generic") },
 			said: "removes no customData"},
-		"the cloud is away":                {given: "data", world: func(d *desk) { d.memory.Forbid("RecipeChange") }, kind: cloud.Denied},
-		"it is away, a controller asks it": {given: "data", world: func(d *desk) { d.memory.Forbid("RecipeChange") }, byController: true, copies: 1},
-		"a trial node needs it":            {given: "data", copies: 1, world: func(d *desk) { d.spec.Settings.Generalize.Profile = v1alpha1.ProfileBootstrap }},
-		"no trial node needs it": {given: "data", world: func(d *desk) {
+		"the cloud is away":                {given: "data", world: func(d *copyCase) { d.memory.Forbid("RecipeChange") }, kind: cloud.Denied},
+		"it is away, a controller asks it": {given: "data", world: func(d *copyCase) { d.memory.Forbid("RecipeChange") }, byController: true, copies: 1},
+		"a trial node needs it":            {given: "data", copies: 1, world: func(d *copyCase) { d.spec.Settings.Generalize.Profile = v1alpha1.ProfileBootstrap }},
+		"no trial node needs it": {given: "data", world: func(d *copyCase) {
 			d.spec.Settings.Generalize.Profile, d.spec.Settings.Trial.Mode = v1alpha1.ProfileBootstrap, v1alpha1.TrialOff
 		}, said: "removes no customData"},
-		"it can't be owned": {given: "data", copies: 1, said: "does not own the copy", world: func(d *desk) {
+		"it can't be owned": {given: "data", copies: 1, said: "does not own the copy", world: func(d *copyCase) {
 			d.kube.PrependReactor("patch", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("no right") })
 		}},
 	} {

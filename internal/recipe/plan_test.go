@@ -65,8 +65,8 @@ func TestSafety(t *testing.T) {
 	}
 }
 
-// TestItEnds: from all facts the steps end, without a repeated step, and lost steps are repeated.
-func TestItEnds(t *testing.T) {
+// TestStepsEnd: from all facts the steps end, without a repeated step, and lost steps are repeated.
+func TestStepsEnd(t *testing.T) {
 	for _, start := range worlds() {
 		for lost := range 5 {
 			f, done := start, map[Action]int{}

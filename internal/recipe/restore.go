@@ -32,7 +32,7 @@ type RestoreRequest struct {
 // Restoration is the plan for a RestoreRequest.
 type Restoration struct {
 	// Saved is the saved recipe for the request. Others are the Secrets of earlier losses.
-	Saved  Found
+	Saved  SavedPart
 	Others []string
 	// Change is the planned change of the recipe.
 	Change cloud.RecipeChange
@@ -57,7 +57,7 @@ func PlanRestoration(ctx context.Context, provider cloud.Provider, secrets Secre
 		}
 	}
 	saved := cloud.Saved{Backup: c.Saved.Backup}
-	if saved.Given, err = given(ctx, secrets, c.Saved, w); err != nil {
+	if saved.Given, err = callerParts(ctx, secrets, c.Saved, w); err != nil {
 		return Restoration{}, err
 	}
 	change := OfRestoration(cloud.RecipeChange{Pool: h.PoolID, Restores: &saved}, provider, h.Pool)
@@ -72,28 +72,28 @@ func PlanRestoration(ctx context.Context, provider cloud.Provider, secrets Secre
 }
 
 // pick returns the saved recipe for the request. all has the saved recipes of the pool, latest first.
-func pick(pool, namespace string, all []Found, w RestoreRequest) (Found, error) {
-	i := slices.IndexFunc(all, func(f Found) bool {
+func pick(pool, namespace string, all []SavedPart, w RestoreRequest) (SavedPart, error) {
+	i := slices.IndexFunc(all, func(f SavedPart) bool {
 		return (w.Prototype == "" || f.Prototype == w.Prototype) && (w.Version == "" || f.Version != "" && imageversion.Compare(f.Version, w.Version) == 0)
 	})
 	switch {
 	case len(all) == 0:
-		return Found{}, cluster.Refusef("no saved recipe of pool %s in namespace %s, and nothing was changed: only a promotion that removes fields saves a recipe", pool, namespace)
+		return SavedPart{}, cluster.Refusef("no saved recipe of pool %s in namespace %s, and nothing was changed: only a promotion that removes fields saves a recipe", pool, namespace)
 	case i < 0:
 		var names []string
 		for _, f := range all {
 			names = append(names, f.Secret)
 		}
-		return Found{}, cluster.Refusef("no saved recipe of pool %s for %s, and nothing was changed: saved recipes are %s", pool, cmp.Or(w.Prototype, w.Version), strings.Join(names, ", "))
+		return SavedPart{}, cluster.Refusef("no saved recipe of pool %s for %s, and nothing was changed: saved recipes are %s", pool, cmp.Or(w.Prototype, w.Version), strings.Join(names, ", "))
 	case all[i].Doubt != "":
-		return Found{}, cluster.Refusef("secret %s/%s does not match the saved recipe, and nothing was changed: %s", namespace, all[i].Secret, all[i].Doubt)
+		return SavedPart{}, cluster.Refusef("secret %s/%s does not match the saved recipe, and nothing was changed: %s", namespace, all[i].Secret, all[i].Doubt)
 	}
 	return all[i], nil
 }
 
-// given returns the parts from the caller for parts that the cloud never returned. A part from the caller has
+// callerParts returns the parts from the caller for parts that the cloud never returned. A part from the caller has
 // precedence over saved customData.
-func given(ctx context.Context, secrets Secrets, kept Found, w RestoreRequest) (map[string][]byte, error) {
+func callerParts(ctx context.Context, secrets Secrets, kept SavedPart, w RestoreRequest) (map[string][]byte, error) {
 	all := map[string][]byte{}
 	if kept.CustomData != nil {
 		all[CustomDataKey] = kept.CustomData

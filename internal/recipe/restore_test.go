@@ -29,8 +29,8 @@ const (
 	secretData = "#cloud-config needle"
 )
 
-// restoring is a pool whose recipe lost the bootstrap in a promotion. The promotion stored the bootstrap first.
-type restoring struct {
+// restoreEnv is a pool whose recipe lost the bootstrap in a promotion. The promotion stored the bootstrap first.
+type restoreEnv struct {
 	*testing.T
 	cloud   *memory.Cloud
 	pool    cloud.PoolID
@@ -39,9 +39,9 @@ type restoring struct {
 	history history.History
 }
 
-func newRestoring(t *testing.T) *restoring {
+func newRestoring(t *testing.T) *restoreEnv {
 	t.Helper()
-	s := &restoring{T: t, cloud: memory.New(memory.Config{}), kube: fake.NewClientset()}
+	s := &restoreEnv{T: t, cloud: memory.New(memory.Config{}), kube: fake.NewClientset()}
 	s.secrets = Secrets{Kube: s.kube, Namespace: namespace}
 	s.pool = s.cloud.AddPool(memory.PoolSpec{Name: "pool1", Image: "generic", Bootstrap: []string{"customData", "extension cse"}})
 	s.history = history.History{Pool: "pool1", PoolID: s.pool}
@@ -50,34 +50,34 @@ func newRestoring(t *testing.T) *restoring {
 }
 
 // lose points the recipe at a version and stores the lost values.
-func (s *restoring) lose(version, prototype string) {
+func (s *restoreEnv) lose(version, prototype string) {
 	s.Helper()
 	s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: version})
 	change, err := s.cloud.RecipeChange(s.Context(), cloud.ImageRef{Pool: s.pool, Version: version}, true)
 	if err == nil {
-		err = errors.Join(s.keep(version, prototype, change.Backup), s.cloud.SetRecipe(s.Context(), change))
+		err = errors.Join(s.saveRecipe(version, prototype, change.Backup), s.cloud.SetRecipe(s.Context(), change))
 	}
 	if err != nil {
 		s.Fatal(err)
 	}
 }
 
-func (s *restoring) keep(version, prototype string, backup []byte) error {
-	name, _, err := s.secrets.Look(s.Context(), prototype, backup, nil)
+func (s *restoreEnv) saveRecipe(version, prototype string, backup []byte) error {
+	name, _, err := s.secrets.Lookup(s.Context(), prototype, backup, nil)
 	if err != nil {
 		return err
 	}
 	return s.secrets.Save(s.Context(), name, Owner{Prototype: prototype, Pool: "pool1", PoolID: s.pool, Version: version}, backup, nil)
 }
 
-func (s *restoring) look(provider cloud.Provider, w RestoreRequest) (Restoration, error) {
+func (s *restoreEnv) planRestore(provider cloud.Provider, w RestoreRequest) (Restoration, error) {
 	return PlanRestoration(s.Context(), provider, s.secrets, s.history, nil, w)
 }
 
 // shown returns the change as the decider sees the change.
-func (s *restoring) shown() cloud.RecipeChange {
+func (s *restoreEnv) shown() cloud.RecipeChange {
 	s.Helper()
-	c, err := s.look(s.cloud, RestoreRequest{})
+	c, err := s.planRestore(s.cloud, RestoreRequest{})
 	if err != nil || len(c.Refusals) > 0 {
 		s.Fatalf("%v, %+v", err, c.Refusals)
 	}
@@ -85,7 +85,7 @@ func (s *restoring) shown() cloud.RecipeChange {
 }
 
 // recipe returns the recipe of the pool.
-func (s *restoring) recipe() string {
+func (s *restoreEnv) recipe() string {
 	s.Helper()
 	p, err := s.cloud.Pool(s.Context(), s.pool)
 	if err != nil {
@@ -116,7 +116,7 @@ func TestTwoRestore(t *testing.T) {
 // TestMeanwhile tests changes of the pool by another client between the plan and the write.
 func TestMeanwhile(t *testing.T) {
 	for name, test := range map[string]struct {
-		meanwhile func(*restoring)
+		meanwhile func(*restoreEnv)
 		conflicts int
 		kind      cloud.Kind
 		changed   bool
@@ -126,11 +126,11 @@ func TestMeanwhile(t *testing.T) {
 		"no other client":                      {writes: 1, want: restored},
 		"another client changes the size":      {conflicts: 3, writes: 4, want: restored},
 		"another client changes it each time":  {conflicts: 100, kind: cloud.Conflict, writes: maxAttempts, want: promoted},
-		"another client points it elsewhere":   {meanwhile: func(s *restoring) { s.cloud.ChangeRecipe(s.pool, "theirs") }, changed: true, want: "theirs[]"},
-		"another client adds an extension":     {meanwhile: func(s *restoring) { s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/"+version, "extension x") }, changed: true, want: strings.TrimSuffix(promoted, "]") + "extension x]"},
-		"another client restored it":           {meanwhile: func(s *restoring) { s.cloud.ChangeRecipe(s.pool, "generic", "customData", "extension cse") }, want: restored},
-		"a write of it would roll by now":      {meanwhile: func(s *restoring) { s.cloud.SetUpgrades(s.pool, true) }, kind: cloud.Refused, writes: 1, want: promoted},
-		"the permission was taken away by now": {meanwhile: func(s *restoring) { s.cloud.Forbid("SetRecipe") }, kind: cloud.Denied, writes: 1, want: promoted},
+		"another client points it elsewhere":   {meanwhile: func(s *restoreEnv) { s.cloud.ChangeRecipe(s.pool, "theirs") }, changed: true, want: "theirs[]"},
+		"another client adds an extension":     {meanwhile: func(s *restoreEnv) { s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/"+version, "extension x") }, changed: true, want: strings.TrimSuffix(promoted, "]") + "extension x]"},
+		"another client restored it":           {meanwhile: func(s *restoreEnv) { s.cloud.ChangeRecipe(s.pool, "generic", "customData", "extension cse") }, want: restored},
+		"a write of it would roll by now":      {meanwhile: func(s *restoreEnv) { s.cloud.SetUpgrades(s.pool, true) }, kind: cloud.Refused, writes: 1, want: promoted},
+		"the permission was taken away by now": {meanwhile: func(s *restoreEnv) { s.cloud.Forbid("SetRecipe") }, kind: cloud.Denied, writes: 1, want: promoted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newRestoring(t)
@@ -160,14 +160,14 @@ func TestMeanwhile(t *testing.T) {
 
 // TestPick: the latest saved recipe counts unless one is named. A doubtful recipe is not restored.
 func TestPick(t *testing.T) {
-	kept := func(secret, prototype, version, doubt string) Found {
-		return Found{Secret: secret, Owner: Owner{Prototype: prototype, Version: version}, Doubt: doubt}
+	kept := func(secret, prototype, version, doubt string) SavedPart {
+		return SavedPart{Secret: secret, Owner: Owner{Prototype: prototype, Version: version}, Doubt: doubt}
 	}
-	all := []Found{
+	all := []SavedPart{
 		kept("c-recipe", "c", "2026.03.03", ""), kept("b-recipe", "b", "", ""), kept("a-recipe", "a", "2026.03.01", "the Secret is not immutable"), kept("a-recipe-2", "a", "2026.03.01", ""),
 	}
 	for name, test := range map[string]struct {
-		all       []Found
+		all       []SavedPart
 		wish      RestoreRequest
 		want, why string
 	}{
@@ -189,8 +189,8 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// TestLook: Look returns the values to restore and the obstacles, and changes nothing.
-func TestLook(t *testing.T) {
+// TestLookup: Lookup returns the values to restore and the obstacles, and changes nothing.
+func TestLookup(t *testing.T) {
 	s := newRestoring(t)
 	s.cloud.ChangeRecipe(s.pool, "generic", "extension late")
 	s.lose("2026.03.05", "pool1-2026.03.05")
@@ -214,7 +214,7 @@ func TestLook(t *testing.T) {
 		"settings from nowhere": {RestoreRequest{Version: version, Protected: map[string]string{"cse": "absent"}}, "Secret kamino-system/absent not found"},
 		"of nothing":            {RestoreRequest{Prototype: "elsewhere"}, "no saved recipe"},
 	} {
-		c, err := s.look(s.cloud, test.wish)
+		c, err := s.planRestore(s.cloud, test.wish)
 		var refused *cluster.Refused
 		switch {
 		case errors.As(err, &refused) != (test.why != ""), err != nil && !strings.Contains(err.Error(), test.why):
@@ -229,7 +229,7 @@ func TestLook(t *testing.T) {
 		t.Errorf("a look changed the recipe: %s", s.recipe())
 	}
 	s.history.Captures = []history.Capture{{Prototype: "p", Version: "2026.03.06"}}
-	if c, err := s.look(s.cloud, RestoreRequest{}); err != nil || len(c.Refusals) == 0 {
+	if c, err := s.planRestore(s.cloud, RestoreRequest{}); err != nil || len(c.Refusals) == 0 {
 		t.Errorf("a capture is in flight: %v, %+v", err, c.Refusals)
 	}
 }
@@ -241,15 +241,15 @@ func TestTheAPIServerIsAway(t *testing.T) {
 		s.kube.PrependReactor(verb, "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewServiceUnavailable("away")
 		})
-		if _, err := s.look(s.cloud, RestoreRequest{CustomData: "ours"}); !apierrors.IsServiceUnavailable(err) {
+		if _, err := s.planRestore(s.cloud, RestoreRequest{CustomData: "ours"}); !apierrors.IsServiceUnavailable(err) {
 			t.Errorf("%s: %v", verb, err)
 		}
 	}
 }
 
-// TestWhatNobodyHas: without a copy, the restore is refused with a remedy, unless the value is left out or given.
-func TestWhatNobodyHas(t *testing.T) {
-	s := &restoring{T: t, cloud: memory.New(memory.Config{}), kube: fake.NewClientset(&corev1.Secret{
+// TestRestoreWithoutCopyIsRefused: without a copy, the restore is refused with a remedy, unless the value is left out or given.
+func TestRestoreWithoutCopyIsRefused(t *testing.T) {
+	s := &restoreEnv{T: t, cloud: memory.New(memory.Config{}), kube: fake.NewClientset(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "ours", Namespace: namespace}, Data: map[string][]byte{"customData": []byte(secretData)},
 	})}
 	s.secrets = Secrets{Kube: s.kube, Namespace: namespace}
@@ -265,7 +265,7 @@ func TestWhatNobodyHas(t *testing.T) {
 		"passed":         {RestoreRequest{CustomData: "ours"}, "", 1},
 		"it is left out": {RestoreRequest{Incomplete: true}, "", 0},
 	} {
-		c, err := s.look(s.cloud, test.wish)
+		c, err := s.planRestore(s.cloud, test.wish)
 		reason := ""
 		for _, r := range c.Refusals {
 			reason += r.Reason

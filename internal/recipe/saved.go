@@ -55,11 +55,11 @@ type Owner struct {
 	Version string
 }
 
-// Look returns the name of the Secret for a Prototype's saved recipe, and whether the Secret already exists. A Secret
-// with other content stays, because it may be the only copy. In that case Look returns a second name with a digest.
+// Lookup returns the name of the Secret for a Prototype's saved recipe, and whether the Secret already exists. A Secret
+// with other content stays, because it may be the only copy. In that case Lookup returns a second name with a digest.
 //
 // customData is saved with the recipe. If customData is nil, any saved customData matches.
-func (s Secrets) Look(ctx context.Context, prototype string, backup, customData []byte) (name string, kept bool, err error) {
+func (s Secrets) Lookup(ctx context.Context, prototype string, backup, customData []byte) (name string, kept bool, err error) {
 	name = prototype + suffix
 	for _, name = range []string{name, name + "-" + digest(backup, customData)[:shortDigest]} {
 		have, err := s.get(ctx, name)
@@ -93,7 +93,7 @@ func (s Secrets) get(ctx context.Context, name string) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// Save saves the parts that a pool's recipe is about to lose, under the name from Look.
+// Save saves the parts that a pool's recipe is about to lose, under the name from Lookup.
 func (s Secrets) Save(ctx context.Context, name string, of Owner, backup, customData []byte) error {
 	immutable, data := true, map[string][]byte{RecipeKey: backup}
 	if customData != nil {

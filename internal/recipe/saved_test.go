@@ -25,8 +25,8 @@ const poolID = cloud.PoolID("/groups/g/pools/pool1")
 
 var owner = Owner{Prototype: "pool1-2026.03.01", UID: "u-1", Pool: "pool1", PoolID: poolID, Version: "2026.03.01"}
 
-// shelf returns an empty namespace on a real API server.
-func shelf(t *testing.T) Secrets {
+// newSecrets returns an empty namespace on a real API server.
+func newSecrets(t *testing.T) Secrets {
 	t.Helper()
 	kube, err := kubernetes.NewForConfig(apitest.Server(t))
 	if err != nil {
@@ -45,7 +45,7 @@ func (s Secrets) save(t *testing.T, of Owner, backup, customData string) string 
 	if customData != "" {
 		data = []byte(customData)
 	}
-	name, kept, err := s.Look(t.Context(), of.Prototype, []byte(backup), data)
+	name, kept, err := s.Lookup(t.Context(), of.Prototype, []byte(backup), data)
 	if err == nil && !kept {
 		err = s.Save(t.Context(), name, of, []byte(backup), data)
 	}
@@ -55,7 +55,7 @@ func (s Secrets) save(t *testing.T, of Owner, backup, customData string) string 
 	return name
 }
 
-func (s Secrets) find(t *testing.T, prototypes ...v1alpha1.Prototype) []Found {
+func (s Secrets) find(t *testing.T, prototypes ...v1alpha1.Prototype) []SavedPart {
 	t.Helper()
 	found, err := s.Find(t.Context(), "pool1", poolID, prototypes)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s Secrets) find(t *testing.T, prototypes ...v1alpha1.Prototype) []Found {
 // TestKeptOnce: a later promotion without a copy of customData finds the first copy. An existing Secret is never
 // overwritten.
 func TestKeptOnce(t *testing.T) {
-	s := shelf(t)
+	s := newSecrets(t)
 	first := s.save(t, owner, `{"image":"generic"}`, "old")
 	if first != "pool1-2026.03.01-recipe" {
 		t.Errorf("it is kept as %s", first)
@@ -80,7 +80,7 @@ func TestKeptOnce(t *testing.T) {
 		if c.customData != "" {
 			data = []byte(c.customData)
 		}
-		name, kept, err := s.Look(t.Context(), owner.Prototype, []byte(c.backup), data)
+		name, kept, err := s.Lookup(t.Context(), owner.Prototype, []byte(c.backup), data)
 		if err != nil || kept != c.kept || kept != (name == first) {
 			t.Errorf("%s with %q is kept as %s: %t, %v", c.backup, c.customData, name, kept, err)
 		}
@@ -96,7 +96,7 @@ func TestKeptOnce(t *testing.T) {
 
 // TestFound: the Secret alone identifies the saved recipe, whatever the state of the Prototype.
 func TestFound(t *testing.T) {
-	s := shelf(t)
+	s := newSecrets(t)
 	first := s.save(t, owner, `{"image":"generic"}`, "#cloud-config")
 	second := s.save(t, owner, `{"image":"other"}`, "")
 	s.save(t, Owner{Prototype: "pool1-2026.03.02", Pool: "pool1", PoolID: "/groups/OTHER/pools/pool1"}, `{}`, "")
@@ -106,7 +106,7 @@ func TestFound(t *testing.T) {
 		"its Prototype is there":      {{ObjectMeta: metav1.ObjectMeta{Name: owner.Prototype, UID: owner.UID}, Spec: v1alpha1.PrototypeSpec{Version: owner.Version}}},
 		"another one is of that name": {{ObjectMeta: metav1.ObjectMeta{Name: owner.Prototype, UID: "u-2"}, Spec: v1alpha1.PrototypeSpec{Version: "2027.01.01"}}},
 	} {
-		found := map[string]Found{}
+		found := map[string]SavedPart{}
 		for _, f := range s.find(t, prototypes...) {
 			found[f.Secret] = f
 		}
@@ -139,7 +139,7 @@ func TestForged(t *testing.T) {
 		"that holds something else": {secret: corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "p-recipe", Labels: labels}, Immutable: &yes, Data: map[string][]byte{"token": []byte("{}")}}, absent: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := shelf(t)
+			s := newSecrets(t)
 			secret := c.secret.DeepCopy()
 			if secret.Data == nil {
 				secret.Data = map[string][]byte{RecipeKey: []byte("{}")}
@@ -162,7 +162,7 @@ func TestForged(t *testing.T) {
 
 // TestFoundByName tests an account that may get a Secret by name but must not list Secrets, as the engine's account.
 func TestFoundByName(t *testing.T) {
-	s := shelf(t)
+	s := newSecrets(t)
 	s.save(t, owner, `{"image":"generic"}`, "")
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "get"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "create"}}}}
 	if _, err := s.Kube.RbacV1().Roles(s.Namespace).Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
@@ -185,7 +185,7 @@ func TestFoundByName(t *testing.T) {
 	for i, name := range []string{owner.Prototype, "pool1-2026.03.02"} {
 		known = append(known, v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprintf("u-%d", i+1))}})
 	}
-	var found []Found
+	var found []SavedPart
 	for range 100 { // the authorizer needs a moment to see the binding
 		if found, err = limited.Find(t.Context(), "pool1", poolID, known); err == nil {
 			break

@@ -9,52 +9,52 @@ import (
 // whichever is latest.
 func TestExposureOfOneNode(t *testing.T) {
 	for name, test := range map[string]struct {
-		node   Node
+		node   NodeFacts
 		newest time.Time
 		want   string
 	}{
 		"patched after the newest version": {
-			node:   Node{Created: day(1), PatchedAt: day(29)},
+			node:   NodeFacts{Created: day(1), PatchedAt: day(29)},
 			newest: day(20),
 			want:   "0",
 		},
 		"patched with the newest version": {
-			node:   Node{Created: day(1), PatchedAt: day(20)},
+			node:   NodeFacts{Created: day(1), PatchedAt: day(20)},
 			newest: day(20),
 			want:   "0",
 		},
 		"patched before": {
-			node:   Node{Created: day(1), PatchedAt: day(19)},
+			node:   NodeFacts{Created: day(1), PatchedAt: day(19)},
 			newest: day(20),
 			want:   "240",
 		},
 		"created after the newest patch": {
-			node:   Node{Created: day(25), PatchedAt: day(19)},
+			node:   NodeFacts{Created: day(25), PatchedAt: day(19)},
 			newest: day(20),
 			want:   "120",
 		},
 		"of unknown age": {
-			node:   Node{PatchedAt: day(19)},
+			node:   NodeFacts{PatchedAt: day(19)},
 			newest: day(20),
 			want:   "240",
 		},
 		"missing the patch since before the report": {
-			node:   Node{Created: day(-90), PatchedAt: day(-80)},
+			node:   NodeFacts{Created: day(-90), PatchedAt: day(-80)},
 			newest: day(-10),
 			want:   "720",
 		},
 		"of a version of that patch": {
-			node:   Node{Version: "2026.03.21", Created: day(25)},
+			node:   NodeFacts{Version: "2026.03.21", Created: day(25)},
 			newest: day(20),
 			want:   "0",
 		},
 		"of a version with a later patch in place": {
-			node:   Node{Version: "2026.03.02", Created: day(3), PatchedAt: day(20)},
+			node:   NodeFacts{Version: "2026.03.02", Created: day(3), PatchedAt: day(20)},
 			newest: day(20),
 			want:   "0",
 		},
 		"with a patch in the future": {
-			node:   Node{Created: day(1), PatchedAt: day(40)},
+			node:   NodeFacts{Created: day(1), PatchedAt: day(40)},
 			newest: day(20),
 			want:   "0",
 		},
@@ -62,7 +62,7 @@ func TestExposureOfOneNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := facts()
 			f.Versions[1].PatchedAt = test.newest
-			f.Nodes = []Node{test.node}
+			f.Nodes = []NodeFacts{test.node}
 			expect(t, f, "exposure", test.want, "annotations of nodes")
 		})
 	}

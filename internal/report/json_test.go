@@ -193,8 +193,8 @@ func TestOrderIsIrrelevant(t *testing.T) {
 	}
 }
 
-// TestOneMoreNode: a further node adds to each figure that counts nodes, and takes nothing away.
-func TestOneMoreNode(t *testing.T) {
+// TestFurtherNodeAddsToFigures: a further node adds to each figure that counts nodes, and takes nothing away.
+func TestFurtherNodeAddsToFigures(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := facts()
 		before := Of(f)

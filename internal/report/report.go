@@ -16,10 +16,10 @@ type Facts struct {
 	// Since and Now are the beginning and the end of the report.
 	Since, Now time.Time
 	// Nodes are the instances of the pool. Counted is false if the cloud could not list the instances.
-	Nodes   []Node
+	Nodes   []NodeFacts
 	Counted bool
 	// Versions of the pool, in any order.
-	Versions []Version
+	Versions []VersionFacts
 	// Captures are the Prototypes of the pool.
 	Captures []v1alpha1.Prototype
 	// ImageBytes are the sizes of container images on the nodes, by name, as reported by the kubelets.
@@ -28,20 +28,20 @@ type Facts struct {
 	PricePerGBMonth float64
 }
 
-// Node is an instance of the pool.
-type Node struct {
+// NodeFacts is an instance of the pool.
+type NodeFacts struct {
 	// Version that the instance was built from; empty for another image.
 	Version string
 	// Created is the creation of the instance; zero if unknown.
 	Created time.Time
-	// Ready is the last change of the Node to Ready; zero for a Node that is not Ready.
+	// Ready is the last change of the NodeFacts to Ready; zero for a NodeFacts that is not Ready.
 	Ready time.Time
 	// PatchedAt is the last patch of the running node; zero if unknown.
 	PatchedAt time.Time
 }
 
-// Version is an image version.
-type Version struct {
+// VersionFacts is an image version.
+type VersionFacts struct {
 	Version string
 	BuiltAt time.Time
 	// PatchedAt is the last patch of the donor; zero if unknown.
@@ -71,7 +71,7 @@ type Build struct {
 	Version string `json:"version"`
 	// Nodes is the number of nodes built since the beginning that still exist.
 	Nodes int `json:"nodes"`
-	// Measured nodes have a known time from the creation of the instance to the Ready Node. Median and P95 are in seconds;
+	// Measured nodes have a known time from the creation of the instance to the Ready NodeFacts. Median and P95 are in seconds;
 	// zero without a measured node.
 	Measured      int   `json:"measured"`
 	MedianSeconds int64 `json:"medianSeconds,omitempty"`
@@ -118,7 +118,7 @@ const joinWithin = time.Hour
 // Of calculates the report of a pool.
 func Of(f Facts) Report {
 	f.Versions = slices.Clone(f.Versions)
-	slices.SortFunc(f.Versions, func(a, b Version) int { return imageversion.Compare(b.Version, a.Version) })
+	slices.SortFunc(f.Versions, func(a, b VersionFacts) int { return imageversion.Compare(b.Version, a.Version) })
 	r := Report{Pool: f.Pool, Since: f.Since, Until: f.Now, Builds: []Build{}}
 	if f.Counted {
 		r.Builds = builds(f)
@@ -135,8 +135,8 @@ func Of(f Facts) Report {
 }
 
 // version finds a version by name; nil for another image.
-func (f Facts) version(name string) *Version {
-	i := slices.IndexFunc(f.Versions, func(v Version) bool { return name != "" && imageversion.Compare(v.Version, name) == 0 })
+func (f Facts) version(name string) *VersionFacts {
+	i := slices.IndexFunc(f.Versions, func(v VersionFacts) bool { return name != "" && imageversion.Compare(v.Version, name) == 0 })
 	if i < 0 {
 		return nil
 	}
@@ -144,8 +144,8 @@ func (f Facts) version(name string) *Version {
 }
 
 // built are the nodes built since the beginning of the report, by version. An unknown creation counts as earlier.
-func (f Facts) built() map[string][]Node {
-	built := map[string][]Node{}
+func (f Facts) built() map[string][]NodeFacts {
+	built := map[string][]NodeFacts{}
 	for _, n := range f.Nodes {
 		if n.Created.IsZero() || n.Created.Before(f.Since) {
 			continue

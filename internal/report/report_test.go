@@ -23,8 +23,8 @@ var (
 func day(n int) time.Time { return since.AddDate(0, 0, n) }
 
 // node was built on a day, and was Ready after some time; zero: the node is not Ready.
-func node(version string, built int, took time.Duration) Node {
-	n := Node{Version: version, Created: day(built)}
+func node(version string, built int, took time.Duration) NodeFacts {
+	n := NodeFacts{Version: version, Created: day(built)}
 	if took > 0 {
 		n.Ready = n.Created.Add(took)
 	}
@@ -35,11 +35,11 @@ func node(version string, built int, took time.Duration) Node {
 func facts() Facts {
 	return Facts{
 		Pool: "pool1", Since: since, Now: now, Counted: true, PricePerGBMonth: -1,
-		Versions: []Version{
+		Versions: []VersionFacts{
 			{Version: "2026.03.02", BuiltAt: day(1), PatchedAt: day(0), SizeGB: 30, Joined: 2, Failed: 0, Images: []string{"pause", "proxy"}},
 			{Version: "2026.03.21", BuiltAt: day(20), PatchedAt: day(20), SizeGB: 30, Joined: 1, Failed: 1, Images: []string{"pause"}},
 		},
-		Nodes: []Node{
+		Nodes: []NodeFacts{
 			node("", -5, 9*time.Minute), node("", 0, 10*time.Minute), node("", 0, 12*time.Minute), node("", 1, 20*time.Minute),
 			node("2026.03.02", 2, 2*time.Minute), node("2026.03.02", 3, 3*time.Minute), node("2026.03.21", 21, time.Minute),
 		},
@@ -99,21 +99,21 @@ func TestBuilds(t *testing.T) {
 // TestBuildsLeaveOut nodes that say nothing about the time of a join.
 func TestBuildsLeaveOut(t *testing.T) {
 	for name, test := range map[string]struct {
-		node     Node
+		node     NodeFacts
 		nodes    int
 		measured int
 	}{
 		"a node before the report":          {node("2026.03.02", -1, time.Minute), 0, 0},
-		"a node of unknown age":             {Node{Version: "2026.03.02", Ready: now}, 0, 0},
+		"a node of unknown age":             {NodeFacts{Version: "2026.03.02", Ready: now}, 0, 0},
 		"a node that is not Ready":          {node("2026.03.02", 2, 0), 1, 0},
 		"a node that was away for a day":    {node("2026.03.02", 2, 24*time.Hour), 1, 0},
-		"a node with a slow clock":          {Node{Version: "2026.03.02", Created: day(2), Ready: day(1)}, 1, 0},
+		"a node with a slow clock":          {NodeFacts{Version: "2026.03.02", Created: day(2), Ready: day(1)}, 1, 0},
 		"a node at the limit":               {node("2026.03.02", 2, joinWithin), 1, 1},
 		"a version with another spelling":   {node("2026.3.2", 2, time.Minute), 1, 1},
 		"a node of the report's first hour": {node("2026.03.02", 0, time.Minute), 1, 1},
 	} {
 		f := facts()
-		f.Versions, f.Nodes = f.Versions[:1], []Node{test.node}
+		f.Versions, f.Nodes = f.Versions[:1], []NodeFacts{test.node}
 		f.Versions[0].Failed = -1
 		got := Build{}
 		if all := Of(f).Builds; len(all) > 0 {
@@ -307,13 +307,13 @@ func TestEveryFigureHasASource(t *testing.T) {
 		}
 		version := rapid.SampledFrom([]string{"", "2026.03.02", "2026.03.21", "2025.01.01"})
 		for _, name := range []string{"2026.03.02", "2026.03.21"} {
-			f.Versions = append(f.Versions, Version{
+			f.Versions = append(f.Versions, VersionFacts{
 				Version: name, BuiltAt: moment("built"), PatchedAt: moment("patched"), SizeGB: int32(rapid.IntRange(0, 30).Draw(t, "size")),
 				Joined: rapid.IntRange(-1, 3).Draw(t, "joined"), Failed: rapid.IntRange(-1, 3).Draw(t, "failed"),
 			})
 		}
 		for range rapid.IntRange(0, 6).Draw(t, "nodes") {
-			f.Nodes = append(f.Nodes, Node{Version: version.Draw(t, "version"), Created: moment("created"), Ready: moment("ready"), PatchedAt: moment("patched")})
+			f.Nodes = append(f.Nodes, NodeFacts{Version: version.Draw(t, "version"), Created: moment("created"), Ready: moment("ready"), PatchedAt: moment("patched")})
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "captures") {
 			f.Captures = append(f.Captures, capture(draw.Draw(t, "decided"), v1alpha1.PhaseSucceeded, draw.Draw(t, "from"), draw.Draw(t, "to")))

@@ -27,9 +27,9 @@ func removed(t *testing.T, at time.Time, change func(*v1alpha1.Prototype, *v1alp
 	return p
 }
 
-// TestAPlaceIsVacantUntilItIsFilled tests all records of a departure, all ends of a capture and all pool sizes against
+// TestPendingReplacement tests all records of a departure, all ends of a capture and all pool sizes against
 // a second definition of a vacancy.
-func TestAPlaceIsVacantUntilItIsFilled(t *testing.T) {
+func TestPendingReplacement(t *testing.T) {
 	gone := time.Date(2026, 1, 12, 12, 0, 0, 0, time.UTC)
 	cases, lasting := 0, 0
 	for bits := range 1 << 6 {
@@ -82,8 +82,8 @@ func TestAPlaceIsVacantUntilItIsFilled(t *testing.T) {
 	}
 }
 
-// TestARecordThatNobodyCanRead is no vacancy: the donor may still be held, and other code counts held nodes.
-func TestARecordThatNobodyCanRead(t *testing.T) {
+// TestUnreadableRecord is no vacancy: the donor may still be held, and other code counts held nodes.
+func TestUnreadableRecord(t *testing.T) {
 	p := removed(t, time.Time{}, func(*v1alpha1.Prototype, *v1alpha1.Record) {})
 	p.Annotations[v1alpha1.RecordAnnotation] = "{"
 	if v, vacant := PendingReplacementOf(p); vacant {

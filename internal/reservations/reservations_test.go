@@ -10,8 +10,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// TestWhoHoldsANode: the record has precedence over the Node, and the holder must exist.
-func TestWhoHoldsANode(t *testing.T) {
+// TestHolderOfNode: the record has precedence over the Node, and the holder must exist.
+func TestHolderOfNode(t *testing.T) {
 	prototype := func(name string, uid types.UID, phase v1alpha1.Phase, record string) v1alpha1.Prototype {
 		p := v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
 		p.Spec.Donor.NodeName, p.Status.Phase = "n", phase
@@ -57,9 +57,9 @@ func TestWhoHoldsANode(t *testing.T) {
 	}
 }
 
-// TestHoldWithoutReservation: a node with all marks of a hold and no reservation is reported. A node with some marks,
+// TestMarksWithoutReservation: a node with all marks of a hold and no reservation is reported. A node with some marks,
 // or with a working capture, is not.
-func TestHoldWithoutReservation(t *testing.T) {
+func TestMarksWithoutReservation(t *testing.T) {
 	working := v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: types.UID("u")}}
 	working.Spec.Donor.NodeName, working.Status.Phase = "n", v1alpha1.PhaseDraining
 	all := map[string]string{v1alpha1.ScaleDownDisabledAnnotation: "true", v1alpha1.DoNotDisruptAnnotation: "true"}

@@ -28,9 +28,9 @@ func node(name, reservation string, ready, cordoned bool) *corev1.Node {
 	return n
 }
 
-// TestWhatIsToldOfAHold: holder, start, pending boot and the conditions of the Node. The record has precedence over the
+// TestReservationFields: holder, start, pending boot and the conditions of the Node. The record has precedence over the
 // Node.
-func TestWhatIsToldOfAHold(t *testing.T) {
+func TestReservationFields(t *testing.T) {
 	const since, earlier = "2026-03-09T12:00:00Z", "2026-03-09T11:00:00Z"
 	at := func(text string) time.Time {
 		parsed, err := time.Parse(time.RFC3339, text)
@@ -72,9 +72,9 @@ func TestWhatIsToldOfAHold(t *testing.T) {
 	}
 }
 
-// TestWhoGivesBackWhat: only a capture releases its node without a command. A person cannot release the node of a
+// TestReleasePermissions: only a capture releases its node without a command. A person cannot release the node of a
 // working capture or of an unknown holder.
-func TestWhoGivesBackWhat(t *testing.T) {
+func TestReleasePermissions(t *testing.T) {
 	for state, want := range map[State]struct{ left, returnable bool }{
 		ByCapture: {false, false}, ByUnknown: {true, false}, ByReplacement: {true, true},
 		Orphaned: {true, true}, Unreadable: {true, true}, Stripped: {true, true},
@@ -85,7 +85,7 @@ func TestWhoGivesBackWhat(t *testing.T) {
 	}
 }
 
-func TestACaptureHoldsItsOwnDonorAlone(t *testing.T) {
+func TestCaptureReservesOnlyItsDonor(t *testing.T) {
 	var all []v1alpha1.Prototype
 	for _, name := range []string{"a", "b"} {
 		p := v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "of-" + name, UID: types.UID("u-" + name), Annotations: map[string]string{

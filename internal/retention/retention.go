@@ -41,8 +41,8 @@ const (
 	Surplus Reason = "Surplus"
 )
 
-// Verdict is the decision about one version.
-type Verdict struct {
+// Decision is the decision about one version.
+type Decision struct {
 	Version string `json:"version"`
 	Keep    bool   `json:"keep"`
 	Reason  Reason `json:"reason"`
@@ -52,10 +52,10 @@ type Verdict struct {
 // usable versions to keep, including the current version, and at least 2: current and prior always stay.
 //
 // inUse has the number of instances by version. Nil means unknown; then no version is kept as InUse.
-func Decide(images []cloud.Image, current string, keep int, inUse map[string]int) []Verdict {
+func Decide(images []cloud.Image, current string, keep int, inUse map[string]int) []Decision {
 	images = slices.Clone(images)
 	slices.SortFunc(images, func(a, b cloud.Image) int { return imageversion.Compare(b.Version, a.Version) })
-	verdicts := make([]Verdict, 0, len(images))
+	verdicts := make([]Decision, 0, len(images))
 	kept := 0 // usable versions so far, beginning with the current version
 	for _, image := range images {
 		reason := reasonFor(image, current, kept, max(keep, 2))
@@ -68,7 +68,7 @@ func Decide(images []cloud.Image, current string, keep int, inUse map[string]int
 		if reason == Surplus && unacknowledged(image) {
 			reason = Unacknowledged
 		}
-		verdicts = append(verdicts, Verdict{image.Version, reason != Surplus, reason})
+		verdicts = append(verdicts, Decision{image.Version, reason != Surplus, reason})
 	}
 	return verdicts
 }
@@ -143,7 +143,7 @@ func Proven(tag string) bool { return strings.Count(tag, "/") >= 2 }
 func LostProof(prototype, proof string) bool { return prototype != "" && !Proven(proof) }
 
 // Retired returns the versions that the verdicts retire, oldest first.
-func Retired(verdicts []Verdict) []string {
+func Retired(verdicts []Decision) []string {
 	var versions []string
 	for _, v := range slices.Backward(verdicts) {
 		if !v.Keep {

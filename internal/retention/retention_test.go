@@ -24,24 +24,24 @@ const (
 	acknowledgedBack = wentBack + " 2026-01-09T08:00:00Z"
 )
 
-// TestWhatThePoolWentBackFromStays until a person acknowledges the rollback, because captures would use the version
+// TestRolledBackVersionStays until a person acknowledges the rollback, because captures would use the version
 // again. A suspect version is no target, and does not count as a kept version.
-func TestWhatThePoolWentBackFromStays(t *testing.T) {
+func TestRolledBackVersionStays(t *testing.T) {
 	for name, c := range map[string]struct {
 		state cloud.State
 		tags  map[string]string
-		want  Verdict
+		want  Decision
 		prior bool // the version is the target of a rollback
 	}{
-		"suspect":                            {tags: map[string]string{cloud.TagSuspect: "why", cloud.TagWentBack: wentBack}, want: Verdict{Keep: true, Reason: Unacknowledged}},
-		"quarantined for it":                 {tags: map[string]string{cloud.TagSuspect: "why", cloud.TagWentBack: wentBack, cloud.TagQuarantined: "bad"}, want: Verdict{Keep: true, Reason: Unacknowledged}},
-		"suspect since an unknown time":      {tags: map[string]string{cloud.TagSuspect: "why"}, want: Verdict{Keep: true, Reason: Unacknowledged}},
-		"not the cause":                      {tags: map[string]string{cloud.TagWentBack: wentBack}, want: Verdict{Keep: true, Reason: Prior}, prior: true},
-		"not the cause, and failed since":    {state: cloud.Failed, tags: map[string]string{cloud.TagWentBack: wentBack}, want: Verdict{Keep: true, Reason: Unacknowledged}},
-		"acknowledged and bad":               {tags: map[string]string{cloud.TagWentBack: acknowledgedBack, cloud.TagQuarantined: "bad"}, want: Verdict{Reason: Surplus}},
-		"acknowledged and good":              {tags: map[string]string{cloud.TagWentBack: acknowledgedBack}, want: Verdict{Keep: true, Reason: Prior}, prior: true},
-		"quarantined by a person or a trial": {tags: map[string]string{cloud.TagQuarantined: "bad"}, want: Verdict{Reason: Surplus}},
-		"a tag that is no time":              {tags: map[string]string{cloud.TagWentBack: "lately", cloud.TagQuarantined: "bad"}, want: Verdict{Reason: Surplus}},
+		"suspect":                            {tags: map[string]string{cloud.TagSuspect: "why", cloud.TagWentBack: wentBack}, want: Decision{Keep: true, Reason: Unacknowledged}},
+		"quarantined for it":                 {tags: map[string]string{cloud.TagSuspect: "why", cloud.TagWentBack: wentBack, cloud.TagQuarantined: "bad"}, want: Decision{Keep: true, Reason: Unacknowledged}},
+		"suspect since an unknown time":      {tags: map[string]string{cloud.TagSuspect: "why"}, want: Decision{Keep: true, Reason: Unacknowledged}},
+		"not the cause":                      {tags: map[string]string{cloud.TagWentBack: wentBack}, want: Decision{Keep: true, Reason: Prior}, prior: true},
+		"not the cause, and failed since":    {state: cloud.Failed, tags: map[string]string{cloud.TagWentBack: wentBack}, want: Decision{Keep: true, Reason: Unacknowledged}},
+		"acknowledged and bad":               {tags: map[string]string{cloud.TagWentBack: acknowledgedBack, cloud.TagQuarantined: "bad"}, want: Decision{Reason: Surplus}},
+		"acknowledged and good":              {tags: map[string]string{cloud.TagWentBack: acknowledgedBack}, want: Decision{Keep: true, Reason: Prior}, prior: true},
+		"quarantined by a person or a trial": {tags: map[string]string{cloud.TagQuarantined: "bad"}, want: Decision{Reason: Surplus}},
+		"a tag that is no time":              {tags: map[string]string{cloud.TagWentBack: "lately", cloud.TagQuarantined: "bad"}, want: Decision{Reason: Surplus}},
 	} {
 		state := cloud.Complete
 		if c.state != "" {
@@ -71,26 +71,26 @@ func TestDecide(t *testing.T) {
 		images  []cloud.Image
 		current string
 		keep    int
-		want    []Verdict
+		want    []Decision
 	}{
-		{"nothing", nil, "2026.01.05", 3, []Verdict{}},
+		{"nothing", nil, "2026.01.05", 3, []Decision{}},
 		{"fewer than kept", complete("2026.01.01", "2026.01.02"), "2026.01.02", 3,
-			[]Verdict{{"2026.01.02", true, Current}, {"2026.01.01", true, Prior}}},
+			[]Decision{{"2026.01.02", true, Current}, {"2026.01.01", true, Prior}}},
 		{"numeric order decides", complete("2026.10.01", "2026.9.30", "2026.9.29"), "2026.10.01", 2,
-			[]Verdict{{"2026.10.01", true, Current}, {"2026.9.30", true, Prior}, {"2026.9.29", false, Surplus}}},
+			[]Decision{{"2026.10.01", true, Current}, {"2026.9.30", true, Prior}, {"2026.9.29", false, Surplus}}},
 		{"keep below two is two", complete("2026.01.03", "2026.01.02", "2026.01.01"), "2026.01.03", 0,
-			[]Verdict{{"2026.01.03", true, Current}, {"2026.01.02", true, Prior}, {"2026.01.01", false, Surplus}}},
+			[]Decision{{"2026.01.03", true, Current}, {"2026.01.02", true, Prior}, {"2026.01.01", false, Surplus}}},
 		{"after a rollback the newer one stays", complete("2026.01.03", "2026.01.02", "2026.01.01"), "2026.01.02", 2,
-			[]Verdict{{"2026.01.03", true, Newer}, {"2026.01.02", true, Current}, {"2026.01.01", true, Prior}}},
+			[]Decision{{"2026.01.03", true, Newer}, {"2026.01.02", true, Current}, {"2026.01.01", true, Prior}}},
 		{"a quarantined version is no prior", append(complete("2026.01.04", "2026.01.02", "2026.01.01"), quarantined("2026.01.03")), "2026.01.04", 2,
-			[]Verdict{{"2026.01.04", true, Current}, {"2026.01.03", false, Surplus}, {"2026.01.02", true, Prior}, {"2026.01.01", false, Surplus}}},
+			[]Decision{{"2026.01.04", true, Current}, {"2026.01.03", false, Surplus}, {"2026.01.02", true, Prior}, {"2026.01.01", false, Surplus}}},
 		{"a failed version goes, one in work stays", []cloud.Image{image("2026.01.04", cloud.Complete), image("2026.01.03", cloud.Failed),
 			image("2026.01.02", cloud.Pending), image("2026.01.01", cloud.Deleting)}, "2026.01.04", 3,
-			[]Verdict{{"2026.01.04", true, Current}, {"2026.01.03", false, Surplus}, {"2026.01.02", true, InWork}, {"2026.01.01", true, InWork}}},
+			[]Decision{{"2026.01.04", true, Current}, {"2026.01.03", false, Surplus}, {"2026.01.02", true, InWork}, {"2026.01.01", true, InWork}}},
 		{"a recipe of another image retires nothing", complete("2026.01.02", "2026.01.01"), "", 2,
-			[]Verdict{{"2026.01.02", true, Unknown}, {"2026.01.01", true, Unknown}}},
+			[]Decision{{"2026.01.02", true, Unknown}, {"2026.01.01", true, Unknown}}},
 		{"a current version that is missing retires nothing", complete("2026.01.02", "2026.01.01"), "2026.01.03", 2,
-			[]Verdict{{"2026.01.02", true, Unknown}, {"2026.01.01", true, Unknown}}},
+			[]Decision{{"2026.01.02", true, Unknown}, {"2026.01.01", true, Unknown}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, Decide(c.images, c.current, c.keep, nil)); diff != "" {
@@ -100,8 +100,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestWhatInstancesWereBuiltFromStays, even if old or bad, and does not count as a kept version.
-func TestWhatInstancesWereBuiltFromStays(t *testing.T) {
+// TestVersionOfInstancesStays, even if old or bad, and does not count as a kept version.
+func TestVersionOfInstancesStays(t *testing.T) {
 	images := []cloud.Image{
 		image("2026.01.05", cloud.Complete), image("2026.01.04", cloud.Complete), quarantined("2026.01.03"),
 		image("2026.01.02", cloud.Complete), image("2026.01.01", cloud.Complete), image("2025.12.31", cloud.Complete),
@@ -111,7 +111,7 @@ func TestWhatInstancesWereBuiltFromStays(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"2026.01.05": 1, "2026.01.03": 1, "2026.01.01": 2}, inUse); diff != "" {
 		t.Errorf("in use (-want +got):\n%s", diff)
 	}
-	want := []Verdict{
+	want := []Decision{
 		{"2026.01.05", true, Current}, {"2026.01.04", true, Prior}, {"2026.01.03", true, InUse},
 		{"2026.01.02", true, Recent}, {"2026.01.01", true, InUse}, {"2025.12.31", false, Surplus},
 	}
@@ -121,7 +121,7 @@ func TestWhatInstancesWereBuiltFromStays(t *testing.T) {
 }
 
 func TestRetiredIsOldestFirst(t *testing.T) {
-	got := Retired([]Verdict{{"3", true, Current}, {"2", false, Surplus}, {"1", false, Surplus}})
+	got := Retired([]Decision{{"3", true, Current}, {"2", false, Surplus}, {"1", false, Surplus}})
 	if diff := cmp.Diff([]string{"1", "2"}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -148,7 +148,7 @@ func TestARollbackIsAlwaysPossible(t *testing.T) {
 		current := fmt.Sprintf("2026.01.%02d", rapid.IntRange(1, 28).Draw(t, "current"))
 		keep := rapid.IntRange(-1, 5).Draw(t, "keep")
 		inUse := map[string]int{fmt.Sprintf("2026.01.%02d", rapid.IntRange(1, 28).Draw(t, "used")): 1}
-		verdicts := map[string]Verdict{}
+		verdicts := map[string]Decision{}
 		for _, v := range Decide(images, current, keep, inUse) {
 			verdicts[v.Version] = v
 		}
@@ -175,22 +175,22 @@ func TestARollbackIsAlwaysPossible(t *testing.T) {
 	})
 }
 
-// TestWhatLostItsProofCountsForNothing: a version without a proof is no target, so that the older version stays as
+// TestUnprovenVersionIsNoTarget: a version without a proof is no target, so that the older version stays as
 // prior. The version stays, too, because a removed proof may return.
-func TestWhatLostItsProofCountsForNothing(t *testing.T) {
+func TestUnprovenVersionIsNoTarget(t *testing.T) {
 	of := func(version, proof string) cloud.Image {
 		return cloud.Image{Version: version, State: cloud.Complete, Tags: map[string]string{cloud.TagPrototype: "p", cloud.TagProof: proof}}
 	}
 	const proof = "static/1/sha256:0"
 	images := []cloud.Image{of("2026.01.01", proof), of("2026.01.02", proof), of("2026.01.03", "static"), of("2026.01.04", ""), of("2026.01.05", proof)}
-	want := []Verdict{
+	want := []Decision{
 		{"2026.01.05", true, Current}, {"2026.01.04", true, Unproven}, {"2026.01.03", true, Unproven}, {"2026.01.02", true, Prior}, {"2026.01.01", false, Surplus},
 	}
 	if diff := cmp.Diff(want, Decide(images, "2026.01.05", 2, nil)); diff != "" {
 		t.Errorf("verdicts (-want +got):\n%s", diff)
 	}
 	images[2].Tags[cloud.TagQuarantined], images[3].State = "bad", cloud.Failed
-	want[1], want[2] = Verdict{"2026.01.04", false, Surplus}, Verdict{"2026.01.03", false, Surplus}
+	want[1], want[2] = Decision{"2026.01.04", false, Surplus}, Decision{"2026.01.03", false, Surplus}
 	if diff := cmp.Diff(want, Decide(images, "2026.01.05", 2, nil)); diff != "" {
 		t.Errorf("quarantined and failed ones (-want +got):\n%s", diff)
 	}

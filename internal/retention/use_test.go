@@ -9,15 +9,15 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestWhatInstancesRunOnStays: use keeps only a version that would be deleted, and the number of other kept versions
+// TestVersionInUseStays: use keeps only a version that would be deleted, and the number of other kept versions
 // stays the same.
-func TestWhatInstancesRunOnStays(t *testing.T) {
+func TestVersionInUseStays(t *testing.T) {
 	images := []cloud.Image{
 		image("2026.01.06", cloud.Complete), image("2026.01.05", cloud.Complete), image("2026.01.04", cloud.Complete),
 		quarantined("2026.01.03"), image("2026.01.02", cloud.Failed), image("2026.01.01", cloud.Complete),
 	}
 	inUse := map[string]int{"2026.01.06": 3, "2026.01.05": 2, "2026.01.03": 1, "2026.01.02": 1, "2026.01.01": 0, "2025.12.31": 9}
-	want := []Verdict{
+	want := []Decision{
 		{"2026.01.06", true, Current}, {"2026.01.05", true, Prior}, {"2026.01.04", false, Surplus},
 		{"2026.01.03", true, InUse}, {"2026.01.02", true, InUse}, {"2026.01.01", false, Surplus},
 	}

@@ -34,8 +34,8 @@ const (
 	TooFewCandidates = "TooFewCandidates"
 )
 
-// Pool has the facts about a pool for the choice of a donor.
-type Pool struct {
+// PoolState has the facts about a pool for the choice of a donor.
+type PoolState struct {
 	Name string
 	// Nodes are all nodes of the pool, in any order. Choose reads labels, annotations, the deletion time,
 	// spec.unschedulable, the operating system, and the status and last transition of the condition Ready. Expressions
@@ -69,7 +69,7 @@ type Pool struct {
 	Leaves func(*corev1.Node) bool
 }
 
-func (p Pool) leaves(n *corev1.Node) bool { return p.Leaves != nil && p.Leaves(n) }
+func (p PoolState) isRemoved(n *corev1.Node) bool { return p.Leaves != nil && p.Leaves(n) }
 
 // Rules are the rules of a policy.
 type Rules struct {
@@ -84,7 +84,7 @@ type Rules struct {
 	Pioneer bool
 	// IgnoreNodes, IgnoreAnnotations and IgnoreLabels are names.
 	IgnoreNodes, IgnoreAnnotations, IgnoreLabels []string
-	// Disrupt and MaxUnavailable are as in Subject.
+	// Disrupt and MaxUnavailable are as in Candidate.
 	Disrupt        bool
 	MaxUnavailable intstr.IntOrString
 	// Expressions are the policy's expressions; nil without expressions.
@@ -111,8 +111,8 @@ func RulesOf(spec v1alpha1.PrototypePolicySpec) Rules {
 	}
 }
 
-// Verdict is the judgement of one node.
-type Verdict struct {
+// NodeVerdict is the judgement of one node.
+type NodeVerdict struct {
 	Node string `json:"node"`
 	// Refusals are all refusals of the node. A node without refusals is a candidate.
 	Refusals []cloud.Refusal `json:"refusals,omitempty"`
@@ -142,9 +142,9 @@ type Choice struct {
 	// Best is the best donor by the rules for nodes, regardless of refusals of the pool; nil without candidates.
 	Best *corev1.Node `json:"-"`
 	// Candidates are the nodes without refusals, best first.
-	Candidates []Verdict `json:"candidates"`
+	Candidates []NodeVerdict `json:"candidates"`
 	// Verdicts are the judgements of all nodes, by name.
-	Verdicts []Verdict `json:"verdicts"`
+	Verdicts []NodeVerdict `json:"verdicts"`
 	// Refusals counts the refused nodes by their first reason, the most frequent first. Refused nodes and candidates
 	// add up to all nodes.
 	Refusals []v1alpha1.RefusalCount `json:"refusals,omitempty"`
@@ -159,13 +159,13 @@ type Choice struct {
 
 // Choose judges every node of the pool and chooses the donor, if a capture may begin now. Choose is deterministic: the
 // order of the nodes does not matter.
-func Choose(pool Pool, rules Rules, now time.Time) Choice {
+func Choose(pool PoolState, rules Rules, now time.Time) Choice {
 	j := newJudge(pool, rules, now)
-	c := Choice{Waived: j.overdue, Verdicts: make([]Verdict, 0, len(pool.Nodes))}
+	c := Choice{Waived: j.overdue, Verdicts: make([]NodeVerdict, 0, len(pool.Nodes))}
 	nodes := slices.Clone(pool.Nodes)
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	for _, n := range nodes {
-		v := j.judge(n)
+		v := j.evaluate(n)
 		if v.PatchedAt.After(c.NewestPatch) {
 			c.NewestPatch = v.PatchedAt
 		}
@@ -179,13 +179,13 @@ func Choose(pool Pool, rules Rules, now time.Time) Choice {
 		zones[n.Labels[corev1.LabelTopologyZone]]++
 	}
 	for i := range c.Candidates {
-		if zone := named(nodes, c.Candidates[i].Node).Labels[corev1.LabelTopologyZone]; zone != "" {
+		if zone := nodeNamed(nodes, c.Candidates[i].Node).Labels[corev1.LabelTopologyZone]; zone != "" {
 			c.Candidates[i].ZoneNodes = zones[zone]
 		}
 	}
 	slices.SortStableFunc(c.Candidates, better)
 	if len(c.Candidates) > 0 {
-		c.Best = named(nodes, c.Candidates[0].Node)
+		c.Best = nodeNamed(nodes, c.Candidates[0].Node)
 	}
 	c.Refusals = count(c.Verdicts)
 	c.Changes = j.changes(c.Verdicts)
@@ -199,14 +199,14 @@ func Choose(pool Pool, rules Rules, now time.Time) Choice {
 
 // better orders candidates: no failure today first, then score, then the nodes of the zone, then time since Ready, then
 // name. No two candidates are equal.
-func better(a, b Verdict) int {
+func better(a, b NodeVerdict) int {
 	if (a.FailedToday == "") != (b.FailedToday == "") {
 		return cmp.Compare(len(a.FailedToday), len(b.FailedToday))
 	}
 	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.ZoneNodes, a.ZoneNodes), a.ReadySince.Compare(b.ReadySince), cmp.Compare(a.Node, b.Node))
 }
 
-func named(nodes []*corev1.Node, name string) *corev1.Node {
+func nodeNamed(nodes []*corev1.Node, name string) *corev1.Node {
 	i, _ := slices.BinarySearchFunc(nodes, name, func(n *corev1.Node, name string) int { return cmp.Compare(n.Name, name) })
 	return nodes[i]
 }
@@ -224,7 +224,7 @@ func decided(reason, sentence string, args ...any) decision {
 func withRemedy(r cloud.Refusal) decision { return decision{r.Reason, r.Message, r.Remedy, r.What()} }
 
 // decide decides about the pool as a whole.
-func (j *judge) decide(c *Choice) decision {
+func (j *evaluation) decide(c *Choice) decision {
 	name, enough := j.pool.Name, max(j.rules.MinCandidates, 1)
 	switch {
 	case len(j.pool.Refusals) > 0:
@@ -252,7 +252,7 @@ func (j *judge) decide(c *Choice) decision {
 	}
 }
 
-func chosen(pool string, candidates []Verdict) string {
+func chosen(pool string, candidates []NodeVerdict) string {
 	if len(candidates) == 1 {
 		return fmt.Sprintf("node %s is the only candidate of pool %s", candidates[0].Node, pool)
 	}
@@ -267,7 +267,7 @@ func candidates(n int) string {
 }
 
 // image names the image of the recipe.
-func (j *judge) image() string {
+func (j *evaluation) image() string {
 	if j.pool.Version == "" {
 		return "its image"
 	}
@@ -275,7 +275,7 @@ func (j *judge) image() string {
 }
 
 // count counts the refused nodes by the first reason of each node.
-func count(verdicts []Verdict) []v1alpha1.RefusalCount {
+func count(verdicts []NodeVerdict) []v1alpha1.RefusalCount {
 	byReason := map[string]int32{}
 	for i := range verdicts {
 		if refusals := verdicts[i].Refusals; len(refusals) > 0 {

@@ -58,19 +58,19 @@ func without(key string) func(*corev1.Node) {
 }
 
 // level gives the image a patch level.
-func level(of string) func(*Pool, *Rules) { return func(p *Pool, _ *Rules) { p.Level = of } }
+func level(of string) func(*PoolState, *Rules) { return func(p *PoolState, _ *Rules) { p.Level = of } }
 
 func notReady(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }
 func cordon(n *corev1.Node)   { n.Spec.Unschedulable = true }
 
-func poolOf(nodes ...*corev1.Node) Pool {
-	return Pool{Name: "workers", Nodes: nodes, Version: "2026.01.10", BuiltAt: builtAt, OwnNode: "elsewhere"}
+func poolOf(nodes ...*corev1.Node) PoolState {
+	return PoolState{Name: "workers", Nodes: nodes, Version: "2026.01.10", BuiltAt: builtAt, OwnNode: "elsewhere"}
 }
 
 // defaults returns the rules of an empty policy.
 func defaults() Rules { return RulesOf(v1alpha1.PrototypePolicySpec{}) }
 
-func reasons(v Verdict) []string {
+func reasons(v NodeVerdict) []string {
 	var all []string
 	for _, r := range v.Refusals {
 		all = append(all, r.Reason)
@@ -78,7 +78,7 @@ func reasons(v Verdict) []string {
 	return all
 }
 
-func verdictOn(t *testing.T, c Choice, name string) Verdict {
+func verdictOn(t *testing.T, c Choice, name string) NodeVerdict {
 	t.Helper()
 	for _, v := range c.Verdicts {
 		if v.Node == name {
@@ -86,7 +86,7 @@ func verdictOn(t *testing.T, c Choice, name string) Verdict {
 		}
 	}
 	t.Fatalf("there is no verdict on %s", name)
-	return Verdict{}
+	return NodeVerdict{}
 }
 
 // typed matches the commands in a sentence.
@@ -98,21 +98,21 @@ func TestRules(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		node   func(*corev1.Node)
-		around func(*Pool, *Rules)
+		around func(*PoolState, *Rules)
 		want   []string
 	}{
 		{name: "a good donor", node: func(*corev1.Node) {}},
 		{name: "Windows", node: func(n *corev1.Node) { n.Labels[corev1.LabelOSStable] = "windows" }, want: []string{NotLinux}},
 		{name: "Bottlerocket", node: bottled, want: []string{Bottlerocket}},
 		{name: "control plane", node: func(n *corev1.Node) { n.Labels["node-role.kubernetes.io/control-plane"] = "" }, want: []string{ControlPlane}},
-		{name: "our own node", around: func(p *Pool, _ *Rules) { p.OwnNode = "n1" }, want: []string{OwnNode}},
-		{name: "ignored by name", around: func(_ *Pool, r *Rules) { r.IgnoreNodes = []string{"n0", "n1"} }, want: []string{Ignored}},
-		{name: "ignored by annotation", node: annotated("example.com/pet", ""), around: func(_ *Pool, r *Rules) { r.IgnoreAnnotations = []string{"example.com/pet"} }, want: []string{Ignored}},
-		{name: "ignored by label", node: func(n *corev1.Node) { n.Labels["gpu"] = "no" }, around: func(_ *Pool, r *Rules) { r.IgnoreLabels = []string{"gpu"} }, want: []string{Ignored}},
-		{name: "others are ignored", around: func(_ *Pool, r *Rules) { r.IgnoreNodes, r.IgnoreLabels = []string{"n2"}, []string{"gpu"} }},
+		{name: "our own node", around: func(p *PoolState, _ *Rules) { p.OwnNode = "n1" }, want: []string{OwnNode}},
+		{name: "ignored by name", around: func(_ *PoolState, r *Rules) { r.IgnoreNodes = []string{"n0", "n1"} }, want: []string{Ignored}},
+		{name: "ignored by annotation", node: annotated("example.com/pet", ""), around: func(_ *PoolState, r *Rules) { r.IgnoreAnnotations = []string{"example.com/pet"} }, want: []string{Ignored}},
+		{name: "ignored by label", node: func(n *corev1.Node) { n.Labels["gpu"] = "no" }, around: func(_ *PoolState, r *Rules) { r.IgnoreLabels = []string{"gpu"} }, want: []string{Ignored}},
+		{name: "others are ignored", around: func(_ *PoolState, r *Rules) { r.IgnoreNodes, r.IgnoreLabels = []string{"n2"}, []string{"gpu"} }},
 		{name: "asks not to be disrupted", node: annotated(v1alpha1.DoNotDisruptAnnotation, "true"), want: []string{DoNotDisrupt}},
 		{name: "has nothing against it", node: annotated(v1alpha1.DoNotDisruptAnnotation, "false")},
-		{name: "is disrupted all the same", node: annotated(v1alpha1.DoNotDisruptAnnotation, "true"), around: func(_ *Pool, r *Rules) { r.Disrupt = true }},
+		{name: "is disrupted all the same", node: annotated(v1alpha1.DoNotDisruptAnnotation, "true"), around: func(_ *PoolState, r *Rules) { r.Disrupt = true }},
 		{name: "cordoned", node: cordon, want: []string{Unschedulable}},
 		{name: "waits for its reboot", node: annotated(pendingKey, patchedAt.Format(time.RFC3339)), want: []string{RebootPending}},
 		{name: "says that no reboot is pending", node: annotated(pendingKey, "false")},
@@ -135,10 +135,10 @@ func TestRules(t *testing.T) {
 		{name: "patched before the image", node: patchedOn(builtAt.Add(-time.Hour)), want: []string{PatchedBeforeImage}},
 		{name: "patched when the image was captured", node: patchedOn(builtAt), want: []string{PatchedBeforeImage}},
 		{name: "patched right after", node: patchedOn(builtAt.Add(time.Second))},
-		{name: "the pool has no prototype", node: patchedOn(builtAt.Add(-time.Hour)), around: func(p *Pool, _ *Rules) { p.Version, p.BuiltAt = "", time.Time{} }},
-		{name: "carries a patch that was rolled back", around: func(p *Pool, _ *Rules) { p.BadUntil = patchedAt }, want: []string{SuspectPatch}},
-		{name: "patched after what was rolled back", around: func(p *Pool, _ *Rules) { p.BadUntil = patchedAt.Add(-time.Second) }},
-		{name: "a rollback to no prototype", around: func(p *Pool, _ *Rules) { p.BuiltAt, p.BadUntil = time.Time{}, patchedAt }, want: []string{SuspectPatch}},
+		{name: "the pool has no prototype", node: patchedOn(builtAt.Add(-time.Hour)), around: func(p *PoolState, _ *Rules) { p.Version, p.BuiltAt = "", time.Time{} }},
+		{name: "carries a patch that was rolled back", around: func(p *PoolState, _ *Rules) { p.BadUntil = patchedAt }, want: []string{SuspectPatch}},
+		{name: "patched after what was rolled back", around: func(p *PoolState, _ *Rules) { p.BadUntil = patchedAt.Add(-time.Second) }},
+		{name: "a rollback to no prototype", around: func(p *PoolState, _ *Rules) { p.BuiltAt, p.BadUntil = time.Time{}, patchedAt }, want: []string{SuspectPatch}},
 		{name: "the need was found, the reboot is to come", node: readySince(patchedAt.Add(-time.Hour)), want: []string{NotRebootedSincePatch}},
 		{name: "Ready in the second of the patch", node: readySince(patchedAt), want: []string{NotRebootedSincePatch}},
 		{name: "Ready in the next", node: readySince(patchedAt.Add(time.Second))},
@@ -152,20 +152,20 @@ func TestRules(t *testing.T) {
 		{name: "Ready for too short", node: readySince(now.Add(-time.Hour + time.Second)), want: []string{ReadyTooShort}},
 		{name: "Ready for just long enough", node: readySince(now.Add(-time.Hour))},
 		{name: "Ready in the future", node: readySince(now.Add(time.Hour)), want: []string{ReadyTooShort}},
-		{name: "no minimum", node: readySince(now), around: func(_ *Pool, r *Rules) { r.MinReadyTime = 0 }},
+		{name: "no minimum", node: readySince(now), around: func(_ *PoolState, r *Rules) { r.MinReadyTime = 0 }},
 		{name: "reserved", node: annotated(v1alpha1.ReservationAnnotation, `{"name":"workers-2026.01.12","uid":"u"}`), want: []string{Reserved}},
 		{name: "reserved without a holder", node: annotated(v1alpha1.ReservationAnnotation, "{}"), want: []string{Reserved}},
-		{name: "the only one", around: func(p *Pool, _ *Rules) { p.Nodes = p.Nodes[:1] }, want: []string{OnlyReadyNode}},
-		{name: "the only one that works", around: func(p *Pool, _ *Rules) { notReady(p.Nodes[1]) }, want: []string{OnlyReadyNode}},
-		{name: "the only one that takes pods", around: func(p *Pool, _ *Rules) { cordon(p.Nodes[1]) }, want: []string{OnlyReadyNode}},
-		{name: "the last of its zone, and would leave", node: in("eu-1"), around: func(p *Pool, _ *Rules) { p.Leaves = allLeave; in("eu-2")(p.Nodes[1]) }, want: []string{LastOfZone}},
-		{name: "cordoned beside one that takes pods", node: cordon, around: func(p *Pool, _ *Rules) { p.Nodes = append(p.Nodes, patchedNode("n3", cordon)) }, want: []string{Unschedulable}},
-		{name: "refused by others", around: func(p *Pool, _ *Rules) {
+		{name: "the only one", around: func(p *PoolState, _ *Rules) { p.Nodes = p.Nodes[:1] }, want: []string{OnlyReadyNode}},
+		{name: "the only one that works", around: func(p *PoolState, _ *Rules) { notReady(p.Nodes[1]) }, want: []string{OnlyReadyNode}},
+		{name: "the only one that takes pods", around: func(p *PoolState, _ *Rules) { cordon(p.Nodes[1]) }, want: []string{OnlyReadyNode}},
+		{name: "the last of its zone, and would leave", node: in("eu-1"), around: func(p *PoolState, _ *Rules) { p.Leaves = allLeave; in("eu-2")(p.Nodes[1]) }, want: []string{LastOfZone}},
+		{name: "cordoned beside one that takes pods", node: cordon, around: func(p *PoolState, _ *Rules) { p.Nodes = append(p.Nodes, patchedNode("n3", cordon)) }, want: []string{Unschedulable}},
+		{name: "refused by others", around: func(p *PoolState, _ *Rules) {
 			p.NodeRefusals = map[string][]cloud.Refusal{"n1": {{Reason: "EphemeralOSDisk", Message: "node n1 has one: no"}}, "n2": nil}
 		}, want: []string{"EphemeralOSDisk"}},
-		{name: "refused by expression", around: func(_ *Pool, r *Rules) { r.Expressions = refusing("n1") }, want: []string{RefusedByExpression}},
-		{name: "expression fails", around: func(_ *Pool, r *Rules) { r.Expressions = failing("n1") }, want: []string{ExpressionFailed}},
-		{name: "expression is about another", around: func(_ *Pool, r *Rules) { r.Expressions = failing("n2") }},
+		{name: "refused by expression", around: func(_ *PoolState, r *Rules) { r.Expressions = refusing("n1") }, want: []string{RefusedByExpression}},
+		{name: "expression fails", around: func(_ *PoolState, r *Rules) { r.Expressions = failing("n1") }, want: []string{ExpressionFailed}},
+		{name: "expression is about another", around: func(_ *PoolState, r *Rules) { r.Expressions = failing("n2") }},
 		{name: "every reason at once", node: func(n *corev1.Node) {
 			cordon(n)
 			notReady(n)
@@ -190,7 +190,7 @@ func TestRules(t *testing.T) {
 				if !strings.Contains(r.Message, "node n1") || !strings.Contains(r.Message, ":") {
 					t.Errorf("%s does not name the node and a remedy: %q", r.Reason, r.Message)
 				}
-				if said := typed.ReplaceAllString(r.Message, ""); strings.Count(said, "n1") > 1 {
+				if message := typed.ReplaceAllString(r.Message, ""); strings.Count(message, "n1") > 1 {
 					t.Errorf("%s names the node again and again: %q", r.Reason, r.Message)
 				}
 			}
@@ -282,7 +282,7 @@ func (s scores) Evaluate(n *corev1.Node, _ time.Time) (bool, float64, error) {
 }
 
 func TestOrder(t *testing.T) {
-	names := func(vs []Verdict) (all []string) {
+	names := func(vs []NodeVerdict) (all []string) {
 		for _, v := range vs {
 			all = append(all, v.Node)
 		}
@@ -339,8 +339,8 @@ func TestFullestZoneFirst(t *testing.T) {
 
 func TestDecision(t *testing.T) {
 	good := func() []*corev1.Node { return []*corev1.Node{patchedNode("n1"), patchedNode("n2")} }
-	each := func(change ...func(*corev1.Node)) func(*Pool, *Rules) {
-		return func(p *Pool, _ *Rules) {
+	each := func(change ...func(*corev1.Node)) func(*PoolState, *Rules) {
+		return func(p *PoolState, _ *Rules) {
 			for _, n := range p.Nodes {
 				for _, c := range change {
 					c(n)
@@ -350,35 +350,35 @@ func TestDecision(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		change func(*Pool, *Rules)
+		change func(*PoolState, *Rules)
 		want   string
 		says   []string
 		best   bool
 	}{
-		{"a donor", func(*Pool, *Rules) {}, Chosen, []string{"node n1", "2 candidates"}, true},
-		{"the only one", func(p *Pool, _ *Rules) { without(patchKey)(p.Nodes[0]) }, Chosen, []string{"node n2 is the only candidate"}, true},
-		{"one too few", func(p *Pool, r *Rules) { without(patchKey)(p.Nodes[0]); r.MinCandidates = 2 }, TooFewCandidates, []string{"has 1 candidate,"}, true},
-		{"refused by the cloud", func(p *Pool, _ *Rules) {
+		{"a donor", func(*PoolState, *Rules) {}, Chosen, []string{"node n1", "2 candidates"}, true},
+		{"the only one", func(p *PoolState, _ *Rules) { without(patchKey)(p.Nodes[0]) }, Chosen, []string{"node n2 is the only candidate"}, true},
+		{"one too few", func(p *PoolState, r *Rules) { without(patchKey)(p.Nodes[0]); r.MinCandidates = 2 }, TooFewCandidates, []string{"has 1 candidate,"}, true},
+		{"refused by the cloud", func(p *PoolState, _ *Rules) {
 			p.Refusals, p.InFlight = []cloud.Refusal{cloud.Refuse("AKSManaged", "AKS owns it", "leave it")}, "p"
 		}, PoolRefused, []string{"cannot be captured: AKS owns it; leave it"}, true},
-		{"in flight", func(p *Pool, _ *Rules) { p.InFlight, p.CapturedToday = "workers-2026.01.12", "other" }, CaptureInFlight, []string{"workers-2026.01.12"}, true},
-		{"captured today", func(p *Pool, _ *Rules) { p.CapturedToday = "workers-2026.01.12" }, CapturedToday, []string{"workers-2026.01.12"}, true},
-		{"empty", func(p *Pool, _ *Rules) { p.Nodes = nil }, NoNodes, []string{"no nodes"}, false},
+		{"in flight", func(p *PoolState, _ *Rules) { p.InFlight, p.CapturedToday = "workers-2026.01.12", "other" }, CaptureInFlight, []string{"workers-2026.01.12"}, true},
+		{"captured today", func(p *PoolState, _ *Rules) { p.CapturedToday = "workers-2026.01.12" }, CapturedToday, []string{"workers-2026.01.12"}, true},
+		{"empty", func(p *PoolState, _ *Rules) { p.Nodes = nil }, NoNodes, []string{"no nodes"}, false},
 		{"no patches", each(without(patchKey)), NothingPatched, []string{patchKey, "--annotate-nodes", "maxImageAge"}, false},
 		{"no times", each(annotated(patchKey, "true")), NothingPatched, []string{patchKey}, false},
 		{"nothing new", each(patchedOn(builtAt.Add(-time.Hour))), UpToDate, []string{"version 2026.01.10"}, false},
-		{"nothing new, and one never patched", func(p *Pool, _ *Rules) { patchedOn(builtAt)(p.Nodes[0]); without(patchKey)(p.Nodes[1]) }, UpToDate, nil, false},
-		{"rebooted without new packages", func(p *Pool, r *Rules) {
+		{"nothing new, and one never patched", func(p *PoolState, _ *Rules) { patchedOn(builtAt)(p.Nodes[0]); without(patchKey)(p.Nodes[1]) }, UpToDate, nil, false},
+		{"rebooted without new packages", func(p *PoolState, r *Rules) {
 			each(annotated(v1alpha1.PatchLevelAnnotation, "sha256:ab"))(p, r)
 			p.Level = "sha256:ab"
 		}, UpToDate, []string{"version 2026.01.10"}, false},
 		{"a patch without reboot", each(readySince(patchedAt.Add(-time.Minute))), TooFewCandidates, []string{"0 candidates", "requires 1", "NotRebootedSincePatch 2", "kamino plan workers"}, false},
-		{"too few", func(_ *Pool, r *Rules) { r.MinCandidates = 3 }, TooFewCandidates, []string{"2 candidates", "requires 3", "refused: none"}, true},
-		{"enough", func(_ *Pool, r *Rules) { r.MinCandidates = 2 }, Chosen, nil, true},
-		{"fewer than one is one", func(_ *Pool, r *Rules) { r.MinCandidates = -1 }, Chosen, nil, true},
+		{"too few", func(_ *PoolState, r *Rules) { r.MinCandidates = 3 }, TooFewCandidates, []string{"2 candidates", "requires 3", "refused: none"}, true},
+		{"enough", func(_ *PoolState, r *Rules) { r.MinCandidates = 2 }, Chosen, nil, true},
+		{"fewer than one is one", func(_ *PoolState, r *Rules) { r.MinCandidates = -1 }, Chosen, nil, true},
 		{"everybody is excluded", each(cordon), TooFewCandidates, []string{"Unschedulable 2"}, false},
-		{"only what was rolled back", func(p *Pool, _ *Rules) { p.BadUntil = now }, TooFewCandidates, []string{"SuspectPatch 2"}, false},
-		{"old image and no node Ready", func(p *Pool, r *Rules) {
+		{"only what was rolled back", func(p *PoolState, _ *Rules) { p.BadUntil = now }, TooFewCandidates, []string{"SuspectPatch 2"}, false},
+		{"old image and no node Ready", func(p *PoolState, r *Rules) {
 			r.MaxImageAge = time.Hour
 			each(notReady, without(patchKey))(p, r)
 		}, TooFewCandidates, []string{"NotReady 2"}, false},
@@ -427,21 +427,21 @@ func TestChanges(t *testing.T) {
 	soon := now.Add(-30 * time.Minute)
 	for _, c := range []struct {
 		name   string
-		change func(*Pool, *Rules)
+		change func(*PoolState, *Rules)
 		want   time.Time
 	}{
-		{"time alone changes nothing", func(*Pool, *Rules) {}, time.Time{}},
-		{"nodes become Ready for long enough", func(p *Pool, _ *Rules) {
+		{"time alone changes nothing", func(*PoolState, *Rules) {}, time.Time{}},
+		{"nodes become Ready for long enough", func(p *PoolState, _ *Rules) {
 			readySince(soon.Add(time.Minute))(p.Nodes[0])
 			readySince(soon)(p.Nodes[1])
 		}, soon.Add(time.Hour)},
-		{"a node that has more against it", func(p *Pool, _ *Rules) { readySince(soon)(p.Nodes[0]); cordon(p.Nodes[0]) }, time.Time{}},
-		{"a node that others hold", func(p *Pool, _ *Rules) {
+		{"a node that has more against it", func(p *PoolState, _ *Rules) { readySince(soon)(p.Nodes[0]); cordon(p.Nodes[0]) }, time.Time{}},
+		{"a node that others hold", func(p *PoolState, _ *Rules) {
 			readySince(soon)(p.Nodes[0])
 			annotated(v1alpha1.ReservationAnnotation, `{"name":"p"}`)(p.Nodes[0])
 		}, time.Time{}},
-		{"the image becomes too old", func(_ *Pool, r *Rules) { r.MaxImageAge = 72 * time.Hour }, builtAt.Add(72 * time.Hour)},
-		{"the image is too old", func(_ *Pool, r *Rules) { r.MaxImageAge = time.Hour }, time.Time{}},
+		{"the image becomes too old", func(_ *PoolState, r *Rules) { r.MaxImageAge = 72 * time.Hour }, builtAt.Add(72 * time.Hour)},
+		{"the image is too old", func(_ *PoolState, r *Rules) { r.MaxImageAge = time.Hour }, time.Time{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pool, rules := poolOf(patchedNode("n1"), patchedNode("n2"), patchedNode("n3")), defaults()
@@ -481,8 +481,8 @@ func TestRulesOf(t *testing.T) {
 }
 
 // crowd makes a cluster of pools as large as the largest that we answer for.
-func crowd(pools, nodes int) []Pool {
-	all := make([]Pool, pools)
+func crowd(pools, nodes int) []PoolState {
+	all := make([]PoolState, pools)
 	for i := range all {
 		members := make([]*corev1.Node, nodes)
 		for k := range members {

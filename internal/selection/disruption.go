@@ -14,33 +14,33 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// Hardship is a reason why a pod is hard to move to another node permanently.
-type Hardship string
+// MoveObstacle is a reason why a pod is hard to move to another node permanently.
+type MoveObstacle string
 
 // Hardships, the worst first. Each pod is counted under the first matching hardship.
 const (
 	// LocalVolume: the pod's claim is bound to a volume on this node's disk, so the pod can run on no other node.
-	LocalVolume Hardship = "on a local volume"
+	LocalVolume MoveObstacle = "on a local volume"
 	// Bare: the pod has no controller that would create it again.
-	Bare Hardship = "that nothing makes again"
+	Bare MoveObstacle = "that nothing makes again"
 	// Protected: the pod has an annotation against eviction.
-	Protected Hardship = "that asks not to be evicted"
+	Protected MoveObstacle = "that asks not to be evicted"
 	// Alone: the pod is the only pod of a PodDisruptionBudget that allows no disruption.
-	Alone Hardship = "that its budget keeps"
+	Alone MoveObstacle = "that its budget keeps"
 	// HostPath: the pod writes to a directory of the node. The directory is lost with the node.
-	HostPath Hardship = "on a directory of the node"
+	HostPath MoveObstacle = "on a directory of the node"
 )
 
 // hardships lists the hardships in order, each with its test.
 var hardships = []struct {
-	is     Hardship
-	report func(*corev1.Pod, Around) bool
+	is     MoveObstacle
+	report func(*corev1.Pod, PodContext) bool
 }{
 	{LocalVolume, onLocalVolume}, {Bare, bare}, {Protected, protected}, {Alone, alone}, {HostPath, onHostPath},
 }
 
-// Around has facts about a node's pods from other objects. A missing fact makes no pod hard to move.
-type Around struct {
+// PodContext has facts about a node's pods from other objects. A missing fact makes no pod hard to move.
+type PodContext struct {
 	// Budgets are the PodDisruptionBudgets of the cluster, or of the pods' namespaces.
 	Budgets []policyv1.PodDisruptionBudget
 	// Local has the claims, as namespace/name, bound to a volume on one node's disk.
@@ -52,7 +52,7 @@ type DisruptionCost struct {
 	// Evictions is the number of pods that have to leave, including the pods that are hard to move.
 	Evictions int
 	// Hard is the number of pods by hardship.
-	Hard map[Hardship]int
+	Hard map[MoveObstacle]int
 }
 
 // Heavy returns the number of pods that are hard to move.
@@ -84,8 +84,8 @@ func (b DisruptionCost) String() string {
 
 // BurdenOf returns the burden of the pods that would have to leave a node. An emptyDir makes no pod hard to move,
 // because emptyDir volumes end with the pod in any case. Terminating pods count as evictions only.
-func BurdenOf(pods []corev1.Pod, around Around) DisruptionCost {
-	b := DisruptionCost{Evictions: len(pods), Hard: map[Hardship]int{}}
+func BurdenOf(pods []corev1.Pod, around PodContext) DisruptionCost {
+	b := DisruptionCost{Evictions: len(pods), Hard: map[MoveObstacle]int{}}
 	for i := range pods {
 		if pods[i].DeletionTimestamp != nil {
 			continue
@@ -130,17 +130,17 @@ func IsLocal(v *corev1.PersistentVolume) bool {
 	})
 }
 
-func onLocalVolume(pod *corev1.Pod, around Around) bool {
+func onLocalVolume(pod *corev1.Pod, around PodContext) bool {
 	return slices.ContainsFunc(ClaimsOf(pod), func(claim string) bool { return around.Local[pod.Namespace+"/"+claim] })
 }
 
-func bare(pod *corev1.Pod, _ Around) bool { return metav1.GetControllerOf(pod) == nil }
+func bare(pod *corev1.Pod, _ PodContext) bool { return metav1.GetControllerOf(pod) == nil }
 
-func protected(pod *corev1.Pod, _ Around) bool {
+func protected(pod *corev1.Pod, _ PodContext) bool {
 	return pod.Annotations[v1alpha1.SafeToEvictAnnotation] == "false" || pod.Annotations[v1alpha1.DoNotDisruptAnnotation] == "true"
 }
 
-func alone(pod *corev1.Pod, around Around) bool {
+func alone(pod *corev1.Pod, around PodContext) bool {
 	return slices.ContainsFunc(around.Budgets, func(b policyv1.PodDisruptionBudget) bool {
 		if b.Namespace != pod.Namespace || b.Status.ExpectedPods > 1 || b.Status.DisruptionsAllowed > 0 {
 			return false
@@ -151,7 +151,7 @@ func alone(pod *corev1.Pod, around Around) bool {
 }
 
 // onHostPath reports whether a container can write to a directory of the node. A read-only mount is not the pod's data.
-func onHostPath(pod *corev1.Pod, _ Around) bool {
+func onHostPath(pod *corev1.Pod, _ PodContext) bool {
 	paths := map[string]bool{}
 	for i := range pod.Spec.Volumes {
 		if v := &pod.Spec.Volumes[i]; v.HostPath != nil {
@@ -166,15 +166,15 @@ func onHostPath(pod *corev1.Pod, _ Around) bool {
 // Prefer sorts the candidates of a choice by the disruption of their capture. Candidates without a failure today come
 // first, then higher scores. A donor that will be replaced is compared by the pods that are hard to move, then by
 // evictions. Candidates without a known burden follow in their order.
-func (c *Choice) Prefer(pool Pool, burdens map[string]DisruptionCost) {
+func (c *Choice) Prefer(pool PoolState, burdens map[string]DisruptionCost) {
 	if len(c.Candidates) == 0 {
 		return
 	}
 	leaving := map[string]bool{}
 	for _, n := range pool.Nodes {
-		leaving[n.Name] = pool.leaves(n)
+		leaving[n.Name] = pool.isRemoved(n)
 	}
-	cost := func(v Verdict) (unknown, heavy, evictions int) {
+	cost := func(v NodeVerdict) (unknown, heavy, evictions int) {
 		b, known := burdens[v.Node]
 		if !known {
 			return 1, 0, 0
@@ -184,7 +184,7 @@ func (c *Choice) Prefer(pool Pool, burdens map[string]DisruptionCost) {
 		}
 		return 0, heavy, b.Evictions
 	}
-	slices.SortStableFunc(c.Candidates, func(a, b Verdict) int {
+	slices.SortStableFunc(c.Candidates, func(a, b NodeVerdict) int {
 		if (a.FailedToday == "") != (b.FailedToday == "") {
 			return cmp.Compare(len(a.FailedToday), len(b.FailedToday))
 		}

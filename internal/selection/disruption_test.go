@@ -61,13 +61,13 @@ func budget(namespace, app string, expected, allowed int32) policyv1.PodDisrupti
 
 var directory = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/var/lib/data"}}
 
-// TestWhatIsHardToMove tests every property of a pod that makes the pod hard to move.
-func TestWhatIsHardToMove(t *testing.T) {
+// TestMoveObstacles tests every property of a pod that makes the pod hard to move.
+func TestMoveObstacles(t *testing.T) {
 	local := map[string]bool{"default/data": true, "default/web-0-data": true, "other/else": true}
 	for name, c := range map[string]struct {
 		pod    func(*corev1.Pod)
 		budget *policyv1.PodDisruptionBudget
-		want   Hardship
+		want   MoveObstacle
 	}{
 		"nothing":                                {},
 		"a claim that can follow":                {pod: on(claimed("remote"), false)},
@@ -103,7 +103,7 @@ func TestWhatIsHardToMove(t *testing.T) {
 		"and the worse of two more":    {pod: func(p *corev1.Pod) { unowned(p); on(directory, false)(p) }, want: Bare},
 	} {
 		t.Run(name, func(t *testing.T) {
-			around := Around{Local: local}
+			around := PodContext{Local: local}
 			if c.budget != nil {
 				around.Budgets = []policyv1.PodDisruptionBudget{*c.budget}
 			}
@@ -112,7 +112,7 @@ func TestWhatIsHardToMove(t *testing.T) {
 				c.pod(&p)
 			}
 			got := BurdenOf([]corev1.Pod{p}, around)
-			want := DisruptionCost{Evictions: 1, Hard: map[Hardship]int{}}
+			want := DisruptionCost{Evictions: 1, Hard: map[MoveObstacle]int{}}
 			if c.want != "" {
 				want.Hard[c.want] = 1
 			}
@@ -163,9 +163,9 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestABurdenIsSaid tests the sentences.
-func TestABurdenIsSaid(t *testing.T) {
-	for want, hard := range map[string]map[Hardship]int{
+// TestDisruptionCostSentences tests the sentences.
+func TestDisruptionCostSentences(t *testing.T) {
+	for want, hard := range map[string]map[MoveObstacle]int{
 		"no pods that are hard to move":                                                        nil,
 		"1 pod that is hard to move (1 on a local volume)":                                     {LocalVolume: 1},
 		"3 pods that are hard to move (2 that its budget keeps, 1 on a directory of the node)": {HostPath: 1, Alone: 2},
@@ -176,15 +176,15 @@ func TestABurdenIsSaid(t *testing.T) {
 	}
 }
 
-// TestEveryPodCountsOnce: each pod counts exactly once, in any mix and order. Unknown values make no pod harder to
+// TestEachPodIsCountedOnce: each pod counts exactly once, in any mix and order. Unknown values make no pod harder to
 // move.
-func TestEveryPodCountsOnce(t *testing.T) {
+func TestEachPodIsCountedOnce(t *testing.T) {
 	kinds := []func(*corev1.Pod){
 		func(*corev1.Pod) {}, unowned, on(claimed("data"), false), on(directory, false),
 		func(p *corev1.Pod) { p.Annotations[v1alpha1.SafeToEvictAnnotation] = "false" },
 		func(p *corev1.Pod) { p.Labels["app"] = "db" }, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} },
 	}
-	around := Around{Local: map[string]bool{"default/data": true}, Budgets: []policyv1.PodDisruptionBudget{budget("default", "db", 1, 0)}}
+	around := PodContext{Local: map[string]bool{"default/data": true}, Budgets: []policyv1.PodDisruptionBudget{budget("default", "db", 1, 0)}}
 	rapid.Check(t, func(t *rapid.T) {
 		var pods []corev1.Pod
 		hard := 0
@@ -204,7 +204,7 @@ func TestEveryPodCountsOnce(t *testing.T) {
 		if diff := cmp.Diff(b, BurdenOf(pods, around)); diff != "" {
 			t.Fatalf("the order of the pods matters: %s", diff)
 		}
-		if unknown := BurdenOf(pods, Around{}); unknown.Heavy() > b.Heavy() {
+		if unknown := BurdenOf(pods, PodContext{}); unknown.Heavy() > b.Heavy() {
 			t.Fatalf("of %d hard ones, %d are found by who knows less", b.Heavy(), unknown.Heavy())
 		}
 	})
@@ -269,10 +269,10 @@ func TestPrefer(t *testing.T) {
 // the hard pods. For donors that return, hard pods do not count.
 func TestALeavingDonorIsTheLightest(t *testing.T) {
 	burdens := map[string]DisruptionCost{
-		"a": {Evictions: 1, Hard: map[Hardship]int{LocalVolume: 1}},
-		"b": {Evictions: 9, Hard: map[Hardship]int{}},
+		"a": {Evictions: 1, Hard: map[MoveObstacle]int{LocalVolume: 1}},
+		"b": {Evictions: 9, Hard: map[MoveObstacle]int{}},
 		"c": {Evictions: 8},
-		"d": {Evictions: 2, Hard: map[Hardship]int{Bare: 1, Alone: 1}},
+		"d": {Evictions: 2, Hard: map[MoveObstacle]int{Bare: 1, Alone: 1}},
 	}
 	for name, c := range map[string]struct {
 		leaves func(*corev1.Node) bool
@@ -311,8 +311,8 @@ func TestALeavingDonorIsTheLightest(t *testing.T) {
 	}
 }
 
-// TestNoneOfItsEqualsIsLighter: no candidate with the score and the failure state of the donor has a lower known cost.
-func TestNoneOfItsEqualsIsLighter(t *testing.T) {
+// TestDonorHasLowestCost: no candidate with the score and the failure state of the donor has a lower known cost.
+func TestDonorHasLowestCost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pool, rules := drawPool(t)
 		leaves := rapid.Bool().Draw(t, "leaves")
@@ -322,7 +322,7 @@ func TestNoneOfItsEqualsIsLighter(t *testing.T) {
 		burdens := map[string]DisruptionCost{}
 		for _, v := range choice.Candidates {
 			if rapid.IntRange(0, 4).Draw(t, "known") > 0 {
-				burdens[v.Node] = DisruptionCost{Evictions: rapid.IntRange(0, 3).Draw(t, "evictions"), Hard: map[Hardship]int{Bare: rapid.IntRange(0, 2).Draw(t, "bare")}}
+				burdens[v.Node] = DisruptionCost{Evictions: rapid.IntRange(0, 3).Draw(t, "evictions"), Hard: map[MoveObstacle]int{Bare: rapid.IntRange(0, 2).Draw(t, "bare")}}
 			}
 		}
 		choice.Prefer(pool, burdens)

@@ -21,7 +21,7 @@ const (
 
 // undisrupted refuses a node with the annotation do-not-disrupt, unless the settings allow it. On a reserved node the
 // annotation is Kamino's own, and the rule about reservations applies.
-func undisrupted(s Subject) *cloud.Refusal {
+func undisrupted(s Candidate) *cloud.Refusal {
 	if s.Disrupt || s.Node.Annotations[v1alpha1.DoNotDisruptAnnotation] != "true" || s.Node.Annotations[v1alpha1.ReservationAnnotation] != "" {
 		return nil
 	}
@@ -29,7 +29,7 @@ func undisrupted(s Subject) *cloud.Refusal {
 }
 
 // outnumbered refuses a node if too many nodes of the pool are out of service. The rule OnlyReadyNode has precedence.
-func outnumbered(s Subject) *cloud.Refusal {
+func outnumbered(s Candidate) *cloud.Refusal {
 	away := 0
 	for i := range s.Peers {
 		if unavailable(&s.Peers[i]) {

@@ -20,20 +20,20 @@ func bottled(n *corev1.Node) { n.Status.NodeInfo.OSImage = "Bottlerocket OS 1.49
 type flaw struct {
 	reason string
 	node   func(*corev1.Node)
-	around func(*Pool, *Rules)
+	change func(*PoolState, *Rules)
 }
 
 var flaws = []flaw{
 	{reason: NotLinux, node: func(n *corev1.Node) { n.Labels[corev1.LabelOSStable] = "windows" }},
 	{reason: Bottlerocket, node: bottled},
 	{reason: ControlPlane, node: func(n *corev1.Node) { n.Labels["node-role.kubernetes.io/control-plane"] = "" }},
-	{reason: OwnNode, around: func(p *Pool, _ *Rules) { p.OwnNode = "n1" }},
-	{reason: Ignored, around: func(_ *Pool, r *Rules) { r.IgnoreNodes = []string{"n1"} }},
+	{reason: OwnNode, change: func(p *PoolState, _ *Rules) { p.OwnNode = "n1" }},
+	{reason: Ignored, change: func(_ *PoolState, r *Rules) { r.IgnoreNodes = []string{"n1"} }},
 	{reason: DoNotDisrupt, node: annotated(v1alpha1.DoNotDisruptAnnotation, "true")},
 	{reason: Unschedulable, node: cordon},
 	{reason: RebootPending, node: annotated(pendingKey, "x")},
 	{reason: NotPatched, node: without(patchKey)},
-	{reason: SuspectPatch, around: func(p *Pool, _ *Rules) { p.BadUntil = patchedAt }},
+	{reason: SuspectPatch, change: func(p *PoolState, _ *Rules) { p.BadUntil = patchedAt }},
 	{reason: NotRebootedSincePatch, node: readySince(patchedAt.Add(-time.Hour))},
 	{reason: BeingDeleted, node: func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: now} }},
 	{reason: NotReady, node: notReady},
@@ -42,9 +42,9 @@ var flaws = []flaw{
 	}},
 	{reason: ReadyTooShort, node: readySince(now.Add(-time.Minute))},
 	{reason: Reserved, node: annotated(v1alpha1.ReservationAnnotation, `{"name":"p","uid":"u"}`)},
-	{reason: OnlyReadyNode, around: func(p *Pool, _ *Rules) { cordon(p.Nodes[1]) }},
-	{reason: LastOfZone, node: in("eu-1"), around: func(p *Pool, _ *Rules) { p.Leaves = allLeave; in("eu-2")(p.Nodes[1]) }},
-	{reason: RefusedByExpression, around: func(_ *Pool, r *Rules) { r.Expressions = refusing("n1") }},
+	{reason: OnlyReadyNode, change: func(p *PoolState, _ *Rules) { cordon(p.Nodes[1]) }},
+	{reason: LastOfZone, node: in("eu-1"), change: func(p *PoolState, _ *Rules) { p.Leaves = allLeave; in("eu-2")(p.Nodes[1]) }},
+	{reason: RefusedByExpression, change: func(_ *PoolState, r *Rules) { r.Expressions = refusing("n1") }},
 }
 
 // hides lists the flaws that a flaw hides. Without a patch, no patch is suspect or older than the reboot. A node that
@@ -67,8 +67,8 @@ func TestEveryPairOfRules(t *testing.T) {
 				if f.node != nil {
 					f.node(pool.Nodes[0])
 				}
-				if f.around != nil {
-					f.around(&pool, &rules)
+				if f.change != nil {
+					f.change(&pool, &rules)
 				}
 			}
 			want := []string{first.reason, second.reason}

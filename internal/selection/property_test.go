@@ -98,7 +98,7 @@ func drawNode(t *rapid.T, i int) *corev1.Node {
 	return n
 }
 
-func drawPool(t *rapid.T) (Pool, Rules) {
+func drawPool(t *rapid.T) (PoolState, Rules) {
 	pool, rules := poolOf(), defaults()
 	pool.NodeRefusals, pool.FailedToday = map[string][]cloud.Refusal{}, map[string]string{}
 	score := map[string]float64{}
@@ -126,8 +126,8 @@ func drawPool(t *rapid.T) (Pool, Rules) {
 	return pool, rules
 }
 
-// TestWhoIsChosen tests the properties of every choice.
-func TestWhoIsChosen(t *testing.T) {
+// TestPropertiesOfChoice tests the properties of every choice.
+func TestPropertiesOfChoice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pool, rules := drawPool(t)
 		c := Choose(pool, rules, now)
@@ -161,7 +161,7 @@ func TestWhoIsChosen(t *testing.T) {
 			}
 		}
 		// A policy chooses no donor that a person must not capture: the engine would refuse the donor every time.
-		if refusals := Refusals(Subject{Node: d, Pool: pool.Name, Peers: peers, OwnNode: pool.OwnNode}); refusals != nil {
+		if refusals := Refusals(Candidate{Node: d, Pool: pool.Name, Peers: peers, OwnNode: pool.OwnNode}); refusals != nil {
 			t.Fatalf("the donor is refused: %v", refusals)
 		}
 		if d.Spec.Unschedulable || len(pool.NodeRefusals[d.Name]) > 0 || len(c.Candidates) < rules.MinCandidates {

@@ -30,7 +30,7 @@ const (
 	ExpressionFailed      = "ExpressionFailed"
 )
 
-// Reasons returns all reasons for which Choose itself refuses a node. The reasons in Pool.NodeRefusals are extra.
+// Reasons returns all reasons for which Choose itself refuses a node. The reasons in PoolState.NodeRefusals are extra.
 func Reasons() []string {
 	return []string{
 		NotLinux, Bottlerocket, ControlPlane, OwnNode, Ignored, Unschedulable, RebootPending, PatchFailed, NotPatched, PatchTimeInvalid, PatchedInFuture,
@@ -41,9 +41,9 @@ func Reasons() []string {
 
 // subject is a node during the judgement.
 type subject struct {
-	*judge
-	Subject
-	verdict Verdict
+	*evaluation
+	Candidate
+	verdict NodeVerdict
 	ready   bool
 	// patch is the text of the annotation. found is true if the annotation exists.
 	patch string
@@ -54,18 +54,18 @@ type subject struct {
 // chooserRules are the rules of Choose in the order of a person's questions. A refused node is counted under its first
 // refusal.
 var chooserRules = []func(*subject) *cloud.Refusal{
-	asked(linux), asked(changeable), asked(worker), asked(notHere), notIgnored, asked(undisrupted), schedulable, noRebootPending, noPatchFailed, patched, patchedSinceImage, newLevel, goodPatch, rebootedSincePatch,
-	asked(staying), asked(ready), asked(roomy), readyLongEnough, asked(free), notAloneInPool, zonedInPool,
+	forSubject(linux), forSubject(changeable), forSubject(worker), forSubject(notHere), notIgnored, forSubject(undisrupted), schedulable, noRebootPending, noPatchFailed, patched, patchedSinceImage, newLevel, goodPatch, rebootedSincePatch,
+	forSubject(staying), forSubject(ready), forSubject(roomy), readyLongEnough, forSubject(free), notAloneInPool, zonedInPool,
 }
 
-// asked adapts a rule for named nodes to subject.
-func asked(rule func(Subject) *cloud.Refusal) func(*subject) *cloud.Refusal {
-	return func(s *subject) *cloud.Refusal { return rule(s.Subject) }
+// forSubject adapts a rule for named nodes to subject.
+func forSubject(rule func(Candidate) *cloud.Refusal) func(*subject) *cloud.Refusal {
+	return func(s *subject) *cloud.Refusal { return rule(s.Candidate) }
 }
 
-// judge has the facts that are the same for all nodes of the pool.
-type judge struct {
-	pool    Pool
+// evaluation has the facts that are the same for all nodes of the pool.
+type evaluation struct {
+	pool    PoolState
 	rules   Rules
 	now     time.Time
 	overdue bool            // the image has reached MaxImageAge
@@ -77,8 +77,8 @@ type judge struct {
 	zones   zones
 }
 
-func newJudge(pool Pool, rules Rules, now time.Time) *judge {
-	j := &judge{pool: pool, rules: rules, now: now, ignored: make(map[string]bool, len(rules.IgnoreNodes)), zones: zones{}}
+func newJudge(pool PoolState, rules Rules, now time.Time) *evaluation {
+	j := &evaluation{pool: pool, rules: rules, now: now, ignored: make(map[string]bool, len(rules.IgnoreNodes)), zones: zones{}}
 	// A pool without a version of its own counts as infinitely old.
 	j.overdue = rules.MaxImageAge > 0 && (pool.BuiltAt.IsZero() || now.Sub(pool.BuiltAt) >= rules.MaxImageAge)
 	j.waived = j.overdue || rules.Pioneer
@@ -97,10 +97,10 @@ func newJudge(pool Pool, rules Rules, now time.Time) *judge {
 	return j
 }
 
-// judge applies every rule to a node.
-func (j *judge) judge(n *corev1.Node) Verdict {
-	s := subject{judge: j, Subject: Subject{Node: n, Pool: j.pool.Name, OwnNode: j.pool.OwnNode, Disrupt: j.rules.Disrupt, Leaves: j.pool.leaves(n)}}
-	s.verdict = Verdict{Node: n.Name, FailedToday: j.pool.FailedToday[n.Name]}
+// evaluate applies every rule to a node.
+func (j *evaluation) evaluate(n *corev1.Node) NodeVerdict {
+	s := subject{evaluation: j, Candidate: Candidate{Node: n, Pool: j.pool.Name, OwnNode: j.pool.OwnNode, Disrupt: j.rules.Disrupt, Leaves: j.pool.isRemoved(n)}}
+	s.verdict = NodeVerdict{Node: n.Name, FailedToday: j.pool.FailedToday[n.Name]}
 	if since, ready := nodestate.ReadySince(n); ready {
 		s.ready, s.verdict.ReadySince = true, since
 	}
@@ -158,10 +158,10 @@ func notAloneInPool(s *subject) *cloud.Refusal {
 	if others > 0 {
 		return nil
 	}
-	return onlyReadyNode(s.Subject)
+	return onlyReadyNode(s.Candidate)
 }
 
-// takesPods reports whether the node can accept the pods of another node. reserved is Pool.Reserved.
+// takesPods reports whether the node can accept the pods of another node. reserved is PoolState.Reserved.
 func takesPods(n *corev1.Node, reserved func(*corev1.Node) bool) bool {
 	if n.Annotations[v1alpha1.ReservationAnnotation] == "" {
 		return nodestate.Available(n)
@@ -189,7 +189,7 @@ func (s *subject) evaluate() {
 func (s *subject) refuse(r *cloud.Refusal) { s.verdict.Refusals = append(s.verdict.Refusals, *r) }
 
 // changes returns the earliest time after now at which the decision may change without an event.
-func (j *judge) changes(verdicts []Verdict) (next time.Time) {
+func (j *evaluation) changes(verdicts []NodeVerdict) (next time.Time) {
 	earlier := func(t time.Time) {
 		if next.IsZero() || t.Before(next) {
 			next = t

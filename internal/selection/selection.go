@@ -18,8 +18,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
-// Subject is a node that may become a donor, with the facts that the rules need.
-type Subject struct {
+// Candidate is a node that may become a donor, with the facts that the rules need.
+type Candidate struct {
 	Node *corev1.Node
 	// Pool is the name of the node's pool.
 	Pool string
@@ -54,10 +54,10 @@ const (
 )
 
 // rules in the order of a person's questions.
-var rules = []func(Subject) *cloud.Refusal{linux, changeable, worker, staying, ready, roomy, notAlone, zoned, outnumbered, notHere, undisrupted, free}
+var rules = []func(Candidate) *cloud.Refusal{linux, changeable, worker, staying, ready, roomy, notAlone, zoned, outnumbered, notHere, undisrupted, free}
 
 // Refusals applies every rule. A node without refusals may be a donor.
-func Refusals(s Subject) []cloud.Refusal {
+func Refusals(s Candidate) []cloud.Refusal {
 	var refusals []cloud.Refusal
 	for _, rule := range rules {
 		if refusal := rule(s); refusal != nil {
@@ -73,7 +73,7 @@ func refuse(reason, remedy, obstacle string, args ...any) *cloud.Refusal {
 	return &r
 }
 
-func linux(s Subject) *cloud.Refusal {
+func linux(s Candidate) *cloud.Refusal {
 	os := s.Node.Labels[corev1.LabelOSStable]
 	if os == "" {
 		os = s.Node.Status.NodeInfo.OperatingSystem
@@ -89,7 +89,7 @@ const bottlerocket = "Bottlerocket"
 
 // changeable refuses a system without a package manager: Bottlerocket updates replace the whole read-only system
 // partition.
-func changeable(s Subject) *cloud.Refusal {
+func changeable(s Candidate) *cloud.Refusal {
 	os := s.Node.Status.NodeInfo.OSImage
 	if !strings.HasPrefix(os, bottlerocket) {
 		return nil
@@ -97,7 +97,7 @@ func changeable(s Subject) *cloud.Refusal {
 	return refuse(Bottlerocket, "exclude the pool; the vendor publishes updates as images", "node %s runs %s, an image-based system that verifies each boot, so a capture is useless", s.Node.Name, os)
 }
 
-func worker(s Subject) *cloud.Refusal {
+func worker(s Candidate) *cloud.Refusal {
 	for _, label := range []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"} {
 		if _, found := s.Node.Labels[label]; found {
 			return refuse(ControlPlane, "choose a worker node", "node %s is a control plane node (label %s), and control plane keys must never be in an image", s.Node.Name, label)
@@ -106,14 +106,14 @@ func worker(s Subject) *cloud.Refusal {
 	return nil
 }
 
-func staying(s Subject) *cloud.Refusal {
+func staying(s Candidate) *cloud.Refusal {
 	if s.Node.DeletionTimestamp == nil {
 		return nil
 	}
 	return refuse(BeingDeleted, "choose another", "node %s is being deleted", s.Node.Name)
 }
 
-func ready(s Subject) *cloud.Refusal {
+func ready(s Candidate) *cloud.Refusal {
 	if nodestate.Ready(s.Node) {
 		return nil
 	}
@@ -122,7 +122,7 @@ func ready(s Subject) *cloud.Refusal {
 
 // roomy refuses a node with DiskPressure, because the next boot could not write its files. Generalizing checks the free
 // space again before the first change of the disk.
-func roomy(s Subject) *cloud.Refusal {
+func roomy(s Candidate) *cloud.Refusal {
 	for i := range s.Node.Status.Conditions {
 		if c := &s.Node.Status.Conditions[i]; c.Type == corev1.NodeDiskPressure && c.Status == corev1.ConditionTrue {
 			return refuse(DiskPressure, "free disk space, or choose another node", "node %s has DiskPressure, and generalizing the disk needs space", s.Node.Name)
@@ -131,7 +131,7 @@ func roomy(s Subject) *cloud.Refusal {
 	return nil
 }
 
-func notAlone(s Subject) *cloud.Refusal {
+func notAlone(s Candidate) *cloud.Refusal {
 	for i := range s.Peers {
 		if takesPods(&s.Peers[i], s.Reserved) {
 			return nil
@@ -140,18 +140,18 @@ func notAlone(s Subject) *cloud.Refusal {
 	return onlyReadyNode(s)
 }
 
-func onlyReadyNode(s Subject) *cloud.Refusal {
+func onlyReadyNode(s Candidate) *cloud.Refusal {
 	return refuse(OnlyReadyNode, "grow the pool by one first", "node %s is the only Ready and schedulable node of pool %s; evicted pods would have no other node", s.Node.Name, s.Pool)
 }
 
-func notHere(s Subject) *cloud.Refusal {
+func notHere(s Candidate) *cloud.Refusal {
 	if s.OwnNode == "" || s.OwnNode != s.Node.Name {
 		return nil
 	}
 	return refuse(OwnNode, "run the command elsewhere, or choose another node", "this process runs on node %s and would drain itself", s.Node.Name)
 }
 
-func free(s Subject) *cloud.Refusal {
+func free(s Candidate) *cloud.Refusal {
 	reservation, err := v1alpha1.ReservationOf(s.Node.Annotations)
 	switch {
 	case err != nil, reservation != nil && reservation.Name == "":

@@ -134,16 +134,16 @@ func (t *timeline) concerns(e *corev1.Event, f Facts, policies []*v1alpha1.Proto
 		return is && rest != "" && strings.Trim(rest, "0123456789.-") == ""
 	case "PrototypePolicy":
 		i := slices.IndexFunc(policies, func(p *v1alpha1.PrototypePolicy) bool { return p.Name == name })
-		return i >= 0 && (len(policies[i].Status.Pools) == 1 || t.named(e.Message))
+		return i >= 0 && (len(policies[i].Status.Pools) == 1 || t.mentionsPool(e.Message))
 	case "Node":
-		return slices.Contains(f.History.Others, name) || t.named(e.Message) ||
+		return slices.Contains(f.History.Others, name) || t.mentionsPool(e.Message) ||
 			slices.ContainsFunc(f.History.Versions, func(v history.Version) bool { return slices.Contains(v.Nodes, name) })
 	}
 	return false
 }
 
-// named reports whether a text has the pool's name as a word.
-func (t *timeline) named(text string) bool {
+// mentionsPool reports whether a text has the pool's name as a word.
+func (t *timeline) mentionsPool(text string) bool {
 	return slices.ContainsFunc(strings.Fields(text), func(word string) bool { return strings.Trim(word, `,.:;()"'`) == t.pool })
 }
 
@@ -225,7 +225,7 @@ func (t *timeline) policy(p *v1alpha1.PrototypePolicy, id string) {
 		}
 	}
 	t.conditions(object("policy", p.Name), p.Status.Conditions, func(c metav1.Condition) bool {
-		return len(p.Status.Pools) == 1 || t.named(c.Message)
+		return len(p.Status.Pools) == 1 || t.mentionsPool(c.Message)
 	})
 }
 

@@ -212,7 +212,7 @@ func TestOf(t *testing.T) {
 		"versions and rollbacks": {
 			Facts{History: with(func(h *history.History) {
 				h.Versions = []history.Version{{Version: "2026.03.09", Donor: "a", BuiltAt: after(0)}, {Version: "2026.03.01"}, {Version: "2026.02.01", BuiltAt: after(-9)}}
-				h.Returns = []history.Return{
+				h.Returns = []history.AutoRollback{
 					{Version: "2026.03.09", To: "2026.03.01", At: after(60), Why: "2 nodes did not join", Acknowledged: after(90)},
 					{Version: "2026.03.01", To: "2026.02.01", At: after(30)},
 				}
@@ -323,7 +323,7 @@ func TestNamed(t *testing.T) {
 		"pool pool1: node a": true, "pool1": true, "(pool1)": true, `"pool1"`: true, "of pool1, and pool2": true, "pool1.": true,
 		"": false, "pool11": false, "a-pool1": false, "pool": false, "pool1-2026.03.09": false,
 	} {
-		if got := (&timeline{pool: "pool1"}).named(text); got != want {
+		if got := (&timeline{pool: "pool1"}).mentionsPool(text); got != want {
 			t.Errorf("%q: %t, want %t", text, got, want)
 		}
 	}

@@ -200,12 +200,12 @@ func TestExpressionsFollowTheComparison(t *testing.T) {
 	f := good()
 	f.Expectations = []Expectation{{Name: "Second", Evaluated: true, Met: true}, {Name: "First", Evaluated: true, Met: true}}
 	v := Judge(f)
-	var names []Name
+	var names []CheckName
 	for _, c := range v.Checks {
 		names = append(names, c.Name)
 	}
 	at := slices.Index(names, Likeness)
-	want := []Name{Likeness, "Second", "First", Disk}
+	want := []CheckName{Likeness, "Second", "First", Disk}
 	if v.Result != Passed || at < 0 || !slices.Equal(names[at:at+len(want)], want) {
 		t.Errorf("%s: %v", v.Result, names)
 	}

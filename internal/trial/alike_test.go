@@ -244,8 +244,8 @@ func TestALiarIsNamed(t *testing.T) {
 	}
 }
 
-// TestWhatMostNodesShareIsNoNote: a property of more than half of the other nodes is normal.
-func TestWhatMostNodesShareIsNoNote(t *testing.T) {
+// TestCommonPropertyIsNoDifference: a property of more than half of the other nodes is normal.
+func TestCommonPropertyIsNoDifference(t *testing.T) {
 	c := likePool(5, func(n *Peer, o []Peer) {
 		amounts(*n, "pods", "8")
 		for i := range 3 {
@@ -260,24 +260,24 @@ func TestWhatMostNodesShareIsNoNote(t *testing.T) {
 // TestALikeness judges differences by their age.
 func TestALikeness(t *testing.T) {
 	taint, pods := Difference{"taint/broken", "taint broken is on no other node"}, Difference{"allocatable/pods", "allocatable pods is 8"}
-	many := make([]Lasting, 7)
+	many := make([]LastingDifference, 7)
 	for i := range many {
-		many[i] = Lasting{Difference{fmt.Sprint("label/", i), fmt.Sprint("label ", i)}, ago(15)}
+		many[i] = LastingDifference{Difference{fmt.Sprint("label/", i), fmt.Sprint("label ", i)}, ago(15)}
 	}
 	for name, test := range map[string]struct {
-		likeness *Compared
+		likeness *PeerComparison
 		result   Result
 		says     string
 	}{
 		"not yet":      {nil, Pending, "Alike: is compared"},
-		"no others":    {&Compared{Skipped: "the pool has one other node"}, Passed, "every check has passed"},
-		"donor's":      {&Compared{Skipped: "one other node", Differences: []Lasting{{Difference{"images", "0 container images"}, ago(6)}}}, Failed, "Alike: node trial-0 differs from its donor: 0 container images"},
-		"alike":        {&Compared{Others: 3}, Passed, "every check has passed"},
-		"a moment":     {&Compared{Others: 3, Differences: []Lasting{{taint, ago(5)}}}, Pending, "Alike: node trial-0 still differs from 3 other nodes of the pool: taint broken is on no other node"},
-		"lasting":      {&Compared{Others: 3, Differences: []Lasting{{taint, ago(6)}}}, Failed, "Alike: node trial-0 differs from 3 other nodes of the pool: taint broken is on no other node"},
-		"before Ready": {&Compared{Others: 3, Differences: []Lasting{{taint, ago(90)}}}, Failed, "Alike: node trial-0 differs from 3 other nodes of the pool: taint broken is on no other node"},
-		"one of two":   {&Compared{Others: 3, Differences: []Lasting{{taint, ago(1)}, {pods, ago(6)}}}, Failed, "Alike: node trial-0 differs from 3 other nodes of the pool: allocatable pods is 8"},
-		"many": {&Compared{Others: 2, Differences: many, Notes: []string{"node x is forged"}}, Failed,
+		"no others":    {&PeerComparison{Skipped: "the pool has one other node"}, Passed, "every check has passed"},
+		"donor's":      {&PeerComparison{Skipped: "one other node", Differences: []LastingDifference{{Difference{"images", "0 container images"}, ago(6)}}}, Failed, "Alike: node trial-0 differs from its donor: 0 container images"},
+		"alike":        {&PeerComparison{Others: 3}, Passed, "every check has passed"},
+		"a moment":     {&PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(5)}}}, Pending, "Alike: node trial-0 still differs from 3 other nodes of the pool: taint broken is on no other node"},
+		"lasting":      {&PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(6)}}}, Failed, "Alike: node trial-0 differs from 3 other nodes of the pool: taint broken is on no other node"},
+		"before Ready": {&PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(90)}}}, Failed, "Alike: node trial-0 differs from 3 other nodes of the pool: taint broken is on no other node"},
+		"one of two":   {&PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(1)}, {pods, ago(6)}}}, Failed, "Alike: node trial-0 differs from 3 other nodes of the pool: allocatable pods is 8"},
+		"many": {&PeerComparison{Others: 2, Differences: many, Notes: []string{"node x is forged"}}, Failed,
 			"Alike: node trial-0 differs from 2 other nodes of the pool: label 0; label 1; label 2; label 3; label 4; and 2 more. Not compared: node x is forged"},
 	} {
 		f := good()
@@ -287,12 +287,12 @@ func TestALikeness(t *testing.T) {
 		}
 	}
 	f := young() // Ready for three minutes: an older difference counts since then
-	f.Likeness = &Compared{Others: 3, Differences: []Lasting{{taint, ago(90)}}}
+	f.Likeness = &PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(90)}}}
 	if v := Judge(f); v.Result != Pending {
 		t.Errorf("%s: %s", v.Result, v.Message)
 	}
 	f = good()
-	f.Likeness = &Compared{Others: 3, Notes: []string{"pods: w-1 also"}}
+	f.Likeness = &PeerComparison{Others: 3, Notes: []string{"pods: w-1 also"}}
 	if v := Judge(f); !slices.ContainsFunc(v.Checks, func(c Check) bool {
 		return c.Message == "node trial-0 is like 3 other nodes of the pool. Not compared: pods: w-1 also"
 	}) {

@@ -25,34 +25,34 @@ const (
 	Skipped Result = "Skipped"
 )
 
-// Name is the name of a check. The constants are in the order of the checks.
-type Name string
+// CheckName is the name of a check. The constants are in the order of the checks.
+type CheckName string
 
 const (
 	// Provisioned: the instance is created and running.
-	Provisioned Name = "Provisioned"
+	Provisioned CheckName = "Provisioned"
 	// Registered: the instance has a Node.
-	Registered Name = "Registered"
+	Registered CheckName = "Registered"
 	// Ready: the Node has been Ready for two minutes.
-	Ready Name = "Ready"
+	Ready CheckName = "Ready"
 	// Daemons: every DaemonSet that is healthy on other nodes is Ready here, with few restarts.
-	Daemons Name = "DaemonSets"
+	Daemons CheckName = "DaemonSets"
 	// Identity: no other node has the machine ID or the system UUID of the node.
-	Identity Name = "Identity"
+	Identity CheckName = "Identity"
 	// Likeness: the node differs in nothing from the other nodes of its pool.
-	Likeness Name = "Alike"
+	Likeness CheckName = "Alike"
 	// Disk: the manifest on the disk matches the proof.
-	Disk Name = "Disk"
+	Disk CheckName = "Disk"
 	// Network: pods on the node reach other nodes, Services and DNS names, and are reachable.
-	Network Name = "Network"
+	Network CheckName = "Network"
 	// Images: a container image on the disk starts without a pull, and another image can be pulled.
-	Images Name = "Images"
+	Images CheckName = "Images"
 	// Performance: disk, processor and limit of open files are like those of another node of the pool.
-	Performance Name = "Performance"
+	Performance CheckName = "Performance"
 	// Job: the user's own job succeeds.
-	Job Name = "Job"
+	Job CheckName = "Job"
 	// Soaked: the node has stayed Ready for the soak time.
-	Soaked Name = "Soaked"
+	Soaked CheckName = "Soaked"
 )
 
 // Limits are the time limits of a trial. A zero field has its default.
@@ -145,26 +145,26 @@ type Measure struct {
 	Says string
 }
 
-// Compared is the latest comparison of the node with the other nodes of the pool.
-type Compared struct {
+// PeerComparison is the latest comparison of the node with the other nodes of the pool.
+type PeerComparison struct {
 	// Others is the number of compared nodes. Skipped is the reason against a comparison; else empty.
 	Others  int
 	Skipped string
 	// Differences are present in each comparison since their time.
-	Differences []Lasting
+	Differences []LastingDifference
 	// Notes are what the comparison left out: properties in which the other nodes disagree, and forged Nodes.
 	Notes []string
 }
 
-// Lasting is a difference with the time of its first comparison.
-type Lasting struct {
+// LastingDifference is a difference with the time of its first comparison.
+type LastingDifference struct {
 	Difference
 	Since time.Time
 }
 
 // Expectation is a user's expression about the node, and a check of its own.
 type Expectation struct {
-	Name Name
+	Name CheckName
 	// Evaluated is false before the first evaluation. Error is the error of the evaluation; else empty.
 	Evaluated, Met bool
 	Error          string
@@ -207,7 +207,7 @@ type Facts struct {
 	IdentityKnown        bool
 	Twins, DoubtfulTwins []string
 	// Likeness is the comparison with the other nodes of the pool; nil before the first comparison.
-	Likeness *Compared
+	Likeness *PeerComparison
 
 	// Expectations are the user's expressions, in their order.
 	Expectations []Expectation
@@ -223,14 +223,14 @@ func (f Facts) since(t time.Time) time.Duration { return f.Now.Sub(t) - f.Blind 
 
 // Check is one check with its result.
 type Check struct {
-	Name    Name   `json:"name"`
-	Result  Result `json:"result"`
-	Message string `json:"message"`
+	Name    CheckName `json:"name"`
+	Result  Result    `json:"result"`
+	Message string    `json:"message"`
 }
 
 // check is a check of the trial. After a gate that has not passed, no further check is evaluated.
 type check struct {
-	name Name
+	name CheckName
 	gate bool
 	look func(Facts) (Result, string)
 }
@@ -256,14 +256,14 @@ func checksOf(f Facts) []check {
 	all := slices.Clone(checks)
 	at := 1 + slices.IndexFunc(all, func(c check) bool { return c.name == Likeness })
 	for i, e := range f.Expectations {
-		all = slices.Insert(all, at+i, check{e.Name, false, e.look})
+		all = slices.Insert(all, at+i, check{e.Name, false, e.evaluate})
 	}
 	return all
 }
 
 // Names returns the names of the checks in order, without the user's expressions.
-func Names() []Name {
-	names := make([]Name, len(checks))
+func Names() []CheckName {
+	names := make([]CheckName, len(checks))
 	for i, check := range checks {
 		names[i] = check.name
 	}
@@ -379,9 +379,9 @@ func identity(f Facts) (Result, string) {
 	}
 }
 
-// look judges the expression. Labels and devices may come late, so that a result must last for the time of a
+// evaluate judges the expression. Labels and devices may come late, so that a result must last for the time of a
 // measurement.
-func (e Expectation) look(f Facts) (Result, string) {
+func (e Expectation) evaluate(f Facts) (Result, string) {
 	lasts := f.since(later(e.Since, f.Changed)) > f.Limits.Measure
 	switch {
 	case !e.Evaluated:

@@ -22,7 +22,7 @@ func good() Facts {
 		Now: noon, Begun: ago(20), Instance: Instance{Running: ago(18)},
 		Node: "trial-0", Registered: ago(17), Ready: true, WasReady: true, Changed: ago(15),
 		Daemons:       []Daemon{{Name: "kube-system/cni", Ready: true, Restarts: 1}, {Name: "kube-system/proxy", Ready: true}},
-		IdentityKnown: true, Likeness: &Compared{Others: 3}, Digest: "sha256:a", Proven: "sha256:a",
+		IdentityKnown: true, Likeness: &PeerComparison{Others: 3}, Digest: "sha256:a", Proven: "sha256:a",
 		Network: Measure{Passed, "pods reach each other"}, Images: Measure{Passed, "started without a pull"}, Job: Measure{Skipped, "settings.trial.job names no Job"},
 	}
 }
@@ -95,7 +95,7 @@ var worlds = map[string]struct {
 	"a twin":      {young, func(f *Facts) { f.Twins = []string{"w-1", "w-2"} }, Failed, "Identity: node trial-0 has the machine ID or the system UUID of w-1, w-2"},
 	"no identity": {good, func(f *Facts) { f.IdentityKnown = false }, Inconclusive, "Identity: node trial-0 does not report the machine ID and the system UUID"},
 	"another size": {good, func(f *Facts) {
-		f.Likeness = &Compared{Others: 2, Differences: []Lasting{{Difference{"allocatable/pods", "allocatable pods is 8"}, ago(10)}}}
+		f.Likeness = &PeerComparison{Others: 2, Differences: []LastingDifference{{Difference{"allocatable/pods", "allocatable pods is 8"}, ago(10)}}}
 	}, Failed, "Alike: node trial-0 differs from 2 other nodes of the pool: allocatable pods is 8"},
 	"a size to compare":          {young, func(f *Facts) { f.Likeness = nil }, Pending, "Alike: is compared"},
 	"an expression that is true": {good, func(f *Facts) { f.Expectations = []Expectation{{Name: "Devices", Evaluated: true, Met: true}} }, Passed, "every check has passed"},
@@ -150,7 +150,7 @@ func TestJudge(t *testing.T) {
 // testChecks compares a verdict with its checks.
 func testChecks(t *testing.T, v Verdict) {
 	t.Helper()
-	var names []Name
+	var names []CheckName
 	var results []Result
 	for _, check := range v.Checks {
 		names, results = append(names, check.Name), append(results, check.Result)
@@ -158,7 +158,7 @@ func testChecks(t *testing.T, v Verdict) {
 			t.Errorf("%s says nothing", check.Name)
 		}
 	}
-	own := slices.DeleteFunc(slices.Clone(names), func(n Name) bool { return n == "Devices" })
+	own := slices.DeleteFunc(slices.Clone(names), func(n CheckName) bool { return n == "Devices" })
 	if diff := cmp.Diff(Names(), own); diff != "" {
 		t.Errorf("want each check once, in order:\n%s", diff)
 	}
@@ -181,7 +181,7 @@ func testChecks(t *testing.T, v Verdict) {
 
 // TestEveryCheckCanFailAndCannotBeLeftOut: each check fails in some world, and a missing check never lets a trial pass.
 func TestEveryCheckCanFailAndCannotBeLeftOut(t *testing.T) {
-	failed, open := map[Name]bool{}, map[Name]bool{}
+	failed, open := map[CheckName]bool{}, map[CheckName]bool{}
 	for _, world := range worlds {
 		f := world.facts()
 		if world.change != nil {
@@ -212,7 +212,7 @@ var drawn = rapid.Custom(func(t *rapid.T) Facts {
 		Now: noon, Begun: when("begun"), Unread: rapid.IntRange(0, 5).Draw(t, "unread"), Blind: time.Duration(rapid.IntRange(0, 20).Draw(t, "blind")) * time.Minute,
 		Registered: when("registered"), Changed: when("changed"), Node: rapid.SampledFrom([]string{"", "trial-0"}).Draw(t, "node"),
 		Ready: rapid.Bool().Draw(t, "ready"), WasReady: rapid.Bool().Draw(t, "was ready"), IdentityKnown: rapid.Bool().Draw(t, "identity known"),
-		Digest: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "digest"), Proven: "a", Likeness: &Compared{Others: 2},
+		Digest: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "digest"), Proven: "a", Likeness: &PeerComparison{Others: 2},
 		Network: measure("network"), Images: measure("images"), Job: measure("job"),
 	}
 	if rapid.Bool().Draw(t, "runs") {
@@ -232,7 +232,7 @@ var drawn = rapid.Custom(func(t *rapid.T) Facts {
 func variants(f Facts) []Facts {
 	uncompared, different, unexpected := f, f, f
 	uncompared.Likeness = nil
-	different.Likeness = &Compared{Others: 2, Differences: []Lasting{{Difference{"clock", "the clock is wrong"}, f.Changed}}}
+	different.Likeness = &PeerComparison{Others: 2, Differences: []LastingDifference{{Difference{"clock", "the clock is wrong"}, f.Changed}}}
 	unexpected.Expectations = []Expectation{{Name: "Devices", Evaluated: true, Since: f.Changed}}
 	return []Facts{f, uncompared, different, unexpected}
 }
@@ -304,7 +304,7 @@ func TestWrongJudges(t *testing.T) {
 		"takes identity for given": with(func(f *Facts) { f.IdentityKnown = true }),
 		"reads no disk":            with(func(f *Facts) { f.Digest = f.Proven }),
 		"expects nothing":          with(func(f *Facts) { f.Expectations = nil }),
-		"compares nothing":         with(func(f *Facts) { f.Likeness = &Compared{Skipped: "-"} }),
+		"compares nothing":         with(func(f *Facts) { f.Likeness = &PeerComparison{Skipped: "-"} }),
 		"counts no restarts":       with(func(f *Facts) { f.Daemons = nil }),
 		"measures nothing": with(func(f *Facts) {
 			f.Network, f.Images, f.Job = Measure{Skipped, "-"}, Measure{Skipped, "-"}, Measure{Skipped, "-"}

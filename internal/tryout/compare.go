@@ -32,7 +32,7 @@ const (
 
 // compare compares the node with the pool's other nodes, and evaluates the user's expressions. Between two comparisons
 // the record has the result.
-func (a *attempt) compare(ctx context.Context, f *trial.Facts, node *corev1.Node, k *kept, on *daemonPods) error {
+func (a *attempt) compare(ctx context.Context, f *trial.Facts, node *corev1.Node, k *trialRecord, on *daemonPods) error {
 	if k.Likeness == nil || f.Now.Sub(k.Likeness.At.Time) >= min(compareInterval, f.Limits.Measure/compareShare) {
 		next, err := compareNow(ctx, a, f.Now, node, on)
 		if err != nil {
@@ -282,17 +282,17 @@ func keepSince(next, before *v1alpha1.TrialLikeness) {
 	}
 }
 
-func likenessOf(l *v1alpha1.TrialLikeness) *trial.Compared {
-	c := &trial.Compared{Others: l.Others, Skipped: l.Skipped, Notes: l.Notes}
+func likenessOf(l *v1alpha1.TrialLikeness) *trial.PeerComparison {
+	c := &trial.PeerComparison{Others: l.Others, Skipped: l.Skipped, Notes: l.Notes}
 	for _, d := range l.Differences {
-		c.Differences = append(c.Differences, trial.Lasting{Difference: trial.Difference{Name: d.Name, Message: d.Message}, Since: d.Since.Time})
+		c.Differences = append(c.Differences, trial.LastingDifference{Difference: trial.Difference{Name: d.Name, Message: d.Message}, Since: d.Since.Time})
 	}
 	return c
 }
 
 func expectationsOf(l *v1alpha1.TrialLikeness) (all []trial.Expectation) {
 	for _, e := range l.Expectations {
-		all = append(all, trial.Expectation{Name: trial.Name(e.Name), Evaluated: true, Met: e.Met, Error: e.Error, Since: e.Since.Time})
+		all = append(all, trial.Expectation{Name: trial.CheckName(e.Name), Evaluated: true, Met: e.Met, Error: e.Error, Since: e.Since.Time})
 	}
 	return all
 }

@@ -24,7 +24,7 @@ import (
 )
 
 // pool adds Ready nodes with kubelets, and the cloud's list of instances. instances w-* have another version.
-func (w *world) pool(names ...string) {
+func (w *testEnv) pool(names ...string) {
 	w.Helper()
 	instances := []cloud.Instance{{ID: "cloud:///T-0", BuiltFrom: "new"}}
 	for _, name := range names {
@@ -37,7 +37,7 @@ func (w *world) pool(names ...string) {
 	w.subject.PoolInstances = func() ([]cloud.Instance, error) { return instances, nil }
 }
 
-func (w *world) allocates(name, pods string) {
+func (w *testEnv) allocates(name, pods string) {
 	w.Helper()
 	n := w.get(name)
 	n.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse(pods)}
@@ -48,7 +48,7 @@ func (w *world) allocates(name, pods string) {
 	}
 }
 
-func (w *world) trialNode(pods string) {
+func (w *testEnv) trialNode(pods string) {
 	w.Helper()
 	w.node("t-0", true)
 	w.heart("t-0")
@@ -56,7 +56,7 @@ func (w *world) trialNode(pods string) {
 }
 
 // differences are the names of the differences, and the time of the first.
-func differences(c *trial.Compared) (names []string, since time.Time) {
+func differences(c *trial.PeerComparison) (names []string, since time.Time) {
 	if c == nil {
 		return nil, since
 	}
@@ -69,28 +69,28 @@ func differences(c *trial.Compared) (names []string, since time.Time) {
 // TestANodeIsComparedWithItsPool: a difference keeps the time of its first comparison, and ends with a comparison
 // without the difference.
 func TestANodeIsComparedWithItsPool(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.pool("w-1", "w-2")
 	w.trialNode("8")
 	differs := func(f trial.Facts) bool {
 		names, since := differences(f.Likeness)
 		return slices.Equal(names, []string{"allocatable/pods"}) && since.Equal(noon)
 	}
-	f := w.look("fewer pods", func(f trial.Facts) bool { return f.Ready && len(w.kept("t-0").Likeness.Differences) > 0 })
+	f := w.observeUntil("fewer pods", func(f trial.Facts) bool { return f.Ready && len(w.recordOf("t-0").Likeness.Differences) > 0 })
 	if !differs(f) || f.Likeness.Others != 2 || f.Likeness.Skipped != "" {
 		t.Fatalf("%+v", f.Likeness)
 	}
 	for _, after := range []time.Duration{time.Minute, 3 * time.Minute, 5 * time.Minute} {
-		if f = w.at(after).look("again", nil); !differs(f) || alikeResult(f).Result == trial.Failed {
+		if f = w.at(after).observeUntil("again", nil); !differs(f) || alikeResult(f).Result == trial.Failed {
 			t.Errorf("after %s: %+v %v", after, f.Likeness, alikeResult(f))
 		}
 	}
-	f = w.at(6*time.Minute).look("the end", nil)
+	f = w.at(6*time.Minute).observeUntil("the end", nil)
 	if c := alikeResult(f); c.Result != trial.Failed || !strings.Contains(c.Message, "allocatable pods is 8, and at least 110 on other nodes") {
 		t.Errorf("%+v", c)
 	}
 	w.allocates("t-0", "110")
-	if f = w.at(8*time.Minute).look("the end of the difference", func(f trial.Facts) bool {
+	if f = w.at(8*time.Minute).observeUntil("the end of the difference", func(f trial.Facts) bool {
 		w.subject.Facts.Now = w.subject.Facts.Now.Add(2 * time.Minute)
 		return len(f.Likeness.Differences) == 0
 	}); alikeResult(f).Result != trial.Passed {
@@ -110,12 +110,12 @@ func alikeResult(f trial.Facts) trial.Check {
 
 // TestBetweenComparisonsNothingIsRead: a comparison costs requests.
 func TestBetweenComparisonsNothingIsRead(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.pool("w-1", "w-2")
 	w.trialNode("110")
-	w.look("a comparison", func(f trial.Facts) bool { return f.Likeness != nil && f.Likeness.Others == 2 })
+	w.observeUntil("a comparison", func(f trial.Facts) bool { return f.Likeness != nil && f.Likeness.Others == 2 })
 	w.subject.PoolInstances = func() ([]cloud.Instance, error) { return nil, errors.New("asked again") }
-	w.at(time.Minute).look("no comparison", nil)
+	w.at(time.Minute).observeUntil("no comparison", nil)
 	if _, err := w.at(3 * time.Minute).lookOnce(); err == nil || err.Error() != "asked again" {
 		t.Errorf("%v", err)
 	}
@@ -124,7 +124,7 @@ func TestBetweenComparisonsNothingIsRead(t *testing.T) {
 // TestForgedPeersAreNamed: a Node that names an instance of the pool, without a kubelet, neither hides a difference nor
 // replaces a real node.
 func TestForgedPeersAreNamed(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.pool("w-1", "w-2", "w-3")
 	w.node("x-1", true, func(n *corev1.Node) { n.Spec.ProviderID = "cloud:///W-1" })
 	w.allocates("x-1", "8")
@@ -132,7 +132,7 @@ func TestForgedPeersAreNamed(t *testing.T) {
 	w.heart("x-2")
 	w.allocates("x-2", "8")
 	w.trialNode("8")
-	f := w.look("a comparison", func(f trial.Facts) bool { return f.Likeness != nil && len(f.Likeness.Notes) > 0 })
+	f := w.observeUntil("a comparison", func(f trial.Facts) bool { return f.Likeness != nil && len(f.Likeness.Notes) > 0 })
 	names, _ := differences(f.Likeness)
 	if want := []string{"node x-1, whose lease kube-node-lease/x-1 no kubelet renews"}; !slices.Equal(names, []string{"allocatable/pods"}) || !slices.Equal(f.Likeness.Notes, want) {
 		t.Errorf("%+v", f.Likeness)
@@ -144,18 +144,18 @@ func TestForgedPeersAreNamed(t *testing.T) {
 
 // TestTooFewNodesAreNamed: the reason names the forged Nodes that a comparison does not use.
 func TestTooFewNodesAreNamed(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.pool("w-1")
 	w.node("x-1", true, func(n *corev1.Node) { n.Spec.ProviderID = "cloud:///W-1" })
 	w.trialNode("8")
-	f := w.look("a comparison", func(f trial.Facts) bool { return f.Likeness != nil && strings.Contains(f.Likeness.Skipped, "x-1") })
+	f := w.observeUntil("a comparison", func(f trial.Facts) bool { return f.Likeness != nil && strings.Contains(f.Likeness.Skipped, "x-1") })
 	if want := "the pool has 1 other Ready nodes with another version, and a comparison needs two; not used: node x-1, whose lease kube-node-lease/x-1 no kubelet renews"; f.Likeness.Skipped != want {
 		t.Errorf("%s", f.Likeness.Skipped)
 	}
 	// The two container images of the node are fewer than half of the donor's.
 	w.subject.Image.Tags = map[string]string{cloud.TagImages: "5"}
 	w.subject.Known = nil
-	f = w.look("fewer images", func(f trial.Facts) bool { return f.Likeness != nil && len(f.Likeness.Differences) > 0 })
+	f = w.observeUntil("fewer images", func(f trial.Facts) bool { return f.Likeness != nil && len(f.Likeness.Differences) > 0 })
 	if d := f.Likeness.Differences[0]; f.Likeness.Skipped == "" || d.Name != "images" || d.Message != "2 container images are on the disk, and 5 were on the donor's" {
 		t.Errorf("%+v", f.Likeness)
 	}
@@ -166,7 +166,7 @@ func TestTooFewNodesAreNamed(t *testing.T) {
 	} {
 		w.subject.PoolInstances = answer
 		w.subject.Known = nil
-		if f := w.look(what, nil); !strings.Contains(f.Likeness.Skipped, what) {
+		if f := w.observeUntil(what, nil); !strings.Contains(f.Likeness.Skipped, what) {
 			t.Errorf("%s: %+v", what, f.Likeness)
 		}
 	}
@@ -174,7 +174,7 @@ func TestTooFewNodesAreNamed(t *testing.T) {
 
 // TestDriversAndDaemonSets of the others that the node lacks.
 func TestDriversAndDaemonSets(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.pool("w-1", "w-2")
 	w.trialNode("110")
 	labels := map[string]string{"app": "gpu"}
@@ -201,14 +201,14 @@ func TestDriversAndDaemonSets(t *testing.T) {
 		_ = w.kube.StorageV1().CSINodes().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{})
 	})
 	missing := "daemonset/" + set.Namespace + "/gpu"
-	w.look("both", func(f trial.Facts) bool {
+	w.observeUntil("both", func(f trial.Facts) bool {
 		w.subject.Facts.Now = w.subject.Facts.Now.Add(2 * time.Minute)
 		names, _ := differences(f.Likeness)
 		return slices.Equal(names, []string{missing, "driver/disk.csi"})
 	})
 	w.subject.Prototype.Spec.Settings.Trial.IgnoreDaemonSets = []string{set.Namespace + "/gpu"}
 	w.subject.Prototype.Spec.Settings.Trial.IgnoreDifferences = []string{"driver/*"}
-	w.look("neither", func(f trial.Facts) bool {
+	w.observeUntil("neither", func(f trial.Facts) bool {
 		w.subject.Facts.Now = w.subject.Facts.Now.Add(2 * time.Minute)
 		names, _ := differences(f.Likeness)
 		return len(names) == 0
@@ -222,13 +222,13 @@ func TestDriversAndDaemonSets(t *testing.T) {
 
 // TestExpressionsOfTheUser are checks of their own.
 func TestExpressionsOfTheUser(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.pool("w-1", "w-2")
 	w.trialNode("8")
 	w.subject.Prototype.Spec.Settings.Trial.Expect = []v1alpha1.TrialExpectation{
 		{Name: "Peers", That: "size(peers) == 2"}, {Name: "Pods", That: `node.status.allocatable.pods == "110"`}, {Name: "Gpu", That: `node.status.allocatable.gpu == "1"`},
 	}
-	f := w.look("the results", func(f trial.Facts) bool { return len(f.Expectations) == 3 && f.Expectations[0].Met })
+	f := w.observeUntil("the results", func(f trial.Facts) bool { return len(f.Expectations) == 3 && f.Expectations[0].Met })
 	want := []trial.Expectation{
 		{Name: "Peers", Evaluated: true, Met: true, Since: noon}, {Name: "Pods", Evaluated: true, Since: noon},
 		{Name: "Gpu", Evaluated: true, Error: "no such key: gpu", Since: noon},

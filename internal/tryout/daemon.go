@@ -53,7 +53,7 @@ func readDaemonPods(ctx context.Context, a *attempt, node *corev1.Node) (*daemon
 func ignoredSets(a *attempt) []string { return a.Prototype.Spec.Settings.Trial.IgnoreDaemonSets }
 
 // daemons are the DaemonSets of the node that are healthy on other nodes, with their state on this node.
-func (a *attempt) daemons(ctx context.Context, now time.Time, node *corev1.Node, k *kept, on *daemonPods) ([]trial.Daemon, error) {
+func (a *attempt) daemons(ctx context.Context, now time.Time, node *corev1.Node, k *trialRecord, on *daemonPods) ([]trial.Daemon, error) {
 	found, unhealthy := daemonsOn(node, on, ignoredSets(a), nil)
 	if unhealthy {
 		forged, err := forgedOthers(ctx, a, node)

@@ -29,7 +29,7 @@ import (
 )
 
 // doubtful checks that the trial has no verdict on the version, and words of the message.
-func (w *world) doubtful(f trial.Facts, words ...string) {
+func (w *testEnv) doubtful(f trial.Facts, words ...string) {
 	w.Helper()
 	v := trial.Judge(f)
 	if v.Result != trial.Inconclusive {
@@ -48,37 +48,37 @@ func claiming(n *corev1.Node) { n.Spec.ProviderID = "cloud:///T-0" }
 // TestASecondNodeNamesTheInstance: in any order, Kamino judges neither Node, and names both. A deleted Node has named the
 // instance, too.
 func TestASecondNodeNamesTheInstance(t *testing.T) {
-	for name, play := range map[string]func(w *world){
-		"a NotReady one, first by name": func(w *world) {
+	for name, play := range map[string]func(w *testEnv){
+		"a NotReady one, first by name": func(w *testEnv) {
 			w.node("t-0", true)
 			w.node("a-0", false, claiming)
 		},
-		"a Ready one, and the instance's own is not": func(w *world) {
+		"a Ready one, and the instance's own is not": func(w *testEnv) {
 			w.node("t-0", false)
 			w.node("a-0", true, claiming)
 		},
-		"one that is seen first": func(w *world) {
+		"one that is seen first": func(w *testEnv) {
 			w.node("a-0", false, claiming)
-			w.look("it", func(f trial.Facts) bool { return f.Node == "a-0" })
+			w.observeUntil("it", func(f trial.Facts) bool { return f.Node == "a-0" })
 			w.node("t-0", true)
 		},
-		"one that is seen first, and removed": func(w *world) {
+		"one that is seen first, and removed": func(w *testEnv) {
 			w.node("a-0", true, claiming)
-			w.look("it", func(f trial.Facts) bool { return f.Node == "a-0" })
+			w.observeUntil("it", func(f trial.Facts) bool { return f.Node == "a-0" })
 			w.node("t-0", true)
 			w.must(w.kube.CoreV1().Nodes().Delete(w.Context(), "a-0", metav1.DeleteOptions{}))
 		},
-		"one that is seen second": func(w *world) {
+		"one that is seen second": func(w *testEnv) {
 			w.node("t-0", true)
-			w.look("it", func(f trial.Facts) bool { return f.Ready })
+			w.observeUntil("it", func(f trial.Facts) bool { return f.Ready })
 			w.node("a-0", true, claiming)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestEnv(t)
 			play(w)
 			w.at(30 * time.Minute)
-			f := w.look("the doubt", func(f trial.Facts) bool {
+			f := w.observeUntil("the doubt", func(f trial.Facts) bool {
 				v := trial.Judge(f)
 				return strings.Contains(v.Message, "a-0") && strings.Contains(v.Message, "t-0") || v.Result == trial.Failed || v.Result == trial.Passed
 			})
@@ -100,22 +100,22 @@ func TestTheNodeIsDeletedByAnotherClient(t *testing.T) {
 }
 
 func testDeleted(t *testing.T, again bool) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.node("t-0", true)
-	w.look("the node", func(f trial.Facts) bool { return f.Ready })
+	w.observeUntil("the node", func(f trial.Facts) bool { return f.Ready })
 	uid := string(w.get("t-0").UID)
 	w.must(w.kube.CoreV1().Nodes().Delete(t.Context(), "t-0", metav1.DeleteOptions{}))
 	if again {
 		w.node("t-0", false)
 	}
 	w.at(30 * time.Minute)
-	f := w.look("the doubt", func(f trial.Facts) bool { return !f.Ready })
+	f := w.observeUntil("the doubt", func(f trial.Facts) bool { return !f.Ready })
 	w.doubtful(f, "t-0 (UID "+uid+")", "deleted")
 }
 
 // TestAForgedTwin is older, Ready, and names an existing instance, but has no kubelet.
 func TestAForgedTwin(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.node("w-1", true)
 	w.node("t-0", true)
 	w.heart("t-0")
@@ -141,7 +141,7 @@ func TestAForgedTwin(t *testing.T) {
 }
 
 // heart renews the Lease of a Node's kubelet.
-func (w *world) heart(name string) {
+func (w *testEnv) heart(name string) {
 	w.Helper()
 	leases := w.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	_, err := leases.Create(w.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
@@ -156,15 +156,15 @@ func (w *world) heart(name string) {
 func TestAForgedNodeAlone(t *testing.T) {
 	for _, ready := range []bool{true, false} {
 		t.Run(fmt.Sprint("Ready ", ready), func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestEnv(t)
 			w.node("w-1", true)
 			w.heart("w-1")
 			w.node("t-0", ready)
-			f := w.look("the Node", func(f trial.Facts) bool { return f.Node == "t-0" })
+			f := w.observeUntil("the Node", func(f trial.Facts) bool { return f.Node == "t-0" })
 			if v := trial.Judge(f); v.Result != trial.Pending {
 				t.Errorf("its kubelet may come: %s: %s", v.Result, v.Message)
 			}
-			f = w.at(30*time.Minute).look("it", nil)
+			f = w.at(30*time.Minute).observeUntil("it", nil)
 			w.doubtful(f, "node t-0", "kube-node-lease/t-0")
 			if len(w.parts()) > 0 {
 				t.Errorf("pods were made: %v", w.parts())
@@ -176,16 +176,16 @@ func TestAForgedNodeAlone(t *testing.T) {
 	}
 }
 
-// TestAKubeletTakesOverAForgedNode under a known name. Earlier content of the Node does not count.
-func TestAKubeletTakesOverAForgedNode(t *testing.T) {
-	w := newWorld(t)
+// TestKubeletReplacesForgedNode under a known name. Earlier content of the Node does not count.
+func TestKubeletReplacesForgedNode(t *testing.T) {
+	w := newTestEnv(t)
 	w.node("w-1", true)
 	w.heart("w-1")
 	w.node("t-0", true)
-	w.look("the Node", func(f trial.Facts) bool { return f.Unproven != "" })
+	w.observeUntil("the Node", func(f trial.Facts) bool { return f.Unproven != "" })
 	w.heart("t-0")
 	w.ready("t-0", false, noon)
-	f := w.at(5*time.Minute).look("its kubelet", func(f trial.Facts) bool { return f.Unproven == "" && !f.Ready })
+	f := w.at(5*time.Minute).observeUntil("its kubelet", func(f trial.Facts) bool { return f.Unproven == "" && !f.Ready })
 	if v := trial.Judge(f); f.WasReady || v.Result != trial.Pending {
 		t.Errorf("was Ready %t, %s: %s", f.WasReady, v.Result, v.Message)
 	}
@@ -194,7 +194,7 @@ func TestAKubeletTakesOverAForgedNode(t *testing.T) {
 // TestForgedNodesHideNoDaemonSet: Nodes without a kubelet would make each DaemonSet look unhealthy, and the trial would
 // skip the DaemonSet.
 func TestForgedNodesHideNoDaemonSet(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.node("w-1", true)
 	w.heart("w-1")
 	w.node("t-0", true)
@@ -212,7 +212,7 @@ func TestForgedNodesHideNoDaemonSet(t *testing.T) {
 	set.Status = appsv1.DaemonSetStatus{DesiredNumberScheduled: 11, CurrentNumberScheduled: 10, NumberReady: 1}
 	_, err = w.kube.AppsV1().DaemonSets(set.Namespace).UpdateStatus(t.Context(), set, metav1.UpdateOptions{})
 	w.must(err)
-	f := w.look("the DaemonSet", func(f trial.Facts) bool { return len(f.Daemons) > 0 })
+	f := w.observeUntil("the DaemonSet", func(f trial.Facts) bool { return len(f.Daemons) > 0 })
 	if f.Daemons[0].Name != set.Namespace+"/cni" || f.Daemons[0].Ready {
 		t.Errorf("%+v", f.Daemons)
 	}
@@ -221,20 +221,20 @@ func TestForgedNodesHideNoDaemonSet(t *testing.T) {
 // TestAKubeletWithoutItsNode: if the cloud names the Node, the kubelet's Lease shows that a client has deleted the Node,
 // also without an earlier look.
 func TestAKubeletWithoutItsNode(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.subject.Instances[0].Host = "t-0"
-	if f := w.at(30*time.Minute).look("nothing", nil); trial.Judge(f).Result != trial.Failed {
+	if f := w.at(30*time.Minute).observeUntil("nothing", nil); trial.Judge(f).Result != trial.Failed {
 		t.Errorf("without a Lease: %+v", trial.Judge(f))
 	}
 	w.heart("t-0")
-	w.doubtful(w.look("nothing", nil), "kube-node-lease/t-0", "no Node")
+	w.doubtful(w.observeUntil("nothing", nil), "kube-node-lease/t-0", "no Node")
 }
 
 // TestReadsThatAreDenied: any missing permission neither passes nor fails a trial, and the verdict names the permission.
 func TestReadsThatAreDenied(t *testing.T) {
 	for _, resource := range []string{"nodes", "leases", "daemonsets", "pods", "configmaps", "jobs"} {
 		t.Run(resource, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestEnv(t)
 			w.subject.Prototype.Spec.Settings.Trial.Job = "job"
 			w.node("t-0", true)
 			w.tryout.Kube = denied(t, resource)
@@ -311,7 +311,7 @@ func TestTwinsThatAreNotProven(t *testing.T) {
 }
 
 // written writes label and annotation of a trial on a Node as another client.
-func (w *world) written(name, text string) {
+func (w *testEnv) written(name, text string) {
 	w.Helper()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"labels": map[string]string{v1alpha1.TrialKey: string(w.subject.Prototype.UID)}, "annotations": map[string]string{v1alpha1.TrialKey: text},
@@ -323,7 +323,7 @@ func (w *world) written(name, text string) {
 
 // forgery is an annotation that claims any Node for the trial, long Ready and bound to its instance. Earlier versions
 // trusted the annotation.
-func (w *world) forgery(name string) string {
+func (w *testEnv) forgery(name string) string {
 	n := w.get(name)
 	stamp := ""
 	if len(n.Status.Conditions) > 0 {
@@ -337,9 +337,9 @@ func (w *world) forgery(name string) string {
 	return string(text)
 }
 
-// TestAMarkOnAnotherNodeHoldsNothing: the end of a trial ignores marks on other Nodes, does not wait, and changes no other
+// TestMarkOnAnotherNodeIsIgnored: the end of a trial ignores marks on other Nodes, does not wait, and changes no other
 // Node.
-func TestAMarkOnAnotherNodeHoldsNothing(t *testing.T) {
+func TestMarkOnAnotherNodeIsIgnored(t *testing.T) {
 	for _, ready := range []bool{true, false} {
 		for _, garbled := range []bool{false, true} {
 			t.Run(fmt.Sprintf("Ready %t garbled %t", ready, garbled), func(t *testing.T) { testForeignMark(t, ready, garbled) })
@@ -348,10 +348,10 @@ func TestAMarkOnAnotherNodeHoldsNothing(t *testing.T) {
 }
 
 func testForeignMark(t *testing.T, ready, garbled bool) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.node("t-0", true)
 	w.node("w-1", ready)
-	w.look("the node", func(f trial.Facts) bool { return f.Ready })
+	w.observeUntil("the node", func(f trial.Facts) bool { return f.Ready })
 	text := w.forgery("w-1")
 	if garbled {
 		text = "{"
@@ -394,10 +394,10 @@ func waits(left any) bool {
 func TestAMarkOnTheTrialsNodeIsNotBelieved(t *testing.T) {
 	for _, ready := range []bool{true, false} {
 		t.Run(fmt.Sprint("Ready ", ready), func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestEnv(t)
 			w.node("t-0", ready)
 			w.written("t-0", w.forgery("t-0"))
-			f := w.look("the node", func(f trial.Facts) bool { return f.Node == "t-0" })
+			f := w.observeUntil("the node", func(f trial.Facts) bool { return f.Node == "t-0" })
 			if !f.Changed.Equal(noon) || f.WasReady != ready {
 				t.Errorf("it counts as so since %s, and as Ready before: %t", f.Changed, f.WasReady)
 			}
@@ -407,11 +407,11 @@ func TestAMarkOnTheTrialsNodeIsNotBelieved(t *testing.T) {
 }
 
 func testGarbledMark(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	before := w.node("t-0", true)
-	w.look("the node", func(f trial.Facts) bool { return f.Ready })
+	w.observeUntil("the node", func(f trial.Facts) bool { return f.Ready })
 	w.written("t-0", "{")
-	if f, err := w.tryout.Look(t.Context(), w.subject); err != nil || !f.Facts.Ready {
+	if f, err := w.tryout.Observe(t.Context(), w.subject); err != nil || !f.Facts.Ready {
 		t.Errorf("%+v, %v", f.Facts, err)
 	}
 	w.written("t-0", "{")
@@ -432,10 +432,10 @@ func TestMarksDoNotLeaveATrialAlone(t *testing.T) {
 		"system":      func(n *corev1.Node) { n.Labels[corev1.LabelOSStable] = "plan9" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, alone := newWorld(t), 0
+			w, alone := newTestEnv(t), 0
 			w.node("w-1", true, change)
 			w.node("t-0", true)
-			w.look("a pod on the other node", func(f trial.Facts) bool {
+			w.observeUntil("a pod on the other node", func(f trial.Facts) bool {
 				if f.Network.Result == trial.Skipped && len(w.nodes()) == 2 {
 					alone++
 				}
@@ -465,11 +465,11 @@ func TestAMarkDoesNotChooseTheNodeToMeasureWith(t *testing.T) {
 	}
 }
 
-// TestANodeThatStaysReadyHoldsNothingForEver: the instance is gone, and another client keeps the Node's status.
-func TestANodeThatStaysReadyHoldsNothingForEver(t *testing.T) {
-	w := newWorld(t)
+// TestNodeThatStaysReadyEnds: the instance is gone, and another client keeps the Node's status.
+func TestNodeThatStaysReadyEnds(t *testing.T) {
+	w := newTestEnv(t)
 	before := w.node("t-0", true)
-	w.look("the node", func(f trial.Facts) bool { return f.Ready })
+	w.observeUntil("the node", func(f trial.Facts) bool { return f.Ready })
 	w.subject.Instances = nil
 	if left, err := w.tryout.Clean(t.Context(), w.subject); err != nil || !waits(left) || !strings.Contains(strings.Join(left, ""), "t-0") {
 		t.Errorf("%v, %v", left, err)
@@ -483,19 +483,19 @@ func TestANodeThatStaysReadyHoldsNothingForEver(t *testing.T) {
 
 // TestANodeOfAnotherHost: if the cloud names the instance's Node, Kamino judges no other Node.
 func TestANodeOfAnotherHost(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.subject.Instances[0].Host = "t-0"
 	w.node("a-0", true, claiming)
-	f := w.at(30*time.Minute).look("it", func(f trial.Facts) bool { return f.Node == "a-0" })
+	f := w.at(30*time.Minute).observeUntil("it", func(f trial.Facts) bool { return f.Node == "a-0" })
 	w.doubtful(f, "a-0", "host name t-0")
 	if len(w.parts()) > 0 {
 		t.Errorf("pods on a node that is not the trial's: %v", w.parts())
 	}
 	w.must(w.kube.CoreV1().Nodes().Delete(t.Context(), "a-0", metav1.DeleteOptions{}))
-	own := newWorld(t)
+	own := newTestEnv(t)
 	own.subject.Instances[0].Host = "t-0"
 	own.node("t-0", true)
-	if f := own.look("its own", func(f trial.Facts) bool { return f.Ready }); f.Doubt != "" {
+	if f := own.observeUntil("its own", func(f trial.Facts) bool { return f.Ready }); f.Doubt != "" {
 		t.Error(f.Doubt)
 	}
 }
@@ -513,15 +513,15 @@ func TestANodeWithoutAProviderID(t *testing.T) {
 }
 
 func testNodeWithoutProviderID(t *testing.T, change func(*cloud.Instance)) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	change(&w.subject.Instances[0])
 	w.node("w-1", true, func(n *corev1.Node) { n.Spec.ProviderID = "" }) // of another instance without a provider ID
 	w.heart("w-1")
 	w.node("t-0", true, func(n *corev1.Node) { n.Spec.ProviderID = "" })
 	w.addressed("t-0", "10.0.0.7")
-	w.doubtful(w.at(30*time.Minute).look("it", func(f trial.Facts) bool { return f.Node == "t-0" && f.Unproven != "" }), "t-0", "no kubelet")
+	w.doubtful(w.at(30*time.Minute).observeUntil("it", func(f trial.Facts) bool { return f.Node == "t-0" && f.Unproven != "" }), "t-0", "no kubelet")
 	w.heart("t-0")
-	f := w.look("its kubelet", func(f trial.Facts) bool { return f.Unproven == "" })
+	f := w.observeUntil("its kubelet", func(f trial.Facts) bool { return f.Unproven == "" })
 	if v := trial.Judge(f); v.Result != trial.Failed || !strings.HasPrefix(v.Message, "Registered: node t-0 has no provider ID") {
 		t.Errorf("%s: %s", v.Result, v.Message)
 	}
@@ -532,12 +532,12 @@ func testNodeWithoutProviderID(t *testing.T, change func(*cloud.Instance)) {
 	n.Spec.ProviderID = "cloud:///t-0"
 	_, err := w.kube.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{})
 	w.must(err)
-	if f := w.look("its provider ID", func(f trial.Facts) bool { return !f.Nameless }); f.Doubt != "" || trial.Judge(f).Result == trial.Failed {
+	if f := w.observeUntil("its provider ID", func(f trial.Facts) bool { return !f.Nameless }); f.Doubt != "" || trial.Judge(f).Result == trial.Failed {
 		t.Errorf("%+v", trial.Judge(f))
 	}
 }
 
-func (w *world) addressed(name, address string) {
+func (w *testEnv) addressed(name, address string) {
 	w.Helper()
 	n := w.get(name)
 	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
@@ -548,12 +548,12 @@ func (w *world) addressed(name, address string) {
 // TestTheEndOfANodeWithoutAProviderID: the record proves the Node after the end of the instance.
 func TestTheEndOfANodeWithoutAProviderID(t *testing.T) {
 	for _, recorded := range []bool{true, false} {
-		w := newWorld(t)
+		w := newTestEnv(t)
 		w.subject.Instances[0].Host = "t-0"
 		w.node("t-0", false, func(n *corev1.Node) { n.Spec.ProviderID = "" })
 		w.node("w-1", false, func(n *corev1.Node) { n.Spec.ProviderID = "" })
 		if recorded {
-			w.look("it", func(f trial.Facts) bool { return f.Node == "t-0" })
+			w.observeUntil("it", func(f trial.Facts) bool { return f.Node == "t-0" })
 		}
 		w.subject.Instances = nil
 		if w.clean() {
@@ -572,10 +572,10 @@ func TestTheEndOfANodeWithoutAProviderID(t *testing.T) {
 
 // TestAnOlderNodeIsNotTheInstances: a leftover Node of another instance may have the same address.
 func TestAnOlderNodeIsNotTheInstances(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.node("t-0", true, func(n *corev1.Node) { n.Spec.ProviderID = "" })
 	w.subject.Instances[0].Host, w.subject.Instances[0].CreatedAt = "t-0", time.Now().Add(2*time.Minute)
-	if f := w.look("nothing", nil); f.Node != "" || w.get("t-0").Spec.Unschedulable {
+	if f := w.observeUntil("nothing", nil); f.Node != "" || w.get("t-0").Spec.Unschedulable {
 		t.Errorf("judged is %s", f.Node)
 	}
 }

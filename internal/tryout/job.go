@@ -194,7 +194,7 @@ func (t *objects) jobFor(user *batchv1.Job, node string) *batchv1.Job {
 }
 
 // job creates the user's Job on the node, and returns the result.
-func (t *objects) job(ctx context.Context, node *corev1.Node, k *kept) (trial.Measure, error) {
+func (t *objects) job(ctx context.Context, node *corev1.Node, k *trialRecord) (trial.Measure, error) {
 	name := t.Prototype.Spec.Settings.Trial.Job
 	if name == "" {
 		return trial.Measure{Result: trial.Skipped, Says: "settings.trial.job names no Job"}, nil

@@ -30,7 +30,7 @@ spec:
       - {name: check, image: registry.example.com/check:1, command: [check]}
 `
 
-func (w *world) userJob(text string) {
+func (w *testEnv) userJob(text string) {
 	w.Helper()
 	_, err := w.kube.CoreV1().ConfigMaps(w.tryout.Namespace).Create(w.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "check"}, Data: map[string]string{JobKey: text},
@@ -40,7 +40,7 @@ func (w *world) userJob(text string) {
 	}
 }
 
-func (w *world) jobs() int {
+func (w *testEnv) jobs() int {
 	w.Helper()
 	list, err := w.kube.BatchV1().Jobs(w.tryout.Namespace).List(w.T.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -109,11 +109,11 @@ func TestJobsThatAreRefused(t *testing.T) {
 
 // TestTheUsersJob runs only on the trial node, and only the result of the created Job counts.
 func TestTheUsersJob(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.subject.Prototype.Spec.Settings.Trial.Job = "check"
 	w.userJob(goodJob)
 	w.node("t-0", true)
-	w.look("a Job", func(trial.Facts) bool { return w.jobs() == 1 })
+	w.observeUntil("a Job", func(trial.Facts) bool { return w.jobs() == 1 })
 	a := &attempt{nodeWriter: nodeWriter{objects{w.tryout, w.subject}}}
 	made, err := w.kube.BatchV1().Jobs(w.tryout.Namespace).Get(t.Context(), a.name(job), metav1.GetOptions{})
 	if err != nil {
@@ -136,7 +136,7 @@ func TestTheUsersJob(t *testing.T) {
 	if _, err := w.kube.BatchV1().Jobs(w.tryout.Namespace).UpdateStatus(t.Context(), made, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.look("its end", func(f trial.Facts) bool { return f.Job.Result == trial.Passed })
+	w.observeUntil("its end", func(f trial.Facts) bool { return f.Job.Result == trial.Passed })
 	// Kamino removes another Job with the same name, and creates the trial's Job.
 	if err := a.removeJob(t.Context()); err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestTheUsersJob(t *testing.T) {
 	if forged, err = w.kube.BatchV1().Jobs(w.tryout.Namespace).UpdateStatus(t.Context(), forged, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.look("another", func(f trial.Facts) bool {
+	w.observeUntil("another", func(f trial.Facts) bool {
 		if f.Job.Result != trial.Pending {
 			t.Errorf("the forged one is believed: %+v", f.Job)
 		}
@@ -166,7 +166,7 @@ func TestTheUsersJob(t *testing.T) {
 	}
 }
 
-func TestWhatAJobComesTo(t *testing.T) {
+func TestResultsOfJob(t *testing.T) {
 	for name, test := range map[string]struct {
 		conditions []batchv1.JobCondition
 		want       trial.Result
@@ -187,7 +187,7 @@ func TestWhatAJobComesTo(t *testing.T) {
 
 // TestCheck is the check before a capture.
 func TestCheck(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	settings := v1alpha1.Settings{Trial: v1alpha1.TrialSettings{Mode: v1alpha1.TrialApart}}
 	check := func() string {
 		refusals, err := w.tryout.Check(t.Context(), settings)
@@ -219,7 +219,7 @@ func TestCheck(t *testing.T) {
 	// A Job that became invalid later is no evidence against the version.
 	w.subject.Prototype.Spec.Settings.Trial.Job = "check"
 	w.node("t-0", true)
-	w.look("a word on it", func(f trial.Facts) bool {
+	w.observeUntil("a word on it", func(f trial.Facts) bool {
 		return f.Job.Result == trial.Inconclusive && strings.Contains(f.Job.Says, JobKey)
 	})
 	settings.Trial.Mode = v1alpha1.TrialOff

@@ -20,7 +20,7 @@ const (
 )
 
 // measure runs the pods of the trial, and adds their results to the facts.
-func (a *attempt) measure(ctx context.Context, f *trial.Facts, node *corev1.Node, k *kept) error {
+func (a *attempt) measure(ctx context.Context, f *trial.Facts, node *corev1.Node, k *trialRecord) error {
 	f.Network, f.Images = trial.Measure{Result: trial.Pending}, trial.Measure{Result: trial.Pending}
 	pods, err := a.pods(ctx, k)
 	if err != nil {
@@ -29,13 +29,13 @@ func (a *attempt) measure(ctx context.Context, f *trial.Facts, node *corev1.Node
 	if err := a.advance(ctx, f.Now, node, k, pods); err != nil {
 		return err
 	}
-	there, here, other := read(pods[onDisk], f.Now), read(pods[measuring], f.Now), read(pods[control], f.Now)
+	there, here, other := podStateOf(pods[onDisk], f.Now), podStateOf(pods[measuring], f.Now), podStateOf(pods[control], f.Now)
 	alone := pods[peer] == nil && pods[control] == nil && len(a.neighbours(node)) == 0
 	f.Network, f.Images = network(here, other, node.Name, alone, a.on(pods[control])), images(there, here, other, alone)
 	if a.Prototype.Spec.Settings.Trial.Pull != "" {
 		f.Images = worse(f.Images, pulled(pods, f.Now, alone))
 	}
-	f.Network = held(f.Network, here, other, pods)
+	f.Network = nodeFailures(f.Network, here, other, pods)
 	if a.Prototype.Spec.Settings.Trial.Connect != "" {
 		f.Network = worse(f.Network, connected(a, f.Now, node.Name, pods))
 	}
@@ -47,8 +47,8 @@ func (a *attempt) measure(ctx context.Context, f *trial.Facts, node *corev1.Node
 	return err
 }
 
-// held returns the failures for which the node is responsible. If the answering pod has left, that pod may be the cause.
-func held(m trial.Measure, here, control podState, pods map[string]*corev1.Pod) trial.Measure {
+// nodeFailures returns the failures for which the node is responsible. If the answering pod has left, that pod may be the cause.
+func nodeFailures(m trial.Measure, here, control podState, pods map[string]*corev1.Pod) trial.Measure {
 	if m.Result != trial.Failed || stays(pods) || failsWithoutPeer(here, control) {
 		return m
 	}
@@ -77,7 +77,7 @@ func (a *attempt) on(pod *corev1.Pod) string {
 
 // advance creates the pods that are due. The first pod shows whether an image is on the disk: the pull of another pod would
 // add the image. Each attempt uses another answering node, if possible.
-func (a *attempt) advance(ctx context.Context, now time.Time, node *corev1.Node, k *kept, pods map[string]*corev1.Pod) error {
+func (a *attempt) advance(ctx context.Context, now time.Time, node *corev1.Node, k *trialRecord, pods map[string]*corev1.Pod) error {
 	neighbours := a.neighbours(node)
 	absent := func(part string) bool {
 		_, found := pods[part]
@@ -94,10 +94,10 @@ func (a *attempt) advance(ctx context.Context, now time.Time, node *corev1.Node,
 		}
 	}
 	serving := pods[peer]
-	if serving != nil && over(serving) && absent(measuring) {
+	if serving != nil && isFinished(serving) && absent(measuring) {
 		return a.removePod(ctx, serving) // the pod waited in vain
 	}
-	if !read(pods[onDisk], now).over() || len(neighbours) > 0 && !answers(serving) {
+	if !podStateOf(pods[onDisk], now).isFinal() || len(neighbours) > 0 && !answers(serving) {
 		return nil
 	}
 	if absent(measuring) || absent(control) && serving != nil {
@@ -109,7 +109,7 @@ func (a *attempt) advance(ctx context.Context, now time.Time, node *corev1.Node,
 }
 
 // makeOptional creates the pods that the settings ask for: each on the trial node and on another node.
-func makeOptional(ctx context.Context, a *attempt, k *kept, node *corev1.Node, pods map[string]*corev1.Pod, neighbours []string) error {
+func makeOptional(ctx context.Context, a *attempt, k *trialRecord, node *corev1.Node, pods map[string]*corev1.Pod, neighbours []string) error {
 	settings := a.Prototype.Spec.Settings.Trial
 	for _, pair := range []struct {
 		asked       bool
@@ -137,7 +137,7 @@ func makeOptional(ctx context.Context, a *attempt, k *kept, node *corev1.Node, p
 
 // makeMeasuring creates the measuring pods. The control node is a node of the pool, if possible: other pools may have other
 // machines.
-func makeMeasuring(ctx context.Context, a *attempt, k *kept, node *corev1.Node, pods map[string]*corev1.Pod, neighbours []string) error {
+func makeMeasuring(ctx context.Context, a *attempt, k *trialRecord, node *corev1.Node, pods map[string]*corev1.Pod, neighbours []string) error {
 	serving, candidates := pods[peer], inPool(a, neighbours)
 	compares := len(candidates) > 0 && serving != nil
 	if !compares {
@@ -169,7 +169,7 @@ func controlling(neighbours []string, answering string) string {
 	return answering
 }
 
-func over(pod *corev1.Pod) bool {
+func isFinished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
@@ -184,11 +184,11 @@ type podState struct {
 	unpulled         string
 }
 
-// over reports whether the state is final.
-func (s podState) over() bool { return s.report != nil || s.trouble != "" || s.missing }
+// isFinal reports whether the state is final.
+func (s podState) isFinal() bool { return s.report != nil || s.trouble != "" || s.missing }
 
-// read returns the state of a pod.
-func read(pod *corev1.Pod, now time.Time) podState {
+// podStateOf returns the state of a pod.
+func podStateOf(pod *corev1.Pod, now time.Time) podState {
 	var s podState
 	if pod == nil {
 		return s
@@ -197,7 +197,7 @@ func read(pod *corev1.Pod, now time.Time) podState {
 	if len(pod.Status.ContainerStatuses) > 0 {
 		s.container(&pod.Status.ContainerStatuses[0], late)
 	}
-	if pod.Status.Phase == corev1.PodFailed && !s.over() {
+	if pod.Status.Phase == corev1.PodFailed && !s.isFinal() {
 		s.trouble = "the kubelet gave up the pod: " + brief(pod.Status.Reason+" "+pod.Status.Message)
 	}
 	return s
@@ -239,14 +239,14 @@ func (s *podState) container(c *corev1.ContainerStatus, late bool) {
 }
 
 // subjects are the failures in the words of a message.
-var subjects = map[probe.Subject]string{
+var subjects = map[probe.Connection]string{
 	probe.Pod: "no connection to a pod of another node", probe.Back: "no connection from a pod of another node",
 	probe.Service: "no connection to the API server's Service", probe.Inside: "the name of a Service does not resolve",
 	probe.Outside: "no connection to the server of settings.trial.connect",
 }
 
 // networkSubjects are the subjects that a report must contain.
-var networkSubjects = []probe.Subject{probe.Pod, probe.Back, probe.Service, probe.Inside}
+var networkSubjects = []probe.Connection{probe.Pod, probe.Back, probe.Service, probe.Inside}
 
 // network judges the connections of the node's pods. A failure counts only if another node succeeds with the same
 // connection at the same time.
@@ -279,13 +279,13 @@ func network(here, control podState, node string, alone bool, from string) trial
 	if doubt != "" {
 		return trial.Measure{Result: trial.Inconclusive, Says: doubt}
 	}
-	if slices.ContainsFunc(networkSubjects, func(s probe.Subject) bool { return !works(here.report, s) }) {
+	if slices.ContainsFunc(networkSubjects, func(s probe.Connection) bool { return !works(here.report, s) }) {
 		return trial.Measure{Result: trial.Inconclusive, Says: "the report of the measuring pod is incomplete"}
 	}
 	return trial.Measure{Result: trial.Passed, Says: fmt.Sprintf("pods on node %s connect to a pod of another node in both directions, to a Service, and resolve names", node)}
 }
 
-func works(r *probe.Report, subject probe.Subject) bool {
+func works(r *probe.Report, subject probe.Connection) bool {
 	for _, f := range r.Findings {
 		if f.Subject == subject {
 			return f.Says == ""
@@ -296,7 +296,7 @@ func works(r *probe.Report, subject probe.Subject) bool {
 
 // connected judges the connection to the user's server with the resolver of the node.
 func connected(a *attempt, now time.Time, node string, pods map[string]*corev1.Pod) trial.Measure {
-	here, other := read(pods[outside], now), read(pods[outsideControl], now)
+	here, other := podStateOf(pods[outside], now), podStateOf(pods[outsideControl], now)
 	switch {
 	case here.trouble != "":
 		return trial.Measure{Result: trial.Inconclusive, Says: "the pod with the resolver of the node failed: " + here.trouble}
@@ -320,7 +320,7 @@ func connected(a *attempt, now time.Time, node string, pods map[string]*corev1.P
 	}
 }
 
-func saysOf(r *probe.Report, subject probe.Subject) string {
+func saysOf(r *probe.Report, subject probe.Connection) string {
 	for _, f := range r.Findings {
 		if f.Subject == subject {
 			return f.Says
@@ -381,7 +381,7 @@ func images(there, here, control podState, alone bool) trial.Measure {
 		trouble = "Kamino's image cannot be pulled: " + here.unpulled
 	case there.trouble != "":
 		trouble = "an image on the disk does not start: " + there.trouble
-	case !there.over() || !here.started:
+	case !there.isFinal() || !here.started:
 		if here.trouble != "" {
 			return trial.Measure{Result: trial.Inconclusive, Says: "the measuring pod did not start: " + here.trouble}
 		}

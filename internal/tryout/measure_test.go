@@ -17,9 +17,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// of is a pod with this status and age.
-func of(status corev1.PodStatus, age time.Duration) podState {
-	return read(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(noon.Add(-age))}, Status: status}, noon)
+// podWith is a pod with this status and age.
+func podWith(status corev1.PodStatus, age time.Duration) podState {
+	return podStateOf(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(noon.Add(-age))}, Status: status}, noon)
 }
 
 // again is a container that ended so many times and waits for its next start.
@@ -33,8 +33,8 @@ func again(times int32, message string) corev1.PodStatus {
 // TestNetwork: a failure counts against the node only if another node succeeds, and a missing measurement counts against
 // none.
 func TestNetwork(t *testing.T) {
-	good, none := of(reported(""), time.Minute), podState{}
-	bad := func(s ...probe.Subject) podState { return of(reported("", s...), time.Minute) }
+	good, none := podWith(reported(""), time.Minute), podState{}
+	bad := func(s ...probe.Connection) podState { return podWith(reported("", s...), time.Minute) }
 	for name, test := range map[string]struct {
 		here, control podState
 		alone         bool
@@ -44,7 +44,7 @@ func TestNetwork(t *testing.T) {
 		"good":                        {good, good, false, trial.Passed, "in both directions"},
 		"good, uncontrolled":          {good, none, false, trial.Passed, "in both directions"},
 		"good, control is worse":      {good, bad(probe.Pod), false, trial.Passed, "in both directions"},
-		"alone":                       {of(ended(0, "{}"), 0), none, true, trial.Skipped, "no other node"},
+		"alone":                       {podWith(ended(0, "{}"), 0), none, true, trial.Skipped, "no other node"},
 		"not yet":                     {none, good, false, trial.Pending, ""},
 		"bad, not controlled yet":     {bad(probe.Pod), none, false, trial.Pending, ""},
 		"not there":                   {bad(probe.Pod), good, false, trial.Failed, "no connection to a pod of another node from node t-0 (i/o timeout), but works from node w-1"},
@@ -53,14 +53,14 @@ func TestNetwork(t *testing.T) {
 		"no names":                    {bad(probe.Inside), good, false, trial.Failed, "name of a Service does not resolve"},
 		"nor from the other":          {bad(probe.Inside), bad(probe.Inside), false, trial.Inconclusive, "and from node w-1 also not"},
 		"another's fault and its own": {bad(probe.Inside, probe.Pod), bad(probe.Inside), false, trial.Failed, "no connection to a pod of another node"},
-		"control does not measure":    {bad(probe.Pod), of(again(4, "exec"), 0), false, trial.Inconclusive, "the control pod failed"},
-		"does not measure":            {of(again(4, "exec"), 0), good, false, trial.Inconclusive, "ended 4 times"},
-		"may measure yet":             {of(again(3, "exec"), 0), good, false, trial.Pending, ""},
-		"is turned away":              {of(corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfpods"}, 0), good, false, trial.Inconclusive, "OutOfpods"},
-		"says too little":             {of(ended(0, `{"findings":[{"subject":"pod"}]}`), 0), good, false, trial.Inconclusive, "is incomplete"},
-		"says nothing":                {of(ended(0, "{}"), 0), good, false, trial.Inconclusive, "is incomplete"},
-		"says what it was not asked":  {of(ended(0, `{"verdict":"Passed"}`), 0), good, false, trial.Inconclusive, "not a report"},
-		"control says little":         {bad(probe.Pod), of(ended(0, "{}"), 0), false, trial.Inconclusive, "also not"},
+		"control does not measure":    {bad(probe.Pod), podWith(again(4, "exec"), 0), false, trial.Inconclusive, "the control pod failed"},
+		"does not measure":            {podWith(again(4, "exec"), 0), good, false, trial.Inconclusive, "ended 4 times"},
+		"may measure yet":             {podWith(again(3, "exec"), 0), good, false, trial.Pending, ""},
+		"is turned away":              {podWith(corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfpods"}, 0), good, false, trial.Inconclusive, "OutOfpods"},
+		"says too little":             {podWith(ended(0, `{"findings":[{"subject":"pod"}]}`), 0), good, false, trial.Inconclusive, "is incomplete"},
+		"says nothing":                {podWith(ended(0, "{}"), 0), good, false, trial.Inconclusive, "is incomplete"},
+		"says what it was not asked":  {podWith(ended(0, `{"verdict":"Passed"}`), 0), good, false, trial.Inconclusive, "not a report"},
+		"control says little":         {bad(probe.Pod), podWith(ended(0, "{}"), 0), false, trial.Inconclusive, "also not"},
 	} {
 		got := network(test.here, test.control, "t-0", test.alone, "w-1")
 		if got.Result != test.want || !strings.Contains(got.Says, test.says) || (got.Says == "") != (test.says == "") {
@@ -70,9 +70,9 @@ func TestNetwork(t *testing.T) {
 }
 
 func TestImages(t *testing.T) {
-	on, missing, up, none := of(ended(0, "{}"), 0), of(waitingFor("ErrImageNeverPull"), 0), of(running("10.0.0.1"), 0), podState{}
-	unpulled := func(age time.Duration) podState { return of(waitingFor("ImagePullBackOff"), age) }
-	broken := of(waitingFor("CreateContainerError"), time.Hour)
+	on, missing, up, none := podWith(ended(0, "{}"), 0), podWith(waitingFor("ErrImageNeverPull"), 0), podWith(running("10.0.0.1"), 0), podState{}
+	unpulled := func(age time.Duration) podState { return podWith(waitingFor("ImagePullBackOff"), age) }
+	broken := podWith(waitingFor("CreateContainerError"), time.Hour)
 	for name, test := range map[string]struct {
 		there, here, control podState
 		alone                bool
@@ -80,7 +80,7 @@ func TestImages(t *testing.T) {
 		says                 string
 	}{
 		"both":                      {on, up, none, false, trial.Passed, "started without a pull"},
-		"both, alone":               {on, of(ended(0, "{}"), 0), none, true, trial.Passed, "started without a pull"},
+		"both, alone":               {on, podWith(ended(0, "{}"), 0), none, true, trial.Passed, "started without a pull"},
 		"not on the disk":           {missing, up, none, false, trial.Passed, "not on the disk"},
 		"not yet":                   {none, none, none, false, trial.Pending, ""},
 		"not pulled yet":            {on, unpulled(time.Minute), up, false, trial.Pending, ""},
@@ -89,10 +89,10 @@ func TestImages(t *testing.T) {
 		"not pulled, elsewhere yet": {on, unpulled(time.Hour), none, false, trial.Pending, ""},
 		"not pulled, alone":         {on, unpulled(time.Hour), none, true, trial.Inconclusive, "no other node"},
 		"does not start":            {broken, up, up, false, trial.Failed, "does not start"},
-		"does not start yet":        {of(waitingFor("CreateContainerError"), time.Minute), none, none, false, trial.Pending, ""},
-		"crashes":                   {of(again(4, "exec format error"), 0), up, up, false, trial.Failed, "exec format error"},
-		"crashes everywhere":        {of(again(4, "exec format error"), 0), up, broken, false, trial.Inconclusive, "does not work either"},
-		"is turned away":            {on, of(corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfpods"}, 0), up, false, trial.Inconclusive, "OutOfpods"},
+		"does not start yet":        {podWith(waitingFor("CreateContainerError"), time.Minute), none, none, false, trial.Pending, ""},
+		"crashes":                   {podWith(again(4, "exec format error"), 0), up, up, false, trial.Failed, "exec format error"},
+		"crashes everywhere":        {podWith(again(4, "exec format error"), 0), up, broken, false, trial.Inconclusive, "does not work either"},
+		"is turned away":            {on, podWith(corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfpods"}, 0), up, false, trial.Inconclusive, "OutOfpods"},
 	} {
 		got := images(test.there, test.here, test.control, test.alone)
 		if got.Result != test.want || !strings.Contains(got.Says, test.says) || (got.Says == "") != (test.says == "") {
@@ -107,7 +107,7 @@ func machineReport(m *probe.Machine) podState {
 	if err != nil {
 		panic(err)
 	}
-	return of(ended(0, string(text)), time.Minute)
+	return podWith(ended(0, string(text)), time.Minute)
 }
 
 // TestPerformance: the node is compared only with a node of the pool that could be measured.
@@ -120,7 +120,7 @@ func TestPerformance(t *testing.T) {
 	}
 	good, few := machineReport(&probe.Machine{SyncMillis: 300, Hashes: 1000, OpenFiles: 1 << 20}), machineReport(&probe.Machine{SyncMillis: 300, Hashes: 1, OpenFiles: 1024})
 	unmeasured := machineReport(&probe.Machine{Says: "no space left on device"})
-	crashed := of(again(4, "exec"), 0)
+	crashed := podWith(again(4, "exec"), 0)
 	for name, test := range map[string]struct {
 		here, other podState
 		pods        map[string]*corev1.Pod
@@ -128,7 +128,7 @@ func TestPerformance(t *testing.T) {
 		says        string
 	}{
 		"no pod yet":              {none, none, nil, trial.Pending, ""},
-		"no node of the pool":     {of(reported(""), 0), of(reported(""), 0), pods(false), "", ""},
+		"no node of the pool":     {podWith(reported(""), 0), podWith(reported(""), 0), pods(false), "", ""},
 		"not yet":                 {none, good, pods(true), trial.Pending, ""},
 		"control not yet":         {good, none, pods(true), trial.Pending, ""},
 		"crashed":                 {crashed, good, pods(true), trial.Inconclusive, "the measuring pod failed"},
@@ -137,8 +137,8 @@ func TestPerformance(t *testing.T) {
 		"a lower limit":           {few, good, pods(true), trial.Failed, "node t-0 is worse than node w-1: a process may open 1024 files"},
 		"cannot write":            {unmeasured, good, pods(true), trial.Failed, "node t-0 cannot write 16 MiB to the disk (no space left on device), but node w-1 can"},
 		"no node can write":       {unmeasured, unmeasured, pods(true), "", ""},
-		"an incomplete report":    {of(reported(""), 0), good, pods(true), trial.Inconclusive, "is incomplete"},
-		"control says too little": {good, of(reported(""), 0), pods(true), "", ""},
+		"an incomplete report":    {podWith(reported(""), 0), good, pods(true), trial.Inconclusive, "is incomplete"},
+		"control says too little": {good, podWith(reported(""), 0), pods(true), "", ""},
 	} {
 		got := performance(a, test.here, test.other, "t-0", test.pods)
 		if got.Result != test.want || !strings.Contains(got.Says, test.says) {

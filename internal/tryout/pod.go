@@ -158,7 +158,7 @@ func flagOf(pod *corev1.Pod, flag string) string {
 
 // pods returns the pods of this attempt by role. nil means a pod that blocks the name: the record does not know the pod, or
 // the pod is in deletion.
-func (t *objects) pods(ctx context.Context, k *kept) (map[string]*corev1.Pod, error) {
+func (t *objects) pods(ctx context.Context, k *trialRecord) (map[string]*corev1.Pod, error) {
 	list, err := t.Kube.CoreV1().Pods(t.Namespace).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.PrototypeUIDLabel + "=" + string(t.uid())})
 	if err != nil {
 		return nil, fmt.Errorf("list the pods of namespace %s: %w", t.Namespace, err)
@@ -187,7 +187,7 @@ func (t *objects) pods(ctx context.Context, k *kept) (map[string]*corev1.Pod, er
 }
 
 // make creates a pod and records the UID. A pod that blocks the name is an error.
-func (t *objects) make(ctx context.Context, k *kept, part string, pod *corev1.Pod) error {
+func (t *objects) make(ctx context.Context, k *trialRecord, part string, pod *corev1.Pod) error {
 	made, err := t.Kube.CoreV1().Pods(t.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("make pod %s/%s of the trial: %w", t.Namespace, pod.Name, err)
@@ -197,7 +197,7 @@ func (t *objects) make(ctx context.Context, k *kept, part string, pod *corev1.Po
 }
 
 // noted records the UID of a created object.
-func noted(k *kept, part string, uid types.UID) {
+func noted(k *trialRecord, part string, uid types.UID) {
 	if k.Pods == nil {
 		k.Pods = map[string]types.UID{}
 	}

@@ -40,7 +40,7 @@ func hasPulled(pod *corev1.Pod, s podState) bool {
 
 // pulled judges the pull of the user's image, which counts against the node only if another node pulls the image.
 func pulled(pods map[string]*corev1.Pod, now time.Time, alone bool) trial.Measure {
-	here, other := read(pods[pulling], now), read(pods[pullingControl], now)
+	here, other := podStateOf(pods[pulling], now), podStateOf(pods[pullingControl], now)
 	says := "the image of settings.trial.pull cannot be pulled: " + here.unpulled
 	switch {
 	case hasPulled(pods[pulling], here):

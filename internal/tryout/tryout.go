@@ -48,7 +48,7 @@ type attempt struct {
 	// reserved are the confirmed reservations, by the UID of the Node.
 	reserved map[types.UID]v1alpha1.Reservation
 	// known are the instances and their Nodes at this look.
-	known []*kept
+	known []*trialRecord
 }
 
 func (t *Observer) attempt(subject trial.Subject) *attempt {
@@ -59,18 +59,18 @@ func (t *Observer) attempt(subject trial.Subject) *attempt {
 	return a
 }
 
-// Look adds the cluster's facts to the subject, and advances the measurements. An error means that no observation was
+// Observe adds the cluster's facts to the subject, and advances the measurements. An error means that no observation was
 // possible now.
-func (t *Observer) Look(ctx context.Context, subject trial.Subject) (trial.Observation, error) {
+func (t *Observer) Observe(ctx context.Context, subject trial.Subject) (trial.Observation, error) {
 	a := t.attempt(subject)
-	observation, err := a.look(ctx)
+	observation, err := a.observe(ctx)
 	for _, k := range a.known {
 		observation.Known = append(observation.Known, *k)
 	}
 	return observation, err
 }
 
-func (a *attempt) look(ctx context.Context) (trial.Observation, error) {
+func (a *attempt) observe(ctx context.Context) (trial.Observation, error) {
 	if err := a.list(ctx); err != nil {
 		return trial.Observation{}, err
 	}
@@ -115,7 +115,7 @@ func (a *attempt) look(ctx context.Context) (trial.Observation, error) {
 			return trial.Observation{}, err
 		}
 	}
-	return trial.Observation{Facts: f, Node: said(node, *k, f), TwinInstances: all.instances}, nil
+	return trial.Observation{Facts: f, Node: statusOf(node, *k, f), TwinInstances: all.instances}, nil
 }
 
 // list lists the nodes from the API server's cache: looks repeat, so an old list only delays the result.
@@ -164,8 +164,8 @@ func unregistered(ctx context.Context, a *attempt) (why string, err error) {
 	return fmt.Sprintf("the kubelet of instance %s renews the lease %s/%s, and there is no Node; find the client that deletes Nodes", oldest.ID, corev1.NamespaceNodeLease, oldest.Host), nil
 }
 
-// said are the facts in the node's status.
-func said(node *corev1.Node, k kept, f trial.Facts) *v1alpha1.TrialNode {
+// statusOf are the facts in the node's status.
+func statusOf(node *corev1.Node, k trialRecord, f trial.Facts) *v1alpha1.TrialNode {
 	info := node.Status.NodeInfo
 	n := &v1alpha1.TrialNode{
 		OSImage: info.OSImage, Kernel: info.KernelVersion, Kubelet: info.KubeletVersion, Runtime: info.ContainerRuntimeVersion, Images: k.Images,
@@ -178,7 +178,7 @@ func said(node *corev1.Node, k kept, f trial.Facts) *v1alpha1.TrialNode {
 
 // keepAway keeps users' pods away from all Nodes that name an instance of the trial. keepAway returns the Node of the
 // oldest instance, or nil without a Node. doubt is the reason why no Node surely belongs to the instance.
-func (a *attempt) keepAway(ctx context.Context) (judged *corev1.Node, member *kept, doubt string, err error) {
+func (a *attempt) keepAway(ctx context.Context) (judged *corev1.Node, member *trialRecord, doubt string, err error) {
 	instances := slices.Clone(a.Instances)
 	slices.SortFunc(instances, older)
 	for i, instance := range instances {
@@ -202,9 +202,9 @@ func older(x, y cloud.Instance) int {
 
 // keepOff handles one instance. The record holds every Node that has ever named the instance: the API server does not prove
 // the right Node.
-func (a *attempt) keepOff(ctx context.Context, id cloud.InstanceID) (judged *corev1.Node, member *kept, doubt string, err error) {
+func (a *attempt) keepOff(ctx context.Context, id cloud.InstanceID) (judged *corev1.Node, member *trialRecord, doubt string, err error) {
 	there := map[types.UID]*corev1.Node{}
-	for _, name := range a.named(id) {
+	for _, name := range a.nodeNames(id) {
 		node, err := a.nodeOf(ctx, name, id)
 		if err == nil && node != nil {
 			err = a.hold(ctx, node, a.entry(id, node.UID))
@@ -217,7 +217,7 @@ func (a *attempt) keepOff(ctx context.Context, id cloud.InstanceID) (judged *cor
 		}
 		there[node.UID] = node
 	}
-	var all []*kept
+	var all []*trialRecord
 	for _, k := range a.known {
 		if k.UID != "" && a.Same(cloud.InstanceID(k.Instance), id) {
 			all = append(all, k)
@@ -231,7 +231,7 @@ func (a *attempt) keepOff(ctx context.Context, id cloud.InstanceID) (judged *cor
 }
 
 // doubtOf is the reason why no Node of an instance can be judged; empty if only the existing Node has named the instance.
-func doubtOf(all []*kept, there map[types.UID]*corev1.Node) string {
+func doubtOf(all []*trialRecord, there map[types.UID]*corev1.Node) string {
 	var names, gone []string
 	for _, k := range all {
 		if there[k.UID] != nil {
@@ -253,8 +253,8 @@ func doubtOf(all []*kept, there map[types.UID]*corev1.Node) string {
 		strings.Join(gone, " and "), instance, strings.Join(names, " and "))
 }
 
-// named are the names of the Nodes that name an instance: recorded Nodes first, then Nodes of the list.
-func (a *attempt) named(id cloud.InstanceID) (names []string) {
+// nodeNames are the names of the Nodes that name an instance: recorded Nodes first, then Nodes of the list.
+func (a *attempt) nodeNames(id cloud.InstanceID) (names []string) {
 	add := func(name, instance string) {
 		if name != "" && instance != "" && a.Same(cloud.InstanceID(instance), id) && !slices.Contains(names, name) {
 			names = append(names, name)
@@ -277,7 +277,7 @@ func (a *attempt) isNodeOf(n *corev1.Node, id cloud.InstanceID) bool {
 	if n.Spec.ProviderID != "" {
 		return a.Same(cloud.InstanceID(n.Spec.ProviderID), id)
 	}
-	if slices.ContainsFunc(a.known, func(k *kept) bool {
+	if slices.ContainsFunc(a.known, func(k *trialRecord) bool {
 		return k.Nameless && k.UID == n.UID && a.Same(cloud.InstanceID(k.Instance), id)
 	}) {
 		return true
@@ -315,13 +315,13 @@ func (a *attempt) nodeOf(ctx context.Context, name string, id cloud.InstanceID) 
 
 // entry returns the record of an instance and a Node, or a new record. The record of an instance without a Node becomes the
 // record of the first Node.
-func (a *attempt) entry(id cloud.InstanceID, uid types.UID) *kept {
+func (a *attempt) entry(id cloud.InstanceID, uid types.UID) *trialRecord {
 	for _, k := range a.known {
 		if a.Same(cloud.InstanceID(k.Instance), id) && (k.UID == uid || k.UID == "") {
 			return k
 		}
 	}
-	k := &kept{Instance: string(id)}
+	k := &trialRecord{Instance: string(id)}
 	a.known = append(a.known, k)
 	return k
 }
@@ -400,7 +400,7 @@ func (a *attempt) all() []*corev1.Node {
 	return all
 }
 
-// Clean begins to remove the objects of Look: pods, the Job, and Nodes of deleted instances. Clean changes only Nodes that
+// Clean begins to remove the objects of Observe: pods, the Job, and Nodes of deleted instances. Clean changes only Nodes that
 // name an instance of the trial. An error of one part does not stop the other parts. left are the reasons to wait.
 func (t *Observer) Clean(ctx context.Context, subject trial.Subject) (left []string, err error) {
 	a := t.attempt(subject)
@@ -420,11 +420,11 @@ func (t *Observer) Clean(ctx context.Context, subject trial.Subject) (left []str
 // listUnseen finds the Nodes of instances without a recorded Node.
 func (a *attempt) listUnseen(ctx context.Context) error {
 	for _, i := range a.Instances {
-		if !slices.ContainsFunc(a.known, func(k *kept) bool { return a.Same(cloud.InstanceID(k.Instance), i.ID) }) {
-			a.known = append(a.known, &kept{Instance: string(i.ID)})
+		if !slices.ContainsFunc(a.known, func(k *trialRecord) bool { return a.Same(cloud.InstanceID(k.Instance), i.ID) }) {
+			a.known = append(a.known, &trialRecord{Instance: string(i.ID)})
 		}
 	}
-	if !slices.ContainsFunc(a.known, func(k *kept) bool { return k.UID == "" }) {
+	if !slices.ContainsFunc(a.known, func(k *trialRecord) bool { return k.UID == "" }) {
 		return nil
 	}
 	if err := a.list(ctx); err != nil {
@@ -434,9 +434,9 @@ func (a *attempt) listUnseen(ctx context.Context) error {
 		for i := range a.nodes {
 			n := &a.nodes[i]
 			if k.UID == "" && a.isNodeOf(n, cloud.InstanceID(k.Instance)) {
-				var m mark
+				var m trialMark
 				_ = json.Unmarshal([]byte(n.Annotations[v1alpha1.TrialKey]), &m) // an unreadable mark is ignored
-				a.known = append(a.known, &kept{Instance: k.Instance, Node: n.Name, UID: n.UID, Nameless: n.Spec.ProviderID == "", Cordoned: m.Cordoned && m.UID == a.uid(), Excluded: m.Excluded && m.UID == a.uid()})
+				a.known = append(a.known, &trialRecord{Instance: k.Instance, Node: n.Name, UID: n.UID, Nameless: n.Spec.ProviderID == "", Cordoned: m.Cordoned && m.UID == a.uid(), Excluded: m.Excluded && m.UID == a.uid()})
 			}
 		}
 	}

@@ -20,16 +20,16 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// TestANodeComesAndGoes by the clock of the observer.
-func TestANodeComesAndGoes(t *testing.T) {
-	w := newWorld(t)
-	if f := w.look("nothing", nil); f.Node != "" || f.Ready || f.Begun != w.subject.Facts.Begun {
+// TestNodeReadyAndNotReady by the clock of the observer.
+func TestNodeReadyAndNotReady(t *testing.T) {
+	w := newTestEnv(t)
+	if f := w.observeUntil("nothing", nil); f.Node != "" || f.Ready || f.Begun != w.subject.Facts.Begun {
 		t.Errorf("without a node: %+v", f)
 	}
 	// The node's clock is an hour behind, which must not look like an hour of Ready.
 	w.node("t-0", false)
 	w.ready("t-0", false, noon.Add(-time.Hour))
-	f := w.at(time.Minute).look("the node", func(f trial.Facts) bool { return f.Node == "t-0" })
+	f := w.at(time.Minute).observeUntil("the node", func(f trial.Facts) bool { return f.Node == "t-0" })
 	if f.Ready || f.WasReady || f.Registered.IsZero() || !f.IdentityKnown {
 		t.Errorf("not Ready yet: %+v", f)
 	}
@@ -42,12 +42,12 @@ func TestANodeComesAndGoes(t *testing.T) {
 	}
 
 	w.ready("t-0", true, noon.Add(-time.Hour))
-	f = w.at(2*time.Minute).look("Ready", nil)
+	f = w.at(2*time.Minute).observeUntil("Ready", nil)
 	if !f.Ready || !f.WasReady || !f.Changed.Equal(noon.Add(2*time.Minute)) {
 		t.Errorf("Ready: %+v", f)
 	}
 	written := w.get("t-0").ResourceVersion
-	f = w.at(3*time.Minute).look("Ready, still", nil)
+	f = w.at(3*time.Minute).observeUntil("Ready, still", nil)
 	if !f.Changed.Equal(noon.Add(2 * time.Minute)) {
 		t.Errorf("it is Ready since %s", f.Changed)
 	}
@@ -56,11 +56,11 @@ func TestANodeComesAndGoes(t *testing.T) {
 	}
 	// The node was away for a moment between two looks: only the kubelet's timestamp shows the change.
 	w.ready("t-0", true, noon.Add(-time.Minute))
-	if f = w.at(5*time.Minute).look("back", nil); !f.Ready || !f.Changed.Equal(noon.Add(5*time.Minute)) {
+	if f = w.at(5*time.Minute).observeUntil("back", nil); !f.Ready || !f.Changed.Equal(noon.Add(5*time.Minute)) {
 		t.Errorf("back: %+v", f)
 	}
 	w.ready("t-0", false, noon)
-	if f = w.at(6*time.Minute).look("away", nil); f.Ready || !f.WasReady || !f.Changed.Equal(noon.Add(6*time.Minute)) {
+	if f = w.at(6*time.Minute).observeUntil("away", nil); f.Ready || !f.WasReady || !f.Changed.Equal(noon.Add(6*time.Minute)) {
 		t.Errorf("away: %+v", f)
 	}
 	// Kamino restores a removed cordon.
@@ -69,11 +69,11 @@ func TestANodeComesAndGoes(t *testing.T) {
 	if _, err := w.kube.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.look("again", nil)
+	w.observeUntil("again", nil)
 	if !w.get("t-0").Spec.Unschedulable || written == "" {
 		t.Error("it takes pods")
 	}
-	observation, err := w.tryout.Look(t.Context(), w.subject)
+	observation, err := w.tryout.Observe(t.Context(), w.subject)
 	want := &v1alpha1.TrialNode{Kernel: "6.1", Images: 2, ReadyAfter: &metav1.Duration{Duration: 5 * time.Minute}}
 	if diff := cmp.Diff(want, observation.Node); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
@@ -82,39 +82,39 @@ func TestANodeComesAndGoes(t *testing.T) {
 
 // TestALookThatSeesNothingNewWritesNothing.
 func TestALookThatSeesNothingNewWritesNothing(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.node("t-0", true)
-	w.look("the node", func(f trial.Facts) bool { return f.Ready })
+	w.observeUntil("the node", func(f trial.Facts) bool { return f.Ready })
 	for range 3 {
-		w.look("again", nil)
+		w.observeUntil("again", nil)
 	}
 	before := w.get("t-0").ResourceVersion
-	w.at(time.Minute).look("again", nil)
+	w.at(time.Minute).observeUntil("again", nil)
 	if after := w.get("t-0").ResourceVersion; after != before {
 		t.Errorf("it was written: %s, %s", before, after)
 	}
 }
 
-// TestAPoolGetsMoreThanOne: no instance of the version takes pods, and the trial judges the oldest instance.
-func TestAPoolGetsMoreThanOne(t *testing.T) {
-	w := newWorld(t)
+// TestSeveralInstancesOfVersion: no instance of the version takes pods, and the trial judges the oldest instance.
+func TestSeveralInstancesOfVersion(t *testing.T) {
+	w := newTestEnv(t)
 	w.subject.Instances = append(w.subject.Instances, cloud.Instance{ID: "cloud:///t-1", CreatedAt: noon})
 	w.node("t-1", true)
 	bystander := w.node("w-1", true)
-	w.look("the younger takes no pods", func(f trial.Facts) bool {
+	w.observeUntil("the younger takes no pods", func(f trial.Facts) bool {
 		if f.Node != "" {
 			t.Fatalf("judged is %s", f.Node)
 		}
 		return w.get("t-1").Spec.Unschedulable
 	})
 	w.node("t-0", true)
-	w.look("the older", func(f trial.Facts) bool { return f.Node == "t-0" })
+	w.observeUntil("the older", func(f trial.Facts) bool { return f.Node == "t-0" })
 	w.untouched(bystander)
 }
 
-// TestWhatBecomesOfTheNodes at the end.
-func TestWhatBecomesOfTheNodes(t *testing.T) {
-	w := newWorld(t)
+// TestNodesAtEndOfTrial at the end.
+func TestNodesAtEndOfTrial(t *testing.T) {
+	w := newTestEnv(t)
 	w.subject.Instances = append(w.subject.Instances, cloud.Instance{ID: "cloud:///t-1", CreatedAt: noon}, cloud.Instance{ID: "cloud:///t-2", CreatedAt: noon})
 	w.node("t-0", true)
 	free := w.node("t-1", true)
@@ -122,7 +122,7 @@ func TestWhatBecomesOfTheNodes(t *testing.T) {
 		n.Spec.Unschedulable = true
 		n.Labels[excludeLabel] = "by-hand"
 	})
-	w.look("three", func(trial.Facts) bool { return len(w.trialNodes()) == 3 })
+	w.observeUntil("three", func(trial.Facts) bool { return len(w.trialNodes()) == 3 })
 	// Two instances do not belong to the trial: their Nodes stay Ready.
 	w.subject.Instances = w.subject.Instances[:1]
 	if !w.clean() {
@@ -154,9 +154,9 @@ func TestWhatBecomesOfTheNodes(t *testing.T) {
 
 // TestANewMachineUnderTheNameIsNotTheTrials: the node is returned to service and not deleted.
 func TestANewMachineUnderTheNameIsNotTheTrials(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	before := w.node("t-0", true)
-	w.look("the node", func(f trial.Facts) bool { return f.Ready })
+	w.observeUntil("the node", func(f trial.Facts) bool { return f.Ready })
 	w.clean()
 	w.subject.Instances = nil
 	node := w.get("t-0")
@@ -170,7 +170,7 @@ func TestANewMachineUnderTheNameIsNotTheTrials(t *testing.T) {
 	w.untouched(before)
 }
 
-func (w *world) trialNodes() (names []string) {
+func (w *testEnv) trialNodes() (names []string) {
 	for _, n := range w.nodes() {
 		if _, tried := n.Labels[v1alpha1.TrialKey]; tried {
 			names = append(names, n.Name)
@@ -180,20 +180,20 @@ func (w *world) trialNodes() (names []string) {
 }
 
 // measured plays a good cluster until all measurements are complete.
-func (w *world) measured() trial.Facts {
+func (w *testEnv) measured() trial.Facts {
 	w.Helper()
-	w.look("pods", func(trial.Facts) bool { return slices.Equal(w.parts(), []string{onDisk, peer}) })
+	w.observeUntil("pods", func(trial.Facts) bool { return slices.Equal(w.parts(), []string{onDisk, peer}) })
 	w.becomes(onDisk, ended(0, "{}"))
 	w.becomes(peer, running("10.0.0.7"))
-	w.look("more pods", func(trial.Facts) bool { return len(w.parts()) == 4 })
+	w.observeUntil("more pods", func(trial.Facts) bool { return len(w.parts()) == 4 })
 	w.becomes(measuring, reported("sha256:a"))
 	w.becomes(control, reported(""))
-	return w.look("an end", func(f trial.Facts) bool { return f.Network.Result != trial.Pending })
+	return w.observeUntil("an end", func(f trial.Facts) bool { return f.Network.Result != trial.Pending })
 }
 
 // TestTheWholeStory ends with a verdict, and leaves no object.
 func TestTheWholeStory(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.subject.Facts.Proven = "sha256:a"
 	w.node("w-1", true)
 	w.node("w-2", true)
@@ -228,7 +228,7 @@ func TestTheWholeStory(t *testing.T) {
 }
 
 // privileges: except for one directory of the host, the pods meet the strictest level of Pod Security.
-func (w *world) privileges(part string, pod *corev1.Pod) {
+func (w *testEnv) privileges(part string, pod *corev1.Pod) {
 	w.Helper()
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
@@ -257,17 +257,17 @@ func (w *world) privileges(part string, pod *corev1.Pod) {
 
 // TestANodeThatIsAlone measures without another node.
 func TestANodeThatIsAlone(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.node("t-0", true)
 	w.node("w-1", false)
-	w.look("a pod", func(trial.Facts) bool { return slices.Equal(w.parts(), []string{onDisk}) })
+	w.observeUntil("a pod", func(trial.Facts) bool { return slices.Equal(w.parts(), []string{onDisk}) })
 	w.becomes(onDisk, waitingFor("ErrImageNeverPull"))
-	w.look("another pod", func(trial.Facts) bool { return slices.Equal(w.parts(), []string{onDisk, measuring}) })
+	w.observeUntil("another pod", func(trial.Facts) bool { return slices.Equal(w.parts(), []string{onDisk, measuring}) })
 	if args := strings.Join(w.part(measuring).Spec.Containers[0].Args, " "); strings.Contains(args, "--peer") {
 		t.Errorf("it looks for %s", args)
 	}
 	w.becomes(measuring, ended(0, `{"digest":"sha256:a"}`))
-	f := w.look("an end", func(f trial.Facts) bool { return f.Digest != "" })
+	f := w.observeUntil("an end", func(f trial.Facts) bool { return f.Digest != "" })
 	if f.Network.Result != trial.Skipped || f.Images.Result != trial.Passed || f.Digest != "sha256:a" {
 		t.Errorf("%+v", f)
 	}
@@ -277,7 +277,7 @@ func TestANodeThatIsAlone(t *testing.T) {
 // their nodes. With settings.trial.connect two more pods connect with the resolver of their nodes, and with
 // settings.trial.pull two more pods pull the user's image, and run nothing.
 func TestANodeOfThePoolIsTheControl(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.subject.Prototype.Spec.Settings.Trial.Connect = "registry.example.com:443"
 	w.subject.Prototype.Spec.Settings.Trial.Pull = "registry.example.com/team/app:1"
 	w.subject.Spec.Version = "2026.11.22"
@@ -287,10 +287,10 @@ func TestANodeOfThePoolIsTheControl(t *testing.T) {
 	for _, name := range []string{"t-0", "w-1", "w-2", "x-1", "x-2"} {
 		w.node(name, true)
 	}
-	w.look("pods", func(trial.Facts) bool { return len(w.parts()) == 2 })
+	w.observeUntil("pods", func(trial.Facts) bool { return len(w.parts()) == 2 })
 	w.becomes(onDisk, ended(0, "{}"))
 	w.becomes(peer, running("10.0.0.7"))
-	w.look("all pods", func(trial.Facts) bool { return len(w.parts()) == len(measuringParts) })
+	w.observeUntil("all pods", func(trial.Facts) bool { return len(w.parts()) == len(measuringParts) })
 	for part, node := range map[string]string{
 		measuring: "t-0", control: "x-2", outside: "t-0", outsideControl: "w-1", pulling: "t-0", pullingControl: "w-1",
 	} {
@@ -310,7 +310,7 @@ func TestANodeOfThePoolIsTheControl(t *testing.T) {
 	w.becomes(pulling, waitingFor("CreateContainerConfigError"))
 	w.becomes(outside, ended(0, `{"findings":[{"subject":"outside","says":"no such host"}]}`))
 	w.becomes(outsideControl, ended(0, `{"findings":[{"subject":"outside"}]}`))
-	if f := w.look("a failure", func(f trial.Facts) bool { return f.Network.Result == trial.Failed }); f.Performance.Result != trial.Pending {
+	if f := w.observeUntil("a failure", func(f trial.Facts) bool { return f.Network.Result == trial.Failed }); f.Performance.Result != trial.Pending {
 		t.Errorf("%+v", f)
 	}
 	for w.clean() {
@@ -322,7 +322,7 @@ func TestANodeOfThePoolIsTheControl(t *testing.T) {
 
 // TestOnlyItsOwnPodsAreBelieved: Kamino removes a pod of another client under the name, with any report.
 func TestOnlyItsOwnPodsAreBelieved(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.node("t-0", true)
 	w.node("w-1", true)
 	a := &attempt{nodeWriter: nodeWriter{objects{w.tryout, w.subject}}}
@@ -333,7 +333,7 @@ func TestOnlyItsOwnPodsAreBelieved(t *testing.T) {
 	w.becomes(measuring, reported("sha256:forged"))
 	uid := w.part(measuring).UID
 	for range 5 {
-		if f := w.look("a look", nil); f.Digest != "" || f.Network.Result == trial.Passed {
+		if f := w.observeUntil("a look", nil); f.Digest != "" || f.Network.Result == trial.Passed {
 			t.Fatalf("it was believed: %+v", f)
 		}
 	}
@@ -345,13 +345,13 @@ func TestOnlyItsOwnPodsAreBelieved(t *testing.T) {
 
 // TestAPeerThatWaitedInVain is created again.
 func TestAPeerThatWaitedInVain(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.node("t-0", true)
 	w.node("w-1", true)
-	w.look("pods", func(trial.Facts) bool { return len(w.parts()) == 2 })
+	w.observeUntil("pods", func(trial.Facts) bool { return len(w.parts()) == 2 })
 	old := w.part(peer).UID
 	w.becomes(peer, corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded"})
-	w.look("another", func(trial.Facts) bool { p := w.part(peer); return p != nil && p.UID != old })
+	w.observeUntil("another", func(trial.Facts) bool { p := w.part(peer); return p != nil && p.UID != old })
 	if f := w.measured(); f.Network.Result != trial.Passed {
 		t.Errorf("%+v", f.Network)
 	}
@@ -360,7 +360,7 @@ func TestAPeerThatWaitedInVain(t *testing.T) {
 // TestAPeerThatLeaves: only failures that the absence cannot explain count against the node.
 func TestAPeerThatLeaves(t *testing.T) {
 	for _, c := range []struct {
-		subject probe.Subject
+		subject probe.Connection
 		leaves  bool
 		want    trial.Result
 	}{
@@ -371,8 +371,8 @@ func TestAPeerThatLeaves(t *testing.T) {
 		if c.leaves { // and another one has come
 			found[peer] = &corev1.Pod{Status: running("10.0.0.8")}
 		}
-		here, control := of(reported("", c.subject), time.Minute), of(reported(""), time.Minute)
-		got := held(network(here, control, "t-0", false, "w-1"), here, control, found)
+		here, control := podWith(reported("", c.subject), time.Minute), podWith(reported(""), time.Minute)
+		got := nodeFailures(network(here, control, "t-0", false, "w-1"), here, control, found)
 		if got.Result != c.want || strings.Contains(got.Says, "has left meanwhile") != (c.want == trial.Inconclusive) {
 			t.Errorf("%+v: %+v", c, got)
 		}
@@ -402,7 +402,7 @@ func TestLostCalls(t *testing.T) {
 
 // loseCall reports whether an n-th call existed.
 func loseCall(t *testing.T, n int, behind bool) bool {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.subject.Prototype.Spec.Settings.Trial.Job = "check"
 	w.userJob(goodJob)
 	w.node("t-0", true)
@@ -410,7 +410,7 @@ func loseCall(t *testing.T, n int, behind bool) bool {
 	w.faults.arm(n, behind)
 	w.persist()
 	lost := w.faults.what()
-	if k := w.kept("t-0"); !w.get("t-0").Spec.Unschedulable {
+	if k := w.recordOf("t-0"); !w.get("t-0").Spec.Unschedulable {
 		t.Errorf("%s lost: it is known as %+v", lost, k)
 	}
 	w.subject.Instances = nil
@@ -426,7 +426,7 @@ func loseCall(t *testing.T, n int, behind bool) bool {
 }
 
 // persist plays a good cluster, and repeats looks up to the first Clean.
-func (w *world) persist() {
+func (w *testEnv) persist() {
 	w.Helper()
 	w.until("a verdict", func() (bool, error) {
 		observation, err := w.lookOnce()
@@ -450,7 +450,7 @@ func (w *world) persist() {
 }
 
 // until repeats the try after lost calls.
-func (w *world) until(what string, try func() (bool, error)) {
+func (w *testEnv) until(what string, try func() (bool, error)) {
 	w.Helper()
 	for range 300 {
 		done, err := try()

@@ -79,8 +79,8 @@ func TestInABrowser(t *testing.T) {
 // open opens the page with the checks, and returns the last report.
 func open(t *testing.T, browser string, axe []byte, size string, isDark bool) report {
 	t.Helper()
-	source := &looks{view: example.View()}
-	s := &Server{Look: source.look, Explain: func(err error) string { return err.Error() }, Interval: 200 * time.Millisecond, Now: time.Now, Log: logr.Discard()}
+	source := &viewSource{view: example.View()}
+	s := &Server{Look: source.nextView, Explain: func(err error) string { return err.Error() }, Interval: 200 * time.Millisecond, Now: time.Now, Log: logr.Discard()}
 	page, done := s.Handler(t.Context()), make(chan report, 1)
 	mux := http.NewServeMux()
 	mux.Handle("/", page)

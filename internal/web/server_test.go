@@ -19,32 +19,32 @@ import (
 	"github.com/kamino-dev/kamino/internal/web/page/example"
 )
 
-// looks is a source of views.
-type looks struct {
+// viewSource is a source of views.
+type viewSource struct {
 	mu    sync.Mutex
 	view  dashboard.View
 	err   error
 	count int
 }
 
-func (l *looks) look(context.Context) (dashboard.View, error) {
+func (l *viewSource) nextView(context.Context) (dashboard.View, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.count++
 	return l.view, l.err
 }
 
-func (l *looks) set(v dashboard.View, err error) {
+func (l *viewSource) set(v dashboard.View, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.view, l.err = v, err
 }
 
 // serve starts a server with a clock that only the test moves.
-func serve(t *testing.T, interval time.Duration) (*httptest.Server, *looks, *testClock) {
+func serve(t *testing.T, interval time.Duration) (*httptest.Server, *viewSource, *testClock) {
 	t.Helper()
-	l, clock := &looks{view: example.View()}, &testClock{at: example.Now}
-	s := &Server{Look: l.look, Explain: func(err error) string { return err.Error() }, Interval: interval, Now: clock.now, Log: logr.Discard()}
+	l, clock := &viewSource{view: example.View()}, &testClock{at: example.Now}
+	s := &Server{Look: l.nextView, Explain: func(err error) string { return err.Error() }, Interval: interval, Now: clock.now, Log: logr.Discard()}
 	server := httptest.NewServer(s.Handler(t.Context()))
 	t.Cleanup(server.Close)
 	return server, l, clock
@@ -61,7 +61,7 @@ func (c *testClock) now() time.Time {
 	return c.at
 }
 
-func (c *testClock) pass(d time.Duration) {
+func (c *testClock) advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at = c.at.Add(d)
@@ -161,7 +161,7 @@ func TestLooks(t *testing.T) {
 	for range 3 {
 		ask(t, server, http.MethodGet, "/", "localhost")
 	}
-	clock.pass(59 * time.Second)
+	clock.advance(59 * time.Second)
 	ask(t, server, http.MethodGet, "/", "localhost")
 	if l.count != 2 { // nine tenths of the interval are over
 		t.Errorf("%d looks, want 2", l.count)
@@ -176,10 +176,10 @@ func TestAFailedLook(t *testing.T) {
 		t.Errorf("%s", body)
 	}
 	l.set(example.View(), nil)
-	clock.pass(time.Minute)
+	clock.advance(time.Minute)
 	ask(t, server, http.MethodGet, "/", "localhost")
 	l.set(dashboard.View{}, errors.New("no answer"))
-	clock.pass(time.Minute)
+	clock.advance(time.Minute)
 	_, body := ask(t, server, http.MethodGet, "/", "localhost")
 	for _, want := range []string{"The last look failed: no answer", "2026-03-09 12:00:00 UTC", "general"} {
 		if !strings.Contains(body, want) {
@@ -187,7 +187,7 @@ func TestAFailedLook(t *testing.T) {
 		}
 	}
 	l.set(example.View(), nil)
-	clock.pass(time.Minute)
+	clock.advance(time.Minute)
 	if _, body := ask(t, server, http.MethodGet, "/", "localhost"); strings.Contains(body, "failed:") && strings.Contains(body, "last look") {
 		t.Error("the error stays")
 	}
@@ -219,7 +219,7 @@ func TestStream(t *testing.T) {
 	changed := example.View()
 	changed.Cluster = "another"
 	l.set(changed, nil)
-	clock.pass(time.Second)
+	clock.advance(time.Second)
 	await("event: changed")
 	await("data: ")
 	await(": nothing new")
@@ -282,8 +282,8 @@ func TestServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	source := &looks{view: example.View()}
-	s := &Server{Look: source.look, Explain: func(err error) string { return err.Error() }, Interval: time.Minute, Now: time.Now, Log: logr.Discard()}
+	source := &viewSource{view: example.View()}
+	s := &Server{Look: source.nextView, Explain: func(err error) string { return err.Error() }, Interval: time.Minute, Now: time.Now, Log: logr.Discard()}
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx, l) }()
 	answer, err := http.Get("http://" + l.Addr().String() + "/")

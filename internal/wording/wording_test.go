@@ -56,12 +56,12 @@ func TestDuration(t *testing.T) {
 func TestOneAndMany(t *testing.T) {
 	for n := range 200 {
 		for name, form := range map[string]func(int, string) string{"Count": Count, "Are": Are, "Were": Were} {
-			said := form(n, "pod")
-			if one := strings.HasPrefix(said, "1 pod") && !strings.HasPrefix(said, "1 pods"); one != (n == 1) {
-				t.Errorf("%s(%d) = %q", name, n, said)
+			message := form(n, "pod")
+			if one := strings.HasPrefix(message, "1 pod") && !strings.HasPrefix(message, "1 pods"); one != (n == 1) {
+				t.Errorf("%s(%d) = %q", name, n, message)
 			}
-			if !strings.HasPrefix(said, Count(n, "pod")) {
-				t.Errorf("%s(%d) = %q does not begin as it is counted", name, n, said)
+			if !strings.HasPrefix(message, Count(n, "pod")) {
+				t.Errorf("%s(%d) = %q does not begin as it is counted", name, n, message)
 			}
 		}
 		if verb := strings.TrimPrefix(Are(n, "pod"), Count(n, "pod")); verb != " is" && verb != " are" || (verb == " is") != (n == 1) {
@@ -74,18 +74,18 @@ func TestOneAndMany(t *testing.T) {
 }
 
 // A longer time never reads as a shorter time, and no time is negative.
-func TestDurationsAreTold(t *testing.T) {
+func TestDurations(t *testing.T) {
 	for d := -time.Minute; d < 72*time.Hour; d += 17 * time.Second {
-		said := Duration(d)
-		if said == "" || strings.Contains(said, "-") {
-			t.Errorf("Duration(%s) = %q", d, said)
+		message := Duration(d)
+		if message == "" || strings.Contains(message, "-") {
+			t.Errorf("Duration(%s) = %q", d, message)
 		}
-		if (said == "0s") != (d < 100*time.Millisecond) {
-			t.Errorf("Duration(%s) = %q", d, said)
+		if (message == "0s") != (d < 100*time.Millisecond) {
+			t.Errorf("Duration(%s) = %q", d, message)
 		}
 		unit := map[bool]string{d >= 24*time.Hour: "d", d >= time.Hour && d < 24*time.Hour: "h", d >= time.Minute && d < time.Hour: "m"}[true]
-		if !strings.Contains(said, unit) {
-			t.Errorf("Duration(%s) = %q does not show its largest unit", d, said)
+		if !strings.Contains(message, unit) {
+			t.Errorf("Duration(%s) = %q does not show its largest unit", d, message)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func Open(dir string) (*Authority, error) {
 		return nil, err
 	}
 	a := &Authority{dir: dir}
-	cert, key, err := a.read(a.pair("ca"))
+	cert, key, err := a.readPair(a.pair("ca"))
 	switch {
 	case err == nil:
 		a.cert, a.key = cert, key
@@ -94,7 +94,7 @@ func (a *Authority) CertPEM() []byte {
 // stored one has another authority or subject, or expires soon.
 func (a *Authority) Issue(file string, s Subject) (Pair, error) {
 	pair := a.pair(file)
-	if cert, _, err := a.read(pair); err == nil && a.stillGood(cert, s) {
+	if cert, _, err := a.readPair(pair); err == nil && a.stillGood(cert, s) {
 		return pair, nil
 	}
 	template := &x509.Certificate{
@@ -183,7 +183,7 @@ func (a *Authority) sign(pair Pair, template, parent *x509.Certificate, parentKe
 	return cert, key, write(pair.CertFile, "CERTIFICATE", der)
 }
 
-func (a *Authority) read(pair Pair) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+func (a *Authority) readPair(pair Pair) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	certDER, err := readPEM(pair.CertFile)
 	if err != nil {
 		return nil, nil, err

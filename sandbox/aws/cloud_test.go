@@ -86,8 +86,8 @@ func (c *testCloud) use(provider sdk.CredentialsProvider) {
 	c.ec2, c.asg, c.sts = ec2.NewFromConfig(config), autoscaling.NewFromConfig(config), sts.NewFromConfig(config)
 }
 
-// pass lets simulated time pass, from event to event.
-func (c *testCloud) pass(d time.Duration) {
+// advance lets simulated time pass, from event to event.
+func (c *testCloud) advance(d time.Duration) {
 	w := c.world
 	c.rest()
 	for end := w.time.now() + d; ; {
@@ -168,12 +168,12 @@ func (c *testCloud) run(t *testing.T, n int32, change func(*ec2.RunInstancesInpu
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	return out.Instances
 }
 
-// look returns the current instance.
-func (c *testCloud) look(t *testing.T, id string) ec2types.Instance {
+// currentInstance returns the current instance.
+func (c *testCloud) currentInstance(t *testing.T, id string) ec2types.Instance {
 	t.Helper()
 	out, err := c.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}})
 	if err != nil {
@@ -184,7 +184,7 @@ func (c *testCloud) look(t *testing.T, id string) ec2types.Instance {
 
 func (c *testCloud) wantState(t *testing.T, id string, want ec2types.InstanceStateName) {
 	t.Helper()
-	if got := c.look(t, id).State.Name; got != want {
+	if got := c.currentInstance(t, id).State.Name; got != want {
 		t.Fatalf("instance %s is %s, want %s", id, got, want)
 	}
 }
@@ -195,9 +195,9 @@ func root(i ec2types.Instance) string { return *i.BlockDeviceMappings[0].Ebs.Vol
 // shoot creates a snapshot of an instance's root volume and waits for the snapshot.
 func (c *testCloud) shoot(t *testing.T, instance string) string {
 	t.Helper()
-	volume := root(c.look(t, instance))
+	volume := root(c.currentInstance(t, instance))
 	snap := ok(c.ec2.CreateSnapshot(t.Context(), &ec2.CreateSnapshotInput{VolumeId: &volume}))(t)
-	c.pass(10 * time.Minute)
+	c.advance(10 * time.Minute)
 	return *snap.SnapshotId
 }
 

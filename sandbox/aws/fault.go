@@ -38,8 +38,8 @@ func usualText(f fault.Fault) (code, message string) {
 	return "InternalError", "An internal error has occurred"
 }
 
-// take returns the first fault that strikes a call, and counts the call.
-func (s faults) take(c *call) *fault.Fault {
+// strike returns the first fault that strikes a call, and counts the call.
+func (s faults) strike(c *call) *fault.Fault {
 	path := "/" + c.service.name + "/" + c.action.name + "?"
 	if said, err := url.QueryUnescape(c.in.String()); err == nil {
 		path += said

@@ -129,7 +129,7 @@ func (s *front) answer(c *call) (query.Element, error) {
 		}
 	}
 	s.advance()
-	c.fault = s.faults.take(c)
+	c.fault = s.faults.strike(c)
 	if err := s.faults.trouble(c, fault.Before); err != nil {
 		return none, err
 	}

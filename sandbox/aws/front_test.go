@@ -96,7 +96,7 @@ func TestSessionsOfARole(t *testing.T) {
 func TestDeniedActions(t *testing.T) {
 	c := newCloud(t, nil)
 	c.group(t, 2, nil)
-	id := *c.see(t).Instances[0].InstanceId
+	id := *c.currentGroup(t).Instances[0].InstanceId
 	deny := func(action, by string) {
 		if _, err := c.AddFault(fault.Fault{Name: action, Deny: action, Code: by}); err != nil {
 			t.Fatal(err)
@@ -117,7 +117,7 @@ func TestDeniedActions(t *testing.T) {
 	if !strings.Contains(err.Error(), "no identity-based policy allows the autoscaling:EnterStandby action") {
 		t.Errorf("error is %v", err)
 	}
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	c.wantLifecycles(t, "2: InService InService")
 	c.wantState(t, id, types.InstanceStateNameRunning)
 	deny("iam:PassRole", "boundary")
@@ -157,7 +157,7 @@ func TestRateLimits(t *testing.T) {
 	if got := c.Stats(); got.Throttled != 2 || got.Writes != 1 {
 		t.Errorf("counted are %+v, want two throttled and one write", got)
 	}
-	c.pass(100 * time.Second)
+	c.advance(100 * time.Second)
 	if err := errors.Join(read(), group()); err != nil {
 		t.Errorf("after a while: %v", err)
 	}
@@ -185,7 +185,7 @@ func TestLag(t *testing.T) {
 	}
 	_, err = c.ec2.RegisterImage(t.Context(), like("lagging", snap))
 	wantCode(t, err, refused, "InvalidAMIName.Duplicate")
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	c.wantState(t, *i.InstanceId, types.InstanceStateNameRunning)
 	if got := c.image(t, *image.ImageId); got.State != types.ImageStateAvailable {
 		t.Errorf("image is %s", got.State)
@@ -226,7 +226,7 @@ func TestIgnoredWrite(t *testing.T) {
 	if out.StoppingInstances[0].CurrentState.Name != types.InstanceStateNameStopping {
 		t.Errorf("answered was %+v", out.StoppingInstances)
 	}
-	c.pass(2 * time.Minute)
+	c.advance(2 * time.Minute)
 	c.wantState(t, *i.InstanceId, types.InstanceStateNameRunning)
 	if all := c.Faults(); len(all) != 0 {
 		t.Errorf("faults that can still strike: %+v", all)
@@ -255,7 +255,7 @@ func TestPagination(t *testing.T) {
 	for range 4 {
 		ok(c.ec2.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateName: sdk.String(testGroup), LaunchTemplateData: rich("snap-1")}))(t)
 	}
-	donor := *c.see(t).Instances[0].InstanceId
+	donor := *c.currentGroup(t).Instances[0].InstanceId
 	for _, name := range []string{"one", "two", "three"} {
 		c.register(t, name, c.shoot(t, donor))
 	}
@@ -307,7 +307,7 @@ func TestTags(t *testing.T) {
 		}
 		return out
 	}
-	ok(c.ec2.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: []string{i, root(c.look(t, i))}, Tags: tag("a", "1", "b", "")}))(t)
+	ok(c.ec2.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: []string{i, root(c.currentInstance(t, i))}, Tags: tag("a", "1", "b", "")}))(t)
 	ok(c.ec2.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: []string{i}, Tags: tag("a", "2")}))(t)
 	ok(c.ec2.DeleteTags(t.Context(), &ec2.DeleteTagsInput{Resources: []string{i}, Tags: tag("a", "1", "b", "")}))(t)
 	got := ok(c.ec2.DescribeTags(t.Context(), &ec2.DescribeTagsInput{Filters: []types.Filter{{Name: sdk.String("resource-id"), Values: []string{i}}}}))(t).Tags
@@ -337,15 +337,15 @@ func TestRestart(t *testing.T) {
 	config := testConfig(t, f)
 	c := openCloud(t, config, f)
 	c.group(t, 2, nil)
-	donor := *c.see(t).Instances[0].InstanceId
-	volume := root(c.look(t, donor))
+	donor := *c.currentGroup(t).Instances[0].InstanceId
+	volume := root(c.currentInstance(t, donor))
 	snap := ok(c.ec2.CreateSnapshot(t.Context(), &ec2.CreateSnapshotInput{VolumeId: &volume}))(t)
 	ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{donor}}))(t)
 	c.web.Close()
 	c.Close()
 	d := openCloud(t, config, f)
 	d.wantState(t, donor, types.InstanceStateNameStopping)
-	d.pass(10 * time.Minute)
+	d.advance(10 * time.Minute)
 	if got := ok(d.ec2.DescribeSnapshots(t.Context(), &ec2.DescribeSnapshotsInput{SnapshotIds: []string{*snap.SnapshotId}}))(t).Snapshots[0]; got.State != types.SnapshotStateCompleted {
 		t.Errorf("snapshot is %s", got.State)
 	}

@@ -39,12 +39,12 @@ func (c *testCloud) group(t *testing.T, n int32, change func(*autoscaling.Create
 		change(in)
 	}
 	ok(c.asg.CreateAutoScalingGroup(t.Context(), in))(t)
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	return id
 }
 
-// see returns the current group.
-func (c *testCloud) see(t *testing.T) types.AutoScalingGroup {
+// currentGroup returns the current group.
+func (c *testCloud) currentGroup(t *testing.T) types.AutoScalingGroup {
 	t.Helper()
 	out := ok(c.asg.DescribeAutoScalingGroups(t.Context(), &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{testGroup}}))(t)
 	if len(out.AutoScalingGroups) != 1 {
@@ -56,7 +56,7 @@ func (c *testCloud) see(t *testing.T) types.AutoScalingGroup {
 // lifecycles lists a group's instances with their lifecycle, sorted.
 func (c *testCloud) lifecycles(t *testing.T) string {
 	t.Helper()
-	g := c.see(t)
+	g := c.currentGroup(t)
 	var out []string
 	for _, i := range g.Instances {
 		out = append(out, string(i.LifecycleState))
@@ -92,7 +92,7 @@ func TestGroupKeepsItsSize(t *testing.T) {
 	c := newCloud(t, nil)
 	id := c.group(t, 3, nil)
 	c.wantLifecycles(t, "3: InService InService InService")
-	g := c.see(t)
+	g := c.currentGroup(t)
 	zones := map[string]int{}
 	for _, i := range g.Instances {
 		zones[*i.AvailabilityZone]++
@@ -104,7 +104,7 @@ func TestGroupKeepsItsSize(t *testing.T) {
 		t.Errorf("zones are %v", zones)
 	}
 	tags := map[string]string{}
-	for _, tag := range c.look(t, *g.Instances[0].InstanceId).Tags {
+	for _, tag := range c.currentInstance(t, *g.Instances[0].InstanceId).Tags {
 		tags[*tag.Key] = *tag.Value
 	}
 	for key, want := range map[string]string{"team": "a", "cost": "", "aws:autoscaling:groupName": testGroup, "aws:ec2launchtemplate:id": id, "aws:ec2launchtemplate:version": "1"} {
@@ -114,7 +114,7 @@ func TestGroupKeepsItsSize(t *testing.T) {
 	}
 	ok(c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(1)}))(t)
 	c.wantLifecycles(t, "1: InService Terminating Terminating")
-	c.pass(2 * time.Minute)
+	c.advance(2 * time.Minute)
 	c.wantLifecycles(t, "1: InService")
 	if c.fleet.size() != 1 {
 		t.Errorf("%d machines are left, want 1", c.fleet.size())
@@ -124,7 +124,7 @@ func TestGroupKeepsItsSize(t *testing.T) {
 	_, err = c.asg.DeleteAutoScalingGroup(t.Context(), &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup)})
 	wantCode(t, err, refused, "ResourceInUse")
 	ok(c.asg.DeleteAutoScalingGroup(t.Context(), &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), ForceDelete: sdk.Bool(true)}))(t)
-	c.pass(5 * time.Minute)
+	c.advance(5 * time.Minute)
 	_, err = c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(1)})
 	wantCode(t, err, refused, "ValidationError")
 	if c.fleet.size() != 0 {
@@ -152,11 +152,11 @@ func TestUnhealthyInstancesAreReplaced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCloud(t, nil)
 			c.group(t, 2, nil)
-			id := *c.see(t).Instances[0].InstanceId
+			id := *c.currentGroup(t).Instances[0].InstanceId
 			strike(t, c, id)
-			c.pass(10 * time.Minute)
+			c.advance(10 * time.Minute)
 			c.wantLifecycles(t, "2: InService InService")
-			if c.member(t, id) != nil || c.look(t, id).State.Name != ec2types.InstanceStateNameTerminated {
+			if c.member(t, id) != nil || c.currentInstance(t, id).State.Name != ec2types.InstanceStateNameTerminated {
 				t.Error("it is still there")
 			}
 			if onlyStopped := name == "stopped" || name == "powered off by its guest"; slices.Contains(c.UpgradedByCloud(), id) != onlyStopped {
@@ -170,19 +170,19 @@ func TestUnhealthyInstancesAreReplaced(t *testing.T) {
 func TestSuspendedProcesses(t *testing.T) {
 	c := newCloud(t, nil)
 	c.group(t, 2, nil)
-	id := *c.see(t).Instances[0].InstanceId
+	id := *c.currentGroup(t).Instances[0].InstanceId
 	in := &autoscaling.SuspendProcessesInput{AutoScalingGroupName: sdk.String(testGroup), ScalingProcesses: []string{"ReplaceUnhealthy"}}
 	ok(c.asg.SuspendProcesses(t.Context(), in))(t)
 	ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{id}}))(t)
-	c.pass(10 * time.Minute)
-	if got := c.member(t, id); got == nil || *got.HealthStatus != "UNHEALTHY" || c.look(t, id).State.Name != ec2types.InstanceStateNameStopped {
+	c.advance(10 * time.Minute)
+	if got := c.member(t, id); got == nil || *got.HealthStatus != "UNHEALTHY" || c.currentInstance(t, id).State.Name != ec2types.InstanceStateNameStopped {
 		t.Fatalf("member is %+v", got)
 	}
-	if all := c.see(t).SuspendedProcesses; len(all) != 1 || *all[0].ProcessName != "ReplaceUnhealthy" {
+	if all := c.currentGroup(t).SuspendedProcesses; len(all) != 1 || *all[0].ProcessName != "ReplaceUnhealthy" {
 		t.Errorf("suspended are %v", all)
 	}
 	ok(c.asg.ResumeProcesses(t.Context(), &autoscaling.ResumeProcessesInput{AutoScalingGroupName: sdk.String(testGroup)}))(t)
-	c.pass(10 * time.Minute)
+	c.advance(10 * time.Minute)
 	c.wantLifecycles(t, "2: InService InService")
 	if c.member(t, id) != nil {
 		t.Error("it was not replaced")
@@ -191,7 +191,7 @@ func TestSuspendedProcesses(t *testing.T) {
 	wantCode(t, err, refused, "ValidationError")
 	ok(c.asg.SuspendProcesses(t.Context(), &autoscaling.SuspendProcessesInput{AutoScalingGroupName: sdk.String(testGroup), ScalingProcesses: []string{"Launch"}}))(t)
 	ok(c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(3)}))(t)
-	c.pass(10 * time.Minute)
+	c.advance(10 * time.Minute)
 	c.wantLifecycles(t, "3: InService InService")
 }
 
@@ -202,7 +202,7 @@ func TestFailedLaunchIsRetried(t *testing.T) {
 		t.Fatal(err)
 	}
 	ok(c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(2)}))(t)
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	a := c.last(t)
 	if a.StatusCode != types.ScalingActivityStatusCodeFailed || !strings.Contains(*a.StatusMessage, "sufficient "+testType+" capacity") {
 		t.Errorf("activity is %s: %v", a.StatusCode, a.StatusMessage)
@@ -211,8 +211,8 @@ func TestFailedLaunchIsRetried(t *testing.T) {
 	if err := c.Exhaust(); err != nil {
 		t.Fatal(err)
 	}
-	c.pass(2 * time.Minute)
-	c.pass(time.Minute)
+	c.advance(2 * time.Minute)
+	c.advance(time.Minute)
 	c.wantLifecycles(t, "2: InService InService")
 	if a := c.last(t); a.StatusCode != types.ScalingActivityStatusCodeSuccessful || a.EndTime == nil {
 		t.Errorf("activity is %s", a.StatusCode)
@@ -227,8 +227,8 @@ func TestLatestAppliesAtCreation(t *testing.T) {
 		ok(c.ec2.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: &id, SourceVersion: sdk.String("1"),
 			LaunchTemplateData: &ec2types.RequestLaunchTemplateData{InstanceType: "m6i.xlarge"}}))(t)
 		ok(c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(2)}))(t)
-		c.pass(time.Minute)
-		g := c.see(t)
+		c.advance(time.Minute)
+		g := c.currentGroup(t)
 		if got := *g.LaunchTemplate.Version; got != version {
 			t.Errorf("the group says %s, want %s as it was written", got, version)
 		}
@@ -265,14 +265,14 @@ func TestUpdatingAGroup(t *testing.T) {
 	if err := update(func(in *autoscaling.UpdateAutoScalingGroupInput) { in.MinSize = sdk.Int32(3) }); err != nil {
 		t.Fatal(err)
 	}
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	c.wantLifecycles(t, "3: InService InService InService")
 	if err := update(func(in *autoscaling.UpdateAutoScalingGroupInput) { in.MinSize, in.MaxSize = sdk.Int32(0), sdk.Int32(1) }); err != nil {
 		t.Fatal(err)
 	}
-	c.pass(5 * time.Minute)
+	c.advance(5 * time.Minute)
 	c.wantLifecycles(t, "1: InService")
-	if g := c.see(t); *g.LaunchTemplate.Version != "1" || *g.MaxSize != 1 {
+	if g := c.currentGroup(t); *g.LaunchTemplate.Version != "1" || *g.MaxSize != 1 {
 		t.Error("what was not written was changed")
 	}
 }
@@ -289,11 +289,11 @@ func TestMixedInstances(t *testing.T) {
 	c.group(t, 3, func(in *autoscaling.CreateAutoScalingGroupInput) {
 		in.LaunchTemplate, in.MixedInstancesPolicy = nil, policy("1")
 	})
-	g := c.see(t)
+	g := c.currentGroup(t)
 	kinds, spot := map[string]int{}, 0
 	for _, i := range g.Instances {
 		kinds[*i.InstanceType]++
-		if c.look(t, *i.InstanceId).InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot {
+		if c.currentInstance(t, *i.InstanceId).InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot {
 			spot++
 		}
 	}
@@ -309,22 +309,22 @@ func TestMixedInstances(t *testing.T) {
 	next := policy("2")
 	next.InstancesDistribution, next.LaunchTemplate.Overrides = nil, nil
 	ok(c.asg.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), MixedInstancesPolicy: next}))(t)
-	g = c.see(t)
+	g = c.currentGroup(t)
 	if len(g.MixedInstancesPolicy.LaunchTemplate.Overrides) != 0 || *g.MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification.Version != "2" {
 		t.Errorf("policy reads %+v after an update without overrides", g.MixedInstancesPolicy.LaunchTemplate)
 	}
 	// A spot instance gets a notice two minutes before its end.
 	for _, i := range g.Instances {
-		if c.look(t, *i.InstanceId).InstanceLifecycle != ec2types.InstanceLifecycleTypeSpot {
+		if c.currentInstance(t, *i.InstanceId).InstanceLifecycle != ec2types.InstanceLifecycleTypeSpot {
 			continue
 		}
 		if err := c.Interrupt(*i.InstanceId); err != nil {
 			t.Fatal(err)
 		}
-		c.pass(time.Minute)
+		c.advance(time.Minute)
 		c.wantState(t, *i.InstanceId, ec2types.InstanceStateNameRunning)
-		c.pass(5 * time.Minute)
-		if got := c.look(t, *i.InstanceId); got.State.Name != ec2types.InstanceStateNameTerminated || *got.StateReason.Code != "Server.SpotInstanceTermination" {
+		c.advance(5 * time.Minute)
+		if got := c.currentInstance(t, *i.InstanceId); got.State.Name != ec2types.InstanceStateNameTerminated || *got.StateReason.Code != "Server.SpotInstanceTermination" {
 			t.Errorf("it is %s for %v", got.State.Name, got.StateReason)
 		}
 		break
@@ -338,7 +338,7 @@ func TestGroupWithLaunchConfiguration(t *testing.T) {
 	c.group(t, 1, func(in *autoscaling.CreateAutoScalingGroupInput) {
 		in.LaunchTemplate, in.LaunchConfigurationName = nil, sdk.String("old")
 	})
-	g := c.see(t)
+	g := c.currentGroup(t)
 	if *g.LaunchConfigurationName != "old" || g.LaunchTemplate != nil || *g.Instances[0].LaunchConfigurationName != "old" || g.Instances[0].LaunchTemplate != nil {
 		t.Errorf("the group reads %+v", g)
 	}

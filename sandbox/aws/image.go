@@ -74,7 +74,7 @@ func (s images) actions() []*action {
 }
 
 func (s images) turns() map[string]turn {
-	return map[string]turn{"image.look": s.look, "image.forget": s.forget}
+	return map[string]turn{"image.look": s.completeImage, "image.forget": s.forget}
 }
 
 func noImage(id string) *problem {
@@ -300,8 +300,8 @@ func (s images) create(c *call, st *state) (query.Element, error) {
 	return query.Of("", query.Text("imageId", im.ID)), nil
 }
 
-// look makes an image available when its snapshots are complete.
-func (s images) look(st *state, e event) *work {
+// completeImage makes an image available when its snapshots are complete.
+func (s images) completeImage(st *state, e event) *work {
 	im := st.Images[e.Target]
 	if im == nil || im.State != imagePending || e.At < im.Due {
 		return nil

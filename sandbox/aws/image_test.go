@@ -31,7 +31,7 @@ func (c *testCloud) image(t *testing.T, id string) types.Image {
 func (c *testCloud) register(t *testing.T, name, snapshot string) string {
 	t.Helper()
 	out := ok(c.ec2.RegisterImage(t.Context(), like(name, snapshot)))(t)
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	return *out.ImageId
 }
 
@@ -40,10 +40,10 @@ func (c *testCloud) register(t *testing.T, name, snapshot string) string {
 func TestCloneOfDonor(t *testing.T) {
 	c := newCloud(t, nil)
 	donor := c.run(t, 1, nil)[0]
-	disk := fleet.DiskID(root(c.look(t, *donor.InstanceId)))
+	disk := fleet.DiskID(root(c.currentInstance(t, *donor.InstanceId)))
 	c.fleet.writeFile(t, disk, "layers", "cached")
 	ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{*donor.InstanceId}}))(t)
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	snap := ok(c.ec2.CreateSnapshot(t.Context(), &ec2.CreateSnapshotInput{VolumeId: sdk.String(string(disk)), Description: sdk.String("d"),
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeSnapshot, Tags: []types.Tag{{Key: sdk.String("for"), Value: sdk.String("2026.11.22")}}}}}))(t)
 	if snap.State != types.SnapshotStatePending || *snap.VolumeSize != 20 {
@@ -53,13 +53,13 @@ func TestCloneOfDonor(t *testing.T) {
 	c.fleet.writeFile(t, disk, "layers", "after")
 	_, err := c.ec2.RegisterImage(t.Context(), like("early", *snap.SnapshotId))
 	wantCode(t, err, refused, "InvalidSnapshot.NotReady")
-	c.pass(2 * time.Minute)
+	c.advance(2 * time.Minute)
 	byTag := &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}, Filters: []types.Filter{{Name: sdk.String("tag:for"), Values: []string{"2026.*"}}, {Name: sdk.String("volume-id"), Values: []string{string(disk)}}}}
 	found := ok(c.ec2.DescribeSnapshots(t.Context(), byTag))(t).Snapshots
 	if len(found) != 1 || found[0].State != types.SnapshotStatePending || *found[0].Progress == "0%" || *found[0].Progress == "100%" {
 		t.Fatalf("by tag and volume is found %+v", found)
 	}
-	c.pass(5 * time.Minute)
+	c.advance(5 * time.Minute)
 	if found = ok(c.ec2.DescribeSnapshots(t.Context(), byTag))(t).Snapshots; found[0].State != types.SnapshotStateCompleted || *found[0].Progress != "100%" {
 		t.Fatalf("after its time it is %s, %s", found[0].State, *found[0].Progress)
 	}
@@ -73,7 +73,7 @@ func TestCloneOfDonor(t *testing.T) {
 		t.Errorf("image is %+v", got)
 	}
 	clone := c.run(t, 1, func(in *ec2.RunInstancesInput) { in.ImageId = &image })[0]
-	if got := c.fleet.file(t, fleet.DiskID(root(c.look(t, *clone.InstanceId))), "layers"); got != "cached" {
+	if got := c.fleet.file(t, fleet.DiskID(root(c.currentInstance(t, *clone.InstanceId))), "layers"); got != "cached" {
 		t.Errorf("the clone has %q on its disk, want what was there when the snapshot was asked for", got)
 	}
 }
@@ -93,11 +93,11 @@ func TestStartDuringPendingSnapshot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCloud(t, nil)
 			donor := c.run(t, 1, nil)[0]
-			disk := fleet.DiskID(root(c.look(t, *donor.InstanceId)))
+			disk := fleet.DiskID(root(c.currentInstance(t, *donor.InstanceId)))
 			c.fleet.writeFile(t, disk, "layers", "cached")
 			c.fleet.writeFile(t, disk, "boots", "1")
 			ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{*donor.InstanceId}}))(t)
-			c.pass(time.Minute)
+			c.advance(time.Minute)
 			c.fleet.copying = make(chan struct{})
 			snap := ok(c.ec2.CreateSnapshot(t.Context(), &ec2.CreateSnapshotInput{VolumeId: sdk.String(string(disk))}))(t)
 			if err := goes(c, *donor.InstanceId); err != nil {
@@ -109,7 +109,7 @@ func TestStartDuringPendingSnapshot(t *testing.T) {
 				runtime.Gosched() // due work would be done now
 			}
 			close(c.fleet.copying)
-			c.pass(5 * time.Minute)
+			c.advance(5 * time.Minute)
 			copied := fleet.DiskID(*snap.SnapshotId)
 			if layers, boots := c.fleet.file(t, copied, "layers"), c.fleet.file(t, copied, "boots"); layers != "cached" || boots != "1" {
 				t.Errorf("the snapshot holds %q, and boot %q", layers, boots)
@@ -124,7 +124,7 @@ func TestRegisterImageDefaults(t *testing.T) {
 	donor := c.run(t, 1, nil)[0]
 	snap := c.shoot(t, *donor.InstanceId)
 	bare := ok(c.ec2.RegisterImage(t.Context(), &ec2.RegisterImageInput{Name: sdk.String("bare"), RootDeviceName: sdk.String("/dev/xvda"), BlockDeviceMappings: like("", snap).BlockDeviceMappings}))(t)
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	got := c.image(t, *bare.ImageId)
 	if got.Architecture != types.ArchitectureValuesI386 || got.VirtualizationType != types.VirtualizationTypeParavirtual || *got.EnaSupport || got.BootMode != "" || got.ImdsSupport != "" {
 		t.Errorf("defaults are %+v", got)
@@ -139,7 +139,7 @@ func TestRegisterImageDefaults(t *testing.T) {
 		in := like(name, snap)
 		forget(in)
 		out := ok(c.ec2.RegisterImage(t.Context(), in))(t)
-		c.pass(time.Minute)
+		c.advance(time.Minute)
 		_, err := c.ec2.RunInstances(t.Context(), &ec2.RunInstancesInput{ImageId: out.ImageId, InstanceType: testType, MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1)})
 		if err == nil || !strings.Contains(err.Error(), "InvalidParameter") {
 			t.Errorf("%s: an instance runs: %v", name, err)
@@ -201,7 +201,7 @@ func TestImageKeepsItsSnapshot(t *testing.T) {
 		t.Errorf("%d images are listed", len(all))
 	}
 	c.register(t, "second", c.shoot(t, *donor.InstanceId))
-	c.pass(2 * time.Hour)
+	c.advance(2 * time.Hour)
 	_, err = c.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{ImageIds: []string{second}})
 	wantCode(t, err, refused, "InvalidAMIID.NotFound")
 }
@@ -230,12 +230,12 @@ func TestCreateImage(t *testing.T) {
 		return *out.ImageId
 	}
 	first := image("first", true)
-	c.pass(2 * time.Minute)
+	c.advance(2 * time.Minute)
 	got := c.image(t, first)
 	if got.State != types.ImageStatePending || *got.SourceInstanceId != *i.InstanceId {
 		t.Errorf("before its snapshot is complete the image is %s of %s", got.State, *got.SourceInstanceId)
 	}
-	c.pass(10 * time.Minute)
+	c.advance(10 * time.Minute)
 	if got = c.image(t, first); got.State != types.ImageStateAvailable || got.Architecture != types.ArchitectureValuesX8664 || !*got.EnaSupport || got.BootMode != types.BootModeValuesUefiPreferred {
 		t.Errorf("image is %+v", got)
 	}
@@ -243,7 +243,7 @@ func TestCreateImage(t *testing.T) {
 		t.Errorf("the machine has booted %d times though it was not to", boots)
 	}
 	image("second", false)
-	c.pass(10 * time.Minute)
+	c.advance(10 * time.Minute)
 	if boots := c.fleet.machine(t, *i.InstanceId).boots; boots != 2 {
 		t.Errorf("the machine has booted %d times, want a second", boots)
 	}
@@ -265,7 +265,7 @@ func TestQuotaOfImages(t *testing.T) {
 func TestLongFaults(t *testing.T) {
 	c := newCloud(t, nil)
 	donor := c.run(t, 1, nil)[0]
-	volume := root(c.look(t, *donor.InstanceId))
+	volume := root(c.currentInstance(t, *donor.InstanceId))
 	order := func(noun string) {
 		if _, err := c.AddFault(fault.Fault{Resource: noun, Long: true, Count: 1, Method: http.MethodPost, Operation: map[string]string{"snapshot": "CreateSnapshot", "image": "RegisterImage", "instance": "RunInstances"}[noun]}); err != nil {
 			t.Fatal(err)
@@ -273,7 +273,7 @@ func TestLongFaults(t *testing.T) {
 	}
 	order("snapshot")
 	snap := ok(c.ec2.CreateSnapshot(t.Context(), &ec2.CreateSnapshotInput{VolumeId: &volume}))(t)
-	c.pass(10 * time.Minute)
+	c.advance(10 * time.Minute)
 	if got := ok(c.ec2.DescribeSnapshots(t.Context(), &ec2.DescribeSnapshotsInput{SnapshotIds: []string{*snap.SnapshotId}}))(t).Snapshots[0]; got.State != types.SnapshotStateError || *got.StateMessage == "" {
 		t.Errorf("snapshot is %s", got.State)
 	}
@@ -284,8 +284,8 @@ func TestLongFaults(t *testing.T) {
 	}
 	order("instance")
 	i := c.run(t, 1, nil)[0]
-	c.pass(time.Minute)
-	if got := c.look(t, *i.InstanceId); got.State.Name != types.InstanceStateNameTerminated || *got.StateReason.Code != "Server.InternalError" {
+	c.advance(time.Minute)
+	if got := c.currentInstance(t, *i.InstanceId); got.State.Name != types.InstanceStateNameTerminated || *got.StateReason.Code != "Server.InternalError" {
 		t.Errorf("instance is %s for %+v", got.State.Name, got.StateReason)
 	}
 }
@@ -296,7 +296,7 @@ func TestForbiddenKMSKey(t *testing.T) {
 	i := c.run(t, 1, func(in *ec2.RunInstancesInput) {
 		in.BlockDeviceMappings = []types.BlockDeviceMapping{{DeviceName: sdk.String("/dev/xvda"), Ebs: &types.EbsBlockDevice{Encrypted: sdk.Bool(true), KmsKeyId: sdk.String(key)}}}
 	})[0]
-	volume := root(c.look(t, *i.InstanceId))
+	volume := root(c.currentInstance(t, *i.InstanceId))
 	image := c.register(t, "sealed", c.shoot(t, *i.InstanceId))
 	if got := c.image(t, image).BlockDeviceMappings[0].Ebs; !*got.Encrypted {
 		t.Error("an image of an encrypted snapshot is not encrypted")
@@ -317,12 +317,12 @@ func TestVolumes(t *testing.T) {
 	if again := ok(c.ec2.CreateVolume(t.Context(), in))(t); *again.VolumeId != *v.VolumeId {
 		t.Error("the same token made another volume")
 	}
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	got := ok(c.ec2.DescribeVolumes(t.Context(), &ec2.DescribeVolumesInput{VolumeIds: []string{*v.VolumeId}}))(t).Volumes[0]
 	if got.State != types.VolumeStateAvailable || *got.Size != 30 || c.fleet.file(t, fleet.DiskID(*v.VolumeId), "origin") != "platform:x86" {
 		t.Errorf("volume is %s of %d GiB", got.State, *got.Size)
 	}
-	used := root(c.look(t, *i.InstanceId))
+	used := root(c.currentInstance(t, *i.InstanceId))
 	_, err := c.ec2.DeleteVolume(t.Context(), &ec2.DeleteVolumeInput{VolumeId: &used})
 	wantCode(t, err, refused, "VolumeInUse")
 	ok(c.ec2.DeleteVolume(t.Context(), &ec2.DeleteVolumeInput{VolumeId: v.VolumeId}))(t)

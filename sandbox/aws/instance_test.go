@@ -23,8 +23,8 @@ func TestInstanceLifecycle(t *testing.T) {
 	if c.fleet.size() != 0 {
 		t.Error("the machine is there before its time")
 	}
-	c.pass(20 * time.Second)
-	i := c.look(t, id)
+	c.advance(20 * time.Second)
+	i := c.currentInstance(t, id)
 	if i.State.Name != types.InstanceStateNameRunning || *i.State.Code != 16 || c.fleet.machine(t, id).power != fleet.On {
 		t.Fatalf("instance is %v, its machine %v, want both to run", i.State, c.fleet.machine(t, id).power)
 	}
@@ -43,23 +43,23 @@ func TestInstanceLifecycle(t *testing.T) {
 	if ch := stopped.StoppingInstances[0]; ch.PreviousState.Name != types.InstanceStateNameRunning || ch.CurrentState.Name != types.InstanceStateNameStopping {
 		t.Errorf("stopping went from %s to %s", ch.PreviousState.Name, ch.CurrentState.Name)
 	}
-	c.pass(10 * time.Second)
+	c.advance(10 * time.Second)
 	c.wantState(t, id, types.InstanceStateNameStopping)
-	c.pass(time.Minute)
-	i = c.look(t, id)
+	c.advance(time.Minute)
+	i = c.currentInstance(t, id)
 	if i.State.Name != types.InstanceStateNameStopped || *i.StateReason.Code != "Client.UserInitiatedShutdown" || c.fleet.machine(t, id).power != fleet.Off {
 		t.Errorf("instance is %s for %v, its machine %v, want both to be stopped", i.State.Name, i.StateReason, c.fleet.machine(t, id).power)
 	}
 	ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{id}}))(t) // twice is as good as once
 	ok(c.ec2.StartInstances(t.Context(), &ec2.StartInstancesInput{InstanceIds: []string{id}}))(t)
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	c.wantState(t, id, types.InstanceStateNameRunning)
 	if boots := c.fleet.machine(t, id).boots; boots != 2 {
 		t.Errorf("the machine has booted %d times, want 2", boots)
 	}
 
 	ok(c.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}}))(t)
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	c.wantState(t, id, types.InstanceStateNameTerminated)
 	if c.fleet.size() != 0 || c.fleet.hasDisk(disk) {
 		t.Error("machine or disk are there after the end")
@@ -67,7 +67,7 @@ func TestInstanceLifecycle(t *testing.T) {
 	_, err := c.ec2.StartInstances(t.Context(), &ec2.StartInstancesInput{InstanceIds: []string{id}})
 	wantCode(t, err, refused, "IncorrectInstanceState")
 	ok(c.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}}))(t)
-	c.pass(2 * time.Hour)
+	c.advance(2 * time.Hour)
 	_, err = c.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}})
 	wantCode(t, err, refused, "InvalidInstanceID.NotFound")
 }
@@ -85,8 +85,8 @@ func TestGuestPowerOff(t *testing.T) {
 		if err := c.Shutdown(t.Context(), *i.InstanceId); err != nil {
 			t.Fatal(err)
 		}
-		c.pass(2 * time.Minute)
-		after := c.look(t, *i.InstanceId)
+		c.advance(2 * time.Minute)
+		after := c.currentInstance(t, *i.InstanceId)
 		if after.State.Name != want || *after.StateReason.Code != "Client.InstanceInitiatedShutdown" {
 			t.Errorf("with %s it is %s for %s, want %s", behaviour, after.State.Name, *after.StateReason.Code, want)
 		}
@@ -108,7 +108,7 @@ func TestStopAndTerminationProtection(t *testing.T) {
 	ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: ids}))(t)
 	_, err = c.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: ids})
 	wantCode(t, err, refused, "OperationNotPermitted")
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	c.wantState(t, *i.InstanceId, types.InstanceStateNameStopped)
 }
 
@@ -117,7 +117,7 @@ func TestClientToken(t *testing.T) {
 	n := int32(2)
 	in := &ec2.RunInstancesInput{ImageId: sdk.String(testImage), InstanceType: testType, MinCount: &n, MaxCount: &n, ClientToken: sdk.String("once")}
 	first := ok(c.ec2.RunInstances(t.Context(), in))(t)
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	again := ok(c.ec2.RunInstances(t.Context(), in))(t)
 	if *again.ReservationId != *first.ReservationId || len(again.Instances) != 2 || *again.Instances[0].InstanceId != *first.Instances[0].InstanceId ||
 		again.Instances[0].State.Name != types.InstanceStateNameRunning {
@@ -128,7 +128,7 @@ func TestClientToken(t *testing.T) {
 	wantCode(t, err, refused, "IdempotentParameterMismatch")
 	in.ClientToken = sdk.String("twice")
 	ok(c.ec2.RunInstances(t.Context(), in))(t)
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	if c.fleet.size() != 4 {
 		t.Errorf("%d machines run, want 2 for each token", c.fleet.size())
 	}
@@ -143,7 +143,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 	n := int32(1)
 	_, err := c.ec2.RunInstances(t.Context(), &ec2.RunInstancesInput{ImageId: sdk.String(testImage), InstanceType: testType, MinCount: &n, MaxCount: &n, DryRun: sdk.Bool(true)})
 	wantCode(t, err, http.StatusPreconditionFailed, "DryRunOperation")
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	if got := ok(c.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{}))(t); len(got.Reservations) != 0 || c.fleet.size() != 0 {
 		t.Error("something runs")
 	}
@@ -183,7 +183,7 @@ func TestCapacityRunsOut(t *testing.T) {
 	i := c.run(t, 1, nil)[0]
 	ids := []string{*i.InstanceId}
 	ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: ids}))(t)
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	if err := c.Exhaust(testType + "/" + testRegion + "a"); err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestCapacityRunsOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	ok(c.ec2.StartInstances(t.Context(), &ec2.StartInstancesInput{InstanceIds: ids}))(t)
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	c.wantState(t, ids[0], types.InstanceStateNameRunning)
 }
 
@@ -204,17 +204,17 @@ func TestCapacityRunsOut(t *testing.T) {
 func TestReplaceRootVolume(t *testing.T) {
 	c := newCloud(t, nil)
 	donor, other := c.run(t, 1, nil)[0], c.run(t, 1, nil)[0]
-	c.fleet.writeFile(t, fleet.DiskID(root(c.look(t, *donor.InstanceId))), "made", "by hand")
+	c.fleet.writeFile(t, fleet.DiskID(root(c.currentInstance(t, *donor.InstanceId))), "made", "by hand")
 	snap := c.shoot(t, *donor.InstanceId)
-	before := c.look(t, *other.InstanceId)
+	before := c.currentInstance(t, *other.InstanceId)
 	in := &ec2.CreateReplaceRootVolumeTaskInput{InstanceId: other.InstanceId, SnapshotId: &snap, DeleteReplacedRootVolume: sdk.Bool(true), ClientToken: sdk.String("t")}
 	task := ok(c.ec2.CreateReplaceRootVolumeTask(t.Context(), in))(t).ReplaceRootVolumeTask
 	if again := ok(c.ec2.CreateReplaceRootVolumeTask(t.Context(), in))(t); *again.ReplaceRootVolumeTask.ReplaceRootVolumeTaskId != *task.ReplaceRootVolumeTaskId {
 		t.Error("the same token made another task")
 	}
-	c.pass(5 * time.Minute)
+	c.advance(5 * time.Minute)
 	tasks := ok(c.ec2.DescribeReplaceRootVolumeTasks(t.Context(), &ec2.DescribeReplaceRootVolumeTasksInput{ReplaceRootVolumeTaskIds: []string{*task.ReplaceRootVolumeTaskId}}))(t)
-	after := c.look(t, *other.InstanceId)
+	after := c.currentInstance(t, *other.InstanceId)
 	if state := tasks.ReplaceRootVolumeTasks[0].TaskState; state != types.ReplaceRootVolumeTaskStateSucceeded {
 		t.Fatalf("task is %s", state)
 	}

@@ -23,13 +23,13 @@ type metadata struct {
 	sessions sessions
 }
 
-// tokenBook holds the tokens of an instance.
-type tokenBook struct {
+// tokenStore holds the tokens of an instance.
+type tokenStore struct {
 	mu    sync.Mutex
 	until map[string]time.Time
 }
 
-func (b *tokenBook) give(lifetime time.Duration) string {
+func (b *tokenStore) issue(lifetime time.Duration) string {
 	var random [24]byte
 	_, _ = rand.Read(random[:]) // never fails
 	token := base64.URLEncoding.EncodeToString(random[:])
@@ -39,14 +39,14 @@ func (b *tokenBook) give(lifetime time.Duration) string {
 	return token
 }
 
-func (b *tokenBook) good(token string) bool {
+func (b *tokenStore) good(token string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return time.Now().Before(b.until[token])
 }
 
 func (s metadata) handler(id, role string) http.Handler {
-	given := &tokenBook{until: map[string]time.Time{}}
+	given := &tokenStore{until: map[string]time.Time{}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.advance()
 		if strings.TrimSuffix(r.URL.Path, "/") == "/latest/api/token" {
@@ -72,7 +72,7 @@ func (s metadata) handler(id, role string) http.Handler {
 }
 
 // token answers a PUT with a token, unless the request came through a proxy.
-func (s metadata) token(w http.ResponseWriter, r *http.Request, given *tokenBook) {
+func (s metadata) token(w http.ResponseWriter, r *http.Request, given *tokenStore) {
 	const header = "X-Aws-Ec2-Metadata-Token-Ttl-Seconds"
 	seconds, err := strconv.Atoi(r.Header.Get(header))
 	switch {
@@ -84,7 +84,7 @@ func (s metadata) token(w http.ResponseWriter, r *http.Request, given *tokenBook
 		http.Error(w, "400 - Bad Request", http.StatusBadRequest)
 	default:
 		w.Header().Set(header, strconv.Itoa(seconds))
-		_, _ = w.Write([]byte(given.give(time.Duration(seconds) * time.Second))) // the client has closed the connection
+		_, _ = w.Write([]byte(given.issue(time.Duration(seconds) * time.Second))) // the client has closed the connection
 	}
 }
 
@@ -166,7 +166,7 @@ func macOf(id string) string {
 func (s metadata) credentials(id, role string) (string, bool) {
 	var made given
 	err := s.store.Write(func(st *state) error {
-		made = s.sessions.give(st, role, id, time.Hour)
+		made = s.sessions.issue(st, role, id, time.Hour)
 		return nil
 	})
 	if err != nil {

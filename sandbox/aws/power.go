@@ -287,8 +287,8 @@ func (s powers) forget(st *state, e event) *work {
 	return nil
 }
 
-// look finds machines that their guests have shut down. Such an instance stops or terminates.
-func (w *backend) look() {
+// findShutDown finds machines that their guests have shut down. Such an instance stops or terminates.
+func (w *backend) findShutDown() {
 	var down []string
 	w.store.Read(func(st *state) {
 		for _, i := range st.Instances {

@@ -29,7 +29,7 @@ func (c *testCloud) refresh(t *testing.T) types.InstanceRefresh {
 func (c *testCloud) versions(t *testing.T) map[string]int {
 	t.Helper()
 	out := map[string]int{}
-	for _, i := range c.see(t).Instances {
+	for _, i := range c.currentGroup(t).Instances {
 		out[*i.LaunchTemplate.Version]++
 	}
 	return out
@@ -43,12 +43,12 @@ func TestRefreshReplacesSequentially(t *testing.T) {
 	ok(c.asg.StartInstanceRefresh(t.Context(), start))(t)
 	_, err := c.asg.StartInstanceRefresh(t.Context(), start)
 	wantCode(t, err, refused, "InstanceRefreshInProgress")
-	c.pass(30 * time.Second)
+	c.advance(30 * time.Second)
 	if got := c.refresh(t); got.Status != types.InstanceRefreshStatusInProgress || c.versions(t)["1"] != 3 && c.versions(t)["1"] != 2 {
 		t.Errorf("refresh is %s, versions %v: want one instance at a time", got.Status, c.versions(t))
 	}
 	for range 20 {
-		c.pass(time.Minute)
+		c.advance(time.Minute)
 		if c.refresh(t).Status == types.InstanceRefreshStatusBaking {
 			break
 		}
@@ -56,13 +56,13 @@ func TestRefreshReplacesSequentially(t *testing.T) {
 	if got := c.refresh(t); got.Status != types.InstanceRefreshStatusBaking || c.versions(t)["2"] != 3 {
 		t.Fatalf("refresh is %s, versions %v", got.Status, c.versions(t))
 	}
-	if *c.see(t).LaunchTemplate.Version != "1" {
+	if *c.currentGroup(t).LaunchTemplate.Version != "1" {
 		t.Error("the group names the new version before the refresh is over")
 	}
-	c.pass(11 * time.Minute)
+	c.advance(11 * time.Minute)
 	got := c.refresh(t)
-	if got.Status != types.InstanceRefreshStatusSuccessful || *got.PercentageComplete != 100 || *c.see(t).LaunchTemplate.Version != "2" {
-		t.Errorf("refresh is %s at %d %%, the group at %s", got.Status, *got.PercentageComplete, *c.see(t).LaunchTemplate.Version)
+	if got.Status != types.InstanceRefreshStatusSuccessful || *got.PercentageComplete != 100 || *c.currentGroup(t).LaunchTemplate.Version != "2" {
+		t.Errorf("refresh is %s at %d %%, the group at %s", got.Status, *got.PercentageComplete, *c.currentGroup(t).LaunchTemplate.Version)
 	}
 	c.wantLifecycles(t, "3: InService InService InService")
 	if rolled := c.UpgradedByCloud(); len(rolled) != 3 {
@@ -77,12 +77,12 @@ func TestRefreshCancelled(t *testing.T) {
 	_, err := c.asg.CancelInstanceRefresh(t.Context(), cancel)
 	wantCode(t, err, refused, "ActiveInstanceRefreshNotFound")
 	ok(c.asg.StartInstanceRefresh(t.Context(), &autoscaling.StartInstanceRefreshInput{AutoScalingGroupName: sdk.String(testGroup)}))(t)
-	c.pass(time.Second)
+	c.advance(time.Second)
 	ok(c.asg.CancelInstanceRefresh(t.Context(), cancel))(t)
 	if got := c.refresh(t); got.Status != types.InstanceRefreshStatusCancelling {
 		t.Errorf("refresh is %s", got.Status)
 	}
-	c.pass(5 * time.Minute)
+	c.advance(5 * time.Minute)
 	if got := c.refresh(t); got.Status != types.InstanceRefreshStatusCancelled || got.EndTime == nil {
 		t.Errorf("refresh is %s", got.Status)
 	}
@@ -97,14 +97,14 @@ func TestRefreshWaitsForStandby(t *testing.T) {
 	} {
 		c := newCloud(t, nil)
 		next := c.bump(t, c.group(t, 2, nil))
-		id := *c.see(t).Instances[0].InstanceId
+		id := *c.currentGroup(t).Instances[0].InstanceId
 		if err := c.enter(t, id, true); err != nil {
 			t.Fatal(err)
 		}
-		c.pass(time.Minute)
+		c.advance(time.Minute)
 		ok(c.asg.StartInstanceRefresh(t.Context(), &autoscaling.StartInstanceRefreshInput{AutoScalingGroupName: sdk.String(testGroup),
 			DesiredConfiguration: &types.DesiredConfiguration{LaunchTemplate: next}, Preferences: &types.RefreshPreferences{StandbyInstances: preference}}))(t)
-		c.pass(time.Hour)
+		c.advance(time.Hour)
 		if got := c.refresh(t); got.Status != want {
 			t.Errorf("%s: refresh is %s (%s), want %s", preference, got.Status, sdk.ToString(got.StatusReason), want)
 		}
@@ -120,13 +120,13 @@ func TestRefreshRollback(t *testing.T) {
 	ok(c.asg.StartInstanceRefresh(t.Context(), &autoscaling.StartInstanceRefreshInput{AutoScalingGroupName: sdk.String(testGroup),
 		DesiredConfiguration: &types.DesiredConfiguration{LaunchTemplate: next}}))(t)
 	for c.versions(t)["2"] == 0 {
-		c.pass(time.Minute)
+		c.advance(time.Minute)
 	}
 	ok(c.asg.RollbackInstanceRefresh(t.Context(), &autoscaling.RollbackInstanceRefreshInput{AutoScalingGroupName: sdk.String(testGroup)}))(t)
 	if got := c.refresh(t); got.Status != types.InstanceRefreshStatusRollbackInProgress {
 		t.Errorf("refresh is %s", got.Status)
 	}
-	c.pass(time.Hour)
+	c.advance(time.Hour)
 	if got := c.refresh(t); got.Status != types.InstanceRefreshStatusRollbackSuccessful || c.versions(t)["1"] != 3 {
 		t.Errorf("refresh is %s, versions %v", got.Status, c.versions(t))
 	}
@@ -136,7 +136,7 @@ func TestWarmPool(t *testing.T) {
 	c := newCloud(t, nil)
 	c.group(t, 1, func(in *autoscaling.CreateAutoScalingGroupInput) { in.MaxSize = sdk.Int32(3) })
 	ok(c.asg.PutWarmPool(t.Context(), &autoscaling.PutWarmPoolInput{AutoScalingGroupName: sdk.String(testGroup), MinSize: sdk.Int32(1)}))(t)
-	c.pass(5 * time.Minute)
+	c.advance(5 * time.Minute)
 	pool := func() *autoscaling.DescribeWarmPoolOutput {
 		return ok(c.asg.DescribeWarmPool(t.Context(), &autoscaling.DescribeWarmPoolInput{AutoScalingGroupName: sdk.String(testGroup)}))(t)
 	}
@@ -145,16 +145,16 @@ func TestWarmPool(t *testing.T) {
 		t.Fatalf("pool is %+v", warm)
 	}
 	c.wantLifecycles(t, "1: InService")
-	if g := c.see(t); g.WarmPoolConfiguration == nil || *g.WarmPoolSize != 2 {
+	if g := c.currentGroup(t); g.WarmPoolConfiguration == nil || *g.WarmPoolSize != 2 {
 		t.Error("the group does not show its warm pool")
 	}
 	id := *warm.Instances[0].InstanceId
 	c.wantState(t, id, ec2types.InstanceStateNameStopped)
 	wantCode(t, c.protect(t, id, true), refused, "ValidationError")
 	// The next node comes from the warm pool, even if the template has changed.
-	ok(c.asg.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), LaunchTemplate: c.bump(t, *c.see(t).LaunchTemplate.LaunchTemplateId)}))(t)
+	ok(c.asg.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), LaunchTemplate: c.bump(t, *c.currentGroup(t).LaunchTemplate.LaunchTemplateId)}))(t)
 	ok(c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(2)}))(t)
-	c.pass(5 * time.Minute)
+	c.advance(5 * time.Minute)
 	c.wantLifecycles(t, "2: InService InService")
 	if got := c.member(t, id); got.LaunchTemplate == nil || *got.LaunchTemplate.Version != "1" || *got.LifecycleState != "InService" {
 		t.Errorf("from the pool came %+v", got)
@@ -164,7 +164,7 @@ func TestWarmPool(t *testing.T) {
 	wantCode(t, err, refused, "ResourceInUse")
 	remove.ForceDelete = sdk.Bool(true)
 	ok(c.asg.DeleteWarmPool(t.Context(), remove))(t)
-	c.pass(5 * time.Minute)
+	c.advance(5 * time.Minute)
 	if warm := pool(); len(warm.Instances) != 0 || warm.WarmPoolConfiguration != nil || c.fleet.size() != 2 {
 		t.Errorf("pool is %+v, %d machines", warm, c.fleet.size())
 	}

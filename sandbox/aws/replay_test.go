@@ -87,17 +87,17 @@ func TestReplayAws(t *testing.T) {
 			made["{image}"] = found[1]
 		}
 		if strings.HasPrefix(r.Command, "aws ec2 stop-") {
-			c.fleet.writeFile(t, fleet.DiskID(root(c.look(t, made["{instance}"]))), "made", "by hand")
+			c.fleet.writeFile(t, fleet.DiskID(root(c.currentInstance(t, made["{instance}"]))), "made", "by hand")
 		}
-		c.pass(10 * time.Minute)
+		c.advance(10 * time.Minute)
 	}
 	if n != 20 {
 		t.Errorf("%d requests were replayed, want 20", n)
 	}
 	c.wantLifecycles(t, "3: InService InService InService")
 	copies := 0
-	for _, i := range c.see(t).Instances {
-		got := c.look(t, *i.InstanceId)
+	for _, i := range c.currentGroup(t).Instances {
+		got := c.currentInstance(t, *i.InstanceId)
 		if *got.ImageId == made["{image}"] && c.fleet.file(t, fleet.DiskID(root(got)), "made") == "by hand" {
 			copies++
 		}

@@ -112,8 +112,8 @@ type given struct {
 	key string
 }
 
-// give makes a session.
-func (s sessions) give(st *state, role, name string, lifetime time.Duration) given {
+// issue makes a session.
+func (s sessions) issue(st *state, role, name string, lifetime time.Duration) given {
 	var b [48]byte
 	_, _ = rand.Read(b[:]) // never fails
 	if s.config.SessionLifetime > 0 {

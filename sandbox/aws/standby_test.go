@@ -42,11 +42,11 @@ func TestStandbyRebalancesZones(t *testing.T) {
 				ok(c.asg.SuspendProcesses(t.Context(), &autoscaling.SuspendProcessesInput{AutoScalingGroupName: sdk.String(testGroup), ScalingProcesses: []string{"AZRebalance"}}))(t)
 			}
 			zones, before := map[string]int{}, map[string]bool{}
-			for _, m := range c.see(t).Instances {
+			for _, m := range c.currentGroup(t).Instances {
 				zones[*m.AvailabilityZone]++
 				before[*m.InstanceId] = true
 			}
-			for _, m := range c.see(t).Instances {
+			for _, m := range c.currentGroup(t).Instances {
 				if zones[*m.AvailabilityZone] == test.zones {
 					if err := c.enter(t, *m.InstanceId, true); err != nil {
 						t.Fatal(err)
@@ -54,8 +54,8 @@ func TestStandbyRebalancesZones(t *testing.T) {
 					break
 				}
 			}
-			c.pass(10 * time.Minute)
-			g := c.see(t)
+			c.advance(10 * time.Minute)
+			g := c.currentGroup(t)
 			for _, m := range g.Instances {
 				delete(before, *m.InstanceId)
 			}
@@ -76,29 +76,29 @@ func (c *testCloud) inOneZone(in *autoscaling.CreateAutoScalingGroupInput) {
 func TestDonorThroughStandby(t *testing.T) {
 	c := newCloud(t, nil)
 	c.group(t, 3, c.inOneZone)
-	id := *c.see(t).Instances[1].InstanceId
+	id := *c.currentGroup(t).Instances[1].InstanceId
 	if err := c.enter(t, id, true); err != nil {
 		t.Fatal(err)
 	}
 	c.wantLifecycles(t, "2: EnteringStandby InService InService")
 	wantCode(t, c.enter(t, id, true), refused, "ValidationError")
 	wantCode(t, c.exit(t, id), refused, "ValidationError") // not before the end of the transition
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	c.wantLifecycles(t, "2: InService InService Standby")
 	wantCode(t, c.enter(t, id, true), refused, "ValidationError")
 	ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{id}}))(t)
-	c.pass(24 * time.Hour)
+	c.advance(24 * time.Hour)
 	c.wantLifecycles(t, "2: InService InService Standby")
 	if got := c.member(t, id); *got.HealthStatus != "HEALTHY" || c.fleet.size() != 3 {
 		t.Errorf("it is %s, of %d machines", *got.HealthStatus, c.fleet.size())
 	}
 	ok(c.ec2.StartInstances(t.Context(), &ec2.StartInstancesInput{InstanceIds: []string{id}}))(t)
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	if err := c.exit(t, id); err != nil {
 		t.Fatal(err)
 	}
 	c.wantLifecycles(t, "3: InService InService Pending")
-	c.pass(10 * time.Minute)
+	c.advance(10 * time.Minute)
 	if rolled := c.UpgradedByCloud(); len(rolled) > 0 {
 		t.Errorf("rolled were %v", rolled)
 	}
@@ -112,32 +112,32 @@ func TestDonorThroughStandby(t *testing.T) {
 func TestStandbyWithoutDecrement(t *testing.T) {
 	c := newCloud(t, nil)
 	c.group(t, 2, nil)
-	id := *c.see(t).Instances[0].InstanceId
+	id := *c.currentGroup(t).Instances[0].InstanceId
 	if err := c.enter(t, id, false); err != nil {
 		t.Fatal(err)
 	}
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	c.wantLifecycles(t, "2: InService InService Standby")
 	if err := c.exit(t, id); err != nil {
 		t.Fatal(err)
 	}
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	c.wantLifecycles(t, "3: InService InService InService")
 }
 
 func TestStandbyAtTheBounds(t *testing.T) {
 	c := newCloud(t, nil)
 	c.group(t, 2, func(in *autoscaling.CreateAutoScalingGroupInput) { in.MinSize, in.MaxSize = sdk.Int32(2), sdk.Int32(2) })
-	id := *c.see(t).Instances[0].InstanceId
+	id := *c.currentGroup(t).Instances[0].InstanceId
 	wantCode(t, c.enter(t, id, true), refused, "ValidationError")
 	c.wantLifecycles(t, "2: InService InService")
 	ok(c.asg.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), MinSize: sdk.Int32(1)}))(t)
 	if err := c.enter(t, id, true); err != nil {
 		t.Fatal(err)
 	}
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	ok(c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(2)}))(t)
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	wantCode(t, c.exit(t, id), refused, "ValidationError") // there is no room at the maximum
 	wantCode(t, c.enter(t, "i-00000000000000000", true), refused, "ValidationError")
 }
@@ -146,13 +146,13 @@ func TestStandbyAtTheBounds(t *testing.T) {
 func TestTerminationInStandby(t *testing.T) {
 	c := newCloud(t, nil)
 	c.group(t, 2, nil)
-	id := *c.see(t).Instances[0].InstanceId
+	id := *c.currentGroup(t).Instances[0].InstanceId
 	if err := c.enter(t, id, true); err != nil {
 		t.Fatal(err)
 	}
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	ok(c.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}}))(t)
-	c.pass(10 * time.Minute)
+	c.advance(10 * time.Minute)
 	c.wantLifecycles(t, "1: InService")
 }
 
@@ -166,7 +166,7 @@ func (c *testCloud) protect(t *testing.T, id string, value bool) error {
 func TestProtectionIsForScaleInOnly(t *testing.T) {
 	c := newCloud(t, nil)
 	c.group(t, 3, nil)
-	g := c.see(t)
+	g := c.currentGroup(t)
 	first, second := *g.Instances[0].InstanceId, *g.Instances[1].InstanceId
 	for _, id := range []string{first, second} {
 		if err := c.protect(t, id, true); err != nil {
@@ -174,7 +174,7 @@ func TestProtectionIsForScaleInOnly(t *testing.T) {
 		}
 	}
 	ok(c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(0)}))(t)
-	c.pass(5 * time.Minute)
+	c.advance(5 * time.Minute)
 	c.wantLifecycles(t, "0: InService InService")
 	if got := c.member(t, first); got == nil || !*got.ProtectedFromScaleIn {
 		t.Errorf("member is %+v", got)
@@ -182,10 +182,10 @@ func TestProtectionIsForScaleInOnly(t *testing.T) {
 	if err := c.protect(t, first, false); err != nil {
 		t.Fatal(err)
 	}
-	c.pass(5 * time.Minute)
+	c.advance(5 * time.Minute)
 	c.wantLifecycles(t, "0: InService")
 	ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{second}}))(t)
-	c.pass(10 * time.Minute)
+	c.advance(10 * time.Minute)
 	if c.member(t, second) != nil {
 		t.Error("a protected instance that was stopped is still there")
 	}
@@ -195,7 +195,7 @@ func TestTerminatingInAGroup(t *testing.T) {
 	c := newCloud(t, nil)
 	c.group(t, 3, func(in *autoscaling.CreateAutoScalingGroupInput) { in.MinSize = sdk.Int32(2) })
 	end := func(decrement bool) (string, error) {
-		id := *c.see(t).Instances[0].InstanceId
+		id := *c.currentGroup(t).Instances[0].InstanceId
 		out, err := c.asg.TerminateInstanceInAutoScalingGroup(t.Context(), &autoscaling.TerminateInstanceInAutoScalingGroupInput{InstanceId: &id, ShouldDecrementDesiredCapacity: &decrement})
 		if err == nil && *out.Activity.Description != "Terminating EC2 instance: "+id {
 			t.Errorf("activity is %s", *out.Activity.Description)
@@ -206,7 +206,7 @@ func TestTerminatingInAGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.pass(5 * time.Minute)
+	c.advance(5 * time.Minute)
 	c.wantLifecycles(t, "2: InService InService")
 	c.wantState(t, id, ec2types.InstanceStateNameTerminated)
 	_, err = end(true)
@@ -214,27 +214,27 @@ func TestTerminatingInAGroup(t *testing.T) {
 	if _, err := end(false); err != nil {
 		t.Fatal(err)
 	}
-	c.pass(5 * time.Minute)
+	c.advance(5 * time.Minute)
 	c.wantLifecycles(t, "2: InService InService")
 }
 
 func TestDetachAndAttach(t *testing.T) {
 	c := newCloud(t, nil)
 	c.group(t, 2, nil)
-	id := *c.see(t).Instances[0].InstanceId
+	id := *c.currentGroup(t).Instances[0].InstanceId
 	in := &autoscaling.DetachInstancesInput{AutoScalingGroupName: sdk.String(testGroup), InstanceIds: []string{id}, ShouldDecrementDesiredCapacity: sdk.Bool(true)}
 	ok(c.asg.DetachInstances(t.Context(), in))(t)
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	c.wantLifecycles(t, "1: InService")
 	c.wantState(t, id, ec2types.InstanceStateNameRunning)
-	for _, tag := range c.look(t, id).Tags {
+	for _, tag := range c.currentInstance(t, id).Tags {
 		if *tag.Key == "aws:autoscaling:groupName" {
 			t.Error("it still says that it is of the group")
 		}
 	}
 	attach := &autoscaling.AttachInstancesInput{AutoScalingGroupName: sdk.String(testGroup), InstanceIds: []string{id}}
 	ok(c.asg.AttachInstances(t.Context(), attach))(t)
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	c.wantLifecycles(t, "2: InService InService")
 	_, err := c.asg.AttachInstances(t.Context(), attach)
 	wantCode(t, err, refused, "ValidationError")
@@ -244,7 +244,7 @@ func TestDetachAndAttach(t *testing.T) {
 	wantCode(t, err, refused, "ValidationError")
 	in.ShouldDecrementDesiredCapacity = sdk.Bool(false)
 	ok(c.asg.DetachInstances(t.Context(), in))(t)
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	c.wantLifecycles(t, "2: InService InService") // a replacement
 	if c.fleet.size() != 4 {
 		t.Errorf("%d machines run, want the two of the group, the one that left and the one that never was in it", c.fleet.size())

@@ -67,7 +67,7 @@ func TestCallsOfClusterAPI(t *testing.T) {
 func TestSharedImage(t *testing.T) {
 	c := newCloud(t, nil)
 	made := ok(c.ec2.CopyImage(t.Context(), &ec2.CopyImageInput{Name: sdk.String("copy"), SourceImageId: sdk.String(testImage), SourceRegion: sdk.String(testRegion)}))(t)
-	c.pass(time.Hour)
+	c.advance(time.Hour)
 	id := made.ImageId
 	ok(c.ec2.ModifyImageAttribute(t.Context(), &ec2.ModifyImageAttributeInput{ImageId: id, LaunchPermission: &ec2types.LaunchPermissionModifications{
 		Add: []ec2types.LaunchPermission{{UserId: sdk.String("210987654321")}, {UserId: sdk.String("310987654321")}}}}))(t)

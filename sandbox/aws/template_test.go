@@ -98,7 +98,7 @@ func TestDefaultAndLatest(t *testing.T) {
 		in.ImageId, in.InstanceType = nil, "m6i.xlarge"
 		in.LaunchTemplate = &types.LaunchTemplateSpecification{LaunchTemplateId: &id}
 	})[0]
-	got := c.look(t, *i.InstanceId)
+	got := c.currentInstance(t, *i.InstanceId)
 	tags := map[string]string{}
 	for _, tag := range got.Tags {
 		tags[*tag.Key] = *tag.Value
@@ -124,7 +124,7 @@ func TestOperatorResources(t *testing.T) {
 	}
 	_, err := c.ec2.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: id, LaunchTemplateData: rich("snap-1")})
 	wantCode(t, err, refused, "OperationNotPermitted")
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	if *got.LatestVersionNumber != 1 {
 		t.Error("it has another version")
 	}

@@ -78,7 +78,7 @@ func (st *state) next(now time.Duration) *event {
 
 // advance applies all due events. Their work runs in its lanes.
 func (w *backend) advance() {
-	w.look()
+	w.findShutDown()
 	for {
 		due := false
 		w.store.Read(func(st *state) { due = st.next(w.time.now()) != nil })
@@ -90,7 +90,7 @@ func (w *backend) advance() {
 			now := w.time.now()
 			st.Elapsed = now
 			for e := st.next(now); e != nil; e = st.next(now) {
-				if job := w.pass(st, e); job != nil {
+				if job := w.applyEvent(st, e); job != nil {
 					jobs = append(jobs, job)
 				}
 			}
@@ -106,8 +106,8 @@ func (w *backend) advance() {
 	}
 }
 
-// pass applies an event, and returns a function that queues the work.
-func (w *backend) pass(st *state, e *event) func() {
+// applyEvent applies an event, and returns a function that queues the work.
+func (w *backend) applyEvent(st *state, e *event) func() {
 	e.Busy, st.moment = true, e.At
 	job := w.turns[e.Kind](st, *e)
 	if job == nil {

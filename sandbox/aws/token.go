@@ -62,7 +62,7 @@ func (s tokens) assume(c *call, st *state) (query.Element, error) {
 	if role == nil {
 		return query.Element{}, refuse(http.StatusForbidden, "AccessDenied", "User: %s is not authorized to perform: sts:AssumeRole on resource: %s", c.who.arn, c.in.Get("RoleArn"))
 	}
-	return query.Of("", s.sessions.give(st, role.Name, name, lifetime).element(), s.assumed(role.Name, name)), nil
+	return query.Of("", s.sessions.issue(st, role.Name, name, lifetime).element(), s.assumed(role.Name, name)), nil
 }
 
 func (s tokens) assumed(role, name string) query.Element {
@@ -85,7 +85,7 @@ func (s tokens) web(c *call, st *state) (query.Element, error) {
 		return query.Element{}, webRefusal(refused)
 	}
 	return query.Of("", query.Text("SubjectFromWebIdentityToken", claims.Subject), query.Text("Audience", stsAudience), query.Text("Provider", claims.Issuer),
-		s.sessions.give(st, role.Name, name, lifetime).element(), s.assumed(role.Name, name)), nil
+		s.sessions.issue(st, role.Name, name, lifetime).element(), s.assumed(role.Name, name)), nil
 }
 
 // webRefusal is STS's answer to a token that a role does not trust.

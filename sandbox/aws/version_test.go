@@ -12,7 +12,7 @@ import (
 func TestGroupWithoutVersion(t *testing.T) {
 	c := newCloud(t, nil)
 	id := c.group(t, 1, func(in *autoscaling.CreateAutoScalingGroupInput) { in.LaunchTemplate.Version = nil })
-	g := c.see(t)
+	g := c.currentGroup(t)
 	if g.LaunchTemplate.Version != nil || *g.LaunchTemplate.LaunchTemplateId != id {
 		t.Errorf("the group shows version %q of %s", sdk.ToString(g.LaunchTemplate.Version), *g.LaunchTemplate.LaunchTemplateId)
 	}

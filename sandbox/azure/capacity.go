@@ -32,7 +32,7 @@ func (st *state) instancesOf(set *scaleSet) []*instance {
 type machines struct {
 	*backend
 	models models
-	rolled *rolls
+	rolled *automaticUpgrades
 }
 
 func (s machines) work() map[string]job {

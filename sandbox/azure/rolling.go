@@ -2,10 +2,10 @@ package azure
 
 import "net/http"
 
-// rolling are the rolling upgrades of scale sets: the latest can be looked at, and ended.
-type rolling struct{ *backend }
+// rollingUpgrades are the rolling upgrades of scale sets: the latest can be looked at, and ended.
+type rollingUpgrades struct{ *backend }
 
-func (s rolling) routes() []*route {
+func (s rollingUpgrades) routes() []*route {
 	const action = "Microsoft.Compute/virtualMachineScaleSets/rollingUpgrades/"
 	return []*route{
 		{method: http.MethodGet, pattern: scaleSetPath + "/rollingUpgrades/latest", noun: "rollingUpgrade", operation: "get", action: action + "read", handle: s.get},
@@ -13,7 +13,7 @@ func (s rolling) routes() []*route {
 	}
 }
 
-func (s rolling) get(c *call) (*reply, error) {
+func (s rollingUpgrades) get(c *call) (*reply, error) {
 	id := c.scaleSetID()
 	return s.lookUp(id, func(st *state, key string) object {
 		set := st.ScaleSets[key]
@@ -26,7 +26,7 @@ func (s rolling) get(c *call) (*reply, error) {
 }
 
 // cancel ends a rolling upgrade: the batch that is under way is still done.
-func (s rolling) cancel(c *call) (*reply, error) {
+func (s rollingUpgrades) cancel(c *call) (*reply, error) {
 	id := c.scaleSetID()
 	rep := &reply{status: http.StatusAccepted}
 	err := s.change(c, func(st *state) error {

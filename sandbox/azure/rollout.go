@@ -83,26 +83,26 @@ func (s machines) cancelled(target string) bool {
 	return result
 }
 
-// rolls lists the instances that the cloud upgraded on its own.
-type rolls struct {
+// automaticUpgrades lists the instances that the cloud upgraded on its own.
+type automaticUpgrades struct {
 	mu  sync.Mutex
 	ids []string
 }
 
-func (r *rolls) add(ids []string) {
+func (r *automaticUpgrades) add(ids []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ids = append(r.ids, ids...)
 }
 
 // list copies the list, forget clears the list.
-func (r *rolls) list() []string {
+func (r *automaticUpgrades) list() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.ids)
 }
 
-func (r *rolls) forget() {
+func (r *automaticUpgrades) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ids = nil

@@ -38,11 +38,11 @@ const (
 	extensionPath    = scaleSetPath + "/extensions/{extension}"
 )
 
-// noun is a kind of resource with its requests.
-type noun interface{ routes() []*route }
+// resourceKind is a kind of resource with its requests.
+type resourceKind interface{ routes() []*route }
 
 // routes are all simulated routes.
-func routes(nouns []noun) []*route {
+func routes(nouns []resourceKind) []*route {
 	var all []*route
 	for _, n := range nouns {
 		all = append(all, n.routes()...)

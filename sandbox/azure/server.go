@@ -48,7 +48,7 @@ func New(config Config) (*Server, error) {
 // compose creates the nouns with their dependencies.
 func compose(w *backend, sign *signer) *Server {
 	orders, rights, locked, sets := faultsOf(w), permissions{w}, locks{w}, models{w}
-	fleet := machines{backend: w, models: sets, rolled: &rolls{}}
+	fleet := machines{backend: w, models: sets, rolled: &automaticUpgrades{}}
 	looks, content := views{w}, contents{w}
 	pool := scaleSets{backend: w, models: sets, views: looks}
 	instance := instances{backend: w, views: looks}
@@ -57,8 +57,8 @@ func compose(w *backend, sign *signer) *Server {
 	power := powers{backend: w, machines: fleet}
 	console := consoles{w, sign}
 	alone := vms{backend: w, models: sets, machines: fleet, views: looks}
-	all := []noun{
-		group, operations{w}, rights, locked, balancers{w}, usages{w}, galleries{w}, definitions{w}, version, snapshot, disk, pool, extensions{pool}, rolling{w}, instance, alone, power, console,
+	all := []resourceKind{
+		group, operations{w}, rights, locked, balancers{w}, usages{w}, galleries{w}, definitions{w}, version, snapshot, disk, pool, extensions{pool}, rollingUpgrades{w}, instance, alone, power, console,
 	}
 	for _, work := range []map[string]job{w.work(), version.work(), snapshot.work(), disk.work(), fleet.work(), alone.work(), power.work()} {
 		maps.Copy(w.jobs, work)

@@ -87,7 +87,7 @@ func (o Options) measure(ctx context.Context, w *world.World) (Capture, error) {
 	}
 	w.Cloud().ResetStats()
 	o.Say("capturing %s, as long as on a real cloud without the publishing", donor.Node)
-	command, yardstick, err := runBesideYardstick(ctx, o.programs(w.Environment()), unverified.Capture(donor.Node)...)
+	command, yardstick, err := runWithReference(ctx, o.programs(w.Environment()), unverified.Capture(donor.Node)...)
 	if err != nil {
 		return Capture{}, err
 	}
@@ -116,8 +116,8 @@ func (o Options) measure(ctx context.Context, w *world.World) (Capture, error) {
 	return report, err
 }
 
-// runBesideYardstick runs kamino, and the yardstick meanwhile.
-func runBesideYardstick(ctx context.Context, p child.Programs, args ...string) (CommandCost, time.Duration, error) {
+// runWithReference runs kamino, and the yardstick meanwhile.
+func runWithReference(ctx context.Context, p child.Programs, args ...string) (CommandCost, time.Duration, error) {
 	var cost time.Duration
 	var failed error
 	var measuring sync.WaitGroup

@@ -125,11 +125,11 @@ func (c *cluster) startCloud(ctx context.Context) error {
 		return err
 	}
 	c.onStop(func() error { machines.Close(); return nil })
-	facts := c.site.Facts
+	facts := c.site.Identity
 	c.cloud, err = azure.New(azure.Config{
 		Dir: c.site.Path("azure"), Clock: unscaled, Fleet: machines, SubscriptionID: facts.SubscriptionID, TenantID: facts.TenantID,
 		ResourceGroup: facts.ResourceGroup, Location: facts.Location, ClientID: facts.ClientID, ClientSecret: facts.ClientSecret,
-		ZRS: true, Certificate: certificate, Throttle: patience,
+		ZRS: true, Certificate: certificate, Throttle: readLimit,
 	})
 	if err != nil {
 		return err
@@ -162,8 +162,8 @@ func (c *cluster) serveCloud(ctx context.Context) error {
 	return nil
 }
 
-// patience is Azure's rate limit for reads of a principal: a burst, and a rate per second.
-var patience = azure.Throttle{ReadBurst: 250, ReadRate: 25}
+// readLimit is Azure's rate limit for reads of a principal: a burst, and a rate per second.
+var readLimit = azure.Throttle{ReadBurst: 250, ReadRate: 25}
 
 // letForget waits until the rate limit no longer counts the requests of the last start. Otherwise, throttling would
 // be measured.
@@ -172,7 +172,7 @@ func (c *cluster) letForget(ctx context.Context) error {
 	if len(requests) == 0 {
 		return nil
 	}
-	refill := time.Duration(patience.ReadBurst / patience.ReadRate * float64(time.Second))
+	refill := time.Duration(readLimit.ReadBurst / readLimit.ReadRate * float64(time.Second))
 	select {
 	case <-time.After(time.Until(requests[len(requests)-1].Time.Add(refill))):
 		return nil

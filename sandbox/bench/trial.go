@@ -108,14 +108,14 @@ func prototype(object *unstructured.Unstructured) (*v1alpha1.Prototype, error) {
 	return &p, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &p)
 }
 
-// newcomers notes when nodes were Ready first.
-type newcomers struct {
+// readyTimes notes when nodes were Ready first.
+type readyTimes struct {
 	mu    sync.Mutex
 	ready map[string]time.Time
 }
 
-func watchNewcomers(ctx context.Context, w *world.World) (*newcomers, error) {
-	n := &newcomers{ready: map[string]time.Time{}}
+func watchNewcomers(ctx context.Context, w *world.World) (*readyTimes, error) {
+	n := &readyTimes{ready: map[string]time.Time{}}
 	factory := informers.NewSharedInformerFactory(w.Kube(), 0)
 	informer := factory.Core().V1().Nodes().Informer()
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -128,7 +128,7 @@ func watchNewcomers(ctx context.Context, w *world.World) (*newcomers, error) {
 	return n, ctx.Err()
 }
 
-func (n *newcomers) saw(object any) {
+func (n *readyTimes) saw(object any) {
 	node, ok := object.(*corev1.Node)
 	if !ok || !nodestate.Ready(node) {
 		return
@@ -140,7 +140,7 @@ func (n *newcomers) saw(object any) {
 	}
 }
 
-func (n *newcomers) readyAt(name string) time.Time {
+func (n *readyTimes) readyAt(name string) time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.ready[name]

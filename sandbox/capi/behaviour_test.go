@@ -44,8 +44,8 @@ func (p *pool) sets() []unstructured.Unstructured {
 	return all
 }
 
-// of are the Machines of a MachineSet.
-func (p *pool) of(set unstructured.Unstructured) []unstructured.Unstructured {
+// machinesOf are the Machines of a MachineSet.
+func (p *pool) machinesOf(set unstructured.Unstructured) []unstructured.Unstructured {
 	p.t.Helper()
 	return slices.DeleteFunc(p.list("Machine"), func(m unstructured.Unstructured) bool {
 		owner := metav1.GetControllerOf(&m)
@@ -61,8 +61,8 @@ func (p *pool) waitSize(size int) {
 	})
 }
 
-// named returns the names of the Machines.
-func named(machines []unstructured.Unstructured) (names []string) {
+// namesOf returns the names of the Machines.
+func namesOf(machines []unstructured.Unstructured) (names []string) {
 	for _, m := range machines {
 		names = append(names, m.GetName())
 	}
@@ -81,7 +81,7 @@ func grown(t *testing.T) (p *pool, before, after unstructured.Unstructured) {
 	p.waitSize(5)
 	sets := p.sets()
 	if len(sets) != 2 {
-		t.Fatalf("there are the sets %v", named(sets))
+		t.Fatalf("there are the sets %v", namesOf(sets))
 	}
 	if name, _, _ := unstructured.NestedString(sets[0].Object, "spec", "template", "spec", "infrastructureRef", "name"); name != "workers-1" {
 		sets[0], sets[1] = sets[1], sets[0] // created in one second
@@ -94,14 +94,14 @@ func grown(t *testing.T) (p *pool, before, after unstructured.Unstructured) {
 func TestMachineSetThatGrows(t *testing.T) {
 	t.Parallel()
 	p, before, after := grown(t)
-	if old, fresh := len(p.of(before)), len(p.of(after)); old != 3 || fresh != 2 {
+	if old, fresh := len(p.machinesOf(before)), len(p.machinesOf(after)); old != 3 || fresh != 2 {
 		t.Errorf("the old set has %d machines and the new one %d, want 3 and 2", old, fresh)
 	}
 	const disabled = "cluster.x-k8s.io/disable-machine-create"
 	if old, fresh := before.GetAnnotations()[disabled], after.GetAnnotations()[disabled]; old != "true" || fresh == "true" {
 		t.Errorf("%s is %q of the old set, and %q of the new one", disabled, old, fresh)
 	}
-	for _, m := range p.of(after) {
+	for _, m := range p.machinesOf(after) {
 		if have, _ := p.fleet.find(instanceOf(m)); have.image != "ami-2026.03.14" {
 			t.Errorf("%s is built from %q", m.GetName(), have.image)
 		}
@@ -113,18 +113,18 @@ func TestMachineSetThatGrows(t *testing.T) {
 func TestMachineRemovedByScaleIn(t *testing.T) {
 	t.Parallel()
 	p, before, after := grown(t)
-	marked := p.of(after)[0]
+	marked := p.machinesOf(after)[0]
 	p.merge("Machine", marked.GetName(), `{"metadata":{"annotations":{"cluster.x-k8s.io/delete-machine":"yes"}}}`)
 	p.merge("MachineDeployment", p.name, `{"spec":{"replicas":4}}`)
 	p.waitSize(4)
-	old := named(p.of(before))
-	if fresh := named(p.of(after)); len(old) != 2 || len(fresh) != 2 || !slices.Contains(fresh, marked.GetName()) {
+	old := namesOf(p.machinesOf(before))
+	if fresh := namesOf(p.machinesOf(after)); len(old) != 2 || len(fresh) != 2 || !slices.Contains(fresh, marked.GetName()) {
 		t.Errorf("of the old set %v are left and of the new one %v, want two of each, %s among them", old, fresh, marked.GetName())
 	}
 	p.remove(p.recipes(), instanceOf(marked))
 	p.waitSize(3)
-	if fresh := named(p.of(after)); !slices.Equal(named(p.of(before)), old) || len(fresh) != 1 || fresh[0] == marked.GetName() {
-		t.Errorf("of the old set %v are left and of the new one %v, want %v and the other one", named(p.of(before)), fresh, old)
+	if fresh := namesOf(p.machinesOf(after)); !slices.Equal(namesOf(p.machinesOf(before)), old) || len(fresh) != 1 || fresh[0] == marked.GetName() {
+		t.Errorf("of the old set %v are left and of the new one %v, want %v and the other one", namesOf(p.machinesOf(before)), fresh, old)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestPausedCluster(t *testing.T) {
 		})
 	})
 	if sets := p.sets(); len(sets) != 1 || replicas(sets[0]) != 3 || len(p.list("Machine")) != 3 {
-		t.Errorf("it was carried out: %v, %v", sets, named(p.list("Machine")))
+		t.Errorf("it was carried out: %v, %v", sets, namesOf(p.list("Machine")))
 	}
 	const paused = "ClusterAPIPaused"
 	found, err := r.PreflightRecipe(t.Context(), cloud.PreflightSpec{Pool: p.id(), Instance: p.instances()[0], Version: "2026.03.14"})
@@ -175,13 +175,13 @@ func TestPausedCluster(t *testing.T) {
 	}
 	gone := p.list("Machine")[0]
 	if _, err := r.EnsureRemoved(t.Context(), instanceOf(gone)); !cloud.Is(err, cloud.Unavailable) || len(p.list("Machine")) != 3 {
-		t.Errorf("its removal: %v: there are %v", err, named(p.list("Machine")))
+		t.Errorf("its removal: %v: there are %v", err, namesOf(p.list("Machine")))
 	}
 	p.merge("Cluster", "home", `{"spec":{"paused":false}}`)
 	p.waitSize(4)
 	p.remove(r, instanceOf(gone))
 	p.waitSize(3)
-	if names := named(p.list("Machine")); slices.Contains(names, gone.GetName()) {
+	if names := namesOf(p.list("Machine")); slices.Contains(names, gone.GetName()) {
 		t.Errorf("%s is among %v", gone.GetName(), names)
 	}
 	p.promote(r, "2026.03.14")
@@ -209,7 +209,7 @@ func TestAutoscalerDuringRemoval(t *testing.T) {
 				t.Errorf("it took %d writes, want 6", writes)
 			}
 			p.waitSize(int(2 + by))
-			if names := named(p.list("Machine")); slices.Contains(names, gone.GetName()) {
+			if names := namesOf(p.list("Machine")); slices.Contains(names, gone.GetName()) {
 				t.Errorf("%s is among %v", gone.GetName(), names)
 			}
 			for _, o := range append(p.list("Machine"), *p.get("MachineDeployment", p.name)) {

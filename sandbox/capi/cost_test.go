@@ -11,13 +11,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/capi"
 )
 
-// counting counts requests.
-type counting struct {
+// countingTransport counts requests.
+type countingTransport struct {
 	http.RoundTripper
 	asked *atomic.Int32
 }
 
-func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
+func (c countingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.asked.Add(1)
 	return c.RoundTripper.RoundTrip(r)
 }
@@ -29,7 +29,7 @@ func TestRequestsOfAnObservation(t *testing.T) {
 	p := newPool(t, deployment)
 	var asked atomic.Int32
 	config := rest.CopyConfig(p.config)
-	config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return counting{inner, &asked} })
+	config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return countingTransport{inner, &asked} })
 	r, id := p.recipesBy(config), p.id()
 	nodes := []cloud.NodeValues{{ProviderID: p.instances()[0]}, {ProviderID: p.instances()[1]}}
 	if _, err := r.Pool(t.Context(), id); err != nil { // discovery, and the read of the Cluster

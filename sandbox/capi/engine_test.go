@@ -15,10 +15,10 @@ import (
 )
 
 // replacement is the capture of a donor that is replaced. The pool first grows by the new node.
-type replacement struct{ *stage }
+type replacement struct{ *testEnv }
 
 func newReplacement(t testing.TB) replacement {
-	s := newStage(t, 2)
+	s := newTestEnv(t, 2)
 	s.decide(func(set *v1alpha1.Settings) {
 		set.Generalize.Profile, set.Donor.GrowFirst = v1alpha1.ProfileBootstrap, new(true)
 	})
@@ -62,12 +62,12 @@ func TestLostCallsOfReplacement(t *testing.T) {
 	}
 	ways := 0
 	// lost plays the capture and loses one call or one request.
-	lost := func(n int, what, how string, outcome memory.Outcome, arm func(*stage, func(int, string) memory.Outcome)) {
+	lost := func(n int, what, how string, outcome memory.Outcome, arm func(*testEnv, func(int, string) memory.Outcome)) {
 		ways++
 		t.Run(fmt.Sprintf("%d %s, %s", n, what, how), func(t *testing.T) {
 			t.Parallel()
 			s, struck := newReplacement(t), ""
-			arm(s.stage, func(i int, now string) memory.Outcome {
+			arm(s.testEnv, func(i int, now string) memory.Outcome {
 				if i != n || struck != "" {
 					return memory.Pass()
 				}
@@ -81,8 +81,8 @@ func TestLostCallsOfReplacement(t *testing.T) {
 	}
 	before := []memory.Outcome{memory.FailBefore(cloud.Unavailable), memory.CrashBefore()}
 	after := []memory.Outcome{memory.CrashAfter(), memory.FailAfter(cloud.Unavailable)}
-	calls := func(s *stage, by func(int, string) memory.Outcome) { s.lose = by }
-	requests := func(s *stage, by func(int, string) memory.Outcome) { s.cut = by }
+	calls := func(s *testEnv, by func(int, string) memory.Outcome) { s.lose = by }
+	requests := func(s *testEnv, by func(int, string) memory.Outcome) { s.cut = by }
 	seen := map[string]bool{} // looks since the last write
 	for n, op := range whole.calls {
 		switch {
@@ -104,18 +104,20 @@ func TestLostCallsOfReplacement(t *testing.T) {
 }
 
 // wrote reports whether a call changed the management cluster.
-func (s *stage) wrote(call int) bool {
+func (s *testEnv) wrote(call int) bool {
 	return slices.ContainsFunc(s.writes, func(r request) bool { return r.call == call })
 }
 
-func (s *stage) familyRef(version string) cloud.FamilyVersion {
+func (s *testEnv) familyRef(version string) cloud.FamilyVersion {
 	return cloud.FamilyVersion{Family: cloud.ImageFamily{Place: region, Name: s.line}, Version: version}
 }
 
-func (s *stage) imageOf(version string) string { return s.cloud.Disks().ImageID(s.familyRef(version)) }
+func (s *testEnv) imageOf(version string) string {
+	return s.cloud.Disks().ImageID(s.familyRef(version))
+}
 
 // current returns the present state of the Machine with this UID, or nil if the Machine is gone.
-func (s *stage) current(m unstructured.Unstructured) *unstructured.Unstructured {
+func (s *testEnv) current(m unstructured.Unstructured) *unstructured.Unstructured {
 	all := s.list("Machine")
 	if at := slices.IndexFunc(all, func(now unstructured.Unstructured) bool { return now.GetUID() == m.GetUID() }); at >= 0 {
 		return &all[at]
@@ -124,7 +126,7 @@ func (s *stage) current(m unstructured.Unstructured) *unstructured.Unstructured 
 }
 
 // wantUntouched requires the same Machine, instance and Node as before. A donor may have rebooted.
-func (s *stage) wantUntouched(m unstructured.Unstructured) {
+func (s *testEnv) wantUntouched(m unstructured.Unstructured) {
 	s.t.Helper()
 	now := s.current(m)
 	if now == nil || now.GetDeletionTimestamp() != nil || !maps.Equal(now.GetAnnotations(), m.GetAnnotations()) || instanceOf(*now) != instanceOf(m) {
@@ -136,7 +138,7 @@ func (s *stage) wantUntouched(m unstructured.Unstructured) {
 }
 
 // wantUnmarked requires that no mark of a capture is left on the pool or a Machine.
-func (s *stage) wantUnmarked() {
+func (s *testEnv) wantUnmarked() {
 	s.t.Helper()
 	for _, o := range append(s.list("Machine"), *s.get("MachineDeployment", s.pool.name)) {
 		for key, value := range o.GetAnnotations() {
@@ -149,7 +151,7 @@ func (s *stage) wantUnmarked() {
 
 // wantEnd requires the number of nodes and of boots, a recipe with the new version, and no leftovers except one
 // version.
-func (s *stage) wantEnd(size int64, boots int) {
+func (s *testEnv) wantEnd(size int64, boots int) {
 	s.t.Helper()
 	w := s.cloud.World()
 	machines, above := s.list("Machine"), s.get("MachineDeployment", s.pool.name)

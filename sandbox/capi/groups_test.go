@@ -533,9 +533,9 @@ func TestRightsOfGroups(t *testing.T) {
 	must(recipes.SetRecipe(t.Context(), change))
 	must(recipes.SetCapacity(t.Context(), p.id(), 3, 4))
 	p.wait("a fourth instance, of the version", func() bool {
-		census, err := recipes.Instances(t.Context(), p.id())
+		instances, err := recipes.Instances(t.Context(), p.id())
 		must(err)
-		return len(census) == 4 && slices.ContainsFunc(census, func(i cloud.Instance) bool { return i.Image == p.imageID("2026.01.09") })
+		return len(instances) == 4 && slices.ContainsFunc(instances, func(i cloud.Instance) bool { return i.Image == p.imageID("2026.01.09") })
 	})
 	hold, err := recipes.Protection(t.Context(), donor)
 	must(err)

@@ -42,7 +42,7 @@ type ScaleSetInstance struct {
 
 // ScaleSets creates scale sets. Calls return at once, and are repeated. A pool is its object: Spec is the whole spec.
 type ScaleSets interface {
-	Look(ctx context.Context, pool Machine) (ScaleSet, error)
+	Get(ctx context.Context, pool Machine) (ScaleSet, error)
 	// Apply sets the model and the size, which Apply never reduces. Existing instances stay unchanged.
 	Apply(ctx context.Context, pool Machine, capacity int64) error
 	// Drop starts to delete an instance and reduces the size, and reports whether the instance is gone.
@@ -144,7 +144,7 @@ func (r *poolReconciler) Reconcile(ctx context.Context, request reconcile.Reques
 	if controllerutil.AddFinalizer(o, finalizer) {
 		return reconcile.Result{}, ignoreConflict(r.client.Update(ctx, o))
 	}
-	if look.set, err = r.sets.Look(ctx, look.pool); err != nil {
+	if look.set, err = r.sets.Get(ctx, look.pool); err != nil {
 		return reconcile.Result{}, err
 	}
 	for _, step := range []func(context.Context, *poolObservation) error{r.replicas, r.apply, r.objects, r.choose, r.status} {
@@ -217,7 +217,7 @@ func (r *poolReconciler) apply(ctx context.Context, l *poolObservation) error {
 	}
 	err := r.sets.Apply(ctx, l.pool, max(capacity, l.set.Capacity))
 	if err == nil {
-		l.set, err = r.sets.Look(ctx, l.pool)
+		l.set, err = r.sets.Get(ctx, l.pool)
 	}
 	return err
 }
@@ -284,7 +284,7 @@ func (r *poolReconciler) drop(ctx context.Context, l *poolObservation, m *unstru
 	if err := client.IgnoreNotFound(r.client.Update(ctx, m)); err != nil {
 		return err
 	}
-	l.set, err = r.sets.Look(ctx, l.pool)
+	l.set, err = r.sets.Get(ctx, l.pool)
 	return err
 }
 
@@ -306,7 +306,7 @@ func (r *poolReconciler) choose(ctx context.Context, l *poolObservation) error {
 		all = append(all, poolMachine{name: m.GetName(), ready: at.Runs, latest: reflect.DeepEqual(at.Image, l.set.Image), marked: marked})
 	}
 	var err error
-	if l.skips, err = r.gate(ctx); err != nil {
+	if l.skips, err = r.featureGate(ctx); err != nil {
 		return err
 	}
 	for _, name := range instancesToDelete(all, int(l.desired), int(l.number("maxUnavailable", 0)), l.skips) {
@@ -317,8 +317,8 @@ func (r *poolReconciler) choose(ctx context.Context, l *poolObservation) error {
 	return nil
 }
 
-// gate reads the feature gate of the provider.
-func (r *poolReconciler) gate(ctx context.Context) (on bool, err error) {
+// featureGate reads the feature gate of the provider.
+func (r *poolReconciler) featureGate(ctx context.Context) (on bool, err error) {
 	d := &appsv1.Deployment{}
 	if err := r.direct.Get(ctx, GateDeployment, d); err != nil {
 		return false, client.IgnoreNotFound(err)
@@ -379,7 +379,7 @@ func (r *poolReconciler) status(ctx context.Context, l *poolObservation) error {
 
 // remove releases a pool when its instances are gone.
 func (r *poolReconciler) remove(ctx context.Context, l *poolObservation) (reconcile.Result, error) {
-	set, err := r.sets.Look(ctx, l.pool)
+	set, err := r.sets.Get(ctx, l.pool)
 	if err != nil || !slices.Contains(l.o.GetFinalizers(), finalizer) {
 		return reconcile.Result{}, err
 	}

@@ -39,7 +39,7 @@ type GroupInstance struct {
 
 // Groups creates groups. Calls return at once, and are repeated. A pool is its object: Spec is the whole spec.
 type Groups interface {
-	Look(ctx context.Context, pool Machine) (Group, error)
+	Get(ctx context.Context, pool Machine) (Group, error)
 	// Publish creates a version of the pool's launch template from spec and data, and the template if missing. Publish cancels
 	// an instance refresh, and deletes the older version between the default and the latest version.
 	Publish(ctx context.Context, pool Machine) error
@@ -126,7 +126,7 @@ func (r *groupReconciler) Reconcile(ctx context.Context, request reconcile.Reque
 	if controllerutil.AddFinalizer(o, finalizer) {
 		return reconcile.Result{}, ignoreConflict(r.client.Update(ctx, o))
 	}
-	if look.group, err = r.groups.Look(ctx, look.pool); err != nil {
+	if look.group, err = r.groups.Get(ctx, look.pool); err != nil {
 		return reconcile.Result{}, err
 	}
 	for _, step := range []func(context.Context, *groupObservation) error{r.template, r.size, r.objects, r.writeStatus} {

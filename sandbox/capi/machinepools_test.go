@@ -54,7 +54,7 @@ type memorySet struct {
 	at   map[string]time.Time
 }
 
-func (s *memorySets) Look(_ context.Context, pool sandbox.Machine) (sandbox.ScaleSet, error) {
+func (s *memorySets) Get(_ context.Context, pool sandbox.Machine) (sandbox.ScaleSet, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	set := s.sets[pool.UID]
@@ -257,7 +257,7 @@ func (p machinePool) recipes() *capi.PoolProvider {
 	return made
 }
 
-func (p machinePool) look(_ context.Context, id cloud.InstanceID) (cloud.Instance, error) {
+func (p machinePool) instance(_ context.Context, id cloud.InstanceID) (cloud.Instance, error) {
 	if m, found := p.scaleSets.find(id); found {
 		return m, nil
 	}
@@ -307,7 +307,7 @@ func (p machinePool) harness() cloudtest.RecipesHarness {
 			},
 		},
 		Recipes: p.recipes(), ImageID: p.imageID,
-		Publish: func(_ testing.TB, versions ...string) { p.publish(versions...) }, Look: p.look,
+		Publish: func(_ testing.TB, versions ...string) { p.publish(versions...) }, Look: p.instance,
 	}
 }
 
@@ -391,7 +391,7 @@ func TestMachinePoolsWithRollouts(t *testing.T) {
 		p.wait("three instances of "+image, func() bool {
 			now := p.instances()
 			return len(now) == 3 && !slices.ContainsFunc(now, func(id cloud.InstanceID) bool {
-				m, err := p.look(t.Context(), id)
+				m, err := p.instance(t.Context(), id)
 				return slices.Contains(before, id) || err != nil || m.Image != image
 			})
 		})
@@ -458,7 +458,7 @@ func TestForeignMachinePools(t *testing.T) {
 	p.wait("a fourth instance of the version, and the size in the MachinePool", func() bool { return len(p.instances()) == 4 && p.size() == 4 })
 	images := map[string]int{}
 	for _, id := range p.instances() {
-		m, err := p.look(t.Context(), id)
+		m, err := p.instance(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}

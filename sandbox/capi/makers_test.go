@@ -27,7 +27,7 @@ func (m *makers) set(namespace string, own sandbox.Maker) {
 	m.own[namespace] = own
 }
 
-func (m *makers) of(namespace string) sandbox.Maker {
+func (m *makers) makerOf(namespace string) sandbox.Maker {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if own := m.own[namespace]; own != nil {
@@ -38,12 +38,12 @@ func (m *makers) of(namespace string) sandbox.Maker {
 
 // Ensure implements sandbox.Maker.
 func (m *makers) Ensure(ctx context.Context, of sandbox.Machine) (string, sandbox.MachineState, error) {
-	return m.of(of.Namespace).Ensure(ctx, of)
+	return m.makerOf(of.Namespace).Ensure(ctx, of)
 }
 
 // Remove implements sandbox.Maker.
 func (m *makers) Remove(ctx context.Context, of sandbox.Machine) (bool, error) {
-	return m.of(of.Namespace).Remove(ctx, of)
+	return m.makerOf(of.Namespace).Remove(ctx, of)
 }
 
 // kubelets creates the Node of each machine once.

@@ -35,15 +35,15 @@ import (
 	sandbox "github.com/kamino-dev/kamino/sandbox/capi"
 )
 
-// other is a second management cluster with its own controllers, for machines of the same fleet.
-type other struct {
+// secondCluster is a second management cluster with its own controllers, for machines of the same fleet.
+type secondCluster struct {
 	management
 	dir string
 	// lag is how much later than of everything else Cluster API hears there of MachineDeployments, as a time.Duration.
 	lag atomic.Int64
 }
 
-func newOther(t *testing.T) *other {
+func newOther(t *testing.T) *secondCluster {
 	t.Helper()
 	if shared == nil {
 		t.Skip("KAMINO_CLUSTERAPI_BIN and KUBEBUILDER_ASSETS are not set: `make test-long` sets them")
@@ -55,7 +55,7 @@ func newOther(t *testing.T) *other {
 	}
 	t.Cleanup(func() { _ = env.Stop() })
 	config.QPS, config.Burst = 1000, 2000
-	o := &other{management: management{config: config, kubeconfig: env.KubeConfig, fleet: shared.fleet}, dir: t.TempDir()}
+	o := &secondCluster{management: management{config: config, kubeconfig: env.KubeConfig, fleet: shared.fleet}, dir: t.TempDir()}
 	if o.client, err = client.New(config, client.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func newOther(t *testing.T) *other {
 }
 
 // lateKubeconfig returns a kubeconfig with a proxy that delays watches of MachineDeployments.
-func (o *other) lateKubeconfig(t *testing.T) []byte {
+func (o *secondCluster) lateKubeconfig(t *testing.T) []byte {
 	t.Helper()
 	to, err := url.Parse(o.config.Host)
 	if err != nil {
@@ -129,7 +129,7 @@ func (l slowReader) Read(p []byte) (int, error) {
 }
 
 // moveHere moves a pool's Cluster here with the real clusterctl, and returns the pool in this cluster.
-func (o *other) moveHere(p *pool) *pool {
+func (o *secondCluster) moveHere(p *pool) *pool {
 	p.t.Helper()
 	moved := &pool{management: &o.management, t: p.t, namespace: p.namespace, name: p.name, line: p.line, published: p.published}
 	for _, object := range []client.Object{

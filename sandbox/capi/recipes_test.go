@@ -85,7 +85,7 @@ func run(m *testing.M, bin string) (code int, err error) {
 		return 0, err
 	}
 	defer controllers.Stop() //nolint:errcheck // as the process ends
-	shared = &management{config: config, kubeconfig: env.KubeConfig, controllers: controllers, fleet: &fleet{machines: map[string]*built{}}}
+	shared = &management{config: config, kubeconfig: env.KubeConfig, controllers: controllers, fleet: &fleet{machines: map[string]*builtMachine{}}}
 	if shared.client, err = client.New(config, client.Options{}); err != nil {
 		return 0, err
 	}
@@ -121,11 +121,11 @@ func run(m *testing.M, bin string) (code int, err error) {
 type fleet struct {
 	kubelets
 	mu       sync.Mutex
-	machines map[string]*built
+	machines map[string]*builtMachine
 	made     int
 }
 
-type built struct {
+type builtMachine struct {
 	id    cloud.InstanceID
 	image string
 	at    time.Time
@@ -143,7 +143,7 @@ func (f *fleet) ensure(m sandbox.Machine) string {
 	if have == nil {
 		ami, _, _ := unstructured.NestedString(m.Spec, "ami", "id")
 		f.made++
-		have = &built{id: cloud.InstanceID(fmt.Sprintf("aws:///eu-central-1a/i-%017x", f.made)), image: ami, at: time.Now().UTC().Truncate(time.Second)}
+		have = &builtMachine{id: cloud.InstanceID(fmt.Sprintf("aws:///eu-central-1a/i-%017x", f.made)), image: ami, at: time.Now().UTC().Truncate(time.Second)}
 		if m.Kind == "AzureMachine" {
 			have.id, have.image = cloud.InstanceID(azurePrefix+"virtualMachines/"+m.Namespace+"-"+m.Name), imageText(m.Spec["image"])
 		}
@@ -159,7 +159,7 @@ func (f *fleet) Remove(ctx context.Context, m sandbox.Machine) (bool, error) {
 	return true, f.leave(ctx, m)
 }
 
-func (f *fleet) find(id cloud.InstanceID) (built, bool) {
+func (f *fleet) find(id cloud.InstanceID) (builtMachine, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, have := range f.machines {
@@ -167,7 +167,7 @@ func (f *fleet) find(id cloud.InstanceID) (built, bool) {
 			return *have, true
 		}
 	}
-	return built{}, false
+	return builtMachine{}, false
 }
 
 // pool is a MachineDeployment in its own namespace. Images are only names.
@@ -177,8 +177,8 @@ type pool struct {
 	namespace string
 	name      string
 	line      string
-	stock     *stock // nil if no stock takes the pool back
-	fresh     string // state of the unchanged pool
+	stock     *suitePools // nil if no stock takes the pool back
+	fresh     string      // state of the unchanged pool
 	// images: the pool has real versions, not only the names in published, and the versions outlive a test.
 	images bool
 
@@ -287,14 +287,14 @@ func (p *pool) leave() {
 	}
 }
 
-// stock has the pools of a suite, because many cases end early when a pool lacks an ability.
-type stock struct {
+// suitePools has the pools of a suite, because many cases end early when a pool lacks an ability.
+type suitePools struct {
 	mu     sync.Mutex
 	unused []*pool
 }
 
 // pool returns an unchanged pool, or creates a pool.
-func (s *stock) pool(t *testing.T, made func() *pool) *pool {
+func (s *suitePools) pool(t *testing.T, made func() *pool) *pool {
 	t.Helper()
 	s.mu.Lock()
 	n := len(s.unused)
@@ -313,7 +313,7 @@ func (s *stock) pool(t *testing.T, made func() *pool) *pool {
 }
 
 // putBack puts a pool back if the pool is as before the test.
-func (s *stock) putBack(p *pool) bool {
+func (s *suitePools) putBack(p *pool) bool {
 	if p.t.Failed() || p.images && len(p.published) > 0 || p.state() != p.fresh {
 		return false
 	}
@@ -363,7 +363,7 @@ var kindCases = []string{
 // cases.
 func suite(t *testing.T, made func(*testing.T) *pool, harness func(*pool) cloudtest.RecipesHarness, cases ...string) {
 	t.Parallel()
-	var s stock
+	var s suitePools
 	t.Cleanup(func() {
 		for _, p := range s.unused {
 			p.t = t
@@ -622,8 +622,8 @@ func (p *pool) recipesBy(config *rest.Config) *capi.PoolProvider {
 	return made
 }
 
-// look reads an instance in its cloud.
-func (p *pool) look(_ context.Context, id cloud.InstanceID) (cloud.Instance, error) {
+// instance reads an instance in its cloud.
+func (p *pool) instance(_ context.Context, id cloud.InstanceID) (cloud.Instance, error) {
 	have, found := p.fleet.find(id)
 	if !found {
 		return cloud.Instance{}, &cloud.Error{Kind: cloud.NotFound, Op: "look at", Resource: string(id)}
@@ -665,7 +665,7 @@ func (p *pool) harness() cloudtest.RecipesHarness {
 			},
 		},
 		Recipes: p.recipes(), ImageID: p.imageID,
-		Publish: func(_ testing.TB, versions ...string) { p.publish(versions...) }, Look: p.look,
+		Publish: func(_ testing.TB, versions ...string) { p.publish(versions...) }, Look: p.instance,
 	}
 }
 

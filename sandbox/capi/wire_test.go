@@ -16,7 +16,7 @@ import (
 func (p *pool) watched(images capi.Images, wrote func(what string) memory.Outcome) *capi.PoolProvider {
 	p.t.Helper()
 	config := rest.CopyConfig(p.config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return wire{next, wrote} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return recordedPath{next, wrote} })
 	made, err := capi.New(capi.Config{Management: config, Cluster: types.NamespacedName{Namespace: p.namespace, Name: "home"}, Images: images})
 	if err != nil {
 		p.t.Fatal(err)
@@ -24,15 +24,15 @@ func (p *pool) watched(images capi.Images, wrote func(what string) memory.Outcom
 	return made
 }
 
-// wire is the way from recipes to the management cluster.
-type wire struct {
+// recordedPath is the way from recipes to the management cluster.
+type recordedPath struct {
 	next  http.RoundTripper
 	wrote func(what string) memory.Outcome
 }
 
 // RoundTrip implements http.RoundTripper. A write that the management cluster refused because of a conflict does
 // not count.
-func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
+func (w recordedPath) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := w.next.RoundTrip(r)
 	if err != nil || r.Method == http.MethodGet || strings.Contains(r.URL.Path, "/selfsubject") || answer.StatusCode >= http.StatusBadRequest {
 		return answer, err

@@ -211,8 +211,8 @@ func (w *workload) Check(context.Context, v1alpha1.Settings) ([]cloud.Refusal, e
 	return nil, nil
 }
 
-// Look implements capture.TrialObserver. No version is tried here.
-func (w *workload) Look(_ context.Context, subject trial.Subject) (trial.Observation, error) {
+// Observe implements capture.TrialObserver. No version is tried here.
+func (w *workload) Observe(_ context.Context, subject trial.Subject) (trial.Observation, error) {
 	return trial.Observation{Facts: subject.Facts}, nil
 }
 

@@ -93,7 +93,7 @@ does not matter.
 		if err != nil {
 			return err
 		}
-		return client.Outage(command.Context(), control.Outage{What: kubelet.Outage(args[0]), For: after})
+		return client.Outage(command.Context(), control.Outage{What: kubelet.NetworkOutage(args[0]), For: after})
 	}
 	return command
 }

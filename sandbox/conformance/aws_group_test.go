@@ -47,7 +47,7 @@ func groupOf(t *testing.T, in *amazon, version string) *amazonGroup {
 	}})
 	w.must(err)
 	w.template = sdk.ToString(made.LaunchTemplate.LaunchTemplateId)
-	w.pass(time.Minute)
+	w.advance(time.Minute)
 	_, err = w.scaling.CreateAutoScalingGroup(t.Context(), &autoscaling.CreateAutoScalingGroupInput{
 		AutoScalingGroupName: sdk.String(awsGroup), MinSize: sdk.Int32(0), MaxSize: sdk.Int32(10), DesiredCapacity: sdk.Int32(2), AvailabilityZones: []string{awsRegion + "a"},
 		LaunchTemplate: &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: made.LaunchTemplate.LaunchTemplateId, Version: sdk.String(version)},
@@ -64,7 +64,7 @@ func groupOf(t *testing.T, in *amazon, version string) *amazonGroup {
 		}
 		return n == 2
 	})
-	w.pass(time.Minute)
+	w.advance(time.Minute)
 	w.ids = w.list()
 	return w
 }
@@ -98,7 +98,7 @@ func (w *amazonGroup) list() []cloud.InstanceID {
 func (w *amazonGroup) harness() cloudtest.Harness {
 	return cloudtest.Harness{
 		Provider: cloud.New(w.disks, w.recipes), Pool: w.pool, Instances: w.ids, Missing: cloud.InstanceID("aws:///" + awsRegion + "a/i-00000000000000000"),
-		RoomUnknown: true, Advance: func(testing.TB) { w.pass(10 * time.Second) }, Looks: 2000,
+		RoomUnknown: true, Advance: func(testing.TB) { w.advance(10 * time.Second) }, Looks: 2000,
 		List:          func(testing.TB) []cloud.InstanceID { return w.list() },
 		PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { w.must(w.server.Shutdown(w.Context(), path.Base(string(id)))) },
 		Crowd: func(testing.TB) {

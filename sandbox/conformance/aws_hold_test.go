@@ -48,7 +48,7 @@ func TestAWSStandbyIsNotReplaced(t *testing.T) {
 	w.must(w.recipes.ProtectFromScaleIn(t.Context(), w.ids[0], cloud.TokenUnprotected))
 	w.settled(w.ids[0], scalingtypes.LifecycleStateStandby)
 	w.stop(w.ids[0])
-	w.pass(3 * time.Hour)
+	w.advance(3 * time.Hour)
 	if list := w.list(); !slices.Contains(list, w.ids[0]) || len(list) != 2 {
 		t.Errorf("held, it was replaced: %v, was %v", list, w.ids)
 	}
@@ -66,7 +66,7 @@ func TestAWSStandbyIsNotReplaced(t *testing.T) {
 	w.must(w.recipes.Unprotect(t.Context(), w.ids[0], cloud.TokenUnprotected))
 	w.settled(w.ids[0], scalingtypes.LifecycleStateInService)
 	w.stop(w.ids[1])
-	w.pass(3 * time.Hour)
+	w.advance(3 * time.Hour)
 	if list := w.list(); slices.Contains(list, w.ids[1]) || !slices.Contains(list, w.ids[0]) {
 		t.Errorf("instances without standby should have been replaced: %v, was %v", list, w.ids)
 	}
@@ -111,7 +111,7 @@ func TestAWSRestoresProtection(t *testing.T) {
 	if now, err := w.recipes.Protection(t.Context(), w.ids[0]); err != nil || !now.Protected {
 		t.Errorf("held, it is %+v, %v", now, err)
 	}
-	w.pass(time.Minute)
+	w.advance(time.Minute)
 	protect(false)
 	w.must(w.recipes.Unprotect(t.Context(), w.ids[0], before.Token))
 	if now, err := w.recipes.Protection(t.Context(), w.ids[0]); err != nil || now != before {
@@ -125,7 +125,7 @@ func TestAWSKeepsForeignProtection(t *testing.T) {
 	_, err := w.scaling.DetachInstances(t.Context(), &autoscaling.DetachInstancesInput{AutoScalingGroupName: sdk.String(awsGroup), InstanceIds: []string{path.Base(string(w.ids[0]))},
 		ShouldDecrementDesiredCapacity: sdk.Bool(true)})
 	w.must(err)
-	w.pass(time.Minute)
+	w.advance(time.Minute)
 	if hold, err := w.recipes.Protection(t.Context(), w.ids[0]); err != nil || hold != (cloud.Protection{}) {
 		t.Errorf("%+v, %v", hold, err)
 	}

@@ -89,7 +89,7 @@ func TestAWSKeepsUEFIVariables(t *testing.T) {
 	snapshot := w.shot("uefi")
 	_, err := w.raw.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{strings.Split(string(w.ids[0]), "/")[4]}})
 	w.must(err)
-	w.pass(2 * time.Hour)
+	w.advance(2 * time.Hour)
 	ref := cloud.FamilyVersion{Family: amazonLine, Version: "2026.03.14"}
 	config, err := provider.Load(t.Context(), "")
 	w.must(err)
@@ -100,7 +100,7 @@ func TestAWSKeepsUEFIVariables(t *testing.T) {
 	}
 	_, err = w.disks.EnsureImage(t.Context(), cloud.VersionSpec{FamilyVersion: ref, SnapshotID: snapshot.ID})
 	w.must(err)
-	w.pass(5 * time.Minute)
+	w.advance(5 * time.Minute)
 	out, err := w.raw.DescribeImageAttribute(t.Context(), &ec2.DescribeImageAttributeInput{ImageId: sdk.String(w.amiOf(ref)), Attribute: ec2types.ImageAttributeNameUefiData})
 	w.must(err)
 	if got := sdk.ToString(out.UefiData.Value); got != variables {
@@ -127,7 +127,7 @@ func TestAWSComparesDisks(t *testing.T) {
 	t.Run("root disk", func(t *testing.T) {
 		w := newGroup(t, atOnce, "1").suspendReplacement()
 		w.published("2026.03.14")
-		w.pass(time.Minute)
+		w.advance(time.Minute)
 		root(w, 10)
 		reasons, all := w.preflight()
 		if !slices.Equal(reasons, []string{"RootDiskTooLarge"}) || !strings.Contains(all[0].Remedy, "20 GiB") || !strings.Contains(all[0].Remedy, "10 GiB") {
@@ -194,10 +194,10 @@ func TestAWSFullGroup(t *testing.T) {
 		t.Errorf("cautions: %+v", pool.Cautions)
 	}
 	w.must(w.recipes.ProtectFromScaleIn(t.Context(), w.ids[0], cloud.TokenUnprotected))
-	w.pass(time.Minute)
+	w.advance(time.Minute)
 	_, err = w.scaling.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(awsGroup), DesiredCapacity: sdk.Int32(2)})
 	w.must(err)
-	w.pass(5 * time.Minute)
+	w.advance(5 * time.Minute)
 	err = w.recipes.Unprotect(t.Context(), w.ids[0], cloud.TokenUnprotected)
 	if !cloud.Is(err, cloud.Conflict) || !strings.Contains(err.Error(), "raise its maximum by one") || !strings.Contains(err.Error(), "maximum size of 2") {
 		t.Errorf("%v", err)

@@ -93,7 +93,7 @@ func (w *amazonGroup) settle(fresh bool, policy v1alpha1.PrototypePolicySpec) *c
 		nodes = append(nodes, node(fmt.Sprintf("node-%d", i), string(id), patched, patched.Add(time.Hour)))
 	}
 	w.published(old)
-	w.pass(time.Minute)
+	w.advance(time.Minute)
 	w.must(w.disks.TagImage(ctx, cloud.FamilyVersion{Family: amazonLine, Version: old}, map[string]string{
 		cloud.TagBuiltFrom: nodes[0].Name, cloud.TagBuiltAt: time.Now().UTC().Format(cloud.BuiltAtLayout)}))
 	w.must(w.recipes.SetRecipe(ctx, w.change(old)))
@@ -102,9 +102,9 @@ func (w *amazonGroup) settle(fresh bool, policy v1alpha1.PrototypePolicySpec) *c
 		w.must(err)
 		return power == cloud.PowerRunning
 	})
-	w.pass(time.Hour)
+	w.advance(time.Hour)
 	policy.Pools.Names, policy.Settings.Generalize.Profile = []string{awsGroup}, v1alpha1.ProfileEKS
-	return newController(ctx, &world{t: w.T}, cloud.New(w.disks, w.recipes), nodes, prototypeOf(awsGroup, old, nodes[0]),
+	return newController(ctx, &cloudEnv{t: w.T}, cloud.New(w.disks, w.recipes), nodes, prototypeOf(awsGroup, old, nodes[0]),
 		&v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "common", UID: "uid-common", Generation: 1}, Spec: policy})
 }
 

@@ -50,7 +50,7 @@ func (w *amazonGroup) fault(f fault.Fault) {
 func TestAWSPinsNewestVersion(t *testing.T) {
 	w := newGroup(t, atOnce, "$Latest").suspendReplacement()
 	w.published("2026.03.14")
-	w.pass(time.Minute)
+	w.advance(time.Minute)
 	w.fault(fault.Fault{Name: "dies", Operation: "UpdateAutoScalingGroup", Skip: 1, Drop: true})
 	if err := w.recipes.SetRecipe(t.Context(), w.change("2026.03.14")); err == nil {
 		t.Fatal("it was carried out")
@@ -86,7 +86,7 @@ func TestAWSKeepsOtherFields(t *testing.T) {
 	_, err = w.scaling.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup), MixedInstancesPolicy: policy})
 	w.must(err)
 	w.published("2026.03.14")
-	w.pass(time.Minute)
+	w.advance(time.Minute)
 	before := w.group()
 	w.must(w.recipes.SetRecipe(t.Context(), w.change("2026.03.14")))
 	after := w.group()
@@ -145,7 +145,7 @@ func TestAWSFillsDisksAtARate(t *testing.T) {
 		w.must(err)
 		return im.State == cloud.Complete
 	})
-	w.pass(time.Minute)
+	w.advance(time.Minute)
 	// A user with the right to tag images must not break the group's next launch.
 	ami := w.amiOf(cloud.FamilyVersion{Family: amazonLine, Version: "2026.03.13"})
 	_, err = w.raw.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: []string{ami}, Tags: []ec2types.Tag{{Key: sdk.String("kamino-initialization-rate"), Value: sdk.String("9000")}}})
@@ -194,7 +194,7 @@ func TestAWSHandOverToKops(t *testing.T) {
 		t.Errorf("before there is an image, the change says %q", change.HandOver)
 	}
 	ref := w.published("2026.03.14")
-	w.pass(time.Minute)
+	w.advance(time.Minute)
 	before, change := w.group(), w.change("2026.03.14")
 	ami := w.amiOf(ref)
 	for _, part := range []string{"kOps", awsGroup, "instance group nodes-a to " + ami, "`kops edit instancegroup nodes-a`", "`kops update cluster --yes`"} {
@@ -217,7 +217,7 @@ func TestAWSHandOverToKops(t *testing.T) {
 	_, err = w.raw.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: sdk.String(w.template), SourceVersion: sdk.String("1"),
 		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: sdk.String(ami)}})
 	w.must(err)
-	w.pass(time.Minute)
+	w.advance(time.Minute)
 	if change = w.change("2026.03.14"); !change.Done {
 		t.Errorf("it is done, and the change says %+v", change)
 	}
@@ -324,7 +324,7 @@ func TestAWSRecognizesGroup(t *testing.T) {
 	w := newGroup(t, atOnce, "1")
 	_, err := w.scaling.DeleteAutoScalingGroup(t.Context(), &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup), ForceDelete: sdk.Bool(true)})
 	w.must(err)
-	w.pass(10 * time.Minute)
+	w.advance(10 * time.Minute)
 	_, err = w.scaling.CreateAutoScalingGroup(t.Context(), &autoscaling.CreateAutoScalingGroupInput{
 		AutoScalingGroupName: sdk.String(awsGroup), MinSize: sdk.Int32(0), MaxSize: sdk.Int32(10), DesiredCapacity: sdk.Int32(2), AvailabilityZones: []string{awsRegion + "a"},
 		LaunchTemplate: &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: sdk.String(w.template), Version: sdk.String("1")},
@@ -348,7 +348,7 @@ func TestAWSWithoutTemplate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, ctx := newGroup(t, atOnce, "1").suspendReplacement(), within(t.Context())
 			w.published("2026.03.14")
-			w.pass(time.Minute)
+			w.advance(time.Minute)
 			if pool, err := w.recipes.Pool(ctx, w.pool); err != nil || len(pool.Refusals) > 0 {
 				t.Fatalf("%+v, %v", pool, err)
 			}

@@ -42,7 +42,7 @@ func TestAWSSharedTemplate(t *testing.T) {
 			}
 			w.neighbor("zone-c", test.version)
 			w.published("2026.03.14")
-			w.pass(time.Minute)
+			w.advance(time.Minute)
 			found, err := w.recipes.PreflightRecipe(t.Context(), cloud.PreflightSpec{Pool: w.pool, Instance: w.ids[0], Version: "2026.03.15"})
 			w.must(err)
 			change := w.change("2026.03.14")

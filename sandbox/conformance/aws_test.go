@@ -127,7 +127,7 @@ func startAmazonOn(t *testing.T, on *wire, standby time.Duration, change ...func
 
 func (w *amazon) now() time.Time { return clock.Clock{Calendar: w.calendar}.Now() }
 
-func (w *amazon) pass(d time.Duration) { w.calendar.Skip(d) }
+func (w *amazon) advance(d time.Duration) { w.calendar.Skip(d) }
 
 func (w *amazon) must(err error) {
 	w.Helper()
@@ -146,7 +146,7 @@ func TestDisksOfAWS(t *testing.T) {
 		return cloudtest.DisksHarness{
 			Harness: cloudtest.Harness{
 				Instances: w.ids, Missing: cloud.InstanceID("aws:///" + awsRegion + "a/i-00000000000000000"),
-				Advance: func(testing.TB) { w.pass(10 * time.Second) }, Looks: 2000,
+				Advance: func(testing.TB) { w.advance(10 * time.Second) }, Looks: 2000,
 				PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { w.must(w.server.Shutdown(t.Context(), path.Base(string(id)))) },
 				Console:       func(_ testing.TB, id cloud.InstanceID, text string) { w.fleet.setConsole(path.Base(string(id)), text) },
 			},
@@ -209,7 +209,7 @@ func (w *amazon) until(what string, done func() bool) {
 		if done() {
 			return
 		}
-		w.pass(10 * time.Second)
+		w.advance(10 * time.Second)
 	}
 	w.Fatalf("not %s", what)
 }
@@ -217,7 +217,7 @@ func (w *amazon) until(what string, done func() bool) {
 // snapshots returns all snapshots of the account.
 func (w *amazon) snapshots() []ec2types.Snapshot {
 	w.Helper()
-	w.pass(time.Minute)
+	w.advance(time.Minute)
 	out, err := w.raw.DescribeSnapshots(w.Context(), &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}})
 	w.must(err)
 	return out.Snapshots
@@ -267,8 +267,8 @@ func TestAWSSnapshotDeletedWithImage(t *testing.T) {
 	for range 2 { // the process after a kill repeats the call
 		w.must(w.disks.DeleteSnapshot(t.Context(), w.ids[0], "2026.03.14"))
 	}
-	if shelf, err := w.disks.Snapshots(t.Context(), amazonLine); err != nil || len(shelf) != 0 || len(w.snapshots()) != 1 {
-		t.Errorf("listed are %+v (%v), and in the cloud %d", shelf, err, len(w.snapshots()))
+	if snapshots, err := w.disks.Snapshots(t.Context(), amazonLine); err != nil || len(snapshots) != 0 || len(w.snapshots()) != 1 {
+		t.Errorf("listed are %+v (%v), and in the cloud %d", snapshots, err, len(w.snapshots()))
 	}
 	w.must(w.disks.DeleteImage(t.Context(), ref))
 	if left := w.snapshots(); len(left) != 0 {
@@ -280,13 +280,13 @@ func TestAWSSnapshotDeletedWithImage(t *testing.T) {
 func TestOlderAWSSnapshotIsUsed(t *testing.T) {
 	w := newAmazon(t, awsImage)
 	first := w.shot("twice")
-	w.pass(time.Minute)
+	w.advance(time.Minute)
 	out, err := w.raw.DescribeSnapshots(t.Context(), &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}})
 	w.must(err)
 	_, err = w.raw.CreateSnapshot(t.Context(), &ec2.CreateSnapshotInput{VolumeId: out.Snapshots[0].VolumeId,
 		TagSpecifications: []ec2types.TagSpecification{{ResourceType: "snapshot", Tags: out.Snapshots[0].Tags}}})
 	w.must(err)
-	w.pass(time.Minute)
+	w.advance(time.Minute)
 	if again, err := w.disks.Snapshot(t.Context(), w.ids[0], "twice"); err != nil || again.ID != first.ID {
 		t.Errorf("%+v, %v; want %s", again, err, first.ID)
 	}
@@ -300,12 +300,12 @@ func TestOlderAWSSnapshotIsUsed(t *testing.T) {
 func TestAWSListsInstancesOfImages(t *testing.T) {
 	w := newAmazon(t, awsImage)
 	ref := w.published("2026.03.14")
-	w.pass(time.Minute)
+	w.advance(time.Minute)
 	images, err := w.raw.DescribeImages(t.Context(), &ec2.DescribeImagesInput{Owners: []string{"self"}})
 	w.must(err)
 	out, err := w.raw.RunInstances(t.Context(), &ec2.RunInstancesInput{ImageId: images.Images[0].ImageId, InstanceType: "m6i.large", MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1)})
 	w.must(err)
-	w.pass(time.Minute)
+	w.advance(time.Minute)
 	m, err := w.disks.Instance(t.Context(), cloud.InstanceID("aws:///"+awsRegion+"a/"+*out.Instances[0].InstanceId))
 	w.must(err)
 	if version, latest := w.disks.VersionOf(amazonLine, m.Image); version != "2026.03.14" || latest || m.Image != w.disks.ImageID(ref) {

@@ -21,14 +21,14 @@ func newAWSTrial(t *testing.T) (*amazonGroup, cloud.TrialSpec) {
 	t.Helper()
 	w := newGroup(t, atOnce, "1").suspendReplacement()
 	ref := w.published("2026.03.14")
-	w.pass(time.Minute)
+	w.advance(time.Minute)
 	return w, cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: w.pool, Version: ref.Version}, Name: "it", To: w.disks.ImageID(ref), Tags: map[string]string{cloud.TagUID: "u", cloud.TagPrototype: "it"}}
 }
 
 // trialInstances returns the trial's instances in all states.
 func (w *amazonGroup) trialInstances() []ec2types.Instance {
 	w.Helper()
-	w.pass(time.Minute)
+	w.advance(time.Minute)
 	out, err := w.raw.DescribeInstances(w.Context(), &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{{Name: sdk.String("tag-key"), Values: []string{"kamino-trial-name"}}}})
 	w.must(err)
 	var all []ec2types.Instance
@@ -102,7 +102,7 @@ func TestAWSReportsLostTrial(t *testing.T) {
 		if have, err := w.recipes.EnsureTrial(t.Context(), spec); err != nil || have.State != cloud.Failed || have.Trouble != "" || have.NoRoom || have.Blames {
 			t.Errorf("%+v, %v", have, err)
 		}
-		w.pass(time.Minute)
+		w.advance(time.Minute)
 	}
 	if all := w.trialInstances(); len(all) != 1 || path.Base(sdk.ToString(all[0].InstanceId)) != id {
 		t.Errorf("another instance was built: %d", len(all))

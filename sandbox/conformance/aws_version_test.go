@@ -39,7 +39,7 @@ func TestAWSGroupWithoutVersion(t *testing.T) {
 				t.Errorf("preflight refuses %+v", found)
 			}
 			w.published("2026.03.14")
-			w.pass(time.Minute)
+			w.advance(time.Minute)
 			w.must(w.recipes.SetRecipe(t.Context(), w.change("2026.03.14")))
 			if v := sdk.ToString(version()); v != "2" || len(w.versions()) != 2 {
 				t.Errorf("the group names version %q of %v", v, w.versions())

@@ -33,17 +33,17 @@ func TestRequestsOfACapture(t *testing.T) {
 	settings := v1alpha1.Settings{Trial: v1alpha1.TrialSettings{Mode: v1alpha1.TrialOff}}
 	settings.Generalize.Profile = v1alpha1.ProfileStatic
 	sent := map[string]budget{}
-	played := func(name string, play func(c *course)) {
+	played := func(name string, play func(c *captureCourse)) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Until(day)) // the version's
-				play(newCourse(newWorld(t, options{wire: newWire(), config: func(c *simulator.Config) {
+				play(newCourse(newCloudEnv(t, options{wire: newWire(), config: func(c *simulator.Config) {
 					c.Clock, c.Latencies = clock.Clock{Scale: 1}, simulator.Latencies{}
 				}}).stage()))
 			})
 		})
 	}
-	played("without a trial", func(c *course) {
+	played("without a trial", func(c *captureCourse) {
 		sent["first"] = c.play(c.t.Context(), version, settings)
 		wantDocumented(c.t, "../../docs/reference/requests-azure.md", c.requests.Requests(), func(r requestlog.Request) string {
 			if r.Class == requestlog.Login {
@@ -54,7 +54,7 @@ func TestRequestsOfACapture(t *testing.T) {
 		time.Sleep(time.Hour)
 		sent["later"] = c.play(c.t.Context(), version+"02", settings)
 	})
-	played("with a trial", func(c *course) {
+	played("with a trial", func(c *captureCourse) {
 		settings.Trial.Mode = v1alpha1.TrialApart
 		sent["tried"] = c.play(c.t.Context(), version, settings)
 	})

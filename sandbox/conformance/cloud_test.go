@@ -35,8 +35,8 @@ const (
 // pace makes half an hour of replication a tenth of a second.
 var pace = clock.Clock{Scale: 18000}
 
-// world is a simulated cloud with one pool, and the provider.
-type world struct {
+// cloudEnv is a simulated cloud with one pool, and the provider.
+type cloudEnv struct {
 	t      *testing.T
 	cloud  *simulator.Server
 	fleet  *emptyFleet
@@ -59,9 +59,9 @@ type options struct {
 	wire *wire
 }
 
-func newWorld(t *testing.T, change options) *world {
+func newCloudEnv(t *testing.T, change options) *cloudEnv {
 	t.Helper()
-	w := &world{t: t, fleet: newEmptyFleet(), secret: rand.Text(), audience: "https://" + rand.Text() + ".example/"}
+	w := &cloudEnv{t: t, fleet: newEmptyFleet(), secret: rand.Text(), audience: "https://" + rand.Text() + ".example/"}
 	config := simulator.Config{
 		Dir: t.TempDir(), Clock: pace, Fleet: w.fleet,
 		SubscriptionID: subscription, TenantID: tenant, ResourceGroup: group, Location: location,
@@ -104,7 +104,7 @@ func newWorld(t *testing.T, change options) *world {
 }
 
 // poolOf is the pool of an instance.
-func (w *world) poolOf(id cloud.InstanceID) cloud.PoolID {
+func (w *cloudEnv) poolOf(id cloud.InstanceID) cloud.PoolID {
 	w.t.Helper()
 	found, err := w.p.PoolsOf(w.t.Context(), []cloud.NodeValues{{ProviderID: id}})
 	if err != nil || found[0].Pool == "" {
@@ -114,7 +114,7 @@ func (w *world) poolOf(id cloud.InstanceID) cloud.PoolID {
 }
 
 // environment returns the variables of a shell that sourced the sandbox's env file.
-func (w *world) environment(secret string) map[string]string {
+func (w *cloudEnv) environment(secret string) map[string]string {
 	w.t.Helper()
 	path := filepath.Join(w.t.TempDir(), "azurestackcloud.json")
 	w.write(path, map[string]string{
@@ -129,7 +129,7 @@ func (w *world) environment(secret string) map[string]string {
 	}
 }
 
-func (w *world) write(path string, content any) {
+func (w *cloudEnv) write(path string, content any) {
 	w.t.Helper()
 	data, err := json.Marshal(content)
 	if err != nil {
@@ -141,12 +141,12 @@ func (w *world) write(path string, content any) {
 }
 
 // connect makes a provider from an environment, as a new process would.
-func (w *world) connect(env map[string]string) cloud.Provider {
+func (w *cloudEnv) connect(env map[string]string) cloud.Provider {
 	w.t.Helper()
 	return w.load(provider.LoadOptions{Getenv: func(name string) string { return env[name] }})
 }
 
-func (w *world) load(options provider.LoadOptions) cloud.Provider {
+func (w *cloudEnv) load(options provider.LoadOptions) cloud.Provider {
 	w.t.Helper()
 	p, err := provider.New(w.t.Context(), w.configured(options))
 	if err != nil {
@@ -155,7 +155,7 @@ func (w *world) load(options provider.LoadOptions) cloud.Provider {
 	return p
 }
 
-func (w *world) configured(options provider.LoadOptions) provider.Config {
+func (w *cloudEnv) configured(options provider.LoadOptions) provider.Config {
 	w.t.Helper()
 	options.Transport = w.web.Client()
 	config, err := provider.LoadConfig(options)
@@ -166,7 +166,7 @@ func (w *world) configured(options provider.LoadOptions) provider.Config {
 }
 
 // list returns the instances of the pool, the oldest first.
-func (w *world) list() []cloud.InstanceID {
+func (w *cloudEnv) list() []cloud.InstanceID {
 	specs := map[string]cloud.InstanceID{}
 	for _, spec := range w.cloud.Specs() {
 		if strings.HasPrefix(spec.Pool, "kamino-trial-") {
@@ -185,7 +185,7 @@ func (w *world) list() []cloud.InstanceID {
 func advance(testing.TB) { time.Sleep(pace.Real(30 * time.Second)) }
 
 // until looks until done, and ends the test after very many looks.
-func (w *world) until(what string, done func() bool) {
+func (w *cloudEnv) until(what string, done func() bool) {
 	w.t.Helper()
 	for range 2000 {
 		if done() {
@@ -196,21 +196,21 @@ func (w *world) until(what string, done func() bool) {
 	w.t.Fatalf("never %s", what)
 }
 
-func (w *world) must(err error) {
+func (w *cloudEnv) must(err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *world) fault(f fault.Fault) {
+func (w *cloudEnv) fault(f fault.Fault) {
 	w.t.Helper()
 	_, err := w.cloud.AddFault(f)
 	w.must(err)
 }
 
 // wantError requires an error of the kind that contains each text, in one line and without the secret.
-func (w *world) wantError(err error, kind cloud.Kind, says ...string) {
+func (w *cloudEnv) wantError(err error, kind cloud.Kind, says ...string) {
 	w.t.Helper()
 	if cloud.KindOf(err) != kind {
 		w.t.Fatalf("got %v, want an error of kind %s", err, kind)
@@ -226,7 +226,7 @@ func (w *world) wantError(err error, kind cloud.Kind, says ...string) {
 }
 
 // snapshot stops instance a and copies its disk.
-func (w *world) snapshot() cloud.Snapshot {
+func (w *cloudEnv) snapshot() cloud.Snapshot {
 	w.t.Helper()
 	w.until("stopped", func() bool {
 		power, err := w.p.EnsureStopped(w.t.Context(), w.a)
@@ -243,16 +243,16 @@ func (w *world) snapshot() cloud.Snapshot {
 	return have
 }
 
-func (w *world) snapshotSpec() cloud.SnapshotSpec {
+func (w *cloudEnv) snapshotSpec() cloud.SnapshotSpec {
 	return cloud.SnapshotSpec{Name: "pool1-" + version, Instance: w.a, Tags: map[string]string{cloud.TagBuiltFrom: "node-a"}}
 }
 
-func (w *world) ref() cloud.ImageRef { return cloud.ImageRef{Pool: w.pool, Version: version} }
+func (w *cloudEnv) ref() cloud.ImageRef { return cloud.ImageRef{Pool: w.pool, Version: version} }
 
 // publish repeats the engine's passes until the version is complete: a read, and a write if the version is absent.
-func (w *world) publish(from cloud.Snapshot) cloud.Image { return w.publishAs(w.ref(), from) }
+func (w *cloudEnv) publish(from cloud.Snapshot) cloud.Image { return w.publishAs(w.ref(), from) }
 
-func (w *world) publishAs(ref cloud.ImageRef, from cloud.Snapshot) cloud.Image {
+func (w *cloudEnv) publishAs(ref cloud.ImageRef, from cloud.Snapshot) cloud.Image {
 	w.t.Helper()
 	var have cloud.Image
 	w.until("published", func() bool {
@@ -269,7 +269,7 @@ func (w *world) publishAs(ref cloud.ImageRef, from cloud.Snapshot) cloud.Image {
 }
 
 // document returns a resource from the cloud's state.
-func (w *world) document(id string) map[string]any {
+func (w *cloudEnv) document(id string) map[string]any {
 	w.t.Helper()
 	answer := w.request(http.MethodGet, id, nil)
 	defer answer.Body.Close()

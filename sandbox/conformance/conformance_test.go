@@ -11,7 +11,7 @@ import (
 // TestContract runs every sentence of the provider contract against the simulated cloud.
 func TestContract(t *testing.T) {
 	cloudtest.Run(t, func(t *testing.T) cloudtest.Harness {
-		w := newWorld(t, options{})
+		w := newCloudEnv(t, options{})
 		h := w.harness()
 		h.Provider, h.Pool = w.p, w.pool
 		return h
@@ -19,7 +19,7 @@ func TestContract(t *testing.T) {
 }
 
 // powerOffGuest switches a machine off from within.
-func (w *world) powerOffGuest(id cloud.InstanceID) {
+func (w *cloudEnv) powerOffGuest(id cloud.InstanceID) {
 	w.t.Helper()
 	for _, spec := range w.cloud.Specs() {
 		if w.p.SameInstance(cloud.InstanceID(spec.ProviderID), id) {

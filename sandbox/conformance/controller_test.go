@@ -85,7 +85,7 @@ func (w *wire) transport(certificate *x509.Certificate) *http.Transport {
 // controller has all parts of `kamino controller` that send cloud requests automatically: policy decisions, engine,
 // metrics, and labels of nodes. API server and nodes are in memory.
 type controller struct {
-	*world
+	*cloudEnv
 	ctx     context.Context
 	api     kube.Client
 	nodes   *nodecache.Nodes
@@ -104,9 +104,9 @@ type controller struct {
 }
 
 // newController returns a controller of a provider for the objects; `run` starts the controller.
-func newController(ctx context.Context, w *world, p cloud.Provider, nodes []*corev1.Node, objects ...kube.Object) *controller {
+func newController(ctx context.Context, w *cloudEnv, p cloud.Provider, nodes []*corev1.Node, objects ...kube.Object) *controller {
 	w.t.Helper()
-	c := &controller{world: w, ctx: ctx, news: make(chan struct{}, 1)}
+	c := &controller{cloudEnv: w, ctx: ctx, news: make(chan struct{}, 1)}
 	scheme := runtime.NewScheme()
 	w.must(v1alpha1.AddToScheme(scheme))
 	c.api = kubefake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
@@ -213,7 +213,7 @@ func node(name, provider string, patched, ready time.Time) *corev1.Node {
 }
 
 // nodesOf returns a node for each machine of the pool.
-func (w *world) nodesOf(pool string, patched, ready time.Time) []*corev1.Node {
+func (w *cloudEnv) nodesOf(pool string, patched, ready time.Time) []*corev1.Node {
 	w.t.Helper()
 	var nodes []*corev1.Node
 	for _, spec := range w.cloud.Specs() {

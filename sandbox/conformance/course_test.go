@@ -35,8 +35,8 @@ const (
 	looksEvery = time.Second
 )
 
-// stage is a pool of a simulated cloud, for a course.
-type stage struct {
+// captureEnv is a pool of a simulated cloud, for a course.
+type captureEnv struct {
 	t        *testing.T
 	p        cloud.Provider
 	pool     cloud.PoolID
@@ -54,22 +54,22 @@ type stage struct {
 }
 
 // stage returns the pool of the world.
-func (w *world) stage() stage {
-	return stage{t: w.t, p: w.p, pool: w.pool, poolName: poolName, profile: v1alpha1.ProfileStatic, donor: w.a, peer: w.b, requests: w.cloud,
+func (w *cloudEnv) stage() captureEnv {
+	return captureEnv{t: w.t, p: w.p, pool: w.pool, poolName: poolName, profile: v1alpha1.ProfileStatic, donor: w.a, peer: w.b, requests: w.cloud,
 		isOn: func() bool { return w.fleet.Power(w.machine(w.a)) == fleet.On }, powerOff: func() { w.powerOffGuest(w.a) }}
 }
 
-func (s stage) must(err error) {
+func (s captureEnv) must(err error) {
 	s.t.Helper()
 	if err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// course plays whole captures of a pool's first node: the real engine with the provider over HTTPS, and a cluster
+// captureCourse plays whole captures of a pool's first node: the real engine with the provider over HTTPS, and a cluster
 // in memory. Pods and kubelets of the cluster act at once.
-type course struct {
-	stage
+type captureCourse struct {
+	captureEnv
 	api     kube.Client
 	cluster *fake.Clientset
 	engine  *capture.Engine
@@ -81,9 +81,9 @@ type course struct {
 	uids    int
 }
 
-func newCourse(on stage) *course {
+func newCourse(on captureEnv) *captureCourse {
 	on.t.Helper()
-	c := &course{stage: on, api: inmemory.New(time.Now).Client(nil), node: courseNode("donor", on.donor)}
+	c := &captureCourse{captureEnv: on, api: inmemory.New(time.Now).Client(nil), node: courseNode("donor", on.donor)}
 	c.cluster = fake.NewClientset(c.node, courseNode("peer", on.peer),
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: v1alpha1.DefaultGeneralizeNamespace}})
 	c.cluster.PrependReactor("create", "*", keepNoDryRun)
@@ -99,7 +99,7 @@ func courseNode(name string, id cloud.InstanceID) *corev1.Node {
 }
 
 // withUID sets a UID on created objects, as an API server does.
-func (c *course) withUID(action kubetesting.Action) (bool, runtime.Object, error) {
+func (c *captureCourse) withUID(action kubetesting.Action) (bool, runtime.Object, error) {
 	create, is := action.(kubetesting.CreateActionImpl)
 	if !is || len(create.CreateOptions.DryRun) > 0 || create.GetSubresource() != "" {
 		return false, nil, nil
@@ -116,7 +116,7 @@ func (c *course) withUID(action kubetesting.Action) (bool, runtime.Object, error
 
 // play makes passes until a capture succeeds, and returns the number of requests to the cloud. An event of the
 // cluster triggers the next pass.
-func (c *course) play(ctx context.Context, version string, settings v1alpha1.Settings) budget {
+func (c *captureCourse) play(ctx context.Context, version string, settings v1alpha1.Settings) budget {
 	c.t.Helper()
 	p := &v1alpha1.Prototype{
 		ObjectMeta: metav1.ObjectMeta{Name: "pool-" + version, UID: types.UID("uid-" + version)},
@@ -151,7 +151,7 @@ func (c *course) play(ctx context.Context, version string, settings v1alpha1.Set
 }
 
 // stepCluster lets pods and kubelets act, and reports whether the cluster changed.
-func (c *course) stepCluster(ctx context.Context, p *v1alpha1.Prototype) bool {
+func (c *captureCourse) stepCluster(ctx context.Context, p *v1alpha1.Prototype) bool {
 	c.t.Helper()
 	pods, err := c.cluster.CoreV1().Pods(v1alpha1.DefaultGeneralizeNamespace).List(ctx, metav1.ListOptions{})
 	c.must(err)
@@ -169,7 +169,7 @@ func (c *course) stepCluster(ctx context.Context, p *v1alpha1.Prototype) bool {
 }
 
 // generalizes carries the order of a pod out: the report is signed, and the donor goes off.
-func (c *course) generalizes(ctx context.Context, p *v1alpha1.Prototype, pod *corev1.Pod) bool {
+func (c *captureCourse) generalizes(ctx context.Context, p *v1alpha1.Prototype, pod *corev1.Pod) bool {
 	c.t.Helper()
 	order := &v1alpha1.Order{}
 	err := c.api.Get(ctx, kube.ObjectKeyFromObject(pod), order)
@@ -193,7 +193,7 @@ func (c *course) generalizes(ctx context.Context, p *v1alpha1.Prototype, pod *co
 }
 
 // stepKubelet plays the donor's kubelet. The kubelet is silent while the machine is off, and reports a new boot later.
-func (c *course) stepKubelet(ctx context.Context) bool {
+func (c *captureCourse) stepKubelet(ctx context.Context) bool {
 	c.t.Helper()
 	on := c.isOn()
 	n, err := c.cluster.CoreV1().Nodes().Get(ctx, c.node.Name, metav1.GetOptions{})
@@ -217,7 +217,7 @@ func (c *course) stepKubelet(ctx context.Context) bool {
 	return true
 }
 
-func (w *world) machine(id cloud.InstanceID) string {
+func (w *cloudEnv) machine(id cloud.InstanceID) string {
 	w.t.Helper()
 	for _, spec := range w.cloud.Specs() {
 		if w.p.SameInstance(cloud.InstanceID(spec.ProviderID), id) {
@@ -229,29 +229,31 @@ func (w *world) machine(id cloud.InstanceID) string {
 }
 
 // Check implements capture.TrialObserver.
-func (c *course) Check(context.Context, v1alpha1.Settings) ([]cloud.Refusal, error) { return nil, nil }
+func (c *captureCourse) Check(context.Context, v1alpha1.Settings) ([]cloud.Refusal, error) {
+	return nil, nil
+}
 
-// Look implements capture.TrialObserver: the trial node joins some time after the start of its instance, and is healthy.
-func (c *course) Look(_ context.Context, subject trial.Subject) (trial.Observation, error) {
+// Observe implements capture.TrialObserver: the trial node joins some time after the start of its instance, and is healthy.
+func (c *captureCourse) Observe(_ context.Context, subject trial.Subject) (trial.Observation, error) {
 	f := subject.Facts
 	joined := f.Instance.Running.Add(joinTakes)
 	if f.Instance.Running.IsZero() || f.Now.Before(joined) {
 		return trial.Observation{Facts: f}, nil
 	}
 	f.Node, f.Registered, f.Ready, f.WasReady, f.Changed = "tried", joined, true, true, joined
-	f.IdentityKnown, f.Digest, f.Likeness = true, f.Proven, &trial.Compared{Others: 2}
+	f.IdentityKnown, f.Digest, f.Likeness = true, f.Proven, &trial.PeerComparison{Others: 2}
 	f.Network, f.Images, f.Job = trial.Measure{Result: trial.Passed}, trial.Measure{Result: trial.Passed}, trial.Measure{Result: trial.Skipped}
 	return trial.Observation{Facts: f, Node: &v1alpha1.TrialNode{Kernel: "6.8.0"}}, nil
 }
 
 // Evidence implements capture.TrialObserver.
-func (c *course) Evidence(context.Context, trial.Subject, string) string { return "" }
+func (c *captureCourse) Evidence(context.Context, trial.Subject, string) string { return "" }
 
 // Clean implements capture.TrialObserver.
-func (c *course) Clean(context.Context, trial.Subject) ([]string, error) { return nil, nil }
+func (c *captureCourse) Clean(context.Context, trial.Subject) ([]string, error) { return nil, nil }
 
 // requestLog lists the requests to the cloud, with one line for a run of equal requests.
-func (c *course) requestLog() string {
+func (c *captureCourse) requestLog() string {
 	var lines []string
 	last, times := "", 0
 	for _, r := range c.requests.Requests() {

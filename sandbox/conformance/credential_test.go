@@ -24,7 +24,7 @@ import (
 )
 
 // clusterFile writes azure.json and the file of the custom cloud, as on a cluster node.
-func (w *world) clusterFile(fields map[string]any) string {
+func (w *cloudEnv) clusterFile(fields map[string]any) string {
 	w.t.Helper()
 	dir := w.t.TempDir()
 	beside, err := os.ReadFile(w.environment(w.secret)["AZURE_ENVIRONMENT_FILEPATH"])
@@ -39,7 +39,7 @@ func (w *world) clusterFile(fields map[string]any) string {
 	return path
 }
 
-func (w *world) wantPool(p cloud.Provider) {
+func (w *cloudEnv) wantPool(p cloud.Provider) {
 	w.t.Helper()
 	if pool, err := p.Pool(w.t.Context(), w.pool); err != nil || pool.Capacity != 2 {
 		w.t.Errorf("got %+v, %v", pool, err)
@@ -49,7 +49,7 @@ func (w *world) wantPool(p cloud.Provider) {
 func empty(string) string { return "" }
 
 func TestServicePrincipalOfAzureJSON(t *testing.T) {
-	w := newWorld(t, options{})
+	w := newCloudEnv(t, options{})
 	path := w.clusterFile(map[string]any{"aadClientId": client, "aadClientSecret": w.secret})
 	w.wantPool(w.load(provider.LoadOptions{AzureJSON: path, Getenv: empty}))
 }
@@ -57,7 +57,7 @@ func TestServicePrincipalOfAzureJSON(t *testing.T) {
 func TestManagedIdentity(t *testing.T) {
 	const system, user = "5e1f0000-0000-0000-0000-000000000001", "5e1f0000-0000-0000-0000-000000000002"
 	header := rand.Text()
-	w := newWorld(t, options{config: func(c *simulator.Config) {
+	w := newCloudEnv(t, options{config: func(c *simulator.Config) {
 		c.IdentityHeader, c.SystemIdentity = header, system
 		c.UserIdentities = []simulator.Identity{{ClientID: user, ResourceID: "/subscriptions/" + subscription + "/x", ObjectID: "o"}}
 	}})
@@ -97,7 +97,7 @@ func TestWorkloadIdentity(t *testing.T) {
 	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, options{config: func(c *simulator.Config) {
+	w := newCloudEnv(t, options{config: func(c *simulator.Config) {
 		c.Federated = []simulator.Federation{{Issuer: issuer, Subject: subject, KeyFile: keyFile}}
 	}})
 	assertion := func(subject string) map[string]string {
@@ -116,7 +116,7 @@ func TestWorkloadIdentity(t *testing.T) {
 }
 
 // sign makes a JSON web token.
-func (w *world) sign(key *rsa.PrivateKey, claims map[string]any) string {
+func (w *cloudEnv) sign(key *rsa.PrivateKey, claims map[string]any) string {
 	w.t.Helper()
 	part := func(content any) string {
 		data, err := json.Marshal(content)
@@ -131,7 +131,7 @@ func (w *world) sign(key *rsa.PrivateKey, claims map[string]any) string {
 }
 
 func TestBadCredentials(t *testing.T) {
-	w := newWorld(t, options{})
+	w := newCloudEnv(t, options{})
 	look := func(change func(map[string]string)) error {
 		w.t.Helper()
 		env := w.environment(w.secret)
@@ -145,14 +145,14 @@ func TestBadCredentials(t *testing.T) {
 }
 
 func TestExpiredToken(t *testing.T) {
-	w := newWorld(t, options{})
+	w := newCloudEnv(t, options{})
 	w.fault(fault.Fault{Method: http.MethodGet, Resource: "pool", Status: http.StatusUnauthorized})
 	_, err := w.p.Pool(t.Context(), w.pool)
 	w.wantError(err, cloud.Unauthenticated, "ExpiredAuthenticationToken", "this machine's clock")
 }
 
 func TestUnreachable(t *testing.T) {
-	w := newWorld(t, options{})
+	w := newCloudEnv(t, options{})
 	w.wantPool(w.p)
 	w.web.Close()
 	_, err := w.p.Pool(t.Context(), w.pool)
@@ -162,7 +162,7 @@ func TestUnreachable(t *testing.T) {
 }
 
 func TestUntrustedCertificate(t *testing.T) {
-	w := newWorld(t, options{})
+	w := newCloudEnv(t, options{})
 	env := w.environment(w.secret)
 	config, err := provider.LoadConfig(provider.LoadOptions{Getenv: func(name string) string { return env[name] }, Transport: &http.Client{}})
 	w.must(err)

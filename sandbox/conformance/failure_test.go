@@ -130,7 +130,7 @@ func TestTransientFault(t *testing.T) {
 func newPublishing(t *testing.T) (*controller, *v1alpha1.Prototype) {
 	t.Helper()
 	time.Sleep(time.Until(day))
-	w := newWorld(t, options{wire: newWire()})
+	w := newCloudEnv(t, options{wire: newWire()})
 	nodes := w.nodesOf(poolName, time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour))
 	for _, n := range nodes {
 		n.Status.NodeInfo.BootID = "after"
@@ -163,7 +163,7 @@ func newPublishing(t *testing.T) (*controller, *v1alpha1.Prototype) {
 	return newController(t.Context(), w, w.p, []*corev1.Node{nodes[0]}, p), p
 }
 
-func (w *world) encode(value any) string {
+func (w *cloudEnv) encode(value any) string {
 	w.t.Helper()
 	data, err := json.Marshal(value)
 	w.must(err)

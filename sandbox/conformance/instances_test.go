@@ -13,7 +13,7 @@ import (
 // TestInstancesAtOnce: without recipes of Azure, one call reads instances of scale sets and single VMs. Except for
 // power, the result equals single reads.
 func TestInstancesAtOnce(t *testing.T) {
-	w := newWorld(t, options{})
+	w := newCloudEnv(t, options{})
 	disks, err := provider.NewDisks(t.Context(), w.partialConfig())
 	w.must(err)
 	var reader capi.InstanceReader = disks

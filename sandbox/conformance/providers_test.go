@@ -13,13 +13,13 @@ import (
 )
 
 // partialConfig returns the configuration of a process with only one half of the provider.
-func (w *world) partialConfig() provider.Config {
+func (w *cloudEnv) partialConfig() provider.Config {
 	w.t.Helper()
 	env := w.environment(w.secret)
 	return w.configured(provider.LoadOptions{Getenv: func(name string) string { return env[name] }})
 }
 
-func (w *world) harness() cloudtest.Harness {
+func (w *cloudEnv) harness() cloudtest.Harness {
 	return cloudtest.Harness{
 		Instances: w.list(), Missing: cloud.InstanceID("azure://" + string(w.pool) + "/virtualMachines/999"),
 		Advance: advance, Looks: 2000, FoldsCase: true,
@@ -45,7 +45,7 @@ func (w *world) harness() cloudtest.Harness {
 // TestImageProviderAlone: instances, snapshots and images need no recipe of Azure. No scale set has this family.
 func TestImageProviderAlone(t *testing.T) {
 	cloudtest.RunDisks(t, func(t *testing.T) cloudtest.DisksHarness {
-		w := newWorld(t, options{})
+		w := newCloudEnv(t, options{})
 		disks, err := provider.NewDisks(t.Context(), w.partialConfig())
 		w.must(err)
 		pool, err := w.p.Pool(t.Context(), w.pool)
@@ -60,7 +60,7 @@ func TestImageProviderAlone(t *testing.T) {
 // TestDisksOfVMs: the same suite for single VMs, which never have recipes of Azure.
 func TestDisksOfVMs(t *testing.T) {
 	cloudtest.RunDisks(t, func(t *testing.T) cloudtest.DisksHarness {
-		w := newWorld(t, options{})
+		w := newCloudEnv(t, options{})
 		disks, err := provider.NewDisks(t.Context(), w.partialConfig())
 		w.must(err)
 		ids := []cloud.InstanceID{w.vm("md-0-abcde"), w.vm("md-0-fghij")}
@@ -86,7 +86,7 @@ func vmID(name string) cloud.InstanceID {
 }
 
 // vm creates a VM with a foreign client.
-func (w *world) vm(name string) cloud.InstanceID {
+func (w *cloudEnv) vm(name string) cloud.InstanceID {
 	w.t.Helper()
 	id := vmID(name)
 	w.change(http.MethodPut, strings.TrimPrefix(string(id), "azure://"), map[string]any{"location": location, "properties": map[string]any{
@@ -104,7 +104,7 @@ func (w *world) vm(name string) cloud.InstanceID {
 // TestPoolProviderAlone: scale sets and models need no disks of this process. A different process publishes.
 func TestPoolProviderAlone(t *testing.T) {
 	cloudtest.RunRecipes(t, func(t *testing.T) cloudtest.RecipesHarness {
-		w := newWorld(t, options{})
+		w := newCloudEnv(t, options{})
 		recipes, err := provider.NewRecipes(t.Context(), w.partialConfig())
 		w.must(err)
 		disks, err := provider.NewDisks(t.Context(), w.partialConfig())
@@ -137,7 +137,7 @@ func TestPoolProviderAlone(t *testing.T) {
 
 // TestDisabledConsole: without boot diagnostics an instance has no console. A trial's instance has a console all the same.
 func TestDisabledConsole(t *testing.T) {
-	w := newWorld(t, options{pool: func(p *simulator.PoolSpec) { p.NoConsole = true }})
+	w := newCloudEnv(t, options{pool: func(p *simulator.PoolSpec) { p.NoConsole = true }})
 	_, err := w.p.ConsoleOutput(t.Context(), w.a)
 	w.wantError(err, cloud.Unsupported, "boot diagnostics")
 	w.publish(w.snapshot())

@@ -171,7 +171,7 @@ kamino_pool_capture_refused{pool="only-vmss",reason="PermissionMissing"} 1
 func newQuiet(t *testing.T, pools []quietPool) *controller {
 	t.Helper()
 	time.Sleep(time.Until(day.Add(-20 * time.Hour)))
-	w := newWorld(t, options{wire: newWire(), pool: func(p *simulator.PoolSpec) { p.Name, p.Nodes = pools[0].name, pools[0].nodes }})
+	w := newCloudEnv(t, options{wire: newWire(), pool: func(p *simulator.PoolSpec) { p.Name, p.Nodes = pools[0].name, pools[0].nodes }})
 	c := w.settle(pools)
 	time.Sleep(time.Until(day))
 	w.cloud.ResetStats()
@@ -179,7 +179,7 @@ func newQuiet(t *testing.T, pools []quietPool) *controller {
 }
 
 // settle creates the pools with their versions, and a controller that knows their nodes.
-func (w *world) settle(pools []quietPool) *controller {
+func (w *cloudEnv) settle(pools []quietPool) *controller {
 	w.t.Helper()
 	for _, p := range pools[1:] {
 		w.must(w.cloud.CreatePool(w.t.Context(), simulator.PoolSpec{Name: p.name, Nodes: p.nodes, MaxNodes: 1000, Generation: "V2"}))
@@ -222,7 +222,7 @@ func (w *world) settle(pools []quietPool) *controller {
 }
 
 // publishAndPromote creates a version of the donor's pool, and sets the recipe to this version.
-func (w *world) publishAndPromote(donor *corev1.Node, version string, from cloud.Snapshot) {
+func (w *cloudEnv) publishAndPromote(donor *corev1.Node, version string, from cloud.Snapshot) {
 	w.t.Helper()
 	ctx := w.t.Context()
 	pool := w.poolOf(cloud.InstanceID(donor.Spec.ProviderID))
@@ -239,7 +239,7 @@ func (w *world) publishAndPromote(donor *corev1.Node, version string, from cloud
 }
 
 // followLatest sets the recipe to the image definition with a foreign client, as the Python original does.
-func (w *world) followLatest(p quietPool) {
+func (w *cloudEnv) followLatest(p quietPool) {
 	w.t.Helper()
 	const compute = "/subscriptions/" + subscription + "/resourceGroups/" + group + "/providers/Microsoft.Compute/"
 	definition := compute + "galleries/SIG_My_Group/images/kamino-" + p.name + "-prototype"

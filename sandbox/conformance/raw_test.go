@@ -10,7 +10,7 @@ import (
 )
 
 // token asks the simulated Entra for a token, as any client does.
-func (w *world) token() string {
+func (w *cloudEnv) token() string {
 	w.t.Helper()
 	form := url.Values{
 		"grant_type": {"client_credentials"}, "client_id": {client}, "client_secret": {w.secret},
@@ -30,7 +30,7 @@ func (w *world) token() string {
 }
 
 // request is a request of a foreign client, which the provider would not send.
-func (w *world) request(method, path string, body any) *http.Response {
+func (w *cloudEnv) request(method, path string, body any) *http.Response {
 	w.t.Helper()
 	data, err := json.Marshal(body)
 	w.must(err)
@@ -53,7 +53,7 @@ func (w *world) request(method, path string, body any) *http.Response {
 }
 
 // change writes a resource with a foreign client.
-func (w *world) change(method, path string, body any) {
+func (w *cloudEnv) change(method, path string, body any) {
 	w.t.Helper()
 	answer := w.request(method, path, body)
 	_, err := io.Copy(io.Discard, answer.Body)
@@ -62,7 +62,7 @@ func (w *world) change(method, path string, body any) {
 }
 
 // setUpgrades sets the scale set's upgrade policy with a foreign client.
-func (w *world) setUpgrades(automatic bool) {
+func (w *cloudEnv) setUpgrades(automatic bool) {
 	w.t.Helper()
 	mode := "Manual"
 	if automatic {

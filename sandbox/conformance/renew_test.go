@@ -11,7 +11,7 @@ import (
 
 // TestRenewedCredentialIsUsed changes azure.json under a running provider, as the kubelet does with a Secret.
 func TestRenewedCredentialIsUsed(t *testing.T) {
-	w := newWorld(t, options{})
+	w := newCloudEnv(t, options{})
 	outdated := map[string]any{"aadClientId": client, "aadClientSecret": rand.Text()}
 	path := w.clusterFile(outdated)
 	p := w.load(provider.LoadOptions{AzureJSON: path, Getenv: empty})

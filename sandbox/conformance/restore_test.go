@@ -12,7 +12,7 @@ import (
 
 // growPool adds a node to the pool, and returns the spec of the node. Azure shows these parts of the recipe only to
 // the node.
-func (w *world) growPool() fleet.Spec {
+func (w *cloudEnv) growPool() fleet.Spec {
 	w.t.Helper()
 	before := w.list()
 	w.until("grown", func() bool { // the scale set may still be changing
@@ -41,7 +41,7 @@ func command(s fleet.Spec) string {
 // bootstrap again, with the settings that Azure does not return and that the operator passed.
 func TestLostRecipeFieldsAreRestored(t *testing.T) {
 	const data, run = "#cloud-config\n# of old\n", "/bin/bash /opt/join.sh"
-	w := newWorld(t, options{pool: func(p *simulator.PoolSpec) { p.CustomData, p.Command = []byte(data), run }})
+	w := newCloudEnv(t, options{pool: func(p *simulator.PoolSpec) { p.CustomData, p.Command = []byte(data), run }})
 	generic, err := w.p.Pool(t.Context(), w.pool)
 	w.must(err)
 	w.publish(w.snapshot())

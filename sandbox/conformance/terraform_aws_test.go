@@ -76,7 +76,7 @@ func (w *amazonGroup) refreshed() {
 			return r.Status != scalingtypes.InstanceRefreshStatusSuccessful
 		})
 	})
-	w.pass(time.Minute)
+	w.advance(time.Minute)
 	w.ids = w.list()
 }
 
@@ -128,7 +128,7 @@ func TestTerraformUndoesPromotionOnAWS(t *testing.T) {
 	if !w.apply(module) {
 		t.Fatal("the apply changes nothing")
 	}
-	w.pass(time.Minute)
+	w.advance(time.Minute)
 	if change := w.change("2026.03.14"); !slices.ContainsFunc(change.Refusals, func(r cloud.Refusal) bool { return r.Reason == "InstanceRefreshRunning" }) {
 		t.Errorf("a promotion meanwhile is refused with %+v", change.Refusals)
 	}
@@ -170,7 +170,7 @@ func (w *amazonGroup) promoted(version string) {
 		w.must(err)
 		return power == cloud.PowerRunning
 	})
-	w.pass(time.Minute)
+	w.advance(time.Minute)
 	w.must(w.recipes.SetRecipe(w.Context(), w.change(version)))
-	w.pass(time.Minute)
+	w.advance(time.Minute)
 }

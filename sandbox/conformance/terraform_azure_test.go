@@ -26,13 +26,13 @@ type azureConfiguration struct {
 }
 
 // GetToken implements azcore.TokenCredential with the token of a foreign client.
-func (w *world) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
+func (w *cloudEnv) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	return azcore.AccessToken{Token: w.token()}, nil
 }
 
 // apply sends the requests of `terraform apply`, and reports whether the model changed. azurerm rolls all instances, also
 // those with the latest model. Source: terraform-provider-azurerm, virtual_machine_scale_set_update.go.
-func (w *world) apply(c azureConfiguration) bool {
+func (w *cloudEnv) apply(c azureConfiguration) bool {
 	w.t.Helper()
 	factory, err := armcompute.NewClientFactory(subscription, w, &arm.ClientOptions{ClientOptions: policy.ClientOptions{Transport: w.web.Client(),
 		Cloud: azure.Configuration{Services: map[azure.ServiceName]azure.ServiceConfiguration{azure.ResourceManager: {Endpoint: w.web.URL, Audience: w.audience}}}}})
@@ -70,7 +70,7 @@ func (w *world) apply(c azureConfiguration) bool {
 }
 
 // finish polls an operation to its end.
-func finish[T any](w *world, poller *runtime.Poller[T]) {
+func finish[T any](w *cloudEnv, poller *runtime.Poller[T]) {
 	w.t.Helper()
 	w.until("finished", func() bool {
 		if !poller.Done() {
@@ -98,7 +98,7 @@ func TestTerraformOnAzure(t *testing.T) {
 		"an ignored image, as documented": {true, true, false, 1, history.Current},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, options{})
+			w := newCloudEnv(t, options{})
 			w.change(http.MethodPatch, scaleSetPath, map[string]any{"tags": map[string]any{"managed-by": "terraform"}})
 			w.settled()
 			if !isTerraformWarned(t, w.p, w.pool) {

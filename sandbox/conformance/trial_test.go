@@ -10,9 +10,9 @@ import (
 )
 
 // newTrial returns a world with a version, and the spec of a trial of this version.
-func newTrial(t *testing.T) (*world, cloud.TrialSpec) {
+func newTrial(t *testing.T) (*cloudEnv, cloud.TrialSpec) {
 	t.Helper()
-	w := newWorld(t, options{})
+	w := newCloudEnv(t, options{})
 	w.publish(w.snapshot())
 	return w, cloud.TrialSpec{
 		ImageRef: w.ref(), Name: "uid-1", RemoveBootstrap: true,
@@ -80,7 +80,7 @@ func TestErrorOfFailedTrial(t *testing.T) {
 }
 
 // wantUnchanged requires the pool of before the trial, and no other scale set.
-func (w *world) wantUnchanged(before cloud.Pool, nodes int) {
+func (w *cloudEnv) wantUnchanged(before cloud.Pool, nodes int) {
 	w.t.Helper()
 	pool, err := w.p.Pool(w.t.Context(), w.pool)
 	w.must(err)
@@ -95,7 +95,7 @@ func (w *world) wantUnchanged(before cloud.Pool, nodes int) {
 	}
 }
 
-func (w *world) scaleSets() []string {
+func (w *cloudEnv) scaleSets() []string {
 	w.t.Helper()
 	list := w.document("/subscriptions/" + subscription + "/resourceGroups/" + group + "/providers/Microsoft.Compute/virtualMachineScaleSets")
 	var names []string

@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
-func (w *world) preflight() []cloud.Refusal {
+func (w *cloudEnv) preflight() []cloud.Refusal {
 	w.t.Helper()
 	found, err := w.p.Preflight(w.t.Context(), cloud.PreflightSpec{Pool: w.pool, Instance: w.a, Version: version})
 	w.must(err)
@@ -20,7 +20,7 @@ func (w *world) preflight() []cloud.Refusal {
 }
 
 // wantRefusal requires exactly one refusal with these texts.
-func (w *world) wantRefusal(found []cloud.Refusal, reason string, says ...string) {
+func (w *cloudEnv) wantRefusal(found []cloud.Refusal, reason string, says ...string) {
 	w.t.Helper()
 	if len(found) != 1 || found[0].Reason != reason {
 		w.t.Fatalf("found %+v, want %s alone", found, reason)
@@ -46,7 +46,7 @@ func TestRefusals(t *testing.T) {
 		{"Windows", func(p *simulator.PoolSpec) { p.Windows = true }},
 	} {
 		t.Run(test.reason, func(t *testing.T) {
-			w := newWorld(t, options{pool: test.pool})
+			w := newCloudEnv(t, options{pool: test.pool})
 			w.wantRefusal(w.preflight(), test.reason, poolName)
 			pool, err := w.p.Pool(t.Context(), w.pool)
 			w.must(err)
@@ -59,14 +59,14 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestFlexibleInstance(t *testing.T) {
-	w := newWorld(t, options{})
+	w := newCloudEnv(t, options{})
 	id := cloud.InstanceID("azure:///subscriptions/" + subscription + "/resourceGroups/" + group + "/providers/Microsoft.Compute/virtualMachines/flex_1")
 	_, err := w.p.Preflight(t.Context(), cloud.PreflightSpec{Pool: w.pool, Instance: id, Version: version})
 	w.wantError(err, cloud.Unsupported, "Flexible orchestration")
 }
 
 func TestDenied(t *testing.T) {
-	w := newWorld(t, options{})
+	w := newCloudEnv(t, options{})
 	w.fault(fault.Fault{Deny: "Microsoft.Compute/snapshots/write"})
 	w.wantRefusal(w.preflight(), "PermissionMissing", "Microsoft.Compute/snapshots/write on /subscriptions/"+subscription)
 	_, err := w.p.EnsureSnapshot(t.Context(), w.snapshotSpec())
@@ -74,7 +74,7 @@ func TestDenied(t *testing.T) {
 }
 
 func TestThrottled(t *testing.T) {
-	w := newWorld(t, options{})
+	w := newCloudEnv(t, options{})
 	w.fault(fault.Fault{Method: http.MethodGet, Resource: "instance", RetryAfter: 90, Count: 1})
 	_, err := w.p.Instance(t.Context(), w.a)
 	w.wantError(err, cloud.Throttled)
@@ -95,7 +95,7 @@ func TestTransientErrorsAreRetried(t *testing.T) {
 		"throttled for a tick": {RetryAfter: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, options{})
+			w := newCloudEnv(t, options{})
 			fault.Resource, fault.Operation, fault.Count = "snapshot", "put", 1
 			w.fault(fault)
 			if have := w.snapshot(); have.Tags[cloud.TagBuiltFrom] != "node-a" {
@@ -108,7 +108,7 @@ func TestTransientErrorsAreRetried(t *testing.T) {
 func TestRegionWithoutZones(t *testing.T) {
 	for name, atOnce := range map[string]bool{"refused at once": true, "failed later": false} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, options{config: func(c *simulator.Config) { c.ZRS, c.ZRSRefusedAtOnce = false, atOnce }})
+			w := newCloudEnv(t, options{config: func(c *simulator.Config) { c.ZRS, c.ZRSRefusedAtOnce = false, atOnce }})
 			have := w.publish(w.snapshot())
 			if have.State != cloud.Complete || have.Tags[cloud.TagBuiltFrom] != "node-a" {
 				t.Fatalf("%+v", have)
@@ -122,7 +122,7 @@ func TestRegionWithoutZones(t *testing.T) {
 }
 
 func TestFailedVersion(t *testing.T) {
-	w := newWorld(t, options{})
+	w := newCloudEnv(t, options{})
 	w.fault(fault.Fault{Resource: "version", Operation: "put", Long: true, Code: "SourceDiskUnreadable", Message: "The source disk could not be read."})
 	have := w.publish(w.snapshot())
 	if have.State != cloud.Failed || !strings.Contains(have.Error, "SourceDiskUnreadable: The source disk could not be read.") {
@@ -140,7 +140,7 @@ func TestFailedVersion(t *testing.T) {
 }
 
 func TestFailedSnapshot(t *testing.T) {
-	w := newWorld(t, options{})
+	w := newCloudEnv(t, options{})
 	w.fault(fault.Fault{Resource: "snapshot", Operation: "put", Long: true, Count: 1, Code: "DiskInMotion", Message: "The disk is being moved."})
 	w.until("failed", func() bool {
 		have, err := w.p.EnsureSnapshot(t.Context(), w.snapshotSpec())
@@ -159,14 +159,14 @@ func TestFailedSnapshot(t *testing.T) {
 }
 
 func TestQuota(t *testing.T) {
-	w := newWorld(t, options{config: func(c *simulator.Config) { c.Quota = map[string]int64{"StandardSnapshotCount": 0} }})
+	w := newCloudEnv(t, options{config: func(c *simulator.Config) { c.Quota = map[string]int64{"StandardSnapshotCount": 0} }})
 	w.wantRefusal(w.preflight(), "QuotaUsedUp", location, "0 of 0")
 	_, err := w.p.EnsureSnapshot(t.Context(), w.snapshotSpec())
 	w.wantError(err, cloud.QuotaExceeded)
 }
 
 func TestGalleryNameTaken(t *testing.T) {
-	w := newWorld(t, options{})
+	w := newCloudEnv(t, options{})
 	w.change(http.MethodPut, "/subscriptions/"+subscription+"/resourcegroups/other", map[string]any{"location": location})
 	w.change(http.MethodPut, "/subscriptions/"+subscription+"/resourceGroups/other/providers/Microsoft.Compute/galleries/SIG_My_Group",
 		map[string]any{"location": location, "properties": map[string]any{}})
@@ -183,7 +183,7 @@ const (
 )
 
 // createOriginal creates the gallery and definition of the Python original.
-func (w *world) createOriginal(generation string) {
+func (w *cloudEnv) createOriginal(generation string) {
 	w.t.Helper()
 	w.change(http.MethodPut, galleryPath, map[string]any{"location": location, "properties": map[string]any{"description": "Kamino VMSS images"}})
 	w.change(http.MethodPut, definitionPath, map[string]any{"location": location, "properties": map[string]any{
@@ -197,7 +197,7 @@ func (w *world) createOriginal(generation string) {
 }
 
 func TestDefinitionOfAnotherGeneration(t *testing.T) {
-	w := newWorld(t, options{})
+	w := newCloudEnv(t, options{})
 	w.createOriginal("V1")
 	w.wantRefusal(w.preflight(), "DefinitionMismatch", "generation V1", "delete the definition")
 	_, err := w.p.EnsureImage(t.Context(), cloud.ImageSpec{ImageRef: w.ref(), SnapshotID: w.snapshot().ID})
@@ -211,7 +211,7 @@ func TestTraitsOfANewDefinition(t *testing.T) {
 		{"V2", "TrustedLaunch", "TrustedLaunch"},
 	} {
 		t.Run(test.generation+test.security, func(t *testing.T) {
-			w := newWorld(t, options{pool: func(p *simulator.PoolSpec) { p.Generation, p.SecurityType = test.generation, test.security }})
+			w := newCloudEnv(t, options{pool: func(p *simulator.PoolSpec) { p.Generation, p.SecurityType = test.generation, test.security }})
 			if found := w.preflight(); found != nil {
 				t.Fatalf("%+v", found)
 			}
@@ -231,7 +231,7 @@ func TestTraitsOfANewDefinition(t *testing.T) {
 // TestHistoryOfTheOriginal takes over a pool of the Python original: the recipe names the definition, and Kamino
 // creates the versions.
 func TestHistoryOfTheOriginal(t *testing.T) {
-	w := newWorld(t, options{})
+	w := newCloudEnv(t, options{})
 	w.createOriginal("V2")
 	from := w.snapshot()
 	for _, old := range []string{"2021.9.30", "2021.10.01"} {
@@ -280,7 +280,7 @@ func TestHistoryOfTheOriginal(t *testing.T) {
 }
 
 func TestIgnoredRecipeWrite(t *testing.T) {
-	w := newWorld(t, options{})
+	w := newCloudEnv(t, options{})
 	w.publish(w.snapshot())
 	change, err := w.p.RecipeChange(t.Context(), w.ref(), true)
 	w.must(err)
@@ -306,7 +306,7 @@ func TestIgnoredRecipeWrite(t *testing.T) {
 	w.wantError(w.p.SetRecipe(t.Context(), change), cloud.Conflict, "still shows")
 }
 
-func (w *world) extensions() []string {
+func (w *cloudEnv) extensions() []string {
 	w.t.Helper()
 	profile := w.document(scaleSetPath)["properties"].(map[string]any)["virtualMachineProfile"].(map[string]any)
 	var out []string

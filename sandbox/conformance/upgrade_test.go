@@ -11,7 +11,7 @@ import (
 )
 
 // writes returns all writes of recipe and size, each prepared before the policy changes.
-func (w *world) writes() map[string]func() error {
+func (w *cloudEnv) writes() map[string]func() error {
 	w.t.Helper()
 	disk := w.snapshot()
 	ref := func(version string) cloud.ImageRef { return cloud.ImageRef{Pool: w.pool, Version: version} }
@@ -36,7 +36,7 @@ func (w *world) writes() map[string]func() error {
 }
 
 // recipe returns the image of the next node and the capacity.
-func (w *world) recipe() (string, int64) {
+func (w *cloudEnv) recipe() (string, int64) {
 	w.t.Helper()
 	pool, err := w.p.Pool(w.t.Context(), w.pool)
 	w.must(err)
@@ -53,7 +53,7 @@ func TestWritesUpgradeNoRunningNodes(t *testing.T) {
 		"AutomaticOSUpgrade":     {"mode": "Manual", "automaticOSUpgradePolicy": map[string]any{"enableAutomaticOSUpgrade": true}},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			w := newWorld(t, options{})
+			w := newCloudEnv(t, options{})
 			all := w.writes()
 			w.upgradeAll()
 			w.setPolicy(policy)
@@ -88,7 +88,7 @@ func TestWritesUpgradeNoRunningNodes(t *testing.T) {
 // TestWritesStartNoRollingUpgrade: a running rolling upgrade applies the current model to each batch, even after
 // the policy is Manual again.
 func TestWritesStartNoRollingUpgrade(t *testing.T) {
-	w := newWorld(t, options{config: func(c *simulator.Config) { c.Latencies.Reimage = 1000 * time.Hour }})
+	w := newCloudEnv(t, options{config: func(c *simulator.Config) { c.Latencies.Reimage = 1000 * time.Hour }})
 	all := w.writes()
 	w.settled()
 	policy := map[string]any{"mode": "Rolling", "rollingUpgradePolicy": map[string]any{"maxBatchInstancePercent": 20}}
@@ -114,13 +114,13 @@ func TestWritesStartNoRollingUpgrade(t *testing.T) {
 }
 
 // setPolicy sets the upgrade policy with a foreign client.
-func (w *world) setPolicy(policy map[string]any) {
+func (w *cloudEnv) setPolicy(policy map[string]any) {
 	w.t.Helper()
 	w.change(http.MethodPatch, scaleSetPath, map[string]any{"properties": map[string]any{"upgradePolicy": policy}})
 }
 
 // upgradeAll updates all nodes to the model, so that a policy has no work.
-func (w *world) upgradeAll() {
+func (w *cloudEnv) upgradeAll() {
 	w.t.Helper()
 	w.change(http.MethodPost, scaleSetPath+"/manualupgrade", map[string]any{"instanceIds": []string{"*"}})
 	w.until("upgraded", func() bool {
@@ -142,7 +142,7 @@ func codeOf(err error) string {
 }
 
 // settled waits until Azure has done with the scale set.
-func (w *world) settled() {
+func (w *cloudEnv) settled() {
 	w.t.Helper()
 	w.until("settled", func() bool {
 		return w.document(scaleSetPath)["properties"].(map[string]any)["provisioningState"] == "Succeeded"

@@ -104,7 +104,7 @@ type Spoil struct {
 
 // Outage asks for an outage of the pod network in the whole cluster.
 type Outage struct {
-	What kubelet.Outage `json:"what"`
+	What kubelet.NetworkOutage `json:"what"`
 	// For is how long it lasts, in simulated time; 0 means until another order.
 	For time.Duration `json:"for,omitempty"`
 }

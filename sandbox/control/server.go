@@ -27,7 +27,7 @@ type work func(ctx context.Context, r *http.Request, report func(Event)) (any, e
 // Handler serves the orders that a Client gives. Every answer is a sequence of JSON lines.
 func Handler(w World) http.Handler {
 	mux := http.NewServeMux()
-	for pattern, do := range looks(w) {
+	for pattern, do := range readHandlers(w) {
 		mux.Handle(pattern, answer(do))
 	}
 	for pattern, do := range orders(w) {
@@ -36,7 +36,7 @@ func Handler(w World) http.Handler {
 	return mux
 }
 
-func looks(w World) map[string]work {
+func readHandlers(w World) map[string]work {
 	return map[string]work{
 		"GET /status":   func(ctx context.Context, _ *http.Request, _ func(Event)) (any, error) { return w.Status(ctx) },
 		"GET /machines": func(ctx context.Context, _ *http.Request, _ func(Event)) (any, error) { return w.Machines(ctx) },

@@ -37,7 +37,7 @@ func (s *scenario) checks() []check {
 		{"the donor is back in service, unchanged", s.donorIsBack},
 		{"the other nodes are unchanged", s.othersUntouched},
 		{"the cloud rebuilt no running node", s.noNodeUpgraded},
-		{"no snapshot, pod or lock is left", s.nothingLeftBehind},
+		{"no snapshot, pod or lock is left", s.noLeftovers},
 	}
 }
 
@@ -241,7 +241,7 @@ func (s *scenario) othersUntouched(context.Context) error {
 	return nil
 }
 
-func (s *scenario) nothingLeftBehind(ctx context.Context) error {
+func (s *scenario) noLeftovers(ctx context.Context) error {
 	pods, err := s.world.Kube().CoreV1().Pods(v1alpha1.DefaultGeneralizeNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err

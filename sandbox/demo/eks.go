@@ -35,7 +35,7 @@ func (s *scenario) eksChecks() []check {
 		{"the donor is back in service, unchanged", s.donorIsBack},
 		{"the other nodes are unchanged", s.othersUntouched},
 		{"the cloud rebuilt no running node", s.noNodeUpgraded},
-		{"no snapshot, pod or lock is left", s.nothingLeftBehind},
+		{"no snapshot, pod or lock is left", s.noLeftovers},
 	}
 }
 

@@ -72,7 +72,7 @@ func (s *scenario) replacementChecks() []check {
 		{"the pool has the wanted number of nodes, and all nodes serve", s.poolIsWhole},
 		{"the other nodes are unchanged", s.othersUntouched},
 		{"the cloud rebuilt no running node", s.noNodeUpgraded},
-		{"no snapshot, pod or lock is left", s.nothingLeftBehind},
+		{"no snapshot, pod or lock is left", s.noLeftovers},
 	}...)
 }
 

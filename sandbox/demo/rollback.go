@@ -27,8 +27,8 @@ import (
 // unused are nodes that are built from the bad version. Two are enough for the pool to go back.
 const unused = 2
 
-// patience is the time limit for the rollback, and for the verdict on the version.
-const patience = time.Minute
+// rollbackTimeout is the time limit for the rollback, and for the verdict on the version.
+const rollbackTimeout = time.Minute
 
 // rollbackPolicy captures nothing here: no node has been Ready for an hour since its patch. Its timeout is short,
 // because a node of this pool joins within a second.
@@ -75,7 +75,7 @@ func (s *scenario) rollbackChecks() []check {
 		{"the policy captures no node of the pool until you acknowledge the rollback", s.capturesStopped},
 		{"the running nodes are unchanged", s.othersUntouched},
 		{"the cloud rebuilt no running node", s.noNodeUpgraded},
-		{"no snapshot, pod or lock is left", s.nothingLeftBehind},
+		{"no snapshot, pod or lock is left", s.noLeftovers},
 	}
 }
 
@@ -229,7 +229,7 @@ func (s *scenario) showKamino(ctx context.Context) error {
 
 // await polls until the condition holds.
 func (s *scenario) await(ctx context.Context, what string, so func(context.Context) (bool, error)) error {
-	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, so); err != nil {
+	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, rollbackTimeout, true, so); err != nil {
 		return s.rollback.controller.Trouble(fmt.Errorf("timeout while waiting until %s: %w", what, err))
 	}
 	return nil

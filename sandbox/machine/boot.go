@@ -63,11 +63,11 @@ func (s *session) login() {
 func (s *session) latencies() Latencies { return s.machine.fleet.config.Latencies }
 
 // facts of this machine, for files on its disk.
-func (s *session) facts() disk.Facts {
+func (s *session) facts() disk.TemplateValues {
 	address := s.machine.address()
 	var a, b, c, d byte
 	_, _ = fmt.Sscanf(address, "%d.%d.%d.%d", &a, &b, &c, &d)
-	return disk.Facts{
+	return disk.TemplateValues{
 		Hostname: strings.ToLower(s.spec.ComputerName), VMID: s.instanceID(), IP: address,
 		MAC:        fmt.Sprintf("00:0d:%02x:%02x:%02x:%02x", a, b, c, d),
 		MachineID:  disk.MachineID(s.root),
@@ -160,7 +160,7 @@ func (s *session) cloudInit() error {
 }
 
 // bootstrap makes the machine a node. The time depends on the missing parts of the disk.
-func (s *session) bootstrap(orders disk.Orders, facts disk.Facts) error {
+func (s *session) bootstrap(orders disk.Orders, facts disk.TemplateValues) error {
 	if !disk.Installed(s.root) {
 		if err := s.sleep(s.latencies().Install); err != nil {
 			return err

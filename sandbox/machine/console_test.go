@@ -15,9 +15,9 @@ import (
 )
 
 // edit changes a file on a machine's disk.
-func (w *world) edit(id, path, old, now string) {
+func (w *fleetEnv) edit(id, path, old, now string) {
 	w.Helper()
-	text := w.read(id, path)
+	text := w.readFile(id, path)
 	if !strings.Contains(text, old) {
 		w.Fatalf("%s has no %q:\n%s", path, old, text)
 	}
@@ -26,7 +26,7 @@ func (w *world) edit(id, path, old, now string) {
 	}
 }
 
-func (w *world) restart(id string) {
+func (w *fleetEnv) restart(id string) {
 	w.Helper()
 	if err := w.fleet.Restart(w.Context(), id); err != nil {
 		w.Fatal(err)
@@ -49,7 +49,7 @@ func comparableNode(node *corev1.Node) *corev1.Node {
 
 // TestEditsOfADonorReachTheClone: donor and clone are equal before, and the clone shows the edits of the donor's disk.
 func TestEditsOfADonorReachTheClone(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	donor := w.donor()
 	if err := w.fleet.PowerOff(t.Context(), donor.ID, true); err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestEditsOfADonorReachTheClone(t *testing.T) {
 
 // TestNodeOfEditedDisk: what the API server sees of a node whose disk was edited before its boot.
 func TestNodeOfEditedDisk(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	s := w.donor()
 	root := w.tree(s.ID)
 	w.edit(s.ID, "etc/default/kubelet", "--cloud-provider=external", "--register-with-taints=a=b:NoSchedule")
@@ -121,7 +121,7 @@ func TestNodeOfEditedDisk(t *testing.T) {
 
 // TestConsole: the console shows why a program did not start, for each boot.
 func TestConsole(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	s := w.donor()
 	on := func(text string) bool { return strings.Contains(w.fleet.Console(s.ID), text) }
 	for _, line := range []string{

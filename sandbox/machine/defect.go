@@ -182,4 +182,4 @@ func (s *session) applyDefect(node *kubelet.Node) {
 
 // Outage cuts the pod network of the cluster in a way of package kubelet; kubelet.NoOutage restores the network. A
 // restart of the sandbox ends the outage.
-func (f *Fleet) Outage(o kubelet.Outage) error { return f.kubelets.SetOutage(o) }
+func (f *Fleet) Outage(o kubelet.NetworkOutage) error { return f.kubelets.SetOutage(o) }

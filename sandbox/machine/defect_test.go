@@ -19,7 +19,7 @@ const (
 )
 
 // versions publishes two versions of one donor. The second version has the ordered defect.
-func (w *world) versions(order func()) fleet.Spec {
+func (w *fleetEnv) versions(order func()) fleet.Spec {
 	w.Helper()
 	donor := w.donor()
 	if err := w.fleet.CopyDisk(w.Context(), "snapshot", donor.Disk); err != nil {
@@ -43,7 +43,7 @@ func (w *world) versions(order func()) fleet.Spec {
 }
 
 // built starts the n-th machine from a version.
-func (w *world) built(n int, version fleet.DiskID) fleet.Spec {
+func (w *fleetEnv) built(n int, version fleet.DiskID) fleet.Spec {
 	w.Helper()
 	s := spec(n)
 	s.CustomData, s.Extensions = []byte(emptyCloudConfig), nil
@@ -51,7 +51,7 @@ func (w *world) built(n int, version fleet.DiskID) fleet.Spec {
 	return s
 }
 
-func (w *world) spoilNext(d disk.Defect) func() {
+func (w *fleetEnv) spoilNext(d disk.Defect) func() {
 	return func() {
 		w.Helper()
 		if err := w.fleet.SpoilNext("Pool", "", d); err != nil {
@@ -61,7 +61,7 @@ func (w *world) spoilNext(d disk.Defect) func() {
 }
 
 func TestDefectNeverJoins(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	w.versions(w.spoilNext(disk.Defect{Kind: disk.NeverJoins}))
 	stuck := w.built(2, bad)
 	w.eventually("the boot gets stuck", func() bool { return w.log.has("its kubelet does not start") })
@@ -83,7 +83,7 @@ func TestDefectNeverJoins(t *testing.T) {
 }
 
 func TestPendingDefectSurvivesRestart(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	w.donor()
 	for _, d := range []disk.Defect{{Kind: disk.NeverJoins}, {Kind: disk.NoNetwork, Share: 70, Seed: 3}} {
 		if err := w.fleet.SpoilNext("pool", "2026.11.22", d); err != nil {
@@ -120,7 +120,7 @@ func TestPendingDefectSurvivesRestart(t *testing.T) {
 }
 
 func TestDefectSharedIdentity(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	donor := w.versions(w.spoilNext(disk.Defect{Kind: disk.SharedIdentity}))
 	twin := w.ready("pool000002", w.built(2, bad).ID).Status.NodeInfo
 	other := w.ready("pool000003", w.built(3, good).ID).Status.NodeInfo
@@ -135,7 +135,7 @@ func TestDefectSharedIdentity(t *testing.T) {
 }
 
 func TestDefectOnExistingVersion(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	w.versions(func() {})
 	before := w.built(2, bad)
 	w.ready("pool000002", before.ID)
@@ -156,7 +156,7 @@ func TestDefectOnExistingVersion(t *testing.T) {
 // TestDefectJoinsLate: the node becomes Ready after the delay, not before. A loaded machine only joins later.
 func TestDefectJoinsLate(t *testing.T) {
 	const late = 3 * time.Hour
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	w.versions(w.spoilNext(disk.Defect{Kind: disk.JoinsLate, After: late}))
 	begun := time.Now()
 	slow := w.built(2, bad)
@@ -169,7 +169,7 @@ func TestDefectJoinsLate(t *testing.T) {
 
 // TestDefectOnShareOfMachines: the same machines have the defect at each boot and on each copy of the disk.
 func TestDefectOnShareOfMachines(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	d := disk.Defect{Kind: disk.NotReadyLater, Share: 50, Seed: 4, After: time.Minute}
 	w.versions(w.spoilNext(d))
 	struck := 0
@@ -193,7 +193,7 @@ func TestDefectOnShareOfMachines(t *testing.T) {
 }
 
 func TestOutageEndsAfterTime(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	w.donor()
 	if err := w.fleet.Outage(kubelet.EveryNode); err != nil {
 		t.Fatal(err)

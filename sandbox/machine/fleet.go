@@ -230,7 +230,7 @@ func (f *Fleet) publish(image fleet.DiskID) error {
 	}
 	defer os.RemoveAll(draft)
 	tree := filepath.Join(draft, "image")
-	if err := disk.Generic(tree, disk.Facts{Kubelet: f.config.KubeletVersion, Platform: disk.PlatformOf(string(image))}); err != nil {
+	if err := disk.Generic(tree, disk.TemplateValues{Kubelet: f.config.KubeletVersion, Platform: disk.PlatformOf(string(image))}); err != nil {
 		return err
 	}
 	return disk.Copy(f.path(image), tree)

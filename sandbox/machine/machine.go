@@ -53,8 +53,8 @@ func (m *machine) address() string {
 	return fmt.Sprintf("10.%d.%d.%d", 240+(n>>16)%4, n>>8&0xff, n&0xff)
 }
 
-// take waits for earlier orders. The caller must call the returned function at the end.
-func (m *machine) take(ctx context.Context) (func(), error) {
+// lockPower waits for earlier orders. The caller must call the returned function at the end.
+func (m *machine) lockPower(ctx context.Context) (func(), error) {
 	select {
 	case m.order <- struct{}{}:
 		return func() { <-m.order }, nil
@@ -80,7 +80,7 @@ func (m *machine) now() *session {
 
 // powerOn powers a machine on and returns during the boot.
 func (m *machine) powerOn(ctx context.Context) error {
-	release, err := m.take(ctx)
+	release, err := m.lockPower(ctx)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (m *machine) powerOff(ctx context.Context, hard bool) error {
 	if hard {
 		m.cutPower()
 	}
-	release, err := m.take(ctx)
+	release, err := m.lockPower(ctx)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 func TestBootstrapOfPlatformImage(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	s := w.donor()
 	node := w.node("pool000001")
 	root := w.tree(s.ID)
@@ -37,7 +37,7 @@ func TestBootstrapOfPlatformImage(t *testing.T) {
 	if node.Spec.ProviderID != s.ProviderID || info.SystemUUID != s.VMID || info.MachineID != disk.MachineID(root) || info.KernelVersion != disk.DefaultKernel {
 		t.Errorf("node has provider ID %s and %+v", node.Spec.ProviderID, info)
 	}
-	if got := w.read(s.ID, "var/lib/cloud/instances/"+s.VMID+"/user-data.txt"); got != string(s.CustomData) {
+	if got := w.readFile(s.ID, "var/lib/cloud/instances/"+s.VMID+"/user-data.txt"); got != string(s.CustomData) {
 		t.Errorf("user-data is %q", got)
 	}
 	if !disk.ExtensionDone(root, "Microsoft.Azure.Extensions.CustomScript") || disk.Hostname(root) != "pool000001" {
@@ -50,7 +50,7 @@ func TestBootstrapOfPlatformImage(t *testing.T) {
 }
 
 func TestPlatformImageWithoutBootstrap(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	s := spec(1)
 	s.CustomData = []byte(emptyCloudConfig)
 	w.launch(s, platformImage)
@@ -64,7 +64,7 @@ func TestPlatformImageWithoutBootstrap(t *testing.T) {
 }
 
 func TestCloneOfGeneralizedDisk(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	donor := w.donor()
 	if err := w.fleet.PowerOff(t.Context(), donor.ID, true); err != nil {
 		t.Fatal(err)
@@ -80,12 +80,12 @@ func TestCloneOfGeneralizedDisk(t *testing.T) {
 	clone := w.clone("snapshot")
 	w.ready("pool000002", clone.ID)
 	for _, path := range []string{"etc/machine-id", "etc/hostname", "etc/ssh/ssh_host_ed25519_key", "var/lib/systemd/random-seed", "var/lib/dhcp/dhclient.eth0.leases"} {
-		if w.read(donor.ID, path) == w.read(clone.ID, path) {
+		if w.readFile(donor.ID, path) == w.readFile(clone.ID, path) {
 			t.Errorf("clone and donor share %s", path)
 		}
 	}
 	for _, path := range []string{"var/lib/kubelet/kubeconfig", "etc/kubernetes/certs/client.key", "var/lib/dpkg/status"} {
-		if w.read(donor.ID, path) != w.read(clone.ID, path) {
+		if w.readFile(donor.ID, path) != w.readFile(clone.ID, path) {
 			t.Errorf("clone and donor differ in %s", path)
 		}
 	}
@@ -98,7 +98,7 @@ func TestCloneOfGeneralizedDisk(t *testing.T) {
 }
 
 func TestCloneOfRawDiskCollides(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	donor := w.donor()
 	clone := w.clone(donor.Disk)
 	w.eventually("two collisions are seen", func() bool { return len(w.fleet.Collisions()) == 2 })
@@ -129,7 +129,7 @@ func TestCloneOfRawDiskCollides(t *testing.T) {
 }
 
 func TestStaleSequenceNumberSuppressesAnExtension(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	donor := w.donor()
 	if err := w.fleet.PowerOff(t.Context(), donor.ID, true); err != nil {
 		t.Fatal(err)
@@ -143,7 +143,7 @@ func TestStaleSequenceNumberSuppressesAnExtension(t *testing.T) {
 		s.CustomData = []byte(emptyCloudConfig)
 		w.launch(s, donor.Disk)
 		w.ready(strings.ToLower(s.ComputerName), s.ID)
-		return strings.Count(w.read(s.ID, log), "done")
+		return strings.Count(w.readFile(s.ID, log), "done")
 	}
 	if got := runs(2); got != 1 {
 		t.Errorf("with a stale sequence number the extension ran: %d runs in the log, the donor's is 1", got)
@@ -157,7 +157,7 @@ func TestStaleSequenceNumberSuppressesAnExtension(t *testing.T) {
 }
 
 func TestBootstrapProfileJoins(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	s := spec(1)
 	s.CustomData, s.Extensions = []byte(disk.CustomData(disk.Bootstrap)), nil
 	w.launch(s, platformImage)
@@ -168,17 +168,17 @@ func TestBootstrapProfileJoins(t *testing.T) {
 }
 
 func TestCleanAndHardPowerOff(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	s := w.donor()
 	for _, hard := range []bool{false, true} {
-		seed := w.read(s.ID, "var/lib/systemd/random-seed")
+		seed := w.readFile(s.ID, "var/lib/systemd/random-seed")
 		if err := w.fleet.PowerOff(t.Context(), s.ID, hard); err != nil {
 			t.Fatal(err)
 		}
 		if power := w.fleet.Power(s.ID); power != fleet.Off {
 			t.Errorf("power is %s", power)
 		}
-		if saved := seed != w.read(s.ID, "var/lib/systemd/random-seed"); saved == hard {
+		if saved := seed != w.readFile(s.ID, "var/lib/systemd/random-seed"); saved == hard {
 			t.Errorf("hard %v: the seed was saved: %v", hard, saved)
 		}
 		w.eventually("the node is not Ready", func() bool { return readyOf(w.node("pool000001")) != corev1.ConditionTrue })
@@ -198,7 +198,7 @@ func TestCleanAndHardPowerOff(t *testing.T) {
 }
 
 func TestCleanShutdownUndoesGeneralization(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	s := w.donor()
 	id := disk.MachineID(w.tree(s.ID))
 	if err := os.Truncate(filepath.Join(w.tree(s.ID), "etc/machine-id"), 0); err != nil {
@@ -215,7 +215,7 @@ func TestCleanShutdownUndoesGeneralization(t *testing.T) {
 // TestGeneralizePodPowersOff runs a pod like a capture: a program in the machine's tree that reads its boot, edits
 // a file and turns the power off.
 func TestGeneralizePodPowersOff(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	w.fleet.Close()
 	program := filepath.Join(t.TempDir(), "kamino")
 	text := `#!/bin/sh
@@ -259,7 +259,7 @@ sleep 600
 }
 
 func TestPatchLikeKured(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	s := w.donor()
 	before, err := w.fleet.Machine(s.ID)
 	if err != nil {
@@ -299,7 +299,7 @@ func TestPatchLikeKured(t *testing.T) {
 // TestTimesUseTheCalendar: a Node's status uses the calendar. The Lease does not, because Kubernetes compares the
 // Lease with its own clock.
 func TestTimesUseTheCalendar(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	s := w.donor()
 	w.calendar.Skip(48 * time.Hour)
 	if err := w.fleet.Patch(t.Context(), s.ID, PatchOptions{Kured: true, NoReboot: true}); err != nil {
@@ -320,7 +320,7 @@ func TestTimesUseTheCalendar(t *testing.T) {
 			t.Errorf("the node is Ready since %s, want 54 hours ahead", c.LastTransitionTime)
 		}
 	}
-	if log := w.read(s.ID, "var/log/apt/history.log"); !strings.Contains(log, needed.Format("2006-01-02T")) {
+	if log := w.readFile(s.ID, "var/log/apt/history.log"); !strings.Contains(log, needed.Format("2006-01-02T")) {
 		t.Errorf("the patch is not in the log of its day:\n%s", log)
 	}
 	lease, err := w.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(t.Context(), "pool000001", metav1.GetOptions{})
@@ -330,7 +330,7 @@ func TestTimesUseTheCalendar(t *testing.T) {
 }
 
 func TestRestartOfTheSandbox(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	on := w.donor()
 	off := spec(2)
 	w.launch(off, platformImage)
@@ -338,7 +338,7 @@ func TestRestartOfTheSandbox(t *testing.T) {
 	if err := w.fleet.PowerOff(t.Context(), off.ID, false); err != nil {
 		t.Fatal(err)
 	}
-	id := w.read(on.ID, "etc/machine-id")
+	id := w.readFile(on.ID, "etc/machine-id")
 	w.fleet.Close()
 	w.open(nil)
 	w.ready("pool000001", on.ID)
@@ -346,7 +346,7 @@ func TestRestartOfTheSandbox(t *testing.T) {
 	if err != nil || status.Boots != 2 || status.Node != "pool000001" {
 		t.Errorf("after the restart: %+v (%v)", status, err)
 	}
-	if w.read(on.ID, "etc/machine-id") != id {
+	if w.readFile(on.ID, "etc/machine-id") != id {
 		t.Error("the restart changed the machine's identity")
 	}
 	if power := w.fleet.Power(off.ID); power != fleet.Off {
@@ -355,7 +355,7 @@ func TestRestartOfTheSandbox(t *testing.T) {
 }
 
 func TestHangAndCrash(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	s := w.donor()
 	if err := w.fleet.Hang(s.ID); err != nil {
 		t.Fatal(err)
@@ -383,7 +383,7 @@ func TestHangAndCrash(t *testing.T) {
 
 // A copy during a deletion has the whole disk, or fails.
 func TestCopySurvivesDiskDeletion(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	count := func(id fleet.DiskID) (files int) {
 		err := filepath.WalkDir(w.fleet.DiskTree(id), func(string, fs.DirEntry, error) error { files++; return nil })
 		if err != nil {
@@ -418,7 +418,7 @@ func TestCopySurvivesDiskDeletion(t *testing.T) {
 }
 
 func TestTerminateKeepsTheDisk(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	s := w.donor()
 	root := w.tree(s.ID)
 	if err := w.fleet.DeleteDisk(t.Context(), s.Disk); err == nil {
@@ -453,7 +453,7 @@ func TestTerminateKeepsTheDisk(t *testing.T) {
 
 // TestKeepNodes: without a cloud controller, a Node outlives its machine and is not Ready.
 func TestKeepNodes(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	w.fleet.Close()
 	w.keepNodes = true
 	w.open(nil)
@@ -479,9 +479,9 @@ func TestKeepNodes(t *testing.T) {
 }
 
 func TestReimageBoots(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	s := w.donor()
-	old := w.read(s.ID, "etc/machine-id")
+	old := w.readFile(s.ID, "etc/machine-id")
 	again := s
 	again.Disk = "fresh"
 	if err := w.fleet.CopyDisk(t.Context(), again.Disk, platformImage); err != nil {
@@ -491,7 +491,7 @@ func TestReimageBoots(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.ready("pool000001", s.ID)
-	if status, err := w.fleet.Machine(s.ID); err != nil || status.Disk != w.fleet.DiskTree(again.Disk) || w.read(s.ID, "etc/machine-id") == old {
+	if status, err := w.fleet.Machine(s.ID); err != nil || status.Disk != w.fleet.DiskTree(again.Disk) || w.readFile(s.ID, "etc/machine-id") == old {
 		t.Errorf("after the reimage: %+v (%v)", status, err)
 	}
 	if err := w.fleet.DeleteDisk(t.Context(), s.Disk); err != nil {
@@ -500,7 +500,7 @@ func TestReimageBoots(t *testing.T) {
 }
 
 func TestLightMachines(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	const count = 100
 	for n := range count {
 		s := spec(n)

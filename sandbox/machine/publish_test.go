@@ -11,7 +11,7 @@ import (
 )
 
 func TestParallelCopiesOfPlatformImage(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	const many = 8
 	var copies sync.WaitGroup
 	for n := range many {

@@ -21,7 +21,7 @@ const (
 var billing = fleet.Extension{Name: "AKSLinuxBilling", Publisher: "Microsoft.AKS", Type: "Compute.AKS.Linux.Billing"}
 
 // generalizeLikeCapture generalizes the disk of a running machine with the real rules, and takes the power away.
-func (w *world) generalizeLikeCapture(s fleet.Spec) {
+func (w *fleetEnv) generalizeLikeCapture(s fleet.Spec) {
 	w.Helper()
 	t, err := tree.OpenRunning(w.tree(s.ID))
 	if err != nil {
@@ -45,7 +45,7 @@ func (w *world) generalizeLikeCapture(s fleet.Spec) {
 }
 
 // hasRun reports whether a machine has run a command since the removal of its log.
-func (w *world) hasRun(id, log string) bool {
+func (w *fleetEnv) hasRun(id, log string) bool {
 	_, err := os.Stat(filepath.Join(w.tree(id), log))
 	return err == nil
 }
@@ -53,7 +53,7 @@ func (w *world) hasRun(id, log string) bool {
 // TestReturningDonorSkipsItsRecipe: a returning donor runs neither extensions nor customData, and keeps its files.
 // A clone runs the extensions of its recipe, and so does a clone of an unchanged recipe.
 func TestReturningDonorSkipsItsRecipe(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	donor := spec(1)
 	donor.Extensions = append(donor.Extensions, billing)
 	w.launch(donor, platformImage)
@@ -80,7 +80,7 @@ func TestReturningDonorSkipsItsRecipe(t *testing.T) {
 			t.Errorf("the donor ran it again: %s", log)
 		}
 	}
-	if got := w.read(donor.ID, "etc/kubernetes/certs/client.crt"); got != "rotated since" {
+	if got := w.readFile(donor.ID, "etc/kubernetes/certs/client.crt"); got != "rotated since" {
 		t.Errorf("cloud-init wrote the recipe's files again: %q", got)
 	}
 
@@ -106,7 +106,7 @@ func TestReturningDonorSkipsItsRecipe(t *testing.T) {
 
 // TestReturningDonorBootTime: the donor is back at once, although the work of the recipe needs a month.
 func TestReturningDonorBootTime(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	donor := w.donor()
 	w.generalizeLikeCapture(donor)
 	w.fleet.Close()

@@ -71,7 +71,7 @@ func (f *Fleet) Restart(ctx context.Context, id string) error {
 }
 
 func (m *machine) restart(ctx context.Context) error {
-	release, err := m.take(ctx)
+	release, err := m.lockPower(ctx)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // systemctl connects to a machine's systemd as the generalize pod does.
-func (w *world) systemctl(id string) func(order, unit string) {
+func (w *fleetEnv) systemctl(id string) func(order, unit string) {
 	w.Helper()
 	dir, err := os.Open(filepath.Join(w.tree(id), "run/systemd"))
 	if err != nil {
@@ -47,7 +47,7 @@ func (w *world) systemctl(id string) func(order, unit string) {
 }
 
 func TestStoppedKubeletGoesSilent(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	s := w.donor()
 	systemctl := w.systemctl(s.ID)
 	systemctl("stop", kubeletUnit)
@@ -58,7 +58,7 @@ func TestStoppedKubeletGoesSilent(t *testing.T) {
 
 // TestServicesWriteUntilStopped: a running service creates removed files again.
 func TestServicesWriteUntilStopped(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	s := w.donor()
 	m, err := w.fleet.machine(s.ID)
 	if err != nil {
@@ -106,7 +106,7 @@ func TestServicesWriteUntilStopped(t *testing.T) {
 }
 
 func TestStoppingJournaldServiceOnly(t *testing.T) {
-	w := newWorld(t)
+	w := newFleetEnv(t)
 	s := w.donor()
 	m, err := w.fleet.machine(s.ID)
 	if err != nil {

@@ -36,8 +36,8 @@ func NewGroups(machines *ec2.Client, groups *autoscaling.Client, subnet, cluster
 // latest is how a group names the newest version of its launch template, always.
 const latest = "$Latest"
 
-// Look implements capi.Groups.
-func (c awsGroups) Look(ctx context.Context, pool capi.Machine) (capi.Group, error) {
+// Get implements capi.Groups.
+func (c awsGroups) Get(ctx context.Context, pool capi.Machine) (capi.Group, error) {
 	var found capi.Group
 	versions, err := c.ec2.DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateName: sdk.String(pool.Name), Versions: []string{latest}})
 	switch {
@@ -180,7 +180,7 @@ func (c awsGroups) Refresh(ctx context.Context, pool capi.Machine) error {
 
 // Delete implements capi.Groups.
 func (c awsGroups) Delete(ctx context.Context, pool capi.Machine) (bool, error) {
-	found, err := c.Look(ctx, pool)
+	found, err := c.Get(ctx, pool)
 	if err != nil {
 		return false, err
 	}

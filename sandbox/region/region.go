@@ -78,7 +78,7 @@ type Config struct {
 	Dir     string
 	Clock   clock.Clock
 	Fleet   *machine.Fleet
-	Facts   sandboxdir.Facts
+	Facts   sandboxdir.Identity
 	Servers sandboxdir.Servers
 	// Certificate of the server.
 	Certificate tls.Certificate

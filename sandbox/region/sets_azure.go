@@ -22,8 +22,8 @@ type azureSets struct {
 
 var _ capi.ScaleSets = azureSets{}
 
-// Look implements capi.ScaleSets.
-func (s azureSets) Look(ctx context.Context, pool capi.Machine) (capi.ScaleSet, error) {
+// Get implements capi.ScaleSets.
+func (s azureSets) Get(ctx context.Context, pool capi.Machine) (capi.ScaleSet, error) {
 	client, err := s.scaleSets()
 	if err != nil {
 		return capi.ScaleSet{}, err

@@ -18,8 +18,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/pool"
 )
 
-// Facts stay the same between starts. Facts hold secrets.
-type Facts struct {
+// Identity stay the same between starts. Identity hold secrets.
+type Identity struct {
 	// Cloud to simulate.
 	Cloud pool.Cloud `json:"cloud"`
 	// ClusterAPI has Cluster API build the nodes.
@@ -58,7 +58,7 @@ type Account struct {
 // Directory is a directory locked by this process.
 type Directory struct {
 	Dir string
-	Facts
+	Identity
 	// Fresh: the directory was new.
 	Fresh bool
 	lock  *os.File
@@ -143,13 +143,13 @@ func writeAt(file *os.File, text string) error {
 func (s *Directory) load(cloud pool.Cloud) error {
 	raw, err := os.ReadFile(s.Path(factsFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		s.Facts, s.Fresh = invent(cloud), true
+		s.Identity, s.Fresh = invent(cloud), true
 		return s.Save()
 	}
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(raw, &s.Facts); err != nil {
+	if err := json.Unmarshal(raw, &s.Identity); err != nil {
 		return fmt.Errorf("%s is damaged, use another directory or delete the damaged one: %w", s.Path(factsFile), err)
 	}
 	if s.Cloud == "" {
@@ -163,7 +163,7 @@ func (s *Directory) load(cloud pool.Cloud) error {
 
 // Save keeps the facts for the next start.
 func (s *Directory) Save() error {
-	raw, err := json.MarshalIndent(s.Facts, "", "  ")
+	raw, err := json.MarshalIndent(s.Identity, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -183,11 +183,11 @@ func (s *Directory) write(name, content string, mode fs.FileMode) error {
 	return os.Rename(fresh, path)
 }
 
-func invent(cloud pool.Cloud) Facts {
+func invent(cloud pool.Cloud) Identity {
 	if cloud == "" {
 		cloud = pool.Azure
 	}
-	f := Facts{
+	f := Identity{
 		Cloud:          cloud,
 		TenantID:       uuid(),
 		SubscriptionID: uuid(),

@@ -39,7 +39,7 @@ func TestFactsSurviveRestart(t *testing.T) {
 	if second.Fresh {
 		t.Error("a used directory is fresh")
 	}
-	if diff := cmp.Diff(first.Facts, second.Facts); diff != "" {
+	if diff := cmp.Diff(first.Identity, second.Identity); diff != "" {
 		t.Errorf("facts changed (-first +second):\n%s", diff)
 	}
 }

@@ -60,7 +60,7 @@ func refuse(reason Reason, format string, args ...any) error {
 // Read reads the fields of a signature from the Authorization header or from the query.
 func Read(r *http.Request) (Scope, error) {
 	if query := r.URL.Query(); query.Has(inQuery + "Signature") {
-		s, err := read(query.Get, func(field string) string { return query.Get(inQuery + field) })
+		s, err := parseScope(query.Get, func(field string) string { return query.Get(inQuery + field) })
 		s.presigned = true
 		if err == nil && query.Get(inQuery+"Algorithm") != algorithm {
 			err = refuse(Malformed, "Unsupported AWS 'algorithm' in the query: %q.", query.Get(inQuery+"Algorithm"))
@@ -83,7 +83,7 @@ func Read(r *http.Request) (Scope, error) {
 		name, value, _ := strings.Cut(strings.TrimSpace(field), "=")
 		fields[name] = value
 	}
-	s, err := read(r.Header.Get, func(field string) string { return fields[field] })
+	s, err := parseScope(r.Header.Get, func(field string) string { return fields[field] })
 	if err != nil {
 		return s, err
 	}
@@ -93,8 +93,8 @@ func Read(r *http.Request) (Scope, error) {
 // inQuery is the prefix of the parameters of a presigned request.
 const inQuery = "X-Amz-"
 
-// read reads a signature from its fields, with the timestamp and the token next to the fields.
-func read(beside, fields func(string) string) (Scope, error) {
+// parseScope reads a signature from its fields, with the timestamp and the token next to the fields.
+func parseScope(beside, fields func(string) string) (Scope, error) {
 	parts := strings.Split(fields("Credential"), "/")
 	if len(parts) != 5 || parts[4] != "aws4_request" || fields("Signature") == "" || fields("SignedHeaders") == "" {
 		return Scope{}, refuse(Malformed, "Authorization header requires 'Credential', 'Signature' and 'SignedHeaders' parameters.")

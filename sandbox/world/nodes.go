@@ -49,8 +49,8 @@ func (n *nodeWatch) all() []*corev1.Node {
 	return nodes
 }
 
-// of returns the Nodes of a pool.
-func (n *nodeWatch) of(own func(*corev1.Node) bool) []*corev1.Node {
+// nodesOf returns the Nodes of a pool.
+func (n *nodeWatch) nodesOf(own func(*corev1.Node) bool) []*corev1.Node {
 	return slices.DeleteFunc(n.all(), func(node *corev1.Node) bool { return !own(node) })
 }
 
@@ -97,7 +97,7 @@ func (w *World) awaitNodes(ctx context.Context) error { return w.awaitNodesOf(ct
 // awaitNodesOf waits for all nodes of a pool, and for at least this number; without a pool, for the nodes of all
 // pools.
 func (w *World) awaitNodesOf(ctx context.Context, pool string, least int) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, w.patience(), errPatience)
+	ctx, cancel := context.WithTimeoutCause(ctx, w.joinTimeout(), errPatience)
 	defer cancel()
 	said := 0
 	w.progress("waiting for the nodes to be Ready")
@@ -137,7 +137,7 @@ func readiness(machines []control.Machine) (ready, wanted int, missing string) {
 
 var errPatience = errors.New("the time limit for the simulated cloud has passed")
 
-// patience is how long machines may take to join: the limit of a slow cloud, plus reserves for a busy laptop.
-func (w *World) patience() time.Duration {
+// joinTimeout is how long machines may take to join: the limit of a slow cloud, plus reserves for a busy laptop.
+func (w *World) joinTimeout() time.Duration {
 	return w.clock.Real(30*time.Minute) + 3*time.Minute
 }

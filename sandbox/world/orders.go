@@ -35,7 +35,7 @@ func (w *World) Patch(ctx context.Context, node string, p control.Patch, report 
 	if err != nil {
 		return err
 	}
-	packages, err := wanted(m, p.Packages)
+	packages, err := parsePackages(m, p.Packages)
 	if err != nil {
 		return err
 	}
@@ -70,8 +70,8 @@ func orNone(version string) string {
 	return version
 }
 
-// wanted reads "name" and "name=version". A name alone asks for the version after the installed version.
-func wanted(m machine.Status, packages []string) (map[string]string, error) {
+// parsePackages reads "name" and "name=version". A name alone asks for the version after the installed version.
+func parsePackages(m machine.Status, packages []string) (map[string]string, error) {
 	if len(packages) == 0 {
 		return nil, nil
 	}
@@ -104,7 +104,7 @@ func (w *World) Reboot(ctx context.Context, node string, report func(control.Eve
 	if m.Hung {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, w.patience(), errPatience)
+	ctx, cancel := context.WithTimeoutCause(ctx, w.joinTimeout(), errPatience)
 	defer cancel()
 	err = w.nodes.until(ctx, func() (bool, string) {
 		machines, err := w.Machines(ctx)
@@ -161,7 +161,7 @@ func (w *World) Workload(ctx context.Context, report func(control.Event)) error 
 		return err
 	}
 	report(control.Event{Subject: workload.Namespace, Text: "deployment, budget and daemon set are applied", Seconds: time.Since(began).Seconds()})
-	ctx, cancel := context.WithTimeoutCause(ctx, w.patience(), errPatience)
+	ctx, cancel := context.WithTimeoutCause(ctx, w.joinTimeout(), errPatience)
 	defer cancel()
 	if err := workload.Await(ctx, w.kube); err != nil {
 		return err

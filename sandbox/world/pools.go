@@ -108,7 +108,7 @@ func (w *World) Pools(ctx context.Context) ([]control.Pool, error) {
 		if !found {
 			continue // another call creates the pool now
 		}
-		for _, node := range w.nodes.of(w.cloud.Owns(spec)) {
+		for _, node := range w.nodes.nodesOf(w.cloud.Owns(spec)) {
 			if w.nodes.ready(node) {
 				p.Ready++
 			}
@@ -125,7 +125,7 @@ func (w *World) Scale(ctx context.Context, name string, s control.Scale, report 
 		return nil, err
 	}
 	order := growth{world: w, spec: spec, size: s.Nodes, report: report, before: map[string]bool{}, joins: map[string]*control.Join{}}
-	for _, node := range w.nodes.of(w.cloud.Owns(spec)) {
+	for _, node := range w.nodes.nodesOf(w.cloud.Owns(spec)) {
 		order.before[node.Name] = true
 	}
 	order.began = time.Now()
@@ -137,7 +137,7 @@ func (w *World) Scale(ctx context.Context, name string, s control.Scale, report 
 	if !s.Wait {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, w.patience(), errPatience)
+	ctx, cancel := context.WithTimeoutCause(ctx, w.joinTimeout(), errPatience)
 	defer cancel()
 	failed, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -149,7 +149,7 @@ func (w *World) Scale(ctx context.Context, name string, s control.Scale, report 
 			}
 		}()
 	}
-	err = w.nodes.until(failed, order.look)
+	err = w.nodes.until(failed, order.checkSize)
 	return order.inOrder(), err
 }
 
@@ -168,9 +168,9 @@ func (g *growth) event(subject, format string, args ...any) {
 	g.report(control.Event{Subject: subject, Text: fmt.Sprintf(format, args...), Seconds: time.Since(g.began).Seconds()})
 }
 
-// look records new nodes and reports whether the pool has its size.
-func (g *growth) look() (bool, string) {
-	nodes := g.world.nodes.of(g.world.cloud.Owns(g.spec))
+// checkSize records new nodes and reports whether the pool has its size.
+func (g *growth) checkSize() (bool, string) {
+	nodes := g.world.nodes.nodesOf(g.world.cloud.Owns(g.spec))
 	ready := 0
 	for _, node := range nodes {
 		if g.world.nodes.ready(node) {

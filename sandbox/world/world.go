@@ -210,7 +210,7 @@ func (w *World) Fleet() *machine.Fleet { return w.fleet }
 func (w *World) Clock() clock.Clock { return w.clock }
 
 // Facts are the names and secrets of the simulated cloud.
-func (w *World) Facts() sandboxdir.Facts { return w.directory.Facts }
+func (w *World) Facts() sandboxdir.Identity { return w.directory.Identity }
 
 // Dir is the sandbox's directory, absolute.
 func (w *World) Dir() string { return w.directory.Dir }

@@ -65,19 +65,19 @@ func (s *Server) Client(around func(call Call, effect func() error) error) clien
 	if around == nil {
 		around = func(_ Call, effect func() error) error { return effect() }
 	}
-	return &reached{server: s, around: around}
+	return &serverClient{server: s, intercept: around}
 }
 
-// reached is the client's view of the server.
-type reached struct {
+// serverClient is the client's view of the server.
+type serverClient struct {
 	client.Client // nil
 	server        *Server
-	around        func(Call, func() error) error
+	intercept     func(Call, func() error) error
 }
 
 // does runs a call under the server's lock.
-func (r *reached) does(verb string, o runtime.Object, status bool, effect func() error) error {
-	return r.around(Call{Verb: verb, Kind: strings.TrimSuffix(kindOf(o), "List"), Status: status}, func() error {
+func (r *serverClient) does(verb string, o runtime.Object, status bool, effect func() error) error {
+	return r.intercept(Call{Verb: verb, Kind: strings.TrimSuffix(kindOf(o), "List"), Status: status}, func() error {
 		r.server.mu.Lock()
 		defer r.server.mu.Unlock()
 		return effect()
@@ -153,7 +153,7 @@ func (s *Server) write(have, next, o client.Object) error {
 	return nil
 }
 
-func (r *reached) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+func (r *serverClient) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
 	return r.does("get", o, false, func() error {
 		o.SetNamespace(key.Namespace)
 		o.SetName(key.Name)
@@ -166,7 +166,7 @@ func (r *reached) Get(_ context.Context, key client.ObjectKey, o client.Object, 
 	})
 }
 
-func (r *reached) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+func (r *serverClient) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
 	var asked client.ListOptions
 	asked.ApplyOptions(options)
 	return r.does("list", list, false, func() error {
@@ -184,7 +184,7 @@ func (r *reached) List(_ context.Context, list client.ObjectList, options ...cli
 	})
 }
 
-func (r *reached) Create(_ context.Context, o client.Object, options ...client.CreateOption) error {
+func (r *serverClient) Create(_ context.Context, o client.Object, options ...client.CreateOption) error {
 	var asked client.CreateOptions
 	asked.ApplyOptions(options)
 	return r.does("create", o, false, func() error {
@@ -207,7 +207,7 @@ func (r *reached) Create(_ context.Context, o client.Object, options ...client.C
 	})
 }
 
-func (r *reached) Delete(_ context.Context, o client.Object, options ...client.DeleteOption) error {
+func (r *serverClient) Delete(_ context.Context, o client.Object, options ...client.DeleteOption) error {
 	var asked client.DeleteOptions
 	asked.ApplyOptions(options)
 	return r.does("delete", o, false, func() error {
@@ -233,7 +233,7 @@ func (r *reached) Delete(_ context.Context, o client.Object, options ...client.D
 	})
 }
 
-func (r *reached) Update(_ context.Context, o client.Object, _ ...client.UpdateOption) error {
+func (r *serverClient) Update(_ context.Context, o client.Object, _ ...client.UpdateOption) error {
 	return r.does("update", o, false, func() error {
 		have, err := r.server.find(o)
 		if err != nil {
@@ -243,7 +243,7 @@ func (r *reached) Update(_ context.Context, o client.Object, _ ...client.UpdateO
 	})
 }
 
-func (r *reached) Patch(_ context.Context, o client.Object, patch client.Patch, _ ...client.PatchOption) error {
+func (r *serverClient) Patch(_ context.Context, o client.Object, patch client.Patch, _ ...client.PatchOption) error {
 	return r.does("patch", o, false, func() error {
 		have, err := r.server.find(o)
 		if err != nil {
@@ -262,12 +262,12 @@ func (r *reached) Patch(_ context.Context, o client.Object, patch client.Patch, 
 	})
 }
 
-func (r *reached) Status() client.SubResourceWriter { return statuses{reached: r} }
+func (r *serverClient) Status() client.SubResourceWriter { return statuses{reached: r} }
 
 // statuses writes the statuses of stored objects.
 type statuses struct {
 	client.SubResourceWriter // nil
-	reached                  *reached
+	reached                  *serverClient
 }
 
 func (w statuses) Update(_ context.Context, o client.Object, _ ...client.SubResourceUpdateOption) error {

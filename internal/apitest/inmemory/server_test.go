@@ -26,8 +26,8 @@ func fresh() *v1alpha1.Prototype {
 	return p
 }
 
-// TestItAnswersAsARealOne: the same calls have the same results on a real API server, and leave the same object.
-func TestItAnswersAsARealOne(t *testing.T) {
+// TestResultsEqualRealAPIServer: the same calls have the same results on a real API server, and leave the same object.
+func TestResultsEqualRealAPIServer(t *testing.T) {
 	ctx := t.Context()
 	var last, old *v1alpha1.Prototype // as it was read, now and at some time before
 	calls := []struct {

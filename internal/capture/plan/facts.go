@@ -94,13 +94,13 @@ type Facts struct {
 	// NeedsTrial: a trial of the version precedes the promotion.
 	NeedsTrial bool
 	// Tried is the verdict on the version in the image's tags. A failed version is also Quarantined.
-	Tried Verdict
+	Tried TrialVerdict
 	// KeepsFailed is true while the settings keep the instance of a failed trial for an inspection.
 	KeepsFailed bool
 	// Trial is the progress of the current attempt.
 	Trial Trial
 	// AttemptVerdict is the verdict of the current attempt.
-	AttemptVerdict Verdict
+	AttemptVerdict TrialVerdict
 	// Paused: the last attempt was inconclusive, and the next attempt is not due.
 	Paused bool
 	// TrialOver: the attempts have exceeded the trial's timeout.
@@ -202,14 +202,14 @@ const (
 	Foreign  Artifact = "foreign" // another client made an artifact of the same name
 )
 
-// Verdict of a version or of an attempt.
-type Verdict string
+// TrialVerdict of a version or of an attempt.
+type TrialVerdict string
 
 const (
-	NoVerdict           Verdict = ""
-	VerdictPassed       Verdict = "passed"
-	VerdictFailed       Verdict = "failed"
-	VerdictInconclusive Verdict = "inconclusive" // only of an attempt: no verdict is possible
+	NoVerdict           TrialVerdict = ""
+	VerdictPassed       TrialVerdict = "passed"
+	VerdictFailed       TrialVerdict = "failed"
+	VerdictInconclusive TrialVerdict = "inconclusive" // only of an attempt: no verdict is possible
 )
 
 // Trial is the progress of an attempt at a trial.

@@ -367,7 +367,7 @@ func oursOnlyIfRecorded(f Facts) Lock {
 func TestWrongPlannersAreCaught(t *testing.T) {
 	caughtBy := map[string]int{}
 	for _, course := range []struct {
-		starts  []world
+		starts  []model
 		mutants []mutant
 	}{{returningDonors(), mutants}, {leavingDonors(), leavingMutants}, {append(instantDonors(), returningDonors()...), instantMutants}, {pioneers(), pioneerMutants}, {publishedVersions(), trialMutants}} {
 		for _, m := range course.mutants {

@@ -10,8 +10,8 @@ import (
 
 type planner func(Facts) Decision
 
-// patience is how many steps a cooperative world may take from anywhere to the end.
-const patience = 60
+// maxSteps is how many steps a cooperative world may take from anywhere to the end.
+const maxSteps = 60
 
 // adversities is the number of troubles on one path. Three reach every pair of troubles, and then lose the status. The
 // short form has two, enough for all mutants (TestWrongPlannersAreCaught).
@@ -25,7 +25,7 @@ func adversities(short bool) int {
 // violation says what a planner did wrong, and how the world came there.
 type violation struct {
 	property string
-	world    world
+	world    model
 	decision Decision
 }
 
@@ -53,12 +53,12 @@ type exploration struct {
 
 // explore visits all worlds that the planner can reach. Each action is also lost before or after its effect, and each
 // observation may miss the cloud. Each world is visited once, on the path with the fewest adversities.
-func explore(next, unseen planner, starts []world, adversities int) *exploration {
+func explore(next, unseen planner, starts []model, adversities int) *exploration {
 	e := &exploration{next: next, unseen: unseen, seed: maphash.MakeSeed(), seen: map[uint64]bool{}, had: map[uint64]bool{}, steps: map[uint64]int8{}}
 	layer := e.visit(starts)
 	for e.bad == nil && e.adverse < adversities {
 		e.adverse++
-		var reached []world
+		var reached []model
 		for _, w := range layer {
 			after := e.visit(w.adverse())
 			if e.bad != nil {
@@ -74,15 +74,15 @@ func explore(next, unseen planner, starts []world, adversities int) *exploration
 }
 
 // visit judges the worlds and their successors without adversities. It returns the new, open worlds.
-func (e *exploration) visit(worlds []world) []world {
-	var visited []world
+func (e *exploration) visit(worlds []model) []model {
+	var visited []model
 	queue := e.unvisited(nil, worlds...)
 	for len(queue) > 0 && e.bad == nil {
 		w := queue[len(queue)-1]
 		queue = queue[:len(queue)-1]
 		if !w.closed {
 			visited = append(visited, w)
-			queue = e.judge(queue, w)
+			queue = e.checkDecision(queue, w)
 		}
 	}
 	for _, w := range visited {
@@ -94,7 +94,7 @@ func (e *exploration) visit(worlds []world) []world {
 }
 
 // unvisited appends the new worlds.
-func (e *exploration) unvisited(queue []world, worlds ...world) []world {
+func (e *exploration) unvisited(queue []model, worlds ...model) []model {
 	for _, w := range worlds {
 		if key := maphash.Comparable(e.seed, w); !e.seen[key] {
 			e.seen[key] = true
@@ -105,8 +105,8 @@ func (e *exploration) unvisited(queue []world, worlds ...world) []world {
 	return queue
 }
 
-// judge judges the decision in a world, and appends the next worlds.
-func (e *exploration) judge(queue []world, w world) []world {
+// checkDecision judges the decision in a world, and appends the next worlds.
+func (e *exploration) checkDecision(queue []model, w model) []model {
 	if key := maphash.Comparable(e.seed, w.f); !e.had[key] {
 		e.had[key] = true
 		e.facts = append(e.facts, w.f)
@@ -122,7 +122,7 @@ func (e *exploration) judge(queue []world, w world) []world {
 }
 
 // safe returns the safety property that the decision breaks, or an empty text.
-func safe(w world, d Decision) string {
+func safe(w model, d Decision) string {
 	held := properties
 	if w.tried.published {
 		held = publishedProperties
@@ -142,7 +142,7 @@ func safe(w world, d Decision) string {
 var publishedProperties = append(slices.Clone(properties), trialProperties...)
 
 // gaveBack reports whether the donor is unchanged: invariant 1.
-func (w world) gaveBack() bool {
+func (w model) gaveBack() bool {
 	f := w.f
 	if f.Lock == Ours || f.Recorded {
 		return false
@@ -153,12 +153,12 @@ func (w world) gaveBack() bool {
 }
 
 // powered reports whether the capture started a donor again after its power-off.
-func (w world) powered() bool {
+func (w model) powered() bool {
 	return !w.disturbed || w.booted || w.f.Power == InstanceGone
 }
 
-// leaves reports whether the donor can only be removed.
-func (w world) leaves() bool { return w.f.Leaves && w.f.Touched }
+// isRemoved reports whether the donor can only be removed.
+func (w model) isRemoved() bool { return w.f.Leaves && w.f.Touched }
 
 // needed reports whether the donor's disk is still needed: before the snapshot exists (for a returning donor: before
 // the snapshot is taken), unless the capture fails.
@@ -176,121 +176,121 @@ const (
 type property struct {
 	name    string
 	actions string // the actions of the property; all if empty
-	holds   func(world, Decision) bool
+	holds   func(model, Decision) bool
 }
 
 var properties = []property{
-	{"a refused capture changes nothing", takes, func(w world, _ Decision) bool { return !w.f.Refused || w.f.isHeld() }},
-	{"nothing is taken once the end is decided", takes, func(w world, d Decision) bool {
-		return !w.f.Deleting && !w.f.Failed || d.Do == Record && w.leaves()
+	{"a refused capture changes nothing", takes, func(w model, _ Decision) bool { return !w.f.Refused || w.f.isHeld() }},
+	{"nothing is taken once the end is decided", takes, func(w model, d Decision) bool {
+		return !w.f.Deleting && !w.f.Failed || d.Do == Record && w.isRemoved()
 	}},
-	{"a donor is taken only behind a look that found nothing", "|Reserve|", func(w world, _ Decision) bool { return w.f.Pod == PodLooked }},
-	{"no pod is left behind by a capture that ends", "|Refuse|Close|Succeed|", func(w world, _ Decision) bool { return w.f.Pod == NoPod }},
-	{"nothing is drained while the look's pod is there", "|Protect|Cordon|Evict|Order|", func(w world, _ Decision) bool { return w.f.Pod == NoPod }},
-	{"nothing but the lock is taken while another capture has a node away", "|Protect|Cordon|", func(w world, _ Decision) bool { return !w.f.Queued || w.f.Cordoned }},
-	{"the lock comes first", "|Record|Protect|Cordon|Evict|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Lock == Ours || w.f.Touched && w.f.isHeld() }},
-	{"the record comes before what it restores", "|Protect|Cordon|Evict|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Recorded || w.f.Touched && w.f.isHeld() }},
-	{"pods are evicted only from a cordoned, protected donor", "|Evict|", func(w world, _ Decision) bool { return w.f.Cordoned && w.f.Protected }},
-	{"only a drained donor is generalized", "|Order|", func(w world, _ Decision) bool { return w.f.Drained && w.f.Node == NodeReady }},
-	{"a patch begins as carefully as a drain", "|PatchDonor|", func(w world, _ Decision) bool {
+	{"a donor is taken only behind a look that found nothing", "|Reserve|", func(w model, _ Decision) bool { return w.f.Pod == PodLooked }},
+	{"no pod is left behind by a capture that ends", "|Refuse|Close|Succeed|", func(w model, _ Decision) bool { return w.f.Pod == NoPod }},
+	{"nothing is drained while the look's pod is there", "|Protect|Cordon|Evict|Order|", func(w model, _ Decision) bool { return w.f.Pod == NoPod }},
+	{"nothing but the lock is taken while another capture has a node away", "|Protect|Cordon|", func(w model, _ Decision) bool { return !w.f.Queued || w.f.Cordoned }},
+	{"the lock comes first", "|Record|Protect|Cordon|Evict|Order|Generalize|", func(w model, _ Decision) bool { return w.f.Lock == Ours || w.f.Touched && w.f.isHeld() }},
+	{"the record comes before what it restores", "|Protect|Cordon|Evict|Order|Generalize|", func(w model, _ Decision) bool { return w.f.Recorded || w.f.Touched && w.f.isHeld() }},
+	{"pods are evicted only from a cordoned, protected donor", "|Evict|", func(w model, _ Decision) bool { return w.f.Cordoned && w.f.Protected }},
+	{"only a drained donor is generalized", "|Order|", func(w model, _ Decision) bool { return w.f.Drained && w.f.Node == NodeReady }},
+	{"a patch begins as carefully as a drain", "|PatchDonor|", func(w model, _ Decision) bool {
 		f := w.f
 		return f.Patch == PatchUnderWay || f.Patch == PatchWanted && !f.Failed && !f.Deleting && f.Lock == Ours && f.Recorded && f.Protected && f.Pod == NoPod &&
 			(!f.Queued || f.Cordoned) && (!f.Leaves || !f.GrowFirst || f.Replacement == ReplacementReady)
 	}},
-	{"a node under patch is left to the patch", "", func(w world, d Decision) bool {
+	{"a node under patch is left to the patch", "", func(w model, d Decision) bool {
 		return w.f.Patch != PatchUnderWay || w.f.Power == Off || strings.Contains("|PatchDonor|Fail|Record|Relock|DeletePod|", "|"+string(d.Do)+"|")
 	}},
-	{"only a patched pioneer is generalized", "|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Patch == NoPatch || w.patched }},
-	{"a disk of another patch level is not copied", "|TakeSnapshot|", func(w world, _ Decision) bool { return !w.f.LevelDiffers }},
-	{"a proof that is acted on cannot be taken back", "|Stop|TakeSnapshot|", func(w world, _ Decision) bool {
+	{"only a patched pioneer is generalized", "|Order|Generalize|", func(w model, _ Decision) bool { return w.f.Patch == NoPatch || w.patched }},
+	{"a disk of another patch level is not copied", "|TakeSnapshot|", func(w model, _ Decision) bool { return !w.f.LevelDiffers }},
+	{"a proof that is acted on cannot be taken back", "|Stop|TakeSnapshot|", func(w model, _ Decision) bool {
 		return !needed(w.f) || !w.f.Order
 	}},
-	{"only a pod that was written down is waited for", "|Wait|", func(w world, d Decision) bool {
+	{"only a pod that was written down is waited for", "|Wait|", func(w model, d Decision) bool {
 		return d.Why != ForProof || w.f.Pod == NoPod || w.f.PodKnown
 	}},
-	{"nothing is made of a disk whose proof is gone", "|Publish|Promote|", func(w world, _ Decision) bool { return !w.proofGone }},
-	{"the order is written before the pod", "|Generalize|", func(w world, _ Decision) bool {
+	{"nothing is made of a disk whose proof is gone", "|Publish|Promote|", func(w model, _ Decision) bool { return !w.proofGone }},
+	{"the order is written before the pod", "|Generalize|", func(w model, _ Decision) bool {
 		return w.f.Touched && !w.f.Rebooted && !w.f.Returning && w.f.Power == On
 	}},
-	{"power goes off only for a proven or a disturbed disk", "|Stop|", func(w world, _ Decision) bool { return w.f.Touched && w.f.isHeld() && !w.f.Returning }},
-	{"a donor that powers itself off is left to it", "|Stop|", func(w world, _ Decision) bool { return !w.f.PoweringOff }},
-	{"a donor that came back is not stopped again", "|Stop|", func(w world, _ Decision) bool { return !w.f.Rebooted }},
-	{"only a generalized disk that is off is copied", "|TakeSnapshot|", func(w world, _ Decision) bool { return w.clean && w.f.Power == Off && w.f.Proven }},
-	{"power comes back only after it was written down, without the pod", "|Start|", func(w world, _ Decision) bool { return w.f.Returning && w.f.Pod == NoPod }},
-	{"only a generalized snapshot is published", "|Publish|", func(w world, _ Decision) bool { return w.cleanSnapshot && w.f.Snapshot == Complete }},
-	{"the donor is back before the image is made", "|Publish|", func(w world, _ Decision) bool { return w.gaveBack() }},
-	{"only a complete, generalized, trusted image is promoted", "|Promote|", func(w world, _ Decision) bool { return w.f.Image == Complete && w.cleanImage && !w.f.Quarantined }},
-	{"a promotion never goes backwards", "|Promote|", func(w world, _ Decision) bool { return w.f.Recipe == RecipeElsewhere }},
-	{"what the recipe loses is saved first", "|Promote|", func(w world, _ Decision) bool { return w.f.Saved }},
-	{"versions are retired only behind a promoted one", "|Retire|ScaleOut|", func(w world, _ Decision) bool { return w.f.Recipe == RecipeHere }},
-	{"an image that a recipe names, or that is complete, is not deleted", "|DeleteImage|", func(w world, _ Decision) bool { return w.f.Recipe != RecipeHere && w.f.Image != Complete }},
-	{"the snapshot stays while it may be needed", "|DeleteSnapshot|", func(w world, _ Decision) bool {
+	{"power goes off only for a proven or a disturbed disk", "|Stop|", func(w model, _ Decision) bool { return w.f.Touched && w.f.isHeld() && !w.f.Returning }},
+	{"a donor that powers itself off is left to it", "|Stop|", func(w model, _ Decision) bool { return !w.f.PoweringOff }},
+	{"a donor that came back is not stopped again", "|Stop|", func(w model, _ Decision) bool { return !w.f.Rebooted }},
+	{"only a generalized disk that is off is copied", "|TakeSnapshot|", func(w model, _ Decision) bool { return w.clean && w.f.Power == Off && w.f.Proven }},
+	{"power comes back only after it was written down, without the pod", "|Start|", func(w model, _ Decision) bool { return w.f.Returning && w.f.Pod == NoPod }},
+	{"only a generalized snapshot is published", "|Publish|", func(w model, _ Decision) bool { return w.cleanSnapshot && w.f.Snapshot == Complete }},
+	{"the donor is back before the image is made", "|Publish|", func(w model, _ Decision) bool { return w.gaveBack() }},
+	{"only a complete, generalized, trusted image is promoted", "|Promote|", func(w model, _ Decision) bool { return w.f.Image == Complete && w.cleanImage && !w.f.Quarantined }},
+	{"a promotion never goes backwards", "|Promote|", func(w model, _ Decision) bool { return w.f.Recipe == RecipeElsewhere }},
+	{"what the recipe loses is saved first", "|Promote|", func(w model, _ Decision) bool { return w.f.Saved }},
+	{"versions are retired only behind a promoted one", "|Retire|ScaleOut|", func(w model, _ Decision) bool { return w.f.Recipe == RecipeHere }},
+	{"an image that a recipe names, or that is complete, is not deleted", "|DeleteImage|", func(w model, _ Decision) bool { return w.f.Recipe != RecipeHere && w.f.Image != Complete }},
+	{"the snapshot stays while it may be needed", "|DeleteSnapshot|", func(w model, _ Decision) bool {
 		return w.f.Deleting || w.f.Failed || w.f.Image == Complete
 	}},
-	{"a disturbed donor is not released before it went through a boot", "|Release|", func(w world, _ Decision) bool {
+	{"a disturbed donor is not released before it went through a boot", "|Release|", func(w model, _ Decision) bool {
 		return !w.disturbed || w.booted || w.f.Power == InstanceGone
 	}},
-	{"a donor is released running", "|Release|", func(w world, _ Decision) bool {
+	{"a donor is released running", "|Release|", func(w model, _ Decision) bool {
 		return w.f.Power == On || w.f.Power == InstanceGone
 	}},
-	{"a donor that leaves does not come back", "|Return|Start|Unprotect|", func(w world, _ Decision) bool { return !w.leaves() }},
-	{"a donor is never both removed and returned to service", "|Release|", func(w world, _ Decision) bool { return !w.removed }},
-	{"only a donor that leaves, and was touched, is removed", "|Remove|", func(w world, _ Decision) bool { return w.leaves() && w.f.isHeld() }},
-	{"a donor is removed when its disk is not needed", "|Remove|", func(w world, _ Decision) bool {
+	{"a donor that leaves does not come back", "|Return|Start|Unprotect|", func(w model, _ Decision) bool { return !w.isRemoved() }},
+	{"a donor is never both removed and returned to service", "|Release|", func(w model, _ Decision) bool { return !w.removed }},
+	{"only a donor that leaves, and was touched, is removed", "|Remove|", func(w model, _ Decision) bool { return w.isRemoved() && w.f.isHeld() }},
+	{"a donor is removed when its disk is not needed", "|Remove|", func(w model, _ Decision) bool {
 		return !needed(w.f) || w.f.Snapshot == Complete
 	}},
-	{"an instance is removed before its Node", "|DeleteNode|", func(w world, _ Decision) bool {
-		return w.f.Power == InstanceGone && !w.f.PlaceKept && w.leaves()
+	{"an instance is removed before its Node", "|DeleteNode|", func(w model, _ Decision) bool {
+		return w.f.Power == InstanceGone && !w.f.PlaceKept && w.isRemoved()
 	}},
-	{"only a Node that is down is deleted", "|DeleteNode|", func(w world, _ Decision) bool { return w.f.Node == NodeNotReady }},
-	{"another holder's Node is not removed", "|Remove|DeleteNode|", func(w world, _ Decision) bool { return w.f.Lock != Theirs }},
-	{"a donor that leaves is taken behind its successor", "|Protect|Cordon|Evict|Order|", func(w world, _ Decision) bool {
+	{"only a Node that is down is deleted", "|DeleteNode|", func(w model, _ Decision) bool { return w.f.Node == NodeNotReady }},
+	{"another holder's Node is not removed", "|Remove|DeleteNode|", func(w model, _ Decision) bool { return w.f.Lock != Theirs }},
+	{"a donor that leaves is taken behind its successor", "|Protect|Cordon|Evict|Order|", func(w model, _ Decision) bool {
 		return !w.f.Leaves || !w.f.GrowFirst || w.f.Replacement == ReplacementReady
 	}},
-	{"a pool grows for its donor only, and by one", "|Enlarge|", func(w world, _ Decision) bool {
+	{"a pool grows for its donor only, and by one", "|Enlarge|", func(w model, _ Decision) bool {
 		return w.f.Leaves && w.f.Replacement == ReplacementWanted && w.f.isHeld() && w.size < 1
 	}},
-	{"a pool is never left smaller than it was", "|Succeed|Close|", func(w world, _ Decision) bool {
+	{"a pool is never left smaller than it was", "|Succeed|Close|", func(w model, _ Decision) bool {
 		return !w.f.Leaves || w.size+w.shrunk >= 0
 	}},
-	{"a donor that leaves takes its place along", "|Succeed|Close|", func(w world, _ Decision) bool { return !w.leaves() || !w.f.PlaceKept }},
-	{"another holder's reservation stays", "|Release|Relock|Note|", func(w world, _ Decision) bool { return w.f.Lock != Theirs }},
-	{"the Node knows of the order before the pod is made", "|Generalize|", func(w world, _ Decision) bool { return w.f.Lock != Ours || w.noted }},
-	{"nothing goes on without its record", takes + "Publish|SaveRecipe|Promote|Retire|ScaleOut|", func(w world, _ Decision) bool { return !w.f.Unrecorded || !w.f.hasArtifacts() }},
-	{"a stopped donor is not waited for", "|Wait|Evict|", func(w world, _ Decision) bool {
+	{"a donor that leaves takes its place along", "|Succeed|Close|", func(w model, _ Decision) bool { return !w.isRemoved() || !w.f.PlaceKept }},
+	{"another holder's reservation stays", "|Release|Relock|Note|", func(w model, _ Decision) bool { return w.f.Lock != Theirs }},
+	{"the Node knows of the order before the pod is made", "|Generalize|", func(w model, _ Decision) bool { return w.f.Lock != Ours || w.noted }},
+	{"nothing goes on without its record", takes + "Publish|SaveRecipe|Promote|Retire|ScaleOut|", func(w model, _ Decision) bool { return !w.f.Unrecorded || !w.f.hasArtifacts() }},
+	{"a stopped donor is not waited for", "|Wait|Evict|", func(w model, _ Decision) bool {
 		return w.f.MustBoot() || !needed(w.f) || w.f.Power != Off || !w.f.isHeld()
 	}},
-	{"a Node that is gone with its pod is not waited for", "|Wait|Generalize|", func(w world, _ Decision) bool {
+	{"a Node that is gone with its pod is not waited for", "|Wait|Generalize|", func(w model, _ Decision) bool {
 		return !w.f.Touched || !needed(w.f) || w.f.Proven || w.f.Node != NodeGone || w.f.Pod != NoPod || w.f.Image != Absent || w.f.Snapshot != Absent
 	}},
-	{"a donor is released Ready, unless that was awaited long enough", "|Release|Forget|", func(w world, _ Decision) bool {
+	{"a donor is released Ready, unless that was awaited long enough", "|Release|Forget|", func(w model, _ Decision) bool {
 		return !w.f.MustBoot() || w.f.isBack() || w.f.ReadyOverdue || w.f.Power == InstanceGone || w.f.Lock == Unlocked && w.f.Node == NodeGone
 	}},
-	{"the end leaves nothing behind", "|Succeed|Close|Refuse|", func(w world, d Decision) bool {
+	{"the end leaves nothing behind", "|Succeed|Close|Refuse|", func(w model, d Decision) bool {
 		return w.gaveBack() && w.powered() && w.f.Pod == NoPod && (!w.f.Order || d.Do == Refuse) && (w.f.Snapshot == Absent || w.f.Snapshot == Foreign)
 	}},
-	{"success means a promoted image", "|Succeed|", func(w world, _ Decision) bool {
+	{"success means a promoted image", "|Succeed|", func(w model, _ Decision) bool {
 		return w.f.Recipe == RecipeHere && w.f.Image == Complete && w.cleanImage && !w.f.MustRetire && !w.f.MustScaleOut
 	}},
-	{"a failed end leaves no half-made image", "|Close|", func(w world, _ Decision) bool { return w.f.Image != Pending && w.f.Image != Broken }},
-	{"promptness: a donor whose disk is not needed is on its way back", "", func(w world, d Decision) bool {
-		return !w.f.isHeld() || needed(w.f) || strings.Contains(givesBack, "|"+string(d.Do)+"|") || d.Do == Record && w.leaves()
+	{"a failed end leaves no half-made image", "|Close|", func(w model, _ Decision) bool { return w.f.Image != Pending && w.f.Image != Broken }},
+	{"promptness: a donor whose disk is not needed is on its way back", "", func(w model, d Decision) bool {
+		return !w.f.isHeld() || needed(w.f) || strings.Contains(givesBack, "|"+string(d.Do)+"|") || d.Do == Record && w.isRemoved()
 	}},
-	{"promptness: no wait while the donor's way back is open", "|Wait|", func(w world, d Decision) bool {
+	{"promptness: no wait while the donor's way back is open", "|Wait|", func(w model, d Decision) bool {
 		if !w.f.isHeld() || needed(w.f) {
 			return true
 		}
 		return d.Why == ForHolder && w.f.Lock == Theirs || d.Why == ForPowerOff && (w.f.Power == Changing || w.f.PoweringOff) || d.Why == ForPowerOn && w.f.Power == Changing ||
 			d.Why == ForReady && w.f.Power == On && !w.f.isBack() || d.Why == ForRemoval && (w.f.Removing || w.f.Power == InstanceGone && w.f.Node == NodeReady)
 	}},
-	{"promptness: a deadline ends what holds the donor", "", func(w world, d Decision) bool {
+	{"promptness: a deadline ends what holds the donor", "", func(w model, d Decision) bool {
 		return !w.f.Overdue || !w.f.isHeld() || !needed(w.f) || d.Do == Fail
 	}},
-	{"a wait has a reason and a verdict too", "|Wait|Fail|", func(_ world, d Decision) bool { return d.Why != "" }},
+	{"a wait has a reason and a verdict too", "|Wait|Fail|", func(_ model, d Decision) bool { return d.Why != "" }},
 }
 
 // live follows the planner from a world without adversities, and returns the error of the end.
-func (e *exploration) live(from world) *violation {
+func (e *exploration) live(from model) *violation {
 	var way []uint64
 	steps := int8(0)
 	for w := from; !w.closed; {
@@ -299,7 +299,7 @@ func (e *exploration) live(from world) *violation {
 		if steps, known = e.steps[key]; known {
 			break
 		}
-		if len(way) == patience {
+		if len(way) == maxSteps {
 			return &violation{"liveness: never ends", from, e.next(from.f)}
 		}
 		way = append(way, key)
@@ -319,7 +319,7 @@ func (e *exploration) live(from world) *violation {
 		}
 		w = after
 	}
-	if steps += int8(len(way)); steps > patience {
+	if steps += int8(len(way)); steps > maxSteps {
 		return &violation{"liveness: never ends", from, e.next(from.f)}
 	}
 	for i, key := range way {
@@ -423,8 +423,8 @@ func TestAnOrderThatDoesNotMatter(t *testing.T) {
 	}
 }
 
-// TestAHoldThatDoesNotMatter: nor for how an instance stands to its pool while the donor is still to be Ready.
-func TestAHoldThatDoesNotMatter(t *testing.T) {
+// TestIrrelevantProtection: nor for how an instance stands to its pool while the donor is still to be Ready.
+func TestIrrelevantProtection(t *testing.T) {
 	reached := everywhere(adversities(testing.Short())).facts
 	tried := 0
 	for _, f := range reached {
@@ -444,10 +444,10 @@ func TestAHoldThatDoesNotMatter(t *testing.T) {
 }
 
 // aloud is what a planner does when nothing goes wrong.
-func aloud(w world) (said string, end world) {
+func aloud(w model) (said string, end model) {
 	w = w.derived()
 	var got []string
-	for range patience {
+	for range maxSteps {
 		if w.closed {
 			break
 		}
@@ -464,8 +464,8 @@ func aloud(w world) (said string, end world) {
 	return strings.Join(got, ", "), w
 }
 
-// TestNothingGoesWrong lists the actions of a whole capture for a returning and a leaving donor.
-func TestNothingGoesWrong(t *testing.T) {
+// TestActionsOfWholeCapture lists the actions of a whole capture for a returning and a leaving donor.
+func TestActionsOfWholeCapture(t *testing.T) {
 	const (
 		taken     = "Look, Wait: Look, Reserve, Record, DeletePod, "
 		patched   = "Protect, PatchDonor, "
@@ -477,14 +477,14 @@ func TestNothingGoesWrong(t *testing.T) {
 	)
 	for _, c := range []struct {
 		want string
-		of   world
+		of   model
 	}{
-		{taken + copied + complete + back + published, world{}},
-		{taken + patched + strings.TrimPrefix(copied, "Protect, ") + complete + back + published, world{f: Facts{Patch: PatchWanted}, patchEnd: PatchDone}},
-		{taken + copied + back + complete + published, world{instant: true}},
-		{taken + "Enlarge, Wait: Successor, " + copied + complete + removed + "DeleteNode, Forget, " + published, world{f: Facts{Leaves: true, GrowFirst: true}}},
-		{taken + copied + complete + removed + "Enlarge, Wait: Removal, DeleteNode, Forget, " + published, world{f: Facts{Leaves: true}}},
-		{taken + copied + complete + removed + "Enlarge, Wait: Removal, DeleteNode, Forget, " + published, world{f: Facts{Leaves: true}, instant: true}},
+		{taken + copied + complete + back + published, model{}},
+		{taken + patched + strings.TrimPrefix(copied, "Protect, ") + complete + back + published, model{f: Facts{Patch: PatchWanted}, patchEnd: PatchDone}},
+		{taken + copied + back + complete + published, model{instant: true}},
+		{taken + "Enlarge, Wait: Successor, " + copied + complete + removed + "DeleteNode, Forget, " + published, model{f: Facts{Leaves: true, GrowFirst: true}}},
+		{taken + copied + complete + removed + "Enlarge, Wait: Removal, DeleteNode, Forget, " + published, model{f: Facts{Leaves: true}}},
+		{taken + copied + complete + removed + "Enlarge, Wait: Removal, DeleteNode, Forget, " + published, model{f: Facts{Leaves: true}, instant: true}},
 	} {
 		f := &c.of.f
 		f.Node, f.Power, f.MustRetire, f.MustScaleOut = NodeReady, On, true, true
@@ -498,9 +498,9 @@ func TestNothingGoesWrong(t *testing.T) {
 	}
 }
 
-// TestWhereTheDonorsCoursesAreOne: returning and leaving donors have equal decisions before the reservation, from the
+// TestEqualDecisionsForBothDonors: returning and leaving donors have equal decisions before the reservation, from the
 // order to the copy, and after the release. Faults of calls there need only one kind of donor.
-func TestWhereTheDonorsCoursesAreOne(t *testing.T) {
+func TestEqualDecisionsForBothDonors(t *testing.T) {
 	tried := map[string]int{}
 	for _, f := range everywhere(adversities(testing.Short())).facts {
 		open := !f.Failed && !f.Deleting

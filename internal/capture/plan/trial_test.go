@@ -13,56 +13,56 @@ const goesOn = "|SaveRecipe|Promote|Retire|ScaleOut|Succeed|Close|"
 
 // trialProperties are those of trials and of the gate in front of a promotion.
 var trialProperties = []property{
-	{"no trial without a request", ofTrials, func(w world, _ Decision) bool { return w.f.NeedsTrial }},
-	{"nothing of a trial is left when the capture goes on or ends", goesOn, func(w world, _ Decision) bool {
+	{"no trial without a request", ofTrials, func(w model, _ Decision) bool { return w.f.NeedsTrial }},
+	{"nothing of a trial is left when the capture goes on or ends", goesOn, func(w model, _ Decision) bool {
 		return w.f.Trial == NoTrial && !w.tried.made
 	}},
-	{"only what has passed its trial is promoted", "|SaveRecipe|Promote|", func(w world, _ Decision) bool {
+	{"only what has passed its trial is promoted", "|SaveRecipe|Promote|", func(w model, _ Decision) bool {
 		return !w.f.NeedsTrial || w.tried.passed && w.f.Tried == VerdictPassed
 	}},
-	{"a pool is never left on an untried version", "|Succeed|Close|", func(w world, _ Decision) bool {
+	{"a pool is never left on an untried version", "|Succeed|Close|", func(w model, _ Decision) bool {
 		return !w.f.NeedsTrial || w.f.Recipe != RecipeHere || w.tried.passed || w.tried.byHand
 	}},
-	{"an untried version is no success, unless a person has promoted it", "|Retire|ScaleOut|Succeed|", func(w world, _ Decision) bool {
+	{"an untried version is no success, unless a person has promoted it", "|Retire|ScaleOut|Succeed|", func(w model, _ Decision) bool {
 		return !w.f.NeedsTrial || w.tried.byHand || w.tried.passed && w.f.Tried == VerdictPassed
 	}},
-	{"a version that a person promoted is not tried and not quarantined", "|BeginTrial|WatchTrial|PassTrial|Quarantine|", func(w world, _ Decision) bool {
+	{"a version that a person promoted is not tried and not quarantined", "|BeginTrial|WatchTrial|PassTrial|Quarantine|", func(w model, _ Decision) bool {
 		return w.f.Recipe != RecipeHere
 	}},
-	{"one attempt at a time", "|BeginTrial|", func(w world, _ Decision) bool {
+	{"one attempt at a time", "|BeginTrial|", func(w model, _ Decision) bool {
 		return !w.tried.made && (w.f.Trial == NoTrial || w.f.Trial == TrialDecided) && w.f.Tried == NoVerdict
 	}},
-	{"no attempt behind the end", "|BeginTrial|WatchTrial|PassTrial|Quarantine|", func(w world, _ Decision) bool { return !w.f.Deleting && !w.f.Failed }},
-	{"no attempt before the pause is over, or behind the last", "|BeginTrial|", func(w world, _ Decision) bool { return !w.f.Paused && !w.f.TrialOver }},
-	{"only a judged version gets a verdict", "|PassTrial|Quarantine|", func(w world, d Decision) bool {
+	{"no attempt behind the end", "|BeginTrial|WatchTrial|PassTrial|Quarantine|", func(w model, _ Decision) bool { return !w.f.Deleting && !w.f.Failed }},
+	{"no attempt before the pause is over, or behind the last", "|BeginTrial|", func(w model, _ Decision) bool { return !w.f.Paused && !w.f.TrialOver }},
+	{"only a judged version gets a verdict", "|PassTrial|Quarantine|", func(w model, d Decision) bool {
 		return w.f.AttemptVerdict == VerdictPassed && d.Do == PassTrial || w.f.AttemptVerdict == VerdictFailed && d.Do == Quarantine
 	}},
-	{"a verdict is written before the trial is ended", "|EndTrial|", func(w world, _ Decision) bool {
+	{"a verdict is written before the trial is ended", "|EndTrial|", func(w model, _ Decision) bool {
 		judged := w.f.AttemptVerdict == VerdictPassed || w.f.AttemptVerdict == VerdictFailed
 		return !judged || w.f.Recipe == RecipeHere || w.f.Tried != NoVerdict || w.f.Quarantined || w.f.Deleting || w.f.Failed
 	}},
-	{"a trial is not ended while it may come to something", "|EndTrial|", func(w world, _ Decision) bool {
+	{"a trial is not ended while it may come to something", "|EndTrial|", func(w model, _ Decision) bool {
 		return w.f.Trial == TrialEnding || w.f.Recipe == RecipeHere || w.f.Tried != NoVerdict || w.f.AttemptVerdict != NoVerdict || w.f.TrialOver || w.f.Deleting || w.f.Failed
 	}},
-	{"a failed instance stays as long as it is kept", "|EndTrial|", func(w world, _ Decision) bool {
+	{"a failed instance stays as long as it is kept", "|EndTrial|", func(w model, _ Decision) bool {
 		return !w.f.KeepsFailed || !w.f.Failed || w.f.Deleting || w.f.Trial == TrialEnding
 	}},
-	{"only a failed instance is kept, and not behind a deletion", "|Wait|", func(w world, d Decision) bool {
+	{"only a failed instance is kept, and not behind a deletion", "|Wait|", func(w model, d Decision) bool {
 		return d.Why != ForTrial || w.f.Paused || w.f.KeepsFailed && w.f.Tried == VerdictFailed && w.f.Failed && !w.f.Deleting
 	}},
-	{"no wait for a node with a verdict", "|WatchTrial|", func(w world, _ Decision) bool { return w.f.AttemptVerdict == NoVerdict && !w.f.TrialOver }},
-	{"a version that failed says so", "|Fail|", func(w world, d Decision) bool {
+	{"no wait for a node with a verdict", "|WatchTrial|", func(w model, _ Decision) bool { return w.f.AttemptVerdict == NoVerdict && !w.f.TrialOver }},
+	{"a version that failed says so", "|Fail|", func(w model, d Decision) bool {
 		return (d.Why != TrialFailed || w.f.Quarantined && w.f.Tried == VerdictFailed) && (d.Why != Quarantined || w.f.Tried != VerdictFailed)
 	}},
-	{"a missing judge is not a failure", "|Fail|", func(w world, d Decision) bool {
+	{"a missing judge is not a failure", "|Fail|", func(w model, d Decision) bool {
 		return d.Why != TrialInconclusive || w.f.TrialOver && !w.f.Quarantined && w.f.Tried == NoVerdict && w.f.Trial == NoTrial
 	}},
-	{"nothing is quarantined that has not failed", "", func(w world, _ Decision) bool { return !w.tried.wronged }},
-	{"where a person promotes, Kamino does not", "|SaveRecipe|Promote|", func(w world, _ Decision) bool { return !w.f.Manual }},
-	{"a person is waited for only behind the trial", "|Wait|", func(w world, d Decision) bool {
+	{"nothing is quarantined that has not failed", "", func(w model, _ Decision) bool { return !w.tried.wronged }},
+	{"where a person promotes, Kamino does not", "|SaveRecipe|Promote|", func(w model, _ Decision) bool { return !w.f.Manual }},
+	{"a person is waited for only behind the trial", "|Wait|", func(w model, d Decision) bool {
 		return d.Why != ForPromotion || w.f.Manual && !w.f.Stale && w.f.Trial == NoTrial && (!w.f.NeedsTrial || w.f.Tried == VerdictPassed)
 	}},
-	{"a version is stale only where a person was waited for", "|Fail|", func(w world, d Decision) bool { return d.Why != PromotionStale || w.f.Stale }},
+	{"a version is stale only where a person was waited for", "|Fail|", func(w model, d Decision) bool { return d.Why != PromotionStale || w.f.Stale }},
 }
 
 // everyTrial is what is reached from a complete image.
@@ -152,7 +152,7 @@ func TestATrialAloud(t *testing.T) {
 			want += "SaveRecipe, Promote, " + after
 		}
 		var got []string
-		for range patience {
+		for range maxSteps {
 			if w.closed {
 				break
 			}

@@ -1,7 +1,7 @@
 package plan
 
-// trialWorld is what the model knows of a trial beside the facts.
-type trialWorld struct {
+// trialModel is what the model knows of a trial beside the facts.
+type trialModel struct {
 	// published: the world begins with a complete image, and its donor is out of hands.
 	published bool
 	// made: something of the attempt is there, in the cloud or in the cluster; going: the cloud removes it.
@@ -16,8 +16,8 @@ type trialWorld struct {
 
 // publishedVersions are the worlds with a complete version that has a trial or a manual promotion. Earlier worlds are
 // equal for all versions: TestWhereATrialMakesNoDifference.
-func publishedVersions() []world {
-	w := world{f: Facts{Node: NodeReady, Power: On, MustRetire: true}}.derived()
+func publishedVersions() []model {
+	w := model{f: Facts{Node: NodeReady, Power: On, MustRetire: true}}.derived()
 	for w.f.Image != Complete {
 		if after := w.effect(Next(w.f)); after != w {
 			w = after
@@ -26,7 +26,7 @@ func publishedVersions() []world {
 		}
 	}
 	w.tried.published = true
-	var worlds []world
+	var worlds []model
 	for _, tries := range []bool{false, true} {
 		for _, manual := range []bool{false, true} {
 			if !tries && !manual {
@@ -40,7 +40,7 @@ func publishedVersions() []world {
 }
 
 // deriveTrial sets the facts of a trial that follow from other facts.
-func (w *world) deriveTrial() {
+func (w *model) deriveTrial() {
 	f := &w.f
 	if f.Trial == NoTrial || f.Trial == TrialEnding {
 		f.AttemptVerdict = NoVerdict
@@ -54,7 +54,7 @@ func (w *world) deriveTrial() {
 	w.tried.going = w.tried.going && w.tried.made
 }
 
-func (w *world) effectOfTrial(action Action) {
+func (w *model) effectOfTrial(action Action) {
 	f, t := &w.f, &w.tried
 	switch action {
 	case BeginTrial:
@@ -83,7 +83,7 @@ func (w *world) effectOfTrial(action Action) {
 }
 
 // progressOfTrial reports whether the world has changed.
-func (w *world) progressOfTrial() bool {
+func (w *model) progressOfTrial() bool {
 	f, t := &w.f, &w.tried
 	switch {
 	case t.going:
@@ -105,47 +105,47 @@ func (w *world) progressOfTrial() bool {
 }
 
 // adverseToTrial are all adversities of a published version, its trial and its pool.
-func (w world) adverseToTrial() []world {
-	var out []world
+func (w model) adverseToTrial() []model {
+	var out []model
 	add := w.adding(&out)
-	add(func(n *world) { n.f.Deleting = true })
-	add(func(n *world) { n.f.Failed = false }) // the status is lost
-	add(func(n *world) { n.proofGone = true })
-	add(func(n *world) { n.f.Quarantined = true })
-	add(func(n *world) { // no cloud deletes an image that a recipe names
+	add(func(n *model) { n.f.Deleting = true })
+	add(func(n *model) { n.f.Failed = false }) // the status is lost
+	add(func(n *model) { n.proofGone = true })
+	add(func(n *model) { n.f.Quarantined = true })
+	add(func(n *model) { // no cloud deletes an image that a recipe names
 		if n.f.Recipe != RecipeHere {
 			n.f.Image = Deleting
 		}
 	})
 	for _, other := range []Recipe{RecipeNewer, RecipeChanged} {
-		add(func(n *world) {
+		add(func(n *model) {
 			if n.f.Recipe == RecipeElsewhere {
 				n.f.Recipe = other
 			}
 		})
 	}
-	add(func(n *world) { // a person does not wait for the verdict
+	add(func(n *model) { // a person does not wait for the verdict
 		if n.f.Recipe == RecipeElsewhere && n.f.Image == Complete {
 			n.f.Recipe, n.tried.byHand = RecipeHere, true
 		}
 	})
-	add(func(n *world) { n.f.Stale = n.f.Manual && n.f.Trial == NoTrial })
+	add(func(n *model) { n.f.Stale = n.f.Manual && n.f.Trial == NoTrial })
 	if w.f.Trial != NoTrial && w.f.Trial != TrialEnding {
-		add(func(n *world) { n.f.AttemptVerdict = VerdictInconclusive })
-		add(func(n *world) { n.f.AttemptVerdict = NoVerdict }) // what could not be seen can be
-		add(func(n *world) {
+		add(func(n *model) { n.f.AttemptVerdict = VerdictInconclusive })
+		add(func(n *model) { n.f.AttemptVerdict = NoVerdict }) // what could not be seen can be
+		add(func(n *model) {
 			if n.f.Trial != TrialDecided && n.f.AttemptVerdict == NoVerdict {
 				n.f.AttemptVerdict = VerdictFailed
 			}
 		})
-		add(func(n *world) { // another client removes the instance
+		add(func(n *model) { // another client removes the instance
 			if n.f.Trial == TrialBuilt {
 				n.f.AttemptVerdict, n.tried.made = VerdictInconclusive, false
 			}
 		})
 	}
-	add(func(n *world) { n.f.TrialOver = n.f.Trial != NoTrial || n.f.Paused })
-	add(func(n *world) { // a hand removes the verdict
+	add(func(n *model) { n.f.TrialOver = n.f.Trial != NoTrial || n.f.Paused })
+	add(func(n *model) { // a hand removes the verdict
 		if n.f.Tried == VerdictPassed && n.f.Recipe == RecipeElsewhere {
 			n.f.Tried = NoVerdict
 		}

@@ -57,7 +57,7 @@ func WriteChangeResult(w io.Writer, format Format, d ChangeResult) error {
 func (d *ChangeResult) Compare(line string) {
 	if line != "" {
 		d.Contents = line
-		d.say("Contents of version %s, %s.", d.Version, line)
+		d.writeLine("Contents of version %s, %s.", d.Version, line)
 	}
 }
 
@@ -72,13 +72,13 @@ func Marked(verb string, m history.Mark, dryRun bool) ChangeResult {
 	}
 	d := ChangeResult{Verb: verb, Pool: m.Pool, Version: m.Version, Quarantined: why, DryRun: dryRun, Changed: !m.Done && !dryRun, Nodes: m.Nodes}
 	if why == "" {
-		d.say("Version %s of pool %s %s not quarantined.", m.Version, m.Pool, is)
+		d.writeLine("Version %s of pool %s %s not quarantined.", m.Version, m.Pool, is)
 		return d
 	}
-	d.say("Version %s of pool %s %s quarantined: %s", m.Version, m.Pool, is, why)
-	d.say("%s", staying(m.Version, m.Nodes))
+	d.writeLine("Version %s of pool %s %s quarantined: %s", m.Version, m.Pool, is, why)
+	d.writeLine("%s", staying(m.Version, m.Nodes))
 	if m.Prior == "" {
-		d.say("Pool %s has no version left for a rollback.", m.Pool)
+		d.writeLine("Pool %s has no version left for a rollback.", m.Pool)
 	}
 	return d
 }
@@ -87,7 +87,7 @@ func Marked(verb string, m history.Mark, dryRun bool) ChangeResult {
 func Acknowledged(a history.Acknowledgement, dryRun bool) ChangeResult {
 	d := ChangeResult{Verb: "release", Pool: a.Pool, DryRun: dryRun, Changed: !a.Done && !dryRun}
 	if a.Done {
-		d.say("Pool %s has no automatic rollback to acknowledge.", a.Pool)
+		d.writeLine("Pool %s has no automatic rollback to acknowledge.", a.Pool)
 		return d
 	}
 	is := "is"
@@ -99,18 +99,18 @@ func Acknowledged(a history.Acknowledgement, dryRun bool) ChangeResult {
 			d.Version, d.To = r.Version, r.To
 		}
 		if r.RollingBack {
-			d.say("The rollback of pool %s from version %s %s cancelled: the pool stays on the version.", a.Pool, r.Version, is)
+			d.writeLine("The rollback of pool %s from version %s %s cancelled: the pool stays on the version.", a.Pool, r.Version, is)
 		} else {
-			d.say("The automatic rollback of pool %s from version %s %s acknowledged.", a.Pool, r.Version, is)
+			d.writeLine("The automatic rollback of pool %s from version %s %s acknowledged.", a.Pool, r.Version, is)
 		}
 		if r.Bad {
-			d.say("Version %s stays quarantined; to lift the quarantine: `kamino release %s %s`.", r.Version, a.Pool, r.Version)
+			d.writeLine("Version %s stays quarantined; to lift the quarantine: `kamino release %s %s`.", r.Version, a.Pool, r.Version)
 		}
 	}
 	if dryRun {
-		d.say("The policy of pool %s would capture its nodes again.", a.Pool)
+		d.writeLine("The policy of pool %s would capture its nodes again.", a.Pool)
 	} else {
-		d.say("The policy of pool %s captures its nodes again, within half an hour.", a.Pool)
+		d.writeLine("The policy of pool %s captures its nodes again, within half an hour.", a.Pool)
 	}
 	return d
 }
@@ -122,10 +122,10 @@ func Retired(r history.Retirement, dryRun bool) ChangeResult {
 		is = "would be deleted"
 	}
 	d := ChangeResult{Verb: "retire", Pool: r.Pool, Version: r.Version, DryRun: dryRun, Changed: !r.Done && !dryRun, Nodes: r.Nodes}
-	d.say("Version %s of pool %s %s.", r.Version, r.Pool, is)
-	d.say("%s", staying(r.Version, r.Nodes))
+	d.writeLine("Version %s of pool %s %s.", r.Version, r.Pool, is)
+	d.writeLine("%s", staying(r.Version, r.Nodes))
 	if r.Forgets {
-		d.say("The quarantine is deleted too: nodes of version %s, and nodes last patched before its capture, may become donors.", r.Version)
+		d.writeLine("The quarantine is deleted too: nodes of version %s, and nodes last patched before its capture, may become donors.", r.Version)
 	}
 	return d
 }
@@ -135,7 +135,7 @@ func Retired(r history.Retirement, dryRun bool) ChangeResult {
 func Promoted(p history.Promotion, change cloud.RecipeChange, saved string, cautions []cloud.Refusal, dryRun bool) ChangeResult {
 	d := ChangeResult{Verb: "promote", Pool: p.Pool, Version: p.Version, To: p.Version, DryRun: dryRun, Changed: !p.Done && !dryRun}
 	if p.Done {
-		d.say("The recipe of pool %s already names version %s.", p.Pool, p.Version)
+		d.writeLine("The recipe of pool %s already names version %s.", p.Pool, p.Version)
 		return d
 	}
 	builds, loses, from := "now builds new nodes from version %s instead of %s.", "The recipe lost %s.", change.From
@@ -145,21 +145,21 @@ func Promoted(p history.Promotion, change cloud.RecipeChange, saved string, caut
 	if from == "" {
 		from = "no image"
 	}
-	d.say("Pool %s "+builds, p.Pool, p.Version, from)
+	d.writeLine("Pool %s "+builds, p.Pool, p.Version, from)
 	if len(change.Removes) > 0 {
-		d.say(loses, strings.Join(cloud.DescribeFields(change.Removes), ", "))
+		d.writeLine(loses, strings.Join(cloud.DescribeFields(change.Removes), ", "))
 	}
 	if p.Trial != "" {
-		d.say("Its trial: %s.", p.Trial)
+		d.writeLine("Its trial: %s.", p.Trial)
 	} else {
-		d.say("The version had no trial node.")
+		d.writeLine("The version had no trial node.")
 	}
 	if saved != "" {
-		d.say("Secret %s keeps the removed fields that the cloud returns.", saved)
+		d.writeLine("Secret %s keeps the removed fields that the cloud returns.", saved)
 	}
-	d.say("Running nodes do not change.")
+	d.writeLine("Running nodes do not change.")
 	for _, c := range cautions {
-		d.say("Warning: %s. Remedy: %s.", c.What(), c.Remedy)
+		d.writeLine("Warning: %s. Remedy: %s.", c.What(), c.Remedy)
 	}
 	return d
 }
@@ -181,29 +181,29 @@ func RolledBack(r history.Rollback, pace *Pace, dryRun bool) ChangeResult {
 		is, builds = "would be quarantined", "would build new nodes from version %s"
 	}
 	if r.Done {
-		d.say("Pool %s is already rolled back: the recipe names version %s, and version %s is quarantined.", r.Pool, r.To, r.From)
+		d.writeLine("Pool %s is already rolled back: the recipe names version %s, and version %s is quarantined.", r.Pool, r.To, r.From)
 	} else {
 		if d.Quarantined != "" {
-			d.say("Version %s %s: %s", r.From, is, d.Quarantined)
+			d.writeLine("Version %s %s: %s", r.From, is, d.Quarantined)
 		}
 		if !r.Finishes.IsZero() {
-			d.say("This finishes the automatic rollback to version %s, started at %s.", r.To, r.Finishes.UTC().Format(time.RFC3339))
+			d.writeLine("This finishes the automatic rollback to version %s, started at %s.", r.To, r.Finishes.UTC().Format(time.RFC3339))
 		}
-		d.say("Pool %s "+builds+".", r.Pool, r.To)
+		d.writeLine("Pool %s "+builds+".", r.Pool, r.To)
 	}
 	switch {
 	case pace != nil:
-		d.say("%s", pace.says(r, dryRun))
+		d.writeLine("%s", pace.describe(r, dryRun))
 	case r.Done:
-		d.say("If version %s is bad too, name an older version: kamino rollback %s --to VERSION", r.To, r.Pool)
+		d.writeLine("If version %s is bad too, name an older version: kamino rollback %s --to VERSION", r.To, r.Pool)
 	default:
-		d.say("%s", staying(r.From, r.Nodes))
+		d.writeLine("%s", staying(r.From, r.Nodes))
 	}
 	return d
 }
 
-// says describes what happens to the nodes.
-func (p *Pace) says(r history.Rollback, dryRun bool) string {
+// describe describes what happens to the nodes.
+func (p *Pace) describe(r history.Rollback, dryRun bool) string {
 	are := "are rebuilt now"
 	if len(r.Nodes) == 1 {
 		are = "is rebuilt now"
@@ -236,9 +236,9 @@ func Rebuilt(h history.History, oldest imagecount.Image, pace Pace, dryRun bool)
 		how = "to be rebuilt"
 	}
 	if oldest.Name == "" {
-		d.say("All nodes of pool %s already run version %s.", h.Pool, h.Recipe.Version)
+		d.writeLine("All nodes of pool %s already run version %s.", h.Pool, h.Recipe.Version)
 	} else {
-		d.say("%s %s, the oldest image of pool %s: %s from version %s, %d at a time.", runs(oldest.Count), d.Version, h.Pool, how, d.To, pace.MaxUnavailable)
+		d.writeLine("%s %s, the oldest image of pool %s: %s from version %s, %d at a time.", runs(oldest.Count), d.Version, h.Pool, how, d.To, pace.MaxUnavailable)
 	}
 	return d
 }
@@ -261,7 +261,7 @@ func (d ChangeResult) Unfinished() (done, left string) {
 	return fmt.Sprintf("%s, and %s rebuilt, but not all", first, wording.Were(len(d.Rebuilt), "node")), left
 }
 
-func (d *ChangeResult) say(format string, args ...any) {
+func (d *ChangeResult) writeLine(format string, args ...any) {
 	d.Lines = append(d.Lines, fmt.Sprintf(format, args...))
 }
 

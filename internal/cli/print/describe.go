@@ -219,11 +219,11 @@ func imageOf(p *v1alpha1.Prototype, c *ContentsCount) [][2]string {
 	if c == nil {
 		return rows
 	}
-	said := fmt.Sprintf("%d packages, %d container images, %d files of unknown origin; details: `kamino sbom %s %s`", c.Packages, c.Images, c.UnknownFiles, p.Spec.Pool, p.Spec.Version)
+	message := fmt.Sprintf("%d packages, %d container images, %d files of unknown origin; details: `kamino sbom %s %s`", c.Packages, c.Images, c.UnknownFiles, p.Spec.Pool, p.Spec.Version)
 	if c.Missing != "" {
-		said = "unknown: " + c.Missing
+		message = "unknown: " + c.Missing
 	}
-	return append(rows, [2]string{"Contents", said})
+	return append(rows, [2]string{"Contents", message})
 }
 
 func recipeOf(p *v1alpha1.Prototype) [][2]string {

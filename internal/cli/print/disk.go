@@ -71,7 +71,7 @@ func Manifest(w io.Writer, format Format, m *generalize.Manifest) error {
 		fmt.Fprintf(w, "\n%d files searched for secrets and identities: %d found, %d more allowed with a reason\n", m.Scan.Files, m.Scan.Count, m.Scan.KeptCount)
 	}
 	if m.Scan != nil {
-		possible(w, &m.Scan.Known)
+		possible(w, &m.Scan.KnownFiles)
 	}
 	for _, id := range m.Unused {
 		fmt.Fprintf(w, "Your rule %s found nothing in three captures. Correct its paths, or remove the rule\n", id)
@@ -88,7 +88,7 @@ func Manifest(w io.Writer, format Format, m *generalize.Manifest) error {
 }
 
 // Found writes the findings of a search; of a secret only the place.
-func Found(w io.Writer, format Format, found *disk.Found) error {
+func Found(w io.Writer, format Format, found *disk.SearchResult) error {
 	if format.Machine() {
 		return Value(w, format, found)
 	}
@@ -130,14 +130,14 @@ func Found(w io.Writer, format Format, found *disk.Found) error {
 	case found.Possible.Count > 0:
 		verdict = fmt.Sprintf("no findings, %d possible identities", found.Possible.Count)
 	}
-	possible(w, &found.Known)
+	possible(w, &found.KnownFiles)
 	compared(w, found.Compared)
 	_, err := fmt.Fprintf(w, "%s: read %d files, %d MiB, for %s\n", verdict, found.Files, found.Bytes>>20, looked)
 	return err
 }
 
 // compared lists files that differ from another machine.
-func compared(w io.Writer, c *disk.Compared) {
+func compared(w io.Writer, c *disk.Comparison) {
 	if c == nil {
 		return
 	}
@@ -151,7 +151,7 @@ func compared(w io.Writer, c *disk.Compared) {
 }
 
 // possible lists files that may hold an identity.
-func possible(w io.Writer, known *scan.Known) {
+func possible(w io.Writer, known *scan.KnownFiles) {
 	if known.Possible.Count == 0 {
 		return
 	}

@@ -9,7 +9,7 @@ import (
 
 // VersionLeft describes the leftovers of a deleted capture's version. err is the cloud's error, and explain turns err into
 // words.
-func VersionLeft(left pool.Left, version string, err error, explain func(error) string) string {
+func VersionLeft(left pool.LeftImage, version string, err error, explain func(error) string) string {
 	name := left.Pool
 	switch {
 	case err != nil:

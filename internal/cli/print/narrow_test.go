@@ -38,14 +38,14 @@ func (r realistic) capture() *v1alpha1.Prototype {
 func (r realistic) status(w io.Writer, format Format) error {
 	failed := r.capture()
 	failed.Status.Phase, failed.Status.Progress, failed.Status.Failure = v1alpha1.PhaseFailed, "", &v1alpha1.Failure{Reason: "GeneralizationFailed", Message: "it did"}
-	version := func(name string, donor int) Version {
-		return Version{Version: name, State: cloud.Complete, Donor: r.nodes[donor], BuiltAt: now.AddDate(0, 0, -8), Proof: "static/1+ours1/sha256:ab"}
+	version := func(name string, donor int) VersionStatus {
+		return VersionStatus{Version: name, State: cloud.Complete, Donor: r.nodes[donor], BuiltAt: now.AddDate(0, 0, -8), Proof: "static/1+ours1/sha256:ab"}
 	}
 	report := Report{Captures: []v1alpha1.Prototype{*r.capture(), *failed}}
 	for i := range 2 {
-		p := Pool{
+		p := PoolStatus{
 			Pool:  cloud.Pool{Name: r.pool + []string{"", "2"}[i], Capacity: 12, Recipe: cloud.Recipe{Image: r.image, Version: "2026.03.0902", Latest: i == 1}},
-			Nodes: 12, ReadyNodes: 11, Versions: []Version{version("2026.03.0902", 0), version("2026.03.01", 1), version("2026.02.01", 2)},
+			Nodes: 12, ReadyNodes: 11, Versions: []VersionStatus{version("2026.03.0902", 0), version("2026.03.01", 1), version("2026.02.01", 2)},
 		}
 		p.Versions[0].State, p.Versions[0].Percent = cloud.Pending, 40
 		p.Versions[1].Current, p.Versions[2].Prior, p.Versions[2].Quarantined = true, true, "no network"
@@ -71,7 +71,7 @@ func (r realistic) plan(w io.Writer, format Format, full bool) error {
 		Pool: r.pool, Policy: "default-for-all-pools", Version: "2026.03.0902", Donor: r.nodes[0],
 		Decision: v1alpha1.PoolDecision{Reason: "OutsideMaintenanceWindow", Message: "the window opens soon"},
 		Status:   v1alpha1.PoolStatus{CurrentVersion: "2026.03.01", Candidates: 2, Nodes: 12, NextRun: &next},
-		Nodes: []selection.Verdict{
+		Nodes: []selection.NodeVerdict{
 			{Node: r.nodes[0], PatchedAt: now.AddDate(0, 0, -1), ReadySince: now.Add(-20 * time.Hour)},
 			{Node: r.nodes[1], PatchedAt: now.AddDate(0, 0, -1), Refusals: []cloud.Refusal{{Reason: "NotReadyLongEnough", Message: "node " + r.nodes[1] + " has been Ready for 12m of 1h: wait until 12:48, or lower selection.minReadyTime"}}},
 		},

@@ -15,11 +15,11 @@ import (
 func Success(w io.Writer, p *v1alpha1.Prototype, now time.Time) error {
 	lines := []string{fmt.Sprintf("Pool %s now builds new nodes from version %s.", p.Spec.Pool, p.Spec.Version)}
 	if away, _ := OutOfService(p, now); away != "" {
-		said := "was out of service for " + away
+		message := "was out of service for " + away
 		if p.Status.Donor != nil && p.Status.Donor.State == v1alpha1.DonorRemoved {
-			said = fmt.Sprintf("was removed %s after the drain and is replaced", away)
+			message = fmt.Sprintf("was removed %s after the drain and is replaced", away)
 		}
-		lines = append(lines, fmt.Sprintf("Node %s %s; the whole capture took %s.", p.Spec.Donor.NodeName, said, wording.Duration(WholeTime(p))))
+		lines = append(lines, fmt.Sprintf("Node %s %s; the whole capture took %s.", p.Spec.Donor.NodeName, message, wording.Duration(WholeTime(p))))
 	}
 	if len(p.Status.Retired) > 0 {
 		lines = append(lines, "Retired: "+strings.Join(p.Status.Retired, ", ")+".")
@@ -66,14 +66,14 @@ func Failure(p *v1alpha1.Prototype, touched bool, now time.Time) string {
 
 // GoOn describes how to continue or stop a capture that no command follows.
 func GoOn(p *v1alpha1.Prototype, now time.Time) string {
-	said := fmt.Sprintf("Nothing is lost: Prototype %s is in phase %s.\n"+
+	message := fmt.Sprintf("Nothing is lost: Prototype %s is in phase %s.\n"+
 		"  to continue:  kamino capture %s (or let a controller continue)\n"+
 		"  to stop:      kamino cancel %s (returns the node to service first)",
 		p.Name, Phase(p), p.Spec.Donor.NodeName, p.Name)
 	if _, still := OutOfService(p, now); still {
-		said += fmt.Sprintf("\nNode %s stays out of service until you run a command above.", p.Spec.Donor.NodeName)
+		message += fmt.Sprintf("\nNode %s stays out of service until you run a command above.", p.Spec.Donor.NodeName)
 	}
-	return said
+	return message
 }
 
 // Phase is the Prototype's phase; Pending before the first phase.

@@ -11,8 +11,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestWhatBecameOfTheNode: the end of a capture reports whether its node is back or replaced.
-func TestWhatBecameOfTheNode(t *testing.T) {
+// TestEndOfDonor: the end of a capture reports whether its node is back or replaced.
+func TestEndOfDonor(t *testing.T) {
 	taken := metav1.NewMicroTime(time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC))
 	gone := metav1.NewMicroTime(taken.Add(5 * time.Minute))
 	for state, want := range map[v1alpha1.DonorState]string{
@@ -29,16 +29,16 @@ func TestWhatBecameOfTheNode(t *testing.T) {
 	}
 }
 
-// TestNoWayBack: the output asks for customData only if the promotion removes customData from the recipe.
-func TestNoWayBack(t *testing.T) {
+// TestFirstPromotionAsksForCustomData: the output asks for customData only if the promotion removes customData from the recipe.
+func TestFirstPromotionAsksForCustomData(t *testing.T) {
 	loses := &cloud.RecipeChange{From: "ubuntu:2204", Removes: []cloud.RecipeField{{}}}
-	for want, said := range map[string]string{
+	for want, message := range map[string]string{
 		"only fields that the cloud returns: to keep customData too, pass --custom-data FILE": noWayBack(loses, false),
 		"all fields that the cloud returns, and the copy of customData":                       noWayBack(loses, true),
 		"the whole recipe": noWayBack(&cloud.RecipeChange{From: "ubuntu:2204"}, false),
 	} {
-		if !strings.HasPrefix(said, "be impossible to undo with `kamino rollback`, because ubuntu:2204") || !strings.HasSuffix(said, "`kamino restore` restores "+want) {
-			t.Errorf("%q, want at its end %q", said, want)
+		if !strings.HasPrefix(message, "be impossible to undo with `kamino rollback`, because ubuntu:2204") || !strings.HasSuffix(message, "`kamino restore` restores "+want) {
+			t.Errorf("%q, want at its end %q", message, want)
 		}
 	}
 }

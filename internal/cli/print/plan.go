@@ -23,7 +23,7 @@ type Plan struct {
 	// Refusals: a capture would not begin.
 	Refusals []cloud.Refusal `json:"refusals,omitempty"`
 	// Departure is the cost of a donor that does not return; nil if the donor returns.
-	Departure *admission.Departure `json:"departure,omitempty"`
+	Departure *admission.RemovalCost `json:"departure,omitempty"`
 	// Change of the pool's recipe; nil if unknown.
 	Change *cloud.RecipeChange `json:"change,omitempty"`
 	// NoWayBack reports that a rollback cannot restore the current recipe.
@@ -71,8 +71,8 @@ func planLines(plan Plan) []string {
 		fmt.Sprintf("  take node %s of pool %s out of service, for at most %s without a snapshot", spec.Donor.NodeName, spec.Pool,
 			wording.Duration(spec.Settings.Defaulted().OutOfService.Deadline.Duration)))
 	add := func(format string, args ...any) { lines = append(lines, "  "+fmt.Sprintf(format, args...)) }
-	for _, said := range departing(plan.Departure, spec.Donor.NodeName, spec.Pool) {
-		add("%s", said)
+	for _, message := range departing(plan.Departure, spec.Donor.NodeName, spec.Pool) {
+		add("%s", message)
 	}
 	if n := len(plan.Evicts); n > 0 {
 		add("evict %s: %s", wording.Count(n, "pod"), strings.Join(plan.Evicts, ", "))
@@ -85,8 +85,8 @@ func planLines(plan Plan) []string {
 	if spec.Settings.Generalize.Profile == v1alpha1.ProfileStatic {
 		add("keep the shared join credential in the image (AKS Engine: a client certificate of system:masters): every reader of the image is cluster-admin until you replace the cluster's CA")
 	}
-	for _, said := range append(trying(spec), changing(plan)...) {
-		add("%s", said)
+	for _, message := range append(trying(spec), changing(plan)...) {
+		add("%s", message)
 	}
 	if len(plan.Retires) > 0 {
 		add("retire %s", strings.Join(plan.Retires, ", "))
@@ -148,11 +148,11 @@ func changing(plan Plan) (lines []string) {
 }
 
 // departing describes the cost of a donor that does not return; empty if the donor returns.
-func departing(d *admission.Departure, node, pool string) []string {
+func departing(d *admission.RemovalCost, node, pool string) []string {
 	if d == nil {
 		return nil
 	}
-	return d.Says(node, pool)
+	return d.Sentences(node, pool)
 }
 
 // because is the evidence for the way in which nodes join, in brackets; empty without a detection.
@@ -181,12 +181,12 @@ func lostForGood(removes []cloud.RecipeField, copied bool) []cloud.RecipeField {
 
 // noWayBack describes the parts that no rollback restores after a pool's first prototype.
 func noWayBack(c *cloud.RecipeChange, copied bool) string {
-	said := fmt.Sprintf("be impossible to undo with `kamino rollback`, because %s is not a version of the pool. `kamino restore` restores ", orNone(c.From))
+	message := fmt.Sprintf("be impossible to undo with `kamino rollback`, because %s is not a version of the pool. `kamino restore` restores ", orNone(c.From))
 	switch {
 	case len(c.Removes) == 0:
-		return said + "the whole recipe"
+		return message + "the whole recipe"
 	case copied:
-		return said + "all fields that the cloud returns, and the copy of customData"
+		return message + "all fields that the cloud returns, and the copy of customData"
 	}
-	return said + "only fields that the cloud returns: to keep customData too, pass --custom-data FILE"
+	return message + "only fields that the cloud returns: to keep customData too, pass --custom-data FILE"
 }

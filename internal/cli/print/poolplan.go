@@ -28,12 +28,12 @@ type PoolPlan struct {
 	Captures bool                  `json:"captures"`
 	Decision v1alpha1.PoolDecision `json:"decision"`
 	// Says replaces the decision's message if the remedy is a look at this output.
-	Says     string              `json:"-"`
-	Status   v1alpha1.PoolStatus `json:"status"`
-	Nodes    []selection.Verdict `json:"nodes"`
-	Donor    string              `json:"donor,omitempty"`
-	Version  string              `json:"version,omitempty"`
-	Estimate estimate.Estimate   `json:"estimate"`
+	Says     string                  `json:"-"`
+	Status   v1alpha1.PoolStatus     `json:"status"`
+	Nodes    []selection.NodeVerdict `json:"nodes"`
+	Donor    string                  `json:"donor,omitempty"`
+	Version  string                  `json:"version,omitempty"`
+	Estimate estimate.Estimate       `json:"estimate"`
 	// Turnover is how fast the pool replaces nodes of earlier images without rebuilds; nil without such nodes. SlowTurnover:
 	// rebuild.behind would replace the nodes sooner.
 	Turnover     *estimate.Turnover `json:"turnover,omitempty"`
@@ -41,10 +41,10 @@ type PoolPlan struct {
 	// Joins is the detected way in which the donor joins, if the policy names no profile.
 	Joins bootstrapkind.Answer `json:"joins,omitzero"`
 	// Departure is the cost of a donor that does not return; nil if the donor returns.
-	Departure *admission.Departure `json:"departure,omitempty"`
-	Refusals  []cloud.Refusal      `json:"refusals,omitempty"`
-	Change    *cloud.RecipeChange  `json:"change,omitempty"`
-	Retires   []string             `json:"retires,omitempty"`
+	Departure *admission.RemovalCost `json:"departure,omitempty"`
+	Refusals  []cloud.Refusal        `json:"refusals,omitempty"`
+	Change    *cloud.RecipeChange    `json:"change,omitempty"`
+	Retires   []string               `json:"retires,omitempty"`
 	// NoWayBack reports that a rollback cannot restore the current recipe.
 	NoWayBack bool `json:"noWayBack,omitempty"`
 	// CustomDataFrom is the Secret with the copy of customData, which Kamino stores with the lost parts of the recipe.
@@ -183,7 +183,7 @@ func turnover(t estimate.Turnover, slow bool) string {
 // nodeTable writes a line for each node, candidates first; the wide form has a line for each refusal.
 func nodeTable(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
 	nodes := slices.Clone(p.Nodes)
-	rank := func(v selection.Verdict) int {
+	rank := func(v selection.NodeVerdict) int {
 		switch {
 		case v.Node == p.Donor:
 			return 0
@@ -193,9 +193,9 @@ func nodeTable(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
 			return 2
 		}
 	}
-	slices.SortStableFunc(nodes, func(a, b selection.Verdict) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(nodes, func(a, b selection.NodeVerdict) int { return rank(a) - rank(b) })
 	heading := []string{"NODE", "VERDICT", "PATCHED", "READY FOR", "WHY"}
-	scored := slices.ContainsFunc(nodes, func(v selection.Verdict) bool { return v.Score != 0 })
+	scored := slices.ContainsFunc(nodes, func(v selection.NodeVerdict) bool { return v.Score != 0 })
 	if scored {
 		heading = slices.Insert(heading, 4, "SCORE")
 	}
@@ -219,7 +219,7 @@ func nodeTable(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
 	return table(w, l, heading, rows)
 }
 
-func verdictWord(v selection.Verdict, donor string) string {
+func verdictWord(v selection.NodeVerdict, donor string) string {
 	switch {
 	case v.Node == donor:
 		return "donor"
@@ -230,7 +230,7 @@ func verdictWord(v selection.Verdict, donor string) string {
 	}
 }
 
-func verdictWhy(v selection.Verdict) string {
+func verdictWhy(v selection.NodeVerdict) string {
 	if len(v.Refusals) > 0 {
 		return v.Refusals[0].Reason + ": " + AboutIt(v.Node, v.Refusals[0].Message)
 	}
@@ -262,8 +262,8 @@ func captureLines(p PoolPlan) []string {
 	for _, r := range p.Refusals {
 		add("be refused: %s", r.Message)
 	}
-	for _, said := range departing(p.Departure, p.Donor, p.Pool) {
-		add("%s", said)
+	for _, message := range departing(p.Departure, p.Donor, p.Pool) {
+		add("%s", message)
 	}
 	if n := len(p.Evicts); n > 0 {
 		add("evict %s: %s", wording.Count(n, "pod"), wording.Names(p.Evicts))

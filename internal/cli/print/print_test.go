@@ -125,12 +125,12 @@ func TestPlanOfATrial(t *testing.T) {
 		for promotion, waits := range map[v1alpha1.PromotionMode]bool{"": false, v1alpha1.PromotionAutomatic: false, v1alpha1.PromotionManual: true} {
 			p := followed()[0]
 			p.Spec.Settings.Trial.Mode, p.Spec.Settings.Promotion.Mode = mode, promotion
-			said := strings.Join(planLines(Plan{Prototype: p}), "\n")
-			if strings.Contains(said, "test the version") != (want != "") || !strings.Contains(said, want) {
-				t.Errorf("trial %q is not printed as %q:\n%s", mode, want, said)
+			message := strings.Join(planLines(Plan{Prototype: p}), "\n")
+			if strings.Contains(message, "test the version") != (want != "") || !strings.Contains(message, want) {
+				t.Errorf("trial %q is not printed as %q:\n%s", mode, want, message)
 			}
-			if strings.Contains(said, "wait up to 7d") != waits || strings.Contains(said, "kamino promote pool1 2026.03.09") != waits {
-				t.Errorf("promotion %q:\n%s", promotion, said)
+			if strings.Contains(message, "wait up to 7d") != waits || strings.Contains(message, "kamino promote pool1 2026.03.09") != waits {
+				t.Errorf("promotion %q:\n%s", promotion, message)
 			}
 		}
 	}
@@ -147,7 +147,7 @@ func TestDescribeTrial(t *testing.T) {
 	golden(t, "describetrial.txt", []byte(section))
 }
 
-func TestLinesSayEverythingOnce(t *testing.T) {
+func TestLinesRepeatNothing(t *testing.T) {
 	var out bytes.Buffer
 	view := NewLines(&out)
 	for i, state := range followed() {
@@ -175,7 +175,7 @@ func TestAFailureIsNoEndOfATrouble(t *testing.T) {
 }
 
 // A percentage that changes each second does not write a line each second.
-func TestLinesCountNowAndThen(t *testing.T) {
+func TestLinesLimitPercentages(t *testing.T) {
 	var out bytes.Buffer
 	view := NewLines(&out)
 	p := followed()[4]
@@ -268,12 +268,12 @@ func TestColoursOnlyWhereAllowed(t *testing.T) {
 
 func TestStatusTables(t *testing.T) {
 	report := Report{
-		Pools: []Pool{
+		Pools: []PoolStatus{
 			{
 				Pool: cloud.Pool{Name: "pool1", Capacity: 3, Location: "westeurope", Traits: map[string]string{"generation": "V2", "architecture": "x64"},
 					Recipe: cloud.Recipe{Image: "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/SIG_g/images/kamino-pool1-prototype/versions/2026.03.01", Short: "SIG_g/images/kamino-pool1-prototype/versions/2026.03.01", Version: "2026.03.01", Bootstrap: []string{"customData", "extension vmssCSE"}}},
 				Nodes: 3, ReadyNodes: 2,
-				Versions: []Version{
+				Versions: []VersionStatus{
 					{Version: "2026.03.09", State: cloud.Pending, Percent: 40, ID: "id3", Verified: "rules=7 files=200 findings=0 tool=v1", Donor: "node-1", BuiltAt: now.Add(-time.Hour), Proof: "static/1/sha256:ab"},
 					{Version: "2026.03.01", State: cloud.Complete, Percent: 100, ID: "id2", Donor: "node-2", BuiltAt: now.AddDate(0, 0, -8), Current: true, SizeGB: 30, Prototype: "p2"},
 					{Version: "2026.02.01", State: cloud.Failed, ID: "id1", Error: "quota exceeded"},
@@ -281,7 +281,7 @@ func TestStatusTables(t *testing.T) {
 				},
 			},
 			{Pool: cloud.Pool{Name: "pool2", Recipe: cloud.Recipe{Image: "ubuntu:2204", Version: "2026.01.01", Latest: true}, Refusals: []cloud.Refusal{{Reason: "Windows", Message: "it runs Windows"}}}, Nodes: 1},
-			{Pool: cloud.Pool{Name: "pool3"}, Nodes: 1, Versions: []Version{{Version: "2026.03.09", State: cloud.Pending, ID: "id4"}}, Error: "denied"},
+			{Pool: cloud.Pool{Name: "pool3"}, Nodes: 1, Versions: []VersionStatus{{Version: "2026.03.09", State: cloud.Pending, ID: "id4"}}, Error: "denied"},
 		},
 		Captures: []v1alpha1.Prototype{*followed()[4]},
 	}
@@ -340,8 +340,8 @@ func TestParseFormat(t *testing.T) {
 	}
 }
 
-// TestHistoryTellsHowNodesJoined in columns; an unjudged version has no zero.
-func TestHistoryTellsHowNodesJoined(t *testing.T) {
+// TestHistoryShowsJoins in columns; an unjudged version has no zero.
+func TestHistoryShowsJoins(t *testing.T) {
 	h := history.History{Pool: "pool1", Counted: true, Versions: []history.Version{
 		{Version: "2026.03.03", Use: history.Newer, State: cloud.Complete, Joins: &history.Joins{Judged: 3, Joined: 1, Failed: 2, Waiting: 4, MedianSeconds: 48}, Suspect: "its nodes did not join", Nodes: []string{}},
 		{Version: "2026.03.02", Use: history.Current, State: cloud.Complete, Joins: &history.Joins{Waiting: 1}, Nodes: []string{}},
@@ -357,9 +357,9 @@ func TestHistoryTellsHowNodesJoined(t *testing.T) {
 		if err := History(&out, format, h, now); err != nil {
 			t.Fatal(err)
 		}
-		said := strings.Join(strings.Fields(out.String()), " ")
+		message := strings.Join(strings.Fields(out.String()), " ")
 		for _, part := range want {
-			if !strings.Contains(said, part) {
+			if !strings.Contains(message, part) {
 				t.Errorf("%q does not say %q:\n%s", format, part, out.String())
 			}
 		}

@@ -37,13 +37,13 @@ const countEvery = 10 * time.Second
 type Lines struct {
 	out io.Writer
 
-	steps    []v1alpha1.Step // as written before
-	progress string
-	toldAt   time.Time // the time of the last written progress
-	driver   string
-	trouble  string
-	released bool
-	checks   map[string]v1alpha1.TrialResult // of a trial, as written before
+	steps     []v1alpha1.Step // as written before
+	progress  string
+	printedAt time.Time // the time of the last written progress
+	driver    string
+	trouble   string
+	released  bool
+	checks    map[string]v1alpha1.TrialResult // of a trial, as written before
 
 	pending []line
 }
@@ -61,13 +61,13 @@ func NewLines(out io.Writer) *Lines { return &Lines{out: out} }
 func (l *Lines) Show(progress Progress, now time.Time) {
 	if progress.Driver != l.driver {
 		l.driver = progress.Driver
-		l.say(now, progress.Driver)
+		l.writeLine(now, progress.Driver)
 	}
 	if progress.Trouble != l.trouble {
 		if progress.Trouble != "" {
-			l.say(now, "trouble: "+progress.Trouble)
+			l.writeLine(now, "trouble: "+progress.Trouble)
 		} else if p := progress.Prototype; p == nil || p.Status.Failure == nil {
-			l.say(now, "the trouble is over")
+			l.writeLine(now, "the trouble is over")
 		}
 		l.trouble = progress.Trouble
 	}
@@ -94,26 +94,26 @@ func (l *Lines) showSteps(steps []v1alpha1.Step) {
 		if i == len(l.steps) {
 			l.steps = append(l.steps, v1alpha1.Step{Phase: step.Phase})
 			l.progress = ""
-			l.say(step.StartedAt.Time, string(step.Phase))
+			l.writeLine(step.StartedAt.Time, string(step.Phase))
 		}
 		if step.FinishedAt != nil && l.steps[i].FinishedAt == nil {
 			l.steps[i].FinishedAt = step.FinishedAt
-			l.say(step.FinishedAt.Time, fmt.Sprintf("%s took %s", step.Phase, wording.Duration(step.FinishedAt.Sub(step.StartedAt.Time))))
+			l.writeLine(step.FinishedAt.Time, fmt.Sprintf("%s took %s", step.Phase, wording.Duration(step.FinishedAt.Sub(step.StartedAt.Time))))
 		}
 	}
 }
 
 func (l *Lines) showPhase(p *v1alpha1.Prototype, now time.Time) {
-	if next := p.Status.Progress; next != l.progress && (withoutDigits(next) != withoutDigits(l.progress) || now.Sub(l.toldAt) >= countEvery) {
-		l.progress, l.toldAt = next, now
+	if next := p.Status.Progress; next != l.progress && (withoutDigits(next) != withoutDigits(l.progress) || now.Sub(l.printedAt) >= countEvery) {
+		l.progress, l.printedAt = next, now
 		if next != "" {
-			l.say(now, fmt.Sprintf("%s: %s", p.Status.Phase, next))
+			l.writeLine(now, fmt.Sprintf("%s: %s", p.Status.Phase, next))
 		}
 	}
 	if d := p.Status.Donor; d != nil && d.ReleasedAt != nil && !l.released {
 		l.released = true
 		away, _ := OutOfService(p, now)
-		l.say(d.ReleasedAt.Time, fmt.Sprintf("node %s %s after %s%s", p.Spec.Donor.NodeName, donorIs(p), away, DonorFound(p)))
+		l.writeLine(d.ReleasedAt.Time, fmt.Sprintf("node %s %s after %s%s", p.Spec.Donor.NodeName, donorIs(p), away, DonorFound(p)))
 	}
 }
 
@@ -127,7 +127,7 @@ func withoutDigits(text string) string {
 	}, text)
 }
 
-func (l *Lines) say(at time.Time, text string) {
+func (l *Lines) writeLine(at time.Time, text string) {
 	if text != "" {
 		l.pending = append(l.pending, line{at, text})
 	}

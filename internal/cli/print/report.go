@@ -18,20 +18,20 @@ import (
 
 // Report is the output of `kamino status`: pools with their recipes and versions, and captures.
 type Report struct {
-	Pools    []Pool               `json:"pools"`
+	Pools    []PoolStatus         `json:"pools"`
 	Captures []v1alpha1.Prototype `json:"captures"`
 	// Reservations are the reserved nodes, and leftovers of deleted captures.
 	Reservations ReservationReport `json:"reservations"`
 }
 
-// Pool is one pool of the cluster.
-type Pool struct {
+// PoolStatus is one pool of the cluster.
+type PoolStatus struct {
 	cloud.Pool
 	// Nodes of this pool in the cluster, and Ready nodes among them.
 	Nodes      int `json:"nodes"`
 	ReadyNodes int `json:"readyNodes"`
 	// Versions of the pool's image, newest first.
-	Versions []Version `json:"versions,omitempty"`
+	Versions []VersionStatus `json:"versions,omitempty"`
 	// Gone is the refusal for a recipe with a missing version, with the remedy; nil if the version exists.
 	Gone *cloud.Refusal `json:"gone,omitempty"`
 	// Frozen describes an automatic rollback that stops captures of the pool, with the remedy; nil without a rollback, or
@@ -45,8 +45,8 @@ type Pool struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Version is one version of a pool's image.
-type Version struct {
+// VersionStatus is one version of a pool's image.
+type VersionStatus struct {
 	Version   string      `json:"version"`
 	State     cloud.State `json:"state"`
 	Percent   int32       `json:"percent"`
@@ -68,10 +68,10 @@ type Version struct {
 }
 
 // PoolsOf converts pools for the output; explain turns the cloud's error into words.
-func PoolsOf(standings []pool.Status, explain func(error) string) []Pool {
-	pools := make([]Pool, len(standings))
+func PoolsOf(standings []pool.Status, explain func(error) string) []PoolStatus {
+	pools := make([]PoolStatus, len(standings))
 	for i, s := range standings {
-		pools[i] = Pool{Pool: s.Pool, Nodes: s.Nodes, ReadyNodes: s.ReadyNodes}
+		pools[i] = PoolStatus{Pool: s.Pool, Nodes: s.Nodes, ReadyNodes: s.ReadyNodes}
 		if s.Err != nil {
 			pools[i].Error = explain(s.Err)
 			continue
@@ -82,8 +82,8 @@ func PoolsOf(standings []pool.Status, explain func(error) string) []Pool {
 		}
 		pools[i].Gone = history.Gone(s.Pool, s.Images)
 		if went := history.Unacknowledged(s.Images); went != nil {
-			said := went.Says(s.Name, s.Recipe)
-			pools[i].Frozen = &said
+			refusal := went.Refusal(s.Name, s.Recipe)
+			pools[i].Frozen = &refusal
 		}
 		for _, image := range slices.Backward(s.Images) {
 			pools[i].Versions = append(pools[i].Versions, versionOf(image, reasons[image.Version]))
@@ -92,8 +92,8 @@ func PoolsOf(standings []pool.Status, explain func(error) string) []Pool {
 	return pools
 }
 
-func versionOf(image cloud.Image, reason retention.Reason) Version {
-	return Version{
+func versionOf(image cloud.Image, reason retention.Reason) VersionStatus {
+	return VersionStatus{
 		Version: image.Version, State: image.State, Percent: image.Percent, ID: image.ID, SizeGB: image.SizeGB, Error: image.Error,
 		Donor: image.Tags[cloud.TagBuiltFrom], BuiltAt: history.BuiltAt(image), Prototype: image.Tags[cloud.TagPrototype],
 		Proof: image.Tags[cloud.TagProof], Verified: image.Tags[cloud.TagVerified], Quarantined: image.Tags[cloud.TagQuarantined], Suspect: image.Tags[cloud.TagSuspect],
@@ -103,7 +103,7 @@ func versionOf(image cloud.Image, reason retention.Reason) Version {
 
 // Latest are the captures to show: running captures, and the last capture of each pool. With only, Latest leaves out other
 // pools. Latest adds versions that wait for a promotion to the pools.
-func Latest(all []v1alpha1.Prototype, pools []Pool, only bool) []v1alpha1.Prototype {
+func Latest(all []v1alpha1.Prototype, pools []PoolStatus, only bool) []v1alpha1.Prototype {
 	slices.SortFunc(all, func(a, b v1alpha1.Prototype) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), strings.Compare(b.Name, a.Name))
 	})
@@ -111,7 +111,7 @@ func Latest(all []v1alpha1.Prototype, pools []Pool, only bool) []v1alpha1.Protot
 	seen := map[string]bool{}
 	for i := range all {
 		p := &all[i]
-		at := slices.IndexFunc(pools, func(pool Pool) bool { return pool.Name == p.Spec.Pool })
+		at := slices.IndexFunc(pools, func(pool PoolStatus) bool { return pool.Name == p.Spec.Pool })
 		known := at >= 0
 		if known && p.Status.Phase == v1alpha1.PhaseAwaitingPromotion {
 			pools[at].Awaits, pools[at].HandOver = append(pools[at].Awaits, p.Spec.Version), p.Status.HandsOver()
@@ -135,7 +135,7 @@ func Status(w io.Writer, format Format, report Report, now time.Time) error {
 		return err
 	}
 	shown := []grid{poolTable(report.Pools, format)}
-	if slices.ContainsFunc(report.Pools, func(p Pool) bool { return len(p.Versions) > 0 }) {
+	if slices.ContainsFunc(report.Pools, func(p PoolStatus) bool { return len(p.Versions) > 0 }) {
 		shown = append(shown, versionTable(report.Pools, format, now))
 	}
 	if len(report.Captures) > 0 {
@@ -147,7 +147,7 @@ func Status(w io.Writer, format Format, report Report, now time.Time) error {
 	return notes(w, report, now)
 }
 
-func poolTable(pools []Pool, format Format) grid {
+func poolTable(pools []PoolStatus, format Format) grid {
 	wide := format == Wide
 	heading := []string{"POOL", "READY", "CAPACITY", "VERSION", "IMAGE"}
 	if wide {
@@ -192,7 +192,7 @@ func traits(all map[string]string) string {
 	return strings.Join(pairs, ",")
 }
 
-func versionTable(pools []Pool, format Format, now time.Time) grid {
+func versionTable(pools []PoolStatus, format Format, now time.Time) grid {
 	wide := format == Wide
 	heading := []string{"POOL", "VERSION", "STATE", "USE", "DONOR", "AGE", "PROOF"}
 	if wide {
@@ -221,7 +221,7 @@ func versionState(state cloud.State, percent int32) string {
 	return string(state)
 }
 
-func use(v Version) string {
+func use(v VersionStatus) string {
 	var marks []string
 	if v.Current {
 		marks = append(marks, "current")

@@ -142,14 +142,14 @@ func reservedBy(n reservations.Node) string {
 	return fmt.Sprintf(" by %s, which no longer exists or has ended: %s", n.Holder, back)
 }
 
-// Cleared lists the leftovers that `kamino release-node --leftovers` deleted.
-type Cleared struct {
+// DeletedLeftovers lists the leftovers that `kamino release-node --leftovers` deleted.
+type DeletedLeftovers struct {
 	Left   []reservations.Leftover `json:"left"`
 	DryRun bool                    `json:"dryRun"`
 }
 
 // ClearedAway writes the removed objects.
-func ClearedAway(w io.Writer, format Format, c Cleared) error {
+func ClearedAway(w io.Writer, format Format, c DeletedLeftovers) error {
 	if format.Machine() {
 		return Value(w, format, c)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestWhatDoesNotComeBack appears in the plan, in a dry run, in a refusal, at the end, and in the machine-readable output.
-func TestWhatDoesNotComeBack(t *testing.T) {
+// TestUnrestoredParts appears in the plan, in a dry run, in a refusal, at the end, and in the machine-readable output.
+func TestUnrestoredParts(t *testing.T) {
 	change := cloud.RecipeChange{
 		From: "version", To: "generic", Adds: []cloud.RecipeField{{Kind: "extension", Name: "whole"}, {Kind: "extension", Name: "half", Unreadable: true}}, Missing: []cloud.RecipeField{{Kind: "customData"}},
 	}
@@ -28,9 +28,9 @@ func TestWhatDoesNotComeBack(t *testing.T) {
 		if err := WriteRestore(&object, JSON, r); err != nil {
 			t.Fatal(err)
 		}
-		for where, said := range map[string]string{"plan": strings.Join(RestorePlan(r), "\n"), "text": text.String()} {
-			if strings.Count(said, "    ? ") != 2 || !strings.Contains(said, half) || !strings.Contains(said, none) {
-				t.Errorf("%s: the %s is\n%s", name, where, said)
+		for where, message := range map[string]string{"plan": strings.Join(RestorePlan(r), "\n"), "text": text.String()} {
+			if strings.Count(message, "    ? ") != 2 || !strings.Contains(message, half) || !strings.Contains(message, none) {
+				t.Errorf("%s: the %s is\n%s", name, where, message)
 			}
 		}
 		var reported struct{ Change cloud.RecipeChange }

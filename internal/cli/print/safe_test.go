@@ -92,8 +92,8 @@ func TestATerminalShowsNoForeignSequences(t *testing.T) {
 	}
 }
 
-// TestValuesKeepWhatTheyHold: JSON and YAML escape control characters without a change of the value.
-func TestValuesKeepWhatTheyHold(t *testing.T) {
+// TestValuesSurviveEscapes: JSON and YAML escape control characters without a change of the value.
+func TestValuesSurviveEscapes(t *testing.T) {
 	for _, format := range []Format{JSON, YAML} {
 		for name, test := range hostile {
 			want := strings.ToValidUTF8(test.text, "�")

@@ -72,7 +72,7 @@ func tables(w io.Writer, l layout, all ...grid) error {
 		}
 		title := len(lines)
 		for _, g := range all {
-			if block := g.of(l.title, name); len(block.rows) > 1 {
+			if block := g.rowsWith(l.title, name); len(block.rows) > 1 {
 				if len(lines) > title {
 					lines = append(lines, "")
 				}
@@ -137,8 +137,8 @@ func (g grid) brief(l layout) (grid, bool) {
 	return g, g.width() <= l.width
 }
 
-// of returns the rows with a value in a column, without the column.
-func (g grid) of(column, value string) grid {
+// rowsWith returns the rows with a value in a column, without the column.
+func (g grid) rowsWith(column, value string) grid {
 	at := slices.Index(g.rows[0], column)
 	rows := [][]string{g.rows[0]}
 	for _, row := range g.rows[1:] {

@@ -99,7 +99,7 @@ func TestTheBlockStaysBelowTheLogs(t *testing.T) {
 	})
 }
 
-func TestABlockNeverLeavesItsWindow(t *testing.T) {
+func TestBlockStaysInWindow(t *testing.T) {
 	var out bytes.Buffer
 	terminal := NewTerminal(&out, func() (int, int) { return 10, 4 })
 	if err := terminal.Draw([]string{"one", "two", "three", "four", "a line that is much too long", bold + "coloured" + reset + "abcdefgh"}); err != nil {
@@ -111,7 +111,7 @@ func TestABlockNeverLeavesItsWindow(t *testing.T) {
 	}
 }
 
-func TestALeftBlockStands(t *testing.T) {
+func TestFinishedBlockStays(t *testing.T) {
 	s := &screen{}
 	terminal := NewTerminal(s, func() (int, int) { return 0, 0 })
 	_ = terminal.Draw([]string{"done"})
@@ -122,8 +122,8 @@ func TestALeftBlockStands(t *testing.T) {
 	}
 }
 
-// TestACutIsSeen: a cut line ends with a sign, and a line that fits stays whole, whatever its colours.
-func TestACutIsSeen(t *testing.T) {
+// TestCutLineEndsWithSign: a cut line ends with a sign, and a line that fits stays whole, whatever its colours.
+func TestCutLineEndsWithSign(t *testing.T) {
 	colored := Style{Color: true}.paint(green, "ready")
 	for _, c := range []struct {
 		line  string

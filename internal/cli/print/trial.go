@@ -112,6 +112,6 @@ func (l *Lines) showTrial(t *v1alpha1.TrialStatus) {
 			continue
 		}
 		l.checks[c.Name] = c.Result
-		l.say(c.At.Time, fmt.Sprintf("%s: %s: %s", v1alpha1.PhaseTrying, c.Name, result(c.Result, c.Message)))
+		l.writeLine(c.At.Time, fmt.Sprintf("%s: %s: %s", v1alpha1.PhaseTrying, c.Name, result(c.Result, c.Message)))
 	}
 }

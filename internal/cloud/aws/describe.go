@@ -101,6 +101,6 @@ func answer(err error) (status int, throttled bool) {
 	if errors.As(err, &response) {
 		status = response.HTTPStatusCode()
 	}
-	var said smithy.APIError
-	return status, errors.As(err, &said) && kindOf(said.ErrorCode(), status) == cloud.Throttled
+	var apiError smithy.APIError
+	return status, errors.As(err, &apiError) && kindOf(apiError.ErrorCode(), status) == cloud.Throttled
 }

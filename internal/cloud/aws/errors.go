@@ -74,11 +74,11 @@ func fail(op string, resource fmt.Stringer, err error) error {
 		return err
 	}
 	out := &cloud.Error{Op: op, Resource: resource.String(), Err: err}
-	var said smithy.APIError
+	var apiError smithy.APIError
 	var authority x509.UnknownAuthorityError
 	switch {
-	case errors.As(err, &said):
-		out.Code, out.Message = said.ErrorCode(), oneLine(said.ErrorMessage())
+	case errors.As(err, &apiError):
+		out.Code, out.Message = apiError.ErrorCode(), oneLine(apiError.ErrorMessage())
 		var response *smithyhttp.ResponseError
 		status := 0
 		if errors.As(err, &response) {
@@ -147,12 +147,12 @@ func retryAfter(response *smithyhttp.ResponseError) time.Duration {
 
 // isCode reports whether an SDK error has one of the codes.
 func isCode(err error, codes ...string) bool {
-	var said smithy.APIError
-	if !errors.As(err, &said) {
+	var apiError smithy.APIError
+	if !errors.As(err, &apiError) {
 		return false
 	}
 	for _, code := range codes {
-		if said.ErrorCode() == code {
+		if apiError.ErrorCode() == code {
 			return true
 		}
 	}
@@ -161,8 +161,8 @@ func isCode(err error, codes ...string) bool {
 
 // isNotFound reports whether an SDK error means a missing resource.
 func isNotFound(err error) bool {
-	var said smithy.APIError
-	return errors.As(err, &said) && strings.HasSuffix(said.ErrorCode(), ".NotFound")
+	var apiError smithy.APIError
+	return errors.As(err, &apiError) && strings.HasSuffix(apiError.ErrorCode(), ".NotFound")
 }
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

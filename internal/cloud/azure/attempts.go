@@ -32,10 +32,10 @@ func attempts(err error) string {
 	if len(tried) == 0 {
 		return ""
 	}
-	said := " (tried: " + strings.Join(tried, "; ") + ")"
+	message := " (tried: " + strings.Join(tried, "; ") + ")"
 	var refused *azidentity.AuthenticationFailedError
 	if errors.As(err, &refused) && strings.HasPrefix(tried[len(tried)-1], "ManagedIdentityCredential") {
-		said += "; without a managed identity on this machine, use only your `az` login with --azure-credential=cli"
+		message += "; without a managed identity on this machine, use only your `az` login with --azure-credential=cli"
 	}
-	return said
+	return message
 }

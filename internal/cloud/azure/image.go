@@ -117,17 +117,17 @@ func (p *ImageProvider) version(ctx context.Context, r versionRef) (foundVersion
 }
 
 // whyFailed returns the reason of a failed version, from the operation and from the regions' states.
-func (p *ImageProvider) whyFailed(ctx context.Context, r versionRef, said string) string {
+func (p *ImageProvider) whyFailed(ctx context.Context, r versionRef, message string) string {
 	reported := p.reason(ctx, r.id())
 	switch {
-	case reported == "" && said == "":
+	case reported == "" && message == "":
 		return "Azure gave no reason: see the activity log of the image version"
 	case reported == "":
-		return said
-	case strings.Contains(reported, said):
+		return message
+	case strings.Contains(reported, message):
 		return reported
 	}
-	return reported + " " + said
+	return reported + " " + message
 }
 
 func regionKey(s scaleSet, location string) string { return s.subscription + "/" + location }
@@ -224,20 +224,20 @@ func progressOf(status *armcompute.ReplicationStatus) (percent int32, details st
 		return 0, ""
 	}
 	percent = 100
-	var said []string
+	var messages []string
 	for _, region := range status.Summary {
 		if region == nil {
 			continue
 		}
 		percent = min(percent, value(region.Progress))
 		if text := oneLine(value(region.Details)); text != "" {
-			said = append(said, text)
+			messages = append(messages, text)
 		}
 	}
 	if len(status.Summary) == 0 {
 		percent = 0
 	}
-	return percent, strings.Join(said, "; ")
+	return percent, strings.Join(messages, "; ")
 }
 
 // Images implements cloud.ImageProvider.

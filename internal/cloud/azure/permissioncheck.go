@@ -18,7 +18,7 @@ func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 	if err != nil {
 		return nil, err
 	}
-	joining, err := p.joining(ctx, s)
+	joining, err := p.trialPermissions(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -27,9 +27,9 @@ func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 		permissionsFor(s, granted, trialActions, cloud.ForTrialApart), permissionsFor(s, granted, consoleActions, cloud.ForConsole), joining), nil
 }
 
-// joining returns the permissions of a trial outside the pool on resources that the pool refers to. Resource groups whose
+// trialPermissions returns the permissions of a trial outside the pool on resources that the pool refers to. Resource groups whose
 // permissions the credential may not list are left out, as in PreflightTrial.
-func (p *PoolProvider) joining(ctx context.Context, s scaleSet) (list []cloud.Permission, err error) {
+func (p *PoolProvider) trialPermissions(ctx context.Context, s scaleSet) (list []cloud.Permission, err error) {
 	needs, known := p.joined.Load(s)
 	if !known {
 		model, err := p.model(ctx, s)

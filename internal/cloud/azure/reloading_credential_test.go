@@ -11,10 +11,10 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
-// spelled is a credential whose token is its own content, if the content contains "good".
-type spelled string
+// echoCredential is a credential whose token is its own content, if the content contains "good".
+type echoCredential string
 
-func (s spelled) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
+func (s echoCredential) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	if !strings.Contains(string(s), "good") {
 		return azcore.AccessToken{}, errors.New("not accepted")
 	}
@@ -39,7 +39,7 @@ func TestReloadCredentialFiles(t *testing.T) {
 			return nil, err
 		}
 		content, err := read(string(named))
-		return spelled(content), err
+		return echoCredential(content), err
 	})
 	if err != nil {
 		t.Fatal(err)

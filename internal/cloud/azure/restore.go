@@ -51,7 +51,7 @@ func (p *PoolProvider) RestoreChange(ctx context.Context, pool cloud.PoolID, sav
 
 func restoreChange(s scaleSet, model armcompute.VirtualMachineScaleSet, saved cloud.Saved) (restoration, cloud.RecipeChange, error) {
 	r := restoration{scaleSet: s}
-	if err := r.read(saved.Backup); err != nil {
+	if err := r.parseBackup(saved.Backup); err != nil {
 		return r, cloud.RecipeChange{}, err
 	}
 	now := imageReference(model)
@@ -71,8 +71,8 @@ func restoreChange(s scaleSet, model armcompute.VirtualMachineScaleSet, saved cl
 	return r, change, nil
 }
 
-// read parses a backup, and refuses the backup of another scale set.
-func (r *restoration) read(data []byte) error {
+// parseBackup parses a backup, and refuses the backup of another scale set.
+func (r *restoration) parseBackup(data []byte) error {
 	invalid := func(format string, args ...any) error {
 		return &cloud.Error{Kind: cloud.Invalid, Op: opRestore, Resource: r.String(), Message: fmt.Sprintf(format, args...)}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// given has the settings that Azure does not return, from the operator.
-var given = map[string][]byte{"customData": []byte("#cloud-config needle\n")}
+// customDataGiven has the settings that Azure does not return, from the operator.
+var customDataGiven = map[string][]byte{"customData": []byte("#cloud-config needle\n")}
 
 // promoted returns a scale set after its first promotion, and the removed settings.
 func promoted(t *testing.T, changes string) (*fakeARM, cloud.Provider, cloud.Saved) {
@@ -28,7 +28,7 @@ func promoted(t *testing.T, changes string) (*fakeARM, cloud.Provider, cloud.Sav
 		t.Fatal(err)
 	}
 	a.calls = nil
-	return a, p, cloud.Saved{Backup: change.Backup, Given: given}
+	return a, p, cloud.Saved{Backup: change.Backup, Given: customDataGiven}
 }
 
 // TestRestorePatch: one write restores image, customData, extensions and their dependencies, and keeps all other
@@ -46,7 +46,7 @@ func TestRestorePatch(t *testing.T) {
 	if doubtful := cloud.Unreadable(change.Adds); len(doubtful) != 1 || doubtful[0].Name != "vmssCSE" {
 		t.Errorf("of these more may have been lost: %+v", doubtful)
 	}
-	whole := cloud.Saved{Backup: saved.Backup, Given: map[string][]byte{"customData": given["customData"], "extension vmssCSE": []byte(`{"a": "needle"}`)}}
+	whole := cloud.Saved{Backup: saved.Backup, Given: map[string][]byte{"customData": customDataGiven["customData"], "extension vmssCSE": []byte(`{"a": "needle"}`)}}
 	if change, err := p.RestoreChange(t.Context(), testPool, whole); err != nil || len(cloud.Unreadable(change.Adds)) != 0 {
 		t.Errorf("with all that was lost given: %+v, %v", change.Adds, err)
 	}
@@ -58,7 +58,7 @@ func TestRestorePatch(t *testing.T) {
 		"tags": {"cluster": "one", "kamino-bootstrap-removed": ""},
 		"properties": {"virtualMachineProfile": {
 			"storageProfile": {"imageReference": {"id": null, "publisher": "Canonical", "offer": "ubuntu-24_04-lts", "sku": "server", "version": "latest"}},
-			"osProfile": {"customData": "`+base64.StdEncoding.EncodeToString(given["customData"])+`"},
+			"osProfile": {"customData": "`+base64.StdEncoding.EncodeToString(customDataGiven["customData"])+`"},
 			"extensionProfile": {"extensions": [
 				{"name": "monitor", "properties": {"publisher": "Microsoft.Azure.Monitor", "type": "AzureMonitorLinuxAgent", "typeHandlerVersion": "1.0", "provisionAfterExtensions": ["vmssCSE"]}},
 				{"name": "cluster-AKSLinuxBilling", "properties": {"publisher": "Microsoft.AKS", "type": "Compute.AKS-Engine.Linux.Billing", "typeHandlerVersion": "1.0"}},
@@ -177,7 +177,7 @@ func TestRestoreKeepsChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	change, err = p.RestoreChange(t.Context(), testPool, cloud.Saved{Backup: promotion.Backup, Given: given})
+	change, err = p.RestoreChange(t.Context(), testPool, cloud.Saved{Backup: promotion.Backup, Given: customDataGiven})
 	if err != nil || change.To != change.From || !cloud.HasField(change.Adds, customData) || !cloud.HasField(change.Adds, extensionPart("vmssCSE")) {
 		t.Fatalf("%+v, %v", change, err)
 	}

@@ -58,7 +58,7 @@ func machinePoolKindOf(kind schema.GroupKind) (machinePoolKind, bool) {
 }
 
 // infrastructure returns the infrastructure of the pool, and the path of the machines' spec in the named object.
-func (v view) infrastructure() (of infrastructure, known bool, path []string) {
+func (v poolView) infrastructure() (of infrastructure, known bool, path []string) {
 	if v.resource == machinePools {
 		kind, known := machinePoolKindOf(v.named.GroupKind)
 		return kind.of, known, kind.path
@@ -68,7 +68,7 @@ func (v view) infrastructure() (of infrastructure, known bool, path []string) {
 }
 
 // unknown returns the refusal of an unknown infrastructure kind.
-func (v view) unknown() cloud.Refusal {
+func (v poolView) unknown() cloud.Refusal {
 	if v.resource != machinePools {
 		return cloud.Refuse(reasonInfrastructure, fmt.Sprintf("%s uses %s, but Kamino does not support the kind", v.ref, v.named),
 			"use AWSMachineTemplate or AzureMachineTemplate, or leave the pool out")
@@ -79,7 +79,7 @@ func (v view) unknown() cloud.Refusal {
 
 // rollsOf returns the reasons why a write of a MachinePool would replace running machines or have no effect. The
 // provider's feature gate is read only if relevant.
-func (r *clusterAccess) rollsOf(ctx context.Context, v view) ([]cloud.Refusal, error) {
+func (r *clusterAccess) rollsOf(ctx context.Context, v poolView) ([]cloud.Refusal, error) {
 	kind, known := machinePoolKindOf(v.named.GroupKind)
 	if v.resource != machinePools || !known {
 		return nil, nil
@@ -97,7 +97,7 @@ func (r *clusterAccess) rollsOf(ctx context.Context, v view) ([]cloud.Refusal, e
 }
 
 // refusalsToWrite returns the reasons against any write to the pool.
-func (v view) refusalsToWrite() []cloud.Refusal {
+func (v poolView) refusalsToWrite() []cloud.Refusal {
 	return append(v.refuseTopology(refusalsToWrite(v.cluster, v.pool)), v.rolls...)
 }
 
@@ -148,7 +148,7 @@ func overlay(was, is map[string]any) map[string]any {
 
 // savedImageField returns the image field of a MachinePool's infrastructure for the backup, because a MachinePool has no template
 // that keeps the old image.
-func (v view) savedImageField() any {
+func (v poolView) savedImageField() any {
 	if v.resource != machinePools {
 		return nil
 	}
@@ -157,7 +157,7 @@ func (v view) savedImageField() any {
 
 // specWithImage returns the spec of a pool's machines with another image. In a restoration the old field is used as saved, if
 // it names the image.
-func (v view) specWithImage(native string, was any) (spec, error) {
+func (v poolView) specWithImage(native string, was any) (spec, error) {
 	made := spec(v.template.DeepCopy().Object)
 	inner, _, _ := unstructured.NestedFieldNoCopy(made, v.path...)
 	wanted, _ := inner.(map[string]any)
@@ -174,7 +174,7 @@ func (v view) specWithImage(native string, was any) (spec, error) {
 }
 
 // writeImage sets the image of a MachinePool's infrastructure, if the object is unchanged.
-func (r *clusterAccess) writeImage(ctx context.Context, v view, to cloud.RecipeChange, native string) error {
+func (r *clusterAccess) writeImage(ctx context.Context, v poolView, to cloud.RecipeChange, native string) error {
 	var was backup
 	if to.Restores != nil {
 		var err error
@@ -205,7 +205,7 @@ type InstanceReader interface {
 
 // instancesOfPool returns the instances of a MachinePool's machines from the cloud. Cluster API's objects do not name the
 // images. The provider may report an outdated model as the latest, and a Machine is created after its instance.
-func (r *clusterAccess) instancesOfPool(ctx context.Context, v view, machines []object) ([]cloud.Instance, error) {
+func (r *clusterAccess) instancesOfPool(ctx context.Context, v poolView, machines []object) ([]cloud.Instance, error) {
 	ids := make([]cloud.InstanceID, len(machines))
 	for i, m := range machines {
 		ids[i] = m.providerID()
@@ -314,7 +314,7 @@ func configFor(config object) map[string]any {
 }
 
 // location returns the location of the pool's machines.
-func (v view) location() string {
+func (v poolView) location() string {
 	if kind, known := machinePoolKindOf(v.named.GroupKind); known && kind.location(v.template) != "" {
 		return kind.location(v.template)
 	}
@@ -322,7 +322,7 @@ func (v view) location() string {
 }
 
 // refuseSeparateMachine returns the reasons why a separate Machine would differ from the machines of a MachinePool.
-func (v view) refuseSeparateMachine() []cloud.Refusal {
+func (v poolView) refuseSeparateMachine() []cloud.Refusal {
 	kind, known := machinePoolKindOf(v.named.GroupKind)
 	if v.resource != machinePools || !known || v.missing {
 		return nil

@@ -32,7 +32,7 @@ func TestGroupRefreshRefusals(t *testing.T) {
 		"nothing as it must be ": {strings.Replace(poolOfGroup, "managed-by: autoscaler", "managed-by: 'false'", 1), `{kind: AWSMachinePool, spec: {}}`, []string{reasonPoolRolls, reasonReplicasWritten, reasonNoMachines}},
 	} {
 		var got []string
-		for _, r := range awsRolls(read(t, c.pool), read(t, c.factory), featureGateState{}) {
+		for _, r := range awsRolls(parseObject(t, c.pool), parseObject(t, c.factory), featureGateState{}) {
 			got = append(got, r.Reason)
 			if r.Remedy == "" || !slices.ContainsFunc(Reasons(), func(known cloud.Reason) bool { return known.Name == r.Reason }) {
 				t.Errorf("%s: %+v", name, r)
@@ -42,7 +42,7 @@ func TestGroupRefreshRefusals(t *testing.T) {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
-	if found := refuseSize(read(t, poolOfGroup)); found != nil {
+	if found := refuseSize(parseObject(t, poolOfGroup)); found != nil {
 		t.Errorf("the size of a group is refused: %+v", found)
 	}
 }
@@ -54,7 +54,7 @@ func TestImagesOfGroups(t *testing.T) {
 	if err != nil || v.image != "ami-1" {
 		t.Fatalf("renamed it is %v, %v; and was %s", renamed, err, v.image)
 	}
-	if diff := cmp.Diff(read(t, `{imageLookupOrg: null, ami: {id: ami-2, eksLookupType: null}}`).Object, overlay(v.machine(), renamed)); diff != "" {
+	if diff := cmp.Diff(parseObject(t, `{imageLookupOrg: null, ami: {id: ami-2, eksLookupType: null}}`).Object, overlay(v.machine(), renamed)); diff != "" {
 		t.Errorf("what is written (-want +got):\n%s", diff)
 	}
 	if back, err := v.specWithImage("ami-1", v.savedImageField()); err != nil || cmp.Diff(v.savedImageField(), back["ami"]) != "" {
@@ -62,9 +62,9 @@ func TestImagesOfGroups(t *testing.T) {
 	}
 }
 
-// TestMachinesBesideGroups: a trial Machine has all settings of the pool that a Machine can have. Other settings
+// TestTrialMachinesOfGroups: a trial Machine has all settings of the pool that a Machine can have. Other settings
 // are reported.
-func TestMachinesBesideGroups(t *testing.T) {
+func TestTrialMachinesOfGroups(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec, want string
 		without    []string
@@ -85,10 +85,10 @@ func TestMachinesBesideGroups(t *testing.T) {
 			[]string{"an instance type of the policy", "spec.awsLaunchTemplate.enclaveOptions", "spec.hosts"},
 		},
 	} {
-		factory := read(t, `{kind: AWSMachinePool, spec: `+c.spec+`}`)
+		factory := parseObject(t, `{kind: AWSMachinePool, spec: `+c.spec+`}`)
 		before := factory.DeepCopy()
 		machine, without := awsSeparateMachine(factory)
-		if diff := cmp.Diff(read(t, c.want).Object, map[string]any(machine)); diff != "" {
+		if diff := cmp.Diff(parseObject(t, c.want).Object, map[string]any(machine)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 		if diff := cmp.Diff(c.without, without); diff != "" {

@@ -20,8 +20,8 @@ type inGroups struct{ *clusterAccess }
 
 func (r *clusterAccess) inGroups() inGroups { return inGroups{r} }
 
-// of returns the group of a pool, or nil with the reasons for a missing group.
-func (r inGroups) of(ctx context.Context, v view) (*cloud.Pool, []cloud.Refusal, error) {
+// groupOf returns the group of a pool, or nil with the reasons for a missing group.
+func (r inGroups) groupOf(ctx context.Context, v poolView) (*cloud.Pool, []cloud.Refusal, error) {
 	if kind, known := machinePoolKindOf(v.named.GroupKind); v.resource != machinePools || !known || !kind.grouped {
 		return nil, nil, nil
 	}
@@ -48,7 +48,7 @@ func (r inGroups) of(ctx context.Context, v view) (*cloud.Pool, []cloud.Refusal,
 }
 
 // pendingInGroup returns a refusal if the group's template does not have the image of the provider's object yet.
-func (v view) pendingInGroup() []cloud.Refusal {
+func (v poolView) pendingInGroup() []cloud.Refusal {
 	if v.group == nil || v.group.Recipe.Image == v.image {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (r removal) removeFromGroup(ctx context.Context, id cloud.InstanceID, m obj
 }
 
 // preflight appends the obstacles in the group.
-func (r inGroups) preflight(ctx context.Context, v view, spec cloud.PreflightSpec, found []cloud.Refusal) ([]cloud.Refusal, error) {
+func (r inGroups) preflight(ctx context.Context, v poolView, spec cloud.PreflightSpec, found []cloud.Refusal) ([]cloud.Refusal, error) {
 	spec.Pool, spec.RemovesBootstrap = v.group.ID, false
 	more, err := r.groups.PreflightRecipe(ctx, spec)
 	for _, refusal := range more {
@@ -155,7 +155,7 @@ func (r inGroups) preflight(ctx context.Context, v view, spec cloud.PreflightSpe
 }
 
 // permissions returns the permissions of the cloud's credential.
-func (r inGroups) permissions(ctx context.Context, v view) ([]cloud.Permission, error) {
+func (r inGroups) permissions(ctx context.Context, v poolView) ([]cloud.Permission, error) {
 	if v.group == nil {
 		return nil, nil
 	}

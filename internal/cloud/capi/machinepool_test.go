@@ -26,9 +26,9 @@ const (
 )
 
 // viewOf is a look at a MachinePool.
-func viewOf(t *testing.T, pool, factory string) view {
+func viewOf(t *testing.T, pool, factory string) poolView {
 	t.Helper()
-	v := view{ref: ref{"fleet", machinePools, "workers"}, at: placement{location: "westeurope"}, cluster: read(t, clusterOfIt), pool: read(t, pool), template: read(t, factory)}
+	v := poolView{ref: ref{"fleet", machinePools, "workers"}, at: placement{location: "westeurope"}, cluster: parseObject(t, clusterOfIt), pool: parseObject(t, pool), template: parseObject(t, factory)}
 	v.named = v.pool.reference(pathInfrastructure...)
 	v.of, v.known, v.path = v.infrastructure()
 	if v.known {
@@ -62,7 +62,7 @@ func TestRollingMachinePools(t *testing.T) {
 	} {
 		var reasons []string
 		var messages strings.Builder
-		for _, r := range azureRolls(read(t, c.pool), read(t, c.factory), c.skips) {
+		for _, r := range azureRolls(parseObject(t, c.pool), parseObject(t, c.factory), c.skips) {
 			reasons = append(reasons, r.Reason)
 			messages.WriteString(r.Message)
 			if r.Remedy == "" || r.Reason != "FlexibleOrchestration" && !slices.ContainsFunc(Reasons(), func(known cloud.Reason) bool { return known.Name == r.Reason }) {
@@ -73,7 +73,7 @@ func TestRollingMachinePools(t *testing.T) {
 			t.Errorf("%s: %q: %s", name, messages.String(), diff)
 		}
 	}
-	if found := refuseSize(read(t, elsewhere)); len(found) != 1 || found[0].Reason != reasonManaged || refuseSize(read(t, poolOfIt)) != nil {
+	if found := refuseSize(parseObject(t, elsewhere)); len(found) != 1 || found[0].Reason != reasonManaged || refuseSize(parseObject(t, poolOfIt)) != nil {
 		t.Errorf("sizes of a different owner: %+v", found)
 	}
 }
@@ -131,16 +131,16 @@ func TestOverlays(t *testing.T) {
 		"no map":    {`{a: {b: c}}`, `{a: [x]}`, `{a: [x]}`},
 		"new":       {`{}`, `{image: {id: i}}`, `{image: {id: i}}`},
 	} {
-		got := overlay(read(t, c.was).Object, read(t, c.is).Object)
-		if diff := cmp.Diff(read(t, c.want).Object, got); diff != "" {
+		got := overlay(parseObject(t, c.was).Object, parseObject(t, c.is).Object)
+		if diff := cmp.Diff(parseObject(t, c.want).Object, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
 }
 
-// TestMachinesBesidePools: a trial Machine has all settings of the pool that a Machine can have. Other settings are
+// TestTrialMachinesOfPools: a trial Machine has all settings of the pool that a Machine can have. Other settings are
 // reported.
-func TestMachinesBesidePools(t *testing.T) {
+func TestTrialMachinesOfPools(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec, want string
 		without    []string
@@ -164,10 +164,10 @@ func TestMachinesBesidePools(t *testing.T) {
 			`{hosts: h, template: {vmSize: s, placement: p}}`, `{vmSize: s, disableVMBootstrapExtension: true}`, []string{"spec.hosts", "spec.template.placement"},
 		},
 	} {
-		factory := read(t, `{kind: AzureMachinePool, spec: `+c.spec+`}`)
+		factory := parseObject(t, `{kind: AzureMachinePool, spec: `+c.spec+`}`)
 		before := factory.DeepCopy()
 		machine, without := azureSeparateMachine(factory)
-		if diff := cmp.Diff(read(t, c.want).Object, map[string]any(machine)); diff != "" {
+		if diff := cmp.Diff(parseObject(t, c.want).Object, map[string]any(machine)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 		if diff := cmp.Diff(c.without, without); diff != "" {
@@ -194,14 +194,14 @@ func TestTrialsOfMachinePools(t *testing.T) {
 			t.Errorf("%s: %+v", name, found)
 		}
 	}
-	config := read(t, `{kind: KubeadmConfig, spec: {files: [{path: /etc/kubernetes/azure.json}], joinConfiguration: {discovery: {bootstrapToken: {token: pools-own, caCertHashes: [h], apiServerEndpoint: e}}, nodeRegistration: {name: n}}}}`)
-	want := read(t, `{files: [{path: /etc/kubernetes/azure.json}], joinConfiguration: {discovery: {bootstrapToken: {caCertHashes: [h], apiServerEndpoint: e}}, nodeRegistration: {name: n}}}`)
+	config := parseObject(t, `{kind: KubeadmConfig, spec: {files: [{path: /etc/kubernetes/azure.json}], joinConfiguration: {discovery: {bootstrapToken: {token: pools-own, caCertHashes: [h], apiServerEndpoint: e}}, nodeRegistration: {name: n}}}}`)
+	want := parseObject(t, `{files: [{path: /etc/kubernetes/azure.json}], joinConfiguration: {discovery: {bootstrapToken: {caCertHashes: [h], apiServerEndpoint: e}}, nodeRegistration: {name: n}}}`)
 	kind, content, _ := contentOf(config)
 	if diff := cmp.Diff(want.Object, content); diff != "" || kind != kindConfig {
 		t.Errorf("a copy of the configuration is a %s: %s", kind, diff)
 	}
-	machine := read(t, poolOfIt).Object["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
-	forSeparateMachine(read(t, poolOfIt), machine)
+	machine := parseObject(t, poolOfIt).Object["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
+	forSeparateMachine(parseObject(t, poolOfIt), machine)
 	if text, _ := json.Marshal(machine); strings.Contains(string(text), "pools-own") || machine["failureDomain"] != "2" {
 		t.Errorf("the Machine is %s", text)
 	}
@@ -222,7 +222,7 @@ func TestImagesOfMachinePools(t *testing.T) {
 	if err != nil || v.of.image(renamed) != version || v.image != v.of.image(v.machine()) {
 		t.Fatalf("renamed it is %v, %v; and was %v", renamed, err, v.machine())
 	}
-	want := read(t, `{image: {computeGallery: {name: i, version: 2026.1.9, plan: null}}}`)
+	want := parseObject(t, `{image: {computeGallery: {name: i, version: 2026.1.9, plan: null}}}`)
 	if diff := cmp.Diff(want.Object, overlay(v.machine(), renamed)); diff != "" {
 		t.Errorf("what is written (-want +got):\n%s", diff)
 	}
@@ -300,7 +300,7 @@ func TestRefusalOfAMachine(t *testing.T) {
 		"waits":   {`[{type: InstanceReady, status: "False", reason: WaitingForBootstrapData, message: waits}]`, ""},
 		"ready":   {`[{type: InstanceReady, status: "True", reason: Failed, message: earlier}]`, ""},
 	} {
-		if got := read(t, `{kind: AWSMachine, status: {conditions: `+c.conditions+`}}`).refusal(); got != c.want {
+		if got := parseObject(t, `{kind: AWSMachine, status: {conditions: `+c.conditions+`}}`).refusal(); got != c.want {
 			t.Errorf("%s: %q", name, got)
 		}
 	}

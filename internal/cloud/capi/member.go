@@ -190,7 +190,7 @@ func (r *PoolProvider) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.
 }
 
 // imagesOf returns the images of the infrastructure objects of a pool's kind, by object name, in the form of recipes.
-func (r *clusterAccess) imagesOf(ctx context.Context, v view) (map[string]string, error) {
+func (r *clusterAccess) imagesOf(ctx context.Context, v poolView) (map[string]string, error) {
 	if !v.known {
 		return nil, nil
 	}

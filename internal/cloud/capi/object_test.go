@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-func read(t *testing.T, manifest string) object {
+func parseObject(t *testing.T, manifest string) object {
 	t.Helper()
 	o := object{&unstructured.Unstructured{}}
 	if err := yaml.Unmarshal([]byte(manifest), &o.Object); err != nil {
@@ -32,12 +32,12 @@ const (
 // TestBothAPIVersions to the same.
 func TestBothAPIVersions(t *testing.T) {
 	for _, manifest := range []string{deploymentV1beta2, deploymentV1beta1} {
-		o := read(t, manifest)
+		o := parseObject(t, manifest)
 		if ref := o.reference(pathInfrastructure...); o.strategy() != onDelete || o.replicas() != 1 || ref.Group != infrastructureGroup || ref.Kind != "AWSMachineTemplate" || ref.name != "one" {
 			t.Errorf("%s: %s, %d, %+v", o.GetAPIVersion(), o.strategy(), o.replicas(), ref)
 		}
 	}
-	if o := read(t, `{kind: MachineDeployment}`); o.strategy() != rollingUpdate {
+	if o := parseObject(t, `{kind: MachineDeployment}`); o.strategy() != rollingUpdate {
 		t.Errorf("one that says nothing has the strategy %s", o.strategy())
 	}
 }
@@ -91,7 +91,7 @@ func TestRefuseUnheld(t *testing.T) {
 		"before v1.9":    {deploymentV1beta1, joined, []string{reasonUnnoticed}},
 		"a machine pool": {`{apiVersion: cluster.x-k8s.io/v1beta2, kind: MachinePool, metadata: {name: workers, namespace: fleet}}`, joined, nil},
 	} {
-		found, err := (&clusterAccess{}).refuseUnheld(t.Context(), nil, read(t, cluster), read(t, c.pool), read(t, c.machine))
+		found, err := (&clusterAccess{}).refuseUnheld(t.Context(), nil, parseObject(t, cluster), parseObject(t, c.pool), parseObject(t, c.machine))
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -123,7 +123,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		var reasons []string
 		var messages strings.Builder
-		for _, r := range refusalsOf(read(t, c.cluster), read(t, c.pool)) {
+		for _, r := range refusalsOf(parseObject(t, c.cluster), parseObject(t, c.pool)) {
 			reasons = append(reasons, r.Reason)
 			messages.WriteString(r.Message)
 		}
@@ -135,7 +135,7 @@ func TestRefusals(t *testing.T) {
 
 // TestNodeWithoutMachine: a MachinePool without Machines is named with the gates.
 func TestNodeWithoutMachine(t *testing.T) {
-	pools := []object{read(t, "{kind: MachinePool, metadata: {name: workers, namespace: fleet}}")}
+	pools := []object{parseObject(t, "{kind: MachinePool, metadata: {name: workers, namespace: fleet}}")}
 	for owner, want := range map[string]string{
 		"MachinePool/workers": "MachinePool fleet/workers has no Machines for its instances (MachinePoolWithoutMachines): start the infrastructure provider with --feature-gates=MachinePool=true,MachinePoolMachines=true",
 		"MachinePool/others":  "only Machines of a MachineDeployment, a MachineSet or a MachinePool can be captured",
@@ -157,10 +157,10 @@ func TestOwners(t *testing.T) {
 		return o
 	}
 	machine := func() object {
-		return read(t, `{kind: Machine, metadata: {name: m, namespace: fleet, labels: {}, annotations: {}}}`)
+		return parseObject(t, `{kind: Machine, metadata: {name: m, namespace: fleet, labels: {}, annotations: {}}}`)
 	}
-	set := read(t, `{kind: MachineSet, metadata: {name: workers-1, namespace: fleet}}`)
-	alone := read(t, `{kind: MachineSet, metadata: {name: alone, namespace: fleet}}`)
+	set := parseObject(t, `{kind: MachineSet, metadata: {name: workers-1, namespace: fleet}}`)
+	alone := parseObject(t, `{kind: MachineSet, metadata: {name: alone, namespace: fleet}}`)
 	sets := []object{owned(set, kindDeployment, "workers"), alone}
 	trial, plane := owned(machine(), kindSet, "workers-1"), owned(machine(), kindSet, "workers-1")
 	trial.SetAnnotations(map[string]string{annotationTrial: "{}"})
@@ -218,7 +218,7 @@ func TestImagesOfTemplates(t *testing.T) {
 		"no image":            {of: azure, spec: `{image: {id: /an/image}}`, was: "/an/image", set: "other", want: "/an/image", fails: true},
 		"a gallery's part":    {of: azure, spec: `{image: {id: /an/image}}`, was: "/an/image", set: "/subscriptions/s/galleries/g", want: "/an/image", fails: true},
 	} {
-		inner := read(t, c.spec).Object
+		inner := parseObject(t, c.spec).Object
 		if have := c.of.image(inner); have != c.was {
 			t.Errorf("%s: it names %q, want %q", name, have, c.was)
 		}
@@ -235,7 +235,7 @@ func TestTokens(t *testing.T) {
 	for token, annotations := range map[string]map[string]string{
 		cloud.TokenUnprotected: nil, "skip-remediation": {annotationSkip: ""}, "pre-drain": {annotationHook: ""}, "skip-remediation,pre-drain": {annotationSkip: "", annotationHook: "x"},
 	} {
-		m := read(t, `{kind: Machine}`)
+		m := parseObject(t, `{kind: Machine}`)
 		m.SetAnnotations(annotations)
 		has, err := readToken(opUnprotect, "i", token)
 		if hold := protectionOf(m); hold.Token != token || hold.Protected != (len(annotations) == 2) || err != nil || len(has) != len(annotations) {

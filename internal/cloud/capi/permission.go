@@ -106,7 +106,7 @@ func (r *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 	return append(all, more...), err
 }
 
-func (r *clusterAccess) permissions(ctx context.Context, v view) ([]cloud.Permission, error) {
+func (r *clusterAccess) permissions(ctx context.Context, v poolView) ([]cloud.Permission, error) {
 	const op = "read the rights in"
 	where := "namespace " + r.cluster.Namespace
 	reported, err := r.account.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx,
@@ -172,7 +172,7 @@ func (r *clusterAccess) accessReview(ctx context.Context, namespace string, need
 }
 
 // refuseRights returns the refusal of missing rights for the purposes. The purpose of captures is empty.
-func (r *clusterAccess) refuseRights(ctx context.Context, v view, purposes ...string) ([]cloud.Refusal, error) {
+func (r *clusterAccess) refuseRights(ctx context.Context, v poolView, purposes ...string) ([]cloud.Refusal, error) {
 	all, err := r.permissions(ctx, v)
 	if err != nil {
 		return nil, err
@@ -226,7 +226,7 @@ func (r *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.Preflight
 }
 
 // refuseMachine appends the reasons why an instance's Machine cannot be a donor.
-func (r *clusterAccess) refuseMachine(ctx context.Context, found []cloud.Refusal, v view, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+func (r *clusterAccess) refuseMachine(ctx context.Context, found []cloud.Refusal, v poolView, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	m, err := r.machineOf(ctx, "read", spec.Instance)
 	switch {
 	case cloud.Is(err, cloud.NotFound):

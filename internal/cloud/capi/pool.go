@@ -40,8 +40,8 @@ func (r *clusterAccess) family(at placement, of ref) cloud.ImageFamily {
 
 const opLook = "read"
 
-// view is a read of a pool.
-type view struct {
+// poolView is a read of a pool.
+type poolView struct {
 	ref
 	at            placement
 	cluster, pool object
@@ -64,10 +64,10 @@ type view struct {
 }
 
 // machine returns the machines' spec in the template.
-func (v view) machine() spec { return specOf(v.template, v.path...) }
+func (v poolView) machine() spec { return specOf(v.template, v.path...) }
 
 // view reads a pool: three objects, the ClusterClass if any, and the name of the image.
-func (r *clusterAccess) view(ctx context.Context, id cloud.PoolID) (v view, err error) {
+func (r *clusterAccess) view(ctx context.Context, id cloud.PoolID) (v poolView, err error) {
 	if v.ref, err = parsePool(id); err != nil {
 		return v, err
 	}
@@ -106,13 +106,13 @@ func (r *clusterAccess) view(ctx context.Context, id cloud.PoolID) (v view, err 
 		return v, err
 	}
 	var inGroup []cloud.Refusal
-	if v.group, inGroup, err = r.inGroups().of(ctx, v); err != nil {
+	if v.group, inGroup, err = r.inGroups().groupOf(ctx, v); err != nil {
 		return v, err
 	}
 	v.rolls = append(v.rolls, inGroup...)
 	native := v.of.image(v.machine())
 	if v.topology != nil {
-		v.topology.read(v.of, v.machine(), r.images.ImageID(cloud.FamilyVersion{Family: r.family(v.at, v.ref), Version: anyVersion}))
+		v.topology.findVariables(v.of, v.machine(), r.images.ImageID(cloud.FamilyVersion{Family: r.family(v.at, v.ref), Version: anyVersion}))
 		native = v.topology.asked
 	}
 	if native != "" {
@@ -122,7 +122,7 @@ func (r *clusterAccess) view(ctx context.Context, id cloud.PoolID) (v view, err 
 }
 
 // refusals returns the reasons against any capture in the pool.
-func (v view) refusals() []cloud.Refusal {
+func (v poolView) refusals() []cloud.Refusal {
 	found := append(v.refuseTopology(refusalsOf(v.cluster, v.pool)), v.rolls...)
 	switch {
 	case !v.known:
@@ -158,7 +158,7 @@ func (r *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, e
 }
 
 // bootstrap returns the bootstrap configuration of new machines.
-func (v view) bootstrap() []string {
+func (v poolView) bootstrap() []string {
 	if by := v.pool.reference(pathBootstrap...); by.name != "" {
 		return []string{by.String()}
 	}
@@ -169,7 +169,7 @@ func (v view) bootstrap() []string {
 const cautionRemediation = "NoRemediation"
 
 // cautions returns the consequences of the strategy OnDelete. Source: Cluster API, issue 13800.
-func (v view) cautions() []cloud.Refusal {
+func (v poolView) cautions() []cloud.Refusal {
 	if v.resource != deployments || v.pool.strategy() != onDelete {
 		return nil
 	}
@@ -214,7 +214,7 @@ func (r *PoolProvider) setCapacity(ctx context.Context, id cloud.PoolID, from, t
 }
 
 // mayGrow returns the reason against a larger pool.
-func (v view) mayGrow(op string) error {
+func (v poolView) mayGrow(op string) error {
 	for _, refusal := range slices.Concat(v.refusalsToWrite(), v.topology.refuseReplicas(v.ref), refuseSize(v.pool)) {
 		return refusal.Error(op, v.ref.String())
 	}

@@ -92,7 +92,7 @@ func readBackup(of ref, data []byte) (backup, error) {
 
 // otherKubernetes refuses a version whose kubelet differs from the pool's Kubernetes version. An unknown version is not
 // compared.
-func (r *clusterAccess) otherKubernetes(ctx context.Context, v view, version string) ([]cloud.Refusal, error) {
+func (r *clusterAccess) otherKubernetes(ctx context.Context, v poolView, version string) ([]cloud.Refusal, error) {
 	asked := v.pool.text("spec", "template", "spec", "version")
 	if asked == "" || version == "" {
 		return nil, nil
@@ -157,7 +157,7 @@ func (r *PoolProvider) setRecipe(ctx context.Context, change cloud.RecipeChange)
 }
 
 // nameTemplate points a pool to a template with the image.
-func (r *clusterAccess) nameTemplate(ctx context.Context, v view, change cloud.RecipeChange, native string) error {
+func (r *clusterAccess) nameTemplate(ctx context.Context, v poolView, change cloud.RecipeChange, native string) error {
 	template, err := r.templateFor(ctx, v, change, native)
 	if err == nil {
 		_, err = r.kube.patch(ctx, opRecipe, v.pool, referenceTo(template.GetName()))
@@ -166,7 +166,7 @@ func (r *clusterAccess) nameTemplate(ctx context.Context, v view, change cloud.R
 }
 
 // maySet returns the reason why a change cannot be carried out on the pool.
-func (r *clusterAccess) maySet(ctx context.Context, v view, change cloud.RecipeChange) error {
+func (r *clusterAccess) maySet(ctx context.Context, v poolView, change cloud.RecipeChange) error {
 	if refusals := v.refusals(); len(refusals) > 0 {
 		err := refusals[0].Error(opRecipe, v.ref.String())
 		if v.missing && refusals[0].Reason == reasonTemplate { // the template may be created again
@@ -197,7 +197,7 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // copyFor returns the copy of a template with the image. The name contains pool, version and a digest of the content, so
 // that different templates never share a name.
-func copyFor(v view, version, native string) (object, error) {
+func copyFor(v poolView, version, native string) (object, error) {
 	made := object{&unstructured.Unstructured{Object: map[string]any{"spec": v.template.DeepCopy().Object["spec"]}}}
 	if err := v.of.setImage(specOf(made, pathOfTemplate...), native); err != nil {
 		return object{}, err
@@ -227,7 +227,7 @@ func copyFor(v view, version, native string) (object, error) {
 
 // templateFor returns the template for the pool: the saved template of a restoration if its content is right, else a
 // copy, created if missing.
-func (r *clusterAccess) templateFor(ctx context.Context, v view, change cloud.RecipeChange, native string) (object, error) {
+func (r *clusterAccess) templateFor(ctx context.Context, v poolView, change cloud.RecipeChange, native string) (object, error) {
 	want, err := copyFor(v, change.Version, native)
 	if err != nil {
 		return object{}, err
@@ -261,7 +261,7 @@ func (r *clusterAccess) templateFor(ctx context.Context, v view, change cloud.Re
 
 // deleteUnusedCopies deletes copies for missing versions of the pool, unless a pool or MachineSet names the copy. Errors are ignored:
 // the next promotion deletes the rest.
-func (r *clusterAccess) deleteUnusedCopies(ctx context.Context, v view) {
+func (r *clusterAccess) deleteUnusedCopies(ctx context.Context, v poolView) {
 	if v.resource == machinePools { // a MachinePool has no copies
 		return
 	}

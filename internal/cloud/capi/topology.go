@@ -89,9 +89,9 @@ func (t *topology) refuse(reason, obstacle, remedy string) {
 // anyVersion is an example of a version.
 const anyVersion = "2026.01.01"
 
-// read finds the variables that hold the image of the pool's machines, and the requested image. wouldBe is the image of
+// findVariables finds the variables that hold the image of the pool's machines, and the requested image. wouldBe is the image of
 // any version.
-func (t *topology) read(of infrastructure, machine spec, wouldBe string) {
+func (t *topology) findVariables(of infrastructure, machine spec, wouldBe string) {
 	t.carried = of.image(machine)
 	if t.asked = t.carried; t.refused != nil {
 		return
@@ -149,7 +149,7 @@ func (t *topology) strategyPath() string {
 
 // refuseTopology adds the topology's reasons against a write. The topology's strategy is as important as the pool's,
 // because the next image applies it. An unset strategy may be changed by other clients at any time.
-func (v view) refuseTopology(found []cloud.Refusal) []cloud.Refusal {
+func (v poolView) refuseTopology(found []cloud.Refusal) []cloud.Refusal {
 	if v.topology == nil {
 		return found
 	}
@@ -183,7 +183,7 @@ func (t *topology) refuseReplicas(pool fmt.Stringer) []cloud.Refusal {
 
 // pending returns a refusal if the topology controller has not yet applied the requested image. Otherwise another source
 // sets the image, and a variable would have no effect.
-func (v view) pending() []cloud.Refusal {
+func (v poolView) pending() []cloud.Refusal {
 	if v.group != nil {
 		return v.pendingInGroup()
 	}
@@ -196,7 +196,7 @@ func (v view) pending() []cloud.Refusal {
 
 // setVariables is SetRecipe for a pool of a topology: a single write to the Cluster, conditional on resourceVersion. The
 // resourceVersion also covers the strategy in the topology.
-func (r *clusterAccess) setVariables(ctx context.Context, v view, change cloud.RecipeChange) error {
+func (r *clusterAccess) setVariables(ctx context.Context, v poolView, change cloud.RecipeChange) error {
 	if v.image == change.To && change.To != "" {
 		return r.waitForImage(ctx, change)
 	}
@@ -224,7 +224,7 @@ func (r *clusterAccess) setVariables(ctx context.Context, v view, change cloud.R
 
 // overridesTo returns the overrides for a change: in a restoration the saved overrides if still right, else new
 // overrides.
-func (v view) overridesTo(change cloud.RecipeChange, native string) ([]override, error) {
+func (v poolView) overridesTo(change cloud.RecipeChange, native string) ([]override, error) {
 	t := v.topology
 	if change.Restores != nil {
 		was, err := readBackup(v.ref, change.Restores.Backup)
@@ -243,7 +243,7 @@ func (v view) overridesTo(change cloud.RecipeChange, native string) ([]override,
 }
 
 // asksWith returns the requested image under other overrides; empty without an image.
-func (v view) asksWith(overrides []override) string {
+func (v poolView) asksWith(overrides []override) string {
 	entries, err := withOverrides(v.cluster, v.topology.entry.text("name"), overrides)
 	if err != nil {
 		return ""
@@ -317,7 +317,7 @@ func pause(ctx context.Context, op string, of fmt.Stringer, long time.Duration) 
 }
 
 // otherTemplate waits until a pool names another template, or until the deadline.
-func (r *clusterAccess) otherTemplate(ctx context.Context, seen view, last time.Time) error {
+func (r *clusterAccess) otherTemplate(ctx context.Context, seen poolView, last time.Time) error {
 	for time.Now().Before(last) {
 		if err := pause(ctx, opRecipe, seen.ref, pollInterval); err != nil {
 			return err

@@ -34,10 +34,10 @@ const (
 func made(t *testing.T, of infrastructure, class, cluster, patches, variables, overrides, machine, wouldBe string) *topology {
 	t.Helper()
 	fill := strings.NewReplacer("MACHINE", of.machine, "JSON_PATCHES", patches, "VARIABLES", variables, "OVERRIDES", overrides).Replace
-	got := &topology{cluster: read(t, fill(cluster)), class: read(t, fill(class))}
-	got.entry = entryOf(got.cluster, read(t, ownedByIt))
+	got := &topology{cluster: parseObject(t, fill(cluster)), class: parseObject(t, fill(class))}
+	got.entry = entryOf(got.cluster, parseObject(t, ownedByIt))
 	got.of = find(workers(got.class, "spec"), "class", got.entry.text("class"))
-	got.read(of, read(t, machine).Object, wouldBe)
+	got.findVariables(of, parseObject(t, machine).Object, wouldBe)
 	return got
 }
 
@@ -103,30 +103,30 @@ func TestImageVariables(t *testing.T) {
 			}
 			name := name + ", " + version
 			got := made(t, c.of, manifests[0], manifests[1], c.patches, c.variables, cmp.Or(c.override, "[]"), c.machine, c.set)
-			if got.refused != nil || got.asked != c.asked || got.carried != c.of.image(read(t, c.machine).Object) {
+			if got.refused != nil || got.asked != c.asked || got.carried != c.of.image(parseObject(t, c.machine).Object) {
 				t.Errorf("%s: it asks for %q instead of %q: %+v", name, got.asked, got.carried, got.refused)
 				continue
 			}
 			was := got.overrides()
-			overrides, err := overridesFor(c.of, read(t, c.machine).Object, got.imageVariables, got.value, c.set)
+			overrides, err := overridesFor(c.of, parseObject(t, c.machine).Object, got.imageVariables, got.value, c.set)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue
 			}
 			after := entriesWith(t, got.cluster, overrides)
-			if diff := gocmp.Diff(read(t, "{all: "+c.want+"}").Object["all"], overridesIn(after)); diff != "" {
+			if diff := gocmp.Diff(parseObject(t, "{all: "+c.want+"}").Object["all"], overridesIn(after)); diff != "" {
 				t.Errorf("%s: overrides (-want +got):\n%s", name, diff)
 			}
 			if len(after) != 2 || after[1].(map[string]any)["kept"] == nil {
 				t.Errorf("%s: of the topology is left %v", name, after)
 			}
 			got.cluster.Object["spec"].(map[string]any)["topology"].(map[string]any)["workers"].(map[string]any)["machineDeployments"] = after
-			got.entry = entryOf(got.cluster, read(t, ownedByIt))
-			if got.read(c.of, read(t, c.machine).Object, c.set); got.asked != c.set {
+			got.entry = entryOf(got.cluster, parseObject(t, ownedByIt))
+			if got.findVariables(c.of, parseObject(t, c.machine).Object, c.set); got.asked != c.set {
 				t.Errorf("%s: once written, it asks for %q: %+v", name, got.asked, got.refused)
 			}
 			back, empty := entriesWith(t, got.cluster, was), c.override == ""
-			if diff := gocmp.Diff(read(t, "{all: "+cmp.Or(c.override, "null")+"}").Object["all"], overridesIn(back)); diff != "" || empty && back[1].(map[string]any)["variables"] != nil {
+			if diff := gocmp.Diff(parseObject(t, "{all: "+cmp.Or(c.override, "null")+"}").Object["all"], overridesIn(back)); diff != "" || empty && back[1].(map[string]any)["variables"] != nil {
 				t.Errorf("%s: released, it is %v:\n%s", name, back[1], diff)
 			}
 		}
@@ -236,7 +236,7 @@ func TestRefusalsOfTopologies(t *testing.T) {
 		"a size":                {cluster: strings.Replace(classyV1beta2, own, `replicas: 3`, 1), want: []string{reasonReplicas}, says: "remove spec.topology.workers.machineDeployments[md-0].replicas"},
 		"a size of none at all": {cluster: strings.Replace(classyV1beta2, own, `replicas: 0`, 1), want: []string{reasonReplicas}},
 	} {
-		v := view{pool: read(t, cmp.Or(c.pool, ownedByIt))}
+		v := poolView{pool: parseObject(t, cmp.Or(c.pool, ownedByIt))}
 		v.topology = made(t, aws, cmp.Or(c.class, classV1beta2), cmp.Or(c.cluster, classyV1beta2), patches, variables, `[]`, `{ami: {id: ami-1}}`, "eu/kamino/x")
 		v.cluster = v.topology.cluster
 		var reasons []string
@@ -257,7 +257,7 @@ func TestPoolWithoutTopology(t *testing.T) {
 	set := strings.Replace(ownedByIt, kindDeployment, kindSet, 1)
 	for name, c := range map[string]struct{ cluster, pool string }{"no topology": {clusterOfIt, ownedByIt}, "another": {classyV1beta2, strings.Replace(ownedByIt, "md-0}", "md-1}", 1)}, "a set": {classyV1beta2, set}} {
 		fill := strings.NewReplacer("VARIABLES", "[]", "OVERRIDES", "[]").Replace
-		v := view{cluster: read(t, fill(c.cluster)), pool: read(t, c.pool)}
+		v := poolView{cluster: parseObject(t, fill(c.cluster)), pool: parseObject(t, c.pool)}
 		var err error
 		if v.topology, err = (&clusterAccess{}).topologyOf(t.Context(), v.cluster, v.pool); err != nil {
 			t.Fatal(err)
@@ -267,7 +267,7 @@ func TestPoolWithoutTopology(t *testing.T) {
 			t.Errorf("%s: %+v", name, found)
 		}
 	}
-	if got, err := (&clusterAccess{}).topologyOf(t.Context(), read(t, clusterOfIt), read(t, deploymentV1beta2)); got != nil || err != nil {
+	if got, err := (&clusterAccess{}).topologyOf(t.Context(), parseObject(t, clusterOfIt), parseObject(t, deploymentV1beta2)); got != nil || err != nil {
 		t.Errorf("a pool that is made from none: %+v, %v", got, err)
 	}
 }
@@ -277,13 +277,13 @@ func TestPoolWithoutTopology(t *testing.T) {
 func TestPendingTopology(t *testing.T) {
 	const patches, variables = `[{op: replace, path: /spec/template/spec/ami/id, valueFrom: {variable: ami}}]`, `[{name: ami, value: ami-1}]`
 	for carried, late := range map[string]bool{"ami-1": false, "ami-0": true} {
-		v := view{pool: read(t, ownedByIt), topology: made(t, aws, classV1beta2, classyV1beta2, patches, variables, `[]`, fmt.Sprintf(`{ami: {id: %s}}`, carried), "eu/kamino/x")}
+		v := poolView{pool: parseObject(t, ownedByIt), topology: made(t, aws, classV1beta2, classyV1beta2, patches, variables, `[]`, fmt.Sprintf(`{ami: {id: %s}}`, carried), "eu/kamino/x")}
 		v.cluster = v.topology.cluster
 		if found := v.pending(); (len(found) == 1) != late || late && found[0].Reason != reasonPending || v.topology.asked != "ami-1" {
 			t.Errorf("%s: it asks for %s: %+v", carried, v.topology.asked, found)
 		}
 	}
-	if found := (view{}).pending(); found != nil {
+	if found := (poolView{}).pending(); found != nil {
 		t.Errorf("without a topology: %+v", found)
 	}
 }

@@ -231,7 +231,7 @@ func (r *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 }
 
 // partsOf returns the objects of a trial, the Machine last.
-func (r *clusterAccess) partsOf(ctx context.Context, v view, spec cloud.TrialSpec, native string) ([]object, error) {
+func (r *clusterAccess) partsOf(ctx context.Context, v poolView, spec cloud.TrialSpec, native string) ([]object, error) {
 	name := trialName(v.ref, spec.Name)
 	record, err := json.Marshal(trialRecord{Pool: v.ref.pool(), Version: spec.Version, Name: spec.Name, Image: spec.To, Tags: spec.Tags})
 	if err != nil {

@@ -20,7 +20,7 @@ type DisksHarness struct {
 // RunDisks runs the cases about an ImageProvider, with a stub PoolProvider that only has an image family.
 func RunDisks(t *testing.T, fresh func(t *testing.T) DisksHarness) {
 	ofRecipes := []string{"an instance shows itself", "a version is unused until the recipe names the version", "the version that the recipe names is not deleted"}
-	for _, c := range slices.Concat(instanceCases, snapshotCases, imageCases, shelfCases) {
+	for _, c := range slices.Concat(instanceCases, snapshotCases, imageCases, snapshotListerCases) {
 		if slices.Contains(ofRecipes, c.sentence) {
 			continue
 		}

@@ -35,7 +35,7 @@ type hooks struct {
 	setCapacity    func(context.Context, cloud.PoolID, int64, int64) error
 	snapshots      func(context.Context, ...cloud.PoolID) ([]cloud.Snapshot, error)
 	dropSnapshot   func(context.Context, string) error
-	poolsBeside    func(context.Context, ...cloud.PoolID) ([]cloud.PoolID, error)
+	otherPools     func(context.Context, ...cloud.PoolID) ([]cloud.PoolID, error)
 	readPool       func(string) (cloud.PoolID, bool)
 	restoreChange  func(context.Context, cloud.PoolID, cloud.Saved) (cloud.RecipeChange, error)
 	cannotRebuild  bool
@@ -73,7 +73,7 @@ func (h hooks) DropSnapshot(ctx context.Context, id string) error {
 }
 
 func (h hooks) PoolsInScope(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
-	return hookOr(h.poolsBeside, h.Provider.PoolsInScope)(ctx, pools...)
+	return hookOr(h.otherPools, h.Provider.PoolsInScope)(ctx, pools...)
 }
 
 func (h hooks) ReadPool(text string) (cloud.PoolID, bool) {

@@ -9,16 +9,16 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-var censusCases = []testCase{
-	{"the list shows each instance once, as a look does", censusShowsInstances},
-	{"the list shows the version of each instance", censusShowsVersions},
-	{"listing instances changes nothing", censusChangesNothing},
-	{"the list of a missing pool is not found", censusOfNoPool},
+var instanceListerCases = []testCase{
+	{"the list shows each instance once, as a look does", instanceListerShowsInstances},
+	{"the list shows the version of each instance", instanceListerShowsVersions},
+	{"listing instances changes nothing", instanceListerChangesNothing},
+	{"the list of a missing pool is not found", instancesWithoutPool},
 	{"a pool whose next instance would be of an image too many does not grow, until an old one is rebuilt", tooManyImages},
 }
 
-// census lists the pool's instances by ID.
-func (s suite) census(t *testing.T) map[cloud.InstanceID]cloud.Instance {
+// listInstances lists the pool's instances by ID.
+func (s suite) listInstances(t *testing.T) map[cloud.InstanceID]cloud.Instance {
 	t.Helper()
 	listed := map[cloud.InstanceID]cloud.Instance{}
 	for _, m := range got(s.p.Instances(t.Context(), s.Pool))(t) {
@@ -43,8 +43,8 @@ func (s suite) listed(all map[cloud.InstanceID]cloud.Instance, id cloud.Instance
 	return cloud.Instance{}, false
 }
 
-func censusShowsInstances(t *testing.T, s suite) {
-	all := s.census(t)
+func instanceListerShowsInstances(t *testing.T, s suite) {
+	all := s.listInstances(t)
 	if len(all) != len(s.Instances) {
 		t.Errorf("%d instances are listed, want %d", len(all), len(s.Instances))
 	}
@@ -71,7 +71,7 @@ func censusShowsInstances(t *testing.T, s suite) {
 	}
 }
 
-func censusShowsVersions(t *testing.T, s suite) {
+func instanceListerShowsVersions(t *testing.T, s suite) {
 	if s.List == nil {
 		t.Skip("the harness cannot name new instances")
 	}
@@ -79,9 +79,9 @@ func censusShowsVersions(t *testing.T, s suite) {
 	s.promote(t, firstVersion, true)
 	size := s.capacity(t)
 	must(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1))
-	s.until(t, "listed", func() bool { return len(s.census(t)) == len(s.Instances)+1 })
+	s.until(t, "listed", func() bool { return len(s.listInstances(t)) == len(s.Instances)+1 })
 	built := map[string]int{}
-	for _, m := range s.census(t) {
+	for _, m := range s.listInstances(t) {
 		built[m.BuiltFrom]++
 	}
 	if diff := cmp.Diff(map[string]int{"": len(s.Instances), firstVersion: 1}, built); diff != "" {
@@ -89,15 +89,15 @@ func censusShowsVersions(t *testing.T, s suite) {
 	}
 }
 
-func censusChangesNothing(t *testing.T, s suite) {
-	before := s.look(t)
-	s.census(t)
-	if diff := cmp.Diff(before, s.look(t)); diff != "" {
+func instanceListerChangesNothing(t *testing.T, s suite) {
+	before := s.readAll(t)
+	s.listInstances(t)
+	if diff := cmp.Diff(before, s.readAll(t)); diff != "" {
 		t.Errorf("listing changed the world (-before +after):\n%s", diff)
 	}
 }
 
-func censusOfNoPool(t *testing.T, s suite) {
+func instancesWithoutPool(t *testing.T, s suite) {
 	_, err := s.p.Instances(t.Context(), s.Pool+"-not")
 	wantError(t, err, cloud.NotFound)
 }
@@ -121,16 +121,16 @@ func tooManyImages(t *testing.T, s suite) {
 	for i, version := range versions[:limit-1] {
 		s.promote(t, version, false)
 		must(t, grow())
-		s.until(t, "listed", func() bool { return len(s.census(t)) == len(s.Instances)+i+1 })
+		s.until(t, "listed", func() bool { return len(s.listInstances(t)) == len(s.Instances)+i+1 })
 	}
 	last := versions[limit-1]
 	s.promote(t, last, false)
 	wantError(t, grow(), cloud.QuotaExceeded)
-	if have := len(s.census(t)); have != len(s.Instances)+limit-1 {
+	if have := len(s.listInstances(t)); have != len(s.Instances)+limit-1 {
 		t.Errorf("the pool has %d instances, want %d", have, len(s.Instances)+limit-1)
 	}
 	distinct := map[string]bool{}
-	for _, m := range s.census(t) {
+	for _, m := range s.listInstances(t) {
 		distinct[m.Image] = true
 	}
 	if len(distinct) != limit {

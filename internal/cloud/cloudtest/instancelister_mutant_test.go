@@ -7,7 +7,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-var censusMutants = []mutant{
+var instanceListerMutants = []mutant{
 	{"the list has the first page only", "the list shows each instance once, as a look does", func(c *memory.Cloud, h *hooks) {
 		h.instances = func(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
 			list, err := c.Instances(ctx, pool)

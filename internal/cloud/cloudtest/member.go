@@ -15,7 +15,7 @@ var memberCases = []testCase{
 	{"a node names its pool", poolOfNode},
 	{"a node of no known pool belongs to none, with a sentence", poolOfStrangers},
 	{"nodes come in their order, strangers between them and each as often as it is asked", poolsInOrder},
-	{"no nodes have no pools, and that is no error", poolsOfNobody},
+	{"no nodes have no pools, and that is no error", poolsWithoutNodes},
 	{"telling pools changes nothing, the values included", poolsChangeNothing},
 }
 
@@ -106,7 +106,7 @@ func poolsInOrder(t *testing.T, s suite) {
 	}
 }
 
-func poolsOfNobody(t *testing.T, s suite) {
+func poolsWithoutNodes(t *testing.T, s suite) {
 	for _, none := range [][]cloud.NodeValues{nil, {}} {
 		if found := got(s.p.PoolsOf(t.Context(), none))(t); len(found) != 0 {
 			t.Errorf("no node is of %+v", found)
@@ -115,7 +115,7 @@ func poolsOfNobody(t *testing.T, s suite) {
 }
 
 func poolsChangeNothing(t *testing.T, s suite) {
-	before := s.look(t)
+	before := s.readAll(t)
 	node := s.node(t, s.a)
 	labels, annotations := maps.Clone(node.Labels), maps.Clone(node.Annotations)
 	nodes := []cloud.NodeValues{node, {ProviderID: "nonsense"}}
@@ -124,7 +124,7 @@ func poolsChangeNothing(t *testing.T, s suite) {
 	if diff := cmp.Diff(same, nodes); diff != "" || !maps.Equal(labels, node.Labels) || !maps.Equal(annotations, node.Annotations) {
 		t.Errorf("the values were changed: %s", diff)
 	}
-	if diff := cmp.Diff(before, s.look(t)); diff != "" {
+	if diff := cmp.Diff(before, s.readAll(t)); diff != "" {
 		t.Errorf("telling pools changed the world (-before +after):\n%s", diff)
 	}
 }

@@ -10,28 +10,28 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-var atlasCases = []testCase{
-	{"the pool list shows each pool once, with the ID from the instances", atlasShowsPools},
-	{"listing pools changes nothing", atlasChangesNothing},
-	{"a pool's ID is read in any case, and no other text is an ID", atlasReadsIDs},
+var poolFinderCases = []testCase{
+	{"the pool list shows each pool once, with the ID from the instances", poolFinderShowsPools},
+	{"listing pools changes nothing", poolFinderChangesNothing},
+	{"a pool's ID is read in any case, and no other text is an ID", poolFinderReadsIDs},
 }
 
-func atlasShowsPools(t *testing.T, s suite) {
+func poolFinderShowsPools(t *testing.T, s suite) {
 	all := got(s.p.PoolsInScope(t.Context(), s.Pool, s.Pool))(t)
 	if n := len(slices.DeleteFunc(slices.Clone(all), func(id cloud.PoolID) bool { return id != s.Pool })); n != 1 {
 		t.Errorf("pool %s is shown %d times among %v", s.Pool, n, all)
 	}
 }
 
-func atlasChangesNothing(t *testing.T, s suite) {
-	before := s.look(t)
+func poolFinderChangesNothing(t *testing.T, s suite) {
+	before := s.readAll(t)
 	got(s.p.PoolsInScope(t.Context(), s.Pool))(t)
-	if diff := cmp.Diff(before, s.look(t)); diff != "" {
+	if diff := cmp.Diff(before, s.readAll(t)); diff != "" {
 		t.Errorf("listing changed the world (-before +after):\n%s", diff)
 	}
 }
 
-func atlasReadsIDs(t *testing.T, s suite) {
+func poolFinderReadsIDs(t *testing.T, s suite) {
 	texts := []string{string(s.Pool)}
 	if s.FoldsCase {
 		texts = append(texts, strings.ToUpper(string(s.Pool)))

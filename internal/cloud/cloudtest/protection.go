@@ -10,7 +10,7 @@ import (
 )
 
 var holdCases = []testCase{
-	{"a protection is shown, and removed as its token says", holdIsGivenBack},
+	{"a protection is shown, and removed as its token says", protectionIsReturned},
 	{"an earlier protection stays", heldBefore},
 	{"holding and giving back may be repeated", holdRepeated},
 	{"a look at a protection changes nothing", holdLook},
@@ -43,7 +43,7 @@ func (s suite) wantHeld(t *testing.T, id cloud.InstanceID, token string) {
 	}
 }
 
-func holdIsGivenBack(t *testing.T, s suite) {
+func protectionIsReturned(t *testing.T, s suite) {
 	before := s.hold(t, s.a)
 	if len(before.Token) > cloud.MaxToken || before.Token != "" && before.Token != cloud.TokenUnprotected || before.Protected {
 		t.Errorf("nothing holds it, and its hold is %+v", before)

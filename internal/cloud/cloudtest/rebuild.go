@@ -78,11 +78,11 @@ func rebuildsWhatTheRecipeNames(t *testing.T, s suite) {
 	s.needsRebuild(t)
 	s.publish(t, firstVersion)
 	s.start(t, s.a)
-	before := s.look(t)
+	before := s.readAll(t)
 	_, err := s.p.EnsureRebuilt(t.Context(), s.a, firstVersion)
 	wantError(t, err, cloud.Conflict)
 	s.Advance(t)
-	if diff := cmp.Diff(before, s.look(t)); diff != "" {
+	if diff := cmp.Diff(before, s.readAll(t)); diff != "" {
 		t.Errorf("a refused rebuild changed the world (-before +after):\n%s", diff)
 	}
 }
@@ -97,10 +97,10 @@ func rebuildsNowhere(t *testing.T, s suite) {
 	if s.p.CanRebuild() {
 		t.Skip("this provider can rebuild instances")
 	}
-	before := s.look(t)
+	before := s.readAll(t)
 	_, err := s.p.EnsureRebuilt(t.Context(), s.a, firstVersion)
 	wantError(t, err, cloud.Unsupported)
-	if diff := cmp.Diff(before, s.look(t)); diff != "" {
+	if diff := cmp.Diff(before, s.readAll(t)); diff != "" {
 		t.Errorf("an unsupported rebuild changed the world (-before +after):\n%s", diff)
 	}
 }

@@ -30,7 +30,7 @@ func RunRecipes(t *testing.T, fresh func(t *testing.T) RecipesHarness) {
 		return !slices.Contains([]string{"looks change nothing in a fresh pool", "looks change nothing in a pool with history",
 			"preflight finds nothing in a pool that can be captured", "a pool shows itself and its recipe"}, c.sentence)
 	})
-	for _, c := range slices.Concat(looks, memberCases, holdCases, recipeCases, capacityCases, upgradeCases, restoreCases, censusCases, atlasCases, rebuildCases, removeCases, trialCases) {
+	for _, c := range slices.Concat(looks, memberCases, holdCases, recipeCases, capacityCases, upgradeCases, restoreCases, instanceListerCases, poolFinderCases, rebuildCases, removeCases, trialCases) {
 		if slices.Contains(ofDisks, c.sentence) {
 			continue
 		}

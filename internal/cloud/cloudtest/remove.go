@@ -83,12 +83,12 @@ func removesWhatIsHeld(t *testing.T, s suite) {
 }
 
 func removesNothing(t *testing.T, s suite) {
-	before := s.look(t)
+	before := s.readAll(t)
 	if state := got(s.p.EnsureRemoved(t.Context(), s.Missing))(t); state != cloud.Absent {
 		t.Errorf("one that does not exist is %q", state)
 	}
 	s.Advance(t)
-	if diff := cmp.Diff(before, s.look(t)); diff != "" {
+	if diff := cmp.Diff(before, s.readAll(t)); diff != "" {
 		t.Errorf("removing nothing changed the world (-before +after):\n%s", diff)
 	}
 }
@@ -103,8 +103,8 @@ func snapshotOutlives(t *testing.T, s suite) {
 	s.ensureImage(t, firstVersion, made)
 }
 
-// thought returns the preflight of a capture that removes its donor, grows the pool first, or neither.
-func (s suite) thought(t *testing.T, removes, grows bool) []cloud.Refusal {
+// preflight returns the preflight of a capture that removes its donor, grows the pool first, or neither.
+func (s suite) preflight(t *testing.T, removes, grows bool) []cloud.Refusal {
 	t.Helper()
 	found := got(s.p.Preflight(t.Context(), cloud.PreflightSpec{Pool: s.Pool, Instance: s.a, Version: firstVersion, Removes: removes, Grows: grows}))(t)
 	for _, r := range found {
@@ -119,14 +119,14 @@ func preflightOfGrowth(t *testing.T, s suite) {
 	if s.Crowd == nil {
 		t.Skip("the harness cannot fill the cloud")
 	}
-	if found := s.thought(t, true, true); found != nil {
+	if found := s.preflight(t, true, true); found != nil {
 		t.Fatalf("with room for an instance more, preflight finds %+v", found)
 	}
 	s.Crowd(t)
-	if found := s.thought(t, true, true); len(found) == 0 {
+	if found := s.preflight(t, true, true); len(found) == 0 {
 		t.Error("preflight finds room where there is none")
 	}
-	if found := s.thought(t, true, false); found != nil {
+	if found := s.preflight(t, true, false); found != nil {
 		t.Errorf("of a pool that is not to grow, preflight finds %+v", found)
 	}
 	if err := s.p.SetCapacity(t.Context(), s.Pool, s.capacity(t), s.capacity(t)+1); err == nil {
@@ -138,14 +138,14 @@ func preflightOfRemoval(t *testing.T, s suite) {
 	if s.Bind == nil {
 		t.Skip("the harness cannot keep instances from being removed")
 	}
-	if found := s.thought(t, true, false); found != nil {
+	if found := s.preflight(t, true, false); found != nil {
 		t.Fatalf("of an instance that can be removed, preflight finds %+v", found)
 	}
 	s.Bind(t)
-	if found := s.thought(t, true, false); len(found) == 0 {
+	if found := s.preflight(t, true, false); len(found) == 0 {
 		t.Error("preflight does not report that the instance cannot be removed")
 	}
-	if found := s.thought(t, false, false); found != nil {
+	if found := s.preflight(t, false, false); found != nil {
 		t.Errorf("of a donor that returns, preflight finds %+v", found)
 	}
 	_, err := s.p.EnsureRemoved(t.Context(), s.a)

@@ -13,7 +13,7 @@ import (
 var restoreCases = []testCase{
 	{"RestoreChange shows what comes back, and changes nothing", restoreIsLook},
 	{"SetRecipe gives a recipe back what it lost, and may be repeated", restores},
-	{"an unsaved part is missing until the user passes it", restoresWhatIsGiven},
+	{"an unsaved part is missing until the user passes it", restoresPassedParts},
 	{"a part of another pool, or an unsaved part, is invalid", restoresNothingForeign},
 	{"a restoration made from another recipe is a conflict", restoreConflict},
 	{"a pool that would roll a restored recipe out is refused", restoreWouldRoll},
@@ -84,7 +84,7 @@ func restores(t *testing.T, s suite) {
 	s.wantRecipe(t, again)
 }
 
-func restoresWhatIsGiven(t *testing.T, s suite) {
+func restoresPassedParts(t *testing.T, s suite) {
 	saved, removed := s.lose(t)
 	if len(saved.Given) == 0 {
 		t.Skip("all that the harness's recipe loses is saved")

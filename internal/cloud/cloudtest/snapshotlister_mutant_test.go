@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-var shelfMutants = []mutant{
+var snapshotListerMutants = []mutant{
 	{"the list asks each place again", "the list shows each owned snapshot once, by the Prototype's name", func(c *memory.Cloud, h *hooks) {
 		h.snapshots = func(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error) {
 			var all []cloud.Snapshot
@@ -55,10 +55,10 @@ var shelfMutants = []mutant{
 		}
 	}},
 	{"the list forgets a pool", "the pool list shows each pool once, with the ID from the instances", func(_ *memory.Cloud, h *hooks) {
-		h.poolsBeside = func(context.Context, ...cloud.PoolID) ([]cloud.PoolID, error) { return nil, nil }
+		h.otherPools = func(context.Context, ...cloud.PoolID) ([]cloud.PoolID, error) { return nil, nil }
 	}},
 	{"the list stops a machine", "listing pools changes nothing", func(c *memory.Cloud, h *hooks) {
-		h.poolsBeside = func(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
+		h.otherPools = func(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
 			for _, m := range c.InstanceIDs(pools[0]) {
 				_, _ = c.EnsureStopped(ctx, m)
 			}

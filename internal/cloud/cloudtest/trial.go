@@ -86,14 +86,14 @@ func endTrial(t *testing.T, s suite, power cloud.Provider, spec cloud.TrialSpec,
 // stands returns a check that the pool is unchanged.
 func stands(t *testing.T, s suite) (compare func(t *testing.T)) {
 	t.Helper()
-	before := s.look(t)
+	before := s.readAll(t)
 	var list []cloud.InstanceID
 	if s.List != nil {
 		list = s.List(t)
 	}
 	return func(t *testing.T) {
 		t.Helper()
-		if diff := cmp.Diff(before, s.look(t)); diff != "" {
+		if diff := cmp.Diff(before, s.readAll(t)); diff != "" {
 			t.Errorf("the pool was changed (-before +after):\n%s", diff)
 		}
 		if s.List != nil {
@@ -181,8 +181,8 @@ func triesMissing(t *testing.T, s suite) {
 	unchanged(t)
 }
 
-// foreseen returns the reasons of a trial's preflight.
-func foreseen(t *testing.T, s suite, power cloud.Provider, removeBootstrap bool) []string {
+// preflightReasons returns the reasons of a trial's preflight.
+func preflightReasons(t *testing.T, s suite, power cloud.Provider, removeBootstrap bool) []string {
 	t.Helper()
 	spec := trialSpec(s, "thought-of")
 	spec.RemoveBootstrap = removeBootstrap
@@ -199,11 +199,11 @@ func foreseen(t *testing.T, s suite, power cloud.Provider, removeBootstrap bool)
 func preflightsTrial(t *testing.T, s suite) {
 	power := s.p
 	unchanged := stands(t, s)
-	if found := foreseen(t, s, power, true); found != nil {
+	if found := preflightReasons(t, s, power, true); found != nil {
 		t.Errorf("preflight finds %v", found)
 	}
 	if change := s.change(t, firstVersion, true); len(cloud.Unreadable(change.Removes)) > 0 {
-		if found := foreseen(t, s, power, false); !slices.Contains(found, cloud.PoolNotCopyable) {
+		if found := preflightReasons(t, s, power, false); !slices.Contains(found, cloud.PoolNotCopyable) {
 			t.Errorf("with an unreadable part: preflight finds %v", found)
 		}
 	}
@@ -212,7 +212,7 @@ func preflightsTrial(t *testing.T, s suite) {
 		return
 	}
 	s.Crowd(t)
-	if found := foreseen(t, s, power, true); len(found) == 0 {
+	if found := preflightReasons(t, s, power, true); len(found) == 0 {
 		t.Error("preflight finds room where there is none")
 	}
 }

@@ -105,8 +105,8 @@ func (c *controls) SetMaxImages(limit int) {
 	c.config.MaxImages = limit
 }
 
-// spread counts the images of the pool's instances and of its recipe.
-func (c *pools) spread(p *pool) int {
+// countImages counts the images of the pool's instances and of its recipe.
+func (c *pools) countImages(p *pool) int {
 	seen := map[string]bool{p.recipe.image: true}
 	for _, m := range c.members(p) {
 		seen[m.image] = true

@@ -8,9 +8,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Joining is how the machines of an image become nodes. The zero value is a node that is Ready right after the boot,
+// JoinBehaviour is how the machines of an image become nodes. The zero value is a node that is Ready right after the boot,
 // with its own identity, and stays Ready.
-type Joining struct {
+type JoinBehaviour struct {
 	// Never: the machine boots, but no Node appears.
 	Never bool
 	// After is the time from the boot until the Node exists and is Ready.
@@ -36,12 +36,12 @@ type NodeView struct {
 }
 
 // SetJoining sets how machines of an image join, including running machines. image is as in a recipe.
-func (c *controls) SetJoining(image string, how Joining) {
+func (c *controls) SetJoining(image string, how JoinBehaviour) {
 	defer c.enter()()
-	if c.joining == nil {
-		c.joining = map[string]Joining{}
+	if c.joinBehaviours == nil {
+		c.joinBehaviours = map[string]JoinBehaviour{}
 	}
-	c.joining[image] = how
+	c.joinBehaviours[image] = how
 }
 
 // Nodes returns the running machines that have joined, in the order of creation.
@@ -49,7 +49,7 @@ func (c *controls) Nodes() []NodeView {
 	defer c.enter()()
 	var nodes []NodeView
 	for _, m := range c.instances {
-		if node, joined := c.joining[m.image].node(m, c.at); joined {
+		if node, joined := c.joinBehaviours[m.image].node(m, c.at); joined {
 			nodes = append(nodes, node)
 		}
 	}
@@ -57,7 +57,7 @@ func (c *controls) Nodes() []NodeView {
 }
 
 // node returns a machine's node at a time; false before the machine has joined.
-func (j Joining) node(m *instance, now time.Time) (NodeView, bool) {
+func (j JoinBehaviour) node(m *instance, now time.Time) (NodeView, bool) {
 	since := m.booted.Add(j.After)
 	if j.Never || m.power != cloud.PowerRunning || now.Before(since) {
 		return NodeView{}, false

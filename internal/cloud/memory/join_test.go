@@ -17,17 +17,17 @@ func TestNodeJoin(t *testing.T) {
 		since        time.Duration // of Changed
 	}
 	for name, test := range map[string]struct {
-		how   memory.Joining
+		how   memory.JoinBehaviour
 		looks []look
 		twins bool
 	}{
 		"at once":  {looks: []look{{0, true, true, 0}, {time.Hour, true, true, 0}}},
-		"never":    {how: memory.Joining{Never: true}, looks: []look{{0, false, false, 0}, {time.Hour, false, false, 0}}},
-		"late":     {how: memory.Joining{After: 20 * minute}, looks: []look{{19 * minute, false, false, 0}, {20 * minute, true, true, 20 * minute}}},
-		"as twins": {how: memory.Joining{Twin: true}, looks: []look{{0, true, true, 0}}, twins: true},
-		"not for long": {how: memory.Joining{After: minute, Lost: 5 * minute}, looks: []look{
+		"never":    {how: memory.JoinBehaviour{Never: true}, looks: []look{{0, false, false, 0}, {time.Hour, false, false, 0}}},
+		"late":     {how: memory.JoinBehaviour{After: 20 * minute}, looks: []look{{19 * minute, false, false, 0}, {20 * minute, true, true, 20 * minute}}},
+		"as twins": {how: memory.JoinBehaviour{Twin: true}, looks: []look{{0, true, true, 0}}, twins: true},
+		"not for long": {how: memory.JoinBehaviour{After: minute, Lost: 5 * minute}, looks: []look{
 			{minute, true, true, minute}, {6*minute - 1, true, true, minute}, {6 * minute, true, false, 6 * minute}, {time.Hour, true, false, 6 * minute}}},
-		"now and then": {how: memory.Joining{Flap: minute}, looks: []look{
+		"now and then": {how: memory.JoinBehaviour{Flap: minute}, looks: []look{
 			{0, true, true, 0}, {minute, true, false, minute}, {2 * minute, true, true, 2 * minute}, {3*minute + 1, true, false, 3 * minute}}},
 	} {
 		t.Run(name, func(t *testing.T) {

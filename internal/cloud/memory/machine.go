@@ -30,7 +30,7 @@ func (c *machines) setPower(m *instance, p cloud.Power) {
 		c.record(ByCloud, EffectBoot, string(m.id))
 	case cloud.PowerStopped, cloud.PowerStopping, cloud.PowerUnknown:
 	}
-	c.news = append(c.news, news{id: m.id, power: p})
+	c.news = append(c.news, poolChanges{id: m.id, power: p})
 }
 
 // lookup is find for the test's side: false for an unknown ID.
@@ -169,5 +169,5 @@ func (c *machines) drop(m *instance) {
 			break
 		}
 	}
-	c.news = append(c.news, news{id: m.id, power: cloud.PowerUnknown})
+	c.news = append(c.news, poolChanges{id: m.id, power: cloud.PowerUnknown})
 }

@@ -23,8 +23,8 @@ type ImageProvider struct{ *machines }
 // PoolProvider is the half with pools and recipes. Its machines are in the other half.
 type PoolProvider struct{ *pools }
 
-// clockwork has the lock, the clock and the events of a cloud.
-type clockwork struct {
+// simulatedClock has the lock, the clock and the events of a cloud.
+type simulatedClock struct {
 	// OnPower is called for every change of an instance's power, in order and without the cloud's lock, so that it may
 	// call the cloud. Set it before the first call. PowerRunning means a boot, and PowerUnknown that the instance is
 	// gone.
@@ -36,26 +36,26 @@ type clockwork struct {
 	at     time.Time
 	timers []timer
 
-	news       []news
+	news       []poolChanges
 	delivering bool
 }
 
 // credential has the forbidden calls.
 type credential struct {
-	*clockwork
+	*simulatedClock
 	forbidden map[string]bool
 }
 
 // imageStore has the images of all image families.
 type imageStore struct {
-	*clockwork
+	*simulatedClock
 	images   []*image
 	families map[cloud.ImageFamily]*familyState
 }
 
 // machines has the state of the ImageProvider half.
 type machines struct {
-	*clockwork
+	*simulatedClock
 	credential
 	imageStore
 
@@ -69,8 +69,8 @@ type machines struct {
 	effects   []Effect
 	promotion []Promotion
 	failing   failing
-	// joining is how the machines of an image become nodes.
-	joining map[string]Joining
+	// joinBehaviours is how the machines of an image become nodes.
+	joinBehaviours map[string]JoinBehaviour
 }
 
 // familyState is the state of an image family apart from its images.
@@ -100,7 +100,7 @@ type timer struct {
 	do  func()
 }
 
-type news struct {
+type poolChanges struct {
 	id    cloud.InstanceID
 	power cloud.Power
 }
@@ -110,9 +110,9 @@ func New(config Config) *Cloud {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	clock := &clockwork{now: config.Now, at: config.Now()}
+	clock := &simulatedClock{now: config.Now, at: config.Now()}
 	machines := &machines{
-		clockwork: clock, credential: credential{clock, map[string]bool{}}, imageStore: imageStore{clockwork: clock, families: map[cloud.ImageFamily]*familyState{}},
+		simulatedClock: clock, credential: credential{clock, map[string]bool{}}, imageStore: imageStore{simulatedClock: clock, families: map[cloud.ImageFamily]*familyState{}},
 		config: config, apart: config.Apart,
 	}
 	pools := &pools{machines: machines}
@@ -142,19 +142,19 @@ func (c *imageStore) family(family cloud.ImageFamily) *familyState {
 
 // Settle executes all due events, as every other call does first. Tests that only move the clock call it to receive
 // boots.
-func (c *clockwork) Settle() { c.enter()() }
+func (c *simulatedClock) Settle() { c.enter()() }
 
 // enter locks the cloud and executes due events. The returned function unlocks and delivers events.
-func (c *clockwork) enter() (leave func()) {
+func (c *simulatedClock) enter() (leave func()) {
 	c.mu.Lock()
-	c.settle()
+	c.runDueTimers()
 	return func() {
 		c.mu.Unlock()
 		c.deliver()
 	}
 }
 
-func (c *clockwork) settle() {
+func (c *simulatedClock) runDueTimers() {
 	now := c.now()
 	for len(c.timers) > 0 && !c.timers[0].due.After(now) {
 		next := c.timers[0]
@@ -170,7 +170,7 @@ func (c *clockwork) settle() {
 }
 
 // after calls do after d, or at once. Calls due at the same time run in the order of their requests.
-func (c *clockwork) after(d time.Duration, do func()) {
+func (c *simulatedClock) after(d time.Duration, do func()) {
 	if d <= 0 {
 		do()
 		return
@@ -184,7 +184,7 @@ func (c *clockwork) after(d time.Duration, do func()) {
 }
 
 // deliver calls OnPower for all events in order. A nested call only adds events, because the outer call continues.
-func (c *clockwork) deliver() {
+func (c *simulatedClock) deliver() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.delivering {
@@ -201,7 +201,7 @@ func (c *clockwork) deliver() {
 	}
 }
 
-func (c *clockwork) report(n news) {
+func (c *simulatedClock) report(n poolChanges) {
 	c.mu.Unlock()
 	defer c.mu.Lock()
 	c.OnPower(n.id, n.power)

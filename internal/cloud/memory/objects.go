@@ -38,8 +38,8 @@ func (c *pools) instanceID(id cloud.PoolID, name string) cloud.InstanceID {
 	return instanceID(id, name)
 }
 
-// toldBy returns the version that an instance reports.
-func (c *pools) toldBy(p *pool) string {
+// reportedVersion returns the version that an instance reports.
+func (c *pools) reportedVersion(p *pool) string {
 	if c.apart {
 		return ""
 	}
@@ -77,8 +77,8 @@ func (c *Objects) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
 	return c.poolView(p, cloud.Recipe{Image: p.recipe.image, Bootstrap: slices.Clone(p.recipe.bootstrap)}), nil
 }
 
-// edition is the content of an object's backup, with the revision of the read.
-type edition struct {
+// objectRevision is the content of an object's backup, with the revision of the read.
+type objectRevision struct {
 	Pool     cloud.PoolID        `json:"pool"`
 	Revision int64               `json:"revision"`
 	Image    string              `json:"image"`
@@ -109,7 +109,7 @@ func (c *Objects) RecipeChange(ctx context.Context, to cloud.Target, removeBoots
 	if change.Done = p.recipe.image == to.Image && len(change.Removes) == 0; change.Done {
 		return change, nil
 	}
-	change.Backup, err = json.Marshal(edition{p.id, p.revision, p.recipe.image, change.Removes})
+	change.Backup, err = json.Marshal(objectRevision{p.id, p.revision, p.recipe.image, change.Removes})
 	return change, err
 }
 
@@ -158,7 +158,7 @@ func (c *Objects) SetRecipe(ctx context.Context, change cloud.RecipeChange) erro
 
 // written reports whether the object was written since the change was made.
 func (c *Objects) written(p *pool, change cloud.RecipeChange) bool {
-	var seen edition
+	var seen objectRevision
 	if change.Backup != nil {
 		return json.Unmarshal(change.Backup, &seen) != nil || seen.Revision != p.revision || p.recipe.image != change.From
 	}

@@ -79,7 +79,7 @@ func (c *pools) AddInstance(id cloud.PoolID, name string) cloud.InstanceID {
 func (c *pools) build(p *pool, name string) *instance {
 	m := c.make(&instance{
 		id: c.instanceID(p.id, name), owner: p.id, stray: c.apart, diskGB: p.spec.DiskGB,
-		image: p.recipe.image, builtFrom: c.toldBy(p), bootstrap: slices.Clone(p.recipe.bootstrap),
+		image: p.recipe.image, builtFrom: c.reportedVersion(p), bootstrap: slices.Clone(p.recipe.bootstrap),
 	})
 	return m
 }
@@ -160,7 +160,7 @@ func (c *PoolProvider) SetCapacity(ctx context.Context, id cloud.PoolID, from, t
 	case c.config.Quota.Instances > 0 && int64(len(c.instances)-len(c.members(p)))+to > int64(c.config.Quota.Instances):
 		return refused(cloud.QuotaExceeded, opSetCapacity, string(id), "OperationNotAllowed",
 			fmt.Sprintf("the quota of %d instances is used up", c.config.Quota.Instances))
-	case c.config.MaxImages > 0 && c.spread(p) > c.config.MaxImages:
+	case c.config.MaxImages > 0 && c.countImages(p) > c.config.MaxImages:
 		return refused(cloud.QuotaExceeded, opSetCapacity, string(id), "OperationNotAllowed",
 			fmt.Sprintf("the instances of a pool may have been built from %d images", c.config.MaxImages))
 	}

@@ -21,13 +21,13 @@ type trial struct {
 	tags           map[string]string
 	// built are all instances of the trial, including removed instances.
 	built []*instance
-	// ending is true during the removal of the trial.
-	ending bool
+	// isEnding is true during the removal of the trial.
+	isEnding bool
 	// trouble is why the instance failed.
 	trouble        string
 	noRoom, blames bool
-	// vacant is true if the cloud could not create the instance, and retries if the cloud tries again and again.
-	vacant, retries bool
+	// unfilled is true if the cloud could not create the instance, and retries if the cloud tries again and again.
+	unfilled, retries bool
 }
 
 func (c *pools) findTrial(spec cloud.TrialSpec) *trial {
@@ -39,29 +39,29 @@ func (c *pools) findTrial(spec cloud.TrialSpec) *trial {
 	return nil
 }
 
-// left returns the remaining instances of a trial.
-func (t *trial) left() []*instance {
+// remaining returns the remaining instances of a trial.
+func (t *trial) remaining() []*instance {
 	return slices.DeleteFunc(slices.Clone(t.built), func(m *instance) bool { return m.gone })
 }
 
 // view returns the state of the trial.
 func (t *trial) view() cloud.Trial {
-	left := t.left()
+	left := t.remaining()
 	view := cloud.Trial{State: cloud.Pending, Trouble: t.trouble, NoRoom: t.noRoom, Blames: t.blames}
 	for _, m := range left {
 		view.Instances = append(view.Instances, m.view())
 	}
 	runs := slices.ContainsFunc(left, func(m *instance) bool { return m.power == cloud.PowerRunning && !m.removing })
 	switch {
-	case t.ending || len(left) > 0 && !slices.ContainsFunc(left, func(m *instance) bool { return !m.removing }):
+	case t.isEnding || len(left) > 0 && !slices.ContainsFunc(left, func(m *instance) bool { return !m.removing }):
 		view.State = cloud.Deleting
 	case runs:
 		view.State = cloud.Complete
-	case t.vacant && (t.trouble == "" || t.retries):
+	case t.unfilled && (t.trouble == "" || t.retries):
 		view.State = cloud.Pending
 	case len(left) == 0:
 		view.State = cloud.Failed
-		if !t.vacant {
+		if !t.unfilled {
 			view.Trouble, view.NoRoom, view.Blames = "", false, false
 		}
 	case t.trouble != "":
@@ -181,7 +181,7 @@ func (c *pools) bootTrial(t *trial) {
 	c.failing.trials--
 	failing := c.failing
 	t.retries = failing.retries
-	if t.vacant = failing.vacant; t.vacant {
+	if t.unfilled = failing.unfilled; t.unfilled {
 		c.drop(m)
 	} else {
 		c.turn(m, cloud.PowerStarting, cloud.PowerStopped, c.config.Latency.Start)
@@ -194,27 +194,27 @@ func (c *pools) bootTrial(t *trial) {
 // Source: Compute REST API, Virtual Machine Scale Sets, provisioningState; "Troubleshoot allocation failures".
 func (c *controls) StarveTrials(n int, trouble string) {
 	defer c.enter()()
-	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.vacant = n, trouble, true, false, true
+	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.unfilled = n, trouble, true, false, true
 }
 
 // RefuseTrials makes the cloud refuse the instances of the next n trials again and again, with the message trouble. Source:
 // Cluster API's provider for AWS, which retries for ever.
 func (c *controls) RefuseTrials(n int, trouble string) {
 	defer c.enter()()
-	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.vacant, c.failing.retries = n, trouble, false, false, true, true
+	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.unfilled, c.failing.retries = n, trouble, false, false, true, true
 }
 
 // FailTrials makes the instances of the next n trials fail with the message trouble. The message means missing capacity
 // if noRoom is true, else a bad image.
 func (c *controls) FailTrials(n int, trouble string, noRoom bool) {
 	defer c.enter()()
-	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.vacant = n, trouble, noRoom, !noRoom, false
+	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.unfilled = n, trouble, noRoom, !noRoom, false
 }
 
 // BreakTrials makes the instances of the next n trials fail with the message trouble, without a known cause.
 func (c *controls) BreakTrials(n int, trouble string) {
 	defer c.enter()()
-	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.vacant = n, trouble, false, false, false
+	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.unfilled = n, trouble, false, false, false
 }
 
 // EndTrial implements cloud.PoolProvider. The trial is gone after Latency.Delete.
@@ -228,7 +228,7 @@ func (c *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (clou
 		return cloud.Absent, nil
 	}
 	c.removeTrial(t)
-	if len(t.left()) == 0 {
+	if len(t.remaining()) == 0 {
 		c.forgetTrial(t)
 		return cloud.Absent, nil
 	}
@@ -237,11 +237,11 @@ func (c *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (clou
 
 // removeTrial removes the instances of a trial.
 func (c *pools) removeTrial(t *trial) {
-	if !t.ending {
+	if !t.isEnding {
 		c.record(ByCaller, EffectEndTrial, t.name)
 	}
-	t.ending = true
-	for _, m := range t.left() {
+	t.isEnding = true
+	for _, m := range t.remaining() {
 		if m.removing {
 			continue
 		}
@@ -250,7 +250,7 @@ func (c *pools) removeTrial(t *trial) {
 			if !m.gone {
 				c.drop(m)
 			}
-			if len(t.left()) == 0 {
+			if len(t.remaining()) == 0 {
 				c.forgetTrial(t)
 			}
 		})

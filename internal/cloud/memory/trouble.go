@@ -13,8 +13,8 @@ type failing struct {
 	trouble string
 	noRoom  bool
 	blames  bool
-	// vacant is true if no instance is created.
-	vacant bool
+	// unfilled is true if no instance is created.
+	unfilled bool
 	// retries is true if the cloud tries again and again.
 	retries bool
 }

@@ -186,7 +186,7 @@ func (c *Cloud) World() World {
 	}
 	for _, t := range c.trials {
 		view := TrialView{Name: t.name, Pool: t.pool, Version: t.version, Tags: maps.Clone(t.tags)}
-		for _, m := range t.left() {
+		for _, m := range t.remaining() {
 			view.Instances = append(view.Instances, m.id)
 		}
 		w.Trials = append(w.Trials, view)

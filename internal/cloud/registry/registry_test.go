@@ -13,7 +13,7 @@ import (
 // two is a registry of two clouds. The second cloud has two schemes.
 var two = Registry{{Name: "azure", Schemes: []string{"azure"}}, {Name: "aws", Schemes: []string{"aws", "aws-outposts"}}}
 
-func TestTheCloudIsTold(t *testing.T) {
+func TestCloudByProviderID(t *testing.T) {
 	for name, test := range map[string]struct {
 		registry Registry
 		named    string

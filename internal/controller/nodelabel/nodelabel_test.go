@@ -27,8 +27,8 @@ import (
 
 const version = "2026.03.01"
 
-// stage is a cloud with one pool, a cluster, and a labeler with counted lists, inside a synctest bubble.
-type stage struct {
+// testEnv is a cloud with one pool, a cluster, and a labeler with counted lists, inside a synctest bubble.
+type testEnv struct {
 	t       *testing.T
 	cloud   *memory.Cloud
 	pool    cloud.PoolID
@@ -42,7 +42,7 @@ type stage struct {
 }
 
 // Instances counts the lists.
-func (s *stage) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
+func (s *testEnv) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
 	s.lists++
 	if s.fail != nil {
 		return nil, s.fail
@@ -52,16 +52,16 @@ func (s *stage) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Insta
 
 type provider struct {
 	cloud.Provider
-	*stage
+	*testEnv
 }
 
 // Instances are the stage's instances.
 func (p provider) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
-	return p.stage.Instances(ctx, pool)
+	return p.testEnv.Instances(ctx, pool)
 }
 
-func newStage(t *testing.T) *stage {
-	s := &stage{t: t, cloud: memory.New(memory.Config{}), kube: fake.NewClientset(), events: watch.NewFakeWithChanSize(100, false)}
+func newTestEnv(t *testing.T) *testEnv {
+	s := &testEnv{t: t, cloud: memory.New(memory.Config{}), kube: fake.NewClientset(), events: watch.NewFakeWithChanSize(100, false)}
 	s.pool = s.cloud.AddPool(memory.PoolSpec{Name: "pool1"})
 	scheme := metadatafake.NewTestScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
@@ -86,7 +86,7 @@ func newStage(t *testing.T) *stage {
 }
 
 // start runs the labeler until the labeler is idle.
-func (s *stage) start() {
+func (s *testEnv) start() {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	ended := make(chan error)
 	go func() { ended <- s.labeler.Start(ctx) }()
@@ -100,13 +100,13 @@ func (s *stage) start() {
 }
 
 // node creates a node, Ready since now or not, and an event of the watch.
-func (s *stage) node(name string, ready bool) *corev1.Node {
+func (s *testEnv) node(name string, ready bool) *corev1.Node {
 	s.t.Helper()
 	id := s.cloud.AddInstance(s.pool, name)
 	return s.nodeOf(name, string(id), ready)
 }
 
-func (s *stage) nodeOf(name, providerID string, ready bool) *corev1.Node {
+func (s *testEnv) nodeOf(name, providerID string, ready bool) *corev1.Node {
 	s.t.Helper()
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), CreationTimestamp: metav1.Now()}}
 	n.Spec.ProviderID = providerID
@@ -126,7 +126,7 @@ func metadataOf(n *corev1.Node) *metav1.PartialObjectMetadata {
 }
 
 // becomes is a kubelet's report.
-func (s *stage) becomes(n *corev1.Node, status corev1.ConditionStatus) {
+func (s *testEnv) becomes(n *corev1.Node, status corev1.ConditionStatus) {
 	s.t.Helper()
 	fresh, err := s.kube.CoreV1().Nodes().Get(s.t.Context(), n.Name, metav1.GetOptions{})
 	if err != nil {
@@ -141,12 +141,12 @@ func (s *stage) becomes(n *corev1.Node, status corev1.ConditionStatus) {
 	s.events.Modify(metadataOf(fresh))
 }
 
-func (s *stage) after(d time.Duration) {
+func (s *testEnv) after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-func (s *stage) labels() map[string]string {
+func (s *testEnv) labels() map[string]string {
 	s.t.Helper()
 	list, err := s.kube.CoreV1().Nodes().List(s.t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *stage) labels() map[string]string {
 	return labels
 }
 
-func (s *stage) want(labels map[string]string, lists int) {
+func (s *testEnv) want(labels map[string]string, lists int) {
 	s.t.Helper()
 	if diff := cmp.Diff(labels, s.labels()); diff != "" {
 		s.t.Errorf("labels (-want +got):\n%s", diff)
@@ -170,14 +170,14 @@ func (s *stage) want(labels map[string]string, lists int) {
 }
 
 // promote lets the pool build its next instances from a version.
-func (s *stage) promote() {
+func (s *testEnv) promote() {
 	s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: version})
 	s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/"+version)
 }
 
 func TestNodesThatJoinAreLabelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newTestEnv(t)
 		s.node("old", true)
 		s.promote()
 		s.start()
@@ -198,7 +198,7 @@ func TestNodesThatJoinAreLabelled(t *testing.T) {
 // TestAQuietClusterCostsNothing: heartbeats of nodes that stay without a label cause no request within an hour.
 func TestAQuietClusterCostsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newTestEnv(t)
 		s.labeler.Pace.Refresh = 24 * time.Hour
 		s.start()
 		s.node("a", true)
@@ -225,7 +225,7 @@ func TestAQuietClusterCostsNothing(t *testing.T) {
 // TestJoiningIsMeasuredWhenTheNodeIsReady: the label waits for Ready, within a limit.
 func TestJoiningIsMeasuredWhenTheNodeIsReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newTestEnv(t)
 		s.start()
 		slow, never := s.node("slow", false), s.node("never", false)
 		s.after(90 * time.Second)
@@ -248,7 +248,7 @@ func TestJoiningIsMeasuredWhenTheNodeIsReady(t *testing.T) {
 // TestARebuiltInstanceIsFound: the Node keeps the old label until the next list of all pools.
 func TestARebuiltInstanceIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newTestEnv(t)
 		s.promote()
 		s.start()
 		n := s.node("a", true)
@@ -269,7 +269,7 @@ func TestARebuiltInstanceIsFound(t *testing.T) {
 // TestAnErrorIsTriedAgainAtItsPace: at the cloud's time, and not with each event.
 func TestAnErrorIsTriedAgainAtItsPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newTestEnv(t)
 		s.labeler.Pace.Refresh = 24 * time.Hour
 		s.fail = &cloud.Error{Kind: cloud.Throttled, Op: "list", RetryAfter: 3 * time.Minute}
 		s.start()
@@ -288,7 +288,7 @@ func TestAnErrorIsTriedAgainAtItsPace(t *testing.T) {
 // TestANodeThatItsCloudDoesNotList waits a minute, also with heartbeats.
 func TestANodeThatItsCloudDoesNotList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newTestEnv(t)
 		s.labeler.Pace.Refresh = 24 * time.Hour
 		s.start()
 		known := s.node("a", true)
@@ -310,7 +310,7 @@ func TestANodeThatItsCloudDoesNotList(t *testing.T) {
 // behind.
 func TestClocksThatDiffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newTestEnv(t)
 		s.labeler.Now = func() time.Time { return time.Now().Add(4 * 24 * time.Hour) }
 		s.start()
 		known := s.node("a", true)
@@ -328,7 +328,7 @@ func TestClocksThatDiffer(t *testing.T) {
 // TestANodeWhoseInstanceIsGone: the requests become rarer, down to one per hour after a day.
 func TestANodeWhoseInstanceIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newTestEnv(t)
 		s.start()
 		known := s.node("a", true)
 		ghost := s.nodeOf("ghost", known.Spec.ProviderID+"9", true)

@@ -84,7 +84,7 @@ func (l *Labeler) gather(ctx context.Context, pace Pace, all bool, soon func(tim
 			return err
 		}
 		for i := range page {
-			pool, m, wait := l.look(&page[i], found[i], pace)
+			pool, m, wait := l.findPool(&page[i], found[i], pace)
 			switch {
 			case pool == "":
 				l.notBefore(m.uid, l.now().Add(wait))
@@ -108,8 +108,8 @@ func (l *Labeler) poolsOf(ctx context.Context, nodes []corev1.Node) ([]cloud.Mem
 	return membership.Of(ctx, l.Cloud, values...)
 }
 
-// look returns the pool of a node, empty without a pool, and the time until the node can get a label.
-func (l *Labeler) look(n *corev1.Node, of cloud.Membership, pace Pace) (cloud.PoolID, member, time.Duration) {
+// findPool returns the pool of a node, empty without a pool, and the time until the node can get a label.
+func (l *Labeler) findPool(n *corev1.Node, of cloud.Membership, pace Pace) (cloud.PoolID, member, time.Duration) {
 	m := member{
 		name: n.Name, uid: n.UID, instance: cloud.InstanceID(n.Spec.ProviderID), label: n.Labels[v1alpha1.VersionLabel],
 		created: n.CreationTimestamp.Time,

@@ -9,7 +9,7 @@ import (
 // TestASecondNodeOfAnInstanceIsNoJoin: of two Nodes with one instance, the joined Node is unknown.
 func TestASecondNodeOfAnInstanceIsNoJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newTestEnv(t)
 		s.start()
 		n := s.node("n", true)
 		s.nodeOf("forged", n.Spec.ProviderID, true)

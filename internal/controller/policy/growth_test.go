@@ -23,7 +23,7 @@ func TestPodsThatWaitAskForAPass(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
-				asks, q := 0, &asked{}
+				asks, q := 0, &recordedQueue{}
 				r := &Reconciler{Expect: func() bool { return test.expects }, PodsWait: func(context.Context) (bool, error) {
 					asks++
 					return test.waits, test.err
@@ -40,7 +40,7 @@ func TestPodsThatWaitAskForAPass(t *testing.T) {
 			})
 		})
 	}
-	q := &asked{}
+	q := &recordedQueue{}
 	if err := (&Reconciler{}).watchGrowth(t.Context(), q); err != nil || len(q.after) > 0 {
 		t.Errorf("unknown: %v, %d passes", err, len(q.after))
 	}

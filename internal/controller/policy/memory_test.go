@@ -13,7 +13,7 @@ func collector() (percent int, limit int64) {
 	return percent, debug.SetMemoryLimit(-1)
 }
 
-func TestMemoryIsTakenForTheStartOnly(t *testing.T) {
+func TestMemoryLimitDuringStart(t *testing.T) {
 	t.Cleanup(func() {
 		debug.SetGCPercent(goDefault)
 		debug.SetMemoryLimit(math.MaxInt64)

@@ -204,7 +204,7 @@ func (c *cluster) settle() {
 	}
 }
 
-func TestANodeThatGoesAndANewSpecAreHeard(t *testing.T) {
+func TestDeletedNodeAndNewSpecRequestPass(t *testing.T) {
 	c := newCluster(t)
 	pool := c.cloud.AddPool(memory.PoolSpec{Name: "pool1", Capacity: 2})
 	node := c.node(pool, "node-a")

@@ -17,7 +17,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture"
 )
 
-func TestReconcileComesBackWhenTheEngineSays(t *testing.T) {
+func TestReconcileRequeuesAfterEngineDelay(t *testing.T) {
 	for name, test := range map[string]struct {
 		result capture.Result
 		err    error
@@ -77,7 +77,7 @@ func TestWatchedIsTheVersionInTheCache(t *testing.T) {
 	}
 }
 
-func TestOnlyNewsIsLetThrough(t *testing.T) {
+func TestOnlyChangesPassPredicate(t *testing.T) {
 	object := func(change func(*metav1.PartialObjectMetadata)) *metav1.PartialObjectMetadata {
 		o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 			Name: "p", UID: "u", Generation: 1, ResourceVersion: "1", Annotations: map[string]string{v1alpha1.RecordAnnotation: "{}"},
@@ -111,7 +111,7 @@ func TestOnlyNewsIsLetThrough(t *testing.T) {
 	}
 }
 
-func TestAPodLeadsToItsPrototype(t *testing.T) {
+func TestPodChangeEnqueuesPrototype(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.PrototypeLabel: "p"}}}
 	if got := prototypeOf(t.Context(), pod); len(got) != 1 || got[0].Name != "p" {
 		t.Errorf("requests = %v", got)
@@ -141,7 +141,7 @@ func TestTheCacheHoldsOwnPodsOnly(t *testing.T) {
 	}
 }
 
-func TestADonorsNewsLeadToItsPrototype(t *testing.T) {
+func TestDonorChangeEnqueuesPrototype(t *testing.T) {
 	donor := func(boot string, ready corev1.ConditionStatus, annotations map[string]string) *corev1.Node {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: annotations}}
 		n.Status.NodeInfo.BootID = boot

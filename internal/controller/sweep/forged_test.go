@@ -25,8 +25,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/reservations"
 )
 
-// field is two pools in a cloud in memory, their nodes in an API server in memory, and a sweeper over them.
-type field struct {
+// forgedCluster is two pools in a cloud in memory, their nodes in an API server in memory, and a sweeper over them.
+type forgedCluster struct {
 	*testing.T
 	clock   *memory.Clock
 	cloud   *memory.Cloud
@@ -36,9 +36,9 @@ type field struct {
 	sweeper *sweep.Sweeper
 }
 
-func newField(t *testing.T) *field {
+func newField(t *testing.T) *forgedCluster {
 	t.Helper()
-	f := &field{T: t, clock: memory.NewClock(time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)), kube: fake.NewClientset(), ids: map[string]cloud.InstanceID{}}
+	f := &forgedCluster{T: t, clock: memory.NewClock(time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)), kube: fake.NewClientset(), ids: map[string]cloud.InstanceID{}}
 	f.cloud = memory.New(memory.Config{Now: f.clock.Now})
 	for _, pool := range []string{"pool1", "pool2"} {
 		id := f.cloud.AddPool(memory.PoolSpec{Name: pool, Capacity: 3})
@@ -53,26 +53,26 @@ func newField(t *testing.T) *field {
 		}
 	}
 	f.engine = &capture.Engine{Client: inmemory.New(f.clock.Now).Client(nil), Kube: f.kube, Cloud: f.cloud, Now: f.clock.Now, Log: logr.Discard()}
-	f.sweeper = &sweep.Sweeper{Held: f.held, Orphan: f.engine.Orphan, Sweep: f.engine.SweepLeftovers, Now: f.clock.Now, Log: logr.Discard()}
+	f.sweeper = &sweep.Sweeper{Held: f.reservedNodes, Orphan: f.engine.Orphan, Sweep: f.engine.SweepLeftovers, Now: f.clock.Now, Log: logr.Discard()}
 	return f
 }
 
-func (f *field) must(err error) {
+func (f *forgedCluster) must(err error) {
 	f.Helper()
 	if err != nil {
 		f.Fatal(err)
 	}
 }
 
-func (f *field) nodes() []corev1.Node {
+func (f *forgedCluster) nodes() []corev1.Node {
 	f.Helper()
 	list, err := f.kube.CoreV1().Nodes().List(f.Context(), metav1.ListOptions{})
 	f.must(err)
 	return list.Items
 }
 
-// held is the state by the Nodes only.
-func (f *field) held(context.Context) ([]reservations.Node, []cloud.PoolID, error) {
+// reservedNodes is the state by the Nodes only.
+func (f *forgedCluster) reservedNodes(context.Context) ([]reservations.Node, []cloud.PoolID, error) {
 	captures := reservations.CapturesOf(nil)
 	var found []reservations.Node
 	for _, n := range f.nodes() {
@@ -84,7 +84,7 @@ func (f *field) held(context.Context) ([]reservations.Node, []cloud.PoolID, erro
 }
 
 // passes runs the sweeper so many times, with kubelets of the machines.
-func (f *field) passes(n int) {
+func (f *forgedCluster) passes(n int) {
 	f.Helper()
 	for range n {
 		f.must(f.sweeper.Pass(f.Context()))
@@ -125,7 +125,7 @@ func TestAForgedReservationOnEveryNode(t *testing.T) {
 }
 
 // reserve reserves a node as a capture does after the order to generalize, with cordon and power.
-func (f *field) reserve(name string, cordoned bool) {
+func (f *forgedCluster) reserve(name string, cordoned bool) {
 	f.Helper()
 	n, err := f.kube.CoreV1().Nodes().Get(f.Context(), name, metav1.GetOptions{})
 	f.must(err)
@@ -141,7 +141,7 @@ func (f *field) reserve(name string, cordoned bool) {
 }
 
 // confirmed is held with the facts of the Leases.
-func (f *field) confirmed(ctx context.Context) ([]reservations.Node, []cloud.PoolID, error) {
+func (f *forgedCluster) confirmed(ctx context.Context) ([]reservations.Node, []cloud.PoolID, error) {
 	leases, err := node.Reservations{Kube: f.kube}.All(ctx)
 	captures := reservations.CapturesOf(nil)
 	var found []reservations.Node
@@ -155,8 +155,8 @@ func (f *field) confirmed(ctx context.Context) ([]reservations.Node, []cloud.Poo
 	return found, nil, err
 }
 
-// TestOneDonorAtATimeIsRemoved: donors of lost captures wait for each other, and for other reserved nodes.
-func TestOneDonorAtATimeIsRemoved(t *testing.T) {
+// TestDonorsAreRemovedInTurn: donors of lost captures wait for each other, and for other reserved nodes.
+func TestDonorsAreRemovedInTurn(t *testing.T) {
 	f := newField(t)
 	f.sweeper.Held = f.confirmed
 	for _, name := range []string{"pool1-0", "pool1-1", "pool2-0"} {
@@ -185,9 +185,9 @@ func TestOneDonorAtATimeIsRemoved(t *testing.T) {
 	}
 }
 
-// TestADonorThatTakesPodsIsAPersonsMatter: the sweeper leaves an uncordoned donor under the old boot alone, and reports the
+// TestUncordonedDonorIsOnlyReported: the sweeper leaves an uncordoned donor under the old boot alone, and reports the
 // donor once.
-func TestADonorThatTakesPodsIsAPersonsMatter(t *testing.T) {
+func TestUncordonedDonorIsOnlyReported(t *testing.T) {
 	f := newField(t)
 	var reported []string
 	f.sweeper.Held, f.sweeper.Report = f.confirmed, func(n reservations.Node, _ string) { reported = append(reported, n.Name) }

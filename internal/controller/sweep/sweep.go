@@ -109,7 +109,7 @@ func (s *Sweeper) Pass(ctx context.Context) error {
 			s.Log.V(1).Info("node is removed later", "node", n.Name, "holder", n.Holder.Name)
 			continue
 		}
-		done, err := s.drive(ctx, n)
+		done, err := s.advance(ctx, n)
 		if err != nil {
 			s.Log.Error(err, "node is not returned to service yet", "node", n.Name, "holder", n.Holder.Name)
 		}
@@ -173,7 +173,7 @@ func (s *Sweeper) removes(nodes []reservations.Node) string {
 // steps limits the steps for one node in a pass.
 const steps = 20
 
-func (s *Sweeper) drive(ctx context.Context, n reservations.Node) (done bool, err error) {
+func (s *Sweeper) advance(ctx context.Context, n reservations.Node) (done bool, err error) {
 	for range steps {
 		result, err := s.Orphan(ctx, n.Name, n.Holder)
 		if err != nil {

@@ -26,8 +26,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apitest.Main(m)) }
 
-// stage is a real API server, a cloud in memory with a pool of three nodes, the real engine, and a sweeper over them.
-type stage struct {
+// testEnv is a real API server, a cloud in memory with a pool of three nodes, the real engine, and a sweeper over them.
+type testEnv struct {
 	*testing.T
 	api     client.WithWatch
 	kube    kubernetes.Interface
@@ -39,9 +39,9 @@ type stage struct {
 	asked []int
 }
 
-func newStage(t *testing.T) *stage {
+func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
-	s := &stage{T: t, api: apitest.Client(t), now: time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)}
+	s := &testEnv{T: t, api: apitest.Client(t), now: time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)}
 	s.kube = kubernetes.NewForConfigOrDie(apitest.Server(t))
 	s.cloud = memory.New(memory.Config{Now: func() time.Time { return s.now }})
 	s.pool = s.cloud.AddPool(memory.PoolSpec{Name: "pool1", Capacity: 4})
@@ -61,7 +61,7 @@ func newStage(t *testing.T) *stage {
 	}
 	engine := &capture.Engine{Client: s.api, Kube: s.kube, Cloud: s.cloud, Now: func() time.Time { return s.now }, Log: logr.Discard()}
 	s.sweeper = &sweep.Sweeper{
-		Held: s.held, Orphan: engine.Orphan, Now: func() time.Time { return s.now }, Log: logr.Discard(),
+		Held: s.reservedNodes, Orphan: engine.Orphan, Now: func() time.Time { return s.now }, Log: logr.Discard(),
 		Sweep: func(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
 			s.asked = append(s.asked, len(pools))
 			return engine.SweepLeftovers(ctx, pools)
@@ -71,7 +71,7 @@ func newStage(t *testing.T) *stage {
 }
 
 // clean removes the objects of a test: all tests of the package share the API server.
-func (s *stage) clean() {
+func (s *testEnv) clean() {
 	now, ctx := int64(0), context.Background()
 	for _, kind := range []client.Object{&corev1.Node{}, &v1alpha1.Prototype{}} {
 		s.must(s.api.DeleteAllOf(ctx, kind))
@@ -81,15 +81,15 @@ func (s *stage) clean() {
 	}
 }
 
-func (s *stage) must(err error) {
+func (s *testEnv) must(err error) {
 	s.Helper()
 	if err != nil {
 		s.Fatal(err)
 	}
 }
 
-// held reads the controller's cache.
-func (s *stage) held(ctx context.Context) ([]reservations.Node, []cloud.PoolID, error) {
+// reservedNodes reads the controller's cache.
+func (s *testEnv) reservedNodes(ctx context.Context) ([]reservations.Node, []cloud.PoolID, error) {
 	var prototypes v1alpha1.PrototypeList
 	var nodes corev1.NodeList
 	if err := errors.Join(s.api.List(ctx, &prototypes), s.api.List(ctx, &nodes)); err != nil {
@@ -105,7 +105,7 @@ func (s *stage) held(ctx context.Context) ([]reservations.Node, []cloud.PoolID, 
 	return found, []cloud.PoolID{s.pool}, nil
 }
 
-func (s *stage) node(name string) *corev1.Node {
+func (s *testEnv) node(name string) *corev1.Node {
 	s.Helper()
 	n, err := s.kube.CoreV1().Nodes().Get(s.Context(), name, metav1.GetOptions{})
 	s.must(err)
@@ -113,7 +113,7 @@ func (s *stage) node(name string) *corev1.Node {
 }
 
 // hold reserves a node as a capture does, with cordon and protection.
-func (s *stage) hold(name string, holder v1alpha1.Holder) {
+func (s *testEnv) hold(name string, holder v1alpha1.Holder) {
 	s.Helper()
 	_, err := node.Reservations{Kube: s.kube}.Note(s.Context(), s.node(name), node.NewReservation(holder, s.node(name), cloud.TokenUnprotected, metav1.NewTime(s.now)))
 	s.must(err)
@@ -121,7 +121,7 @@ func (s *stage) hold(name string, holder v1alpha1.Holder) {
 	s.must(s.cloud.ProtectFromScaleIn(s.Context(), cloud.InstanceID(s.node(name).Spec.ProviderID), cloud.TokenUnprotected))
 }
 
-func (s *stage) isFree(name string) bool {
+func (s *testEnv) isFree(name string) bool {
 	s.Helper()
 	n := s.node(name)
 	hold, err := s.cloud.Protection(s.Context(), cloud.InstanceID(n.Spec.ProviderID))
@@ -129,14 +129,14 @@ func (s *stage) isFree(name string) bool {
 	return !n.Spec.Unschedulable && len(n.Annotations) == 0 && !hold.Protected
 }
 
-func (s *stage) pass() {
+func (s *testEnv) pass() {
 	s.Helper()
 	s.must(s.sweeper.Pass(s.Context()))
 	s.now = s.now.Add(2 * time.Minute)
 }
 
 // prototype is a running Prototype of a node.
-func (s *stage) prototype(name, donor string, phase v1alpha1.Phase) *v1alpha1.Prototype {
+func (s *testEnv) prototype(name, donor string, phase v1alpha1.Phase) *v1alpha1.Prototype {
 	s.Helper()
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	p.Spec = v1alpha1.PrototypeSpec{Pool: "pool1", Version: "2026.03.14", Settings: v1alpha1.Settings{}.Defaulted(),
@@ -147,17 +147,17 @@ func (s *stage) prototype(name, donor string, phase v1alpha1.Phase) *v1alpha1.Pr
 	return p
 }
 
-func of(p *v1alpha1.Prototype) v1alpha1.Holder {
+func holderOf(p *v1alpha1.Prototype) v1alpha1.Holder {
 	return v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: p.Name, UID: p.UID}
 }
 
-// TestANodeIsGivenBackAtTheSecondLook: the cache of Prototypes may be older than the cache of nodes, so one look is not
+// TestNodeIsReleasedAtSecondLook: the cache of Prototypes may be older than the cache of nodes, so one look is not
 // enough. Nodes of other holders stay: a running capture, a replacement, an unknown kind, an unreadable holder.
-func TestANodeIsGivenBackAtTheSecondLook(t *testing.T) {
-	s := newStage(t)
+func TestNodeIsReleasedAtSecondLook(t *testing.T) {
+	s := newTestEnv(t)
 	working := s.prototype("pool1-2026.03.14", "b", v1alpha1.PhaseDraining)
 	s.hold("a", v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "pool1-2026.03.13", UID: "gone"})
-	s.hold("b", of(working))
+	s.hold("b", holderOf(working))
 	s.hold("c", v1alpha1.Holder{Kind: v1alpha1.HolderReplacement, Name: "kamino-rollback", UID: "kamino-rollback"})
 	s.hold("d", v1alpha1.Holder{Kind: "Pioneer", Name: "pool1-2026.03.13", UID: "gone"})
 	s.pass()
@@ -182,13 +182,13 @@ func TestANodeIsGivenBackAtTheSecondLook(t *testing.T) {
 	}
 }
 
-// TestAHolderThatComesBetween: a node with another holder at the second look was not seen twice.
-func TestAHolderThatComesBetween(t *testing.T) {
-	s := newStage(t)
+// TestNewHolderBetweenTwoLooks: a node with another holder at the second look was not seen twice.
+func TestNewHolderBetweenTwoLooks(t *testing.T) {
+	s := newTestEnv(t)
 	s.hold("a", v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "pool1-2026.03.13", UID: "gone"})
 	s.pass()
 	working := s.prototype("pool1-2026.03.14", "a", v1alpha1.PhaseDraining)
-	s.hold("a", of(working))
+	s.hold("a", holderOf(working))
 	for range 3 {
 		s.pass()
 	}
@@ -198,7 +198,7 @@ func TestAHolderThatComesBetween(t *testing.T) {
 }
 
 // leave creates the objects of a capture: pod, order and snapshot.
-func (s *stage) leave(name string, holder v1alpha1.Holder) {
+func (s *testEnv) leave(name string, holder v1alpha1.Holder) {
 	s.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "kamino-" + name, Namespace: v1alpha1.DefaultGeneralizeNamespace,
 		Labels: map[string]string{v1alpha1.PrototypeLabel: name, v1alpha1.PrototypeUIDLabel: string(holder.UID)}}}
@@ -214,7 +214,7 @@ func (s *stage) leave(name string, holder v1alpha1.Holder) {
 }
 
 // there counts existing pods, orders and snapshots.
-func (s *stage) there() (pods, orders, snapshots int) {
+func (s *testEnv) there() (pods, orders, snapshots int) {
 	s.Helper()
 	var p corev1.PodList
 	var o v1alpha1.OrderList
@@ -227,9 +227,9 @@ func (s *stage) there() (pods, orders, snapshots int) {
 // TestLeftoversAreRemoved: leftovers go, and objects of a running capture stay. The sweep asks the cloud at the start,
 // until nothing is left, daily, and after the release of a node.
 func TestLeftoversAreRemoved(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	working := s.prototype("pool1-2026.03.14", "b", v1alpha1.PhaseSnapshotting)
-	s.leave(working.Name, of(working))
+	s.leave(working.Name, holderOf(working))
 	s.leave("pool1-2026.03.12", v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "pool1-2026.03.12", UID: "gone"})
 	for range 3 {
 		s.pass()
@@ -261,7 +261,7 @@ func TestLeftoversAreRemoved(t *testing.T) {
 
 // TestACloudThatRefuses is not asked every two minutes, and does not block the release of nodes.
 func TestACloudThatRefuses(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	s.cloud.Forbid("Snapshots")
 	s.hold("a", v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "pool1-2026.03.13", UID: "gone"})
 	refused := 0

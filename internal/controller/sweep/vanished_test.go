@@ -16,7 +16,7 @@ import (
 // causes no request.
 func TestACaptureThatVanishes(t *testing.T) {
 	for _, vanishes := range []bool{true, false} {
-		s := newStage(t)
+		s := newTestEnv(t)
 		s.sweeper.Prototypes = func(ctx context.Context) (uids []types.UID, err error) {
 			var list v1alpha1.PrototypeList
 			err = s.api.List(ctx, &list)

@@ -15,9 +15,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/scan"
 )
 
-// Compared are the files of unknown origin of two machines of one pool. Equal files are configuration. A file with
+// Comparison are the files of unknown origin of two machines of one pool. Equal files are configuration. A file with
 // another content on each machine likely holds an identity.
-type Compared struct {
+type Comparison struct {
 	// With is the other machine.
 	With string `json:"with"`
 	// Equal is the number of files with the same content on both machines.
@@ -30,12 +30,12 @@ type Compared struct {
 }
 
 // compare compares the files of unknown origin with those of another machine.
-func (s *Search) compare(ctx context.Context, o scan.Options, own map[string]string) (*Compared, error) {
+func (s *Search) compare(ctx context.Context, o scan.Options, own map[string]string) (*Comparison, error) {
 	other, err := s.otherHashes(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	c := &Compared{With: s.Compare}
+	c := &Comparison{With: s.Compare}
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		switch hash, found := other[name]; {
 		case !found:
@@ -76,7 +76,7 @@ func (s *Search) otherHashes(ctx context.Context, o scan.Options) (map[string]st
 
 // Suggest returns a draft of the user's own rules: it deletes files that likely hold an identity, and exempts files that
 // are equal on two machines.
-func (f *Found) Suggest() ([]byte, error) {
+func (f *SearchResult) Suggest() ([]byte, error) {
 	var draft struct {
 		Version string          `json:"version"`
 		Rules   []suggestedRule `json:"rules,omitempty"`

@@ -39,7 +39,7 @@ func machine(t *testing.T, more ...string) Root {
 	return Root{Path: dir}
 }
 
-func read(t *testing.T, r Root, name string) string {
+func readFile(t *testing.T, r Root, name string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(r.Path, name))
 	if err != nil && !os.IsNotExist(err) {
@@ -131,22 +131,22 @@ func TestRulesOfDisk(t *testing.T) {
 // returns.
 func TestGeneralize(t *testing.T) {
 	root := machine(t)
-	key := read(t, root, hostKey)
+	key := readFile(t, root, hostKey)
 	profile, err := Rules{}.LoadFor(root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	dry := runner(profile)
 	dry.DryRun = true
-	if m, err := Generalize(t.Context(), root, dry, ""); err != nil || !m.DryRun || read(t, root, hostKey) != key {
-		t.Errorf("a dry run: %v, the key is %q", err, read(t, root, hostKey))
+	if m, err := Generalize(t.Context(), root, dry, ""); err != nil || !m.DryRun || readFile(t, root, hostKey) != key {
+		t.Errorf("a dry run: %v, the key is %q", err, readFile(t, root, hostKey))
 	}
 	file := filepath.Join(t.TempDir(), "manifest.json")
 	m, err := Generalize(t.Context(), root, runner(profile), file)
-	if err != nil || m.Met != m.Rules || read(t, root, hostKey) != "" {
-		t.Fatalf("%v, the key is %q", err, read(t, root, hostKey))
+	if err != nil || m.Met != m.Rules || readFile(t, root, hostKey) != "" {
+		t.Fatalf("%v, the key is %q", err, readFile(t, root, hostKey))
 	}
-	if outside, err := os.ReadFile(file); err != nil || string(outside) != read(t, root, generalize.ManifestPath) {
+	if outside, err := os.ReadFile(file); err != nil || string(outside) != readFile(t, root, generalize.ManifestPath) {
 		t.Errorf("the manifests differ (%v)", err)
 	}
 	found, err := Search{Target: root.Path}.Run(t.Context())
@@ -189,20 +189,20 @@ func TestLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	root.Running = true
-	if err := Look(t.Context(), root, runner(profile)); err != nil {
+	if err := Preflight(t.Context(), root, runner(profile)); err != nil {
 		t.Errorf("nothing is in the way: %v", err)
 	}
 	controlPlane := machine(t, "etc/kubernetes/manifests/kube-apiserver.yaml", "var/lib/etcd/member/wal")
 	controlPlane.Running = true
-	if err := Look(t.Context(), controlPlane, runner(profile)); code(err) != refused {
+	if err := Preflight(t.Context(), controlPlane, runner(profile)); code(err) != refused {
 		t.Errorf("a control plane: %v", err)
 	}
 	never := *profile
 	never.NotLive = "it loses its credential"
-	if err := Look(t.Context(), root, runner(&never)); err != nil {
+	if err := Preflight(t.Context(), root, runner(&never)); err != nil {
 		t.Errorf("a donor that does not return is looked at like any other: %v", err)
 	}
-	if got := read(t, root, hostKey); got == "" {
+	if got := readFile(t, root, hostKey); got == "" {
 		t.Error("a look took the key")
 	}
 }
@@ -219,7 +219,7 @@ func TestHostNeedsOrder(t *testing.T) {
 		"no token":      {Name: "ns/o", UID: "u", Access: host.Access{Host: "127.0.0.1", Port: "1", TokenFile: "/nowhere", CAFile: "/nowhere"}},
 	} {
 		err := GeneralizeHost(t.Context(), host.Host{Root: root.Path, Runner: runner(profile), Log: t.Output()}, order)
-		if code(err) != refused || !strings.HasSuffix(err.Error(), "nothing was changed") || read(t, root, hostKey) == "" {
+		if code(err) != refused || !strings.HasSuffix(err.Error(), "nothing was changed") || readFile(t, root, hostKey) == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

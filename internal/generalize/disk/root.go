@@ -16,22 +16,26 @@ const (
 	refused = 3
 )
 
-// Unfit is the error of invalid or refused input, before any change.
-type Unfit struct {
+// InvalidInputError is the error of invalid or refused input, before any change.
+type InvalidInputError struct {
 	err  error
 	code int
 }
 
-func (u *Unfit) Error() string { return u.err.Error() }
+func (u *InvalidInputError) Error() string { return u.err.Error() }
 
 // Unwrap returns the cause.
-func (u *Unfit) Unwrap() error { return u.err }
+func (u *InvalidInputError) Unwrap() error { return u.err }
 
 // ExitCode is 2 for invalid input, and 3 for a refusal.
-func (u *Unfit) ExitCode() int { return u.code }
+func (u *InvalidInputError) ExitCode() int { return u.code }
 
-func misusef(format string, args ...any) error { return &Unfit{fmt.Errorf(format, args...), misuse} }
-func refusef(format string, args ...any) error { return &Unfit{fmt.Errorf(format, args...), refused} }
+func misusef(format string, args ...any) error {
+	return &InvalidInputError{fmt.Errorf(format, args...), misuse}
+}
+func refusef(format string, args ...any) error {
+	return &InvalidInputError{fmt.Errorf(format, args...), refused}
+}
 
 // Root is the root directory of a machine.
 type Root struct {

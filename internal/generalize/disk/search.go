@@ -41,8 +41,8 @@ type Search struct {
 	isTree bool
 }
 
-// Found is the result of a search, with its inputs.
-type Found struct {
+// SearchResult is the result of a search, with its inputs.
+type SearchResult struct {
 	Target string `json:"target"`
 	// Profile is the profile that defined the exceptions; empty if unknown.
 	Profile        v1alpha1.Profile `json:"profile,omitempty"`
@@ -51,12 +51,12 @@ type Found struct {
 	Identities int  `json:"identities"`
 	Clean      bool `json:"clean"`
 	// Compared is the result of the comparison with another machine; nil without a comparison.
-	Compared *Compared `json:"compared,omitempty"`
+	Compared *Comparison `json:"compared,omitempty"`
 	*scan.Report
 }
 
 // Run searches the target.
-func (s Search) Run(ctx context.Context) (*Found, error) {
+func (s Search) Run(ctx context.Context) (*SearchResult, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (s *Search) check() error {
 }
 
 // lookIntoStores checks container stores at their known paths; without a profile, at the paths of the first profile.
-func (s *Search) lookIntoStores(found *Found) error {
+func (s *Search) lookIntoStores(found *SearchResult) error {
 	rules := Rules{Profile: found.Profile, File: s.File}
 	if rules.Profile == "" {
 		rules.Profile = v1alpha1.Profiles()[0]
@@ -162,8 +162,8 @@ func (s *Search) readManifest() (*generalize.Manifest, error) {
 }
 
 // options combines the input with the manifest and the tree.
-func (s *Search) options(m *generalize.Manifest) (scan.Options, *Found, error) {
-	o, found := scan.Options{FreeOnly: s.FreeOnly, All: s.All, Hashes: s.Hashes || s.Compare != ""}, &Found{Target: s.Target}
+func (s *Search) options(m *generalize.Manifest) (scan.Options, *SearchResult, error) {
+	o, found := scan.Options{FreeOnly: s.FreeOnly, All: s.All, Hashes: s.Hashes || s.Compare != ""}, &SearchResult{Target: s.Target}
 	rules := Rules{Profile: s.Profile, File: s.File}
 	if m != nil {
 		o.Identities, o.Known = m.Identities(), m.Known()

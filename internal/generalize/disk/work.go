@@ -33,14 +33,14 @@ func Generalize(ctx context.Context, root Root, runner *generalize.Runner, file 
 	return m, errors.Join(failed, err)
 }
 
-// Look returns why the running host in the root cannot be generalized, as far as known before anything stops.
-func Look(ctx context.Context, root Root, runner *generalize.Runner) error {
+// Preflight returns why the running host in the root cannot be generalized, as far as known before anything stops.
+func Preflight(ctx context.Context, root Root, runner *generalize.Runner) error {
 	t, err := root.Open()
 	if err != nil {
 		return err
 	}
 	defer t.Close()
-	return runner.Look(ctx, t)
+	return runner.Preflight(ctx, t)
 }
 
 // Summarize returns the files of unknown origin of the running host in the root.

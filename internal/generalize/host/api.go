@@ -141,19 +141,19 @@ func final(err error) bool {
 	return code >= 400 && code < 500 && code != 408 && code != 409 && code != 429
 }
 
-// Trouble is an error of the API server, or a missing response, with its exit code.
-type Trouble struct {
+// APIError is an error of the API server, or a missing response, with its exit code.
+type APIError struct {
 	Err  error
 	code int
 }
 
-func (e *Trouble) Error() string { return e.Err.Error() }
+func (e *APIError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
-func (e *Trouble) Unwrap() error { return e.Err }
+func (e *APIError) Unwrap() error { return e.Err }
 
 // ExitCode is 5 if the credential was rejected or lacks permissions, and 6 if the API server did not respond.
-func (e *Trouble) ExitCode() int { return e.code }
+func (e *APIError) ExitCode() int { return e.code }
 
 // unreachable is the exit code without a response of the API server.
 const unreachable = 6
@@ -161,10 +161,10 @@ const unreachable = 6
 func classify(what string, err error) error {
 	switch {
 	case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
-		return &Trouble{fmt.Errorf("%s: the service account %s may not: %w", what, v1alpha1.GeneralizeServiceAccount, err), 5}
+		return &APIError{fmt.Errorf("%s: the service account %s may not: %w", what, v1alpha1.GeneralizeServiceAccount, err), 5}
 	case final(err):
 		return fmt.Errorf("%s: %w", what, err)
 	default:
-		return &Trouble{fmt.Errorf("%s: the API server does not answer: %w", what, err), unreachable}
+		return &APIError{fmt.Errorf("%s: the API server does not answer: %w", what, err), unreachable}
 	}
 }

@@ -35,7 +35,7 @@ func (h *Host) freeze(ctx context.Context, t *tree.Tree) error {
 		}
 		doomed := writing(all, os.Getpid())
 		if len(doomed) == 0 {
-			h.say("stopped %d other processes", len(h.frozen))
+			h.logf("stopped %d other processes", len(h.frozen))
 			return nil
 		}
 		for _, p := range doomed {
@@ -57,7 +57,7 @@ func (h *Host) freeze(ctx context.Context, t *tree.Tree) error {
 func (h *Host) thaw() {
 	for _, pid := range slices.Backward(h.frozen) {
 		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil && !errors.Is(err, syscall.ESRCH) {
-			h.say("let process %d go on: %v", pid, err)
+			h.logf("let process %d go on: %v", pid, err)
 		}
 	}
 	h.frozen = nil

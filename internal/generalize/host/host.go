@@ -82,7 +82,7 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	if unreported := h.reportFailure(ctx, err); unreported != nil && maybeProven(err) {
 		// The capture may have the proof, so the disk must stay as proven until the proof is withdrawn.
-		h.say("nothing is started again, because a proof may stand: %v", unreported)
+		h.logf("nothing is started again, because a proof may stand: %v", unreported)
 		return err
 	}
 	h.thaw()
@@ -102,7 +102,7 @@ func (h *Host) reportFailure(ctx context.Context, why error) error {
 	}
 	err := h.API.Report(ctx, h.Order, &v1alpha1.Report{Unproven: u}, h.Wait)
 	if err != nil {
-		h.say("why there is no proof could not be reported: %v", err)
+		h.logf("why there is no proof could not be reported: %v", err)
 	}
 	return err
 }
@@ -119,7 +119,7 @@ func shortened(text string) string {
 
 // maybeProven reports whether the proof may have been written despite the error.
 func maybeProven(err error) bool {
-	var trouble *Trouble
+	var trouble *APIError
 	return errors.As(err, &trouble) && trouble.code == unreachable
 }
 
@@ -155,7 +155,7 @@ func (h *Host) work(ctx context.Context, t *tree.Tree) error {
 	}
 	report := &v1alpha1.Report{}
 	if report.Contents, err = h.Runner.Contents(t, manifest).Encode(); err != nil {
-		h.say("the list of the disk's contents is not reported: %v", err)
+		h.logf("the list of the disk's contents is not reported: %v", err)
 	}
 	if err := h.flush(t); err != nil {
 		return err
@@ -166,7 +166,7 @@ func (h *Host) work(ctx context.Context, t *tree.Tree) error {
 	}
 	proof.Order = h.Order.UID
 	if proof.PatchLevel, err = disk.Level(t); err != nil {
-		h.say("the patch level of the disk is not known: %v", err)
+		h.logf("the patch level of the disk is not known: %v", err)
 	}
 	if report.Proof = proof; report.Contents != "" {
 		proof.ContentsDigest = v1alpha1.ContentsDigest(report.Contents)
@@ -174,7 +174,7 @@ func (h *Host) work(ctx context.Context, t *tree.Tree) error {
 	if err := h.API.Report(ctx, h.Order, report, h.Wait); err != nil {
 		return fmt.Errorf("the disk is generalized, but the proof could not be reported and is useless: %w", err)
 	}
-	h.say("reported the proof %s", proof.Tag())
+	h.logf("reported the proof %s", proof.Tag())
 	return nil
 }
 
@@ -183,16 +183,16 @@ func (h *Host) sayResult(manifest *generalize.Manifest) {
 	if manifest == nil {
 		return
 	}
-	h.say("%d of %d rules of profile %s/%s are met", manifest.Met, manifest.Rules, manifest.Profile, manifest.ProfileVersion)
+	h.logf("%d of %d rules of profile %s/%s are met", manifest.Met, manifest.Rules, manifest.Profile, manifest.ProfileVersion)
 	if s := manifest.Scan; s != nil {
-		h.say("searched %d files (%d MiB) for secrets: %d found, %d kept for a reason", s.Files, s.Bytes>>20, s.Count, s.KeptCount)
+		h.logf("searched %d files (%d MiB) for secrets: %d found, %d kept for a reason", s.Files, s.Bytes>>20, s.Count, s.KeptCount)
 	}
 	for _, id := range manifest.Unused {
-		h.say("your rule %s found nothing in three captures", id)
+		h.logf("your rule %s found nothing in three captures", id)
 	}
 }
 
-func (h *Host) say(format string, args ...any) {
+func (h *Host) logf(format string, args ...any) {
 	// A log without a reader must not fail the run.
 	_, _ = fmt.Fprintf(h.Log, format+"\n", args...)
 }

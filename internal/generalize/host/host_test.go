@@ -181,7 +181,7 @@ func newMachine(t *testing.T) *machine {
 	m.Host = &Host{
 		Root: m.root, Order: mine, API: api, Log: m.log,
 		Runner: &generalize.Runner{
-			Profile: profile, Tool: "test", Subject: generalize.Subject{Prototype: name, UID: uid, BootID: boot},
+			Profile: profile, Tool: "test", Subject: generalize.RunSubject{Prototype: name, UID: uid, BootID: boot},
 			Now: func() time.Time { return time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC) },
 		},
 		Wait: func(ctx context.Context, d time.Duration) error { m.waited += d; return ctx.Err() },
@@ -288,7 +288,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"another boot", "restarted in between", func(m *machine) { _ = os.WriteFile(filepath.Join(m.root, bootIDPath), []byte("another\n"), 0o644) }, 3},
 		{"no boot ID", "boot ID cannot be read", func(m *machine) { _ = os.Remove(filepath.Join(m.root, bootIDPath)) }, 3},
-		{"no order", "needs the name and UID", func(m *machine) { m.Runner.Subject = generalize.Subject{} }, 3},
+		{"no order", "needs the name and UID", func(m *machine) { m.Runner.Subject = generalize.RunSubject{} }, 3},
 		{"another order", "recreated the order", func(m *machine) { m.server.order.UID = "another" }, 3},
 		{"no order", "there is no order kamino-system/" + orderName, func(m *machine) { m.server.order = nil }, 3},
 		{"being deleted", "being deleted", func(m *machine) { now := metav1.Now(); m.server.order.DeletionTimestamp = &now }, 3},
@@ -514,7 +514,7 @@ func TestSecretPreventsProof(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(m.root, "etc/vpn.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var unmet *generalize.Unmet
+	var unmet *generalize.UnprovenError
 	if err := m.Run(t.Context()); !errors.As(err, &unmet) || !strings.Contains(err.Error(), "/etc/vpn.key") {
 		t.Errorf("got %v", err)
 	}

@@ -46,7 +46,7 @@ func ownLayer() string {
 func (h *Host) detach(t *tree.Tree) {
 	mounts, err := mountsBelow(t.Dir())
 	if err != nil {
-		h.say("look for volumes: %v", err)
+		h.logf("look for volumes: %v", err)
 		return
 	}
 	for _, m := range slices.Backward(mounts) {
@@ -54,7 +54,7 @@ func (h *Host) detach(t *tree.Tree) {
 			continue
 		}
 		if err := unix.Unmount(filepath.Join(t.Dir(), m.Dir), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
-			h.say("detach %s: %v", m.Dir, err)
+			h.logf("detach %s: %v", m.Dir, err)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func ownFileSystem(t *tree.Tree) bool {
 
 // openBelow returns the root's file system without mounts. The result is nil if the root is a plain directory, or
 // before Linux 5.2.
-func (h *Host) openBelow(t *tree.Tree) (below *generalize.Below, release func(), err error) {
+func (h *Host) openBelow(t *tree.Tree) (below *generalize.HiddenFiles, release func(), err error) {
 	if !ownFileSystem(t) {
 		return nil, func() {}, nil
 	}
@@ -78,7 +78,7 @@ func (h *Host) openBelow(t *tree.Tree) (below *generalize.Below, release func(),
 	}
 	fd, err := unix.OpenTree(unix.AT_FDCWD, t.Dir(), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
-		h.say("files below mounts are not visible: %v", err)
+		h.logf("files below mounts are not visible: %v", err)
 		return nil, func() {}, nil
 	}
 	root := os.NewFile(uintptr(fd), "root")
@@ -87,7 +87,7 @@ func (h *Host) openBelow(t *tree.Tree) (below *generalize.Below, release func(),
 		_ = root.Close()
 		return nil, nil, fmt.Errorf("open the root without its mounts: %w", err)
 	}
-	below = &generalize.Below{Tree: clone}
+	below = &generalize.HiddenFiles{Tree: clone}
 	for _, m := range mounts {
 		if m.Dir != "/" && !slices.Contains(below.Points, m.Dir) {
 			below.Points = append(below.Points, m.Dir)
@@ -164,7 +164,7 @@ func (h *Host) flush(t *tree.Tree) error {
 func (h *Host) flushMount(t *tree.Tree, m tree.MountPoint) error {
 	f, err := os.Open(filepath.Join(t.Dir(), m.Dir))
 	if err != nil {
-		h.say("%s is not trimmed: %v", m.Dir, err)
+		h.logf("%s is not trimmed: %v", m.Dir, err)
 		return nil
 	}
 	defer f.Close()
@@ -172,20 +172,20 @@ func (h *Host) flushMount(t *tree.Tree, m tree.MountPoint) error {
 		return fmt.Errorf("sync the file system at %s: %w", m.Dir, err)
 	}
 	if err := h.releasePreallocated(t, f, m); err != nil {
-		h.say("%s: up to 2 MiB per processor, reserved for writers, may not be trimmed: %v", m.Dir, err)
+		h.logf("%s: up to 2 MiB per processor, reserved for writers, may not be trimmed: %v", m.Dir, err)
 	} else if err := unix.Syncfs(int(f.Fd())); err != nil {
 		return fmt.Errorf("sync the file system at %s: %w", m.Dir, err)
 	}
 	if err := clearJournal(f, m); err != nil {
-		h.say("%s: the journal of the file system may still name deleted files: %v", m.Dir, err)
+		h.logf("%s: the journal of the file system may still name deleted files: %v", m.Dir, err)
 	}
 	trimmed := fstrimRange{length: ^uint64(0)}
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), fitrim, uintptr(unsafe.Pointer(&trimmed)))
 	if errno != 0 {
-		h.say("%s (%s) cannot be trimmed, and deleted data may remain in free blocks: %v", m.Dir, m.Kind, errno)
+		h.logf("%s (%s) cannot be trimmed, and deleted data may remain in free blocks: %v", m.Dir, m.Kind, errno)
 		return nil
 	}
-	h.say("trimmed %s: %d bytes were free", m.Dir, trimmed.length)
+	h.logf("trimmed %s: %d bytes were free", m.Dir, trimmed.length)
 	return nil
 }
 

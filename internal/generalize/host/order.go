@@ -62,7 +62,7 @@ func (o Order) String() string { return o.Namespace + "/" + o.Name }
 func (o Order) Public() string { return o.public }
 
 // check refuses an order that has changed, is for another disk or boot, or already has a report.
-func (o Order) check(found *v1alpha1.Order, s generalize.Subject, profile *generalize.Profile) error {
+func (o Order) check(found *v1alpha1.Order, s generalize.RunSubject, profile *generalize.Profile) error {
 	spec := found.Spec
 	method, token := spec.Under()
 	switch {

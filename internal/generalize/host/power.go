@@ -30,7 +30,7 @@ func (h *Host) powerOff(ctx context.Context, t *tree.Tree) error {
 			return fmt.Errorf("the proof is reported, but the host cannot be powered off (%q): %w", order, err)
 		}
 	}
-	h.say("ordered the power off")
+	h.logf("ordered the power off")
 	return nil
 }
 

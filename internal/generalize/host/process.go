@@ -40,7 +40,7 @@ func (h *Host) endContainers(ctx context.Context, t *tree.Tree) error {
 			if ownFileSystem(t) {
 				return errors.New("the host's processes are not visible, and writing containers could not be ended: the pod needs the host's PID namespace")
 			}
-			h.say("the root is no running host's: there are no containers to end")
+			h.logf("the root is no running host's: there are no containers to end")
 			return nil
 		}
 		doomed := ofContainers(all, os.Getpid())
@@ -52,7 +52,7 @@ func (h *Host) endContainers(ctx context.Context, t *tree.Tree) error {
 				return fmt.Errorf("end container process %d: %w", pid, err)
 			}
 		}
-		h.say("ended %d container processes", len(doomed))
+		h.logf("ended %d container processes", len(doomed))
 		if err := h.Wait(ctx, 200*time.Millisecond); err != nil {
 			return err
 		}

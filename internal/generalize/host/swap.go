@@ -41,7 +41,7 @@ func (h *Host) wipeSwap(ctx context.Context, t *tree.Tree) error {
 		if err != nil {
 			return fmt.Errorf("wipe the swap partition /%s: %w", device, err)
 		}
-		h.say("wiped the swap partition /%s (%d MiB)", device, size>>20)
+		h.logf("wiped the swap partition /%s (%d MiB)", device, size>>20)
 	}
 	return nil
 }

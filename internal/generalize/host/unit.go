@@ -84,7 +84,7 @@ func (h *Host) stopUnits(ctx context.Context, bus *systemd.Conn) (stopped []stri
 			left = append(left, names...)
 		}
 		if len(left) == 0 {
-			h.say("stopped %d units", len(stopped))
+			h.logf("stopped %d units", len(stopped))
 			return stopped, nil
 		}
 		if round == 2 {
@@ -112,7 +112,7 @@ func (h *Host) watched(ctx context.Context, bus *systemd.Conn) (group generalize
 		}
 		watchdog, err := bus.GetUnitTypePropertyContext(ctx, name, "Service", "WatchdogUSec")
 		if err != nil {
-			h.say("the watchdog of %s is not known: %v", name, err)
+			h.logf("the watchdog of %s is not known: %v", name, err)
 			continue
 		}
 		if interval, ok := watchdog.Value.Value().(uint64); ok && interval != 0 && interval != math.MaxUint64 {
@@ -193,7 +193,7 @@ func (h *Host) startAgain(ctx context.Context, bus *systemd.Conn, stopped []stri
 	defer cancel()
 	for _, name := range slices.Backward(stopped) {
 		if _, err := bus.StartUnitContext(ctx, name, "replace", nil); err != nil {
-			h.say("start %s again: %v", name, err)
+			h.logf("start %s again: %v", name, err)
 		}
 	}
 }

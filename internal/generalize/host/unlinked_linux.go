@@ -33,7 +33,7 @@ func (h *Host) forgetUnlinked(t *tree.Tree) {
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
-		h.say("data of containers may not be trimmed: %v", err)
+		h.logf("data of containers may not be trimmed: %v", err)
 	}
 }
 
@@ -64,7 +64,7 @@ func (h *Host) emptyUnlinked(t *tree.Tree, disks map[uint64]bool) error {
 		}
 	}
 	if emptied > 0 {
-		h.say("emptied %d deleted files that are open", emptied)
+		h.logf("emptied %d deleted files that are open", emptied)
 	}
 	return nil
 }

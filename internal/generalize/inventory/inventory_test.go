@@ -25,7 +25,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func write(t testing.TB, dir, name, content string) {
+func writeFile(t testing.TB, dir, name, content string) {
 	t.Helper()
 	must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
 	must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
@@ -41,8 +41,8 @@ func zipped(t testing.TB, text string) string {
 	return b.String()
 }
 
-// read reads the packages of a tree.
-func read(t testing.TB, dir string) *contents.Contents {
+// readPackages reads the packages of a tree.
+func readPackages(t testing.TB, dir string) *contents.Contents {
 	t.Helper()
 	opened, err := tree.Open(dir)
 	must(t, err)
@@ -90,12 +90,12 @@ Version: 1
 
 func TestDpkg(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, "usr/lib/os-release", "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nID=debian\n# ID=other\nVERSION_ID=\"12\"\n")
+	writeFile(t, dir, "usr/lib/os-release", "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nID=debian\n# ID=other\nVERSION_ID=\"12\"\n")
 	must(t, os.MkdirAll(filepath.Join(dir, "etc"), 0o755))
 	must(t, os.Symlink("../usr/lib/os-release", filepath.Join(dir, "etc/os-release")))
-	write(t, dir, "var/lib/dpkg/status", status)
-	write(t, dir, "usr/share/doc/libcurl4/changelog.Debian.gz", zipped(t, "curl (7.88.1-10+deb12u8) bookworm; urgency=medium\n\n  * Fix CVE-2024-7264 and CVE-2024-2398.\n\ncurl (7.88.1-1)\n\n  * CVE-2023-1, CVE-2023-23914, CVE-2024-2398\n"))
-	write(t, dir, "usr/share/doc/libssl3/changelog.gz", zipped(t, "no number"))
+	writeFile(t, dir, "var/lib/dpkg/status", status)
+	writeFile(t, dir, "usr/share/doc/libcurl4/changelog.Debian.gz", zipped(t, "curl (7.88.1-10+deb12u8) bookworm; urgency=medium\n\n  * Fix CVE-2024-7264 and CVE-2024-2398.\n\ncurl (7.88.1-1)\n\n  * CVE-2023-1, CVE-2023-23914, CVE-2024-2398\n"))
+	writeFile(t, dir, "usr/share/doc/libssl3/changelog.gz", zipped(t, "no number"))
 	want := &contents.Contents{
 		OS: contents.OS{ID: "debian", VersionID: "12", Name: "Debian GNU/Linux 12 (bookworm)"},
 		Packages: []contents.Package{
@@ -105,7 +105,7 @@ func TestDpkg(t *testing.T) {
 		},
 		Fixes: map[string][]string{"curl": {"CVE-2024-7264", "CVE-2024-2398", "CVE-2023-23914"}, "openssl": {}},
 	}
-	if diff := cmp.Diff(want, read(t, dir)); diff != "" {
+	if diff := cmp.Diff(want, readPackages(t, dir)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -122,7 +122,7 @@ func TestDpkgOfThisMachine(t *testing.T) {
 			want = append(want, rest)
 		}
 	}
-	c := read(t, "/")
+	c := readPackages(t, "/")
 	var got []string
 	for _, p := range c.Packages {
 		version := p.SourceVersion
@@ -159,8 +159,8 @@ func TestHostileDpkg(t *testing.T) {
 		note    string
 	}{
 		"no files":         {func(string) {}, 0, "packages: the disk has no readable database of dpkg or rpm"},
-		"no name":          {func(dir string) { write(t, dir, "var/lib/dpkg/status", installed+"Version: 1\n") }, 0, "no readable database"},
-		"a field too long": {func(dir string) { write(t, dir, "var/lib/dpkg/status", "Package: "+strings.Repeat("a", 2<<20)) }, 0, "packages of dpkg: bufio.Scanner: token too long"},
+		"no name":          {func(dir string) { writeFile(t, dir, "var/lib/dpkg/status", installed+"Version: 1\n") }, 0, "no readable database"},
+		"a field too long": {func(dir string) { writeFile(t, dir, "var/lib/dpkg/status", "Package: "+strings.Repeat("a", 2<<20)) }, 0, "packages of dpkg: bufio.Scanner: token too long"},
 		"a FIFO": {func(dir string) {
 			must(t, os.MkdirAll(filepath.Join(dir, "var/lib/dpkg"), 0o755))
 			must(t, syscall.Mkfifo(filepath.Join(dir, "var/lib/dpkg/status"), 0o600))
@@ -170,33 +170,33 @@ func TestHostileDpkg(t *testing.T) {
 			must(t, os.Symlink("/etc/passwd", filepath.Join(dir, "var/lib/dpkg/status")))
 		}, 0, "packages of dpkg: "},
 		"control characters": {func(dir string) {
-			write(t, dir, "var/lib/dpkg/status", "Package: a\x1b[2J\u202e\nVersion: 1\xff\n"+installed)
+			writeFile(t, dir, "var/lib/dpkg/status", "Package: a\x1b[2J\u202e\nVersion: 1\xff\n"+installed)
 		}, 1, ""},
 		"a package that leads elsewhere": {func(dir string) {
-			write(t, dir, "var/lib/dpkg/status", "Package: ../../../secret\nVersion: 1\n"+installed)
-			write(t, dir, "secret/changelog.gz", zipped(t, "CVE-2026-1111"))
+			writeFile(t, dir, "var/lib/dpkg/status", "Package: ../../../secret\nVersion: 1\n"+installed)
+			writeFile(t, dir, "secret/changelog.gz", zipped(t, "CVE-2026-1111"))
 		}, 1, ""},
 		"a changelog that is no gzip": {func(dir string) {
-			write(t, dir, "var/lib/dpkg/status", "Package: a\nVersion: 1\n"+installed)
-			write(t, dir, "usr/share/doc/a/changelog.gz", "CVE-2026-1111")
+			writeFile(t, dir, "var/lib/dpkg/status", "Package: a\nVersion: 1\n"+installed)
+			writeFile(t, dir, "usr/share/doc/a/changelog.gz", "CVE-2026-1111")
 		}, 1, ""},
 		"a changelog cut short": {func(dir string) {
-			write(t, dir, "var/lib/dpkg/status", "Package: a\nVersion: 1\n"+installed)
+			writeFile(t, dir, "var/lib/dpkg/status", "Package: a\nVersion: 1\n"+installed)
 			whole := zipped(t, strings.Repeat("CVE-2026-1111\n", 1000))
-			write(t, dir, "usr/share/doc/a/changelog.gz", whole[:len(whole)-10])
+			writeFile(t, dir, "usr/share/doc/a/changelog.gz", whole[:len(whole)-10])
 		}, 1, ""},
 		"too many packages": {func(dir string) {
 			var b strings.Builder
 			for i := range maxPackages + 10 {
 				fmt.Fprintf(&b, "Package: p%d\nVersion: 1\n%s\n", i, installed)
 			}
-			write(t, dir, "var/lib/dpkg/status", b.String())
+			writeFile(t, dir, "var/lib/dpkg/status", b.String())
 		}, maxPackages, "packages: more than 20000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			test.prepare(dir)
-			c := read(t, dir)
+			c := readPackages(t, dir)
 			if len(c.Packages) != test.want || len(c.Fixes) > 0 {
 				t.Errorf("%d packages, fixes %v, want %d", len(c.Packages), c.Fixes, test.want)
 			}
@@ -229,9 +229,9 @@ func TestCVEs(t *testing.T) {
 // TestLargeChangelogs: a changelog that unpacks to a very large text is read up to a limit.
 func TestLargeChangelogs(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, "var/lib/dpkg/status", "Package: linux\nVersion: 1\nStatus: install ok installed\n")
-	write(t, dir, "usr/share/doc/linux/changelog.gz", zipped(t, "CVE-2026-1111\n"+strings.Repeat(" ", maxChangelog)+"CVE-2020-1111\n"))
-	if diff := cmp.Diff(map[string][]string{"linux": {"CVE-2026-1111"}}, read(t, dir).Fixes); diff != "" {
+	writeFile(t, dir, "var/lib/dpkg/status", "Package: linux\nVersion: 1\nStatus: install ok installed\n")
+	writeFile(t, dir, "usr/share/doc/linux/changelog.gz", zipped(t, "CVE-2026-1111\n"+strings.Repeat(" ", maxChangelog)+"CVE-2020-1111\n"))
+	if diff := cmp.Diff(map[string][]string{"linux": {"CVE-2026-1111"}}, readPackages(t, dir).Fixes); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -38,7 +38,7 @@ func TestRPM(t *testing.T) {
 	spec.WriteString("Name: openssl\nEpoch: 1\nVersion: 3.2.2\nRelease: 6%{?dist}\nSummary: of a test\nLicense: none\nBuildArch: noarch\n%description\nfiles\n" +
 		"%package libs\nSummary: of a test\n%description libs\nfiles\n%package -n other\nSummary: of a test\nEpoch: 0\n%description -n other\nfiles\n" +
 		"%files\n%files libs\n%files -n other\n%changelog\n* Mon Mar 02 2026 A Person <a@example.org> - 1:3.2.2-6\n- Fix CVE-2026-1111 and CVE-2026-2222\n* Mon Feb 02 2026 A Person <a@example.org> - 1:3.2.2-5\n- Fix CVE-2025-3333\n")
-	write(t, top, "openssl.spec", spec.String())
+	writeFile(t, top, "openssl.spec", spec.String())
 	command(t, "rpmbuild", "-bb", "--quiet", "--define", "_topdir "+top, "--define", "dist .el9", "--define", "_binary_payload w0.gzdio", filepath.Join(top, "openssl.spec"))
 	built, err := filepath.Glob(filepath.Join(top, "RPMS/noarch/*.rpm"))
 	must(t, err)
@@ -49,7 +49,7 @@ func TestRPM(t *testing.T) {
 	for line := range strings.Lines(out) {
 		want = append(want, strings.ReplaceAll(strings.TrimSpace(line), "|0:", "|"))
 	}
-	c := read(t, dir)
+	c := readPackages(t, dir)
 	var got []string
 	for _, p := range c.Packages {
 		if p.SourceName() != "openssl" || p.Kind != contents.RPM {
@@ -81,8 +81,8 @@ func TestOtherDatabases(t *testing.T) {
 		"damaged":     {"var/lib/rpm/rpmdb.sqlite", strings.Repeat("x", 8192), "packages of rpm: the database is damaged"},
 	} {
 		dir := t.TempDir()
-		write(t, dir, test.path, test.content)
-		if c := read(t, dir); !slices.Contains(c.Notes, test.note) || len(c.Packages) > 0 {
+		writeFile(t, dir, test.path, test.content)
+		if c := readPackages(t, dir); !slices.Contains(c.Notes, test.note) || len(c.Packages) > 0 {
 			t.Errorf("%s: notes %q, want %q", name, c.Notes, test.note)
 		}
 	}

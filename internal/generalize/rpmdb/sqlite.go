@@ -58,8 +58,8 @@ func (s *sqlite) table(name string, visit func(row []column)) error {
 	return s.walk(root, visit)
 }
 
-// read returns a page. A second read of a page is an error, so that cycles end.
-func (s *sqlite) read(number int64) ([]byte, error) {
+// readPage returns a page. A second read of a page is an error, so that cycles end.
+func (s *sqlite) readPage(number int64) ([]byte, error) {
 	if number < 1 || number > math.MaxUint32 || s.seen[number] {
 		return nil, ErrDamaged
 	}
@@ -76,7 +76,7 @@ func (s *sqlite) walk(number int64, visit func(row []column)) error {
 	pending := []int64{number}
 	for len(pending) > 0 {
 		number, pending = pending[len(pending)-1], pending[:len(pending)-1]
-		page, err := s.read(number)
+		page, err := s.readPage(number)
 		if err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func (s *sqlite) payload(cell []byte) ([]byte, error) {
 			}
 			next = int64(binary.BigEndian.Uint32(cell))
 		}
-		page, err := s.read(next)
+		page, err := s.readPage(next)
 		if err != nil {
 			return nil, err
 		}

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Known lists the parts of a disk that a search skipped or cut, and files of unknown origin.
-type Known struct {
+// KnownFiles lists the parts of a disk that a search skipped or cut, and files of unknown origin.
+type KnownFiles struct {
 	// Packages counts files whose content matches the checksum of an installed package. They are not searched.
-	Packages Counted `json:"packages,omitzero"`
+	Packages FileCount `json:"packages,omitzero"`
 	// Images are container stores with their numbers of entries (blobs, layers). They are not searched.
 	Images []Store `json:"images,omitempty"`
 	// Mounts are skipped directories: mounts from elsewhere, and bind mounts of the same file system.
@@ -28,8 +28,8 @@ type Known struct {
 	Unknown Directories `json:"unknown,omitzero"`
 }
 
-// Counted is a number of files with their total size in bytes.
-type Counted struct {
+// FileCount is a number of files with their total size in bytes.
+type FileCount struct {
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
 }
@@ -125,7 +125,7 @@ func (w *treeWalk) unowned(at placeOf) {
 }
 
 // skipImages counts the entries of a container store.
-func (k *Known) skipImages(dir *os.Root, name, shown string) {
+func (k *KnownFiles) skipImages(dir *os.Root, name, shown string) {
 	store := Store{Path: shown}
 	count := func(below string) {
 		if f, err := dir.Open(path.Join(name, below)); err == nil {
@@ -151,7 +151,7 @@ func exists(dir *os.Root, name string) bool {
 	return err == nil
 }
 
-func (k *Known) add(other *Known) {
+func (k *KnownFiles) add(other *KnownFiles) {
 	k.Packages.Files += other.Packages.Files
 	k.Packages.Bytes += other.Packages.Bytes
 	k.Images = append(k.Images, other.Images...)

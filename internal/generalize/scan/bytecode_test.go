@@ -15,8 +15,8 @@ import (
 // TestByteCodeOfLink: if a module is a link to a different directory, its byte code counts as unknown.
 func TestByteCodeOfLink(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, "etc/python3/sitecustomize.py", "pass\n")
-	write(t, dir, "usr/lib/python3/__pycache__/sitecustomize.cpython-311.pyc", "\xa7\r\r\n and sixteen bytes")
+	writeFile(t, dir, "etc/python3/sitecustomize.py", "pass\n")
+	writeFile(t, dir, "usr/lib/python3/__pycache__/sitecustomize.cpython-311.pyc", "\xa7\r\r\n and sixteen bytes")
 	if err := os.Symlink("/etc/python3/sitecustomize.py", filepath.Join(dir, "usr/lib/python3/sitecustomize.py")); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestByteCode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			write(t, dir, module, source)
+			writeFile(t, dir, module, source)
 			if err := os.Chtimes(filepath.Join(dir, module), written, written); err != nil {
 				t.Fatal(err)
 			}
@@ -59,7 +59,7 @@ func TestByteCode(t *testing.T) {
 			head = binary.LittleEndian.AppendUint32(head, test.flags)
 			head = binary.LittleEndian.AppendUint32(head, uint32(max(0, test.time.Unix())))
 			head = binary.LittleEndian.AppendUint32(head, uint32(test.size))
-			write(t, dir, compiled, string(head)+source)
+			writeFile(t, dir, compiled, string(head)+source)
 			if report := scanTree(t, dir, Options{}); report.Count != test.findings {
 				t.Errorf("%d findings, want %d: %+v", report.Count, test.findings, report.Findings)
 			}

@@ -55,14 +55,14 @@ func (s *scanner) decoder(size int64) *decoder {
 
 // below searches a stream decoded from a part of another stream, and passes findings to the outer sweep. A stream that
 // cannot be decoded completely is searched as far as possible.
-func (d *decoder) below(how string, above *sweep, begin, end int64, named bool, r io.Reader) {
+func (d *decoder) below(how string, above *streamSearch, begin, end int64, named bool, r io.Reader) {
 	if d.depth == maxDepth {
 		return
 	}
 	next := *d
 	next.depth++
 	next.via = ", in " + how
-	found := func(h hit) {
+	found := func(h secretHit) {
 		h.what += next.via
 		h.offset = begin
 		above.decoded(h, end)
@@ -109,7 +109,7 @@ func (b *budget) Read(p []byte) (int, error) {
 }
 
 // window searches the encoded content of a window's own part.
-func (d *decoder) window(w *window, s *sweep) {
+func (d *decoder) window(w *window, s *streamSearch) {
 	d.runs(w, &inBase64, func(begin, end int) { d.base64(w, s, begin, end, base64.RawStdEncoding) })
 	d.runs(w, &inBase64URL, func(begin, end int) {
 		if bytes.ContainsAny(w.data[begin:end], "-_") {
@@ -173,7 +173,7 @@ func goesOn(data []byte, begin, end int, in *[256]bool) int {
 }
 
 // base64 decodes a run if the beginning is promising.
-func (d *decoder) base64(w *window, s *sweep, begin, end int, encoding *base64.Encoding) {
+func (d *decoder) base64(w *window, s *streamSearch, begin, end int, encoding *base64.Encoding) {
 	run, from, to := w.data[begin:end], w.offset+int64(begin), w.offset+int64(end)
 	if isHex(run[:min(len(run), minRun-4)]) {
 		head := make([]byte, 24)
@@ -255,7 +255,7 @@ func promising(head []byte) bool {
 }
 
 // wide searches text in UTF-16, with zero in every second byte.
-func (d *decoder) wide(w *window, s *sweep) {
+func (d *decoder) wide(w *window, s *streamSearch) {
 	for p := w.from; p+3 < len(w.data) && p < w.to; p += minRun {
 		at := p
 		if w.data[at] == 0 {
@@ -318,7 +318,7 @@ type seeker interface {
 }
 
 // unpack searches compressed content. Without a file only the head is available.
-func (d *decoder) unpack(head []byte, size int64, file seeker, s *sweep) {
+func (d *decoder) unpack(head []byte, size int64, file seeker, s *streamSearch) {
 	how := packed(head)
 	if how == "" || d.depth == maxDepth {
 		return
@@ -360,7 +360,7 @@ const (
 
 // afterCPIO searches the compressed archive after uncompressed cpio archives, as in an initramfs with microcode. The
 // uncompressed archives are searched as plain content.
-func (d *decoder) afterCPIO(file io.ReaderAt, size int64, s *sweep) {
+func (d *decoder) afterCPIO(file io.ReaderAt, size int64, s *streamSearch) {
 	at := int64(0)
 	for range maxArchives {
 		for entries := 0; ; entries++ {
@@ -406,7 +406,7 @@ const cpioTrailer = "TRAILER!!!"
 // padded rounds up to the alignment of cpio.
 func padded(n int64) int64 { return (n + 3) &^ 3 }
 
-func (d *decoder) archive(file io.ReaderAt, size int64, s *sweep) {
+func (d *decoder) archive(file io.ReaderAt, size int64, s *streamSearch) {
 	if directoryOf(file, size) > maxDirectory {
 		*d.cut = true
 		return

@@ -195,7 +195,7 @@ func openPGP(content []byte) (what, fingerprint string) {
 }
 
 // binaryKeys calls found for keys at the beginning of every sector, or only of the first sector.
-func (w *window) binaryKeys(every bool, found func(hit)) {
+func (w *window) binaryKeys(every bool, found func(secretHit)) {
 	first := w.from + int((sector-(w.offset+int64(w.from))%sector)%sector)
 	for p := first; p < w.to; p += sector {
 		if !every && w.offset+int64(p) > 0 {
@@ -205,7 +205,7 @@ func (w *window) binaryKeys(every bool, found func(hit)) {
 			continue
 		}
 		if what, fingerprint := binaryKey(w.data[p:min(len(w.data), p+after)]); what != "" {
-			found(hit{kind: PrivateKey, what: what, offset: w.offset + int64(p), sum: fingerprint})
+			found(secretHit{kind: PrivateKey, what: what, offset: w.offset + int64(p), sum: fingerprint})
 		}
 	}
 }

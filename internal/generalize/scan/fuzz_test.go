@@ -52,7 +52,7 @@ func archived(t testing.TB, content []byte, names int) []byte {
 }
 
 // unpacked searches content as a file, and returns the number of unpacked bytes.
-func unpacked(t testing.TB, content []byte, found func(hit)) (bytesOut int64, cut bool) {
+func unpacked(t testing.TB, content []byte, found func(secretHit)) (bytesOut int64, cut bool) {
 	s, err := newScanner(Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestBombs(t *testing.T) {
 		"an archive of too many files":   archived(t, nil, maxEntries+1),
 		"an archive with a giant's list": giant,
 	} {
-		out, cut := unpacked(t, content, func(h hit) { t.Errorf("%s: found %+v", name, h) })
+		out, cut := unpacked(t, content, func(h secretHit) { t.Errorf("%s: found %+v", name, h) })
 		if most := unpackable(int64(len(content))); !cut || out > most || most > max(minUnpacked, timesUnpacked*int64(len(content))) {
 			t.Errorf("%s: %d bytes unpack to %d of %d at most, cut short: %t", name, len(content), out, most, cut)
 		}
@@ -116,7 +116,7 @@ func FuzzDecoders(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
-		out, _ := unpacked(t, content, func(h hit) {
+		out, _ := unpacked(t, content, func(h secretHit) {
 			if h.what == "" || h.offset < 0 || h.offset >= int64(len(content)) {
 				t.Errorf("found %+v in %d bytes", h, len(content))
 			}
@@ -134,11 +134,11 @@ func FuzzPackages(f *testing.F) {
 	f.Add([]byte("\n  \nzz  usr\nd41d8cd98f00b204e9800998ecf8427e  ../../etc\n"), []byte("Conffiles:\n /etc/a newconffile\n"), []byte("short"))
 	f.Fuzz(func(t *testing.T, sums, status, code []byte) {
 		dir := t.TempDir()
-		write(t, dir, "var/lib/dpkg/info/a.md5sums", string(sums))
-		write(t, dir, "var/lib/dpkg/status", string(status))
-		write(t, dir, "usr/lib/a.py", "pass\n")
-		write(t, dir, "usr/lib/__pycache__/a.cpython-311.pyc", string(code))
-		write(t, dir, "opt/key", "AGE-SECRET-KEY-1QQPZRY9X8GF2TVDW0S3JN54KHCE6MUA7LQPZRY9X8GF2TVDW0S3JN54KHC\n")
+		writeFile(t, dir, "var/lib/dpkg/info/a.md5sums", string(sums))
+		writeFile(t, dir, "var/lib/dpkg/status", string(status))
+		writeFile(t, dir, "usr/lib/a.py", "pass\n")
+		writeFile(t, dir, "usr/lib/__pycache__/a.cpython-311.pyc", string(code))
+		writeFile(t, dir, "opt/key", "AGE-SECRET-KEY-1QQPZRY9X8GF2TVDW0S3JN54KHCE6MUA7LQPZRY9X8GF2TVDW0S3JN54KHC\n")
 		report, err := Tree(t.Context(), dir, Options{})
 		if err == nil && report.Count == 0 {
 			t.Errorf("the key was not found: %+v", report)

@@ -88,7 +88,7 @@ const (
 
 // ids finds machine IDs and UUIDs of the donor in text: 32 hexadecimal digits in any case, without their dashes. Such
 // a run covers a position divisible by 32, so that only such positions are tested.
-func (k *known) ids(w *window, found func(hit)) {
+func (k *known) ids(w *window, found func(secretHit)) {
 	seen := -1
 	for p := w.from; p < min(len(w.data), w.to+idDigits); p += idDigits {
 		if !hexOrDash[w.data[p]] {
@@ -107,7 +107,7 @@ func (k *known) ids(w *window, found func(hit)) {
 			}
 			seen = at
 			if p, is := k.id(w.data[at:end]); is {
-				found(hit{kind: Identity, what: "the donor's " + path.Base(p), offset: w.offset + int64(at), trace: true})
+				found(secretHit{kind: Identity, what: "the donor's " + path.Base(p), offset: w.offset + int64(at), trace: true})
 			}
 		}
 	}
@@ -162,7 +162,7 @@ const (
 )
 
 // journals finds journals of the donor.
-func (k *known) journals(w *window, found func(hit)) {
+func (k *known) journals(w *window, found func(secretHit)) {
 	for at := w.from; at < w.to; at += len(journalMagic) {
 		next := bytes.Index(w.data[at:min(len(w.data), w.to+len(journalMagic)-1)], []byte(journalMagic))
 		if next < 0 {
@@ -175,7 +175,7 @@ func (k *known) journals(w *window, found func(hit)) {
 		id := hex.EncodeToString(w.data[at+journalMachineID : at+journalMachineID+16])
 		for _, form := range []string{id, id + "\n"} {
 			if _, is := k.is([]byte(form)); is {
-				found(hit{kind: Identity, what: "the donor's journal", offset: w.offset + int64(at), trace: true})
+				found(secretHit{kind: Identity, what: "the donor's journal", offset: w.offset + int64(at), trace: true})
 			}
 		}
 	}
@@ -186,7 +186,7 @@ func (k *known) journals(w *window, found func(hit)) {
 const blockSize = 1 << 10
 
 // blocks finds files of the donor at the beginning of blocks.
-func (k *known) blocks(w *window, found func(hit)) {
+func (k *known) blocks(w *window, found func(secretHit)) {
 	first := w.from + int((blockSize-(w.offset+int64(w.from))%blockSize)%blockSize)
 	for p := first; p < w.to; p += blockSize {
 		if w.data[p] == 0 {
@@ -198,7 +198,7 @@ func (k *known) blocks(w *window, found func(hit)) {
 				continue
 			}
 			if at, is := k.is(content[:size]); is {
-				found(hit{kind: Identity, what: "the donor's " + at, offset: w.offset + int64(p)})
+				found(secretHit{kind: Identity, what: "the donor's " + at, offset: w.offset + int64(p)})
 			}
 		}
 		if !k.any {
@@ -210,7 +210,7 @@ func (k *known) blocks(w *window, found func(hit)) {
 		}
 		if size > 0 && !slices.Contains(k.sizes, size) {
 			if at, is := k.is(content[:size]); is {
-				found(hit{kind: Identity, what: "the donor's " + at, offset: w.offset + int64(p)})
+				found(secretHit{kind: Identity, what: "the donor's " + at, offset: w.offset + int64(p)})
 			}
 		}
 	}

@@ -37,7 +37,7 @@ func Image(ctx context.Context, name string, o Options) (*Report, error) {
 	}
 	s.report.Files = 1
 	layout := layoutOf(f, size)
-	found := func(h hit) {
+	found := func(h secretHit) {
 		block, kept := layout.at(h.offset), ""
 		switch {
 		case h.key() != "" && s.Known[h.key()] != "":

@@ -68,17 +68,17 @@ func TestKnownInImage(t *testing.T) {
 // own key.
 func TestKnownPackageFiles(t *testing.T) {
 	all, dir := secrets(t), t.TempDir()
-	write(t, dir, "usr/share/doc/example/server.key", all["PKCS #1 in PEM"])
+	writeFile(t, dir, "usr/share/doc/example/server.key", all["PKCS #1 in PEM"])
 	// A password has no hash in a report, but is compared, too.
 	example, own := "Authorization: Basic QWRtaW46b3BlbiBzZXNhbWUx\n", "Authorization: Basic QWRtaW46VHJ1c3RubzEtYXQtYWxs\n"
-	write(t, dir, "usr/share/doc/example/README", example)
+	writeFile(t, dir, "usr/share/doc/example/README", example)
 	packaged(t, dir, "usr/share/doc/example/server.key", "usr/share/doc/example/README")
 	block, _ := pem.Decode([]byte(all["SEC 1 in PEM"]))
 	program := strings.Repeat("\x7fELF", 3*sector/4) + string(block.Bytes)
-	write(t, dir, "usr/bin/openssl", program)
-	write(t, dir, "usr/bin/kubeadm", "\x7fELF\x00kubeadm join --token abcdef.1234567890abcdef 1.2.3.4:6443\x00--tls-bootstrap-token abcdef.0123456789abcdef\x00")
-	write(t, dir, "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/1/fs/etc/test.key", all["OpenSSH"])
-	write(t, dir, "etc/ssl/private/own.key", all["PKCS #8 in PEM"])
+	writeFile(t, dir, "usr/bin/openssl", program)
+	writeFile(t, dir, "usr/bin/kubeadm", "\x7fELF\x00kubeadm join --token abcdef.1234567890abcdef 1.2.3.4:6443\x00--tls-bootstrap-token abcdef.0123456789abcdef\x00")
+	writeFile(t, dir, "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/1/fs/etc/test.key", all["OpenSSH"])
+	writeFile(t, dir, "etc/ssl/private/own.key", all["PKCS #8 in PEM"])
 	known, err := Brought(t.Context(), dir, Options{})
 	if err != nil || len(known) != 4 {
 		t.Fatalf("got %v, %v", known, err)
@@ -125,10 +125,10 @@ func TestFreeBlocks(t *testing.T) {
 		}
 	}
 	all, dir, name := secrets(t), t.TempDir(), filepath.Join(t.TempDir(), "disk.raw")
-	write(t, dir, "etc/gone.key", all["PKCS #1 in PEM"])
-	write(t, dir, "etc/stays.key", all["OpenSSH"])
+	writeFile(t, dir, "etc/gone.key", all["PKCS #1 in PEM"])
+	writeFile(t, dir, "etc/stays.key", all["OpenSSH"])
 	id := letters(32)
-	write(t, dir, "etc/machine-id", id+"\n")
+	writeFile(t, dir, "etc/machine-id", id+"\n")
 	values := []Value{{Path: "/etc/machine-id", SHA256: sum([]byte(id + "\n")), Bytes: 33}}
 	call := func(command string, args ...string) {
 		t.Helper()
@@ -224,13 +224,13 @@ func BenchmarkText(b *testing.B) {
 	}
 	s, _ := newScanner(Options{Identities: []Value{{Path: "/etc/machine-id", SHA256: sum([]byte("x")), Bytes: 33}}})
 	b.SetBytes(int64(len(content)))
-	secrets := everything().sweep(true, func(hit) {})
+	secrets := everything().sweep(true, func(secretHit) {})
 	secrets.decoder = s.decoder(maxUnpacked)
 	for b.Loop() {
 		err := windows(strings.NewReader(string(content)), 0, s.buffer, func(w *window) error {
 			secrets.window(w)
-			s.known.ids(w, func(hit) {})
-			s.known.journals(w, func(hit) {})
+			s.known.ids(w, func(secretHit) {})
+			s.known.journals(w, func(secretHit) {})
 			return nil
 		})
 		if err != nil {

@@ -70,8 +70,8 @@ func TestRealXFS(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(root, syscall.MNT_DETACH) })
-	write(t, root, "gone.key", all["PKCS #1 in PEM"])
-	write(t, root, "stays.key", all["OpenSSH"])
+	writeFile(t, root, "gone.key", all["PKCS #1 in PEM"])
+	writeFile(t, root, "stays.key", all["OpenSSH"])
 	unix.Sync()
 	if err := os.Remove(filepath.Join(root, "gone.key")); err != nil {
 		t.Fatal(err)
@@ -98,9 +98,9 @@ func TestUnreadBlocks(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(root, syscall.MNT_DETACH) })
-	write(t, root, "below.key", all["PKCS #1 in PEM"])
-	write(t, root, "stays.key", all["OpenSSH"])
-	write(t, root, "open.key", all["PKCS #8 in PEM"])
+	writeFile(t, root, "below.key", all["PKCS #1 in PEM"])
+	writeFile(t, root, "stays.key", all["OpenSSH"])
+	writeFile(t, root, "open.key", all["PKCS #8 in PEM"])
 	unix.Sync()
 	if err := os.Remove(filepath.Join(root, "below.key")); err != nil {
 		t.Fatal(err)

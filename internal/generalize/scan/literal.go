@@ -71,7 +71,7 @@ func (l *literals) watches(name string) bool {
 
 // find reports the values in a file that are not a part of a longer word. A longer value covers a shorter one at the
 // same place.
-func (l *literals) find(name string, w *window, found func(hit)) {
+func (l *literals) find(name string, w *window, found func(secretHit)) {
 	covered := 0
 	l.filter.find(w.data, w.from, w.to, func(word uint16, end int) {
 		begin := end - len(l.values[word].Text)
@@ -83,7 +83,7 @@ func (l *literals) find(name string, w *window, found func(hit)) {
 		if v.isPart(w.data, begin, end) || slices.ContainsFunc(v.Allowed, func(beginning string) bool { return strings.HasPrefix(name, beginning) }) {
 			return
 		}
-		found(hit{kind: Identity, what: "the donor's " + v.What, offset: w.offset + int64(begin), trace: true})
+		found(secretHit{kind: Identity, what: "the donor's " + v.What, offset: w.offset + int64(begin), trace: true})
 	})
 }
 

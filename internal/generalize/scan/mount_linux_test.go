@@ -13,9 +13,9 @@ import (
 func TestBoundBelow(t *testing.T) {
 	const token = "dckr_pat_AbCdEfGhIjKlMnOpQrStUvWxYz0"
 	dir, outside := t.TempDir(), t.TempDir()
-	write(t, dir, "opt/app/config", "user = "+token+"\n")
-	write(t, dir, "opt/app/data/own", "x\n")
-	write(t, outside, "host's", "user = "+token+"\n")
+	writeFile(t, dir, "opt/app/config", "user = "+token+"\n")
+	writeFile(t, dir, "opt/app/data/own", "x\n")
+	writeFile(t, outside, "host's", "user = "+token+"\n")
 	point := filepath.Join(dir, "opt/app/data")
 	if err := syscall.Mount(outside, point, "", syscall.MS_BIND, ""); err != nil {
 		if os.Getenv("CI") != "" && os.Geteuid() == 0 {

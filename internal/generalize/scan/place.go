@@ -47,7 +47,7 @@ var placeWords = sync.OnceValues(func() (*filter, []int) {
 })
 
 // placed finds secrets by the name of their file, in the first window of the file.
-func placed(name string, w *window, found func(hit)) {
+func placed(name string, w *window, found func(secretHit)) {
 	words, of := placeWords()
 	var tried [len(places)]bool
 	words.find([]byte(name), 0, len(name), func(word uint16, _ int) {
@@ -60,7 +60,7 @@ func placed(name string, w *window, found func(hit)) {
 			return
 		}
 		if at := p.line.FindIndex(w.data); at != nil && !bytes.Contains(w.data[at[0]:at[1]], []byte("$ANSIBLE_VAULT")) {
-			found(hit{kind: p.kind, what: p.what, offset: w.offset + int64(at[0])})
+			found(secretHit{kind: p.kind, what: p.what, offset: w.offset + int64(at[0])})
 		}
 	})
 }

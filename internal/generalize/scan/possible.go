@@ -27,13 +27,13 @@ var (
 
 // possible inspects a small file of unknown origin: it may hold an identity that no rule knows. A file whose whole
 // content is 32 bytes in base64 or hex is a key.
-func (w *treeWalk) possible(f io.ReaderAt, at placeOf, size int64, found func(hit)) {
+func (w *treeWalk) possible(f io.ReaderAt, at placeOf, size int64, found func(secretHit)) {
 	if size > maxPossible || w.Base != nil && w.Base(at.name) {
 		return
 	}
 	content := headAt(f, 0, int(size))
 	if wholeKey.Match(content) && !checksumName.MatchString(path.Base(at.name)) {
-		found(hit{kind: PrivateKey, what: "key of 32 bytes, the whole content"})
+		found(secretHit{kind: PrivateKey, what: "key of 32 bytes, the whole content"})
 		return
 	}
 	base := path.Base(at.name)

@@ -30,7 +30,7 @@ func rpms(t *testing.T, key string) []string {
 	for i := range others {
 		fmt.Fprintf(&spec, "%%package -n other%d\nSummary: of a test\n%%description -n other%d\n%s\n", i, i, strings.Repeat("a file. ", 100))
 	}
-	write(t, top, "key", key)
+	writeFile(t, top, "key", key)
 	fmt.Fprintf(&spec, "%%install\nmkdir -p %%{buildroot}/usr/share/site/many %%{buildroot}/usr/share/other %%{buildroot}/etc %%{buildroot}/usr/lib/site\n"+
 		"for i in $(seq %d); do echo $i > %%{buildroot}/usr/share/site/many/$i; done\nfor i in $(seq 0 %d); do echo $i > %%{buildroot}/usr/share/other/$i; done\n", files, others-1)
 	for _, name := range []string{"usr/share/site/example.key", "usr/share/site/changed.key", "usr/lib/site/merged.key", "etc/site.conf"} {
@@ -40,7 +40,7 @@ func rpms(t *testing.T, key string) []string {
 	for i := range others {
 		fmt.Fprintf(&spec, "%%files -n other%d\n/usr/share/other/%d\n", i, i)
 	}
-	write(t, top, "site.spec", spec.String())
+	writeFile(t, top, "site.spec", spec.String())
 	command(t, "rpmbuild", "-bb", "--quiet", "--define", "_topdir "+top, "--define", "_binary_payload w0.gzdio", filepath.Join(top, "site.spec"))
 	built, err := filepath.Glob(filepath.Join(top, "RPMS/noarch/*.rpm"))
 	if err != nil || len(built) != others+1 {
@@ -76,9 +76,9 @@ func TestRPM(t *testing.T) {
 			at := []string{"--root", dir, "--dbpath", database, "--define", "_db_backend sqlite"}
 			command(t, "rpm", append(at, append([]string{"-i", "--nodeps", "--force-debian"}, built...)...)...)
 			command(t, "rpm", append(at, "-e", "--nodeps", "--force-debian", "other7")...)
-			write(t, dir, "usr/share/site/changed.key", key+"\n")
-			write(t, dir, "usr/share/site/beside.key", key)
-			write(t, dir, "usr/share/other/7", key)
+			writeFile(t, dir, "usr/share/site/changed.key", key+"\n")
+			writeFile(t, dir, "usr/share/site/beside.key", key)
+			writeFile(t, dir, "usr/share/other/7", key)
 			report := scanTree(t, dir, Options{Base: func(p string) bool { return strings.HasPrefix(p, database) }})
 			var found []string
 			for _, f := range report.Findings {
@@ -99,8 +99,8 @@ func TestDamagedRPM(t *testing.T) {
 	key := secrets(t)["PKCS #8 in PEM"]
 	for name, database := range map[string]string{"empty": "", "of another kind": strings.Repeat("x", 8192), "cut short": "SQLite format 3\x00\x10\x00\x02\x02\x00\x40\x20\x20" + strings.Repeat("\x00", 200)} {
 		dir := t.TempDir()
-		write(t, dir, "var/lib/rpm/rpmdb.sqlite", database)
-		write(t, dir, "opt/key", key)
+		writeFile(t, dir, "var/lib/rpm/rpmdb.sqlite", database)
+		writeFile(t, dir, "opt/key", key)
 		if report := scanTree(t, dir, Options{}); report.Count != 1 || report.Packages.Files != 0 {
 			t.Errorf("%s: %+v", name, report)
 		}

@@ -51,7 +51,7 @@ type Report struct {
 	// Files and Bytes are the searched amounts.
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
-	Known
+	KnownFiles
 	// Count is the number of forbidden findings. Findings lists the first of them.
 	Count    int       `json:"count"`
 	Findings []Finding `json:"findings,omitempty"`
@@ -66,7 +66,7 @@ const maxListed = 100
 // Add adds the report of another scan.
 func (r *Report) Add(other *Report) {
 	r.Files, r.Bytes = r.Files+other.Files, r.Bytes+other.Bytes
-	r.Known.add(&other.Known)
+	r.KnownFiles.add(&other.KnownFiles)
 	r.Count, r.KeptCount = r.Count+other.Count, r.KeptCount+other.KeptCount
 	r.Findings = append(r.Findings, other.Findings...)
 	r.Kept = append(r.Kept, other.Kept...)
@@ -260,11 +260,11 @@ func (w *treeWalk) file(f *os.File, place placeOf, size int64) error {
 	w.report.Files++
 	owner := Owner{}
 	asked := false
-	found := func(h hit) {
+	found := func(h secretHit) {
 		if !asked && w.Owner != nil {
 			owner, asked = w.Owner(place.name), true
 		}
-		w.give(Finding{Path: name, Offset: h.offset, Kind: h.kind, What: h.what, SHA256: h.sum, Rule: owner.Rule, Kept: owner.Keeps}, h.key(), broughtBy)
+		w.addFinding(Finding{Path: name, Offset: h.offset, Kind: h.kind, What: h.what, SHA256: h.sum, Rule: owner.Rule, Kept: owner.Keeps}, h.key(), broughtBy)
 	}
 	if isUnknown {
 		w.possible(f, place, size, found)
@@ -275,8 +275,8 @@ func (w *treeWalk) file(f *os.File, place placeOf, size int64) error {
 	return w.content(f, place.name, size, broughtBy, found)
 }
 
-// give adds a finding to the report, unless a package or image brought the file.
-func (s *scanner) give(f Finding, key, broughtBy string) {
+// addFinding adds a finding to the report, unless a package or image brought the file.
+func (s *scanner) addFinding(f Finding, key, broughtBy string) {
 	if s.each != nil {
 		s.each(f, key, broughtBy)
 	}
@@ -286,11 +286,11 @@ func (s *scanner) give(f Finding, key, broughtBy string) {
 }
 
 // content searches the content of a file.
-func (w *treeWalk) content(f *os.File, name string, size int64, broughtBy string, found func(hit)) error {
+func (w *treeWalk) content(f *os.File, name string, size int64, broughtBy string, found func(secretHit)) error {
 	named := broughtBy == "" && takesNames(name)
 	d := w.decoder(size)
 	first := true
-	var secrets *sweep
+	var secrets *streamSearch
 	err := extents(f, size, func(offset, length int64) error {
 		w.report.Bytes += length
 		return windows(io.NewSectionReader(f, offset, length), offset, w.buffer, func(v *window) error {
@@ -327,7 +327,7 @@ func (w *treeWalk) content(f *os.File, name string, size int64, broughtBy string
 
 // middle reports binary keys in the middle of a file. An image shows such keys; a tree does not.
 func (w *treeWalk) middle(v *window, name string) {
-	v.binaryKeys(true, func(h hit) {
+	v.binaryKeys(true, func(h secretHit) {
 		if h.offset > 0 {
 			w.each(Finding{Path: name, Offset: h.offset, Kind: h.kind, What: h.what, SHA256: h.sum}, h.key(), insideProgram)
 		}
@@ -335,13 +335,13 @@ func (w *treeWalk) middle(v *window, name string) {
 }
 
 // identities searches for the donor's identities.
-func (s *scanner) identities(w *window, size int64, found func(hit)) {
+func (s *scanner) identities(w *window, size int64, found func(secretHit)) {
 	if len(s.known.paths) == 0 {
 		return
 	}
 	if w.offset == 0 && w.from == 0 && int64(len(w.data)) == size {
 		if p, is := s.known.whole(w.data); is {
-			found(hit{kind: Identity, what: "the donor's " + p})
+			found(secretHit{kind: Identity, what: "the donor's " + p})
 			return
 		}
 	}

@@ -134,7 +134,7 @@ func lookalikes(t testing.TB) map[string]string {
 	}
 }
 
-func write(t testing.TB, dir, name, content string) {
+func writeFile(t testing.TB, dir, name, content string) {
 	t.Helper()
 	p := filepath.Join(dir, name)
 	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
@@ -154,7 +154,7 @@ func packaged(t testing.TB, dir string, names ...string) {
 		must(t, content, err)
 		fmt.Fprintf(&lines, "%x  %s\n", md5.Sum(content), name)
 	}
-	write(t, dir, "var/lib/dpkg/info/site.md5sums", lines.String())
+	writeFile(t, dir, "var/lib/dpkg/info/site.md5sums", lines.String())
 }
 
 func scanTree(t testing.TB, dir string, o Options) *Report {
@@ -167,7 +167,7 @@ func TestSecrets(t *testing.T) {
 	for name, secret := range secrets(t) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			write(t, dir, "etc/some/file", "first line\n"+secret+"\nlast line\n")
+			writeFile(t, dir, "etc/some/file", "first line\n"+secret+"\nlast line\n")
 			report := scanTree(t, dir, Options{Owner: func(p string) Owner { return Owner{Rule: "rule-of" + strings.ReplaceAll(p, "/", "-")} }})
 			if report.Count != 1 || report.Files != 1 {
 				t.Fatalf("got %+v, want one finding", report)
@@ -196,7 +196,7 @@ func wantHidden(t *testing.T, report *Report, secret string) {
 func TestLookalikes(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range lookalikes(t) {
-		write(t, dir, "etc/"+name, content)
+		writeFile(t, dir, "etc/"+name, content)
 	}
 	for _, f := range scanTree(t, dir, Options{}).Findings {
 		t.Errorf("%s was taken for a %s", f.Path, f.What)
@@ -216,7 +216,7 @@ func TestBinaryKeys(t *testing.T) {
 	trust := append([]byte{0x30, 0x82, 0x40, 0x00, 0x02, 0x01, 0x03, 0x30}, base64ed(64)...)
 	dir := t.TempDir()
 	for name, content := range map[string][]byte{"8": pkcs8, "1": x509.MarshalPKCS1PrivateKey(rsaKey), "ec": sec1, "pfx": pfx, "trust": trust, "short": sec1[:40], "zeros": make([]byte, 4096)} {
-		write(t, dir, "etc/"+name, string(content))
+		writeFile(t, dir, "etc/"+name, string(content))
 	}
 	var got []string
 	for _, f := range scanTree(t, dir, Options{}).Findings {
@@ -230,13 +230,13 @@ func TestBinaryKeys(t *testing.T) {
 
 func TestKeptAndShared(t *testing.T) {
 	dir, all := t.TempDir(), secrets(t)
-	write(t, dir, "etc/kept.key", all["PKCS #8 in PEM"])
-	write(t, dir, "etc/other.key", all["SEC 1 in PEM"])
-	write(t, dir, "usr/share/doc/example.key", all["OpenSSH"])
-	write(t, dir, "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/1/fs/key", all["OpenSSH"])
-	write(t, dir, "srv/changed.key", "as it came")
+	writeFile(t, dir, "etc/kept.key", all["PKCS #8 in PEM"])
+	writeFile(t, dir, "etc/other.key", all["SEC 1 in PEM"])
+	writeFile(t, dir, "usr/share/doc/example.key", all["OpenSSH"])
+	writeFile(t, dir, "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/1/fs/key", all["OpenSSH"])
+	writeFile(t, dir, "srv/changed.key", "as it came")
 	packaged(t, dir, "usr/share/doc/example.key", "srv/changed.key")
-	write(t, dir, "srv/changed.key", all["OpenSSH"])
+	writeFile(t, dir, "srv/changed.key", all["OpenSSH"])
 	if err := os.Symlink("/usr/share/doc", filepath.Join(dir, "etc/doc")); err != nil {
 		t.Fatal(err)
 	}
@@ -282,13 +282,13 @@ func TestIdentitiesInTree(t *testing.T) {
 		{Path: "/etc/nvme/hostid", SHA256: sum([]byte(uuid + "\n"))},
 		{Path: "/etc/krb5.keytab", SHA256: sum(keytab), Bytes: int64(len(keytab))},
 	}
-	write(t, dir, "etc/copy-of-id", id+"\n")
-	write(t, dir, "etc/dhcp", "duid \""+id+"\";")
-	write(t, dir, "etc/longer", id+"0")
-	write(t, dir, "etc/other", letters(32))
-	write(t, dir, "var/nvme.json", `{"host":"`+uuid+`"}`)
-	write(t, dir, "var/journal", strings.Repeat("x", 100)+string(journal))
-	write(t, dir, "var/keytab", string(keytab))
+	writeFile(t, dir, "etc/copy-of-id", id+"\n")
+	writeFile(t, dir, "etc/dhcp", "duid \""+id+"\";")
+	writeFile(t, dir, "etc/longer", id+"0")
+	writeFile(t, dir, "etc/other", letters(32))
+	writeFile(t, dir, "var/nvme.json", `{"host":"`+uuid+`"}`)
+	writeFile(t, dir, "var/journal", strings.Repeat("x", 100)+string(journal))
+	writeFile(t, dir, "var/keytab", string(keytab))
 	report := scanTree(t, dir, Options{Identities: values})
 	var got []string
 	for _, f := range report.Findings {
@@ -333,18 +333,18 @@ func TestBorders(t *testing.T) {
 			}
 		}
 		stream = append(stream, '\n')
-		look := func(source io.Reader, buffer int) (hits []hit) {
-			secrets := everything().sweep(true, func(h hit) { hits = append(hits, h) })
+		look := func(source io.Reader, buffer int) (hits []secretHit) {
+			secrets := everything().sweep(true, func(h secretHit) { hits = append(hits, h) })
 			err := windows(source, 0, make([]byte, buffer), func(w *window) error {
 				secrets.window(w)
-				k.ids(w, func(h hit) { hits = append(hits, h) })
+				k.ids(w, func(h secretHit) { hits = append(hits, h) })
 				return nil
 			})
 			if err != nil {
 				r.Fatal(err)
 			}
 			secrets.finish()
-			slices.SortFunc(hits, func(a, b hit) int { return int(a.offset - b.offset) })
+			slices.SortFunc(hits, func(a, b secretHit) int { return int(a.offset - b.offset) })
 			return hits
 		}
 		whole := look(bytes.NewReader(stream), len(stream)+before+after+1)

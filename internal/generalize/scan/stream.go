@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// hit is a secret in a stream.
-type hit struct {
+// secretHit is a secret in a stream.
+type secretHit struct {
 	kind   Kind
 	what   string
 	offset int64
@@ -21,7 +21,7 @@ type hit struct {
 }
 
 // key returns the hash for recognition.
-func (h *hit) key() string { return cmp.Or(h.own, h.sum) }
+func (h *secretHit) key() string { return cmp.Or(h.own, h.sum) }
 
 // buffered is the number of bytes of a stream in memory.
 const buffered = 1<<20 + before + after
@@ -64,8 +64,8 @@ func windows(r io.Reader, offset int64, buffer []byte, visit func(*window) error
 	}
 }
 
-// sweep searches the secrets of one stream, window by window.
-type sweep struct {
+// streamSearch searches the secrets of one stream, window by window.
+type streamSearch struct {
 	*catalogue
 	// named enables secrets that are recognizable only by their names.
 	named bool
@@ -73,7 +73,7 @@ type sweep struct {
 	spared func() bool
 	// decoder searches encoded content. May be nil.
 	decoder *decoder
-	found   func(hit)
+	found   func(secretHit)
 	// pending are matches that may overlap later matches, by their beginning.
 	pending []match
 	// done has, for each form, the end of its last match.
@@ -82,18 +82,18 @@ type sweep struct {
 
 // match is a hit that may turn out to be part of another.
 type match struct {
-	hit
+	secretHit
 	end int64
 	// form is the index of the form: the lower, the higher its precedence.
 	form int
 }
 
-func (c *catalogue) sweep(named bool, found func(hit)) *sweep {
-	return &sweep{catalogue: c, named: named, found: found, done: make([]int64, len(c.forms))}
+func (c *catalogue) sweep(named bool, found func(secretHit)) *streamSearch {
+	return &streamSearch{catalogue: c, named: named, found: found, done: make([]int64, len(c.forms))}
 }
 
 // window searches the secrets that begin in a window's own part, plain and encoded.
-func (s *sweep) window(w *window) {
+func (s *streamSearch) window(w *window) {
 	s.secrets(w)
 	if s.decoder != nil {
 		s.decoder.window(w, s)
@@ -103,7 +103,7 @@ func (s *sweep) window(w *window) {
 }
 
 // secrets searches the secrets with an anchor in the window's own part.
-func (s *sweep) secrets(w *window) {
+func (s *streamSearch) secrets(w *window) {
 	s.filter.find(w.data, w.from, w.to, func(word uint16, end int) {
 		at := end - s.words[word].length
 		if at >= w.to {
@@ -127,21 +127,21 @@ func (s *sweep) secrets(w *window) {
 			begin := w.offset + int64(start)
 			s.done[number] = begin + int64(len(whole))
 			s.pending = append(s.pending, match{
-				hit:  hit{kind: form.kind, what: form.what, offset: begin, sum: form.fingerprint(secret), own: sum([]byte(bodyOf(secret)))},
-				end:  begin + int64(len(whole)),
-				form: number,
+				secretHit: secretHit{kind: form.kind, what: form.what, offset: begin, sum: form.fingerprint(secret), own: sum([]byte(bodyOf(secret)))},
+				end:       begin + int64(len(whole)),
+				form:      number,
 			})
 		}
 	})
 }
 
 // decoded adds a finding in an encoded part of the stream. A finding of the part itself has precedence.
-func (s *sweep) decoded(h hit, end int64) {
-	s.pending = append(s.pending, match{hit: h, end: max(end, h.offset+1), form: len(s.forms)})
+func (s *streamSearch) decoded(h secretHit, end int64) {
+	s.pending = append(s.pending, match{secretHit: h, end: max(end, h.offset+1), form: len(s.forms)})
 }
 
 // settle reports the matches that end before a position: of overlapping matches the one with the highest precedence.
-func (s *sweep) settle(limit int64) {
+func (s *streamSearch) settle(limit int64) {
 	slices.SortStableFunc(s.pending, func(a, b match) int { return cmp.Or(cmp.Compare(a.offset, b.offset), a.form-b.form) })
 	for len(s.pending) > 0 {
 		best, end, n := s.pending[0], s.pending[0].end, 1
@@ -154,11 +154,11 @@ func (s *sweep) settle(limit int64) {
 		if end > limit {
 			return
 		}
-		s.found(best.hit)
+		s.found(best.secretHit)
 		s.pending = s.pending[n:]
 	}
 	s.pending = s.pending[:0]
 }
 
 // finish reports the remaining matches at the end of the stream.
-func (s *sweep) finish() { s.settle(1<<63 - 1) }
+func (s *streamSearch) finish() { s.settle(1<<63 - 1) }

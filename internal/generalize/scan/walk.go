@@ -23,13 +23,13 @@ type treeWalk struct {
 // maxHop is the number of levels between a directory and the open ancestor.
 const maxHop = 32
 
-// held is an open directory with pending descendants.
-type held struct {
+// openDirectory is an open directory with pending descendants.
+type openDirectory struct {
 	*os.Root
 	uses int
 }
 
-func (h *held) release() {
+func (h *openDirectory) release() {
 	if h.uses--; h.uses == 0 {
 		h.Close()
 	}
@@ -46,7 +46,7 @@ type placeOf struct {
 // folder is a pending directory.
 type folder struct {
 	placeOf
-	from *held
+	from *openDirectory
 	rel  string
 	hops int
 	dev  uint64
@@ -60,7 +60,7 @@ func (w *treeWalk) walk(top string) error {
 	if err != nil {
 		return err
 	}
-	first := &folder{placeOf: placeOf{name: "/" + strings.TrimPrefix(top, "."), shown: "/" + strings.TrimPrefix(top, ".")}, from: &held{root, 1}, rel: top}
+	first := &folder{placeOf: placeOf{name: "/" + strings.TrimPrefix(top, "."), shown: "/" + strings.TrimPrefix(top, ".")}, from: &openDirectory{root, 1}, rel: top}
 	if info, err := w.root.Lstat(path.Dir(top)); err == nil {
 		first.dev = deviceOf(info)
 	}
@@ -94,7 +94,7 @@ func (w *treeWalk) folder(f *folder) (below []*folder, err error) {
 	if err != nil {
 		return nil, err
 	}
-	here := &held{dir, 1}
+	here := &openDirectory{dir, 1}
 	defer here.release()
 	entries, dev, mount, err := w.enter(f, dir)
 	if err != nil {
@@ -187,7 +187,7 @@ func (w *treeWalk) entry(dir *os.Root, entry fs.DirEntry, at placeOf) error {
 	w.attributes(f, at)
 	if len(w.Leftovers) > 0 {
 		if was, is := w.Leftovers[inodeOf(info)]; is {
-			w.place(at, hit{kind: Leftover, what: "another name (hard link) of " + was})
+			w.place(at, secretHit{kind: Leftover, what: "another name (hard link) of " + was})
 		}
 	}
 	if info.Size() == 0 {
@@ -198,23 +198,23 @@ func (w *treeWalk) entry(dir *os.Root, entry fs.DirEntry, at placeOf) error {
 }
 
 // place reports a finding at a place, outside of a file's content.
-func (w *treeWalk) place(at placeOf, h hit) {
+func (w *treeWalk) place(at placeOf, h secretHit) {
 	owner := Owner{}
 	if w.Owner != nil {
 		owner = w.Owner(at.name)
 	}
-	w.give(Finding{Path: at.shown, Kind: h.kind, What: h.what, SHA256: h.sum, Rule: owner.Rule, Kept: owner.Keeps}, h.key(), at.broughtBy)
+	w.addFinding(Finding{Path: at.shown, Kind: h.kind, What: h.what, SHA256: h.sum, Rule: owner.Rule, Kept: owner.Keeps}, h.key(), at.broughtBy)
 }
 
 // short searches a short text at a place that is not a file's content.
 func (w *treeWalk) short(text string, at placeOf, where string) {
-	w.scanShort(text, func(h hit) {
+	w.scanShort(text, func(h secretHit) {
 		h.what += " in " + where
 		w.place(at, h)
 	})
 }
 
-func (w *treeWalk) scanShort(text string, found func(hit)) {
+func (w *treeWalk) scanShort(text string, found func(secretHit)) {
 	if len(text) < minShort {
 		return
 	}
@@ -232,7 +232,7 @@ func (w *treeWalk) scanShort(text string, found func(hit)) {
 // literal searches a name or the target of a link for the donor's values.
 func (w *treeWalk) literal(text string, at placeOf, where string) {
 	if at.broughtBy == "" && w.literals.watches(at.name) {
-		w.literals.find(at.name, &window{data: []byte(text), to: len(text)}, func(h hit) {
+		w.literals.find(at.name, &window{data: []byte(text), to: len(text)}, func(h secretHit) {
 			h.what += " in " + where
 			w.place(at, h)
 		})
@@ -261,7 +261,7 @@ func (w *treeWalk) names(f *folder, entries []fs.DirEntry) {
 func (w *treeWalk) below(dir placeOf, name string) placeOf {
 	at := placeOf{name: strings.TrimSuffix(dir.name, "/") + "/" + name, shown: strings.TrimSuffix(dir.shown, "/") + "/" + name, broughtBy: dir.broughtBy}
 	if len(name) >= minShort {
-		w.scanShort(name, func(hit) { at.shown = strings.TrimSuffix(dir.shown, "/") + "/<a name that holds a secret>" })
+		w.scanShort(name, func(secretHit) { at.shown = strings.TrimSuffix(dir.shown, "/") + "/<a name that holds a secret>" })
 	}
 	return at
 }

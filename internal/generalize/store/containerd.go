@@ -134,7 +134,7 @@ func eachBucket(in *bolt.Bucket, visit func(name string, b *bolt.Bucket)) error 
 // unfinished downloads, because their bytes are of no use without records.
 func (s containerdStore) forget() (sum tree.Removed, err error) {
 	var theirs containers
-	err = s.read(s.index, func(tx *bolt.Tx) (err error) {
+	err = s.withDatabase(s.index, func(tx *bolt.Tx) (err error) {
 		theirs, err = s.containers(tx)
 		return err
 	})

@@ -25,7 +25,7 @@ type content struct {
 
 func (s containerdStore) content() (c content, err error) {
 	c.blobs = map[string]int64{}
-	err = s.read(s.index, func(tx *bolt.Tx) error {
+	err = s.withDatabase(s.index, func(tx *bolt.Tx) error {
 		if err := checkContainerd(tx); err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func (s containerdStore) unpacked(base string) (map[string]layer, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = s.read(index, func(tx *bolt.Tx) error {
+	err = s.withDatabase(index, func(tx *bolt.Tx) error {
 		for name, sn := range known {
 			if sn.kind != committed {
 				continue

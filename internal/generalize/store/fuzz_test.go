@@ -60,7 +60,7 @@ func TestOverlappingElements(t *testing.T) {
 	binary.LittleEndian.PutUint64(content[pageHeader+16:], 2)
 	meta(content)
 	dir := t.TempDir()
-	write(t, dir, "db", content)
+	writeFile(t, dir, "db", content)
 	visits := 0
 	_, err := readPages(open(t, dir), "db", func([]string, []byte) error { visits++; return nil })
 	if !errors.Is(err, errDamaged) || visits > len(content)/element || visits < 60 {
@@ -95,7 +95,7 @@ func FuzzPages(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
 		meta(content)
-		write(t, dir, "db", content)
+		writeFile(t, dir, "db", content)
 		visits := 0
 		_, _ = readPages(tr, "db", func(at []string, value []byte) error {
 			if visits++; len(at) == 0 || len(value) > len(content) {

@@ -32,11 +32,11 @@ func (s Store) Images() ([]Image, error) {
 	var err error
 	switch s.kind {
 	case Containerd:
-		err = containerdStore{s}.named(named)
+		err = containerdStore{s}.imageNames(named)
 	case Docker:
-		err = dockerStore{s}.named(named)
+		err = dockerStore{s}.imageNames(named)
 	case Storage:
-		err = storageStore{s}.named(named)
+		err = storageStore{s}.imageNames(named)
 	case Snapshots:
 	}
 	var images []Image
@@ -68,9 +68,9 @@ func asImages(digest string, names []string) []Image {
 	return []Image{{Digest: digest}}
 }
 
-// named reads the images of all namespaces, by the digest of the manifest.
-func (s containerdStore) named(into map[string][]string) error {
-	return s.read(s.index, func(tx *bolt.Tx) error {
+// imageNames reads the images of all namespaces, by the digest of the manifest.
+func (s containerdStore) imageNames(into map[string][]string) error {
+	return s.withDatabase(s.index, func(tx *bolt.Tx) error {
 		if err := checkContainerd(tx); err != nil {
 			return err
 		}
@@ -85,8 +85,8 @@ func (s containerdStore) named(into map[string][]string) error {
 	})
 }
 
-// named reads Docker's index of names: image/DRIVER/repositories.json. Source: Docker, reference store.
-func (s dockerStore) named(into map[string][]string) error {
+// imageNames reads Docker's index of names: image/DRIVER/repositories.json. Source: Docker, reference store.
+func (s dockerStore) imageNames(into map[string][]string) error {
 	content, err := s.tree.Read(path.Dir(s.index) + "/repositories.json")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -108,8 +108,8 @@ func (s dockerStore) named(into map[string][]string) error {
 	return nil
 }
 
-// named reads the list of images of containers/storage. Source: containers/storage, images.json.
-func (s storageStore) named(into map[string][]string) error {
+// imageNames reads the list of images of containers/storage. Source: containers/storage, images.json.
+func (s storageStore) imageNames(into map[string][]string) error {
 	st, err := s.storage()
 	if err != nil {
 		return err

@@ -20,10 +20,10 @@ func TestImages(t *testing.T) {
 		"v1|moby|images|" + "a/" + string(make([]byte, 600)) + "|target|digest": []byte(three),
 		"v1|moby|images|without a target|x|digest":                              []byte(three),
 	})
-	write(t, dir, "var/lib/docker/image/overlay2/repositories.json", []byte(`{"Repositories":{"busybox":{"busybox:1":"sha256:4444","busybox@sha256:9999":"sha256:4444"}}}`))
-	write(t, dir, "var/lib/docker/image/overlay2/layerdb/x", nil)
-	write(t, dir, "var/lib/containers/storage/overlay-layers/layers.json", []byte(`[]`))
-	write(t, dir, "var/lib/containers/storage/overlay-images/images.json", []byte(`[{"digest":"sha256:5555","names":["quay.io/crio/pause:1"]},{"digest":"sha256:6666"}]`))
+	writeFile(t, dir, "var/lib/docker/image/overlay2/repositories.json", []byte(`{"Repositories":{"busybox":{"busybox:1":"sha256:4444","busybox@sha256:9999":"sha256:4444"}}}`))
+	writeFile(t, dir, "var/lib/docker/image/overlay2/layerdb/x", nil)
+	writeFile(t, dir, "var/lib/containers/storage/overlay-layers/layers.json", []byte(`[]`))
+	writeFile(t, dir, "var/lib/containers/storage/overlay-images/images.json", []byte(`[{"digest":"sha256:5555","names":["quay.io/crio/pause:1"]},{"digest":"sha256:6666"}]`))
 	for _, test := range []struct {
 		kind  Kind
 		index string
@@ -48,7 +48,7 @@ func TestImages(t *testing.T) {
 func TestImagesOfDamagedStores(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{metaDB, "var/lib/docker/image/overlay2/repositories.json", "var/lib/containers/storage/overlay-images/images.json"} {
-		write(t, dir, name, []byte("x"))
+		writeFile(t, dir, name, []byte("x"))
 	}
 	for kind, index := range map[Kind]string{
 		Containerd: metaDB, Docker: "var/lib/docker/image/overlay2/layerdb", Storage: "var/lib/containers/storage/overlay-layers/layers.json",

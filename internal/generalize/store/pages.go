@@ -111,14 +111,14 @@ func (d *pages) meta() error {
 
 // freelist marks the pages of the free list as used. A database may have no free list.
 func (d *pages) freelist(id uint64) {
-	if page, err := d.read(id); err == nil && binary.LittleEndian.Uint16(page[8:]) == flagFreelist {
+	if page, err := d.readPage(id); err == nil && binary.LittleEndian.Uint16(page[8:]) == flagFreelist {
 		return
 	}
 	delete(d.used, id)
 }
 
-// read returns a page with its overflow, and marks the pages as used.
-func (d *pages) read(id uint64) ([]byte, error) {
+// readPage returns a page with its overflow, and marks the pages as used.
+func (d *pages) readPage(id uint64) ([]byte, error) {
 	count := uint64(d.all / d.page)
 	header := make([]byte, pageHeader)
 	if id < 2 || id >= count {
@@ -143,7 +143,7 @@ func (d *pages) read(id uint64) ([]byte, error) {
 }
 
 func (d *pages) walk(id uint64, at []string, depth int, visit func([]string, []byte) error) error {
-	page, err := d.read(id)
+	page, err := d.readPage(id)
 	if err != nil {
 		return err
 	}

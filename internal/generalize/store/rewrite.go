@@ -18,8 +18,8 @@ import (
 // lockPatience is how long to wait for a program that is ending.
 const lockPatience = time.Second
 
-// read opens a database while do runs. All pages are checked before, because the library trusts pages and would crash.
-func (s Store) read(p string, do func(tx *bolt.Tx) error) (err error) {
+// withDatabase opens a database while do runs. All pages are checked before, because the library trusts pages and would crash.
+func (s Store) withDatabase(p string, do func(tx *bolt.Tx) error) (err error) {
 	if _, err := readPages(s.tree, p, nil); err != nil {
 		return fmt.Errorf("/%s: %w", p, err)
 	}
@@ -56,7 +56,7 @@ func (s Store) rewrite(p string, drop func(at []string, value []byte) bool) (sum
 	if _, err := s.tree.Remove(by, nil); err != nil {
 		return sum, err
 	}
-	err = s.read(p, func(from *bolt.Tx) error {
+	err = s.withDatabase(p, func(from *bolt.Tx) error {
 		dropped, err := s.copyTo(by, from, drop)
 		sum.Files += dropped
 		if err != nil || dropped == 0 && stale == 0 {

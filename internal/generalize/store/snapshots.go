@@ -43,7 +43,7 @@ func (b backend) image(number string) bool {
 // one per name; id is a varint.
 func (s Store) snapshotter(index string) (backend, error) {
 	all := backend{}
-	err := s.read(index, func(tx *bolt.Tx) error {
+	err := s.withDatabase(index, func(tx *bolt.Tx) error {
 		version := tx.Bucket([]byte("v1"))
 		if version == nil || version.Bucket([]byte("snapshots")) == nil {
 			return nil // nothing was ever unpacked

@@ -38,7 +38,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func write(t *testing.T, dir, name string, content []byte) {
+func writeFile(t *testing.T, dir, name string, content []byte) {
 	t.Helper()
 	must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
 	must(t, os.WriteFile(filepath.Join(dir, name), content, 0o644))
@@ -145,12 +145,12 @@ func containerd(t *testing.T, pack func(*testing.T, []byte) []byte) string {
 		image, active := strconv.Itoa(2*i+1), strconv.Itoa(2*i+2)
 		for _, b := range [][]byte{blob, config, manifest, index} {
 			entries["v1|"+ns+"|content|blob|"+digest(b)+"|size"] = varint(int64(len(b)))
-			write(t, dir, contents+"/blobs/"+strings.Replace(digest(b), ":", "/", 1), b)
+			writeFile(t, dir, contents+"/blobs/"+strings.Replace(digest(b), ":", "/", 1), b)
 		}
 		for name, content := range layerFiles {
-			write(t, dir, overlay+"/snapshots/"+image+"/fs/"+name, []byte(content))
+			writeFile(t, dir, overlay+"/snapshots/"+image+"/fs/"+name, []byte(content))
 		}
-		write(t, dir, overlay+"/snapshots/"+active+"/fs/tmp/written", []byte(needle))
+		writeFile(t, dir, overlay+"/snapshots/"+active+"/fs/tmp/written", []byte(needle))
 		room, err := containerdStore{At(open(t, dir), Containerd, metaDB, nil)}.usage(overlay + "/snapshots/" + image + "/fs")
 		must(t, err)
 		for key, value := range map[string][]byte{
@@ -185,7 +185,7 @@ func containerd(t *testing.T, pack func(*testing.T, []byte) []byte) string {
 	}
 	put(t, dir, metaDB, entries)
 	put(t, dir, overlay+"/metadata.db", snapshots)
-	write(t, dir, contents+"/ingest/0a/data", []byte("half"))
+	writeFile(t, dir, contents+"/ingest/0a/data", []byte("half"))
 	return dir
 }
 
@@ -410,7 +410,7 @@ func TestDamagedImages(t *testing.T) {
 			"a part of one": {func(dir string) {
 				must(t, os.Truncate(filepath.Join(dir, overlay, "snapshots/3/fs/usr/bin/tool"), 8192))
 			}, "has 8192 bytes, and had 20000"},
-			"nothing but blocks": {func(dir string) { write(t, dir, overlay+"/snapshots/1/fs/more", bytes.Repeat([]byte("x"), 9000)) }, ""},
+			"nothing but blocks": {func(dir string) { writeFile(t, dir, overlay+"/snapshots/1/fs/more", bytes.Repeat([]byte("x"), 9000)) }, ""},
 		} {
 			t.Run(name+"/"+what, func(t *testing.T) {
 				copied := t.TempDir()
@@ -457,16 +457,16 @@ func TestDamagedLayersOfOthers(t *testing.T) {
 	dir := t.TempDir()
 	docker, storage := "var/lib/docker", "var/lib/containers/storage"
 	for name, content := range layerFiles {
-		write(t, dir, docker+"/overlay2/aa/diff/"+name, []byte(content))
-		write(t, dir, storage+"/overlay/bb/diff/"+name, []byte(content))
-		write(t, dir, storage+"/vfs/dir/cc/"+name, []byte(content))
+		writeFile(t, dir, docker+"/overlay2/aa/diff/"+name, []byte(content))
+		writeFile(t, dir, storage+"/overlay/bb/diff/"+name, []byte(content))
+		writeFile(t, dir, storage+"/vfs/dir/cc/"+name, []byte(content))
 	}
-	write(t, dir, docker+"/image/overlay2/layerdb/sha256/11/cache-id", []byte("aa"))
-	write(t, dir, docker+"/image/overlay2/layerdb/sha256/11/tar-split.json.gz", split(t, layerFiles))
+	writeFile(t, dir, docker+"/image/overlay2/layerdb/sha256/11/cache-id", []byte("aa"))
+	writeFile(t, dir, docker+"/image/overlay2/layerdb/sha256/11/tar-split.json.gz", split(t, layerFiles))
 	for driver, layer := range map[string]string{"overlay": "bb", "vfs": "cc"} {
-		write(t, dir, storage+"/"+driver+"-layers/layers.json", []byte(`[{"id":"`+layer+`"}]`))
-		write(t, dir, storage+"/"+driver+"-layers/"+layer+".tar-split.gz", split(t, layerFiles))
-		write(t, dir, storage+"/"+driver+"-images/images.json", []byte(`[{"id":"i","layer":"`+layer+`"}]`))
+		writeFile(t, dir, storage+"/"+driver+"-layers/layers.json", []byte(`[{"id":"`+layer+`"}]`))
+		writeFile(t, dir, storage+"/"+driver+"-layers/"+layer+".tar-split.gz", split(t, layerFiles))
+		writeFile(t, dir, storage+"/"+driver+"-images/images.json", []byte(`[{"id":"i","layer":"`+layer+`"}]`))
 	}
 	opened := open(t, dir)
 	for file, s := range map[string]Store{
@@ -482,7 +482,7 @@ func TestDamagedLayersOfOthers(t *testing.T) {
 			t.Errorf("%s: %q, %v", file, why, err)
 		}
 	}
-	write(t, dir, storage+"/btrfs-layers/layers.json", []byte(`[]`))
+	writeFile(t, dir, storage+"/btrfs-layers/layers.json", []byte(`[]`))
 	if _, err := At(opened, Storage, storage+"/btrfs-layers/layers.json", nil).Forget(); err == nil || !strings.Contains(err.Error(), "driver btrfs") {
 		t.Errorf("another driver: %v", err)
 	}

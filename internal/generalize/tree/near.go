@@ -12,8 +12,8 @@ const maxHop = 32
 // maxHeld is the number of open directories.
 const maxHeld = 64
 
-// held is an open directory from which deeper paths are opened. No link leads to it.
-type held struct {
+// openDirectory is an open directory from which deeper paths are opened. No link leads to it.
+type openDirectory struct {
 	path string
 	root *os.Root
 }
@@ -74,14 +74,14 @@ func (t *Tree) nearest(p string) (from *os.Root, above, way string) {
 		}
 		above, way = p[:len(p)-len(way)+length-1], way[length:]
 		from = next
-		t.hold(held{above, next})
+		t.hold(openDirectory{above, next})
 		n = len(t.held)
 	}
 	return from, above, way
 }
 
 // hold adds an open directory, and closes the topmost directory beyond the limit.
-func (t *Tree) hold(next held) {
+func (t *Tree) hold(next openDirectory) {
 	if len(t.held) == maxHeld {
 		t.held[0].root.Close()
 		t.held = slices.Delete(t.held, 0, 1)

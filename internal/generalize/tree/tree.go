@@ -35,7 +35,7 @@ type Tree struct {
 	linked map[Inode]string
 	// passes is the number of active passes, held their open directories from the top down, and asked their lookups.
 	passes int
-	held   []held
+	held   []openDirectory
 	asked  int
 }
 

@@ -37,8 +37,8 @@ func TestStepsStandInTheOrderOfACapture(t *testing.T) {
 	})
 }
 
-// TestAnEstimateLiesWithinWhatWasSeen: the order of the captures and failed captures do not change the estimate.
-func TestAnEstimateLiesWithinWhatWasSeen(t *testing.T) {
+// TestEstimateIsWithinPastDurations: the order of the captures and failed captures do not change the estimate.
+func TestEstimateIsWithinPastDurations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		took := rapid.SliceOfN(rapid.Int64Range(0, 7200), 1, 9).Draw(t, "seconds")
 		var all []v1alpha1.Prototype
@@ -69,8 +69,8 @@ func TestAnEstimateLiesWithinWhatWasSeen(t *testing.T) {
 	})
 }
 
-// TestWhatHasNoEndIsNotCounted tests a step without an end, a donor that has not returned and a capture without steps.
-func TestWhatHasNoEndIsNotCounted(t *testing.T) {
+// TestUnfinishedStepsAreNotCounted tests a step without an end, a donor that has not returned and a capture without steps.
+func TestUnfinishedStepsAreNotCounted(t *testing.T) {
 	open := capture(v1alpha1.PhaseSucceeded, time.Hour, v1alpha1.PhaseDraining, time.Minute, v1alpha1.PhasePublishing, time.Hour)
 	open.Status.Steps[1].FinishedAt = nil
 	open.Status.Donor.ReleasedAt = nil

@@ -29,12 +29,12 @@ type aptNode struct {
 func (a *aptNode) carryOut(ctx context.Context) *patch.Failure {
 	install := a.unitName("")
 	if a.order.Method == patch.Patch {
-		found, err := a.Units.Look(ctx, install)
+		found, err := a.Units.State(ctx, install)
 		if err != nil {
 			return nodeFailed(err)
 		}
 		if found.Known {
-			a.say("found unit %s of an earlier pod", install)
+			a.logf("found unit %s of an earlier pod", install)
 			return a.resume(ctx)
 		}
 	}
@@ -120,7 +120,7 @@ func (a *aptNode) readPackages(ctx context.Context) *patch.Failure {
 	if a.order.Method != patch.Patch || !a.order.Drained {
 		return &patch.Failure{Reason: patch.Interrupted, Message: what + ": Kamino repairs dpkg only on a drained node; run dpkg --configure -a"}
 	}
-	a.say("%s: repairing", what)
+	a.logf("%s: repairing", what)
 	o, err := a.unit(ctx, "-repair", apt.Environment(), apt.Dpkg, apt.RepairArgs()...)
 	if err != nil {
 		return nodeFailed(err)
@@ -191,14 +191,14 @@ func (a *aptNode) update(ctx context.Context) *patch.Failure {
 			return f
 		}
 	}
-	a.say("read %d repositories", len(targets))
+	a.logf("read %d repositories", len(targets))
 	return nil
 }
 
 // release reads a repository's Release file on the disk; the zero Release without one.
 func (a *aptNode) release(t apt.Target) (apt.Release, error) {
 	for _, file := range t.Files {
-		text, err := a.read(file)
+		text, err := a.readFile(file)
 		if err != nil || text != "" {
 			return apt.ParseRelease(text), err
 		}
@@ -385,7 +385,7 @@ func (a *aptNode) witnesses(installed []patch.Change) *patch.Failure {
 	if err != nil {
 		return nodeFailed(err)
 	}
-	names, err := a.read(apt.RebootPackages)
+	names, err := a.readFile(apt.RebootPackages)
 	if err != nil {
 		return nodeFailed(err)
 	}
@@ -412,10 +412,10 @@ func (a *aptNode) removeOldKernels(ctx context.Context) *patch.Failure {
 		return failure
 	}
 	if more := len(removal.Remove) != len(names) || len(removal.Install) > 0; more || !slices.Equal(removal.Remove, slices.Sorted(slices.Values(names))) {
-		a.say("old kernels stay: their removal would change other packages")
+		a.logf("old kernels stay: their removal would change other packages")
 		return nil
 	}
-	a.say("removing old kernels: %s", strings.Join(names, ", "))
+	a.logf("removing old kernels: %s", strings.Join(names, ", "))
 	o, err := a.unit(ctx, "-kernels", apt.Environment(), apt.Get, apt.PurgeArgs(names)...)
 	if err != nil {
 		return nodeFailed(err)

@@ -25,12 +25,12 @@ type dnfNode struct {
 
 func (d *dnfNode) carryOut(ctx context.Context) *patch.Failure {
 	if d.order.Method == patch.Patch {
-		found, err := d.Units.Look(ctx, d.unitName(""))
+		found, err := d.Units.State(ctx, d.unitName(""))
 		if err != nil {
 			return nodeFailed(err)
 		}
 		if found.Known {
-			d.say("found unit %s of an earlier pod", d.unitName(""))
+			d.logf("found unit %s of an earlier pod", d.unitName(""))
 			return d.resume(ctx)
 		}
 	}
@@ -128,7 +128,7 @@ func (d *dnfNode) findRelease(ctx context.Context) *patch.Failure {
 		return failure
 	}
 	if d.release = dnf.NewestRelease(o.all()); d.release != "" {
-		d.say("patching to release %s", d.release)
+		d.logf("patching to release %s", d.release)
 	}
 	return nil
 }

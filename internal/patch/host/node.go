@@ -93,8 +93,8 @@ func (n *Node) command(ctx context.Context, environment []string, program string
 	return cmd
 }
 
-// read returns the trimmed content of a short file; empty if absent.
-func (n *Node) read(p string) (string, error) {
+// readFile returns the trimmed content of a short file; empty if absent.
+func (n *Node) readFile(p string) (string, error) {
 	f, err := n.tree.OpenFile(p, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -153,7 +153,7 @@ func (n *Node) lockHolder(p string) (int32, error) {
 func (n *Node) describe(ctx context.Context, r *patch.Report) error {
 	text := ""
 	for p := range strings.FieldsSeq(osReleases) {
-		found, err := n.read(p)
+		found, err := n.readFile(p)
 		if err == nil && found != "" {
 			text = found
 			break
@@ -162,7 +162,7 @@ func (n *Node) describe(ctx context.Context, r *patch.Report) error {
 	n.system = patch.SystemOf(text)
 	r.OS = n.system.String()
 	var err error
-	if r.Kernel, err = n.read(kernelPath); err != nil {
+	if r.Kernel, err = n.readFile(kernelPath); err != nil {
 		return err
 	}
 	if r.OtherPatchers, err = n.Units.Active(ctx, otherPatchers); err != nil {
@@ -222,7 +222,7 @@ func (n *Node) load() (state, error) {
 	return s, json.NewDecoder(f).Decode(&s)
 }
 
-func (n *Node) say(format string, args ...any) {
+func (n *Node) logf(format string, args ...any) {
 	// A log without a reader must not fail the run.
 	_, _ = fmt.Fprintf(n.Log, format+"\n", args...)
 }

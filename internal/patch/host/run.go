@@ -78,7 +78,7 @@ func (r *Run) accept(ctx context.Context, mine host.Order) (patch.Order, error) 
 	if err != nil {
 		return patch.Order{}, refused("%w; nothing was changed", err)
 	}
-	boot, err := r.read(bootIDPath)
+	boot, err := r.readFile(bootIDPath)
 	if err != nil {
 		return patch.Order{}, refused("the host's boot ID cannot be read: %w", err)
 	}
@@ -136,9 +136,9 @@ func (n *Node) Carry(ctx context.Context, order patch.Order) *patch.Report {
 	}
 	report.Seconds = int64(n.Now().Sub(began).Seconds())
 	if f := report.Failure; f != nil {
-		n.say("%s: %s", f.Reason, f.Message)
+		n.logf("%s: %s", f.Reason, f.Message)
 	} else {
-		n.say("done: %d pending, %d installed, %d held", len(report.Pending), len(report.Installed), len(report.Held))
+		n.logf("done: %d pending, %d installed, %d held", len(report.Pending), len(report.Installed), len(report.Held))
 	}
 	return report
 }
@@ -161,6 +161,6 @@ func (r *Run) reboot(ctx context.Context) error {
 	if err := r.Units.Reboot(ctx); err != nil {
 		return fmt.Errorf("the report is on the order, but the host cannot be rebooted: %w", err)
 	}
-	r.say("ordered the reboot")
+	r.logf("ordered the reboot")
 	return nil
 }

@@ -34,9 +34,11 @@ type fakeUnits struct {
 	known map[string]UnitState
 }
 
-func (u fakeUnits) Look(_ context.Context, name string) (UnitState, error) { return u.known[name], nil }
-func (u fakeUnits) Active(context.Context, []string) ([]string, error)     { return nil, nil }
-func (u fakeUnits) Reboot(context.Context) error                           { return nil }
+func (u fakeUnits) State(_ context.Context, name string) (UnitState, error) {
+	return u.known[name], nil
+}
+func (u fakeUnits) Active(context.Context, []string) ([]string, error) { return nil, nil }
+func (u fakeUnits) Reboot(context.Context) error                       { return nil }
 func (u fakeUnits) Start(_ context.Context, unit Unit) error {
 	u.t.Errorf("unit %s is started", unit.Name)
 	return errors.New("not here")
@@ -60,7 +62,7 @@ func directory(t *testing.T, files map[string]string) *Node {
 	return n
 }
 
-func asked(method patch.Method) patch.Order {
+func orderOf(method patch.Method) patch.Order {
 	return patch.Order{Method: method, Token: boot, Patches: patch.All, Hold: patch.DefaultHold(), Holder: patch.Holder{Kind: "Prototype", Name: "p", UID: "u"}}
 }
 
@@ -73,21 +75,21 @@ func TestUnsupportedIsRefusedByName(t *testing.T) {
 	} {
 		n := directory(t, map[string]string{"usr/lib/os-release": release, kernelPath: "6.6.1\n"})
 		for _, method := range []patch.Method{patch.Check, patch.Patch} {
-			r := n.Carry(t.Context(), asked(method))
+			r := n.Carry(t.Context(), orderOf(method))
 			if r.Failure == nil || r.Failure.Reason != patch.Unsupported || r.Failure.Message != want || r.Kernel != "6.6.1" {
 				t.Errorf("%s: %+v, want %q", method, r.Failure, want)
 			}
-			if err := r.Answers(asked(method)); err != nil {
+			if err := r.Answers(orderOf(method)); err != nil {
 				t.Error(err)
 			}
 		}
 		// Every system can be rebooted.
-		if r := n.Carry(t.Context(), asked(patch.Reboot)); r.Failure != nil {
+		if r := n.Carry(t.Context(), orderOf(patch.Reboot)); r.Failure != nil {
 			t.Errorf("a reboot: %+v", r.Failure)
 		}
 	}
 	booted := directory(t, map[string]string{"etc/os-release": "ID=fedora\nVERSION_ID=41\n", kernelPath: "6", ostreeBooted: ""})
-	if r := booted.Carry(t.Context(), asked(patch.Check)); r.Failure == nil || r.Failure.Reason != patch.Unsupported {
+	if r := booted.Carry(t.Context(), orderOf(patch.Check)); r.Failure == nil || r.Failure.Reason != patch.Unsupported {
 		t.Errorf("an ostree deployment: %+v", r.Failure)
 	}
 }
@@ -97,7 +99,7 @@ func TestAUnitWithoutItsState(t *testing.T) {
 	for release, manager := range map[string]patch.Manager{"ID=debian\nVERSION_ID=12\n": patch.APT, "ID=fedora\nVERSION_ID=41\n": patch.DNF} {
 		n := directory(t, map[string]string{"etc/os-release": release, kernelPath: "6"})
 		n.Units = fakeUnits{t: t, known: map[string]UnitState{n.unitName(""): {Known: true, Ended: true, Result: "success"}}}
-		r := n.Carry(t.Context(), asked(patch.Patch))
+		r := n.Carry(t.Context(), orderOf(patch.Patch))
 		if r.Manager != manager || r.Failure == nil || r.Failure.Reason != patch.NodeFailed || !strings.Contains(r.Failure.Message, "run/kamino-patch-"+orderUID) {
 			t.Errorf("%s: %+v", manager, r.Failure)
 		}
@@ -107,7 +109,7 @@ func TestAUnitWithoutItsState(t *testing.T) {
 // dpkg without any list of packages is a failure of the node, and not an empty list.
 func TestNoListOfPackages(t *testing.T) {
 	n := directory(t, map[string]string{"etc/os-release": "ID=debian\nVERSION_ID=12\n", kernelPath: "6"})
-	if r := n.Carry(t.Context(), asked(patch.Check)); r.Failure == nil || r.Failure.Reason != patch.NodeFailed || r.Complete() {
+	if r := n.Carry(t.Context(), orderOf(patch.Check)); r.Failure == nil || r.Failure.Reason != patch.NodeFailed || r.Complete() {
 		t.Errorf("%+v", r.Failure)
 	}
 }

@@ -45,8 +45,8 @@ type Unit struct {
 
 // Units starts and observes transient units.
 type Units interface {
-	// Look returns how a unit stands; the zero state for an unknown unit.
-	Look(ctx context.Context, name string) (UnitState, error)
+	// State returns how a unit stands; the zero state for an unknown unit.
+	State(ctx context.Context, name string) (UnitState, error)
 	// Start starts a unit and returns at once. A unit of the name that exists already is no error: another pod of the order
 	// has started the unit.
 	Start(ctx context.Context, u Unit) error
@@ -59,9 +59,9 @@ type Units interface {
 // systemdUnits are units of the host's systemd.
 type systemdUnits struct{ bus *systemd.Conn }
 
-// Look asks systemd. A succeeded unit stays active, because of RemainAfterExit; a failed unit stays failed. A unit whose job
+// State asks systemd. A succeeded unit stays active, because of RemainAfterExit; a failed unit stays failed. A unit whose job
 // waits is loaded and inactive.
-func (s systemdUnits) Look(ctx context.Context, name string) (UnitState, error) {
+func (s systemdUnits) State(ctx context.Context, name string) (UnitState, error) {
 	properties, err := s.bus.GetAllPropertiesContext(ctx, name)
 	if err != nil {
 		return UnitState{}, fmt.Errorf("look at unit %s: %w", name, err)
@@ -125,7 +125,7 @@ func (n *Node) logOf(unit string) string { return n.stateDir() + "/" + unit + ".
 // await waits for the end of a unit, and returns its output.
 func (n *Node) await(ctx context.Context, name string) (output, error) {
 	for {
-		s, err := n.Units.Look(ctx, name)
+		s, err := n.Units.State(ctx, name)
 		if err != nil {
 			return output{}, err
 		}
@@ -181,10 +181,10 @@ func (n *Node) unit(ctx context.Context, suffix string, environment []string, pr
 	if err := n.Units.Start(ctx, u); err != nil {
 		return output{}, err
 	}
-	n.say("unit %s runs %s", name, program)
+	n.logf("unit %s runs %s", name, program)
 	o, err := n.await(ctx, name)
 	if err == nil {
-		n.say("unit %s has ended with exit code %d", name, o.code)
+		n.logf("unit %s has ended with exit code %d", name, o.code)
 	}
 	return o, err
 }

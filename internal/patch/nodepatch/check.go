@@ -99,13 +99,13 @@ func (w *checkState) problem(why plan.Reason) string {
 		return fmt.Sprintf("node %s has not reported within %s", name, checkLimit)
 	default:
 	}
-	said := ""
+	message := ""
 	for _, s := range w.pod.Status.ContainerStatuses {
 		if ended := s.State.Terminated; ended != nil && ended.Message != "" {
-			said = ": " + ended.Message
+			message = ": " + ended.Message
 		}
 	}
-	return fmt.Sprintf("the pod of the check on node %s ended without a report%s", name, said)
+	return fmt.Sprintf("the pod of the check on node %s ended without a report%s", name, message)
 }
 
 // lookCheck reads the state of a check; nil if there is neither a check nor a node to ask.

@@ -18,12 +18,12 @@ import (
 
 // checkStage is a stage with a check of a pool.
 type checkStage struct {
-	*stage
+	*testEnv
 	check CheckTask
 }
 
 func newCheckStage(t *testing.T) *checkStage {
-	s := &checkStage{stage: newStage(t)}
+	s := &checkStage{testEnv: newTestEnv(t)}
 	s.check = CheckTask{
 		Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPolicy, Name: "all", UID: "policy"}, Pool: "pools/a", Node: nodeName,
 		Patches: v1alpha1.OrderPatches{Patches: v1alpha1.PatchSecurity, Hold: patch.DefaultHold()},

@@ -17,7 +17,7 @@ import (
 var patchedMarks = map[string]string{v1alpha1.PatchedAtAnnotation: "*", v1alpha1.PatchLevelAnnotation: levels[1]}
 
 // wantPatched checks the end of a patch without trouble.
-func (s *stage) wantPatched() {
+func (s *testEnv) wantPatched() {
 	s.Helper()
 	s.wantEnd("", patchedMarks)
 	n := s.node()
@@ -34,7 +34,7 @@ func (s *stage) wantPatched() {
 }
 
 func TestAPatch(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	s.run()
 	s.wantPatched()
 	const want = "Cordon, Evict, OrderPatch, RunPod, Adopt, Believe, MarkPending, DeletePod, DeleteOrder, OrderReboot, RunPod, " +
@@ -51,7 +51,7 @@ func TestAPatch(t *testing.T) {
 func TestEveryLostCall(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for lost := 0; ; lost++ {
-			s := newStage(t)
+			s := newTestEnv(t)
 			s.lost, s.after = lost, after
 			s.run()
 			s.wantPatched()
@@ -79,7 +79,7 @@ func TestHowAPatchEnds(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		report  func(*patch.Report)
-		stage   func(*stage)
+		stage   func(*testEnv)
 		failure plan.Reason
 		marks   map[string]string
 		blamed  bool
@@ -87,16 +87,16 @@ func TestHowAPatchEnds(t *testing.T) {
 		{"nothing to install", func(r *patch.Report) { r.After, r.Installed = levels[0], nil }, nil, "", nil, false},
 		{"a repository is dead", refused, nil, plan.PatchRefused, nil, false},
 		{"a script failed", func(r *patch.Report) { r.Failed = []string{"grub"} }, nil, plan.PatchFailed, unbooted, true},
-		{"a level that failed before", nil, func(s *stage) { s.task.Quarantined = map[string]bool{levels[1]: true} }, plan.LevelQuarantined, unbooted, false},
-		{"the node does not come back", nil, func(s *stage) { s.dead = true }, plan.RebootTimeout, unbooted, true},
-		{"a DaemonSet is not healthy", nil, func(s *stage) { s.unhealthy = "DaemonSet x is not Ready" }, plan.SoakFailed, failed, true},
-		{"no report", nil, func(s *stage) { s.report = nil }, plan.PatchTimeout, unknown, false},
-		{"a forged report", nil, func(s *stage) { s.forged = true }, plan.PatchTimeout, unknown, false},
+		{"a level that failed before", nil, func(s *testEnv) { s.task.Quarantined = map[string]bool{levels[1]: true} }, plan.LevelQuarantined, unbooted, false},
+		{"the node does not come back", nil, func(s *testEnv) { s.dead = true }, plan.RebootTimeout, unbooted, true},
+		{"a DaemonSet is not healthy", nil, func(s *testEnv) { s.unhealthy = "DaemonSet x is not Ready" }, plan.SoakFailed, failed, true},
+		{"no report", nil, func(s *testEnv) { s.report = nil }, plan.PatchTimeout, unknown, false},
+		{"a forged report", nil, func(s *testEnv) { s.forged = true }, plan.PatchTimeout, unknown, false},
 		{"a report of another boot", func(r *patch.Report) { r.Token = bootID(7) }, nil, plan.PatchTimeout, unknown, false},
-		{"stopped before the drain", nil, func(s *stage) { s.task.Ending = true }, plan.Stopped, nil, false},
-		{"stopped during the patch", nil, func(s *stage) { s.between = func(int) { s.task.Ending = s.record.Method != "" } }, plan.Stopped, pending, false},
-		{"stopped during the reboot", nil, func(s *stage) { s.between = func(int) { s.task.Ending = s.record.Method == v1alpha1.OrderReboot } }, plan.Stopped, patchedMarks, false},
-		{"another client reboots during the patch", nil, func(s *stage) {
+		{"stopped before the drain", nil, func(s *testEnv) { s.task.Ending = true }, plan.Stopped, nil, false},
+		{"stopped during the patch", nil, func(s *testEnv) { s.between = func(int) { s.task.Ending = s.record.Method != "" } }, plan.Stopped, pending, false},
+		{"stopped during the reboot", nil, func(s *testEnv) { s.between = func(int) { s.task.Ending = s.record.Method == v1alpha1.OrderReboot } }, plan.Stopped, patchedMarks, false},
+		{"another client reboots during the patch", nil, func(s *testEnv) {
 			s.report = nil
 			s.between = func(int) {
 				if s.record.Order != nil && s.record.Order.Pod != "" && s.boots == 1 {
@@ -104,16 +104,16 @@ func TestHowAPatchEnds(t *testing.T) {
 				}
 			}
 		}, plan.Interrupted, unknown, false},
-		{"the Node is another", nil, func(s *stage) { s.task.NodeUID = "other" }, plan.NodeGoneAway, nil, false},
-		{"another holder", nil, func(s *stage) { s.task.Holder.UID = "other" }, plan.ReservationLost, nil, false},
-		{"a pod without a controller", nil, func(s *stage) {
+		{"the Node is another", nil, func(s *testEnv) { s.task.NodeUID = "other" }, plan.NodeGoneAway, nil, false},
+		{"another holder", nil, func(s *testEnv) { s.task.Holder.UID = "other" }, plan.ReservationLost, nil, false},
+		{"a pod without a controller", nil, func(s *testEnv) {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pet", Namespace: "default"}}
 			pod.Spec.NodeName, pod.Status.Phase = nodeName, corev1.PodRunning
 			s.must(s.kube.Tracker().Add(pod))
 		}, plan.DrainTimeout, nil, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newStage(t)
+			s := newTestEnv(t)
 			if c.report != nil {
 				c.report(s.report)
 			}
@@ -136,7 +136,7 @@ func TestHowAPatchEnds(t *testing.T) {
 func TestASecondPodFindsTheUnit(t *testing.T) {
 	for after := range 8 {
 		t.Run(fmt.Sprint("after pass ", after), func(t *testing.T) {
-			s := newStage(t)
+			s := newTestEnv(t)
 			s.between = func(pass int) {
 				if pod := s.pod(); pass == after && pod != nil {
 					s.must(s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), pod.Namespace, pod.Name))
@@ -148,9 +148,9 @@ func TestASecondPodFindsTheUnit(t *testing.T) {
 	}
 }
 
-// TestAnUnhealthyHourDoesNotCount: the soak begins again after each problem.
-func TestAnUnhealthyHourDoesNotCount(t *testing.T) {
-	s := newStage(t)
+// TestSoakRestartsAfterProblem: the soak begins again after each problem.
+func TestSoakRestartsAfterProblem(t *testing.T) {
+	s := newTestEnv(t)
 	begun := time.Time{}
 	s.between = func(int) {
 		if begun.IsZero() && !s.record.HealthySince.IsZero() {
@@ -170,7 +170,7 @@ func TestAnUnhealthyHourDoesNotCount(t *testing.T) {
 
 // TestANodeThatWasCordonedStaysCordoned in service, as before the reservation.
 func TestANodeThatWasCordonedStaysCordoned(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	s.change(func(n *corev1.Node) { n.Spec.Unschedulable = true })
 	n := s.node()
 	lease, err := s.p.Reservations.Confirmed(t.Context(), n)
@@ -187,7 +187,7 @@ func TestANodeThatWasCordonedStaysCordoned(t *testing.T) {
 
 // TestThePodOfAnOrder holds what the pod may rely on.
 func TestThePodOfAnOrder(t *testing.T) {
-	s := newStage(t)
+	s := newTestEnv(t)
 	r := Record{Order: &v1alpha1.OrderRecord{Namespace: "kamino-generalize", UID: "order-uid"}}
 	pod := newPod(s.task, r, "kamino-generalize", "kamino:test")
 	args := strings.Join(pod.Spec.Containers[0].Args, " ")

@@ -89,7 +89,7 @@ func (p *Patcher) Pass(ctx context.Context, t Task, r Record, s Store) (Pass, er
 			return Pass{}, err
 		}
 	}
-	w, err := p.look(ctx, t, r)
+	w, err := p.observe(ctx, t, r)
 	if err != nil {
 		return Pass{}, err
 	}

@@ -24,7 +24,7 @@ type fleet struct {
 	nodes    []int
 	image    int
 
-	pool    Pool
+	pool    PioneerFacts
 	pioneer *pioneer
 
 	megabytes, reboots, rebuilds float64
@@ -53,7 +53,7 @@ const (
 func newFleet(seed uint64) *fleet {
 	return &fleet{
 		random: rand.New(rand.NewPCG(seed, 40)), now: noon, bad: map[int]bool{}, kernel: map[int]bool{}, waiting: map[int]bool{},
-		bootedBad: map[int]int{}, pool: Pool{Every: checkEvery, Failed: map[string]bool{}},
+		bootedBad: map[int]int{}, pool: PioneerFacts{Every: checkEvery, Failed: map[string]bool{}},
 	}
 }
 
@@ -96,7 +96,7 @@ func (f *fleet) pending() *patch.Report {
 	return checked(names...)
 }
 
-// lead follows the rule for pioneers: Pool.Next.
+// lead follows the rule for pioneers: PioneerFacts.Next.
 func (f *fleet) lead() {
 	if p := f.pioneer; p != nil && !f.now.Before(p.ends) {
 		f.pioneer, f.pool.ChangedAt = nil, f.now.Add(-time.Second)

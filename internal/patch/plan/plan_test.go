@@ -9,8 +9,8 @@ import (
 
 type planner func(Facts) Decision
 
-// patience is how many steps a cooperative world may take from anywhere to the end.
-const patience = 60
+// maxSteps is how many steps a cooperative world may take from anywhere to the end.
+const maxSteps = 60
 
 // adversities is the number of troubles on one path. Two are enough for all mutants (TestWrongPlannersAreCaught).
 func adversities(short bool) int {
@@ -23,7 +23,7 @@ func adversities(short bool) int {
 // violation says what a planner did wrong, and in which world.
 type violation struct {
 	property string
-	world    world
+	world    model
 	decision Decision
 }
 
@@ -34,18 +34,18 @@ func (v violation) String() string {
 // exploration is what is reached under a planner.
 type exploration struct {
 	next  planner
-	seen  map[world]bool
-	ends  map[world]bool // worlds from which the planner is known to end
+	seen  map[model]bool
+	ends  map[model]bool // worlds from which the planner is known to end
 	facts map[Facts]bool
 	bad   *violation
 }
 
 // explore visits all worlds that the planner can reach. Each action is also lost before or after its effect.
 func explore(next planner, adversities int) *exploration {
-	e := &exploration{next: next, seen: map[world]bool{}, ends: map[world]bool{}, facts: map[Facts]bool{}}
+	e := &exploration{next: next, seen: map[model]bool{}, ends: map[model]bool{}, facts: map[Facts]bool{}}
 	layer := e.visit(starts())
 	for range adversities {
-		var reached []world
+		var reached []model
 		for _, w := range layer {
 			reached = append(reached, e.visit(w.adverse())...)
 			if e.bad != nil {
@@ -58,8 +58,8 @@ func explore(next planner, adversities int) *exploration {
 }
 
 // visit judges the worlds and their successors without adversities. It returns the new, open worlds.
-func (e *exploration) visit(worlds []world) []world {
-	var visited []world
+func (e *exploration) visit(worlds []model) []model {
+	var visited []model
 	queue := e.unvisited(nil, worlds...)
 	for len(queue) > 0 && e.bad == nil {
 		w := queue[len(queue)-1]
@@ -85,7 +85,7 @@ func (e *exploration) visit(worlds []world) []world {
 	return visited
 }
 
-func (e *exploration) unvisited(queue []world, worlds ...world) []world {
+func (e *exploration) unvisited(queue []model, worlds ...model) []model {
 	for _, w := range worlds {
 		if !e.seen[w] {
 			e.seen[w] = true
@@ -96,10 +96,10 @@ func (e *exploration) unvisited(queue []world, worlds ...world) []world {
 }
 
 // live follows the planner from a world without adversities, and returns the error of the end.
-func (e *exploration) live(from world) *violation {
-	var way []world
+func (e *exploration) live(from model) *violation {
+	var way []model
 	for w := from; !w.closed && !e.ends[w]; {
-		if len(way) == patience {
+		if len(way) == maxSteps {
 			return &violation{"liveness: never ends", from, e.next(from.observed())}
 		}
 		way = append(way, w)
@@ -126,7 +126,7 @@ func (e *exploration) live(from world) *violation {
 type property struct {
 	name    string
 	actions string // the actions of the property; all if empty
-	holds   func(world, Decision) bool
+	holds   func(model, Decision) bool
 }
 
 const (
@@ -135,56 +135,56 @@ const (
 )
 
 var properties = []property{
-	{"only a reserved node is changed", changesNode + "MarkPatched|Finish|", func(w world, _ Decision) bool { return w.f.Lock == Ours && w.f.Node != NodeGone }},
-	{"nothing begins once the end is decided", begins, func(w world, _ Decision) bool { return w.f.Failure == "" && !w.f.Ending }},
-	{"only a drained node is patched", "|OrderPatch|", func(w world, _ Decision) bool {
+	{"only a reserved node is changed", changesNode + "MarkPatched|Finish|", func(w model, _ Decision) bool { return w.f.Lock == Ours && w.f.Node != NodeGone }},
+	{"nothing begins once the end is decided", begins, func(w model, _ Decision) bool { return w.f.Failure == "" && !w.f.Ending }},
+	{"only a drained node is patched", "|OrderPatch|", func(w model, _ Decision) bool {
 		return w.f.Cordoned && w.f.Drained && w.f.Node == NodeReady && w.f.Order == NoOrder
 	}},
-	{"only a drained node is rebooted", "|OrderReboot|", func(w world, _ Decision) bool { return w.f.Cordoned && w.f.Drained && w.f.Node == NodeReady }},
-	{"a pod has a recorded order", "|RunPod|", func(w world, _ Decision) bool { return w.f.Order != NoOrder && w.f.Pod == NoPod }},
-	{"a patch runs under the boot of its order", "|RunPod|", func(w world, _ Decision) bool { return w.f.Order == RebootOrder || !w.f.Rebooted }},
-	{"a report is believed of a known pod only", "|Believe|", func(w world, _ Decision) bool { return w.said && w.f.PodKnown }},
-	{"only a complete patch is booted", "|OrderReboot|", func(w world, _ Decision) bool { return w.f.Result == Patched && w.disk == newDisk }},
-	{"no quarantined level is booted", "|OrderReboot|", func(w world, _ Decision) bool { return !w.f.LevelQuarantined }},
-	{"a reboot is announced before it is ordered", "|OrderReboot|", func(w world, _ Decision) bool { return w.f.PendingMarked }},
-	{"the pod of the patch is gone before the reboot", "|OrderReboot|", func(w world, _ Decision) bool { return w.f.Pod == NoPod && !w.f.OrderLeft }},
-	{"no node is rebooted twice", "|OrderReboot|", func(w world, _ Decision) bool { return !w.f.Rebooted && w.f.Order != RebootOrder }},
-	{"patched means installed and booted", "|MarkPatched|", func(w world, _ Decision) bool {
+	{"only a drained node is rebooted", "|OrderReboot|", func(w model, _ Decision) bool { return w.f.Cordoned && w.f.Drained && w.f.Node == NodeReady }},
+	{"a pod has a recorded order", "|RunPod|", func(w model, _ Decision) bool { return w.f.Order != NoOrder && w.f.Pod == NoPod }},
+	{"a patch runs under the boot of its order", "|RunPod|", func(w model, _ Decision) bool { return w.f.Order == RebootOrder || !w.f.Rebooted }},
+	{"a report is believed of a known pod only", "|Believe|", func(w model, _ Decision) bool { return w.said && w.f.PodKnown }},
+	{"only a complete patch is booted", "|OrderReboot|", func(w model, _ Decision) bool { return w.f.Result == Patched && w.disk == newDisk }},
+	{"no quarantined level is booted", "|OrderReboot|", func(w model, _ Decision) bool { return !w.f.LevelQuarantined }},
+	{"a reboot is announced before it is ordered", "|OrderReboot|", func(w model, _ Decision) bool { return w.f.PendingMarked }},
+	{"the pod of the patch is gone before the reboot", "|OrderReboot|", func(w model, _ Decision) bool { return w.f.Pod == NoPod && !w.f.OrderLeft }},
+	{"no node is rebooted twice", "|OrderReboot|", func(w model, _ Decision) bool { return !w.f.Rebooted && w.f.Order != RebootOrder }},
+	{"patched means installed and booted", "|MarkPatched|", func(w model, _ Decision) bool {
 		return w.f.Result == Patched && w.f.Rebooted && w.disk == newDisk && w.running && w.f.Node == NodeReady
 	}},
-	{"a quarantined level is not patched", "|MarkPatched|Uncordon|", func(w world, _ Decision) bool { return !w.f.LevelQuarantined }},
-	{"pods come back to a node that is marked and Ready", "|Uncordon|", func(w world, _ Decision) bool {
+	{"a quarantined level is not patched", "|MarkPatched|Uncordon|", func(w model, _ Decision) bool { return !w.f.LevelQuarantined }},
+	{"pods come back to a node that is marked and Ready", "|Uncordon|", func(w model, _ Decision) bool {
 		return w.f.PatchedMarked && w.f.Rebooted && w.f.Node == NodeReady && w.f.Pod == NoPod && !w.f.OrderLeft
 	}},
-	{"success means a soaked level, or nothing to patch", "|Finish|", func(w world, _ Decision) bool {
+	{"success means a soaked level, or nothing to patch", "|Finish|", func(w model, _ Decision) bool {
 		return w.f.Soaked && w.f.PatchedMarked && w.flaw == sound || w.f.Result == Current && w.disk == oldDisk
 	}},
-	{"the end leaves nothing behind", "|Finish|Close|", func(w world, _ Decision) bool { return w.f.Pod == NoPod && !w.f.OrderLeft }},
-	{"a half-patched node never looks patched", "|Finish|Close|", func(w world, _ Decision) bool {
+	{"the end leaves nothing behind", "|Finish|Close|", func(w model, _ Decision) bool { return w.f.Pod == NoPod && !w.f.OrderLeft }},
+	{"a half-patched node never looks patched", "|Finish|Close|", func(w model, _ Decision) bool {
 		return w.f.Node == NodeGone || w.disk != halfDisk || w.f.FailedMarked && !w.f.PatchedMarked
 	}},
-	{"a node that needs a reboot says so", "|Finish|Close|", func(w world, _ Decision) bool {
+	{"a node that needs a reboot says so", "|Finish|Close|", func(w model, _ Decision) bool {
 		return w.f.Node == NodeGone || w.disk == oldDisk || w.booted || w.f.PendingMarked || w.f.FailedMarked
 	}},
-	{"a level that failed is recorded", "|Close|", func(w world, _ Decision) bool {
+	{"a level that failed is recorded", "|Close|", func(w model, _ Decision) bool {
 		return w.f.LevelRecorded || !w.f.Failure.Blames()
 	}},
-	{"a level is blamed for its own failure only", "|Quarantine|", func(w world, _ Decision) bool {
+	{"a level is blamed for its own failure only", "|Quarantine|", func(w model, _ Decision) bool {
 		return w.f.Result == Incomplete || w.f.Result == Patched && (w.f.Order == RebootOrder || w.running)
 	}},
-	{"a patch in progress is not given up", "|Fail|Close|", func(w world, d Decision) bool {
+	{"a patch in progress is not given up", "|Fail|Close|", func(w model, d Decision) bool {
 		return w.unit != runningUnit || w.f.Overdue || w.f.Lock != Ours || w.f.Failure != "" || w.f.Rebooted
 	}},
-	{"could not check is not nothing to patch", "|Finish|", func(w world, _ Decision) bool { return w.fate != Refused }},
-	{"a level with a flaw is no success", "|Finish|", func(w world, _ Decision) bool { return w.fate == Current || w.flaw == sound }},
-	{"a deadline ends each wait", "|Wait|Evict|", func(w world, _ Decision) bool { return !w.f.Overdue }},
-	{"a pod that ended is not waited for", "|Wait|", func(w world, _ Decision) bool { return w.f.Pod != PodFailed || w.f.Rebooted }},
-	{"a wait has a reason and a failure too", "|Wait|Fail|", func(_ world, d Decision) bool { return d.Why != "" }},
-	{"a failure comes once", "|Fail|", func(w world, _ Decision) bool { return w.f.Failure == "" }},
+	{"could not check is not nothing to patch", "|Finish|", func(w model, _ Decision) bool { return w.fate != Refused }},
+	{"a level with a flaw is no success", "|Finish|", func(w model, _ Decision) bool { return w.fate == Current || w.flaw == sound }},
+	{"a deadline ends each wait", "|Wait|Evict|", func(w model, _ Decision) bool { return !w.f.Overdue }},
+	{"a pod that ended is not waited for", "|Wait|", func(w model, _ Decision) bool { return w.f.Pod != PodFailed || w.f.Rebooted }},
+	{"a wait has a reason and a failure too", "|Wait|Fail|", func(_ model, d Decision) bool { return d.Why != "" }},
+	{"a failure comes once", "|Fail|", func(w model, _ Decision) bool { return w.f.Failure == "" }},
 }
 
 // safe returns the safety property that the decision breaks, or an empty text.
-func safe(w world, d Decision) string {
+func safe(w model, d Decision) string {
 	for _, p := range properties {
 		if p.actions != "" && !strings.Contains(p.actions, "|"+string(d.Do)+"|") {
 			continue
@@ -226,9 +226,9 @@ func TestEveryReachableWorld(t *testing.T) {
 }
 
 // aloud is what the planner does when nothing goes wrong.
-func aloud(w world) string {
+func aloud(w model) string {
 	var got []string
-	for range patience {
+	for range maxSteps {
 		if w.closed {
 			break
 		}
@@ -268,7 +268,7 @@ func TestTheCourseOfAPatch(t *testing.T) {
 		{Patched, noBoot, false, run + rebooted + "Fail: RebootTimeout, Quarantine, MarkFailed, DeletePod, DeleteOrder, Close"},
 		{Patched, noHealth, false, run + rebooted + "DeletePod, DeleteOrder, MarkPatched, Uncordon, Wait: Soak, Fail: SoakFailed, Quarantine, MarkFailed, Close"},
 	} {
-		w := world{fate: c.fate, flaw: c.flaw, f: Facts{Lock: Ours, Node: NodeReady, LevelQuarantined: c.bad}}
+		w := model{fate: c.fate, flaw: c.flaw, f: Facts{Lock: Ours, Node: NodeReady, LevelQuarantined: c.bad}}
 		if got := aloud(w); got != c.want {
 			t.Errorf("%s, flaw %d:\n got %s\nwant %s", c.fate, c.flaw, got, c.want)
 		}

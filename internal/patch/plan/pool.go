@@ -6,8 +6,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/patch"
 )
 
-// Pool has the facts for the decision whether a pool needs a pioneer: the one node that is patched before all others.
-type Pool struct {
+// PioneerFacts has the facts for the decision whether a pool needs a pioneer: the one node that is patched before all others.
+type PioneerFacts struct {
 	Now time.Time
 	// Every is the time from one check for patches to the next. MinAge is how long Kamino must have seen a set of patches.
 	Every, MinAge time.Duration
@@ -50,7 +50,7 @@ func (c *Check) Next(at time.Time, report *patch.Report) *Check {
 const notReadRetry = time.Hour
 
 // nextCheck is the time of the check after c.
-func (p Pool) nextCheck(c *Check) time.Time {
+func (p PioneerFacts) nextCheck(c *Check) time.Time {
 	if !c.Read {
 		return c.At.Add(min(p.Every, notReadRetry))
 	}
@@ -72,7 +72,7 @@ const (
 
 // Why a pool rests.
 const (
-	// PoolBusy: see Pool.Busy.
+	// PoolBusy: see PioneerFacts.Busy.
 	PoolBusy Reason = "PoolBusy"
 	// NotChecked: the last check did not read every repository. The patches are unknown until the next check.
 	NotChecked Reason = "NotChecked"
@@ -85,7 +85,7 @@ const (
 )
 
 // Next returns the step, the reason of a rest, and the time of the next decision without an event; zero without a time.
-func (p Pool) Next() (step Step, why Reason, at time.Time) {
+func (p PioneerFacts) Next() (step Step, why Reason, at time.Time) {
 	c := p.Checked
 	switch {
 	case p.Busy:

@@ -26,26 +26,26 @@ func TestWhenAPioneerBegins(t *testing.T) {
 	ago := func(d time.Duration, r *patch.Report) *Check { return (*Check)(nil).Next(noon.Add(-d), r) }
 	for _, c := range []struct {
 		name string
-		p    Pool
+		p    PioneerFacts
 		step Step
 		why  Reason
 		in   time.Duration
 	}{
-		{"never checked", Pool{}, LookForPatches, "", 0},
-		{"checked long ago", Pool{Checked: ago(every, checked("openssl"))}, LookForPatches, "", 0},
-		{"checked before the last pioneer", Pool{ChangedAt: noon.Add(-time.Hour), Checked: ago(time.Hour, checked("openssl"))}, LookForPatches, "", 0},
-		{"checked after the last pioneer", Pool{ChangedAt: noon.Add(-2 * time.Hour), Checked: ago(time.Hour, checked("openssl"))}, BeginPioneer, "", 0},
-		{"pending", Pool{Checked: ago(time.Hour, checked("openssl"))}, BeginPioneer, "", 0},
-		{"nothing pending", Pool{Checked: ago(time.Hour, checked())}, Rest, UpToDate, 5 * time.Hour},
-		{"a repository was not read", Pool{Checked: ago(20*time.Minute, unread)}, Rest, NotChecked, 40 * time.Minute},
-		{"a repository was not read an hour ago", Pool{Checked: ago(time.Hour, unread)}, LookForPatches, "", 0},
-		{"failed before", Pool{Checked: ago(time.Hour, checked("openssl")), Failed: openssl}, Rest, PatchesQuarantined, 5 * time.Hour},
-		{"another set", Pool{Checked: ago(time.Hour, checked("openssl", "curl")), Failed: openssl}, BeginPioneer, "", 0},
-		{"busy", Pool{Busy: true}, Rest, PoolBusy, 0},
-		{"busy and pending", Pool{Busy: true, Checked: ago(time.Hour, checked("openssl"))}, Rest, PoolBusy, 0},
-		{"too young", Pool{MinAge: 2 * time.Hour, Checked: ago(time.Hour, checked("openssl"))}, Rest, TooYoung, time.Hour},
-		{"too young beyond the next check", Pool{MinAge: 48 * time.Hour, Checked: ago(time.Hour, checked("openssl"))}, Rest, TooYoung, 5 * time.Hour},
-		{"old enough", Pool{MinAge: time.Hour, Checked: ago(time.Hour, checked("openssl"))}, BeginPioneer, "", 0},
+		{"never checked", PioneerFacts{}, LookForPatches, "", 0},
+		{"checked long ago", PioneerFacts{Checked: ago(every, checked("openssl"))}, LookForPatches, "", 0},
+		{"checked before the last pioneer", PioneerFacts{ChangedAt: noon.Add(-time.Hour), Checked: ago(time.Hour, checked("openssl"))}, LookForPatches, "", 0},
+		{"checked after the last pioneer", PioneerFacts{ChangedAt: noon.Add(-2 * time.Hour), Checked: ago(time.Hour, checked("openssl"))}, BeginPioneer, "", 0},
+		{"pending", PioneerFacts{Checked: ago(time.Hour, checked("openssl"))}, BeginPioneer, "", 0},
+		{"nothing pending", PioneerFacts{Checked: ago(time.Hour, checked())}, Rest, UpToDate, 5 * time.Hour},
+		{"a repository was not read", PioneerFacts{Checked: ago(20*time.Minute, unread)}, Rest, NotChecked, 40 * time.Minute},
+		{"a repository was not read an hour ago", PioneerFacts{Checked: ago(time.Hour, unread)}, LookForPatches, "", 0},
+		{"failed before", PioneerFacts{Checked: ago(time.Hour, checked("openssl")), Failed: openssl}, Rest, PatchesQuarantined, 5 * time.Hour},
+		{"another set", PioneerFacts{Checked: ago(time.Hour, checked("openssl", "curl")), Failed: openssl}, BeginPioneer, "", 0},
+		{"busy", PioneerFacts{Busy: true}, Rest, PoolBusy, 0},
+		{"busy and pending", PioneerFacts{Busy: true, Checked: ago(time.Hour, checked("openssl"))}, Rest, PoolBusy, 0},
+		{"too young", PioneerFacts{MinAge: 2 * time.Hour, Checked: ago(time.Hour, checked("openssl"))}, Rest, TooYoung, time.Hour},
+		{"too young beyond the next check", PioneerFacts{MinAge: 48 * time.Hour, Checked: ago(time.Hour, checked("openssl"))}, Rest, TooYoung, 5 * time.Hour},
+		{"old enough", PioneerFacts{MinAge: time.Hour, Checked: ago(time.Hour, checked("openssl"))}, BeginPioneer, "", 0},
 	} {
 		c.p.Now, c.p.Every = noon, every
 		step, why, at := c.p.Next()

@@ -38,8 +38,8 @@ type Answer struct {
 	Next time.Time `json:"next,omitzero"`
 }
 
-// Past has the facts about the pool's captures so far.
-type Past struct {
+// PastCaptures has the facts about the pool's captures so far.
+type PastCaptures struct {
 	// LastSuccess is the creation of the last successful Prototype; zero without any.
 	LastSuccess time.Time
 	// Failures is the number of failures in a row since LastSuccess. LastFailure is the end of the last failure.
@@ -51,8 +51,8 @@ type Past struct {
 
 // PastOf returns the past of a pool from its Prototypes in any order. Prototypes in progress and failed Prototypes that
 // are being deleted are ignored.
-func PastOf(prototypes []v1alpha1.Prototype) Past {
-	var past Past
+func PastOf(prototypes []v1alpha1.Prototype) PastCaptures {
+	var past PastCaptures
 	for i := range prototypes {
 		if p := &prototypes[i]; p.Status.Phase == v1alpha1.PhaseSucceeded && p.CreationTimestamp.After(past.LastSuccess) {
 			past.LastSuccess = p.CreationTimestamp.Time
@@ -87,7 +87,7 @@ func EndedAt(p *v1alpha1.Prototype) time.Time {
 
 // At decides whether a capture of a pool may begin now. Failures come before the calendar, because a required repair is
 // more important than a time to wait for.
-func (s *Schedule) At(now time.Time, past Past, failures v1alpha1.FailureSettings) Answer {
+func (s *Schedule) At(now time.Time, past PastCaptures, failures v1alpha1.FailureSettings) Answer {
 	limit, backoff := limits(failures)
 	retry := past.LastFailure.Add(doubled(backoff, past.Failures))
 	again := past.LastSuccess.Add(s.minInterval)

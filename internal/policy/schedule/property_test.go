@@ -112,7 +112,7 @@ func TestNextIsAllowed(t *testing.T) {
 			t.Fatal(err)
 		}
 		now := z.from.Add(24 * time.Hour).Add(time.Duration(rapid.IntRange(0, 24*60).Draw(t, "minute")) * time.Minute)
-		past := Past{Failures: rapid.IntRange(0, 4).Draw(t, "failures"), Failed: "p"}
+		past := PastCaptures{Failures: rapid.IntRange(0, 4).Draw(t, "failures"), Failed: "p"}
 		past.LastFailure = now.Add(-hours(t, "failed", 0, 30).Duration)
 		if rapid.Bool().Draw(t, "succeeded") {
 			past.LastSuccess = now.Add(-hours(t, "success", 0, 50).Duration)
@@ -177,7 +177,7 @@ func FuzzCompile(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if a := s.At(now, Past{}, v1alpha1.FailureSettings{}); a.Allowed && !a.Next.Equal(now) {
+		if a := s.At(now, PastCaptures{}, v1alpha1.FailureSettings{}); a.Allowed && !a.Next.Equal(now) {
 			t.Errorf("%+v", a)
 		}
 	})

@@ -88,7 +88,7 @@ func TestCalendar(t *testing.T) {
 			if c.name == "a weekend that is kept free" { // the blackout ends on Monday at six, after the window
 				c.next = "Tue 20 Jan 02:00"
 			}
-			got := compiled(t, c.settings).At(at(t, c.now), Past{}, v1alpha1.FailureSettings{})
+			got := compiled(t, c.settings).At(at(t, c.now), PastCaptures{}, v1alpha1.FailureSettings{})
 			if got.Reason != c.want || got.Allowed != (c.want == Allowed) || got.Message == "" {
 				t.Errorf("%+v, want %s", got, c.want)
 			}
@@ -167,7 +167,7 @@ func TestNever(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := compiled(t, c.settings)
 			message, never := s.Never(now)
-			answer := s.At(now, Past{}, v1alpha1.FailureSettings{})
+			answer := s.At(now, PastCaptures{}, v1alpha1.FailureSettings{})
 			if never != (c.says != "") || !strings.Contains(message, c.says) {
 				t.Fatalf("never %v: %q, want %q", never, message, c.says)
 			}
@@ -225,24 +225,24 @@ func TestPast(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		settings v1alpha1.ScheduleSettings
-		past     Past
+		past     PastCaptures
 		failures v1alpha1.FailureSettings
 		want     string
 		next     string
 	}{
-		{"a success long ago", weekly, Past{LastSuccess: at(t, "Mon 05 Jan 12:00")}, v1alpha1.FailureSettings{}, Allowed, "Mon 12 Jan 12:00"},
-		{"a success not long ago", weekly, Past{LastSuccess: at(t, "Mon 05 Jan 12:01")}, v1alpha1.FailureSettings{}, TooSoon, "Mon 12 Jan 12:01"},
-		{"no interval", nightly, Past{LastSuccess: at(t, "Mon 12 Jan 11:00")}, v1alpha1.FailureSettings{}, OutsideSchedule, "Tue 13 Jan 02:00"},
-		{"one failure", v1alpha1.ScheduleSettings{}, Past{Failures: 1, LastFailure: at(t, "Mon 12 Jan 11:01"), Failed: "p"}, v1alpha1.FailureSettings{}, BackingOff, "Mon 12 Jan 12:01"},
-		{"one failure an hour ago", v1alpha1.ScheduleSettings{}, Past{Failures: 1, LastFailure: at(t, "Mon 12 Jan 11:00"), Failed: "p"}, v1alpha1.FailureSettings{}, Allowed, "Mon 12 Jan 12:00"},
-		{"two failures", v1alpha1.ScheduleSettings{}, Past{Failures: 2, LastFailure: at(t, "Mon 12 Jan 11:00"), Failed: "p"}, v1alpha1.FailureSettings{}, BackingOff, "Mon 12 Jan 13:00"},
-		{"the window is over by then", nightly, Past{Failures: 2, LastFailure: at(t, "Mon 12 Jan 11:00"), Failed: "p"}, v1alpha1.FailureSettings{}, BackingOff, "Tue 13 Jan 02:00"},
-		{"three failures", v1alpha1.ScheduleSettings{}, Past{Failures: 3, LastFailure: at(t, "Mon 05 Jan 11:00"), Failed: "p"}, v1alpha1.FailureSettings{}, TooManyFailures, ""},
-		{"a higher limit", v1alpha1.ScheduleSettings{}, Past{Failures: 9, LastFailure: at(t, "Mon 12 Jan 11:00"), Failed: "p"}, v1alpha1.FailureSettings{Limit: 10}, BackingOff, "Tue 13 Jan 11:00"},
-		{"no back-off", v1alpha1.ScheduleSettings{}, Past{Failures: 2, LastFailure: at(t, "Mon 12 Jan 12:00"), Failed: "p"}, v1alpha1.FailureSettings{Backoff: &metav1.Duration{}}, Allowed, "Mon 12 Jan 12:00"},
-		{"a back-off of more than a day", v1alpha1.ScheduleSettings{}, Past{Failures: 2, LastFailure: at(t, "Mon 12 Jan 12:00"), Failed: "p"}, v1alpha1.FailureSettings{Backoff: new(duration("48h"))}, BackingOff, "Wed 14 Jan 12:00"},
-		{"an interval that is longer than the back-off", weekly, Past{Failures: 1, LastFailure: at(t, "Mon 12 Jan 11:30"), Failed: "p", LastSuccess: at(t, "Sat 10 Jan 12:00")}, v1alpha1.FailureSettings{}, BackingOff, "Sat 17 Jan 12:00"},
-		{"too many failures in a blackout", v1alpha1.ScheduleSettings{Blackouts: []v1alpha1.Blackout{blackout("0 0 * * *", "23h")}}, Past{Failures: 3, Failed: "p"}, v1alpha1.FailureSettings{}, TooManyFailures, ""},
+		{"a success long ago", weekly, PastCaptures{LastSuccess: at(t, "Mon 05 Jan 12:00")}, v1alpha1.FailureSettings{}, Allowed, "Mon 12 Jan 12:00"},
+		{"a success not long ago", weekly, PastCaptures{LastSuccess: at(t, "Mon 05 Jan 12:01")}, v1alpha1.FailureSettings{}, TooSoon, "Mon 12 Jan 12:01"},
+		{"no interval", nightly, PastCaptures{LastSuccess: at(t, "Mon 12 Jan 11:00")}, v1alpha1.FailureSettings{}, OutsideSchedule, "Tue 13 Jan 02:00"},
+		{"one failure", v1alpha1.ScheduleSettings{}, PastCaptures{Failures: 1, LastFailure: at(t, "Mon 12 Jan 11:01"), Failed: "p"}, v1alpha1.FailureSettings{}, BackingOff, "Mon 12 Jan 12:01"},
+		{"one failure an hour ago", v1alpha1.ScheduleSettings{}, PastCaptures{Failures: 1, LastFailure: at(t, "Mon 12 Jan 11:00"), Failed: "p"}, v1alpha1.FailureSettings{}, Allowed, "Mon 12 Jan 12:00"},
+		{"two failures", v1alpha1.ScheduleSettings{}, PastCaptures{Failures: 2, LastFailure: at(t, "Mon 12 Jan 11:00"), Failed: "p"}, v1alpha1.FailureSettings{}, BackingOff, "Mon 12 Jan 13:00"},
+		{"the window is over by then", nightly, PastCaptures{Failures: 2, LastFailure: at(t, "Mon 12 Jan 11:00"), Failed: "p"}, v1alpha1.FailureSettings{}, BackingOff, "Tue 13 Jan 02:00"},
+		{"three failures", v1alpha1.ScheduleSettings{}, PastCaptures{Failures: 3, LastFailure: at(t, "Mon 05 Jan 11:00"), Failed: "p"}, v1alpha1.FailureSettings{}, TooManyFailures, ""},
+		{"a higher limit", v1alpha1.ScheduleSettings{}, PastCaptures{Failures: 9, LastFailure: at(t, "Mon 12 Jan 11:00"), Failed: "p"}, v1alpha1.FailureSettings{Limit: 10}, BackingOff, "Tue 13 Jan 11:00"},
+		{"no back-off", v1alpha1.ScheduleSettings{}, PastCaptures{Failures: 2, LastFailure: at(t, "Mon 12 Jan 12:00"), Failed: "p"}, v1alpha1.FailureSettings{Backoff: &metav1.Duration{}}, Allowed, "Mon 12 Jan 12:00"},
+		{"a back-off of more than a day", v1alpha1.ScheduleSettings{}, PastCaptures{Failures: 2, LastFailure: at(t, "Mon 12 Jan 12:00"), Failed: "p"}, v1alpha1.FailureSettings{Backoff: new(duration("48h"))}, BackingOff, "Wed 14 Jan 12:00"},
+		{"an interval that is longer than the back-off", weekly, PastCaptures{Failures: 1, LastFailure: at(t, "Mon 12 Jan 11:30"), Failed: "p", LastSuccess: at(t, "Sat 10 Jan 12:00")}, v1alpha1.FailureSettings{}, BackingOff, "Sat 17 Jan 12:00"},
+		{"too many failures in a blackout", v1alpha1.ScheduleSettings{Blackouts: []v1alpha1.Blackout{blackout("0 0 * * *", "23h")}}, PastCaptures{Failures: 3, Failed: "p"}, v1alpha1.FailureSettings{}, TooManyFailures, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := compiled(t, c.settings).At(at(t, "Mon 12 Jan 12:00"), c.past, c.failures)
@@ -286,18 +286,18 @@ func TestPastOf(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		all  []v1alpha1.Prototype
-		want Past
+		want PastCaptures
 	}{
-		{"nothing", nil, Past{}},
-		{"successes", old, Past{LastSuccess: at(t, "Tue 06 Jan 10:00")}},
-		{"successes in another order", []v1alpha1.Prototype{old[2], old[1]}, Past{LastSuccess: at(t, "Tue 06 Jan 10:00")}},
+		{"nothing", nil, PastCaptures{}},
+		{"successes", old, PastCaptures{LastSuccess: at(t, "Tue 06 Jan 10:00")}},
+		{"successes in another order", []v1alpha1.Prototype{old[2], old[1]}, PastCaptures{LastSuccess: at(t, "Tue 06 Jan 10:00")}},
 		{"failures since", append(old, prototype("d", "Wed 07 Jan 10:00", failed, ended("Wed 07 Jan 10:20")), prototype("e", "Wed 07 Jan 12:00", failed, ended("Wed 07 Jan 12:05"))),
-			Past{LastSuccess: at(t, "Tue 06 Jan 10:00"), Failures: 2, LastFailure: at(t, "Wed 07 Jan 12:05"), Failed: "e"}},
+			PastCaptures{LastSuccess: at(t, "Tue 06 Jan 10:00"), Failures: 2, LastFailure: at(t, "Wed 07 Jan 12:05"), Failed: "e"}},
 		{"in another order", append([]v1alpha1.Prototype{prototype("e", "Wed 07 Jan 12:00", failed, ended("Wed 07 Jan 12:05")), prototype("d", "Wed 07 Jan 10:00", failed)}, old...),
-			Past{LastSuccess: at(t, "Tue 06 Jan 10:00"), Failures: 2, LastFailure: at(t, "Wed 07 Jan 12:05"), Failed: "e"}},
-		{"one that runs", []v1alpha1.Prototype{prototype("d", "Wed 07 Jan 10:00", v1alpha1.PhaseDraining)}, Past{}},
-		{"a failure that is deleted", []v1alpha1.Prototype{prototype("d", "Wed 07 Jan 10:00", failed, deleted)}, Past{}},
-		{"a success that is deleted was one", []v1alpha1.Prototype{prototype("d", "Wed 07 Jan 10:00", succeeded, deleted)}, Past{LastSuccess: at(t, "Wed 07 Jan 10:00")}},
+			PastCaptures{LastSuccess: at(t, "Tue 06 Jan 10:00"), Failures: 2, LastFailure: at(t, "Wed 07 Jan 12:05"), Failed: "e"}},
+		{"one that runs", []v1alpha1.Prototype{prototype("d", "Wed 07 Jan 10:00", v1alpha1.PhaseDraining)}, PastCaptures{}},
+		{"a failure that is deleted", []v1alpha1.Prototype{prototype("d", "Wed 07 Jan 10:00", failed, deleted)}, PastCaptures{}},
+		{"a success that is deleted was one", []v1alpha1.Prototype{prototype("d", "Wed 07 Jan 10:00", succeeded, deleted)}, PastCaptures{LastSuccess: at(t, "Wed 07 Jan 10:00")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, PastOf(c.all)); diff != "" {

@@ -72,14 +72,14 @@ func BenchmarkProbation(b *testing.B) {
 }
 
 // settle makes all nodes Ready.
-func (w *trustWorld) settle() {
+func (w *trustEnv) settle() {
 	for _, m := range w.newborns {
 		m.joins = w.clock.Now()
 	}
 	w.kubelets()
 }
 
-func (w *trustWorld) pass() {
+func (w *trustEnv) pass() {
 	if _, err := w.policy.Pass(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func hasEvidence(word string) bool {
 }
 
 // add judges a week.
-func (a *tally) add(t *testing.T, seed int, w *trustWorld) {
+func (a *tally) add(t *testing.T, seed int, w *trustEnv) {
 	for k, ill := range w.bad {
 		reported := fmt.Sprintf("seed %d: %s, %s: %s, ordered at %s, %s; %v", seed, k, ill.name, ill.word, ill.times(), ill.states, w.troubles)
 		switch {

@@ -123,9 +123,9 @@ func (s kubeStatus) Patch(_ context.Context, object client.Object, _ client.Patc
 	return nil
 }
 
-// trustWorld is a week of pools with a new version per day, some of them bad, with a policy and without people. There are no
+// trustEnv is a week of pools with a new version per day, some of them bad, with a policy and without people. There are no
 // trials and no captures: the test is about the time after promotions.
-type trustWorld struct {
+type trustEnv struct {
 	t      testing.TB
 	random *rand.Rand
 	clock  *memory.Clock
@@ -177,8 +177,8 @@ type joiningInstance struct {
 func key(pool cloud.PoolID, version string) string { return string(pool) + " " + version }
 
 // newTrust is a week of so many pools.
-func newTrust(t testing.TB, seed uint64, pools int) *trustWorld {
-	w := &trustWorld{
+func newTrust(t testing.TB, seed uint64, pools int) *trustEnv {
+	w := &trustEnv{
 		t: t, random: rand.New(rand.NewPCG(seed, 11)), clock: memory.NewClock(start), bad: map[string]*badVersion{}, //nolint:gosec // a simulation
 		owed: map[cloud.PoolID]int{}, pause: map[cloud.PoolID]time.Duration{}, rest: map[cloud.PoolID]time.Time{},
 		step: []int{1, 1, 3, 8}[seed%4], waits: seed%8 < 6, troubles: map[string][2]time.Time{},
@@ -225,7 +225,7 @@ func newTrust(t testing.TB, seed uint64, pools int) *trustWorld {
 }
 
 // promote names a new version of the day in the pool's recipe.
-func (w *trustWorld) promote(id cloud.PoolID, day int, bad *fault) {
+func (w *trustEnv) promote(id cloud.PoolID, day int, bad *fault) {
 	version := imageversion.Of(start.AddDate(0, 0, day-1))
 	w.cloud.AddVersion(id, memory.VersionSpec{Version: version, Tags: map[string]string{cloud.TagBuiltAt: w.clock.Now().Format(cloud.BuiltAtLayout)}, CreatedAt: w.clock.Now()})
 	w.cloud.ChangeRecipe(id, string(id)+"/versions/"+version)
@@ -234,7 +234,7 @@ func (w *trustWorld) promote(id cloud.PoolID, day int, bad *fault) {
 	}
 }
 
-func (w *trustWorld) recipe(id cloud.PoolID) string {
+func (w *trustEnv) recipe(id cloud.PoolID) string {
 	seen, err := w.cloud.Pool(w.t.Context(), id)
 	if err != nil {
 		w.t.Fatal(err)
@@ -243,7 +243,7 @@ func (w *trustWorld) recipe(id cloud.PoolID) string {
 }
 
 // add adds an instance; the time of Ready is random.
-func (w *trustWorld) add(id cloud.PoolID) {
+func (w *trustEnv) add(id cloud.PoolID) {
 	w.made++
 	instance := w.cloud.AddInstance(id, fmt.Sprintf("i%05d", w.made))
 	w.resize(id)
@@ -264,7 +264,7 @@ func (w *trustWorld) add(id cloud.PoolID) {
 }
 
 // resize sets the pool's capacity to the number of its instances.
-func (w *trustWorld) resize(id cloud.PoolID) {
+func (w *trustEnv) resize(id cloud.PoolID) {
 	seen, err := w.cloud.Pool(w.t.Context(), id)
 	if err != nil {
 		w.t.Fatal(err)
@@ -278,7 +278,7 @@ func (w *trustWorld) resize(id cloud.PoolID) {
 
 // kubelets let due nodes join, unless a trouble prevents the join. Nodes that the network delayed join within three minutes
 // after its return.
-func (w *trustWorld) kubelets() {
+func (w *trustEnv) kubelets() {
 	now := w.clock.Now()
 	if now.Before(w.apiAway) {
 		return
@@ -300,7 +300,7 @@ func (w *trustWorld) kubelets() {
 }
 
 // fail shows the state of a node that fails. The fault's times begin with the instance.
-func (w *trustWorld) fail(m *joiningInstance) {
+func (w *trustEnv) fail(m *joiningInstance) {
 	now := w.clock.Now()
 	ready, changed := m.of.ready(int(now.Sub(m.born) / time.Minute))
 	at := m.born.Add(time.Duration(changed) * time.Minute)
@@ -314,7 +314,7 @@ func (w *trustWorld) fail(m *joiningInstance) {
 }
 
 // unhealthyDaemonSets returns the nodes on which a DaemonSet fails.
-func (w *trustWorld) unhealthyDaemonSets(_ context.Context, nodes, _ []string) (map[string]nodejoin.UnhealthyDaemonSet, error) {
+func (w *trustEnv) unhealthyDaemonSets(_ context.Context, nodes, _ []string) (map[string]nodejoin.UnhealthyDaemonSet, error) {
 	unhealthy := map[string]nodejoin.UnhealthyDaemonSet{}
 	for _, m := range w.newborns {
 		if !m.known || !m.fails || m.of.lacking == 0 || !slices.Contains(nodes, nodeName(m.id)) {
@@ -328,7 +328,7 @@ func (w *trustWorld) unhealthyDaemonSets(_ context.Context, nodes, _ []string) (
 }
 
 // differences returns the nodes that differ from at least two others.
-func (w *trustWorld) differences(_ context.Context, _ cloud.PoolID, nodes, others, _ []string) (map[string]string, error) {
+func (w *trustEnv) differences(_ context.Context, _ cloud.PoolID, nodes, others, _ []string) (map[string]string, error) {
 	found := map[string]string{}
 	for _, m := range w.newborns {
 		if m.known && m.fails && m.of.differs && len(others) > 1 && slices.Contains(nodes, nodeName(m.id)) {
@@ -339,7 +339,7 @@ func (w *trustWorld) differences(_ context.Context, _ cloud.PoolID, nodes, other
 }
 
 // show updates the Node of an instance in the controller's cache.
-func (w *trustWorld) show(m *joiningInstance, ready corev1.ConditionStatus, changed time.Time) {
+func (w *trustEnv) show(m *joiningInstance, ready corev1.ConditionStatus, changed time.Time) {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(m.id), CreationTimestamp: metav1.NewTime(m.since), Labels: map[string]string{corev1.LabelOSStable: "linux"}}}
 	n.Spec.ProviderID = string(m.id)
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(changed)}}
@@ -348,7 +348,7 @@ func (w *trustWorld) show(m *joiningInstance, ready corev1.ConditionStatus, chan
 }
 
 // autoscaler replaces instances without a Node in time, and now and then removes a joined node.
-func (w *trustWorld) autoscaler() {
+func (w *trustEnv) autoscaler() {
 	now := w.clock.Now()
 	if now.Before(w.apiAway) {
 		return
@@ -383,7 +383,7 @@ func (w *trustWorld) autoscaler() {
 }
 
 // hasWaitingPods reports whether pods wait for new nodes of a pool.
-func (w *trustWorld) hasWaitingPods() bool {
+func (w *trustEnv) hasWaitingPods() bool {
 	for _, id := range w.pools {
 		if w.owed[id] > 0 {
 			return true
@@ -393,7 +393,7 @@ func (w *trustWorld) hasWaitingPods() bool {
 }
 
 // playMinute plays a minute of the week.
-func (w *trustWorld) playMinute() {
+func (w *trustEnv) playMinute() {
 	now := w.clock.Now()
 	w.startTroubles(now)
 	w.kubelets()
@@ -417,7 +417,7 @@ func (w *trustWorld) playMinute() {
 }
 
 // runController lets the controller run a pass if due.
-func (w *trustWorld) runController(now time.Time) {
+func (w *trustEnv) runController(now time.Time) {
 	if w.hasWaitingPods() && w.policy.Growth.Expect(now) {
 		w.next = now
 	}
@@ -438,7 +438,7 @@ func (w *trustWorld) runController(now time.Time) {
 }
 
 // skipOpenJoins removes open joins from the controller's knowledge: time without a look counts against no node.
-func (w *trustWorld) skipOpenJoins() {
+func (w *trustEnv) skipOpenJoins() {
 	for _, m := range w.newborns {
 		if m.of != nil && !m.known {
 			m.of.word[m.turn] = 'x'
@@ -447,7 +447,7 @@ func (w *trustWorld) skipOpenJoins() {
 }
 
 // startTroubles starts due troubles.
-func (w *trustWorld) startTroubles(now time.Time) {
+func (w *trustEnv) startTroubles(now time.Time) {
 	for trouble, of := range w.troubles {
 		if now.Before(of[0]) || !now.Before(of[1]) {
 			continue
@@ -465,7 +465,7 @@ func (w *trustWorld) startTroubles(now time.Time) {
 }
 
 // recordReports records the policy's reports on bad versions.
-func (w *trustWorld) recordReports(now time.Time) {
+func (w *trustEnv) recordReports(now time.Time) {
 	for _, pool := range w.api.policy.Status.Pools {
 		if pool.Probation == nil {
 			continue
@@ -482,7 +482,7 @@ func (w *trustWorld) recordReports(now time.Time) {
 }
 
 // checkRollbacks records and judges rollbacks, and acknowledges the rollbacks hours later.
-func (w *trustWorld) checkRollbacks() {
+func (w *trustEnv) checkRollbacks() {
 	for _, id := range w.pools {
 		images, err := w.cloud.Images(w.t.Context(), id)
 		if err != nil {
@@ -509,7 +509,7 @@ func (w *trustWorld) checkRollbacks() {
 	}
 }
 
-func (w *trustWorld) acknowledge(id cloud.PoolID, images []cloud.Image) {
+func (w *trustEnv) acknowledge(id cloud.PoolID, images []cloud.Image) {
 	seen, err := w.cloud.Pool(w.t.Context(), id)
 	if err != nil {
 		w.t.Fatal(err)
@@ -522,7 +522,7 @@ func (w *trustWorld) acknowledge(id cloud.PoolID, images []cloud.Image) {
 }
 
 // playDay plays a day: at eight each pool gets a new version, and pools grow all day.
-func (w *trustWorld) playDay(playDay int) {
+func (w *trustEnv) playDay(playDay int) {
 	begin := start.AddDate(0, 0, playDay-1)
 	for w.clock.Now().Before(begin.Add(24 * time.Hour)) {
 		minute := int(w.clock.Now().Sub(begin) / time.Minute)
@@ -554,7 +554,7 @@ func (w *trustWorld) playDay(playDay int) {
 }
 
 // describeStates is the policy's memory of the pools' nodes.
-func (w *trustWorld) describeStates() string {
+func (w *trustEnv) describeStates() string {
 	var reported strings.Builder
 	for _, pool := range w.api.policy.Status.Pools {
 		p := pool.Probation
@@ -574,7 +574,7 @@ func (w *trustWorld) describeStates() string {
 }
 
 // shrinkPools is the night: eight nodes of each pool stay, and the youngest nodes go.
-func (w *trustWorld) shrinkPools() {
+func (w *trustEnv) shrinkPools() {
 	left := map[cloud.PoolID]int{}
 	w.newborns = slices.DeleteFunc(w.newborns, func(m *joiningInstance) bool {
 		if left[m.pool]++; left[m.pool] <= 8 || !m.known {

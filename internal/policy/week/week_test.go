@@ -45,12 +45,12 @@ func TestSevenDays(t *testing.T) {
 	for seed := range seeds(t, testing.Short()) {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, uint64(seed))
+			w := newWeekEnv(t, uint64(seed))
 			for day := 1; day <= days; day++ {
 				w.today(day)
 			}
 			w.quiet()
-			w.judge()
+			w.checkCluster()
 			t.Logf("%d killings, %d calls lost of %d, %d donors gone in mid-capture, captures ended as %v",
 				w.killed, w.lost, w.called, w.vanished, w.ends())
 		})
@@ -59,7 +59,7 @@ func TestSevenDays(t *testing.T) {
 
 // today plays one day. A patch appears at 06:00, nodes install the patch until 08:00 and reboot until 14:00. On the
 // bad day, an operator rolls back and suspends the policy until the next patch is installed.
-func (w *world) today(day int) {
+func (w *weekEnv) today(day int) {
 	w.at(day, 6, 0)
 	w.released = day
 	w.injectTrialFaults(day)
@@ -88,7 +88,7 @@ func (w *world) today(day int) {
 }
 
 // at runs the world until this time.
-func (w *world) at(day, hour, minute int) {
+func (w *weekEnv) at(day, hour, minute int) {
 	until := start.Add(time.Duration(day-1)*24*time.Hour + time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute)
 	for w.clock.Now().Before(until) {
 		w.turn(until.Sub(w.clock.Now()))
@@ -96,8 +96,8 @@ func (w *world) at(day, hour, minute int) {
 }
 
 // quiet finishes all running work in a world without troubles.
-func (w *world) quiet() {
-	w.calm, w.vanishNext = true, false
+func (w *weekEnv) quiet() {
+	w.isQuiet, w.vanishNext = true, false
 	w.suspend(true)
 	for range 2000 {
 		if w.active() == 0 && len(w.cloud.World().Snapshots) == 0 {
@@ -109,8 +109,8 @@ func (w *world) quiet() {
 	w.t.Fatalf("captures do not end: %+v", w.ends())
 }
 
-// judge checks the cluster on the eighth day as a platform engineer would.
-func (w *world) judge() {
+// checkCluster checks the cluster on the eighth day as a platform engineer would.
+func (w *weekEnv) checkCluster() {
 	t, seen := w.t, w.cloud.World()
 	if len(seen.Snapshots) > 0 {
 		t.Errorf("snapshots are left behind: %+v", seen.Snapshots)
@@ -140,7 +140,7 @@ func (w *world) judge() {
 	}
 }
 
-func (w *world) judgePool(id cloud.PoolID, seen memory.World) {
+func (w *weekEnv) judgePool(id cloud.PoolID, seen memory.World) {
 	t := w.t
 	usable := 0
 	for i := len(seen.Images) - 1; i >= 0; i-- { // newest first
@@ -175,10 +175,10 @@ func (w *world) judgePool(id cloud.PoolID, seen memory.World) {
 }
 
 // turn is one step of the world and of the controller.
-func (w *world) turn(most time.Duration) {
+func (w *weekEnv) turn(most time.Duration) {
 	var active int
 	crashed := memory.RunUntilCrash(func() { active = w.control() })
-	if crashed || !w.calm && w.random.IntN(400) == 0 {
+	if crashed || !w.isQuiet && w.random.IntN(400) == 0 {
 		w.kill()
 	}
 	w.hold()
@@ -196,10 +196,10 @@ func (w *world) turn(most time.Duration) {
 }
 
 // control is one round of the controller: a decision, and a pass for each capture.
-func (w *world) control() (active int) {
+func (w *weekEnv) control() (active int) {
 	ctx := w.t.Context()
-	if now := w.clock.Now(); !now.Before(w.nextDecision) || w.news {
-		w.news = false
+	if now := w.clock.Now(); !now.Before(w.nextDecision) || w.isChanged {
+		w.isChanged = false
 		after, err := w.decider.Pass(ctx)
 		if err != nil {
 			after = time.Minute
@@ -215,7 +215,7 @@ func (w *world) control() (active int) {
 			w.foundOut[p.Name], w.nextIsBad = true, false
 		}
 		if _, err := w.engine.Pass(ctx, p.Name); err == nil {
-			w.news = true
+			w.isChanged = true
 		}
 		w.noteUse(p.Name)
 		w.vanish(p.Name)
@@ -225,7 +225,7 @@ func (w *world) control() (active int) {
 
 // noteUse records the versions of nodes when a capture retires versions. The capture keeps these versions. Versions
 // that become unused later belong to the next capture.
-func (w *world) noteUse(name string) {
+func (w *weekEnv) noteUse(name string) {
 	p := w.prototype(name)
 	if p == nil || p.Status.Phase != v1alpha1.PhasePromoting && p.Status.Phase != v1alpha1.PhaseRetiring && p.Status.Phase != v1alpha1.PhaseSucceeded {
 		return
@@ -242,7 +242,7 @@ func (w *world) noteUse(name string) {
 }
 
 // hold checks the invariants of every moment.
-func (w *world) hold() {
+func (w *weekEnv) hold() {
 	if broken := w.cloud.World().Broken(); len(broken) > 0 {
 		w.t.Fatalf("%s: %v", w.clock.Now(), broken)
 	}
@@ -264,7 +264,7 @@ func (w *world) hold() {
 }
 
 // vanish removes a reserved donor, once per request.
-func (w *world) vanish(name string) {
+func (w *weekEnv) vanish(name string) {
 	p := w.prototype(name)
 	if !w.vanishNext || p == nil || p.Status.Phase != v1alpha1.PhaseDraining && p.Status.Phase != v1alpha1.PhaseWaitingReady {
 		return
@@ -274,7 +274,7 @@ func (w *world) vanish(name string) {
 	w.remove(p.Spec.Donor.NodeName)
 }
 
-func (w *world) ends() map[string]int {
+func (w *weekEnv) ends() map[string]int {
 	ends := map[string]int{}
 	for _, p := range w.prototypes() {
 		end := string(p.Status.Phase)

@@ -12,14 +12,14 @@ import (
 )
 
 // witness observes trial nodes: each existing node is good, unless its version is in foundOut.
-type witness struct{ *world }
+type witness struct{ *weekEnv }
 
 // Check implements capture.TrialObserver.
 func (w witness) Check(context.Context, v1alpha1.Settings) ([]cloud.Refusal, error) { return nil, nil }
 
-// Look implements capture.TrialObserver.
-func (w witness) Look(_ context.Context, subject trial.Subject) (trial.Observation, error) {
-	sight := trial.Observation{Facts: subject.Facts}
+// Observe implements capture.TrialObserver.
+func (w witness) Observe(_ context.Context, subject trial.Subject) (trial.Observation, error) {
+	observation := trial.Observation{Facts: subject.Facts}
 	for _, n := range w.allNodes() {
 		if !slices.ContainsFunc(subject.Instances, func(m cloud.Instance) bool { return nodeName(m.ID) == n.Name }) {
 			continue
@@ -28,18 +28,18 @@ func (w witness) Look(_ context.Context, subject trial.Subject) (trial.Observati
 			n.Spec.Unschedulable = true
 			w.update(&n)
 		}
-		f := &sight.Facts
+		f := &observation.Facts
 		f.Node, f.Registered, f.Changed = n.Name, ready(&n).LastTransitionTime.Time, ready(&n).LastTransitionTime.Time
 		f.Ready, f.WasReady = ready(&n).Status == corev1.ConditionTrue, true
-		f.IdentityKnown, f.Digest, f.Likeness = true, f.Proven, &trial.Compared{Others: 2}
+		f.IdentityKnown, f.Digest, f.Likeness = true, f.Proven, &trial.PeerComparison{Others: 2}
 		f.Network, f.Images = trial.Measure{Result: trial.Passed, Says: "pods reach each other"}, trial.Measure{Result: trial.Passed, Says: "started"}
 		f.Job = trial.Measure{Result: trial.Skipped, Says: "none"}
 		if w.foundOut[subject.Prototype.Name] {
 			f.Twins = []string{"its donor"}
 		}
-		sight.Node = &v1alpha1.TrialNode{Kernel: "6.8.0"}
+		observation.Node = &v1alpha1.TrialNode{Kernel: "6.8.0"}
 	}
-	return sight, nil
+	return observation, nil
 }
 
 // Evidence implements capture.TrialObserver.
@@ -50,7 +50,7 @@ func (w witness) Clean(context.Context, trial.Subject) (left []string, err error
 
 // injectTrialFaults removes capacity for one or two trials, and lets a version fail its trial around the bad day.
 // On the bad day and on the last day every pool must get its version.
-func (w *world) injectTrialFaults(day int) {
+func (w *weekEnv) injectTrialFaults(day int) {
 	w.nextIsBad = day == badDay-1 || day == badDay+1
 	short := w.random.IntN(3)
 	if day == badDay || day == days {
@@ -61,7 +61,7 @@ func (w *world) injectTrialFaults(day int) {
 }
 
 // judgeTrials checks that failed versions are quarantined and unused, and that trials leave no objects.
-func (w *world) judgeTrials() {
+func (w *weekEnv) judgeTrials() {
 	if left := w.cloud.World().Trials; len(left) > 0 {
 		w.t.Errorf("trials are left behind: %+v", left)
 	}
@@ -90,20 +90,20 @@ func (w *world) judgeTrials() {
 }
 
 // wasFoundOut reports whether a pool's version had to fail its trial.
-func (w *world) wasFoundOut(id cloud.PoolID, version string) bool {
+func (w *weekEnv) wasFoundOut(id cloud.PoolID, version string) bool {
 	return slices.ContainsFunc(w.prototypes(), func(p v1alpha1.Prototype) bool {
 		return w.foundOut[p.Name] && p.Spec.Version == version && w.poolOf(&p) == id
 	})
 }
 
-func (w *world) poolOf(p *v1alpha1.Prototype) cloud.PoolID {
+func (w *weekEnv) poolOf(p *v1alpha1.Prototype) cloud.PoolID {
 	id, err := w.cloud.PoolOf(cloud.InstanceID(p.Spec.Donor.ProviderID))
 	w.must(err)
 	return id
 }
 
 // trying counts the captures in a trial.
-func (w *world) trying() int {
+func (w *weekEnv) trying() int {
 	n := 0
 	for _, p := range w.prototypes() {
 		if p.Status.Phase == v1alpha1.PhaseTrying {

@@ -5,21 +5,21 @@ import (
 	"testing"
 )
 
-// TestANodeThatIsNotHeld: a node that this replacement does not hold is dropped, and the sentence has the reason.
-func TestANodeThatIsNotHeld(t *testing.T) {
+// TestUnreservedNodeIsDropped: a node that this replacement does not hold is dropped, and the sentence has the reason.
+func TestUnreservedNodeIsDropped(t *testing.T) {
 	for name, test := range map[string]struct {
 		node   Node
 		reason string
 		says   string
 	}{
-		"returned to service":   {Node{GivenBack: true}, "", "is released"},
+		"returned to service":   {Node{Released: true}, "", "is released"},
 		"no Lease confirms it":  {Node{Unconfirmed: true}, Unconfirmed, "without a Lease of Kamino"},
 		"annotation is gone":    {Node{}, TakenAway, "is gone"},
 		"another holder has it": {Node{By: "prototype x"}, TakenAway, "prototype x"},
 	} {
 		for _, n := range nodes() {
 			n.Held, n.Gone = false, false
-			n.GivenBack, n.Unconfirmed, n.By = test.node.GivenBack, test.node.Unconfirmed, test.node.By
+			n.Released, n.Unconfirmed, n.By = test.node.Released, test.node.Unconfirmed, test.node.By
 			step := Next(n)
 			reason, text := "", step.Says
 			if step.Refusal != nil {
@@ -41,8 +41,8 @@ func TestARebuildWithoutItsPolicy(t *testing.T) {
 		}
 		n.Unattended, n.PolicyGone = true, true
 		step := Next(n)
-		if !n.Asked && step.Action != GiveBack {
-			t.Fatalf("%+v: %s, want %s", n, step.Action, GiveBack)
+		if !n.Asked && step.Action != ReturnToService {
+			t.Fatalf("%+v: %s, want %s", n, step.Action, ReturnToService)
 		}
 		if n.Asked && !n.Cordoned && n.Ready && !n.Rebooted && step.Action != Keep {
 			t.Fatalf("%+v: %s, want %s", n, step.Action, Keep)

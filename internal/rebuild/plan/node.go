@@ -31,8 +31,8 @@ const (
 	Ask Action = "Ask"
 	// Release returns the rebuilt node to service.
 	Release Action = "Release"
-	// GiveBack returns the node to service without a rebuild.
-	GiveBack Action = "GiveBack"
+	// ReturnToService returns the node to service without a rebuild.
+	ReturnToService Action = "GiveBack"
 	// Keep keeps the node reserved, because its state is unknown. A person must look.
 	Keep Action = "Keep"
 	// Drop: nothing is left to do with the node.
@@ -92,9 +92,9 @@ type Node struct {
 	// Held is true if this replacement reserved the node. Otherwise By names the holder; empty without a holder.
 	Held bool
 	By   string
-	// Unconfirmed is true if the node has this replacement's reservation without a Lease. GivenBack is true if the
+	// Unconfirmed is true if the node has this replacement's reservation without a Lease. Released is true if the
 	// reservation is gone and the node is as before.
-	Unconfirmed, GivenBack bool
+	Unconfirmed, Released bool
 	// Unattended is true if a policy requested the rebuild. PolicyGone is true if the policy is deleted.
 	Unattended, PolicyGone bool
 	// Cordoned and Ready are the state of the Node. Rebooted is true if the boot ID changed since the reservation.
@@ -111,9 +111,9 @@ type Node struct {
 	DrainTime time.Duration
 	// Asked is true if the Node records a request to the cloud in an earlier pass.
 	Asked bool
-	// Late is true after the deadline for the node's return. ReadyTime is the time allowed.
-	Late      bool
-	ReadyTime time.Duration
+	// ReturnOverdue is true after the deadline for the node's return. ReadyTime is the time allowed.
+	ReturnOverdue bool
+	ReadyTime     time.Duration
 	// Answer is the cloud's answer, and Said its message without success.
 	Answer Answer
 	Said   string
@@ -141,7 +141,7 @@ func Next(n Node) Step {
 	case !n.Held:
 		return n.lost()
 	case n.PolicyGone && !n.Asked:
-		return refused(GiveBack, PolicyGone, "returns to service without a rebuild: the policy is deleted", "create the policy again, or run `kamino rebuild`")
+		return refused(ReturnToService, PolicyGone, "returns to service without a rebuild: the policy is deleted", "create the policy again, or run `kamino rebuild`")
 	case n.Unattended && n.Asked && !n.Cordoned && n.Ready && !n.Rebooted:
 		return refused(Keep, InService, "was uncordoned during the rebuild, and accepts pods: Kamino leaves the node alone",
 			"run `kamino release-node "+n.Name+"` to keep the node, or cordon the node for the rebuild")
@@ -158,7 +158,7 @@ func Next(n Node) Step {
 // lost returns the step of a node that this replacement does not hold.
 func (n Node) lost() Step {
 	switch {
-	case n.GivenBack:
+	case n.Released:
 		return Step{Action: Drop, Says: "is released"}
 	case n.Unconfirmed:
 		return refused(Drop, Unconfirmed, "has a reservation without a Lease of Kamino, and is left alone",
@@ -172,13 +172,13 @@ func (n Node) lost() Step {
 func (n Node) drain() Step {
 	switch {
 	case len(n.Stuck) > 0:
-		return refused(GiveBack, PodsStuck, "cannot be drained: "+strings.Join(n.Stuck, "; "), "remove the pods, or delete the pods with --force (settings.drain.force)")
+		return refused(ReturnToService, PodsStuck, "cannot be drained: "+strings.Join(n.Stuck, "; "), "remove the pods, or delete the pods with --force (settings.drain.force)")
 	case n.Overdue && !n.Force:
 		why := n.Blocked
 		if why == "" {
 			why = wording.Count(n.Pods, "pod") + " left"
 		}
-		return refused(GiveBack, NotDrained, fmt.Sprintf("was not drained within %s: %s", n.DrainTime, why),
+		return refused(ReturnToService, NotDrained, fmt.Sprintf("was not drained within %s: %s", n.DrainTime, why),
 			"remove the obstacle, or ignore budgets with --force (settings.drain.force)")
 	}
 	return Step{Action: Evict, Hard: n.Force && n.Overdue, Says: "drains: " + wording.Count(n.Pods, "pod") + " left"}
@@ -190,13 +190,13 @@ func (n Node) answered() Step {
 	switch {
 	case n.Answer == NoInstance:
 		return Step{Action: Drop, Says: "has no instance any more, and needs no rebuild"}
-	case n.Answer == Complete && n.Ready && (n.Rebooted || n.Late):
+	case n.Answer == Complete && n.Ready && (n.Rebooted || n.ReturnOverdue):
 		return Step{Action: Release, Says: "runs version " + n.To + " and is back in service"}
 	case n.Answer == Elsewhere:
 		return n.stopped(RecipeMoved, "point the recipe at version "+n.To+" again, or start a rebuild with the version of the recipe")
 	case n.Answer == Denied:
 		return n.stopped(RebuildRefused, "correct the cause; `kamino doctor` names missing permissions")
-	case n.Late:
+	case n.ReturnOverdue:
 		return refused(Keep, NotBack, fmt.Sprintf("was not Ready again within %s, and stays cordoned", n.ReadyTime),
 			fmt.Sprintf("see `kubectl describe node %s`; the same command continues the rebuild", n.Name))
 	case n.Answer == Busy:
@@ -215,7 +215,7 @@ func (n Node) stopped(reason, remedy string) Step {
 	if n.Asked {
 		return refused(Keep, reason, "is partly rebuilt, and stays cordoned: "+n.Said, remedy)
 	}
-	return refused(GiveBack, reason, "returns to service without a rebuild: "+n.Said, remedy)
+	return refused(ReturnToService, reason, "returns to service without a rebuild: "+n.Said, remedy)
 }
 
 func refused(action Action, reason, obstacle, remedy string) Step {

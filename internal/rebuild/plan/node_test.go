@@ -17,7 +17,7 @@ func nodes() []Node {
 		for _, answer := range answers {
 			n := Node{
 				Name: "n", To: "2026.03.01", Gone: on(0), Held: on(1), Cordoned: on(2), Ready: on(3), Rebooted: on(4), AtOnce: on(5), Force: on(6),
-				Overdue: on(7), Asked: on(8), Late: on(9), Answer: answer, DrainTime: time.Minute, ReadyTime: time.Minute,
+				Overdue: on(7), Asked: on(8), ReturnOverdue: on(9), Answer: answer, DrainTime: time.Minute, ReadyTime: time.Minute,
 			}
 			if on(10) {
 				n.Pods = 2
@@ -55,10 +55,10 @@ func TestSafety(t *testing.T) {
 				t.Errorf("%+v: %s", n, step.Action)
 			}
 		case Release:
-			if !n.Ready || n.Answer != Complete || !n.Rebooted && !n.Late {
+			if !n.Ready || n.Answer != Complete || !n.Rebooted && !n.ReturnOverdue {
 				t.Errorf("%+v: %s", n, step.Action)
 			}
-		case GiveBack:
+		case ReturnToService:
 			if n.Asked || step.Refusal == nil {
 				t.Errorf("%+v: %s", n, step.Action)
 			}
@@ -71,7 +71,7 @@ func TestSafety(t *testing.T) {
 				t.Errorf("%+v: %s", n, step.Action)
 			}
 		case Wait:
-			if n.Answer == Unasked || n.Late || loaded && !n.Asked {
+			if n.Answer == Unasked || n.ReturnOverdue || loaded && !n.Asked {
 				t.Errorf("%+v: %s", n, step.Action)
 			}
 		default:
@@ -80,8 +80,8 @@ func TestSafety(t *testing.T) {
 	}
 }
 
-// TestEachRefusalSaysWhatToDo, in a sentence that begins with the obstacle.
-func TestEachRefusalSaysWhatToDo(t *testing.T) {
+// TestRefusalsNameRemedy, in a sentence that begins with the obstacle.
+func TestRefusalsNameRemedy(t *testing.T) {
 	reasons := map[string]bool{}
 	for _, n := range nodes() {
 		step := Next(n)
@@ -111,13 +111,13 @@ func (n Node) do(step Step) Node {
 		n.Asked, n.Answer = true, Working
 	case Wait:
 		n.Answer, n.Ready, n.Rebooted = Complete, true, true
-	case Release, GiveBack, Keep, Drop:
+	case Release, ReturnToService, Keep, Drop:
 	}
 	return n
 }
 
-// TestItEnds: from every state the steps end, even if any one effect is lost. A node without an obstacle is rebuilt.
-func TestItEnds(t *testing.T) {
+// TestStepsEnd: from every state the steps end, even if any one effect is lost. A node without an obstacle is rebuilt.
+func TestStepsEnd(t *testing.T) {
 	for _, start := range nodes() {
 		if start.Answer != Unasked {
 			continue // such answers occur only within a pass
@@ -126,7 +126,7 @@ func TestItEnds(t *testing.T) {
 			var end Step
 			n := start
 			for steps := 0; ; steps++ {
-				if end = Next(n); end.Action == Release || end.Action == GiveBack || end.Action == Keep || end.Action == Drop {
+				if end = Next(n); end.Action == Release || end.Action == ReturnToService || end.Action == Keep || end.Action == Drop {
 					break
 				}
 				if steps > 10 {
@@ -136,7 +136,7 @@ func TestItEnds(t *testing.T) {
 					n = n.do(end)
 				}
 			}
-			sound := !start.Gone && start.Held && !start.Late && (start.Asked || start.AtOnce || len(start.Stuck) == 0 && !start.Overdue)
+			sound := !start.Gone && start.Held && !start.ReturnOverdue && (start.Asked || start.AtOnce || len(start.Stuck) == 0 && !start.Overdue)
 			if sound && end.Action != Release {
 				t.Errorf("%+v ends in %+v, %d lost", start, end, lost)
 			}
@@ -157,11 +157,11 @@ func TestNext(t *testing.T) {
 		{"one pod is left", func(n *Node) { n.Pods = 1 }, Evict, "drains: 1 pod left"},
 		{"one that is drained", func(*Node) {}, Ask, ""},
 		{"all at once", func(n *Node) { n.Pods, n.AtOnce = 3, true }, Ask, ""},
-		{"pods that nothing makes again", func(n *Node) { n.Pods, n.Stuck = 1, []string{"default/a"} }, GiveBack,
+		{"pods that nothing makes again", func(n *Node) { n.Pods, n.Stuck = 1, []string{"default/a"} }, ReturnToService,
 			"cannot be drained: default/a; remove the pods, or delete the pods with --force (settings.drain.force)"},
-		{"a budget", func(n *Node) { n.Pods, n.Overdue, n.Blocked = 1, true, "default/a: the budget says no" }, GiveBack,
+		{"a budget", func(n *Node) { n.Pods, n.Overdue, n.Blocked = 1, true, "default/a: the budget says no" }, ReturnToService,
 			"was not drained within 15m0s: default/a: the budget says no; remove the obstacle, or ignore budgets with --force (settings.drain.force)"},
-		{"pods that end slowly", func(n *Node) { n.Pods, n.Overdue = 2, true }, GiveBack,
+		{"pods that end slowly", func(n *Node) { n.Pods, n.Overdue = 2, true }, ReturnToService,
 			"was not drained within 15m0s: 2 pods left; remove the obstacle, or ignore budgets with --force (settings.drain.force)"},
 		{"by force", func(n *Node) { n.Pods, n.Overdue, n.Force = 1, true, true }, Evict, "drains: 1 pod left"},
 		{"pods that came back once the cloud was asked", func(n *Node) { n.Pods, n.Asked = 1, true }, Ask, ""},
@@ -170,20 +170,20 @@ func TestNext(t *testing.T) {
 		{"it is done, and the node boots", func(n *Node) { n.Answer, n.Ready = Complete, false }, Wait, "boots"},
 		{"it is done, and the node has not noticed", func(n *Node) { n.Answer = Complete }, Wait, "boots"},
 		{"it is back", func(n *Node) { n.Answer, n.Rebooted = Complete, true }, Release, "runs version 2026.03.01 and is back in service"},
-		{"it was rebuilt before it was taken", func(n *Node) { n.Answer, n.Late = Complete, true }, Release, "runs version 2026.03.01 and is back in service"},
-		{"it is back, late", func(n *Node) { n.Answer, n.Rebooted, n.Late = Complete, true, true }, Release, "runs version 2026.03.01 and is back in service"},
-		{"it does not come back", func(n *Node) { n.Answer, n.Ready, n.Late = Complete, false, true }, Keep,
+		{"it was rebuilt before it was taken", func(n *Node) { n.Answer, n.ReturnOverdue = Complete, true }, Release, "runs version 2026.03.01 and is back in service"},
+		{"it is back, late", func(n *Node) { n.Answer, n.Rebooted, n.ReturnOverdue = Complete, true, true }, Release, "runs version 2026.03.01 and is back in service"},
+		{"it does not come back", func(n *Node) { n.Answer, n.Ready, n.ReturnOverdue = Complete, false, true }, Keep,
 			"was not Ready again within 30m0s, and stays cordoned: see `kubectl describe node n`; the same command continues the rebuild"},
-		{"the cloud works for too long", func(n *Node) { n.Answer, n.Late = Working, true }, Keep,
+		{"the cloud works for too long", func(n *Node) { n.Answer, n.ReturnOverdue = Working, true }, Keep,
 			"was not Ready again within 30m0s, and stays cordoned: see `kubectl describe node n`; the same command continues the rebuild"},
 		{"too much was asked", func(n *Node) { n.Answer, n.Said = Busy, "slow down" }, Wait, "waits: slow down"},
 		{"no instance", func(n *Node) { n.Answer = NoInstance }, Drop, "has no instance any more, and needs no rebuild"},
 		{"no node", func(n *Node) { n.Gone = true }, Drop, "is gone, and needs no rebuild"},
-		{"a permission is missing", func(n *Node) { n.Answer, n.Said = Denied, "no" }, GiveBack,
+		{"a permission is missing", func(n *Node) { n.Answer, n.Said = Denied, "no" }, ReturnToService,
 			"returns to service without a rebuild: no; correct the cause; `kamino doctor` names missing permissions"},
 		{"a permission went half-way", func(n *Node) { n.Answer, n.Asked, n.Said = Denied, true, "no" }, Keep,
 			"is partly rebuilt, and stays cordoned: no; correct the cause; `kamino doctor` names missing permissions"},
-		{"the recipe moved", func(n *Node) { n.Answer, n.Said = Elsewhere, "no" }, GiveBack,
+		{"the recipe moved", func(n *Node) { n.Answer, n.Said = Elsewhere, "no" }, ReturnToService,
 			"returns to service without a rebuild: no; point the recipe at version 2026.03.01 again, or start a rebuild with the version of the recipe"},
 		{"the recipe moved half-way", func(n *Node) { n.Answer, n.Asked, n.Said = Elsewhere, true, "no" }, Keep,
 			"is partly rebuilt, and stays cordoned: no; point the recipe at version 2026.03.01 again, or start a rebuild with the version of the recipe"},

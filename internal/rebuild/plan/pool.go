@@ -18,8 +18,8 @@ const (
 	AsksToStay = "AsksToStay"
 )
 
-// Pool has the facts about the nodes of a pool.
-type Pool struct {
+// PoolFacts has the facts about the nodes of a pool.
+type PoolFacts struct {
 	Name string
 	// Limit is how many nodes may be out of service at once, for any reason.
 	Limit int
@@ -64,7 +64,7 @@ type Choice struct {
 }
 
 // Choose picks the next old node: a node that is already out of service first, because nothing is lost, then by name.
-func Choose(p Pool) Choice {
+func Choose(p PoolFacts) Choice {
 	c := Choice{Alone: map[string]cloud.Refusal{}}
 	for _, m := range p.candidates(&c) {
 		switch {
@@ -86,7 +86,7 @@ func Choose(p Pool) Choice {
 }
 
 // candidates returns the old nodes that may be reserved as far as each node alone matters, in order.
-func (p Pool) candidates(c *Choice) []Member {
+func (p PoolFacts) candidates(c *Choice) []Member {
 	var all []Member
 	for _, m := range p.Members {
 		switch {
@@ -119,7 +119,7 @@ func rank(m Member) int {
 
 // full reports whether no further node may be reserved. A node already out of service needs no room, but the nodes in
 // progress never exceed the limit.
-func (p Pool) full(m Member) bool {
+func (p PoolFacts) full(m Member) bool {
 	taken := 0
 	for _, other := range p.Members {
 		if other.Taken {
@@ -130,9 +130,9 @@ func (p Pool) full(m Member) bool {
 }
 
 // absentee reports whether a node is out of service.
-func (p Pool) absentee(m Member) bool { return m.Taken || !m.Ready || p.Careful && m.Cordoned }
+func (p PoolFacts) absentee(m Member) bool { return m.Taken || !m.Ready || p.Careful && m.Cordoned }
 
-func (p Pool) out() (n int) {
+func (p PoolFacts) out() (n int) {
 	for _, m := range p.Members {
 		if p.absentee(m) {
 			n++
@@ -142,14 +142,14 @@ func (p Pool) out() (n int) {
 }
 
 // alone reports whether no other node of the pool accepts pods.
-func (p Pool) alone(m Member) bool {
+func (p PoolFacts) alone(m Member) bool {
 	return !slices.ContainsFunc(p.Members, func(other Member) bool {
 		return other.Name != m.Name && other.Ready && !other.Cordoned && !other.Taken
 	})
 }
 
 // absent lists a few nodes that are out of service.
-func (p Pool) absent() string {
+func (p PoolFacts) absent() string {
 	var names []string
 	for _, m := range p.Members {
 		switch {
@@ -168,7 +168,7 @@ func (p Pool) absent() string {
 }
 
 // repair is the remedy if nodes are out of service for another cause than this rebuild: the wait then has no end of its own.
-func (p Pool) repair(c Choice) string {
+func (p PoolFacts) repair(c Choice) string {
 	if c.Take != "" || slices.ContainsFunc(p.Members, func(m Member) bool { return m.Taken }) {
 		return ""
 	}

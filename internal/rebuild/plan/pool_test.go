@@ -36,15 +36,15 @@ func members(name string) []Member {
 }
 
 // pools returns all pools of two such nodes, for each limit and each rule.
-func pools() []Pool {
-	var all []Pool
+func pools() []PoolFacts {
+	var all []PoolFacts
 	for _, a := range members("a") {
 		for _, b := range members("b") {
 			if b.Own || b.Stays != "" {
 				continue // the first node covers these states
 			}
 			for rules := range 1 << 3 {
-				p := Pool{Name: "pool1", Limit: 1 + rules&1, Careful: rules&2 != 0, Members: []Member{a, b}}
+				p := PoolFacts{Name: "pool1", Limit: 1 + rules&1, Careful: rules&2 != 0, Members: []Member{a, b}}
 				if rules&4 != 0 {
 					p.Kured, p.KuredHolder = "b", "kured has node b"
 				}
@@ -55,7 +55,7 @@ func pools() []Pool {
 	return all
 }
 
-func (p Pool) member(name string) Member {
+func (p PoolFacts) member(name string) Member {
 	return p.Members[slices.IndexFunc(p.Members, func(m Member) bool { return m.Name == name })]
 }
 
@@ -167,36 +167,36 @@ func TestChoose(t *testing.T) {
 	fails := func(m *Member) { m.Failed = &failed }
 	for _, test := range []struct {
 		name    string
-		p       Pool
+		p       PoolFacts
 		take    string
 		left    int
 		waiting string
 		alone   string
 	}{
-		{"the first by name", Pool{Limit: 1, Members: many(nil, as, as)}, "n1", 1, "", ""},
-		{"one that is down goes first", Pool{Limit: 1, Members: many(nil, as, down)}, "n2", 1, "1 node of pool pool1 out of service, and 1 may be: n2 (not Ready)", ""},
-		{"one that is down and good holds the others up", Pool{Limit: 1, Members: many(as, func(m *Member) { m.Old, m.Ready = false, false })}, "", 1,
+		{"the first by name", PoolFacts{Limit: 1, Members: many(nil, as, as)}, "n1", 1, "", ""},
+		{"one that is down goes first", PoolFacts{Limit: 1, Members: many(nil, as, down)}, "n2", 1, "1 node of pool pool1 out of service, and 1 may be: n2 (not Ready)", ""},
+		{"one that is down and good holds the others up", PoolFacts{Limit: 1, Members: many(as, func(m *Member) { m.Old, m.Ready = false, false })}, "", 1,
 			"1 node of pool pool1 out of service, and 1 may be: n1 (not Ready); run `kubectl get nodes`, and repair, uncordon or delete these nodes", ""},
-		{"one at a time", Pool{Limit: 1, Members: many(taken, as)}, "", 1, "1 node of pool pool1 out of service, and 1 may be: n0 (being rebuilt)", ""},
-		{"never more under way than may be, even of those that are down", Pool{Limit: 1, Members: many(taken, down)}, "", 1,
+		{"one at a time", PoolFacts{Limit: 1, Members: many(taken, as)}, "", 1, "1 node of pool pool1 out of service, and 1 may be: n0 (being rebuilt)", ""},
+		{"never more under way than may be, even of those that are down", PoolFacts{Limit: 1, Members: many(taken, down)}, "", 1,
 			"2 nodes of pool pool1 out of service, and 1 may be: n0 (being rebuilt), n1 (not Ready)", ""},
-		{"two at a time", Pool{Limit: 2, Members: many(taken, as, as)}, "n1", 1, "", ""},
-		{"many are away", Pool{Limit: 2, Members: many(taken, taken, taken, taken, as)}, "", 1,
+		{"two at a time", PoolFacts{Limit: 2, Members: many(taken, as, as)}, "n1", 1, "", ""},
+		{"many are away", PoolFacts{Limit: 2, Members: many(taken, taken, taken, taken, as)}, "", 1,
 			"4 nodes of pool pool1 out of service, and 2 may be: n0 (being rebuilt), n1 (being rebuilt), n2 (being rebuilt), and 1 more", ""},
-		{"kured", Pool{Limit: 1, Kured: "n0", KuredHolder: "kured has node n0", Members: many(nil, as)}, "", 1, "kured has node n0", ""},
-		{"kured's own", Pool{Limit: 1, Kured: "n1", KuredHolder: "kured has node n1", Members: many(nil, as, as)}, "n1", 1, "kured has node n1", ""},
-		{"a capture's", Pool{Limit: 1, Members: many(held, as)}, "n1", 1, "node n0 is held by prototype p: `kamino reservations` shows whether the holder will release the node", ""},
-		{"its own", Pool{Limit: 1, Members: many(own, nil)}, "", 0, "", "is left alone, because this process runs on the node: run the command elsewhere"},
-		{"one that asks to stay", Pool{Limit: 1, Members: many(stays, nil)}, "", 0, "",
+		{"kured", PoolFacts{Limit: 1, Kured: "n0", KuredHolder: "kured has node n0", Members: many(nil, as)}, "", 1, "kured has node n0", ""},
+		{"kured's own", PoolFacts{Limit: 1, Kured: "n1", KuredHolder: "kured has node n1", Members: many(nil, as, as)}, "n1", 1, "kured has node n1", ""},
+		{"a capture's", PoolFacts{Limit: 1, Members: many(held, as)}, "n1", 1, "node n0 is held by prototype p: `kamino reservations` shows whether the holder will release the node", ""},
+		{"its own", PoolFacts{Limit: 1, Members: many(own, nil)}, "", 0, "", "is left alone, because this process runs on the node: run the command elsewhere"},
+		{"one that asks to stay", PoolFacts{Limit: 1, Members: many(stays, nil)}, "", 0, "",
 			"is left alone: it asks to stay; wait until the annotation is gone, or pass --disrupt (settings.drain.disrupt)"},
-		{"one that failed", Pool{Limit: 1, Members: many(fails, nil)}, "", 0, "", "was not drained: see to that"},
-		{"one that is cordoned is in service for a person", Pool{Limit: 1, Members: many(as, cordoned)}, "n0", 1, "", ""},
-		{"and not for a policy", Pool{Limit: 1, Careful: true, Members: many(as, nil, cordoned)}, "n2", 1,
+		{"one that failed", PoolFacts{Limit: 1, Members: many(fails, nil)}, "", 0, "", "was not drained: see to that"},
+		{"one that is cordoned is in service for a person", PoolFacts{Limit: 1, Members: many(as, cordoned)}, "n0", 1, "", ""},
+		{"and not for a policy", PoolFacts{Limit: 1, Careful: true, Members: many(as, nil, cordoned)}, "n2", 1,
 			"1 node of pool pool1 out of service, and 1 may be: n2 (cordoned); run `kubectl get nodes`, and repair, uncordon or delete these nodes", ""},
-		{"the only one, for a person", Pool{Limit: 1, Members: many(as)}, "n0", 0, "", ""},
-		{"the only one, for a policy", Pool{Limit: 1, Careful: true, Members: many(as)}, "", 1,
+		{"the only one, for a person", PoolFacts{Limit: 1, Members: many(as)}, "n0", 0, "", ""},
+		{"the only one, for a policy", PoolFacts{Limit: 1, Careful: true, Members: many(as)}, "", 1,
 			"node n0 is the only node of pool pool1 that accepts pods: add a node to the pool", ""},
-		{"nothing must go", Pool{Limit: 1, Members: many(nil, nil)}, "", 0, "", ""},
+		{"nothing must go", PoolFacts{Limit: 1, Members: many(nil, nil)}, "", 0, "", ""},
 	} {
 		test.p.Name = "pool1"
 		c := Choose(test.p)

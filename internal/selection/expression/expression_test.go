@@ -210,7 +210,7 @@ func TestWithSelection(t *testing.T) {
 		n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(-2 * time.Hour))
 		nodes = append(nodes, n)
 	}
-	c := selection.Choose(selection.Pool{Name: "p", Nodes: nodes}, selection.Rules{MostRecentPatch: "patched", Expressions: e}, now)
+	c := selection.Choose(selection.PoolState{Name: "p", Nodes: nodes}, selection.Rules{MostRecentPatch: "patched", Expressions: e}, now)
 	if c.Donor == nil || c.Donor.Name != "b" || len(c.Candidates) != 2 {
 		t.Errorf("donor %v of %v", c.Donor, c.Candidates)
 	}

@@ -31,8 +31,8 @@ type Gatherer struct {
 	Now     func() time.Time
 }
 
-// Look reads all facts once. An error of the cloud is in the section of the pool.
-func (g *Gatherer) Look(ctx context.Context) (dashboard.View, error) {
+// Gather reads all facts once. An error of the cloud is in the section of the pool.
+func (g *Gatherer) Gather(ctx context.Context) (dashboard.View, error) {
 	pools, err := g.Finder.All(ctx)
 	if err != nil {
 		return dashboard.View{}, err

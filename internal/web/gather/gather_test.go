@@ -23,8 +23,8 @@ import (
 
 var now = time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC)
 
-// stage is a cluster with one pool, its policy, a capture and an event.
-func stage(t *testing.T) (*Gatherer, *memory.Cloud, *fake.Clientset) {
+// newGatherer is a cluster with one pool, its policy, a capture and an event.
+func newGatherer(t *testing.T) (*Gatherer, *memory.Cloud, *fake.Clientset) {
 	t.Helper()
 	c := memory.New(memory.Config{Now: func() time.Time { return now }})
 	id := c.AddPool(memory.PoolSpec{Name: "pool1", Capacity: 2, Image: "memory:///pools/pool1/versions/2026.03.01"})
@@ -51,9 +51,9 @@ func stage(t *testing.T) (*Gatherer, *memory.Cloud, *fake.Clientset) {
 	return &Gatherer{Finder: finder, Cluster: "prod", Explain: func(err error) string { return err.Error() }, Now: finder.Now}, c, kube
 }
 
-func look(t *testing.T, g *Gatherer) dashboard.View {
+func gather(t *testing.T, g *Gatherer) dashboard.View {
 	t.Helper()
-	v, err := g.Look(t.Context())
+	v, err := g.Gather(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,8 +61,8 @@ func look(t *testing.T, g *Gatherer) dashboard.View {
 }
 
 func TestLook(t *testing.T) {
-	g, _, _ := stage(t)
-	v := look(t, g)
+	g, _, _ := newGatherer(t)
+	v := gather(t, g)
 	if v.Cluster != "prod" || !v.At.Equal(now) || len(v.Troubles) != 0 || len(v.Pools) != 1 {
 		t.Fatalf("%+v", v)
 	}
@@ -86,24 +86,24 @@ func TestLook(t *testing.T) {
 
 // TestWithoutTheCloud: the facts of the cluster are there, and the section names the error.
 func TestWithoutTheCloud(t *testing.T) {
-	g, c, _ := stage(t)
+	g, c, _ := newGatherer(t)
 	c.Forbid("Pool")
-	p := look(t, g).Pools[0]
+	p := gather(t, g).Pools[0]
 	if p.Nodes != 1 || len(p.Captures) != 1 || len(p.Notes) != 1 || !strings.HasPrefix(p.Notes[0], "The cloud did not describe the pool: ") {
 		t.Errorf("%+v", p)
 	}
-	g, c, _ = stage(t)
+	g, c, _ = newGatherer(t)
 	c.Forbid("Instances")
-	if p = look(t, g).Pools[0]; len(p.Versions) != 1 || p.Versions[0].Nodes != "unknown" {
+	if p = gather(t, g).Pools[0]; len(p.Versions) != 1 || p.Versions[0].Nodes != "unknown" {
 		t.Errorf("%+v", p)
 	}
 }
 
 // TestWithoutEvents: a missing permission is a trouble of the page.
 func TestWithoutEvents(t *testing.T) {
-	g, _, kube := stage(t)
+	g, _, kube := newGatherer(t)
 	kube.PrependReactor("list", "events", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("may not") })
-	v := look(t, g)
+	v := gather(t, g)
 	if len(v.Troubles) != 1 || v.Troubles[0] != "The events are unknown: list events: may not" || len(v.Pools) != 1 {
 		t.Errorf("%+v", v)
 	}
@@ -111,15 +111,15 @@ func TestWithoutEvents(t *testing.T) {
 
 // TestWithoutTheCluster: without nodes there is no page, and a look that takes too long is an error.
 func TestWithoutTheCluster(t *testing.T) {
-	g, _, kube := stage(t)
+	g, _, kube := newGatherer(t)
 	kube.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("no answer") })
-	if _, err := g.Look(t.Context()); err == nil || !strings.Contains(err.Error(), "no answer") {
+	if _, err := g.Gather(t.Context()); err == nil || !strings.Contains(err.Error(), "no answer") {
 		t.Errorf("%v", err)
 	}
-	g, _, _ = stage(t)
+	g, _, _ = newGatherer(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := g.Look(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := g.Gather(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }

@@ -22,7 +22,7 @@ func diagram(class, label string, width, height float64, parts ...node) *element
 }
 
 // bars shows the nodes by version in one bar.
-func bars(p dashboard.Pool) *element {
+func bars(p dashboard.PoolSection) *element {
 	total := 0
 	var words []string
 	for _, bar := range p.Bars {
@@ -44,7 +44,7 @@ func bars(p dashboard.Pool) *element {
 func round(x float64) float64 { return float64(int(x*10+0.5)) / 10 }
 
 // legend names the parts of the bar in their order.
-func legend(p dashboard.Pool) *element {
+func legend(p dashboard.PoolSection) *element {
 	var items []node
 	for _, bar := range p.Bars {
 		items = append(items, el("li", el("span", attr("class", "swatch use-"+string(bar.Kind)), attr("aria-hidden", "true")), fmt.Sprintf("%s: %s, %s", bar.Version, wording.Count(bar.Nodes, "node"), bar.Kind)))
@@ -53,7 +53,7 @@ func legend(p dashboard.Pool) *element {
 }
 
 // lineage shows the versions from new to old, each with a line to the version that its donor was built from.
-func lineage(p dashboard.Pool) *element {
+func lineage(p dashboard.PoolSection) *element {
 	const row, rail, radius = 26.0, 36.0, 6.0
 	y := func(i int) float64 { return row/2 + row*float64(i) }
 	var lines, dots []node
@@ -86,7 +86,7 @@ func clipped(s string, n int) string {
 }
 
 // joins shows when each node started, and how long the node took to be Ready. A node that failed is a cross at the top.
-func joins(p dashboard.Pool, now time.Time) *element {
+func joins(p dashboard.PoolSection, now time.Time) *element {
 	const height, left, bottom, top = 150.0, 40.0, 20.0, 16.0
 	first, longest, failed := p.Joins[0].At, time.Second, 0
 	for _, j := range p.Joins {

@@ -79,7 +79,7 @@ func clock(at time.Time) *element {
 	return el("time", attr("datetime", at.Format(time.RFC3339)), at.Format("2006-01-02 15:04:05 UTC"))
 }
 
-func overview(pools []dashboard.Pool) *element {
+func overview(pools []dashboard.PoolSection) *element {
 	var rows []node
 	for i, p := range pools {
 		rows = append(rows, el("tr",
@@ -90,10 +90,10 @@ func overview(pools []dashboard.Pool) *element {
 	return el("nav", attr("aria-label", "Pools"), grid("All pools", []string{"Pool", "Ready", "Version", "Now"}, rows))
 }
 
-func ready(p dashboard.Pool) string { return fmt.Sprintf("%d of %d", p.Ready, p.Nodes) }
+func ready(p dashboard.PoolSection) string { return fmt.Sprintf("%d of %d", p.Ready, p.Nodes) }
 
 // activity is the state of the running captures, or the decision of the policy.
-func activity(p dashboard.Pool) string {
+func activity(p dashboard.PoolSection) string {
 	var words []string
 	for _, c := range p.Captures {
 		if c.Running {
@@ -139,7 +139,7 @@ func sentence(s string) []node {
 	return nodes
 }
 
-func section(i int, p dashboard.Pool, now time.Time) *element {
+func section(i int, p dashboard.PoolSection, now time.Time) *element {
 	id := anchor(i)
 	name := func(title string) string { return title + " of pool " + p.Name }
 	parts := []node{
@@ -246,7 +246,7 @@ func capture(c dashboard.Capture) *element {
 // hidden is a word for screen readers, in place of a colour.
 func hidden(word string) *element { return el("span", attr("class", "hidden"), word) }
 
-func versions(label string, p dashboard.Pool) *element {
+func versions(label string, p dashboard.PoolSection) *element {
 	var rows []node
 	for _, v := range p.Versions {
 		rows = append(rows, el("tr",
@@ -262,7 +262,7 @@ func versions(label string, p dashboard.Pool) *element {
 	return el("div", table, el("p", fmt.Sprintf("%s not shown: run ", wording.Are(p.Hidden, "older version")), el("code", "kamino history "+p.Name)))
 }
 
-func figures(label string, p dashboard.Pool) *element {
+func figures(label string, p dashboard.PoolSection) *element {
 	var rows []node
 	for _, f := range p.Figures {
 		rows = append(rows, el("tr", el("th", attr("scope", "row"), f.Title), el("td", f.Value), el("td", f.Kind), el("td", f.Source)))
@@ -270,7 +270,7 @@ func figures(label string, p dashboard.Pool) *element {
 	return grid(label, []string{"Figure", "Value", "Kind", "Source"}, rows)
 }
 
-func policies(label string, p dashboard.Pool) *element {
+func policies(label string, p dashboard.PoolSection) *element {
 	var rows []node
 	for _, policy := range p.Policies {
 		rows = append(rows, el("tr",
@@ -281,7 +281,7 @@ func policies(label string, p dashboard.Pool) *element {
 	return grid(label, []string{"Policy", "Decision", "Why", "Next run", "Joins of the current version"}, rows)
 }
 
-func events(label string, p dashboard.Pool) *element {
+func events(label string, p dashboard.PoolSection) *element {
 	var rows []node
 	for _, e := range p.Timeline {
 		reason := el("td", e.Reason)

@@ -12,7 +12,7 @@ import (
 
 // assertPassed asserts that the capture has succeeded, and that all checks except skipped have passed. The version
 // records the result, the pool uses the version, and no leftovers exist.
-func assertPassed(e *sandboxtest.Env, skipped ...trial.Name) {
+func assertPassed(e *sandboxtest.Env, skipped ...trial.CheckName) {
 	e.Helper()
 	p := e.AssertSucceeded(e.Donor)
 	if p.Status.Trial == nil || p.Status.Trial.Result != v1alpha1.TrialPassed || p.Status.Trial.FinishedAt == nil || p.Status.Trial.Seen == nil {
@@ -31,13 +31,13 @@ func assertPassed(e *sandboxtest.Env, skipped ...trial.Name) {
 
 // assertFailedAt asserts that the capture failed because its trial failed at the check. The version is quarantined,
 // the pool builds nodes as before, and no leftovers exist.
-func assertFailedAt(e *sandboxtest.Env, check trial.Name) {
+func assertFailedAt(e *sandboxtest.Env, check trial.CheckName) {
 	e.Helper()
 	p := e.AssertFailed("TrialFailed")
 	if p.Status.Trial == nil || p.Status.Trial.Result != v1alpha1.TrialFailed || !strings.Contains(p.Status.Trial.Message, string(check)) {
 		e.Fatalf("the trial is %+v", p.Status.Trial)
 	}
-	if failed := checksOf(e, p)[trial.Failed]; !slices.Equal(failed, []trial.Name{check}) {
+	if failed := checksOf(e, p)[trial.Failed]; !slices.Equal(failed, []trial.CheckName{check}) {
 		e.Errorf("failed: %v, want %s", failed, check)
 	}
 	tags := e.Tags(p.Spec.Version)
@@ -71,14 +71,14 @@ func assertPoolIsWhole(e *sandboxtest.Env) {
 }
 
 // checksOf returns the checks of a trial by result. Each check must have a message and a time.
-func checksOf(e *sandboxtest.Env, p *v1alpha1.Prototype) map[trial.Result][]trial.Name {
+func checksOf(e *sandboxtest.Env, p *v1alpha1.Prototype) map[trial.Result][]trial.CheckName {
 	e.Helper()
-	checks := map[trial.Result][]trial.Name{}
+	checks := map[trial.Result][]trial.CheckName{}
 	for _, c := range p.Status.Trial.Checks {
 		if c.Result == "" || c.Message == "" || c.At == nil {
 			e.Errorf("check %s is %q: %q, at %v", c.Name, c.Result, c.Message, c.At)
 		}
-		checks[trial.Result(c.Result)] = append(checks[trial.Result(c.Result)], trial.Name(c.Name))
+		checks[trial.Result(c.Result)] = append(checks[trial.Result(c.Result)], trial.CheckName(c.Name))
 	}
 	return checks
 }

@@ -12,7 +12,7 @@ import (
 const exitFailed = 4
 
 // testBadVersion asserts that a version with a defect fails at the check for the defect.
-func testBadVersion(t *testing.T, name string, timeout time.Duration, d disk.Defect, check trial.Name, settings ...string) {
+func testBadVersion(t *testing.T, name string, timeout time.Duration, d disk.Defect, check trial.CheckName, settings ...string) {
 	t.Helper()
 	t.Parallel()
 	e := newEnv(t, name)

@@ -117,7 +117,7 @@ var brokenDisks = []struct {
 	edit    func(*diskEdit)
 	timeout time.Duration
 	// check fails, with one of the texts in the message. Without a check, the version passes.
-	check trial.Name
+	check trial.CheckName
 	says  string
 }{
 	{name: "whole", edit: func(*diskEdit) {}, timeout: generous},

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 		}
 		defer func() { _ = os.RemoveAll(nodes) }()
 		for _, profile := range []disk.Profile{disk.Static, disk.Bootstrap} {
-			facts := disk.Facts{Hostname: "pool000001", Labels: "agentpool=pool,tier=gold"}
+			facts := disk.TemplateValues{Hostname: "pool000001", Labels: "agentpool=pool,tier=gold"}
 			if _, err := disk.UsedNode(filepath.Join(nodes, string(profile)), profile, facts); err != nil {
 				panic(err)
 			}
@@ -416,7 +416,7 @@ func TestFailures(t *testing.T) {
 func authorityOf(n *node) string {
 	n.Helper()
 	other := filepath.Join(n.TempDir(), "other")
-	if _, err := disk.UsedNode(other, disk.Bootstrap, disk.Facts{Now: n.machine.Now}); err != nil {
+	if _, err := disk.UsedNode(other, disk.Bootstrap, disk.TemplateValues{Now: n.machine.Now}); err != nil {
 		n.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(other, "etc/kubernetes/pki/ca.crt"))

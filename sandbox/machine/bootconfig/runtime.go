@@ -39,7 +39,7 @@ func (f files) runtime() (runtimeConfig, error) {
 		if _, err := toml.Decode(f.text(path), &config); err != nil {
 			return r, failed(RuntimeUnit, "containerd: failed to load TOML: %s: %w", path, err)
 		}
-		r.read(config)
+		r.readSettings(config)
 	}
 	if err := disk.CheckStores(f.root); err != nil {
 		return r, failed(RuntimeUnit, "containerd: failed to load plugin io.containerd.metadata.v1.bolt: %w", err)
@@ -64,8 +64,8 @@ func (t tree) text(name string) string {
 	return text
 }
 
-// read takes the settings of version 2 ("io.containerd.grpc.v1.cri") and version 3 of the file.
-func (r *runtimeConfig) read(config tree) {
+// readSettings takes the settings of version 2 ("io.containerd.grpc.v1.cri") and version 3 of the file.
+func (r *runtimeConfig) readSettings(config tree) {
 	disabled, _ := config["disabled_plugins"].([]any)
 	for _, plugin := range disabled {
 		r.withoutCRI = r.withoutCRI || slices.Contains([]any{"cri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"}, plugin)

@@ -28,7 +28,7 @@ func (f files) arguments(unit string) ([]string, error) {
 	found := false
 	for _, dir := range unitDirs {
 		if text, err := f.read(filepath.Join(dir, unit)); err == nil {
-			s.read(string(text))
+			s.parse(string(text))
 			found = true
 			break
 		}
@@ -37,7 +37,7 @@ func (f files) arguments(unit string) ([]string, error) {
 		return nil, failed(unit, "Unit %s not found.", unit)
 	}
 	for _, path := range f.list(filepath.Join(unitDirs[0], unit+".d"), ".conf") {
-		s.read(f.text(path))
+		s.parse(f.text(path))
 	}
 	for _, path := range s.environments {
 		file, optional := strings.CutPrefix(path, "-")
@@ -53,8 +53,8 @@ func (f files) arguments(unit string) ([]string, error) {
 	return s.expand(), nil
 }
 
-// read adds a file of the unit. An empty ExecStart removes the earlier command.
-func (s *service) read(text string) {
+// parse adds a file of the unit. An empty ExecStart removes the earlier command.
+func (s *service) parse(text string) {
 	section := ""
 	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
 		line = strings.TrimSpace(line)

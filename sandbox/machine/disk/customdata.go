@@ -18,7 +18,7 @@ func CustomDataFor(command string) string { return "#cloud-config\nruncmd:\n- " 
 // CustomData is a recipe's customData for a profile, with fresh secrets. The sandbox's cloud-init understands all its
 // commands. All nodes of the pool get the same text.
 func CustomData(profile Profile) string {
-	facts := Facts{}.Complete()
+	facts := TemplateValues{}.Complete()
 	r := &renderer{facts: facts, keys: map[string]*keyPair{}}
 	text := customDataStatic
 	if profile == Bootstrap {

@@ -13,7 +13,7 @@ import (
 
 func TestDefectIsCopiedAndRemoved(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "image")
-	if err := disk.Generic(root, disk.Facts{}); err != nil {
+	if err := disk.Generic(root, disk.TemplateValues{}); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := disk.DefectOf(root); err != nil || got != (disk.Defect{}) {

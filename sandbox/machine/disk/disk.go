@@ -29,8 +29,8 @@ const (
 	EKS Profile = "eks"
 )
 
-// Facts are the values for the layout's templates. Empty fields get a default or a random value; see Complete.
-type Facts struct {
+// TemplateValues are the values for the layout's templates. Empty fields get a default or a random value; see Complete.
+type TemplateValues struct {
 	// Platform of the disk's image; Azure if empty.
 	Platform Platform
 	// Hostname of the machine, and name of the Node.
@@ -54,14 +54,14 @@ type Facts struct {
 // Server is the host of the API server in an invented kubeconfig.
 const Server = "10.255.255.5"
 
-// Defaults of Facts: the release of a generic image without patches.
+// Defaults of TemplateValues: the release of a generic image without patches.
 const (
 	DefaultKernel  = "5.15.0-1071-azure"
 	DefaultKubelet = "v1.37.1"
 )
 
 // Complete sets empty fields: random IDs, and the default versions above.
-func (f Facts) Complete() Facts {
+func (f TemplateValues) Complete() TemplateValues {
 	setDefault(&f.MachineID, func() string { return randomHex(16) })
 	setDefault(&f.VMID, randomUUID)
 	setDefault(&f.Hostname, func() string { return "node-" + randomHex(3) })
@@ -85,7 +85,7 @@ func setDefault(field *string, value func() string) {
 }
 
 // row is a file of a layout. A path with a "/" at the end is a directory. A text with "-> " at the start is the
-// target of a symbolic link. Other texts are templates over Facts. Paths are templates, too.
+// target of a symbolic link. Other texts are templates over TemplateValues. Paths are templates, too.
 type row struct {
 	path string
 	mode fs.FileMode
@@ -97,7 +97,7 @@ type table []row
 
 // write creates missing files under root, and never changes existing files. So a machine creates its identity, and a
 // disk with its donor's identity keeps the identity.
-func (t table) write(root string, facts Facts) error {
+func (t table) write(root string, facts TemplateValues) error {
 	r := &renderer{facts: facts.Complete(), keys: map[string]*keyPair{}}
 	for _, row := range t {
 		if err := r.write(root, row); err != nil {
@@ -108,7 +108,7 @@ func (t table) write(root string, facts Facts) error {
 }
 
 type renderer struct {
-	facts Facts
+	facts TemplateValues
 	keys  map[string]*keyPair
 }
 
@@ -188,14 +188,14 @@ func Append(path, text string, mode fs.FileMode) error {
 }
 
 // Generic writes a platform image, as a publisher ships the image: without identity.
-func Generic(root string, facts Facts) error {
+func Generic(root string, facts TemplateValues) error {
 	facts = facts.Complete()
 	return errors.Join(platform.write(root, facts), platforms[facts.Platform].write(root, facts))
 }
 
 // UsedNode writes the disk of a node after a long time in service: all files of this package's layouts, and leftovers
 // of agents and operators. UsedNode returns the used facts, so that a test can search for leftovers.
-func UsedNode(root string, profile Profile, facts Facts) (Facts, error) {
+func UsedNode(root string, profile Profile, facts TemplateValues) (TemplateValues, error) {
 	facts = facts.Complete()
 	if facts.CustomData == "" {
 		facts.CustomData = CustomData(profile)

@@ -15,10 +15,10 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-func livedIn(t *testing.T, profile Profile) (string, Facts) {
+func livedIn(t *testing.T, profile Profile) (string, TemplateValues) {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "disk")
-	facts, err := UsedNode(root, profile, Facts{Hostname: "vmss000001"})
+	facts, err := UsedNode(root, profile, TemplateValues{Hostname: "vmss000001"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestUsedNodeIsSmall(t *testing.T) {
 
 func TestGenericHasNoIdentity(t *testing.T) {
 	root := t.TempDir()
-	if err := Generic(root, Facts{}); err != nil {
+	if err := Generic(root, TemplateValues{}); err != nil {
 		t.Fatal(err)
 	}
 	if id, name := MachineID(root), Hostname(root); id != "" || name != "" {
@@ -150,7 +150,7 @@ func TestGenericHasNoIdentity(t *testing.T) {
 func generic(t *testing.T) map[string]string {
 	t.Helper()
 	root := t.TempDir()
-	if err := Generic(root, Facts{}); err != nil {
+	if err := Generic(root, TemplateValues{}); err != nil {
 		t.Fatal(err)
 	}
 	return files(t, root)
@@ -158,17 +158,17 @@ func generic(t *testing.T) map[string]string {
 
 func TestFirstBootKeepsIdentity(t *testing.T) {
 	root := t.TempDir()
-	if err := Generic(root, Facts{}); err != nil {
+	if err := Generic(root, TemplateValues{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := FirstBoot(root, Facts{}); err != nil {
+	if err := FirstBoot(root, TemplateValues{}); err != nil {
 		t.Fatal(err)
 	}
 	first := files(t, root)
 	if id := MachineID(root); len(id) != 32 {
 		t.Fatalf("machine-id is %q", id)
 	}
-	if err := FirstBoot(root, Facts{}); err != nil {
+	if err := FirstBoot(root, TemplateValues{}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(first, files(t, root)); diff != "" {
@@ -179,7 +179,7 @@ func TestFirstBootKeepsIdentity(t *testing.T) {
 		if err := WriteFile(filepath.Join(root, "etc/machine-id"), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := FirstBoot(root, Facts{}); err != nil {
+		if err := FirstBoot(root, TemplateValues{}); err != nil {
 			t.Fatal(err)
 		}
 		if now := MachineID(root); now == "" || now == before {
@@ -276,7 +276,7 @@ func TestSweepRemovesInterruptedCopies(t *testing.T) {
 
 func TestPackages(t *testing.T) {
 	root := t.TempDir()
-	if err := Generic(root, Facts{}); err != nil {
+	if err := Generic(root, TemplateValues{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := SetPackages(root, map[string]string{"openssl": "3.0.2-0ubuntu1.16", "jq": "1.6"}); err != nil {
@@ -406,7 +406,7 @@ func TestCustomDataPerPool(t *testing.T) {
 	if err := orders.WriteFiles(root); err != nil {
 		t.Fatal(err)
 	}
-	if err := Join(root, Static, Facts{}); err != nil {
+	if err := Join(root, Static, TemplateValues{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := readLine(filepath.Join(root, "etc/kubernetes/certs/client.key")); got != strings.TrimSpace(orders.Files[2].Content) {
@@ -445,7 +445,7 @@ func TestCloudInitSeesNewInstances(t *testing.T) {
 // TestEC2Disk: cloud files of the disk are from EC2, and all other files are as on other clouds.
 func TestEC2Disk(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "disk")
-	facts := Facts{Platform: PlatformOf("ec2:canonical:ubuntu-jammy-22.04-amd64:20241002"), VMID: "i-0123456789abcdef0", Hostname: "ip-10-1-2-3"}
+	facts := TemplateValues{Platform: PlatformOf("ec2:canonical:ubuntu-jammy-22.04-amd64:20241002"), VMID: "i-0123456789abcdef0", Hostname: "ip-10-1-2-3"}
 	if _, err := UsedNode(root, Bootstrap, facts); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ const machineIDMode = 0o644
 
 // FirstBoot creates the missing identity of the system: a machine-id that is absent, empty or "uninitialized", ssh
 // host keys, seeds, the DHCP lease and the journal. Existing files stay.
-func FirstBoot(root string, facts Facts) error {
+func FirstBoot(root string, facts TemplateValues) error {
 	facts = facts.Complete()
 	path := filepath.Join(root, "etc/machine-id")
 	if id := MachineID(root); id != "" {
@@ -27,7 +27,7 @@ func FirstBoot(root string, facts Facts) error {
 
 // Provision is the provisioning of a VM by cloud-init, and on Azure by the agent: host name, hosts, agent's keys. An
 // existing host name stays, so that a clone shows that its disk still has its donor's.
-func Provision(root string, facts Facts) error {
+func Provision(root string, facts TemplateValues) error {
 	facts = facts.Complete()
 	if name := Hostname(root); name != "" {
 		facts.Hostname = name
@@ -47,7 +47,7 @@ func Provision(root string, facts Facts) error {
 }
 
 // provisionAgent writes the agent's keys once. Their names are random, so the table cannot find existing keys.
-func provisionAgent(root string, facts Facts) error {
+func provisionAgent(root string, facts TemplateValues) error {
 	if exists(filepath.Join(root, "var/lib/waagent/provisioned")) {
 		return nil
 	}
@@ -56,7 +56,7 @@ func provisionAgent(root string, facts Facts) error {
 
 // recordGoal writes the next goal state, and moves the last goal state to the history, as the agent does at each
 // start.
-func recordGoal(root string, facts Facts) error {
+func recordGoal(root string, facts TemplateValues) error {
 	dir := filepath.Join(root, "var/lib/waagent")
 	states, err := filepath.Glob(filepath.Join(dir, "GoalState.*.xml"))
 	if err != nil {
@@ -87,7 +87,7 @@ func IsNewInstance(root, vmID string) bool {
 }
 
 // NewInstance is cloud-init's work for a new instance ID.
-func NewInstance(root string, facts Facts) error {
+func NewInstance(root string, facts TemplateValues) error {
 	facts = facts.on(root)
 	dir := filepath.Join(root, "var/lib/cloud")
 	previous := readLine(filepath.Join(dir, "data/instance-id"))
@@ -166,7 +166,7 @@ func ExtensionDone(root, handler string) bool {
 }
 
 // InstallNode installs a kubelet, a container runtime and their packages. Existing files stay.
-func InstallNode(root string, facts Facts) error {
+func InstallNode(root string, facts TemplateValues) error {
 	if err := nodeSoftware.write(root, facts.on(root)); err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func Installed(root string) bool {
 }
 
 // Join writes the files of the node's join. Existing files stay, such as a credential that a cluster has signed.
-func Join(root string, profile Profile, facts Facts) error {
+func Join(root string, profile Profile, facts TemplateValues) error {
 	switch profile {
 	case EKS:
 		return joinEKS.write(root, facts)
@@ -228,7 +228,7 @@ func Joined(root string) (Profile, bool) {
 }
 
 // Serve is the kubelet's start: the serving certificate if a unit creates one, and the state files.
-func Serve(root string, facts Facts) error {
+func Serve(root string, facts TemplateValues) error {
 	if exists(filepath.Join(root, "opt/azure/containers/kubelet-serving-cert.sh")) {
 		if err := serveStatic.write(root, facts); err != nil {
 			return err
@@ -241,7 +241,7 @@ func Serve(root string, facts Facts) error {
 }
 
 // Agents writes the ids and secrets of third-party agents where they are missing.
-func Agents(root string, facts Facts) error {
+func Agents(root string, facts TemplateValues) error {
 	if exists(filepath.Join(root, "opt/consul/node-id")) {
 		return nil
 	}
@@ -249,7 +249,7 @@ func Agents(root string, facts Facts) error {
 }
 
 // Traces writes leftovers of users on a node in service: histories, credentials, temporary files.
-func Traces(root string, facts Facts) error { return traces.write(root, facts.on(root)) }
+func Traces(root string, facts TemplateValues) error { return traces.write(root, facts.on(root)) }
 
 // MachineID is systemd's machine ID on this disk; empty if the next boot creates an ID.
 func MachineID(root string) string {
@@ -279,7 +279,7 @@ func SetKernel(root, release string) error {
 		{"boot/initrd.img-{{.Kernel}}", 0o600, "initrd of {{.Kernel}}\n"},
 		{"lib/modules/{{.Kernel}}/modules.dep", 0o644, ""},
 	}
-	if err := kernel.write(root, Facts{Kernel: release}); err != nil {
+	if err := kernel.write(root, TemplateValues{Kernel: release}); err != nil {
 		return err
 	}
 	link := filepath.Join(root, "boot/vmlinuz")

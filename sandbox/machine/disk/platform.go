@@ -44,15 +44,15 @@ func platformOn(root string) Platform {
 }
 
 // on sets the platform of an existing disk.
-func (f Facts) on(root string) Facts {
+func (f TemplateValues) on(root string) TemplateValues {
 	f.Platform = platformOn(root)
 	return f.Complete()
 }
 
-// ways of a platform to call things.
-type ways struct{ user, kernel, release, kernelPackage, network, source, seed string }
+// platformNames of a platform to call things.
+type platformNames struct{ user, kernel, release, kernelPackage, network, source, seed string }
 
-var called = map[Platform]ways{
+var called = map[Platform]platformNames{
 	OnAzure: {"azureuser", "azure", "5.15.0-1071-azure", "linux-image-azure", "azure", "DataSourceAzure", "DataSourceAzure [seed=/dev/sr0]"},
 	OnEC2:   {"ubuntu", "aws", "5.15.0-1071-aws", "linux-image-aws", "cluster", "DataSourceEc2", "DataSourceEc2Local"},
 	OnEKS:   {"ec2-user", "aws", "6.1.156-177.286.amzn2023.x86_64", "kernel", "aws", "DataSourceEc2", "DataSourceEc2Local"},

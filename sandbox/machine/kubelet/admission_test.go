@@ -16,7 +16,7 @@ import (
 )
 
 // bootEdited starts a kubelet with the configuration of an edited disk; change may be nil.
-func (w *world) bootEdited(edit func(root string) error, change func(*bootconfig.Config)) {
+func (w *kubeletEnv) bootEdited(edit func(root string) error, change func(*bootconfig.Config)) {
 	w.Helper()
 	root := w.disk()
 	if err := disk.WriteFile(filepath.Join(root, "run/systemd/resolve/stub-resolv.conf"), []byte("nameserver 127.0.0.53\n"), 0o644); err != nil {
@@ -42,7 +42,7 @@ func (w *world) bootEdited(edit func(root string) error, change func(*bootconfig
 }
 
 // event waits for the message of an Event about a pod.
-func (w *world) event(pod, reason string) (message string) {
+func (w *kubeletEnv) event(pod, reason string) (message string) {
 	w.Helper()
 	w.eventually("event "+reason+" of pod "+pod, func() bool {
 		events, err := w.client.CoreV1().Events("default").List(w.Context(), metav1.ListOptions{})
@@ -61,7 +61,7 @@ func (w *world) event(pod, reason string) (message string) {
 }
 
 func TestDiskPressureRejectsPods(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newKubeletEnv(t, nil)
 	w.bootEdited(func(root string) error { return os.Truncate(filepath.Join(root, "var/log/kern.log"), 28<<30) }, nil)
 	w.create(simulated("pod", "node", "app:1"))
 	critical, priority := simulated("critical", "node", "app:1"), int32(2000001000)
@@ -75,7 +75,7 @@ func TestDiskPressureRejectsPods(t *testing.T) {
 }
 
 func TestPodsBeyondTheAllocatableAreRejected(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newKubeletEnv(t, nil)
 	w.bootEdited(nil, func(c *bootconfig.Config) { c.Allocatable[corev1.ResourcePods] = resource.MustParse("2") })
 	w.create(simulated("first", "node", "app:1"))
 	w.eventuallyPod("first", "is ready", podReady)
@@ -94,7 +94,7 @@ func TestPodsBeyondTheAllocatableAreRejected(t *testing.T) {
 }
 
 func TestPodsWithoutASandbox(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newKubeletEnv(t, nil)
 	w.bootEdited(func(root string) error { return os.Remove(filepath.Join(root, "opt/cni/bin/azure-vnet")) }, nil)
 	w.create(simulated("pod", "node", "app:1"))
 	host := simulated("host", "node", "app:1")
@@ -111,7 +111,7 @@ func TestPodsWithoutASandbox(t *testing.T) {
 }
 
 func TestPullsWithoutAuthorities(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newKubeletEnv(t, nil)
 	w.bootEdited(func(root string) error { return os.Remove(filepath.Join(root, "etc/ssl/certs/ca-certificates.crt")) }, nil)
 	w.create(simulated("pod", "node", "registry.example.com/app:1"))
 	w.create(simulated("cached", "node", disk.BaseImages[0]))
@@ -133,7 +133,7 @@ func TestPullsWithoutAuthorities(t *testing.T) {
 
 // TestPodsResolver: a wrong address of the cluster's name server leaves pods without names, except with the host's.
 func TestPodsResolver(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newKubeletEnv(t, nil)
 	for _, test := range []struct {
 		config bootconfig.Config
 		policy corev1.DNSPolicy

@@ -177,7 +177,7 @@ func (w *worker) start(ctx context.Context, pod *corev1.Pod, c *container, progr
 // reap notes the ends of processes.
 func (w *worker) reap() {
 	for _, c := range w.containers {
-		if c.process == nil || c.state.Running == nil || !c.process.over() {
+		if c.process == nil || c.state.Running == nil || !c.process.hasEnded() {
 			continue
 		}
 		code, reason := c.process.code, "Completed"

@@ -17,7 +17,7 @@ import (
 )
 
 func TestStartRegistersAReadyNode(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newKubeletEnv(t, nil)
 	w.boot("n1", w.disk())
 	node := w.node("n1")
 	if node.Spec.ProviderID != "azure:///n1" || node.Labels[corev1.LabelHostname] != "n1" || node.Status.NodeInfo.BootID != "boot-n1" {
@@ -35,7 +35,7 @@ func TestStartRegistersAReadyNode(t *testing.T) {
 // TestShutdownDuringCordon: the kubelet reports NotReady. The API server forbids changes of taints by kubelets.
 // After a cordon, an update of the whole old Node would change taints.
 func TestShutdownDuringCordon(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newKubeletEnv(t, nil)
 	k := w.boot("n1", w.disk())
 	w.client.PrependReactor("update", "nodes", func(kubetesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(corev1.Resource("nodes"), "n1", errors.New("it is not allowed to modify taints"))
@@ -47,7 +47,7 @@ func TestShutdownDuringCordon(t *testing.T) {
 }
 
 func TestPodRunsAndImageIsCached(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newKubeletEnv(t, nil)
 	root := w.disk()
 	w.boot("n1", root)
 	w.create(simulated("web", "n1", "registry.example.com/web:1"))
@@ -66,7 +66,7 @@ func TestPodRunsAndImageIsCached(t *testing.T) {
 }
 
 func TestBrokenImageBacksOff(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newKubeletEnv(t, nil)
 	w.boot("n1", w.disk())
 	w.create(simulated("bad", "n1", "broken.invalid/x:1"))
 	w.eventuallyPod("bad", "backs off", func(pod *corev1.Pod) bool {
@@ -78,7 +78,7 @@ func TestBrokenImageBacksOff(t *testing.T) {
 }
 
 func TestJobEnds(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newKubeletEnv(t, nil)
 	w.boot("n1", "")
 	controller := true
 	pod := simulated("job", "n1", "job:1")
@@ -90,7 +90,7 @@ func TestJobEnds(t *testing.T) {
 }
 
 func TestRebootRestartsPods(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newKubeletEnv(t, nil)
 	root := w.disk()
 	k := w.boot("n1", root)
 	w.create(simulated("web", "n1", "web:1"))
@@ -106,7 +106,7 @@ func TestRebootRestartsPods(t *testing.T) {
 }
 
 func TestDeletedPodsAreSwept(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newKubeletEnv(t, nil)
 	root := w.disk()
 	k := w.boot("n1", root)
 	pod := w.create(simulated("web", "n1", "web:1"))
@@ -125,7 +125,7 @@ func TestDeletedPodsAreSwept(t *testing.T) {
 }
 
 func TestPausedKubelet(t *testing.T) {
-	w := newWorld(t, script(t, `while ! test -e "$1/root/go"; do sleep 0.01; done; touch "$1/root/over"; exit 4`))
+	w := newKubeletEnv(t, script(t, `while ! test -e "$1/root/go"; do sleep 0.01; done; touch "$1/root/over"; exit 4`))
 	w.rootCA()
 	root := w.disk()
 	k := w.boot("n1", root)
@@ -155,7 +155,7 @@ func TestPausedKubelet(t *testing.T) {
 
 // TestRegistrationEndsSilence: a node that registers just before its time limit stays Ready.
 func TestRegistrationEndsSilence(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newKubeletEnv(t, nil)
 	root := w.disk()
 	w.boot("n1", root).Kill()
 	again := w.service.Prepare(t.Context(), Node{Name: "n1", ProviderID: "azure:///n1", Root: root, Info: corev1.NodeSystemInfo{BootID: "again"}})
@@ -170,7 +170,7 @@ func TestRegistrationEndsSilence(t *testing.T) {
 }
 
 func TestLastKubeletHasThePods(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newKubeletEnv(t, nil)
 	first, second := w.disk(), w.disk()
 	w.boot("n1", first)
 	clone := w.boot("n1", second)
@@ -181,7 +181,7 @@ func TestLastKubeletHasThePods(t *testing.T) {
 }
 
 func TestManyLightPods(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newKubeletEnv(t, nil)
 	const nodes = 60
 	for i := range nodes {
 		w.boot(fmt.Sprintf("n%d", i), "")

@@ -50,7 +50,7 @@ func probePod(name, node string, o probe.Options) *corev1.Pod {
 }
 
 // report returns the report of an ended pod.
-func (w *world) report(name string) *probe.Report {
+func (w *kubeletEnv) report(name string) *probe.Report {
 	w.Helper()
 	pod := w.eventuallyPod(name, "ends", func(pod *corev1.Pod) bool {
 		return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
@@ -65,7 +65,7 @@ func (w *world) report(name string) *probe.Report {
 
 // TestPodsOfTwoNodesReachEachOther by the real command, over sockets.
 func TestPodsOfTwoNodesReachEachOther(t *testing.T) {
-	w := newWorld(t, kamino(t))
+	w := newKubeletEnv(t, kamino(t))
 	api, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func TestPodsOfTwoNodesReachEachOther(t *testing.T) {
 	asks := probe.Options{Peer: there.Status.PodIP, Inside: "kubernetes.default.svc", Resolver: "/etc/resolv.conf", Manifest: "/var/lib/kamino/generalize.json"}
 	w.create(probePod("here", "n2", asks))
 	want := &probe.Report{Digest: "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"}
-	for _, s := range []probe.Subject{probe.Pod, probe.Back, probe.Service, probe.Inside} {
+	for _, s := range []probe.Connection{probe.Pod, probe.Back, probe.Service, probe.Inside} {
 		want.Findings = append(want.Findings, probe.Finding{Subject: s})
 	}
 	if diff := cmp.Diff(want, w.report("here")); diff != "" {
@@ -104,7 +104,7 @@ func TestPodsOfTwoNodesReachEachOther(t *testing.T) {
 
 // TestNeverPullPolicy: the pod starts only if its image is on the disk.
 func TestNeverPullPolicy(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newKubeletEnv(t, nil)
 	w.boot("n1", w.disk())
 	never := func(name string) *corev1.Pod {
 		pod := simulated(name, "n1", "registry.example.com/other:v1")

@@ -11,22 +11,22 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/bootconfig"
 )
 
-// Outage of the pod network in the whole cluster, whatever the nodes were built from.
-type Outage string
+// NetworkOutage of the pod network in the whole cluster, whatever the nodes were built from.
+type NetworkOutage string
 
 const (
-	NoOutage Outage = "none"
+	NoOutage NetworkOutage = "none"
 	// EveryNode is not Ready, and none starts a pod that needs the network.
-	EveryNode Outage = "all-nodes"
+	EveryNode NetworkOutage = "all-nodes"
 	// NewNodes affects nodes whose kubelet starts during the outage. Other nodes stay Ready.
-	NewNodes Outage = "new-nodes"
+	NewNodes NetworkOutage = "new-nodes"
 )
 
 // Outages returns all outages, in the order of the help.
-func Outages() []Outage { return []Outage{EveryNode, NewNodes, NoOutage} }
+func Outages() []NetworkOutage { return []NetworkOutage{EveryNode, NewNodes, NoOutage} }
 
 // SetOutage starts an outage, or ends the outage (NoOutage). All nodes update their status at once.
-func (s *Service) SetOutage(o Outage) error {
+func (s *Service) SetOutage(o NetworkOutage) error {
 	if o != NoOutage && o != EveryNode && o != NewNodes {
 		return fmt.Errorf("outage %q is unknown, use one of %s, %s, %s", o, EveryNode, NewNodes, NoOutage)
 	}
@@ -46,7 +46,7 @@ func (s *Service) SetOutage(o Outage) error {
 	return nil
 }
 
-func (s *Service) currentOutage() Outage {
+func (s *Service) currentOutage() NetworkOutage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.outage

@@ -10,7 +10,7 @@ import (
 )
 
 // bootWith starts a kubelet on a disk, with a defect of its node.
-func (w *world) bootWith(name string, ail func(*Node)) *Kubelet {
+func (w *kubeletEnv) bootWith(name string, ail func(*Node)) *Kubelet {
 	w.Helper()
 	node := Node{
 		Name: name, ProviderID: "azure:///" + name, IP: "10.240.0.4", Root: w.disk(),
@@ -28,7 +28,7 @@ func (w *world) bootWith(name string, ail func(*Node)) *Kubelet {
 }
 
 // readiness of a Node, with the kubelet's reason.
-func (w *world) readiness(name string) string {
+func (w *kubeletEnv) readiness(name string) string {
 	node, err := w.client.CoreV1().Nodes().Get(w.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		return err.Error()
@@ -55,7 +55,7 @@ func daemon(name, node, set string) *corev1.Pod {
 }
 
 func TestOutageOfAllNodes(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newKubeletEnv(t, nil)
 	w.bootWith("old", nil)
 	if err := w.service.SetOutage(EveryNode); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestOutageOfAllNodes(t *testing.T) {
 }
 
 func TestOutageOfNewNodes(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newKubeletEnv(t, nil)
 	old := w.bootWith("old", nil)
 	if err := w.service.SetOutage(NewNodes); err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestOutageOfNewNodes(t *testing.T) {
 }
 
 func TestDefectNotReadyLater(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newKubeletEnv(t, nil)
 	w.bootWith("healthy", nil)
 	k := w.bootWith("ails", func(n *Node) { n.ReadyFor = 10 * time.Minute })
 	if got := w.readiness("ails"); got != fine {
@@ -119,7 +119,7 @@ func TestDefectNotReadyLater(t *testing.T) {
 }
 
 func TestDefectCrashingDaemonSet(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newKubeletEnv(t, nil)
 	w.bootWith("ails", func(n *Node) { n.Crashes = func(set string) bool { return set == "default/agent" } })
 	w.bootWith("healthy", nil)
 	for _, pod := range []*corev1.Pod{
@@ -146,7 +146,7 @@ func TestDefectCrashingDaemonSet(t *testing.T) {
 }
 
 func TestIsolatedProcesses(t *testing.T) {
-	w := newWorld(t, map[string]string{"example.com/shell": "/bin/sh"})
+	w := newKubeletEnv(t, map[string]string{"example.com/shell": "/bin/sh"})
 	w.bootWith("ails", func(n *Node) { n.Isolated = true })
 	w.bootWith("healthy", nil)
 	// look returns the kernel's name of a process's network namespace.

@@ -110,7 +110,7 @@ func (p *process) signal(signal syscall.Signal) {
 
 func (p *process) kill() { p.signal(syscall.SIGKILL) }
 
-func (p *process) over() bool {
+func (p *process) hasEnded() bool {
 	select {
 	case <-p.done:
 		return true

@@ -42,7 +42,7 @@ func programPod(name string, args ...string) *corev1.Pod {
 	return pod
 }
 
-func (w *world) rootCA() {
+func (w *kubeletEnv) rootCA() {
 	w.Helper()
 	_, err := w.client.CoreV1().ConfigMaps("default").Create(w.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "kube-root-ca.crt"}, Data: map[string]string{"ca.crt": "the authority"},
@@ -53,7 +53,7 @@ func (w *world) rootCA() {
 }
 
 func TestProgramSeesTheMachine(t *testing.T) {
-	w := newWorld(t, script(t, `
+	w := newKubeletEnv(t, script(t, `
 test "$1" = generalize || exit 2
 cat "$3/etc/hostname" "${4#--token-file=}" "$5" > "$3/root/seen" || exit 3
 echo "$KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT $NODE $LITERAL" >> "$3/root/seen"
@@ -84,7 +84,7 @@ exit 7
 
 // TestProgramFindsItsServiceAccount: client libraries read a fixed path. A kubeconfig replaces this path.
 func TestProgramFindsItsServiceAccount(t *testing.T) {
-	w := newWorld(t, script(t, `cp "$KUBECONFIG" "$1/root/kubeconfig"; exec sleep 600`))
+	w := newKubeletEnv(t, script(t, `cp "$KUBECONFIG" "$1/root/kubeconfig"; exec sleep 600`))
 	w.rootCA()
 	root := w.disk()
 	w.boot("n1", root)
@@ -110,7 +110,7 @@ func TestProgramFindsItsServiceAccount(t *testing.T) {
 }
 
 func TestProgramIsRestarted(t *testing.T) {
-	w := newWorld(t, script(t, `echo once >> "$1/root/runs"; test "$(wc -l < "$1/root/runs")" -ge 3 && exec sleep 600; exit 1`))
+	w := newKubeletEnv(t, script(t, `echo once >> "$1/root/runs"; test "$(wc -l < "$1/root/runs")" -ge 3 && exec sleep 600; exit 1`))
 	w.rootCA()
 	root := w.disk()
 	w.boot("n1", root)
@@ -125,7 +125,7 @@ func TestProgramIsRestarted(t *testing.T) {
 }
 
 func TestKillStopsPrograms(t *testing.T) {
-	w := newWorld(t, script(t, `sleep 600 & echo $! > "$1/root/child"; wait`))
+	w := newKubeletEnv(t, script(t, `sleep 600 & echo $! > "$1/root/child"; wait`))
 	w.rootCA()
 	root := w.disk()
 	k := w.boot("n1", root)
@@ -157,7 +157,7 @@ func TestKillStopsPrograms(t *testing.T) {
 func TestRebootWithRestartPolicyNever(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		t.Run(fmt.Sprintf("runtime knows it: %v", known), func(t *testing.T) {
-			w := newWorld(t, script(t, `echo ran >> "$1/root/runs"; exec sleep 600`))
+			w := newKubeletEnv(t, script(t, `echo ran >> "$1/root/runs"; exec sleep 600`))
 			w.rootCA()
 			root := w.disk()
 			k := w.boot("n1", root)

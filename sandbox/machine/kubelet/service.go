@@ -84,7 +84,7 @@ type Service struct {
 	// silent nodes that will be marked as lost.
 	silent map[string]*time.Timer
 	// outage of the pod network; empty is none.
-	outage Outage
+	outage NetworkOutage
 	// names is the name server of the cluster; nil before Run.
 	names  net.PacketConn
 	closed bool

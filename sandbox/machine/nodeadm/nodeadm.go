@@ -102,11 +102,11 @@ func Init(ctx context.Context, root string, metadata http.Handler, sts string) (
 	if err != nil {
 		return nil, fmt.Errorf("nodeadm: %w", err)
 	}
-	m, err := look(ctx, client)
+	m, err := readMetadata(ctx, client)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(network(root, m), write(root, cluster, m)); err != nil {
+	if err := errors.Join(network(root, m), writeFiles(root, cluster, m)); err != nil {
 		return nil, fmt.Errorf("nodeadm: %w", err)
 	}
 	credentials := sdk.NewCredentialsCache(ec2rolecreds.New(func(o *ec2rolecreds.Options) { o.Client = client }))
@@ -115,7 +115,7 @@ func Init(ctx context.Context, root string, metadata http.Handler, sts string) (
 	return config, nil
 }
 
-func look(ctx context.Context, client *imds.Client) (m instance, _ error) {
+func readMetadata(ctx context.Context, client *imds.Client) (m instance, _ error) {
 	for path, field := range map[string]*string{
 		"instance-id": &m.id, "local-ipv4": &m.address, "local-hostname": &m.name, "mac": &m.mac,
 		"placement/availability-zone": &m.zone, "placement/region": &m.region,
@@ -148,8 +148,8 @@ func network(root string, m instance) error {
 	return disk.WriteFile(path, []byte(own), 0o644)
 }
 
-// write replaces the files of this boot.
-func write(root string, c Cluster, m instance) error {
+// writeFiles replaces the files of this boot.
+func writeFiles(root string, c Cluster, m instance) error {
 	provider := "aws:///" + m.zone + "/" + m.id
 	config, err := json.MarshalIndent(map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "providerID": provider, "serverTLSBootstrap": true, "clusterDNS": []string{"10.0.0.10"},

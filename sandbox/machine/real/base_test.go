@@ -144,7 +144,7 @@ func writeLayout(t *testing.T, root string, profile disk.Profile) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts := disk.Facts{Hostname: "builder"}
+	facts := disk.TemplateValues{Hostname: "builder"}
 	if err := errors.Join(disk.InstallNode(root, facts), disk.Join(root, profile, facts)); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func (l *lab) testBootstrap(t *testing.T) {
 	joined := l.awaitMember(t, donor.name)
 	l.timed(t, "bootstrap, generic image", donor)
 	used := putToUse(t, donor)
-	was := l.look(t, donor, "")
+	was := l.readIdentity(t, donor, "")
 	if err := was.complete(); err != nil {
 		t.Fatal(err)
 	}

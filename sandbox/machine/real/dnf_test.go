@@ -40,7 +40,7 @@ type directUnits struct {
 	ended map[string]host.UnitState
 }
 
-func (u *directUnits) Look(_ context.Context, name string) (host.UnitState, error) {
+func (u *directUnits) State(_ context.Context, name string) (host.UnitState, error) {
 	return u.ended[name], nil
 }
 

@@ -21,7 +21,7 @@ import (
 func putToUse(t *testing.T, m *machine) []string {
 	t.Helper()
 	before := files(t, m.root)
-	facts := disk.Facts{Hostname: m.name, MAC: m.mac, MachineID: m.sh(t, "cat /etc/machine-id")}
+	facts := disk.TemplateValues{Hostname: m.name, MAC: m.mac, MachineID: m.sh(t, "cat /etc/machine-id")}
 	steps := []func() error{
 		func() error { return disk.Agents(m.root, facts) },
 		func() error { return disk.Traces(m.root, facts) },

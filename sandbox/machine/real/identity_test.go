@@ -38,8 +38,8 @@ type identity struct {
 	Upgraded string
 }
 
-// look reads a running machine. Seed is looked at before the boot, see seedOf.
-func (l *lab) look(t *testing.T, m *machine, seed string) identity {
+// readIdentity reads a running machine. Seed is looked at before the boot, see seedOf.
+func (l *lab) readIdentity(t *testing.T, m *machine, seed string) identity {
 	t.Helper()
 	id := identity{
 		Lease:       l.leaseOf(t, m),

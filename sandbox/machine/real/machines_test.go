@@ -31,7 +31,7 @@ func TestMachines(t *testing.T) {
 	l.lap("the donor has become a node")
 	used := putToUse(t, donor)
 	donor = l.patch(t, donor, func() *machine { return l.boot(t, donor.name, donor.image, recipe) })
-	was := l.look(t, donor, "")
+	was := l.readIdentity(t, donor, "")
 	if err := was.complete(); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestMachines(t *testing.T) {
 		t.Run("donor", func(t *testing.T) {
 			again := l.boot(t, "donor", donor.image, recipe)
 			l.timed(t, "static, donor's own disk", again)
-			testReturned(t, want, l.look(t, again, ""), ids)
+			testReturned(t, want, l.readIdentity(t, again, ""), ids)
 			again.cutPower(t)
 			discard(t, again.image)
 		})
@@ -112,7 +112,7 @@ func (l *lab) clones(t *testing.T, image, name, kind string, recipe func(name st
 		}
 	}
 	for i, m := range on {
-		ids[i] = l.look(t, m, seeds[i])
+		ids[i] = l.readIdentity(t, m, seeds[i])
 	}
 	for _, m := range on {
 		m.kill()

@@ -170,16 +170,16 @@ func (c *cluster) testDonorsNode(t *testing.T, m *machine) {
 	}
 }
 
-// arrivals are when things were first seen to be ready.
-type arrivals struct {
+// readyTimes are when things were first seen to be ready.
+type readyTimes struct {
 	mu sync.Mutex
 	at map[string]time.Time
 }
 
 // watchArrivals records ten times a second which Nodes are Ready ("node/NAME") and which have a pod ("pod/NAME"),
 // until the end of the test.
-func (c *cluster) watchArrivals(t *testing.T) *arrivals {
-	a := &arrivals{at: map[string]time.Time{}}
+func (c *cluster) watchArrivals(t *testing.T) *readyTimes {
+	a := &readyTimes{at: map[string]time.Time{}}
 	ctx := t.Context()
 	go func() {
 		for ctx.Err() == nil {
@@ -207,7 +207,7 @@ func ready(conditions []corev1.NodeCondition) bool {
 	})
 }
 
-func (a *arrivals) note(what string, is bool) {
+func (a *readyTimes) note(what string, is bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if _, known := a.at[what]; is && !known {
@@ -216,7 +216,7 @@ func (a *arrivals) note(what string, is bool) {
 }
 
 // after is how long something took from a time on.
-func (a *arrivals) after(t *testing.T, what string, begun time.Time) string {
+func (a *readyTimes) after(t *testing.T, what string, begun time.Time) string {
 	t.Helper()
 	var at time.Time
 	await(t, what+" to be seen", func() bool {

@@ -29,7 +29,7 @@ var scale = map[string]int{
 func TestScale(t *testing.T) {
 	requireMeasurements(t)
 	kamino, root := os.Getenv("KAMINO_BIN"), filepath.Join(t.TempDir(), "root")
-	if _, err := disk.UsedNode(root, disk.Static, disk.Facts{Hostname: "donor"}); err != nil {
+	if _, err := disk.UsedNode(root, disk.Static, disk.TemplateValues{Hostname: "donor"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := disk.AddLayer(root, imageLayer, true); err != nil {

@@ -49,8 +49,8 @@ func inTree(command ...string) func(*testing.T, *lab, string) {
 	}
 }
 
-// after is the result of a tool.
-type after struct {
+// toolResult is the result of a tool.
+type toolResult struct {
 	// left counts remaining files by rule. lost has near misses that were removed.
 	left map[string]int
 	lost []string
@@ -69,7 +69,7 @@ func TestTools(t *testing.T) {
 	requireTools(t, programs)
 	l := &lab{dir: t.TempDir(), kamino: os.Getenv("KAMINO_BIN")}
 	image, planted, list := l.livedIn(t)
-	results := map[string]after{"before": l.measure(t, image, planted, list, 0)}
+	results := map[string]toolResult{"before": l.measure(t, image, planted, list, 0)}
 	for _, tool := range preparations {
 		if _, err := exec.LookPath(tool.program); tool.program != "" && err != nil {
 			t.Logf("%s is left out: %v", tool.name, err)
@@ -110,7 +110,7 @@ func (l *lab) livedIn(t *testing.T) (image string, planted *plants, list string)
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(root, "etc/fstab"), "LABEL=cloudimg-rootfs / ext4 discard,errors=remount-ro 0 1\n", 0o644)
-	if _, err := disk.UsedNode(root, disk.Static, disk.Facts{Hostname: "donor"}); err != nil {
+	if _, err := disk.UsedNode(root, disk.Static, disk.TemplateValues{Hostname: "donor"}); err != nil {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(root, "var/lib/dpkg/status"), string(status), 0o644)
@@ -124,9 +124,9 @@ func (l *lab) livedIn(t *testing.T) (image string, planted *plants, list string)
 	return image, planted, list
 }
 
-func (l *lab) measure(t *testing.T, image string, planted *plants, list string, took time.Duration) after {
+func (l *lab) measure(t *testing.T, image string, planted *plants, list string, took time.Duration) toolResult {
 	t.Helper()
-	a := after{left: map[string]int{}, took: took, blocks: markersIn(t, image, planted.marker)}
+	a := toolResult{left: map[string]int{}, took: took, blocks: markersIn(t, image, planted.marker)}
 	mounted(t, image, func(root string) {
 		var survivors []string
 		survivors, a.lost = planted.check(t, root)
@@ -199,7 +199,7 @@ func ruleOf(t *testing.T) func(path string) string {
 }
 
 // compared is the table of all tools, by rule.
-func compared(t *testing.T, planted *plants, results map[string]after) string {
+func compared(t *testing.T, planted *plants, results map[string]toolResult) string {
 	t.Helper()
 	before, names := results["before"], []string{}
 	for _, tool := range preparations {
@@ -230,16 +230,16 @@ func compared(t *testing.T, planted *plants, results map[string]after) string {
 	}
 	for _, row := range []struct {
 		what string
-		of   func(after) string
+		of   func(toolResult) string
 	}{
-		{"planted, still there", func(a after) string { return fmt.Sprint(total(a.left)) }},
-		{fmt.Sprintf("near misses lost, of %d", len(planted.stays)+len(planted.staysLines)), func(a after) string { return fmt.Sprint(len(a.lost), " ", a.lost) }},
-		{"findings of kamino verify", func(a after) string { return fmt.Sprint(a.findings) }},
-		{"planted contents in the disk's blocks", func(a after) string { return fmt.Sprint(a.blocks) }},
-		{"the same after a trim", func(a after) string { return fmt.Sprint(a.trimmed) }},
-		{"machine-id", func(a after) string { return a.machineID }},
-		{"random seed", func(a after) string { return a.seed }},
-		{"took", func(a after) string { return fmt.Sprintf("%.1f s", a.took.Seconds()) }},
+		{"planted, still there", func(a toolResult) string { return fmt.Sprint(total(a.left)) }},
+		{fmt.Sprintf("near misses lost, of %d", len(planted.stays)+len(planted.staysLines)), func(a toolResult) string { return fmt.Sprint(len(a.lost), " ", a.lost) }},
+		{"findings of kamino verify", func(a toolResult) string { return fmt.Sprint(a.findings) }},
+		{"planted contents in the disk's blocks", func(a toolResult) string { return fmt.Sprint(a.blocks) }},
+		{"the same after a trim", func(a toolResult) string { return fmt.Sprint(a.trimmed) }},
+		{"machine-id", func(a toolResult) string { return a.machineID }},
+		{"random seed", func(a toolResult) string { return a.seed }},
+		{"took", func(a toolResult) string { return fmt.Sprintf("%.1f s", a.took.Seconds()) }},
 	} {
 		fmt.Fprintf(&out, "| %s | %s |", row.what, row.of(before))
 		for _, name := range names {

@@ -85,12 +85,12 @@ func general() dashboard.PoolFacts {
 
 // savings is the report of a pool whose nodes of versions are Ready ten times as fast.
 func savings() report.Report {
-	f := report.Facts{Pool: "general", Since: ago(30 * day), Now: Now, Counted: true, PricePerGBMonth: -1, Versions: []report.Version{
+	f := report.Facts{Pool: "general", Since: ago(30 * day), Now: Now, Counted: true, PricePerGBMonth: -1, Versions: []report.VersionFacts{
 		{Version: "2026.03.08", BuiltAt: ago(2 * day), PatchedAt: ago(3 * day), SizeGB: 30, Joined: 3},
 		{Version: "2026.02.22", BuiltAt: ago(15 * day), PatchedAt: ago(16 * day), SizeGB: 30, Joined: 2},
 	}}
 	for i := range 7 {
-		n := report.Node{Version: "2026.03.08", Created: ago(time.Duration(i) * 5 * time.Hour)}
+		n := report.NodeFacts{Version: "2026.03.08", Created: ago(time.Duration(i) * 5 * time.Hour)}
 		n.Ready = n.Created.Add(40 * time.Second)
 		if i > 4 {
 			n.Version, n.Created, n.PatchedAt = "", ago(20*day), ago(18*day)
@@ -150,7 +150,7 @@ func spot() dashboard.PoolFacts {
 				Joins: &history.Joins{Judged: 2, Failed: 2}},
 			{Version: "2026.02.20", Use: history.Current, State: cloud.Complete, Donor: "spot-1", BuiltAt: ago(17 * day), Nodes: names("spot", 1, 5), Joins: joined(5, 44*time.Second), Why: "named by the recipe"},
 		},
-		Returns: []history.Return{{Version: "2026.03.06", To: "2026.02.20", At: ago(70 * time.Hour), Why: "2 of its first 2 nodes did not join", Bad: true, Arrived: true}},
+		Returns: []history.AutoRollback{{Version: "2026.03.06", To: "2026.02.20", At: ago(70 * time.Hour), Why: "2 of its first 2 nodes did not join", Bad: true, Arrived: true}},
 	}}
 	for i := range 7 {
 		j := joinhealth.Join{Node: fmt.Sprintf("spot-%d", i), Version: "2026.02.20", Running: ago(time.Duration(10-i) * day), Outcome: joinhealth.Joined, Took: 40*time.Second + time.Duration(i)*time.Second}

@@ -1,0 +1,125 @@
+package plan
+
+import (
+	"slices"
+	"testing"
+)
+
+// inCluster are the facts from the cluster alone.
+func (f Facts) inCluster() Facts {
+	return Facts{
+		Deleting: f.Deleting, Failed: f.Failed,
+		Lock: f.Lock, Recorded: f.Recorded, Noted: f.Noted, Unrecorded: f.Unrecorded,
+		Node: f.Node, Cordoned: f.Cordoned, CordonRestored: f.CordonRestored, Restored: f.Restored, Drained: f.Drained, DrainOverdue: f.DrainOverdue,
+		Touched: f.Touched, PowerOffRecorded: f.PowerOffRecorded, Rebooted: f.Rebooted, Returning: f.Returning,
+		Leaves: f.Leaves, GrowFirst: f.GrowFirst, Patch: f.Patch,
+		Overdue: f.Overdue, ReadyOverdue: f.ReadyOverdue,
+	}
+}
+
+// blindly returns the error of a decision without a cloud, or an empty text.
+func blindly(w model, d Decision) string {
+	for _, p := range unseenProperties {
+		if !p.holds(w, d) {
+			return "unseen: " + p.name
+		}
+	}
+	return ""
+}
+
+// idle reports whether no step is left for a donor that can serve, by the facts of the cluster.
+func (w model) idle() bool {
+	f := w.f
+	if f.Lock != Ours || f.Node != NodeReady || w.isRemoved() || f.Patch == PatchUnderWay {
+		return false
+	}
+	if f.MustBoot() {
+		return f.Returning && f.Rebooted
+	}
+	return f.Overdue || f.Failed || f.Deleting
+}
+
+var unseenProperties = []property{
+	{name: "a capture waits if only the cloud can return the donor", holds: func(w model, d Decision) bool {
+		return d.Do == Wait || d.Do == Serve || d.Do == Fail || d.Do == PatchDonor
+	}},
+	{name: "only a patch that has begun goes on", holds: func(w model, d Decision) bool { return (d.Do == PatchDonor) == (w.f.Patch == PatchUnderWay) }},
+	{name: "only a donor that nothing is to be done with serves", holds: func(w model, d Decision) bool { return d.Do != Serve || w.idle() }},
+	{name: "a disturbed donor does not serve before it went through a boot", holds: func(w model, d Decision) bool { return d.Do != Serve || !w.disturbed || w.booted }},
+	{name: "the end is decided before a donor serves", holds: func(w model, d Decision) bool {
+		return d.Do != Serve || w.f.Failed || w.f.Deleting || w.f.Returning
+	}},
+	{name: "only a deadline ends a capture", holds: func(w model, d Decision) bool {
+		return d.Do != Fail || d.Why == DeadlineExceeded && w.f.Overdue && !w.f.MustBoot() && !w.f.Failed && !w.f.Deleting
+	}},
+	{name: "promptness: a donor that could serve is not kept from it", holds: func(w model, d Decision) bool { return d.Do != Wait || !w.idle() || w.f.CordonRestored }},
+}
+
+// unseenMutants misread the facts of the cluster.
+var unseenMutants = []mutant{
+	{"keeps the cordon until the cloud answers", func(Facts) Decision { return wait(ForCloud) }},
+	{"keeps the cordon for as long as no verdict was written down", func(f Facts) Decision {
+		if d := WithoutCloud(f); d.Do != Fail {
+			return d
+		}
+		return wait(ForCloud)
+	}},
+	{"serves before the verdict", func(f Facts) Decision {
+		if d := WithoutCloud(f); d.Do != Fail {
+			return d
+		}
+		return do(Serve)
+	}},
+	{"releases what the cloud still holds", func(f Facts) Decision {
+		if d := WithoutCloud(f); d.Do != Serve {
+			return d
+		}
+		return do(Release)
+	}},
+	{"serves with the disk that was touched", func(f Facts) Decision { f.Touched, f.PowerOffRecorded = false, false; return WithoutCloud(f) }},
+	{"serves in the boot that it must leave", func(f Facts) Decision { f.Rebooted = true; return WithoutCloud(f) }},
+	{"serves while its disk is needed", func(f Facts) Decision { f.Returning = true; return WithoutCloud(f) }},
+	{"serves though it leaves", func(f Facts) Decision {
+		f.Leaves = false
+		f.Returning, f.Rebooted = f.Returning || f.Failed, f.Rebooted || f.Failed
+		return WithoutCloud(f)
+	}},
+	{"serves on a Node's last word", func(f Facts) Decision {
+		if f.Node == NodeNotReady {
+			f.Node = NodeReady
+		}
+		return WithoutCloud(f)
+	}},
+	{"serves another holder's node", func(f Facts) Decision {
+		if f.Lock == Theirs {
+			f.Lock = Ours
+		}
+		return WithoutCloud(f)
+	}},
+	{"keeps a patch waiting for the cloud", func(f Facts) Decision {
+		if d := WithoutCloud(f); d.Do != PatchDonor {
+			return d
+		}
+		return wait(ForCloud)
+	}},
+	{"serves during the patch", func(f Facts) Decision {
+		if f.Patch == PatchUnderWay {
+			f.Patch = NoPatch
+		}
+		return WithoutCloud(f)
+	}},
+	{"ends a capture that has time", func(f Facts) Decision { f.Overdue = true; return WithoutCloud(f) }},
+}
+
+// TestWrongBlindPlannersAreCaught proves those properties.
+func TestWrongBlindPlannersAreCaught(t *testing.T) {
+	for _, m := range unseenMutants {
+		t.Run(m.name, func(t *testing.T) {
+			e := explore(Next, m.next, slices.Concat(returningDonors(), leavingDonors(), pioneers()), adversities(true))
+			if e.bad == nil {
+				t.Fatal("no property noticed")
+			}
+			t.Logf("caught after %d adverse events by: %s", e.adverse, e.bad.property)
+		})
+	}
+}

@@ -1,0 +1,282 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/nodestate"
+)
+
+// readDeparture reads from the settings whether the donor returns. Without a Prototype, the reservation has the answer.
+func readDeparture(w *observed) {
+	f := &w.facts
+	if !w.isOrphan {
+		f.Leaves, f.GrowFirst = w.p.Spec.Settings.DonorLeaves(), w.p.Spec.Settings.GrowsFirst()
+		return
+	}
+	f.Leaves = w.reservation != nil && w.reservation.Departure != nil
+	f.GrowFirst = w.removalRecord().GrowFirst
+}
+
+// removalRecord returns the recorded departure, or the zero value.
+func (w *observed) removalRecord() v1alpha1.Departure {
+	if w.record.Departure != nil {
+		return *w.record.Departure
+	}
+	if w.reservation != nil && w.reservation.Departure != nil {
+		return *w.reservation.Departure
+	}
+	return v1alpha1.Departure{}
+}
+
+// isRemoving reports whether the record says that the donor's instance is removed.
+func (w *observed) isRemoving() bool { return w.facts.Leaves && w.removalRecord().Removing }
+
+// mustBeRemoved reports whether the donor can only be removed, as in package plan.
+func mustBeRemoved(w *observed) bool { return w.facts.Leaves && w.facts.Touched }
+
+// outOfServiceSince is the begin of the donor's time out of service. A donor with GrowFirst serves until Protect, and a
+// pioneer until the end of its patch.
+func (w *observed) outOfServiceSince() (at time.Time, taken bool) {
+	d := w.removalRecord()
+	switch {
+	case w.reservation == nil:
+		return time.Time{}, false
+	case servesForPatch(w):
+		return w.reservation.ReservedAt.Time, false
+	case !patchEndedAt(w).IsZero():
+		return patchEndedAt(w), true
+	case !w.facts.Leaves || !w.facts.GrowFirst || w.record.LeaveBoot() != "" && d.TakenAt == nil:
+		return w.reservation.ReservedAt.Time, true
+	case d.TakenAt == nil:
+		return w.reservation.ReservedAt.Time, false
+	}
+	return d.TakenAt.Time, true
+}
+
+// needsReplacement reports whether the capture needs the donor's replacement before its next step.
+func needsReplacement(w *observed) bool {
+	f := &w.facts
+	return f.Leaves && f.GrowFirst && f.Recorded && f.Lock == plan.Ours && f.Node != plan.NodeGone && f.Pod == plan.NoPod &&
+		!f.MustBoot() && !f.Failed && !f.Deleting && !f.Overdue && f.Patch != plan.PatchUnderWay
+}
+
+// awaitsReplacement reports whether the capture waits only for the replacement.
+func awaitsReplacement(w *observed) bool {
+	return needsReplacement(w) && w.facts.Replacement != plan.ReplacementReady
+}
+
+// readReplacement looks for the replacement of a donor before the drain. The cloud is not asked before the growth is
+// recorded, nor while the recorded replacement serves.
+func (d departures) readReplacement(ctx context.Context, w *observed) error {
+	f, departure := &w.facts, w.removalRecord()
+	if !needsReplacement(w) {
+		return nil
+	}
+	if departure.Target == 0 {
+		f.Replacement = plan.ReplacementWanted
+		return nil
+	}
+	if serves, err := d.recordedServes(ctx, departure); err != nil || serves {
+		if serves {
+			f.Replacement, w.replacement = plan.ReplacementReady, departure.Successor
+		}
+		return err
+	}
+	pool, err := d.Cloud.Pool(ctx, w.pool)
+	if err != nil {
+		return err
+	}
+	w.capacity = pool.Capacity
+	if w.capacity >= departure.Target {
+		if w.replacement, err = d.findReplacement(ctx, w); err != nil {
+			return err
+		}
+	}
+	limit := w.p.Spec.Settings.Defaulted().OutOfService.ReadyTimeout.Duration
+	switch {
+	case w.replacement != "":
+		f.Replacement = plan.ReplacementReady
+	case departure.TakenAt == nil && departure.DecidedAt != nil && d.now().Sub(departure.DecidedAt.Time) > limit:
+		f.Replacement = plan.ReplacementLate
+	case w.capacity < departure.Target:
+		f.Replacement = plan.ReplacementWanted
+	default:
+		f.Replacement = plan.ReplacementAwaited
+	}
+	return nil
+}
+
+// recordedServes reports whether the recorded replacement exists and takes pods.
+func (d departures) recordedServes(ctx context.Context, departure v1alpha1.Departure) (bool, error) {
+	if departure.Successor == "" {
+		return false, nil
+	}
+	n, err := d.Kube.CoreV1().Nodes().Get(ctx, departure.Successor, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("read node %s: %w", departure.Successor, err)
+	}
+	return err == nil && acceptsPods(n) && !isCreatedAfter(n, departure.TakenAt), nil // otherwise another Node of the same name
+}
+
+// isCreatedAfter reports whether the Node was created a second or more after the time.
+func isCreatedAfter(n *corev1.Node, at *metav1.Time) bool {
+	return at != nil && n.CreationTimestamp.Sub(at.Time) >= time.Second
+}
+
+// acceptsPods reports whether the donor's pods can move to the node.
+func acceptsPods(n *corev1.Node) bool {
+	if !nodestate.Available(n) || n.DeletionTimestamp != nil {
+		return false
+	}
+	for _, taint := range n.Spec.Taints {
+		if taint.Key == "node.cloudprovider.kubernetes.io/uninitialized" || taint.Key == corev1.TaintNodeNotReady {
+			return false
+		}
+	}
+	return true
+}
+
+// readUnfilledPlace reports whether the pool has replaced a removed donor, unless the pool grew first.
+func (d departures) readUnfilledPlace(ctx context.Context, w *observed) error {
+	f := &w.facts
+	if !w.isHeld() || f.GrowFirst || f.Power != plan.InstanceGone || !w.isRemoving() {
+		return nil
+	}
+	pool, err := d.Cloud.Pool(ctx, w.pool)
+	if err != nil {
+		return err
+	}
+	if w.capacity = pool.Capacity; w.capacity < w.removalRecord().Target {
+		f.Replacement = plan.ReplacementWanted
+	}
+	return nil
+}
+
+// recordDeparture writes the departure into the record and its reservation.
+func (d departures) recordDeparture(ctx context.Context, w *observed, change func(*v1alpha1.Departure)) error {
+	departure := w.removalRecord()
+	departure.GrowFirst = w.facts.GrowFirst
+	change(&departure)
+	return d.record(ctx, w, func(r *v1alpha1.Record) {
+		r.Departure = &departure
+		if r.Reservation != nil {
+			reservation := *r.Reservation
+			reservation.Departure = &departure
+			r.Reservation = &reservation
+		}
+	})
+}
+
+// enlarge grows the pool by one. The target size is recorded first, on the Prototype and on the Node, and then compared
+// with the pool. If another client shrank the pool, the target is lowered; if another client grew the pool, the target
+// is reached.
+func (d departures) enlarge(ctx context.Context, w *observed) error {
+	pool, err := d.Cloud.Pool(ctx, w.pool)
+	if err != nil {
+		return err
+	}
+	target := w.removalRecord().Target
+	if target == 0 || pool.Capacity < target-1 {
+		return d.recordTarget(ctx, w, pool.Capacity+1)
+	}
+	if w.facts.Lock == plan.Ours {
+		noted, err := d.reservations.Confirmed(ctx, w.node)
+		switch {
+		case err != nil:
+			return err
+		case noted == nil || !noted.Same(w.reservation.Holder) || noted.Departure == nil || noted.Departure.Target != target:
+			return d.repeatRecord(ctx, w)
+		}
+	}
+	if pool.Capacity >= target {
+		return nil
+	}
+	err = d.Cloud.SetCapacity(ctx, w.pool, pool.Capacity, target)
+	switch {
+	case cloud.Is(err, cloud.Conflict):
+		return nil // another client wrote meanwhile: the next pass looks again
+	case err != nil:
+		return err
+	}
+	d.grows(w)
+	return nil
+}
+
+// recordTarget records the target size of the pool.
+func (d departures) recordTarget(ctx context.Context, w *observed, target int64) error {
+	departure := w.removalRecord()
+	now := metav1.NewTime(d.now())
+	after := departure.After
+	if after == nil && w.facts.GrowFirst {
+		youngest := w.p.CreationTimestamp
+		err := node.Pages(ctx, d.Kube, "", func(page []corev1.Node) error {
+			for i := range page {
+				if at := page[i].CreationTimestamp; youngest.Before(&at) {
+					youngest = at
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		after = &youngest
+	}
+	return d.recordDeparture(ctx, w, func(to *v1alpha1.Departure) {
+		to.Target, to.After = target, after
+		if to.DecidedAt == nil {
+			to.DecidedAt = &now
+		}
+	})
+}
+
+// recordDrainStart records the begin of the time out of service, and the replacement.
+func (d departures) recordDrainStart(ctx context.Context, w *observed) error {
+	if _, taken := w.outOfServiceSince(); taken || !w.facts.Leaves || !w.facts.GrowFirst || w.removalRecord().TakenAt != nil {
+		return nil
+	}
+	now := metav1.NewTime(d.now())
+	return d.recordDeparture(ctx, w, func(to *v1alpha1.Departure) { to.TakenAt, to.Successor = &now, w.replacement })
+}
+
+// remove asks the cloud to remove the donor's instance. The removal and the pool's target size are recorded first.
+func (d departures) remove(ctx context.Context, w *observed) error {
+	if !w.removalRecord().Removing {
+		var size int64
+		if !w.facts.GrowFirst {
+			pool, err := d.Cloud.Pool(ctx, w.pool)
+			if err != nil {
+				return err
+			}
+			size = pool.Capacity
+		}
+		return d.recordDeparture(ctx, w, func(to *v1alpha1.Departure) {
+			to.Removing = true
+			if !w.facts.GrowFirst {
+				to.Target = size
+			}
+		})
+	}
+	d.goes(w)
+	_, err := d.Cloud.EnsureRemoved(ctx, w.id)
+	return err
+}
+
+// deleteNode removes the Node of the removed instance by UID, and then its Lease.
+func (d departures) deleteNode(ctx context.Context, w *observed) error {
+	err := d.Kube.CoreV1().Nodes().Delete(ctx, w.node.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &w.node.UID}})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete node %s: %w", w.node.Name, err)
+	}
+	return d.reservations.DropOf(ctx, w.p.UID)
+}

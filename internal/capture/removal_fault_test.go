@@ -1,0 +1,369 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+// removalEnv is a stage with a donor that does not return, and with the facts to judge its end.
+type removalEnv struct {
+	*testEnv
+	growFirst bool
+	// touched: an order was written down. shrunk and grown is by how many nodes others have changed the pool.
+	touched       bool
+	shrunk, grown int64
+	// size that the pool had after the last pass.
+	size int64
+}
+
+// departInFull is inFull with a donor that does not return.
+func departInFull(t testing.TB, growFirst bool, options ...option) *removalEnv {
+	s := inFull(t, append(options, func(s *testEnv) { s.settings = removedDonor(growFirst) })...)
+	return &removalEnv{testEnv: s, growFirst: growFirst, size: 2}
+}
+
+// watch checks after each pass that the pool is not smaller than intended, except for the replaced node without
+// GrowFirst.
+func (d *removalEnv) watch() {
+	d.t.Helper()
+	if p := d.prototype(); p != nil {
+		record, err := v1alpha1.RecordOf(p)
+		d.touched = d.touched || err == nil && record.GeneralizeBootID != ""
+	}
+	least := 2 - d.shrunk
+	if !d.growFirst {
+		least--
+	}
+	if d.size = d.cloud.World().Pools[0].Capacity; d.size < least {
+		d.t.Errorf("the pool's wanted size is %d nodes, want at least %d", d.size, least)
+	}
+}
+
+// strike changes the world, and counts the changes of the pool's size.
+func (d *removalEnv) strike(do func(*testEnv)) {
+	before := d.cloud.World().Pools[0].Capacity
+	do(d.testEnv)
+	if change := d.cloud.World().Pools[0].Capacity - before; change < 0 {
+		d.shrunk -= change
+	} else {
+		d.grown += change
+	}
+}
+
+// run plays the capture to its end.
+func (d *removalEnv) run(between ...func(pass int)) *v1alpha1.Prototype {
+	d.t.Helper()
+	return d.play(append([]func(int){func(int) { d.watch() }}, between...)...)
+}
+
+// checkEnd checks every end. A touched donor is gone with its Node, and was never started. An untouched donor is
+// unchanged, and its pool may have one node more.
+func (d *removalEnv) checkEnd(p *v1alpha1.Prototype) {
+	d.t.Helper()
+	d.gaveBack()
+	w := d.cloud.World()
+	removed, there := w.Count(memory.ByCaller, memory.EffectRemoveInstance, string(d.donor)), w.Instance(d.donor).ID != ""
+	switch {
+	case d.touched && there:
+		d.t.Error("a donor that was touched is there")
+	case removed > 1, removed == 1 && !d.touched:
+		d.t.Errorf("it was removed %d times; touched: %t", removed, d.touched)
+	case removed == 1 && w.Count(memory.ByCaller, memory.EffectStart, string(d.donor)) > 0:
+		d.t.Error("it was removed, and returned to service")
+	}
+	if n := d.tracked("nodes", "", donorName); d.touched && n != nil {
+		d.t.Error("the Node of a donor that was touched is there")
+	}
+	succeeded, promoted := p != nil && p.Status.Phase == v1alpha1.PhaseSucceeded, w.Pools[0].Recipe.Version == "2026.03.14"
+	least, most := 2-d.shrunk, 2+d.grown
+	if succeeded {
+		least++
+	}
+	if promoted {
+		most++ // settings.recipe.newNodes
+	}
+	if d.growFirst && !d.touched {
+		most++
+	}
+	if size := w.Pools[0].Capacity; size < least || size > most {
+		d.t.Errorf("the pool's wanted size is %d nodes, want from %d to %d (touched %t, promoted %t)", size, least, most, d.touched, promoted)
+	}
+}
+
+// course are the calls in which leaving donors differ: with GrowFirst from the reservation to the order, and always
+// from the snapshot to the publication. Other decisions are equal (plan.TestEqualDecisionsForBothDonors), and
+// TestEverySingleCallLost loses those calls.
+func course(calls []string, growFirst bool) (lost []int) {
+	first := func(call string) int {
+		return slices.IndexFunc(calls, func(c string) bool { return strings.HasPrefix(c, call) })
+	}
+	copied, published := first("EnsureSnapshot "), first("EnsureImage ")
+	for n := range calls {
+		ahead := growFirst && n >= first("patch nodes/") && n <= first("create order")
+		if ahead || n >= copied && n <= published {
+			lost = append(lost, n)
+		}
+	}
+	return lost
+}
+
+// TestEverySingleCallLostOfADeparture loses each call for a leaving donor in each way (short: in one). The capture
+// still succeeds with one snapshot, one growth and one removal.
+func TestEverySingleCallLostOfADeparture(t *testing.T) {
+	short := testing.Short()
+	var schedules atomic.Int64
+	t.Run("donors", func(t *testing.T) {
+		for _, growFirst := range []bool{true, false} {
+			whole := departInFull(t, growFirst)
+			whole.departed(whole.run())
+			calls := course(whole.calls, growFirst)
+			if len(calls) < 40 {
+				t.Fatalf("the course is calls %v", calls)
+			}
+			for i, loss := range losses {
+				t.Run(fmt.Sprintf("grow first %t, %s", growFirst, loss.name), func(t *testing.T) {
+					t.Parallel()
+					for _, n := range calls {
+						if isSkipped(short, n, i, len(losses)) {
+							continue
+						}
+						schedules.Add(1)
+						d := departInFull(t, growFirst, donors[(n+i)%len(donors)], func(s *testEnv) { s.tidy = (n+i)%2 == 0 })
+						d.wipeStatus = loss.wipe
+						lost := ""
+						d.lose = func(i int, what string) memory.Outcome {
+							if i != n {
+								return memory.Pass()
+							}
+							lost = what
+							return loss.outcome
+						}
+						d.departed(d.run())
+						if t.Failed() {
+							t.Fatalf("call %d (%s) lost: %s", n, lost, loss.name)
+						}
+					}
+				})
+			}
+		}
+	})
+	t.Logf("%d schedules", schedules.Load())
+}
+
+// departed holds what a fault must neither prevent nor multiply.
+func (d *removalEnv) departed(p *v1alpha1.Prototype) {
+	d.t.Helper()
+	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded {
+		d.t.Fatalf("the capture did not succeed: %s\n%s", verdict(p), strings.Join(d.calls[max(0, len(d.calls)-40):], "\n"))
+	}
+	d.checkEnd(p)
+	w := d.cloud.World()
+	for kind, want := range map[string]int{memory.EffectSnapshot: 1, memory.EffectRemoveInstance: 1, memory.EffectSetCapacity: 2, memory.EffectStart: 0, memory.EffectImage: 1} {
+		if got := w.Count(memory.ByCaller, kind, ""); got != want {
+			d.t.Errorf("%s was done %d times, want %d", kind, got, want)
+		}
+	}
+	if got := w.Pools[0].Recipe; got.Version != p.Spec.Version || len(got.Bootstrap) != 2 {
+		d.t.Errorf("the recipe is %+v", got)
+	}
+}
+
+// departureTroubles are further troubles for leaving donors and their pools.
+var departureTroubles = []struct {
+	name   string
+	strike func(*testEnv)
+}{
+	{"an autoscaler shrinks the pool", func(s *testEnv) { s.cloud.ScaleIn(s.pool) }},
+	{"an autoscaler grows the pool", func(s *testEnv) { s.scale(1) }},
+	{"an autoscaler grows the pool by two", func(s *testEnv) { s.scale(2) }},
+	{"new nodes do not join", func(s *testEnv) { s.lonely = true }},
+	{"the pool is at its maximum", func(s *testEnv) { s.cloud.SetMaxSize(s.pool, s.cloud.World().Pools[0].Capacity) }},
+	{"the cluster deletes Nodes whose instance is gone", func(s *testEnv) { s.tidy = true }},
+}
+
+// scale is an autoscaler that grows the pool.
+func (s *testEnv) scale(by int64) {
+	size := s.cloud.World().Pools[0].Capacity
+	_ = s.cloud.SetCapacity(context.Background(), s.pool, size, size+by)
+}
+
+// TestPairsOfFaultsOfADeparture draws pairs of lost calls, and a trouble of the world in between, from fixed seeds. Whatever
+// happens, the capture ends, and the invariants hold.
+func TestPairsOfFaultsOfADeparture(t *testing.T) {
+	schedules := faultSchedules(t, testing.Short())
+	const shards = 4
+	var mu sync.Mutex
+	ends := map[string]int{}
+	t.Run("shard", func(t *testing.T) {
+		for shard := range shards {
+			t.Run(strconv.Itoa(shard), func(t *testing.T) {
+				t.Parallel()
+				for seed := shard; seed < schedules; seed += shards {
+					end := pairOfDeparture(t, uint64(seed))
+					mu.Lock()
+					ends[end]++
+					mu.Unlock()
+				}
+			})
+		}
+	})
+	t.Logf("%d schedules ended as %v", schedules, ends)
+}
+
+func pairOfDeparture(t *testing.T, seed uint64) string {
+	random := rand.New(rand.NewPCG(seed, 20260315))
+	d := departInFull(t, random.IntN(3) > 0, donors[random.IntN(len(donors))], func(s *testEnv) { s.tidy = random.IntN(2) == 0 })
+	var script []string
+	faults := map[int]int{random.IntN(260): random.IntN(len(losses)), random.IntN(260): random.IntN(len(losses))}
+	d.lose = func(n int, what string) memory.Outcome {
+		i, lost := faults[n]
+		if !lost {
+			return memory.Pass()
+		}
+		script = append(script, fmt.Sprintf("call %d (%s): %s", n, what, losses[i].name))
+		d.wipeStatus = losses[i].wipe
+		return losses[i].outcome
+	}
+	all := slices.Concat(troubles, departureTroubles)
+	trouble, when := random.IntN(len(all)+4), random.IntN(34)
+	p := d.run(func(pass int) {
+		if pass == when && trouble < len(all) {
+			script = append(script, fmt.Sprintf("after pass %d: %s", pass, all[trouble].name))
+			d.strike(all[trouble].strike)
+		}
+		if pass == when+40 {
+			d.cloud.SetMaxSize(d.pool, 10) // a person sees the awaited event
+			d.cloud.SetUpgrades(d.pool, false)
+		}
+	})
+	d.tick(time.Minute) // a reboot that the world began is over
+	d.checkEnd(p)
+	if t.Failed() {
+		t.Fatalf("seed %d: %s\n%s\n%s", seed, verdict(p), strings.Join(script, "\n"), strings.Join(d.calls[max(0, len(d.calls)-60):], "\n"))
+	}
+	if p == nil {
+		return "deleted"
+	}
+	if p.Status.Failure != nil {
+		return p.Status.Failure.Reason
+	}
+	return string(p.Status.Phase)
+}
+
+// TestADepartureIsDeletedInFlight deletes the Prototype after every pass: an untouched donor is returned, a touched
+// donor is removed.
+func TestADepartureIsDeletedInFlight(t *testing.T) {
+	for _, growFirst := range []bool{true, false} {
+		touched := map[bool]int{}
+		for at := 0; ; at++ {
+			d := departInFull(t, growFirst)
+			ended := false
+			p := d.run(func(pass int) {
+				if pass != at {
+					return
+				}
+				if p := d.prototype(); p != nil {
+					ended = p.Status.Terminal()
+					d.must(d.clean.Delete(t.Context(), p))
+				}
+			})
+			if d.checkEnd(p); t.Failed() {
+				t.Fatalf("deleted after pass %d: %s", at, verdict(p))
+			}
+			if ended || p != nil {
+				break
+			}
+			touched[d.touched]++
+		}
+		if touched[false] < 3 || touched[true] < 10 {
+			t.Errorf("deleted before and behind the order: %v", touched)
+		}
+	}
+}
+
+// TestATamperingWithADeparture tampers after each pass in each way (short: in one). A sweep then removes a touched
+// donor, and returns an untouched donor.
+func TestATamperingWithADeparture(t *testing.T) {
+	short := testing.Short()
+	for i, tampering := range tamperings {
+		for _, growFirst := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, grow first %t", tampering.name, growFirst), func(t *testing.T) {
+				t.Parallel()
+				for at := 0; ; at++ {
+					if isSkipped(short, at, i, len(tamperings)) {
+						continue
+					}
+					d := departInFull(t, growFirst, donors[at%len(donors)])
+					last := -1
+					p := d.run(func(pass int) {
+						if last = pass; pass == at {
+							d.strike(tampering.strike)
+						}
+					})
+					if last < at {
+						if at < 10 {
+							t.Fatalf("only %d moments were tried", at)
+						}
+						return
+					}
+					d.sweep()
+					d.tick(time.Minute)
+					d.checkEnd(p)
+					if p != nil && !p.Status.Terminal() {
+						t.Errorf("it has not ended: %s", verdict(p))
+					}
+					if t.Failed() {
+						n, _ := d.tracked("nodes", "", donorName).(*corev1.Node)
+						t.Fatalf("struck after pass %d: %s\n%+v\n%s", at, verdict(p), n, strings.Join(d.calls[max(0, len(d.calls)-60):], "\n"))
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestAnInstanceThatALockKeeps: the capture waits with the donor and says why, and goes on once the lock is gone.
+func TestAnInstanceThatALockKeeps(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		d := departInFull(t, true, func(s *testEnv) { s.deaf = fails })
+		shown := false
+		denied := 0
+		d.lose = func(_ int, what string) memory.Outcome {
+			if strings.HasPrefix(what, "EnsureRemoved ") && denied < 8 {
+				denied++
+				return memory.FailBefore(cloud.Denied)
+			}
+			return memory.Pass()
+		}
+		p := d.run(func(int) {
+			if p := d.prototype(); denied > 0 && denied < 8 {
+				shown = shown || stalledFor(p, string(cloud.Denied))
+			}
+		})
+		if d.checkEnd(p); !shown || denied != 8 {
+			t.Errorf("failed %t: denied %d times, reported: %t; %s", fails, denied, shown, verdict(p))
+		}
+	}
+}
+
+// stalledFor reports whether condition Stalled has the reason.
+func stalledFor(p *v1alpha1.Prototype, reason string) bool {
+	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled)
+	return c != nil && c.Status == metav1.ConditionTrue && c.Reason == reason
+}

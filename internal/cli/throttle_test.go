@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/wording"
+)
+
+// throttlingServer is an API server that throttles all requests.
+type throttlingServer struct{}
+
+func (throttlingServer) RoundTrip(*http.Request) (*http.Response, error) {
+	const status = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429,"message":"too many requests"}`
+	header := http.Header{"Content-Type": {"application/json"}, "Retry-After": {"1"}}
+	return &http.Response{StatusCode: http.StatusTooManyRequests, Status: "429 Too Many Requests", Header: header, Body: io.NopCloser(strings.NewReader(status))}, nil
+}
+
+// TestPatienceOfVerbs: a verb waits for a busy API server as long as --timeout permits, from the first request on; five
+// minutes by default.
+func TestPatienceOfVerbs(t *testing.T) {
+	for verb, patience := range map[string]time.Duration{
+		"capture node-1":                         5 * time.Minute,
+		"capture node-1 --timeout 30m":           30 * time.Minute,
+		"cancel pool1-2026.03.09 --timeout 40s":  40 * time.Second,
+		"auto --timeout 40s":                     40 * time.Second,
+		"release-node node-1":                    20 * time.Minute, // the default of --timeout
+		"release-node --leftovers --timeout 40s": 40 * time.Second,
+	} {
+		t.Run(verb, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := NewFactory()
+				var said strings.Builder
+				f.Out, f.Err = t.Output(), &said
+				f.Connect = func(*Options) (*cluster.Connection, error) {
+					return cluster.New(&rest.Config{Host: "https://api", Transport: throttlingServer{}}, "test")
+				}
+				f.Cloud = func(context.Context, *Options) (cloud.Provider, error) { return memory.New(memory.Config{}), nil }
+				begun, says := time.Now(), "The API server is too busy (429 Too Many Requests). Kamino tries each request again for up to "+wording.Duration(patience)+"."
+				code := f.Run(t.Context(), strings.Fields(verb))
+				if took := time.Since(begun); code != ExitUnreachable && code != ExitInterrupted || took > patience || took < patience-15*time.Second {
+					t.Errorf("exit code %d after %s, want the end of %s", code, took, patience)
+				}
+				if !strings.Contains(said.String(), says) {
+					t.Errorf("said %q, want %q", said.String(), says)
+				}
+			})
+		})
+	}
+}

@@ -1,8 +1,0 @@
-package tree
-
-// Room is the free space of a file system for the caller.
-type Room struct {
-	Bytes uint64
-	// Files is the number of files that can be created; the largest number without a limit.
-	Files uint64
-}

@@ -1,0 +1,198 @@
+package policy
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imagecount"
+	"github.com/kamino-dev/kamino/internal/membership"
+)
+
+// errorTTL is the lifetime of a failed look. Without changes, a cluster with a revoked credential calls the cloud no more
+// often than a cluster with a valid credential.
+const errorTTL = 10 * time.Minute
+
+// transientTTL is the lifetime of a look with a transient error. The lifetime doubles with each further error, up to
+// errorTTL. At a start, many pools need more reads than Azure grants at once, and a lost answer must not delay a rollback
+// for longer.
+const transientTTL = 5 * time.Second
+
+// manyThrottled is the number of throttled looks in a row after which Kamino treats the cloud as unavailable.
+const manyThrottled = 4
+
+// PoolLook is the cloud's answer about a pool, with the time of the answer.
+type PoolLook struct {
+	Pool   cloud.Pool
+	Images []cloud.Image
+	At     time.Time
+	// ImageCount counts the images of the pool's instances at the last list of instances.
+	ImageCount imagecount.Count
+	// Err is the cloud's error; the other fields then hold the last answer, if there is one. Err is valid until RetryAt.
+	// TransientErrors counts the transient errors in a row.
+	Err             error
+	RetryAt         time.Time
+	TransientErrors int
+}
+
+// Known reports whether the cloud has ever answered.
+func (l PoolLook) Known() bool { return l.Pool.ID != "" }
+
+// PoolCache caches the cloud's answers about pools: Kamino decides far more often than the cloud's answers change, and Azure
+// limits the requests. Safe for concurrent use; two concurrent callers for one pool cause one request.
+type PoolCache struct {
+	provider cloud.Provider
+	now      func() time.Time
+
+	mu    sync.Mutex
+	pools map[cloud.PoolID]*poolEntry
+}
+
+type poolEntry struct {
+	mu sync.Mutex
+	PoolLook
+}
+
+// failed records the error of a look, and keeps the last answer.
+func (e *poolEntry) failed(err error, now time.Time) {
+	e.Err = err
+	pause := errorTTL
+	if cloud.Is(err, cloud.Throttled) || cloud.Is(err, cloud.Unavailable) {
+		pause = min(transientTTL<<min(e.TransientErrors, 10), errorTTL)
+		e.TransientErrors++
+	} else {
+		e.TransientErrors = 0
+	}
+	e.RetryAt = now.Add(max(pause, cloud.RetryAfter(err)))
+}
+
+// NewPoolCache returns a cache for the provider. now is the clock.
+func NewPoolCache(provider cloud.Provider, now func() time.Time) *PoolCache {
+	return &PoolCache{provider: provider, now: now, pools: map[cloud.PoolID]*poolEntry{}}
+}
+
+// At returns a pool and its versions, from the cache if the answer is younger than maxAge. The error, also in the PoolLook, is
+// the cloud's.
+func (l *PoolCache) At(ctx context.Context, id cloud.PoolID, maxAge time.Duration) (PoolLook, error) {
+	e := l.entry(id)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := l.now()
+	if e.Known() && now.Sub(e.At) < maxAge && e.Err == nil {
+		return e.PoolLook, nil
+	}
+	if e.Err != nil && e.RetryAt.After(now) && maxAge > 0 {
+		return e.PoolLook, e.Err
+	}
+	pool, err := l.provider.Pool(ctx, id)
+	var images []cloud.Image
+	if err == nil {
+		images, err = l.provider.Images(ctx, id)
+	}
+	if ctx.Err() != nil {
+		return e.PoolLook, ctx.Err() // shows nothing about the cloud
+	}
+	if err != nil {
+		e.failed(err, now)
+		return e.PoolLook, err
+	}
+	e.PoolLook = PoolLook{Pool: pool, Images: images, At: now, ImageCount: e.ImageCount}
+	return e.PoolLook, nil
+}
+
+// Prefetch returns a context in which looks at many pools need fewer requests: cloud.PrefetchRecipes.
+func (l *PoolCache) Prefetch(ctx context.Context, ids []cloud.PoolID) context.Context {
+	listing, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	return cloud.ContinueReadCache(ctx, cloud.ReadCacheOf(cloud.PrefetchRecipes(listing, l.provider, ids)))
+}
+
+// Counted stores the count of images of the pool's instances. Callers that list instances for another purpose pass the
+// count, so that no further request is necessary.
+func (l *PoolCache) Counted(id cloud.PoolID, counted imagecount.Count) {
+	e := l.entry(id)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ImageCount = counted
+}
+
+// Last returns the last answer without a request.
+func (l *PoolCache) Last(id cloud.PoolID) PoolLook {
+	e := l.entry(id)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.PoolLook
+}
+
+// Forget drops the age of an answer after a change in the cloud: the next look calls the cloud.
+func (l *PoolCache) Forget(id cloud.PoolID) {
+	e := l.entry(id)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.At, e.RetryAt = time.Time{}, time.Time{}
+}
+
+// Observe forgets a pool with each new phase of a capture of the pool, because phases change versions and the recipe. The
+// engine calls Observe after its passes.
+func (l *PoolCache) Observe(ctx context.Context, before, after *v1alpha1.Prototype) {
+	if before.Status.Phase == after.Status.Phase {
+		return
+	}
+	if of, err := membership.OfPrototype(ctx, l.provider, after, nil); err == nil && of.Pool != "" {
+		l.Forget(of.Pool)
+	}
+}
+
+// Keep drops the answers about all pools without a wanted ID.
+func (l *PoolCache) Keep(wanted func(cloud.PoolID) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id := range l.pools {
+		if !wanted(id) {
+			delete(l.pools, id)
+		}
+	}
+}
+
+func (l *PoolCache) entry(id cloud.PoolID) *poolEntry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pools[id] == nil {
+		l.pools[id] = &poolEntry{}
+	}
+	return l.pools[id]
+}
+
+// sharedMaxAge is the age up to which an answer serves callers that only watch the version in use.
+const sharedMaxAge = 20 * time.Minute
+
+// Provider answers Pool and Image from the cache if the answer is younger than twenty minutes. Use Provider only to watch
+// pools, and never for a change.
+func (l *PoolCache) Provider() cloud.Provider { return &watching{l.provider, l} }
+
+type watching struct {
+	cloud.Provider
+	looks *PoolCache
+}
+
+// Pool implements cloud.Provider.
+func (w *watching) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
+	look, err := w.looks.At(ctx, id, sharedMaxAge)
+	return look.Pool, err
+}
+
+// Image implements cloud.Provider.
+func (w *watching) Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error) {
+	look, err := w.looks.At(ctx, ref.Pool, sharedMaxAge)
+	if err != nil {
+		return cloud.Image{}, err
+	}
+	for _, image := range look.Images {
+		if image.Version == ref.Version {
+			return image, nil
+		}
+	}
+	return cloud.Image{ImageRef: ref, Version: ref.Version}, nil
+}

@@ -1,0 +1,136 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/bootstrapkind"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/membership"
+	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/nodecache"
+	"github.com/kamino-dev/kamino/internal/nodejoin"
+	"github.com/kamino-dev/kamino/internal/patch/nodepatch"
+	"github.com/kamino-dev/kamino/internal/policy"
+)
+
+// NewDecider returns the Decider of a command, with the nodes of the cluster.
+func NewDecider(ctx context.Context, c *cluster.Connection, provider cloud.Provider, engine Engine, o Options) (*policy.Decider, error) {
+	nodes, patcher := nodecache.NewNodes(provider), patcher(c, o)
+	d := &policy.Decider{
+		Read: readPrototypes{c}, Client: c.Client, Cloud: provider, Nodes: nodes,
+		PoolCache: policy.NewPoolCache(provider, o.Now), Preflight: engine.Refusals, DisruptionCost: engine.DisruptionCost, OwnNode: o.OwnNode, Now: o.Now,
+		Joins: joins(c, o), Leased: leased(c, o), UnhealthyDaemonSets: unhealthyDaemonSets(c, o, nodes), Differences: (&nodejoin.Peers{Kube: c.Kube, Now: clock(o)}).Differences,
+		WithoutKubelet: withoutKubelet(c, o), Check: patcher.Check, SweepChecks: patcher.SweepChecks, Log: o.Log.WithName("policy"),
+	}
+	return d, ReadNodes(ctx, c, d.Nodes)
+}
+
+// patcher asks nodes in service for their pending patches.
+func patcher(c *cluster.Connection, o Options) *nodepatch.Patcher {
+	return &nodepatch.Patcher{
+		Client: c.Client, Kube: c.Kube, Namespace: cmp.Or(o.PodNamespace, v1alpha1.DefaultGeneralizeNamespace), Image: o.Image, Now: clock(o),
+	}
+}
+
+// unhealthyDaemonSets returns new nodes without a Pod of a DaemonSet that is healthy on other nodes.
+func unhealthyDaemonSets(c *cluster.Connection, o Options, nodes *nodecache.Nodes) func(context.Context, []string, []string) (map[string]nodejoin.UnhealthyDaemonSet, error) {
+	return (&nodejoin.DaemonSets{Kube: c.Kube, Now: clock(o), Serving: nodes.Serving}).Unhealthy
+}
+
+// clock is the clock of the options.
+func clock(o Options) func() time.Time {
+	if o.Now == nil {
+		return time.Now
+	}
+	return o.Now
+}
+
+// withoutKubelet checks the Leases of kubelets. Without permission to read these Leases, withoutKubelet reports no node.
+func withoutKubelet(c *cluster.Connection, o Options) func(context.Context, []*corev1.Node, func() []*corev1.Node) (map[types.UID]bool, error) {
+	kubelets := &node.Kubelets{Kube: c.Kube, Now: clock(o)}
+	return func(ctx context.Context, nodes []*corev1.Node, all func() []*corev1.Node) (map[types.UID]bool, error) {
+		without, err := kubelets.Without(ctx, nodes, all)
+		if apierrors.IsForbidden(err) {
+			return nil, nil
+		}
+		return without, err
+	}
+}
+
+// leased lists the reservations that Leases confirm, by the UID of the Node. Without permission to list Leases, the list is
+// empty.
+func leased(c *cluster.Connection, o Options) func(context.Context) (map[types.UID]v1alpha1.Reservation, error) {
+	return func(ctx context.Context) (map[types.UID]v1alpha1.Reservation, error) {
+		all, err := (node.Reservations{Kube: c.Kube, Namespace: o.Namespace, Now: o.Now}).All(ctx)
+		if err != nil && !apierrors.IsForbidden(err) {
+			return nil, err
+		}
+		found := map[types.UID]v1alpha1.Reservation{}
+		for _, l := range all {
+			found[l.NodeUID] = l.Reservation
+		}
+		return found, nil
+	}
+}
+
+// joins detects how the nodes of a pool join, from objects of the cluster.
+func joins(c *cluster.Connection, o Options) func(context.Context, bootstrapkind.Facts) (bootstrapkind.Answer, error) {
+	return (&membership.Joiner{Kube: c.Kube, Now: o.Now}).Joins
+}
+
+// ReadNodes updates nodes from the cluster.
+func ReadNodes(ctx context.Context, c *cluster.Connection, nodes *nodecache.Nodes) error {
+	seen := map[string]bool{}
+	err := node.Each(ctx, c.Kube, "", func(node *corev1.Node) error {
+		nodecache.Strip(node)
+		nodes.Set(node.DeepCopy()) // a copy, so that the memory of the page can be freed
+		seen[node.Name] = true
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := nodes.Place(ctx); err != nil {
+		return err
+	}
+	for _, id := range nodes.Pools() {
+		for _, node := range nodes.Of(id) {
+			if !seen[node.Name] {
+				nodes.Delete(node.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// readPrototypes reads for policies' decisions. Without Kamino's definitions, the list of Prototypes is empty.
+type readPrototypes struct{ *cluster.Connection }
+
+// Get implements client.Reader.
+func (r readPrototypes) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	return r.Client.Get(ctx, key, object, options...)
+}
+
+// List implements client.Reader.
+func (r readPrototypes) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	prototypes, is := list.(*v1alpha1.PrototypeList)
+	if !is {
+		return r.Client.List(ctx, list, options...)
+	}
+	items, err := r.Prototypes(ctx)
+	if errors.Is(err, cluster.ErrNotInstalled) {
+		err = nil
+	}
+	prototypes.Items = items
+	return err
+}

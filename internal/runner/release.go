@@ -1,0 +1,239 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/membership"
+	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/nodestate"
+	"github.com/kamino-dev/kamino/internal/reservations"
+)
+
+// pollInterval is the time between two looks at an awaited node.
+const pollInterval = 2 * time.Second
+
+// Reservations finds reserved nodes, and releases nodes without an active holder.
+type Reservations struct {
+	Cluster *cluster.Connection
+	Cloud   cloud.Provider
+	Engine  Engine
+	// Namespace of the reservations' Leases; empty means DefaultNamespace.
+	Namespace string
+	Now       func() time.Time
+	// Trouble, if set, receives transient errors.
+	Trouble func(error)
+}
+
+// ReservationList lists the reserved nodes, and leftovers of lost captures.
+type ReservationList struct {
+	Nodes []reservations.Node
+	// Pools of the cluster's nodes, in order.
+	Pools []cloud.PoolID
+	Left  []reservations.Leftover
+	// LeftError is the error of Left; nil if Left is complete.
+	LeftError error
+	// LeaseError is the error of the Leases; nil if the Leases were read.
+	LeaseError error
+}
+
+// List lists the reserved nodes without a change. A cluster without Prototypes still has nodes.
+func (h *Reservations) List(ctx context.Context) (ReservationList, error) {
+	all, err := h.Cluster.Prototypes(ctx)
+	if err != nil && !errors.Is(err, cluster.ErrNotInstalled) {
+		return ReservationList{}, err
+	}
+	return h.LookWith(ctx, all, func(*corev1.Node, cloud.PoolID) {})
+}
+
+// LookWith is List for a caller with a list of the Prototypes. show receives each node with its pool, so that the caller
+// need not list the nodes; the pool is empty for a node without a pool.
+func (h *Reservations) LookWith(ctx context.Context, all []v1alpha1.Prototype, show func(*corev1.Node, cloud.PoolID)) (ReservationList, error) {
+	captures, seen := reservations.CapturesOf(all), ReservationList{Nodes: []reservations.Node{}}
+	var leases []node.Lease
+	leases, seen.LeaseError = h.reservations().All(ctx)
+	err := membership.Each(ctx, h.Cluster.Kube, h.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
+		show(n, of.Pool)
+		found, isHeld := captures.Of(n)
+		if seen.LeaseError == nil {
+			found, isHeld = captures.Confirm(n, found, isHeld, node.ReservationOf(leases, n))
+		}
+		if isHeld {
+			seen.Nodes = append(seen.Nodes, found)
+		}
+		if of.Pool != "" && !slices.Contains(seen.Pools, of.Pool) {
+			seen.Pools = append(seen.Pools, of.Pool)
+		}
+		return nil
+	})
+	if err != nil {
+		return seen, err
+	}
+	reservations.Sort(seen.Nodes)
+	slices.SortFunc(seen.Pools, func(a, b cloud.PoolID) int { return cmp.Compare(a, b) })
+	seen.Left, seen.LeftError = h.Engine.Leftovers(ctx, seen.Pools)
+	return seen, nil
+}
+
+// Release returns a node of a replacement or of a lost capture to service, and waits until the node is Ready. Release
+// removes a donor that does not return. Without a Lease, Release only removes the annotations and uncordons the Node.
+// Release returns the final state; repeat the call after an error.
+func (h *Reservations) Release(ctx context.Context, n reservations.Node) (v1alpha1.DonorState, error) {
+	var err error
+	switch n.State {
+	case reservations.ByReplacement:
+		err = h.takeFromReplacement(ctx, n.Name, n.Holder)
+	case reservations.Unreadable, reservations.Stripped, reservations.Unconfirmed:
+		err = h.clear(ctx, n.Name)
+	case reservations.Orphaned, reservations.ByCapture, reservations.ByUnknown:
+		if n.InService { // the user has decided: the node takes no further pods
+			err = h.cordon(ctx, n.Name)
+		}
+		if err == nil {
+			err = h.passes(ctx, n.Name, n.Holder)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	state, err := h.awaitReady(ctx, n.Name)
+	if n.Leaves && state == v1alpha1.DonorNodeGone {
+		state = v1alpha1.DonorRemoved
+	}
+	return state, err
+}
+
+// Clear removes leftovers of lost captures. An unfinished image version goes before its snapshot, so Clear needs several
+// looks.
+func (h *Reservations) Clear(ctx context.Context, pools []cloud.PoolID) error {
+	for {
+		left, err := h.Engine.SweepLeftovers(ctx, pools)
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		if !waited(ctx, pollInterval) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// passes runs the engine until the holder no longer holds the node.
+func (h *Reservations) passes(ctx context.Context, name string, holder v1alpha1.Holder) error {
+	for {
+		result, err := h.Engine.Orphan(ctx, name, holder)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			if !cloud.Is(err, cloud.Throttled) && !cloud.Is(err, cloud.Unavailable) && !apierrors.IsConflict(err) {
+				return err
+			}
+			if h.Trouble != nil {
+				h.Trouble(err)
+			}
+		}
+		if result.Done {
+			return nil
+		}
+		if !waited(ctx, result.After) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// takeFromReplacement starts a stopped instance, and releases the node in its earlier state.
+func (h *Reservations) takeFromReplacement(ctx context.Context, name string, holder v1alpha1.Holder) error {
+	n, err := h.Cluster.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read node %s: %w", name, err)
+	}
+	reservation, err := h.reservations().Confirmed(ctx, n)
+	if err != nil {
+		return err
+	}
+	if reservation == nil || !reservation.Same(holder) {
+		return cluster.Refusef("node %s is no longer held by %s, and nothing was changed: run `kamino reservations` to see the holder", name, holder)
+	}
+	id := cloud.InstanceID(n.Spec.ProviderID)
+	instance, err := h.Cloud.Instance(ctx, id)
+	if err != nil && !cloud.Is(err, cloud.NotFound) {
+		return err
+	}
+	if instance.Power == cloud.PowerStopped {
+		if _, err := h.Cloud.EnsureStarted(ctx, id); err != nil {
+			return err
+		}
+	}
+	return h.reservations().Release(ctx, n, *reservation, nil)
+}
+
+// awaitReady reads the node until the node is Ready or the context ends, and returns the state.
+func (h *Reservations) awaitReady(ctx context.Context, name string) (v1alpha1.DonorState, error) {
+	for {
+		n, err := h.Cluster.Kube.CoreV1().Nodes().Get(context.WithoutCancel(ctx), name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return v1alpha1.DonorNodeGone, nil
+		case err != nil:
+			return "", fmt.Errorf("read node %s: %w", name, err)
+		case nodestate.Ready(n):
+			return v1alpha1.DonorReady, nil
+		}
+		if !waited(ctx, pollInterval) {
+			return v1alpha1.DonorNotReady, nil
+		}
+	}
+}
+
+// waited waits, and returns false if the context ended first.
+func waited(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// reservations are the Leases of reservations.
+func (h *Reservations) reservations() node.Reservations {
+	return node.Reservations{Kube: h.Cluster.Kube, Namespace: h.Namespace, Now: h.Now}
+}
+
+// clear removes a reservation without a Lease from a Node. clear undoes only changes to the Node, and does not change the
+// instance.
+func (h *Reservations) clear(ctx context.Context, name string) error {
+	n, err := h.Cluster.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read node %s: %w", name, err)
+	}
+	confirmed, err := h.reservations().Confirmed(ctx, n)
+	switch {
+	case err != nil:
+		return err
+	case confirmed != nil:
+		return cluster.Refusef("node %s is held by %s now, and nothing was changed: run `kamino reservations` to see the holder", name, confirmed.Holder)
+	}
+	return node.Clear(ctx, h.Cluster.Kube, n)
+}
+
+func (h *Reservations) cordon(ctx context.Context, name string) error {
+	n, err := h.Cluster.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read node %s: %w", name, err)
+	}
+	return node.Cordon(ctx, h.Cluster.Kube, n)
+}
