@@ -123,7 +123,7 @@ AXE_VERSION := 4.14.1
 AXE := $(BIN)/axe-$(AXE_VERSION)
 .PHONY: test-browser
 test-browser: browser $(AXE) ## Open the dashboard in Chromium at two widths, light and dark, and check it with axe-core (Chromium, npm).
-	@KAMINO_BROWSER=$(BROWSER) KAMINO_AXE=$(CURDIR)/$(AXE)/axe.min.js $(GO) test -vet=off -count=1 -run 'TestInABrowser$$' -v ./internal/web
+	@KAMINO_BROWSER=$(BROWSER) KAMINO_AXE=$(CURDIR)/$(AXE)/axe.min.js $(GO) test -vet=off -count=1 -run 'TestInABrowser$$' -v ./internal/dashboard/web
 
 .PHONY: screenshots
 screenshots: browser ## Render the images of docs/tasks/dashboard.md (Chromium).
@@ -143,7 +143,7 @@ OSV_VERSION := v2.5.0
 OSV_SCANNER := $(BIN)/osv-scanner-$(OSV_VERSION)
 .PHONY: test-sbom
 test-sbom: $(OSV_SCANNER) ## Let osv-scanner read the documents of `kamino sbom` (builds the scanner: 15 minutes on two cores).
-	@KAMINO_OSV_SCANNER=$(CURDIR)/$(OSV_SCANNER) $(GO) test -vet=off -count=1 -run 'TestScanner$$' -v ./internal/sbom
+	@KAMINO_OSV_SCANNER=$(CURDIR)/$(OSV_SCANNER) $(GO) test -vet=off -count=1 -run 'TestScanner$$' -v ./internal/contents/sbom
 
 $(OSV_SCANNER):
 	@GOBIN=$(CURDIR)/$@.new hack/retry.sh $(GO) install github.com/google/osv-scanner/v2/cmd/osv-scanner@$(OSV_VERSION)

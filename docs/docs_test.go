@@ -154,7 +154,7 @@ func TestReasons(t *testing.T) {
 	}{
 		{"reference/prototype.md", "../internal/selection/selection.go", constants},
 		{"reference/prototype.md", "../internal/capture/*.go", constants},
-		{"reference/prototype.md", "../internal/admission/*.go", constants},
+		{"reference/prototype.md", "../internal/capture/admission/*.go", constants},
 		{"tasks/history.md", "../internal/rebuild/plan/*.go", `(?m)^\t[A-Z]\w+ += "([A-Z]\w+)"$`},
 		{"reference/prototype.md", "../internal/capture/plan/decision.go", `(?s)docs/reference/prototype\.md lists.*?\n\)`},
 		{"reference/refusals.md", "../internal/cloud/azure/*.go", `(?:[rR]efuse\(|Reason: )"([A-Z]\w+)"`},
@@ -166,7 +166,7 @@ func TestReasons(t *testing.T) {
 		{"concepts/probation.md", "../internal/joinhealth/verdict.go", `(?m)^\t[A-Z]\w+ State = "([A-Z]\w+)"$`},
 		{"reference/prototype.md", "../internal/history/donor.go", constants},
 		{"reference/policy.md", "../internal/history/gone.go", constants},
-		{"reference/prototype.md", "../internal/imagecount/*.go", constants},
+		{"reference/prototype.md", "../internal/imageversion/imagecount/*.go", constants},
 		{"reference/policy.md", "../internal/selection/*.go", constants},
 		{"reference/policy.md", "../internal/policy/schedule/*.go", constants},
 		{"reference/policy.md", "../internal/policy/*.go", constants},
@@ -340,11 +340,11 @@ func TestPagesAreFound(t *testing.T) {
 func TestMessagesLinkToAddresses(t *testing.T) {
 	path := regexp.MustCompile(`(?m)^[^/\n]*["\x60][^"\x60\n]*docs/[a-z-]+/?[a-z-]*\.md`)
 	for _, file := range files(t, ".go") {
-		if !strings.HasPrefix(file, "../internal/") || strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "../internal/page/") {
+		if !strings.HasPrefix(file, "../internal/") || strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "../internal/wording/page/") {
 			continue
 		}
 		if line := path.FindString(page(t, file)); line != "" {
-			t.Errorf("%s: use an address of internal/page: %s", file, strings.TrimSpace(line))
+			t.Errorf("%s: use an address of internal/wording/page: %s", file, strings.TrimSpace(line))
 		}
 	}
 }

@@ -19,18 +19,18 @@ var ofOneCloud = regexp.MustCompile(`(?i)azure|\barm_|vmss|scale ?sets?\b|galler
 
 // spoken lists allowed words of a single cloud outside its provider, with the reason. An unused entry fails.
 var spoken = map[string]string{
-	"internal/cloud/registry/registry.go":         "it lists the providers",
-	"api/v1alpha1/cloud.go":                       "the settings of one cloud are below its name",
-	"api/v1alpha1/settings_types.go":              "the settings of one cloud are below its name",
-	"internal/cloud/capi/infrastructure_azure.go": "the kinds of one cloud's infrastructure provider",
-	"internal/cloud/capi/capi.go":                 "it names the kinds of clusters that are known",
-	"internal/cloud/capi/machinepool_azure.go":    "the same for its machine pools",
-	"internal/cloud/capi/machinepool.go":          "it names the kinds of pools that are known",
-	"internal/cloud/capi/reason.go":               "the same, with the field of the image",
-	"internal/cloud/capi/infrastructure.go":       "it lists the infrastructures",
-	"internal/cloud/capi/member.go":               "IDs of one cloud ignore case",
-	"internal/bootstrapkind/bootstrapkind.go":     "labels of a distribution, as it writes them",
-	"internal/patch/system.go":                    "the name of a distribution",
+	"internal/cloud/registry/registry.go":          "it lists the providers",
+	"api/v1alpha1/cloud.go":                        "the settings of one cloud are below its name",
+	"api/v1alpha1/settings_types.go":               "the settings of one cloud are below its name",
+	"internal/cloud/capi/infrastructure_azure.go":  "the kinds of one cloud's infrastructure provider",
+	"internal/cloud/capi/capi.go":                  "it names the kinds of clusters that are known",
+	"internal/cloud/capi/machinepool_azure.go":     "the same for its machine pools",
+	"internal/cloud/capi/machinepool.go":           "it names the kinds of pools that are known",
+	"internal/cloud/capi/reason.go":                "the same, with the field of the image",
+	"internal/cloud/capi/infrastructure.go":        "it lists the infrastructures",
+	"internal/cloud/capi/member.go":                "IDs of one cloud ignore case",
+	"internal/pool/bootstrapkind/bootstrapkind.go": "labels of a distribution, as it writes them",
+	"internal/patch/system.go":                     "the name of a distribution",
 }
 
 // TestWordsOfOneCloudStayInItsProvider limits code above the providers to words of all clouds: words of a single cloud belong to its

@@ -15,8 +15,8 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/kamino-dev/kamino/internal/dashboard"
-	"github.com/kamino-dev/kamino/internal/web"
-	"github.com/kamino-dev/kamino/internal/web/page/example"
+	"github.com/kamino-dev/kamino/internal/dashboard/web"
+	"github.com/kamino-dev/kamino/internal/dashboard/web/page/example"
 )
 
 // largest is the limit of an image, in bytes.

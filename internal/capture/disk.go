@@ -13,7 +13,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
-	"github.com/kamino-dev/kamino/internal/nodestate"
+	"github.com/kamino-dev/kamino/internal/node/nodestate"
 )
 
 // inspectionTimeout is the timeout of the disk inspection, including the image pull. The donor serves meanwhile. A

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/admission"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
 )
 
 // TestForbiddenImage: an image without permission does not run on a donor, although a Prototype names it.

@@ -15,7 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
-	"github.com/kamino-dev/kamino/internal/reservations"
+	"github.com/kamino-dev/kamino/internal/node/reservations"
 )
 
 // Leftovers lists objects without an active Prototype: generalize pods, Orders, Leases that no Node needs, and with

@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
-	"github.com/kamino-dev/kamino/internal/retention"
+	"github.com/kamino-dev/kamino/internal/imageversion/retention"
 )
 
 // lookRecipe reads the pool's recipe once the image is complete, and then the versions to retire.

@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
-	"github.com/kamino-dev/kamino/internal/imagecount"
+	"github.com/kamino-dev/kamino/internal/imageversion/imagecount"
 )
 
 // count counts the calls that begin so.

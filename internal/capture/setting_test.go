@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/admission"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
 )
 
 // TestASettingOfAnotherCloud is refused before the capture, and also by the API server: authors of policies may not

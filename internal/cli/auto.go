@@ -11,9 +11,9 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
-	"github.com/kamino-dev/kamino/internal/page"
 	"github.com/kamino-dev/kamino/internal/runner"
 	"github.com/kamino-dev/kamino/internal/wording"
+	"github.com/kamino-dev/kamino/internal/wording/page"
 )
 
 const autoHelp = `Run all policies of the cluster once, for a Job or a CronJob. Kamino decides about every pool, starts the captures,

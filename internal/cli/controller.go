@@ -6,8 +6,8 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cli/clouds"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
-	"github.com/kamino-dev/kamino/internal/delivery"
 	"github.com/kamino-dev/kamino/internal/metrics"
+	"github.com/kamino-dev/kamino/internal/notify/delivery"
 	"github.com/kamino-dev/kamino/internal/runner"
 )
 

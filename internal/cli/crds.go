@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kamino-dev/kamino/internal/definition"
+	"github.com/kamino-dev/kamino/internal/cluster/definition"
 	"github.com/kamino-dev/kamino/internal/manifest"
 )
 

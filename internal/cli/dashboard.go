@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kamino-dev/kamino/internal/web"
-	"github.com/kamino-dev/kamino/internal/web/gather"
+	"github.com/kamino-dev/kamino/internal/dashboard/web"
+	"github.com/kamino-dev/kamino/internal/dashboard/web/gather"
 )
 
 func newDashboardCommand(f *Factory, o *Options) *cobra.Command {

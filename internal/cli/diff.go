@@ -9,9 +9,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/build"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/contents"
+	"github.com/kamino-dev/kamino/internal/contents/sbom"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/pool"
-	"github.com/kamino-dev/kamino/internal/sbom"
 )
 
 func newDiffCommand(f *Factory, o *Options) *cobra.Command {

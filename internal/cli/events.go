@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/internal/cli/print"
-	"github.com/kamino-dev/kamino/internal/timeline"
+	"github.com/kamino-dev/kamino/internal/history/timeline"
 )
 
 func newEventsCommand(f *Factory, o *Options) *cobra.Command {

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
-	"github.com/kamino-dev/kamino/internal/definition"
+	"github.com/kamino-dev/kamino/internal/cluster/definition"
 	"github.com/kamino-dev/kamino/internal/manifest"
 	"github.com/kamino-dev/kamino/internal/runner"
 )

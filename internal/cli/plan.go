@@ -12,10 +12,10 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/history/estimate"
-	"github.com/kamino-dev/kamino/internal/page"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/selection"
 	"github.com/kamino-dev/kamino/internal/wording"
+	"github.com/kamino-dev/kamino/internal/wording/page"
 )
 
 func newPlanCommand(f *Factory, o *Options) *cobra.Command {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kamino-dev/kamino/internal/probe"
+	"github.com/kamino-dev/kamino/internal/trial/probe"
 )
 
 // newProbeCommand is the command of a trial's pods; users do not need the command.

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/internal/cli/print"
-	"github.com/kamino-dev/kamino/internal/imagecount"
+	"github.com/kamino-dev/kamino/internal/imageversion/imagecount"
 )
 
 const rebuildHelp = `Rebuild the nodes of a pool that run its oldest image, from the current version. Kamino cordons each node, drains the

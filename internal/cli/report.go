@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/internal/cli/print"
-	"github.com/kamino-dev/kamino/internal/report"
+	"github.com/kamino-dev/kamino/internal/history/report"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 

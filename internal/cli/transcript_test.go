@@ -13,7 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/runner"
 	"github.com/kamino-dev/kamino/internal/runner/runnertest"
-	"github.com/kamino-dev/kamino/internal/tryout"
+	"github.com/kamino-dev/kamino/internal/trial/trialnode"
 )
 
 // testNow is the time in every transcript.
@@ -32,7 +32,7 @@ func testCommand() int {
 		return testPast(os.Getenv("KAMINO_TEST_PAST")), nil
 	}
 	f.Engine = func(c *cluster.Connection, provider cloud.Provider, o *Options) runner.Engine {
-		look := &tryout.Observer{Kube: c.Kube, Namespace: o.Namespace, Image: o.Image, Same: provider.SameInstance}
+		look := &trialnode.Observer{Kube: c.Kube, Namespace: o.Namespace, Image: o.Image, Same: provider.SameInstance}
 		real := &capture.Engine{Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, Image: o.Image, Now: f.Now, TrialObserver: look}
 		return &runnertest.Engine{Engine: real, Client: c.Client, Script: os.Getenv("KAMINO_TEST_SCRIPT"), Now: f.Now, Pause: 10 * time.Millisecond}
 	}

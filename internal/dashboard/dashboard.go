@@ -12,9 +12,9 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/history/report"
+	"github.com/kamino-dev/kamino/internal/history/timeline"
 	"github.com/kamino-dev/kamino/internal/joinhealth"
-	"github.com/kamino-dev/kamino/internal/report"
-	"github.com/kamino-dev/kamino/internal/timeline"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 

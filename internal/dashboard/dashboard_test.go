@@ -13,9 +13,9 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/history/report"
+	"github.com/kamino-dev/kamino/internal/history/timeline"
 	"github.com/kamino-dev/kamino/internal/joinhealth"
-	"github.com/kamino-dev/kamino/internal/report"
-	"github.com/kamino-dev/kamino/internal/timeline"
 )
 
 var now = time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC)

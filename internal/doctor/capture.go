@@ -12,12 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/admission"
-	"github.com/kamino-dev/kamino/internal/bootstrapkind"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/imagecount"
 	"github.com/kamino-dev/kamino/internal/imageversion"
-	"github.com/kamino-dev/kamino/internal/membership"
+	"github.com/kamino-dev/kamino/internal/imageversion/imagecount"
+	"github.com/kamino-dev/kamino/internal/pool/bootstrapkind"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 

@@ -25,14 +25,14 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/node"
-	"github.com/kamino-dev/kamino/internal/reservations"
-	"github.com/kamino-dev/kamino/internal/tryout"
+	"github.com/kamino-dev/kamino/internal/node/reservations"
+	"github.com/kamino-dev/kamino/internal/trial/trialnode"
 )
 
 var now = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
@@ -85,7 +85,7 @@ func newDoctor(t *testing.T, spec memory.PoolSpec) (*Doctor, *memory.Cloud, clou
 	}
 	d.Case = func(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error) {
 		engine := &capture.Engine{Client: objects, Kube: kube, Cloud: d.Cloud, Namespace: "ours", PodNamespace: "theirs", Image: "kamino:test", Now: d.Now, Log: logr.Discard(),
-			TrialObserver: &tryout.Observer{Kube: kube, Namespace: "theirs", Image: "kamino:test", Same: d.Cloud.SameInstance}}
+			TrialObserver: &trialnode.Observer{Kube: kube, Namespace: "theirs", Image: "kamino:test", Same: d.Cloud.SameInstance}}
 		return engine.Case(ctx, p)
 	}
 	return d, memoryCloud, pool

@@ -8,13 +8,13 @@ import (
 	"strings"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
-	"github.com/kamino-dev/kamino/internal/imagecount"
-	"github.com/kamino-dev/kamino/internal/page"
+	"github.com/kamino-dev/kamino/internal/imageversion/imagecount"
+	"github.com/kamino-dev/kamino/internal/pool/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/selection"
 	"github.com/kamino-dev/kamino/internal/wording"
+	"github.com/kamino-dev/kamino/internal/wording/page"
 )
 
 // poolView is a pool that the checks judge. A check may use the results of the checks before it.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/kamino-dev/kamino/internal/reservations"
+	"github.com/kamino-dev/kamino/internal/node/reservations"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
-	"github.com/kamino-dev/kamino/internal/page"
+	"github.com/kamino-dev/kamino/internal/wording/page"
 )
 
 // CurrentVersionMissing: the recipe names a version that does not exist, so the pool cannot grow.

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/delivery"
+	"github.com/kamino-dev/kamino/internal/notify/delivery"
 )
 
 // Buckets, in seconds. A step takes from a second to the hours of a slow replication. A donor is reserved for minutes; a

@@ -9,7 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
-	"github.com/kamino-dev/kamino/internal/membership"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
 
 const (

@@ -16,8 +16,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
-	"github.com/kamino-dev/kamino/internal/delivery"
 	"github.com/kamino-dev/kamino/internal/joinhealth"
+	"github.com/kamino-dev/kamino/internal/notify/delivery"
 )
 
 func page(t *testing.T, name string) string {

@@ -16,7 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/apitest/inmemory"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
-	"github.com/kamino-dev/kamino/internal/nodecache"
+	"github.com/kamino-dev/kamino/internal/node/nodecache"
 	"github.com/kamino-dev/kamino/internal/patch"
 	"github.com/kamino-dev/kamino/internal/patch/nodepatch"
 	"github.com/kamino-dev/kamino/internal/policy"

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history/estimate"
 	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/pool/bootstrapkind"
 )
 
 // Plan is the decision that Kamino would make about a pool, with the facts of the decision.

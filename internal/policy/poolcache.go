@@ -7,8 +7,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/imagecount"
-	"github.com/kamino-dev/kamino/internal/membership"
+	"github.com/kamino-dev/kamino/internal/imageversion/imagecount"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
 
 // errorTTL is the lifetime of a failed look. Without changes, a cluster with a revoked credential calls the cloud no more

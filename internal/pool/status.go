@@ -11,10 +11,10 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
-	"github.com/kamino-dev/kamino/internal/imagecount"
 	"github.com/kamino-dev/kamino/internal/imageversion"
-	"github.com/kamino-dev/kamino/internal/membership"
-	"github.com/kamino-dev/kamino/internal/nodestate"
+	"github.com/kamino-dev/kamino/internal/imageversion/imagecount"
+	"github.com/kamino-dev/kamino/internal/node/nodestate"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
 
 // Status is the state of a pool: nodes in the cluster, recipe and versions in the cloud.

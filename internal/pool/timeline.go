@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/kamino-dev/kamino/internal/history"
-	"github.com/kamino-dev/kamino/internal/timeline"
+	"github.com/kamino-dev/kamino/internal/history/timeline"
 )
 
 // Timeline returns all facts about the pool in the order of time. If the cloud does not answer, Uncounted receives the

@@ -22,8 +22,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cluster"
-	"github.com/kamino-dev/kamino/internal/delivery"
 	"github.com/kamino-dev/kamino/internal/metrics"
+	"github.com/kamino-dev/kamino/internal/notify/delivery"
 )
 
 // alertEnv is a cluster with a real API server, a cloud in memory, and the controller of `kamino controller`.

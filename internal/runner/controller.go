@@ -18,10 +18,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/controller/prototype"
-	"github.com/kamino-dev/kamino/internal/delivery"
 	"github.com/kamino-dev/kamino/internal/metrics"
-	"github.com/kamino-dev/kamino/internal/nodecache"
+	"github.com/kamino-dev/kamino/internal/node/nodecache"
 	"github.com/kamino-dev/kamino/internal/notify"
+	"github.com/kamino-dev/kamino/internal/notify/delivery"
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 

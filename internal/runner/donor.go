@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kamino-dev/kamino/internal/cluster"
-	"github.com/kamino-dev/kamino/internal/nodestate"
+	"github.com/kamino-dev/kamino/internal/node/nodestate"
 )
 
 // donorWatch wakes the driver when the donor's node changes, so that the capture continues at once. Each pass reads the

@@ -10,15 +10,15 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/generalize"
-	"github.com/kamino-dev/kamino/internal/nodejoin"
-	"github.com/kamino-dev/kamino/internal/reservations"
+	"github.com/kamino-dev/kamino/internal/joinhealth/nodejoin"
+	"github.com/kamino-dev/kamino/internal/node/reservations"
 	"github.com/kamino-dev/kamino/internal/selection"
-	"github.com/kamino-dev/kamino/internal/tryout"
+	"github.com/kamino-dev/kamino/internal/trial/trialnode"
 )
 
 // Engine is the part of capture.Engine that a process calls.
@@ -60,7 +60,7 @@ func NewEngine(c *cluster.Connection, provider cloud.Provider, o Options, record
 		Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, PodNamespace: o.PodNamespace, Image: o.Image,
 		AllowedImages: o.AllowedImages, GivenCustomData: o.CustomData, MaxConcurrent: o.MaxConcurrent, Now: o.Now, OwnNode: o.OwnNode, Log: o.Log.WithName("capture"),
 		CheckRules: checkRules, Kured: o.Kured, Recorder: recorder, Unhealthy: unhealthy(c, o),
-		TrialObserver: &tryout.Observer{Kube: c.Kube, Namespace: cmp.Or(o.PodNamespace, v1alpha1.DefaultGeneralizeNamespace), Image: o.Image, Same: provider.SameInstance, Reserved: leased(c, o)},
+		TrialObserver: &trialnode.Observer{Kube: c.Kube, Namespace: cmp.Or(o.PodNamespace, v1alpha1.DefaultGeneralizeNamespace), Image: o.Image, Same: provider.SameInstance, Reserved: leased(c, o)},
 	}
 }
 

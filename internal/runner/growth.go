@@ -10,8 +10,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
-	"github.com/kamino-dev/kamino/internal/membership"
-	"github.com/kamino-dev/kamino/internal/nodestate"
+	"github.com/kamino-dev/kamino/internal/node/nodestate"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
 
 // Growth tracks the new nodes that a pool gets after a capture.

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/kamino-dev/kamino/internal/delivery"
+	"github.com/kamino-dev/kamino/internal/notify/delivery"
 )
 
 // inbox counts the CloudEvents that a receiver has got over HTTP, by type and pool.

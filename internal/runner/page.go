@@ -10,9 +10,9 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/dashboard/web"
+	"github.com/kamino-dev/kamino/internal/dashboard/web/gather"
 	"github.com/kamino-dev/kamino/internal/pool"
-	"github.com/kamino-dev/kamino/internal/web"
-	"github.com/kamino-dev/kamino/internal/web/gather"
 )
 
 // pageInterval is the least time between two looks for the controller's page.

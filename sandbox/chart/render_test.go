@@ -30,7 +30,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cli"
 	"github.com/kamino-dev/kamino/internal/manifest"
-	"github.com/kamino-dev/kamino/internal/probe"
+	"github.com/kamino-dev/kamino/internal/trial/probe"
 )
 
 const (

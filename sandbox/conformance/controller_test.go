@@ -31,9 +31,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/controller/nodelabel"
 	policycontroller "github.com/kamino-dev/kamino/internal/controller/policy"
 	"github.com/kamino-dev/kamino/internal/metrics"
-	"github.com/kamino-dev/kamino/internal/nodecache"
+	"github.com/kamino-dev/kamino/internal/node/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
-	"github.com/kamino-dev/kamino/internal/tryout"
+	"github.com/kamino-dev/kamino/internal/trial/trialnode"
 )
 
 // wire is a listener with in-memory pipes as connections. In a synctest bubble, time passes while a read waits on a
@@ -126,7 +126,7 @@ func newController(ctx context.Context, w *cloudEnv, p cloud.Provider, nodes []*
 	cluster := fake.NewClientset(known...)
 	cluster.PrependReactor("create", "*", keepNoDryRun)
 	c.engine = &capture.Engine{Client: c.api, Kube: cluster, Cloud: provider, Observe: c.observe, Image: "kamino:test", Log: logr.Discard(),
-		TrialObserver: &tryout.Observer{Kube: cluster, Namespace: v1alpha1.DefaultGeneralizeNamespace, Image: "kamino:test", Same: provider.SameInstance}}
+		TrialObserver: &trialnode.Observer{Kube: cluster, Namespace: v1alpha1.DefaultGeneralizeNamespace, Image: "kamino:test", Same: provider.SameInstance}}
 	decider := &policy.Decider{
 		Read: c.api, Client: c.api, Cloud: provider, Nodes: c.nodes, PoolCache: c.looks, Preflight: c.engine.Refusals, Log: logr.Discard(),
 		Permissions: provider.Permissions, Degraded: c.metrics.CapturesRefused, DisruptionCost: c.engine.DisruptionCost,

@@ -10,7 +10,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
-	"github.com/kamino-dev/kamino/internal/imagecount"
+	"github.com/kamino-dev/kamino/internal/imageversion/imagecount"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 

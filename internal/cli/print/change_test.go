@@ -7,7 +7,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
-	"github.com/kamino-dev/kamino/internal/imagecount"
+	"github.com/kamino-dev/kamino/internal/imageversion/imagecount"
 )
 
 // TestDeeds: each verb reports its effect, real or in a dry run, and names the unchanged nodes.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/contents"
-	"github.com/kamino-dev/kamino/internal/page"
 	"github.com/kamino-dev/kamino/internal/wording"
+	"github.com/kamino-dev/kamino/internal/wording/page"
 )
 
 // Description holds all facts of the cluster about one capture.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/kamino-dev/kamino/internal/doctor"
-	"github.com/kamino-dev/kamino/internal/page"
+	"github.com/kamino-dev/kamino/internal/wording/page"
 )
 
 // Doctor writes a line for each finding, with the remedy below, and the counts at the end.

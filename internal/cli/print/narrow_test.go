@@ -13,7 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
-	"github.com/kamino-dev/kamino/internal/reservations"
+	"github.com/kamino-dev/kamino/internal/node/reservations"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 

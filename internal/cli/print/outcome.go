@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/page"
 	"github.com/kamino-dev/kamino/internal/wording"
+	"github.com/kamino-dev/kamino/internal/wording/page"
 )
 
 // Success writes the result of a successful capture.

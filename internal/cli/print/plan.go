@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/admission"
-	"github.com/kamino-dev/kamino/internal/bootstrapkind"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/pool/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 

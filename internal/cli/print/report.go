@@ -12,8 +12,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/imageversion/retention"
 	"github.com/kamino-dev/kamino/internal/pool"
-	"github.com/kamino-dev/kamino/internal/retention"
 )
 
 // Report is the output of `kamino status`: pools with their recipes and versions, and captures.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kamino-dev/kamino/internal/report"
+	"github.com/kamino-dev/kamino/internal/history/report"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 

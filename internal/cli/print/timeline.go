@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/kamino-dev/kamino/internal/timeline"
+	"github.com/kamino-dev/kamino/internal/history/timeline"
 )
 
 // Timeline writes the entries of a pool's timeline, oldest first.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kamino-dev/kamino/internal/timeline"
+	"github.com/kamino-dev/kamino/internal/history/timeline"
 )
 
 func someEntries() []timeline.Entry {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/page"
+	"github.com/kamino-dev/kamino/internal/wording/page"
 )
 
 // credentialOption is the flag that selects a single credential.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/page"
+	"github.com/kamino-dev/kamino/internal/wording/page"
 )
 
 // right is a required right of the account in the management cluster, in the Cluster's namespace.

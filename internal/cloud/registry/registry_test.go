@@ -86,7 +86,7 @@ func TestDescriptionsAreWhole(t *testing.T) {
 		if r := d.Remedies; slices.Contains([]string{r.Credential, r.Permissions, r.Action, r.Audit, r.Pool, r.NoPool, r.History}, "") {
 			t.Errorf("%s: a remedy is left out: %+v", d.Name, r)
 		}
-		if !strings.HasPrefix(d.Docs, "https://") { // internal/page holds the addresses to the pages
+		if !strings.HasPrefix(d.Docs, "https://") { // internal/wording/page holds the addresses to the pages
 			t.Errorf("%s: the page is %q, not an address", d.Name, d.Docs)
 		}
 		for _, reason := range d.Reasons {

@@ -22,7 +22,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/controller/sweep"
 	"github.com/kamino-dev/kamino/internal/node"
-	"github.com/kamino-dev/kamino/internal/reservations"
+	"github.com/kamino-dev/kamino/internal/node/reservations"
 )
 
 // forgedCluster is two pools in a cloud in memory, their nodes in an API server in memory, and a sweeper over them.

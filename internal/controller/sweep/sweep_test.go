@@ -21,7 +21,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/controller/sweep"
 	"github.com/kamino-dev/kamino/internal/node"
-	"github.com/kamino-dev/kamino/internal/reservations"
+	"github.com/kamino-dev/kamino/internal/node/reservations"
 )
 
 func TestMain(m *testing.M) { os.Exit(apitest.Main(m)) }

@@ -21,8 +21,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/joinhealth"
-	"github.com/kamino-dev/kamino/internal/nodecache"
-	"github.com/kamino-dev/kamino/internal/nodejoin"
+	"github.com/kamino-dev/kamino/internal/joinhealth/nodejoin"
+	"github.com/kamino-dev/kamino/internal/node/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/recipe"
 )

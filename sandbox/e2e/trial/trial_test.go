@@ -12,7 +12,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/trial"
-	"github.com/kamino-dev/kamino/internal/tryout"
+	"github.com/kamino-dev/kamino/internal/trial/trialnode"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
@@ -39,7 +39,7 @@ func createUserJob(e *sandboxtest.Env, argument string) string {
 	e.Helper()
 	created, err := e.Kube().CoreV1().ConfigMaps(e.PodNamespace).Create(e.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "smoke"},
-		Data:       map[string]string{tryout.JobKey: strings.ReplaceAll(userJob, "ARGUMENT", argument)},
+		Data:       map[string]string{trialnode.JobKey: strings.ReplaceAll(userJob, "ARGUMENT", argument)},
 	}, metav1.CreateOptions{})
 	e.Must(err)
 	return created.Name

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kamino-dev/kamino/internal/cli"
-	"github.com/kamino-dev/kamino/internal/probe"
+	"github.com/kamino-dev/kamino/internal/trial/probe"
 )
 
 // asKamino makes the test binary run as kamino, so that pods run the real command.

@@ -1,0 +1,298 @@
+package trialnode
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	cluster "github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/node/nodestate"
+	"github.com/kamino-dev/kamino/internal/selection/expression"
+	"github.com/kamino-dev/kamino/internal/trial"
+)
+
+const (
+	// compareInterval is the interval of comparisons with the pool's other nodes. A short trial compares more often.
+	compareInterval, compareShare = 2 * time.Minute, 2
+	// maxPeers limits the compared nodes. The oldest nodes come first.
+	maxPeers = 10
+	// maxNotes limits the notes in the record.
+	maxNotes = 10
+)
+
+// compare compares the node with the pool's other nodes, and evaluates the user's expressions. Between two comparisons
+// the record has the result.
+func (a *attempt) compare(ctx context.Context, f *trial.Facts, node *corev1.Node, k *trialRecord, on *daemonPods) error {
+	if k.Likeness == nil || f.Now.Sub(k.Likeness.At.Time) >= min(compareInterval, f.Limits.Measure/compareShare) {
+		next, err := compareNow(ctx, a, f.Now, node, on)
+		if err != nil {
+			return err
+		}
+		keepSince(next, k.Likeness)
+		k.Likeness = next
+	}
+	f.Likeness, f.Expectations = likenessOf(k.Likeness), expectationsOf(k.Likeness)
+	return nil
+}
+
+func compareNow(ctx context.Context, a *attempt, now time.Time, node *corev1.Node, on *daemonPods) (*v1alpha1.TrialLikeness, error) {
+	l := &v1alpha1.TrialLikeness{At: metav1.NewTime(now.Truncate(time.Second))}
+	kubelets := &cluster.Kubelets{Kube: a.Kube, Now: time.Now}
+	others, err := peersOf(ctx, a, l, kubelets, node)
+	if err != nil {
+		return nil, err
+	}
+	evaluate(a, l, node, others)
+	except := trial.Exceptions{Pool: words(string(a.Pool)), Ignored: a.Prototype.Spec.Settings.Trial.IgnoreDifferences}
+	except.DonorImages, _ = strconv.Atoi(a.Subject.Image.Tags[cloud.TagImages]) // 0 without the tag
+	if l.Skipped != "" {
+		noteDifferences(l, trial.Alike(trial.Peer{Node: node}, nil, except))
+		return l, nil
+	}
+	peers, err := describe(ctx, a, kubelets, append([]*corev1.Node{node}, others...), on)
+	if err != nil {
+		return nil, err
+	}
+	server, err := a.Kube.Discovery().ServerVersion()
+	if err != nil {
+		return nil, fmt.Errorf("read the version of the API server: %w", err)
+	}
+	except.Server = server.GitVersion
+	for _, i := range a.Instances {
+		except.Own = append(except.Own, slices.Concat(words(string(i.ID)), words(string(i.Pool)))...)
+	}
+	noteDifferences(l, trial.Alike(peers[0], peers[1:], except))
+	return l, nil
+}
+
+// noteDifferences writes a comparison to the record.
+func noteDifferences(l *v1alpha1.TrialLikeness, c trial.Comparison) {
+	l.Others = len(c.Others)
+	for _, d := range c.Differences {
+		l.Differences = append(l.Differences, v1alpha1.TrialDifference{Name: d.Name, Message: brief(d.Message), Since: l.At})
+	}
+	for _, d := range c.Disagreements {
+		l.Notes = append(l.Notes, brief(d.Message))
+	}
+	l.Notes = l.Notes[:min(len(l.Notes), maxNotes)]
+}
+
+// words are the parts of an ID, which may be the name of a pool.
+func words(id string) []string { return strings.Split(id, "/") }
+
+// peersOf returns the Ready nodes of the pool with another version. Only Nodes of instances in the cloud count, and only if a
+// kubelet renews their Leases: any client may have created other Nodes. Skipped is set with fewer than two such nodes.
+func peersOf(ctx context.Context, a *attempt, l *v1alpha1.TrialLikeness, kubelets *cluster.Kubelets, node *corev1.Node) ([]*corev1.Node, error) {
+	if a.PoolInstances == nil {
+		l.Skipped = "the cloud does not list the instances of the pool"
+		return nil, nil
+	}
+	instances, err := a.PoolInstances()
+	switch {
+	case cloud.Is(err, cloud.Denied), cloud.Is(err, cloud.Unsupported):
+		l.Skipped = "the cloud does not let Kamino list the instances of the pool: " + brief(err.Error())
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	named := nodesByInstance(a, instances)
+	var asked []*corev1.Node
+	for i := range instances {
+		if nodes := named[instances[i].ID]; !instances[i].Removing && instances[i].BuiltFrom != a.Spec.Version && !a.has(instances[i].ID) {
+			asked = append(asked, nodes...)
+		}
+	}
+	slices.SortFunc(asked, func(x, y *corev1.Node) int {
+		return cmp.Or(x.CreationTimestamp.Compare(y.CreationTimestamp.Time), cmp.Compare(x.Name, y.Name))
+	})
+	asked = asked[:min(len(asked), maxKubeletChecks)]
+	without, err := kubelets.Without(ctx, append([]*corev1.Node{node}, asked...), a.all)
+	if err != nil {
+		return nil, err
+	}
+	var others []*corev1.Node
+	for _, n := range asked {
+		switch {
+		case without[n.UID]:
+			l.Notes = append(l.Notes, fmt.Sprintf("node %s, whose lease %s/%s no kubelet renews", n.Name, corev1.NamespaceNodeLease, n.Name))
+		case nodestate.Ready(n) && n.DeletionTimestamp == nil && len(others) < maxPeers:
+			others = append(others, n)
+		}
+	}
+	if len(others) < 2 {
+		l.Skipped = fmt.Sprintf("the pool has %d other Ready nodes with another version, and a comparison needs two", len(others))
+		if len(l.Notes) > 0 {
+			l.Skipped += "; not used: " + strings.Join(l.Notes[:min(len(l.Notes), maxNotes)], "; ")
+		}
+	}
+	return others, nil
+}
+
+// nodesByInstance returns the Nodes by the instance that they name.
+func nodesByInstance(a *attempt, instances []cloud.Instance) map[cloud.InstanceID][]*corev1.Node {
+	fold := func(id cloud.InstanceID) string { return strings.ToLower(string(id)) }
+	spelled := map[string]cloud.InstanceID{}
+	for i := range instances {
+		spelled[fold(instances[i].ID)] = instances[i].ID
+	}
+	named := map[cloud.InstanceID][]*corev1.Node{}
+	for _, n := range a.all() {
+		id := cloud.InstanceID(n.Spec.ProviderID)
+		at, found := spelled[fold(id)]
+		if !found && id != "" {
+			i := slices.IndexFunc(instances, func(i cloud.Instance) bool { return a.Same(i.ID, id) })
+			if i < 0 {
+				continue
+			}
+			at, found = instances[i].ID, true
+		}
+		if found {
+			named[at] = append(named[at], n)
+		}
+	}
+	return named
+}
+
+// describe adds the clocks, the CSI drivers and the DaemonSets to nodes.
+func describe(ctx context.Context, a *attempt, kubelets *cluster.Kubelets, nodes []*corev1.Node, on *daemonPods) ([]trial.Peer, error) {
+	drivers, err := driversByNode(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	sets, err := setsByNode(ctx, a, nodes, on)
+	if err != nil {
+		return nil, err
+	}
+	peers := make([]trial.Peer, len(nodes))
+	for i, n := range nodes {
+		peers[i] = trial.Peer{Node: n, Drivers: drivers[n.Name], DaemonSets: sets[n.Name]}
+		if offset, known := kubelets.Offset(n.Name); known {
+			peers[i].Offset = &offset
+		}
+	}
+	return peers, nil
+}
+
+// driversByNode returns the CSI drivers by node.
+func driversByNode(ctx context.Context, a *attempt) (map[string][]string, error) {
+	list, err := a.Kube.StorageV1().CSINodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, fmt.Errorf("list csinodes: %w", err)
+	}
+	drivers := map[string][]string{}
+	for i := range list.Items {
+		for _, d := range list.Items[i].Spec.Drivers {
+			drivers[list.Items[i].Name] = append(drivers[list.Items[i].Name], d.Name)
+		}
+	}
+	return drivers, nil
+}
+
+// setsByNode returns the DaemonSets without a pod on the first node that have pods on other nodes, by node.
+func setsByNode(ctx context.Context, a *attempt, nodes []*corev1.Node, on *daemonPods) (map[string][]string, error) {
+	sets := map[string][]string{}
+	for i := range on.sets {
+		set := &on.sets[i]
+		name := set.Namespace + "/" + set.Name
+		if set.DeletionTimestamp != nil || slices.Contains(ignoredSets(a), name) || podOf(set, on.pods) != nil || int(set.Status.CurrentNumberScheduled) < len(nodes)-1 {
+			continue
+		}
+		pods, err := podsOfSet(ctx, a, set)
+		if err != nil {
+			return nil, err
+		}
+		for j := range pods {
+			if at := pods[j].Spec.NodeName; at != "" && !slices.Contains(sets[at], name) {
+				sets[at] = append(sets[at], name)
+			}
+		}
+	}
+	return sets, nil
+}
+
+// podPage is the number of pods in one request.
+const podPage = 500
+
+// podsOfSet returns the pods of a DaemonSet.
+func podsOfSet(ctx context.Context, a *attempt, set *appsv1.DaemonSet) (pods []corev1.Pod, err error) {
+	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
+	if err != nil {
+		return nil, nil //nolint:nilerror // the API server rejects such a DaemonSet, so the DaemonSet has no pods
+	}
+	options := metav1.ListOptions{LabelSelector: selector.String(), Limit: podPage}
+	for {
+		list, err := a.Kube.CoreV1().Pods(set.Namespace).List(ctx, options)
+		if err != nil {
+			return nil, fmt.Errorf("list the pods of DaemonSet %s/%s: %w", set.Namespace, set.Name, err)
+		}
+		for i := range list.Items {
+			if owner := metav1.GetControllerOf(&list.Items[i]); owner != nil && owner.UID == set.UID {
+				pods = append(pods, list.Items[i])
+			}
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
+			return pods, nil
+		}
+	}
+}
+
+// evaluate evaluates the user's expressions.
+func evaluate(a *attempt, l *v1alpha1.TrialLikeness, node *corev1.Node, others []*corev1.Node) {
+	for _, e := range a.Prototype.Spec.Settings.Trial.Expect {
+		r := v1alpha1.TrialExpectationResult{Name: e.Name, Since: l.At}
+		compiled, err := expression.CompileExpectation(e.That)
+		if err == nil {
+			r.Met, err = compiled.IsMet(node, others)
+		}
+		if err != nil {
+			r.Error = brief(err.Error())
+		}
+		l.Expectations = append(l.Expectations, r)
+	}
+}
+
+// keepSince keeps the times of the differences and results that the comparison before also had.
+func keepSince(next, before *v1alpha1.TrialLikeness) {
+	if before == nil {
+		return
+	}
+	for i := range next.Differences {
+		for _, d := range before.Differences {
+			if d.Name == next.Differences[i].Name {
+				next.Differences[i].Since = d.Since
+			}
+		}
+	}
+	for i := range next.Expectations {
+		for _, e := range before.Expectations {
+			if now := &next.Expectations[i]; e.Name == now.Name && e.Met == now.Met && (e.Error == "") == (now.Error == "") {
+				now.Since = e.Since
+			}
+		}
+	}
+}
+
+func likenessOf(l *v1alpha1.TrialLikeness) *trial.PeerComparison {
+	c := &trial.PeerComparison{Others: l.Others, Skipped: l.Skipped, Notes: l.Notes}
+	for _, d := range l.Differences {
+		c.Differences = append(c.Differences, trial.LastingDifference{Difference: trial.Difference{Name: d.Name, Message: d.Message}, Since: d.Since.Time})
+	}
+	return c
+}
+
+func expectationsOf(l *v1alpha1.TrialLikeness) (all []trial.Expectation) {
+	for _, e := range l.Expectations {
+		all = append(all, trial.Expectation{Name: trial.CheckName(e.Name), Evaluated: true, Met: e.Met, Error: e.Error, Since: e.Since.Time})
+	}
+	return all
+}

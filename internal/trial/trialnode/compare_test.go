@@ -1,0 +1,316 @@
+package trialnode
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/trial"
+)
+
+// pool adds Ready nodes with kubelets, and the cloud's list of instances. instances w-* have another version.
+func (w *testEnv) pool(names ...string) {
+	w.Helper()
+	instances := []cloud.Instance{{ID: "cloud:///T-0", BuiltFrom: "new"}}
+	for _, name := range names {
+		w.node(name, true)
+		w.heart(name)
+		w.allocates(name, "110")
+		instances = append(instances, cloud.Instance{ID: cloud.InstanceID("cloud:///" + strings.ToUpper(name))})
+	}
+	w.subject.Spec.Version = "new"
+	w.subject.PoolInstances = func() ([]cloud.Instance, error) { return instances, nil }
+}
+
+func (w *testEnv) allocates(name, pods string) {
+	w.Helper()
+	n := w.get(name)
+	n.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse(pods)}
+	n.Status.Capacity = n.Status.Allocatable
+	n.Status.NodeInfo.KubeletVersion = "v1.37.1"
+	if _, err := w.kube.CoreV1().Nodes().UpdateStatus(w.Context(), n, metav1.UpdateOptions{}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *testEnv) trialNode(pods string) {
+	w.Helper()
+	w.node("t-0", true)
+	w.heart("t-0")
+	w.allocates("t-0", pods)
+}
+
+// differences are the names of the differences, and the time of the first.
+func differences(c *trial.PeerComparison) (names []string, since time.Time) {
+	if c == nil {
+		return nil, since
+	}
+	for _, d := range c.Differences {
+		names, since = append(names, d.Name), d.Since
+	}
+	return names, since
+}
+
+// TestANodeIsComparedWithItsPool: a difference keeps the time of its first comparison, and ends with a comparison
+// without the difference.
+func TestANodeIsComparedWithItsPool(t *testing.T) {
+	w := newTestEnv(t)
+	w.pool("w-1", "w-2")
+	w.trialNode("8")
+	differs := func(f trial.Facts) bool {
+		names, since := differences(f.Likeness)
+		return slices.Equal(names, []string{"allocatable/pods"}) && since.Equal(noon)
+	}
+	f := w.observeUntil("fewer pods", func(f trial.Facts) bool { return f.Ready && len(w.recordOf("t-0").Likeness.Differences) > 0 })
+	if !differs(f) || f.Likeness.Others != 2 || f.Likeness.Skipped != "" {
+		t.Fatalf("%+v", f.Likeness)
+	}
+	for _, after := range []time.Duration{time.Minute, 3 * time.Minute, 5 * time.Minute} {
+		if f = w.at(after).observeUntil("again", nil); !differs(f) || alikeResult(f).Result == trial.Failed {
+			t.Errorf("after %s: %+v %v", after, f.Likeness, alikeResult(f))
+		}
+	}
+	f = w.at(6*time.Minute).observeUntil("the end", nil)
+	if c := alikeResult(f); c.Result != trial.Failed || !strings.Contains(c.Message, "allocatable pods is 8, and at least 110 on other nodes") {
+		t.Errorf("%+v", c)
+	}
+	w.allocates("t-0", "110")
+	if f = w.at(8*time.Minute).observeUntil("the end of the difference", func(f trial.Facts) bool {
+		w.subject.Facts.Now = w.subject.Facts.Now.Add(2 * time.Minute)
+		return len(f.Likeness.Differences) == 0
+	}); alikeResult(f).Result != trial.Passed {
+		t.Errorf("%+v", f.Likeness)
+	}
+}
+
+// alikeResult is the check of the verdict.
+func alikeResult(f trial.Facts) trial.Check {
+	for _, c := range trial.Judge(f).Checks {
+		if c.Name == trial.Likeness {
+			return c
+		}
+	}
+	return trial.Check{}
+}
+
+// TestBetweenComparisonsNothingIsRead: a comparison costs requests.
+func TestBetweenComparisonsNothingIsRead(t *testing.T) {
+	w := newTestEnv(t)
+	w.pool("w-1", "w-2")
+	w.trialNode("110")
+	w.observeUntil("a comparison", func(f trial.Facts) bool { return f.Likeness != nil && f.Likeness.Others == 2 })
+	w.subject.PoolInstances = func() ([]cloud.Instance, error) { return nil, errors.New("asked again") }
+	w.at(time.Minute).observeUntil("no comparison", nil)
+	if _, err := w.at(3 * time.Minute).lookOnce(); err == nil || err.Error() != "asked again" {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestForgedPeersAreNamed: a Node that names an instance of the pool, without a kubelet, neither hides a difference nor
+// replaces a real node.
+func TestForgedPeersAreNamed(t *testing.T) {
+	w := newTestEnv(t)
+	w.pool("w-1", "w-2", "w-3")
+	w.node("x-1", true, func(n *corev1.Node) { n.Spec.ProviderID = "cloud:///W-1" })
+	w.allocates("x-1", "8")
+	w.node("x-2", true) // of no instance in the pool
+	w.heart("x-2")
+	w.allocates("x-2", "8")
+	w.trialNode("8")
+	f := w.observeUntil("a comparison", func(f trial.Facts) bool { return f.Likeness != nil && len(f.Likeness.Notes) > 0 })
+	names, _ := differences(f.Likeness)
+	if want := []string{"node x-1, whose lease kube-node-lease/x-1 no kubelet renews"}; !slices.Equal(names, []string{"allocatable/pods"}) || !slices.Equal(f.Likeness.Notes, want) {
+		t.Errorf("%+v", f.Likeness)
+	}
+	if f.Likeness.Others != 3 {
+		t.Errorf("compared with %d nodes", f.Likeness.Others)
+	}
+}
+
+// TestTooFewNodesAreNamed: the reason names the forged Nodes that a comparison does not use.
+func TestTooFewNodesAreNamed(t *testing.T) {
+	w := newTestEnv(t)
+	w.pool("w-1")
+	w.node("x-1", true, func(n *corev1.Node) { n.Spec.ProviderID = "cloud:///W-1" })
+	w.trialNode("8")
+	f := w.observeUntil("a comparison", func(f trial.Facts) bool { return f.Likeness != nil && strings.Contains(f.Likeness.Skipped, "x-1") })
+	if want := "the pool has 1 other Ready nodes with another version, and a comparison needs two; not used: node x-1, whose lease kube-node-lease/x-1 no kubelet renews"; f.Likeness.Skipped != want {
+		t.Errorf("%s", f.Likeness.Skipped)
+	}
+	// The two container images of the node are fewer than half of the donor's.
+	w.subject.Image.Tags = map[string]string{cloud.TagImages: "5"}
+	w.subject.Known = nil
+	f = w.observeUntil("fewer images", func(f trial.Facts) bool { return f.Likeness != nil && len(f.Likeness.Differences) > 0 })
+	if d := f.Likeness.Differences[0]; f.Likeness.Skipped == "" || d.Name != "images" || d.Message != "2 container images are on the disk, and 5 were on the donor's" {
+		t.Errorf("%+v", f.Likeness)
+	}
+	w.subject.Image.Tags = nil
+	for what, answer := range map[string]func() ([]cloud.Instance, error){
+		"does not list the instances": nil,
+		"does not let Kamino list":    func() ([]cloud.Instance, error) { return nil, &cloud.Error{Kind: cloud.Denied, Op: "list instances"} },
+	} {
+		w.subject.PoolInstances = answer
+		w.subject.Known = nil
+		if f := w.observeUntil(what, nil); !strings.Contains(f.Likeness.Skipped, what) {
+			t.Errorf("%s: %+v", what, f.Likeness)
+		}
+	}
+}
+
+// TestDriversAndDaemonSets of the others that the node lacks.
+func TestDriversAndDaemonSets(t *testing.T) {
+	w := newTestEnv(t)
+	w.pool("w-1", "w-2")
+	w.trialNode("110")
+	labels := map[string]string{"app": "gpu"}
+	yes := true
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "gpu", Namespace: w.tryout.Namespace}, Spec: appsv1.DaemonSetSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{NodeSelector: map[string]string{"gpu": "yes"}, Containers: []corev1.Container{{Name: "c", Image: "c"}}}},
+	}}
+	set, err := w.kube.AppsV1().DaemonSets(set.Namespace).Create(t.Context(), set, metav1.CreateOptions{})
+	w.must(err)
+	set.Status = appsv1.DaemonSetStatus{DesiredNumberScheduled: 2, CurrentNumberScheduled: 2, NumberReady: 2}
+	_, err = w.kube.AppsV1().DaemonSets(set.Namespace).UpdateStatus(t.Context(), set, metav1.UpdateOptions{})
+	w.must(err)
+	for _, name := range []string{"w-1", "w-2"} {
+		_, err := w.kube.StorageV1().CSINodes().Create(t.Context(), &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "disk.csi", NodeID: name}}}}, metav1.CreateOptions{})
+		w.must(err)
+		_, err = w.kube.CoreV1().Pods(set.Namespace).Create(t.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "gpu", UID: set.UID, Controller: &yes}}},
+			Spec:       corev1.PodSpec{NodeName: name, Containers: []corev1.Container{{Name: "c", Image: "c"}}},
+		}, metav1.CreateOptions{})
+		w.must(err)
+	}
+	t.Cleanup(func() {
+		_ = w.kube.StorageV1().CSINodes().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{})
+	})
+	missing := "daemonset/" + set.Namespace + "/gpu"
+	w.observeUntil("both", func(f trial.Facts) bool {
+		w.subject.Facts.Now = w.subject.Facts.Now.Add(2 * time.Minute)
+		names, _ := differences(f.Likeness)
+		return slices.Equal(names, []string{missing, "driver/disk.csi"})
+	})
+	w.subject.Prototype.Spec.Settings.Trial.IgnoreDaemonSets = []string{set.Namespace + "/gpu"}
+	w.subject.Prototype.Spec.Settings.Trial.IgnoreDifferences = []string{"driver/*"}
+	w.observeUntil("neither", func(f trial.Facts) bool {
+		w.subject.Facts.Now = w.subject.Facts.Now.Add(2 * time.Minute)
+		names, _ := differences(f.Likeness)
+		return len(names) == 0
+	})
+	w.tryout.Kube = denied(t, "csinodes")
+	w.subject.Known = nil
+	if _, err := w.lookOnce(); err == nil || !strings.Contains(err.Error(), "list csinodes") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestExpressionsOfTheUser are checks of their own.
+func TestExpressionsOfTheUser(t *testing.T) {
+	w := newTestEnv(t)
+	w.pool("w-1", "w-2")
+	w.trialNode("8")
+	w.subject.Prototype.Spec.Settings.Trial.Expect = []v1alpha1.TrialExpectation{
+		{Name: "Peers", That: "size(peers) == 2"}, {Name: "Pods", That: `node.status.allocatable.pods == "110"`}, {Name: "Gpu", That: `node.status.allocatable.gpu == "1"`},
+	}
+	f := w.observeUntil("the results", func(f trial.Facts) bool { return len(f.Expectations) == 3 && f.Expectations[0].Met })
+	want := []trial.Expectation{
+		{Name: "Peers", Evaluated: true, Met: true, Since: noon}, {Name: "Pods", Evaluated: true, Since: noon},
+		{Name: "Gpu", Evaluated: true, Error: "no such key: gpu", Since: noon},
+	}
+	if diff := cmp.Diff(want, f.Expectations); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestAPodOfADaemonSet by looks: time without a Ready pod, and restarts since the first Ready.
+func TestAPodOfADaemonSet(t *testing.T) {
+	at := func(minute int) time.Time { return noon.Add(time.Duration(minute) * time.Minute) }
+	type look struct {
+		pod      *corev1.Pod
+		since    int // minute; -1 if Ready
+		restarts int32
+	}
+	for name, looks := range map[string][]look{
+		"never Ready":             {{nil, 0, 0}, {aPod("1", "1", false, 0), 0, 0}, {aPod("1", "1", false, 5), 0, 0}},
+		"Ready after a while":     {{aPod("1", "1", false, 4), 0, 0}, {aPod("1", "1", true, 5), -1, 0}, {aPod("1", "1", true, 8), -1, 3}},
+		"restarts":                {{aPod("1", "1", true, 0), -1, 0}, {aPod("1", "1", false, 1), 1, 1}, {aPod("1", "1", true, 1), -1, 1}, {aPod("1", "1", false, 2), 3, 2}},
+		"a rollout passes by":     {{aPod("1", "1", false, 0), 0, 0}, {nil, 0, 0}, {aPod("2", "2", false, 0), 2, 0}, {aPod("2", "2", false, 0), 2, 0}, {aPod("2", "2", true, 0), -1, 0}},
+		"evicted again and again": {{aPod("1", "1", false, 3), 0, 0}, {aPod("2", "1", false, 0), 0, 0}, {aPod("3", "1", false, 0), 0, 0}},
+		"deleted by a person":     {{aPod("1", "1", true, 2), -1, 0}, {nil, 1, 0}, {aPod("2", "1", false, 0), 1, 0}, {aPod("2", "1", true, 0), -1, 0}},
+	} {
+		var record v1alpha1.TrialDaemonSet
+		for i, l := range looks {
+			var d trial.Daemon
+			d, record = observeDaemon("kube-system/a", l.pod, record, at(i))
+			want := time.Time{}
+			if l.since >= 0 {
+				want = at(l.since)
+			}
+			if !d.Since.Equal(want) || d.Ready != (l.since < 0) || d.Restarts != l.restarts {
+				t.Errorf("%s, minute %d: %+v, want since %s with %d restarts", name, i, d, want, l.restarts)
+			}
+		}
+	}
+}
+
+// aPod is a pod of a DaemonSet with its template generation.
+func aPod(uid, generation string, ready bool, restarts int32) *corev1.Pod {
+	p := daemonPod("a", ready, restarts, 0)
+	p.Name, p.Namespace, p.UID, p.Labels = uid, "kube-system", types.UID(uid), map[string]string{generationLabel: generation, "app": "a"}
+	return &p
+}
+
+// TestARollout: while a template is new, only pods of the template on other nodes show whether the template works.
+func TestARollout(t *testing.T) {
+	rolling := set("a", 4, 4, corev1.PodSpec{})
+	rolling.Annotations = map[string]string{appsv1.DeprecatedTemplateGeneration: "2"}
+	rolling.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}
+	rolling.Status.UpdatedNumberScheduled = 2
+	done := rolling
+	done.Status.UpdatedNumberScheduled = 4
+	for name, c := range map[string]struct {
+		set        appsv1.DaemonSet
+		generation string
+		others     []string // generation, and Ready or not
+		newest     bool
+		proven     bool
+	}{
+		"no rollout":             {done, "2", nil, false, false},
+		"a pod before":           {rolling, "1", nil, false, false},
+		"the first":              {rolling, "2", []string{"1 true", "1 true"}, true, false},
+		"one before, not Ready":  {rolling, "2", []string{"2 false", "1 true"}, true, false},
+		"one before, Ready":      {rolling, "2", []string{"2 true", "1 false"}, true, true},
+		"half of the new, Ready": {rolling, "2", []string{"2 true", "2 false"}, true, false},
+	} {
+		here := aPod("here", c.generation, false, 0)
+		here.Spec.NodeName = "t-0"
+		existing := []runtime.Object{here}
+		for i, other := range c.others {
+			generation, ready, _ := strings.Cut(other, " ")
+			p := aPod(fmt.Sprint("pod-", i), generation, ready == "true", 0)
+			p.Spec.NodeName = fmt.Sprint("w-", i)
+			existing = append(existing, p)
+		}
+		a := &attempt{nodeWriter: nodeWriter{objects{Observer: &Observer{Kube: fake.NewClientset(existing...)}}}}
+		proven, err := isProven(t.Context(), a, &c.set, here)
+		if isNewest(&c.set, here) != c.newest || proven != c.proven || err != nil {
+			t.Errorf("%s: newest %t, proven %t, %v", name, isNewest(&c.set, here), proven, err)
+		}
+	}
+}
