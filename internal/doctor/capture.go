@@ -140,15 +140,21 @@ func (p *poolView) findings(v judged) (found []Finding) {
 		p.fine = false
 		found = append(found, p.unknown(v.node, err))
 	}
-	switch {
-	case p.fine && today != "":
-		found = append(found, ok("the only obstacle to a capture of node %s: %s", v.node, today))
-	case p.fine && v.mode == v1alpha1.TrialApart:
-		found = append(found, ok("node %s can be captured now, with a trial node outside the pool", v.node))
-	case p.fine:
-		found = append(found, ok("node %s can be captured now, with no trial", v.node))
+	if p.fine {
+		found = append(found, capturable(v, today))
 	}
 	return found
+}
+
+// capturable is the finding for a pool without a problem. today is the obstacle that ends with the day.
+func capturable(v judged, today string) Finding {
+	switch {
+	case today != "":
+		return ok("the only obstacle to a capture of node %s: %s", v.node, today)
+	case v.mode == v1alpha1.TrialApart:
+		return ok("node %s can be captured now, with a trial node outside the pool", v.node)
+	}
+	return ok("node %s can be captured now, with no trial", v.node)
 }
 
 // ofToday reports a reason that a running capture or a capture of today causes.

@@ -146,7 +146,7 @@ func TestReservationOfAnotherHolderStays(t *testing.T) {
 			}
 			// A second reservation by the same holder changes nothing. The release restores the node.
 			y.must(Reserve(t.Context(), y.kube, y.getNode(), *y.reservation()))
-			y.must(Release(t.Context(), y.kube, y.getNode(), *y.reservation(), &NodeMarks{Labels: map[string]string{"kamino.dev/given": "back"}}))
+			y.must(Release(t.Context(), y.kube, y.getNode(), *y.reservation(), &Marks{Labels: map[string]string{"kamino.dev/given": "back"}}))
 			after := y.getNode()
 			if diff := gocmp.Diff(free.Annotations, after.Annotations); diff != "" || after.Spec.Unschedulable || after.Labels["kamino.dev/given"] != "back" {
 				t.Errorf("it is not as it was: cordoned %t, labels %v\n%s", after.Spec.Unschedulable, after.Labels, diff)

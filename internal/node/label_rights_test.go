@@ -22,7 +22,7 @@ func TestOnlyOwnLabelsAreWritten(t *testing.T) {
 		for name, write := range map[string]func(*fake.Clientset) error{
 			"Label": func(k *fake.Clientset) error { return Label(t.Context(), k, n.Name, n.UID, key, "x") },
 			"Release": func(k *fake.Clientset) error {
-				return Release(t.Context(), k, n, v1alpha1.Reservation{}, &NodeMarks{Labels: map[string]string{key: "x"}})
+				return Release(t.Context(), k, n, v1alpha1.Reservation{}, &Marks{Labels: map[string]string{key: "x"}})
 			},
 		} {
 			kube := fake.NewClientset(n.DeepCopy())

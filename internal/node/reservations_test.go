@@ -39,7 +39,7 @@ func Note(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1al
 	return err
 }
 
-func Release(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1alpha1.Reservation, marks *NodeMarks) error {
+func Release(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1alpha1.Reservation, marks *Marks) error {
 	s, err := reservations(ctx, kube)
 	if err != nil {
 		return err

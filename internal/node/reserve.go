@@ -97,14 +97,14 @@ func (s Reservations) Serve(ctx context.Context, n *corev1.Node, r v1alpha1.Rese
 	return err
 }
 
-// NodeMarks are labels and annotations that Release writes in the same update. A nil annotation removes the key.
-type NodeMarks struct {
+// Marks are labels and annotations that Release writes in the same update. A nil annotation removes the key.
+type Marks struct {
 	Labels      map[string]string
 	Annotations map[string]*string
 }
 
 // Release restores the node with Restore. Then Release deletes the Lease.
-func (s Reservations) Release(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation, marks *NodeMarks) error {
+func (s Reservations) Release(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation, marks *Marks) error {
 	if err := s.Restore(ctx, n, r, marks); err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (s Reservations) Release(ctx context.Context, n *corev1.Node, r v1alpha1.Re
 // Restore restores the recorded state of the node, removes the reservation and writes the marks in one update. The Lease
 // stays: DropOf deletes the Lease. Restore returns a conflict if the node has another reservation or has changed since
 // the read.
-func (s Reservations) Restore(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation, marks *NodeMarks) error {
+func (s Reservations) Restore(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation, marks *Marks) error {
 	if err := unheld(n, r.Holder); err != nil {
 		return err
 	}

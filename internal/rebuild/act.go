@@ -133,7 +133,7 @@ func (r *Replacement) act(ctx context.Context, w observed, step plan.Step) (plan
 
 // release returns a rebuilt node to service.
 func (r *Replacement) release(ctx context.Context, w observed) error {
-	err := r.reservations().Release(ctx, w.node, *w.held, &node.NodeMarks{
+	err := r.reservations().Release(ctx, w.node, *w.held, &node.Marks{
 		Labels:      map[string]string{v1alpha1.VersionLabel: v1alpha1.VersionLabelValue(r.To)},
 		Annotations: map[string]*string{v1alpha1.NotRebuiltAnnotation: nil},
 	})
@@ -147,7 +147,7 @@ func (r *Replacement) release(ctx context.Context, w observed) error {
 
 // giveBack returns an unrebuilt node to service, and annotates the reason if the reason concerns the node.
 func (r *Replacement) giveBack(ctx context.Context, w observed, step plan.Step) error {
-	marks := &node.NodeMarks{}
+	marks := &node.Marks{}
 	if step.Refusal.Reason != plan.RecipeMoved {
 		text, err := r.failure(w, step)
 		if err != nil {

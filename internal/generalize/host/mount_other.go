@@ -21,7 +21,9 @@ func readOnly(*tree.Tree) bool { return false }
 // ownLayer is implemented on Linux only.
 func ownLayer() string { return "" }
 
-func (h *Host) openBelow(*tree.Tree) (*generalize.HiddenFiles, func(), error) { return nil, func() {}, nil }
+func (h *Host) openBelow(*tree.Tree) (*generalize.HiddenFiles, func(), error) {
+	return nil, func() {}, nil
+}
 
 func zeroOut(*os.File, int64, int64) error { return errors.ErrUnsupported }
 
