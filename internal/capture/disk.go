@@ -57,7 +57,7 @@ func (d pods) compare(ctx context.Context, w *observed, spec *corev1.PodSpec) er
 	}
 	if peer := peerOf(w); peer != "" {
 		spec.NodeName = peer
-		container.Args = append(container.Args, "--summarize")
+		container.Args = append(container.Args, "--summarize", corev1.TerminationMessagePathDefault)
 	}
 	return nil
 }

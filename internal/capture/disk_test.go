@@ -126,7 +126,7 @@ func TestFilesAreComparedWithAnotherNode(t *testing.T) {
 		want    []string
 	}{
 		"another node": {want: []string{
-			"peer: generalize --root /host --look --profile static --unknown-files RefuseDifferent --summarize",
+			"peer: generalize --root /host --look --profile static --unknown-files RefuseDifferent --summarize /dev/termination-log",
 			"donor: generalize --root /host --look --profile static --unknown-files RefuseDifferent --compare-with peer=FILES",
 		}},
 		"no other node": {true, []string{"donor: generalize --root /host --look --profile static --unknown-files RefuseDifferent"}},

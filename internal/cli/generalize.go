@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -26,7 +27,8 @@ type generalizeFlags struct {
 	manifest                        string
 	format                          print.Format
 	live, dryRun, list, confirmRoot bool
-	look, summarize                 bool
+	look                            bool
+	summarize                       string
 	compareWith                     string
 	allow                           []string
 	prototype, uid, bootID          string
@@ -76,7 +78,7 @@ A capture runs this command on the donor with further flags, which you do not ne
 	completeProfiles(cmd)
 	flags.BoolVar(&g.live, "live", false, "root is the running host: stop services, report, power off")
 	flags.BoolVar(&g.look, "look", false, "root is the running host: report whether the host can be generalized, and change nothing")
-	flags.BoolVar(&g.summarize, "summarize", false, "with --look: leave a summary of the files of unknown origin for the donor")
+	flags.StringVar(&g.summarize, "summarize", "", "with --look: write a summary of the files of unknown origin to this `file`")
 	flags.StringVar(&g.compareWith, "compare-with", "", "with --look: NODE=SUMMARY of another node of the pool")
 	flags.StringVar(&g.prototype, "prototype", "", "with --live: name of the Prototype")
 	flags.StringVar(&g.uid, "uid", "", "with --live: UID of the Prototype")
@@ -146,17 +148,16 @@ func (g *generalizeFlags) run(ctx context.Context, f *Factory) error {
 
 // inspect inspects a running host: a donor, or another node for the comparison with the donor.
 func (g *generalizeFlags) inspect(ctx context.Context, f *Factory, root disk.Root, runner *generalize.Runner) error {
-	if g.summarize {
+	if g.summarize != "" {
 		summary, err := disk.Summarize(ctx, root, runner)
 		if err != nil {
 			return err
 		}
 		text, err := summary.MarshalText()
-		if err == nil {
-			disk.LeaveResult(disk.TerminationLog, string(text))
-			_, err = fmt.Fprintf(f.Out, "%s\n", text)
+		if err != nil {
+			return err
 		}
-		return err
+		return os.WriteFile(g.summarize, text, 0o600)
 	}
 	if name, text, found := strings.Cut(g.compareWith, "="); found {
 		runner.PeerName, runner.Peer = name, &scan.Summary{}
@@ -184,7 +185,7 @@ func (g *generalizeFlags) check() error {
 		return usagef("--live excludes --dry-run, --manifest and --output")
 	case g.live && slices.Contains(order, ""):
 		return usagef("--live needs --prototype, --uid, --boot-id, --order, --order-uid, --key-file, --pod-uid-file, --token-file and --ca-file; captures set these flags")
-	case !g.look && (g.summarize || g.compareWith != ""):
+	case !g.look && g.summarize+g.compareWith != "":
 		return usagef("--summarize and --compare-with need --look")
 	case g.look:
 		return g.checkLook()

@@ -18,6 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/joinhealth"
 	"github.com/kamino-dev/kamino/internal/notify/delivery"
+	"github.com/kamino-dev/kamino/internal/patch"
 )
 
 func page(t *testing.T, name string) string {
@@ -47,6 +48,7 @@ func exported(t *testing.T) map[string]described {
 	m.ImagesCounted("id", "pool1", 7, 10)
 	m.Decided("id", "pool1", 1, map[string]int{"NotReady": 1})
 	m.CapturesRefused(map[[2]string]int{{"pool1", "NotReady"}: 1})
+	m.Patches([]PoolPatches{{Pool: "pool1", Known: true, Packages: 1, Unchecked: string(patch.Reasons()[0])}})
 	m.Joins([]PoolJoins{{Pool: "pool1", Version: "2026.03.14", Of: joinhealth.Tally{Joined: 1}}})
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(m)

@@ -82,16 +82,11 @@ const TerminationLog = "/dev/termination-log"
 // LeaveMessage writes a refusal into the kubelet's file. Without the message the pod's status would contain the whole
 // log.
 func LeaveMessage(file string, err error) {
-	if err != nil {
-		LeaveResult(file, err.Error())
+	if err == nil {
+		return
 	}
-}
-
-// LeaveResult writes a text into the kubelet's file. A missing file means that the process is in no pod; then nothing is
-// written.
-func LeaveResult(file, text string) {
 	if f, opened := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0); opened == nil {
 		defer f.Close()
-		_, _ = f.WriteString(generalize.Printable(text))
+		_, _ = f.WriteString(generalize.Printable(err.Error()))
 	}
 }
