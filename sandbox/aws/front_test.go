@@ -62,7 +62,7 @@ func TestAuthentication(t *testing.T) {
 	if status, body := c.send(t, "Action=DescribeAutoScalingGroups&Version=2011-01-01"); status != http.StatusForbidden || !strings.Contains(body, "<ErrorResponse xmlns=") {
 		t.Errorf("unsigned: %d %s", status, body)
 	}
-	_, err = good.DescribeVpcs(t.Context(), &ec2.DescribeVpcsInput{})
+	_, err = good.DescribeVpnGateways(t.Context(), &ec2.DescribeVpnGatewaysInput{})
 	wantCode(t, err, refused, "InvalidAction")
 }
 

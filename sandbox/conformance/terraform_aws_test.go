@@ -88,11 +88,11 @@ func historyOf(t *testing.T, p cloud.Provider, id cloud.PoolID) history.History 
 			t.Fatal(err)
 		}
 	}
-	facts, err := history.Facts{Counted: true}, error(nil)
-	facts.Pool, err = p.Pool(t.Context(), id)
+	pool, err := p.Pool(t.Context(), id)
 	must(err)
-	facts.Images, err = p.Images(t.Context(), id)
+	images, err := p.Images(t.Context(), id)
 	must(err)
+	facts := history.Facts{Counted: true, Pool: pool, Images: images}
 	instances, err := p.Instances(t.Context(), id)
 	must(err)
 	for _, i := range instances {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -116,8 +116,8 @@ func stamps(t *testing.T, release string) map[string]string {
 		networkingv1.SchemeGroupVersion.WithResource("networkpolicies"),
 		rbacv1.SchemeGroupVersion.WithResource("roles"), rbacv1.SchemeGroupVersion.WithResource("rolebindings"),
 		rbacv1.SchemeGroupVersion.WithResource("clusterroles"), rbacv1.SchemeGroupVersion.WithResource("clusterrolebindings"),
-		admissionv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies"),
-		admissionv1.SchemeGroupVersion.WithResource("validatingadmissionpolicybindings"),
+		admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies"),
+		admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicybindings"),
 	} {
 		list, err := objects(t).Resource(resource).List(t.Context(), metav1.ListOptions{LabelSelector: instance + "=" + release})
 		if err != nil {
