@@ -18,7 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/pool"
 )
 
-// Identity stay the same between starts. Identity hold secrets.
+// Identity stays the same between starts, and holds secrets.
 type Identity struct {
 	// Cloud to simulate.
 	Cloud pool.Cloud `json:"cloud"`

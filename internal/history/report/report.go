@@ -34,7 +34,7 @@ type NodeFacts struct {
 	Version string
 	// Created is the creation of the instance; zero if unknown.
 	Created time.Time
-	// Ready is the last change of the NodeFacts to Ready; zero for a NodeFacts that is not Ready.
+	// Ready is the last change of the Node to Ready; zero for a Node that is not Ready.
 	Ready time.Time
 	// PatchedAt is the last patch of the running node; zero if unknown.
 	PatchedAt time.Time
@@ -71,7 +71,7 @@ type Build struct {
 	Version string `json:"version"`
 	// Nodes is the number of nodes built since the beginning that still exist.
 	Nodes int `json:"nodes"`
-	// Measured nodes have a known time from the creation of the instance to the Ready NodeFacts. Median and P95 are in seconds;
+	// Measured nodes have a known time from the creation of the instance to the Ready Node. Median and P95 are in seconds;
 	// zero without a measured node.
 	Measured      int   `json:"measured"`
 	MedianSeconds int64 `json:"medianSeconds,omitempty"`

@@ -49,7 +49,7 @@ func (f TemplateValues) on(root string) TemplateValues {
 	return f.Complete()
 }
 
-// platformNames of a platform to call things.
+// platformNames are the names that a platform uses.
 type platformNames struct{ user, kernel, release, kernelPackage, network, source, seed string }
 
 var called = map[Platform]platformNames{
