@@ -1,5 +1,5 @@
-# Kamino's one entry point. `make` alone lists the targets; each sets up what it needs from a fresh clone
-# with nothing but Go, make, git and the module proxy.
+# Targets for building and testing Kamino. `make` without a target lists them. Each target works in a fresh clone
+# with only Go, make, git and the module proxy.
 
 SHELL       := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -8,13 +8,13 @@ MAKEFLAGS   += --no-print-directory --no-builtin-rules
 
 GO  ?= go
 BIN := bin
-# The simulated cloud that the demos are told of: azure or aws.
+# The simulated cloud of the demos: azure or aws.
 CLOUD ?= azure
 
-# Static binaries, wherever they were built. Nothing here links C.
+# Static binaries on every build machine. No package here links C.
 export CGO_ENABLED := 0
 
-# A release is a clean tree at a tag; anything else is "devel" with its commit, and publishes no image.
+# A release is a clean tree at a tag. Other builds are "devel" with the commit, and publish no image.
 VERSION      ?= $(shell hack/version.sh)
 KUBE_VERSION := $(shell sed -n 's|^.*k8s.io/kubernetes v\([0-9][0-9.]*\).*|\1|p' sandbox/go.mod | head -n 1)
 CONTAINERD_VERSION := $(shell sed -n 's|^.*github.com/containerd/containerd/v2 v\([0-9][0-9.]*\).*|\1|p' tools/containerd/go.mod | head -n 1)
@@ -22,30 +22,30 @@ CLUSTERAPI_VERSION := $(shell sed -n 's|^.*sigs.k8s.io/cluster-api v\([0-9][0-9.
 LINT_VERSION := $(shell sed -n 's|^.*golangci/golangci-lint/v2 v\([0-9][0-9.]*\).*|\1|p' tools/lint/go.mod | head -n 1)
 KUBE_PARTS   := $(subst ., ,$(KUBE_VERSION))
 
-# The image that such a binary gives its generalize pods: a release's is its tag's; IMAGE=registry/kamino@sha256:... pins
-# another build's. Without either there is none, and --image must name it.
+# The image of the generalize pods. A release uses the image of the tag. For other builds, set
+# IMAGE=registry/kamino@sha256:... here, or pass --image to kamino.
 IMAGE ?=
 PRODUCT_LDFLAGS := -s -w -X github.com/kamino-dev/kamino/internal/build.Version=$(VERSION) -X github.com/kamino-dev/kamino/internal/build.Image=$(IMAGE)
 
-# What Kubernetes' own build stamps in, twice: without it the sandbox's API server calls itself v0.0.0-master.
+# Kubernetes' own build sets these variables in two packages. Without them, the sandbox's API server reports v0.0.0-master.
 kube_stamp = -X $(1).gitVersion=v$(KUBE_VERSION) -X $(1).gitMajor=$(word 1,$(KUBE_PARTS)) \
 	-X $(1).gitMinor=$(word 2,$(KUBE_PARTS)) -X $(1).gitTreeState=clean -X $(1).buildDate=1970-01-01T00:00:00Z
 SANDBOX_LDFLAGS := -s -w $(call kube_stamp,k8s.io/component-base/version) $(call kube_stamp,k8s.io/client-go/pkg/version)
 
 GOLANGCI_LINT := $(BIN)/golangci-lint-$(LINT_VERSION)
 
-# Where tests find containerd, containerd-shim-runc-v2 and ctr (KAMINO_CONTAINERD_BIN). The tags leave out
-# what asks for a C library or a daemon of its own.
+# Directory of containerd, containerd-shim-runc-v2 and ctr for tests (KAMINO_CONTAINERD_BIN). The tags leave out
+# plugins that need a C library or a separate daemon.
 CONTAINERD         := $(BIN)/containerd-$(CONTAINERD_VERSION)
 CONTAINERD_TAGS    := no_btrfs no_devmapper no_zfs no_erofs no_nri no_tracing osusergo netgo static_build urfave_cli_no_docs
 CONTAINERD_PKG     := github.com/containerd/containerd/v2
 CONTAINERD_LDFLAGS := -s -w -X $(CONTAINERD_PKG)/version.Version=v$(CONTAINERD_VERSION) -X $(CONTAINERD_PKG)/version.Revision=module
 
-# Where tests and the sandbox find Cluster API's own controllers and definitions (KAMINO_CLUSTERAPI_BIN).
+# Directory of Cluster API's own controllers and definitions, for tests and the sandbox (KAMINO_CLUSTERAPI_BIN).
 CLUSTERAPI := $(BIN)/clusterapi-$(CLUSTERAPI_VERSION)
 
-# Both binaries are compiled with the flags of a plain `go test`: what they share with each other, with tests and with the linter is
-# compiled once. Images, which are published, are built with -trimpath (Containerfile, .ko.yaml).
+# Both binaries use the flags of a plain `go test`, so that binaries, tests and the linter share compiled packages.
+# Published images use -trimpath (Containerfile, .ko.yaml).
 BUILD_KAMINO  := $(GO) build -ldflags '$(PRODUCT_LDFLAGS)' -o $(BIN)/kamino ./cmd/kamino
 BUILD_SANDBOX := $(GO) build -v -ldflags '$(SANDBOX_LDFLAGS)' -o ../$(BIN)/kamino-sandbox ./cmd/kamino-sandbox
 
@@ -54,75 +54,76 @@ help: ## List the targets.
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: build ## Tell the whole story in a terminal: a pool, a capture, and the copy that joins at once (CLOUD=aws: on AWS).
+demo: build ## Show a capture in a terminal: a pool, a donor, and a new node from the image (CLOUD=aws: on AWS).
 	@$(BIN)/kamino-sandbox demo --cloud $(CLOUD) --kamino $(BIN)/kamino
 
 .PHONY: demo-kubeadm
-demo-kubeadm: build ## The same with nodes of kubeadm's, which join by themselves: the donor does not return.
+demo-kubeadm: build ## Show a capture of kubeadm nodes, which join with their own credential: Kamino replaces the donor.
 	@$(BIN)/kamino-sandbox demo --kubeadm --cloud $(CLOUD) --kamino $(BIN)/kamino
 
 .PHONY: demo-rollback
-demo-rollback: build ## Let a bad image through, untried: its nodes do not join, and the pool goes back by itself.
+demo-rollback: build ## Show a bad image without a trial: new nodes fail to join, and Kamino rolls back automatically.
 	@$(BIN)/kamino-sandbox demo --rollback --cloud $(CLOUD) --kamino $(BIN)/kamino
 
 .PHONY: demo-clusterapi
-demo-clusterapi: build $(CLUSTERAPI) ## The same with nodes that Cluster API's own controllers build, as a MachineDeployment on AWS.
+demo-clusterapi: build $(CLUSTERAPI) ## Show a capture of nodes from Cluster API's own controllers: a MachineDeployment on AWS.
 	@$(BIN)/kamino-sandbox demo --capi --capi-binaries $(CLUSTERAPI) --kamino $(BIN)/kamino
 
-# The sandbox comes first: its build shows progress, and nine tenths of what kamino needs are compiled then.
+# The sandbox is first: the build of the sandbox shows progress, and compiles nine tenths of kamino's packages.
 .PHONY: build
 build: $(BIN)/kamino-sandbox $(BIN)/kamino ## Build bin/kamino and bin/kamino-sandbox.
 
-# Tests are short of processor time and not of memory: without GOGC, garbage collection takes a fifth of the processor time.
+# Tests lack processor time, not memory. Without GOGC, garbage collection takes a fifth of the processor time.
 test-product test-sandbox test-long test-times test-machines test-machines-core: export GOGC = 400
 test-product test-sandbox test-long test-times test-machines test-machines-core: export GOMEMLIMIT = 4GiB
 
-# What end-to-end tests find in their environment. Kubernetes' version is stamped into test binaries, which are API servers, too.
+# Environment of end-to-end tests. Test binaries also run as API servers, so SANDBOX_LDFLAGS set Kubernetes' version there.
 SUITE_ENV = KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets KAMINO_CLUSTERAPI_BIN=$(CURDIR)/$(CLUSTERAPI) \
 	KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_SANDBOX_BIN=$(CURDIR)/$(BIN)/kamino-sandbox
 TESTSUITE = $(GO) run ./hack/testsuite
 
-# docs/contribute/tests.md has the layers of tests, what each sees, and what each package takes.
+# docs/contribute/tests.md describes the layers of tests and the time of each package.
 .PHONY: test
 test: test-product test-sandbox ## Run the short suite: unit, API server, engine, providers, one story per cloud and donor. No root.
 
-# What vet finds is part of lint. Without RAPID_CHECKS and RAPID_STEPS, rapid draws a fifth of its usual 100 examples with -short.
+# vet runs in lint. Without RAPID_CHECKS and RAPID_STEPS, rapid draws only a fifth of the usual 100 examples with -short.
 .PHONY: test-product
 test-product: assets
 	@echo "== tests of the product"
 	@KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets RAPID_CHECKS=500 RAPID_STEPS=60 $(GO) test -short -vet=off -timeout 30m ./...
 
-# Go's cache of results does not know that bin/kamino has changed: the stories are never answered from it.
+# Go's test cache does not see changes of bin/kamino, so -count=1 disables the cache for e2e tests.
 .PHONY: test-sandbox
 test-sandbox: build
 	@echo "== tests of the sandbox, and stories of the product in it"
 	@cd sandbox && $(GO) test -short -vet=off -timeout 30m $$($(GO) list ./... | grep -v -e /e2e -e /capi$$)
 	@cd sandbox && $(SUITE_ENV) $(GO) test -short -vet=off -count=1 -timeout 30m ./e2e
 
-# One part of n: SHARD=2/9. Cluster API's controllers are built only for a shard that runs them.
+# SHARD=2/9 runs part 2 of 9. Only shards that run Cluster API's controllers build the controllers.
 SHARD ?=
 .PHONY: test-long
-test-long: build assets ## Run the long suite: weeks, all lost calls, kills, Cluster API, all demos (SHARD=k/n: one part of it).
+test-long: build assets ## Run the long suite: simulated weeks, lost calls, kills, Cluster API, all demos (SHARD=k/n: one part).
 	@if $(TESTSUITE) needs -shard "$(SHARD)" KAMINO_CLUSTERAPI_BIN; then $(MAKE) $(CLUSTERAPI); fi
 	@$(SUITE_ENV) $(TESTSUITE) long -shard "$(SHARD)" -flags "'-ldflags=$(SANDBOX_LDFLAGS)'"
 
-# TIMES=short or TIMES=long measures one of both. PACKAGES="internal/capture" measures these packages alone.
+# TIMES=short or TIMES=long measures one suite. PACKAGES="internal/capture" measures only these packages.
 TIMES ?= short long
 PACKAGES ?=
 .PHONY: test-times
-test-times: build assets $(CLUSTERAPI) ## Measure both suites on an idle machine, and write docs/contribute/tests.md and the times that shards go by.
+test-times: build assets $(CLUSTERAPI) ## Measure both suites on an idle machine. Write docs/contribute/tests.md and the times for shards.
 	@for suite in $(TIMES); do \
 		$(SUITE_ENV) $(TESTSUITE) times $$([[ $$suite == short ]] || echo -long) -flags "'-ldflags=$(SANDBOX_LDFLAGS)'" $(PACKAGES); \
 	done
 
-# A log that is cut off must not lose why a test failed: CI prints only failures.
+# CI prints only failures, so that a truncated log keeps the reason of a failure.
 MACHINES_TEST = $(GO) test -tags machines -vet=off -ldflags '$(SANDBOX_LDFLAGS)' -count=1 -timeout 60m $(if $(CI),,-v)
-# Chromium of Debian, and axe-core of the npm registry. A missing browser is an error, so that the target cannot pass without a check.
+# Chromium from Debian, and axe-core from the npm registry. A missing browser is an error: the target must not pass without
+# a check.
 BROWSER ?= $(shell command -v chromium || command -v chromium-headless-shell || command -v google-chrome)
 AXE_VERSION := 4.14.1
 AXE := $(BIN)/axe-$(AXE_VERSION)
 .PHONY: test-browser
-test-browser: browser $(AXE) ## Open the dashboard in Chromium at two widths, light and dark, and check it with axe-core (Chromium, npm).
+test-browser: browser $(AXE) ## Open the dashboard in Chromium at two widths, light and dark, and run axe-core (Chromium, npm).
 	@KAMINO_BROWSER=$(BROWSER) KAMINO_AXE=$(CURDIR)/$(AXE)/axe.min.js $(GO) test -vet=off -count=1 -run 'TestInABrowser$$' -v ./internal/dashboard/web
 
 .PHONY: screenshots
@@ -138,20 +139,20 @@ $(AXE):
 	@cd $@.new && ../../hack/retry.sh npm pack --silent axe-core@$(AXE_VERSION) >/dev/null && tar -xzf axe-core-*.tgz --strip-components 1 package/axe.min.js package/LICENSE
 	@mv $@.new $@
 
-# A scanner of the module proxy. The scanner needs no network for the test.
+# A scanner from the module proxy. The test of the scanner needs no network.
 OSV_VERSION := v2.5.0
 OSV_SCANNER := $(BIN)/osv-scanner-$(OSV_VERSION)
 .PHONY: test-sbom
-test-sbom: $(OSV_SCANNER) ## Let osv-scanner read the documents of `kamino sbom` (builds the scanner: 15 minutes on two cores).
+test-sbom: $(OSV_SCANNER) ## Check the output of `kamino sbom` with osv-scanner (builds the scanner: 15 minutes on two cores).
 	@KAMINO_OSV_SCANNER=$(CURDIR)/$(OSV_SCANNER) $(GO) test -vet=off -count=1 -run 'TestScanner$$' -v ./internal/contents/sbom
 
 $(OSV_SCANNER):
 	@GOBIN=$(CURDIR)/$@.new hack/retry.sh $(GO) install github.com/google/osv-scanner/v2/cmd/osv-scanner@$(OSV_VERSION)
 	@mv $@.new/osv-scanner $@ && rmdir $@.new
 
-# A shard without real kubelets and stores builds neither of both from source.
+# A shard without tests of real kubelets and stores builds neither kubelet nor containerd from source.
 .PHONY: test-machines
-test-machines: $(BIN)/kamino ## Prove identity on real Debian machines in containers: root and Debian packages; says which (SHARD=k/n: one part).
+test-machines: $(BIN)/kamino ## Test identity on real Debian machines in containers. Needs root and Debian packages (SHARD=k/n: one part).
 	@tests=$$($(TESTSUITE) pattern -machines -shard "$(SHARD)"); \
 		if [[ $$tests =~ TestNodes|TestStores ]]; then $(MAKE) $(BIN)/nodes $(CONTAINERD); fi; \
 		echo "== $$tests on real machines"; \
@@ -159,20 +160,20 @@ test-machines: $(BIN)/kamino ## Prove identity on real Debian machines in contai
 			$(MACHINES_TEST) -run "$$tests" ./machine/real
 
 .PHONY: test-machines-core
-test-machines-core: $(BIN)/kamino ## The same without real kubelets and without a containerd built from source (a part of test-machines).
+test-machines-core: $(BIN)/kamino ## Run the part of test-machines without real kubelets and without containerd from source.
 	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino $(MACHINES_TEST) -short ./machine/real
 
 .PHONY: clusterapi
 clusterapi: $(CLUSTERAPI) ## Build Cluster API's own controllers, for tests and sandboxes that run them.
 
 .PHONY: containerd
-containerd: $(CONTAINERD) ## Build a real containerd with its shim and ctr, for tests that ask one.
+containerd: $(CONTAINERD) ## Build containerd with shim and ctr, for tests with a real containerd.
 
 .PHONY: measure-disk
-measure-disk: $(BIN)/kamino ## Measure what tools leave on one disk, rule by rule, and the cost on 200,000 files (root; no test).
+measure-disk: $(BIN)/kamino ## Measure leftovers of other tools on one disk, per rule, and the cost on 200,000 files (root; no test).
 	@cd sandbox && KAMINO_MEASURE=1 KAMINO_BIN=$(CURDIR)/$(BIN)/kamino $(GO) test -tags machines -count=1 -timeout 30m -run 'TestTools|TestScale' -v ./machine/real
 
-# A target that minimizes what it found interesting does nothing else for up to a minute each time.
+# Minimization of interesting inputs would block a fuzz target for up to a minute each time.
 FUZZTIME ?= 2m
 .PHONY: fuzz
 fuzz: ## Run every fuzz target of the product for FUZZTIME (2m) each.
@@ -184,36 +185,36 @@ fuzz: ## Run every fuzz target of the product for FUZZTIME (2m) each.
 race: assets ## Run the product's tests under the race detector (needs a C compiler).
 	@CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets $(GO) test -race -timeout 60m ./...
 
-# etcd, kube-apiserver and kubectl under the names that envtest looks for, all links to one binary.
+# etcd, kube-apiserver and kubectl under the names that envtest expects. All are links to one binary.
 .PHONY: assets
 assets: $(BIN)/kamino-sandbox
 	@$(BIN)/kamino-sandbox assets $(BIN)/assets >/dev/null
 
 .PHONY: lint
-lint: $(GOLANGCI_LINT) $(BIN)/.modules ## Run the linters, import walls included, on both modules.
+lint: $(GOLANGCI_LINT) $(BIN)/.modules ## Run the linters and the import rules on both modules.
 	@$(GO) test -run 'Walls|Pure' ./cmd/kamino
 	@hack/lint.sh $(CURDIR)/$(GOLANGCI_LINT) .
 	@hack/lint.sh $(CURDIR)/$(GOLANGCI_LINT) sandbox
 
 .PHONY: generate
-generate: $(BIN)/controller-gen ## Write the deep copies, the CustomResourceDefinitions, and the chart's share of them again.
+generate: $(BIN)/controller-gen ## Generate the deep copies, the CustomResourceDefinitions, and the generated files of the chart.
 	@$(BIN)/controller-gen object paths=./api/... crd output:crd:artifacts:config=api/crds
 	@$(GO) run ./charts/generate
 
 .PHONY: verify
-verify: generate ## Generate, then fail if the tree is not what is committed.
+verify: generate ## Generate, then fail if the tree differs from the commit.
 	@hack/verify-clean.sh
 
-# More flags for it: BENCH="--only scale --profiles DIRECTORY" measures the controller alone and keeps its profiles.
+# Additional flags: BENCH="--only scale --profiles DIRECTORY" measures only the controller and keeps profiles.
 BENCH ?=
 .PHONY: bench
-bench: build ## Measure a capture, the controller with 15,000 nodes, status and plan, and probation (12 minutes): docs/reference/benchmarks.md.
+bench: build ## Measure captures, the controller with 15,000 nodes, status, plan and joins (12 minutes).
 	@cd sandbox && $(GO) build -ldflags '$(SANDBOX_LDFLAGS)' -o ../$(BIN)/kamino-bench ./cmd/kamino-bench
 	@$(GO) test -vet=off -run xxx -bench Probation ./internal/policy/week
 	@$(BIN)/kamino-bench --kamino $(BIN)/kamino --sandbox $(BIN)/kamino-sandbox --json $(BIN)/bench.json $(if $(BENCH),$(BENCH),--page docs/reference/benchmarks.md)
 
 RELEASE_TOOLS := $(BIN)/release-tools
-# Each of four platforms compiles everything once. goreleaser's own limit of one hour is too short for two cores.
+# Each of four platforms compiles all packages once. goreleaser's default limit of one hour is too short for two cores.
 GORELEASER := PATH="$(CURDIR)/$(RELEASE_TOOLS):$$PATH" goreleaser release --clean --parallelism 1 --timeout 4h
 
 release-snapshot release: export GOGC = 400
@@ -223,15 +224,15 @@ release-snapshot release: export GOMEMLIMIT = 4GiB
 release-tools: $(RELEASE_TOOLS)/goreleaser $(RELEASE_TOOLS)/cyclonedx-gomod $(RELEASE_TOOLS)/helm ## Build goreleaser, cyclonedx-gomod and Helm.
 
 .PHONY: release-snapshot
-release-snapshot: release-tools ## Build the files of a release into dist, without image and signatures (many minutes): docs/contribute/release.md.
+release-snapshot: release-tools ## Build the release files into dist, without image and signatures (many minutes).
 	@$(GORELEASER) --snapshot --skip=sign
 
 .PHONY: test-release
-test-release: assets ## Install from the files of release-snapshot: checksums, plugin of kubectl, completion, SBOM, chart.
+test-release: assets ## Test the files of release-snapshot: checksums, kubectl plugin, completion, SBOM, chart.
 	@KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets $(GO) test -tags release -vet=off -count=1 ./hack/release
 
-# Only the workflow of a tag runs these: a registry and an identity for signatures are needed. The last line of release-image is the
-# image by its digest.
+# Only the workflow of a tag runs release and release-image, which need a registry and an identity for signatures. The last
+# line of release-image is the image with digest.
 .PHONY: release
 release: release-tools
 	@$(GORELEASER)
@@ -240,7 +241,7 @@ release: release-tools
 release-image: $(RELEASE_TOOLS)/ko
 	@$(RELEASE_TOOLS)/ko build --bare --platform linux/amd64,linux/arm64 --tags "$(VERSION)" ./cmd/kamino
 
-# Pages stay readable on GitHub: the site is the same Markdown with a navigation. A link to a missing page fails.
+# The site renders the same Markdown as GitHub, with a navigation. A link to a missing page is an error.
 .PHONY: site
 site: ## Render README and docs as a static site into bin/site.
 	@rm -rf $(BIN)/site
@@ -248,19 +249,19 @@ site: ## Render README and docs as a static site into bin/site.
 	@echo "open $(BIN)/site/index.html"
 
 .PHONY: vuln
-vuln: $(BIN)/govulncheck $(BIN)/.modules ## Look for known vulnerabilities in what the binaries really call.
+vuln: $(BIN)/govulncheck $(BIN)/.modules ## Check the code that the binaries call for known vulnerabilities.
 	@hack/vuln.sh $(CURDIR)/$(BIN)/govulncheck
 
 .PHONY: clean
-clean: ## Remove what was built (the Go build cache stays).
+clean: ## Delete bin and dist (the Go build cache stays).
 	@rm -rf $(BIN) dist
 
-# Go knows better than make what has changed, so both binaries are always offered to it.
+# Go detects changes better than make, so make always runs go build for both binaries.
 .PHONY: FORCE
 FORCE:
 
-# With Go's default GOGC of 100, the compiler spends a quarter of its processor time on garbage collection. The limit keeps the
-# largest package (the SDK of EC2, 3.5 GiB) near what it takes anyway.
+# With the default GOGC of 100, the compiler spends a quarter of the processor time on garbage collection. The limit keeps
+# the largest package (the SDK of EC2, 3.5 GiB) near the usual memory use.
 $(BIN)/kamino $(BIN)/kamino-sandbox: export GOGC = 400
 $(BIN)/kamino $(BIN)/kamino-sandbox: export GOMEMLIMIT = 4GiB
 
@@ -270,12 +271,12 @@ $(BIN)/kamino: FORCE $(BIN)/.modules
 $(BIN)/kamino-sandbox: FORCE $(BIN)/.modules
 	@cd sandbox && ../hack/build-progress.sh ../$(BIN)/kamino-sandbox -- $(BUILD_SANDBOX)
 
-# What real nodes run, and what runs in their containers.
+# Binaries of real nodes, and the binary in the containers of real nodes.
 $(BIN)/nodes: FORCE $(BIN)/.modules
 	@mkdir -p $@
 	@cd sandbox && $(GO) build -ldflags '$(SANDBOX_LDFLAGS)' -o ../$@/ k8s.io/kubernetes/cmd/kubelet k8s.io/kubernetes/cmd/kubeadm ./machine/real/container
 
-# A transfer from the module proxy can break off; what has arrived stays, so another try goes on from there.
+# A transfer from the module proxy can fail. Go keeps the downloaded modules, so a retry continues.
 $(BIN)/.modules: go.mod go.sum sandbox/go.mod sandbox/go.sum
 	@mkdir -p $(BIN)
 	@hack/retry.sh $(GO) mod download
@@ -286,7 +287,7 @@ $(BIN)/controller-gen: tools/go.mod tools/go.sum
 	@mkdir -p $(BIN)
 	@cd tools && ../hack/retry.sh $(GO) mod download && $(GO) build -o ../$(BIN)/controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen
 
-# goreleaser's modules are many, and its build fetches only those that the program needs.
+# goreleaser has many modules. The build downloads only the modules that the program needs.
 $(RELEASE_TOOLS)/%: tools/release/go.mod tools/release/go.sum
 	@mkdir -p $(RELEASE_TOOLS)
 	@echo "building $* (some minutes, once)"
@@ -300,7 +301,7 @@ $(BIN)/govulncheck: tools/vuln/go.mod tools/vuln/go.sum
 	@mkdir -p $(BIN)
 	@cd tools/vuln && ../../hack/retry.sh $(GO) mod download && $(GO) build -o ../../$(BIN)/govulncheck golang.org/x/vuln/cmd/govulncheck
 
-# Keyed by its version, and complete once it has its name.
+# The directory name contains the version. The final rename shows that the directory is complete.
 $(CONTAINERD): tools/containerd/go.mod tools/containerd/go.sum
 	@echo "building containerd $(CONTAINERD_VERSION) (about three minutes, once)"
 	@rm -rf $@ $@.new && mkdir -p $@.new
@@ -308,7 +309,7 @@ $(CONTAINERD): tools/containerd/go.mod tools/containerd/go.sum
 		$(CONTAINERD_PKG)/cmd/containerd $(CONTAINERD_PKG)/cmd/containerd-shim-runc-v2 $(CONTAINERD_PKG)/cmd/ctr
 	@mv $@.new $@
 
-# The definitions are taken out of the module as they are: nothing of them is kept here.
+# The target copies the definitions from the module. This repository keeps no copy.
 $(CLUSTERAPI): tools/clusterapi/go.mod tools/clusterapi/go.sum
 	@echo "building Cluster API $(CLUSTERAPI_VERSION) (about four minutes, once)"
 	@rm -rf $@ $@.new && mkdir -p $@.new/definitions $@.new/webhooks
@@ -320,7 +321,7 @@ $(CLUSTERAPI): tools/clusterapi/go.mod tools/clusterapi/go.sum
 		install -m 644 $$from/bootstrap/kubeadm/config/webhook/manifests.yaml $@.new/webhooks/kubeadm.yaml
 	@mv $@.new $@
 
-# Keyed by its version, so that another checkout's cache never answers with an older linter.
+# The file name contains the version, so that the cache of another checkout never provides an older linter.
 $(GOLANGCI_LINT): tools/lint/go.mod tools/lint/go.sum
 	@mkdir -p $(BIN)
 	@echo "building golangci-lint $(LINT_VERSION) (about two minutes, once)"

@@ -145,6 +145,70 @@ func TestTestsArePlain(t *testing.T) {
 	}
 }
 
+// commented are the files other than Go whose comments users and reviewers read. {{/* */}} are comments of templates.
+var commented = []string{"internal/manifest/files/*.yaml", "charts/kamino/*.yaml", "charts/kamino/files/alerts.yaml", "charts/kamino/templates/*",
+	"Makefile", "Containerfile", ".golangci.yml", "hack/*.sh", "sandbox/capi/definitions/*.yaml"}
+
+// hashComments returns the blocks of comment lines of a file: lines that begin with #, {{/* */}}, and the help of targets.
+func hashComments(text string) (blocks []string) {
+	template, literal := regexp.MustCompile(`(?s)\{\{-?\s*/\*(.*?)\*/\s*-?\}\}`), regexp.MustCompile("`[^`]*`")
+	help := regexp.MustCompile(`^[a-z-]+:.* ## (.*)`)
+	block := ""
+	end := func() {
+		if block = strings.TrimSpace(block); block != "" {
+			blocks = append(blocks, literal.ReplaceAllString(block, "CODE"))
+		}
+		block = ""
+	}
+	text = template.ReplaceAllStringFunc(text, func(comment string) string {
+		lines := strings.Split(template.FindStringSubmatch(comment)[1], "\n")
+		return "\n# " + strings.Join(lines, "\n# ") + "\n"
+	})
+	for line := range strings.Lines(text) {
+		comment, found := strings.CutPrefix(strings.TrimSpace(line), "#")
+		if match := help.FindStringSubmatch(line); match != nil {
+			end()
+			comment, found = match[1], true
+		}
+		if !found || strings.HasPrefix(comment, "!") || strings.TrimSpace(comment) == "" {
+			end()
+			continue
+		}
+		block += strings.TrimSpace(comment) + " "
+	}
+	end()
+	return blocks
+}
+
+// TestHashCommentsArePlain holds comments of manifests, the chart, the Makefile and scripts to plain words.
+func TestHashCommentsArePlain(t *testing.T) {
+	var total figures
+	for _, glob := range commented {
+		paths, err := filepath.Glob("../" + glob)
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("%s matches no file (%v)", glob, err)
+		}
+		before := total.words
+		for _, path := range paths {
+			for _, block := range hashComments(page(t, path)) {
+				total.hold(t, path, block)
+			}
+		}
+		if total.words == before {
+			t.Errorf("%s has no comments", glob)
+		}
+	}
+	total.check(t, "comments after #")
+}
+
+// TestHashCommentsAreRead: what the limits see of a file.
+func TestHashCommentsAreRead(t *testing.T) {
+	got := hashComments("#!/bin/sh\n# One\n  # block of `it`.\nkey: value # no\n#\n# Next.\n{{- /* A\n   template. */ -}}\nbuild: x ## Help.\n")
+	if want := []string{"One block of CODE.", "Next.", "A template.", "Help."}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // riddles are parts of names that are banned in prose as well, and metaphors that earlier names had.
 var riddles = regexp.MustCompile(`(Whoever|Nobody|Somebody|Anybody|Anew|Told|Tells|Telling|Meant|Atlas|Census|Shelf)([A-Z]|s?$)|^(told|tells|nobody|somebody|whoever|anew|atlas|census|shelf)([A-Z]|$)`)
 

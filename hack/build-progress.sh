@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs a `go build -v` and shows its progress: how many packages are compiled, of how many, and the time so far.
+# Runs `go build -v` and shows the progress: compiled packages, total packages, and the elapsed time.
 # Usage: build-progress.sh OUTPUT -- go build -v … PACKAGE
 #
-# Where OUTPUT exists the build is expected to be short, and nothing is said unless it takes a while.
+# If OUTPUT exists, a short build is likely. Then the script prints progress only for builds of five seconds or more.
 set -euo pipefail
 
 output=$1
@@ -10,7 +10,7 @@ shift 2
 
 total=""
 if [[ ! -e $output ]]; then
-	# Stale packages are those that the build cache does not have.
+	# Stale packages are missing in the build cache.
 	total=$(go list -deps -f '{{if .Stale}}{{.ImportPath}}{{end}}' "${@: -1}" | awk NF | wc -l)
 	echo "building $(basename "$output"), Kubernetes included: $total packages to compile (with an empty build cache, about five minutes on two cores)"
 	total=" of $total"
@@ -29,7 +29,7 @@ say() {
 	fi
 }
 
-# go prints a package's import path when it has begun on it, and what goes wrong as other lines.
+# go prints the import path of a package at the start of the compilation. Other lines are errors.
 count() {
 	local compiled=0 package="" line part="" status pause=15 next=5
 	[[ -t 1 ]] && pause=1
@@ -38,7 +38,7 @@ count() {
 		IFS= read -r -t 1 line || status=$?
 		line=$part$line part=""
 		if ((status > 128)); then
-			part=$line # the time was over in the middle of a line
+			part=$line # read timed out in the middle of a line
 		elif ((status != 0)); then
 			break
 		elif [[ $line =~ ^[A-Za-z0-9._~/@-]+$ ]]; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures `make build` with an empty build cache, with nothing changed, and after a change of one file. The modules are
-# downloaded before. Processor time holds on a busy machine, too; the wall time needs an idle machine.
+# Measures `make build` with an empty build cache, without a change, and after a change of one file per command. The
+# download of modules is not measured. On a busy machine, only the processor time is valid.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a command up to five times, with a growing pause: for transfers that can break off.
+# Runs a command up to five times, with growing pauses, for transfers that can fail.
 set -euo pipefail
 
 for pause in 2 5 10 20; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails if the working tree differs from what is committed, and says how.
+# Fails if the working tree differs from the commit, and prints the difference.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Says what a build of this tree calls itself: the tag if it is one, else devel-COMMIT, with -dirty if files differ.
+# Prints the version of this tree: the tag of a clean tree, else devel-COMMIT, with -dirty if files differ.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."

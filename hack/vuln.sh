@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Looks for known vulnerabilities that the product's code reaches. Usage: vuln.sh GOVULNCHECK
+# Checks the product's code for reachable known vulnerabilities. Usage: vuln.sh GOVULNCHECK
 #
-# Exit code 3 means that a vulnerability was found, 75 that the database could not be read, so that a
-# caller without a network can tell "nothing known" from "not checked".
+# Exit code 3: a vulnerability was found. Exit code 75: the database was not readable. Without a network, the
+# caller then knows that nothing was checked.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."

@@ -1,4 +1,4 @@
-{{/* What everything of the release is named after. 42 characters leave room for "-generalize" and a Job's hash. */}}
+{{/* Base name of all objects of the release. 42 characters leave room for "-generalize" and the hash of a Job. */}}
 {{- define "kamino.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride -}}
@@ -43,8 +43,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end -}}
 
-{{/* Refuses a release over the objects of `kamino manifests`: Helm takes over no object of another tool. Without a cluster,
-     lookup finds nothing. */}}
+{{/* Refuses a release over the objects of `kamino manifests`: Helm does not adopt objects of other tools. Without a
+     cluster, lookup returns nothing. */}}
 {{- define "kamino.refuseManifests" -}}
 {{- $pods := include "kamino.generalizeNamespace" . -}}
 {{- $rules := include "kamino.rules" . | fromYaml -}}
@@ -74,7 +74,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- $namespace -}}
 {{- end -}}
 
-{{/* "true" where ValidatingAdmissionPolicies are made: generalize.admissionPolicy. */}}
+{{/* "true" if the chart creates ValidatingAdmissionPolicies: generalize.admissionPolicy. */}}
 {{- define "kamino.admissionPolicies" -}}
 {{- $known := .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy" -}}
 {{- if or (eq .Values.generalize.admissionPolicy "always") (and (eq .Values.generalize.admissionPolicy "auto") $known) -}}
@@ -82,7 +82,7 @@ true
 {{- end -}}
 {{- end -}}
 
-{{/* The rules of the roles, which `make generate` takes from the product. */}}
+{{/* Rules of the roles. `make generate` writes the file from internal/manifest. */}}
 {{- define "kamino.rules" -}}
 {{- .Files.Get "files/rules.yaml" -}}
 {{- end -}}
@@ -101,7 +101,7 @@ imagePullSecrets:
 {{- (.Values.azure | default dict).credentials | default dict | toYaml -}}
 {{- end -}}
 
-{{/* Where the cloud's configuration is in the container, if it is a file. */}}
+{{/* Path of the cloud's configuration file in the container; empty without a file. */}}
 {{- define "kamino.cloudConfig" -}}
 {{- $credentials := include "kamino.azureCredentials" . | fromYaml -}}
 {{- if eq $credentials.type "secret" -}}
@@ -111,19 +111,21 @@ imagePullSecrets:
 {{- end -}}
 {{- end -}}
 
-{{/* The Secret with the kubeconfig of Cluster API's management cluster; nothing where there is none, or values of before are reused. */}}
+{{/* Secret with the kubeconfig of Cluster API's management cluster; empty without a management cluster. Reused values of
+     earlier versions have no clusterAPI. */}}
 {{- define "kamino.management" -}}
 {{- get (get (.Values.clusterAPI | default dict) "kubeconfig" | default dict) "secretName" -}}
 {{- end -}}
 
-{{/* The Secret with the URLs for notices; only the controller sends notices, and values of before have none. */}}
+{{/* Secret with the URLs for notices. Only the controller sends notices. Reused values of earlier versions have no
+     notify. */}}
 {{- define "kamino.notices" -}}
 {{- if eq .Values.mode "controller" -}}
 {{- get (.Values.notify | default dict) "secretName" -}}
 {{- end -}}
 {{- end -}}
 
-{{/* Flags that every way to run has. */}}
+{{/* Flags of all modes. */}}
 {{- define "kamino.args" -}}
 - --namespace={{ .Release.Namespace }}
 - --generalize-namespace={{ include "kamino.generalizeNamespace" . }}
@@ -146,7 +148,7 @@ imagePullSecrets:
   valueFrom:
     fieldRef:
       fieldPath: spec.nodeName
-# The generalize pods run what this pod runs.
+# The generalize pods run the image of this pod.
 - name: KAMINO_IMAGE
   value: {{ include "kamino.image" . | quote }}
 {{- with include "kamino.azureCredentials" . | fromYaml }}
@@ -212,7 +214,7 @@ imagePullSecrets:
 {{- end }}
 {{- end -}}
 
-{{/* The ConfigMap with the settings of the capture in mode job; empty for none. The name has a hash of the settings. */}}
+{{/* ConfigMap with the settings of the capture in mode job; empty without settings. The name has a hash. */}}
 {{- define "kamino.jobSettings" -}}
 {{- if and (eq .Values.mode "job") .Values.job.node .Values.job.settings -}}
 {{ include "kamino.fullname" . }}-settings-{{ toJson .Values.job.settings | sha256sum | trunc 8 }}

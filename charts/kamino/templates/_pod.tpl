@@ -1,5 +1,5 @@
-{{/* The pod that works: of the Deployment, the CronJob and the Job. Takes root, component, restartPolicy, args
-     (YAML, the verb first), resources, and ports and probes (YAML, may be empty). */}}
+{{/* Pod of the Deployment, the CronJob and the Job. Parameters: root, component, restartPolicy, args (YAML, the verb
+     first), resources, and ports and probes (YAML, may be empty). */}}
 {{- define "kamino.pod" -}}
 {{- $root := .root -}}
 {{- $credentials := include "kamino.azureCredentials" $root | fromYaml -}}
@@ -25,7 +25,7 @@ spec:
   {{- end }}
   securityContext:
     {{- if eq $credentials.type "hostFile" }}
-    # The node's azure.json can be read by root only.
+    # Only root can read the azure.json of the node.
     runAsUser: 0
     runAsNonRoot: false
     {{- else }}
@@ -53,7 +53,7 @@ spec:
     {{- with .ports }}
     {{- . | nindent 4 }}
     {{- end }}
-    # What a run that failed said last stands in its pod's status: a Job's logs may be gone when somebody looks.
+    # The pod's status keeps the last log lines of a failed run, because the logs of a Job can be deleted early.
     terminationMessagePolicy: FallbackToLogsOnError
     resources:
       {{- toYaml .resources | nindent 6 }}
@@ -125,7 +125,7 @@ affinity:
   podAntiAffinity:
     {{- toYaml .Values.affinity.podAntiAffinity | nindent 4 }}
 {{- else }}
-  # Replicas on one node would be evicted together.
+  # One drain would evict all replicas on the same node.
   podAntiAffinity:
     preferredDuringSchedulingIgnoredDuringExecution:
     - weight: 100

@@ -1,4 +1,4 @@
-{{/* Flags, ports and Job settings of each way to run. */}}
+{{/* Flags, ports and Job settings of each mode. */}}
 {{- define "kamino.controllerArgs" }}
 - controller
 - --health-probe-bind-address=:{{ .Values.controller.healthPort }}
@@ -21,7 +21,7 @@
 {{- end }}
 {{- end }}
 
-{{/* Flags of the one-shot ways to run. Values of earlier versions have no oneShot.extraArgs. */}}
+{{/* Flags of modes job and cronjob. Values of earlier versions have no oneShot.extraArgs. */}}
 {{- define "kamino.oneShotArgs" }}
 {{- include "kamino.args" . }}
 {{- with .Values.oneShot.extraArgs }}
@@ -71,8 +71,8 @@ readinessProbe:
 {{- end }}
 {{- end }}
 
-{{/* The spec of the Job of mode job. It has no ttlSecondsAfterFinished: Argo CD and Flux would make a deleted Job again, which
-     would capture again. */}}
+{{/* Spec of the Job in mode job. The Job has no ttlSecondsAfterFinished: Argo CD and Flux would create a deleted Job again,
+     and the new Job would capture again. */}}
 {{- define "kamino.job" }}
 {{- include "kamino.jobSpec" . | trim }}
 template:
@@ -80,8 +80,8 @@ template:
         "args" (include "kamino.jobArgs" . | trim) "resources" .Values.oneShot.resources) | nindent 2 }}
 {{- end }}
 
-{{/* A Job can't be changed, so the name has a hash of the spec. Renders of equal values have equal names, whatever the
-     release's revision. */}}
+{{/* Jobs are immutable, so the name has a hash of the spec. Equal values give equal names in every revision of the
+     release. */}}
 {{- define "kamino.jobName" -}}
 {{ include "kamino.fullname" . }}-{{ printf "%s%v" (include "kamino.job" .) (.Values.job.run | default "") | sha256sum | trunc 8 }}
 {{- end -}}
@@ -91,13 +91,13 @@ backoffLimit: {{ .Values.oneShot.backoffLimit }}
 activeDeadlineSeconds: {{ .Values.oneShot.activeDeadlineSeconds }}
 podFailurePolicy:
   rules:
-  # Wrong usage, refused, failed, not allowed: the same again would end the same way.
+  # Wrong usage, refused, failed, not allowed: a retry would end the same way.
   - action: FailJob
     onExitCodes:
       containerName: kamino
       operator: In
       values: [2, 3, 4, 5]
-  # Evicted or drained: not its fault. The next pod goes on where this one was.
+  # Evicted or drained: not a failure of the run. The next pod continues the run.
   - action: Ignore
     onPodConditions:
     - type: DisruptionTarget
