@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -20,8 +21,19 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
+// startLimit is far above the time of a start on an idle machine (about ten seconds). A busy machine needs minutes.
+const startLimit = 5 * time.Minute
+
 // environment is one API server for all tests of a package.
-var environment = &envtest.Environment{}
+var environment = Environment()
+
+// Environment returns an API server that has not started, without definitions.
+func Environment() *envtest.Environment {
+	return &envtest.Environment{
+		ControlPlaneStartTimeout: startLimit, ControlPlaneStopTimeout: startLimit,
+		CRDInstallOptions: envtest.CRDInstallOptions{MaxTime: startLimit},
+	}
+}
 
 var start = sync.OnceValues(func() (*rest.Config, error) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {

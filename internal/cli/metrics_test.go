@@ -14,11 +14,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kamino-dev/kamino/api/crds"
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/apitest"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cluster"
@@ -99,7 +99,7 @@ func startCluster(t *testing.T) *cluster.Connection {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Fatal("the test needs a real API server, and KUBEBUILDER_ASSETS is not set: run `make test`")
 	}
-	environment := &envtest.Environment{}
+	environment := apitest.Environment()
 	for _, name := range []string{"kamino.dev_prototypes.yaml", "kamino.dev_orders.yaml"} {
 		text, err := crds.Files.ReadFile(name)
 		if err != nil {

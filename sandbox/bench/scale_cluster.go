@@ -84,7 +84,7 @@ func (c *cluster) startAPI(ctx context.Context, o Options, programs string) erro
 	if _, err := (child.Programs{}).Output(ctx, nil, o.Sandbox, "assets", programs); err != nil {
 		return err
 	}
-	c.api = &envtest.Environment{BinaryAssetsDirectory: programs, ControlPlaneStartTimeout: time.Minute}
+	c.api = &envtest.Environment{BinaryAssetsDirectory: programs, ControlPlaneStartTimeout: 5 * time.Minute}
 	// The plugin taints new nodes until a controller removes the taint; the controller does not run here.
 	c.api.ControlPlane.GetAPIServer().Configure().Append("disable-admission-plugins", "TaintNodesByCondition")
 	config, err := c.api.Start()
