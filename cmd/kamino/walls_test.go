@@ -87,7 +87,7 @@ var rooms = map[string]room{
 		foreign: kubeClient + unix + " github.com/coreos/go-systemd github.com/godbus/dbus",
 	},
 
-	"internal/generalize/disk": {own: "api generalize generalize/host generalize/scan generalize/tree", foreign: kubeTypes + yaml},
+	"internal/generalize/disk": {own: "api generalize generalize/host generalize/scan generalize/tree process", foreign: kubeTypes + yaml},
 
 	"internal/patch/apt":  {own: "generalize/dpkgdb patch"},
 	"internal/patch/dnf":  {own: "patch"},
@@ -113,16 +113,16 @@ var rooms = map[string]room{
 	"internal/node/nodecache": {own: "api cloud pool/membership node/nodestate", foreign: kubeLoop},
 
 	"internal/node":                {own: "api node/nodestate", foreign: kubeClient + " k8s.io/kubectl"},
-	"internal/capture":             {own: "capture/admission api capture/plan cloud contents history imageversion/imagecount imageversion pool/membership node node/kured node/nodestate patch/nodepatch patch/plan recipe node/reservations imageversion/retention selection trial", foreign: kubeLoop},
+	"internal/capture":             {own: "capture/admission api capture/plan cloud contents history imageversion/imagecount imageversion pool/membership node node/kured node/nodestate patch/nodepatch patch/plan process recipe node/reservations imageversion/retention selection trial", foreign: kubeLoop},
 	"internal/trial/trialnode":     {own: "api cloud node node/nodestate trial/probe selection/expression trial", foreign: kubeClient + yaml + " k8s.io/component-helpers k8s.io/pod-security-admission"},
 	"internal/rebuild":             {own: "api cloud pool/membership node node/kured node/nodecache node/nodestate rebuild/plan", foreign: kubeLoop},
 	"internal/doctor":              {own: "capture/admission api pool/bootstrapkind cloud history imageversion/imagecount imageversion pool/membership node node/kured node/nodestate wording/page node/reservations selection wording", foreign: kubeClient},
 	"internal/manifest":            {own: "api", foreign: kubeTypes + yaml},
 	"internal/joinhealth/nodejoin": {own: "api cloud history imageversion joinhealth node/nodestate trial", foreign: kubeClient},
 	"internal/metrics":             {own: "capture/admission api pool/bootstrapkind capture capture/plan cloud history imageversion/imagecount imageversion joinhealth pool/membership notify/delivery patch selection trial", foreign: kubeClient + " github.com/prometheus/client_golang"},
-	"internal/policy":              {own: "capture/admission api pool/bootstrapkind capture cloud history history/estimate imageversion/imagecount imageversion joinhealth pool/membership node/nodecache joinhealth/nodejoin node/nodestate patch patch/nodepatch patch/plan policy/schedule rebuild recipe node/reservations selection selection/expression wording", foreign: kubeLoop},
+	"internal/policy":              {own: "capture/admission api pool/bootstrapkind capture cloud history history/estimate imageversion/imagecount imageversion joinhealth pool/membership node/nodecache joinhealth/nodejoin node/nodestate patch patch/nodepatch patch/plan policy/schedule process rebuild recipe node/reservations selection selection/expression wording", foreign: kubeLoop},
 
-	"internal/controller/nodelabel": {own: "api cloud pool/membership node node/nodestate", foreign: kubeClient},
+	"internal/controller/nodelabel": {own: "api cloud pool/membership node node/nodestate process", foreign: kubeClient},
 	"internal/controller/policy":    {own: "api node/nodecache policy", foreign: kubeLoop},
 	"internal/controller/prototype": {own: "api capture node/nodestate", foreign: kubeLoop},
 	"internal/controller/sweep":     {own: "api capture cloud node/reservations", foreign: kubeLoop},
@@ -130,7 +130,7 @@ var rooms = map[string]room{
 	"internal/cluster": {own: "api cloud wording", foreign: kubeLoop},
 	"internal/runner": {
 		own: "capture/admission api pool/bootstrapkind capture cloud cluster controller/nodelabel controller/policy controller/prototype controller/sweep notify/delivery generalize imageversion/imagecount imageversion pool/membership metrics node node/nodecache " +
-			"joinhealth/nodejoin node/nodestate notify patch/nodepatch policy policy/policyfile pool rebuild rebuild/plan node/reservations selection trial/trialnode dashboard/web dashboard/web/gather wording",
+			"joinhealth/nodejoin node/nodestate notify patch/nodepatch policy policy/policyfile pool process rebuild rebuild/plan node/reservations selection trial/trialnode dashboard/web dashboard/web/gather wording",
 		foreign: kubeLoop,
 	},
 
@@ -144,7 +144,7 @@ var rooms = map[string]room{
 	"internal/cli":          {own: "*", foreign: "*"},
 	"cmd/kamino":            {own: "*", foreign: "*"},
 
-	"internal/cli/patchnode": {own: "generalize/disk generalize/host patch/host", foreign: "github.com/spf13/cobra"},
+	"internal/cli/patchnode": {own: "generalize/disk patch/host process", foreign: "github.com/spf13/cobra"},
 
 	// For tests alone; TestBinaryDependencies keeps them out of the binary.
 	"internal/apitest":                    {own: "api", foreign: "*"},

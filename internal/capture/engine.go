@@ -21,6 +21,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/process"
 )
 
 // Engine runs captures. Client must read from the API server without a cache, because passes decide on the objects
@@ -171,7 +172,7 @@ func (e *Engine) Run(ctx context.Context, name string) error {
 		if result.Done {
 			return nil
 		}
-		if err := sleep(ctx, result.After); err != nil {
+		if err := process.Wait(ctx, result.After); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"context"
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -105,15 +104,4 @@ func (e *Engine) backOff(name string, err error) time.Duration {
 	e.failedPasses.Store(name, count+1)
 	pause := min(minPause<<min(count, 16), maxBackOff)
 	return max(pause, cloud.RetryAfter(err))
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

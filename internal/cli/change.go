@@ -9,6 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/pool"
+	"github.com/kamino-dev/kamino/internal/process"
 	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
@@ -58,7 +59,7 @@ const writeTime = 2 * time.Minute
 func (c *change) carryOut(ctx context.Context, made *recipe.Change) (recipe.Result, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
 	defer cancel()
-	return made.Run(ctx, pause)
+	return made.Run(ctx, process.Wait)
 }
 
 // end applies a change, if there is anything to do, and reports the result.
@@ -69,16 +70,4 @@ func (c *change) end(ctx context.Context, deed print.ChangeResult, made *recipe.
 		}
 	}
 	return print.WriteChangeResult(c.Out, c.format, deed)
-}
-
-// pause waits, or returns the cause of the context's end.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/process"
 	"github.com/kamino-dev/kamino/internal/rebuild"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
@@ -72,7 +73,7 @@ func (c *change) replaceNodes(ctx context.Context, deed print.ChangeResult, how 
 		ReadyTimeout: how.readyTimeout, Kured: c.options.Kured, Recorder: c.options.recorder(c.cluster),
 	}
 	notify := func(node, what string) { _, _ = fmt.Fprintf(out, "node %s %s\n", node, what) }
-	result, err := replacement.Run(ctx, notify, pause)
+	result, err := replacement.Run(ctx, notify, process.Wait)
 	deed.Rebuilt, deed.NotRebuilt, deed.Waiting = result.Rebuilt, result.Failed, result.Waiting
 	deed.Changed = deed.Changed || len(result.Rebuilt) > 0
 	if c.format.Machine() {

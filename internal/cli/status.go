@@ -13,6 +13,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/process"
 )
 
 func newStatusCommand(f *Factory, o *Options) *cobra.Command {
@@ -79,7 +80,7 @@ func (s *session) watch(ctx context.Context, interval time.Duration, look func()
 		case err != nil:
 			s.note("%s; retrying", explain(err))
 		}
-		if pause(ctx, interval) != nil {
+		if process.Wait(ctx, interval) != nil {
 			return nil
 		}
 	}

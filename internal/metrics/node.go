@@ -80,7 +80,7 @@ type tally struct {
 	count map[string]int
 }
 
-// NodesCounted sets the number of a pool's instances per version: nodelabel.Labeler.Counted with the pool's name.
+// NodesCounted sets the number of a pool's instances per version, by the value of label v1alpha1.VersionLabel.
 func (m *Metrics) NodesCounted(id cloud.PoolID, name string, byVersion map[string]int) {
 	m.tallies.mu.Lock()
 	defer m.tallies.mu.Unlock()

@@ -53,10 +53,10 @@ func (d *joinTracker) checkGrowth(ctx context.Context, t *watchedPool, sum nodec
 
 // readCloud asks the cloud for the pool, and for the pool's instances while nodes are new, as seldom as possible.
 func (d *joinTracker) readCloud(ctx context.Context, t *watchedPool, sum nodecache.Summary, active bool, limits joinhealth.Limits, now time.Time) error {
-	life, listing := idleMaxAge, listInterval(limits)
+	life, listAge := idleMaxAge, listInterval(limits)
 	switch {
 	case active:
-		life = listing
+		life = listAge
 	case history.Unacknowledged(t.look.Images) != nil:
 		life = frozenMaxAge
 	}
@@ -66,20 +66,20 @@ func (d *joinTracker) readCloud(ctx context.Context, t *watchedPool, sum nodecac
 	}
 	if fingerprint := t.fingerprintOf(sum); fingerprint != t.fingerprint {
 		t.fingerprint = fingerprint
-		active = active || t.look.Pool.Capacity > int64(sum.Nodes)
-	} else if active && now.Sub(t.listed) < listing && !hasOverdue(t.joins, t.listed, now, limits) {
-		return nil
+		active, listAge = active || t.look.Pool.Capacity > int64(sum.Nodes), 0
+	} else if hasOverdue(t.joins, t.list.At, now, limits) {
+		listAge = 0
 	}
 	// An instance may never become a Node, and the pool may replace the instance. Then missing nodes are the only sign.
-	lacks := t.look.Pool.Capacity > int64(sum.Nodes) && t.look.At.After(t.lastListed)
-	if !active && !lacks {
+	lacks := t.look.Pool.Capacity > int64(sum.Nodes) && t.look.At.After(t.list.At)
+	switch {
+	case !active && !lacks:
 		return nil
+	case !active:
+		listAge = 0
 	}
-	if t.instances, err = d.Cloud.Instances(ctx, t.pool.ID); err != nil {
-		return err
-	}
-	t.listed, t.lastListed = now, now
-	return nil
+	t.list, err = d.PoolCache.Instances(ctx, t.pool.ID, listAge)
+	return err
 }
 
 // hasOverdue reports whether an instance has used up its time since the last list, or is overdue and may be gone.

@@ -22,13 +22,6 @@ const (
 	maxNamed = 3
 )
 
-// listing holds a pool's instances as the cloud listed the instances, or the error of the list.
-type listing struct {
-	at        time.Time
-	instances []cloud.Instance
-	err       error
-}
-
 // verifySums corrects the counts of pools whose Nodes would block a rollback. Any client with write access to Nodes can create
 // Nodes that are not Ready, so believe counts each instance of the cloud once. unlisted names Nodes of pools without a list
 // of instances.
@@ -42,16 +35,16 @@ func (d *joinTracker) verifySums(ctx context.Context, sums map[cloud.PoolID]node
 		if sum.Ready*100 >= (sum.Nodes-sum.Arriving)*joinhealth.Healthy {
 			continue
 		}
-		list, known := d.listed[id]
-		if (!known || now.Sub(list.at) >= pollInterval) && asked < maxListings {
+		list := d.PoolCache.LastInstances(id)
+		if !list.answers(now, pollInterval) && asked < maxListings {
 			asked++
-			list, known = d.list(ctx, id, now), true
+			list, list.Err = d.PoolCache.Instances(ctx, id, pollInterval)
 		}
-		if !known || list.err != nil {
-			lines = append(lines, d.describeUnlisted(id, list.err))
+		if list.Err != nil || list.At.IsZero() {
+			lines = append(lines, d.describeUnlisted(id, list.Err))
 			continue
 		}
-		seen := nodejoin.Observation{Now: now, Instances: list.instances, Nodes: d.Nodes.Of(id), Same: d.Cloud.SameInstance}
+		seen := nodejoin.Observation{Now: now, Instances: list.Instances, Nodes: d.Nodes.Of(id), Same: d.Cloud.SameInstance}
 		if t := d.watches[id]; t != nil {
 			seen.WithoutKubelet = t.without
 		}
@@ -72,18 +65,6 @@ func (d *joinTracker) anyUnhealthy(sums map[cloud.PoolID]nodecache.Summary) bool
 		}
 	}
 	return false
-}
-
-func (d *joinTracker) list(ctx context.Context, id cloud.PoolID, now time.Time) listing {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
-	list := listing{at: now}
-	list.instances, list.err = d.Cloud.Instances(ctx, id)
-	if d.listed == nil {
-		d.listed = map[cloud.PoolID]listing{}
-	}
-	d.listed[id] = list
-	return list
 }
 
 // describeUnlisted names the pool's Nodes that are not Ready. err is the error of the list of instances; nil if no list was

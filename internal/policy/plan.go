@@ -124,7 +124,7 @@ func (d *Decider) plan(ctx, prefetched context.Context, w *observed, r *rules, p
 		return err
 	})
 	if r.spec.Rebuild != nil {
-		_ = d.count(lookCtx, pool.ID) // judge reads the count, and the decision reports an unknown count
+		_, _ = d.PoolCache.Instances(lookCtx, pool.ID, freshMaxAge) // judge reads the count, and the decision reports an unknown count
 	}
 	plan.PoolOutcome = d.decidePool(ctx, r, pool, w.prototypes[pool.ID], w.now)
 	d.prefer(ctx, plan.PoolOutcome, true, w.now)

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,18 +24,29 @@ const transientTTL = 5 * time.Second
 // manyThrottled is the number of throttled looks in a row after which Kamino treats the cloud as unavailable.
 const manyThrottled = 4
 
-// PoolLook is the cloud's answer about a pool, with the time of the answer.
-type PoolLook struct {
-	Pool   cloud.Pool
-	Images []cloud.Image
-	At     time.Time
-	// ImageCount counts the images of the pool's instances at the last list of instances.
-	ImageCount imagecount.Count
-	// Err is the cloud's error; the other fields then hold the last answer, if there is one. Err is valid until RetryAt.
-	// TransientErrors counts the transient errors in a row.
+// Freshness is the time of the cloud's last answer, and the error since then.
+type Freshness struct {
+	At time.Time
+	// Err is the cloud's error; the last answer is older than Err. Err is valid until RetryAt. TransientErrors counts the
+	// transient errors in a row.
 	Err             error
 	RetryAt         time.Time
 	TransientErrors int
+}
+
+// PoolLook is the cloud's answer about a pool.
+type PoolLook struct {
+	Freshness
+	Pool   cloud.Pool
+	Images []cloud.Image
+	// ImageCount counts the images of the pool's instances at the last list of instances.
+	ImageCount imagecount.Count
+}
+
+// InstanceList is the cloud's list of a pool's instances; nil if the list is too old. Callers must not change the slice.
+type InstanceList struct {
+	Freshness
+	Instances []cloud.Instance
 }
 
 // Known reports whether the cloud has ever answered.
@@ -43,6 +55,9 @@ func (l PoolLook) Known() bool { return l.Pool.ID != "" }
 // PoolCache caches the cloud's answers about pools: Kamino decides far more often than the cloud's answers change, and Azure
 // limits the requests. Safe for concurrent use; two concurrent callers for one pool cause one request.
 type PoolCache struct {
+	// Listed, if set, receives each new list of a pool's instances, and must not keep the slice.
+	Listed func(pool cloud.PoolID, instances []cloud.Instance)
+
 	provider cloud.Provider
 	now      func() time.Time
 
@@ -53,19 +68,30 @@ type PoolCache struct {
 type poolEntry struct {
 	mu sync.Mutex
 	PoolLook
+	list InstanceList
+	// listing is held during a list of instances.
+	listing sync.Mutex
+}
+
+// answers reports whether the last answer or the last error serves a caller that accepts this age.
+func (f *Freshness) answers(now time.Time, maxAge time.Duration) bool {
+	if f.Err != nil {
+		return f.RetryAt.After(now) && maxAge > 0
+	}
+	return !f.At.IsZero() && now.Sub(f.At) < maxAge
 }
 
 // failed records the error of a look, and keeps the last answer.
-func (e *poolEntry) failed(err error, now time.Time) {
-	e.Err = err
+func (f *Freshness) failed(err error, now time.Time) {
+	f.Err = err
 	pause := errorTTL
 	if cloud.Is(err, cloud.Throttled) || cloud.Is(err, cloud.Unavailable) {
-		pause = min(transientTTL<<min(e.TransientErrors, 10), errorTTL)
-		e.TransientErrors++
+		pause = min(transientTTL<<min(f.TransientErrors, 10), errorTTL)
+		f.TransientErrors++
 	} else {
-		e.TransientErrors = 0
+		f.TransientErrors = 0
 	}
-	e.RetryAt = now.Add(max(pause, cloud.RetryAfter(err)))
+	f.RetryAt = now.Add(max(pause, cloud.RetryAfter(err)))
 }
 
 // NewPoolCache returns a cache for the provider. now is the clock.
@@ -80,10 +106,7 @@ func (l *PoolCache) At(ctx context.Context, id cloud.PoolID, maxAge time.Duratio
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := l.now()
-	if e.Known() && now.Sub(e.At) < maxAge && e.Err == nil {
-		return e.PoolLook, nil
-	}
-	if e.Err != nil && e.RetryAt.After(now) && maxAge > 0 {
+	if e.answers(now, maxAge) {
 		return e.PoolLook, e.Err
 	}
 	pool, err := l.provider.Pool(ctx, id)
@@ -98,8 +121,46 @@ func (l *PoolCache) At(ctx context.Context, id cloud.PoolID, maxAge time.Duratio
 		e.failed(err, now)
 		return e.PoolLook, err
 	}
-	e.PoolLook = PoolLook{Pool: pool, Images: images, At: now, ImageCount: e.ImageCount}
+	e.PoolLook = PoolLook{Freshness: Freshness{At: now}, Pool: pool, Images: images, ImageCount: e.ImageCount}
 	return e.PoolLook, nil
+}
+
+// Instances returns the pool's instances, from the cache if the list is younger than maxAge. All parts of a controller read
+// one list. The error, also in the InstanceList, is the cloud's.
+func (l *PoolCache) Instances(ctx context.Context, id cloud.PoolID, maxAge time.Duration) (InstanceList, error) {
+	e := l.entry(id)
+	e.listing.Lock()
+	defer e.listing.Unlock()
+	now := l.now()
+	if list := l.LastInstances(id); list.answers(now, maxAge) {
+		return list, list.Err
+	}
+	listing, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	instances, err := l.provider.Instances(listing, id)
+	if ctx.Err() != nil {
+		return l.LastInstances(id), ctx.Err() // shows nothing about the cloud
+	}
+	if err == nil && l.Listed != nil {
+		l.Listed(id, instances)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err != nil {
+		e.list.failed(err, now)
+		return e.list, err
+	}
+	e.list = InstanceList{Freshness: Freshness{At: now}, Instances: slices.Concat([]cloud.Instance{}, instances)}
+	e.ImageCount = imagecount.Of(cloud.Recipe{}, instances, l.provider.MaxImages(id)).Brief()
+	return e.list, nil
+}
+
+// LastInstances returns the last list of instances without a request.
+func (l *PoolCache) LastInstances(id cloud.PoolID) InstanceList {
+	e := l.entry(id)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.list
 }
 
 // Prefetch returns a context in which looks at many pools need fewer requests: cloud.PrefetchRecipes.
@@ -107,15 +168,6 @@ func (l *PoolCache) Prefetch(ctx context.Context, ids []cloud.PoolID) context.Co
 	listing, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	return cloud.ContinueReadCache(ctx, cloud.ReadCacheOf(cloud.PrefetchRecipes(listing, l.provider, ids)))
-}
-
-// Counted stores the count of images of the pool's instances. Callers that list instances for another purpose pass the
-// count, so that no further request is necessary.
-func (l *PoolCache) Counted(id cloud.PoolID, counted imagecount.Count) {
-	e := l.entry(id)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.ImageCount = counted
 }
 
 // Last returns the last answer without a request.
@@ -145,13 +197,20 @@ func (l *PoolCache) Observe(ctx context.Context, before, after *v1alpha1.Prototy
 	}
 }
 
-// Keep drops the answers about all pools without a wanted ID.
+// Keep drops the answers about all pools without a wanted ID, and the instances of old lists: many instances need much
+// memory.
 func (l *PoolCache) Keep(wanted func(cloud.PoolID) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for id := range l.pools {
-		if !wanted(id) {
+	for id, e := range l.pools {
+		switch {
+		case !wanted(id):
 			delete(l.pools, id)
+		case e.mu.TryLock(): // a look at the pool may take a minute
+			if l.now().Sub(e.list.At) > pollInterval {
+				e.list.Instances, e.list.At = nil, time.Time{}
+			}
+			e.mu.Unlock()
 		}
 	}
 }

@@ -45,6 +45,62 @@ func TestAStepOfACaptureIsLookedAtAfresh(t *testing.T) {
 	}
 }
 
+// TestAllReadersShareAList: a reader with a limit of age reads the last list or the last error, and each new list is
+// counted. Old instances leave the memory.
+func TestAllReadersShareAList(t *testing.T) {
+	clock := memory.NewClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	there := memory.New(memory.Config{Now: clock.Now})
+	pool := there.AddPool(memory.PoolSpec{Name: "pool1"})
+	there.AddInstance(pool, "0")
+	var fail memory.Outcome
+	provider := memory.NewFaulty(there, nil)
+	provider.Inject(func(memory.Call) memory.Outcome { return fail })
+	looks, listed := policy.NewPoolCache(provider, clock.Now), 0
+	looks.Listed = func(cloud.PoolID, []cloud.Instance) { listed++ }
+	lists := func() (n int) {
+		for _, c := range provider.Calls() {
+			if c.Op == "Instances" {
+				n++
+			}
+		}
+		return n
+	}
+	for _, step := range []struct {
+		after, maxAge time.Duration
+		fail          memory.Outcome
+		requests      int
+		nodes         int
+		fails         bool
+	}{
+		{maxAge: time.Hour, requests: 1, nodes: 1},
+		{after: time.Minute, maxAge: 2 * time.Minute, nodes: 1},
+		{after: time.Minute, maxAge: 2 * time.Minute, requests: 1, nodes: 1},
+		{maxAge: 0, requests: 1, nodes: 1},
+		{maxAge: 0, fail: memory.FailBefore(cloud.Denied), requests: 1, nodes: 1, fails: true},
+		{after: 9 * time.Minute, maxAge: time.Hour, nodes: 1, fails: true},
+		{after: time.Minute, maxAge: time.Hour, requests: 1, nodes: 1},
+	} {
+		clock.Advance(step.after)
+		fail = step.fail
+		before, counted := lists(), listed
+		list, err := looks.Instances(t.Context(), pool, step.maxAge)
+		if requests := lists() - before; requests != step.requests || len(list.Instances) != step.nodes || (err != nil) != step.fails {
+			t.Errorf("%+v: %d requests, %+v, %v", step, requests, list, err)
+		}
+		if got, want := listed-counted, step.requests; got != want && !step.fails {
+			t.Errorf("%+v: %d lists are counted, want %d", step, got, want)
+		}
+	}
+	everything := func(cloud.PoolID) bool { return true }
+	if looks.Keep(everything); looks.LastInstances(pool).Instances == nil {
+		t.Error("a fresh list is gone")
+	}
+	clock.Advance(time.Hour)
+	if looks.Keep(everything); looks.LastInstances(pool).Instances != nil {
+		t.Error("an old list stays in the memory")
+	}
+}
+
 // TestManyPoolsAreLookedAtTogether: a decision or a plan about many pools lists the recipes once, and reads each pool if
 // the cloud refuses the list.
 func TestManyPoolsAreLookedAtTogether(t *testing.T) {

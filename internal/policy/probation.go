@@ -45,8 +45,6 @@ type joinTracker struct {
 	observedSince time.Time
 	// unwatched are the other pools, with the time of the next look for an unfinished rollback.
 	unwatched map[cloud.PoolID]time.Time
-	// listed are the last lists of instances for pools with doubtful Nodes.
-	listed map[cloud.PoolID]listing
 }
 
 // watchedPool is a pool whose joining nodes Kamino tracks.
@@ -56,11 +54,10 @@ type watchedPool struct {
 	version string
 	look    PoolLook
 	joins   []joinhealth.Join
-	// instances at the last list, while nodes of the pool are new.
-	instances []cloud.Instance
-	listed    time.Time
-	// lastListed is the time of the last list of instances, and asked the time of the last request for the pool's size.
-	lastListed, asked time.Time
+	// list is the last list of instances; the instances are kept while nodes of the pool are new. asked is the time of the
+	// last request for the pool's size.
+	list  InstanceList
+	asked time.Time
 	// others counts the nodes of other images, and ready the Ready nodes of others. ownOthers and ownReady count this
 	// pool's share.
 	others, ready       int
@@ -168,7 +165,7 @@ func (d *joinTracker) watchOne(ctx context.Context, r *rules, t *watchedPool, su
 		return
 	}
 	t.err, t.due, t.version = nil, w.now.Add(shorter(idleInterval, limits.Join)), current(t.look, w.prototypes[t.pool.ID])
-	if t.listed.IsZero() {
+	if t.list.Instances == nil {
 		return
 	}
 	if err := d.judgeJoins(ctx, r, t, sums, w.now); err != nil {
@@ -178,14 +175,14 @@ func (d *joinTracker) watchOne(ctx context.Context, r *rules, t *watchedPool, su
 	if nodejoin.Young(t.joins, t.version, w.now, limits) {
 		t.due = w.now.Add(shorter(judgeInterval, limits.Unready/2))
 	} else {
-		t.instances, t.listed = nil, time.Time{}
+		t.list.Instances = nil
 	}
 }
 
 // judgeJoins judges the join of each node.
 func (d *joinTracker) judgeJoins(ctx context.Context, r *rules, t *watchedPool, sums map[cloud.PoolID]nodecache.Summary, now time.Time) error {
 	limits, nodes := nodejoin.Limits(r.spec.Rollback), d.Nodes.Of(t.pool.ID)
-	seen := nodejoin.Observation{Now: now, Instances: t.instances, Nodes: nodes, Images: t.look.Images, Same: d.Cloud.SameInstance, Reserved: reserved(d.Decider)}
+	seen := nodejoin.Observation{Now: now, Instances: t.list.Instances, Nodes: nodes, Images: t.look.Images, Same: d.Cloud.SameInstance, Reserved: reserved(d.Decider)}
 	if err := d.askKubelets(ctx, t, nodes, limits, now); err != nil {
 		return err
 	}

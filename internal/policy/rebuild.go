@@ -336,15 +336,6 @@ func (d *Decider) reserved(prototypes []v1alpha1.Prototype) (n int) {
 	return n
 }
 
-// count lists the pool's instances, because the last count may be old. The error is the cloud's.
-func (d *Decider) count(ctx context.Context, pool cloud.PoolID) error {
-	instances, err := d.Cloud.Instances(ctx, pool)
-	if err == nil {
-		d.PoolCache.Counted(pool, imagecount.Of(cloud.Recipe{}, instances, d.Cloud.MaxImages(pool)).Brief())
-	}
-	return err
-}
-
 // beginRebuild reserves the next node if a fresh look still wants the rebuild.
 func (d *Decider) beginRebuild(ctx context.Context, w *observed, o *cachedOutcome) error {
 	if d.Rebuild == nil || !o.rebuild || o.Wanted || o.rebuildAt.After(w.now) {
@@ -352,7 +343,7 @@ func (d *Decider) beginRebuild(ctx context.Context, w *observed, o *cachedOutcom
 	}
 	lookCtx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	if err := d.count(lookCtx, o.Pool.ID); err != nil {
+	if _, err := d.PoolCache.Instances(lookCtx, o.Pool.ID, 0); err != nil { // the last count may be old
 		o.rebuildWaits(w.now, err.Error())
 		return ctx.Err()
 	}

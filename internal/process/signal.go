@@ -1,4 +1,4 @@
-// Package process sets how a process handles signals, and how little CPU time the process uses while it waits.
+// Package process sets how a process handles signals, how the process waits, and how little CPU time waiting takes.
 package process
 
 import (

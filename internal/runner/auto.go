@@ -12,6 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/process"
 )
 
 // autoInterval is the time between two looks at the captures of a run.
@@ -105,10 +106,7 @@ func (r *Auto) Run(ctx context.Context) error {
 			started = true
 			driving.Go(func() { r.drive(working) })
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(autoInterval):
-		}
+		_ = process.Wait(ctx, autoInterval) // the next look reports the end of the context
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/node/nodestate"
+	"github.com/kamino-dev/kamino/internal/process"
 )
 
 // donorWatch wakes the driver when the donor's node changes, so that the capture continues at once. Each pass reads the
@@ -30,12 +31,8 @@ func newDonorWatch(kube kubernetes.Interface, node string) *donorWatch {
 func (w *donorWatch) run(ctx context.Context) {
 	var last nodestate.Boot
 	for ctx.Err() == nil {
-		if err := w.once(ctx, &last); cluster.NotAllowed(err) {
+		if err := w.once(ctx, &last); cluster.NotAllowed(err) || process.Wait(ctx, retryDelay) != nil {
 			return
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryDelay):
 		}
 	}
 }

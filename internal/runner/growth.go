@@ -12,6 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/node/nodestate"
 	"github.com/kamino-dev/kamino/internal/pool/membership"
+	"github.com/kamino-dev/kamino/internal/process"
 )
 
 // Growth tracks the new nodes that a pool gets after a capture.
@@ -62,10 +63,7 @@ func (g *Growth) Await(ctx context.Context, deadline time.Time, now func() time.
 		case err != nil && cluster.NotAllowed(err), err == nil && len(ready) >= g.Want, now().After(deadline):
 			return ready, err
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(growthInterval):
-		}
+		_ = process.Wait(ctx, growthInterval) // the next look reports the end of the context
 	}
 }
 

@@ -1,10 +1,13 @@
 package runner
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/client-go/metadata"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/controller/nodelabel"
@@ -12,26 +15,29 @@ import (
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
-// labeler returns the Labeler, which writes the version of a node's image on the Node.
+// labeler returns the Labeler, which writes the version of a node's image on the Node. Labeler and policies share the lists
+// of instances.
 func (k *Controller) labeler(c *cluster.Connection, provider cloud.Provider, looks *policy.PoolCache) (*nodelabel.Labeler, error) {
 	objects, err := metadata.NewForConfigAndClient(metadata.ConfigFor(c.Config), c.HTTP)
 	if err != nil {
 		return nil, fmt.Errorf("controller: %w", err)
 	}
+	looks.Listed = func(pool cloud.PoolID, instances []cloud.Instance) {
+		byVersion := map[string]int{}
+		for _, instance := range instances {
+			byVersion[v1alpha1.VersionLabelValue(instance.BuiltFrom)]++
+		}
+		k.Counts.NodesCounted(pool, provider.PoolName(pool), byVersion)
+		if limit := provider.MaxImages(pool); limit > 0 {
+			counted := imagecount.Of(looks.Last(pool).Pool.Recipe, instances, limit)
+			k.Counts.ImagesCounted(pool, provider.PoolName(pool), len(counted.Images), limit)
+		}
+	}
 	return &nodelabel.Labeler{
-		Kube: c.Kube, Metadata: objects, Cloud: provider, Now: k.Now,
-		Counted: func(pool cloud.PoolID, byVersion map[string]int) {
-			k.Counts.NodesCounted(pool, provider.PoolName(pool), byVersion)
+		Kube: c.Kube, Metadata: objects, Cloud: provider, Now: k.Now, Joined: k.Counts.NodeJoined, Log: k.Log.WithName("nodelabel"),
+		Instances: func(ctx context.Context, pool cloud.PoolID, maxAge time.Duration) ([]cloud.Instance, error) {
+			list, err := looks.Instances(ctx, pool, maxAge)
+			return list.Instances, err
 		},
-		Listed: func(pool cloud.PoolID, instances []cloud.Instance) {
-			limit := provider.MaxImages(pool)
-			looks.Counted(pool, imagecount.Of(cloud.Recipe{}, instances, limit).Brief())
-			if limit > 0 {
-				counted := imagecount.Of(looks.Last(pool).Pool.Recipe, instances, limit)
-				k.Counts.ImagesCounted(pool, provider.PoolName(pool), len(counted.Images), limit)
-			}
-		},
-		Joined: k.Counts.NodeJoined,
-		Log:    k.Log.WithName("nodelabel"),
 	}, nil
 }

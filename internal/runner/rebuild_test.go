@@ -110,14 +110,14 @@ func (y *poolEnv) kubelet(name string) {
 	y.must(y.api.Status().Update(y.Context(), n))
 }
 
-// process holds the parts of a new controller process.
-type process struct {
+// controllerProcess holds the parts of a new controller process.
+type controllerProcess struct {
 	*rebuild.Controller
 	cluster *cluster.Connection
 	decider *policy.Decider
 }
 
-func (y *poolEnv) process(provider cloud.Provider) *process {
+func (y *poolEnv) process(provider cloud.Provider) *controllerProcess {
 	y.Helper()
 	c := &cluster.Connection{Client: y.api, Kube: y.kube, Config: apitest.Server(y.T)}
 	options := Options{Now: y.clock.Now, Log: logr.Discard()}
@@ -127,11 +127,11 @@ func (y *poolEnv) process(provider cloud.Provider) *process {
 	rebuilds := &rebuild.Controller{Kube: c.Kube, Cloud: provider, Nodes: decider.Nodes, Policies: y.api, Recorder: recorder, Now: y.clock.Now, Log: logr.Discard(),
 		Ended: func(a plan.Action) { y.ended = append(y.ended, a) }}
 	decider.Read, decider.Recorder, decider.Rebuild = y.api, recorder, rebuilds.Take
-	return &process{rebuilds, c, decider}
+	return &controllerProcess{rebuilds, c, decider}
 }
 
 // turn plays ten seconds of a controller: a cache update, a decision, and a step.
-func (y *poolEnv) turn(p *process) {
+func (y *poolEnv) turn(p *controllerProcess) {
 	y.Helper()
 	y.must(ReadNodes(y.Context(), p.cluster, p.Nodes))
 	_, err := p.decider.Pass(y.Context())
@@ -155,7 +155,7 @@ func (y *poolEnv) builtFrom(name string) string {
 }
 
 // counted counts the images in a process, as the hourly list does.
-func (y *poolEnv) counted(p *process) {
+func (y *poolEnv) counted(p *controllerProcess) {
 	y.Helper()
 	plans, err := p.decider.Plan(y.Context(), []v1alpha1.PrototypePolicy{y.policy()}, nil)
 	y.must(err)
@@ -199,7 +199,7 @@ func TestPolicyRebuildsOutdatedNodes(t *testing.T) {
 	behind.Spec.Rebuild.Behind = &v1alpha1.BehindSettings{PerHour: 120}
 	y.must(y.api.Update(t.Context(), &behind))
 	provider := memory.NewFaulty(y.cloud, nil)
-	start := func() *process {
+	start := func() *controllerProcess {
 		p := y.process(provider)
 		_, err := p.decider.Plan(t.Context(), []v1alpha1.PrototypePolicy{y.policy()}, nil) // counts the images
 		y.must(err)

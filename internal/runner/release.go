@@ -19,6 +19,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/node/nodestate"
 	"github.com/kamino-dev/kamino/internal/node/reservations"
 	"github.com/kamino-dev/kamino/internal/pool/membership"
+	"github.com/kamino-dev/kamino/internal/process"
 )
 
 // pollInterval is the time between two looks at an awaited node.
@@ -122,7 +123,7 @@ func (h *Reservations) Clear(ctx context.Context, pools []cloud.PoolID) error {
 		if err != nil || len(left) == 0 {
 			return err
 		}
-		if !waited(ctx, pollInterval) {
+		if process.Wait(ctx, pollInterval) != nil {
 			return context.Cause(ctx)
 		}
 	}
@@ -146,7 +147,7 @@ func (h *Reservations) passes(ctx context.Context, name string, holder v1alpha1.
 		if result.Done {
 			return nil
 		}
-		if !waited(ctx, result.After) {
+		if process.Wait(ctx, result.After) != nil {
 			return context.Cause(ctx)
 		}
 	}
@@ -190,21 +191,9 @@ func (h *Reservations) awaitReady(ctx context.Context, name string) (v1alpha1.Do
 		case nodestate.Ready(n):
 			return v1alpha1.DonorReady, nil
 		}
-		if !waited(ctx, pollInterval) {
+		if process.Wait(ctx, pollInterval) != nil {
 			return v1alpha1.DonorNotReady, nil
 		}
-	}
-}
-
-// waited waits, and returns false if the context ended first.
-func waited(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

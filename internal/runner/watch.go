@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/process"
 )
 
 const (
@@ -50,9 +51,8 @@ func (w *watcher) run(ctx context.Context) {
 			continue // the watch was too old: the next watch begins with a new look
 		}
 		w.report(observation{err: err})
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryDelay):
+		if process.Wait(ctx, retryDelay) != nil {
+			return
 		}
 	}
 }

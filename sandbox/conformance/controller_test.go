@@ -136,6 +136,10 @@ func newController(ctx context.Context, w *cloudEnv, p cloud.Provider, nodes []*
 	w.must(metav1.AddMetaToScheme(metadata))
 	c.labeler = &nodelabel.Labeler{
 		Kube: cluster, Metadata: metadatafake.NewSimpleMetadataClient(metadata, names...), Cloud: provider, Log: logr.Discard(),
+		Instances: func(ctx context.Context, pool cloud.PoolID, maxAge time.Duration) ([]cloud.Instance, error) {
+			list, err := c.looks.Instances(ctx, pool, maxAge)
+			return list.Instances, err
+		},
 	}
 	return c
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/internal/generalize/disk"
-	"github.com/kamino-dev/kamino/internal/generalize/host"
 	patchhost "github.com/kamino-dev/kamino/internal/patch/host"
+	"github.com/kamino-dev/kamino/internal/process"
 )
 
 // New returns the command. node supplies clock and log; classed gives an error its exit code.
@@ -16,7 +16,7 @@ func New(node patchhost.Node, getenv func(string) string, classed func(error) er
 	cmd := &cobra.Command{
 		Use: "patch-node", Short: "Carry out an order for patches on a node from a pod", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r.Wait = host.Wait
+			r.Wait = process.Wait
 			r.Access.Host, r.Access.Port = getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT")
 			err := r.Do(cmd.Context())
 			disk.LeaveMessage(disk.TerminationLog, err)

@@ -1,9 +1,9 @@
 // Package nodelabel writes the version of a Node's image on each Node of a pool (label kamino.dev/version). The package
-// also reports the number of instances per version, and the time that nodes take to join.
+// also reports the time that nodes take to join.
 //
 // Package nodelabel decides nothing, and no decision depends on the label: Kamino asks the cloud. The package watches the
 // metadata of Nodes without the label, filtered by the API server, so heartbeats of other Nodes cost nothing. New Nodes of
-// a pool cost one list of the pool's instances. The package lists all pools once per Refresh, because a rebuilt instance
+// a pool cost at most one list of the pool's instances. The package lists all pools once per Refresh, because a rebuilt instance
 // keeps its Node with the old label.
 package nodelabel
 
@@ -57,11 +57,8 @@ type Labeler struct {
 	// Now is the clock; nil means time.Now.
 	Now  func() time.Time
 	Pace Pace
-	// Counted receives the number of instances per version, VersionGeneric included, after each list of a pool's instances.
-	// Optional.
-	Counted func(pool cloud.PoolID, byVersion map[string]int)
-	// Listed receives the pool's instances at the same time, and must not keep the slice. Optional.
-	Listed func(pool cloud.PoolID, instances []cloud.Instance)
+	// Instances returns a pool's instances, from a list that is younger than maxAge.
+	Instances func(ctx context.Context, pool cloud.PoolID, maxAge time.Duration) ([]cloud.Instance, error)
 	// Joined receives the time from the instance's creation until the node was Ready, and the label's value. The
 	// labeler calls Joined once for each node that joins. Optional.
 	Joined func(version string, took time.Duration)

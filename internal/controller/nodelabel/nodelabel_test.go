@@ -3,7 +3,6 @@ package nodelabel
 import (
 	"context"
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -36,28 +35,19 @@ type testEnv struct {
 	events  *watch.FakeWatcher
 	labeler *Labeler
 	lists   int
+	maxAge  time.Duration
 	fail    error
-	counted map[string]int
 	joined  []string
 }
 
 // Instances counts the lists.
-func (s *testEnv) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
+func (s *testEnv) Instances(ctx context.Context, pool cloud.PoolID, maxAge time.Duration) ([]cloud.Instance, error) {
+	s.maxAge = maxAge
 	s.lists++
 	if s.fail != nil {
 		return nil, s.fail
 	}
 	return s.cloud.Instances(ctx, pool)
-}
-
-type provider struct {
-	cloud.Provider
-	*testEnv
-}
-
-// Instances are the stage's instances.
-func (p provider) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
-	return p.testEnv.Instances(ctx, pool)
 }
 
 func newTestEnv(t *testing.T) *testEnv {
@@ -76,8 +66,7 @@ func newTestEnv(t *testing.T) *testEnv {
 	})
 	objects.PrependWatchReactor("nodes", kubetesting.DefaultWatchReactor(s.events, nil))
 	s.labeler = &Labeler{
-		Kube: s.kube, Metadata: objects, Cloud: provider{s.cloud, s}, Log: logr.Discard(), Pace: Pace{Settle: time.Nanosecond},
-		Counted: func(_ cloud.PoolID, byVersion map[string]int) { s.counted = maps.Clone(byVersion) },
+		Kube: s.kube, Metadata: objects, Cloud: s.cloud, Instances: s.Instances, Log: logr.Discard(), Pace: Pace{Settle: time.Nanosecond},
 		Joined: func(version string, took time.Duration) {
 			s.joined = append(s.joined, fmt.Sprintf("%s %s", version, took))
 		},
@@ -186,9 +175,6 @@ func TestNodesThatJoinAreLabelled(t *testing.T) {
 		s.nodeOf("master", "foreign://0", true)
 		s.after(10 * time.Second)
 		s.want(map[string]string{"old": "generic", "young": version, "younger": version, "master": ""}, 1)
-		if diff := cmp.Diff(map[string]int{"generic": 1, version: 2}, s.counted); diff != "" {
-			t.Errorf("counted (-want +got):\n%s", diff)
-		}
 		if len(s.joined) != 3 {
 			t.Errorf("joined: %v", s.joined)
 		}
@@ -263,6 +249,32 @@ func TestARebuiltInstanceIsFound(t *testing.T) {
 		}
 		s.after(24 * time.Hour)
 		s.want(map[string]string{"a": version}, 25)
+	})
+}
+
+// TestASharedListServesANewNode: a list since the creation of the Node serves the labeler; a retry and the list of all pools
+// need a new list.
+func TestASharedListServesANewNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestEnv(t)
+		s.start()
+		slow := s.node("slow", false)
+		s.after(40 * time.Second)
+		s.becomes(slow, corev1.ConditionTrue)
+		s.node("fast", true)
+		s.after(10 * time.Second)
+		if want := s.labeler.Pace.orDefaults().Gather; s.maxAge.Round(time.Second) != want {
+			t.Errorf("a list of %s serves a Node that is %s old", s.maxAge, want)
+		}
+		s.nodeOf("ghost", slow.Spec.ProviderID+"9", true)
+		s.after(4 * time.Minute)
+		if want := s.labeler.Pace.orDefaults().Again; s.maxAge != want {
+			t.Errorf("a list of %s serves a retry after %s", s.maxAge, want)
+		}
+		s.after(2 * time.Minute)
+		if s.maxAge != 0 {
+			t.Errorf("a list of %s serves the list of all pools", s.maxAge)
+		}
 	})
 }
 

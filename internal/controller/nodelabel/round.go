@@ -51,7 +51,11 @@ func (l *Labeler) round(ctx context.Context, pace Pace, all bool) (next time.Dur
 			soon(wait)
 			continue
 		}
-		if err := l.label(ctx, pace, pool, members, soon); err != nil {
+		maxAge := time.Duration(0)
+		if !all {
+			maxAge = l.sinceNewest(members, pace)
+		}
+		if err := l.label(ctx, pace, pool, members, maxAge, soon); err != nil {
 			wait := max(pace.Again, cloud.RetryAfter(err))
 			if cloud.Is(err, cloud.Denied) || cloud.Is(err, cloud.Unsupported) {
 				wait = pace.Refresh // another request will not help
@@ -131,24 +135,26 @@ func (l *Labeler) findPool(n *corev1.Node, of cloud.Membership, pace Pace) (clou
 	return pool, m, 0
 }
 
-// label lists a pool's instances, reports the counts, and labels the members.
-func (l *Labeler) label(ctx context.Context, pace Pace, pool cloud.PoolID, members []member, soon func(time.Duration)) error {
-	instances, err := l.Cloud.Instances(ctx, pool)
+// sinceNewest is the age of the newest Node, at most pace.Again: a list since then has the instances of all Nodes, and a
+// retry needs a new list.
+func (l *Labeler) sinceNewest(members []member, pace Pace) time.Duration {
+	age := pace.Again
+	for _, m := range members {
+		age = min(age, l.now().Sub(m.created))
+	}
+	return age
+}
+
+// label labels the members of a pool by the pool's instances.
+func (l *Labeler) label(ctx context.Context, pace Pace, pool cloud.PoolID, members []member, maxAge time.Duration, soon func(time.Duration)) error {
+	instances, err := l.Instances(ctx, pool, maxAge)
 	if err != nil {
 		return err
 	}
 	delete(l.pools, pool)
 	byID := make(map[string]cloud.Instance, len(instances))
-	counts := map[string]int{}
 	for _, instance := range instances {
 		byID[strings.ToLower(string(instance.ID))] = instance
-		counts[v1alpha1.VersionLabelValue(instance.BuiltFrom)]++
-	}
-	if l.Listed != nil {
-		l.Listed(pool, instances)
-	}
-	if l.Counted != nil {
-		l.Counted(pool, counts)
 	}
 	names := map[string]int{}
 	for _, m := range members {

@@ -12,6 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize"
 	"github.com/kamino-dev/kamino/internal/generalize/host"
 	"github.com/kamino-dev/kamino/internal/generalize/scan"
+	"github.com/kamino-dev/kamino/internal/process"
 )
 
 // Generalize runs the rules on a tree, and also writes the manifest to file if set. A nil manifest means that nothing
@@ -72,7 +73,7 @@ func GeneralizeHost(ctx context.Context, h host.Host, o Order) error {
 	if h.Order, err = host.NewOrder(o.Name, types.UID(o.UID), o.Files); err != nil {
 		return refusef("%w; nothing was changed", err)
 	}
-	h.Wait = host.Wait
+	h.Wait = process.Wait
 	return h.Run(ctx)
 }
 

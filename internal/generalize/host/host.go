@@ -39,18 +39,6 @@ type Host struct {
 	frozen []int
 }
 
-// Wait sleeps for a duration, or returns the context's error.
-func Wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}
-
 // Run carries out the whole order. After the first change Run ignores the context, because a half generalized host is
 // of no use. Run returns nil after the power-off is ordered. An error before the first change is a refusal.
 func (h *Host) Run(ctx context.Context) error {
