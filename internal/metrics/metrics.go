@@ -54,6 +54,8 @@ type Metrics struct {
 	newNodes newNodes
 
 	notices *prometheus.CounterVec
+	// parts are the collectors above.
+	parts []prometheus.Collector
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
@@ -83,6 +85,9 @@ func New(now func() time.Time, clouds ...cloud.Description) *Metrics {
 		rebuilds:     counters("node_rebuilds_total", "Node rebuilds by policies, by result.", "result"),
 		notices:      counters("notices_total", "Notices to endpoints, by result.", "result"),
 		throttled:    counters("cloud_requests_throttled_total", "Requests throttled by the cloud, by cloud and operation.", "cloud", "operation"),
+	}
+	m.parts = []prometheus.Collector{
+		m.captures, m.steps, m.outOfService, m.trials, m.trialTimes, m.passes, m.passErrors, m.calls, m.callTimes, m.requests, m.throttled, m.joins, m.rebuilds, m.returns, m.notices,
 	}
 	m.begin()
 	return m
@@ -142,7 +147,7 @@ func Register(registry prometheus.Registerer, now func() time.Time, clouds ...cl
 
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
-	for _, part := range m.parts() {
+	for _, part := range m.parts {
 		part.Describe(descriptions)
 	}
 	for _, d := range []*prometheus.Desc{inFlightDesc, poolAgeDesc, poolInfoDesc, poolNodesDesc, poolImagesDesc, poolMaxImagesDesc, poolCandidatesDesc, poolRefusedDesc, captureRefusedDesc, policyStalledDesc, poolJoinsDesc, poolWentBackDesc, poolStaysDesc, pendingPatchesDesc, patchesUncheckedDesc, patchesBadDesc} {
@@ -152,7 +157,7 @@ func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(samples chan<- prometheus.Metric) {
-	for _, part := range m.parts() {
+	for _, part := range m.parts {
 		part.Collect(samples)
 	}
 	m.flights.collect(samples)
@@ -163,12 +168,6 @@ func (m *Metrics) Collect(samples chan<- prometheus.Metric) {
 	m.patches.collect(samples)
 	m.stalls.collect(samples)
 	m.newNodes.collect(samples)
-}
-
-func (m *Metrics) parts() []prometheus.Collector {
-	return []prometheus.Collector{
-		m.captures, m.steps, m.outOfService, m.trials, m.trialTimes, m.passes, m.passErrors, m.calls, m.callTimes, m.requests, m.throttled, m.joins, m.rebuilds, m.returns, m.notices,
-	}
 }
 
 // Request counts one try of a request to the named cloud, by its class: cloud.Config.OnRequest.

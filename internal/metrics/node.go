@@ -46,19 +46,6 @@ type images struct {
 	count, limit int
 }
 
-// ImagesCounted sets the number of images of a pool's instances and the limit. A cloud without a limit has no series.
-func (m *Metrics) ImagesCounted(id cloud.PoolID, name string, count, limit int) {
-	if limit == 0 {
-		return
-	}
-	m.tallies.mu.Lock()
-	defer m.tallies.mu.Unlock()
-	if m.tallies.images == nil {
-		m.tallies.images = map[cloud.PoolID]images{}
-	}
-	m.tallies.images[id] = images{name, count, limit}
-}
-
 // collectImages emits the samples. Pools with equal names share a series: the pool with the most images.
 func (t *tallies) collectImages(samples chan<- prometheus.Metric) {
 	t.mu.Lock()
@@ -80,14 +67,18 @@ type tally struct {
 	count map[string]int
 }
 
-// NodesCounted sets the number of a pool's instances per version, by the value of label v1alpha1.VersionLabel.
-func (m *Metrics) NodesCounted(id cloud.PoolID, name string, byVersion map[string]int) {
+// InstancesListed sets the number of a pool's instances per version (the value of label v1alpha1.VersionLabel), and the
+// number of their images. A cloud without a limit of images has no series of images.
+func (m *Metrics) InstancesListed(id cloud.PoolID, name string, byVersion map[string]int, count, limit int) {
 	m.tallies.mu.Lock()
 	defer m.tallies.mu.Unlock()
 	if m.tallies.nodes == nil {
-		m.tallies.nodes = map[cloud.PoolID]tally{}
+		m.tallies.nodes, m.tallies.images = map[cloud.PoolID]tally{}, map[cloud.PoolID]images{}
 	}
 	m.tallies.nodes[id] = tally{name, maps.Clone(byVersion)}
+	if limit > 0 {
+		m.tallies.images[id] = images{name, count, limit}
+	}
 }
 
 // Decided sets the result of a decision about a pool: the number of candidates, and the number of refused nodes per reason.

@@ -13,10 +13,10 @@ import (
 
 func TestNodesByVersion(t *testing.T) {
 	m := New(nil, registry.All()...)
-	m.NodesCounted("a", "pool1", map[string]int{"2026.03.01": 2, "2026.03.02": 1})
-	m.NodesCounted("a", "pool1", map[string]int{"2026.03.02": 3, "generic": 1})
-	m.NodesCounted("b", "pool1", map[string]int{"generic": 4})
-	m.NodesCounted("c", "pool2", map[string]int{"generic": 1})
+	m.InstancesListed("a", "pool1", map[string]int{"2026.03.01": 2, "2026.03.02": 1}, 0, 0)
+	m.InstancesListed("a", "pool1", map[string]int{"2026.03.02": 3, "generic": 1}, 0, 0)
+	m.InstancesListed("b", "pool1", map[string]int{"generic": 4}, 0, 0)
+	m.InstancesListed("c", "pool2", map[string]int{"generic": 1}, 0, 0)
 	m.PoolGone("c")
 	want := map[string]float64{
 		`kamino_pool_nodes{pool="pool1",version="2026.03.02"}`: 3,
@@ -66,11 +66,11 @@ func TestJoins(t *testing.T) {
 // and a deleted pool have no series.
 func TestImagesOfAPool(t *testing.T) {
 	m := New(nil, registry.All()...)
-	m.ImagesCounted("a", "pool1", 9, 10)
-	m.ImagesCounted("a", "pool1", 3, 10)
-	m.ImagesCounted("b", "pool1", 7, 10)
-	m.ImagesCounted("c", "pool2", 4, 0)
-	m.ImagesCounted("d", "pool3", 5, 10)
+	m.InstancesListed("a", "pool1", nil, 9, 10)
+	m.InstancesListed("a", "pool1", nil, 3, 10)
+	m.InstancesListed("b", "pool1", nil, 7, 10)
+	m.InstancesListed("c", "pool2", nil, 4, 0)
+	m.InstancesListed("d", "pool3", nil, 5, 10)
 	m.PoolGone("d")
 	samples := scrape(t, m)
 	want := map[string]float64{`kamino_pool_images{pool="pool1"}`: 7, `kamino_pool_images_limit{pool="pool1"}`: 10}

@@ -14,4 +14,6 @@ func (d *Decider) Count(ctx context.Context, pool cloud.PoolID) error {
 }
 
 // Counted sets the number of a pool's images.
-func (l *PoolCache) Counted(pool cloud.PoolID, counted imagecount.Count) { l.entry(pool).ImageCount = counted }
+func (l *PoolCache) Counted(pool cloud.PoolID, counted imagecount.Count) {
+	l.entry(pool).ImageCount = counted
+}

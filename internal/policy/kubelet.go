@@ -28,7 +28,7 @@ func (d *joinTracker) askKubelets(ctx context.Context, t *watchedPool, nodes []*
 			asked = append(asked, node)
 		}
 	}
-	found, err := d.WithoutKubelet(ctx, asked, d.allNodes)
+	found, err := d.WithoutKubelet(ctx, asked, d.Nodes.All)
 	if err != nil {
 		return err
 	}
@@ -42,12 +42,4 @@ func (d *joinTracker) askKubelets(ctx context.Context, t *watchedPool, nodes []*
 	}
 	t.without = known
 	return nil
-}
-
-// allNodes are the nodes of all pools.
-func (d *joinTracker) allNodes() (all []*corev1.Node) {
-	for _, id := range d.Nodes.Pools() {
-		all = append(all, d.Nodes.Of(id)...)
-	}
-	return all
 }

@@ -23,10 +23,10 @@ const (
 )
 
 // verifySums corrects the counts of pools whose Nodes would block a rollback. Any client with write access to Nodes can create
-// Nodes that are not Ready, so believe counts each instance of the cloud once. unlisted names Nodes of pools without a list
+// Nodes that are not Ready, so verifySums counts each instance of the cloud once. unlisted names Nodes of pools without a list
 // of instances.
 func (d *joinTracker) verifySums(ctx context.Context, sums map[cloud.PoolID]nodecache.Summary, now time.Time) (_ map[cloud.PoolID]nodecache.Summary, unlisted string) {
-	if !d.anyUnhealthy(sums) {
+	if !anyUnhealthy(d.watches, sums) {
 		return sums, ""
 	}
 	verified, asked, lines := maps.Clone(sums), 0, []string(nil)
@@ -55,8 +55,8 @@ func (d *joinTracker) verifySums(ctx context.Context, sums map[cloud.PoolID]node
 }
 
 // anyUnhealthy reports whether too few Nodes are Ready for a rollback of a watched pool, if all Nodes are genuine.
-func (d *joinTracker) anyUnhealthy(sums map[cloud.PoolID]nodecache.Summary) bool {
-	for _, t := range d.watches {
+func anyUnhealthy(watches map[cloud.PoolID]*watchedPool, sums map[cloud.PoolID]nodecache.Summary) bool {
+	for _, t := range watches {
 		if raw := *t; raw.version != "" {
 			raw.compare(sums)
 			if raw.unhealthy() {

@@ -13,6 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/history/estimate"
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/pool/bootstrapkind"
+	"github.com/kamino-dev/kamino/internal/process"
 )
 
 // Plan is the decision that Kamino would make about a pool, with the facts of the decision.
@@ -79,7 +80,7 @@ func (d *Decider) Plan(ctx context.Context, policies []v1alpha1.PrototypePolicy,
 			plans.Troubles[name] = append(plans.Troubles[name], Trouble{t.reason, t.message})
 		}
 	}
-	w.sums = (&joinTracker{Decider: d}).sums(w.now)
+	w.sums = d.Nodes.Sums(w.now)
 	var (
 		wait  sync.WaitGroup
 		mu    sync.Mutex
@@ -124,7 +125,7 @@ func (d *Decider) plan(ctx, prefetched context.Context, w *observed, r *rules, p
 		return err
 	})
 	if r.spec.Rebuild != nil {
-		_, _ = d.PoolCache.Instances(lookCtx, pool.ID, freshMaxAge) // judge reads the count, and the decision reports an unknown count
+		_, _ = d.PoolCache.Instances(lookCtx, pool.ID, freshMaxAge) // judge reads the count, or reports an unknown count
 	}
 	plan.PoolOutcome = d.decidePool(ctx, r, pool, w.prototypes[pool.ID], w.now)
 	d.prefer(ctx, plan.PoolOutcome, true, w.now)
@@ -170,10 +171,8 @@ func untilAnswered(ctx context.Context, ask func() error) error {
 		if try == throttledTries || !cloud.Is(err, cloud.Throttled) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if process.Wait(ctx, max(throttledPause, cloud.RetryAfter(err))) != nil {
 			return err
-		case <-time.After(max(throttledPause, cloud.RetryAfter(err))):
 		}
 	}
 }

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -43,7 +42,8 @@ type PoolLook struct {
 	ImageCount imagecount.Count
 }
 
-// InstanceList is the cloud's list of a pool's instances; nil if the list is too old. Callers must not change the slice.
+// InstanceList is the cloud's list of a pool's instances. Callers must not change the slice. A dropped list is nil, and a list of
+// an empty pool is not.
 type InstanceList struct {
 	Freshness
 	Instances []cloud.Instance
@@ -150,7 +150,7 @@ func (l *PoolCache) Instances(ctx context.Context, id cloud.PoolID, maxAge time.
 		e.list.failed(err, now)
 		return e.list, err
 	}
-	e.list = InstanceList{Freshness: Freshness{At: now}, Instances: slices.Concat([]cloud.Instance{}, instances)}
+	e.list = InstanceList{Freshness: Freshness{At: now}, Instances: append([]cloud.Instance{}, instances...)}
 	e.ImageCount = imagecount.Of(cloud.Recipe{}, instances, l.provider.MaxImages(id)).Brief()
 	return e.list, nil
 }

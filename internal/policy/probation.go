@@ -79,7 +79,7 @@ type watchedPool struct {
 
 // watchAll tracks the joining nodes of all pools, judges their versions, and takes the next step of a rollback.
 func (d *joinTracker) watchAll(ctx context.Context, w *observed) {
-	raw := d.sums(w.now)
+	raw := d.Nodes.Sums(w.now)
 	sums, unlisted := d.verifySums(ctx, raw, w.now)
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, parallel)
@@ -117,15 +117,6 @@ func (d *joinTracker) watchAll(ctx context.Context, w *observed) {
 		d.decideRollback(ctx, w, r, t)
 	}
 	d.finishAll(ctx, w)
-}
-
-// sums count the nodes of all pools.
-func (d *joinTracker) sums(now time.Time) map[cloud.PoolID]nodecache.Summary {
-	sums := map[cloud.PoolID]nodecache.Summary{}
-	for _, id := range d.Nodes.Pools() {
-		sums[id] = d.Nodes.Sum(id, now)
-	}
-	return sums
 }
 
 // probationOf is the join tracking of a pool in a policy's status.

@@ -39,10 +39,15 @@ func (s *testEnv) crowd(name string, images int) cloud.PoolID {
 	return id
 }
 
+// use replaces the decider's cloud.
+func (s *testEnv) use(provider cloud.Provider) {
+	s.decider.Cloud, s.decider.PoolCache = provider, policy.NewPoolCache(provider, s.clock.Now)
+}
+
 // takes replaces the decider's Rebuild in a cloud with a limit, and records the requests.
 func (s *testEnv) takes(take func(rebuild.Request) (rebuild.RequestResult, error)) *[]rebuild.Request {
 	var asked []rebuild.Request
-	s.decider.Cloud = imageLimitCloud{s.calls}
+	s.use(imageLimitCloud{s.calls})
 	s.decider.Rebuild = func(_ context.Context, r rebuild.Request) (rebuild.RequestResult, error) {
 		asked = append(asked, r)
 		return take(r)
@@ -136,7 +141,7 @@ func TestOutdatedNodesAreRebuilt(t *testing.T) {
 		taken++
 		return rebuild.RequestResult{Node: fmt.Sprintf("pool1-%d", taken-1)}, nil
 	})
-	s.decider.Cloud = s.calls // without a limit of images
+	s.use(s.calls) // without a limit of images
 	s.counted(id)
 	current := s.poolStatus("all", "pool1").CurrentVersion
 	if len(*asked) != 1 || (*asked)[0].From != imageversion.Of(s.clock.Now().AddDate(0, 0, -5)) || (*asked)[0].To != current {
@@ -188,7 +193,7 @@ func TestCapturePrecedesRebuild(t *testing.T) {
 	asked := s.takes(func(rebuild.Request) (rebuild.RequestResult, error) {
 		return rebuild.RequestResult{Node: "pool1-0"}, nil
 	})
-	s.decider.Cloud = s.calls
+	s.use(s.calls)
 	s.counted(id)
 	current := s.poolStatus("all", "pool1").CurrentVersion
 	s.change(id, "pool1-0", func(n *corev1.Node) {
@@ -232,7 +237,7 @@ func TestAPlanEstimatesHowLongOldNodesStay(t *testing.T) {
 		{&v1alpha1.RebuildSettings{Behind: &v1alpha1.BehindSettings{}}, s.calls, false},
 		{nil, noRebuildCloud{imageLimitCloud{s.calls}}, false},
 	} {
-		s.decider.Cloud = c.cloud
+		s.use(c.cloud)
 		p := policy.AdHoc("all")
 		p.Spec.Rebuild = c.spec
 		plans, err := s.decider.Plan(t.Context(), []v1alpha1.PrototypePolicy{p}, nil)
@@ -392,7 +397,7 @@ func TestACloudThatRebuildsNothing(t *testing.T) {
 	asked := s.takes(func(rebuild.Request) (rebuild.RequestResult, error) {
 		return rebuild.RequestResult{Node: "pool1-0"}, nil
 	})
-	s.decider.Cloud = noRebuildCloud{imageLimitCloud{s.calls}}
+	s.use(noRebuildCloud{imageLimitCloud{s.calls}})
 	s.counted(id)
 	s.wantRebuild(policy.CannotRebuild, "cannot rebuild nodes")
 	degraded := meta.FindStatusCondition(s.status("all").Status.Conditions, v1alpha1.ConditionDegraded)

@@ -27,11 +27,8 @@ func (k *Controller) labeler(c *cluster.Connection, provider cloud.Provider, loo
 		for _, instance := range instances {
 			byVersion[v1alpha1.VersionLabelValue(instance.BuiltFrom)]++
 		}
-		k.Counts.NodesCounted(pool, provider.PoolName(pool), byVersion)
-		if limit := provider.MaxImages(pool); limit > 0 {
-			counted := imagecount.Of(looks.Last(pool).Pool.Recipe, instances, limit)
-			k.Counts.ImagesCounted(pool, provider.PoolName(pool), len(counted.Images), limit)
-		}
+		counted := imagecount.Of(looks.Last(pool).Pool.Recipe, instances, provider.MaxImages(pool))
+		k.Counts.InstancesListed(pool, provider.PoolName(pool), byVersion, len(counted.Images), counted.Limit)
 	}
 	return &nodelabel.Labeler{
 		Kube: c.Kube, Metadata: objects, Cloud: provider, Now: k.Now, Joined: k.Counts.NodeJoined, Log: k.Log.WithName("nodelabel"),

@@ -3,8 +3,8 @@
 //
 // Package nodelabel decides nothing, and no decision depends on the label: Kamino asks the cloud. The package watches the
 // metadata of Nodes without the label, filtered by the API server, so heartbeats of other Nodes cost nothing. New Nodes of
-// a pool cost at most one list of the pool's instances. The package lists all pools once per Refresh, because a rebuilt instance
-// keeps its Node with the old label.
+// a pool cost at most one list of the pool's instances. The package lists all pools once per Refresh, because a rebuilt
+// instance keeps its Node with the old label.
 package nodelabel
 
 import (
@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/process"
 )
 
 // Pace holds the intervals of the labeler; a zero field means the default.
@@ -79,7 +80,7 @@ func (l *Labeler) NeedLeaderElection() bool { return true }
 // Start labels nodes until the context ends. Start logs errors and tries again.
 func (l *Labeler) Start(ctx context.Context) error {
 	pace := l.Pace.orDefaults()
-	if !pause(ctx, pace.Settle) {
+	if process.Wait(ctx, pace.Settle) != nil {
 		return nil
 	}
 	wake := make(chan struct{}, 1)
@@ -100,7 +101,7 @@ func (l *Labeler) Start(ctx context.Context) error {
 			refresh.Reset(pace.Refresh)
 		case <-due.C:
 		case <-wake:
-			if !pause(ctx, pace.Gather) {
+			if process.Wait(ctx, pace.Gather) != nil {
 				return nil
 			}
 			drain(wake)
@@ -118,18 +119,6 @@ func (l *Labeler) now() time.Time {
 		return time.Now()
 	}
 	return l.Now()
-}
-
-// pause reports whether the context outlived the pause.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 func drain(wake <-chan struct{}) {

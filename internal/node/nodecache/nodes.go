@@ -231,26 +231,36 @@ type Summary struct {
 	Youngest time.Time
 }
 
-// Sum counts a pool's nodes.
-func (n *Nodes) Sum(pool cloud.PoolID, now time.Time) Summary {
+// Sums counts the nodes of each pool.
+func (n *Nodes) Sums(now time.Time) map[cloud.PoolID]Summary {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	var sum Summary
-	home := n.pools[pool]
-	if home == nil {
-		return sum
-	}
-	for _, node := range home.nodes {
-		sum.Nodes++
-		switch {
-		case nodestate.Ready(node):
-			sum.Ready++
-		case nodestate.Arriving(node, now):
-			sum.Arriving++
+	sums := make(map[cloud.PoolID]Summary, len(n.pools))
+	for pool, home := range n.pools {
+		var sum Summary
+		for _, node := range home.nodes {
+			sum.Nodes++
+			switch {
+			case nodestate.Ready(node):
+				sum.Ready++
+			case nodestate.Arriving(node, now):
+				sum.Arriving++
+			}
+			if at := node.CreationTimestamp.Time; at.After(sum.Youngest) {
+				sum.Youngest = at
+			}
 		}
-		if at := node.CreationTimestamp.Time; at.After(sum.Youngest) {
-			sum.Youngest = at
-		}
+		sums[pool] = sum
 	}
-	return sum
+	return sums
+}
+
+// All returns the nodes of all pools, in no order. The nodes are shared: do not change the nodes.
+func (n *Nodes) All() (all []*corev1.Node) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, home := range n.pools {
+		all = slices.AppendSeq(all, maps.Values(home.nodes))
+	}
+	return all
 }
