@@ -7,7 +7,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,8 +38,6 @@ type Pool struct {
 	ID cloud.PoolID
 	// Prototypes of the pool. The list is empty without Kamino's definitions in the cluster.
 	Prototypes []v1alpha1.Prototype
-	// nodes has the names of the pool's Nodes by instance.
-	nodes map[cloud.InstanceID]string
 	// stripped are the Nodes with the fields about joining only.
 	stripped []*corev1.Node
 	// patched has the times of the last patches by the names of Nodes, and imageBytes the sizes of container images.
@@ -49,7 +46,7 @@ type Pool struct {
 }
 
 func newPool(id cloud.PoolID) *Pool {
-	return &Pool{ID: id, nodes: map[cloud.InstanceID]string{}, patched: map[string]time.Time{}, imageBytes: map[string]int64{}}
+	return &Pool{ID: id, patched: map[string]time.Time{}, imageBytes: map[string]int64{}}
 }
 
 // All returns every pool of a Node or a Prototype. A pool scaled to zero because of a bad image can still be rolled
@@ -62,11 +59,14 @@ func (f *Finder) All(ctx context.Context) (map[cloud.PoolID]*Pool, error) {
 		}
 		return pools[id]
 	}
-	err := f.eachNode(ctx, func(n *corev1.Node, id cloud.PoolID) {
-		p := at(id)
-		p.nodes[fold(cloud.InstanceID(n.Spec.ProviderID))] = n.Name
+	err := membership.Each(ctx, f.Cluster.Kube, f.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
+		if of.Pool == "" {
+			return nil // for example a VM of the control plane
+		}
+		p := at(of.Pool)
 		p.stripped = append(p.stripped, nodejoin.Strip(n))
 		p.measure(n)
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -86,19 +86,6 @@ func (f *Finder) All(ctx context.Context) (map[cloud.PoolID]*Pool, error) {
 		}
 	}
 	return pools, nil
-}
-
-// fold returns an ID as a key in lower case. Clouds vary the case of IDs.
-func fold(id cloud.InstanceID) cloud.InstanceID { return cloud.InstanceID(strings.ToLower(string(id))) }
-
-// eachNode calls do for the Nodes of pools. A Node of no pool, for example a VM of the control plane, is skipped.
-func (f *Finder) eachNode(ctx context.Context, do func(*corev1.Node, cloud.PoolID)) error {
-	return membership.Each(ctx, f.Cluster.Kube, f.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
-		if of.Pool != "" {
-			do(n, of.Pool)
-		}
-		return nil
-	})
 }
 
 // Named returns the pool for a name, an ID or a unique part of a name.
@@ -173,42 +160,34 @@ func (f *Finder) History(ctx context.Context, p *Pool, keep int) (history.Histor
 
 // Past returns the history of the pool's versions, with joins. keep is that of History.
 func (f *Finder) Past(ctx context.Context, p *Pool, keep int) (PastPool, error) {
-	facts, nodes, err := f.facts(ctx, p, keep)
-	if err != nil {
+	facts := history.Facts{Prototypes: p.Prototypes, Keep: keep}
+	var err error
+	if facts.Pool, err = f.Cloud.Pool(ctx, p.ID); err != nil {
 		return PastPool{}, err
 	}
-	return PastPool{history.Of(facts), facts.Joins, facts.Pool.Capacity, nodes}, nil
-}
-
-// facts reads the facts of a pool's history, and the pool's instances with their Nodes.
-func (f *Finder) facts(ctx context.Context, p *Pool, keep int) (facts history.Facts, joining []joinhealth.Node, err error) {
-	facts = history.Facts{Prototypes: p.Prototypes, Keep: keep}
-	if facts.Pool, err = f.Cloud.Pool(ctx, p.ID); err != nil {
-		return facts, nil, err
-	}
 	if facts.Images, err = f.images(ctx, p.ID); err != nil {
-		return facts, nil, err
+		return PastPool{}, err
 	}
 	instances, err := f.Cloud.Instances(ctx, p.ID)
 	if err != nil {
 		if f.Uncounted != nil {
 			f.Uncounted(err)
 		}
-		return facts, nil, nil
+		return PastPool{History: history.Of(facts), Capacity: facts.Pool.Capacity}, nil
 	}
 	facts.Counted = true
-	for _, instance := range instances {
-		facts.Members = append(facts.Members, history.Member{Name: f.nodeOf(p, instance.ID), BuiltFrom: instance.BuiltFrom})
-	}
 	now := time.Now()
 	if f.Now != nil {
 		now = f.Now()
 	}
 	seen := nodejoin.Observation{Now: now, Instances: instances, Nodes: p.stripped, Images: facts.Images, Same: f.Cloud.SameInstance}
-	joining = nodejoin.Nodes(seen)
-	facts.Joins = joinhealth.Judge(seen.Now, time.Time{}, joining, nil, joinhealth.Limits{})
+	for i, name := range nodejoin.Names(seen) {
+		facts.Members = append(facts.Members, history.Member{Name: name, BuiltFrom: instances[i].BuiltFrom})
+	}
+	nodes := nodejoin.Nodes(seen)
+	facts.Joins = joinhealth.Judge(seen.Now, time.Time{}, nodes, nil, joinhealth.Limits{})
 	facts.Joins = slices.DeleteFunc(facts.Joins, func(join joinhealth.Join) bool { return join.Running.IsZero() }) // the start time is unknown
-	return facts, joining, nil
+	return PastPool{history.Of(facts), facts.Joins, facts.Pool.Capacity, nodes}, nil
 }
 
 // Ready counts the pool's Nodes in the cluster, and the Ready nodes among them.
@@ -241,17 +220,4 @@ func (f *Finder) images(ctx context.Context, pool cloud.PoolID) ([]cloud.Image, 
 		}
 	}
 	return images, nil
-}
-
-// nodeOf returns the name of an instance's Node, or the instance ID before the node has joined.
-func (f *Finder) nodeOf(p *Pool, id cloud.InstanceID) string {
-	if name := p.nodes[fold(id)]; name != "" {
-		return name
-	}
-	for other, name := range p.nodes {
-		if f.Cloud.SameInstance(other, id) {
-			return name
-		}
-	}
-	return string(id)
 }

@@ -35,7 +35,11 @@ const parallel = 16
 // the state of the named pool, even without nodes. An error of the cloud is in the Standing of the pool.
 func (f *Finder) Statuses(ctx context.Context, only string) ([]Status, error) {
 	counted := f.Count()
-	if err := f.eachNode(ctx, counted.Add); err != nil {
+	err := membership.Each(ctx, f.Cluster.Kube, f.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
+		counted.Add(n, of.Pool)
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
 	return f.StatusesOf(ctx, counted, only)

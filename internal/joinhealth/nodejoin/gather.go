@@ -71,6 +71,18 @@ func Nodes(s Observation) []joinhealth.Node {
 	return all
 }
 
+// Names returns the name of each instance's oldest Node, or the instance's ID before the node has joined.
+func Names(s Observation) []string {
+	names, byID := make([]string, len(s.Instances)), s.byInstance()
+	for i := range s.Instances {
+		names[i] = string(s.Instances[i].ID)
+		if nodes := byID[fold(s.Instances[i].ID)]; len(nodes) > 0 {
+			names[i] = nodes[0].Name
+		}
+	}
+	return names
+}
+
 // OtherNodes are the instances of a pool with a Node, in numbers.
 type OtherNodes struct {
 	Nodes, Ready, Arriving int
