@@ -1,6 +1,7 @@
 package print
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -53,6 +54,14 @@ func WriteChangeResult(w io.Writer, format Format, d ChangeResult) error {
 	return err
 }
 
+// verb returns the form of a verb for a change, or for a dry run.
+func verb(dryRun bool, is, would string) string {
+	if dryRun {
+		return would
+	}
+	return is
+}
+
 // Compare adds the difference between the contents of two versions, if known.
 func (d *ChangeResult) Compare(line string) {
 	if line != "" {
@@ -62,15 +71,12 @@ func (d *ChangeResult) Compare(line string) {
 }
 
 // Marked describes a quarantine, or the end of a quarantine.
-func Marked(verb string, m history.Mark, dryRun bool) ChangeResult {
-	why, is := m.Tags[cloud.TagQuarantined], "is"
-	switch {
-	case m.Done:
+func Marked(name string, m history.Mark, dryRun bool) ChangeResult {
+	why, is := m.Tags[cloud.TagQuarantined], verb(dryRun, "is", "would be")
+	if m.Done {
 		is = "is already"
-	case dryRun:
-		is = "would be"
 	}
-	d := ChangeResult{Verb: verb, Pool: m.Pool, Version: m.Version, Quarantined: why, DryRun: dryRun, Changed: !m.Done && !dryRun, Nodes: m.Nodes}
+	d := ChangeResult{Verb: name, Pool: m.Pool, Version: m.Version, Quarantined: why, DryRun: dryRun, Changed: !m.Done && !dryRun, Nodes: m.Nodes}
 	if why == "" {
 		d.writeLine("Version %s of pool %s %s not quarantined.", m.Version, m.Pool, is)
 		return d
@@ -90,10 +96,7 @@ func Acknowledged(a history.Acknowledgement, dryRun bool) ChangeResult {
 		d.writeLine("Pool %s has no automatic rollback to acknowledge.", a.Pool)
 		return d
 	}
-	is := "is"
-	if dryRun {
-		is = "would be"
-	}
+	is := verb(dryRun, "is", "would be")
 	for i, r := range a.Returns {
 		if i == 0 {
 			d.Version, d.To = r.Version, r.To
@@ -107,22 +110,14 @@ func Acknowledged(a history.Acknowledgement, dryRun bool) ChangeResult {
 			d.writeLine("Version %s stays quarantined; to lift the quarantine: `kamino release %s %s`.", r.Version, a.Pool, r.Version)
 		}
 	}
-	if dryRun {
-		d.writeLine("The policy of pool %s would capture its nodes again.", a.Pool)
-	} else {
-		d.writeLine("The policy of pool %s captures its nodes again, within half an hour.", a.Pool)
-	}
+	d.writeLine("The policy of pool %s %s.", a.Pool, verb(dryRun, "captures its nodes again, within half an hour", "would capture its nodes again"))
 	return d
 }
 
 // Retired describes a retirement.
 func Retired(r history.Retirement, dryRun bool) ChangeResult {
-	is := "is being deleted"
-	if dryRun && !r.Done {
-		is = "would be deleted"
-	}
 	d := ChangeResult{Verb: "retire", Pool: r.Pool, Version: r.Version, DryRun: dryRun, Changed: !r.Done && !dryRun, Nodes: r.Nodes}
-	d.writeLine("Version %s of pool %s %s.", r.Version, r.Pool, is)
+	d.writeLine("Version %s of pool %s %s.", r.Version, r.Pool, verb(dryRun && !r.Done, "is being deleted", "would be deleted"))
 	d.writeLine("%s", staying(r.Version, r.Nodes))
 	if r.Forgets {
 		d.writeLine("The quarantine is deleted too: nodes of version %s, and nodes last patched before its capture, may become donors.", r.Version)
@@ -138,16 +133,9 @@ func Promoted(p history.Promotion, change cloud.RecipeChange, saved string, caut
 		d.writeLine("The recipe of pool %s already names version %s.", p.Pool, p.Version)
 		return d
 	}
-	builds, loses, from := "now builds new nodes from version %s instead of %s.", "The recipe lost %s.", change.From
-	if dryRun {
-		builds, loses = "would build new nodes from version %s instead of %s.", "The recipe would lose %s."
-	}
-	if from == "" {
-		from = "no image"
-	}
-	d.writeLine("Pool %s "+builds, p.Pool, p.Version, from)
+	d.writeLine("Pool %s %s new nodes from version %s instead of %s.", p.Pool, verb(dryRun, "now builds", "would build"), p.Version, cmp.Or(change.From, "no image"))
 	if len(change.Removes) > 0 {
-		d.writeLine(loses, strings.Join(cloud.DescribeFields(change.Removes), ", "))
+		d.writeLine("The recipe %s %s.", verb(dryRun, "lost", "would lose"), strings.Join(cloud.DescribeFields(change.Removes), ", "))
 	}
 	if p.Trial != "" {
 		d.writeLine("Its trial: %s.", p.Trial)
@@ -176,20 +164,16 @@ func RolledBack(r history.Rollback, pace *Pace, dryRun bool) ChangeResult {
 		Verb: "rollback", Pool: r.Pool, Version: r.From, To: r.To, Quarantined: r.Tags[cloud.TagQuarantined],
 		DryRun: dryRun, Nodes: r.Nodes, Changed: !r.Done && !dryRun,
 	}
-	is, builds := "is quarantined", "now builds new nodes from version %s"
-	if dryRun {
-		is, builds = "would be quarantined", "would build new nodes from version %s"
-	}
 	if r.Done {
 		d.writeLine("Pool %s is already rolled back: the recipe names version %s, and version %s is quarantined.", r.Pool, r.To, r.From)
 	} else {
 		if d.Quarantined != "" {
-			d.writeLine("Version %s %s: %s", r.From, is, d.Quarantined)
+			d.writeLine("Version %s %s quarantined: %s", r.From, verb(dryRun, "is", "would be"), d.Quarantined)
 		}
 		if !r.Finishes.IsZero() {
 			d.writeLine("This finishes the automatic rollback to version %s, started at %s.", r.To, r.Finishes.UTC().Format(time.RFC3339))
 		}
-		d.writeLine("Pool %s "+builds+".", r.Pool, r.To)
+		d.writeLine("Pool %s %s new nodes from version %s.", r.Pool, verb(dryRun, "now builds", "would build"), r.To)
 	}
 	switch {
 	case pace != nil:
@@ -204,12 +188,9 @@ func RolledBack(r history.Rollback, pace *Pace, dryRun bool) ChangeResult {
 
 // describe describes what happens to the nodes.
 func (p *Pace) describe(r history.Rollback, dryRun bool) string {
-	are := "are rebuilt now"
-	if len(r.Nodes) == 1 {
+	are := verb(dryRun, "are rebuilt now", "would be rebuilt")
+	if len(r.Nodes) == 1 && !dryRun {
 		are = "is rebuilt now"
-	}
-	if dryRun {
-		are = "would be rebuilt"
 	}
 	how := fmt.Sprintf("%d at a time", p.MaxUnavailable)
 	if p.AllAtOnce {
@@ -231,14 +212,11 @@ func Rebuilt(h history.History, oldest imagecount.Image, pace Pace, dryRun bool)
 	if d.Version == "" {
 		d.Version = oldest.Name
 	}
-	how := "rebuilt now"
-	if dryRun {
-		how = "to be rebuilt"
-	}
 	if oldest.Name == "" {
 		d.writeLine("All nodes of pool %s already run version %s.", h.Pool, h.Recipe.Version)
 	} else {
-		d.writeLine("%s %s, the oldest image of pool %s: %s from version %s, %d at a time.", runs(oldest.Count), d.Version, h.Pool, how, d.To, pace.MaxUnavailable)
+		d.writeLine("%s %s, the oldest image of pool %s: %s from version %s, %d at a time.",
+			runs(oldest.Count), d.Version, h.Pool, verb(dryRun, "rebuilt now", "to be rebuilt"), d.To, pace.MaxUnavailable)
 	}
 	return d
 }

@@ -160,12 +160,8 @@ func ClearedAway(w io.Writer, format Format, c DeletedLeftovers) error {
 	if len(c.Left) == 0 {
 		text += "No capture left resources.\n"
 	}
-	is := "is removed"
-	if c.DryRun {
-		is = "would be removed"
-	}
 	for _, l := range c.Left {
-		text += fmt.Sprintf("%s %s of prototype %s %s.\n", strings.ToUpper(l.Kind[:1])+l.Kind[1:], l.Name, l.Prototype, is)
+		text += fmt.Sprintf("%s %s of prototype %s %s.\n", strings.ToUpper(l.Kind[:1])+l.Kind[1:], l.Name, l.Prototype, verb(c.DryRun, "is removed", "would be removed"))
 	}
 	_, err := io.WriteString(w, text)
 	return err
