@@ -9,24 +9,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Preview is the plan of a capture, made without changes.
-type Preview struct {
-	// Refusals are the reasons against the capture. The other fields are filled as far as possible.
-	Refusals []cloud.Refusal `json:"refusals,omitempty"`
-	// Evicts are the pods to evict from the donor, as namespace/name.
-	Evicts []string `json:"evicts,omitempty"`
-	// Departure is the cost of a leaving donor; nil for a returning donor.
-	Departure *admission.RemovalCost `json:"departure,omitempty"`
-	// Change is the change of the recipe.
-	Change *cloud.RecipeChange `json:"change,omitempty"`
-	// NoWayBack: the recipe names no version of the pool, so no rollback is possible.
-	NoWayBack bool `json:"noWayBack,omitempty"`
-	// Crowded is a warning that the pool's instances use nearly as many images as the cloud allows; else empty.
-	Crowded string `json:"crowded,omitempty"`
-	// Retires are the versions to retire.
-	Retires []string `json:"retires,omitempty"`
-}
-
 // Refusals returns all reasons against capturing the Prototype, which need not exist. Nil means that the capture would
 // begin. An error means no known reason, but incomplete facts.
 func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
@@ -39,14 +21,14 @@ func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.R
 
 // Preview returns the plan of a capture of the Prototype, which need not exist. With an error, the result has all known
 // parts.
-func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (Preview, error) {
+func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (admission.Preview, error) {
 	ctx = cloud.WithReadCache(ctx)
 	w, err := e.observe(ctx, p, v1alpha1.Record{}, nil)
 	if w == nil {
-		return Preview{}, err
+		return admission.Preview{}, err
 	}
 	e.askEvictions(ctx, w)
-	preview := Preview{Refusals: w.refusals, Evicts: w.remainingPods.Names(), Crowded: w.imageLimitWarning}
+	preview := admission.Preview{Refusals: w.refusals, Evicts: w.remainingPods.Names(), Crowded: w.imageLimitWarning}
 	if w.admission != nil {
 		preview.Departure = w.admission.RemovalCost()
 	}

@@ -364,10 +364,7 @@ func (c *capturing) dryRun(ctx context.Context, d runner.Decision) error {
 		return err
 	}
 	preview.Refusals = slices.Concat(d.Unknown(), preview.Refusals, refusals)
-	plan := print.Plan{
-		Prototype: print.Presentable(d.Prototype), Installs: d.NotInstalled, Refusals: preview.Refusals, Change: preview.Change,
-		Joins: d.Joins, Departure: preview.Departure, NoWayBack: preview.NoWayBack, Retires: preview.Retires, Evicts: preview.Evicts, Crowded: preview.Crowded,
-	}
+	plan := print.Plan{Prototype: print.Presentable(d.Prototype), Installs: d.NotInstalled, Joins: d.Joins, Preview: preview}
 	if kept != nil {
 		plan.CustomData = cloud.Digest(kept.Data)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
@@ -15,7 +14,7 @@ import (
 )
 
 // preview returns the plan of a capture. Without an installation, the missing parts of the installation are no refusals.
-func (c *capturing) preview(ctx context.Context, d runner.Decision) (capture.Preview, error) {
+func (c *capturing) preview(ctx context.Context, d runner.Decision) (admission.Preview, error) {
 	preview, err := c.engine.Preview(ctx, d.Prototype)
 	if d.NotInstalled {
 		preview.Refusals = slices.DeleteFunc(preview.Refusals, func(r cloud.Refusal) bool { return r.Reason == admission.NotInstalled })

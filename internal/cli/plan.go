@@ -127,10 +127,9 @@ func (s *session) poolPlan(ctx context.Context, plan policy.Plan, took estimate.
 	if !full {
 		return p
 	}
-	preview, err := s.engine.Preview(ctx, plan.Prototype)
-	p.Joins, preview.Refusals, err = plan.Joins, slices.Concat(plan.Unknown(), preview.Refusals), cmp.Or(plan.Unjoined, err)
-	p.Refusals, p.Change, p.Retires, p.Evicts = preview.Refusals, preview.Change, preview.Retires, preview.Evicts
-	p.NoWayBack, p.Crowded, p.Departure = preview.NoWayBack, preview.Crowded, preview.Departure
+	var err error
+	p.Preview, err = s.engine.Preview(ctx, plan.Prototype)
+	p.Joins, p.Refusals, err = plan.Joins, slices.Concat(plan.Unknown(), p.Refusals), cmp.Or(plan.Unjoined, err)
 	if from := plan.Prototype.Spec.Settings.Recipe.CustomDataFrom; from != nil {
 		p.CustomDataFrom = from.Name
 	}

@@ -25,7 +25,7 @@ import (
 type Engine interface {
 	Pass(ctx context.Context, name string) (capture.Result, error)
 	Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error)
-	Preview(ctx context.Context, p *v1alpha1.Prototype) (capture.Preview, error)
+	Preview(ctx context.Context, p *v1alpha1.Prototype) (admission.Preview, error)
 	Case(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error)
 	DisruptionCost(ctx context.Context, node string, drain v1alpha1.DrainSettings, leaves bool) (selection.DisruptionCost, error)
 	Orphan(ctx context.Context, node string, holder v1alpha1.Holder) (capture.Result, error)

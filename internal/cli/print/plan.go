@@ -20,22 +20,9 @@ type Plan struct {
 	Installs bool `json:"installs,omitempty"`
 	// Joins is the detected way in which the pool's nodes join, if the settings name no profile.
 	Joins bootstrapkind.Answer `json:"joins,omitzero"`
-	// Refusals: a capture would not begin.
-	Refusals []cloud.Refusal `json:"refusals,omitempty"`
-	// Departure is the cost of a donor that does not return; nil if the donor returns.
-	Departure *admission.RemovalCost `json:"departure,omitempty"`
-	// Change of the pool's recipe; nil if unknown.
-	Change *cloud.RecipeChange `json:"change,omitempty"`
-	// NoWayBack reports that a rollback cannot restore the current recipe.
-	NoWayBack bool `json:"noWayBack,omitempty"`
-	// Retires lists versions that Kamino would delete afterwards.
-	Retires []string `json:"retires,omitempty"`
-	// Evicts names pods that would be evicted, as namespace/name.
-	Evicts []string `json:"evicts,omitempty"`
+	admission.Preview
 	// CustomData identifies the copy of customData without its content; empty without a copy.
 	CustomData string `json:"customData,omitempty"`
-	// Crowded is the message about a pool near the cloud's limit of images.
-	Crowded string `json:"crowded,omitempty"`
 }
 
 // WritePlan writes the plan.

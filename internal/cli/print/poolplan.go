@@ -40,19 +40,10 @@ type PoolPlan struct {
 	SlowTurnover bool               `json:"slowTurnover,omitempty"`
 	// Joins is the detected way in which the donor joins, if the policy names no profile.
 	Joins bootstrapkind.Answer `json:"joins,omitzero"`
-	// Departure is the cost of a donor that does not return; nil if the donor returns.
-	Departure *admission.RemovalCost `json:"departure,omitempty"`
-	Refusals  []cloud.Refusal        `json:"refusals,omitempty"`
-	Change    *cloud.RecipeChange    `json:"change,omitempty"`
-	Retires   []string               `json:"retires,omitempty"`
-	// NoWayBack reports that a rollback cannot restore the current recipe.
-	NoWayBack bool `json:"noWayBack,omitempty"`
+	admission.Preview
 	// CustomDataFrom is the Secret with the copy of customData, which Kamino stores with the lost parts of the recipe.
-	CustomDataFrom string   `json:"customDataFrom,omitempty"`
-	Evicts         []string `json:"evicts,omitempty"`
-	// Crowded is the message about a pool near the cloud's limit of images.
-	Crowded string `json:"crowded,omitempty"`
-	Error   string `json:"error,omitempty"`
+	CustomDataFrom string `json:"customDataFrom,omitempty"`
+	Error          string `json:"error,omitempty"`
 }
 
 // PoolPlans writes plans: in full with all nodes, or a line for each plan.

@@ -59,8 +59,8 @@ func (s *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.R
 }
 
 // Preview returns the preview of the script.
-func (s *Engine) Preview(_ context.Context, p *v1alpha1.Prototype) (capture.Preview, error) {
-	preview := capture.Preview{
+func (s *Engine) Preview(_ context.Context, p *v1alpha1.Prototype) (admission.Preview, error) {
+	preview := admission.Preview{
 		Evicts: []string{"default/web-0", "default/web-1"},
 		Change: &cloud.RecipeChange{
 			Pool: cloud.PoolID(p.Spec.PoolID), From: "ubuntu:2204", To: "pool1/versions/" + p.Spec.Version, Backup: fmt.Appendf(nil, `{"pool": %q, "image": "ubuntu:2204"}`, p.Spec.PoolID),

@@ -1,0 +1,21 @@
+package admission
+
+import "github.com/kamino-dev/kamino/internal/cloud"
+
+// Preview is the plan of a capture, made without changes.
+type Preview struct {
+	// Refusals are the reasons against the capture. The other fields are filled as far as possible.
+	Refusals []cloud.Refusal `json:"refusals,omitempty"`
+	// Evicts are the pods to evict from the donor, as namespace/name.
+	Evicts []string `json:"evicts,omitempty"`
+	// Departure is the cost of a leaving donor; nil for a returning donor.
+	Departure *RemovalCost `json:"departure,omitempty"`
+	// Change is the change of the recipe.
+	Change *cloud.RecipeChange `json:"change,omitempty"`
+	// NoWayBack: the recipe names no version of the pool, so no rollback is possible.
+	NoWayBack bool `json:"noWayBack,omitempty"`
+	// Crowded is a warning that the pool's instances use nearly as many images as the cloud allows; else empty.
+	Crowded string `json:"crowded,omitempty"`
+	// Retires are the versions to retire.
+	Retires []string `json:"retires,omitempty"`
+}
