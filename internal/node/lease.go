@@ -131,12 +131,12 @@ func (s Reservations) grant(ctx context.Context, n *corev1.Node, r v1alpha1.Rese
 	if !apierrors.IsAlreadyExists(err) {
 		return made, err
 	}
-	have, err := s.leases().Get(ctx, v1alpha1.ReservationLeaseName(n.Name, n.UID), metav1.GetOptions{})
+	have, getErr := s.get(ctx, n)
 	switch {
-	case apierrors.IsNotFound(err): // the first holder has given up
+	case getErr != nil:
+		return nil, getErr
+	case have == nil: // the first holder has given up
 		return nil, apierrors.NewConflict(corev1.Resource("nodes"), n.Name, err)
-	case err != nil:
-		return nil, s.failed("read", n, err)
 	}
 	l, err := leaseOf(have)
 	if err == nil && !l.Reservation.Same(r.Holder) && (!AsBefore(n, l.Reservation) || s.now().Sub(l.WrittenAt) < Settled) {
@@ -150,15 +150,15 @@ func (s Reservations) grant(ctx context.Context, n *corev1.Node, r v1alpha1.Rese
 
 // renew writes the Lease of a reserved node, whether the Lease exists or not.
 func (s Reservations) renew(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) error {
-	have, err := s.leases().Get(ctx, v1alpha1.ReservationLeaseName(n.Name, n.UID), metav1.GetOptions{})
+	have, err := s.get(ctx, n)
 	switch {
-	case apierrors.IsNotFound(err):
+	case err != nil:
+		return err
+	case have == nil:
 		if _, err = s.create(ctx, n, r); apierrors.IsAlreadyExists(err) {
 			err = apierrors.NewConflict(corev1.Resource("nodes"), n.Name, err)
 		}
 		return err
-	case err != nil:
-		return s.failed("read", n, err)
 	}
 	return s.update(ctx, have, n, r)
 }
@@ -176,12 +176,12 @@ func (s Reservations) End(ctx context.Context, n *corev1.Node, holder v1alpha1.H
 func (s Reservations) create(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) (*Lease, error) {
 	lease := &coordinationv1.Lease{}
 	lease.Name, lease.Namespace = v1alpha1.ReservationLeaseName(n.Name, n.UID), s.namespace()
-	if err := s.fill(lease, n, r); err != nil {
+	if err := fill(lease, n, r, s.now()); err != nil {
 		return nil, err
 	}
 	made, err := s.leases().Create(ctx, lease, metav1.CreateOptions{FieldManager: "kamino"})
 	if err != nil {
-		return nil, s.failed("create", n, err)
+		return nil, fmt.Errorf("create lease %s/%s: %w", lease.Namespace, lease.Name, err)
 	}
 	return leaseOf(made)
 }
@@ -189,20 +189,20 @@ func (s Reservations) create(ctx context.Context, n *corev1.Node, r v1alpha1.Res
 // update writes the Lease if the content changes. The resource version makes the API server refuse a concurrent write.
 func (s Reservations) update(ctx context.Context, have *coordinationv1.Lease, n *corev1.Node, r v1alpha1.Reservation) error {
 	want := have.DeepCopy()
-	if err := s.fill(want, n, r); err != nil {
+	if err := fill(want, n, r, s.now()); err != nil {
 		return err
 	}
 	if maps.Equal(want.Annotations, have.Annotations) && maps.Equal(want.Labels, have.Labels) {
 		return nil
 	}
 	if _, err := s.leases().Update(ctx, want, metav1.UpdateOptions{FieldManager: "kamino"}); err != nil {
-		return s.failed("update", n, err)
+		return fmt.Errorf("update lease %s/%s: %w", want.Namespace, want.Name, err)
 	}
 	return nil
 }
 
 // fill writes the reservation into the Lease. The spec is for people: `kubectl get leases` shows the holder.
-func (s Reservations) fill(lease *coordinationv1.Lease, n *corev1.Node, r v1alpha1.Reservation) error {
+func fill(lease *coordinationv1.Lease, n *corev1.Node, r v1alpha1.Reservation, now time.Time) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("reserve node %s: %w", n.Name, err)
@@ -211,7 +211,7 @@ func (s Reservations) fill(lease *coordinationv1.Lease, n *corev1.Node, r v1alph
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.ReservedNodeAnnotation, n.Name)
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.ReservedNodeUIDAnnotation, string(n.UID))
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.ReservationAnnotation, string(text))
-	acquired, renewed := metav1.NewMicroTime(r.ReservedAt.Time), metav1.NewMicroTime(s.now())
+	acquired, renewed := metav1.NewMicroTime(r.ReservedAt.Time), metav1.NewMicroTime(now)
 	lease.Spec.HolderIdentity = ptr(strings.ReplaceAll(r.Brief(), " ", "/"))
 	lease.Spec.AcquireTime, lease.Spec.RenewTime = &acquired, &renewed
 	return nil
@@ -226,14 +226,24 @@ func holderLabel(uid types.UID) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// readLease returns the Lease of the Node; nil if there is none.
-func (s Reservations) readLease(ctx context.Context, n *corev1.Node) (*Lease, error) {
-	have, err := s.leases().Get(ctx, v1alpha1.ReservationLeaseName(n.Name, n.UID), metav1.GetOptions{})
+// get reads the Lease of the Node's name and UID; nil if there is none.
+func (s Reservations) get(ctx context.Context, n *corev1.Node) (*coordinationv1.Lease, error) {
+	name := v1alpha1.ReservationLeaseName(n.Name, n.UID)
+	have, err := s.leases().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, s.failed("read", n, err)
+		return nil, fmt.Errorf("read lease %s/%s: %w", s.namespace(), name, err)
+	}
+	return have, nil
+}
+
+// readLease returns the Lease of the Node; nil if there is none.
+func (s Reservations) readLease(ctx context.Context, n *corev1.Node) (*Lease, error) {
+	have, err := s.get(ctx, n)
+	if err != nil || have == nil {
+		return nil, err
 	}
 	l, err := leaseOf(have)
 	if err != nil {
@@ -261,10 +271,6 @@ func leaseOf(lease *coordinationv1.Lease) (*Lease, error) {
 		l.WrittenAt = at.Time
 	}
 	return l, nil
-}
-
-func (s Reservations) failed(verb string, n *corev1.Node, err error) error {
-	return fmt.Errorf("%s lease %s/%s: %w", verb, s.namespace(), v1alpha1.ReservationLeaseName(n.Name, n.UID), err)
 }
 
 func (s Reservations) leases() coordination.LeaseInterface {
