@@ -119,7 +119,7 @@ var rooms = map[string]room{
 	"internal/doctor":              {own: "capture/admission api pool/bootstrapkind cloud history imageversion/imagecount imageversion pool/membership node node/kured node/nodestate wording/page node/reservations selection wording", foreign: kubeClient},
 	"internal/manifest":            {own: "api", foreign: kubeTypes + yaml},
 	"internal/joinhealth/nodejoin": {own: "api cloud history imageversion joinhealth node/nodestate trial", foreign: kubeClient},
-	"internal/metrics":             {own: "capture/admission api pool/bootstrapkind capture capture/plan cloud history imageversion/imagecount imageversion joinhealth pool/membership notify/delivery patch selection trial", foreign: kubeClient + " github.com/prometheus/client_golang"},
+	"internal/metrics":             {own: "capture/admission api pool/bootstrapkind capture capture/plan cloud history imageversion/imagecount imageversion joinhealth pool/membership notify/delivery patch policy selection trial", foreign: kubeClient + " github.com/prometheus/client_golang"},
 	"internal/policy":              {own: "capture/admission api pool/bootstrapkind capture cloud history history/estimate imageversion/imagecount imageversion joinhealth pool/membership node/nodecache joinhealth/nodejoin node/nodestate patch patch/nodepatch patch/plan policy/schedule process rebuild recipe node/reservations selection selection/expression wording", foreign: kubeLoop},
 
 	"internal/controller/nodelabel": {own: "api cloud pool/membership node node/nodestate process", foreign: kubeClient},

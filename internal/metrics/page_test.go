@@ -19,6 +19,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/joinhealth"
 	"github.com/kamino-dev/kamino/internal/notify/delivery"
 	"github.com/kamino-dev/kamino/internal/patch"
+	"github.com/kamino-dev/kamino/internal/policy"
 )
 
 func page(t *testing.T, name string) string {
@@ -41,13 +42,13 @@ func exported(t *testing.T) map[string]described {
 	m.calls.WithLabelValues("Pool", resultOK)
 	m.callTimes.WithLabelValues("Pool")
 	m.observe(prototype("p", life()[1]), prototype("p", life()[1]), "pool1")
-	m.PoliciesStalled(map[PolicyStall]bool{{"all", "pool1", "Other"}: true})
+	m.PoliciesStalled(map[policy.Stall]bool{{Policy: "all", Pool: "pool1", Reason: "Other"}: true})
 	m.passErrors.WithLabelValues(fromCloud, string(cloud.Denied))
 	m.pools.meet("id", "pool1", prototype("p", v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseSucceeded}), true)
 	m.InstancesListed("id", "pool1", map[string]int{"2026.03.14": 1}, 7, 10)
 	m.Decided("id", "pool1", 1, map[string]int{"NotReady": 1})
 	m.CapturesRefused(map[[2]string]int{{"pool1", "NotReady"}: 1})
-	m.Patches([]PoolPatches{{Pool: "pool1", Known: true, Packages: 1, Unchecked: string(patch.Reasons()[0])}})
+	m.Patches([]policy.Patches{{Pool: policy.PoolRef{Name: "pool1"}, Known: true, Packages: 1, Unchecked: patch.Reasons()[0]}})
 	m.Joins([]PoolJoins{{Pool: "pool1", Version: "2026.03.14", Of: joinhealth.Tally{Joined: 1}}})
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(m)

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/kamino-dev/kamino/internal/patch"
+	"github.com/kamino-dev/kamino/internal/policy"
 )
 
 var (
@@ -16,32 +17,21 @@ var (
 
 var uncheckedReasons = setOf(patch.Reasons()...)
 
-// PoolPatches are the pending patches of a pool.
-type PoolPatches struct {
-	Pool string
-	// Known: a check has succeeded. Packages and Security are from the last such check.
-	Known              bool
-	Packages, Security int
-	// Unchecked is why the last check had no answer; empty after an answer.
-	Unchecked   string
-	Quarantined bool
-}
-
 // patches are the pending patches at the last pass.
 type patches struct {
 	mu  sync.Mutex
-	all map[string]PoolPatches
+	all map[string]policy.Patches
 }
 
 // Patches sets the pending patches of all pools. Pools with equal names share a series: the pool with most patches.
-func (m *Metrics) Patches(all []PoolPatches) {
-	byName := map[string]PoolPatches{}
+func (m *Metrics) Patches(all []policy.Patches) {
+	byName := map[string]policy.Patches{}
 	for _, p := range all {
-		if p.Unchecked != "" && !uncheckedReasons[patch.Reason(p.Unchecked)] {
+		if p.Unchecked != "" && !uncheckedReasons[p.Unchecked] {
 			p.Unchecked = OtherReason
 		}
-		if other, is := byName[p.Pool]; !is || p.Packages > other.Packages {
-			byName[p.Pool] = p
+		if other, is := byName[p.Pool.Name]; !is || p.Packages > other.Packages {
+			byName[p.Pool.Name] = p
 		}
 	}
 	m.patches.mu.Lock()
@@ -59,7 +49,7 @@ func (p *patches) collect(samples chan<- prometheus.Metric) {
 			samples <- prometheus.MustNewConstMetric(pendingPatchesDesc, prometheus.GaugeValue, float64(pool.Security), name, "security")
 		}
 		if pool.Unchecked != "" {
-			samples <- prometheus.MustNewConstMetric(patchesUncheckedDesc, prometheus.GaugeValue, 1, name, pool.Unchecked)
+			samples <- prometheus.MustNewConstMetric(patchesUncheckedDesc, prometheus.GaugeValue, 1, name, string(pool.Unchecked))
 		}
 		bad := 0.0
 		if pool.Quarantined {

@@ -7,16 +7,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
+	"github.com/kamino-dev/kamino/internal/policy"
 )
 
 // TestPendingPatches: an unknown number of patches has no sample, and is never zero.
 func TestPendingPatches(t *testing.T) {
 	m := New(nil, registry.All()...)
-	m.Patches([]PoolPatches{
-		{Pool: "a", Known: true, Packages: 3, Security: 2},
-		{Pool: "b", Unchecked: "RepositoryNotRead"},
-		{Pool: "c", Known: true, Packages: 1, Unchecked: "made up", Quarantined: true},
-		{Pool: "a", Known: true, Packages: 1},
+	m.Patches([]policy.Patches{
+		{Pool: policy.PoolRef{Name: "a"}, Known: true, Packages: 3, Security: 2},
+		{Pool: policy.PoolRef{Name: "b"}, Unchecked: "RepositoryNotRead"},
+		{Pool: policy.PoolRef{Name: "c"}, Known: true, Packages: 1, Unchecked: "made up", Quarantined: true},
+		{Pool: policy.PoolRef{Name: "a"}, Known: true, Packages: 1},
 	})
 	want := `
 # HELP kamino_pool_patches_quarantined 1 while the pending patches of the pool have failed on a pioneer, else 0, by pool.

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/policy"
 )
 
 var captureRefusedDesc = gauge("pool_capture_refused", "1 while a capture of the pool is due but refused, by pool and reason.", "pool", "reason")
@@ -19,18 +20,15 @@ var stalledReasons = setOf(
 	v1alpha1.PolicyCurrentVersionMissing, v1alpha1.PolicyRollingBack, v1alpha1.PolicyWentBack, v1alpha1.PolicyPreflightFailed,
 )
 
-// PolicyStall is a reason for which a policy waits for a user. Pool is empty if the reason concerns the whole policy.
-type PolicyStall struct{ Policy, Pool, Reason string }
-
 // stalls are the stalled policies of the last pass over all policies.
 type stalls struct {
 	mu  sync.Mutex
-	all map[PolicyStall]bool
+	all map[policy.Stall]bool
 }
 
 // PoliciesStalled sets the stalled policies, from the last pass over all policies.
-func (m *Metrics) PoliciesStalled(all map[PolicyStall]bool) {
-	known := make(map[PolicyStall]bool, len(all))
+func (m *Metrics) PoliciesStalled(all map[policy.Stall]bool) {
+	known := make(map[policy.Stall]bool, len(all))
 	for stall := range all {
 		if !stalledReasons[stall.Reason] {
 			stall.Reason = OtherReason

@@ -8,13 +8,15 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
+	"github.com/kamino-dev/kamino/internal/policy"
 )
 
 // Each pass counts again: a repaired policy has no series, and an unknown reason is no label.
 func TestStalledPoliciesAreReplaced(t *testing.T) {
 	m := New(nil, registry.All()...)
-	m.PoliciesStalled(map[PolicyStall]bool{
-		{"all", "pool1", v1alpha1.PolicyTooManyFailures}: true, {"all", "pool2", v1alpha1.PolicyTooManyFailures}: true, {"gpu", "", "Made up"}: true,
+	m.PoliciesStalled(map[policy.Stall]bool{
+		{Policy: "all", Pool: "pool1", Reason: v1alpha1.PolicyTooManyFailures}: true, {Policy: "all", Pool: "pool2", Reason: v1alpha1.PolicyTooManyFailures}: true,
+		{Policy: "gpu", Reason: "Made up"}: true,
 	})
 	page := `
 # HELP kamino_policy_stalled 1 while a policy waits for a user to fix the cause in condition Stalled, by policy, pool and reason.

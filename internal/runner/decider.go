@@ -30,16 +30,10 @@ func (k *Controller) decider(manager ctrl.Manager, c *cluster.Connection, provid
 		Observe: func(pool policy.PoolRef, choice selection.Choice) {
 			k.Counts.Decided(pool.ID, pool.Name, len(choice.Candidates), policy.Refused(choice))
 		},
-		Stalled: func(all map[policy.Stall]bool) {
-			counted := make(map[metrics.PolicyStall]bool, len(all))
-			for stall := range all {
-				counted[metrics.PolicyStall(stall)] = true
-			}
-			k.Counts.PoliciesStalled(counted)
-		},
+		Stalled:             k.Counts.PoliciesStalled,
 		UnhealthyDaemonSets: unhealthyDaemonSets(c, k.Options, nodes), Differences: (&nodejoin.Peers{Kube: c.Kube, Now: clock(k.Options)}).Differences,
 		WithoutKubelet: withoutKubelet(c, k.Options), ObservedSince: k.now(), WentBack: func(pool policy.PoolRef) { k.Counts.PoolWentBack(pool.Name) }, Probation: k.reportJoins,
-		Check: patcher.Check, SweepChecks: patcher.SweepChecks, Patches: k.reportPatches,
+		Check: patcher.Check, SweepChecks: patcher.SweepChecks, Patches: k.Counts.Patches,
 		Degraded: k.Counts.CapturesRefused, Permissions: provider.Permissions,
 		Gone: func(pool policy.PoolRef) {
 			if len(nodes.Of(pool.ID)) == 0 {
@@ -66,15 +60,6 @@ func (k *Controller) reportJoins(reported []policy.Probation) {
 		pools[i] = metrics.PoolJoins{Pool: p.Pool.Name, Version: p.Version, Of: p.Tally, Suspect: p.Suspect, OfSuspect: p.SuspectTally, WentBack: p.Frozen, Stays: p.Stays}
 	}
 	k.Counts.Joins(pools)
-}
-
-// reportPatches exports the pending patches to Prometheus.
-func (k *Controller) reportPatches(reported []policy.Patches) {
-	pools := make([]metrics.PoolPatches, len(reported))
-	for i, p := range reported {
-		pools[i] = metrics.PoolPatches{Pool: p.Pool.Name, Known: p.Known, Packages: p.Packages, Security: p.Security, Unchecked: string(p.Unchecked), Quarantined: p.Quarantined}
-	}
-	k.Counts.Patches(pools)
 }
 
 // rebuilds returns the controller of rebuilds for policies with spec.rebuild.
