@@ -40,7 +40,7 @@ func reportDonor(w *observed, now time.Time) {
 		}
 		at := metav1.NewMicroTime(since)
 		for _, step := range s.Steps {
-			if step.Phase == v1alpha1.PhaseReserving && step.StartedAt.After(at.Time) {
+			if step.Phase == v1alpha1.PhaseReserving && step.StartedAt.Truncate(time.Second).Equal(at.Time) {
 				at = step.StartedAt // a reservation has the resolution of one second
 				break
 			}

@@ -24,8 +24,8 @@ func newReportCommand(f *Factory, o *Options) *cobra.Command {
 		Long: `Compare the nodes of each version with nodes of other images, and add up savings, risks and costs since a time. Every
 figure names its source. A figure without a source is unknown.
 
-The command calculates from the present nodes, versions and Prototypes. Removed nodes and deleted versions are not
-counted, so that most figures are lower limits.`,
+The command calculates from the present nodes, versions and Prototypes. Removed nodes are not counted, so that most
+savings are lower limits. "At least" and "at most" mark limits.`,
 		Example: `  kamino report pool1
   kamino report --since 7d --price-gb-month 0.05 -o csv > report.csv
   kamino report -o html > report.html`,

@@ -509,7 +509,7 @@ func TestReport(t *testing.T) {
 	if diff := cmp.Diff(want, p.Changes); diff != "" {
 		t.Error(diff)
 	}
-	if p.ReportDays != 2 || len(p.Figures) == 0 || p.Figures[0] != (Figure{"risk", "failed joins", "0 nodes", "instances and Nodes of versions that exist now; removed nodes are not counted"}) {
+	if p.ReportDays != 2 || len(p.Figures) == 0 || p.Figures[0] != (Figure{"risk", "failed joins", "0 nodes", "instances and Nodes that exist now; removed nodes are not counted"}) {
 		t.Errorf("%d days: %+v", p.ReportDays, p.Figures)
 	}
 	f.Trouble = "no answer"

@@ -40,13 +40,13 @@ type Pool struct {
 	Prototypes []v1alpha1.Prototype
 	// stripped are the Nodes with the fields about joining only.
 	stripped []*corev1.Node
-	// patched has the times of the last patches by the names of Nodes, and imageBytes the sizes of container images.
-	patched    map[string]time.Time
+	// patches has the times of patches by the names of Nodes, and imageBytes the sizes of container images.
+	patches    map[string]patchTimes
 	imageBytes map[string]int64
 }
 
 func newPool(id cloud.PoolID) *Pool {
-	return &Pool{ID: id, patched: map[string]time.Time{}, imageBytes: map[string]int64{}}
+	return &Pool{ID: id, patches: map[string]patchTimes{}, imageBytes: map[string]int64{}}
 }
 
 // All returns every pool of a Node or a Prototype. A pool scaled to zero because of a bad image can still be rolled
@@ -185,7 +185,11 @@ func (f *Finder) Past(ctx context.Context, p *Pool, keep int) (PastPool, error) 
 		facts.Members = append(facts.Members, history.Member{Name: name, BuiltFrom: instances[i].BuiltFrom})
 	}
 	nodes := nodejoin.Nodes(seen)
-	facts.Joins = joinhealth.Judge(seen.Now, time.Time{}, nodes, nil, joinhealth.Limits{})
+	// A join fails if a second look finds the node overdue again. This look is the only one: the node has failed if it was
+	// already overdue that long ago.
+	limits := joinhealth.Limits{}.Defaulted()
+	earlier := joinhealth.Judge(seen.Now.Add(-limits.Unready), time.Time{}, nodes, nil, limits)
+	facts.Joins = joinhealth.Judge(seen.Now, time.Time{}, nodes, earlier, limits)
 	facts.Joins = slices.DeleteFunc(facts.Joins, func(join joinhealth.Join) bool { return join.Running.IsZero() }) // the start time is unknown
 	return PastPool{history.Of(facts), facts.Joins, facts.Pool.Capacity, nodes}, nil
 }

@@ -9,19 +9,44 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/contents"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/history/report"
 	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/joinhealth"
+	"github.com/kamino-dev/kamino/internal/node/nodestate"
 )
+
+// patchTimes has the times of a node's patches: the last active patch, and a patch that waits for a reboot.
+type patchTimes struct{ patched, pending time.Time }
+
+// awaitsReboot reports whether a patch is inactive until a reboot. kured keeps its annotation after a reboot by another
+// client, but the node is then Ready since a later time.
+func awaitsReboot(n *corev1.Node, patched time.Time) bool {
+	pending := false
+	for _, key := range []string{v1alpha1.RebootPendingAnnotation, v1alpha1.KuredRebootInProgressAnnotation} {
+		value, found := n.Annotations[key]
+		pending = pending || found && value != "false"
+	}
+	since, ready := nodestate.ReadySince(n)
+	return pending && !(ready && since.After(patched))
+}
 
 // measure keeps the facts of a Node that only a report needs.
 func (p *Pool) measure(n *corev1.Node) {
+	at := patchTimes{}
 	for _, key := range []string{v1alpha1.PatchedAtAnnotation, v1alpha1.KuredRebootNeededAnnotation} {
-		if at, err := time.Parse(time.RFC3339, n.Annotations[key]); err == nil && at.After(p.patched[n.Name]) {
-			p.patched[n.Name] = at
+		patched, err := time.Parse(time.RFC3339, n.Annotations[key])
+		switch {
+		case err != nil:
+		case awaitsReboot(n, patched):
+			at.pending = patched
+		case patched.After(at.patched):
+			at.patched = patched
 		}
 	}
+	p.patches[n.Name] = at
 	for _, image := range n.Status.Images {
 		for _, name := range image.Names {
 			p.imageBytes[name] = max(p.imageBytes[name], image.SizeBytes)
@@ -44,8 +69,17 @@ func (f *Finder) FactsOf(past PastPool, p *Pool, since time.Time) report.Facts {
 	facts := report.Facts{
 		Pool: h.Pool, Since: since, Now: f.Now(), Counted: h.Counted, Captures: p.Prototypes, ImageBytes: p.imageBytes, PricePerGBMonth: -1,
 	}
+	failed := map[cloud.InstanceID]bool{}
+	for _, join := range past.Joins {
+		failed[join.Instance] = join.Outcome == joinhealth.Failed
+	}
+	registered := map[string]time.Time{}
+	for _, n := range p.stripped {
+		registered[n.Name] = n.CreationTimestamp.Time
+	}
 	for _, n := range past.nodes {
-		node := report.NodeFacts{Version: n.Version, Created: n.Running, PatchedAt: p.patched[n.Name]}
+		at := p.patches[n.Name]
+		node := report.NodeFacts{Version: n.Version, Created: n.Running, Registered: registered[n.Name], PatchedAt: at.patched, PendingSince: at.pending, Failed: failed[n.Instance]}
 		if n.Ready {
 			node.Ready = n.Changed
 		}
@@ -53,10 +87,7 @@ func (f *Finder) FactsOf(past PastPool, p *Pool, since time.Time) report.Facts {
 	}
 	for i := range h.Versions {
 		v := &h.Versions[i]
-		version := report.VersionFacts{Version: v.Version, BuiltAt: v.BuiltAt, PatchedAt: v.PatchedAt, SizeGB: v.SizeGB, Joined: -1, Failed: -1}
-		if v.Joins != nil {
-			version.Joined, version.Failed = v.Joins.Joined, v.Joins.Failed
-		}
+		version := report.VersionFacts{Version: v.Version, BuiltAt: v.BuiltAt, PatchedAt: v.PatchedAt, SizeGB: v.SizeGB}
 		if c := Contents(v, p.Prototypes).Contents; c != nil {
 			version.Images = []string{}
 			for _, image := range c.Images {

@@ -3,10 +3,16 @@ package pool
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/history/report"
 )
 
 // TestChanges compares the newest versions, each with the version before. Versions without known differences are left out.
@@ -24,5 +30,63 @@ func TestChanges(t *testing.T) {
 	}
 	if got := Changes(history.History{}, nil); len(got) > 0 {
 		t.Errorf("without versions: %v", got)
+	}
+}
+
+// TestFailedJoin: a command looks once. A node has failed if it was already overdue some minutes ago.
+func TestFailedJoin(t *testing.T) {
+	s := newTestEnv(t, interceptor.Funcs{})
+	made := time.Now()
+	s.memory.AddInstance(pool2, "late")
+	for after, want := range map[time.Duration]int{10 * time.Minute: 0, 17 * time.Minute: 0, 20 * time.Minute: 1} {
+		s.Now = func() time.Time { return made.Add(after) }
+		p, err := s.Named(t.Context(), "pool2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		facts, err := s.ReportFacts(t.Context(), p, made.Add(-time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if builds := report.Of(facts).Builds; len(builds) != 1 || builds[0].Nodes != 1 || builds[0].Failed != want {
+			t.Errorf("after %s: %+v, want %d failed", after, builds, want)
+		}
+	}
+}
+
+// TestPatchTimes: a patch is active unless the node still waits for a reboot. A reboot by another client than kured leaves the
+// annotation of kured.
+func TestPatchTimes(t *testing.T) {
+	noon := time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC)
+	at := func(hour int) string { return noon.Add(time.Duration(hour) * time.Hour).Format(time.RFC3339) }
+	for name, test := range map[string]struct {
+		annotations     map[string]string
+		pending, active int // hours after noon; zero: none
+	}{
+		"no patch":          {},
+		"unreadable":        {map[string]string{v1alpha1.PatchedAtAnnotation: "yesterday"}, 0, 0},
+		"by Kamino":         {map[string]string{v1alpha1.PatchedAtAnnotation: at(1)}, 0, 1},
+		"by both":           {map[string]string{v1alpha1.PatchedAtAnnotation: at(1), v1alpha1.KuredRebootNeededAnnotation: at(2)}, 0, 2},
+		"before the reboot": {map[string]string{v1alpha1.KuredRebootNeededAnnotation: at(6), v1alpha1.KuredRebootInProgressAnnotation: at(6)}, 6, 0},
+		"before the reboot, after another patch": {
+			map[string]string{v1alpha1.PatchedAtAnnotation: at(1), v1alpha1.KuredRebootNeededAnnotation: at(6), v1alpha1.RebootPendingAnnotation: "true"}, 6, 1,
+		},
+		"without a need for a reboot":      {map[string]string{v1alpha1.KuredRebootNeededAnnotation: at(6), v1alpha1.RebootPendingAnnotation: "false"}, 0, 6},
+		"after a reboot by another client": {map[string]string{v1alpha1.KuredRebootNeededAnnotation: at(2), v1alpha1.KuredRebootInProgressAnnotation: at(2)}, 0, 2},
+	} {
+		n := node("n", "", corev1.ConditionTrue)
+		n.Annotations = test.annotations
+		n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(4 * time.Hour)) // the last reboot
+		p := newPool("pool1")
+		p.measure(n)
+		hour := func(t time.Time) int {
+			if t.IsZero() {
+				return 0
+			}
+			return int(t.Sub(noon) / time.Hour)
+		}
+		if got := p.patches["n"]; hour(got.pending) != test.pending || hour(got.patched) != test.active {
+			t.Errorf("%s: pending since hour %d, active since hour %d; want %d and %d", name, hour(got.pending), hour(got.patched), test.pending, test.active)
+		}
 	}
 }

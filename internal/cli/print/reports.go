@@ -62,17 +62,14 @@ func span(r report.Report) string {
 const otherImages = "other images"
 
 func buildRow(b report.Build) []string {
-	name, median, p95, failed := b.Version, None, None, None
+	name, median, p95 := b.Version, None, None
 	if name == "" {
 		name = otherImages
 	}
 	if b.Measured > 0 {
 		median, p95 = wording.Duration(time.Duration(b.MedianSeconds)*time.Second), wording.Duration(time.Duration(b.P95Seconds)*time.Second)
 	}
-	if b.Failed != nil {
-		failed = strconv.Itoa(*b.Failed)
-	}
-	return []string{name, strconv.Itoa(b.Nodes), median, p95, failed}
+	return []string{name, strconv.Itoa(b.Nodes), median, p95, strconv.Itoa(b.Failed)}
 }
 
 var buildHeading = []string{"VERSION", "NEW NODES", "READY AFTER (MEDIAN)", "READY AFTER (P95)", "FAILED"}
@@ -125,7 +122,7 @@ func reportCSV(w io.Writer, all []report.Report) error {
 			if version == "" {
 				version = otherImages
 			}
-			cells := [][2]string{{"nodes", strconv.Itoa(b.Nodes)}}
+			cells := [][2]string{{"nodes", strconv.Itoa(b.Nodes)}, {"failed", strconv.Itoa(b.Failed)}}
 			if b.Measured > 0 {
 				cells = append(cells, [2]string{"ready-median-seconds", fmt.Sprint(b.MedianSeconds)}, [2]string{"ready-p95-seconds", fmt.Sprint(b.P95Seconds)})
 			}

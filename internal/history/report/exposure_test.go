@@ -53,6 +53,26 @@ func TestExposureOfOneNode(t *testing.T) {
 			newest: day(20),
 			want:   "0",
 		},
+		"patched with the newest version, half a day earlier": {
+			node:   NodeFacts{Created: day(1), PatchedAt: day(20).Add(-samePatch)},
+			newest: day(20),
+			want:   "0",
+		},
+		"missing two patches": {
+			node:   NodeFacts{Created: day(-9), PatchedAt: day(-8)}, // the other version has the patch of day 0
+			newest: day(20),
+			want:   "720",
+		},
+		"waiting for its reboot": {
+			node:   NodeFacts{Created: day(-9), PatchedAt: day(10), PendingSince: day(20)},
+			newest: day(20),
+			want:   "240",
+		},
+		"waiting for the reboot after its first patch": {
+			node:   NodeFacts{Created: day(-9), PendingSince: day(25)},
+			newest: day(20),
+			want:   "120",
+		},
 		"with a patch in the future": {
 			node:   NodeFacts{Created: day(1), PatchedAt: day(40)},
 			newest: day(20),

@@ -2,17 +2,27 @@ package report
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// Text is the value with its unit, or "unknown".
+// Text is the value with its unit, or "unknown". A value below one has two digits.
 func (f Figure) Text() string {
-	if f.Value == nil {
+	switch {
+	case f.Value == nil:
 		return "unknown"
+	case *f.Value == 0:
+		return "0 " + f.Unit
+	case math.Abs(*f.Value) < 1:
+		places := 1 - int(math.Floor(math.Log10(math.Abs(*f.Value))))
+		return strings.TrimRight(strings.TrimRight(strconv.FormatFloat(*f.Value, 'f', places, 64), "0"), ".") + " " + f.Unit
 	}
 	return strings.TrimSuffix(strconv.FormatFloat(*f.Value, 'f', 1, 64), ".0") + " " + f.Unit
 }
@@ -22,10 +32,10 @@ func known(value float64) *float64 { return &value }
 // timeSaved compares the median of each version with the median of other images.
 func (f Facts) timeSaved(builds []Build) Figure {
 	figure := Figure{Name: "time-saved", Title: "waiting time saved by new nodes", Unit: "hours", Kind: Saved}
-	generic := int64(0)
+	generic, isMeasured := int64(0), false
 	for _, b := range builds {
 		if b.Version == "" {
-			generic = b.MedianSeconds
+			generic, isMeasured = b.MedianSeconds, b.Measured > 0
 		}
 	}
 	saved, nodes := int64(0), 0
@@ -38,7 +48,7 @@ func (f Facts) timeSaved(builds []Build) Figure {
 	switch {
 	case !f.Counted:
 		figure.Source = noInstances
-	case generic == 0:
+	case !isMeasured:
 		figure.Source = "unknown: no node of another image was built in this time, so there is nothing to compare with"
 	case nodes == 0:
 		figure.Source = "unknown: no node of a version was built in this time"
@@ -99,7 +109,7 @@ func (f Facts) pullsAvoided() Figure {
 }
 
 func (f Facts) bytesAvoided() Figure {
-	figure := Figure{Name: "bytes-avoided", Title: "container image data already on the disks, at least", Unit: "GiB", Kind: Saved, Source: noInstances}
+	figure := Figure{Name: "bytes-avoided", Title: "container image data not pulled, at least", Unit: "GiB", Kind: Saved, Source: noInstances}
 	if !f.Counted {
 		return figure
 	}
@@ -128,32 +138,64 @@ func (f Facts) removedNodes() Figure {
 	}
 }
 
-// exposure adds up the time that nodes ran without the newest patch.
+// samePatch is the longest time between two nodes of a pool that install the same patch. Source: the timers of apt and dnf
+// run once a day, and kured reboots one node after another.
+const samePatch = 12 * time.Hour
+
+// patchTimes are the known times of patches, earliest first.
+func (f Facts) patchTimes() []time.Time {
+	var times []time.Time
+	for _, v := range f.Versions {
+		times = append(times, v.PatchedAt)
+	}
+	for _, n := range f.Nodes {
+		times = append(times, n.PatchedAt, n.PendingSince)
+	}
+	times = slices.DeleteFunc(times, func(t time.Time) bool { return t.IsZero() || t.After(f.Now) })
+	slices.SortFunc(times, time.Time.Compare)
+	return times
+}
+
+// missingSince is the time of the first patch that a node lacks. known is false if the patches of the node are unknown.
+func (f Facts) missingSince(n NodeFacts, times []time.Time) (since time.Time, known bool) {
+	if !n.PendingSince.IsZero() {
+		return n.PendingSince, true // the annotation has replaced the time of the patch before
+	}
+	patched := n.PatchedAt
+	if v := f.version(n.Version); v != nil {
+		patched = later(patched, v.PatchedAt)
+	}
+	if patched.IsZero() {
+		return time.Time{}, false
+	}
+	i := slices.IndexFunc(times, func(t time.Time) bool { return t.Sub(patched) > samePatch })
+	if i < 0 {
+		return time.Time{}, true
+	}
+	return times[i], true
+}
+
+// exposure adds up the time for which the nodes have lacked a patch that another node or a version has.
 func (f Facts) exposure() Figure {
-	figure := Figure{Name: "exposure", Title: "time of nodes without the newest patch", Unit: "node-hours", Kind: Risk, Source: noInstances}
-	newest := f.newestPatch()
+	figure := Figure{Name: "exposure", Title: "time of nodes without the newest patch, at least", Unit: "node-hours", Kind: Risk, Source: noInstances}
+	times := f.patchTimes()
 	switch {
 	case !f.Counted:
 		return figure
-	case newest.IsZero():
+	case len(times) == 0:
 		figure.Source = noPatches
 		return figure
 	}
 	missing, unknown := time.Duration(0), 0
 	for _, n := range f.Nodes {
-		patched := n.PatchedAt
-		if v := f.version(n.Version); v != nil {
-			patched = later(patched, v.PatchedAt)
-		}
-		if patched.IsZero() {
+		since, isKnown := f.missingSince(n, times)
+		if !isKnown {
 			unknown++
-			continue
-		}
-		if patched.Before(newest) {
-			missing += max(0, f.Now.Sub(later(later(newest, n.Created), f.Since)))
+		} else if !since.IsZero() {
+			missing += f.within(later(since, n.Created), f.Now)
 		}
 	}
-	figure.Source = "tag kamino-patched-at of versions, and annotations of nodes with the time of a patch"
+	figure.Source = "tag kamino-patched-at of versions, and annotations of nodes with the time of a patch; time before the last patch of a node is not counted"
 	if unknown > 0 {
 		figure.Source += fmt.Sprintf("; without %d nodes of unknown patch level", unknown)
 	}
@@ -165,17 +207,21 @@ func (f Facts) exposure() Figure {
 	return figure
 }
 
+// failedJoins counts the failed nodes that were built in the time, from versions and from other images.
 func (f Facts) failedJoins() Figure {
 	figure := Figure{Name: "failed-joins", Title: "failed joins", Unit: "nodes", Kind: Risk, Source: noInstances}
+	if !f.Counted {
+		return figure
+	}
 	n := 0
-	for _, v := range f.Versions {
-		if v.Failed >= 0 {
-			n += v.Failed
+	for _, nodes := range f.built() {
+		for _, node := range nodes {
+			if node.Failed {
+				n++
+			}
 		}
 	}
-	if f.Counted {
-		figure.Value, figure.Source = known(float64(n)), "instances and Nodes of versions that exist now; removed nodes are not counted"
-	}
+	figure.Value, figure.Source = known(float64(n)), "instances and Nodes that exist now; removed nodes are not counted"
 	return figure
 }
 
@@ -203,97 +249,168 @@ func (f Facts) each(do func(p *v1alpha1.Prototype)) {
 	}
 }
 
+// within is the part of a span of time that is in the report.
+func (f Facts) within(from, to time.Time) time.Duration {
+	from = later(from, f.Since)
+	if to.After(f.Now) {
+		to = f.Now
+	}
+	return max(0, to.Sub(from))
+}
+
+// endOf is the end of a capture, or the end of the report for a capture without an end.
+func (f Facts) endOf(p *v1alpha1.Prototype) time.Time {
+	if n := len(p.Status.Steps); p.Status.Terminal() && n > 0 && p.Status.Steps[n-1].FinishedAt != nil {
+		return p.Status.Steps[n-1].FinishedAt.Time
+	}
+	return f.Now
+}
+
+// hours adds up a span of each capture.
+func (f Facts) hours(figure Figure, source string, spent func(p *v1alpha1.Prototype) time.Duration) Figure {
+	sum, n := time.Duration(0), 0
+	for i := range f.Captures {
+		if d := spent(&f.Captures[i]); d > 0 {
+			sum, n = sum+d, n+1
+		}
+	}
+	figure.Unit, figure.Kind, figure.Value, figure.Source = "hours", Cost, known(sum.Hours()), fmt.Sprintf("%s of %d Prototypes", source, n)
+	return figure
+}
+
+// awayTime is the time of a donor out of service.
+func (f Facts) awayTime(p *v1alpha1.Prototype) time.Duration {
+	d := p.Status.Donor
+	switch {
+	case d == nil || d.ReservedAt == nil:
+		return 0
+	case d.ReleasedAt != nil:
+		return f.within(d.ReservedAt.Time, d.ReleasedAt.Time)
+	}
+	return f.within(d.ReservedAt.Time, f.endOf(p))
+}
+
+// donors counts the donors that were out of service in the time: each drain moves the pods of a node.
+func (f Facts) donors() Figure {
+	n := 0
+	for i := range f.Captures {
+		if f.awayTime(&f.Captures[i]) > 0 {
+			n++
+		}
+	}
+	return Figure{Name: "drains", Title: "drains of donors", Unit: "nodes", Kind: Cost, Value: known(float64(n)), Source: "status.donor of Prototypes"}
+}
+
 // donorHours adds up the time of donors out of service.
 func (f Facts) donorHours() Figure {
-	away, drains := time.Duration(0), 0
-	f.each(func(p *v1alpha1.Prototype) {
-		d := p.Status.Donor
-		if d == nil || d.ReservedAt == nil {
-			return
-		}
-		drains++
-		until := f.Now
-		if d.ReleasedAt != nil {
-			until = d.ReleasedAt.Time
-		}
-		away += max(0, until.Sub(d.ReservedAt.Time))
-	})
-	return Figure{
-		Name: "donor-hours", Title: "time of donors out of service", Unit: "hours", Kind: Cost, Value: known(away.Hours()),
-		Source: fmt.Sprintf("status.donor of Prototypes, %d drains", drains),
-	}
+	return f.hours(Figure{Name: "donor-hours", Title: "time of donors out of service"}, "status.donor", f.awayTime)
 }
 
 // pioneerHours adds up the time from the patch of a pioneer to the reservation, or to the end of the patch.
 func (f Facts) pioneerHours() Figure {
-	took, pioneers := time.Duration(0), 0
-	f.each(func(p *v1alpha1.Prototype) {
+	return f.hours(Figure{Name: "pioneer-hours", Title: "time of pioneers before their capture"}, "status.patch", func(p *v1alpha1.Prototype) time.Duration {
 		patch := p.Status.Patch
 		if patch == nil || patch.StartedAt.IsZero() {
-			return
+			return 0
 		}
-		pioneers++
-		until := f.Now
+		until := f.endOf(p)
 		switch d := p.Status.Donor; {
 		case d != nil && d.ReservedAt != nil && d.ReservedAt.After(patch.StartedAt.Time):
 			until = d.ReservedAt.Time
 		case !patch.FinishedAt.IsZero():
 			until = patch.FinishedAt.Time
 		}
-		took += max(0, until.Sub(patch.StartedAt.Time))
+		return f.within(patch.StartedAt.Time, until)
 	})
-	return Figure{
-		Name: "pioneer-hours", Title: "time of pioneers before their capture", Unit: "hours", Kind: Cost, Value: known(took.Hours()),
-		Source: fmt.Sprintf("status.patch of Prototypes, %d pioneers", pioneers),
-	}
 }
 
-// trialHours adds up the time of trial nodes, which the pool pays for in addition.
+// trialHours adds up the time of trials with their pauses: a pool pays for each trial node in addition. The node of a
+// failed trial stays for an inspection.
 func (f Facts) trialHours() Figure {
-	took, trials := time.Duration(0), 0
-	f.each(func(p *v1alpha1.Prototype) {
-		t := p.Status.Trial
-		if t == nil || t.StartedAt == nil {
-			return
+	return f.hours(Figure{Name: "trial-hours", Title: "time of trials, at most"}, "status.steps", func(p *v1alpha1.Prototype) (sum time.Duration) {
+		for _, step := range p.Status.Steps {
+			isTrial := step.Phase == v1alpha1.PhaseTrying
+			isTrial = isTrial || step.Phase == v1alpha1.PhaseGivingBack && p.Status.Trial != nil && p.Status.Trial.Result == v1alpha1.TrialFailed
+			switch {
+			case isTrial && step.FinishedAt != nil:
+				sum += f.within(step.StartedAt.Time, step.FinishedAt.Time)
+			case isTrial:
+				sum += f.within(step.StartedAt.Time, f.Now)
+			}
 		}
-		trials++
-		until := f.Now
-		if t.FinishedAt != nil {
-			until = t.FinishedAt.Time
-		}
-		took += max(0, until.Sub(t.StartedAt.Time))
+		return sum
 	})
-	return Figure{
-		Name: "trial-hours", Title: "time of trial nodes", Unit: "hours", Kind: Cost, Value: known(took.Hours()),
-		Source: fmt.Sprintf("status.trial of Prototypes, %d trials", trials),
-	}
 }
 
 // month is the month of cloud prices.
 const month = 730 * time.Hour
 
-// gbMonths is the size of the versions over the time of the report; unsized is the number of versions without a size.
-func (f Facts) gbMonths() (sum float64, unsized int) {
+// stored is the time of a version in the cloud. to is zero for a present version.
+type stored struct {
+	sizeGB   int32
+	from, to time.Time
+}
+
+// deletedVersions are the versions that a capture has published and a later capture has deleted. Their size is the largest size of
+// the present versions. untimed is the number of versions that another client deleted.
+func (f Facts) deletedVersions() (deleted []stored, untimed int) {
+	retired, size := map[string]time.Time{}, int32(0)
 	for _, v := range f.Versions {
-		if v.SizeGB == 0 {
-			unsized++
+		size = max(size, v.SizeGB)
+	}
+	for _, p := range f.Captures {
+		for _, version := range p.Status.Retired {
+			retired[version] = f.endOf(&p)
+		}
+	}
+	for _, p := range f.Captures {
+		published := meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionPublished)
+		if !published || f.version(p.Spec.Version) != nil {
 			continue
 		}
-		sum += float64(v.SizeGB) * float64(max(0, f.Now.Sub(later(f.Since, v.BuiltAt)))) / float64(month)
+		until, found := retired[p.Spec.Version]
+		if !found {
+			untimed++
+			continue
+		}
+		deleted = append(deleted, stored{size, publishedAt(&p), until})
 	}
-	return sum, unsized
+	return deleted, untimed
+}
+
+// publishedAt is the begin of the publication.
+func publishedAt(p *v1alpha1.Prototype) time.Time {
+	for _, step := range p.Status.Steps {
+		if step.Phase == v1alpha1.PhasePublishing {
+			return step.StartedAt.Time
+		}
+	}
+	return p.CreationTimestamp.Time
 }
 
 func (f Facts) storage() Figure {
-	sum, unsized := f.gbMonths()
+	all, untimed := f.deletedVersions()
+	for _, v := range f.Versions {
+		all = append(all, stored{v.SizeGB, v.BuiltAt, f.Now})
+	}
+	sum, unsized := 0.0, 0
+	for _, v := range all {
+		if v.sizeGB == 0 {
+			unsized++
+		}
+		sum += float64(v.sizeGB) * float64(f.within(v.from, v.to)) / float64(month)
+	}
 	figure := Figure{
 		Name: "storage", Title: "storage of versions, at most", Unit: "GiB-months", Kind: Cost, Value: known(sum),
-		Source: "disk sizes in the cloud, one copy each; deleted versions and replicas are not counted",
+		Source: "disk sizes in the cloud, one copy each; replicas are not counted; versions that a capture deleted have the size of the largest present version",
 	}
-	if unsized == len(f.Versions) && unsized > 0 {
+	if unsized == len(all) && unsized > 0 {
 		figure.Value, figure.Source = nil, "unknown: the cloud reports no sizes"
 	} else if unsized > 0 {
 		figure.Source += fmt.Sprintf("; without %d versions of unknown size", unsized)
+	}
+	if untimed > 0 && figure.Value != nil {
+		figure.Source += fmt.Sprintf("; without %d deleted versions of unknown end", untimed)
 	}
 	return figure
 }

@@ -24,7 +24,7 @@ const wholeReport = `{
       "measured": 1,
       "medianSeconds": 60,
       "p95Seconds": 60,
-      "failed": 1
+      "failed": 0
     },
     {
       "version": "2026.03.02",
@@ -39,7 +39,8 @@ const wholeReport = `{
       "nodes": 3,
       "measured": 3,
       "medianSeconds": 720,
-      "p95Seconds": 1200
+      "p95Seconds": 1200,
+      "failed": 0
     }
   ],
   "figures": [
@@ -69,7 +70,7 @@ const wholeReport = `{
     },
     {
       "name": "bytes-avoided",
-      "title": "container image data already on the disks, at least",
+      "title": "container image data not pulled, at least",
       "value": null,
       "unit": "GiB",
       "kind": "saved",
@@ -93,19 +94,19 @@ const wholeReport = `{
     },
     {
       "name": "exposure",
-      "title": "time of nodes without the newest patch",
+      "title": "time of nodes without the newest patch, at least",
       "value": 480,
       "unit": "node-hours",
       "kind": "risk",
-      "source": "tag kamino-patched-at of versions, and annotations of nodes with the time of a patch; without 4 nodes of unknown patch level"
+      "source": "tag kamino-patched-at of versions, and annotations of nodes with the time of a patch; time before the last patch of a node is not counted; without 4 nodes of unknown patch level"
     },
     {
       "name": "failed-joins",
       "title": "failed joins",
-      "value": 1,
+      "value": 0,
       "unit": "nodes",
       "kind": "risk",
-      "source": "instances and Nodes of versions that exist now; removed nodes are not counted"
+      "source": "instances and Nodes that exist now; removed nodes are not counted"
     },
     {
       "name": "captures-succeeded",
@@ -124,12 +125,20 @@ const wholeReport = `{
       "source": "Prototypes of the pool"
     },
     {
+      "name": "drains",
+      "title": "drains of donors",
+      "value": 1,
+      "unit": "nodes",
+      "kind": "cost",
+      "source": "status.donor of Prototypes"
+    },
+    {
       "name": "donor-hours",
       "title": "time of donors out of service",
       "value": 0.5,
       "unit": "hours",
       "kind": "cost",
-      "source": "status.donor of Prototypes, 1 drains"
+      "source": "status.donor of 1 Prototypes"
     },
     {
       "name": "pioneer-hours",
@@ -137,15 +146,15 @@ const wholeReport = `{
       "value": 0,
       "unit": "hours",
       "kind": "cost",
-      "source": "status.patch of Prototypes, 0 pioneers"
+      "source": "status.patch of 0 Prototypes"
     },
     {
       "name": "trial-hours",
-      "title": "time of trial nodes",
+      "title": "time of trials, at most",
       "value": 0.5,
       "unit": "hours",
       "kind": "cost",
-      "source": "status.trial of Prototypes, 1 trials"
+      "source": "status.steps of 1 Prototypes"
     },
     {
       "name": "storage",
@@ -153,7 +162,7 @@ const wholeReport = `{
       "value": 38.465753424657535,
       "unit": "GiB-months",
       "kind": "cost",
-      "source": "disk sizes in the cloud, one copy each; deleted versions and replicas are not counted"
+      "source": "disk sizes in the cloud, one copy each; replicas are not counted; versions that a capture deleted have the size of the largest present version"
     },
     {
       "name": "storage-price",
@@ -256,6 +265,7 @@ func TestNothingIsKnown(t *testing.T) {
 		"failed-joins":              "0",
 		"captures-succeeded":        "0",
 		"captures-failed":           "0",
+		"drains":                    "0",
 		"donor-hours":               "0",
 		"pioneer-hours":             "0",
 		"trial-hours":               "0",

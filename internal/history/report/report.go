@@ -3,6 +3,8 @@
 package report
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -34,10 +36,15 @@ type NodeFacts struct {
 	Version string
 	// Created is the creation of the instance; zero if unknown.
 	Created time.Time
-	// Ready is the last change of the Node to Ready; zero for a Node that is not Ready.
-	Ready time.Time
+	// Registered is the creation of the Node; zero without a Node. Ready is the last change of the Node to Ready; zero for a
+	// Node that is not Ready.
+	Registered, Ready time.Time
 	// PatchedAt is the last patch of the running node; zero if unknown.
 	PatchedAt time.Time
+	// PendingSince is the time of a patch that waits for a reboot of the node; zero without one.
+	PendingSince time.Time
+	// Failed: the node did not become or stay healthy in time.
+	Failed bool
 }
 
 // VersionFacts is an image version.
@@ -48,8 +55,6 @@ type VersionFacts struct {
 	PatchedAt time.Time
 	// SizeGB is the size of the disk; 0 if unknown.
 	SizeGB int32
-	// Joined and Failed are the numbers of nodes; negative if unknown.
-	Joined, Failed int
 	// Images are the names of the container images on the disk; nil if unknown.
 	Images []string
 }
@@ -76,8 +81,8 @@ type Build struct {
 	Measured      int   `json:"measured"`
 	MedianSeconds int64 `json:"medianSeconds,omitempty"`
 	P95Seconds    int64 `json:"p95Seconds,omitempty"`
-	// Failed is the number of failed joins of the nodes that still exist; nil if unknown.
-	Failed *int `json:"failed,omitempty"`
+	// Failed nodes did not become or stay healthy in time.
+	Failed int `json:"failed"`
 }
 
 // Figure is a number with its source.
@@ -115,6 +120,18 @@ const (
 // joinWithin is the longest plausible join. A later change to Ready is an interruption of a running node.
 const joinWithin = time.Hour
 
+// joined is the time from the creation of the instance to the Ready Node; false if unknown. After a later reboot of the
+// node only the registration is known, which is a little earlier.
+func (n NodeFacts) joined() (time.Duration, bool) {
+	for _, at := range []time.Time{n.Ready, n.Registered} {
+		if d := at.Sub(n.Created); !at.IsZero() && d >= 0 && d <= joinWithin {
+			// Without a time from the cloud, Created is the time of the registration.
+			return d, !at.Equal(n.Registered) || d > 0
+		}
+	}
+	return 0, false
+}
+
 // Of calculates the report of a pool.
 func Of(f Facts) Report {
 	f.Versions = slices.Clone(f.Versions)
@@ -126,7 +143,7 @@ func Of(f Facts) Report {
 	r.Figures = []Figure{
 		f.timeSaved(r.Builds), f.rebootsAvoided(), f.pullsAvoided(), f.bytesAvoided(), f.packagesAvoided(), f.removedNodes(),
 		f.exposure(), f.failedJoins(),
-		f.captures(v1alpha1.PhaseSucceeded), f.captures(v1alpha1.PhaseFailed), f.donorHours(), f.pioneerHours(), f.trialHours(), f.storage(),
+		f.captures(v1alpha1.PhaseSucceeded), f.captures(v1alpha1.PhaseFailed), f.donors(), f.donorHours(), f.pioneerHours(), f.trialHours(), f.storage(),
 	}
 	if f.PricePerGBMonth >= 0 {
 		r.Figures = append(r.Figures, f.price())
@@ -150,7 +167,7 @@ func (f Facts) built() map[string][]NodeFacts {
 		if n.Created.IsZero() || n.Created.Before(f.Since) {
 			continue
 		}
-		name := ""
+		name := n.Version // possibly a deleted version
 		if v := f.version(n.Version); v != nil {
 			name = v.Version
 		}
@@ -162,15 +179,16 @@ func (f Facts) built() map[string][]NodeFacts {
 func builds(f Facts) []Build {
 	built := f.built()
 	all := []Build{}
-	add := func(version string, failed int) {
+	newestFirst := func(a, b string) int { return cmp.Or(imageversion.Compare(b, a), cmp.Compare(b, a)) }
+	for _, version := range slices.SortedFunc(maps.Keys(built), newestFirst) {
 		nodes := built[version]
-		if len(nodes) == 0 && failed <= 0 {
-			return
-		}
 		b := Build{Version: version, Nodes: len(nodes)}
 		var took []time.Duration
 		for _, n := range nodes {
-			if d := n.Ready.Sub(n.Created); !n.Ready.IsZero() && d >= 0 && d <= joinWithin {
+			if n.Failed {
+				b.Failed++
+			}
+			if d, known := n.joined(); known {
 				took = append(took, d)
 			}
 		}
@@ -178,15 +196,8 @@ func builds(f Facts) []Build {
 		if b.Measured = len(took); b.Measured > 0 {
 			b.MedianSeconds, b.P95Seconds = seconds(quantile(took, 50)), seconds(quantile(took, 95))
 		}
-		if failed >= 0 {
-			b.Failed = &failed
-		}
 		all = append(all, b)
 	}
-	for _, v := range f.Versions {
-		add(v.Version, v.Failed)
-	}
-	add("", -1)
 	return all
 }
 
@@ -196,17 +207,6 @@ func quantile(sorted []time.Duration, percent int) time.Duration {
 }
 
 func seconds(d time.Duration) int64 { return int64(d.Round(time.Second).Seconds()) }
-
-// newestPatch is the latest known patch time of a version or a node; zero if none is known.
-func (f Facts) newestPatch() (newest time.Time) {
-	for _, v := range f.Versions {
-		newest = later(newest, v.PatchedAt)
-	}
-	for _, n := range f.Nodes {
-		newest = later(newest, n.PatchedAt)
-	}
-	return newest
-}
 
 func later(a, b time.Time) time.Time {
 	if b.After(a) {

@@ -36,8 +36,8 @@ func facts() Facts {
 	return Facts{
 		Pool: "pool1", Since: since, Now: now, Counted: true, PricePerGBMonth: -1,
 		Versions: []VersionFacts{
-			{Version: "2026.03.02", BuiltAt: day(1), PatchedAt: day(0), SizeGB: 30, Joined: 2, Failed: 0, Images: []string{"pause", "proxy"}},
-			{Version: "2026.03.21", BuiltAt: day(20), PatchedAt: day(20), SizeGB: 30, Joined: 1, Failed: 1, Images: []string{"pause"}},
+			{Version: "2026.03.02", BuiltAt: day(1), PatchedAt: day(0), SizeGB: 30, Images: []string{"pause", "proxy"}},
+			{Version: "2026.03.21", BuiltAt: day(20), PatchedAt: day(20), SizeGB: 30, Images: []string{"pause"}},
 		},
 		Nodes: []NodeFacts{
 			node("", -5, 9*time.Minute), node("", 0, 10*time.Minute), node("", 0, 12*time.Minute), node("", 1, 20*time.Minute),
@@ -85,14 +85,20 @@ func expect(t tester, f Facts, name, value, source string) {
 }
 
 func TestBuilds(t *testing.T) {
-	one, none := 1, 0
 	want := []Build{
-		{Version: "2026.03.21", Nodes: 1, Measured: 1, MedianSeconds: 60, P95Seconds: 60, Failed: &one},
-		{Version: "2026.03.02", Nodes: 2, Measured: 2, MedianSeconds: 120, P95Seconds: 180, Failed: &none},
+		{Version: "2026.03.21", Nodes: 1, Measured: 1, MedianSeconds: 60, P95Seconds: 60},
+		{Version: "2026.03.02", Nodes: 2, Measured: 2, MedianSeconds: 120, P95Seconds: 180},
 		{Nodes: 3, Measured: 3, MedianSeconds: 720, P95Seconds: 1200},
 	}
 	if diff := cmp.Diff(want, Of(facts()).Builds); diff != "" {
 		t.Error(diff)
+	}
+	f := facts()
+	f.Versions = f.Versions[1:]
+	f.Nodes[4].Failed = true
+	want[1].Failed = 1
+	if diff := cmp.Diff(want, Of(f).Builds); diff != "" {
+		t.Errorf("after the deletion of a version: %s", diff)
 	}
 }
 
@@ -114,12 +120,11 @@ func TestBuildsLeaveOut(t *testing.T) {
 	} {
 		f := facts()
 		f.Versions, f.Nodes = f.Versions[:1], []NodeFacts{test.node}
-		f.Versions[0].Failed = -1
 		got := Build{}
 		if all := Of(f).Builds; len(all) > 0 {
 			got = all[0]
 		}
-		if got.Nodes != test.nodes || got.Measured != test.measured || got.Failed != nil {
+		if got.Nodes != test.nodes || got.Measured != test.measured || got.Failed != 0 {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -190,8 +195,8 @@ func TestExposure(t *testing.T) {
 	expect(t, f, "exposure", "240", "annotations of nodes")
 	f.Nodes[5].Created = day(25) // the pool's recipe still named the old version
 	expect(t, f, "exposure", "120", "annotations of nodes")
-	f.Nodes[0].PatchedAt, f.Nodes[1].PatchedAt, f.Nodes[2].PatchedAt, f.Nodes[3].PatchedAt = now, now, now, now
-	expect(t, f, "exposure", "0", "annotations of nodes")
+	f.Nodes[0].PatchedAt, f.Nodes[1].PatchedAt, f.Nodes[2].PatchedAt, f.Nodes[3].PatchedAt = day(20), day(20), day(20), day(20)
+	expect(t, f, "exposure", "120", "annotations of nodes")
 	f = facts()
 	f.Nodes = f.Nodes[:4]
 	expect(t, f, "exposure", "unknown", "the patch level of 4 nodes is unknown")
@@ -202,10 +207,10 @@ func TestExposure(t *testing.T) {
 }
 
 func TestFailedJoins(t *testing.T) {
-	expect(t, facts(), "failed-joins", "1", "removed nodes are not counted")
 	f := facts()
-	f.Versions[1].Failed = -1
 	expect(t, f, "failed-joins", "0", "removed nodes are not counted")
+	f.Nodes[0].Failed, f.Nodes[3].Failed, f.Nodes[6].Failed = true, true, true // the first node is older than the report
+	expect(t, f, "failed-joins", "2", "removed nodes are not counted")
 }
 
 // TestWithoutInstances: a cloud that cannot list instances makes figures unknown, not zero.
@@ -220,15 +225,15 @@ func TestWithoutInstances(t *testing.T) {
 	}
 }
 
-// capture is a Prototype of a day with the time of its donor out of service; a negative end is still running.
+// capture is a Prototype of a day with the time of its donor out of service and of its trial; a negative end is still running.
 func capture(built int, phase v1alpha1.Phase, from, to int) v1alpha1.Prototype {
 	p := v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(day(built))}}
 	p.Status.Phase = phase
 	begin, end := metav1.NewMicroTime(day(built).Add(time.Duration(from)*time.Minute)), metav1.NewMicroTime(day(built).Add(time.Duration(to)*time.Minute))
 	p.Status.Donor = &v1alpha1.DonorStatus{ReservedAt: &begin}
-	p.Status.Trial = &v1alpha1.TrialStatus{StartedAt: &begin}
+	p.Status.Steps = []v1alpha1.Step{{Phase: v1alpha1.PhaseTrying, StartedAt: begin}}
 	if to >= 0 {
-		p.Status.Donor.ReleasedAt, p.Status.Trial.FinishedAt = &end, &end
+		p.Status.Donor.ReleasedAt, p.Status.Steps[0].FinishedAt = &end, &end
 	}
 	return p
 }
@@ -236,9 +241,10 @@ func capture(built int, phase v1alpha1.Phase, from, to int) v1alpha1.Prototype {
 func TestCosts(t *testing.T) {
 	f := facts()
 	expect(t, f, "captures-succeeded", "0", "Prototypes")
-	expect(t, f, "donor-hours", "0", "0 drains")
+	expect(t, f, "donor-hours", "0", "0 Prototypes")
 	f.Captures = []v1alpha1.Prototype{
-		capture(-1, v1alpha1.PhaseSucceeded, 0, 600), // before the report
+		capture(-2, v1alpha1.PhaseSucceeded, 0, 600),      // before the report
+		capture(-1, v1alpha1.PhaseSucceeded, 0, 24*60+30), // half an hour of the report
 		capture(1, v1alpha1.PhaseSucceeded, 0, 30),
 		capture(2, v1alpha1.PhaseFailed, 0, 30),
 		capture(30, v1alpha1.PhaseDraining, -60, -1), // an hour before the end of the report
@@ -246,8 +252,16 @@ func TestCosts(t *testing.T) {
 	}
 	expect(t, f, "captures-succeeded", "1", "Prototypes")
 	expect(t, f, "captures-failed", "2", "Prototypes")
-	expect(t, f, "donor-hours", "2", "3 drains")
-	expect(t, f, "trial-hours", "2", "3 trials")
+	expect(t, f, "drains", "4", "status.donor")
+	expect(t, f, "donor-hours", "2.5", "4 Prototypes")
+	expect(t, f, "trial-hours", "2.5", "4 Prototypes")
+	f.Captures[3].Status.Donor.ReleasedAt = nil // the capture ended without the donor
+	expect(t, f, "donor-hours", "2.5", "4 Prototypes")
+	at := metav1.NewMicroTime(f.Captures[3].Status.Steps[0].FinishedAt.Add(time.Hour))
+	f.Captures[3].Status.Steps = append(f.Captures[3].Status.Steps, v1alpha1.Step{Phase: v1alpha1.PhaseGivingBack, StartedAt: *f.Captures[3].Status.Steps[0].FinishedAt, FinishedAt: &at})
+	expect(t, f, "trial-hours", "2.5", "4 Prototypes")
+	f.Captures[3].Status.Trial = &v1alpha1.TrialStatus{Result: v1alpha1.TrialFailed} // its node stays for an inspection
+	expect(t, f, "trial-hours", "3.5", "4 Prototypes")
 }
 
 func TestPioneers(t *testing.T) {
@@ -263,9 +277,10 @@ func TestPioneers(t *testing.T) {
 	refused := patched(0, 15)
 	refused.Status.Donor = nil
 	running := patched(0, 0)
+	running.Status.Phase = v1alpha1.PhasePatching
 	running.CreationTimestamp, running.Status.Donor, running.Status.Patch.StartedAt = metav1.NewTime(now), nil, metav1.NewTime(now.Add(-45*time.Minute))
 	f.Captures = []v1alpha1.Prototype{patched(60, 50), refused, running, capture(3, v1alpha1.PhaseSucceeded, 0, 30)}
-	expect(t, f, "pioneer-hours", "2", "3 pioneers")
+	expect(t, f, "pioneer-hours", "2", "3 Prototypes")
 }
 
 func TestStorage(t *testing.T) {
@@ -290,6 +305,14 @@ func TestStorage(t *testing.T) {
 	f.Versions = nil
 	expect(t, f, "storage", "0", "one copy each")
 	f = facts()
+	older, newer := capture(-1, v1alpha1.PhaseSucceeded, 0, 1), capture(15, v1alpha1.PhaseSucceeded, 0, 1)
+	older.Spec.Version, newer.Spec.Version = "2026.02.28", "2026.03.21"
+	older.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPublished, Status: metav1.ConditionTrue}}
+	f.Captures = []v1alpha1.Prototype{older, newer}
+	expect(t, f, "storage", want, "without 1 deleted versions of unknown end")
+	f.Captures[1].Status.Retired = []string{"2026.02.28"} // a minute after the begin of day 15
+	expect(t, f, "storage", fmt.Sprintf("%.4g", 30*(39.0*24+15*24+1.0/60)/730), "largest present version")
+	f = facts()
 	f.Versions[0].BuiltAt = time.Time{} // unknown: from the beginning of the report
 	expect(t, f, "storage", fmt.Sprintf("%.4g", 30*40.0*24/730), "one copy each")
 }
@@ -309,11 +332,10 @@ func TestEveryFigureHasASource(t *testing.T) {
 		for _, name := range []string{"2026.03.02", "2026.03.21"} {
 			f.Versions = append(f.Versions, VersionFacts{
 				Version: name, BuiltAt: moment("built"), PatchedAt: moment("patched"), SizeGB: int32(rapid.IntRange(0, 30).Draw(t, "size")),
-				Joined: rapid.IntRange(-1, 3).Draw(t, "joined"), Failed: rapid.IntRange(-1, 3).Draw(t, "failed"),
 			})
 		}
 		for range rapid.IntRange(0, 6).Draw(t, "nodes") {
-			f.Nodes = append(f.Nodes, NodeFacts{Version: version.Draw(t, "version"), Created: moment("created"), Ready: moment("ready"), PatchedAt: moment("patched")})
+			f.Nodes = append(f.Nodes, NodeFacts{Version: version.Draw(t, "version"), Created: moment("created"), Ready: moment("ready"), PatchedAt: moment("patched"), PendingSince: moment("pending"), Failed: rapid.Bool().Draw(t, "failed")})
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "captures") {
 			f.Captures = append(f.Captures, capture(draw.Draw(t, "decided"), v1alpha1.PhaseSucceeded, draw.Draw(t, "from"), draw.Draw(t, "to")))
@@ -337,4 +359,12 @@ func TestEveryFigureHasASource(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestText(t *testing.T) {
+	for value, want := range map[float64]string{0: "0 hours", -0.0056: "-0.0056 hours", 0.0972: "0.097 hours", 0.5: "0.5 hours", 0.999: "1 hours", 1: "1 hours", 12.34: "12.3 hours"} {
+		if got := (Figure{Value: &value, Unit: "hours"}).Text(); got != want {
+			t.Errorf("%g is %q, want %q", value, got, want)
+		}
+	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/contents"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/node/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
@@ -41,6 +42,7 @@ type machine struct {
 	pool    string
 	id      cloud.InstanceID
 	disk    int  // the patch level on its disk
+	active  int  // the patch level of its last boot
 	pending bool // a reboot will activate the patch on the disk
 }
 
@@ -68,9 +70,16 @@ type weekEnv struct {
 	foundOut  map[string]bool
 	nextIsBad bool
 	shortages int
+	// contents is the list of a disk with a patch level. joinDelay is the time from the first boot to the Node, and neverJoins
+	// decides about machines without a Node. recorded is called for each state of the world. All may be nil.
+	contents   func(level int) contents.Contents
+	joinDelay  func(m memory.InstanceView) time.Duration
+	neverJoins func(m memory.InstanceView) bool
+	recorded   func()
 
 	mu                 sync.Mutex // guards random and the counts against calls at the same time
 	released           int
+	donorsGone         map[cloud.PoolID]int
 	nextDecision       time.Time
 	isChanged, isQuiet bool
 	vanishNext         bool
@@ -83,7 +92,7 @@ func levelKey(pool cloud.PoolID, version string) string { return string(pool) + 
 func newWeekEnv(t *testing.T, seed uint64) *weekEnv {
 	w := &weekEnv{
 		t: t, random: rand.New(rand.NewPCG(seed, 7)), clock: memory.NewClock(start), machines: map[string]*machine{}, levels: map[string]int{},
-		inUse: map[cloud.PoolID]map[string]bool{}, retiring: map[cloud.PoolID]string{}, foundOut: map[string]bool{},
+		inUse: map[cloud.PoolID]map[string]bool{}, retiring: map[cloud.PoolID]string{}, foundOut: map[string]bool{}, donorsGone: map[cloud.PoolID]int{},
 		// fake.NewClientset also tracks field owners, at half of the time.
 		kube: &fake.Clientset{}, tracker: kubetesting.NewObjectTracker(kubescheme.Scheme, kubescheme.Codecs.UniversalDecoder()),
 	}
@@ -278,7 +287,7 @@ func (w *weekEnv) runKubelets() {
 		name := nodeName(m.ID)
 		there[name] = true
 		n := known[name]
-		if n == nil && m.Power == cloud.PowerRunning {
+		if n == nil && m.Power == cloud.PowerRunning && w.isJoining(m) {
 			w.join(name, m)
 			continue
 		}
@@ -292,6 +301,7 @@ func (w *weekEnv) runKubelets() {
 			if n.Status.NodeInfo.BootID != m.BootID {
 				n.Status.NodeInfo.BootID = m.BootID
 				ready(n).LastTransitionTime = metav1.NewTime(w.clock.Now())
+				w.machines[name].active = w.machines[name].disk
 			}
 		}
 		if ready(n).Status != want {
@@ -317,10 +327,12 @@ func nodeName(id cloud.InstanceID) string {
 // join is a node's first registration: the node has the patch of its image.
 func (w *weekEnv) join(name string, m memory.InstanceView) {
 	level := w.levels[levelKey(m.Pool, m.BuiltFrom)]
-	w.machines[name] = &machine{pool: string(m.Pool), id: m.ID, disk: level}
+	w.machines[name] = &machine{pool: string(m.Pool), id: m.ID, disk: level, active: level}
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{corev1.LabelOSStable: "linux"}, Annotations: map[string]string{}}}
+	n.CreationTimestamp = metav1.NewTime(w.clock.Now())
 	n.Spec.ProviderID, n.Status.NodeInfo.BootID = string(m.ID), m.BootID
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now())}}
+	n.Status.Images = w.imagesOf(level)
 	w.must(w.tracker.Add(n))
 	yes := true
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "app-" + name, Namespace: "default", OwnerReferences: []metav1.OwnerReference{
@@ -351,10 +363,11 @@ func (w *weekEnv) runPods() {
 		}
 		w.must(err)
 		w.cloud.MarkGeneralized(m.id)
-		w.report(order, &pods[at], &v1alpha1.Proof{
+		list, digest := w.encodedContents(m.disk)
+		w.report(order, &pods[at], list, &v1alpha1.Proof{
 			UID: p.UID, Order: order.UID, BootID: w.cloud.BootID(m.id), Profile: v1alpha1.ProfileStatic, ProfileVersion: "1", Rules: 7, Met: 7, Acted: 3,
 			Search:         &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1},
-			ManifestDigest: "sha256:0", At: metav1.NewTime(w.clock.Now()),
+			ManifestDigest: "sha256:0", ContentsDigest: digest, At: metav1.NewTime(w.clock.Now()),
 		})
 		pool, err := w.cloud.PoolOf(m.id)
 		w.must(err)
@@ -364,12 +377,12 @@ func (w *weekEnv) runPods() {
 }
 
 // report signs with the key of the pod.
-func (w *weekEnv) report(order *v1alpha1.Order, pod *corev1.Pod, proof *v1alpha1.Proof) {
+func (w *weekEnv) report(order *v1alpha1.Order, pod *corev1.Pod, list string, proof *v1alpha1.Proof) {
 	found, err := w.tracker.Get(corev1.SchemeGroupVersion.WithResource("secrets"), order.Namespace, order.Name)
 	w.must(err)
 	key, _, err := v1alpha1.OrderKey(found.(*corev1.Secret).Data["key"])
 	w.must(err)
-	order.Status, err = (&v1alpha1.Report{Order: order.UID, Pod: pod.UID, Proof: proof}).Sign(key)
+	order.Status, err = (&v1alpha1.Report{Order: order.UID, Pod: pod.UID, Proof: proof, Contents: list}).Sign(key)
 	w.must(err)
 	w.must(w.clean.Status().Update(context.Background(), order))
 }

@@ -80,7 +80,7 @@ func (w *weekEnv) today(day int) {
 		w.vanishNext = true
 	}
 	w.at(day, 20, 0)
-	if day == badDay {
+	if day == badDay && w.recorded == nil { // a machine without a Node can delay the version of the day
 		w.goBack()
 	}
 	w.scale()
@@ -182,6 +182,9 @@ func (w *weekEnv) turn(most time.Duration) {
 		w.kill()
 	}
 	w.hold()
+	if w.recorded != nil {
+		w.recorded()
+	}
 	step := 5 * time.Minute
 	switch {
 	case active > w.trying():
@@ -271,6 +274,7 @@ func (w *weekEnv) vanish(name string) {
 	}
 	w.vanishNext = false
 	w.vanished++
+	w.donorsGone[w.poolOf(p)]++
 	w.remove(p.Spec.Donor.NodeName)
 }
 

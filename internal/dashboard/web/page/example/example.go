@@ -86,8 +86,8 @@ func general() dashboard.PoolFacts {
 // savings is the report of a pool whose nodes of versions are Ready ten times as fast.
 func savings() report.Report {
 	f := report.Facts{Pool: "general", Since: ago(30 * day), Now: Now, Counted: true, PricePerGBMonth: -1, Versions: []report.VersionFacts{
-		{Version: "2026.03.08", BuiltAt: ago(2 * day), PatchedAt: ago(3 * day), SizeGB: 30, Joined: 3},
-		{Version: "2026.02.22", BuiltAt: ago(15 * day), PatchedAt: ago(16 * day), SizeGB: 30, Joined: 2},
+		{Version: "2026.03.08", BuiltAt: ago(2 * day), PatchedAt: ago(3 * day), SizeGB: 30},
+		{Version: "2026.02.22", BuiltAt: ago(15 * day), PatchedAt: ago(16 * day), SizeGB: 30},
 	}}
 	for i := range 7 {
 		n := report.NodeFacts{Version: "2026.03.08", Created: ago(time.Duration(i) * 5 * time.Hour)}
