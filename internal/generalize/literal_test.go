@@ -91,7 +91,7 @@ func TestKernelLiterals(t *testing.T) {
 	for _, l := range literals(running, &DonorValues{Names: []string{"debian", "node-1", "localhost"}}) {
 		got = append(got, l.Text)
 	}
-	want := []string{"node-1", "4c4c4544-004b-4e10-8031-c7c04f563932", "4c4c4544004b4e108031c7c04f563932", "00:0d:3a:12:34:56", "00-0d-3a-12-34-56", "000d3a123456"}
+	want := []string{"node-1", "4c4c4544-004b-4e10-8031-c7c04f563932", "4c4c4544004b4e108031c7c04f563932", "44454c4c-4b00-104e-8031-c7c04f563932", "44454c4c4b00104e8031c7c04f563932", "00:0d:3a:12:34:56", "00-0d-3a-12-34-56", "000d3a123456"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -117,13 +117,6 @@ func (d directories) list() Directories {
 	return all
 }
 
-// unowned counts a file of unknown origin.
-func (w *treeWalk) unowned(at placeOf) {
-	if w.Base == nil || !w.Base(at.name) {
-		w.unknown.add(at.shown)
-	}
-}
-
 // skipImages counts the entries of a container store.
 func (k *KnownFiles) skipImages(dir *os.Root, name, shown string) {
 	store := Store{Path: shown}

@@ -101,6 +101,9 @@ func (k *known) ids(w *window, found func(secretHit)) {
 		for end < len(w.data) && end-p < maxRun && hexOrDash[w.data[end]] {
 			end++
 		}
+		if end-begin < idDigits {
+			continue
+		}
 		for _, at := range idStarts(w.data[begin:end]) {
 			if at += begin; at <= seen || at < w.from || at >= w.to {
 				continue

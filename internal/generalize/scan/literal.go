@@ -21,13 +21,14 @@ var (
 	macText  = regexp.MustCompile(`^(?i)[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}$`)
 )
 
-// Spellings returns the forms of a value in files, in lower case: a UUID with and without dashes, a MAC address with
-// colons, with dashes, and without either.
+// Spellings returns the forms of a value in files, in lower case: a UUID with and without dashes, in both byte orders; a
+// MAC address with colons, with dashes, and without either.
 func Spellings(text string) []string {
 	text = strings.ToLower(text)
 	switch {
 	case uuidText.MatchString(text):
-		return []string{text, strings.ReplaceAll(text, "-", "")}
+		swapped := swapUUID(text)
+		return []string{text, strings.ReplaceAll(text, "-", ""), swapped, strings.ReplaceAll(swapped, "-", "")}
 	case macText.MatchString(text):
 		plain := strings.NewReplacer(":", "", "-", "").Replace(text)
 		pairs := make([]string, 0, 6)
@@ -38,6 +39,20 @@ func Spellings(text string) []string {
 	default:
 		return []string{text}
 	}
+}
+
+// swapUUID swaps the bytes of the first three fields of a UUID. Azure's agents and metadata service show the UUID of the
+// firmware in the other order. Source: SMBIOS, 7.2.1 System UUID.
+func swapUUID(text string) string {
+	fields := strings.Split(text, "-")
+	for i, field := range fields[:3] {
+		swapped := ""
+		for p := 0; p < len(field); p += 2 {
+			swapped = field[p:p+2] + swapped
+		}
+		fields[i] = swapped
+	}
+	return strings.Join(fields, "-")
 }
 
 // watched are the directories of files that people and their tools write. Other places name the donor by design, for

@@ -126,6 +126,12 @@ func (p *packages) key(name string) uint64 {
 	return maphash.String(p.seed, name)
 }
 
+// has reports whether a package owns a path of the machine.
+func (p *packages) has(name string) bool {
+	_, owned := p.sums[p.key(strings.TrimPrefix(name, "/"))]
+	return owned
+}
+
 // owns reports whether a package owns a path of the machine, and whether the content is unchanged.
 func (p *packages) owns(name string, content io.Reader) (owned, unchanged bool, err error) {
 	want, owned := p.sums[p.key(strings.TrimPrefix(name, "/"))]

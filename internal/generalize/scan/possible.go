@@ -12,6 +12,9 @@ import (
 // maxPossible is the size of the largest file that may hold only an identity, in bytes.
 const maxPossible = 4 << 10
 
+// maxWord is the size of the largest file that may hold a single word only, in bytes.
+const maxWord = 256
+
 var (
 	// possibleName matches names of files with the identity of a machine or an agent.
 	possibleName = regexp.MustCompile(`(?i)(?:^|[^a-z])(?:id|uuid|guid|hostid|host_id|machine_id|serial|node|agent|state|identity|secret)(?:$|[^a-z])|(?i)(?:uuid|guid|hostid|nodeid|agentid|identity)`)
@@ -19,6 +22,10 @@ var (
 	possibleID = regexp.MustCompile(`(?i)\b(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b`)
 	// wholeKey matches 32 bytes in base64 or hex.
 	wholeKey = regexp.MustCompile(`^(?:[A-Za-z0-9+/]{43}=|[A-Za-z0-9_-]{43}=?|[0-9a-fA-F]{64})\s*$`)
+	// namedID matches a setting that names a machine or an agent by a number.
+	namedID = regexp.MustCompile(`(?i)\b(?:computer|machine|host|node|agent|device|client|sensor|system|endpoint|registration|enrollment)[-_ ]?(?:id|guid|uuid)\b["']?\s*[=:]\s*["']?[0-9a-z{-]*\d{2}`)
+	// oneWord matches content that is a single word of at least 20 characters.
+	oneWord = regexp.MustCompile(`^[A-Za-z0-9+/_=-]{20,200}\s*$`)
 	// program matches names of programs and settings, which often are named after their agent.
 	program = regexp.MustCompile(`(?i)\.(?:egg|py|pyc|sh|so|jar|rb|js|html?|service|socket|timer|target|md|txt)$`)
 	// checksumName matches names of files with a checksum, which looks like a key.
@@ -27,19 +34,54 @@ var (
 
 // possible inspects a small file of unknown origin: it may hold an identity that no rule knows. A file whose whole
 // content is 32 bytes in base64 or hex is a key.
-func (w *treeWalk) possible(f io.ReaderAt, at placeOf, size int64, found func(secretHit)) {
-	if size > maxPossible || w.Base != nil && w.Base(at.name) {
-		return
-	}
-	content := headAt(f, 0, int(size))
-	if wholeKey.Match(content) && !checksumName.MatchString(path.Base(at.name)) {
+func (w *treeWalk) possible(content []byte, at placeOf, found func(secretHit)) {
+	short := len(content) <= maxWord
+	if short && wholeKey.Match(content) && !checksumName.MatchString(path.Base(at.name)) {
 		found(secretHit{kind: PrivateKey, what: "key of 32 bytes, the whole content"})
 		return
 	}
 	base := path.Base(at.name)
-	if possibleName.MatchString(base) && !program.MatchString(base) || countIDs(content, 2) == 1 || namesHost(content) {
+	if namesMachine(base) && possibleName.MatchString(base) && !program.MatchString(base) || countIDs(content, 2) == 1 || namesHost(content) || setsID(content) ||
+		short && oneWord.Match(content) && isMixed(content) && !checksumName.MatchString(base) {
 		w.report.Possible.add(at.shown)
 	}
+}
+
+// namesMachine reports whether a name has a word of possibleName, which costs more.
+func namesMachine(name string) bool {
+	for i := range len(name) {
+		for _, word := range []string{"id", "node", "agent", "state", "serial", "secret"} {
+			if len(name)-i >= len(word) && fold(name[i]) == word[0] && isFolded(name[i:i+len(word)], word) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// setsID reports whether a text sets the number of a machine or an agent. The expression is tried only around the few
+// signs that follow "id".
+func setsID(content []byte) bool {
+	const around = 48
+	for _, sign := range []byte("=:") {
+		for at := 0; ; at++ {
+			next := bytes.IndexByte(content[at:], sign)
+			if next < 0 {
+				break
+			}
+			at += next
+			key := bytes.TrimRight(content[max(0, at-around):at], " \t\"'")
+			if n := len(key); n > 2 && fold(key[n-2]) == 'i' && fold(key[n-1]) == 'd' && namedID.Match(content[max(0, at-around):min(len(content), at+around)]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isMixed reports whether a word has digits, capitals and small letters, like a random text.
+func isMixed(word []byte) bool {
+	return bytes.ContainsAny(word, "0123456789") && !bytes.Equal(word, bytes.ToUpper(word)) && !bytes.Equal(word, bytes.ToLower(word))
 }
 
 // countIDs counts UUIDs and numbers of 32 digits, up to a limit. Each covers a position divisible by 32, so that the
@@ -124,7 +166,7 @@ const (
 
 // hash records the hash of a file of unknown origin.
 func (w *treeWalk) hash(f io.ReaderAt, at placeOf, size int64) error {
-	if !w.Hashes || size > maxHashedSize || len(w.report.Hashes) >= maxHashed || w.Base != nil && w.Base(at.name) {
+	if !w.Hashes || size > maxHashedSize || len(w.report.Hashes) >= maxHashed {
 		return nil
 	}
 	sum := sha256.New()

@@ -24,6 +24,8 @@ func TestPossibleIdentities(t *testing.T) {
 		"etc/acme/instance": {"x=i-0abcdef0123456789\n", true}, "etc/acme/shorter": {"i-0abcdef01234567", false}, "etc/acme/longer": {"xi-0abcdef0123456789 i-0abcdef01234567890", false},
 		"etc/acme/card": {"a: 02:42:AC:11:00:07", true}, "etc/acme/print": {"02:42:ac:11:00:07:aa:bb", false}, "etc/acme/time": {"02:42:99 1:2:3:4:5:6", false},
 		"opt/acme/far": {strings.Repeat("x ", 31) + uuid + strings.Repeat(" ", 40) + "y", true}, "opt/acme/word": {strings.Repeat("0a", 16) + "z", false},
+		"etc/acme/agent.ini": {"[main]\nComputerID=3141592653\n", true}, "etc/acme/agent.yaml": {"agent-id: \"a7-19\"\n", true}, "etc/acme/help": {"node-id: the ID of the node\n", false},
+		"opt/acme/token.txt": {"Kq3nV8zT1bY6mW0cR5xH2jL9sD4fG7aP\n", true}, "opt/acme/release": {"kubernetes-release-2026-11\n", false}, "opt/acme/commit-of": {"Kq3nV8zT1bY6mW0cR5xH2jL9sD4fG7aP", false},
 		"base/id": {uuid, false}, "opt/acme/empty-id": {"", false},
 	}
 	dir := t.TempDir()
@@ -59,6 +61,33 @@ func TestWholeKeys(t *testing.T) {
 	}{
 		"opt/kilo/key": {key + "\n", 1}, "opt/kilo/hex": {letters(64), 1}, "opt/kilo/url": {strings.NewReplacer("+", "-", "/", "_").Replace(key), 1},
 		"opt/kilo/release.sha256": {letters(64), 0}, "opt/kilo/checksum": {letters(64), 0}, "opt/kilo/short": {key[:40], 0}, "opt/kilo/two": {key + "\n" + key, 0},
+	} {
+		dir := t.TempDir()
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(test.content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		report, err := Tree(t.Context(), dir, Options{})
+		if err != nil || report.Count != test.want {
+			t.Errorf("/%s: %d findings, want %d (%v)", name, report.Count, test.want, err)
+		}
+	}
+}
+
+// TestCoreDumps: the memory of a process is found under any name; a program is no core dump.
+func TestCoreDumps(t *testing.T) {
+	elf := func(order, kind string) string {
+		return "\x7fELF\x02" + order + "\x01" + strings.Repeat("\x00", 9) + kind + strings.Repeat("\x00", 40)
+	}
+	for name, test := range map[string]struct {
+		content string
+		want    int
+	}{
+		"var/lib/acme/core": {elf("\x01", "\x04\x00"), 1}, "home/ops/dump": {elf("\x02", "\x00\x04"), 1},
+		"opt/acme/bin": {elf("\x01", "\x02\x00"), 0}, "opt/acme/lib.so": {elf("\x01", "\x03\x00"), 0}, "opt/acme/short": {"\x7fELF", 0},
 	} {
 		dir := t.TempDir()
 		file := filepath.Join(dir, name)

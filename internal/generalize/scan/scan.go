@@ -3,6 +3,7 @@ package scan
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -105,6 +106,8 @@ type Options struct {
 
 	// every searches binary keys at each sector of a file, as in an image.
 	every bool
+	// hashesOnly reads only files of unknown origin, and searches nothing.
+	hashesOnly bool
 	// each receives every finding with its key for recognition and the origin of the file. May be nil.
 	each func(f Finding, key, broughtBy string)
 }
@@ -233,10 +236,31 @@ func isImageStore(p string) bool {
 	})
 }
 
+// Hashes returns the SHA-256 of the files of unknown origin in a tree, without a search. Files of packages are not read.
+func Hashes(ctx context.Context, dir string, base func(path string) bool) (map[string]string, error) {
+	report, err := Tree(ctx, dir, Options{Base: base, Hashes: true, hashesOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	return report.Hashes, nil
+}
+
 // file searches one file of a tree.
 func (w *treeWalk) file(f *os.File, place placeOf, size int64) error {
+	if w.hashesOnly {
+		if place.broughtBy != "" || w.packages.has(place.name) {
+			return nil
+		}
+		if unchanged, err := w.byteCode(place.name, f); err != nil || unchanged {
+			return err
+		}
+		if w.Base != nil && w.Base(place.name) {
+			return nil
+		}
+		return w.hash(f, place, size)
+	}
 	name := place.shown
-	broughtBy, isUnknown := place.broughtBy, false
+	broughtBy, isUnknown := place.broughtBy, false // unknown: from no package, image or base system
 	owned, unchanged, err := w.packages.owns(place.name, f)
 	if err == nil && !owned {
 		unchanged, err = w.byteCode(place.name, f)
@@ -253,8 +277,8 @@ func (w *treeWalk) file(f *os.File, place placeOf, size int64) error {
 		broughtBy = "a package"
 	case owned:
 		w.report.Changed.add(name)
-	case broughtBy == "":
-		w.unowned(place)
+	case broughtBy == "" && (w.Base == nil || !w.Base(place.name)):
+		w.unknown.add(place.shown)
 		isUnknown = true
 	}
 	w.report.Files++
@@ -267,12 +291,11 @@ func (w *treeWalk) file(f *os.File, place placeOf, size int64) error {
 		w.addFinding(Finding{Path: name, Offset: h.offset, Kind: h.kind, What: h.what, SHA256: h.sum, Rule: owner.Rule, Kept: owner.Keeps}, h.key(), broughtBy)
 	}
 	if isUnknown {
-		w.possible(f, place, size, found)
 		if err := w.hash(f, place, size); err != nil {
 			return err
 		}
 	}
-	return w.content(f, place.name, size, broughtBy, found)
+	return w.content(f, place, size, broughtBy, isUnknown, found)
 }
 
 // addFinding adds a finding to the report, unless a package or image brought the file.
@@ -286,7 +309,8 @@ func (s *scanner) addFinding(f Finding, key, broughtBy string) {
 }
 
 // content searches the content of a file.
-func (w *treeWalk) content(f *os.File, name string, size int64, broughtBy string, found func(secretHit)) error {
+func (w *treeWalk) content(f *os.File, place placeOf, size int64, broughtBy string, isUnknown bool, found func(secretHit)) error {
+	name := place.name
 	named := broughtBy == "" && takesNames(name)
 	d := w.decoder(size)
 	first := true
@@ -301,6 +325,12 @@ func (w *treeWalk) content(f *os.File, name string, size int64, broughtBy string
 				secrets.decoder = d
 				placed(name, v, found)
 				if v.offset == 0 {
+					if isUnknown && size <= maxPossible {
+						w.possible(v.data, place, found)
+					}
+					if broughtBy == "" && isCore(v.data) {
+						found(secretHit{kind: Memory, what: "core dump (ELF)"})
+					}
 					d.unpack(v.data, size, io.NewSectionReader(f, 0, size), secrets)
 				}
 			}
@@ -347,6 +377,19 @@ func (s *scanner) identities(w *window, size int64, found func(secretHit)) {
 	}
 	s.known.ids(w, found)
 	s.known.journals(w, found)
+}
+
+// isCore reports whether content is a core dump. Source: elf(5), e_ident and e_type.
+func isCore(head []byte) bool {
+	const identity, kind, core = 16, 18, 4
+	if len(head) < kind || !bytes.HasPrefix(head, []byte("\x7fELF")) {
+		return false
+	}
+	order := binary.ByteOrder(binary.LittleEndian)
+	if head[5] == 2 {
+		order = binary.BigEndian
+	}
+	return order.Uint16(head[identity:]) == core
 }
 
 // isText reports whether a file is text, by its beginning.

@@ -20,6 +20,8 @@ const (
 	Identity   Kind = "identity"
 	// Leftover is removed content that still has another name.
 	Leftover Kind = "removed content"
+	// Memory is the memory of a process. It can hold any secret, and no search finds all of them.
+	Memory Kind = "memory of a process"
 )
 
 // before and after are how many bytes around an anchor a finding may span. The longest is the base64 of a PEM text of

@@ -76,7 +76,7 @@ type streamSearch struct {
 	found   func(secretHit)
 	// pending are matches that may overlap later matches, by their beginning.
 	pending []match
-	// done has, for each form, the end of its last match.
+	// done has, for each form, the end of its last match; nil before the first match.
 	done []int64
 }
 
@@ -89,7 +89,7 @@ type match struct {
 }
 
 func (c *catalogue) sweep(named bool, found func(secretHit)) *streamSearch {
-	return &streamSearch{catalogue: c, named: named, found: found, done: make([]int64, len(c.forms))}
+	return &streamSearch{catalogue: c, named: named, found: found}
 }
 
 // window searches the secrets that begin in a window's own part, plain and encoded.
@@ -111,7 +111,7 @@ func (s *streamSearch) secrets(w *window) {
 		}
 		for _, number := range s.words[word].forms {
 			form := &s.forms[number]
-			if form.named && !s.named || w.offset+int64(at) < s.done[number] {
+			if form.named && !s.named || s.done != nil && w.offset+int64(at) < s.done[number] {
 				continue
 			}
 			start, whole, secret := form.at(w.data, at, s.words[word].length)
@@ -125,6 +125,9 @@ func (s *streamSearch) secrets(w *window) {
 				s.spared = nil
 			}
 			begin := w.offset + int64(start)
+			if s.done == nil {
+				s.done = make([]int64, len(s.forms))
+			}
 			s.done[number] = begin + int64(len(whole))
 			s.pending = append(s.pending, match{
 				secretHit: secretHit{kind: form.kind, what: form.what, offset: begin, sum: form.fingerprint(secret), own: sum([]byte(bodyOf(secret)))},
