@@ -195,6 +195,11 @@ type PrototypeStatus struct {
 	// +listType=atomic
 	Steps []Step `json:"steps,omitempty"`
 
+	// UnknownFiles is the result of the comparison of the donor's unknown files with another node of the pool. Absent
+	// without a comparison.
+	// +optional
+	UnknownFiles string `json:"unknownFiles,omitempty"`
+
 	// Image is the created image version.
 	// +optional
 	Image *ImageStatus `json:"image,omitempty"`

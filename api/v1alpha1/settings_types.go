@@ -151,7 +151,8 @@ type GeneralizeSettings struct {
 
 	// UnknownFiles defines the reaction to files that no package, container image or base system installed, and that
 	// no rule keeps or exempts. Refuse fails the capture. RefuseDifferent compares the files with another Ready node of
-	// the pool, and fails the capture if the content of a file differs: the file may hold an identity. Default: Allow.
+	// the pool, and fails the capture if the content of a file differs: the file may hold an identity. ReportDifferent
+	// only writes the result of the comparison into the status. Default: Allow.
 	// +optional
 	UnknownFiles UnknownFiles `json:"unknownFiles,omitempty"`
 
@@ -161,7 +162,7 @@ type GeneralizeSettings struct {
 }
 
 // UnknownFiles is the reaction to files of unknown origin on a disk.
-// +kubebuilder:validation:Enum=Allow;Refuse;RefuseDifferent
+// +kubebuilder:validation:Enum=Allow;ReportDifferent;RefuseDifferent;Refuse
 type UnknownFiles string
 
 const (
@@ -171,7 +172,14 @@ const (
 	UnknownFilesRefuse UnknownFiles = "Refuse"
 	// UnknownFilesRefuseDifferent fails the capture if a file has another content on another node of the pool.
 	UnknownFilesRefuseDifferent UnknownFiles = "RefuseDifferent"
+	// UnknownFilesReportDifferent compares like RefuseDifferent, and never fails the capture.
+	UnknownFilesReportDifferent UnknownFiles = "ReportDifferent"
 )
+
+// Compares reports whether the files are compared with another node of the pool.
+func (u UnknownFiles) Compares() bool {
+	return u == UnknownFilesRefuseDifferent || u == UnknownFilesReportDifferent
+}
 
 // OutOfServiceSettings limit how long the donor may be away.
 type OutOfServiceSettings struct {

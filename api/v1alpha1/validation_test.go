@@ -155,7 +155,7 @@ func TestSpecIsAccepted(t *testing.T) {
 			map[string]any{}, map[string]any{"growFirst": true}, map[string]any{"growFirst": false, "afterwards": "Return"},
 		},
 		"settings.generalize.profile":        {"static", "eks", "bootstrap"},
-		"settings.generalize.unknownFiles":   {"Allow", "Refuse", "RefuseDifferent"},
+		"settings.generalize.unknownFiles":   {"Allow", "ReportDifferent", "RefuseDifferent", "Refuse"},
 		"settings.generalize.image":          {"registry.example/kamino:v1"},
 		"settings.drain.gracePeriod":         {"0s", "300s", "1h30m"},
 		"settings.drain.timeout":             {"1ms", "24h"},

@@ -255,8 +255,18 @@ func (l statusWriter) patch(ctx context.Context, p, before *v1alpha1.Prototype) 
 	return nil
 }
 
-// deletePod removes the generalize pod without grace period: a stopped kubelet could not confirm.
+// deletePod deletes the pod, and first the key that only inspecting pods of a comparison have.
 func (d pods) deletePod(ctx context.Context, w *observed) error {
+	if hasSummaryKey(w.pod) {
+		if err := d.deleteSummaryKey(ctx, w.p, w.pod.Namespace); err != nil {
+			return err
+		}
+	}
+	return d.deleteOnlyPod(ctx, w)
+}
+
+// deleteOnlyPod removes the pod without grace period: a stopped kubelet could not confirm.
+func (d pods) deleteOnlyPod(ctx context.Context, w *observed) error {
 	now := int64(0)
 	err := d.Kube.CoreV1().Pods(w.pod.Namespace).Delete(ctx, w.pod.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &w.pod.UID},

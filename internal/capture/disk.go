@@ -2,12 +2,14 @@ package capture
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -38,7 +40,7 @@ func (d pods) createInspectionPod(ctx context.Context, w *observed) error {
 		return err
 	}
 	pod := inspectionPod(w.p, d.namespace, d.image)
-	if w.p.Spec.Settings.Generalize.UnknownFiles == v1alpha1.UnknownFilesRefuseDifferent {
+	if w.p.Spec.Settings.Generalize.UnknownFiles.Compares() {
 		if err := d.compare(ctx, w, &pod.Spec); err != nil {
 			return err
 		}
@@ -53,13 +55,77 @@ func (d pods) compare(ctx context.Context, w *observed, spec *corev1.PodSpec) er
 	container := &spec.Containers[0]
 	if w.facts.Pod == plan.PodCompared {
 		container.Args = append(container.Args, "--compare-with", w.pod.Spec.NodeName+"="+w.summary)
-		return d.deletePod(ctx, w)
+		if w.summary == "" {
+			return d.deletePod(ctx, w)
+		}
+		addSummaryKey(w.p, spec)
+		return d.deleteOnlyPod(ctx, w)
 	}
 	if peer := peerOf(w); peer != "" {
 		spec.NodeName = peer
 		container.Args = append(container.Args, "--summarize", corev1.TerminationMessagePathDefault)
+		addSummaryKey(w.p, spec)
+		return d.makeSummaryKey(ctx, w.p)
 	}
 	return nil
+}
+
+// summaryKeyName is the Secret with the key of the summary. Without the key, a reader of pods could test guessed contents
+// against the summary.
+func summaryKeyName(p *v1alpha1.Prototype) string { return podName(p) + "-summary" }
+
+// makeSummaryKey creates the key that both inspecting pods mount.
+func (d pods) makeSummaryKey(ctx context.Context, p *v1alpha1.Prototype) error {
+	key := make([]byte, summaryKeyBytes)
+	_, _ = rand.Read(key) // never fails
+	immutable := true
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: summaryKeyName(p), Namespace: d.namespace, Labels: podLabels(p), OwnerReferences: []metav1.OwnerReference{ownedBy(p)},
+		},
+		Immutable: &immutable,
+		Data:      map[string][]byte{orderKey: key},
+	}
+	secrets := d.Kube.CoreV1().Secrets(d.namespace)
+	_, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) { // of a pod that is gone
+		if err := d.deleteSummaryKey(ctx, p, d.namespace); err != nil {
+			return err
+		}
+		_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("create secret %s/%s: %w", d.namespace, secret.Name, err)
+	}
+	return nil
+}
+
+func (d pods) deleteSummaryKey(ctx context.Context, p *v1alpha1.Prototype, namespace string) error {
+	err := d.Kube.CoreV1().Secrets(namespace).Delete(ctx, summaryKeyName(p), metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete secret %s/%s: %w", namespace, summaryKeyName(p), err)
+	}
+	return nil
+}
+
+const (
+	// summaryKeyVolume is the volume with the key of the summary.
+	summaryKeyVolume = "summary-key"
+	// summaryKeyBytes is the length that the program in the pod expects.
+	summaryKeyBytes = 32
+)
+
+func addSummaryKey(p *v1alpha1.Prototype, spec *corev1.PodSpec) {
+	container, mode := &spec.Containers[0], int32(0o400)
+	container.Args = append(container.Args, "--summary-key-file", credential+"/"+orderKey)
+	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: summaryKeyVolume, MountPath: credential, ReadOnly: true})
+	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: summaryKeyVolume, VolumeSource: corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{SecretName: summaryKeyName(p), DefaultMode: &mode},
+	}})
+}
+
+func hasSummaryKey(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == summaryKeyVolume })
 }
 
 // peerOf is the Ready node of the donor's pool whose files are compared; empty if there is none. Reserved nodes are excluded.
@@ -78,8 +144,8 @@ func peerOf(w *observed) string {
 	return name
 }
 
-// summarized returns the summary that the pod on another node has left; empty without one.
-func summarized(pod *corev1.Pod) string {
+// messageOf returns the message that the inspecting pod has left; empty without one.
+func messageOf(pod *corev1.Pod) string {
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.State.Terminated != nil {
 			return s.State.Terminated.Message
@@ -100,10 +166,7 @@ func inspectionPod(p *v1alpha1.Prototype, namespace, image string) *corev1.Pod {
 	labels["app.kubernetes.io/component"] = inspectionContainer
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: podName(p), Namespace: namespace, Labels: labels,
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: v1alpha1.GroupVersion.String(), Kind: "Prototype", Name: p.Name, UID: p.UID,
-			}},
+			Name: podName(p), Namespace: namespace, Labels: labels, OwnerReferences: []metav1.OwnerReference{ownedBy(p)},
 		},
 		Spec: corev1.PodSpec{
 			NodeName:                     p.Spec.Donor.NodeName,
@@ -144,10 +207,15 @@ func (w *observed) readInspection(now time.Time) {
 	f := &w.facts
 	full := w.pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(w.pod.Status.Reason, "OutOf")
 	switch {
-	case !w.foreignPod() && isPeerPod(w) && w.pod.Status.Phase == corev1.PodSucceeded && summarized(w.pod) != "":
-		f.Pod, w.summary = plan.PodCompared, summarized(w.pod)
+	case !w.foreignPod() && isPeerPod(w) && w.pod.Status.Phase == corev1.PodSucceeded && messageOf(w.pod) != "":
+		f.Pod, w.summary = plan.PodCompared, messageOf(w.pod)
 	case !w.foreignPod() && !isPeerPod(w) && (w.pod.Status.Phase == corev1.PodSucceeded || full):
 		f.Pod = plan.PodLooked
+		if w.p.Spec.Settings.Generalize.UnknownFiles.Compares() && !full {
+			w.comparison = messageOf(w.pod)
+		}
+	case !w.foreignPod() && isPeerPod(w) && w.p.Spec.Settings.Generalize.UnknownFiles == v1alpha1.UnknownFilesReportDifferent && (podTrouble(w.pod) != "" || w.isInspectionOverdue(now)):
+		f.Pod = plan.PodCompared // the inspection of the donor reports the missing comparison
 	case w.foreignPod(), podTrouble(w.pod) != "", w.isInspectionOverdue(now):
 		f.Pod, w.inspectionObstacle = plan.PodFailed, w.inspectionMessage(now)
 	}
@@ -183,7 +251,7 @@ func (w *observed) inspectionMessage(now time.Time) string {
 		if w.isInspectionOverdue(now) {
 			trouble = fmt.Sprintf("the inspection did not end within %s", inspectionTimeout)
 		}
-		return fmt.Sprintf("the files of node %s cannot be compared with node %s, which stayed in service: %s. Repair node %s, or set settings.generalize.unknownFiles to Allow or Refuse",
+		return fmt.Sprintf("the files of node %s cannot be compared with node %s, which stayed in service: %s. Repair node %s, or set settings.generalize.unknownFiles to ReportDifferent",
 			w.pod.Spec.NodeName, n, trouble, w.pod.Spec.NodeName)
 	case w.isInspectionOverdue(now):
 		return fmt.Sprintf("the inspection of the disk of node %s did not end within %s; the node stayed in service. Read the events of pod %s, and check that the node can pull %s",

@@ -13,6 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
 // ended is the status of a look's pod whose container ended with words.
@@ -126,25 +127,30 @@ func TestFilesAreComparedWithAnotherNode(t *testing.T) {
 		want    []string
 	}{
 		"another node": {want: []string{
-			"peer: generalize --root /host --look --profile static --unknown-files RefuseDifferent --summarize /dev/termination-log",
-			"donor: generalize --root /host --look --profile static --unknown-files RefuseDifferent --compare-with peer=FILES",
+			"peer: generalize --root /host --look --profile static --unknown-files RefuseDifferent --summarize /dev/termination-log --summary-key-file /var/run/kamino/key",
+			"donor: generalize --root /host --look --profile static --unknown-files RefuseDifferent --compare-with peer=FILES --summary-key-file /var/run/kamino/key",
 		}},
 		"no other node": {true, []string{"donor: generalize --root /host --look --profile static --unknown-files RefuseDifferent"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTestEnv(t).decide(comparing)
-			s.summary = ended(0, "FILES")
-			s.summary.Phase = corev1.PodSucceeded
+			s.summary = succeededWith("FILES")
 			if c.deleted {
 				peer := s.tracked("nodes", "", "peer").(*corev1.Node)
 				peer.DeletionTimestamp = &metav1.Time{Time: s.clock.Now()}
 				s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("nodes"), peer, ""))
 			}
 			var ran []string
+			keys := map[string]bool{}
 			s.succeeded(s.play(func(int) {
 				pod := s.generalizePod()
 				if pod == nil || pod.Labels["app.kubernetes.io/component"] != inspectionContainer {
 					return
+				}
+				if secret := s.summaryKey(); secret != nil {
+					keys[string(secret.Data["key"])] = true
+				} else if !c.deleted {
+					t.Errorf("the pod on node %s has no key", pod.Spec.NodeName)
 				}
 				if line := pod.Spec.NodeName + ": " + strings.Join(pod.Spec.Containers[0].Args, " "); !slices.Contains(ran, line) {
 					ran = append(ran, line)
@@ -153,7 +159,92 @@ func TestFilesAreComparedWithAnotherNode(t *testing.T) {
 			if diff := cmp.Diff(c.want, ran); diff != "" {
 				t.Errorf("pods (-want +got):\n%s", diff)
 			}
+			if want := len(c.want) - 1; len(keys) != want {
+				t.Errorf("%d keys, want %d for both pods", len(keys), want)
+			}
+			for key := range keys {
+				if len(key) != summaryKeyBytes || strings.Contains(strings.Join(ran, "\n"), key) {
+					t.Errorf("a key of %d bytes, in the arguments of a pod or too short", len(key))
+				}
+			}
+			if s.summaryKey() != nil {
+				t.Error("the key is left")
+			}
 		})
+	}
+}
+
+// summaryKey is the Secret with the key of the summary; nil if there is none.
+func (s *testEnv) summaryKey() *corev1.Secret {
+	secret, _ := s.tracked("secrets", podspace, summaryKeyName(s.prototype())).(*corev1.Secret)
+	return secret
+}
+
+// TestReportedComparison: the result is in the status, and a node that cannot be compared does not refuse the capture.
+func TestReportedComparison(t *testing.T) {
+	for name, c := range map[string]struct {
+		summary *corev1.PodStatus
+		arg     string
+	}{
+		"another node":        {succeededWith("FILES"), "peer=FILES"},
+		"a failed inspection": {ended(3, "kamino: refused, nothing was changed: the profile asked for is static"), "peer="},
+		"no image":            {hanging("ErrImagePull", "not found"), "peer="},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newTestEnv(t).decide(func(p *v1alpha1.Prototype) {
+				p.Spec.Settings.Generalize.UnknownFiles = v1alpha1.UnknownFilesReportDifferent
+			})
+			s.summary, s.finds = c.summary, succeededWith("unknown files: the result")
+			arg := ""
+			p := s.play(func(int) {
+				if pod := s.generalizePod(); pod != nil && pod.Spec.NodeName == donorName {
+					args := pod.Spec.Containers[0].Args
+					if i := slices.Index(args, "--compare-with"); i >= 0 {
+						arg = args[i+1]
+					}
+				}
+			})
+			s.succeeded(p)
+			if arg != c.arg || p.Status.UnknownFiles != "unknown files: the result" {
+				t.Errorf("compared with %q, and the status is %q", arg, p.Status.UnknownFiles)
+			}
+			if s.summaryKey() != nil {
+				t.Error("the key is left")
+			}
+		})
+	}
+}
+
+func succeededWith(message string) *corev1.PodStatus {
+	status := ended(0, message)
+	status.Phase = corev1.PodSucceeded
+	return status
+}
+
+// TestLostCallsOfAComparison: whichever call of the inspections is lost, the capture succeeds, and no key is left.
+func TestLostCallsOfAComparison(t *testing.T) {
+	begin := func() *testEnv {
+		s := newTestEnv(t).decide(comparing)
+		s.summary = succeededWith("FILES")
+		return s
+	}
+	whole := begin()
+	whole.succeeded(whole.play())
+	end := slices.IndexFunc(whole.calls, func(c string) bool { return strings.HasPrefix(c, "ProtectFromScaleIn ") })
+	for n := range end {
+		loss := losses[n%len(losses)]
+		s := begin()
+		s.wipeStatus = loss.wipe
+		s.lose = func(i int, _ string) memory.Outcome {
+			if i == n {
+				return loss.outcome
+			}
+			return memory.Pass()
+		}
+		s.succeeded(s.play())
+		if s.summaryKey() != nil {
+			t.Errorf("call %d (%s) lost: %s; the key is left", n, whole.calls[n], loss.name)
+		}
 	}
 }
 
@@ -162,8 +253,8 @@ func TestAnotherNodeThatCannotBeCompared(t *testing.T) {
 	s := newTestEnv(t).decide(comparing)
 	s.summary = ended(3, "kamino: refused, nothing was changed: the profile asked for is static")
 	s.refused(string(plan.LookFailed), "the files of node peer cannot be compared with node donor, which stayed in service", "profile asked for", "unknownFiles")
-	if s.generalizePod() != nil {
-		t.Error("a pod is left")
+	if s.generalizePod() != nil || s.summaryKey() != nil {
+		t.Error("a pod or its key is left")
 	}
 }
 

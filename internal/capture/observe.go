@@ -78,6 +78,7 @@ type observed struct {
 	kured                     kured.Lock           // holder of kured's lock
 	inspectionObstacle        string               // obstacle found by the disk inspection
 	summary                   string               // the files of unknown origin of another node, for the comparison
+	comparison                string               // result of the comparison; empty without a result
 	imageLimitWarning         string               // warning about the number of the pool's images
 	activeCaptures            []v1alpha1.Prototype // captures that hold donors
 	removals                  int                  // donors of gone Prototypes whose instances are being removed

@@ -70,10 +70,7 @@ func newOrder(p *v1alpha1.Prototype, namespace string, method v1alpha1.OrderMeth
 	generalize.Profile = p.Spec.Settings.Profile() // the Order names the profile even if the settings do not
 	return &v1alpha1.Order{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: podName(p), Namespace: namespace, Labels: podLabels(p),
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: v1alpha1.GroupVersion.String(), Kind: "Prototype", Name: p.Name, UID: p.UID,
-			}},
+			Name: podName(p), Namespace: namespace, Labels: podLabels(p), OwnerReferences: []metav1.OwnerReference{ownedBy(p)},
 		},
 		Spec: v1alpha1.OrderSpec{
 			Holder: v1alpha1.Holder{Name: p.Name, UID: p.UID}, NodeName: p.Spec.Donor.NodeName, Method: method, Token: token, PodName: podName(p),

@@ -111,6 +111,11 @@ func podLabels(p *v1alpha1.Prototype) map[string]string {
 	}
 }
 
+// ownedBy lets the cluster delete an object with its Prototype.
+func ownedBy(p *v1alpha1.Prototype) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Prototype", Name: p.Name, UID: p.UID}
+}
+
 // credentialVolume is in memory: the container runtime would write arguments and environment variables onto the disk. A
 // missing key must not block the pod's start, because the pod reports the missing key, and the kubelet would only wait.
 func credentialVolume(p *v1alpha1.Prototype) *corev1.ProjectedVolumeSource {

@@ -61,6 +61,9 @@ func report(w *observed, d plan.Decision, now time.Time) {
 	enterPhase(s, phaseOf(w, d), now)
 	s.Progress = cmp.Or(departureProgress(w, d), trialProgress(w, d), progress(w, waitAfter(d)))
 	reportDonor(w, now)
+	if w.comparison != "" {
+		s.UnknownFiles = w.comparison
+	}
 	reportImage(w)
 	reportRecipe(w, d)
 	reportTrial(w, now)

@@ -30,6 +30,7 @@ type generalizeFlags struct {
 	look                            bool
 	summarize                       string
 	compareWith                     string
+	summaryKeyFile                  string
 	allow                           []string
 	prototype, uid, bootID          string
 	order                           disk.Order
@@ -58,7 +59,7 @@ A capture runs this command on the donor with further flags, which you do not ne
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := g.run(cmd.Context(), f)
 			if g.live || g.look {
-				disk.LeaveMessage(disk.TerminationLog, err)
+				disk.LeaveError(disk.TerminationLog, err)
 			}
 			return classed(err)
 		},
@@ -79,7 +80,8 @@ A capture runs this command on the donor with further flags, which you do not ne
 	flags.BoolVar(&g.live, "live", false, "root is the running host: stop services, report, power off")
 	flags.BoolVar(&g.look, "look", false, "root is the running host: report whether the host can be generalized, and change nothing")
 	flags.StringVar(&g.summarize, "summarize", "", "with --look: write a summary of the files of unknown origin to this `file`")
-	flags.StringVar(&g.compareWith, "compare-with", "", "with --look: NODE=SUMMARY of another node of the pool")
+	flags.StringVar(&g.compareWith, "compare-with", "", "with --look: NODE=SUMMARY of another node of the pool; an empty summary means a failed inspection")
+	flags.StringVar(&g.summaryKeyFile, "summary-key-file", "", "with --summarize or --compare-with: file with the key of the summary")
 	flags.StringVar(&g.prototype, "prototype", "", "with --live: name of the Prototype")
 	flags.StringVar(&g.uid, "uid", "", "with --live: UID of the Prototype")
 	flags.StringVar(&g.bootID, "boot-id", "", "with --live: boot ID that the host must have")
@@ -89,7 +91,7 @@ A capture runs this command on the donor with further flags, which you do not ne
 	flags.StringVar(&g.order.Files.PodUID, "pod-uid-file", "", "with --live: file with the UID of the pod")
 	flags.StringVar(&g.order.Access.TokenFile, "token-file", "", "with --live: file with the token for the API server")
 	flags.StringVar(&g.order.Access.CAFile, "ca-file", "", "with --live: file with the certificates of the API server")
-	for _, ofCaptures := range []string{"rules-digest", "live", "look", "summarize", "compare-with", "prototype", "uid", "boot-id", "order", "order-uid", "key-file", "pod-uid-file", "token-file", "ca-file"} {
+	for _, ofCaptures := range []string{"rules-digest", "live", "look", "summarize", "compare-with", "summary-key-file", "prototype", "uid", "boot-id", "order", "order-uid", "key-file", "pod-uid-file", "token-file", "ca-file"} {
 		_ = flags.MarkHidden(ofCaptures)
 	}
 	return cmd
@@ -148,8 +150,15 @@ func (g *generalizeFlags) run(ctx context.Context, f *Factory) error {
 
 // inspect inspects a running host: a donor, or another node for the comparison with the donor.
 func (g *generalizeFlags) inspect(ctx context.Context, f *Factory, root disk.Root, runner *generalize.Runner) error {
+	var key []byte
+	if g.summaryKeyFile != "" {
+		var err error
+		if key, err = os.ReadFile(g.summaryKeyFile); err != nil {
+			return fmt.Errorf("--summary-key-file: %w", err)
+		}
+	}
 	if g.summarize != "" {
-		summary, err := disk.Summarize(ctx, root, runner)
+		summary, err := disk.Summarize(ctx, root, runner, key)
 		if err != nil {
 			return err
 		}
@@ -159,16 +168,22 @@ func (g *generalizeFlags) inspect(ctx context.Context, f *Factory, root disk.Roo
 		}
 		return os.WriteFile(g.summarize, text, 0o600)
 	}
-	if name, text, found := strings.Cut(g.compareWith, "="); found {
-		runner.PeerName, runner.Peer = name, &scan.Summary{}
-		if err := runner.Peer.UnmarshalText([]byte(text)); err != nil {
+	name, text, _ := strings.Cut(g.compareWith, "=")
+	if runner.PeerName = name; text != "" {
+		var err error
+		if runner.Peer, err = scan.ReadSummary(text, key); err != nil {
 			return usagef("--compare-with: %w", err)
 		}
 	}
-	if err := disk.Preflight(ctx, root, runner); err != nil {
+	note, err := disk.Preflight(ctx, root, runner)
+	if err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(f.Out, "nothing is in the way of profile %s/%s; nothing was changed\n", runner.Profile.Name, runner.Profile.Version)
+	if note != "" {
+		disk.LeaveMessage(disk.TerminationLog, note)
+		fmt.Fprintln(f.Out, generalize.Printable(note))
+	}
+	_, err = fmt.Fprintf(f.Out, "nothing is in the way of profile %s/%s; nothing was changed\n", runner.Profile.Name, runner.Profile.Version)
 	return err
 }
 
@@ -203,5 +218,5 @@ func (g *generalizeFlags) checkLook() error {
 // unknownFilesValid: only a capture compares files with another node.
 func (g *generalizeFlags) unknownFilesValid() bool {
 	return slices.Contains([]v1alpha1.UnknownFiles{v1alpha1.UnknownFilesAllow, v1alpha1.UnknownFilesRefuse}, v1alpha1.UnknownFiles(g.unknownFiles)) ||
-		g.unknownFiles == string(v1alpha1.UnknownFilesRefuseDifferent) && (g.live || g.look)
+		v1alpha1.UnknownFiles(g.unknownFiles).Compares() && (g.live || g.look)
 }

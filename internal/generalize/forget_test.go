@@ -293,7 +293,8 @@ func TestLookWhileRunning(t *testing.T) {
 		running, err := tree.OpenRunning(root)
 		must(t, err)
 		defer running.Close()
-		return runner(load(t, v1alpha1.ProfileStatic)).Preflight(t.Context(), running)
+		_, err = runner(load(t, v1alpha1.ProfileStatic)).Preflight(t.Context(), running)
+		return err
 	}
 	root := plantLayers(t)
 	if err := look(root); err != nil {

@@ -19,6 +19,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/generalize/scan"
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
@@ -404,11 +405,13 @@ func TestUnknownFilesInTheLook(t *testing.T) {
 		}
 	}
 	r := runner(load(t, v1alpha1.ProfileStatic))
+	note := ""
 	look := func(dir string) error {
 		root, err := tree.Open(dir)
 		must(t, err)
 		defer root.Close()
-		return r.Preflight(t.Context(), root)
+		note, err = r.Preflight(t.Context(), root)
+		return err
 	}
 	donor, peer := plant(t, files("first")), plant(t, files("second"))
 	must(t, look(donor))
@@ -425,11 +428,23 @@ func TestUnknownFilesInTheLook(t *testing.T) {
 	must(t, err)
 	defer root.Close()
 	r.PeerName = "node2"
-	r.Peer, err = r.Summarize(t.Context(), root)
+	r.Peer, err = r.Summarize(t.Context(), root, make([]byte, scan.SummaryKeyBytes))
 	must(t, err)
-	if why := refusedOf(t, look(donor)).Error(); !strings.Contains(why, "unknown files: 1 have another content on node node2, and may hold an identity: /opt/tool/id;") {
+	const want = "unknown files: 1 have another content on node node2, and may hold an identity: /opt/tool/id;"
+	if why := refusedOf(t, look(donor)).Error(); !strings.Contains(why, want) {
 		t.Errorf("got %q", why)
 	}
+	r.UnknownFiles = v1alpha1.UnknownFilesReportDifferent
+	if must(t, look(donor)); !strings.HasPrefix(note, want) {
+		t.Errorf("the note is %q", note)
+	}
+	r.UnknownFiles = v1alpha1.UnknownFilesRefuseDifferent
 	r.Profile.Exempt = append(r.Profile.Exempt, Exemption{Paths: []string{"/opt/tool/id"}, Reason: "our tool"})
-	must(t, look(donor))
+	if must(t, look(donor)); note != "unknown files: none of 2 has another content on node node2" {
+		t.Errorf("the note is %q", note)
+	}
+	r.UnknownFiles, r.Peer = v1alpha1.UnknownFilesReportDifferent, nil
+	if must(t, look(donor)); note != "unknown files: not compared, because the inspection of node node2 failed" {
+		t.Errorf("the note is %q", note)
+	}
 }

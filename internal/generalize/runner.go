@@ -30,7 +30,8 @@ type Runner struct {
 	Below *HiddenFiles
 	// UnknownFiles is whether files of unknown origin may stay. Default: they may.
 	UnknownFiles v1alpha1.UnknownFiles
-	// Peer has the files of unknown origin of another machine of the pool, and PeerName its name. For Preflight.
+	// Peer has the files of unknown origin of another machine of the pool, and PeerName its name. A name without files
+	// means a failed inspection. For Preflight.
 	Peer     *scan.Summary
 	PeerName string
 	// DryRun reports without changes.
@@ -76,20 +77,20 @@ func (r *Runner) Refusals(t *tree.Tree) error {
 
 // Preflight returns a *Refused if a running machine must not be generalized, as far as known before anything stops. Preflight
 // also searches the disk for secrets and the donor's values that no rule removes. Preflight changes nothing, and nil is no
-// guarantee.
-func (r *Runner) Preflight(ctx context.Context, t *tree.Tree) error {
+// guarantee. The note describes the comparison with another machine; empty without a comparison.
+func (r *Runner) Preflight(ctx context.Context, t *tree.Tree) (note string, err error) {
 	if err := r.Refusals(t); err != nil {
-		return err
+		return "", err
 	}
 	before, err := LookBefore(t, r.Profile, r.Names...)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := (&Manifest{}).inherit(t, before); err != nil {
-		return &Refused{Whys: []string{err.Error()}}
+		return "", &Refused{Whys: []string{err.Error()}}
 	}
 	if err := r.broken(t, before, true); err != nil {
-		return err
+		return "", err
 	}
 	return r.searchBefore(ctx, t, before)
 }
@@ -275,7 +276,8 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 	r.combineVerdicts(m, Verify(t, r.Profile, before))
 	m.Unused = r.Profile.unused(t, m)
 	if r.DryRun {
-		return m, r.searchBefore(ctx, t, before)
+		_, err := r.searchBefore(ctx, t, before)
+		return m, err
 	}
 	if why := r.whyNotReturned(t, m); why != "" {
 		return m, &UnprovenError{Whys: []string{why}}

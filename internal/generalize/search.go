@@ -22,15 +22,16 @@ func (r *Runner) search(ctx context.Context, t *tree.Tree, m *Manifest) (*scan.R
 	return report, err
 }
 
-// searchBefore searches the disk before any change. It returns a *Refused with the findings that no rule removes.
-func (r *Runner) searchBefore(ctx context.Context, t *tree.Tree, before *DonorValues) error {
-	o := scan.Options{Literals: literals(t, before), Owner: r.Profile.Owner(r.Allow...), Base: r.Profile.Base(), Hashes: r.refusesUnknown()}
+// searchBefore searches the disk before any change. It returns a *Refused with the findings that no rule removes, or a
+// note about the comparison with another machine.
+func (r *Runner) searchBefore(ctx context.Context, t *tree.Tree, before *DonorValues) (note string, err error) {
+	o := scan.Options{Literals: literals(t, before), Owner: r.Profile.Owner(r.Allow...), Base: r.Profile.Base(), Hashes: r.listsUnknown()}
 	if id, err := optional(t, "etc/machine-id"); err == nil && len(id) >= minIdentity {
 		o.Identities = []scan.Value{{Path: "/etc/machine-id", SHA256: hash(id), Bytes: int64(len(id))}}
 	}
 	report, err := scan.Tree(ctx, t.Dir(), o)
 	if err != nil {
-		return err
+		return "", err
 	}
 	named := before.allNamed()
 	var whys []string
@@ -39,13 +40,14 @@ func (r *Runner) searchBefore(ctx context.Context, t *tree.Tree, before *DonorVa
 			whys = append(whys, whyFound(f))
 		}
 	}
-	if why := r.whyUnknown(report, before); why != "" {
+	why, note := r.whyUnknown(report, before)
+	if why != "" {
 		whys = append(whys, why)
 	}
 	if len(whys) == 0 {
-		return nil
+		return note, nil
 	}
-	return &Refused{Whys: whys}
+	return "", &Refused{Whys: whys}
 }
 
 // leftovers returns removed files that still have another name.

@@ -14,29 +14,30 @@ import (
 )
 
 // Summarize returns the files of unknown origin of a running machine, for the comparison with a donor of the same pool.
-func (r *Runner) Summarize(ctx context.Context, t *tree.Tree) (*scan.Summary, error) {
+// The key is secret.
+func (r *Runner) Summarize(ctx context.Context, t *tree.Tree, key []byte) (*scan.Summary, error) {
 	before, err := LookBefore(t, r.Profile, r.Names...)
 	if err != nil {
 		return nil, err
 	}
-	report, err := scan.Tree(ctx, t.Dir(), scan.Options{Owner: r.Profile.Owner(r.Allow...), Base: r.Profile.Base(), Hashes: true})
+	hashes, err := scan.Hashes(ctx, t.Dir(), r.Profile.Base())
 	if err != nil {
 		return nil, err
 	}
-	s, err := scan.Summarize(r.unknown(report, before))
+	s, err := scan.Summarize(r.unknown(hashes, before), key)
 	if err != nil {
 		return nil, &Refused{Whys: []string{err.Error()}}
 	}
 	return s, nil
 }
 
-func (r *Runner) refusesUnknown() bool {
-	return r.UnknownFiles == v1alpha1.UnknownFilesRefuse || r.UnknownFiles == v1alpha1.UnknownFilesRefuseDifferent
+func (r *Runner) listsUnknown() bool {
+	return r.UnknownFiles == v1alpha1.UnknownFilesRefuse || r.UnknownFiles.Compares()
 }
 
-// unknown returns the files of unknown origin that no rule removes, with their hashes.
-func (r *Runner) unknown(report *scan.Report, before *DonorValues) map[string]string {
-	left, owner, named := maps.Clone(report.Hashes), r.Profile.Owner(r.Allow...), before.allNamed()
+// unknown returns the files of unknown origin that no rule removes, from the hashes of all such files.
+func (r *Runner) unknown(hashes map[string]string, before *DonorValues) map[string]string {
+	left, owner, named := maps.Clone(hashes), r.Profile.Owner(r.Allow...), before.allNamed()
 	maps.DeleteFunc(left, func(name, _ string) bool {
 		return owner(name).Rule != "" || slices.Contains(named, tree.Rel(name))
 	})
@@ -46,28 +47,49 @@ func (r *Runner) unknown(report *scan.Report, before *DonorValues) map[string]st
 // maxNamed is the number of files in a refusal.
 const maxNamed = 5
 
-// whyUnknown returns why the setting refuses the files of unknown origin; empty if it does not.
-func (r *Runner) whyUnknown(report *scan.Report, before *DonorValues) string {
-	if !r.refusesUnknown() {
-		return ""
+// whyUnknown returns why the setting refuses the files of unknown origin, or only a note about a comparison; both are
+// empty if the setting allows the files.
+func (r *Runner) whyUnknown(report *scan.Report, before *DonorValues) (why, note string) {
+	if !r.listsUnknown() {
+		return "", ""
 	}
-	unknown := r.unknown(report, before)
-	if r.UnknownFiles == v1alpha1.UnknownFilesRefuse {
+	unknown := r.unknown(report.Hashes, before)
+	switch r.UnknownFiles {
+	case v1alpha1.UnknownFilesRefuse:
 		if len(unknown) == 0 {
-			return ""
+			return "", ""
 		}
 		return fmt.Sprintf("unknown files: %d from no package, image or base system: %s; remove the files, or exempt the paths with a reason",
-			len(unknown), firstOf(slices.Sorted(maps.Keys(unknown))))
+			len(unknown), firstOf(slices.Sorted(maps.Keys(unknown)))), ""
+	case v1alpha1.UnknownFilesReportDifferent:
+		_, note = r.differing(unknown)
+		return "", note
+	default: // RefuseDifferent
+		different, note := r.differing(unknown)
+		if r.Peer == nil {
+			return note + ". Add a node, or set settings.generalize.unknownFiles to ReportDifferent", ""
+		}
+		if different > 0 {
+			return note, ""
+		}
+		return "", note
 	}
-	if r.Peer == nil {
-		return "unknown files: the pool has no other Ready node for a comparison; add a node, or set settings.generalize.unknownFiles to Allow or Refuse"
+}
+
+// differing compares the files with the other machine, and describes the result.
+func (r *Runner) differing(unknown map[string]string) (different int, note string) {
+	switch {
+	case r.Peer == nil && r.PeerName == "":
+		return 0, "unknown files: not compared, because the pool has no other Ready node"
+	case r.Peer == nil:
+		return 0, fmt.Sprintf("unknown files: not compared, because the inspection of node %s failed", r.PeerName)
 	}
-	differing := r.Peer.Differing(unknown)
-	if len(differing) == 0 {
-		return ""
+	names := r.Peer.Differing(unknown)
+	if len(names) == 0 {
+		return 0, fmt.Sprintf("unknown files: none of %d has another content on node %s", len(unknown), r.PeerName)
 	}
-	return fmt.Sprintf("unknown files: %d have another content on node %s, and may hold an identity: %s; add a rule for the files, or exempt the paths with a reason",
-		len(differing), r.PeerName, firstOf(differing))
+	return len(names), fmt.Sprintf("unknown files: %d have another content on node %s, and may hold an identity: %s; add a rule for the files, or exempt the paths with a reason",
+		len(names), r.PeerName, firstOf(names))
 }
 
 // firstOf lists the first names.

@@ -19,7 +19,7 @@ func New(node patchhost.Node, getenv func(string) string, classed func(error) er
 			r.Wait = process.Wait
 			r.Access.Host, r.Access.Port = getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT")
 			err := r.Do(cmd.Context())
-			disk.LeaveMessage(disk.TerminationLog, err)
+			disk.LeaveError(disk.TerminationLog, err)
 			return classed(err)
 		},
 	}

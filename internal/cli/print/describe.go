@@ -127,6 +127,9 @@ func summary(p *v1alpha1.Prototype, lineage string, now time.Time) [][2]string {
 	if !p.CreationTimestamp.IsZero() {
 		rows = append(rows, [2]string{"Decided", stamp(p.CreationTimestamp.Time) + " (" + Age(p.CreationTimestamp.Time, now) + " ago)"})
 	}
+	if p.Status.UnknownFiles != "" {
+		rows = append(rows, [2]string{"Unknown files", strings.TrimPrefix(p.Status.UnknownFiles, "unknown files: ")})
+	}
 	if away, still := OutOfService(p, now); away != "" {
 		text := away
 		if still {

@@ -189,17 +189,17 @@ func TestLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	root.Running = true
-	if err := Preflight(t.Context(), root, runner(profile)); err != nil {
+	if _, err := Preflight(t.Context(), root, runner(profile)); err != nil {
 		t.Errorf("nothing is in the way: %v", err)
 	}
 	controlPlane := machine(t, "etc/kubernetes/manifests/kube-apiserver.yaml", "var/lib/etcd/member/wal")
 	controlPlane.Running = true
-	if err := Preflight(t.Context(), controlPlane, runner(profile)); code(err) != refused {
+	if _, err := Preflight(t.Context(), controlPlane, runner(profile)); code(err) != refused {
 		t.Errorf("a control plane: %v", err)
 	}
 	never := *profile
 	never.NotLive = "it loses its credential"
-	if err := Preflight(t.Context(), root, runner(&never)); err != nil {
+	if _, err := Preflight(t.Context(), root, runner(&never)); err != nil {
 		t.Errorf("a donor that does not return is looked at like any other: %v", err)
 	}
 	if got := readFile(t, root, hostKey); got == "" {
@@ -250,20 +250,20 @@ func TestUnsearchableDisks(t *testing.T) {
 	}
 }
 
-func TestLeaveMessage(t *testing.T) {
+func TestLeaveError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "log")
-	LeaveMessage(file, errors.New("no request"))
+	LeaveError(file, errors.New("no request"))
 	if _, err := os.Stat(file); err == nil {
 		t.Error("a file is made where there is none")
 	}
 	if err := os.WriteFile(file, []byte("what was there before, which is longer"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	LeaveMessage(file, nil)
+	LeaveError(file, nil)
 	if content, _ := os.ReadFile(file); !strings.HasPrefix(string(content), "what was there") {
 		t.Errorf("success leaves %q", content)
 	}
-	LeaveMessage(file, errors.New("line\nbreak"))
+	LeaveError(file, errors.New("line\nbreak"))
 	if content, _ := os.ReadFile(file); string(content) != "line\ufffdbreak" {
 		t.Errorf("it says %q", content)
 	}

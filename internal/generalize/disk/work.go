@@ -34,24 +34,25 @@ func Generalize(ctx context.Context, root Root, runner *generalize.Runner, file 
 	return m, errors.Join(failed, err)
 }
 
-// Preflight returns why the running host in the root cannot be generalized, as far as known before anything stops.
-func Preflight(ctx context.Context, root Root, runner *generalize.Runner) error {
+// Preflight returns why the running host in the root cannot be generalized, as far as known before anything stops. The
+// note describes the comparison with another host.
+func Preflight(ctx context.Context, root Root, runner *generalize.Runner) (note string, err error) {
 	t, err := root.Open()
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer t.Close()
 	return runner.Preflight(ctx, t)
 }
 
 // Summarize returns the files of unknown origin of the running host in the root.
-func Summarize(ctx context.Context, root Root, runner *generalize.Runner) (*scan.Summary, error) {
+func Summarize(ctx context.Context, root Root, runner *generalize.Runner, key []byte) (*scan.Summary, error) {
 	t, err := root.Open()
 	if err != nil {
 		return nil, err
 	}
 	defer t.Close()
-	return runner.Summarize(ctx, t)
+	return runner.Summarize(ctx, t, key)
 }
 
 // Order names the Order of a capture for its pod, with the key files and the access for the report.
@@ -80,14 +81,17 @@ func GeneralizeHost(ctx context.Context, h host.Host, o Order) error {
 // TerminationLog is the kubelet's file for the last message of a container.
 const TerminationLog = "/dev/termination-log"
 
-// LeaveMessage writes a refusal into the kubelet's file. Without the message the pod's status would contain the whole
-// log.
-func LeaveMessage(file string, err error) {
-	if err == nil {
-		return
+// LeaveError writes a refusal into the kubelet's file. Without the message the pod's status would contain the whole log.
+func LeaveError(file string, err error) {
+	if err != nil {
+		LeaveMessage(file, err.Error())
 	}
-	if f, opened := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0); opened == nil {
+}
+
+// LeaveMessage writes a message into the kubelet's file, if the file exists.
+func LeaveMessage(file, message string) {
+	if f, err := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0); err == nil {
 		defer f.Close()
-		_, _ = f.WriteString(generalize.Printable(err.Error()))
+		_, _ = f.WriteString(generalize.Printable(message))
 	}
 }

@@ -1,9 +1,15 @@
 package scan
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestSummary compares two machines: configuration is equal, an identity differs, and some files are on one machine alone.
@@ -19,7 +25,7 @@ func TestSummary(t *testing.T) {
 			want = append(want, differs)
 		}
 	}
-	s, err := Summarize(other)
+	s, err := Summarize(other, testKey(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,8 +33,8 @@ func TestSummary(t *testing.T) {
 	if err != nil || len(text) > 4096 {
 		t.Fatalf("%d bytes, %v", len(text), err)
 	}
-	read := &Summary{}
-	if err := read.UnmarshalText(text); err != nil {
+	read, err := ReadSummary(string(text), testKey(1))
+	if err != nil {
 		t.Fatal(err)
 	}
 	got := read.Differing(own)
@@ -56,12 +62,71 @@ func TestSummaryLimits(t *testing.T) {
 	for i := range MaxSummarized + 1 {
 		many[fmt.Sprint(i)] = ""
 	}
-	if _, err := Summarize(many); err == nil {
+	if _, err := Summarize(many, testKey(1)); err == nil {
 		t.Error("too many files fit into a summary")
 	}
 	for _, text := range []string{"", "AAAA", "?"} {
-		if err := (&Summary{}).UnmarshalText([]byte(text)); err == nil {
+		if _, err := ReadSummary(text, testKey(1)); err == nil {
 			t.Errorf("%q is a summary", text)
 		}
+	}
+	if _, err := Summarize(nil, nil); err == nil {
+		t.Error("a summary without a key")
+	}
+}
+
+// TestSummaryNeedsItsKey: without the key, a summary does not show whether a guessed content is on the machine.
+func TestSummaryNeedsItsKey(t *testing.T) {
+	const file, content = "/opt/app/pin", "7"
+	files := map[string]string{file: content}
+	var texts []string
+	for n := range byte(2) {
+		s, err := Summarize(files, testKey(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := s.MarshalText()
+		texts = append(texts, string(text))
+	}
+	if _, err := ReadSummary(texts[0], testKey(1)); err == nil {
+		t.Error("another key reads the summary")
+	}
+	first, err := ReadSummary(texts[0], testKey(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	guess := &Summary{key: testKey(1), paths: first.paths, contents: first.contents}
+	if !first.has(&first.contents, file+"\x00"+content) || guess.has(&guess.contents, file+"\x00"+content) {
+		t.Error("a guess is confirmed without the key")
+	}
+}
+
+func testKey(n byte) []byte { return bytes.Repeat([]byte{n}, SummaryKeyBytes) }
+
+// TestHashes: the hashes are those of a whole search.
+func TestHashes(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"var/lib/dpkg/info/p.md5sums": "d41d8cd98f00b204e9800998ecf8427e  usr/bin/p\n", "usr/bin/p": "changed",
+		"opt/a": "1", "opt/b/c": "2", "opt/empty": "", "base/x": "3", "var/lib/docker/image/x": "4",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	base := func(p string) bool { return strings.HasPrefix(p, "/base/") || strings.HasPrefix(p, "/var/lib/dpkg/") }
+	report, err := Tree(t.Context(), dir, Options{Base: base, Hashes: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Hashes(t.Context(), dir, base)
+	if err != nil || len(got) != 2 {
+		t.Errorf("%d hashes, %v", len(got), err)
+	}
+	if diff := cmp.Diff(report.Hashes, got); diff != "" {
+		t.Errorf("(-search +hashes):\n%s", diff)
 	}
 }
