@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -246,7 +247,7 @@ func patchTroubleMessage(w *observed, r *nodepatch.Record) string {
 	case patchplan.DrainTimeout:
 		return fmt.Sprintf("node %s was not drained for its patch within %s. Find the remaining pods with `kubectl get pods -A --field-selector spec.nodeName=%s`, then %s", n, limits.Drain.Timeout.Duration, n, retry)
 	case patchplan.PatchRefused:
-		return fmt.Sprintf("node %s installed no patches: %s. Correct the cause, then %s", n, orNothing(r.Problem), retry)
+		return fmt.Sprintf("node %s installed no patches: %s. Correct the cause, then %s", n, strings.TrimSuffix(orNothing(r.Problem), "."), retry)
 	case patchplan.PatchFailed:
 		return fmt.Sprintf("the patch of node %s failed: %s. The node is marked with %s: repair the node, or replace the node", n, orNothing(r.Problem), v1alpha1.PatchFailedAnnotation)
 	case patchplan.PatchTimeout:

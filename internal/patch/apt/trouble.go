@@ -87,12 +87,19 @@ const maxComplaints = 6
 // complaints are the lines of an output with errors and warnings, without credentials.
 func complaints(output string) string {
 	var lines []string
+	goesOn := false // dpkg names the package in one line, and the cause in the next line
 	for line := range strings.Lines(patch.WithoutCredentials(output)) {
 		line = strings.TrimSpace(line)
+		if goesOn {
+			lines[len(lines)-1] += " " + line
+			goesOn = false
+			continue
+		}
 		isComplaint := strings.HasPrefix(line, "E: ") || strings.HasPrefix(line, "W: ") || strings.HasPrefix(line, "dpkg: error") ||
 			strings.Contains(line, "unmet dependencies") || strings.Contains(line, "No space left on device")
 		if isComplaint && len(lines) < maxComplaints {
 			lines = append(lines, strings.TrimPrefix(strings.TrimPrefix(line, "E: "), "W: "))
+			goesOn = strings.HasPrefix(line, "dpkg: error") && strings.HasSuffix(line, ":")
 		}
 	}
 	return strings.Join(lines, "; ")
