@@ -1,6 +1,7 @@
 package v1alpha1_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,24 +40,67 @@ func TestPioneerDefaults(t *testing.T) {
 	}
 }
 
+// TestPolicyPioneerDefaults: a policy with an empty pioneer is complete.
+func TestPolicyPioneerDefaults(t *testing.T) {
+	c := apitest.Client(t)
+	if err := c.Create(t.Context(), with(t, policy("pioneers"), "pioneer", map[string]any{})); err != nil {
+		t.Fatal(err)
+	}
+	want := &v1alpha1.PolicyPioneerSettings{PioneerSettings: v1alpha1.PioneerSettings{}.Defaulted(), CheckEvery: &metav1.Duration{Duration: 6 * time.Hour}}
+	if diff := cmp.Diff(want, getPolicy(t, c, "pioneers").Spec.Pioneer); diff != "" {
+		t.Errorf("not the documented defaults (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(*want, v1alpha1.PolicyPioneerSettings{}.Defaulted()); diff != "" {
+		t.Errorf("Defaulted fills in other values than the API server (-API server +Defaulted):\n%s", diff)
+	}
+	if err := c.Create(t.Context(), policy("no-pioneers")); err != nil {
+		t.Fatal(err)
+	}
+	if got := getPolicy(t, c, "no-pioneers").Spec.Pioneer; got != nil {
+		t.Errorf("a policy without a pioneer has %+v", got)
+	}
+}
+
+// invalid are the refused values of a pioneer, of a Prototype and of a policy.
+type invalid struct {
+	field string
+	value any
+	want  string
+}
+
+// TestPolicyPioneerValidation: a policy refuses what a Prototype refuses, and checks that are too frequent.
+func TestPolicyPioneerValidation(t *testing.T) {
+	c := apitest.Client(t)
+	for _, test := range append(slices.Clone(invalidPioneers), []invalid{
+		{"checkEvery", "9m", "checkEvery must be a time such as 90s, 30m or 36h (days have no unit), and at least 10m"},
+		{"checkEvery", "1d", "checkEvery must be a time"},
+	}...) {
+		err := c.Create(t.Context(), with(t, policy("refused"), "pioneer", map[string]any{test.field: test.value}))
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s %v: %v, want %q", test.field, test.value, err, test.want)
+		}
+	}
+	if err := c.Create(t.Context(), with(t, policy("often"), "pioneer", map[string]any{"checkEvery": "10m"})); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestPioneerValidation(t *testing.T) {
 	c := apitest.Client(t)
-	for _, test := range []struct {
-		field string
-		value any
-		want  string
-	}{
-		{"node", "Grow", "node Grow is not supported yet: use Take"},
-		{"node", "Borrow", `Unsupported value: "Borrow"`},
-		{"patches", "Some", `Unsupported value: "Some"`},
-		{"hold", []any{"kubelet"}, "should match '^\\^'"},
-		{"soak", "-1s", "soak must be a time"},
-		{"minAge", "3d", "minAge must be a time"},
-		{"otherRebooters", "Ignore", `Unsupported value: "Ignore"`},
-	} {
+	for _, test := range invalidPioneers {
 		err := c.Create(t.Context(), with(t, prototype("refused"), "pioneer", map[string]any{test.field: test.value}))
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s %v: %v, want %q", test.field, test.value, err, test.want)
 		}
 	}
+}
+
+var invalidPioneers = []invalid{
+	{"node", "Grow", "node Grow is not supported yet: use Take"},
+	{"node", "Borrow", `Unsupported value: "Borrow"`},
+	{"patches", "Some", `Unsupported value: "Some"`},
+	{"hold", []any{"kubelet"}, "should match '^\\^'"},
+	{"soak", "-1s", "soak must be a time"},
+	{"minAge", "3d", "minAge must be a time"},
+	{"otherRebooters", "Ignore", `Unsupported value: "Ignore"`},
 }

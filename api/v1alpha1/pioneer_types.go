@@ -46,8 +46,8 @@ type PioneerSettings struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) >= duration('0s')",message="soak must be a time such as 90s, 30m or 36h (days have no unit), and not negative"
 	Soak *metav1.Duration `json:"soak,omitempty"`
 
-	// OtherRebooters defines the reaction to other tools that reboot the node, such as kured. Refuse ends the capture before
-	// any change.
+	// OtherRebooters defines the reaction to other tools that patch or reboot the node: kured, unattended-upgrades and
+	// dnf-automatic. Refuse ends the capture before any change.
 	// +optional
 	// +kubebuilder:default=Refuse
 	OtherRebooters OtherRebooters `json:"otherRebooters,omitempty"`

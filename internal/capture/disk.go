@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/node/nodestate"
 )
@@ -195,6 +196,9 @@ func inspectionPod(p *v1alpha1.Prototype, namespace, image string) *corev1.Pod {
 			},
 		},
 	}
+	if admission.RefusesPatchers(p) {
+		pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, "--patched-by-kamino")
+	}
 	if rules := p.Spec.Settings.Generalize.Rules; rules != "" {
 		addRules(&pod.Spec, rules, "")
 	}
@@ -257,7 +261,7 @@ func (w *observed) inspectionMessage(now time.Time) string {
 		return fmt.Sprintf("the inspection of the disk of node %s did not end within %s; the node stayed in service. Read the events of pod %s, and check that the node can pull %s",
 			n, inspectionTimeout, pod, w.pod.Spec.Containers[0].Image)
 	case container >= 0:
-		return fmt.Sprintf("node %s cannot be generalized, and stayed in service: %s",
+		return fmt.Sprintf("node %s cannot be captured, and stayed in service: %s",
 			n, strings.TrimPrefix(strings.TrimSpace(w.pod.Status.ContainerStatuses[container].State.Terminated.Message), "kamino: "))
 	default:
 		return fmt.Sprintf("pod %s does not run on node %s, and the node stayed in service: %s. Check that the node can pull %s, or name another image in settings.generalize.image",

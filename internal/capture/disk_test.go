@@ -97,6 +97,16 @@ func TestTheLookCostsTheDonorNothing(t *testing.T) {
 	if args := strings.Join(c.Args, " "); args != "generalize --root /host --look --profile static --unknown-files Refuse" {
 		t.Errorf("it runs %s", args)
 	}
+	for name, allows := range map[string]bool{"refuses": false, "allows": true} {
+		p := s.prototype()
+		if p.Spec.Pioneer = (&v1alpha1.PioneerSettings{}); allows {
+			p.Spec.Pioneer.OtherRebooters = v1alpha1.OtherRebootersAllow
+		}
+		args := inspectionPod(p, podspace, "kamino:test").Spec.Containers[0].Args
+		if slices.Contains(args, "--patched-by-kamino") == allows {
+			t.Errorf("a pioneer that %s other patchers runs %v", name, args)
+		}
+	}
 	for _, m := range c.VolumeMounts {
 		if !m.ReadOnly {
 			t.Errorf("it may write to %s", m.MountPath)

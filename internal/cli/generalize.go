@@ -18,6 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/disk"
 	"github.com/kamino-dev/kamino/internal/generalize/host"
 	"github.com/kamino-dev/kamino/internal/generalize/scan"
+	patchdisk "github.com/kamino-dev/kamino/internal/patch/disk"
 )
 
 // generalizeFlags are the flags of kamino generalize, from a user or from the generalize pod.
@@ -31,6 +32,7 @@ type generalizeFlags struct {
 	summarize                       string
 	compareWith                     string
 	summaryKeyFile                  string
+	patchedByKamino                 bool
 	allow                           []string
 	prototype, uid, bootID          string
 	order                           disk.Order
@@ -82,6 +84,7 @@ A capture runs this command on the donor with further flags, which you do not ne
 	flags.StringVar(&g.summarize, "summarize", "", "with --look: write a summary of the files of unknown origin to this `file`")
 	flags.StringVar(&g.compareWith, "compare-with", "", "with --look: NODE=SUMMARY of another node of the pool; an empty summary means a failed inspection")
 	flags.StringVar(&g.summaryKeyFile, "summary-key-file", "", "with --summarize or --compare-with: file with the key of the summary")
+	flags.BoolVar(&g.patchedByKamino, "patched-by-kamino", false, "with --look: refuse a host with another tool that installs patches")
 	flags.StringVar(&g.prototype, "prototype", "", "with --live: name of the Prototype")
 	flags.StringVar(&g.uid, "uid", "", "with --live: UID of the Prototype")
 	flags.StringVar(&g.bootID, "boot-id", "", "with --live: boot ID that the host must have")
@@ -91,7 +94,7 @@ A capture runs this command on the donor with further flags, which you do not ne
 	flags.StringVar(&g.order.Files.PodUID, "pod-uid-file", "", "with --live: file with the UID of the pod")
 	flags.StringVar(&g.order.Access.TokenFile, "token-file", "", "with --live: file with the token for the API server")
 	flags.StringVar(&g.order.Access.CAFile, "ca-file", "", "with --live: file with the certificates of the API server")
-	for _, ofCaptures := range []string{"rules-digest", "live", "look", "summarize", "compare-with", "summary-key-file", "prototype", "uid", "boot-id", "order", "order-uid", "key-file", "pod-uid-file", "token-file", "ca-file"} {
+	for _, ofCaptures := range []string{"rules-digest", "live", "look", "summarize", "compare-with", "summary-key-file", "patched-by-kamino", "prototype", "uid", "boot-id", "order", "order-uid", "key-file", "pod-uid-file", "token-file", "ca-file"} {
 		_ = flags.MarkHidden(ofCaptures)
 	}
 	return cmd
@@ -176,7 +179,7 @@ func (g *generalizeFlags) inspect(ctx context.Context, f *Factory, root disk.Roo
 		}
 	}
 	note, err := disk.Preflight(ctx, root, runner)
-	if err != nil {
+	if err = errors.Join(g.refusePatchers(root), err); err != nil {
 		return err
 	}
 	if note != "" {
@@ -185,6 +188,24 @@ func (g *generalizeFlags) inspect(ctx context.Context, f *Factory, root disk.Roo
 	}
 	_, err = fmt.Fprintf(f.Out, "nothing is in the way of profile %s/%s; nothing was changed\n", runner.Profile.Name, runner.Profile.Version)
 	return err
+}
+
+// refusePatchers refuses a pioneer with another tool that installs patches: the tool would change the packages between the
+// patch and the capture.
+func (g *generalizeFlags) refusePatchers(root disk.Root) error {
+	if !g.patchedByKamino {
+		return nil
+	}
+	t, err := root.Open()
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	found, err := patchdisk.Patchers(t)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	return refusedf("%s also installs patches (%s). Run `%s` on the node, or set pioneer.otherRebooters: Allow", found[0].Name, found[0].Unit, patchdisk.Remedy(found))
 }
 
 // check refuses contradicting flags.
@@ -200,8 +221,8 @@ func (g *generalizeFlags) check() error {
 		return usagef("--live excludes --dry-run, --manifest and --output")
 	case g.live && slices.Contains(order, ""):
 		return usagef("--live needs --prototype, --uid, --boot-id, --order, --order-uid, --key-file, --pod-uid-file, --token-file and --ca-file; captures set these flags")
-	case !g.look && g.summarize+g.compareWith != "":
-		return usagef("--summarize and --compare-with need --look")
+	case !g.look && (g.summarize+g.compareWith != "" || g.patchedByKamino):
+		return usagef("--summarize, --compare-with and --patched-by-kamino need --look")
 	case g.look:
 		return g.checkLook()
 	}

@@ -106,9 +106,12 @@ func pods(c *Case) ([]cloud.Refusal, error) {
 }
 
 // AsksRebooter reports whether another tool may not reboot the node: the reboot would end the patch of a pioneer.
-func (c *Case) AsksRebooter() bool {
-	p := c.Prototype.Spec.Pioneer
-	return p != nil && p.Defaulted().OtherRebooters == v1alpha1.OtherRebootersRefuse
+func (c *Case) AsksRebooter() bool { return RefusesPatchers(c.Prototype) }
+
+// RefusesPatchers reports whether no other tool may patch or reboot the donor.
+func RefusesPatchers(p *v1alpha1.Prototype) bool {
+	pioneer := p.Spec.Pioneer
+	return pioneer != nil && pioneer.Defaulted().OtherRebooters == v1alpha1.OtherRebootersRefuse
 }
 
 // donorClock refuses a donor with a wrong clock: the proof of a generalized disk carries the donor's time, and an old proof
