@@ -8,6 +8,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/contents"
 	"github.com/kamino-dev/kamino/internal/runner"
@@ -53,6 +54,13 @@ func describe(ctx context.Context, f *Factory, cluster *cluster.Connection, argu
 	}
 	if d.Unproven, err = v1alpha1.UnprovenOf(p); err != nil {
 		f.note("Prototype %s: %s", name, err)
+	}
+	if p.Spec.Pioneer != nil && (p.Status.Patch == nil || p.Status.Patch.Result == "") {
+		policies, err := cluster.Policies(ctx)
+		if err != nil {
+			f.note("pending patches are unknown: %s", explain(err))
+		}
+		d.Pending = print.PatchesOf(policies, cloud.PoolID(p.Spec.PoolID))
 	}
 	return print.Describe(f.Out, format, d, f.Now())
 }

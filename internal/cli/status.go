@@ -26,8 +26,9 @@ func newStatusCommand(f *Factory, o *Options) *cobra.Command {
 		Use:   "status [POOL]",
 		Short: "Show pools, their image versions, and captures",
 		Long: `Show the pools of the cluster: the image and version for new nodes, all versions, running captures, and the last
-capture of each pool. Without a pool, the output also lists nodes that stay reserved after a lost capture, and
-leftovers of captures that no longer exist.
+capture of each pool. With a pool, the output also has the pending patches, if a policy with spec.pioneer checks the
+pool. Without a pool, the output also lists nodes that stay reserved after a lost capture, and leftovers of captures
+that no longer exist.
 
 The version in use is marked "current". The target of a rollback is marked "prior".`,
 		Example: `  kamino status
@@ -117,6 +118,18 @@ func (s *session) statusText(ctx context.Context, pool string, format print.Form
 	return text.Bytes(), trouble
 }
 
+// addPatches adds the pending patches of pools. A missing permission leaves the rest of the report.
+func (s *session) addPatches(ctx context.Context, pools []print.PoolStatus) {
+	policies, err := s.cluster.Policies(ctx)
+	if err != nil {
+		s.note("pending patches are unknown: %s", explain(err))
+		return
+	}
+	for i := range pools {
+		pools[i].Patches = print.PatchesOf(policies, pools[i].ID)
+	}
+}
+
 // report reads the cluster and the cloud. Nil if there is only the error to print.
 func (s *session) report(ctx context.Context, only string) (*print.Report, error) {
 	all, err := s.cluster.Prototypes(ctx)
@@ -129,6 +142,9 @@ func (s *session) report(ctx context.Context, only string) (*print.Report, error
 	}
 	report := &print.Report{Pools: print.PoolsOf(standings, explain), Reservations: reserved}
 	report.Captures = print.Latest(all, report.Pools, only != "")
+	if only != "" {
+		s.addPatches(ctx, report.Pools)
+	}
 	for _, p := range standings {
 		if p.Err != nil {
 			return report, fmt.Errorf("pool %s: %w", p.Name, p.Err)

@@ -24,6 +24,9 @@ type Description struct {
 	Lineage string `json:"lineage,omitempty"`
 	// Contents are the numbers of the kept list; nil without a list.
 	Contents *ContentsCount `json:"contents,omitempty"`
+	// Pending are the patches that a pioneer will install, by the last check of a policy; nil without a check, or after the
+	// patch.
+	Pending *v1alpha1.PatchesStatus `json:"pending,omitempty"`
 	// Unproven is the pod's reason for a missing proof.
 	Unproven *v1alpha1.Unproven `json:"unproven,omitempty"`
 }
@@ -58,7 +61,7 @@ func Describe(w io.Writer, format Format, d Description, now time.Time) error {
 	sections := []func() (heading string, rows [][2]string){
 		func() (string, [][2]string) { return "", summary(p, d.Lineage, now) },
 		func() (string, [][2]string) { return "Steps", steps(p, now) },
-		func() (string, [][2]string) { return "Patch", patchOf(p) },
+		func() (string, [][2]string) { return "Patch", patchOf(p, d.Pending) },
 		func() (string, [][2]string) { return "Verified", verified(p, d.Proof) },
 		func() (string, [][2]string) { return "Image", imageOf(p, d.Contents) },
 		func() (string, [][2]string) { return "Trial", trialOf(p) },

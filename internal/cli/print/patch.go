@@ -1,17 +1,26 @@
 package print
 
 import (
+	"fmt"
+
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// patchOf describes the patch of a pioneer.
-func patchOf(p *v1alpha1.Prototype) [][2]string {
+// patchOf describes the patch of a pioneer, and the pending patches before the patch.
+func patchOf(p *v1alpha1.Prototype, pending *v1alpha1.PatchesStatus) [][2]string {
+	var rows [][2]string
+	if pending != nil && pending.Reason == "" {
+		count := fmt.Sprintf("%s, %d for security", wording.Count(int(pending.Packages), "package"), pending.Security)
+		rows = append(rows, [2]string{"Pending", count + ": " + wording.Names(pending.Names)})
+		if len(pending.CVEs) > 0 {
+			rows = append(rows, [2]string{"CVEs", wording.Names(pending.CVEs)})
+		}
+	}
 	s := p.Status.Patch
 	if s == nil {
-		return nil
+		return rows
 	}
-	var rows [][2]string
 	if !s.StartedAt.IsZero() {
 		took := "began at " + stamp(s.StartedAt.Time)
 		if !s.FinishedAt.IsZero() {
@@ -30,6 +39,9 @@ func patchOf(p *v1alpha1.Prototype) [][2]string {
 	}
 	if s.Failure != "" {
 		rows = append(rows, [2]string{"Failure", s.Failure})
+	}
+	if s.FailedLevel != "" {
+		rows = append(rows, [2]string{"Failed level", s.FailedLevel})
 	}
 	return rows
 }

@@ -41,6 +41,8 @@ type PoolStatus struct {
 	Awaits []string `json:"awaits,omitempty"`
 	// HandOver is the work of that person with another tool, which writes the pool's recipe.
 	HandOver string `json:"handOver,omitempty"`
+	// Patches are the pending patches by the last check of a policy; nil without a check, or in a list of all pools.
+	Patches *v1alpha1.PatchesStatus `json:"patches,omitempty"`
 	// Error is the cloud's error for this pool.
 	Error string `json:"error,omitempty"`
 }
@@ -123,6 +125,18 @@ func Latest(all []v1alpha1.Prototype, pools []PoolStatus, only bool) []v1alpha1.
 		shown = append(shown, *Presentable(p))
 	}
 	return shown
+}
+
+// PatchesOf returns the pending patches of a pool by the newest check of the policies; nil without a check.
+func PatchesOf(policies []v1alpha1.PrototypePolicy, pool cloud.PoolID) (newest *v1alpha1.PatchesStatus) {
+	for i := range policies {
+		for _, p := range policies[i].Status.Pools {
+			if p.ID == string(pool) && p.Patches != nil && (newest == nil || newest.CheckedAt.Before(&p.Patches.CheckedAt)) {
+				newest = p.Patches.DeepCopy()
+			}
+		}
+	}
+	return newest
 }
 
 // Status writes the report as tables: pools, versions, captures. Status omits empty tables.
@@ -285,6 +299,7 @@ func notes(w io.Writer, report Report, now time.Time) error {
 			}
 			lines = append(lines, fmt.Sprintf("Version %s of pool %s waits for approval: run `kamino promote %s %s`", version, p.Name, p.Name, version))
 		}
+		lines = append(lines, patchLines(p.Patches, now)...)
 		for _, r := range p.Refusals {
 			lines = append(lines, fmt.Sprintf("Pool %s cannot be captured: %s", p.Name, r.Message))
 		}
