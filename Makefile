@@ -65,6 +65,10 @@ demo-kubeadm: build ## Show a capture of kubeadm nodes, which join with their ow
 demo-rollback: build ## Show a bad image without a trial: new nodes fail to join, and Kamino rolls back automatically.
 	@$(BIN)/kamino-sandbox demo --rollback --cloud $(CLOUD) --kamino $(BIN)/kamino
 
+.PHONY: demo-pioneer
+demo-pioneer: build ## Show a pioneer: Kamino patches one node with apt and captures the node; no other node runs apt (Debian or Ubuntu).
+	@$(BIN)/kamino-sandbox demo --pioneer --cloud $(CLOUD) --kamino $(BIN)/kamino
+
 .PHONY: demo-clusterapi
 demo-clusterapi: build $(CLUSTERAPI) ## Show a capture of nodes from Cluster API's own controllers: a MachineDeployment on AWS.
 	@$(BIN)/kamino-sandbox demo --capi --capi-binaries $(CLUSTERAPI) --kamino $(BIN)/kamino

@@ -47,6 +47,8 @@ func (s *scenario) everythingIsChecked(ctx context.Context) error {
 	switch {
 	case s.Rollback:
 		checks = s.rollbackChecks()
+	case s.Pioneer:
+		checks = s.pioneerChecks()
 	case s.replacesDonor():
 		checks = s.replacementChecks()
 	case s.joinsByRole():

@@ -45,6 +45,8 @@ type Options struct {
 	ClusterAPI string
 	// Rollback shows a bad version without a trial: its nodes do not join, and Kamino rolls the pool back.
 	Rollback bool
+	// Pioneer shows a node that Kamino patches with apt before the capture, and new nodes that never run apt.
+	Pioneer bool
 	// Keep leaves the directory.
 	Keep bool
 }
@@ -67,6 +69,7 @@ type scenario struct {
 	clone    joined
 	capture  outcome
 	rollback rollbackState
+	pioneer  pioneerState
 }
 
 // quickVersions lets the cloud publish an image in six minutes, to keep the demo short.
@@ -106,6 +109,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	switch {
 	case o.Rollback:
 		steps = s.rollbackSteps()
+	case s.Pioneer:
+		steps = s.pioneerSteps()
 	case s.replacesDonor():
 		steps = s.replacementSteps()
 	}
@@ -127,8 +132,10 @@ func (s *scenario) joinsByRole() bool {
 	return s.Cloud == pool.AWS && !s.replacesDonor() && !s.Rollback
 }
 
-// replacesDonor: the donor is replaced.
-func (s *scenario) replacesDonor() bool { return s.Kubeadm || s.ClusterAPI != "" }
+// replacesDonor: the donor is replaced. apt is on nodes of kubeadm alone on AWS.
+func (s *scenario) replacesDonor() bool {
+	return s.Kubeadm || s.ClusterAPI != "" || s.Pioneer && s.Cloud == pool.AWS
+}
 
 type step struct {
 	title string
@@ -149,7 +156,7 @@ func (s *scenario) steps() []step {
 }
 
 func (s *scenario) end() error {
-	errs := []error{s.stopController()}
+	errs := []error{s.stopController(), s.stopRepository()}
 	if s.world != nil {
 		errs = append(errs, s.world.Stop())
 	}

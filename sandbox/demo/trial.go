@@ -18,7 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/unverified"
 )
 
-// soak of the demo's trial: ten minutes of it would show nothing more.
+// soak of the demo's trial and of the pioneer: a longer one would show nothing more.
 const soak = "3s"
 
 // order is the command line of the capture. On Azure, the demo with kubeadm nodes has no trial.
@@ -28,7 +28,12 @@ func (s *scenario) order() ([]string, error) {
 	}
 	settings := filepath.Join(s.dir, "settings.yaml")
 	content := "settings: {trial: {mode: " + string(v1alpha1.TrialApart) + ", soak: " + soak + "}}\n"
-	return []string{"capture", s.donor, "-f", settings}, os.WriteFile(settings, []byte(content), 0o600)
+	order := []string{"capture", s.donor, "-f", settings}
+	if s.Pioneer {
+		content += "pioneer: {soak: " + soak + "}\n"
+		order = append(order, "--pioneer")
+	}
+	return order, os.WriteFile(settings, []byte(content), 0o600)
 }
 
 // trialPassed requires that the trial passed, with all checks, and that the version has the tag of a passed trial.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 	"github.com/kamino-dev/kamino/sandbox/machine/bootconfig"
+	"github.com/kamino-dev/kamino/sandbox/machine/chroot"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 	"github.com/kamino-dev/kamino/sandbox/machine/kubelet"
 	"github.com/kamino-dev/kamino/sandbox/machine/systemd"
@@ -74,6 +75,7 @@ func newSession(m *machine) (*session, error) {
 		return nil, err
 	}
 	s.units = systemd.New(systemd.Default(), s.unitChanges)
+	s.units.Runs(s.runs)
 	if err := s.mountVolatile(); err != nil {
 		s.cancel()
 		return nil, err
@@ -242,6 +244,9 @@ func (s *session) unitChanges(name string, active bool) error {
 		}
 		return err
 	}
+	if name == systemd.RebootTarget && active {
+		s.machine.fleet.spawn(s.reboots)
+	}
 	if name != kubeletUnit {
 		return nil
 	}
@@ -252,6 +257,33 @@ func (s *session) unitChanges(name string, active bool) error {
 		k.Pause()
 	}
 	return nil
+}
+
+// reboots reboots the machine in good order, unless the boot has ended meanwhile.
+func (s *session) reboots() {
+	if s.machine.now() != s {
+		return
+	}
+	if err := s.machine.restart(s.machine.fleet.ctx); err != nil {
+		s.machine.fleet.config.Log.Error("machine not rebooted", "machine", s.spec.ID, "error", err)
+	}
+}
+
+// notExecuted is systemd's exit code for a program that does not start (EXIT_EXEC).
+const notExecuted = 203
+
+// runs runs the command of a transient unit in the machine's root.
+func (s *session) runs(c systemd.Command) int32 {
+	log := filepath.Join(s.root, c.Log)
+	code, err := int32(notExecuted), fmt.Errorf("%s: no such file or directory", c.Words[0])
+	if chroot.Linked(s.root) {
+		code, err = kubelet.Run(s.ctx, chroot.In(s.root, c.Words...), c.Environment, log)
+	}
+	if err != nil {
+		s.machine.fleet.config.Log.Warn("unit not started", "machine", s.spec.ID, "error", err)
+		return notExecuted
+	}
+	return code
 }
 
 func (m *machine) isHung() bool {

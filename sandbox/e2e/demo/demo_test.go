@@ -24,6 +24,19 @@ func TestRollback(t *testing.T) {
 	}
 }
 
+// TestPioneer: real apt patches the pioneer from a signed repository, on both clouds.
+func TestPioneer(t *testing.T) {
+	for cloud, donor := range map[string]string{"azure": "ok  the pioneer is back in service", "aws": "ok  the donor is gone, with its instance"} {
+		t.Run(cloud, func(t *testing.T) {
+			t.Parallel()
+			sandbox.Demo(t, sandbox.Kamino, "--pioneer", "--cloud", cloud).AssertPassed(
+				"libssl3 3.0.2-0ubuntu1.16 fixes CVE-2026-0001", "ok  the version has the patch level of the signed report",
+				"ok  the next nodes were built from the version, and were patched", "ok  no other node ran apt", "pool of 500 nodes", donor,
+			)
+		})
+	}
+}
+
 func TestClusterAPI(t *testing.T) {
 	binaries := os.Getenv("KAMINO_CLUSTERAPI_BIN")
 	if binaries == "" {
@@ -94,5 +107,28 @@ func TestRollbackDemoFailsOnFalseChecks(t *testing.T) {
 		"NO  the running nodes are unchanged",
 		"ok  no snapshot, pod or lock is left",
 		"error: check failed: 2 nodes were built",
+	)
+}
+
+// brokenPioneer is a kamino that spoils the image after the capture. The new nodes have the old packages, and a log of apt.
+const brokenPioneer = `#!/bin/sh
+set -eu
+"$REAL_KAMINO" "$@"
+if [ "$1" = capture ]; then
+	for image in "$KAMINO_SANDBOX_DIR"/machines/disks/*versions-*; do
+		sed -i 's/3.0.2-0ubuntu1.16/3.0.2-0ubuntu1.15/' "$image/var/lib/dpkg/status"
+		mkdir -p "$image/var/log/apt"
+		echo "Upgrade: openssl:amd64 (3.0.2-0ubuntu1.15, 3.0.2-0ubuntu1.16)" >>"$image/var/log/apt/history.log"
+	done
+fi
+`
+
+func TestPioneerDemoFailsOnFalseChecks(t *testing.T) {
+	t.Parallel()
+	sandbox.DemoWith(t, brokenPioneer, "--pioneer").AssertFailedChecks(
+		"NO  the next nodes were built from the version",
+		"has openssl 3.0.2-0ubuntu1.15 and patch level",
+		"NO  no other node ran apt",
+		"ok  the version has the patch level of the signed report",
 	)
 }

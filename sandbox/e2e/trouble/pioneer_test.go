@@ -1,12 +1,39 @@
 package trouble
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/sandbox/apt"
+	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
+
+// pioneerEnv is a pool whose nodes have apt, with a repository.
+func pioneerEnv(t *testing.T, pool string) (*sandboxtest.Env, *apt.Repository) {
+	t.Helper()
+	e := sandbox.NewEnv(t, pool)
+	repository, err := apt.Serve(filepath.Join(t.TempDir(), "repository"))
+	e.Must(err)
+	t.Cleanup(func() { e.Must(repository.Close()) })
+	for _, m := range e.Machines {
+		e.Must(repository.Install(m.Disk))
+	}
+	return e, repository
+}
+
+// assertMarks removes the marks of a failed patch, so that the node is as before.
+func assertMarks(e *sandboxtest.Env, marks ...string) {
+	e.Helper()
+	node := e.Node(e.Donor)
+	for _, mark := range marks {
+		if node.Annotations[mark] == "" {
+			e.Errorf("node %s has no mark %s: %v", e.Donor, mark, node.Annotations)
+		}
+		sandbox.Must(e.T, "kubectl", "annotate", "node", e.Donor, mark+"-")
+	}
+}
 
 // TestPioneerWithoutAPackageManager: the machine has no dpkg, so the patch fails after the drain. The donor returns to
 // service with the marks, and the pool is unchanged.
@@ -14,15 +41,45 @@ func TestPioneerWithoutAPackageManager(t *testing.T) {
 	t.Parallel()
 	e := sandbox.NewEnv(t, "name=pioneer,nodes=2")
 	e.Capture(e.Donor, "--pioneer").ExpectExit(exitFailed, "DonorNotPatched", "/usr/bin/dpkg", v1alpha1.PatchFailedAnnotation, "was returned to service")
-	node, err := sandbox.Kube().CoreV1().Nodes().Get(t.Context(), e.Donor, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
+	assertMarks(e, v1alpha1.PatchFailedAnnotation, v1alpha1.RebootPendingAnnotation)
+	e.AssertReturned(e.Before, e.Donor, 0)
+}
+
+// TestPioneerWithABadPackage: the script of a package fails. The level is recorded, and the pool keeps its image.
+func TestPioneerWithABadPackage(t *testing.T) {
+	t.Parallel()
+	e, repository := pioneerEnv(t, "name=badpatch,nodes=2")
+	e.Must(repository.Publish(apt.Package{Name: "openssl", Before: "3.0.2-0ubuntu1.15", Version: "3.0.2-0ubuntu1.16", Postinst: "exit 1\n"}))
+	e.Capture(e.Donor, "--pioneer").ExpectExit(exitFailed, "DonorNotPatched", "packages are not completely installed: openssl", "installed openssl package post-installation script subprocess returned error exit status 1", "was returned to service")
+	if p := e.AssertFailed("DonorNotPatched").Status.Patch; p == nil || p.FailedLevel == "" || p.FailedLevel != p.Level || p.Result != "incomplete" {
+		t.Errorf("status.patch is %+v", p)
 	}
-	for _, mark := range []string{v1alpha1.PatchFailedAnnotation, v1alpha1.RebootPendingAnnotation} {
-		if node.Annotations[mark] == "" {
-			t.Errorf("node %s has no mark %s: %v", e.Donor, mark, node.Annotations)
-		}
-		sandbox.Must(t, "kubectl", "annotate", "node", e.Donor, mark+"-")
+	assertMarks(e, v1alpha1.PatchFailedAnnotation, v1alpha1.RebootPendingAnnotation)
+	e.AssertReturned(e.Before, e.Donor, 0)
+}
+
+// TestPioneerWithADeadRepository: unknown patches are never none. Nothing is installed, and the node has no marks.
+func TestPioneerWithADeadRepository(t *testing.T) {
+	t.Parallel()
+	e, repository := pioneerEnv(t, "name=deadrepo,nodes=2")
+	e.Must(repository.Close())
+	e.Capture(e.Donor, "--pioneer").ExpectExit(exitFailed, "DonorNotPatched", "installed no patches", "Connection refused", "was returned to service")
+	e.AssertReturned(e.Before, e.Donor, 0)
+}
+
+// TestPioneerBesideUnattendedUpgrades: another patcher is refused while the node serves.
+func TestPioneerBesideUnattendedUpgrades(t *testing.T) {
+	t.Parallel()
+	e, _ := pioneerEnv(t, "name=otherpatcher,nodes=2")
+	for path, text := range map[string]string{
+		"etc/systemd/system/timers.target.wants/apt-daily-upgrade.timer": "",
+		"usr/bin/unattended-upgrade":                                     "",
+		"etc/apt/apt.conf.d/20auto-upgrades":                             "APT::Periodic::Unattended-Upgrade \"1\";\n",
+	} {
+		path = filepath.Join(e.Machine(e.Donor).Disk, path)
+		e.Must(os.MkdirAll(filepath.Dir(path), 0o755))
+		e.Must(os.WriteFile(path, []byte(text), 0o600))
 	}
+	e.Capture(e.Donor, "--pioneer").ExpectExit(exitRefused, "LookFailed", "stayed in service", "apt-daily-upgrade.timer", "systemctl disable --now apt-daily-upgrade.timer")
 	e.AssertReturned(e.Before, e.Donor, 0)
 }

@@ -17,6 +17,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/kubernetes/pkg/fieldpath"
 	"k8s.io/kubernetes/third_party/forked/golang/expansion"
+
+	"github.com/kamino-dev/kamino/sandbox/machine/chroot"
 )
 
 // accountMount is where every client library looks for the service account of its pod.
@@ -69,6 +71,11 @@ func (v *volumes) order(ctx context.Context, pod *corev1.Pod, c *container, prog
 	}
 	for key, value := range variables {
 		o.env = append(o.env, key+"="+value)
+	}
+	// Only this command runs programs of the machine. Other pods must not see the mounts, which no disk has.
+	if root := v.kubelet.node.Root; slices.Contains(c.spec.Args, "patch-node") && chroot.Linked(root) {
+		command := chroot.Command(root, slices.Concat([]string{o.program}, o.arguments)...)
+		o.program, o.arguments = command[0], command[1:]
 	}
 	return o, nil
 }

@@ -85,6 +85,22 @@ func startProcess(o order) (*process, error) {
 	return p, nil
 }
 
+// Run runs a program with its output in a log, and returns the exit code. The end of the context kills the program with its
+// process group.
+func Run(ctx context.Context, command, env []string, log string) (int32, error) {
+	p, err := startProcess(order{program: command[0], arguments: command[1:], env: env, log: log})
+	if err != nil {
+		return 0, err
+	}
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		p.kill()
+		<-p.done
+	}
+	return p.code, nil
+}
+
 func exitCode(err error) int32 {
 	if err == nil {
 		return 0

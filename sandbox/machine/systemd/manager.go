@@ -44,6 +44,7 @@ var handlers = map[string]handler{
 	"org.freedesktop.DBus.Properties.GetAll":  (*Manager).properties,
 	managerInterface + ".GetUnitFileState":    (*Manager).unitFileState,
 	managerInterface + ".GetUnitByPID":        noUnit,
+	managerInterface + ".StartTransientUnit":  (*Manager).startTransient,
 }
 
 func (m *Manager) dispatch(c call) ([]any, func(), *dbus.Error) {
@@ -199,10 +200,17 @@ func (m *Manager) allProperties(path dbus.ObjectPath) map[string]dbus.Variant {
 		"UnitFileState": dbus.MakeVariant("enabled"),
 		"TriggeredBy":   dbus.MakeVariant(append([]string{}, unit.TriggeredBy...)),
 		"WatchdogUSec":  dbus.MakeVariant(uint64(0)),
+
+		"ExecMainStatus": dbus.MakeVariant(unit.code),
+		"Result":         dbus.MakeVariant(unit.result()),
 	}
 }
 
 func (u Unit) activeState() string {
+	if u.transient {
+		active, _ := u.transientState()
+		return active
+	}
 	if u.Active {
 		return "active"
 	}
@@ -211,6 +219,9 @@ func (u Unit) activeState() string {
 
 func (u Unit) subState() string {
 	switch {
+	case u.transient:
+		_, sub := u.transientState()
+		return sub
 	case !u.Active:
 		return "dead"
 	case strings.HasSuffix(u.Name, ".socket"):

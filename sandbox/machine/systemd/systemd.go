@@ -5,6 +5,7 @@ package systemd
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"path"
 	"slices"
@@ -18,17 +19,23 @@ type Unit struct {
 	Active            bool
 	// TriggeredBy names sockets that restart this service at the next message, while the sockets are active.
 	TriggeredBy []string
+
+	// transient units run a command once; ended and code are the end of the command.
+	transient, ended bool
+	code             int32
 }
 
 // Manager holds the units of a boot.
 type Manager struct {
 	onChange func(name string, active bool) error
+	run      func(Command) int32
 
 	// order serializes jobs: onChange is never called twice at a time.
 	order sync.Mutex
 
 	mu          sync.Mutex
 	units       []Unit
+	transient   map[string]*Unit
 	lastJob     uint32
 	connections map[*connection]bool
 	listener    net.Listener
@@ -39,7 +46,7 @@ type Manager struct {
 // New creates the manager of a machine after a boot. onChange runs before a unit's state changes. An error of
 // onChange fails the job and keeps the state. onChange must not start a job.
 func New(units []Unit, onChange func(name string, active bool) error) *Manager {
-	return &Manager{onChange: onChange, units: slices.Clone(units), connections: map[*connection]bool{}}
+	return &Manager{onChange: onChange, units: slices.Clone(units), transient: map[string]*Unit{}, connections: map[*connection]bool{}}
 }
 
 // Default returns the units of a node. Socket activation restarts journald if only its service is stopped: as on a
@@ -71,8 +78,12 @@ func Default() []Unit {
 	}
 	return append(units,
 		Unit{Name: "containerd.service", Description: "containerd container runtime"},
-		Unit{Name: "kubelet.service", Description: "kubelet: The Kubernetes Node Agent"})
+		Unit{Name: "kubelet.service", Description: "kubelet: The Kubernetes Node Agent"},
+		Unit{Name: RebootTarget, Description: "System Reboot"})
 }
+
+// RebootTarget reboots the machine in good order when a client starts the unit.
+const RebootTarget = "reboot.target"
 
 // Active reports whether a unit runs. An unknown unit does not run.
 func (m *Manager) Active(name string) bool {
@@ -138,7 +149,11 @@ func (m *Manager) match(patterns []string) []Unit {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var found []Unit
-	for _, unit := range m.units {
+	all := slices.Clone(m.units)
+	for _, name := range slices.Sorted(maps.Keys(m.transient)) {
+		all = append(all, *m.transient[name])
+	}
+	for _, unit := range all {
 		matches := func(pattern string) bool {
 			ok, err := path.Match(pattern, unit.Name)
 			return err == nil && ok

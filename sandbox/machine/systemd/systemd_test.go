@@ -154,9 +154,65 @@ func TestLists(t *testing.T) {
 		t.Errorf("by patterns (-want +got):\n%s", diff)
 	}
 	got = states(conn.ListUnitsFilteredContext(t.Context(), []string{"inactive"}))
-	want = []string{"containerd.service loaded inactive dead", "kubelet.service loaded inactive dead"}
+	want = []string{"containerd.service loaded inactive dead", "kubelet.service loaded inactive dead", "reboot.target loaded inactive dead"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("filtered (-want +got):\n%s", diff)
+	}
+}
+
+// TestTransientUnits: a unit keeps its result, and its name is taken until the next boot.
+func TestTransientUnits(t *testing.T) {
+	m, conn := serve(t, nil)
+	commands, codes := make(chan Command), make(chan int32)
+	m.Runs(func(c Command) int32 {
+		commands <- c
+		return <-codes
+	})
+	state := func(name string) string {
+		t.Helper()
+		p, err := conn.GetAllPropertiesContext(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(p["LoadState"], " ", p["ActiveState"], " ", p["SubState"], " ", p["ExecMainStatus"], " ", p["Result"])
+	}
+	property := func(name string, value any) sd.Property {
+		return sd.Property{Name: name, Value: dbus.MakeVariant(value)}
+	}
+	for name, test := range map[string]struct {
+		code int32
+		want string
+	}{
+		"good.service": {0, "loaded active exited 0 success"},
+		"bad.service":  {100, "loaded failed failed 100 exit-code"},
+	} {
+		start := func() error {
+			_, err := conn.StartTransientUnitContext(t.Context(), name, "fail", []sd.Property{
+				sd.PropExecStart([]string{"/usr/bin/apt-get", "-y", "install"}, true), property("Environment", []string{"LC_ALL=C"}),
+				property("StandardOutputFile", "/run/log"),
+			}, nil)
+			return err
+		}
+		if err := start(); err != nil {
+			t.Fatal(err)
+		}
+		want := Command{Words: []string{"/usr/bin/apt-get", "-y", "install"}, Environment: []string{"LC_ALL=C"}, Log: "/run/log"}
+		if diff := cmp.Diff(want, <-commands); diff != "" {
+			t.Errorf("command (-want +got):\n%s", diff)
+		}
+		if got, want := state(name), "loaded activating start 0 success"; got != want {
+			t.Errorf("%s while its command runs: %s, want %s", name, got, want)
+		}
+		var failure dbus.Error
+		if err := start(); !errors.As(err, &failure) || failure.Name != "org.freedesktop.systemd1.UnitExists" {
+			t.Errorf("a second %s: %v", name, err)
+		}
+		codes <- test.code
+		for got := ""; got != test.want; got = state(name) {
+			if strings.Contains(got, "active exited") || strings.Contains(got, "failed") {
+				t.Fatalf("%s: %s, want %s", name, got, test.want)
+			}
+		}
 	}
 }
 
