@@ -214,7 +214,7 @@ BENCH ?=
 .PHONY: bench
 bench: build ## Measure captures, the controller with 15,000 nodes, status, plan and joins (12 minutes).
 	@cd sandbox && $(GO) build -ldflags '$(SANDBOX_LDFLAGS)' -o ../$(BIN)/kamino-bench ./cmd/kamino-bench
-	@$(GO) test -vet=off -run xxx -bench Probation ./internal/policy/week
+	@$(GO) test -vet=off -run xxx -bench JoinHealth ./internal/policy/week
 	@$(BIN)/kamino-bench --kamino $(BIN)/kamino --sandbox $(BIN)/kamino-sandbox --json $(BIN)/bench.json $(if $(BENCH),$(BENCH),--page docs/reference/benchmarks.md)
 
 RELEASE_TOOLS := $(BIN)/release-tools

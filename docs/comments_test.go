@@ -6,8 +6,10 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -253,5 +255,42 @@ func TestNamesArePlain(t *testing.T) {
 	}
 	if found < 20000 {
 		t.Errorf("only %d names are read", found)
+	}
+}
+
+// riddleFields are fields of JSON whose meaning only readers of the code knew, as earlier versions had.
+var riddleFields = regexp.MustCompile(`^(wentBack.*|went.*|departure|afterwards|behind|probation|seen|seenAt|blind|unread|begunAt|ending.*|trouble|noRoom|blames|nameless|` +
+	`likeness|stamp|taken.*|successor|lookingSince|crowded|noWayBack|gone|frozen|awaits|tries|left|leaves|why|says|took|acted|that)$`)
+
+// TestFieldsArePlain holds the fields of objects, records and output to names that a stranger can guess.
+func TestFieldsArePlain(t *testing.T) {
+	found := 0
+	for _, dir := range packages(t) {
+		if strings.HasPrefix(dir, "sandbox") {
+			continue
+		}
+		paths, err := filepath.Glob("../" + dir + "/*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if field, is := n.(*ast.Field); is && field.Tag != nil && !strings.HasSuffix(path, "_test.go") {
+					tag, _ := strconv.Unquote(field.Tag.Value)
+					name, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
+					if found++; riddleFields.MatchString(name) {
+						t.Errorf("%s: field %s: use a word of docs/reference/glossary.md", path, name)
+					}
+				}
+				return true
+			})
+		}
+	}
+	if found < 900 {
+		t.Errorf("only %d fields are read", found)
 	}
 }

@@ -163,7 +163,7 @@ func TestReasons(t *testing.T) {
 		{"tasks/history.md", "../internal/history/change.go", constants},
 		{"tasks/history.md", "../internal/history/promote.go", constants},
 		{"tasks/history.md", "../internal/history/autorollback.go", constants},
-		{"concepts/probation.md", "../internal/joinhealth/verdict.go", `(?m)^\t[A-Z]\w+ State = "([A-Z]\w+)"$`},
+		{"concepts/join-health.md", "../internal/joinhealth/verdict.go", `(?m)^\t[A-Z]\w+ State = "([A-Z]\w+)"$`},
 		{"reference/prototype.md", "../internal/history/donor.go", constants},
 		{"reference/policy.md", "../internal/history/gone.go", constants},
 		{"reference/prototype.md", "../internal/imageversion/imagecount/*.go", constants},

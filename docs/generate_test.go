@@ -64,7 +64,7 @@ var tables = []struct{ page, heading, where string }{
 	{"reference/policy.md", "## Rebuilding the oldest image", "rebuild of the oldest image"},
 	{"tasks/history.md", "### Rebuilding nodes of the bad version", "a node is not rebuilt, or a change of the recipe is refused"},
 	{"tasks/history.md", "## Quarantine and retirement", "a version stays"},
-	{"concepts/probation.md", "## States", "state of join tracking"},
+	{"concepts/join-health.md", "## States", "state of join tracking"},
 	{"troubleshooting/README.md", "## The cloud answers with an error", "error of the cloud"},
 }
 

@@ -9,7 +9,7 @@ import (
 
 // TestRollbackRule: a person on call can learn the rule of an automatic rollback: at most 60 words, and six states.
 func TestRollbackRule(t *testing.T) {
-	text, err := os.ReadFile("concepts/probation.md")
+	text, err := os.ReadFile("concepts/join-health.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func TestDefaultsFillGaps(t *testing.T) {
 func TestDefaultedKeepsSetFields(t *testing.T) {
 	two := intstr.FromInt32(2)
 	set := v1alpha1.Settings{
-		Donor: v1alpha1.DonorSettings{Afterwards: v1alpha1.Remove, GrowFirst: new(bool)},
+		Donor: v1alpha1.DonorSettings{AfterCapture: v1alpha1.RemoveDonor, GrowFirst: new(bool)},
 		Drain: v1alpha1.DrainSettings{
 			GracePeriod: &metav1.Duration{Duration: time.Second}, Timeout: metav1.Duration{Duration: time.Minute}, Force: true,
 		},
@@ -74,7 +74,7 @@ func TestDefaultedKeepsSetFields(t *testing.T) {
 		Trial: v1alpha1.TrialSettings{
 			Mode: v1alpha1.TrialApart, Soak: &metav1.Duration{}, Timeout: metav1.Duration{Duration: time.Hour},
 			IgnoreDaemonSets: []string{"kube-system/agent"}, IgnoreDifferences: []string{"clock"}, KeepFailed: metav1.Duration{Duration: time.Hour}, Job: "check",
-			Expect: []v1alpha1.TrialExpectation{{Name: "Devices", That: "true"}},
+			Expect: []v1alpha1.TrialExpectation{{Name: "Devices", Expression: "true"}},
 		},
 		Promotion: v1alpha1.PromotionSettings{Mode: v1alpha1.PromotionManual, Timeout: metav1.Duration{Duration: time.Hour}},
 		Recipe:    v1alpha1.RecipeSettings{NewNodes: 2},
@@ -248,18 +248,18 @@ func get(t *testing.T, c client.Client, name string) *v1alpha1.Prototype {
 func TestDonorReturnsOrIsRemoved(t *testing.T) {
 	on, off := true, false
 	for _, profile := range []v1alpha1.Profile{"", v1alpha1.ProfileStatic, v1alpha1.ProfileBootstrap} {
-		for _, afterwards := range []v1alpha1.Afterwards{"", v1alpha1.Return, v1alpha1.Remove} {
+		for _, afterCapture := range []v1alpha1.AfterCapture{"", v1alpha1.ReturnDonor, v1alpha1.RemoveDonor} {
 			for _, growFirst := range []*bool{nil, &on, &off} {
 				s := v1alpha1.Settings{
-					Donor:      v1alpha1.DonorSettings{Afterwards: afterwards, GrowFirst: growFirst},
+					Donor:      v1alpha1.DonorSettings{AfterCapture: afterCapture, GrowFirst: growFirst},
 					Generalize: v1alpha1.GeneralizeSettings{Profile: profile},
 				}
-				leaves := afterwards == v1alpha1.Remove || afterwards == "" && profile == v1alpha1.ProfileBootstrap
-				if s.DonorLeaves() != leaves {
-					t.Errorf("profile %q, afterwards %q: the donor leaves: %t", profile, afterwards, !leaves)
+				leaves := afterCapture == v1alpha1.RemoveDonor || afterCapture == "" && profile == v1alpha1.ProfileBootstrap
+				if s.ReplacesDonor() != leaves {
+					t.Errorf("profile %q, afterCapture %q: the donor leaves: %t", profile, afterCapture, !leaves)
 				}
 				if grows := leaves && growFirst != &off; s.GrowsFirst() != grows {
-					t.Errorf("profile %q, afterwards %q, growFirst %v: the pool grows first: %t", profile, afterwards, growFirst, !grows)
+					t.Errorf("profile %q, afterCapture %q, growFirst %v: the pool grows first: %t", profile, afterCapture, growFirst, !grows)
 				}
 			}
 		}

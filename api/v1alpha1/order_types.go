@@ -116,10 +116,10 @@ type OrderSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	PodName string `json:"podName"`
 
-	// Afterwards defines what happens to the donor. A profile that deletes the join credential requires Remove.
+	// AfterCapture defines what happens to the donor. A profile that deletes the join credential requires Remove.
 	// Default: Return.
 	// +optional
-	Afterwards Afterwards `json:"afterwards,omitempty"`
+	AfterCapture AfterCapture `json:"afterCapture,omitempty"`
 
 	// Generalize has the generalize settings of the Prototype, for method InPlace.
 	Generalize GeneralizeSettings `json:"generalize"`

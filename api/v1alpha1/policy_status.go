@@ -49,8 +49,8 @@ const (
 	PolicyNotRebuilt = "NotRebuilt"
 	// PolicyRollingBack: a rollback of a pool is running, and the pool's recipe still names the bad version.
 	PolicyRollingBack = "RollingBack"
-	// PolicyWentBack: Kamino rolled back a pool automatically, and no person has acknowledged the rollback.
-	PolicyWentBack = "WentBack"
+	// PolicyRolledBack: Kamino rolled back a pool automatically, and no person has acknowledged the rollback.
+	PolicyRolledBack = "RolledBack"
 	// PolicyPreflightFailed: the API server did not answer the preflight; the message holds the error.
 	PolicyPreflightFailed = "PreflightFailed"
 )
@@ -133,9 +133,9 @@ type PoolStatus struct {
 	// +optional
 	Patches *PatchesStatus `json:"patches,omitempty"`
 
-	// Probation shows how nodes of the current version join. Absent if the recipe names no version of the pool.
+	// JoinHealth shows how nodes of the current version join. Absent if the recipe names no version of the pool.
 	// +optional
-	Probation *ProbationStatus `json:"probation,omitempty"`
+	JoinHealth *JoinHealthStatus `json:"joinHealth,omitempty"`
 
 	// Refusals counts the other nodes by their first reason. Candidates plus refusals equal nodes.
 	// +optional
@@ -170,11 +170,11 @@ type PoolStatus struct {
 	Failures int32 `json:"failures,omitempty"`
 }
 
-// ProbationStatus shows how the nodes of a pool's current version join, and the consequences.
-type ProbationStatus struct {
+// JoinHealthStatus shows how the nodes of a pool's current version join, and the consequences.
+type JoinHealthStatus struct {
 	// Version in the recipe.
 	Version string `json:"version"`
-	// State in CamelCase, from a closed set (docs/concepts/probation.md).
+	// State in CamelCase, from a closed set (docs/concepts/join-health.md).
 	State string `json:"state"`
 	// Message explains the state.
 	// +optional
@@ -196,9 +196,9 @@ type ProbationStatus struct {
 	// acknowledges the rollback.
 	// +optional
 	Suspect string `json:"suspect,omitempty"`
-	// WentBackAt is the time of the automatic rollback. Absent while the recipe still names Suspect.
+	// RolledBackAt is the time of the automatic rollback. Absent while the recipe still names Suspect.
 	// +optional
-	WentBackAt *metav1.Time `json:"wentBackAt,omitempty"`
+	RolledBackAt *metav1.Time `json:"rolledBackAt,omitempty"`
 	// Joins has the nodes that the controller must remember: the first and the last judged node, late nodes, and nodes
 	// whose identity must not be confused.
 	// +optional
@@ -227,9 +227,9 @@ type JoinStatus struct {
 	// ReadyAfter is the time from the start of the instance to a Ready node.
 	// +optional
 	ReadyAfter *metav1.Duration `json:"readyAfter,omitempty"`
-	// LateSince is the time since which the node is late.
+	// OverdueSince is the time since which the node is overdue.
 	// +optional
-	LateSince *metav1.Time `json:"lateSince,omitempty"`
+	OverdueSince *metav1.Time `json:"overdueSince,omitempty"`
 }
 
 // RefusalCount counts the nodes refused by a rule.
@@ -274,7 +274,7 @@ const (
 	DefaultMinCandidates = 1
 	DefaultMaxConcurrent = 1
 	DefaultAtImages      = 8
-	DefaultBehindAfter   = 24 * time.Hour
+	DefaultOutdatedAfter = 24 * time.Hour
 	DefaultPerHour       = 4
 	DefaultFailureLimit  = 3
 	DefaultBackoff       = time.Hour
@@ -320,17 +320,17 @@ func (s RebuildSettings) Defaulted() RebuildSettings {
 	if s.AtImages == 0 {
 		s.AtImages = DefaultAtImages
 	}
-	if s.Behind == nil {
+	if s.Outdated == nil {
 		return s
 	}
-	behind := *s.Behind
-	if behind.After == nil {
-		behind.After = &metav1.Duration{Duration: DefaultBehindAfter}
+	outdated := *s.Outdated
+	if outdated.After == nil {
+		outdated.After = &metav1.Duration{Duration: DefaultOutdatedAfter}
 	}
-	if behind.PerHour == 0 {
-		behind.PerHour = DefaultPerHour
+	if outdated.PerHour == 0 {
+		outdated.PerHour = DefaultPerHour
 	}
-	s.Behind = &behind
+	s.Outdated = &outdated
 	return s
 }
 

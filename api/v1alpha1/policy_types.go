@@ -68,7 +68,7 @@ type PrototypePolicySpec struct {
 	Settings Settings `json:"settings,omitempty"`
 
 	// Rebuild lets the controller rebuild nodes of the pool's oldest image from the current version: after the pool has
-	// many different images, or with behind until all nodes have the current version. Default: never.
+	// many different images, or with outdated until all nodes have the current version. Default: never.
 	// +optional
 	Rebuild *RebuildSettings `json:"rebuild,omitempty"`
 
@@ -136,7 +136,7 @@ type RollbackSettings struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="joinTimeout must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"
 	JoinTimeout metav1.Duration `json:"joinTimeout,omitzero"`
 
-	// FailOnDifference also fails a node that differs from the pool's nodes of other images, by the check Alike of the
+	// FailOnDifference also fails a node that differs from the pool's nodes of other images, by the check Differences of the
 	// trial. If false, the difference is only reported. settings.trial.ignoreDifferences lists exceptions.
 	// +optional
 	// +kubebuilder:default=false
@@ -332,13 +332,13 @@ type RebuildSettings struct {
 	// +kubebuilder:validation:Maximum=1000
 	AtImages int32 `json:"atImages,omitempty"`
 
-	// Behind rebuilds every node that is not of the pool's current version, the oldest image first. Default: never.
+	// Outdated rebuilds every node that is not of the pool's current version, the oldest image first. Default: never.
 	// +optional
-	Behind *BehindSettings `json:"behind,omitempty"`
+	Outdated *OutdatedSettings `json:"outdated,omitempty"`
 }
 
-// BehindSettings define when Kamino rebuilds nodes of earlier images, and how many.
-type BehindSettings struct {
+// OutdatedSettings define when Kamino rebuilds nodes of earlier images, and how many.
+type OutdatedSettings struct {
 	// After is the age of the current version at which these rebuilds start. The age begins with the capture.
 	// +optional
 	// +kubebuilder:default="24h"

@@ -101,7 +101,7 @@ type Donor struct {
 }
 
 // Phase is a summary of the capture for people. Programs must read conditions.
-// +kubebuilder:validation:Enum=Pending;Preflight;Reserving;Patching;Rebooting;Soaking;Draining;Generalizing;Stopping;Snapshotting;Starting;WaitingReady;Growing;Removing;Releasing;Publishing;Trying;AwaitingPromotion;Promoting;Retiring;ScalingOut;GivingBack;Succeeded;Failed
+// +kubebuilder:validation:Enum=Pending;Preflight;Reserving;Patching;Rebooting;Soaking;Draining;Generalizing;Stopping;Snapshotting;Starting;WaitingReady;Growing;Removing;Releasing;Publishing;RunningTrial;AwaitingPromotion;Promoting;Retiring;ScalingOut;CleaningUp;Succeeded;Failed
 type Phase string
 
 // The phases in the order of a capture when nothing goes wrong.
@@ -126,18 +126,27 @@ const (
 	PhaseRemoving   Phase = "Removing"
 	PhaseReleasing  Phase = "Releasing"
 	PhasePublishing Phase = "Publishing"
-	// PhaseTrying judges a node that was built from the version.
-	PhaseTrying Phase = "Trying"
+	// PhaseRunningTrial judges a node that was built from the version.
+	PhaseRunningTrial Phase = "RunningTrial"
 	// PhaseAwaitingPromotion waits for a person to promote the version.
 	PhaseAwaitingPromotion Phase = "AwaitingPromotion"
 	PhasePromoting         Phase = "Promoting"
 	PhaseRetiring          Phase = "Retiring"
 	PhaseScalingOut        Phase = "ScalingOut"
-	// PhaseGivingBack is a capture that has failed or is being deleted and still holds something.
-	PhaseGivingBack Phase = "GivingBack"
+	// PhaseCleaningUp is a capture that has failed or is being deleted and still holds something.
+	PhaseCleaningUp Phase = "CleaningUp"
 	PhaseSucceeded  Phase = "Succeeded"
 	PhaseFailed     Phase = "Failed"
 )
+
+// Phases returns all phases.
+func Phases() []Phase {
+	return []Phase{
+		PhasePending, PhasePreflight, PhaseReserving, PhasePatching, PhaseRebooting, PhaseSoaking, PhaseDraining, PhaseGeneralizing, PhaseStopping,
+		PhaseSnapshotting, PhaseStarting, PhaseWaitingReady, PhaseGrowing, PhaseRemoving, PhaseReleasing, PhasePublishing, PhaseRunningTrial,
+		PhaseAwaitingPromotion, PhasePromoting, PhaseRetiring, PhaseScalingOut, PhaseCleaningUp, PhaseSucceeded, PhaseFailed,
+	}
+}
 
 // Condition types. Ready, Reconciling and Stalled are those of kstatus.
 const (
@@ -156,9 +165,9 @@ const (
 	ConditionGeneralized = "Generalized"
 	// ConditionPublished is True once the image version is complete.
 	ConditionPublished = "Published"
-	// ConditionTried is True after a passed trial, False after a failed trial, and Unknown during the trial. Absent without
+	// ConditionTrialPassed is True after a passed trial, False after a failed trial, and Unknown during the trial. Absent without
 	// a trial.
-	ConditionTried = "Tried"
+	ConditionTrialPassed = "TrialPassed"
 	// ConditionInUse is True while the recipe of the pool names the version of an ended capture. The controller sets the
 	// condition for pools with a policy.
 	ConditionInUse = "InUse"
@@ -182,7 +191,7 @@ type PrototypeStatus struct {
 	// +optional
 	Progress string `json:"progress,omitempty"`
 
-	// Conditions: Ready, InUse, Reconciling, Stalled, DonorInService, Generalized, Published, Tried, Reversible.
+	// Conditions: Ready, InUse, Reconciling, Stalled, DonorInService, Generalized, Published, TrialPassed, Reversible.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -292,9 +301,9 @@ type TrialStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Checks []TrialCheck `json:"checks,omitempty"`
-	// Seen has the facts that the trial node reports.
+	// NodeInfo has the facts that the trial node reports.
 	// +optional
-	Seen *TrialNode `json:"seen,omitempty"`
+	NodeInfo *TrialNode `json:"nodeInfo,omitempty"`
 }
 
 // TrialCheck is a check of the trial node.
@@ -371,7 +380,7 @@ type Verified struct {
 	// +kubebuilder:validation:Maximum=9007199254740991
 	Rules int64 `json:"rules"`
 	// +kubebuilder:validation:Maximum=9007199254740991
-	Acted int64 `json:"acted"`
+	Changed int64 `json:"changed"`
 	// Files and Bytes searched for keys, tokens and identities.
 	// +kubebuilder:validation:Maximum=9007199254740991
 	Files int64 `json:"files"`
@@ -415,8 +424,8 @@ func (s *PrototypeStatus) HandsOver() string {
 
 // Tag is the verification in the form of tags of snapshots and image versions, at most 256 characters: words as name=value.
 func (v *Verified) Tag() string {
-	return fmt.Sprintf("rules=%d acted=%d files=%d bytes=%d identities=%d findings=%d kept=%d tool=%.64s",
-		v.Rules, v.Acted, v.Files, v.Bytes, v.Identities, v.Findings, v.Kept, v.ToolVersion)
+	return fmt.Sprintf("rules=%d changed=%d files=%d bytes=%d identities=%d findings=%d kept=%d tool=%.64s",
+		v.Rules, v.Changed, v.Files, v.Bytes, v.Identities, v.Findings, v.Kept, v.ToolVersion)
 }
 
 // RecipeStatus lists the changes of a promotion.

@@ -22,8 +22,8 @@ type Reservation struct {
 	ReservedAt metav1.Time `json:"reservedAt"`
 	// Unschedulable reports that the node was cordoned before.
 	Unschedulable bool `json:"unschedulable"`
-	// Hold is the cloud's token of how the instance stood to its pool before; empty where there is nothing to hold.
-	Hold string `json:"hold,omitempty"`
+	// Protection is the cloud's token of the earlier scale-in protection; empty if the cloud has no protection.
+	Protection string `json:"protection,omitempty"`
 	// Annotations that the hold changes, with their earlier values; nil for an absent annotation.
 	Annotations map[string]*string `json:"annotations,omitempty"`
 	// GeneralizeBootID is the boot under which the disk may have changed, as in the Record: the node must not return to
@@ -33,15 +33,15 @@ type Reservation struct {
 	DownBootID string `json:"downBootID,omitempty"`
 	// ReturningSince is the time of the record that the disk is no longer needed and the node starts again.
 	ReturningSince *metav1.Time `json:"returningSince,omitempty"`
-	// Departure of a capture's donor that does not return, as in the Record; nil for all other nodes.
-	Departure *Departure `json:"departure,omitempty"`
+	// Replacement of a capture's donor that does not return, as in the Record; nil for all other nodes.
+	Replacement *DonorReplacement `json:"replacement,omitempty"`
 	// Rebuild is a replacement's lasting state about the node; nil for other holders.
 	Rebuild *Rebuild `json:"rebuild,omitempty"`
 }
 
-// Departure is the progress of a donor that does not return, and of its replacement. The Record and the reservation both
-// hold the Departure, because only one of the two may survive a lost capture.
-type Departure struct {
+// DonorReplacement is the progress of a donor that does not return, and of its replacement. The Record and the reservation both
+// hold the DonorReplacement, because only one of the two may survive a lost capture.
+type DonorReplacement struct {
 	// GrowFirst: the pool grows before Kamino drains the donor; otherwise the pool replaces the donor after its removal.
 	GrowFirst bool `json:"growFirst,omitempty"`
 	// Target is the pool's capacity after the growth by one node; 0 before the decision. Kamino decides again after the
@@ -49,13 +49,13 @@ type Departure struct {
 	Target int64 `json:"target,omitempty"`
 	// DecidedAt is the time of the first decided growth, and the begin of the new node's time limit.
 	DecidedAt *metav1.Time `json:"decidedAt,omitempty"`
-	// After is the creation time of the youngest Node at that time, by the API server's clock: a younger Node may be the
+	// NewestNodeAt is the creation time of the youngest Node at that time, by the API server's clock: a younger Node may be the
 	// replacement.
-	After *metav1.Time `json:"after,omitempty"`
-	// TakenAt is when the donor was taken out of service behind its successor. The deadline runs from here.
-	TakenAt *metav1.Time `json:"takenAt,omitempty"`
-	// Successor is the Node for which the donor was taken.
-	Successor string `json:"successor,omitempty"`
+	NewestNodeAt *metav1.Time `json:"newestNodeAt,omitempty"`
+	// OutOfServiceSince is when Kamino began to drain the donor, after the replacement became Ready. The deadline runs from here.
+	OutOfServiceSince *metav1.Time `json:"outOfServiceSince,omitempty"`
+	// Node is the Ready replacement.
+	Node string `json:"node,omitempty"`
 	// Removing: the donor's disk is no longer needed, and its instance is removed.
 	Removing bool `json:"removing,omitempty"`
 }
@@ -70,9 +70,9 @@ type Record struct {
 	BuiltFrom string `json:"builtFrom,omitempty"`
 	// Recipe is the image in the pool's recipe at the reservation; empty if unknown.
 	Recipe string `json:"recipe,omitempty"`
-	// LookingSince is when a pod was last made to look at the donor's disk, while the donor serves; nil before, and once
-	// the donor is reserved.
-	LookingSince *metav1.Time `json:"lookingSince,omitempty"`
+	// DiskCheckStartedAt is the creation time of the pod that checks the disk of a donor in service; nil before, and after
+	// the reservation.
+	DiskCheckStartedAt *metav1.Time `json:"diskCheckStartedAt,omitempty"`
 	// GeneralizeBootID is the donor's boot ID when the generalize pod was ordered. A donor that still
 	// runs under this boot ID may have lost parts of its identity and must not go back into service.
 	GeneralizeBootID string `json:"generalizeBootID,omitempty"`
@@ -87,8 +87,8 @@ type Record struct {
 	Order *OrderRecord `json:"order,omitempty"`
 	// Returning: the donor's disk is no longer needed; its power comes back and must not be taken again.
 	Returning bool `json:"returning,omitempty"`
-	// Departure of a donor that does not return; nil before the reservation, and for a donor that returns.
-	Departure *Departure `json:"departure,omitempty"`
+	// Replacement of a donor that does not return; nil before the reservation, and for a donor that returns.
+	Replacement *DonorReplacement `json:"replacement,omitempty"`
 	// Patch of a pioneer; nil before the patch.
 	Patch *PatchRecord `json:"patch,omitempty"`
 	// Trial of the version; nil before its first attempt is decided.
@@ -103,30 +103,30 @@ type TrialRecord struct {
 	Attempt int32 `json:"attempt"`
 	// Name of the attempt in the cloud; empty after the cleanup.
 	Name string `json:"name,omitempty"`
-	// StartedAt is the time of the first attempt, at which the timeout begins, and BegunAt the time of this attempt.
-	StartedAt metav1.Time `json:"startedAt"`
-	BegunAt   metav1.Time `json:"begunAt"`
+	// StartedAt is the time of the first attempt, at which the timeout begins, and AttemptStartedAt the time of this attempt.
+	StartedAt        metav1.Time `json:"startedAt"`
+	AttemptStartedAt metav1.Time `json:"attemptStartedAt"`
 	// Nodes are the attempt's instances, each with the Nodes that name the instance, in the order of discovery. Nodes that
 	// clients delete stay in the list.
 	Nodes []TrialNodeRecord `json:"nodes,omitempty"`
 	// RunningSince is when the attempt's instance was first seen to run.
 	RunningSince *metav1.Time `json:"runningSince,omitempty"`
-	// SeenAt is the time of the last look, to a minute. Blind is the time without a look before SeenAt, and Unread the
+	// ObservedAt is the time of the last look, to a minute. Unobserved is the time without a look before ObservedAt, and FailedReads the
 	// number of failed looks in a row.
-	SeenAt *metav1.Time    `json:"seenAt,omitempty"`
-	Blind  metav1.Duration `json:"blind,omitzero"`
-	Unread int             `json:"unread,omitempty"`
-	// Ending: whatever there is of the attempt is removed.
-	Ending bool `json:"ending,omitempty"`
-	// EndingAt is since when.
-	EndingAt *metav1.Time `json:"endingAt,omitempty"`
-	// EndedAt is when nothing was left of the last attempt.
-	EndedAt *metav1.Time `json:"endedAt,omitempty"`
+	ObservedAt  *metav1.Time    `json:"observedAt,omitempty"`
+	Unobserved  metav1.Duration `json:"unobserved,omitzero"`
+	FailedReads int             `json:"failedReads,omitempty"`
+	// CleaningUp: whatever there is of the attempt is removed.
+	CleaningUp bool `json:"cleaningUp,omitempty"`
+	// CleanupStartedAt is since when.
+	CleanupStartedAt *metav1.Time `json:"cleanupStartedAt,omitempty"`
+	// CleanedUpAt is when nothing was left of the last attempt.
+	CleanedUpAt *metav1.Time `json:"cleanedUpAt,omitempty"`
 	// Failure is the whole message of the verdict on a failed version, with Warning events. The tag of the image has the
 	// beginning.
 	Failure string `json:"failure,omitempty"`
-	// Trouble is the cloud's answer for a missing instance, until an instance of a later attempt runs.
-	Trouble *TrialTrouble `json:"trouble,omitempty"`
+	// CloudError is the cloud's answer for a missing instance, until an instance of a later attempt runs.
+	CloudError *TrialCloudError `json:"cloudError,omitempty"`
 }
 
 // TrialNodeRecord is an instance of a trial with a Node that names the instance, and Kamino's observations and changes of
@@ -142,21 +142,21 @@ type TrialNodeRecord struct {
 	// Cordoned and Excluded report that the trial cordoned the Node, and removed the Node from load balancers' backends.
 	Cordoned bool `json:"cordoned,omitempty"`
 	Excluded bool `json:"excluded,omitempty"`
-	// Ready is the kubelet's report at the last observed change, and Since the time of that observation. Stamp is the
+	// Ready is the kubelet's report at the last observed change, and Since the time of that observation. KubeletTime is the
 	// kubelet's own time, for comparisons only. FirstReady is the time of the first Ready, with the number of Images.
-	Ready      bool        `json:"ready,omitempty"`
-	Since      metav1.Time `json:"since,omitzero"`
-	Stamp      string      `json:"stamp,omitempty"`
-	FirstReady metav1.Time `json:"firstReady,omitzero"`
-	Images     int32       `json:"images,omitempty"`
+	Ready       bool        `json:"ready,omitempty"`
+	Since       metav1.Time `json:"since,omitzero"`
+	KubeletTime string      `json:"kubeletTime,omitempty"`
+	FirstReady  metav1.Time `json:"firstReady,omitzero"`
+	Images      int32       `json:"images,omitempty"`
 	// Pods of the trial by role, and the user's Job.
 	Pods map[string]types.UID `json:"pods,omitempty"`
-	// Nameless: the Node has no provider ID.
-	Nameless bool `json:"nameless,omitempty"`
+	// WithoutProviderID: the Node has no provider ID.
+	WithoutProviderID bool `json:"withoutProviderID,omitempty"`
 	// DaemonSets are the pods of DaemonSets on the Node, by namespace/name.
 	DaemonSets map[string]TrialDaemonSet `json:"daemonSets,omitempty"`
-	// Likeness is the latest comparison with the other nodes of the pool.
-	Likeness *TrialLikeness `json:"likeness,omitempty"`
+	// Comparison is the latest comparison with the other nodes of the pool.
+	Comparison *TrialComparison `json:"comparison,omitempty"`
 }
 
 // TrialDaemonSet is the youngest pod of a DaemonSet on a trial node.
@@ -165,14 +165,14 @@ type TrialDaemonSet struct {
 	Pod        types.UID `json:"pod,omitempty"`
 	Generation string    `json:"generation,omitempty"`
 	// UnreadySince is when Kamino first saw the DaemonSet not Ready, without a break since then.
-	UnreadySince metav1.Time `json:"unreadySince,omitzero"`
+	UnreadySince metav1.Time `json:"failedReadsySince,omitzero"`
 	// WasReady is true if the pod was Ready, with so many Restarts at that time.
 	WasReady bool  `json:"wasReady,omitempty"`
 	Restarts int32 `json:"restarts,omitempty"`
 }
 
-// TrialLikeness is a comparison of a trial node with the other nodes of the pool.
-type TrialLikeness struct {
+// TrialComparison is a comparison of a trial node with the other nodes of the pool.
+type TrialComparison struct {
 	At metav1.Time `json:"at"`
 	// Others is the number of compared nodes. Skipped is the reason against a comparison.
 	Others  int    `json:"others,omitempty"`
@@ -201,16 +201,16 @@ type TrialExpectationResult struct {
 	Since metav1.Time `json:"since"`
 }
 
-// TrialTrouble is a cloud's answer to the request for a trial's instance. The cloud forgets the answer: after the restore
+// TrialCloudError is a cloud's answer to the request for a trial's instance. The cloud forgets the answer: after the restore
 // of its recipe, a pool no longer reports why the pool did not grow.
-type TrialTrouble struct {
+type TrialCloudError struct {
 	// Attempt of the answer.
 	Attempt int32 `json:"attempt"`
-	// Text is the cloud's own, its code in front.
-	Text string `json:"text"`
-	// NoRoom: quota or capacity is missing. Blames: the cloud is known to give this answer for faulty images.
-	NoRoom bool `json:"noRoom,omitempty"`
-	Blames bool `json:"blames,omitempty"`
+	// Message is the cloud's own, its code in front.
+	Message string `json:"message"`
+	// LacksCapacity: quota or capacity is missing. BlamesImage: the cloud is known to give this answer for faulty images.
+	LacksCapacity bool `json:"lacksCapacity,omitempty"`
+	BlamesImage   bool `json:"blamesImage,omitempty"`
 }
 
 // LeaveBoot is the boot that the donor must leave before a return to service, because of a changed disk or a shutdown;
@@ -243,8 +243,8 @@ type Proof struct {
 	// if both are equal and not zero.
 	Rules int `json:"rules"`
 	Met   int `json:"met"`
-	// Acted is how many of the rules found something and changed it.
-	Acted int `json:"acted,omitempty"`
+	// Changed is the number of rules that made changes.
+	Changed int `json:"changed,omitempty"`
 	// Search holds the result of the search for secrets and identities. Absent in proofs of early versions.
 	Search *Search `json:"search,omitempty"`
 	// Credentials are the client certificates that stay on the disk.
@@ -287,8 +287,8 @@ type Unproven struct {
 	Order types.UID `json:"order,omitempty"`
 	// BootID of the donor.
 	BootID string `json:"bootID"`
-	// Why there is no proof: rules and paths by name, and no content.
-	Why string `json:"why"`
+	// Message explains the missing proof: rules and paths by name, and no content.
+	Message string `json:"message"`
 	// At is when the run ended, by the donor's clock.
 	At metav1.Time `json:"at"`
 }
@@ -331,7 +331,7 @@ func (p *Proof) Tag() string {
 func (p *Proof) Verified() *Verified {
 	v := &Verified{
 		Profile: p.Profile, ProfileVersion: p.ProfileVersion, ToolVersion: p.ToolVersion,
-		Rules: int64(p.Met), Acted: int64(p.Acted),
+		Rules: int64(p.Met), Changed: int64(p.Changed),
 		Credentials: p.Credentials, RulesDigest: p.RulesDigest, ManifestDigest: p.ManifestDigest, At: p.At,
 	}
 	if s := p.Search; s != nil {
@@ -396,7 +396,7 @@ func UnprovenOf(p *Prototype) (*Unproven, error) {
 
 // retiredFields are fields that earlier versions wrote into records and reservations. Without the values, Kamino would
 // restore a node or a pool wrongly.
-var retiredFields = []string{"scaleInProtected"}
+var retiredFields = []string{"scaleInProtected", "hold", "departure", "begunAt"}
 
 // refuseRetired returns an error that names a retired field in the annotation.
 func refuseRetired(annotations map[string]string, key string) error {

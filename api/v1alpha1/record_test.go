@@ -216,13 +216,19 @@ func TestProofNamesItsOrder(t *testing.T) {
 
 // TestARetiredFieldIsRefusedByName: without the value, Kamino would restore a node or a pool wrongly.
 func TestARetiredFieldIsRefusedByName(t *testing.T) {
-	const reservation = `{"name":"p","uid":"u","reservedAt":"2026-03-14T12:00:00Z","scaleInProtected":true}`
-	const want = "has the field scaleInProtected of an earlier version"
-	if r, err := v1alpha1.ReservationOf(map[string]string{v1alpha1.ReservationAnnotation: reservation}); r != nil || err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("the reservation is %+v, %v", r, err)
+	for field, value := range map[string]string{"scaleInProtected": "true", "hold": `"token"`, "departure": `{"removing":true}`} {
+		reservation := `{"name":"p","uid":"u","reservedAt":"2026-03-14T12:00:00Z","` + field + `":` + value + `}`
+		want := "has the field " + field + " of an earlier version"
+		if r, err := v1alpha1.ReservationOf(map[string]string{v1alpha1.ReservationAnnotation: reservation}); r != nil || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the reservation is %+v, %v", r, err)
+		}
+		p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.RecordAnnotation: `{"reservation":` + reservation + `}`}}}
+		if r, err := v1alpha1.RecordOf(p); r.Reservation != nil || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the record is %+v, %v", r, err)
+		}
 	}
-	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.RecordAnnotation: `{"reservation":` + reservation + `}`}}}
-	if r, err := v1alpha1.RecordOf(p); r.Reservation != nil || err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("the record is %+v, %v", r, err)
+	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.RecordAnnotation: `{"trial":{"attempt":1,"begunAt":"2026-03-14T12:00:00Z","blind":"4m"}}`}}}
+	if r, err := v1alpha1.RecordOf(p); r.Trial != nil || err == nil || !strings.Contains(err.Error(), "has the field begunAt") {
+		t.Errorf("the record of a trial is %+v, %v", r, err)
 	}
 }

@@ -27,7 +27,7 @@ const (
 
 // Settings of a capture. A PrototypePolicy has settings for its pools; a Prototype has a copy of the settings at
 // the decision. Settings of a single cloud are under the name of the cloud.
-// +kubebuilder:validation:XValidation:rule="!has(self.donor) || !has(self.donor.afterwards) || self.donor.afterwards != 'Return' || !has(self.generalize) || !has(self.generalize.profile) || self.generalize.profile != 'bootstrap'",message="a donor of profile bootstrap cannot return, because Kamino deletes the join credential from the disk: remove donor.afterwards, or set Remove"
+// +kubebuilder:validation:XValidation:rule="!has(self.donor) || !has(self.donor.afterCapture) || self.donor.afterCapture != 'Return' || !has(self.generalize) || !has(self.generalize.profile) || self.generalize.profile != 'bootstrap'",message="a donor of profile bootstrap cannot return, because Kamino deletes the join credential from the disk: remove donor.afterCapture, or set Remove"
 type Settings struct {
 	// Donor defines what happens to the donor.
 	// +optional
@@ -81,24 +81,24 @@ type Settings struct {
 	AWS *AWSSettings `json:"aws,omitempty"`
 }
 
-// Afterwards is what happens to a donor after the copy of the disk.
+// AfterCapture is what happens to a donor after the copy of the disk.
 // +kubebuilder:validation:Enum=Return;Remove
-type Afterwards string
+type AfterCapture string
 
 const (
-	// Return starts the donor again, and returns the node to service in its earlier state.
-	Return Afterwards = "Return"
-	// Remove deletes the instance in the pool, and the Node in the cluster. A new node replaces the donor.
-	Remove Afterwards = "Remove"
+	// ReturnDonor starts the donor again, and returns the node to service in its earlier state.
+	ReturnDonor AfterCapture = "Return"
+	// RemoveDonor deletes the instance in the pool, and the Node in the cluster. A new node replaces the donor.
+	RemoveDonor AfterCapture = "Remove"
 )
 
 // DonorSettings define what happens to the donor.
-// +kubebuilder:validation:XValidation:rule="!has(self.growFirst) || !self.growFirst || !has(self.afterwards) || self.afterwards != 'Return'",message="growFirst and afterwards Return exclude each other: remove either field"
+// +kubebuilder:validation:XValidation:rule="!has(self.growFirst) || !self.growFirst || !has(self.afterCapture) || self.afterCapture != 'Return'",message="growFirst and afterCapture Return exclude each other: remove either field"
 type DonorSettings struct {
-	// Afterwards defines what happens to the donor after the copy of the disk. Default: Return if the profile allows a
+	// AfterCapture defines what happens to the donor after the copy of the disk. Default: Return if the profile allows a
 	// return, else Remove.
 	// +optional
-	Afterwards Afterwards `json:"afterwards,omitempty"`
+	AfterCapture AfterCapture `json:"afterCapture,omitempty"`
 
 	// GrowFirst adds one node and waits until the node is Ready before Kamino drains a donor that will be replaced
 	// (surge). If false, the pool has one node less until the replacement is Ready. Default: true.
@@ -219,8 +219,8 @@ const (
 	DefaultPromotionTimeout = 7 * 24 * time.Hour
 )
 
-// Tries reports whether a version has a trial before the pool uses the version.
-func (s Settings) Tries() bool { return s.Trial.Mode == TrialApart }
+// HasTrial reports whether a version has a trial before the pool uses the version.
+func (s Settings) HasTrial() bool { return s.Trial.Mode == TrialApart }
 
 // DefaultMaxUnavailable share of a pool's nodes.
 const DefaultMaxUnavailable = "10%"
@@ -355,14 +355,14 @@ type TrialExpectation struct {
 	// Name of the check.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[A-Z][A-Za-z0-9]*$`
-	// +kubebuilder:validation:XValidation:rule="!(self in ['Provisioned','Registered','Ready','DaemonSets','Identity','Alike','Disk','Network','Images','Performance','Job','Soaked'])",message="name is the name of a check of Kamino: choose another name"
+	// +kubebuilder:validation:XValidation:rule="!(self in ['Provisioned','Registered','Ready','DaemonSets','Identity','Differences','Disk','Network','Images','Performance','Job','Soaked'])",message="name is the name of a check of Kamino: choose another name"
 	Name string `json:"name"`
 
-	// That is a CEL expression with the result true or false. Variables: node is the trial node, and peers are the other
+	// Expression is a CEL expression with the result true or false. Variables: node is the trial node, and peers are the other
 	// Ready nodes of the pool with another version.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
-	That string `json:"that"`
+	Expression string `json:"expression"`
 }
 
 // PromotionMode defines who points a pool at a version.
@@ -421,12 +421,12 @@ type SecretKey struct {
 	Key string `json:"key,omitempty"`
 }
 
-// DonorLeaves reports whether Kamino removes the donor after the copy of the disk.
-func (s Settings) DonorLeaves() bool {
-	switch s.Donor.Afterwards {
-	case Return:
+// ReplacesDonor reports whether Kamino removes the donor after the copy of the disk.
+func (s Settings) ReplacesDonor() bool {
+	switch s.Donor.AfterCapture {
+	case ReturnDonor:
 		return false
-	case Remove:
+	case RemoveDonor:
 		return true
 	}
 	return !s.Profile().Traits().DonorMayReturn
@@ -442,7 +442,7 @@ func (s Settings) Profile() Profile {
 
 // GrowsFirst reports whether the pool grows by a node before Kamino drains the donor.
 func (s Settings) GrowsFirst() bool {
-	return s.DonorLeaves() && (s.Donor.GrowFirst == nil || *s.Donor.GrowFirst)
+	return s.ReplacesDonor() && (s.Donor.GrowFirst == nil || *s.Donor.GrowFirst)
 }
 
 // Defaulted returns the settings with the API server's default for each absent value, for callers that use settings before

@@ -62,7 +62,7 @@ func TestUnreadableFieldsAreLeftOut(t *testing.T) {
 		})
 	}
 	var p v1alpha1.Prototype
-	if err := utiljson.Unmarshal([]byte(`{"spec":{"settings":{"trial":{"mode":"InPool"}}},"status":{"phase":"Trying","trial":{"mode":"InPool","result":"Pending"}}}`), &p); err != nil ||
+	if err := utiljson.Unmarshal([]byte(`{"spec":{"settings":{"trial":{"mode":"InPool"}}},"status":{"phase":"RunningTrial","trial":{"mode":"InPool","result":"Pending"}}}`), &p); err != nil ||
 		p.Unreadable.String() != `spec.settings.trial.mode is "InPool"` || p.Status.Trial.Result != v1alpha1.TrialPending {
 		t.Errorf("a Prototype with a trial mode of a former version: %+v, %v", p, err)
 	}
@@ -76,13 +76,13 @@ var complete = []string{
 	`{"apiVersion":"kamino.dev/v1alpha1","kind":"Prototype","metadata":{"name":"n","uid":"u","labels":{"a":"b"}},
 	"spec":{"pool":"p","version":"2026.03.09","donor":{"nodeName":"n","providerID":"azure:///x"},"settings":{"keep":3,"drain":{"timeout":"15m"},
 	"outOfService":{"deadline":"30m","maxUnavailable":"10%"},"azure":{"replicas":3},"trial":{"mode":"Apart","soak":"10m","ignoreDaemonSets":["a/b"]}}},
-	"status":{"observedGeneration":1,"phase":"Trying","conditions":[{"type":"Ready","status":"False","reason":"r","message":"m","lastTransitionTime":"2026-03-09T12:00:00Z"}],
+	"status":{"observedGeneration":1,"phase":"RunningTrial","conditions":[{"type":"Ready","status":"False","reason":"r","message":"m","lastTransitionTime":"2026-03-09T12:00:00Z"}],
 	"steps":[{"name":"Draining","startedAt":"2026-03-09T12:00:00.000000Z"}],"donor":{"reservedAt":"2026-03-09T12:00:00.000000Z"},
-	"trial":{"attempt":1,"seen":{"images":3,"readyAfter":"1m"},"checks":[{"name":"Ready","outcome":"Passed"}]},"image":{"id":"i","verified":{"rules":1,"bytes":2}}}}`,
+	"trial":{"attempt":1,"nodeInfo":{"images":3,"readyAfter":"1m"},"checks":[{"name":"Ready","outcome":"Passed"}]},"image":{"id":"i","verified":{"rules":1,"bytes":2}}}}`,
 	`{"apiVersion":"kamino.dev/v1alpha1","kind":"PrototypePolicy","metadata":{"name":"n","uid":"u"},
 	"spec":{"pools":{"names":["p"]},"suspend":true,"maxConcurrent":2,"selection":{"minReadyTime":"1h","minCandidates":2,"excludeNodes":["n"]},
 	"schedule":{"cron":"0 3 * * *","window":"2h"},"rollback":{"watch":"1h"},"settings":{"keep":3,"outOfService":{"maxUnavailable":2}}},
-	"status":{"poolCount":1,"nextRun":"2026-03-09T12:00:00Z","pools":[{"id":"i","name":"p","nodes":2,"probation":{"joined":1,"joins":[{"instance":"i","outcome":"Joined"}]}}]}}`,
+	"status":{"poolCount":1,"nextRun":"2026-03-09T12:00:00Z","pools":[{"id":"i","name":"p","nodes":2,"joinHealth":{"joined":1,"joins":[{"instance":"i","outcome":"Joined"}]}}]}}`,
 	`{"apiVersion":"kamino.dev/v1alpha1","kind":"Order","metadata":{"name":"n","namespace":"s","uid":"u"},
 	"spec":{"prototype":"p","prototypeUID":"u","generalize":{"method":"InPlace","bootID":"b","profile":"static"},"key":"k"},"status":{"report":"r"}}`,
 }

@@ -69,11 +69,11 @@ func TestSpecIsRefused(t *testing.T) {
 		{"settings.recipe.newNodes", []any{int64(1001)}, "should be less than or equal to 1000"},
 		{"settings.recipe.customDataFrom.name", []any{"", "A", "a/b", "-a"}, "spec.settings.recipe.customDataFrom.name"},
 		{"settings.recipe.customDataFrom.key", []any{"a/b", "a b"}, "spec.settings.recipe.customDataFrom.key"},
-		{"settings.donor.afterwards", []any{"", "return", "Keep"}, `supported values: "Return", "Remove"`},
+		{"settings.donor.afterCapture", []any{"", "return", "Keep"}, `supported values: "Return", "Remove"`},
 		{"settings.donor.growFirst", []any{"yes"}, "must be of type boolean"},
-		{"settings.donor", []any{map[string]any{"afterwards": "Return", "growFirst": true}}, "growFirst and afterwards Return exclude each other"},
+		{"settings.donor", []any{map[string]any{"afterCapture": "Return", "growFirst": true}}, "growFirst and afterCapture Return exclude each other"},
 		{"settings", []any{map[string]any{
-			"donor": map[string]any{"afterwards": "Return"}, "generalize": map[string]any{"profile": "bootstrap"},
+			"donor": map[string]any{"afterCapture": "Return"}, "generalize": map[string]any{"profile": "bootstrap"},
 		}}, "a donor of profile bootstrap cannot return"},
 		{"settings.generalize.profile", []any{"", "Static", "kubeadm"}, `supported values: "static", "eks", "bootstrap"`},
 		{"settings.generalize.unknownFiles", []any{"", "refuse", "Deny"}, `supported values: "Allow", "Refuse"`},
@@ -94,7 +94,7 @@ func TestSpecIsRefused(t *testing.T) {
 		{"settings.trial.pull", []any{"-a", "https://registry.example.com/a b", "a\n", "/a"}, "spec.settings.trial.pull"},
 		{"settings.trial.expect", []any{expressions("Disk", "true"), expressions("Performance", "true")}, "name is the name of a check of Kamino"},
 		{"settings.trial.expect", []any{expressions("devices", "true"), expressions("", "true"), expressions("My Gpu", "true")}, "name"},
-		{"settings.trial.expect", []any{expressions("Devices", ""), expressions("Devices", strings.Repeat("!", 2049))}, "that"},
+		{"settings.trial.expect", []any{expressions("Devices", ""), expressions("Devices", strings.Repeat("!", 2049))}, "expression"},
 		{"settings.trial.expect", []any{append(expressions("Devices", "true"), expressions("Devices", "false")...)}, "Duplicate value"},
 	}
 	c := apitest.Client(t)
@@ -115,8 +115,8 @@ func TestSpecIsRefused(t *testing.T) {
 }
 
 // expressions is a list with one expression about the trial node.
-func expressions(name, that string) []any {
-	return []any{map[string]any{"name": name, "that": that}}
+func expressions(name, expression string) []any {
+	return []any{map[string]any{"name": name, "expression": expression}}
 }
 
 func anyOf(texts []string) []any {
@@ -142,17 +142,17 @@ func TestMissingFieldsAreRefused(t *testing.T) {
 // TestSpecIsAccepted walks along the inner side of each limit.
 func TestSpecIsAccepted(t *testing.T) {
 	tests := map[string][]any{
-		"pool":                      {"w", strings.Repeat("p", 128), "Work_ers.1-a", "2"},
-		"version":                   {"2026.01.01", "2026.12.31", "0000.10.30", "9999.02.29"},
-		"donor.nodeName":            {"n", strings.Repeat("n", 253)},
-		"donor.providerID":          {"aws:///eu-west-1a/i-1", "gce://project/zone/name", "kind://x"},
-		"settings.keep":             {int64(2), int64(1000)},
-		"settings.azure.replicas":   {int64(1), int64(100)},
-		"settings.azure":            {map[string]any{}},
-		"settings.recipe.newNodes":  {int64(0), int64(1000)},
-		"settings.donor.afterwards": {"Return", "Remove"},
+		"pool":                        {"w", strings.Repeat("p", 128), "Work_ers.1-a", "2"},
+		"version":                     {"2026.01.01", "2026.12.31", "0000.10.30", "9999.02.29"},
+		"donor.nodeName":              {"n", strings.Repeat("n", 253)},
+		"donor.providerID":            {"aws:///eu-west-1a/i-1", "gce://project/zone/name", "kind://x"},
+		"settings.keep":               {int64(2), int64(1000)},
+		"settings.azure.replicas":     {int64(1), int64(100)},
+		"settings.azure":              {map[string]any{}},
+		"settings.recipe.newNodes":    {int64(0), int64(1000)},
+		"settings.donor.afterCapture": {"Return", "Remove"},
 		"settings.donor": {
-			map[string]any{}, map[string]any{"growFirst": true}, map[string]any{"growFirst": false, "afterwards": "Return"},
+			map[string]any{}, map[string]any{"growFirst": true}, map[string]any{"growFirst": false, "afterCapture": "Return"},
 		},
 		"settings.generalize.profile":        {"static", "eks", "bootstrap"},
 		"settings.generalize.unknownFiles":   {"Allow", "ReportDifferent", "RefuseDifferent", "Refuse"},
@@ -244,14 +244,7 @@ func TestStatusPhaseIsFromAClosedSet(t *testing.T) {
 	if err := c.Create(t.Context(), u); err != nil {
 		t.Fatal(err)
 	}
-	phases := []v1alpha1.Phase{
-		v1alpha1.PhasePending, v1alpha1.PhasePreflight, v1alpha1.PhaseReserving, v1alpha1.PhaseDraining, v1alpha1.PhasePatching, v1alpha1.PhaseRebooting, v1alpha1.PhaseSoaking,
-		v1alpha1.PhaseGeneralizing, v1alpha1.PhaseStopping, v1alpha1.PhaseSnapshotting, v1alpha1.PhaseStarting,
-		v1alpha1.PhaseWaitingReady, v1alpha1.PhaseGrowing, v1alpha1.PhaseRemoving, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing, v1alpha1.PhasePromoting,
-		v1alpha1.PhaseRetiring, v1alpha1.PhaseScalingOut, v1alpha1.PhaseGivingBack, v1alpha1.PhaseSucceeded,
-		v1alpha1.PhaseFailed,
-	}
-	for _, phase := range phases {
+	for _, phase := range v1alpha1.Phases() {
 		u.Object["status"] = map[string]any{"phase": string(phase)}
 		if err := c.Status().Update(t.Context(), u); err != nil {
 			t.Errorf("phase %s was refused: %v", phase, err)

@@ -54,7 +54,7 @@ func (e *Engine) actOnCluster(ctx context.Context, w *observed, action plan.Acti
 	case plan.Note:
 		return donorReservationOf(e).repeatRecord(ctx, w)
 	case plan.Cordon:
-		if err := departuresOf(e).recordDrainStart(ctx, w); err != nil {
+		if err := replacementsOf(e).recordDrainStart(ctx, w); err != nil {
 			return err
 		}
 		return node.Cordon(ctx, e.Kube, w.node)
@@ -73,7 +73,7 @@ func (e *Engine) actOnCluster(ctx context.Context, w *observed, action plan.Acti
 		eventRecorderOf(e).released(w)
 		return nil
 	case plan.DeleteNode:
-		return departuresOf(e).deleteNode(ctx, w)
+		return replacementsOf(e).deleteNode(ctx, w)
 	case plan.Forget:
 		return donorReservationOf(e).forget(ctx, w)
 	default: // plan.SaveRecipe
@@ -142,13 +142,13 @@ func (e *Engine) actOnCloud(ctx context.Context, w *observed, action plan.Action
 	var err error
 	switch action {
 	case plan.Protect:
-		if err = departuresOf(e).recordDrainStart(ctx, w); err == nil {
+		if err = replacementsOf(e).recordDrainStart(ctx, w); err == nil {
 			err = e.Cloud.ProtectFromScaleIn(ctx, w.id, tokenOf(w.reservation))
 		}
 	case plan.Enlarge:
-		err = departuresOf(e).enlarge(ctx, w)
+		err = replacementsOf(e).enlarge(ctx, w)
 	case plan.Remove:
-		err = departuresOf(e).remove(ctx, w)
+		err = replacementsOf(e).remove(ctx, w)
 	case plan.Stop:
 		_, err = e.Cloud.EnsureStopped(ctx, w.id)
 	case plan.TakeSnapshot:
@@ -184,8 +184,8 @@ func (h donorReservation) reserve(ctx context.Context, w *observed) error {
 		}
 	}
 	reservation := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID}, w.node, w.protection.Token, metav1.NewTime(h.now()))
-	if w.facts.Leaves {
-		reservation.Departure = &v1alpha1.Departure{GrowFirst: w.facts.GrowFirst}
+	if w.facts.DonorReplaced {
+		reservation.Replacement = &v1alpha1.DonorReplacement{GrowFirst: w.facts.GrowFirst}
 	}
 	written, err := h.reservations.Reserve(ctx, w.node, reservation)
 	if err != nil {
@@ -207,9 +207,9 @@ func (h donorReservation) forget(ctx context.Context, w *observed) error {
 // instance may be gone when its image is published.
 func (w *observed) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Record) {
 	return func(r *v1alpha1.Record) {
-		r.Reservation, r.BuiltFrom, r.LookingSince = reservation, w.instance.BuiltFrom, nil
+		r.Reservation, r.BuiltFrom, r.DiskCheckStartedAt = reservation, w.instance.BuiltFrom, nil
 		if reservation != nil {
-			r.Departure = reservation.Departure
+			r.Replacement = reservation.Replacement
 		}
 		if image := w.recipe.Recipe.Image; image != "" {
 			r.Recipe = image

@@ -16,7 +16,7 @@ func (a eventRecorder) announce(w *observed, d plan.Decision) {
 	node, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
 	switch d.Do {
 	case plan.Reserve:
-		if w.facts.Leaves && w.facts.GrowFirst {
+		if w.facts.DonorReplaced && w.facts.GrowFirst {
 			a.event(w, corev1.EventTypeNormal, "Reserved", "node %s is reserved for version %s of pool %s; the node serves until its replacement is Ready", node, version, pool)
 		} else {
 			a.event(w, corev1.EventTypeNormal, "Reserved", "node %s is reserved for version %s of pool %s; the drain follows", node, version, pool)
@@ -51,9 +51,9 @@ func (a eventRecorder) announceTrouble(before, p *v1alpha1.Prototype) {
 	a.Recorder.Eventf(p, nil, corev1.EventTypeWarning, is.Reason, "Capture", "%s", is.Message)
 }
 
-// ReportNotBelieved is the reason of condition Generalized, and of an event, for a report on the Order that the pod did
+// ReportRejected is the reason of condition Generalized, and of an event, for a report on the Order that the pod did
 // not sign.
-const ReportNotBelieved = "ReportNotBelieved"
+const ReportRejected = "ReportRejected"
 
 // announceReversible records once that no rollback undoes a pool's first promotion. The event is a warning if
 // `kamino restore` may not restore everything.
@@ -86,7 +86,7 @@ func (a eventRecorder) ofVersion(w *observed, kind, reason, format string, args 
 
 // begins records the start of an attempt at a trial.
 func (a eventRecorder) begins(w *observed) {
-	a.ofVersion(w, corev1.EventTypeNormal, "Trying", "trial of version %s: a node is built outside pool %s", w.p.Spec.Version, w.p.Spec.Pool)
+	a.ofVersion(w, corev1.EventTypeNormal, "TrialStarted", "trial of version %s: a node is built outside pool %s", w.p.Spec.Version, w.p.Spec.Pool)
 }
 
 // passed records that the version passed. A failed trial is recorded as the failure of the capture.
@@ -96,7 +96,7 @@ func (a eventRecorder) passed(w *observed) {
 
 // ends records the end of an attempt without a verdict.
 func (a eventRecorder) ends(w *observed) {
-	if w.facts.Tried == plan.NoVerdict && !w.facts.Failed && !w.facts.Deleting {
+	if w.facts.VersionVerdict == plan.NoVerdict && !w.facts.Failed && !w.facts.Deleting {
 		a.ofVersion(w, corev1.EventTypeWarning, string(plan.TrialInconclusive), "attempt %d at the trial of version %s of pool %s has no verdict: %s",
 			w.record.Trial.Attempt, w.p.Spec.Version, w.p.Spec.Pool, inconclusiveReason(w))
 	}
@@ -107,12 +107,12 @@ func (a eventRecorder) ends(w *observed) {
 func (a eventRecorder) announceIgnoredReport(before, p *v1alpha1.Prototype) {
 	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionGeneralized)
 	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionGeneralized)
-	if is == nil || is.Reason != ReportNotBelieved || was != nil && was.Reason == is.Reason && was.Message == is.Message {
+	if is == nil || is.Reason != ReportRejected || was != nil && was.Reason == is.Reason && was.Message == is.Message {
 		return
 	}
 	a.Log.Error(errors.New(is.Message), "report is not believed", "prototype", p.Name)
 	if a.Recorder != nil {
-		a.Recorder.Eventf(p, nil, corev1.EventTypeWarning, ReportNotBelieved, "Capture", "%s", is.Message)
+		a.Recorder.Eventf(p, nil, corev1.EventTypeWarning, ReportRejected, "Capture", "%s", is.Message)
 	}
 }
 

@@ -264,7 +264,7 @@ func TestRefusalsChangeNothing(t *testing.T) {
 		}},
 		{"decided in the future", admission.ClockOff, nil, func(p *v1alpha1.Prototype) { p.CreationTimestamp.Time = noon.Add(3 * time.Hour) }},
 		{"a donor that is to return and cannot", admission.ProfileUnsupported, nil, func(p *v1alpha1.Prototype) {
-			p.Spec.Settings.Generalize.Profile, p.Spec.Settings.Donor.Afterwards = v1alpha1.ProfileBootstrap, v1alpha1.Return
+			p.Spec.Settings.Generalize.Profile, p.Spec.Settings.Donor.AfterCapture = v1alpha1.ProfileBootstrap, v1alpha1.ReturnDonor
 		}},
 		{"not installed", admission.NotInstalled, func(s *testEnv) {
 			s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), podspace, v1alpha1.GeneralizeServiceAccount))

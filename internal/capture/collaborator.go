@@ -43,8 +43,8 @@ type (
 		Cloud cloud.Provider
 		now   func() time.Time
 	}
-	// departures removes leaving donors: the pool grows by a replacement, and the instance is removed with its Node.
-	departures struct {
+	// replacements removes leaving donors: the pool grows by a replacement, and the instance is removed with its Node.
+	replacements struct {
 		donorReservation
 		eventRecorder
 	}
@@ -142,7 +142,9 @@ func donorReservationOf(e *Engine) donorReservation {
 	return donorReservation{statusWriterOf(e), e.Cloud, e.now}
 }
 
-func departuresOf(e *Engine) departures { return departures{donorReservationOf(e), eventRecorderOf(e)} }
+func replacementsOf(e *Engine) replacements {
+	return replacements{donorReservationOf(e), eventRecorderOf(e)}
+}
 
 func drainOf(e *Engine) drain { return drain{e.Kube, e.podNamespace(), e.now} }
 

@@ -35,7 +35,7 @@ func (d pods) createInspectionPod(ctx context.Context, w *observed) error {
 	remember, now := w.remember(nil), metav1.NewTime(d.now())
 	err := d.recordSince(ctx, w, before, func(r *v1alpha1.Record) {
 		remember(r)
-		r.LookingSince = &now
+		r.DiskCheckStartedAt = &now
 	})
 	if err != nil {
 		return err
@@ -235,7 +235,7 @@ func isPeerPod(w *observed) bool { return w.pod.Spec.NodeName != w.p.Spec.Donor.
 
 // isInspectionOverdue covers also a kubelet that does not end the pod, or never started it.
 func (w *observed) isInspectionOverdue(now time.Time) bool {
-	return w.pod.Status.Reason == "DeadlineExceeded" || w.record.LookingSince != nil && now.Sub(w.record.LookingSince.Time) > inspectionTimeout
+	return w.pod.Status.Reason == "DeadlineExceeded" || w.record.DiskCheckStartedAt != nil && now.Sub(w.record.DiskCheckStartedAt.Time) > inspectionTimeout
 }
 
 // isInspecting reports whether the inspection is running or has found an obstacle.

@@ -46,7 +46,7 @@ func TestRefusedInspectionLeavesNodeUnchanged(t *testing.T) {
 			s := newTestEnv(t).decide()
 			s.finds, s.blind = c.finds, c.blind
 			before := s.tracked("nodes", "", donorName).(*corev1.Node)
-			s.refused(string(plan.LookFailed), append(c.words, donorName)...)
+			s.refused(string(plan.DiskCheckFailed), append(c.words, donorName)...)
 			after := s.tracked("nodes", "", donorName).(*corev1.Node)
 			if text := s.text(after.Spec) + s.text(after.Annotations); text != s.text(before.Spec)+s.text(before.Annotations) {
 				t.Errorf("the node was changed: %s", text)
@@ -262,7 +262,7 @@ func TestLostCallsOfAComparison(t *testing.T) {
 func TestAnotherNodeThatCannotBeCompared(t *testing.T) {
 	s := newTestEnv(t).decide(comparing)
 	s.summary = ended(3, "kamino: refused, nothing was changed: the profile asked for is static")
-	s.refused(string(plan.LookFailed), "the files of node peer cannot be compared with node donor, which stayed in service", "profile asked for", "unknownFiles")
+	s.refused(string(plan.DiskCheckFailed), "the files of node peer cannot be compared with node donor, which stayed in service", "profile asked for", "unknownFiles")
 	if s.generalizePod() != nil || s.summaryKey() != nil {
 		t.Error("a pod or its key is left")
 	}

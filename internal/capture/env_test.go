@@ -487,7 +487,7 @@ func (s *testEnv) proofFor(order *v1alpha1.Order) *v1alpha1.Proof {
 		level = s.patches.level
 	}
 	return &v1alpha1.Proof{PatchLevel: level, ContentsDigest: digest, UID: order.Spec.Holder.UID, Order: order.UID, BootID: order.Spec.Token, Profile: order.Spec.Generalize.Profile, ProfileVersion: "1",
-		Rules: 7, Met: 7, Acted: 3, Search: &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1}, ManifestDigest: "sha256:0", At: metav1.NewTime(s.clock.Now())}
+		Rules: 7, Met: 7, Changed: 3, Search: &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1}, ManifestDigest: "sha256:0", At: metav1.NewTime(s.clock.Now())}
 }
 
 // signReport has the pod sign a report, with the key that lies in the order's Secret.

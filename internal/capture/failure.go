@@ -52,7 +52,7 @@ func (w *observed) failureMessage(why plan.Reason) (message, cloudError string) 
 		return text, ""
 	}
 	switch why {
-	case plan.LookFailed:
+	case plan.DiskCheckFailed:
 		return w.inspectionObstacle, ""
 	case plan.DonorGone:
 		return w.donorGone(), ""
@@ -89,7 +89,7 @@ func removalFailureMessage(w *observed, why plan.Reason) string {
 	n, limits := w.p.Spec.Donor.NodeName, w.p.Spec.Settings.Defaulted().OutOfService
 	_, taken := w.outOfServiceSince()
 	switch {
-	case !w.facts.Leaves:
+	case !w.facts.DonorReplaced:
 	case why == plan.ReplacementNotReady:
 		return fmt.Sprintf("the replacement of node %s was not Ready within %s, so the node was not drained. Find out why new nodes of pool %s do not join, then %s", n, limits.ReadyTimeout.Duration, w.p.Spec.Pool, retryRemedy(w))
 	case why == plan.DeadlineExceeded && !taken:
@@ -110,13 +110,13 @@ func retryRemedy(w *observed) string {
 
 func (w *observed) artifactFailureMessage(why plan.Reason, version, pool string) (message, cloudError string) {
 	switch why {
-	case plan.SnapshotTaken:
+	case plan.SnapshotOfOtherCapture:
 		return fmt.Sprintf("snapshot %s exists, but belongs to another capture. Delete the snapshot, then %s", w.snapshot.ID, retryRemedy(w)), ""
 	case plan.SnapshotFailed:
 		return fmt.Sprintf("the cloud could not create the snapshot of node %s: %s", w.p.Spec.Donor.NodeName, orNothing(w.snapshot.Error)), w.snapshot.Error
 	case plan.SnapshotLost:
 		return fmt.Sprintf("another client deleted snapshot %s before the image was complete: %s", w.snapshot.ID, retryRemedy(w)), ""
-	case plan.VersionTaken:
+	case plan.VersionOfOtherCapture:
 		return fmt.Sprintf("version %s of pool %s exists, but belongs to another capture. A pool gets one version a day: try again tomorrow (UTC), or first run `kamino retire %s %s`", version, pool, pool, version), ""
 	case plan.ImageFailed:
 		return fmt.Sprintf("the cloud could not create version %s of pool %s: %s", version, pool, orNothing(w.image.Error)), w.image.Error
@@ -158,7 +158,7 @@ func (w *observed) donorGone() string {
 // removalNote describes the fate of a leaving donor and of its pool, as the end of a failure's message.
 func removalNote(w *observed) string {
 	switch {
-	case !w.facts.Leaves || !w.isHeld():
+	case !w.facts.DonorReplaced || !w.isHeld():
 		return ""
 	case w.facts.Touched && w.facts.GrowFirst:
 		return fmt.Sprintf(". Node %s cannot join again, so its instance is removed, and pool %s has already grown by one node", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
@@ -172,7 +172,7 @@ func removalNote(w *observed) string {
 // empty text.
 func poolGrowthNote(w *observed) string {
 	d := w.removalRecord()
-	if !w.facts.GrowFirst || d.Target == 0 || d.TakenAt == nil && w.capacity > 0 && w.capacity < d.Target {
+	if !w.facts.GrowFirst || d.Target == 0 || d.OutOfServiceSince == nil && w.capacity > 0 && w.capacity < d.Target {
 		return ""
 	}
 	return fmt.Sprintf(". Pool %s has grown by one node for the capture, and keeps the node. Scale the pool in if you do not need the node", w.p.Spec.Pool)
@@ -261,7 +261,7 @@ func (e failures) failPromotion(w *observed, c *cloud.Error) {
 // fail records the failure. The release of the donor follows.
 func (e failures) fail(w *observed, f *v1alpha1.Failure) {
 	w.p.Status.Failure = f
-	enterPhase(&w.p.Status, v1alpha1.PhaseGivingBack, e.now())
+	enterPhase(&w.p.Status, v1alpha1.PhaseCleaningUp, e.now())
 	reportConditions(w.p, plan.Decision{Do: plan.Fail}, e.now())
 	e.event(w, corev1.EventTypeWarning, f.Reason, "%s", f.Message)
 }

@@ -166,7 +166,7 @@ var effects = map[plan.Action]func(ctx context.Context, e *Engine, w *observed) 
 		return true
 	},
 	plan.PassTrial: func(_ context.Context, e *Engine, w *observed) bool {
-		w.facts.Tried = plan.VerdictPassed
+		w.facts.VersionVerdict = plan.VerdictPassed
 		w.image.Tags = maps.Clone(w.image.Tags)
 		w.image.Tags[cloud.TagTrial] = trial.Mark(trial.Passed, e.now())
 		return true

@@ -31,7 +31,7 @@ var forgeries = []struct {
 	}},
 	{"changed behind its signature", func(s *testEnv, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
 		status := s.signed(order, pod, s.keyOf(order))
-		status.Report = strings.Replace(status.Report, `"met":7`, `"met":7,"acted":9`, 1)
+		status.Report = strings.Replace(status.Report, `"met":7`, `"met":7,"changed":9`, 1)
 		return status
 	}},
 	{"of another pod", func(s *testEnv, order *v1alpha1.Order, _ *corev1.Pod) v1alpha1.OrderStatus {
@@ -248,7 +248,7 @@ func TestRejectedReportIsAnnouncedOnce(t *testing.T) {
 			write(-1)
 		}
 		if p := s.prototype(); p != nil {
-			if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionGeneralized); c != nil && c.Reason == ReportNotBelieved {
+			if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionGeneralized); c != nil && c.Reason == ReportRejected {
 				conditions = append(conditions, c.Message)
 			}
 		}
@@ -256,7 +256,7 @@ func TestRejectedReportIsAnnouncedOnce(t *testing.T) {
 	s.succeeded(p)
 	shown := 0
 	for _, event := range events {
-		if strings.HasPrefix(event, "Warning ReportNotBelieved: ") {
+		if strings.HasPrefix(event, "Warning ReportRejected: ") {
 			shown++
 		}
 	}

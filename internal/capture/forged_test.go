@@ -18,15 +18,15 @@ import (
 // forged are reservations that an account wrote which may do nothing but patch Nodes: a kubelet, kured.
 var forged = map[string]string{
 	"a donor that does not return": `{"kind":"Prototype","name":"pool1-2026.03.13","uid":"forged","reservedAt":"2026-03-14T11:00:00Z","unschedulable":false,` +
-		`"generalizeBootID":%q,"departure":{"growFirst":true,"removing":true}}`,
+		`"generalizeBootID":%q,"replacement":{"growFirst":true,"removing":true}}`,
 	"the same before its removal": `{"kind":"Prototype","name":"pool1-2026.03.13","uid":"forged","reservedAt":"2026-03-14T11:00:00Z","unschedulable":false,` +
-		`"generalizeBootID":%q,"departure":{}}`,
+		`"generalizeBootID":%q,"replacement":{}}`,
 	"a donor that must reboot": `{"kind":"Prototype","name":"pool1-2026.03.13","uid":"forged","reservedAt":"2026-03-14T11:00:00Z","unschedulable":false,` +
 		`"generalizeBootID":%q}`,
 	"a donor with annotations to restore": `{"kind":"Prototype","name":"pool1-2026.03.13","uid":"forged","reservedAt":"2026-03-14T11:00:00Z","unschedulable":true,` +
 		`"downBootID":%q,"returningSince":"2026-03-14T11:00:00Z","annotations":{"evil.example/key":"written by Kamino"}}`,
 	"a donor that was only cordoned": `{"kind":"Prototype","name":"pool1-2026.03.13","uid":"forged","reservedAt":"2026-03-14T11:00:00Z","unschedulable":true,` +
-		`"hold":"protected","annotations":{"evil.example/boot":%q}}`,
+		`"protection":"protected","annotations":{"evil.example/boot":%q}}`,
 }
 
 // forge writes a forged reservation on the donor's Node.

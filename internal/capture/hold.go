@@ -123,7 +123,7 @@ func (h donorReservation) readOrphan(ctx context.Context, w *observed, shadow *v
 func repeatsRecord(record v1alpha1.Record, r *v1alpha1.Reservation) bool {
 	return (record.GeneralizeBootID == "" || r.GeneralizeBootID == record.GeneralizeBootID) &&
 		(record.LeaveBoot() == "" || r.LeaveBoot() == record.LeaveBoot()) && (!record.Returning || r.ReturningSince != nil) &&
-		(record.Departure == nil || !record.Departure.Removing || r.Departure != nil && r.Departure.Removing)
+		(record.Replacement == nil || !record.Replacement.Removing || r.Replacement != nil && r.Replacement.Removing)
 }
 
 // useLease uses the Lease's reservation as the record.
@@ -133,8 +133,8 @@ func (w *observed) useLease(reservation *v1alpha1.Reservation) {
 	w.record.GeneralizeBootID = cmp.Or(w.record.GeneralizeBootID, reservation.GeneralizeBootID)
 	w.record.DownBootID = cmp.Or(w.record.DownBootID, reservation.DownBootID)
 	w.record.Returning = w.record.Returning || reservation.ReturningSince != nil
-	if w.record.Departure == nil {
-		w.record.Departure = reservation.Departure
+	if w.record.Replacement == nil {
+		w.record.Replacement = reservation.Replacement
 	}
 }
 
@@ -200,7 +200,7 @@ func (h donorReservation) readLastingProtection(ctx context.Context, w *observed
 
 // tokenOf is the cloud's token for the restoration of the protection.
 func tokenOf(r *v1alpha1.Reservation) string {
-	return cmp.Or(r.Hold, cloud.TokenUnprotected)
+	return cmp.Or(r.Protection, cloud.TokenUnprotected)
 }
 
 // repeatRecord repeats the record's order and return on the Lease and the Node. Kamino can then release the donor even
@@ -208,7 +208,7 @@ func tokenOf(r *v1alpha1.Reservation) string {
 func (h donorReservation) repeatRecord(ctx context.Context, w *observed) error {
 	reservation := *w.reservation
 	reservation.GeneralizeBootID, reservation.DownBootID = w.record.GeneralizeBootID, w.record.DownBootID
-	reservation.Departure = cmp.Or(w.record.Departure, reservation.Departure)
+	reservation.Replacement = cmp.Or(w.record.Replacement, reservation.Replacement)
 	if w.record.Returning && reservation.ReturningSince == nil {
 		since := metav1.NewTime(h.now())
 		reservation.ReturningSince = &since

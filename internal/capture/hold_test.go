@@ -18,7 +18,7 @@ func TestPoolWithoutProtection(t *testing.T) {
 		if n, _ := s.tracked("nodes", "", donorName).(*corev1.Node); n != nil {
 			if r, err := v1alpha1.ReservationOf(n.Annotations); err == nil && r != nil {
 				reserved = true
-				if r.Hold != "" {
+				if r.Protection != "" {
 					t.Errorf("its release is %+v", r)
 				}
 			}

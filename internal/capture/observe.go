@@ -121,7 +121,7 @@ func (e *Engine) observe(ctx context.Context, p *v1alpha1.Prototype, record v1al
 		return w, e.lookPreflight(ctx, w)
 	}
 	for _, part := range []func(context.Context, *observed) error{
-		podsOf(e).lookPod, artifactsOf(e).lookCopy, departuresOf(e).readReplacement, e.lookInstance, departuresOf(e).readUnfilledPlace, ordersOf(e).lookReport, artifactsOf(e).lookArtifacts,
+		podsOf(e).lookPod, artifactsOf(e).lookCopy, replacementsOf(e).readReplacement, e.lookInstance, replacementsOf(e).readUnfilledPlace, ordersOf(e).lookReport, artifactsOf(e).lookArtifacts,
 		trialsOf(e).lookTrial, trialsOf(e).lookGate, promotionOf(e).lookRecipe, trialsOf(e).judgeAttempt, podsOf(e).lookDonePod, ordersOf(e).lookLeftOrder, e.lookKuredAgain, trialsOf(e).findLostTrial,
 	} {
 		if err := part(ctx, w); err != nil {
@@ -207,7 +207,7 @@ func outlivesDonor(w *observed) bool {
 }
 
 // waitingPhases are the phases after the donor's release in which a capture mostly waits.
-var waitingPhases = []v1alpha1.Phase{v1alpha1.PhasePublishing, v1alpha1.PhaseTrying, v1alpha1.PhaseAwaitingPromotion}
+var waitingPhases = []v1alpha1.Phase{v1alpha1.PhasePublishing, v1alpha1.PhaseRunningTrial, v1alpha1.PhaseAwaitingPromotion}
 
 // readNode sets the facts of the donor's Node.
 func (w *observed) readNode() {
@@ -239,7 +239,7 @@ func needsNoPod(w *observed) bool {
 	if f.Failed || f.Deleting {
 		return false
 	}
-	return isDraining(w) || !w.isHeld() && !f.MustBoot() && w.record.LookingSince == nil && !controllerutil.ContainsFinalizer(w.p, v1alpha1.CaptureFinalizer)
+	return isDraining(w) || !w.isHeld() && !f.MustBoot() && w.record.DiskCheckStartedAt == nil && !controllerutil.ContainsFinalizer(w.p, v1alpha1.CaptureFinalizer)
 }
 
 // lookDonePod reads a pod that should no longer exist.

@@ -74,17 +74,17 @@ func newOrder(p *v1alpha1.Prototype, namespace string, method v1alpha1.OrderMeth
 		},
 		Spec: v1alpha1.OrderSpec{
 			Holder: v1alpha1.Holder{Name: p.Name, UID: p.UID}, NodeName: p.Spec.Donor.NodeName, Method: method, Token: token, PodName: podName(p),
-			Generalize: generalize, RulesDigest: rules, Key: key, Afterwards: afterwards(p),
+			Generalize: generalize, RulesDigest: rules, Key: key, AfterCapture: afterCapture(p),
 		},
 	}
 }
 
-// afterwards is the fate of the donor, as input for the pod.
-func afterwards(p *v1alpha1.Prototype) v1alpha1.Afterwards {
-	if p.Spec.Settings.DonorLeaves() {
-		return v1alpha1.Remove
+// afterCapture is the fate of the donor, as input for the pod.
+func afterCapture(p *v1alpha1.Prototype) v1alpha1.AfterCapture {
+	if p.Spec.Settings.ReplacesDonor() {
+		return v1alpha1.RemoveDonor
 	}
-	return v1alpha1.Return
+	return v1alpha1.ReturnDonor
 }
 
 func (o orders) makeOrder(ctx context.Context, order *v1alpha1.Order) error {

@@ -131,7 +131,7 @@ func (e *Engine) lookOrphan(ctx context.Context, w *observed) error {
 	w.pool = of.Pool
 	w.p.Spec.Pool = e.Cloud.PoolName(w.pool)
 	w.p.Spec.Version = versionIn(w.p.Name, w.p.Spec.Pool)
-	for _, part := range []func(context.Context, *observed) error{e.lookNode, podsOf(e).readPod, ordersOf(e).lookOrphanOrder, e.lookInstance, departuresOf(e).readUnfilledPlace, artifactsOf(e).lookOrphanSnapshot} {
+	for _, part := range []func(context.Context, *observed) error{e.lookNode, podsOf(e).readPod, ordersOf(e).lookOrphanOrder, e.lookInstance, replacementsOf(e).readUnfilledPlace, artifactsOf(e).lookOrphanSnapshot} {
 		if err := part(ctx, w); err != nil {
 			return err
 		}

@@ -84,9 +84,9 @@ func (t pollInterval) pause(waited time.Duration) time.Duration {
 // time, so that a long trial does not slow the passes.
 func delayAfter(p *v1alpha1.Prototype, r *v1alpha1.TrialRecord, done plan.Action, now time.Time) time.Duration {
 	switch {
-	case done == plan.EndTrial && r != nil && r.EndingAt != nil:
-		return trialEndPollInterval.pause(now.Sub(r.EndingAt.Time))
-	case done == plan.EndTrial && r != nil && r.Ending:
+	case done == plan.EndTrial && r != nil && r.CleanupStartedAt != nil:
+		return trialEndPollInterval.pause(now.Sub(r.CleanupStartedAt.Time))
+	case done == plan.EndTrial && r != nil && r.CleaningUp:
 		return trialEndPollInterval.longest
 	}
 	if wait, found := lastingActions[done]; found {

@@ -22,7 +22,7 @@ func (e *Engine) lookPreflight(ctx context.Context, w *observed) error {
 	}
 	w.admission = preflightOf(e).gather(ctx, w)
 	verdict := w.admission.Judge()
-	w.refusals, w.admissionErr, w.imageLimitWarning = verdict.Refusals, verdict.Trouble(), w.admission.Crowded()
+	w.refusals, w.admissionErr, w.imageLimitWarning = verdict.Refusals, verdict.Trouble(), w.admission.ImageLimitWarning()
 	w.facts.Queued, _ = w.admission.Queued.Get()
 	w.facts.Refused = len(w.refusals) > 0
 	return verdict.Err()

@@ -50,7 +50,7 @@ func (q preflight) gather(ctx context.Context, w *observed) *admission.Case {
 	if !c.Again {
 		q.cluster(ctx, w, c)
 		q.cloud(ctx, w, c)
-		if w.p.Spec.Settings.DonorLeaves() {
+		if w.p.Spec.Settings.ReplacesDonor() {
 			c.Removal = admission.LookupOf(q.removalFacts(ctx, w, c))
 		}
 	}
@@ -115,7 +115,7 @@ func (q preflight) removals(ctx context.Context, prototypes []v1alpha1.Prototype
 	}
 	for _, l := range leases {
 		works := func(p v1alpha1.Prototype) bool { return p.UID == l.Reservation.UID && !p.Status.Terminal() }
-		if d := l.Reservation.Departure; d != nil && d.Removing && !slices.ContainsFunc(prototypes, works) {
+		if d := l.Reservation.Replacement; d != nil && d.Removing && !slices.ContainsFunc(prototypes, works) {
 			n++
 		}
 	}

@@ -28,9 +28,9 @@ func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (admission.
 		return admission.Preview{}, err
 	}
 	e.askEvictions(ctx, w)
-	preview := admission.Preview{Refusals: w.refusals, Evicts: w.remainingPods.Names(), Crowded: w.imageLimitWarning}
+	preview := admission.Preview{Refusals: w.refusals, Evicts: w.remainingPods.Names(), ImageLimitWarning: w.imageLimitWarning}
 	if w.admission != nil {
-		preview.Departure = w.admission.RemovalCost()
+		preview.Removal = w.admission.RemovalCost()
 	}
 	if w.recipe.ID == "" {
 		return preview, w.admissionErr
@@ -39,7 +39,7 @@ func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (admission.
 	if err != nil {
 		return preview, cmp.Or(w.admissionErr, err)
 	}
-	preview.Change, preview.NoWayBack = &change, w.recipe.Recipe.Version == ""
+	preview.Change, preview.Irreversible = &change, w.recipe.Recipe.Version == ""
 	images, err := e.Cloud.Images(ctx, w.pool)
 	if err != nil {
 		return preview, cmp.Or(w.admissionErr, err)

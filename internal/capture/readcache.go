@@ -50,7 +50,7 @@ func (r *keptReads) life() time.Duration {
 // stillHolds reports whether the read of the trial's instance can be reused: the node is Ready, or boots.
 func (r *keptReads) stillHolds(record *v1alpha1.TrialRecord, now time.Time) bool {
 	boots := record.RunningSince != nil && r.trial.State == cloud.Complete && now.Sub(r.trialAt) < trialLookLife
-	return !record.Ending && (r.isReady || boots)
+	return !record.CleaningUp && (r.isReady || boots)
 }
 
 // withReads returns the context of a pass that reuses the reads.
@@ -92,7 +92,7 @@ func (r *keptReads) suffice(w *observed, d plan.Decision) bool {
 	case d.Do == plan.WatchTrial:
 		return !r.isReady || w.trial.observation.Facts.Ready
 	case d.Do == plan.EndTrial:
-		return w.record.Trial.Ending && w.trial.lost == nil
+		return w.record.Trial.CleaningUp && w.trial.lost == nil
 	}
 	return false
 }
@@ -118,7 +118,7 @@ func keepReads(before *cloud.ReadCache, e *Engine, w *observed, done plan.Action
 		next.image, next.cache = &image, cloud.ReadCacheOf(cloud.WithReadCache(context.Background()))
 	case next.attempt != "" && (done == plan.WatchTrial || done == plan.EndTrial):
 		next.cache, next.trial, next.trialAt, next.endedAt = before, w.trial.cloud, w.trial.cloudAt, w.trial.endedAt
-		next.isReady = w.trial.observation.Facts.Ready && r.RunningSince != nil && !r.Ending
+		next.isReady = w.trial.observation.Facts.Ready && r.RunningSince != nil && !r.CleaningUp
 	default:
 		e.keptReads.Delete(w.p.UID)
 		return

@@ -16,7 +16,7 @@ import (
 func TestDecisionsFromCachedReads(t *testing.T) {
 	ready := &observed{record: v1alpha1.Record{Trial: &v1alpha1.TrialRecord{Name: "it"}}}
 	ready.trial.observation = trial.Observation{Facts: trial.Facts{Ready: true}}
-	ending := &observed{record: v1alpha1.Record{Trial: &v1alpha1.TrialRecord{Name: "it", Ending: true}}}
+	ending := &observed{record: v1alpha1.Record{Trial: &v1alpha1.TrialRecord{Name: "it", CleaningUp: true}}}
 	lost := &observed{record: ending.record}
 	lost.trial.lost = &cloud.TrialSpec{}
 	waits := func(why plan.Reason) plan.Decision { return plan.Decision{Do: plan.Wait, Why: why} }
@@ -70,7 +70,7 @@ func TestLifeOfTrialObservation(t *testing.T) {
 		"boots for long":  {keptReads{trial: cloud.Trial{State: cloud.Complete}}, boots, trialLookLife, false},
 		"failed":          {keptReads{trial: cloud.Trial{State: cloud.Failed}}, boots, 0, false},
 		"does not run":    {keptReads{trial: cloud.Trial{State: cloud.Pending}}, &v1alpha1.TrialRecord{}, 0, false},
-		"Ready, and ends": {keptReads{isReady: true}, &v1alpha1.TrialRecord{RunningSince: &running, Ending: true}, 0, false},
+		"Ready, and ends": {keptReads{isReady: true}, &v1alpha1.TrialRecord{RunningSince: &running, CleaningUp: true}, 0, false},
 	} {
 		c.reads.trialAt = noon
 		if got := c.reads.stillHolds(c.record, noon.Add(c.after)); got != c.want {

@@ -20,29 +20,29 @@ import (
 func readDeparture(w *observed) {
 	f := &w.facts
 	if !w.isOrphan {
-		f.Leaves, f.GrowFirst = w.p.Spec.Settings.DonorLeaves(), w.p.Spec.Settings.GrowsFirst()
+		f.DonorReplaced, f.GrowFirst = w.p.Spec.Settings.ReplacesDonor(), w.p.Spec.Settings.GrowsFirst()
 		return
 	}
-	f.Leaves = w.reservation != nil && w.reservation.Departure != nil
+	f.DonorReplaced = w.reservation != nil && w.reservation.Replacement != nil
 	f.GrowFirst = w.removalRecord().GrowFirst
 }
 
-// removalRecord returns the recorded departure, or the zero value.
-func (w *observed) removalRecord() v1alpha1.Departure {
-	if w.record.Departure != nil {
-		return *w.record.Departure
+// removalRecord returns the recorded replacement, or the zero value.
+func (w *observed) removalRecord() v1alpha1.DonorReplacement {
+	if w.record.Replacement != nil {
+		return *w.record.Replacement
 	}
-	if w.reservation != nil && w.reservation.Departure != nil {
-		return *w.reservation.Departure
+	if w.reservation != nil && w.reservation.Replacement != nil {
+		return *w.reservation.Replacement
 	}
-	return v1alpha1.Departure{}
+	return v1alpha1.DonorReplacement{}
 }
 
 // isRemoving reports whether the record says that the donor's instance is removed.
-func (w *observed) isRemoving() bool { return w.facts.Leaves && w.removalRecord().Removing }
+func (w *observed) isRemoving() bool { return w.facts.DonorReplaced && w.removalRecord().Removing }
 
 // mustBeRemoved reports whether the donor can only be removed, as in package plan.
-func mustBeRemoved(w *observed) bool { return w.facts.Leaves && w.facts.Touched }
+func mustBeRemoved(w *observed) bool { return w.facts.DonorReplaced && w.facts.Touched }
 
 // outOfServiceSince is the begin of the donor's time out of service. A donor with GrowFirst serves until Protect, and a
 // pioneer until the end of its patch.
@@ -55,18 +55,18 @@ func (w *observed) outOfServiceSince() (at time.Time, taken bool) {
 		return w.reservation.ReservedAt.Time, false
 	case !patchEndedAt(w).IsZero():
 		return patchEndedAt(w), true
-	case !w.facts.Leaves || !w.facts.GrowFirst || w.record.LeaveBoot() != "" && d.TakenAt == nil:
+	case !w.facts.DonorReplaced || !w.facts.GrowFirst || w.record.LeaveBoot() != "" && d.OutOfServiceSince == nil:
 		return w.reservation.ReservedAt.Time, true
-	case d.TakenAt == nil:
+	case d.OutOfServiceSince == nil:
 		return w.reservation.ReservedAt.Time, false
 	}
-	return d.TakenAt.Time, true
+	return d.OutOfServiceSince.Time, true
 }
 
 // needsReplacement reports whether the capture needs the donor's replacement before its next step.
 func needsReplacement(w *observed) bool {
 	f := &w.facts
-	return f.Leaves && f.GrowFirst && f.Recorded && f.Lock == plan.Ours && f.Node != plan.NodeGone && f.Pod == plan.NoPod &&
+	return f.DonorReplaced && f.GrowFirst && f.Recorded && f.Lock == plan.Ours && f.Node != plan.NodeGone && f.Pod == plan.NoPod &&
 		!f.MustBoot() && !f.Failed && !f.Deleting && !f.Overdue && f.Patch != plan.PatchUnderWay
 }
 
@@ -77,18 +77,18 @@ func awaitsReplacement(w *observed) bool {
 
 // readReplacement looks for the replacement of a donor before the drain. The cloud is not asked before the growth is
 // recorded, nor while the recorded replacement serves.
-func (d departures) readReplacement(ctx context.Context, w *observed) error {
-	f, departure := &w.facts, w.removalRecord()
+func (d replacements) readReplacement(ctx context.Context, w *observed) error {
+	f, replacement := &w.facts, w.removalRecord()
 	if !needsReplacement(w) {
 		return nil
 	}
-	if departure.Target == 0 {
+	if replacement.Target == 0 {
 		f.Replacement = plan.ReplacementWanted
 		return nil
 	}
-	if serves, err := d.recordedServes(ctx, departure); err != nil || serves {
+	if serves, err := d.recordedServes(ctx, replacement); err != nil || serves {
 		if serves {
-			f.Replacement, w.replacement = plan.ReplacementReady, departure.Successor
+			f.Replacement, w.replacement = plan.ReplacementReady, replacement.Node
 		}
 		return err
 	}
@@ -97,7 +97,7 @@ func (d departures) readReplacement(ctx context.Context, w *observed) error {
 		return err
 	}
 	w.capacity = pool.Capacity
-	if w.capacity >= departure.Target {
+	if w.capacity >= replacement.Target {
 		if w.replacement, err = d.findReplacement(ctx, w); err != nil {
 			return err
 		}
@@ -106,9 +106,9 @@ func (d departures) readReplacement(ctx context.Context, w *observed) error {
 	switch {
 	case w.replacement != "":
 		f.Replacement = plan.ReplacementReady
-	case departure.TakenAt == nil && departure.DecidedAt != nil && d.now().Sub(departure.DecidedAt.Time) > limit:
+	case replacement.OutOfServiceSince == nil && replacement.DecidedAt != nil && d.now().Sub(replacement.DecidedAt.Time) > limit:
 		f.Replacement = plan.ReplacementLate
-	case w.capacity < departure.Target:
+	case w.capacity < replacement.Target:
 		f.Replacement = plan.ReplacementWanted
 	default:
 		f.Replacement = plan.ReplacementAwaited
@@ -117,15 +117,15 @@ func (d departures) readReplacement(ctx context.Context, w *observed) error {
 }
 
 // recordedServes reports whether the recorded replacement exists and takes pods.
-func (d departures) recordedServes(ctx context.Context, departure v1alpha1.Departure) (bool, error) {
-	if departure.Successor == "" {
+func (d replacements) recordedServes(ctx context.Context, replacement v1alpha1.DonorReplacement) (bool, error) {
+	if replacement.Node == "" {
 		return false, nil
 	}
-	n, err := d.Kube.CoreV1().Nodes().Get(ctx, departure.Successor, metav1.GetOptions{})
+	n, err := d.Kube.CoreV1().Nodes().Get(ctx, replacement.Node, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("read node %s: %w", departure.Successor, err)
+		return false, fmt.Errorf("read node %s: %w", replacement.Node, err)
 	}
-	return err == nil && acceptsPods(n) && !isCreatedAfter(n, departure.TakenAt), nil // otherwise another Node of the same name
+	return err == nil && acceptsPods(n) && !isCreatedAfter(n, replacement.OutOfServiceSince), nil // otherwise another Node of the same name
 }
 
 // isCreatedAfter reports whether the Node was created a second or more after the time.
@@ -147,7 +147,7 @@ func acceptsPods(n *corev1.Node) bool {
 }
 
 // readUnfilledPlace reports whether the pool has replaced a removed donor, unless the pool grew first.
-func (d departures) readUnfilledPlace(ctx context.Context, w *observed) error {
+func (d replacements) readUnfilledPlace(ctx context.Context, w *observed) error {
 	f := &w.facts
 	if !w.isHeld() || f.GrowFirst || f.Power != plan.InstanceGone || !w.isRemoving() {
 		return nil
@@ -162,16 +162,16 @@ func (d departures) readUnfilledPlace(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// recordDeparture writes the departure into the record and its reservation.
-func (d departures) recordDeparture(ctx context.Context, w *observed, change func(*v1alpha1.Departure)) error {
-	departure := w.removalRecord()
-	departure.GrowFirst = w.facts.GrowFirst
-	change(&departure)
+// recordReplacement writes the replacement into the record and its reservation.
+func (d replacements) recordReplacement(ctx context.Context, w *observed, change func(*v1alpha1.DonorReplacement)) error {
+	replacement := w.removalRecord()
+	replacement.GrowFirst = w.facts.GrowFirst
+	change(&replacement)
 	return d.record(ctx, w, func(r *v1alpha1.Record) {
-		r.Departure = &departure
+		r.Replacement = &replacement
 		if r.Reservation != nil {
 			reservation := *r.Reservation
-			reservation.Departure = &departure
+			reservation.Replacement = &replacement
 			r.Reservation = &reservation
 		}
 	})
@@ -180,7 +180,7 @@ func (d departures) recordDeparture(ctx context.Context, w *observed, change fun
 // enlarge grows the pool by one. The target size is recorded first, on the Prototype and on the Node, and then compared
 // with the pool. If another client shrank the pool, the target is lowered; if another client grew the pool, the target
 // is reached.
-func (d departures) enlarge(ctx context.Context, w *observed) error {
+func (d replacements) enlarge(ctx context.Context, w *observed) error {
 	pool, err := d.Cloud.Pool(ctx, w.pool)
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func (d departures) enlarge(ctx context.Context, w *observed) error {
 		switch {
 		case err != nil:
 			return err
-		case noted == nil || !noted.Same(w.reservation.Holder) || noted.Departure == nil || noted.Departure.Target != target:
+		case noted == nil || !noted.Same(w.reservation.Holder) || noted.Replacement == nil || noted.Replacement.Target != target:
 			return d.repeatRecord(ctx, w)
 		}
 	}
@@ -213,10 +213,10 @@ func (d departures) enlarge(ctx context.Context, w *observed) error {
 }
 
 // recordTarget records the target size of the pool.
-func (d departures) recordTarget(ctx context.Context, w *observed, target int64) error {
-	departure := w.removalRecord()
+func (d replacements) recordTarget(ctx context.Context, w *observed, target int64) error {
+	replacement := w.removalRecord()
 	now := metav1.NewTime(d.now())
-	after := departure.After
+	after := replacement.NewestNodeAt
 	if after == nil && w.facts.GrowFirst {
 		youngest := w.p.CreationTimestamp
 		err := node.Pages(ctx, d.Kube, "", func(page []corev1.Node) error {
@@ -232,8 +232,8 @@ func (d departures) recordTarget(ctx context.Context, w *observed, target int64)
 		}
 		after = &youngest
 	}
-	return d.recordDeparture(ctx, w, func(to *v1alpha1.Departure) {
-		to.Target, to.After = target, after
+	return d.recordReplacement(ctx, w, func(to *v1alpha1.DonorReplacement) {
+		to.Target, to.NewestNodeAt = target, after
 		if to.DecidedAt == nil {
 			to.DecidedAt = &now
 		}
@@ -241,16 +241,16 @@ func (d departures) recordTarget(ctx context.Context, w *observed, target int64)
 }
 
 // recordDrainStart records the begin of the time out of service, and the replacement.
-func (d departures) recordDrainStart(ctx context.Context, w *observed) error {
-	if _, taken := w.outOfServiceSince(); taken || !w.facts.Leaves || !w.facts.GrowFirst || w.removalRecord().TakenAt != nil {
+func (d replacements) recordDrainStart(ctx context.Context, w *observed) error {
+	if _, taken := w.outOfServiceSince(); taken || !w.facts.DonorReplaced || !w.facts.GrowFirst || w.removalRecord().OutOfServiceSince != nil {
 		return nil
 	}
 	now := metav1.NewTime(d.now())
-	return d.recordDeparture(ctx, w, func(to *v1alpha1.Departure) { to.TakenAt, to.Successor = &now, w.replacement })
+	return d.recordReplacement(ctx, w, func(to *v1alpha1.DonorReplacement) { to.OutOfServiceSince, to.Node = &now, w.replacement })
 }
 
 // remove asks the cloud to remove the donor's instance. The removal and the pool's target size are recorded first.
-func (d departures) remove(ctx context.Context, w *observed) error {
+func (d replacements) remove(ctx context.Context, w *observed) error {
 	if !w.removalRecord().Removing {
 		var size int64
 		if !w.facts.GrowFirst {
@@ -260,7 +260,7 @@ func (d departures) remove(ctx context.Context, w *observed) error {
 			}
 			size = pool.Capacity
 		}
-		return d.recordDeparture(ctx, w, func(to *v1alpha1.Departure) {
+		return d.recordReplacement(ctx, w, func(to *v1alpha1.DonorReplacement) {
 			to.Removing = true
 			if !w.facts.GrowFirst {
 				to.Target = size
@@ -273,7 +273,7 @@ func (d departures) remove(ctx context.Context, w *observed) error {
 }
 
 // deleteNode removes the Node of the removed instance by UID, and then its Lease.
-func (d departures) deleteNode(ctx context.Context, w *observed) error {
+func (d replacements) deleteNode(ctx context.Context, w *observed) error {
 	err := d.Kube.CoreV1().Nodes().Delete(ctx, w.node.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &w.node.UID}})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete node %s: %w", w.node.Name, err)

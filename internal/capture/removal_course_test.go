@@ -25,7 +25,7 @@ func TestFailuresOfADeparture(t *testing.T) {
 		between      func(*removalEnv, int)
 		size         int64
 	}{
-		{name: "new nodes do not join", reason: "SuccessorNotReady", says: []string{"was not Ready within 15m0s", "was not drained", stays}, size: 3,
+		{name: "new nodes do not join", reason: "ReplacementNotReady", says: []string{"was not Ready within 15m0s", "was not drained", stays}, size: 3,
 			prepare: func(d *removalEnv) { d.lonely = true }},
 		{name: "the pool cannot grow", reason: CloudRefused, says: []string{"more than the pool's maximum size of 2"}, size: 2,
 			between: func(d *removalEnv, pass int) {
@@ -43,7 +43,7 @@ func TestFailuresOfADeparture(t *testing.T) {
 					d.pullFails()
 				}
 			}},
-		{name: "the same before its successor", reason: "GeneralizeFailed", says: []string{goes, filled}, size: 2, behind: true,
+		{name: "the same before its replacement", reason: "GeneralizeFailed", says: []string{goes, filled}, size: 2, behind: true,
 			prepare: func(d *removalEnv) { d.deaf = true }, between: func(d *removalEnv, _ int) {
 				if d.touched {
 					d.pullFails()
@@ -99,7 +99,7 @@ func TestDonorRemovalIsReported(t *testing.T) {
 		if p.Status.Phase == v1alpha1.PhaseGrowing {
 			served = served || p.Status.Donor == nil
 			if n, _ := d.tracked("nodes", "", donorName).(*corev1.Node); n.Spec.Unschedulable {
-				t.Error("the donor is cordoned while its successor is awaited")
+				t.Error("the donor is cordoned while its replacement is awaited")
 			}
 		}
 		for len(recorder.Events) > 0 {
@@ -124,7 +124,7 @@ func TestDonorRemovalIsReported(t *testing.T) {
 	}
 }
 
-// TestDeadlineStartsWithReservation: a successor that takes longer than the deadline costs the donor no service.
+// TestDeadlineStartsWithReservation: a replacement that takes longer than the deadline costs the donor no service.
 func TestDeadlineStartsWithReservation(t *testing.T) {
 	d := departInFull(t, true, func(s *testEnv) { s.lonely = true })
 	d.onPrototype(func(p *v1alpha1.Prototype) {
@@ -298,7 +298,7 @@ func TestReplacementNode(t *testing.T) {
 		p := &v1alpha1.Prototype{}
 		p.Spec.Donor.NodeName = donorName
 		after := metav1.NewTime(noon)
-		w := &observed{p: p, pool: s.pool, record: v1alpha1.Record{Departure: &v1alpha1.Departure{After: &after}}}
+		w := &observed{p: p, pool: s.pool, record: v1alpha1.Record{Replacement: &v1alpha1.DonorReplacement{NewestNodeAt: &after}}}
 		n := s.node("fresh", s.cloud.AddInstance(s.pool, "7"))
 		n.CreationTimestamp = metav1.NewTime(noon.Add(time.Minute))
 		if spoil != nil {
@@ -307,7 +307,7 @@ func TestReplacementNode(t *testing.T) {
 		if n.Name == "fresh" {
 			s.must(s.objects.Add(n))
 		}
-		found, err := departuresOf(s.engine).findReplacement(t.Context(), w)
+		found, err := replacementsOf(s.engine).findReplacement(t.Context(), w)
 		s.must(err)
 		if (found == "fresh") != (spoil == nil) || found != "" && found != "fresh" {
 			t.Errorf("%s: %q takes the donor's place", name, found)

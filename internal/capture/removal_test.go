@@ -65,7 +65,7 @@ func TestADonorThatDoesNotReturn(t *testing.T) {
 		growFirst, tidy bool
 		steps           []v1alpha1.Phase
 	}{
-		"behind its successor": {true, false, []v1alpha1.Phase{
+		"behind its replacement": {true, false, []v1alpha1.Phase{
 			v1alpha1.PhasePreflight, v1alpha1.PhaseReserving, v1alpha1.PhaseGrowing, v1alpha1.PhaseReserving, v1alpha1.PhaseDraining, v1alpha1.PhaseGeneralizing, v1alpha1.PhaseStopping,
 			v1alpha1.PhaseSnapshotting, v1alpha1.PhaseRemoving, v1alpha1.PhasePublishing, v1alpha1.PhasePromoting}},
 		"before it": {false, false, []v1alpha1.Phase{

@@ -116,11 +116,11 @@ func TestTooManyImages(t *testing.T) {
 			t.Fatal(err)
 		}
 		refused := slices.ContainsFunc(preview.Refusals, func(r cloud.Refusal) bool { return r.Reason == imagecount.TooManyImages })
-		if refused != (images >= 9) || (preview.Crowded != "") != (images >= 7) {
+		if refused != (images >= 9) || (preview.ImageLimitWarning != "") != (images >= 7) {
 			t.Errorf("%d images: %+v", images, preview)
 		}
-		if preview.Crowded != "" && !strings.Contains(preview.Crowded, "on "+donorName+", peer: ") {
-			t.Errorf("%d images, and the oldest nodes are not named: %s", images, preview.Crowded)
+		if preview.ImageLimitWarning != "" && !strings.Contains(preview.ImageLimitWarning, "on "+donorName+", peer: ") {
+			t.Errorf("%d images, and the oldest nodes are not named: %s", images, preview.ImageLimitWarning)
 		}
 		if images < 9 {
 			continue

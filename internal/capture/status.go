@@ -35,8 +35,8 @@ var phases = map[plan.Action]v1alpha1.Phase{
 	plan.Enlarge: v1alpha1.PhaseGrowing, plan.Remove: v1alpha1.PhaseRemoving, plan.DeleteNode: v1alpha1.PhaseRemoving,
 	plan.Unprotect: v1alpha1.PhaseReleasing, plan.Release: v1alpha1.PhaseReleasing, plan.Forget: v1alpha1.PhaseReleasing,
 	plan.Publish: v1alpha1.PhasePublishing, plan.DeleteSnapshot: v1alpha1.PhasePublishing,
-	plan.BeginTrial: v1alpha1.PhaseTrying, plan.WatchTrial: v1alpha1.PhaseTrying,
-	plan.PassTrial: v1alpha1.PhaseTrying, plan.Quarantine: v1alpha1.PhaseTrying, plan.EndTrial: v1alpha1.PhaseTrying,
+	plan.BeginTrial: v1alpha1.PhaseRunningTrial, plan.WatchTrial: v1alpha1.PhaseRunningTrial,
+	plan.PassTrial: v1alpha1.PhaseRunningTrial, plan.Quarantine: v1alpha1.PhaseRunningTrial, plan.EndTrial: v1alpha1.PhaseRunningTrial,
 	plan.SaveRecipe: v1alpha1.PhasePromoting, plan.Promote: v1alpha1.PhasePromoting,
 	plan.Retire: v1alpha1.PhaseRetiring, plan.ScaleOut: v1alpha1.PhaseScalingOut,
 	plan.Succeed: v1alpha1.PhaseSucceeded,
@@ -48,7 +48,7 @@ var waitPhases = map[plan.Reason]v1alpha1.Phase{
 	plan.ForTurn: v1alpha1.PhasePending, plan.ForNeighbour: v1alpha1.PhaseReserving, plan.ForLook: v1alpha1.PhasePreflight, plan.ForDonor: v1alpha1.PhaseDraining, plan.ForProof: v1alpha1.PhaseGeneralizing,
 	plan.ForPowerOff: v1alpha1.PhaseStopping, plan.ForSnapshot: v1alpha1.PhaseSnapshotting, plan.ForPowerOn: v1alpha1.PhaseStarting,
 	plan.ForReady: v1alpha1.PhaseWaitingReady, plan.ForReplacement: v1alpha1.PhaseGrowing, plan.ForRemoval: v1alpha1.PhaseRemoving, plan.ForHolder: v1alpha1.PhaseReleasing, plan.ForImage: v1alpha1.PhasePublishing,
-	plan.ForTrial: v1alpha1.PhaseTrying, plan.ForPromotion: v1alpha1.PhaseAwaitingPromotion,
+	plan.ForTrial: v1alpha1.PhaseRunningTrial, plan.ForPromotion: v1alpha1.PhaseAwaitingPromotion,
 }
 
 // report writes the observation and the decision into the status.
@@ -59,7 +59,7 @@ func report(w *observed, d plan.Decision, now time.Time) {
 		s.Failure = failure(w, d)
 	}
 	enterPhase(s, phaseOf(w, d), now)
-	s.Progress = cmp.Or(departureProgress(w, d), trialProgress(w, d), progress(w, waitAfter(d)))
+	s.Progress = cmp.Or(replacementProgress(w, d), trialProgress(w, d), progress(w, waitAfter(d)))
 	reportDonor(w, now)
 	if w.comparison != "" {
 		s.UnknownFiles = w.comparison
@@ -70,7 +70,7 @@ func report(w *observed, d plan.Decision, now time.Time) {
 	reportPatch(w)
 	reportConditions(w.p, d, now)
 	reportEndlessWait(w, d, now)
-	reportTried(w, d, now)
+	reportTrialPassed(w, d, now)
 	reportIgnoredReport(w, now)
 	reportReversible(w, now)
 }
@@ -84,9 +84,9 @@ const (
 	PartlyRestorable = "PartlyRestorable"
 )
 
-// NoWayBackFrom describes the loss by a pool's first promotion, and the parts that `kamino restore` can restore: with
+// FirstPromotionNotice describes the loss by a pool's first promotion, and the parts that `kamino restore` can restore: with
 // copied, also customData.
-func NoWayBackFrom(p *v1alpha1.Prototype, image string, copied bool) string {
+func FirstPromotionNotice(p *v1alpha1.Prototype, image string, copied bool) string {
 	if image == "" {
 		image = "its present image"
 	}
@@ -108,14 +108,14 @@ func reportReversible(w *observed, now time.Time) {
 		if removesBootstrap(w.p) {
 			status, reason = metav1.ConditionFalse, PartlyRestorable
 		}
-		setCondition(w.p, now, v1alpha1.ConditionReversible, status, reason, NoWayBackFrom(w.p, w.recipe.Recipe.Image, w.p.Spec.Settings.Recipe.CustomDataFrom != nil))
+		setCondition(w.p, now, v1alpha1.ConditionReversible, status, reason, FirstPromotionNotice(w.p, w.recipe.Recipe.Image, w.p.Spec.Settings.Recipe.CustomDataFrom != nil))
 	}
 }
 
 // reportIgnoredReport reports an ignored report on the Order. Later reports can be valid.
 func reportIgnoredReport(w *observed, now time.Time) {
 	if w.ignoredReport != "" && w.proof == nil {
-		setCondition(w.p, now, v1alpha1.ConditionGeneralized, metav1.ConditionFalse, ReportNotBelieved, w.ignoredReport+". Check which clients can change Orders")
+		setCondition(w.p, now, v1alpha1.ConditionGeneralized, metav1.ConditionFalse, ReportRejected, w.ignoredReport+". Check which clients can change Orders")
 	}
 }
 
@@ -132,7 +132,7 @@ func phaseOf(w *observed, d plan.Decision) v1alpha1.Phase {
 	case isLeavingService(w, d):
 		return v1alpha1.PhaseRemoving
 	case d.Do == plan.Fail, (w.facts.Failed || w.facts.Deleting) && d.Do != plan.Close:
-		return v1alpha1.PhaseGivingBack
+		return v1alpha1.PhaseCleaningUp
 	case d.Do == plan.PatchDonor:
 		return patchPhase(w)
 	case d.Do == plan.Wait && d.Why == plan.ForDeletion, d.Do == plan.DeleteOrder:
@@ -159,7 +159,7 @@ func waitPhase(w *observed, why plan.Reason) v1alpha1.Phase {
 
 // endsBeforeReservation reports whether the capture ends, or is about to end, without a reservation.
 func (w *observed) endsBeforeReservation(d plan.Decision) bool {
-	return d.Do == plan.Fail && d.Why == plan.LookFailed || d.Do == plan.DeletePod && !w.facts.Touched && !w.isHeld() && w.p.Status.Donor == nil
+	return d.Do == plan.Fail && d.Why == plan.DiskCheckFailed || d.Do == plan.DeletePod && !w.facts.Touched && !w.isHeld() && w.p.Status.Donor == nil
 }
 
 // enterPhase begins a phase, unless the capture is already in that phase.
@@ -172,6 +172,8 @@ func enterPhase(s *v1alpha1.PrototypeStatus, phase v1alpha1.Phase, now time.Time
 		s.Steps[n-1].FinishedAt = &at
 	}
 	s.Phase = phase
+	// The API server refuses a status with phases of earlier versions.
+	s.Steps = slices.DeleteFunc(s.Steps, func(step v1alpha1.Step) bool { return !slices.Contains(v1alpha1.Phases(), step.Phase) })
 	if !s.Terminal() {
 		s.Steps = append(s.Steps, v1alpha1.Step{Phase: phase, StartedAt: at})
 	}
@@ -208,8 +210,8 @@ func progress(w *observed, d plan.Decision) string {
 	return ""
 }
 
-// departureProgress is the progress of a leaving donor.
-func departureProgress(w *observed, d plan.Decision) string {
+// replacementProgress is the progress of a leaving donor.
+func replacementProgress(w *observed, d plan.Decision) string {
 	switch {
 	case d.Do == plan.Enlarge && w.isRemoving():
 		return fmt.Sprintf("pool %s gets a replacement for node %s", w.p.Spec.Pool, w.p.Spec.Donor.NodeName)
@@ -375,7 +377,7 @@ func setStalled(p *v1alpha1.Prototype, err error, now time.Time) {
 	inCluster := apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
 	record, _ := v1alpha1.RecordOf(p)
 	trying := record.Trial != nil && record.Trial.Name != ""
-	departs := p.Status.Phase == v1alpha1.PhaseRemoving || trying || p.Spec.Settings.Tries() && p.Status.Image != nil // trouble after a failure is reported only if it delays the removal of the donor or the trial
+	departs := p.Status.Phase == v1alpha1.PhaseRemoving || trying || p.Spec.Settings.HasTrial() && p.Status.Image != nil // trouble after a failure is reported only if it delays the removal of the donor or the trial
 	if p.Status.Failure != nil && !departs || !errors.As(err, &e) && !inCluster {
 		return
 	}
@@ -402,7 +404,7 @@ func setStalled(p *v1alpha1.Prototype, err error, now time.Time) {
 // artifactPhases are the phases of the version and the recipe. In earlier phases NotFound may be temporary, and the
 // donor's observation reports a missing donor.
 var artifactPhases = []v1alpha1.Phase{
-	v1alpha1.PhasePublishing, v1alpha1.PhaseTrying, v1alpha1.PhaseAwaitingPromotion, v1alpha1.PhasePromoting, v1alpha1.PhaseRetiring, v1alpha1.PhaseScalingOut,
+	v1alpha1.PhasePublishing, v1alpha1.PhaseRunningTrial, v1alpha1.PhaseAwaitingPromotion, v1alpha1.PhasePromoting, v1alpha1.PhaseRetiring, v1alpha1.PhaseScalingOut,
 }
 
 // writeStatus writes the status if the pass changed it. The patch is made from the statuses alone, which are the

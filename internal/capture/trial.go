@@ -54,12 +54,12 @@ func (t trials) lookGate(_ context.Context, w *observed) error {
 	_, blamed := trial.Blamed(w.image.Tags[cloud.TagQuarantined])
 	switch {
 	case f.Quarantined && blamed:
-		f.Tried = plan.VerdictFailed
+		f.VersionVerdict = plan.VerdictFailed
 	case result == trial.Passed:
-		f.Tried = plan.VerdictPassed
+		f.VersionVerdict = plan.VerdictPassed
 	}
 	age := t.now().Sub(since)
-	f.KeepsFailed = f.Tried == plan.VerdictFailed && result == trial.Failed && age < settings.Trial.KeepFailed.Duration && age > -observationGap
+	f.KeepsFailed = f.VersionVerdict == plan.VerdictFailed && result == trial.Failed && age < settings.Trial.KeepFailed.Duration && age > -observationGap
 	f.Manual = settings.Promotion.Mode == v1alpha1.PromotionManual
 	if !f.NeedsTrial {
 		since = history.BuiltAt(w.image)
@@ -71,7 +71,7 @@ func (t trials) lookGate(_ context.Context, w *observed) error {
 // lookTrial reads the recorded trial in all states of the capture, because its instance must be removed.
 func (t trials) lookTrial(ctx context.Context, w *observed) error {
 	f, r := &w.facts, w.record.Trial
-	f.NeedsTrial = w.p.Spec.Settings.Tries()
+	f.NeedsTrial = w.p.Spec.Settings.HasTrial()
 	if r == nil || w.isOrphan {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (t trials) lookTrial(ctx context.Context, w *observed) error {
 	timeout := w.p.Spec.Settings.Defaulted().Trial.Timeout.Duration
 	f.TrialOver = now.Sub(r.StartedAt.Time)-unobservedTime(r, now) > timeout
 	if r.Name == "" {
-		f.Paused = r.EndedAt != nil && now.Sub(r.EndedAt.Time) < pauseAfter(r.Attempt, timeout)
+		f.Paused = r.CleanedUpAt != nil && now.Sub(r.CleanedUpAt.Time) < pauseAfter(r.Attempt, timeout)
 		return nil
 	}
 	runner, err := t.trialRunner()
@@ -108,18 +108,18 @@ func pauseAfter(attempts int32, timeout time.Duration) time.Duration {
 
 // unobservedTime is the time without observation since the attempt began.
 func unobservedTime(r *v1alpha1.TrialRecord, now time.Time) time.Duration {
-	if r.SeenAt == nil || r.Name == "" {
+	if r.ObservedAt == nil || r.Name == "" {
 		return 0
 	}
-	if gap := now.Sub(r.SeenAt.Time); gap > observationGap {
-		return r.Blind.Duration + gap
+	if gap := now.Sub(r.ObservedAt.Time); gap > observationGap {
+		return r.Unobserved.Duration + gap
 	}
-	return r.Blind.Duration
+	return r.Unobserved.Duration
 }
 
 func trialProgressOf(seen cloud.Trial, r *v1alpha1.TrialRecord) plan.Trial {
 	switch {
-	case r.Ending:
+	case r.CleaningUp:
 		return plan.TrialEnding
 	case len(seen.Instances) > 0, r.RunningSince != nil:
 		return plan.TrialBuilt
@@ -135,7 +135,7 @@ func trialProgressOf(seen cloud.Trial, r *v1alpha1.TrialRecord) plan.Trial {
 func (t trials) judgeAttempt(ctx context.Context, w *observed) error {
 	f := &w.facts
 	open := f.Trial == plan.TrialDecided || f.Trial == plan.TrialMaking || f.Trial == plan.TrialBuilt
-	if !open || f.Failed || f.Deleting || f.Image != plan.Complete || f.Tried != plan.NoVerdict || f.Quarantined || f.Recipe == plan.RecipeHere || w.isHeld() {
+	if !open || f.Failed || f.Deleting || f.Image != plan.Complete || f.VersionVerdict != plan.NoVerdict || f.Quarantined || f.Recipe == plan.RecipeHere || w.isHeld() {
 		return nil
 	}
 	w.trial.subject = subjectOf(w, t.now())
@@ -167,7 +167,7 @@ func (t trials) observeNode(ctx context.Context, w *observed) trial.Verdict {
 	}
 	if err != nil {
 		w.trial.isUnobserved = true
-		return trial.Unseen(w.record.Trial.Unread+1, err.Error())
+		return trial.Unseen(w.record.Trial.FailedReads+1, err.Error())
 	}
 	w.trial.observation = observation
 	return trial.Judge(observation.Facts)
@@ -177,7 +177,7 @@ func (t trials) observeNode(ctx context.Context, w *observed) trial.Verdict {
 func subjectOf(w *observed, now time.Time) trial.Subject {
 	p, r, seen := w.p.DeepCopy(), w.record.Trial, withRecordedTrouble(w.trial.cloud, w.record.Trial)
 	p.Spec.Settings = p.Spec.Settings.Defaulted()
-	f := trial.Facts{Now: now, Begun: r.BegunAt.Time, Blind: unobservedTime(r, now)}
+	f := trial.Facts{Now: now, Begun: r.AttemptStartedAt.Time, Unobserved: unobservedTime(r, now)}
 	f.Limits = trial.Within(p.Spec.Settings.Trial.Timeout.Duration, p.Spec.Settings.Trial.Soak.Duration)
 	if w.proof != nil {
 		f.Proven = w.proof.ManifestDigest
@@ -193,13 +193,13 @@ func subjectOf(w *observed, now time.Time) trial.Subject {
 func instanceOf(r *v1alpha1.TrialRecord, seen cloud.Trial, now time.Time) (i trial.Instance) {
 	none := len(seen.Instances) == 0
 	switch failed := seen.State == cloud.Failed; {
-	case seen.NoRoom:
+	case seen.LacksCapacity:
 		i.Refused = orNothing(seen.Trouble)
 	case none && failed && seen.Trouble != "": // without an instance, a message that blames the image is not trusted
 		i.Unclear = seen.Trouble
 	case none && (failed || seen.State == cloud.Absent && r.RunningSince != nil), seen.State == cloud.Deleting:
 		i.Gone = true
-	case failed && seen.Blames:
+	case failed && seen.BlamesImage:
 		i.Broken = orNothing(seen.Trouble)
 	case failed:
 		i.Unclear = orNothing(seen.Trouble)
@@ -248,7 +248,7 @@ func trialUnsupported() cloud.Refusal {
 
 // preflight returns the obstacles to the trial in the settings.
 func (t trials) preflight(ctx context.Context, w *observed) ([]cloud.Refusal, error) {
-	if !w.p.Spec.Settings.Tries() {
+	if !w.p.Spec.Settings.HasTrial() {
 		return nil, nil
 	}
 	runner, err := t.trialRunner()
@@ -320,7 +320,7 @@ func (t trials) decide(ctx context.Context, w *observed) error {
 			started = now
 		}
 		*r = v1alpha1.TrialRecord{
-			Attempt: r.Attempt + 1, Name: trialName(w.p, r.Attempt+1), StartedAt: started, BegunAt: now, SeenAt: &now, Trouble: r.Trouble,
+			Attempt: r.Attempt + 1, Name: trialName(w.p, r.Attempt+1), StartedAt: started, AttemptStartedAt: now, ObservedAt: &now, CloudError: r.CloudError,
 		}
 	})
 	if err == nil {
@@ -334,7 +334,7 @@ func (t trials) watch(ctx context.Context, w *observed) error {
 	r, now := w.record.Trial, t.now()
 	running := w.trial.subject.Facts.Instance.Running
 	newNodes, nodes := nodeChanges(w)
-	isNew := newNodes || r.RunningSince == nil && !running.IsZero() || w.trial.isUnobserved || r.Unread > 0 || r.SeenAt == nil || now.Sub(r.SeenAt.Time) >= observationInterval
+	isNew := newNodes || r.RunningSince == nil && !running.IsZero() || w.trial.isUnobserved || r.FailedReads > 0 || r.ObservedAt == nil || now.Sub(r.ObservedAt.Time) >= observationInterval
 	if !isNew {
 		return nil
 	}
@@ -342,14 +342,14 @@ func (t trials) watch(ctx context.Context, w *observed) error {
 		r.Nodes = nodes
 		if r.RunningSince == nil && !running.IsZero() {
 			since := metav1.NewTime(running)
-			r.RunningSince, r.Trouble = &since, nil
+			r.RunningSince, r.CloudError = &since, nil
 		}
 		if w.trial.isUnobserved {
-			r.Unread++
+			r.FailedReads++
 			return
 		}
 		seen := metav1.NewTime(now)
-		r.Blind.Duration, r.SeenAt, r.Unread = unobservedTime(r, now), &seen, 0
+		r.Unobserved.Duration, r.ObservedAt, r.FailedReads = unobservedTime(r, now), &seen, 0
 	})
 }
 

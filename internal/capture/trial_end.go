@@ -21,12 +21,12 @@ import (
 // a record are found in the cloud by the capture's UID.
 
 const (
-	// TrialNodeStays is the reason of an event: a Node of the trial still reports Ready long after the removal of its
+	// TrialNodeNotRemoved is the reason of an event: a Node of the trial still reports Ready long after the removal of its
 	// instance.
-	TrialNodeStays = "TrialNodeStays"
-	// TrialsUnread is the reason of an event: the cloud denies the list of trials, so an instance without a record may
+	TrialNodeNotRemoved = "TrialNodeNotRemoved"
+	// TrialListFailed is the reason of an event: the cloud denies the list of trials, so an instance without a record may
 	// still run.
-	TrialsUnread = "TrialsUnread"
+	TrialListFailed = "TrialListFailed"
 	// endTimeout limits the wait for a Node, and for the end of an error. Then the trial ends without the Node, and
 	// the error is reported.
 	endTimeout = 5 * time.Minute
@@ -40,12 +40,12 @@ func (t trials) end(ctx context.Context, w *observed) error {
 	if w.trial.lost != nil {
 		return t.adoptLost(ctx, w)
 	}
-	if !w.record.Trial.Ending {
+	if !w.record.Trial.CleaningUp {
 		now := metav1.NewTime(t.now())
 		_, nodes := nodeChanges(w)
 		err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
-			r.Trouble, r.Nodes = troubleOf(w), withInstances(nodes, w.trial.cloud.Instances)
-			r.Ending, r.EndingAt = true, &now
+			r.CloudError, r.Nodes = troubleOf(w), withInstances(nodes, w.trial.cloud.Instances)
+			r.CleaningUp, r.CleanupStartedAt = true, &now
 		})
 		if err == nil {
 			t.ends(w)
@@ -69,17 +69,17 @@ func (t trials) end(ctx context.Context, w *observed) error {
 	}
 	now := metav1.NewTime(t.now())
 	return t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
-		r.Name, r.Ending, r.EndingAt, r.RunningSince, r.Nodes, r.EndedAt = "", false, nil, nil, nil, &now
+		r.Name, r.CleaningUp, r.CleanupStartedAt, r.RunningSince, r.Nodes, r.CleanedUpAt = "", false, nil, nil, nil, &now
 	})
 }
 
 // clean removes the objects in the cluster. After endTimeout, a Node that another client keeps Ready is left alone,
 // and a lasting error is reported.
 func (t trials) clean(ctx context.Context, w *observed, subject trial.Subject) (left bool, err error) {
-	overdue := w.record.Trial.EndingAt != nil && t.now().Sub(w.record.Trial.EndingAt.Time) > endTimeout
+	overdue := w.record.Trial.CleanupStartedAt != nil && t.now().Sub(w.record.Trial.CleanupStartedAt.Time) > endTimeout
 	still, err := t.tryout.Clean(ctx, subject)
 	if len(still) > 0 && overdue && err == nil {
-		t.ofVersion(w, corev1.EventTypeWarning, TrialNodeStays, "%s; the capture continues, and the node returns to service. Find the client that writes its status, and delete the Node if no kubelet runs there",
+		t.ofVersion(w, corev1.EventTypeWarning, TrialNodeNotRemoved, "%s; the capture continues, and the node returns to service. Find the client that writes its status, and delete the Node if no kubelet runs there",
 			strings.Join(still, "; "))
 		subject.Overdue = true
 		still, err = t.tryout.Clean(ctx, subject)
@@ -132,7 +132,7 @@ func (t trials) findLostTrial(ctx context.Context, w *observed) error {
 		return nil
 	case cloud.Is(err, cloud.Denied): // trials work without the permission to list trials
 		t.eventRecorder.Log.Error(err, "cannot list the trials of this capture", "prototype", w.p.Name)
-		t.ofVersion(w, corev1.EventTypeWarning, TrialsUnread, "the cloud does not let Kamino list trials: %v; look in the cloud for instances with the tag %s=%s", err, cloud.TagUID, w.p.UID)
+		t.ofVersion(w, corev1.EventTypeWarning, TrialListFailed, "the cloud does not let Kamino list trials: %v; look in the cloud for instances with the tag %s=%s", err, cloud.TagUID, w.p.UID)
 		return nil
 	case err != nil:
 		return err
@@ -159,10 +159,10 @@ func (t trials) adoptLost(ctx context.Context, w *observed) error {
 	number, _ := strconv.ParseInt(spec.Name[strings.LastIndex(spec.Name, "-")+1:], 10, 32)
 	return t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
 		if r.StartedAt.IsZero() {
-			r.StartedAt, r.BegunAt = now, now
+			r.StartedAt, r.AttemptStartedAt = now, now
 		}
 		r.Attempt, r.Name = max(r.Attempt, int32(number)), spec.Name
-		r.Nodes, r.Ending, r.EndingAt, r.RunningSince = withInstances(nil, w.trial.cloud.Instances), true, &now, nil
+		r.Nodes, r.CleaningUp, r.CleanupStartedAt, r.RunningSince = withInstances(nil, w.trial.cloud.Instances), true, &now, nil
 	})
 }
 

@@ -131,7 +131,7 @@ func TestTheCourseBeforeATrial(t *testing.T) {
 	with, without := trying(t), trying(t, func(p *v1alpha1.Prototype) { p.Spec.Settings.Trial.Mode = v1alpha1.TrialOff })
 	var record v1alpha1.Record
 	with.run(func(int) {
-		if p := with.prototype(); p != nil && p.Status.Phase != v1alpha1.PhaseTrying && record.Trial == nil {
+		if p := with.prototype(); p != nil && p.Status.Phase != v1alpha1.PhaseRunningTrial && record.Trial == nil {
 			r, err := v1alpha1.RecordOf(p)
 			with.must(err)
 			record = r
@@ -160,7 +160,7 @@ func TestATrialIsDeletedInFlight(t *testing.T) {
 					return
 				}
 				if p := v.prototype(); p != nil {
-					if ended = p.Status.Terminal(); p.Status.Phase == v1alpha1.PhaseTrying {
+					if ended = p.Status.Terminal(); p.Status.Phase == v1alpha1.PhaseRunningTrial {
 						trying++
 					}
 					v.must(v.clean.Delete(t.Context(), p))

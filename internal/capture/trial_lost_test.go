@@ -44,7 +44,7 @@ var recordTamperings = map[string]func(v *trialEnv){
 	},
 	"says that the trial has ended": func(v *trialEnv) {
 		v.onRecord(func(p *v1alpha1.Prototype, r *v1alpha1.Record) {
-			r.Trial.Name, r.Trial.Ending, r.Trial.EndedAt = "", false, &r.Trial.StartedAt
+			r.Trial.Name, r.Trial.CleaningUp, r.Trial.CleanedUpAt = "", false, &r.Trial.StartedAt
 			p.Annotations[v1alpha1.RecordAnnotation] = v.text(r)
 		})
 	},
@@ -147,7 +147,7 @@ func TestTheClusterKeepsNoInstance(t *testing.T) {
 			shown += <-recorder.Events + "\n"
 		}
 		r, err := v1alpha1.RecordOf(l.prototype())
-		if l.must(err); r.Trial != nil && r.Trial.Ending {
+		if l.must(err); r.Trial != nil && r.Trial.CleaningUp {
 			if since.IsZero() {
 				since = l.clock.Now()
 			}
@@ -187,7 +187,7 @@ func TestANodeThatStaysKeepsNoCapture(t *testing.T) {
 			shown += <-recorder.Events + "\n"
 		}
 	})
-	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || strings.Count(shown, "Warning "+TrialNodeStays+" node x still reports Ready") != 1 {
+	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || strings.Count(shown, "Warning "+TrialNodeNotRemoved+" node x still reports Ready") != 1 {
 		t.Errorf("%s\n%s", verdict(p), shown)
 	}
 	l.nothingLeft(p)
@@ -271,7 +271,7 @@ func TestTheListOfTrialsIsDenied(t *testing.T) {
 	for len(recorder.Events) > 0 {
 		shown += <-recorder.Events + "\n"
 	}
-	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || p.Status.Trial.Result != v1alpha1.TrialPassed || !strings.Contains(shown, "Warning "+TrialsUnread) {
+	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || p.Status.Trial.Result != v1alpha1.TrialPassed || !strings.Contains(shown, "Warning "+TrialListFailed) {
 		t.Errorf("%s\n%s", verdict(p), shown)
 	}
 }

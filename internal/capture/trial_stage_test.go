@@ -63,7 +63,7 @@ func (v *trialEnv) observeTrial(subject trial.Subject) (trial.Observation, error
 		}
 		f := &observation.Facts
 		f.Node, f.Registered, f.Ready, f.WasReady, f.Changed = n.Name, n.CreationTimestamp.Time, true, true, n.CreationTimestamp.Time
-		f.IdentityKnown, f.Digest, f.Likeness = true, f.Proven, &trial.PeerComparison{Others: 2}
+		f.IdentityKnown, f.Digest, f.Comparison = true, f.Proven, &trial.PeerComparison{Others: 2}
 		f.Network, f.Images, f.Job = trial.Measure{Result: trial.Passed, Says: "pods reach each other"}, trial.Measure{Result: trial.Passed, Says: "started"}, trial.Measure{Result: trial.Skipped, Says: "none"}
 		observation.Node = &v1alpha1.TrialNode{Kernel: "6.8.0"}
 		if v.tracked("pods", podspace, probe(subject)) == nil {
@@ -214,7 +214,7 @@ func (v *trialEnv) nothingLeft(p *v1alpha1.Prototype) {
 	}
 	if p != nil {
 		record, err := v1alpha1.RecordOf(p)
-		if v.must(err); record.Trial != nil && (record.Trial.Name != "" || record.Trial.Ending) {
+		if v.must(err); record.Trial != nil && (record.Trial.Name != "" || record.Trial.CleaningUp) {
 			v.t.Errorf("the record has a trial: %+v", record.Trial)
 		}
 	}

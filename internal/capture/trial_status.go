@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// TrialPassed is the reason of condition Tried, and of an event: the version has passed.
+	// TrialPassed is the reason of condition TrialPassed, and of an event: the version has passed.
 	TrialPassed = "TrialPassed"
 	// AwaitingPromotion is the reason of conditions Ready and Reconciling, and of an event: a person must promote the
 	// version.
@@ -27,7 +27,7 @@ const (
 // reportTrial writes the trial's status. Earlier results stay, so that the status of an ended trial keeps its findings.
 func reportTrial(w *observed, now time.Time) {
 	f, r := &w.facts, w.record.Trial
-	if !f.NeedsTrial || r == nil && f.Tried == plan.NoVerdict || f.Image != plan.Complete {
+	if !f.NeedsTrial || r == nil && f.VersionVerdict == plan.NoVerdict || f.Image != plan.Complete {
 		return
 	}
 	s := w.p.Status.Trial
@@ -54,12 +54,12 @@ func reportVerdict(s *v1alpha1.TrialStatus, w *observed) {
 	result, at := trial.Read(w.image.Tags[cloud.TagTrial])
 	blamed, isBlamed := trial.Blamed(w.image.Tags[cloud.TagQuarantined])
 	switch {
-	case f.Tried == plan.VerdictFailed && isBlamed:
+	case f.VersionVerdict == plan.VerdictFailed && isBlamed:
 		s.Result, s.Message = v1alpha1.TrialFailed, wholeFailure(w, blamed)
-	case f.Tried == plan.VerdictPassed:
+	case f.VersionVerdict == plan.VerdictPassed:
 		s.Result = v1alpha1.TrialPassed
 		s.Message = "every check has passed"
-	case r != nil && (r.Name == "" || r.Ending) && !f.Failed && !f.Deleting:
+	case r != nil && (r.Name == "" || r.CleaningUp) && !f.Failed && !f.Deleting:
 		s.Result = v1alpha1.TrialInconclusive
 		return
 	default:
@@ -92,7 +92,7 @@ func copyObservation(s *v1alpha1.TrialStatus, w *observed, now time.Time) {
 		s.Node, s.NodeUID = observation.Facts.Node, types.UID(observation.Facts.NodeUID)
 	}
 	if observation.Node != nil {
-		s.Seen = observation.Node
+		s.NodeInfo = observation.Node
 	}
 	if len(verdict.Checks) > 0 {
 		s.Checks = checksSince(s.Checks, verdict.Checks, now)
@@ -160,19 +160,19 @@ func trialProgress(w *observed, d plan.Decision) string {
 	return ""
 }
 
-func reportTried(w *observed, d plan.Decision, now time.Time) {
+func reportTrialPassed(w *observed, d plan.Decision, now time.Time) {
 	p, f := w.p, &w.facts
 	of := fmt.Sprintf("version %s of pool %s", p.Spec.Version, p.Spec.Pool)
 	switch {
 	case p.Status.Trial == nil:
-	case f.Tried == plan.VerdictPassed:
-		setCondition(p, now, v1alpha1.ConditionTried, metav1.ConditionTrue, TrialPassed, of+" has passed its trial")
-	case f.Tried == plan.VerdictFailed:
-		setCondition(p, now, v1alpha1.ConditionTried, metav1.ConditionFalse, string(plan.TrialFailed), of+" has failed its trial: "+p.Status.Trial.Message)
+	case f.VersionVerdict == plan.VerdictPassed:
+		setCondition(p, now, v1alpha1.ConditionTrialPassed, metav1.ConditionTrue, TrialPassed, of+" has passed its trial")
+	case f.VersionVerdict == plan.VerdictFailed:
+		setCondition(p, now, v1alpha1.ConditionTrialPassed, metav1.ConditionFalse, string(plan.TrialFailed), of+" has failed its trial: "+p.Status.Trial.Message)
 	case d.Why == plan.ForTrial, d.Why == plan.TrialInconclusive:
-		setCondition(p, now, v1alpha1.ConditionTried, metav1.ConditionUnknown, string(plan.TrialInconclusive), "no verdict yet on "+of)
+		setCondition(p, now, v1alpha1.ConditionTrialPassed, metav1.ConditionUnknown, string(plan.TrialInconclusive), "no verdict yet on "+of)
 	case !f.Failed && !f.Deleting && d.Do != plan.Fail:
-		setCondition(p, now, v1alpha1.ConditionTried, metav1.ConditionUnknown, string(v1alpha1.PhaseTrying), "the trial of "+of+" is in progress")
+		setCondition(p, now, v1alpha1.ConditionTrialPassed, metav1.ConditionUnknown, string(v1alpha1.PhaseRunningTrial), "the trial of "+of+" is in progress")
 	}
 }
 

@@ -36,12 +36,12 @@ func TestACaptureWithATrial(t *testing.T) {
 	for _, step := range p.Status.Steps {
 		phases = append(phases, step.Phase)
 	}
-	i := slices.Index(phases, v1alpha1.PhaseTrying)
+	i := slices.Index(phases, v1alpha1.PhaseRunningTrial)
 	if i < 1 || phases[i-1] != v1alpha1.PhasePublishing || phases[i+1] != v1alpha1.PhasePromoting {
 		t.Errorf("the steps are %v", phases)
 	}
 	s := p.Status.Trial
-	if s == nil || s.Result != v1alpha1.TrialPassed || s.Attempt != 1 || s.Node == "" || s.Instance == "" || s.Seen == nil || s.StartedAt == nil || s.FinishedAt == nil || s.FinishedAt.Before(s.StartedAt) {
+	if s == nil || s.Result != v1alpha1.TrialPassed || s.Attempt != 1 || s.Node == "" || s.Instance == "" || s.NodeInfo == nil || s.StartedAt == nil || s.FinishedAt == nil || s.FinishedAt.Before(s.StartedAt) {
 		t.Errorf("the status of the trial is %+v", s)
 	}
 	for name, message := range trialChecks(p) {
@@ -49,10 +49,10 @@ func TestACaptureWithATrial(t *testing.T) {
 			t.Errorf("check %s: %s", name, message)
 		}
 	}
-	if !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionTried) || !v.tagged(cloud.TagTrial, "Passed 2026-03-14T") {
+	if !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionTrialPassed) || !v.tagged(cloud.TagTrial, "Passed 2026-03-14T") {
 		t.Errorf("conditions: %+v", p.Status.Conditions)
 	}
-	for _, want := range []string{"Normal Trying trial of version 2026.03.14: a node is built", "Normal TrialPassed version 2026.03.14 of pool pool1 has passed"} {
+	for _, want := range []string{"Normal TrialStarted trial of version 2026.03.14: a node is built", "Normal TrialPassed version 2026.03.14 of pool pool1 has passed"} {
 		if strings.Count(shown, want) != 1 {
 			t.Errorf("%q was not reported once:\n%s", want, shown)
 		}
@@ -83,7 +83,7 @@ func TestAVersionThatFails(t *testing.T) {
 	if !v.tagged(cloud.TagQuarantined, "trial: "+says) || !v.tagged(cloud.TagTrial, "Failed ") {
 		t.Errorf("tags: %+v", v.cloud.World().Images)
 	}
-	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTried)
+	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTrialPassed)
 	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != "TrialFailed" || !strings.Contains(c.Message, says) {
 		t.Errorf("condition: %+v", c)
 	}
@@ -193,7 +193,7 @@ func TestInconclusiveAttemptIsRepeated(t *testing.T) {
 				shown += <-recorder.Events + "\n"
 			}
 			if r, err := v1alpha1.RecordOf(v.prototype()); err == nil && r.Trial != nil {
-				begun[r.Trial.Attempt] = r.Trial.BegunAt.Time
+				begun[r.Trial.Attempt] = r.Trial.AttemptStartedAt.Time
 			}
 		})
 		if v.nothingLeft(p); p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || p.Status.Trial.Attempt != 2 {
@@ -368,7 +368,7 @@ func TestPrototypeWithoutModeHasNoTrial(t *testing.T) {
 			if begun := w.Count(memory.ByCaller, memory.EffectBeginTrial, ""); begun != 0 || p.Status.Trial != nil || v.tagged(cloud.TagTrial, "") {
 				t.Errorf("%d trials were begun, and the status has %+v", begun, p.Status.Trial)
 			}
-			if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTried); c != nil {
+			if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTrialPassed); c != nil {
 				t.Errorf("it says of a trial: %+v", c)
 			}
 		})

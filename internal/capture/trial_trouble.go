@@ -14,22 +14,22 @@ import (
 
 // withRecordedTrouble is the trial in the cloud, with the recorded message.
 func withRecordedTrouble(seen cloud.Trial, r *v1alpha1.TrialRecord) cloud.Trial {
-	if r.Trouble == nil || r.Trouble.Attempt != r.Attempt || len(seen.Instances) > 0 || seen.State == cloud.Deleting {
+	if r.CloudError == nil || r.CloudError.Attempt != r.Attempt || len(seen.Instances) > 0 || seen.State == cloud.Deleting {
 		return seen
 	}
-	seen.State, seen.Trouble, seen.NoRoom, seen.Blames = cloud.Failed, r.Trouble.Text, r.Trouble.NoRoom, r.Trouble.Blames
+	seen.State, seen.Trouble, seen.LacksCapacity, seen.BlamesImage = cloud.Failed, r.CloudError.Message, r.CloudError.LacksCapacity, r.CloudError.BlamesImage
 	return seen
 }
 
 // troubleOf is the message to record: the new message, or the recorded message. An instance that is gone has no
 // message. A cloud that still tries has its latest error.
-func troubleOf(w *observed) *v1alpha1.TrialTrouble {
+func troubleOf(w *observed) *v1alpha1.TrialCloudError {
 	seen, r := w.trial.cloud, w.record.Trial
 	waits := seen.State == cloud.Pending && len(seen.Instances) == 0
-	if seen.State != cloud.Failed && !waits || seen.Trouble == "" || r.Trouble != nil && r.Trouble.Attempt == r.Attempt {
-		return r.Trouble
+	if seen.State != cloud.Failed && !waits || seen.Trouble == "" || r.CloudError != nil && r.CloudError.Attempt == r.Attempt {
+		return r.CloudError
 	}
-	return &v1alpha1.TrialTrouble{Attempt: r.Attempt, Text: seen.Trouble, NoRoom: seen.NoRoom, Blames: seen.Blames}
+	return &v1alpha1.TrialCloudError{Attempt: r.Attempt, Message: seen.Trouble, LacksCapacity: seen.LacksCapacity, BlamesImage: seen.BlamesImage}
 }
 
 // noteRefused records the cloud's message about missing room, which ends the attempt.
@@ -41,20 +41,20 @@ func (t trials) noteRefused(ctx context.Context, w *observed, err error) error {
 		}
 	}
 	return t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
-		r.Trouble = &v1alpha1.TrialTrouble{Attempt: r.Attempt, Text: text, NoRoom: true}
+		r.CloudError = &v1alpha1.TrialCloudError{Attempt: r.Attempt, Message: text, LacksCapacity: true}
 	})
 }
 
 // isRefused reports whether the cloud refused the trial's instance for another reason than missing room. The pool's next node
 // would be refused, too.
 func isRefused(r *v1alpha1.TrialRecord) bool {
-	return r != nil && r.Trouble != nil && !r.Trouble.NoRoom
+	return r != nil && r.CloudError != nil && !r.CloudError.LacksCapacity
 }
 
 // cloudMessage is the cloud's message about the trial; empty without a message.
 func cloudMessage(r *v1alpha1.TrialRecord) string {
-	if r != nil && r.Trouble != nil {
-		return r.Trouble.Text
+	if r != nil && r.CloudError != nil {
+		return r.CloudError.Message
 	}
 	return ""
 }

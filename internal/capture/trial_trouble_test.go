@@ -72,7 +72,7 @@ func TestTheEndOfATrialIsLookedAtOften(t *testing.T) {
 			if gone.IsZero() {
 				gone = now
 			}
-			if r, err := v1alpha1.RecordOf(v.prototype()); err == nil && r.Trial != nil && r.Trial.EndedAt != nil && shown.IsZero() {
+			if r, err := v1alpha1.RecordOf(v.prototype()); err == nil && r.Trial != nil && r.Trial.CleanedUpAt != nil && shown.IsZero() {
 				shown = now
 			}
 		}

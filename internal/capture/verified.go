@@ -12,12 +12,12 @@ func (o orders) readUnproven(w *observed) {
 	u, err := v1alpha1.UnprovenOf(w.p)
 	if err != nil {
 		o.Log.Error(err, "an unreadable report counts as a missing proof", "prototype", w.p.Name)
-		u = &v1alpha1.Unproven{UID: w.p.UID, BootID: w.record.GeneralizeBootID, Why: err.Error()}
+		u = &v1alpha1.Unproven{UID: w.p.UID, BootID: w.record.GeneralizeBootID, Message: err.Error()}
 	}
 	if !w.record.Answers(u, w.p.UID) {
 		return
 	}
-	w.noProofReason = u.Why
+	w.noProofReason = u.Message
 	w.facts.Proven, w.proof = false, nil
 	if f := w.facts; w.pod != nil || !f.Failed && !f.Deleting && !f.Returning && !w.isRemoving() {
 		w.facts.Pod = plan.PodFailed // even if another client deleted the pod: no second pod may run

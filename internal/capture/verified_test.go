@@ -29,14 +29,14 @@ func TestVerifiedChecksAreRecorded(t *testing.T) {
 		t.Fatalf("status.image is %+v", p.Status.Image)
 	}
 	want := &v1alpha1.Verified{
-		Profile: v1alpha1.ProfileStatic, ProfileVersion: "1", Rules: 7, Acted: 3, Files: 200, Bytes: 4096, Identities: 2, Kept: 1,
+		Profile: v1alpha1.ProfileStatic, ProfileVersion: "1", Rules: 7, Changed: 3, Files: 200, Bytes: 4096, Identities: 2, Kept: 1,
 		ManifestDigest: "sha256:0", At: v.At,
 	}
 	if diff := cmp.Diff(want, v); diff != "" {
 		t.Errorf("status.image.verified (-want +got):\n%s", diff)
 	}
 	image := s.cloud.World().Images[0]
-	if got, want := image.Tags[cloud.TagVerified], "rules=7 acted=3 files=200 bytes=4096 identities=2 findings=0 kept=1 tool="; got != want {
+	if got, want := image.Tags[cloud.TagVerified], "rules=7 changed=3 files=200 bytes=4096 identities=2 findings=0 kept=1 tool="; got != want {
 		t.Errorf("the image version is tagged %q, want %q", got, want)
 	}
 	if r := p.Status.Recipe; r == nil || r.From == "" || !strings.Contains(r.To, p.Spec.Version) || len(r.Removes) == 0 {
@@ -79,7 +79,7 @@ func TestPodReportsMissingProof(t *testing.T) {
 						s.must(s.clean.Update(t.Context(), p))
 						return
 					}
-					s.signReport(order, pod, v1alpha1.Report{Unproven: &v1alpha1.Unproven{UID: order.Spec.Holder.UID, BootID: order.Spec.Token, Why: found}})
+					s.signReport(order, pod, v1alpha1.Report{Unproven: &v1alpha1.Unproven{UID: order.Spec.Holder.UID, BootID: order.Spec.Token, Message: found}})
 				})
 				s.failed(p, "GeneralizeFailed")
 				want := found
@@ -100,7 +100,7 @@ func TestPodReportsMissingProof(t *testing.T) {
 // TestReportOfAnotherBootIsIgnored: an annotation of an earlier attempt is ignored.
 func TestReportOfAnotherBootIsIgnored(t *testing.T) {
 	s := newTestEnv(t).decide(func(p *v1alpha1.Prototype) {
-		p.Annotations = map[string]string{v1alpha1.UnprovenAnnotation: `{"uid":"` + string(p.UID) + `","bootID":"another","why":"x"}`}
+		p.Annotations = map[string]string{v1alpha1.UnprovenAnnotation: `{"uid":"` + string(p.UID) + `","bootID":"another","message":"x"}`}
 	})
 	s.succeeded(s.play())
 }

@@ -146,7 +146,7 @@ func TestADeadlineWithoutACloud(t *testing.T) {
 		s.passes(1)
 	}
 	p := s.prototype()
-	if p.Status.Failure == nil || p.Status.Failure.Reason != "DeadlineExceeded" || p.Status.Phase != v1alpha1.PhaseGivingBack {
+	if p.Status.Failure == nil || p.Status.Failure.Reason != "DeadlineExceeded" || p.Status.Phase != v1alpha1.PhaseCleaningUp {
 		t.Fatalf("the capture goes on: %s", verdict(p))
 	}
 	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionDonorInService)

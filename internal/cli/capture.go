@@ -294,17 +294,17 @@ func (c *capturing) confirm(ctx context.Context, p *v1alpha1.Prototype, copied b
 		return nil
 	}
 	preview, err := c.engine.Preview(ctx, p)
-	if err == nil && preview.Departure != nil && !c.agreed("This capture would "+strings.Join(preview.Departure.Sentences(p.Spec.Donor.NodeName, p.Spec.Pool), "; ")+".") {
+	if err == nil && preview.Removal != nil && !c.agreed("This capture would "+strings.Join(preview.Removal.Sentences(p.Spec.Donor.NodeName, p.Spec.Pool), "; ")+".") {
 		return refusedf("not confirmed, and nothing was changed: --yes skips the confirmation")
 	}
-	if err != nil || !preview.NoWayBack {
+	if err != nil || !preview.Irreversible {
 		return nil // the process that does the work checks again
 	}
 	from := ""
 	if preview.Change != nil {
 		from = preview.Change.From
 	}
-	question := capital(capture.NoWayBackFrom(p, from, copied || p.Spec.Settings.Recipe.CustomDataFrom != nil)) + "."
+	question := capital(capture.FirstPromotionNotice(p, from, copied || p.Spec.Settings.Recipe.CustomDataFrom != nil)) + "."
 	if past, err := c.cluster.Prototypes(ctx); err == nil {
 		question += "\n" + print.Duration(estimate.Of(past), p.Spec.Settings)
 	}

@@ -75,7 +75,7 @@ func testPast(what string) *memory.Cloud {
 		cloud.TagLineage: "2026.02.15", cloud.TagOS: "Ubuntu 24.04.1 LTS", cloud.TagKernel: "6.8.0-1021-azure",
 		cloud.TagKubelet: "v1.37.1", cloud.TagPatchedAt: "2026-02-24T03:00:00Z",
 	})
-	left := map[string]string{cloud.TagQuarantined: "nodes lose their network", cloud.TagRolledBack: "2026.02.15"}
+	left := map[string]string{cloud.TagQuarantined: "nodes lose their network", cloud.TagRolledBackTo: "2026.02.15"}
 	switch what {
 	case "lived":
 	case "contents":
@@ -96,18 +96,18 @@ func testPast(what string) *memory.Cloud {
 		c.RemoveInstance(cloud.InstanceID(pool + "/instances/3"))
 	case "tried in the pool":
 		tag("2026.03.01", map[string]string{cloud.TagPrototype: "pool1-2026.03.01"})
-	case "went back", "went back rightly", "went back in vain":
-		tag("2026.03.01", map[string]string{cloud.TagSuspect: "2 of its first 2 nodes did not join", cloud.TagWentBack: "2026-03-09T10:00:00Z", cloud.TagRolledBack: "2026.02.15"})
+	case "rolled back automatically", "rolled back automatically, bad", "rolled back automatically, in vain":
+		tag("2026.03.01", map[string]string{cloud.TagSuspect: "2 of its first 2 nodes did not join", cloud.TagRolledBackAt: "2026-03-09T10:00:00Z", cloud.TagRolledBackTo: "2026.02.15"})
 		point("2026.02.15")
 		tag("2026.02.15", map[string]string{cloud.TagPromotedAt: "2026-03-09T10:00:00Z"})
 		switch what {
-		case "went back rightly":
-			tag("2026.03.01", map[string]string{cloud.TagQuarantined: "probation: 2 of its first 2 nodes did not join"})
-		case "went back in vain":
-			tag("2026.03.01", map[string]string{cloud.TagSuspect: "", cloud.TagRolledBack: ""})
+		case "rolled back automatically, bad":
+			tag("2026.03.01", map[string]string{cloud.TagQuarantined: "join health: 2 of its first 2 nodes did not join"})
+		case "rolled back automatically, in vain":
+			tag("2026.03.01", map[string]string{cloud.TagSuspect: "", cloud.TagRolledBackTo: ""})
 		}
 	case "rolling back":
-		tag("2026.03.01", map[string]string{cloud.TagSuspect: "2 of its first 2 nodes did not join", cloud.TagWentBack: "2026-03-09T10:00:00Z", cloud.TagRolledBack: "2026.02.15"})
+		tag("2026.03.01", map[string]string{cloud.TagSuspect: "2 of its first 2 nodes did not join", cloud.TagRolledBackAt: "2026-03-09T10:00:00Z", cloud.TagRolledBackTo: "2026.02.15"})
 	case "no prior":
 		tag("2026.02.15", map[string]string{cloud.TagQuarantined: "bad too"})
 	case "generic":

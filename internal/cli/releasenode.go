@@ -99,7 +99,7 @@ func (s *session) releaseNode(ctx context.Context, name string, flags releaseNod
 		return refusedf("node %s is reserved by %s, and nothing was changed: run again without --node-only, because the instance may also need a restart", name, n.Holder)
 	}
 	if flags.dryRun {
-		return print.Released(s.Out, flags.format, print.ReleasedNode{Node: name, Holder: n.Holder, Leaves: n.Leaves, NodeOnly: flags.nodeOnly, DryRun: true})
+		return print.Released(s.Out, flags.format, print.ReleasedNode{Node: name, Holder: n.Holder, WillBeRemoved: n.WillBeRemoved, NodeOnly: flags.nodeOnly, DryRun: true})
 	}
 	state, err := s.reservationClient().Release(ctx, n)
 	if err != nil {
@@ -121,8 +121,8 @@ func (s *session) clear(ctx context.Context, flags releaseNodeFlags) error {
 	if err != nil {
 		return orCutShort(ctx, err, goOn)
 	}
-	cleared := print.DeletedLeftovers{Left: report.Left, DryRun: flags.dryRun}
-	if flags.dryRun || len(report.Left) == 0 {
+	cleared := print.DeletedLeftovers{Leftovers: report.Leftovers, DryRun: flags.dryRun}
+	if flags.dryRun || len(report.Leftovers) == 0 {
 		return print.ClearedAway(s.Out, flags.format, cleared)
 	}
 	if err := s.reservationClient().Clear(ctx, report.Pools); err != nil {

@@ -53,5 +53,5 @@ func (s *session) reservationReport(seen runner.ReservationList, err error) (pri
 	if seen.LeftError != nil {
 		s.note("Cannot find leftovers of deleted captures: %s.", explain(seen.LeftError))
 	}
-	return print.ReservationReport{Nodes: seen.Nodes, Left: seen.Left, Pools: seen.Pools}, nil
+	return print.ReservationReport{Nodes: seen.Nodes, Leftovers: seen.Left, Pools: seen.Pools}, nil
 }

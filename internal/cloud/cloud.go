@@ -111,7 +111,7 @@ type Snapshot struct {
 	State State  `json:"state"`
 	// Taken is true if a Pending snapshot's content is fixed, so that the instance may run again. Taken is false if the
 	// cloud reads the disk until the snapshot is Complete.
-	Taken bool              `json:"taken,omitempty"`
+	Taken bool              `json:"copied,omitempty"`
 	Tags  map[string]string `json:"tags,omitempty"`
 	// Error is the cloud's message if State is Failed.
 	Error string `json:"error,omitempty"`
@@ -152,27 +152,27 @@ type Image struct {
 // Tags of Kamino's snapshots and image versions. The first two are those of vmss-prototype, and Kamino reads its images
 // too.
 const (
-	TagBuiltFrom   = "BuiltFrom"          // the donor's node name
-	TagBuiltAt     = "BuiltAt"            // "2006-01-02 15:04:05.000000" in UTC
-	TagPrototype   = "kamino-prototype"   // the Prototype's name
-	TagUID         = "kamino-uid"         // the Prototype's UID
-	TagProof       = "kamino-proof"       // v1alpha1.Proof.Tag
-	TagVerified    = "kamino-verified"    // v1alpha1.Verified.Tag: the meaning of the proof
-	TagQuarantined = "kamino-quarantined" // why the version must never be used; absent otherwise
-	TagLineage     = "kamino-lineage"     // the version that the donor was built from; absent if unknown
-	TagRolledBack  = "kamino-rolled-back" // the goal of the rollback from this version; absent otherwise
-	TagOS          = "kamino-os"          // the donor's operating system, as reported by the kubelet
-	TagKernel      = "kamino-kernel"      // the donor's kernel
-	TagKubelet     = "kamino-kubelet"     // the version of the donor's kubelet
-	TagRuntime     = "kamino-runtime"     // the donor's container runtime
-	TagImages      = "kamino-images"      // the number of container images that the donor's kubelet reported; absent if unknown
-	TagContents    = "kamino-contents"    // v1alpha1.ContentsDigest of the version's list of contents; absent without a list
-	TagTrial       = "kamino-trial"       // the result and the time in RFC 3339 of the version's trial; absent without a trial
-	TagSuspect     = "kamino-suspect"     // why a pool rolled back automatically, until a person acknowledges the rollback
-	TagWentBack    = "kamino-went-back"   // the time of the automatic rollback from the version, and of its acknowledgement, in RFC 3339; see history.AutoRollback
-	TagPromotedAt  = "kamino-promoted-at" // when an automatic rollback reached the version, in RFC 3339
-	TagPatchedAt   = "kamino-patched-at"  // the time of the donor's last patch in RFC 3339; absent if unknown
-	TagPatchLevel  = "kamino-patch-level" // the donor's patch level; absent if unknown
+	TagBuiltFrom    = "BuiltFrom"             // the donor's node name
+	TagBuiltAt      = "BuiltAt"               // "2006-01-02 15:04:05.000000" in UTC
+	TagPrototype    = "kamino-prototype"      // the Prototype's name
+	TagUID          = "kamino-uid"            // the Prototype's UID
+	TagProof        = "kamino-proof"          // v1alpha1.Proof.Tag
+	TagVerified     = "kamino-verified"       // v1alpha1.Verified.Tag: the meaning of the proof
+	TagQuarantined  = "kamino-quarantined"    // why the version must never be used; absent otherwise
+	TagLineage      = "kamino-lineage"        // the version that the donor was built from; absent if unknown
+	TagRolledBackTo = "kamino-rolled-back-to" // the goal of the rollback from this version; absent otherwise
+	TagOS           = "kamino-os"             // the donor's operating system, as reported by the kubelet
+	TagKernel       = "kamino-kernel"         // the donor's kernel
+	TagKubelet      = "kamino-kubelet"        // the version of the donor's kubelet
+	TagRuntime      = "kamino-runtime"        // the donor's container runtime
+	TagImages       = "kamino-images"         // the number of container images that the donor's kubelet reported; absent if unknown
+	TagContents     = "kamino-contents"       // v1alpha1.ContentsDigest of the version's list of contents; absent without a list
+	TagTrial        = "kamino-trial"          // the result and the time in RFC 3339 of the version's trial; absent without a trial
+	TagSuspect      = "kamino-suspect"        // why a pool rolled back automatically, until a person acknowledges the rollback
+	TagRolledBackAt = "kamino-rolled-back-at" // the time of the automatic rollback from the version, and of its acknowledgement, in RFC 3339; see history.AutoRollback
+	TagPromotedAt   = "kamino-promoted-at"    // when an automatic rollback reached the version, in RFC 3339
+	TagPatchedAt    = "kamino-patched-at"     // the time of the donor's last patch in RFC 3339; absent if unknown
+	TagPatchLevel   = "kamino-patch-level"    // the donor's patch level; absent if unknown
 )
 
 // BuiltAtLayout is the layout of TagBuiltAt.

@@ -30,10 +30,10 @@ type Trial struct {
 	// Instances are the instances of the trial.
 	Instances []Instance
 	// Trouble is the cloud's message if State is Failed, or about a current problem; empty if the instance is gone
-	// without a message. NoRoom is true for missing quota or capacity, which says nothing about the version. Blames is
+	// without a message. LacksCapacity is true for missing quota or capacity, which says nothing about the version. BlamesImage is
 	// true if the message is known to blame the image. If both are false, the cause is unknown.
-	Trouble        string
-	NoRoom, Blames bool
+	Trouble                    string
+	LacksCapacity, BlamesImage bool
 }
 
 // OwnerTags returns the tags that name the owner of a trial.

@@ -88,8 +88,8 @@ func policiesOf(all []v1alpha1.PrototypePolicy, h history.History, now time.Time
 			if s.NextRun != nil {
 				p.Next = "in " + wording.Duration(s.NextRun.Sub(now))
 			}
-			if s.Probation != nil {
-				p.Probation = strings.TrimSuffix(s.Probation.State+": "+s.Probation.Message, ": ")
+			if s.JoinHealth != nil {
+				p.JoinHealth = strings.TrimSuffix(s.JoinHealth.State+": "+s.JoinHealth.Message, ": ")
 			}
 			shown = append(shown, p)
 		}

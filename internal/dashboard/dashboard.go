@@ -164,8 +164,8 @@ type Check struct {
 // Policy is the decision of a policy about the pool.
 type Policy struct {
 	Name, Reason, Message, Remedy, Next string
-	// Probation describes how the nodes of the current version join.
-	Probation string
+	// JoinHealth describes how the nodes of the current version join.
+	JoinHealth string
 }
 
 // Of returns the view of the facts.
@@ -210,7 +210,7 @@ func kindOf(v history.Version) Kind {
 		return KindBad
 	case v.Use == history.Current:
 		return KindCurrent
-	case v.Use == history.Newer || v.Use == history.InWork:
+	case v.Use == history.Newer || v.Use == history.InProgress:
 		return KindNewer
 	}
 	return KindOlder

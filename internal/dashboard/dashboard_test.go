@@ -161,7 +161,7 @@ func TestKinds(t *testing.T) {
 		{history.Version{Use: history.Quarantined, Quarantined: "x", Suspect: "x"}, KindBad, "quarantined"},
 		{history.Version{Use: history.Failed}, KindBad, "failed"},
 		{history.Version{Use: history.Newer}, KindNewer, "newer"},
-		{history.Version{Use: history.InWork}, KindNewer, "in work"},
+		{history.Version{Use: history.InProgress}, KindNewer, "in progress"},
 		{history.Version{Use: history.Prior}, KindOlder, "prior"},
 		{history.Version{Use: history.Older}, KindOlder, "older"},
 		{history.Version{Use: history.Older, Suspect: "x"}, KindBad, "older, suspect"},
@@ -169,7 +169,7 @@ func TestKinds(t *testing.T) {
 		{history.Version{Use: history.Prior, Suspect: "x", Quarantined: "x"}, KindBad, "prior, quarantined"},
 		{history.Version{}, KindOlder, ""},
 		{history.Version{Use: history.Failed, Quarantined: "x"}, KindBad, "failed, quarantined"},
-		{history.Version{Use: history.InWork, Suspect: "x"}, KindBad, "in work, suspect"},
+		{history.Version{Use: history.InProgress, Suspect: "x"}, KindBad, "in progress, suspect"},
 	} {
 		if got := kindOf(test.version); got != test.kind {
 			t.Errorf("%+v: %s, want %s", test.version, got, test.kind)
@@ -260,7 +260,7 @@ func TestCaptures(t *testing.T) {
 	failed := v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseFailed, Failure: &v1alpha1.Failure{Reason: "DrainTimeout", Message: "pod a stays"}, Conditions: stalled.Conditions, Steps: []v1alpha1.Step{
 		{Phase: v1alpha1.PhaseDraining, StartedAt: micro(time.Minute), FinishedAt: ended(0)}, {Phase: v1alpha1.PhaseFailed, StartedAt: micro(0)},
 	}}
-	trying := v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseTrying, Trial: &v1alpha1.TrialStatus{Checks: []v1alpha1.TrialCheck{
+	trying := v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseRunningTrial, Trial: &v1alpha1.TrialStatus{Checks: []v1alpha1.TrialCheck{
 		{Name: "Joined", Result: v1alpha1.TrialPassed},
 		{Name: "Network", Result: v1alpha1.TrialFailed, Message: "no DNS"},
 		{Name: "Soak", Result: v1alpha1.TrialPending, Message: "waiting"},
@@ -284,7 +284,7 @@ func TestCaptures(t *testing.T) {
 			c.Steps = []Step{{Phase: "Draining", Took: "1m00s", Done: true}, {Phase: "Failed", Done: true, Failed: true}}
 		})},
 		"tried": {trying, view(func(c *Capture) {
-			c.Phase = "Trying"
+			c.Phase = "RunningTrial"
 			c.Checks = []Check{
 				{Name: "Joined", Result: "Passed", Passed: true},
 				{Name: "Network", Result: "Failed", Message: "no DNS", Failed: true},
@@ -339,14 +339,14 @@ func TestPolicies(t *testing.T) {
 	all := []v1alpha1.PrototypePolicy{
 		policy("full", v1alpha1.PoolStatus{ID: "id/other"}, v1alpha1.PoolStatus{
 			ID: "id/pool1", Decision: &v1alpha1.PoolDecision{Reason: "NoNewPatch", Message: "no node is newer", Remedy: "patch a node"}, NextRun: &next,
-			Probation: &v1alpha1.ProbationStatus{State: "Watching", Message: "2 of 3 nodes joined"},
+			JoinHealth: &v1alpha1.JoinHealthStatus{State: "Watching", Message: "2 of 3 nodes joined"},
 		}),
-		policy("bare", v1alpha1.PoolStatus{ID: "id/pool1", Probation: &v1alpha1.ProbationStatus{State: "Quiet"}}),
+		policy("bare", v1alpha1.PoolStatus{ID: "id/pool1", JoinHealth: &v1alpha1.JoinHealthStatus{State: "Quiet"}}),
 		policy("other", v1alpha1.PoolStatus{ID: "id/pool11"}),
 	}
 	want := []Policy{
-		{Name: "full", Reason: "NoNewPatch", Message: "no node is newer", Remedy: "patch a node", Next: "in 1h30m", Probation: "Watching: 2 of 3 nodes joined"},
-		{Name: "bare", Probation: "Quiet"},
+		{Name: "full", Reason: "NoNewPatch", Message: "no node is newer", Remedy: "patch a node", Next: "in 1h30m", JoinHealth: "Watching: 2 of 3 nodes joined"},
+		{Name: "bare", JoinHealth: "Quiet"},
 	}
 	if diff := cmp.Diff(want, only(t, Facts{Pools: []PoolFacts{pool1()}, Policies: all}).Policies); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -478,7 +478,7 @@ func TestLastSteps(t *testing.T) {
 			[]Step{{Phase: "Preflight", Took: "1m00s", Done: true}, {Phase: "Draining", Took: "1m00s so far"}},
 		},
 		"a failure that still returns the donor": {
-			v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseGivingBack, Failure: &v1alpha1.Failure{}, Steps: []v1alpha1.Step{first, running}},
+			v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseCleaningUp, Failure: &v1alpha1.Failure{}, Steps: []v1alpha1.Step{first, running}},
 			[]Step{{Phase: "Preflight", Took: "1m00s", Done: true}, {Phase: "Draining", Took: "1m00s so far"}},
 		},
 		"a success": {

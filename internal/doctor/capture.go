@@ -104,12 +104,12 @@ func (p *poolView) join(ctx context.Context, of *v1alpha1.Prototype) (bootstrapk
 // whyLeaves is the reason why a donor of the pool would not return, from a policy or from the profile; empty if the donor
 // would return.
 func (p *poolView) whyLeaves(ctx context.Context) string {
-	if by := p.policy(p.policies, p.id, v1alpha1.Settings.DonorLeaves); by != nil {
+	if by := p.policy(p.policies, p.id, v1alpha1.Settings.ReplacesDonor); by != nil {
 		return fmt.Sprintf("policy %s removes donors", by.Name)
 	}
 	for _, of := range p.likely()[:min(len(p.donors), 1)] {
 		preview := p.preview(of)
-		if _, err := p.join(ctx, preview); err == nil && preview.Spec.Settings.DonorLeaves() { // the check of a capture reports errors
+		if _, err := p.join(ctx, preview); err == nil && preview.Spec.Settings.ReplacesDonor() { // the check of a capture reports errors
 			return fmt.Sprintf("Kamino deletes the join credential of profile %s from the disk", preview.Spec.Settings.Profile())
 		}
 	}

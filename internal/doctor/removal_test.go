@@ -22,7 +22,7 @@ import (
 func removal(change func(*v1alpha1.PrototypePolicySpec)) v1alpha1.PrototypePolicy {
 	p := v1alpha1.PrototypePolicy{}
 	p.Name = "swap"
-	p.Spec.Settings.Donor.Afterwards = v1alpha1.Remove
+	p.Spec.Settings.Donor.AfterCapture = v1alpha1.RemoveDonor
 	if change != nil {
 		change(&p.Spec)
 	}
@@ -63,7 +63,7 @@ func TestPermissionsOfDonorRemoval(t *testing.T) {
 		"one whose selector is broken": {policy: new(removal(func(p *v1alpha1.PrototypePolicySpec) {
 			p.Pools.NodeSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "name", Operator: "near"}}}
 		}))},
-		"a policy whose donors return": {policy: new(removal(func(p *v1alpha1.PrototypePolicySpec) { p.Settings.Donor.Afterwards = v1alpha1.Return }))},
+		"a policy whose donors return": {policy: new(removal(func(p *v1alpha1.PrototypePolicySpec) { p.Settings.Donor.AfterCapture = v1alpha1.ReturnDonor }))},
 		"the policies are unknown":     {policy: new(removal(nil)), err: errors.New("forbidden")},
 	} {
 		for _, lacking := range []string{"", "cluster", "cloud"} {

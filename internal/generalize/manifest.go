@@ -89,7 +89,7 @@ type Outcome struct {
 	Waived bool `json:"waived,omitempty"`
 	Met    bool `json:"met"`
 	// Why is the reason if the rule is not met.
-	Why string `json:"why,omitempty"`
+	Why string `json:"message,omitempty"`
 }
 
 // Identity is the SHA-256 of a file that no two machines may share.
@@ -153,7 +153,7 @@ func (m *Manifest) Proof(at time.Time) (*v1alpha1.Proof, error) {
 	}
 	return &v1alpha1.Proof{
 		UID: m.UID, BootID: m.BootID, Profile: m.Profile, ProfileVersion: m.ProfileVersion, ToolVersion: m.Tool,
-		Rules: m.Rules, Met: m.Met, Acted: m.acted(), Credentials: m.Credentials, RulesDigest: m.RulesDigest, ManifestDigest: digest,
+		Rules: m.Rules, Met: m.Met, Changed: m.changed(), Credentials: m.Credentials, RulesDigest: m.RulesDigest, ManifestDigest: digest,
 		Search: &v1alpha1.Search{
 			Files: int64(m.Scan.Files), Bytes: m.Scan.Bytes, Identities: len(m.Identities()), Findings: m.Scan.Count, Kept: m.Scan.KeptCount,
 			Known: int64(m.Scan.Packages.Files), Unknown: int64(m.Scan.Unknown.Files),
@@ -162,8 +162,8 @@ func (m *Manifest) Proof(at time.Time) (*v1alpha1.Proof, error) {
 	}, nil
 }
 
-// acted counts the rules with changes.
-func (m *Manifest) acted() int {
+// changed counts the rules with changes.
+func (m *Manifest) changed() int {
 	count := 0
 	for i := range m.Outcomes {
 		if m.Outcomes[i].Changed > 0 {

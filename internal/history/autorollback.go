@@ -21,7 +21,7 @@ type AutoRollback struct {
 	// At is the time of the rollback.
 	At time.Time `json:"at"`
 	// Why is the suspicion; empty if the version was not the cause, or after the acknowledgement.
-	Why string `json:"why,omitempty"`
+	Why string `json:"message,omitempty"`
 	// Open is true if the version is suspect without proof.
 	Open bool `json:"open,omitempty"`
 	// Bad is true if the version was the cause, and is quarantined.
@@ -40,13 +40,13 @@ func (r AutoRollback) on(recipe cloud.Recipe) AutoRollback {
 	return r
 }
 
-// Returns lists the automatic rollbacks, latest first. A suspect version without a time is listed with a zero time.
-func Returns(images []cloud.Image) []AutoRollback {
+// AutoRollbacks lists the automatic rollbacks, latest first. A suspect version without a time is listed with a zero time.
+func AutoRollbacks(images []cloud.Image) []AutoRollback {
 	var all []AutoRollback
 	for _, image := range images {
-		at, acknowledged := retention.WentBack(image.Tags[cloud.TagWentBack])
+		at, acknowledged := retention.RolledBackAt(image.Tags[cloud.TagRolledBackAt])
 		r := AutoRollback{
-			Version: image.Version, To: image.Tags[cloud.TagRolledBack], At: at, Acknowledged: acknowledged, Why: image.Tags[cloud.TagSuspect],
+			Version: image.Version, To: image.Tags[cloud.TagRolledBackTo], At: at, Acknowledged: acknowledged, Why: image.Tags[cloud.TagSuspect],
 		}
 		if image.State == cloud.Absent || image.State == cloud.Deleting || r.At.IsZero() && r.Why == "" {
 			continue
@@ -66,7 +66,7 @@ func Returns(images []cloud.Image) []AutoRollback {
 
 // Unacknowledged returns the latest rollback without acknowledgement; nil if there is none.
 func Unacknowledged(images []cloud.Image) *AutoRollback {
-	for _, r := range Returns(images) {
+	for _, r := range AutoRollbacks(images) {
 		if r.Acknowledged.IsZero() {
 			return &r
 		}
@@ -76,7 +76,7 @@ func Unacknowledged(images []cloud.Image) *AutoRollback {
 
 // RollingBack returns the rollback in progress; nil if there is none.
 func RollingBack(pool cloud.Pool, images []cloud.Image) *AutoRollback {
-	for _, r := range Returns(images) {
+	for _, r := range AutoRollbacks(images) {
 		if r = r.on(pool.Recipe); r.RollingBack {
 			return &r
 		}
@@ -111,12 +111,12 @@ func (r AutoRollback) Refusal(pool string, recipe cloud.Recipe) cloud.Refusal {
 	default:
 		what += ", and the next node of the pool will show whether the image was the cause"
 	}
-	return cloud.Refuse(WentBack, what, release)
+	return cloud.Refuse(RolledBack, what, release)
 }
 
 const (
-	// WentBack: the pool rolled back automatically, and no person has acknowledged the rollback.
-	WentBack = "WentBack"
+	// RolledBack: the pool rolled back automatically, and no person has acknowledged the rollback.
+	RolledBack = "RolledBack"
 	// RollingBackReason: a rollback is in progress, and the recipe still names the old version.
 	RollingBackReason = "RollingBack"
 )
@@ -124,11 +124,11 @@ const (
 // PromotedAt returns when an automatic rollback reached the version; zero for never.
 func PromotedAt(image cloud.Image) time.Time { return moment(image.Tags[cloud.TagPromotedAt]) }
 
-// LastReturn returns the time of the last automatic rollback; zero if none is known. Both versions of a rollback record
+// LastRollback returns the time of the last automatic rollback; zero if none is known. Both versions of a rollback record
 // the time, so that the deletion of one of them loses nothing.
-func LastReturn(images []cloud.Image) time.Time {
+func LastRollback(images []cloud.Image) time.Time {
 	var last time.Time
-	for _, r := range Returns(images) {
+	for _, r := range AutoRollbacks(images) {
 		if r.At.After(last) {
 			last = r.At
 		}
@@ -150,7 +150,7 @@ func Since(images []cloud.Image, version string) time.Time {
 			since = PromotedAt(image)
 		}
 	}
-	for _, r := range Returns(images) {
+	for _, r := range AutoRollbacks(images) {
 		if same(r.Version, version) && r.Acknowledged.After(since) {
 			since = r.Acknowledged
 		}
@@ -158,10 +158,10 @@ func Since(images []cloud.Image, version string) time.Time {
 	return since
 }
 
-// GoBack decides about an automatic rollback: the writes of a rollback, except that the version becomes suspect and not
+// RollBackAutomatically decides about an automatic rollback: the writes of a rollback, except that the version becomes suspect and not
 // quarantined. An unfinished rollback continues with its own values. A running capture is no obstacle, because the
 // capture makes another version.
-func (h History) GoBack(to, why string, now time.Time) (Rollback, []cloud.Refusal) {
+func (h History) RollBackAutomatically(to, why string, now time.Time) (Rollback, []cloud.Refusal) {
 	from := h.Find(h.Recipe.Version)
 	if from == nil || from.State == cloud.Deleting {
 		return Rollback{}, refuse(RecipeNotOurs, h.wayIn(), "the recipe of pool %s names %s, so a rollback is impossible", h.Pool, orNothing(h.Recipe.Image))
@@ -174,13 +174,13 @@ func (h History) GoBack(to, why string, now time.Time) (Rollback, []cloud.Refusa
 		return Rollback{}, refusals
 	}
 	return Rollback{Pool: h.Pool, From: from.Version, To: target.Version, Nodes: from.Nodes, Tags: map[string]string{
-		cloud.TagSuspect: Short(why), cloud.TagWentBack: now.UTC().Format(time.RFC3339), cloud.TagRolledBack: target.Version,
+		cloud.TagSuspect: Short(why), cloud.TagRolledBackAt: now.UTC().Format(time.RFC3339), cloud.TagRolledBackTo: target.Version,
 	}}, nil
 }
 
 // begun returns the unfinished automatic rollback from the version; nil if there is none.
 func (h History) begun(version string) *AutoRollback {
-	for _, r := range h.Returns {
+	for _, r := range h.AutoRollbacks {
 		if same(r.Version, version) && r.Unfinished() {
 			return &r
 		}
@@ -201,12 +201,12 @@ func (h History) Arrive(r AutoRollback) Mark {
 
 // ConfirmBad returns the writes for a suspect that was the cause.
 func (h History) ConfirmBad(version, why string) Mark {
-	return Mark{Pool: h.Pool, Version: version, Tags: map[string]string{cloud.TagQuarantined: Short("probation: " + why)}}
+	return Mark{Pool: h.Pool, Version: version, Tags: map[string]string{cloud.TagQuarantined: Short("join health: " + why)}}
 }
 
 // ClearSuspect returns the writes for a suspect that was not the cause. The record of the rollback stays.
 func (h History) ClearSuspect(version string) Mark {
-	return Mark{Pool: h.Pool, Version: version, Tags: map[string]string{cloud.TagSuspect: "", cloud.TagRolledBack: ""}}
+	return Mark{Pool: h.Pool, Version: version, Tags: map[string]string{cloud.TagSuspect: "", cloud.TagRolledBackTo: ""}}
 }
 
 // refuseSuspect refuses a suspect version as a goal.
@@ -218,8 +218,8 @@ func (h History) refuseSuspect(v *Version) []cloud.Refusal {
 // Acknowledgement is the decision to continue a pool's captures.
 type Acknowledgement struct {
 	Pool string `json:"pool"`
-	// Returns are the acknowledged rollbacks, latest first.
-	Returns []AutoRollback `json:"returns"`
+	// AutoRollbacks are the acknowledged rollbacks, latest first.
+	AutoRollbacks []AutoRollback `json:"automaticRollbacks"`
 	// Marks are the writes to the versions.
 	Marks []Mark `json:"-"`
 	// Done is true if there is nothing to acknowledge.
@@ -228,8 +228,8 @@ type Acknowledgement struct {
 
 // Acknowledge acknowledges all automatic rollbacks of the pool. A bad version stays quarantined.
 func (h History) Acknowledge(now time.Time) Acknowledgement {
-	a := Acknowledgement{Pool: h.Pool, Returns: []AutoRollback{}}
-	for _, r := range h.Returns {
+	a := Acknowledgement{Pool: h.Pool, AutoRollbacks: []AutoRollback{}}
+	for _, r := range h.AutoRollbacks {
 		if !r.Acknowledged.IsZero() {
 			continue
 		}
@@ -237,11 +237,11 @@ func (h History) Acknowledge(now time.Time) Acknowledgement {
 		if at.IsZero() {
 			at = now
 		}
-		tags := map[string]string{cloud.TagSuspect: "", cloud.TagWentBack: at.UTC().Format(time.RFC3339) + " " + now.UTC().Format(time.RFC3339)}
+		tags := map[string]string{cloud.TagSuspect: "", cloud.TagRolledBackAt: at.UTC().Format(time.RFC3339) + " " + now.UTC().Format(time.RFC3339)}
 		if r.Open {
-			tags[cloud.TagRolledBack] = ""
+			tags[cloud.TagRolledBackTo] = ""
 		}
-		a.Returns = append(a.Returns, r)
+		a.AutoRollbacks = append(a.AutoRollbacks, r)
 		a.Marks = append(a.Marks, Mark{Pool: h.Pool, Version: r.Version, Tags: tags})
 	}
 	a.Done = len(a.Marks) == 0

@@ -29,7 +29,7 @@ func withTags(version string, tags map[string]string) cloud.Image {
 
 // TestReturns has a row for each state of a return.
 func TestReturns(t *testing.T) {
-	base := map[string]string{cloud.TagSuspect: "nodes do not join", cloud.TagWentBack: clock(0), cloud.TagRolledBack: v1}
+	base := map[string]string{cloud.TagSuspect: "nodes do not join", cloud.TagRolledBackAt: clock(0), cloud.TagRolledBackTo: v1}
 	with := func(more map[string]string) map[string]string {
 		all := maps.Clone(base)
 		for k, v := range more {
@@ -47,18 +47,18 @@ func TestReturns(t *testing.T) {
 		says       string
 	}{
 		"nothing":                {map[string]string{}, "", nil, false, ""},
-		"a rollback by a person": {map[string]string{cloud.TagQuarantined: "bad", cloud.TagRolledBack: v1}, "", nil, false, ""},
+		"a rollback by a person": {map[string]string{cloud.TagQuarantined: "bad", cloud.TagRolledBackTo: v1}, "", nil, false, ""},
 		"begun":                  {base, "", &AutoRollback{Version: v2, To: v1, At: midday, Why: "nodes do not join", Open: true}, true, "the next node of the pool will show"},
 		"arrived long ago":       {base, clock(-24), &AutoRollback{Version: v2, To: v1, At: midday, Why: "nodes do not join", Open: true}, true, "the next node of the pool will show"},
 		"arrived":                {base, clock(0), &AutoRollback{Version: v2, To: v1, At: midday, Why: "nodes do not join", Open: true, Arrived: true}, false, "the next node of the pool will show"},
-		"condemned": {with(map[string]string{cloud.TagQuarantined: "probation: so"}), clock(0),
+		"confirmed bad": {with(map[string]string{cloud.TagQuarantined: "join health: so"}), clock(0),
 			&AutoRollback{Version: v2, To: v1, At: midday, Why: "nodes do not join", Bad: true, Arrived: true}, false, "the version is quarantined"},
-		"absolved": {with(map[string]string{cloud.TagSuspect: "", cloud.TagRolledBack: ""}), clock(0),
+		"cleared": {with(map[string]string{cloud.TagSuspect: "", cloud.TagRolledBackTo: ""}), clock(0),
 			&AutoRollback{Version: v2, At: midday}, false, "the image was not the cause"},
-		"acknowledged": {with(map[string]string{cloud.TagSuspect: "", cloud.TagWentBack: clock(0) + " " + clock(3)}), clock(0),
+		"acknowledged": {with(map[string]string{cloud.TagSuspect: "", cloud.TagRolledBackAt: clock(0) + " " + clock(3)}), clock(0),
 			&AutoRollback{Version: v2, To: v1, At: midday, Acknowledged: midday.Add(3 * time.Hour), Arrived: true}, false, ""},
 		"another tool's tag": {map[string]string{cloud.TagSuspect: "I do not like it"}, "", &AutoRollback{Version: v2, Why: "I do not like it", Open: true}, false, "is marked as suspect"},
-		"no time at all":     {with(map[string]string{cloud.TagWentBack: "yesterday"}), "", &AutoRollback{Version: v2, To: v1, Why: "nodes do not join", Open: true}, false, "is marked as suspect"},
+		"no time at all":     {with(map[string]string{cloud.TagRolledBackAt: "yesterday"}), "", &AutoRollback{Version: v2, To: v1, Why: "nodes do not join", Open: true}, false, "is marked as suspect"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			older := ours(v1)
@@ -66,7 +66,7 @@ func TestReturns(t *testing.T) {
 				older.Tags[cloud.TagPromotedAt] = test.arrived
 			}
 			images := []cloud.Image{older, withTags(v2, test.tags)}
-			all := Returns(images)
+			all := AutoRollbacks(images)
 			if test.want == nil {
 				if len(all) > 0 || Unacknowledged(images) != nil {
 					t.Fatalf("%+v", all)
@@ -87,7 +87,7 @@ func TestReturns(t *testing.T) {
 				t.Fatalf("waits: %+v", waits)
 			}
 			if waits != nil {
-				if refusal := waits.Refusal("pool1", cloud.Recipe{Version: v1}); refusal.Reason != WentBack || !strings.Contains(refusal.Message, test.says) || !strings.Contains(refusal.Message, "kamino release pool1") {
+				if refusal := waits.Refusal("pool1", cloud.Recipe{Version: v1}); refusal.Reason != RolledBack || !strings.Contains(refusal.Message, test.says) || !strings.Contains(refusal.Message, "kamino release pool1") {
 					t.Errorf("%+v", refusal)
 				}
 			}
@@ -100,21 +100,21 @@ func TestReturns(t *testing.T) {
 
 // TestDeletedVersionIsNoAutoRollback: a version that is being deleted is no return, because the version cannot be used.
 func TestDeletedVersionIsNoAutoRollback(t *testing.T) {
-	gone := withTags(v2, map[string]string{cloud.TagSuspect: "why", cloud.TagWentBack: clock(0)})
+	gone := withTags(v2, map[string]string{cloud.TagSuspect: "why", cloud.TagRolledBackAt: clock(0)})
 	gone.State = cloud.Deleting
-	if all := Returns([]cloud.Image{gone}); len(all) > 0 {
+	if all := AutoRollbacks([]cloud.Image{gone}); len(all) > 0 {
 		t.Errorf("%+v", all)
 	}
 }
 
 func TestLatestAutoRollbackComesFirst(t *testing.T) {
 	images := []cloud.Image{
-		withTags(v1, map[string]string{cloud.TagWentBack: clock(-48) + " " + clock(-47)}),
-		withTags(v2, map[string]string{cloud.TagWentBack: clock(-24)}),
-		withTags(v3, map[string]string{cloud.TagWentBack: clock(0), cloud.TagSuspect: "why"}),
+		withTags(v1, map[string]string{cloud.TagRolledBackAt: clock(-48) + " " + clock(-47)}),
+		withTags(v2, map[string]string{cloud.TagRolledBackAt: clock(-24)}),
+		withTags(v3, map[string]string{cloud.TagRolledBackAt: clock(0), cloud.TagSuspect: "why"}),
 	}
 	var order []string
-	for _, r := range Returns(images) {
+	for _, r := range AutoRollbacks(images) {
 		order = append(order, r.Version)
 	}
 	if !slices.Equal(order, []string{v3, v2, v1}) || Unacknowledged(images).Version != v3 {
@@ -130,10 +130,10 @@ func TestSince(t *testing.T) {
 	}{
 		"never left":            {nil, time.Time{}},
 		"come to":               {map[string]string{cloud.TagPromotedAt: clock(1)}, midday.Add(time.Hour)},
-		"acknowledged":          {map[string]string{cloud.TagWentBack: clock(0) + " " + clock(2)}, midday.Add(2 * time.Hour)},
-		"both":                  {map[string]string{cloud.TagWentBack: clock(0) + " " + clock(2), cloud.TagPromotedAt: clock(5)}, midday.Add(5 * time.Hour)},
-		"both, the other order": {map[string]string{cloud.TagWentBack: clock(0) + " " + clock(7), cloud.TagPromotedAt: clock(5)}, midday.Add(7 * time.Hour)},
-		"not acknowledged":      {map[string]string{cloud.TagWentBack: clock(0)}, time.Time{}},
+		"acknowledged":          {map[string]string{cloud.TagRolledBackAt: clock(0) + " " + clock(2)}, midday.Add(2 * time.Hour)},
+		"both":                  {map[string]string{cloud.TagRolledBackAt: clock(0) + " " + clock(2), cloud.TagPromotedAt: clock(5)}, midday.Add(5 * time.Hour)},
+		"both, the other order": {map[string]string{cloud.TagRolledBackAt: clock(0) + " " + clock(7), cloud.TagPromotedAt: clock(5)}, midday.Add(7 * time.Hour)},
+		"not acknowledged":      {map[string]string{cloud.TagRolledBackAt: clock(0)}, time.Time{}},
 		"nonsense":              {map[string]string{cloud.TagPromotedAt: "soon"}, time.Time{}},
 	} {
 		if got := Since([]cloud.Image{ours(v1), withTags(v2, test.tags)}, v2); !got.Equal(test.want) {
@@ -148,12 +148,12 @@ func TestSince(t *testing.T) {
 // TestBeginAutoRollback tests the tags and the refusals.
 func TestBeginAutoRollback(t *testing.T) {
 	now := midday.Add(300 * time.Millisecond)
-	r, refusals := historyOf(v3, ours(v1), ours(v2), ours(v3)).GoBack(v2, "two nodes", now)
-	want := map[string]string{cloud.TagSuspect: "two nodes", cloud.TagWentBack: clock(0), cloud.TagRolledBack: v2}
+	r, refusals := historyOf(v3, ours(v1), ours(v2), ours(v3)).RollBackAutomatically(v2, "two nodes", now)
+	want := map[string]string{cloud.TagSuspect: "two nodes", cloud.TagRolledBackAt: clock(0), cloud.TagRolledBackTo: v2}
 	if refusals != nil || r.From != v3 || r.To != v2 || r.Done || !maps.Equal(r.Tags, want) {
 		t.Errorf("%+v, %v", r, refusals)
 	}
-	suspect := withTags(v2, map[string]string{cloud.TagSuspect: "why", cloud.TagWentBack: clock(0)})
+	suspect := withTags(v2, map[string]string{cloud.TagSuspect: "why", cloud.TagRolledBackAt: clock(0)})
 	bad := withTags(v2, map[string]string{cloud.TagQuarantined: "why"})
 	for name, test := range map[string]struct {
 		h      History
@@ -167,7 +167,7 @@ func TestBeginAutoRollback(t *testing.T) {
 		"from an image that is gone": {historyOf(v3, ours(v1)), v1, RecipeNotOurs},
 		"from a generic image":       {historyOf("", ours(v1)), v1, RecipeNotOurs},
 	} {
-		if r, refusals := test.h.GoBack(test.to, "why", now); len(refusals) == 0 || refusals[0].Reason != test.reason {
+		if r, refusals := test.h.RollBackAutomatically(test.to, "why", now); len(refusals) == 0 || refusals[0].Reason != test.reason {
 			t.Errorf("%s: %+v, %v", name, r, refusals)
 		}
 	}
@@ -175,7 +175,7 @@ func TestBeginAutoRollback(t *testing.T) {
 
 // TestSuspectsAreNotUsed: before the acknowledgement, neither a promotion nor a rollback uses a suspect.
 func TestSuspectsAreNotUsed(t *testing.T) {
-	suspect := withTags(v2, map[string]string{cloud.TagSuspect: "two nodes", cloud.TagWentBack: clock(0)})
+	suspect := withTags(v2, map[string]string{cloud.TagSuspect: "two nodes", cloud.TagRolledBackAt: clock(0)})
 	h := historyOf(v3, ours(v1), suspect, ours(v3))
 	if _, refusals := h.Promote(v2); len(refusals) != 1 || refusals[0].Reason != VersionSuspect || !strings.Contains(refusals[0].Message, "`kamino release pool1`") {
 		t.Errorf("%v", refusals)
@@ -196,12 +196,12 @@ func TestSuspectsAreNotUsed(t *testing.T) {
 // be lost.
 func TestRolledBackVersionIsNotRetired(t *testing.T) {
 	for name, tags := range map[string]map[string]string{
-		"suspect":       {cloud.TagSuspect: "two nodes", cloud.TagWentBack: clock(0)},
-		"quarantined":   {cloud.TagSuspect: "two nodes", cloud.TagWentBack: clock(0), cloud.TagQuarantined: "bad"},
-		"not the cause": {cloud.TagWentBack: clock(0)},
+		"suspect":       {cloud.TagSuspect: "two nodes", cloud.TagRolledBackAt: clock(0)},
+		"quarantined":   {cloud.TagSuspect: "two nodes", cloud.TagRolledBackAt: clock(0), cloud.TagQuarantined: "bad"},
+		"not the cause": {cloud.TagRolledBackAt: clock(0)},
 	} {
 		p := &pool{images: []cloud.Image{ours(v1), withTags(v2, tags), ours(v3), ours("2026.03.04")}, current: "2026.03.04"}
-		if _, refusals := p.history().Retire(v2); len(refusals) != 1 || refusals[0].Reason != WentBack || !strings.Contains(refusals[0].Remedy, "`kamino release pool1`") {
+		if _, refusals := p.history().Retire(v2); len(refusals) != 1 || refusals[0].Reason != RolledBack || !strings.Contains(refusals[0].Remedy, "`kamino release pool1`") {
 			t.Errorf("%s: %v", name, refusals)
 		}
 		if v := p.history().Find(v2); !v.Keep || v.Suspect != "" && !strings.Contains(v.Why, "`kamino release pool1`") {
@@ -221,12 +221,12 @@ func TestRolledBackVersionIsNotRetired(t *testing.T) {
 func TestAutoRollbackFromBeginToEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := &pool{images: []cloud.Image{ours(v1), ours(v2), ours(v3)}, current: v3}
-		back, refusals := p.history().GoBack(v2, "two nodes", midday)
+		back, refusals := p.history().RollBackAutomatically(v2, "two nodes", midday)
 		if refusals != nil {
 			t.Fatal(refusals)
 		}
 		p.tag(back.From, back.Tags)
-		again, refusals := p.history().GoBack(rapid.SampledFrom([]string{v1, v2, ""}).Draw(t, "thought better"), "three nodes", midday.Add(time.Hour))
+		again, refusals := p.history().RollBackAutomatically(rapid.SampledFrom([]string{v1, v2, ""}).Draw(t, "thought better"), "three nodes", midday.Add(time.Hour))
 		if refusals != nil || again.To != v2 || !maps.Equal(again.Tags, back.Tags) {
 			t.Fatalf("begun as %+v, gone on with as %+v, %v", back, again, refusals)
 		}
@@ -250,19 +250,19 @@ func TestAutoRollbackFromBeginToEnd(t *testing.T) {
 			p.tag(v3, p.history().ClearSuspect(v3).Tags)
 		}
 		a := p.history().Acknowledge(midday.Add(2 * time.Hour))
-		if a.Done || len(a.Marks) != 1 || len(a.Returns) != 1 {
+		if a.Done || len(a.Marks) != 1 || len(a.AutoRollbacks) != 1 {
 			t.Fatalf("%+v", a)
 		}
 		p.tag(a.Marks[0].Version, a.Marks[0].Tags)
 		h := p.history()
 		if Unacknowledged(p.images) != nil || !h.Acknowledge(midday.Add(3*time.Hour)).Done {
-			t.Fatalf("%+v", h.Returns)
+			t.Fatalf("%+v", h.AutoRollbacks)
 		}
 		if h.Find(v3).usable() == guilty {
 			t.Fatalf("guilty %t, and usable %t", guilty, h.Find(v3).usable())
 		}
-		if !h.Returns[0].At.Equal(midday) || !Since(p.images, v3).Equal(midday.Add(2*time.Hour)) {
-			t.Fatalf("it is forgotten when it went back: %+v", h.Returns)
+		if !h.AutoRollbacks[0].At.Equal(midday) || !Since(p.images, v3).Equal(midday.Add(2*time.Hour)) {
+			t.Fatalf("it is forgotten when the pool rolled back: %+v", h.AutoRollbacks)
 		}
 	})
 }
@@ -276,9 +276,9 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// TestLastReturn reads the tags of both versions, and ignores deleted versions.
-func TestLastReturn(t *testing.T) {
-	from, to := map[string]string{cloud.TagWentBack: clock(0) + " " + clock(3)}, map[string]string{cloud.TagPromotedAt: clock(0)}
+// TestLastRollback reads the tags of both versions, and ignores deleted versions.
+func TestLastRollback(t *testing.T) {
+	from, to := map[string]string{cloud.TagRolledBackAt: clock(0) + " " + clock(3)}, map[string]string{cloud.TagPromotedAt: clock(0)}
 	gone := func(image cloud.Image) cloud.Image { image.State = cloud.Deleting; return image }
 	for name, test := range map[string]struct {
 		images []cloud.Image
@@ -292,7 +292,7 @@ func TestLastReturn(t *testing.T) {
 		"on its way":      {[]cloud.Image{withTags(v1, map[string]string{cloud.TagPromotedAt: clock(-48)}), withTags(v2, from)}, midday},
 		"a user's words":  {[]cloud.Image{withTags(v1, map[string]string{cloud.TagPromotedAt: "lately"})}, time.Time{}},
 	} {
-		if got := LastReturn(test.images); !got.Equal(test.want) {
+		if got := LastRollback(test.images); !got.Equal(test.want) {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
 	}

@@ -72,7 +72,7 @@ func (h History) Rollback(to, reason string) (Rollback, []cloud.Refusal) {
 	if from := h.Find(current); from != nil {
 		r.From, r.Nodes = from.Version, from.Nodes
 		if imageversion.Compare(r.To, r.From) < 0 && from.State != cloud.Deleting {
-			r.Tags = map[string]string{cloud.TagQuarantined: from.Quarantined, cloud.TagRolledBack: r.To}
+			r.Tags = map[string]string{cloud.TagQuarantined: from.Quarantined, cloud.TagRolledBackTo: r.To}
 			if from.Quarantined == "" {
 				r.Tags[cloud.TagQuarantined] = reason
 			}
@@ -88,7 +88,7 @@ func (h History) rolledBack(to string) (Rollback, bool) {
 		return Rollback{}, false
 	}
 	for _, v := range h.Versions {
-		if v.Quarantined != "" && same(v.RolledBack, current.Version) && imageversion.Compare(v.Version, current.Version) > 0 {
+		if v.Quarantined != "" && same(v.RolledBackTo, current.Version) && imageversion.Compare(v.Version, current.Version) > 0 {
 			return Rollback{Pool: h.Pool, From: v.Version, To: current.Version, Nodes: v.Nodes, Done: true}, true
 		}
 	}
@@ -127,7 +127,7 @@ func (h History) target(to string) (*Version, []cloud.Refusal) {
 // fallback returns the default goal: the goal of an unfinished rollback, else the prior version.
 func (h History) fallback() string {
 	if current := h.Find(h.Recipe.Version); current != nil && (current.Quarantined != "" || h.begun(current.Version) != nil) {
-		if v := h.Find(current.RolledBack); v != nil && v.usable() && imageversion.Compare(v.Version, current.Version) < 0 {
+		if v := h.Find(current.RolledBackTo); v != nil && v.usable() && imageversion.Compare(v.Version, current.Version) < 0 {
 			return v.Version
 		}
 	}
@@ -172,8 +172,8 @@ func (h History) Retire(name string) (Retirement, []cloud.Refusal) {
 	case v.Version == h.Prior, v.Version == h.fallback():
 		return Retirement{}, refuse(VersionPrior, "keep the version; if the version is bad, quarantine the version first",
 			"version %s is the rollback target of pool %s", v.Version, h.Pool)
-	case slices.ContainsFunc(h.Returns, func(back AutoRollback) bool { return back.Version == v.Version && back.Acknowledged.IsZero() }):
-		return Retirement{}, refuse(WentBack, fmt.Sprintf("acknowledge the rollback first: `kamino release %s`", h.Pool),
+	case slices.ContainsFunc(h.AutoRollbacks, func(back AutoRollback) bool { return back.Version == v.Version && back.Acknowledged.IsZero() }):
+		return Retirement{}, refuse(RolledBack, fmt.Sprintf("acknowledge the rollback first: `kamino release %s`", h.Pool),
 			"pool %s rolled back automatically from version %s; deleting the version would end the stop of captures before anyone reviewed the rollback", h.Pool, v.Version)
 	case v.State == cloud.Pending:
 		return Retirement{}, refuse(VersionIncomplete, "wait for the cloud",
@@ -233,11 +233,11 @@ func (h History) Release(name string) (Mark, []cloud.Refusal) {
 	if v == nil || v.State == cloud.Deleting {
 		return Mark{}, h.refuseAbsent(name)
 	}
-	tags := map[string]string{cloud.TagQuarantined: "", cloud.TagRolledBack: ""}
+	tags := map[string]string{cloud.TagQuarantined: "", cloud.TagRolledBackTo: ""}
 	if v.Suspect != "" {
 		tags[cloud.TagSuspect] = "" // a release also clears the suspicion
 	}
-	return h.mark(v, tags, v.Quarantined == "" && v.RolledBack == "" && v.Suspect == ""), nil
+	return h.mark(v, tags, v.Quarantined == "" && v.RolledBackTo == "" && v.Suspect == ""), nil
 }
 
 func (h History) mark(v *Version, tags map[string]string, done bool) Mark {
@@ -295,7 +295,7 @@ func (h History) RefuseRestore() []cloud.Refusal {
 func (h History) refuseInFlight() []cloud.Refusal {
 	var refusals []cloud.Refusal
 	for _, c := range h.Captures {
-		if c.Awaits {
+		if c.AwaitsPromotion {
 			continue
 		}
 		refusals = append(refusals, refuse(CaptureInFlight, fmt.Sprintf("stop the capture with `kamino cancel %s`; then the pool can be rolled back at once", c.Prototype),

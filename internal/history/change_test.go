@@ -21,12 +21,12 @@ func reasons(refusals []cloud.Refusal) string {
 
 // bad returns a version that a rollback to version to has left or is about to leave.
 func bad(version, to string) cloud.Image {
-	return image(version, cloud.TagQuarantined, "was bad", cloud.TagRolledBack, to)
+	return image(version, cloud.TagQuarantined, "was bad", cloud.TagRolledBackTo, to)
 }
 
 func TestRollback(t *testing.T) {
 	quarantines := func(why, to string) map[string]string {
-		return map[string]string{cloud.TagQuarantined: why, cloud.TagRolledBack: to}
+		return map[string]string{cloud.TagQuarantined: why, cloud.TagRolledBackTo: to}
 	}
 	for _, c := range []struct {
 		name   string
@@ -108,7 +108,7 @@ func TestACaptureInFlight(t *testing.T) {
 // can be promoted.
 func TestAVersionThatAwaitsItsPromotion(t *testing.T) {
 	for phase, waits := range map[v1alpha1.Phase]bool{
-		v1alpha1.PhaseAwaitingPromotion: true, v1alpha1.PhaseTrying: false, v1alpha1.PhasePromoting: false, v1alpha1.PhasePublishing: false,
+		v1alpha1.PhaseAwaitingPromotion: true, v1alpha1.PhaseRunningTrial: false, v1alpha1.PhasePromoting: false, v1alpha1.PhasePublishing: false,
 	} {
 		p := capturing("pool1-x", v3)
 		p.Status.Phase = phase
@@ -127,7 +127,7 @@ func TestAVersionThatAwaitsItsPromotion(t *testing.T) {
 		}
 		// A trial in the pool points the recipe at the version for some time.
 		h.Recipe = cloud.Recipe{Version: v3, Image: v3}
-		if open, refusals := h.Promote(v3); phase == v1alpha1.PhaseTrying && (open.Done || reasons(refusals) != CaptureInFlight) {
+		if open, refusals := h.Promote(v3); phase == v1alpha1.PhaseRunningTrial && (open.Done || reasons(refusals) != CaptureInFlight) {
 			t.Errorf("what the recipe names for a trial is promoted already: %+v, refused for %+v", open, refusals)
 		} else if phase == v1alpha1.PhasePromoting && !open.Done {
 			t.Errorf("what the recipe names is refused for %+v", refusals)
@@ -233,7 +233,7 @@ func TestQuarantineAndRelease(t *testing.T) {
 		t.Error("the same quarantine twice is not done")
 	}
 	m, refusals = h.Release(v2)
-	if want := map[string]string{cloud.TagQuarantined: "", cloud.TagRolledBack: ""}; refusals != nil || m.Done || !maps.Equal(m.Tags, want) {
+	if want := map[string]string{cloud.TagQuarantined: "", cloud.TagRolledBackTo: ""}; refusals != nil || m.Done || !maps.Equal(m.Tags, want) {
 		t.Errorf("release: %+v %+v", m, refusals)
 	}
 	if m, _ := h.Release(v1); !m.Done {

@@ -16,17 +16,17 @@ import (
 type kind string
 
 const (
-	absent    kind = "absent"
-	former    kind = "former"    // complete, older than any capture
-	proven    kind = "proven"    // complete, by a capture
-	unproven  kind = "unproven"  // complete, by a capture, without its proof
-	condemned kind = "condemned" // complete, by a capture, quarantined
-	making    kind = "making"
-	broken    kind = "broken"
-	going     kind = "going"
+	absent       kind = "absent"
+	former       kind = "former"       // complete, older than any capture
+	proven       kind = "proven"       // complete, by a capture
+	unproven     kind = "unproven"     // complete, by a capture, without its proof
+	confirmedBad kind = "confirmedBad" // complete, by a capture, quarantined
+	making       kind = "making"
+	broken       kind = "broken"
+	going        kind = "going"
 )
 
-var kinds = []kind{absent, former, proven, unproven, condemned, making, broken, going}
+var kinds = []kind{absent, former, proven, unproven, confirmedBad, making, broken, going}
 
 // order lists the versions of an enumerated pool, oldest first.
 var order = []string{v1, v2, v3}
@@ -65,7 +65,7 @@ func (w enumeratedPool) images() (images []cloud.Image) {
 			made = image(version)
 		case unproven:
 			delete(made.Tags, cloud.TagProof)
-		case condemned:
+		case confirmedBad:
 			made.Tags[cloud.TagQuarantined] = "bad"
 		case making:
 			made.State = cloud.Pending
@@ -158,7 +158,7 @@ func TestEveryWorldsRollback(t *testing.T) {
 				want = VersionNotFound
 			case target == w.recipe:
 				want = VersionCurrent
-			case k == condemned:
+			case k == confirmedBad:
 				want = VersionQuarantined
 			case k == unproven:
 				want = VersionUnproven
@@ -200,7 +200,7 @@ func TestEveryWorldsPromotion(t *testing.T) {
 			switch k := w.kind(to); {
 			case k == absent || k == going:
 				want = VersionNotFound
-			case k == condemned:
+			case k == confirmedBad:
 				want = VersionQuarantined
 			case k == making || k == broken:
 				want = VersionIncomplete
@@ -236,7 +236,7 @@ func TestEveryWorldsRetirement(t *testing.T) {
 		lost := w.kind(w.recipe) == absent // the recipe names none of the versions
 		for _, name := range order {
 			k, want := w.kind(name), ""
-			unowned := w.recipe == "" && !w.run && (k == proven || k == condemned || k == making || k == broken)
+			unowned := w.recipe == "" && !w.run && (k == proven || k == confirmedBad || k == making || k == broken)
 			switch {
 			case k == absent:
 				want = VersionNotFound
@@ -257,7 +257,7 @@ func TestEveryWorldsRetirement(t *testing.T) {
 			if want != "" {
 				continue
 			}
-			if retired++; got.Version != name || got.Done != (k == going) || (len(got.Nodes) == 1) != w.run || got.Forgets && k != condemned {
+			if retired++; got.Version != name || got.Done != (k == going) || (len(got.Nodes) == 1) != w.run || got.Forgets && k != confirmedBad {
 				return fmt.Sprintf("retiring %s is %+v", name, got)
 			}
 		}
@@ -285,10 +285,10 @@ func TestEveryWorldsUses(t *testing.T) {
 			case v.Version == w.recipe:
 				want = Current
 			case k == making || k == going:
-				want = InWork
+				want = InProgress
 			case k == broken:
 				want = Failed
-			case k == condemned:
+			case k == confirmedBad:
 				want = Quarantined
 			case newer:
 				want = Newer
@@ -298,7 +298,7 @@ func TestEveryWorldsUses(t *testing.T) {
 			if v.Use != want {
 				return fmt.Sprintf("version %s is called %s, want %s", v.Version, v.Use, want)
 			}
-			if stays := v.Use == Current || v.Version == w.back() || v.Use == InWork && k == making; stays && !v.Keep {
+			if stays := v.Use == Current || v.Version == w.back() || v.Use == InProgress && k == making; stays && !v.Keep {
 				return fmt.Sprintf("version %s (%s) would be retired: %s", v.Version, v.Use, v.Why)
 			}
 			if v.Why == "" || (len(v.Nodes) == 1) != w.run {

@@ -22,8 +22,8 @@ type Use string
 const (
 	// Current: the recipe names the version.
 	Current Use = "current"
-	// InWork: the cloud is still creating or already deleting the version.
-	InWork Use = "in work"
+	// InProgress: the cloud is still creating or already deleting the version.
+	InProgress Use = "in progress"
 	// Failed: the cloud could not create the version.
 	Failed Use = "failed"
 	// Quarantined: the version is never used again, not even by a rollback.
@@ -71,7 +71,7 @@ type History struct {
 	// Keep is the number of usable versions to keep in the verdicts.
 	Keep int `json:"keep"`
 	// Gone refuses a recipe with a missing version; nil if the version exists.
-	Gone *cloud.Refusal `json:"gone,omitempty"`
+	Gone *cloud.Refusal `json:"currentVersionMissing,omitempty"`
 	// Versions are newest first.
 	Versions []Version `json:"versions"`
 	// Counted is true if the nodes of each version are known.
@@ -80,8 +80,8 @@ type History struct {
 	Others []string `json:"otherNodes,omitempty"`
 	// Captures are the running captures that may still change the recipe, by name.
 	Captures []Capture `json:"captures,omitempty"`
-	// Returns are the automatic rollbacks, latest first.
-	Returns []AutoRollback `json:"returns,omitempty"`
+	// AutoRollbacks are the automatic rollbacks, latest first.
+	AutoRollbacks []AutoRollback `json:"automaticRollbacks,omitempty"`
 }
 
 // Version is one version of the pool's image.
@@ -109,9 +109,9 @@ type Version struct {
 	SavedRecipe string `json:"savedRecipe,omitempty"`
 	Proof       string `json:"proof,omitempty"`
 	SizeGB      int32  `json:"sizeGB,omitempty"`
-	// Quarantined is the reason of the quarantine. RolledBack is the goal of the rollback from the version.
-	Quarantined string `json:"quarantined,omitempty"`
-	RolledBack  string `json:"rolledBack,omitempty"`
+	// Quarantined is the reason of the quarantine. RolledBackTo is the goal of the rollback from the version.
+	Quarantined  string `json:"quarantined,omitempty"`
+	RolledBackTo string `json:"rolledBackTo,omitempty"`
 	// Trial is the result and time of the version's trial; empty without a trial.
 	Trial string `json:"trial,omitempty"`
 	// Joins are the numbers of the version's joins, without removed nodes; nil if unknown.
@@ -124,7 +124,7 @@ type Version struct {
 	// Keep is true if the next capture keeps the version. Reason and Why explain the verdict.
 	Keep   bool             `json:"keep"`
 	Reason retention.Reason `json:"reason"`
-	Why    string           `json:"why"`
+	Why    string           `json:"message"`
 }
 
 // Joins are the numbers of a version's joins.
@@ -155,13 +155,13 @@ type Capture struct {
 	Prototype string `json:"prototype"`
 	Version   string `json:"version"`
 	Donor     string `json:"donor"`
-	// Awaits is true if the complete version awaits promotion by a person. The capture itself does not change the
+	// AwaitsPromotion is true if the complete version awaits promotion by a person. The capture itself does not change the
 	// recipe.
-	Awaits bool `json:"awaits,omitempty"`
+	AwaitsPromotion bool `json:"awaitsPromotion,omitempty"`
 	// HandOver is the change that the person makes with another tool that owns the recipe.
 	HandOver string `json:"handOver,omitempty"`
-	// Tries is true during the trial of the version. A trial in the pool changes the recipe temporarily.
-	Tries bool `json:"tries,omitempty"`
+	// HasTrial is true during the trial of the version. A trial in the pool changes the recipe temporarily.
+	HasTrial bool `json:"hasTrial,omitempty"`
 }
 
 // Of returns the history of a pool.
@@ -171,8 +171,8 @@ func Of(f Facts) History {
 		Versions: []Version{}, Counted: f.Counted, Captures: inFlight(f.Prototypes),
 		Gone: Gone(f.Pool, f.Images),
 	}
-	for _, r := range Returns(f.Images) {
-		h.Returns = append(h.Returns, r.on(h.Recipe))
+	for _, r := range AutoRollbacks(f.Images) {
+		h.AutoRollbacks = append(h.AutoRollbacks, r.on(h.Recipe))
 	}
 	images := map[string]cloud.Image{}
 	for _, image := range f.Images {
@@ -241,7 +241,7 @@ func inFlight(prototypes []v1alpha1.Prototype) []Capture {
 			continue
 		}
 		captures = append(captures, Capture{Prototype: p.Name, Version: p.Spec.Version, Donor: p.Spec.Donor.NodeName,
-			Awaits: p.Status.Phase == v1alpha1.PhaseAwaitingPromotion, HandOver: p.Status.HandsOver(), Tries: p.Status.Phase == v1alpha1.PhaseTrying})
+			AwaitsPromotion: p.Status.Phase == v1alpha1.PhaseAwaitingPromotion, HandOver: p.Status.HandsOver(), HasTrial: p.Status.Phase == v1alpha1.PhaseRunningTrial})
 	}
 	slices.SortFunc(captures, func(a, b Capture) int { return cmp.Compare(a.Prototype, b.Prototype) })
 	return captures
@@ -275,7 +275,7 @@ func version(image cloud.Image) Version {
 		Version:  image.Version, State: image.State, Percent: image.Percent, ID: image.ID, SizeGB: image.SizeGB, Error: image.Error,
 		Donor: image.Tags[cloud.TagBuiltFrom], Lineage: image.Tags[cloud.TagLineage], BuiltAt: BuiltAt(image),
 		Prototype: image.Tags[cloud.TagPrototype], Proof: image.Tags[cloud.TagProof],
-		Quarantined: image.Tags[cloud.TagQuarantined], RolledBack: image.Tags[cloud.TagRolledBack],
+		Quarantined: image.Tags[cloud.TagQuarantined], RolledBackTo: image.Tags[cloud.TagRolledBackTo],
 		Trial: image.Tags[cloud.TagTrial], Suspect: image.Tags[cloud.TagSuspect],
 	}
 }
@@ -287,7 +287,7 @@ func useOf(v Version, reason retention.Reason, current string) Use {
 	case v.State == cloud.Failed:
 		return Failed
 	case v.State != cloud.Complete:
-		return InWork
+		return InProgress
 	case v.Quarantined != "":
 		return Quarantined
 	case current != "" && imageversion.Compare(v.Version, current) > 0:
@@ -351,7 +351,7 @@ func (h History) why(v Version) string {
 		return whyPrior
 	case retention.Newer:
 		return "newer than the version in the recipe"
-	case retention.InWork:
+	case retention.InProgress:
 		if v.State == cloud.Deleting {
 			return "the cloud is deleting the version"
 		}

@@ -53,7 +53,7 @@ func TestHistory(t *testing.T) {
 		Images: []cloud.Image{
 			image(v1), image("2026.02.01"), image("2026.01.01"), image("2026.01.02"), in(cloud.Failed, image("2026.02.02")),
 			image(v2, cloud.TagBuiltFrom, "node-1", cloud.TagLineage, v1, cloud.TagBuiltAt, built.Format(cloud.BuiltAtLayout)),
-			image(v3, cloud.TagQuarantined, "bad", cloud.TagRolledBack, v2),
+			image(v3, cloud.TagQuarantined, "bad", cloud.TagRolledBackTo, v2),
 		},
 		Members: []Member{{"c", v3}, {"b", v2}, {"a", v2}, {"d", ""}, {"e", "2025.12.31"}, {"f", "2026.01.02"}}, Counted: true, Keep: 3,
 	})

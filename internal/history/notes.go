@@ -32,7 +32,7 @@ func (h History) Notes() []string {
 			n.add("Version %s is handed over: %s.", c.Version, c.HandOver)
 			continue
 		}
-		if c.Awaits {
+		if c.AwaitsPromotion {
 			n.add("Version %s waits for approval: run `kamino promote %s %s`.", c.Version, h.Pool, c.Version)
 			continue
 		}
@@ -67,7 +67,7 @@ func (n *sentences) versions(h History) {
 
 // trust describes an automatic rollback of the pool.
 func (n *sentences) trust(h History) {
-	for _, r := range h.Returns {
+	for _, r := range h.AutoRollbacks {
 		if r.Acknowledged.IsZero() {
 			message := r.Refusal(h.Pool, h.Recipe).Message
 			n.add("%s%s.", strings.ToUpper(message[:1]), message[1:])

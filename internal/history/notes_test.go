@@ -76,14 +76,14 @@ func TestNotes(t *testing.T) {
 			[]string{"Version 2026.03.02 is quarantined: x"},
 		},
 		"an automatic rollback": {
-			History{Pool: "pool1", Recipe: recipe, Versions: []Version{{Version: v3, Use: Current}}, Returns: []AutoRollback{
+			History{Pool: "pool1", Recipe: recipe, Versions: []Version{{Version: v3, Use: Current}}, AutoRollbacks: []AutoRollback{
 				{Version: "2026.03.04", To: v3, At: at, Why: "2 nodes did not join", Bad: true, Arrived: true},
 			}},
 			[]string{"Pool pool1 rolled back automatically from version 2026.03.04 to 2026.03.03, and the version is quarantined: 2 nodes did not join; " +
 				"captures stay stopped until you acknowledge the rollback: `kamino release pool1`."},
 		},
 		"an acknowledged rollback": {
-			History{Pool: "pool1", Recipe: recipe, Versions: []Version{{Version: v3, Use: Current}}, Returns: []AutoRollback{
+			History{Pool: "pool1", Recipe: recipe, Versions: []Version{{Version: v3, Use: Current}}, AutoRollbacks: []AutoRollback{
 				{Version: "2026.03.04", To: v3, At: at, Why: "x", Acknowledged: at},
 			}},
 			nil,
@@ -91,8 +91,8 @@ func TestNotes(t *testing.T) {
 		"captures": {
 			History{Pool: "pool1", Recipe: recipe, Versions: []Version{{Version: v3, Use: Current}}, Captures: []Capture{
 				{Prototype: "pool1-2026.03.04", Version: "2026.03.04", Donor: "a"},
-				{Prototype: "pool1-2026.03.05", Version: "2026.03.05", Donor: "b", Awaits: true},
-				{Prototype: "pool1-2026.03.06", Version: "2026.03.06", Donor: "c", Awaits: true, HandOver: "run kops"},
+				{Prototype: "pool1-2026.03.05", Version: "2026.03.05", Donor: "b", AwaitsPromotion: true},
+				{Prototype: "pool1-2026.03.06", Version: "2026.03.06", Donor: "c", AwaitsPromotion: true, HandOver: "run kops"},
 			}},
 			[]string{
 				"Prototype pool1-2026.03.04 is capturing node a as version 2026.03.04.",

@@ -36,7 +36,7 @@ func (v Version) lostProof() bool { return retention.LostProof(v.Prototype, v.Pr
 
 // tries reports whether a capture is trying the version. The recipe then names the version only temporarily.
 func (h History) tries(version string) bool {
-	return slices.ContainsFunc(h.Captures, func(c Capture) bool { return c.Tries && same(c.Version, version) })
+	return slices.ContainsFunc(h.Captures, func(c Capture) bool { return c.HasTrial && same(c.Version, version) })
 }
 
 // Promote decides about promoting a complete version that is not in use, for example after a capture whose promotion

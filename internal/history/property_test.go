@@ -52,7 +52,7 @@ var pools = rapid.Custom(func(t *rapid.T) *pool {
 			i.Tags[cloud.TagQuarantined] = "bad"
 		}
 		if rapid.IntRange(0, 3).Draw(t, "rolled back") == 0 {
-			i.Tags[cloud.TagRolledBack] = versions.Draw(t, "to")
+			i.Tags[cloud.TagRolledBackTo] = versions.Draw(t, "to")
 		}
 		p.images = append(p.images, i)
 	}

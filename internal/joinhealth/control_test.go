@@ -54,7 +54,7 @@ func TestControl(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := pool("")
 			f.Joins, f.Elsewhere = lateAt(0, 3), test.control
-			if got := Decide(f); (got.Do == GoBack) != test.back || got.State != Failing {
+			if got := Decide(f); (got.Do == RollBack) != test.back || got.State != Failing {
 				t.Errorf("%s, %s", got.Do, got.Message)
 			}
 		})
@@ -79,7 +79,7 @@ func TestFailuresWithoutControl(t *testing.T) {
 			f := pool("")
 			f.Now = noon.Add(5 * time.Hour)
 			f.Joins, f.Elsewhere = lateAt(0, test.last), test.control
-			if got := Decide(f); (got.Do == GoBack) != test.back || got.State != Failing {
+			if got := Decide(f); (got.Do == RollBack) != test.back || got.State != Failing {
 				t.Errorf("%s, %s", got.Do, got.Message)
 			}
 		})
@@ -101,7 +101,7 @@ func TestFailuresInARow(t *testing.T) {
 		f.Now = noon.Add(time.Hour)
 		f.Joins = lateAt(0, 1)
 		f.Elsewhere = append(test.before, readyAt(2, 3), readyAt(2, 4), readyAt(3, 4))
-		if got := Decide(f); (got.Do == GoBack) != test.back {
+		if got := Decide(f); (got.Do == RollBack) != test.back {
 			t.Errorf("%s: %s: %s", name, got.State, got.Message)
 		}
 	}
@@ -120,7 +120,7 @@ func TestYoungControlNodeIsIgnored(t *testing.T) {
 			f.Joins = append(f.Joins, Join{Node: test.node, Version: f.Current, Running: minute(born), Outcome: Failed, OverdueSince: minute(born + 20)})
 		}
 		f.Elsewhere = []Join{readyAt(test.began, test.began+2)}
-		if got := Decide(f); (got.Do == GoBack) != test.back {
+		if got := Decide(f); (got.Do == RollBack) != test.back {
 			t.Errorf("%+v: %s: %s", test, got.State, got.Message)
 		}
 	}
@@ -134,7 +134,7 @@ func TestAYoungNodeOfTheVersionIsNotJudged(t *testing.T) {
 	}
 	f.Joins = append(f.Joins, joined(f.Current, "JJJ", minute(-35))...)
 	f.Elsewhere = []Join{readyAt(-54, -52)}
-	if got := Decide(f); got.Do != GoBack || len(got.Failed) != 2 {
+	if got := Decide(f); got.Do != RollBack || len(got.Failed) != 2 {
 		t.Errorf("%+v", got)
 	}
 }

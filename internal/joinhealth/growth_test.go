@@ -119,7 +119,7 @@ func (d failurePattern) grow(every time.Duration, seed uint64) int {
 			elsewhere = append(elsewhere, d.observe("other", m, f.Now))
 		}
 		f.Joins, f.Elsewhere = Judge(f.Now, time.Time{}, nodes, f.Joins, Limits{}), Judge(f.Now, time.Time{}, elsewhere, f.Elsewhere, Limits{})
-		if Decide(f).Do == GoBack {
+		if Decide(f).Do == RollBack {
 			return built
 		}
 	}
@@ -139,7 +139,7 @@ func TestGrowingPoolIsRolledBack(t *testing.T) {
 				for seed := range seeds {
 					n := d.grow(time.Duration(minutes)*time.Minute, uint64(seed))
 					if n == 0 {
-						t.Errorf("seed %d: it never went back in a day", seed)
+						t.Errorf("seed %d: the pool never rolled back in a day", seed)
 					}
 					built = append(built, n)
 				}

@@ -100,12 +100,12 @@ type Join struct {
 	Running time.Time `json:"running,omitzero"`
 	Outcome Outcome   `json:"outcome"`
 	// Why is the reason of Failed or Uncounted, or the difference of a joined node from its peers.
-	Why string `json:"why,omitempty"`
+	Why string `json:"message,omitempty"`
 	// Took is the time from the start of the instance until the node was Ready; zero if unknown.
-	Took time.Duration `json:"took,omitempty"`
+	Took time.Duration `json:"joinDuration,omitempty"`
 	// OverdueSince is since when the node is overdue. The join fails only if a later look finds the node overdue again, because
 	// nodes need time after an outage of the cluster.
-	OverdueSince time.Time `json:"late,omitzero"`
+	OverdueSince time.Time `json:"overdueSince,omitzero"`
 	// Doubted is true after the Node was deleted or created again. The join is uncounted from then on.
 	Doubted bool `json:"doubted,omitempty"`
 	// Losses is how often a healthy node became unhealthy. WasHealthy and Changed are the state at the last look. A new

@@ -149,7 +149,7 @@ func (w *outageCluster) judge() {
 		if w.alone { // another pool got a node in the morning
 			f.Elsewhere = append(f.Elsewhere, Join{Version: "x", Running: noon.Add(-time.Hour), Outcome: Joined, Took: time.Minute})
 		}
-		w.isBack[i] = w.isBack[i] || Decide(f).Do == GoBack
+		w.isBack[i] = w.isBack[i] || Decide(f).Do == RollBack
 	}
 }
 
@@ -172,7 +172,7 @@ func (o outage) observe(pool int, b simulatedNode, now, from, to time.Time) Node
 }
 
 // TestOutages: no pool goes back from a good version because of an outage of all new nodes. An outage of half of the new
-// nodes can look like a bad version: docs/reference/probation-figures.md has the number.
+// nodes can look like a bad version: docs/reference/join-health-figures.md has the number.
 func TestOutages(t *testing.T) {
 	weeks := 100
 	if testing.Short() {

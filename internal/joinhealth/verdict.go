@@ -47,8 +47,8 @@ type Facts struct {
 	Elsewhere []Join
 	// Suspect is the version after an automatic rollback, until its guilt is decided; empty if there is none.
 	Suspect string
-	// WentBack is when the pool last rolled back automatically; zero for never.
-	WentBack time.Time
+	// LastRollback is when the pool last rolled back automatically; zero for never.
+	LastRollback time.Time
 	// Off is true if automatic rollback is off. The verdict is then only reported.
 	Off bool
 }
@@ -59,13 +59,13 @@ type Action string
 const (
 	// Nothing: no action.
 	Nothing Action = ""
-	// GoBack: promote the prior version, and mark the current version as suspect.
-	GoBack Action = "GoBack"
+	// RollBack: promote the prior version, and mark the current version as suspect.
+	RollBack Action = "RollBack"
 	// ConfirmBad: the next node of the earlier version has joined, so the suspect was bad. The suspect is quarantined.
-	ConfirmBad Action = "Condemn"
+	ConfirmBad Action = "ConfirmBad"
 	// ClearSuspect: the next node of the earlier version failed too, so the image was not the cause. The suspicion ends, and
 	// a person must look at the pool.
-	ClearSuspect Action = "Absolve"
+	ClearSuspect Action = "ClearSuspect"
 )
 
 // State is the state of a pool's join tracking. The state is the reason of a condition.
@@ -89,7 +89,7 @@ const (
 
 // Verdict is the decision about a pool's version.
 type Verdict struct {
-	Do      Action `json:"do,omitempty"`
+	Do      Action `json:"action,omitempty"`
 	State   State  `json:"state"`
 	Message string `json:"message"`
 	// To is the version for the rollback, for ConfirmBad or for ClearSuspect.
@@ -116,7 +116,7 @@ func Decide(f Facts) Verdict {
 	if why := f.stays(e); why != "" {
 		return Verdict{State: Failing, Failed: failed, Message: against + "; the pool stays on the version: " + why}
 	}
-	return Verdict{Do: GoBack, State: Failing, To: f.Prior, Failed: failed, Message: against + "; version " + f.Prior + " is the version before"}
+	return Verdict{Do: RollBack, State: Failing, To: f.Prior, Failed: failed, Message: against + "; version " + f.Prior + " is the version before"}
 }
 
 // evidence is about the newest judged nodes of a version.
@@ -171,8 +171,8 @@ func (f Facts) stays(e evidence) string {
 		return fmt.Sprintf("only %d of %d nodes of other images are Ready, so the image may not be the cause", f.OthersReady, f.Others) + f.unlisted()
 	case f.Prior == "", f.Prior == f.Current:
 		return "there is no version to roll back to"
-	case !f.WentBack.IsZero() && f.Now.Sub(f.WentBack) < Pause:
-		return fmt.Sprintf("the last automatic rollback was at %s, and Kamino rolls a pool back at most once a day", f.WentBack.UTC().Format(time.RFC3339))
+	case !f.LastRollback.IsZero() && f.Now.Sub(f.LastRollback) < Pause:
+		return fmt.Sprintf("the last automatic rollback was at %s, and Kamino rolls a pool back at most once a day", f.LastRollback.UTC().Format(time.RFC3339))
 	case f.Off:
 		return "the policy does not enable automatic rollback"
 	}
@@ -207,7 +207,7 @@ func (f Facts) unwell() bool { return f.OthersReady*100 < f.Others*Healthy }
 
 // countertest decides about the suspect by the next node of the earlier version.
 func countertest(f Facts) Verdict {
-	judged := judgedOf(f.Joins, f.Current, f.WentBack)
+	judged := judgedOf(f.Joins, f.Current, f.LastRollback)
 	if len(judged) == 0 {
 		return Verdict{State: Suspected, Message: fmt.Sprintf("pool %s rolled back from version %s to %s: the next node shows whether the image was the cause", f.Pool, f.Suspect, f.Current)}
 	}

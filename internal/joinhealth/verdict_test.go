@@ -77,7 +77,7 @@ func TestTheRule(t *testing.T) {
 		judged := strings.ReplaceAll(word, "w", "")
 		got := Decide(pool(word))
 		switch {
-		case hasEvidence(judged) && (got.Do != GoBack || got.To != "2026.03.01" || got.State != Failing):
+		case hasEvidence(judged) && (got.Do != RollBack || got.To != "2026.03.01" || got.State != Failing):
 			t.Fatalf("%s: %+v, want to go back", word, got)
 		case !hasEvidence(judged) && (got.Do != Nothing || (got.State == Failing) != fails(judged)):
 			t.Fatalf("%s: %+v, want nothing", word, got)
@@ -123,7 +123,7 @@ func TestVerdicts(t *testing.T) {
 	noControl := stays + "the control group did not join in the same time, so the image may not be the cause"
 	after := func(word string) func(*Facts) {
 		return func(f *Facts) {
-			f.Suspect, f.Current, f.WentBack = "2026.03.09", "2026.03.01", noon.Add(-time.Hour)
+			f.Suspect, f.Current, f.LastRollback = "2026.03.09", "2026.03.01", noon.Add(-time.Hour)
 			f.Joins = append(f.Joins, joined("2026.03.01", "FF", noon.Add(-5*time.Hour))...) // before the rollback
 			f.Joins = append(f.Joins, joined("2026.03.01", word, noon.Add(-time.Hour))...)
 		}
@@ -137,7 +137,7 @@ func TestVerdicts(t *testing.T) {
 	}{
 		"no version": {"FF", func(f *Facts) { f.Current = "" }, Nothing, Watching, "the recipe of pool workers names no version of the pool"},
 		"too few":    {"JFw", nil, Nothing, Watching, "version 2026.03.09 of pool workers: 1 nodes joined, 1 failed, 1 pending"},
-		"bad":        {"FF", nil, GoBack, Failing, goes},
+		"bad":        {"FF", nil, RollBack, Failing, goes},
 		"half join": {"FJFJ", nil, Nothing, Failing, "2 of the last 4 nodes of version 2026.03.09 in pool workers failed, last n2: the instance has run for 16 min without a Node; " +
 			"the pool stays on the version: at least half of these nodes joined"},
 		"a person settled the failures": {"FFJ", func(f *Facts) { f.Since = noon.Add(-2*time.Hour + 2*time.Minute) }, Nothing, Watching,
@@ -146,24 +146,24 @@ func TestVerdicts(t *testing.T) {
 		"other nodes fail":    {"FF", func(f *Facts) { f.Elsewhere = joined("x", "Fwu", noon.Add(-2*time.Hour)) }, Nothing, Failing, noControl},
 		"another version joins in the pool": {"FF", func(f *Facts) {
 			f.Elsewhere, f.Joins = nil, append(f.Joins, joined("2026.03.01", "wJ", noon.Add(-2*time.Hour))...)
-		}, GoBack, Failing, goes},
+		}, RollBack, Failing, goes},
 		"no control": {"FF", func(f *Facts) { f.Others, f.OthersReady = 0, 0 }, Nothing, Failing, stays + "there is no node of another image to compare with"},
 		"unwell":     {"FF", func(f *Facts) { f.OthersReady = 7 }, Nothing, Failing, stays + "only 7 of 10 nodes of other images are Ready, so the image may not be the cause"},
-		"just well":  {"FF", func(f *Facts) { f.OthersReady = 8 }, GoBack, Failing, goes},
+		"just well":  {"FF", func(f *Facts) { f.OthersReady = 8 }, RollBack, Failing, goes},
 		"too many are not Ready for anything to count": {"Jww", func(f *Facts) { f.OthersReady = 7 }, Nothing, Failing, "version 2026.03.09 of pool workers: 1 nodes joined, 0 failed, 2 pending, " +
 			"2 of them for more than 30 min; failures are ignored while only 7 of 10 nodes of other images are Ready"},
 		"too many are not Ready, and no node is late": {"Jww", func(f *Facts) { f.OthersReady, f.Now = 7, f.Now.Add(-90*time.Minute) }, Nothing, Watching,
 			"version 2026.03.09 of pool workers: 1 nodes joined, 0 failed, 2 pending"},
 		"no prior": {"FF", func(f *Facts) { f.Prior = "" }, Nothing, Failing, stays + "there is no version to roll back to"},
-		"too soon": {"FF", func(f *Facts) { f.WentBack = noon.Add(-Pause + time.Second) }, Nothing, Failing,
+		"too soon": {"FF", func(f *Facts) { f.LastRollback = noon.Add(-Pause + time.Second) }, Nothing, Failing,
 			stays + "the last automatic rollback was at 2026-03-08T12:00:01Z, and Kamino rolls a pool back at most once a day"},
-		"a day later":  {"FF", func(f *Facts) { f.WentBack = noon.Add(-Pause) }, GoBack, Failing, goes},
+		"a day later":  {"FF", func(f *Facts) { f.LastRollback = noon.Add(-Pause) }, RollBack, Failing, goes},
 		"switched off": {"FF", func(f *Facts) { f.Off = true }, Nothing, Failing, stays + "the policy does not enable automatic rollback"},
 		"suspected":    {"FF", after("w"), Nothing, Suspected, "pool workers rolled back from version 2026.03.09 to 2026.03.01: the next node shows whether the image was the cause"},
 		"confirmed":    {"FF", after("wJF"), ConfirmBad, Confirmed, "version 2026.03.09 of pool workers was bad: node n1 of version 2026.03.01 has joined"},
 		"confirmed by a node of the same second": {"FF", func(f *Facts) {
 			after("J")(f)
-			f.Joins[len(f.Joins)-1].Running = f.WentBack
+			f.Joins[len(f.Joins)-1].Running = f.LastRollback
 		}, ConfirmBad, Confirmed, "version 2026.03.09 of pool workers was bad: node n0 of version 2026.03.01 has joined"},
 		"cleared": {"FF", after("FJ"), ClearSuspect, Cleared,
 			"version 2026.03.09 of pool workers was not the cause: node n0 of version 2026.03.01 did not join either: the instance has run for 16 min without a Node"},
@@ -195,8 +195,8 @@ var drawn = rapid.Custom(func(t *rapid.T) Facts {
 		Since: rapid.SampledFrom([]time.Time{{}, noon.Add(-118 * time.Minute)}).Draw(t, "since"),
 		Joins: append(joined("a", word.Draw(t, "a"), noon.Add(-5*time.Hour)), joined("b", word.Draw(t, "b"), noon.Add(-2*time.Hour))...),
 	}
-	if rapid.Bool().Draw(t, "went back") {
-		f.WentBack = noon.Add(-time.Duration(rapid.IntRange(0, 48).Draw(t, "hours ago")) * time.Hour)
+	if rapid.Bool().Draw(t, "rolled back") {
+		f.LastRollback = noon.Add(-time.Duration(rapid.IntRange(0, 48).Draw(t, "hours ago")) * time.Hour)
 	}
 	return f
 })
@@ -204,7 +204,7 @@ var drawn = rapid.Custom(func(t *rapid.T) Facts {
 // rank orders actions by their severity for the current version.
 func rank(v Verdict) int {
 	switch {
-	case v.Do == GoBack:
+	case v.Do == RollBack:
 		return 2
 	case v.State == Failing:
 		return 1
@@ -250,15 +250,15 @@ func objection(f Facts, v Verdict) string {
 	switch {
 	case v.State == "" || v.Message == "":
 		return "it says nothing"
-	case v.Do == GoBack && !bad:
+	case v.Do == RollBack && !bad:
 		return "it goes back, and the nodes join"
-	case v.Do == GoBack && (v.To == "" || v.To == f.Current):
+	case v.Do == RollBack && (v.To == "" || v.To == f.Current):
 		return "it goes back to nothing"
-	case v.Do == GoBack && (f.Others == 0 || float64(f.OthersReady)/float64(f.Others) < 0.8):
+	case v.Do == RollBack && (f.Others == 0 || float64(f.OthersReady)/float64(f.Others) < 0.8):
 		return "it goes back, and the others are not Ready"
-	case v.Do == GoBack && f.Off:
+	case v.Do == RollBack && f.Off:
 		return "it goes back though it must not"
-	case v.Do == GoBack && !f.WentBack.IsZero() && f.Now.Sub(f.WentBack) < 24*time.Hour:
+	case v.Do == RollBack && !f.LastRollback.IsZero() && f.Now.Sub(f.LastRollback) < 24*time.Hour:
 		return "it goes back twice in a day"
 	case strings.Contains(v.Message, "no version to roll back to") && f.Prior != "" && f.Prior != f.Current:
 		return "it sees nothing to go back to"
@@ -280,7 +280,7 @@ func objection(f Facts, v Verdict) string {
 func afterGoingBack(f Facts) Action {
 	for _, join := range f.Joins {
 		switch {
-		case join.Version != f.Current || join.Running.Before(f.WentBack):
+		case join.Version != f.Current || join.Running.Before(f.LastRollback):
 		case join.Outcome == Joined:
 			return ConfirmBad
 		case join.Outcome == Failed:
@@ -318,13 +318,13 @@ func TestWrongDeciders(t *testing.T) {
 			}
 			v := Decide(f)
 			if failed >= 2 && v.Do == Nothing && f.Prior != "" {
-				v = Verdict{Do: GoBack, State: Failing, Message: v.Message, To: f.Prior}
+				v = Verdict{Do: RollBack, State: Failing, Message: v.Message, To: f.Prior}
 			}
 			return v
 		},
 		"asks no others":                  with(func(f *Facts) { f.Others, f.OthersReady = 1, 1 }),
 		"has half of them do":             with(func(f *Facts) { f.OthersReady = min(f.Others, f.OthersReady*8/5) }),
-		"forgets that it went back":       with(func(f *Facts) { f.WentBack = time.Time{} }),
+		"forgets the last rollback":       with(func(f *Facts) { f.LastRollback = time.Time{} }),
 		"forgets the suspect":             with(func(f *Facts) { f.Suspect = "" }),
 		"goes back unasked":               with(func(f *Facts) { f.Off = false }),
 		"takes itself for the one before": with(func(f *Facts) { f.Prior = f.Current }),
@@ -373,7 +373,7 @@ func renamed(joins []Join, from, to Outcome) []Join {
 }
 
 // ours is the rule of Decide.
-func ours(word string) bool { return Decide(pool(word)).Do == GoBack }
+func ours(word string) bool { return Decide(pool(word)).Do == RollBack }
 
 // TestFalseAlarms: the rate of rollbacks from a good version, over a hundred joins that fail for other reasons.
 func TestFalseAlarms(t *testing.T) {
@@ -456,7 +456,7 @@ func TestAYoungNodeSettlesNothing(t *testing.T) {
 		want    Action
 	}{{10, "J", Nothing}, {20, "J", Nothing}, {22, "J", ConfirmBad}, {10, "F", ClearSuspect}} {
 		f := pool("")
-		f.Current, f.Suspect, f.WentBack = f.Prior, f.Current, noon.Add(-time.Hour)
+		f.Current, f.Suspect, f.LastRollback = f.Prior, f.Current, noon.Add(-time.Hour)
 		f.Joins = joined(f.Current, test.word, noon.Add(-time.Duration((test.minutes+1)*float64(time.Minute))))
 		for _, born := range []float64{-200, -190} {
 			f.Joins = append(f.Joins, Join{Node: "s", Version: f.Suspect, Running: minute(born), Outcome: Failed, OverdueSince: minute(born + 20)})

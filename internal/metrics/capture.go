@@ -83,7 +83,7 @@ func (m *Metrics) observe(before, after *v1alpha1.Prototype, pool string) Observ
 	for _, step := range changes.Steps {
 		m.steps.WithLabelValues(string(step.Phase)).Observe(step.Took.Seconds())
 	}
-	if tried := changes.Tried; tried != nil {
+	if tried := changes.TrialEnded; tried != nil {
 		m.trials.WithLabelValues(pool, tried.Result).Inc()
 		if tried.Took != nil {
 			m.trialTimes.Observe(tried.Took.Seconds())

@@ -150,7 +150,7 @@ func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, part := range m.parts {
 		part.Describe(descriptions)
 	}
-	for _, d := range []*prometheus.Desc{inFlightDesc, poolAgeDesc, poolInfoDesc, poolNodesDesc, poolImagesDesc, poolMaxImagesDesc, poolCandidatesDesc, poolRefusedDesc, captureRefusedDesc, policyStalledDesc, poolJoinsDesc, poolWentBackDesc, poolStaysDesc, pendingPatchesDesc, patchesUncheckedDesc, patchesBadDesc} {
+	for _, d := range []*prometheus.Desc{inFlightDesc, poolAgeDesc, poolInfoDesc, poolNodesDesc, poolImagesDesc, poolMaxImagesDesc, poolCandidatesDesc, poolRefusedDesc, captureRefusedDesc, policyStalledDesc, poolJoinsDesc, poolRolledBackDesc, poolStaysDesc, pendingPatchesDesc, patchesUncheckedDesc, patchesBadDesc} {
 		descriptions <- d
 	}
 }

@@ -9,9 +9,9 @@ import (
 )
 
 var (
-	poolJoinsDesc    = gauge("pool_joins", "Nodes of the pool's current version, and of a version after an automatic rollback, by pool, version and join result.", "pool", "version", "outcome")
-	poolWentBackDesc = gauge("pool_went_back", "1 after an automatic rollback of the pool until a user acknowledges the rollback, else 0, by pool.", "pool")
-	poolStaysDesc    = gauge("pool_nodes_do_not_join", "1 while the pool stays on a version whose nodes do not join, else 0, by pool.", "pool")
+	poolJoinsDesc      = gauge("pool_joins", "Nodes of the pool's current version, and of a version after an automatic rollback, by pool, version and join result.", "pool", "version", "outcome")
+	poolRolledBackDesc = gauge("pool_rolled_back", "1 after an automatic rollback of the pool until a user acknowledges the rollback, else 0, by pool.", "pool")
+	poolStaysDesc      = gauge("pool_nodes_do_not_join", "1 while the pool stays on a version whose nodes do not join, else 0, by pool.", "pool")
 )
 
 // PoolJoins is the join tracking of a pool's version.
@@ -23,8 +23,8 @@ type PoolJoins struct {
 	// Suspect is the version before an automatic rollback, if there is one, and OfSuspect the joins of its nodes.
 	Suspect   string
 	OfSuspect joinhealth.Tally
-	// WentBack: the rollback is not acknowledged. Stays: the pool stays on a version whose nodes do not join.
-	WentBack, Stays bool
+	// RolledBack: the rollback is not acknowledged. Stays: the pool stays on a version whose nodes do not join.
+	RolledBack, Stays bool
 }
 
 // newNodes are the watched pools. New values replace earlier values.
@@ -48,17 +48,17 @@ func (m *Metrics) Joins(reported []PoolJoins) {
 	m.newNodes.pools = pools
 }
 
-func (p PoolJoins) badness() int { return 2*int(flag(p.WentBack)) + int(flag(p.Stays)) }
+func (p PoolJoins) badness() int { return 2*int(flag(p.RolledBack)) + int(flag(p.Stays)) }
 
-// PoolWentBack counts an automatic rollback of a pool.
-func (m *Metrics) PoolWentBack(pool string) { m.returns.WithLabelValues(pool).Inc() }
+// CountRollback counts an automatic rollback of a pool.
+func (m *Metrics) CountRollback(pool string) { m.returns.WithLabelValues(pool).Inc() }
 
 func (n *newNodes) collect(samples chan<- prometheus.Metric) {
 	n.mu.Lock()
 	pools := n.pools
 	n.mu.Unlock()
 	for _, p := range pools {
-		samples <- prometheus.MustNewConstMetric(poolWentBackDesc, prometheus.GaugeValue, flag(p.WentBack), p.Pool)
+		samples <- prometheus.MustNewConstMetric(poolRolledBackDesc, prometheus.GaugeValue, flag(p.RolledBack), p.Pool)
 		samples <- prometheus.MustNewConstMetric(poolStaysDesc, prometheus.GaugeValue, flag(p.Stays), p.Pool)
 		report(samples, p.Pool, p.Version, p.Of)
 		if p.Suspect != p.Version {

@@ -17,10 +17,10 @@ func TestPoolJoins(t *testing.T) {
 	m.Joins([]PoolJoins{
 		{Pool: "a", Version: "3", Of: joinhealth.Tally{Joined: 2, Failed: 1, Waiting: 4, Median: time.Minute}, Stays: true},
 		{Pool: "a", Version: "9"},
-		{Pool: "b", Version: "1", Of: joinhealth.Tally{Joined: 1}, Suspect: "2", OfSuspect: joinhealth.Tally{Failed: 2}, WentBack: true},
+		{Pool: "b", Version: "1", Of: joinhealth.Tally{Joined: 1}, Suspect: "2", OfSuspect: joinhealth.Tally{Failed: 2}, RolledBack: true},
 		{Pool: "c"},
 	})
-	m.PoolWentBack("b")
+	m.CountRollback("b")
 	want := `
 # HELP kamino_pool_joins Nodes of the pool's current version, and of a version after an automatic rollback, by pool, version and join result.
 # TYPE kamino_pool_joins gauge
@@ -38,11 +38,11 @@ kamino_pool_joins{outcome="waiting",pool="b",version="2"} 0
 kamino_pool_nodes_do_not_join{pool="a"} 1
 kamino_pool_nodes_do_not_join{pool="b"} 0
 kamino_pool_nodes_do_not_join{pool="c"} 0
-# HELP kamino_pool_went_back 1 after an automatic rollback of the pool until a user acknowledges the rollback, else 0, by pool.
-# TYPE kamino_pool_went_back gauge
-kamino_pool_went_back{pool="a"} 0
-kamino_pool_went_back{pool="b"} 1
-kamino_pool_went_back{pool="c"} 0
+# HELP kamino_pool_rolled_back 1 after an automatic rollback of the pool until a user acknowledges the rollback, else 0, by pool.
+# TYPE kamino_pool_rolled_back gauge
+kamino_pool_rolled_back{pool="a"} 0
+kamino_pool_rolled_back{pool="b"} 1
+kamino_pool_rolled_back{pool="c"} 0
 # HELP kamino_rollbacks_total Automatic rollbacks, by pool.
 # TYPE kamino_rollbacks_total counter
 kamino_rollbacks_total{pool="a"} 0
@@ -50,7 +50,7 @@ kamino_rollbacks_total{pool="b"} 1
 kamino_rollbacks_total{pool="c"} 0
 kamino_rollbacks_total{pool="gone"} 0
 `
-	if err := testutil.CollectAndCompare(m, strings.NewReader(want), "kamino_pool_joins", "kamino_pool_nodes_do_not_join", "kamino_pool_went_back", "kamino_rollbacks_total"); err != nil {
+	if err := testutil.CollectAndCompare(m, strings.NewReader(want), "kamino_pool_joins", "kamino_pool_nodes_do_not_join", "kamino_pool_rolled_back", "kamino_rollbacks_total"); err != nil {
 		t.Error(err)
 	}
 }

@@ -195,7 +195,7 @@ func TestPhasesAreThoseOfTheKind(t *testing.T) {
 	enum := regexp.MustCompile(`(?s)enum:\n((?:\s+- [A-Z]\w+\n)+)\s+type: string`).FindAllSubmatch(crd, -1)
 	found := 0
 	for _, match := range enum {
-		if !strings.Contains(string(match[1]), string(v1alpha1.PhaseGivingBack)) {
+		if !strings.Contains(string(match[1]), string(v1alpha1.PhaseCleaningUp)) {
 			continue
 		}
 		for _, value := range strings.Fields(strings.ReplaceAll(string(match[1]), "- ", "")) {

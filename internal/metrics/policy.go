@@ -17,7 +17,7 @@ var policyStalledDesc = gauge("policy_stalled", "1 while a policy waits for a us
 var stalledReasons = setOf(
 	v1alpha1.PolicyNoPoolMatches, v1alpha1.PolicyPoolClaimedTwice, v1alpha1.PolicyScheduleInvalid, v1alpha1.PolicyScheduleNeverFires,
 	v1alpha1.PolicyExpressionInvalid, v1alpha1.PolicyUnreadable, v1alpha1.PolicyTooManyFailures, v1alpha1.PolicyCloudUnavailable,
-	v1alpha1.PolicyCurrentVersionMissing, v1alpha1.PolicyRollingBack, v1alpha1.PolicyWentBack, v1alpha1.PolicyPreflightFailed,
+	v1alpha1.PolicyCurrentVersionMissing, v1alpha1.PolicyRollingBack, v1alpha1.PolicyRolledBack, v1alpha1.PolicyPreflightFailed,
 )
 
 // stalls are the stalled policies of the last pass over all policies.

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
@@ -30,20 +31,16 @@ func setOf[T ~string](words ...T) set[T] {
 }
 
 // inFlightPhases are the phases of a running capture.
-var inFlightPhases = setOf(
-	v1alpha1.PhasePending, v1alpha1.PhasePreflight, v1alpha1.PhaseReserving, v1alpha1.PhaseDraining, v1alpha1.PhasePatching, v1alpha1.PhaseRebooting, v1alpha1.PhaseSoaking,
-	v1alpha1.PhaseGeneralizing, v1alpha1.PhaseStopping, v1alpha1.PhaseSnapshotting, v1alpha1.PhaseStarting,
-	v1alpha1.PhaseWaitingReady, v1alpha1.PhaseGrowing, v1alpha1.PhaseRemoving, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing, v1alpha1.PhaseTrying,
-	v1alpha1.PhaseAwaitingPromotion, v1alpha1.PhasePromoting,
-	v1alpha1.PhaseRetiring, v1alpha1.PhaseScalingOut, v1alpha1.PhaseGivingBack,
-)
+var inFlightPhases = setOf(slices.DeleteFunc(v1alpha1.Phases(), func(p v1alpha1.Phase) bool {
+	return p == v1alpha1.PhaseSucceeded || p == v1alpha1.PhaseFailed
+})...)
 
 // failureReasons are the reasons of captures that fail after their begin.
 var failureReasons = setOf(
-	string(plan.LookFailed), string(plan.DonorGone), string(plan.DonorStopped), string(plan.RecordLost), string(plan.ReservationLost), string(plan.DrainTimeout), string(plan.DeadlineExceeded),
+	string(plan.DiskCheckFailed), string(plan.DonorGone), string(plan.DonorStopped), string(plan.RecordLost), string(plan.ReservationLost), string(plan.DrainTimeout), string(plan.DeadlineExceeded),
 	string(plan.DonorNotPatched), string(plan.NothingToPatch), string(plan.PatchLevelChanged), string(plan.Interrupted), string(plan.DonorRestarted), string(plan.GeneralizeFailed), capture.CloudRefused,
-	string(plan.NotProven), string(plan.ProofLost), string(plan.OrderOutdated), string(plan.SnapshotTaken), string(plan.SnapshotFailed), string(plan.SnapshotLost),
-	string(plan.DonorNotReady), string(plan.ReplacementNotReady), string(plan.VersionTaken), string(plan.ImageFailed), string(plan.ImageLost),
+	string(plan.NotProven), string(plan.ProofLost), string(plan.OrderOutdated), string(plan.SnapshotOfOtherCapture), string(plan.SnapshotFailed), string(plan.SnapshotLost),
+	string(plan.DonorNotReady), string(plan.ReplacementNotReady), string(plan.VersionOfOtherCapture), string(plan.ImageFailed), string(plan.ImageLost),
 	string(plan.Quarantined), string(plan.TrialFailed), string(plan.TrialInconclusive), string(plan.PromotionStale), string(plan.Superseded), string(plan.RecipeTaken),
 )
 
@@ -75,6 +72,6 @@ func RefusalsOf(clouds ...cloud.Description) Refusals {
 // choiceReasons are the reasons for which a policy skips a node that a user could still capture.
 var choiceReasons = setOf(
 	selection.Ignored, selection.Unschedulable, selection.RebootPending, selection.PatchFailed, selection.NotPatched, selection.PatchTimeInvalid,
-	selection.PatchedInFuture, selection.PatchedBeforeImage, selection.SameLevel, selection.SuspectPatch, selection.NotRebootedSincePatch,
+	selection.PatchedInFuture, selection.PatchedBeforeImage, selection.SamePatchLevel, selection.SuspectPatch, selection.NotRebootedSincePatch,
 	selection.ReadyTooShort, selection.RefusedByExpression, selection.ExpressionFailed,
 )

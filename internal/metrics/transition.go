@@ -38,8 +38,8 @@ type Observation struct {
 	Ended *CaptureEnd
 	// Steps are the finished steps, in order.
 	Steps []StepTime
-	// Tried is nil unless an attempt at a trial ended.
-	Tried *TrialEnd
+	// TrialEnded is nil unless an attempt at a trial ended.
+	TrialEnded *TrialEnd
 	// OutOfService is the time that the donor was reserved; nil before its release.
 	OutOfService *time.Duration
 }
@@ -79,7 +79,7 @@ func triedBetween(before, after *v1alpha1.TrialStatus) *TrialEnd {
 // Between returns the difference between two statuses of a Prototype. Equal parts are no difference, nor are parts that a
 // lost status contained before.
 func (r Refusals) Between(before, after *v1alpha1.PrototypeStatus) Observation {
-	o := Observation{Steps: stepsLeft(before.Steps, after.Steps), Tried: triedBetween(before.Trial, after.Trial)}
+	o := Observation{Steps: stepsLeft(before.Steps, after.Steps), TrialEnded: triedBetween(before.Trial, after.Trial)}
 	if after.Terminal() && !before.Terminal() {
 		ended := r.endingOf(after)
 		o.Ended = &ended

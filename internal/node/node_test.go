@@ -56,7 +56,7 @@ func TestReleaseUndoesReserve(t *testing.T) {
 			rt.Fatalf("others may remove the node: %v", held.Annotations)
 		}
 		written, err := v1alpha1.ReservationOf(held.Annotations)
-		if err != nil || written == nil || written.UID != "uid" || written.Hold != r.Hold || Restored(held, *written) {
+		if err != nil || written == nil || written.UID != "uid" || written.Protection != r.Protection || Restored(held, *written) {
 			rt.Fatalf("reservation: %+v, %v", written, err)
 		}
 		if err := Cordon(ctx, kube, held); err != nil {

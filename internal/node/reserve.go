@@ -22,9 +22,9 @@ var held = map[string]string{
 	v1alpha1.DoNotDisruptAnnotation:      "true",
 }
 
-// NewReservation records the current state of the node, so that Release can restore the state. hold is the cloud's
+// NewReservation records the current state of the node, so that Release can restore the state. protection is the cloud's
 // token for the state of the instance in the pool; empty if Kamino does not change the state.
-func NewReservation(holder v1alpha1.Holder, n *corev1.Node, hold string, now metav1.Time) v1alpha1.Reservation {
+func NewReservation(holder v1alpha1.Holder, n *corev1.Node, protection string, now metav1.Time) v1alpha1.Reservation {
 	before := map[string]*string{}
 	for key := range held {
 		before[key] = nil
@@ -34,7 +34,7 @@ func NewReservation(holder v1alpha1.Holder, n *corev1.Node, hold string, now met
 	}
 	return v1alpha1.Reservation{
 		Holder: holder, ReservedAt: now,
-		Unschedulable: n.Spec.Unschedulable, Hold: hold, Annotations: before,
+		Unschedulable: n.Spec.Unschedulable, Protection: protection, Annotations: before,
 	}
 }
 

@@ -99,17 +99,17 @@ func OfPolicy(before, after *v1alpha1.PrototypePolicy, now time.Time) (all []Not
 			data.Pool = is.Name
 			all = append(all, Notice{ID: fmt.Sprintf("%s-%s-%s-%s", after.UID, is.Name, kind, key), Kind: kind, At: now, Subject: "prototypepolicies/" + after.Name, Data: data})
 		}
-		if p := is.Probation; p != nil && p.WentBackAt != nil && (was.Probation == nil || was.Probation.WentBackAt == nil || !was.Probation.WentBackAt.Equal(p.WentBackAt)) {
-			add(RolledBack, p.WentBackAt.UTC().Format(time.RFC3339), Data{
+		if p := is.JoinHealth; p != nil && p.RolledBackAt != nil && (was.JoinHealth == nil || was.JoinHealth.RolledBackAt == nil || !was.JoinHealth.RolledBackAt.Equal(p.RolledBackAt)) {
+			add(RolledBack, p.RolledBackAt.UTC().Format(time.RFC3339), Data{
 				Version: p.Suspect, Reason: p.State, Message: fmt.Sprintf("Pool %s rolled back automatically from version %s to %s. %s", is.Name, p.Suspect, is.CurrentVersion, p.Message),
-				Command: "kamino history " + is.Name, Link: docs + "concepts/probation.md",
+				Command: "kamino history " + is.Name, Link: docs + "concepts/join-health.md",
 			})
 		}
 		if frozen(is) && !frozen(&was) {
 			data := Data{Version: is.CurrentVersion, Reason: is.Decision.Reason, Message: fmt.Sprintf("Kamino captures no node of pool %s: %s", is.Name, is.Decision.Message)}
 			data.Command, data.Link = "kamino retry "+is.Name, docs+"reference/policy.md"
-			if is.Decision.Reason == v1alpha1.PolicyWentBack {
-				data.Command, data.Link = "kamino release "+is.Name, docs+"concepts/probation.md"
+			if is.Decision.Reason == v1alpha1.PolicyRolledBack {
+				data.Command, data.Link = "kamino release "+is.Name, docs+"concepts/join-health.md"
 			}
 			add(Frozen, now.UTC().Format(time.RFC3339), data)
 		}
@@ -136,7 +136,7 @@ func poolOf(p *v1alpha1.PrototypePolicy, id string) v1alpha1.PoolStatus {
 
 // frozen reports whether a person must act before another capture of the pool.
 func frozen(s *v1alpha1.PoolStatus) bool {
-	return s.Decision != nil && (s.Decision.Reason == v1alpha1.PolicyWentBack || s.Decision.Reason == v1alpha1.PolicyTooManyFailures)
+	return s.Decision != nil && (s.Decision.Reason == v1alpha1.PolicyRolledBack || s.Decision.Reason == v1alpha1.PolicyTooManyFailures)
 }
 
 // unchecked reports whether the last check for patches had no answer.

@@ -47,7 +47,7 @@ func lines(all []Notice) []string {
 }
 
 func TestOfPrototype(t *testing.T) {
-	failed := v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseGivingBack, Failure: &v1alpha1.Failure{Reason: "DrainTimeout", Message: "pod a stays"}}
+	failed := v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseCleaningUp, Failure: &v1alpha1.Failure{Reason: "DrainTimeout", Message: "pod a stays"}}
 	ended := failed
 	ended.Phase = v1alpha1.PhaseFailed
 	awaits := v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseAwaitingPromotion, Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Reason: "AwaitingPromotion"}}}
@@ -67,7 +67,7 @@ func TestOfPrototype(t *testing.T) {
 		}},
 		"a failure that ends":   {failed, ended, nil},
 		"a failure in one pass": {in(v1alpha1.PhasePreflight), ended, []string{"failed prototypes/pool1-2026.03.09 pool1 2026.03.09 [DrainTimeout] The capture of version 2026.03.09 of pool pool1 failed: pod a stays; kamino describe pool1-2026.03.09"}},
-		"waits for approval": {in(v1alpha1.PhaseTrying), awaits, []string{
+		"waits for approval": {in(v1alpha1.PhaseRunningTrial), awaits, []string{
 			"approval prototypes/pool1-2026.03.09 pool1 2026.03.09 [AwaitingPromotion] Version 2026.03.09 of pool pool1 waits for approval.; kamino promote pool1 2026.03.09",
 		}},
 		"still waits": {awaits, awaits, nil},
@@ -86,9 +86,9 @@ func TestOfPrototype(t *testing.T) {
 
 func TestOfPolicy(t *testing.T) {
 	at, later := metav1.NewTime(now), metav1.NewTime(now.Add(time.Hour))
-	wentBack := func(at *metav1.Time) func(*v1alpha1.PoolStatus) {
+	rollbackAt := func(at *metav1.Time) func(*v1alpha1.PoolStatus) {
 		return func(s *v1alpha1.PoolStatus) {
-			s.Probation = &v1alpha1.ProbationStatus{State: "Held", Message: "2 nodes did not join", Suspect: "2026.03.09", WentBackAt: at}
+			s.JoinHealth = &v1alpha1.JoinHealthStatus{State: "Held", Message: "2 nodes did not join", Suspect: "2026.03.09", RolledBackAt: at}
 		}
 	}
 	decided := func(reason string) func(*v1alpha1.PoolStatus) {
@@ -102,20 +102,20 @@ func TestOfPolicy(t *testing.T) {
 		}
 	}
 	rolledBack := "rolledback prototypepolicies/all pool1 2026.03.09 [Held] Pool pool1 rolled back automatically from version 2026.03.09 to 2026.03.01. 2 nodes did not join; kamino history pool1"
-	frozenByRollback := "frozen prototypepolicies/all pool1 2026.03.01 [WentBack] Kamino captures no node of pool pool1: because; kamino release pool1"
+	frozenByRollback := "frozen prototypepolicies/all pool1 2026.03.01 [RolledBack] Kamino captures no node of pool pool1: because; kamino release pool1"
 	for name, test := range map[string]struct {
 		before, after *v1alpha1.PrototypePolicy
 		want          []string
 	}{
 		"no pools":                              {policy(), policy(), nil},
 		"a new pool":                            {policy(), policy(pool("pool1", decided("NoNewPatch"))), nil},
-		"rolling back":                          {policy(pool("pool1", nil)), policy(pool("pool1", wentBack(nil))), nil},
-		"rolled back":                           {policy(pool("pool1", wentBack(nil))), policy(pool("pool1", wentBack(&at))), []string{rolledBack}},
-		"rolled back without an earlier status": {policy(), policy(pool("pool1", wentBack(&at))), []string{rolledBack}},
-		"the same rollback":                     {policy(pool("pool1", wentBack(&at))), policy(pool("pool1", wentBack(&at))), nil},
-		"another rollback":                      {policy(pool("pool1", wentBack(&at))), policy(pool("pool1", wentBack(&later))), []string{rolledBack}},
+		"rolling back":                          {policy(pool("pool1", nil)), policy(pool("pool1", rollbackAt(nil))), nil},
+		"rolled back":                           {policy(pool("pool1", rollbackAt(nil))), policy(pool("pool1", rollbackAt(&at))), []string{rolledBack}},
+		"rolled back without an earlier status": {policy(), policy(pool("pool1", rollbackAt(&at))), []string{rolledBack}},
+		"the same rollback":                     {policy(pool("pool1", rollbackAt(&at))), policy(pool("pool1", rollbackAt(&at))), nil},
+		"another rollback":                      {policy(pool("pool1", rollbackAt(&at))), policy(pool("pool1", rollbackAt(&later))), []string{rolledBack}},
 		"frozen after a rollback": {
-			policy(pool("pool1", decided("RollingBack"))), policy(pool("pool1", decided("WentBack"))), []string{frozenByRollback},
+			policy(pool("pool1", decided("RollingBack"))), policy(pool("pool1", decided("RolledBack"))), []string{frozenByRollback},
 		},
 		"patches unknown": {
 			policy(pool("pool1", checked(""))), policy(pool("pool1", checked("RepositoryUnreachable"))),
@@ -123,16 +123,16 @@ func TestOfPolicy(t *testing.T) {
 		},
 		"patches still unknown": {policy(pool("pool1", checked("RepositoryUnreachable"))), policy(pool("pool1", checked("NodeFailed"))), nil},
 		"patches known again":   {policy(pool("pool1", checked("NodeFailed"))), policy(pool("pool1", checked(""))), nil},
-		"still frozen":          {policy(pool("pool1", decided("WentBack"))), policy(pool("pool1", decided("TooManyFailures"))), nil},
-		"thawed":                {policy(pool("pool1", decided("WentBack"))), policy(pool("pool1", decided("NoNewPatch"))), nil},
+		"still frozen":          {policy(pool("pool1", decided("RolledBack"))), policy(pool("pool1", decided("TooManyFailures"))), nil},
+		"thawed":                {policy(pool("pool1", decided("RolledBack"))), policy(pool("pool1", decided("NoNewPatch"))), nil},
 		"frozen after failures": {
 			policy(pool("pool1", decided("Capturing")), pool("pool2", decided("TooManyFailures"))),
 			policy(pool("pool1", decided("TooManyFailures")), pool("pool2", decided("TooManyFailures"))),
 			[]string{"frozen prototypepolicies/all pool1 2026.03.01 [TooManyFailures] Kamino captures no node of pool pool1: because; kamino retry pool1"},
 		},
 		"two pools of one name": {
-			policy(pool("pool1", decided("WentBack")), v1alpha1.PoolStatus{Name: "pool1", ID: "other"}),
-			policy(pool("pool1", decided("WentBack")), v1alpha1.PoolStatus{Name: "pool1", ID: "other", CurrentVersion: "2026.03.01", Decision: &v1alpha1.PoolDecision{Reason: "WentBack", Message: "because"}}),
+			policy(pool("pool1", decided("RolledBack")), v1alpha1.PoolStatus{Name: "pool1", ID: "other"}),
+			policy(pool("pool1", decided("RolledBack")), v1alpha1.PoolStatus{Name: "pool1", ID: "other", CurrentVersion: "2026.03.01", Decision: &v1alpha1.PoolDecision{Reason: "RolledBack", Message: "because"}}),
 			[]string{frozenByRollback},
 		},
 	} {
@@ -195,8 +195,8 @@ func TestChat(t *testing.T) {
 func TestEveryKindIsAnEvent(t *testing.T) {
 	at := metav1.NewTime(now)
 	frozen := pool("pool1", func(s *v1alpha1.PoolStatus) {
-		s.Decision = &v1alpha1.PoolDecision{Reason: v1alpha1.PolicyWentBack}
-		s.Probation = &v1alpha1.ProbationStatus{WentBackAt: &at}
+		s.Decision = &v1alpha1.PoolDecision{Reason: v1alpha1.PolicyRolledBack}
+		s.JoinHealth = &v1alpha1.JoinHealthStatus{RolledBackAt: &at}
 		s.Patches = &v1alpha1.PatchesStatus{PendingPatches: v1alpha1.PendingPatches{Reason: "NodeFailed"}}
 	})
 	all := OfPolicy(policy(), policy(frozen), now)

@@ -81,10 +81,10 @@ type Decider struct {
 	// ObservedSince is the time since which a process has read the nodes without a break, at the earliest the start of the
 	// controller. Zero: no break is known. Earlier time does not count against a node.
 	ObservedSince time.Time
-	// WentBack, if set, receives each pool that Kamino rolled back automatically. Probation receives the join tracking of
+	// OnRollback, if set, receives each pool that Kamino rolled back automatically. JoinHealth receives the join tracking of
 	// all watched pools after each pass.
-	WentBack  func(PoolRef)
-	Probation func([]Probation)
+	OnRollback func(PoolRef)
+	JoinHealth func([]JoinHealth)
 	// Growth records pods that wait for nodes. Without such pods, the look at the pool every half hour shows the growth of
 	// a pool.
 	Growth Growth

@@ -153,7 +153,7 @@ func TestUnreadableObjectsAreNamed(t *testing.T) {
 		"CEL that does not compile": {func(p *v1alpha1.PrototypePolicySpec) { p.Selection.Refuse = "node.metadata.name ==" },
 			v1alpha1.PolicyExpressionInvalid, "selection.refuse"},
 		"a trial's CEL that does not compile": {func(p *v1alpha1.PrototypePolicySpec) {
-			p.Settings.Trial.Expect = []v1alpha1.TrialExpectation{{Name: "Devices", That: "node.status =="}}
+			p.Settings.Trial.Expect = []v1alpha1.TrialExpectation{{Name: "Devices", Expression: "node.status =="}}
 		}, v1alpha1.PolicyExpressionInvalid, "settings.trial.expect Devices"},
 		"a score that is no number": {func(p *v1alpha1.PrototypePolicySpec) { p.Selection.Score = "'high'" }, v1alpha1.PolicyExpressionInvalid, "selection.score"},
 	} {

@@ -44,7 +44,7 @@ func TestForgedNodesPreventNoRollback(t *testing.T) {
 			s.grow(2, false)
 			s.last(28)
 			if recipe := s.seen().Recipe.Version; recipe != s.good {
-				t.Errorf("the recipe names %s: %+v", recipe, s.probation())
+				t.Errorf("the recipe names %s: %+v", recipe, s.joinHealth())
 			}
 		})
 	}
@@ -62,7 +62,7 @@ func TestNodesThatCannotBeListed(t *testing.T) {
 	})
 	s.grow(2, false)
 	s.last(40)
-	if p := s.probation(); p.State != "NodesDoNotJoin" || !strings.Contains(p.Message, "forged-0, forged-1, forged-10 and 17 more") || !strings.Contains(p.Message, "injected fault") {
+	if p := s.joinHealth(); p.State != "NodesDoNotJoin" || !strings.Contains(p.Message, "forged-0, forged-1, forged-10 and 17 more") || !strings.Contains(p.Message, "injected fault") {
 		t.Errorf("%+v", p)
 	}
 }
@@ -80,6 +80,6 @@ func TestForgedNodesOfAVersion(t *testing.T) {
 	s.grow(2, true)
 	s.last(28)
 	if recipe := s.seen().Recipe.Version; recipe != s.good {
-		t.Errorf("the recipe names %s: %+v", recipe, s.probation())
+		t.Errorf("the recipe names %s: %+v", recipe, s.joinHealth())
 	}
 }

@@ -41,8 +41,8 @@ const (
 	Queued = "Queued"
 	// Capturing: a Prototype was written.
 	Capturing = "Capturing"
-	// WentBack: Kamino rolled the pool back automatically, and no person has acknowledged the rollback yet.
-	WentBack = v1alpha1.PolicyWentBack
+	// RolledBack: Kamino rolled the pool back automatically, and no person has acknowledged the rollback yet.
+	RolledBack = v1alpha1.PolicyRolledBack
 	// RollingBack: a rollback of the pool is running, and the recipe still names the bad version.
 	RollingBack = v1alpha1.PolicyRollingBack
 )
@@ -86,7 +86,7 @@ func (d *Decider) decidePool(ctx context.Context, r *rules, pool PoolRef, protot
 	o := &PoolOutcome{Pool: pool, Policy: r.policy, Settings: r.spec.Settings, Look: d.PoolCache.Last(pool.ID), due: now.Add(reconsider)}
 	subject := d.subject(pool, prototypes, now)
 	donorReplaced := d.donorReplaced(ctx, o, subject.Nodes)
-	subject.Leaves = func(*corev1.Node) bool { return donorReplaced }
+	subject.DonorReplaced = func(*corev1.Node) bool { return donorReplaced }
 	if r.invalid == nil {
 		o.past = schedule.PastOf(prototypes)
 		o.Answer = r.schedule.At(now, o.past, r.spec.Failures)
@@ -231,8 +231,8 @@ func (o *PoolOutcome) decide(r *rules, lookError error, now time.Time) {
 		o.trouble = &policyProblem{reason: v1alpha1.PolicyTooManyFailures, message: fmt.Sprintf("pool %s: %s", o.Pool.Name, o.Answer.Message)}
 	case lookError != nil:
 		o.unavailable(lookError, now)
-	case o.wentBack() != nil:
-		went := o.wentBack()
+	case o.openRollback() != nil:
+		went := o.openRollback()
 		o.Status.Decision = &v1alpha1.PoolDecision{Reason: went.Reason, Message: went.Message, Remedy: went.Remedy}
 		o.trouble = &policyProblem{reason: went.Reason, message: went.Message}
 	case o.pioneer.rests() && !choice.Waived:
@@ -256,11 +256,11 @@ func (o *PoolOutcome) decide(r *rules, lookError error, now time.Time) {
 	}
 }
 
-// wentBack returns the rollback that is running, or that Kamino finished and no person has acknowledged, with the remedy.
+// openRollback returns the rollback that is running, or that Kamino finished and no person has acknowledged, with the remedy.
 // Nil without such a rollback.
-func (o *PoolOutcome) wentBack() *cloud.Refusal { return wentBack(o.Pool.Name, o.Look) }
+func (o *PoolOutcome) openRollback() *cloud.Refusal { return openRollback(o.Pool.Name, o.Look) }
 
-func wentBack(pool string, look PoolLook) *cloud.Refusal {
+func openRollback(pool string, look PoolLook) *cloud.Refusal {
 	went := history.Unacknowledged(look.Images)
 	if went == nil {
 		return nil

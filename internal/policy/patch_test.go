@@ -18,18 +18,18 @@ func TestLookAgain(t *testing.T) {
 	s.last(30)
 	s.grow(1, true)
 	s.last(10)
-	if s.probation().Suspect == "" {
-		t.Fatalf("it did not go back: %+v", s.probation())
+	if s.joinHealth().Suspect == "" {
+		t.Fatalf("it did not go back: %+v", s.joinHealth())
 	}
 	s.acknowledge()
 	s.last(1)
-	if s.probation().Suspect == "" {
+	if s.joinHealth().Suspect == "" {
 		t.Fatal("reported already, and nothing is shown")
 	}
 	s.must(policy.LookAgain(s.Context(), s.client, "pool1", s.clock.Now()))
 	s.last(1)
-	if s.probation().Suspect != "" {
-		t.Errorf("it is not heard: %+v", s.probation())
+	if s.joinHealth().Suspect != "" {
+		t.Errorf("it is not heard: %+v", s.joinHealth())
 	}
 	s.must(policy.LookAgain(s.Context(), s.client, "pool8", s.clock.Now()))
 	for name, asked := range map[string]bool{"all": true, "other": false} {

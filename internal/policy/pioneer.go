@@ -75,7 +75,7 @@ func (d *Decider) judgePioneer(o *PoolOutcome, r *rules, prototypes []v1alpha1.P
 	c := pioneerCase{
 		pool: o.Pool.Name, policy: r.policy, settings: *r.spec.Pioneer, generation: r.generation, version: o.Look.Pool.Recipe.Version, known: known,
 		node: nodeToCheck(d.Nodes.Of(o.Pool.ID), o.Look.Pool.Recipe.Version, known, reserved(d)), canCheck: d.Check != nil && r.uid != "",
-		busy: busy || len(o.replaced) > 0 || o.wentBack() != nil, changedAt: lastEnd(prototypes), now: now,
+		busy: busy || len(o.replaced) > 0 || o.openRollback() != nil, changedAt: lastEnd(prototypes), now: now,
 	}
 	p, again := c.decide()
 	o.pioneer = &p

@@ -183,7 +183,7 @@ func TestWhichPatchesFailed(t *testing.T) {
 		{"the trial failed", pioneer(func(p *v1alpha1.Prototype) {
 			p.Status.Patch, p.Status.Trial = &v1alpha1.PatchStatus{Level: "level"}, &v1alpha1.TrialStatus{Result: v1alpha1.TrialFailed}
 		}), nil, nil, "", []string{"set"}},
-		{"the version went back", pioneer(func(p *v1alpha1.Prototype) {
+		{"the pool rolled back", pioneer(func(p *v1alpha1.Prototype) {
 			p.Status.Phase, p.Status.Failure, p.Status.Patch = v1alpha1.PhaseSucceeded, nil, &v1alpha1.PatchStatus{Level: "level"}
 		}), bad, nil, "", []string{"set"}},
 		{"success", pioneer(func(p *v1alpha1.Prototype) { p.Status.Phase, p.Status.Failure = v1alpha1.PhaseSucceeded, nil }), nil, nil, "", nil},

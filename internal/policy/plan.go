@@ -131,8 +131,8 @@ func (d *Decider) plan(ctx, prefetched context.Context, w *observed, r *rules, p
 	d.prefer(ctx, plan.PoolOutcome, true, w.now)
 	preview(lookCtx, d, w, r, plan.PoolOutcome)
 	plan.Turnover = turnover(d, plan.PoolOutcome, w.now)
-	behind := r.spec.Rebuild != nil && r.spec.Rebuild.Behind != nil
-	plan.SlowTurnover = plan.Turnover.IsSlow() && !behind && d.Cloud.CanRebuild()
+	outdated := r.spec.Rebuild != nil && r.spec.Rebuild.Outdated != nil
+	plan.SlowTurnover = plan.Turnover.IsSlow() && !outdated && d.Cloud.CanRebuild()
 	plan.Refused, plan.Trouble = plan.trouble != nil || r.invalid != nil, plan.err
 	if plan.Choice.Best != nil {
 		if p, err := d.prototype(w, plan.PoolOutcome, plan.Choice.Best.Name); err == nil {

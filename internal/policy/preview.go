@@ -19,20 +19,20 @@ func (d *joinTracker) report() {
 		if o == nil || !t.look.Known() {
 			continue
 		}
-		o.probation(t)
-		if was, is := o.wentBack(), wentBack(o.Pool.Name, t.look); (was == nil) != (is == nil) || was != nil && *was != *is {
+		o.joinHealth(t)
+		if was, is := o.openRollback(), openRollback(o.Pool.Name, t.look); (was == nil) != (is == nil) || was != nil && *was != *is {
 			o.due = time.Time{} // a rollback is new, or a person acknowledged the rollback
 		}
 	}
 }
 
-func (o *PoolOutcome) probation(t *watchedPool) {
+func (o *PoolOutcome) joinHealth(t *watchedPool) {
 	went := history.Unacknowledged(t.look.Images)
 	if back := history.RollingBack(t.look.Pool, t.look.Images); back != nil {
 		back.At = time.Time{} // the rollback has not ended yet
 		went = back
 	}
-	o.Status.Probation = nodejoin.Status(t.version, t.verdict, t.joins, went)
+	o.Status.JoinHealth = nodejoin.Status(t.version, t.verdict, t.joins, went)
 	o.notJoining = nil
 	if t.verdict.State == joinhealth.Failing || t.stuck {
 		o.notJoining = &policyProblem{reason: string(t.verdict.State), message: t.verdict.Message}
@@ -48,17 +48,17 @@ func preview(ctx context.Context, d *Decider, w *observed, r *rules, o *PoolOutc
 	t := &watchedPool{pool: o.Pool, look: o.Look, version: current(o.Look, w.prototypes[o.Pool.ID])}
 	for i := range w.policies {
 		if w.policies[i].Name == r.policy {
-			t.joins = nodejoin.Before(probationOf(&w.policies[i], o.Pool))
+			t.joins = nodejoin.Before(joinHealthOf(&w.policies[i], o.Pool))
 		}
 	}
 	if t.version != "" { // without a version, no join affects the verdict
 		if err := probes.preview(ctx, r, t, w); err != nil {
-			o.Status.Probation = &v1alpha1.ProbationStatus{Version: t.version, State: "Unread", Message: "join tracking failed: " + err.Error()}
+			o.Status.JoinHealth = &v1alpha1.JoinHealthStatus{Version: t.version, State: "Unread", Message: "join tracking failed: " + err.Error()}
 			return
 		}
 	}
 	t.verdict = decide(probes.facts(t, r, w.now), t)
-	o.probation(t)
+	o.joinHealth(t)
 }
 
 // preview judges the joins of one pool.

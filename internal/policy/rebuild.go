@@ -35,15 +35,15 @@ const (
 	FewImages = "FewImages"
 	// Rebuilding: Kamino rebuilds a node of the pool. Meanwhile neither a capture nor another rebuild of the pool begins.
 	Rebuilding = "Rebuilding"
-	// CaptureFirst: a capture of the pool is about to begin.
-	CaptureFirst = "CaptureFirst"
+	// CapturePending: a capture of the pool is about to begin.
+	CapturePending = "CapturePending"
 	// OldestImage: Kamino will rebuild the nodes of the oldest image.
 	OldestImage = "OldestImage"
-	// Behind: Kamino will rebuild the nodes that are not of the current version.
-	Behind = "Behind"
+	// OutdatedNodes: Kamino will rebuild the nodes that are not of the current version.
+	OutdatedNodes = "OutdatedNodes"
 	// AllCurrent: all nodes are of the current version.
 	AllCurrent = "AllCurrent"
-	// VersionTooYoung: the current version is younger than spec.rebuild.behind.after.
+	// VersionTooYoung: the current version is younger than spec.rebuild.outdated.after.
 	VersionTooYoung = "VersionTooYoung"
 	// NotJoining: nodes of the current version do not join.
 	NotJoining = "NotJoining"
@@ -62,9 +62,9 @@ type rebuildCase struct {
 	recipe     cloud.Recipe
 	// refusals are reasons of the recipe against a rebuild.
 	refusals []cloud.Refusal
-	// behind are the settings of rebuilds of all nodes of earlier images; nil without such rebuilds. builtAt is the capture
+	// outdated are the settings of rebuilds of all nodes of earlier images; nil without such rebuilds. builtAt is the capture
 	// of the current version.
-	behind       *v1alpha1.BehindSettings
+	outdated     *v1alpha1.OutdatedSettings
 	builtAt, now time.Time
 	// held names the nodes of the pool that a replacement holds. foreign: another requester holds one of the nodes, or the
 	// rebuild of one of the nodes has failed. startedAt is the begin of the latest rebuild.
@@ -73,8 +73,8 @@ type rebuildCase struct {
 	startedAt time.Time
 	// proven: a node of the current version is Ready. notJoining: nodes of the current version do not join.
 	proven, notJoining bool
-	// wentBack is an automatic rollback that waits for a person; nil without such a rollback.
-	wentBack *cloud.Refusal
+	// openRollback is an automatic rollback that waits for a person; nil without such a rollback.
+	openRollback *cloud.Refusal
 	// inFlight names the running Prototype of the pool. capture reports that a capture is about to begin.
 	inFlight           string
 	capture            bool
@@ -95,7 +95,7 @@ func (c rebuildCase) decide() (wanted bool, decision v1alpha1.PoolDecision) {
 		return decideNot(Rebuilding, "%s of pool %s is being rebuilt", strings.Join(c.held, ", "), c.pool)
 	case c.suspended:
 		return decideNot(v1alpha1.PolicySuspended, "policy %s is suspended", c.policy)
-	case c.imageCount.Limit == 0 && (c.behind == nil || len(c.imageCount.Images) == 0):
+	case c.imageCount.Limit == 0 && (c.outdated == nil || len(c.imageCount.Images) == 0):
 		return decideNot(NotCounted, "the images of the nodes of pool %s are not counted yet, or the cloud has no limit of images", c.pool)
 	case c.unable:
 		return decideNot(CannotRebuild, "the cloud of pool %s cannot rebuild nodes: remove spec.rebuild from policy %s, and replace nodes of old images yourself", c.pool, c.policy)
@@ -103,9 +103,9 @@ func (c rebuildCase) decide() (wanted bool, decision v1alpha1.PoolDecision) {
 		return c.notDue(oldest)
 	case len(c.refusals) > 0:
 		return decideNot(c.refusals[0].Reason, "%s", c.refusals[0].Message)
-	case cause == Behind && c.wentBack != nil:
-		return decideNot(c.wentBack.Reason, "%s", c.wentBack.Message)
-	case cause == Behind && c.notJoining:
+	case cause == OutdatedNodes && c.openRollback != nil:
+		return decideNot(c.openRollback.Reason, "%s", c.openRollback.Message)
+	case cause == OutdatedNodes && c.notJoining:
 		return decideNot(NotJoining, "nodes of version %s of pool %s do not join: no node is rebuilt from the version", c.recipe.Version, c.pool)
 	}
 	return c.decideNow(oldest, cause)
@@ -117,20 +117,20 @@ func (c rebuildCase) decideNow(oldest imagecount.Image, cause string) (wanted bo
 	case c.inFlight != "":
 		return decideNot(selection.CaptureInFlight, "prototype %s is capturing pool %s: rebuilds begin after the capture", c.inFlight, c.pool)
 	case c.capture:
-		return decideNot(CaptureFirst, "a capture of pool %s is about to begin: rebuilds begin after the capture", c.pool)
+		return decideNot(CapturePending, "a capture of pool %s is about to begin: rebuilds begin after the capture", c.pool)
 	case !c.calendar.Allowed:
 		return decideNot(c.calendar.Reason, "the policy's schedule allows no rebuild at this time")
 	case c.holding >= c.maxAtOnce:
 		return decideNot(Queued, "the limit of policy %s is reached: %d reserved nodes in the cluster (spec.maxConcurrent)", c.policy, c.maxAtOnce)
 	case c.next(cause).After(c.now):
-		return decideNot(Waiting, "the next node of pool %s is rebuilt later: the limit is %s per hour (spec.rebuild.behind.perHour)", c.pool, wording.Count(int(c.behind.PerHour), "rebuild"))
+		return decideNot(Waiting, "the next node of pool %s is rebuilt later: the limit is %s per hour (spec.rebuild.outdated.perHour)", c.pool, wording.Count(int(c.outdated.PerHour), "rebuild"))
 	}
 	images := wording.Count(len(c.imageCount.Images), "different image")
 	if c.dryRun {
 		return decideNot(v1alpha1.PolicyDryRun, "the nodes and the recipe of pool %s use %s, and nodes of %s would be rebuilt, but policy %s has spec.dryRun", c.pool, images, called(oldest), c.policy)
 	}
-	if cause == Behind {
-		_, decision = decideNot(Behind, "nodes of pool %s are not of version %s: nodes of %s, the oldest, are rebuilt, at most %d per hour", c.pool, c.recipe.Version, called(oldest), c.behind.PerHour)
+	if cause == OutdatedNodes {
+		_, decision = decideNot(OutdatedNodes, "nodes of pool %s are not of version %s: nodes of %s, the oldest, are rebuilt, at most %d per hour", c.pool, c.recipe.Version, called(oldest), c.outdated.PerHour)
 		return true, decision
 	}
 	_, decision = decideNot(OldestImage, "the nodes and the recipe of pool %s use %s, and nodes of %s, the oldest, are rebuilt with version %s, one at a time", c.pool, images, called(oldest), c.recipe.Version)
@@ -142,13 +142,13 @@ func decideNot(reason, format string, args ...any) (wanted bool, decision v1alph
 	return false, v1alpha1.PoolDecision{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// cause is why Kamino rebuilds nodes of the oldest image: Behind or OldestImage; empty without a cause.
+// cause is why Kamino rebuilds nodes of the oldest image: OutdatedNodes or OldestImage; empty without a cause.
 func (c rebuildCase) cause(oldest imagecount.Image) string {
 	switch {
 	case oldest.Name == "":
 		return ""
-	case c.behind != nil && !c.dueAt().After(c.now):
-		return Behind
+	case c.outdated != nil && !c.dueAt().After(c.now):
+		return OutdatedNodes
 	case c.imageCount.Limit > 0 && len(c.imageCount.Images) >= int(c.atImages):
 		return OldestImage
 	}
@@ -156,19 +156,19 @@ func (c rebuildCase) cause(oldest imagecount.Image) string {
 }
 
 // dueAt is the time from which nodes of earlier images are rebuilt.
-func (c rebuildCase) dueAt() time.Time { return c.builtAt.Add(c.behind.After.Duration) }
+func (c rebuildCase) dueAt() time.Time { return c.builtAt.Add(c.outdated.After.Duration) }
 
 // pace is the time between the begins of two rebuilds.
 func (c rebuildCase) pace(cause string) time.Duration {
-	if cause != Behind {
+	if cause != OutdatedNodes {
 		return rebuildAgain
 	}
-	return time.Hour / time.Duration(c.behind.PerHour)
+	return time.Hour / time.Duration(c.outdated.PerHour)
 }
 
 // next is the earliest begin of the next rebuild, by the rebuilds that are running; zero without a running rebuild.
 func (c rebuildCase) next(cause string) time.Time {
-	if cause != Behind || c.startedAt.IsZero() {
+	if cause != OutdatedNodes || c.startedAt.IsZero() {
 		return time.Time{}
 	}
 	return c.startedAt.Add(c.pace(cause))
@@ -177,17 +177,17 @@ func (c rebuildCase) next(cause string) time.Time {
 // mayOverlap reports whether another rebuild may begin while rebuilds of the pool are running. The first node of a version
 // is rebuilt alone.
 func (c rebuildCase) mayOverlap(cause string) bool {
-	return cause == Behind && c.proven && !c.foreign
+	return cause == OutdatedNodes && c.proven && !c.foreign
 }
 
 // notDue is the decision without a cause for a rebuild.
 func (c rebuildCase) notDue(oldest imagecount.Image) (wanted bool, decision v1alpha1.PoolDecision) {
 	switch {
-	case c.behind != nil && oldest.Name == "":
+	case c.outdated != nil && oldest.Name == "":
 		return decideNot(AllCurrent, "all nodes of pool %s have the image of the recipe", c.pool)
-	case c.behind != nil:
-		return decideNot(VersionTooYoung, "version %s of pool %s is younger than %s (spec.rebuild.behind.after): nodes of earlier images are rebuilt later",
-			c.recipe.Version, c.pool, wording.Duration(c.behind.After.Duration))
+	case c.outdated != nil:
+		return decideNot(VersionTooYoung, "version %s of pool %s is younger than %s (spec.rebuild.outdated.after): nodes of earlier images are rebuilt later",
+			c.recipe.Version, c.pool, wording.Duration(c.outdated.After.Duration))
 	}
 	return decideNot(FewImages, "the nodes and the recipe of pool %s use %s; rebuilds of the oldest begin at %d (spec.rebuild.atImages)",
 		c.pool, wording.Count(len(c.imageCount.Images), "different image"), c.atImages)
@@ -209,8 +209,8 @@ func (d *Decider) judgeRebuild(o *PoolOutcome, r *rules, inFlight string, now ti
 	nodes := d.Nodes.Of(o.Pool.ID)
 	calendar := r.schedule.At(now, schedule.PastCaptures{}, r.spec.Failures)
 	c := rebuildCase{
-		pool: o.Pool.Name, policy: o.Policy, atImages: r.spec.Rebuild.AtImages, behind: r.spec.Rebuild.Behind, builtAt: builtAt(o.Look), now: now,
-		recipe: o.Look.Pool.Recipe, held: d.replaced(nodes), inFlight: inFlight, wentBack: o.wentBack(), notJoining: isNotJoining(d.probes, o.Pool.ID),
+		pool: o.Pool.Name, policy: o.Policy, atImages: r.spec.Rebuild.AtImages, outdated: r.spec.Rebuild.Outdated, builtAt: builtAt(o.Look), now: now,
+		recipe: o.Look.Pool.Recipe, held: d.replaced(nodes), inFlight: inFlight, openRollback: o.openRollback(), notJoining: isNotJoining(d.probes, o.Pool.ID),
 		capture: o.Wanted || len(o.replaced) > 0 && o.Status.Decision.Reason == Rebuilding, suspended: r.spec.Suspend, dryRun: r.spec.DryRun, calendar: calendar,
 		holding: d.holding, maxAtOnce: int(r.spec.MaxConcurrent), unable: !d.Cloud.CanRebuild(),
 	}
@@ -225,7 +225,7 @@ func (d *Decider) judgeRebuild(o *PoolOutcome, r *rules, inFlight string, now ti
 	o.rebuild, o.rebuildPace, o.Status.Rebuild = wanted, c.pace(cause), &decision
 	o.sooner(calendar.Next, now)
 	o.sooner(c.next(cause), now)
-	if c.behind != nil {
+	if c.outdated != nil {
 		o.sooner(c.dueAt(), now)
 	}
 	o.failedRebuilds(nodes, r)
@@ -328,7 +328,7 @@ func (d *Decider) reserved(prototypes []v1alpha1.Prototype) (n int) {
 			continue
 		}
 		holds := func(p v1alpha1.Prototype) bool { return p.UID == r.UID && HoldsDonor(&p) }
-		removed := r.Departure != nil && r.Departure.Removing && !slices.ContainsFunc(prototypes, holds)
+		removed := r.Replacement != nil && r.Replacement.Removing && !slices.ContainsFunc(prototypes, holds)
 		if removed || r.Rebuild != nil && r.Rebuild.Policy != "" {
 			n++
 		}
@@ -356,7 +356,7 @@ func (d *Decider) beginRebuild(ctx context.Context, w *observed, o *cachedOutcom
 		return nil
 	}
 	why := "has many images"
-	if o.Status.Rebuild.Reason == Behind {
+	if o.Status.Rebuild.Reason == OutdatedNodes {
 		why = "has a newer version"
 	}
 	recipe := o.Look.Pool.Recipe

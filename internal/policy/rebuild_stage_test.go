@@ -128,13 +128,13 @@ func TestTheOldestImageIsRebuilt(t *testing.T) {
 	}
 }
 
-// TestOutdatedNodesAreRebuilt: with spec.rebuild.behind, rebuilds go on at their pace in any cloud. The first node is rebuilt
+// TestOutdatedNodesAreRebuilt: with spec.rebuild.outdated, rebuilds go on at their pace in any cloud. The first node is rebuilt
 // alone, and a failed node ends the rebuilds.
 func TestOutdatedNodesAreRebuilt(t *testing.T) {
 	s := newTestEnv(t)
 	id := s.crowd("pool1", 4)
 	s.policy("all", func(p *v1alpha1.PrototypePolicySpec) {
-		p.MaxConcurrent, p.Rebuild = 2, &v1alpha1.RebuildSettings{Behind: &v1alpha1.BehindSettings{PerHour: 20}}
+		p.MaxConcurrent, p.Rebuild = 2, &v1alpha1.RebuildSettings{Outdated: &v1alpha1.OutdatedSettings{PerHour: 20}}
 	})
 	taken := 0
 	asked := s.takes(func(rebuild.Request) (rebuild.RequestResult, error) {
@@ -175,7 +175,7 @@ func TestOutdatedNodesAreRebuilt(t *testing.T) {
 	s.wantRebuild(policy.Queued, "spec.maxConcurrent")
 	s.change(id, "pool1-1", func(n *corev1.Node) { n.Annotations = nil })
 	s.change(id, "pool1-0", func(n *corev1.Node) {
-		n.Annotations[v1alpha1.NotRebuiltAnnotation] = fmt.Sprintf(`{"to":%q,"reason":"NotBack","message":"was not Ready","attempts":1,"at":%q}`, current, s.clock.Now().Format(time.RFC3339))
+		n.Annotations[v1alpha1.NotRebuiltAnnotation] = fmt.Sprintf(`{"to":%q,"reason":"NodeNotReady","message":"was not Ready","attempts":1,"at":%q}`, current, s.clock.Now().Format(time.RFC3339))
 	})
 	s.runPass()
 	if s.wantRebuild(policy.Rebuilding, "node pool1-0"); len(*asked) != 2 {
@@ -188,7 +188,7 @@ func TestCapturePrecedesRebuild(t *testing.T) {
 	s := newTestEnv(t)
 	id := s.crowd("pool1", 4)
 	s.policy("all", func(p *v1alpha1.PrototypePolicySpec) {
-		p.MaxConcurrent, p.Rebuild = 3, &v1alpha1.RebuildSettings{Behind: &v1alpha1.BehindSettings{PerHour: 60}}
+		p.MaxConcurrent, p.Rebuild = 3, &v1alpha1.RebuildSettings{Outdated: &v1alpha1.OutdatedSettings{PerHour: 60}}
 	})
 	asked := s.takes(func(rebuild.Request) (rebuild.RequestResult, error) {
 		return rebuild.RequestResult{Node: "pool1-0"}, nil
@@ -207,7 +207,7 @@ func TestCapturePrecedesRebuild(t *testing.T) {
 	s.clock.Advance(10 * time.Minute)
 	s.runPass()
 	s.decided("all", "pool1", policy.Rebuilding, "node pool1-0")
-	if s.wantRebuild(policy.CaptureFirst); len(*asked) != 1 {
+	if s.wantRebuild(policy.CapturePending); len(*asked) != 1 {
 		t.Errorf("asked for %+v", *asked)
 	}
 	s.change(id, "pool1-0", func(n *corev1.Node) { n.Annotations = nil })
@@ -234,7 +234,7 @@ func TestAPlanEstimatesHowLongOldNodesStay(t *testing.T) {
 	}{
 		{nil, s.calls, true},
 		{&v1alpha1.RebuildSettings{}, s.calls, true},
-		{&v1alpha1.RebuildSettings{Behind: &v1alpha1.BehindSettings{}}, s.calls, false},
+		{&v1alpha1.RebuildSettings{Outdated: &v1alpha1.OutdatedSettings{}}, s.calls, false},
 		{nil, noRebuildCloud{imageLimitCloud{s.calls}}, false},
 	} {
 		s.use(c.cloud)
@@ -325,7 +325,7 @@ func TestRebuildObstacleIsReported(t *testing.T) {
 	if len(*asked) != 1 {
 		t.Errorf("asked %d times at once", len(*asked))
 	}
-	answer = rebuild.RequestResult{Alone: map[string]cloud.Refusal{"pool1-0": cloud.Refuse("AsksToStay", "is left alone, because it asks to", "wait")}}
+	answer = rebuild.RequestResult{Alone: map[string]cloud.Refusal{"pool1-0": cloud.Refuse("DoNotDisrupt", "is left alone, because it asks to", "wait")}}
 	s.clock.Advance(6 * time.Minute)
 	s.runPass()
 	s.degradedFor(v1alpha1.PolicyNotRebuilt, "node pool1-0 of pool pool1 is left alone, because it asks to: wait")

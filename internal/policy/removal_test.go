@@ -34,7 +34,7 @@ func TestALeavingDonorHasTheFewestPodsThatAreHardToMove(t *testing.T) {
 		"they leave":                  {removedDonors, true, "pool1-1"},
 		"they return":                 {func(p *v1alpha1.PrototypePolicySpec) { p.Settings.Generalize.Profile = v1alpha1.ProfileStatic }, false, "pool1-0"},
 		"it is found that they leave": {nil, true, "pool1-1"},
-		"they are removed though they could return": {func(p *v1alpha1.PrototypePolicySpec) { p.Settings.Donor.Afterwards = v1alpha1.Remove }, true, "pool1-1"},
+		"they are removed though they could return": {func(p *v1alpha1.PrototypePolicySpec) { p.Settings.Donor.AfterCapture = v1alpha1.RemoveDonor }, true, "pool1-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTestEnv(t)
@@ -108,11 +108,11 @@ func TestUnfilledPlaceCountsAsReserved(t *testing.T) {
 	for name, c := range map[string]struct {
 		growFirst, fails, late bool
 	}{
-		"its place is filled afterwards":            {},
-		"its capture fails meanwhile":               {fails: true},
-		"the successor does not come":               {late: true},
-		"the successor does not come, and it fails": {fails: true, late: true},
-		"its successor was there before":            {growFirst: true},
+		"its place is filled afterwards":              {},
+		"its capture fails meanwhile":                 {fails: true},
+		"the replacement does not come":               {late: true},
+		"the replacement does not come, and it fails": {fails: true, late: true},
+		"its replacement was there before":            {growFirst: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTestEnv(t)
@@ -133,7 +133,7 @@ func TestUnfilledPlaceCountsAsReserved(t *testing.T) {
 			}
 			at := func(reserved bool) {
 				p := s.prototypes()[0]
-				record := v1alpha1.Record{Departure: &v1alpha1.Departure{GrowFirst: c.growFirst, Removing: true, Target: 3}}
+				record := v1alpha1.Record{Replacement: &v1alpha1.DonorReplacement{GrowFirst: c.growFirst, Removing: true, Target: 3}}
 				now := metav1.NewMicroTime(s.clock.Now())
 				status := v1alpha1.DonorStatus{ReservedAt: &now}
 				if reserved {
@@ -159,12 +159,12 @@ func TestUnfilledPlaceCountsAsReserved(t *testing.T) {
 			if !c.growFirst {
 				alone("while its place is empty")
 				s.clock.Advance(14 * time.Minute)
-				alone("while its successor is awaited")
+				alone("while its replacement is awaited")
 				if c.late {
 					s.clock.Advance(time.Minute)
 				} else {
 					s.node("first-3", s.cloud.AddInstance(id, "3"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse })
-					alone("while its successor is not Ready")
+					alone("while its replacement is not Ready")
 					s.change(id, "first-3", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
 				}
 			}

@@ -60,8 +60,8 @@ func (d *Decider) Troubles() map[string][]string {
 	return said
 }
 
-// Probation is the join tracking of a pool's version, for metrics.
-type Probation struct {
+// JoinHealth is the join tracking of a pool's version, for metrics.
+type JoinHealth struct {
 	Pool    PoolRef
 	Version string
 	Tally   joinhealth.Tally
@@ -74,18 +74,18 @@ type Probation struct {
 }
 
 func (d *joinTracker) reportJoins() {
-	if d.Probation == nil {
+	if d.JoinHealth == nil {
 		return
 	}
-	joins := make([]Probation, 0, len(d.watches))
+	joins := make([]JoinHealth, 0, len(d.watches))
 	for _, t := range d.watches {
-		p := Probation{Pool: t.pool, Version: t.version, Tally: joinhealth.Count(t.joins, t.version), Stays: t.verdict.State == joinhealth.Failing || t.stuck}
+		p := JoinHealth{Pool: t.pool, Version: t.version, Tally: joinhealth.Count(t.joins, t.version), Stays: t.verdict.State == joinhealth.Failing || t.stuck}
 		if went := history.Unacknowledged(t.look.Images); went != nil {
 			p.Frozen = history.RollingBack(t.look.Pool, t.look.Images) == nil
 			p.Suspect, p.SuspectTally = went.Version, joinhealth.Count(t.joins, went.Version)
 		}
 		joins = append(joins, p)
 	}
-	slices.SortFunc(joins, func(a, b Probation) int { return cmp.Compare(a.Pool.ID, b.Pool.ID) })
-	d.Probation(joins)
+	slices.SortFunc(joins, func(a, b JoinHealth) int { return cmp.Compare(a.Pool.ID, b.Pool.ID) })
+	d.JoinHealth(joins)
 }

@@ -26,8 +26,8 @@ func halfBack(t *testing.T) *promotedPool {
 		return memory.Pass()
 	})
 	s.last(30)
-	if s.tags(s.bad)[cloud.TagWentBack] == "" || s.seen().Recipe.Version != s.bad {
-		t.Fatalf("no rollback was begun: %v, %+v", s.tags(s.bad), s.probation())
+	if s.tags(s.bad)[cloud.TagRolledBackAt] == "" || s.seen().Recipe.Version != s.bad {
+		t.Fatalf("no rollback was begun: %v, %+v", s.tags(s.bad), s.joinHealth())
 	}
 	return s
 }
@@ -38,21 +38,21 @@ func TestRollingBackIsReported(t *testing.T) {
 	s := halfBack(t)
 	s.decided("all", "pool1", "RollingBack", "is rolling back from version "+s.bad+" to "+s.good)
 	s.stalled("all", "RollingBack", "is rolling back from version "+s.bad)
-	if p := s.probation(); p.State != "RollingBack" || p.WentBackAt != nil || p.Suspect != s.bad {
+	if p := s.joinHealth(); p.State != "RollingBack" || p.RolledBackAt != nil || p.Suspect != s.bad {
 		t.Errorf("%+v", p)
 	}
 	c := meta.FindStatusCondition(s.status("all").Status.Conditions, v1alpha1.ConditionDegraded)
 	if c.Status != metav1.ConditionTrue || c.Reason != "RollingBack" {
 		t.Errorf("the cloud refuses the change of the recipe, and the condition is %+v", c)
 	}
-	if s.heardOf("went back") {
-		t.Error("an event says that it went back")
+	if s.heardOf("rolled back from") {
+		t.Error("an event reports a finished rollback")
 	}
 	s.calls.Inject(nil)
 	s.last(3)
-	s.decided("all", "pool1", "WentBack", "rolled back automatically from version "+s.bad)
-	s.stalled("all", "WentBack")
-	if p := s.probation(); p.State != "Suspected" || p.WentBackAt == nil || s.seen().Recipe.Version != s.good {
+	s.decided("all", "pool1", "RolledBack", "rolled back automatically from version "+s.bad)
+	s.stalled("all", "RolledBack")
+	if p := s.joinHealth(); p.State != "Suspected" || p.RolledBackAt == nil || s.seen().Recipe.Version != s.good {
 		t.Errorf("%+v", p)
 	}
 }

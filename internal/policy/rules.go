@@ -55,7 +55,7 @@ func compile(p *v1alpha1.PrototypePolicy, now time.Time) *rules {
 		return refuse(v1alpha1.PolicyExpressionInvalid, err.Error())
 	}
 	for _, e := range spec.Settings.Trial.Expect {
-		if _, err := expression.CompileExpectation(e.That); err != nil {
+		if _, err := expression.CompileExpectation(e.Expression); err != nil {
 			return refuse(v1alpha1.PolicyExpressionInvalid, fmt.Sprintf("settings.trial.expect %s %v", e.Name, err))
 		}
 	}

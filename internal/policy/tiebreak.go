@@ -18,19 +18,19 @@ const maxCompared = 10
 // the nodes join. The nodes of a pool join in one way, so one node shows the profile of all, and leaves caches the profile.
 func (d *Decider) donorReplaced(ctx context.Context, o *PoolOutcome, nodes []*corev1.Node) bool {
 	settings := o.Settings
-	if settings.Generalize.Profile != "" || settings.Donor.Afterwards != "" || d.Joins == nil || len(nodes) == 0 {
-		return settings.DonorLeaves()
+	if settings.Generalize.Profile != "" || settings.Donor.AfterCapture != "" || d.Joins == nil || len(nodes) == 0 {
+		return settings.ReplacesDonor()
 	}
 	if known, found := d.profiles.Load(o.Pool.ID); found {
 		settings.Generalize.Profile = known.(v1alpha1.Profile)
-		return settings.DonorLeaves()
+		return settings.ReplacesDonor()
 	}
 	// The preflight reports an error or an unknown profile before a capture begins.
 	if answer, err := d.Joins(ctx, bootstrapkind.With(nodes[0], o.Look.Pool, o.Look.Images)); err == nil && answer.Profile != "" {
 		d.profiles.Store(o.Pool.ID, answer.Profile)
 		settings.Generalize.Profile = answer.Profile
 	}
-	return settings.DonorLeaves()
+	return settings.ReplacesDonor()
 }
 
 // prefer orders candidates that the rules rank equal by their disruption cost. A node without a list of pods comes last.
@@ -41,7 +41,7 @@ func (d *Decider) prefer(ctx context.Context, o *PoolOutcome, bestOnly bool, now
 	}
 	pool := selection.PoolState{Name: o.Pool.Name, Nodes: d.Nodes.Of(o.Pool.ID), Reserved: reserved(d)}
 	donorReplaced := d.donorReplaced(ctx, o, pool.Nodes)
-	pool.Leaves = func(*corev1.Node) bool { return donorReplaced }
+	pool.DonorReplaced = func(*corev1.Node) bool { return donorReplaced }
 	costs := map[string]selection.DisruptionCost{}
 	for i, candidate := range o.Choice.Candidates {
 		if i == maxCompared || bestOnly && !equalRank(candidate, o.Choice.Candidates[0]) {

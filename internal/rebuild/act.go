@@ -148,7 +148,7 @@ func (r *Replacement) release(ctx context.Context, w observed) error {
 // giveBack returns an unrebuilt node to service, and annotates the reason if the reason concerns the node.
 func (r *Replacement) giveBack(ctx context.Context, w observed, step plan.Step) error {
 	marks := &node.Marks{}
-	if step.Refusal.Reason != plan.RecipeMoved {
+	if step.Refusal.Reason != plan.RecipeChanged {
 		text, err := r.failure(w, step)
 		if err != nil {
 			return err

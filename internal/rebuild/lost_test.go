@@ -216,7 +216,7 @@ func TestFailureIsRecordedOnNode(t *testing.T) {
 func TestFailedNodeOfPolicy(t *testing.T) {
 	s := newTestEnv(t, 2)
 	s.deaf["bad-0"] = true
-	if _, last := s.byPolicy(nil); last.Refusal == nil || last.Refusal.Reason != plan.NotBack {
+	if _, last := s.byPolicy(nil); last.Refusal == nil || last.Refusal.Reason != plan.NodeNotReady {
 		t.Fatalf("%+v", last)
 	}
 	for range 20 {

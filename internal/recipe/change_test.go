@@ -48,9 +48,9 @@ var kinds = []struct {
 	want func(*testEnv) error
 }{
 	{"rollback", func(s *testEnv, c cloud.Provider) *Change {
-		return OfRollback(history.Rollback{Pool: "pool1", From: bad, To: old, Tags: map[string]string{cloud.TagQuarantined: "panics", cloud.TagRolledBack: old}}, c, s.pool)
+		return OfRollback(history.Rollback{Pool: "pool1", From: bad, To: old, Tags: map[string]string{cloud.TagQuarantined: "panics", cloud.TagRolledBackTo: old}}, c, s.pool)
 	}, func(s *testEnv) error {
-		return errors.Join(s.names(old), s.carries(bad, map[string]string{cloud.TagQuarantined: "panics", cloud.TagRolledBack: old}))
+		return errors.Join(s.names(old), s.carries(bad, map[string]string{cloud.TagQuarantined: "panics", cloud.TagRolledBackTo: old}))
 	}},
 	{"a rollback that is taken back", func(s *testEnv, c cloud.Provider) *Change {
 		s.cloud.ChangeRecipe(s.pool, "memory:///pools/pool1/versions/"+old)

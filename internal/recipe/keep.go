@@ -48,7 +48,7 @@ func (k *CustomDataKeeper) Copy(ctx context.Context, spec v1alpha1.PrototypeSpec
 
 // trialNeedsCustomData reports whether the trial node of the capture needs a copy of customData.
 func (k *CustomDataKeeper) trialNeedsCustomData(ctx context.Context, spec v1alpha1.PrototypeSpec) (bool, error) {
-	if spec.Settings.Profile().Traits().RemovesBootstrap || !spec.Settings.Tries() {
+	if spec.Settings.Profile().Traits().RemovesBootstrap || !spec.Settings.HasTrial() {
 		return false, nil
 	}
 	refusals, err := k.Cloud.PreflightTrial(ctx, cloud.TrialSpec{ImageRef: refOf(spec)})

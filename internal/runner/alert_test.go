@@ -92,7 +92,7 @@ func (a *alertEnv) captured(name string, settle func(*v1alpha1.Settings)) {
 		ObjectMeta: metav1.ObjectMeta{Name: name + "-" + version, Finalizers: []string{v1alpha1.CaptureFinalizer}},
 		Spec:       v1alpha1.PrototypeSpec{Pool: name, PoolID: string(id), Version: version, Donor: v1alpha1.Donor{NodeName: name + "-0", ProviderID: string(a.cloud.InstanceIDs(id)[0])}},
 	}
-	p.Spec.Settings = v1alpha1.Settings{Generalize: v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileStatic}, Donor: v1alpha1.DonorSettings{Afterwards: v1alpha1.Return}}.Defaulted()
+	p.Spec.Settings = v1alpha1.Settings{Generalize: v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileStatic}, Donor: v1alpha1.DonorSettings{AfterCapture: v1alpha1.ReturnDonor}}.Defaulted()
 	settle(&p.Spec.Settings)
 	a.must(a.api.Create(a.Context(), p))
 	proof := v1alpha1.Proof{UID: p.UID, Order: "order", BootID: "boot", Profile: v1alpha1.ProfileStatic, ProfileVersion: "1", Rules: 7, Met: 7, ManifestDigest: "sha256:0", At: metav1.NewTime(a.clock.Now())}
@@ -169,9 +169,9 @@ func TestMetricsOfAlerts(t *testing.T) {
 	a.captured("tried", func(s *v1alpha1.Settings) { s.Trial.Mode = v1alpha1.TrialApart })
 	// KaminoAwaitingPromotion
 	a.captured("waiting", func(s *v1alpha1.Settings) { s.Promotion.Mode = v1alpha1.PromotionManual })
-	// KaminoPoolWentBack: the pool rolled back, and no person has acknowledged the rollback.
+	// KaminoPoolRolledBack: the pool rolled back, and no person has acknowledged the rollback.
 	went := a.clock.Now().Add(-time.Hour).Format(time.RFC3339)
-	back := a.pool("back", false, map[string]string{cloud.TagWentBack: went, cloud.TagSuspect: "nodes do not join", cloud.TagQuarantined: "probation: nodes do not join", cloud.TagRolledBack: goodVersion})
+	back := a.pool("back", false, map[string]string{cloud.TagRolledBackAt: went, cloud.TagSuspect: "nodes do not join", cloud.TagQuarantined: "join health: nodes do not join", cloud.TagRolledBackTo: goodVersion})
 	a.cloud.ChangeRecipe(back, string(back)+"/versions/"+goodVersion)
 	// KaminoNodesDoNotJoin: two instances of the pool's version never become nodes, and the policy may not roll back.
 	frozen := a.pool("frozen", true, nil)
@@ -187,7 +187,7 @@ func TestMetricsOfAlerts(t *testing.T) {
 	wants := []struct{ name, label, value string }{
 		{"kamino_trials_total", "result", "failed"},
 		{"kamino_captures_in_flight", "phase", "AwaitingPromotion"},
-		{"kamino_pool_went_back", "pool", "back"},
+		{"kamino_pool_rolled_back", "pool", "back"},
 		{"kamino_pool_nodes_do_not_join", "pool", "frozen"},
 	}
 	for look := 0; ; look++ {
@@ -215,8 +215,8 @@ func TestMetricsOfAlerts(t *testing.T) {
 		}
 	}
 	for _, quiet := range []string{"tried", "waiting", "frozen"} {
-		if is, reported := a.reports("kamino_pool_went_back", "pool", quiet); !reported || is != 0 {
-			t.Errorf("pool %s went back: %v (%t)", quiet, is, reported)
+		if is, reported := a.reports("kamino_pool_rolled_back", "pool", quiet); !reported || is != 0 {
+			t.Errorf("pool %s rolled back: %v (%t)", quiet, is, reported)
 		}
 	}
 }

@@ -90,7 +90,7 @@ func TestARollbackOutlivesItsProcess(t *testing.T) {
 		}
 		for version, to := range map[string]string{"2026.02.01": "", goodVersion: "", badVersion: goodVersion} {
 			image, err := memoryCloud.Image(t.Context(), cloud.ImageRef{Pool: id, Version: version})
-			if err != nil || image.Tags[cloud.TagRolledBack] != to || (image.Tags[cloud.TagQuarantined] != "") != (to != "") {
+			if err != nil || image.Tags[cloud.TagRolledBackTo] != to || (image.Tags[cloud.TagQuarantined] != "") != (to != "") {
 				t.Errorf("%s: version %s carries %v, %v", what, version, image.Tags, err)
 			}
 		}

@@ -32,7 +32,7 @@ func (k *Controller) decider(manager ctrl.Manager, c *cluster.Connection, provid
 		},
 		Stalled:             k.Counts.PoliciesStalled,
 		UnhealthyDaemonSets: unhealthyDaemonSets(c, k.Options, nodes), Differences: (&nodejoin.Peers{Kube: c.Kube, Now: clock(k.Options)}).Differences,
-		WithoutKubelet: withoutKubelet(c, k.Options), ObservedSince: k.now(), WentBack: func(pool policy.PoolRef) { k.Counts.PoolWentBack(pool.Name) }, Probation: k.reportJoins,
+		WithoutKubelet: withoutKubelet(c, k.Options), ObservedSince: k.now(), OnRollback: func(pool policy.PoolRef) { k.Counts.CountRollback(pool.Name) }, JoinHealth: k.reportJoins,
 		Check: patcher.Check, SweepChecks: patcher.SweepChecks, Patches: k.Counts.Patches,
 		Degraded: k.Counts.CapturesRefused, Permissions: provider.Permissions,
 		Gone: func(pool policy.PoolRef) {
@@ -54,10 +54,10 @@ func (k *Controller) now() time.Time {
 }
 
 // reportJoins exports the join tracking to Prometheus.
-func (k *Controller) reportJoins(reported []policy.Probation) {
+func (k *Controller) reportJoins(reported []policy.JoinHealth) {
 	pools := make([]metrics.PoolJoins, len(reported))
 	for i, p := range reported {
-		pools[i] = metrics.PoolJoins{Pool: p.Pool.Name, Version: p.Version, Of: p.Tally, Suspect: p.Suspect, OfSuspect: p.SuspectTally, WentBack: p.Frozen, Stays: p.Stays}
+		pools[i] = metrics.PoolJoins{Pool: p.Pool.Name, Version: p.Version, Of: p.Tally, Suspect: p.Suspect, OfSuspect: p.SuspectTally, RolledBack: p.Frozen, Stays: p.Stays}
 	}
 	k.Counts.Joins(pools)
 }

@@ -193,11 +193,11 @@ func TestAPolicyHasTheOldestImageRebuilt(t *testing.T) {
 // rebuilds the first node alone, and never more nodes at once than the policy allows. A new process continues.
 func TestPolicyRebuildsOutdatedNodes(t *testing.T) {
 	y := newYard(t)
-	behind := y.policy()
+	outdated := y.policy()
 	two := intstr.FromInt32(2)
-	behind.Spec.MaxConcurrent, behind.Spec.Settings.OutOfService.MaxUnavailable = 2, &two
-	behind.Spec.Rebuild.Behind = &v1alpha1.BehindSettings{PerHour: 120}
-	y.must(y.api.Update(t.Context(), &behind))
+	outdated.Spec.MaxConcurrent, outdated.Spec.Settings.OutOfService.MaxUnavailable = 2, &two
+	outdated.Spec.Rebuild.Outdated = &v1alpha1.OutdatedSettings{PerHour: 120}
+	y.must(y.api.Update(t.Context(), &outdated))
 	provider := memory.NewFaulty(y.cloud, nil)
 	start := func() *controllerProcess {
 		p := y.process(provider)

@@ -109,7 +109,7 @@ func (h *Reservations) Release(ctx context.Context, n reservations.Node) (v1alph
 		return "", err
 	}
 	state, err := h.awaitReady(ctx, n.Name)
-	if n.Leaves && state == v1alpha1.DonorNodeGone {
+	if n.WillBeRemoved && state == v1alpha1.DonorNodeGone {
 		state = v1alpha1.DonorRemoved
 	}
 	return state, err

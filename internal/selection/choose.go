@@ -24,8 +24,8 @@ const (
 	CapturedToday = "CapturedToday"
 	// NoNodes: the pool has no nodes.
 	NoNodes = "NoNodes"
-	// Chosen: a donor was found.
-	Chosen = "Chosen"
+	// DonorChosen: a donor was found.
+	DonorChosen = "DonorChosen"
 	// NothingPatched: no node of the pool has the annotation of the last patch.
 	NothingPatched = "NothingPatched"
 	// UpToDate: no node has a patch that the current image lacks.
@@ -64,12 +64,14 @@ type PoolState struct {
 	// FailedToday has, by node name, the Prototype that failed today with the node as donor. Choose takes such a node
 	// last.
 	FailedToday map[string]string
-	// Leaves reports whether the node would be replaced after a capture (v1alpha1.Settings.DonorLeaves). Nil: no node
+	// DonorReplaced reports whether the node would be replaced after a capture (v1alpha1.Settings.ReplacesDonor). Nil: no node
 	// is replaced.
-	Leaves func(*corev1.Node) bool
+	DonorReplaced func(*corev1.Node) bool
 }
 
-func (p PoolState) isRemoved(n *corev1.Node) bool { return p.Leaves != nil && p.Leaves(n) }
+func (p PoolState) isRemoved(n *corev1.Node) bool {
+	return p.DonorReplaced != nil && p.DonorReplaced(n)
+}
 
 // Rules are the rules of a policy.
 type Rules struct {
@@ -191,7 +193,7 @@ func Choose(pool PoolState, rules Rules, now time.Time) Choice {
 	c.Changes = j.changes(c.Verdicts)
 	d := j.decide(&c)
 	c.Reason, c.Message, c.Remedy, c.Obstacle = d.reason, d.message, d.remedy, d.obstacle
-	if c.Reason == Chosen {
+	if c.Reason == DonorChosen {
 		c.Donor = c.Best
 	}
 	return c
@@ -240,7 +242,7 @@ func (j *evaluation) decide(c *Choice) decision {
 		return decided(TooManyUnavailable, "no capture of pool %s now: %s (settings.outOfService.maxUnavailable)",
 			name, awaySentence(name, j.away, MayBeAway(j.rules.MaxUnavailable, len(c.Verdicts))))
 	case len(c.Candidates) >= enough:
-		return decided(Chosen, "%s", chosen(name, c.Candidates))
+		return decided(DonorChosen, "%s", chosen(name, c.Candidates))
 	case !j.waived && c.NewestPatch.IsZero():
 		return withRemedy(cloud.Refuse(NothingPatched, fmt.Sprintf("no node of pool %s has the time of a patch in annotation %s", name, j.rules.MostRecentPatch),
 			"run a patcher that annotates nodes (kured with --annotate-nodes), or set selection.maxImageAge to ignore patches"))

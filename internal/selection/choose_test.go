@@ -118,7 +118,7 @@ func TestRules(t *testing.T) {
 		{name: "says that no reboot is pending", node: annotated(pendingKey, "false")},
 		{name: "its patch failed", node: annotated(v1alpha1.PatchFailedAnnotation, "sha256:cd"), want: []string{PatchFailed}},
 		{name: "says that no patch failed", node: annotated(v1alpha1.PatchFailedAnnotation, "false")},
-		{name: "rebooted without new packages", node: annotated(v1alpha1.PatchLevelAnnotation, "sha256:ab"), around: level("sha256:ab"), want: []string{SameLevel}},
+		{name: "rebooted without new packages", node: annotated(v1alpha1.PatchLevelAnnotation, "sha256:ab"), around: level("sha256:ab"), want: []string{SamePatchLevel}},
 		{name: "another level", node: annotated(v1alpha1.PatchLevelAnnotation, "sha256:cd"), around: level("sha256:ab")},
 		{name: "no level", around: level("sha256:ab")},
 		{name: "an image without a level", node: annotated(v1alpha1.PatchLevelAnnotation, "")},
@@ -158,7 +158,7 @@ func TestRules(t *testing.T) {
 		{name: "the only one", around: func(p *PoolState, _ *Rules) { p.Nodes = p.Nodes[:1] }, want: []string{OnlyReadyNode}},
 		{name: "the only one that works", around: func(p *PoolState, _ *Rules) { notReady(p.Nodes[1]) }, want: []string{OnlyReadyNode}},
 		{name: "the only one that takes pods", around: func(p *PoolState, _ *Rules) { cordon(p.Nodes[1]) }, want: []string{OnlyReadyNode}},
-		{name: "the last of its zone, and would leave", node: in("eu-1"), around: func(p *PoolState, _ *Rules) { p.Leaves = allLeave; in("eu-2")(p.Nodes[1]) }, want: []string{LastOfZone}},
+		{name: "the last of its zone, and would leave", node: in("eu-1"), around: func(p *PoolState, _ *Rules) { p.DonorReplaced = allLeave; in("eu-2")(p.Nodes[1]) }, want: []string{LastOfZone}},
 		{name: "cordoned beside one that takes pods", node: cordon, around: func(p *PoolState, _ *Rules) { p.Nodes = append(p.Nodes, patchedNode("n3", cordon)) }, want: []string{Unschedulable}},
 		{name: "refused by others", around: func(p *PoolState, _ *Rules) {
 			p.NodeRefusals = map[string][]cloud.Refusal{"n1": {{Reason: "EphemeralOSDisk", Message: "node n1 has one: no"}}, "n2": nil}
@@ -260,7 +260,7 @@ func TestWaived(t *testing.T) {
 	}
 	none := poolOf(patchedNode("n1", without(patchKey)), patchedNode("n2", without(patchKey)))
 	none.Version, none.BuiltAt = "", time.Time{}
-	if c := Choose(none, rules, now); !c.Waived || c.Reason != Chosen {
+	if c := Choose(none, rules, now); !c.Waived || c.Reason != DonorChosen {
 		t.Errorf("a pool without a prototype is not older than any age: %+v", c)
 	}
 }
@@ -355,8 +355,8 @@ func TestDecision(t *testing.T) {
 		says   []string
 		best   bool
 	}{
-		{"a donor", func(*PoolState, *Rules) {}, Chosen, []string{"node n1", "2 candidates"}, true},
-		{"the only one", func(p *PoolState, _ *Rules) { without(patchKey)(p.Nodes[0]) }, Chosen, []string{"node n2 is the only candidate"}, true},
+		{"a donor", func(*PoolState, *Rules) {}, DonorChosen, []string{"node n1", "2 candidates"}, true},
+		{"the only one", func(p *PoolState, _ *Rules) { without(patchKey)(p.Nodes[0]) }, DonorChosen, []string{"node n2 is the only candidate"}, true},
 		{"one too few", func(p *PoolState, r *Rules) { without(patchKey)(p.Nodes[0]); r.MinCandidates = 2 }, TooFewCandidates, []string{"has 1 candidate,"}, true},
 		{"refused by the cloud", func(p *PoolState, _ *Rules) {
 			p.Refusals, p.InFlight = []cloud.Refusal{cloud.Refuse("AKSManaged", "AKS owns it", "leave it")}, "p"
@@ -374,8 +374,8 @@ func TestDecision(t *testing.T) {
 		}, UpToDate, []string{"version 2026.01.10"}, false},
 		{"a patch without reboot", each(readySince(patchedAt.Add(-time.Minute))), TooFewCandidates, []string{"0 candidates", "requires 1", "NotRebootedSincePatch 2", "kamino plan workers"}, false},
 		{"too few", func(_ *PoolState, r *Rules) { r.MinCandidates = 3 }, TooFewCandidates, []string{"2 candidates", "requires 3", "refused: none"}, true},
-		{"enough", func(_ *PoolState, r *Rules) { r.MinCandidates = 2 }, Chosen, nil, true},
-		{"fewer than one is one", func(_ *PoolState, r *Rules) { r.MinCandidates = -1 }, Chosen, nil, true},
+		{"enough", func(_ *PoolState, r *Rules) { r.MinCandidates = 2 }, DonorChosen, nil, true},
+		{"fewer than one is one", func(_ *PoolState, r *Rules) { r.MinCandidates = -1 }, DonorChosen, nil, true},
 		{"everybody is excluded", each(cordon), TooFewCandidates, []string{"Unschedulable 2"}, false},
 		{"only what was rolled back", func(p *PoolState, _ *Rules) { p.BadUntil = now }, TooFewCandidates, []string{"SuspectPatch 2"}, false},
 		{"old image and no node Ready", func(p *PoolState, r *Rules) {
@@ -400,7 +400,7 @@ func TestDecision(t *testing.T) {
 				mendable && strings.Contains(got.Obstacle, got.Remedy) {
 				t.Errorf("%q is %q and %q", got.Message, got.Obstacle, got.Remedy)
 			}
-			if (got.Donor != nil) != (c.want == Chosen) || (got.Best != nil) != c.best {
+			if (got.Donor != nil) != (c.want == DonorChosen) || (got.Best != nil) != c.best {
 				t.Errorf("donor %v, best %v", got.Donor, got.Best)
 			}
 			if later := Choose(pool, rules, now.Add(time.Second)); later.Message != got.Message {

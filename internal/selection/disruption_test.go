@@ -287,7 +287,7 @@ func TestALeavingDonorIsTheLightest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pool, rules := poolOf(patchedNode("a"), patchedNode("b"), patchedNode("c"), patchedNode("d")), defaults()
-			pool.Leaves = c.leaves
+			pool.DonorReplaced = c.leaves
 			if c.scored != "" {
 				rules.Expressions = scores{of: map[string]float64{c.scored: 1}}
 			}
@@ -316,7 +316,7 @@ func TestDonorHasLowestCost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pool, rules := drawPool(t)
 		leaves := rapid.Bool().Draw(t, "leaves")
-		pool.Leaves = func(*corev1.Node) bool { return leaves }
+		pool.DonorReplaced = func(*corev1.Node) bool { return leaves }
 		choice := Choose(pool, rules, now)
 		before := len(choice.Candidates)
 		burdens := map[string]DisruptionCost{}
@@ -326,7 +326,7 @@ func TestDonorHasLowestCost(t *testing.T) {
 			}
 		}
 		choice.Prefer(pool, burdens)
-		if len(choice.Candidates) != before || (choice.Donor != nil) != (choice.Reason == Chosen) {
+		if len(choice.Candidates) != before || (choice.Donor != nil) != (choice.Reason == DonorChosen) {
 			t.Fatalf("%d candidates of %d, donor %v for %s", len(choice.Candidates), before, choice.Donor, choice.Reason)
 		}
 		if choice.Donor == nil {

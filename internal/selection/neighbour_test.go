@@ -16,16 +16,16 @@ func TestHowMuchOfAPoolMayBeAway(t *testing.T) {
 		limit       intstr.IntOrString
 		want        string
 	}{
-		{3, 0, intstr.FromString("10%"), Chosen},
+		{3, 0, intstr.FromString("10%"), DonorChosen},
 		{3, 1, intstr.FromString("10%"), TooManyUnavailable},
-		{3, 1, intstr.FromInt32(2), Chosen},
+		{3, 1, intstr.FromInt32(2), DonorChosen},
 		{3, 1, intstr.FromInt32(1), TooManyUnavailable},
-		{20, 1, intstr.FromString("10%"), Chosen},
+		{20, 1, intstr.FromString("10%"), DonorChosen},
 		{20, 2, intstr.FromString("10%"), TooManyUnavailable},
-		{21, 2, intstr.FromString("10%"), Chosen}, // a percentage is rounded up
+		{21, 2, intstr.FromString("10%"), DonorChosen}, // a percentage is rounded up
 		{20, 19, intstr.FromString("100%"), TooFewCandidates},
-		{3, 0, intstr.IntOrString{}, Chosen},
-		{3, 0, intstr.FromString("nonsense"), Chosen}, // the limit is at least the donor
+		{3, 0, intstr.IntOrString{}, DonorChosen},
+		{3, 0, intstr.FromString("nonsense"), DonorChosen}, // the limit is at least the donor
 		{3, 1, intstr.FromString("nonsense"), TooManyUnavailable},
 	} {
 		for kind, out := range map[string]func(*corev1.Node){"cordoned": cordon, "not Ready": notReady} {
@@ -40,7 +40,7 @@ func TestHowMuchOfAPoolMayBeAway(t *testing.T) {
 				rules := defaults()
 				rules.MaxUnavailable = c.limit
 				got := Choose(poolOf(nodes...), rules, now)
-				if got.Reason != c.want || (got.Donor != nil) != (c.want == Chosen) {
+				if got.Reason != c.want || (got.Donor != nil) != (c.want == DonorChosen) {
 					t.Errorf("%s: %s", got.Reason, got.Message)
 				}
 				if c.want == TooManyUnavailable && (!strings.Contains(got.Message, "pool workers") || !strings.Contains(got.Message, fmt.Sprint(c.away)) ||

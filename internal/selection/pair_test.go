@@ -43,7 +43,7 @@ var flaws = []flaw{
 	{reason: ReadyTooShort, node: readySince(now.Add(-time.Minute))},
 	{reason: Reserved, node: annotated(v1alpha1.ReservationAnnotation, `{"name":"p","uid":"u"}`)},
 	{reason: OnlyReadyNode, change: func(p *PoolState, _ *Rules) { cordon(p.Nodes[1]) }},
-	{reason: LastOfZone, node: in("eu-1"), change: func(p *PoolState, _ *Rules) { p.Leaves = allLeave; in("eu-2")(p.Nodes[1]) }},
+	{reason: LastOfZone, node: in("eu-1"), change: func(p *PoolState, _ *Rules) { p.DonorReplaced = allLeave; in("eu-2")(p.Nodes[1]) }},
 	{reason: RefusedByExpression, change: func(_ *PoolState, r *Rules) { r.Expressions = refusing("n1") }},
 }
 

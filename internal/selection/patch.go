@@ -81,7 +81,7 @@ func newLevel(s *subject) *cloud.Refusal {
 	if s.waived || !s.hasImageLevel() {
 		return nil
 	}
-	return refuse(SameLevel, "wait for the next patch", "node %s has the patch level of %s, so an image would be no newer", s.Node.Name, s.image())
+	return refuse(SamePatchLevel, "wait for the next patch", "node %s has the patch level of %s, so an image would be no newer", s.Node.Name, s.image())
 }
 
 // isNews reports whether the node has a patch that the image lacks.

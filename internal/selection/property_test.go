@@ -139,7 +139,7 @@ func TestPropertiesOfChoice(t *testing.T) {
 		if total != len(pool.Nodes) || len(c.Verdicts) != len(pool.Nodes) {
 			t.Fatalf("%d nodes, %d verdicts, %d counted", len(pool.Nodes), len(c.Verdicts), total)
 		}
-		if (c.Donor != nil) != (c.Reason == Chosen) || c.Message == "" {
+		if (c.Donor != nil) != (c.Reason == DonorChosen) || c.Message == "" {
 			t.Fatalf("donor %v for reason %q, %q", c.Donor, c.Reason, c.Message)
 		}
 		shuffled := pool

@@ -53,7 +53,7 @@ func (z zones) refuse(n *corev1.Node, pool string, reserved func(*corev1.Node) b
 
 // zoned refuses a donor that would be replaced if it is the last of its zone.
 func zoned(s Candidate) *cloud.Refusal {
-	if !s.Leaves {
+	if !s.DonorReplaced {
 		return nil
 	}
 	all := zones{}
@@ -66,7 +66,7 @@ func zoned(s Candidate) *cloud.Refusal {
 
 // zonedInPool is zoned with the zones counted once for the whole pool.
 func zonedInPool(s *subject) *cloud.Refusal {
-	if !s.Leaves {
+	if !s.DonorReplaced {
 		return nil
 	}
 	return s.zones.refuse(s.Node, s.pool.Name, s.pool.Reserved)

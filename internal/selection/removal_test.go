@@ -57,7 +57,7 @@ func TestTheLastOfAZoneStays(t *testing.T) {
 			if verdict := verdictOn(t, Choose(p, rules, now), "n1"); slices.Contains(reasons(verdict), LastOfZone) || lastOfZoneMessage(Refusals(subject)) != "" {
 				t.Errorf("a donor that returns is refused: %v", verdict)
 			}
-			p.Leaves, subject.Leaves = allLeave, true
+			p.DonorReplaced, subject.DonorReplaced = allLeave, true
 			named, chosen := lastOfZoneMessage(Refusals(subject)), lastOfZoneMessage(verdictOn(t, Choose(p, rules, now), "n1").Refusals)
 			if named != chosen {
 				t.Errorf("a person is shown %q, a policy %q", named, chosen)
@@ -93,7 +93,7 @@ func TestNoZoneIsEmptied(t *testing.T) {
 			in(rapid.SampledFrom([]string{"", "1", "eu-1", "eu-2", "eu-3"}).Draw(t, "zone"))(n)
 			leaving[n.Name] = rapid.IntRange(0, 3).Draw(t, "leaves") > 0
 		}
-		pool.Leaves = func(n *corev1.Node) bool { return leaving[n.Name] }
+		pool.DonorReplaced = func(n *corev1.Node) bool { return leaving[n.Name] }
 		c := Choose(pool, rules, now)
 		for i, v := range c.Verdicts {
 			n := nodeNamed(pool.Nodes, v.Node)

@@ -22,7 +22,7 @@ const (
 	PatchTimeInvalid      = "PatchTimeInvalid"
 	PatchedInFuture       = "PatchedInFuture"
 	PatchedBeforeImage    = "PatchedBeforeImage"
-	SameLevel             = "SameLevel"
+	SamePatchLevel        = "SamePatchLevel"
 	SuspectPatch          = "SuspectPatch"
 	NotRebootedSincePatch = "NotRebootedSincePatch"
 	ReadyTooShort         = "ReadyTooShort"
@@ -34,7 +34,7 @@ const (
 func Reasons() []string {
 	return []string{
 		NotLinux, Bottlerocket, ControlPlane, OwnNode, Ignored, Unschedulable, RebootPending, PatchFailed, NotPatched, PatchTimeInvalid, PatchedInFuture,
-		PatchedBeforeImage, SameLevel, SuspectPatch, NotRebootedSincePatch, BeingDeleted, NotReady, DiskPressure, ReadyTooShort, RefusedByExpression,
+		PatchedBeforeImage, SamePatchLevel, SuspectPatch, NotRebootedSincePatch, BeingDeleted, NotReady, DiskPressure, ReadyTooShort, RefusedByExpression,
 		ExpressionFailed, Reserved, OnlyReadyNode, LastOfZone, DoNotDisrupt,
 	}
 }
@@ -99,7 +99,7 @@ func newJudge(pool PoolState, rules Rules, now time.Time) *evaluation {
 
 // evaluate applies every rule to a node.
 func (j *evaluation) evaluate(n *corev1.Node) NodeVerdict {
-	s := subject{evaluation: j, Candidate: Candidate{Node: n, Pool: j.pool.Name, OwnNode: j.pool.OwnNode, Disrupt: j.rules.Disrupt, Leaves: j.pool.isRemoved(n)}}
+	s := subject{evaluation: j, Candidate: Candidate{Node: n, Pool: j.pool.Name, OwnNode: j.pool.OwnNode, Disrupt: j.rules.Disrupt, DonorReplaced: j.pool.isRemoved(n)}}
 	s.verdict = NodeVerdict{Node: n.Name, FailedToday: j.pool.FailedToday[n.Name]}
 	if since, ready := nodestate.ReadySince(n); ready {
 		s.ready, s.verdict.ReadySince = true, since

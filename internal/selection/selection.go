@@ -36,8 +36,8 @@ type Candidate struct {
 	Disrupt bool
 	// MaxUnavailable is the limit for the pool's nodes out of service, including the donor. Zero means one.
 	MaxUnavailable intstr.IntOrString
-	// Leaves is true if the node would be replaced after a capture (v1alpha1.Settings.DonorLeaves).
-	Leaves bool
+	// DonorReplaced is true if the node would be replaced after a capture (v1alpha1.Settings.ReplacesDonor).
+	DonorReplaced bool
 }
 
 // Reasons of the rules in this package.

@@ -39,8 +39,8 @@ const (
 	Daemons CheckName = "DaemonSets"
 	// Identity: no other node has the machine ID or the system UUID of the node.
 	Identity CheckName = "Identity"
-	// Likeness: the node differs in nothing from the other nodes of its pool.
-	Likeness CheckName = "Alike"
+	// Differences: the node differs in nothing from the other nodes of its pool.
+	Differences CheckName = "Differences"
 	// Disk: the manifest on the disk matches the proof.
 	Disk CheckName = "Disk"
 	// Network: pods on the node reach other nodes, Services and DNS names, and are reachable.
@@ -180,11 +180,11 @@ type Facts struct {
 	Begun  time.Time
 	Limits Limits
 
-	// Unread is the number of failed looks in a row. Blind is the total time without looks since the start; it is held
+	// FailedReads is the number of failed looks in a row. Unobserved is the total time without looks since the start; it is held
 	// against no node.
-	Unread   int
-	Blind    time.Duration
-	Instance Instance
+	FailedReads int
+	Unobserved  time.Duration
+	Instance    Instance
 
 	// Node and NodeUID are those of the Node; empty without a Node. Registered is the creation of the Node.
 	Node, NodeUID string
@@ -195,8 +195,8 @@ type Facts struct {
 	// Unproven is why the Node, or its absence, is not trusted: any client may have created or deleted the Node.
 	// Unproven is empty if the kubelet's Lease confirms the Node, or if the cluster has no such Leases.
 	Unproven string
-	// Nameless is true if the Node has no provider ID, and is the instance's by name, address or system UUID.
-	Nameless bool
+	// WithoutProviderID is true if the Node has no provider ID, and is the instance's by name, address or system UUID.
+	WithoutProviderID bool
 	// Ready is the condition of the Node, and Changed its last change. WasReady is true if the Node was Ready before.
 	Ready, WasReady bool
 	Changed         time.Time
@@ -206,8 +206,8 @@ type Facts struct {
 	// claim an ID without evidence of an earlier claim; each has the reason.
 	IdentityKnown        bool
 	Twins, DoubtfulTwins []string
-	// Likeness is the comparison with the other nodes of the pool; nil before the first comparison.
-	Likeness *PeerComparison
+	// Comparison is the comparison with the other nodes of the pool; nil before the first comparison.
+	Comparison *PeerComparison
 
 	// Expectations are the user's expressions, in their order.
 	Expectations []Expectation
@@ -219,7 +219,7 @@ type Facts struct {
 }
 
 // since returns the time since t without the time in which no look was possible.
-func (f Facts) since(t time.Time) time.Duration { return f.Now.Sub(t) - f.Blind }
+func (f Facts) since(t time.Time) time.Duration { return f.Now.Sub(t) - f.Unobserved }
 
 // Check is one check with its result.
 type Check struct {
@@ -242,7 +242,7 @@ var checks = []check{
 	{Ready, true, ready},
 	{Daemons, false, daemons},
 	{Identity, false, identity},
-	{Likeness, false, alike},
+	{Differences, false, comparedWithPeers},
 	{Disk, false, disk},
 	{Network, false, func(f Facts) (Result, string) { return f.measured(f.Network, f.Limits.Measure) }},
 	{Images, false, func(f Facts) (Result, string) { return f.measured(f.Images, f.Limits.Measure) }},
@@ -254,7 +254,7 @@ var checks = []check{
 // checksOf are the checks with the user's expressions, which follow the comparison with other nodes.
 func checksOf(f Facts) []check {
 	all := slices.Clone(checks)
-	at := 1 + slices.IndexFunc(all, func(c check) bool { return c.name == Likeness })
+	at := 1 + slices.IndexFunc(all, func(c check) bool { return c.name == Differences })
 	for i, e := range f.Expectations {
 		all = slices.Insert(all, at+i, check{e.Name, false, e.evaluate})
 	}
@@ -304,9 +304,9 @@ func registered(f Facts) (Result, string) {
 		return Inconclusive, f.Unproven
 	case f.Unproven != "":
 		return Pending, f.Unproven
-	case f.Nameless && f.since(f.Instance.Running) > f.Limits.Register:
+	case f.WithoutProviderID && f.since(f.Instance.Running) > f.Limits.Register:
 		return Failed, fmt.Sprintf("node %s has no provider ID: check the kubelet's flags --cloud-provider and --provider-id on the disk", f.Node)
-	case f.Nameless:
+	case f.WithoutProviderID:
 		return Pending, fmt.Sprintf("node %s has no provider ID yet", f.Node)
 	case f.Node != "":
 		return Passed, fmt.Sprintf("node %s was registered %s after the start of the instance", f.Node, span(f.Registered.Sub(f.Instance.Running)))
@@ -402,9 +402,9 @@ func (e Expectation) evaluate(f Facts) (Result, string) {
 // mostNamed is the number of differences in a message.
 const mostNamed = 5
 
-// alike fails by differences that have lasted for the time of a measurement. One observation never fails a version.
-func alike(f Facts) (Result, string) {
-	c := f.Likeness
+// comparedWithPeers fails by differences that have lasted for the time of a measurement. One observation never fails a version.
+func comparedWithPeers(f Facts) (Result, string) {
+	c := f.Comparison
 	switch {
 	case c == nil:
 		return Pending, "is compared"

@@ -67,9 +67,9 @@ func (s trialCourse) at(minute int) Facts {
 	case !d.Ready:
 		d.Since = when(s.ready)
 	}
-	f.Daemons, f.Likeness = []Daemon{d}, &PeerComparison{Others: 3}
+	f.Daemons, f.Comparison = []Daemon{d}, &PeerComparison{Others: 3}
 	if minute >= s.differs && minute < s.agrees {
-		f.Likeness.Differences = []LastingDifference{{Difference{"label/team", "label team is missing"}, when(s.differs)}}
+		f.Comparison.Differences = []LastingDifference{{Difference{"label/team", "label team is missing"}, when(s.differs)}}
 	}
 	if minute >= s.measured {
 		f.Digest, f.Proven = "sha256:a", "sha256:a"
@@ -152,7 +152,7 @@ func TestMissingLooksFailNoTrial(t *testing.T) {
 			}
 			f := s.at(minute)
 			if minute >= from {
-				f.Blind = time.Duration(lasts) * time.Minute
+				f.Unobserved = time.Duration(lasts) * time.Minute
 			}
 			v := Judge(f)
 			if v.Result == Pending {

@@ -52,7 +52,7 @@ func TestANodeWithoutAKubelet(t *testing.T) {
 		switch broken := f.Instance.Broken != ""; {
 		case broken != (v.Result == Failed), v.Result == Passed:
 			t.Errorf("%s: %s: %s", name, v.Result, v.Message)
-		case f.Instance.Running.IsZero() || f.Instance.Gone || f.Doubt != "" || f.Unread >= mostUnread:
+		case f.Instance.Running.IsZero() || f.Instance.Gone || f.Doubt != "" || f.FailedReads >= mostUnread:
 		case v.Result == Inconclusive && f.since(f.Instance.Running) > f.Limits.Defaulted().Register && v.Message == "Registered: "+f.Unproven:
 		case v.Result == Pending && f.since(f.Instance.Running) <= f.Limits.Defaulted().Register:
 			pending++

@@ -40,7 +40,7 @@ func TestBlame(t *testing.T) {
 			t.Errorf("%q was blamed for %q", text, got)
 		}
 	}
-	for _, other := range []string{"", "bad", "a trial: no", "probation: two nodes failed to join"} {
+	for _, other := range []string{"", "bad", "a trial: no", "join health: two nodes failed to join"} {
 		if _, ok := Blamed(other); ok {
 			t.Errorf("no trial has said %q", other)
 		}

@@ -33,7 +33,7 @@ type Subject struct {
 	PoolInstances func() ([]cloud.Instance, error)
 	// Image is the version with its tags.
 	Image cloud.Image
-	// Facts are the facts known without the cluster: Now, Begun, Limits, Unread, Blind, Instance and Proven.
+	// Facts are the facts known without the cluster: Now, Begun, Limits, FailedReads, Unobserved, Instance and Proven.
 	Facts Facts
 }
 

@@ -34,8 +34,8 @@ func Judge(f Facts) Verdict {
 		open = open && v.Result != Failed && (!check.gate || c.Result == Passed)
 		v.Checks = append(v.Checks, c)
 	}
-	if v.Result == Pending && f.Unread >= mostUnread {
-		v.Result, v.Message = Inconclusive, fmt.Sprintf("the last %d observations of the trial failed", f.Unread)
+	if v.Result == Pending && f.FailedReads >= mostUnread {
+		v.Result, v.Message = Inconclusive, fmt.Sprintf("the last %d observations of the trial failed", f.FailedReads)
 	}
 	return v
 }

@@ -22,7 +22,7 @@ func good() Facts {
 		Now: noon, Begun: ago(20), Instance: Instance{Running: ago(18)},
 		Node: "trial-0", Registered: ago(17), Ready: true, WasReady: true, Changed: ago(15),
 		Daemons:       []Daemon{{Name: "kube-system/cni", Ready: true, Restarts: 1}, {Name: "kube-system/proxy", Ready: true}},
-		IdentityKnown: true, Likeness: &PeerComparison{Others: 3}, Digest: "sha256:a", Proven: "sha256:a",
+		IdentityKnown: true, Comparison: &PeerComparison{Others: 3}, Digest: "sha256:a", Proven: "sha256:a",
 		Network: Measure{Passed, "pods reach each other"}, Images: Measure{Passed, "started without a pull"}, Job: Measure{Skipped, "settings.trial.job names no Job"},
 	}
 }
@@ -59,10 +59,10 @@ var worlds = map[string]struct {
 
 	"no Node yet":        {young, func(f *Facts) { f.Node = "" }, Pending, "Registered: the instance has no Node yet"},
 	"no Node":            {good, func(f *Facts) { f.Node = "" }, Failed, "Registered: the instance has run for 10m0s, and there is no Node"},
-	"no provider ID yet": {young, func(f *Facts) { f.Nameless = true }, Pending, "Registered: node trial-0 has no provider ID yet"},
-	"no provider ID": {good, func(f *Facts) { f.Nameless = true }, Failed,
+	"no provider ID yet": {young, func(f *Facts) { f.WithoutProviderID = true }, Pending, "Registered: node trial-0 has no provider ID yet"},
+	"no provider ID": {good, func(f *Facts) { f.WithoutProviderID = true }, Failed,
 		"Registered: node trial-0 has no provider ID: check the kubelet's flags --cloud-provider and --provider-id on the disk"},
-	"no Node, unwatched":  {good, func(f *Facts) { f.Node, f.Blind = "", 9*time.Minute }, Pending, "Registered: the instance has no Node yet"},
+	"no Node, unwatched":  {good, func(f *Facts) { f.Node, f.Unobserved = "", 9*time.Minute }, Pending, "Registered: the instance has no Node yet"},
 	"a Node, not Ready":   {young, func(f *Facts) { f.Ready, f.WasReady = false, false }, Pending, "Ready: node trial-0 is not Ready yet"},
 	"a Node, never Ready": {good, func(f *Facts) { f.Ready, f.WasReady = false, false }, Failed, "Ready: node trial-0 is not Ready, 10m0s after the registration"},
 	"just Ready":          {young, func(f *Facts) { f.Changed = ago(1) }, Pending, "Ready: node trial-0 has just become Ready, and is watched until 12:09 UTC"},
@@ -95,9 +95,9 @@ var worlds = map[string]struct {
 	"a twin":      {young, func(f *Facts) { f.Twins = []string{"w-1", "w-2"} }, Failed, "Identity: node trial-0 has the machine ID or the system UUID of w-1, w-2"},
 	"no identity": {good, func(f *Facts) { f.IdentityKnown = false }, Inconclusive, "Identity: node trial-0 does not report the machine ID and the system UUID"},
 	"another size": {good, func(f *Facts) {
-		f.Likeness = &PeerComparison{Others: 2, Differences: []LastingDifference{{Difference{"allocatable/pods", "allocatable pods is 8"}, ago(10)}}}
-	}, Failed, "Alike: node trial-0 differs from 2 other nodes of the pool: allocatable pods is 8"},
-	"a size to compare":          {young, func(f *Facts) { f.Likeness = nil }, Pending, "Alike: is compared"},
+		f.Comparison = &PeerComparison{Others: 2, Differences: []LastingDifference{{Difference{"allocatable/pods", "allocatable pods is 8"}, ago(10)}}}
+	}, Failed, "Differences: node trial-0 differs from 2 other nodes of the pool: allocatable pods is 8"},
+	"a size to compare":          {young, func(f *Facts) { f.Comparison = nil }, Pending, "Differences: is compared"},
 	"an expression that is true": {good, func(f *Facts) { f.Expectations = []Expectation{{Name: "Devices", Evaluated: true, Met: true}} }, Passed, "every check has passed"},
 	"an expression to evaluate":  {good, func(f *Facts) { f.Expectations = []Expectation{{Name: "Devices"}} }, Pending, "Devices: is evaluated"},
 	"an expression that is false": {good, func(f *Facts) { f.Expectations = []Expectation{{Name: "Devices", Evaluated: true, Since: ago(6)}} }, Failed,
@@ -125,10 +125,10 @@ var worlds = map[string]struct {
 	"a pull":                {young, func(f *Facts) { f.Images = Measure{Failed, "was pulled"} }, Failed, "Images: was pulled"},
 	"a Job that fails":      {young, func(f *Facts) { f.Job = Measure{Failed, "exit code 1"} }, Failed, "Job: exit code 1"},
 
-	"unread once":     {young, func(f *Facts) { f.Unread = 3 }, Pending, "Soaked: node trial-0 is watched until 12:07 UTC"},
-	"unread for long": {young, func(f *Facts) { f.Unread = 4 }, Inconclusive, "the last 4 observations of the trial failed"},
-	"passed, unread":  {good, func(f *Facts) { f.Unread = 9 }, Passed, "every check has passed"},
-	"failed, unread":  {young, func(f *Facts) { f.Unread, f.Twins = 9, []string{"w-1"} }, Failed, "Identity: node trial-0 has the machine ID or the system UUID of w-1"},
+	"unread once":     {young, func(f *Facts) { f.FailedReads = 3 }, Pending, "Soaked: node trial-0 is watched until 12:07 UTC"},
+	"unread for long": {young, func(f *Facts) { f.FailedReads = 4 }, Inconclusive, "the last 4 observations of the trial failed"},
+	"passed, unread":  {good, func(f *Facts) { f.FailedReads = 9 }, Passed, "every check has passed"},
+	"failed, unread":  {young, func(f *Facts) { f.FailedReads, f.Twins = 9, []string{"w-1"} }, Failed, "Identity: node trial-0 has the machine ID or the system UUID of w-1"},
 }
 
 func TestJudge(t *testing.T) {
@@ -209,10 +209,10 @@ var drawn = rapid.Custom(func(t *rapid.T) Facts {
 		return Measure{rapid.SampledFrom([]Result{"", Pending, Passed, Failed, Inconclusive, Skipped}).Draw(t, name), name}
 	}
 	f := Facts{
-		Now: noon, Begun: when("begun"), Unread: rapid.IntRange(0, 5).Draw(t, "unread"), Blind: time.Duration(rapid.IntRange(0, 20).Draw(t, "blind")) * time.Minute,
+		Now: noon, Begun: when("begun"), FailedReads: rapid.IntRange(0, 5).Draw(t, "unread"), Unobserved: time.Duration(rapid.IntRange(0, 20).Draw(t, "blind")) * time.Minute,
 		Registered: when("registered"), Changed: when("changed"), Node: rapid.SampledFrom([]string{"", "trial-0"}).Draw(t, "node"),
 		Ready: rapid.Bool().Draw(t, "ready"), WasReady: rapid.Bool().Draw(t, "was ready"), IdentityKnown: rapid.Bool().Draw(t, "identity known"),
-		Digest: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "digest"), Proven: "a", Likeness: &PeerComparison{Others: 2},
+		Digest: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "digest"), Proven: "a", Comparison: &PeerComparison{Others: 2},
 		Network: measure("network"), Images: measure("images"), Job: measure("job"),
 	}
 	if rapid.Bool().Draw(t, "runs") {
@@ -231,8 +231,8 @@ var drawn = rapid.Custom(func(t *rapid.T) Facts {
 // variants are the facts, and the facts without a comparison, with a difference, and with a false expression.
 func variants(f Facts) []Facts {
 	uncompared, different, unexpected := f, f, f
-	uncompared.Likeness = nil
-	different.Likeness = &PeerComparison{Others: 2, Differences: []LastingDifference{{Difference{"clock", "the clock is wrong"}, f.Changed}}}
+	uncompared.Comparison = nil
+	different.Comparison = &PeerComparison{Others: 2, Differences: []LastingDifference{{Difference{"clock", "the clock is wrong"}, f.Changed}}}
 	unexpected.Expectations = []Expectation{{Name: "Devices", Evaluated: true, Since: f.Changed}}
 	return []Facts{f, uncompared, different, unexpected}
 }
@@ -251,7 +251,7 @@ func objection(f Facts, v Verdict) string {
 		return "it passes a node without its DaemonSets"
 	case v.Result == Passed && slices.ContainsFunc([]Measure{f.Network, f.Images, f.Job}, func(m Measure) bool { return m.Result != Passed && m.Result != Skipped }):
 		return "it passes what was not measured"
-	case v.Result == Passed && (f.Likeness == nil || len(f.Likeness.Differences) > 0):
+	case v.Result == Passed && (f.Comparison == nil || len(f.Comparison.Differences) > 0):
 		return "it passes a node that differs from the others"
 	case v.Result == Passed && slices.ContainsFunc(f.Expectations, func(e Expectation) bool { return !e.Met }):
 		return "it passes a node against the user's expression"
@@ -259,13 +259,13 @@ func objection(f Facts, v Verdict) string {
 		return "it fails a version for a removed instance"
 	case v.Result == Failed && f.Instance.Running.IsZero() && f.Instance.Broken == "":
 		return "it fails a version for what the cloud has not made"
-	case v.Result == Failed && f.Node == "" && f.Now.Sub(f.Instance.Running)-f.Blind <= 10*time.Minute && f.Instance.Broken == "":
+	case v.Result == Failed && f.Node == "" && f.Now.Sub(f.Instance.Running)-f.Unobserved <= 10*time.Minute && f.Instance.Broken == "":
 		return "it fails a node that is not late"
-	case v.Result == Pending && f.Unread >= 4:
+	case v.Result == Pending && f.FailedReads >= 4:
 		return "it waits without a look"
-	case v.Result == Inconclusive && f.Unread < 4 && !slices.ContainsFunc(v.Checks, func(c Check) bool { return c.Result == Inconclusive }):
+	case v.Result == Inconclusive && f.FailedReads < 4 && !slices.ContainsFunc(v.Checks, func(c Check) bool { return c.Result == Inconclusive }):
 		return "it gives up without a reason"
-	case seen && len(f.Twins) > 0 && f.Now.Sub(f.Changed)-f.Blind >= 2*time.Minute && v.Result != Failed:
+	case seen && len(f.Twins) > 0 && f.Now.Sub(f.Changed)-f.Unobserved >= 2*time.Minute && v.Result != Failed:
 		return "it lets a twin live"
 	}
 	return ""
@@ -304,15 +304,15 @@ func TestWrongJudges(t *testing.T) {
 		"takes identity for given": with(func(f *Facts) { f.IdentityKnown = true }),
 		"reads no disk":            with(func(f *Facts) { f.Digest = f.Proven }),
 		"expects nothing":          with(func(f *Facts) { f.Expectations = nil }),
-		"compares nothing":         with(func(f *Facts) { f.Likeness = &PeerComparison{Skipped: "-"} }),
+		"compares nothing":         with(func(f *Facts) { f.Comparison = &PeerComparison{Skipped: "-"} }),
 		"counts no restarts":       with(func(f *Facts) { f.Daemons = nil }),
 		"measures nothing": with(func(f *Facts) {
 			f.Network, f.Images, f.Job = Measure{Skipped, "-"}, Measure{Skipped, "-"}, Measure{Skipped, "-"}
 		}),
 		"has no patience":          with(func(f *Facts) { f.Limits.Register = time.Second }),
-		"blames for blindness":     with(func(f *Facts) { f.Blind = 0 }),
+		"blames for blindness":     with(func(f *Facts) { f.Unobserved = 0 }),
 		"blames for what is gone":  with(func(f *Facts) { f.Instance.Gone = false }),
-		"waits for ever":           with(func(f *Facts) { f.Unread = 0 }),
+		"waits for ever":           with(func(f *Facts) { f.FailedReads = 0 }),
 		"takes a doubt for a pass": result(Inconclusive, Passed),
 		"takes a doubt for a failure": func(f Facts) Verdict {
 			v := Judge(f)

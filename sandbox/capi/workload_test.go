@@ -188,7 +188,7 @@ func (w *workload) runPods(p *v1alpha1.Prototype) {
 		}
 		w.cloud.MarkGeneralized(id)
 		w.report(order, &pod, &v1alpha1.Proof{
-			UID: p.UID, Order: order.UID, BootID: boot, Profile: order.Spec.Generalize.Profile, ProfileVersion: "1", Rules: 7, Met: 7, Acted: 3,
+			UID: p.UID, Order: order.UID, BootID: boot, Profile: order.Spec.Generalize.Profile, ProfileVersion: "1", Rules: 7, Met: 7, Changed: 3,
 			Search: &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1}, ManifestDigest: "sha256:0", At: metav1.NewTime(w.clock.Now()),
 		})
 		w.cloud.GuestPowerOff(id)

@@ -99,7 +99,7 @@ func TestAWSReportsLostTrial(t *testing.T) {
 	_, err = w.raw.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
 	w.must(err)
 	for range 3 {
-		if have, err := w.recipes.EnsureTrial(t.Context(), spec); err != nil || have.State != cloud.Failed || have.Trouble != "" || have.NoRoom || have.Blames {
+		if have, err := w.recipes.EnsureTrial(t.Context(), spec); err != nil || have.State != cloud.Failed || have.Trouble != "" || have.LacksCapacity || have.BlamesImage {
 			t.Errorf("%+v, %v", have, err)
 		}
 		w.advance(time.Minute)

@@ -182,7 +182,7 @@ func (c *captureCourse) generalizes(ctx context.Context, p *v1alpha1.Prototype, 
 	key, _, err := v1alpha1.OrderKey(secret.Data["key"])
 	c.must(err)
 	report := v1alpha1.Report{Order: order.UID, Pod: pod.UID, Proof: &v1alpha1.Proof{
-		UID: p.UID, Order: order.UID, BootID: order.Spec.Token, Profile: order.Spec.Generalize.Profile, ProfileVersion: "1", Rules: 7, Met: 7, Acted: 3,
+		UID: p.UID, Order: order.UID, BootID: order.Spec.Token, Profile: order.Spec.Generalize.Profile, ProfileVersion: "1", Rules: 7, Met: 7, Changed: 3,
 		Search: &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1}, ManifestDigest: "sha256:0", At: metav1.Now(),
 	}}
 	order.Status, err = report.Sign(key)
@@ -241,7 +241,7 @@ func (c *captureCourse) Observe(_ context.Context, subject trial.Subject) (trial
 		return trial.Observation{Facts: f}, nil
 	}
 	f.Node, f.Registered, f.Ready, f.WasReady, f.Changed = "tried", joined, true, true, joined
-	f.IdentityKnown, f.Digest, f.Likeness = true, f.Proven, &trial.PeerComparison{Others: 2}
+	f.IdentityKnown, f.Digest, f.Comparison = true, f.Proven, &trial.PeerComparison{Others: 2}
 	f.Network, f.Images, f.Job = trial.Measure{Result: trial.Passed}, trial.Measure{Result: trial.Passed}, trial.Measure{Result: trial.Skipped}
 	return trial.Observation{Facts: f, Node: &v1alpha1.TrialNode{Kernel: "6.8.0"}}, nil
 }

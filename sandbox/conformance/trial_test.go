@@ -26,17 +26,17 @@ func newTrial(t *testing.T) (*cloudEnv, cloud.TrialSpec) {
 func TestErrorOfFailedTrial(t *testing.T) {
 	const words = "Azure's own words."
 	for name, test := range map[string]struct {
-		fault  fault.Fault
-		atOnce bool
-		noRoom bool
-		blames bool
+		fault         fault.Fault
+		atOnce        bool
+		lacksCapacity bool
+		blamesImage   bool
 	}{
-		"no capacity":               {fault: fault.Fault{Long: true, Code: "AllocationFailed"}, noRoom: true},
-		"no capacity in the zone":   {fault: fault.Fault{Long: true, Code: "ZonalAllocationFailed"}, noRoom: true},
-		"no such size":              {fault: fault.Fault{Status: http.StatusConflict, Code: "SkuNotAvailable"}, atOnce: true, noRoom: true},
-		"no quota":                  {fault: fault.Fault{Status: http.StatusConflict, Code: "OperationNotAllowed", Message: words + " Exceeding approved quota."}, atOnce: true, noRoom: true},
-		"the guest does not report": {fault: fault.Fault{Long: true, Phase: fault.After, Code: "OSProvisioningTimedOut"}, blames: true},
-		"the guest fails":           {fault: fault.Fault{Long: true, Phase: fault.After, Code: "OSProvisioningClientError"}, blames: true},
+		"no capacity":               {fault: fault.Fault{Long: true, Code: "AllocationFailed"}, lacksCapacity: true},
+		"no capacity in the zone":   {fault: fault.Fault{Long: true, Code: "ZonalAllocationFailed"}, lacksCapacity: true},
+		"no such size":              {fault: fault.Fault{Status: http.StatusConflict, Code: "SkuNotAvailable"}, atOnce: true, lacksCapacity: true},
+		"no quota":                  {fault: fault.Fault{Status: http.StatusConflict, Code: "OperationNotAllowed", Message: words + " Exceeding approved quota."}, atOnce: true, lacksCapacity: true},
+		"the guest does not report": {fault: fault.Fault{Long: true, Phase: fault.After, Code: "OSProvisioningTimedOut"}, blamesImage: true},
+		"the guest fails":           {fault: fault.Fault{Long: true, Phase: fault.After, Code: "OSProvisioningClientError"}, blamesImage: true},
 		"Azure fails":               {fault: fault.Fault{Long: true, Phase: fault.After, Code: "OSProvisioningInternalError"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestErrorOfFailedTrial(t *testing.T) {
 				other, err := w.connect(w.environment(w.secret)).Trial(t.Context(), spec)
 				w.must(err)
 				for who, seen := range map[string]cloud.Trial{"who began it": have, "another process": other} {
-					if seen.NoRoom != test.noRoom || seen.Blames != test.blames || !strings.Contains(seen.Trouble, test.fault.Code) || !strings.Contains(seen.Trouble, words) {
+					if seen.LacksCapacity != test.lacksCapacity || seen.BlamesImage != test.blamesImage || !strings.Contains(seen.Trouble, test.fault.Code) || !strings.Contains(seen.Trouble, words) {
 						t.Errorf("%s sees %+v", who, seen)
 					}
 				}

@@ -48,8 +48,8 @@ type rollbackState struct {
 	// built from the bad version, by instance.
 	built      []string
 	controller *child.Process
-	// wentBack is how long it took from the order to grow until the recipe named the good version again.
-	wentBack time.Duration
+	// duration is the time from the order to grow until the recipe named the good version again.
+	duration time.Duration
 }
 
 func (s *scenario) rollbackSteps() []step {
@@ -178,7 +178,7 @@ func (s *scenario) rollsBack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.rollback.wentBack = time.Since(began)
+	s.rollback.duration = time.Since(began)
 	bad, err := s.badMachines(ctx)
 	if err != nil {
 		return err
@@ -186,7 +186,7 @@ func (s *scenario) rollsBack(ctx context.Context) error {
 	for _, m := range bad {
 		s.rollback.built = append(s.rollback.built, m.ID)
 	}
-	s.print.event(control.Event{Subject: s.pool, Seconds: s.rollback.wentBack.Seconds(), Text: fmt.Sprintf(
+	s.print.event(control.Event{Subject: s.pool, Seconds: s.rollback.duration.Seconds(), Text: fmt.Sprintf(
 		"%d instances run and have no Node; the recipe names version %s again", len(s.rollback.built), s.rollback.good)})
 	return nil
 }
@@ -298,8 +298,8 @@ func (s *scenario) rolledBackOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if tags[cloud.TagRolledBack] != s.rollback.good {
-		return fmt.Errorf("the tag of version %s names the rollback target %q", s.rollback.bad, tags[cloud.TagRolledBack])
+	if tags[cloud.TagRolledBackTo] != s.rollback.good {
+		return fmt.Errorf("the tag of version %s names the rollback target %q", s.rollback.bad, tags[cloud.TagRolledBackTo])
 	}
 	const growths = 2
 	changes := 0
@@ -339,7 +339,7 @@ func (s *scenario) badIsQuarantined(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if why := tags[cloud.TagQuarantined]; !strings.Contains(why, "probation") || !strings.Contains(why, s.rollback.bad) {
+	if why := tags[cloud.TagQuarantined]; !strings.Contains(why, "join health") || !strings.Contains(why, s.rollback.bad) {
 		return fmt.Errorf("the reason of the quarantine is %q", why)
 	}
 	return nil
@@ -350,7 +350,7 @@ func (s *scenario) goodHasNoMarks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, tag := range []string{cloud.TagQuarantined, cloud.TagSuspect, cloud.TagRolledBack} {
+	for _, tag := range []string{cloud.TagQuarantined, cloud.TagSuspect, cloud.TagRolledBackTo} {
 		if tags[tag] != "" {
 			return fmt.Errorf("the good version has the tag %s=%s", tag, tags[tag])
 		}

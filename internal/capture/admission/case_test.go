@@ -37,7 +37,7 @@ func sound() *Case {
 	p.Spec.Settings = p.Spec.Settings.Defaulted()
 	p.Spec.Settings.Generalize.Rules = "ours"
 	p.Spec.Settings.Drain.Force = true
-	p.Spec.Settings.Donor.Afterwards = v1alpha1.Remove
+	p.Spec.Settings.Donor.AfterCapture = v1alpha1.RemoveDonor
 	p.Spec.Settings.Recipe.CustomDataFrom = &v1alpha1.SecretKey{Name: "copy"}
 	return &Case{
 		Now: noon, Prototype: p, Pool: "memory:///pool1", PoolName: "pool1", Image: "kamino:v1", Namespace: "ours", OwnNode: "elsewhere",
@@ -55,7 +55,7 @@ var looks = map[string]func(*Case, error){
 	"Queued":        func(c *Case, err error) { c.Queued = Unread[bool](err) },
 	"Others":        func(c *Case, err error) { c.Others = Unread[[]OtherCapture](err) },
 	"Donor":         func(c *Case, err error) { c.Donor = Unread[Donor](err) },
-	"Surroundings":  func(c *Case, err error) { c.PoolNodes = Unread[PoolNodes](err) },
+	"PoolNodes":     func(c *Case, err error) { c.PoolNodes = Unread[PoolNodes](err) },
 	"Pods":          func(c *Case, err error) { c.Pods = Unread[Pods](err) },
 	"ClockAhead":    func(c *Case, err error) { c.ClockAhead = Unread[time.Duration](err) },
 	"BuiltFrom":     func(c *Case, err error) { c.BuiltFrom = Unread[cloud.Image](err) },
@@ -69,7 +69,7 @@ var looks = map[string]func(*Case, error){
 	"MayDeleteNode": func(c *Case, err error) { c.MayDeleteNode = Unread[bool](err) },
 	"Cloud":         func(c *Case, err error) { c.Cloud = Unread[[]cloud.Refusal](err) },
 	"Recipe":        func(c *Case, err error) { c.Recipe = Unread[cloud.Pool](err) },
-	"Leaving":       func(c *Case, err error) { c.Removal = Unread[DonorRemoval](err) },
+	"Removal":       func(c *Case, err error) { c.Removal = Unread[DonorRemoval](err) },
 	"Images":        func(c *Case, err error) { c.Images = Unread[Images](err) },
 }
 
@@ -144,9 +144,9 @@ var maskings = []masking{
 	},
 	{
 		name: "a profile whose donors stay away", reason: ProfileUnsupported,
-		words: "profile bootstrap deletes the join credential of node donor, so the node cannot rejoin: remove settings.donor.afterwards",
+		words: "profile bootstrap deletes the join credential of node donor, so the node cannot rejoin: remove settings.donor.afterCapture",
 		spoil: func(c *Case) {
-			c.Prototype.Spec.Settings.Generalize.Profile, c.Prototype.Spec.Settings.Donor.Afterwards = v1alpha1.ProfileBootstrap, v1alpha1.Return
+			c.Prototype.Spec.Settings.Generalize.Profile, c.Prototype.Spec.Settings.Donor.AfterCapture = v1alpha1.ProfileBootstrap, v1alpha1.ReturnDonor
 		},
 	},
 	{
@@ -204,7 +204,7 @@ var maskings = []masking{
 	{
 		name: "gone meanwhile", reason: NodeNotFound,
 		words:  "node donor no longer exists",
-		of:     []string{"Donor", "Surroundings"},
+		of:     []string{"Donor", "PoolNodes"},
 		strays: true,
 		alone:  "donor",
 		spoil:  inSurroundings(func(s *PoolNodes) { s.Of = cloud.Membership{} }),
@@ -212,7 +212,7 @@ var maskings = []masking{
 	{
 		name: "of no pool", reason: NotInPool,
 		words:  "belongs to no supported pool: it is alone; choose",
-		of:     []string{"Donor", "Surroundings"},
+		of:     []string{"Donor", "PoolNodes"},
 		strays: true,
 		alone:  "donor",
 		spoil:  inSurroundings(func(s *PoolNodes) { s.Of = cloud.Membership{Why: "it is alone"} }),
@@ -220,7 +220,7 @@ var maskings = []masking{
 	{
 		name: "of another pool", reason: PoolMismatch,
 		words:  "node donor is in pool pool2 (memory:///pool2), but spec.poolID is memory:///pool1",
-		of:     []string{"Donor", "Surroundings"},
+		of:     []string{"Donor", "PoolNodes"},
 		strays: true,
 		alone:  "donor",
 		spoil:  inSurroundings(func(s *PoolNodes) { s.Of, s.OfName = cloud.Membership{Pool: "memory:///pool2"}, "pool2" }),
@@ -228,21 +228,21 @@ var maskings = []masking{
 	{
 		name: "of another name", reason: PoolMismatch,
 		words: "node donor is in pool blue, not in pool1",
-		of:    []string{"Donor", "Surroundings"},
+		of:    []string{"Donor", "PoolNodes"},
 		alone: "donor",
 		spoil: inSurroundings(func(s *PoolNodes) { s.OfName = "blue" }),
 	},
 	{
 		name: "not Ready", reason: selection.NotReady,
 		words: "node donor is not Ready",
-		of:    []string{"Donor", "Surroundings"},
+		of:    []string{"Donor", "PoolNodes"},
 		alone: "donor",
 		spoil: onNode(func(n *corev1.Node) { n.Status.Conditions = nil }),
 	},
 	{
 		name: "no peer", reason: selection.OnlyReadyNode,
 		words: "the only Ready and schedulable node of pool pool1",
-		of:    []string{"Donor", "Surroundings"},
+		of:    []string{"Donor", "PoolNodes"},
 		alone: "donor",
 		spoil: inSurroundings(func(s *PoolNodes) { s.Peers = nil }),
 	},
@@ -410,7 +410,7 @@ var maskings = []masking{
 	{
 		name: "volumes of its own", reason: LocalVolumes,
 		words: "holds the only copy of these volumes: pv-1, pv-2",
-		of:    []string{"Leaving"},
+		of:    []string{"Removal"},
 		spoil: func(c *Case) {
 			c.Prototype.Spec.Settings.Drain.Force, c.Removal = false, Found(DonorRemoval{Volumes: []string{"pv-1", "pv-2"}})
 		},
@@ -418,7 +418,7 @@ var maskings = []masking{
 	{
 		name: "no token", reason: BootstrapTokenExpired,
 		words: "no bootstrap token of the cluster is valid",
-		of:    []string{"Leaving"},
+		of:    []string{"Removal"},
 		spoil: func(c *Case) { c.Removal = Found(DonorRemoval{NoToken: true}) },
 	},
 }
@@ -426,7 +426,7 @@ var maskings = []masking{
 // hides reports whether a problem hides the other problem, because both concern one thing.
 func (s masking) hides(other masking) bool {
 	return s.strays && slices.ContainsFunc(append(other.of, s.of...), func(of string) bool { return of != "Others" && slices.Contains(append(other.of, ""), of) }) ||
-		s.reason == ProfileUnsupported && (slices.Contains(other.of, "MayDeleteNode") || slices.Contains(other.of, "Leaving")) || // a donor that returns
+		s.reason == ProfileUnsupported && (slices.Contains(other.of, "MayDeleteNode") || slices.Contains(other.of, "Removal")) || // a donor that returns
 		s.reason == ForceNotAllowed && other.reason == LocalVolumes || // a drain that is forced loses them
 		s.alone == "cloud" && slices.Contains(other.of, "Cloud") || s.alone == "account" && slices.Contains(other.of, "Account")
 }
@@ -442,7 +442,7 @@ func TestASoundCaseIsAdmitted(t *testing.T) {
 	if v := sound().Judge(); !v.Admitted() || v.Err() != nil || len(v.Refusals) != 0 {
 		t.Errorf("%+v", v)
 	}
-	if sound().Crowded() != "" || sound().Strayed() {
+	if sound().ImageLimitWarning() != "" || sound().Strayed() {
 		t.Error("it is crowded, or has strayed")
 	}
 }
@@ -514,7 +514,7 @@ func TestMissingLookupPreventsCapture(t *testing.T) {
 	kind := reflect.TypeFor[Case]()
 	for i := range kind.NumField() {
 		name := kind.Field(i).Name
-		if !strings.HasPrefix(kind.Field(i).Type.Name(), "Seen[") {
+		if !strings.HasPrefix(kind.Field(i).Type.Name(), "Lookup[") {
 			continue
 		}
 		if looks[name] == nil {

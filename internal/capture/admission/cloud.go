@@ -66,8 +66,8 @@ func images(c *Case) ([]cloud.Refusal, error) {
 	return []cloud.Refusal{found.Warning(c.PoolName, pool.Recipe)}, err
 }
 
-// Crowded returns a message if the pool's nodes are near the cloud's limit of images; else empty.
-func (c *Case) Crowded() string {
+// ImageLimitWarning returns a message if the pool's nodes are near the cloud's limit of images; else empty.
+func (c *Case) ImageLimitWarning() string {
 	found, err := c.Images.Get()
 	pool, poolErr := c.Recipe.Get()
 	if err != nil || poolErr != nil || !found.Spread.IsNearLimit() {

@@ -18,7 +18,7 @@ import (
 // TestRepeatedCaseReadsOnlyChangingFacts: after the look at the disk, only the decision, the captures, the donor and its pods
 // count.
 func TestRepeatedCaseReadsOnlyChangingFacts(t *testing.T) {
-	changing := []string{"Others", "Donor", "Surroundings", "Pods", "Queued"}
+	changing := []string{"Others", "Donor", "PoolNodes", "Pods", "Queued"}
 	for _, trouble := range maskings {
 		c := sound()
 		c.Again = true
@@ -58,7 +58,7 @@ func TestUnneededLookupsMayBeMissing(t *testing.T) {
 		},
 		"nothing is forced": func(c *Case) { c.Prototype.Spec.Settings.Drain.Force, c.MayDelete = false, Lookup[bool]{} },
 		"the donor returns": func(c *Case) {
-			c.Prototype.Spec.Settings.Donor.Afterwards, c.MayDeleteNode, c.Removal = "", Lookup[bool]{}, Lookup[DonorRemoval]{}
+			c.Prototype.Spec.Settings.Donor.AfterCapture, c.MayDeleteNode, c.Removal = "", Lookup[bool]{}, Lookup[DonorRemoval]{}
 		},
 		"only thought of": func(c *Case) { c.Prototype.UID, c.MayDelete, c.MayDeleteNode = "", Lookup[bool]{}, Lookup[bool]{} },
 		"it has to wait": func(c *Case) {
@@ -132,8 +132,8 @@ func TestImages(t *testing.T) {
 		c := sound()
 		c.Images = Found(crowd(n))
 		refused := slices.Equal(reasons(c.Judge()), []string{imagecount.TooManyImages})
-		if refused != (n >= 9) || (c.Crowded() != "") != (n >= 7) {
-			t.Errorf("%d images: refused %t, crowded %q", n, refused, c.Crowded())
+		if refused != (n >= 9) || (c.ImageLimitWarning() != "") != (n >= 7) {
+			t.Errorf("%d images: refused %t, crowded %q", n, refused, c.ImageLimitWarning())
 		}
 	}
 	if got := (Images{}).name("memory:///1"); got != "memory:///1" {

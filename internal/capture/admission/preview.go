@@ -8,14 +8,14 @@ type Preview struct {
 	Refusals []cloud.Refusal `json:"refusals,omitempty"`
 	// Evicts are the pods to evict from the donor, as namespace/name.
 	Evicts []string `json:"evicts,omitempty"`
-	// Departure is the cost of a leaving donor; nil for a returning donor.
-	Departure *RemovalCost `json:"departure,omitempty"`
+	// Removal is the cost of a leaving donor; nil for a returning donor.
+	Removal *RemovalCost `json:"removal,omitempty"`
 	// Change is the change of the recipe.
 	Change *cloud.RecipeChange `json:"change,omitempty"`
-	// NoWayBack: the recipe names no version of the pool, so no rollback is possible.
-	NoWayBack bool `json:"noWayBack,omitempty"`
-	// Crowded is a warning that the pool's instances use nearly as many images as the cloud allows; else empty.
-	Crowded string `json:"crowded,omitempty"`
+	// Irreversible: the recipe names no version of the pool, so no rollback is possible.
+	Irreversible bool `json:"irreversible,omitempty"`
+	// ImageLimitWarning is a warning that the pool's instances use nearly as many images as the cloud allows; else empty.
+	ImageLimitWarning string `json:"imageLimitWarning,omitempty"`
 	// Retires are the versions to retire.
 	Retires []string `json:"retires,omitempty"`
 }

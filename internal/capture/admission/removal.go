@@ -26,7 +26,7 @@ type DonorRemoval struct {
 // refuseRemoval refuses a donor that does not return if data would be lost, or if the pool needs the node.
 func refuseRemoval(c *Case) ([]cloud.Refusal, error) {
 	settings := c.Prototype.Spec.Settings
-	if !settings.DonorLeaves() || c.Strayed() {
+	if !settings.ReplacesDonor() || c.Strayed() {
 		return nil, nil
 	}
 	found, err := resultOf(c.Removal, "the effects of removing the donor")
@@ -115,7 +115,7 @@ type RemovalCost struct {
 // RemovalCost returns the cost of a donor that does not return; nil if the donor returns.
 func (c *Case) RemovalCost() *RemovalCost {
 	settings := c.Prototype.Spec.Settings
-	if !settings.DonorLeaves() {
+	if !settings.ReplacesDonor() {
 		return nil
 	}
 	found, _ := c.Removal.Get()

@@ -30,7 +30,7 @@ func TestAPoolAtItsMaximum(t *testing.T) {
 		{name: "by the less of both, the other way", capacity: 5, tag: 5, scale: 9, refused: true},
 		{name: "larger than it may be", capacity: 7, tag: 5, refused: true, says: "has 7 of 5"},
 		{name: "it is not to grow", capacity: 5, tag: 5, change: func(d *v1alpha1.DonorSettings) { d.GrowFirst = &off }},
-		{name: "its donor returns", capacity: 5, tag: 5, change: func(d *v1alpha1.DonorSettings) { d.Afterwards = v1alpha1.Return }},
+		{name: "its donor returns", capacity: 5, tag: 5, change: func(d *v1alpha1.DonorSettings) { d.AfterCapture = v1alpha1.ReturnDonor }},
 	} {
 		c := sound()
 		c.Recipe = Found(cloud.Pool{ID: "memory:///pool1", Capacity: test.capacity, MaxSize: test.tag})
@@ -196,7 +196,7 @@ func TestRemovalCostSentences(t *testing.T) {
 			t.Errorf("%+v: %q", d, says)
 		}
 	}
-	c.Prototype.Spec.Settings.Donor.Afterwards = v1alpha1.Return
+	c.Prototype.Spec.Settings.Donor.AfterCapture = v1alpha1.ReturnDonor
 	if d := c.RemovalCost(); d != nil {
 		t.Errorf("a donor that returns: %+v", d)
 	}

@@ -8,7 +8,7 @@ var sentences = map[string]string{
 	"no version":                       "version tomorrow is not of today (2026.03.14): remove the version, or name the version of today",
 	"a clock behind":                   "the clock of this process is 6m0s behind the clock of the API server: correct the clock, then try again",
 	"left alone":                       "prototype pool1-2026.03.14 was created 26h0m0s ago and never started: delete the prototype and start a new capture",
-	"a profile whose donors stay away": "profile bootstrap deletes the join credential of node donor, so the node cannot rejoin: remove settings.donor.afterwards, or use profile static if the nodes of the pool share a credential",
+	"a profile whose donors stay away": "profile bootstrap deletes the join credential of node donor, so the node cannot rejoin: remove settings.donor.afterCapture, or use profile static if the nodes of the pool share a credential",
 	"a setting of another cloud":       "settings.azure is a setting of another cloud, not of the cloud of node donor: remove settings.azure",
 	"no image":                         "no image for the generalize pod: this build of Kamino is not published; build an image (podman build -t REGISTRY/kamino:TAG .) and push the image. Then name the image with `kamino capture --image`, KAMINO_IMAGE or settings.generalize.image",
 	"an image of theirs":               "settings.generalize.image is evil:v1 and would run as root on node donor, but only Kamino's own image (kamino:v1) and --allowed-images are allowed: remove the setting, or start Kamino with --allowed-images",

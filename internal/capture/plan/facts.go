@@ -78,9 +78,9 @@ type Facts struct {
 	// Quarantined: no recipe may name the image.
 	Quarantined bool
 
-	// Leaves: the donor does not return, because generalization removes its means to join. A touched donor is always
+	// DonorReplaced: the donor does not return, because generalization removes its means to join. A touched donor is always
 	// removed, even if the capture fails. Before the order, the donor is released like any other.
-	Leaves bool
+	DonorReplaced bool
 	// GrowFirst: the pool grows by one before a leaving donor is drained. Otherwise the pool replaces the donor after
 	// its removal.
 	GrowFirst bool
@@ -93,8 +93,8 @@ type Facts struct {
 
 	// NeedsTrial: a trial of the version precedes the promotion.
 	NeedsTrial bool
-	// Tried is the verdict on the version in the image's tags. A failed version is also Quarantined.
-	Tried TrialVerdict
+	// VersionVerdict is the verdict on the version in the image's tags. A failed version is also Quarantined.
+	VersionVerdict TrialVerdict
 	// KeepsFailed is true while the settings keep the instance of a failed trial for an inspection.
 	KeepsFailed bool
 	// Trial is the progress of the current attempt.
@@ -255,7 +255,7 @@ func (f Facts) DonePodMatters() bool {
 // HoldMatters reports whether the protection of the instance can change the decision. A returning donor that still
 // boots makes the protection irrelevant.
 func (f Facts) HoldMatters() bool {
-	return !f.Returning || f.isBack() || f.ReadyOverdue || f.Power == InstanceGone || f.Leaves
+	return !f.Returning || f.isBack() || f.ReadyOverdue || f.Power == InstanceGone || f.DonorReplaced
 }
 
 // LeftOrderMatters reports whether an unread Order can change the decision. A pass may have created an Order without a
@@ -266,7 +266,7 @@ func (f Facts) LeftOrderMatters() bool {
 	case !f.Touched:
 		return ends
 	case !f.Returning && !f.isGone():
-		return f.Leaves && f.Outdated // otherwise the Order was read with the report
+		return f.DonorReplaced && f.Outdated // otherwise the Order was read with the report
 	default:
 		return !f.isHeld() && (ends || f.isFinishing())
 	}
@@ -280,7 +280,7 @@ func (f Facts) isFinishing() bool { return f.Recipe == RecipeHere && f.Snapshot 
 func (f Facts) MustBoot() bool { return f.Touched || f.PowerOffRecorded }
 
 // isGone reports whether a leaving donor was removed.
-func (f Facts) isGone() bool { return f.Leaves && f.Touched && !f.isHeld() }
+func (f Facts) isGone() bool { return f.DonorReplaced && f.Touched && !f.isHeld() }
 
 // isBack reports whether the donor is Ready in another boot than the recorded boot.
 func (f Facts) isBack() bool { return f.Node == NodeReady && f.Rebooted }

@@ -101,7 +101,7 @@ func prepareHeld(f Facts) Decision {
 		return fail(NothingToPatch)
 	case !f.Cordoned && f.Queued:
 		return wait(ForNeighbour)
-	case f.Leaves && f.GrowFirst && f.Replacement != ReplacementReady:
+	case f.DonorReplaced && f.GrowFirst && f.Replacement != ReplacementReady:
 		return awaitReplacement(f)
 	case !f.Protected:
 		return do(Protect)
@@ -129,7 +129,7 @@ func inspectFirst(f Facts) Decision {
 	case PodActive:
 		return wait(ForLook)
 	case PodFailed:
-		return fail(LookFailed)
+		return fail(DiskCheckFailed)
 	case PodLooked:
 	}
 	return do(Reserve)

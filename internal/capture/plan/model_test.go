@@ -88,7 +88,7 @@ func leavingDonors() []model {
 			continue
 		}
 		for _, growFirst := range []bool{false, true} {
-			w.f.Leaves, w.f.GrowFirst = true, growFirst
+			w.f.DonorReplaced, w.f.GrowFirst = true, growFirst
 			worlds = append(worlds, w.derived())
 		}
 	}
@@ -99,7 +99,7 @@ func leavingDonors() []model {
 func pioneers() []model {
 	var worlds []model
 	for _, w := range append(returningDonors(), leavingDonors()...) {
-		if w.f.Refused || w.f.MustScaleOut || w.cordonedBefore != w.protectedBefore || w.f.Leaves && w.cordonedBefore {
+		if w.f.Refused || w.f.MustScaleOut || w.cordonedBefore != w.protectedBefore || w.f.DonorReplaced && w.cordonedBefore {
 			continue
 		}
 		w.f.Patch, w.patchEnd = PatchWanted, PatchDone
@@ -151,7 +151,7 @@ func (w model) derived() model {
 	w.deriveTrial()
 	w.f.ProtectionRestored = w.f.Protected == w.protectedBefore
 	w.f.CordonRestored = w.f.Node != NodeGone && w.f.Lock == Ours && w.f.Cordoned == w.cordonedBefore
-	w.f.Replacement = w.successor()
+	w.f.Replacement = w.replacement()
 	w.f.LevelDiffers = w.f.LevelDiffers && w.f.Proven && w.patched
 	w.f.Removing = w.f.Removing && w.f.Power != InstanceGone
 	w.f.PlaceKept = w.f.PlaceKept && w.f.Power == InstanceGone
@@ -162,12 +162,12 @@ func (w model) derived() model {
 	return w
 }
 
-// successor is the replacement of a leaving donor: with GrowFirst until the pool has one more node, otherwise until the
+// replacement is the replacement of a leaving donor: with GrowFirst until the pool has one more node, otherwise until the
 // pool has its old size.
-func (w model) successor() Replacement {
+func (w model) replacement() Replacement {
 	gone := w.f.Power == InstanceGone && !w.f.PlaceKept
 	switch {
-	case !w.f.Leaves, w.f.GrowFirst && gone, !w.f.GrowFirst && !gone:
+	case !w.f.DonorReplaced, w.f.GrowFirst && gone, !w.f.GrowFirst && !gone:
 		return NoReplacement
 	case w.f.GrowFirst && w.size < 1, !w.f.GrowFirst && w.size+w.shrunk < 0:
 		return ReplacementWanted
@@ -376,7 +376,7 @@ func (w model) adverse() []model {
 		}
 	})
 	add(func(n *model) { // another client deletes the instance with its place
-		if n.sole() && n.f.Leaves && !n.f.GrowFirst {
+		if n.sole() && n.f.DonorReplaced && !n.f.GrowFirst {
 			return // a place is missing without a record
 		}
 		if n.f.Power != InstanceGone || n.f.PlaceKept {
@@ -389,10 +389,10 @@ func (w model) adverse() []model {
 		n.f.PlaceKept = n.f.PlaceKept || n.f.Power != InstanceGone
 		n.f.Power = InstanceGone
 	})
-	if w.f.Leaves {
+	if w.f.DonorReplaced {
 		add(func(n *model) { n.late = n.f.Replacement == ReplacementAwaited })
 		add(func(n *model) { n.locked = n.f.Power != InstanceGone && !n.f.Removing })
-		add(func(n *model) { // an autoscaler takes the successor again
+		add(func(n *model) { // an autoscaler takes the replacement again
 			if n.f.Replacement == ReplacementReady {
 				n.size, n.shrunk, n.joined = n.size-1, n.shrunk+1, false
 			}

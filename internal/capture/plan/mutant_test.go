@@ -238,31 +238,31 @@ var instantMutants = []mutant{
 
 // leavingMutants are wrong about donors that leave.
 var leavingMutants = []mutant{
-	{"gives a donor back that cannot join", with(func(f *Facts) { f.Leaves = f.Leaves && !f.Touched })},
+	{"gives a donor back that cannot join", with(func(f *Facts) { f.DonorReplaced = f.DonorReplaced && !f.Touched })},
 	{"removes a donor that was not touched", with(func(f *Facts) {
-		if f.Leaves && f.isHeld() && (f.Failed || f.Deleting) {
+		if f.DonorReplaced && f.isHeld() && (f.Failed || f.Deleting) {
 			f.Touched = true
 		}
 	})},
 	{"removes a donor before its disk is copied", func(f Facts) Decision {
-		if d := Next(f); f.Leaves && d.Why == ForSnapshot {
+		if d := Next(f); f.DonorReplaced && d.Why == ForSnapshot {
 			return Decision{Do: Remove}
 		}
 		return Next(f)
 	}},
-	{"takes a donor before its successor is Ready", with(func(f *Facts) {
+	{"takes a donor before its replacement is Ready", with(func(f *Facts) {
 		if f.Replacement == ReplacementAwaited {
 			f.Replacement = ReplacementReady
 		}
 	})},
 	{"does not have the pool grow first", with(func(f *Facts) { f.GrowFirst = false })},
-	{"grows the pool again while the successor boots", instead(Wait, Enlarge, func(f Facts) bool { return f.Replacement == ReplacementAwaited && f.isHeld() })},
+	{"grows the pool again while the replacement boots", instead(Wait, Enlarge, func(f Facts) bool { return f.Replacement == ReplacementAwaited && f.isHeld() })},
 	{"does not fill the place", with(func(f *Facts) {
 		if !f.GrowFirst {
 			f.Replacement = NoReplacement
 		}
 	})},
-	{"waits for a successor for ever", with(func(f *Facts) {
+	{"waits for a replacement for ever", with(func(f *Facts) {
 		if f.Replacement == ReplacementLate {
 			f.Replacement, f.Overdue = ReplacementAwaited, false
 		}
@@ -277,7 +277,7 @@ var leavingMutants = []mutant{
 	{"leaves the place of a vanished instance", with(func(f *Facts) { f.PlaceKept = false })},
 	{"leaves the Node behind", instead(DeleteNode, Forget, always)},
 	{"removes what another holder has", with(func(f *Facts) {
-		if f.Leaves && f.Touched && f.Lock == Theirs {
+		if f.DonorReplaced && f.Touched && f.Lock == Theirs {
 			f.Lock = Ours
 		}
 	})},
@@ -310,7 +310,7 @@ var pioneerMutants = []mutant{
 	}},
 	{"patches before the protection", instead(Protect, PatchDonor, func(f Facts) bool { return f.Patch == PatchWanted })},
 	{"patches while another node is away", with(func(f *Facts) { f.Queued = f.Queued && f.Patch != PatchWanted })},
-	{"patches before the successor is Ready", with(func(f *Facts) {
+	{"patches before the replacement is Ready", with(func(f *Facts) {
 		if f.Patch == PatchWanted && f.Replacement == ReplacementAwaited {
 			f.Replacement = ReplacementReady
 		}

@@ -158,13 +158,13 @@ func (w model) powered() bool {
 }
 
 // isRemoved reports whether the donor can only be removed.
-func (w model) isRemoved() bool { return w.f.Leaves && w.f.Touched }
+func (w model) isRemoved() bool { return w.f.DonorReplaced && w.f.Touched }
 
 // needed reports whether the donor's disk is still needed: before the snapshot exists (for a returning donor: before
 // the snapshot is taken), unless the capture fails.
 func needed(f Facts) bool {
 	open := !f.Deleting && !f.Failed && f.Image == Absent
-	return open && (f.Snapshot == Absent || f.Snapshot == Pending || f.Snapshot == Taken && f.Leaves)
+	return open && (f.Snapshot == Absent || f.Snapshot == Pending || f.Snapshot == Taken && f.DonorReplaced)
 }
 
 const (
@@ -195,7 +195,7 @@ var properties = []property{
 	{"a patch begins as carefully as a drain", "|PatchDonor|", func(w model, _ Decision) bool {
 		f := w.f
 		return f.Patch == PatchUnderWay || f.Patch == PatchWanted && !f.Failed && !f.Deleting && f.Lock == Ours && f.Recorded && f.Protected && f.Pod == NoPod &&
-			(!f.Queued || f.Cordoned) && (!f.Leaves || !f.GrowFirst || f.Replacement == ReplacementReady)
+			(!f.Queued || f.Cordoned) && (!f.DonorReplaced || !f.GrowFirst || f.Replacement == ReplacementReady)
 	}},
 	{"a node under patch is left to the patch", "", func(w model, d Decision) bool {
 		return w.f.Patch != PatchUnderWay || w.f.Power == Off || strings.Contains("|PatchDonor|Fail|Record|Relock|DeletePod|", "|"+string(d.Do)+"|")
@@ -244,14 +244,14 @@ var properties = []property{
 	}},
 	{"only a Node that is down is deleted", "|DeleteNode|", func(w model, _ Decision) bool { return w.f.Node == NodeNotReady }},
 	{"another holder's Node is not removed", "|Remove|DeleteNode|", func(w model, _ Decision) bool { return w.f.Lock != Theirs }},
-	{"a donor that leaves is taken behind its successor", "|Protect|Cordon|Evict|Order|", func(w model, _ Decision) bool {
-		return !w.f.Leaves || !w.f.GrowFirst || w.f.Replacement == ReplacementReady
+	{"a donor that leaves is taken behind its replacement", "|Protect|Cordon|Evict|Order|", func(w model, _ Decision) bool {
+		return !w.f.DonorReplaced || !w.f.GrowFirst || w.f.Replacement == ReplacementReady
 	}},
 	{"a pool grows for its donor only, and by one", "|Enlarge|", func(w model, _ Decision) bool {
-		return w.f.Leaves && w.f.Replacement == ReplacementWanted && w.f.isHeld() && w.size < 1
+		return w.f.DonorReplaced && w.f.Replacement == ReplacementWanted && w.f.isHeld() && w.size < 1
 	}},
 	{"a pool is never left smaller than it was", "|Succeed|Close|", func(w model, _ Decision) bool {
-		return !w.f.Leaves || w.size+w.shrunk >= 0
+		return !w.f.DonorReplaced || w.size+w.shrunk >= 0
 	}},
 	{"a donor that leaves takes its place along", "|Succeed|Close|", func(w model, _ Decision) bool { return !w.isRemoved() || !w.f.PlaceKept }},
 	{"another holder's reservation stays", "|Release|Relock|Note|", func(w model, _ Decision) bool { return w.f.Lock != Theirs }},
@@ -482,9 +482,9 @@ func TestActionsOfWholeCapture(t *testing.T) {
 		{taken + copied + complete + back + published, model{}},
 		{taken + patched + strings.TrimPrefix(copied, "Protect, ") + complete + back + published, model{f: Facts{Patch: PatchWanted}, patchEnd: PatchDone}},
 		{taken + copied + back + complete + published, model{instant: true}},
-		{taken + "Enlarge, Wait: Successor, " + copied + complete + removed + "DeleteNode, Forget, " + published, model{f: Facts{Leaves: true, GrowFirst: true}}},
-		{taken + copied + complete + removed + "Enlarge, Wait: Removal, DeleteNode, Forget, " + published, model{f: Facts{Leaves: true}}},
-		{taken + copied + complete + removed + "Enlarge, Wait: Removal, DeleteNode, Forget, " + published, model{f: Facts{Leaves: true}, instant: true}},
+		{taken + "Enlarge, Wait: Replacement, " + copied + complete + removed + "DeleteNode, Forget, " + published, model{f: Facts{DonorReplaced: true, GrowFirst: true}}},
+		{taken + copied + complete + removed + "Enlarge, Wait: Removal, DeleteNode, Forget, " + published, model{f: Facts{DonorReplaced: true}}},
+		{taken + copied + complete + removed + "Enlarge, Wait: Removal, DeleteNode, Forget, " + published, model{f: Facts{DonorReplaced: true}, instant: true}},
 	} {
 		f := &c.of.f
 		f.Node, f.Power, f.MustRetire, f.MustScaleOut = NodeReady, On, true, true
@@ -519,9 +519,9 @@ func TestEqualDecisionsForBothDonors(t *testing.T) {
 		want := Next(f)
 		for _, leaves := range []bool{false, true} {
 			for _, growFirst := range []bool{false, true} {
-				for _, successor := range []Replacement{NoReplacement, ReplacementWanted, ReplacementAwaited, ReplacementReady, ReplacementLate} {
+				for _, replacement := range []Replacement{NoReplacement, ReplacementWanted, ReplacementAwaited, ReplacementReady, ReplacementLate} {
 					other := f
-					other.Leaves, other.GrowFirst, other.Replacement = leaves, growFirst, successor
+					other.DonorReplaced, other.GrowFirst, other.Replacement = leaves, growFirst, replacement
 					if got := Next(other); got != want {
 						t.Fatalf("%s: %s, and %s for %+v", where, want, got, other)
 					}

@@ -4,7 +4,7 @@ package plan
 // instance, and the pool gets a replacement.
 
 // mustRemove reports whether the donor can only be removed.
-func (f Facts) mustRemove() bool { return f.Leaves && f.Touched && f.isHeld() }
+func (f Facts) mustRemove() bool { return f.DonorReplaced && f.Touched && f.isHeld() }
 
 // awaitReplacement grows the pool before the drain of a leaving donor. The donor serves meanwhile.
 func awaitReplacement(f Facts) Decision {

@@ -6,7 +6,7 @@ package plan
 func publish(f Facts) Decision {
 	switch {
 	case f.Snapshot == Foreign:
-		return fail(SnapshotTaken)
+		return fail(SnapshotOfOtherCapture)
 	case f.ProofLost:
 		return fail(ProofLost)
 	case f.Snapshot == Broken:
@@ -37,7 +37,7 @@ func finish(f Facts) Decision {
 	case f.isHeld():
 		return endHold(f)
 	case f.Image == Foreign:
-		return fail(VersionTaken)
+		return fail(VersionOfOtherCapture)
 	case f.Image == Broken:
 		return fail(ImageFailed)
 	case f.Image == Deleting:
@@ -56,7 +56,7 @@ func finish(f Facts) Decision {
 		return fail(Superseded)
 	case f.Recipe == RecipeChanged:
 		return fail(RecipeTaken)
-	case f.NeedsTrial && f.Tried != VerdictPassed && f.Recipe != RecipeHere:
+	case f.NeedsTrial && f.VersionVerdict != VerdictPassed && f.Recipe != RecipeHere:
 		return beginAttempt(f)
 	case f.Recipe == RecipeElsewhere && f.Manual && f.Stale:
 		return fail(PromotionStale)

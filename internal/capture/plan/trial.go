@@ -6,7 +6,7 @@ package plan
 // attempt continues an open attempt.
 func attempt(f Facts) Decision {
 	switch {
-	case f.Trial == TrialEnding, f.Tried != NoVerdict, f.Recipe == RecipeHere:
+	case f.Trial == TrialEnding, f.VersionVerdict != NoVerdict, f.Recipe == RecipeHere:
 		return do(EndTrial) // or a person has decided meanwhile
 	case f.AttemptVerdict == VerdictFailed:
 		return do(Quarantine)
@@ -34,7 +34,7 @@ func beginAttempt(f Facts) Decision {
 }
 
 func quarantined(f Facts) Decision {
-	if f.Tried == VerdictFailed {
+	if f.VersionVerdict == VerdictFailed {
 		return fail(TrialFailed)
 	}
 	return fail(Quarantined)

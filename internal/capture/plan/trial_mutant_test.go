@@ -11,7 +11,7 @@ var trialMutants = []mutant{
 	}},
 	{"takes the judgement for the verdict", with(func(f *Facts) {
 		if f.AttemptVerdict == VerdictPassed {
-			f.Tried = VerdictPassed
+			f.VersionVerdict = VerdictPassed
 		}
 	})},
 	{"takes a doubt for a pass", with(func(f *Facts) {
@@ -25,7 +25,7 @@ var trialMutants = []mutant{
 		}
 	})},
 	{"promotes while the trial node is there", with(func(f *Facts) {
-		if f.Tried == VerdictPassed {
+		if f.VersionVerdict == VerdictPassed {
 			f.Trial = NoTrial
 		}
 	})},
@@ -61,7 +61,7 @@ var trialMutants = []mutant{
 		}
 	})},
 	{"begins again while the last attempt goes", with(func(f *Facts) {
-		if f.Trial == TrialEnding && f.Tried == NoVerdict {
+		if f.Trial == TrialEnding && f.VersionVerdict == NoVerdict {
 			f.Trial = NoTrial
 		}
 	})},
@@ -78,7 +78,7 @@ var trialMutants = []mutant{
 	}},
 	{"gives a person no time", with(func(f *Facts) { f.Stale = f.Stale || f.Manual })},
 	{"takes a promotion by hand for a verdict", func(f Facts) Decision {
-		if f.NeedsTrial && f.Recipe == RecipeHere && f.Trial == TrialBuilt && f.Tried == NoVerdict && !f.Failed && !f.Deleting {
+		if f.NeedsTrial && f.Recipe == RecipeHere && f.Trial == TrialBuilt && f.VersionVerdict == NoVerdict && !f.Failed && !f.Deleting {
 			return do(PassTrial)
 		}
 		return Next(f)

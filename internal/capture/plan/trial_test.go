@@ -18,19 +18,19 @@ var trialProperties = []property{
 		return w.f.Trial == NoTrial && !w.tried.made
 	}},
 	{"only what has passed its trial is promoted", "|SaveRecipe|Promote|", func(w model, _ Decision) bool {
-		return !w.f.NeedsTrial || w.tried.passed && w.f.Tried == VerdictPassed
+		return !w.f.NeedsTrial || w.tried.passed && w.f.VersionVerdict == VerdictPassed
 	}},
 	{"a pool is never left on an untried version", "|Succeed|Close|", func(w model, _ Decision) bool {
 		return !w.f.NeedsTrial || w.f.Recipe != RecipeHere || w.tried.passed || w.tried.byHand
 	}},
 	{"an untried version is no success, unless a person has promoted it", "|Retire|ScaleOut|Succeed|", func(w model, _ Decision) bool {
-		return !w.f.NeedsTrial || w.tried.byHand || w.tried.passed && w.f.Tried == VerdictPassed
+		return !w.f.NeedsTrial || w.tried.byHand || w.tried.passed && w.f.VersionVerdict == VerdictPassed
 	}},
 	{"a version that a person promoted is not tried and not quarantined", "|BeginTrial|WatchTrial|PassTrial|Quarantine|", func(w model, _ Decision) bool {
 		return w.f.Recipe != RecipeHere
 	}},
 	{"one attempt at a time", "|BeginTrial|", func(w model, _ Decision) bool {
-		return !w.tried.made && (w.f.Trial == NoTrial || w.f.Trial == TrialDecided) && w.f.Tried == NoVerdict
+		return !w.tried.made && (w.f.Trial == NoTrial || w.f.Trial == TrialDecided) && w.f.VersionVerdict == NoVerdict
 	}},
 	{"no attempt behind the end", "|BeginTrial|WatchTrial|PassTrial|Quarantine|", func(w model, _ Decision) bool { return !w.f.Deleting && !w.f.Failed }},
 	{"no attempt before the pause is over, or behind the last", "|BeginTrial|", func(w model, _ Decision) bool { return !w.f.Paused && !w.f.TrialOver }},
@@ -39,28 +39,28 @@ var trialProperties = []property{
 	}},
 	{"a verdict is written before the trial is ended", "|EndTrial|", func(w model, _ Decision) bool {
 		judged := w.f.AttemptVerdict == VerdictPassed || w.f.AttemptVerdict == VerdictFailed
-		return !judged || w.f.Recipe == RecipeHere || w.f.Tried != NoVerdict || w.f.Quarantined || w.f.Deleting || w.f.Failed
+		return !judged || w.f.Recipe == RecipeHere || w.f.VersionVerdict != NoVerdict || w.f.Quarantined || w.f.Deleting || w.f.Failed
 	}},
 	{"a trial is not ended while it may come to something", "|EndTrial|", func(w model, _ Decision) bool {
-		return w.f.Trial == TrialEnding || w.f.Recipe == RecipeHere || w.f.Tried != NoVerdict || w.f.AttemptVerdict != NoVerdict || w.f.TrialOver || w.f.Deleting || w.f.Failed
+		return w.f.Trial == TrialEnding || w.f.Recipe == RecipeHere || w.f.VersionVerdict != NoVerdict || w.f.AttemptVerdict != NoVerdict || w.f.TrialOver || w.f.Deleting || w.f.Failed
 	}},
 	{"a failed instance stays as long as it is kept", "|EndTrial|", func(w model, _ Decision) bool {
 		return !w.f.KeepsFailed || !w.f.Failed || w.f.Deleting || w.f.Trial == TrialEnding
 	}},
 	{"only a failed instance is kept, and not behind a deletion", "|Wait|", func(w model, d Decision) bool {
-		return d.Why != ForTrial || w.f.Paused || w.f.KeepsFailed && w.f.Tried == VerdictFailed && w.f.Failed && !w.f.Deleting
+		return d.Why != ForTrial || w.f.Paused || w.f.KeepsFailed && w.f.VersionVerdict == VerdictFailed && w.f.Failed && !w.f.Deleting
 	}},
 	{"no wait for a node with a verdict", "|WatchTrial|", func(w model, _ Decision) bool { return w.f.AttemptVerdict == NoVerdict && !w.f.TrialOver }},
 	{"a version that failed says so", "|Fail|", func(w model, d Decision) bool {
-		return (d.Why != TrialFailed || w.f.Quarantined && w.f.Tried == VerdictFailed) && (d.Why != Quarantined || w.f.Tried != VerdictFailed)
+		return (d.Why != TrialFailed || w.f.Quarantined && w.f.VersionVerdict == VerdictFailed) && (d.Why != Quarantined || w.f.VersionVerdict != VerdictFailed)
 	}},
 	{"a missing judge is not a failure", "|Fail|", func(w model, d Decision) bool {
-		return d.Why != TrialInconclusive || w.f.TrialOver && !w.f.Quarantined && w.f.Tried == NoVerdict && w.f.Trial == NoTrial
+		return d.Why != TrialInconclusive || w.f.TrialOver && !w.f.Quarantined && w.f.VersionVerdict == NoVerdict && w.f.Trial == NoTrial
 	}},
 	{"nothing is quarantined that has not failed", "", func(w model, _ Decision) bool { return !w.tried.wronged }},
 	{"where a person promotes, Kamino does not", "|SaveRecipe|Promote|", func(w model, _ Decision) bool { return !w.f.Manual }},
 	{"a person is waited for only behind the trial", "|Wait|", func(w model, d Decision) bool {
-		return d.Why != ForPromotion || w.f.Manual && !w.f.Stale && w.f.Trial == NoTrial && (!w.f.NeedsTrial || w.f.Tried == VerdictPassed)
+		return d.Why != ForPromotion || w.f.Manual && !w.f.Stale && w.f.Trial == NoTrial && (!w.f.NeedsTrial || w.f.VersionVerdict == VerdictPassed)
 	}},
 	{"a version is stale only where a person was waited for", "|Fail|", func(w model, d Decision) bool { return d.Why != PromotionStale || w.f.Stale }},
 }
@@ -106,12 +106,12 @@ func TestWhereATrialMakesNoDifference(t *testing.T) {
 	}
 	behind := 0
 	for _, f := range everyTrial().facts {
-		if f.Tried != VerdictPassed || f.Trial != NoTrial {
+		if f.VersionVerdict != VerdictPassed || f.Trial != NoTrial {
 			continue
 		}
 		behind++
 		other := f
-		other.NeedsTrial, other.Tried = false, NoVerdict
+		other.NeedsTrial, other.VersionVerdict = false, NoVerdict
 		if got, want := Next(other), Next(f); got != want {
 			t.Fatalf("behind a trial that has passed %s, and %s without one: %+v", want, got, f)
 		}

@@ -6,7 +6,7 @@ type trialModel struct {
 	published bool
 	// made: something of the attempt is there, in the cloud or in the cluster; going: the cloud removes it.
 	made, going bool
-	// passed is the truth behind Tried: some attempt did pass. wronged: a version was quarantined that had not failed.
+	// passed is the truth behind VersionVerdict: some attempt did pass. wronged: a version was quarantined that had not failed.
 	passed, wronged bool
 	// byHand: a person has pointed the recipe at the version.
 	byHand bool
@@ -46,9 +46,9 @@ func (w *model) deriveTrial() {
 		f.AttemptVerdict = NoVerdict
 	}
 	if f.Image == Absent {
-		f.Tried = NoVerdict
+		f.VersionVerdict = NoVerdict
 	}
-	f.KeepsFailed = f.KeepsFailed && f.Tried == VerdictFailed
+	f.KeepsFailed = f.KeepsFailed && f.VersionVerdict == VerdictFailed
 	f.Paused = f.Paused && f.Trial == NoTrial
 	f.Stale = f.Stale && f.Recipe == RecipeElsewhere
 	w.tried.going = w.tried.going && w.tried.made
@@ -64,10 +64,10 @@ func (w *model) effectOfTrial(action Action) {
 		}
 		f.Trial, t.made, t.attempts = TrialMaking, true, t.attempts+1
 	case PassTrial:
-		f.Tried = VerdictPassed
+		f.VersionVerdict = VerdictPassed
 		t.passed = t.passed || f.AttemptVerdict == VerdictPassed
 	case Quarantine:
-		f.Tried, f.Quarantined, f.KeepsFailed = VerdictFailed, true, true
+		f.VersionVerdict, f.Quarantined, f.KeepsFailed = VerdictFailed, true, true
 		t.wronged = t.wronged || f.AttemptVerdict != VerdictFailed
 	case EndTrial:
 		switch {
@@ -76,7 +76,7 @@ func (w *model) effectOfTrial(action Action) {
 		case t.made:
 			t.going = true
 		default:
-			f.Trial, f.Paused = NoTrial, f.Tried == NoVerdict
+			f.Trial, f.Paused = NoTrial, f.VersionVerdict == NoVerdict
 		}
 	default:
 	}
@@ -90,13 +90,13 @@ func (w *model) progressOfTrial() bool {
 		t.made = false
 	case f.Trial == TrialMaking:
 		f.Trial = TrialBuilt
-	case f.Trial == TrialBuilt && f.AttemptVerdict == NoVerdict && f.Tried == NoVerdict:
+	case f.Trial == TrialBuilt && f.AttemptVerdict == NoVerdict && f.VersionVerdict == NoVerdict:
 		f.AttemptVerdict = VerdictPassed
 	case f.Paused:
 		f.Paused = false
 	case f.KeepsFailed:
 		f.KeepsFailed = false
-	case f.Manual && f.Recipe == RecipeElsewhere && f.Trial == NoTrial && f.Image == Complete && !f.Quarantined && (!f.NeedsTrial || f.Tried == VerdictPassed):
+	case f.Manual && f.Recipe == RecipeElsewhere && f.Trial == NoTrial && f.Image == Complete && !f.Quarantined && (!f.NeedsTrial || f.VersionVerdict == VerdictPassed):
 		f.Recipe, t.byHand = RecipeHere, true
 	default:
 		return false
@@ -146,8 +146,8 @@ func (w model) adverseToTrial() []model {
 	}
 	add(func(n *model) { n.f.TrialOver = n.f.Trial != NoTrial || n.f.Paused })
 	add(func(n *model) { // a hand removes the verdict
-		if n.f.Tried == VerdictPassed && n.f.Recipe == RecipeElsewhere {
-			n.f.Tried = NoVerdict
+		if n.f.VersionVerdict == VerdictPassed && n.f.Recipe == RecipeElsewhere {
+			n.f.VersionVerdict = NoVerdict
 		}
 	})
 	return out

@@ -12,7 +12,7 @@ func (f Facts) inCluster() Facts {
 		Lock: f.Lock, Recorded: f.Recorded, Noted: f.Noted, Unrecorded: f.Unrecorded,
 		Node: f.Node, Cordoned: f.Cordoned, CordonRestored: f.CordonRestored, Restored: f.Restored, Drained: f.Drained, DrainOverdue: f.DrainOverdue,
 		Touched: f.Touched, PowerOffRecorded: f.PowerOffRecorded, Rebooted: f.Rebooted, Returning: f.Returning,
-		Leaves: f.Leaves, GrowFirst: f.GrowFirst, Patch: f.Patch,
+		DonorReplaced: f.DonorReplaced, GrowFirst: f.GrowFirst, Patch: f.Patch,
 		Overdue: f.Overdue, ReadyOverdue: f.ReadyOverdue,
 	}
 }
@@ -80,7 +80,7 @@ var unseenMutants = []mutant{
 	{"serves in the boot that it must leave", func(f Facts) Decision { f.Rebooted = true; return WithoutCloud(f) }},
 	{"serves while its disk is needed", func(f Facts) Decision { f.Returning = true; return WithoutCloud(f) }},
 	{"serves though it leaves", func(f Facts) Decision {
-		f.Leaves = false
+		f.DonorReplaced = false
 		f.Returning, f.Rebooted = f.Returning || f.Failed, f.Rebooted || f.Failed
 		return WithoutCloud(f)
 	}},

@@ -21,7 +21,7 @@ const (
 type AutoReport struct {
 	Pools []AutoResult `json:"pools"`
 	// Troubles are messages about pools that policies name: an unknown pool, or a pool with two policies.
-	Troubles []string `json:"troubles,omitempty"`
+	Troubles []string `json:"errors,omitempty"`
 }
 
 // AutoResult is the result of one pool.
@@ -35,7 +35,7 @@ type AutoResult struct {
 	Prototype string              `json:"prototype,omitempty"`
 	Version   string              `json:"version,omitempty"`
 	Donor     string              `json:"donor,omitempty"`
-	Took      string              `json:"took,omitempty"`
+	Took      string              `json:"duration,omitempty"`
 	Reason    string              `json:"reason,omitempty"`
 	Message   string              `json:"message,omitempty"`
 	Status    v1alpha1.PoolStatus `json:"status"`

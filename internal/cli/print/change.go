@@ -97,7 +97,7 @@ func Acknowledged(a history.Acknowledgement, dryRun bool) ChangeResult {
 		return d
 	}
 	is := verb(dryRun, "is", "would be")
-	for i, r := range a.Returns {
+	for i, r := range a.AutoRollbacks {
 		if i == 0 {
 			d.Version, d.To = r.Version, r.To
 		}

@@ -188,7 +188,7 @@ func verified(p *v1alpha1.Prototype, proof *v1alpha1.Proof) [][2]string {
 	}
 	rows := [][2]string{
 		{"Profile", fmt.Sprintf("%s, version %s", v.Profile, v.ProfileVersion)},
-		{"Rules", fmt.Sprintf("%d tested and passed, %d made changes", v.Rules, v.Acted)},
+		{"Rules", fmt.Sprintf("%d tested and passed, %d made changes", v.Rules, v.Changed)},
 	}
 	if v.Files > 0 {
 		rows = append(rows,

@@ -45,7 +45,7 @@ func (v *Live) block(progress Progress, now time.Time) []string {
 		for i, step := range p.Status.Steps {
 			last := i == len(p.Status.Steps)-1
 			lines = append(lines, v.step(p, step, last, now))
-			if step.Phase == v1alpha1.PhaseTrying {
+			if step.Phase == v1alpha1.PhaseRunningTrial {
 				lines = append(lines, v.checks(p.Status.Trial)...)
 			}
 		}

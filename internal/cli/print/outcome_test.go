@@ -33,9 +33,9 @@ func TestEndOfDonor(t *testing.T) {
 func TestFirstPromotionAsksForCustomData(t *testing.T) {
 	loses := &cloud.RecipeChange{From: "ubuntu:2204", Removes: []cloud.RecipeField{{}}}
 	for want, message := range map[string]string{
-		"only fields that the cloud returns: to keep customData too, pass --custom-data FILE": noWayBack(loses, false),
-		"all fields that the cloud returns, and the copy of customData":                       noWayBack(loses, true),
-		"the whole recipe": noWayBack(&cloud.RecipeChange{From: "ubuntu:2204"}, false),
+		"only fields that the cloud returns: to keep customData too, pass --custom-data FILE": irreversibleParts(loses, false),
+		"all fields that the cloud returns, and the copy of customData":                       irreversibleParts(loses, true),
+		"the whole recipe": irreversibleParts(&cloud.RecipeChange{From: "ubuntu:2204"}, false),
 	} {
 		if !strings.HasPrefix(message, "be impossible to undo with `kamino rollback`, because ubuntu:2204") || !strings.HasSuffix(message, "`kamino restore` restores "+want) {
 			t.Errorf("%q, want at its end %q", message, want)

@@ -19,7 +19,7 @@ type Plan struct {
 	// Installs: the cluster has no definitions of Kamino, so the capture installs Kamino first.
 	Installs bool `json:"installs,omitempty"`
 	// Joins is the detected way in which the pool's nodes join, if the settings name no profile.
-	Joins bootstrapkind.Answer `json:"joins,omitzero"`
+	Joins bootstrapkind.Answer `json:"bootstrap,omitzero"`
 	admission.Preview
 	// CustomData identifies the copy of customData without its content; empty without a copy.
 	CustomData string `json:"customData,omitempty"`
@@ -58,7 +58,7 @@ func planLines(plan Plan) []string {
 		fmt.Sprintf("  take node %s of pool %s out of service, for at most %s without a snapshot", spec.Donor.NodeName, spec.Pool,
 			wording.Duration(spec.Settings.Defaulted().OutOfService.Deadline.Duration)))
 	add := func(format string, args ...any) { lines = append(lines, "  "+fmt.Sprintf(format, args...)) }
-	for _, message := range departing(plan.Departure, spec.Donor.NodeName, spec.Pool) {
+	for _, message := range removalSentences(plan.Removal, spec.Donor.NodeName, spec.Pool) {
 		add("%s", message)
 	}
 	if n := len(plan.Evicts); n > 0 {
@@ -81,8 +81,8 @@ func planLines(plan Plan) []string {
 	if n := spec.Settings.Recipe.NewNodes; n > 0 {
 		add("grow the pool by %s", wording.Count(int(n), "node"))
 	}
-	if plan.Crowded != "" {
-		lines = append(lines, "Captures will soon be refused: "+plan.Crowded)
+	if plan.ImageLimitWarning != "" {
+		lines = append(lines, "Captures will soon be refused: "+plan.ImageLimitWarning)
 	}
 	return lines
 }
@@ -94,7 +94,7 @@ var patchWords = map[v1alpha1.PatchSet]string{v1alpha1.PatchSecurity: "its pendi
 func trying(spec v1alpha1.PrototypeSpec) (lines []string) {
 	s := spec.Settings.Defaulted()
 	judged := fmt.Sprintf("must stay Ready for %s and pass all checks, and is then removed", wording.Duration(s.Trial.Soak.Duration))
-	if s.Tries() {
+	if s.HasTrial() {
 		lines = append(lines, "test the version on a trial node outside the pool, which "+judged)
 	}
 	if s.Promotion.Mode == v1alpha1.PromotionManual {
@@ -128,14 +128,14 @@ func changing(plan Plan) (lines []string) {
 	if copied != "" && len(c.Removes) > 0 {
 		add("save a copy of customData %s", copied)
 	}
-	if plan.NoWayBack {
-		add("%s", noWayBack(c, copied != ""))
+	if plan.Irreversible {
+		add("%s", irreversibleParts(c, copied != ""))
 	}
 	return lines
 }
 
-// departing describes the cost of a donor that does not return; empty if the donor returns.
-func departing(d *admission.RemovalCost, node, pool string) []string {
+// removalSentences describes the cost of a donor that does not return; empty if the donor returns.
+func removalSentences(d *admission.RemovalCost, node, pool string) []string {
 	if d == nil {
 		return nil
 	}
@@ -166,8 +166,8 @@ func lostForGood(removes []cloud.RecipeField, copied bool) []cloud.RecipeField {
 	return slices.DeleteFunc(cloud.Unreadable(removes), func(p cloud.RecipeField) bool { return copied && p.Same(cloud.RecipeField{Kind: cloud.CustomData}) })
 }
 
-// noWayBack describes the parts that no rollback restores after a pool's first prototype.
-func noWayBack(c *cloud.RecipeChange, copied bool) string {
+// irreversibleParts describes the parts that no rollback restores after a pool's first prototype.
+func irreversibleParts(c *cloud.RecipeChange, copied bool) string {
 	message := fmt.Sprintf("be impossible to undo with `kamino rollback`, because %s is not a version of the pool. `kamino restore` restores ", orNone(c.From))
 	switch {
 	case len(c.Removes) == 0:

@@ -35,11 +35,11 @@ type PoolPlan struct {
 	Version  string                  `json:"version,omitempty"`
 	Estimate estimate.Estimate       `json:"estimate"`
 	// Turnover is how fast the pool replaces nodes of earlier images without rebuilds; nil without such nodes. SlowTurnover:
-	// rebuild.behind would replace the nodes sooner.
+	// rebuild.outdated would replace the nodes sooner.
 	Turnover     *estimate.Turnover `json:"turnover,omitempty"`
 	SlowTurnover bool               `json:"slowTurnover,omitempty"`
 	// Joins is the detected way in which the donor joins, if the policy names no profile.
-	Joins bootstrapkind.Answer `json:"joins,omitzero"`
+	Joins bootstrapkind.Answer `json:"bootstrap,omitzero"`
 	admission.Preview
 	// CustomDataFrom is the Secret with the copy of customData, which Kamino stores with the lost parts of the recipe.
 	CustomDataFrom string `json:"customDataFrom,omitempty"`
@@ -109,7 +109,7 @@ func poolPlan(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
 	if t := p.Turnover; t != nil {
 		lines = append(lines, turnover(*t, p.SlowTurnover))
 	}
-	if reported := p.Status.Probation; reported != nil && reported.Message != "" && (reported.Joined+reported.Failed+reported.Waiting > 0 || reported.Suspect != "") {
+	if reported := p.Status.JoinHealth; reported != nil && reported.Message != "" && (reported.Joined+reported.Failed+reported.Waiting > 0 || reported.Suspect != "") {
 		lines = append(lines, fmt.Sprintf("New nodes: %s.", reported.Message))
 	}
 	if _, err := io.WriteString(w, strings.Join(lines, "\n")+"\n"); err != nil {
@@ -166,7 +166,7 @@ func turnover(t estimate.Turnover, slow bool) string {
 	line := fmt.Sprintf("%d of %s have earlier images. Without rebuilds, a new version reaches 95 %% of the nodes after about %s.",
 		t.Earlier, wording.Count(t.Nodes, "node"), wording.Duration(t.Replaced()))
 	if slow {
-		line += " To replace these nodes sooner, set rebuild.behind in the policy."
+		line += " To replace these nodes sooner, set rebuild.outdated in the policy."
 	}
 	return line
 }
@@ -253,7 +253,7 @@ func captureLines(p PoolPlan) []string {
 	for _, r := range p.Refusals {
 		add("be refused: %s", r.Message)
 	}
-	for _, message := range departing(p.Departure, p.Donor, p.Pool) {
+	for _, message := range removalSentences(p.Removal, p.Donor, p.Pool) {
 		add("%s", message)
 	}
 	if n := len(p.Evicts); n > 0 {
@@ -265,8 +265,8 @@ func captureLines(p PoolPlan) []string {
 	if c := p.Change; c != nil {
 		add("change the recipe of pool %s:", p.Pool)
 		lines = append(lines, recipeDiff(c, p.CustomDataFrom)...)
-		if p.NoWayBack {
-			add("%s", noWayBack(c, p.CustomDataFrom != ""))
+		if p.Irreversible {
+			add("%s", irreversibleParts(c, p.CustomDataFrom != ""))
 		}
 	}
 	if len(p.Retires) > 0 {
@@ -277,8 +277,8 @@ func captureLines(p PoolPlan) []string {
 	} else {
 		add("take an unknown time: no capture has succeeded in this cluster")
 	}
-	if p.Crowded != "" && !slices.ContainsFunc(p.Refusals, func(r cloud.Refusal) bool { return r.Reason == imagecount.TooManyImages }) {
-		lines = append(lines, "Captures will soon be refused: "+p.Crowded)
+	if p.ImageLimitWarning != "" && !slices.ContainsFunc(p.Refusals, func(r cloud.Refusal) bool { return r.Reason == imagecount.TooManyImages }) {
+		lines = append(lines, "Captures will soon be refused: "+p.ImageLimitWarning)
 	}
 	if p.Error != "" {
 		add("make more changes that could not be determined: %s", p.Error)

@@ -24,11 +24,11 @@ func TestAPlanEstimatesTheTurnover(t *testing.T) {
 	}
 	p.Turnover = &estimate.Turnover{Nodes: 60, Earlier: 52, MeanAgeSeconds: 10 * 24 * 3600}
 	const want = "52 of 60 nodes have earlier images. Without rebuilds, a new version reaches 95 % of the nodes after about 30d"
-	if got := said(); !strings.Contains(got, want) || strings.Contains(got, "rebuild.behind") {
+	if got := said(); !strings.Contains(got, want) || strings.Contains(got, "rebuild.outdated") {
 		t.Errorf("%s", got)
 	}
 	p.SlowTurnover = true
-	if got := said(); !strings.Contains(got, "set rebuild.behind in the policy") {
+	if got := said(); !strings.Contains(got, "set rebuild.outdated in the policy") {
 		t.Errorf("%s", got)
 	}
 }

@@ -87,8 +87,8 @@ func tried() *v1alpha1.Prototype {
 	p := followed()[4]
 	end := at(300)
 	p.Status.Steps[len(p.Status.Steps)-1].FinishedAt = &end
-	p.Status.Steps = append(p.Status.Steps, v1alpha1.Step{Phase: v1alpha1.PhaseTrying, StartedAt: end})
-	p.Status.Phase, p.Status.Progress = v1alpha1.PhaseTrying, "Soaked: node pool1-trial-0 is watched until 12:15:00Z"
+	p.Status.Steps = append(p.Status.Steps, v1alpha1.Step{Phase: v1alpha1.PhaseRunningTrial, StartedAt: end})
+	p.Status.Phase, p.Status.Progress = v1alpha1.PhaseRunningTrial, "Soaked: node pool1-trial-0 is watched until 12:15:00Z"
 	came, later := at(380), at(400)
 	p.Status.Trial = &v1alpha1.TrialStatus{
 		Result: v1alpha1.TrialPending, Message: "Soaked: Ready for 4m", Attempt: 2, StartedAt: &end,
@@ -100,7 +100,7 @@ func tried() *v1alpha1.Prototype {
 			{Name: "Soaked", Result: v1alpha1.TrialPending, Message: "node pool1-trial-0 is watched until 12:15:00Z"},
 			{Name: "Later", Result: v1alpha1.TrialPending, Message: v1alpha1.TrialWaiting},
 		},
-		Seen: &v1alpha1.TrialNode{Kernel: "6.1", Kubelet: "v1.36.3", Images: 12, ReadyAfter: &metav1.Duration{Duration: 90 * time.Second}},
+		NodeInfo: &v1alpha1.TrialNode{Kernel: "6.1", Kubelet: "v1.36.3", Images: 12, ReadyAfter: &metav1.Duration{Duration: 90 * time.Second}},
 	}
 	return p
 }

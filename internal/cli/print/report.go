@@ -33,12 +33,12 @@ type PoolStatus struct {
 	// Versions of the pool's image, newest first.
 	Versions []VersionStatus `json:"versions,omitempty"`
 	// Gone is the refusal for a recipe with a missing version, with the remedy; nil if the version exists.
-	Gone *cloud.Refusal `json:"gone,omitempty"`
-	// Frozen describes an automatic rollback that stops captures of the pool, with the remedy; nil without a rollback, or
+	Gone *cloud.Refusal `json:"currentVersionMissing,omitempty"`
+	// UnacknowledgedRollback describes an automatic rollback that stops captures of the pool, with the remedy; nil without a rollback, or
 	// after the acknowledgement.
-	Frozen *cloud.Refusal `json:"frozen,omitempty"`
-	// Awaits are complete versions that wait for a person's promotion.
-	Awaits []string `json:"awaits,omitempty"`
+	UnacknowledgedRollback *cloud.Refusal `json:"unacknowledgedRollback,omitempty"`
+	// AwaitsPromotion are complete versions that wait for a person's promotion.
+	AwaitsPromotion []string `json:"awaitsPromotion,omitempty"`
 	// HandOver is the work of that person with another tool, which writes the pool's recipe.
 	HandOver string `json:"handOver,omitempty"`
 	// Patches are the pending patches by the last check of a policy; nil without a check, or in a list of all pools.
@@ -85,7 +85,7 @@ func PoolsOf(standings []pool.Status, explain func(error) string) []PoolStatus {
 		pools[i].Gone = history.Gone(s.Pool, s.Images)
 		if went := history.Unacknowledged(s.Images); went != nil {
 			refusal := went.Refusal(s.Name, s.Recipe)
-			pools[i].Frozen = &refusal
+			pools[i].UnacknowledgedRollback = &refusal
 		}
 		for _, image := range slices.Backward(s.Images) {
 			pools[i].Versions = append(pools[i].Versions, versionOf(image, reasons[image.Version]))
@@ -116,7 +116,7 @@ func Latest(all []v1alpha1.Prototype, pools []PoolStatus, only bool) []v1alpha1.
 		at := slices.IndexFunc(pools, func(pool PoolStatus) bool { return pool.Name == p.Spec.Pool })
 		known := at >= 0
 		if known && p.Status.Phase == v1alpha1.PhaseAwaitingPromotion {
-			pools[at].Awaits, pools[at].HandOver = append(pools[at].Awaits, p.Spec.Version), p.Status.HandsOver()
+			pools[at].AwaitsPromotion, pools[at].HandOver = append(pools[at].AwaitsPromotion, p.Spec.Version), p.Status.HandsOver()
 		}
 		if only && !known || seen[p.Spec.Pool] && p.Status.Terminal() {
 			continue
@@ -289,10 +289,10 @@ func notes(w io.Writer, report Report, now time.Time) error {
 		if p.Gone != nil {
 			lines = append(lines, strings.ToUpper(p.Gone.Message[:1])+p.Gone.Message[1:])
 		}
-		if p.Frozen != nil {
-			lines = append(lines, strings.ToUpper(p.Frozen.Message[:1])+p.Frozen.Message[1:])
+		if p.UnacknowledgedRollback != nil {
+			lines = append(lines, strings.ToUpper(p.UnacknowledgedRollback.Message[:1])+p.UnacknowledgedRollback.Message[1:])
 		}
-		for _, version := range p.Awaits {
+		for _, version := range p.AwaitsPromotion {
 			if p.HandOver != "" {
 				lines = append(lines, fmt.Sprintf("Version %s of pool %s is handed over: %s", version, p.Name, p.HandOver))
 				continue

@@ -14,8 +14,8 @@ import (
 
 // ReservationReport lists reserved nodes with their holders, and leftovers of deleted captures.
 type ReservationReport struct {
-	Nodes []reservations.Node     `json:"nodes"`
-	Left  []reservations.Leftover `json:"left,omitempty"`
+	Nodes     []reservations.Node     `json:"nodes"`
+	Leftovers []reservations.Leftover `json:"leftovers,omitempty"`
 	// Pools with nodes in the cluster.
 	Pools []cloud.PoolID `json:"-"`
 }
@@ -36,7 +36,7 @@ func releasedBy(n reservations.Node) string {
 	switch {
 	case n.InService:
 		return "kamino release-node (the node accepts pods)"
-	case !n.Leaves:
+	case !n.WillBeRemoved:
 		return releasers[n.State]
 	case n.State == reservations.ByCapture:
 		return "never: the capture removes the node"
@@ -49,7 +49,7 @@ func Reservations(w io.Writer, format Format, report ReservationReport, now time
 	if format.Machine() {
 		return Value(w, format, report)
 	}
-	if len(report.Nodes) == 0 && len(report.Left) == 0 {
+	if len(report.Nodes) == 0 && len(report.Leftovers) == 0 {
 		_, err := fmt.Fprintln(w, "No node is reserved.")
 		return err
 	}
@@ -72,7 +72,7 @@ func Reservations(w io.Writer, format Format, report ReservationReport, now time
 			return err
 		}
 	}
-	for _, l := range report.Left {
+	for _, l := range report.Leftovers {
 		if _, err := fmt.Fprintf(w, "Leftover of deleted prototype %s: %s %s. The controller deletes leftovers; without a controller, run `kamino release-node --leftovers`.\n", l.Prototype, l.Kind, l.Name); err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func ReservationLines(report ReservationReport, now time.Time) []string {
 		}
 		lines = append(lines, line+reservedBy(n))
 	}
-	for _, l := range report.Left {
+	for _, l := range report.Leftovers {
 		lines = append(lines, fmt.Sprintf("Deleted prototype %s left %s %s. The controller deletes leftovers; without a controller, run `kamino release-node --leftovers`", l.Prototype, l.Kind, l.Name))
 	}
 	return lines
@@ -123,7 +123,7 @@ func reservedBy(n reservations.Node) string {
 	if !n.Believed() {
 		back = fmt.Sprintf("run `kamino release-node %s --node-only`", n.Name)
 	}
-	if n.Leaves {
+	if n.WillBeRemoved {
 		back = fmt.Sprintf("the node cannot rejoin; to remove the node, run `kamino release-node %s`", n.Name)
 	}
 	switch n.State {
@@ -144,8 +144,8 @@ func reservedBy(n reservations.Node) string {
 
 // DeletedLeftovers lists the leftovers that `kamino release-node --leftovers` deleted.
 type DeletedLeftovers struct {
-	Left   []reservations.Leftover `json:"left"`
-	DryRun bool                    `json:"dryRun"`
+	Leftovers []reservations.Leftover `json:"leftovers"`
+	DryRun    bool                    `json:"dryRun"`
 }
 
 // ClearedAway writes the removed objects.
@@ -157,10 +157,10 @@ func ClearedAway(w io.Writer, format Format, c DeletedLeftovers) error {
 	if c.DryRun {
 		text = "Dry run: nothing is changed.\n"
 	}
-	if len(c.Left) == 0 {
+	if len(c.Leftovers) == 0 {
 		text += "No capture left resources.\n"
 	}
-	for _, l := range c.Left {
+	for _, l := range c.Leftovers {
 		text += fmt.Sprintf("%s %s of prototype %s %s.\n", strings.ToUpper(l.Kind[:1])+l.Kind[1:], l.Name, l.Prototype, verb(c.DryRun, "is removed", "would be removed"))
 	}
 	_, err := io.WriteString(w, text)
@@ -172,8 +172,8 @@ type ReleasedNode struct {
 	Node   string          `json:"node"`
 	Holder v1alpha1.Holder `json:"holder"`
 	DryRun bool            `json:"dryRun"`
-	// Leaves is true if Kamino deletes the node instead.
-	Leaves bool `json:"leaves,omitempty"`
+	// WillBeRemoved is true if Kamino deletes the node instead.
+	WillBeRemoved bool `json:"willBeRemoved,omitempty"`
 	// NodeOnly is true if the instance does not change.
 	NodeOnly bool `json:"nodeOnly,omitempty"`
 	// State of the node at the last read; empty for a dry run.
@@ -189,7 +189,7 @@ func Released(w io.Writer, format Format, r ReleasedNode) error {
 	switch {
 	case r.DryRun && r.NodeOnly:
 		text = fmt.Sprintf("Dry run: nothing is changed.\nKamino would delete the reservation and its annotations from node %s, and uncordon the node. The instance would not change.", r.Node)
-	case r.DryRun && r.Leaves:
+	case r.DryRun && r.WillBeRemoved:
 		text = fmt.Sprintf("Dry run: nothing is changed.\nKamino would take node %s from %s and delete the node, instance, snapshot and pod: the node cannot rejoin.", r.Node, r.Holder)
 	case r.State == v1alpha1.DonorRemoved:
 		text = fmt.Sprintf("Node %s and its instance are deleted: the node could not rejoin.", r.Node)
@@ -248,7 +248,7 @@ func letGo(p *v1alpha1.Prototype) string {
 
 // LetGoFirst describes the donor's release in a deleted capture.
 func LetGoFirst(p *v1alpha1.Prototype) string {
-	if p.Spec.Settings.DonorLeaves() {
+	if p.Spec.Settings.ReplacesDonor() {
 		return "returned to service, or removed if its disk was changed"
 	}
 	return "returned to service"

@@ -28,7 +28,7 @@ func trialOf(p *v1alpha1.Prototype) [][2]string {
 	if node := strings.Join(slicesOf(t.Node, t.Instance), ", "); node != "" {
 		rows = append(rows, [2]string{"Node", node})
 	}
-	if s := t.Seen; s != nil {
+	if s := t.NodeInfo; s != nil {
 		if software := strings.Join(slicesOf(s.OSImage, s.Kernel, s.Kubelet, s.Runtime), ", "); software != "" {
 			rows = append(rows, [2]string{"Runs", software})
 		}
@@ -112,6 +112,6 @@ func (l *Lines) showTrial(t *v1alpha1.TrialStatus) {
 			continue
 		}
 		l.checks[c.Name] = c.Result
-		l.writeLine(c.At.Time, fmt.Sprintf("%s: %s: %s", v1alpha1.PhaseTrying, c.Name, result(c.Result, c.Message)))
+		l.writeLine(c.At.Time, fmt.Sprintf("%s: %s: %s", v1alpha1.PhaseRunningTrial, c.Name, result(c.Result, c.Message)))
 	}
 }

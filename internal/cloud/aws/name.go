@@ -18,7 +18,7 @@ const (
 	// tagBilling holds the donor's billing, as JSON.
 	tagBilling = "kamino-billing"
 	// tagFamily and tagVersion are image family and version of an image.
-	tagFamily  = "kamino-line"
+	tagFamily  = "kamino-family"
 	tagVersion = "kamino-version"
 	// tagName is the resource's name in consoles.
 	tagName = "Name"

@@ -121,14 +121,14 @@ func TestTrialFailures(t *testing.T) {
 		m    types.Instance
 		want cloud.Trial
 	}{
-		"no room":              {ended("Server.InsufficientInstanceCapacity"), cloud.Trial{State: cloud.Failed, Trouble: "Server.InsufficientInstanceCapacity: why", NoRoom: true}},
-		"too many volumes":     {ended("Client.VolumeLimitExceeded"), cloud.Trial{State: cloud.Failed, Trouble: "Client.VolumeLimitExceeded: why", NoRoom: true}},
-		"its snapshot is gone": {ended("Client.InvalidSnapshot.NotFound"), cloud.Trial{State: cloud.Failed, Trouble: "Client.InvalidSnapshot.NotFound: why", Blames: true}},
+		"no room":              {ended("Server.InsufficientInstanceCapacity"), cloud.Trial{State: cloud.Failed, Trouble: "Server.InsufficientInstanceCapacity: why", LacksCapacity: true}},
+		"too many volumes":     {ended("Client.VolumeLimitExceeded"), cloud.Trial{State: cloud.Failed, Trouble: "Client.VolumeLimitExceeded: why", LacksCapacity: true}},
+		"its snapshot is gone": {ended("Client.InvalidSnapshot.NotFound"), cloud.Trial{State: cloud.Failed, Trouble: "Client.InvalidSnapshot.NotFound: why", BlamesImage: true}},
 		"of itself":            {ended("Server.InternalError"), cloud.Trial{State: cloud.Failed, Trouble: "Server.InternalError: why"}},
 		"by a person":          {ended("Client.UserInitiatedShutdown"), cloud.Trial{State: cloud.Failed}},
 		"by Kamino":            {ended("Client.UserInitiatedShutdown", types.Tag{Key: sdk.String(tagEnding), Value: sdk.String("true")}), cloud.Trial{}},
 	} {
-		if got := trialFrom(test.m, cloud.Instance{}); got.State != test.want.State || got.Trouble != test.want.Trouble || got.NoRoom != test.want.NoRoom || got.Blames != test.want.Blames {
+		if got := trialFrom(test.m, cloud.Instance{}); got.State != test.want.State || got.Trouble != test.want.Trouble || got.LacksCapacity != test.want.LacksCapacity || got.BlamesImage != test.want.BlamesImage {
 			t.Errorf("%s: %+v, want %+v", name, got, test.want)
 		}
 	}

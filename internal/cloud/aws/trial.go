@@ -214,7 +214,7 @@ func trialFrom(m types.Instance, one cloud.Instance) cloud.Trial {
 		out := cloud.Trial{State: cloud.Failed}
 		if why := m.StateReason; why != nil && !strings.HasPrefix(sdk.ToString(why.Code), "Client.User") {
 			out.Trouble = oneLine(sdk.ToString(why.Message))
-			out.NoRoom, out.Blames = slices.Contains(noCapacityCodes, sdk.ToString(why.Code)), slices.Contains(imageFaultCodes, sdk.ToString(why.Code))
+			out.LacksCapacity, out.BlamesImage = slices.Contains(noCapacityCodes, sdk.ToString(why.Code)), slices.Contains(imageFaultCodes, sdk.ToString(why.Code))
 		}
 		return out
 	case state == types.InstanceStateNamePending:

@@ -87,7 +87,7 @@ func (p trials) trialState(ctx context.Context, at scaleSet, model armcompute.Vi
 			return cloud.Trial{}, err
 		}
 	}
-	out.NoRoom, out.Blames = isCapacityError(out.Trouble), isImageError(out.Trouble)
+	out.LacksCapacity, out.BlamesImage = isCapacityError(out.Trouble), isImageError(out.Trouble)
 	out.State = stateOfTrial(provisioning(model), vms, out.Trouble != "")
 	return out, nil
 }

@@ -21,7 +21,7 @@ const (
 	reasonImage          = "TemplateWithoutImage"
 	reasonKubernetes     = "KubernetesVersionDiffers"
 	reasonElsewhere      = "MachineMissing"
-	reasonNotHeld        = "DeletionNotHeld"
+	reasonNotHeld        = "DeletionHookIgnored"
 	reasonUnnoticed      = "ClusterAPIUnaware"
 	reasonPoolRolls      = "MachinePoolRolls"
 	reasonGate           = "FeatureGateUnknown"

@@ -52,7 +52,7 @@ func beginTrial(t *testing.T, s suite, power cloud.Provider, spec cloud.TrialSpe
 		have = got(power.Trial(t.Context(), spec))(t)
 		return false
 	})
-	if len(have.Instances) == 0 || have.NoRoom || have.Trouble != "" {
+	if len(have.Instances) == 0 || have.LacksCapacity || have.Trouble != "" {
 		t.Fatalf("a trial that is complete is %+v", have)
 	}
 	for _, m := range have.Instances {
@@ -232,7 +232,7 @@ func triesWithoutRoom(t *testing.T, s suite) {
 			have = got(power.Trial(t.Context(), spec))(t)
 			return have.State == cloud.Failed
 		})
-		if !have.NoRoom {
+		if !have.LacksCapacity {
 			t.Errorf("it is %+v", have)
 		}
 	}

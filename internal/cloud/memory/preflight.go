@@ -37,13 +37,13 @@ func (c *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.Preflight
 	}
 	var spent []cloud.Refusal
 	if spec.Grows {
-		calls, spent = append(calls, opSetCapacity), c.noRoom()
+		calls, spent = append(calls, opSetCapacity), c.lacksCapacity()
 	}
 	return slices.Concat(p.refusals, p.rollRefusals(), c.missingPermissions(calls, p.spec.Name), spent), nil
 }
 
-// noRoom refuses growth if the quota of instances is used up.
-func (c *machines) noRoom() []cloud.Refusal {
+// lacksCapacity refuses growth if the quota of instances is used up.
+func (c *machines) lacksCapacity() []cloud.Refusal {
 	have := 0
 	for _, m := range c.instances {
 		if !m.gone {

@@ -24,8 +24,8 @@ type trial struct {
 	// isEnding is true during the removal of the trial.
 	isEnding bool
 	// trouble is why the instance failed.
-	trouble        string
-	noRoom, blames bool
+	trouble                    string
+	lacksCapacity, blamesImage bool
 	// unfilled is true if the cloud could not create the instance, and retries if the cloud tries again and again.
 	unfilled, retries bool
 }
@@ -47,7 +47,7 @@ func (t *trial) remaining() []*instance {
 // view returns the state of the trial.
 func (t *trial) view() cloud.Trial {
 	left := t.remaining()
-	view := cloud.Trial{State: cloud.Pending, Trouble: t.trouble, NoRoom: t.noRoom, Blames: t.blames}
+	view := cloud.Trial{State: cloud.Pending, Trouble: t.trouble, LacksCapacity: t.lacksCapacity, BlamesImage: t.blamesImage}
 	for _, m := range left {
 		view.Instances = append(view.Instances, m.view())
 	}
@@ -62,7 +62,7 @@ func (t *trial) view() cloud.Trial {
 	case len(left) == 0:
 		view.State = cloud.Failed
 		if !t.unfilled {
-			view.Trouble, view.NoRoom, view.Blames = "", false, false
+			view.Trouble, view.LacksCapacity, view.BlamesImage = "", false, false
 		}
 	case t.trouble != "":
 		view.State = cloud.Failed
@@ -80,7 +80,7 @@ func (c *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat(c.missingPermissions([]string{opEnsureTrial, opEndTrial}, p.spec.Name), c.noRoom(), p.notCopyable(spec)), nil
+	return slices.Concat(c.missingPermissions([]string{opEnsureTrial, opEndTrial}, p.spec.Name), c.lacksCapacity(), p.notCopyable(spec)), nil
 }
 
 // notCopyable refuses a pool whose new nodes need parts that the cloud does not return.
@@ -141,7 +141,7 @@ func (c *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 		return cloud.Trial{}, refused(cloud.NotFound, opEnsureTrial, resource, "ImageNotFound", fmt.Sprintf("version %s does not exist", spec.Version))
 	case v.state != cloud.Complete:
 		return cloud.Trial{}, refused(cloud.Conflict, opEnsureTrial, resource, "ImageNotReady", fmt.Sprintf("version %s is %s, not Complete", v.version, v.state))
-	case len(c.noRoom()) > 0:
+	case len(c.lacksCapacity()) > 0:
 		return cloud.Trial{}, refused(cloud.QuotaExceeded, opEnsureTrial, resource, "OperationNotAllowed",
 			fmt.Sprintf("the quota of %d instances is used up", c.config.Quota.Instances))
 	}
@@ -186,7 +186,9 @@ func (c *pools) bootTrial(t *trial) {
 	} else {
 		c.turn(m, cloud.PowerStarting, cloud.PowerStopped, c.config.Latency.Start)
 	}
-	c.after(c.config.Latency.Start, func() { t.trouble, t.noRoom, t.blames = failing.trouble, failing.noRoom, failing.blames })
+	c.after(c.config.Latency.Start, func() {
+		t.trouble, t.lacksCapacity, t.blamesImage = failing.trouble, failing.lacksCapacity, failing.blamesImage
+	})
 }
 
 // StarveTrials makes the cloud fail to create the instances of the next n trials, with the message trouble.
@@ -194,27 +196,27 @@ func (c *pools) bootTrial(t *trial) {
 // Source: Compute REST API, Virtual Machine Scale Sets, provisioningState; "Troubleshoot allocation failures".
 func (c *controls) StarveTrials(n int, trouble string) {
 	defer c.enter()()
-	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.unfilled = n, trouble, true, false, true
+	c.failing.trials, c.failing.trouble, c.failing.lacksCapacity, c.failing.blamesImage, c.failing.unfilled = n, trouble, true, false, true
 }
 
 // RefuseTrials makes the cloud refuse the instances of the next n trials again and again, with the message trouble. Source:
 // Cluster API's provider for AWS, which retries for ever.
 func (c *controls) RefuseTrials(n int, trouble string) {
 	defer c.enter()()
-	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.unfilled, c.failing.retries = n, trouble, false, false, true, true
+	c.failing.trials, c.failing.trouble, c.failing.lacksCapacity, c.failing.blamesImage, c.failing.unfilled, c.failing.retries = n, trouble, false, false, true, true
 }
 
 // FailTrials makes the instances of the next n trials fail with the message trouble. The message means missing capacity
-// if noRoom is true, else a bad image.
-func (c *controls) FailTrials(n int, trouble string, noRoom bool) {
+// if lacksCapacity is true, else a bad image.
+func (c *controls) FailTrials(n int, trouble string, lacksCapacity bool) {
 	defer c.enter()()
-	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.unfilled = n, trouble, noRoom, !noRoom, false
+	c.failing.trials, c.failing.trouble, c.failing.lacksCapacity, c.failing.blamesImage, c.failing.unfilled = n, trouble, lacksCapacity, !lacksCapacity, false
 }
 
 // BreakTrials makes the instances of the next n trials fail with the message trouble, without a known cause.
 func (c *controls) BreakTrials(n int, trouble string) {
 	defer c.enter()()
-	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.unfilled = n, trouble, false, false, false
+	c.failing.trials, c.failing.trouble, c.failing.lacksCapacity, c.failing.blamesImage, c.failing.unfilled = n, trouble, false, false, false
 }
 
 // EndTrial implements cloud.PoolProvider. The trial is gone after Latency.Delete.

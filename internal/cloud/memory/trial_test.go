@@ -72,12 +72,12 @@ func TestFailedTrial(t *testing.T) {
 		t.Errorf("without room: %v", err)
 	}
 	r.SetQuota(memory.Quota{})
-	for _, noRoom := range []bool{true, false} {
-		r.FailTrials(1, "no", noRoom)
+	for _, lacksCapacity := range []bool{true, false} {
+		r.FailTrials(1, "no", lacksCapacity)
 		_, err := r.EnsureTrial(t.Context(), spec)
 		must(t, err)
 		r.clock.Advance(latency.Start)
-		if trial := r.trial(t, spec); trial.State != cloud.Failed || trial.NoRoom != noRoom || trial.Blames == noRoom || trial.Trouble != "no" {
+		if trial := r.trial(t, spec); trial.State != cloud.Failed || trial.LacksCapacity != lacksCapacity || trial.BlamesImage == lacksCapacity || trial.Trouble != "no" {
 			t.Errorf("it is %+v", trial)
 		}
 		_, err = r.EndTrial(t.Context(), spec)

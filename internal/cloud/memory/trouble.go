@@ -9,10 +9,10 @@ type failing struct {
 	starts    map[cloud.InstanceID]int
 	rebuilds  map[cloud.InstanceID]int
 	// trials is the number of failing trials. The next fields are the cloud's messages.
-	trials  int
-	trouble string
-	noRoom  bool
-	blames  bool
+	trials        int
+	trouble       string
+	lacksCapacity bool
+	blamesImage   bool
 	// unfilled is true if no instance is created.
 	unfilled bool
 	// retries is true if the cloud tries again and again.

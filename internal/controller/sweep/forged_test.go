@@ -104,12 +104,12 @@ func (f *forgedCluster) passes(n int) {
 // TestAForgedReservationOnEveryNode of two pools: the sweeper removes, stops, cordons and writes no node, even with the
 // Nodes' own claims as input.
 func TestAForgedReservationOnEveryNode(t *testing.T) {
-	for name, departure := range map[string]string{"removed": `,"departure":{"growFirst":true,"removing":true}`, "rebooted": "", "annotated": `,"annotations":{"evil.example/key":"x"}`} {
+	for name, replacement := range map[string]string{"removed": `,"replacement":{"growFirst":true,"removing":true}`, "rebooted": "", "annotated": `,"annotations":{"evil.example/key":"x"}`} {
 		t.Run(name, func(t *testing.T) {
 			f := newField(t)
 			for _, n := range f.nodes() {
 				n.Annotations = map[string]string{v1alpha1.ReservationAnnotation: fmt.Sprintf(
-					`{"kind":"Prototype","name":"pool1-2026.03.13","uid":"forged","reservedAt":"2026-03-14T11:00:00Z","unschedulable":true,"generalizeBootID":%q%s}`, n.Status.NodeInfo.BootID, departure)}
+					`{"kind":"Prototype","name":"pool1-2026.03.13","uid":"forged","reservedAt":"2026-03-14T11:00:00Z","unschedulable":true,"generalizeBootID":%q%s}`, n.Status.NodeInfo.BootID, replacement)}
 				f.must(f.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), &n, ""))
 			}
 			before, effects := f.nodes(), f.cloud.World().Effects
@@ -130,7 +130,7 @@ func (f *forgedCluster) reserve(name string, cordoned bool) {
 	n, err := f.kube.CoreV1().Nodes().Get(f.Context(), name, metav1.GetOptions{})
 	f.must(err)
 	r := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: n.Name, UID: types.UID("gone-" + n.Name)}, n, "", metav1.NewTime(f.clock.Now()))
-	r.GeneralizeBootID, r.Departure = n.Status.NodeInfo.BootID, &v1alpha1.Departure{GrowFirst: true}
+	r.GeneralizeBootID, r.Replacement = n.Status.NodeInfo.BootID, &v1alpha1.DonorReplacement{GrowFirst: true}
 	_, err = node.Reservations{Kube: f.kube, Now: f.clock.Now}.Note(f.Context(), n, r)
 	f.must(err)
 	if cordoned {

@@ -105,7 +105,7 @@ func (s *Sweeper) Pass(ctx context.Context) error {
 			s.report(n, why)
 			continue
 		}
-		if n.Leaves && n.Name != removed {
+		if n.WillBeRemoved && n.Name != removed {
 			s.Log.V(1).Info("node is removed later", "node", n.Name, "holder", n.Holder.Name)
 			continue
 		}
@@ -160,7 +160,7 @@ func (s *Sweeper) removes(nodes []reservations.Node) string {
 			holding++
 		case n.State == reservations.Orphaned && n.Removing:
 			return n.Name
-		case n.State == reservations.Orphaned && n.Leaves && (first == "" || n.Name < first):
+		case n.State == reservations.Orphaned && n.WillBeRemoved && (first == "" || n.Name < first):
 			first = n.Name
 		}
 	}

@@ -42,7 +42,7 @@ func (h *Host) guard(ctx context.Context, t *tree.Tree) error {
 	if err := h.Order.check(order, s, h.Runner.Profile); err != nil {
 		return err
 	}
-	if order.Spec.Afterwards != v1alpha1.Remove { // nothing is kept for a host that does not return
+	if order.Spec.AfterCapture != v1alpha1.RemoveDonor { // nothing is kept for a host that does not return
 		h.Runner.Returning = generalize.MachineKey(t)
 	}
 	if order.Spec.NodeName != "" {

@@ -85,7 +85,7 @@ func (h *Host) reportFailure(ctx context.Context, why error) error {
 	defer cancel()
 	s := h.Runner.Subject
 	u := &v1alpha1.Unproven{
-		UID: s.UID, Order: h.Order.UID, BootID: s.BootID, Why: shortened(generalize.Printable(why.Error())),
+		UID: s.UID, Order: h.Order.UID, BootID: s.BootID, Message: shortened(generalize.Printable(why.Error())),
 		At: metav1.NewTime(h.Runner.Now().UTC().Truncate(time.Second)),
 	}
 	err := h.API.Report(ctx, h.Order, &v1alpha1.Report{Unproven: u}, h.Wait)

@@ -243,7 +243,7 @@ func TestRun(t *testing.T) {
 	if !proof.Holds(uid, boot) || proof.Holds(uid, "another boot") {
 		t.Errorf("the proof %+v does not hold", proof)
 	}
-	if s := proof.Search; s == nil || s.Files == 0 || s.Identities == 0 || s.Findings != 0 || proof.Acted == 0 || proof.Acted >= proof.Rules {
+	if s := proof.Search; s == nil || s.Files == 0 || s.Identities == 0 || s.Findings != 0 || proof.Changed == 0 || proof.Changed >= proof.Rules {
 		t.Errorf("the proof does not say what was verified: %+v, %+v", proof, proof.Search)
 	}
 	if c, err := contents.Decode(m.report(t).Contents); err != nil || len(c.Packages) != 1 || c.Packages[0].Name != "curl" || c.UnknownFiles == 0 || len(c.Unknown) == 0 {
@@ -306,7 +306,7 @@ func TestRefusals(t *testing.T) {
 		}, 3},
 		{"a host that returns, by a profile that it could not join after", "only for a donor that does not return", func(m *machine) {
 			m.Runner.Profile, _ = generalize.Load(v1alpha1.ProfileBootstrap)
-			m.server.order.Spec.Generalize.Profile, m.server.order.Spec.Afterwards = v1alpha1.ProfileBootstrap, v1alpha1.Return
+			m.server.order.Spec.Generalize.Profile, m.server.order.Spec.AfterCapture = v1alpha1.ProfileBootstrap, v1alpha1.ReturnDonor
 		}, 3},
 		{"the same by an order that says nothing of it", "lets the donor return", func(m *machine) {
 			m.Runner.Profile, _ = generalize.Load(v1alpha1.ProfileBootstrap)
@@ -335,10 +335,10 @@ func TestRefusals(t *testing.T) {
 // removed. Else the host keeps both.
 func TestHostWithoutReturn(t *testing.T) {
 	const handler, joined = "var/lib/waagent/Microsoft.Azure.Extensions.CustomScript-2.1.10/mrseq", "var/lib/kubelet/pki/kubelet-client-current.pem"
-	for afterwards, c := range map[v1alpha1.Afterwards]struct {
+	for afterwards, c := range map[v1alpha1.AfterCapture]struct {
 		profile v1alpha1.Profile
 		kept    bool
-	}{v1alpha1.Remove: {v1alpha1.ProfileBootstrap, false}, v1alpha1.Return: {v1alpha1.ProfileStatic, true}, "": {v1alpha1.ProfileStatic, true}} {
+	}{v1alpha1.RemoveDonor: {v1alpha1.ProfileBootstrap, false}, v1alpha1.ReturnDonor: {v1alpha1.ProfileStatic, true}, "": {v1alpha1.ProfileStatic, true}} {
 		m := newMachine(t)
 		for file, content := range map[string]string{
 			handler: "3", joined: "certificate and key", "sys/class/dmi/id/product_uuid": "4c4c4544-0042-3510-8052-b4c04f4d3132\n",
@@ -353,7 +353,7 @@ func TestHostWithoutReturn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.Runner.Profile, m.server.order.Spec.Generalize.Profile, m.server.order.Spec.Afterwards = profile, c.profile, afterwards
+		m.Runner.Profile, m.server.order.Spec.Generalize.Profile, m.server.order.Spec.AfterCapture = profile, c.profile, afterwards
 		if err := m.Run(t.Context()); err != nil {
 			t.Fatalf("%s: %v\n%s", afterwards, err, m.log)
 		}
@@ -418,7 +418,7 @@ func TestFailsClosed(t *testing.T) {
 			if m.proof(t) != nil {
 				t.Error("there is a proof")
 			}
-			if r := m.report(t); r == nil || !r.Unproven.Speaks(uid, boot) || !strings.Contains(r.Unproven.Why, c.says) {
+			if r := m.report(t); r == nil || !r.Unproven.Speaks(uid, boot) || !strings.Contains(r.Unproven.Message, c.says) {
 				t.Errorf("the report is %+v, want a sentence with %q", r, c.says)
 			}
 			if got := m.file(t, triggerPath); got != "" {
@@ -522,7 +522,7 @@ func TestSecretPreventsProof(t *testing.T) {
 		t.Error("there is a proof, or the power was cut")
 	}
 	want := "secrets: private key (PEM) in /etc/vpn.key; no rule covers the path"
-	if r := m.report(t); r == nil || !r.Unproven.Speaks(uid, boot) || !strings.Contains(r.Unproven.Why, want) {
+	if r := m.report(t); r == nil || !r.Unproven.Speaks(uid, boot) || !strings.Contains(r.Unproven.Message, want) {
 		t.Errorf("the report is %+v, want %q", r, want)
 	}
 	if !slices.Contains(m.systemd.requested(), "StartUnit kubelet.service") {

@@ -82,7 +82,7 @@ func (o Order) check(found *v1alpha1.Order, s generalize.RunSubject, profile *ge
 		return refused("order %s is for boot %q of the donor, not for boot %s", o, token, s.BootID)
 	case spec.Generalize.Profile != profile.Name || spec.RulesDigest != profile.RulesDigest:
 		return refused("order %s is for profile %s with the rules %q, not for %s with %q", o, spec.Generalize.Profile, spec.RulesDigest, profile.Name, profile.RulesDigest)
-	case profile.NotLive != "" && spec.Afterwards != v1alpha1.Remove:
+	case profile.NotLive != "" && spec.AfterCapture != v1alpha1.RemoveDonor:
 		return refused("on a running host, profile %s is allowed only for a donor that does not return, and order %s lets the donor return: %s", profile.Name, o, profile.NotLive)
 	case spec.Key != o.public:
 		return refused("the key of this run is not the key of order %s, and Kamino would reject the proof", o)

@@ -217,11 +217,11 @@ func joined(head, message string) string {
 // policy collects the joins of the pool, and the conditions about the pool.
 func (t *timeline) policy(p *v1alpha1.PrototypePolicy, id string) {
 	for _, s := range p.Status.Pools {
-		if s.ID != id || s.Probation == nil {
+		if s.ID != id || s.JoinHealth == nil {
 			continue
 		}
-		for _, j := range s.Probation.Joins {
-			t.join(j, s.Probation.Version)
+		for _, j := range s.JoinHealth.Joins {
+			t.join(j, s.JoinHealth.Version)
 		}
 	}
 	t.conditions(object("policy", p.Name), p.Status.Conditions, func(c metav1.Condition) bool {
@@ -236,8 +236,8 @@ func (t *timeline) join(j v1alpha1.JoinStatus, version string) {
 		e.At = e.At.Add(j.ReadyAfter.Duration)
 		e.Message = fmt.Sprintf("joined with version %s after %s", version, wording.Duration(j.ReadyAfter.Duration))
 	case j.Outcome == "Failed":
-		if j.LateSince != nil {
-			e.At = j.LateSince.Time
+		if j.OverdueSince != nil {
+			e.At = j.OverdueSince.Time
 		}
 		e.Warning, e.Message = true, joined("did not join with version "+version, j.Message)
 	default:
@@ -255,7 +255,7 @@ func (t *timeline) versions(h history.History) {
 		}
 		t.add(Entry{At: v.BuiltAt, Source: Version, Object: object("version", v.Version), Reason: "Built", Message: from}, "")
 	}
-	for _, r := range h.Returns {
+	for _, r := range h.AutoRollbacks {
 		name := object("version", r.Version)
 		t.add(Entry{
 			At: r.At, Source: Version, Object: name, Warning: true, Reason: "RolledBack",

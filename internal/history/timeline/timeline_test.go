@@ -81,7 +81,7 @@ func TestOf(t *testing.T) {
 	}
 	joins := func(all ...v1alpha1.JoinStatus) []v1alpha1.PrototypePolicy {
 		p := policy("all", "pool1")
-		p.Status.Pools[0].Probation = &v1alpha1.ProbationStatus{Version: "2026.03.09", Joins: all}
+		p.Status.Pools[0].JoinHealth = &v1alpha1.JoinHealthStatus{Version: "2026.03.09", Joins: all}
 		return []v1alpha1.PrototypePolicy{p}
 	}
 	for name, test := range map[string]struct {
@@ -123,14 +123,14 @@ func TestOf(t *testing.T) {
 					condition("Ready", metav1.ConditionFalse, 6, "Denied", "may not"),
 					condition("Reconciling", metav1.ConditionTrue, 6, "Draining", "draining"),
 					condition("Published", metav1.ConditionTrue, 7, "Complete", ""),
-					condition("Tried", metav1.ConditionFalse, 8, "TrialFailed", "no DNS"),
+					condition("TrialPassed", metav1.ConditionFalse, 8, "TrialFailed", "no DNS"),
 					condition("Stalled", metav1.ConditionTrue, 90, "Denied", "may not"),
 				}}),
 			}},
 			[]string{
 				"5.7 Event prototype/pool1-2026.03.09 ! Denied: may not",
 				"7 Condition prototype/pool1-2026.03.09 Complete: Published is True",
-				"8 Condition prototype/pool1-2026.03.09 ! TrialFailed: Tried is False: no DNS",
+				"8 Condition prototype/pool1-2026.03.09 ! TrialFailed: TrialPassed is False: no DNS",
 				"90 Condition prototype/pool1-2026.03.09 ! Denied: Stalled is True: may not",
 			},
 		},
@@ -190,7 +190,7 @@ func TestOf(t *testing.T) {
 		"joins": {
 			Facts{History: pool1, Policies: joins(
 				v1alpha1.JoinStatus{Instance: "i-1", Node: "a", RunningSince: metav1.NewTime(after(0)), Outcome: "Joined", ReadyAfter: &metav1.Duration{Duration: 41 * time.Second}},
-				v1alpha1.JoinStatus{Instance: "i-2", RunningSince: metav1.NewTime(after(1)), Outcome: "Failed", Message: "no Node", LateSince: &metav1.Time{Time: after(900)}},
+				v1alpha1.JoinStatus{Instance: "i-2", RunningSince: metav1.NewTime(after(1)), Outcome: "Failed", Message: "no Node", OverdueSince: &metav1.Time{Time: after(900)}},
 				v1alpha1.JoinStatus{Instance: "i-3", RunningSince: metav1.NewTime(after(2)), Outcome: "Waiting"},
 				v1alpha1.JoinStatus{Instance: "i-4", RunningSince: metav1.NewTime(after(3)), Outcome: "Failed"},
 			)},
@@ -204,7 +204,7 @@ func TestOf(t *testing.T) {
 		"joins of another pool": {
 			Facts{History: pool1, Policies: func() []v1alpha1.PrototypePolicy {
 				p := policy("two", "pool1", "pool2")
-				p.Status.Pools[1].Probation = &v1alpha1.ProbationStatus{Joins: []v1alpha1.JoinStatus{{Instance: "i", RunningSince: metav1.NewTime(after(0)), Outcome: "Waiting"}}}
+				p.Status.Pools[1].JoinHealth = &v1alpha1.JoinHealthStatus{Joins: []v1alpha1.JoinStatus{{Instance: "i", RunningSince: metav1.NewTime(after(0)), Outcome: "Waiting"}}}
 				return []v1alpha1.PrototypePolicy{p}
 			}()},
 			nil,
@@ -212,7 +212,7 @@ func TestOf(t *testing.T) {
 		"versions and rollbacks": {
 			Facts{History: with(func(h *history.History) {
 				h.Versions = []history.Version{{Version: "2026.03.09", Donor: "a", BuiltAt: after(0)}, {Version: "2026.03.01"}, {Version: "2026.02.01", BuiltAt: after(-9)}}
-				h.Returns = []history.AutoRollback{
+				h.AutoRollbacks = []history.AutoRollback{
 					{Version: "2026.03.09", To: "2026.03.01", At: after(60), Why: "2 nodes did not join", Acknowledged: after(90)},
 					{Version: "2026.03.01", To: "2026.02.01", At: after(30)},
 				}

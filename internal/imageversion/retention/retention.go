@@ -21,8 +21,8 @@ const (
 	Prior Reason = "Prior"
 	// Newer: the version is newer than the current version, and awaits a decision.
 	Newer Reason = "Newer"
-	// InWork: the cloud is still creating or already deleting the version.
-	InWork Reason = "InWork"
+	// InProgress: the cloud is still creating or already deleting the version.
+	InProgress Reason = "InProgress"
 	// Recent: the version is among the newest versions to keep.
 	Recent Reason = "Recent"
 	// InUse: instances were built from the version. A cloud that reimages an instance (Azure) needs the image of the
@@ -81,7 +81,7 @@ func reasonFor(image cloud.Image, current string, kept, keep int) Reason {
 	case order == 0:
 		return Current
 	case image.State == cloud.Pending, image.State == cloud.Deleting:
-		return InWork
+		return InProgress
 	case order > 0:
 		return Newer
 	case kept == 0:
@@ -115,9 +115,9 @@ func usable(image cloud.Image) bool {
 	return image.State == cloud.Complete && image.Tags[cloud.TagQuarantined] == "" && image.Tags[cloud.TagSuspect] == ""
 }
 
-// WentBack parses the tag of an automatic rollback: the time of the rollback and the time of the acknowledgement. A
+// RolledBackAt parses the tag of an automatic rollback: the time of the rollback and the time of the acknowledgement. A
 // missing time is zero.
-func WentBack(tag string) (at, acknowledged time.Time) {
+func RolledBackAt(tag string) (at, acknowledged time.Time) {
 	first, second, _ := strings.Cut(tag, " ")
 	return moment(first), moment(second)
 }
@@ -131,7 +131,7 @@ func moment(text string) time.Time {
 }
 
 func unacknowledged(image cloud.Image) bool {
-	at, acknowledged := WentBack(image.Tags[cloud.TagWentBack])
+	at, acknowledged := RolledBackAt(image.Tags[cloud.TagRolledBackAt])
 	return acknowledged.IsZero() && (!at.IsZero() || image.Tags[cloud.TagSuspect] != "")
 }
 

@@ -18,10 +18,10 @@ func quarantined(version string) cloud.Image {
 	return cloud.Image{Version: version, State: cloud.Complete, Tags: map[string]string{cloud.TagQuarantined: "bad"}}
 }
 
-// wentBack is the tag of a version after an automatic rollback. acknowledgedBack is the tag after the acknowledgement.
+// rolledBackAt is the tag of a version after an automatic rollback. acknowledgedAt is the tag after the acknowledgement.
 const (
-	wentBack         = "2026-01-09T03:00:00Z"
-	acknowledgedBack = wentBack + " 2026-01-09T08:00:00Z"
+	rolledBackAt   = "2026-01-09T03:00:00Z"
+	acknowledgedAt = rolledBackAt + " 2026-01-09T08:00:00Z"
 )
 
 // TestRolledBackVersionStays until a person acknowledges the rollback, because captures would use the version
@@ -33,15 +33,15 @@ func TestRolledBackVersionStays(t *testing.T) {
 		want  Decision
 		prior bool // the version is the target of a rollback
 	}{
-		"suspect":                            {tags: map[string]string{cloud.TagSuspect: "why", cloud.TagWentBack: wentBack}, want: Decision{Keep: true, Reason: Unacknowledged}},
-		"quarantined for it":                 {tags: map[string]string{cloud.TagSuspect: "why", cloud.TagWentBack: wentBack, cloud.TagQuarantined: "bad"}, want: Decision{Keep: true, Reason: Unacknowledged}},
+		"suspect":                            {tags: map[string]string{cloud.TagSuspect: "why", cloud.TagRolledBackAt: rolledBackAt}, want: Decision{Keep: true, Reason: Unacknowledged}},
+		"quarantined for it":                 {tags: map[string]string{cloud.TagSuspect: "why", cloud.TagRolledBackAt: rolledBackAt, cloud.TagQuarantined: "bad"}, want: Decision{Keep: true, Reason: Unacknowledged}},
 		"suspect since an unknown time":      {tags: map[string]string{cloud.TagSuspect: "why"}, want: Decision{Keep: true, Reason: Unacknowledged}},
-		"not the cause":                      {tags: map[string]string{cloud.TagWentBack: wentBack}, want: Decision{Keep: true, Reason: Prior}, prior: true},
-		"not the cause, and failed since":    {state: cloud.Failed, tags: map[string]string{cloud.TagWentBack: wentBack}, want: Decision{Keep: true, Reason: Unacknowledged}},
-		"acknowledged and bad":               {tags: map[string]string{cloud.TagWentBack: acknowledgedBack, cloud.TagQuarantined: "bad"}, want: Decision{Reason: Surplus}},
-		"acknowledged and good":              {tags: map[string]string{cloud.TagWentBack: acknowledgedBack}, want: Decision{Keep: true, Reason: Prior}, prior: true},
+		"not the cause":                      {tags: map[string]string{cloud.TagRolledBackAt: rolledBackAt}, want: Decision{Keep: true, Reason: Prior}, prior: true},
+		"not the cause, and failed since":    {state: cloud.Failed, tags: map[string]string{cloud.TagRolledBackAt: rolledBackAt}, want: Decision{Keep: true, Reason: Unacknowledged}},
+		"acknowledged and bad":               {tags: map[string]string{cloud.TagRolledBackAt: acknowledgedAt, cloud.TagQuarantined: "bad"}, want: Decision{Reason: Surplus}},
+		"acknowledged and good":              {tags: map[string]string{cloud.TagRolledBackAt: acknowledgedAt}, want: Decision{Keep: true, Reason: Prior}, prior: true},
 		"quarantined by a person or a trial": {tags: map[string]string{cloud.TagQuarantined: "bad"}, want: Decision{Reason: Surplus}},
-		"a tag that is no time":              {tags: map[string]string{cloud.TagWentBack: "lately", cloud.TagQuarantined: "bad"}, want: Decision{Reason: Surplus}},
+		"a tag that is no time":              {tags: map[string]string{cloud.TagRolledBackAt: "lately", cloud.TagQuarantined: "bad"}, want: Decision{Reason: Surplus}},
 	} {
 		state := cloud.Complete
 		if c.state != "" {
@@ -86,7 +86,7 @@ func TestDecide(t *testing.T) {
 			[]Decision{{"2026.01.04", true, Current}, {"2026.01.03", false, Surplus}, {"2026.01.02", true, Prior}, {"2026.01.01", false, Surplus}}},
 		{"a failed version goes, one in work stays", []cloud.Image{image("2026.01.04", cloud.Complete), image("2026.01.03", cloud.Failed),
 			image("2026.01.02", cloud.Pending), image("2026.01.01", cloud.Deleting)}, "2026.01.04", 3,
-			[]Decision{{"2026.01.04", true, Current}, {"2026.01.03", false, Surplus}, {"2026.01.02", true, InWork}, {"2026.01.01", true, InWork}}},
+			[]Decision{{"2026.01.04", true, Current}, {"2026.01.03", false, Surplus}, {"2026.01.02", true, InProgress}, {"2026.01.01", true, InProgress}}},
 		{"a recipe of another image retires nothing", complete("2026.01.02", "2026.01.01"), "", 2,
 			[]Decision{{"2026.01.02", true, Unknown}, {"2026.01.01", true, Unknown}}},
 		{"a current version that is missing retires nothing", complete("2026.01.02", "2026.01.01"), "2026.01.03", 2,
@@ -137,8 +137,8 @@ func TestARollbackIsAlwaysPossible(t *testing.T) {
 		for _, day := range days {
 			i := image(fmt.Sprintf("2026.01.%02d", day), rapid.SampledFrom(states).Draw(t, "state"))
 			i.Tags = map[string]string{
-				cloud.TagSuspect:  rapid.SampledFrom([]string{"", "", "its nodes do not join"}).Draw(t, "suspect"),
-				cloud.TagWentBack: rapid.SampledFrom([]string{"", "", wentBack, acknowledgedBack, "no time"}).Draw(t, "went back"),
+				cloud.TagSuspect:      rapid.SampledFrom([]string{"", "", "its nodes do not join"}).Draw(t, "suspect"),
+				cloud.TagRolledBackAt: rapid.SampledFrom([]string{"", "", rolledBackAt, acknowledgedAt, "no time"}).Draw(t, "rolled back"),
 			}
 			if rapid.Bool().Draw(t, "quarantined") {
 				i.Tags[cloud.TagQuarantined] = "bad"
@@ -162,8 +162,8 @@ func TestARollbackIsAlwaysPossible(t *testing.T) {
 			if !v.Keep && inUse[i.Version] > 0 {
 				t.Fatalf("%s is retired, and instances were built from it", i.Version)
 			}
-			if open := i.Tags[cloud.TagSuspect] != "" || i.Tags[cloud.TagWentBack] == wentBack; !v.Keep && open && i.Tags[cloud.TagWentBack] != acknowledgedBack {
-				t.Fatalf("%s is retired, and no user has acknowledged that the pool went back from it", i.Version)
+			if open := i.Tags[cloud.TagSuspect] != "" || i.Tags[cloud.TagRolledBackAt] == rolledBackAt; !v.Keep && open && i.Tags[cloud.TagRolledBackAt] != acknowledgedAt {
+				t.Fatalf("%s is retired, and no user has acknowledged that the pool rolled back from the version", i.Version)
 			}
 			if usable(i) && i.Version < current && i.Version > prior {
 				prior = i.Version

@@ -39,7 +39,7 @@ func TestKubeletAffectsOwnNodeOnly(t *testing.T) {
 		}
 	}
 	written := node("written", "x://2", true)
-	written.Annotations = map[string]string{v1alpha1.ReservationAnnotation: "{}", "kamino.dev/probation": "Failed", "kamino.dev/trial": "Failed"}
+	written.Annotations = map[string]string{v1alpha1.ReservationAnnotation: "{}", "kamino.dev/join-health": "Failed", "kamino.dev/trial": "Failed"}
 	written.Labels = map[string]string{"kamino.dev/version": "2026.03.08", "kamino.dev/trial": "x"}
 	written.Spec.Taints = []corev1.Taint{{Key: autoscalerTaint}, {Key: shutdownTaint}}
 	seen.Nodes = []*corev1.Node{honest, written}

@@ -188,7 +188,7 @@ func TestStatus(t *testing.T) {
 		{Instance: "3", Version: "2026.03.08", Running: ago(7), Outcome: joinhealth.Waiting},
 	}, &history.AutoRollback{Version: "2026.03.07", At: ago(60)})
 	if s.State != "NodesDoNotJoin" || s.Message != "so" || s.Joined != 1 || s.Failed != 1 || s.Waiting != 1 || s.MedianReady.Duration != 90*time.Second ||
-		s.Suspect != "2026.03.07" || !s.WentBackAt.Time.Equal(ago(60)) || len(s.Joins) != 2 {
+		s.Suspect != "2026.03.07" || !s.RolledBackAt.Time.Equal(ago(60)) || len(s.Joins) != 2 {
 		t.Errorf("%+v", s)
 	}
 }

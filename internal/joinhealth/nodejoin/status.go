@@ -18,29 +18,29 @@ func Limits(s v1alpha1.RollbackSettings) joinhealth.Limits {
 }
 
 // Status returns the report on a pool's version, including the memory for the next look.
-func Status(version string, verdict joinhealth.Verdict, joins []joinhealth.Join, went *history.AutoRollback) *v1alpha1.ProbationStatus {
+func Status(version string, verdict joinhealth.Verdict, joins []joinhealth.Join, went *history.AutoRollback) *v1alpha1.JoinHealthStatus {
 	if version == "" {
 		return nil
 	}
 	t := joinhealth.Count(joins, version)
-	s := &v1alpha1.ProbationStatus{
+	s := &v1alpha1.JoinHealthStatus{
 		Version: version, State: string(verdict.State), Message: verdict.Message,
 		Joined: int32(t.Joined), Failed: int32(t.Failed), Waiting: int32(t.Waiting), MedianReady: span(t.Median),
 	}
 	if went != nil {
-		s.Suspect, s.WentBackAt = went.Version, stamp(went.At)
+		s.Suspect, s.RolledBackAt = went.Version, stamp(went.At)
 	}
 	for _, join := range Memory(joins, version) {
 		s.Joins = append(s.Joins, v1alpha1.JoinStatus{
 			Instance: string(join.Instance), Node: join.Node, RunningSince: metav1.NewTime(join.Running.UTC()), Outcome: string(join.Outcome),
-			NodeUID: types.UID(join.NodeUID), Message: join.Why, ReadyAfter: span(join.Took), LateSince: stamp(join.OverdueSince),
+			NodeUID: types.UID(join.NodeUID), Message: join.Why, ReadyAfter: span(join.Took), OverdueSince: stamp(join.OverdueSince),
 		})
 	}
 	return s
 }
 
 // Before returns the joins from a report.
-func Before(s *v1alpha1.ProbationStatus) []joinhealth.Join {
+func Before(s *v1alpha1.JoinHealthStatus) []joinhealth.Join {
 	if s == nil {
 		return nil
 	}
@@ -53,8 +53,8 @@ func Before(s *v1alpha1.ProbationStatus) []joinhealth.Join {
 		if join.ReadyAfter != nil {
 			j.Took = join.ReadyAfter.Duration
 		}
-		if join.LateSince != nil {
-			j.OverdueSince = join.LateSince.UTC()
+		if join.OverdueSince != nil {
+			j.OverdueSince = join.OverdueSince.UTC()
 		}
 		joins = append(joins, j)
 	}

@@ -12,7 +12,7 @@ import (
 
 // TestTheLeaseIsBelieved: a reservation on the Node alone is unconfirmed, and the reservation of the Lease counts.
 func TestTheLeaseIsBelieved(t *testing.T) {
-	const removed = `{"kind":"Prototype","name":"p","uid":"u","generalizeBootID":"b","departure":{"removing":true}}`
+	const removed = `{"kind":"Prototype","name":"p","uid":"u","generalizeBootID":"b","replacement":{"removing":true}}`
 	const kept = `{"kind":"Prototype","name":"p","uid":"u"}`
 	p := v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "p", UID: "u"}
 	at := func(node string) []v1alpha1.Prototype {
@@ -36,8 +36,8 @@ func TestTheLeaseIsBelieved(t *testing.T) {
 		"a capture that is reserving it":    {node: kept, prototypes: working, want: Node{State: ByCapture, Holder: p}},
 		"both":                              {node: kept, lease: kept, want: Node{State: Orphaned, Holder: p}},
 		"more on the Node than was allowed": {node: removed, lease: kept, want: Node{State: Orphaned, Holder: p}},
-		"less on the Node":                  {node: kept, lease: removed, cordoned: true, want: Node{State: Orphaned, Holder: p, Ordered: true, Down: true, Leaves: true, Removing: true, Cordoned: true}},
-		"one that takes pods":               {node: kept, lease: removed, want: Node{State: Orphaned, Holder: p, Ordered: true, Down: true, Leaves: true, Removing: true, InService: true}},
+		"less on the Node":                  {node: kept, lease: removed, cordoned: true, want: Node{State: Orphaned, Holder: p, Ordered: true, Down: true, WillBeRemoved: true, Removing: true, Cordoned: true}},
+		"one that takes pods":               {node: kept, lease: removed, want: Node{State: Orphaned, Holder: p, Ordered: true, Down: true, WillBeRemoved: true, Removing: true, InService: true}},
 		"unreadable, with a Lease":          {node: "?", lease: kept, want: Node{State: Orphaned, Holder: p}},
 		"unreadable":                        {node: "?", want: Node{State: Unreadable}},
 		"a Lease whose Node is free":        {lease: kept, none: true},

@@ -21,10 +21,10 @@ type PendingReplacement struct {
 // if the donor returned or is still reserved, or if its replacement joined first.
 func PendingReplacementOf(p *v1alpha1.Prototype) (PendingReplacement, bool) {
 	record, err := v1alpha1.RecordOf(p)
-	if err != nil || record.Reservation != nil || record.Departure == nil || p.Status.Donor == nil || p.Status.Donor.ReleasedAt == nil {
+	if err != nil || record.Reservation != nil || record.Replacement == nil || p.Status.Donor == nil || p.Status.Donor.ReleasedAt == nil {
 		return PendingReplacement{}, false
 	}
-	d := record.Departure
+	d := record.Replacement
 	if d.GrowFirst || !d.Removing {
 		return PendingReplacement{}, false
 	}

@@ -17,7 +17,7 @@ func removed(t *testing.T, at time.Time, change func(*v1alpha1.Prototype, *v1alp
 	p.Spec.PoolID = "memory:///pool1"
 	released := metav1.NewMicroTime(at)
 	p.Status.Donor = &v1alpha1.DonorStatus{ReleasedAt: &released, State: v1alpha1.DonorRemoved}
-	r := v1alpha1.Record{Departure: &v1alpha1.Departure{Target: 3, Removing: true}}
+	r := v1alpha1.Record{Replacement: &v1alpha1.DonorReplacement{Target: 3, Removing: true}}
 	change(p, &r)
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -27,7 +27,7 @@ func removed(t *testing.T, at time.Time, change func(*v1alpha1.Prototype, *v1alp
 	return p
 }
 
-// TestPendingReplacement tests all records of a departure, all ends of a capture and all pool sizes against
+// TestPendingReplacement tests all records of a replacement, all ends of a capture and all pool sizes against
 // a second definition of a vacancy.
 func TestPendingReplacement(t *testing.T) {
 	gone := time.Date(2026, 1, 12, 12, 0, 0, 0, time.UTC)
@@ -41,9 +41,9 @@ func TestPendingReplacement(t *testing.T) {
 				if held {
 					r.Reservation = &v1alpha1.Reservation{}
 				}
-				r.Departure.GrowFirst, r.Departure.Removing = growFirst, removing
+				r.Replacement.GrowFirst, r.Replacement.Removing = growFirst, removing
 				if !leaves {
-					r.Departure = nil
+					r.Replacement = nil
 				}
 				if !isReleased {
 					p.Status.Donor = nil
@@ -68,7 +68,7 @@ func TestPendingReplacement(t *testing.T) {
 					late := after >= 15*time.Minute && (patience == 0 || after >= patience)
 					got := v.Lasts(ready, gone.Add(after))
 					if want := ready < 3 && !late; got != want {
-						t.Errorf("%d of 3 are Ready %s later, where a successor may take %s: lasts %t", ready, after, patience, got)
+						t.Errorf("%d of 3 are Ready %s later, where a replacement may take %s: lasts %t", ready, after, patience, got)
 					}
 					if cases++; got {
 						lasting++

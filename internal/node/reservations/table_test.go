@@ -53,9 +53,9 @@ func TestReservationFields(t *testing.T) {
 			Node{State: Orphaned, Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "p", UID: "u"}, Since: at(since), Ordered: true, Down: true}},
 		"by the Node": {`{"kind":"Replacement","name":"r","uid":"w","reservedAt":"` + since + `"}`, []v1alpha1.Prototype{},
 			Node{State: ByReplacement, Holder: v1alpha1.Holder{Kind: v1alpha1.HolderReplacement, Name: "r", UID: "w"}, Since: at(since)}},
-		"one that does not return, touched": {`{"kind":"Prototype","name":"p","uid":"u","reservedAt":"` + since + `","generalizeBootID":"b","departure":{}}`, nil,
-			Node{State: Orphaned, Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "p", UID: "u"}, Since: at(since), Ordered: true, Down: true, Leaves: true}},
-		"one that would not, and was not touched": {`{"kind":"Prototype","name":"p","uid":"u","reservedAt":"` + since + `","departure":{"growFirst":true}}`, nil,
+		"one that does not return, touched": {`{"kind":"Prototype","name":"p","uid":"u","reservedAt":"` + since + `","generalizeBootID":"b","replacement":{}}`, nil,
+			Node{State: Orphaned, Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "p", UID: "u"}, Since: at(since), Ordered: true, Down: true, WillBeRemoved: true}},
+		"one that would not, and was not touched": {`{"kind":"Prototype","name":"p","uid":"u","reservedAt":"` + since + `","replacement":{"growFirst":true}}`, nil,
 			Node{State: Orphaned, Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "p", UID: "u"}, Since: at(since)}},
 		"unreadable": {"{", nil, Node{State: Unreadable}},
 	} {

@@ -17,9 +17,9 @@ const (
 	benchStep = 5 * time.Second
 )
 
-// BenchmarkProbation runs a pass over 15,000 nodes in 100 watched pools: quiet, with nodes of a day, and joining, with
+// BenchmarkJoinHealth runs a pass over 15,000 nodes in 100 watched pools: quiet, with nodes of a day, and joining, with
 // 3,000 nodes of the last ten minutes, half of them not Ready. The memory between passes is reported in MiB.
-func BenchmarkProbation(b *testing.B) {
+func BenchmarkJoinHealth(b *testing.B) {
 	for _, bench := range []struct {
 		name  string
 		fresh int
@@ -59,7 +59,7 @@ func BenchmarkProbation(b *testing.B) {
 			b.StopTimer()
 			watched := 0
 			for _, pool := range w.api.policy.Status.Pools {
-				if pool.Probation != nil && pool.Probation.State == string(joinhealth.Watching) {
+				if pool.JoinHealth != nil && pool.JoinHealth.State == string(joinhealth.Watching) {
 					watched++
 				}
 			}

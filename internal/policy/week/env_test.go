@@ -365,7 +365,7 @@ func (w *weekEnv) runPods() {
 		w.cloud.MarkGeneralized(m.id)
 		list, digest := w.encodedContents(m.disk)
 		w.report(order, &pods[at], list, &v1alpha1.Proof{
-			UID: p.UID, Order: order.UID, BootID: w.cloud.BootID(m.id), Profile: v1alpha1.ProfileStatic, ProfileVersion: "1", Rules: 7, Met: 7, Acted: 3,
+			UID: p.UID, Order: order.UID, BootID: w.cloud.BootID(m.id), Profile: v1alpha1.ProfileStatic, ProfileVersion: "1", Rules: 7, Met: 7, Changed: 3,
 			Search:         &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1},
 			ManifestDigest: "sha256:0", ContentsDigest: digest, At: metav1.NewTime(w.clock.Now()),
 		})

@@ -51,7 +51,7 @@ func (a *tally) add(t *testing.T, seed int, w *trustEnv) {
 			a.built[ill.name] = append(a.built[ill.name], len(ill.births))
 		case hasEvidence(string(ill.word)):
 			a.missed++
-			t.Errorf("it never went back (reported to a person: %t): %s", ill.frozen, reported)
+			t.Errorf("the pool never rolled back (reported to a person: %t): %s", ill.frozen, reported)
 		default:
 			a.stays++
 			t.Logf("the rule lets it stay: %s", reported)
@@ -70,7 +70,7 @@ func (a *tally) report(t *testing.T, seeds int) {
 		t.Fatal("nothing was bad: such weeks show nothing")
 	}
 	slices.Sort(a.latency)
-	t.Logf("%d weeks: %d detections, %d missed, %d false alarms, %d of which too few failed; from the first node until the pool went back: median %s, nine of ten within %s",
+	t.Logf("%d weeks: %d detections, %d missed, %d false alarms, %d of which too few failed; from the first node until the pool rolled back: median %s, nine of ten within %s",
 		seeds, a.detections, a.missed, a.alarms, a.stays, a.latency[len(a.latency)/2], a.latency[len(a.latency)*9/10])
 	if most := (3*seeds + 99) / 100; a.alarms > most {
 		t.Errorf("%d false alarms, want %d at most", a.alarms, most)

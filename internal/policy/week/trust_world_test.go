@@ -467,17 +467,17 @@ func (w *trustEnv) startTroubles(now time.Time) {
 // recordReports records the policy's reports on bad versions.
 func (w *trustEnv) recordReports(now time.Time) {
 	for _, pool := range w.api.policy.Status.Pools {
-		if pool.Probation == nil {
+		if pool.JoinHealth == nil {
 			continue
 		}
-		ill := w.bad[key(cloud.PoolID(pool.ID), pool.Probation.Version)]
+		ill := w.bad[key(cloud.PoolID(pool.ID), pool.JoinHealth.Version)]
 		if ill == nil || !ill.back.IsZero() {
 			continue
 		}
-		if state := pool.Probation.State; len(ill.states) == 0 || !strings.HasSuffix(ill.states[len(ill.states)-1], state) {
+		if state := pool.JoinHealth.State; len(ill.states) == 0 || !strings.HasSuffix(ill.states[len(ill.states)-1], state) {
 			ill.states = append(ill.states, now.Format("15:04 ")+state)
 		}
-		ill.frozen = ill.frozen || pool.Probation.State == string(joinhealth.Failing)
+		ill.frozen = ill.frozen || pool.JoinHealth.State == string(joinhealth.Failing)
 	}
 }
 
@@ -557,7 +557,7 @@ func (w *trustEnv) playDay(playDay int) {
 func (w *trustEnv) describeStates() string {
 	var reported strings.Builder
 	for _, pool := range w.api.policy.Status.Pools {
-		p := pool.Probation
+		p := pool.JoinHealth
 		if p == nil {
 			continue
 		}

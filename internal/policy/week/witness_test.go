@@ -31,7 +31,7 @@ func (w witness) Observe(_ context.Context, subject trial.Subject) (trial.Observ
 		f := &observation.Facts
 		f.Node, f.Registered, f.Changed = n.Name, ready(&n).LastTransitionTime.Time, ready(&n).LastTransitionTime.Time
 		f.Ready, f.WasReady = ready(&n).Status == corev1.ConditionTrue, true
-		f.IdentityKnown, f.Digest, f.Likeness = true, f.Proven, &trial.PeerComparison{Others: 2}
+		f.IdentityKnown, f.Digest, f.Comparison = true, f.Proven, &trial.PeerComparison{Others: 2}
 		f.Network, f.Images = trial.Measure{Result: trial.Passed, Says: "pods reach each other"}, trial.Measure{Result: trial.Passed, Says: "started"}
 		f.Job = trial.Measure{Result: trial.Skipped, Says: "none"}
 		if w.foundOut[subject.Prototype.Name] {
@@ -106,7 +106,7 @@ func (w *weekEnv) poolOf(p *v1alpha1.Prototype) cloud.PoolID {
 func (w *weekEnv) trying() int {
 	n := 0
 	for _, p := range w.prototypes() {
-		if p.Status.Phase == v1alpha1.PhaseTrying {
+		if p.Status.Phase == v1alpha1.PhaseRunningTrial {
 			n++
 		}
 	}

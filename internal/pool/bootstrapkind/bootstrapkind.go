@@ -66,7 +66,7 @@ type Answer struct {
 	// Profile for generalizing the disks; empty if unknown.
 	Profile v1alpha1.Profile `json:"profile,omitempty"`
 	// Why is a sentence with the evidence, or with the reason for an unknown profile.
-	Why string `json:"why"`
+	Why string `json:"message"`
 	// Node is the node's name.
 	Node string `json:"-"`
 }

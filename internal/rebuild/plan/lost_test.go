@@ -14,8 +14,8 @@ func TestUnreservedNodeIsDropped(t *testing.T) {
 	}{
 		"returned to service":   {Node{Released: true}, "", "is released"},
 		"no Lease confirms it":  {Node{Unconfirmed: true}, Unconfirmed, "without a Lease of Kamino"},
-		"annotation is gone":    {Node{}, TakenAway, "is gone"},
-		"another holder has it": {Node{By: "prototype x"}, TakenAway, "prototype x"},
+		"annotation is gone":    {Node{}, ReservationLost, "is gone"},
+		"another holder has it": {Node{By: "prototype x"}, ReservationLost, "prototype x"},
 	} {
 		for _, n := range nodes() {
 			n.Held, n.Gone = false, false

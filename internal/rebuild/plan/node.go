@@ -62,8 +62,8 @@ const (
 
 // Reasons why a node is not rebuilt.
 const (
-	// TakenAway: another client reserved the node or deleted its reservation.
-	TakenAway = "TakenAway"
+	// ReservationLost: another client reserved the node or deleted its reservation.
+	ReservationLost = "ReservationLost"
 	// Unconfirmed: the node has a reservation that no Lease confirms.
 	Unconfirmed = "Unconfirmed"
 	// PolicyGone: the policy behind the rebuild is deleted.
@@ -74,12 +74,12 @@ const (
 	PodsStuck = "PodsStuck"
 	// NotDrained: a budget blocked an eviction until the deadline.
 	NotDrained = "NotDrained"
-	// RecipeMoved: the recipe names another version now.
-	RecipeMoved = "RecipeMoved"
+	// RecipeChanged: the recipe names another version now.
+	RecipeChanged = "RecipeChanged"
 	// RebuildRefused: the cloud refuses the rebuild.
 	RebuildRefused = "RebuildRefused"
-	// NotBack: the node is not Ready in time after its rebuild.
-	NotBack = "NotBack"
+	// NodeNotReady: the node is not Ready in time after its rebuild.
+	NodeNotReady = "NodeNotReady"
 )
 
 // Node has the facts about a reserved node.
@@ -164,9 +164,9 @@ func (n Node) lost() Step {
 		return refused(Drop, Unconfirmed, "has a reservation without a Lease of Kamino, and is left alone",
 			"find the client that writes annotation "+v1alpha1.ReservationAnnotation+", then run `kamino release-node "+n.Name+" --node-only`")
 	case n.By == "":
-		return refused(Drop, TakenAway, "is no longer reserved for this rebuild: annotation "+v1alpha1.ReservationAnnotation+" is gone", "find the client that works on the node")
+		return refused(Drop, ReservationLost, "is no longer reserved for this rebuild: annotation "+v1alpha1.ReservationAnnotation+" is gone", "find the client that works on the node")
 	}
-	return refused(Drop, TakenAway, "is no longer reserved for this rebuild: the node is held by "+n.By, "wait until the holder releases the node")
+	return refused(Drop, ReservationLost, "is no longer reserved for this rebuild: the node is held by "+n.By, "wait until the holder releases the node")
 }
 
 func (n Node) drain() Step {
@@ -193,11 +193,11 @@ func (n Node) answered() Step {
 	case n.Answer == Complete && n.Ready && (n.Rebooted || n.ReturnOverdue):
 		return Step{Action: Release, Says: "runs version " + n.To + " and is back in service"}
 	case n.Answer == Elsewhere:
-		return n.stopped(RecipeMoved, "point the recipe at version "+n.To+" again, or start a rebuild with the version of the recipe")
+		return n.stopped(RecipeChanged, "point the recipe at version "+n.To+" again, or start a rebuild with the version of the recipe")
 	case n.Answer == Denied:
 		return n.stopped(RebuildRefused, "correct the cause; `kamino doctor` names missing permissions")
 	case n.ReturnOverdue:
-		return refused(Keep, NotBack, fmt.Sprintf("was not Ready again within %s, and stays cordoned", n.ReadyTime),
+		return refused(Keep, NodeNotReady, fmt.Sprintf("was not Ready again within %s, and stays cordoned", n.ReadyTime),
 			fmt.Sprintf("see `kubectl describe node %s`; the same command continues the rebuild", n.Name))
 	case n.Answer == Busy:
 		return Step{Action: Wait, Says: "waits: " + n.Said}

@@ -93,7 +93,7 @@ func TestRefusalsNameRemedy(t *testing.T) {
 			t.Errorf("%+v: %+v", n, step)
 		}
 	}
-	for _, reason := range []string{TakenAway, PodsStuck, NotDrained, RecipeMoved, RebuildRefused, NotBack} {
+	for _, reason := range []string{ReservationLost, PodsStuck, NotDrained, RecipeChanged, RebuildRefused, NodeNotReady} {
 		if !reasons[reason] {
 			t.Errorf("%s is never said", reason)
 		}

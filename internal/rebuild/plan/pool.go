@@ -14,8 +14,8 @@ import (
 const (
 	// OwnNode: the rebuilding process runs on the node.
 	OwnNode = "OwnNode"
-	// AsksToStay: the node or a pod has an annotation against disruption.
-	AsksToStay = "AsksToStay"
+	// DoNotDisrupt: the node or a pod has an annotation against disruption.
+	DoNotDisrupt = "DoNotDisrupt"
 )
 
 // PoolFacts has the facts about the nodes of a pool.
@@ -75,7 +75,7 @@ func Choose(p PoolFacts) Choice {
 		case p.Careful && m.Ready && p.alone(m):
 			c.wait(fmt.Sprintf("node %s is the only node of pool %s that accepts pods: add a node to the pool", m.Name, p.Name))
 		case m.Stays != "":
-			c.Alone[m.Name] = cloud.Refuse(AsksToStay, "is left alone: "+m.Stays, "wait until the annotation is gone, or pass --disrupt (settings.drain.disrupt)")
+			c.Alone[m.Name] = cloud.Refuse(DoNotDisrupt, "is left alone: "+m.Stays, "wait until the annotation is gone, or pass --disrupt (settings.drain.disrupt)")
 		case c.Take == "":
 			c.Take = m.Name
 		default:

@@ -66,10 +66,10 @@ func (s *Engine) Preview(_ context.Context, p *v1alpha1.Prototype) (admission.Pr
 			Pool: cloud.PoolID(p.Spec.PoolID), From: "ubuntu:2204", To: "pool1/versions/" + p.Spec.Version, Backup: fmt.Appendf(nil, `{"pool": %q, "image": "ubuntu:2204"}`, p.Spec.PoolID),
 			Removes: []cloud.RecipeField{{Kind: "customData", Unreadable: true}}, Keeps: []cloud.RecipeField{{Kind: "extension", Name: "billing"}},
 		},
-		Retires: []string{"2026.02.01"}, NoWayBack: true,
+		Retires: []string{"2026.02.01"}, Irreversible: true,
 	}
-	if settings := p.Spec.Settings; settings.DonorLeaves() {
-		preview.Departure = &admission.RemovalCost{GrowsFirst: settings.GrowsFirst(), Nodes: 3}
+	if settings := p.Spec.Settings; settings.ReplacesDonor() {
+		preview.Removal = &admission.RemovalCost{GrowsFirst: settings.GrowsFirst(), Nodes: 3}
 	}
 	switch s.Script {
 	case IsRefused:

@@ -17,7 +17,7 @@ type Machine struct {
 	// OpenFiles is the hard limit of open files of a process; 0 if unknown.
 	OpenFiles uint64 `json:"openFiles,omitempty"`
 	// Says is why the disk was not measured; empty after a measurement.
-	Says string `json:"says,omitempty"`
+	Says string `json:"message,omitempty"`
 }
 
 const (

@@ -39,7 +39,7 @@ const (
 // Finding is one measurement. Says is the reason of a failure; empty after a success.
 type Finding struct {
 	Subject Connection `json:"subject"`
-	Says    string     `json:"says,omitempty"`
+	Says    string     `json:"message,omitempty"`
 }
 
 // Report holds a pod's findings. The pod's termination message holds the Report, in at most 4,096 bytes.
@@ -47,7 +47,7 @@ type Report struct {
 	Findings []Finding `json:"findings,omitempty"`
 	// Digest of the manifest on the node's disk, as sha256:HEX; empty without a request. Unread is the error of the read.
 	Digest string `json:"digest,omitempty"`
-	Unread string `json:"unread,omitempty"`
+	Unread string `json:"readError,omitempty"`
 	// Machine is the measurement of the node; nil without a request.
 	Machine *Machine `json:"machine,omitempty"`
 }

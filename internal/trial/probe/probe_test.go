@@ -339,7 +339,7 @@ func TestReports(t *testing.T) {
 			t.Errorf("%.40q is read as %+v", wrong, r)
 		}
 	}
-	if r, err := Read(`{"findings":[{"subject":"pod","says":"a\u001b[2Jb"}]}`); err != nil || r.Findings[0].Says != "a [2Jb" {
+	if r, err := Read(`{"findings":[{"subject":"pod","message":"a\u001b[2Jb"}]}`); err != nil || r.Findings[0].Says != "a [2Jb" {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

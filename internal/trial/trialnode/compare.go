@@ -33,20 +33,20 @@ const (
 // compare compares the node with the pool's other nodes, and evaluates the user's expressions. Between two comparisons
 // the record has the result.
 func (a *attempt) compare(ctx context.Context, f *trial.Facts, node *corev1.Node, k *trialRecord, on *daemonPods) error {
-	if k.Likeness == nil || f.Now.Sub(k.Likeness.At.Time) >= min(compareInterval, f.Limits.Measure/compareShare) {
+	if k.Comparison == nil || f.Now.Sub(k.Comparison.At.Time) >= min(compareInterval, f.Limits.Measure/compareShare) {
 		next, err := compareNow(ctx, a, f.Now, node, on)
 		if err != nil {
 			return err
 		}
-		keepSince(next, k.Likeness)
-		k.Likeness = next
+		keepSince(next, k.Comparison)
+		k.Comparison = next
 	}
-	f.Likeness, f.Expectations = likenessOf(k.Likeness), expectationsOf(k.Likeness)
+	f.Comparison, f.Expectations = comparisonOf(k.Comparison), expectationsOf(k.Comparison)
 	return nil
 }
 
-func compareNow(ctx context.Context, a *attempt, now time.Time, node *corev1.Node, on *daemonPods) (*v1alpha1.TrialLikeness, error) {
-	l := &v1alpha1.TrialLikeness{At: metav1.NewTime(now.Truncate(time.Second))}
+func compareNow(ctx context.Context, a *attempt, now time.Time, node *corev1.Node, on *daemonPods) (*v1alpha1.TrialComparison, error) {
+	l := &v1alpha1.TrialComparison{At: metav1.NewTime(now.Truncate(time.Second))}
 	kubelets := &cluster.Kubelets{Kube: a.Kube, Now: time.Now}
 	others, err := peersOf(ctx, a, l, kubelets, node)
 	if err != nil {
@@ -56,7 +56,7 @@ func compareNow(ctx context.Context, a *attempt, now time.Time, node *corev1.Nod
 	except := trial.Exceptions{Pool: words(string(a.Pool)), Ignored: a.Prototype.Spec.Settings.Trial.IgnoreDifferences}
 	except.DonorImages, _ = strconv.Atoi(a.Subject.Image.Tags[cloud.TagImages]) // 0 without the tag
 	if l.Skipped != "" {
-		noteDifferences(l, trial.Alike(trial.Peer{Node: node}, nil, except))
+		noteDifferences(l, trial.Compare(trial.Peer{Node: node}, nil, except))
 		return l, nil
 	}
 	peers, err := describe(ctx, a, kubelets, append([]*corev1.Node{node}, others...), on)
@@ -71,12 +71,12 @@ func compareNow(ctx context.Context, a *attempt, now time.Time, node *corev1.Nod
 	for _, i := range a.Instances {
 		except.Own = append(except.Own, slices.Concat(words(string(i.ID)), words(string(i.Pool)))...)
 	}
-	noteDifferences(l, trial.Alike(peers[0], peers[1:], except))
+	noteDifferences(l, trial.Compare(peers[0], peers[1:], except))
 	return l, nil
 }
 
 // noteDifferences writes a comparison to the record.
-func noteDifferences(l *v1alpha1.TrialLikeness, c trial.Comparison) {
+func noteDifferences(l *v1alpha1.TrialComparison, c trial.Comparison) {
 	l.Others = len(c.Others)
 	for _, d := range c.Differences {
 		l.Differences = append(l.Differences, v1alpha1.TrialDifference{Name: d.Name, Message: brief(d.Message), Since: l.At})
@@ -92,7 +92,7 @@ func words(id string) []string { return strings.Split(id, "/") }
 
 // peersOf returns the Ready nodes of the pool with another version. Only Nodes of instances in the cloud count, and only if a
 // kubelet renews their Leases: any client may have created other Nodes. Skipped is set with fewer than two such nodes.
-func peersOf(ctx context.Context, a *attempt, l *v1alpha1.TrialLikeness, kubelets *cluster.Kubelets, node *corev1.Node) ([]*corev1.Node, error) {
+func peersOf(ctx context.Context, a *attempt, l *v1alpha1.TrialComparison, kubelets *cluster.Kubelets, node *corev1.Node) ([]*corev1.Node, error) {
 	if a.PoolInstances == nil {
 		l.Skipped = "the cloud does not list the instances of the pool"
 		return nil, nil
@@ -247,10 +247,10 @@ func podsOfSet(ctx context.Context, a *attempt, set *appsv1.DaemonSet) (pods []c
 }
 
 // evaluate evaluates the user's expressions.
-func evaluate(a *attempt, l *v1alpha1.TrialLikeness, node *corev1.Node, others []*corev1.Node) {
+func evaluate(a *attempt, l *v1alpha1.TrialComparison, node *corev1.Node, others []*corev1.Node) {
 	for _, e := range a.Prototype.Spec.Settings.Trial.Expect {
 		r := v1alpha1.TrialExpectationResult{Name: e.Name, Since: l.At}
-		compiled, err := expression.CompileExpectation(e.That)
+		compiled, err := expression.CompileExpectation(e.Expression)
 		if err == nil {
 			r.Met, err = compiled.IsMet(node, others)
 		}
@@ -262,7 +262,7 @@ func evaluate(a *attempt, l *v1alpha1.TrialLikeness, node *corev1.Node, others [
 }
 
 // keepSince keeps the times of the differences and results that the comparison before also had.
-func keepSince(next, before *v1alpha1.TrialLikeness) {
+func keepSince(next, before *v1alpha1.TrialComparison) {
 	if before == nil {
 		return
 	}
@@ -282,7 +282,7 @@ func keepSince(next, before *v1alpha1.TrialLikeness) {
 	}
 }
 
-func likenessOf(l *v1alpha1.TrialLikeness) *trial.PeerComparison {
+func comparisonOf(l *v1alpha1.TrialComparison) *trial.PeerComparison {
 	c := &trial.PeerComparison{Others: l.Others, Skipped: l.Skipped, Notes: l.Notes}
 	for _, d := range l.Differences {
 		c.Differences = append(c.Differences, trial.LastingDifference{Difference: trial.Difference{Name: d.Name, Message: d.Message}, Since: d.Since.Time})
@@ -290,7 +290,7 @@ func likenessOf(l *v1alpha1.TrialLikeness) *trial.PeerComparison {
 	return c
 }
 
-func expectationsOf(l *v1alpha1.TrialLikeness) (all []trial.Expectation) {
+func expectationsOf(l *v1alpha1.TrialComparison) (all []trial.Expectation) {
 	for _, e := range l.Expectations {
 		all = append(all, trial.Expectation{Name: trial.CheckName(e.Name), Evaluated: true, Met: e.Met, Error: e.Error, Since: e.Since.Time})
 	}

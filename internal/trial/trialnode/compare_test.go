@@ -73,16 +73,16 @@ func TestANodeIsComparedWithItsPool(t *testing.T) {
 	w.pool("w-1", "w-2")
 	w.trialNode("8")
 	differs := func(f trial.Facts) bool {
-		names, since := differences(f.Likeness)
+		names, since := differences(f.Comparison)
 		return slices.Equal(names, []string{"allocatable/pods"}) && since.Equal(noon)
 	}
-	f := w.observeUntil("fewer pods", func(f trial.Facts) bool { return f.Ready && len(w.recordOf("t-0").Likeness.Differences) > 0 })
-	if !differs(f) || f.Likeness.Others != 2 || f.Likeness.Skipped != "" {
-		t.Fatalf("%+v", f.Likeness)
+	f := w.observeUntil("fewer pods", func(f trial.Facts) bool { return f.Ready && len(w.recordOf("t-0").Comparison.Differences) > 0 })
+	if !differs(f) || f.Comparison.Others != 2 || f.Comparison.Skipped != "" {
+		t.Fatalf("%+v", f.Comparison)
 	}
 	for _, after := range []time.Duration{time.Minute, 3 * time.Minute, 5 * time.Minute} {
 		if f = w.at(after).observeUntil("again", nil); !differs(f) || alikeResult(f).Result == trial.Failed {
-			t.Errorf("after %s: %+v %v", after, f.Likeness, alikeResult(f))
+			t.Errorf("after %s: %+v %v", after, f.Comparison, alikeResult(f))
 		}
 	}
 	f = w.at(6*time.Minute).observeUntil("the end", nil)
@@ -92,16 +92,16 @@ func TestANodeIsComparedWithItsPool(t *testing.T) {
 	w.allocates("t-0", "110")
 	if f = w.at(8*time.Minute).observeUntil("the end of the difference", func(f trial.Facts) bool {
 		w.subject.Facts.Now = w.subject.Facts.Now.Add(2 * time.Minute)
-		return len(f.Likeness.Differences) == 0
+		return len(f.Comparison.Differences) == 0
 	}); alikeResult(f).Result != trial.Passed {
-		t.Errorf("%+v", f.Likeness)
+		t.Errorf("%+v", f.Comparison)
 	}
 }
 
 // alikeResult is the check of the verdict.
 func alikeResult(f trial.Facts) trial.Check {
 	for _, c := range trial.Judge(f).Checks {
-		if c.Name == trial.Likeness {
+		if c.Name == trial.Differences {
 			return c
 		}
 	}
@@ -113,7 +113,7 @@ func TestBetweenComparisonsNothingIsRead(t *testing.T) {
 	w := newTestEnv(t)
 	w.pool("w-1", "w-2")
 	w.trialNode("110")
-	w.observeUntil("a comparison", func(f trial.Facts) bool { return f.Likeness != nil && f.Likeness.Others == 2 })
+	w.observeUntil("a comparison", func(f trial.Facts) bool { return f.Comparison != nil && f.Comparison.Others == 2 })
 	w.subject.PoolInstances = func() ([]cloud.Instance, error) { return nil, errors.New("asked again") }
 	w.at(time.Minute).observeUntil("no comparison", nil)
 	if _, err := w.at(3 * time.Minute).lookOnce(); err == nil || err.Error() != "asked again" {
@@ -132,13 +132,13 @@ func TestForgedPeersAreNamed(t *testing.T) {
 	w.heart("x-2")
 	w.allocates("x-2", "8")
 	w.trialNode("8")
-	f := w.observeUntil("a comparison", func(f trial.Facts) bool { return f.Likeness != nil && len(f.Likeness.Notes) > 0 })
-	names, _ := differences(f.Likeness)
-	if want := []string{"node x-1, whose lease kube-node-lease/x-1 no kubelet renews"}; !slices.Equal(names, []string{"allocatable/pods"}) || !slices.Equal(f.Likeness.Notes, want) {
-		t.Errorf("%+v", f.Likeness)
+	f := w.observeUntil("a comparison", func(f trial.Facts) bool { return f.Comparison != nil && len(f.Comparison.Notes) > 0 })
+	names, _ := differences(f.Comparison)
+	if want := []string{"node x-1, whose lease kube-node-lease/x-1 no kubelet renews"}; !slices.Equal(names, []string{"allocatable/pods"}) || !slices.Equal(f.Comparison.Notes, want) {
+		t.Errorf("%+v", f.Comparison)
 	}
-	if f.Likeness.Others != 3 {
-		t.Errorf("compared with %d nodes", f.Likeness.Others)
+	if f.Comparison.Others != 3 {
+		t.Errorf("compared with %d nodes", f.Comparison.Others)
 	}
 }
 
@@ -148,16 +148,16 @@ func TestTooFewNodesAreNamed(t *testing.T) {
 	w.pool("w-1")
 	w.node("x-1", true, func(n *corev1.Node) { n.Spec.ProviderID = "cloud:///W-1" })
 	w.trialNode("8")
-	f := w.observeUntil("a comparison", func(f trial.Facts) bool { return f.Likeness != nil && strings.Contains(f.Likeness.Skipped, "x-1") })
-	if want := "the pool has 1 other Ready nodes with another version, and a comparison needs two; not used: node x-1, whose lease kube-node-lease/x-1 no kubelet renews"; f.Likeness.Skipped != want {
-		t.Errorf("%s", f.Likeness.Skipped)
+	f := w.observeUntil("a comparison", func(f trial.Facts) bool { return f.Comparison != nil && strings.Contains(f.Comparison.Skipped, "x-1") })
+	if want := "the pool has 1 other Ready nodes with another version, and a comparison needs two; not used: node x-1, whose lease kube-node-lease/x-1 no kubelet renews"; f.Comparison.Skipped != want {
+		t.Errorf("%s", f.Comparison.Skipped)
 	}
 	// The two container images of the node are fewer than half of the donor's.
 	w.subject.Image.Tags = map[string]string{cloud.TagImages: "5"}
 	w.subject.Known = nil
-	f = w.observeUntil("fewer images", func(f trial.Facts) bool { return f.Likeness != nil && len(f.Likeness.Differences) > 0 })
-	if d := f.Likeness.Differences[0]; f.Likeness.Skipped == "" || d.Name != "images" || d.Message != "2 container images are on the disk, and 5 were on the donor's" {
-		t.Errorf("%+v", f.Likeness)
+	f = w.observeUntil("fewer images", func(f trial.Facts) bool { return f.Comparison != nil && len(f.Comparison.Differences) > 0 })
+	if d := f.Comparison.Differences[0]; f.Comparison.Skipped == "" || d.Name != "images" || d.Message != "2 container images are on the disk, and 5 were on the donor's" {
+		t.Errorf("%+v", f.Comparison)
 	}
 	w.subject.Image.Tags = nil
 	for what, answer := range map[string]func() ([]cloud.Instance, error){
@@ -166,8 +166,8 @@ func TestTooFewNodesAreNamed(t *testing.T) {
 	} {
 		w.subject.PoolInstances = answer
 		w.subject.Known = nil
-		if f := w.observeUntil(what, nil); !strings.Contains(f.Likeness.Skipped, what) {
-			t.Errorf("%s: %+v", what, f.Likeness)
+		if f := w.observeUntil(what, nil); !strings.Contains(f.Comparison.Skipped, what) {
+			t.Errorf("%s: %+v", what, f.Comparison)
 		}
 	}
 }
@@ -203,14 +203,14 @@ func TestDriversAndDaemonSets(t *testing.T) {
 	missing := "daemonset/" + set.Namespace + "/gpu"
 	w.observeUntil("both", func(f trial.Facts) bool {
 		w.subject.Facts.Now = w.subject.Facts.Now.Add(2 * time.Minute)
-		names, _ := differences(f.Likeness)
+		names, _ := differences(f.Comparison)
 		return slices.Equal(names, []string{missing, "driver/disk.csi"})
 	})
 	w.subject.Prototype.Spec.Settings.Trial.IgnoreDaemonSets = []string{set.Namespace + "/gpu"}
 	w.subject.Prototype.Spec.Settings.Trial.IgnoreDifferences = []string{"driver/*"}
 	w.observeUntil("neither", func(f trial.Facts) bool {
 		w.subject.Facts.Now = w.subject.Facts.Now.Add(2 * time.Minute)
-		names, _ := differences(f.Likeness)
+		names, _ := differences(f.Comparison)
 		return len(names) == 0
 	})
 	w.tryout.Kube = denied(t, "csinodes")
@@ -226,7 +226,7 @@ func TestExpressionsOfTheUser(t *testing.T) {
 	w.pool("w-1", "w-2")
 	w.trialNode("8")
 	w.subject.Prototype.Spec.Settings.Trial.Expect = []v1alpha1.TrialExpectation{
-		{Name: "Peers", That: "size(peers) == 2"}, {Name: "Pods", That: `node.status.allocatable.pods == "110"`}, {Name: "Gpu", That: `node.status.allocatable.gpu == "1"`},
+		{Name: "Peers", Expression: "size(peers) == 2"}, {Name: "Pods", Expression: `node.status.allocatable.pods == "110"`}, {Name: "Gpu", Expression: `node.status.allocatable.gpu == "1"`},
 	}
 	f := w.observeUntil("the results", func(f trial.Facts) bool { return len(f.Expectations) == 3 && f.Expectations[0].Met })
 	want := []trial.Expectation{

@@ -532,7 +532,7 @@ func testNodeWithoutProviderID(t *testing.T, change func(*cloud.Instance)) {
 	n.Spec.ProviderID = "cloud:///t-0"
 	_, err := w.kube.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{})
 	w.must(err)
-	if f := w.observeUntil("its provider ID", func(f trial.Facts) bool { return !f.Nameless }); f.Doubt != "" || trial.Judge(f).Result == trial.Failed {
+	if f := w.observeUntil("its provider ID", func(f trial.Facts) bool { return !f.WithoutProviderID }); f.Doubt != "" || trial.Judge(f).Result == trial.Failed {
 		t.Errorf("%+v", trial.Judge(f))
 	}
 }

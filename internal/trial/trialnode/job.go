@@ -38,11 +38,11 @@ var errJob = errors.New("the Job of settings.trial.job cannot be run")
 
 // Check checks the expressions and the Job in the settings before a capture.
 func (t *Observer) Check(ctx context.Context, settings v1alpha1.Settings) (refusals []cloud.Refusal, err error) {
-	if !settings.Tries() {
+	if !settings.HasTrial() {
 		return nil, nil
 	}
 	for _, e := range settings.Trial.Expect {
-		if _, err := expression.CompileExpectation(e.That); err != nil {
+		if _, err := expression.CompileExpectation(e.Expression); err != nil {
 			refusals = append(refusals, cloud.Refuse(trial.ExpressionInvalid, fmt.Sprintf("settings.trial.expect %s %v", e.Name, err), "fix the expression, or remove the expression from settings.trial.expect"))
 		}
 	}

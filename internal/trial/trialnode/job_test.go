@@ -203,7 +203,7 @@ func TestCheck(t *testing.T) {
 	if why := check(); why != "" {
 		t.Error(why)
 	}
-	settings.Trial.Expect = []v1alpha1.TrialExpectation{{Name: "Fine", That: "size(peers) > 1"}, {Name: "Wrong", That: "node.spec =="}}
+	settings.Trial.Expect = []v1alpha1.TrialExpectation{{Name: "Fine", Expression: "size(peers) > 1"}, {Name: "Wrong", Expression: "node.spec =="}}
 	if why := check(); !strings.HasPrefix(why, trial.ExpressionInvalid+": settings.trial.expect Wrong is wrong at line 1, column ") || strings.Contains(why, "Fine") {
 		t.Error(why)
 	}

@@ -157,7 +157,7 @@ func TestOutside(t *testing.T) {
 		return p
 	}
 	says := func(text string) corev1.PodStatus {
-		return ended(0, `{"findings":[{"subject":"outside","says":"`+text+`"}]}`)
+		return ended(0, `{"findings":[{"subject":"outside","message":"`+text+`"}]}`)
 	}
 	good, bad, waits, crashed := says(""), says("no such host"), running("10.0.0.1"), again(4, "exec")
 	for name, test := range map[string]struct {

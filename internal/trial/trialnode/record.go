@@ -41,7 +41,7 @@ type nodeWriter struct{ objects }
 // hold keeps users' pods away from a node of the trial. hold does not write a Node without a difference.
 func (w *nodeWriter) hold(ctx context.Context, node *corev1.Node, k *trialRecord) error {
 	if k.UID == "" {
-		k.Node, k.UID, k.Boot, k.Nameless = node.Name, node.UID, node.Status.NodeInfo.BootID, node.Spec.ProviderID == ""
+		k.Node, k.UID, k.Boot, k.WithoutProviderID = node.Name, node.UID, node.Status.NodeInfo.BootID, node.Spec.ProviderID == ""
 		var m trialMark // an unreadable mark is ignored and overwritten
 		if json.Unmarshal([]byte(node.Annotations[v1alpha1.TrialKey]), &m) == nil && m.UID == w.uid() {
 			k.Cordoned, k.Excluded = m.Cordoned, m.Excluded
@@ -72,8 +72,8 @@ func observe(k *trialRecord, node *corev1.Node, now metav1.Time) {
 		}
 	}
 	now = metav1.NewTime(now.Truncate(1e9)) // the record keeps whole seconds
-	if k.Since.IsZero() || k.Ready != ready || k.Stamp != stamp {
-		k.Ready, k.Stamp, k.Since = ready, stamp, now
+	if k.Since.IsZero() || k.Ready != ready || k.KubeletTime != stamp {
+		k.Ready, k.KubeletTime, k.Since = ready, stamp, now
 	}
 	if ready && k.FirstReady.IsZero() {
 		k.FirstReady, k.Images = now, int32(min(len(node.Status.Images), 1<<20)) //nolint:gosec // bounded in the same line

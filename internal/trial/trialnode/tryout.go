@@ -93,7 +93,7 @@ func (a *attempt) observe(ctx context.Context) (trial.Observation, error) {
 		return trial.Observation{Facts: f}, err
 	}
 	observe(k, node, metav1.NewTime(f.Now))
-	f.Registered, f.Nameless = node.CreationTimestamp.Time, node.Spec.ProviderID == ""
+	f.Registered, f.WithoutProviderID = node.CreationTimestamp.Time, node.Spec.ProviderID == ""
 	f.Ready, f.WasReady, f.Changed = k.Ready, !k.FirstReady.IsZero(), k.Since.Time
 	all := a.twins(node)
 	if err := proveKubelets(ctx, a, node, &all); err != nil {
@@ -278,7 +278,7 @@ func (a *attempt) isNodeOf(n *corev1.Node, id cloud.InstanceID) bool {
 		return a.Same(cloud.InstanceID(n.Spec.ProviderID), id)
 	}
 	if slices.ContainsFunc(a.known, func(k *trialRecord) bool {
-		return k.Nameless && k.UID == n.UID && a.Same(cloud.InstanceID(k.Instance), id)
+		return k.WithoutProviderID && k.UID == n.UID && a.Same(cloud.InstanceID(k.Instance), id)
 	}) {
 		return true
 	}
@@ -436,7 +436,7 @@ func (a *attempt) listUnseen(ctx context.Context) error {
 			if k.UID == "" && a.isNodeOf(n, cloud.InstanceID(k.Instance)) {
 				var m trialMark
 				_ = json.Unmarshal([]byte(n.Annotations[v1alpha1.TrialKey]), &m) // an unreadable mark is ignored
-				a.known = append(a.known, &trialRecord{Instance: k.Instance, Node: n.Name, UID: n.UID, Nameless: n.Spec.ProviderID == "", Cordoned: m.Cordoned && m.UID == a.uid(), Excluded: m.Excluded && m.UID == a.uid()})
+				a.known = append(a.known, &trialRecord{Instance: k.Instance, Node: n.Name, UID: n.UID, WithoutProviderID: n.Spec.ProviderID == "", Cordoned: m.Cordoned && m.UID == a.uid(), Excluded: m.Excluded && m.UID == a.uid()})
 			}
 		}
 	}

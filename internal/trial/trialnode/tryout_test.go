@@ -308,7 +308,7 @@ func TestANodeOfThePoolIsTheControl(t *testing.T) {
 		}
 	}
 	w.becomes(pulling, waitingFor("CreateContainerConfigError"))
-	w.becomes(outside, ended(0, `{"findings":[{"subject":"outside","says":"no such host"}]}`))
+	w.becomes(outside, ended(0, `{"findings":[{"subject":"outside","message":"no such host"}]}`))
 	w.becomes(outsideControl, ended(0, `{"findings":[{"subject":"outside"}]}`))
 	if f := w.observeUntil("a failure", func(f trial.Facts) bool { return f.Network.Result == trial.Failed }); f.Performance.Result != trial.Pending {
 		t.Errorf("%+v", f)

@@ -48,7 +48,7 @@ func TestController(t *testing.T) {
 	e.assertReplaced(e.Donor, 2)
 	e.grow(p.Spec.Version)
 	e.Eventually("the policy has seen the node join", func() (bool, string) {
-		joined := sandbox.Must(t, "kubectl", "get", "prototypepolicy", e.Pool, "-o", "jsonpath={.status.pools[0].probation.joined}")
+		joined := sandbox.Must(t, "kubectl", "get", "prototypepolicy", e.Pool, "-o", "jsonpath={.status.pools[0].joinHealth.joined}")
 		return joined == "1", joined
 	})
 	e.assertWhole(3)

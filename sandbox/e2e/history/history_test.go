@@ -38,9 +38,9 @@ type historyOutput struct {
 }
 
 type version struct {
-	Version, Use, State, Donor, Lineage, Quarantined, RolledBack string
-	Nodes                                                        []string
-	Keep                                                         bool
+	Version, Use, State, Donor, Lineage, Quarantined, RolledBackTo string
+	Nodes                                                          []string
+	Keep                                                           bool
 }
 
 func history(t *testing.T) historyOutput {
@@ -111,7 +111,7 @@ func TestHistory(t *testing.T) {
 	if !strings.Contains(messages, "1 node runs version "+second+" and does not change: "+grandchild) {
 		t.Errorf("the rollback does not name the node that runs the bad version:\n%s", messages)
 	}
-	want[0].Use, want[0].Quarantined, want[0].RolledBack = "quarantined", "it loses its network", first
+	want[0].Use, want[0].Quarantined, want[0].RolledBackTo = "quarantined", "it loses its network", first
 	want[1].Use = "current"
 	after := history(t)
 	if diff := cmp.Diff(want, after.Versions); diff != "" || after.Recipe.Version != first || after.Prior != "" {
@@ -129,7 +129,7 @@ func TestHistory(t *testing.T) {
 	slices.Sort(want[1].Nodes)
 	got := history(t).Versions
 	if diff := cmp.Diff(want[1], got[1]); diff != "" {
-		t.Errorf("the version that the pool went back to (-want +got):\n%s", diff)
+		t.Errorf("the version after the rollback (-want +got):\n%s", diff)
 	}
 	refused(t, "VersionCurrent", "retire", set, first)
 	sandbox.Must(t, "kamino", "retire", set, second)

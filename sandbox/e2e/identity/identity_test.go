@@ -111,7 +111,7 @@ func TestSecretStopsTheCapture(t *testing.T) {
 	}
 	got := describe(t, names[0])
 	failure := got.Prototype.Status.Failure
-	if failure == nil || failure.Reason != "LookFailed" || !strings.Contains(failure.Message, keyPath) {
+	if failure == nil || failure.Reason != "DiskCheckFailed" || !strings.Contains(failure.Message, keyPath) {
 		t.Errorf("the failure is %+v", failure)
 	}
 	if got.Proof != nil || got.Prototype.Status.Image != nil {
@@ -211,7 +211,7 @@ func TestCustomRules(t *testing.T) {
 	if v == nil || v.RulesDigest != "sha256:"+hex.EncodeToString(sum[:]) || !strings.HasPrefix(v.ProfileVersion, "1+ours1-") {
 		t.Fatalf("verified is %+v", v)
 	}
-	if v.Rules == 0 || v.Acted == 0 || v.Files == 0 || v.Identities == 0 || v.Findings != 0 {
+	if v.Rules == 0 || v.Changed == 0 || v.Files == 0 || v.Identities == 0 || v.Findings != 0 {
 		t.Errorf("verified is %+v", v)
 	}
 	status := sandbox.Must(t, "kamino", "status", d.set, "-o", "json")

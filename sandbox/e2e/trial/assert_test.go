@@ -15,7 +15,7 @@ import (
 func assertPassed(e *sandboxtest.Env, skipped ...trial.CheckName) {
 	e.Helper()
 	p := e.AssertSucceeded(e.Donor)
-	if p.Status.Trial == nil || p.Status.Trial.Result != v1alpha1.TrialPassed || p.Status.Trial.FinishedAt == nil || p.Status.Trial.Seen == nil {
+	if p.Status.Trial == nil || p.Status.Trial.Result != v1alpha1.TrialPassed || p.Status.Trial.FinishedAt == nil || p.Status.Trial.NodeInfo == nil {
 		e.Fatalf("the trial is %+v", p.Status.Trial)
 	}
 	checks := checksOf(e, p)

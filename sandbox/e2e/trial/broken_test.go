@@ -135,29 +135,29 @@ var brokenDisks = []struct {
 	{"nocnibin", func(d *diskEdit) { d.remove("opt/cni/bin/azure-vnet") }, differs, trial.Daemons, `failed to find plugin "azure-vnet"`},
 	{"cgroups", func(d *diskEdit) { d.append(kubeletConfig, "cgroupDriver: systemd\n") }, differs, trial.Daemons, "is not valid for driver cgroupfs"},
 	{"fulldisk", func(d *diskEdit) { d.fill("var/cache/old-images.tar", 26<<30) }, differs, "", "DiskPressure"},
-	{"nearlyfull", func(d *diskEdit) { d.replace(kubeletConfig, "memory: 512Mi", "memory: 512Mi, ephemeral-storage: 25Gi") }, differs, trial.Likeness, "ephemeral-storage"},
-	{"ahead", func(d *diskEdit) { d.setClock(24 * time.Hour) }, differs, trial.Likeness, "clock"},
-	{"behind", func(d *diskEdit) { d.setClock(-14 * time.Hour) }, differs, trial.Likeness, "clock"},
+	{"nearlyfull", func(d *diskEdit) { d.replace(kubeletConfig, "memory: 512Mi", "memory: 512Mi, ephemeral-storage: 25Gi") }, differs, trial.Differences, "ephemeral-storage"},
+	{"ahead", func(d *diskEdit) { d.setClock(24 * time.Hour) }, differs, trial.Differences, "clock"},
+	{"behind", func(d *diskEdit) { d.setClock(-14 * time.Hour) }, differs, trial.Differences, "clock"},
 	{"wrongdns", func(d *diskEdit) { d.replace(kubeletConfig, "clusterDNS: [10.0.0.10]", "clusterDNS: [10.9.9.9]") }, differs, trial.Network, "the name of a Service does not resolve"},
 	{"hostdns", func(d *diskEdit) {
 		d.link("etc/resolv.conf", "/etc/resolv.static")
 		d.write("etc/resolv.static", "nameserver 10.1.1.1\n")
 	}, pulls, trial.Images, "on 10.1.1.1:53"},
 	{"nobundle", func(d *diskEdit) { d.remove("etc/ssl/certs/ca-certificates.crt") }, pulls, trial.Images, "x509: certificate signed by unknown authority"},
-	{"noimages", func(d *diskEdit) { d.truncate(blobs) }, differs, trial.Likeness, "images"},
+	{"noimages", func(d *diskEdit) { d.truncate(blobs) }, differs, trial.Differences, "images"},
 	{"tainted", func(d *diskEdit) {
 		d.append(kubeletConfig, "registerWithTaints: [{key: dedicated, value: batch, effect: NoSchedule}]\n")
-	}, differs, trial.Likeness, "dedicated"},
-	{"nolabel", func(d *diskEdit) { d.replace(kubeletFlags, "storagetier=Premium_LRS,", "") }, differs, trial.Likeness, "storagetier"},
-	{"otherpool", func(d *diskEdit) { d.replace(kubeletFlags, "agentpool=", "agentpool=other,was=") }, differs, trial.Likeness, "agentpool"},
+	}, differs, trial.Differences, "dedicated"},
+	{"nolabel", func(d *diskEdit) { d.replace(kubeletFlags, "storagetier=Premium_LRS,", "") }, differs, trial.Differences, "storagetier"},
+	{"otherpool", func(d *diskEdit) { d.replace(kubeletFlags, "agentpool=", "agentpool=other,was=") }, differs, trial.Differences, "agentpool"},
 	{"onepod", func(d *diskEdit) { d.replace(kubeletConfig, "maxPods: 110", "maxPods: 1") }, differs, "", "pods"},
-	{"fewpods", func(d *diskEdit) { d.replace(kubeletConfig, "maxPods: 110", "maxPods: 8") }, differs, trial.Likeness, "pods"},
-	{"reserved", func(d *diskEdit) { d.replace(kubeletConfig, "cpu: 100m, memory: 512Mi", "cpu: 1900m, memory: 6Gi") }, differs, trial.Likeness, "cpu"},
+	{"fewpods", func(d *diskEdit) { d.replace(kubeletConfig, "maxPods: 110", "maxPods: 8") }, differs, trial.Differences, "pods"},
+	{"reserved", func(d *diskEdit) { d.replace(kubeletConfig, "cpu: 100m, memory: 512Mi", "cpu: 1900m, memory: 6Gi") }, differs, trial.Differences, "cpu"},
 	{"deadlock", func(d *diskEdit) {
 		d.write(monitor, `{"plugin": "kmsg", "conditions": [{"type": "KernelDeadlock", "reason": "KernelHasNoDeadlock", "message": "kernel has no deadlock"}],
 "rules": [{"type": "permanent", "condition": "KernelDeadlock", "reason": "BadKernel", "pattern": "Linux version"}]}`)
-	}, differs, trial.Likeness, "KernelDeadlock"},
-	{"oldkubelet", func(d *diskEdit) { d.write("usr/local/bin/kubelet", "kubelet v1.29.0\n") }, differs, trial.Likeness, "kubelet"},
+	}, differs, trial.Differences, "KernelDeadlock"},
+	{"oldkubelet", func(d *diskEdit) { d.write("usr/local/bin/kubelet", "kubelet v1.29.0\n") }, differs, trial.Differences, "kubelet"},
 }
 
 // TestBrokenDisks: a boot reads the edited files, and the trial fails with the cause in its message. The donor itself

@@ -163,15 +163,15 @@ func (e *env) policy() (p v1alpha1.PrototypePolicy) {
 	return p
 }
 
-// probation returns the join status of the pool from its policy.
-func (e *env) probation() v1alpha1.ProbationStatus {
+// joinHealth returns the join status of the pool from its policy.
+func (e *env) joinHealth() v1alpha1.JoinHealthStatus {
 	e.Helper()
 	for _, s := range e.policy().Status.Pools {
-		if s.Name == e.Group && s.Probation != nil {
-			return *s.Probation
+		if s.Name == e.Group && s.JoinHealth != nil {
+			return *s.JoinHealth
 		}
 	}
-	return v1alpha1.ProbationStatus{}
+	return v1alpha1.JoinHealthStatus{}
 }
 
 // stalledFor returns the reason of the policy's condition Stalled, or an empty string.
@@ -214,7 +214,7 @@ func (e *env) show() {
 func (e *env) assertBlameless(version string) {
 	e.Helper()
 	tags := e.Tags(version)
-	for _, tag := range []string{cloud.TagQuarantined, cloud.TagSuspect, cloud.TagRolledBack, cloud.TagWentBack} {
+	for _, tag := range []string{cloud.TagQuarantined, cloud.TagSuspect, cloud.TagRolledBackTo, cloud.TagRolledBackAt} {
 		if tags[tag] != "" {
 			e.Errorf("version %s of pool %s has the tag %s=%s", version, e.Pool, tag, tags[tag])
 		}

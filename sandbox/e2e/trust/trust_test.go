@@ -59,7 +59,7 @@ func (e *env) testGoesBack(healthy *control) {
 	}
 	healthy.addNodes(e, 1)
 	e.eventually("the version is quarantined", func() bool { return e.Tags(e.second)[cloud.TagQuarantined] != "" })
-	if why := e.Tags(e.second)[cloud.TagQuarantined]; !strings.HasPrefix(why, "probation: ") || !strings.Contains(why, e.second) {
+	if why := e.Tags(e.second)[cloud.TagQuarantined]; !strings.HasPrefix(why, "join health: ") || !strings.Contains(why, e.second) {
 		e.Errorf("version %s of pool %s is quarantined for %q", e.second, e.Pool, why)
 	}
 	if bad := e.countBuilt(e.second); e.NextVersion() != e.first || bad != 2 {
@@ -67,7 +67,7 @@ func (e *env) testGoesBack(healthy *control) {
 	}
 	e.assertBlameless(e.first)
 	e.assertUntouched(1)
-	e.eventually("its policy is stalled", func() bool { return e.stalledFor() == "WentBack" })
+	e.eventually("its policy is stalled", func() bool { return e.stalledFor() == "RolledBack" })
 	release := "`kamino release " + e.Group + "`"
 	if plan := sandbox.Must(e.T, "kamino", "plan", e.Group); !strings.Contains(plan, release) {
 		e.Errorf("the plan for pool %s does not ask for a release:\n%s", e.Pool, plan)
@@ -87,12 +87,12 @@ func TestAPIServerAway(t *testing.T) {
 	sandbox.Install(t)
 	e := newEnv(t, "away", disk.Defect{Kind: disk.JoinsLate, After: scale * (joinTimeout + 3*unreadyTimeout)})
 	controllers := startControllers(t)
-	e.eventually("the policy watches the version", func() bool { return e.probation().Version == e.second })
+	e.eventually("the policy watches the version", func() bool { return e.joinHealth().Version == e.second })
 	controllers.cutAPIServer()
 	e.addNodes(2)
 	e.eventually("the nodes have joined", func() bool { return len(e.State().Ready) == 4 })
 	controllers.restoreAPIServer()
-	e.eventually("the policy has seen them", func() bool { return e.probation().Joined == 2 })
+	e.eventually("the policy has seen them", func() bool { return e.joinHealth().Joined == 2 })
 	if next := e.NextVersion(); next != e.second {
 		t.Errorf("pool %s names %s", e.Pool, next)
 	}

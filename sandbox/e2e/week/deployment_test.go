@@ -268,7 +268,7 @@ func (d *deployments) assertEnd(w *week, pool string) {
 // growthStays reports whether a capture grew its pool and failed before its donor was reserved.
 func growthStays(p *v1alpha1.Prototype) bool {
 	record, err := v1alpha1.RecordOf(p)
-	return err == nil && p.Status.Phase == v1alpha1.PhaseFailed && record.Departure != nil && record.Departure.Target > 0 && !record.Departure.Removing
+	return err == nil && p.Status.Phase == v1alpha1.PhaseFailed && record.Replacement != nil && record.Replacement.Target > 0 && !record.Replacement.Removing
 }
 
 func (d *deployments) show(w *week) { sandbox.LogPools(w) }

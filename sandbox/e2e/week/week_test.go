@@ -126,7 +126,7 @@ func (w *week) captured(day int) {
 }
 
 // begins are the decisions that lead to immediate work of the controller.
-var begins = []string{admission.CaptureInFlight, decide.Capturing, decide.Queued, selection.Chosen}
+var begins = []string{admission.CaptureInFlight, decide.Capturing, decide.Queued, selection.DonorChosen}
 
 // waiting returns how long the policy will wait for all of the pools; zero if the policy works on a pool, or has
 // not decided yet.

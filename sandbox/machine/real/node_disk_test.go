@@ -23,7 +23,7 @@ func (c *cluster) captureNode(t *testing.T, donor *machine) (prototype string) {
 	if out, err := c.live(t, donor, "bootstrap", bootID); code(err) != 3 || !strings.Contains(out, "nothing was changed") || !strings.Contains(out, "cannot join again") {
 		t.Fatalf("a donor that returns was not refused for a profile that takes what it joins by: %v\n%s", err, out)
 	}
-	c.api.order(t, donor.name, v1alpha1.ProfileBootstrap, v1alpha1.Remove, bootID)
+	c.api.order(t, donor.name, v1alpha1.ProfileBootstrap, v1alpha1.RemoveDonor, bootID)
 	begun := time.Now()
 	out, err := c.live(t, donor, "bootstrap", bootID)
 	t.Logf("kamino generalize --live, %.1f s:\n%s", time.Since(begun).Seconds(), out)

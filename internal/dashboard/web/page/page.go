@@ -275,7 +275,7 @@ func policies(label string, p dashboard.PoolSection) *element {
 	for _, policy := range p.Policies {
 		rows = append(rows, el("tr",
 			el("th", attr("scope", "row"), policy.Name), el("td", orNone(policy.Reason)), el("td", sentence(orNone(strings.TrimSpace(policy.Message+" "+policy.Remedy)))),
-			el("td", orNone(policy.Next)), el("td", orNone(policy.Probation)),
+			el("td", orNone(policy.Next)), el("td", orNone(policy.JoinHealth)),
 		))
 	}
 	return grid(label, []string{"Policy", "Decision", "Why", "Next run", "Joins of the current version"}, rows)

@@ -158,7 +158,7 @@ func TestText(t *testing.T) {
 		"aria-label=\"Nodes by version: 3 nodes of 2026.03.08 (current), 2 nodes of 2026.02.22 (older), 2 nodes of other images (other)\"",
 		"Lineage, newest first: 2026.03.08 (current) from 2026.02.22", "<code>kamino promote gpu 2026.03.09</code>",
 		"Time until Ready of ", "Version 2026.03.08, compared with version 2026.02.22: kernel 6.1.0-28 -&gt; 6.1.0-31",
-		"Savings, risks and costs of 30 days", "time of nodes without the newest patch", "node-hours", "<span class=\"hidden\">running: </span>Trying", "<b>Waits. </b>",
+		"Savings, risks and costs of 30 days", "time of nodes without the newest patch", "node-hours", "<span class=\"hidden\">running: </span>RunningTrial", "<b>Waits. </b>",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%q is missing", want)

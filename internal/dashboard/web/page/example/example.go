@@ -79,7 +79,7 @@ func general() dashboard.PoolFacts {
 	}
 	p.Prototypes = []v1alpha1.Prototype{capture("general", "2026.03.08", "general-7", 2*day, v1alpha1.PhaseSucceeded,
 		"Preflight", 3*time.Second, "Reserving", time.Second, "Draining", 2*time.Minute, "Generalizing", 48*time.Second, "Stopping", 20*time.Second, "Snapshotting", 35*time.Second,
-		"Starting", 15*time.Second, "WaitingReady", 40*time.Second, "Publishing", 12*time.Minute, "Trying", 9*time.Minute, "Promoting", 4*time.Second, "Succeeded", time.Duration(0))}
+		"Starting", 15*time.Second, "WaitingReady", 40*time.Second, "Publishing", 12*time.Minute, "RunningTrial", 9*time.Minute, "Promoting", 4*time.Second, "Succeeded", time.Duration(0))}
 	return p
 }
 
@@ -129,9 +129,9 @@ func gpu() dashboard.PoolFacts {
 			{Version: "2026.02.15", Use: history.Prior, State: cloud.Complete, Donor: "gpu-4", BuiltAt: ago(22 * day), Nodes: names("gpu", 4, 1), Joins: joined(1, 55*time.Second), Why: "rollback target"},
 		},
 	}}
-	trial := capture("gpu", "2026.03.10", "gpu-1", 40*time.Minute, v1alpha1.PhaseTrying,
+	trial := capture("gpu", "2026.03.10", "gpu-1", 40*time.Minute, v1alpha1.PhaseRunningTrial,
 		"Preflight", 4*time.Second, "Reserving", time.Second, "Draining", 3*time.Minute, "Generalizing", 50*time.Second, "Stopping", 20*time.Second, "Snapshotting", 30*time.Second,
-		"Starting", 15*time.Second, "WaitingReady", 45*time.Second, "Publishing", 25*time.Minute, "Trying", 9*time.Minute)
+		"Starting", 15*time.Second, "WaitingReady", 45*time.Second, "Publishing", 25*time.Minute, "RunningTrial", 9*time.Minute)
 	trial.Status.Progress = "soaking for 4 more minutes"
 	trial.Status.Trial = &v1alpha1.TrialStatus{Result: v1alpha1.TrialPending, Checks: []v1alpha1.TrialCheck{
 		{Name: "Joined", Result: v1alpha1.TrialPassed, Message: "Ready after 49s"}, {Name: "DaemonSets", Result: v1alpha1.TrialPassed},
@@ -150,7 +150,7 @@ func spot() dashboard.PoolFacts {
 				Joins: &history.Joins{Judged: 2, Failed: 2}},
 			{Version: "2026.02.20", Use: history.Current, State: cloud.Complete, Donor: "spot-1", BuiltAt: ago(17 * day), Nodes: names("spot", 1, 5), Joins: joined(5, 44*time.Second), Why: "named by the recipe"},
 		},
-		Returns: []history.AutoRollback{{Version: "2026.03.06", To: "2026.02.20", At: ago(70 * time.Hour), Why: "2 of its first 2 nodes did not join", Bad: true, Arrived: true}},
+		AutoRollbacks: []history.AutoRollback{{Version: "2026.03.06", To: "2026.02.20", At: ago(70 * time.Hour), Why: "2 of its first 2 nodes did not join", Bad: true, Arrived: true}},
 	}}
 	for i := range 7 {
 		j := joinhealth.Join{Node: fmt.Sprintf("spot-%d", i), Version: "2026.02.20", Running: ago(time.Duration(10-i) * day), Outcome: joinhealth.Joined, Took: 40*time.Second + time.Duration(i)*time.Second}
@@ -168,9 +168,9 @@ func policies() []v1alpha1.PrototypePolicy {
 	next := metav1.NewTime(Now.Add(13 * time.Hour))
 	p.Status.Pools = []v1alpha1.PoolStatus{
 		{Name: "general", ID: "general", Decision: &v1alpha1.PoolDecision{Reason: "NoNewerPatch", Message: "no node is patched after the image of version 2026.03.08"}, NextRun: &next,
-			Probation: &v1alpha1.ProbationStatus{State: "Confirmed", Message: "3 of 3 nodes joined"}},
+			JoinHealth: &v1alpha1.JoinHealthStatus{State: "Confirmed", Message: "3 of 3 nodes joined"}},
 		{Name: "gpu", ID: "gpu", Decision: &v1alpha1.PoolDecision{Reason: "Capturing", Message: "node gpu-1 is captured as version 2026.03.10 by prototype gpu-2026.03.10"}},
-		{Name: "spot", ID: "spot", Decision: &v1alpha1.PoolDecision{Reason: v1alpha1.PolicyWentBack, Message: "pool spot rolled back automatically", Remedy: "`kamino release spot`"}},
+		{Name: "spot", ID: "spot", Decision: &v1alpha1.PoolDecision{Reason: v1alpha1.PolicyRolledBack, Message: "pool spot rolled back automatically", Remedy: "`kamino release spot`"}},
 	}
 	return []v1alpha1.PrototypePolicy{p}
 }

@@ -112,9 +112,9 @@ func (s *promotedPool) writes() map[string]int {
 	return counts
 }
 
-func (s *promotedPool) probation() *v1alpha1.ProbationStatus {
+func (s *promotedPool) joinHealth() *v1alpha1.JoinHealthStatus {
 	s.Helper()
-	p := s.poolStatus("all", "pool1").Probation
+	p := s.poolStatus("all", "pool1").JoinHealth
 	if p == nil {
 		s.Fatal("nothing is said about the nodes of pool1")
 	}
@@ -126,39 +126,39 @@ func TestAutomaticRollback(t *testing.T) {
 	s := newTrust(t, nil)
 	s.grow(2, false)
 	s.last(12)
-	if p := s.probation(); p.State != "Watching" || p.Waiting != 2 || p.Version != s.bad {
+	if p := s.joinHealth(); p.State != "Watching" || p.Waiting != 2 || p.Version != s.bad {
 		t.Fatalf("after 12 minutes: %+v", p)
 	}
 	s.last(15)
 	if recipe := s.seen().Recipe.Version; recipe != s.good {
-		t.Fatalf("the recipe names %s: %+v", recipe, s.probation())
+		t.Fatalf("the recipe names %s: %+v", recipe, s.joinHealth())
 	}
 	tags := s.tags(s.bad)
-	if tags[cloud.TagSuspect] == "" || tags[cloud.TagRolledBack] != s.good || tags[cloud.TagQuarantined] != "" || s.tags(s.good)[cloud.TagPromotedAt] == "" {
+	if tags[cloud.TagSuspect] == "" || tags[cloud.TagRolledBackTo] != s.good || tags[cloud.TagQuarantined] != "" || s.tags(s.good)[cloud.TagPromotedAt] == "" {
 		t.Fatalf("the versions carry %v and %v", tags, s.tags(s.good))
 	}
 	if w := s.writes(); w["SetRecipe"] != 1 || w["TagImage"] != 2 {
 		t.Errorf("writes: %v", w)
 	}
 	s.last(1)
-	s.decided("all", "pool1", "WentBack", s.bad, "will show whether")
-	s.stalled("all", "WentBack", s.bad)
+	s.decided("all", "pool1", "RolledBack", s.bad, "will show whether")
+	s.stalled("all", "RolledBack", s.bad)
 	if !s.heardOf("rolled back from version " + s.bad) {
 		t.Error("no event names it")
 	}
 	s.grow(1, true)
 	s.last(5)
-	if tags := s.tags(s.bad); !strings.HasPrefix(tags[cloud.TagQuarantined], "probation: ") || tags[cloud.TagSuspect] == "" {
+	if tags := s.tags(s.bad); !strings.HasPrefix(tags[cloud.TagQuarantined], "join health: ") || tags[cloud.TagSuspect] == "" {
 		t.Fatalf("the next node has joined, and the version carries %v", tags)
 	}
 	s.last(30)
 	if w := s.writes(); w["SetRecipe"] != 1 || w["TagImage"] != 3 {
 		t.Errorf("writes: %v", w)
 	}
-	s.decided("all", "pool1", "WentBack", "quarantined")
+	s.decided("all", "pool1", "RolledBack", "quarantined")
 	s.acknowledge()
 	s.last(31) // no event reaches the controller
-	if d := s.poolStatus("all", "pool1").Decision; d.Reason == "WentBack" || s.probation().Suspect != "" {
+	if d := s.poolStatus("all", "pool1").Decision; d.Reason == "RolledBack" || s.joinHealth().Suspect != "" {
 		t.Errorf("acknowledged, and still %+v", d)
 	}
 	s.well("all")
@@ -184,14 +184,14 @@ func TestAReturnOutlivesItsVersion(t *testing.T) {
 	s.last(31)
 	s.grow(2, false)
 	s.last(40)
-	if p := s.probation(); p.State != "NodesDoNotJoin" || !strings.Contains(p.Message, "at most once a day") || s.seen().Recipe.Version != next {
+	if p := s.joinHealth(); p.State != "NodesDoNotJoin" || !strings.Contains(p.Message, "at most once a day") || s.seen().Recipe.Version != next {
 		t.Fatalf("%+v, and the recipe names %s", p, s.seen().Recipe.Version)
 	}
 	s.clock.Advance(23 * time.Hour)
 	s.grow(2, false)
 	s.last(40)
 	if s.seen().Recipe.Version != s.good {
-		t.Errorf("a day later: %+v, and the recipe names %s", s.probation(), s.seen().Recipe.Version)
+		t.Errorf("a day later: %+v, and the recipe names %s", s.joinHealth(), s.seen().Recipe.Version)
 	}
 }
 
@@ -230,7 +230,7 @@ func TestNewNodesAreNoOutage(t *testing.T) {
 	s.decider.PoolCache.Forget(other)
 	s.decider.Nodes.News()
 	s.last(40)
-	if p := s.probation(); p.State != "NodesDoNotJoin" || !strings.Contains(p.Message, "control group") || p.Failed != 4 {
+	if p := s.joinHealth(); p.State != "NodesDoNotJoin" || !strings.Contains(p.Message, "control group") || p.Failed != 4 {
 		t.Errorf("%+v", p)
 	}
 	s.degradedFor("NodesDoNotJoin")
@@ -242,14 +242,14 @@ func TestTheImageWasNotTheCause(t *testing.T) {
 	s.grow(2, false)
 	s.last(30)
 	if s.seen().Recipe.Version != s.good {
-		t.Fatalf("it did not go back: %+v", s.probation())
+		t.Fatalf("it did not go back: %+v", s.joinHealth())
 	}
 	s.grow(1, false)
 	s.last(30)
-	if tags := s.tags(s.bad); tags[cloud.TagSuspect] != "" || tags[cloud.TagQuarantined] != "" || tags[cloud.TagWentBack] == "" {
+	if tags := s.tags(s.bad); tags[cloud.TagSuspect] != "" || tags[cloud.TagQuarantined] != "" || tags[cloud.TagRolledBackAt] == "" {
 		t.Fatalf("it carries %v", tags)
 	}
-	s.decided("all", "pool1", "WentBack", "not the cause")
+	s.decided("all", "pool1", "RolledBack", "not the cause")
 	s.grow(3, false)
 	s.last(60)
 	if w := s.writes(); w["SetRecipe"] != 1 {
@@ -277,7 +277,7 @@ func TestObstaclesOfAutomaticRollback(t *testing.T) {
 			}
 			s.grow(2, false)
 			s.last(40)
-			if p := s.probation(); p.State != "NodesDoNotJoin" || !strings.Contains(p.Message, test.reason) || p.Failed != 2 {
+			if p := s.joinHealth(); p.State != "NodesDoNotJoin" || !strings.Contains(p.Message, test.reason) || p.Failed != 2 {
 				t.Errorf("%+v", p)
 			}
 			if w := s.writes(); len(w) > 0 || s.seen().Recipe.Version != s.bad {
@@ -342,12 +342,12 @@ func TestEveryCallOfRollbackLost(t *testing.T) {
 func (s *promotedPool) wantOneReturn(n int) {
 	s.Helper()
 	tags := s.tags(s.bad)
-	if s.seen().Recipe.Version != s.good || tags[cloud.TagQuarantined] == "" || tags[cloud.TagRolledBack] != s.good || tags[cloud.TagWentBack] == "" {
-		s.Errorf("write %d lost: the recipe names %s, %s carries %v: %+v", n, s.seen().Recipe.Version, s.bad, tags, s.probation())
+	if s.seen().Recipe.Version != s.good || tags[cloud.TagQuarantined] == "" || tags[cloud.TagRolledBackTo] != s.good || tags[cloud.TagRolledBackAt] == "" {
+		s.Errorf("write %d lost: the recipe names %s, %s carries %v: %+v", n, s.seen().Recipe.Version, s.bad, tags, s.joinHealth())
 	}
 	images, err := s.cloud.Images(s.Context(), s.pool)
 	s.must(err)
-	if returns := history.Returns(images); len(returns) != 1 {
+	if returns := history.AutoRollbacks(images); len(returns) != 1 {
 		s.Errorf("write %d lost: %d returns: %+v", n, len(returns), returns)
 	}
 }
@@ -402,7 +402,7 @@ func TestNodesThatDiffer(t *testing.T) {
 		}
 		s.grow(2, true)
 		s.last(20)
-		p := s.probation()
+		p := s.joinHealth()
 		joined, failed := p.Joined, p.Failed
 		if fails != (failed == 2) || fails == (joined == 2) || p.Joins[0].Message != "the node differs from its peers: allocatable pods is 8" {
 			t.Errorf("fails %t: %d joined, %d failed: %+v", fails, joined, failed, p.Joins)

@@ -21,7 +21,7 @@ func TestAPolicyThatWaitsForLessLooksMoreOften(t *testing.T) {
 		after, err := s.decider.Pass(s.Context())
 		s.must(err)
 		if s.clock.Advance(after); s.clock.Now().Sub(began) > time.Minute {
-			t.Fatalf("after %s the recipe names %s: %+v", s.clock.Now().Sub(began), s.bad, s.probation())
+			t.Fatalf("after %s the recipe names %s: %+v", s.clock.Now().Sub(began), s.bad, s.joinHealth())
 		}
 	}
 	// The joining node must stay for as long as Kamino may see a node late.

@@ -25,7 +25,7 @@ const (
 	maxPeers, maxDifferences = 10, 3
 )
 
-// Peers compares new nodes of a pool with the pool's nodes of other images, as the trial's check Alike does. Peers reads
+// Peers compares new nodes of a pool with the pool's nodes of other images, as the trial's check Differences does. Peers reads
 // only Nodes, one by one.
 type Peers struct {
 	Kube kubernetes.Interface
@@ -66,7 +66,7 @@ func (p *Peers) Differences(ctx context.Context, pool cloud.PoolID, nodes, other
 		if node == nil || !nodestate.Ready(node) {
 			continue
 		}
-		text := differencesOf(trial.Alike(trial.Peer{Node: node}, peers, except))
+		text := differencesOf(trial.Compare(trial.Peer{Node: node}, peers, except))
 		if p.remember(name, text); text != "" {
 			found[name] = text
 		}

@@ -16,8 +16,8 @@ import (
 // findReplacement returns the oldest Node that joined the pool after the growth and takes pods; empty without such a
 // Node. Any client may create Nodes: the replacement must be the only Node of an existing instance, with a Lease that
 // the kubelet renews.
-func (d departures) findReplacement(ctx context.Context, w *observed) (name string, err error) {
-	after := w.removalRecord().After
+func (d replacements) findReplacement(ctx context.Context, w *observed) (name string, err error) {
+	after := w.removalRecord().NewestNodeAt
 	var all, candidates []*corev1.Node
 	err = membership.Each(ctx, d.Kube, d.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
 		if of.Pool != w.pool {
@@ -51,14 +51,14 @@ func (d departures) findReplacement(ctx context.Context, w *observed) (name stri
 }
 
 // isAlone reports whether no further Node with a kubelet names the same instance.
-func (d departures) isAlone(n *corev1.Node, all []*corev1.Node, without map[types.UID]bool) bool {
+func (d replacements) isAlone(n *corev1.Node, all []*corev1.Node, without map[types.UID]bool) bool {
 	return !slices.ContainsFunc(all, func(other *corev1.Node) bool {
 		return other.UID != n.UID && !without[other.UID] && d.Cloud.SameInstance(cloud.InstanceID(other.Spec.ProviderID), cloud.InstanceID(n.Spec.ProviderID))
 	})
 }
 
 // instancesOf returns a function that reports whether the pool has an instance that is not being removed.
-func (d departures) instancesOf(ctx context.Context, pool cloud.PoolID) (has func(cloud.InstanceID) bool, err error) {
+func (d replacements) instancesOf(ctx context.Context, pool cloud.PoolID) (has func(cloud.InstanceID) bool, err error) {
 	instances, err := d.Cloud.Instances(ctx, pool)
 	return func(id cloud.InstanceID) bool {
 		return slices.ContainsFunc(instances, func(i cloud.Instance) bool { return !i.Removing && d.Cloud.SameInstance(i.ID, id) })

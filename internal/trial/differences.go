@@ -39,7 +39,7 @@ type Difference struct {
 	Message string
 }
 
-// Comparison is the result of Alike. The lists are sorted.
+// Comparison is the result of Compare. The lists are sorted.
 type Comparison struct {
 	// Others are the names of the other nodes.
 	Others      []string
@@ -49,7 +49,7 @@ type Comparison struct {
 	Disagreements []Difference
 }
 
-// Exceptions are differences that Alike accepts.
+// Exceptions are differences that Compare accepts.
 type Exceptions struct {
 	// Pool and Own are names of the pool, and of the node's own group. Labels with these names are no difference.
 	Pool, Own []string
@@ -61,9 +61,9 @@ type Exceptions struct {
 	Server string
 }
 
-// Alike compares a node with the Ready nodes of its pool that were built from other images. Where the other nodes
-// disagree, Alike compares nothing. With fewer than two other nodes, Alike compares the container images with the donor's.
-func Alike(node Peer, others []Peer, except Exceptions) Comparison {
+// Compare compares a node with the Ready nodes of its pool that were built from other images. Where the other nodes
+// disagree, Compare compares nothing. With fewer than two other nodes, Compare compares the container images with the donor's.
+func Compare(node Peer, others []Peer, except Exceptions) Comparison {
 	c := comparison{node: node, others: others, except: except}
 	for _, o := range others {
 		c.Others = append(c.Others, o.Node.Name)

@@ -91,7 +91,7 @@ func TestUnregisteredInstancesAreCounted(t *testing.T) {
 				s.hour(func(minute int) { round(minute + 60) })
 			}
 			if s.seen().Recipe.Version != s.good || orders > 3 {
-				t.Fatalf("%d were ordered, the recipe names %s: %+v", orders, s.seen().Recipe.Version, s.probation())
+				t.Fatalf("%d were ordered, the recipe names %s: %+v", orders, s.seen().Recipe.Version, s.joinHealth())
 			}
 		})
 	}

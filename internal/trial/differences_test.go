@@ -38,7 +38,7 @@ func poolNode(i int) Peer {
 // likePool compares one changed node with others. The node is a node of a trial, with another version.
 func likePool(others int, change func(node *Peer, others []Peer)) Comparison {
 	node, peers := changed(others, change)
-	return Alike(node, peers, Exceptions{Pool: []string{"pool"}, Own: []string{"kt26ee6b"}, Ignored: []string{"label/team", "daemonset/debug/*"}, Server: "v1.37.1"})
+	return Compare(node, peers, Exceptions{Pool: []string{"pool"}, Own: []string{"kt26ee6b"}, Ignored: []string{"label/team", "daemonset/debug/*"}, Server: "v1.37.1"})
 }
 
 // changed returns the trial node and its peers.
@@ -201,7 +201,7 @@ func TestImagesOfTheDonor(t *testing.T) {
 		"fewer, and ignored": {3, 8, 0, "images", ""},
 	} {
 		node, peers := changed(test.others, func(n *Peer, _ []Peer) { n.Node.Status.Images = n.Node.Status.Images[:test.here] })
-		c := Alike(node, peers, Exceptions{Pool: []string{"pool"}, Own: []string{"kt26ee6b"}, Ignored: []string{"label/team", test.ignored}, DonorImages: test.donor, Server: "v1.37.1"})
+		c := Compare(node, peers, Exceptions{Pool: []string{"pool"}, Own: []string{"kt26ee6b"}, Ignored: []string{"label/team", test.ignored}, DonorImages: test.donor, Server: "v1.37.1"})
 		got := ""
 		for _, d := range c.Differences {
 			got += d.Message
@@ -269,30 +269,30 @@ func TestALikeness(t *testing.T) {
 		result   Result
 		says     string
 	}{
-		"not yet":      {nil, Pending, "Alike: is compared"},
+		"not yet":      {nil, Pending, "Differences: is compared"},
 		"no others":    {&PeerComparison{Skipped: "the pool has one other node"}, Passed, "every check has passed"},
-		"donor's":      {&PeerComparison{Skipped: "one other node", Differences: []LastingDifference{{Difference{"images", "0 container images"}, ago(6)}}}, Failed, "Alike: node trial-0 differs from its donor: 0 container images"},
+		"donor's":      {&PeerComparison{Skipped: "one other node", Differences: []LastingDifference{{Difference{"images", "0 container images"}, ago(6)}}}, Failed, "Differences: node trial-0 differs from its donor: 0 container images"},
 		"alike":        {&PeerComparison{Others: 3}, Passed, "every check has passed"},
-		"a moment":     {&PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(5)}}}, Pending, "Alike: node trial-0 still differs from 3 other nodes of the pool: taint broken is on no other node"},
-		"lasting":      {&PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(6)}}}, Failed, "Alike: node trial-0 differs from 3 other nodes of the pool: taint broken is on no other node"},
-		"before Ready": {&PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(90)}}}, Failed, "Alike: node trial-0 differs from 3 other nodes of the pool: taint broken is on no other node"},
-		"one of two":   {&PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(1)}, {pods, ago(6)}}}, Failed, "Alike: node trial-0 differs from 3 other nodes of the pool: allocatable pods is 8"},
+		"a moment":     {&PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(5)}}}, Pending, "Differences: node trial-0 still differs from 3 other nodes of the pool: taint broken is on no other node"},
+		"lasting":      {&PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(6)}}}, Failed, "Differences: node trial-0 differs from 3 other nodes of the pool: taint broken is on no other node"},
+		"before Ready": {&PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(90)}}}, Failed, "Differences: node trial-0 differs from 3 other nodes of the pool: taint broken is on no other node"},
+		"one of two":   {&PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(1)}, {pods, ago(6)}}}, Failed, "Differences: node trial-0 differs from 3 other nodes of the pool: allocatable pods is 8"},
 		"many": {&PeerComparison{Others: 2, Differences: many, Notes: []string{"node x is forged"}}, Failed,
-			"Alike: node trial-0 differs from 2 other nodes of the pool: label 0; label 1; label 2; label 3; label 4; and 2 more. Not compared: node x is forged"},
+			"Differences: node trial-0 differs from 2 other nodes of the pool: label 0; label 1; label 2; label 3; label 4; and 2 more. Not compared: node x is forged"},
 	} {
 		f := good()
-		f.Likeness = test.likeness
+		f.Comparison = test.likeness
 		if v := Judge(f); v.Result != test.result || v.Message != test.says {
 			t.Errorf("%s: %s: %s\nwant %s: %s", name, v.Result, v.Message, test.result, test.says)
 		}
 	}
 	f := young() // Ready for three minutes: an older difference counts since then
-	f.Likeness = &PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(90)}}}
+	f.Comparison = &PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(90)}}}
 	if v := Judge(f); v.Result != Pending {
 		t.Errorf("%s: %s", v.Result, v.Message)
 	}
 	f = good()
-	f.Likeness = &PeerComparison{Others: 3, Notes: []string{"pods: w-1 also"}}
+	f.Comparison = &PeerComparison{Others: 3, Notes: []string{"pods: w-1 also"}}
 	if v := Judge(f); !slices.ContainsFunc(v.Checks, func(c Check) bool {
 		return c.Message == "node trial-0 is like 3 other nodes of the pool. Not compared: pods: w-1 also"
 	}) {

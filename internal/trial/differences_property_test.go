@@ -62,8 +62,8 @@ func namesOf(found []Difference) (names []string) {
 func TestTheOrderOfNodesIsIrrelevant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		node, others := drawnPool(t)
-		want := Alike(node, others, ofPool)
-		if diff := cmp.Diff(want, Alike(node, rapid.Permutation(others).Draw(t, "order"), ofPool)); diff != "" {
+		want := Compare(node, others, ofPool)
+		if diff := cmp.Diff(want, Compare(node, rapid.Permutation(others).Draw(t, "order"), ofPool)); diff != "" {
 			t.Fatal(diff)
 		}
 	})
@@ -76,7 +76,7 @@ func TestACopyDiffersInNothing(t *testing.T) {
 		twin := node
 		twin.Node = node.Node.DeepCopy()
 		twin.Node.Name, twin.Node.Status.Addresses = "twin", nil
-		if c := Alike(node, append(others, twin), ofPool); len(c.Differences) > 0 {
+		if c := Compare(node, append(others, twin), ofPool); len(c.Differences) > 0 {
 			t.Fatalf("%+v", c.Differences)
 		}
 	})
@@ -89,10 +89,10 @@ func TestAnotherPeerAddsNoDifference(t *testing.T) {
 		if len(others) < 3 {
 			return
 		}
-		fewer := namesOf(Alike(node, others[:len(others)-1], ofPool).Differences)
-		for _, name := range namesOf(Alike(node, others, ofPool).Differences) {
+		fewer := namesOf(Compare(node, others[:len(others)-1], ofPool).Differences)
+		for _, name := range namesOf(Compare(node, others, ofPool).Differences) {
 			if !slices.Contains(fewer, name) && !strings.HasPrefix(name, "label/") && !strings.HasPrefix(name, "taint/") {
-				last := Alike(node, []Peer{others[len(others)-1], others[len(others)-1]}, ofPool)
+				last := Compare(node, []Peer{others[len(others)-1], others[len(others)-1]}, ofPool)
 				if !slices.Contains(namesOf(last.Differences), name) {
 					t.Fatalf("%s, and before %v", name, fewer)
 				}
@@ -105,7 +105,7 @@ func TestAnotherPeerAddsNoDifference(t *testing.T) {
 func TestAnIgnoredDifferenceIsGone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		node, others := drawnPool(t)
-		all := Alike(node, others, ofPool)
+		all := Compare(node, others, ofPool)
 		if len(all.Differences) == 0 {
 			return
 		}
@@ -113,11 +113,11 @@ func TestAnIgnoredDifferenceIsGone(t *testing.T) {
 		except := ofPool
 		except.Ignored = []string{ignored}
 		want := slices.DeleteFunc(namesOf(all.Differences), func(name string) bool { return name == ignored })
-		if have := namesOf(Alike(node, others, except).Differences); !slices.Equal(have, want) {
+		if have := namesOf(Compare(node, others, except).Differences); !slices.Equal(have, want) {
 			t.Fatalf("%v, want %v", have, want)
 		}
 		except.Ignored = []string{"*"}
-		if c := Alike(node, others, except); len(c.Differences)+len(c.Disagreements) > 0 {
+		if c := Compare(node, others, except); len(c.Differences)+len(c.Disagreements) > 0 {
 			t.Fatalf("%+v", c)
 		}
 	})
@@ -127,36 +127,36 @@ func TestAnIgnoredDifferenceIsGone(t *testing.T) {
 func TestWrongComparisons(t *testing.T) {
 	all := Exceptions{Pool: []string{"pool"}, Own: []string{"kt26ee6b"}, Ignored: []string{"label/team", "daemonset/debug/*"}, Server: "v1.37.1"}
 	for name, wrong := range map[string]func(node Peer, others []Peer) Comparison{
-		"asks one node": func(n Peer, o []Peer) Comparison { return Alike(n, []Peer{o[0], o[0]}, all) },
-		"asks the last": func(n Peer, o []Peer) Comparison { return Alike(n, []Peer{o[2], o[2]}, all) },
+		"asks one node": func(n Peer, o []Peer) Comparison { return Compare(n, []Peer{o[0], o[0]}, all) },
+		"asks the last": func(n Peer, o []Peer) Comparison { return Compare(n, []Peer{o[2], o[2]}, all) },
 		"knows no API server": func(n Peer, o []Peer) Comparison {
-			return Alike(n, o, Exceptions{Pool: all.Pool, Own: all.Own, Ignored: all.Ignored})
+			return Compare(n, o, Exceptions{Pool: all.Pool, Own: all.Own, Ignored: all.Ignored})
 		},
 		"knows no pool": func(n Peer, o []Peer) Comparison {
-			return Alike(n, o, Exceptions{Own: all.Own, Ignored: all.Ignored, Server: all.Server})
+			return Compare(n, o, Exceptions{Own: all.Own, Ignored: all.Ignored, Server: all.Server})
 		},
 		"knows no own group": func(n Peer, o []Peer) Comparison {
-			return Alike(n, o, Exceptions{Pool: all.Pool, Ignored: all.Ignored, Server: all.Server})
+			return Compare(n, o, Exceptions{Pool: all.Pool, Ignored: all.Ignored, Server: all.Server})
 		},
 		"ignores nothing": func(n Peer, o []Peer) Comparison {
-			return Alike(n, o, Exceptions{Pool: all.Pool, Own: all.Own, Server: all.Server})
+			return Compare(n, o, Exceptions{Pool: all.Pool, Own: all.Own, Server: all.Server})
 		},
 		"reads no clock": func(n Peer, o []Peer) Comparison {
 			n.Offset = nil
-			return Alike(n, o, all)
+			return Compare(n, o, all)
 		},
 		"trusts no other clock": func(n Peer, o []Peer) Comparison {
 			o = slices.Clone(o)
 			for i := range o {
 				o[i].Offset = nil
 			}
-			return Alike(n, o, all)
+			return Compare(n, o, all)
 		},
 		"reads no drivers": func(n Peer, o []Peer) Comparison {
 			n.Drivers = o[0].Drivers
-			return Alike(n, o, all)
+			return Compare(n, o, all)
 		},
-		"compares itself": func(n Peer, o []Peer) Comparison { return Alike(n, append(slices.Clone(o), n), all) },
+		"compares itself": func(n Peer, o []Peer) Comparison { return Compare(n, append(slices.Clone(o), n), all) },
 	} {
 		caught := false
 		for _, test := range differences {
@@ -204,8 +204,8 @@ func TestExpressionsFollowTheComparison(t *testing.T) {
 	for _, c := range v.Checks {
 		names = append(names, c.Name)
 	}
-	at := slices.Index(names, Likeness)
-	want := []CheckName{Likeness, "Second", "First", Disk}
+	at := slices.Index(names, Differences)
+	want := []CheckName{Differences, "Second", "First", Disk}
 	if v.Result != Passed || at < 0 || !slices.Equal(names[at:at+len(want)], want) {
 		t.Errorf("%s: %v", v.Result, names)
 	}

@@ -93,7 +93,7 @@ func (d *joinTracker) watchAll(ctx context.Context, w *observed) {
 			rulesOf[pool.ID] = r
 			t := d.watches[pool.ID]
 			if t == nil {
-				t = &watchedPool{pool: pool, observedSince: d.observedSince, joins: nodejoin.Before(probationOf(&w.policies[i], pool))}
+				t = &watchedPool{pool: pool, observedSince: d.observedSince, joins: nodejoin.Before(joinHealthOf(&w.policies[i], pool))}
 				d.watches[pool.ID] = t
 			}
 			slots <- struct{}{}
@@ -119,11 +119,11 @@ func (d *joinTracker) watchAll(ctx context.Context, w *observed) {
 	d.finishAll(ctx, w)
 }
 
-// probationOf is the join tracking of a pool in a policy's status.
-func probationOf(p *v1alpha1.PrototypePolicy, pool PoolRef) *v1alpha1.ProbationStatus {
+// joinHealthOf is the join tracking of a pool in a policy's status.
+func joinHealthOf(p *v1alpha1.PrototypePolicy, pool PoolRef) *v1alpha1.JoinHealthStatus {
 	for i := range p.Status.Pools {
 		if cloud.PoolID(p.Status.Pools[i].ID) == pool.ID {
-			return p.Status.Pools[i].Probation
+			return p.Status.Pools[i].JoinHealth
 		}
 	}
 	return nil
@@ -257,7 +257,7 @@ func (t *watchedPool) fingerprintOf(sum nodecache.Summary) string {
 func current(look PoolLook, prototypes []v1alpha1.Prototype) string {
 	version := look.Pool.Recipe.Version
 	for i := range prototypes {
-		if p := &prototypes[i]; p.Status.Phase == v1alpha1.PhaseTrying && p.Spec.Version == version {
+		if p := &prototypes[i]; p.Status.Phase == v1alpha1.PhaseRunningTrial && p.Spec.Version == version {
 			return ""
 		}
 	}
@@ -302,10 +302,10 @@ func (d *joinTracker) facts(t *watchedPool, r *rules, now time.Time) joinhealth.
 	h := history.Of(history.Facts{Pool: t.look.Pool, Images: t.look.Images})
 	f := joinhealth.Facts{
 		Now: now, Pool: t.pool.Name, Current: t.version, Prior: h.Prior, Since: history.Since(t.look.Images, t.version), Joins: t.joins,
-		WentBack: history.LastReturn(t.look.Images), Others: t.others, OthersReady: t.ready, Unlisted: t.unlisted,
+		LastRollback: history.LastRollback(t.look.Images), Others: t.others, OthersReady: t.ready, Unlisted: t.unlisted,
 		Off: r.spec.Rollback.Mode == v1alpha1.RollbackOff || r.spec.Suspend || r.spec.DryRun,
 	}
-	for _, went := range h.Returns {
+	for _, went := range h.AutoRollbacks {
 		if went.Open && went.Acknowledged.IsZero() && f.Suspect == "" {
 			f.Suspect = went.Version
 		}
@@ -333,7 +333,7 @@ func (d *joinTracker) decideRollback(ctx context.Context, w *observed, r *rules,
 	if begun == nil && (t.verdict.Do == joinhealth.Nothing || f.Off) {
 		return
 	}
-	if begun == nil && t.verdict.Do == joinhealth.GoBack && d.refreshOthers(t, w.now) {
+	if begun == nil && t.verdict.Do == joinhealth.RollBack && d.refreshOthers(t, w.now) {
 		t.due = w.now.Add(stepInterval)
 		return
 	}
@@ -381,7 +381,7 @@ func decide(f joinhealth.Facts, t *watchedPool) joinhealth.Verdict {
 
 // unfinishedRollback is a rollback without its final mark; nil if there is none.
 func unfinishedRollback(look PoolLook) *history.AutoRollback {
-	for _, r := range history.Returns(look.Images) {
+	for _, r := range history.AutoRollbacks(look.Images) {
 		if r.Unfinished() && (r.Version == look.Pool.Recipe.Version || r.To == look.Pool.Recipe.Version) {
 			return &r
 		}
@@ -397,8 +397,8 @@ func (d *joinTracker) step(ctx context.Context, w *observed, t *watchedPool, beg
 	switch {
 	case arrives:
 		change = recipe.OfMark(h.Arrive(*begun), d.Cloud, t.pool.ID)
-	case begun != nil || t.verdict.Do == joinhealth.GoBack:
-		back, refusals := h.GoBack(t.verdict.To, t.verdict.Message, w.now)
+	case begun != nil || t.verdict.Do == joinhealth.RollBack:
+		back, refusals := h.RollBackAutomatically(t.verdict.To, t.verdict.Message, w.now)
 		if len(refusals) > 0 {
 			t.refused(refusals[0], w.now)
 			return
@@ -432,7 +432,7 @@ func (d *joinTracker) step(ctx context.Context, w *observed, t *watchedPool, beg
 	if known := d.pools[t.pool.ID]; known != nil {
 		known.due = w.now // the recipe and the versions have changed
 	}
-	d.Log.Info("probation", "pool", t.pool.Name, "version", t.version, "did", result.Did, "verdict", t.verdict.State, "why", t.verdict.Message)
+	d.Log.Info("join health", "pool", t.pool.Name, "version", t.version, "did", result.Did, "verdict", t.verdict.State, "why", t.verdict.Message)
 	d.announce(w, t, begun, arrives && result.Did == recipe.Tag)
 }
 
@@ -447,9 +447,9 @@ func (d *joinTracker) announce(w *observed, t *watchedPool, begun *history.AutoR
 	reason, message := string(t.verdict.State), t.verdict.Message
 	switch {
 	case arrived:
-		reason, message = WentBack, fmt.Sprintf("pool %s rolled back from version %s to %s: %s", t.pool.Name, begun.Version, begun.To, begun.Why)
-		if d.WentBack != nil {
-			d.WentBack(t.pool)
+		reason, message = RolledBack, fmt.Sprintf("pool %s rolled back from version %s to %s: %s", t.pool.Name, begun.Version, begun.To, begun.Why)
+		if d.OnRollback != nil {
+			d.OnRollback(t.pool)
 		}
 	case t.verdict.Do != joinhealth.ConfirmBad && t.verdict.Do != joinhealth.ClearSuspect:
 		return
@@ -460,7 +460,7 @@ func (d *joinTracker) announce(w *observed, t *watchedPool, begun *history.AutoR
 	for i := range w.policies {
 		p := &w.policies[i]
 		if names := w.claims.byPool[t.pool]; len(names) == 1 && p.Name == names[0] && p.UID != "" {
-			d.Recorder.Eventf(p, nil, corev1.EventTypeWarning, reason, "GoBack", "%s", message)
+			d.Recorder.Eventf(p, nil, corev1.EventTypeWarning, reason, "RollBack", "%s", message)
 		}
 	}
 }

@@ -1,0 +1,17 @@
+package capture
+
+import (
+	"testing"
+	"time"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// TestStepsOfEarlierVersionsAreDropped, because the API server refuses a status with an unknown phase.
+func TestStepsOfEarlierVersionsAreDropped(t *testing.T) {
+	s := v1alpha1.PrototypeStatus{Phase: "Trying", Steps: []v1alpha1.Step{{Phase: v1alpha1.PhasePublishing}, {Phase: "Trying"}}}
+	enterPhase(&s, v1alpha1.PhaseRunningTrial, time.Unix(1, 0))
+	if len(s.Steps) != 2 || s.Steps[0].Phase != v1alpha1.PhasePublishing || s.Steps[1].Phase != v1alpha1.PhaseRunningTrial {
+		t.Errorf("the steps are %+v", s.Steps)
+	}
+}
