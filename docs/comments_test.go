@@ -113,6 +113,57 @@ func TestCommentsAreRead(t *testing.T) {
 	}
 }
 
+// longComments are paths whose comments may have more than two lines, with the reason.
+var longComments = map[string]string{
+	"api/v1alpha1":               "descriptions of fields are the pages of the API",
+	"internal/cloud/contract.go": "the suite of the contract tests each sentence",
+	"internal/cloud/halves.go":   "as in contract.go",
+}
+
+// lines counts the lines of prose of a comment up to its source: without directives, markers, code and empty lines.
+func lines(group *ast.CommentGroup) (n int) {
+	for _, c := range group.List {
+		text, is := strings.CutPrefix(c.Text, "// ")
+		switch {
+		case strings.Contains(text, "Source: "):
+			return n
+		case is && !strings.HasPrefix(text, "+"):
+			n++
+		}
+	}
+	return n
+}
+
+// TestCommentsAreShort holds comments to two lines, besides the source of a fact. Package comments may be longer.
+func TestCommentsAreShort(t *testing.T) {
+	found := 0
+	for _, dir := range packages(t) {
+		paths, err := filepath.Glob("../" + dir + "/*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			if strings.HasSuffix(path, "_test.go") || longComments[dir] != "" || longComments[strings.TrimPrefix(path, "../")] != "" {
+				continue
+			}
+			set := token.NewFileSet()
+			file, err := parser.ParseFile(set, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, group := range file.Comments {
+				found++
+				if n := lines(group); group != file.Doc && n > 2 {
+					t.Errorf("%s: a comment of %d lines, want at most 2", set.Position(group.Pos()), n)
+				}
+			}
+		}
+	}
+	if found < 5000 {
+		t.Errorf("only %d comments are read", found)
+	}
+}
+
 // TestTestsArePlain holds comments and sentences of tests to plain words. docs/ quotes banned words.
 func TestTestsArePlain(t *testing.T) {
 	found := 0
@@ -149,7 +200,7 @@ func TestTestsArePlain(t *testing.T) {
 
 // commented are the files other than Go whose comments users and reviewers read. {{/* */}} are comments of templates.
 var commented = []string{"internal/manifest/files/*.yaml", "charts/kamino/*.yaml", "charts/kamino/files/alerts.yaml", "charts/kamino/templates/*",
-	"Makefile", "Containerfile", ".golangci.yml", "hack/*.sh", "sandbox/capi/definitions/*.yaml"}
+	"Makefile", "Containerfile", ".golangci.yml", ".ko.yaml", ".goreleaser.yaml", "hack/*.sh", "internal/generalize/profile/*.yaml", "sandbox/capi/definitions/*.yaml"}
 
 // hashComments returns the blocks of comment lines of a file: lines that begin with #, {{/* */}}, and the help of targets.
 func hashComments(text string) (blocks []string) {

@@ -7,10 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Reasons of a policy's conditions. Ready is True while the policy can work for all its pools; Reconciling is True while a
-// capture runs or waits. Stalled is True if the policy needs a person, who must follow the message. Degraded is True while
-// a wanted capture is refused, with the reason of the refusal. Kamino tries again automatically, but a person must remove
-// the cause.
+// Reasons of a policy's conditions. Stalled is True if the policy needs a person, who must follow the message. Degraded is True
+// while a wanted capture is refused: Kamino tries again, but a person must remove the cause.
 const (
 	// PolicyWatching: there is no obstacle; each pool's decision is in status.pools.
 	PolicyWatching = "Watching"

@@ -173,9 +173,8 @@ func (e *Engine) actOnCloud(ctx context.Context, w *observed, action plan.Action
 	return err
 }
 
-// reserve writes the finalizer first, because the Prototype must not vanish before the release of the donor. The Lease
-// precedes the Node. The record follows at once, so that other captures see the held donor. After a crash in between,
-// the next pass writes the record.
+// reserve writes the finalizer, then the Lease, the Node and the record. A deleted Prototype must keep the donor's release, and
+// other captures must see the held donor.
 func (h donorReservation) reserve(ctx context.Context, w *observed) error {
 	before := w.p.DeepCopy()
 	if controllerutil.AddFinalizer(w.p, v1alpha1.CaptureFinalizer) {

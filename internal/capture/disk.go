@@ -26,9 +26,8 @@ const inspectionTimeout = 5 * time.Minute
 // inspectionContainer is the container of the inspection, and the component label of its pod.
 const inspectionContainer = "look"
 
-// createInspectionPod creates the inspecting pod: on another node of the pool if the files are compared, and then on the
-// donor. The finalizer and the record precede the pod: a deleted Prototype leaves no pod behind, and the preflight's
-// reads are kept.
+// createInspectionPod creates the inspecting pod: first on another node if the files are compared, then on the donor. Finalizer
+// and record precede the pod, so that a deleted Prototype leaves no pod.
 func (d pods) createInspectionPod(ctx context.Context, w *observed) error {
 	before := w.p.DeepCopy()
 	controllerutil.AddFinalizer(w.p, v1alpha1.CaptureFinalizer)
@@ -155,11 +154,8 @@ func messageOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// inspectionPod is the pod that inspects the donor's disk while the donor serves. It uses the image and the service
-// account of the generalize pod: the check covers both, and the image is on the node before the drain.
-//
-// The disk is mounted read-only. The pod has no credential, displaces no other pod, and ends automatically. The result
-// is only in the pod's status.
+// inspectionPod inspects the disk of a donor in service, read-only, with image and service account of the generalize pod. The
+// check covers both, and the image is on the node before the drain. The result is in the pod's status.
 func inspectionPod(p *v1alpha1.Prototype, namespace, image string) *corev1.Pod {
 	yes, no := true, false
 	root, limit, ifPossible := int64(0), int64(inspectionTimeout/time.Second), corev1.RecursiveReadOnlyIfPossible

@@ -15,11 +15,8 @@ import (
 // a held donor.
 const maxFactAge = 5 * time.Second
 
-// followUps are the actions that may follow an action in the same pass without a new observation. applyEffect knows all
-// changes of the first action, or reads the changed objects again: the kured lock before the drain, the pods before the
-// eviction, the version before its publication, the recipe before and after its write.
-//
-// Actions are missing here if a new observation may find an obstacle, for example a donor that another client started.
+// followUps are the actions that may follow in the same pass, because applyEffect knows all changes of the first action.
+// Missing are actions for which a new observation may find an obstacle.
 var followUps = map[plan.Action][]plan.Action{
 	plan.Reserve:        {plan.DeletePod},
 	plan.DeletePod:      {plan.DeleteOrder, plan.Protect, plan.Cordon, plan.Return},

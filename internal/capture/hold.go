@@ -37,10 +37,8 @@ func (w *observed) recordLost() bool {
 	return controllerutil.ContainsFinalizer(w.p, v1alpha1.CaptureFinalizer) && (err != nil || w.p.Annotations[v1alpha1.RecordAnnotation] == "")
 }
 
-// readLock finds the holder of the Node. Any client may annotate Nodes: only the record and the Lease prove that the
-// donor is ours, and keep its original state.
-//
-// Another reservation over ours applies only if its holder is an active capture of this node, or has the Lease.
+// readLock finds the holder of the Node. Any client may annotate Nodes, so only record and Lease prove the reservation. Another
+// reservation applies only if its holder is an active capture of this node, or has the Lease.
 func (h donorReservation) readLock(ctx context.Context, w *observed) error {
 	f := &w.facts
 	reservation, err := v1alpha1.ReservationOf(w.node.Annotations)

@@ -18,9 +18,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/node/reservations"
 )
 
-// Leftovers lists objects without an active Prototype: generalize pods, Orders, Leases that no Node needs, and with
-// pools also snapshots and trials. A snapshot must be named for one of the pools, because other snapshots may belong to
-// another cluster.
+// Leftovers lists objects without an active Prototype: pods, Orders, Leases, and with pools also snapshots and trials. Only
+// snapshots with the name of a pool are listed: others may belong to another cluster.
 func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
 	candidates, err := leftoversOf(e).strayPods(ctx)
 	if err != nil {

@@ -100,10 +100,8 @@ func fromPrototype(p *v1alpha1.Prototype, record v1alpha1.Record) *observed {
 	return w
 }
 
-// observe reads only objects that can change the decision. The record precedes each effect, so that objects of later
-// stages are not asked for. With an error, the result is not nil if only the admission is incomplete.
-//
-// reads are the results of an earlier pass in the context, or nil.
+// observe reads only objects that can change the decision. The record precedes each effect, so later stages cost no request.
+// With an error, the result is not nil if only the admission is incomplete. reads are those of an earlier pass, or nil.
 func (e *Engine) observe(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record, reads *keptReads) (*observed, error) {
 	w := fromPrototype(p, record)
 	w.observedAt, w.reads = e.now(), reads

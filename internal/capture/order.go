@@ -19,9 +19,8 @@ import (
 // orderKey is the key of the private key in the Order's Secret.
 const orderKey = "key"
 
-// order creates the Order and its key, and then records both with the donor's boot. Only the recorded Order is trusted
-// later, and the pod is created only after the record. A crash in between leaves an unused Order, and the next pass
-// creates a new Order.
+// order creates the Order and its key, then records both with the donor's boot. Only the recorded Order is trusted, and the pod
+// follows the record. After a crash in between, the next pass creates a new Order.
 func (o orders) order(ctx context.Context, w *observed) error {
 	method := v1alpha1.InPlace
 	token, err := tokenFor(method, w)

@@ -18,12 +18,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
 
-// Orphan makes one pass over a node held by a capture whose Prototype is gone or terminal: observe, decide, and take
-// one step of the donor's release. The Lease of the reservation is the only record of the capture, so the Lease goes
-// last.
-//
-// Done: this holder does not hold the node. Error node.ErrUnconfirmed: no Lease confirms the reservation on the Node,
-// and nothing is changed. Error ErrInService: the node takes pods in the recorded boot, and a person must decide.
+// Orphan makes one step of the release of a node whose Prototype is gone or terminal. The Lease, the only record, goes last.
+// Done: the holder does not hold the node. node.ErrUnconfirmed: no Lease. ErrInService: a person must decide.
 func (e *Engine) Orphan(ctx context.Context, name string, holder v1alpha1.Holder) (Result, error) {
 	if !holder.Is(v1alpha1.HolderPrototype) {
 		return Result{}, fmt.Errorf("node %s is held by %s, not by a capture", name, holder)

@@ -304,10 +304,8 @@ func (q preflight) orderRefused(ctx context.Context, p *v1alpha1.Prototype) stri
 	return err.Error()
 }
 
-// podRefused creates the generalize pod as a dry run: Pod Security, a quota or a webhook may refuse the pod.
-//
-// Missing permissions of this process are ignored, because a command may run with few rights. Ignored are also other
-// errors, for example of a webhook without dry-run support (bad request). A pod without an image is not asked about.
+// podRefused creates the generalize pod as a dry run: Pod Security, a quota or a webhook may refuse the pod. Missing
+// permissions and other errors are ignored, because a command may run with few rights.
 func (q preflight) podRefused(ctx context.Context, w *observed) string {
 	pod := generalizePod(w.p, w.record, q.namespace, q.image)
 	if pod.Spec.Containers[0].Image == "" {

@@ -177,9 +177,8 @@ func (d replacements) recordReplacement(ctx context.Context, w *observed, change
 	})
 }
 
-// enlarge grows the pool by one. The target size is recorded first, on the Prototype and on the Node, and then compared
-// with the pool. If another client shrank the pool, the target is lowered; if another client grew the pool, the target
-// is reached.
+// enlarge grows the pool by one. Prototype and Node record the target size first. If another client shrank the pool, the target
+// is lowered; if another client grew the pool, the target is reached.
 func (d replacements) enlarge(ctx context.Context, w *observed) error {
 	pool, err := d.Cloud.Pool(ctx, w.pool)
 	if err != nil {

@@ -13,9 +13,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
 
-// findReplacement returns the oldest Node that joined the pool after the growth and takes pods; empty without such a
-// Node. Any client may create Nodes: the replacement must be the only Node of an existing instance, with a Lease that
-// the kubelet renews.
+// findReplacement returns the oldest Node that joined after the growth and takes pods; empty without such a Node. Any client
+// may create Nodes: the replacement must be the only Node of an instance, with a Lease from the kubelet.
 func (d replacements) findReplacement(ctx context.Context, w *observed) (name string, err error) {
 	after := w.removalRecord().NewestNodeAt
 	var all, candidates []*corev1.Node

@@ -14,20 +14,15 @@ type TrialObserver interface {
 	// compile. Nil without an obstacle.
 	Check(ctx context.Context, settings v1alpha1.Settings) ([]cloud.Refusal, error)
 
-	// Observe completes the subject's facts from the cluster. For the measurements, Observe cordons the trial's instances and
-	// keeps pods on the node.
-	//
-	// Callers repeat Observe until there is a verdict, possibly from different processes. Observe keeps no state: all state
-	// is in the returned observation, also with an error, and in the next subject. An error means that this observation
-	// failed.
+	// Observe completes the subject's facts from the cluster, cordons the trial's instances and keeps measuring pods on the
+	// node. Callers repeat Observe until a verdict, from any process: all state is in the observation, also with an error.
 	Observe(ctx context.Context, subject trial.Subject) (trial.Observation, error)
 
 	// Evidence returns the Warning events of the node and of its pods, as the end of a sentence; empty without events. An
 	// unread event is no reason to wait, so that an error is part of the text.
 	Evidence(ctx context.Context, subject trial.Subject, node string) string
 
-	// Clean starts the removal of all objects that Observe has made, and of the Nodes of removed instances. left names the
-	// objects that still exist. Callers begin once the instances are being removed, and repeat Clean until nothing is
-	// left.
+	// Clean starts the removal of all objects of Observe, and of the Nodes of removed instances. left names existing objects.
+	// Callers begin once the instances are being removed, and repeat Clean until nothing is left.
 	Clean(ctx context.Context, subject trial.Subject) (left []string, err error)
 }

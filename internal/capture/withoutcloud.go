@@ -18,9 +18,8 @@ import (
 // until the cloud answers.
 const Serving = "Serving"
 
-// actWithoutCloud acts with the cluster alone, after a failed pass. The donor must not wait for a cloud that is
-// unreachable. The error is only of this action, because the pass has reported its own error. A conflict is no outage: the
-// next pass reads the object again.
+// actWithoutCloud acts with the cluster alone after a failed pass, because the donor must not wait for an unreachable cloud.
+// The error is only of this action. A conflict is no outage.
 func (e *Engine) actWithoutCloud(ctx context.Context, w *observed, trouble error) error {
 	if apierrors.IsConflict(trouble) {
 		return nil

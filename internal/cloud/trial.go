@@ -29,9 +29,8 @@ type Trial struct {
 	State State
 	// Instances are the instances of the trial.
 	Instances []Instance
-	// Trouble is the cloud's message if State is Failed, or about a current problem; empty if the instance is gone
-	// without a message. LacksCapacity is true for missing quota or capacity, which says nothing about the version. BlamesImage is
-	// true if the message is known to blame the image. If both are false, the cause is unknown.
+	// Trouble is the cloud's message if State is Failed, or about a current problem. LacksCapacity: quota or capacity is
+	// missing, which says nothing about the version. BlamesImage: the message blames the image. Neither: the cause is unknown.
 	Trouble                    string
 	LacksCapacity, BlamesImage bool
 }

@@ -6,9 +6,8 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// contextLimiter is a rate limiter that waits until the context ends and returns the context's error. The wrapped limiter
-// returns early if the deadline comes first, with an error of another type. Callers would take the early error for a
-// failure.
+// contextLimiter waits until the context ends, and returns the context's error. The wrapped limiter returns early, with another
+// error, if the deadline comes first. Callers would see a failure.
 type contextLimiter struct{ flowcontrol.RateLimiter }
 
 func newContextLimiter(qps float32, burst int) contextLimiter {

@@ -7,9 +7,8 @@ import (
 	"sync"
 )
 
-// made matches files that system programs create on every machine, as regular expressions of whole paths. No package
-// has checksums of such lists, caches and indexes. A reviewer can ignore the files, but the search for secrets reads
-// them.
+// made matches files that system programs create on every machine, such as caches and indexes, as expressions of whole paths.
+// No package has their checksums. A reviewer can ignore the files, but the search for secrets reads them.
 var made = []string{
 	// Accounts, names and locale of the machine (passwd, adduser, base-files, tzdata, netbase).
 	`/etc/(?:passwd|group|shadow|gshadow|subuid|subgid|shells|adjtime|hosts|hostname|fstab|timezone|localtime|resolv\.conf|environment|locale\.conf|locale\.gen|default/(?:locale|keyboard|useradd|grub|console-setup)|motd|issue|networks|nsswitch\.conf|vconsole\.conf|profile|machine-id|\.pwd\.lock|\.updated|mtab|papersize|mailname)`,

@@ -55,9 +55,8 @@ func whyRemembered(t *tree.Tree, r *Rule, before *DonorValues) (why string, err 
 	return why, err
 }
 
-// broken returns a *Refused if a container store must not be copied: unreadable, of an unknown version, or with damaged
-// images, which no clone would notice. On a running machine, stores in use are skipped, because a changing store seems
-// damaged.
+// broken returns a *Refused if a container store must not be copied: unreadable, of an unknown version, or with damaged images.
+// On a running machine, stores in use are skipped, because a changing store seems damaged.
 func (r *Runner) broken(t *tree.Tree, before *DonorValues, works bool) error {
 	var whys []string
 	for i := range r.Profile.Rules {

@@ -16,9 +16,8 @@ import (
 // the file on any other machine.
 const ReturningPath = "/var/lib/kamino/returning"
 
-// ReturningDonor has the state of VM extension handlers for a returning donor. Without the state each handler would treat
-// the donor as a new machine and run its settings again, including the bootstrap. The file contains only numbers,
-// because it is in the image too.
+// ReturningDonor has the state of VM extension handlers for a returning donor. Without the state each handler would run its
+// settings again, including the bootstrap. The file contains only numbers, because the image has the file, too.
 type ReturningDonor struct {
 	// Machine is the MachineKey of the donor.
 	Machine string `json:"machine"`

@@ -76,8 +76,7 @@ func (r *Runner) Refusals(t *tree.Tree) error {
 }
 
 // Preflight returns a *Refused if a running machine must not be generalized, as far as known before anything stops. Preflight
-// also searches the disk for secrets and the donor's values that no rule removes. Preflight changes nothing, and nil is no
-// guarantee. The note describes the comparison with another machine; empty without a comparison.
+// also searches for secrets that no rule removes. Preflight changes nothing; nil is no guarantee.
 func (r *Runner) Preflight(ctx context.Context, t *tree.Tree) (note string, err error) {
 	if err := r.Refusals(t); err != nil {
 		return "", err

@@ -158,9 +158,8 @@ func Since(images []cloud.Image, version string) time.Time {
 	return since
 }
 
-// RollBackAutomatically decides about an automatic rollback: the writes of a rollback, except that the version becomes suspect and not
-// quarantined. An unfinished rollback continues with its own values. A running capture is no obstacle, because the
-// capture makes another version.
+// RollBackAutomatically returns the writes of an automatic rollback: the version becomes suspect, and not quarantined. An
+// unfinished rollback continues with its own values. A running capture is no obstacle.
 func (h History) RollBackAutomatically(to, why string, now time.Time) (Rollback, []cloud.Refusal) {
 	from := h.Find(h.Recipe.Version)
 	if from == nil || from.State == cloud.Deleting {

@@ -31,11 +31,8 @@ type Rollback struct {
 	// From is the version that the pool leaves. To is the version that the pool changes to.
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Tags are written on From first; empty if From is not to be quarantined, because it is older than To or does not
-	// exist. After a crash between the two writes a quarantined version is visibly in use, with the name of the goal in
-	// a tag.
-	//
-	// In the other order the next capture or rollback would take a bad version for a good one.
+	// Tags are written on From first: a crash before the second write then leaves a quarantined version in use, and no bad
+	// version as usable. Empty if From does not exist, or is older than To.
 	Tags map[string]string `json:"tags,omitempty"`
 	// Nodes are the nodes built from From, by name; nil if unknown.
 	Nodes []string `json:"nodes"`
@@ -45,10 +42,8 @@ type Rollback struct {
 	Done bool `json:"done"`
 }
 
-// Rollback decides about a rollback to the version to. If to is empty, the goal is the goal of an unfinished rollback,
-// else the prior version. Repeating a finished rollback returns Done, and never rolls back a second time.
-//
-// A newer version as the goal undoes a rollback. The older version is then not quarantined.
+// Rollback decides about a rollback to the version, or without a version to the goal of an unfinished rollback, else to the
+// prior version. A repeated rollback returns Done. A newer goal undoes a rollback, without a quarantine.
 func (h History) Rollback(to, reason string) (Rollback, []cloud.Refusal) {
 	current := h.Recipe.Version
 	if current == "" {

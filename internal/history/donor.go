@@ -9,9 +9,8 @@ import (
 // BuiltFromQuarantined refuses a donor that was built from a quarantined version.
 const BuiltFromQuarantined = "BuiltFromQuarantined"
 
-// RefuseDonor refuses a node built from a quarantined version, because its disk still contains the version's fault.
-// builtFrom is the version in the cloud now. The zero value means an image from elsewhere or a deleted version, and is
-// not refused.
+// RefuseDonor refuses a node built from a quarantined version, because its disk still contains the fault. builtFrom is the
+// version in the cloud now; the zero value (another image, or a deleted version) is not refused.
 func RefuseDonor(node, pool string, builtFrom cloud.Image) []cloud.Refusal {
 	why := builtFrom.Tags[cloud.TagQuarantined]
 	if why == "" {

@@ -12,9 +12,8 @@ import (
 // CurrentVersionMissing: the recipe names a version that does not exist, so the pool cannot grow.
 const CurrentVersionMissing = "CurrentVersionMissing"
 
-// Gone refuses a recipe that names a missing version of the pool, with the remedy. Azure allows the deletion of a
-// version in use, and then no node can be built. Gone returns nil if the version exists, or for an image from
-// elsewhere.
+// Gone refuses a recipe that names a missing version of the pool, with the remedy; nil for existing versions and other images.
+// Azure allows the deletion of a version in use, and then no node can be built.
 func Gone(pool cloud.Pool, images []cloud.Image) *cloud.Refusal {
 	current := pool.Recipe.Version
 	if current == "" && !pool.Recipe.Latest {

@@ -39,10 +39,8 @@ func (h History) tries(version string) bool {
 	return slices.ContainsFunc(h.Captures, func(c Capture) bool { return c.HasTrial && same(c.Version, version) })
 }
 
-// Promote decides about promoting a complete version that is not in use, for example after a capture whose promotion
-// was refused or cancelled. Unlike a rollback, Promote quarantines nothing and works from any image.
-//
-// It changes the recipe as the capture would have, and therefore requires the proof.
+// Promote decides about promoting a complete version that is not in use, for example after a refused promotion. Promote
+// quarantines nothing. The recipe changes as by the capture, so Promote requires the proof.
 func (h History) Promote(name string) (Promotion, []cloud.Refusal) {
 	v := h.Find(name)
 	switch {

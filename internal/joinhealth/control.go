@@ -26,9 +26,8 @@ func (f Facts) control() []Join {
 	return control
 }
 
-// against returns the number of failures that speak against the version: the control nodes before and after it joined, and
-// more control nodes joined than failed. Without a control node, failures count if they span a long time. Failures of a
-// version that never joined count at once if no other pool got a node for a day.
+// against returns the number of failures that speak against the version: control nodes before and after joined, and more joined
+// than failed. Without control nodes, failures count over a long time, or at once if no other pool got a node.
 func (f Facts) against(e evidence) int {
 	control := f.control()
 	isLong := e.failed[len(e.failed)-1].Running.Sub(e.first.Running) >= controlWait*e.first.late().Sub(e.first.Running)
@@ -44,9 +43,8 @@ func (f Facts) against(e evidence) int {
 	return n
 }
 
-// isOutdone reports whether a control node started no earlier than the failed node, and joined well in time. So both nodes
-// needed the same things at the same time. The last third of the time remains, because an outage may end shortly before
-// the failed node's deadline.
+// isOutdone reports whether a control node started no earlier than the failed node and joined well in time, so both needed the
+// same things. The last third of the time remains, because an outage may end shortly before the deadline.
 func (j Join) isOutdone(control []Join, now time.Time) bool {
 	deadline := j.late().Add(-j.late().Sub(j.Running) / 3)
 	return slices.ContainsFunc(control, func(c Join) bool {

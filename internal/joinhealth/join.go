@@ -123,9 +123,8 @@ func (j Join) name() string {
 	return cmp.Or(j.Node, string(j.Instance))
 }
 
-// Judge returns the joins of all nodes, ordered by start. before is the previous result: a failed join stays failed,
-// and a join of a removed instance stays unchanged. observedSince is when the current period of uninterrupted looks at a healthy
-// cluster began; zero if there was no interruption. Time before observedSince is held against no node.
+// Judge returns the joins of all nodes, ordered by start. before is the previous result: failed joins and joins of removed
+// instances stay. Time before observedSince, the begin of uninterrupted looks, is held against no node.
 func Judge(now, observedSince time.Time, nodes []Node, before []Join, limits Limits) []Join {
 	limits = limits.Defaulted()
 	known := map[cloud.InstanceID]Join{}

@@ -224,9 +224,8 @@ func countertest(f Facts) Verdict {
 		"version %s of pool %s was bad: node %s of version %s has joined", f.Suspect, f.Pool, next.name(), f.Current)}
 }
 
-// judgedOf returns the joined and failed joins of a version that started at the time or later, in order. All times have
-// whole seconds. A join in the same second was built after the change of the recipe, because no other recipe names the
-// version.
+// judgedOf returns the joined and failed joins of a version since the time, in order. Times have whole seconds. A join in the
+// same second was built after the change, because no other recipe names the version.
 func judgedOf(joins []Join, version string, since time.Time) []Join {
 	var judged []Join
 	for _, join := range joins {

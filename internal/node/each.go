@@ -12,11 +12,8 @@ import (
 // page is the number of Nodes in one request. A cluster may have thousands of Nodes of ten kilobytes.
 const page = 250
 
-// Each calls do for every Node that matches the label selector, in pages; an empty selector matches all Nodes. Each
-// returns the first error of the API server or of do. Copy a Node to keep the Node after the call: a Node pins the
-// memory of a page.
-//
-// Each does not use client-go's pager, because the pager prefetches in a goroutine and holds two pages.
+// Each calls do for every Node that matches the label selector, in pages, until an error. Copy a Node to keep the Node: a Node
+// pins the memory of a page. client-go's pager prefetches, and would hold two pages.
 func Each(ctx context.Context, kube kubernetes.Interface, selector string, do func(*corev1.Node) error) error {
 	return Pages(ctx, kube, selector, func(page []corev1.Node) error {
 		for i := range page {

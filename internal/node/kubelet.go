@@ -56,9 +56,8 @@ func WithoutKubelet(ctx context.Context, kube kubernetes.Interface, nodes []*cor
 	return (&Kubelets{Kube: kube, Now: time.Now}).Without(ctx, nodes, all)
 }
 
-// Without reports for each Node, by UID, whether no kubelet has renewed the Lease in kube-node-lease. Such a Node is
-// from another client: accounts for Nodes cannot write Leases, and a kubelet writes only its own Lease. all returns the
-// cluster's Nodes. If even the oldest Nodes have no Lease, the map is empty, because Leases are not in use.
+// Without reports for each Node, by UID, whether no kubelet has renewed the Lease in kube-node-lease. Only kubelets can write
+// these Leases. If even the oldest Nodes of all have no Lease, the map is empty: Leases are not in use.
 func (k *Kubelets) Without(ctx context.Context, nodes []*corev1.Node, all func() []*corev1.Node) (map[types.UID]bool, error) {
 	if len(nodes) == 0 {
 		return nil, nil

@@ -38,9 +38,8 @@ func NewReservation(holder v1alpha1.Holder, n *corev1.Node, protection string, n
 	}
 }
 
-// Reserve reserves the node for the holder: first the Lease, then the reservation and the protecting annotations on the
-// Node. Reserve returns the Node as written. Reserve returns a conflict if another holder has the node or the Lease, or
-// if the node has changed since the read.
+// Reserve reserves the node for the holder: first the Lease, then the Node with the protecting annotations, and returns the
+// Node as written. Another holder, or a changed Node, is a conflict.
 func (s Reservations) Reserve(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) (*corev1.Node, error) {
 	if err := unheld(n, r.Holder); err != nil {
 		return nil, err
@@ -56,9 +55,8 @@ func (s Reservations) Reserve(ctx context.Context, n *corev1.Node, r v1alpha1.Re
 	return written, err
 }
 
-// Note writes a changed reservation to the Lease, then to the Node with the protecting annotations. Note replaces any
-// other reservation: the caller must know by its record or by the Lease that the node is reserved. Note returns the Node
-// as written, and a conflict if the node has changed since the read.
+// Note writes a changed reservation to the Lease, then to the Node, over any other reservation: the caller must know that the
+// node is reserved. Note returns the Node as written, and a conflict for a changed Node.
 func (s Reservations) Note(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) (*corev1.Node, error) {
 	if err := s.renew(ctx, n, r); err != nil {
 		return nil, err
@@ -111,9 +109,8 @@ func (s Reservations) Release(ctx context.Context, n *corev1.Node, r v1alpha1.Re
 	return s.End(ctx, n, r.Holder)
 }
 
-// Restore restores the recorded state of the node, removes the reservation and writes the marks in one update. The Lease
-// stays: DropOf deletes the Lease. Restore returns a conflict if the node has another reservation or has changed since
-// the read.
+// Restore restores the recorded state of the node, removes the reservation and writes the marks in one update. The Lease stays:
+// DropOf deletes the Lease. Another reservation, or a changed Node, is a conflict.
 func (s Reservations) Restore(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation, marks *Marks) error {
 	if err := unheld(n, r.Holder); err != nil {
 		return err

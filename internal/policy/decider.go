@@ -153,9 +153,8 @@ type observed struct {
 	sums map[cloud.PoolID]nodecache.Summary
 }
 
-// Pass decides about each pool that changed or is due, and writes Prototypes and statuses. Pass returns the time until the
-// next pass without a change. The error is an error of the API server: an error of one pool or policy is in that policy's
-// status.
+// Pass decides about each pool that changed or is due, writes Prototypes and statuses, and returns the time until the next
+// pass. Errors are of the API server: errors of a pool or policy are in the policy's status.
 func (d *Decider) Pass(ctx context.Context) (after time.Duration, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

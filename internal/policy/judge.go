@@ -17,9 +17,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// Ages up to which a decision uses a look at a pool. A look costs two requests, and a third if the recipe names the image
-// definition. A test of the sandbox holds a pool without changes to less than ten requests per hour, for all callers
-// together.
+// Ages up to which a decision uses a look at a pool. A look costs two or three requests. A test of the sandbox holds a quiet
+// pool to less than ten requests per hour.
 const (
 	// lookMaxAge applies to a pool that gets a prototype as soon as its recipe is older than known: a person may have rolled
 	// back the recipe.

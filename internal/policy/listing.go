@@ -22,9 +22,8 @@ const (
 	maxNamed = 3
 )
 
-// verifySums corrects the counts of pools whose Nodes would block a rollback. Any client with write access to Nodes can create
-// Nodes that are not Ready, so verifySums counts each instance of the cloud once. unlisted names Nodes of pools without a list
-// of instances.
+// verifySums corrects the counts of pools whose Nodes would block a rollback. Any client can create Nodes that are not Ready,
+// so each instance of the cloud counts once. unlisted names Nodes of pools without a list.
 func (d *joinTracker) verifySums(ctx context.Context, sums map[cloud.PoolID]nodecache.Summary, now time.Time) (_ map[cloud.PoolID]nodecache.Summary, unlisted string) {
 	if !anyUnhealthy(d.watches, sums) {
 		return sums, ""

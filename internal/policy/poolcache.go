@@ -15,9 +15,8 @@ import (
 // often than a cluster with a valid credential.
 const errorTTL = 10 * time.Minute
 
-// transientTTL is the lifetime of a look with a transient error. The lifetime doubles with each further error, up to
-// errorTTL. At a start, many pools need more reads than Azure grants at once, and a lost answer must not delay a rollback
-// for longer.
+// transientTTL is the lifetime of a look with a transient error, doubled with each further error up to errorTTL. At a start,
+// many pools need more reads than Azure grants, and a lost answer must not delay a rollback.
 const transientTTL = 5 * time.Second
 
 // manyThrottled is the number of throttled looks in a row after which Kamino treats the cloud as unavailable.

@@ -75,9 +75,8 @@ func (o *cachedOutcome) refused(donor string, now time.Time) bool {
 	return true
 }
 
-// stillDenied checks with one request the missing permissions of a refusal: the permissions of each capture, and the
-// permissions of one purpose, such as a trial, that the refusal names. Until the permissions exist, Kamino repeats no whole
-// preflight. Without an answer, the preflight decides.
+// stillDenied checks the missing permissions of a refusal with one request: of each capture, and of the purpose in the refusal.
+// Until the permissions exist, Kamino repeats no preflight. Without an answer, the preflight decides.
 func (d *Decider) stillDenied(ctx context.Context, w *observed, o *cachedOutcome) bool {
 	if !o.refusal.denied || d.Permissions == nil {
 		return false

@@ -21,10 +21,8 @@ type Result struct {
 	Waiting string
 }
 
-// Run makes passes until no old node is left or none can be reserved. wait makes the pauses. notify receives each new
-// message about a node once, as the end of a sentence that begins with its name.
-//
-// Run returns early after an error. Finished steps stay done, and reserved nodes stay reserved until another run.
+// Run makes passes until no old node is left or none can be reserved. notify receives each new message about a node once, as
+// the end of a sentence. After an error, reserved nodes stay reserved until another run.
 func (r *Replacement) Run(ctx context.Context, notify func(node, what string), wait func(context.Context, time.Duration) error) (Result, error) {
 	t := reporter{notify: notify, last: map[string]plan.Step{}}
 	result, moved := Result{}, time.Time{}

@@ -29,11 +29,8 @@ type SavedPart struct {
 	Doubt string
 }
 
-// Find returns the saved recipes of the pool, newest first. Find does not read the status of Prototypes, because any
-// writer of the status could point it at another Secret. Find lists Secrets by label or, without that permission, gets
-// Secrets by the names of the Prototypes.
-//
-// Name, labels and digest must match; otherwise Doubt is set. Secrets of another pool of the same name are left out.
+// Find returns the saved recipes of the pool, newest first, by label or by the names of the Prototypes. Others may write the
+// status, so Find reads no status. Name, labels and digest must match, else Doubt is set.
 func (s Secrets) Find(ctx context.Context, name string, pool cloud.PoolID, prototypes []v1alpha1.Prototype) ([]SavedPart, error) {
 	label := v1alpha1.LabelValue(v1alpha1.ObjectName(name))
 	list, err := s.Kube.CoreV1().Secrets(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.PoolLabel + "=" + label})

@@ -44,10 +44,8 @@ type facts struct {
 	deletes, deleted bool
 }
 
-// next returns the next step. It works backwards from the goal, so that finished steps are not repeated.
-//
-// Tags come first: after a crash between the two writes a quarantined version is visibly in use, and no promotion uses
-// it again. In the other order the next capture or rollback would take a bad version for a good one.
+// next returns the next step, backwards from the goal, so that finished steps are not repeated. Tags come first: after a crash
+// a quarantined version is visibly in use, and no promotion uses the version again.
 func next(f facts) Action {
 	switch {
 	case f.points && f.recipe == other:

@@ -55,10 +55,8 @@ type Owner struct {
 	Version string
 }
 
-// Lookup returns the name of the Secret for a Prototype's saved recipe, and whether the Secret already exists. A Secret
-// with other content stays, because it may be the only copy. In that case Lookup returns a second name with a digest.
-//
-// customData is saved with the recipe. If customData is nil, any saved customData matches.
+// Lookup returns the name of the Secret for a Prototype's saved recipe, and whether the Secret exists. A Secret with other
+// content stays, as perhaps the only copy: the name then has a digest. nil customData matches any saved customData.
 func (s Secrets) Lookup(ctx context.Context, prototype string, backup, customData []byte) (name string, kept bool, err error) {
 	name = prototype + suffix
 	for _, name = range []string{name, name + "-" + digest(backup, customData)[:shortDigest]} {

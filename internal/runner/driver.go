@@ -61,10 +61,8 @@ func (d *driver) run(ctx context.Context) error {
 	}
 }
 
-// term waits for the Lease, and advances the capture until its end, the loss of the Lease, or the end of the context.
-//
-// The elector releases the Lease when its own context ends. That context ends only after the last pass, so that two
-// processes never act at the same time.
+// term waits for the Lease, and advances the capture until its end, the loss of the Lease, or the end of the context. The
+// elector's own context ends after the last pass, so that two processes never act at the same time.
 func (d *driver) term(ctx context.Context, config leaderelection.LeaderElectionConfig) (bool, error) {
 	electing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

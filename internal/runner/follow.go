@@ -115,9 +115,8 @@ func (f *Follower) Run(ctx context.Context) (*v1alpha1.Prototype, error) {
 	return f.Prototype, err
 }
 
-// finalLook looks once more before a command ends early: the last pass may be ahead of the watch. The look is short, because
-// a user who interrupts wants an end. finalLook returns the reason of the end, which differs if the capture has ended
-// meanwhile.
+// finalLook looks briefly once more before a command ends early: the last pass may be ahead of the watch. finalLook returns the
+// reason of the end, which differs if the capture has ended meanwhile.
 func (f *Follower) finalLook(ctx context.Context, w *watcher, cause error) error {
 	if f.progress.Away != nil || errors.Is(cause, ErrGone) {
 		return cause

@@ -39,11 +39,8 @@ func (c noteLimiter) Eventf(regarding, related runtime.Object, kind, reason, act
 	c.EventRecorder.Eventf(regarding, related, kind, reason, action, "%s", text)
 }
 
-// Journal records the events of the captures that a command runs. Events are only information: Journal tries each event
-// once, and an event that fails is lost. Journal records equal events once, also after many passes.
-//
-// The broadcaster only builds and queues events. Its own recording offers no way to wait for the writes, and retries for
-// minutes, longer than a command should wait.
+// Journal records the events of a command's captures, equal events once, and tries each event once. The broadcaster only builds
+// events: its recording retries for minutes, and offers no wait for the writes.
 type Journal struct {
 	sink        events.EventSink
 	log         logr.Logger

@@ -37,9 +37,8 @@ const (
 // PoolState has the facts about a pool for the choice of a donor.
 type PoolState struct {
 	Name string
-	// Nodes are all nodes of the pool, in any order. Choose reads labels, annotations, the deletion time,
-	// spec.unschedulable, the operating system, and the status and last transition of the condition Ready. Expressions
-	// may read more fields: see package expression.
+	// Nodes are all nodes of the pool, in any order. Choose reads metadata, spec.unschedulable, the operating system and the
+	// condition Ready. Expressions may read more: see package expression.
 	Nodes []*corev1.Node
 	// Reserved reports whether a Lease confirms the reservation on a Node. Nil trusts the Node.
 	Reserved func(*corev1.Node) bool

@@ -163,9 +163,8 @@ func onHostPath(pod *corev1.Pod, _ PodContext) bool {
 	})
 }
 
-// Prefer sorts the candidates of a choice by the disruption of their capture. Candidates without a failure today come
-// first, then higher scores. A donor that will be replaced is compared by the pods that are hard to move, then by
-// evictions. Candidates without a known burden follow in their order.
+// Prefer sorts the candidates: no failure today, then higher scores, then less disruption. A donor that will be replaced is
+// compared by the pods that are hard to move, then by evictions. Unknown costs come last.
 func (c *Choice) Prefer(pool PoolState, burdens map[string]DisruptionCost) {
 	if len(c.Candidates) == 0 {
 		return

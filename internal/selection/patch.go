@@ -21,11 +21,8 @@ func (s *subject) readPatch() {
 	}
 }
 
-// noRebootPending applies even if the rules about patches are waived, because a node before its reboot is patched by
-// half.
-//
-// kured sets the annotation when the need for a reboot appears. kured removes the annotation after its own reboot only,
-// never after a reboot by hand or by the cloud.
+// noRebootPending applies even if the rules about patches are waived, because a node before its reboot is half patched. kured
+// removes the annotation only after its own reboot, never after a reboot by hand or by the cloud.
 func noRebootPending(s *subject) *cloud.Refusal {
 	name := s.rules.RebootPending
 	value, found := s.Node.Annotations[name]

@@ -46,10 +46,8 @@ var secrets = []*regexp.Regexp{
 // opaque are long texts of a key's alphabet.
 var opaque = regexp.MustCompile(`[A-Za-z0-9+/_=-]{32,}`)
 
-// Console returns the last lines of a serial console that may explain the failure of a node, as the end of a sentence. A
-// console without an error is of interest only if the node is not Ready.
-//
-// Any program of the node writes to the console, so that the text proves nothing.
+// Console returns the last lines of a serial console that may explain a node's failure; without an error only if the node is
+// not Ready. Any program of the node writes to the console, so the text proves nothing.
 func Console(text string, unread error, ready bool) string {
 	switch {
 	case cloud.Is(unread, cloud.Unsupported):

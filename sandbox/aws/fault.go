@@ -8,12 +8,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/simulator"
 )
 
-// faults are part of the state and survive a restart. Nouns of a fault: `instance, volume, snapshot, image, template,
-// group, tag, token`. The operations are the API's actions, such as `RunInstances`. The path is the service, the action
-// and the parameters, such as `/ec2/StopInstances?InstanceId.1=i-017c91377615f8edc&`, so that a fault can strike a single
-// group or instance. Long accepts the request and lets the work fail later. Deny denies an action, such as
-// `ec2:RunInstances`. Its Code names the denying policy: empty for the caller's own policies, `scp` for a service
-// control policy, and `boundary` for a permissions boundary. `condition` and `simulated` appear in policy simulations only.
+// faults survive a restart. Nouns: `instance, volume, snapshot, image, template, group, tag, token`. Operations are API
+// actions. Long fails the work later. The Code of a Deny names the policy: empty, `scp` or `boundary`.
 type faults struct {
 	*backend
 	simulator.Faults

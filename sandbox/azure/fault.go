@@ -8,9 +8,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/simulator"
 )
 
-// faults are part of the state and survive a restart. Nouns of a fault: `gallery, definition, version, snapshot, disk,
-// pool, instance, extension, rollingUpgrade, group, subscription, usage, permission, operation` (a poll) `, token`.
-// Operations: `get, list, put, patch, delete, view, powerOff, start, restart, deallocate, reimage, update`, and `post` on a token.
+// faults survive a restart. Nouns: `gallery, definition, version, snapshot, disk, pool, instance, extension, rollingUpgrade,
+// group, subscription, usage, permission, operation, token`. Operations are HTTP methods and actions, such as `reimage`.
 type faults struct {
 	*backend
 	simulator.Faults

@@ -75,9 +75,8 @@ func compose(w *backend, sign *signer) *Server {
 // Close stops running work and waits. A later server on the same Dir continues the work.
 func (s *Server) Close() { s.world.lanes.Close() }
 
-// IdentityHandler serves managed identities as App Service (IDENTITY_ENDPOINT, IDENTITY_HEADER), and as the instance
-// metadata service ("Metadata: true") for clients with a configurable address. Serve the handler with plain HTTP on
-// loopback.
+// IdentityHandler serves managed identities as App Service, and as the instance metadata service for clients with a
+// configurable address. Serve the handler with plain HTTP on loopback.
 func (s *Server) IdentityHandler() http.Handler {
 	return http.HandlerFunc(s.front.logins.serveIdentity)
 }
@@ -109,9 +108,8 @@ func (s *Server) Scale(ctx context.Context, name string, nodes int64) error {
 // Specs lists the current specs of all launched machines.
 func (s *Server) Specs() []fleet.Spec { return s.machines.specs() }
 
-// UpgradedByCloud lists running instances, by resource ID, that the cloud changed. The cause is a write to a scale set with such
-// an upgrade policy, or a rolling upgrade. Kamino never changes running nodes, so a test treats each instance in the
-// list as an error. A test that starts a change on purpose calls ForgetRolled.
+// UpgradedByCloud lists running instances that the cloud changed after a write or a rolling upgrade. Kamino never changes
+// running nodes, so each is an error of a test. Call ForgetRolled after an intended change.
 func (s *Server) UpgradedByCloud() []string { return s.machines.rolled.list() }
 
 // ResetUpgradedByCloud clears the list of Rolled.

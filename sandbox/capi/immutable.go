@@ -8,9 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// immutable is the rule in the webhooks of the infrastructure providers: templates never change, but the topology
-// controller may try a change as a dry run. A rule in the definition cannot see the dry run. Source: Cluster API,
-// util/topology, IsDryRunRequest.
+// immutable is the rule of the infrastructure providers' webhooks: templates never change, but the topology controller may try
+// a change as a dry run, which a definition cannot see. Source: Cluster API, util/topology, IsDryRunRequest.
 const immutable = `object.spec == oldObject.spec || has(request.dryRun) && request.dryRun && has(object.metadata.annotations) && ` +
 	`'topology.cluster.x-k8s.io/dry-run' in object.metadata.annotations`
 

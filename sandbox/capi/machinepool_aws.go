@@ -18,9 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// A machine pool of Cluster API's provider for AWS is an Auto Scaling group. The provider writes the launch template,
-// and the size unless another controller sets the size. The provider creates an object for each instance. The group
-// chooses the instances to delete, and replaces missing instances.
+// A machine pool of CAPA is an Auto Scaling group. CAPA writes the launch template, and the size unless managed elsewhere, and
+// creates an object for each instance. The group chooses instances to delete, and replaces missing instances.
 
 // Group is the state of a group.
 type Group struct {

@@ -25,9 +25,8 @@ func these(all []poolMachine, most int, is func(poolMachine) bool) (names []stri
 	return names
 }
 
-// instancesToDelete returns the instances that CAPZ deletes, oldest first. Marked instances go first, alone. Surplus instances
-// go next: first not ready, then of older models. Otherwise ready instances of older models go, up to maxUnavailable,
-// unless the feature gate skips them. Source: CAPZ, SelectMachinesToDelete.
+// instancesToDelete returns the instances that CAPZ deletes, oldest first: marked instances alone, then surplus instances, then
+// ready instances of older models up to maxUnavailable, unless the gate skips these. Source: CAPZ, SelectMachinesToDelete.
 func instancesToDelete(all []poolMachine, desired, maxUnavailable int, skips bool) []string {
 	if marked := these(all, len(all), isMarked); len(marked) > 0 {
 		return marked

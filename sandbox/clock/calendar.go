@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Calendar is a simulated time that runs as fast as real time and can skip forward. The calendar records all skips,
-// so that every real moment has a single simulated time. The zero value and nil mean real time. A Calendar is safe
-// for concurrent use, and is not stored.
+// Calendar is a simulated time that runs in real time and can skip forward. Recorded skips give every real moment a single
+// simulated time. The zero value and nil mean real time. A Calendar is safe for concurrent use.
 type Calendar struct {
 	mu    sync.RWMutex
 	skips []skip

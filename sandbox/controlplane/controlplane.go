@@ -75,9 +75,8 @@ var started atomic.Bool
 // readyWithin bounds the whole start; it takes about 3 s on an idle machine.
 const readyWithin = 2 * time.Minute
 
-// Start starts a control plane and returns once it serves: the API server is ready, and the controllers
-// have made the default namespace's service account, without which no pod can be created. On an error
-// nothing is left running.
+// Start starts a control plane and returns once the API server is ready. The default namespace then has its service account,
+// without which no pod can be created. After an error nothing runs.
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	if !started.CompareAndSwap(false, true) {
 		return nil, errors.New("this process has already run a control plane: Kubernetes starts only once per process")

@@ -65,9 +65,8 @@ type Fleet interface {
 	Power(id string) Power
 	// Console returns the end of the machine's serial console, of all its boots. Text is empty without a console.
 	Console(id string) string
-	// Terminate powers the machine off, and removes the machine and its kubelet. The fleet also removes the Node, as
-	// a cloud's node lifecycle controller does, unless the fleet was configured without one. The disk stays until
-	// DeleteDisk.
+	// Terminate powers the machine off, and removes machine and kubelet. The fleet also removes the Node, as a cloud's node
+	// lifecycle controller does, unless configured otherwise. The disk stays until DeleteDisk.
 	Terminate(ctx context.Context, id string) error
 	// Reimage replaces the machine's disk by src and boots the machine with the spec's recipe.
 	Reimage(ctx context.Context, spec Spec) error

@@ -36,9 +36,8 @@ type Config struct {
 	Client kubernetes.Interface
 	// RESTConfig is the API server's address for pods that are real processes.
 	RESTConfig *rest.Config
-	// Kubeadm lets nodes with `kubeadm join` in their recipe join with kubeadm, with a credential of their own. The
-	// API server and the controller manager must allow the join. Without Kubeadm, credentials are invented, and all
-	// nodes share Client.
+	// Kubeadm lets nodes with `kubeadm join` in their recipe join with a credential of their own; API server and controller
+	// manager must allow the join. Without Kubeadm, credentials are invented, and all nodes share Client.
 	Kubeadm bool
 	// Nodeadm does nodeadm's work at a boot, for the disk at root. Nodeadm returns the kubelet's configuration for
 	// the API server. Without Nodeadm, machines with nodeadm on the disk do not join.

@@ -16,9 +16,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-// The annotations that kured writes with --annotate-nodes. Source: kured's documentation, "Adding node annotations".
-// Observed: both hold the time at which kured found the need. "in progress" is removed after the reboot, "most
-// recent" stays.
+// Annotations of kured with --annotate-nodes, with the time at which kured found the need. "in progress" is removed after the
+// reboot, "most recent" stays, as observed. Source: kured's documentation, "Adding node annotations".
 const (
 	kuredNeeded     = "weave.works/kured-most-recent-reboot-needed"
 	kuredInProgress = "weave.works/kured-reboot-in-progress"

@@ -47,9 +47,8 @@ func (c *ClusterAPI) make(ctx context.Context, all ...*unstructured.Unstructured
 	return nil
 }
 
-// MakeCluster creates the Cluster unless the Cluster exists. The API server listens on a port of this machine.
-// MakeCluster returns the object of the externally managed control plane. The topology controller creates the control
-// plane of a Cluster with a ClusterClass.
+// MakeCluster creates a missing Cluster, whose API server listens on a port of this machine, and returns the externally managed
+// control plane. The topology controller creates the control plane of a ClusterClass.
 func (c *ClusterAPI) MakeCluster(ctx context.Context, port int, ofClass bool) (plane *unstructured.Unstructured, err error) {
 	cluster := c.object(core, "Cluster", c.cluster.Name)
 	err = c.objects.Get(ctx, client.ObjectKeyFromObject(cluster), cluster)

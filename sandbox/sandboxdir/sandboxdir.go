@@ -76,9 +76,8 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("a sandbox already runs in %s (process %s): use it, stop it with `kamino-sandbox down --dir %s`, or choose another --dir", e.Dir, e.PID, e.Dir)
 }
 
-// Open locks a directory, creates the directory if missing, and reads or creates its facts. A new sandbox is on the
-// given cloud, by default Azure. Open refuses a sandbox on another cloud. Open returns an *InUseError if another
-// process holds the lock.
+// Open locks a directory, and reads or creates its facts. A new sandbox is on the given cloud, by default Azure; another cloud
+// is refused. Open returns an *InUseError if another process holds the lock.
 func Open(dir string, cloud pool.Cloud) (*Directory, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -48,9 +48,8 @@ type Handling struct {
 	Answer func(*http.Response) error
 }
 
-// Intercept puts a proxy in front of each server of kamino, until the test ends. handle decides about each request,
-// may change the request and may block. Many goroutines call handle. Intercept returns the variables with the
-// addresses of the proxies, for Env. Azure's addresses of long operations bypass the proxies.
+// Intercept puts a proxy in front of each server of kamino until the test ends, and returns variables for Env. handle may
+// change or block requests, in many goroutines. Azure's long operations bypass the proxies.
 func (s *Sandbox) Intercept(t testing.TB, handle func(Server, *http.Request) Handling) []string {
 	t.Helper()
 	dir := t.TempDir()

@@ -17,10 +17,8 @@ import (
 // maxKills is more than the number of writes of any capture. A capture with more writes makes no progress.
 const maxKills = 60
 
-// KillWithEachWrite runs kamino with these arguments repeatedly, and kills each process at its first write to the
-// cloud or to the management cluster. First the write is lost before the effect, then after the effect. If a step
-// repeats lost writes, the next process may make one more write. The last process makes no write; KillWithEachWrite
-// returns its output. A process that is not killed must exit with 0.
+// KillWithEachWrite runs kamino repeatedly, and kills each process at its first write to the cloud or management cluster,
+// before and then after the effect. The last process makes no write; its output is returned.
 func (s *Sandbox) KillWithEachWrite(t testing.TB, namespace string, args ...string) (output string) {
 	t.Helper()
 	var deaths []string

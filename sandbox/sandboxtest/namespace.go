@@ -32,9 +32,8 @@ func (s *Sandbox) Install(t testing.TB) {
 	s.Must(t, "kubectl", "wait", "--for=condition=Established", "crd/prototypes.kamino.dev", "crd/orders.kamino.dev")
 }
 
-// Namespaces creates a namespace for Leases and Secrets and a namespace for generalize pods, for commands with
-// --namespace and --generalize-namespace. The commands run as an administrator, so only the generalize pods need an
-// account.
+// Namespaces creates a namespace for Leases and Secrets and a namespace for generalize pods. The commands run as an
+// administrator, so only the generalize pods need an account.
 func (s *Sandbox) Namespaces(t testing.TB, engine, pods string) {
 	t.Helper()
 	kube, ctx := s.Kube(), t.Context()

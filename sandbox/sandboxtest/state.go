@@ -118,9 +118,8 @@ func (e *Env) workloads() (pods, jobs []string) {
 	return pods, jobs
 }
 
-// describe returns the part of a node that neither its kubelet nor the cluster changes. The cluster adds taints to a
-// node that is away, late labels, and an annotation that depends on the number of nodes. Kamino's controller adds a
-// version label to every node.
+// describe returns the part of a node that neither kubelet nor cluster changes: no taints of a node that is away, no late
+// labels, no annotation by the number of nodes, and no version label.
 func (e *Env) describe(n *corev1.Node) string {
 	e.Helper()
 	spec := n.Spec.DeepCopy()

@@ -22,9 +22,8 @@ type bucket struct {
 	ahead  time.Duration // in real time, when the bucket was filled
 }
 
-// Take takes a token from the named bucket, which holds at most burst tokens and gets rate tokens in a simulated
-// second. Take returns the remaining tokens, or the simulated time until the next token. A step of the calendar fills
-// the bucket, too.
+// Take takes a token from the named bucket of at most burst tokens, with rate new tokens in a simulated second. Take returns
+// the remaining tokens, or the simulated time until the next token.
 func (s *Buckets) Take(name string, burst, rate float64) (left int, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -100,9 +100,8 @@ type Case struct {
 	// BuiltFrom is the pool's version of the donor's image; the zero Image without such a version.
 	BuiltFrom Lookup[cloud.Image]
 
-	// Account reports whether the pods' service account exists. RightLacking is a missing permission of the account.
-	// OrderRefused and PodRefused are the API server's errors for the order and the pod; empty means no error. A missing
-	// account or a waiting capture needs no look.
+	// Account reports whether the pods' service account exists, and RightLacking is its missing permission. OrderRefused and
+	// PodRefused are errors of the API server for order and pod; empty without an error.
 	Account      Lookup[bool]
 	RightLacking Lookup[string]
 	OrderRefused Lookup[string]

@@ -61,9 +61,9 @@ func least(a, b int64) int64 {
 // maxSize matches the largest size of a group in both forms of the autoscaler's status.
 var maxSize = regexp.MustCompile(`(?i)maxSize[=:]\s*(\d+)`)
 
-// MostByAutoscaler reads a pool's limit of nodes from the cluster autoscaler's status; 0 for a pool that the autoscaler
-// does not manage. Until 1.29 the status is text ("Name: pool", "maxSize=5"); from 1.30 on YAML ("- name: pool", "maxSize:
-// 5"). Both forms name a group before its sizes. Source: cluster-autoscaler, ConfigMap cluster-autoscaler-status.
+// MostByAutoscaler reads a pool's limit of nodes from the cluster autoscaler's status; 0 for a pool without autoscaler. Until
+// 1.29 the status is text, later YAML. Both name a group before its sizes. Source: cluster-autoscaler, ConfigMap
+// cluster-autoscaler-status.
 func MostByAutoscaler(status, pool string) (most int64) {
 	group := ""
 	for line := range strings.Lines(status) {

@@ -132,12 +132,8 @@ func endHold(f Facts) Decision {
 	return returnDonor(f)
 }
 
-// returnDonor returns the donor: power on, wait for Ready in a new boot, then undo all protections in reverse order. The
-// record goes last, because it can restore a Node that a client deleted or changed. Another holder of the node finishes
-// first.
-//
-// A donor that is off is started, also after a stop by another client. A touched or stopped donor must boot, because
-// its identity may be incomplete. The pod is deleted before that boot: a kubelet that finds the pod would restart it.
+// returnDonor starts the donor, waits for Ready in a new boot, and undoes all protections. The record goes last, because only
+// the record can restore a changed Node. The pod goes before the boot: a kubelet would restart the pod.
 func returnDonor(f Facts) Decision {
 	if f.Power == Off || f.Power == Changing || f.Power == On && f.MustBoot() {
 		if d, open := rebootDonor(f); open {

@@ -2,10 +2,8 @@ package plan
 
 // Decisions without answers of a cloud, or of the management cluster that keeps the recipe.
 
-// WithoutCloud decides only from the Node, its holder, the record and the deadlines. All other facts are unknown.
-//
-// The reservation stays, because only the cloud can undo the protection. A donor with an unchanged disk and no further
-// step takes pods again. A later pass finds the decision and continues.
+// WithoutCloud decides from the Node, its holder, the record and the deadlines. The reservation stays, because only the cloud
+// can undo the protection. A donor with an unchanged disk takes pods again.
 func WithoutCloud(f Facts) Decision {
 	switch {
 	case f.Patch == PatchUnderWay:

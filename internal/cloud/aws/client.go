@@ -29,11 +29,8 @@ type Config struct {
 	OnRequest func(class string, status int, throttled bool)
 }
 
-// Load reads the configuration from the sources of every AWS tool: environment, shared files, web identity, Pod Identity,
-// instance metadata. A named file replaces the shared configuration file ("~/.aws/config").
-//
-// Load keeps the SDK's HTTP client, because only the SDK's client reads AWS_CA_BUNDLE. The SDK makes no retries: the
-// caller knows the deadline and calls again.
+// Load reads the configuration from the sources of every AWS tool. A named file replaces "~/.aws/config". The SDK's HTTP client
+// stays, because only that client reads AWS_CA_BUNDLE. The SDK makes no retries: callers know the deadline.
 func Load(ctx context.Context, file string) (Config, error) {
 	options := []func(*config.LoadOptions) error{config.WithRetryer(func() sdk.Retryer { return sdk.NopRetryer{} })}
 	if file != "" {

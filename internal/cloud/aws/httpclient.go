@@ -7,11 +7,8 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// plainBodyClient sends requests with bodies that implement only Read and Close. The SDK's body also implements WriteTo and returns
-// io.EOF after Close. The SDK closes the body when an answer begins.
-//
-// If the answer came before the end of the request, net/http saw a failure and broke the connection. Source: smithy-go
-// v1.28.8, transport/http/internal/io, safeWriteToReadCloser.
+// plainBodyClient sends bodies with Read and Close only. The SDK's body has WriteTo, which returns io.EOF after Close. If the
+// answer comes before the end of the request, net/http sees a failure. Source: smithy-go v1.28.8, safeWriteToReadCloser.
 type plainBodyClient struct{ under sdk.HTTPClient }
 
 // WithPlainBodies returns an SDK client that sends requests completely, even after an early answer.

@@ -13,11 +13,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// imageProperties holds the donor's properties for RegisterImage. The defaults of RegisterImage fit no current instance (i386,
-// paravirtual, without ENA).
-//
-// The text is a tag of the snapshot, because donor and source image may be gone when the snapshot is complete. JSON names
-// are short: a tag has at most 256 characters.
+// imageProperties holds the donor's properties for RegisterImage, whose defaults fit no current instance. A tag of the snapshot
+// has the text, because donor and image may be gone later. JSON names are short: a tag has at most 256 characters.
 type imageProperties struct {
 	Architecture string `json:"a"`
 	Root         string `json:"r"`

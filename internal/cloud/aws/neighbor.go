@@ -18,10 +18,8 @@ const newestVersion = "$Latest"
 // maxNeighbors is how many groups the refusal names.
 const maxNeighbors = 3
 
-// templateShared returns the refusal to write a launch template that other groups use at $Latest; nil without such groups. These
-// groups would launch instances from the new version immediately.
-//
-// AWS does not list the groups of a template, so Kamino reads all groups of the region.
+// templateShared refuses a write to a launch template that other groups use at $Latest, because these groups would use the new
+// version immediately. AWS does not list the groups of a template, so Kamino reads all groups of the region.
 func templateShared(ctx context.Context, a *account, ref group, r recipe) (*cloud.Refusal, error) {
 	if r.data == nil || r.capa || r.templateOwner() != "" { // Kamino does not write the template
 		return nil, nil

@@ -87,10 +87,8 @@ func (p *ImageProvider) Permissions(ctx context.Context, family cloud.ImageFamil
 // anyResource is the scope of actions without a resource.
 const anyResource = "*"
 
-// deniedOfGroup returns the missing permissions of a capture on a group. Auto Scaling has no dry run, so IAM answers.
-// Without an answer the permissions are unknown.
-//
-// If Kamino writes the template, dry runs check a new template version and a launch, unless IAM allows the actions.
+// deniedOfGroup returns the missing permissions of a capture on a group. Auto Scaling has no dry run, so IAM answers; without
+// an answer the permissions are unknown. Dry runs check the template and a launch, unless IAM allows both.
 func deniedOfGroup(ctx context.Context, p *PoolProvider, ref group, r recipe, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	var found []cloud.Refusal
 	missing := func(action string, on fmt.Stringer) {

@@ -19,10 +19,8 @@ type statement struct {
 // growAction is the action of growing a group, before a removal and after a promotion.
 const growAction = "autoscaling:SetDesiredCapacity"
 
-// policy returns the smallest IAM policy with a statement per feature, so that you can leave out unused features. EC2 and
-// Auto Scaling have no narrower resource for reads and for creating resources.
-//
-// Replace the words in capitals.
+// policy returns the smallest IAM policy, with a statement per feature, so that users can leave out features. EC2 and Auto
+// Scaling have no narrower resource for reads and creations. Users replace the words in capitals.
 func policy(removal bool) ([]byte, error) {
 	var looks []string
 	writes := func(needs []need, of string) (actions []string) {

@@ -13,11 +13,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// A group replaces a stopped instance, even with scale-in protection. An instance in standby is neither replaced nor part
-// of the desired capacity, so Kamino protects a donor by standby.
-//
-// Entering standby reduces the desired capacity by 1, because the group would otherwise launch another instance. Leaving
-// standby adds 1.
+// A group replaces a stopped instance in spite of scale-in protection, but never an instance in standby. So standby protects a
+// donor. Entering standby reduces the desired capacity by 1, and leaving adds 1.
 
 // Tokens of AWS besides cloud.TokenUnprotected and cloud.TokenProtected. TokenProtected means in service with scale-in
 // protection.

@@ -99,11 +99,8 @@ func rootRefusal(ctx context.Context, p *PoolProvider, ref group, r recipe, imag
 	return refusalOfRoot(ref, r, im), err
 }
 
-// SetRecipe implements cloud.PoolProvider. SetRecipe creates a launch template version with the new image only, and
-// points the group to the version by number.
-//
-// A group with $Latest is pinned first to the current version. Otherwise the group would use the new version too early.
-// AWS has no conditional update, so SetRecipe reads the group before and after.
+// SetRecipe creates a launch template version with the new image only, and points the group to the version by number. A group
+// with $Latest is pinned first. AWS has no conditional update, so SetRecipe reads the group before and after.
 func (p *PoolProvider) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
 	ref, err := parsePool(change.Pool)
 	if err != nil {
@@ -170,10 +167,8 @@ func showsVersion(ctx context.Context, p *PoolProvider, ref group, r recipe, num
 	return err == nil && sameSpec(specOf(now), &wanted), err
 }
 
-// recipeToSet reads the group. The first read may be cached, because set reads the group again before the write. AWS
-// refuses a new version if the source version is gone.
-//
-// $Latest and $Default are never cached: a later read would not show a changed meaning.
+// recipeToSet reads the group, first with a cache: set reads the group again before the write. $Latest and $Default are never
+// cached, because their meaning changes. AWS refuses a new version without its source version.
 func recipeToSet(look, fresh context.Context, p *PoolProvider, ref group, image string, try int) (recipe, error) {
 	if try == 1 && cloud.ReadCacheOf(look) != nil {
 		r, err := p.recipe(look, ref)

@@ -10,9 +10,7 @@ import (
 // chainHeader begins the list of tried credentials in azidentity's error.
 const chainHeader = "Attempted credentials:"
 
-// attempts returns the tried credentials with the reasons, and how to choose a credential if another service answered in
-// place of the VM's identity endpoint. Empty without a credential chain.
-//
+// attempts returns the tried credentials with reasons, and how to choose a credential; empty without a credential chain.
 // Answers are reduced to the status, because the body comes from an unknown server.
 func attempts(err error) string {
 	_, list, chained := strings.Cut(err.Error(), chainHeader)

@@ -32,9 +32,8 @@ type environmentFile struct {
 	TokenAudience             string `json:"tokenAudience"`
 }
 
-// resolveCloud finds a cloud by name; an empty name is the public cloud. The file of a custom cloud is named by
-// AZURE_ENVIRONMENT_FILEPATH, else azurestackcloud.json in the directory of azure.json. namer is the source of the name,
-// for errors.
+// resolveCloud finds a cloud by name; an empty name is the public cloud. The file of a custom cloud is
+// AZURE_ENVIRONMENT_FILEPATH, else azurestackcloud.json next to azure.json. namer is the source of the name, for errors.
 func (l loader) resolveCloud(name, namer, azureJSON string) (target, error) {
 	switch strings.ToLower(name) {
 	case "", "azurecloud", "azurepubliccloud", "azurepublic":

@@ -66,16 +66,8 @@ type clusterFile struct {
 	IdentitySystem         string `json:"identitySystem"`
 }
 
-// LoadConfig finds cloud and credential in azure.json if named, else in the environment. The first complete credential of
-// the environment is used:
-//
-// workload identity (AZURE_FEDERATED_TOKEN_FILE); client secret or certificate (AZURE_CLIENT_SECRET,
-// AZURE_CLIENT_CERTIFICATE_PATH); managed identity (IDENTITY_ENDPOINT); identity of the VM; `az login`. AZURE_ENVIRONMENT
-// selects the cloud.
-//
-// LoadConfig does no network I/O: the first request shows a wrong credential. Files are read again at each use, so a
-// renewed credential is used at once. A changed cloud needs a restart. Errors name file or variable and the remedy,
-// without secrets.
+// LoadConfig finds cloud and credential in azure.json if named, else in the environment, in the order of the switch. LoadConfig
+// does no network I/O. Files are read again at each use, so a renewed credential is used at once.
 func LoadConfig(options LoadOptions) (Config, error) {
 	if options.Getenv == nil {
 		options.Getenv = os.Getenv

@@ -18,9 +18,8 @@ type text string
 
 func (t text) String() string { return string(t) }
 
-// ensureDefinition starts to make the gallery, and then the definition, if missing. ready is false while Azure makes
-// either. A definition of this process is not compared with the pool's requirements. A failed definition is made again
-// unchanged.
+// ensureDefinition starts to make a missing gallery, and then the definition; ready is false meanwhile. A definition of this
+// process is not compared with the pool's requirements. A failed definition is made again unchanged.
 func (p *ImageProvider) ensureDefinition(ctx context.Context, s scaleSet, requirements cloud.ImageRequirements, snapshotID string) (ready bool, err error) {
 	if p.contains(p.defined, s.definitionID()) {
 		return true, nil

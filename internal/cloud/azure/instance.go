@@ -50,8 +50,7 @@ func instanceOf(id cloud.InstanceID, ref instance, vm armcompute.VirtualMachineS
 }
 
 // hostName returns the computer name of an instance, which is the name of its Node: Kubernetes' cloud provider finds the
-// instance by that name. Source: cloud-provider-azure, pkg/provider/azure_vmss_cache.go (the cache's key is the computer
-// name in lower case).
+// instance by that name. Source: cloud-provider-azure, pkg/provider/azure_vmss_cache.go.
 func hostName(vm armcompute.VirtualMachineScaleSetVM) string {
 	if vm.Properties == nil || vm.Properties.OSProfile == nil {
 		return ""
@@ -177,11 +176,8 @@ func osDisk(vm armcompute.VirtualMachineScaleSetVM) string {
 	return value(vm.Properties.StorageProfile.OSDisk.ManagedDisk.ID)
 }
 
-// EnsureStopped implements cloud.ImageProvider. Powering off keeps host, network and address. Deallocation would reset
-// the TPM and might lose the capacity.
-//
-// The guest does not shut down, because the disk is already generalized and synced, and a shutdown would write to the
-// disk.
+// EnsureStopped powers off, and keeps host, network and address. Deallocation would reset the TPM and might lose the capacity.
+// The guest does not shut down, because a shutdown would write to the generalized disk.
 func (p *ImageProvider) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
 	ref, err := p.parse(id)
 	if err != nil {

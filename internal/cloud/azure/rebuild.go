@@ -23,11 +23,8 @@ func RebuildActions() []string { return append([]string(nil), rebuildActions...)
 // CanRebuild implements cloud.PoolProvider.
 func (*account) CanRebuild() bool { return true }
 
-// EnsureRebuilt implements cloud.PoolProvider. A reimage uses the instance's own model, so EnsureRebuilt first applies the
-// scale set's latest model.
-//
-// The documentation contradicts itself about a new disk after a new model. So the disk's source image decides, and the
-// instance is reimaged until the source is the version.
+// EnsureRebuilt applies the scale set's latest model first, because a reimage uses the instance's own model. Azure's
+// documentation contradicts itself about the new disk, so Kamino reimages until the disk's source is the version.
 func (p *PoolProvider) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 	ref, err := parseInstance(id)
 	if err != nil {

@@ -15,9 +15,9 @@ var removeActions = []string{"Microsoft.Compute/virtualMachineScaleSets/virtualM
 // RemoveActions returns the actions for removing instances in addition to RequiredActions.
 func RemoveActions() []string { return append([]string(nil), removeActions...) }
 
-// EnsureRemoved implements cloud.PoolProvider. Azure deletes instance and OS disk and reduces the capacity in a single step.
-// Scale-in protection does not prevent the deletion of a named instance. Sources: Compute REST API, Virtual Machine Scale
-// Set VMs, Delete; Azure, "Instance protection".
+// EnsureRemoved deletes instance and OS disk, and reduces the capacity in the same step. Scale-in protection does not prevent
+// the deletion of a named instance. Source: Compute REST API, Virtual Machine Scale Set VMs, Delete; Azure, "Instance
+// protection".
 func (p *PoolProvider) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
 	ref, err := parseInstance(id)
 	if err != nil {

@@ -160,12 +160,9 @@ func (p trials) removeApart(ctx context.Context, t trialRef) (cloud.State, error
 	return cloud.Deleting, nil
 }
 
-// copied returns the scale set of a trial: a copy of the pool with a single instance. The copy must receive no traffic
-// and no scaling. So autoscaler tags, inbound load balancing, repairs, upgrades and scale-in rules are left out.
-//
-// Extensions are left out too: the promotion removes bootstrap extensions, and protected settings of other extensions are
-// unreadable. The host name prefix differs from the pool's, because Kubernetes' cloud provider finds the scale set by the
-// prefix. Sources: Compute REST API, Virtual Machine Scale Sets, Create Or Update; cloud-provider-azure.
+// copied returns the scale set of a trial: a copy of the pool with one instance, without traffic, scaling, upgrades and
+// extensions. The host name prefix differs, because Kubernetes' cloud provider finds the scale set by the prefix. Source:
+// Compute REST API, Virtual Machine Scale Sets, Create Or Update; cloud-provider-azure.
 func copied(t trialRef, model armcompute.VirtualMachineScaleSet, out egress) armcompute.VirtualMachineScaleSet {
 	was := model.Properties
 	if was == nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // capacityCodes are Azure's error codes of missing quota or capacity, in lower case. Such errors do not blame the image.
-// Sources: Azure, "Troubleshoot allocation failures", "Resolve errors for SKU not available", "Resolve errors for
-// resource quotas".
+// Source: Azure, "Troubleshoot allocation failures", "Resolve errors for SKU not available", "Resolve errors for resource
+// quotas".
 var capacityCodes = []string{
 	"allocationfailed", "zonalallocationfailed", "overconstrainedallocationrequest", "overconstrainedzonalallocationrequest",
 	"skunotavailable", "quotaexceeded", "resourcequotaexceeded", "spotvmallocationfailed", "lowprioritycapacityexceeded",
@@ -23,13 +23,9 @@ func isCapacityError(trouble string) bool {
 	return slices.Contains(capacityCodes, strings.ToLower(code)) || isQuota(code, message)
 }
 
-// imageCodes are Azure's error codes of a failure in the guest, in lower case: provisioning did not end or failed, or an
-// extension failed.
-//
-// Codes of Azure's own failures are left out (OSProvisioningInternalError, VMExtensionManagementInternalError,
-// InternalExecutionError, NetworkingInternalOperationError). So are codes that may come from host or network
-// (VMStartTimedOut, VMAgentStatusCommunicationError). Source: Azure, "Understand common error messages when you manage
-// virtual machines in Azure".
+// imageCodes are Azure's error codes of a failure in the guest, in lower case. Codes of Azure's own failures, and of failures
+// of host or network, are left out. Source: Azure, "Understand common error messages when you manage virtual machines in
+// Azure".
 var imageCodes = []string{
 	"osprovisioningtimedout", "osprovisioningclienterror",
 	"vmextensionprovisioningerror", "vmextensionprovisioningtimeout", "vmextensionhandlernontransienterror",

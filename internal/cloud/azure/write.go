@@ -23,11 +23,8 @@ const rollingUpgradeRuns = "RollingUpgradeRunning"
 // a scale set with a rolling upgrade policy. Most credentials do not need the action.
 const rollingUpgradeRead = "Microsoft.Compute/virtualMachineScaleSets/rollingUpgrades/read"
 
-// write performs every write of a scale set: recipe and size. The upgrade policy may let Azure update running instances
-// after a write, and may have changed since the last check.
-//
-// So the policy is read with the model, and the write is conditional on that model. Without an ETag the write itself sets
-// Manual, so that a concurrent policy change has no effect.
+// write performs every write of a scale set. The upgrade policy may let Azure update running instances, so the write is
+// conditional on the model with that policy. Without an ETag the write itself sets Manual.
 func (p *PoolProvider) write(ctx context.Context, op string, s scaleSet, model armcompute.VirtualMachineScaleSet, update armcompute.VirtualMachineScaleSetUpdate) error {
 	_, err := p.writeAnswered(ctx, op, s, model, update)
 	return err
@@ -84,9 +81,8 @@ func scaleSetIn(answer *http.Response) *armcompute.VirtualMachineScaleSet {
 	return &set
 }
 
-// refusalsOfWrite returns the reasons against any write: Flexible orchestration, an upgrade policy that would update
-// running instances, or Cluster API, which replaces instances that differ from the model. Another reason is an open trial
-// in the pool, from an earlier version of Kamino.
+// refusalsOfWrite returns the reasons against any write: Flexible orchestration, an upgrade policy that updates running
+// instances, Cluster API as the owner, or an open trial in the pool from an earlier version.
 func refusalsOfWrite(s scaleSet, model armcompute.VirtualMachineScaleSet) (out []cloud.Refusal) {
 	const manual = "set upgradePolicy.mode to Manual"
 	add := func(reason, remedy, obstacle string, args ...any) {

@@ -285,9 +285,8 @@ func (r removal) removalAnnotations(ctx context.Context, m object, name string) 
 	return begin, nil
 }
 
-// contentOf returns kind and content of the object that is made from a named object. A template contains both. A
-// MachinePool names the bootstrap configuration itself, which is copied, and the infrastructure object, which is
-// converted to a machine.
+// contentOf returns kind and content of the object that is made from a named object. A template contains both. A MachinePool
+// names the bootstrap configuration, which is copied, and the infrastructure object, which is converted.
 func contentOf(named object) (kind string, content, metadata map[string]any) {
 	if factory, is := machinePoolKindOf(named.GroupVersionKind().GroupKind()); is {
 		machine, _ := factory.separateMachine(named)
@@ -304,9 +303,8 @@ func contentOf(named object) (kind string, content, metadata map[string]any) {
 // kindConfig is kubeadm's bootstrap configuration. MachinePools name the configuration, other pools name a template.
 const kindConfig = "KubeadmConfig"
 
-// configFor returns the content of a bootstrap configuration for another machine, without the token. The kubeadm provider
-// makes a token for the pool's machines, and removes the token from time to time. Without a token the provider makes a new token. Source: Cluster
-// API, reconcileDiscovery and rotateMachinePoolBootstrapToken.
+// configFor returns a bootstrap configuration for another machine, without the token: the kubeadm provider removes the token of
+// a pool from time to time, and makes a new token. Source: Cluster API, reconcileDiscovery and rotateMachinePoolBootstrapToken.
 func configFor(config object) map[string]any {
 	content, _, _ := unstructured.NestedMap(config.Object, "spec")
 	unstructured.RemoveNestedField(content, "joinConfiguration", "discovery", "bootstrapToken", "token")

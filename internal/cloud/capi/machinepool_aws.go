@@ -23,12 +23,9 @@ var awsPool = machinePoolKind{
 
 var pathLaunchTemplate = []string{"spec", "awsLaunchTemplate"}
 
-// awsRolls returns the reasons why CAPA would replace instances, or why a donor cannot be protected. At a new image CAPA
-// makes a launch template version, and starts an instance refresh unless disabled.
-//
-// CAPA writes the replicas over the group's desired capacity, unless the replicas are managed elsewhere. The group would
-// then launch an instance in place of a donor in standby. Without the feature gate there are no Machines. Source: CAPA,
-// AWSMachinePoolReconciler.reconcileNormal, autoscaling.UpdateASG.
+// awsRolls returns the reasons why CAPA would replace instances, or why a donor cannot be protected. CAPA starts an instance
+// refresh at a new image, and writes its replicas over the desired capacity. Without the feature gate there are no Machines.
+// Source: CAPA, AWSMachinePoolReconciler.reconcileNormal, autoscaling.UpdateASG.
 func awsRolls(pool, factory object, _ featureGateState) []cloud.Refusal {
 	found := refuse(!factory.truth("spec", "refreshPreferences", "disable"), nil, reasonPoolRolls, "set spec.refreshPreferences.disable to true",
 		"CAPA would start an instance refresh at every new image of %s, and replace all instances", factory)
@@ -56,8 +53,7 @@ var ignoredAWSFields = []string{
 }
 
 // awsSeparateMachine returns the spec of an AWSMachine like the instances of an AWSMachinePool. User data is in the launch
-// template, not in Secrets Manager, because the instances' role may lack the permission for Secrets Manager. Source: CAPA,
-// AWSMachineSpec.
+// template, because the role may lack permissions for Secrets Manager. Source: CAPA, AWSMachineSpec.
 func awsSeparateMachine(factory object) (machine spec, without []string) {
 	whole, _, _ := unstructured.NestedMap(factory.Object, "spec")
 	template, _, _ := unstructured.NestedMap(factory.Object, pathLaunchTemplate...)

@@ -40,12 +40,8 @@ func surge(factory object) (text string, none bool) {
 	return "1", false
 }
 
-// azureRolls returns the reasons why CAPZ would replace instances. At a new image CAPZ writes the scale set's model, adds
-// maxSurge instances, and deletes as many running instances.
-//
-// Then CAPZ replaces the other instances within maxUnavailable, unless its feature gate
-// SkipMachinePoolModelReconciliation is on. So Kamino requires the gate and no surge. With replicas managed elsewhere
-// CAPZ neither adds nor deletes instances. Source: CAPZ, scalesets.ScaleSetSpec,
+// azureRolls returns the reasons why CAPZ would replace instances at a new image. So Kamino requires feature gate
+// SkipMachinePoolModelReconciliation and no surge, or replicas managed elsewhere. Source: CAPZ, scalesets.ScaleSetSpec,
 // MachinePoolScope.applyAzureMachinePoolMachines, SelectMachinesToDelete.
 func azureRolls(pool, factory object, skips featureGateState) []cloud.Refusal {
 	found := refuse(factory.text("spec", "orchestrationMode") == "Flexible", nil, "FlexibleOrchestration", "use Uniform orchestration, or a MachineDeployment",

@@ -9,11 +9,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// The provider may implement a MachinePool as a group of the cloud, which counts instances and replaces stopped or
-// missing instances. With replicas managed elsewhere the provider only copies the group's size.
-//
-// So Kamino writes the image to the provider's object. Protection, removal and growth work in the group, as without
-// Cluster API. A Machine is created after its instance and deleted after its instance.
+// A MachinePool may be a group of the cloud, which replaces stopped and missing instances. So Kamino writes the image to the
+// provider's object, and protects, removes and grows in the group, as without Cluster API.
 
 // inGroups performs the actions in the groups.
 type inGroups struct{ *clusterAccess }

@@ -6,13 +6,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// A Cluster can move to another management cluster. `clusterctl move` pauses the Cluster and creates all objects in the
-// target, with new UIDs. Then `clusterctl move` deletes the source objects, the Cluster last, and ends the pause in the
-// target.
-//
-// During a move, writes to the source can be lost, and missing objects are not deleted. So Kamino writes, and trusts a
-// missing object, only after a new read shows the Cluster without a pause. Source: Cluster API,
-// cmd/clusterctl/client/cluster, mover.go.
+// `clusterctl move` pauses a Cluster, creates all objects in the target with new UIDs, and deletes the source. Writes to the
+// source can be lost meanwhile. So Kamino writes, and trusts a missing object, only after a read without a pause. Source:
+// Cluster API, cmd/clusterctl/client/cluster, mover.go.
 
 // reasonMoved is the code of errors about a Cluster that is not in the management cluster.
 const reasonMoved = "ClusterNotHere"

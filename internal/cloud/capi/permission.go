@@ -241,9 +241,8 @@ func (r *clusterAccess) refuseMachine(ctx context.Context, found []cloud.Refusal
 	return found, nil
 }
 
-// refuseUnheld appends the reasons why a Machine's deletion would not wait for the hook, or why the reduced replicas
-// might remove another Machine. Source: isDeleteNodeAllowed of Cluster API's Machine controller, which otherwise skips
-// hooks.
+// refuseUnheld appends the reasons why a Machine's deletion would not wait for the hook, or why the reduced replicas might
+// remove another Machine. Source: Cluster API, isDeleteNodeAllowed, which otherwise skips hooks.
 func (r *clusterAccess) refuseUnheld(ctx context.Context, found []cloud.Refusal, cluster, pool, m object) ([]cloud.Refusal, error) {
 	found = refuse(m.text("status", "nodeRef", "name") == "", found, reasonNotHeld, "wait until the field is set",
 		"%s has no status.nodeRef, so Cluster API would delete the Machine before Kamino reduces the replicas", m)

@@ -9,9 +9,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// A donor is powered off for a while, and its Machine becomes unhealthy. A MachineHealthCheck would replace the Machine,
-// and a smaller pool would delete it first. Two annotations protect the Machine: MachineHealthChecks skip the Machine,
-// and a hook delays the deletion.
+// A donor is powered off for a while, and a MachineHealthCheck would replace its unhealthy Machine. Two annotations protect the
+// Machine: MachineHealthChecks skip the Machine, and a hook delays the deletion.
 
 const (
 	opProtect   = "hold"

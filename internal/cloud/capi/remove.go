@@ -10,14 +10,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Removing a Machine and reducing the replicas needs three writes, because a shrinking MachineDeployment chooses the
-// MachineSet that loses a Machine. First the Machine is deleted, and a hook delays the deletion.
-//
-// Then MachineDeployment (paused) and MachineSet each lose a replica. The same write records the removal, so that no
-// replica is removed twice. Then pause and hook go. The objects show the remaining steps at every moment.
-//
-// Controllers may act on an outdated object. A controller without knowledge of the pause would restore the MachineSet's
-// replicas, and later remove another Machine. So each write waits until Cluster API has observed the object.
+// A shrinking MachineDeployment chooses the MachineSet that loses a Machine. So Kamino deletes the Machine with a hook, takes a
+// replica from both, and then removes pause and hook. Each write waits until Cluster API has observed the object.
 
 const opRemove = "remove"
 
@@ -216,9 +210,8 @@ func (r removal) waitObserved(ctx context.Context, o object) error {
 	return nil
 }
 
-// endPauses ends the pause of MachineDeployments whose removed Machine is gone before the end, because the hook was
-// removed or skipped. If the MachineSet kept its replicas, the replicas are restored, so that no further Machine is
-// removed.
+// endPauses ends the pause of MachineDeployments whose removed Machine is gone early, because the hook was removed or skipped.
+// If the MachineSet kept its replicas, the replicas are restored, so that no further Machine is removed.
 func (r removal) endPauses(ctx context.Context) error {
 	pools, err := r.kube.list(ctx, core(kindDeployment), r.ofCluster())
 	if err != nil {

@@ -9,14 +9,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// A pool of a topology is a MachineDeployment that the topology controller makes from a ClusterClass and the Cluster. The controller rewrites the object at every change. A write to the pool or the template would be reverted.
-//
-// The image is the value of a variable. Kamino writes an override of the variable for this MachineDeployment to the
-// Cluster, and the topology controller makes the template.
-//
-// Until then the Cluster asks for an image that no template names. The recipe is the image of the Cluster. A change is
-// done when the template also names the image; SetRecipe waits for the template. The pool does not grow meanwhile,
-// because a new machine would have the old image. Trials get their image explicitly.
+// The topology controller rewrites the MachineDeployment of a ClusterClass, so Kamino overrides the variable with the image in
+// the Cluster. A change is done when the template names the image. The pool does not grow meanwhile.
 
 const (
 	kindClass       = "ClusterClass"

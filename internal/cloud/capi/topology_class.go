@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// The patches of a ClusterClass set template fields from variables. This file reads the patches and applies none. The
-// written paths show the variables that hold the image of a MachineDeployment's machines. Uncertain cases are refused.
-// Source: Cluster API, core/reconcilers/topology/cluster/patches.
+// The patches of a ClusterClass set template fields from variables. This file finds the variables with the image of a
+// MachineDeployment by the written paths. Uncertain cases are refused. Source: Cluster API,
+// core/reconcilers/topology/cluster/patches.
 
 // imageVariable is a variable, or a field of a variable, that sets a part of the image in a machine's spec.
 type imageVariable struct {

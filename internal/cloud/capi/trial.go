@@ -15,11 +15,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// A trial is a separate Machine. Infrastructure and bootstrap configuration are made from the pool's templates, as a
-// MachineSet does, with another image. The Machine lacks the labels of the pool's selector, so the pool ignores the
-// Machine and stays unchanged.
-//
-// A finalizer keeps the Machine until the end of the trial, because the Machine is the record of the trial.
+// A trial is a separate Machine from the pool's templates, with another image and without the labels of the pool's selector. A
+// finalizer keeps the Machine until the end of the trial, because the Machine is the record of the trial.
 
 const (
 	opTry = "try a version of"

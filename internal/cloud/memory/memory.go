@@ -25,9 +25,8 @@ type PoolProvider struct{ *pools }
 
 // simulatedClock has the lock, the clock and the events of a cloud.
 type simulatedClock struct {
-	// OnPower is called for every change of an instance's power, in order and without the cloud's lock, so that it may
-	// call the cloud. Set it before the first call. PowerRunning means a boot, and PowerUnknown that the instance is
-	// gone.
+	// OnPower is called for every change of an instance's power, in order and without the cloud's lock. Set OnPower before the
+	// first call. PowerRunning means a boot, and PowerUnknown a deleted instance.
 	OnPower func(id cloud.InstanceID, p cloud.Power)
 
 	mu  sync.Mutex

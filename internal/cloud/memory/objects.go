@@ -16,9 +16,8 @@ const PoolAnnotation = "memory/pool"
 // linesPlace is the place of images of Objects' pools.
 const linesPlace = "memory:///lines/"
 
-// Objects are PoolProvider apart from the cloud of the disks, as with Cluster API: a pool is an object with a revision, and
-// a Node's annotation names its pool. Instances do not name their pool or version. The image of a recipe is an ID from
-// the ImageProvider.
+// Objects are PoolProvider apart from the cloud of the disks, as with Cluster API: a pool has a revision, and a Node's
+// annotation names its pool. Instances name neither pool nor version. A recipe's image is an ID of the ImageProvider.
 type Objects struct{ *PoolProvider }
 
 // familyOf returns the image family of a pool.

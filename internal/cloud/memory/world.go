@@ -223,9 +223,8 @@ func (w World) Count(by Actor, kind, resource string) int {
 	return n
 }
 
-// Broken returns, in sentences, violations of Kamino's guarantees: versions from disks without generalization or proof;
-// recipes with incomplete, dirty or quarantined versions, now or at the promotion; and writes that changed running
-// instances.
+// Broken returns violations of Kamino's guarantees, in sentences: versions of unproven disks, recipes with incomplete, dirty or
+// quarantined versions, and writes that changed running instances.
 func (w World) Broken() []string {
 	var broken []string
 	for _, v := range w.Images {

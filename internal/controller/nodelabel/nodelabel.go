@@ -32,9 +32,8 @@ type Pace struct {
 	Patience time.Duration
 	// Refresh is the time between two lists of all pools. Default: 1 hour. The first list comes after a tenth of Refresh.
 	Refresh time.Duration
-	// Again is the pause after an error, or longer if the cloud asks for more, and for a node without a provider ID.
-	// Default: 1 minute. The pause for a node without an instance doubles up to Refresh: a new instance appears soon, and a
-	// deleted instance never appears.
+	// Again is the pause after an error, or longer if the cloud asks for more, and for a node without a provider ID (default: 1
+	// minute). The pause for a node without an instance doubles up to Refresh.
 	Again time.Duration
 }
 

@@ -6,9 +6,8 @@ import (
 	"runtime/debug"
 )
 
-// The list of nodes of a large cluster makes twenty times as much garbage as live data. Garbage collections delay the first
-// decision, so the controller lets the memory grow meanwhile. Later heartbeats make little garbage, so collections are
-// rare.
+// The list of nodes of a large cluster makes twenty times as much garbage as live data. Collections delay the first decision,
+// so the memory may grow meanwhile. Later heartbeats make little garbage.
 const (
 	// hurryGC and steadyGC are percentages for GOGC, before the end of the first pass and after the first pass.
 	hurryGC  = 400

@@ -89,9 +89,8 @@ func (a *API) Get(ctx context.Context, o Order, wait func(context.Context, time.
 	return found, nil
 }
 
-// Report signs a report and writes it to the order. It replaces an earlier report whose write may be unconfirmed. The
-// patch includes the UID: the API server rejects a changed UID, so that a newer order of the same name gets no foreign
-// report.
+// Report signs a report and writes the report to the order, over an earlier report whose write may be unconfirmed. The patch
+// includes the UID, so that a newer order of the same name gets no foreign report.
 func (a *API) Report(ctx context.Context, o Order, report *v1alpha1.Report, wait func(context.Context, time.Duration) error) error {
 	report.Order, report.Pod = o.UID, o.Pod
 	status, err := report.Sign(o.Key)

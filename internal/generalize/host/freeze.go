@@ -21,9 +21,8 @@ var goOn = []string{"multipathd", "iscsid", "ovs-vswitchd", "ovsdb-server"}
 // (WatchdogSec). The journal is stopped as a unit; the others write to /run only.
 const daemons = "systemd-"
 
-// freeze stops all processes that could write to the disk after the search: everything except PID 1, the kernel's
-// threads, the run with its ancestors and its pod, and goOn. A stopped process writes nothing, and systemd does not start
-// it again.
+// freeze stops all processes that could write after the search, except PID 1, kernel threads, the run with ancestors and pod,
+// and goOn. A stopped process writes nothing, and systemd does not start the process again.
 func (h *Host) freeze(ctx context.Context, t *tree.Tree) error {
 	for range 50 {
 		all, err := processes(t)

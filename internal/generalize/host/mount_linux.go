@@ -38,11 +38,8 @@ func ownLayer() string {
 	return ""
 }
 
-// detach unmounts the pods' mounts below the kubelet's directory, deepest first, in this process's mount namespace. In
-// a pod these are copies of the host's mounts. Once the copies are unmounted the directories can be removed, and the
-// kernel then unmounts the host's mounts (since Linux 3.18, "lazily unmount on unlink").
-//
-// Nothing is removed through a remaining mount: the rule then fails.
+// detach unmounts this mount namespace's copies of the pods' mounts below the kubelet's directory, deepest first. The kernel
+// unmounts the host's mounts when their directories are removed (Linux 3.18). Nothing is removed through a mount.
 func (h *Host) detach(t *tree.Tree) {
 	mounts, err := mountsBelow(t.Dir())
 	if err != nil {
@@ -123,9 +120,8 @@ const fitrim = 0xC0185879
 // fstrimRange is struct fstrim_range of linux/fs.h.
 type fstrimRange struct{ start, length, minLength uint64 }
 
-// flush syncs the disk and trims freed blocks, because deleted data stays readable in freed blocks. Without support for
-// trim only a log line is written. The kernel trims only blocks whose release is on the disk; therefore flush syncs
-// first.
+// flush syncs the disk and trims freed blocks, because deleted data stays readable there. The kernel trims only blocks whose
+// release is on the disk, so the sync is first. A disk without trim is only logged.
 func (h *Host) flush(t *tree.Tree) error {
 	if !ownFileSystem(t) {
 		return nil

@@ -12,9 +12,8 @@ import (
 
 const triggerPath = "proc/sysrq-trigger"
 
-// powerOff syncs, remounts read-only and cuts the power with the kernel's SysRq. An orderly shutdown would run services
-// that write again: systemd its random seed and machine ID, agents their state. Source: Linux,
-// Documentation/admin-guide/sysrq.rst.
+// powerOff syncs, remounts read-only and cuts the power with the kernel's SysRq. An orderly shutdown would run services that
+// write again. Source: Linux, Documentation/admin-guide/sysrq.rst.
 func (h *Host) powerOff(ctx context.Context, t *tree.Tree) error {
 	// O_NONBLOCK: a file that is no trigger must not hang the run.
 	f, err := t.OpenFile(triggerPath, os.O_WRONLY|syscall.O_NONBLOCK, 0)

@@ -13,11 +13,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// releasePreallocated makes ext4 release the blocks reserved for small files, two MiB per processor, which may contain
-// freed data. Trim skips the blocks, and ext4 keeps them while mounted, except when no other space is left.
-//
-// Therefore an unnamed file takes all free space for a moment. Its blocks are not written, and are free again even if
-// the process ends. All other writers are stopped. Sources: Linux, fs/ext4/mballoc.c;
+// releasePreallocated makes ext4 release blocks reserved for small files, which may contain freed data and which trim skips. An
+// unnamed file takes all free space for a moment, because ext4 releases the blocks only then. Source: Linux, fs/ext4/mballoc.c;
 // Documentation/ABI/testing/sysfs-fs-ext4.
 func (h *Host) releasePreallocated(t *tree.Tree, root *os.File, m tree.MountPoint) error {
 	if m.Kind != "ext4" {

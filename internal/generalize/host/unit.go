@@ -28,9 +28,8 @@ const (
 	noSuchUnit  = "org.freedesktop.systemd1.NoSuchUnit"
 )
 
-// Dial connects to the host's systemd on its private socket, because the message bus may be stopped. The socket is
-// opened through its directory's descriptor: a socket's name is limited to 107 bytes, and no link can lead out of the
-// root.
+// Dial connects to the host's systemd on its private socket, because the message bus may be stopped. The directory's descriptor
+// opens the socket: a socket's name is limited to 107 bytes, and no link can lead out of the root.
 func Dial(ctx context.Context, t *tree.Tree) (*systemd.Conn, error) {
 	return systemd.NewConnection(func() (*dbus.Conn, error) {
 		dir, err := t.OpenFile("run/systemd", os.O_RDONLY, 0)
@@ -184,9 +183,8 @@ func (h *Host) killUnit(ctx context.Context, bus *systemd.Conn, name string) err
 	}
 }
 
-// startAgain starts the stopped units in reverse order after a failure. With kubelet and runtime the pod's end is
-// reported, and the donor restarts at once. That restart also repairs the host's state, so a failing start is only
-// logged.
+// startAgain starts the stopped units in reverse order after a failure, so that the pod's end is reported. The donor then
+// restarts at once, which repairs the host's state. So a failing start is only logged.
 func (h *Host) startAgain(ctx context.Context, bus *systemd.Conn, stopped []string) {
 	// The run's own context may have expired.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)

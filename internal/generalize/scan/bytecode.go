@@ -9,11 +9,8 @@ import (
 	"strings"
 )
 
-// byteCode reports whether a file is Python's byte code of an unchanged package module. Each machine compiles its own
-// byte code, so packages have no checksums of it. It contains only texts of its source.
-//
-// The header has the time and the size of the source; a file with another header is searched. Source: PEP 552 and PEP
-// 3147.
+// byteCode reports whether a file is Python's byte code of an unchanged package module, by time and size of the source in the
+// header. Packages have no checksums of byte code, and byte code has only texts of its source. Source: PEP 552, PEP 3147.
 func (w *treeWalk) byteCode(name string, content io.Reader) (bool, error) {
 	dir, file := path.Split(name)
 	module, _, found := strings.Cut(file, ".")

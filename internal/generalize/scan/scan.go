@@ -115,9 +115,8 @@ type Options struct {
 // Inode identifies a file regardless of its names.
 type Inode struct{ Device, Number uint64 }
 
-// Brought returns the hashes of keys, tokens and passwords in a tree that an image of the same disk may contain, with
-// reasons. The secrets came with packages and container images, are kept, or are in the middle of a file (a test key in
-// a program).
+// Brought returns the hashes of secrets in a tree that an image of the same disk may contain, with reasons: from packages and
+// container images, kept, or in the middle of a file (a test key in a program).
 func Brought(ctx context.Context, dir string, o Options) (map[string]string, error) {
 	brought, found := map[string]string{}, map[string]bool{}
 	o.All, o.every = true, true

@@ -51,10 +51,8 @@ func (s containerdStore) blob(digest string) string {
 	return path.Dir(path.Dir(s.index)) + "/io.containerd.content.v1.content/blobs/" + strings.Replace(digest, ":", "/", 1)
 }
 
-// broken reports blobs with another size than in the database, and unpacked layers that differ from their archives.
-//
-// An unfinished download breaks nothing, because no record refers to it, and Forget removes it. Damaged committed
-// content would be run.
+// broken reports blobs with another size than in the database, and unpacked layers that differ from their archives. An
+// unfinished download breaks nothing: no record refers to the download.
 func (s containerdStore) broken() (string, error) {
 	c, err := s.content()
 	if err != nil {

@@ -18,9 +18,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// sizes compares the files of a layer with their sizes in the archive. After a power loss the file system's journal
-// preserves names, but not the content of files. A missing name proves nothing: an archive may lead through a link of a
-// lower layer.
+// sizes compares the files of a layer with their sizes in the archive. After a power loss the journal preserves names, but not
+// content. A missing name proves nothing: an archive may lead through a link of a lower layer.
 type sizes struct {
 	store  Store
 	dir    string

@@ -42,11 +42,8 @@ func (s Store) withDatabase(p string, do func(tx *bolt.Tx) error) (err error) {
 	return nil
 }
 
-// rewrite replaces a database by a copy without the entries for which drop returns true. drop receives the names of
-// buckets and key, and the value. The copy has no free pages with old data, and the old file's blocks become free.
-//
-// rewrite returns the number of dropped entries. A database with nothing to drop and clean free pages is left
-// unchanged.
+// rewrite replaces a database by a copy without the entries for which drop (buckets and key, value) returns true, and returns
+// their number. The copy has no free pages with old data. Without such entries and pages the database stays.
 func (s Store) rewrite(p string, drop func(at []string, value []byte) bool) (sum tree.Removed, err error) {
 	stale, err := readPages(s.tree, p, nil)
 	if err != nil {

@@ -17,11 +17,8 @@ type Match struct {
 	Info fs.FileInfo
 }
 
-// Glob returns the matches of a pattern, sorted by path. Its components may have the wildcards of path.Match, which
-// also match names with a leading dot. "**" matches any number of directories, and as the last component everything
-// below.
-//
-// Matches behind a link have Via set. A missing path is no error; an unreadable directory is.
+// Glob returns the matches of a pattern, sorted by path. Wildcards of path.Match also match a leading dot, and "**" matches any
+// number of directories. Matches behind a link have Via set. A missing path is no error.
 func (t *Tree) Glob(pattern string) ([]Match, error) {
 	if err := below(pattern); err != nil {
 		return nil, err
@@ -161,10 +158,8 @@ func ignoreAbsent(err error) error {
 	return err
 }
 
-// Walk calls visit for everything at and below a path in lexical order. Links are not followed, and file systems
-// outside of the machine's disks are not entered. A missing path is no error.
-//
-// visit may return fs.SkipDir to skip a directory's content, and fs.SkipAll to end the walk.
+// Walk calls visit for everything at and below a path, in lexical order, without links and foreign file systems. A missing path
+// is no error. visit may return fs.SkipDir and fs.SkipAll.
 func (t *Tree) Walk(p string, visit func(p string, info fs.FileInfo) error) error {
 	defer t.Pass()()
 	info, err := t.Lstat(p)

@@ -14,11 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// free frees the blocks and attributes of a file that is about to lose its only name. A process may hold the file open:
-// then its blocks would stay in use, and in every copy of the disk. The size stays, because a process may have mapped the
-// file. Attributes would stay readable in the table of inodes.
-//
-// Not all file systems can punch holes, so errors are ignored.
+// free frees blocks and attributes of a file that loses its only name: an open file keeps blocks, and the table of inodes keeps
+// attributes. The size stays for processes with a mapping. Errors are ignored: not all file systems punch holes.
 func free(dir *os.Root, name string, info fs.FileInfo) {
 	s, known := info.Sys().(*syscall.Stat_t)
 	if !known || !info.Mode().IsRegular() || s.Nlink != 1 {

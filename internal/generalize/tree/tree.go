@@ -270,11 +270,8 @@ func (t *Tree) unmounted(dir string) error {
 	return nil
 }
 
-// enter reports whether a directory's content is on the machine's disks. File systems without a local disk (tmpfs, NFS)
-// are not: no copy of the disk contains them, and removals would affect other machines.
-//
-// An unknown kind of file system is an error. In a tree that is not a running machine, any mount is an error, because
-// it may be foreign.
+// enter reports whether a directory's content is on the machine's disks, and not on tmpfs or NFS. An unknown kind of file
+// system is an error; so is any mount in a tree that is not a running machine.
 func (t *Tree) enter(parent, dir string) (bool, error) {
 	above, err := t.mountAt(parent)
 	if err != nil {

@@ -329,8 +329,8 @@ func (f Facts) pioneerHours() Figure {
 func (f Facts) trialHours() Figure {
 	return f.hours(Figure{Name: "trial-hours", Title: "time of trials, at most"}, "status.steps", func(p *v1alpha1.Prototype) (sum time.Duration) {
 		for _, step := range p.Status.Steps {
-			isTrial := step.Phase == v1alpha1.PhaseTrying
-			isTrial = isTrial || step.Phase == v1alpha1.PhaseGivingBack && p.Status.Trial != nil && p.Status.Trial.Result == v1alpha1.TrialFailed
+			isTrial := step.Phase == v1alpha1.PhaseRunningTrial
+			isTrial = isTrial || step.Phase == v1alpha1.PhaseCleaningUp && p.Status.Trial != nil && p.Status.Trial.Result == v1alpha1.TrialFailed
 			switch {
 			case isTrial && step.FinishedAt != nil:
 				sum += f.within(step.StartedAt.Time, step.FinishedAt.Time)

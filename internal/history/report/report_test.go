@@ -231,7 +231,7 @@ func capture(built int, phase v1alpha1.Phase, from, to int) v1alpha1.Prototype {
 	p.Status.Phase = phase
 	begin, end := metav1.NewMicroTime(day(built).Add(time.Duration(from)*time.Minute)), metav1.NewMicroTime(day(built).Add(time.Duration(to)*time.Minute))
 	p.Status.Donor = &v1alpha1.DonorStatus{ReservedAt: &begin}
-	p.Status.Steps = []v1alpha1.Step{{Phase: v1alpha1.PhaseTrying, StartedAt: begin}}
+	p.Status.Steps = []v1alpha1.Step{{Phase: v1alpha1.PhaseRunningTrial, StartedAt: begin}}
 	if to >= 0 {
 		p.Status.Donor.ReleasedAt, p.Status.Steps[0].FinishedAt = &end, &end
 	}
@@ -258,7 +258,7 @@ func TestCosts(t *testing.T) {
 	f.Captures[3].Status.Donor.ReleasedAt = nil // the capture ended without the donor
 	expect(t, f, "donor-hours", "2.5", "4 Prototypes")
 	at := metav1.NewMicroTime(f.Captures[3].Status.Steps[0].FinishedAt.Add(time.Hour))
-	f.Captures[3].Status.Steps = append(f.Captures[3].Status.Steps, v1alpha1.Step{Phase: v1alpha1.PhaseGivingBack, StartedAt: *f.Captures[3].Status.Steps[0].FinishedAt, FinishedAt: &at})
+	f.Captures[3].Status.Steps = append(f.Captures[3].Status.Steps, v1alpha1.Step{Phase: v1alpha1.PhaseCleaningUp, StartedAt: *f.Captures[3].Status.Steps[0].FinishedAt, FinishedAt: &at})
 	expect(t, f, "trial-hours", "2.5", "4 Prototypes")
 	f.Captures[3].Status.Trial = &v1alpha1.TrialStatus{Result: v1alpha1.TrialFailed} // its node stays for an inspection
 	expect(t, f, "trial-hours", "3.5", "4 Prototypes")

@@ -25,9 +25,8 @@ const (
 	InProgress Reason = "InProgress"
 	// Recent: the version is among the newest versions to keep.
 	Recent Reason = "Recent"
-	// InUse: instances were built from the version. A cloud that reimages an instance (Azure) needs the image of the
-	// instance's model. Also, the quarantine tag is on the version: without the version the nodes of a bad version
-	// would be unknown.
+	// InUse: instances were built from the version. A cloud that reimages an instance (Azure) needs the image of its model.
+	// Without the quarantine tag of the version, the nodes of a bad version would be unknown.
 	InUse Reason = "InUse"
 	// Unacknowledged: the pool was rolled back automatically from the version, and no person has acknowledged the
 	// rollback. The tags on the version stop captures of the pool; deleting the version would remove the tags.
@@ -48,10 +47,8 @@ type Decision struct {
 	Reason  Reason `json:"reason"`
 }
 
-// Decide returns a verdict for each image, newest first. current is the version in the recipe. keep is the number of
-// usable versions to keep, including the current version, and at least 2: current and prior always stay.
-//
-// inUse has the number of instances by version. Nil means unknown; then no version is kept as InUse.
+// Decide returns a verdict for each image, newest first. keep is the number of usable versions to keep, at least 2: current and
+// prior always stay. inUse has the instances by version; nil means unknown, and keeps nothing as InUse.
 func Decide(images []cloud.Image, current string, keep int, inUse map[string]int) []Decision {
 	images = slices.Clone(images)
 	slices.SortFunc(images, func(a, b cloud.Image) int { return imageversion.Compare(b.Version, a.Version) })

@@ -38,16 +38,14 @@ const (
 	generationLabel = "pod-template-generation"
 )
 
-// DaemonSets finds new nodes where a DaemonSet is unready although the DaemonSet is healthy on other nodes. One read
-// serves all pools for a few seconds: one LIST of DaemonSets, and pods only of DaemonSets with fewer Ready pods than
-// desired.
+// DaemonSets finds new nodes where a DaemonSet is unready although healthy on other nodes. One LIST of DaemonSets serves all
+// pools for a few seconds, with pods only of DaemonSets with fewer Ready pods than desired.
 type DaemonSets struct {
 	Kube kubernetes.Interface
 	// Now is the clock.
 	Now func() time.Time
-	// Serving, if set, returns the Ready nodes of pools with their instances, and the number of all other Nodes: of no
-	// pool, not Ready, or a second Node of an instance. Pods on other Nodes say nothing about the health of a
-	// DaemonSet.
+	// Serving, if set, returns the Ready nodes of pools with their instances, and the number of all other Nodes. Pods on other
+	// Nodes (of no pool, not Ready, a second Node) say nothing about the health of a DaemonSet.
 	Serving func() (instances map[string]string, others int)
 
 	once sync.Once

@@ -38,9 +38,8 @@ func strip(object any) (any, error) {
 	return object, nil
 }
 
-// newInformer returns an informer that holds at most one page of whole nodes. A streaming API server sends nodes one
-// after another, and the informer strips each node on arrival. Any other API server sends all nodes at once, except in
-// pages.
+// newInformer returns an informer that holds at most one page of whole nodes. A streaming API server sends nodes one by one,
+// and the informer strips each node. Other API servers send pages.
 func newInformer(lw toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	if _, nodes := object.(*corev1.Node); nodes {
 		watcher := toolscache.ToListerWatcherWithContext(lw)

@@ -19,10 +19,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
 
-// Nodes keeps the nodes of a cluster by pool, and the pools with changes. Nodes is safe for concurrent use.
-//
-// Pass only nodes after Strip: heartbeats then make no change. Place finds the pools of all new nodes at once.
-// Before Place a new node is in no pool.
+// Nodes keeps the nodes of a cluster by pool, and the pools with changes, for concurrent use. Pass only nodes after Strip:
+// heartbeats then make no change. Before Place, a new node is in no pool.
 type Nodes struct {
 	registry membership.Registry
 

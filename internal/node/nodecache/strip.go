@@ -11,9 +11,8 @@ import (
 // lastApplied is the annotation of kubectl apply with a copy of the whole object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// Strip removes the parts of a node that no decision reads: images, addresses, volumes, managed fields and heartbeats.
-// The list of images is the largest part. Fields for package selection and for the expressions of policies stay. Strip
-// shares equal values among nodes: do not change stripped nodes.
+// Strip removes the parts of a node that no decision reads: images (the largest), addresses, volumes, managed fields and
+// heartbeats. Fields for expressions stay. Stripped nodes share equal values: do not change the nodes.
 func Strip(node *corev1.Node) {
 	node.ManagedFields = nil
 	node.GenerateName, node.Generation = "", 0

@@ -57,9 +57,8 @@ func TargetsArgs() []string {
 	return []string{"indextargets", "--no-release-info", "--format", "$(REPO_URI)|$(RELEASE)|$(METAKEY)|$(FILENAME)"}
 }
 
-// UpgradeArgs simulates the upgrade of all packages. --with-new-pkgs allows the new package of a kernel's next ABI;
-// upgrade, other than dist-upgrade, removes nothing. securityOnly prefers the versions of the security suites, because a
-// newer version in another suite would hide them.
+// UpgradeArgs simulates the upgrade of all packages. --with-new-pkgs allows the package of a new kernel ABI; upgrade removes
+// nothing. securityOnly prefers security suites, because a newer version elsewhere would hide their versions.
 func UpgradeArgs(securityOnly bool) []string {
 	return simulated(securityOnly, "upgrade", "--with-new-pkgs")
 }

@@ -51,10 +51,8 @@ type checkState struct {
 	facts  plan.CheckFacts
 }
 
-// Check makes one pass over the check of a pool, and returns the report at the end; nil while the check is running. The
-// node stays in service, and nothing is installed. After an error the next pass continues.
-//
-// No record of the key exists outside the Order: a report can only start a pioneer, so a forged report does no harm.
+// Check makes one pass over the check of a pool, and returns the report at the end; nil before. The node stays in service. Only
+// the Order has the key: a forged report can only start a pioneer.
 func (p *Patcher) Check(ctx context.Context, t CheckTask) (*Checked, error) {
 	w, err := p.lookCheck(ctx, t)
 	if err != nil || w == nil {

@@ -11,12 +11,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// recurrence is a repeating span of time: [start, start+length). Starts are wall clock times. A start that the clock
-// skips in spring moves to the moment of the change. A start that occurs twice in autumn is the first. So no window and
-// no blackout is lost or doubled.
-//
-// The cron library's own search omits skipped times, and whole days in zones whose clocks change at midnight. Therefore
-// only the library's parser is used.
+// recurrence is a repeating span [start, start+length) by the wall clock. A start that the clock skips moves to the change; a
+// doubled start is the first. The cron library's own search omits skipped times, so only its parser is used.
 type recurrence struct {
 	text   string // for messages, as written and with its zone
 	spec   *cron.SpecSchedule

@@ -38,9 +38,9 @@ const (
 	// boot. Other EKS images are configured once. Source: awslabs/amazon-eks-ami.
 	eksKubelet = "-eks-"
 	nodeadmOS  = "Amazon Linux 2023"
-	// roleLabel and poolLabel are on the nodes of AKS Engine and of AKS; releases of AKS Engine before 0.39 wrote
-	// oldRoleLabel. modeLabel is on AKS nodes only. A kubelet of AKS Engine has the cluster's shared client
-	// certificate. Source: AKS Engine, GetKubernetesLabels and label-nodes.sh; AKS, reserved labels.
+	// roleLabel and poolLabel are on nodes of AKS Engine and AKS, oldRoleLabel is from AKS Engine before 0.39, and modeLabel is
+	// on AKS nodes only. Kubelets of AKS Engine share a client certificate. Source: AKS Engine, GetKubernetesLabels and
+	// label-nodes.sh; AKS, reserved labels.
 	roleLabel    = "kubernetes.azure.com/role"
 	oldRoleLabel = "kubernetes.io/role"
 	poolLabel    = "agentpool"

@@ -79,9 +79,8 @@ func Each(ctx context.Context, kube kubernetes.Interface, r Registry, selector s
 	})
 }
 
-// OfPrototypes returns the pools of Prototypes, in the same order. A Prototype without a pool ID is from an earlier
-// release or handmade: the pool is then the pool of the donor's instance. Only such Prototypes cost a request to the
-// cloud.
+// OfPrototypes returns the pools of Prototypes, in the same order. A Prototype without a pool ID, from an earlier release or
+// handmade, costs a request: its pool is the pool of the donor's instance.
 func OfPrototypes(ctx context.Context, r Registry, prototypes []v1alpha1.Prototype) ([]cloud.Membership, error) {
 	found := make([]cloud.Membership, len(prototypes))
 	var values []cloud.NodeValues

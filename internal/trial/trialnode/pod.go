@@ -233,9 +233,8 @@ func (t *objects) removePods(ctx context.Context) error {
 	return nil
 }
 
-// neighbours are Ready nodes with the operating system and the architecture of the trial node. Nodes without a cordon,
-// reservation and taint come first. Reserved and cordoned nodes are a last resort: otherwise a client that may cordon Nodes
-// could stop every trial.
+// neighbours are Ready nodes with the system and architecture of the trial node, first without cordon, reservation and taint.
+// Others are a last resort: otherwise a client that may cordon Nodes could stop every trial.
 func (a *attempt) neighbours(node *corev1.Node) (names []string) {
 	of := node.Status.NodeInfo
 	ranks := map[rank][]string{}

@@ -80,6 +80,6 @@ func TestPioneerBesideUnattendedUpgrades(t *testing.T) {
 		e.Must(os.MkdirAll(filepath.Dir(path), 0o755))
 		e.Must(os.WriteFile(path, []byte(text), 0o600))
 	}
-	e.Capture(e.Donor, "--pioneer").ExpectExit(exitRefused, "LookFailed", "stayed in service", "apt-daily-upgrade.timer", "systemctl disable --now apt-daily-upgrade.timer")
+	e.Capture(e.Donor, "--pioneer").ExpectExit(exitRefused, "DiskCheckFailed", "stayed in service", "apt-daily-upgrade.timer", "systemctl disable --now apt-daily-upgrade.timer")
 	e.AssertReturned(e.Before, e.Donor, 0)
 }

@@ -15,9 +15,8 @@ import (
 // volatile directories are file systems of the running machine, not parts of its disk.
 var volatile = map[string]bool{"run": true, "proc": true}
 
-// Copy copies the tree src to dst: modes, symbolic links and content, without hard links. run and proc are empty in
-// the copy. Copy replaces an existing dst. The copy gets its name when complete: a crash leaves a name with a leading
-// dot (see Sweep). A file that vanishes during the copy is missing in the copy, as on a real disk.
+// Copy replaces dst by a copy of the tree src, without hard links, and with empty run and proc. The copy gets its name when
+// complete: a crash leaves a name with a leading dot (see Sweep). Vanishing files are missing, as on a real disk.
 func Copy(dst, src string) error {
 	if _, err := os.Stat(src); err != nil {
 		return fmt.Errorf("copy disk: there is no disk at %s: %w", src, err)

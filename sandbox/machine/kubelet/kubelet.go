@@ -31,9 +31,8 @@ type Node struct {
 	// Client uses the node's own credential; nil if all nodes share the service's client.
 	Client kubernetes.Interface
 
-	// Defects of the node. Isolated cuts the network of processes of pods, except on the host network. Crashes
-	// selects DaemonSets (namespace/name) whose pods crash; nil for none. ReadyFor is the simulated time until the
-	// network fails forever and the Node is NotReady; 0 is never.
+	// Defects of the node. Isolated cuts the network of pods, except on the host network. Crashes selects DaemonSets
+	// (namespace/name) whose pods crash. ReadyFor is the simulated time until the Node is NotReady forever; 0 is never.
 	Isolated bool
 	Crashes  func(daemonSet string) bool
 	ReadyFor time.Duration

@@ -126,9 +126,8 @@ func (k *Kubelet) setReady(ctx context.Context, ready corev1.ConditionStatus, re
 	})
 }
 
-// updateNode changes a Node's status, and repeats after conflicts. Like a kubelet, updateNode sends a patch. An
-// update of the whole Node during a cordon would seem to remove the taint, and the API server forbids kubelets to do
-// so.
+// updateNode changes a Node's status by a patch, like a kubelet, and repeats after conflicts. An update of the whole Node
+// during a cordon would seem to remove the taint, which the API server forbids.
 func updateNode(ctx context.Context, kube kubernetes.Interface, name string, change func(*corev1.NodeStatus) bool) error {
 	nodes := kube.CoreV1().Nodes()
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {

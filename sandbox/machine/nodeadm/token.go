@@ -81,9 +81,8 @@ func Token(ctx context.Context, config sdk.Config, cluster string) (string, erro
 	return tokenPrefix + encode.EncodeToString([]byte(signed.URL)), nil
 }
 
-// Authenticator finds the owner of a token with STS, as a webhook of the API server
-// (--authentication-token-webhook-config-file). Instances with the nodes' role are nodes, with their private DNS
-// names, as with an access entry of type EC2_LINUX.
+// Authenticator finds the owner of a token with STS, as a webhook of the API server. Instances with the nodes' role are nodes,
+// with their private DNS names, as with an access entry of type EC2_LINUX.
 type Authenticator struct {
 	Cluster string
 	// Role is the name of the nodes' role.
