@@ -296,9 +296,10 @@ func (m *month) compareFigures(id cloud.PoolID, since time.Time, r report.Report
 	expect("exposure", all.Hours(), (all - reported).Hours(), 0)
 
 	away, drains := total(m.away, id, since)
-	// A lost call delays the report of a release by a pass, and Kamino finds a gone donor within two minutes.
+	// A lost call delays the report of a release by a pass of ten seconds, and a dead controller by five minutes. Kamino finds a
+	// gone donor in the next passes.
 	gone := float64(m.donorsGone[id])
-	expect("donor-hours", away.Hours(), 0, float64(drains)*10/3600+gone*2/60)
+	expect("donor-hours", away.Hours(), 0, float64(drains)*10/3600+(gone*10+5)/60)
 	expect("drains", float64(drains), 0, gone)
 	if t.Failed() {
 		m.describe(id, since)
