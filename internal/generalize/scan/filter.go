@@ -93,8 +93,8 @@ func (f *filter) add(w filterWord) {
 	}
 }
 
-// find calls found for each word that begins in data[from:to], with its number and the position after it, in the order of
-// the beginnings.
+// find calls found for each word that begins in data[from:to], with its number and the position after the word. The order
+// is that of the beginnings.
 func (f *filter) find(data []byte, from, to int, found func(word uint16, end int)) {
 	at, class, starts := uint32(0), &f.class, &f.starts
 	for i, c := range data[from:min(len(data), to+prefix-1)] {
