@@ -75,7 +75,7 @@ func (s groups) zonesOf(st *state, g *group) (zones map[string]int, changing boo
 	}
 	for _, m := range g.Members {
 		if i := st.Instances[m.ID]; i != nil && m.counts() {
-			changing = changing || m.Lifecycle == lifePending
+			changing = changing || m.launching()
 			zones[i.Zone]++
 		}
 	}

@@ -36,6 +36,7 @@ type group struct {
 	Activities  []*activity          `json:"activities,omitempty"` // oldest first
 	Refreshes   []*refresh           `json:"refreshes,omitempty"`  // oldest first
 	Warm        *warmPool            `json:"warm,omitempty"`
+	Hooks       []*lifecycleHook     `json:"hooks,omitempty"`
 	Deleting    bool                 `json:"deleting,omitempty"`
 	Operator    string               `json:"operator,omitempty"`
 }

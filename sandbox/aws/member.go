@@ -20,6 +20,9 @@ const (
 	lifeWarmedPending = "Warmed:Pending"
 	lifeWarmedStopped = "Warmed:Stopped"
 	lifeWarmedRunning = "Warmed:Running"
+	// An instance in these states waits for lifecycle hooks.
+	lifePendingWait     = "Pending:Wait"
+	lifeTerminatingWait = "Terminating:Wait"
 )
 
 // member is an instance of a group.
@@ -34,10 +37,22 @@ type member struct {
 	Type          string        `json:"type"`
 	Joined        time.Duration `json:"joined"`
 	Activity      string        `json:"activity"`
+	// Waits are the lifecycle hooks that the instance waits for.
+	Waits []string `json:"waits,omitempty"`
 }
 
 // counts: the instance is part of the group's size.
-func (m *member) counts() bool { return m.Lifecycle == lifePending || m.Lifecycle == lifeInService }
+func (m *member) counts() bool { return m.launching() || m.Lifecycle == lifeInService }
+
+// launching: the instance is not in service yet.
+func (m *member) launching() bool {
+	return m.Lifecycle == lifePending || m.Lifecycle == lifePendingWait
+}
+
+// terminating: the instance leaves the group for good.
+func (m *member) terminating() bool {
+	return m.Lifecycle == lifeTerminating || m.Lifecycle == lifeTerminatingWait
+}
 
 func (m *member) warmed() bool { return strings.HasPrefix(m.Lifecycle, "Warmed:") }
 
@@ -99,7 +114,7 @@ func (g *group) size() int {
 // settle ends a transition. The event's note is the new lifecycle state, or empty if the instance leaves.
 func (s members) settle(st *state, e event) *work {
 	g, m := memberOf(st, e.Target)
-	if g == nil || m.Lifecycle == lifeTerminating {
+	if g == nil || m.terminating() {
 		return nil
 	}
 	s.succeed(g, m.Activity)
@@ -123,6 +138,9 @@ func (s members) launched(st *state, e event) *work {
 	}
 	switch m.Lifecycle {
 	case lifePending:
+		if s.waitAt(st, g, m, hookLaunching, lifePendingWait, e.At) {
+			return nil
+		}
 		m.Lifecycle = lifeInService
 	case lifeWarmedPending:
 		i := st.Instances[m.ID]
@@ -138,7 +156,7 @@ func (s members) launched(st *state, e event) *work {
 // health checks an instance in service, and replaces a stopped or terminated instance.
 func (s members) health(st *state, e event) *work {
 	g, m := memberOf(st, e.Target)
-	if g == nil || m.Lifecycle == lifeTerminating {
+	if g == nil || m.terminating() {
 		return nil
 	}
 	i := st.Instances[m.ID]
@@ -166,15 +184,24 @@ func (s members) health(st *state, e event) *work {
 	return nil
 }
 
-// terminate removes an instance from the group and terminates the instance.
+// terminate removes an instance from the group and terminates the instance, after the hooks of the termination. A forced deletion
+// of the group waits for no hook.
 func (s members) terminate(st *state, g *group, m *member, cause string, now time.Duration) *activity {
 	a := s.begin(g, "Terminating EC2 instance: "+m.ID, cause)
-	m.Lifecycle, m.Activity = lifeTerminating, a.ID
+	m.Activity, m.Waits = a.ID, nil
+	if g.Deleting || !s.waitAt(st, g, m, hookTerminating, lifeTerminatingWait, now) {
+		s.finishTermination(st, m, now)
+	}
+	return a
+}
+
+// finishTermination terminates an instance that has no hook to wait for.
+func (s members) finishTermination(st *state, m *member, now time.Duration) {
+	m.Lifecycle = lifeTerminating
 	if i := st.Instances[m.ID]; i != nil {
 		s.end(st, i, "Server.AutoScaling: terminated by its group", now)
 	}
 	st.plan(now+s.config.Latencies.Terminate, "member.gone", m.ID, "")
-	return a
 }
 
 func (s members) gone(st *state, e event) *work {

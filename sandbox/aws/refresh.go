@@ -128,7 +128,7 @@ func (s refreshes) step(st *state, e event) *work {
 		return nil
 	}
 	if slices.Contains(g.Suspended, "InstanceRefresh") || slices.ContainsFunc(membersOf(g), func(m *member) bool {
-		return m.Lifecycle == lifePending || m.Lifecycle == lifeTerminating
+		return m.launching() || m.terminating()
 	}) {
 		return again(s.config.Latencies.Launch)
 	}

@@ -66,15 +66,16 @@ func compose(w *backend) *Server {
 	group := groups{w, member}
 	refresh := refreshes{w, group}
 	warm := warmPools{w, group}
+	hook := hooks{w, group}
 	rights := permissions{w}
 	for _, turns := range []map[string]turn{
-		run.turns(), power.turns(), volumes{w}.turns(), snapshot.turns(), image.turns(), root.turns(), member.turns(), group.turns(), refresh.turns(), warm.turns(),
+		run.turns(), power.turns(), volumes{w}.turns(), snapshot.turns(), image.turns(), root.turns(), member.turns(), group.turns(), refresh.turns(), warm.turns(), hook.turns(),
 	} {
 		maps.Copy(w.turns, turns)
 	}
 	known := services(
 		[]noun{templates{w}, machine, run, power, attributes{w, machine}, volumes{w}, snapshot, image, root, tags{w}, consoles{w}, surroundings{w}},
-		[]noun{group, activities{w}, processes{w, group}, standbys{w, group}, attachments{w, group}, refresh, warm, configurations{w}, groupTags{w}, additions{w, group}},
+		[]noun{group, activities{w}, processes{w, group}, standbys{w, group}, attachments{w, group}, refresh, warm, hook, configurations{w}, groupTags{w}, additions{w, group}},
 		[]noun{tokens{w, held}}, []noun{rights}, []noun{parameters{w}})
 	orders, requests := faultsOf(w), requestlog.New()
 	f := &front{backend: w, faults: orders, permissions: rights, sessions: held, services: known, requests: requests, buckets: &simulator.Buckets{Clock: w.config.Clock}}

@@ -151,7 +151,7 @@ func (s standbys) terminate(c *call, st *state) (query.Element, error) {
 	if g == nil {
 		return query.Element{}, invalid("Instance Id not found - No managed instance found for instance ID: %s", id)
 	}
-	if m.Lifecycle == lifeTerminating {
+	if m.terminating() {
 		return query.Element{}, invalid("The instance %s is already terminating", id)
 	}
 	n := 0

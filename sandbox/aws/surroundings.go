@@ -122,9 +122,9 @@ type additions struct {
 }
 
 func (s additions) actions() []*action {
-	none := func(list string, named bool) func(*call, *state) (query.Element, error) {
+	none := func(list string) func(*call, *state) (query.Element, error) {
 		return func(c *call, st *state) (query.Element, error) {
-			if named || c.in.Has("AutoScalingGroupName") {
+			if c.in.Has("AutoScalingGroupName") {
 				if _, p := s.groups.named(c, st); p != nil {
 					return query.Element{}, p
 				}
@@ -133,9 +133,8 @@ func (s additions) actions() []*action {
 		}
 	}
 	return []*action{
-		{name: "DescribeLifecycleHooks", noun: "group", reads: true, handle: none("LifecycleHooks", true)},
-		{name: "DescribePolicies", noun: "group", reads: true, handle: none("ScalingPolicies", false)},
-		{name: "DescribeScheduledActions", noun: "group", reads: true, handle: none("ScheduledUpdateGroupActions", false)},
+		{name: "DescribePolicies", noun: "group", reads: true, handle: none("ScalingPolicies")},
+		{name: "DescribeScheduledActions", noun: "group", reads: true, handle: none("ScheduledUpdateGroupActions")},
 	}
 }
 

@@ -26,7 +26,6 @@ func TestSurroundings(t *testing.T) {
 	if len(kinds) != 1 || kinds[0].ProcessorInfo.SupportedArchitectures[0] != ec2types.ArchitectureTypeArm64 {
 		t.Errorf("%+v", kinds)
 	}
-	ok(c.asg.DescribeLifecycleHooks(t.Context(), &autoscaling.DescribeLifecycleHooksInput{AutoScalingGroupName: name}))(t)
 	ok(c.asg.DescribePolicies(t.Context(), &autoscaling.DescribePoliciesInput{AutoScalingGroupName: name}))(t)
 	ok(c.asg.DescribeScheduledActions(t.Context(), &autoscaling.DescribeScheduledActionsInput{}))(t)
 	_, err := c.asg.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: name, InstanceMaintenancePolicy: &types.InstanceMaintenancePolicy{MinHealthyPercentage: sdk.Int32(90), MaxHealthyPercentage: sdk.Int32(120)}})

@@ -56,18 +56,21 @@ type Groups interface {
 
 const kindGroupPool = "AWSMachinePool"
 
-// groupEvery is the interval between polls of a group, because no object shows its changes. The real provider polls
-// every three minutes.
-const groupEvery = time.Second
+// GroupInterval is the interval of the real provider between two looks at a group, because no object shows its changes. Source:
+// CAPA v2.13, exp/controllers/awsmachinepool_controller.go.
+const GroupInterval = 3 * time.Minute
+
+// newGroupShare is the part of the interval after which the provider looks at a new group: 15 seconds.
+const newGroupShare = 12
 
 // RunGroups runs the machine pools of the infrastructure provider for AWS until the context ends, with the feature
-// gate MachinePoolMachines.
-func RunGroups(ctx context.Context, config *rest.Config, groups Groups, log logr.Logger) error {
+// gate MachinePoolMachines. The provider looks at a group after this interval, and if its object or the MachinePool changes.
+func RunGroups(ctx context.Context, config *rest.Config, groups Groups, interval time.Duration, log logr.Logger) error {
 	mgr, err := newManager(config, log)
 	if err != nil {
 		return err
 	}
-	pools := &groupReconciler{client: mgr.GetClient(), direct: mgr.GetAPIReader(), groups: groups}
+	pools := &groupReconciler{client: mgr.GetClient(), direct: mgr.GetAPIReader(), groups: groups, interval: interval}
 	err = ctrl.NewControllerManagedBy(mgr).Named(kindGroupPool).For(empty(infrastructureAWS.WithKind(kindGroupPool))).
 		Watches(empty(coreVersion.WithKind("MachinePool")), handler.EnqueueRequestsFromMapFunc(infrastructureNamed)).Complete(pools)
 	if err != nil {
@@ -88,9 +91,10 @@ func inGroup(o *unstructured.Unstructured) bool {
 
 // groupReconciler maintains a group for each AWSMachinePool.
 type groupReconciler struct {
-	client client.Client
-	direct client.Reader
-	groups Groups
+	client   client.Client
+	direct   client.Reader
+	groups   Groups
+	interval time.Duration
 }
 
 // groupObservation is an observation of a pool.
@@ -115,7 +119,7 @@ func (r *groupReconciler) Reconcile(ctx context.Context, request reconcile.Reque
 		return reconcile.Result{}, nil
 	}
 	if ofCluster, err := clusterPaused(ctx, r.client, o); err != nil || ofCluster {
-		return reconcile.Result{RequeueAfter: groupEvery}, err
+		return reconcile.Result{RequeueAfter: resyncInterval}, err
 	}
 	var found bool
 	var err error
@@ -133,7 +137,10 @@ func (r *groupReconciler) Reconcile(ctx context.Context, request reconcile.Reque
 			return reconcile.Result{}, ignoreConflict(err)
 		}
 	}
-	return reconcile.Result{RequeueAfter: groupEvery}, nil
+	if !look.group.There {
+		return reconcile.Result{RequeueAfter: r.interval / newGroupShare}, nil
+	}
+	return reconcile.Result{RequeueAfter: r.interval}, nil
 }
 
 // template publishes a version of the launch template for another image, and starts an instance refresh unless
@@ -245,7 +252,7 @@ func (r *groupReconciler) remove(ctx context.Context, l *groupObservation) (reco
 		return reconcile.Result{RequeueAfter: pollInterval}, err
 	}
 	controllerutil.RemoveFinalizer(l.o, finalizer)
-	return reconcile.Result{RequeueAfter: groupEvery}, ignoreConflict(client.IgnoreNotFound(r.client.Update(ctx, l.o)))
+	return reconcile.Result{}, ignoreConflict(client.IgnoreNotFound(r.client.Update(ctx, l.o)))
 }
 
 // groupMachineReconciler writes the status of each AWSMachine in a pool, and terminates the instance of a deleted
@@ -262,7 +269,7 @@ func (r *groupMachineReconciler) Reconcile(ctx context.Context, request reconcil
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if paused, err := clusterPaused(ctx, r.client, o); err != nil || paused {
-		return reconcile.Result{RequeueAfter: groupEvery}, err
+		return reconcile.Result{RequeueAfter: resyncInterval}, err
 	}
 	id, _, _ := unstructured.NestedString(o.Object, "spec", "instanceID")
 	if o.GetDeletionTimestamp() == nil && machineAbove(ctx, r.client, o) == nil {

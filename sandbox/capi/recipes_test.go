@@ -105,7 +105,7 @@ func run(m *testing.M, bin string) (code int, err error) {
 	}
 	defer shared.amazon.close()
 	groups := simulation.NewGroups(shared.amazon.ec2, shared.amazon.scaling, amazonSubnet, "home")
-	go func() { ended <- sandbox.RunGroups(ctx, config, groups, logr.Discard()) }()
+	go func() { ended <- sandbox.RunGroups(ctx, config, groups, time.Second, logr.Discard()) }()
 	code = m.Run()
 	cancel()
 	if err := errors.Join(<-ended, <-ended, <-ended); err != nil {

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -106,5 +107,29 @@ func TestAWSReportsLostTrial(t *testing.T) {
 	}
 	if all := w.trialInstances(); len(all) != 1 || path.Base(sdk.ToString(all[0].InstanceId)) != id {
 		t.Errorf("another instance was built: %d", len(all))
+	}
+}
+
+// TestAWSRefusesTrialByAttributes: RunInstances cannot launch a template that selects instance types by attributes, so the
+// preflight refuses the trial.
+func TestAWSRefusesTrialByAttributes(t *testing.T) {
+	w, spec := newAWSTrial(t)
+	_, err := w.raw.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: sdk.String(w.template),
+		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: sdk.String(awsImage), InstanceRequirements: &ec2types.InstanceRequirementsRequest{
+			VCpuCount: &ec2types.VCpuCountRangeRequest{Min: sdk.Int32(2)}, MemoryMiB: &ec2types.MemoryMiBRequest{Min: sdk.Int32(4096)}}}})
+	w.must(err)
+	for version, want := range map[string][]string{"1": nil, "2": {"TemplateHasRequirements"}} {
+		_, err = w.scaling.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup),
+			LaunchTemplate: &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: sdk.String(w.template), Version: sdk.String(version)}})
+		w.must(err)
+		found, err := w.recipes.PreflightTrial(t.Context(), spec)
+		w.must(err)
+		var reasons []string
+		for _, r := range found {
+			reasons = append(reasons, r.Reason)
+		}
+		if !slices.Equal(reasons, want) {
+			t.Errorf("version %s is refused with %v, want %v", version, reasons, want)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
@@ -55,7 +56,7 @@ func (c awsGroups) Get(ctx context.Context, pool capi.Machine) (capi.Group, erro
 	}
 	g := out.AutoScalingGroups[0]
 	found.There, found.ID, found.Desired = true, sdk.ToString(g.AutoScalingGroupARN), int64(sdk.ToInt32(g.DesiredCapacity))
-	if err := c.resume(ctx, g); err != nil {
+	if err := errors.Join(c.resume(ctx, g), c.hooks(ctx, pool)); err != nil {
 		return found, err
 	}
 	images, err := c.imagesIn(ctx, pool.Name)
@@ -92,7 +93,15 @@ func (c awsGroups) Publish(ctx context.Context, pool capi.Machine) error {
 		ImageId: sdk.String(ami), InstanceType: ec2types.InstanceType(kind), UserData: sdk.String(base64.StdEncoding.EncodeToString(pool.Data)),
 		MetadataOptions: &ec2types.LaunchTemplateInstanceMetadataOptionsRequest{HttpTokens: ec2types.LaunchTemplateHttpTokensStateRequired},
 	}
-	_, err := c.ec2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{LaunchTemplateName: sdk.String(pool.Name), LaunchTemplateData: data})
+	template, _, _ := unstructured.NestedMap(pool.Spec, "awsLaunchTemplate")
+	device, size, err := rootVolumeOf(ctx, c.ec2, template)
+	if err != nil {
+		return err
+	}
+	if size > 0 {
+		data.BlockDeviceMappings = []ec2types.LaunchTemplateBlockDeviceMappingRequest{{DeviceName: sdk.String(device), Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: sdk.Int32(size)}}}
+	}
+	_, err = c.ec2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{LaunchTemplateName: sdk.String(pool.Name), LaunchTemplateData: data})
 	if is(err, "InvalidLaunchTemplateName.AlreadyExistsException") {
 		if err := errors.Join(c.cancelRefresh(ctx, pool.Name), c.prune(ctx, pool.Name)); err != nil {
 			return err
@@ -141,6 +150,49 @@ func (c awsGroups) resume(ctx context.Context, g astypes.AutoScalingGroup) error
 	}
 	_, err := c.groups.ResumeProcesses(ctx, in)
 	return shortError(err)
+}
+
+// hooks deletes the lifecycle hooks that the spec does not have, and writes the missing hooks. Source: CAPA v2.13,
+// pkg/cloud/services/autoscaling/lifecyclehook.go.
+func (c awsGroups) hooks(ctx context.Context, pool capi.Machine) error {
+	out, err := c.groups.DescribeLifecycleHooks(ctx, &autoscaling.DescribeLifecycleHooksInput{AutoScalingGroupName: sdk.String(pool.Name)})
+	if err != nil {
+		return shortError(err)
+	}
+	wanted, _, _ := unstructured.NestedSlice(pool.Spec, "lifecycleHooks")
+	missing := map[string]*autoscaling.PutLifecycleHookInput{}
+	for _, w := range wanted {
+		spec, _ := w.(map[string]any)
+		text := func(field string) string {
+			value, _, _ := unstructured.NestedString(spec, field)
+			return value
+		}
+		in := &autoscaling.PutLifecycleHookInput{AutoScalingGroupName: sdk.String(pool.Name), LifecycleHookName: sdk.String(text("name")), LifecycleTransition: sdk.String(text("lifecycleTransition"))}
+		if result := text("defaultResult"); result != "" {
+			in.DefaultResult = sdk.String(result)
+		}
+		if timeout, err := time.ParseDuration(text("heartbeatTimeout")); err == nil {
+			in.HeartbeatTimeout = sdk.Int32(int32(timeout.Seconds()))
+		}
+		missing[text("name")] = in
+	}
+	for _, h := range out.LifecycleHooks {
+		name := sdk.ToString(h.LifecycleHookName)
+		if _, found := missing[name]; found {
+			delete(missing, name)
+			continue
+		}
+		_, err := c.groups.DeleteLifecycleHook(ctx, &autoscaling.DeleteLifecycleHookInput{AutoScalingGroupName: h.AutoScalingGroupName, LifecycleHookName: h.LifecycleHookName})
+		if err != nil {
+			return shortError(err)
+		}
+	}
+	for _, in := range missing {
+		if _, err := c.groups.PutLifecycleHook(ctx, in); err != nil {
+			return shortError(err)
+		}
+	}
+	return nil
 }
 
 // Create implements capi.Groups.

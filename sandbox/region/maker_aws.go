@@ -3,6 +3,7 @@ package region
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
 	"path"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -85,17 +86,48 @@ func (c maker) Ensure(ctx context.Context, m capi.Machine) (id string, state cap
 		return known, capi.Terminated, nil
 	}
 	if i == nil {
-		made, err := c.ec2.RunInstances(ctx, &ec2.RunInstancesInput{
+		device, size, err := rootVolumeOf(ctx, c.ec2, m.Spec)
+		if err != nil {
+			return "", "", err
+		}
+		in := &ec2.RunInstancesInput{
 			ImageId: sdk.String(ami), InstanceType: ec2types.InstanceType(kind), MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1),
 			UserData:          sdk.String(base64.StdEncoding.EncodeToString(m.Data)),
 			TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeInstance, Tags: all}},
-		})
+		}
+		if size > 0 {
+			in.BlockDeviceMappings = []ec2types.BlockDeviceMapping{{DeviceName: sdk.String(device), Ebs: &ec2types.EbsBlockDevice{VolumeSize: sdk.Int32(size)}}}
+		}
+		made, err := c.ec2.RunInstances(ctx, in)
 		if err != nil {
 			return "", "", shortError(err)
 		}
 		i = &made.Instances[0]
 	}
 	return "aws:///" + sdk.ToString(i.Placement.AvailabilityZone) + "/" + sdk.ToString(i.InstanceId), stateOf(*i), nil
+}
+
+// rootVolumeOf returns the root device of a spec's image and the size in rootVolume, in GiB; 0 without a size. The provider compares the
+// size with the snapshot before each request. Source: CAPA v2.13, pkg/cloud/services/ec2/instances.go, checkRootVolume.
+func rootVolumeOf(ctx context.Context, machines *ec2.Client, spec map[string]any) (device string, size int32, err error) {
+	wanted, found, _ := unstructured.NestedInt64(spec, "rootVolume", "size")
+	if !found {
+		return "", 0, nil
+	}
+	ami, _, _ := unstructured.NestedString(spec, "ami", "id")
+	out, err := machines.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{ami}})
+	if err != nil {
+		return "", 0, shortError(err)
+	}
+	for _, im := range out.Images {
+		device = sdk.ToString(im.RootDeviceName)
+		for _, d := range im.BlockDeviceMappings {
+			if least := d.Ebs; least != nil && sdk.ToString(d.DeviceName) == device && int64(sdk.ToInt32(least.VolumeSize)) > wanted {
+				return "", 0, fmt.Errorf("root volume size (%d) must be greater than or equal to snapshot size (%d)", wanted, sdk.ToInt32(least.VolumeSize))
+			}
+		}
+	}
+	return device, int32(wanted), nil //nolint:gosec // EBS has at most 64 TiB
 }
 
 // knownID is the provider ID in the object; empty before the first answer of the cloud.

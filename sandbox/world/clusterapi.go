@@ -76,7 +76,8 @@ func (w *World) startClusterAPI(ctx context.Context) error {
 	}
 	if groups := over.Groups(); groups != nil {
 		w.serve("the machine pools of the infrastructure provider of Cluster API", func() error {
-			return capi.RunGroups(w.ctx, config, groups, logr.Discard())
+			interval := time.Duration(float64(capi.GroupInterval) / w.options.TimeScale)
+			return capi.RunGroups(w.ctx, config, groups, interval, logr.Discard())
 		})
 	}
 	w.progress("Cluster API: the core controllers and the kubeadm provider reconcile cluster %s (%.1f s)", capiCluster, time.Since(began).Seconds())
