@@ -215,7 +215,7 @@ func (e *Engine) observeAndAct(ctx context.Context, p *v1alpha1.Prototype, isLef
 		return Result{}, err
 	}
 	decision := plan.Next(w.facts)
-	if isLeft && !slices.Contains(guardedByWrite, decision.Do) && !prototypesOf(e).isUnchanged(ctx, p) {
+	if isLeft && !isGuarded(w, decision.Do) && !prototypesOf(e).isUnchanged(ctx, p) {
 		return Result{}, errOutdated
 	}
 	for {

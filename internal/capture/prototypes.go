@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,6 +18,12 @@ var errOutdated = errors.New("the Prototype has changed")
 // guardedByWrite are waits, and actions whose first effect is a write of the Prototype. The write fails if the Prototype
 // has changed.
 var guardedByWrite = []plan.Action{plan.Wait, plan.WatchTrial, plan.Adopt, plan.Believe, plan.Return}
+
+// isGuarded reports whether a Prototype of the last pass suffices for the decision. The pod of an Order is deleted by its UID, and
+// the record of the donor's return follows.
+func isGuarded(w *observed, do plan.Action) bool {
+	return slices.Contains(guardedByWrite, do) || do == plan.DeletePod && w.facts.Touched && !w.facts.Failed && !w.facts.Deleting
+}
 
 func (r prototypes) get(ctx context.Context, name string) (*v1alpha1.Prototype, error) {
 	p := &v1alpha1.Prototype{}
