@@ -76,6 +76,9 @@ func split(version string) (day string, try int) {
 // Compare orders versions by their numbers, and versions of one day by their try: negative if a is older than b, zero
 // if equal. A name without three numbers is older than any version. Two such names compare as text.
 func Compare(a, b string) int {
+	if a == b {
+		return 0
+	}
 	pa, oka := parts(a)
 	pb, okb := parts(b)
 	switch {
@@ -96,11 +99,12 @@ func Compare(a, b string) int {
 
 // parts parses the three numbers, of at most 31 bits, and the try of the version. A try is split from the third number.
 func parts(version string) (p [4]int, ok bool) {
-	texts := strings.Split(version, ".")
-	if len(texts) != 3 {
+	if strings.Count(version, ".") != 2 {
 		return p, false
 	}
-	for i, text := range texts {
+	first, rest, _ := strings.Cut(version, ".")
+	second, third, _ := strings.Cut(rest, ".")
+	for i, text := range [3]string{first, second, third} {
 		n, err := strconv.ParseUint(text, 10, 31)
 		if err != nil {
 			return p, false

@@ -4,33 +4,43 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
 
 // tally counts the results of weeks.
 type tally struct {
+	mu                         sync.Mutex
 	latency                    []time.Duration
 	stays                      int // bad versions of which too few nodes failed
+	reported                   int // bad versions that the pool keeps, and that a person knows of
 	detections, alarms, missed int
 	built                      map[string][]int // nodes of a bad version, by the fault
 }
 
-// TestWeekOfBadVersions: every second day some pools get a bad version, with one of the faults. Pools grow, the
-// autoscaler replaces nodes, the API server is away, the cloud throttles, and joins pause for up to three hours. Each bad
-// version with enough evidence is rolled back. At most three good versions in a hundred weeks are.
+// TestWeekOfBadVersions: every second day some pools get a bad version, with one of the faults. Pools get a node every 3
+// to 60 minutes, the autoscaler replaces nodes, and outages take up to three hours. Each bad version with enough evidence
+// is rolled back, except if an outage hides the joins of the control group: then the policy reports the version. At most
+// three good versions in a hundred weeks are rolled back.
 func TestWeekOfBadVersions(t *testing.T) {
 	seeds := seeds(t, testing.Short())
 	all := tally{built: map[string][]int{}}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // weeks of small garbage
-	for seed := range seeds {
-		w := newTrust(t, uint64(seed), 4)
-		for day := 1; day <= days; day++ {
-			w.playDay(day)
+	t.Run("weeks", func(t *testing.T) {
+		for seed := range seeds {
+			t.Run(strconv.Itoa(seed), func(t *testing.T) {
+				t.Parallel()
+				w := newTrust(t, uint64(seed), 4)
+				for day := 1; day <= days; day++ {
+					w.playDay(day)
+				}
+				all.add(t, seed, w)
+			})
 		}
-		all.add(t, seed, w)
-	}
+	})
 	all.report(t, seeds)
 }
 
@@ -44,14 +54,20 @@ func hasEvidence(word string) bool {
 
 // add judges a week.
 func (a *tally) add(t *testing.T, seed int, w *trustEnv) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for k, ill := range w.bad {
 		reported := fmt.Sprintf("seed %d: %s, %s: %s, ordered at %s, %s; %v", seed, k, ill.name, ill.word, ill.times(), ill.states, w.troubles)
 		switch {
 		case !ill.back.IsZero():
+			t.Logf("%s: back after %s with %d nodes", ill.name, ill.back.Sub(ill.births[0]), len(ill.births))
 			a.built[ill.name] = append(a.built[ill.name], len(ill.births))
+		case hasEvidence(string(ill.word)) && ill.frozen:
+			a.reported++
+			t.Logf("the pool stays, and a person knows: %s", reported)
 		case hasEvidence(string(ill.word)):
 			a.missed++
-			t.Errorf("the pool never rolled back (reported to a person: %t): %s", ill.frozen, reported)
+			t.Errorf("the pool never rolled back, and no condition reported the version: %s", reported)
 		default:
 			a.stays++
 			t.Logf("the rule lets it stay: %s", reported)
@@ -70,8 +86,11 @@ func (a *tally) report(t *testing.T, seeds int) {
 		t.Fatal("nothing was bad: such weeks show nothing")
 	}
 	slices.Sort(a.latency)
-	t.Logf("%d weeks: %d detections, %d missed, %d false alarms, %d of which too few failed; from the first node until the pool rolled back: median %s, nine of ten within %s",
-		seeds, a.detections, a.missed, a.alarms, a.stays, a.latency[len(a.latency)/2], a.latency[len(a.latency)*9/10])
+	t.Logf("%d weeks: %d detections, %d only reported, %d missed, %d false alarms, %d of which too few failed; from the first node until the pool rolled back: median %s, nine of ten within %s",
+		seeds, a.detections, a.reported, a.missed, a.alarms, a.stays, a.latency[len(a.latency)/2], a.latency[len(a.latency)*9/10])
+	if 10*a.reported > a.detections {
+		t.Errorf("%d bad versions were only reported, and %d rolled back", a.reported, a.detections)
+	}
 	if most := (3*seeds + 99) / 100; a.alarms > most {
 		t.Errorf("%d false alarms, want %d at most", a.alarms, most)
 	}

@@ -33,7 +33,28 @@ const (
 	provision  = 15 * time.Minute
 	backoff    = 5 * time.Minute
 	maxBackoff = 30 * time.Minute
+	// largest is the size of a pool that no longer grows.
+	largest = 60
 )
+
+// growths are the mean minutes between two growths of a pool. Pools with at least slowly minutes may grow by several nodes.
+var growths = []int{3, 5, 10, 20, 40, 60}
+
+const slowly = 20
+
+// Kinds of outages. Each affects all pools.
+const (
+	apiAway   = "the API server is away"
+	throttled = "the cloud throttles"
+	cniAway   = "new nodes are not Ready"
+	slow      = "new nodes need 20 minutes more"
+	daemons   = "a DaemonSet fails on new nodes"
+	lost      = "young nodes lose Ready"
+	unwell    = "no node is Ready"
+)
+
+// weekly outages happen in each week, and two of the others.
+var weekly, others = []string{apiAway, throttled, cniAway}, []string{slow, daemons, lost, unwell}
 
 // fault is how the nodes of a bad version fail.
 type fault struct {
@@ -53,6 +74,7 @@ var faults = []fault{
 	{name: "70 % never join", percent: 70},
 	{name: "not Ready after 20 min", percent: 100, unready: 20},
 	{name: "not Ready after 40 min", percent: 100, unready: 40},
+	{name: "not Ready after 58 min", percent: 100, unready: 58},
 	{name: "DaemonSet fails at minute 58", percent: 100, lacking: 58},
 	{name: "Ready 3 min, not Ready 3 min", percent: 100, up: 3, down: 3},
 	{name: "differs from the other nodes", percent: 100, differs: true},
@@ -136,7 +158,9 @@ type trustEnv struct {
 	make   func() *policy.Decider
 	api    *kube
 	pools  []cloud.PoolID
-	// step is the largest growth of a pool at once. waits: the autoscaler pauses a failed pool.
+	// every is the mean number of minutes between two growths of a pool. step is the largest growth of a slow pool at once.
+	// waits: the autoscaler pauses a failed pool.
+	every map[cloud.PoolID]int
 	step  int
 	waits bool
 
@@ -147,12 +171,10 @@ type trustEnv struct {
 	owed  map[cloud.PoolID]int
 	pause map[cloud.PoolID]time.Duration
 	rest  map[cloud.PoolID]time.Time
-	// apiAway, cniAway and throttled are the ends of troubles: no response of the API server, no Ready new nodes,
-	// most cloud calls refused. troubles has the begin and duration of each trouble.
-	apiAway, cniAway, throttled time.Time
-	troubles                    map[string][2]time.Time
-	next                        time.Time
-	made, killed                int
+	// troubles has the begin and end of each outage.
+	troubles     map[string][2]time.Time
+	next         time.Time
+	made, killed int
 
 	detected, alarmed []string
 	stories           []string // of each false alarm
@@ -172,6 +194,9 @@ type joiningInstance struct {
 	turn  int
 	fails bool
 	since time.Time
+	// isReady and changed are the state of the Node in the controller's cache.
+	isReady bool
+	changed time.Time
 }
 
 func key(pool cloud.PoolID, version string) string { return string(pool) + " " + version }
@@ -181,13 +206,13 @@ func newTrust(t testing.TB, seed uint64, pools int) *trustEnv {
 	w := &trustEnv{
 		t: t, random: rand.New(rand.NewPCG(seed, 11)), clock: memory.NewClock(start), bad: map[string]*badVersion{}, //nolint:gosec // a simulation
 		owed: map[cloud.PoolID]int{}, pause: map[cloud.PoolID]time.Duration{}, rest: map[cloud.PoolID]time.Time{},
-		step: []int{1, 1, 3, 8}[seed%4], waits: seed%8 < 6, troubles: map[string][2]time.Time{},
+		step: []int{1, 1, 3, 8}[seed%4], waits: seed%8 < 6, troubles: map[string][2]time.Time{}, every: map[cloud.PoolID]int{},
 	}
 	w.cloud = memory.New(memory.Config{Now: w.clock.Now})
 	w.calls = memory.NewFaulty(w.cloud, func(c memory.Call) memory.Outcome {
 		draw := fnv.New32a() // calls come from several goroutines, in no order
 		fmt.Fprint(draw, c.Op, c.Resource, w.clock.Now().Unix())
-		if w.clock.Now().Before(w.throttled) && draw.Sum32()%5 > 0 {
+		if w.has(throttled) && draw.Sum32()%5 > 0 {
 			return memory.Throttle(time.Duration(draw.Sum32()/5%120) * time.Second)
 		}
 		return memory.Pass()
@@ -196,7 +221,7 @@ func newTrust(t testing.TB, seed uint64, pools int) *trustEnv {
 	api := &kube{}
 	w.api = api
 	api.policy.Name, api.policy.UID = policyName, "policy"
-	api.policy.Spec.Schedule.Cron = "0 3 1 1 *"
+	api.policy.Spec.Schedule.Cron = "0 3 28 * *" // after the week, and cheap to compute
 	api.policy.Spec.Rollback.FailOnDifference = true
 	w.make = func() *policy.Decider {
 		return &policy.Decider{
@@ -207,7 +232,7 @@ func newTrust(t testing.TB, seed uint64, pools int) *trustEnv {
 	w.policy = w.make()
 	for i := range pools {
 		id := w.cloud.AddPool(memory.PoolSpec{Name: fmt.Sprintf("pool%d", i), MaxSize: 1000})
-		w.pools = append(w.pools, id)
+		w.pools, w.every[id] = append(w.pools, id), growths[w.random.IntN(len(growths))]
 		w.promote(id, 0, nil)
 		for range 6 {
 			w.add(id)
@@ -216,7 +241,7 @@ func newTrust(t testing.TB, seed uint64, pools int) *trustEnv {
 	for _, m := range w.newborns {
 		m.joins = start
 	}
-	for _, trouble := range []string{"api", "cni", "throttle"} {
+	for _, trouble := range append(slices.Clone(weekly), others[seed%4], others[(seed+1+seed/4%3)%4]) {
 		from := start.Add(time.Duration(24*60+w.random.IntN(6*24*60)) * time.Minute)
 		from = from.Truncate(24 * time.Hour).Add(time.Duration(8*60+w.random.IntN(11*60)) * time.Minute) // when pools grow
 		w.troubles[trouble] = [2]time.Time{from, from.Add(time.Duration(15+w.random.IntN(165)) * time.Minute)}
@@ -248,6 +273,9 @@ func (w *trustEnv) add(id cloud.PoolID) {
 	instance := w.cloud.AddInstance(id, fmt.Sprintf("i%05d", w.made))
 	w.resize(id)
 	at := w.clock.Now().Add(time.Duration(60+w.random.IntN(240)) * time.Second)
+	if w.has(slow) {
+		at = at.Add(20 * time.Minute)
+	}
 	m := &joiningInstance{id: instance, pool: id, born: w.clock.Now(), joins: at}
 	if ill := w.bad[key(id, w.recipe(id))]; ill != nil {
 		m.of, m.turn = ill, len(ill.word)
@@ -263,6 +291,13 @@ func (w *trustEnv) add(id cloud.PoolID) {
 	w.newborns = append(w.newborns, m)
 }
 
+// remove removes an instance with its Node.
+func (w *trustEnv) remove(m *joiningInstance) {
+	w.cloud.RemoveInstance(m.id)
+	w.resize(m.pool)
+	w.nodes.Delete(nodeName(m.id))
+}
+
 // resize sets the pool's capacity to the number of its instances.
 func (w *trustEnv) resize(id cloud.PoolID) {
 	seen, err := w.cloud.Pool(w.t.Context(), id)
@@ -276,48 +311,88 @@ func (w *trustEnv) resize(id cloud.PoolID) {
 	}
 }
 
-// kubelets let due nodes join, unless a trouble prevents the join. Nodes that the network delayed join within three minutes
-// after its return.
+// has reports whether an outage is in progress.
+func (w *trustEnv) has(trouble string) bool { return w.during(trouble, w.clock.Now()) }
+
+func (w *trustEnv) during(trouble string, at time.Time) bool {
+	of := w.troubles[trouble]
+	return !at.Before(of[0]) && at.Before(of[1])
+}
+
+// kubelets let due nodes join, unless an outage prevents the join, and show changed nodes.
 func (w *trustEnv) kubelets() {
 	now := w.clock.Now()
-	if now.Before(w.apiAway) {
+	if w.has(apiAway) {
 		return
 	}
 	for _, m := range w.newborns {
-		switch {
-		case m.known && m.fails:
-			w.fail(m)
-			continue
-		case m.known || m.joins.IsZero() || now.Before(m.joins):
-			continue
-		case now.Before(w.cniAway):
-			m.joins = w.cniAway.Add(time.Duration(w.random.IntN(4)) * time.Minute)
-			continue
+		if !m.known {
+			if m.joins.IsZero() || now.Before(m.joins) || w.delays(m) {
+				continue
+			}
+			m.known, m.since = true, now
 		}
-		m.known, m.since = true, now
-		w.show(m, corev1.ConditionTrue, now)
+		if isReady, changed := w.readyOf(m); isReady != m.isReady || !changed.Equal(m.changed) {
+			m.isReady, m.changed = isReady, changed
+			w.show(m)
+		}
 	}
 }
 
-// fail shows the state of a node that fails. The fault's times begin with the instance.
-func (w *trustEnv) fail(m *joiningInstance) {
+// delays moves the join of a node after an outage, by up to three minutes.
+func (w *trustEnv) delays(m *joiningInstance) bool {
+	for _, trouble := range []string{cniAway, lost, unwell} {
+		if w.has(trouble) {
+			m.joins = w.troubles[trouble][1].Add(time.Duration(w.random.IntN(4)) * time.Minute)
+			return true
+		}
+	}
+	return false
+}
+
+// readyOf returns the state of a joined node, and its last change. The times of a version's fault begin with the instance.
+func (w *trustEnv) readyOf(m *joiningInstance) (isReady bool, changed time.Time) {
 	now := w.clock.Now()
-	ready, changed := m.of.ready(int(now.Sub(m.born) / time.Minute))
-	at := m.born.Add(time.Duration(changed) * time.Minute)
-	switch {
-	case changed < 0 || at.Before(m.since) || now.Sub(m.born) > 3*time.Hour:
-	case ready:
-		w.show(m, corev1.ConditionTrue, at)
-	default:
-		w.show(m, corev1.ConditionFalse, at)
+	isReady, changed = true, m.since
+	if m.fails {
+		of, minutes := m.of.ready(int(min(now.Sub(m.born), 3*time.Hour) / time.Minute))
+		if at := m.born.Add(time.Duration(minutes) * time.Minute); minutes >= 0 && at.After(m.since) {
+			isReady, changed = of, at
+		}
 	}
+	for _, trouble := range []string{lost, unwell} {
+		of := w.troubles[trouble]
+		isOld := trouble == lost && m.born.Before(of[0].Add(-time.Hour))
+		switch {
+		case isOld || !isReady || now.Before(of[0]) || !m.since.Before(of[0]):
+		case now.Before(of[1]):
+			isReady, changed = false, later(changed, of[0])
+		default:
+			changed = later(changed, of[1])
+		}
+	}
+	return isReady, changed
 }
 
-// unhealthyDaemonSets returns the nodes on which a DaemonSet fails.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// unhealthyDaemonSets returns the nodes on which a DaemonSet fails, by the version's fault or an outage.
 func (w *trustEnv) unhealthyDaemonSets(_ context.Context, nodes, _ []string) (map[string]nodejoin.UnhealthyDaemonSet, error) {
 	unhealthy := map[string]nodejoin.UnhealthyDaemonSet{}
 	for _, m := range w.newborns {
-		if !m.known || !m.fails || m.of.lacking == 0 || !slices.Contains(nodes, nodeName(m.id)) {
+		if !m.known || !slices.Contains(nodes, nodeName(m.id)) {
+			continue
+		}
+		if w.has(daemons) && w.during(daemons, m.since) {
+			unhealthy[nodeName(m.id)] = nodejoin.UnhealthyDaemonSet{DaemonSet: "shop/agent", Since: m.since}
+			continue
+		}
+		if !m.fails || m.of.lacking == 0 {
 			continue
 		}
 		if since := m.born.Add(time.Duration(m.of.lacking) * time.Minute); !w.clock.Now().Before(since) {
@@ -339,10 +414,14 @@ func (w *trustEnv) differences(_ context.Context, _ cloud.PoolID, nodes, others,
 }
 
 // show updates the Node of an instance in the controller's cache.
-func (w *trustEnv) show(m *joiningInstance, ready corev1.ConditionStatus, changed time.Time) {
+func (w *trustEnv) show(m *joiningInstance) {
+	ready := corev1.ConditionFalse
+	if m.isReady {
+		ready = corev1.ConditionTrue
+	}
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(m.id), CreationTimestamp: metav1.NewTime(m.since), Labels: map[string]string{corev1.LabelOSStable: "linux"}}}
 	n.Spec.ProviderID = string(m.id)
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(changed)}}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(m.changed)}}
 	nodecache.Strip(n)
 	w.nodes.Set(n)
 }
@@ -350,7 +429,7 @@ func (w *trustEnv) show(m *joiningInstance, ready corev1.ConditionStatus, change
 // autoscaler replaces instances without a Node in time, and now and then removes a joined node.
 func (w *trustEnv) autoscaler() {
 	now := w.clock.Now()
-	if now.Before(w.apiAway) {
+	if w.has(apiAway) {
 		return
 	}
 	w.newborns = slices.DeleteFunc(w.newborns, func(m *joiningInstance) bool {
@@ -358,9 +437,7 @@ func (w *trustEnv) autoscaler() {
 		if !late && (!m.known || w.random.IntN(20000) > 0 || len(w.cloud.InstanceIDs(m.pool)) <= 5) {
 			return false
 		}
-		w.cloud.RemoveInstance(m.id)
-		w.resize(m.pool)
-		w.nodes.Delete(nodeName(m.id))
+		w.remove(m)
 		if late {
 			w.owed[m.pool]++
 			if w.waits && now.After(w.rest[m.pool]) {
@@ -395,7 +472,9 @@ func (w *trustEnv) hasWaitingPods() bool {
 // playMinute plays a minute of the week.
 func (w *trustEnv) playMinute() {
 	now := w.clock.Now()
-	w.startTroubles(now)
+	if w.has(throttled) {
+		w.skipOpenJoins()
+	}
 	w.kubelets()
 	w.autoscaler()
 	if now.Minute()%30 == 0 { // the observer of used versions
@@ -403,26 +482,26 @@ func (w *trustEnv) playMinute() {
 			w.policy.PoolCache.Forget(id)
 		}
 	}
-	if now.Before(w.apiAway) {
+	switch {
+	case w.has(apiAway):
 		w.skipOpenJoins()
-		w.next = w.apiAway // a controller without its Lease exits, and the next controller starts later
+		w.next = w.troubles[apiAway][1] // a controller without its Lease exits, and the next controller starts later
 		w.policy = w.make()
-		w.policy.ObservedSince = w.apiAway
-	} else {
-		w.runController(now)
+		w.policy.ObservedSince = w.next
+	case w.runController(now), now.Minute() == 0:
+		w.recordReports(now)
+		w.checkRollbacks()
 	}
-	w.recordReports(now)
-	w.checkRollbacks()
 	w.clock.Advance(time.Minute)
 }
 
-// runController lets the controller run a pass if due.
-func (w *trustEnv) runController(now time.Time) {
+// runController lets the controller run a pass if due, and reports whether the pass ran.
+func (w *trustEnv) runController(now time.Time) bool {
 	if w.hasWaitingPods() && w.policy.Growth.Expect(now) {
 		w.next = now
 	}
 	if now.Before(w.next) {
-		return
+		return false
 	}
 	after, err := w.policy.Pass(w.t.Context())
 	if err != nil {
@@ -435,6 +514,7 @@ func (w *trustEnv) runController(now time.Time) {
 		w.policy = w.make()
 		w.next = now
 	}
+	return true
 }
 
 // skipOpenJoins removes open joins from the controller's knowledge: time without a look counts against no node.
@@ -442,24 +522,6 @@ func (w *trustEnv) skipOpenJoins() {
 	for _, m := range w.newborns {
 		if m.of != nil && !m.known {
 			m.of.word[m.turn] = 'x'
-		}
-	}
-}
-
-// startTroubles starts due troubles.
-func (w *trustEnv) startTroubles(now time.Time) {
-	for trouble, of := range w.troubles {
-		if now.Before(of[0]) || !now.Before(of[1]) {
-			continue
-		}
-		switch trouble {
-		case "api":
-			w.apiAway = of[1]
-		case "cni":
-			w.cniAway = of[1]
-		default:
-			w.throttled = of[1]
-			w.skipOpenJoins()
 		}
 	}
 }
@@ -540,16 +602,26 @@ func (w *trustEnv) playDay(playDay int) {
 		}
 		if minute >= 8*60 && minute < 20*60 {
 			for _, id := range w.pools {
-				if w.random.IntN(40) == 0 {
-					for range 1 + w.random.IntN(w.step) {
-						if len(w.cloud.InstanceIDs(id)) < 60 {
-							w.add(id)
-						}
-					}
-				}
+				w.grow(id)
 			}
 		}
 		w.playMinute()
+	}
+}
+
+// grow adds nodes to a pool now and then.
+func (w *trustEnv) grow(id cloud.PoolID) {
+	if w.random.IntN(w.every[id]) > 0 {
+		return
+	}
+	n := 1
+	if w.every[id] >= slowly {
+		n += w.random.IntN(w.step)
+	}
+	for range n {
+		if len(w.cloud.InstanceIDs(id)) < largest {
+			w.add(id)
+		}
 	}
 }
 
@@ -580,9 +652,7 @@ func (w *trustEnv) shrinkPools() {
 		if left[m.pool]++; left[m.pool] <= 8 || !m.known {
 			return false
 		}
-		w.cloud.RemoveInstance(m.id)
-		w.resize(m.pool)
-		w.nodes.Delete(nodeName(m.id))
+		w.remove(m)
 		return true
 	})
 	clear(w.owed)
