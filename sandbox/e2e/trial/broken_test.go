@@ -11,6 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
+	"github.com/kamino-dev/kamino/sandbox/workload"
 )
 
 // Files of a node with a static profile.
@@ -22,7 +23,9 @@ const (
 	store         = "var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db"
 	index         = "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/metadata.db"
 	blobs         = "var/lib/containerd/io.containerd.content.v1.content/blobs/sha256"
-	monitor       = "etc/node-problem-detector.d/system-log-monitor/kernel-monitor.json"
+	// clientCertificate is the credential of all nodes of the cluster.
+	clientCertificate = "etc/kubernetes/certs/client.crt"
+	monitor           = "etc/node-problem-detector.d/system-log-monitor/kernel-monitor.json"
 )
 
 // diskEdit edits the disk of a version, as a person edits files. The first error ends the edit.
@@ -89,6 +92,25 @@ func (d *diskEdit) truncate(dir string) {
 	})
 }
 
+// certificate replaces a certificate by one of a node that joined at a time, and that is valid for ten years.
+func (d *diskEdit) certificate(path string, joined time.Time) {
+	d.do(func(root string) error {
+		other, err := os.MkdirTemp("", "node")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = os.RemoveAll(other) }()
+		if _, err := disk.UsedNode(other, disk.Static, disk.TemplateValues{Now: joined}); err != nil {
+			return err
+		}
+		text, err := os.ReadFile(filepath.Join(other, path))
+		if err != nil {
+			return err
+		}
+		return disk.WriteFile(filepath.Join(root, path), text, 0o644)
+	})
+}
+
 // setClock lets the boot find a wrong time, without a time service.
 func (d *diskEdit) setClock(ahead time.Duration) {
 	d.link("etc/systemd/system/systemd-timesyncd.service", "/dev/null")
@@ -116,7 +138,7 @@ var brokenDisks = []struct {
 	name    string
 	edit    func(*diskEdit)
 	timeout time.Duration
-	// check fails, with one of the texts in the message. Without a check, the version passes.
+	// check fails, with one of the texts in the message. Without a check, any check fails. Without a text, the version passes.
 	check trial.CheckName
 	says  string
 }{
@@ -130,15 +152,24 @@ var brokenDisks = []struct {
 	{"deadindex", func(d *diskEdit) { d.fill(index, 32<<10) }, differs, trial.Registered, index + ": invalid database"},
 	{"deadstore", func(d *diskEdit) { d.fill(store, 32<<10) }, differs, trial.Registered, store + ": invalid database"},
 
+	{"expired", func(d *diskEdit) { d.certificate(clientCertificate, time.Now().AddDate(-11, 0, 0)) }, differs, trial.Registered, "client certificate in /var/lib/kubelet/kubeconfig is expired"},
+	{"protected", func(d *diskEdit) { d.append(kubeletConfig, "protectKernelDefaults: true\n") }, differs, trial.Registered, "invalid kernel flag: vm/overcommit_memory"},
+
 	{"noprovider", func(d *diskEdit) { d.replace(kubeletFlags, "--cloud-provider=external ", "") }, differs, trial.Registered, "has no provider ID"},
 	{"nocni", func(d *diskEdit) { d.remove("etc/cni/net.d/10-azure.conflist") }, differs, trial.Ready, "is not Ready"},
 	{"nocnibin", func(d *diskEdit) { d.remove("opt/cni/bin/azure-vnet") }, differs, trial.Daemons, `failed to find plugin "azure-vnet"`},
 	{"cgroups", func(d *diskEdit) { d.append(kubeletConfig, "cgroupDriver: systemd\n") }, differs, trial.Daemons, "is not valid for driver cgroupfs"},
+	{"nooverlay", func(d *diskEdit) { d.write("etc/modprobe.d/cis.conf", "install overlay /bin/false\n") }, differs, trial.Daemons, "fstype: overlay: no such device"},
+	{"hog", func(d *diskEdit) {
+		d.write("etc/kubernetes/manifests/hog.yaml", `{apiVersion: v1, kind: Pod, metadata: {name: hog, namespace: kube-system},
+spec: {containers: [{name: main, image: registry.example.com/hog:1, resources: {requests: {cpu: 1900m}}}]}}`)
+	}, differs, "", workload.Namespace + "/" + workload.DaemonSet},
 	{"fulldisk", func(d *diskEdit) { d.fill("var/cache/old-images.tar", 26<<30) }, differs, "", "DiskPressure"},
 	{"nearlyfull", func(d *diskEdit) { d.replace(kubeletConfig, "memory: 512Mi", "memory: 512Mi, ephemeral-storage: 25Gi") }, differs, trial.Differences, "ephemeral-storage"},
 	{"ahead", func(d *diskEdit) { d.setClock(24 * time.Hour) }, differs, trial.Differences, "clock"},
 	{"behind", func(d *diskEdit) { d.setClock(-14 * time.Hour) }, differs, trial.Differences, "clock"},
 	{"wrongdns", func(d *diskEdit) { d.replace(kubeletConfig, "clusterDNS: [10.0.0.10]", "clusterDNS: [10.9.9.9]") }, differs, trial.Network, "the name of a Service does not resolve"},
+	{"noforward", func(d *diskEdit) { d.write("etc/sysctl.d/99-hardening.conf", "net.ipv4.ip_forward = 0\n") }, differs, trial.Network, "no connection to"},
 	{"hostdns", func(d *diskEdit) {
 		d.link("etc/resolv.conf", "/etc/resolv.static")
 		d.write("etc/resolv.static", "nameserver 10.1.1.1\n")
@@ -157,7 +188,24 @@ var brokenDisks = []struct {
 		d.write(monitor, `{"plugin": "kmsg", "conditions": [{"type": "KernelDeadlock", "reason": "KernelHasNoDeadlock", "message": "kernel has no deadlock"}],
 "rules": [{"type": "permanent", "condition": "KernelDeadlock", "reason": "BadKernel", "pattern": "Linux version"}]}`)
 	}, differs, trial.Differences, "KernelDeadlock"},
+	{"fewfiles", func(d *diskEdit) {
+		d.write("etc/systemd/system/containerd.service.d/limits.conf", "[Service]\nLimitNOFILE=1024\n")
+	}, differs, trial.Performance, "a process may open 1024 files"},
 	{"oldkubelet", func(d *diskEdit) { d.write("usr/local/bin/kubelet", "kubelet v1.29.0\n") }, differs, trial.Differences, "kubelet"},
+}
+
+// TestEndingCertificate: a certificate of the donor that ends in a week's time is no credential for new nodes. A trial
+// knows the certificate from the proof.
+func TestEndingCertificate(t *testing.T) {
+	onlyOnAzure(t)
+	t.Parallel()
+	e := newEnv(t, "ending")
+	d := &diskEdit{root: e.Machine(e.Donor).Disk}
+	if d.certificate(clientCertificate, time.Now().AddDate(-10, 0, 1)); d.err != nil {
+		t.Fatal(d.err)
+	}
+	e.Start(captureArgs(e, generous)...).ExpectExit(exitFailed, "the client certificate /"+clientCertificate)
+	assertFailedAt(e, trial.Disk)
 }
 
 // TestBrokenDisks: a boot reads the edited files, and the trial fails with the cause in its message. The donor itself

@@ -1,5 +1,6 @@
-// Package bootconfig reads the files that a boot reads of a machine's disk: the kubelet's flags and configuration,
-// the container runtime's, the network plugin's, resolver, authorities, clock, free space and problem detector.
+// Package bootconfig reads the files that a boot reads of a machine's disk: the kubelet's flags, configuration and static
+// pods, the container runtime's, the network plugin's, kernel parameters and modules, resolver, authorities, clock, free
+// space and problem detector.
 // The package decides what the Node says, or with which sentence a program ends. Flags, defaults and validation
 // are the kubelet's own code. The package changes no file.
 package bootconfig
@@ -56,8 +57,12 @@ type Config struct {
 
 	// Network is the runtime's message that its network is not ready; empty if the network is ready.
 	Network string
-	// Sandbox is the error of each new pod sandbox with an own network; Cgroup that of each new pod sandbox.
-	Sandbox, Cgroup string
+	// Sandbox is the error of each new pod sandbox with an own network; Cgroup and Rootfs those of each new pod sandbox.
+	Sandbox, Cgroup, Rootfs string
+	// OpenFiles is the hard limit of open files in containers; 0 for the host's.
+	OpenFiles uint64
+	// StaticPods are the mirror pods of the kubelet, without an owner.
+	StaticPods []corev1.Pod
 
 	// resolver and authorities are the errors of each pull; registries the errors by host.
 	resolver, authorities string
@@ -116,6 +121,11 @@ func Read(root string, m Machine) (Config, error) {
 	if err := c.node(server, m); err != nil {
 		return c, err
 	}
+	if server.ProtectKernelDefaults {
+		if err := f.protectedKernel(); err != nil {
+			return c, err
+		}
+	}
 	if c.DiskPressure, err = f.pressure(server.EvictionHard, c.Capacity.StorageEphemeral()); err != nil {
 		return c, err
 	}
@@ -123,7 +133,9 @@ func Read(root string, m Machine) (Config, error) {
 	c.NoClusterDNS = len(server.ClusterDNS) > 0 && !slices.Contains(server.ClusterDNS, ClusterDNS)
 	c.NoForwarding = f.sysctl("net.ipv4.ip_forward") != "1"
 	c.Network, c.Sandbox = f.network(runtime)
-	c.Cgroup = runtime.cgroupProblem(server.CgroupDriver)
+	c.Cgroup, c.Rootfs = runtime.cgroupProblem(server.CgroupDriver), f.rootfs()
+	c.OpenFiles = f.openFiles(RuntimeUnit)
+	c.StaticPods = f.staticPods(server.StaticPodPath, c.NodeName)
 	c.resolver, c.authorities, c.registries = f.resolver(), f.authorities(now), f.registries(runtime)
 	return c, nil
 }

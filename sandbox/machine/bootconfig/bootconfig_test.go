@@ -2,6 +2,7 @@ package bootconfig
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,7 @@ const (
 	flags      = "etc/default/kubelet"
 	runtimeTOM = "etc/containerd/config.toml"
 	image      = "registry.example.com/app:1"
+	noOverlay  = `mount source: "overlay", target: "/run/containerd/io.containerd.runtime.v2.task/k8s.io/pod/rootfs", fstype: overlay: no such device: unknown`
 )
 
 // node is the disk of a running node, with an edit as a person makes it.
@@ -240,6 +242,55 @@ func TestEdits(t *testing.T) {
 			func(c Config) seen { return seen{"cgroup": c.Cgroup} },
 			seen{"cgroup": `runc create failed: expected cgroupsPath to be of format "slice:prefix:name" for systemd cgroups, got "/kubepods/besteffort/pod" instead: unknown`},
 		},
+		"no module of the snapshotter": {
+			func(n *node) {
+				n.write("etc/modprobe.d/cis.conf", "install cramfs /bin/false\ninstall overlay /bin/false\n")
+			},
+			func(c Config) seen { return seen{"rootfs": c.Rootfs} }, seen{"rootfs": noOverlay},
+		},
+		"other modules": {
+			func(n *node) {
+				n.write("etc/modprobe.d/cis.conf", "install cramfs /bin/false\nblacklist overlay\ninstall overlay /sbin/modprobe --ignore-install overlay\n")
+			},
+			func(c Config) seen { return seen{"rootfs": c.Rootfs} }, seen{"rootfs": ""},
+		},
+		"no modules of the kernel": {
+			func(n *node) { n.remove("lib/modules/" + disk.Kernel(n.root)) },
+			func(c Config) seen { return seen{"rootfs": c.Rootfs} }, seen{"rootfs": noOverlay},
+		},
+		"kernel parameters that the kubelet expects": {
+			func(n *node) {
+				n.append(config, "protectKernelDefaults: true\n")
+				n.write("etc/sysctl.d/90-kubelet.conf", "vm.overcommit_memory=1\nkernel.panic=10\nkernel.panic_on_oops=1\n")
+			},
+			func(c Config) seen { return seen{"name": c.NodeName} }, seen{"name": "pool000001"},
+		},
+		"limit of open files": {
+			func(n *node) {
+				n.write("etc/systemd/system/containerd.service.d/limits.conf", "[Service]\nLimitNOFILE=1024:4096\n")
+			},
+			func(c Config) seen { return seen{"files": fmt.Sprint(c.OpenFiles)} }, seen{"files": "4096"},
+		},
+		"no limit of open files": {
+			func(n *node) {
+				n.write("etc/systemd/system/containerd.service.d/limits.conf", "[Service]\nLimitNOFILE=infinity\n")
+			},
+			func(c Config) seen { return seen{"files": fmt.Sprint(c.OpenFiles)} }, seen{"files": "0"},
+		},
+		"static pods": {
+			func(n *node) {
+				n.write("etc/kubernetes/manifests/agent.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: agent, namespace: kube-system}\nspec: {containers: [{name: main, image: agent}]}\n")
+				n.write("etc/kubernetes/manifests/.agent.yaml.swp", "apiVersion: v1\nkind: Pod\nmetadata: {name: hidden}\nspec: {containers: [{name: main, image: agent}]}\n")
+				n.write("etc/kubernetes/manifests/typo.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: typo}\nspec: {container: [{name: main, image: agent}]}\n")
+			},
+			func(c Config) seen {
+				all := seen{}
+				for _, pod := range c.StaticPods {
+					all[pod.Namespace+"/"+pod.Name] = pod.Spec.NodeName + " " + pod.Annotations["kubernetes.io/config.source"]
+				}
+				return all
+			}, seen{"kube-system/agent-pool000001": "pool000001 file"},
+		},
 		"no forwarding": {
 			func(n *node) { n.write("etc/sysctl.d/99-hardening.conf", "# CIS\nnet.ipv4.ip_forward = 0\n") },
 			func(c Config) seen { return seen{"isolated": map[bool]string{true: "yes"}[c.NoForwarding]} }, seen{"isolated": "yes"},
@@ -386,6 +437,11 @@ func TestFailures(t *testing.T) {
 			KubeletUnit, "part of the existing bootstrap client certificate in /etc/kubernetes/kubelet.conf is expired: "},
 		"authority that is not yet valid": {disk.Static, func(n *node) { n.machine.Now = n.machine.Now.AddDate(-2, 0, 0) },
 			KubeletUnit, "tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time "},
+		"kernel parameters that the kubelet may not change": {disk.Static, func(n *node) {
+			n.append(config, "protectKernelDefaults: true\n")
+			n.write("etc/sysctl.d/90-kubelet.conf", "vm.overcommit_memory = 1\nkernel.panic = 10\n")
+		},
+			KubeletUnit, "Failed to start ContainerManager: invalid kernel flag: kernel/panic_on_oops, expected value: 1, actual value: 0"},
 		"no registration": {disk.Static, func(n *node) { n.append(config, "registerNode: false\n") },
 			KubeletUnit, "--register-node is false"},
 		"runtime without CRI": {disk.Static, func(n *node) { n.replace(runtimeTOM, "version = 2\n", "version = 2\ndisabled_plugins = [\"cri\"]\n") },

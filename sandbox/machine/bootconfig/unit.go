@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -14,6 +15,7 @@ type service struct {
 	command      string
 	variables    map[string]string
 	environments []string
+	openFiles    string
 }
 
 // unitDirs holds the directories of unit files. The first file wins. Source: systemd.unit(5).
@@ -24,20 +26,9 @@ func (f files) arguments(unit string) ([]string, error) {
 	if f.masked(unit) {
 		return nil, failed(unit, "Unit %s is masked.", unit)
 	}
-	s := service{variables: map[string]string{}}
-	found := false
-	for _, dir := range unitDirs {
-		if text, err := f.read(filepath.Join(dir, unit)); err == nil {
-			s.parse(string(text))
-			found = true
-			break
-		}
-	}
+	s, found := f.service(unit)
 	if !found {
 		return nil, failed(unit, "Unit %s not found.", unit)
-	}
-	for _, path := range f.list(filepath.Join(unitDirs[0], unit+".d"), ".conf") {
-		s.parse(f.text(path))
 	}
 	for _, path := range s.environments {
 		file, optional := strings.CutPrefix(path, "-")
@@ -51,6 +42,37 @@ func (f files) arguments(unit string) ([]string, error) {
 		return nil, failed(unit, "Service has no ExecStart= setting. Refusing.")
 	}
 	return s.expand(), nil
+}
+
+// service reads a unit with its drop-ins.
+func (f files) service(unit string) (s service, found bool) {
+	s.variables = map[string]string{}
+	for _, dir := range unitDirs {
+		if text, err := f.read(filepath.Join(dir, unit)); err == nil {
+			s.parse(string(text))
+			found = true
+			break
+		}
+	}
+	for _, path := range f.list(filepath.Join(unitDirs[0], unit+".d"), ".conf") {
+		s.parse(f.text(path))
+	}
+	return s, found
+}
+
+// openFiles is the hard limit of a unit's open files, which its containers inherit; 0 without a limit. Source:
+// systemd.exec(5), LimitNOFILE.
+func (f files) openFiles(unit string) uint64 {
+	s, _ := f.service(unit)
+	_, hard, hasBoth := strings.Cut(s.openFiles, ":")
+	if !hasBoth {
+		hard = s.openFiles
+	}
+	limit, err := strconv.ParseUint(hard, 10, 64)
+	if err != nil {
+		return 0 // "infinity"
+	}
+	return limit
 }
 
 // parse adds a file of the unit. An empty ExecStart removes the earlier command.
@@ -68,6 +90,8 @@ func (s *service) parse(text string) {
 		switch strings.TrimSpace(key) {
 		case "ExecStart":
 			s.command = strings.TrimSpace(value)
+		case "LimitNOFILE":
+			s.openFiles = strings.TrimSpace(value)
 		case "EnvironmentFile":
 			s.environments = append(s.environments, strings.TrimSpace(value))
 		case "Environment":

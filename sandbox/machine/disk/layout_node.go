@@ -100,6 +100,7 @@ clusterDNS: [10.0.0.10]
 kubeReserved: {cpu: 100m, memory: 512Mi}
 maxPods: 110
 rotateCertificates: true
+staticPodPath: /etc/kubernetes/manifests
 `
 
 const pauseImage = "mcr.microsoft.com/oss/kubernetes/pause:3.9"

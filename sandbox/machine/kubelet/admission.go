@@ -46,18 +46,24 @@ func (k *Kubelet) lacks(pod *corev1.Pod) (reason, message string) {
 		return "", ""
 	}
 	used := map[corev1.ResourceName]resource.Quantity{}
-	k.mu.Lock()
-	for _, object := range objects {
-		other := object.(*corev1.Pod)
-		over := other.Status.Phase == corev1.PodSucceeded || other.Status.Phase == corev1.PodFailed
-		if over || other.UID == pod.UID || !k.admitted[other.UID] {
-			continue
-		}
-		for name, request := range requests(other) {
+	add := func(requests corev1.ResourceList) {
+		for name, request := range requests {
 			sum := used[name]
 			sum.Add(request)
 			used[name] = sum
 		}
+	}
+	for i := range k.node.Config.StaticPods {
+		add(requests(&k.node.Config.StaticPods[i]))
+	}
+	k.mu.Lock()
+	for _, object := range objects {
+		other := object.(*corev1.Pod)
+		over := kubelettypes.IsMirrorPod(other) || other.Status.Phase == corev1.PodSucceeded || other.Status.Phase == corev1.PodFailed
+		if over || other.UID == pod.UID || !k.admitted[other.UID] {
+			continue
+		}
+		add(requests(other))
 	}
 	k.mu.Unlock()
 	wanted := requests(pod)
@@ -90,6 +96,8 @@ func (k *Kubelet) sandboxProblem(pod *corev1.Pod) string {
 	switch config := &k.node.Config; {
 	case config.Cgroup != "":
 		return "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to start sandbox: failed to create containerd task: failed to create shim task: OCI runtime create failed: " + config.Cgroup
+	case config.Rootfs != "":
+		return "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to start sandbox: failed to create containerd task: failed to create shim task: failed to mount rootfs component: " + config.Rootfs
 	case config.Sandbox != "" && !pod.Spec.HostNetwork:
 		return "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox: " + config.Sandbox
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // bootEdited starts a kubelet with the configuration of an edited disk; change may be nil.
-func (w *kubeletEnv) bootEdited(edit func(root string) error, change func(*bootconfig.Config)) {
+func (w *kubeletEnv) bootEdited(edit func(root string) error, change func(*bootconfig.Config)) *Kubelet {
 	w.Helper()
 	root := w.disk()
 	if err := disk.WriteFile(filepath.Join(root, "run/systemd/resolve/stub-resolv.conf"), []byte("nameserver 127.0.0.53\n"), 0o644); err != nil {
@@ -39,6 +39,7 @@ func (w *kubeletEnv) bootEdited(edit func(root string) error, change func(*bootc
 	if err := k.Start(w.Context()); err != nil {
 		w.Fatal(err)
 	}
+	return k
 }
 
 // event waits for the message of an Event about a pod.
@@ -108,6 +109,47 @@ func TestPodsWithoutASandbox(t *testing.T) {
 	if status.Phase != corev1.PodPending || status.ContainerStatuses[0].State.Waiting.Reason != "ContainerCreating" {
 		t.Errorf("the pod has %+v", status)
 	}
+}
+
+func TestPodsWithoutTheSnapshottersModule(t *testing.T) {
+	w := newKubeletEnv(t, nil)
+	w.bootEdited(nil, func(c *bootconfig.Config) { c.Rootfs = "no such device" })
+	pod := simulated("pod", "node", "app:1")
+	pod.Spec.HostNetwork = true
+	w.create(pod)
+	if message := w.event("pod", "FailedCreatePodSandBox"); !strings.HasSuffix(message, "failed to mount rootfs component: no such device") {
+		t.Error(message)
+	}
+}
+
+// TestStaticPods: a static pod runs, and leaves other pods only the rest of the node. A start with another manifest
+// replaces the mirror pod.
+func TestStaticPods(t *testing.T) {
+	w := newKubeletEnv(t, nil)
+	manifest := func(cpu string) func(string) error {
+		text := "apiVersion: v1\nkind: Pod\nmetadata: {name: hog}\nspec: {containers: [{name: main, image: hog, resources: {requests: {cpu: " + cpu + "}}}]}\n"
+		return func(root string) error {
+			return disk.WriteFile(filepath.Join(root, "etc/kubernetes/manifests/hog.yaml"), []byte(text), 0o644)
+		}
+	}
+	k := w.bootEdited(manifest("1900m"), nil)
+	w.eventuallyPod("hog-node", "is ready", podReady)
+	pod := simulated("pod", "node", "app:1")
+	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")}
+	w.create(pod)
+	w.eventuallyPod("pod", "has no CPU", func(pod *corev1.Pod) bool { return pod.Status.Reason == "OutOfcpu" })
+	owner := metav1.GetControllerOf(w.pod("hog-node"))
+	if owner == nil || owner.Kind != "Node" || owner.Name != "node" {
+		t.Errorf("the owner is %+v", owner)
+	}
+	k.Kill()
+	k = w.bootEdited(manifest("1"), nil)
+	w.eventuallyPod("hog-node", "is replaced", func(pod *corev1.Pod) bool {
+		return podReady(pod) && pod.Spec.Containers[0].Resources.Requests.Cpu().String() == "1"
+	})
+	k.Kill()
+	w.bootEdited(nil, nil)
+	w.eventually("the mirror pod is gone", func() bool { return w.pod("hog-node").Name == "" })
 }
 
 func TestPullsWithoutAuthorities(t *testing.T) {

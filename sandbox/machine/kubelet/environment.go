@@ -46,8 +46,8 @@ func (v *volumes) order(ctx context.Context, pod *corev1.Pod, c *container, prog
 	}
 	name := fmt.Sprintf("%s_%s_%s", pod.Namespace, pod.Name, pod.UID)
 	o := order{
-		isolated: v.kubelet.node.Isolated && !pod.Spec.HostNetwork,
-		program:  program, dir: home, message: filepath.Join(home, "termination-log"),
+		isolated: v.kubelet.node.Isolated && !pod.Spec.HostNetwork, openFiles: v.kubelet.node.Config.OpenFiles,
+		program: program, dir: home, message: filepath.Join(home, "termination-log"),
 		log: filepath.Join(v.kubelet.service.Dir, "logs", name, fmt.Sprintf("%s-%d.log", c.spec.Name, c.restarts)),
 	}
 	if path := c.spec.TerminationMessagePath; path != "" {

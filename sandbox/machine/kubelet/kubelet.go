@@ -92,6 +92,9 @@ func (k *Kubelet) Start(ctx context.Context) error {
 			k.service.watchSilence(k.node.Name)
 			return err
 		}
+		if k.node.Root != "" {
+			k.mirror(ctx)
+		}
 	}
 	if !k.activate() {
 		k.service.watchSilence(k.node.Name)

@@ -26,7 +26,12 @@ type order struct {
 	log, message string
 	// isolated processes have an empty network of their own.
 	isolated bool
+	// openFiles is the hard limit of open files; 0 for the host's.
+	openFiles uint64
 }
+
+// limitFiles lowers the limit of open files, and replaces the shell by the program in its arguments.
+const limitFiles = `ulimit -Sn "$0" && ulimit -Hn "$0" && exec "$@"`
 
 // process is a container that is a real program. The process leads a process group, and the group dies with the
 // process.
@@ -52,6 +57,9 @@ func startProcess(o order) (*process, error) {
 		return nil, err
 	}
 	cmd := exec.Command(o.program, o.arguments...)
+	if o.openFiles > 0 {
+		cmd = exec.Command("/bin/sh", append([]string{"-c", limitFiles, fmt.Sprint(o.openFiles), o.program}, o.arguments...)...)
+	}
 	cmd.Env, cmd.Dir = o.env, o.dir
 	// Files, not pipes: waiting for the process must not mean waiting for its children.
 	cmd.Stdout, cmd.Stderr = log, log

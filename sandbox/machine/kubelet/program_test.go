@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/kamino-dev/kamino/sandbox/machine/bootconfig"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
@@ -122,6 +123,23 @@ func TestProgramIsRestarted(t *testing.T) {
 	})
 	w.remove("loop")
 	w.eventually("the pod is gone", func() bool { return w.pod("loop").Name == "" })
+}
+
+// TestProgramInheritsTheLimitOfOpenFiles of the container runtime.
+func TestProgramInheritsTheLimitOfOpenFiles(t *testing.T) {
+	w := newKubeletEnv(t, script(t, `echo "$(ulimit -Sn) $(ulimit -Hn) $2" > "$1/root/limits"`))
+	w.rootCA()
+	root := w.disk()
+	k := w.service.Prepare(w.Context(), Node{Name: "n1", IP: "10.240.0.4", Root: root, Config: bootconfig.Config{OpenFiles: 512}})
+	w.Cleanup(k.Kill)
+	if err := k.Start(w.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.create(programPod("limited", "/host", "two words"))
+	w.eventuallyPod("limited", "ends", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded })
+	if text, err := os.ReadFile(filepath.Join(root, "root/limits")); err != nil || string(text) != "512 512 two words\n" {
+		t.Errorf("the program saw %q (%v)", text, err)
+	}
 }
 
 func TestKillStopsPrograms(t *testing.T) {
