@@ -310,7 +310,7 @@ type TrialSettings struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MaxLength=400
-	// +kubebuilder:validation:items:Pattern=`^(allocatable|taint|label|condition|driver|daemonset|speed)/.+$|^(kubelet|images|address|clock|openFiles)$`
+	// +kubebuilder:validation:items:Pattern=`^(allocatable|taint|label|condition|driver|daemonset|speed)/.+$|^(kubelet|images|address|clock|openFiles|certificate)$`
 	IgnoreDifferences []string `json:"ignoreDifferences,omitempty"`
 
 	// Expect lists expressions about the trial node. Each expression is a check in status.trial.checks.

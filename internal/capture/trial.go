@@ -181,6 +181,7 @@ func subjectOf(w *observed, now time.Time) trial.Subject {
 	f.Limits = trial.Within(p.Spec.Settings.Trial.Timeout.Duration, p.Spec.Settings.Trial.Soak.Duration)
 	if w.proof != nil {
 		f.Proven = w.proof.ManifestDigest
+		f.Certificate = trial.FirstToEnd(w.proof.Credentials, p.Spec.Settings.Trial.IgnoreDifferences)
 	}
 	for _, e := range p.Spec.Settings.Trial.Expect {
 		f.Expectations = append(f.Expectations, trial.Expectation{Name: trial.CheckName(e.Name)})

@@ -214,6 +214,8 @@ type Facts struct {
 
 	// Digest is the manifest's digest on the disk, and Proven the digest in the proof. Empty if unread.
 	Digest, Proven string
+	// Certificate is the client certificate on the disk that ends first, from the proof.
+	Certificate Certificate
 
 	Network, Images, Performance, Job Measure
 }
@@ -421,7 +423,7 @@ func comparedWithPeers(f Facts) (Result, string) {
 	}
 	than := fmt.Sprintf("%d other nodes of the pool", c.Others)
 	if c.Others == 0 {
-		than = "its donor"
+		than = "its donor, or from the API server"
 	}
 	if len(lasting) > 0 {
 		return Failed, fmt.Sprintf("node %s differs from %s: %s", f.Node, than, some(lasting)) + notes(c.Notes)
@@ -459,6 +461,9 @@ func disk(f Facts) (Result, string) {
 		return Pending, fmt.Sprintf("the manifest on the disk of node %s is read", f.Node)
 	case f.Digest != f.Proven:
 		return Failed, fmt.Sprintf("the manifest on the disk of node %s is %s, and the version was proven with %s", f.Node, f.Digest, f.Proven)
+	case f.Certificate.endsSoon(f.Now):
+		return Failed, fmt.Sprintf("the client certificate %s on the disk of node %s ends at %s, and new nodes need a certificate for %d days at least; renew the certificate of the donor, then capture again",
+			f.Certificate.Path, f.Node, f.Certificate.End.UTC().Format(time.RFC3339), leastDays)
 	default:
 		return Passed, fmt.Sprintf("the manifest on the disk of node %s is the proof's", f.Node)
 	}

@@ -62,7 +62,8 @@ type Exceptions struct {
 }
 
 // Compare compares a node with the Ready nodes of its pool that were built from other images. Where the other nodes
-// disagree, Compare compares nothing. With fewer than two other nodes, Compare compares the container images with the donor's.
+// disagree, Compare compares nothing. With fewer than two other nodes, Compare compares the container images with the donor's,
+// and the clock with the API server's.
 func Compare(node Peer, others []Peer, except Exceptions) Comparison {
 	c := comparison{node: node, others: others, except: except}
 	for _, o := range others {
@@ -70,6 +71,7 @@ func Compare(node Peer, others []Peer, except Exceptions) Comparison {
 	}
 	slices.Sort(c.Others)
 	if len(others) < minOthers {
+		c.clock()
 		c.donorImages()
 		return c.Comparison
 	}

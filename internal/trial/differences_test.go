@@ -182,6 +182,25 @@ func TestFewNodesAreNotCompared(t *testing.T) {
 	}
 }
 
+// TestClockNeedsNoOtherNode: the API server's clock is the measure. Another node with the same clock keeps the version.
+func TestClockNeedsNoOtherNode(t *testing.T) {
+	behind := func(p *Peer) { p.Offset = offset(-time.Minute) }
+	for name, test := range map[string]struct {
+		others int
+		change func(*Peer, []Peer)
+		want   int
+	}{
+		"alone":          {0, func(n *Peer, _ []Peer) { behind(n) }, 1},
+		"one other node": {1, func(n *Peer, _ []Peer) { behind(n) }, 1},
+		"both nodes":     {1, func(n *Peer, o []Peer) { behind(n); behind(&o[0]) }, 0},
+		"right":          {0, func(*Peer, []Peer) {}, 0},
+	} {
+		if c := likePool(test.others, test.change); len(c.Differences) != test.want || test.want > 0 && c.Differences[0].Name != "clock" {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+}
+
 // TestImagesOfTheDonor: the donor's number of images replaces the number of the other nodes, and needs no other node.
 func TestImagesOfTheDonor(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -271,7 +290,7 @@ func TestALikeness(t *testing.T) {
 	}{
 		"not yet":      {nil, Pending, "Differences: is compared"},
 		"no others":    {&PeerComparison{Skipped: "the pool has one other node"}, Passed, "every check has passed"},
-		"donor's":      {&PeerComparison{Skipped: "one other node", Differences: []LastingDifference{{Difference{"images", "0 container images"}, ago(6)}}}, Failed, "Differences: node trial-0 differs from its donor: 0 container images"},
+		"donor's":      {&PeerComparison{Skipped: "one other node", Differences: []LastingDifference{{Difference{"images", "0 container images"}, ago(6)}}}, Failed, "Differences: node trial-0 differs from its donor, or from the API server: 0 container images"},
 		"alike":        {&PeerComparison{Others: 3}, Passed, "every check has passed"},
 		"a moment":     {&PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(5)}}}, Pending, "Differences: node trial-0 still differs from 3 other nodes of the pool: taint broken is on no other node"},
 		"lasting":      {&PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(6)}}}, Failed, "Differences: node trial-0 differs from 3 other nodes of the pool: taint broken is on no other node"},

@@ -112,7 +112,10 @@ var worlds = map[string]struct {
 		f.Expectations = []Expectation{{Name: "Devices", Evaluated: true, Met: true, Error: "no such key: gpu"}}
 	}, Pending,
 		"Devices: the expression has no value yet for node trial-0: no such key: gpu"},
-	"another disk":          {young, func(f *Facts) { f.Digest = "sha256:b" }, Failed, "Disk: the manifest on the disk of node trial-0 is sha256:b, and the version was proven with sha256:a"},
+	"another disk": {young, func(f *Facts) { f.Digest = "sha256:b" }, Failed, "Disk: the manifest on the disk of node trial-0 is sha256:b, and the version was proven with sha256:a"},
+	"an ending certificate": {good, func(f *Facts) { f.Certificate = Certificate{"/c.crt", f.Now.Add(7*24*time.Hour - time.Second)} }, Failed,
+		"Disk: the client certificate /c.crt on the disk of node trial-0 ends at 2026-03-16T11:59:59Z, and new nodes need a certificate for 7 days at least; renew the certificate of the donor, then capture again"},
+	"a valid certificate":   {good, func(f *Facts) { f.Certificate = Certificate{"/c.crt", f.Now.Add(7 * 24 * time.Hour)} }, Passed, "every check has passed"},
 	"a disk to be read":     {young, func(f *Facts) { f.Digest = "" }, Pending, "Disk: the manifest on the disk of node trial-0 is read"},
 	"an unread disk":        {good, func(f *Facts) { f.Digest = "" }, Inconclusive, "Disk: the manifest on the disk of node trial-0 could not be read"},
 	"no network":            {young, func(f *Facts) { f.Network = Measure{Failed, "no pod reaches 10.0.0.1"} }, Failed, "Network: no pod reaches 10.0.0.1"},
@@ -228,13 +231,15 @@ var drawn = rapid.Custom(func(t *rapid.T) Facts {
 	return f
 })
 
-// variants are the facts, and the facts without a comparison, with a difference, and with a false expression.
+// variants are the facts, and the facts without a comparison, with a difference, with a false expression, and with a
+// certificate that ends.
 func variants(f Facts) []Facts {
-	uncompared, different, unexpected := f, f, f
+	uncompared, different, unexpected, ending := f, f, f, f
+	ending.Certificate = Certificate{"/c.crt", f.Now}
 	uncompared.Comparison = nil
 	different.Comparison = &PeerComparison{Others: 2, Differences: []LastingDifference{{Difference{"clock", "the clock is wrong"}, f.Changed}}}
 	unexpected.Expectations = []Expectation{{Name: "Devices", Evaluated: true, Since: f.Changed}}
-	return []Facts{f, uncompared, different, unexpected}
+	return []Facts{f, uncompared, different, unexpected, ending}
 }
 
 // objection returns why a verdict is wrong for the facts; empty for a valid verdict.
@@ -253,6 +258,8 @@ func objection(f Facts, v Verdict) string {
 		return "it passes what was not measured"
 	case v.Result == Passed && (f.Comparison == nil || len(f.Comparison.Differences) > 0):
 		return "it passes a node that differs from the others"
+	case v.Result == Passed && f.Certificate.endsSoon(f.Now):
+		return "it passes a node whose certificate ends"
 	case v.Result == Passed && slices.ContainsFunc(f.Expectations, func(e Expectation) bool { return !e.Met }):
 		return "it passes a node against the user's expression"
 	case v.Result == Failed && f.Instance.Gone:
@@ -303,6 +310,7 @@ func TestWrongJudges(t *testing.T) {
 		"sees no twins":            with(func(f *Facts) { f.Twins = nil }),
 		"takes identity for given": with(func(f *Facts) { f.IdentityKnown = true }),
 		"reads no disk":            with(func(f *Facts) { f.Digest = f.Proven }),
+		"ignores certificates":     with(func(f *Facts) { f.Certificate = Certificate{} }),
 		"expects nothing":          with(func(f *Facts) { f.Expectations = nil }),
 		"compares nothing":         with(func(f *Facts) { f.Comparison = &PeerComparison{Skipped: "-"} }),
 		"counts no restarts":       with(func(f *Facts) { f.Daemons = nil }),

@@ -56,7 +56,7 @@ func compareNow(ctx context.Context, a *attempt, now time.Time, node *corev1.Nod
 	except := trial.Exceptions{Pool: words(string(a.Pool)), Ignored: a.Prototype.Spec.Settings.Trial.IgnoreDifferences}
 	except.DonorImages, _ = strconv.Atoi(a.Subject.Image.Tags[cloud.TagImages]) // 0 without the tag
 	if l.Skipped != "" {
-		noteDifferences(l, trial.Compare(trial.Peer{Node: node}, nil, except))
+		noteDifferences(l, trial.Compare(trial.Peer{Node: node, Offset: offsetOf(kubelets, node)}, nil, except))
 		return l, nil
 	}
 	peers, err := describe(ctx, a, kubelets, append([]*corev1.Node{node}, others...), on)
@@ -175,12 +175,17 @@ func describe(ctx context.Context, a *attempt, kubelets *cluster.Kubelets, nodes
 	}
 	peers := make([]trial.Peer, len(nodes))
 	for i, n := range nodes {
-		peers[i] = trial.Peer{Node: n, Drivers: drivers[n.Name], DaemonSets: sets[n.Name]}
-		if offset, known := kubelets.Offset(n.Name); known {
-			peers[i].Offset = &offset
-		}
+		peers[i] = trial.Peer{Node: n, Drivers: drivers[n.Name], DaemonSets: sets[n.Name], Offset: offsetOf(kubelets, n)}
 	}
 	return peers, nil
+}
+
+// offsetOf is the node's clock minus the API server's clock; nil if unknown.
+func offsetOf(kubelets *cluster.Kubelets, node *corev1.Node) *time.Duration {
+	if offset, known := kubelets.Offset(node.Name); known {
+		return &offset
+	}
+	return nil
 }
 
 // driversByNode returns the CSI drivers by node.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -169,6 +170,24 @@ func TestTooFewNodesAreNamed(t *testing.T) {
 		if f := w.observeUntil(what, nil); !strings.Contains(f.Comparison.Skipped, what) {
 			t.Errorf("%s: %+v", what, f.Comparison)
 		}
+	}
+}
+
+// TestAClockWithoutOtherNodes: the Lease shows the clock of a node that is alone in its pool.
+func TestAClockWithoutOtherNodes(t *testing.T) {
+	written, renewed := metav1.NewTime(noon), metav1.NewMicroTime(noon.Add(time.Hour))
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Name: "t-0", Namespace: corev1.NamespaceNodeLease, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet", Time: &written}},
+	}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}
+	a := (&Observer{Kube: fake.NewClientset(lease)}).attempt(trial.Subject{
+		Prototype: &v1alpha1.Prototype{}, PoolInstances: func() ([]cloud.Instance, error) { return nil, nil },
+	})
+	l, err := compareNow(t.Context(), a, noon, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "t-0"}}, &daemonPods{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "the clock is 1h0m0s ahead of the API server's clock"; len(l.Differences) != 1 || l.Differences[0].Message != want {
+		t.Errorf("%+v, want %s", l.Differences, want)
 	}
 }
 
