@@ -75,8 +75,8 @@ func (r *Runner) Refusals(t *tree.Tree) error {
 	return nil
 }
 
-// Preflight returns a *Refused if a running machine must not be generalized, as far as known before anything stops. Preflight
-// also searches for secrets that no rule removes. Preflight changes nothing; nil is no guarantee.
+// Preflight returns a *Refused if a running machine must not be generalized, as far as known. Preflight also searches for
+// secrets that no rule removes, and changes nothing. note describes the comparison with another machine, if any.
 func (r *Runner) Preflight(ctx context.Context, t *tree.Tree) (note string, err error) {
 	if err := r.Refusals(t); err != nil {
 		return "", err

@@ -161,8 +161,8 @@ func (p trials) removeApart(ctx context.Context, t trialRef) (cloud.State, error
 }
 
 // copied returns the scale set of a trial: a copy of the pool with one instance, without traffic, scaling, upgrades and
-// extensions. The host name prefix differs, because Kubernetes' cloud provider finds the scale set by the prefix. Source:
-// Compute REST API, Virtual Machine Scale Sets, Create Or Update; cloud-provider-azure.
+// extensions. The host name prefix differs, because Kubernetes finds the scale set by it. Source: Compute REST API, Virtual
+// Machine Scale Sets, Create Or Update; cloud-provider-azure.
 func copied(t trialRef, model armcompute.VirtualMachineScaleSet, out egress) armcompute.VirtualMachineScaleSet {
 	was := model.Properties
 	if was == nil {

@@ -6,9 +6,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// `clusterctl move` pauses a Cluster, creates all objects in the target with new UIDs, and deletes the source. Writes to the
-// source can be lost meanwhile. So Kamino writes, and trusts a missing object, only after a read without a pause. Source:
-// Cluster API, cmd/clusterctl/client/cluster, mover.go.
+// `clusterctl move` pauses a Cluster, creates all objects in the target and deletes the source, where writes can be lost. So
+// Kamino writes, and trusts a missing object, only after a read without a pause. Source: Cluster API,
+// cmd/clusterctl/client/cluster, mover.go.
 
 // reasonMoved is the code of errors about a Cluster that is not in the management cluster.
 const reasonMoved = "ClusterNotHere"
