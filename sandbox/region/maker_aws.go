@@ -127,7 +127,7 @@ func rootVolumeOf(ctx context.Context, machines *ec2.Client, spec map[string]any
 			}
 		}
 	}
-	return device, int32(wanted), nil //nolint:gosec // EBS has at most 64 TiB
+	return device, int32(wanted), nil
 }
 
 // knownID is the provider ID in the object; empty before the first answer of the cloud.
