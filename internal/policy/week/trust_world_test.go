@@ -47,14 +47,14 @@ const (
 	apiAway   = "the API server is away"
 	throttled = "the cloud throttles"
 	cniAway   = "new nodes are not Ready"
-	slow      = "new nodes need 20 minutes more"
+	slowJoins = "new nodes need 20 minutes more"
 	daemons   = "a DaemonSet fails on new nodes"
 	lost      = "young nodes lose Ready"
 	unwell    = "no node is Ready"
 )
 
 // weekly outages happen in each week, and two of the others.
-var weekly, others = []string{apiAway, throttled, cniAway}, []string{slow, daemons, lost, unwell}
+var weekly, others = []string{apiAway, throttled, cniAway}, []string{slowJoins, daemons, lost, unwell}
 
 // fault is how the nodes of a bad version fail.
 type fault struct {
@@ -273,7 +273,7 @@ func (w *trustEnv) add(id cloud.PoolID) {
 	instance := w.cloud.AddInstance(id, fmt.Sprintf("i%05d", w.made))
 	w.resize(id)
 	at := w.clock.Now().Add(time.Duration(60+w.random.IntN(240)) * time.Second)
-	if w.has(slow) {
+	if w.has(slowJoins) {
 		at = at.Add(20 * time.Minute)
 	}
 	m := &joiningInstance{id: instance, pool: id, born: w.clock.Now(), joins: at}
