@@ -31,6 +31,8 @@ const (
 	Refuse Action = "Refuse"
 	// Look creates the pod that inspects the donor's disk while the donor serves.
 	Look Action = "Look"
+	// Bind writes the node by which the pool has grown into the Prototype as the donor, with the record of its reservation.
+	Bind Action = "Bind"
 	// Reserve writes the reservation onto the Node and the Prototype, with the state of the Node before the capture.
 	Reserve Action = "Reserve"
 	// Record copies the reservation to the Prototype.
@@ -116,7 +118,7 @@ const (
 
 // Actions lists all actions, for exhaustive tests and for help texts.
 var Actions = []Action{
-	Wait, Refuse, Look, Reserve, Record, Relock, Note, Protect, PatchDonor, Cordon, Evict, Order, Generalize, Adopt, Believe, Stop, TakeSnapshot, DeletePod, DeleteOrder, Return,
+	Wait, Refuse, Look, Bind, Reserve, Record, Relock, Note, Protect, PatchDonor, Cordon, Evict, Order, Generalize, Adopt, Believe, Stop, TakeSnapshot, DeletePod, DeleteOrder, Return,
 	Start, Unprotect, Serve, Release, Forget, Enlarge, Remove, DeleteNode, Publish, DeleteSnapshot,
 	BeginTrial, WatchTrial, PassTrial, Quarantine, EndTrial, SaveRecipe, Promote, Retire, ScaleOut, Succeed, Fail,
 	DeleteImage, Close,
@@ -140,6 +142,8 @@ const (
 	ForImage     Reason = "Image"
 	ForDeletion  Reason = "Deletion"
 	ForHolder    Reason = "Holder"
+	// ForAddedNode waits for the node by which the pool grows.
+	ForAddedNode Reason = "AddedNode"
 	// ForReplacement waits for the node in the donor's place, ForRemoval for the removal of the donor's instance.
 	ForReplacement Reason = "Replacement"
 	ForRemoval     Reason = "Removal"
@@ -159,9 +163,11 @@ const (
 	ReservationLost Reason = "ReservationLost"
 	// DonorNotPatched: the patch of a pioneer failed. NothingToPatch: the pioneer needs no new image. PatchLevelChanged: the
 	// disk has other packages than the watched node.
-	DonorNotPatched        Reason = "DonorNotPatched"
-	NothingToPatch         Reason = "NothingToPatch"
-	PatchLevelChanged      Reason = "PatchLevelChanged"
+	DonorNotPatched   Reason = "DonorNotPatched"
+	NothingToPatch    Reason = "NothingToPatch"
+	PatchLevelChanged Reason = "PatchLevelChanged"
+	// AddedNodeNotJoined: the pool has grown for a pioneer, and the new node did not register in time.
+	AddedNodeNotJoined     Reason = "AddedNodeNotJoined"
 	DeadlineExceeded       Reason = "DeadlineExceeded"
 	DrainTimeout           Reason = "DrainTimeout"
 	Interrupted            Reason = "Interrupted"

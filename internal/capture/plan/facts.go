@@ -84,6 +84,8 @@ type Facts struct {
 	// GrowFirst: the pool grows by one before a leaving donor is drained. Otherwise the pool replaces the donor after
 	// its removal.
 	GrowFirst bool
+	// Added: the pool has grown by the donor itself, so that the donor always leaves, also before the order.
+	Added bool
 	// Replacement is the node in the place of a leaving donor.
 	Replacement Replacement
 	// Removing: the cloud is removing the instance.

@@ -75,8 +75,8 @@ func prepare(f Facts) Decision {
 		return fail(DonorStopped)
 	case !f.isHeld():
 		return inspectFirst(f)
-	case f.Lock == Overwritten && !f.Overdue:
-		return do(Relock)
+	case f.Lock == Overwritten && !f.Overdue, f.Added && f.Lock == Unlocked && !f.Overdue:
+		return do(Relock) // the record of an added donor precedes its lock
 	case f.Lock != Ours:
 		return fail(ReservationLost)
 	case f.Overdue:
@@ -93,6 +93,8 @@ func prepare(f Facts) Decision {
 // prepareHeld leads from the reservation to a drained donor. A pioneer is patched first.
 func prepareHeld(f Facts) Decision {
 	switch {
+	case f.Added && f.Patch == PatchWanted && !f.Cordoned:
+		return do(Cordon) // before the first pods arrive
 	case f.Patch == PatchUnderWay:
 		return do(PatchDonor)
 	case f.Patch == PatchFailed:
@@ -101,10 +103,12 @@ func prepareHeld(f Facts) Decision {
 		return fail(NothingToPatch)
 	case !f.Cordoned && f.Queued:
 		return wait(ForNeighbour)
-	case f.DonorReplaced && f.GrowFirst && f.Replacement != ReplacementReady:
+	case f.DonorReplaced && f.GrowFirst && !f.Added && f.Replacement != ReplacementReady:
 		return awaitReplacement(f)
 	case !f.Protected:
 		return do(Protect)
+	case f.Added && f.Patch == PatchWanted && f.Node != NodeReady:
+		return wait(ForDonor)
 	case f.Patch == PatchWanted:
 		return do(PatchDonor)
 	case !f.Cordoned:

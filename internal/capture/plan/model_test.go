@@ -108,6 +108,19 @@ func pioneers() []model {
 	return worlds
 }
 
+// addedDonors are pioneers by which the pool has grown: recorded, but not locked. Some are not Ready yet.
+func addedDonors() []model {
+	var worlds []model
+	for _, node := range []Node{NodeNotReady, NodeReady} {
+		for _, instant := range []bool{false, true} {
+			w := model{size: 1, instant: instant, patchEnd: PatchDone}
+			w.f = Facts{Node: node, Power: On, MustRetire: true, Recorded: true, DonorReplaced: true, GrowFirst: true, Added: true, Patch: PatchWanted}
+			worlds = append(worlds, w.derived())
+		}
+	}
+	return worlds
+}
+
 // patch makes one step of the patch: begin with a drain, or the end.
 func (w model) patch() model {
 	f := &w.f
@@ -167,7 +180,7 @@ func (w model) derived() model {
 func (w model) replacement() Replacement {
 	gone := w.f.Power == InstanceGone && !w.f.PlaceKept
 	switch {
-	case !w.f.DonorReplaced, w.f.GrowFirst && gone, !w.f.GrowFirst && !gone:
+	case !w.f.DonorReplaced, w.f.Added, w.f.GrowFirst && gone, !w.f.GrowFirst && !gone:
 		return NoReplacement
 	case w.f.GrowFirst && w.size < 1, !w.f.GrowFirst && w.size+w.shrunk < 0:
 		return ReplacementWanted
@@ -210,7 +223,7 @@ func (w model) effect(d Decision) model {
 	case Cordon:
 		f.Cordoned = true
 	case Evict:
-		f.Drained = true
+		f.Drained = !f.Added || f.Node == NodeReady // a kubelet that is down ends no pods
 	case Order:
 		w.touched, w.down, w.unrecorded, f.Recorded, f.Order, f.Outdated = true, true, false, true, true, false
 		f.Proven, f.PoweringOff, f.Rebooted, w.booted, w.clean = false, false, false, false, false // the report is of this boot
@@ -439,7 +452,7 @@ func (w model) adverse() []model {
 			n.f.Power = Off
 		}
 	})
-	add(func(n *model) { n.hung = n.f.MustBoot() })
+	add(func(n *model) { n.hung = n.f.MustBoot() || n.f.Added })
 	add(func(n *model) { n.f.PoweringOff = false }) // the announced power-off does not follow
 	add(func(n *model) {
 		if n.f.Pod == PodActive {

@@ -318,6 +318,42 @@ var pioneerMutants = []mutant{
 	{"copies a disk of another patch level", with(func(f *Facts) { f.LevelDiffers = false })},
 }
 
+// addedMutants are wrong about donors by which the pool has grown.
+var addedMutants = []mutant{
+	{"returns an added donor to service", with(func(f *Facts) { f.Added = f.Added && !f.Failed && !f.Deleting })},
+	{"removes an added donor with its pods", with(func(f *Facts) {
+		if f.Failed || f.Deleting {
+			f.Cordoned, f.Drained = true, true
+		}
+	})},
+	{"evicts the pods of a node that takes more pods", with(func(f *Facts) { f.Cordoned = f.Cordoned || f.Failed || f.Deleting })},
+	{"waits for the pods of a node that is down for ever", with(func(f *Facts) { f.Overdue = f.Overdue && !f.Failed && !f.Deleting })},
+	{"grows the pool again for a replacement", func(f Facts) Decision {
+		if d := Next(f); d.Do == Protect {
+			return do(Enlarge)
+		}
+		return Next(f)
+	}},
+	{"leaves an added node open until its patch", with(func(f *Facts) { f.Cordoned = f.Cordoned || f.Patch == PatchWanted })},
+	{"changes an added node before its lock", with(func(f *Facts) {
+		if f.Lock == Unlocked && !f.Failed && !f.Deleting {
+			f.Lock = Ours
+		}
+	})},
+	{"patches an added node that is not Ready", with(func(f *Facts) {
+		if f.Patch == PatchWanted && f.Node == NodeNotReady {
+			f.Node = NodeReady
+		}
+	})},
+	{"leaves the place of an added donor", with(func(f *Facts) { f.PlaceKept = false })},
+	{"keeps an added donor without patches", func(f Facts) Decision {
+		if d := Next(f); f.Failed && f.Patch == PatchCurrent && d.Do == Remove {
+			return do(Forget)
+		}
+		return Next(f)
+	}},
+}
+
 // patchIs takes one state of the patch for another state.
 func patchIs(is, taken Patch) planner {
 	return with(func(f *Facts) {
@@ -369,7 +405,7 @@ func TestWrongPlannersAreCaught(t *testing.T) {
 	for _, course := range []struct {
 		starts  []model
 		mutants []mutant
-	}{{returningDonors(), mutants}, {leavingDonors(), leavingMutants}, {append(instantDonors(), returningDonors()...), instantMutants}, {pioneers(), pioneerMutants}, {publishedVersions(), trialMutants}} {
+	}{{returningDonors(), mutants}, {leavingDonors(), leavingMutants}, {append(instantDonors(), returningDonors()...), instantMutants}, {pioneers(), pioneerMutants}, {addedDonors(), addedMutants}, {publishedVersions(), trialMutants}} {
 		for _, m := range course.mutants {
 			t.Run(m.name, func(t *testing.T) {
 				e := explore(m.next, WithoutCloud, slices.Clone(course.starts), adversities(true))
@@ -381,5 +417,5 @@ func TestWrongPlannersAreCaught(t *testing.T) {
 			})
 		}
 	}
-	t.Logf("%d wrong planners, caught by %d properties", len(mutants)+len(leavingMutants)+len(instantMutants)+len(pioneerMutants)+len(trialMutants), len(caughtBy))
+	t.Logf("%d wrong planners, caught by %d properties", len(mutants)+len(leavingMutants)+len(instantMutants)+len(pioneerMutants)+len(addedMutants)+len(trialMutants), len(caughtBy))
 }

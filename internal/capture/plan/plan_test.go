@@ -182,20 +182,24 @@ type property struct {
 var properties = []property{
 	{"a refused capture changes nothing", takes, func(w model, _ Decision) bool { return !w.f.Refused || w.f.isHeld() }},
 	{"nothing is taken once the end is decided", takes, func(w model, d Decision) bool {
-		return !w.f.Deleting && !w.f.Failed || d.Do == Record && w.isRemoved()
+		return !w.f.Deleting && !w.f.Failed || d.Do == Record && w.isRemoved() || w.f.Added && (d.Do == Record || d.Do == Cordon || d.Do == Evict)
 	}},
 	{"a donor is taken only behind a look that found nothing", "|Reserve|", func(w model, _ Decision) bool { return w.f.Pod == PodLooked }},
 	{"no pod is left behind by a capture that ends", "|Refuse|Close|Succeed|", func(w model, _ Decision) bool { return w.f.Pod == NoPod }},
 	{"nothing is drained while the look's pod is there", "|Protect|Cordon|Evict|Order|", func(w model, _ Decision) bool { return w.f.Pod == NoPod }},
-	{"nothing but the lock is taken while another capture has a node away", "|Protect|Cordon|", func(w model, _ Decision) bool { return !w.f.Queued || w.f.Cordoned }},
+	{"nothing but the lock is taken while another capture has a node away", "|Protect|Cordon|", func(w model, _ Decision) bool {
+		return !w.f.Queued || w.f.Cordoned || w.f.Added && (w.f.Patch == PatchWanted || w.f.Failed || w.f.Deleting)
+	}},
 	{"the lock comes first", "|Record|Protect|Cordon|Evict|Order|Generalize|", func(w model, _ Decision) bool { return w.f.Lock == Ours || w.f.Touched && w.f.isHeld() }},
 	{"the record comes before what it restores", "|Protect|Cordon|Evict|Order|Generalize|", func(w model, _ Decision) bool { return w.f.Recorded || w.f.Touched && w.f.isHeld() }},
-	{"pods are evicted only from a cordoned, protected donor", "|Evict|", func(w model, _ Decision) bool { return w.f.Cordoned && w.f.Protected }},
+	{"pods are evicted only from a cordoned, protected donor", "|Evict|", func(w model, _ Decision) bool {
+		return w.f.Cordoned && (w.f.Protected || w.f.Added && (w.f.Failed || w.f.Deleting))
+	}},
 	{"only a drained donor is generalized", "|Order|", func(w model, _ Decision) bool { return w.f.Drained && w.f.Node == NodeReady }},
 	{"a patch begins as carefully as a drain", "|PatchDonor|", func(w model, _ Decision) bool {
 		f := w.f
 		return f.Patch == PatchUnderWay || f.Patch == PatchWanted && !f.Failed && !f.Deleting && f.Lock == Ours && f.Recorded && f.Protected && f.Pod == NoPod &&
-			(!f.Queued || f.Cordoned) && (!f.DonorReplaced || !f.GrowFirst || f.Replacement == ReplacementReady)
+			(!f.Queued || f.Cordoned) && (!f.DonorReplaced || !f.GrowFirst || f.Added && f.Node == NodeReady || f.Replacement == ReplacementReady)
 	}},
 	{"a node under patch is left to the patch", "", func(w model, d Decision) bool {
 		return w.f.Patch != PatchUnderWay || w.f.Power == Off || strings.Contains("|PatchDonor|Fail|Record|Relock|DeletePod|", "|"+string(d.Do)+"|")
@@ -235,17 +239,24 @@ var properties = []property{
 	}},
 	{"a donor that leaves does not come back", "|Return|Start|Unprotect|", func(w model, _ Decision) bool { return !w.isRemoved() }},
 	{"a donor is never both removed and returned to service", "|Release|", func(w model, _ Decision) bool { return !w.removed }},
-	{"only a donor that leaves, and was touched, is removed", "|Remove|", func(w model, _ Decision) bool { return w.isRemoved() && w.f.isHeld() }},
+	{"only a donor that leaves, and was touched or added, is removed", "|Remove|", func(w model, _ Decision) bool { return (w.isRemoved() || w.f.Added) && w.f.isHeld() }},
+	{"an added donor is never returned", "|Return|Start|Unprotect|Release|", func(w model, _ Decision) bool { return !w.f.Added }},
+	{"an added donor that can serve is drained before its removal", "|Remove|", func(w model, _ Decision) bool {
+		f := w.f
+		return !f.Added || f.MustBoot() || f.Drained && f.Cordoned || f.Power == Off || f.Power == InstanceGone || f.Node == NodeGone || f.Node == NodeNotReady && f.Overdue && f.Cordoned
+	}},
+	{"an added donor takes no pods before its patch", "|Protect|PatchDonor|", func(w model, _ Decision) bool { return !w.f.Added || w.f.Patch != PatchWanted || w.f.Cordoned }},
+	{"a pool is never left larger than it was", "|Succeed|Close|", func(w model, _ Decision) bool { return !w.f.Added || w.size <= 0 }},
 	{"a donor is removed when its disk is not needed", "|Remove|", func(w model, _ Decision) bool {
 		return !needed(w.f) || w.f.Snapshot == Complete
 	}},
 	{"an instance is removed before its Node", "|DeleteNode|", func(w model, _ Decision) bool {
-		return w.f.Power == InstanceGone && !w.f.PlaceKept && w.isRemoved()
+		return w.f.Power == InstanceGone && !w.f.PlaceKept && (w.isRemoved() || w.f.Added)
 	}},
 	{"only a Node that is down is deleted", "|DeleteNode|", func(w model, _ Decision) bool { return w.f.Node == NodeNotReady }},
 	{"another holder's Node is not removed", "|Remove|DeleteNode|", func(w model, _ Decision) bool { return w.f.Lock != Theirs }},
 	{"a donor that leaves is taken behind its replacement", "|Protect|Cordon|Evict|Order|", func(w model, _ Decision) bool {
-		return !w.f.DonorReplaced || !w.f.GrowFirst || w.f.Replacement == ReplacementReady
+		return !w.f.DonorReplaced || !w.f.GrowFirst || w.f.Added || w.f.Replacement == ReplacementReady
 	}},
 	{"a pool grows for its donor only, and by one", "|Enlarge|", func(w model, _ Decision) bool {
 		return w.f.DonorReplaced && w.f.Replacement == ReplacementWanted && w.f.isHeld() && w.size < 1
@@ -253,7 +264,7 @@ var properties = []property{
 	{"a pool is never left smaller than it was", "|Succeed|Close|", func(w model, _ Decision) bool {
 		return !w.f.DonorReplaced || w.size+w.shrunk >= 0
 	}},
-	{"a donor that leaves takes its place along", "|Succeed|Close|", func(w model, _ Decision) bool { return !w.isRemoved() || !w.f.PlaceKept }},
+	{"a donor that leaves takes its place along", "|Succeed|Close|", func(w model, _ Decision) bool { return !w.isRemoved() && !w.f.Added || !w.f.PlaceKept }},
 	{"another holder's reservation stays", "|Release|Relock|Note|", func(w model, _ Decision) bool { return w.f.Lock != Theirs }},
 	{"the Node knows of the order before the pod is made", "|Generalize|", func(w model, _ Decision) bool { return w.f.Lock != Ours || w.noted }},
 	{"nothing goes on without its record", takes + "Publish|SaveRecipe|Promote|Retire|ScaleOut|", func(w model, _ Decision) bool { return !w.f.Unrecorded || !w.f.hasArtifacts() }},
@@ -274,7 +285,8 @@ var properties = []property{
 	}},
 	{"a failed end leaves no half-made image", "|Close|", func(w model, _ Decision) bool { return w.f.Image != Pending && w.f.Image != Broken }},
 	{"promptness: a donor whose disk is not needed is on its way back", "", func(w model, d Decision) bool {
-		return !w.f.isHeld() || needed(w.f) || strings.Contains(givesBack, "|"+string(d.Do)+"|") || d.Do == Record && w.isRemoved()
+		return !w.f.isHeld() || needed(w.f) || strings.Contains(givesBack, "|"+string(d.Do)+"|") || d.Do == Record && w.isRemoved() ||
+			w.f.Added && slices.Contains([]Action{Record, Relock, Cordon, Evict}, d.Do)
 	}},
 	{"promptness: no wait while the donor's way back is open", "|Wait|", func(w model, d Decision) bool {
 		if !w.f.isHeld() || needed(w.f) {
@@ -333,7 +345,7 @@ var everywhere = func() func(int) *exploration {
 	explored := map[int]*exploration{}
 	return func(adversities int) *exploration {
 		if explored[adversities] == nil {
-			starts := slices.Concat(returningDonors(), leavingDonors(), instantDonors(), pioneers())
+			starts := slices.Concat(returningDonors(), leavingDonors(), instantDonors(), pioneers(), addedDonors())
 			explored[adversities] = explore(Next, WithoutCloud, starts, adversities)
 		}
 		return explored[adversities]
@@ -484,6 +496,8 @@ func TestActionsOfWholeCapture(t *testing.T) {
 		{taken + copied + back + complete + published, model{instant: true}},
 		{taken + "Enlarge, Wait: Replacement, " + copied + complete + removed + "DeleteNode, Forget, " + published, model{f: Facts{DonorReplaced: true, GrowFirst: true}}},
 		{taken + copied + complete + removed + "Enlarge, Wait: Removal, DeleteNode, Forget, " + published, model{f: Facts{DonorReplaced: true}}},
+		{"Relock, Cordon, Protect, PatchDonor, " + strings.TrimPrefix(copied, "Protect, ") + complete + removed + "DeleteNode, Forget, " + published,
+			model{size: 1, patchEnd: PatchDone, f: Facts{DonorReplaced: true, GrowFirst: true, Added: true, Recorded: true, Patch: PatchWanted}}},
 		{taken + copied + complete + removed + "Enlarge, Wait: Removal, DeleteNode, Forget, " + published, model{f: Facts{DonorReplaced: true}, instant: true}},
 	} {
 		f := &c.of.f
@@ -506,6 +520,8 @@ func TestEqualDecisionsForBothDonors(t *testing.T) {
 		open := !f.Failed && !f.Deleting
 		var where string
 		switch {
+		case f.Added:
+			continue
 		case !f.isHeld() && !f.MustBoot():
 			where = "before it is held"
 		case open && f.Touched && f.isHeld() && f.Image == Absent && f.Snapshot == Absent:

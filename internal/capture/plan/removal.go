@@ -18,6 +18,25 @@ func awaitReplacement(f Facts) Decision {
 	return do(Enlarge)
 }
 
+// removeAdded removes an added donor, also before the order. The donor may serve pods, so the drain comes first. A node that is
+// down cannot end its pods: past the deadline the removal does not wait for these pods.
+func removeAdded(f Facts) Decision {
+	serves := !f.MustBoot() && f.Node != NodeGone && (f.Power == On || f.Power == Changing) && !f.Removing
+	switch {
+	case !serves, f.Pod != NoPod, f.Order, f.Lock == Theirs:
+		return removeDonor(f)
+	case f.Lock != Ours:
+		return do(Relock)
+	case !f.Recorded:
+		return do(Record)
+	case !f.Cordoned:
+		return do(Cordon)
+	case !f.Drained && (f.Node == NodeReady || !f.Overdue):
+		return do(Evict)
+	}
+	return removeDonor(f)
+}
+
 // removeDonor removes the pod and the Order, then the instance, the Node and the reservation. Another holder of the node
 // finishes first. While the cloud refuses the removal, the reservation stays: a released node could not serve.
 func removeDonor(f Facts) Decision {

@@ -121,13 +121,17 @@ func Orphan(f Facts) Decision {
 }
 
 // endHold removes a leaving donor, and releases all others. A patch ends first, because the node may be about to reboot.
-// A donor that is off is started before, so that the patch can end.
+// A donor that is off is started before, so that the patch can end; an added donor is
+// removed instead.
 func endHold(f Facts) Decision {
-	if f.Patch == PatchUnderWay && f.Power != Off {
+	if f.Patch == PatchUnderWay && (f.Power != Off || f.Added) {
 		return do(PatchDonor)
 	}
-	if f.mustRemove() {
+	switch {
+	case f.mustRemove():
 		return removeDonor(f)
+	case f.Added:
+		return removeAdded(f)
 	}
 	return returnDonor(f)
 }

@@ -8,7 +8,7 @@ func WithoutCloud(f Facts) Decision {
 	switch {
 	case f.Patch == PatchUnderWay:
 		return do(PatchDonor) // needs the cluster alone
-	case f.Lock != Ours || f.CordonRestored || f.Node != NodeReady || f.mustRemove():
+	case f.Lock != Ours || f.CordonRestored || f.Node != NodeReady || f.mustRemove() || f.Added && (f.Failed || f.Deleting):
 		return wait(ForCloud)
 	case f.MustBoot():
 		if f.Returning && f.Rebooted {

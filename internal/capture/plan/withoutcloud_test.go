@@ -12,7 +12,7 @@ func (f Facts) inCluster() Facts {
 		Lock: f.Lock, Recorded: f.Recorded, Noted: f.Noted, Unrecorded: f.Unrecorded,
 		Node: f.Node, Cordoned: f.Cordoned, CordonRestored: f.CordonRestored, Restored: f.Restored, Drained: f.Drained, DrainOverdue: f.DrainOverdue,
 		Touched: f.Touched, PowerOffRecorded: f.PowerOffRecorded, Rebooted: f.Rebooted, Returning: f.Returning,
-		DonorReplaced: f.DonorReplaced, GrowFirst: f.GrowFirst, Patch: f.Patch,
+		DonorReplaced: f.DonorReplaced, GrowFirst: f.GrowFirst, Added: f.Added, Patch: f.Patch,
 		Overdue: f.Overdue, ReadyOverdue: f.ReadyOverdue,
 	}
 }
@@ -35,6 +35,9 @@ func (w model) idle() bool {
 	}
 	if f.MustBoot() {
 		return f.Returning && f.Rebooted
+	}
+	if f.Added && (f.Failed || f.Deleting) {
+		return false // the donor is removed next
 	}
 	return f.Overdue || f.Failed || f.Deleting
 }
@@ -108,6 +111,10 @@ var unseenMutants = []mutant{
 		}
 		return WithoutCloud(f)
 	}},
+	{"serves an added donor at its end", func(f Facts) Decision {
+		f.Added = f.Added && !f.Failed && !f.Deleting
+		return WithoutCloud(f)
+	}},
 	{"ends a capture that has time", func(f Facts) Decision { f.Overdue = true; return WithoutCloud(f) }},
 }
 
@@ -115,7 +122,7 @@ var unseenMutants = []mutant{
 func TestWrongBlindPlannersAreCaught(t *testing.T) {
 	for _, m := range unseenMutants {
 		t.Run(m.name, func(t *testing.T) {
-			e := explore(Next, m.next, slices.Concat(returningDonors(), leavingDonors(), pioneers()), adversities(true))
+			e := explore(Next, m.next, slices.Concat(returningDonors(), leavingDonors(), pioneers(), addedDonors()), adversities(true))
 			if e.bad == nil {
 				t.Fatal("no property noticed")
 			}

@@ -1,0 +1,60 @@
+package plan
+
+// The growth of a pool by a pioneer. The Prototype names no donor yet. After Bind, the added node is a donor that leaves.
+
+// GrowthFacts is the state of the growth as one pass observed it.
+type GrowthFacts struct {
+	// Deleting, Failed, Refused and Queued are as in Facts.
+	Deleting, Failed, Refused, Queued bool
+	// Decided: the record has the target size of the pool.
+	Decided bool
+	// Grown: the size of the pool is the target size.
+	Grown bool
+	// Registered: a Node has joined the pool since the decision, and no other holder has reserved the Node.
+	Registered bool
+	// Instance is the instance without a Node that the pool has got since the decision.
+	Instance AddedInstance
+	// Overdue: the added node has exceeded its timeout to register.
+	Overdue bool
+}
+
+// AddedInstance is the instance of an added node before its Node exists.
+type AddedInstance string
+
+const (
+	NoInstance       AddedInstance = ""
+	InstancePresent  AddedInstance = "present"
+	InstanceRemoving AddedInstance = "removing" // the record names the instance for its removal
+	InstanceRemoved  AddedInstance = "removed"
+)
+
+// NextGrowth returns exactly one action or one wait before the Prototype names its donor.
+//
+// A registered Node is always bound, also at the end: the node may serve pods, and the removal of a donor drains the node.
+// Without a Node, only the instance goes. While the cloud creates the instance, the end waits: a smaller size of the pool
+// could cost the pool another instance.
+func NextGrowth(f GrowthFacts) Decision {
+	ends := f.Failed || f.Deleting
+	switch {
+	case f.Instance == InstanceRemoved && !ends: // the status with the failure is lost
+		return fail(AddedNodeNotJoined)
+	case f.Instance == InstanceRemoved, ends && (!f.Decided || !f.Grown && f.Instance != InstanceRemoving):
+		return do(Close)
+	case !f.Decided && f.Refused:
+		return do(Refuse)
+	case !f.Decided && f.Queued:
+		return wait(ForTurn)
+	case f.Decided && f.Grown && f.Registered:
+		return do(Bind)
+	case f.Instance == InstanceRemoving, ends && f.Instance == InstancePresent:
+		return do(Remove)
+	case ends:
+		return wait(ForAddedNode)
+	case f.Decided && f.Overdue:
+		return fail(AddedNodeNotJoined)
+	case !f.Grown:
+		return do(Enlarge)
+	default:
+		return wait(ForAddedNode)
+	}
+}
