@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/apitest"
@@ -85,6 +86,44 @@ func TestPolicyPioneerValidation(t *testing.T) {
 	}
 }
 
+// TestAddedDonor: with node Grow, the donor is written once, after the creation of the Prototype.
+func TestAddedDonor(t *testing.T) {
+	c := apitest.Client(t)
+	grows := func(name string) *unstructured.Unstructured {
+		u := with(t, prototype(name), "pioneer", map[string]any{"node": "Grow"})
+		unstructured.RemoveNestedField(u.Object, "spec", "donor")
+		return with(t, u, "poolID", "pool")
+	}
+	nowhere := grows("nowhere")
+	unstructured.RemoveNestedField(nowhere.Object, "spec", "poolID")
+	if err := c.Create(t.Context(), nowhere); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.poolID: Required value: name the pool by its ID") {
+		t.Errorf("without a pool: %v", err)
+	}
+	stored := grows("grows")
+	if err := c.Create(t.Context(), stored); err != nil {
+		t.Fatal(err)
+	}
+	donor := map[string]any{"nodeName": "new", "providerID": "azure:///new"}
+	for path, value := range map[string]any{"pool": "others", "poolID": "others", "version": "2026.11.22", "settings.keep": int64(4), "pioneer.soak": "2h"} {
+		changed := with(t, with(t, stored.DeepCopy(), "donor", donor), path, value)
+		if err := c.Update(t.Context(), changed); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec is immutable") {
+			t.Errorf("donor and %s: %v, want the update refused as immutable", path, err)
+		}
+	}
+	bound := with(t, stored.DeepCopy(), "donor", donor)
+	if err := c.Update(t.Context(), bound); err != nil {
+		t.Fatalf("the donor could not be written: %v", err)
+	}
+	if err := c.Update(t.Context(), with(t, bound.DeepCopy(), "donor.nodeName", "other")); !apierrors.IsInvalid(err) {
+		t.Errorf("another donor: %v, want the update refused", err)
+	}
+	unbound := bound.DeepCopy()
+	unstructured.RemoveNestedField(unbound.Object, "spec", "donor")
+	if err := c.Update(t.Context(), unbound); !apierrors.IsInvalid(err) {
+		t.Errorf("without its donor: %v, want the update refused", err)
+	}
+}
+
 func TestPioneerValidation(t *testing.T) {
 	c := apitest.Client(t)
 	for _, test := range invalidPioneers {
@@ -96,7 +135,6 @@ func TestPioneerValidation(t *testing.T) {
 }
 
 var invalidPioneers = []invalid{
-	{"node", "Grow", "node Grow is not supported yet: use Take"},
 	{"node", "Borrow", `Unsupported value: "Borrow"`},
 	{"patches", "Some", `Unsupported value: "Some"`},
 	{"hold", []any{"kubelet"}, "should match '^\\^'"},

@@ -9,9 +9,9 @@ import (
 
 // PioneerSettings make the donor a pioneer: Kamino patches and reboots the donor, and watches the node in service before
 // the capture. The pool's next nodes get the patches from the image.
-// +kubebuilder:validation:XValidation:rule="!has(self.node) || self.node != 'Grow'",message="node Grow is not supported yet: use Take, which patches a node of the pool"
 type PioneerSettings struct {
-	// Node is the source of the pioneer.
+	// Node is the source of the pioneer: Take patches a node of the pool. Grow adds a node to the pool, and removes the node
+	// after the capture.
 	// +optional
 	// +kubebuilder:default=Take
 	Node PioneerNode `json:"node,omitempty"`
@@ -60,7 +60,7 @@ type PioneerNode string
 const (
 	// PioneerTake patches a node of the pool.
 	PioneerTake PioneerNode = "Take"
-	// PioneerGrow adds a node to the pool, and patches the new node.
+	// PioneerGrow adds a node to the pool, patches the new node, and removes the node after the capture.
 	PioneerGrow PioneerNode = "Grow"
 )
 

@@ -30,7 +30,7 @@ type Prototype struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// Spec is the decision. The spec is immutable: delete the Prototype to stop the capture.
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable: delete this Prototype and create another Prototype"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf || (!has(oldSelf.donor) && has(self.donor) && self.pool == oldSelf.pool && self.poolID == oldSelf.poolID && self.version == oldSelf.version && self.settings == oldSelf.settings && self.pioneer == oldSelf.pioneer)",message="spec is immutable: delete this Prototype and create another Prototype"
 	Spec PrototypeSpec `json:"spec"`
 
 	// Status is a report. Kamino can rebuild a lost status.
@@ -51,8 +51,10 @@ type PrototypeList struct {
 }
 
 // PrototypeSpec defines the donor, the pool, the version and the settings.
-// +kubebuilder:validation:XValidation:rule="!has(self.settings) || !has(self.settings.aws) || self.donor.providerID.startsWith('aws://')",message="settings.aws is for nodes of AWS, but the donor is in another cloud: remove settings.aws"
-// +kubebuilder:validation:XValidation:rule="!has(self.settings) || !has(self.settings.azure) || self.donor.providerID.startsWith('azure://')",message="settings.azure is for nodes of Azure, but the donor is in another cloud: remove settings.azure"
+// +kubebuilder:validation:XValidation:rule="!has(self.settings) || !has(self.settings.aws) || !has(self.donor) || self.donor.providerID.startsWith('aws://')",message="settings.aws is for nodes of AWS, but the donor is in another cloud: remove settings.aws"
+// +kubebuilder:validation:XValidation:rule="!has(self.settings) || !has(self.settings.azure) || !has(self.donor) || self.donor.providerID.startsWith('azure://')",message="settings.azure is for nodes of Azure, but the donor is in another cloud: remove settings.azure"
+// +kubebuilder:validation:XValidation:rule="has(self.donor) || (has(self.pioneer) && has(self.pioneer.node) && self.pioneer.node == 'Grow')",message="name the node to capture, or set pioneer.node: Grow",reason=FieldValueRequired,fieldPath=".donor"
+// +kubebuilder:validation:XValidation:rule="has(self.donor) || has(self.poolID)",message="name the pool by its ID in the cloud, because there is no donor",reason=FieldValueRequired,fieldPath=".poolID"
 type PrototypeSpec struct {
 	// Pool whose new nodes use the image: the name in the cloud, such as the name of a scale set.
 	// +kubebuilder:validation:MinLength=1
@@ -72,8 +74,9 @@ type PrototypeSpec struct {
 	// +kubebuilder:validation:Pattern=`^[0-9]{4}\.(0[1-9]|1[0-2])\.(0[1-9]|[12][0-9]|3[01])(0[2-9]|[1-9][0-9])?$`
 	Version string `json:"version"`
 
-	// Donor is the captured node.
-	Donor Donor `json:"donor"`
+	// Donor is the captured node. With pioneer.node Grow, the donor is absent until Kamino has added the node to the pool.
+	// +optional
+	Donor Donor `json:"donor,omitzero"`
 
 	// Settings of the capture.
 	// +optional
@@ -84,6 +87,35 @@ type PrototypeSpec struct {
 	// +optional
 	Pioneer *PioneerSettings `json:"pioneer,omitempty"`
 }
+
+// AddsDonor reports whether Kamino adds the donor to the pool for the capture (pioneer.node Grow).
+func (s PrototypeSpec) AddsDonor() bool { return s.Pioneer != nil && s.Pioneer.Node == PioneerGrow }
+
+// AwaitsDonor reports whether the pool has yet to grow by the donor.
+func (s PrototypeSpec) AwaitsDonor() bool { return s.AddsDonor() && s.Donor == Donor{} }
+
+// DonorName names the donor for a message. The donor may not exist yet.
+func (s PrototypeSpec) DonorName() string {
+	if s.Donor.NodeName == "" {
+		return "a new node"
+	}
+	return "node " + s.Donor.NodeName
+}
+
+// WithoutAddedDonor returns the spec for a new Prototype. Before its creation, the spec names a node like the added donor, for
+// checks of the pool.
+func (s PrototypeSpec) WithoutAddedDonor() PrototypeSpec {
+	if s.AddsDonor() {
+		s.Donor = Donor{}
+	}
+	return s
+}
+
+// ReplacesDonor reports whether Kamino removes the donor after the copy of the disk. An added donor always leaves.
+func (s PrototypeSpec) ReplacesDonor() bool { return s.AddsDonor() || s.Settings.ReplacesDonor() }
+
+// GrowsFirst reports whether the pool grows by a node before Kamino drains the donor.
+func (s PrototypeSpec) GrowsFirst() bool { return s.AddsDonor() || s.Settings.GrowsFirst() }
 
 // Donor names a node and the instance of the node.
 type Donor struct {
@@ -120,7 +152,7 @@ const (
 	PhaseSnapshotting Phase = "Snapshotting"
 	PhaseStarting     Phase = "Starting"
 	PhaseWaitingReady Phase = "WaitingReady"
-	// PhaseGrowing grows the pool by the replacement of a donor that does not return.
+	// PhaseGrowing grows the pool by a pioneer, or by the replacement of a donor that does not return.
 	PhaseGrowing Phase = "Growing"
 	// PhaseRemoving removes a donor that does not return from its pool, after a success or a failure.
 	PhaseRemoving   Phase = "Removing"

@@ -44,6 +44,8 @@ type Reservation struct {
 type DonorReplacement struct {
 	// GrowFirst: the pool grows before Kamino drains the donor; otherwise the pool replaces the donor after its removal.
 	GrowFirst bool `json:"growFirst,omitempty"`
+	// Added: the pool has grown by the donor itself. The donor is removed in any case.
+	Added bool `json:"added,omitempty"`
 	// Target is the pool's capacity after the growth by one node; 0 before the decision. Kamino decides again after the
 	// pool has become smaller.
 	Target int64 `json:"target,omitempty"`
@@ -52,6 +54,10 @@ type DonorReplacement struct {
 	// NewestNodeAt is the creation time of the youngest Node at that time, by the API server's clock: a younger Node may be the
 	// replacement.
 	NewestNodeAt *metav1.Time `json:"newestNodeAt,omitempty"`
+	// Unregistered are the pool's instances without a Node at that time, for an added donor. Instance is the instance of an
+	// added donor without a Node that Kamino removes; empty without such a removal.
+	Unregistered []string `json:"unregistered,omitempty"`
+	Instance     string   `json:"instance,omitempty"`
 	// OutOfServiceSince is when Kamino began to drain the donor, after the replacement became Ready. The deadline runs from here.
 	OutOfServiceSince *metav1.Time `json:"outOfServiceSince,omitempty"`
 	// Node is the Ready replacement.

@@ -36,6 +36,8 @@ func (e *Engine) act(ctx context.Context, w *observed, d plan.Decision) error {
 		return e.actOnCloud(ctx, w, d.Do)
 	case plan.BeginTrial, plan.WatchTrial, plan.PassTrial, plan.Quarantine, plan.EndTrial:
 		return e.actOnTrial(ctx, w, d.Do)
+	case plan.Bind:
+		return replacementsOf(e).bind(ctx, w)
 	}
 	return fmt.Errorf("no such action: %s", d.Do)
 }
@@ -184,7 +186,7 @@ func (h donorReservation) reserve(ctx context.Context, w *observed) error {
 	}
 	reservation := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID}, w.node, w.protection.Token, metav1.NewTime(h.now()))
 	if w.facts.DonorReplaced {
-		reservation.Replacement = &v1alpha1.DonorReplacement{GrowFirst: w.facts.GrowFirst}
+		reservation.Replacement = &v1alpha1.DonorReplacement{GrowFirst: w.facts.GrowFirst, Added: w.facts.Added}
 	}
 	written, err := h.reservations.Reserve(ctx, w.node, reservation)
 	if err != nil {

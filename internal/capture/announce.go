@@ -15,6 +15,8 @@ import (
 func (a eventRecorder) announce(w *observed, d plan.Decision) {
 	node, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
 	switch d.Do {
+	case plan.Bind:
+		a.event(w, corev1.EventTypeNormal, "Reserved", "node %s has joined pool %s, and is reserved for version %s; the patch follows", w.node.Name, pool, version)
 	case plan.Reserve:
 		if w.facts.DonorReplaced && w.facts.GrowFirst {
 			a.event(w, corev1.EventTypeNormal, "Reserved", "node %s is reserved for version %s of pool %s; the node serves until its replacement is Ready", node, version, pool)
@@ -135,6 +137,10 @@ func (a eventRecorder) event(w *observed, kind, reason, format string, args ...a
 
 // grows records that the pool grows by the donor's replacement.
 func (a eventRecorder) grows(w *observed) {
+	if w.facts.Added {
+		a.event(w, corev1.EventTypeNormal, "Growing", "pool %s grows by one node, which is patched and captured", w.p.Spec.Pool)
+		return
+	}
 	a.event(w, corev1.EventTypeNormal, "Growing", "pool %s grows by one node, the replacement of node %s", w.p.Spec.Pool, w.p.Spec.Donor.NodeName)
 }
 

@@ -11,7 +11,7 @@ import (
 // lookPods reads the pods that are still to be evicted during a drain.
 func (d drain) lookPods(ctx context.Context, w *observed) error {
 	f := &w.facts
-	if f.MustBoot() || f.Patch == plan.PatchUnderWay || !f.Recorded || !f.Cordoned || w.node == nil || f.Failed || f.Deleting {
+	if f.MustBoot() || f.Patch == plan.PatchUnderWay || !f.Recorded && !w.isOrphan || !f.Cordoned || w.node == nil || (f.Failed || f.Deleting) && !f.Added {
 		f.Drained = f.MustBoot()
 		return nil
 	}

@@ -130,6 +130,8 @@ func (e *Engine) pass(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (
 	switch {
 	case errors.Is(err, errOutdated):
 		return Result{}, err
+	case err != nil && p.Spec.AwaitsDonor():
+		setStalled(p, err, e.now())
 	case err != nil:
 		err = errors.Join(err, e.actWithoutCloud(ctx, fromPrototype(p, statusWriterOf(e).readRecord(p)), err))
 		setStalled(p, err, e.now())
@@ -200,6 +202,9 @@ func (e *Engine) refuseUnreadable(ctx context.Context, p *v1alpha1.Prototype) Re
 // actions are known.
 func (e *Engine) observeAndAct(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (Result, error) {
 	record := statusWriterOf(e).readRecord(p)
+	if p.Spec.AwaitsDonor() || namesForeignDonor(p) {
+		return e.observeGrowthAndAct(ctx, p, record, isLeft)
+	}
 	reserved := func() {}
 	if record.Reservation == nil && record.LeaveBoot() == "" {
 		e.reserving.Lock()

@@ -108,6 +108,10 @@ type testEnv struct {
 	restarts     int
 	// patches plays the host of a pioneer; nil without a pioneer.
 	patches *patchHost
+	// donorNode is the name of the donor's Node, and first the instance of the Node donorName. They differ once a pool has grown
+	// by its donor.
+	donorNode string
+	first     cloud.InstanceID
 	// onRestart is called with each new process.
 	onRestart func()
 }
@@ -134,7 +138,7 @@ func newTestEnv(t testing.TB, options ...option) *testEnv {
 		s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/"+s.lineage, "customData", "vmssCSE")
 	}
 	s.donor = s.cloud.AddInstance(s.pool, "0")
-	s.peer = s.cloud.AddInstance(s.pool, "1")
+	s.peer, s.first, s.donorNode = s.cloud.AddInstance(s.pool, "1"), s.donor, donorName
 	if s.protected {
 		s.must(s.cloud.ProtectFromScaleIn(t.Context(), s.donor, cloud.TokenUnprotected))
 	}
@@ -375,6 +379,7 @@ func (s *testEnv) prototype() *v1alpha1.Prototype {
 func (s *testEnv) tick(d time.Duration) {
 	s.clock.Advance(d)
 	s.cloud.Settle()
+	s.followDonor()
 	s.runPod()
 	s.runPatch()
 	s.runKubelet()
@@ -389,9 +394,16 @@ func (s *testEnv) tracked(resource, namespace, name string) runtime.Object {
 	return object.DeepCopyObject()
 }
 
+// followDonor makes the node by which the pool has grown the donor.
+func (s *testEnv) followDonor() {
+	if p := s.prototype(); p != nil && p.Spec.AddsDonor() && !p.Spec.AwaitsDonor() {
+		s.donorNode, s.donor = p.Spec.Donor.NodeName, cloud.InstanceID(p.Spec.Donor.ProviderID)
+	}
+}
+
 // runKubelet lets the donor's kubelet speak: Ready under the boot that runs, or nothing heard.
 func (s *testEnv) runKubelet() {
-	n, _ := s.tracked("nodes", "", donorName).(*corev1.Node)
+	n, _ := s.tracked("nodes", "", s.donorNode).(*corev1.Node)
 	machine := s.cloud.World().Instance(s.donor)
 	if machine.ID == "" {
 		s.runNone(n)
@@ -400,7 +412,7 @@ func (s *testEnv) runKubelet() {
 	running := machine.Power == cloud.PowerRunning && (machine.Boots == 1 || !s.hung)
 	if n == nil {
 		if running && machine.Boots > 1 {
-			fresh := s.node(donorName, s.donor)
+			fresh := s.node(s.donorNode, s.donor)
 			fresh.Annotations, fresh.UID = nil, "node-made-again"
 			s.must(s.objects.Create(corev1.SchemeGroupVersion.WithResource("nodes"), fresh, ""))
 		}
@@ -435,7 +447,7 @@ func (s *testEnv) runOthers() {
 	}
 	for _, m := range s.cloud.World().Instances {
 		name := "node-" + string(m.ID[strings.LastIndex(string(m.ID), "/")+1:])
-		if m.ID == s.donor || m.ID == s.peer || m.Power != cloud.PowerRunning || s.tracked("nodes", "", name) != nil {
+		if m.ID == s.donor || m.ID == s.peer || m.ID == s.first || m.Power != cloud.PowerRunning || s.tracked("nodes", "", name) != nil {
 			continue
 		}
 		n := s.node(name, m.ID)
@@ -468,7 +480,7 @@ func (s *testEnv) runLook(pod *corev1.Pod) {
 		return
 	}
 	pod.Status = corev1.PodStatus{Phase: corev1.PodSucceeded}
-	switch onPeer := pod.Spec.NodeName != donorName; {
+	switch onPeer := pod.Spec.NodeName != s.donorNode; {
 	case onPeer && s.summary != nil:
 		pod.Status = *s.summary
 	case !onPeer && s.finds != nil:

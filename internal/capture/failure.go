@@ -57,12 +57,18 @@ func (w *observed) failureMessage(why plan.Reason) (message, cloudError string) 
 	case plan.DonorGone:
 		return w.donorGone(), ""
 	case plan.DonorStopped:
+		if w.facts.Added {
+			return fmt.Sprintf("another client stopped the instance of node %s before the generalization. Find that client, then %s", n, retryRemedy(w)), ""
+		}
 		return fmt.Sprintf("another client stopped the instance of node %s before the generalization; Kamino starts the instance again. Find that client, then %s", n, retryRemedy(w)), ""
 	case plan.RecordLost:
 		return lostRecordMessage(w), ""
 	case plan.ReservationLost:
 		return fmt.Sprintf("%s during the capture. Find the client that changes annotation %s, then %s", w.reservationLost(), v1alpha1.ReservationAnnotation, retryRemedy(w)), ""
 	case plan.DeadlineExceeded:
+		if w.facts.Added && w.facts.Patch == plan.PatchWanted {
+			return fmt.Sprintf("node %s has joined pool %s for the patch, but was not Ready in time. Find out why new nodes of the pool do not become Ready, then %s", n, pool, retryRemedy(w)), ""
+		}
 		return fmt.Sprintf("node %s exceeded the deadline of %s out of service without a snapshot. Find the slow step with `kamino describe %s`, or raise settings.outOfService.deadline", n, limits.OutOfService.Deadline.Duration, w.p.Name), ""
 	case plan.DrainTimeout:
 		return fmt.Sprintf("node %s was not drained within %s; remaining: %s", n, limits.Drain.Timeout.Duration, w.remainingPodsMessage()), ""
@@ -89,7 +95,9 @@ func removalFailureMessage(w *observed, why plan.Reason) string {
 	n, limits := w.p.Spec.Donor.NodeName, w.p.Spec.Settings.Defaulted().OutOfService
 	_, taken := w.outOfServiceSince()
 	switch {
-	case !w.facts.DonorReplaced:
+	case why == plan.AddedNodeNotJoined:
+		return fmt.Sprintf("pool %s has grown by one node for the patch, but no new node registered within %s. Find out why new nodes of the pool do not join, then %s", w.p.Spec.Pool, limits.ReadyTimeout.Duration, retryPatch(w))
+	case !w.facts.DonorReplaced, w.facts.Added && why != plan.Interrupted:
 	case why == plan.ReplacementNotReady:
 		return fmt.Sprintf("the replacement of node %s was not Ready within %s, so the node was not drained. Find out why new nodes of pool %s do not join, then %s", n, limits.ReadyTimeout.Duration, w.p.Spec.Pool, retryRemedy(w))
 	case why == plan.DeadlineExceeded && !taken:
@@ -102,7 +110,10 @@ func removalFailureMessage(w *observed, why plan.Reason) string {
 
 // retryRemedy is the remedy of a new attempt.
 func retryRemedy(w *observed) string {
-	if mustBeRemoved(w) {
+	switch {
+	case w.facts.Added:
+		return retryPatch(w)
+	case mustBeRemoved(w):
 		return "capture another node"
 	}
 	return fmt.Sprintf("run `kamino capture %s`", w.p.Spec.Donor.NodeName)
@@ -160,6 +171,8 @@ func removalNote(w *observed) string {
 	switch {
 	case !w.facts.DonorReplaced || !w.isHeld():
 		return ""
+	case w.facts.Added:
+		return fmt.Sprintf(". Node %s is drained and removed, so that pool %s has its former size", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
 	case w.facts.Touched && w.facts.GrowFirst:
 		return fmt.Sprintf(". Node %s cannot join again, so its instance is removed, and pool %s has already grown by one node", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
 	case w.facts.Touched:
@@ -172,7 +185,7 @@ func removalNote(w *observed) string {
 // empty text.
 func poolGrowthNote(w *observed) string {
 	d := w.removalRecord()
-	if !w.facts.GrowFirst || d.Target == 0 || d.OutOfServiceSince == nil && w.capacity > 0 && w.capacity < d.Target {
+	if !w.facts.GrowFirst || w.facts.Added || d.Target == 0 || d.OutOfServiceSince == nil && w.capacity > 0 && w.capacity < d.Target {
 		return ""
 	}
 	return fmt.Sprintf(". Pool %s has grown by one node for the capture, and keeps the node. Scale the pool in if you do not need the node", w.p.Spec.Pool)

@@ -326,7 +326,8 @@ func (w *observed) isInstanceIrrelevant() bool {
 // cloud is asked once more: without the cloud, a touched donor could be neither copied nor started.
 func isDraining(w *observed) bool {
 	f := &w.facts
-	return f.Recorded && f.Cordoned && !f.CordonRestored && !f.MustBoot() && !f.Drained
+	isProtected := !f.Added || f.Patch != plan.PatchWanted // an added donor is cordoned before its protection
+	return f.Recorded && f.Cordoned && !f.CordonRestored && !f.MustBoot() && !f.Drained && isProtected
 }
 
 // isPodWorking reports whether the pod is working, without a proof and without a reboot.

@@ -80,7 +80,7 @@ func newOrder(p *v1alpha1.Prototype, namespace string, method v1alpha1.OrderMeth
 
 // afterCapture is the fate of the donor, as input for the pod.
 func afterCapture(p *v1alpha1.Prototype) v1alpha1.AfterCapture {
-	if p.Spec.Settings.ReplacesDonor() {
+	if p.Spec.ReplacesDonor() {
 		return v1alpha1.RemoveDonor
 	}
 	return v1alpha1.ReturnDonor

@@ -23,6 +23,8 @@ var (
 	bootPollInterval = pollInterval{shortest: 2 * time.Second, longest: 20 * time.Second, share: 2}
 	// idlePollInterval applies if no node is out of service.
 	idlePollInterval = pollInterval{shortest: 2 * time.Second, longest: 20 * time.Second, share: 0.35}
+	// addedPollInterval applies to a new node, which is cordoned before the first pods arrive.
+	addedPollInterval = pollInterval{shortest: 2 * time.Second, longest: 4 * time.Second, share: 0.05}
 	// trialPollInterval applies to trials, which take 15 minutes to two hours.
 	trialPollInterval = pollInterval{shortest: 5 * time.Second, longest: 30 * time.Second, share: 0.3}
 	// trialEndPollInterval applies to the removal of a trial, which takes minutes.
@@ -40,7 +42,7 @@ var pollIntervals = map[plan.Reason]pollInterval{
 	plan.ForPowerOn: bootPollInterval, plan.ForReady: bootPollInterval,
 	plan.ForTurn: idlePollInterval, plan.ForNeighbour: idlePollInterval, plan.ForImage: publishPollInterval, plan.ForDeletion: deletionPollInterval, plan.ForHolder: idlePollInterval,
 	plan.ForTrial: trialPollInterval, plan.ForPromotion: promotionPollInterval,
-	plan.ForReplacement: idlePollInterval, plan.ForRemoval: idlePollInterval,
+	plan.ForAddedNode: addedPollInterval, plan.ForReplacement: idlePollInterval, plan.ForRemoval: idlePollInterval,
 }
 
 const (

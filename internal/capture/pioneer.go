@@ -121,7 +121,7 @@ func patchTask(ctx context.Context, e *Engine, w *observed, r nodepatch.Record) 
 	pioneer, settings := w.p.Spec.Pioneer.Defaulted(), w.p.Spec.Settings.Defaulted()
 	t := nodepatch.Task{
 		Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID},
-		Node:   w.p.Spec.Donor.NodeName, NodeUID: r.NodeUID, Gone: w.facts.Power == plan.InstanceGone && !w.isPowerUnread,
+		Node:   w.p.Spec.Donor.NodeName, NodeUID: r.NodeUID, Gone: isGoneForPatch(w),
 		Patches: v1alpha1.OrderPatches{Patches: pioneer.Patches, Hold: pioneer.Hold}, Drain: settings.Drain,
 		Limits: nodepatch.Limits{
 			Patch: patchLimit, Reboot: settings.OutOfService.ReadyTimeout.Duration, Soak: pioneer.Soak.Duration, SoakTimeout: pioneer.Soak.Duration + soakSlack,
@@ -136,6 +136,12 @@ func patchTask(ctx context.Context, e *Engine, w *observed, r nodepatch.Record) 
 		t.Quarantined, err = failedLevels(ctx, e, w.p)
 	}
 	return t, err
+}
+
+// isGoneForPatch reports whether the patch ends without the node. An added donor that is off is not started for its end.
+func isGoneForPatch(w *observed) bool {
+	f := &w.facts
+	return !w.isPowerUnread && (f.Power == plan.InstanceGone || f.Power == plan.Off && f.Added && (f.Failed || f.Deleting))
 }
 
 // failedLevels are the patch levels that failed in other captures of the pool. The status of policies also has the levels
@@ -228,28 +234,46 @@ func (a eventRecorder) patches(w *observed, d patchplan.Decision) {
 func patchFailureMessage(w *observed, why plan.Reason) string {
 	n, r := w.p.Spec.Donor.NodeName, w.record.Patch
 	switch {
+	case why == plan.NothingToPatch && w.facts.Added:
+		return fmt.Sprintf("node %s, which pool %s got for the patch, has all patches, so no new image is needed", n, w.p.Spec.Pool)
 	case why == plan.NothingToPatch:
 		return fmt.Sprintf("node %s has all patches, so no new image is needed. To capture the node as it is, run `kamino capture %s`", n, n)
 	case why == plan.PatchLevelChanged && w.proof != nil && r != nil:
-		return fmt.Sprintf("the disk of node %s has patch level %s, but the watched node had %s: another tool changed packages. Disable that tool, then run `kamino capture %s --pioneer`",
-			n, cmp.Or(w.proof.PatchLevel, "unknown"), r.Level, n)
+		return fmt.Sprintf("the disk of node %s has patch level %s, but the watched node had %s: another tool changed packages. Disable that tool, then %s",
+			n, cmp.Or(w.proof.PatchLevel, "unknown"), r.Level, retryPatch(w))
 	case why == plan.DonorNotPatched && r != nil:
 		return patchTroubleMessage(w, r)
 	}
 	return ""
 }
 
+// retryPatch is the remedy of a new attempt with a pioneer.
+func retryPatch(w *observed) string {
+	if w.facts.Added {
+		return fmt.Sprintf("run `kamino capture NODE --pioneer=Grow` with a node of pool %s", w.p.Spec.Pool)
+	}
+	return fmt.Sprintf("run `kamino capture %s --pioneer`", w.p.Spec.Donor.NodeName)
+}
+
+// repair is the remedy for a node with a failed package. An added node is removed automatically.
+func repair(w *observed) string {
+	if w.facts.Added {
+		return "correct the cause, then " + retryPatch(w)
+	}
+	return "repair the node, or replace the node"
+}
+
 // patchTroubleMessage explains the failure in the record of the patch.
 func patchTroubleMessage(w *observed, r *nodepatch.Record) string {
 	n, limits := w.p.Spec.Donor.NodeName, w.p.Spec.Settings.Defaulted()
-	retry := fmt.Sprintf("run `kamino capture %s --pioneer`", n)
+	retry := retryPatch(w)
 	switch patchplan.Reason(r.Failure) {
 	case patchplan.DrainTimeout:
 		return fmt.Sprintf("node %s was not drained for its patch within %s. Find the remaining pods with `kubectl get pods -A --field-selector spec.nodeName=%s`, then %s", n, limits.Drain.Timeout.Duration, n, retry)
 	case patchplan.PatchRefused:
 		return fmt.Sprintf("node %s installed no patches: %s. Correct the cause, then %s", n, strings.TrimSuffix(orNothing(r.Problem), "."), retry)
 	case patchplan.PatchFailed:
-		return fmt.Sprintf("the patch of node %s failed: %s. The node is marked with %s: repair the node, or replace the node", n, orNothing(r.Problem), v1alpha1.PatchFailedAnnotation)
+		return fmt.Sprintf("the patch of node %s failed: %s. The node is marked with %s: %s", n, orNothing(r.Problem), v1alpha1.PatchFailedAnnotation, repair(w))
 	case patchplan.PatchTimeout:
 		return fmt.Sprintf("node %s did not report its patch within %s. Read the journal of the unit kamino-patch on the node, then %s", n, patchLimit, retry)
 	case patchplan.Interrupted:

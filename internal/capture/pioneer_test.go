@@ -54,7 +54,7 @@ func (s *testEnv) runPatch() {
 	if h == nil {
 		return
 	}
-	n, _ := s.tracked("nodes", "", donorName).(*corev1.Node)
+	n, _ := s.tracked("nodes", "", s.donorNode).(*corev1.Node)
 	machine := s.cloud.World().Instance(s.donor)
 	h.served = h.served || n != nil && machine.Boots == 2 && n.Status.NodeInfo.BootID == machine.BootID && !n.Spec.Unschedulable
 	orders := &v1alpha1.OrderList{}

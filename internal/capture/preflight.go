@@ -31,7 +31,7 @@ func (e *Engine) lookPreflight(ctx context.Context, w *observed) error {
 // Case returns the facts for the admission of the Prototype, which need not exist. The error means that the Node or the
 // pools of nodes are unreadable. Reads under the caller's cloud.WithReadCache are reused.
 func (e *Engine) Case(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error) {
-	w, err := e.observe(ctx, p, v1alpha1.Record{}, nil)
+	w, err := e.observeCase(ctx, p)
 	if w == nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (e *Engine) Case(ctx context.Context, p *v1alpha1.Prototype) (*admission.Ca
 
 // askEvictions asks the API server whether budgets would block the evictions, as a dry run, and judges the case again.
 func (e *Engine) askEvictions(ctx context.Context, w *observed) {
-	if w.admission == nil || w.admission.Again || len(w.remainingPods.Pods) == 0 {
+	if w.admission == nil || w.admission.Again || w.p.Spec.AddsDonor() || len(w.remainingPods.Pods) == 0 {
 		return
 	}
 	found, err := w.admission.Pods.Get()

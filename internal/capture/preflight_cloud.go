@@ -127,7 +127,7 @@ func (f *preflights) add(spec preflightKey, now time.Time) {
 // always current, because both are read in each observation.
 func (q preflight) preflight(ctx context.Context, w *observed) ([]cloud.Refusal, error) {
 	spec := preflightKey{PreflightSpec: cloud.PreflightSpec{Pool: w.pool, Instance: w.id, Version: w.p.Spec.Version,
-		Removes: w.p.Spec.Settings.ReplacesDonor(), Grows: w.p.Spec.Settings.GrowsFirst(),
+		Removes: w.p.Spec.ReplacesDonor(), Grows: w.p.Spec.GrowsFirst(),
 		RemovesBootstrap: removesBootstrap(w.p)}, trial: w.p.Spec.Settings.Trial.Mode}
 	if w.instance.ID != "" && q.preflights.isValid(spec, q.now()) {
 		return slices.Clone(w.instance.Refusals), nil

@@ -50,7 +50,7 @@ func (q preflight) gather(ctx context.Context, w *observed) *admission.Case {
 	if !c.Again {
 		q.cluster(ctx, w, c)
 		q.cloud(ctx, w, c)
-		if w.p.Spec.Settings.ReplacesDonor() {
+		if w.p.Spec.ReplacesDonor() {
 			c.Removal = admission.LookupOf(q.removalFacts(ctx, w, c))
 		}
 	}

@@ -7,12 +7,13 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/node"
 )
 
 // Refusals returns all reasons against capturing the Prototype, which need not exist. Nil means that the capture would
 // begin. An error means no known reason, but incomplete facts.
 func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
-	w, err := e.observe(cloud.EnsureReadCache(ctx), p, v1alpha1.Record{}, nil)
+	w, err := e.observeCase(cloud.EnsureReadCache(ctx), p)
 	if err != nil {
 		return nil, err
 	}
@@ -23,11 +24,14 @@ func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.R
 // parts.
 func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (admission.Preview, error) {
 	ctx = cloud.WithReadCache(ctx)
-	w, err := e.observe(ctx, p, v1alpha1.Record{}, nil)
+	w, err := e.observeCase(ctx, p)
 	if w == nil {
 		return admission.Preview{}, err
 	}
 	e.askEvictions(ctx, w)
+	if p.Spec.AddsDonor() {
+		w.remainingPods = node.Remaining{} // of a node like the donor
+	}
 	preview := admission.Preview{Refusals: w.refusals, Evicts: w.remainingPods.Names(), ImageLimitWarning: w.imageLimitWarning}
 	if w.admission != nil {
 		preview.Removal = w.admission.RemovalCost()

@@ -20,11 +20,11 @@ import (
 func readDeparture(w *observed) {
 	f := &w.facts
 	if !w.isOrphan {
-		f.DonorReplaced, f.GrowFirst = w.p.Spec.Settings.ReplacesDonor(), w.p.Spec.Settings.GrowsFirst()
+		f.DonorReplaced, f.GrowFirst, f.Added = w.p.Spec.ReplacesDonor(), w.p.Spec.GrowsFirst(), w.p.Spec.AddsDonor()
 		return
 	}
 	f.DonorReplaced = w.reservation != nil && w.reservation.Replacement != nil
-	f.GrowFirst = w.removalRecord().GrowFirst
+	f.GrowFirst, f.Added = w.removalRecord().GrowFirst, w.removalRecord().Added
 }
 
 // removalRecord returns the recorded replacement, or the zero value.
@@ -66,7 +66,7 @@ func (w *observed) outOfServiceSince() (at time.Time, taken bool) {
 // needsReplacement reports whether the capture needs the donor's replacement before its next step.
 func needsReplacement(w *observed) bool {
 	f := &w.facts
-	return f.DonorReplaced && f.GrowFirst && f.Recorded && f.Lock == plan.Ours && f.Node != plan.NodeGone && f.Pod == plan.NoPod &&
+	return f.DonorReplaced && f.GrowFirst && !f.Added && f.Recorded && f.Lock == plan.Ours && f.Node != plan.NodeGone && f.Pod == plan.NoPod &&
 		!f.MustBoot() && !f.Failed && !f.Deleting && !f.Overdue && f.Patch != plan.PatchUnderWay
 }
 
@@ -165,7 +165,7 @@ func (d replacements) readUnfilledPlace(ctx context.Context, w *observed) error 
 // recordReplacement writes the replacement into the record and its reservation.
 func (d replacements) recordReplacement(ctx context.Context, w *observed, change func(*v1alpha1.DonorReplacement)) error {
 	replacement := w.removalRecord()
-	replacement.GrowFirst = w.facts.GrowFirst
+	replacement.GrowFirst, replacement.Added = w.facts.GrowFirst, w.facts.Added
 	change(&replacement)
 	return d.record(ctx, w, func(r *v1alpha1.Record) {
 		r.Replacement = &replacement
@@ -231,8 +231,15 @@ func (d replacements) recordTarget(ctx context.Context, w *observed, target int6
 		}
 		after = &youngest
 	}
+	unregistered := replacement.Unregistered
+	if w.facts.Added && replacement.Target == 0 {
+		var err error
+		if unregistered, err = d.unregistered(ctx, w, nil); err != nil {
+			return err
+		}
+	}
 	return d.recordReplacement(ctx, w, func(to *v1alpha1.DonorReplacement) {
-		to.Target, to.NewestNodeAt = target, after
+		to.Target, to.NewestNodeAt, to.Unregistered = target, after, unregistered
 		if to.DecidedAt == nil {
 			to.DecidedAt = &now
 		}

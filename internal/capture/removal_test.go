@@ -24,6 +24,9 @@ func removedDonor(growFirst bool) func(*v1alpha1.Prototype) {
 func (s *testEnv) mayRemove() {
 	s.t.Helper()
 	p := s.prototype()
+	if s.tracked("pods", "default", soaked) != nil && s.cloud.World().Instance(s.donor).Power == cloud.PowerRunning && !s.hung {
+		s.t.Errorf("the instance is removed with its pods: %s", verdict(p))
+	}
 	if p == nil || p.DeletionTimestamp != nil || p.Status.Failure != nil || s.wipeStatus {
 		return
 	}

@@ -13,40 +13,49 @@ import (
 	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
 
-// findReplacement returns the oldest Node that joined after the growth and takes pods; empty without such a Node. Any client
-// may create Nodes: the replacement must be the only Node of an instance, with a Lease from the kubelet.
+// findReplacement returns the name of the donor's replacement; empty without a replacement.
 func (d replacements) findReplacement(ctx context.Context, w *observed) (name string, err error) {
+	n, err := d.findNewNode(ctx, w, acceptsPods)
+	if n == nil || err != nil {
+		return "", err
+	}
+	return n.Name, nil
+}
+
+// findNewNode returns the oldest Node that joined after the growth and fits; nil without such a Node. Any client may create
+// Nodes: the new Node must be the only Node of an instance, with a Lease from the kubelet.
+func (d replacements) findNewNode(ctx context.Context, w *observed, fits func(*corev1.Node) bool) (*corev1.Node, error) {
 	after := w.removalRecord().NewestNodeAt
 	var all, candidates []*corev1.Node
-	err = membership.Each(ctx, d.Kube, d.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
+	err := membership.Each(ctx, d.Kube, d.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
 		if of.Pool != w.pool {
 			return nil
 		}
 		all = append(all, n)
-		if n.Name != w.p.Spec.Donor.NodeName && acceptsPods(n) && (after == nil || n.CreationTimestamp.After(after.Time)) {
+		if n.Name != w.p.Spec.Donor.NodeName && fits(n) && (after == nil || n.CreationTimestamp.After(after.Time)) {
 			candidates = append(candidates, n)
 		}
 		return nil
 	})
 	if err != nil || len(candidates) == 0 {
-		return "", err
+		return nil, err
 	}
 	without, err := node.WithoutKubelet(ctx, d.Kube, candidates, func() []*corev1.Node { return all })
 	if err != nil && !apierrors.IsForbidden(err) { // without permission to read Leases the kubelet check is skipped
-		return "", err
+		return nil, err
 	}
 	candidates = slices.DeleteFunc(candidates, func(n *corev1.Node) bool { return without[n.UID] || !d.isAlone(n, all, without) })
 	slices.SortStableFunc(candidates, func(a, b *corev1.Node) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	has, err := d.instancesOf(ctx, w.pool)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	for _, n := range candidates {
 		if has(cloud.InstanceID(n.Spec.ProviderID)) {
-			return n.Name, nil
+			return n, nil
 		}
 	}
-	return "", nil
+	return nil, nil
 }
 
 // isAlone reports whether no further Node with a kubelet names the same instance.

@@ -32,7 +32,7 @@ var phases = map[plan.Action]v1alpha1.Phase{
 	plan.Stop:         v1alpha1.PhaseStopping,
 	plan.TakeSnapshot: v1alpha1.PhaseSnapshotting,
 	plan.DeletePod:    v1alpha1.PhaseStarting, plan.Return: v1alpha1.PhaseStarting, plan.Start: v1alpha1.PhaseStarting,
-	plan.Enlarge: v1alpha1.PhaseGrowing, plan.Remove: v1alpha1.PhaseRemoving, plan.DeleteNode: v1alpha1.PhaseRemoving,
+	plan.Enlarge: v1alpha1.PhaseGrowing, plan.Bind: v1alpha1.PhaseGrowing, plan.Remove: v1alpha1.PhaseRemoving, plan.DeleteNode: v1alpha1.PhaseRemoving,
 	plan.Unprotect: v1alpha1.PhaseReleasing, plan.Release: v1alpha1.PhaseReleasing, plan.Forget: v1alpha1.PhaseReleasing,
 	plan.Publish: v1alpha1.PhasePublishing, plan.DeleteSnapshot: v1alpha1.PhasePublishing,
 	plan.BeginTrial: v1alpha1.PhaseRunningTrial, plan.WatchTrial: v1alpha1.PhaseRunningTrial,
@@ -47,7 +47,7 @@ var phases = map[plan.Action]v1alpha1.Phase{
 var waitPhases = map[plan.Reason]v1alpha1.Phase{
 	plan.ForTurn: v1alpha1.PhasePending, plan.ForNeighbour: v1alpha1.PhaseReserving, plan.ForLook: v1alpha1.PhasePreflight, plan.ForDonor: v1alpha1.PhaseDraining, plan.ForProof: v1alpha1.PhaseGeneralizing,
 	plan.ForPowerOff: v1alpha1.PhaseStopping, plan.ForSnapshot: v1alpha1.PhaseSnapshotting, plan.ForPowerOn: v1alpha1.PhaseStarting,
-	plan.ForReady: v1alpha1.PhaseWaitingReady, plan.ForReplacement: v1alpha1.PhaseGrowing, plan.ForRemoval: v1alpha1.PhaseRemoving, plan.ForHolder: v1alpha1.PhaseReleasing, plan.ForImage: v1alpha1.PhasePublishing,
+	plan.ForReady: v1alpha1.PhaseWaitingReady, plan.ForReplacement: v1alpha1.PhaseGrowing, plan.ForAddedNode: v1alpha1.PhaseGrowing, plan.ForRemoval: v1alpha1.PhaseRemoving, plan.ForHolder: v1alpha1.PhaseReleasing, plan.ForImage: v1alpha1.PhasePublishing,
 	plan.ForTrial: v1alpha1.PhaseRunningTrial, plan.ForPromotion: v1alpha1.PhaseAwaitingPromotion,
 }
 
@@ -135,6 +135,8 @@ func phaseOf(w *observed, d plan.Decision) v1alpha1.Phase {
 		return v1alpha1.PhaseCleaningUp
 	case d.Do == plan.PatchDonor:
 		return patchPhase(w)
+	case w.facts.Added && w.facts.Patch == plan.PatchWanted && w.isHeld():
+		return v1alpha1.PhaseGrowing
 	case d.Do == plan.Wait && d.Why == plan.ForDeletion, d.Do == plan.DeleteOrder:
 		return w.p.Status.Phase // the end of the previous phase
 	case d.Do == plan.Wait:
@@ -213,10 +215,16 @@ func progress(w *observed, d plan.Decision) string {
 // replacementProgress is the progress of a leaving donor.
 func replacementProgress(w *observed, d plan.Decision) string {
 	switch {
+	case d.Why == plan.ForDonor && w.facts.Added && w.facts.Patch == plan.PatchWanted:
+		return fmt.Sprintf("waiting until the new node %s is Ready", w.p.Spec.Donor.NodeName)
 	case d.Do == plan.Enlarge && w.isRemoving():
 		return fmt.Sprintf("pool %s gets a replacement for node %s", w.p.Spec.Pool, w.p.Spec.Donor.NodeName)
 	case d.Do == plan.Enlarge:
 		return fmt.Sprintf("pool %s grows by one", w.p.Spec.Pool)
+	case d.Why == plan.ForAddedNode && (w.facts.Failed || w.facts.Deleting):
+		return fmt.Sprintf("waiting for the new instance of pool %s, which is then removed. To end the wait, set the size of the pool to %d", w.p.Spec.Pool, w.removalRecord().Target-1)
+	case d.Why == plan.ForAddedNode:
+		return fmt.Sprintf("waiting for the new node of pool %s", w.p.Spec.Pool)
 	case d.Why == plan.ForReplacement:
 		return fmt.Sprintf("waiting for the replacement of node %s, which still serves", w.p.Spec.Donor.NodeName)
 	case d.Do == plan.Remove && w.isRemoving():
@@ -248,8 +256,11 @@ func turnProgress(w *observed) string {
 }
 
 func drainProgress(w *observed) string {
-	if len(w.blockedPods) > 0 {
+	switch {
+	case len(w.blockedPods) > 0:
 		return fmt.Sprintf("pods left: %d; %s", len(w.remainingPods.Pods), w.blockedPods[0])
+	case len(w.remainingPods.Stuck) > 0:
+		return fmt.Sprintf("pods left: %d; delete these pods yourself: %s", len(w.remainingPods.Pods), strings.Join(w.remainingPods.Stuck, ", "))
 	}
 	return fmt.Sprintf("pods left: %d", len(w.remainingPods.Pods))
 }

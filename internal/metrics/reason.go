@@ -40,7 +40,7 @@ var failureReasons = setOf(
 	string(plan.DiskCheckFailed), string(plan.DonorGone), string(plan.DonorStopped), string(plan.RecordLost), string(plan.ReservationLost), string(plan.DrainTimeout), string(plan.DeadlineExceeded),
 	string(plan.DonorNotPatched), string(plan.NothingToPatch), string(plan.PatchLevelChanged), string(plan.Interrupted), string(plan.DonorRestarted), string(plan.GeneralizeFailed), capture.CloudRefused,
 	string(plan.NotProven), string(plan.ProofLost), string(plan.OrderOutdated), string(plan.SnapshotOfOtherCapture), string(plan.SnapshotFailed), string(plan.SnapshotLost),
-	string(plan.DonorNotReady), string(plan.ReplacementNotReady), string(plan.VersionOfOtherCapture), string(plan.ImageFailed), string(plan.ImageLost),
+	string(plan.DonorNotReady), string(plan.ReplacementNotReady), string(plan.AddedNodeNotJoined), string(plan.VersionOfOtherCapture), string(plan.ImageFailed), string(plan.ImageLost),
 	string(plan.Quarantined), string(plan.TrialFailed), string(plan.TrialInconclusive), string(plan.PromotionStale), string(plan.Superseded), string(plan.RecipeTaken),
 )
 
@@ -52,7 +52,7 @@ var refusalReasons = setOf(
 	selection.TooManyUnavailable, admission.CaptureInFlight,
 	admission.CapturedToday, admission.VersionNotToday, admission.VersionNotNewer, admission.ClockOff, admission.DonorClockOff,
 	history.BuiltFromQuarantined, admission.ProfileUnsupported, bootstrapkind.ProfileUnknown, cloud.PoolAtMaximum, cloud.PoolNotCopyable, admission.RemovalNotAllowed, admission.OtherRebooter, admission.LocalVolumes, admission.BootstrapTokenExpired, admission.NoImage, admission.ForceNotAllowed, admission.ImageNotAllowed, admission.NotInstalled, admission.RulesNotFound, admission.RulesInvalid,
-	capture.TrialUnsupported, trial.JobInvalid, trial.ExpressionInvalid, imagecount.TooManyImages, admission.SettingOfOtherCloud,
+	capture.TrialUnsupported, capture.PioneerNamesDonor, trial.JobInvalid, trial.ExpressionInvalid, imagecount.TooManyImages, admission.SettingOfOtherCloud,
 )
 
 // Refusals are the reasons for which a capture does not begin.

@@ -118,7 +118,7 @@ func removal(c *Case) ([]cloud.Refusal, error) {
 
 // AsksRemoval reports whether this process needs the permission to delete Nodes.
 func (c *Case) AsksRemoval() bool {
-	return c.Prototype.Spec.Settings.ReplacesDonor() && (c.Prototype.UID != "" || c.Drives)
+	return c.Prototype.Spec.ReplacesDonor() && (c.Prototype.UID != "" || c.Drives)
 }
 
 // AsksForce reports whether this process needs the permission to delete pods.

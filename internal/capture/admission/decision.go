@@ -45,7 +45,7 @@ func clock(c *Case) ([]cloud.Refusal, error) {
 
 func profile(c *Case) ([]cloud.Refusal, error) {
 	settings := c.Prototype.Spec.Settings
-	if profile := settings.Profile(); !settings.ReplacesDonor() && !profile.Traits().DonorMayReturn {
+	if profile := settings.Profile(); !c.Prototype.Spec.ReplacesDonor() && !profile.Traits().DonorMayReturn {
 		return refuse(ProfileUnsupported, "remove settings.donor.afterCapture, or use profile static if the nodes of the pool share a credential",
 			"profile %s deletes the join credential of node %s, so the node cannot rejoin", profile, c.node()), nil
 	}

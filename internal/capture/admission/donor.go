@@ -59,6 +59,22 @@ func donor(c *Case) ([]cloud.Refusal, error) {
 	}), nil
 }
 
+// place judges whether the node is in the pool of the decision, and nothing else of the node.
+func place(c *Case) ([]cloud.Refusal, error) {
+	found, err := resultOf(c.Donor, "a node of the pool")
+	if err != nil {
+		return nil, err
+	}
+	if found.Node == nil || found.Replaced {
+		return refuse(NodeNotFound, "run `kubectl get nodes` to list nodes", "node %s not found", c.node()), nil
+	}
+	around, err := resultOf(c.PoolNodes, "the pool's nodes")
+	if err != nil {
+		return nil, err
+	}
+	return c.misplaced(around), nil
+}
+
 // misplaced refuses a donor in another pool than the pool of the decision, by ID and by name.
 func (c *Case) misplaced(around PoolNodes) []cloud.Refusal {
 	switch at := around.Of; {
@@ -94,15 +110,32 @@ func pods(c *Case) ([]cloud.Refusal, error) {
 		refusals = append(refusals, refuse(ProtectedPods, "choose another node, wait until these pods have ended, or allow the eviction with settings.drain.disrupt: true",
 			"pods of node %s must not be evicted: %s", c.node(), strings.Join(found.Protected, ", "))...)
 	}
-	if found.Rebooter != "" && c.AsksRebooter() {
-		refusals = append(refusals, refuse(OtherRebooter, "keep the DaemonSet off the pool, or allow other rebooters with pioneer.otherRebooters: Allow",
-			"DaemonSet %s also reboots node %s", found.Rebooter, c.node())...)
-	}
+	refusals = append(refusals, c.refuseRebooter(found)...)
 	if len(found.Blocked) > 0 && !c.AsksForce() {
 		refusals = append(refusals, refuse(EvictionBlocked, "add a replica of the workload, allow a disruption in its budget, or choose another node",
 			"the API server would refuse to evict pods of node %s: %s", c.node(), strings.Join(found.Blocked, "; "))...)
 	}
 	return refusals, nil
+}
+
+// rebooter finds another tool that reboots the nodes of the pool.
+func rebooter(c *Case) ([]cloud.Refusal, error) {
+	if c.Strayed() {
+		return nil, nil
+	}
+	found, err := resultOf(c.Pods, "the node's pods")
+	if err != nil {
+		return nil, err
+	}
+	return c.refuseRebooter(found), nil
+}
+
+func (c *Case) refuseRebooter(found Pods) []cloud.Refusal {
+	if found.Rebooter == "" || !c.AsksRebooter() {
+		return nil
+	}
+	return refuse(OtherRebooter, "keep the DaemonSet off the pool, or allow other rebooters with pioneer.otherRebooters: Allow",
+		"DaemonSet %s also reboots node %s", found.Rebooter, c.node())
 }
 
 // AsksRebooter reports whether another tool may not reboot the node: the reboot would end the patch of a pioneer.

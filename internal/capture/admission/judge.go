@@ -60,11 +60,21 @@ var questions = []func(*Case) ([]cloud.Refusal, error){
 // brief are the questions after the look at the donor's disk.
 var brief = []func(*Case) ([]cloud.Refusal, error){version, clock, profile, foreign, image, others, donor, pods, turn}
 
+// added are the questions if the pool grows by the donor. The donor of the case is then a node like the added node, and the
+// state of that node and its pods are without effect.
+var added = []func(*Case) ([]cloud.Refusal, error){
+	version, clock, profile, foreign, image, others, place, rebooter,
+	installation, rules, customData, force, removal, preflight, recipe, images, refuseRemoval, turn,
+}
+
 // Judge asks all questions. An unanswered question does not stop other questions.
 func (c *Case) Judge() (v Verdict) {
 	asked := questions
 	if c.Again {
 		asked = brief
+	}
+	if c.Prototype.Spec.AddsDonor() {
+		asked = added
 	}
 	if c.Pool == "" {
 		v.Refusals, asked = []cloud.Refusal{c.notInPool(c.Unplaced)}, []func(*Case) ([]cloud.Refusal, error){version, clock, profile, foreign, image}

@@ -25,8 +25,8 @@ type DonorRemoval struct {
 
 // refuseRemoval refuses a donor that does not return if data would be lost, or if the pool needs the node.
 func refuseRemoval(c *Case) ([]cloud.Refusal, error) {
-	settings := c.Prototype.Spec.Settings
-	if !settings.ReplacesDonor() || c.Strayed() {
+	spec := c.Prototype.Spec
+	if !spec.ReplacesDonor() || c.Strayed() {
 		return nil, nil
 	}
 	found, err := resultOf(c.Removal, "the effects of removing the donor")
@@ -34,7 +34,7 @@ func refuseRemoval(c *Case) ([]cloud.Refusal, error) {
 		return nil, err
 	}
 	var refusals []cloud.Refusal
-	if len(found.Volumes) > 0 && !settings.Drain.Force {
+	if len(found.Volumes) > 0 && !spec.Settings.Drain.Force && !spec.AddsDonor() {
 		refusals = refuse(LocalVolumes, "move the data, choose another node, or use force to lose the data",
 			"node %s must be removed after the capture, but holds the only copy of these volumes: %s", c.node(), strings.Join(found.Volumes, ", "))
 	}
@@ -43,7 +43,13 @@ func refuseRemoval(c *Case) ([]cloud.Refusal, error) {
 			"no bootstrap token of the cluster is valid (ConfigMap kube-public/cluster-info has no token signature), so new nodes of pool %s cannot join", c.PoolName)...)
 	}
 	pool, err := c.Recipe.Get()
-	if most := least(pool.MaxSize, found.Most); err == nil && settings.GrowsFirst() && most > 0 && pool.Capacity >= most {
+	most := least(pool.MaxSize, found.Most)
+	switch {
+	case err != nil || !spec.GrowsFirst() || most == 0 || pool.Capacity < most:
+	case spec.AddsDonor():
+		refusals = append(refusals, refuse(cloud.PoolAtMaximum, "raise the maximum, or patch a node of the pool with pioneer.node: Take",
+			"pool %s must grow by one node for the patch, but has %d of %d nodes, the maximum of the autoscaler", c.PoolName, pool.Capacity, most)...)
+	default:
 		refusals = append(refusals, refuse(cloud.PoolAtMaximum, "disable the surge with settings.donor.growFirst: false, or raise the maximum",
 			"pool %s must grow by one node before node %s is drained, but has %d of %d nodes, the maximum of the autoscaler", c.PoolName, c.node(), pool.Capacity, most)...)
 	}
@@ -101,8 +107,9 @@ func OnNode(volume *corev1.PersistentVolume, n *corev1.Node) bool {
 
 // RemovalCost describes the cost of a donor that does not return.
 type RemovalCost struct {
-	// GrowsFirst: the pool grows by a node before Kamino drains the donor.
+	// GrowsFirst: the pool grows by a node before Kamino drains the donor. Added: that node is the donor.
 	GrowsFirst bool `json:"growsFirst"`
+	Added      bool `json:"added,omitempty"`
 	// Nodes is the pool's capacity; 0 if unknown.
 	Nodes int64 `json:"nodes,omitempty"`
 	// Volumes with data that is lost with the node.
@@ -114,13 +121,16 @@ type RemovalCost struct {
 
 // RemovalCost returns the cost of a donor that does not return; nil if the donor returns.
 func (c *Case) RemovalCost() *RemovalCost {
-	settings := c.Prototype.Spec.Settings
-	if !settings.ReplacesDonor() {
+	spec := c.Prototype.Spec
+	if !spec.ReplacesDonor() {
 		return nil
 	}
 	found, _ := c.Removal.Get()
 	pool, _ := c.Recipe.Get()
-	d := &RemovalCost{GrowsFirst: settings.GrowsFirst(), Nodes: pool.Capacity, Volumes: found.Volumes}
+	if spec.AddsDonor() {
+		return &RemovalCost{GrowsFirst: true, Added: true, Nodes: pool.Capacity}
+	}
+	d := &RemovalCost{GrowsFirst: spec.GrowsFirst(), Nodes: pool.Capacity, Volumes: found.Volumes}
 	donor, _ := c.Donor.Get()
 	around, _ := c.PoolNodes.Get()
 	if donor.Node != nil && len(around.Peers) > 0 {
@@ -154,6 +164,12 @@ func onlyHere(n *corev1.Node, peers []corev1.Node) (labels, taints []string) {
 
 // Sentences returns the cost in sentences, without the effects of every capture.
 func (d *RemovalCost) Sentences(node, pool string) []string {
+	if d.Added {
+		return []string{
+			fmt.Sprintf("grow pool %s by one node, and patch the new node", pool),
+			"remove the new node after the copy of its disk, so that the pool has its former size",
+		}
+	}
 	says := []string{fmt.Sprintf("remove node %s and its instance from pool %s after the copy of the disk", node, pool)}
 	switch {
 	case !d.GrowsFirst:

@@ -68,8 +68,8 @@ func (s *Engine) Preview(_ context.Context, p *v1alpha1.Prototype) (admission.Pr
 		},
 		Retires: []string{"2026.02.01"}, Irreversible: true,
 	}
-	if settings := p.Spec.Settings; settings.ReplacesDonor() {
-		preview.Removal = &admission.RemovalCost{GrowsFirst: settings.GrowsFirst(), Nodes: 3}
+	if p.Spec.ReplacesDonor() {
+		preview.Removal = &admission.RemovalCost{GrowsFirst: p.Spec.GrowsFirst(), Added: p.Spec.AddsDonor(), Nodes: 3}
 	}
 	switch s.Script {
 	case IsRefused:

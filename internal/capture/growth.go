@@ -1,0 +1,253 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/node/nodestate"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
+)
+
+// The growth of a pool by a pioneer, until the Prototype names the new node as its donor. Package plan decides by
+// plan.GrowthFacts.
+
+// PioneerNamesDonor is the reason of a refusal: with pioneer.node Grow, only Kamino writes the donor.
+const PioneerNamesDonor = "PioneerNamesDonor"
+
+// namesForeignDonor reports whether the creator of the Prototype named a donor although Kamino adds the donor. Kamino would
+// remove that node.
+func namesForeignDonor(p *v1alpha1.Prototype) bool {
+	return p.Spec.AddsDonor() && !p.Spec.AwaitsDonor() && !controllerutil.ContainsFinalizer(p, v1alpha1.CaptureFinalizer) && !p.Status.Terminal()
+}
+
+// observeGrowthAndAct makes a pass of a capture without a donor. Each pass has one action.
+func (e *Engine) observeGrowthAndAct(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record, isLeft bool) (Result, error) {
+	ctx = cloud.WithReadCache(ctx)
+	w, facts, err := e.observeGrowth(ctx, p, record)
+	decision := plan.NextGrowth(facts)
+	switch {
+	case isLeft && (err != nil || decision.Do != plan.Wait) && !prototypesOf(e).isUnchanged(ctx, p):
+		return Result{}, errOutdated
+	case err != nil:
+		return Result{}, err
+	}
+	report(w, decision, e.now())
+	e.Log.V(1).Info("decided", "prototype", p.Name, "decision", decision.String())
+	if decision.Do == plan.Wait {
+		return Result{After: pollDelay(p, decision.Why, e.now())}, nil
+	}
+	eventRecorderOf(e).announce(w, decision)
+	if err := e.actOnGrowth(ctx, w, decision.Do); err != nil {
+		return Result{}, failuresOf(e).failFinally(w, decision, err)
+	}
+	return Result{}, nil
+}
+
+// observeGrowth reads the pool and its new node. Before the growth is decided, the capture is admitted like any other.
+func (e *Engine) observeGrowth(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) (*observed, plan.GrowthFacts, error) {
+	w := fromPrototype(p, record)
+	w.observedAt, w.pool = e.now(), cloud.PoolID(p.Spec.PoolID)
+	readDeparture(w)
+	growth := w.removalRecord()
+	facts := plan.GrowthFacts{Deleting: w.facts.Deleting, Failed: w.facts.Failed, Decided: growth.Target != 0}
+	var err error
+	switch {
+	case namesForeignDonor(p):
+		facts.Refused = true
+		w.refusals = []cloud.Refusal{cloud.Refuse(PioneerNamesDonor, fmt.Sprintf("spec.donor names node %s, but Kamino adds the donor of a pioneer with node: Grow to the pool", p.Spec.Donor.NodeName),
+			"create the Prototype without spec.donor")}
+	case facts.Decided:
+		err = replacementsOf(e).readGrowth(ctx, w, &facts)
+	case !facts.Deleting && !facts.Failed:
+		err = e.admitGrowth(ctx, w, &facts)
+	}
+	return w, facts, err
+}
+
+// admitGrowth judges the capture with a node that is like the new node.
+func (e *Engine) admitGrowth(ctx context.Context, w *observed, facts *plan.GrowthFacts) error {
+	m, err := e.observeCase(ctx, w.p)
+	if err != nil {
+		return err
+	}
+	w.refusals, w.imageLimitWarning, w.recipe = m.refusals, m.imageLimitWarning, m.recipe
+	w.activeCaptures, w.kured, w.removals, w.awaitsPoolReplacement = m.activeCaptures, m.kured, m.removals, m.awaitsPoolReplacement
+	facts.Refused, facts.Queued = m.facts.Refused, m.facts.Queued
+	w.facts.Refused = m.facts.Refused
+	return nil
+}
+
+// observeCase observes a capture that has not begun. If the pool has yet to grow by the donor, a node of the pool is
+// observed in its place.
+func (e *Engine) observeCase(ctx context.Context, p *v1alpha1.Prototype) (*observed, error) {
+	if !p.Spec.AwaitsDonor() {
+		return e.observe(ctx, p, v1alpha1.Record{}, nil)
+	}
+	like, err := e.youngestNode(ctx, cloud.PoolID(p.Spec.PoolID))
+	if err != nil {
+		return nil, err
+	}
+	p = p.DeepCopy()
+	if like == nil {
+		w := fromPrototype(p, v1alpha1.Record{})
+		w.refusals = []cloud.Refusal{cloud.Refuse(admission.NodeNotFound, fmt.Sprintf("pool %s has no Ready node, so Kamino cannot check the pool before the growth", p.Spec.Pool),
+			"wait until a node of the pool is Ready")}
+		w.facts.Refused = true
+		return w, nil
+	}
+	p.Spec.Donor = v1alpha1.Donor{NodeName: like.Name, ProviderID: like.Spec.ProviderID}
+	return e.observe(ctx, p, v1alpha1.Record{}, nil)
+}
+
+// youngestNode returns the youngest Ready node of the pool; nil without such a node.
+func (e *Engine) youngestNode(ctx context.Context, pool cloud.PoolID) (youngest *corev1.Node, err error) {
+	err = membership.Each(ctx, e.Kube, e.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
+		if of.Pool == pool && nodestate.Ready(n) && (youngest == nil || youngest.CreationTimestamp.Before(&n.CreationTimestamp)) {
+			youngest = n.DeepCopy()
+		}
+		return nil
+	})
+	return youngest, err
+}
+
+// readGrowth reads the size of the pool, and then the new Node or, without a Node at the end, the new instance.
+func (d departures) readGrowth(ctx context.Context, w *observed, facts *plan.GrowthFacts) error {
+	growth := w.removalRecord()
+	if growth.Instance != "" {
+		facts.Instance = plan.InstanceRemoving
+		if _, err := d.Cloud.Instance(ctx, cloud.InstanceID(growth.Instance)); cloud.Is(err, cloud.NotFound) {
+			facts.Instance = plan.InstanceRemoved
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	pool, err := d.Cloud.Pool(ctx, w.pool)
+	if cloud.Is(err, cloud.NotFound) && (facts.Failed || facts.Deleting) {
+		return nil // with the pool, its instances are gone
+	}
+	if err != nil {
+		return err
+	}
+	w.recipe, w.capacity = pool, pool.Capacity
+	facts.Grown = pool.Capacity >= growth.Target
+	facts.Overdue = growth.DecidedAt != nil && d.now().Sub(growth.DecidedAt.Time) > w.p.Spec.Settings.Defaulted().OutOfService.ReadyTimeout.Duration
+	if !facts.Grown {
+		return nil
+	}
+	if w.node, err = d.findNewNode(ctx, w, isUnreserved); err != nil {
+		return err
+	}
+	facts.Registered = w.node != nil
+	if facts.Registered || growth.Instance != "" || !facts.Failed && !facts.Deleting {
+		return nil
+	}
+	added, err := d.unregistered(ctx, w, growth.Unregistered)
+	if err == nil && len(added) > 0 {
+		w.id, facts.Instance = cloud.InstanceID(added[0]), plan.InstancePresent
+	}
+	return err
+}
+
+// isUnreserved reports whether a new node can be the donor. The node need not be Ready.
+func isUnreserved(n *corev1.Node) bool {
+	return n.DeletionTimestamp == nil && n.Annotations[v1alpha1.ReservationAnnotation] == ""
+}
+
+// unregistered returns the pool's instances without a Node, the youngest first, except the known instances.
+func (d departures) unregistered(ctx context.Context, w *observed, known []string) (ids []string, err error) {
+	instances, err := d.Cloud.Instances(ctx, w.pool)
+	if err != nil {
+		return nil, err
+	}
+	has := func(id cloud.InstanceID) {
+		instances = slices.DeleteFunc(instances, func(i cloud.Instance) bool { return d.Cloud.SameInstance(i.ID, id) })
+	}
+	for _, id := range known {
+		has(cloud.InstanceID(id))
+	}
+	err = membership.Each(ctx, d.Kube, d.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
+		if of.Pool == w.pool {
+			has(cloud.InstanceID(n.Spec.ProviderID))
+		}
+		return nil
+	})
+	slices.SortStableFunc(instances, func(a, b cloud.Instance) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	for _, i := range instances {
+		if i.ID != "" && !i.Removing {
+			ids = append(ids, string(i.ID))
+		}
+	}
+	return ids, err
+}
+
+func (e *Engine) actOnGrowth(ctx context.Context, w *observed, action plan.Action) error {
+	switch action {
+	case plan.Enlarge:
+		before := w.p.DeepCopy()
+		if controllerutil.AddFinalizer(w.p, v1alpha1.CaptureFinalizer) {
+			if err := statusWriterOf(e).patch(ctx, w.p, before); err != nil {
+				return err
+			}
+		}
+		return replacementsOf(e).enlarge(ctx, w)
+	case plan.Bind:
+		return replacementsOf(e).bind(ctx, w)
+	case plan.Remove:
+		return replacementsOf(e).removeUnregistered(ctx, w)
+	case plan.Refuse, plan.Fail, plan.Close:
+		return nil // status only
+	default:
+		return errors.New("no such action: " + string(action))
+	}
+}
+
+// bind writes the new node into the Prototype as the donor, with the record of its reservation, in one update. The Lease, the
+// reservation on the Node and the cordon follow at once, before the first pods. A later pass repeats a lost write.
+func (d departures) bind(ctx context.Context, w *observed) error {
+	id := cloud.InstanceID(w.node.Spec.ProviderID)
+	instance, err := d.Cloud.Instance(ctx, id)
+	if err != nil {
+		return err
+	}
+	w.instance = instance
+	w.instance.BuiltFrom = d.Cloud.BuiltFrom(w.pool, instance)
+	departure := w.removalRecord()
+	departure.Unregistered, departure.Instance = nil, ""
+	holder := v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID}
+	reservation := node.NewReservation(holder, w.node, "", metav1.NewTime(d.now()))
+	reservation.Replacement = &departure
+	before := w.p.DeepCopy()
+	w.p.Spec.Donor = v1alpha1.Donor{NodeName: w.node.Name, ProviderID: w.node.Spec.ProviderID}
+	err = d.recordSince(ctx, w, before, w.remember(&reservation))
+	if err != nil {
+		w.p.Spec.Donor = v1alpha1.Donor{}
+		return err
+	}
+	reserved, err := d.reservations.Note(ctx, w.node, reservation)
+	if err != nil {
+		return err
+	}
+	return node.Cordon(ctx, d.Kube, reserved)
+}
+
+// removeUnregistered removes the new instance, which has no Node. The record precedes the removal.
+func (d departures) removeUnregistered(ctx context.Context, w *observed) error {
+	id := w.removalRecord().Instance
+	if id == "" {
+		return d.recordReplacement(ctx, w, func(to *v1alpha1.Replacement) { to.Instance = string(w.id) })
+	}
+	_, err := d.Cloud.EnsureRemoved(ctx, cloud.InstanceID(id))
+	return err
+}
