@@ -43,6 +43,14 @@ func (s *session) cancel(ctx context.Context, name string, timeout time.Duration
 	return s.followAway(within, p)
 }
 
+// donorNow is the donor with its present state.
+func donorNow(ctx context.Context, s *session, p *v1alpha1.Prototype) string {
+	if p.Spec.AwaitsDonor() {
+		return fmt.Sprintf("pool %s has no node of the capture", p.Spec.Pool)
+	}
+	return fmt.Sprintf("node %s %s", p.Spec.Donor.NodeName, runner.NodeNow(ctx, s.cluster, p.Spec.Donor.NodeName))
+}
+
 // followAway follows a Prototype in deletion until the object is gone.
 func (s *session) followAway(ctx context.Context, p *v1alpha1.Prototype) error {
 	fl := s.follower(p)
@@ -52,8 +60,7 @@ func (s *session) followAway(ctx context.Context, p *v1alpha1.Prototype) error {
 	if err == nil {
 		ctx := context.WithoutCancel(ctx)
 		left, err := s.pools().Left(ctx, p)
-		_, err = fmt.Fprintf(s.Out, "Prototype %s is deleted, and %s; node %s %s.\n", p.Name, print.VersionLeft(left, p.Spec.Version, err, explain),
-			p.Spec.Donor.NodeName, runner.NodeNow(ctx, s.cluster, p.Spec.Donor.NodeName))
+		_, err = fmt.Fprintf(s.Out, "Prototype %s is deleted, and %s; %s.\n", p.Name, print.VersionLeft(left, p.Spec.Version, err, explain), donorNow(ctx, s, p))
 		return err
 	}
 	return cutShort(err, ". "+again)

@@ -51,6 +51,9 @@ const captureExample = `  # Show the plan and all obstacles
   # Patch and reboot the node first, and watch the node for an hour
   kamino capture worker-3 --pioneer
 
+  # The same with a new node of the pool of worker-3, so that no pod is evicted for the patch
+  kamino capture worker-3 --pioneer=Grow
+
   # Settings in the form of a policy's spec
   echo 'settings: {keep: 5, trial: {soak: 30m}}' | kamino capture worker-3 -f -`
 
@@ -83,7 +86,7 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.profile, "profile", "", "how nodes get their credentials: static, eks or bootstrap (default: detected from the way the node joined)")
 	flags.BoolVar(&c.force, "force", false, "also evict pods without a controller; after settings.drain.timeout, delete remaining pods despite their disruption budgets")
 	flags.StringVar(&c.trial, "trial", "", "where a trial node boots from the new version before the pool uses the version: Apart or Off (default: Apart)")
-	flags.StringVar(&c.pioneer, "pioneer", "", "patch and reboot the node before the capture, and watch the node in service: Take, which patches the named node")
+	flags.StringVar(&c.pioneer, "pioneer", "", "patch and reboot the node before the capture, and watch the node in service: Take, which patches the named node, or Grow, which adds a node to its pool, and removes the new node afterwards")
 	flags.Lookup("pioneer").NoOptDefVal = string(v1alpha1.PioneerTake)
 	flags.StringVar(&c.promotion, "promotion", string(v1alpha1.PromotionAutomatic), "Automatic, or Manual to wait for kamino promote")
 	flags.Int32Var(&c.newNodes, "new-nodes", 0, "how many nodes to add to the pool afterwards; exit code 4 unless the nodes are Ready within 20 minutes")
@@ -183,6 +186,7 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 	completeProfiles(cmd)
 	completeWords(cmd, "trial", string(v1alpha1.TrialApart), string(v1alpha1.TrialOff))
 	completeWords(cmd, "promotion", string(v1alpha1.PromotionAutomatic), string(v1alpha1.PromotionManual))
+	completeWords(cmd, "pioneer", string(v1alpha1.PioneerTake), string(v1alpha1.PioneerGrow))
 	_ = cmd.MarkFlagFilename("custom-data")
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
 	return cmd
@@ -347,8 +351,8 @@ func createError(err error) error {
 // dryRun shows what a capture would do. The API server checks the Prototype without storing the object.
 func (c *capturing) dryRun(ctx context.Context, d runner.Decision) error {
 	if d.Existing {
-		return refusedf("node %s is already being captured by Prototype %s, and nothing was changed: to follow, run `kamino capture %s`",
-			d.Prototype.Spec.Donor.NodeName, d.Prototype.Name, d.Prototype.Spec.Donor.NodeName)
+		return refusedf("node %s is already being captured by Prototype %s, and nothing was changed: to follow, run `%s`",
+			c.beginning.Node, d.Prototype.Name, print.CaptureCommand(d.Prototype, c.beginning.Node))
 	}
 	if d.NotInstalled {
 		c.note("The cluster has no definitions of Kamino, so the API server does not check the settings.")
@@ -384,7 +388,7 @@ func (c *capturing) leave(d runner.Decision, h runner.Holder) error {
 		c.note("%s does the work: to see the progress, run `kubectl get prototype %s -w`.", capital(h.String()), name)
 	} else {
 		c.note("No controller holds Kamino's Lease, so Prototype %s waits: "+
-			"install a controller (`kamino manifests --controller`), or run `kamino capture %s`.", name, d.Prototype.Spec.Donor.NodeName)
+			"install a controller (`kamino manifests --controller`), or run `%s`.", name, print.CaptureCommand(d.Prototype, c.beginning.Node))
 	}
 	format := c.flags.format
 	if format == print.Text {

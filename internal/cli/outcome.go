@@ -72,8 +72,8 @@ func (f *Factory) failed(p *v1alpha1.Prototype) error {
 func (s *session) stopped(p *v1alpha1.Prototype, cause error) error {
 	goOn := print.GoOn(p, s.Now())
 	if errors.Is(cause, runner.ErrGone) {
-		return &failure{Code: ExitFailed, Err: fmt.Errorf("prototype %s was deleted during the capture of node %s: "+
-			"the node %s, and no image was promoted", p.Name, p.Spec.Donor.NodeName, runner.NodeNow(context.Background(), s.cluster, p.Spec.Donor.NodeName))}
+		return &failure{Code: ExitFailed, Err: fmt.Errorf("prototype %s was deleted during the capture: "+
+			"%s, and no image was promoted", p.Name, donorNow(context.Background(), s, p))}
 	}
 	if errors.Is(cause, errInterrupted) || errors.Is(cause, runner.ErrTimeout) {
 		return cutShort(cause, ". "+goOn)

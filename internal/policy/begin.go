@@ -186,6 +186,7 @@ func (d *Decider) join(ctx context.Context, o *PoolOutcome, p *v1alpha1.Prototyp
 
 // create writes the decision to the API server. The capture begins with that write.
 func (d *Decider) create(ctx context.Context, w *observed, o *cachedOutcome, donor string, p *v1alpha1.Prototype) error {
+	p.Spec = p.Spec.WithoutAddedDonor()
 	err := d.Client.Create(ctx, p)
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -203,6 +204,9 @@ func (d *Decider) create(ctx context.Context, w *observed, o *cachedOutcome, don
 	o.Status.Prototype, o.Status.Donor = p.Name, p.Spec.Donor.NodeName
 	o.Status.Decision = &v1alpha1.PoolDecision{Reason: Capturing, Message: fmt.Sprintf(
 		"node %s is captured as version %s by prototype %s", p.Spec.Donor.NodeName, p.Spec.Version, p.Name)}
+	if p.Spec.AwaitsDonor() {
+		o.Status.Decision.Message = fmt.Sprintf("pool %s grows by a node, which is patched and captured as version %s by prototype %s", o.Pool.Name, p.Spec.Version, p.Name)
+	}
 	d.Log.Info("decided", "policy", o.Policy, "pool", o.Pool.Name, "donor", p.Spec.Donor.NodeName, "prototype", p.Name, "why", o.Choice.Message)
 	d.announce(w, o, p)
 	return nil

@@ -59,6 +59,8 @@ type Donor struct {
 	Pool policy.PoolRef
 	// Of holds the membership of each Prototype of the cluster, in the same order.
 	Of []cloud.Membership
+	// Adds: the capture adds its donor to the pool, and Node is a node of that pool.
+	Adds bool
 }
 
 // FindDonor reads the node, and finds the pools of the node and of the Prototypes.
@@ -149,6 +151,7 @@ func (b *CaptureRequest) decide(ctx context.Context) (Decision, *Donor, error) {
 	if err != nil {
 		return Decision{}, nil, err
 	}
+	found.Adds = b.Pioneer != nil && b.Pioneer.Node == v1alpha1.PioneerGrow
 	d, err := Decide(found, b.Version, b.Settings, all, b.Now())
 	d.NotInstalled = notInstalled
 	if err != nil || d.Existing || b.Version != "" {
@@ -224,6 +227,7 @@ func (b *CaptureRequest) Write(ctx context.Context, d Decision) (Decision, error
 		return d, cluster.ErrNotInstalled
 	}
 	for range maxTries {
+		d.Prototype.Spec = d.Prototype.Spec.WithoutAddedDonor()
 		err := b.Cluster.Client.Create(ctx, d.Prototype)
 		switch {
 		case err == nil, apierrors.IsInvalid(err):
@@ -291,11 +295,11 @@ func nextTry(version string, all []v1alpha1.Prototype) string {
 func (d *Donor) inFlight(p *v1alpha1.Prototype, version string) (Decision, error) {
 	switch {
 	case !p.DeletionTimestamp.IsZero():
-		return Decision{}, cluster.Refusef("Prototype %s of pool %s is being deleted and first returns donor %s to service, and nothing was changed: "+
-			"wait, or follow with `kamino cancel %s`", p.Name, d.Pool.Name, p.Spec.Donor.NodeName, p.Name)
-	case p.Spec.Donor.NodeName != d.Node.Name:
-		return Decision{}, cluster.Refusef("another capture of pool %s is running: Prototype %s captures node %s as version %s, and nothing was changed: "+
-			"wait, or stop the capture with `kamino cancel %s`", d.Pool.Name, p.Name, p.Spec.Donor.NodeName, p.Spec.Version, p.Name)
+		return Decision{}, cluster.Refusef("Prototype %s of pool %s is being deleted and first returns or removes %s, and nothing was changed: "+
+			"wait, or follow with `kamino cancel %s`", p.Name, d.Pool.Name, p.Spec.DonorName(), p.Name)
+	case p.Spec.Donor.NodeName != d.Node.Name && !(d.Adds && p.Spec.AddsDonor()):
+		return Decision{}, cluster.Refusef("another capture of pool %s is running: Prototype %s captures %s as version %s, and nothing was changed: "+
+			"wait, or stop the capture with `kamino cancel %s`", d.Pool.Name, p.Name, p.Spec.DonorName(), p.Spec.Version, p.Name)
 	case version != "" && p.Spec.Version != version:
 		return Decision{}, cluster.Refusef("node %s is being captured as version %s by Prototype %s, not as %s, and nothing was changed: "+
 			"omit --version to follow this capture, or stop the capture with `kamino cancel %s`", d.Node.Name, p.Spec.Version, p.Name, version, p.Name)

@@ -161,6 +161,23 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// TestDecideAnAddedDonor: a capture that adds its donor is followed by the name of any node of the pool.
+func TestDecideAnAddedDonor(t *testing.T) {
+	grows := prior("pool1-2026.03.09", "2026.03.09", "", v1alpha1.PhaseGrowing)
+	grows.Spec.Donor, grows.Spec.Pioneer = v1alpha1.Donor{}, &v1alpha1.PioneerSettings{Node: v1alpha1.PioneerGrow}
+	grows.Spec.PoolID = string(testDonor("n").Pool.ID)
+	all := []v1alpha1.Prototype{grows}
+	donor := testDonor("n").among(t, all)
+	_, err := Decide(donor, "", v1alpha1.Settings{}, all, testNow)
+	if err == nil || !strings.Contains(err.Error(), "Prototype pool1-2026.03.09 captures a new node as version 2026.03.09") {
+		t.Errorf("a capture of a node next to an added donor: %v", err)
+	}
+	donor.Adds = true
+	if got, err := Decide(donor, "", v1alpha1.Settings{}, all, testNow); err != nil || !got.Existing || got.Prototype.Name != grows.Name {
+		t.Errorf("the same request again: %+v, %v", got, err)
+	}
+}
+
 func TestANewPrototypeCarriesEverySetting(t *testing.T) {
 	got, err := Decide(testDonor("n").among(t, nil), "", v1alpha1.Settings{Keep: 5}, nil, testNow)
 	if err != nil {

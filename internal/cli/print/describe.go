@@ -1,6 +1,7 @@
 package print
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -122,7 +123,7 @@ func summary(p *v1alpha1.Prototype, lineage string, now time.Time) [][2]string {
 		rows = append(rows, [2]string{"Pool ID", p.Spec.PoolID})
 	}
 	rows = append(rows, [][2]string{
-		{"Version", p.Spec.Version}, {"Phase", phase}, {"Donor", p.Spec.Donor.NodeName}, {"Instance", p.Spec.Donor.ProviderID},
+		{"Version", p.Spec.Version}, {"Phase", phase}, {"Donor", cmp.Or(p.Spec.Donor.NodeName, p.Spec.DonorName())}, {"Instance", orNone(p.Spec.Donor.ProviderID)},
 	}...)
 	if lineage != "" {
 		rows = append(rows, [2]string{"Built from", "version " + lineage})
@@ -265,12 +266,15 @@ func failureOf(p *v1alpha1.Prototype) [][2]string {
 		rows = append(rows, [2]string{"The cloud says", f.CloudError})
 	}
 	donor := letGo(p)
+	if p.Spec.AwaitsDonor() {
+		donor = "no node joined"
+	}
 	if d := p.Status.Donor; d == nil || d.ReservedAt == nil {
 		donor = "never touched"
 	} else if d.ReleasedAt == nil {
 		donor = "not yet " + LetGoFirst(p)
 	}
 	return append(rows, [2]string{"Donor", donor},
-		[2]string{"Remedy", fmt.Sprintf("fix the cause, then run `kamino capture %s`", p.Spec.Donor.NodeName)},
+		[2]string{"Remedy", fmt.Sprintf("fix the cause, then run `%s`", CaptureCommand(p, ""))},
 		[2]string{"See", page.Reason(f.Reason)})
 }

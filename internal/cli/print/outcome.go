@@ -1,6 +1,7 @@
 package print
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -18,6 +19,9 @@ func Success(w io.Writer, p *v1alpha1.Prototype, now time.Time) error {
 		message := "was out of service for " + away
 		if p.Status.Donor != nil && p.Status.Donor.State == v1alpha1.DonorRemoved {
 			message = fmt.Sprintf("was removed %s after the drain and is replaced", away)
+			if p.Spec.AddsDonor() {
+				message = fmt.Sprintf("was removed %s after the drain, so that the pool has its former size", away)
+			}
 		}
 		lines = append(lines, fmt.Sprintf("Node %s %s; the whole capture took %s.", p.Spec.Donor.NodeName, message, wording.Duration(WholeTime(p))))
 	}
@@ -46,14 +50,16 @@ func Failure(p *v1alpha1.Prototype, touched bool, now time.Time) string {
 	if failure == nil {
 		failure = &v1alpha1.Failure{Reason: "Unknown", Message: "the status of the Prototype has no reason"}
 	}
-	node := p.Spec.Donor.NodeName
 	text := fmt.Sprintf("%s: %s", failure.Reason, failure.Message)
 	if failure.CloudError != "" && !strings.Contains(failure.Message, failure.CloudError) {
 		text += fmt.Sprintf(" (cloud error: %s)", failure.CloudError)
 	}
 	text += "\n  see " + page.Reason(failure.Reason)
 	if !touched {
-		return fmt.Sprintf("cannot capture node %s; nothing was changed (see Prototype %s):\n  %s", node, p.Name, text)
+		return fmt.Sprintf("cannot capture %s; nothing was changed (see Prototype %s):\n  %s", p.Spec.DonorName(), p.Name, text)
+	}
+	if p.Spec.AwaitsDonor() {
+		return fmt.Sprintf("the growth of pool %s by a node failed; the pool has its former size (see Prototype %s):\n  %s", p.Spec.Pool, p.Name, text)
 	}
 	where := "the node was " + letGo(p)
 	if away, still := OutOfService(p, now); still {
@@ -61,19 +67,38 @@ func Failure(p *v1alpha1.Prototype, touched bool, now time.Time) string {
 	} else if away != "" {
 		where += ", out of service for " + away
 	}
-	return fmt.Sprintf("the capture of node %s failed; %s (see Prototype %s):\n  %s", node, where, p.Name, text)
+	return fmt.Sprintf("the capture of node %s failed; %s (see Prototype %s):\n  %s", p.Spec.Donor.NodeName, where, p.Name, text)
 }
 
 // GoOn describes how to continue or stop a capture that no command follows.
 func GoOn(p *v1alpha1.Prototype, now time.Time) string {
 	message := fmt.Sprintf("Nothing is lost: Prototype %s is in phase %s.\n"+
-		"  to continue:  kamino capture %s (or let a controller continue)\n"+
-		"  to stop:      kamino cancel %s (returns the node to service first)",
-		p.Name, Phase(p), p.Spec.Donor.NodeName, p.Name)
+		"  to continue:  %s (or let a controller continue)\n"+
+		"  to stop:      kamino cancel %s (%s)",
+		p.Name, Phase(p), CaptureCommand(p, ""), p.Name, stopWords(p))
 	if _, still := OutOfService(p, now); still {
 		message += fmt.Sprintf("\nNode %s stays out of service until you run a command above.", p.Spec.Donor.NodeName)
 	}
 	return message
+}
+
+// CaptureCommand is the command that begins or continues the capture. node is a node of the pool, for a pioneer that Kamino
+// adds to the pool.
+func CaptureCommand(p *v1alpha1.Prototype, node string) string {
+	if p.Spec.AddsDonor() {
+		if node == "" && !p.Status.Terminal() {
+			node = p.Spec.Donor.NodeName
+		}
+		return fmt.Sprintf("kamino capture %s --pioneer=Grow", cmp.Or(node, "NODE"))
+	}
+	return "kamino capture " + p.Spec.Donor.NodeName
+}
+
+func stopWords(p *v1alpha1.Prototype) string {
+	if p.Spec.AddsDonor() {
+		return "removes the new node first"
+	}
+	return "returns the node to service first"
 }
 
 // Phase is the Prototype's phase; Pending before the first phase.

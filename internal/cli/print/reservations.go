@@ -240,6 +240,9 @@ func removed(p *v1alpha1.Prototype) bool {
 
 // letGo describes the donor after a failed capture, as far as known.
 func letGo(p *v1alpha1.Prototype) string {
+	if p.Spec.AddsDonor() {
+		return "removed, so that the pool has its former size"
+	}
 	if removed(p) {
 		return "removed, because the node could not rejoin"
 	}
@@ -248,7 +251,10 @@ func letGo(p *v1alpha1.Prototype) string {
 
 // LetGoFirst describes the donor's release in a deleted capture.
 func LetGoFirst(p *v1alpha1.Prototype) string {
-	if p.Spec.Settings.ReplacesDonor() {
+	if p.Spec.AddsDonor() {
+		return "drained and removed"
+	}
+	if p.Spec.ReplacesDonor() {
 		return "returned to service, or removed if its disk was changed"
 	}
 	return "returned to service"

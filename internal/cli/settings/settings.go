@@ -200,15 +200,13 @@ func set(into map[string]any, v Value) {
 func (c *Capture) SetPioneer(node string) error {
 	switch v1alpha1.PioneerNode(node) {
 	case "":
-	case v1alpha1.PioneerTake:
+	case v1alpha1.PioneerTake, v1alpha1.PioneerGrow:
 		if c.Pioneer == nil {
 			c.Pioneer = &v1alpha1.PioneerSettings{}
 		}
-		c.Pioneer.Node = v1alpha1.PioneerTake
-	case v1alpha1.PioneerGrow:
-		return errors.New("--pioneer Grow is not supported yet: use --pioneer, which patches the named node")
+		c.Pioneer.Node = v1alpha1.PioneerNode(node)
 	default:
-		return fmt.Errorf("--pioneer %q is unknown: use Take", node)
+		return fmt.Errorf("--pioneer %q is unknown: use Take or Grow", node)
 	}
 	return nil
 }
