@@ -83,3 +83,17 @@ func TestPioneerBesideUnattendedUpgrades(t *testing.T) {
 	e.Capture(e.Donor, "--pioneer").ExpectExit(exitRefused, "DiskCheckFailed", "stayed in service", "apt-daily-upgrade.timer", "systemctl disable --now apt-daily-upgrade.timer")
 	e.AssertReturned(e.Before, e.Donor, 0)
 }
+
+// TestAddedPioneerWithoutAPackageManager: the pool grows by a node, whose patch fails. The new node is removed, and the pool is
+// unchanged.
+func TestAddedPioneerWithoutAPackageManager(t *testing.T) {
+	t.Parallel()
+	e := sandbox.NewEnv(t, "name=added,nodes=2")
+	e.Capture(e.Donor, "--pioneer=Grow").ExpectExit(exitFailed, "Growing", "Patching", "DonorNotPatched", "/usr/bin/dpkg", "Removing", "has its former size")
+	p := e.AssertFailed("DonorNotPatched")
+	if p.Spec.Donor.NodeName == "" || p.Spec.Donor.NodeName == e.Donor {
+		t.Errorf("the donor is %+v", p.Spec.Donor)
+	}
+	e.AssertNodeGone(p.Spec.Donor.NodeName)
+	e.AssertReturned(e.Before, e.Donor, 0)
+}
