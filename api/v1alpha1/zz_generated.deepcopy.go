@@ -134,6 +134,11 @@ func (in *DonorReplacement) DeepCopyInto(out *DonorReplacement) {
 		in, out := &in.NewestNodeAt, &out.NewestNodeAt
 		*out = (*in).DeepCopy()
 	}
+	if in.Unregistered != nil {
+		in, out := &in.Unregistered, &out.Unregistered
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.OutOfServiceSince != nil {
 		in, out := &in.OutOfServiceSince, &out.OutOfServiceSince
 		*out = (*in).DeepCopy()

@@ -122,7 +122,7 @@ func (e *Engine) youngestNode(ctx context.Context, pool cloud.PoolID) (youngest 
 }
 
 // readGrowth reads the size of the pool, and then the new Node or, without a Node at the end, the new instance.
-func (d departures) readGrowth(ctx context.Context, w *observed, facts *plan.GrowthFacts) error {
+func (d replacements) readGrowth(ctx context.Context, w *observed, facts *plan.GrowthFacts) error {
 	growth := w.removalRecord()
 	if growth.Instance != "" {
 		facts.Instance = plan.InstanceRemoving
@@ -166,7 +166,7 @@ func isUnreserved(n *corev1.Node) bool {
 }
 
 // unregistered returns the pool's instances without a Node, the youngest first, except the known instances.
-func (d departures) unregistered(ctx context.Context, w *observed, known []string) (ids []string, err error) {
+func (d replacements) unregistered(ctx context.Context, w *observed, known []string) (ids []string, err error) {
 	instances, err := d.Cloud.Instances(ctx, w.pool)
 	if err != nil {
 		return nil, err
@@ -215,7 +215,7 @@ func (e *Engine) actOnGrowth(ctx context.Context, w *observed, action plan.Actio
 
 // bind writes the new node into the Prototype as the donor, with the record of its reservation, in one update. The Lease, the
 // reservation on the Node and the cordon follow at once, before the first pods. A later pass repeats a lost write.
-func (d departures) bind(ctx context.Context, w *observed) error {
+func (d replacements) bind(ctx context.Context, w *observed) error {
 	id := cloud.InstanceID(w.node.Spec.ProviderID)
 	instance, err := d.Cloud.Instance(ctx, id)
 	if err != nil {
@@ -223,11 +223,11 @@ func (d departures) bind(ctx context.Context, w *observed) error {
 	}
 	w.instance = instance
 	w.instance.BuiltFrom = d.Cloud.BuiltFrom(w.pool, instance)
-	departure := w.removalRecord()
-	departure.Unregistered, departure.Instance = nil, ""
+	replacement := w.removalRecord()
+	replacement.Unregistered, replacement.Instance = nil, ""
 	holder := v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID}
 	reservation := node.NewReservation(holder, w.node, "", metav1.NewTime(d.now()))
-	reservation.Replacement = &departure
+	reservation.Replacement = &replacement
 	before := w.p.DeepCopy()
 	w.p.Spec.Donor = v1alpha1.Donor{NodeName: w.node.Name, ProviderID: w.node.Spec.ProviderID}
 	err = d.recordSince(ctx, w, before, w.remember(&reservation))
@@ -243,10 +243,10 @@ func (d departures) bind(ctx context.Context, w *observed) error {
 }
 
 // removeUnregistered removes the new instance, which has no Node. The record precedes the removal.
-func (d departures) removeUnregistered(ctx context.Context, w *observed) error {
+func (d replacements) removeUnregistered(ctx context.Context, w *observed) error {
 	id := w.removalRecord().Instance
 	if id == "" {
-		return d.recordReplacement(ctx, w, func(to *v1alpha1.Replacement) { to.Instance = string(w.id) })
+		return d.recordReplacement(ctx, w, func(to *v1alpha1.DonorReplacement) { to.Instance = string(w.id) })
 	}
 	_, err := d.Cloud.EnsureRemoved(ctx, cloud.InstanceID(id))
 	return err
