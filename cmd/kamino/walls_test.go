@@ -144,7 +144,8 @@ var rooms = map[string]room{
 	"internal/cli":          {own: "*", foreign: "*"},
 	"cmd/kamino":            {own: "*", foreign: "*"},
 
-	"internal/cli/patchnode": {own: "generalize/disk patch/host process", foreign: "github.com/spf13/cobra"},
+	"internal/cli/patchnode":   {own: "generalize/disk patch/host process", foreign: "github.com/spf13/cobra"},
+	"internal/cli/inspectnode": {own: "cli/exit generalize generalize/disk generalize/scan patch/disk"},
 
 	// For tests alone; TestBinaryDependencies keeps them out of the binary.
 	"internal/apitest":                    {own: "api", foreign: "*"},

@@ -203,7 +203,7 @@ func (e *Engine) refuseUnreadable(ctx context.Context, p *v1alpha1.Prototype) Re
 func (e *Engine) observeAndAct(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (Result, error) {
 	record := statusWriterOf(e).readRecord(p)
 	if p.Spec.AwaitsDonor() || namesForeignDonor(p) {
-		return e.observeGrowthAndAct(ctx, p, record, isLeft)
+		return poolGrowth{e}.observeGrowthAndAct(ctx, p, record, isLeft)
 	}
 	reserved := func() {}
 	if record.Reservation == nil && record.LeaveBoot() == "" {

@@ -25,6 +25,9 @@ import (
 // PioneerNamesDonor is the reason of a refusal: with pioneer.node Grow, only Kamino writes the donor.
 const PioneerNamesDonor = "PioneerNamesDonor"
 
+// poolGrowth makes the passes of a capture without a donor.
+type poolGrowth struct{ *Engine }
+
 // namesForeignDonor reports whether the creator of the Prototype named a donor although Kamino adds the donor. Kamino would
 // remove that node.
 func namesForeignDonor(p *v1alpha1.Prototype) bool {
@@ -32,12 +35,12 @@ func namesForeignDonor(p *v1alpha1.Prototype) bool {
 }
 
 // observeGrowthAndAct makes a pass of a capture without a donor. Each pass has one action.
-func (e *Engine) observeGrowthAndAct(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record, isLeft bool) (Result, error) {
+func (e poolGrowth) observeGrowthAndAct(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record, isLeft bool) (Result, error) {
 	ctx = cloud.WithReadCache(ctx)
 	w, facts, err := e.observeGrowth(ctx, p, record)
 	decision := plan.NextGrowth(facts)
 	switch {
-	case isLeft && (err != nil || decision.Do != plan.Wait) && !prototypesOf(e).isUnchanged(ctx, p):
+	case isLeft && (err != nil || decision.Do != plan.Wait) && !prototypesOf(e.Engine).isUnchanged(ctx, p):
 		return Result{}, errOutdated
 	case err != nil:
 		return Result{}, err
@@ -47,15 +50,15 @@ func (e *Engine) observeGrowthAndAct(ctx context.Context, p *v1alpha1.Prototype,
 	if decision.Do == plan.Wait {
 		return Result{After: pollDelay(p, decision.Why, e.now())}, nil
 	}
-	eventRecorderOf(e).announce(w, decision)
+	eventRecorderOf(e.Engine).announce(w, decision)
 	if err := e.actOnGrowth(ctx, w, decision.Do); err != nil {
-		return Result{}, failuresOf(e).failFinally(w, decision, err)
+		return Result{}, failuresOf(e.Engine).failFinally(w, decision, err)
 	}
 	return Result{}, nil
 }
 
 // observeGrowth reads the pool and its new node. Before the growth is decided, the capture is admitted like any other.
-func (e *Engine) observeGrowth(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) (*observed, plan.GrowthFacts, error) {
+func (e poolGrowth) observeGrowth(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) (*observed, plan.GrowthFacts, error) {
 	w := fromPrototype(p, record)
 	w.observedAt, w.pool = e.now(), cloud.PoolID(p.Spec.PoolID)
 	readDeparture(w)
@@ -68,7 +71,7 @@ func (e *Engine) observeGrowth(ctx context.Context, p *v1alpha1.Prototype, recor
 		w.refusals = []cloud.Refusal{cloud.Refuse(PioneerNamesDonor, fmt.Sprintf("spec.donor names node %s, but Kamino adds the donor of a pioneer with node: Grow to the pool", p.Spec.Donor.NodeName),
 			"create the Prototype without spec.donor")}
 	case facts.Decided:
-		err = replacementsOf(e).readGrowth(ctx, w, &facts)
+		err = replacementsOf(e.Engine).readGrowth(ctx, w, &facts)
 	case !facts.Deleting && !facts.Failed:
 		err = e.admitGrowth(ctx, w, &facts)
 	}
@@ -76,7 +79,7 @@ func (e *Engine) observeGrowth(ctx context.Context, p *v1alpha1.Prototype, recor
 }
 
 // admitGrowth judges the capture with a node that is like the new node.
-func (e *Engine) admitGrowth(ctx context.Context, w *observed, facts *plan.GrowthFacts) error {
+func (e poolGrowth) admitGrowth(ctx context.Context, w *observed, facts *plan.GrowthFacts) error {
 	m, err := e.observeCase(ctx, w.p)
 	if err != nil {
 		return err
@@ -90,7 +93,7 @@ func (e *Engine) admitGrowth(ctx context.Context, w *observed, facts *plan.Growt
 
 // observeCase observes a capture that has not begun. If the pool has yet to grow by the donor, a node of the pool is
 // observed in its place.
-func (e *Engine) observeCase(ctx context.Context, p *v1alpha1.Prototype) (*observed, error) {
+func (e poolGrowth) observeCase(ctx context.Context, p *v1alpha1.Prototype) (*observed, error) {
 	if !p.Spec.AwaitsDonor() {
 		return e.observe(ctx, p, v1alpha1.Record{}, nil)
 	}
@@ -111,7 +114,7 @@ func (e *Engine) observeCase(ctx context.Context, p *v1alpha1.Prototype) (*obser
 }
 
 // youngestNode returns the youngest Ready node of the pool; nil without such a node.
-func (e *Engine) youngestNode(ctx context.Context, pool cloud.PoolID) (youngest *corev1.Node, err error) {
+func (e poolGrowth) youngestNode(ctx context.Context, pool cloud.PoolID) (youngest *corev1.Node, err error) {
 	err = membership.Each(ctx, e.Kube, e.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
 		if of.Pool == pool && nodestate.Ready(n) && (youngest == nil || youngest.CreationTimestamp.Before(&n.CreationTimestamp)) {
 			youngest = n.DeepCopy()
@@ -192,20 +195,20 @@ func (d replacements) unregistered(ctx context.Context, w *observed, known []str
 	return ids, err
 }
 
-func (e *Engine) actOnGrowth(ctx context.Context, w *observed, action plan.Action) error {
+func (e poolGrowth) actOnGrowth(ctx context.Context, w *observed, action plan.Action) error {
 	switch action {
 	case plan.Enlarge:
 		before := w.p.DeepCopy()
 		if controllerutil.AddFinalizer(w.p, v1alpha1.CaptureFinalizer) {
-			if err := statusWriterOf(e).patch(ctx, w.p, before); err != nil {
+			if err := statusWriterOf(e.Engine).patch(ctx, w.p, before); err != nil {
 				return err
 			}
 		}
-		return replacementsOf(e).enlarge(ctx, w)
+		return replacementsOf(e.Engine).enlarge(ctx, w)
 	case plan.Bind:
-		return replacementsOf(e).bind(ctx, w)
+		return replacementsOf(e.Engine).bind(ctx, w)
 	case plan.Remove:
-		return replacementsOf(e).removeUnregistered(ctx, w)
+		return replacementsOf(e.Engine).removeUnregistered(ctx, w)
 	case plan.Refuse, plan.Fail, plan.Close:
 		return nil // status only
 	default:

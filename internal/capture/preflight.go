@@ -31,7 +31,7 @@ func (e *Engine) lookPreflight(ctx context.Context, w *observed) error {
 // Case returns the facts for the admission of the Prototype, which need not exist. The error means that the Node or the
 // pools of nodes are unreadable. Reads under the caller's cloud.WithReadCache are reused.
 func (e *Engine) Case(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error) {
-	w, err := e.observeCase(ctx, p)
+	w, err := poolGrowth{e}.observeCase(ctx, p)
 	if w == nil {
 		return nil, err
 	}

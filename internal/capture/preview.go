@@ -13,7 +13,7 @@ import (
 // Refusals returns all reasons against capturing the Prototype, which need not exist. Nil means that the capture would
 // begin. An error means no known reason, but incomplete facts.
 func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
-	w, err := e.observeCase(cloud.EnsureReadCache(ctx), p)
+	w, err := poolGrowth{e}.observeCase(cloud.EnsureReadCache(ctx), p)
 	if err != nil {
 		return nil, err
 	}
@@ -24,7 +24,7 @@ func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.R
 // parts.
 func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (admission.Preview, error) {
 	ctx = cloud.WithReadCache(ctx)
-	w, err := e.observeCase(ctx, p)
+	w, err := poolGrowth{e}.observeCase(ctx, p)
 	if w == nil {
 		return admission.Preview{}, err
 	}

@@ -4,21 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/build"
+	"github.com/kamino-dev/kamino/internal/cli/inspectnode"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/generalize"
 	"github.com/kamino-dev/kamino/internal/generalize/disk"
 	"github.com/kamino-dev/kamino/internal/generalize/host"
-	"github.com/kamino-dev/kamino/internal/generalize/scan"
-	patchdisk "github.com/kamino-dev/kamino/internal/patch/disk"
 )
 
 // generalizeFlags are the flags of kamino generalize, from a user or from the generalize pod.
@@ -29,10 +26,7 @@ type generalizeFlags struct {
 	format                          print.Format
 	live, dryRun, list, confirmRoot bool
 	look                            bool
-	summarize                       string
-	compareWith                     string
-	summaryKeyFile                  string
-	patchedByKamino                 bool
+	inspection                      inspectnode.Options
 	allow                           []string
 	prototype, uid, bootID          string
 	order                           disk.Order
@@ -81,10 +75,10 @@ A capture runs this command on the donor with further flags, which you do not ne
 	completeProfiles(cmd)
 	flags.BoolVar(&g.live, "live", false, "root is the running host: stop services, report, power off")
 	flags.BoolVar(&g.look, "look", false, "root is the running host: report whether the host can be generalized, and change nothing")
-	flags.StringVar(&g.summarize, "summarize", "", "with --look: write a summary of the files of unknown origin to this `file`")
-	flags.StringVar(&g.compareWith, "compare-with", "", "with --look: NODE=SUMMARY of another node of the pool; an empty summary means a failed inspection")
-	flags.StringVar(&g.summaryKeyFile, "summary-key-file", "", "with --summarize or --compare-with: file with the key of the summary")
-	flags.BoolVar(&g.patchedByKamino, "patched-by-kamino", false, "with --look: refuse a host with another tool that installs patches")
+	flags.StringVar(&g.inspection.Summarize, "summarize", "", "with --look: write a summary of the files of unknown origin to this `file`")
+	flags.StringVar(&g.inspection.CompareWith, "compare-with", "", "with --look: NODE=SUMMARY of another node of the pool; an empty summary means a failed inspection")
+	flags.StringVar(&g.inspection.SummaryKeyFile, "summary-key-file", "", "with --summarize or --compare-with: file with the key of the summary")
+	flags.BoolVar(&g.inspection.PatchedByKamino, "patched-by-kamino", false, "with --look: refuse a host with another tool that installs patches")
 	flags.StringVar(&g.prototype, "prototype", "", "with --live: name of the Prototype")
 	flags.StringVar(&g.uid, "uid", "", "with --live: UID of the Prototype")
 	flags.StringVar(&g.bootID, "boot-id", "", "with --live: boot ID that the host must have")
@@ -142,70 +136,13 @@ func (g *generalizeFlags) run(ctx context.Context, f *Factory) error {
 		g.order.Access.Host, g.order.Access.Port = f.Getenv("KUBERNETES_SERVICE_HOST"), f.Getenv("KUBERNETES_SERVICE_PORT")
 		return disk.GeneralizeHost(ctx, host.Host{Root: g.root, Runner: runner, Log: f.Err}, g.order)
 	case g.look:
-		return g.inspect(ctx, f, root, runner)
+		return g.inspection.Run(ctx, f.Out, root, runner)
 	}
 	m, err := disk.Generalize(ctx, root, runner, g.manifest)
 	if m == nil {
 		return err
 	}
 	return errors.Join(err, print.Manifest(f.Out, g.format, m))
-}
-
-// inspect inspects a running host: a donor, or another node for the comparison with the donor.
-func (g *generalizeFlags) inspect(ctx context.Context, f *Factory, root disk.Root, runner *generalize.Runner) error {
-	var key []byte
-	if g.summaryKeyFile != "" {
-		var err error
-		if key, err = os.ReadFile(g.summaryKeyFile); err != nil {
-			return fmt.Errorf("--summary-key-file: %w", err)
-		}
-	}
-	if g.summarize != "" {
-		summary, err := disk.Summarize(ctx, root, runner, key)
-		if err != nil {
-			return err
-		}
-		text, err := summary.MarshalText()
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(g.summarize, text, 0o600)
-	}
-	name, text, _ := strings.Cut(g.compareWith, "=")
-	if runner.PeerName = name; text != "" {
-		var err error
-		if runner.Peer, err = scan.ReadSummary(text, key); err != nil {
-			return usagef("--compare-with: %w", err)
-		}
-	}
-	note, err := disk.Preflight(ctx, root, runner)
-	if err = errors.Join(g.refusePatchers(root), err); err != nil {
-		return err
-	}
-	if note != "" {
-		disk.LeaveMessage(disk.TerminationLog, note)
-		fmt.Fprintln(f.Out, generalize.Printable(note))
-	}
-	_, err = fmt.Fprintf(f.Out, "nothing is in the way of profile %s/%s; nothing was changed\n", runner.Profile.Name, runner.Profile.Version)
-	return err
-}
-
-// refusePatchers refuses a pioneer with another tool that installs patches: the tool would change the packages between the
-// patch and the capture.
-func (g *generalizeFlags) refusePatchers(root disk.Root) error {
-	if !g.patchedByKamino {
-		return nil
-	}
-	t, err := root.Open()
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	found, err := patchdisk.Patchers(t)
-	if err != nil || len(found) == 0 {
-		return err
-	}
-	return refusedf("%s also installs patches (%s). Run `%s` on the node, or set pioneer.otherRebooters: Allow", found[0].Name, found[0].Unit, patchdisk.Remedy(found))
 }
 
 // check refuses contradicting flags.
@@ -221,7 +158,7 @@ func (g *generalizeFlags) check() error {
 		return usagef("--live excludes --dry-run, --manifest and --output")
 	case g.live && slices.Contains(order, ""):
 		return usagef("--live needs --prototype, --uid, --boot-id, --order, --order-uid, --key-file, --pod-uid-file, --token-file and --ca-file; captures set these flags")
-	case !g.look && (g.summarize+g.compareWith != "" || g.patchedByKamino):
+	case !g.look && (g.inspection.Summarize+g.inspection.CompareWith != "" || g.inspection.PatchedByKamino):
 		return usagef("--summarize, --compare-with and --patched-by-kamino need --look")
 	case g.look:
 		return g.checkLook()

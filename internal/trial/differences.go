@@ -61,9 +61,8 @@ type Exceptions struct {
 	Server string
 }
 
-// Compare compares a node with the Ready nodes of its pool that were built from other images. Where the other nodes
-// disagree, Compare compares nothing. With fewer than two other nodes, Compare compares the container images with the donor's,
-// and the clock with the API server's.
+// Compare compares a node with the Ready nodes of its pool that have other images, where those agree. With fewer than two such
+// nodes, Compare compares the container images with the donor's, and the clock with the API server's.
 func Compare(node Peer, others []Peer, except Exceptions) Comparison {
 	c := comparison{node: node, others: others, except: except}
 	for _, o := range others {

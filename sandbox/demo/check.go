@@ -48,7 +48,7 @@ func (s *scenario) everythingIsChecked(ctx context.Context) error {
 	case s.Rollback:
 		checks = s.rollbackChecks()
 	case s.Pioneer:
-		checks = s.pioneerChecks()
+		checks = pioneerDemo{s}.pioneerChecks()
 	case s.replacesDonor():
 		checks = s.replacementChecks()
 	case s.joinsByRole():

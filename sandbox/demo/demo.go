@@ -110,7 +110,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	case o.Rollback:
 		steps = s.rollbackSteps()
 	case s.Pioneer:
-		steps = s.pioneerSteps()
+		steps = pioneerDemo{s}.pioneerSteps()
 	case s.replacesDonor():
 		steps = s.replacementSteps()
 	}
@@ -156,7 +156,7 @@ func (s *scenario) steps() []step {
 }
 
 func (s *scenario) end() error {
-	errs := []error{s.stopController(), s.stopRepository()}
+	errs := []error{s.stopController(), pioneerDemo{s}.stopRepository()}
 	if s.world != nil {
 		errs = append(errs, s.world.Stop())
 	}

@@ -41,7 +41,10 @@ var advisory = []apt.Package{
 // largePool is the number of nodes in the second comparison.
 const largePool = 500
 
-func (s *scenario) pioneerSteps() []step {
+// pioneerDemo has the steps and the checks of the demo.
+type pioneerDemo struct{ *scenario }
+
+func (s pioneerDemo) pioneerSteps() []step {
 	return []step{
 		{"A cluster starts; its nodes have apt, with a signed repository", s.nodesHaveApt},
 		{"A workload runs on the cluster", s.workloadRuns},
@@ -53,7 +56,7 @@ func (s *scenario) pioneerSteps() []step {
 	}
 }
 
-func (s *scenario) nodesHaveApt(ctx context.Context) (err error) {
+func (s pioneerDemo) nodesHaveApt(ctx context.Context) (err error) {
 	if s.pioneer.repository, err = apt.Serve(filepath.Join(s.dir, "repository")); err != nil {
 		return err
 	}
@@ -68,21 +71,21 @@ func (s *scenario) nodesHaveApt(ctx context.Context) (err error) {
 	return nil
 }
 
-func (s *scenario) stopRepository() error {
+func (s pioneerDemo) stopRepository() error {
 	if s.pioneer.repository == nil {
 		return nil
 	}
 	return s.pioneer.repository.Close()
 }
 
-func (s *scenario) advisoryAppears(context.Context) error {
+func (s pioneerDemo) advisoryAppears(context.Context) error {
 	for _, p := range advisory {
 		s.print.event(control.Event{Subject: apt.Security, Text: fmt.Sprintf("%s %s fixes %s, was %s", p.Name, p.Version, strings.Join(p.CVEs, " and "), p.Before)})
 	}
 	return s.pioneer.repository.Publish(advisory...)
 }
 
-func (s *scenario) pioneerIsCaptured(ctx context.Context) error {
+func (s pioneerDemo) pioneerIsCaptured(ctx context.Context) error {
 	machines, err := s.world.Machines(ctx)
 	if err != nil {
 		return err
@@ -101,7 +104,7 @@ func (s *scenario) pioneerIsCaptured(ctx context.Context) error {
 	return nil
 }
 
-func (s *scenario) growsPatched(ctx context.Context) error {
+func (s pioneerDemo) growsPatched(ctx context.Context) error {
 	start := s.pioneer.repository.Traffic()
 	for range 2 {
 		clone, err := s.grow(ctx)
@@ -114,7 +117,7 @@ func (s *scenario) growsPatched(ctx context.Context) error {
 	return nil
 }
 
-func (s *scenario) pioneerChecks() []check {
+func (s pioneerDemo) pioneerChecks() []check {
 	checks := []check{
 		{"apt installed the packages of the advisory on the pioneer, and nothing else", s.advisoryInstalled},
 		{"the pioneer rebooted after the patch, and was healthy in service for " + soak + " before the capture", s.soaked},
@@ -135,7 +138,7 @@ func (s *scenario) pioneerChecks() []check {
 }
 
 // patched is the report of the patch in the status of the Prototype.
-func (s *scenario) patched() (*v1alpha1.PatchStatus, error) {
+func (s pioneerDemo) patched() (*v1alpha1.PatchStatus, error) {
 	p := s.capture.prototype.Status.Patch
 	if p == nil || p.Level == "" {
 		return nil, fmt.Errorf("status.patch is %+v", p)
@@ -143,7 +146,7 @@ func (s *scenario) patched() (*v1alpha1.PatchStatus, error) {
 	return p, nil
 }
 
-func (s *scenario) advisoryInstalled(context.Context) error {
+func (s pioneerDemo) advisoryInstalled(context.Context) error {
 	p, err := s.patched()
 	if err != nil {
 		return err
@@ -157,7 +160,7 @@ func (s *scenario) advisoryInstalled(context.Context) error {
 	return nil
 }
 
-func (s *scenario) soaked(context.Context) error {
+func (s pioneerDemo) soaked(context.Context) error {
 	p, err := s.patched()
 	if err != nil {
 		return err
@@ -179,7 +182,7 @@ func (s *scenario) soaked(context.Context) error {
 	return nil
 }
 
-func (s *scenario) levelIsTagged(ctx context.Context) error {
+func (s pioneerDemo) levelIsTagged(ctx context.Context) error {
 	p, err := s.patched()
 	if err != nil {
 		return err
@@ -194,7 +197,7 @@ func (s *scenario) levelIsTagged(ctx context.Context) error {
 	return nil
 }
 
-func (s *scenario) clonesArePatched(ctx context.Context) error {
+func (s pioneerDemo) clonesArePatched(ctx context.Context) error {
 	p, err := s.patched()
 	if err != nil {
 		return err
@@ -232,7 +235,7 @@ func levelOf(m machine.Status) (string, error) {
 	return patchdisk.Level(t)
 }
 
-func (s *scenario) onlyPioneerRanApt(context.Context) error {
+func (s pioneerDemo) onlyPioneerRanApt(context.Context) error {
 	if n := s.pioneer.later.Requests; n > 0 {
 		return fmt.Errorf("%d requests reached the repository while the pool grew", n)
 	}
@@ -249,7 +252,7 @@ func (s *scenario) onlyPioneerRanApt(context.Context) error {
 }
 
 // outOfService is the time of the node's patch out of service: drain, apt and reboot.
-func (s *scenario) outOfService() (sum time.Duration) {
+func (s pioneerDemo) outOfService() (sum time.Duration) {
 	for _, step := range s.capture.prototype.Status.Steps {
 		if slices.Contains([]v1alpha1.Phase{v1alpha1.PhasePatching, v1alpha1.PhaseRebooting}, step.Phase) && step.FinishedAt != nil {
 			sum += step.FinishedAt.Sub(step.StartedAt.Time)
@@ -258,7 +261,7 @@ func (s *scenario) outOfService() (sum time.Duration) {
 	return sum
 }
 
-func (s *scenario) comparePatching(ctx context.Context) error {
+func (s pioneerDemo) comparePatching(ctx context.Context) error {
 	size, err := s.size(ctx)
 	if err != nil {
 		return err

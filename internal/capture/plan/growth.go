@@ -28,11 +28,8 @@ const (
 	InstanceRemoved  AddedInstance = "removed"
 )
 
-// NextGrowth returns exactly one action or one wait before the Prototype names its donor.
-//
-// A registered Node is always bound, also at the end: the node may serve pods, and the removal of a donor drains the node.
-// Without a Node, only the instance goes. While the cloud creates the instance, the end waits: a smaller size of the pool
-// could cost the pool another instance.
+// NextGrowth returns exactly one action or one wait before the Prototype names its donor. A registered Node is always bound,
+// also at the end, because the removal of a donor drains the node. The end waits for an instance in creation.
 func NextGrowth(f GrowthFacts) Decision {
 	ends := f.Failed || f.Deleting
 	switch {

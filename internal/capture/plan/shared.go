@@ -120,9 +120,8 @@ func Orphan(f Facts) Decision {
 	return d
 }
 
-// endHold removes a leaving donor, and releases all others. A patch ends first, because the node may be about to reboot.
-// A donor that is off is started before, so that the patch can end; an added donor is
-// removed instead.
+// endHold removes a leaving donor, and releases all others. A patch ends first, because the node may be about to reboot. Kamino
+// starts a donor that is off, so that the patch can end, but removes an added donor.
 func endHold(f Facts) Decision {
 	if f.Patch == PatchUnderWay && (f.Power != Off || f.Added) {
 		return do(PatchDonor)
