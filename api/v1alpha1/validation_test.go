@@ -76,7 +76,7 @@ func TestSpecIsRefused(t *testing.T) {
 			"donor": map[string]any{"afterCapture": "Return"}, "generalize": map[string]any{"profile": "bootstrap"},
 		}}, "a donor of profile bootstrap cannot return"},
 		{"settings.generalize.profile", []any{"", "Static", "kubeadm"}, `supported values: "static", "eks", "bootstrap"`},
-		{"settings.generalize.unknownFiles", []any{"", "refuse", "Deny"}, `supported values: "Allow", "Refuse"`},
+		{"settings.generalize.unknownFiles", []any{"", "refuse", "Deny"}, `supported values: "Allow", "ReportDifferent", "RefuseDifferent", "Refuse"`},
 		{"settings.drain.gracePeriod", []any{"-1s", "1d", "5"}, "gracePeriod must be a time such as 90s, 30m or 36h (days have no unit), and not negative"},
 		{"settings.drain.timeout", anyOf(positive), "timeout must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"},
 		{"settings.outOfService.deadline", anyOf(positive), "deadline must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"},

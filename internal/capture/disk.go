@@ -204,21 +204,27 @@ func inspectionPod(p *v1alpha1.Prototype, namespace, image string) *corev1.Pod {
 // readInspection reads the facts from the inspecting pod. A pod that was rejected for lack of room has found nothing;
 // the generalize pod runs on a drained node.
 func (w *observed) readInspection(now time.Time) {
-	f := &w.facts
+	f, unknownFiles := &w.facts, w.p.Spec.Settings.Generalize.UnknownFiles
 	full := w.pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(w.pod.Status.Reason, "OutOf")
+	failed := w.foreignPod() || podTrouble(w.pod) != "" || w.isInspectionOverdue(now)
 	switch {
-	case !w.foreignPod() && isPeerPod(w) && w.pod.Status.Phase == corev1.PodSucceeded && messageOf(w.pod) != "":
+	case w.hasSummary():
 		f.Pod, w.summary = plan.PodCompared, messageOf(w.pod)
 	case !w.foreignPod() && !isPeerPod(w) && (w.pod.Status.Phase == corev1.PodSucceeded || full):
 		f.Pod = plan.PodLooked
-		if w.p.Spec.Settings.Generalize.UnknownFiles.Compares() && !full {
+		if unknownFiles.Compares() && !full {
 			w.comparison = messageOf(w.pod)
 		}
-	case !w.foreignPod() && isPeerPod(w) && w.p.Spec.Settings.Generalize.UnknownFiles == v1alpha1.UnknownFilesReportDifferent && (podTrouble(w.pod) != "" || w.isInspectionOverdue(now)):
+	case failed && !w.foreignPod() && isPeerPod(w) && unknownFiles == v1alpha1.UnknownFilesReportDifferent:
 		f.Pod = plan.PodCompared // the inspection of the donor reports the missing comparison
-	case w.foreignPod(), podTrouble(w.pod) != "", w.isInspectionOverdue(now):
+	case failed:
 		f.Pod, w.inspectionObstacle = plan.PodFailed, w.inspectionMessage(now)
 	}
+}
+
+// hasSummary reports whether the pod has summarized the files of another node.
+func (w *observed) hasSummary() bool {
+	return !w.foreignPod() && isPeerPod(w) && w.pod.Status.Phase == corev1.PodSucceeded && messageOf(w.pod) != ""
 }
 
 // foreignPod reports whether the pod of this name belongs to another Prototype or has another purpose.

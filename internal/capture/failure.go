@@ -48,7 +48,7 @@ func refusal(w *observed) *v1alpha1.Failure {
 func (w *observed) failureMessage(why plan.Reason) (message, cloudError string) {
 	n, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
 	limits := w.p.Spec.Settings.Defaulted()
-	if text := cmp.Or(removalFailureMessage(w, why), patchFailureMessage(w, why)); text != "" {
+	if text := cmp.Or(addedFailureMessage(w, why), removalFailureMessage(w, why), patchFailureMessage(w, why)); text != "" {
 		return text, ""
 	}
 	switch why {
@@ -57,18 +57,12 @@ func (w *observed) failureMessage(why plan.Reason) (message, cloudError string) 
 	case plan.DonorGone:
 		return w.donorGone(), ""
 	case plan.DonorStopped:
-		if w.facts.Added {
-			return fmt.Sprintf("another client stopped the instance of node %s before the generalization. Find that client, then %s", n, retryRemedy(w)), ""
-		}
 		return fmt.Sprintf("another client stopped the instance of node %s before the generalization; Kamino starts the instance again. Find that client, then %s", n, retryRemedy(w)), ""
 	case plan.RecordLost:
 		return lostRecordMessage(w), ""
 	case plan.ReservationLost:
 		return fmt.Sprintf("%s during the capture. Find the client that changes annotation %s, then %s", w.reservationLost(), v1alpha1.ReservationAnnotation, retryRemedy(w)), ""
 	case plan.DeadlineExceeded:
-		if w.facts.Added && w.facts.Patch == plan.PatchWanted {
-			return fmt.Sprintf("node %s has joined pool %s for the patch, but was not Ready in time. Find out why new nodes of the pool do not become Ready, then %s", n, pool, retryRemedy(w)), ""
-		}
 		return fmt.Sprintf("node %s exceeded the deadline of %s out of service without a snapshot. Find the slow step with `kamino describe %s`, or raise settings.outOfService.deadline", n, limits.OutOfService.Deadline.Duration, w.p.Name), ""
 	case plan.DrainTimeout:
 		return fmt.Sprintf("node %s was not drained within %s; remaining: %s", n, limits.Drain.Timeout.Duration, w.remainingPodsMessage()), ""
@@ -90,13 +84,26 @@ func (w *observed) failureMessage(why plan.Reason) (message, cloudError string) 
 	return w.artifactFailureMessage(why, version, pool)
 }
 
+// addedFailureMessage returns the message if a failure differs for a donor that Kamino added to the pool; else an empty text.
+func addedFailureMessage(w *observed, why plan.Reason) string {
+	n, pool, limits := w.p.Spec.Donor.NodeName, w.p.Spec.Pool, w.p.Spec.Settings.Defaulted().OutOfService
+	switch {
+	case why == plan.AddedNodeNotJoined:
+		return fmt.Sprintf("pool %s has grown by one node for the patch, but no new node registered within %s. Find out why new nodes of the pool do not join, then %s", pool, limits.ReadyTimeout.Duration, retryPatch(w))
+	case !w.facts.Added:
+	case why == plan.DonorStopped:
+		return fmt.Sprintf("another client stopped the instance of node %s before the generalization. Find that client, then %s", n, retryRemedy(w))
+	case why == plan.DeadlineExceeded && w.facts.Patch == plan.PatchWanted:
+		return fmt.Sprintf("node %s has joined pool %s for the patch, but was not Ready in time. Find out why new nodes of the pool do not become Ready, then %s", n, pool, retryRemedy(w))
+	}
+	return ""
+}
+
 // removalFailureMessage returns the message if a failure differs for a leaving donor; else an empty text.
 func removalFailureMessage(w *observed, why plan.Reason) string {
 	n, limits := w.p.Spec.Donor.NodeName, w.p.Spec.Settings.Defaulted().OutOfService
 	_, taken := w.outOfServiceSince()
 	switch {
-	case why == plan.AddedNodeNotJoined:
-		return fmt.Sprintf("pool %s has grown by one node for the patch, but no new node registered within %s. Find out why new nodes of the pool do not join, then %s", w.p.Spec.Pool, limits.ReadyTimeout.Duration, retryPatch(w))
 	case !w.facts.DonorReplaced, w.facts.Added && why != plan.Interrupted:
 	case why == plan.ReplacementNotReady:
 		return fmt.Sprintf("the replacement of node %s was not Ready within %s, so the node was not drained. Find out why new nodes of pool %s do not join, then %s", n, limits.ReadyTimeout.Duration, w.p.Spec.Pool, retryRemedy(w))

@@ -127,14 +127,8 @@ func (e poolGrowth) youngestNode(ctx context.Context, pool cloud.PoolID) (younge
 // readGrowth reads the size of the pool, and then the new Node or, without a Node at the end, the new instance.
 func (d replacements) readGrowth(ctx context.Context, w *observed, facts *plan.GrowthFacts) error {
 	growth := w.removalRecord()
-	if growth.Instance != "" {
-		facts.Instance = plan.InstanceRemoving
-		if _, err := d.Cloud.Instance(ctx, cloud.InstanceID(growth.Instance)); cloud.Is(err, cloud.NotFound) {
-			facts.Instance = plan.InstanceRemoved
-			return nil
-		} else if err != nil {
-			return err
-		}
+	if err := d.readRemovedInstance(ctx, growth.Instance, facts); err != nil || facts.Instance == plan.InstanceRemoved {
+		return err
 	}
 	pool, err := d.Cloud.Pool(ctx, w.pool)
 	if cloud.Is(err, cloud.NotFound) && (facts.Failed || facts.Deleting) {
@@ -159,6 +153,20 @@ func (d replacements) readGrowth(ctx context.Context, w *observed, facts *plan.G
 	added, err := d.unregistered(ctx, w, growth.Unregistered)
 	if err == nil && len(added) > 0 {
 		w.id, facts.Instance = cloud.InstanceID(added[0]), plan.InstancePresent
+	}
+	return err
+}
+
+// readRemovedInstance reads whether the recorded removal of the new instance is complete. Without a removal, id is empty.
+func (d replacements) readRemovedInstance(ctx context.Context, id string, facts *plan.GrowthFacts) error {
+	if id == "" {
+		return nil
+	}
+	facts.Instance = plan.InstanceRemoving
+	_, err := d.Cloud.Instance(ctx, cloud.InstanceID(id))
+	if cloud.Is(err, cloud.NotFound) {
+		facts.Instance = plan.InstanceRemoved
+		return nil
 	}
 	return err
 }

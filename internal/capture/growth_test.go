@@ -134,7 +134,7 @@ func TestHowAnAddedPioneerEnds(t *testing.T) {
 			}
 		}
 	}
-	remove := func(s *testEnv) { s.must(s.clean.Delete(context.Background(), s.prototype())) }
+	remove := func(s *testEnv) { s.must(s.clean.Delete(t.Context(), s.prototype())) }
 	later := func(delay int, strike func(*testEnv)) func(*testEnv) func(int) {
 		return func(s *testEnv) func(int) {
 			return func(pass int) {
@@ -166,11 +166,11 @@ func TestHowAnAddedPioneerEnds(t *testing.T) {
 		{name: "the node is not healthy in its soak", stage: func(s *testEnv) { s.patches.unhealthy = "DaemonSet x is not Ready" }, reason: string(plan.DonorNotPatched), words: "not healthy in service", growths: 1},
 		{name: "the new node does not register", stage: func(s *testEnv) { s.lonely = true }, reason: string(plan.AddedNodeNotJoined), words: "no new node registered within 15m0s", growths: 1},
 		{name: "the instance is stopped in its soak", between: at(v1alpha1.PhaseSoaking, func(s *testEnv) {
-			_, err := s.cloud.EnsureStopped(context.Background(), s.donor)
+			_, err := s.cloud.EnsureStopped(t.Context(), s.donor)
 			s.must(err)
 		}), reason: string(plan.DonorStopped), words: "another client stopped the instance", growths: 1},
 		{name: "the instance is stopped in its patch", between: at(v1alpha1.PhaseRebooting, func(s *testEnv) {
-			_, err := s.cloud.EnsureStopped(context.Background(), s.donor)
+			_, err := s.cloud.EnsureStopped(t.Context(), s.donor)
 			s.must(err)
 			s.hung = true
 		}), reason: string(plan.DonorStopped), words: "node-2", growths: 1},

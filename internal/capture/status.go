@@ -121,8 +121,16 @@ func reportIgnoredReport(w *observed, now time.Time) {
 
 // isLeavingService reports whether a leaving donor is being removed.
 func isLeavingService(w *observed, d plan.Decision) bool {
-	failing := w.facts.Failed || w.facts.Deleting || d.Do == plan.Fail
+	failing := w.ends() || d.Do == plan.Fail
 	return w.isHeld() && (w.isRemoving() || d.Do == plan.DeletePod && mustBeRemoved(w) && !failing)
+}
+
+// ends reports whether the capture has failed, or is being cancelled.
+func (w *observed) ends() bool { return w.facts.Failed || w.facts.Deleting }
+
+// isAddedWithoutPatch reports whether the pool has grown by the donor, and the patch has not begun.
+func (w *observed) isAddedWithoutPatch() bool {
+	return w.facts.Added && w.facts.Patch == plan.PatchWanted && w.isHeld()
 }
 
 func phaseOf(w *observed, d plan.Decision) v1alpha1.Phase {
@@ -131,11 +139,11 @@ func phaseOf(w *observed, d plan.Decision) v1alpha1.Phase {
 		return v1alpha1.PhasePreflight
 	case isLeavingService(w, d):
 		return v1alpha1.PhaseRemoving
-	case d.Do == plan.Fail, (w.facts.Failed || w.facts.Deleting) && d.Do != plan.Close:
+	case d.Do == plan.Fail, w.ends() && d.Do != plan.Close:
 		return v1alpha1.PhaseCleaningUp
 	case d.Do == plan.PatchDonor:
 		return patchPhase(w)
-	case w.facts.Added && w.facts.Patch == plan.PatchWanted && w.isHeld():
+	case w.isAddedWithoutPatch():
 		return v1alpha1.PhaseGrowing
 	case d.Do == plan.Wait && d.Why == plan.ForDeletion, d.Do == plan.DeleteOrder:
 		return w.p.Status.Phase // the end of the previous phase

@@ -30,7 +30,7 @@ func awaitsReboot(n *corev1.Node, patched time.Time) bool {
 		pending = pending || found && value != "false"
 	}
 	since, ready := nodestate.ReadySince(n)
-	return pending && !(ready && since.After(patched))
+	return pending && (!ready || !since.After(patched))
 }
 
 // measure keeps the facts of a Node that only a report needs.

@@ -297,7 +297,7 @@ func (d *Donor) inFlight(p *v1alpha1.Prototype, version string) (Decision, error
 	case !p.DeletionTimestamp.IsZero():
 		return Decision{}, cluster.Refusef("Prototype %s of pool %s is being deleted and first returns or removes %s, and nothing was changed: "+
 			"wait, or follow with `kamino cancel %s`", p.Name, d.Pool.Name, p.Spec.DonorName(), p.Name)
-	case p.Spec.Donor.NodeName != d.Node.Name && !(d.Adds && p.Spec.AddsDonor()):
+	case p.Spec.Donor.NodeName != d.Node.Name && (!d.Adds || !p.Spec.AddsDonor()):
 		return Decision{}, cluster.Refusef("another capture of pool %s is running: Prototype %s captures %s as version %s, and nothing was changed: "+
 			"wait, or stop the capture with `kamino cancel %s`", d.Pool.Name, p.Name, p.Spec.DonorName(), p.Spec.Version, p.Name)
 	case version != "" && p.Spec.Version != version:

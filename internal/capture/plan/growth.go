@@ -31,26 +31,37 @@ const (
 // NextGrowth returns exactly one action or one wait before the Prototype names its donor. A registered Node is always bound,
 // also at the end, because the removal of a donor drains the node. The end waits for an instance in creation.
 func NextGrowth(f GrowthFacts) Decision {
-	ends := f.Failed || f.Deleting
 	switch {
-	case f.Instance == InstanceRemoved && !ends: // the status with the failure is lost
+	case f.Failed || f.Deleting:
+		return endGrowth(f)
+	case f.Instance == InstanceRemoved: // the status with the failure is lost
 		return fail(AddedNodeNotJoined)
-	case f.Instance == InstanceRemoved, ends && (!f.Decided || !f.Grown && f.Instance != InstanceRemoving):
-		return do(Close)
 	case !f.Decided && f.Refused:
 		return do(Refuse)
 	case !f.Decided && f.Queued:
 		return wait(ForTurn)
 	case f.Decided && f.Grown && f.Registered:
 		return do(Bind)
-	case f.Instance == InstanceRemoving, ends && f.Instance == InstancePresent:
+	case f.Instance == InstanceRemoving:
 		return do(Remove)
-	case ends:
-		return wait(ForAddedNode)
 	case f.Decided && f.Overdue:
 		return fail(AddedNodeNotJoined)
 	case !f.Grown:
 		return do(Enlarge)
+	default:
+		return wait(ForAddedNode)
+	}
+}
+
+// endGrowth ends a capture whose Prototype names no donor.
+func endGrowth(f GrowthFacts) Decision {
+	switch {
+	case f.Instance == InstanceRemoved, !f.Decided, !f.Grown && f.Instance != InstanceRemoving:
+		return do(Close)
+	case f.Grown && f.Registered:
+		return do(Bind)
+	case f.Instance == InstanceRemoving, f.Instance == InstancePresent:
+		return do(Remove)
 	default:
 		return wait(ForAddedNode)
 	}

@@ -247,16 +247,7 @@ func Hashes(ctx context.Context, dir string, base func(path string) bool) (map[s
 // file searches one file of a tree.
 func (w *treeWalk) file(f *os.File, place placeOf, size int64) error {
 	if w.hashesOnly {
-		if place.broughtBy != "" || w.packages.has(place.name) {
-			return nil
-		}
-		if unchanged, err := w.byteCode(place.name, f); err != nil || unchanged {
-			return err
-		}
-		if w.Base != nil && w.Base(place.name) {
-			return nil
-		}
-		return w.hash(f, place, size)
+		return w.hashUnknown(f, place, size)
 	}
 	name := place.shown
 	broughtBy, isUnknown := place.broughtBy, false // unknown: from no package, image or base system
@@ -295,6 +286,20 @@ func (w *treeWalk) file(f *os.File, place placeOf, size int64) error {
 		}
 	}
 	return w.content(f, place, size, broughtBy, isUnknown, found)
+}
+
+// hashUnknown hashes a file that no package, image or base system brought.
+func (w *treeWalk) hashUnknown(f *os.File, place placeOf, size int64) error {
+	if place.broughtBy != "" || w.packages.has(place.name) {
+		return nil
+	}
+	if unchanged, err := w.byteCode(place.name, f); err != nil || unchanged {
+		return err
+	}
+	if w.Base != nil && w.Base(place.name) {
+		return nil
+	}
+	return w.hash(f, place, size)
 }
 
 // addFinding adds a finding to the report, unless a package or image brought the file.

@@ -21,7 +21,7 @@ func largeNode(t *testing.T, i int) *corev1.Node {
 	name := fmt.Sprintf("node-%05d", i)
 	n := wholeNode(name, "8")
 	n.Annotations["csi.volume.kubernetes.io/nodeid"] = `{"disk.csi.azure.com":"` + name + `"}`
-	n.ManagedFields[0].FieldsV1 = &metav1.FieldsV1{Raw: []byte(strings.Repeat(`{"f:status":{}}`, 200))}
+	n.ManagedFields[0].FieldsV1 = metav1.NewFieldsV1(strings.Repeat(`{"f:status":{}}`, 200))
 	for _, key := range []string{"beta.kubernetes.io/arch", "beta.kubernetes.io/instance-type", "failure-domain.beta.kubernetes.io/region", "kubernetes.io/arch", "kubernetes.io/role", "node.kubernetes.io/instance-type", "topology.kubernetes.io/region", "topology.kubernetes.io/zone"} {
 		n.Labels[key] = "value-of-" + key[:4]
 	}
