@@ -57,6 +57,19 @@ func (g *group) hookNamed(name string) int {
 	return slices.IndexFunc(g.Hooks, func(h *lifecycleHook) bool { return h.Name == name })
 }
 
+// invalid returns why the hook cannot be stored; nil for a valid hook.
+func (h *lifecycleHook) invalid() *problem {
+	switch {
+	case h.Name == "":
+		return invalid("1 validation error detected: Value null at 'lifecycleHookName' failed to satisfy constraint: Member must not be null")
+	case h.Transition != hookLaunching && h.Transition != hookTerminating:
+		return invalid("Lifecycle Transition must be %s or %s", hookLaunching, hookTerminating)
+	case h.Result != hookContinue && h.Result != hookAbandon:
+		return invalid("Lifecycle Action Result must be %s or %s", hookContinue, hookAbandon)
+	}
+	return nil
+}
+
 // put creates a hook, or changes the given fields of a hook.
 func (s hooks) put(c *call, st *state) (query.Element, error) {
 	g, p := s.groups.named(c, st)
@@ -81,13 +94,8 @@ func (s hooks) put(c *call, st *state) (query.Element, error) {
 		}
 		h.Timeout = time.Duration(n) * time.Second
 	}
-	switch {
-	case h.Name == "":
-		return query.Element{}, invalid("1 validation error detected: Value null at 'lifecycleHookName' failed to satisfy constraint: Member must not be null")
-	case h.Transition != hookLaunching && h.Transition != hookTerminating:
-		return query.Element{}, invalid("Lifecycle Transition must be %s or %s", hookLaunching, hookTerminating)
-	case h.Result != hookContinue && h.Result != hookAbandon:
-		return query.Element{}, invalid("Lifecycle Action Result must be %s or %s", hookContinue, hookAbandon)
+	if p := h.invalid(); p != nil {
+		return query.Element{}, p
 	}
 	for _, name := range hookSettings {
 		if c.in.Has(name) {

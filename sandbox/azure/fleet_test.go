@@ -21,6 +21,8 @@ type testFleet struct {
 
 	mu       sync.Mutex
 	machines map[string]*testMachine
+	// stops holds each power-off until the channel is closed; nil holds none.
+	stops chan struct{}
 }
 
 type testMachine struct {
@@ -97,7 +99,14 @@ func (f *testFleet) PowerOn(_ context.Context, id string) error {
 }
 
 // PowerOff implements fleet.Fleet.
-func (f *testFleet) PowerOff(_ context.Context, id string, hard bool) error {
+func (f *testFleet) PowerOff(ctx context.Context, id string, hard bool) error {
+	if f.stops != nil {
+		select {
+		case <-f.stops:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	return f.change(id, func(m *testMachine) { m.power, m.hard = fleet.Off, hard })
 }
 

@@ -15,6 +15,7 @@ func TestPowerActions(t *testing.T) {
 	c.pool(t, 2, nil)
 	vms := c.factory.NewVirtualMachineScaleSetVMsClient()
 	stop := func() {
+		c.fleet.stops = make(chan struct{})
 		poller, err := vms.BeginPowerOff(t.Context(), testGroup, testPool, "1", &armcompute.VirtualMachineScaleSetVMsClientBeginPowerOffOptions{SkipShutdown: to.Ptr(true)})
 		if err != nil {
 			t.Fatal(err)
@@ -22,6 +23,7 @@ func TestPowerActions(t *testing.T) {
 		if got := c.power(t, "1"); got != "stopping" {
 			t.Errorf("power is %q while it stops, want stopping", got)
 		}
+		close(c.fleet.stops)
 		done(t, poller, nil)
 	}
 	stop()
