@@ -208,7 +208,7 @@ func (w *observed) readInspection(now time.Time) {
 	full := w.pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(w.pod.Status.Reason, "OutOf")
 	failed := w.foreignPod() || podTrouble(w.pod) != "" || w.isInspectionOverdue(now)
 	switch {
-	case w.hasSummary():
+	case hasSummary(w):
 		f.Pod, w.summary = plan.PodCompared, messageOf(w.pod)
 	case !w.foreignPod() && !isPeerPod(w) && (w.pod.Status.Phase == corev1.PodSucceeded || full):
 		f.Pod = plan.PodLooked
@@ -223,7 +223,7 @@ func (w *observed) readInspection(now time.Time) {
 }
 
 // hasSummary reports whether the pod has summarized the files of another node.
-func (w *observed) hasSummary() bool {
+func hasSummary(w *observed) bool {
 	return !w.foreignPod() && isPeerPod(w) && w.pod.Status.Phase == corev1.PodSucceeded && messageOf(w.pod) != ""
 }
 

@@ -129,7 +129,7 @@ func isLeavingService(w *observed, d plan.Decision) bool {
 func (w *observed) ends() bool { return w.facts.Failed || w.facts.Deleting }
 
 // isAddedWithoutPatch reports whether the pool has grown by the donor, and the patch has not begun.
-func (w *observed) isAddedWithoutPatch() bool {
+func isAddedWithoutPatch(w *observed) bool {
 	return w.facts.Added && w.facts.Patch == plan.PatchWanted && w.isHeld()
 }
 
@@ -143,7 +143,7 @@ func phaseOf(w *observed, d plan.Decision) v1alpha1.Phase {
 		return v1alpha1.PhaseCleaningUp
 	case d.Do == plan.PatchDonor:
 		return patchPhase(w)
-	case w.isAddedWithoutPatch():
+	case isAddedWithoutPatch(w):
 		return v1alpha1.PhaseGrowing
 	case d.Do == plan.Wait && d.Why == plan.ForDeletion, d.Do == plan.DeleteOrder:
 		return w.p.Status.Phase // the end of the previous phase

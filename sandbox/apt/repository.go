@@ -110,6 +110,8 @@ func (r *Repository) Traffic() Traffic {
 
 // ServeHTTP implements http.Handler.
 func (r *Repository) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	// Times of files have full seconds in HTTP, and a second release may follow within one second.
+	q.Header.Del("If-Modified-Since")
 	c := &counter{ResponseWriter: w}
 	http.FileServer(http.Dir(r.dir)).ServeHTTP(c, q)
 	r.mu.Lock()
