@@ -118,7 +118,6 @@ var longComments = map[string]string{
 	"api/v1alpha1":               "descriptions of fields are the pages of the API",
 	"internal/cloud/contract.go": "the suite of the contract tests each sentence",
 	"internal/cloud/halves.go":   "as in contract.go",
-	"internal/generalize/scan":   "the filter and the summary of files are to be shortened",
 }
 
 // lines counts the lines of prose of a comment up to its source: without directives, markers, code and empty lines.

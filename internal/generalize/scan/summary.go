@@ -24,9 +24,8 @@ const (
 	SummaryKeyBytes = 32
 )
 
-// Summary is a set of files of one machine, small enough for a message to another machine: two Bloom filters, of the paths
-// and of the paths with their contents. A file may be in a filter by mistake, and is never missing. Without the key, a
-// reader of the message cannot test a guessed content.
+// Summary is a set of files of one machine: two Bloom filters, of the paths and of the paths with their contents. No file is
+// missing, and a file can be in a filter by mistake. Only a reader with the key can test a guessed content.
 type Summary struct {
 	key             []byte
 	paths, contents [summaryBytes]byte

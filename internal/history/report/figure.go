@@ -177,7 +177,7 @@ func (f Facts) missingSince(n NodeFacts, times []time.Time) (since time.Time, kn
 
 // exposure adds up the time for which the nodes have lacked a patch that another node or a version has.
 func (f Facts) exposure() Figure {
-	figure := Figure{Name: "exposure", Title: "time of nodes without the newest patch, at least", Unit: "node-hours", Kind: Risk, Source: noInstances}
+	figure := Figure{Name: "exposure", Title: "time of nodes without the newest patch, estimate", Unit: "node-hours", Kind: Risk, Source: noInstances}
 	times := f.patchTimes()
 	switch {
 	case !f.Counted:

@@ -94,7 +94,7 @@ const wholeReport = `{
     },
     {
       "name": "exposure",
-      "title": "time of nodes without the newest patch, at least",
+      "title": "time of nodes without the newest patch, estimate",
       "value": 480,
       "unit": "node-hours",
       "kind": "risk",
