@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// filter finds many words in one pass, ignoring case. A small set of the first three characters of all words excludes nearly
-// every position, so the time of a search hardly depends on the number of words.
+// filter finds many words in one pass, ignoring case. The first three characters of all words exclude nearly every
+// position, so the number of words hardly changes the time of a search.
 type filter struct {
 	// class maps each byte to a number below byteClasses; 0 for bytes that are in no word.
 	class [256]uint8
