@@ -19,104 +19,24 @@ import (
 	"github.com/kamino-dev/kamino/internal/node"
 )
 
-// act carries the decision out. Each effect is idempotent: a pass may crash before or after an effect, and the next
-// observation finds the result.
+// act performs the decision.
 func (e *Engine) act(ctx context.Context, w *observed, d plan.Decision) error {
-	eventRecorderOf(e).announce(w, d)
-	switch d.Do {
-	case plan.Wait, plan.Fail, plan.Refuse, plan.Succeed, plan.Close:
-		return nil // status only; settle does the rest
-	case plan.Look, plan.Reserve, plan.Record, plan.Relock, plan.Note, plan.Cordon, plan.Evict, plan.Order, plan.Generalize, plan.Adopt, plan.Believe,
-		plan.DeletePod, plan.DeleteOrder, plan.Return, plan.Serve, plan.Release, plan.Forget, plan.SaveRecipe, plan.DeleteNode:
-		return e.actOnCluster(ctx, w, d.Do)
-	case plan.PatchDonor:
-		return patchDonor(ctx, e, w)
-	case plan.Protect, plan.Stop, plan.TakeSnapshot, plan.Start, plan.Unprotect, plan.Publish,
-		plan.DeleteSnapshot, plan.Promote, plan.Retire, plan.ScaleOut, plan.DeleteImage, plan.Enlarge, plan.Remove:
-		return e.actOnCloud(ctx, w, d.Do)
-	case plan.BeginTrial, plan.WatchTrial, plan.PassTrial, plan.Quarantine, plan.EndTrial:
-		return e.actOnTrial(ctx, w, d.Do)
-	case plan.Bind:
-		return replacementsOf(e).bind(ctx, w)
-	}
-	return fmt.Errorf("no such action: %s", d.Do)
-}
-
-func (e *Engine) actOnCluster(ctx context.Context, w *observed, action plan.Action) error {
-	switch action {
-	case plan.Look:
-		return podsOf(e).createInspectionPod(ctx, w)
-	case plan.Reserve:
-		return donorReservationOf(e).reserve(ctx, w)
-	case plan.Record:
-		return statusWriterOf(e).record(ctx, w, w.remember(w.reservation))
-	case plan.Relock:
-		_, err := e.reservations().Note(ctx, w.node, *w.reservation)
-		return err
-	case plan.Note:
-		return donorReservationOf(e).repeatRecord(ctx, w)
-	case plan.Cordon:
-		if err := replacementsOf(e).recordDrainStart(ctx, w); err != nil {
-			return err
-		}
-		return node.Cordon(ctx, e.Kube, w.node)
-	case plan.Evict:
-		return drainOf(e).evict(ctx, w)
-	case plan.Order, plan.Generalize, plan.Adopt, plan.Believe, plan.DeletePod, plan.DeleteOrder:
-		return e.actOnOrder(ctx, w, action)
-	case plan.Return:
-		return donorReservationOf(e).recordReturn(ctx, w)
-	case plan.Serve:
-		return e.reservations().Serve(ctx, w.node, *w.reservation)
-	case plan.Release:
-		if err := donorReservationOf(e).release(ctx, w); err != nil {
-			return err
-		}
-		eventRecorderOf(e).released(w)
+	eventRecorder{e}.announce(w, d)
+	performed, known := actions[d.Do]
+	switch {
+	case !known:
+		return fmt.Errorf("no such action: %s", d.Do)
+	case performed.run == nil:
 		return nil
-	case plan.DeleteNode:
-		return replacementsOf(e).deleteNode(ctx, w)
-	case plan.Forget:
-		return donorReservationOf(e).forget(ctx, w)
-	default: // plan.SaveRecipe
-		return promotionOf(e).saveRecipe(ctx, w)
 	}
+	return performed.run(ctx, e, w)
 }
 
-// actOnTrial handles the actions of trials.
-func (e *Engine) actOnTrial(ctx context.Context, w *observed, action plan.Action) error {
-	switch action {
-	case plan.BeginTrial:
-		return trialsOf(e).begin(ctx, w)
-	case plan.WatchTrial:
-		return trialsOf(e).watch(ctx, w)
-	case plan.PassTrial:
-		return trialsOf(e).tagPassed(ctx, w)
-	case plan.Quarantine:
-		return trialsOf(e).quarantine(ctx, w)
-	default: // plan.EndTrial
-		return trialsOf(e).end(ctx, w)
-	}
-}
-
-// actOnOrder handles the actions of the Order and its pod.
-func (e *Engine) actOnOrder(ctx context.Context, w *observed, action plan.Action) error {
-	switch action {
-	case plan.Order:
-		return ordersOf(e).order(ctx, w)
-	case plan.Generalize:
-		made, err := podsOf(e).makePod(ctx, generalizePod(w.p, w.record, podNamespaceOf(w, e.podNamespace()), e.Image))
-		w.pod = made
-		return err
-	case plan.Adopt:
-		return podsOf(e).adopt(ctx, w)
-	case plan.Believe:
-		return ordersOf(e).believe(ctx, w)
-	case plan.DeletePod:
-		return podsOf(e).deletePod(ctx, w)
-	default: // plan.DeleteOrder
-		return ordersOf(e).deleteOrder(ctx, w)
-	}
+// createGeneralizePod creates the pod that generalizes the donor.
+func (d pods) createGeneralizePod(ctx context.Context, w *observed) error {
+	made, err := d.makePod(ctx, generalizePod(w.p, w.record, podNamespaceOf(w, d.podNamespace()), d.Image))
+	w.pod = made
+	return err
 }
 
 // makePod returns the created pod; nil if a pod of the name exists.
@@ -140,41 +60,6 @@ func (d pods) adopt(ctx context.Context, w *observed) error {
 	})
 }
 
-func (e *Engine) actOnCloud(ctx context.Context, w *observed, action plan.Action) error {
-	var err error
-	switch action {
-	case plan.Protect:
-		if err = replacementsOf(e).recordDrainStart(ctx, w); err == nil {
-			err = e.Cloud.ProtectFromScaleIn(ctx, w.id, tokenOf(w.reservation))
-		}
-	case plan.Enlarge:
-		err = replacementsOf(e).enlarge(ctx, w)
-	case plan.Remove:
-		err = replacementsOf(e).remove(ctx, w)
-	case plan.Stop:
-		_, err = e.Cloud.EnsureStopped(ctx, w.id)
-	case plan.TakeSnapshot:
-		_, err = e.Cloud.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: w.p.Name, Instance: w.id, Tags: w.tags()})
-	case plan.Start:
-		_, err = e.Cloud.EnsureStarted(ctx, w.id)
-	case plan.Unprotect:
-		err = e.Cloud.Unprotect(ctx, w.id, tokenOf(w.reservation))
-	case plan.Publish:
-		_, err = e.Cloud.EnsureImage(ctx, w.imageSpec(e.now()))
-	case plan.DeleteSnapshot:
-		err = e.Cloud.DeleteSnapshot(ctx, w.id, w.p.Name)
-	case plan.Promote:
-		err = e.Cloud.SetRecipe(ctx, w.change)
-	case plan.Retire:
-		err = promotionOf(e).retire(ctx, w)
-	case plan.ScaleOut:
-		err = promotionOf(e).scaleOut(ctx, w)
-	default: // plan.DeleteImage
-		err = e.Cloud.DeleteImage(ctx, w.ref())
-	}
-	return err
-}
-
 // reserve writes the finalizer, then the Lease, the Node and the record. A deleted Prototype must keep the donor's release, and
 // other captures must see the held donor.
 func (h donorReservation) reserve(ctx context.Context, w *observed) error {
@@ -188,7 +73,7 @@ func (h donorReservation) reserve(ctx context.Context, w *observed) error {
 	if w.facts.DonorReplaced {
 		reservation.Replacement = &v1alpha1.DonorReplacement{GrowFirst: w.facts.GrowFirst, Added: w.facts.Added}
 	}
-	written, err := h.reservations.Reserve(ctx, w.node, reservation)
+	written, err := h.reservations().Reserve(ctx, w.node, reservation)
 	if err != nil {
 		return err
 	}
@@ -198,7 +83,7 @@ func (h donorReservation) reserve(ctx context.Context, w *observed) error {
 
 // forget drops the Lease, and then the reservation in the record.
 func (h donorReservation) forget(ctx context.Context, w *observed) error {
-	if err := h.reservations.DropOf(ctx, w.p.UID); err != nil {
+	if err := h.reservations().DropOf(ctx, w.p.UID); err != nil {
 		return err
 	}
 	return h.record(ctx, w, func(r *v1alpha1.Record) { r.Reservation = nil })
@@ -220,16 +105,16 @@ func (w *observed) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Re
 
 // record changes the Prototype's record. The resource version guards the write: a second process that runs the same
 // Prototype gets a conflict.
-func (l statusWriter) record(ctx context.Context, w *observed, change func(*v1alpha1.Record)) error {
-	return l.recordSince(ctx, w, w.p.DeepCopy(), change)
+func (e *Engine) record(ctx context.Context, w *observed, change func(*v1alpha1.Record)) error {
+	return e.recordSince(ctx, w, w.p.DeepCopy(), change)
 }
 
 // recordSince writes the record together with the caller's other changes of the Prototype since before.
-func (l statusWriter) recordSince(ctx context.Context, w *observed, before *v1alpha1.Prototype, change func(*v1alpha1.Record)) error {
+func (e *Engine) recordSince(ctx context.Context, w *observed, before *v1alpha1.Prototype, change func(*v1alpha1.Record)) error {
 	record := w.record
 	change(&record)
 	if w.isOrphan { // without a Prototype, the reservation is the record
-		_, err := l.reservations.Note(ctx, w.node, *record.Reservation)
+		_, err := e.reservations().Note(ctx, w.node, *record.Reservation)
 		return err
 	}
 	text, err := json.Marshal(record)
@@ -237,7 +122,7 @@ func (l statusWriter) recordSince(ctx context.Context, w *observed, before *v1al
 		return fmt.Errorf("write the record of prototype %s: %w", w.p.Name, err)
 	}
 	metav1.SetMetaDataAnnotation(&w.p.ObjectMeta, v1alpha1.RecordAnnotation, string(text))
-	if err := l.patch(ctx, w.p, before); err != nil {
+	if err := e.patch(ctx, w.p, before); err != nil {
 		return err
 	}
 	w.record = record
@@ -246,9 +131,9 @@ func (l statusWriter) recordSince(ctx context.Context, w *observed, before *v1al
 
 // patch writes the differences from before, unless the object has changed meanwhile. The status is kept for the write
 // at the end of the pass.
-func (l statusWriter) patch(ctx context.Context, p, before *v1alpha1.Prototype) error {
+func (e *Engine) patch(ctx context.Context, p, before *v1alpha1.Prototype) error {
 	status := p.Status.DeepCopy()
-	err := l.Client.Patch(ctx, p, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err := e.Client.Patch(ctx, p, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	p.Status = *status
 	if err != nil {
 		return fmt.Errorf("write prototype %s: %w", p.Name, err)

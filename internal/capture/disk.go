@@ -39,7 +39,7 @@ func (d pods) createInspectionPod(ctx context.Context, w *observed) error {
 	if err != nil {
 		return err
 	}
-	pod := inspectionPod(w.p, d.namespace, d.image)
+	pod := inspectionPod(w.p, d.podNamespace(), d.Image)
 	if w.p.Spec.Settings.Generalize.UnknownFiles.Compares() {
 		if err := d.compare(ctx, w, &pod.Spec); err != nil {
 			return err
@@ -81,21 +81,21 @@ func (d pods) makeSummaryKey(ctx context.Context, p *v1alpha1.Prototype) error {
 	immutable := true
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: summaryKeyName(p), Namespace: d.namespace, Labels: podLabels(p), OwnerReferences: []metav1.OwnerReference{ownedBy(p)},
+			Name: summaryKeyName(p), Namespace: d.podNamespace(), Labels: podLabels(p), OwnerReferences: []metav1.OwnerReference{ownedBy(p)},
 		},
 		Immutable: &immutable,
 		Data:      map[string][]byte{orderKey: key},
 	}
-	secrets := d.Kube.CoreV1().Secrets(d.namespace)
+	secrets := d.Kube.CoreV1().Secrets(d.podNamespace())
 	_, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) { // of a pod that is gone
-		if err := d.deleteSummaryKey(ctx, p, d.namespace); err != nil {
+		if err := d.deleteSummaryKey(ctx, p, d.podNamespace()); err != nil {
 			return err
 		}
 		_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
 	}
 	if err != nil {
-		return fmt.Errorf("create secret %s/%s: %w", d.namespace, secret.Name, err)
+		return fmt.Errorf("create secret %s/%s: %w", d.podNamespace(), secret.Name, err)
 	}
 	return nil
 }

@@ -18,32 +18,32 @@ const cannotEvict = 1 << 20
 
 // DisruptionCost returns the cost of draining a node: the number of evictions, plus cannotEvict if some pods cannot be
 // evicted. For a leaving donor the cost includes the pods that are hard to move.
-func (e *Engine) DisruptionCost(ctx context.Context, name string, drain v1alpha1.DrainSettings, leaves bool) (selection.DisruptionCost, error) {
-	left, err := node.Left(ctx, e.Kube, name, drain, node.OwnPod{})
+func (e *Engine) DisruptionCost(ctx context.Context, name string, settings v1alpha1.DrainSettings, leaves bool) (selection.DisruptionCost, error) {
+	left, err := node.Left(ctx, e.Kube, name, settings, node.OwnPod{})
 	if err != nil {
 		return selection.DisruptionCost{}, err
 	}
 	found := selection.PodContext{}
 	if leaves {
-		if found, err = e.podContext(ctx, left.Pods); err != nil {
+		if found, err = (drain{e}).podContext(ctx, left.Pods); err != nil {
 			return selection.DisruptionCost{}, err
 		}
 	}
 	b := selection.BurdenOf(left.Pods, found)
-	if len(left.Stuck) > 0 || len(left.Protected) > 0 && !drain.Disrupt {
+	if len(left.Stuck) > 0 || len(left.Protected) > 0 && !settings.Disrupt {
 		b.Evictions += cannotEvict
 	}
 	return b, nil
 }
 
 // podContext reads the budgets and volumes of the pods. Missing or forbidden objects are ignored.
-func (e *Engine) podContext(ctx context.Context, pods []corev1.Pod) (selection.PodContext, error) {
+func (d drain) podContext(ctx context.Context, pods []corev1.Pod) (selection.PodContext, error) {
 	found := selection.PodContext{Local: map[string]bool{}}
 	asked := map[string]bool{}
 	for i := range pods {
 		if namespace := pods[i].Namespace; !asked[namespace] {
 			asked[namespace] = true
-			budgets, err := e.Kube.PolicyV1().PodDisruptionBudgets(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+			budgets, err := d.Kube.PolicyV1().PodDisruptionBudgets(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 			if ignoreMissing(err) != nil {
 				return found, fmt.Errorf("list pod disruption budgets of namespace %s: %w", namespace, err)
 			}
@@ -52,7 +52,7 @@ func (e *Engine) podContext(ctx context.Context, pods []corev1.Pod) (selection.P
 			}
 		}
 		for _, claim := range selection.ClaimsOf(&pods[i]) {
-			local, err := e.isLocalVolume(ctx, pods[i].Namespace, claim)
+			local, err := d.isLocalVolume(ctx, pods[i].Namespace, claim)
 			if err != nil {
 				return found, err
 			}
@@ -65,12 +65,12 @@ func (e *Engine) podContext(ctx context.Context, pods []corev1.Pod) (selection.P
 }
 
 // isLocalVolume reports whether a claim is bound to a volume on a node's own disk.
-func (e *Engine) isLocalVolume(ctx context.Context, namespace, name string) (bool, error) {
-	claim, err := e.Kube.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
+func (d drain) isLocalVolume(ctx context.Context, namespace, name string) (bool, error) {
+	claim, err := d.Kube.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil || claim.Spec.VolumeName == "" {
 		return false, readError(err, "claim %s/%s", namespace, name)
 	}
-	volume, err := e.Kube.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
+	volume, err := d.Kube.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
 	if err != nil {
 		return false, readError(err, "volume %s", claim.Spec.VolumeName)
 	}

@@ -16,7 +16,7 @@ func (d drain) lookPods(ctx context.Context, w *observed) error {
 		return nil
 	}
 	settings := w.p.Spec.Settings.Defaulted().Drain
-	left, err := node.Left(ctx, d.Kube, w.node.Name, settings, ownPod(podNamespaceOf(w, d.namespace), w.p))
+	left, err := node.Left(ctx, d.Kube, w.node.Name, settings, ownPod(podNamespaceOf(w, d.podNamespace()), w.p))
 	if err != nil {
 		return err
 	}

@@ -99,12 +99,12 @@ type Result struct {
 // Pass observes once, and acts as far as the observation suffices. After an error, the Result has the delay of the
 // retry, and the status has the obstacle.
 func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
-	if p := prototypesOf(e).takeLast(ctx, name); p != nil {
+	if p := (prototypes{e}).takeLast(ctx, name); p != nil {
 		if result, err := e.pass(ctx, p, true); !errors.Is(err, errOutdated) {
 			return result, err
 		}
 	}
-	p, err := prototypesOf(e).get(ctx, name)
+	p, err := prototypes{e}.get(ctx, name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return Result{Done: true}, nil
@@ -133,21 +133,21 @@ func (e *Engine) pass(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (
 	case err != nil && p.Spec.AwaitsDonor():
 		setStalled(p, err, e.now())
 	case err != nil:
-		err = errors.Join(err, e.actWithoutCloud(ctx, fromPrototype(p, statusWriterOf(e).readRecord(p)), err))
+		err = errors.Join(err, e.actWithoutCloud(ctx, fromPrototype(p, e.readRecord(p)), err))
 		setStalled(p, err, e.now())
 	default:
 		clearStalled(p)
 	}
 	// The only status write of a pass. A Prototype without its last finalizer takes no status.
-	if statusErr := statusWriterOf(e).writeStatus(ctx, before, p); statusErr != nil {
+	if statusErr := e.writeStatus(ctx, before, p); statusErr != nil {
 		err = errors.Join(err, statusErr)
 	} else {
 		e.notifyObserver(ctx, before, p)
-		eventRecorderOf(e).announceTrouble(before, p)
-		eventRecorderOf(e).announceIgnoredReport(before, p)
-		eventRecorderOf(e).announceReversible(before, p)
-		eventRecorderOf(e).announceDonor(before, p)
-		eventRecorderOf(e).announceAwaiting(before, p)
+		eventRecorder{e}.announceTrouble(before, p)
+		eventRecorder{e}.announceIgnoredReport(before, p)
+		eventRecorder{e}.announceReversible(before, p)
+		eventRecorder{e}.announceDonor(before, p)
+		eventRecorder{e}.announceAwaiting(before, p)
 	}
 	if err != nil {
 		return Result{After: e.backOff(name, err)}, err
@@ -156,7 +156,7 @@ func (e *Engine) pass(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (
 	if p.Status.Terminal() {
 		return e.removeFinalizer(ctx, p)
 	}
-	prototypesOf(e).store(p)
+	prototypes{e}.store(p)
 	return result, nil
 }
 
@@ -190,8 +190,8 @@ func (e *Engine) refuseUnreadable(ctx context.Context, p *v1alpha1.Prototype) Re
 	before := p.DeepCopy()
 	message := fmt.Sprintf("this version of Kamino cannot read the stored Prototype: %s. The capture does not continue; stop the capture with `kamino cancel %s`", p.Unreadable, p.Name)
 	setCondition(p, e.now(), v1alpha1.ConditionStalled, metav1.ConditionTrue, Unreadable, message)
-	err := statusWriterOf(e).writeStatus(ctx, before, p)
-	eventRecorderOf(e).announceTrouble(before, p)
+	err := e.writeStatus(ctx, before, p)
+	eventRecorder{e}.announceTrouble(before, p)
 	if _, logged := e.unreadable.LoadOrStore(p.UID, true); !logged {
 		e.Log.Info("cannot read a Prototype", "prototype", p.Name, "why", message, "statusWritten", err == nil)
 	}
@@ -201,7 +201,7 @@ func (e *Engine) refuseUnreadable(ctx context.Context, p *v1alpha1.Prototype) Re
 // observeAndAct observes once and acts. Further decisions follow without a new observation while the effects of the
 // actions are known.
 func (e *Engine) observeAndAct(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (Result, error) {
-	record := statusWriterOf(e).readRecord(p)
+	record := e.readRecord(p)
 	if p.Spec.AwaitsDonor() || namesForeignDonor(p) {
 		return poolGrowth{e}.observeGrowthAndAct(ctx, p, record, isLeft)
 	}
@@ -214,13 +214,13 @@ func (e *Engine) observeAndAct(ctx context.Context, p *v1alpha1.Prototype, isLef
 	ctx, w, err := lookFrom(ctx, e, p, record)
 	if err != nil {
 		e.keptReads.Delete(p.UID)
-		if isLeft && !prototypesOf(e).isUnchanged(ctx, p) {
+		if isLeft && !(prototypes{e}).isUnchanged(ctx, p) {
 			err = errOutdated
 		}
 		return Result{}, err
 	}
 	decision := plan.Next(w.facts)
-	if isLeft && !isGuarded(w, decision.Do) && !prototypesOf(e).isUnchanged(ctx, p) {
+	if isLeft && !isGuarded(w, decision.Do) && !(prototypes{e}).isUnchanged(ctx, p) {
 		return Result{}, errOutdated
 	}
 	for {
@@ -232,7 +232,7 @@ func (e *Engine) observeAndAct(ctx context.Context, p *v1alpha1.Prototype, isLef
 		before := cloud.ReadCacheOf(ctx).Copy()
 		if err := e.act(ctx, w, decision); err != nil {
 			e.keptReads.Delete(p.UID)
-			return Result{}, failuresOf(e).failFinally(w, decision, err)
+			return Result{}, failures{e}.failFinally(w, decision, err)
 		}
 		reserved()
 		done := decision
@@ -252,7 +252,7 @@ func lookFrom(ctx context.Context, e *Engine, p *v1alpha1.Prototype, record v1al
 	}
 	next := plan.Next(w.facts)
 	if w.isLeaseUnread && slices.Contains(needConfirmedLease, next.Do) {
-		return ctx, w, donorReservationOf(e).confirmLease(ctx, w)
+		return ctx, w, donorReservation{e}.confirmLease(ctx, w)
 	}
 	if !w.isNodeUnread || onlyWatches(next) {
 		return ctx, w, nil
@@ -300,7 +300,7 @@ func (e *Engine) notifyObserver(ctx context.Context, before, after *v1alpha1.Pro
 func (e *Engine) removeFinalizer(ctx context.Context, p *v1alpha1.Prototype) (Result, error) {
 	before := p.DeepCopy()
 	if controllerutil.RemoveFinalizer(p, v1alpha1.CaptureFinalizer) {
-		if record := statusWriterOf(e).readRecord(p); record.LeaveBoot() == "" || record.Reservation != nil { // otherwise forget has dropped the Leases
+		if record := e.readRecord(p); record.LeaveBoot() == "" || record.Reservation != nil { // otherwise forget has dropped the Leases
 			if err := e.reservations().DropOf(ctx, p.UID); err != nil {
 				return Result{After: e.backOff(p.Name, err)}, err
 			}

@@ -283,7 +283,7 @@ func (e failures) fail(w *observed, f *v1alpha1.Failure) {
 	w.p.Status.Failure = f
 	enterPhase(&w.p.Status, v1alpha1.PhaseCleaningUp, e.now())
 	reportConditions(w.p, plan.Decision{Do: plan.Fail}, e.now())
-	e.event(w, corev1.EventTypeWarning, f.Reason, "%s", f.Message)
+	eventRecorder(e).event(w, corev1.EventTypeWarning, f.Reason, "%s", f.Message)
 }
 
 // lostRecordMessage explains a removed or unreadable record.

@@ -31,7 +31,7 @@ func (s *testEnv) looksAfterEachAction() map[plan.Action]int {
 			s.lose = nil
 			defer func() { s.lose = lose }()
 			calls := len(s.calls)
-			fresh, err := s.engine.observe(cloud.WithReadCache(context.Background()), p, statusWriterOf(s.engine).readRecord(p), nil)
+			fresh, err := s.engine.observe(cloud.WithReadCache(context.Background()), p, s.engine.readRecord(p), nil)
 			s.calls = s.calls[:calls]
 			s.must(err)
 			if want := plan.Next(fresh.facts); want != next {
@@ -43,8 +43,8 @@ func (s *testEnv) looksAfterEachAction() map[plan.Action]int {
 	return seen
 }
 
-// TestFollowUpsEqualNewObservations holds followUps and applyEffect: in a world where nothing else happens, a pass goes on as
-// another pass would.
+// TestFollowUpsEqualNewObservations holds next and applied of the actions: without other changes in the world, a pass continues
+// as a new pass would.
 func TestFollowUpsEqualNewObservations(t *testing.T) {
 	all := map[plan.Action]int{}
 	for name, options := range map[string][]option{
@@ -79,8 +79,8 @@ func TestFollowUpsEqualNewObservations(t *testing.T) {
 		all[action] += n
 	}
 	var missing []plan.Action
-	for _, follow := range followUps {
-		for _, action := range follow {
+	for _, performed := range actions {
+		for _, action := range performed.next {
 			if all[action] == 0 {
 				missing = append(missing, action)
 			}

@@ -40,7 +40,7 @@ func (e poolGrowth) observeGrowthAndAct(ctx context.Context, p *v1alpha1.Prototy
 	w, facts, err := e.observeGrowth(ctx, p, record)
 	decision := plan.NextGrowth(facts)
 	switch {
-	case isLeft && (err != nil || decision.Do != plan.Wait) && !prototypesOf(e.Engine).isUnchanged(ctx, p):
+	case isLeft && (err != nil || decision.Do != plan.Wait) && !prototypes(e).isUnchanged(ctx, p):
 		return Result{}, errOutdated
 	case err != nil:
 		return Result{}, err
@@ -50,9 +50,9 @@ func (e poolGrowth) observeGrowthAndAct(ctx context.Context, p *v1alpha1.Prototy
 	if decision.Do == plan.Wait {
 		return Result{After: pollDelay(p, decision.Why, e.now())}, nil
 	}
-	eventRecorderOf(e.Engine).announce(w, decision)
+	eventRecorder(e).announce(w, decision)
 	if err := e.actOnGrowth(ctx, w, decision.Do); err != nil {
-		return Result{}, failuresOf(e.Engine).failFinally(w, decision, err)
+		return Result{}, failures(e).failFinally(w, decision, err)
 	}
 	return Result{}, nil
 }
@@ -71,7 +71,7 @@ func (e poolGrowth) observeGrowth(ctx context.Context, p *v1alpha1.Prototype, re
 		w.refusals = []cloud.Refusal{cloud.Refuse(PioneerNamesDonor, fmt.Sprintf("spec.donor names node %s, but Kamino adds the donor of a pioneer with node: Grow to the pool", p.Spec.Donor.NodeName),
 			"create the Prototype without spec.donor")}
 	case facts.Decided:
-		err = replacementsOf(e.Engine).readGrowth(ctx, w, &facts)
+		err = replacements(e).readGrowth(ctx, w, &facts)
 	case !facts.Deleting && !facts.Failed:
 		err = e.admitGrowth(ctx, w, &facts)
 	}
@@ -208,15 +208,15 @@ func (e poolGrowth) actOnGrowth(ctx context.Context, w *observed, action plan.Ac
 	case plan.Enlarge:
 		before := w.p.DeepCopy()
 		if controllerutil.AddFinalizer(w.p, v1alpha1.CaptureFinalizer) {
-			if err := statusWriterOf(e.Engine).patch(ctx, w.p, before); err != nil {
+			if err := e.Engine.patch(ctx, w.p, before); err != nil {
 				return err
 			}
 		}
-		return replacementsOf(e.Engine).enlarge(ctx, w)
+		return replacements(e).enlarge(ctx, w)
 	case plan.Bind:
-		return replacementsOf(e.Engine).bind(ctx, w)
+		return replacements(e).bind(ctx, w)
 	case plan.Remove:
-		return replacementsOf(e.Engine).removeUnregistered(ctx, w)
+		return replacements(e).removeUnregistered(ctx, w)
 	case plan.Refuse, plan.Fail, plan.Close:
 		return nil // status only
 	default:
@@ -246,7 +246,7 @@ func (d replacements) bind(ctx context.Context, w *observed) error {
 		w.p.Spec.Donor = v1alpha1.Donor{}
 		return err
 	}
-	reserved, err := d.reservations.Note(ctx, w.node, reservation)
+	reserved, err := d.reservations().Note(ctx, w.node, reservation)
 	if err != nil {
 		return err
 	}

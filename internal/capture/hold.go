@@ -22,10 +22,10 @@ const registerTimeout = 10 * time.Minute
 
 // readRecord reads the Prototype's record. An unreadable record counts as removed: the Node repeats the reservation,
 // and otherwise the capture fails with RecordLost.
-func (l statusWriter) readRecord(p *v1alpha1.Prototype) v1alpha1.Record {
+func (e *Engine) readRecord(p *v1alpha1.Prototype) v1alpha1.Record {
 	record, err := v1alpha1.RecordOf(p)
 	if err != nil {
-		l.Log.Error(err, "an unreadable record counts as removed", "prototype", p.Name)
+		e.Log.Error(err, "an unreadable record counts as removed", "prototype", p.Name)
 		return v1alpha1.Record{}
 	}
 	return record
@@ -80,7 +80,7 @@ func (h donorReservation) readOurs(ctx context.Context, w *observed, shadow *v1a
 		f.Lock, w.isLeaseUnread = plan.Ours, true
 		return nil
 	}
-	lease, err := h.reservations.Confirmed(ctx, w.node)
+	lease, err := h.reservations().Confirmed(ctx, w.node)
 	ours := lease != nil && lease.UID == w.p.UID
 	switch {
 	case err != nil:
@@ -98,14 +98,14 @@ func (h donorReservation) readOurs(ctx context.Context, w *observed, shadow *v1a
 
 // confirmLease reads the Lease if only the Node has confirmed the record. Any client may have written the Node.
 func (h donorReservation) confirmLease(ctx context.Context, w *observed) error {
-	lease, err := h.reservations.Confirmed(ctx, w.node)
+	lease, err := h.reservations().Confirmed(ctx, w.node)
 	w.isLeaseUnread, w.facts.Noted = false, lease != nil && lease.UID == w.p.UID && repeatsRecord(w.record, lease)
 	return err
 }
 
 // readOrphan reads the lock of a Node whose Prototype is gone. Only the Lease is trusted.
 func (h donorReservation) readOrphan(ctx context.Context, w *observed, shadow *v1alpha1.Reservation, unreadable error) error {
-	lease, err := h.reservations.Held(ctx, w.node, v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID})
+	lease, err := h.reservations().Held(ctx, w.node, v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID})
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (h donorReservation) isHeldByOther(ctx context.Context, w *observed, holder
 	if holder.Is(v1alpha1.HolderPrototype) {
 		return h.isActiveCapture(ctx, holder, w.id)
 	}
-	lease, err := h.reservations.Confirmed(ctx, w.node)
+	lease, err := h.reservations().Confirmed(ctx, w.node)
 	return err == nil && lease != nil && lease.Same(holder), err
 }
 
@@ -211,7 +211,7 @@ func (h donorReservation) repeatRecord(ctx context.Context, w *observed) error {
 		since := metav1.NewTime(h.now())
 		reservation.ReturningSince = &since
 	}
-	_, err := h.reservations.Note(ctx, w.node, reservation)
+	_, err := h.reservations().Note(ctx, w.node, reservation)
 	return err
 }
 
@@ -231,17 +231,25 @@ func (h donorReservation) recordReturn(ctx context.Context, w *observed) error {
 	})
 }
 
-// release restores the node and removes the reservation.
+// release restores the node and removes the reservation, and records the release.
 func (h donorReservation) release(ctx context.Context, w *observed) error {
+	if err := h.restore(ctx, w); err != nil {
+		return err
+	}
+	eventRecorder(h).released(w)
+	return nil
+}
+
+func (h donorReservation) restore(ctx context.Context, w *observed) error {
 	n := w.node
 	if w.facts.Lock == plan.Overwritten { // no existing holder wrote this reservation
 		n = w.node.DeepCopy()
 		delete(n.Annotations, v1alpha1.ReservationAnnotation)
 	}
 	if w.facts.Recorded {
-		return h.reservations.Restore(ctx, n, *w.reservation, nil) // forget drops the Lease
+		return h.reservations().Restore(ctx, n, *w.reservation, nil) // forget drops the Lease
 	}
-	return h.reservations.Release(ctx, n, *w.reservation, nil)
+	return h.reservations().Release(ctx, n, *w.reservation, nil)
 }
 
 // lastBoot is the last reported boot ID, or a text that is no boot ID.

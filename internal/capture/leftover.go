@@ -21,23 +21,23 @@ import (
 // Leftovers lists objects without an active Prototype: pods, Orders, Leases, and with pools also snapshots and trials. Only
 // snapshots with the name of a pool are listed: others may belong to another cluster.
 func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
-	candidates, err := leftoversOf(e).strayPods(ctx)
+	candidates, err := leftovers{e}.strayPods(ctx)
 	if err != nil {
 		return nil, err
 	}
-	orders, err := leftoversOf(e).strayOrders(ctx)
+	orders, err := leftovers{e}.strayOrders(ctx)
 	if err != nil {
 		return nil, err
 	}
-	snapshots, err := leftoversOf(e).straySnapshots(ctx, pools)
+	snapshots, err := leftovers{e}.straySnapshots(ctx, pools)
 	if err != nil {
 		return nil, err
 	}
-	tried, err := leftoversOf(e).strayTrials(ctx, pools)
+	tried, err := leftovers{e}.strayTrials(ctx, pools)
 	if err != nil {
 		return nil, err
 	}
-	leases, err := leftoversOf(e).strayLeases(ctx)
+	leases, err := leftovers{e}.strayLeases(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -68,8 +68,8 @@ func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reserva
 // strayOrders lists the Orders of generalize pods.
 func (r leftovers) strayOrders(ctx context.Context) ([]reservations.Leftover, error) {
 	list := &v1alpha1.OrderList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(r.namespace)); err != nil && !apierrors.IsNotFound(err) { // an older version had no Orders
-		return nil, fmt.Errorf("list the orders of namespace %s: %w", r.namespace, err)
+	if err := r.Client.List(ctx, list, client.InNamespace(r.podNamespace())); err != nil && !apierrors.IsNotFound(err) { // an older version had no Orders
+		return nil, fmt.Errorf("list the orders of namespace %s: %w", r.podNamespace(), err)
 	}
 	var found []reservations.Leftover
 	for _, o := range list.Items {
@@ -83,7 +83,7 @@ func (r leftovers) strayOrders(ctx context.Context) ([]reservations.Leftover, er
 
 // strayLeases lists the Leases whose Node is gone, released or never written.
 func (r leftovers) strayLeases(ctx context.Context) ([]reservations.Leftover, error) {
-	all, err := r.reservations.All(ctx)
+	all, err := r.reservations().All(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -120,10 +120,10 @@ func (r leftovers) isStray(ctx context.Context, l node.Lease) (bool, error) {
 
 // dropLease deletes the Lease if the holder is unchanged.
 func (r leftovers) dropLease(ctx context.Context, l reservations.Leftover) error {
-	all, err := r.reservations.All(ctx)
+	all, err := r.reservations().All(ctx)
 	for _, lease := range all {
 		if lease.Namespace+"/"+lease.Name == l.Name && lease.Reservation.UID == l.UID {
-			return r.reservations.Drop(ctx, lease)
+			return r.reservations().Drop(ctx, lease)
 		}
 	}
 	return err
@@ -149,9 +149,9 @@ func (r leftovers) straySnapshots(ctx context.Context, pools []cloud.PoolID) ([]
 
 // strayPods lists the generalize pods.
 func (r leftovers) strayPods(ctx context.Context) ([]reservations.Leftover, error) {
-	list, err := r.Kube.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.PrototypeUIDLabel})
+	list, err := r.Kube.CoreV1().Pods(r.podNamespace()).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.PrototypeUIDLabel})
 	if err != nil {
-		return nil, fmt.Errorf("list the pods of namespace %s: %w", r.namespace, err)
+		return nil, fmt.Errorf("list the pods of namespace %s: %w", r.podNamespace(), err)
 	}
 	var found []reservations.Leftover
 	for i := range list.Items {
@@ -182,7 +182,7 @@ func (e *Engine) SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]re
 	}
 	var problems []error
 	for _, l := range left { // an error of one leftover does not stop the others
-		problems = append(problems, leftoversOf(e).remove(ctx, l, pools))
+		problems = append(problems, leftovers{e}.remove(ctx, l, pools))
 	}
 	return left, errors.Join(problems...)
 }

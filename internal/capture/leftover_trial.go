@@ -55,11 +55,11 @@ func (r leftovers) endTrialOf(ctx context.Context, l reservations.Leftover, spec
 		return err
 	}
 	_, err = r.Cloud.EndTrial(ctx, spec)
-	if r.trials.tryout == nil {
+	if r.TrialObserver == nil {
 		return err
 	}
 	p := &v1alpha1.Prototype{}
 	p.Name, p.UID = l.Prototype, l.UID
-	_, cleanErr := r.trials.tryout.Clean(ctx, trial.Subject{Prototype: p, Pool: spec.Pool, Spec: spec, Instances: seen.Instances})
+	_, cleanErr := r.TrialObserver.Clean(ctx, trial.Subject{Prototype: p, Pool: spec.Pool, Spec: spec, Instances: seen.Instances})
 	return errors.Join(err, cleanErr)
 }

@@ -119,8 +119,8 @@ func (e *Engine) observe(ctx context.Context, p *v1alpha1.Prototype, record v1al
 		return w, e.lookPreflight(ctx, w)
 	}
 	for _, part := range []func(context.Context, *observed) error{
-		podsOf(e).lookPod, artifactsOf(e).lookCopy, replacementsOf(e).readReplacement, e.lookInstance, replacementsOf(e).readUnfilledPlace, ordersOf(e).lookReport, artifactsOf(e).lookArtifacts,
-		trialsOf(e).lookTrial, trialsOf(e).lookGate, promotionOf(e).lookRecipe, trialsOf(e).judgeAttempt, podsOf(e).lookDonePod, ordersOf(e).lookLeftOrder, e.lookKuredAgain, trialsOf(e).findLostTrial,
+		pods{e}.lookPod, artifacts{e}.lookCopy, replacements{e}.readReplacement, e.lookInstance, replacements{e}.readUnfilledPlace, orders{e}.lookReport, artifacts{e}.lookArtifacts,
+		trials{e}.lookTrial, trials{e}.lookGate, promotion{e}.lookRecipe, trials{e}.judgeAttempt, pods{e}.lookDonePod, orders{e}.lookLeftOrder, e.lookKuredAgain, trials{e}.findLostTrial,
 	} {
 		if err := part(ctx, w); err != nil {
 			return nil, err
@@ -163,7 +163,7 @@ func readDonor(ctx context.Context, e *Engine, w *observed) error {
 	f.Recorded = w.reservation != nil
 	f.Restored, f.Noted = true, true
 	if w.node != nil {
-		if err := donorReservationOf(e).readLock(ctx, w); err != nil {
+		if err := (donorReservation{e}).readLock(ctx, w); err != nil {
 			return err
 		}
 	}
@@ -175,8 +175,8 @@ func readDonor(ctx context.Context, e *Engine, w *observed) error {
 	}
 	readDeparture(w)
 	readPatch(w)
-	donorReservationOf(e).lookDeadlines(w)
-	return drainOf(e).lookPods(ctx, w)
+	donorReservation{e}.lookDeadlines(w)
+	return drain{e}.lookPods(ctx, w)
 }
 
 // readNamed reads the Node of the donor's name.
@@ -254,7 +254,7 @@ func (w *observed) podDone() bool {
 }
 
 func (d pods) readPod(ctx context.Context, w *observed) error {
-	namespace := podNamespaceOf(w, d.namespace)
+	namespace := podNamespaceOf(w, d.podNamespace())
 	pod, err := d.Kube.CoreV1().Pods(namespace).Get(ctx, podName(w.p), metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -289,7 +289,7 @@ func (e *Engine) lookInstance(ctx context.Context, w *observed) error {
 	instance, err := e.Cloud.Instance(ctx, w.id)
 	switch {
 	case cloud.Is(err, cloud.NotFound):
-		err = donorReservationOf(e).readLastingProtection(ctx, w)
+		err = donorReservation{e}.readLastingProtection(ctx, w)
 	case cloud.Is(err, cloud.Unsupported) && !w.isHeld(): // the preflight reports the kind of instance
 		return nil
 	case err == nil:
@@ -299,7 +299,7 @@ func (e *Engine) lookInstance(ctx context.Context, w *observed) error {
 		if w.isRemoving() {
 			f.Power, f.Rebooted = plan.Off, false // whatever the state: its disk is not needed, and it is not started again
 		}
-		err = donorReservationOf(e).readProtection(ctx, w)
+		err = donorReservation{e}.readProtection(ctx, w)
 	}
 	if err != nil && !w.hasBegun() && f.Pod == plan.NoPod {
 		w.instanceErr, err = err, nil // so that other obstacles are also reported

@@ -27,7 +27,7 @@ func (o orders) order(ctx context.Context, w *observed) error {
 	if err != nil {
 		return err
 	}
-	rules, err := o.rules.digest(ctx, w.p)
+	rules, err := ruleReader(o).digest(ctx, w.p)
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("%w: %w", errRulesGone, err)
 	}
@@ -38,7 +38,7 @@ func (o orders) order(ctx context.Context, w *observed) error {
 	if err != nil {
 		return err
 	}
-	order := newOrder(w.p, o.namespace, method, token, rules, public)
+	order := newOrder(w.p, o.podNamespace(), method, token, rules, public)
 	if err := o.makeOrder(ctx, order); err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func (o orders) lookLeftOrder(ctx context.Context, w *observed) error {
 
 func (o orders) readOrder(ctx context.Context, w *observed) error {
 	order := &v1alpha1.Order{}
-	key := client.ObjectKey{Namespace: podNamespaceOf(w, o.namespace), Name: podName(w.p)}
+	key := client.ObjectKey{Namespace: podNamespaceOf(w, o.podNamespace()), Name: podName(w.p)}
 	switch err := o.Client.Get(ctx, key, order); {
 	case apierrors.IsNotFound(err):
 		return nil

@@ -68,7 +68,7 @@ func (e *Engine) findOrphan(ctx context.Context, name string, holder v1alpha1.Ho
 		return nil, err
 	}
 	id := cloud.InstanceID(n.Spec.ProviderID)
-	if there, err := donorReservationOf(e).isActiveCapture(ctx, holder, id); err != nil || there {
+	if there, err := (donorReservation{e}).isActiveCapture(ctx, holder, id); err != nil || there {
 		return nil, err
 	}
 	p, now := &v1alpha1.Prototype{}, metav1.NewTime(e.now())
@@ -127,7 +127,7 @@ func (e *Engine) lookOrphan(ctx context.Context, w *observed) error {
 	w.pool = of.Pool
 	w.p.Spec.Pool = e.Cloud.PoolName(w.pool)
 	w.p.Spec.Version = versionIn(w.p.Name, w.p.Spec.Pool)
-	for _, part := range []func(context.Context, *observed) error{e.lookNode, podsOf(e).readPod, ordersOf(e).lookOrphanOrder, e.lookInstance, replacementsOf(e).readUnfilledPlace, artifactsOf(e).lookOrphanSnapshot} {
+	for _, part := range []func(context.Context, *observed) error{e.lookNode, (pods{e}).readPod, (orders{e}).lookOrphanOrder, e.lookInstance, (replacements{e}).readUnfilledPlace, (artifacts{e}).lookOrphanSnapshot} {
 		if err := part(ctx, w); err != nil {
 			return err
 		}

@@ -37,14 +37,6 @@ var (
 	deletionPollInterval = pollInterval{shortest: 5 * time.Second, longest: 20 * time.Second, share: 0.35}
 )
 
-// pollIntervals are the poll intervals by wait. All other waits use reservedPollInterval.
-var pollIntervals = map[plan.Reason]pollInterval{
-	plan.ForPowerOn: bootPollInterval, plan.ForReady: bootPollInterval,
-	plan.ForTurn: idlePollInterval, plan.ForNeighbour: idlePollInterval, plan.ForImage: publishPollInterval, plan.ForDeletion: deletionPollInterval, plan.ForHolder: idlePollInterval,
-	plan.ForTrial: trialPollInterval, plan.ForPromotion: promotionPollInterval,
-	plan.ForAddedNode: addedPollInterval, plan.ForReplacement: idlePollInterval, plan.ForRemoval: idlePollInterval,
-}
-
 const (
 	// minPause is the delay after the first error.
 	minPause = 250 * time.Millisecond
@@ -52,22 +44,15 @@ const (
 	maxBackOff = time.Minute
 )
 
-// lastingActions are the actions whose effect takes time, with the wait that sets their poll interval. Some actions are
-// repeated until their effect is complete.
-var lastingActions = map[plan.Action]plan.Reason{
-	plan.PatchDonor: plan.ForDonor, plan.Evict: plan.ForDonor, plan.Publish: plan.ForImage, plan.TakeSnapshot: plan.ForSnapshot, plan.Start: plan.ForPowerOn,
-	plan.WatchTrial: plan.ForTrial, plan.Promote: plan.ForDeletion,
-}
-
 // pollDelay is the delay before the next pass of a wait: short at first, and longer with the time waited.
 func pollDelay(p *v1alpha1.Prototype, why plan.Reason, now time.Time) time.Duration {
-	t, found := pollIntervals[why]
+	t := waits[why].interval
 	switch {
 	case why == plan.ForSnapshot && p.Status.Phase == v1alpha1.PhasePublishing: // after the donor's release
 		t = publishPollInterval
 	case p.Status.Phase == v1alpha1.PhaseSoaking:
 		t = idlePollInterval
-	case !found:
+	case t == pollInterval{}:
 		t = reservedPollInterval
 	}
 	var waited time.Duration
@@ -91,7 +76,7 @@ func delayAfter(p *v1alpha1.Prototype, r *v1alpha1.TrialRecord, done plan.Action
 	case done == plan.EndTrial && r != nil && r.CleaningUp:
 		return trialEndPollInterval.longest
 	}
-	if wait, found := lastingActions[done]; found {
+	if wait := actions[done].wait; wait != "" {
 		return pollDelay(p, wait, now)
 	}
 	return 0

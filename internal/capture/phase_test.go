@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
 )
 
 // TestStepsOfEarlierVersionsAreDropped, because the API server refuses a status with an unknown phase.
@@ -13,5 +14,13 @@ func TestStepsOfEarlierVersionsAreDropped(t *testing.T) {
 	enterPhase(&s, v1alpha1.PhaseRunningTrial, time.Unix(1, 0))
 	if len(s.Steps) != 2 || s.Steps[0].Phase != v1alpha1.PhasePublishing || s.Steps[1].Phase != v1alpha1.PhaseRunningTrial {
 		t.Errorf("the steps are %+v", s.Steps)
+	}
+}
+
+func TestEveryActionIsKnown(t *testing.T) {
+	for _, a := range plan.Actions {
+		if _, known := actions[a]; !known {
+			t.Errorf("the engine does not know action %s", a)
+		}
 	}
 }

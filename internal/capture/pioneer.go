@@ -26,7 +26,7 @@ const (
 
 // patchStore keeps the record of the patch in the record of the capture.
 type patchStore struct {
-	statusWriter
+	*Engine
 	w *observed
 }
 
@@ -94,7 +94,7 @@ func patchDonor(ctx context.Context, e *Engine, w *observed) error {
 	if err != nil {
 		return err
 	}
-	store := patchStore{statusWriterOf(e), w}
+	store := patchStore{e, w}
 	pass, err := patcher.Pass(ctx, task, r, store)
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func patchDonor(ctx context.Context, e *Engine, w *observed) error {
 		enterPhase(&w.p.Status, patchPhase(w), e.now())
 		reportInService(w.p, e.now())
 	}
-	eventRecorderOf(e).patches(w, pass.Decision)
+	eventRecorder{e}.patches(w, pass.Decision)
 	reportPatch(w)
 	w.p.Status.Progress = patchProgress(w, pass.Decision, problem)
 	return nil

@@ -20,7 +20,7 @@ func (e *Engine) lookPreflight(ctx context.Context, w *observed) error {
 	if w.hasBegun() && w.pool != "" {
 		return nil
 	}
-	w.admission = preflightOf(e).gather(ctx, w)
+	w.admission = preflight{e}.gather(ctx, w)
 	verdict := w.admission.Judge()
 	w.refusals, w.admissionErr, w.imageLimitWarning = verdict.Refusals, verdict.Trouble(), w.admission.ImageLimitWarning()
 	w.facts.Queued, _ = w.admission.Queued.Get()

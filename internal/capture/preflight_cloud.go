@@ -84,7 +84,7 @@ func (q preflight) images(ctx context.Context, w *observed, c *admission.Case) (
 
 // customData checks the Secret from the settings, and whether the promotion needs the Secret.
 func (q preflight) customData(ctx context.Context, w *observed) (admission.CustomData, error) {
-	_, err := q.promotion.customData(ctx, w.p)
+	_, err := promotion(q).customData(ctx, w.p)
 	var missing *cloud.Error
 	if !errors.As(err, &missing) || missing.Refusal == nil {
 		return admission.CustomData{}, err
@@ -136,7 +136,7 @@ func (q preflight) preflight(ctx context.Context, w *observed) ([]cloud.Refusal,
 	if err != nil {
 		return refusals, err
 	}
-	ofTrial, err := q.trials.preflight(ctx, w)
+	ofTrial, err := trials(q).preflight(ctx, w)
 	for _, refusal := range ofTrial {
 		if !slices.Contains(refusals, refusal) { // refusals of both preflights are reported once
 			refusals = append(refusals, refusal)

@@ -31,8 +31,8 @@ import (
 // the case, and the other reads continue.
 func (q preflight) gather(ctx context.Context, w *observed) *admission.Case {
 	c := &admission.Case{
-		Now: q.now(), Prototype: w.p, Pool: w.pool, Unplaced: w.noPoolReason, Image: q.image, AllowedImages: q.AllowedImages,
-		Namespace: q.namespace, OwnNode: q.OwnNode, Drives: q.Drives, Again: w.facts.Pod != plan.NoPod,
+		Now: q.now(), Prototype: w.p, Pool: w.pool, Unplaced: w.noPoolReason, Image: q.Image, AllowedImages: q.AllowedImages,
+		Namespace: q.podNamespace(), OwnNode: q.OwnNode, Drives: q.Drives, Again: w.facts.Pod != plan.NoPod,
 	}
 	if c.Pool == "" {
 		return c
@@ -72,14 +72,14 @@ func (q preflight) turn(ctx context.Context, w *observed, c *admission.Case) {
 	lock, kuredErr := kured.Read(ctx, q.Kube, q.Kured, q.now())
 	w.kured = lock
 	vacant, vacantErr := 0, error(nil)
-	if len(w.activeCaptures) < q.concurrent {
+	if len(w.activeCaptures) < q.concurrent() {
 		vacant, vacantErr = q.unfilledPlaces(ctx, list.Items)
 	}
 	w.awaitsPoolReplacement = vacant > 0
-	if len(w.activeCaptures)+vacant < q.concurrent && vacantErr == nil {
+	if len(w.activeCaptures)+vacant < q.concurrent() && vacantErr == nil {
 		w.removals, vacantErr = q.removals(ctx, list.Items)
 	}
-	c.Queued = admission.LookupOf(len(w.activeCaptures)+vacant+w.removals >= q.concurrent || lock.Node != "", cmp.Or(err, vacantErr, kuredErr))
+	c.Queued = admission.LookupOf(len(w.activeCaptures)+vacant+w.removals >= q.concurrent() || lock.Node != "", cmp.Or(err, vacantErr, kuredErr))
 	of := make([]cloud.Membership, len(list.Items))
 	if err == nil {
 		of, err = membership.OfPrototypes(ctx, q.Cloud, list.Items)
@@ -109,7 +109,7 @@ func holding(prototypes []v1alpha1.Prototype) (holding []v1alpha1.Prototype) {
 // removals counts the donors of gone Prototypes whose instances are being removed. Without permission to list Leases
 // the count is zero.
 func (q preflight) removals(ctx context.Context, prototypes []v1alpha1.Prototype) (n int, err error) {
-	leases, err := q.reservations.All(ctx)
+	leases, err := q.reservations().All(ctx)
 	if apierrors.IsForbidden(err) {
 		return 0, nil
 	}
@@ -176,7 +176,7 @@ func (q preflight) reservedAmong(ctx context.Context, nodes []corev1.Node) (map[
 	if !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Annotations[v1alpha1.ReservationAnnotation] != "" }) {
 		return confirmed, nil
 	}
-	leases, err := q.reservations.All(ctx)
+	leases, err := q.reservations().All(ctx)
 	if apierrors.IsForbidden(err) {
 		return nil, nil
 	}
@@ -188,7 +188,7 @@ func (q preflight) reservedAmong(ctx context.Context, nodes []corev1.Node) (map[
 
 // pods reads the pods that a drain would evict.
 func (q preflight) pods(ctx context.Context, w *observed, c *admission.Case) {
-	left, err := node.Left(ctx, q.Kube, w.node.Name, w.p.Spec.Settings.Drain, ownPod(q.namespace, w.p))
+	left, err := node.Left(ctx, q.Kube, w.node.Name, w.p.Spec.Settings.Drain, ownPod(q.podNamespace(), w.p))
 	w.remainingPods = left
 	found := admission.Pods{Stuck: left.Stuck, Protected: left.Protected}
 	if err == nil && c.AsksRebooter() {
@@ -250,9 +250,9 @@ func writtenAt(lease *coordinationv1.Lease, now time.Time) time.Time {
 
 // account reports whether the service account of the generalize pod exists.
 func (q preflight) account(ctx context.Context) (bool, error) {
-	_, err := q.Kube.CoreV1().ServiceAccounts(q.namespace).Get(ctx, v1alpha1.GeneralizeServiceAccount, metav1.GetOptions{})
+	_, err := q.Kube.CoreV1().ServiceAccounts(q.podNamespace()).Get(ctx, v1alpha1.GeneralizeServiceAccount, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("read service account %s/%s: %w", q.namespace, v1alpha1.GeneralizeServiceAccount, err)
+		return false, fmt.Errorf("read service account %s/%s: %w", q.podNamespace(), v1alpha1.GeneralizeServiceAccount, err)
 	}
 	return err == nil, nil
 }
@@ -267,20 +267,20 @@ var accountRights = []authorizationv1.ResourceAttributes{
 // rightLacking returns the first missing permission of the account. Empty if this process may not ask.
 func (q preflight) rightLacking(ctx context.Context) (string, error) {
 	for _, right := range accountRights {
-		right.Namespace = q.namespace
-		review, err := q.Kube.AuthorizationV1().LocalSubjectAccessReviews(q.namespace).Create(ctx, &authorizationv1.LocalSubjectAccessReview{
-			ObjectMeta: metav1.ObjectMeta{Namespace: q.namespace},
+		right.Namespace = q.podNamespace()
+		review, err := q.Kube.AuthorizationV1().LocalSubjectAccessReviews(q.podNamespace()).Create(ctx, &authorizationv1.LocalSubjectAccessReview{
+			ObjectMeta: metav1.ObjectMeta{Namespace: q.podNamespace()},
 			Spec: authorizationv1.SubjectAccessReviewSpec{
 				ResourceAttributes: &right,
-				User:               fmt.Sprintf("system:serviceaccount:%s:%s", q.namespace, v1alpha1.GeneralizeServiceAccount),
-				Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + q.namespace, "system:authenticated"},
+				User:               fmt.Sprintf("system:serviceaccount:%s:%s", q.podNamespace(), v1alpha1.GeneralizeServiceAccount),
+				Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + q.podNamespace(), "system:authenticated"},
 			},
 		}, metav1.CreateOptions{})
 		switch {
 		case apierrors.IsForbidden(err):
 			return "", nil
 		case err != nil:
-			return "", fmt.Errorf("check the permissions of service account %s/%s: %w", q.namespace, v1alpha1.GeneralizeServiceAccount, err)
+			return "", fmt.Errorf("check the permissions of service account %s/%s: %w", q.podNamespace(), v1alpha1.GeneralizeServiceAccount, err)
 		case !review.Status.Allowed:
 			resource := right.Resource
 			if right.Subresource != "" {
@@ -295,7 +295,7 @@ func (q preflight) rightLacking(ctx context.Context) (string, error) {
 // orderRefused creates the Order as a dry run. A missing CRD would otherwise show only after the drain. Missing
 // permissions of this process are ignored.
 func (q preflight) orderRefused(ctx context.Context, p *v1alpha1.Prototype) string {
-	order := newOrder(p, q.namespace, v1alpha1.InPlace, "preflight", "", "preflight")
+	order := newOrder(p, q.podNamespace(), v1alpha1.InPlace, "preflight", "", "preflight")
 	order.OwnerReferences = nil // a Prototype of a preview has no UID
 	err := q.Client.Create(ctx, order, client.DryRunAll)
 	if !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
@@ -307,7 +307,7 @@ func (q preflight) orderRefused(ctx context.Context, p *v1alpha1.Prototype) stri
 // podRefused creates the generalize pod as a dry run: Pod Security, a quota or a webhook may refuse the pod. Missing
 // permissions and other errors are ignored, because a command may run with few rights.
 func (q preflight) podRefused(ctx context.Context, w *observed) string {
-	pod := generalizePod(w.p, w.record, q.namespace, q.image)
+	pod := generalizePod(w.p, w.record, q.podNamespace(), q.Image)
 	if pod.Spec.Containers[0].Image == "" {
 		return ""
 	}
@@ -325,7 +325,7 @@ func notAuthorized(err error) bool {
 
 // userRules checks the user's own rules.
 func (q preflight) userRules(ctx context.Context, p *v1alpha1.Prototype) (admission.Rules, error) {
-	files, err := q.rules.readConfigMap(ctx, p)
+	files, err := ruleReader(q).readConfigMap(ctx, p)
 	switch {
 	case apierrors.IsNotFound(err):
 		return admission.Rules{Missing: true}, nil

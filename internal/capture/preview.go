@@ -49,6 +49,6 @@ func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (admission.
 		return preview, cmp.Or(w.admissionErr, err)
 	}
 	images = append(images, cloud.Image{Version: p.Spec.Version, State: cloud.Complete})
-	preview.Retires, err = promotionOf(e).retirable(ctx, w.pool, images, p.Spec.Version, int(p.Spec.Settings.Defaulted().Keep))
+	preview.Retires, err = promotion{e}.retirable(ctx, w.pool, images, p.Spec.Version, int(p.Spec.Settings.Defaulted().Keep))
 	return preview, cmp.Or(w.admissionErr, err)
 }

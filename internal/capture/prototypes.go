@@ -36,13 +36,13 @@ func (r prototypes) get(ctx context.Context, name string) (*v1alpha1.Prototype, 
 // store keeps the Prototype for the next pass, if a watch can confirm its version.
 func (r prototypes) store(p *v1alpha1.Prototype) {
 	if r.Watched != nil {
-		r.last.Store(p.Name, p)
+		r.lastPrototypes.Store(p.Name, p)
 	}
 }
 
 // takeLast returns the Prototype of the last pass if the watch has seen no other version; else nil.
 func (r prototypes) takeLast(ctx context.Context, name string) *v1alpha1.Prototype {
-	left, _ := r.last.LoadAndDelete(name)
+	left, _ := r.lastPrototypes.LoadAndDelete(name)
 	if p, found := left.(*v1alpha1.Prototype); found && r.Watched(ctx, name) == p.ResourceVersion {
 		return p
 	}

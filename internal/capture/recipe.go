@@ -28,7 +28,7 @@ func (m promotion) lookSaved(ctx context.Context, w *observed) (saved bool, err 
 		}
 	}
 	if w.savedRecipeName, saved, err = m.savedRecipes().Lookup(ctx, w.p.Name, w.change.Backup, w.customData); saved && err == nil {
-		w.p.Status.SavedRecipe = m.namespace + "/" + w.savedRecipeName
+		w.p.Status.SavedRecipe = m.namespace() + "/" + w.savedRecipeName
 	}
 	return saved, err
 }
@@ -39,7 +39,7 @@ func (m promotion) saveRecipe(ctx context.Context, w *observed) error {
 	if err := m.savedRecipes().Save(ctx, w.savedRecipeName, of, w.change.Backup, w.customData); err != nil {
 		return err
 	}
-	w.p.Status.SavedRecipe = m.namespace + "/" + w.savedRecipeName
+	w.p.Status.SavedRecipe = m.namespace() + "/" + w.savedRecipeName
 	return nil
 }
 
@@ -50,8 +50,8 @@ func (m promotion) customData(ctx context.Context, p *v1alpha1.Prototype) ([]byt
 	if from == nil {
 		return nil, nil
 	}
-	key, name := cmp.Or(from.Key, recipe.CustomDataKey), m.namespace+"/"+from.Name
-	secret, err := m.Kube.CoreV1().Secrets(m.namespace).Get(ctx, from.Name, metav1.GetOptions{})
+	key, name := cmp.Or(from.Key, recipe.CustomDataKey), m.namespace()+"/"+from.Name
+	secret, err := m.Kube.CoreV1().Secrets(m.namespace()).Get(ctx, from.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, missingCustomData("create the Secret", "settings.recipe.customDataFrom names Secret %s, which does not exist", name)
@@ -59,7 +59,7 @@ func (m promotion) customData(ctx context.Context, p *v1alpha1.Prototype) ([]byt
 		return nil, fmt.Errorf("read secret %s: %w", name, err)
 	case !isMarkedCopy(secret, p):
 		return nil, unusableCustomData(admission.CustomDataNotAllowed,
-			fmt.Sprintf("mark the Secret as a copy with `kubectl -n %s label secret %s %s=%s`", m.namespace, from.Name, v1alpha1.PoolLabel, poolLabel(p)),
+			fmt.Sprintf("mark the Secret as a copy with `kubectl -n %s label secret %s %s=%s`", m.namespace(), from.Name, v1alpha1.PoolLabel, poolLabel(p)),
 			"Secret %s is not marked as a copy of pool %s's customData", name, p.Spec.Pool)
 	case len(secret.Data[key]) == 0:
 		return nil, missingCustomData("add the key", "settings.recipe.customDataFrom names key %s of Secret %s, which does not exist", key, name)
@@ -88,5 +88,5 @@ func unusableCustomData(reason, remedy, obstacle string, args ...any) error {
 }
 
 func (m promotion) savedRecipes() recipe.Secrets {
-	return recipe.Secrets{Kube: m.Kube, Namespace: m.namespace}
+	return recipe.Secrets{Kube: m.Kube, Namespace: m.namespace()}
 }

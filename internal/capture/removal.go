@@ -189,12 +189,12 @@ func (d replacements) enlarge(ctx context.Context, w *observed) error {
 		return d.recordTarget(ctx, w, pool.Capacity+1)
 	}
 	if w.facts.Lock == plan.Ours {
-		noted, err := d.reservations.Confirmed(ctx, w.node)
+		noted, err := d.reservations().Confirmed(ctx, w.node)
 		switch {
 		case err != nil:
 			return err
 		case noted == nil || !noted.Same(w.reservation.Holder) || noted.Replacement == nil || noted.Replacement.Target != target:
-			return d.repeatRecord(ctx, w)
+			return donorReservation(d).repeatRecord(ctx, w)
 		}
 	}
 	if pool.Capacity >= target {
@@ -207,7 +207,7 @@ func (d replacements) enlarge(ctx context.Context, w *observed) error {
 	case err != nil:
 		return err
 	}
-	d.grows(w)
+	eventRecorder(d).grows(w)
 	return nil
 }
 
@@ -273,7 +273,7 @@ func (d replacements) remove(ctx context.Context, w *observed) error {
 			}
 		})
 	}
-	d.goes(w)
+	eventRecorder(d).goes(w)
 	_, err := d.Cloud.EnsureRemoved(ctx, w.id)
 	return err
 }
@@ -284,5 +284,5 @@ func (d replacements) deleteNode(ctx context.Context, w *observed) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete node %s: %w", w.node.Name, err)
 	}
-	return d.reservations.DropOf(ctx, w.p.UID)
+	return d.reservations().DropOf(ctx, w.p.UID)
 }

@@ -307,7 +307,7 @@ func TestReplacementNode(t *testing.T) {
 		if n.Name == "fresh" {
 			s.must(s.objects.Add(n))
 		}
-		found, err := replacementsOf(s.engine).findReplacement(t.Context(), w)
+		found, err := replacements{s.engine}.findReplacement(t.Context(), w)
 		s.must(err)
 		if (found == "fresh") != (spoil == nil) || found != "" && found != "fresh" {
 			t.Errorf("%s: %q takes the donor's place", name, found)

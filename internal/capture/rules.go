@@ -24,9 +24,9 @@ func (b ruleReader) readConfigMap(ctx context.Context, p *v1alpha1.Prototype) (m
 	if name == "" {
 		return nil, nil
 	}
-	found, err := b.Kube.CoreV1().ConfigMaps(b.namespace).Get(ctx, name, metav1.GetOptions{})
+	found, err := b.Kube.CoreV1().ConfigMaps(b.podNamespace()).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("read ConfigMap %s/%s (settings.generalize.rules): %w", b.namespace, name, err)
+		return nil, fmt.Errorf("read ConfigMap %s/%s (settings.generalize.rules): %w", b.podNamespace(), name, err)
 	}
 	files := map[string][]byte{}
 	for key, text := range found.Data {

@@ -47,12 +47,12 @@ func TestWhereARecipeIsSavedIsInTheStatus(t *testing.T) {
 		must(e.Client.Get(ctx, client.ObjectKey{Name: "saved-2026.03.14"}, p))
 		before := p.DeepCopy()
 		w := &observed{p: p, pool: "memory:///pools/saved", change: cloud.RecipeChange{Removes: []cloud.RecipeField{{Kind: "customData"}}, Backup: []byte(`{"image":"generic"}`)}}
-		saved, err := promotionOf(e).lookSaved(ctx, w)
+		saved, err := promotion{e}.lookSaved(ctx, w)
 		must(err)
 		if !saved {
-			must(promotionOf(e).saveRecipe(ctx, w))
+			must(promotion{e}.saveRecipe(ctx, w))
 		}
-		must(statusWriterOf(e).writeStatus(ctx, before, p))
+		must(e.writeStatus(ctx, before, p))
 		return saved
 	}
 	says := func() string {
@@ -68,7 +68,7 @@ func TestWhereARecipeIsSavedIsInTheStatus(t *testing.T) {
 	must(e.Client.Get(ctx, client.ObjectKey{Name: p.Name}, p))
 	p.Status = v1alpha1.PrototypeStatus{SavedRecipe: "kamino-system/a-token"}
 	must(e.Client.Status().Update(ctx, p))
-	found, err := promotionOf(e).savedRecipes().Find(ctx, "saved", "memory:///pools/saved", []v1alpha1.Prototype{*p})
+	found, err := promotion{e}.savedRecipes().Find(ctx, "saved", "memory:///pools/saved", []v1alpha1.Prototype{*p})
 	must(err)
 	if len(found) != 1 || found[0].Secret != p.Name+"-recipe" || found[0].UID != p.UID || found[0].Doubt != "" || string(found[0].Backup) != `{"image":"generic"}` {
 		t.Errorf("a status that lies, and found is %+v", found)

@@ -21,36 +21,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// phases are the phases of actions in the status.
-var phases = map[plan.Action]v1alpha1.Phase{
-	plan.Look:    v1alpha1.PhasePreflight,
-	plan.Reserve: v1alpha1.PhaseReserving, plan.Record: v1alpha1.PhaseReserving, plan.Relock: v1alpha1.PhaseReserving, plan.Protect: v1alpha1.PhaseReserving,
-	plan.Cordon: v1alpha1.PhaseDraining, plan.Evict: v1alpha1.PhaseDraining,
-	plan.Order: v1alpha1.PhaseGeneralizing, plan.Generalize: v1alpha1.PhaseGeneralizing,
-	plan.Note:  v1alpha1.PhaseGeneralizing,
-	plan.Adopt: v1alpha1.PhaseGeneralizing, plan.Believe: v1alpha1.PhaseGeneralizing,
-	plan.Stop:         v1alpha1.PhaseStopping,
-	plan.TakeSnapshot: v1alpha1.PhaseSnapshotting,
-	plan.DeletePod:    v1alpha1.PhaseStarting, plan.Return: v1alpha1.PhaseStarting, plan.Start: v1alpha1.PhaseStarting,
-	plan.Enlarge: v1alpha1.PhaseGrowing, plan.Bind: v1alpha1.PhaseGrowing, plan.Remove: v1alpha1.PhaseRemoving, plan.DeleteNode: v1alpha1.PhaseRemoving,
-	plan.Unprotect: v1alpha1.PhaseReleasing, plan.Release: v1alpha1.PhaseReleasing, plan.Forget: v1alpha1.PhaseReleasing,
-	plan.Publish: v1alpha1.PhasePublishing, plan.DeleteSnapshot: v1alpha1.PhasePublishing,
-	plan.BeginTrial: v1alpha1.PhaseRunningTrial, plan.WatchTrial: v1alpha1.PhaseRunningTrial,
-	plan.PassTrial: v1alpha1.PhaseRunningTrial, plan.Quarantine: v1alpha1.PhaseRunningTrial, plan.EndTrial: v1alpha1.PhaseRunningTrial,
-	plan.SaveRecipe: v1alpha1.PhasePromoting, plan.Promote: v1alpha1.PhasePromoting,
-	plan.Retire: v1alpha1.PhaseRetiring, plan.ScaleOut: v1alpha1.PhaseScalingOut,
-	plan.Succeed: v1alpha1.PhaseSucceeded,
-	plan.Refuse:  v1alpha1.PhaseFailed, plan.Close: v1alpha1.PhaseFailed,
-}
-
-// waitPhases are the phases of waits.
-var waitPhases = map[plan.Reason]v1alpha1.Phase{
-	plan.ForTurn: v1alpha1.PhasePending, plan.ForNeighbour: v1alpha1.PhaseReserving, plan.ForLook: v1alpha1.PhasePreflight, plan.ForDonor: v1alpha1.PhaseDraining, plan.ForProof: v1alpha1.PhaseGeneralizing,
-	plan.ForPowerOff: v1alpha1.PhaseStopping, plan.ForSnapshot: v1alpha1.PhaseSnapshotting, plan.ForPowerOn: v1alpha1.PhaseStarting,
-	plan.ForReady: v1alpha1.PhaseWaitingReady, plan.ForReplacement: v1alpha1.PhaseGrowing, plan.ForAddedNode: v1alpha1.PhaseGrowing, plan.ForRemoval: v1alpha1.PhaseRemoving, plan.ForHolder: v1alpha1.PhaseReleasing, plan.ForImage: v1alpha1.PhasePublishing,
-	plan.ForTrial: v1alpha1.PhaseRunningTrial, plan.ForPromotion: v1alpha1.PhaseAwaitingPromotion,
-}
-
 // report writes the observation and the decision into the status.
 func report(w *observed, d plan.Decision, now time.Time) {
 	s := &w.p.Status
@@ -156,7 +126,7 @@ func phaseOf(w *observed, d plan.Decision) v1alpha1.Phase {
 	case d.Do == plan.Believe && w.reported[v1alpha1.ProofAnnotation] != "":
 		return v1alpha1.PhaseStopping // the donor powers itself off after its proof
 	}
-	return phases[d.Do]
+	return actions[d.Do].phase
 }
 
 // waitPhase is the phase of a wait. A snapshot that is pending after the donor's release belongs to the publication.
@@ -164,7 +134,7 @@ func waitPhase(w *observed, why plan.Reason) v1alpha1.Phase {
 	if why == plan.ForSnapshot && !w.isHeld() {
 		return v1alpha1.PhasePublishing
 	}
-	return waitPhases[why]
+	return waits[why].phase
 }
 
 // endsBeforeReservation reports whether the capture ends, or is about to end, without a reservation.
@@ -191,7 +161,7 @@ func enterPhase(s *v1alpha1.PrototypeStatus, phase v1alpha1.Phase, now time.Time
 
 // waitAfter is the wait that follows an action with a lasting effect; otherwise the decision itself.
 func waitAfter(d plan.Decision) plan.Decision {
-	if wait, begins := lastingActions[d.Do]; begins && d.Do != plan.Evict {
+	if wait := actions[d.Do].wait; wait != "" && d.Do != plan.Evict {
 		return plan.Decision{Do: plan.Wait, Why: wait}
 	}
 	return d
@@ -428,7 +398,7 @@ var artifactPhases = []v1alpha1.Phase{
 
 // writeStatus writes the status if the pass changed it. The patch is made from the statuses alone, which are the
 // smaller part of the object.
-func (l statusWriter) writeStatus(ctx context.Context, before, p *v1alpha1.Prototype) error {
+func (e *Engine) writeStatus(ctx context.Context, before, p *v1alpha1.Prototype) error {
 	if equality.Semantic.DeepEqual(before.Status, p.Status) {
 		return nil
 	}
@@ -436,7 +406,7 @@ func (l statusWriter) writeStatus(ctx context.Context, before, p *v1alpha1.Proto
 	if err != nil {
 		return fmt.Errorf("compare the status of prototype %s: %w", p.Name, err)
 	}
-	err = l.Client.Status().Patch(ctx, p, client.RawPatch(types.MergePatchType, difference))
+	err = e.Client.Status().Patch(ctx, p, client.RawPatch(types.MergePatchType, difference))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status of prototype %s: %w", p.Name, err)
 	}

@@ -160,7 +160,7 @@ func (t trials) observeNode(ctx context.Context, w *observed) trial.Verdict {
 	if len(subject.Instances) == 0 || subject.Facts.Instance.Gone {
 		return trial.Judge(subject.Facts)
 	}
-	observation, err := t.tryout.Observe(ctx, subject)
+	observation, err := t.TrialObserver.Observe(ctx, subject)
 	w.trial.known = observation.Known
 	if err == nil {
 		err = t.verifyTwins(ctx, &observation)
@@ -229,14 +229,14 @@ func trialSpec(w *observed) cloud.TrialSpec {
 func (t trials) specWithCustomData(ctx context.Context, w *observed) (spec cloud.TrialSpec, err error) {
 	spec = trialSpec(w)
 	if !spec.RemoveBootstrap {
-		spec.CustomData, err = t.promotion.customData(ctx, w.p)
+		spec.CustomData, err = promotion(t).customData(ctx, w.p)
 	}
 	return spec, err
 }
 
 // trialRunner returns the provider, if a TrialObserver is configured.
 func (t trials) trialRunner() (cloud.Provider, error) {
-	if t.tryout == nil {
+	if t.TrialObserver == nil {
 		r := trialUnsupported()
 		return nil, &cloud.Error{Kind: cloud.Unsupported, Op: "try a version", Message: r.Message, Refusal: &r}
 	}
@@ -265,14 +265,14 @@ func (t trials) preflight(ctx context.Context, w *observed) ([]cloud.Refusal, er
 		return nil, err
 	}
 	if spec.CustomData == nil {
-		spec.CustomData = t.given
+		spec.CustomData = t.GivenCustomData
 	}
 	spec.Name = trialName(w.p, 1)
 	refusals, err := runner.PreflightTrial(ctx, spec)
 	if err != nil {
 		return refusals, err
 	}
-	unsuitable, err := t.tryout.Check(ctx, w.p.Spec.Settings)
+	unsuitable, err := t.TrialObserver.Check(ctx, w.p.Spec.Settings)
 	return append(refusals, unsuitable...), err
 }
 
@@ -325,7 +325,7 @@ func (t trials) decide(ctx context.Context, w *observed) error {
 		}
 	})
 	if err == nil {
-		t.begins(w)
+		eventRecorder(t).begins(w)
 	}
 	return err
 }
@@ -362,7 +362,7 @@ func (t trials) tagPassed(ctx context.Context, w *observed) error {
 	}
 	w.image.Tags = maps.Clone(w.image.Tags)
 	maps.Copy(w.image.Tags, mark)
-	t.passed(w)
+	eventRecorder(t).passed(w)
 	return nil
 }
 
@@ -378,7 +378,7 @@ func (t trials) console(ctx context.Context, w *observed) string {
 // quarantine records the whole cause, and tags the image as failed. Console and events are read first, because they end
 // with the instance.
 func (t trials) quarantine(ctx context.Context, w *observed) error {
-	failure := w.trial.verdict.Message + t.console(ctx, w) + t.tryout.Evidence(ctx, w.trial.subject, w.trial.observation.Facts.Node)
+	failure := w.trial.verdict.Message + t.console(ctx, w) + t.TrialObserver.Evidence(ctx, w.trial.subject, w.trial.observation.Facts.Node)
 	if err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) { r.Failure = failure }); err != nil {
 		return err
 	}

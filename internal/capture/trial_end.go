@@ -48,7 +48,7 @@ func (t trials) end(ctx context.Context, w *observed) error {
 			r.CleaningUp, r.CleanupStartedAt = true, &now
 		})
 		if err == nil {
-			t.ends(w)
+			eventRecorder(t).ends(w)
 		}
 		return err
 	}
@@ -77,12 +77,12 @@ func (t trials) end(ctx context.Context, w *observed) error {
 // and a lasting error is reported.
 func (t trials) clean(ctx context.Context, w *observed, subject trial.Subject) (left bool, err error) {
 	overdue := w.record.Trial.CleanupStartedAt != nil && t.now().Sub(w.record.Trial.CleanupStartedAt.Time) > endTimeout
-	still, err := t.tryout.Clean(ctx, subject)
+	still, err := t.TrialObserver.Clean(ctx, subject)
 	if len(still) > 0 && overdue && err == nil {
-		t.ofVersion(w, corev1.EventTypeWarning, TrialNodeNotRemoved, "%s; the capture continues, and the node returns to service. Find the client that writes its status, and delete the Node if no kubelet runs there",
+		eventRecorder(t).ofVersion(w, corev1.EventTypeWarning, TrialNodeNotRemoved, "%s; the capture continues, and the node returns to service. Find the client that writes its status, and delete the Node if no kubelet runs there",
 			strings.Join(still, "; "))
 		subject.Overdue = true
-		still, err = t.tryout.Clean(ctx, subject)
+		still, err = t.TrialObserver.Clean(ctx, subject)
 	}
 	if err != nil && overdue {
 		err = &cloud.Error{Kind: cloud.Refused, Op: "remove the cluster's objects of", Resource: "trial " + subject.Spec.Name, Err: err,
@@ -118,7 +118,7 @@ func withInstances(nodes []v1alpha1.TrialNodeRecord, instances []cloud.Instance)
 // Any client may have removed or overwritten the record.
 func (t trials) findLostTrial(ctx context.Context, w *observed) error {
 	f := &w.facts
-	if t.tryout == nil || w.isOrphan || !f.NeedsTrial || f.Trial != plan.NoTrial {
+	if t.TrialObserver == nil || w.isOrphan || !f.NeedsTrial || f.Trial != plan.NoTrial {
 		return nil
 	}
 	switch plan.Next(*f).Do {
@@ -131,8 +131,8 @@ func (t trials) findLostTrial(ctx context.Context, w *observed) error {
 	case cloud.Is(err, cloud.NotFound):
 		return nil
 	case cloud.Is(err, cloud.Denied): // trials work without the permission to list trials
-		t.eventRecorder.Log.Error(err, "cannot list the trials of this capture", "prototype", w.p.Name)
-		t.ofVersion(w, corev1.EventTypeWarning, TrialListFailed, "the cloud does not let Kamino list trials: %v; look in the cloud for instances with the tag %s=%s", err, cloud.TagUID, w.p.UID)
+		t.Log.Error(err, "cannot list the trials of this capture", "prototype", w.p.Name)
+		eventRecorder(t).ofVersion(w, corev1.EventTypeWarning, TrialListFailed, "the cloud does not let Kamino list trials: %v; look in the cloud for instances with the tag %s=%s", err, cloud.TagUID, w.p.UID)
 		return nil
 	case err != nil:
 		return err

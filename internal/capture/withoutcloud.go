@@ -32,12 +32,12 @@ func (e *Engine) actWithoutCloud(ctx context.Context, w *observed, trouble error
 	e.Log.V(1).Info("decided without the cloud", "node", w.p.Spec.Donor.NodeName, "holder", w.p.Name, "decision", d.String())
 	switch d.Do {
 	case plan.Fail:
-		failuresOf(e).fail(w, failure(w, d))
+		failures{e}.fail(w, failure(w, d))
 	case plan.Serve:
 		if err := e.act(ctx, w, d); err != nil {
 			return err
 		}
-		eventRecorderOf(e).event(w, corev1.EventTypeWarning, Serving, "node %s takes pods again, but stays reserved until the cloud answers: %v", w.p.Spec.Donor.NodeName, trouble)
+		eventRecorder{e}.event(w, corev1.EventTypeWarning, Serving, "node %s takes pods again, but stays reserved until the cloud answers: %v", w.p.Spec.Donor.NodeName, trouble)
 		w.p.Status.Progress = fmt.Sprintf("node %s takes pods again, but stays reserved until the cloud answers", w.p.Spec.Donor.NodeName)
 		setCondition(w.p, e.now(), v1alpha1.ConditionDonorInService, metav1.ConditionTrue, Serving, "the donor takes pods, but stays reserved until the cloud answers")
 	case plan.PatchDonor:
