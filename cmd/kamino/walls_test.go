@@ -66,8 +66,8 @@ var rooms = map[string]room{
 
 	"internal/cloud":           {},
 	"internal/cloud/aws":       {own: "cloud imageversion wording/page", foreign: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
-	"internal/cloud/azure":     {own: "cloud imageversion wording/page", foreign: "github.com/Azure/azure-sdk-for-go"},
-	"internal/cloud/capi":      {own: "cloud wording/page", foreign: kubeClient},
+	"internal/cloud/azure":     {own: "cloud imageversion process wording/page", foreign: "github.com/Azure/azure-sdk-for-go"},
+	"internal/cloud/capi":      {own: "cloud process wording/page", foreign: kubeClient},
 	"internal/cloud/memory":    {own: "cloud imageversion"},
 	"internal/cloud/registry":  {own: "cloud cloud/aws cloud/azure"},
 	"internal/cloud/cloudtest": {own: "cloud imageversion", foreign: "github.com/google/go-cmp"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/process"
 )
 
 // noZoneRedundancyTexts are Azure's messages for a region without zone-redundant image storage. After such a message, and no
@@ -320,7 +321,7 @@ func (p *ImageProvider) TagImage(ctx context.Context, ref cloud.FamilyVersion, t
 		if try == maxTagWrites || !isStatus(err, http.StatusConflict) {
 			return fail("tag", r, err)
 		}
-		if err := pause(ctx, tagPause); err != nil {
+		if err := process.Wait(ctx, tagPause); err != nil {
 			return fail("tag", r, err)
 		}
 	}

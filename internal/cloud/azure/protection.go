@@ -12,6 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/process"
 )
 
 // maxProtectionReads is how often the protection is read after the write, protectionPause apart. Azure stores the model at
@@ -101,7 +102,7 @@ func (p *PoolProvider) protect(ctx context.Context, id cloud.InstanceID, protect
 			return &cloud.Error{Kind: cloud.Conflict, Op: "set scale-in protection of", Resource: ref.String(),
 				Message: "Azure accepted the change, but does not show the change yet: try again"}
 		}
-		if err := pause(ctx, protectionPause); err != nil {
+		if err := process.Wait(ctx, protectionPause); err != nil {
 			return fail("set scale-in protection of", ref, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/process"
 )
 
 // The topology controller rewrites the MachineDeployment of a ClusterClass, so Kamino overrides the variable with the image in
@@ -302,12 +303,7 @@ func (r *clusterAccess) waitForImage(ctx context.Context, change cloud.RecipeCha
 
 // pause returns after a time, or with the context.
 func pause(ctx context.Context, op string, of fmt.Stringer, long time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return fail(op, of.String(), ctx.Err())
-	case <-time.After(long):
-		return nil
-	}
+	return fail(op, of.String(), process.Wait(ctx, long))
 }
 
 // otherTemplate waits until a pool names another template, or until the deadline.
