@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -101,7 +102,7 @@ func TestPermissions(t *testing.T) {
 	}
 	// The doctor comes to the same end: whether there are pools to examine is another matter.
 	messages := sandbox.Run(t, nil, "kamino", "doctor", "--namespace", own, "--generalize-namespace", pods, "--as", "system:serviceaccount:"+own+":may-kamino").Stdout
-	if !strings.Contains(messages, "has all 39 permissions in the cluster that a controller needs") {
+	if !regexp.MustCompile(`has all \d+ permissions in the cluster that a controller needs`).MatchString(messages) {
 		t.Errorf("kamino doctor says of the release's account:\n%s", messages)
 	}
 	if err := helm.Uninstall("may"); err != nil {
