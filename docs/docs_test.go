@@ -33,38 +33,38 @@ func page(t *testing.T, path string) string {
 	return string(text)
 }
 
+// actions are the actions in the tables of a page below a line `<!-- actions`, sorted.
+func actions(t *testing.T, path string) []string {
+	t.Helper()
+	var all []string
+	for _, table := range strings.Split(page(t, path), "<!-- actions")[1:] {
+		table, _, _ = strings.Cut(table, "\n\n")
+		for _, match := range regexp.MustCompile("`((?:autoscaling:|ec2:|Microsoft\\.Compute/)[^`]+)`").FindAllStringSubmatch(table, -1) {
+			all = append(all, match[1])
+		}
+	}
+	return slices.Sorted(slices.Values(all))
+}
+
 // TestAzurePermissions compares the table with what the preflight asks for.
 func TestAzurePermissions(t *testing.T) {
-	table := regexp.MustCompile("(?m)^\\| `(Microsoft\\.Compute/[^`]+)`")
-	var listed []string
-	for _, match := range table.FindAllStringSubmatch(page(t, "reference/azure.md"), -1) {
-		listed = append(listed, match[1])
-	}
-	if diff := cmp.Diff(slices.Concat(azure.RequiredActions(), azure.RebuildActions(), azure.RemoveActions(), azure.TrialActions(), azure.ConsoleActions()), listed); diff != "" {
+	want := slices.Concat(azure.RequiredActions(), azure.RebuildActions(), azure.RemoveActions(), azure.TrialActions(), azure.ConsoleActions())
+	if diff := cmp.Diff(slices.Sorted(slices.Values(want)), actions(t, "reference/azure.md")); diff != "" {
 		t.Errorf("docs/reference/azure.md lists other actions than the provider needs (-provider +page):\n%s", diff)
 	}
 }
 
-// TestVMPermissions compares the actions where VMs stand by themselves, but for those that are on the other page.
+// TestVMPermissions compares the actions for standalone VMs, without the actions of the other page.
 func TestVMPermissions(t *testing.T) {
-	var listed []string
-	for _, match := range regexp.MustCompile("(?m)^\\| `(Microsoft\\.Compute/[^`]+)`").FindAllStringSubmatch(page(t, "reference/cluster-api.md"), -1) {
-		listed = append(listed, match[1])
-	}
 	own := slices.DeleteFunc(azure.VMActions(), func(action string) bool { return slices.Contains(azure.RequiredActions(), action) })
-	if diff := cmp.Diff(own, listed); diff != "" {
+	if diff := cmp.Diff(slices.Sorted(slices.Values(own)), actions(t, "reference/cluster-api.md")); diff != "" {
 		t.Errorf("docs/reference/cluster-api.md lists other actions than the provider needs (-provider +page):\n%s", diff)
 	}
 }
 
 // TestAWSPermissions compares table and policy with what the provider asks IAM about.
 func TestAWSPermissions(t *testing.T) {
-	text := page(t, "reference/aws.md")
-	var listed []string
-	for _, match := range regexp.MustCompile("(?m)^\\| `((?:autoscaling|ec2):[^`]+)`").FindAllStringSubmatch(text, -1) {
-		listed = append(listed, match[1])
-	}
-	if diff := cmp.Diff(slices.Sorted(slices.Values(aws.RequiredActions())), slices.Sorted(slices.Values(listed))); diff != "" {
+	if diff := cmp.Diff(slices.Sorted(slices.Values(aws.RequiredActions())), actions(t, "reference/aws.md")); diff != "" {
 		t.Errorf("docs/reference/aws.md lists other actions than the provider needs (-provider +page):\n%s", diff)
 	}
 	grant, err := aws.Describe().Grant(true)
