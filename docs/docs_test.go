@@ -177,6 +177,13 @@ func TestReasons(t *testing.T) {
 			t.Fatalf("%s: %v, %v", place.glob, paths, err)
 		}
 		text, listed, found := page(t, place.page), headings(page(t, reasonsPage)), 0
+		for _, s := range sections(t) {
+			for _, r := range s.Reasons {
+				if s.Page == place.page {
+					text += "`" + strings.Join(r.Names, "`, `") + "`"
+				}
+			}
+		}
 		for _, path := range paths {
 			if strings.HasSuffix(path, "_test.go") {
 				continue

@@ -52,20 +52,31 @@ func TestGeneratedPages(t *testing.T) {
 // entry is a row about a reason: the place with the table, the meaning and the remedy.
 type entry struct{ where, means, remedy string }
 
-// tables are the tables of reasons that are written by hand, by page, heading and name of the place.
+// tables are the tables of reasons on pages, by page, heading and name of the place. docs/reasons.yaml has the others.
 var tables = []struct{ page, heading, where string }{
-	{"reference/prototype.md", "## When a capture does not begin", "a capture does not begin"},
-	{"reference/prototype.md", "## When a capture fails", "a capture failed"},
-	{"reference/prototype.md", "#### Stalled", "a capture is stalled"},
-	{"reference/prototype.md", "#### Warning events without a condition", "event of a capture"},
 	{"reference/policy.md", "## Choice of the donor", "a policy refuses a node"},
-	{"reference/policy.md", "## Decisions", "decision about a pool"},
-	{"reference/policy.md", "### Conditions", "condition of a policy"},
-	{"reference/policy.md", "## Rebuilding the oldest image", "rebuild of the oldest image"},
-	{"tasks/history.md", "### Rebuilding nodes of the bad version", "a node is not rebuilt, or a change of the recipe is refused"},
 	{"tasks/history.md", "## Quarantine and retirement", "a version stays"},
 	{"concepts/join-health.md", "## States", "state of join tracking"},
-	{"troubleshooting/README.md", "## The cloud answers with an error", "error of the cloud"},
+}
+
+// section are the reasons of docs/reasons.yaml at one place. Links are relative to the page.
+type section struct {
+	Where   string `json:"where"`
+	Page    string `json:"page"`
+	Heading string `json:"heading"`
+	Reasons []struct {
+		Names  []string `json:"names"`
+		Means  string   `json:"means"`
+		Remedy string   `json:"remedy"`
+	} `json:"reasons"`
+}
+
+func sections(t *testing.T) (all []section) {
+	t.Helper()
+	if err := yaml.UnmarshalStrict([]byte(page(t, "reasons.yaml")), &all); err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 // reasons lists each reason with its entries, from A to Z.
@@ -101,6 +112,18 @@ func reasons(t *testing.T) string {
 		}
 	}
 	conditions(t, all)
+	for _, s := range sections(t) {
+		if !slices.Contains(headings(page(t, s.Page)), s.Heading) {
+			t.Errorf("docs/%s has no heading %s, which docs/reasons.yaml names", s.Page, s.Heading)
+		}
+		e := entry{where: fmt.Sprintf("[%s](%s#%s)", s.Where, relative(reasonsPage, s.Page), s.Heading)}
+		for _, r := range s.Reasons {
+			e.means, e.remedy = cell(s.Page, r.Means), cell(s.Page, r.Remedy)
+			for _, name := range r.Names {
+				all[name] = append(all[name], e)
+			}
+		}
+	}
 	for _, c := range clouds(t) {
 		where := fmt.Sprintf("[%s](%s#%s)", c.title, relative(reasonsPage, refusalsPage), headings("# " + c.title)[0])
 		for _, r := range c.reasons {
@@ -108,8 +131,21 @@ func reasons(t *testing.T) string {
 		}
 	}
 	var b strings.Builder
-	b.WriteString("<!-- Made by go generate ./docs from the tables of the pages and from the clouds' reasons. -->\n\n# Reasons from A to Z\n\n")
+	b.WriteString("<!-- Made by go generate ./docs from docs/reasons.yaml, tables of pages, and the clouds' reasons. -->\n\n# Reasons from A to Z\n\n")
 	b.WriteString("Refusals, failures, decisions and conditions have a reason, such as `DrainTimeout`.\nMessages of Kamino contain the address of an entry.\n")
+	b.WriteString("\n| place | reasons |\n|---|---|\n")
+	byPlace := map[string][]string{}
+	for name, entries := range all {
+		for _, e := range slices.Compact(entries) {
+			byPlace[e.where] = append(byPlace[e.where], fmt.Sprintf("[%s](#%s)", name, strings.ToLower(name)))
+		}
+	}
+	for _, where := range slices.Sorted(maps.Keys(byPlace)) {
+		if names := byPlace[where]; len(names) > 1 && !strings.Contains(where, "condition `") {
+			slices.Sort(names)
+			fmt.Fprintf(&b, "| %s | %s |\n", where, strings.Join(names, " "))
+		}
+	}
 	for _, name := range slices.SortedFunc(maps.Keys(all), func(a, b string) int { return cmp.Compare(strings.ToLower(a), strings.ToLower(b)) }) {
 		fmt.Fprintf(&b, "\n## %s\n\n| where | meaning | remedy |\n|---|---|---|\n", name)
 		for _, e := range slices.Compact(all[name]) {
@@ -169,6 +205,11 @@ func conditions(t *testing.T, all map[string][]entry) {
 	if found < 10 {
 		t.Errorf("docs/%s has only %d reasons of conditions", path, found)
 	}
+}
+
+// cell is a text of docs/reasons.yaml in a table of the reasons page.
+func cell(path, text string) string {
+	return strings.ReplaceAll(relink(reasonsPage, path, text), "|", `\|`)
 }
 
 // relative is the path of a page from another page.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/yaml"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -122,31 +123,42 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// TestReasonsAreThoseOfThePages: another test checks that the pages list every reason of the code; here the closed sets
-// must be equal. Each cloud has further refusals on a page of their own.
+// TestReasonsAreThoseOfThePages: another test checks that docs/reasons.yaml lists every reason of the code; here the closed
+// sets must be equal. The clouds have further refusals.
 func TestReasonsAreThoseOfThePages(t *testing.T) {
-	text := page(t, "reference/prototype.md")
-	clouds, _, found := strings.Cut(page(t, "reference/refusals.md"), "\n## Cluster API\n")
-	if !found {
+	var sections []struct {
+		Heading string
+		Reasons []struct{ Names []string }
+	}
+	if err := yaml.Unmarshal([]byte(page(t, "reasons.yaml")), &sections); err != nil {
+		t.Fatal(err)
+	}
+	_, clouds, found := strings.Cut(page(t, "reference/refusals.md"), "\n## ")
+	clouds, _, foundLast := strings.Cut(clouds, "\n## Cluster API\n")
+	if !found || !foundLast {
 		t.Fatal("docs/reference/refusals.md has no section Cluster API after the other clouds")
 	}
 	for heading, want := range map[string]set[string]{
-		"## When a capture does not begin": RefusalsOf(registry.All()...).set,
-		"## When a capture fails":          failureReasons,
+		"when-a-capture-does-not-begin": RefusalsOf(registry.All()...).set,
+		"when-a-capture-fails":          failureReasons,
 	} {
-		_, after, _ := strings.Cut(text, heading)
-		after, _, _ = strings.Cut(after, "\n## ")
-		if strings.HasSuffix(heading, "begin") {
-			after += clouds
-		}
 		found := set[string]{}
-		for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]+) \\|").FindAllStringSubmatch(after, -1) {
-			for _, reason := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(row[1], -1) {
-				found[reason[1]] = true
+		for _, s := range sections {
+			for _, r := range s.Reasons {
+				for _, name := range r.Names {
+					if s.Heading == heading {
+						found[name] = true
+					}
+				}
+			}
+		}
+		if strings.HasSuffix(heading, "begin") {
+			for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(clouds, -1) {
+				found[row[1]] = true
 			}
 		}
 		if diff := cmp.Diff(slices.Sorted(maps.Keys(found)), slices.Sorted(maps.Keys(want))); diff != "" {
-			t.Errorf("%s (-docs/reference/prototype.md, refusals.md +closed set):\n%s", heading, diff)
+			t.Errorf("%s (-docs/reasons.yaml, refusals.md +closed set):\n%s", heading, diff)
 		}
 	}
 	for reason := range RefusalsOf(registry.All()...).set {
