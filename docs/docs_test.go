@@ -156,7 +156,7 @@ func TestReasons(t *testing.T) {
 		{"reference/prototype.md", "../internal/capture/*.go", constants},
 		{"reference/prototype.md", "../internal/capture/admission/*.go", constants},
 		{"tasks/history.md", "../internal/rebuild/plan/*.go", `(?m)^\t[A-Z]\w+ += "([A-Z]\w+)"$`},
-		{"reference/prototype.md", "../internal/capture/plan/decision.go", `(?s)docs/reference/prototype\.md lists.*?\n\)`},
+		{"reference/prototype.md", "../internal/capture/plan/decision.go", `(?s)docs/reasons\.yaml lists.*?\n\)`},
 		{"reference/refusals.md", "../internal/cloud/azure/*.go", `(?:[rR]efuse\(|Reason: )"([A-Z]\w+)"`},
 		{"reference/refusals.md", "../internal/cloud/aws/*.go", `(?m)(?:Refuse\(|^\treason\w+ += )"([A-Z]\w+)"`},
 		{"reference/refusals.md", "../internal/cloud/capi/reason.go", `(?m)^\treason\w+ += "([A-Z]\w+)"`},

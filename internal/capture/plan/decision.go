@@ -154,7 +154,7 @@ const (
 	ForCloud Reason = "Cloud"
 )
 
-// The causes of failures after the begin of a capture. docs/reference/prototype.md lists the remedies.
+// The causes of failures after the begin of a capture. docs/reasons.yaml lists the remedies.
 const (
 	DiskCheckFailed Reason = "DiskCheckFailed"
 	DonorGone       Reason = "DonorGone"
