@@ -31,8 +31,6 @@ func TestRefusalsOfARM(t *testing.T) {
 		{"GET", groupURL + "/providers/Microsoft.Compute/disks/d?api-version=1", http.StatusNotFound, "ResourceNotFound"},
 		{"GET", groupURL + "/providers/Microsoft.Compute/virtualMachines/v?api-version=1", http.StatusNotFound, "ResourceNotFound"},
 		{"GET", groupURL + "/providers/Microsoft.Compute/toasters/t?api-version=1", http.StatusNotFound, "InvalidResourceType"},
-		{"GET", groupURL + "/resources?api-version=1", http.StatusNotImplemented, "NotImplemented"},
-		{"GET", groupURL + "/providers/Microsoft.Authorization/roleAssignments?api-version=1", http.StatusNotImplemented, "NotImplemented"},
 		{"GET", groupURL + "/providers/Microsoft.Toast/toasters/t?api-version=1", http.StatusNotFound, "InvalidResourceNamespace"},
 		{"POST", groupURL + "/providers/Microsoft.Compute/disks/d?api-version=1", http.StatusMethodNotAllowed, "MethodNotAllowed"},
 		{"PUT", groupURL + "/providers/Microsoft.Compute/galleries/g?api-version=1", http.StatusBadRequest, "LocationRequired"},
@@ -47,6 +45,31 @@ func TestRefusalsOfARM(t *testing.T) {
 	resp, doc := c.raw(t, token, "PUT", groupURL+"/providers/Microsoft.Compute/galleries/g?api-version=1", "{")
 	if resp.StatusCode != http.StatusBadRequest || text(doc, "error", "code") != "InvalidRequestContent" {
 		t.Errorf("broken JSON gets %d %v", resp.StatusCode, doc)
+	}
+}
+
+// TestCommandsNotImplemented: the sandbox refuses the requests of these commands of the Azure CLI in ARM's form, and names the path.
+func TestCommandsNotImplemented(t *testing.T) {
+	c := newCloud(t, nil)
+	c.pool(t, 1, nil)
+	token := c.token(t)
+	const subscription = "/subscriptions/" + testSubscription
+	for command, path := range map[string]string{
+		"resource list":                   subscription + "/resources",
+		"resource list -g":                groupURL + "/resources",
+		"vmss nic list":                   groupURL + "/providers/Microsoft.Compute/virtualMachineScaleSets/" + testPool + "/networkInterfaces",
+		"vmss nic list-vm-nics":           groupURL + "/providers/Microsoft.Compute/virtualMachineScaleSets/" + testPool + "/virtualMachines/0/networkInterfaces",
+		"tag list":                        subscription + "/tagNames",
+		"role assignment list":            subscription + "/providers/Microsoft.Authorization/roleAssignments",
+		"role assignment list -g":         groupURL + "/providers/Microsoft.Authorization/roleAssignments",
+		"role definition list":            subscription + "/providers/Microsoft.Authorization/roleDefinitions",
+		"monitor activity-log list":       subscription + "/providers/Microsoft.Insights/eventtypes/management/values",
+		"monitor activity-log list (old)": subscription + "/providers/microsoft.insights/eventtypes/management/values",
+	} {
+		resp, doc := c.raw(t, token, "GET", path+"?api-version=1", "")
+		if resp.StatusCode != http.StatusNotImplemented || text(doc, "error", "code") != "NotImplemented" || !strings.Contains(text(doc, "error", "message"), "'"+path+"'") {
+			t.Errorf("az %s: %d %v, want 501 NotImplemented with the path", command, resp.StatusCode, doc)
+		}
 	}
 }
 
