@@ -82,6 +82,24 @@ func Incomplete(all []Package) (names []string) {
 	return slices.Compact(names)
 }
 
+// maxAudit limits a finding of dpkg --audit in a sentence, in bytes.
+const maxAudit = 200
+
+// AuditSummary describes a broken dpkg in a few words: the incomplete packages, or else the first finding of dpkg --audit.
+func AuditSummary(incomplete []string, audit string) string {
+	if len(incomplete) > 0 {
+		return "incomplete packages: " + strings.Join(incomplete, ", ")
+	}
+	finding, _, _ := strings.Cut(strings.TrimSpace(audit), "\n\n")
+	if finding = strings.Join(strings.Fields(finding), " "); finding == "" {
+		return ""
+	}
+	if len(finding) > maxAudit {
+		finding = strings.ToValidUTF8(finding[:maxAudit], "") + "…"
+	}
+	return "dpkg --audit: " + finding
+}
+
 // Changes compares the lists before and after a transaction. planned supplies origin and security flag.
 func Changes(before, after []Package, planned []patch.Change) []patch.Change {
 	type key struct{ name, arch string }

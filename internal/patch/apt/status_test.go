@@ -124,3 +124,20 @@ func TestSizes(t *testing.T) {
 		t.Errorf("%v %s", err, diff)
 	}
 }
+
+func TestAuditSummary(t *testing.T) {
+	const audit = "The following packages are missing the list control file in the\ndatabase, they need to be reinstalled:\n bar                  foo\n\nThe following packages are missing the md5sums\n"
+	for _, c := range []struct {
+		incomplete  []string
+		audit, want string
+	}{
+		{nil, "\n", ""},
+		{[]string{"a", "b"}, audit, "incomplete packages: a, b"},
+		{nil, audit, "dpkg --audit: The following packages are missing the list control file in the database, they need to be reinstalled: bar foo"},
+		{nil, strings.Repeat("x", 201), "dpkg --audit: " + strings.Repeat("x", 200) + "…"},
+	} {
+		if got := AuditSummary(c.incomplete, c.audit); got != c.want {
+			t.Errorf("AuditSummary(%v, %q) = %q, want %q", c.incomplete, c.audit, got, c.want)
+		}
+	}
+}

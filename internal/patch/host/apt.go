@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"fmt"
@@ -21,6 +22,8 @@ type aptNode struct {
 	// before is the list of packages at the begin, and releases are the repositories on the disk.
 	before   []apt.Package
 	releases []apt.Release
+	// audit says what is broken; empty for a healthy dpkg.
+	audit string
 	// began is the begin of the order.
 	began time.Time
 }
@@ -81,6 +84,7 @@ func (a *aptNode) packages(ctx context.Context) ([]apt.Package, error) {
 	case len(r.Failed) > 0 || strings.TrimSpace(audit.all()) != "":
 		r.Health = patch.Broken
 	}
+	a.audit = apt.AuditSummary(r.Failed, audit.all())
 	return packages, nil
 }
 
@@ -116,7 +120,7 @@ func (a *aptNode) readPackages(ctx context.Context) *patch.Failure {
 	if a.report.Health == patch.Healthy {
 		return nil
 	}
-	what := fmt.Sprintf("dpkg is %s (incomplete packages: %s)", strings.ToLower(string(a.report.Health)), strings.Join(a.report.Failed, ", "))
+	what := fmt.Sprintf("dpkg is %s (%s)", strings.ToLower(string(a.report.Health)), cmp.Or(a.audit, "files in /"+apt.Updates))
 	if a.order.Method != patch.Patch || !a.order.Drained {
 		return &patch.Failure{Reason: patch.Interrupted, Message: what + ": Kamino repairs dpkg only on a drained node; run dpkg --configure -a"}
 	}
@@ -130,6 +134,9 @@ func (a *aptNode) readPackages(ctx context.Context) *patch.Failure {
 	}
 	if a.report.Health != patch.Healthy {
 		f := apt.Trouble(apt.StepRepair, o.all(), o.code)
+		if o.code == 0 {
+			f.Message = "dpkg --configure -a found nothing to do"
+		}
 		f.Message = what + ", and stays so: " + f.Message
 		return f
 	}
