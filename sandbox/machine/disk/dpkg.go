@@ -52,15 +52,35 @@ func SetPackages(root string, versions map[string]string) error {
 		names = append(names, name)
 	}
 	slices.Sort(names)
+	path := packagesPath(root)
 	var out strings.Builder
 	for _, name := range names {
-		fmt.Fprintf(&out, "Package: %s\nStatus: install ok installed\nArchitecture: amd64\nVersion: %s\n\n", name, packages[name])
+		fmt.Fprintf(&out, "Package: %s\nStatus: install ok installed\nMaintainer: Sandbox <sandbox@example.com>\nArchitecture: amd64\nVersion: %s\nDescription: %s\n\n", name, packages[name], name)
+		if err := addFileLists(filepath.Join(filepath.Dir(path), "info"), name); err != nil {
+			return err
+		}
 	}
-	path := packagesPath(root)
 	if err := os.WriteFile(path+"-new", []byte(out.String()), 0o644); err != nil {
 		return err
 	}
 	return os.Rename(path+"-new", path)
+}
+
+// addFileLists creates the lists of files that dpkg --audit demands, on a disk with apt (package sandbox/apt).
+func addFileLists(info, name string) error {
+	if !exists(info) {
+		return nil
+	}
+	for path, text := range map[string]string{name + ".list": "/.\n", name + ".md5sums": ""} {
+		path = filepath.Join(info, path)
+		if exists(path) {
+			continue
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 var lastNumber = regexp.MustCompile(`(\d+)(\D*)$`)
