@@ -146,5 +146,9 @@ func (a eventRecorder) grows(w *observed) {
 
 // goes records the removal of the donor's instance.
 func (a eventRecorder) goes(w *observed) {
-	a.event(w, corev1.EventTypeNormal, "Removing", "the instance of node %s is removed from pool %s, because its generalized disk cannot join the cluster again", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
+	why := "because its generalized disk cannot join the cluster again"
+	if w.facts.Added {
+		why = "so that the pool has its former size"
+	}
+	a.event(w, corev1.EventTypeNormal, "Removing", "the instance of node %s is removed from pool %s, %s", w.p.Spec.Donor.NodeName, w.p.Spec.Pool, why)
 }

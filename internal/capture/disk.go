@@ -31,7 +31,7 @@ const inspectionContainer = "look"
 func (d pods) createInspectionPod(ctx context.Context, w *observed) error {
 	before := w.p.DeepCopy()
 	controllerutil.AddFinalizer(w.p, v1alpha1.CaptureFinalizer)
-	remember, now := w.remember(nil), metav1.NewTime(d.now())
+	remember, now := w.remember(w.record.Reservation), metav1.NewTime(d.now())
 	err := d.recordSince(ctx, w, before, func(r *v1alpha1.Record) {
 		remember(r)
 		r.DiskCheckStartedAt = &now
@@ -60,6 +60,10 @@ func (d pods) compare(ctx context.Context, w *observed, spec *corev1.PodSpec) er
 		}
 		addSummaryKey(w.p, spec)
 		return d.deleteOnlyPod(ctx, w)
+	}
+	if w.admission == nil { // an added donor is inspected without a preflight
+		w.admission = &admission.Case{}
+		preflight{d.Engine}.surroundings(ctx, w, w.admission)
 	}
 	if peer := peerOf(w); peer != "" {
 		spec.NodeName = peer
@@ -247,7 +251,10 @@ func (w *observed) isInspecting() bool {
 
 // inspectionMessage is the obstacle, as the message of the failure.
 func (w *observed) inspectionMessage(now time.Time) string {
-	n, pod := w.p.Spec.Donor.NodeName, podName(w.p)
+	n, pod, stayed, whichStayed := w.p.Spec.Donor.NodeName, podName(w.p), ", and the node stayed in service", ", which stayed in service"
+	if w.facts.Added {
+		stayed, whichStayed = "", "" // Kamino removes the node
+	}
 	container := slices.IndexFunc(w.pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Terminated != nil })
 	switch {
 	case w.foreignPod():
@@ -257,16 +264,16 @@ func (w *observed) inspectionMessage(now time.Time) string {
 		if w.isInspectionOverdue(now) {
 			trouble = fmt.Sprintf("the inspection did not end within %s", inspectionTimeout)
 		}
-		return fmt.Sprintf("the files of node %s cannot be compared with node %s, which stayed in service: %s. Repair node %s, or set settings.generalize.unknownFiles to ReportDifferent",
-			w.pod.Spec.NodeName, n, trouble, w.pod.Spec.NodeName)
+		return fmt.Sprintf("the files of node %s cannot be compared with node %s%s: %s. Repair node %s, or set settings.generalize.unknownFiles to ReportDifferent",
+			w.pod.Spec.NodeName, n, whichStayed, trouble, w.pod.Spec.NodeName)
 	case w.isInspectionOverdue(now):
-		return fmt.Sprintf("the inspection of the disk of node %s did not end within %s; the node stayed in service. Read the events of pod %s, and check that the node can pull %s",
-			n, inspectionTimeout, pod, w.pod.Spec.Containers[0].Image)
+		return fmt.Sprintf("the inspection of the disk of node %s did not end within %s%s. Read the events of pod %s, and check that the node can pull %s",
+			n, inspectionTimeout, stayed, pod, w.pod.Spec.Containers[0].Image)
 	case container >= 0:
-		return fmt.Sprintf("node %s cannot be captured, and stayed in service: %s",
-			n, strings.TrimPrefix(strings.TrimSpace(w.pod.Status.ContainerStatuses[container].State.Terminated.Message), "kamino: "))
+		return fmt.Sprintf("node %s cannot be captured%s: %s",
+			n, stayed, strings.TrimPrefix(strings.TrimSpace(w.pod.Status.ContainerStatuses[container].State.Terminated.Message), "kamino: "))
 	default:
-		return fmt.Sprintf("pod %s does not run on node %s, and the node stayed in service: %s. Check that the node can pull %s, or name another image in settings.generalize.image",
-			pod, n, podTrouble(w.pod), w.pod.Spec.Containers[0].Image)
+		return fmt.Sprintf("pod %s does not run on node %s%s: %s. Check that the node can pull %s, or name another image in settings.generalize.image",
+			pod, n, stayed, podTrouble(w.pod), w.pod.Spec.Containers[0].Image)
 	}
 }

@@ -37,6 +37,10 @@ func namesForeignDonor(p *v1alpha1.Prototype) bool {
 // observeGrowthAndAct makes a pass of a capture without a donor. Each pass has one action.
 func (e poolGrowth) observeGrowthAndAct(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record, isLeft bool) (Result, error) {
 	ctx = cloud.WithReadCache(ctx)
+	if record.Replacement == nil { // from the preflight to the record of the growth, as before a reservation
+		e.reserving.Lock()
+		defer e.reserving.Unlock()
+	}
 	w, facts, err := e.observeGrowth(ctx, p, record)
 	decision := plan.NextGrowth(facts)
 	switch {

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -157,6 +158,9 @@ func TestHowAnAddedPioneerEnds(t *testing.T) {
 				r.After, r.Installed, r.Reboot.Need = patchLevels[0], nil, patch.NotNeeded
 			}
 		}, reason: string(plan.NothingToPatch), words: "has all patches, so no new image is needed. Node node-2 is drained and removed, so that pool pool1 has its former size", growths: 1},
+		{name: "the disk cannot be captured", stage: func(s *testEnv) {
+			s.finds = ended(3, "kamino: refused, nothing was changed: apt-daily-upgrade.timer installs patches")
+		}, reason: string(plan.DiskCheckFailed), words: "node node-2 cannot be captured: refused, nothing was changed: apt-daily-upgrade.timer", growths: 1},
 		{name: "a script failed", stage: func(s *testEnv) {
 			s.patches.report = func(r *patch.Report) {
 				r.Failed, r.Failure = []string{"grub"}, &patch.Failure{Reason: patch.InstallFailed, Message: "the script of grub failed"}
@@ -204,6 +208,9 @@ func TestHowAnAddedPioneerEnds(t *testing.T) {
 				between = c.between(s)
 			}
 			p := s.play(between, s.usePioneer)
+			if c.reason == string(plan.DiskCheckFailed) && s.patches.installs > 0 {
+				t.Error("the node was patched before its disk was inspected")
+			}
 			if c.reason == "" {
 				if p != nil {
 					t.Fatalf("the prototype still exists: %s", verdict(p))
@@ -215,6 +222,41 @@ func TestHowAnAddedPioneerEnds(t *testing.T) {
 				s.checkFormerPool(c.growths)
 			}
 		})
+	}
+}
+
+// TestAGrowthHasAPlace: from the record of the growth on, the capture has one of the places of maxConcurrent.
+func TestAGrowthHasAPlace(t *testing.T) {
+	grows := func(change func(*v1alpha1.Prototype, *v1alpha1.Record)) []v1alpha1.Prototype {
+		p, record := v1alpha1.Prototype{}, v1alpha1.Record{Replacement: &v1alpha1.DonorReplacement{Target: 3, Added: true}}
+		p.Spec.Pool, p.Spec.Pioneer = "pool1", &v1alpha1.PioneerSettings{Node: v1alpha1.PioneerGrow}
+		change(&p, &record)
+		text, err := json.Marshal(record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Annotations = map[string]string{v1alpha1.RecordAnnotation: string(text)}
+		return []v1alpha1.Prototype{p}
+	}
+	for name, test := range map[string]struct {
+		change func(*v1alpha1.Prototype, *v1alpha1.Record)
+		want   int
+	}{
+		"the growth is recorded":     {func(*v1alpha1.Prototype, *v1alpha1.Record) {}, 1},
+		"the growth is not recorded": {func(_ *v1alpha1.Prototype, r *v1alpha1.Record) { r.Replacement = nil }, 0},
+		"no node registered":         {func(p *v1alpha1.Prototype, _ *v1alpha1.Record) { p.Status.Phase = v1alpha1.PhaseFailed }, 0},
+		"the donor is reserved": {func(p *v1alpha1.Prototype, r *v1alpha1.Record) {
+			p.Spec.Donor.NodeName, r.Reservation = "node-2", &v1alpha1.Reservation{}
+		}, 1},
+		"the donor is removed": {func(p *v1alpha1.Prototype, _ *v1alpha1.Record) { p.Spec.Donor.NodeName = "node-2" }, 0},
+	} {
+		held := holding(grows(test.change))
+		if len(held) != test.want {
+			t.Errorf("%s: %d captures hold a place, want %d", name, len(held), test.want)
+		}
+		if name == "the growth is recorded" && !strings.Contains(turnProgress(&observed{activeCaptures: held}), "whose pool pool1 grows by a node") {
+			t.Errorf("progress: %s", turnProgress(&observed{activeCaptures: held}))
+		}
 	}
 }
 

@@ -326,8 +326,13 @@ func (w *observed) isInstanceIrrelevant() bool {
 // cloud is asked once more: without the cloud, a touched donor could be neither copied nor started.
 func isDraining(w *observed) bool {
 	f := &w.facts
-	isProtected := !f.Added || f.Patch != plan.PatchWanted // an added donor is cordoned before its protection
-	return f.Recorded && f.Cordoned && !f.CordonRestored && !f.MustBoot() && !f.Drained && isProtected
+	return f.Recorded && f.Cordoned && !f.CordonRestored && !f.MustBoot() && !f.Drained && !isAddedBeforeOrder(w)
+}
+
+// isAddedBeforeOrder reports whether an added donor is cordoned, but its protection or its inspection may be incomplete.
+func isAddedBeforeOrder(w *observed) bool {
+	f := &w.facts
+	return f.Added && (f.Patch == plan.PatchWanted || f.Patch == plan.PatchUnderWay && w.record.Patch.Order == nil)
 }
 
 // isPodWorking reports whether the pod is working, without a proof and without a reboot.

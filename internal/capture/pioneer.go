@@ -15,6 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/patch/nodepatch"
 	patchplan "github.com/kamino-dev/kamino/internal/patch/plan"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 const (
@@ -95,6 +96,10 @@ func patchDonor(ctx context.Context, e *Engine, w *observed) error {
 		return err
 	}
 	store := patchStore{e, w}
+	if w.facts.Patch == plan.PatchWanted && w.facts.Pod != plan.NoPod { // the pod of the inspection is deleted before the drain
+		r.StartedAt = metav1.NewTime(e.now())
+		return store.Save(ctx, r)
+	}
 	pass, err := patcher.Pass(ctx, task, r, store)
 	if err != nil {
 		return err
@@ -221,7 +226,7 @@ func (a eventRecorder) patches(w *observed, d patchplan.Decision) {
 	case patchplan.OrderPatch:
 		a.event(w, corev1.EventTypeNormal, "Patching", "node %s is drained and installs its pending patches", name)
 	case patchplan.OrderReboot:
-		a.event(w, corev1.EventTypeNormal, "Rebooting", "node %s has installed %d patches and reboots", name, r.Installed)
+		a.event(w, corev1.EventTypeNormal, "Rebooting", "node %s has installed patches for %s and reboots", name, wording.Count(int(r.Installed), "package"))
 	case patchplan.Uncordon:
 		a.event(w, corev1.EventTypeNormal, "Soaking", "node %s is patched and takes pods; the capture waits until the node has been healthy for %s", name, w.p.Spec.Pioneer.Defaulted().Soak.Duration)
 	case patchplan.Quarantine:

@@ -95,12 +95,14 @@ func (q preflight) turn(ctx context.Context, w *observed, c *admission.Case) {
 	c.Others = admission.Found(others)
 }
 
-// holding returns the Prototypes that hold a donor.
+// holding returns the Prototypes that hold a donor, or whose pool grows by a donor.
 func holding(prototypes []v1alpha1.Prototype) (holding []v1alpha1.Prototype) {
 	for i := range prototypes {
-		record, err := v1alpha1.RecordOf(&prototypes[i])
-		if err != nil || record.Reservation != nil { // an unreadable record may have a reservation
-			holding = append(holding, prototypes[i])
+		p := &prototypes[i]
+		record, err := v1alpha1.RecordOf(p)
+		grows := p.Spec.AwaitsDonor() && record.Replacement != nil && !p.Status.Terminal()
+		if err != nil || record.Reservation != nil || grows { // an unreadable record may have a reservation
+			holding = append(holding, *p)
 		}
 	}
 	return holding

@@ -115,7 +115,7 @@ func phaseOf(w *observed, d plan.Decision) v1alpha1.Phase {
 		return patchPhase(w)
 	case isAddedWithoutPatch(w):
 		return v1alpha1.PhaseGrowing
-	case d.Do == plan.Wait && d.Why == plan.ForDeletion, d.Do == plan.DeleteOrder:
+	case d.Do == plan.Wait && d.Why == plan.ForDeletion, d.Do == plan.DeleteOrder, d.Do == plan.DeletePod && w.facts.Patch == plan.PatchUnderWay:
 		return w.p.Status.Phase // the end of the previous phase
 	case d.Do == plan.Wait:
 		return waitPhase(w, d.Why)
@@ -139,7 +139,7 @@ func waitPhase(w *observed, why plan.Reason) v1alpha1.Phase {
 
 // endsBeforeReservation reports whether the capture ends, or is about to end, without a reservation.
 func (w *observed) endsBeforeReservation(d plan.Decision) bool {
-	return d.Do == plan.Fail && d.Why == plan.DiskCheckFailed || d.Do == plan.DeletePod && !w.facts.Touched && !w.isHeld() && w.p.Status.Donor == nil
+	return d.Do == plan.Fail && d.Why == plan.DiskCheckFailed && !w.isHeld() || d.Do == plan.DeletePod && !w.facts.Touched && !w.isHeld() && w.p.Status.Donor == nil
 }
 
 // enterPhase begins a phase, unless the capture is already in that phase.
@@ -230,7 +230,11 @@ func turnProgress(w *observed) string {
 	case len(w.activeCaptures) == 0:
 		return "waiting for another capture"
 	}
-	return fmt.Sprintf("waiting for prototype %s, which holds node %s", w.activeCaptures[0].Name, w.activeCaptures[0].Spec.Donor.NodeName)
+	ahead := &w.activeCaptures[0]
+	if ahead.Spec.AwaitsDonor() {
+		return fmt.Sprintf("waiting for prototype %s, whose pool %s grows by a node", ahead.Name, ahead.Spec.Pool)
+	}
+	return fmt.Sprintf("waiting for prototype %s, which holds node %s", ahead.Name, ahead.Spec.Donor.NodeName)
 }
 
 func drainProgress(w *observed) string {

@@ -83,7 +83,7 @@ func prepare(f Facts) Decision {
 		return fail(DeadlineExceeded)
 	case !f.Recorded:
 		return do(Record)
-	case f.Pod != NoPod:
+	case f.Pod != NoPod && !(f.Added && f.Patch == PatchWanted):
 		return do(DeletePod) // the inspection is complete; the generalize pod needs the name
 	default:
 		return prepareHeld(f)
@@ -107,8 +107,8 @@ func prepareHeld(f Facts) Decision {
 		return awaitReplacement(f)
 	case !f.Protected:
 		return do(Protect)
-	case f.Added && f.Patch == PatchWanted && f.Node != NodeReady:
-		return wait(ForDonor)
+	case f.Added && f.Patch == PatchWanted:
+		return inspectAdded(f)
 	case f.Patch == PatchWanted:
 		return do(PatchDonor)
 	case !f.Cordoned:
@@ -122,6 +122,22 @@ func prepareHeld(f Facts) Decision {
 	default:
 		return do(Order)
 	}
+}
+
+// inspectAdded inspects the disk of an added donor before the patch, so that no patch and soak precede a refusal. The begin of
+// the patch records the end of the inspection.
+func inspectAdded(f Facts) Decision {
+	switch {
+	case f.Pod == PodFailed:
+		return fail(DiskCheckFailed)
+	case f.Pod == PodActive:
+		return wait(ForLook)
+	case f.Node != NodeReady:
+		return wait(ForDonor)
+	case f.Pod == PodLooked:
+		return do(PatchDonor)
+	}
+	return do(Look)
 }
 
 // inspectFirst inspects the donor's disk before the reservation. The inspection can only refuse: the pod's report is

@@ -118,7 +118,9 @@ func addedDonors() []model {
 			worlds = append(worlds, w.derived())
 		}
 	}
-	return worlds
+	compares := worlds[0]
+	compares.compares = true
+	return append(worlds, compares)
 }
 
 // patch makes one step of the patch: begin with a drain, or the end.
@@ -309,9 +311,9 @@ func (w model) boot() model {
 func (w model) progress() model {
 	f := &w.f
 	switch {
-	case f.Pod == PodActive && !f.isHeld() && !f.MustBoot() && f.Power == On && w.compares:
+	case f.Pod == PodActive && (!f.isHeld() || f.Added) && !f.MustBoot() && f.Power == On && w.compares:
 		f.Pod, w.compares = PodCompared, false
-	case f.Pod == PodActive && !f.isHeld() && !f.MustBoot() && f.Power == On:
+	case f.Pod == PodActive && (!f.isHeld() || f.Added) && !f.MustBoot() && f.Power == On:
 		f.Pod = PodLooked
 	case f.Pod == PodActive && f.Order && !w.said && f.Power == On && !w.booted && !f.Proven && !w.proofGone:
 		w.said, f.PoweringOff, w.clean = true, true, true

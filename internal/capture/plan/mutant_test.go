@@ -345,6 +345,16 @@ var addedMutants = []mutant{
 			f.Node = NodeReady
 		}
 	})},
+	{"patches an added node without a look", with(func(f *Facts) {
+		if f.Added && f.Patch == PatchWanted && f.Pod == NoPod {
+			f.Pod = PodLooked
+		}
+	})},
+	{"patches an added node although the look said no", with(func(f *Facts) {
+		if f.Added && f.Patch == PatchWanted && f.Pod == PodFailed {
+			f.Pod = PodLooked
+		}
+	})},
 	{"leaves the place of an added donor", with(func(f *Facts) { f.PlaceKept = false })},
 	{"keeps an added donor without patches", func(f Facts) Decision {
 		if d := Next(f); f.Failed && f.Patch == PatchCurrent && d.Do == Remove {

@@ -186,7 +186,12 @@ var properties = []property{
 	}},
 	{"a donor is taken only behind a look that found nothing", "|Reserve|", func(w model, _ Decision) bool { return w.f.Pod == PodLooked }},
 	{"no pod is left behind by a capture that ends", "|Refuse|Close|Succeed|", func(w model, _ Decision) bool { return w.f.Pod == NoPod }},
-	{"nothing is drained while the look's pod is there", "|Protect|Cordon|Evict|Order|", func(w model, _ Decision) bool { return w.f.Pod == NoPod }},
+	{"nothing is drained while the look's pod is there", "|Protect|Cordon|Evict|Order|", func(w model, d Decision) bool {
+		return w.f.Pod == NoPod || w.f.Added && w.f.Patch == PatchWanted && (d.Do == Protect || d.Do == Cordon) // an added donor is protected first
+	}},
+	{"an added donor is patched only behind a look that found nothing", "|PatchDonor|", func(w model, _ Decision) bool {
+		return !w.f.Added || w.f.Patch != PatchWanted || w.f.Pod == PodLooked
+	}},
 	{"nothing but the lock is taken while another capture has a node away", "|Protect|Cordon|", func(w model, _ Decision) bool {
 		return !w.f.Queued || w.f.Cordoned || w.f.Added && (w.f.Patch == PatchWanted || w.f.Failed || w.f.Deleting)
 	}},
@@ -198,7 +203,7 @@ var properties = []property{
 	{"only a drained donor is generalized", "|Order|", func(w model, _ Decision) bool { return w.f.Drained && w.f.Node == NodeReady }},
 	{"a patch begins as carefully as a drain", "|PatchDonor|", func(w model, _ Decision) bool {
 		f := w.f
-		return f.Patch == PatchUnderWay || f.Patch == PatchWanted && !f.Failed && !f.Deleting && f.Lock == Ours && f.Recorded && f.Protected && f.Pod == NoPod &&
+		return f.Patch == PatchUnderWay || f.Patch == PatchWanted && !f.Failed && !f.Deleting && f.Lock == Ours && f.Recorded && f.Protected && (f.Pod == NoPod || f.Added) &&
 			(!f.Queued || f.Cordoned) && (!f.DonorReplaced || !f.GrowFirst || f.Added && f.Node == NodeReady || f.Replacement == ReplacementReady)
 	}},
 	{"a node under patch is left to the patch", "", func(w model, d Decision) bool {
@@ -496,7 +501,7 @@ func TestActionsOfWholeCapture(t *testing.T) {
 		{taken + copied + back + complete + published, model{instant: true}},
 		{taken + "Enlarge, Wait: Replacement, " + copied + complete + removed + "DeleteNode, Forget, " + published, model{f: Facts{DonorReplaced: true, GrowFirst: true}}},
 		{taken + copied + complete + removed + "Enlarge, Wait: Removal, DeleteNode, Forget, " + published, model{f: Facts{DonorReplaced: true}}},
-		{"Relock, Cordon, Protect, PatchDonor, " + strings.TrimPrefix(copied, "Protect, ") + complete + removed + "DeleteNode, Forget, " + published,
+		{"Relock, Cordon, Protect, Look, Wait: Look, PatchDonor, DeletePod, PatchDonor, " + strings.TrimPrefix(copied, "Protect, ") + complete + removed + "DeleteNode, Forget, " + published,
 			model{size: 1, patchEnd: PatchDone, f: Facts{DonorReplaced: true, GrowFirst: true, Added: true, Recorded: true, Patch: PatchWanted}}},
 		{taken + copied + complete + removed + "Enlarge, Wait: Removal, DeleteNode, Forget, " + published, model{f: Facts{DonorReplaced: true}, instant: true}},
 	} {

@@ -49,20 +49,19 @@ func planLines(plan Plan) []string {
 	if plan.Installs {
 		lines = append(lines, "  need an installation of Kamino first: pass --install, or run `kamino manifests | kubectl apply -f -`")
 	}
+	add := func(format string, args ...any) { lines = append(lines, "  "+fmt.Sprintf(format, args...)) }
 	if p := spec.Pioneer; p != nil {
 		s, verb := p.Defaulted(), "drain node "+spec.Donor.NodeName
 		if spec.AddsDonor() {
-			verb = "cordon the new node as it registers"
+			verb = "cordon and inspect the new node as it registers"
 		}
-		lines = append(lines, fmt.Sprintf("  %s, install %s, reboot the node, and watch the node in service for %s",
-			verb, patchWords[s.Patches], wording.Duration(s.Soak.Duration)))
+		add("%s, install %s, reboot the node, and watch the node in service for %s", verb, patchWords[s.Patches], wording.Duration(s.Soak.Duration))
 	}
 	if !spec.AddsDonor() {
 		lines = append(lines,
 			fmt.Sprintf("  take node %s of pool %s out of service, for at most %s without a snapshot", spec.Donor.NodeName, spec.Pool,
 				wording.Duration(spec.Settings.Defaulted().OutOfService.Deadline.Duration)))
 	}
-	add := func(format string, args ...any) { lines = append(lines, "  "+fmt.Sprintf(format, args...)) }
 	for _, message := range removalSentences(plan.Removal, spec.Donor.NodeName, spec.Pool) {
 		add("%s", message)
 	}
