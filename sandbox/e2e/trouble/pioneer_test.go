@@ -7,6 +7,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/apt"
+	"github.com/kamino-dev/kamino/sandbox/fleet"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
@@ -96,4 +97,35 @@ func TestAddedPioneerWithoutAPackageManager(t *testing.T) {
 	}
 	e.AssertNodeGone(p.Spec.Donor.NodeName)
 	e.AssertReturned(e.Before, e.Donor, 0)
+}
+
+// TestAddedPioneer: the pool grows by a node that apt patches. The node is captured and removed, the next node comes up patched,
+// and no other node runs apt. The image of the first generation belongs to this test alone, so that it can have apt.
+func TestAddedPioneer(t *testing.T) {
+	t.Parallel()
+	e, repository := pioneerEnv(t, "name=grown,nodes=2,generation=V1")
+	e.Must(repository.Install(e.Sandbox.Fleet().DiskTree(fleet.DiskID(e.CloudPool().Image))))
+	const patched = "3.0.2-0ubuntu1.16"
+	e.Must(repository.Publish(apt.Package{Name: "openssl", Before: "3.0.2-0ubuntu1.15", Version: patched, Postinst: apt.RequestReboot}))
+	settings := filepath.Join(t.TempDir(), "settings.yaml")
+	e.Must(os.WriteFile(settings, []byte("maxConcurrent: 100\nsettings: {trial: {soak: 1s}}\npioneer: {soak: 1s}\n"), 0o600))
+	e.Start("capture", e.Donor, "-f", settings, "--pioneer=Grow").ExpectExit(0, "Growing: inspecting the node's disk", "Patching", "Rebooting", "Soaking", "Removing",
+		"Soaked: Passed", "so that the pool has its former size")
+	p := e.Prototype()
+	if p.Status.Patch == nil || p.Status.Patch.Installed != 1 || p.Spec.Donor.NodeName == e.Donor {
+		t.Errorf("donor %s, patch %+v", p.Spec.Donor.NodeName, p.Status.Patch)
+	}
+	e.AssertReplaced(e.Before, p.Spec.Donor.NodeName, 2)
+	sent := repository.Traffic()
+	if clone := e.Grow(); clone.Packages["openssl"] != patched || clone.Boots != 1 {
+		t.Errorf("the next node has openssl %s after %d boots", clone.Packages["openssl"], clone.Boots)
+	}
+	if later := repository.Traffic().Since(sent); later.Requests > 0 {
+		t.Errorf("%d requests reached the repository while the pool grew", later.Requests)
+	}
+	for _, m := range e.Machines {
+		if now := e.Machine(m.Node); now.Packages["openssl"] == patched {
+			t.Errorf("node %s ran apt", m.Node)
+		}
+	}
 }
