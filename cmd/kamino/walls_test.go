@@ -113,7 +113,7 @@ var rooms = map[string]room{
 	"internal/node/nodecache": {own: "api cloud pool/membership node/nodestate", foreign: kubeLoop},
 
 	"internal/node":                {own: "api node/nodestate", foreign: kubeClient + " k8s.io/kubectl"},
-	"internal/capture":             {own: "capture/admission api capture/plan cloud contents history imageversion/imagecount imageversion pool/membership node node/kured node/nodestate patch/nodepatch patch/plan process recipe node/reservations imageversion/retention selection trial", foreign: kubeLoop},
+	"internal/capture":             {own: "capture/admission api capture/plan cloud contents history imageversion/imagecount imageversion pool/membership node node/kured node/nodestate patch/nodepatch patch/plan process recipe node/reservations imageversion/retention selection trial wording", foreign: kubeLoop},
 	"internal/trial/trialnode":     {own: "api cloud node node/nodestate trial/probe selection/expression trial", foreign: kubeClient + yaml + " k8s.io/component-helpers k8s.io/pod-security-admission"},
 	"internal/rebuild":             {own: "api cloud pool/membership node node/kured node/nodecache node/nodestate rebuild/plan", foreign: kubeLoop},
 	"internal/doctor":              {own: "capture/admission api pool/bootstrapkind cloud history imageversion/imagecount imageversion pool/membership node node/kured node/nodestate wording/page node/reservations selection wording", foreign: kubeClient},
