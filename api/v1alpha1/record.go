@@ -99,6 +99,8 @@ type Record struct {
 	Patch *PatchRecord `json:"patch,omitempty"`
 	// Trial of the version; nil before its first attempt is decided.
 	Trial *TrialRecord `json:"trial,omitempty"`
+	// Retired are the versions to delete after the promotion, recorded before the first deletion.
+	Retired []string `json:"retired,omitempty"`
 	// ScaleOut is the growth of the pool after the promotion.
 	ScaleOut *ScaleOut `json:"scaleOut,omitempty"`
 }

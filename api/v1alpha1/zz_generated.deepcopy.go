@@ -1273,6 +1273,11 @@ func (in *Record) DeepCopyInto(out *Record) {
 		*out = new(TrialRecord)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Retired != nil {
+		in, out := &in.Retired, &out.Retired
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.ScaleOut != nil {
 		in, out := &in.ScaleOut, &out.ScaleOut
 		*out = new(ScaleOut)

@@ -126,6 +126,9 @@ func (s *testEnv) checkIntendedChanges() {
 	if got := strings.Join(versions, " "); got != "2026.03.03 2026.03.14" {
 		s.t.Errorf("versions: %s", got)
 	}
+	if got := strings.Join(slices.Sorted(slices.Values(s.prototype().Status.Retired)), " "); got != "2026.03.01 2026.03.02" {
+		s.t.Errorf("retired versions: %s", got)
+	}
 }
 
 // TestPairsOfFaults draws pairs of lost calls, and troubles of the world in between, from fixed seeds.

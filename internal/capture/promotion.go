@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -108,6 +109,11 @@ func (m promotion) lookRetirement(ctx context.Context, w *observed) error {
 	if err != nil {
 		return err
 	}
+	for _, version := range w.record.Retired { // the answer of a deletion can be lost
+		if !slices.ContainsFunc(images, func(i cloud.Image) bool { return i.Version == version }) {
+			reportRetired(w.p, version)
+		}
+	}
 	keep := int(w.p.Spec.Settings.Defaulted().Keep)
 	if w.retire, err = m.retirable(ctx, w.pool, images, w.p.Spec.Version, keep); err != nil {
 		return err
@@ -138,15 +144,28 @@ func removesBootstrap(p *v1alpha1.Prototype) bool {
 	return p.Spec.Settings.Profile().Traits().RemovesBootstrap
 }
 
-// retire deletes the versions beyond the retention limit.
+// retire deletes the versions beyond the retention limit. The versions are recorded before the first deletion.
 func (m promotion) retire(ctx context.Context, w *observed) error {
+	isRecorded := func(version string) bool { return slices.Contains(w.record.Retired, version) }
+	if added := slices.DeleteFunc(slices.Clone(w.retire), isRecorded); len(added) > 0 {
+		if err := m.record(ctx, w, func(r *v1alpha1.Record) { r.Retired = slices.Concat(r.Retired, added) }); err != nil {
+			return err
+		}
+	}
 	for _, version := range w.retire {
 		if err := m.Cloud.DeleteImage(ctx, cloud.ImageRef{Pool: w.pool, Version: version}); err != nil {
 			return err
 		}
-		w.p.Status.Retired = append(w.p.Status.Retired, version)
+		reportRetired(w.p, version)
 	}
 	return nil
+}
+
+// reportRetired reports a deleted version once.
+func reportRetired(p *v1alpha1.Prototype, version string) {
+	if !slices.Contains(p.Status.Retired, version) {
+		p.Status.Retired = append(p.Status.Retired, version)
+	}
 }
 
 // scaleOut grows the pool once. The target size is recorded before the growth, and the completion afterwards.
