@@ -23,6 +23,8 @@ type Promotion struct {
 	Trial string `json:"trial,omitempty"`
 	// From is the recipe's image before, as the cloud writes it.
 	From string `json:"from"`
+	// FromVersion is the pool's version that the recipe names before; empty for another image.
+	FromVersion string `json:"fromVersion,omitempty"`
 	// RemovesBootstrap is true if nodes of the version need no bootstrap data, so that the recipe loses the data.
 	RemovesBootstrap bool `json:"removesBootstrap"`
 	// Done is true if the recipe already names the version.
@@ -54,7 +56,7 @@ func (h History) Promote(name string) (Promotion, []cloud.Refusal) {
 	case v.State != cloud.Complete:
 		return Promotion{}, refuse(VersionIncomplete, "wait until the version is complete, or name another version", "version %s of pool %s is %s, not complete", v.Version, h.Pool, v.State)
 	}
-	p := Promotion{Pool: h.Pool, Version: v.Version, Prototype: v.Prototype, Trial: v.Trial, From: h.Recipe.Image}
+	p := Promotion{Pool: h.Pool, Version: v.Version, Prototype: v.Prototype, Trial: v.Trial, From: h.Recipe.Image, FromVersion: h.Recipe.Version}
 	if same(v.Version, h.Recipe.Version) && !h.Recipe.Latest && !h.tries(v.Version) {
 		p.Done = true
 		return p, nil

@@ -42,13 +42,24 @@ func Adopt(log logr.Logger, level string) {
 	klog.SetLogger(logr.Discard())
 }
 
-// quiet is a sink for a framework: information is written at debug level, and errors always.
+// quiet is a sink for a framework: information is written at debug level, and errors always. The loss of the Lease after an
+// interrupt is information.
 type quiet struct{ logr.LogSink }
 
 func (q quiet) Enabled(level int) bool { return q.LogSink.Enabled(level + 1) }
 
 func (q quiet) Info(level int, message string, pairs ...any) {
 	q.LogSink.Info(level+1, message, pairs...)
+}
+
+func (q quiet) Error(err error, message string, pairs ...any) {
+	if err != nil && err.Error() == "leader election lost" && strings.Contains(message, "after stop sequence") {
+		if q.Enabled(0) {
+			q.Info(0, message, pairs...)
+		}
+		return
+	}
+	q.LogSink.Error(err, message, pairs...)
 }
 
 func (q quiet) WithValues(pairs ...any) logr.LogSink { return quiet{q.LogSink.WithValues(pairs...)} }

@@ -133,7 +133,11 @@ func Promoted(p history.Promotion, change cloud.RecipeChange, saved string, caut
 		d.writeLine("The recipe of pool %s already names version %s.", p.Pool, p.Version)
 		return d
 	}
-	d.writeLine("Pool %s %s new nodes from version %s instead of %s.", p.Pool, verb(dryRun, "now builds", "would build"), p.Version, cmp.Or(change.From, "no image"))
+	from := cmp.Or(change.From, "no image")
+	if p.FromVersion != "" {
+		from = "version " + p.FromVersion
+	}
+	d.writeLine("Pool %s %s new nodes from version %s instead of %s.", p.Pool, verb(dryRun, "now builds", "would build"), p.Version, from)
 	if len(change.Removes) > 0 {
 		d.writeLine("The recipe %s %s.", verb(dryRun, "lost", "would lose"), strings.Join(cloud.DescribeFields(change.Removes), ", "))
 	}

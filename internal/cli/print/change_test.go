@@ -47,6 +47,8 @@ func TestDeeds(t *testing.T) {
 		"promote": {Promoted(tried, loses, "ns/s", nil, false), true, []string{
 			"Pool p now builds new nodes from version 3 instead of generic.", "The recipe lost customData.",
 			"Its trial: Passed at noon.", "Secret ns/s keeps the removed fields that the cloud returns.", "Running nodes do not change."}},
+		"promote, from a version": {Promoted(history.Promotion{Pool: "p", Version: "3", FromVersion: "2"}, cloud.RecipeChange{From: "/galleries/p/2"}, "", nil, false), true, []string{
+			"Pool p now builds new nodes from version 3 instead of version 2.", "The version had no trial node.", "Running nodes do not change."}},
 		"promote, dry, from nothing": {Promoted(promotion, cloud.RecipeChange{}, "", nil, true), false, []string{
 			"Pool p would build new nodes from version 3 instead of no image.",
 			"The version had no trial node.", "Running nodes do not change."}},
