@@ -123,7 +123,8 @@ test-times: build assets $(CLUSTERAPI) ## Measure both suites on an idle machine
 MACHINES_TEST = $(GO) test -tags machines -vet=off -ldflags '$(SANDBOX_LDFLAGS)' -count=1 -timeout 60m $(if $(CI),,-v)
 # Chromium from Debian, and axe-core from the npm registry. A missing browser is an error: the target must not pass without
 # a check.
-BROWSER ?= $(shell command -v chromium || command -v chromium-headless-shell || command -v google-chrome)
+# The window of other builds is at least 500 pixels wide.
+BROWSER ?= $(shell command -v chromium-headless-shell || command -v chromium || command -v google-chrome)
 AXE_VERSION := 4.14.1
 AXE := $(BIN)/axe-$(AXE_VERSION)
 .PHONY: test-browser
@@ -136,7 +137,7 @@ screenshots: browser ## Render the images of docs/tasks/dashboard.md (Chromium).
 
 .PHONY: browser
 browser:
-	@[[ -n "$(BROWSER)" ]] || { echo "Chromium is not installed: apt-get install chromium, or set BROWSER"; exit 1; }
+	@[[ -n "$(BROWSER)" ]] || { echo "Chromium is not installed: apt-get install chromium-headless-shell, or set BROWSER"; exit 1; }
 
 $(AXE):
 	@rm -rf $@ $@.new && mkdir -p $@.new
