@@ -3,6 +3,7 @@ package week
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -77,7 +78,9 @@ type weekEnv struct {
 	neverJoins func(m memory.InstanceView) bool
 	recorded   func()
 
-	mu                 sync.Mutex // guards random and the counts against calls at the same time
+	seed               uint64
+	mu                 sync.Mutex // guards the counts against calls at the same time
+	draws              map[string]int
 	released           int
 	donorsGone         map[cloud.PoolID]int
 	nextDecision       time.Time
@@ -91,7 +94,7 @@ func levelKey(pool cloud.PoolID, version string) string { return string(pool) + 
 
 func newWeekEnv(t *testing.T, seed uint64) *weekEnv {
 	w := &weekEnv{
-		t: t, random: rand.New(rand.NewPCG(seed, 7)), clock: memory.NewClock(start), machines: map[string]*machine{}, levels: map[string]int{},
+		t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 7)), draws: map[string]int{}, clock: memory.NewClock(start), machines: map[string]*machine{}, levels: map[string]int{},
 		inUse: map[cloud.PoolID]map[string]bool{}, retiring: map[cloud.PoolID]string{}, foundOut: map[string]bool{}, donorsGone: map[cloud.PoolID]int{},
 		// fake.NewClientset also tracks field owners, at half of the time.
 		kube: &fake.Clientset{}, tracker: kubetesting.NewObjectTracker(kubescheme.Scheme, kubescheme.Codecs.UniversalDecoder()),
@@ -145,16 +148,31 @@ func (w *weekEnv) kill() {
 	w.restart()
 }
 
+// draw is the randomness of a call. The order of concurrent calls, which the seed does not decide, has no influence.
+func (w *weekEnv) draw(call string) *rand.Rand {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.called++
+	w.draws[call]++
+	sum := fnv.New64a()
+	fmt.Fprintf(sum, "%s %d", call, w.draws[call])
+	return rand.New(rand.NewPCG(w.seed, sum.Sum64()))
+}
+
+func (w *weekEnv) countLost() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lost++
+}
+
 // trouble loses calls to the cloud: one in fifty, before or after its effect.
 func (w *weekEnv) trouble(crashes bool) func(memory.Call) memory.Outcome {
-	return func(memory.Call) memory.Outcome {
-		w.mu.Lock() // decisions about several pools are made at once
-		defer w.mu.Unlock()
-		w.called++
-		if w.isQuiet || w.random.IntN(50) > 0 {
+	return func(call memory.Call) memory.Outcome {
+		random := w.draw(fmt.Sprintf("cloud %t %s %s", crashes, call.Op, call.Resource))
+		if w.isQuiet || random.IntN(50) > 0 {
 			return memory.Pass()
 		}
-		w.lost++
+		w.countLost()
 		outcomes := []memory.Outcome{
 			memory.FailBefore(cloud.Unavailable), memory.FailAfter(cloud.Unavailable), memory.Throttle(30 * time.Second),
 			memory.FailBefore(cloud.Conflict), memory.CrashBefore(), memory.CrashAfter(),
@@ -162,7 +180,7 @@ func (w *weekEnv) trouble(crashes bool) func(memory.Call) memory.Outcome {
 		if !crashes {
 			outcomes = outcomes[:3]
 		}
-		return outcomes[w.random.IntN(len(outcomes))]
+		return outcomes[random.IntN(len(outcomes))]
 	}
 }
 
@@ -171,11 +189,11 @@ func (w *weekEnv) disturbed(call inmemory.Call, effect func() error) error {
 	if call.Verb == "list" || call.Verb == "update" {
 		return effect()
 	}
-	w.called++
-	lost := !w.isQuiet && w.random.IntN(100) == 0
-	before := lost && w.random.IntN(2) == 0
+	random := w.draw(call.String())
+	lost := !w.isQuiet && random.IntN(100) == 0
+	before := lost && random.IntN(2) == 0
 	if lost {
-		w.lost++
+		w.countLost()
 	}
 	if !before {
 		if err := effect(); err != nil {
@@ -183,7 +201,7 @@ func (w *weekEnv) disturbed(call inmemory.Call, effect func() error) error {
 		}
 	}
 	switch {
-	case lost && w.random.IntN(3) == 0:
+	case lost && random.IntN(3) == 0:
 		panic(memory.Crash)
 	case lost:
 		return apierrors.NewInternalError(fmt.Errorf("lost"))
