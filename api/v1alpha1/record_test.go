@@ -88,7 +88,7 @@ func TestNilIsNoError(t *testing.T) {
 			t.Errorf("ReservationOf(%v) = %v, %v", annotations, r, err)
 		}
 	}
-	if r, err := v1alpha1.RecordOf(&v1alpha1.Prototype{}); r != (v1alpha1.Record{}) || err != nil {
+	if r, err := v1alpha1.RecordOf(&v1alpha1.Prototype{}); !cmp.Equal(r, v1alpha1.Record{}) || err != nil {
 		t.Errorf("RecordOf = %v, %v", r, err)
 	}
 
