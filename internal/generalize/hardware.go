@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -170,6 +171,18 @@ func (d disks) below(at string, depth int) []string {
 	return []string{path.Base(real)}
 }
 
+// sysfs returns the path in sysfs of a device, by its name or numbers; empty if there is no such device.
+func (d disks) sysfs(at string) string {
+	if deviceNumbers.MatchString(at) {
+		return "sys/dev/block/" + at
+	}
+	real, _, err := d.tree.Resolve(at)
+	if err != nil {
+		return ""
+	}
+	return "sys/class/block/" + path.Base(real)
+}
+
 // foreign reports whether a clone may lack a device: another disk, or a name with the serial number of the donor's
 // disk. If sysfs does not show the disk, only mount points of the system are on the root's disk.
 func (d disks) foreign(dev device) bool {
@@ -178,11 +191,11 @@ func (d disks) foreign(dev device) bool {
 		return !slices.ContainsFunc([]string{"dm-name-", "dm-uuid-LVM-", "lvm-pv-uuid-", "md-uuid-", "md-name-"}, func(of string) bool { return strings.HasPrefix(name, of) })
 	}
 	if len(d.root) > 0 {
-		real, _, err := d.tree.Resolve(at)
-		if err != nil {
+		at = d.sysfs(at)
+		if at == "" {
 			return true
 		}
-		own := d.below("sys/class/block/"+path.Base(real), 0)
+		own := d.below(at, 0)
 		return len(own) == 0 || slices.ContainsFunc(own, func(disk string) bool { return !slices.Contains(d.root, disk) })
 	}
 	// A clone without its swap space boots all the same.
@@ -194,16 +207,98 @@ func (d disks) foreign(dev device) bool {
 func foreignDevices(t *tree.Tree, p string, content []byte) []device {
 	d := disksOf(t)
 	var system []string
-	if fstab, err := t.Read("etc/fstab"); err == nil && (path.Base(p) == "crypttab" || path.Ext(p) == ".conf") {
-		for _, dev := range devices("etc/fstab", fstab) {
-			if slices.Contains(systemPoints, dev.point) {
-				system = append(system, dev.spec)
-			}
-		}
+	if path.Base(p) == "crypttab" || path.Ext(p) == ".conf" {
+		system = systemDevices(t)
 	}
 	return slices.DeleteFunc(devices(p, content), func(dev device) bool {
 		return slices.Contains(system, dev.point) || slices.Contains(system, dev.spec) || !d.foreign(dev)
 	})
+}
+
+// systemDevices returns the devices of the system's file systems, as fstab names them.
+func systemDevices(t *tree.Tree) (system []string) {
+	fstab, err := t.Read("etc/fstab")
+	if err != nil {
+		return nil
+	}
+	for _, dev := range devices("etc/fstab", fstab) {
+		if slices.Contains(systemPoints, dev.point) {
+			system = append(system, dev.spec)
+		}
+	}
+	return system
+}
+
+var (
+	// bootParameter matches parameters of the kernel command line that wait for a disk, and the same setting of
+	// initramfs-tools. The first group is the name, and the second the device.
+	bootParameter = regexp.MustCompile(`(?:^|[\s"'=])(resume|RESUME|mount\.usr|cryptdevice|systemd\.mount-extra|systemd\.swap-extra|rd\.luks\.uuid|rd\.luks\.name|rd\.lvm\.lv)=["']?([^\s"']+)`)
+	// dracutDevice matches settings of dracut with a device.
+	dracutDevice  = regexp.MustCompile(`^\s*(add_device|fstab_lines)\+?=["']?\s*([^\s"']+)`)
+	noResume      = regexp.MustCompile(`(?:^|[\s"'])noresume(?:[\s"']|$)`)
+	deviceNumbers = regexp.MustCompile(`^[0-9]+:[0-9]+$`)
+)
+
+// waitsForDisk reports whether boot parameters name a disk that a clone may lack. Without sysfs the parameters of LUKS
+// and LVM are not judged, because only sysfs shows which of them hold the root file system.
+func waitsForDisk(t *tree.Tree, content []byte) bool {
+	d, system := disksOf(t), systemDevices(t)
+	for line := range strings.Lines(string(content)) {
+		if strings.HasPrefix(strings.TrimSpace(line), "#") {
+			continue
+		}
+		for _, m := range slices.Concat(bootParameter.FindAllStringSubmatch(line, -1), dracutDevice.FindAllStringSubmatch(line, -1)) {
+			name, spec := strings.ToLower(m[1]), m[2]
+			switch {
+			case name == "resume" && noResume.MatchString(line):
+				continue
+			case strings.HasPrefix(name, "systemd."):
+				if parts := strings.Split(spec, ":"); slices.ContainsFunc(strings.Split(parts[len(parts)-1], ","), func(o string) bool { return slices.Contains(localOnly, o) }) {
+					continue
+				}
+				spec, _, _ = strings.Cut(spec, ":")
+			case name == "cryptdevice":
+				spec, _, _ = strings.Cut(spec, ":")
+			case strings.HasPrefix(name, "rd.") && len(d.root) == 0:
+				continue
+			case strings.HasPrefix(name, "rd.luks."):
+				spec, _, _ = strings.Cut(strings.TrimPrefix(spec, "luks-"), "=")
+				spec = "UUID=" + spec
+			case strings.HasPrefix(name, "rd."):
+				spec = "/dev/" + spec
+			}
+			numbered := len(d.root) > 0 && deviceNumbers.MatchString(spec)
+			if (numbered || isDevice(spec)) && !slices.ContainsFunc(system, func(own string) bool { return sameDisks(own, spec) }) && d.foreign(device{spec: spec, point: name}) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sameDisks reports whether two names are equal, or of volumes of one group. A group without one of its disks has no
+// root file system.
+func sameDisks(a, b string) bool {
+	group := volumeGroup(a)
+	return a == b || group != "" && group == volumeGroup(b)
+}
+
+// volumeGroup returns the group of a logical volume; empty for other devices.
+func volumeGroup(spec string) string {
+	dir, name := path.Split(spec)
+	switch {
+	case dir == "/dev/mapper/":
+		const dash = "\x00"
+		group, _, mapped := strings.Cut(strings.ReplaceAll(name, "--", dash), "-")
+		if !mapped {
+			return ""
+		}
+		return strings.ReplaceAll(group, dash, "-")
+	case strings.Count(spec, "/") == 3 && strings.HasPrefix(spec, "/dev/"):
+		return path.Base(dir)
+	default:
+		return ""
+	}
 }
 
 // refuseForeign names the first device that a clone may lack.

@@ -67,6 +67,72 @@ func TestForeignDisks(t *testing.T) {
 	}
 }
 
+// TestBootDisks: a boot that waits for a disk which a clone may not have is refused before any change.
+func TestBootDisks(t *testing.T) {
+	const root = "UUID=aaaa / ext4 defaults 0 1\n"
+	for name, test := range map[string]struct {
+		file, content string
+		fstab         string
+		refused       bool
+	}{
+		"a data disk":              {"etc/default/grub", "GRUB_CMDLINE_LINUX=\"quiet resume=UUID=bbbb\"\n", root, true},
+		"the generated menu":       {"boot/grub/grub.cfg", "\tlinux /vmlinuz root=UUID=aaaa ro resume=PARTUUID=bbbb-02\n", root, true},
+		"a boot entry":             {"boot/loader/entries/6.1.conf", "options root=UUID=aaaa resume=/dev/mapper/data-swap\n", root, true},
+		"the environment of GRUB":  {"boot/grub2/grubenv", "# GRUB Environment Block\nkernelopts=root=UUID=aaaa resume=LABEL=swap\n####\n", root, true},
+		"an initramfs":             {"etc/initramfs-tools/conf.d/resume", "RESUME=UUID=bbbb\n", root, true},
+		"quotes":                   {"etc/initramfs-tools/initramfs.conf", "export RESUME='UUID=bbbb'\n", root, true},
+		"a serial number":          {"etc/initramfs-tools/conf.d/resume", "RESUME=/dev/disk/by-id/scsi-36002248\n", root, true},
+		"swap space of fstab":      {"etc/default/grub.d/50.cfg", "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX resume=UUID=bbbb\"\n", root + "UUID=bbbb none swap sw 0 0\n", true},
+		"dracut's command line":    {"etc/dracut.conf.d/resume.conf", "kernel_cmdline+=\" resume=UUID=bbbb \"\n", root, true},
+		"a device of dracut":       {"etc/dracut.conf", "add_device+=\" /dev/disk/by-uuid/bbbb \"\n", root, true},
+		"a mount of systemd":       {"etc/kernel/cmdline", "root=UUID=aaaa systemd.mount-extra=UUID=bbbb:/data:ext4\n", root, true},
+		"a second parameter":       {"etc/kernel/cmdline", "resume=UUID=aaaa mount.usr=UUID=bbbb\n", root, true},
+		"a swap file on the root":  {"etc/default/grub", "GRUB_CMDLINE_LINUX=\"resume=UUID=aaaa resume_offset=1024\"\n", root, false},
+		"the same volume group":    {"etc/kernel/cmdline", "root=/dev/mapper/rhel-root rd.lvm.lv=rhel/root rd.lvm.lv=rhel/swap resume=/dev/mapper/rhel-swap\n", "/dev/mapper/rhel-root / xfs defaults 0 0\n", false},
+		"another volume group":     {"etc/kernel/cmdline", "resume=/dev/data/swap\n", "/dev/rhel/root / xfs defaults 0 0\n", true},
+		"a group with a dash":      {"etc/kernel/cmdline", "resume=/dev/mapper/my--vg-swap\n", "/dev/my-vg/root / xfs defaults 0 0\n", false},
+		"a root without resume":    {"boot/grub2/grub.cfg", "linux /vmlinuz root=UUID=aaaa ro\n", root, false},
+		"resume that is off":       {"etc/kernel/cmdline", "resume=UUID=bbbb noresume\n", root, false},
+		"no device":                {"etc/initramfs-tools/conf.d/resume", "RESUME=none\n", root, false},
+		"the initramfs's own pick": {"etc/initramfs-tools/conf.d/resume", "RESUME=auto\n", root, false},
+		"a comment":                {"etc/default/grub", "# GRUB_CMDLINE_LINUX=\"resume=UUID=bbbb\"\n", root, false},
+		"a longer name":            {"etc/kernel/cmdline", "noresume_x=1 site.resume=UUID=bbbb\n", root, false},
+		"an optional mount":        {"etc/kernel/cmdline", "systemd.mount-extra=UUID=bbbb:/data:ext4:noatime,nofail\n", root, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := plant(t, withoutEditsOf(node, map[string]string{"etc/fstab": ""}), map[string]string{"etc/fstab": test.fstab, test.file: test.content})
+			was := snapshot(t, dir)
+			_, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
+			if !test.refused {
+				must(t, err)
+				return
+			}
+			if why := refusedOf(t, err).Error(); !strings.Contains(why, "rule boot-disks: /"+test.file) {
+				t.Errorf("got %q", why)
+			}
+			if diff := cmp.Diff(was, snapshot(t, dir)); diff != "" {
+				t.Errorf("changed all the same:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPoolsOfZFS: the list of imported pools is removed only if the clone looks for its own pools.
+func TestPoolsOfZFS(t *testing.T) {
+	const cache, scan = "etc/zfs/zpool.cache", "usr/lib/systemd/system/zfs-import-scan.service"
+	files := map[string]string{cache: "data\x00/dev/disk/by-id/nvme-vol1\x00", scan: "[Unit]\n[Install]\nWantedBy=zfs-import.target\n"}
+	_, err := run(t, plant(t, node, files), runner(load(t, v1alpha1.ProfileStatic)))
+	if why := refusedOf(t, err).Error(); !strings.Contains(why, "rule zfs-pools: /"+cache) || !strings.Contains(why, "systemctl enable zfs-import-scan.service") {
+		t.Errorf("got %q", why)
+	}
+	dir := plant(t, node, files, map[string]string{"etc/systemd/system/zfs-import.target.wants/zfs-import-scan.service": "-> /" + scan})
+	_, err = run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
+	must(t, err)
+	if exists(dir, cache) {
+		t.Error("the list of the donor's pools stays")
+	}
+}
+
 // TestAllowedForeignDisks get the option nofail; all other lines stay.
 func TestAllowedForeignDisks(t *testing.T) {
 	dir := plant(t, node, map[string]string{"etc/crypttab": "data UUID=bbbb\nmore UUID=cccc none luks # x\n"})
@@ -97,6 +163,7 @@ func TestDisksOfARunningMachine(t *testing.T) {
 		"sys/devices/block/sdb/size": "1", "sys/devices/block/dm-0/slaves/sda2": "-> ../../sda/sda2", "sys/devices/block/dm-1/slaves/sdb": "-> ../../sdb",
 		"sys/class/block/sda1": "-> ../../devices/block/sda/sda1", "sys/class/block/sda2": "-> ../../devices/block/sda/sda2", "sys/class/block/sdb": "-> ../../devices/block/sdb",
 		"sys/class/block/dm-0": "-> ../../devices/block/dm-0", "sys/class/block/dm-1": "-> ../../devices/block/dm-1",
+		"sys/dev/block/8:2": "-> ../../devices/block/sda/sda2", "sys/dev/block/8:17": "-> ../../devices/block/sdb",
 		"dev/sda1": "", "dev/sda2": "", "dev/sdb": "", "dev/dm-0": "", "dev/dm-1": "", "dev/mapper/vg-home": "-> ../dm-0", "dev/mapper/vg-data": "-> ../dm-1",
 		"dev/disk/by-uuid/aaaa": "-> ../../sda1", "dev/disk/by-uuid/bbbb": "-> ../../sdb", "dev/disk/by-label/my\\x20data": "-> ../../sdb",
 	} {
@@ -110,7 +177,7 @@ func TestDisksOfARunningMachine(t *testing.T) {
 		t.Fatal("the disk of the root is not found")
 	}
 	for spec, want := range map[string]bool{
-		"UUID=aaaa": false, "/dev/sda2": false, "/dev/mapper/vg-home": false, "UUID=bbbb": true, "LABEL=\"my data\"": true, "/dev/mapper/vg-data": true, "UUID=none": true,
+		"UUID=aaaa": false, "/dev/sda2": false, "8:2": false, "8:17": true, "8:99": true, "/dev/mapper/vg-home": false, "UUID=bbbb": true, "LABEL=\"my data\"": true, "/dev/mapper/vg-data": true, "UUID=none": true,
 	} {
 		if got := d.foreign(device{1, spec, "/home"}); got != want {
 			t.Errorf("%s: foreign %t, want %t", spec, got, want)

@@ -187,10 +187,9 @@ func withMakers(p *Profile, r *Rule) map[string]string {
 		if script := scripts[m.Name]; script != "" {
 			shown["usr/local/sbin/enrol-"+m.Name] = script
 		}
-		if len(m.Paths) == 0 {
-			continue
+		if len(m.Paths) > 0 {
+			shown[concrete(m.Paths[0])] = "x"
 		}
-		shown[concrete(m.Paths[0])] = "x"
 		for _, unit := range m.Units {
 			shown[tree.Rel("/usr/lib/systemd/system/"+unit)] = "[Unit]\n"
 		}

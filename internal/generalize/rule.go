@@ -62,6 +62,8 @@ type Rule struct {
 	// Editor and Pattern define the change of Edit. A pattern limits Refuse to files with a matching content.
 	Editor  string `json:"editor,omitempty"`
 	Pattern string `json:"pattern,omitempty"`
+	// Disks limits Refuse to files with a boot parameter for a disk that a clone may lack.
+	Disks bool `json:"disks,omitempty"`
 	// Handlers are names, with wildcards, of VM extension handlers that enrol the agent. The handlers run again on a
 	// returning donor if the rule finds something.
 	Handlers []string `json:"handlers,omitempty"`
@@ -133,14 +135,17 @@ func (r *Rule) excepts(p string) bool {
 	})
 }
 
-// contains reports whether the content of a path fulfils the rule's pattern. A rule without a pattern
-// needs no content.
+// contains reports whether the content of a path fulfils the rule's pattern, or names a disk. Other rules need no
+// content.
 func (r *Rule) contains(t *tree.Tree, p string) bool {
-	if r.Action != Refuse || r.pattern == nil {
+	if r.Action != Refuse || r.pattern == nil && !r.Disks {
 		return true
 	}
 	content, found, err := files{tree: t}.read(p)
-	return err == nil && found && r.pattern.Match(content)
+	if err != nil || !found {
+		return false
+	}
+	return r.pattern != nil && r.pattern.Match(content) || r.Disks && waitsForDisk(t, content)
 }
 
 var ruleID = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
@@ -184,6 +189,7 @@ func (r *Rule) checkFields() error {
 		{(r.Store != "") == is(r.Action, Forget), "store is for forget, and needed there"},
 		{len(r.Handlers) == 0 || removes, "handlers is for delete and regenerate"},
 		{r.Pattern == "" || is(r.Action, Edit, Refuse), "pattern is for edit and refuse"},
+		{!r.Disks || is(r.Action, Refuse), "disks is for refuse"},
 		{r.Names == "" || r.Names == "swap" && is(r.Action, Delete), "names is for delete, and may be \"swap\""},
 		{(len(r.By) > 0) == is(r.Action, Regenerate), "by is for regenerate, and needed there"},
 		{(r.File+r.Link != "") == is(r.Action, Install), "file or link is for install, and needed there"},
