@@ -127,6 +127,23 @@ func TestRulesOfDisk(t *testing.T) {
 	}
 }
 
+// TestProfileUnknown: verify lists no files of system programs on a disk without a profile and a manifest.
+func TestProfileUnknown(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"var/lib/dpkg/info/libuuid1:amd64.list", "var/lib/shells.state", "opt/acme/agent_id"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755), os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := Search{Target: dir}.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found.Profile != "" || found.Possible.Count != 1 || found.Unknown.Files != 1 {
+		t.Errorf("profile %q, %q may hold an identity, and %d files are unknown", found.Profile, found.Possible.First, found.Unknown.Files)
+	}
+}
+
 // TestGeneralize: a disk before generalization fails the check, and a generalized disk passes until data of the donor
 // returns.
 func TestGeneralize(t *testing.T) {

@@ -187,6 +187,8 @@ func (s *Search) options(m *generalize.Manifest) (scan.Options, *SearchResult, e
 		}
 		o.Owner, o.Base = loaded.Owner(), loaded.Base()
 		found.Profile, found.ProfileVersion = loaded.Name, loaded.Version
+	} else {
+		o.Base = (&generalize.Profile{}).Base()
 	}
 	if s.Identities != "" {
 		values, literals, err := readList(s.Identities)

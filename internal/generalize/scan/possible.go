@@ -7,6 +7,7 @@ import (
 	"io"
 	"path"
 	"regexp"
+	"unicode/utf8"
 )
 
 // maxPossible is the size of the largest file that may hold only an identity, in bytes.
@@ -24,10 +25,15 @@ var (
 	wholeKey = regexp.MustCompile(`^(?:[A-Za-z0-9+/]{43}=|[A-Za-z0-9_-]{43}=?|[0-9a-fA-F]{64})\s*$`)
 	// namedID matches a setting that names a machine or an agent by a number.
 	namedID = regexp.MustCompile(`(?i)\b(?:computer|machine|host|node|agent|device|client|sensor|system|endpoint|registration|enrollment)[-_ ]?(?:id|guid|uuid)\b["']?\s*[=:]\s*["']?[0-9a-z{-]*\d{2}`)
+	// namedKey matches a setting with the key of a machine or an agent.
+	namedKey = regexp.MustCompile(`(?i)\b(?:computer|machine|host|node|agent|device|client|sensor|system)[-_ ]?key\b["']?\s*[=:]\s*["']?[0-9a-z]{16}`)
 	// oneWord matches content that is a single word of at least 20 characters.
 	oneWord = regexp.MustCompile(`^[A-Za-z0-9+/_=-]{20,200}\s*$`)
 	// program matches names of programs and settings, which often are named after their agent.
 	program = regexp.MustCompile(`(?i)\.(?:egg|py|pyc|sh|so|jar|rb|js|html?|service|socket|timer|target|md|txt)$`)
+	// keyName matches names of files with a key, and publicKey those of keys and certificates that may be public.
+	keyName   = regexp.MustCompile(`(?i)(?:^|[^a-z])(?:auth)?key(?:$|[^a-z])|secret|cookie`)
+	publicKey = regexp.MustCompile(`(?i)\.(?:gpg|pgp|pub|asc|crt|cer|pem)$`)
 	// checksumName matches names of files with a checksum, which looks like a key.
 	checksumName = regexp.MustCompile(`(?i)sha|sum|digest|hash|revision|commit`)
 )
@@ -42,7 +48,8 @@ func (w *treeWalk) possible(content []byte, at placeOf, found func(secretHit)) {
 	}
 	base := path.Base(at.name)
 	if namesMachine(base) && possibleName.MatchString(base) && !program.MatchString(base) || countIDs(content, 2) == 1 || namesHost(content) || setsID(content) ||
-		short && oneWord.Match(content) && isMixed(content) && !checksumName.MatchString(base) {
+		short && oneWord.Match(content) && (isMixed(content) || keyName.MatchString(base)) && !checksumName.MatchString(base) ||
+		keyName.MatchString(base) && isRandom(content) && !publicKey.MatchString(base) {
 		w.report.Possible.add(at.shown)
 	}
 }
@@ -60,7 +67,7 @@ func namesMachine(name string) bool {
 }
 
 // setsID reports whether a text sets the number of a machine or an agent. The expression is tried only around the few
-// signs that follow "id".
+// signs that follow "id" or "key".
 func setsID(content []byte) bool {
 	const around = 48
 	for _, sign := range []byte("=:") {
@@ -71,12 +78,30 @@ func setsID(content []byte) bool {
 			}
 			at += next
 			key := bytes.TrimRight(content[max(0, at-around):at], " \t\"'")
-			if n := len(key); n > 2 && fold(key[n-2]) == 'i' && fold(key[n-1]) == 'd' && namedID.Match(content[max(0, at-around):min(len(content), at+around)]) {
+			part := content[max(0, at-around):min(len(content), at+around)]
+			if endsIn(key, "id") && namedID.Match(part) || endsIn(key, "key") && namedKey.Match(part) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+func endsIn(text []byte, word string) bool {
+	return len(text) >= len(word) && isFolded(text[len(text)-len(word):], word)
+}
+
+// isRandom reports whether content is not text, and hardly has a byte twice, like a random number.
+func isRandom(content []byte) bool {
+	part := content[:min(len(content), 256)]
+	var seen [256]bool
+	distinct := 0
+	for _, c := range part {
+		if !seen[c] {
+			seen[c], distinct = true, distinct+1
+		}
+	}
+	return len(part) >= 16 && distinct > len(part)/2 && !utf8.Valid(content)
 }
 
 // isMixed reports whether a word has digits, capitals and small letters, like a random text.

@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"crypto/sha512"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,8 @@ import (
 // TestPossibleIdentities: small files of unknown origin are listed if their name or content is like an identity.
 func TestPossibleIdentities(t *testing.T) {
 	const uuid = "3d7c1a52-9f1e-4b5c-8a77-0a1b2c3d4e5f"
+	sum := sha512.Sum512([]byte(uuid))
+	random := string(sum[:])
 	files := map[string]struct {
 		content string
 		want    bool
@@ -26,6 +29,10 @@ func TestPossibleIdentities(t *testing.T) {
 		"opt/acme/far": {strings.Repeat("x ", 31) + uuid + strings.Repeat(" ", 40) + "y", true}, "opt/acme/word": {strings.Repeat("0a", 16) + "z", false},
 		"etc/acme/agent.ini": {"[main]\nComputerID=3141592653\n", true}, "etc/acme/agent.yaml": {"agent-id: \"a7-19\"\n", true}, "etc/acme/help": {"node-id: the ID of the node\n", false},
 		"opt/acme/token.txt": {"Kq3nV8zT1bY6mW0cR5xH2jL9sD4fG7aP\n", true}, "opt/acme/release": {"kubernetes-release-2026-11\n", false}, "opt/acme/commit-of": {"Kq3nV8zT1bY6mW0cR5xH2jL9sD4fG7aP", false},
+		"opt/jc/agent.conf": {`{"systemKey":"0a1b2c3d4e5f60718293a4b5"}`, true}, "etc/acme/tls.conf": {"client-key: /etc/acme/client.pem and more\n", false},
+		"var/lib/queue/.erlang.cookie": {"KDJFPQWUZRTBNXMAVLEY", true}, "opt/acme/capitals": {"KDJFPQWUZRTBNXMAVLEY", false},
+		"etc/munge/munge.key": {random, true}, "etc/corosync/authkey": {random, true}, "etc/acme/keyring": {random, false}, "etc/acme/archive-key.gpg": {random, false},
+		"etc/acme/hot.key": {"F1 opens the help, F2 the menu\n", false}, "etc/acme/map.key": {strings.Repeat("\xff\x00", 40), false},
 		"base/id": {uuid, false}, "opt/acme/empty-id": {"", false},
 	}
 	dir := t.TempDir()
