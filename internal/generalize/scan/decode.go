@@ -2,6 +2,7 @@ package scan
 
 import (
 	"archive/zip"
+	"bufio"
 	"bytes"
 	"compress/bzip2"
 	"compress/gzip"
@@ -41,6 +42,8 @@ type decoder struct {
 	left *int64
 	// cut is set after left is exhausted.
 	cut *bool
+	// isEntry: the content is a file of a decoded archive, which is not unpacked further.
+	isEntry bool
 }
 
 // unpackable returns how many bytes may be unpacked from a file of the size.
@@ -56,11 +59,26 @@ func (s *scanner) decoder(size int64) *decoder {
 // below searches a stream decoded from a part of another stream, and passes findings to the outer sweep. A stream that
 // cannot be decoded completely is searched as far as possible.
 func (d *decoder) below(how string, above *streamSearch, begin, end int64, named bool, r io.Reader) {
-	if d.depth == maxDepth {
-		return
+	if d.depth < maxDepth {
+		d.search(how, above, begin, end, named, false, &budget{r: r, left: d.left, cut: d.cut})
 	}
+}
+
+// unpacked searches an uncompressed stream. The files of an initramfs are searched one by one, because programs contain
+// settings without values.
+func (d *decoder) unpacked(how string, above *streamSearch, r io.Reader) {
+	content := bufio.NewReaderSize(&budget{r: r, left: d.left, cut: d.cut}, nested)
+	eachEntry(content, func(name string, isText bool, file io.Reader) {
+		d.search(how, above, 0, 0, isText && takesNames("/"+name), true, file)
+	})
+	d.search(how, above, 0, 0, true, false, content)
+}
+
+// search searches a decoded stream. The caller limits the bytes of the stream.
+func (d *decoder) search(how string, above *streamSearch, begin, end int64, named, isEntry bool, r io.Reader) {
 	next := *d
 	next.depth++
+	next.isEntry = isEntry
 	next.via = ", in " + how
 	found := func(h secretHit) {
 		h.what += next.via
@@ -72,9 +90,8 @@ func (d *decoder) below(how string, above *streamSearch, begin, end int64, named
 	}
 	s := everything().sweep(named, found)
 	s.decoder = &next
-	limited := &budget{r: r, left: d.left, cut: d.cut}
 	// An error ends the decodable part: the file is damaged, or only resembles the format.
-	_ = windows(limited, 0, d.buffers[d.depth], func(w *window) error {
+	_ = windows(r, 0, d.buffers[d.depth], func(w *window) error {
 		s.window(w)
 		w.binaryKeys(false, found)
 		if len(d.known.paths) > 0 {
@@ -83,6 +100,35 @@ func (d *decoder) below(how string, above *streamSearch, begin, end int64, named
 		return nil
 	})
 	s.finish()
+}
+
+// eachEntry passes the name and the content of each file of a cpio stream, and leaves what follows the archive.
+func eachEntry(r *bufio.Reader, visit func(name string, isText bool, content io.Reader)) {
+	for range maxEntries {
+		head := peek(r, cpioHeader)
+		length, nameLength, ok := cpioLengths(head)
+		if !ok {
+			return
+		}
+		_, _ = r.Discard(cpioHeader)
+		name := make([]byte, min(nameLength, maxName))
+		if _, err := io.ReadFull(r, name); err != nil {
+			return
+		}
+		inHead := cpioHeader + nameLength
+		_, _ = io.CopyN(io.Discard, r, nameLength-int64(len(name))+padded(inHead)-inHead)
+		hasText := isText(peek(r, int(min(length, 8<<10))))
+		content := io.LimitReader(r, length)
+		visit(string(bytes.TrimRight(name, "\x00")), hasText, io.MultiReader(bytes.NewReader(name), content))
+		_, _ = io.Copy(io.Discard, content)
+		_, _ = io.CopyN(io.Discard, r, padded(length)-length)
+	}
+}
+
+// peek returns up to n of the next bytes.
+func peek(r *bufio.Reader, n int) []byte {
+	head, _ := r.Peek(n)
+	return head
 }
 
 // nested is the buffer size for a stream within a stream.
@@ -117,7 +163,7 @@ func (d *decoder) window(w *window, s *streamSearch) {
 		}
 	})
 	d.wide(w, s)
-	if w.offset == 0 && w.from == 0 && d.depth > 0 {
+	if w.offset == 0 && w.from == 0 && d.depth > 0 && !d.isEntry {
 		d.unpack(w.data, 0, nil, s)
 	}
 }
@@ -329,19 +375,19 @@ func (d *decoder) unpack(head []byte, size int64, file seeker, s *streamSearch) 
 	switch how {
 	case "gzip":
 		if z, err := gzip.NewReader(file); err == nil {
-			d.below(how, s, 0, 0, true, z)
+			d.unpacked(how, s, z)
 		}
 	case "zip":
 		d.archive(file, size, s)
 	case "bzip2":
-		d.below(how, s, 0, 0, true, bzip2.NewReader(file))
+		d.unpacked(how, s, bzip2.NewReader(file))
 	case "xz":
 		if z, err := (xz.ReaderConfig{DictCap: maxDictionary}).NewReader(file); err == nil {
-			d.below(how, s, 0, 0, true, z)
+			d.unpacked(how, s, z)
 		}
 	case "zstd":
 		if z, err := zstd.NewReader(file, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxDictionary), zstd.WithDecoderLowmem(true)); err == nil {
-			d.below(how, s, 0, 0, true, z)
+			d.unpacked(how, s, z)
 			z.Close()
 		}
 	case "cpio":
@@ -354,6 +400,8 @@ const (
 	maxDictionary = 64 << 20
 	// cpioHeader is the length of a header in bytes. Source: Linux, Documentation/driver-api/early-userspace.
 	cpioHeader = 110
+	// maxName is the length of the longest name that is searched.
+	maxName = 4096
 	// maxArchives is the number of archives in a file, one after the other.
 	maxArchives = 8
 )
@@ -365,16 +413,12 @@ func (d *decoder) afterCPIO(file io.ReaderAt, size int64, s *streamSearch) {
 	for range maxArchives {
 		for entries := 0; ; entries++ {
 			head := headAt(file, at, cpioHeader)
-			if packed(head) != "cpio" || entries == maxEntries {
-				return
-			}
-			length, errLength := strconv.ParseUint(string(head[54:62]), 16, 32)
-			name, errName := strconv.ParseUint(string(head[94:102]), 16, 32)
-			if errLength != nil || errName != nil {
+			length, name, ok := cpioLengths(head)
+			if !ok || entries == maxEntries {
 				return
 			}
 			last := string(bytesAt(file, at+cpioHeader, len(cpioTrailer))) == cpioTrailer
-			at = padded(padded(at+cpioHeader+int64(name)) + int64(length))
+			at = padded(padded(at+cpioHeader+name) + length)
 			if last {
 				break
 			}
@@ -391,6 +435,16 @@ func (d *decoder) afterCPIO(file io.ReaderAt, size int64, s *streamSearch) {
 			return
 		}
 	}
+}
+
+// cpioLengths reads the lengths of a file and of its name.
+func cpioLengths(head []byte) (content, name int64, ok bool) {
+	if packed(head) != "cpio" {
+		return 0, 0, false
+	}
+	content, errContent := strconv.ParseInt(string(head[54:62]), 16, 64)
+	name, errName := strconv.ParseInt(string(head[94:102]), 16, 64)
+	return content, name, errContent == nil && errName == nil && content >= 0 && name >= 0
 }
 
 // headAt returns up to n bytes at an offset.

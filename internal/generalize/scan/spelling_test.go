@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,6 +74,32 @@ func cpio(name, content string) []byte {
 	}
 	entry(cpioTrailer, "")
 	return b.Bytes()
+}
+
+// TestSettingsOfAnInitramfs: settings are found in the text files of an initramfs, and not in its programs.
+func TestSettingsOfAnInitramfs(t *testing.T) {
+	const setting = "\npassword = uae4Ohj5eiMu\n"
+	for name, test := range map[string]struct {
+		path, content string
+		want          int
+	}{
+		"settings":  {"etc/agent.conf", setting, 1},
+		"a library": {"usr/lib/libcrypto.so.3", "\x7fELF\x02\x01\x01\x00" + setting, 0},
+		"a header":  {"usr/include/agent.h", setting, 0},
+	} {
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		_, err := w.Write(slices.Concat(cpio("bin/sh", "\x7fELF\x00"), cpio(test.path, test.content), cpio("etc/hostname", "node\n")))
+		if err == nil {
+			err = w.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := identitiesIn(t, "boot/initrd.img", packed.Bytes()); got != test.want {
+			t.Errorf("%s: %d findings, want %d", name, got, test.want)
+		}
+	}
 }
 
 // TestInitramfs: the machine ID is found in each archive of an initramfs, in each usual compression.
