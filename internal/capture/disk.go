@@ -63,7 +63,7 @@ func (d pods) compare(ctx context.Context, w *observed, spec *corev1.PodSpec) er
 	}
 	if w.admission == nil { // an added donor is inspected without a preflight
 		w.admission = &admission.Case{}
-		preflight{d.Engine}.surroundings(ctx, w, w.admission)
+		preflight(d).surroundings(ctx, w, w.admission)
 	}
 	if peer := peerOf(w); peer != "" {
 		spec.NodeName = peer

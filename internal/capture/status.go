@@ -115,8 +115,8 @@ func phaseOf(w *observed, d plan.Decision) v1alpha1.Phase {
 		return patchPhase(w)
 	case isAddedWithoutPatch(w):
 		return v1alpha1.PhaseGrowing
-	case d.Do == plan.Wait && d.Why == plan.ForDeletion, d.Do == plan.DeleteOrder, d.Do == plan.DeletePod && w.facts.Patch == plan.PatchUnderWay:
-		return w.p.Status.Phase // the end of the previous phase
+	case endsPhase(w, d):
+		return w.p.Status.Phase
 	case d.Do == plan.Wait:
 		return waitPhase(w, d.Why)
 	case d.Do == plan.DeletePod && !w.facts.Touched:
@@ -127,6 +127,11 @@ func phaseOf(w *observed, d plan.Decision) v1alpha1.Phase {
 		return v1alpha1.PhaseStopping // the donor powers itself off after its proof
 	}
 	return actions[d.Do].phase
+}
+
+// endsPhase reports whether the decision is the end of the previous phase.
+func endsPhase(w *observed, d plan.Decision) bool {
+	return d.Do == plan.Wait && d.Why == plan.ForDeletion || d.Do == plan.DeleteOrder || d.Do == plan.DeletePod && w.facts.Patch == plan.PatchUnderWay
 }
 
 // waitPhase is the phase of a wait. A snapshot that is pending after the donor's release belongs to the publication.

@@ -248,32 +248,38 @@ func waitsForDisk(t *tree.Tree, content []byte) bool {
 			continue
 		}
 		for _, m := range slices.Concat(bootParameter.FindAllStringSubmatch(line, -1), dracutDevice.FindAllStringSubmatch(line, -1)) {
-			name, spec := strings.ToLower(m[1]), m[2]
-			switch {
-			case name == "resume" && noResume.MatchString(line):
-				continue
-			case strings.HasPrefix(name, "systemd."):
-				if parts := strings.Split(spec, ":"); slices.ContainsFunc(strings.Split(parts[len(parts)-1], ","), func(o string) bool { return slices.Contains(localOnly, o) }) {
-					continue
-				}
-				spec, _, _ = strings.Cut(spec, ":")
-			case name == "cryptdevice":
-				spec, _, _ = strings.Cut(spec, ":")
-			case strings.HasPrefix(name, "rd.") && len(d.root) == 0:
-				continue
-			case strings.HasPrefix(name, "rd.luks."):
-				spec, _, _ = strings.Cut(strings.TrimPrefix(spec, "luks-"), "=")
-				spec = "UUID=" + spec
-			case strings.HasPrefix(name, "rd."):
-				spec = "/dev/" + spec
-			}
-			numbered := len(d.root) > 0 && deviceNumbers.MatchString(spec)
-			if (numbered || isDevice(spec)) && !slices.ContainsFunc(system, func(own string) bool { return sameDisks(own, spec) }) && d.foreign(device{spec: spec, point: name}) {
+			name := strings.ToLower(m[1])
+			spec := awaitedDevice(name, m[2], line, len(d.root) > 0)
+			if spec != "" && !slices.ContainsFunc(system, func(own string) bool { return sameDisks(own, spec) }) && d.foreign(device{spec: spec, point: name}) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// awaitedDevice is the device that a boot parameter waits for; empty if the boot does not wait, or if only sysfs could show that.
+func awaitedDevice(name, spec, line string, hasSysfs bool) string {
+	switch {
+	case name == "resume" && noResume.MatchString(line), strings.HasPrefix(name, "rd.") && !hasSysfs:
+		return ""
+	case strings.HasPrefix(name, "systemd."):
+		if parts := strings.Split(spec, ":"); slices.ContainsFunc(strings.Split(parts[len(parts)-1], ","), func(o string) bool { return slices.Contains(localOnly, o) }) {
+			return ""
+		}
+		spec, _, _ = strings.Cut(spec, ":")
+	case name == "cryptdevice":
+		spec, _, _ = strings.Cut(spec, ":")
+	case strings.HasPrefix(name, "rd.luks."):
+		spec, _, _ = strings.Cut(strings.TrimPrefix(spec, "luks-"), "=")
+		spec = "UUID=" + spec
+	case strings.HasPrefix(name, "rd."):
+		spec = "/dev/" + spec
+	}
+	if hasSysfs && deviceNumbers.MatchString(spec) || isDevice(spec) {
+		return spec
+	}
+	return ""
 }
 
 // sameDisks reports whether two names are equal, or of volumes of one group. A group without one of its disks has no

@@ -220,6 +220,9 @@ func TestEveryWorldsPromotion(t *testing.T) {
 			if promoted++; got.Done != (to == w.recipe) || !got.Done && (!got.RemovesBootstrap || got.Prototype != "pool1-"+to) {
 				return fmt.Sprintf("promoting %s is %+v", to, got)
 			}
+			if got.FromVersion != h.Recipe.Version {
+				return fmt.Sprintf("promoting %s leaves version %q, and the recipe names %q", to, got.FromVersion, h.Recipe.Version)
+			}
 		}
 		return ""
 	})

@@ -83,7 +83,7 @@ func prepare(f Facts) Decision {
 		return fail(DeadlineExceeded)
 	case !f.Recorded:
 		return do(Record)
-	case f.Pod != NoPod && !(f.Added && f.Patch == PatchWanted):
+	case f.Pod != NoPod && (!f.Added || f.Patch != PatchWanted):
 		return do(DeletePod) // the inspection is complete; the generalize pod needs the name
 	default:
 		return prepareHeld(f)

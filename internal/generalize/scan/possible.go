@@ -41,17 +41,24 @@ var (
 // possible inspects a small file of unknown origin: it may hold an identity that no rule knows. A file whose whole
 // content is 32 bytes in base64 or hex is a key.
 func (w *treeWalk) possible(content []byte, at placeOf, found func(secretHit)) {
-	short := len(content) <= maxWord
-	if short && wholeKey.Match(content) && !checksumName.MatchString(path.Base(at.name)) {
+	if len(content) <= maxWord && wholeKey.Match(content) && !checksumName.MatchString(path.Base(at.name)) {
 		found(secretHit{kind: PrivateKey, what: "key of 32 bytes, the whole content"})
 		return
 	}
 	base := path.Base(at.name)
-	if namesMachine(base) && possibleName.MatchString(base) && !program.MatchString(base) || countIDs(content, 2) == 1 || namesHost(content) || setsID(content) ||
-		short && oneWord.Match(content) && (isMixed(content) || keyName.MatchString(base)) && !checksumName.MatchString(base) ||
-		keyName.MatchString(base) && isRandom(content) && !publicKey.MatchString(base) {
+	named := namesMachine(base) && possibleName.MatchString(base) && !program.MatchString(base)
+	if named || countIDs(content, 2) == 1 || namesHost(content) || setsID(content) || isKey(base, content) {
 		w.report.Possible.add(at.shown)
 	}
+}
+
+// isKey reports whether a file may hold a key: one random word, or random bytes under the name of a key.
+func isKey(name string, content []byte) bool {
+	isNamed := keyName.MatchString(name)
+	if len(content) <= maxWord && oneWord.Match(content) && (isNamed || isMixed(content)) && !checksumName.MatchString(name) {
+		return true
+	}
+	return isNamed && isRandom(content) && !publicKey.MatchString(name)
 }
 
 // namesMachine reports whether a name has a word of possibleName, which costs more.
