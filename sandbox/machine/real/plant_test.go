@@ -62,10 +62,13 @@ var plantRows = []plantRow{
 		stays: []string{"var/lib/waagent/WALinuxAgent-2.9.1.1/manifest.xml", "etc/waagent.conf", "usr/sbin/waagent"},
 	},
 	{
-		what:  "storage",
-		gone:  []string{"etc/iscsi/initiatorname.iscsi", "etc/nvme/hostid", "etc/nvme/hostnqn", "etc/lvm/devices/system.devices", "etc/iscsi/nodes/iqn.2026-01.site:a/10.0.0.9,3260,1/default", "var/lib/glusterd/glusterd.info", "swapfile", "swap.img", "srv/swap/page"},
-		with:  map[string]string{"srv/swap/page": strings.Repeat("\x00", 4<<10-10) + "SWAPSPACE2"},
-		stays: []string{"etc/iscsi/iscsid.conf", "etc/nvme/discovery.conf", "etc/lvm/lvm.conf"},
+		what: "storage",
+		gone: []string{"etc/iscsi/initiatorname.iscsi", "etc/nvme/hostid", "etc/nvme/hostnqn", "etc/lvm/devices/system.devices", "etc/iscsi/nodes/iqn.2026-01.site:a/10.0.0.9,3260,1/default", "var/lib/glusterd/glusterd.info", "etc/zfs/zpool.cache", "swapfile", "swap.img", "srv/swap/page"},
+		with: map[string]string{
+			"srv/swap/page": strings.Repeat("\x00", 4<<10-10) + "SWAPSPACE2",
+			"etc/systemd/system/zfs-import-scan.service": "[Service]\nType=oneshot\nExecStart=/bin/true\n",
+		},
+		stays: []string{"etc/iscsi/iscsid.conf", "etc/zfs/zed.d/zed.rc", "etc/nvme/discovery.conf", "etc/lvm/lvm.conf"},
 		goneLines: []plantLine{
 			{"etc/fstab", "/swapfile none swap sw,noauto 0 0"},
 			{"etc/fstab", "/srv/swap/page none swap sw,noauto 0 0"},
