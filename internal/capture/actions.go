@@ -33,33 +33,44 @@ func on[T ~struct{ *Engine }](run func(T, context.Context, *observed) error) fun
 	return func(ctx context.Context, e *Engine, w *observed) error { return run(T(struct{ *Engine }{e}), ctx, w) }
 }
 
+// known is the applied of an action whose effect on the facts is always known.
+func known(change func(w *observed)) func(context.Context, *Engine, *observed) bool {
+	return func(_ context.Context, _ *Engine, w *observed) bool {
+		change(w)
+		return true
+	}
+}
+
 // wait is a wait of the plan, as the engine polls and reports the wait.
 type wait struct {
 	// phase of the status; waitPhase has the exceptions. Empty: the phase of the action before.
 	phase v1alpha1.Phase
 	// interval of the passes; reservedPollInterval if zero.
 	interval pollInterval
+	// text is the progress of a wait that needs no names.
+	text string
 }
 
 // waits are the waits with a phase or an interval of their own.
 var waits = map[plan.Reason]wait{
 	plan.ForTurn:        {phase: v1alpha1.PhasePending, interval: idlePollInterval},
 	plan.ForNeighbour:   {phase: v1alpha1.PhaseReserving, interval: idlePollInterval},
-	plan.ForLook:        {phase: v1alpha1.PhasePreflight},
-	plan.ForDonor:       {phase: v1alpha1.PhaseDraining},
-	plan.ForProof:       {phase: v1alpha1.PhaseGeneralizing},
-	plan.ForPowerOff:    {phase: v1alpha1.PhaseStopping},
-	plan.ForSnapshot:    {phase: v1alpha1.PhaseSnapshotting},
-	plan.ForPowerOn:     {phase: v1alpha1.PhaseStarting, interval: bootPollInterval},
-	plan.ForReady:       {phase: v1alpha1.PhaseWaitingReady, interval: bootPollInterval},
+	plan.ForLook:        {phase: v1alpha1.PhasePreflight, text: "inspecting the node's disk"},
+	plan.ForDonor:       {phase: v1alpha1.PhaseDraining, text: "waiting until the donor is Ready"},
+	plan.ForProof:       {phase: v1alpha1.PhaseGeneralizing, text: "generalizing"},
+	plan.ForPowerOff:    {phase: v1alpha1.PhaseStopping, text: "waiting until the instance is off"},
+	plan.ForSnapshot:    {phase: v1alpha1.PhaseSnapshotting, text: "waiting until the snapshot is complete"},
+	plan.ForPowerOn:     {phase: v1alpha1.PhaseStarting, interval: bootPollInterval, text: "waiting until the instance runs"},
+	plan.ForReady:       {phase: v1alpha1.PhaseWaitingReady, interval: bootPollInterval, text: "waiting until the Node is Ready"},
 	plan.ForReplacement: {phase: v1alpha1.PhaseGrowing, interval: idlePollInterval},
 	plan.ForAddedNode:   {phase: v1alpha1.PhaseGrowing, interval: addedPollInterval},
 	plan.ForRemoval:     {phase: v1alpha1.PhaseRemoving, interval: idlePollInterval},
 	plan.ForHolder:      {phase: v1alpha1.PhaseReleasing, interval: idlePollInterval},
 	plan.ForImage:       {phase: v1alpha1.PhasePublishing, interval: publishPollInterval},
-	plan.ForTrial:       {phase: v1alpha1.PhaseRunningTrial, interval: trialPollInterval},
+	plan.ForTrial:       {phase: v1alpha1.PhaseRunningTrial, interval: trialPollInterval, text: "waiting for the next trial"},
 	plan.ForPromotion:   {phase: v1alpha1.PhaseAwaitingPromotion, interval: promotionPollInterval},
-	plan.ForDeletion:    {interval: deletionPollInterval},
+	plan.ForDeletion:    {interval: deletionPollInterval, text: "waiting until the cloud has deleted the leftovers"},
+	plan.ForCloud:       {text: "waiting for the cloud, which does not answer"},
 }
 
 // actions are all actions of the plan.
@@ -72,13 +83,12 @@ var actions = map[plan.Action]action{
 		phase: v1alpha1.PhaseReserving,
 		run:   on(donorReservation.reserve),
 		next:  []plan.Action{plan.DeletePod},
-		applied: func(_ context.Context, _ *Engine, w *observed) bool {
+		applied: known(func(w *observed) {
 			f := &w.facts
 			w.reservation = w.record.Reservation
 			f.Lock, f.Recorded, f.Noted, f.Restored = plan.Ours, true, true, false
 			f.CordonRestored = true
-			return true
-		},
+		}),
 	},
 	plan.Record: {
 		phase: v1alpha1.PhaseReserving,
@@ -94,13 +104,10 @@ var actions = map[plan.Action]action{
 		},
 	},
 	plan.Note: {
-		phase: v1alpha1.PhaseGeneralizing,
-		run:   on(donorReservation.repeatRecord),
-		next:  []plan.Action{plan.Generalize, plan.Start},
-		applied: func(_ context.Context, _ *Engine, w *observed) bool {
-			w.facts.Noted = true
-			return true
-		},
+		phase:   v1alpha1.PhaseGeneralizing,
+		run:     on(donorReservation.repeatRecord),
+		next:    []plan.Action{plan.Generalize, plan.Start},
+		applied: known(func(w *observed) { w.facts.Noted = true }),
 	},
 	plan.Protect: {
 		phase: v1alpha1.PhaseReserving,
@@ -137,11 +144,10 @@ var actions = map[plan.Action]action{
 		phase: v1alpha1.PhaseGeneralizing,
 		run:   on(orders.order),
 		next:  []plan.Action{plan.Note},
-		applied: func(_ context.Context, _ *Engine, w *observed) bool {
+		applied: known(func(w *observed) {
 			f := &w.facts
 			f.Touched, f.PowerOffRecorded, f.Drained, f.Order, f.Noted = true, true, true, true, false
-			return true
-		},
+		}),
 	},
 	plan.Generalize: {
 		phase: v1alpha1.PhaseGeneralizing,
@@ -153,13 +159,10 @@ var actions = map[plan.Action]action{
 		},
 	},
 	plan.Adopt: {
-		phase: v1alpha1.PhaseGeneralizing,
-		run:   on(pods.adopt),
-		next:  []plan.Action{plan.Wait},
-		applied: func(_ context.Context, _ *Engine, w *observed) bool {
-			w.facts.PodKnown = true
-			return true
-		},
+		phase:   v1alpha1.PhaseGeneralizing,
+		run:     on(pods.adopt),
+		next:    []plan.Action{plan.Wait},
+		applied: known(func(w *observed) { w.facts.PodKnown = true }),
 	},
 	plan.Believe: {
 		phase: v1alpha1.PhaseGeneralizing,
@@ -196,12 +199,9 @@ var actions = map[plan.Action]action{
 		},
 	},
 	plan.DeleteOrder: {
-		run:  on(orders.deleteOrder),
-		next: []plan.Action{plan.Return, plan.Wait},
-		applied: func(_ context.Context, _ *Engine, w *observed) bool {
-			w.order, w.facts.Order = nil, false
-			return true
-		},
+		run:     on(orders.deleteOrder),
+		next:    []plan.Action{plan.Return, plan.Wait},
+		applied: known(func(w *observed) { w.order, w.facts.Order = nil, false }),
 	},
 	plan.Return: {
 		phase: v1alpha1.PhaseStarting,
@@ -230,11 +230,8 @@ var actions = map[plan.Action]action{
 		run: func(ctx context.Context, e *Engine, w *observed) error {
 			return e.Cloud.Unprotect(ctx, w.id, tokenOf(w.reservation))
 		},
-		next: []plan.Action{plan.Release},
-		applied: func(_ context.Context, _ *Engine, w *observed) bool {
-			w.facts.ProtectionRestored = true
-			return true
-		},
+		next:    []plan.Action{plan.Release},
+		applied: known(func(w *observed) { w.facts.ProtectionRestored = true }),
 	},
 	plan.Serve: {
 		run: func(ctx context.Context, e *Engine, w *observed) error {
@@ -245,11 +242,10 @@ var actions = map[plan.Action]action{
 		phase: v1alpha1.PhaseReleasing,
 		run:   on(donorReservation.release),
 		next:  []plan.Action{plan.Forget},
-		applied: func(_ context.Context, _ *Engine, w *observed) bool {
+		applied: known(func(w *observed) {
 			f := &w.facts
 			f.Lock, f.Restored, f.CordonRestored = plan.Unlocked, true, true
-			return true
-		},
+		}),
 	},
 	plan.Forget: {
 		phase: v1alpha1.PhaseReleasing,
@@ -324,13 +320,10 @@ var actions = map[plan.Action]action{
 		},
 	},
 	plan.SaveRecipe: {
-		phase: v1alpha1.PhasePromoting,
-		run:   on(promotion.saveRecipe),
-		next:  []plan.Action{plan.Promote},
-		applied: func(_ context.Context, _ *Engine, w *observed) bool {
-			w.facts.Saved = true
-			return true
-		},
+		phase:   v1alpha1.PhasePromoting,
+		run:     on(promotion.saveRecipe),
+		next:    []plan.Action{plan.Promote},
+		applied: known(func(w *observed) { w.facts.Saved = true }),
 	},
 	plan.Promote: {
 		phase: v1alpha1.PhasePromoting,
@@ -344,22 +337,16 @@ var actions = map[plan.Action]action{
 		},
 	},
 	plan.Retire: {
-		phase: v1alpha1.PhaseRetiring,
-		run:   on(promotion.retire),
-		next:  []plan.Action{plan.ScaleOut, plan.Wait},
-		applied: func(_ context.Context, _ *Engine, w *observed) bool {
-			w.facts.MustRetire, w.retire = false, nil
-			return true
-		},
+		phase:   v1alpha1.PhaseRetiring,
+		run:     on(promotion.retire),
+		next:    []plan.Action{plan.ScaleOut, plan.Wait},
+		applied: known(func(w *observed) { w.facts.MustRetire, w.retire = false, nil }),
 	},
 	plan.ScaleOut: {
-		phase: v1alpha1.PhaseScalingOut,
-		run:   on(promotion.scaleOut),
-		next:  []plan.Action{plan.Wait},
-		applied: func(_ context.Context, _ *Engine, w *observed) bool {
-			w.facts.MustScaleOut = false
-			return true
-		},
+		phase:   v1alpha1.PhaseScalingOut,
+		run:     on(promotion.scaleOut),
+		next:    []plan.Action{plan.Wait},
+		applied: known(func(w *observed) { w.facts.MustScaleOut = false }),
 	},
 	plan.Succeed: {phase: v1alpha1.PhaseSucceeded},
 	plan.Fail:    {},

@@ -1,6 +1,9 @@
 package capture
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,6 +24,23 @@ func TestEveryActionIsKnown(t *testing.T) {
 	for _, a := range plan.Actions {
 		if _, known := actions[a]; !known {
 			t.Errorf("the engine does not know action %s", a)
+		}
+	}
+}
+
+// TestEveryWaitIsDescribed, because a wait without a text shows an empty progress.
+func TestEveryWaitIsDescribed(t *testing.T) {
+	reasons := slices.Collect(maps.Keys(waits))
+	for _, a := range actions {
+		if a.wait != "" {
+			reasons = append(reasons, a.wait)
+		}
+	}
+	w := &observed{p: &v1alpha1.Prototype{}, otherHolder: "prototype other"}
+	for _, why := range reasons {
+		d := plan.Decision{Do: plan.Wait, Why: why}
+		if cmp.Or(replacementProgress(w, d), trialProgress(w, d), progress(w, d)) == "" {
+			t.Errorf("the wait %s has no text", why)
 		}
 	}
 }

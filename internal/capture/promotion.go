@@ -110,7 +110,8 @@ func (m promotion) lookRetirement(ctx context.Context, w *observed) error {
 		return err
 	}
 	for _, version := range w.record.Retired { // the answer of a deletion can be lost
-		if !slices.ContainsFunc(images, func(i cloud.Image) bool { return i.Version == version }) {
+		remains := func(i cloud.Image) bool { return i.Version == version && i.State != cloud.Deleting }
+		if !slices.ContainsFunc(images, remains) {
 			reportRetired(w.p, version)
 		}
 	}

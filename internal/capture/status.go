@@ -177,18 +177,14 @@ func progress(w *observed, d plan.Decision) string {
 	switch {
 	case d.Do == plan.Wait && d.Why == plan.ForImage:
 		return fmt.Sprintf("replicating %d%%", w.image.Percent)
-	case d.Do == plan.Wait && d.Why == plan.ForLook:
-		return "inspecting the node's disk"
 	case d.Do == plan.Wait && slices.Contains(turnWaits, d.Why):
 		return turnProgress(w)
-	case d.Do == plan.Wait && d.Why == plan.ForProof:
-		return "generalizing"
 	case d.Do == plan.Wait && d.Why == plan.ForHolder:
 		return fmt.Sprintf("waiting for %s, which has also reserved the node", w.otherHolder)
 	case d.Do == plan.Wait && w.facts.Node == plan.NodeGone && w.isHeld():
-		return "waiting for " + strings.ToLower(string(d.Why)) + "; the Node was deleted"
+		return waits[d.Why].text + "; the Node was deleted"
 	case d.Do == plan.Wait:
-		return "waiting for " + strings.ToLower(string(d.Why))
+		return waits[d.Why].text
 	case d.Do == plan.Evict:
 		return drainProgress(w)
 	}

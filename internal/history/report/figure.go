@@ -352,7 +352,7 @@ type stored struct {
 }
 
 // deletedVersions are the versions that a capture has published and a later capture has deleted. Their size is the largest size of
-// the present versions. untimed is the number of versions that another client deleted.
+// the present versions. untimed is the number of versions without a record of their deletion.
 func (f Facts) deletedVersions() (deleted []stored, untimed int) {
 	retired, size := map[string]time.Time{}, int32(0)
 	for _, v := range f.Versions {
