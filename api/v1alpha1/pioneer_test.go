@@ -20,9 +20,10 @@ func TestPioneerDefaults(t *testing.T) {
 	if err := c.Create(t.Context(), with(t, prototype("pioneer"), "pioneer", map[string]any{})); err != nil {
 		t.Fatal(err)
 	}
+	yes := true
 	want := &v1alpha1.PioneerSettings{
 		Node: v1alpha1.PioneerTake, Patches: v1alpha1.PatchSecurity, Hold: []string{"^kubelet$", "^kubeadm$", "^kubectl$", "^containerd", "^runc$", "^cri-"},
-		Soak: &metav1.Duration{Duration: time.Hour}, OtherRebooters: v1alpha1.OtherRebootersRefuse,
+		Soak: &metav1.Duration{Duration: time.Hour}, OtherRebooters: v1alpha1.OtherRebootersRefuse, QuietNodes: &yes,
 	}
 	stored := get(t, c, "pioneer").Spec.Pioneer
 	if diff := cmp.Diff(want, stored); diff != "" {

@@ -51,6 +51,12 @@ type PioneerSettings struct {
 	// +optional
 	// +kubebuilder:default=Refuse
 	OtherRebooters OtherRebooters `json:"otherRebooters,omitempty"`
+
+	// QuietNodes masks the timers of apt and dnf-automatic, and unattended-upgrades, in the image. New nodes then get patches
+	// from images only. The donor is unchanged.
+	// +optional
+	// +kubebuilder:default=true
+	QuietNodes *bool `json:"quietNodes,omitempty"`
 }
 
 // PioneerNode is the source of a pioneer.
@@ -97,6 +103,10 @@ func (s PioneerSettings) Defaulted() PioneerSettings {
 	}
 	if s.OtherRebooters == "" {
 		s.OtherRebooters = OtherRebootersRefuse
+	}
+	if s.QuietNodes == nil {
+		quiet := true
+		s.QuietNodes = &quiet
 	}
 	return s
 }

@@ -107,6 +107,17 @@ func TestTheLookCostsTheDonorNothing(t *testing.T) {
 			t.Errorf("a pioneer that %s other patchers runs %v", name, args)
 		}
 	}
+	loud := false
+	for want, pioneer := range map[bool]*v1alpha1.PioneerSettings{true: {}, false: {QuietNodes: &loud}} {
+		p := s.prototype()
+		p.Spec.Pioneer = pioneer
+		if args := generalizePod(p, v1alpha1.Record{}, podspace, "kamino:test").Spec.Containers[0].Args; slices.Contains(args, "--quiet-nodes") != want {
+			t.Errorf("a pioneer with %+v runs %v", pioneer, args)
+		}
+	}
+	if args := generalizePod(s.prototype(), v1alpha1.Record{}, podspace, "kamino:test").Spec.Containers[0].Args; slices.Contains(args, "--quiet-nodes") {
+		t.Errorf("a capture without a pioneer runs %v", args)
+	}
 	for _, m := range c.VolumeMounts {
 		if !m.ReadOnly {
 			t.Errorf("it may write to %s", m.MountPath)

@@ -85,6 +85,9 @@ func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, ima
 			},
 		},
 	}
+	if p.Spec.Pioneer != nil && *p.Spec.Pioneer.Defaulted().QuietNodes {
+		pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, "--quiet-nodes")
+	}
 	if rules := p.Spec.Settings.Generalize.Rules; rules != "" {
 		addRules(&pod.Spec, rules, record.RulesDigest)
 	}

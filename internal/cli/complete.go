@@ -182,9 +182,6 @@ func completePoolVersions(f *Factory, o *Options, count int) cobra.CompletionFun
 	}
 }
 
-// completeProfiles completes --profile.
-func completeProfiles(cmd *cobra.Command) { completeWords(cmd, "profile", profiles()...) }
-
 // profiles are the names for --profile.
 func profiles() (names []string) {
 	for _, p := range v1alpha1.Profiles() {

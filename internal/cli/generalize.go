@@ -25,7 +25,7 @@ type generalizeFlags struct {
 	manifest                        string
 	format                          print.Format
 	live, dryRun, list, confirmRoot bool
-	look                            bool
+	look, quiet                     bool
 	inspection                      inspectnode.Options
 	allow                           []string
 	prototype, uid, bootID          string
@@ -72,13 +72,14 @@ A capture runs this command on the donor with further flags, which you do not ne
 	flags.StringVar(&g.manifest, "manifest", "", "also write the manifest to this file")
 	flags.BoolVar(&g.confirmRoot, "confirm-root", false, "generalize / of this machine; the machine loses its identity")
 	bindOutput(cmd, &g.format, print.Table, print.JSON, print.YAML)
-	completeProfiles(cmd)
+	completeWords(cmd, "profile", profiles()...)
 	flags.BoolVar(&g.live, "live", false, "root is the running host: stop services, report, power off")
 	flags.BoolVar(&g.look, "look", false, "root is the running host: report whether the host can be generalized, and change nothing")
 	flags.StringVar(&g.inspection.Summarize, "summarize", "", "with --look: write a summary of the files of unknown origin to this `file`")
 	flags.StringVar(&g.inspection.CompareWith, "compare-with", "", "with --look: NODE=SUMMARY of another node of the pool; an empty summary means a failed inspection")
 	flags.StringVar(&g.inspection.SummaryKeyFile, "summary-key-file", "", "with --summarize or --compare-with: file with the key of the summary")
 	flags.BoolVar(&g.inspection.PatchedByKamino, "patched-by-kamino", false, "with --look: refuse a host with another tool that installs patches")
+	flags.BoolVar(&g.quiet, "quiet-nodes", false, "mask other tools that install patches")
 	flags.StringVar(&g.prototype, "prototype", "", "with --live: name of the Prototype")
 	flags.StringVar(&g.uid, "uid", "", "with --live: UID of the Prototype")
 	flags.StringVar(&g.bootID, "boot-id", "", "with --live: boot ID that the host must have")
@@ -88,7 +89,7 @@ A capture runs this command on the donor with further flags, which you do not ne
 	flags.StringVar(&g.order.Files.PodUID, "pod-uid-file", "", "with --live: file with the UID of the pod")
 	flags.StringVar(&g.order.Access.TokenFile, "token-file", "", "with --live: file with the token for the API server")
 	flags.StringVar(&g.order.Access.CAFile, "ca-file", "", "with --live: file with the certificates of the API server")
-	for _, ofCaptures := range []string{"rules-digest", "live", "look", "summarize", "compare-with", "summary-key-file", "patched-by-kamino", "prototype", "uid", "boot-id", "order", "order-uid", "key-file", "pod-uid-file", "token-file", "ca-file"} {
+	for _, ofCaptures := range []string{"rules-digest", "live", "look", "summarize", "compare-with", "summary-key-file", "patched-by-kamino", "quiet-nodes", "prototype", "uid", "boot-id", "order", "order-uid", "key-file", "pod-uid-file", "token-file", "ca-file"} {
 		_ = flags.MarkHidden(ofCaptures)
 	}
 	return cmd
@@ -124,7 +125,7 @@ func (g *generalizeFlags) run(ctx context.Context, f *Factory) error {
 		}
 	}
 	runner := &generalize.Runner{
-		Tool: build.Read().Version, Allow: g.allow, DryRun: g.dryRun, Now: f.Now, UnknownFiles: v1alpha1.UnknownFiles(g.unknownFiles),
+		Tool: build.Read().Version, Allow: g.allow, DryRun: g.dryRun, Now: f.Now, UnknownFiles: v1alpha1.UnknownFiles(g.unknownFiles), Quiet: g.quiet,
 		Subject: generalize.RunSubject{Prototype: g.prototype, UID: types.UID(g.uid), BootID: g.bootID},
 	}
 	var err error

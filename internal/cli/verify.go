@@ -81,6 +81,6 @@ The exit code is 0 if the disk is clean, and 4 if the disk has forbidden finding
 	flags.StringVar(&search.Mounted, "tree", "", "for an image: mounted copy of the same disk, used to recognize keys from packages and container images")
 	flags.BoolVar(&search.FreeOnly, "free-only", false, "for an image: report keys and tokens only outside of blocks that are known to be in use")
 	bindOutput(cmd, &format, print.Table, print.JSON, print.YAML)
-	completeProfiles(cmd)
+	completeWords(cmd, "profile", profiles()...)
 	return cmd
 }

@@ -25,7 +25,7 @@ var made = []string{
 	`/usr/lib/sysimage/rpm/.*`, `/var/cache/(?:apt|debconf|ldconfig|man|fontconfig|dnf|yum|swcatalog|app-info|apparmor|private|cracklib)(?:/.*)?`,
 	`/var/backups/(?:apt\.|dpkg\.|alternatives\.tar).*`, `/var/log/(?:apt|dpkg|alternatives|bootstrap|fontconfig|faillog|lastlog|wtmp|btmp).*`, `/var/lib/shells\.state`,
 	// Files from Kamino.
-	`/var/lib/kamino/.*`, `/etc/kamino/first-boot\.sh`,
+	`/var/lib/kamino/.*`, `/etc/kamino/first-boot\.sh`, `/etc/apt/apt\.conf\.d/99kamino-quiet`,
 }
 
 // madeBySystem reports whether a path matches made. The first directory of a path selects the expression, for speed.

@@ -57,6 +57,8 @@ type Manifest struct {
 	Credentials []v1alpha1.Credential `json:"credentials,omitempty"`
 	// Returning is the data kept for a returning donor; nil if there is none.
 	Returning *ReturningDonor `json:"returning,omitempty"`
+	// Quiet are the masks and settings that keep other tools than Kamino from patching the clones.
+	Quiet []string `json:"quiet,omitempty"`
 	// Exempt are the exemptions of the user's own profile, with reasons.
 	Exempt []Exemption `json:"exempt,omitempty"`
 	// literals are the donor's values in plain text, which the manifest must not keep.

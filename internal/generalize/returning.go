@@ -17,12 +17,14 @@ import (
 const ReturningPath = "/var/lib/kamino/returning"
 
 // ReturningDonor has the state of VM extension handlers for a returning donor. Without the state each handler would run its
-// settings again, including the bootstrap. The file contains only numbers, because the image has the file, too.
+// settings again, including the bootstrap. The file contains only numbers and known paths, because the image has the file, too.
 type ReturningDonor struct {
 	// Machine is the MachineKey of the donor.
 	Machine string `json:"machine"`
 	// Sequences are the files with a handler's sequence number.
 	Sequences []string `json:"sequences"`
+	// Quiet are the paths that the donor loses again.
+	Quiet []string `json:"quiet,omitempty"`
 }
 
 // MachineKey identifies a machine by its firmware, which no disk contains: the SHA-256 of the product UUID in hex. It
@@ -70,8 +72,11 @@ func (r *Runner) keepForDonor(t *tree.Tree, m *Manifest) error {
 	if err != nil {
 		return err
 	}
-	kept := &ReturningDonor{Machine: r.Returning}
+	kept := &ReturningDonor{Machine: r.Returning, Quiet: m.Quiet}
 	text := "machine " + r.Returning + "\n"
+	for _, p := range m.Quiet {
+		text += "quiet " + p + "\n"
+	}
 	for _, pattern := range handlerSequences {
 		found, err := t.Glob(pattern)
 		if err != nil {
@@ -89,7 +94,7 @@ func (r *Runner) keepForDonor(t *tree.Tree, m *Manifest) error {
 			}
 		}
 	}
-	if len(kept.Sequences) == 0 {
+	if len(kept.Sequences)+len(kept.Quiet) == 0 {
 		_, err := t.Remove(p, nil)
 		return err
 	}
@@ -137,7 +142,7 @@ func (r *Runner) whyNotReturned(t *tree.Tree, m *Manifest) string {
 	}
 	for i, line := range strings.Split(strings.TrimSpace(string(content)), "\n") {
 		number, p, found := strings.Cut(line, " ")
-		if i == 0 && line == "machine "+m.Returning.Machine || found && sequenceNumber.MatchString(number) && slices.Contains(m.Returning.Sequences, p) {
+		if i == 0 && line == "machine "+m.Returning.Machine || number == "quiet" && slices.Contains(m.Returning.Quiet, p) || found && sequenceNumber.MatchString(number) && slices.Contains(m.Returning.Sequences, p) {
 			continue
 		}
 		return fmt.Sprintf("%s holds more than a donor needs", ReturningPath)

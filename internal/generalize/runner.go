@@ -1,6 +1,7 @@
 package generalize
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -26,6 +27,8 @@ type Runner struct {
 	Spare []string
 	// Returning is the MachineKey of a donor that starts again from the disk; empty for a copy.
 	Returning string
+	// Quiet masks the tools that install patches without Kamino, on the clones only.
+	Quiet bool
 	// Below has the files hidden by mounts; nil if they cannot be seen.
 	Below *HiddenFiles
 	// UnknownFiles is whether files of unknown origin may stay. Default: they may.
@@ -266,11 +269,19 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 	if err := m.inherit(t, before); err != nil {
 		return nil, &Refused{Whys: []string{err.Error()}}
 	}
+	if r.Quiet {
+		if m.Quiet, err = quietPaths(t); err != nil {
+			return m, &UnprovenError{Whys: []string{fmt.Sprintf("find the units to mask: %v; nothing was removed", err)}}
+		}
+	}
 	if err := r.keepForDonor(t, m); err != nil {
 		return m, &UnprovenError{Whys: []string{fmt.Sprintf("keep the files for the donor's return: %v; nothing was removed", err)}}
 	}
 	if err := r.applyAll(ctx, t, m, before); err != nil {
 		return m, err
+	}
+	if err := r.quieten(t, m); err != nil {
+		return m, &UnprovenError{Whys: []string{fmt.Sprintf("mask the tools that install patches: %v", err)}}
 	}
 	r.combineVerdicts(m, Verify(t, r.Profile, before))
 	m.Unused = r.Profile.unused(t, m)
@@ -278,7 +289,7 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 		_, err := r.searchBefore(ctx, t, before)
 		return m, err
 	}
-	if why := r.whyNotReturned(t, m); why != "" {
+	if why := cmp.Or(r.whyNotReturned(t, m), whyNotQuiet(t, m)); why != "" {
 		return m, &UnprovenError{Whys: []string{why}}
 	}
 	if _, err := t.FreePreallocated(ctx); err != nil {

@@ -17,6 +17,9 @@ func patchOf(p *v1alpha1.Prototype, pending *v1alpha1.PatchesStatus) [][2]string
 			rows = append(rows, [2]string{"CVEs", wording.Names(pending.CVEs)})
 		}
 	}
+	if p.Spec.Pioneer != nil && *p.Spec.Pioneer.Defaulted().QuietNodes {
+		rows = append(rows, [2]string{"Quiet nodes", "the image masks apt-daily, dnf-automatic and unattended-upgrades"})
+	}
 	s := p.Status.Patch
 	if s == nil {
 		return rows
