@@ -202,6 +202,9 @@ func (e *Engine) refuseUnreadable(ctx context.Context, p *v1alpha1.Prototype) Re
 // actions are known.
 func (e *Engine) observeAndAct(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (Result, error) {
 	record := e.readRecord(p)
+	if begins, err := (patchSetCheck{e}).pass(ctx, p, record); err != nil || !begins {
+		return Result{After: patchSetPoll}, err
+	}
 	if p.Spec.AwaitsDonor() || namesForeignDonor(p) {
 		return poolGrowth{e}.observeGrowthAndAct(ctx, p, record, isLeft)
 	}

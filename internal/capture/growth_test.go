@@ -165,7 +165,7 @@ func TestHowAnAddedPioneerEnds(t *testing.T) {
 			s.patches.report = func(r *patch.Report) {
 				r.Failed, r.Failure = []string{"grub"}, &patch.Failure{Reason: patch.InstallFailed, Message: "the script of grub failed"}
 			}
-		}, reason: string(plan.DonorNotPatched), words: "correct the cause, then run `kamino capture NODE --pioneer=Grow` with a node of pool pool1", growths: 1},
+		}, reason: string(plan.DonorNotPatched), words: "correct the cause, then run `kamino capture --pool pool1 --pioneer=Grow`", growths: 1},
 		{name: "the node does not come back", stage: func(s *testEnv) { s.hung = true }, reason: string(plan.DonorNotPatched), words: "not Ready under another boot", growths: 1},
 		{name: "the node is not healthy in its soak", stage: func(s *testEnv) { s.patches.unhealthy = "DaemonSet x is not Ready" }, reason: string(plan.DonorNotPatched), words: "not healthy in service", growths: 1},
 		{name: "the new node does not register", stage: func(s *testEnv) { s.lonely = true }, reason: string(plan.AddedNodeNotJoined), words: "no new node registered within 15m0s", growths: 1},

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
@@ -152,32 +151,13 @@ func isGoneForPatch(w *observed) bool {
 // failedLevels are the patch levels that failed in other captures of the pool. The status of policies also has the levels
 // of deleted Prototypes.
 func failedLevels(ctx context.Context, e *Engine, p *v1alpha1.Prototype) (map[string]bool, error) {
-	list := &v1alpha1.PrototypeList{}
-	if err := e.Client.List(ctx, list); err != nil {
-		return nil, fmt.Errorf("list prototypes: %w", err)
-	}
 	failed := map[string]bool{}
-	for i := range list.Items {
-		other := &list.Items[i]
-		if other.Name != p.Name && other.Spec.Pool == p.Spec.Pool && other.Status.Patch != nil && other.Status.Patch.FailedLevel != "" {
+	err := eachOfPool(ctx, e, p, func(other *v1alpha1.Prototype) {
+		if other.Status.Patch != nil && other.Status.Patch.FailedLevel != "" {
 			failed[other.Status.Patch.FailedLevel] = true
 		}
-	}
-	policies := &v1alpha1.PrototypePolicyList{}
-	if err := e.Client.List(ctx, policies); client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("list prototypepolicies: %w", err)
-	}
-	for i := range policies.Items {
-		for _, pool := range policies.Items[i].Status.Pools {
-			if pool.Patches == nil || pool.Name != p.Spec.Pool {
-				continue
-			}
-			for _, f := range pool.Patches.Failed {
-				failed[f.Level] = failed[f.Level] || f.Level != "" && f.Prototype != p.Name
-			}
-		}
-	}
-	return failed, nil
+	}, func(_ string, f v1alpha1.FailedPatches) { failed[f.Level] = f.Level != "" })
+	return failed, err
 }
 
 // patchPhase is the phase of a step of the patch, from the record before the step.
@@ -255,7 +235,7 @@ func patchFailureMessage(w *observed, why plan.Reason) string {
 // retryPatch is the remedy of a new attempt with a pioneer.
 func retryPatch(w *observed) string {
 	if w.facts.Added {
-		return fmt.Sprintf("run `kamino capture NODE --pioneer=Grow` with a node of pool %s", w.p.Spec.Pool)
+		return fmt.Sprintf("run `kamino capture --pool %s --pioneer=Grow`", w.p.Spec.Pool)
 	}
 	return fmt.Sprintf("run `kamino capture %s --pioneer`", w.p.Spec.Donor.NodeName)
 }

@@ -27,8 +27,8 @@ type patchHost struct {
 	// report changes the report of a patch without trouble.
 	report func(*patch.Report)
 	// installs counts the runs of the unit, and served reports whether the donor served under the new boot.
-	installs int
-	served   bool
+	installs, checks int
+	served           bool
 	// level is the patch level of the disk.
 	level string
 	// unhealthy is the answer of Engine.Unhealthy.
@@ -69,6 +69,9 @@ func (s *testEnv) runPatch() {
 func (s *testEnv) carryOut(order *v1alpha1.Order, machine memory.InstanceView) {
 	h := s.patches
 	pod, _ := s.tracked("pods", order.Namespace, order.Name).(*corev1.Pod)
+	if order.Spec.NodeName == "peer" {
+		machine = s.cloud.World().Instance(s.peer)
+	}
 	if pod == nil || pod.Status.Phase != "" || machine.Power != cloud.PowerRunning || s.deaf {
 		return
 	}
@@ -89,13 +92,20 @@ func (s *testEnv) carryOut(order *v1alpha1.Order, machine memory.InstanceView) {
 		Installed: []patch.Change{{Name: "openssl", From: "1", To: "2"}}, Repositories: []patch.Repository{{ID: "main", Read: true}},
 		Reboot: patch.RebootNeed{Need: patch.Needed},
 	}
+	report.Set = patch.Digest(report.Installed)
+	if order.Spec.Method == v1alpha1.OrderCheck {
+		report.Method, report.Pending, report.Installed, report.After = patch.Check, report.Installed, nil, report.Before
+		h.checks++
+	}
 	if h.report != nil {
 		h.report(report)
 	}
-	if h.level != report.After {
+	if report.Method == patch.Patch && h.level != report.After {
 		h.installs++
 	}
-	h.level = report.After
+	if report.Method == patch.Patch {
+		h.level = report.After
+	}
 	encoded, err := report.Encode()
 	s.must(err)
 	s.signReport(order, pod, v1alpha1.Report{Patch: encoded})

@@ -52,7 +52,7 @@ var refusalReasons = setOf(
 	selection.TooManyUnavailable, admission.CaptureInFlight,
 	admission.CapturedToday, admission.VersionNotToday, admission.VersionNotNewer, admission.ClockOff, admission.DonorClockOff,
 	history.BuiltFromQuarantined, admission.ProfileUnsupported, bootstrapkind.ProfileUnknown, cloud.PoolAtMaximum, cloud.PoolNotCopyable, admission.RemovalNotAllowed, admission.OtherRebooter, admission.LocalVolumes, admission.BootstrapTokenExpired, admission.NoImage, admission.ForceNotAllowed, admission.ImageNotAllowed, admission.NotInstalled, admission.RulesNotFound, admission.RulesInvalid,
-	capture.TrialUnsupported, capture.PioneerNamesDonor, trial.JobInvalid, trial.ExpressionInvalid, imagecount.TooManyImages, admission.SettingOfOtherCloud,
+	capture.TrialUnsupported, capture.PioneerNamesDonor, v1alpha1.PolicyPatchesQuarantined, v1alpha1.PolicyPatchesNotChecked, trial.JobInvalid, trial.ExpressionInvalid, imagecount.TooManyImages, admission.SettingOfOtherCloud,
 )
 
 // Refusals are the reasons for which a capture does not begin.

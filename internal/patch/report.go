@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -180,6 +181,9 @@ type Report struct {
 	// Pending is the transaction that the package manager would run now, without held packages. After a complete Patch
 	// Pending is empty.
 	Pending []Change `json:"pending,omitempty"`
+	// Set is the digest of the transaction that the package manager would have run before this order, as Digest returns.
+	// Empty if the order did not come so far.
+	Set string `json:"set,omitempty"`
 	// Installed is what this order's transaction changed, by a comparison of the package lists.
 	Installed []Change `json:"installed,omitempty"`
 	// Failed has the names of packages that are unpacked without configuration, or half installed, or whose script failed.
@@ -230,7 +234,7 @@ func (r *Report) Answers(o Order) error {
 	if r.Failure != nil && !slices.Contains(Reasons(), r.Failure.Reason) {
 		fault("the reason %q is unknown", r.Failure.Reason)
 	}
-	for _, l := range []string{r.Before, r.After} {
+	for _, l := range []string{r.Before, r.After, r.Set} {
 		if l != "" && !level.MatchString(l) {
 			fault("the patch level %q is not sha256:HEX", l)
 		}
@@ -305,6 +309,9 @@ func withoutCVEs(changes []Change) []Change {
 	}
 	return all
 }
+
+// PendingSet identifies the pending patches, also if the list of a long report is cut.
+func (r *Report) PendingSet() string { return cmp.Or(r.Set, Digest(r.Pending)) }
 
 // credentials in a URL. Sources of repositories may hold passwords, and package managers print them.
 var credentials = regexp.MustCompile(`//[^/@\s]*@`)

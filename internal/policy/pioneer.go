@@ -229,8 +229,7 @@ func failedPatches(prototypes []v1alpha1.Prototype, images []cloud.Image, before
 	all := slices.Clone(before)
 	for i := range prototypes {
 		p := &prototypes[i]
-		set := p.Annotations[v1alpha1.PatchSetAnnotation]
-		message := failureOfPatches(p, quarantined[string(p.UID)])
+		set, message := nodepatch.FailedSet(p, quarantined[string(p.UID)])
 		if set == "" || message == "" || slices.ContainsFunc(all, func(f v1alpha1.FailedPatches) bool { return f.Prototype == p.Name && f.Set == set }) {
 			continue
 		}
@@ -254,23 +253,4 @@ func endOf(f v1alpha1.FailedPatches) time.Time {
 		return time.Time{}
 	}
 	return f.At.Time
-}
-
-// failureOfPatches returns why the patches of a pioneer are bad; empty for a pioneer that runs, succeeded, or failed for
-// another cause.
-func failureOfPatches(p *v1alpha1.Prototype, quarantined bool) string {
-	switch {
-	case quarantined:
-		return fmt.Sprintf("version %s is quarantined", p.Spec.Version)
-	case p.Status.Phase != v1alpha1.PhaseFailed || p.Status.Failure == nil:
-		return ""
-	case p.Status.Patch != nil && blames(p.Status.Patch), p.Status.Trial != nil && p.Status.Trial.Result == v1alpha1.TrialFailed:
-		return p.Status.Failure.Message
-	}
-	return ""
-}
-
-// blames reports whether a failed patch is the likely fault of the patches.
-func blames(s *v1alpha1.PatchStatus) bool {
-	return s.FailedLevel != "" || patchplan.Reason(s.Failure).Blames() || patchplan.Reason(s.Failure) == patchplan.LevelQuarantined
 }

@@ -241,7 +241,7 @@ func (a *aptNode) plan(ctx context.Context) (apt.Transaction, *patch.Failure) {
 	if failure != nil {
 		return transaction, failure
 	}
-	a.report.Pending = transaction.Install
+	a.report.Pending, a.report.Set = transaction.Install, patch.Digest(transaction.Install)
 	refused, err := apt.Refuse(transaction, a.order, a.before)
 	if err != nil {
 		return transaction, nodeFailed(err)

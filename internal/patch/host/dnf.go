@@ -192,7 +192,7 @@ func (d *dnfNode) plan(ctx context.Context) (dnf.Plan, *patch.Failure) {
 	if failure != nil {
 		return plan, failure
 	}
-	d.report.Pending, d.report.Bytes = plan.Install, plan.Download
+	d.report.Pending, d.report.Set, d.report.Bytes = plan.Install, patch.Digest(plan.Install), plan.Download
 	refused, err := dnf.Refuse(plan, d.order)
 	if err != nil {
 		return plan, nodeFailed(err)

@@ -1,6 +1,7 @@
 package nodepatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -54,7 +55,7 @@ func (w *observed) noted(d plan.Decision, now metav1.Time) Record {
 		order.Pod = w.pod.UID
 		r.Order = &order
 	case plan.Believe:
-		r.Result, r.Level, r.Set, r.ReportedAt = string(plan.ResultOf(w.report)), w.report.After, patch.Digest(w.report.Installed), now
+		r.Result, r.Level, r.Set, r.ReportedAt = string(plan.ResultOf(w.report)), w.report.After, cmp.Or(w.report.Set, patch.Digest(w.report.Installed)), now
 		r.Installed = int32(min(max(w.report.Counts.Installed, len(w.report.Installed)), math.MaxInt32))
 		if w.report.Failure != nil {
 			r.Problem = w.report.Failure.Message

@@ -25,7 +25,7 @@ const checkLimit = 30 * time.Minute
 
 // CheckTask is the check of one pool. A pool has one check at a time.
 type CheckTask struct {
-	// Holder is the policy that asks. Pool is the ID of the pool.
+	// Holder is the policy or the Prototype that asks. Pool is the ID of the pool, or its name.
 	Holder v1alpha1.Holder
 	Pool   string
 	// Node will be asked, unless a check of the pool is running already. Empty: no new check begins.
@@ -188,9 +188,9 @@ func (p *Patcher) orderCheck(ctx context.Context, w *checkState) error {
 }
 
 // endCheck writes the result on the node, removes the leftovers, and returns the report. A crash before the caller keeps
-// the report costs another check.
+// the report costs another check. Only a policy renews the annotation later.
 func (p *Patcher) endCheck(ctx context.Context, w *checkState, report *patch.Report) (*Checked, error) {
-	if w.node != nil {
+	if w.node != nil && w.task.Holder.Is(v1alpha1.HolderPolicy) {
 		text, err := json.Marshal(Summary(report, metav1.NewTime(p.Now())))
 		if err != nil {
 			return nil, err

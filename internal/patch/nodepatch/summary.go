@@ -24,7 +24,7 @@ func Summary(r *patch.Report, at metav1.Time) v1alpha1.PendingPatches {
 		s.Reason, s.Message = problemOf(r)
 		return s
 	}
-	s.Set = patch.Digest(r.Pending)
+	s.Set = r.PendingSet()
 	s.Packages, s.Security = number(max(r.Counts.Pending, len(r.Pending))), number(r.Counts.Security)
 	var cves []string
 	changes := slices.Clone(r.Pending)

@@ -38,7 +38,7 @@ type Check struct {
 func (c *Check) Next(at time.Time, report *patch.Report) *Check {
 	next := &Check{At: at, Read: report.Complete()}
 	if next.Read {
-		next.Set, next.Since, next.Pending = patch.Digest(report.Pending), at, max(report.Counts.Pending, len(report.Pending))
+		next.Set, next.Since, next.Pending = report.PendingSet(), at, max(report.Counts.Pending, len(report.Pending))
 	}
 	if c != nil && (!next.Read || c.Set == next.Set) {
 		next.Set, next.Since = c.Set, c.Since

@@ -3,6 +3,7 @@ package trouble
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -46,7 +47,8 @@ func TestPioneerWithoutAPackageManager(t *testing.T) {
 	e.AssertReturned(e.Before, e.Donor, 0)
 }
 
-// TestPioneerWithABadPackage: the script of a package fails. The level is recorded, and the pool keeps its image.
+// TestPioneerWithABadPackage: the script of a package fails. The level is recorded, and the pool keeps its image. Neither another
+// node nor a new node installs the package again.
 func TestPioneerWithABadPackage(t *testing.T) {
 	t.Parallel()
 	e, repository := pioneerEnv(t, "name=badpatch,nodes=2")
@@ -57,6 +59,16 @@ func TestPioneerWithABadPackage(t *testing.T) {
 	}
 	assertMarks(e, v1alpha1.PatchFailedAnnotation, v1alpha1.RebootPendingAnnotation)
 	e.AssertReturned(e.Before, e.Donor, 0)
+	failed := e.Prototype().Name
+	for _, again := range [][]string{{"capture", e.Nodes[1], "--pioneer"}, {"capture", "--pool", e.Group, "--pioneer=Grow"}} {
+		again = append(again, "-f", sandboxtest.SettingsFile(t, ""), "--profile", string(v1alpha1.ProfileStatic))
+		e.Start(again...).ExpectExit(exitRefused, "checks whether its pending patches failed before", v1alpha1.PolicyPatchesQuarantined,
+			"failed on the pioneer of prototype "+failed+", and were not installed again", "packages are not completely installed: openssl", "kubectl delete prototype "+failed)
+		e.AssertState(e.Before)
+	}
+	if now := e.Machine(e.Nodes[1]); now.Packages["openssl"] != e.Machines[1].Packages["openssl"] {
+		t.Errorf("node %s has openssl %s", now.Node, now.Packages["openssl"])
+	}
 }
 
 // TestPioneerWithADeadRepository: unknown patches are never none. Nothing is installed, and the node has no marks.
@@ -109,7 +121,7 @@ func TestAddedPioneer(t *testing.T) {
 	e.Must(repository.Publish(apt.Package{Name: "openssl", Before: "3.0.2-0ubuntu1.15", Version: patched, Postinst: apt.RequestReboot}))
 	settings := filepath.Join(t.TempDir(), "settings.yaml")
 	e.Must(os.WriteFile(settings, []byte("maxConcurrent: 100\nsettings: {trial: {soak: 1s}}\npioneer: {soak: 1s}\n"), 0o600))
-	e.Start("capture", e.Donor, "-f", settings, "--pioneer=Grow").ExpectExit(0, "Growing: inspecting the node's disk", "Patching", "Rebooting", "Soaking", "Removing",
+	e.Start("capture", "--pool", e.Group, "-f", settings, "--pioneer=Grow").ExpectExit(0, "Growing: inspecting the node's disk", "Patching", "Rebooting", "Soaking", "Removing",
 		"Soaked: Passed", "so that the pool has its former size")
 	p := e.Prototype()
 	if p.Status.Patch == nil || p.Status.Patch.Installed != 1 || p.Spec.Donor.NodeName == e.Donor {
@@ -117,8 +129,12 @@ func TestAddedPioneer(t *testing.T) {
 	}
 	e.AssertReplaced(e.Before, p.Spec.Donor.NodeName, 2)
 	sent := repository.Traffic()
-	if clone := e.Grow(); clone.Packages["openssl"] != patched || clone.Boots != 1 {
+	clone := e.Grow()
+	if clone.Packages["openssl"] != patched || clone.Boots != 1 {
 		t.Errorf("the next node has openssl %s after %d boots", clone.Packages["openssl"], clone.Boots)
+	}
+	if quiet, err := os.ReadFile(filepath.Join(clone.Disk, "etc/apt/apt.conf.d/99kamino-quiet")); err != nil || !strings.Contains(string(quiet), "APT::Periodic::Enable") {
+		t.Errorf("the next node is not quiet: %q, %v", quiet, err)
 	}
 	if later := repository.Traffic().Since(sent); later.Requests > 0 {
 		t.Errorf("%d requests reached the repository while the pool grew", later.Requests)

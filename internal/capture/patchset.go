@@ -1,0 +1,167 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/node/nodestate"
+	"github.com/kamino-dev/kamino/internal/patch/nodepatch"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
+)
+
+// patchSetPoll is the pause between two passes over the check of a pioneer.
+const patchSetPoll = 5 * time.Second
+
+// patchSetCheck refuses a pioneer whose pending patches failed before in the pool, before anything is installed. A node in
+// service checks its repositories. A pool without failed patches needs no check.
+type patchSetCheck struct{ *Engine }
+
+// failedSet is a set of patches that failed on a pioneer of the pool.
+type failedSet struct {
+	prototype, message string
+	// policy also knows the set; empty without a policy.
+	policy string
+}
+
+// pass makes one pass over the check. begins: nothing is to check, so the capture begins or continues.
+func (c patchSetCheck) pass(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) (begins bool, err error) {
+	begun := record.Reservation != nil || record.Replacement != nil || record.Patch != nil || record.DiskCheckStartedAt != nil || record.LeaveBoot() != ""
+	if p.Spec.Pioneer == nil || begun || p.DeletionTimestamp != nil || p.Status.Failure != nil {
+		return true, nil
+	}
+	failed, err := c.failedSets(ctx, p)
+	if err != nil || len(failed) == 0 {
+		return err == nil, err
+	}
+	set := p.Annotations[v1alpha1.PatchSetAnnotation]
+	if set == "" {
+		return c.check(ctx, p, record)
+	}
+	bad, is := failed[set]
+	if !is {
+		return true, nil
+	}
+	again := fmt.Sprintf("`kubectl delete prototype %s`", bad.prototype)
+	if bad.policy != "" {
+		again += fmt.Sprintf(" and `kamino retry %s`", bad.policy)
+	}
+	c.refuse(p, record, cloud.Refuse(v1alpha1.PolicyPatchesQuarantined,
+		fmt.Sprintf("the pending patches of pool %s failed on the pioneer of prototype %s, and were not installed again: %s", p.Spec.Pool, bad.prototype, strings.TrimSuffix(bad.message, ".")),
+		"wait for other patches, or hold the faulty package with pioneer.hold; to try these patches again, first run "+again))
+	return false, nil
+}
+
+// check asks a node for its pending patches, and writes their digest to the Prototype.
+func (c patchSetCheck) check(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) (begins bool, err error) {
+	node := p.Spec.Donor.NodeName
+	if p.Spec.AddsDonor() {
+		if node, err = c.nodeOfImage(ctx, p); err != nil || node == "" {
+			return err == nil, err // the patch level is compared before the reboot
+		}
+	}
+	pioneer := p.Spec.Pioneer.Defaulted()
+	patcher := nodepatch.Patcher{Client: c.Client, Kube: c.Kube, Image: podImage(p, c.Image), Now: c.now, Namespace: c.podNamespace()}
+	checked, err := patcher.Check(ctx, nodepatch.CheckTask{
+		Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: p.Name, UID: p.UID}, Pool: p.Spec.Pool, Node: node,
+		Patches: v1alpha1.OrderPatches{Patches: pioneer.Patches, Hold: pioneer.Hold},
+	})
+	if err != nil || checked == nil {
+		enterPhase(&p.Status, v1alpha1.PhasePreflight, c.now())
+		p.Status.Progress = fmt.Sprintf("node %s checks whether its pending patches failed before", node)
+		return false, err
+	}
+	found := nodepatch.Summary(checked.Report, metav1.NewTime(c.now()))
+	if found.Reason != "" {
+		c.refuse(p, record, cloud.Refuse(v1alpha1.PolicyPatchesNotChecked,
+			fmt.Sprintf("patches failed before in pool %s, and node %s could not check its pending patches (%s): %s", p.Spec.Pool, checked.Node, found.Reason, strings.TrimSuffix(found.Message, ".")),
+			"correct the cause, and try again"))
+		return false, nil
+	}
+	before := p.DeepCopy()
+	metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.PatchSetAnnotation, found.Set)
+	return false, c.patch(ctx, p, before)
+}
+
+// refuse ends the capture, which has not begun.
+func (c patchSetCheck) refuse(p *v1alpha1.Prototype, record v1alpha1.Record, why cloud.Refusal) {
+	w := fromPrototype(p, record)
+	w.refusals, w.facts.Refused = []cloud.Refusal{why}, true
+	d := plan.Decision{Do: plan.Refuse}
+	report(w, d, c.now())
+	eventRecorder(c).announce(w, d)
+}
+
+// nodeOfImage returns the youngest Ready node of the pool with the image of the recipe, which the new node will have; empty
+// without such a node.
+func (c patchSetCheck) nodeOfImage(ctx context.Context, p *v1alpha1.Prototype) (string, error) {
+	pool, err := c.Cloud.Pool(ctx, cloud.PoolID(p.Spec.PoolID))
+	if err != nil {
+		return "", err
+	}
+	var youngest *corev1.Node
+	label := v1alpha1.VersionLabelValue(pool.Recipe.Version)
+	err = membership.Each(ctx, c.Kube, c.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
+		isCurrent := pool.Recipe.Version == "" || n.Labels[v1alpha1.VersionLabel] == label
+		if of.Pool == pool.ID && isCurrent && nodestate.Available(n) && (youngest == nil || youngest.CreationTimestamp.Before(&n.CreationTimestamp)) {
+			youngest = n.DeepCopy()
+		}
+		return nil
+	})
+	if youngest == nil {
+		return "", err
+	}
+	return youngest.Name, err
+}
+
+// failedSets are the sets of patches that failed in other captures of the pool.
+func (c patchSetCheck) failedSets(ctx context.Context, p *v1alpha1.Prototype) (map[string]failedSet, error) {
+	failed := map[string]failedSet{}
+	err := eachOfPool(ctx, c.Engine, p, func(other *v1alpha1.Prototype) {
+		if set, message := nodepatch.FailedSet(other, false); set != "" && message != "" {
+			failed[set] = failedSet{prototype: other.Name, message: message}
+		}
+	}, func(policy string, f v1alpha1.FailedPatches) {
+		failed[f.Set] = failedSet{f.Prototype, f.Message, policy}
+	})
+	return failed, err
+}
+
+// eachOfPool visits the other Prototypes of the pool, and the failed patches in the status of policies, which outlive deleted
+// Prototypes.
+func eachOfPool(ctx context.Context, e *Engine, p *v1alpha1.Prototype, prototype func(*v1alpha1.Prototype), failed func(string, v1alpha1.FailedPatches)) error {
+	list := &v1alpha1.PrototypeList{}
+	if err := e.Client.List(ctx, list); err != nil {
+		return fmt.Errorf("list prototypes: %w", err)
+	}
+	for i := range list.Items {
+		if other := &list.Items[i]; other.Name != p.Name && other.Spec.Pool == p.Spec.Pool {
+			prototype(other)
+		}
+	}
+	policies := &v1alpha1.PrototypePolicyList{}
+	if err := e.Client.List(ctx, policies); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("list prototypepolicies: %w", err)
+	}
+	for i := range policies.Items {
+		for _, pool := range policies.Items[i].Status.Pools {
+			if pool.Patches == nil || pool.Name != p.Spec.Pool {
+				continue
+			}
+			for _, f := range pool.Patches.Failed {
+				if f.Prototype != p.Name {
+					failed(policies.Items[i].Name, f)
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package capture
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/patch"
+)
+
+// openssl is the pending patch of all nodes.
+var openssl = patch.Digest([]patch.Change{{Name: "openssl", From: "1", To: "2"}})
+
+// failedBefore stages a pioneer of the pool that failed with the patches.
+func failedBefore(s *testEnv, set string) {
+	other := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "pool1-2026.03.13", UID: "other"}}
+	other.Spec.Pool = "pool1"
+	other.Status = v1alpha1.PrototypeStatus{
+		Phase: v1alpha1.PhaseFailed, Failure: &v1alpha1.Failure{Reason: "DonorNotPatched", Message: "the script of openssl failed."},
+		Patch: &v1alpha1.PatchStatus{Set: set, Failure: "PatchFailed"},
+	}
+	s.must(s.clean.Create(s.t.Context(), other.DeepCopy()))
+	s.must(s.clean.Status().Update(s.t.Context(), other))
+}
+
+// pioneers are the two kinds of pioneers.
+var pioneers = map[string]func(testing.TB) *testEnv{
+	"Take": func(t testing.TB) *testEnv { return newTestEnv(t, pioneering).decide(pioneer) },
+	"Grow": func(t testing.TB) *testEnv { return growing(t) },
+}
+
+// TestFailedPatchesAreNotInstalledAgain: a node in service checks its patches first, and a known failure ends the capture before
+// a drain, or before the growth of the pool.
+func TestFailedPatchesAreNotInstalledAgain(t *testing.T) {
+	for node, begin := range pioneers {
+		for name, test := range map[string]struct {
+			stage         func(*testEnv)
+			reason, words string
+			checks        int
+		}{
+			"without a failure before": {stage: func(*testEnv) {}},
+			"of other patches":         {stage: func(s *testEnv) { failedBefore(s, "sha256:other") }, checks: 1},
+			"of these patches": {stage: func(s *testEnv) { failedBefore(s, openssl) }, checks: 1, reason: v1alpha1.PolicyPatchesQuarantined,
+				words: "the pending patches of pool pool1 failed on the pioneer of prototype pool1-2026.03.13, and were not installed again: the script of openssl failed; " +
+					"wait for other patches, or hold the faulty package with pioneer.hold; to try these patches again, first run `kubectl delete prototype pool1-2026.03.13`"},
+			"of a policy whose Prototype is deleted": {stage: func(s *testEnv) {
+				policy := &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "all", UID: "all"}}
+				policy.Status.Pools = []v1alpha1.PoolStatus{{Name: "pool1", Patches: &v1alpha1.PatchesStatus{
+					Failed: []v1alpha1.FailedPatches{{Set: openssl, Prototype: "pool1-2026.03.13", Message: "bad"}},
+				}}}
+				s.must(s.clean.Create(s.t.Context(), policy.DeepCopy()))
+				s.must(s.clean.Status().Update(s.t.Context(), policy))
+			}, checks: 1, reason: v1alpha1.PolicyPatchesQuarantined, words: "`kubectl delete prototype pool1-2026.03.13` and `kamino retry all`"},
+			"known from the policy": {stage: func(s *testEnv) {
+				failedBefore(s, openssl)
+				s.onPrototype(func(p *v1alpha1.Prototype) {
+					metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.PatchSetAnnotation, openssl)
+				})
+			}, reason: v1alpha1.PolicyPatchesQuarantined, words: "were not installed again"},
+			"a dead repository": {stage: func(s *testEnv) {
+				failedBefore(s, openssl)
+				s.patches.report = func(r *patch.Report) {
+					r.Failure = &patch.Failure{Reason: patch.RepositoryNotRead, Message: "main is dead"}
+				}
+			}, checks: 1, reason: v1alpha1.PolicyPatchesNotChecked, words: "could not check its pending patches (RepositoryNotRead): main is dead; correct the cause"},
+		} {
+			t.Run(node+" "+name, func(t *testing.T) {
+				s := begin(t)
+				test.stage(s)
+				p := s.play(s.usePioneer)
+				if s.patches.checks != test.checks {
+					t.Errorf("%d checks, want %d", s.patches.checks, test.checks)
+				}
+				if test.reason == "" {
+					if p.Status.Phase != v1alpha1.PhaseSucceeded || s.patches.installs != 1 {
+						t.Fatal(verdict(p))
+					}
+					if set := p.Annotations[v1alpha1.PatchSetAnnotation]; (set == openssl) != (test.checks > 0) {
+						t.Errorf("the set is %q", set)
+					}
+					return
+				}
+				if p.Status.Failure == nil || p.Status.Failure.Reason != test.reason || !strings.Contains(p.Status.Failure.Message, test.words) {
+					t.Errorf("%s\nwant %s: %s", verdict(p), test.reason, test.words)
+				}
+				s.checkUntouched()
+			})
+		}
+	}
+}
+
+// checkUntouched checks that nothing was installed, evicted or grown.
+func (s *testEnv) checkUntouched() {
+	s.t.Helper()
+	for _, call := range s.calls {
+		if call == "create pods/eviction" || strings.Contains(call, "SetCapacity") {
+			s.t.Errorf("the capture called %s", call)
+		}
+	}
+	if left := s.leftOfPatch(); s.patches.installs > 0 || len(left) > 0 || s.cloud.World().Pools[0].Capacity != 2 {
+		s.t.Errorf("%d installs, left %v, %d nodes", s.patches.installs, left, s.cloud.World().Pools[0].Capacity)
+	}
+}
+
+// TestEveryCallOfACheckLost loses each call of a refused pioneer, also with a crash and a restart.
+func TestEveryCallOfACheckLost(t *testing.T) {
+	for node, begin := range pioneers {
+		run := func(lose func(int, string) memory.Outcome, wipe bool) int {
+			s := begin(t)
+			failedBefore(s, openssl)
+			s.lose, s.wipeStatus = lose, wipe
+			p := s.play(s.usePioneer)
+			if p.Status.Failure == nil || p.Status.Failure.Reason != v1alpha1.PolicyPatchesQuarantined {
+				t.Fatalf("%s: %s", node, verdict(p))
+			}
+			s.lose = nil
+			s.checkUntouched()
+			return len(s.calls)
+		}
+		calls := run(nil, false)
+		for _, loss := range losses {
+			for n := range calls {
+				lost := ""
+				run(func(i int, what string) memory.Outcome {
+					if i != n {
+						return memory.Pass()
+					}
+					lost = what
+					return loss.outcome
+				}, loss.wipe)
+				if t.Failed() {
+					t.Fatalf("%s: call %d (%s) lost: %s", node, n, lost, loss.name)
+				}
+			}
+		}
+		t.Logf("%s: %d calls", node, calls)
+	}
+}

@@ -1,0 +1,168 @@
+package capture
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+// rivals are two pioneers with node: Grow, at the same time, in one pool or in two. Each pool has two nodes.
+type rivals struct {
+	*testEnv
+	pools []cloud.PoolID
+	names []string
+}
+
+// newRivals stages the two pioneers. concurrent is the engine's limit of captures.
+func newRivals(t *testing.T, pools, concurrent int) *rivals {
+	s := growing(t, func(s *testEnv) { s.lonely = true })
+	staged := s.onRestart
+	s.onRestart = func() { staged(); s.engine.MaxConcurrent = concurrent }
+	s.onRestart()
+	r := &rivals{testEnv: s, pools: []cloud.PoolID{s.pool}, names: []string{s.name, "pool1-2026.03.1402"}}
+	second := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: r.names[1], UID: "second", CreationTimestamp: metav1.NewTime(s.clock.Now().Add(time.Second))}}
+	second.Spec = s.prototype().Spec
+	second.Spec.Version = "2026.03.1402"
+	if pools == 2 {
+		pool := s.cloud.AddPool(memory.PoolSpec{Name: "pool2", MaxSize: 10, Bootstrap: []string{"customData", "vmssCSE"}})
+		for _, name := range []string{"0", "1"} {
+			s.cloud.AddInstance(pool, name)
+		}
+		r.pools, r.names[1] = append(r.pools, pool), "pool2-2026.03.14"
+		second.Name, second.Spec.Pool, second.Spec.PoolID, second.Spec.Version = r.names[1], "pool2", string(pool), "2026.03.14"
+	}
+	s.must(s.clean.Create(t.Context(), second))
+	r.join()
+	return r
+}
+
+// join lets every new instance join, with a name of its own in both pools.
+func (r *rivals) join() {
+	for _, m := range r.cloud.World().Instances {
+		name := strings.NewReplacer("memory:///pools/", "", "/instances/", "-").Replace(string(m.ID))
+		if m.ID == r.first || m.ID == r.peer || m.Power != cloud.PowerRunning || r.tracked("nodes", "", name) != nil {
+			continue
+		}
+		n := r.node(name, m.ID)
+		n.UID, n.Annotations, n.CreationTimestamp = types.UID(m.ID), nil, metav1.NewTime(r.clock.Now())
+		r.must(r.objects.Create(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
+	}
+}
+
+func (r *rivals) named(name string) *v1alpha1.Prototype {
+	p := &v1alpha1.Prototype{}
+	r.must(r.clean.Get(context.Background(), client.ObjectKey{Name: name}, p))
+	return p
+}
+
+// growthsOf is by how many nodes each pool has grown.
+func (r *rivals) growths() (all []int64) {
+	for _, p := range r.cloud.World().Pools {
+		all = append(all, p.Capacity-2)
+	}
+	return all
+}
+
+// play makes passes over both captures in turn, the younger first if asked, until the first has its node and enough passes for
+// the second have followed. No pool ever grows by two nodes.
+func (r *rivals) play(youngerFirst bool) {
+	after := 0
+	for pass := 0; after < 12; pass++ {
+		if pass == 200 {
+			r.t.Fatalf("the first pioneer gets no node: %s\n%s", verdict(r.named(r.names[0])), verdict(r.named(r.names[1])))
+		}
+		for i := range r.names {
+			if youngerFirst {
+				i = len(r.names) - 1 - i
+			}
+			if memory.RunUntilCrash(func() { _, _ = r.engine.Pass(context.Background(), r.names[i]) }) {
+				r.restart()
+			}
+			for _, grown := range r.growths() {
+				if grown < 0 || grown > 1 {
+					r.t.Fatalf("after pass %d the pools have grown by %v nodes", pass, r.growths())
+				}
+			}
+		}
+		r.clock.Advance(2 * time.Second)
+		r.cloud.Settle()
+		r.join()
+		if !r.named(r.names[0]).Spec.AwaitsDonor() {
+			after++
+		}
+	}
+}
+
+// TestTwoGrowthsAtOnce: of two pioneers in one pool the older grows the pool, and the younger is refused. In two pools both grow
+// their own pool, and wait for each other only beyond maxConcurrent. Each call is lost in one of the ways (long: in all).
+func TestTwoGrowthsAtOnce(t *testing.T) {
+	for name, test := range map[string]struct {
+		pools, concurrent int
+		check             func(*rivals)
+	}{
+		"one pool": {1, 2, func(r *rivals) {
+			if p := r.named(r.names[1]); p.Status.Failure == nil || p.Status.Failure.Reason != admission.CaptureInFlight || !p.Spec.AwaitsDonor() {
+				r.t.Errorf("the younger: %s", verdict(p))
+			}
+		}},
+		"two pools": {2, 2, func(r *rivals) {
+			first, second := r.named(r.names[0]).Spec.Donor, r.named(r.names[1]).Spec.Donor
+			if !strings.Contains(first.ProviderID, "/pool1/") || !strings.Contains(second.ProviderID, "/pool2/") || r.growths()[1] != 1 {
+				r.t.Errorf("the donors are %+v and %+v", first, second)
+			}
+		}},
+		"two pools, one at a time": {2, 1, func(r *rivals) {
+			if p := r.named(r.names[1]); !p.Spec.AwaitsDonor() || p.Status.Failure != nil || r.growths()[1] != 0 {
+				r.t.Errorf("the second does not wait: %s", verdict(p))
+			}
+		}},
+	} {
+		run := func(t *testing.T, youngerFirst bool, lose func(int, string) memory.Outcome) int {
+			r := newRivals(t, test.pools, test.concurrent)
+			r.lose = lose
+			if youngerFirst && test.concurrent == 1 {
+				youngerFirst = false // the first in the queue grows first
+			}
+			r.play(youngerFirst)
+			if r.growths()[0] != 1 {
+				t.Errorf("the pools have grown by %v nodes", r.growths())
+			}
+			test.check(r)
+			return len(r.calls)
+		}
+		for _, youngerFirst := range []bool{false, true} {
+			calls := run(t, youngerFirst, nil)
+			for i, loss := range losses[:5] {
+				for n := range calls {
+					if isSkipped(testing.Short(), n, i, 5) {
+						continue
+					}
+					lost := ""
+					run(t, youngerFirst, func(i int, what string) memory.Outcome {
+						if i != n {
+							return memory.Pass()
+						}
+						lost = what
+						return loss.outcome
+					})
+					if t.Failed() {
+						t.Fatalf("%s: call %d (%s) lost: %s", name, n, lost, loss.name)
+					}
+				}
+			}
+			t.Logf("%s, the younger first %t: %d calls", name, youngerFirst, calls)
+		}
+	}
+}
