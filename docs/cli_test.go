@@ -89,7 +89,7 @@ func TestSettingsOfCommandPage(t *testing.T) {
 		paths[match[1]] = match[2]
 	}
 	var want []string
-	for _, flag := range flagsOf(verb(t, "capture", nil), "dry-run", "filename", "help", "install", "output", "timeout", "version", "wait", "yes") {
+	for _, flag := range flagsOf(verb(t, "capture", nil), "dry-run", "filename", "help", "install", "output", "pool", "timeout", "version", "wait", "yes") {
 		want = append(want, "--"+flag.Name+" "+paths[flag.Name])
 	}
 	defaults, err := settings.Parse("none", nil)

@@ -51,8 +51,9 @@ const captureExample = `  # Show the plan and all obstacles
   # Patch and reboot the node first, and watch the node for an hour
   kamino capture worker-3 --pioneer
 
-  # The same with a new node of the pool of worker-3, so that no pod is evicted for the patch
-  kamino capture worker-3 --pioneer=Grow
+  # Patch the best candidate of a pool, or a new node of the pool, so that no pod is evicted for the patch
+  kamino capture --pool workers --pioneer
+  kamino capture --pool workers --pioneer=Grow
 
   # Settings in the form of a policy's spec
   echo 'settings: {keep: 5, trial: {soak: 30m}}' | kamino capture worker-3 -f -`
@@ -74,7 +75,7 @@ type captureFlags struct {
 	// settingsFile is the file with all settings. The flags below replace single settings.
 	settingsFile                     string
 	profile, trial, promotion, image string
-	pioneer                          string
+	pioneer, pool                    string
 	force                            bool
 	newNodes                         int32
 	settings.Capture
@@ -86,8 +87,9 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.profile, "profile", "", "how nodes get their credentials: static, eks or bootstrap (default: detected from the way the node joined)")
 	flags.BoolVar(&c.force, "force", false, "also evict pods without a controller; after settings.drain.timeout, delete remaining pods despite their disruption budgets")
 	flags.StringVar(&c.trial, "trial", "", "where a trial node boots from the new version before the pool uses the version: Apart or Off (default: Apart)")
-	flags.StringVar(&c.pioneer, "pioneer", "", "patch and reboot the node before the capture, and watch the node in service: Take, which patches the named node, or Grow, which adds a node to its pool, and removes the new node afterwards")
+	flags.StringVar(&c.pioneer, "pioneer", "", "patch and reboot the node before the capture, and watch the node in service: Take, which patches the named node or the pool's best candidate, or Grow, which adds a node to its pool, and removes the new node afterwards")
 	flags.Lookup("pioneer").NoOptDefVal = string(v1alpha1.PioneerTake)
+	flags.StringVar(&c.pool, "pool", "", "`name` of the pool of a pioneer, instead of NODE")
 	flags.StringVar(&c.promotion, "promotion", string(v1alpha1.PromotionAutomatic), "Automatic, or Manual to wait for kamino promote")
 	flags.Int32Var(&c.newNodes, "new-nodes", 0, "how many nodes to add to the pool afterwards; exit code 4 unless the nodes are Ready within 20 minutes")
 	flags.StringVar(&c.customDataFile, "custom-data", "", "`file` with the original customData of the pool, or - for standard input; Kamino keeps a copy for kamino restore")
@@ -100,7 +102,10 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 }
 
 // complete reads the files, and puts the given flags into the settings.
-func (c *captureFlags) complete(flags *pflag.FlagSet, in io.Reader, now time.Time) error {
+func (c *captureFlags) complete(flags *pflag.FlagSet, args []string, in io.Reader, now time.Time) error {
+	if (len(args) == 0) == (c.pool == "") {
+		return usagef("name either a node, or with --pioneer a pool: run `kamino capture NODE`, or `kamino capture --pool POOL --pioneer`")
+	}
 	if c.settingsFile == "-" && c.customDataFile == "-" {
 		return usagef("only one of --filename and --custom-data can read standard input")
 	}
@@ -122,6 +127,9 @@ func (c *captureFlags) complete(flags *pflag.FlagSet, in io.Reader, now time.Tim
 	}
 	if err := c.SetPioneer(c.pioneer); err != nil {
 		return &failure{Code: ExitUsage, Err: err}
+	}
+	if c.pool != "" && c.Pioneer == nil {
+		return usagef("--pool needs --pioneer: without a pioneer, name the node, or run `kamino auto --pool %s`", c.pool)
 	}
 	if c.customDataFile != "" && c.Settings.Recipe.CustomDataFrom != nil {
 		return usagef("use only one of --custom-data and settings.recipe.customDataFrom")
@@ -151,14 +159,14 @@ func checkVersion(text string, now time.Time) error {
 func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 	var flags captureFlags
 	cmd := &cobra.Command{
-		Use:               "capture NODE",
+		Use:               "capture [NODE]",
 		Short:             "Capture a node as the golden image for new nodes of its pool",
 		Long:              captureHelp,
 		Example:           captureExample,
-		Args:              cobra.ExactArgs(1),
+		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeNodes(f, o),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := flags.complete(cmd.Flags(), f.In, f.Now()); err != nil {
+			if err := flags.complete(cmd.Flags(), args, f.In, f.Now()); err != nil {
 				return err
 			}
 			if image := flags.Settings.Generalize.Image; image != "" {
@@ -172,10 +180,10 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			node := strings.TrimPrefix(strings.TrimPrefix(args[0], "node/"), "nodes/")
+			node := strings.TrimPrefix(strings.TrimPrefix(strings.Join(args, ""), "node/"), "nodes/")
 			return (&capturing{session: s, flags: &flags,
 				beginning: &runner.CaptureRequest{
-					Cluster: s.cluster, Cloud: s.provider, Now: s.Now, Node: node, Version: flags.version, Settings: flags.Settings, Pioneer: flags.Pioneer, Written: flags.Written,
+					Cluster: s.cluster, Cloud: s.provider, Now: s.Now, Node: node, Decider: s.decider, Version: flags.version, Settings: flags.Settings, Pioneer: flags.Pioneer, Written: flags.Written,
 				},
 				keeper: &recipe.CustomDataKeeper{Secrets: s.secrets(), Cloud: s.provider, CustomData: flags.customData, Say: s.note},
 			}).run(cmd.Context())
@@ -183,9 +191,10 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 	}
 	flags.bind(cmd.Flags())
 	bindOutput(cmd, &flags.format, print.Table, print.Wide, print.JSON, print.YAML, print.Name)
-	completeProfiles(cmd)
+	completeWords(cmd, "profile", profiles()...)
 	completeWords(cmd, "trial", string(v1alpha1.TrialApart), string(v1alpha1.TrialOff))
 	completeWords(cmd, "promotion", string(v1alpha1.PromotionAutomatic), string(v1alpha1.PromotionManual))
+	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f, o))
 	completeWords(cmd, "pioneer", string(v1alpha1.PioneerTake), string(v1alpha1.PioneerGrow))
 	_ = cmd.MarkFlagFilename("custom-data")
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
@@ -216,6 +225,11 @@ func (c *capturing) run(ctx context.Context) error {
 
 // decide creates the Prototype. Without a Prototype in the result, there is nothing to follow.
 func (c *capturing) decide(ctx context.Context) (none runner.Decision, err error) {
+	if c.flags.pool != "" {
+		if err := c.beginning.ChooseNode(ctx, c.pools(), c.flags.pool); err != nil {
+			return none, err
+		}
+	}
 	d, err := c.beginning.Decide(ctx)
 	if err == nil && d.NotInstalled && !c.flags.dryRun {
 		d, err = c.install(ctx, d)
@@ -352,7 +366,7 @@ func createError(err error) error {
 func (c *capturing) dryRun(ctx context.Context, d runner.Decision) error {
 	if d.Existing {
 		return refusedf("node %s is already being captured by Prototype %s, and nothing was changed: to follow, run `%s`",
-			c.beginning.Node, d.Prototype.Name, print.CaptureCommand(d.Prototype, c.beginning.Node))
+			c.beginning.Node, d.Prototype.Name, print.CaptureCommand(d.Prototype))
 	}
 	if d.NotInstalled {
 		c.note("The cluster has no definitions of Kamino, so the API server does not check the settings.")
@@ -388,7 +402,7 @@ func (c *capturing) leave(d runner.Decision, h runner.Holder) error {
 		c.note("%s does the work: to see the progress, run `kubectl get prototype %s -w`.", capital(h.String()), name)
 	} else {
 		c.note("No controller holds Kamino's Lease, so Prototype %s waits: "+
-			"install a controller (`kamino manifests --controller`), or run `%s`.", name, print.CaptureCommand(d.Prototype, c.beginning.Node))
+			"install a controller (`kamino manifests --controller`), or run `%s`.", name, print.CaptureCommand(d.Prototype))
 	}
 	format := c.flags.format
 	if format == print.Text {

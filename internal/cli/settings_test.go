@@ -23,7 +23,7 @@ func parsed(t *testing.T, in string, args ...string) (captureFlags, error) {
 	if err := set.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	err := flags.complete(set, strings.NewReader(in), testNow)
+	err := flags.complete(set, []string{"node-1"}, strings.NewReader(in), testNow)
 	return flags, err
 }
 

@@ -102,6 +102,8 @@ type CaptureRequest struct {
 	Pioneer *v1alpha1.PioneerSettings
 	// Written holds the settings as the user wrote them, for Validate.
 	Written map[string]any
+	// Decider judges the nodes of a pool, for ChooseNode.
+	Decider func(context.Context) (*policy.Decider, error)
 }
 
 // Decide finds the Prototype for the capture. A new Prototype has the profile and the trial of the settings. Without a

@@ -275,6 +275,6 @@ func failureOf(p *v1alpha1.Prototype) [][2]string {
 		donor = "not yet " + LetGoFirst(p)
 	}
 	return append(rows, [2]string{"Donor", donor},
-		[2]string{"Remedy", fmt.Sprintf("fix the cause, then run `%s`", CaptureCommand(p, ""))},
+		[2]string{"Remedy", fmt.Sprintf("fix the cause, then run `%s`", CaptureCommand(p))},
 		[2]string{"See", page.Reason(f.Reason)})
 }

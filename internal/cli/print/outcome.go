@@ -1,7 +1,6 @@
 package print
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -75,21 +74,17 @@ func GoOn(p *v1alpha1.Prototype, now time.Time) string {
 	message := fmt.Sprintf("Nothing is lost: Prototype %s is in phase %s.\n"+
 		"  to continue:  %s (or let a controller continue)\n"+
 		"  to stop:      kamino cancel %s (%s)",
-		p.Name, Phase(p), CaptureCommand(p, ""), p.Name, stopWords(p))
+		p.Name, Phase(p), CaptureCommand(p), p.Name, stopWords(p))
 	if _, still := OutOfService(p, now); still {
 		message += fmt.Sprintf("\nNode %s stays out of service until you run a command above.", p.Spec.Donor.NodeName)
 	}
 	return message
 }
 
-// CaptureCommand is the command that begins or continues the capture. node is a node of the pool, for a pioneer that Kamino
-// adds to the pool.
-func CaptureCommand(p *v1alpha1.Prototype, node string) string {
+// CaptureCommand is the command that begins or continues the capture.
+func CaptureCommand(p *v1alpha1.Prototype) string {
 	if p.Spec.AddsDonor() {
-		if node == "" && !p.Status.Terminal() {
-			node = p.Spec.Donor.NodeName
-		}
-		return fmt.Sprintf("kamino capture %s --pioneer=Grow", cmp.Or(node, "NODE"))
+		return fmt.Sprintf("kamino capture --pool %s --pioneer=Grow", p.Spec.Pool)
 	}
 	return "kamino capture " + p.Spec.Donor.NodeName
 }
