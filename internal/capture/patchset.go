@@ -3,6 +3,8 @@ package capture
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,9 +27,9 @@ const patchSetPoll = 5 * time.Second
 // service checks its repositories. A pool without failed patches needs no check.
 type patchSetCheck struct{ *Engine }
 
-// failedSet is a set of patches that failed on a pioneer of the pool.
+// failedSet is a set of patches that failed on a pioneer of the pool. The packages of its donor may be broken.
 type failedSet struct {
-	prototype, message string
+	prototype, message, donor string
 	// policy also knows the set; empty without a policy.
 	policy string
 }
@@ -44,7 +46,7 @@ func (c patchSetCheck) pass(ctx context.Context, p *v1alpha1.Prototype, record v
 	}
 	set := p.Annotations[v1alpha1.PatchSetAnnotation]
 	if set == "" {
-		return c.check(ctx, p, record)
+		return c.check(ctx, p, record, failed)
 	}
 	bad, is := failed[set]
 	if !is {
@@ -61,10 +63,10 @@ func (c patchSetCheck) pass(ctx context.Context, p *v1alpha1.Prototype, record v
 }
 
 // check asks a node for its pending patches, and writes their digest to the Prototype.
-func (c patchSetCheck) check(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) (begins bool, err error) {
+func (c patchSetCheck) check(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record, failed map[string]failedSet) (begins bool, err error) {
 	node := p.Spec.Donor.NodeName
 	if p.Spec.AddsDonor() {
-		if node, err = c.nodeOfImage(ctx, p); err != nil || node == "" {
+		if node, err = c.nodeOfImage(ctx, p, failed); err != nil || node == "" {
 			return err == nil, err // the patch level is compared before the reboot
 		}
 	}
@@ -101,17 +103,21 @@ func (c patchSetCheck) refuse(p *v1alpha1.Prototype, record v1alpha1.Record, why
 }
 
 // nodeOfImage returns the youngest Ready node of the pool with the image of the recipe, which the new node will have; empty
-// without such a node.
-func (c patchSetCheck) nodeOfImage(ctx context.Context, p *v1alpha1.Prototype) (string, error) {
+// without such a node. The donors of failed pioneers are no such nodes.
+func (c patchSetCheck) nodeOfImage(ctx context.Context, p *v1alpha1.Prototype, failed map[string]failedSet) (string, error) {
 	pool, err := c.Cloud.Pool(ctx, cloud.PoolID(p.Spec.PoolID))
 	if err != nil {
 		return "", err
 	}
 	var youngest *corev1.Node
 	label := v1alpha1.VersionLabelValue(pool.Recipe.Version)
+	isBroken := func(n *corev1.Node) bool {
+		_, marked := n.Annotations[v1alpha1.PatchFailedAnnotation]
+		return marked || slices.ContainsFunc(slices.Collect(maps.Values(failed)), func(f failedSet) bool { return f.donor == n.Name })
+	}
 	err = membership.Each(ctx, c.Kube, c.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
 		isCurrent := pool.Recipe.Version == "" || n.Labels[v1alpha1.VersionLabel] == label
-		if of.Pool == pool.ID && isCurrent && nodestate.Available(n) && (youngest == nil || youngest.CreationTimestamp.Before(&n.CreationTimestamp)) {
+		if of.Pool == pool.ID && isCurrent && !isBroken(n) && nodestate.Available(n) && (youngest == nil || youngest.CreationTimestamp.Before(&n.CreationTimestamp)) {
 			youngest = n.DeepCopy()
 		}
 		return nil
@@ -127,10 +133,10 @@ func (c patchSetCheck) failedSets(ctx context.Context, p *v1alpha1.Prototype) (m
 	failed := map[string]failedSet{}
 	err := eachOfPool(ctx, c.Engine, p, func(other *v1alpha1.Prototype) {
 		if set, message := nodepatch.FailedSet(other, false); set != "" && message != "" {
-			failed[set] = failedSet{prototype: other.Name, message: message}
+			failed[set] = failedSet{prototype: other.Name, message: message, donor: other.Spec.Donor.NodeName}
 		}
 	}, func(policy string, f v1alpha1.FailedPatches) {
-		failed[f.Set] = failedSet{f.Prototype, f.Message, policy}
+		failed[f.Set] = failedSet{prototype: f.Prototype, message: f.Message, policy: policy, donor: failed[f.Set].donor}
 	})
 	return failed, err
 }

@@ -4,7 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
@@ -89,6 +91,49 @@ func TestFailedPatchesAreNotInstalledAgain(t *testing.T) {
 				s.checkUntouched()
 			})
 		}
+	}
+}
+
+// TestWhichNodeChecksBeforeAGrowth: a donor of a failed pioneer, or a node with a failed patch, has broken packages. Without
+// another node, the capture begins, and the patch level is compared before the reboot.
+func TestWhichNodeChecksBeforeAGrowth(t *testing.T) {
+	for name, test := range map[string]struct {
+		stage  func(*testEnv)
+		checks int
+		node   string
+	}{
+		"the donor of the failed pioneer": {func(s *testEnv) {
+			other := &v1alpha1.Prototype{}
+			s.must(s.clean.Get(t.Context(), client.ObjectKey{Name: "pool1-2026.03.13"}, other))
+			other.Spec.Donor.NodeName = donorName
+			s.must(s.clean.Update(t.Context(), other))
+		}, 1, "peer"},
+		"a marked node": {func(s *testEnv) {
+			s.change("peer", func(n *corev1.Node) { n.Annotations[v1alpha1.PatchFailedAnnotation] = "true" })
+		}, 1, donorName},
+		"no node of the image": {func(s *testEnv) {
+			s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: "2026.03.12"})
+			s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/2026.03.12")
+		}, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := growing(t)
+			failedBefore(s, openssl)
+			test.stage(s)
+			asked := ""
+			p := s.play(s.usePioneer, func(int) {
+				orders := &v1alpha1.OrderList{}
+				s.must(s.clean.List(t.Context(), orders))
+				for _, o := range orders.Items {
+					if o.Spec.Method == v1alpha1.OrderCheck {
+						asked = o.Spec.NodeName
+					}
+				}
+			})
+			if asked != test.node || s.patches.checks != test.checks || (p.Status.Failure != nil && p.Status.Failure.Reason == v1alpha1.PolicyPatchesQuarantined) != (test.checks > 0) {
+				t.Errorf("%d checks of node %q: %s", s.patches.checks, asked, verdict(p))
+			}
+		})
 	}
 }
 
