@@ -128,6 +128,45 @@ func TestMachineRemovedByScaleIn(t *testing.T) {
 	}
 }
 
+// TestMachineWithoutNode: a pool grows by a machine that never registers, so Cluster API does not drain its Machine, and ignores
+// hooks before the drain. Kamino removes only that Machine, although scale-in would choose the oldest MachineSet.
+func TestMachineWithoutNode(t *testing.T) {
+	t.Parallel()
+	p, _, _ := grown(t)
+	before := namesOf(p.list("Machine"))
+	p.fleet.silent.Store(p.namespace, true)
+	if err := p.recipes().SetCapacity(t.Context(), p.id(), 5, 6); err != nil {
+		t.Fatal(err)
+	}
+	var added unstructured.Unstructured
+	p.wait("the instance of the new Machine", func() bool {
+		for _, m := range p.list("Machine") {
+			if !slices.Contains(before, m.GetName()) {
+				added = m
+			}
+		}
+		return added.Object != nil && instanceOf(added) != ""
+	})
+	if name := nodeNameOf(added); name != "" {
+		t.Fatalf("the new Machine has node %s", name)
+	}
+	p.remove(p.recipes(), instanceOf(added))
+	p.waitSize(5)
+	if now := namesOf(p.list("Machine")); !slices.Equal(now, before) {
+		t.Errorf("the pool has %v, want %v", now, before)
+	}
+	for _, o := range append(p.list("Machine"), *p.get("MachineDeployment", p.name)) {
+		for _, key := range marksOfRemoval {
+			if annotated(o, key) {
+				t.Errorf("%s %s still has %s", o.GetKind(), o.GetName(), key)
+			}
+		}
+	}
+}
+
+// marksOfRemoval are the annotations of a removal that no object keeps.
+var marksOfRemoval = []string{hook, "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kamino", "kamino.dev/removing", "kamino.dev/place-of", "cluster.x-k8s.io/paused"}
+
 // remove has an instance removed.
 func (p *pool) remove(r *capi.PoolProvider, id cloud.InstanceID) {
 	p.t.Helper()
@@ -213,7 +252,7 @@ func TestAutoscalerDuringRemoval(t *testing.T) {
 				t.Errorf("%s is among %v", gone.GetName(), names)
 			}
 			for _, o := range append(p.list("Machine"), *p.get("MachineDeployment", p.name)) {
-				for _, key := range []string{hook, "kamino.dev/removing", "kamino.dev/place-of", "cluster.x-k8s.io/paused"} {
+				for _, key := range marksOfRemoval {
 					if annotated(o, key) {
 						t.Errorf("%s %s still has %s", o.GetKind(), o.GetName(), key)
 					}

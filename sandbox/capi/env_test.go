@@ -80,12 +80,17 @@ func newTestEnv(t testing.TB, machines int) *testEnv {
 // decide writes the Prototype, as a person would.
 func (s *testEnv) decide(settings func(*v1alpha1.Settings)) *v1alpha1.Prototype {
 	s.t.Helper()
+	return s.decideSpec(func(spec *v1alpha1.PrototypeSpec) { settings(&spec.Settings) })
+}
+
+func (s *testEnv) decideSpec(change func(*v1alpha1.PrototypeSpec)) *v1alpha1.Prototype {
+	s.t.Helper()
 	machines := s.list("Machine")
 	s.donor, s.peer = machines[0], machines[len(machines)-1]
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: s.pool.name + "-" + version, CreationTimestamp: metav1.NewTime(s.clock.Now())}}
 	p.Spec = v1alpha1.PrototypeSpec{Pool: s.pool.name, PoolID: string(s.id()), Version: version,
 		Donor: v1alpha1.Donor{NodeName: nodeNameOf(s.donor), ProviderID: string(instanceOf(s.donor))}}
-	settings(&p.Spec.Settings)
+	change(&p.Spec)
 	p.Spec.Settings = p.Spec.Settings.Defaulted()
 	s.name = p.Name
 	s.must(s.objects.Create(s.t.Context(), p))
@@ -225,7 +230,7 @@ func (s *testEnv) pending() string {
 	}
 	for _, m := range machines {
 		switch {
-		case m.GetDeletionTimestamp() == nil && !joined(m):
+		case m.GetDeletionTimestamp() == nil && !joined(m) && (!s.lonely || instanceOf(m) == ""):
 			return m.GetName() + " has not joined"
 		case m.GetDeletionTimestamp() != nil && !annotated(m, hook) && !slices.Equal(m.GetFinalizers(), []string{"kamino.dev/trial"}):
 			return m.GetName() + " is to go"

@@ -50,10 +50,13 @@ func (m *makers) Remove(ctx context.Context, of sandbox.Machine) (bool, error) {
 type kubelets struct {
 	nodes  client.Client
 	joined sync.Map
+	// silent has the namespaces whose new machines register no Node.
+	silent sync.Map
 }
 
 func (k *kubelets) join(ctx context.Context, m sandbox.Machine, id string) error {
-	if _, has := k.joined.Load(m.UID); has {
+	_, has := k.joined.Load(m.UID)
+	if _, silent := k.silent.Load(m.Namespace); has || silent {
 		return nil
 	}
 	err := k.nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeOf(m)}, Spec: corev1.NodeSpec{ProviderID: id}})

@@ -40,6 +40,8 @@ type workload struct {
 	kube    *fake.Clientset
 	tracker kubetesting.ObjectTracker
 	objects client.Client
+	// lonely: new machines register no Node.
+	lonely bool
 }
 
 var (
@@ -124,7 +126,7 @@ func (w *workload) runKubelets() {
 		delete(known, string(m.ID))
 		running := m.Power == cloud.PowerRunning
 		switch {
-		case !there && running:
+		case !there && running && !w.lonely:
 			w.join(m)
 			continue
 		case !there:

@@ -33,6 +33,8 @@ const (
 
 	// annotationHook delays the deletion of a Machine, before the drain, until the annotation is removed.
 	annotationHook = "pre-drain.delete.hook.machine.cluster.x-k8s.io/kamino"
+	// annotationTerminate delays the deletion of a Machine without a Node, which Cluster API does not drain.
+	annotationTerminate = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kamino"
 )
 
 // Annotations of this package.

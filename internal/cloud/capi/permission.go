@@ -245,7 +245,7 @@ func (r *clusterAccess) refuseMachine(ctx context.Context, found []cloud.Refusal
 // remove another Machine. Source: Cluster API, isDeleteNodeAllowed, which otherwise skips hooks.
 func (r *clusterAccess) refuseUnheld(ctx context.Context, found []cloud.Refusal, cluster, pool, m object) ([]cloud.Refusal, error) {
 	found = refuse(m.text("status", "nodeRef", "name") == "", found, reasonNotHeld, "wait until the field is set",
-		"%s has no status.nodeRef, so Cluster API would delete the Machine before Kamino reduces the replicas", m)
+		"%s has no status.nodeRef, so Cluster API would not wait for the hook that protects the donor", m)
 	found = refuse(pool.GetKind() != kindPool && pool.pausedCondition() == nil, found, reasonUnnoticed, "wait until the condition is set, or use Cluster API v1.9 or later",
 		"%s has no condition %s, so Kamino cannot see whether Cluster API has observed the object", pool, conditionPaused)
 	if cluster.text("spec", "controlPlaneRef", "name") != "" {

@@ -78,21 +78,22 @@ func (r removal) begin(ctx context.Context, m object) (object, error) {
 	if err := r.refuseReduction(ctx, m); err != nil {
 		return m, err
 	}
-	if begun := m.GetAnnotations()[annotationRemoving]; begun == "" || !m.is(annotationHook) {
+	// Without a Node, for example right after a move, Cluster API ignores annotationHook.
+	nodeless := m.text("status", "nodeRef", "name") == ""
+	if begun := m.GetAnnotations()[annotationRemoving]; begun == "" || !m.is(annotationHook) || nodeless && !m.is(annotationTerminate) {
 		marks, err := r.removalAnnotations(ctx, m, cmp.Or(begun, string(m.GetUID())))
 		if err != nil {
 			return m, err
+		}
+		if nodeless {
+			marks[annotationTerminate] = ""
 		}
 		if m, err = r.kube.annotate(ctx, opRemove, m, marks); err != nil {
 			return m, err
 		}
 	}
-	switch {
-	case m.deleting():
+	if m.deleting() {
 		return m, nil
-	case m.text("status", "nodeRef", "name") == "": // for example right after a move
-		return m, &cloud.Error{Kind: cloud.Unavailable, Op: opRemove, Resource: m.String(), Code: reasonNotHeld,
-			Message: "the Machine has no status.nodeRef yet, so Cluster API would delete the Machine before Kamino reduces the replicas"}
 	}
 	return m, r.kube.remove(ctx, opRemove, m)
 }
@@ -105,9 +106,9 @@ func (r removal) finish(ctx context.Context, err error) error {
 	return err
 }
 
-// removeHook removes the hook from a Machine.
+// removeHook removes the hooks from a Machine.
 func (r removal) removeHook(ctx context.Context, m object) error {
-	_, err := r.kube.annotate(ctx, opRemove, m, map[string]any{annotationRemoving: removalReleased, annotationHook: nil})
+	_, err := r.kube.annotate(ctx, opRemove, m, map[string]any{annotationRemoving: removalReleased, annotationHook: nil, annotationTerminate: nil})
 	return err
 }
 
