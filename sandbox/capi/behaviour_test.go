@@ -133,27 +133,15 @@ func TestMachineRemovedByScaleIn(t *testing.T) {
 func TestMachineWithoutNode(t *testing.T) {
 	t.Parallel()
 	p, _, _ := grown(t)
-	before := namesOf(p.list("Machine"))
+	names, before := namesOf(p.list("Machine")), p.instances()
 	p.fleet.silent.Store(p.namespace, true)
 	if err := p.recipes().SetCapacity(t.Context(), p.id(), 5, 6); err != nil {
 		t.Fatal(err)
 	}
-	var added unstructured.Unstructured
-	p.wait("the instance of the new Machine", func() bool {
-		for _, m := range p.list("Machine") {
-			if !slices.Contains(before, m.GetName()) {
-				added = m
-			}
-		}
-		return added.Object != nil && instanceOf(added) != ""
-	})
-	if name := nodeNameOf(added); name != "" {
-		t.Fatalf("the new Machine has node %s", name)
-	}
-	p.remove(p.recipes(), instanceOf(added))
+	p.remove(p.recipes(), p.waitAdded(before))
 	p.waitSize(5)
-	if now := namesOf(p.list("Machine")); !slices.Equal(now, before) {
-		t.Errorf("the pool has %v, want %v", now, before)
+	if now := namesOf(p.list("Machine")); !slices.Equal(now, names) {
+		t.Errorf("the pool has %v, want %v", now, names)
 	}
 	for _, o := range append(p.list("Machine"), *p.get("MachineDeployment", p.name)) {
 		for _, key := range marksOfRemoval {
@@ -162,6 +150,21 @@ func TestMachineWithoutNode(t *testing.T) {
 			}
 		}
 	}
+}
+
+// waitAdded waits for an instance that the pool did not have before, and returns the instance. Its Machine has no Node.
+func (p *pool) waitAdded(before []cloud.InstanceID) (id cloud.InstanceID) {
+	p.t.Helper()
+	p.wait("a new instance without a Node", func() bool {
+		for _, m := range p.list("Machine") {
+			if of := instanceOf(m); of != "" && !slices.Contains(before, of) {
+				id = of
+				return nodeNameOf(m) == ""
+			}
+		}
+		return false
+	})
+	return id
 }
 
 // marksOfRemoval are the annotations of a removal that no object keeps.

@@ -46,6 +46,8 @@ type memorySets struct {
 	nodes client.Client
 	mu    sync.Mutex
 	sets  map[string]*memorySet
+	// silent has the namespaces whose new instances register no Node.
+	silent sync.Map
 }
 
 type memorySet struct {
@@ -72,7 +74,11 @@ func nodeOfInstance(pool sandbox.Machine, number string) string {
 
 func (s *memorySets) Apply(ctx context.Context, pool sandbox.Machine, capacity int64) error {
 	image, _, _ := unstructured.NestedFieldCopy(pool.Spec, "template", "image")
-	for _, i := range s.apply(pool, image, capacity) {
+	made := s.apply(pool, image, capacity)
+	if _, silent := s.silent.Load(pool.Namespace); silent {
+		return nil
+	}
+	for _, i := range made {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeOfInstance(pool, i.Number)}, Spec: corev1.NodeSpec{ProviderID: i.ProviderID}}
 		if err := s.nodes.Create(ctx, node); client.IgnoreAlreadyExists(err) != nil {
 			return err
@@ -469,25 +475,30 @@ func TestForeignMachinePools(t *testing.T) {
 	}
 }
 
-// TestMachinePoolRemoval: the provider would choose the oldest instance. Kamino removes the two other instances
-// concurrently.
+// TestMachinePoolRemoval: the provider would choose the oldest instance. Kamino removes three other instances concurrently, one of
+// them without a Node.
 func TestMachinePoolRemoval(t *testing.T) {
 	t.Parallel()
 	p := newMachinePool(t, azurePool)
 	recipes, before := p.recipes(), p.instances()
 	stays, go1, go2 := before[0], before[1], before[2]
+	p.scaleSets.silent.Store(p.namespace, true)
+	if err := recipes.SetCapacity(t.Context(), p.id(), 3, 4); err != nil {
+		t.Fatal(err)
+	}
+	added := p.waitAdded(before)
 	states := map[cloud.InstanceID]cloud.State{}
-	p.wait("both gone", func() bool {
-		for _, id := range []cloud.InstanceID{go1, go2, go1} {
+	p.wait("all gone", func() bool {
+		for _, id := range []cloud.InstanceID{go1, go2, added, go1} {
 			state, err := recipes.EnsureRemoved(t.Context(), id)
-			if err != nil && !cloud.Is(err, cloud.Conflict) { // the other instance is first
+			if err != nil && !cloud.Is(err, cloud.Conflict) { // another instance is first
 				t.Fatal(err)
 			}
 			if err == nil {
 				states[id] = state
 			}
 		}
-		return states[go1] == cloud.Absent && states[go2] == cloud.Absent
+		return states[go1] == cloud.Absent && states[go2] == cloud.Absent && states[added] == cloud.Absent
 	})
 	p.wait("settled pool", func() bool {
 		pool := p.get("MachinePool", p.name)

@@ -7,38 +7,33 @@ import (
 	"testing"
 
 	"github.com/kamino-dev/kamino/sandbox/apt"
-	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// patched is the version of openssl with the patch.
-const patched = "3.0.2-0ubuntu1.16"
-
-// patchableEnv is newEnv with a repository of a pending patch. The new node gets apt before its disk is inspected, because the
-// pools of all tests share one image.
-func patchableEnv(t *testing.T, name string, options ...string) (*env, *apt.Repository) {
-	t.Helper()
-	e := newEnv(t, name, options...)
+// TestAddedPioneer: the pool grows by a Machine, whose node apt patches. The node is captured, and only its Machine is removed. The
+// next node comes up patched, and no other node runs apt. On AWS the pool is a group, and on Azure a MachineDeployment.
+func TestAddedPioneer(t *testing.T) {
+	t.Parallel()
+	var kind []string
+	if sandboxtest.CurrentCloud() == pool.AWS {
+		kind = append(kind, kindMachinePool)
+	}
+	e := newEnv(t, "pioneered", kind...)
+	const patched = "3.0.2-0ubuntu1.16"
 	repository, err := apt.Serve(filepath.Join(t.TempDir(), "repository"))
 	e.Must(err)
 	t.Cleanup(func() { e.Must(repository.Close()) })
 	e.Must(repository.Publish(apt.Package{Name: "openssl", Before: "3.0.2-0ubuntu1.15", Version: patched, Postinst: apt.RequestReboot}))
+	// The pools of all tests share an image, so the new node gets apt before its disk is inspected.
 	cordon := sandboxtest.Request{Server: sandboxtest.APIServer, Pattern: "^PATCH .*/nodes/", Texts: []string{`"unschedulable":true`}}
 	e.Barrier().Before(cordon, func() {
 		for _, m := range e.MachinesNow() {
-			if !slices.ContainsFunc(e.Machines, func(known machine.Status) bool { return known.ID == m.ID }) {
+			if !slices.Contains(e.Nodes, m.Node) {
 				e.Must(repository.Install(m.Disk))
 			}
 		}
 	})
-	return e, repository
-}
-
-// TestAddedPioneer: the pool grows by a Machine, whose node apt patches. The node is captured, and its Machine is removed, not
-// another one. The next node comes up patched, and no other node runs apt.
-func testAddedPioneer(t *testing.T, e *env, repository *apt.Repository) {
-	t.Helper()
 	settings := filepath.Join(t.TempDir(), "settings.yaml")
 	e.Must(os.WriteFile(settings, []byte("maxConcurrent: 100\nsettings: {trial: {soak: 1s}}\npioneer: {soak: 1s}\n"), 0o600))
 	e.Start("capture", e.Donor, "-f", settings, "--pioneer=Grow").ExpectExit(0, "Growing: inspecting the node's disk", "Patching", "Rebooting", "Soaking", "Removing",
@@ -61,19 +56,4 @@ func testAddedPioneer(t *testing.T, e *env, repository *apt.Repository) {
 			t.Errorf("node %s ran apt", m.Node)
 		}
 	}
-}
-
-// TestAddedPioneer adds the node by a MachineDeployment.
-func TestAddedPioneer(t *testing.T) {
-	onlyOn(t, pool.AWS)
-	t.Parallel()
-	e, repository := patchableEnv(t, "pioneered")
-	testAddedPioneer(t, e, repository)
-}
-
-// TestAddedPioneerOfPool adds the node by a MachinePool.
-func TestAddedPioneerOfPool(t *testing.T) {
-	t.Parallel()
-	e, repository := patchableEnv(t, "pioneergroup", kindMachinePool)
-	testAddedPioneer(t, e, repository)
 }
