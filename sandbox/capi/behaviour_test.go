@@ -138,7 +138,13 @@ func TestMachineWithoutNode(t *testing.T) {
 	if err := p.recipes().SetCapacity(t.Context(), p.id(), 5, 6); err != nil {
 		t.Fatal(err)
 	}
-	p.remove(p.recipes(), p.waitAdded(before))
+	added, waits := p.waitAdded(before), false
+	p.remove(p.watched(p, func(what string) memory.Outcome {
+		if what == "PATCH machinedeployments" && !waits {
+			p.wait("Cluster API to act on the deletion", func() bool { waits = p.awaitsHook(added); return waits })
+		}
+		return memory.Pass()
+	}), added)
 	p.waitSize(5)
 	if now := namesOf(p.list("Machine")); !slices.Equal(now, names) {
 		t.Errorf("the pool has %v, want %v", now, names)
@@ -150,6 +156,20 @@ func TestMachineWithoutNode(t *testing.T) {
 			}
 		}
 	}
+}
+
+// awaitsHook reports whether Cluster API waits for the hook of an instance's deleted Machine, and fails if the Machine is gone.
+func (p *pool) awaitsHook(id cloud.InstanceID) bool {
+	p.t.Helper()
+	for _, m := range p.list("Machine") {
+		if instanceOf(m) != id {
+			continue
+		}
+		conditions, _, _ := unstructured.NestedSlice(m.Object, "status", "conditions")
+		return slices.ContainsFunc(conditions, func(c any) bool { return c.(map[string]any)["reason"] == "WaitingForPreTerminateHook" })
+	}
+	p.t.Fatalf("the Machine of instance %s was deleted before the replicas were reduced", id)
+	return false
 }
 
 // waitAdded waits for an instance that the pool did not have before, and returns the instance. Its Machine has no Node.
