@@ -131,29 +131,6 @@ func TestSettingsOfCommandPage(t *testing.T) {
 	}
 }
 
-// TestFlagsOfAuto: the table has the flags of the command, with a value where the flag takes a value.
-func TestFlagsOfAuto(t *testing.T) {
-	var want []string
-	for _, flag := range flagsOf(verb(t, "auto", nil), "help", "output") {
-		name := "--" + flag.Name
-		if flag.Name == "filename" {
-			name = "-" + flag.Shorthand
-		}
-		if flag.Value.Type() != "bool" {
-			name += " " + map[string]string{"duration": "D", "int": "N"}[flag.Value.Type()]
-		}
-		want = append(want, name)
-	}
-	value := regexp.MustCompile(` (NAME|FILE)$`) // of a string
-	var listed []string
-	for _, row := range tableOf(t, "auto") {
-		listed = append(listed, value.ReplaceAllString(row[0], " "))
-	}
-	if diff := cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(listed))); diff != "" {
-		t.Errorf("docs/reference/cli.md has other flags than kamino auto (-command +page):\n%s", diff)
-	}
-}
-
 // TestExitCodesOfCommandPage compares the codes of the page and of the help with the code.
 func TestExitCodesOfCommandPage(t *testing.T) {
 	want := captured(t, `(?m)^\t[A-Z]\w+ += (\d+)`, "../internal/cli/exit/exit.go")

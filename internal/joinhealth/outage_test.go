@@ -172,7 +172,7 @@ func (o outage) observe(pool int, b simulatedNode, now, from, to time.Time) Node
 }
 
 // TestOutages: no pool goes back from a good version because of an outage of all new nodes. An outage of half of the new
-// nodes can look like a bad version: docs/reference/join-health-figures.md has the number.
+// nodes can look like a bad version: docs/concepts/join-health.md has the number.
 func TestOutages(t *testing.T) {
 	weeks := 100
 	if testing.Short() {
