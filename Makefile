@@ -132,8 +132,8 @@ test-browser: browser $(AXE) ## Open the dashboard in Chromium at two widths, li
 	@KAMINO_BROWSER=$(BROWSER) KAMINO_AXE=$(CURDIR)/$(AXE)/axe.min.js $(GO) test -vet=off -count=1 -run 'TestInABrowser$$' -v ./internal/dashboard/web
 
 .PHONY: screenshots
-screenshots: browser ## Render the images of docs/tasks/dashboard.md (Chromium).
-	@$(GO) run ./hack/screenshots -browser $(BROWSER)
+screenshots: browser docs-site ## Render the images of the dashboard and of the documentation's site (Chromium).
+	@$(GO) run ./hack/screenshots -browser $(BROWSER) -site $(BIN)/site
 
 .PHONY: browser
 browser:
@@ -246,12 +246,24 @@ release: release-tools
 release-image: $(RELEASE_TOOLS)/ko
 	@$(RELEASE_TOOLS)/ko build --bare --platform linux/amd64,linux/arm64 --tags "$(VERSION)" ./cmd/kamino
 
-# The site renders the same Markdown as GitHub, with a navigation. A link to a missing page is an error.
-.PHONY: site
-site: ## Render README and docs as a static site into bin/site.
+# The site renders the same Markdown as GitHub. The test follows each link of the built site.
+HUGO_VERSION := $(shell sed -n 's|^.*gohugoio/hugo v\([0-9][0-9.]*\).*|\1|p' tools/hugo/go.mod | head -n 1)
+HUGO := $(BIN)/hugo-$(HUGO_VERSION)
+.PHONY: docs-site
+docs-site: $(HUGO) ## Build the pages as a site into bin/site, and check the links of the site.
 	@rm -rf $(BIN)/site
-	@cd tools/site && ../../hack/retry.sh $(GO) run . ../.. ../../$(BIN)/site
-	@echo "open $(BIN)/site/index.html"
+	@$(HUGO) --source tools/site --destination $(CURDIR)/$(BIN)/site --noBuildLock --quiet
+	@KAMINO_SITE=$(CURDIR)/$(BIN)/site $(GO) test -vet=off -count=1 -run 'TestSite$$' ./docs
+
+.PHONY: docs-serve
+docs-serve: $(HUGO) ## Show the pages as a site on http://localhost:1313, and follow changes.
+	@$(HUGO) server --source tools/site --renderToMemory --noBuildLock
+
+# Hugo's edition without C. Later versions need Go 1.27.
+$(HUGO): tools/hugo/go.mod tools/hugo/go.sum
+	@mkdir -p $(BIN)
+	@echo "building Hugo $(HUGO_VERSION) (about two minutes, once)"
+	@cd tools/hugo && ../../hack/retry.sh $(GO) build -ldflags '-s -w' -o ../../$(HUGO) github.com/gohugoio/hugo
 
 .PHONY: vuln
 vuln: $(BIN)/govulncheck $(BIN)/.modules ## Check the code that the binaries call for known vulnerabilities.

@@ -378,11 +378,17 @@ func TestNamedTests(t *testing.T) {
 	}
 }
 
-// files are the paths with an ending.
+// files are the paths of the repository with an ending.
 func files(t *testing.T, ending string) []string {
 	t.Helper()
+	return filesBelow(t, "..", ending)
+}
+
+// filesBelow are the paths below a directory with an ending.
+func filesBelow(t *testing.T, root, ending string) []string {
+	t.Helper()
 	var all []string
-	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err

@@ -1,4 +1,5 @@
-// Command screenshots renders the images of docs/tasks/dashboard.md in Chromium, from the facts of package example.
+// Command screenshots renders images in Chromium: the dashboard from the facts of package example, and the documentation's
+// site.
 package main
 
 import (
@@ -22,27 +23,39 @@ import (
 // largest is the limit of an image, in bytes.
 const largest = 150 << 10
 
-// shots are the images: a width of a desktop in light mode, and a width of a phone in dark mode.
-var shots = []struct {
-	file, size string
-	isDark     bool
-}{
-	{"dashboard-desktop.png", "1280,1180", false},
-	{"dashboard-phone.png", "390,1400", true},
+// shot is an image of a page.
+type shot struct {
+	file, page, size string
+	isDark           bool
 }
+
+// Each page has an image with the width of a desktop in light mode, and one with the width of a phone in dark mode.
+var (
+	dashboards = []shot{{"dashboard-desktop.png", "", "1280,1180", false}, {"dashboard-phone.png", "", "390,1400", true}}
+	sites      = []shot{{"site-desktop.png", "docs/tasks/kured.html", "1280,600", false}, {"site-phone.png", "docs/tasks/kured.html", "390,700", true}}
+)
 
 func main() {
 	browser := flag.String("browser", "chromium", "path of Chromium")
 	dir := flag.String("dir", "docs/images", "directory of the images")
+	site := flag.String("site", "bin/site", "directory of the site")
 	flag.Parse()
-	if err := run(*browser, *dir); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	defer cancel()
+	if err := errors.Join(dashboardImages(ctx, *browser, *dir), siteImages(ctx, *browser, *dir, *site)); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(browser, dir string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
+func siteImages(ctx context.Context, browser, dir, site string) error {
+	files, err := filepath.Abs(site)
+	for _, s := range sites {
+		err = errors.Join(err, take(ctx, browser, "file://"+filepath.ToSlash(files)+"/"+s.page, filepath.Join(dir, s.file), s.size, s.isDark))
+	}
+	return err
+}
+
+func dashboardImages(ctx context.Context, browser, dir string) error {
 	l, err := web.ListenLocal(ctx, "localhost:0")
 	if err != nil {
 		return err
@@ -54,8 +67,8 @@ func run(browser, dir string) error {
 	serving, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(serving, l) }()
-	for _, shot := range shots {
-		err = errors.Join(err, take(ctx, browser, "http://"+l.Addr().String()+"/", filepath.Join(dir, shot.file), shot.size, shot.isDark))
+	for _, s := range dashboards {
+		err = errors.Join(err, take(ctx, browser, "http://"+l.Addr().String()+"/"+s.page, filepath.Join(dir, s.file), s.size, s.isDark))
 	}
 	stop()
 	return errors.Join(err, <-done)
