@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -205,25 +204,6 @@ func TestReasons(t *testing.T) {
 		if found == 0 {
 			t.Errorf("%s: no reason was found; has the way that they are written changed?", place.glob)
 		}
-	}
-}
-
-// TestFlagsOfRebuild: docs/tasks/history.md describes each flag that limits a rebuild, and each flag of a rollback that rebuilds.
-func TestFlagsOfRebuild(t *testing.T) {
-	text, found := page(t, "tasks/history.md"), 0
-	for _, verb := range cli.NewFactory().Command().Commands() {
-		if verb.Name() != "rebuild" && verb.Name() != "rollback" {
-			continue
-		}
-		verb.LocalNonPersistentFlags().VisitAll(func(flag *pflag.Flag) {
-			found++
-			if !regexp.MustCompile("[` ]--"+flag.Name+"[` ]").MatchString(text) && !slices.Contains([]string{"help", "output", "dry-run"}, flag.Name) {
-				t.Errorf("docs/tasks/history.md does not describe kamino %s --%s", verb.Name(), flag.Name)
-			}
-		})
-	}
-	if found < 12 {
-		t.Errorf("only %d flags were read", found)
 	}
 }
 

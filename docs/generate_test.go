@@ -54,8 +54,6 @@ type entry struct{ where, means, remedy string }
 
 // tables are the tables of reasons on pages, by page, heading and name of the place. docs/reasons.yaml has the others.
 var tables = []struct{ page, heading, where string }{
-	{"reference/policy.md", "## Choice of the donor", "a policy refuses a node"},
-	{"tasks/history.md", "## Quarantine and retirement", "a version stays"},
 	{"concepts/join-health.md", "## States", "state of join tracking"},
 }
 
