@@ -336,6 +336,48 @@ func TestMessagesLinkToAddresses(t *testing.T) {
 	}
 }
 
+// TestAddressesOfTheProduct: addresses in messages and notices lead to a page and a heading. Definitions and chart, which
+// users read without the repository, have no path of a page in it.
+func TestAddressesOfTheProduct(t *testing.T) {
+	constants, found := map[string]string{}, 0
+	for _, match := range regexp.MustCompile(`(\w+) += Root \+ "([^"]+)"`).FindAllStringSubmatch(page(t, "../internal/wording/page/page.go"), -1) {
+		constants[match[1]] = match[2]
+	}
+	address := regexp.MustCompile(`"((?:concepts|get-started|reference|tasks|troubleshooting)/[a-z-]+\.md)(?:#([a-z0-9-]+))?"|page\.(\w+) ?\+ ?"#([a-z0-9-]+)"`)
+	for _, file := range files(t, ".go") {
+		if !strings.HasPrefix(file, "../internal/") || strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for _, match := range address.FindAllStringSubmatch(page(t, file), -1) {
+			found++
+			path, heading := match[1]+constants[match[3]], match[2]+match[4]
+			if text, err := os.ReadFile(path); err != nil {
+				t.Errorf("%s names a page: %v", file, err)
+			} else if heading != "" && !slices.Contains(headings(string(text)), heading) {
+				t.Errorf("%s names %s#%s, and there is no such heading", file, path, heading)
+			}
+		}
+	}
+	if found < 15 {
+		t.Errorf("only %d addresses were read", found)
+	}
+	path := regexp.MustCompile(`.*(?:^|[^/\w])docs/[a-z-]+/[a-z-]+\.md.*`)
+	for _, glob := range []string{"../api/crds/*.yaml", "../charts/kamino/*.yaml", "../charts/kamino/*/*.*", "../charts/kamino/values.schema.json"} {
+		shipped, err := filepath.Glob(glob)
+		if err != nil || len(shipped) == 0 {
+			t.Fatalf("%s: %v, %v", glob, shipped, err)
+		}
+		for _, file := range shipped {
+			if line := path.FindString(page(t, file)); line != "" {
+				t.Errorf("%s: use an address: %s", file, strings.TrimSpace(line))
+			}
+		}
+	}
+	if !strings.Contains(page(t, "../charts/kamino/values.yaml"), "runbookURL: https://github.com/kamino-dev/kamino/blob/main/docs/troubleshooting/alerts.md") {
+		t.Error("the runbooks of the alerts have no address by default")
+	}
+}
+
 // TestNamedTests: each test that a page names exists. "TestX…" stands for all names that begin so.
 func TestNamedTests(t *testing.T) {
 	var existing []string

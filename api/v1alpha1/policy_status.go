@@ -172,7 +172,7 @@ type PoolStatus struct {
 type JoinHealthStatus struct {
 	// Version in the recipe.
 	Version string `json:"version"`
-	// State in CamelCase, from a closed set (docs/concepts/join-health.md).
+	// State in CamelCase, from a closed set: https://github.com/kamino-dev/kamino/blob/main/docs/troubleshooting/reasons.md
 	State string `json:"state"`
 	// Message explains the state.
 	// +optional
@@ -232,7 +232,7 @@ type JoinStatus struct {
 
 // RefusalCount counts the nodes refused by a rule.
 type RefusalCount struct {
-	// Reason in CamelCase, from a closed set (docs/reference/policy.md).
+	// Reason in CamelCase, from a closed set: https://github.com/kamino-dev/kamino/blob/main/docs/troubleshooting/reasons.md
 	Reason string `json:"reason"`
 	// Count of nodes.
 	// +kubebuilder:validation:Maximum=2147483647
@@ -241,7 +241,7 @@ type RefusalCount struct {
 
 // PoolDecision is a decision about a pool, with the reason.
 type PoolDecision struct {
-	// Reason in CamelCase, from a closed set (docs/reference/policy.md).
+	// Reason in CamelCase, from a closed set: https://github.com/kamino-dev/kamino/blob/main/docs/troubleshooting/reasons.md
 	Reason string `json:"reason"`
 	// Message explains the decision, with the remedy if there is a remedy.
 	Message string `json:"message"`

@@ -311,7 +311,7 @@ type TrialStatus struct {
 
 // TrialCheck is a check of the trial node.
 type TrialCheck struct {
-	// Name of the check (docs/concepts/trial.md).
+	// Name of the check: https://github.com/kamino-dev/kamino/blob/main/docs/concepts/trial.md
 	Name string `json:"name"`
 	// Result of the check.
 	Result TrialResult `json:"result"`
@@ -486,7 +486,7 @@ const (
 
 // Failure says why a capture ended without a new recipe.
 type Failure struct {
-	// Reason in CamelCase, from a closed set (docs/reference/prototype.md).
+	// Reason in CamelCase, from a closed set: https://github.com/kamino-dev/kamino/blob/main/docs/troubleshooting/reasons.md
 	Reason string `json:"reason"`
 	// Message names the object, the problem and the remedy.
 	Message string `json:"message"`

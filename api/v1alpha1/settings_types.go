@@ -143,7 +143,8 @@ type GeneralizeSettings struct {
 	Profile Profile `json:"profile,omitempty"`
 
 	// Rules names a ConfigMap in the namespace of the generalize pods with additional rules, agents and exemptions.
-	// Kamino reads each key that ends in .yaml (docs/tasks/own-rules.md). Default: none.
+	// Kamino reads each key that ends in .yaml. Default: none.
+	// https://github.com/kamino-dev/kamino/blob/main/docs/tasks/own-rules.md
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
@@ -305,7 +306,8 @@ type TrialSettings struct {
 	IgnoreDaemonSets []string `json:"ignoreDaemonSets,omitempty"`
 
 	// IgnoreDifferences lists properties in which the trial node may differ from the pool's other nodes, such as
-	// allocatable/memory, label/team or taint/dedicated. A * at the end matches any end. Names: docs/concepts/trial.md.
+	// allocatable/memory, label/team or taint/dedicated. A * at the end matches any end. Names:
+	// https://github.com/kamino-dev/kamino/blob/main/docs/concepts/trial.md
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=100
