@@ -323,6 +323,25 @@ func TestPagesAreFound(t *testing.T) {
 	}
 }
 
+// TestGetStartedPages: each page for a cluster has time, cost, prerequisites, an expected output, and the way back.
+func TestGetStartedPages(t *testing.T) {
+	pages, err := filepath.Glob("get-started/*.md")
+	if err != nil || len(pages) < 5 {
+		t.Fatalf("%v, %v", pages, err)
+	}
+	for _, path := range pages {
+		parts := []string{"| time |", "| cost |", "| you need |", "```console\n", "clean up\n", "kamino restore", "uninstall.md"}
+		if path == "get-started/sandbox.md" {
+			parts = []string{"You\nneed Go", "The first build takes", "```console\n", "kamino-sandbox down"}
+		}
+		for _, part := range parts {
+			if !strings.Contains(page(t, path), part) {
+				t.Errorf("docs/%s lacks %q", path, part)
+			}
+		}
+	}
+}
+
 // TestMessagesLinkToAddresses: a user of the binary has no repository, so a message has the address of a page.
 func TestMessagesLinkToAddresses(t *testing.T) {
 	path := regexp.MustCompile(`(?m)^[^/\n]*["\x60][^"\x60\n]*docs/[a-z-]+/?[a-z-]*\.md`)
