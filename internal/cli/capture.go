@@ -87,7 +87,7 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.profile, "profile", "", "how nodes get their credentials: static, eks or bootstrap (default: detected from the way the node joined)")
 	flags.BoolVar(&c.force, "force", false, "also evict pods without a controller; after settings.drain.timeout, delete remaining pods despite their disruption budgets")
 	flags.StringVar(&c.trial, "trial", "", "where a trial node boots from the new version before the pool uses the version: Apart or Off (default: Apart)")
-	flags.StringVar(&c.pioneer, "pioneer", "", "patch and reboot the node before the capture, and watch the node in service: Take, which patches the named node or the pool's best candidate, or Grow, which adds a node to its pool, and removes the new node afterwards")
+	flags.StringVar(&c.pioneer, "pioneer", "", "patch and reboot the node before the capture, and watch the node in service: Take, which patches the named node or the pool's best candidate, or Grow, which adds a node to its pool and later removes the node")
 	flags.Lookup("pioneer").NoOptDefVal = string(v1alpha1.PioneerTake)
 	flags.StringVar(&c.pool, "pool", "", "`name` of the pool of a pioneer, instead of NODE")
 	flags.StringVar(&c.promotion, "promotion", string(v1alpha1.PromotionAutomatic), "Automatic, or Manual to wait for kamino promote")

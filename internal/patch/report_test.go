@@ -267,6 +267,20 @@ func TestDigest(t *testing.T) {
 	}
 }
 
+// TestPendingSet: the digest of a whole transaction also identifies a report whose list is cut. Other pods report no digest.
+func TestPendingSet(t *testing.T) {
+	pending := []Change{{Name: "a", To: "2"}, {Name: "b", To: "2"}}
+	whole := Report{Pending: pending}
+	cut := Report{Pending: pending[:1], Set: Digest(pending), Omitted: 1}
+	if whole.PendingSet() != cut.PendingSet() {
+		t.Errorf("the sets are %s and %s", whole.PendingSet(), cut.PendingSet())
+	}
+	cut.Set = "2 packages"
+	if err := cut.Answers(Order{}); err == nil || !strings.Contains(err.Error(), `the patch level "2 packages" is not sha256:HEX`) {
+		t.Errorf("a set that is no digest: %v", err)
+	}
+}
+
 // The words of the contract must not change: a controller and a pod may be of different versions.
 func TestReasonsAreWords(t *testing.T) {
 	seen := map[Reason]bool{}
