@@ -234,7 +234,7 @@ func (p *Patcher) unmark(ctx context.Context, name, checked string) error {
 	return node.Mark(ctx, p.Kube, n, map[string]*string{v1alpha1.PatchesPendingAnnotation: nil})
 }
 
-// SweepChecks removes the checks of pools that no policy wants any more.
+// SweepChecks removes the checks of pools that no policy wants any more. Checks of captures stay.
 func (p *Patcher) SweepChecks(ctx context.Context, wanted []CheckTask) error {
 	keep := map[string]bool{}
 	for _, t := range wanted {
@@ -246,7 +246,7 @@ func (p *Patcher) SweepChecks(ctx context.Context, wanted []CheckTask) error {
 	}
 	for i := range list.Items {
 		order := &list.Items[i]
-		if keep[order.Name] {
+		if keep[order.Name] || !order.Spec.Holder.Is(v1alpha1.HolderPolicy) {
 			continue
 		}
 		err := p.Kube.CoreV1().Pods(p.Namespace).Delete(ctx, order.Name, metav1.DeleteOptions{})

@@ -210,4 +210,12 @@ func TestUnwantedChecksGo(t *testing.T) {
 			t.Errorf("wanted %v: order %v, pod %v", wanted, order, pod)
 		}
 	}
+	s.check.Holder = v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "pool1-2026.03.14", UID: "capture"}
+	if _, err := s.p.Check(t.Context(), s.check); err != nil {
+		t.Fatal(err)
+	}
+	s.must(s.p.SweepChecks(t.Context(), nil))
+	if order, pod := s.objects(); order == nil || pod == nil {
+		t.Errorf("the check of a capture is gone: order %v, pod %v", order, pod)
+	}
 }
