@@ -25,7 +25,10 @@ const (
 
 // quietPaths are the paths that a quiet image gets: masks of the system's units, and the setting of apt. A unit of the user
 // and an existing mask stay as they are.
-func quietPaths(t *tree.Tree) (paths []string, _ error) {
+func (r *Runner) quietPaths(t *tree.Tree) (paths []string, _ error) {
+	if !r.Quiet {
+		return nil, nil
+	}
 	for _, unit := range quietUnits {
 		mask := "/etc/systemd/system/" + unit
 		isTaken, err := hasPath(t, tree.Rel(mask))
@@ -64,23 +67,18 @@ func hasPath(t *tree.Tree, paths ...string) (bool, error) {
 	return false, nil
 }
 
-// quieten writes the paths of a quiet image.
-func (r *Runner) quieten(t *tree.Tree, m *Manifest) error {
+// quieten writes the paths of a quiet image. whyNotQuiet finds a failed write.
+func (r *Runner) quieten(t *tree.Tree, m *Manifest) {
 	if r.DryRun {
-		return nil
+		return
 	}
 	for _, p := range m.Quiet {
-		var err error
 		if p = tree.Rel(p); p == quietAPT {
-			err = t.Replace(p, []byte(quietText), 0o644)
+			_ = t.Replace(p, []byte(quietText), 0o644)
 		} else {
-			err = t.Link(masked, p)
-		}
-		if err != nil {
-			return fmt.Errorf("/%s: %w", p, err)
+			_ = t.Link(masked, p)
 		}
 	}
-	return nil
 }
 
 // whyNotQuiet returns the fault of a quiet image; empty if correct.
