@@ -1,0 +1,125 @@
+package generalize
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+// donorFile is a file of people or their tools with a value of the donor.
+type donorFile struct {
+	path, content string
+	// want is the result: "refused RULE", "found VALUE", "edited RULE" (the value is gone), "removed RULE", or "stays".
+	want string
+}
+
+// donorFiles name the donor. docs/reference/verification.md sums up the table.
+var donorFiles = []donorFile{
+	// kubelet
+	{"etc/default/kubelet", "KUBELET_EXTRA_ARGS=\"--hostname-override=" + donor + "\"\n", "refused kubelet-of-donor"},
+	{"etc/default/kubelet", "KUBELET_EXTRA_ARGS=--node-ip=10.0.3.17\n", "refused kubelet-of-donor"},
+	{"etc/default/kubelet", "KUBELET_EXTRA_ARGS=--provider-id=azure:///subscriptions/s/x/pool1/7\n", "refused kubelet-of-donor"},
+	{"etc/sysconfig/kubelet", "KUBELET_EXTRA_ARGS='--v=2 --node-ip 2001:db8::7'\n", "refused kubelet-of-donor"},
+	{"etc/systemd/system/kubelet.service.d/20-node-ip.conf", "[Service]\nEnvironment=\"KUBELET_EXTRA_ARGS=--node-ip=10.0.3.17\"\n", "refused kubelet-of-donor"},
+	{"etc/systemd/system/kubelet.service", "[Service]\nExecStart=/usr/bin/kubelet --hostname-override node-7\n", "refused kubelet-of-donor"},
+	{"etc/kubernetes/kubelet.env", "KUBELET_HOSTNAME=\"--hostname-override=" + donor + "\"\n", "refused kubelet-of-donor"},
+	{"etc/kubernetes/kubelet-config.yaml", "kind: KubeletConfiguration\nproviderID: aws:///eu-central-1a/i-0abcdef0123456789\n", "refused kubelet-of-donor"},
+	{"var/lib/kubelet/config.yaml", "providerID: openstack:///7\n", "refused kubelet-of-donor"},
+	{"etc/rancher/k3s/config.yaml", "node-name: node-7\n", "refused kubelet-of-donor"},
+	{"etc/rancher/rke2/config.yaml.d/10.yaml", "node-external-ip: \"10.0.3.17\"\n", "refused kubelet-of-donor"},
+	{"etc/systemd/system/k3s-agent.service.env", "K3S_NODE_NAME='node-7'\n", "refused kubelet-of-donor"},
+	{"var/snap/microk8s/current/args/kubelet", "--node-ip=10.0.3.17\n", "refused kubelet-of-donor"},
+	{"etc/default/kubelet", "KUBELET_EXTRA_ARGS=\"--hostname-override=$(hostname) --node-ip=::\"\n", "stays"},
+	// network
+	{"etc/netplan/01-netcfg.yaml", "network:\n  ethernets:\n    ens3:\n      addresses: [10.0.3.17/24]\n", "refused network-static"},
+	{"etc/netplan/01-netcfg.yaml", "network:\n  ethernets:\n    ens3:\n      addresses:\n        - 10.0.3.17/24\n", "refused network-static"},
+	{"etc/netplan/01-netcfg.yaml", "network:\n  ethernets:\n    ens3:\n      match:\n        macaddress: fa:16:3e:aa:bb:cc\n      dhcp4: true\n", "refused network-mac"},
+	{"etc/systemd/network/10-lan.network", "[Match]\nName=eth0\n[Network]\nAddress=10.0.3.17/24\n", "refused network-static"},
+	{"etc/systemd/network/10-lan.network", "[Match]\nMACAddress=fa:16:3e:aa:bb:cc\n[Network]\nDHCP=yes\n", "refused network-mac"},
+	{"etc/systemd/network/10-lan.network.d/10-address.conf", "[Network]\nAddress=2001:db8::7/64\n", "refused network-static"},
+	{"etc/systemd/network/10-lan.network.d/10-mac.conf", "[Match]\nPermanentMACAddress=fa:16:3e:aa:bb:cc\n", "refused network-mac"},
+	{"etc/systemd/network/70-lan.link", "[Match]\nMACAddress=fa:16:3e:aa:bb:cc\n[Link]\nName=lan\n", "refused network-mac"},
+	{"etc/systemd/network/70-lan.link.d/10.conf", "[Link]\nMACAddress=fa:16:3e:aa:bb:cc\n", "refused network-mac"},
+	{"etc/systemd/network/20-bridge.netdev", "[NetDev]\nName=br0\nKind=bridge\nMACAddress=fa:16:3e:aa:bb:cc\n", "refused network-mac"},
+	{"etc/network/interfaces", "iface eth0 inet static\n  address 10.0.3.17\n  netmask 255.255.255.0\n", "refused network-static"},
+	{"etc/network/interfaces.d/eth0", "iface eth0 inet dhcp\n  hwaddress ether fa:16:3e:aa:bb:cc\n", "refused network-mac"},
+	{"etc/dhcpcd.conf", "interface eth0\nstatic ip_address=10.0.3.17/24\n", "refused network-static"},
+	{"etc/sysconfig/network-scripts/ifcfg-eth0", "DEVICE=eth0\nBOOTPROTO=none\nIPADDR=10.0.3.17\n", "refused network-static"},
+	{"etc/sysconfig/network-scripts/ifcfg-eth0", "DEVICE=eth0\nHWADDR=fa:16:3e:aa:bb:cc\n", "edited network-hardware"},
+	{"etc/sysconfig/network/ifcfg-eth0", "BOOTPROTO='static'\nIPADDR='10.0.3.17/24'\n", "refused network-static"},
+	{"etc/sysconfig/network/ifcfg-eth0", "BOOTPROTO='dhcp'\nLLADDR='fa:16:3e:aa:bb:cc'\n", "edited network-hardware"},
+	{"etc/NetworkManager/system-connections/eth0.nmconnection", "[ipv4]\nmethod=manual\naddress1=10.0.3.17/24,10.0.3.1\n", "refused network-static"},
+	{"etc/NetworkManager/system-connections/eth0.nmconnection", "[connection]\nid=eth0\n[ethernet]\nmac-address=FA:16:3E:AA:BB:CC\n", "edited network-hardware"},
+	{"etc/NetworkManager/system-connections/eth0.nmconnection", "[ethernet]\ncloned-mac-address=FA:16:3E:AA:BB:CC\n", "edited network-hardware"},
+	{"etc/NetworkManager/system-connections/eth0.nmconnection", "[ethernet]\ncloned-mac-address=random\n", "stays"},
+	{"etc/default/grub", "GRUB_CMDLINE_LINUX=\"ip=10.0.3.17::10.0.3.1:255.255.255.0:node:eth0:none\"\n", "refused network-of-kernel"},
+	{"boot/loader/entries/6.1.conf", "options root=UUID=aaaa ifname=lan:fa:16:3e:aa:bb:cc ip=lan:dhcp\n", "refused network-of-kernel"},
+	{"etc/kernel/cmdline", "root=UUID=aaaa ip=dhcp rd.neednet=1\n", "stays"},
+	{"etc/udev/rules.d/70-lan.rules", "SUBSYSTEM==\"net\", ATTR{address}==\"fa:16:3e:aa:bb:cc\", NAME=\"lan0\"\n", "refused udev-hardware"},
+	{"etc/netplan/50-cloud-init.yaml", network, "removed network-by-cloud-init"},
+	// agents and services
+	{"etc/zabbix/zabbix_agentd.conf", "Hostname=" + donor + "\n", "found host name"},
+	{"etc/postfix/main.cf", "myhostname = " + donor + ".example.internal\n", "found host name"},
+	{"etc/telegraf/telegraf.conf", "[agent]\n  hostname = \"" + donor + "\"\n", "found host name"},
+	{"etc/prometheus/node.labels", "az=eu-central-1a ip=10.0.3.17\n", "found address"},
+	{"etc/consul.d/node.hcl", "node_name = \"" + strings.ToUpper(donor) + "\"\n", "found host name"},
+	{"etc/rsyslog.d/10-host.conf", "$LocalHostName " + donor + "\n", "found host name"},
+	{"etc/datadog-agent/datadog.yaml", "hostname: " + donor + "\n", "found host name"},
+	{"etc/newrelic-infra.yml", "display_name: " + donor + "\n", "found host name"},
+	{"etc/fluent-bit/fluent-bit.conf", "[FILTER]\n    Add instance i-0abcdef0123456789\n", "found instance ID"},
+	{"opt/acme/state.json", "{\"mac\":\"00-0D-3A-12-34-56\"}\n", "found MAC address"},
+	{"opt/acme/id", "0b1c2d3e00004000800000000000aaaa", "found file system's UUID"},
+	{"etc/puppetlabs/puppet/puppet.conf", "[main]\ncertname = " + donor + "\n", "found host name"},
+	{"etc/mailname", donor + "\n", "found host name"},
+	{"etc/cloud/cloud.cfg.d/99-name.cfg", "fqdn: " + donor + ".example.internal\n", "found host name"},
+	{"etc/salt/minion_id", donor + "\n", "removed agent-salt"},
+	{"etc/hostname", donor + "\n", "removed hostname"},
+	{"etc/hosts", "127.0.0.1 localhost\n127.0.1.1 " + donor + "\n", "edited own-name-in-hosts"},
+}
+
+// TestDonorFiles: each file of people or their tools that names the donor is refused, found, edited or removed.
+func TestDonorFiles(t *testing.T) {
+	p := load(t, v1alpha1.ProfileStatic)
+	for i, file := range donorFiles {
+		t.Run(fmt.Sprintf("%d %s", i, path.Base(file.path)), func(t *testing.T) {
+			dir := plant(t, node, map[string]string{
+				"var/lib/cloud/instances/i-0abcdef0123456789/x": "x", "etc/netplan/50-cloud-init.yaml": network,
+				"var/lib/dhcp/dhclient.leases": "lease {\n  fixed-address 10.0.3.17;\n}\n",
+				"etc/fstab":                    "UUID=0b1c2d3e-0000-4000-8000-00000000aaaa / ext4 defaults 0 1\n", file.path: file.content,
+			})
+			manifest, err := run(t, dir, runner(p))
+			how, what, _ := strings.Cut(file.want, " ")
+			switch how {
+			case "refused":
+				if why := refusedOf(t, err).Error(); !strings.Contains(why, "rule "+what+": /"+file.path) {
+					t.Errorf("got %q", why)
+				}
+				return
+			case "found":
+				if why := unmetOf(t, err).Error(); !strings.Contains(why, "the donor's "+what+" in /"+file.path) {
+					t.Errorf("got %q", why)
+				}
+				return
+			}
+			must(t, err)
+			now, err := os.ReadFile(filepath.Join(dir, file.path))
+			unchanged, changed := string(now) == file.content, false
+			for _, o := range manifest.Outcomes {
+				changed = changed || o.Rule == what && o.Changed > 0
+			}
+			switch {
+			case how == "stays" && !unchanged:
+				t.Errorf("the file is now %q (%v)", now, err)
+			case how == "edited" && (err != nil || unchanged || !changed):
+				t.Errorf("rule %s did not edit the file: %q (%v)", what, now, err)
+			case how == "removed" && (err == nil && len(now) > 0 || !changed):
+				t.Errorf("rule %s left %q", what, now)
+			}
+		})
+	}
+}
