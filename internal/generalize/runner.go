@@ -376,14 +376,16 @@ func writeManifest(t *tree.Tree, m *Manifest) error {
 
 func findAll(t *tree.Tree, rule *Rule) ([]tree.Match, error) {
 	var all []tree.Match
+	// Directories of logs have many thousand files.
+	seen := map[string]bool{}
 	for _, pattern := range rule.Paths {
 		found, err := t.Glob(tree.Rel(pattern))
 		if err != nil {
 			return nil, fmt.Errorf("rule %s: look for %s: %w", rule.ID, pattern, err)
 		}
 		for _, m := range found {
-			if !slices.ContainsFunc(all, func(earlier tree.Match) bool { return earlier.Path == m.Path }) {
-				all = append(all, m)
+			if !seen[m.Path] {
+				seen[m.Path], all = true, append(all, m)
 			}
 		}
 	}

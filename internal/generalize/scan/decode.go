@@ -11,7 +11,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
-	"strconv"
+	"strings"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
@@ -65,11 +65,14 @@ func (d *decoder) below(how string, above *streamSearch, begin, end int64, named
 }
 
 // unpacked searches an uncompressed stream. The files of an initramfs are searched one by one, because programs contain
-// settings without values.
+// settings without values. Unchanged files of packages are not searched: libgcrypt has keys for its own test.
 func (d *decoder) unpacked(how string, above *streamSearch, r io.Reader) {
 	content := bufio.NewReaderSize(&budget{r: r, left: d.left, cut: d.cut}, nested)
 	eachEntry(content, func(name string, isText bool, file io.Reader) {
-		d.search(how, above, 0, 0, isText && takesNames("/"+name), true, file)
+		unchanged, file := d.packages.brought(name, file)
+		if !unchanged {
+			d.search(how, above, 0, 0, isText && takesNames("/"+name), true, io.MultiReader(strings.NewReader(name+"\x00"), file))
+		}
 	})
 	d.search(how, above, 0, 0, true, false, content)
 }
@@ -100,35 +103,6 @@ func (d *decoder) search(how string, above *streamSearch, begin, end int64, name
 		return nil
 	})
 	s.finish()
-}
-
-// eachEntry passes the name and the content of each file of a cpio stream, and leaves what follows the archive.
-func eachEntry(r *bufio.Reader, visit func(name string, isText bool, content io.Reader)) {
-	for range maxEntries {
-		head := peek(r, cpioHeader)
-		length, nameLength, ok := cpioLengths(head)
-		if !ok {
-			return
-		}
-		_, _ = r.Discard(cpioHeader)
-		name := make([]byte, min(nameLength, maxName))
-		if _, err := io.ReadFull(r, name); err != nil {
-			return
-		}
-		inHead := cpioHeader + nameLength
-		_, _ = io.CopyN(io.Discard, r, nameLength-int64(len(name))+padded(inHead)-inHead)
-		hasText := isText(peek(r, int(min(length, 8<<10))))
-		content := io.LimitReader(r, length)
-		visit(string(bytes.TrimRight(name, "\x00")), hasText, io.MultiReader(bytes.NewReader(name), content))
-		_, _ = io.Copy(io.Discard, content)
-		_, _ = io.CopyN(io.Discard, r, padded(length)-length)
-	}
-}
-
-// peek returns up to n of the next bytes.
-func peek(r *bufio.Reader, n int) []byte {
-	head, _ := r.Peek(n)
-	return head
 }
 
 // nested is the buffer size for a stream within a stream.
@@ -405,60 +379,6 @@ const (
 	// maxArchives is the number of archives in a file, one after the other.
 	maxArchives = 8
 )
-
-// afterCPIO searches the compressed archive after uncompressed cpio archives, as in an initramfs with microcode. The
-// uncompressed archives are searched as plain content.
-func (d *decoder) afterCPIO(file io.ReaderAt, size int64, s *streamSearch) {
-	at := int64(0)
-	for range maxArchives {
-		for entries := 0; ; entries++ {
-			head := headAt(file, at, cpioHeader)
-			length, name, ok := cpioLengths(head)
-			if !ok || entries == maxEntries {
-				return
-			}
-			last := string(bytesAt(file, at+cpioHeader, len(cpioTrailer))) == cpioTrailer
-			at = padded(padded(at+cpioHeader+name) + length)
-			if last {
-				break
-			}
-		}
-		for at < size {
-			zeros := headAt(file, at, 1<<12)
-			rest := bytes.TrimLeft(zeros, "\x00")
-			if at += int64(len(zeros) - len(rest)); len(rest) > 0 || len(zeros) == 0 {
-				break
-			}
-		}
-		if head := headAt(file, at, cpioHeader); packed(head) != "cpio" {
-			d.unpack(head, size-at, io.NewSectionReader(file, at, size-at), s)
-			return
-		}
-	}
-}
-
-// cpioLengths reads the lengths of a file and of its name.
-func cpioLengths(head []byte) (content, name int64, ok bool) {
-	if packed(head) != "cpio" {
-		return 0, 0, false
-	}
-	content, errContent := strconv.ParseInt(string(head[54:62]), 16, 64)
-	name, errName := strconv.ParseInt(string(head[94:102]), 16, 64)
-	return content, name, errContent == nil && errName == nil && content >= 0 && name >= 0
-}
-
-// headAt returns up to n bytes at an offset.
-func headAt(r io.ReaderAt, offset int64, n int) []byte {
-	b := make([]byte, n)
-	n, _ = r.ReadAt(b, offset)
-	return b[:n]
-}
-
-// cpioTrailer is the name of the last entry of an archive.
-const cpioTrailer = "TRAILER!!!"
-
-// padded rounds up to the alignment of cpio.
-func padded(n int64) int64 { return (n + 3) &^ 3 }
 
 func (d *decoder) archive(file io.ReaderAt, size int64, s *streamSearch) {
 	if directoryOf(file, size) > maxDirectory {

@@ -147,3 +147,19 @@ func (p *packages) owns(name string, content io.Reader) (owned, unchanged bool, 
 	}
 	return true, bytes.HasPrefix(digest.Sum(nil), want.value[:]), nil
 }
+
+// maxPacked is the size of the largest file of an initramfs that is compared with a package, in bytes.
+const maxPacked = 16 << 20
+
+// brought reports whether a file of an initramfs is an unchanged file of a package, and returns the content again.
+func (p *packages) brought(name string, content io.Reader) (unchanged bool, again io.Reader) {
+	name = path.Clean("/" + name)
+	if p == nil || !p.has(name) {
+		return false, content
+	}
+	start, err := io.ReadAll(io.LimitReader(content, maxPacked))
+	if err == nil && len(start) < maxPacked {
+		_, unchanged, err = p.owns(name, bytes.NewReader(start))
+	}
+	return unchanged && err == nil, io.MultiReader(bytes.NewReader(start), content)
+}

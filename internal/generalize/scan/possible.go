@@ -54,11 +54,11 @@ func (w *treeWalk) possible(content []byte, at placeOf, found func(secretHit)) {
 
 // isKey reports whether a file may hold a key: one random word, or random bytes under the name of a key.
 func isKey(name string, content []byte) bool {
-	isNamed := keyName.MatchString(name)
-	if len(content) <= maxWord && oneWord.Match(content) && (isNamed || isMixed(content)) && !checksumName.MatchString(name) {
-		return true
+	// The expression is tried last, because most files are text.
+	if len(content) <= maxWord && oneWord.Match(content) {
+		return (isMixed(content) || keyName.MatchString(name)) && !checksumName.MatchString(name)
 	}
-	return isNamed && isRandom(content) && !publicKey.MatchString(name)
+	return isRandom(content) && keyName.MatchString(name) && !publicKey.MatchString(name)
 }
 
 // namesMachine reports whether a name has a word of possibleName, which costs more.

@@ -3,6 +3,8 @@ package scan
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/md5" //nolint:gosec // dpkg uses this checksum
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -98,6 +100,40 @@ func TestSettingsOfAnInitramfs(t *testing.T) {
 		}
 		if got := identitiesIn(t, "boot/initrd.img", packed.Bytes()); got != test.want {
 			t.Errorf("%s: %d findings, want %d", name, got, test.want)
+		}
+	}
+}
+
+// TestPackagesInAnInitramfs: a key in the unchanged library of a package is no finding.
+func TestPackagesInAnInitramfs(t *testing.T) {
+	const library = "\x7fELF\x02\x01\x01\x00(private-key (rsa (n #00A1B2C3D4E5F6071829) (e #010001#) (d #0A1B2C3D4E5F60718293#)))"
+	for name, test := range map[string]struct {
+		path, content string
+		want          int
+	}{
+		"the library":        {"usr/lib/libgcrypt.so.20", library, 0},
+		"below a link":       {"./lib/libgcrypt.so.20", library, 0},
+		"a changed library":  {"usr/lib/libgcrypt.so.20", library + "x", 1},
+		"of no package":      {"usr/lib/libsite.so", library, 1},
+		"a file in its path": {"etc/usr/lib/libgcrypt.so.20", library, 1},
+	} {
+		dir := t.TempDir()
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		if _, err := w.Write(slices.Concat(cpio(test.path, test.content), cpio("etc/hostname", "node\n"))); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(w.Close(), os.Symlink("usr/lib", filepath.Join(dir, "lib"))); err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, dir, "boot/initrd.img", packed.String())
+		writeFile(t, dir, "var/lib/dpkg/info/libgcrypt20.md5sums", fmt.Sprintf("%x  usr/lib/libgcrypt.so.20\n", md5.Sum([]byte(library)))) //nolint:gosec // As above.
+		report, err := Tree(t.Context(), dir, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if report.Count != test.want {
+			t.Errorf("%s: %+v, want %d", name, report.Findings, test.want)
 		}
 	}
 }

@@ -1,0 +1,91 @@
+package scan
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"strconv"
+)
+
+// afterCPIO searches the compressed archive after uncompressed cpio archives, as in an initramfs with microcode. The
+// uncompressed archives are searched as plain content.
+func (d *decoder) afterCPIO(file io.ReaderAt, size int64, s *streamSearch) {
+	at := int64(0)
+	for range maxArchives {
+		for entries := 0; ; entries++ {
+			head := headAt(file, at, cpioHeader)
+			length, name, ok := cpioLengths(head)
+			if !ok || entries == maxEntries {
+				return
+			}
+			last := string(bytesAt(file, at+cpioHeader, len(cpioTrailer))) == cpioTrailer
+			at = padded(padded(at+cpioHeader+name) + length)
+			if last {
+				break
+			}
+		}
+		for at < size {
+			zeros := headAt(file, at, 1<<12)
+			rest := bytes.TrimLeft(zeros, "\x00")
+			if at += int64(len(zeros) - len(rest)); len(rest) > 0 || len(zeros) == 0 {
+				break
+			}
+		}
+		if head := headAt(file, at, cpioHeader); packed(head) != "cpio" {
+			d.unpack(head, size-at, io.NewSectionReader(file, at, size-at), s)
+			return
+		}
+	}
+}
+
+// eachEntry passes the name and the content of each file of a cpio stream, and leaves the data after the archive.
+func eachEntry(r *bufio.Reader, visit func(name string, isText bool, content io.Reader)) {
+	for range maxEntries {
+		head := peek(r, cpioHeader)
+		length, nameLength, ok := cpioLengths(head)
+		if !ok {
+			return
+		}
+		_, _ = r.Discard(cpioHeader)
+		name := make([]byte, min(nameLength, maxName))
+		if _, err := io.ReadFull(r, name); err != nil {
+			return
+		}
+		inHead := cpioHeader + nameLength
+		_, _ = io.CopyN(io.Discard, r, nameLength-int64(len(name))+padded(inHead)-inHead)
+		hasText := isText(peek(r, int(min(length, 8<<10))))
+		content := io.LimitReader(r, length)
+		visit(string(bytes.TrimRight(name, "\x00")), hasText, content)
+		_, _ = io.Copy(io.Discard, content)
+		_, _ = io.CopyN(io.Discard, r, padded(length)-length)
+	}
+}
+
+// peek returns up to n of the next bytes.
+func peek(r *bufio.Reader, n int) []byte {
+	head, _ := r.Peek(n)
+	return head
+}
+
+// cpioLengths reads the lengths of a file and of its name.
+func cpioLengths(head []byte) (content, name int64, ok bool) {
+	if packed(head) != "cpio" {
+		return 0, 0, false
+	}
+	content, errContent := strconv.ParseInt(string(head[54:62]), 16, 64)
+	name, errName := strconv.ParseInt(string(head[94:102]), 16, 64)
+	return content, name, errContent == nil && errName == nil && content >= 0 && name >= 0
+}
+
+// headAt returns up to n bytes at an offset.
+func headAt(r io.ReaderAt, offset int64, n int) []byte {
+	b := make([]byte, n)
+	n, _ = r.ReadAt(b, offset)
+	return b[:n]
+}
+
+// cpioTrailer is the name of the last entry of an archive.
+const cpioTrailer = "TRAILER!!!"
+
+// padded rounds up to the alignment of cpio.
+func padded(n int64) int64 { return (n + 3) &^ 3 }
