@@ -30,6 +30,7 @@ var wrong = map[string]map[string]string{
 		"etc/NetworkManager/system-connections/eth0.nmconn": "[connection]\nid=eth0\nuuid=5fb06bd0\n[ethernet]\nmac-address=00:0d:3a:00:00:01\n",
 	},
 	"fstab":         {"etc/fstab": node["etc/fstab"]},
+	"grub-disks":    {"var/cache/debconf/config.dat": "Name: grub-pc/install_devices\nTemplate: grub-pc/install_devices\nValue: /dev/disk/by-id/scsi-36002248\nOwners: grub-pc\n\n"},
 	"foreign-disks": {"etc/fstab": "UUID=aaaa / ext4 defaults 0 1\nUUID=bbbb /data ext4 defaults 0 2\n", "etc/crypttab": "data UUID=cccc none luks\n"},
 	"boot-entries": {
 		"boot/loader/entries/" + donorID + "-6.1.conf": "title Linux\nmachine-id " + donorID + "\n",

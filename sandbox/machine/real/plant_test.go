@@ -71,6 +71,7 @@ var plantRows = []plantRow{
 		stays: []string{"etc/iscsi/iscsid.conf", "etc/zfs/zed.d/zed.rc", "etc/nvme/discovery.conf", "etc/lvm/lvm.conf"},
 		goneLines: []plantLine{
 			{"etc/fstab", "/swapfile none swap sw,noauto 0 0"},
+			{"var/cache/debconf/config.dat-old", "Value: /dev/disk/by-id/scsi-36002248, /dev/sdz"},
 			{"etc/fstab", "/srv/swap/page none swap sw,noauto 0 0"},
 			{"etc/fstab", "/dev/disk/cloud/azure_resource-part1 /mnt auto defaults,nofail,noauto,comment=cloudconfig 0 2"},
 		},

@@ -70,4 +70,25 @@ if [ ${#id} -eq ${#zeros} ]; then
 	done
 fi
 
+# debconf names the disks for upgrades of GRUB. Kamino removed names with the serial number of the donor's disk.
+answer() { echo "GET $1" | debconf-communicate 2>/dev/null; }
+if have debconf-communicate; then
+	for question in grub-pc/install_devices grub-efi/install_devices; do
+		# The administrator can choose no disk.
+		[ "$(answer $question)" = "0 " ] && [ "$(answer ${question}_empty)" != "0 true" ] || continue
+		case $question in
+		grub-pc/*) device=$(lsblk -nrspo NAME,TYPE "$(findmnt -nvo SOURCE /)" | sed -n 's/ disk$//p') ;;
+		*) device=$(findmnt -nvo SOURCE /boot/efi) ;;
+		esac
+		for link in /dev/disk/by-id/*; do
+			[ -n "$device" ] && [ "$(readlink -f "$link")" = "$device" ] && device=$link && break
+		done
+		# Two lines are the disks of an array, which only the administrator can choose.
+		case $device in
+		"" | *[!A-Za-z0-9/._:@+-]*) continue ;;
+		esac
+		printf 'SET %s %s\nFSET %s seen true\n' "$question" "$device" "$question" | debconf-communicate >/dev/null || failed=1
+	done
+fi
+
 exit $failed
