@@ -69,10 +69,29 @@ func (c *cluster) testNodeClones(t *testing.T, platform, prototype string, was n
 	}
 	for _, m := range on {
 		m.cutPower(t)
-		if m != on[0] {
-			mounted(t, m.image, func(root string) { testStoreIntact(t, root) })
-		}
+		mounted(t, m.image, func(root string) {
+			if m != on[0] {
+				testStoreIntact(t, root)
+				return
+			}
+			c.testComparison(t, root)
+		})
 		discard(t, m.image)
+	}
+}
+
+// testComparison compares the unknown files of another node with those of the donor's disk: equal after the
+// generalization, different before.
+func (c *cluster) testComparison(t *testing.T, root string) {
+	t.Helper()
+	after := c.search(t, root, "--compare", c.reportOf("generalized")).Compared
+	before := c.search(t, root, "--compare", c.reportOf("served")).Compared
+	t.Logf("unknown files of the generic machine: %d equal and %d different before the generalization of the donor, %d and %d after", before.Equal, len(before.Different), after.Equal, len(after.Different))
+	if after.Equal == 0 || len(after.Different) > 0 {
+		t.Errorf("the comparison with the generalized disk: %+v", after)
+	}
+	if len(before.Different) == 0 {
+		t.Error("the comparison with the donor's disk shows no different file: this comparison finds nothing")
 	}
 }
 

@@ -3,7 +3,10 @@
 package real
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +15,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/generalize"
+	"github.com/kamino-dev/kamino/internal/generalize/disk"
+	"github.com/kamino-dev/kamino/internal/generalize/scan"
 )
 
 // captureNode generalizes a node in place, like a donor that does not return, and cuts the power. captureNode
@@ -61,8 +66,14 @@ func (c *cluster) testNodeDisk(t *testing.T, n *needles, served, prototype strin
 	for _, number := range slices.Concat(was.traces["containers"], was.traces["pods"]) {
 		traces[number] = []byte(number)
 	}
+	values := c.donorValues(t, was)
 	mounted(t, served, func(root string) {
-		c.verify(t, 4, root, "--profile", "bootstrap")
+		found := c.search(t, root, "--profile", "bootstrap", "--identities", values, "--hashes")
+		if found.Count == 0 || literalHits(found) == 0 {
+			t.Error("the donor's disk has no finding, or none of the donor's values: this search finds nothing")
+		}
+		t.Logf("the donor's disk: %s", counts(found))
+		c.keepReport(t, "served", found)
 		if left := n.inTree(t, root); len(left) == 0 {
 			t.Error("no file of the donor has a needle: this search finds nothing")
 		}
@@ -85,11 +96,76 @@ func (c *cluster) testNodeDisk(t *testing.T, n *needles, served, prototype strin
 		if left := matching(t, root, checkpoints); len(left) > 0 {
 			t.Errorf("the kubelet's checkpoints are those of the donor: %v", left)
 		}
-		c.verify(t, 0, root)
+		found := c.search(t, root, "--identities", values, "--hashes")
+		if found.Count > 0 || found.Possible.Count > 0 {
+			t.Errorf("the generalized disk: %s: %+v, %q", counts(found), found.Findings, found.Possible.First)
+		}
+		t.Logf("the generalized disk: %s", counts(found))
+		c.keepReport(t, "generalized", found)
 		// The disk lists the keys of packages and container images, so used blocks are searched as well.
 		c.verify(t, 0, prototype, "--manifest", manifest, "--tree", root)
 		testStoreIntact(t, root)
 	})
+}
+
+// donorValues writes a list of the donor's hashes and values for the verifier.
+func (c *cluster) donorValues(t *testing.T, was nodeIdentity) string {
+	t.Helper()
+	c.dhcp.mu.Lock()
+	defer c.dhcp.mu.Unlock()
+	var list strings.Builder
+	for path, sum := range was.own {
+		if strings.HasPrefix(path, "etc/") {
+			fmt.Fprintf(&list, "%s  /%s\n", sum, path)
+		}
+	}
+	for mac, lease := range c.dhcp.leases {
+		if lease.Hostname == "first-node" {
+			fmt.Fprintf(&list, "value %s\nvalue %s\n", mac, lease.Address)
+		}
+	}
+	fmt.Fprintf(&list, "value first-node\nvalue %s\nvalue %s\n", was.own["the Node's machine ID"], was.own["the Node's system UUID"])
+	file := filepath.Join(c.dir, "donor-values.txt")
+	write(t, file, list.String(), 0o600)
+	return file
+}
+
+// keepReport writes the verifier's report, with the hashes of unknown files.
+func (c *cluster) keepReport(t *testing.T, name string, found *disk.SearchResult) {
+	t.Helper()
+	text, err := json.Marshal(found.Report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, c.reportOf(name), string(text), 0o600)
+}
+
+func (c *cluster) reportOf(name string) string { return filepath.Join(c.dir, name+".json") }
+
+// search returns the verifier's report on a tree.
+func (c *cluster) search(t *testing.T, root string, args ...string) *disk.SearchResult {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), c.kamino, append([]string{"verify", root, "-o", "json"}, args...)...).Output()
+	var found disk.SearchResult
+	if e := json.Unmarshal(out, &found); e != nil {
+		t.Fatalf("kamino verify %s: %v, %v\n%s", root, err, e, out)
+	}
+	return &found
+}
+
+func counts(r *disk.SearchResult) string {
+	return fmt.Sprintf("%d files, %d findings, %d of them the donor's values, %d files that may hold an identity, %d unknown files",
+		r.Files, r.Count, literalHits(r), r.Possible.Count, r.Unknown.Files)
+}
+
+// literalHits counts findings of the donor's values.
+func literalHits(r *disk.SearchResult) (count int) {
+	for _, f := range r.Findings {
+		if f.Kind == scan.Identity {
+			count++
+		}
+	}
+	return count
 }
 
 // replay does the work of the first mount after a power loss. Exit code 1 means that errors were corrected.
