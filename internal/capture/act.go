@@ -35,7 +35,9 @@ func (e *Engine) act(ctx context.Context, w *observed, d plan.Decision) error {
 // createGeneralizePod creates the pod that generalizes the donor.
 func (d pods) createGeneralizePod(ctx context.Context, w *observed) error {
 	made, err := d.makePod(ctx, generalizePod(w.p, w.record, podNamespaceOf(w, d.podNamespace()), d.Image))
-	w.pod = made
+	if w.pod = made; made != nil {
+		d.madePods.Store(w.p.UID, made)
+	}
 	return err
 }
 
@@ -160,6 +162,7 @@ func (d pods) deleteOnlyPod(ctx context.Context, w *observed) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete pod %s/%s: %w", w.pod.Namespace, w.pod.Name, err)
 	}
+	d.madePods.Delete(w.p.UID)
 	return nil
 }
 

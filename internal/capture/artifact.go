@@ -40,19 +40,8 @@ func (a artifacts) lookArtifacts(ctx context.Context, w *observed) error {
 		return nil
 	}
 	if !w.isHeld() {
-		image, err := a.imageOf(ctx, w)
-		if err != nil {
+		if suffices, err := a.lookImage(ctx, w); err != nil || suffices {
 			return err
-		}
-		w.image = image
-		f.Image = w.artifact(image.State, image.Tags)
-		f.Quarantined = image.Tags[cloud.TagQuarantined] != ""
-		if f.Image == plan.Pending && !f.Failed && !f.Deleting {
-			return nil // an incomplete image is the only relevant fact
-		}
-		if isTried(w) {
-			f.Snapshot = plan.Deleting // as at the start of the attempt; Kamino reads again before the capture ends
-			return nil
 		}
 	}
 	if !w.isCopying {
@@ -64,6 +53,40 @@ func (a artifacts) lookArtifacts(ctx context.Context, w *observed) error {
 	}
 	f.Snapshot = snapshotOf(w)
 	return nil
+}
+
+// lookImage reads the image. suffices is true if the snapshot is known, or irrelevant. An image is made from a complete
+// snapshot only, so an incomplete snapshot is read first.
+func (a artifacts) lookImage(ctx context.Context, w *observed) (suffices bool, err error) {
+	f := &w.facts
+	if awaitsSnapshot(w) {
+		if w.snapshot, err = a.snapshotOf(ctx, w); err != nil {
+			return false, err
+		}
+		if w.snapshot.State == cloud.Pending {
+			f.Snapshot = snapshotOf(w)
+			return true, nil
+		}
+	}
+	if w.image, err = a.imageOf(ctx, w); err != nil {
+		return false, err
+	}
+	f.Image = w.artifact(w.image.State, w.image.Tags)
+	f.Quarantined = w.image.Tags[cloud.TagQuarantined] != ""
+	if f.Image == plan.Pending && !f.Failed && !f.Deleting {
+		return true, nil // an incomplete image is the only relevant fact
+	}
+	if isTried(w) {
+		f.Snapshot = plan.Deleting // as at the start of the attempt; Kamino reads again before the capture ends
+		return true, nil
+	}
+	return false, nil
+}
+
+// awaitsSnapshot reports whether the last pass has published nothing, because the snapshot was incomplete.
+func awaitsSnapshot(w *observed) bool {
+	s := &w.p.Status
+	return !w.isHeld() && s.Phase == v1alpha1.PhasePublishing && s.Image == nil && !w.facts.Failed && !w.facts.Deleting
 }
 
 // imageOf returns the image version. While the capture only awaits the snapshot's deletion, an earlier read suffices.

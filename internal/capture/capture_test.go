@@ -336,9 +336,12 @@ func TestDeletedInFlight(t *testing.T) {
 	}
 }
 
-// TestDeletionWithStalledWatch: a watch that hears nothing any more hides a deletion from a wait, and from no action.
+// TestDeletionWithStalledWatch: a watch that hears nothing any more hides a deletion from a wait, and from no action but the
+// return of the donor. An eviction sees the deletion once the last answer of the API server is old.
 func TestDeletionWithStalledWatch(t *testing.T) {
 	for phase, due := range map[v1alpha1.Phase]func(*v1alpha1.Prototype) bool{
+		v1alpha1.PhasePreflight:    func(*v1alpha1.Prototype) bool { return true },
+		v1alpha1.PhaseDraining:     func(*v1alpha1.Prototype) bool { return true },
 		v1alpha1.PhaseSnapshotting: func(*v1alpha1.Prototype) bool { return true },
 		v1alpha1.PhaseStarting:     func(*v1alpha1.Prototype) bool { return true },
 		v1alpha1.PhasePublishing: func(p *v1alpha1.Prototype) bool {
@@ -346,10 +349,12 @@ func TestDeletionWithStalledWatch(t *testing.T) {
 		}, // waits follow
 	} {
 		s := newTestEnv(t).decide()
+		s.blocked = 4 // one pod stays for a second eviction
 		from := 0
 		p := s.play(func(int) {
 			if p := s.prototype(); from == 0 && p.Status.Phase == phase && due(p) {
 				from = len(s.calls)
+				s.clock.Advance(maxFactAge)
 				s.engine.Watched = func(context.Context, string) string { return p.ResourceVersion }
 				s.must(s.clean.Delete(t.Context(), p))
 			}
@@ -359,7 +364,7 @@ func TestDeletionWithStalledWatch(t *testing.T) {
 		}
 		s.gaveBack()
 		for _, call := range s.calls[from:] {
-			if strings.HasPrefix(call, "SetRecipe ") || strings.HasPrefix(call, "EnsureImage ") {
+			if slices.ContainsFunc([]string{"SetRecipe ", "EnsureImage ", "create pods/eviction", "create leases/"}, func(effect string) bool { return strings.HasPrefix(call, effect) }) || call == "create pods/" {
 				t.Errorf("deleted in phase %s, it goes on with %s", phase, call)
 			}
 		}

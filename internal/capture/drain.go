@@ -20,7 +20,7 @@ func (d drain) lookPods(ctx context.Context, w *observed) error {
 	if err != nil {
 		return err
 	}
-	w.remainingPods = left
+	w.remainingPods, w.arePodsListed = left, true
 	f.Drained = len(left.Pods) == 0 && len(left.Stuck) == 0
 	f.DrainOverdue = !settings.Force && d.overdue(w)
 	if f.DrainOverdue && !f.Drained {

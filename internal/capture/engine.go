@@ -84,6 +84,14 @@ type Engine struct {
 	unreadable sync.Map
 	// failedPasses are the consecutive failed passes by name of the Prototype, for the delay of retries.
 	failedPasses sync.Map
+	// deletedOrders are the UIDs of Orders whose deletion the API server has confirmed, by UID of the Prototype.
+	deletedOrders sync.Map
+	// madePods are the generalize pods that this process has created and not yet deleted, by UID of the Prototype.
+	madePods sync.Map
+	// statusWrites are the times of the last status writes, by UID of the Prototype.
+	statusWrites sync.Map
+	// written are the Leases of reservations as this process has written them.
+	written node.WrittenLeases
 	// lastPrototypes are the Prototypes of the last passes by name; empty without Watched.
 	lastPrototypes sync.Map
 }
@@ -138,6 +146,7 @@ func (e *Engine) pass(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (
 	default:
 		clearStalled(p)
 	}
+	e.deferProgress(before, p)
 	// The only status write of a pass. A Prototype without its last finalizer takes no status.
 	if statusErr := e.writeStatus(ctx, before, p); statusErr != nil {
 		err = errors.Join(err, statusErr)
@@ -223,13 +232,14 @@ func (e *Engine) observeAndAct(ctx context.Context, p *v1alpha1.Prototype, isLef
 		return Result{}, err
 	}
 	decision := plan.Next(w.facts)
-	if isLeft && !isGuarded(w, decision.Do) && !(prototypes{e}).isUnchanged(ctx, p) {
+	if isLeft && !(prototypes{e}).isGuarded(w, decision.Do) && !(prototypes{e}).isUnchanged(ctx, p) {
 		return Result{}, errOutdated
 	}
 	for {
 		report(w, decision, e.now())
 		e.Log.V(1).Info("decided", "prototype", p.Name, "decision", decision.String())
 		if decision.Do == plan.Wait {
+			e.keepRecipe(ctx, p)
 			return Result{After: pollDelay(p, decision.Why, e.now())}, nil
 		}
 		before := cloud.ReadCacheOf(ctx).Copy()
@@ -260,11 +270,15 @@ func lookFrom(ctx context.Context, e *Engine, p *v1alpha1.Prototype, record v1al
 	if !w.isNodeUnread || onlyWatches(next) {
 		return ctx, w, nil
 	}
-	if err := e.lookNode(ctx, w); err != nil {
-		return ctx, nil, err
+	if !w.facts.Recorded {
+		if err := e.lookNode(ctx, w); err != nil {
+			return ctx, nil, err
+		}
 	}
-	if w.isHeld() { // the record has no reservation, but the Node has
-		w, err = e.observe(ctx, p, w.record, nil)
+	if w.isHeld() { // by the record, or by the Node alone
+		again := fromPrototype(p, w.record)
+		again.observedAt = w.observedAt
+		w, err = e.observeFrom(ctx, again)
 	}
 	return ctx, w, err
 }
@@ -314,6 +328,10 @@ func (e *Engine) removeFinalizer(ctx context.Context, p *v1alpha1.Prototype) (Re
 	}
 	e.failedPasses.Delete(p.Name)
 	e.keptReads.Delete(p.UID)
+	e.deletedOrders.Delete(p.UID)
+	e.madePods.Delete(p.UID)
+	e.statusWrites.Delete(p.UID)
+	e.written.Forget(p.UID)
 	return Result{Done: true}, nil
 }
 
@@ -337,7 +355,7 @@ func (e *Engine) namespace() string { return cmp.Or(e.Namespace, v1alpha1.Defaul
 
 // reservations are the Leases of held nodes.
 func (e *Engine) reservations() node.Reservations {
-	return node.Reservations{Kube: e.Kube, Namespace: e.namespace(), Now: e.now}
+	return node.Reservations{Kube: e.Kube, Namespace: e.namespace(), Now: e.now, Written: &e.written}
 }
 
 // podNamespace is the pod namespace of new captures. Captures in progress keep their own: podNamespaceOf.

@@ -86,6 +86,8 @@ type observed struct {
 
 	// isNodeUnread: the donor's Node is read only before an action. isLeaseUnread: the same for its Lease.
 	isNodeUnread, isLeaseUnread bool
+	isListed                    bool // a list of all Prototypes had p in this version
+	arePodsListed               bool // remainingPods has all pods of the donor
 
 	observedAt time.Time  // begin of the observation
 	reads      *keptReads // reads of an earlier pass at the begin; nil without reuse
@@ -105,8 +107,18 @@ func fromPrototype(p *v1alpha1.Prototype, record v1alpha1.Record) *observed {
 func (e *Engine) observe(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record, reads *keptReads) (*observed, error) {
 	w := fromPrototype(p, record)
 	w.observedAt, w.reads = e.now(), reads
+	awaitsCloud, err := e.awaitsCloud(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	w.isNodeUnread = awaitsCloud || outlivesDonor(w)
+	return e.observeFrom(ctx, w)
+}
+
+// observeFrom reads the Node, unless isNodeUnread, and all other objects.
+func (e *Engine) observeFrom(ctx context.Context, w *observed) (*observed, error) {
 	lookNode := e.lookNode
-	if w.isNodeUnread = outlivesDonor(w); w.isNodeUnread {
+	if w.isNodeUnread {
 		lookNode = func(ctx context.Context, w *observed) error { return readDonor(ctx, e, w) }
 	}
 	if err := lookNode(ctx, w); err != nil {
@@ -204,6 +216,27 @@ func outlivesDonor(w *observed) bool {
 	return ended && slices.Contains(waitingPhases, s.Phase) && !f.Failed && !f.Deleting && w.p.Spec.PoolID != "" // without PoolID the Node may be needed to find the pool
 }
 
+// awaitsCloud reports whether a held donor waits only for its snapshot, or for its start: whatever the Node says, the wait
+// goes on. A passed deadline ends the wait, and is judged with the Node.
+func (e *Engine) awaitsCloud(ctx context.Context, w *observed) (bool, error) {
+	r, s := w.record, &w.p.Status
+	if r.Reservation == nil || r.GeneralizeBootID == "" || r.Replacement != nil || w.p.Spec.PoolID == "" || w.facts.Failed || w.facts.Deleting || w.isOrphan {
+		return false, nil
+	}
+	switch {
+	case s.Phase == v1alpha1.PhaseSnapshotting && !r.Returning:
+		snapshot, err := e.Cloud.Snapshot(ctx, w.id, w.p.Name)
+		return snapshot.State == cloud.Pending && !snapshot.Taken, err
+	case s.Phase == v1alpha1.PhaseStarting && r.Returning:
+		instance, err := e.Cloud.Instance(ctx, w.id)
+		if cloud.Is(err, cloud.NotFound) {
+			return false, nil
+		}
+		return err == nil && power(instance.Power) == plan.Changing, err
+	}
+	return false, nil
+}
+
 // waitingPhases are the phases after the donor's release in which a capture mostly waits.
 var waitingPhases = []v1alpha1.Phase{v1alpha1.PhasePublishing, v1alpha1.PhaseRunningTrial, v1alpha1.PhaseAwaitingPromotion}
 
@@ -231,18 +264,24 @@ func (d pods) lookPod(ctx context.Context, w *observed) error {
 }
 
 // needsNoPod reports whether a pod cannot change the decision: before the begin of the capture, and during the drain.
-// The inspecting pod is deleted before the drain, and looked for again before the order.
+// The inspecting pod is deleted before the drain. Before the order, the list of the donor's pods suffices.
 func needsNoPod(w *observed) bool {
 	f := &w.facts
 	if f.Failed || f.Deleting {
 		return false
 	}
-	return isDraining(w) || !w.isHeld() && !f.MustBoot() && w.record.DiskCheckStartedAt == nil && !controllerutil.ContainsFinalizer(w.p, v1alpha1.CaptureFinalizer)
+	return isDraining(w) || w.arePodsListed && !w.remainingPods.HasOwnPod || !w.isHeld() && !f.MustBoot() && w.record.DiskCheckStartedAt == nil && !controllerutil.ContainsFinalizer(w.p, v1alpha1.CaptureFinalizer)
 }
 
-// lookDonePod reads a pod that should no longer exist.
+// lookDonePod reads a pod that should no longer exist. The recorded pod of this process needs no read, because the deletion
+// names its UID.
 func (d pods) lookDonePod(ctx context.Context, w *observed) error {
 	if !w.podDone() || !w.facts.DonePodMatters() {
+		return nil
+	}
+	made, _ := d.madePods.Load(w.p.UID)
+	if pod, found := made.(*corev1.Pod); found && w.facts.Proven && w.record.Order != nil && w.record.Order.Pod == pod.UID {
+		w.pod, w.facts.Pod, w.facts.PodKnown = pod, plan.PodActive, true
 		return nil
 	}
 	return d.readPod(ctx, w)

@@ -145,7 +145,7 @@ func (o orders) lookReport(ctx context.Context, w *observed) error {
 	}
 	o.readProof(w)
 	f.Outdated = w.record.Order == nil || w.record.Order.Namespace == ""
-	if f.Returning || f.Outdated || w.isCopying || mustBeRemoved(w) && !w.isHeld() {
+	if f.Returning || f.Outdated || w.isCopying || mustBeRemoved(w) && !w.isHeld() || o.isDeleted(w) {
 		return nil
 	}
 	if err := o.readOrder(ctx, w); err != nil || w.order == nil {
@@ -254,5 +254,15 @@ func (o orders) deleteOrder(ctx context.Context, w *observed) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete order %s/%s: %w", w.order.Namespace, w.order.Name, err)
 	}
+	if len(w.order.Finalizers) == 0 {
+		o.deletedOrders.Store(w.p.UID, w.order.UID)
+	}
 	return nil
+}
+
+// isDeleted reports whether this process has deleted the recorded Order with a valid proof. Reports on another Order are not
+// trusted.
+func (o orders) isDeleted(w *observed) bool {
+	deleted, _ := o.deletedOrders.Load(w.p.UID)
+	return w.facts.Proven && deleted == w.record.Order.UID
 }

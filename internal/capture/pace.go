@@ -20,7 +20,7 @@ var (
 	reservedPollInterval = pollInterval{shortest: 750 * time.Millisecond, longest: 5 * time.Second, share: 0.1}
 	// bootPollInterval applies to a donor that starts. Changes of the node trigger a pass at once; the interval covers
 	// lost watch events.
-	bootPollInterval = pollInterval{shortest: 2 * time.Second, longest: 20 * time.Second, share: 2}
+	bootPollInterval = pollInterval{shortest: 5 * time.Second, longest: 20 * time.Second, share: 2}
 	// idlePollInterval applies if no node is out of service.
 	idlePollInterval = pollInterval{shortest: 2 * time.Second, longest: 20 * time.Second, share: 0.35}
 	// addedPollInterval applies to a new node, which is cordoned before the first pods arrive.
@@ -59,7 +59,22 @@ func pollDelay(p *v1alpha1.Prototype, why plan.Reason, now time.Time) time.Durat
 	if n := len(p.Status.Steps); n > 0 {
 		waited = now.Sub(p.Status.Steps[n-1].StartedAt.Time)
 	}
+	if image := p.Status.Image; why == plan.ForImage && image != nil {
+		return t.pauseUntil(image.ReplicationPercent, waited)
+	}
 	return t.pause(waited)
+}
+
+// longestKnown is the longest delay while the cloud reports a percentage.
+const longestKnown = 5 * time.Minute
+
+// pauseUntil is the delay for work of which the cloud reports a percentage: the estimated rest of the time.
+func (t pollInterval) pauseUntil(percent int32, waited time.Duration) time.Duration {
+	if percent <= 0 || percent >= 100 {
+		return t.pause(waited)
+	}
+	rest := waited / time.Duration(percent) * time.Duration(100-percent)
+	return min(max(rest, waited/20, t.shortest), longestKnown)
 }
 
 // pause is the delay after the time waited.

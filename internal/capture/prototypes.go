@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,14 +16,30 @@ import (
 // errOutdated is returned by a pass with a Prototype of the last pass that has changed since.
 var errOutdated = errors.New("the Prototype has changed")
 
-// guardedByWrite are waits, and actions whose first effect is a write of the Prototype. The write fails if the Prototype
-// has changed.
-var guardedByWrite = []plan.Action{plan.Wait, plan.WatchTrial, plan.Adopt, plan.Believe, plan.Return}
+// guarded are waits, and actions for which a Prototype of the last pass suffices. The watch has seen no other version, and
+// the write of the Prototype fails if the Prototype has changed.
+var guarded = []plan.Action{
+	plan.Wait, plan.WatchTrial, plan.Adopt, plan.Believe, plan.Return, plan.Succeed, // the first effect is the write of the Prototype
+	plan.Order,                   // no pod follows without the write, and the Prototype owns the Order
+	plan.Unprotect, plan.Release, // the Node, read in this pass, has the reservation, and each course releases the donor
+}
 
 // isGuarded reports whether a Prototype of the last pass suffices for the decision. The pod of an Order is deleted by its UID, and
-// the record of the donor's return follows.
-func isGuarded(w *observed, do plan.Action) bool {
-	return slices.Contains(guardedByWrite, do) || do == plan.DeletePod && w.facts.Touched && !w.facts.Failed && !w.facts.Deleting
+// the record of the donor's return follows. A reservation follows a list of all Prototypes, and an eviction the answer to a
+// recent write of the status.
+func (r prototypes) isGuarded(w *observed, do plan.Action) bool {
+	returns := !w.facts.Failed && !w.facts.Deleting
+	switch do {
+	case plan.DeletePod:
+		return returns && w.facts.Touched
+	case plan.Reserve:
+		return w.isListed
+	case plan.Evict:
+		at, _ := r.statusWrites.Load(w.p.UID)
+		written, found := at.(time.Time)
+		return found && r.now().Sub(written) <= maxFactAge
+	}
+	return slices.Contains(guarded, do)
 }
 
 func (r prototypes) get(ctx context.Context, name string) (*v1alpha1.Prototype, error) {

@@ -100,7 +100,16 @@ func (r *keptReads) suffice(w *observed, d plan.Decision) bool {
 // isTidying reports whether the action follows the promotion, and changes neither the version nor the image in the
 // recipe.
 func isTidying(do plan.Action) bool {
-	return do == plan.Retire || do == plan.ScaleOut || do == plan.DeletePod || do == plan.DeleteOrder
+	return do == plan.DeletePod || do == plan.DeleteOrder
+}
+
+// keepRecipe keeps the reads of pool and versions after the promotion. The wait for the snapshot's deletion follows, and then
+// the end. Other effects need new reads.
+func (e *Engine) keepRecipe(ctx context.Context, p *v1alpha1.Prototype) {
+	kept, _ := e.keptReads.Load(p.UID)
+	if reads, found := kept.(*keptReads); found && reads.after == plan.Promote && reads.image != nil {
+		reads.cache = cloud.ReadCacheOf(ctx).Copy()
+	}
 }
 
 // keepReads keeps the reads of this pass that its action did not change. The removal of a trial, for example, changes

@@ -27,7 +27,7 @@ func TestDecisionsFromCachedReads(t *testing.T) {
 		suffice []plan.Decision
 	}{
 		"the version is being made":      {keptReads{after: plan.Publish, snapshot: &cloud.Snapshot{}}, &observed{}, []plan.Decision{does(plan.Publish), waits(plan.ForImage)}},
-		"the version is promoted":        {keptReads{after: plan.Promote, image: &cloud.Image{}}, &observed{}, []plan.Decision{does(plan.Retire), does(plan.ScaleOut), does(plan.DeletePod), does(plan.DeleteOrder), does(plan.Succeed), waits(plan.ForDeletion)}},
+		"the version is promoted":        {keptReads{after: plan.Promote, image: &cloud.Image{}}, &observed{}, []plan.Decision{does(plan.DeletePod), does(plan.DeleteOrder), does(plan.Succeed), waits(plan.ForDeletion)}},
 		"the trial node boots":           {keptReads{after: plan.WatchTrial}, &observed{record: ready.record}, []plan.Decision{does(plan.WatchTrial)}},
 		"the trial node is Ready":        {keptReads{after: plan.WatchTrial, isReady: true}, ready, []plan.Decision{does(plan.WatchTrial)}},
 		"the trial node was Ready":       {keptReads{after: plan.WatchTrial, isReady: true}, &observed{record: ready.record}, nil},

@@ -181,7 +181,7 @@ func progress(w *observed, d plan.Decision) string {
 		return turnProgress(w)
 	case d.Do == plan.Wait && d.Why == plan.ForHolder:
 		return fmt.Sprintf("waiting for %s, which has also reserved the node", w.otherHolder)
-	case d.Do == plan.Wait && w.facts.Node == plan.NodeGone && w.isHeld():
+	case d.Do == plan.Wait && w.facts.Node == plan.NodeGone && w.isHeld() && !w.isNodeUnread:
 		return waits[d.Why].text + "; the Node was deleted"
 	case d.Do == plan.Wait:
 		return waits[d.Why].text
@@ -401,19 +401,45 @@ var artifactPhases = []v1alpha1.Phase{
 	v1alpha1.PhasePublishing, v1alpha1.PhaseRunningTrial, v1alpha1.PhaseAwaitingPromotion, v1alpha1.PhasePromoting, v1alpha1.PhaseRetiring, v1alpha1.PhaseScalingOut,
 }
 
+// progressInterval is the minimum time between two status writes that change only the percentage of the replication.
+const progressInterval = time.Minute
+
+// deferProgress leaves a new percentage of the replication to a later pass if the last status write is recent.
+func (e *Engine) deferProgress(before, p *v1alpha1.Prototype) {
+	at, _ := e.statusWrites.Load(p.UID)
+	written, found := at.(time.Time)
+	if !found || before.Status.Image == nil || p.Status.Image == nil || e.now().Sub(written) >= progressInterval {
+		return
+	}
+	without := p.Status.DeepCopy()
+	without.Progress, without.Image.ReplicationPercent = before.Status.Progress, before.Status.Image.ReplicationPercent
+	if equality.Semantic.DeepEqual(*without, before.Status) {
+		p.Status = *without
+	}
+}
+
 // writeStatus writes the status if the pass changed it. The patch is made from the statuses alone, which are the
 // smaller part of the object.
 func (e *Engine) writeStatus(ctx context.Context, before, p *v1alpha1.Prototype) error {
 	if equality.Semantic.DeepEqual(before.Status, p.Status) {
 		return nil
 	}
-	difference, err := client.MergeFrom(&v1alpha1.Prototype{Status: before.Status}).Data(&v1alpha1.Prototype{Status: p.Status})
+	from, to := &v1alpha1.Prototype{Status: before.Status}, &v1alpha1.Prototype{Status: p.Status}
+	patch := client.MergeFrom(from)
+	if p.Status.Phase == v1alpha1.PhaseSucceeded { // no later pass corrects the end
+		from.ResourceVersion, to.ResourceVersion = p.ResourceVersion, p.ResourceVersion
+		patch = client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{})
+	}
+	difference, err := patch.Data(to)
 	if err != nil {
 		return fmt.Errorf("compare the status of prototype %s: %w", p.Name, err)
 	}
 	err = e.Client.Status().Patch(ctx, p, client.RawPatch(types.MergePatchType, difference))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status of prototype %s: %w", p.Name, err)
+	}
+	if err == nil {
+		e.statusWrites.Store(p.UID, e.now())
 	}
 	return nil
 }

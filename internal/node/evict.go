@@ -22,6 +22,8 @@ type Remaining struct {
 	Pods []corev1.Pod
 	// Stuck has one sentence for each pod that Kamino cannot evict without force.
 	Stuck []string
+	// HasOwnPod is true if the node has Kamino's own pod.
+	HasOwnPod bool
 	// Protected names the pods with an annotation against eviction, and the annotation. Evict evicts these pods too.
 	Protected []string
 }
@@ -59,7 +61,10 @@ func (r *Remaining) add(pod *corev1.Pod, force bool, own OwnPod) {
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	controller := metav1.GetControllerOf(pod)
 	switch {
-	case own.is(pod), isStatic(pod), !ended && isDaemonSet(controller):
+	case own.is(pod):
+		r.HasOwnPod = true
+		return
+	case isStatic(pod), !ended && isDaemonSet(controller):
 		return
 	case !ended && controller == nil && !force:
 		r.Stuck = append(r.Stuck, fmt.Sprintf("pod %s/%s has no controller that would create the pod again", pod.Namespace, pod.Name))

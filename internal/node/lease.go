@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -39,6 +40,44 @@ type Reservations struct {
 	Namespace string
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
+	// Written, if set, keeps written Leases. The next write of a kept Lease needs no read.
+	Written *WrittenLeases
+}
+
+// WrittenLeases are the Leases that this process has created for reservations, as the API server returned them after the last
+// write. The key is the UID of the holder.
+type WrittenLeases struct{ byHolder sync.Map }
+
+// Forget removes the Lease of the holder.
+func (l *WrittenLeases) Forget(holder types.UID) { l.byHolder.Delete(holder) }
+
+// take removes and returns the holder's Lease; nil if unknown, or after a failed write.
+func (l *WrittenLeases) take(holder types.UID) *coordinationv1.Lease {
+	if l == nil {
+		return nil
+	}
+	kept, _ := l.byHolder.LoadAndDelete(holder)
+	lease, _ := kept.(*coordinationv1.Lease)
+	return lease
+}
+
+func (l *WrittenLeases) keep(holder types.UID, lease *coordinationv1.Lease) {
+	if l != nil {
+		l.byHolder.Store(holder, lease)
+	}
+}
+
+// created takes the Lease as a Lease to delete; nil if unknown.
+func (l *WrittenLeases) created(holder types.UID) *Lease {
+	lease := l.take(holder)
+	if lease == nil {
+		return nil
+	}
+	read, err := leaseOf(lease)
+	if err != nil {
+		return nil
+	}
+	return read
 }
 
 // Lease is the content of a reservation's Lease.
@@ -113,8 +152,14 @@ func (s Reservations) Drop(ctx context.Context, l Lease) error {
 	return nil
 }
 
-// DropOf deletes all Leases of the holder. Call DropOf when the holder reserves no node any more.
+// DropOf deletes all Leases of the holder. Call DropOf when the holder reserves no node any more. A holder whose Lease this
+// process has created has no other Lease.
 func (s Reservations) DropOf(ctx context.Context, holder types.UID) error {
+	if l := s.Written.created(holder); l != nil {
+		if err := s.Drop(ctx, *l); !apierrors.IsConflict(err) {
+			return err
+		}
+	}
 	all, err := s.All(ctx)
 	for _, l := range all {
 		if l.Reservation.UID == holder {
@@ -128,8 +173,12 @@ func (s Reservations) DropOf(ctx context.Context, holder types.UID) error {
 // another holder is a conflict, except a leftover Lease: an old Lease whose Node is as before the reservation.
 func (s Reservations) grant(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) (*Lease, error) {
 	made, err := s.create(ctx, n, r)
+	if err == nil {
+		s.Written.keep(r.UID, made)
+		return leaseOf(made)
+	}
 	if !apierrors.IsAlreadyExists(err) {
-		return made, err
+		return nil, err
 	}
 	have, getErr := s.get(ctx, n)
 	switch {
@@ -145,11 +194,21 @@ func (s Reservations) grant(ctx context.Context, n *corev1.Node, r v1alpha1.Rese
 	if err != nil {
 		return nil, apierrors.NewConflict(corev1.Resource("nodes"), n.Name, err)
 	}
-	return nil, s.update(ctx, have, n, r)
+	_, err = s.update(ctx, have, n, r)
+	return nil, err
 }
 
 // renew writes the Lease of a reserved node, whether the Lease exists or not.
 func (s Reservations) renew(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) error {
+	if have := s.Written.take(r.UID); have != nil && have.Name == v1alpha1.ReservationLeaseName(n.Name, n.UID) && !repeats(have, r) {
+		written, err := s.update(ctx, have, n, r)
+		if err == nil {
+			s.Written.keep(r.UID, written)
+		}
+		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
 	have, err := s.get(ctx, n)
 	switch {
 	case err != nil:
@@ -160,7 +219,14 @@ func (s Reservations) renew(ctx context.Context, n *corev1.Node, r v1alpha1.Rese
 		}
 		return err
 	}
-	return s.update(ctx, have, n, r)
+	_, err = s.update(ctx, have, n, r)
+	return err
+}
+
+// repeats reports whether the Lease has this reservation.
+func repeats(lease *coordinationv1.Lease, r v1alpha1.Reservation) bool {
+	text, err := json.Marshal(r)
+	return err == nil && lease.Annotations[v1alpha1.ReservationAnnotation] == string(text)
 }
 
 // End deletes the Lease of a released Node if the Lease belongs to the holder.
@@ -173,7 +239,7 @@ func (s Reservations) End(ctx context.Context, n *corev1.Node, holder v1alpha1.H
 }
 
 // create makes the Lease. The error says so if there is one by the name.
-func (s Reservations) create(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) (*Lease, error) {
+func (s Reservations) create(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) (*coordinationv1.Lease, error) {
 	lease := &coordinationv1.Lease{}
 	lease.Name, lease.Namespace = v1alpha1.ReservationLeaseName(n.Name, n.UID), s.namespace()
 	if err := fill(lease, n, r, s.now()); err != nil {
@@ -183,22 +249,24 @@ func (s Reservations) create(ctx context.Context, n *corev1.Node, r v1alpha1.Res
 	if err != nil {
 		return nil, fmt.Errorf("create lease %s/%s: %w", lease.Namespace, lease.Name, err)
 	}
-	return leaseOf(made)
+	return made, nil
 }
 
-// update writes the Lease if the content changes. The resource version makes the API server refuse a concurrent write.
-func (s Reservations) update(ctx context.Context, have *coordinationv1.Lease, n *corev1.Node, r v1alpha1.Reservation) error {
+// update writes the Lease if the content changes, and returns the Lease as written. The resource version makes the API server
+// refuse a concurrent write.
+func (s Reservations) update(ctx context.Context, have *coordinationv1.Lease, n *corev1.Node, r v1alpha1.Reservation) (*coordinationv1.Lease, error) {
 	want := have.DeepCopy()
 	if err := fill(want, n, r, s.now()); err != nil {
-		return err
+		return nil, err
 	}
 	if maps.Equal(want.Annotations, have.Annotations) && maps.Equal(want.Labels, have.Labels) {
-		return nil
+		return have, nil
 	}
-	if _, err := s.leases().Update(ctx, want, metav1.UpdateOptions{FieldManager: "kamino"}); err != nil {
-		return fmt.Errorf("update lease %s/%s: %w", want.Namespace, want.Name, err)
+	written, err := s.leases().Update(ctx, want, metav1.UpdateOptions{FieldManager: "kamino"})
+	if err != nil {
+		return nil, fmt.Errorf("update lease %s/%s: %w", want.Namespace, want.Name, err)
 	}
-	return nil
+	return written, nil
 }
 
 // fill writes the reservation into the Lease. The spec is for people: `kubectl get leases` shows the holder.

@@ -20,11 +20,11 @@ func (b budget) minus(o budget) budget {
 }
 
 // Requests of a first capture, of a later capture, and of a trial with the default soak. Most repeats read the
-// version, which Azure builds in half an hour, and the trial's instance.
+// version, the snapshot and the trial's instance.
 var (
-	firstCapture = budget{reads: 21, writes: 9, repeats: 35, polls: 2}
-	laterCapture = budget{reads: 20, writes: 7, repeats: 36, polls: 0}
-	trialAdds    = budget{reads: 15, writes: 3, repeats: 18, polls: 0}
+	firstCapture = budget{reads: 21, writes: 9, repeats: 20, polls: 2}
+	laterCapture = budget{reads: 20, writes: 7, repeats: 20, polls: 0}
+	trialAdds    = budget{reads: 15, writes: 3, repeats: 20, polls: 0}
 )
 
 // TestRequestsOfACapture has the engine capture a node twice at Azure's own latencies, and once with a trial. The page on
