@@ -34,6 +34,7 @@ type Report struct {
 	Defaults *Capture `json:"defaults,omitempty"`
 	Scale    *Scale   `json:"scale,omitempty"`
 	Verbs    *Verbs   `json:"verbs,omitempty"`
+	Tree     *Tree    `json:"tree,omitempty"`
 }
 
 // Capture is the measurement of a capture.
@@ -77,6 +78,9 @@ func (r Report) Markdown(w io.Writer) error {
 	if r.Verbs != nil {
 		rows = append(rows, r.Verbs.rows()...)
 	}
+	if r.Tree != nil {
+		rows = append(rows, r.Tree.rows()...)
+	}
 	if _, err := fmt.Fprintln(w, "| figure | measured | limit |\n|---|---|---|"); err != nil {
 		return err
 	}
@@ -102,6 +106,9 @@ func (r Report) Missed() []string {
 	}
 	if r.Verbs != nil {
 		checks = append(checks, r.Verbs.checks()...)
+	}
+	if r.Tree != nil {
+		checks = append(checks, r.Tree.checks()...)
 	}
 	var missed []string
 	for _, c := range checks {

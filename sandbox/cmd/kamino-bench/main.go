@@ -98,6 +98,11 @@ var parts = []struct {
 		r.Verbs = &measured
 		return err
 	}},
+	{"tree", func(ctx context.Context, o bench.Options, r *bench.Report) error {
+		measured, err := bench.RunTree(ctx, o)
+		r.Tree = &measured
+		return err
+	}},
 	{"defaults", func(ctx context.Context, o bench.Options, r *bench.Report) error {
 		o.Defaults = true
 		measured, err := bench.RunCapture(ctx, o)
