@@ -146,7 +146,7 @@ func (e *Engine) pass(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (
 	default:
 		clearStalled(p)
 	}
-	e.deferProgress(before, p)
+	prototypes{e}.deferProgress(before, p)
 	// The only status write of a pass. A Prototype without its last finalizer takes no status.
 	if statusErr := e.writeStatus(ctx, before, p); statusErr != nil {
 		err = errors.Join(err, statusErr)
@@ -239,7 +239,7 @@ func (e *Engine) observeAndAct(ctx context.Context, p *v1alpha1.Prototype, isLef
 		report(w, decision, e.now())
 		e.Log.V(1).Info("decided", "prototype", p.Name, "decision", decision.String())
 		if decision.Do == plan.Wait {
-			e.keepRecipe(ctx, p)
+			keepRecipe(ctx, e, p)
 			return Result{After: pollDelay(p, decision.Why, e.now())}, nil
 		}
 		before := cloud.ReadCacheOf(ctx).Copy()
@@ -278,7 +278,7 @@ func lookFrom(ctx context.Context, e *Engine, p *v1alpha1.Prototype, record v1al
 	if w.isHeld() { // by the record, or by the Node alone
 		again := fromPrototype(p, w.record)
 		again.observedAt = w.observedAt
-		w, err = e.observeFrom(ctx, again)
+		w, err = observeFrom(ctx, e, again)
 	}
 	return ctx, w, err
 }

@@ -107,16 +107,16 @@ func fromPrototype(p *v1alpha1.Prototype, record v1alpha1.Record) *observed {
 func (e *Engine) observe(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record, reads *keptReads) (*observed, error) {
 	w := fromPrototype(p, record)
 	w.observedAt, w.reads = e.now(), reads
-	awaitsCloud, err := e.awaitsCloud(ctx, w)
+	awaits, err := awaitsCloud(ctx, e, w)
 	if err != nil {
 		return nil, err
 	}
-	w.isNodeUnread = awaitsCloud || outlivesDonor(w)
-	return e.observeFrom(ctx, w)
+	w.isNodeUnread = awaits || outlivesDonor(w)
+	return observeFrom(ctx, e, w)
 }
 
 // observeFrom reads the Node, unless isNodeUnread, and all other objects.
-func (e *Engine) observeFrom(ctx context.Context, w *observed) (*observed, error) {
+func observeFrom(ctx context.Context, e *Engine, w *observed) (*observed, error) {
 	lookNode := e.lookNode
 	if w.isNodeUnread {
 		lookNode = func(ctx context.Context, w *observed) error { return readDonor(ctx, e, w) }
@@ -218,7 +218,7 @@ func outlivesDonor(w *observed) bool {
 
 // awaitsCloud reports whether a held donor waits only for its snapshot, or for its start: whatever the Node says, the wait
 // goes on. A passed deadline ends the wait, and is judged with the Node.
-func (e *Engine) awaitsCloud(ctx context.Context, w *observed) (bool, error) {
+func awaitsCloud(ctx context.Context, e *Engine, w *observed) (bool, error) {
 	r, s := w.record, &w.p.Status
 	if r.Reservation == nil || r.GeneralizeBootID == "" || r.Replacement != nil || w.p.Spec.PoolID == "" || w.facts.Failed || w.facts.Deleting || w.isOrphan {
 		return false, nil

@@ -24,9 +24,8 @@ var guarded = []plan.Action{
 	plan.Unprotect, plan.Release, // the Node, read in this pass, has the reservation, and each course releases the donor
 }
 
-// isGuarded reports whether a Prototype of the last pass suffices for the decision. The pod of an Order is deleted by its UID, and
-// the record of the donor's return follows. A reservation follows a list of all Prototypes, and an eviction the answer to a
-// recent write of the status.
+// isGuarded reports whether a Prototype of the last pass suffices for the decision. The pod of an Order is deleted by its UID.
+// A list of all Prototypes, or the answer to a recent write, is as good as a read.
 func (r prototypes) isGuarded(w *observed, do plan.Action) bool {
 	returns := !w.facts.Failed && !w.facts.Deleting
 	switch do {

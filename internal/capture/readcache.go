@@ -105,7 +105,7 @@ func isTidying(do plan.Action) bool {
 
 // keepRecipe keeps the reads of pool and versions after the promotion. The wait for the snapshot's deletion follows, and then
 // the end. Other effects need new reads.
-func (e *Engine) keepRecipe(ctx context.Context, p *v1alpha1.Prototype) {
+func keepRecipe(ctx context.Context, e *Engine, p *v1alpha1.Prototype) {
 	kept, _ := e.keptReads.Load(p.UID)
 	if reads, found := kept.(*keptReads); found && reads.after == plan.Promote && reads.image != nil {
 		reads.cache = cloud.ReadCacheOf(ctx).Copy()

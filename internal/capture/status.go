@@ -405,10 +405,10 @@ var artifactPhases = []v1alpha1.Phase{
 const progressInterval = time.Minute
 
 // deferProgress leaves a new percentage of the replication to a later pass if the last status write is recent.
-func (e *Engine) deferProgress(before, p *v1alpha1.Prototype) {
-	at, _ := e.statusWrites.Load(p.UID)
+func (r prototypes) deferProgress(before, p *v1alpha1.Prototype) {
+	at, _ := r.statusWrites.Load(p.UID)
 	written, found := at.(time.Time)
-	if !found || before.Status.Image == nil || p.Status.Image == nil || e.now().Sub(written) >= progressInterval {
+	if !found || before.Status.Image == nil || p.Status.Image == nil || r.now().Sub(written) >= progressInterval {
 		return
 	}
 	without := p.Status.DeepCopy()

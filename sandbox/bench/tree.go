@@ -20,7 +20,7 @@ const (
 
 // Limits of the commands, as multiples of the CPU of `cat` on the same files.
 const (
-	maxGeneralize = 3
+	maxGeneralize = 4
 	maxVerify     = 3
 )
 
