@@ -134,7 +134,7 @@ func (e *Engine) pass(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (
 		return e.refuseUnreadable(ctx, p), nil
 	}
 	before := p.DeepCopy()
-	result, err := e.observeAndAct(ctx, p, isLeft)
+	result, err := patchSetCheck{e}.checkAndAct(ctx, p, isLeft)
 	switch {
 	case errors.Is(err, errOutdated):
 		return Result{}, err
@@ -211,9 +211,6 @@ func (e *Engine) refuseUnreadable(ctx context.Context, p *v1alpha1.Prototype) Re
 // actions are known.
 func (e *Engine) observeAndAct(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (Result, error) {
 	record := e.readRecord(p)
-	if begins, err := (patchSetCheck{e}).pass(ctx, p, record); err != nil || !begins {
-		return Result{After: patchSetPoll}, err
-	}
 	if p.Spec.AwaitsDonor() || namesForeignDonor(p) {
 		return poolGrowth{e}.observeGrowthAndAct(ctx, p, record, isLeft)
 	}

@@ -34,6 +34,14 @@ type failedSet struct {
 	policy string
 }
 
+// checkAndAct makes one pass over the check, or over the capture.
+func (c patchSetCheck) checkAndAct(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (Result, error) {
+	if begins, err := c.pass(ctx, p, c.readRecord(p)); err != nil || !begins {
+		return Result{After: patchSetPoll}, err
+	}
+	return c.observeAndAct(ctx, p, isLeft)
+}
+
 // pass makes one pass over the check. begins: nothing is to check, so the capture begins or continues.
 func (c patchSetCheck) pass(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) (begins bool, err error) {
 	begun := record.Reservation != nil || record.Replacement != nil || record.Patch != nil || record.DiskCheckStartedAt != nil || record.LeaveBoot() != ""
