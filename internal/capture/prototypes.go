@@ -28,12 +28,12 @@ var guarded = []plan.Action{
 // A list of all Prototypes, or the answer to a recent write, is as good as a read.
 func (r prototypes) isGuarded(w *observed, do plan.Action) bool {
 	returns := !w.facts.Failed && !w.facts.Deleting
-	switch do {
-	case plan.DeletePod:
+	switch {
+	case do == plan.DeletePod:
 		return returns && w.facts.Touched
-	case plan.Reserve:
+	case do == plan.Reserve:
 		return w.isListed
-	case plan.Evict:
+	case do == plan.Evict:
 		at, _ := r.statusWrites.Load(w.p.UID)
 		written, found := at.(time.Time)
 		return found && r.now().Sub(written) <= maxFactAge

@@ -181,7 +181,7 @@ func progress(w *observed, d plan.Decision) string {
 		return turnProgress(w)
 	case d.Do == plan.Wait && d.Why == plan.ForHolder:
 		return fmt.Sprintf("waiting for %s, which has also reserved the node", w.otherHolder)
-	case d.Do == plan.Wait && w.facts.Node == plan.NodeGone && w.isHeld() && !w.isNodeUnread:
+	case d.Do == plan.Wait && w.isHeldWithoutNode():
 		return waits[d.Why].text + "; the Node was deleted"
 	case d.Do == plan.Wait:
 		return waits[d.Why].text
@@ -189,6 +189,11 @@ func progress(w *observed, d plan.Decision) string {
 		return drainProgress(w)
 	}
 	return ""
+}
+
+// isHeldWithoutNode reports whether a read has found no Node of the held donor.
+func (w *observed) isHeldWithoutNode() bool {
+	return w.facts.Node == plan.NodeGone && w.isHeld() && !w.isNodeUnread
 }
 
 // replacementProgress is the progress of a leaving donor.
