@@ -27,13 +27,13 @@ var guarded = []plan.Action{
 // isGuarded reports whether a Prototype of the last pass suffices for the decision. The pod of an Order is deleted by its UID.
 // A list of all Prototypes, or the answer to a recent write, is as good as a read.
 func (r prototypes) isGuarded(w *observed, do plan.Action) bool {
-	returns := !w.facts.Failed && !w.facts.Deleting
-	switch {
-	case do == plan.DeletePod:
-		return returns && w.facts.Touched
-	case do == plan.Reserve:
+	if do == plan.DeletePod {
+		return w.facts.Touched && !w.facts.Failed && !w.facts.Deleting
+	}
+	if do == plan.Reserve {
 		return w.isListed
-	case do == plan.Evict:
+	}
+	if do == plan.Evict {
 		at, _ := r.statusWrites.Load(w.p.UID)
 		written, found := at.(time.Time)
 		return found && r.now().Sub(written) <= maxFactAge
