@@ -51,7 +51,7 @@ const captureExample = `  # Show the plan and all obstacles
   # Patch and reboot the node first, and watch the node for an hour
   kamino capture worker-3 --pioneer
 
-  # Patch the best candidate of a pool, or a new node of the pool, so that no pod is evicted for the patch
+  # Patch the best candidate of a pool, or a new node, so that no pod is evicted for the patch
   kamino capture --pool workers --pioneer
   kamino capture --pool workers --pioneer=Grow
 
