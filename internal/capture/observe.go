@@ -264,10 +264,10 @@ func (d pods) lookPod(ctx context.Context, w *observed) error {
 }
 
 // needsNoPod reports whether a pod cannot change the decision: before the begin of the capture, and during the drain.
-// The inspecting pod is deleted before the drain. Before the order, the list of the donor's pods suffices.
+// Before the order, the list of the donor's pods suffices; the inspection of an added donor also has a pod on another node.
 func needsNoPod(w *observed) bool {
 	f := &w.facts
-	if f.Failed || f.Deleting {
+	if f.Failed || f.Deleting || f.Added && f.Patch == plan.PatchWanted {
 		return false
 	}
 	return isDraining(w) || w.arePodsListed && !w.remainingPods.HasOwnPod || !w.isHeld() && !f.MustBoot() && w.record.DiskCheckStartedAt == nil && !controllerutil.ContainsFinalizer(w.p, v1alpha1.CaptureFinalizer)
