@@ -68,13 +68,14 @@ func pollDelay(p *v1alpha1.Prototype, why plan.Reason, now time.Time) time.Durat
 // longestKnown is the longest delay while the cloud reports a percentage.
 const longestKnown = 5 * time.Minute
 
-// pauseUntil is the delay for work of which the cloud reports a percentage: the estimated rest of the time.
+// pauseUntil is the delay for work of which the cloud reports a percentage: the estimated rest of the time, but at most the time
+// waited. The estimate is wrong if a percentage stands still, and early, because the wait began before the work.
 func (t pollInterval) pauseUntil(percent int32, waited time.Duration) time.Duration {
 	if percent <= 0 || percent >= 100 {
 		return t.pause(waited)
 	}
 	rest := waited / time.Duration(percent) * time.Duration(100-percent)
-	return min(max(rest, waited/20, t.shortest), longestKnown)
+	return min(max(min(rest, waited), waited/10, t.shortest), longestKnown)
 }
 
 // pause is the delay after the time waited.
