@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -220,8 +219,8 @@ func (k *known) blocks(w *window, found func(secretHit)) {
 }
 
 var (
-	listLine  = regexp.MustCompile(`^\\?([0-9a-fA-F]{64}) [ *](.+)$`)
-	valueLine = regexp.MustCompile(`^value[ \t]+(\S.*?)\s*$`)
+	listLine  = expression(`^\\?([0-9a-fA-F]{64}) [ *](.+)$`)
+	valueLine = expression(`^value[ \t]+(\S.*?)\s*$`)
 )
 
 // minValue is the length of the shortest value in a list, in characters.
@@ -235,7 +234,7 @@ func ReadList(r io.Reader) (values []Value, literals []Literal, err error) {
 		if strings.TrimSpace(lines.Text()) == "" {
 			continue
 		}
-		if m := valueLine.FindStringSubmatch(lines.Text()); m != nil {
+		if m := valueLine().FindStringSubmatch(lines.Text()); m != nil {
 			if len(m[1]) < minValue {
 				return nil, nil, fmt.Errorf("line %d: the value has fewer than %d characters, and would be found everywhere", number, minValue)
 			}
@@ -244,7 +243,7 @@ func ReadList(r io.Reader) (values []Value, literals []Literal, err error) {
 			}
 			continue
 		}
-		m := listLine.FindStringSubmatch(lines.Text())
+		m := listLine().FindStringSubmatch(lines.Text())
 		if m == nil {
 			return nil, nil, fmt.Errorf("line %d is neither a line of sha256sum (a hash in hex, two spaces, a path) nor \"value\" with a value", number)
 		}

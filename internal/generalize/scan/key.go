@@ -3,7 +3,6 @@ package scan
 import (
 	"bytes"
 	"encoding/base64"
-	"regexp"
 	"strings"
 )
 
@@ -53,7 +52,7 @@ func keyForms() []signature {
 		{
 			kind: PrivateKey, what: "private key (JSON web key)", anchors: []string{`"kty"`}, back: 2000, random: true,
 			match: expression(`\{[^{}]*"kty"\s*:\s*"[A-Za-z]+"[^{}]*\}`),
-			keep:  func(whole, _ []byte) bool { return privatePart.Match(whole) },
+			keep:  func(whole, _ []byte) bool { return privatePart().Match(whole) },
 		},
 		{
 			kind: PrivateKey, what: "private key (GnuPG)", anchors: []string{"private-key"}, back: 16, reach: 400, random: true,
@@ -63,7 +62,7 @@ func keyForms() []signature {
 	}
 }
 
-var privatePart = regexp.MustCompile(`"(?:d|k)"\s*:\s*"[A-Za-z0-9_-]{20,}={0,2}"`)
+var privatePart = expression(`"(?:d|k)"\s*:\s*"[A-Za-z0-9_-]{20,}={0,2}"`)
 
 // varied distinguishes a key from an example with one repeated letter.
 func varied(text string) bool {
@@ -78,7 +77,7 @@ func varied(text string) bool {
 	return count >= 8
 }
 
-var pemBreaks = regexp.MustCompile(`\\+[rnt]|%0[AaDd]|&#(?:10|13|x[AaDd]);|[\s"',;#>|*\\-]`)
+var pemBreaks = expression(`\\+[rnt]|%0[AaDd]|&#(?:10|13|x[AaDd]);|[\s"',;#>|*\\-]`)
 
 // bodyOf returns the base64 of a PEM text without separators, so that copies of a key with different white space are
 // equal.
@@ -95,6 +94,6 @@ func bodyOf(match []byte) string {
 			body = body[i+1:]
 		}
 	}
-	text := string(pemBreaks.ReplaceAll(body, nil))
+	text := string(pemBreaks().ReplaceAll(body, nil))
 	return strings.NewReplacer("%2B", "+", "%2b", "+", "%2F", "/", "%2f", "/", "%3D", "=", "%3d", "=").Replace(text)
 }

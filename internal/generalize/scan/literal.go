@@ -1,7 +1,6 @@
 package scan
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -17,8 +16,8 @@ type Literal struct {
 }
 
 var (
-	uuidText = regexp.MustCompile(`^(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
-	macText  = regexp.MustCompile(`^(?i)[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}$`)
+	uuidText = expression(`^(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	macText  = expression(`^(?i)[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}$`)
 )
 
 // Spellings returns the forms of a value in files, in lower case: a UUID with and without dashes, in both byte orders; a
@@ -26,10 +25,10 @@ var (
 func Spellings(text string) []string {
 	text = strings.ToLower(text)
 	switch {
-	case uuidText.MatchString(text):
+	case uuidText().MatchString(text):
 		swapped := swapUUID(text)
 		return []string{text, strings.ReplaceAll(text, "-", ""), swapped, strings.ReplaceAll(swapped, "-", "")}
-	case macText.MatchString(text):
+	case macText().MatchString(text):
 		plain := strings.NewReplacer(":", "", "-", "").Replace(text)
 		pairs := make([]string, 0, 6)
 		for i := 0; i < len(plain); i += 2 {

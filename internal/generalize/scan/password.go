@@ -3,7 +3,6 @@ package scan
 import (
 	"bytes"
 	"math"
-	"regexp"
 	"strings"
 )
 
@@ -80,18 +79,18 @@ func assigns(text []byte) bool {
 }
 
 var (
-	reference = regexp.MustCompile(`^(?:[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+|[./~][\w./~-]*|[a-z0-9]+(?:[-_./][a-z0-9]+)+|[A-Z][A-Z_]+\d*|\d+(?:\.\d+)*[a-zA-Z]{0,3}|\w+\(.*|0x[0-9a-f]{1,8})$`)
-	variable  = regexp.MustCompile(`^(?i)[a-z_]*(?:passw(?:or)?d|passphrase|secret|token|credential|key)s?[a-z_]*\d{0,2}$`)
-	code      = regexp.MustCompile(`[(){}\[\]]|\$[A-Za-z_{(]|%[sdv(]|&&|\|\||://|\.\.\.|^[@#]`)
+	reference = expression(`^(?:[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+|[./~][\w./~-]*|[a-z0-9]+(?:[-_./][a-z0-9]+)+|[A-Z][A-Z_]+\d*|\d+(?:\.\d+)*[a-zA-Z]{0,3}|\w+\(.*|0x[0-9a-f]{1,8})$`)
+	variable  = expression(`^(?i)[a-z_]*(?:passw(?:or)?d|passphrase|secret|token|credential|key)s?[a-z_]*\d{0,2}$`)
+	code      = expression(`[(){}\[\]]|\$[A-Za-z_{(]|%[sdv(]|&&|\|\||://|\.\.\.|^[@#]`)
 )
 
 // secretive reports whether a value looks like a made-up secret. Words, joined words, paths, names in programs and
 // placeholders do not.
 func secretive(value string) bool {
-	if len(value) < 8 || placeholder(value) || code.MatchString(value) || variable.MatchString(value) {
+	if len(value) < 8 || placeholder(value) || code().MatchString(value) || variable().MatchString(value) {
 		return false
 	}
-	if reference.MatchString(value) {
+	if reference().MatchString(value) {
 		// A token of lower-case letters and digits may look like a joined name.
 		return len(value) >= 24 && !strings.ContainsAny(value, "/.") && countIn(value).digits >= 6 && entropy(value) >= 3.5
 	}

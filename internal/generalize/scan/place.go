@@ -15,23 +15,23 @@ type place struct {
 	// expression.
 	words []string
 	// path matches the path of the machine, and line a line of the file.
-	path, line *regexp.Regexp
+	path, line func() *regexp.Regexp
 	kind       Kind
 }
 
 // places are few, because a name is weak evidence.
 var places = [...]place{
-	{"password's hash", []string{"shadow"}, regexp.MustCompile(`/etc/g?shadow-?$`), regexp.MustCompile(`(?m)^[^:\s]+:[^:!*\s][^:]{7,}:`), Password},
-	{"password or its hash", []string{"htpasswd"}, regexp.MustCompile(`/[\w.-]*htpasswd[\w.-]*$`), regexp.MustCompile(`(?m)^[^:#\s]+:[^:\s]{8,}`), Password},
-	{"password", []string{"pgpass"}, regexp.MustCompile(`/\.?pgpass(?:\.conf)?$`), regexp.MustCompile(`(?m)^[^#:\s][^:\n]*:[^:\n]*:[^:\n]*:[^:\n]*:[^\n]+`), Password},
-	{"token", []string{"vault-token"}, regexp.MustCompile(`/\.?vault-token$`), regexp.MustCompile(`[A-Za-z0-9.-]{16,}`), Token},
-	{"password", []string{"-secrets"}, regexp.MustCompile(`/etc/ppp/(?:chap|pap)-secrets$`), regexp.MustCompile(`(?m)^[^#\s]+\s+\S+\s+[^\s*]\S*`), Password},
-	{"password", []string{"cred"}, regexp.MustCompile(`/(?:\.smb|\.?cifs)\.?-?(?:credentials|cred|creds)[\w.-]*$|/[\w.-]*credentials$`), regexp.MustCompile(`(?m)^\s*password\s*=\s*\S+`), Password},
-	{"password that a node's name is bound to", []string{"/node/password"}, regexp.MustCompile(`/etc/rancher/node/password$`), regexp.MustCompile(`\S{8,}`), Password},
-	{"IPsec secret", []string{"psk.txt"}, regexp.MustCompile(`/racoon/psk\.txt$`), regexp.MustCompile(`(?m)^[^#\s]+[ \t]+\S+`), Password},
-	{"private key (WireGuard)", []string{"wireguard", "wg"}, regexp.MustCompile(`/(?:etc/wireguard/|[\w.-]*(?:wireguard|wg\d)[\w.-]*/?)[\w.-]*(?:priv|key|psk)[\w.-]*$`), regexp.MustCompile(`\A[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=\s*\z`), PrivateKey},
-	{"key of an encrypted disk, named here", []string{"crypttab"}, regexp.MustCompile(`/etc/crypttab$`), regexp.MustCompile(`(?m)^[^#\s]\S*\s+\S+\s+/(?:[^d\s]|d[^e\s]|de[^v\s]|dev[^/\s])\S*`), PrivateKey},
-	{"key of an encrypted disk", []string{"luks", "crypt", "keyfile"}, regexp.MustCompile(`/(?:[\w.-]*(?:luks|crypt)[\w.-]*(?:key|keyfile)[\w.-]*|(?:crypto_)?keyfile(?:\.bin|\.key)?|etc/(?:luks|cryptsetup-keys\.d)/[^/]+)$`), regexp.MustCompile(`(?s)\A.{16,}`), PrivateKey},
+	{"password's hash", []string{"shadow"}, expression(`/etc/g?shadow-?$`), expression(`(?m)^[^:\s]+:[^:!*\s][^:]{7,}:`), Password},
+	{"password or its hash", []string{"htpasswd"}, expression(`/[\w.-]*htpasswd[\w.-]*$`), expression(`(?m)^[^:#\s]+:[^:\s]{8,}`), Password},
+	{"password", []string{"pgpass"}, expression(`/\.?pgpass(?:\.conf)?$`), expression(`(?m)^[^#:\s][^:\n]*:[^:\n]*:[^:\n]*:[^:\n]*:[^\n]+`), Password},
+	{"token", []string{"vault-token"}, expression(`/\.?vault-token$`), expression(`[A-Za-z0-9.-]{16,}`), Token},
+	{"password", []string{"-secrets"}, expression(`/etc/ppp/(?:chap|pap)-secrets$`), expression(`(?m)^[^#\s]+\s+\S+\s+[^\s*]\S*`), Password},
+	{"password", []string{"cred"}, expression(`/(?:\.smb|\.?cifs)\.?-?(?:credentials|cred|creds)[\w.-]*$|/[\w.-]*credentials$`), expression(`(?m)^\s*password\s*=\s*\S+`), Password},
+	{"password that a node's name is bound to", []string{"/node/password"}, expression(`/etc/rancher/node/password$`), expression(`\S{8,}`), Password},
+	{"IPsec secret", []string{"psk.txt"}, expression(`/racoon/psk\.txt$`), expression(`(?m)^[^#\s]+[ \t]+\S+`), Password},
+	{"private key (WireGuard)", []string{"wireguard", "wg"}, expression(`/(?:etc/wireguard/|[\w.-]*(?:wireguard|wg\d)[\w.-]*/?)[\w.-]*(?:priv|key|psk)[\w.-]*$`), expression(`\A[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=\s*\z`), PrivateKey},
+	{"key of an encrypted disk, named here", []string{"crypttab"}, expression(`/etc/crypttab$`), expression(`(?m)^[^#\s]\S*\s+\S+\s+/(?:[^d\s]|d[^e\s]|de[^v\s]|dev[^/\s])\S*`), PrivateKey},
+	{"key of an encrypted disk", []string{"luks", "crypt", "keyfile"}, expression(`/(?:[\w.-]*(?:luks|crypt)[\w.-]*(?:key|keyfile)[\w.-]*|(?:crypto_)?keyfile(?:\.bin|\.key)?|etc/(?:luks|cryptsetup-keys\.d)/[^/]+)$`), expression(`(?s)\A.{16,}`), PrivateKey},
 }
 
 // placeWords finds the words of all places in one pass. The second result maps each word to its place.
@@ -56,10 +56,10 @@ func placed(name string, w *window, found func(secretHit)) {
 			return
 		}
 		tried[of[word]] = true
-		if !p.path.MatchString(name) {
+		if !p.path().MatchString(name) {
 			return
 		}
-		if at := p.line.FindIndex(w.data); at != nil && !bytes.Contains(w.data[at[0]:at[1]], []byte("$ANSIBLE_VAULT")) {
+		if at := p.line().FindIndex(w.data); at != nil && !bytes.Contains(w.data[at[0]:at[1]], []byte("$ANSIBLE_VAULT")) {
 			found(secretHit{kind: p.kind, what: p.what, offset: w.offset + int64(at[0])})
 		}
 	})

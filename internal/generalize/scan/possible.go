@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"io"
 	"path"
-	"regexp"
 	"unicode/utf8"
 )
 
@@ -18,35 +17,35 @@ const maxWord = 256
 
 var (
 	// possibleName matches names of files with the identity of a machine or an agent.
-	possibleName = regexp.MustCompile(`(?i)(?:^|[^a-z])(?:id|uuid|guid|hostid|host_id|machine_id|serial|node|agent|state|identity|secret)(?:$|[^a-z])|(?i)(?:uuid|guid|hostid|nodeid|agentid|identity)`)
+	possibleName = expression(`(?i)(?:^|[^a-z])(?:id|uuid|guid|hostid|host_id|machine_id|serial|node|agent|state|identity|secret)(?:$|[^a-z])|(?i)(?:uuid|guid|hostid|nodeid|agentid|identity)`)
 	// possibleID matches a UUID, or 32 digits that are not a part of a longer number.
-	possibleID = regexp.MustCompile(`(?i)\b(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b`)
+	possibleID = expression(`(?i)\b(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b`)
 	// wholeKey matches 32 bytes in base64 or hex.
-	wholeKey = regexp.MustCompile(`^(?:[A-Za-z0-9+/]{43}=|[A-Za-z0-9_-]{43}=?|[0-9a-fA-F]{64})\s*$`)
+	wholeKey = expression(`^(?:[A-Za-z0-9+/]{43}=|[A-Za-z0-9_-]{43}=?|[0-9a-fA-F]{64})\s*$`)
 	// namedID matches a setting that names a machine or an agent by a number.
-	namedID = regexp.MustCompile(`(?i)\b(?:computer|machine|host|node|agent|device|client|sensor|system|endpoint|registration|enrollment)[-_ ]?(?:id|guid|uuid)\b["']?\s*[=:]\s*["']?[0-9a-z{-]*\d{2}`)
+	namedID = expression(`(?i)\b(?:computer|machine|host|node|agent|device|client|sensor|system|endpoint|registration|enrollment)[-_ ]?(?:id|guid|uuid)\b["']?\s*[=:]\s*["']?[0-9a-z{-]*\d{2}`)
 	// namedKey matches a setting with the key of a machine or an agent.
-	namedKey = regexp.MustCompile(`(?i)\b(?:computer|machine|host|node|agent|device|client|sensor|system)[-_ ]?key\b["']?\s*[=:]\s*["']?[0-9a-z]{16}`)
+	namedKey = expression(`(?i)\b(?:computer|machine|host|node|agent|device|client|sensor|system)[-_ ]?key\b["']?\s*[=:]\s*["']?[0-9a-z]{16}`)
 	// oneWord matches content that is a single word of at least 20 characters.
-	oneWord = regexp.MustCompile(`^[A-Za-z0-9+/_=-]{20,200}\s*$`)
+	oneWord = expression(`^[A-Za-z0-9+/_=-]{20,200}\s*$`)
 	// program matches names of programs and settings, which often are named after their agent.
-	program = regexp.MustCompile(`(?i)\.(?:egg|py|pyc|sh|so|jar|rb|js|html?|service|socket|timer|target|md|txt)$`)
+	program = expression(`(?i)\.(?:egg|py|pyc|sh|so|jar|rb|js|html?|service|socket|timer|target|md|txt)$`)
 	// keyName matches names of files with a key, and publicKey those of keys and certificates that may be public.
-	keyName   = regexp.MustCompile(`(?i)(?:^|[^a-z])(?:auth)?key(?:$|[^a-z])|secret|cookie`)
-	publicKey = regexp.MustCompile(`(?i)\.(?:gpg|pgp|pub|asc|crt|cer|pem)$`)
+	keyName   = expression(`(?i)(?:^|[^a-z])(?:auth)?key(?:$|[^a-z])|secret|cookie`)
+	publicKey = expression(`(?i)\.(?:gpg|pgp|pub|asc|crt|cer|pem)$`)
 	// checksumName matches names of files with a checksum, which looks like a key.
-	checksumName = regexp.MustCompile(`(?i)sha|sum|digest|hash|revision|commit`)
+	checksumName = expression(`(?i)sha|sum|digest|hash|revision|commit`)
 )
 
 // possible inspects a small file of unknown origin: it may hold an identity that no rule knows. A file whose whole
 // content is 32 bytes in base64 or hex is a key.
 func (w *treeWalk) possible(content []byte, at placeOf, found func(secretHit)) {
-	if len(content) <= maxWord && wholeKey.Match(content) && !checksumName.MatchString(path.Base(at.name)) {
+	if len(content) <= maxWord && wholeKey().Match(content) && !checksumName().MatchString(path.Base(at.name)) {
 		found(secretHit{kind: PrivateKey, what: "key of 32 bytes, the whole content"})
 		return
 	}
 	base := path.Base(at.name)
-	named := namesMachine(base) && possibleName.MatchString(base) && !program.MatchString(base)
+	named := namesMachine(base) && possibleName().MatchString(base) && !program().MatchString(base)
 	if named || countIDs(content, 2) == 1 || namesHost(content) || setsID(content) || isKey(base, content) {
 		w.report.Possible.add(at.shown)
 	}
@@ -55,10 +54,10 @@ func (w *treeWalk) possible(content []byte, at placeOf, found func(secretHit)) {
 // isKey reports whether a file may hold a key: one random word, or random bytes under the name of a key.
 func isKey(name string, content []byte) bool {
 	// The expression is tried last, because most files are text.
-	if len(content) <= maxWord && oneWord.Match(content) {
-		return (isMixed(content) || keyName.MatchString(name)) && !checksumName.MatchString(name)
+	if len(content) <= maxWord && oneWord().Match(content) {
+		return (isMixed(content) || keyName().MatchString(name)) && !checksumName().MatchString(name)
 	}
-	return isRandom(content) && keyName.MatchString(name) && !publicKey.MatchString(name)
+	return isRandom(content) && keyName().MatchString(name) && !publicKey().MatchString(name)
 }
 
 // namesMachine reports whether a name has a word of possibleName, which costs more.
@@ -86,7 +85,7 @@ func setsID(content []byte) bool {
 			at += next
 			key := bytes.TrimRight(content[max(0, at-around):at], " \t\"'")
 			part := content[max(0, at-around):min(len(content), at+around)]
-			if endsIn(key, "id") && namedID.Match(part) || endsIn(key, "key") && namedKey.Match(part) {
+			if endsIn(key, "id") && namedID().Match(part) || endsIn(key, "key") && namedKey().Match(part) {
 				return true
 			}
 		}
@@ -135,7 +134,7 @@ func countIDs(content []byte, limit int) (count int) {
 		if end-begin < idDigits {
 			continue
 		}
-		if count += len(possibleID.FindAll(content[max(0, begin-1):min(len(content), end+1)], limit)); count >= limit {
+		if count += len(possibleID().FindAll(content[max(0, begin-1):min(len(content), end+1)], limit)); count >= limit {
 			return count
 		}
 	}

@@ -95,6 +95,7 @@ var everything = sync.OnceValue(func() *catalogue {
 	return newCatalogue(slices.Concat(keyForms(), tokenForms(), passwordForms(), ruleSet().forms))
 })
 
+// expression is compiled at its first use, because each command starts with this package and few search.
 func expression(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
