@@ -1,14 +1,11 @@
 package bench
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,8 +18,9 @@ type CommandCost struct {
 	// Wall is from start to end, CPU is user and system time.
 	Wall time.Duration `json:"wall"`
 	CPU  time.Duration `json:"cpu"`
-	// PeakRSS is the highest resident size, in bytes.
-	PeakRSS int64 `json:"peakRSS"`
+	// PeakMemory is the highest anonymous resident size, in bytes. The mapped pages of the program file do not count:
+	// their number depends on the page cache of the machine.
+	PeakMemory int64 `json:"peakMemory"`
 }
 
 // programs run with the variables of a sandbox, but without the host's own certificate authorities, which are as many as a
@@ -55,12 +53,7 @@ func yardstick(ctx context.Context, p child.Programs, done <-chan struct{}) (tim
 	}
 }
 
-// peakEvery is the interval between readings of the peak. The peak only grows: the last reading misses only the last
-// moments.
-const peakEvery = 20 * time.Millisecond
-
-// measured runs a program to its end. The peak is the kernel's high-water mark of the process. The resource usage
-// would also include the larger parent before the fork.
+// measured runs a program to its end.
 func measured(ctx context.Context, p child.Programs, binary string, args ...string) (CommandCost, error) {
 	cmd := p.Command(ctx, binary, args...)
 	var out bytes.Buffer
@@ -69,40 +62,12 @@ func measured(ctx context.Context, p child.Programs, binary string, args ...stri
 	if err := cmd.Start(); err != nil {
 		return CommandCost{}, err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	tick := time.NewTicker(peakEvery)
-	defer tick.Stop()
-	var c CommandCost
-	for {
-		select {
-		case <-tick.C:
-			c.PeakRSS = max(c.PeakRSS, statusOf(cmd.Process.Pid, "VmHWM"))
-		case err := <-ended:
-			if err != nil {
-				return CommandCost{}, fmt.Errorf("%s %s: %w\n%s", filepath.Base(binary), strings.Join(args, " "), err, &out)
-			}
-			c.Wall = time.Since(began)
-			c.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-			return c, nil
-		}
-	}
-}
-
-// statusOf reads a size of a process, in bytes; 0 if the process is gone. Source: proc_pid_status(5).
-func statusOf(pid int, field string) int64 {
-	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
+	peak := child.WatchMemory(cmd.Process.Pid)
+	err := cmd.Wait()
+	c := CommandCost{Wall: time.Since(began), PeakMemory: peak()}
 	if err != nil {
-		return 0
+		return CommandCost{}, fmt.Errorf("%s %s: %w\n%s", filepath.Base(binary), strings.Join(args, " "), err, &out)
 	}
-	defer func() { _ = file.Close() }()
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		if len(fields) == 3 && fields[0] == field+":" {
-			kib, _ := strconv.ParseInt(fields[1], 10, 64)
-			return kib * 1024
-		}
-	}
-	return 0
+	c.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	return c, nil
 }

@@ -55,10 +55,17 @@ func (r Capture) replacementRows() [][3]string {
 	l := r.Replacement
 	whole := func(c CommandCost, counted Requests, took time.Duration) string {
 		return fmt.Sprintf("CPU %.2f s, %s, %d requests and %d polls, %.1f min of the cloud's time",
-			c.CPU.Seconds(), mebibytes(c.PeakRSS), counted.Counted, counted.Polls, took.Minutes())
+			c.CPU.Seconds(), mebibytes(c.PeakMemory), counted.Counted, counted.Polls, took.Minutes())
 	}
 	return [][3]string{
-		{"a capture whose donor returns", whole(r.Command, r.Requests, time.Duration(float64(r.Command.Wall)*r.TimeScale)), ""},
-		{"a capture with a removed donor, and a pool that grew before", whole(l.Command, l.Requests, l.Simulated), ""},
+		{"a capture whose donor returns", whole(r.Command, r.Requests, r.took()), fmt.Sprintf("at most %.0f s", maxReturned.Seconds())},
+		{"a capture with a removed donor, and a pool that grew before", whole(l.Command, l.Requests, l.Simulated), fmt.Sprintf("at most %.0f s", maxReplaced.Seconds())},
 	}
+}
+
+func (r Capture) replacementChecks() []check {
+	if r.Replacement == nil {
+		return nil
+	}
+	return []check{{"time of a capture with a removed donor", r.Replacement.Simulated > maxReplaced}}
 }

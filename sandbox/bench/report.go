@@ -12,8 +12,12 @@ const (
 	maxRatio = 1.05
 	// maxCPU is relative to `kubectl get nodes` of the same run, because seconds depend on the machine.
 	maxCPU      = 5
-	maxRSS      = 64 << 20
+	maxMemory   = 28 << 20
 	maxRequests = 38
+	// maxReturned and maxReplaced limit the whole captures of a donor that returns and of a replaced donor, in simulated
+	// time. 100 s of a capture belong to the cloud, and the pool grows for a replaced donor.
+	maxReturned = 160 * time.Second
+	maxReplaced = 180 * time.Second
 	// maxAway is for how long a donor may be out of service at the sandbox's own latencies.
 	maxAway = 100 * time.Second
 )
@@ -151,21 +155,25 @@ func (r Capture) rows() [][3]string {
 		{"latencies of this run", described(r.Latencies), ""},
 		{"ratio of the two", fmt.Sprintf("%.3f", d.Ratio()), fmt.Sprintf("at most %.2f", maxRatio)},
 		{"CPU of the command, whole capture", fmt.Sprintf("%.2f s: %.1f times one `kubectl get nodes`", r.Command.CPU.Seconds(), r.cost()), fmt.Sprintf("at most %d times", maxCPU)},
-		{"peak memory of the command", mebibytes(r.Command.PeakRSS), "at most " + mebibytes(maxRSS)},
+		{"peak memory of the command", mebibytes(r.Command.PeakMemory), "at most " + mebibytes(maxMemory)},
 		{"requests to Azure, polls apart", fmt.Sprintf("%d (and %d polls)", r.Requests.Counted, r.Requests.Polls), fmt.Sprintf("at most %d", maxRequests)},
 		{"size of `kamino`", mebibytes(r.KaminoBytes), ""},
 		{"size of `kamino-sandbox`, Kubernetes included", mebibytes(r.SandboxBytes), ""},
 	}
 }
 
+// took is the simulated time of the whole capture.
+func (r Capture) took() time.Duration { return time.Duration(float64(r.Command.Wall) * r.TimeScale) }
+
 // cost is the command's CPU against the yardstick's.
 func (r Capture) cost() float64 { return r.Command.CPU.Seconds() / r.Yardstick.Seconds() }
 
 func (r Capture) checks() []check {
-	return append(r.tryingChecks(),
+	return append(slices.Concat(r.tryingChecks(), r.replacementChecks()),
 		check{"ratio", r.Donor.Ratio() > maxRatio},
 		check{"CPU", r.cost() > maxCPU},
-		check{"memory", r.Command.PeakRSS > maxRSS},
+		check{"time of a capture", r.took() > maxReturned},
+		check{"memory", r.Command.PeakMemory > maxMemory},
 		check{"requests", r.Requests.Counted > maxRequests},
 	)
 }

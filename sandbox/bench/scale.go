@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/pager"
+
+	"github.com/kamino-dev/kamino/sandbox/child"
 )
 
 // The size of the cluster.
@@ -46,12 +48,10 @@ type Scale struct {
 	// Decisions are the times from the start of the process to the first status with decisions over all pools. The
 	// times include the connection to the API server and the Lease.
 	Decisions []time.Duration `json:"decisions"`
-	// Peak is the highest resident size of all starts, in bytes, pages of the program's file included.
-	Peak int64 `json:"peakRSS"`
-	// Steady is the highest resident size while heartbeats arrive, in bytes. SteadyAnonymous is the anonymous part at
-	// the end, without pages of the program file.
-	Steady          int64 `json:"steadyRSS"`
-	SteadyAnonymous int64 `json:"steadyAnonymous"`
+	// PeakMemory is the highest anonymous resident size of all starts, in bytes. SteadyMemory is the highest size while
+	// heartbeats arrive.
+	PeakMemory   int64 `json:"peakMemory"`
+	SteadyMemory int64 `json:"steadyMemory"`
 	// Heartbeats is the number of sent heartbeats. Passes are the resulting passes over policies, and Requests the
 	// resulting requests to Azure.
 	Heartbeats int `json:"heartbeats"`
@@ -141,6 +141,7 @@ func (c *cluster) start(ctx context.Context, o Options, s *Scale, last bool) (er
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Stop()) }()
+	peak := child.WatchMemory(p.PID())
 	decided, err := c.awaitDecision(ctx, p)
 	if err != nil {
 		return err
@@ -149,7 +150,7 @@ func (c *cluster) start(ctx context.Context, o Options, s *Scale, last bool) (er
 	if err := p.passes(ctx, 1); err != nil {
 		return err
 	}
-	s.Peak = max(s.Peak, p.memory("VmHWM"))
+	s.PeakMemory = max(s.PeakMemory, peak())
 	s.Look = c.cloud.Stats().Requests - before
 	if !last {
 		return nil
@@ -163,9 +164,7 @@ func (c *cluster) hear(ctx context.Context, o Options, p *controller, s *Scale) 
 	if err := p.profile(ctx, o.Profiles, "decided"); err != nil {
 		return err
 	}
-	if err := p.forgetPeak(); err != nil {
-		return err
-	}
+	peak := child.WatchMemory(p.PID())
 	passes, err := p.counted(ctx)
 	if err != nil {
 		return err
@@ -186,7 +185,7 @@ func (c *cluster) hear(ctx context.Context, o Options, p *controller, s *Scale) 
 		return err
 	}
 	s.Heartbeats, s.Passes, s.Requests = scaleHeartbeats, after-passes-1, c.cloud.Stats().Requests-requests
-	s.Steady, s.SteadyAnonymous = p.memory("VmHWM"), p.memory("RssAnon")
+	s.SteadyMemory = peak()
 	return p.profile(ctx, o.Profiles, "steady")
 }
 

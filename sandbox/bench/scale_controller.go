@@ -48,14 +48,6 @@ func freeAddress() (string, error) {
 	return listener.Addr().String(), listener.Close()
 }
 
-// memory reads a size of the process, in bytes; 0 if the process is gone. Source: proc_pid_status(5).
-func (p *controller) memory(field string) int64 { return statusOf(p.PID(), field) }
-
-// forgetPeak makes the kernel count VmHWM from now on. Source: proc(5), /proc/pid/clear_refs.
-func (p *controller) forgetPeak() error {
-	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.PID()), []byte("5"), 0)
-}
-
 // reconciled is controller-runtime's counter of passes, by result.
 const reconciled = `controller_runtime_reconcile_total{controller="policy"`
 

@@ -7,9 +7,9 @@ import (
 
 // Limits of the controller's figures.
 const (
-	maxDecision  = 2
-	maxSteadyRSS = 200 << 20
-	maxPeakRSS   = 300 << 20
+	maxDecision     = 2
+	maxSteadyMemory = 200 << 20
+	maxPeakMemory   = 300 << 20
 )
 
 func (s Scale) rows() [][3]string {
@@ -18,9 +18,8 @@ func (s Scale) rows() [][3]string {
 		{size + ": one LIST of the nodes", fmt.Sprintf("%s (in pages %s; %.1f KiB each)", short(s.List()), short(median(s.Paged)), float64(s.NodeBytes)/1024), ""},
 		{"controller's start to the first decision over all pools", fmt.Sprintf("%s (%d requests to Azure)", short(s.Decision()), s.Look), ""},
 		{"ratio of the two", fmt.Sprintf("%.2f", s.Ratio()), fmt.Sprintf("at most %d", maxDecision)},
-		{"controller's memory, peak at the start", mebibytes(s.Peak), "at most " + mebibytes(maxPeakRSS)},
-		{"controller's memory, steady", fmt.Sprintf("%s (%s without its program file)", mebibytes(s.Steady), mebibytes(s.SteadyAnonymous)),
-			"at most " + mebibytes(maxSteadyRSS)},
+		{"controller's memory, peak at the start", mebibytes(s.PeakMemory), "at most " + mebibytes(maxPeakMemory)},
+		{"controller's memory, steady", mebibytes(s.SteadyMemory), "at most " + mebibytes(maxSteadyMemory)},
 		{fmt.Sprintf("%d heartbeats: passes, requests to Azure", s.Heartbeats), fmt.Sprintf("%d, %d", s.Passes, s.Requests), "0, 0"},
 	}
 }
@@ -28,8 +27,8 @@ func (s Scale) rows() [][3]string {
 func (s Scale) checks() []check {
 	return []check{
 		{"first decision", s.Ratio() > maxDecision},
-		{"controller's peak memory", s.Peak > maxPeakRSS},
-		{"controller's steady memory", s.Steady > maxSteadyRSS},
+		{"controller's peak memory", s.PeakMemory > maxPeakMemory},
+		{"controller's steady memory", s.SteadyMemory > maxSteadyMemory},
 		{"passes for heartbeats", s.Passes != 0},
 		{"requests for heartbeats", s.Requests != 0},
 	}

@@ -157,7 +157,7 @@ func (r Capture) trialRows() [][3]string {
 		{"of this, Kamino alone: without the cloud, the node and the soak", seconds(t.Own()), fmt.Sprintf("at most %.0f s", maxVerdict.Seconds())},
 		{"what the trial adds to a capture", fmt.Sprintf("CPU %.2f s, %d requests and %d polls", (t.Command.CPU - r.Command.CPU).Seconds(),
 			t.Requests.Counted-r.Requests.Counted, t.Requests.Polls-r.Requests.Polls), ""},
-		{"peak memory of a capture with a trial", mebibytes(t.Command.PeakRSS), "at most " + mebibytes(maxRSS)},
+		{"peak memory of a capture with a trial", mebibytes(t.Command.PeakMemory), "at most " + mebibytes(maxMemory)},
 	}
 }
 
@@ -165,5 +165,5 @@ func (r Capture) tryingChecks() []check {
 	if r.Trial == nil {
 		return nil
 	}
-	return []check{{"trial's own time", r.Trial.Own() > maxVerdict}, {"memory with a trial", r.Trial.Command.PeakRSS > maxRSS}}
+	return []check{{"trial's own time", r.Trial.Own() > maxVerdict}, {"memory with a trial", r.Trial.Command.PeakMemory > maxMemory}}
 }

@@ -37,8 +37,8 @@ type Verb struct {
 	// Walls are from the start to the end of the process, CPUs are user and system time.
 	Walls []time.Duration `json:"walls"`
 	CPUs  []time.Duration `json:"cpus"`
-	// PeakRSS is the highest resident size of all runs, in bytes.
-	PeakRSS int64 `json:"peakRSS"`
+	// PeakMemory is the highest anonymous resident size of all runs, in bytes.
+	PeakMemory int64 `json:"peakMemory"`
 	// Requests to the API server of the last run, and those to Azure.
 	Requests int `json:"requests"`
 	Azure    int `json:"azureRequests"`
@@ -117,7 +117,7 @@ func (c *cluster) runVerb(ctx context.Context, o Options, into *Verb, args ...st
 	if err != nil {
 		return err
 	}
-	into.Walls, into.CPUs, into.PeakRSS = append(into.Walls, child.Wall), append(into.CPUs, child.CPU), max(into.PeakRSS, child.PeakRSS)
+	into.Walls, into.CPUs, into.PeakMemory = append(into.Walls, child.Wall), append(into.CPUs, child.CPU), max(into.PeakMemory, child.PeakMemory)
 	into.Requests, into.Azure, into.ByResource = 0, c.cloud.Stats().Requests-azure, map[string]int{}
 	for key, n := range after {
 		if n -= before[key]; n > 0 {
@@ -238,7 +238,7 @@ func (v Verbs) rows() [][3]string {
 	row := func(name string, of Verb, limit int) [][3]string {
 		return [][3]string{
 			{fmt.Sprintf("`kamino %s`", name), fmt.Sprintf("%s, CPU %s, %s, %d requests to the API server, %d to Azure",
-				short(median(of.Walls)), short(median(of.CPUs)), mebibytes(of.PeakRSS), of.Requests, of.Azure), ""},
+				short(median(of.Walls)), short(median(of.CPUs)), mebibytes(of.PeakMemory), of.Requests, of.Azure), ""},
 			{fmt.Sprintf("`kamino %s` against one LIST", name), fmt.Sprintf("%.2f", v.Ratio(of)), fmt.Sprintf("at most %d", limit)},
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/child"
 )
 
 // Process is a program of a test, usually kamino. Methods are safe for concurrent use.
@@ -99,6 +101,9 @@ func (p *Process) WaitOutput(text string) {
 		return false, p.Output()
 	})
 }
+
+// WatchMemory measures the memory of the process, as child.WatchMemory does.
+func (p *Process) WatchMemory() (peak func() int64) { return child.WatchMemory(p.command.Process.Pid) }
 
 // Running reports whether the process has not exited.
 func (p *Process) Running() bool {

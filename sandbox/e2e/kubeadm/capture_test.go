@@ -20,6 +20,9 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
+// maxMemory is the limit for the memory of a capture, in MiB. make bench measures 20 to 22 MiB.
+const maxMemory = 28
+
 // TestCapture captures a node that joined with kubeadm, and then a copy. Only Kamino deletes the Nodes of removed
 // instances here. Then the pool returns to the first version, and to the platform's image.
 func TestCapture(t *testing.T) {
@@ -31,7 +34,12 @@ func TestCapture(t *testing.T) {
 	e.Must(sandbox.Patch(t.Context(), donor.Node, control.Patch{Reboot: true}, func(control.Event) {}))
 	packages, before := e.Machine(donor.Node).Packages, e.State()
 
-	e.Capture(donor.Node).ExpectExit(0, "now builds new nodes from version ")
+	capture := e.Capture(donor.Node)
+	memory := capture.WatchMemory()
+	capture.ExpectExit(0, "now builds new nodes from version ")
+	if peak := memory() >> 20; peak == 0 || peak > maxMemory {
+		t.Errorf("the capture needed %d MiB of memory, want at most %d", peak, maxMemory)
+	}
 	e.AssertReplaced(before, donor.Node, 2)
 	p := e.AssertSucceeded(donor.Node)
 	if p.Spec.Settings.Generalize.Profile != v1alpha1.ProfileBootstrap {
