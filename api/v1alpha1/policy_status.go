@@ -157,8 +157,8 @@ type PoolStatus struct {
 	// +optional
 	LastResult *CaptureResult `json:"lastResult,omitempty"`
 
-	// NextRun is the earliest time of the next capture or the next retry. Absent if a capture may start now, or if the
-	// policy waits for a user.
+	// NextRun is the earliest time of the next capture or the next retry. Absent if a capture may start now, if a
+	// capture is running, or if the policy waits for a user.
 	// +optional
 	NextRun *metav1.Time `json:"nextRun,omitempty"`
 

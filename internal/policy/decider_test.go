@@ -441,6 +441,33 @@ func TestNoRunIsPromisedOnTheDayOfAVersion(t *testing.T) {
 	}
 }
 
+// TestNoRunIsPromisedWithoutASchedule: while a capture runs, and while a rollback waits for a user, the time does not decide.
+func TestNoRunIsPromisedWithoutASchedule(t *testing.T) {
+	closed := func(p *v1alpha1.PrototypePolicySpec) { p.Schedule.Cron = "0 3 31 12 *" }
+	s := newTestEnv(t)
+	s.pool("pool1", 3, 20)
+	s.policy("all", nil)
+	s.runPass()
+	s.edit("all", closed)
+	s.runPass()
+	s.decided("all", "pool1", "CaptureInFlight")
+	if next := s.poolStatus("all", "pool1").NextRun; next != nil {
+		t.Errorf("a capture is running, and the next one is promised at %v", next)
+	}
+	s.end(s.prototypes()[0].Name, v1alpha1.PhaseFailed)
+	s.runPass()
+	if next := s.poolStatus("all", "pool1").NextRun; next == nil || next.Month() != time.December || next.Day() != 31 {
+		t.Errorf("next run %v, want the time of the schedule", next)
+	}
+	h := halfBack(t)
+	h.edit("all", closed)
+	h.last(1)
+	h.decided("all", "pool1", "RollingBack")
+	if next := h.poolStatus("all", "pool1").NextRun; next != nil {
+		t.Errorf("a rollback is unfinished, and a capture is promised at %v", next)
+	}
+}
+
 func TestOneVersionADay(t *testing.T) {
 	s := newTestEnv(t)
 	id := s.pool("pool1", 3, 20)

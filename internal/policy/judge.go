@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -206,9 +207,7 @@ func currentImage(look PoolLook) *cloud.Image {
 func (o *PoolOutcome) decide(r *rules, lookError error, now time.Time) {
 	o.sooner(o.Choice.Changes, now)
 	o.sooner(o.Answer.Next, now)
-	if o.Answer.Next.After(now) {
-		o.Status.NextRun = timestamp(o.Answer.Next)
-	}
+	o.Status.NextRun = o.nextRun(r, now)
 	say := func(reason, message string) {
 		o.Status.Decision = &v1alpha1.PoolDecision{Reason: reason, Message: message}
 	}
@@ -224,7 +223,6 @@ func (o *PoolOutcome) decide(r *rules, lookError error, now time.Time) {
 		chosen()
 	case r.spec.Suspend:
 		say(v1alpha1.PolicySuspended, fmt.Sprintf("policy %s is suspended: set spec.suspend to false to let the policy decide", r.policy))
-		o.Status.NextRun = nil
 	case o.Answer.Reason == schedule.TooManyFailures:
 		say(o.Answer.Reason, o.Answer.Message)
 		o.trouble = &policyProblem{reason: v1alpha1.PolicyTooManyFailures, message: fmt.Sprintf("pool %s: %s", o.Pool.Name, o.Answer.Message)}
@@ -253,6 +251,15 @@ func (o *PoolOutcome) decide(r *rules, lookError error, now time.Time) {
 		chosen()
 		o.Wanted = true
 	}
+}
+
+// nextRun returns the time before which the schedule allows no capture. Nil if the time alone does not decide: a capture is
+// running, or the policy waits for a user.
+func (o *PoolOutcome) nextRun(r *rules, now time.Time) *metav1.Time {
+	if r.invalid != nil || r.spec.Suspend || o.Choice.Reason == selection.CaptureInFlight || o.openRollback() != nil || !o.Answer.Next.After(now) {
+		return nil
+	}
+	return timestamp(o.Answer.Next)
 }
 
 // openRollback returns the rollback that is running, or that Kamino finished and no person has acknowledged, with the remedy.

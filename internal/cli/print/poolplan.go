@@ -100,7 +100,7 @@ func refusalCounts(refusals []v1alpha1.RefusalCount) string {
 func poolPlan(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
 	lines := []string{fmt.Sprintf("Pool %s, policy %s: %s.", p.Pool, p.Policy, cmp.Or(p.Says, p.Decision.Message))}
 	if p.Status.NextRun != nil {
-		lines = append(lines, fmt.Sprintf("A capture may begin in %s, at %s.", wording.Duration(p.Status.NextRun.Sub(now)), p.Status.NextRun.UTC().Format(time.RFC3339)))
+		lines = append(lines, fmt.Sprintf("The policy begins no capture before %s, in %s.", p.Status.NextRun.UTC().Format(time.RFC3339), wording.Duration(p.Status.NextRun.Sub(now))))
 	}
 	lines = append(lines, patchLines(p.Status.Patches, now)...)
 	if p.Status.Rebuild != nil {

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/history/estimate"
 )
@@ -30,5 +32,18 @@ func TestAPlanEstimatesTheTurnover(t *testing.T) {
 	p.SlowTurnover = true
 	if got := said(); !strings.Contains(got, "set rebuild.outdated in the policy") {
 		t.Errorf("%s", got)
+	}
+}
+
+// TestAPlanNamesTheNextRun as a bound: the schedule allows a capture then, and needs a node as well.
+func TestAPlanNamesTheNextRun(t *testing.T) {
+	next := metav1.NewTime(now.Add(59 * time.Minute))
+	p := PoolPlan{Pool: "pool1", Policy: "all", Decision: v1alpha1.PoolDecision{Message: "no node is newer"}, Status: v1alpha1.PoolStatus{NextRun: &next}}
+	var out strings.Builder
+	if err := PoolPlans(&out, Table, []PoolPlan{p}, true, now); err != nil {
+		t.Fatal(err)
+	}
+	if want := "The policy begins no capture before " + next.UTC().Format(time.RFC3339) + ", in 59m00s."; !strings.Contains(out.String(), want) {
+		t.Errorf("%s\nlacks %q", out.String(), want)
 	}
 }
