@@ -260,18 +260,18 @@ func TestPagination(t *testing.T) {
 		c.register(t, name, c.shoot(t, donor))
 	}
 	n := map[string]int{}
-	for p := ec2.NewDescribeInstancesPaginator(c.ec2, &ec2.DescribeInstancesInput{}); p.HasMorePages(); n["instance pages"]++ {
+	for p := ec2.NewDescribeInstancesPaginator(c.ec2, &ec2.DescribeInstancesInput{MaxResults: sdk.Int32(5)}); p.HasMorePages(); n["instance pages"]++ {
 		for _, r := range ok(p.NextPage(t.Context()))(t).Reservations {
 			n["instances"] += len(r.Instances)
 		}
 	}
-	for p := ec2.NewDescribeImagesPaginator(c.ec2, &ec2.DescribeImagesInput{Owners: []string{"self"}}); p.HasMorePages(); n["image pages"]++ {
+	for p := ec2.NewDescribeImagesPaginator(c.ec2, &ec2.DescribeImagesInput{Owners: []string{"self"}, MaxResults: sdk.Int32(5)}); p.HasMorePages(); n["image pages"]++ {
 		n["images"] += len(ok(p.NextPage(t.Context()))(t).Images)
 	}
-	for p := ec2.NewDescribeSnapshotsPaginator(c.ec2, &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}}); p.HasMorePages(); {
+	for p := ec2.NewDescribeSnapshotsPaginator(c.ec2, &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}, MaxResults: sdk.Int32(5)}); p.HasMorePages(); {
 		n["snapshots"] += len(ok(p.NextPage(t.Context()))(t).Snapshots)
 	}
-	for p := ec2.NewDescribeVolumesPaginator(c.ec2, &ec2.DescribeVolumesInput{}); p.HasMorePages(); {
+	for p := ec2.NewDescribeVolumesPaginator(c.ec2, &ec2.DescribeVolumesInput{MaxResults: sdk.Int32(5)}); p.HasMorePages(); {
 		n["volumes"] += len(ok(p.NextPage(t.Context()))(t).Volumes)
 	}
 	for p := ec2.NewDescribeLaunchTemplateVersionsPaginator(c.ec2, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateName: sdk.String(testGroup)}); p.HasMorePages(); {
@@ -287,6 +287,9 @@ func TestPagination(t *testing.T) {
 		if n[what] != want {
 			t.Errorf("%d %s, want %d", n[what], what, want)
 		}
+	}
+	if whole := ok(c.ec2.DescribeSnapshots(t.Context(), &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}}))(t); len(whole.Snapshots) != 3 || whole.NextToken != nil {
+		t.Errorf("without a size: %d snapshots, next %v", len(whole.Snapshots), whole.NextToken)
 	}
 	_, err := c.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{NextToken: sdk.String("guessed")})
 	wantCode(t, err, refused, "InvalidParameterValue")

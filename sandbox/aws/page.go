@@ -12,8 +12,11 @@ import (
 // span is a page of a list.
 type span struct{ from, to int }
 
+// longPage is the size from which EC2 returns a list whole to requests without a size. Source: DescribeSnapshots, MaxResults.
+const longPage = 1000
+
 // page cuts a list of n into pages. With least 0, the format is Auto Scaling's (MaxRecords, NextToken). For EC2, a
-// page holds least to most entries; without a requested size, all entries.
+// page holds least to most entries. A request without a size returns all entries; of short lists, a page.
 func (w *backend) page(c *call, n, least, most int) (span, query.Element, *problem) {
 	name, token, begins, size := "MaxResults", "nextToken", "NextToken", most
 	switch c.service.name {
@@ -30,7 +33,10 @@ func (w *backend) page(c *call, n, least, most int) (span, query.Element, *probl
 		}
 		size = min(asked, most)
 	}
-	if w.config.PageSize > 0 {
+	isWhole := c.service.name == "ec2" && most >= longPage && !c.in.Has(name) && !c.in.Has(begins)
+	if isWhole {
+		size = n
+	} else if w.config.PageSize > 0 {
 		size = min(size, w.config.PageSize)
 	}
 	from := 0

@@ -3,6 +3,7 @@ package aws
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/kamino-dev/kamino/sandbox/query"
@@ -15,6 +16,7 @@ type rootTask struct {
 	Image    string    `json:"image,omitempty"`
 	Snapshot string    `json:"snapshot,omitempty"`
 	Drop     bool      `json:"drop,omitempty"`
+	Rate     int64     `json:"rate,omitempty"`
 	State    string    `json:"state"`
 	Fails    string    `json:"fails,omitempty"`
 	Done     time.Time `json:"done"`
@@ -50,6 +52,13 @@ func (s roots) create(c *call, st *state) (query.Element, error) {
 	}
 	task := &rootTask{resource: s.fresh(st, "replacevol"), Instance: i.ID, Image: c.in.Get("ImageId"), Snapshot: c.in.Get("SnapshotId"),
 		Drop: c.in.True("DeleteReplacedRootVolume"), State: "pending", Fails: c.fails()}
+	if text := c.in.Get("VolumeInitializationRate"); text != "" {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 100 || n > 300 {
+			return query.Element{}, bad("InvalidParameterValue", "The volume initialization rate %s must be from 100 to 300", text)
+		}
+		task.Rate = n
+	}
 	if p := s.check(st, i, task); p != nil {
 		return query.Element{}, p
 	}
@@ -103,7 +112,7 @@ func (s roots) replace(st *state, e event) *work {
 		return nil
 	}
 	old := rootOf(st, i)
-	fresh := &volume{resource: s.fresh(st, "vol"), Zone: i.Zone, Size: old.Size, Type: old.Type, Snapshot: task.Snapshot, Key: old.Key, Ready: true,
+	fresh := &volume{resource: s.fresh(st, "vol"), Zone: i.Zone, Size: old.Size, Type: old.Type, Snapshot: task.Snapshot, Key: old.Key, Rate: task.Rate, Ready: true,
 		Instance: i.ID, Device: i.RootDevice, Temporary: old.Temporary, Attached: s.stamp()}
 	old.Instance, old.Device = "", ""
 	st.Volumes[fresh.ID] = fresh

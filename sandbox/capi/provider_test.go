@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 	"testing"
+	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
@@ -93,5 +94,32 @@ func TestRootVolumeOfProvider(t *testing.T) {
 	out, err := a.ec2.DescribeVolumes(t.Context(), &ec2.DescribeVolumesInput{Filters: of})
 	if err != nil || len(out.Volumes) != 1 || *out.Volumes[0].Size != 100 {
 		t.Errorf("the volumes are %+v, %v", out, err)
+	}
+}
+
+// TestLostAnswerOfProvider: the provider sends no client token of its own. A repeated request makes a second instance while EC2
+// does not show the first one, and finds the first one by name afterwards.
+func TestLostAnswerOfProvider(t *testing.T) {
+	t.Parallel()
+	a := newAmazonAlone(t)
+	maker, m := simulation.NewMaker(a.ec2, "home"), sandbox.Machine{Name: "one", UID: "u", Spec: specOf(100)}
+	ensure := func() string {
+		t.Helper()
+		id, _, err := maker.Ensure(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	first := ensure()
+	if again := ensure(); again != first {
+		t.Errorf("EC2 shows %s, and the provider made %s", first, again)
+	}
+	if err := a.server.SetLag(1000 * time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	m.Name, m.UID = "two", "v"
+	if first, second := ensure(), ensure(); first == second {
+		t.Errorf("EC2 does not show %s, and the provider made no second instance", first)
 	}
 }
