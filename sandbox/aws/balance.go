@@ -39,6 +39,7 @@ func (s groups) balance(st *state, e event) *work {
 // rebalanceZones replaces an instance of the fullest zone by an instance in the emptiest zone, if the zones differ by more than
 // one. AWS does so after an instance has entered standby, and drains no node.
 func (s groups) rebalanceZones(st *state, g *group, e event) {
+	// Not verified on AWS, standby: AWS rebalances zones after `EnterStandby`, and launches an instance before the termination.
 	suspends := func(process string) bool { return slices.Contains(g.Suspended, process) }
 	zones, changing := s.zonesOf(st, g)
 	if changing || suspends("AZRebalance") || suspends("Launch") || suspends("Terminate") {

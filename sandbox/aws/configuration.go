@@ -34,7 +34,7 @@ func (s configurations) create(c *call, st *state) (query.Element, error) {
 	if !c.in.Has("ImageId") || !c.in.Has("InstanceType") {
 		return query.Element{}, invalid("Valid requests must contain either the InstanceID parameter or both the ImageId and InstanceType parameters.")
 	}
-	st.Configurations[name] = &configuration{name, s.stamp(), c.in.Copy("Action", "Version", "LaunchConfigurationName", "BlockDeviceMappings")}
+	st.Configurations[name] = &configuration{name, s.stamp(), c.in.Rest("Action", "Version", "LaunchConfigurationName", "BlockDeviceMappings")}
 	return query.Element{}, nil
 }
 

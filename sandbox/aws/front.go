@@ -61,6 +61,7 @@ type front struct {
 	permissions permissions
 	sessions    sessions
 	services    map[string]*service
+	understood  *understood
 	requests    *requestlog.Log
 	buckets     *simulator.Buckets
 }
@@ -203,8 +204,11 @@ func (s *front) act(c *call) (answer query.Element, err error) {
 		other.moment = s.time.now()
 		return c.action.handle(c, other)
 	case c.action.reads:
-		s.store.Read(func(st *state) { answer, err = c.action.handle(c, st) })
+		s.store.Read(func(st *state) { answer, err = c.read(st) })
 		return answer, err
+	}
+	if err := s.rehearse(c); err != nil {
+		return query.Element{}, err
 	}
 	err = s.store.Write(func(st *state) error {
 		var p error

@@ -327,7 +327,7 @@ func (s groups) delete(c *call, st *state) (query.Element, error) {
 	if p != nil {
 		return query.Element{}, p
 	}
-	if len(g.Members) > 0 && !c.in.True("ForceDelete") {
+	if !c.in.True("ForceDelete") && len(g.Members) > 0 {
 		return query.Element{}, bad("ResourceInUse", "You cannot delete an AutoScalingGroup while there are instances or pending Spot instance request(s) still in the group.")
 	}
 	g.Deleting, g.Min, g.Desired, g.Suspended = true, 0, 0, nil

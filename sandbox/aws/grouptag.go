@@ -82,10 +82,11 @@ func (s groupTags) describe(c *call, st *state) (query.Element, error) {
 		t groupTag
 	}
 	var all []one
+	filters := c.in.List("Filters")
 	for _, g := range sortedGroups(st) {
 		for _, t := range g.Tags {
 			fitting := true
-			for _, f := range c.in.List("Filters") {
+			for _, f := range filters {
 				has := map[string]string{"auto-scaling-group": g.Name, "key": t.Key, "value": t.Value, "propagate-at-launch": map[bool]string{true: "true", false: "false"}[t.Propagate]}
 				fitting = fitting && slices.Contains(f.Texts("Values"), has[f.Get("Name")])
 			}

@@ -294,7 +294,7 @@ func (s images) create(c *call, st *state) (query.Element, error) {
 		im.Devices = append(im.Devices, device{Name: v.Device, Snapshot: snap.ID, Size: v.Size, Type: v.Type, Key: v.Key, Temporary: v.Temporary})
 	}
 	s.add(st, im)
-	if i.State == running && !c.in.True("NoReboot") {
+	if !c.in.True("NoReboot") && i.State == running {
 		st.plan(st.moment, "instance.reboot", i.ID, "")
 	}
 	return query.Of("", query.Text("imageId", im.ID)), nil

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -30,12 +31,25 @@ func (s *front) understandJSON(c *call, body []byte) error {
 	}
 	form := url.Values{}
 	for key, value := range given {
-		if text, is := value.(string); is {
-			form.Set(key, text)
+		text, is := value.(string)
+		if !is {
+			text = fmt.Sprint(value)
 		}
+		form.Set(key, text)
 	}
 	c.in = query.Parse(form)
 	return nil
+}
+
+// refusalOfJSON are the errors of a service that speaks JSON about signatures and credentials, by the errors of other services.
+// Source: AWS Systems Manager API Reference, Common Errors.
+var refusalOfJSON = map[string]*problem{
+	"SignatureDoesNotMatch":      bad("InvalidSignatureException", "The request signature we calculated does not match the signature you provided."),
+	"InvalidClientTokenId":       bad("UnrecognizedClientException", "The security token included in the request is invalid."),
+	"ExpiredToken":               bad("ExpiredTokenException", "The security token included in the request is expired"),
+	"MissingAuthenticationToken": bad("MissingAuthenticationTokenException", "Missing Authentication Token"),
+	"IncompleteSignature":        bad("IncompleteSignatureException", "The request signature does not conform to AWS standards."),
+	"AccessDenied":               nil, // with the text of the denial
 }
 
 // sendJSON sends an answer or an error as JSON.
@@ -43,6 +57,11 @@ func sendJSON(w http.ResponseWriter, answer query.Element, p *problem) {
 	w.Header().Set("Content-Type", "application/x-amz-json-1.1")
 	status, content := http.StatusOK, jsonOf(answer)
 	if p != nil {
+		if own, found := refusalOfJSON[p.Code]; own != nil {
+			p = own
+		} else if found {
+			p = bad(p.Code+"Exception", "%s", p.Text)
+		}
 		w.Header().Set("X-Amzn-Errortype", p.Code)
 		status, content = p.Status, map[string]any{"__type": p.Code, "message": p.Text}
 	}

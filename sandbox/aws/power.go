@@ -131,10 +131,11 @@ func (s powers) stop(c *call, st *state) (query.Element, error) {
 		}
 	}
 	var out []change
+	force := c.in.True("Force")
 	for _, i := range all {
 		out = append(out, change{i, i.State})
 		if i.State == running {
-			s.halt(st, i, byUser, c.in.True("Force"), st.moment)
+			s.halt(st, i, byUser, force, st.moment)
 		}
 	}
 	return changesElement(out), nil

@@ -67,6 +67,9 @@ func (s refreshes) start(c *call, st *state) (query.Element, error) {
 	if g.refreshing() != nil {
 		return query.Element{}, bad("InstanceRefreshInProgress", "An Instance Refresh is already in progress and blocks the execution of this Instance Refresh.")
 	}
+	if strategy := c.in.Get("Strategy"); strategy != "" && strategy != "Rolling" {
+		return query.Element{}, invalid("The simulation has no strategy %s of instance refreshes, only Rolling", strategy)
+	}
 	r := &refresh{ID: newUUID(), Status: refreshPending, Start: s.stamp(), Began: st.moment, Preferences: c.in.At("Preferences").Copy()}
 	if c.in.Has("DesiredConfiguration.LaunchTemplate") {
 		if r.Desired, p = s.groups.template(st, c.in.At("DesiredConfiguration.LaunchTemplate")); p != nil {

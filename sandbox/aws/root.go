@@ -103,6 +103,8 @@ func (s roots) check(st *state, i *instance, task *rootTask) *problem {
 
 // replace puts another root volume in the place of the old one, and boots the machine.
 func (s roots) replace(st *state, e event) *work {
+	// Not verified on AWS, rebuilds: a group does not replace an instance during the replacement of its root volume.
+	// Not verified on AWS, rebuilds: the instance has the new image afterwards.
 	task, i := st.Roots[e.Note], st.Instances[e.Target]
 	if task == nil {
 		return nil

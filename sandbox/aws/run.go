@@ -97,7 +97,7 @@ func (s runs) order(c *call, st *state) (order, *problem) {
 		}
 		o.template, o.version, o.data = t, v.Number, v.Data
 	}
-	given := c.in.Copy("Action", "Version", "LaunchTemplate", "MinCount", "MaxCount", "ClientToken", "DryRun", "BlockDeviceMapping")
+	given := c.in.Rest("Action", "Version", "LaunchTemplate", "MinCount", "MaxCount", "ClientToken", "DryRun", "BlockDeviceMapping")
 	devices := merged(o.data, c.in)
 	o.data = o.data.Over(given)
 	if devices != nil {

@@ -100,6 +100,7 @@ func (s standbys) exit(c *call, st *state) (query.Element, error) {
 	if p != nil {
 		return query.Element{}, p
 	}
+	// Not verified on AWS, standby: `ExitStandby` returns `ValidationError` if the group is at the maximum size.
 	if g.Desired+len(all) > g.Max {
 		return query.Element{}, invalid("AutoScalingGroup %s has min-size=%d, max-size=%d, and desired-size=%d. To move %d instance out of standby, please update the AutoScalingGroup sizes appropriately.",
 			g.Name, g.Min, g.Max, g.Desired, len(all))
@@ -107,6 +108,7 @@ func (s standbys) exit(c *call, st *state) (query.Element, error) {
 	var out []*activity
 	for _, m := range all {
 		a := s.begin(g, "Moving EC2 instance out of Standby: "+m.ID, fmt.Sprintf("instance %s was moved out of standby in response to a user request, increasing the capacity from %d to %d", m.ID, g.Desired, g.Desired+1))
+		// Not verified on AWS, standby: no lifecycle hook runs when an instance leaves standby.
 		m.Lifecycle, m.Activity = lifePending, a.ID
 		st.plan(st.moment+s.config.Latencies.Standby, "member.settle", m.ID, lifeInService)
 		out = append(out, a)
@@ -117,6 +119,7 @@ func (s standbys) exit(c *call, st *state) (query.Element, error) {
 
 // protect has a scale-in spare instances, or not any more.
 func (s standbys) protect(c *call, st *state) (query.Element, error) {
+	// Not verified on AWS, standby: an instance in standby keeps its scale-in protection.
 	g, all, p := s.named(c, st, lifeInService, lifeEntering, lifeStandby)
 	if p != nil {
 		return query.Element{}, p
@@ -146,6 +149,7 @@ func (s standbys) health(c *call, st *state) (query.Element, error) {
 // terminate terminates an instance of a group. An instance in standby is not part of the size, so the size is not
 // decreased.
 func (s standbys) terminate(c *call, st *state) (query.Element, error) {
+	// Not verified on AWS, standby: the termination of an instance in standby does not lower the desired capacity.
 	id := c.in.Get("InstanceId")
 	g, m := memberOf(st, id)
 	if g == nil {
@@ -154,13 +158,12 @@ func (s standbys) terminate(c *call, st *state) (query.Element, error) {
 	if m.terminating() {
 		return query.Element{}, invalid("The instance %s is already terminating", id)
 	}
-	n := 0
-	if m.counts() {
-		var p *problem
-		if n, p = decrement(c, g, 1, "terminate"); p != nil {
-			p.Text = fmt.Sprintf("Currently, desiredSize equals minSize (%d). Terminating instance without replacement will violate group's min size constraint. Either set shouldDecrementDesiredCapacity flag to false or lower group's min size.", g.Min)
-			return query.Element{}, p
-		}
+	n, p := decrement(c, g, 1, "terminate")
+	if !m.counts() {
+		n = 0
+	} else if p != nil {
+		p.Text = fmt.Sprintf("Currently, desiredSize equals minSize (%d). Terminating instance without replacement will violate group's min size constraint. Either set shouldDecrementDesiredCapacity flag to false or lower group's min size.", g.Min)
+		return query.Element{}, p
 	}
 	a := s.groups.members.terminate(st, g, m, fmt.Sprintf("instance %s was taken out of service in response to a user request, shrinking the capacity from %d to %d", id, g.Desired, g.Desired-n), st.moment)
 	g.Desired -= n

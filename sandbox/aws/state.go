@@ -111,11 +111,13 @@ func (st *state) repeated(c *call) ([]string, *problem) {
 	if before.Form != asked(c.in) {
 		return nil, bad("IdempotentParameterMismatch", "Arguments on this idempotent request are inconsistent with arguments used in previous request(s).")
 	}
+	_ = c.in.Names() // the comparison has read all parameters
 	return before.Made, nil
 }
 
 // remember stores the result of a request with a client token.
 func (st *state) remember(c *call, made ...string) {
+	// Not verified on AWS, trials: `RunInstances` remembers a client token for the time of a trial.
 	if token := c.in.Get("ClientToken"); token != "" {
 		st.Once[c.action.name+"/"+token] = &tokenResult{Form: asked(c.in), Made: made}
 	}

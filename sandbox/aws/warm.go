@@ -86,7 +86,7 @@ func (s warmPools) delete(c *call, st *state) (query.Element, error) {
 		return query.Element{}, p
 	case g.Warm == nil:
 		return query.Element{}, invalid("There is no warm pool for Auto Scaling group %s", g.Name)
-	case len(g.warmed()) > 0 && !c.in.True("ForceDelete"):
+	case !c.in.True("ForceDelete") && len(g.warmed()) > 0:
 		return query.Element{}, bad("ResourceInUse", "You cannot delete a warm pool while there are instances still in it.")
 	}
 	g.Warm.Deleting = true

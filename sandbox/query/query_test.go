@@ -98,3 +98,22 @@ func TestDocumentOmitsUnsetValues(t *testing.T) {
 		t.Errorf("document is read as %+v: %s", got, e.Document())
 	}
 }
+
+// TestUnread names the parameters of a request that no caller has read.
+func TestUnread(t *testing.T) {
+	v := parse(t, "A=1&B.1=x&C.D=2&E=3&F=4")
+	if got := v.Unread(); !slices.Equal(got, []string{"A", "B", "C", "E", "F"}) {
+		t.Errorf("before any read: %v", got)
+	}
+	v.Track()
+	_, _, _ = v.Get("A"), v.Texts("B"), v.Has("C.D")
+	if _ = v.String() + v.Copy().String(); !slices.Equal(v.Unread(), []string{"E", "F"}) {
+		t.Errorf("after reads of A, B and C: %v", v.Unread())
+	}
+	if rest := v.Rest("F"); !rest.Has("E") || rest.Has("F") || !slices.Equal(v.Unread(), []string{"F"}) {
+		t.Errorf("after a read of all but F: %v", v.Unread())
+	}
+	if v.Track(); len(v.Unread()) != 5 || len(v.Names()) != 5 || len(v.Unread()) > 0 {
+		t.Errorf("after a read of the names: %v", v.Unread())
+	}
+}

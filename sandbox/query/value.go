@@ -15,6 +15,8 @@ import (
 type Value struct {
 	Text  string            `json:"text,omitempty"`
 	Parts map[string]*Value `json:"parts,omitempty"`
+	// read has the names of the parts that a caller has read, for the parameters of a tracked request.
+	read map[string]bool
 }
 
 // Parse builds a tree from the parameters of a form.
@@ -49,9 +51,35 @@ func (v *Value) At(path string) *Value {
 		if v == nil {
 			return nil
 		}
+		if v.read != nil {
+			v.read[name] = true
+		}
 		v = v.Parts[name]
 	}
 	return v
+}
+
+// Track forgets which parts were read, and records reads from now on.
+func (v *Value) Track() { v.read = map[string]bool{} }
+
+// Unread returns the names of the parts that no caller has read since Track, sorted.
+func (v *Value) Unread() []string {
+	var out []string
+	for _, name := range v.names() {
+		if !v.read[name] {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// Rest is a deep copy without the named parts. Rest reads all parts of the copy.
+func (v *Value) Rest(without ...string) *Value {
+	out := v.Copy(without...)
+	for _, name := range out.names() {
+		v.At(name)
+	}
+	return out
 }
 
 // Get is the text at a path; empty if there is none.
@@ -116,8 +144,16 @@ func (v *Value) IsList() bool {
 	return true
 }
 
-// Names are the names of the value's parts, sorted.
+// Names are the names of the value's parts, sorted. The caller reads all parts.
 func (v *Value) Names() []string {
+	all := v.names()
+	for _, name := range all {
+		v.At(name)
+	}
+	return all
+}
+
+func (v *Value) names() []string {
 	if v == nil {
 		return nil
 	}
@@ -151,7 +187,7 @@ func (v *Value) Over(other *Value) *Value {
 	if out == nil {
 		out = &Value{}
 	}
-	for _, name := range other.Names() {
+	for _, name := range other.names() {
 		if out.Parts == nil {
 			out.Parts = map[string]*Value{}
 		}
@@ -174,7 +210,7 @@ func (v *Value) write(out *strings.Builder, path string) {
 	if len(v.Parts) == 0 {
 		out.WriteString(path + "=" + url.QueryEscape(v.Text) + "&")
 	}
-	for _, name := range v.Names() {
+	for _, name := range v.names() {
 		v.Parts[name].write(out, strings.TrimPrefix(path+"."+name, "."))
 	}
 }
