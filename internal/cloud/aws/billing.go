@@ -49,6 +49,7 @@ func billingOf(details, operation *string, codes []types.ProductCode) billing {
 // billingFault returns why AWS would bill instances of the image otherwise than the donor; empty if the billing is equal, or
 // if the donor's billing is unknown.
 func billingFault(im types.Image) string {
+	// Not verified on AWS, images: AWS derives the billing of RHEL, SUSE and Marketplace disks from the snapshot.
 	var donor billing
 	if err := json.Unmarshal([]byte(tagOf(im.Tags, tagBilling)), &donor); err != nil || donor.Details == "" {
 		return ""

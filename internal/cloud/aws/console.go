@@ -15,6 +15,7 @@ const opConsole = "read the serial console of"
 // ConsoleOutput implements cloud.ImageProvider. Only instances on Nitro have the latest output; other instances have the
 // output of their boot. Source: EC2 API Reference, GetConsoleOutput.
 func (p *ImageProvider) ConsoleOutput(ctx context.Context, id cloud.InstanceID) (string, error) {
+	// Not verified on AWS, trials: instances that are not on Nitro refuse `GetConsoleOutput` with `Latest`.
 	ref, err := parseInstance(id)
 	if err != nil {
 		return "", err

@@ -175,6 +175,7 @@ type dryRun struct {
 
 // deniedDryRuns returns the missing permissions. There is no dry run of an action that IAM allows.
 func deniedDryRuns(attempts []dryRun, known map[string]decision, on fmt.Stringer) ([]cloud.Refusal, error) {
+	// Not verified on AWS, permissions: a dry run checks the permission before anything else.
 	var found []cloud.Refusal
 	for _, attempt := range attempts {
 		if known[attempt.action] == decisionAllowed && !attempt.isNeeded {

@@ -179,6 +179,7 @@ const (
 // decisionOf reads a result of a simulation. IAM does not name missing context values of organization policies and
 // permissions boundaries, so denials of these policies alone are unknown. Source: EvaluationResult, MissingContextValues.
 func decisionOf(r types.EvaluationResult) decision {
+	// Not verified on AWS, permissions: IAM names the context keys that a policy with conditions lacks.
 	isScoped := slices.ContainsFunc(r.ResourceSpecificResults, func(s types.ResourceSpecificResult) bool {
 		return s.EvalResourceDecision == types.PolicyEvaluationDecisionTypeAllowed
 	})

@@ -218,6 +218,7 @@ func (p *PoolProvider) setVersion(ctx context.Context, op string, ref group, r r
 		template.LaunchTemplateSpecification = spec
 		in.LaunchTemplate, in.MixedInstancesPolicy = nil, &types.MixedInstancesPolicy{InstancesDistribution: m.InstancesDistribution, LaunchTemplate: &template}
 	}
+	// Not verified on AWS, promotions: a group uses a new version of its template at once, or returns an error.
 	_, err := p.autoScaling(ref.region).UpdateAutoScalingGroup(ctx, in)
 	return fail(op, ref, err)
 }

@@ -124,6 +124,7 @@ func launch(ref trialRef, r recipe, ami string, spec cloud.TrialSpec) *ec2.RunIn
 		in.SubnetId = subnet
 		return in
 	}
+	// Not verified on AWS, trials: a launch accepts the template's network interfaces with another subnet.
 	for _, n := range r.data.NetworkInterfaces { // AWS refuses a subnet together with network interfaces
 		in.NetworkInterfaces = append(in.NetworkInterfaces, types.InstanceNetworkInterfaceSpecification{
 			AssociatePublicIpAddress: n.AssociatePublicIpAddress, DeleteOnTermination: n.DeleteOnTermination, Description: n.Description, DeviceIndex: n.DeviceIndex, Groups: n.Groups,
@@ -204,6 +205,7 @@ func (p *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.T
 
 // trialFrom returns the state of a trial from its instance. EC2 shows a terminated instance for about an hour.
 func trialFrom(m types.Instance, one cloud.Instance) cloud.Trial {
+	// Not verified on AWS, trials: EC2 shows a terminated instance for about an hour.
 	state, ending := stateOf(m), tagOf(m.Tags, tagEnding) != ""
 	switch {
 	case ending && state == types.InstanceStateNameTerminated:
@@ -212,6 +214,7 @@ func trialFrom(m types.Instance, one cloud.Instance) cloud.Trial {
 		return cloud.Trial{State: cloud.Deleting, Instances: []cloud.Instance{one}}
 	case state == types.InstanceStateNameTerminated, state == types.InstanceStateNameShuttingDown:
 		out := cloud.Trial{State: cloud.Failed}
+		// Not verified on AWS, trials: an instance that EC2 ended has a `StateReason`, and one value blames the image.
 		if why := m.StateReason; why != nil && !strings.HasPrefix(sdk.ToString(why.Code), "Client.User") {
 			out.Trouble = oneLine(sdk.ToString(why.Message))
 			out.LacksCapacity, out.BlamesImage = slices.Contains(noCapacityCodes, sdk.ToString(why.Code)), slices.Contains(imageFaultCodes, sdk.ToString(why.Code))
