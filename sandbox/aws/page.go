@@ -39,25 +39,35 @@ func (w *backend) page(c *call, n, least, most int) (span, query.Element, *probl
 	} else if w.config.PageSize > 0 {
 		size = min(size, w.config.PageSize)
 	}
-	from := 0
-	if text := c.in.Get(begins); text != "" {
-		data, err := base64.StdEncoding.DecodeString(text)
-		rest, ok := strings.CutPrefix(string(data), c.action.name+"/")
-		at, wrong := strconv.Atoi(rest)
-		if err != nil || wrong != nil || !ok || at < 0 {
-			code := "InvalidParameterValue"
-			if c.service.name == "autoscaling" {
-				code = "InvalidNextToken"
-			}
-			return span{}, query.Element{}, bad(code, "Unable to parse pagination token")
-		}
-		from = min(at, n)
+	from, p := c.begin(begins)
+	if p != nil {
+		return span{}, query.Element{}, p
 	}
+	from = min(from, n)
 	to := min(from+size, n)
 	if to == n {
 		return span{from, to}, query.Element{}, nil
 	}
 	return span{from, to}, query.Text(token, base64.StdEncoding.EncodeToString([]byte(c.action.name+"/"+strconv.Itoa(to)))), nil
+}
+
+// begin reads the first entry of a page from the token in a parameter.
+func (c *call) begin(parameter string) (int, *problem) {
+	text := c.in.Get(parameter)
+	if text == "" {
+		return 0, nil
+	}
+	data, err := base64.StdEncoding.DecodeString(text)
+	rest, ok := strings.CutPrefix(string(data), c.action.name+"/")
+	at, wrong := strconv.Atoi(rest)
+	if err == nil && wrong == nil && ok && at >= 0 {
+		return at, nil
+	}
+	code := "InvalidParameterValue"
+	if c.service.name == "autoscaling" {
+		code = "InvalidNextToken"
+	}
+	return 0, bad(code, "Unable to parse pagination token")
 }
 
 // wrong is an error about a parameter's value, in the service's own code.
