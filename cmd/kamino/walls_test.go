@@ -145,7 +145,7 @@ var rooms = map[string]room{
 	"cmd/kamino":            {own: "*", foreign: "*"},
 
 	"internal/cli/patchnode":   {own: "generalize/disk patch/host process", foreign: "github.com/spf13/cobra"},
-	"internal/cli/inspectnode": {own: "cli/exit generalize generalize/disk generalize/scan patch/disk"},
+	"internal/cli/inspectnode": {own: "api cli/exit generalize generalize/disk generalize/scan patch/disk"},
 
 	// For tests alone; TestBinaryDependencies keeps them out of the binary.
 	"internal/apitest":                    {own: "api", foreign: "*"},

@@ -196,13 +196,24 @@ func inspectionPod(p *v1alpha1.Prototype, namespace, image string) *corev1.Pod {
 			},
 		},
 	}
-	if admission.RefusesPatchers(p) {
-		pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, "--patched-by-kamino")
-	}
+	pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, patchArgs(p)...)
 	if rules := p.Spec.Settings.Generalize.Rules; rules != "" {
 		addRules(&pod.Spec, rules, "")
 	}
 	return pod
+}
+
+// patchArgs are the arguments for the inspection of a pioneer: no obstacle appears only after the patch.
+func patchArgs(p *v1alpha1.Prototype) []string {
+	if p.Spec.Pioneer == nil {
+		return nil
+	}
+	pioneer := p.Spec.Pioneer.Defaulted()
+	args := []string{"--patched-by-kamino", string(pioneer.OtherRebooters)}
+	if *pioneer.QuietNodes && !p.Spec.ReplacesDonor() {
+		args = append(args, "--quiet-nodes")
+	}
+	return args
 }
 
 // readInspection reads the facts from the inspecting pod. A pod that was rejected for lack of room has found nothing;

@@ -98,17 +98,23 @@ func TestTheLookCostsTheDonorNothing(t *testing.T) {
 	if args := strings.Join(c.Args, " "); args != "generalize --root /host --look --profile static --unknown-files Refuse" {
 		t.Errorf("it runs %s", args)
 	}
-	for name, allows := range map[string]bool{"refuses": false, "allows": true} {
+	loud := false
+	for _, c := range []struct {
+		pioneer *v1alpha1.PioneerSettings
+		want    string
+	}{
+		{&v1alpha1.PioneerSettings{}, " --patched-by-kamino Refuse --quiet-nodes"},
+		{&v1alpha1.PioneerSettings{OtherRebooters: v1alpha1.OtherRebootersAllow}, " --patched-by-kamino Allow --quiet-nodes"},
+		{&v1alpha1.PioneerSettings{QuietNodes: &loud}, " --patched-by-kamino Refuse"},
+		{&v1alpha1.PioneerSettings{Node: v1alpha1.PioneerGrow}, " --patched-by-kamino Refuse"}, // the donor leaves, with its masks
+		{nil, ""},
+	} {
 		p := s.prototype()
-		if p.Spec.Pioneer = (&v1alpha1.PioneerSettings{}); allows {
-			p.Spec.Pioneer.OtherRebooters = v1alpha1.OtherRebootersAllow
-		}
-		args := inspectionPod(p, podspace, "kamino:test").Spec.Containers[0].Args
-		if slices.Contains(args, "--patched-by-kamino") == allows {
-			t.Errorf("a pioneer that %s other patchers runs %v", name, args)
+		p.Spec.Pioneer = c.pioneer
+		if args := strings.Join(inspectionPod(p, podspace, "kamino:test").Spec.Containers[0].Args, " "); !strings.HasSuffix(args, "--unknown-files Refuse"+c.want) {
+			t.Errorf("the inspection of the pioneer %+v runs %s", c.pioneer, args)
 		}
 	}
-	loud := false
 	for want, pioneer := range map[bool]*v1alpha1.PioneerSettings{true: {}, false: {QuietNodes: &loud}} {
 		p := s.prototype()
 		p.Spec.Pioneer = pioneer

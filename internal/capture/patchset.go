@@ -34,6 +34,17 @@ type failedSet struct {
 	policy string
 }
 
+// refusal of a pioneer whose pending patches are the set.
+func (f failedSet) refusal(pool string) cloud.Refusal {
+	again := fmt.Sprintf("`kubectl delete prototype %s`", f.prototype)
+	if f.policy != "" {
+		again += fmt.Sprintf(" and `kamino retry %s`", f.policy)
+	}
+	return cloud.Refuse(v1alpha1.PolicyPatchesQuarantined,
+		fmt.Sprintf("the pending patches of pool %s failed on the pioneer of prototype %s, and were not installed again: %s", pool, f.prototype, strings.TrimSuffix(f.message, ".")),
+		"wait for other patches, or hold the faulty package with pioneer.hold; to try these patches again, first run "+again)
+}
+
 // checkAndAct makes one pass over the check, or over the capture.
 func (c patchSetCheck) checkAndAct(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (Result, error) {
 	if begins, err := c.pass(ctx, p, c.readRecord(p)); err != nil || !begins {
@@ -60,13 +71,7 @@ func (c patchSetCheck) pass(ctx context.Context, p *v1alpha1.Prototype, record v
 	if !is {
 		return true, nil
 	}
-	again := fmt.Sprintf("`kubectl delete prototype %s`", bad.prototype)
-	if bad.policy != "" {
-		again += fmt.Sprintf(" and `kamino retry %s`", bad.policy)
-	}
-	c.refuse(p, record, cloud.Refuse(v1alpha1.PolicyPatchesQuarantined,
-		fmt.Sprintf("the pending patches of pool %s failed on the pioneer of prototype %s, and were not installed again: %s", p.Spec.Pool, bad.prototype, strings.TrimSuffix(bad.message, ".")),
-		"wait for other patches, or hold the faulty package with pioneer.hold; to try these patches again, first run "+again))
+	c.refuse(p, record, bad.refusal(p.Spec.Pool))
 	return false, nil
 }
 
@@ -99,6 +104,62 @@ func (c patchSetCheck) check(ctx context.Context, p *v1alpha1.Prototype, record 
 	before := p.DeepCopy()
 	metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.PatchSetAnnotation, found.Set)
 	return false, c.patch(ctx, p, before)
+}
+
+// preview returns the refusal of a capture whose pending patches are known to have failed. If a check will find the pending
+// patches, preview describes the check.
+func (c patchSetCheck) preview(ctx context.Context, p *v1alpha1.Prototype) (refusals []cloud.Refusal, check string, err error) {
+	if p.Spec.Pioneer == nil {
+		return nil, "", nil
+	}
+	failed, err := c.failedSets(ctx, p)
+	if err != nil || len(failed) == 0 {
+		return nil, "", client.IgnoreNotFound(err) // a cluster without the definitions has no failed patches
+	}
+	set := p.Annotations[v1alpha1.PatchSetAnnotation]
+	if set == "" {
+		if set, err = c.lastSet(ctx, p); err != nil {
+			return nil, "", err
+		}
+	}
+	if bad, is := failed[set]; is {
+		return []cloud.Refusal{bad.refusal(p.Spec.Pool)}, "", nil
+	}
+	node := p.Spec.Donor.NodeName
+	if p.Spec.AddsDonor() {
+		if node, err = c.nodeOfImage(ctx, p, failed); err != nil || node == "" {
+			return nil, "", err
+		}
+	}
+	var before []string
+	for _, f := range failed {
+		before = append(before, fmt.Sprintf("%s (%s)", f.prototype, strings.TrimSuffix(f.message, ".")))
+	}
+	slices.Sort(before)
+	return nil, fmt.Sprintf("first check which patches are pending on node %s. The capture is refused (%s) if the patches failed before, on the pioneer of prototype %s",
+		node, v1alpha1.PolicyPatchesQuarantined, strings.Join(before, ", or of ")), nil
+}
+
+// lastSet is the set of pending patches that a policy with the same choice of patches last found in the pool; empty if unknown.
+func (c patchSetCheck) lastSet(ctx context.Context, p *v1alpha1.Prototype) (string, error) {
+	policies := &v1alpha1.PrototypePolicyList{}
+	if err := c.Client.List(ctx, policies); err != nil {
+		return "", fmt.Errorf("list prototypepolicies: %w", err)
+	}
+	own := p.Spec.Pioneer.Defaulted()
+	for i := range policies.Items {
+		policy := &policies.Items[i]
+		if policy.Spec.Pioneer == nil {
+			continue
+		}
+		other := policy.Spec.Pioneer.Defaulted()
+		for _, pool := range policy.Status.Pools {
+			if pool.Name == p.Spec.Pool && pool.Patches != nil && pool.Patches.Set != "" && other.Patches == own.Patches && slices.Equal(other.Hold, own.Hold) {
+				return pool.Patches.Set, nil
+			}
+		}
+	}
+	return "", nil
 }
 
 // refuse ends the capture, which has not begun.

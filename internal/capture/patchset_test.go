@@ -94,6 +94,63 @@ func TestFailedPatchesAreNotInstalledAgain(t *testing.T) {
 	}
 }
 
+// TestPreviewOfFailedPatches: a dry run checks no node. Its answer is the answer of the capture if a policy knows the pending
+// patches, and otherwise names the check.
+func TestPreviewOfFailedPatches(t *testing.T) {
+	found := func(change func(*v1alpha1.PrototypePolicy)) func(*testEnv) {
+		return func(s *testEnv) {
+			failedBefore(s, openssl)
+			policy := &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "all", UID: "all"}}
+			policy.Spec.Pioneer = &v1alpha1.PolicyPioneerSettings{}
+			policy.Status.Pools = []v1alpha1.PoolStatus{{Name: "pool1", Patches: &v1alpha1.PatchesStatus{PendingPatches: v1alpha1.PendingPatches{Set: openssl}}}}
+			change(policy)
+			s.must(s.clean.Create(s.t.Context(), policy.DeepCopy()))
+			s.must(s.clean.Status().Update(s.t.Context(), policy))
+		}
+	}
+	const refused, check = "failed on the pioneer of prototype pool1-2026.03.13", "of prototype pool1-2026.03.13 (the script of openssl failed)"
+	for _, test := range []struct {
+		name           string
+		stage          func(*testEnv)
+		refused, check string
+	}{
+		{"no failure before", func(*testEnv) {}, "", ""},
+		{"a failure before", func(s *testEnv) { failedBefore(s, openssl) }, "", check},
+		{"a policy found these patches", found(func(*v1alpha1.PrototypePolicy) {}), refused, ""},
+		{"a policy found other patches", found(func(p *v1alpha1.PrototypePolicy) { p.Status.Pools[0].Patches.Set = "sha256:other" }), "", check},
+		{"a policy asked for other patches", found(func(p *v1alpha1.PrototypePolicy) { p.Spec.Pioneer.Patches = v1alpha1.PatchAll }), "", check},
+		{"a policy holds other packages", found(func(p *v1alpha1.PrototypePolicy) { p.Spec.Pioneer.Hold = []string{"^linux-"} }), "", check},
+		{"the policy's own pioneer", func(s *testEnv) {
+			failedBefore(s, openssl)
+			s.onPrototype(func(p *v1alpha1.Prototype) {
+				metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.PatchSetAnnotation, openssl)
+			})
+		}, refused, ""},
+	} {
+		for node, begin := range pioneers {
+			s := begin(t)
+			test.stage(s)
+			preview, err := s.engine.Preview(t.Context(), s.prototype())
+			if err != nil {
+				t.Fatal(err)
+			}
+			refusal := ""
+			if len(preview.Refusals) == 1 && preview.Refusals[0].Reason == v1alpha1.PolicyPatchesQuarantined {
+				refusal = preview.Refusals[0].Message
+			}
+			if len(preview.Refusals) > 1 || !strings.Contains(refusal, test.refused) || (refusal == "") != (test.refused == "") {
+				t.Errorf("%s, %s: refusals %+v", node, test.name, preview.Refusals)
+			}
+			if !strings.HasSuffix(preview.PatchCheck, test.check) || (preview.PatchCheck == "") != (test.check == "") {
+				t.Errorf("%s, %s: %q", node, test.name, preview.PatchCheck)
+			}
+			if s.patches.checks > 0 {
+				t.Errorf("%s, %s: a node checked", node, test.name)
+			}
+		}
+	}
+}
+
 // TestWhichNodeChecksBeforeAGrowth: a donor of a failed pioneer, or a node with a failed patch, has broken packages. Without
 // another node, the capture begins, and the patch level is compared before the reboot.
 func TestWhichNodeChecksBeforeAGrowth(t *testing.T) {

@@ -132,8 +132,11 @@ func TestPreviewWithoutDefinitions(t *testing.T) {
 	s := newTestEnv(t).decide()
 	p := s.prototype()
 	s.engine.Client = withoutDefinitions{s.faulty}
-	if preview, err := s.engine.Preview(t.Context(), p); err != nil || len(preview.Refusals) > 0 || preview.Change == nil {
-		t.Errorf("%+v, %v", preview, err)
+	for _, change := range []func(*v1alpha1.Prototype){func(*v1alpha1.Prototype) {}, pioneer} {
+		change(p)
+		if preview, err := s.engine.Preview(t.Context(), p); err != nil || len(preview.Refusals) > 0 || preview.Change == nil {
+			t.Errorf("%+v, %v", preview, err)
+		}
 	}
 }
 

@@ -78,8 +78,8 @@ A capture runs this command on the donor with further flags, which you do not ne
 	flags.StringVar(&g.inspection.Summarize, "summarize", "", "with --look: write a summary of the files of unknown origin to this `file`")
 	flags.StringVar(&g.inspection.CompareWith, "compare-with", "", "with --look: NODE=SUMMARY of another node of the pool; an empty summary means a failed inspection")
 	flags.StringVar(&g.inspection.SummaryKeyFile, "summary-key-file", "", "with --summarize or --compare-with: file with the key of the summary")
-	flags.BoolVar(&g.inspection.PatchedByKamino, "patched-by-kamino", false, "with --look: refuse a host with another tool that installs patches")
-	flags.BoolVar(&g.quiet, "quiet-nodes", false, "mask other tools that install patches")
+	flags.StringVar((*string)(&g.inspection.PatchedByKamino), "patched-by-kamino", "", "with --look: refuse a host that Kamino cannot patch; Refuse or Allow other tools that install patches")
+	flags.BoolVar(&g.quiet, "quiet-nodes", false, "mask other tools that install patches; with --look: refuse a host that would keep the masks")
 	flags.StringVar(&g.prototype, "prototype", "", "with --live: name of the Prototype")
 	flags.StringVar(&g.uid, "uid", "", "with --live: UID of the Prototype")
 	flags.StringVar(&g.bootID, "boot-id", "", "with --live: boot ID that the host must have")
@@ -159,7 +159,7 @@ func (g *generalizeFlags) check() error {
 		return usagef("--live excludes --dry-run, --manifest and --output")
 	case g.live && slices.Contains(order, ""):
 		return usagef("--live needs --prototype, --uid, --boot-id, --order, --order-uid, --key-file, --pod-uid-file, --token-file and --ca-file; captures set these flags")
-	case !g.look && (g.inspection.Summarize+g.inspection.CompareWith != "" || g.inspection.PatchedByKamino):
+	case !g.look && g.inspection.Summarize+g.inspection.CompareWith+string(g.inspection.PatchedByKamino) != "":
 		return usagef("--summarize, --compare-with and --patched-by-kamino need --look")
 	case g.look:
 		return g.checkLook()

@@ -54,6 +54,16 @@ func (r *Runner) quietPaths(t *tree.Tree) (paths []string, _ error) {
 	return paths, err
 }
 
+// RefuseQuiet returns a *Refused if a returning machine would keep the masks of a quiet image. The first boot knows the machine
+// by its MachineKey.
+func (r *Runner) RefuseQuiet(t *tree.Tree) error {
+	if !r.Quiet || MachineKey(t) != "" {
+		return nil
+	}
+	return &Refused{Whys: []string{"the firmware of the machine has no UUID, so the donor would keep the masks of pioneer.quietNodes after its return. " +
+		"Set pioneer.quietNodes to false, or let the pool grow by the donor with --pioneer=Grow"}}
+}
+
 // hasPath reports whether one of the paths exists.
 func hasPath(t *tree.Tree, paths ...string) (bool, error) {
 	for _, p := range paths {

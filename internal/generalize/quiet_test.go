@@ -103,3 +103,22 @@ func TestQuietNodesAfterAFailure(t *testing.T) {
 		t.Errorf("the donor comes back with (-want +got):\n%s", diff)
 	}
 }
+
+// TestQuietNodesNeedAFirmwareUUID: without a UUID the first boot cannot distinguish the donor from a clone, so the donor would keep the
+// masks. The inspection refuses such a donor, before anything is patched.
+func TestQuietNodesNeedAFirmwareUUID(t *testing.T) {
+	for uuid, want := range map[string]bool{donorUUID: true, "": false, "00000000-0000-0000-0000-000000000000": false} {
+		dir := plant(t, node, patchTools(), map[string]string{uuidPath: uuid})
+		for _, quiet := range []bool{true, false} {
+			r := runner(load(t, v1alpha1.ProfileStatic))
+			r.Quiet = quiet
+			_, err := r.Preflight(t.Context(), open(t, dir))
+			if isAllowed := err == nil; isAllowed != (want || !quiet) {
+				t.Errorf("UUID %q, quiet %t: %v", uuid, quiet, err)
+			}
+			if err != nil && !strings.Contains(err.Error(), "has no UUID") {
+				t.Errorf("UUID %q: %v", uuid, err)
+			}
+		}
+	}
+}

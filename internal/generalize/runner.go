@@ -27,7 +27,7 @@ type Runner struct {
 	Spare []string
 	// Returning is the MachineKey of a donor that starts again from the disk; empty for a copy.
 	Returning string
-	// Quiet masks the tools that install patches without Kamino, on the clones only.
+	// Quiet masks the tools that install patches without Kamino, on the clones only. Preflight then inspects a returning donor.
 	Quiet bool
 	// Below has the files hidden by mounts; nil if they cannot be seen.
 	Below *HiddenFiles
@@ -82,6 +82,9 @@ func (r *Runner) Refusals(t *tree.Tree) error {
 // secrets that no rule removes, and changes nothing. note describes the comparison with another machine, if any.
 func (r *Runner) Preflight(ctx context.Context, t *tree.Tree) (note string, err error) {
 	if err := r.Refusals(t); err != nil {
+		return "", err
+	}
+	if err := r.RefuseQuiet(t); err != nil {
 		return "", err
 	}
 	before, err := LookBefore(t, r.Profile, r.Names...)

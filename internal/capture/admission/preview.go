@@ -8,6 +8,8 @@ type Preview struct {
 	Refusals []cloud.Refusal `json:"refusals,omitempty"`
 	// Evicts are the pods to evict from the donor, as namespace/name.
 	Evicts []string `json:"evicts,omitempty"`
+	// PatchCheck describes the check of a pioneer that precedes the capture; empty without failed patches in the pool.
+	PatchCheck string `json:"patchCheck,omitempty"`
 	// Removal is the cost of a leaving donor; nil for a returning donor.
 	Removal *RemovalCost `json:"removal,omitempty"`
 	// Change is the change of the recipe.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/exit"
 	"github.com/kamino-dev/kamino/internal/generalize"
 	"github.com/kamino-dev/kamino/internal/generalize/disk"
@@ -23,8 +24,9 @@ type Options struct {
 	Summarize string
 	// CompareWith is NODE=SUMMARY of another node. SummaryKeyFile is the file with the key of both summaries.
 	CompareWith, SummaryKeyFile string
-	// PatchedByKamino refuses a host with another tool that installs patches.
-	PatchedByKamino bool
+	// PatchedByKamino also refuses a host that Kamino cannot patch. The value says whether other tools may install patches; empty
+	// without a patch.
+	PatchedByKamino v1alpha1.OtherRebooters
 }
 
 // Run inspects the host. An error is a refusal of the donor, or says why no inspection was possible.
@@ -55,7 +57,7 @@ func (o Options) Run(ctx context.Context, out io.Writer, root disk.Root, runner 
 		}
 	}
 	note, err := disk.Preflight(ctx, root, runner)
-	if err = errors.Join(o.refusePatchers(root), err); err != nil {
+	if err = errors.Join(o.checkPatch(root), err); err != nil {
 		return err
 	}
 	if note != "" {
@@ -66,10 +68,10 @@ func (o Options) Run(ctx context.Context, out io.Writer, root disk.Root, runner 
 	return err
 }
 
-// refusePatchers refuses a pioneer with another tool that installs patches: the tool would change the packages between the
-// patch and the capture.
-func (o Options) refusePatchers(root disk.Root) error {
-	if !o.PatchedByKamino {
+// checkPatch refuses a pioneer that Kamino cannot patch, and a pioneer with another tool that installs patches: the tool would
+// change the packages between the patch and the capture.
+func (o Options) checkPatch(root disk.Root) error {
+	if o.PatchedByKamino == "" {
 		return nil
 	}
 	t, err := root.Open()
@@ -77,6 +79,15 @@ func (o Options) refusePatchers(root disk.Root) error {
 		return err
 	}
 	defer t.Close()
+	switch why, err := patchdisk.Unpatchable(t); {
+	case err != nil:
+		return err
+	case why != "":
+		return exit.Refusedf("%s. Capture the node without --pioneer", why)
+	}
+	if o.PatchedByKamino == v1alpha1.OtherRebootersAllow {
+		return nil
+	}
 	found, err := patchdisk.Patchers(t)
 	if err != nil || len(found) == 0 {
 		return err

@@ -50,6 +50,9 @@ func planLines(plan Plan) []string {
 		lines = append(lines, "  need an installation of Kamino first: pass --install, or run `kamino manifests | kubectl apply -f -`")
 	}
 	add := func(format string, args ...any) { lines = append(lines, "  "+fmt.Sprintf(format, args...)) }
+	if plan.PatchCheck != "" {
+		add("%s", plan.PatchCheck)
+	}
 	if p := spec.Pioneer; p != nil {
 		s, verb := p.Defaulted(), "drain node "+spec.Donor.NodeName
 		if spec.AddsDonor() {

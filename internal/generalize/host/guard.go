@@ -43,8 +43,9 @@ func (h *Host) guard(ctx context.Context, t *tree.Tree) error {
 		return err
 	}
 	if order.Spec.AfterCapture != v1alpha1.RemoveDonor { // nothing is kept for a host that does not return
-		if h.Runner.Returning = generalize.MachineKey(t); h.Runner.Quiet && h.Runner.Returning == "" {
-			return refused("the firmware of the host has no UUID, so the returned host would keep the masks of pioneer.quietNodes: set quietNodes to false")
+		h.Runner.Returning = generalize.MachineKey(t)
+		if err := h.Runner.RefuseQuiet(t); err != nil {
+			return err
 		}
 	}
 	if order.Spec.NodeName != "" {

@@ -312,7 +312,7 @@ func TestRefusals(t *testing.T) {
 			m.Runner.Profile, _ = generalize.Load(v1alpha1.ProfileBootstrap)
 			m.server.order.Spec.Generalize.Profile = v1alpha1.ProfileBootstrap
 		}, 3},
-		{"a host that returns, whose clones have the same firmware ID", "set quietNodes to false", func(m *machine) { m.Runner.Quiet = true }, 3},
+		{"a host that returns, whose clones have the same firmware ID", "Set pioneer.quietNodes to false", func(m *machine) { m.Runner.Quiet = true }, 3},
 		{"no systemd", "systemd of the host cannot be reached", func(m *machine) { _ = os.Remove(filepath.Join(m.root, "run/systemd/private")) }, 3},
 		{"begun already", "has begun in this boot", func(m *machine) { _ = os.WriteFile(filepath.Join(m.root, begunPath), nil, 0o600) }, 3},
 		{"forbidden", "kamino-generalize may not", func(m *machine) { m.server.fail["GET"] = []int{403} }, 5},

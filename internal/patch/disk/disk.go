@@ -62,3 +62,35 @@ func rpm(t *tree.Tree) (all []patch.Installed, err error) {
 	}
 	return all, nil
 }
+
+// osReleases are the paths of os-release(5). The first file applies.
+var osReleases = []string{"etc/os-release", "usr/lib/os-release"}
+
+// ostreeBooted exists on systems whose root is an ostree deployment.
+const ostreeBooted = "run/ostree-booted"
+
+// Unpatchable returns why Kamino cannot patch the running system in a tree, or cannot compare its disk with the report of the
+// patch; empty if Kamino can.
+func Unpatchable(t *tree.Tree) (why string, _ error) {
+	var text []byte
+	for _, p := range osReleases {
+		var err error
+		if text, err = t.Read(p); err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	_, err := t.Lstat(ostreeBooted)
+	if _, failure := patch.ManagerOf(patch.SystemOf(string(text)), err == nil); failure != nil {
+		return failure.Message, nil
+	}
+	switch level, err := Level(t); {
+	case err != nil:
+		return "the patch level of the disk is unknown: " + err.Error(), nil
+	case level == "":
+		return "the patch level of the disk is unknown: the disk has no list of packages of dpkg or rpm that Kamino reads", nil
+	}
+	return "", nil
+}

@@ -62,6 +62,7 @@ func TestPioneerWithABadPackage(t *testing.T) {
 	failed := e.Prototype().Name
 	for _, again := range [][]string{{"capture", e.Nodes[1], "--pioneer"}, {"capture", "--pool", e.Group, "--pioneer=Grow"}} {
 		again = append(again, "-f", sandboxtest.SettingsFile(t, ""), "--profile", string(v1alpha1.ProfileStatic))
+		e.Start(append(again, "--dry-run")...).ExpectExit(0, "first check which patches are pending on node", v1alpha1.PolicyPatchesQuarantined, "of prototype "+failed)
 		e.Start(again...).ExpectExit(exitRefused, "checks whether its pending patches failed before", v1alpha1.PolicyPatchesQuarantined,
 			"failed on the pioneer of prototype "+failed+", and were not installed again", "packages are not completely installed: openssl", "kubectl delete prototype "+failed)
 		e.AssertState(e.Before)

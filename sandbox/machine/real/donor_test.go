@@ -127,12 +127,13 @@ done
 # A node's pod sees all of the kernel's settings, which systemd-nspawn hides from machines.
 mount -t sysfs settings "$host/sys"
 mount -o remount,rw "$host/sys"
+[ ! -d /run/firmware ] || mount --bind /run/firmware "$host/sys/class"
 mount -o remount,bind,rw "$host/proc/sys"
-exec /mnt/kamino generalize --root "$host" --live --profile "$PROFILE" --prototype "$PROTOTYPE" --uid "$OWNER" --boot-id "$BOOT" --order "$ORDER" --order-uid "$ORDER_UID" --key-file /mnt/key --pod-uid-file /mnt/pod-uid --token-file /mnt/token --ca-file /mnt/ca.crt
+exec /mnt/kamino generalize --root "$host" --live --profile "$PROFILE" --prototype "$PROTOTYPE" --uid "$OWNER" --boot-id "$BOOT" --order "$ORDER" --order-uid "$ORDER_UID" --key-file /mnt/key --pod-uid-file /mnt/pod-uid --token-file /mnt/token --ca-file /mnt/ca.crt $EXTRA
 `
 
 // live runs kamino generalize on the machine as the generalize pod does.
-func (l *lab) live(t *testing.T, m *machine, profile, bootID string) (string, error) {
+func (l *lab) live(t *testing.T, m *machine, profile, bootID string, extra ...string) (string, error) {
 	t.Helper()
 	write(t, filepath.Join(l.media, "pod.sh"), pod, 0o755)
 	write(t, filepath.Join(l.media, "token"), l.api.token, 0o600)
@@ -143,6 +144,7 @@ func (l *lab) live(t *testing.T, m *machine, profile, bootID string) (string, er
 		"PROFILE=" + profile, "PROTOTYPE=" + prototype, "OWNER=" + string(prototypeUID), "BOOT=" + bootID,
 		"ORDER=" + v1alpha1.DefaultNamespace + "/" + orderName, "ORDER_UID=" + string(orderUID),
 		"KUBERNETES_SERVICE_HOST=" + l.address, "KUBERNETES_SERVICE_PORT=" + l.api.port,
+		"EXTRA='" + strings.Join(extra, " ") + "'",
 	}, " ")
 	return m.try("exec env " + env + " unshare --mount sh /mnt/pod.sh")
 }
@@ -156,7 +158,7 @@ func testTrimmed(t *testing.T, out string) {
 }
 
 // generalizeLive generalizes the machine from the inside, like a capture, and cuts its power.
-func (l *lab) generalizeLive(t *testing.T, m *machine) {
+func (l *lab) generalizeLive(t *testing.T, m *machine, extra ...string) {
 	t.Helper()
 	bootID := m.sh(t, "cat /proc/sys/kernel/random/boot_id")
 	l.api.order(t, m.name, v1alpha1.ProfileStatic, "", bootID)
@@ -167,7 +169,7 @@ func (l *lab) generalizeLive(t *testing.T, m *machine) {
 		t.Fatalf("the bootstrap profile was not refused on a running donor: %v\n%s", err, out)
 	}
 	begun := time.Now()
-	out, err := l.live(t, m, "static", bootID)
+	out, err := l.live(t, m, "static", bootID, extra...)
 	t.Logf("kamino generalize --live, %.1f s:\n%s", time.Since(begun).Seconds(), out)
 	// The power is ours to cut; all else must have been done.
 	if err == nil || !strings.Contains(out, "the host cannot be powered off") || !strings.Contains(out, "reported the proof") {
