@@ -259,7 +259,7 @@ func (c *capturing) decide(ctx context.Context) (none runner.Decision, err error
 		return none, c.leave(d, holder)
 	}
 	if d.Existing {
-		c.note("A capture of node %s is already running: following Prototype %s.", c.beginning.Node, d.Prototype.Name)
+		c.note("A capture of %s is already running: following Prototype %s.", d.Prototype.Spec.DonorName(), d.Prototype.Name)
 	}
 	return d, nil
 }
@@ -365,8 +365,8 @@ func createError(err error) error {
 // dryRun shows what a capture would do. The API server checks the Prototype without storing the object.
 func (c *capturing) dryRun(ctx context.Context, d runner.Decision) error {
 	if d.Existing {
-		return refusedf("node %s is already being captured by Prototype %s, and nothing was changed: to follow, run `%s`",
-			c.beginning.Node, d.Prototype.Name, print.CaptureCommand(d.Prototype))
+		return refusedf("%s is already being captured by Prototype %s, and nothing was changed: to follow, run `%s`",
+			d.Prototype.Spec.DonorName(), d.Prototype.Name, print.CaptureCommand(d.Prototype))
 	}
 	if d.NotInstalled {
 		c.note("The cluster has no definitions of Kamino, so the API server does not check the settings.")

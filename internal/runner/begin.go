@@ -59,8 +59,10 @@ type Donor struct {
 	Pool policy.PoolRef
 	// Of holds the membership of each Prototype of the cluster, in the same order.
 	Of []cloud.Membership
-	// Adds: the capture adds its donor to the pool, and Node is a node of that pool.
-	Adds bool
+	// Patches: the request is for a pioneer. Adds: the capture adds its donor to the pool, and Node is a node of that pool.
+	Patches, Adds bool
+	// OfPool: the request names only the pool, so any running pioneer of the pool is the capture.
+	OfPool bool
 }
 
 // FindDonor reads the node, and finds the pools of the node and of the Prototypes.
@@ -104,6 +106,8 @@ type CaptureRequest struct {
 	Written map[string]any
 	// Decider judges the nodes of a pool, for ChooseNode.
 	Decider func(context.Context) (*policy.Decider, error)
+	// ofPool: the request named only the pool.
+	ofPool bool
 }
 
 // Decide finds the Prototype for the capture. A new Prototype has the profile and the trial of the settings. Without a
@@ -153,7 +157,7 @@ func (b *CaptureRequest) decide(ctx context.Context) (Decision, *Donor, error) {
 	if err != nil {
 		return Decision{}, nil, err
 	}
-	found.Adds = b.Pioneer != nil && b.Pioneer.Node == v1alpha1.PioneerGrow
+	found.Patches, found.Adds, found.OfPool = b.Pioneer != nil, b.Pioneer != nil && b.Pioneer.Node == v1alpha1.PioneerGrow, b.ofPool
 	d, err := Decide(found, b.Version, b.Settings, all, b.Now())
 	d.NotInstalled = notInstalled
 	if err != nil || d.Existing || b.Version != "" {
@@ -299,9 +303,12 @@ func (d *Donor) inFlight(p *v1alpha1.Prototype, version string) (Decision, error
 	case !p.DeletionTimestamp.IsZero():
 		return Decision{}, cluster.Refusef("Prototype %s of pool %s is being deleted and first returns or removes %s, and nothing was changed: "+
 			"wait, or follow with `kamino cancel %s`", p.Name, d.Pool.Name, p.Spec.DonorName(), p.Name)
-	case p.Spec.Donor.NodeName != d.Node.Name && (!d.Adds || !p.Spec.AddsDonor()):
+	case p.Spec.Donor.NodeName != d.Node.Name && !(d.Adds && p.Spec.AddsDonor()) && !(d.OfPool && p.Spec.Pioneer != nil):
 		return Decision{}, cluster.Refusef("another capture of pool %s is running: Prototype %s captures %s as version %s, and nothing was changed: "+
 			"wait, or stop the capture with `kamino cancel %s`", d.Pool.Name, p.Name, p.Spec.DonorName(), p.Spec.Version, p.Name)
+	case d.Patches && p.Spec.Pioneer == nil:
+		return Decision{}, cluster.Refusef("node %s is being captured without a patch by Prototype %s, and nothing was changed: "+
+			"follow with `kamino capture %s`, or stop the capture with `kamino cancel %s`", d.Node.Name, p.Name, d.Node.Name, p.Name)
 	case version != "" && p.Spec.Version != version:
 		return Decision{}, cluster.Refusef("node %s is being captured as version %s by Prototype %s, not as %s, and nothing was changed: "+
 			"omit --version to follow this capture, or stop the capture with `kamino cancel %s`", d.Node.Name, p.Spec.Version, p.Name, version, p.Name)

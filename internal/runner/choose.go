@@ -36,7 +36,12 @@ func (b *CaptureRequest) ChooseNode(ctx context.Context, pools *pool.Finder, nam
 	if err != nil {
 		return err
 	}
-	if b.Node = runningPioneer(plan.Pool.Its(all, of)); b.Node != "" {
+	b.ofPool = true
+	if p := runningPioneer(plan.Pool.Its(all, of)); p != nil {
+		// An added donor has no name before its node registers. Then any node of the pool names the capture.
+		if b.Node = p.Spec.Donor.NodeName; b.Node == "" {
+			b.Node = decider.Nodes.Of(id)[0].Name
+		}
 		return nil
 	}
 	if best := plan.Choice.Best; best != nil {
@@ -68,12 +73,12 @@ func (b *CaptureRequest) planOf(ctx context.Context, decider *policy.Decider, id
 	return plans.Pools[0], plans.Prototypes, plans.Pools[0].Trouble
 }
 
-// runningPioneer is the donor of the running pioneer of a pool; empty without a pioneer or its donor.
-func runningPioneer(ofPool []v1alpha1.Prototype) string {
+// runningPioneer is the running pioneer of a pool; nil without a pioneer.
+func runningPioneer(ofPool []v1alpha1.Prototype) *v1alpha1.Prototype {
 	for i := range ofPool {
 		if p := &ofPool[i]; p.Spec.Pioneer != nil && !p.Status.Terminal() {
-			return p.Spec.Donor.NodeName
+			return p
 		}
 	}
-	return ""
+	return nil
 }
