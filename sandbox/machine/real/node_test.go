@@ -41,6 +41,8 @@ func TestNodes(t *testing.T) {
 	donor = c.patch(t, donor, func() *machine { return c.bootNode(t, donor.name, donor.image, recipe) })
 	pod, _ := c.awaitPod(t, donor.name, before)
 	c.lap("the donor is patched, was rebooted and runs the workload")
+	t.Run("patch", func(t *testing.T) { c.testPatchOfServingNode(t, donor) })
+	c.lap("a patch of the serving node keeps the container runtime")
 	c.use(t, n, donor, pod)
 	was := c.nodeIdentity(t, donor)
 	served := donor.snapshot(t, c.imageOf("served"))
