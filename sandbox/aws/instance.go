@@ -62,6 +62,8 @@ type instance struct {
 	Settled time.Duration `json:"settled,omitempty"`
 	Hard    bool          `json:"hard,omitempty"`
 	Fails   string        `json:"fails,omitempty"`
+	// Interface is its network interface.
+	Interface resource `json:"interface"`
 }
 
 // instances are machines.
@@ -178,8 +180,11 @@ func lifecycle(i *instance) string {
 	return ""
 }
 
+// domainSuffix follows the region in private DNS names.
+const domainSuffix = ".compute.internal"
+
 func dnsName(i *instance) string {
-	return "ip-" + strings.ReplaceAll(i.Address, ".", "-") + "." + i.Zone[:len(i.Zone)-1] + ".compute.internal"
+	return "ip-" + strings.ReplaceAll(i.Address, ".", "-") + "." + i.Zone[:len(i.Zone)-1] + domainSuffix
 }
 
 func (s instances) status(c *call, st *state) (query.Element, error) {
@@ -231,7 +236,7 @@ func (s instances) element(st *state, i *instance) query.Element {
 		return e
 	}
 	return query.Of("", append(e.Kids, query.Text("privateIpAddress", i.Address), query.Text("privateDnsName", dnsName(i)),
-		query.Text("subnetId", i.Subnet), query.Text("vpcId", theVPC), securityGroups(i))...)
+		query.Text("subnetId", i.Subnet), query.Text("vpcId", VPC), securityGroups(i))...)
 }
 
 // metadataDefaults are EC2's for an image without requirements. Source: InstanceMetadataOptionsResponse.

@@ -3,6 +3,7 @@ package aws
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kamino-dev/kamino/sandbox/fault"
@@ -87,6 +88,11 @@ func (st *state) owned(id string) (owned, string) {
 		return st.Templates[id], "launch-template"
 	case st.Roots[id] != nil:
 		return st.Roots[id], "replace-root-volume-task"
+	}
+	if suffix, is := strings.CutPrefix(id, "eni-"); is {
+		if i := st.Instances["i-"+suffix]; i != nil && i.State != terminated {
+			return &i.Interface, "network-interface"
+		}
 	}
 	return nil, ""
 }

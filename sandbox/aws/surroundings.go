@@ -10,8 +10,11 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/query"
 )
 
-// theVPC is the only VPC.
-const theVPC = "vpc-00000000000000001"
+// VPC is the only VPC, and dhcpOptions are its DHCP options.
+const (
+	VPC         = "vpc-00000000000000001"
+	dhcpOptions = "dopt-00000000000000001"
+)
 
 // surroundings are what operators and Cluster API read around a capture: network, zones and instance types.
 type surroundings struct{ *backend }
@@ -21,6 +24,7 @@ func (s surroundings) actions() []*action {
 		{name: "DescribeAvailabilityZones", noun: "zone", reads: true, handle: s.zones},
 		{name: "DescribeSubnets", noun: "zone", reads: true, handle: s.subnets},
 		{name: "DescribeVpcs", noun: "zone", reads: true, handle: s.vpcs},
+		{name: "DescribeDhcpOptions", noun: "zone", reads: true, handle: s.dhcp},
 		{name: "DescribeNetworkInterfaces", noun: "zone", reads: true, handle: s.interfaces},
 		{name: "DescribeInstanceTypes", noun: "zone", reads: true, handle: s.types},
 	}
@@ -57,22 +61,52 @@ func (s surroundings) subnets(c *call, _ *state) (query.Element, error) {
 		return query.Element{}, p
 	}
 	return query.Of("", query.List("subnetSet", "item", all, func(n Subnet) query.Element {
-		return query.Of("", query.Text("subnetId", n.ID), query.Text("state", "available"), query.Text("vpcId", theVPC), query.Text("cidrBlock", "10.0.0.0/9"),
+		return query.Of("", query.Text("subnetId", n.ID), query.Text("state", "available"), query.Text("vpcId", VPC), query.Text("cidrBlock", "10.0.0.0/9"),
 			query.Text("availabilityZone", n.Zone), query.Text("ownerId", s.config.Account), query.Int("availableIpAddressCount", 4091), tagSet(nil))
 	})), nil
 }
 
 func (s surroundings) vpcs(c *call, _ *state) (query.Element, error) {
-	if wanted := c.in.Texts("VpcId"); len(wanted) > 1 || len(wanted) == 1 && wanted[0] != theVPC {
+	if wanted := c.in.Texts("VpcId"); len(wanted) > 1 || len(wanted) == 1 && wanted[0] != VPC {
 		return query.Element{}, bad("InvalidVpcID.NotFound", "The vpc ID '%s' does not exist", strings.Join(wanted, ", "))
 	}
-	all, p := filtered(c, []string{theVPC}, map[string]func(string) []string{"vpc-id": func(id string) []string { return []string{id} }, "state": func(string) []string { return []string{"available"} }}, nil)
+	all, p := filtered(c, []string{VPC}, map[string]func(string) []string{"vpc-id": func(id string) []string { return []string{id} }, "state": func(string) []string { return []string{"available"} }}, nil)
 	if p != nil {
 		return query.Element{}, p
 	}
 	return query.Of("", query.List("vpcSet", "item", all, func(id string) query.Element {
-		return query.Of("", query.Text("vpcId", id), query.Text("state", "available"), query.Text("cidrBlock", "10.0.0.0/8"), query.Text("ownerId", s.config.Account), query.Bool("isDefault", true), tagSet(nil))
+		return query.Of("", query.Text("vpcId", id), query.Text("dhcpOptionsId", dhcpOptions), query.Text("state", "available"), query.Text("cidrBlock", "10.0.0.0/8"), query.Text("ownerId", s.config.Account), query.Bool("isDefault", true), tagSet(nil))
 	})), nil
+}
+
+// dhcp describes the DHCP options, with the domain of the instances' names.
+func (s surroundings) dhcp(c *call, _ *state) (query.Element, error) {
+	if wanted := c.in.Texts("DhcpOptionsId"); len(wanted) > 1 || len(wanted) == 1 && wanted[0] != dhcpOptions {
+		return query.Element{}, bad("InvalidDhcpOptionID.NotFound", "The dhcpOption ID '%s' does not exist", strings.Join(wanted, ", "))
+	}
+	all, p := filtered(c, []string{dhcpOptions}, map[string]func(string) []string{"dhcp-options-id": func(id string) []string { return []string{id} }}, nil)
+	if p != nil {
+		return query.Element{}, p
+	}
+	return query.Of("", query.List("dhcpOptionsSet", "item", all, func(id string) query.Element {
+		domain := query.List("valueSet", "item", []string{s.config.Region + domainSuffix}, func(name string) query.Element { return query.Of("", query.Text("value", name)) })
+		return query.Of("", query.Text("dhcpOptionsId", id), query.Text("ownerId", s.config.Account), tagSet(nil),
+			query.List("dhcpConfigurationSet", "item", []string{"domain-name"}, func(key string) query.Element { return query.Of("", query.Text("key", key), domain) }))
+	})), nil
+}
+
+// interfaceID is the ID of an instance's network interface.
+func interfaceID(instance string) string { return "eni-" + strings.TrimPrefix(instance, "i-") }
+
+// interfaces returns the IDs of the network interfaces.
+func (st *state) interfaces() func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for id, i := range st.Instances {
+			if i.State != terminated && !yield(interfaceID(id)) {
+				return
+			}
+		}
+	}
 }
 
 // interfaces lists the first network interface of each instance. The interface goes with the instance.
@@ -80,17 +114,17 @@ func (s surroundings) interfaces(c *call, st *state) (query.Element, error) {
 	one := func(f func(*instance) string) func(*instance) []string {
 		return func(i *instance) []string { return []string{f(i)} }
 	}
-	id := func(i *instance) string { return "eni-" + strings.TrimPrefix(i.ID, "i-") }
+	id := func(i *instance) string { return interfaceID(i.ID) }
 	all := slices.DeleteFunc(slices.Collect(maps.Values(st.Instances)), func(i *instance) bool { return i.State == terminated })
 	slices.SortFunc(all, func(a, b *instance) int { return strings.Compare(a.ID, b.ID) })
 	all, p := filtered(c, all, map[string]func(*instance) []string{"attachment.instance-id": one(func(i *instance) string { return i.ID }),
-		"network-interface-id": one(id), "subnet-id": one(func(i *instance) string { return i.Subnet }), "vpc-id": one(func(*instance) string { return theVPC })}, nil)
+		"network-interface-id": one(id), "subnet-id": one(func(i *instance) string { return i.Subnet }), "vpc-id": one(func(*instance) string { return VPC })}, func(i *instance) map[string]string { return i.Interface.Tags })
 	if p != nil {
 		return query.Element{}, p
 	}
 	return query.Of("", query.List("networkInterfaceSet", "item", all, func(i *instance) query.Element {
-		return query.Of("", query.Text("networkInterfaceId", id(i)), query.Text("subnetId", i.Subnet), query.Text("vpcId", theVPC), query.Text("availabilityZone", i.Zone), query.Text("ownerId", s.config.Account),
-			query.Text("status", "in-use"), query.Text("privateIpAddress", i.Address), query.Text("privateDnsName", dnsName(i)), securityGroups(i),
+		return query.Of("", query.Text("networkInterfaceId", id(i)), query.Text("subnetId", i.Subnet), query.Text("vpcId", VPC), query.Text("availabilityZone", i.Zone), query.Text("ownerId", s.config.Account),
+			query.Text("status", "in-use"), query.Text("privateIpAddress", i.Address), query.Text("privateDnsName", dnsName(i)), securityGroups(i), tagSet(i.Interface.Tags),
 			query.Of("attachment", query.Text("attachmentId", "eni-attach-"+strings.TrimPrefix(i.ID, "i-")), query.Text("instanceId", i.ID), query.Int("deviceIndex", 0), query.Text("status", "attached")))
 	})), nil
 }

@@ -57,6 +57,14 @@ func TestCallsOfClusterAPI(t *testing.T) {
 	of := []ec2types.Filter{{Name: sdk.String("attachment.instance-id"), Values: []string{*m.InstanceId}}}
 	faces := ok(c.ec2.DescribeNetworkInterfaces(t.Context(), &ec2.DescribeNetworkInterfacesInput{Filters: of}))(t).NetworkInterfaces
 	vpcs := ok(c.ec2.DescribeVpcs(t.Context(), &ec2.DescribeVpcsInput{VpcIds: []string{*m.VpcId}}))(t).Vpcs
+	ok(c.ec2.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: []string{*faces[0].NetworkInterfaceId}, Tags: []ec2types.Tag{{Key: sdk.String("a"), Value: sdk.String("b")}}}))(t)
+	if of := ok(c.ec2.DescribeNetworkInterfaces(t.Context(), &ec2.DescribeNetworkInterfacesInput{Filters: of}))(t).NetworkInterfaces[0]; len(of.TagSet) != 1 || *of.TagSet[0].Value != "b" {
+		t.Errorf("the network interface has the tags %+v", of.TagSet)
+	}
+	options := ok(c.ec2.DescribeDhcpOptions(t.Context(), &ec2.DescribeDhcpOptionsInput{DhcpOptionsIds: []string{*vpcs[0].DhcpOptionsId}}))(t).DhcpOptions
+	if len(options) != 1 || *options[0].DhcpConfigurations[0].Values[0].Value != testRegion+domainSuffix {
+		t.Errorf("the DHCP options are %+v", options)
+	}
 	if len(faces) != 1 || *faces[0].PrivateIpAddress != *m.PrivateIpAddress || len(vpcs) != 1 || vpcs[0].State != ec2types.VpcStateAvailable {
 		t.Errorf("%+v, %+v", faces, vpcs)
 	}

@@ -123,6 +123,8 @@ func notFoundByID(id string) *problem {
 		return noImage(id)
 	case "lt":
 		code, noun = "InvalidLaunchTemplateId", "launch template ID"
+	case "eni":
+		code, noun = "InvalidNetworkInterfaceID", "networkInterface ID"
 	}
 	return bad(code+".NotFound", "The %s '%s' does not exist", noun, id)
 }
@@ -207,7 +209,7 @@ func (s tags) describe(c *call, st *state) (query.Element, error) {
 func (st *state) ids() func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for _, keys := range []func(func(string) bool){
-			maps.Keys(st.Instances), maps.Keys(st.Volumes), maps.Keys(st.Snapshots), maps.Keys(st.Images), maps.Keys(st.Templates), maps.Keys(st.Roots),
+			maps.Keys(st.Instances), st.interfaces(), maps.Keys(st.Volumes), maps.Keys(st.Snapshots), maps.Keys(st.Images), maps.Keys(st.Templates), maps.Keys(st.Roots),
 		} {
 			for id := range keys {
 				if !yield(id) {

@@ -26,7 +26,11 @@ func (a *AWS) capiGroup() schema.GroupVersion {
 func (a *AWS) capiKind() string { return "AWS" }
 
 func (a *AWS) capiCluster() map[string]any {
-	return map[string]any{"region": a.config.Facts.AWS.Region}
+	var in []any
+	for _, n := range subnets(a.config.Facts.AWS.Region) {
+		in = append(in, map[string]any{"id": n.ID, "availabilityZone": n.Zone})
+	}
+	return map[string]any{"region": a.config.Facts.AWS.Region, "network": map[string]any{"vpc": map[string]any{"id": aws.VPC}, "subnets": in}}
 }
 
 // capiMachine has the user data handed over as they are, and not through Secrets Manager.
