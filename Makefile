@@ -19,6 +19,7 @@ VERSION      ?= $(shell hack/version.sh)
 KUBE_VERSION := $(shell sed -n 's|^.*k8s.io/kubernetes v\([0-9][0-9.]*\).*|\1|p' sandbox/go.mod | head -n 1)
 CONTAINERD_VERSION := $(shell sed -n 's|^.*github.com/containerd/containerd/v2 v\([0-9][0-9.]*\).*|\1|p' tools/containerd/go.mod | head -n 1)
 CLUSTERAPI_VERSION := $(shell sed -n 's|^.*sigs.k8s.io/cluster-api v\([0-9][0-9.]*\).*|\1|p' tools/clusterapi/go.mod | head -n 1)
+CLUSTERAPI_AWS_VERSION := $(shell sed -n 's|^.*sigs.k8s.io/cluster-api-provider-aws/v2 v\([0-9][0-9.]*\).*|\1|p' tools/clusterapi-aws/go.mod | head -n 1)
 LINT_VERSION := $(shell sed -n 's|^.*golangci/golangci-lint/v2 v\([0-9][0-9.]*\).*|\1|p' tools/lint/go.mod | head -n 1)
 KUBE_PARTS   := $(subst ., ,$(KUBE_VERSION))
 
@@ -43,6 +44,8 @@ CONTAINERD_LDFLAGS := -s -w -X $(CONTAINERD_PKG)/version.Version=v$(CONTAINERD_V
 
 # Directory of Cluster API's own controllers and definitions, for tests and the sandbox (KAMINO_CLUSTERAPI_BIN).
 CLUSTERAPI := $(BIN)/clusterapi-$(CLUSTERAPI_VERSION)
+# Directory of the real infrastructure provider for AWS (KAMINO_CLUSTERAPI_AWS_BIN). Its dependencies differ from Cluster API's.
+CLUSTERAPI_AWS := $(BIN)/cluster-api-provider-aws-$(CLUSTERAPI_AWS_VERSION)
 
 # Both binaries use the flags of a plain `go test`, so that binaries, tests and the linter share compiled packages.
 # Published images use -trimpath (Containerfile, .ko.yaml).
@@ -83,6 +86,7 @@ test-product test-sandbox test-long test-times test-machines test-machines-core:
 
 # Environment of end-to-end tests. Test binaries also run as API servers, so SANDBOX_LDFLAGS set Kubernetes' version there.
 SUITE_ENV = KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets KAMINO_CLUSTERAPI_BIN=$(CURDIR)/$(CLUSTERAPI) \
+	KAMINO_CLUSTERAPI_AWS_BIN=$(CURDIR)/$(CLUSTERAPI_AWS) \
 	KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_SANDBOX_BIN=$(CURDIR)/$(BIN)/kamino-sandbox
 TESTSUITE = $(GO) run ./hack/testsuite
 
@@ -103,18 +107,19 @@ test-sandbox: build
 	@cd sandbox && $(GO) test -short -vet=off -timeout 30m $$($(GO) list ./... | grep -v -e /e2e -e /capi$$)
 	@cd sandbox && $(SUITE_ENV) $(GO) test -short -vet=off -count=1 -timeout 30m ./e2e
 
-# SHARD=2/9 runs part 2 of 9. Only shards that run Cluster API's controllers build the controllers.
+# SHARD=2/9 runs part 2 of 9. Only shards that run Cluster API's controllers build the controllers, and likewise its real provider.
 SHARD ?=
 .PHONY: test-long
 test-long: build assets ## Run the long suite: simulated weeks, lost calls, kills, Cluster API, all demos (SHARD=k/n: one part).
 	@if $(TESTSUITE) needs -shard "$(SHARD)" KAMINO_CLUSTERAPI_BIN; then $(MAKE) $(CLUSTERAPI); fi
+	@if $(TESTSUITE) needs -shard "$(SHARD)" KAMINO_CLUSTERAPI_AWS_BIN; then $(MAKE) $(CLUSTERAPI_AWS); fi
 	@$(SUITE_ENV) $(TESTSUITE) long -shard "$(SHARD)" -flags "'-ldflags=$(SANDBOX_LDFLAGS)'"
 
 # TIMES=short or TIMES=long measures one suite. PACKAGES="internal/capture" measures only these packages.
 TIMES ?= short long
 PACKAGES ?=
 .PHONY: test-times
-test-times: build assets $(CLUSTERAPI) ## Measure both suites on an idle machine. Write docs/contribute/tests.md and the times for shards.
+test-times: build assets $(CLUSTERAPI) $(CLUSTERAPI_AWS) ## Measure both suites on an idle machine. Write docs/contribute/tests.md and the times for shards.
 	@for suite in $(TIMES); do \
 		$(SUITE_ENV) $(TESTSUITE) times $$([[ $$suite == short ]] || echo -long) -flags "'-ldflags=$(SANDBOX_LDFLAGS)'" $(PACKAGES); \
 	done
@@ -170,6 +175,9 @@ test-machines-core: $(BIN)/kamino ## Run the part of test-machines without real 
 
 .PHONY: clusterapi
 clusterapi: $(CLUSTERAPI) ## Build Cluster API's own controllers, for tests and sandboxes that run them.
+
+.PHONY: clusterapi-aws
+clusterapi-aws: $(CLUSTERAPI_AWS) ## Build Cluster API's real infrastructure provider for AWS, for tests that run the provider.
 
 .PHONY: containerd
 containerd: $(CONTAINERD) ## Build containerd with shim and ctr, for tests with a real containerd.
@@ -336,6 +344,16 @@ $(CLUSTERAPI): tools/clusterapi/go.mod tools/clusterapi/go.sum
 		install -m 644 $$from/core/config/crd/bases/*.yaml $$from/bootstrap/kubeadm/config/crd/bases/*.yaml $$from/cmd/clusterctl/config/crd/bases/*_providers.yaml $@.new/definitions/ && \
 		install -m 644 $$from/core/config/webhook/manifests.yaml $@.new/webhooks/core.yaml && \
 		install -m 644 $$from/bootstrap/kubeadm/config/webhook/manifests.yaml $@.new/webhooks/kubeadm.yaml
+	@mv $@.new $@
+
+# The whole program of the provider's authors. The definitions of other products in the module are left out.
+$(CLUSTERAPI_AWS): tools/clusterapi-aws/go.mod tools/clusterapi-aws/go.sum
+	@echo "building Cluster API's provider for AWS $(CLUSTERAPI_AWS_VERSION) (some minutes, once)"
+	@rm -rf $@ $@.new && mkdir -p $@.new/definitions $@.new/webhooks
+	@cd tools/clusterapi-aws && ../../hack/retry.sh $(GO) mod download && $(GO) build -ldflags '-s -w' -o ../../$@.new/provider sigs.k8s.io/cluster-api-provider-aws/v2
+	@from=$$(cd tools/clusterapi-aws && $(GO) list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api-provider-aws/v2) && \
+		install -m 644 $$from/config/crd/bases/infrastructure.cluster.x-k8s.io_aws*.yaml $@.new/definitions/ && \
+		install -m 644 $$from/config/webhook/manifests.yaml $@.new/webhooks/aws.yaml
 	@mv $@.new $@
 
 # The file name contains the version, so that the cache of another checkout never provides an older linter.

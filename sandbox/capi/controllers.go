@@ -32,6 +32,16 @@ type Options struct {
 	Dir string
 	// Kubeadm starts the kubeadm bootstrap provider as well.
 	Kubeadm bool
+	// AWS starts the real infrastructure provider for AWS as well; nil if this package imitates the provider.
+	AWS *AWSProvider
+}
+
+// AWSProvider is the real infrastructure provider for AWS.
+type AWSProvider struct {
+	// Bin is the directory of `make clusterapi-aws` with the binary, definitions and webhooks of the provider.
+	Bin string
+	// Env are the variables with the endpoint and the credentials of the cloud.
+	Env []string
 }
 
 // Controllers are Cluster API's, at work on a management cluster.
@@ -39,24 +49,38 @@ type Controllers struct {
 	processes []*process
 }
 
-// manager is a binary of Cluster API.
+// manager is a binary of Cluster API or of a provider.
 type manager struct {
-	binary, webhooks string
-	flags            []string
+	// bin is the directory of the binary and of its webhooks.
+	bin, binary, webhooks string
+	flags, env            []string
+}
+
+// awsGates are the feature gates of the provider for AWS. Kamino needs Machines for the nodes of machine pools.
+const awsGates = "--feature-gates=EKS=false,MachinePool=true,MachinePoolMachines=true"
+
+// managers returns the managers that the options start.
+func (o Options) managers() []manager {
+	all := []manager{{bin: o.Bin, binary: "core", webhooks: "core.yaml", flags: []string{"--feature-gates=ClusterTopology=true,MachinePool=true"}}}
+	if o.Kubeadm {
+		all = append(all, manager{bin: o.Bin, binary: "kubeadm", webhooks: "kubeadm.yaml"})
+	}
+	if o.AWS != nil {
+		all = append(all, manager{bin: o.AWS.Bin, binary: "provider", webhooks: "aws.yaml", flags: []string{awsGates}, env: o.AWS.Env})
+	}
+	return all
 }
 
 // Start installs the definitions and the webhooks, and runs the controllers until Stop. Start returns when the
 // controllers answer.
 func Start(ctx context.Context, o Options) (*Controllers, error) {
-	managers := []manager{{binary: "core", webhooks: "core.yaml", flags: []string{"--feature-gates=ClusterTopology=true,MachinePool=true"}}}
-	if o.Kubeadm {
-		managers = append(managers, manager{binary: "kubeadm", webhooks: "kubeadm.yaml"})
-	}
+	managers := o.managers()
 	serving, err := authority.Open(filepath.Join(o.Dir, "certs"))
 	if err != nil {
 		return nil, err
 	}
-	pair, err := serving.Issue("webhook", authority.Subject{Name: "webhook", Hosts: []string{"127.0.0.1"}})
+	// The provider for AWS has no flags for the names of the files.
+	pair, err := serving.Issue("tls", authority.Subject{Name: "webhook", Hosts: []string{"127.0.0.1"}})
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +90,7 @@ func Start(ctx context.Context, o Options) (*Controllers, error) {
 	}
 	addresses := map[string]string{}
 	for i, m := range managers {
-		addresses[m.webhooks] = local(ports[2*i])
+		addresses[filepath.Join(m.bin, "webhooks", m.webhooks)] = local(ports[2*i])
 	}
 	if err := install(ctx, o, addresses, serving.CertPEM()); err != nil {
 		return nil, err
@@ -102,14 +126,15 @@ func (c *Controllers) start(o Options, m manager, pair authority.Pair, webhook, 
 		return err
 	}
 	defer out.Close()
-	p.command = exec.Command(filepath.Join(o.Bin, m.binary), append([]string{
+	p.command = exec.Command(filepath.Join(m.bin, m.binary), append([]string{
 		"--kubeconfig", o.Kubeconfig, "--webhook-port", strconv.Itoa(webhook), "--webhook-cert-dir", filepath.Dir(pair.CertFile),
-		"--webhook-cert-name", filepath.Base(pair.CertFile), "--webhook-key-name", filepath.Base(pair.KeyFile), "--health-addr", p.health, "--diagnostics-address", "127.0.0.1:0", "--insecure-diagnostics",
+		"--health-addr", p.health, "--diagnostics-address", "127.0.0.1:0", "--insecure-diagnostics",
 	}, m.flags...)...)
+	p.command.Env = append(os.Environ(), m.env...)
 	p.command.Stdout, p.command.Stderr = out, out
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.command.Start(); err != nil {
-		return fmt.Errorf("start Cluster API's %s (make clusterapi builds it): %w", m.binary, err)
+		return fmt.Errorf("start Cluster API's %s (`make clusterapi clusterapi-aws` builds it): %w", m.binary, err)
 	}
 	go func() { p.ended <- p.command.Wait() }()
 	c.processes = append(c.processes, p)

@@ -13,12 +13,16 @@ import (
 const immutable = `object.spec == oldObject.spec || has(request.dryRun) && request.dryRun && has(object.metadata.annotations) && ` +
 	`'topology.cluster.x-k8s.io/dry-run' in object.metadata.annotations`
 
-// keepTemplates lets the API server enforce the rule on templates of machines.
-func keepTemplates(ctx context.Context, c client.Client) error {
+// keepTemplates lets the API server enforce the rule on templates of machines. The real provider for AWS has a webhook.
+func keepTemplates(ctx context.Context, c client.Client, imitateAWS bool) error {
+	resources := []string{"azuremachinetemplates"}
+	if imitateAWS {
+		resources = append(resources, "awsmachinetemplates")
+	}
 	all := admissionregistrationv1.RuleWithOperations{
 		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
 		Rule: admissionregistrationv1.Rule{APIGroups: []string{infrastructureAWS.Group}, APIVersions: []string{"*"},
-			Resources: []string{"awsmachinetemplates", "azuremachinetemplates"}},
+			Resources: resources},
 	}
 	name := metav1.ObjectMeta{Name: "templates.sandbox.kamino.dev"}
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: name, Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{

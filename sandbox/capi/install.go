@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,12 +45,12 @@ func install(ctx context.Context, o Options, addresses map[string]string, ca []b
 	if err != nil {
 		return err
 	}
-	crds, err := definitionsIn(o.Bin)
+	crds, err := o.definitions()
 	if err != nil {
 		return err
 	}
 	for _, crd := range crds {
-		convertAt(crd, addresses, ca)
+		o.convertAt(crd, addresses, ca)
 		if crd.Labels == nil {
 			crd.Labels = map[string]string{}
 		}
@@ -62,11 +64,11 @@ func install(ctx context.Context, o Options, addresses map[string]string, ca []b
 			return err
 		}
 	}
-	if err := keepTemplates(ctx, c); err != nil {
+	if err := keepTemplates(ctx, c, o.AWS == nil); err != nil {
 		return err
 	}
 	for file, address := range addresses {
-		if err := installWebhooks(ctx, c, filepath.Join(o.Bin, "webhooks", file), address, ca); err != nil {
+		if err := installWebhooks(ctx, c, file, address, ca); err != nil {
 			return err
 		}
 	}
@@ -74,14 +76,17 @@ func install(ctx context.Context, o Options, addresses map[string]string, ca []b
 }
 
 // convertAt sets the webhook that converts the versions of a definition.
-func convertAt(crd *apiextensionsv1.CustomResourceDefinition, addresses map[string]string, ca []byte) {
+func (o Options) convertAt(crd *apiextensionsv1.CustomResourceDefinition, addresses map[string]string, ca []byte) {
 	if len(crd.Spec.Versions) < 2 {
 		return
 	}
-	file := "core.yaml"
-	if crd.Spec.Group == bootstrapGroup {
-		file = "kubeadm.yaml"
+	file := filepath.Join(o.Bin, "webhooks", "core.yaml")
+	switch crd.Spec.Group {
+	case bootstrapGroup:
+		file = filepath.Join(o.Bin, "webhooks", "kubeadm.yaml")
 		crd.Labels = map[string]string{"cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2"}
+	case infrastructureAWS.Group: // only the real provider has several versions
+		file = filepath.Join(o.AWS.Bin, "webhooks", "aws.yaml")
 	}
 	if addresses[file] == "" {
 		return
@@ -92,8 +97,12 @@ func convertAt(crd *apiextensionsv1.CustomResourceDefinition, addresses map[stri
 	}}
 }
 
-// definitionsIn returns Cluster API's definitions, and the definitions of the infrastructure.
-func definitionsIn(bin string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+// contractAWS is the label that config/crd/kustomization.yaml of the provider for AWS adds: the versions for a contract of
+// Cluster API.
+var contractAWS = map[string]string{"cluster.x-k8s.io/v1beta1": "v1beta1_v1beta2"}
+
+// definitions returns the definitions of Cluster API, of the imitated infrastructure, and of the real provider.
+func (o Options) definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	var all []*apiextensionsv1.CustomResourceDefinition
 	read := func(content []byte, name string) error {
 		return documents(content, func(document []byte) error {
@@ -105,18 +114,33 @@ func definitionsIn(bin string) ([]*apiextensionsv1.CustomResourceDefinition, err
 			return nil
 		})
 	}
-	theirs, err := filepath.Glob(filepath.Join(bin, "definitions", "*.yaml"))
-	if err != nil || len(theirs) == 0 {
-		return nil, fmt.Errorf("no definitions of Cluster API's in %s: `make clusterapi` builds them: %w", bin, errors.Join(err, os.ErrNotExist))
+	readDir := func(bin, target string) error {
+		theirs, err := filepath.Glob(filepath.Join(bin, "definitions", "*.yaml"))
+		if err != nil || len(theirs) == 0 {
+			return fmt.Errorf("no definitions of Cluster API's in %s: `make %s` builds them: %w", bin, target, errors.Join(err, os.ErrNotExist))
+		}
+		for _, file := range theirs {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			if err := read(content, file); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	for _, file := range theirs {
-		content, err := os.ReadFile(file)
-		if err != nil {
+	if o.AWS != nil {
+		if err := readDir(o.AWS.Bin, "clusterapi-aws"); err != nil {
 			return nil, err
 		}
-		if err := read(content, file); err != nil {
-			return nil, err
+		for _, crd := range all {
+			crd.Labels = maps.Clone(contractAWS)
 		}
+	}
+	ofProvider := len(all)
+	if err := readDir(o.Bin, "clusterapi"); err != nil {
+		return nil, err
 	}
 	ours, err := definitions.ReadDir("definitions")
 	if err != nil {
@@ -131,7 +155,10 @@ func definitionsIn(bin string) ([]*apiextensionsv1.CustomResourceDefinition, err
 			return nil, err
 		}
 	}
-	return all, nil
+	// A definition of the real provider replaces the imitated definition.
+	return slices.Concat(all[:ofProvider], slices.DeleteFunc(all[ofProvider:], func(crd *apiextensionsv1.CustomResourceDefinition) bool {
+		return slices.ContainsFunc(all[:ofProvider], func(of *apiextensionsv1.CustomResourceDefinition) bool { return of.Name == crd.Name })
+	})), nil
 }
 
 // documents goes through a file of YAML.

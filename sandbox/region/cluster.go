@@ -68,13 +68,19 @@ func (c *ClusterAPI) MakeCluster(ctx context.Context, port int, ofClass bool) (p
 		plane = c.object(controlPlane, "ExternalControlPlane", name)
 		return name != "", err
 	})
-	return plane, err
+	if err != nil || !c.withProvider {
+		return plane, err
+	}
+	return plane, c.provideNetwork(ctx)
 }
 
 // makePlain creates a Cluster without a ClusterClass.
 func (c *ClusterAPI) makePlain(ctx context.Context, cluster *unstructured.Unstructured, endpoint map[string]any) error {
 	infra, plane := c.object(c.capiGroup(), c.capiKind()+"Cluster", c.cluster.Name), c.object(controlPlane, "ExternalControlPlane", c.cluster.Name)
 	infra.Object["spec"] = c.at(endpoint)
+	if c.withProvider {
+		infra.SetAnnotations(managedElsewhere)
+	}
 	cluster.Object["spec"] = map[string]any{"controlPlaneEndpoint": endpoint, "infrastructureRef": ref(infra), "controlPlaneRef": ref(plane)}
 	return c.make(ctx, infra, plane, cluster)
 }

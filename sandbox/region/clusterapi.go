@@ -27,6 +27,8 @@ type ClusterAPI struct {
 	objects client.Client
 	cluster types.NamespacedName
 	version string
+	// withProvider: the real infrastructure provider for AWS runs the instances.
+	withProvider bool
 }
 
 var _ Region = (*ClusterAPI)(nil)

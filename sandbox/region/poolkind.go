@@ -88,7 +88,11 @@ func (c *ClusterAPI) sizedPool(f poolKind, spec pool.Spec, boot, infra *unstruct
 // makeDeployment creates a MachineDeployment, and the templates of its machines.
 func (c *ClusterAPI) makeDeployment(ctx context.Context, spec pool.Spec) error {
 	infra, boot := c.template(spec.Name), c.joins("KubeadmConfigTemplate", spec.Name)
-	infra.Object["spec"] = map[string]any{"template": map[string]any{"spec": c.capiMachine()}}
+	machines := c.capiMachine()
+	if c.withProvider {
+		ofPool(machines, spec.Name)
+	}
+	infra.Object["spec"] = map[string]any{"template": map[string]any{"spec": machines}}
 	md := c.sizedPool(deployments, spec, boot, infra)
 	md.Object["spec"].(map[string]any)["rollout"] = map[string]any{"strategy": map[string]any{"type": "OnDelete"}}
 	return c.make(ctx, infra, boot, md)

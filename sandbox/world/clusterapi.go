@@ -46,7 +46,7 @@ func (w *World) startClusterAPI(ctx context.Context) error {
 	// capi.Start waits for the processes: errors of their start appear here, and not in a pool.
 	config := rest.CopyConfig(w.plane.Admin())
 	config.QPS, config.Burst = 200, 400
-	controllers, err := capi.Start(ctx, capi.Options{Bin: w.options.ClusterAPI, Config: config, Kubeconfig: kubeconfig, Dir: dir, Kubeadm: true})
+	controllers, err := capi.Start(ctx, capi.Options{Bin: w.options.ClusterAPI, Config: config, Kubeconfig: kubeconfig, Dir: dir, Kubeadm: true, AWS: w.awsProvider()})
 	if err != nil {
 		return fmt.Errorf("start the controllers of Cluster API: %w", err)
 	}
@@ -59,10 +59,37 @@ func (w *World) startClusterAPI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if w.options.AWSProvider != "" {
+		over = over.WithProvider()
+	}
 	if err := makeCluster(ctx, w, objects, over); err != nil {
 		return fmt.Errorf("the Cluster %s of Cluster API: %w", capiCluster, err)
 	}
 	w.cloud = over
+	if err := w.imitateProvider(ctx, config, objects, over); err != nil {
+		return err
+	}
+	w.progress("Cluster API: the core controllers and the kubeadm provider reconcile cluster %s (%.1f s)", capiCluster, time.Since(began).Seconds())
+	return nil
+}
+
+// awsProvider is the real provider for AWS; nil if the sandbox imitates the provider.
+func (w *World) awsProvider() *capi.AWSProvider {
+	if w.options.AWSProvider == "" {
+		return nil
+	}
+	p := &capi.AWSProvider{Bin: w.options.AWSProvider}
+	for _, v := range w.Environment() {
+		p.Env = append(p.Env, v.Name+"="+v.Value)
+	}
+	return p
+}
+
+// imitateProvider runs the imitated infrastructure provider, unless the real provider runs.
+func (w *World) imitateProvider(ctx context.Context, config *rest.Config, objects client.Client, over *region.ClusterAPI) error {
+	if w.options.AWSProvider != "" {
+		return nil
+	}
 	w.serve("the infrastructure provider of Cluster API", func() error {
 		return capi.RunInfrastructure(w.ctx, config, over.Makers(), logr.Discard())
 	})
@@ -80,7 +107,6 @@ func (w *World) startClusterAPI(ctx context.Context) error {
 			return capi.RunGroups(w.ctx, config, groups, interval, logr.Discard())
 		})
 	}
-	w.progress("Cluster API: the core controllers and the kubeadm provider reconcile cluster %s (%.1f s)", capiCluster, time.Since(began).Seconds())
 	return nil
 }
 

@@ -40,6 +40,9 @@ type Options struct {
 	// ClusterAPI is the directory of Cluster API's binaries (`make clusterapi`). Empty if the cloud's own pools build
 	// the nodes.
 	ClusterAPI string
+	// AWSProvider is the directory of the real infrastructure provider for AWS (`make clusterapi-aws`). If empty, the
+	// sandbox imitates the provider.
+	AWSProvider string
 	// ClusterClass creates a new sandbox's Cluster from a ClusterClass. Pools of kind ClusterClass do the same.
 	ClusterClass bool
 	// TimeScale is how many simulated seconds pass in a real one; 0 means DefaultTimeScale.
