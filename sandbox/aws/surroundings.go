@@ -56,6 +56,8 @@ func (s surroundings) subnets(c *call, _ *state) (query.Element, error) {
 	all, p := filtered(c, all, map[string]func(Subnet) []string{
 		"subnet-id":         func(n Subnet) []string { return []string{n.ID} },
 		"availability-zone": func(n Subnet) []string { return []string{n.Zone} },
+		"state":             func(Subnet) []string { return []string{"available"} },
+		"vpc-id":            func(Subnet) []string { return []string{VPC} },
 	}, nil)
 	if p != nil {
 		return query.Element{}, p

@@ -18,7 +18,8 @@ func TestSurroundings(t *testing.T) {
 	c.group(t, 1, nil)
 	name := sdk.String(testGroup)
 	zones := ok(c.ec2.DescribeAvailabilityZones(t.Context(), &ec2.DescribeAvailabilityZonesInput{}))(t).AvailabilityZones
-	subnets := ok(c.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{}))(t).Subnets
+	available := []ec2types.Filter{{Name: sdk.String("state"), Values: []string{"pending", "available"}}}
+	subnets := ok(c.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{Filters: available}))(t).Subnets
 	if len(zones) == 0 || len(subnets) == 0 || *subnets[0].AvailabilityZone != *zones[0].ZoneName {
 		t.Errorf("%d zones, %d subnets", len(zones), len(subnets))
 	}

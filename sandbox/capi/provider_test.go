@@ -79,7 +79,7 @@ func TestRootVolumeOfProvider(t *testing.T) {
 	maker, groups := simulation.NewMaker(a.ec2, "home"), simulation.NewGroups(a.ec2, a.scaling, amazonSubnet, "home")
 	_, _, err := maker.Ensure(t.Context(), sandbox.Machine{Name: "small", Spec: specOf(1)})
 	const refused = "root volume size (1) must be greater than or equal to snapshot size ("
-	if err == nil || !strings.HasPrefix(err.Error(), refused) {
+	if err == nil || !strings.HasPrefix(err.Error(), "failed to create AWSMachine instance: "+refused) {
 		t.Errorf("a machine: %v", err)
 	}
 	err = groups.Publish(t.Context(), sandbox.Machine{Name: "workers", Spec: map[string]any{"awsLaunchTemplate": specOf(1)}})

@@ -73,6 +73,9 @@ type maker struct {
 // NewMaker returns a maker for an account, with instances of a Cluster.
 func NewMaker(machines *ec2.Client, cluster string) capi.Maker { return maker{machines, cluster} }
 
+// notCreated is how the provider's messages about refused machines begin.
+const notCreated = "failed to create AWSMachine instance"
+
 // Ensure implements capi.Maker: runs an instance. The provider sends no client token, and finds its instance by the provider
 // ID, or by name and owner. Source: CAPA v2.13, pkg/cloud/services/ec2/instances.go.
 func (c maker) Ensure(ctx context.Context, m capi.Machine) (id string, state capi.MachineState, err error) {
@@ -92,7 +95,7 @@ func (c maker) Ensure(ctx context.Context, m capi.Machine) (id string, state cap
 	if i == nil {
 		device, size, err := rootVolumeOf(ctx, c.ec2, m.Spec)
 		if err != nil {
-			return "", "", err
+			return "", "", fmt.Errorf("%s: %w", notCreated, err)
 		}
 		in := &ec2.RunInstancesInput{
 			ImageId: sdk.String(ami), InstanceType: ec2types.InstanceType(kind), MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1),
@@ -104,7 +107,7 @@ func (c maker) Ensure(ctx context.Context, m capi.Machine) (id string, state cap
 		}
 		made, err := c.ec2.RunInstances(ctx, in)
 		if err != nil {
-			return "", "", shortError(err)
+			return "", "", fmt.Errorf("%s: failed to run instance: %w", notCreated, shortError(err))
 		}
 		i = &made.Instances[0]
 	}
