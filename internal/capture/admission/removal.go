@@ -185,9 +185,10 @@ func (d *RemovalCost) Sentences(node, pool string) []string {
 	for _, lost := range []struct {
 		what string
 		all  []string
-	}{{"labels", d.Labels}, {"taints", d.Taints}} {
+	}{{"label", d.Labels}, {"taint", d.Taints}} {
 		if len(lost.all) > 0 {
-			says = append(says, fmt.Sprintf("lose %s that no other node of the pool has: %s. Set the %s again on the replacement, or in the pool's recipe", lost.what, strings.Join(lost.all, ", "), lost.what))
+			says = append(says, fmt.Sprintf("lose %ss that no other node of the pool has: %s. Set the %ss in the pool's recipe, or on the replacement: kubectl %s node REPLACEMENT %s",
+				lost.what, strings.Join(lost.all, ", "), lost.what, lost.what, strings.Join(lost.all, " ")))
 		}
 	}
 	return says

@@ -181,8 +181,8 @@ func TestRemovalCostSentences(t *testing.T) {
 	}
 	peer.Spec.Taints = marked.Spec.Taints[2:]
 	c.Donor, c.PoolNodes = Found(Donor{Node: &marked}), Found(PoolNodes{Peers: []corev1.Node{peer}})
-	want = append(want, "lose labels that no other node of the pool has: gpu=, team=blue. Set the labels again on the replacement, or in the pool's recipe",
-		"lose taints that no other node of the pool has: dedicated=batch:NoSchedule. Set the taints again on the replacement, or in the pool's recipe")
+	want = append(want, "lose labels that no other node of the pool has: gpu=, team=blue. Set the labels in the pool's recipe, or on the replacement: kubectl label node REPLACEMENT gpu= team=blue",
+		"lose taints that no other node of the pool has: dedicated=batch:NoSchedule. Set the taints in the pool's recipe, or on the replacement: kubectl taint node REPLACEMENT dedicated=batch:NoSchedule")
 	if got := c.RemovalCost().Sentences("donor", "pool1"); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
