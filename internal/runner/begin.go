@@ -298,12 +298,17 @@ func nextTry(version string, all []v1alpha1.Prototype) string {
 	return imageversion.Try(version, imageversion.MaxTry)
 }
 
+// isDonorOf reports whether a running capture is the capture that the user asked for.
+func (d *Donor) isDonorOf(p *v1alpha1.Prototype) bool {
+	return p.Spec.Donor.NodeName == d.Node.Name || d.Adds && p.Spec.AddsDonor() || d.OfPool && p.Spec.Pioneer != nil
+}
+
 func (d *Donor) inFlight(p *v1alpha1.Prototype, version string) (Decision, error) {
 	switch {
 	case !p.DeletionTimestamp.IsZero():
 		return Decision{}, cluster.Refusef("Prototype %s of pool %s is being deleted and first returns or removes %s, and nothing was changed: "+
 			"wait, or follow with `kamino cancel %s`", p.Name, d.Pool.Name, p.Spec.DonorName(), p.Name)
-	case p.Spec.Donor.NodeName != d.Node.Name && !(d.Adds && p.Spec.AddsDonor()) && !(d.OfPool && p.Spec.Pioneer != nil):
+	case !d.isDonorOf(p):
 		return Decision{}, cluster.Refusef("another capture of pool %s is running: Prototype %s captures %s as version %s, and nothing was changed: "+
 			"wait, or stop the capture with `kamino cancel %s`", d.Pool.Name, p.Name, p.Spec.DonorName(), p.Spec.Version, p.Name)
 	case d.Patches && p.Spec.Pioneer == nil:
