@@ -103,6 +103,9 @@ func (c *ClusterAPI) makeMachinePool(ctx context.Context, spec pool.Spec) error 
 	shape := c.capiPool(spec)
 	infra, boot := c.object(c.capiGroup(), c.capiKind()+"MachinePool", spec.Name), c.joins("KubeadmConfig", spec.Name)
 	infra.Object["spec"] = shape.spec
+	if c.withProvider {
+		inOneSubnet(shape.spec, c.capiCluster())
+	}
 	mp := c.sizedPool(machinePools, spec, boot, infra)
 	if shape.annotations != nil {
 		mp.Object["metadata"].(map[string]any)["annotations"] = shape.annotations

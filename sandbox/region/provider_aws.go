@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,4 +41,11 @@ func (c *ClusterAPI) provideNetwork(ctx context.Context) error {
 // ofPool tags the instances of a machine spec with their pool.
 func ofPool(machines map[string]any, pool string) {
 	machines["additionalTags"] = map[string]any{aws.PoolTag: pool}
+}
+
+// inOneSubnet places a machine pool in the first subnet of the cluster, as the imitated provider does.
+func inOneSubnet(machinePool, cluster map[string]any) {
+	subnets, _, _ := unstructured.NestedSlice(cluster, "network", "subnets")
+	first, _ := subnets[0].(map[string]any)
+	machinePool["subnets"] = []any{map[string]any{"id": first["id"]}}
 }

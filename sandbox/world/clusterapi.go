@@ -20,6 +20,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/region"
+	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
 )
 
 // How nodes join if Cluster API builds the nodes. Its controllers use the sandbox's API server, as management and
@@ -46,7 +47,7 @@ func (w *World) startClusterAPI(ctx context.Context) error {
 	// capi.Start waits for the processes: errors of their start appear here, and not in a pool.
 	config := rest.CopyConfig(w.plane.Admin())
 	config.QPS, config.Burst = 200, 400
-	controllers, err := capi.Start(ctx, capi.Options{Bin: w.options.ClusterAPI, Config: config, Kubeconfig: kubeconfig, Dir: dir, Kubeadm: true, AWS: w.awsProvider()})
+	controllers, err := capi.Start(ctx, capi.Options{Bin: w.options.ClusterAPI, Config: config, Kubeconfig: kubeconfig, Dir: dir, Kubeadm: true, AWS: w.options.awsProvider(w.Environment())})
 	if err != nil {
 		return fmt.Errorf("start the controllers of Cluster API: %w", err)
 	}
@@ -74,12 +75,12 @@ func (w *World) startClusterAPI(ctx context.Context) error {
 }
 
 // awsProvider is the real provider for AWS; nil if the sandbox imitates the provider.
-func (w *World) awsProvider() *capi.AWSProvider {
-	if w.options.AWSProvider == "" {
+func (o Options) awsProvider(env []sandboxdir.Variable) *capi.AWSProvider {
+	if o.AWSProvider == "" {
 		return nil
 	}
-	p := &capi.AWSProvider{Bin: w.options.AWSProvider}
-	for _, v := range w.Environment() {
+	p := &capi.AWSProvider{Bin: o.AWSProvider}
+	for _, v := range env {
 		p.Env = append(p.Env, v.Name+"="+v.Value)
 	}
 	return p

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
@@ -68,4 +70,28 @@ func TestRootVolumeBelowDisk(t *testing.T) {
 		t.Errorf("the failure does not quote the provider: %+v", f)
 	}
 	e.Start("capture", e.Nodes[1], "--dry-run").ExpectExit(exitRefused, cloud.RootDiskTooLarge, "30 GiB, but the recipe gives new nodes 20 GiB")
+}
+
+// TestGroup captures a node of a MachinePool, which is an Auto Scaling group. The provider writes the image into the launch
+// template, and starts no instance refresh. The provider looks at a group every three minutes, and at each change of the
+// AWSMachinePool.
+func TestGroup(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, "grouped", "kind=MachinePool")
+	capture := e.capture("soak: 1s")
+	e.Eventually("the group grows", func() (bool, string) { return len(e.MachinesNow()) == 3, capture.Output() })
+	e.Must(e.patch("awsmachinepools", e.Pool, `{"metadata":{"annotations":{"sandbox.kamino.dev/look":"now"}}}`))
+	capture.ExpectExit(0, "now builds new nodes from version ", "Provisioned: Passed")
+	version := e.AssertSucceeded(e.Donor).Spec.Version
+	e.AssertNodeGone(e.Donor)
+	e.assertUntouched(e.Machines[1])
+	refreshes, err := sandbox.AWS().Groups().DescribeInstanceRefreshes(t.Context(), &autoscaling.DescribeInstanceRefreshesInput{AutoScalingGroupName: &e.Pool})
+	e.Must(err)
+	if len(refreshes.InstanceRefreshes) > 0 {
+		t.Errorf("the provider replaced instances: %+v", refreshes.InstanceRefreshes)
+	}
+	if copied := e.Grow(); e.VersionOf(copied.Image) != version {
+		t.Errorf("node %s was built from %s, want version %s", copied.Node, copied.Image, version)
+	}
+	e.AssertNothingLeft()
 }

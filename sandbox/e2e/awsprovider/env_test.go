@@ -65,9 +65,9 @@ func newEnv(t *testing.T, name string, options ...string) env {
 func (e env) waitMachine(node string) {
 	e.Helper()
 	e.Eventually("Cluster API knows node "+node, func() (bool, string) {
-		machines, err := sandbox.ObjectsOf(e.Context(), e.Pool, "machines")
+		machines, err := sandbox.Objects("machines").List(e.Context(), metav1.ListOptions{})
 		e.Must(err)
-		known := slices.ContainsFunc(machines, func(m unstructured.Unstructured) bool { return sandboxtest.NodeOf(m) == node })
+		known := slices.ContainsFunc(machines.Items, func(m unstructured.Unstructured) bool { return sandboxtest.NodeOf(m) == node })
 		annotations := e.Node(node).Annotations
 		return known && annotations["cluster.x-k8s.io/cluster-name"] != "", fmt.Sprintf("has a Machine: %t, annotations %v", known, annotations)
 	})
