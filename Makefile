@@ -348,7 +348,7 @@ $(CLUSTERAPI): tools/clusterapi/go.mod tools/clusterapi/go.sum
 
 # The whole program of the provider's authors. The definitions of other products in the module are left out.
 $(CLUSTERAPI_AWS): tools/clusterapi-aws/go.mod tools/clusterapi-aws/go.sum
-	@echo "building Cluster API's provider for AWS $(CLUSTERAPI_AWS_VERSION) (some minutes, once)"
+	@echo "building Cluster API's provider for AWS $(CLUSTERAPI_AWS_VERSION) (about seven minutes, once)"
 	@rm -rf $@ $@.new && mkdir -p $@.new/definitions $@.new/webhooks
 	@cd tools/clusterapi-aws && ../../hack/retry.sh $(GO) mod download && $(GO) build -ldflags '-s -w' -o ../../$@.new/provider sigs.k8s.io/cluster-api-provider-aws/v2
 	@from=$$(cd tools/clusterapi-aws && $(GO) list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api-provider-aws/v2) && \

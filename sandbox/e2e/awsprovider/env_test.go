@@ -3,6 +3,7 @@
 package awsprovider
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -33,6 +34,8 @@ func TestMain(m *testing.M) {
 	if binaries == "" || provider == "" {
 		os.Exit(m.Run()) // each test is skipped and says so
 	}
+	// Tests wait far more than they work. The command line has precedence.
+	_ = flag.Set("test.parallel", "8")
 	os.Exit(sandboxtest.Main(m, world.Options{Cloud: pool.AWS, ClusterAPI: binaries, AWSProvider: provider, TimeScale: 200, KeepNodes: true}, &sandbox))
 }
 
