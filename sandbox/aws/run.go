@@ -272,9 +272,7 @@ func (s runs) make(st *state, o order, reservation string, index int) *instance 
 		s.attach(st, i, d, volumeTags)
 	}
 	i.Interface = resource{ID: interfaceID(i.ID), Created: i.Created, Seen: i.Seen, Operator: i.Operator}
-	if i.Interface.Tags, _ = tagsFor(o.data, "network-interface"); i.Interface.Tags == nil {
-		i.Interface.Tags = map[string]string{}
-	}
+	i.Interface.Tags, _ = tagsFor(o.data, "network-interface")
 	st.Instances[i.ID] = i
 	st.plan(st.moment+s.config.Latencies.Launch, "instance.launch", i.ID, "")
 	return i
