@@ -10,6 +10,8 @@ GO  ?= go
 BIN := bin
 # The simulated cloud of the demos: azure or aws.
 CLOUD ?= azure
+# Source of the node of demo-pioneer: Take or Grow.
+NODE ?= Take
 
 # Static binaries on every build machine. No package here links C.
 export CGO_ENABLED := 0
@@ -69,8 +71,8 @@ demo-rollback: build ## Show a bad image without a trial: new nodes fail to join
 	@$(BIN)/kamino-sandbox demo --rollback --cloud $(CLOUD) --kamino $(BIN)/kamino
 
 .PHONY: demo-pioneer
-demo-pioneer: build ## Show a pioneer: Kamino patches one node with apt and captures the node; no other node runs apt (Debian or Ubuntu).
-	@$(BIN)/kamino-sandbox demo --pioneer --cloud $(CLOUD) --kamino $(BIN)/kamino
+demo-pioneer: build ## Show a pioneer: Kamino patches one node with apt and captures the node; no other node runs apt (Debian or Ubuntu; NODE=Grow: a new node).
+	@$(BIN)/kamino-sandbox demo --pioneer=$(NODE) --cloud $(CLOUD) --kamino $(BIN)/kamino
 
 .PHONY: demo-clusterapi
 demo-clusterapi: build $(CLUSTERAPI) ## Show a capture of nodes from Cluster API's own controllers: a MachineDeployment on AWS.

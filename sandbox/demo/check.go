@@ -47,7 +47,7 @@ func (s *scenario) everythingIsChecked(ctx context.Context) error {
 	switch {
 	case s.Rollback:
 		checks = s.rollbackChecks()
-	case s.Pioneer:
+	case s.Pioneer != "":
 		checks = pioneerDemo{s}.pioneerChecks()
 	case s.replacesDonor():
 		checks = s.replacementChecks()

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/machine"
@@ -45,8 +46,9 @@ type Options struct {
 	ClusterAPI string
 	// Rollback shows a bad version without a trial: its nodes do not join, and Kamino rolls the pool back.
 	Rollback bool
-	// Pioneer shows a node that Kamino patches with apt before the capture, and new nodes that never run apt.
-	Pioneer bool
+	// Pioneer shows a node that Kamino patches with apt before the capture, and new nodes that never run apt. The value is the
+	// source of the node; empty for other demos.
+	Pioneer v1alpha1.PioneerNode
 	// Keep leaves the directory.
 	Keep bool
 }
@@ -109,7 +111,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	switch {
 	case o.Rollback:
 		steps = s.rollbackSteps()
-	case s.Pioneer:
+	case s.Pioneer != "":
 		steps = pioneerDemo{s}.pioneerSteps()
 	case s.replacesDonor():
 		steps = s.replacementSteps()
@@ -134,7 +136,7 @@ func (s *scenario) joinsByRole() bool {
 
 // replacesDonor: the donor is replaced. apt is on nodes of kubeadm alone on AWS.
 func (s *scenario) replacesDonor() bool {
-	return s.Kubeadm || s.ClusterAPI != "" || s.Pioneer && s.Cloud == pool.AWS
+	return s.Kubeadm || s.ClusterAPI != "" || s.Pioneer != "" && s.Cloud == pool.AWS
 }
 
 type step struct {

@@ -63,13 +63,25 @@ func (s pioneerDemo) nodesHaveApt(ctx context.Context) (err error) {
 	if err := s.clusterComesUp(ctx); err != nil {
 		return err
 	}
-	for _, m := range s.world.Fleet().Machines() {
-		if err := s.pioneer.repository.Install(m.Disk); err != nil {
+	machines, err := s.world.Machines(ctx)
+	if err != nil {
+		return err
+	}
+	// The disks of the machines, and of the generic image for a new node.
+	packages, err := filepath.Glob(filepath.Join(filepath.Dir(machines[0].Disk), "*/var/lib/dpkg"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range packages {
+		if err := s.pioneer.repository.Install(strings.TrimSuffix(dir, "/var/lib/dpkg")); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// grows: the pioneer is a new node of the pool.
+func (s pioneerDemo) grows() bool { return s.Pioneer == v1alpha1.PioneerGrow }
 
 func (s pioneerDemo) stopRepository() error {
 	if s.pioneer.repository == nil {
@@ -96,6 +108,7 @@ func (s pioneerDemo) pioneerIsCaptured(ctx context.Context) error {
 		return err
 	}
 	s.pioneer.sent = s.pioneer.repository.Traffic().Since(start)
+	s.donor = s.capture.prototype.Spec.Donor.NodeName
 	// The donor boots once for the patch, and once for the capture unless the capture removes the donor.
 	s.pioneer.boots = 1
 	if m, err := s.machineOf(s.donor); err == nil {
@@ -131,10 +144,30 @@ func (s pioneerDemo) pioneerChecks() []check {
 		{"the cloud rebuilt no running node", s.noNodeUpgraded},
 		{"no snapshot, pod or lock is left", s.noLeftovers},
 	}
-	if s.replacesDonor() {
+	if s.grows() {
+		checks = append(checks, check{"the pioneer was a new node, and all nodes of the pool serve", s.poolServed})
+	}
+	if s.grows() || s.replacesDonor() {
 		return append(checks, check{"the donor is gone, with its instance, its disk and its Node", s.donorIsGone})
 	}
 	return append(checks, check{"the pioneer is back in service", s.donorIsBack})
+}
+
+// poolServed requires each node of the pool in service, and the former size of the pool with the two new nodes.
+func (s pioneerDemo) poolServed(ctx context.Context) error {
+	if _, was := s.before[s.donor]; was {
+		return fmt.Errorf("node %s was in the pool before the capture", s.donor)
+	}
+	want := int64(len(s.before) + len(s.pioneer.clones))
+	if size, err := s.size(ctx); err != nil || size != want {
+		return errors.Join(err, fmt.Errorf("the wanted size of the pool is %d, want %d", size, want))
+	}
+	for node := range s.before {
+		if err := s.isInService(ctx, node); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // patched is the report of the patch in the status of the Prototype.
@@ -268,6 +301,9 @@ func (s pioneerDemo) comparePatching(ctx context.Context) error {
 	}
 	own := s.pioneer
 	patch, away := s.outOfService(), s.outOfService()+s.capture.away
+	if s.grows() {
+		away = 0
+	}
 	rows := [][3]string{{"", "patch every node", "pioneer"}}
 	for _, nodes := range []int64{size, largePool} {
 		n := func(each int64) int64 { return each * nodes }
@@ -285,7 +321,10 @@ func (s pioneerDemo) comparePatching(ctx context.Context) error {
 	s.print.line("Computed: \"patch every node\" is the pioneer's own patch, once for each node.")
 	s.print.line("Waits of the cloud are %d times shorter than in a cloud; apt runs in real time.", TimeScale)
 	s.print.line("Running nodes do not change: they get the patches when the pool replaces the nodes (rebuild.behind).")
-	if s.Cloud == pool.AWS {
+	switch {
+	case s.grows():
+		s.print.line("The pioneer was a new node, and booted only after the patch. No node of the pool was out of service.")
+	case s.Cloud == pool.AWS:
 		s.print.line("The capture removed the pioneer, so it booted only after the patch. Its replacement came first.")
 	}
 	return nil

@@ -29,9 +29,9 @@ func (s *scenario) order() ([]string, error) {
 	settings := filepath.Join(s.dir, "settings.yaml")
 	content := "settings: {trial: {mode: " + string(v1alpha1.TrialApart) + ", soak: " + soak + "}}\n"
 	order := []string{"capture", s.donor, "-f", settings}
-	if s.Pioneer {
+	if s.Pioneer != "" {
 		content += "pioneer: {soak: " + soak + "}\n"
-		order = append(order, "--pioneer")
+		order = append(order, "--pioneer="+string(s.Pioneer))
 	}
 	return order, os.WriteFile(settings, []byte(content), 0o600)
 }

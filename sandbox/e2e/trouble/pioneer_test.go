@@ -1,6 +1,7 @@
 package trouble
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/apt"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
@@ -112,27 +114,41 @@ func TestAddedPioneerWithoutAPackageManager(t *testing.T) {
 	e.AssertReturned(e.Before, e.Donor, 0)
 }
 
-// TestAddedPioneer: the pool grows by a node that apt patches. The node is captured and removed, the next node comes up patched,
-// and no other node runs apt. The image of the first generation belongs to this test alone, so that it can have apt.
+// newKernel is the script of a package with a new kernel: the next boot uses the kernel.
+const newKernel = `if [ "$1" = configure ]; then
+	mkdir -p "/lib/modules/%[1]s"
+	echo kernel > "/boot/vmlinuz-%[1]s"
+	ln -sfn "vmlinuz-%[1]s" /boot/vmlinuz
+fi
+`
+
+// TestAddedPioneer: the pool grows by a node that apt patches, with a new kernel, which alone needs a reboot. The node is captured
+// and removed, the next node comes up patched and boots the kernel, and no other node runs apt. The image of the first generation belongs to this test alone, so that it can have apt.
 func TestAddedPioneer(t *testing.T) {
 	t.Parallel()
 	e, repository := pioneerEnv(t, "name=grown,nodes=2,generation=V1")
 	e.Must(repository.Install(e.Sandbox.Fleet().DiskTree(fleet.DiskID(e.CloudPool().Image))))
 	const patched = "3.0.2-0ubuntu1.16"
-	e.Must(repository.Publish(apt.Package{Name: "openssl", Before: "3.0.2-0ubuntu1.15", Version: patched, Postinst: apt.RequestReboot}))
+	root := e.Machine(e.Donor).Disk
+	kernel := disk.NextKernel(disk.Kernel(root))
+	e.Must(repository.Publish(apt.Package{Name: "openssl", Before: "3.0.2-0ubuntu1.15", Version: patched},
+		apt.Package{Name: disk.KernelPackage(root), Before: disk.Kernel(root), Version: "99.0", Postinst: fmt.Sprintf(newKernel, kernel)}))
 	settings := filepath.Join(t.TempDir(), "settings.yaml")
 	e.Must(os.WriteFile(settings, []byte("maxConcurrent: 100\nsettings: {trial: {soak: 1s}}\npioneer: {soak: 1s}\n"), 0o600))
 	e.Start("capture", "--pool", e.Group, "-f", settings, "--pioneer=Grow").ExpectExit(0, "Growing: inspecting the node's disk", "Patching", "Rebooting", "Soaking", "Removing",
 		"Soaked: Passed", "so that the pool has its former size")
 	p := e.Prototype()
-	if p.Status.Patch == nil || p.Status.Patch.Installed != 1 || p.Spec.Donor.NodeName == e.Donor {
+	if p.Status.Patch == nil || p.Status.Patch.Installed != 2 || p.Spec.Donor.NodeName == e.Donor {
 		t.Errorf("donor %s, patch %+v", p.Spec.Donor.NodeName, p.Status.Patch)
 	}
 	e.AssertReplaced(e.Before, p.Spec.Donor.NodeName, 2)
 	sent := repository.Traffic()
 	clone := e.Grow()
-	if clone.Packages["openssl"] != patched || clone.Boots != 1 {
-		t.Errorf("the next node has openssl %s after %d boots", clone.Packages["openssl"], clone.Boots)
+	if clone.Packages["openssl"] != patched || clone.Kernel != kernel || clone.Boots != 1 {
+		t.Errorf("the next node has openssl %s and kernel %s after %d boots", clone.Packages["openssl"], clone.Kernel, clone.Boots)
+	}
+	if info := e.Node(clone.Node).Status.NodeInfo; info.KernelVersion != kernel {
+		t.Errorf("the next node runs kernel %s, want %s", info.KernelVersion, kernel)
 	}
 	if quiet, err := os.ReadFile(filepath.Join(clone.Disk, "etc/apt/apt.conf.d/99kamino-quiet")); err != nil || !strings.Contains(string(quiet), "APT::Periodic::Enable") {
 		t.Errorf("the next node is not quiet: %q, %v", quiet, err)
