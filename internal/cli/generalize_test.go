@@ -123,7 +123,7 @@ func TestGeneralizeEndings(t *testing.T) {
 		{"no rules, and some ordered", []string{"--root", unmet, "--profile", "static", "--rules-digest", "sha256:0"}, ExitRefused, "not the rules of the order"},
 		{"not met", []string{"--root", unmet}, ExitFailed, "must not be copied"},
 		{"a pioneer without a list of packages", []string{"--root", refused, "--look", "--patched-by-kamino", "Allow", "--allow", "control-plane"}, ExitRefused, "Kamino cannot patch"},
-		{"a pioneer without a firmware UUID", []string{"--root", refused, "--look", "--quiet-nodes"}, ExitRefused, "has no UUID"},
+		{"a pioneer without a firmware UUID", []string{"--root", unmet, "--look", "--quiet-nodes"}, ExitRefused, "has no UUID"},
 		{"live without an order", []string{"--root", refused, "--live"}, ExitUsage, "--boot-id"},
 		{"live dry run", append([]string{"--root", refused, "--dry-run"}, live...), ExitUsage, "--dry-run"},
 		{"live without an API server", append([]string{"--root", refused, "--token-file", "t", "--ca-file", "c"}, live...), ExitRefused, "KUBERNETES_SERVICE_HOST"},
