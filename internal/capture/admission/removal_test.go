@@ -186,6 +186,10 @@ func TestRemovalCostSentences(t *testing.T) {
 	if got := c.RemovalCost().Sentences("donor", "pool1"); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
+	marked.Spec.Taints = nil
+	if got := c.RemovalCost().Sentences("donor", "pool1"); !slices.Equal(got, want[:len(want)-1]) {
+		t.Errorf("without taints: %q", got)
+	}
 	c.PoolNodes = Found(PoolNodes{})
 	if d := c.RemovalCost(); d.Labels != nil || d.Taints != nil {
 		t.Errorf("without another node: %+v", d)
