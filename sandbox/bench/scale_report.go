@@ -8,8 +8,8 @@ import (
 // Limits of the controller's figures.
 const (
 	maxDecision     = 2
-	maxSteadyMemory = 200 << 20
-	maxPeakMemory   = 300 << 20
+	maxSteadyMemory = 180 << 20
+	maxPeakMemory   = 200 << 20
 )
 
 func (s Scale) rows() [][3]string {
