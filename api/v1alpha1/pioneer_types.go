@@ -133,7 +133,7 @@ type PatchStatus struct {
 	// +optional
 	// +kubebuilder:validation:Maximum=2147483647
 	Installed int32 `json:"installed,omitempty"`
-	// Problem is the sentence of a report without success.
+	// Problem is the sentence of a report without success, or what was unhealthy on the node before the patch.
 	// +optional
 	Problem string `json:"problem,omitempty"`
 	// BackAt is the first time at which the node was Ready under another boot. HealthySince is the begin of the current time

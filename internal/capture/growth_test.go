@@ -167,7 +167,8 @@ func TestHowAnAddedPioneerEnds(t *testing.T) {
 			}
 		}, reason: string(plan.DonorNotPatched), words: "correct the cause, then run `kamino capture --pool pool1 --pioneer=Grow`", growths: 1},
 		{name: "the node does not come back", stage: func(s *testEnv) { s.hung = true }, reason: string(plan.DonorNotPatched), words: "not Ready under another boot", growths: 1},
-		{name: "the node is not healthy in its soak", stage: func(s *testEnv) { s.patches.unhealthy = "DaemonSet x is not Ready" }, reason: string(plan.DonorNotPatched), words: "not healthy in service", growths: 1},
+		{name: "the node is not healthy in its soak", between: at(v1alpha1.PhaseSoaking, func(s *testEnv) { s.patches.unhealthy = "DaemonSet x is not Ready" }), reason: string(plan.DonorNotPatched), words: "not healthy in service", growths: 1},
+		{name: "the node is not healthy before its patch", stage: func(s *testEnv) { s.patches.unhealthy = "DaemonSet x is not Ready" }, reason: string(plan.DonorNotPatched), words: "was not patched", growths: 1},
 		{name: "the new node does not register", stage: func(s *testEnv) { s.lonely = true }, reason: string(plan.AddedNodeNotJoined), words: "no new node registered within 15m0s", growths: 1},
 		{name: "the instance is stopped in its soak", between: at(v1alpha1.PhaseSoaking, func(s *testEnv) {
 			_, err := s.cloud.EnsureStopped(t.Context(), s.donor)

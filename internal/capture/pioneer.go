@@ -184,6 +184,8 @@ func patchProgress(w *observed, d patchplan.Decision, problem string) string {
 	switch {
 	case w.facts.Failed || w.facts.Deleting:
 		return "the patch ends before the release of the node"
+	case d.Why == patchplan.ForHealth:
+		return "waiting until the node is healthy: " + problem
 	case d.Do == patchplan.Cordon, d.Do == patchplan.Evict, d.Why == patchplan.ForNode:
 		return "draining the node for its patch"
 	case d.Why == patchplan.ForReport:
@@ -255,6 +257,9 @@ func patchTroubleMessage(w *observed, r *nodepatch.Record) string {
 	switch patchplan.Reason(r.Failure) {
 	case patchplan.DrainTimeout:
 		return fmt.Sprintf("node %s was not drained for its patch within %s. Find the remaining pods with `kubectl get pods -A --field-selector spec.nodeName=%s`, then %s", n, limits.Drain.Timeout.Duration, n, retry)
+	case patchplan.NodeUnhealthy:
+		return fmt.Sprintf("node %s was not patched, because the node was not healthy for %s: %s. Repair the DaemonSet, or name the DaemonSet in settings.trial.ignoreDaemonSets. Then %s",
+			n, limits.Drain.Timeout.Duration, r.Problem, retry)
 	case patchplan.PatchRefused:
 		return fmt.Sprintf("node %s installed no patches: %s. Correct the cause, then %s", n, strings.TrimSuffix(orNothing(r.Problem), "."), retry)
 	case patchplan.PatchFailed:

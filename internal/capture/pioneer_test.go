@@ -223,7 +223,11 @@ func TestHowAPioneerEnds(t *testing.T) {
 		}, reason: plan.DonorNotPatched, words: "the patch of node donor failed: the script of grub failed", marks: []string{failed, pending}, blamed: true},
 		{name: "the node does not come back", stage: func(s *testEnv) { s.hung = true }, reason: plan.DonorNotPatched, words: "not Ready under another boot within 15m0s",
 			marks: []string{failed, pending}, blamed: true},
-		{name: "a DaemonSet is not healthy", stage: func(s *testEnv) { s.patches.unhealthy = "DaemonSet x is not Ready" }, reason: plan.DonorNotPatched,
+		{name: "a DaemonSet is not healthy before the patch", stage: func(s *testEnv) { s.patches.unhealthy = "DaemonSet x is not Ready" }, reason: plan.DonorNotPatched,
+			words: "node donor was not patched, because the node was not healthy for 15m0s: DaemonSet x is not Ready. Repair the DaemonSet, or name the DaemonSet in settings.trial.ignoreDaemonSets"},
+		{name: "a DaemonSet is not healthy", between: func(s *testEnv) func(int) {
+			return once(s, v1alpha1.PhaseSoaking, func() { s.patches.unhealthy = "DaemonSet x is not Ready" })
+		}, reason: plan.DonorNotPatched,
 			words: "not healthy in service for 5m0s", marks: []string{failed}, blamed: true},
 		{name: "another tool changes packages after the patch", between: func(s *testEnv) func(int) {
 			return once(s, v1alpha1.PhaseSoaking, func() { s.patches.level = patch.Level([]patch.Installed{{Name: "openssl", Version: "3"}}) })

@@ -62,6 +62,9 @@ func (w *observed) noted(d plan.Decision, now metav1.Time) Record {
 		}
 	case plan.Fail:
 		r.Failure = string(d.Why)
+		if d.Why == plan.NodeUnhealthy {
+			r.Problem = w.problem
+		}
 	case plan.Quarantine:
 		r.FailedLevel = r.Level
 	default:

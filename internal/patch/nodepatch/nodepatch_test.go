@@ -89,7 +89,14 @@ func TestHowAPatchEnds(t *testing.T) {
 		{"a script failed", func(r *patch.Report) { r.Failed = []string{"grub"} }, nil, plan.PatchFailed, unbooted, true},
 		{"a level that failed before", nil, func(s *testEnv) { s.task.Quarantined = map[string]bool{levels[1]: true} }, plan.LevelQuarantined, unbooted, false},
 		{"the node does not come back", nil, func(s *testEnv) { s.dead = true }, plan.RebootTimeout, unbooted, true},
-		{"a DaemonSet is not healthy", nil, func(s *testEnv) { s.unhealthy = "DaemonSet x is not Ready" }, plan.SoakFailed, failed, true},
+		{"a DaemonSet is not healthy", nil, func(s *testEnv) {
+			s.between = func(int) {
+				if s.boots > 1 {
+					s.unhealthy = "DaemonSet x is not Ready"
+				}
+			}
+		}, plan.SoakFailed, failed, true},
+		{"a DaemonSet is not healthy before the patch", nil, func(s *testEnv) { s.unhealthy = "main is dead" }, plan.NodeUnhealthy, nil, false},
 		{"no report", nil, func(s *testEnv) { s.report = nil }, plan.PatchTimeout, unknown, false},
 		{"a forged report", nil, func(s *testEnv) { s.forged = true }, plan.PatchTimeout, unknown, false},
 		{"a report of another boot", func(r *patch.Report) { r.Token = bootID(7) }, nil, plan.PatchTimeout, unknown, false},
@@ -125,8 +132,11 @@ func TestHowAPatchEnds(t *testing.T) {
 			if (s.record.FailedLevel != "") != c.blamed || c.blamed && s.record.FailedLevel != levels[1] {
 				t.Errorf("the blamed level is %q", s.record.FailedLevel)
 			}
-			if c.failure == plan.PatchRefused && s.record.Problem != "main is dead" {
+			if (c.failure == plan.PatchRefused || c.failure == plan.NodeUnhealthy) && s.record.Problem != "main is dead" {
 				t.Errorf("the problem is %q", s.record.Problem)
+			}
+			if c.failure == plan.NodeUnhealthy && s.node().Spec.Unschedulable {
+				t.Error("the node is cordoned")
 			}
 		})
 	}

@@ -27,7 +27,9 @@ type observed struct {
 	order  *v1alpha1.Order
 	pod    *corev1.Pod
 	report *patch.Report
-	facts  plan.Facts
+	// problem is the cause of Facts.Unhealthy.
+	problem string
+	facts   plan.Facts
 }
 
 // observe reads the state of the node and of the order.
@@ -50,6 +52,13 @@ func (p *Patcher) observe(ctx context.Context, t Task, r Record) (*observed, err
 	}
 	w.lookReport()
 	f.Overdue = w.overdue(p.Now())
+	if f.Order == plan.NoOrder && f.Failure == "" && !f.Ending && f.Lock == plan.Ours && f.Node == plan.NodeReady {
+		var err error
+		if w.problem, err = p.Unhealthy(ctx, t.Node); err != nil {
+			return nil, err
+		}
+		f.Unhealthy = w.problem != ""
+	}
 	return w, nil
 }
 

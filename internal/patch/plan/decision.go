@@ -75,6 +75,7 @@ type Reason string
 // The events that a patch waits for.
 const (
 	ForNode   Reason = "Node"
+	ForHealth Reason = "Health"
 	ForReport Reason = "Report"
 	ForReboot Reason = "Reboot"
 	ForReady  Reason = "Ready"
@@ -88,6 +89,8 @@ const (
 	NodeGoneAway    Reason = "NodeGone"
 	ReservationLost Reason = "ReservationLost"
 	DrainTimeout    Reason = "DrainTimeout"
+	// NodeUnhealthy: a DaemonSet was not Ready on the node before the patch.
+	NodeUnhealthy Reason = "NodeUnhealthy"
 	// Interrupted: the node rebooted during the patch.
 	Interrupted  Reason = "Interrupted"
 	PatchTimeout Reason = "PatchTimeout"

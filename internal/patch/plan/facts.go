@@ -13,6 +13,9 @@ type Facts struct {
 	// Cordoned: the node takes no new pods. Drained: no pod is left to evict.
 	Cordoned, Drained bool
 
+	// Unhealthy: before the order of the patch, a DaemonSet is not Ready on the node, although healthy on other nodes.
+	Unhealthy bool
+
 	// Order is the recorded order. The record has the boot ID of the patch, which is the token of both orders.
 	Order Order
 	// OrderLeft: the Order or its key exists.

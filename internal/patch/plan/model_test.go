@@ -8,6 +8,9 @@ type model struct {
 	fate Result
 	flaw flaw
 
+	// ill: a DaemonSet is not healthy on the node, whatever the level. healing: the DaemonSet becomes healthy before the patch.
+	ill, healing bool
+
 	// unit is the unit of the patch on the host. It needs no pod.
 	unit unit
 	// disk is the content of the disk, and running whether the node has booted it.
@@ -60,6 +63,12 @@ func starts() []model {
 					w := model{fate: fate, flaw: f, f: Facts{Lock: Ours, Node: NodeReady, Cordoned: cordoned, Drained: cordoned}}
 					w.f.LevelQuarantined = bad
 					worlds = append(worlds, w)
+					if fate == Patched && f == sound && !bad {
+						w.ill = true
+						worlds = append(worlds, w)
+						w.healing = true
+						worlds = append(worlds, w)
+					}
 				}
 			}
 		}
@@ -71,6 +80,7 @@ func starts() []model {
 func (w model) observed() Facts {
 	f := w.f
 	f.LevelQuarantined = f.LevelQuarantined && f.hasLevel()
+	f.Unhealthy = w.ill && f.Order == NoOrder && f.Node == NodeReady
 	f.Reported = w.said && f.PodKnown && f.Order == PatchOrder && f.OrderLeft && f.Result == NoResult
 	f.Rebooted = f.Rebooted && f.Order != NoOrder
 	return f
@@ -124,6 +134,8 @@ func (w model) progress() model {
 	f := &w.f
 	patching := f.Pod == PodActive && f.OrderLeft && f.Order == PatchOrder && !w.booted
 	switch {
+	case w.healing:
+		w.ill, w.healing = false, false
 	case w.unit == runningUnit:
 		w = w.installed()
 	case patching && w.unit == noUnit && f.Node == NodeReady:
@@ -143,7 +155,7 @@ func (w model) progress() model {
 		}
 	case !w.booted && f.Node == NodeNotReady && !w.hangs():
 		f.Node = NodeReady
-	case f.Rebooted && f.PatchedMarked && !f.Cordoned && f.Node == NodeReady && w.flaw != noHealth && f.Failure == "":
+	case f.Rebooted && f.PatchedMarked && !f.Cordoned && f.Node == NodeReady && w.flaw != noHealth && !w.ill && f.Failure == "":
 		f.Soaked = true
 	}
 	return w

@@ -34,6 +34,8 @@ var mutants = []mutant{
 	}},
 	{"patches a node with pods", with(func(f *Facts) { f.Drained = true })},
 	{"patches a node that takes pods", with(func(f *Facts) { f.Cordoned = f.Cordoned || f.Order == NoOrder })},
+	{"patches a node that is not healthy", with(func(f *Facts) { f.Unhealthy = false })},
+	{"waits for health without a deadline", with(func(f *Facts) { f.Overdue = f.Overdue && !f.Unhealthy })},
 	{"runs a pod without a record", instead(OrderPatch, do(RunPod))},
 	{"runs the patch again after a reboot", with(func(f *Facts) { f.Rebooted = f.Rebooted && f.Order == RebootOrder })},
 	{"believes a pod that it does not know", func(f Facts) Decision {

@@ -31,13 +31,18 @@ func Next(f Facts) Decision {
 	}
 }
 
-// prepare leads to a drained node. Only a drained node is patched, because a package may restart the container runtime.
+// prepare leads to a drained, healthy node. Only a drained node is patched, because a package may restart the container
+// runtime. Only a healthy node is patched, because a later problem is taken for a fault of the patches.
 func prepare(f Facts) Decision {
 	switch {
 	case f.Ending:
 		return fail(Stopped)
+	case f.Overdue && f.Unhealthy:
+		return fail(NodeUnhealthy)
 	case f.Overdue:
 		return fail(DrainTimeout)
+	case f.Unhealthy:
+		return wait(ForHealth)
 	case !f.Cordoned:
 		return do(Cordon)
 	case !f.Drained:

@@ -140,6 +140,9 @@ var properties = []property{
 	{"only a drained node is patched", "|OrderPatch|", func(w model, _ Decision) bool {
 		return w.f.Cordoned && w.f.Drained && w.f.Node == NodeReady && w.f.Order == NoOrder
 	}},
+	{"only a healthy node is drained and patched", "|Cordon|Evict|OrderPatch|", func(w model, _ Decision) bool {
+		return w.f.Order != NoOrder || w.f.Node != NodeReady || !w.ill
+	}},
 	{"only a drained node is rebooted", "|OrderReboot|", func(w model, _ Decision) bool { return w.f.Cordoned && w.f.Drained && w.f.Node == NodeReady }},
 	{"a pod has a recorded order", "|RunPod|", func(w model, _ Decision) bool { return w.f.Order != NoOrder && w.f.Pod == NoPod }},
 	{"a patch runs under the boot of its order", "|RunPod|", func(w model, _ Decision) bool { return w.f.Order == RebootOrder || !w.f.Rebooted }},
@@ -170,7 +173,7 @@ var properties = []property{
 		return w.f.LevelRecorded || !w.f.Failure.Blames()
 	}},
 	{"a level is blamed for its own failure only", "|Quarantine|", func(w model, _ Decision) bool {
-		return w.f.Result == Incomplete || w.f.Result == Patched && (w.f.Order == RebootOrder || w.running)
+		return w.f.Result == Incomplete || w.f.Result == Patched && (w.f.Order == RebootOrder || w.running) && !w.ill
 	}},
 	{"a patch in progress is not given up", "|Fail|Close|", func(w model, d Decision) bool {
 		return w.unit != runningUnit || w.f.Overdue || w.f.Lock != Ours || w.f.Failure != "" || w.f.Rebooted
@@ -215,8 +218,8 @@ func TestEveryReachableWorld(t *testing.T) {
 		}
 	}
 	for _, r := range []Reason{
-		Stopped, NodeGoneAway, ReservationLost, DrainTimeout, Interrupted, PatchTimeout, PatchFailed, PatchRefused, LevelQuarantined,
-		NotRebooted, RebootTimeout, SoakFailed, ForNode, ForReport, ForReboot, ForReady, ForSoak,
+		Stopped, NodeGoneAway, ReservationLost, DrainTimeout, NodeUnhealthy, Interrupted, PatchTimeout, PatchFailed, PatchRefused,
+		LevelQuarantined, NotRebooted, RebootTimeout, SoakFailed, ForNode, ForHealth, ForReport, ForReboot, ForReady, ForSoak,
 	} {
 		if !why[r] {
 			t.Errorf("no world has %s", r)
