@@ -3,8 +3,10 @@ package v1alpha1
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -94,6 +96,7 @@ const (
 
 // DonorSettings define what happens to the donor.
 // +kubebuilder:validation:XValidation:rule="!has(self.growFirst) || !self.growFirst || !has(self.afterCapture) || self.afterCapture != 'Return'",message="growFirst and afterCapture Return exclude each other: remove either field"
+// +kubebuilder:validation:XValidation:rule="!has(self.carryOver) || (!has(self.growFirst) || self.growFirst) && (!has(self.afterCapture) || self.afterCapture != 'Return')",message="carryOver needs a replacement that joins before the drain: remove carryOver, or the fields growFirst and afterCapture"
 type DonorSettings struct {
 	// AfterCapture defines what happens to the donor after the copy of the disk. Default: Return if the profile allows a
 	// return, else Remove.
@@ -104,6 +107,50 @@ type DonorSettings struct {
 	// (surge). If false, the pool has one node less until the replacement is Ready. Default: true.
 	// +optional
 	GrowFirst *bool `json:"growFirst,omitempty"`
+
+	// CarryOver copies labels and taints from a donor that does not return to its replacement, before the drain. Needs
+	// growFirst. The installation must allow the keys: admission.carryOver in the chart, or kamino manifests
+	// --carry-over-labels and --carry-over-taints. Default: none.
+	// +optional
+	CarryOver CarryOver `json:"carryOver,omitzero"`
+}
+
+// CarryOver names labels and taints of nodes by key.
+type CarryOver struct {
+	// Labels are keys of labels. A key that the donor lacks is ignored.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:items:MaxLength=317
+	// +kubebuilder:validation:items:Pattern=`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.startsWith('node-role.kubernetes.io/') || !k.matches('^([^/]*[.])?(kubernetes[.]io|k8s[.]io|kamino[.]dev)/'))",message="labels of kubernetes.io, k8s.io and kamino.dev describe the node itself: name other keys, or keys of node-role.kubernetes.io"
+	Labels []string `json:"labels,omitempty"`
+
+	// Taints are keys of taints. The replacement gets the donor's taints with a key in place of its own.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:items:MaxLength=317
+	// +kubebuilder:validation:items:Pattern=`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.startsWith('node-role.kubernetes.io/') || !k.matches('^([^/]*[.])?(kubernetes[.]io|k8s[.]io|kamino[.]dev)/'))",message="taints of kubernetes.io, k8s.io and kamino.dev describe the node itself: name other keys, or keys of node-role.kubernetes.io"
+	Taints []string `json:"taints,omitempty"`
+}
+
+// Of returns the labels and taints of the Node with these keys.
+func (c CarryOver) Of(n *corev1.Node) (labels map[string]string, taints []corev1.Taint) {
+	labels = map[string]string{}
+	for _, key := range c.Labels {
+		if value, found := n.Labels[key]; found {
+			labels[key] = value
+		}
+	}
+	for _, taint := range n.Spec.Taints {
+		if slices.Contains(c.Taints, taint.Key) {
+			taint.TimeAdded = nil
+			taints = append(taints, taint)
+		}
+	}
+	return labels, taints
 }
 
 // DrainSettings say how the donor's pods are asked to leave.

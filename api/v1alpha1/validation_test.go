@@ -72,6 +72,16 @@ func TestSpecIsRefused(t *testing.T) {
 		{"settings.donor.afterCapture", []any{"", "return", "Keep"}, `supported values: "Return", "Remove"`},
 		{"settings.donor.growFirst", []any{"yes"}, "must be of type boolean"},
 		{"settings.donor", []any{map[string]any{"afterCapture": "Return", "growFirst": true}}, "growFirst and afterCapture Return exclude each other"},
+		{"settings.donor", []any{
+			map[string]any{"afterCapture": "Return", "carryOver": map[string]any{"labels": []any{"team"}}},
+			map[string]any{"growFirst": false, "carryOver": map[string]any{"taints": []any{"team"}}},
+		}, "carryOver needs a replacement that joins before the drain"},
+		{"settings.donor.carryOver.labels", []any{
+			[]any{"kubernetes.io/hostname"}, []any{"team", "node-restriction.kubernetes.io/a"}, []any{"kamino.dev/version"}, []any{"autoscaling.k8s.io/a"},
+		}, "describe the node itself: name other keys"},
+		{"settings.donor.carryOver.taints", []any{[]any{"node.kubernetes.io/unschedulable"}}, "describe the node itself: name other keys"},
+		{"settings.donor.carryOver.labels", []any{[]any{""}, []any{"a b"}, []any{"a/b/c"}, []any{`a"]`}, []any{"-a"}}, "spec.settings.donor.carryOver.labels"},
+		{"settings.donor.carryOver.labels", []any{[]any{"a", "a"}}, "Duplicate value"},
 		{"settings", []any{map[string]any{
 			"donor": map[string]any{"afterCapture": "Return"}, "generalize": map[string]any{"profile": "bootstrap"},
 		}}, "a donor of profile bootstrap cannot return"},
@@ -153,6 +163,9 @@ func TestSpecIsAccepted(t *testing.T) {
 		"settings.donor.afterCapture": {"Return", "Remove"},
 		"settings.donor": {
 			map[string]any{}, map[string]any{"growFirst": true}, map[string]any{"growFirst": false, "afterCapture": "Return"},
+			map[string]any{"carryOver": map[string]any{
+				"labels": []any{"team", "example.com/Team_1.a", "mykubernetes.io/a", "node-role.kubernetes.io/gpu", "a.b/c"}, "taints": []any{"dedicated"},
+			}},
 		},
 		"settings.generalize.profile":        {"static", "eks", "bootstrap"},
 		"settings.generalize.unknownFiles":   {"Allow", "ReportDifferent", "RefuseDifferent", "Refuse"},

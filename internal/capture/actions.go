@@ -109,12 +109,15 @@ var actions = map[plan.Action]action{
 		next:    []plan.Action{plan.Generalize, plan.Start},
 		applied: known(func(w *observed) { w.facts.Noted = true }),
 	},
+	plan.TakeOut: {
+		phase:   v1alpha1.PhaseReserving,
+		run:     on(replacements.takeOut),
+		next:    []plan.Action{plan.Protect, plan.Cordon},
+		applied: known(func(w *observed) { w.facts.MustTakeOut = false }),
+	},
 	plan.Protect: {
 		phase: v1alpha1.PhaseReserving,
 		run: func(ctx context.Context, e *Engine, w *observed) error {
-			if err := (replacements{e}).recordDrainStart(ctx, w); err != nil {
-				return err
-			}
 			return e.Cloud.ProtectFromScaleIn(ctx, w.id, tokenOf(w.reservation))
 		},
 		next: []plan.Action{plan.Cordon},
@@ -127,9 +130,6 @@ var actions = map[plan.Action]action{
 	plan.Cordon: {
 		phase: v1alpha1.PhaseDraining,
 		run: func(ctx context.Context, e *Engine, w *observed) error {
-			if err := (replacements{e}).recordDrainStart(ctx, w); err != nil {
-				return err
-			}
 			return node.Cordon(ctx, e.Kube, w.node)
 		},
 		next: []plan.Action{plan.Evict},

@@ -64,7 +64,9 @@ type testEnv struct {
 	// admits is the API server's answer to dry runs of a pod; denies is the number of refused creations for lack of
 	// permission.
 	admits error
-	denies int
+	// mayTry is the API server's answer to the dry run of a patch, and mayMark to a patch of another Node than the donor.
+	mayTry, mayMark error
+	denies          int
 	// lacks are the permissions, as "verb resource", that the API server denies to all accounts.
 	lacks []string
 	// finds is the obstacle that the disk inspection reports; blind stops the kubelet from running the inspection.
@@ -283,6 +285,11 @@ func (s *testEnv) effect(action kubetesting.Action) (runtime.Object, error) {
 	}
 	if create, ok := action.(kubetesting.CreateActionImpl); ok {
 		create.GetObject().(metav1.Object).SetUID(s.uid())
+	}
+	if patch, ok := action.(kubetesting.PatchActionImpl); ok && len(patch.PatchOptions.DryRun) > 0 {
+		return s.tracked("nodes", "", patch.Name), s.mayTry
+	} else if ok && patch.Resource.Resource == "nodes" && patch.Name != donorName && s.mayMark != nil {
+		return nil, s.mayMark
 	}
 	if err := s.precondition(action); err != nil {
 		return nil, err

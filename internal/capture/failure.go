@@ -239,6 +239,10 @@ func (e failures) failFinally(w *observed, d plan.Decision, err error) error {
 			w.p.Spec.Settings.Generalize.Rules, w.p.Spec.Donor.NodeName, retryRemedy(w)) + removalNote(w)})
 		return nil
 	}
+	if errors.Is(err, errCarryOverDenied) {
+		e.fail(w, &v1alpha1.Failure{Reason: admission.CarryOverNotAllowed, Message: err.Error() + ": " + admission.CarryOverRemedy + ". Then " + retryRemedy(w) + removalNote(w)})
+		return nil
+	}
 	if errors.As(err, &c) && c.Kind == cloud.Refused && d.Do == plan.Promote {
 		e.failPromotion(w, c)
 		return nil

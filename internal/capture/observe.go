@@ -64,8 +64,8 @@ type observed struct {
 	change          cloud.RecipeChange
 	contentsChange  string // difference from the contents of the version in the recipe, in one line
 	retire          []string
-	replacement     string // the replacement of the donor, if present
-	capacity        int64  // of the pool, if read for a replacement
+	replacement     *corev1.Node // the replacement of the donor, if present
+	capacity        int64        // of the pool, if read for a replacement
 	trial           observedTrial
 	savedRecipeName string // the Secret with the saved parts of the recipe
 	// customData is the user's copy for the saved recipe; nil without one.

@@ -222,6 +222,19 @@ func (q preflight) cluster(ctx context.Context, w *observed, c *admission.Case) 
 	if c.AsksRemoval() {
 		c.MayDeleteNode = admission.LookupOf(q.mayDelete(ctx, "nodes"))
 	}
+	if c.AsksCarryOver() {
+		c.CarryOverDenied = admission.Found(q.carryOverDenied(ctx, w))
+	}
+}
+
+// carryOverDenied asks the API server whether this process may write the labels and taints that the replacement gets. Other
+// errors deny nothing: a webhook may not know dry runs.
+func (q preflight) carryOverDenied(ctx context.Context, w *observed) string {
+	err := node.TryCarryOver(ctx, q.Kube, w.node, w.p.Spec.Settings.Donor.CarryOver)
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		return err.Error()
+	}
+	return ""
 }
 
 // clockAhead is the lead of the donor's clock over the API server's clock, from the kubelet's Lease of the node. Zero

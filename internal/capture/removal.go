@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -80,17 +81,21 @@ func awaitsReplacement(w *observed) bool {
 func (d replacements) readReplacement(ctx context.Context, w *observed) error {
 	f, replacement := &w.facts, w.removalRecord()
 	if !needsReplacement(w) {
+		_, taken := w.outOfServiceSince()
+		f.MustTakeOut = f.Added && !taken && replacement.OutOfServiceSince == nil
 		return nil
 	}
 	if replacement.Target == 0 {
 		f.Replacement = plan.ReplacementWanted
 		return nil
 	}
-	if serves, err := d.recordedServes(ctx, replacement); err != nil || serves {
-		if serves {
-			f.Replacement, w.replacement = plan.ReplacementReady, replacement.Node
-		}
+	var err error
+	if w.replacement, err = d.recordedNode(ctx, replacement); err != nil {
 		return err
+	}
+	if w.replacement != nil {
+		f.Replacement = plan.ReplacementReady
+		return nil
 	}
 	pool, err := d.Cloud.Pool(ctx, w.pool)
 	if err != nil {
@@ -98,14 +103,14 @@ func (d replacements) readReplacement(ctx context.Context, w *observed) error {
 	}
 	w.capacity = pool.Capacity
 	if w.capacity >= replacement.Target {
-		if w.replacement, err = d.findReplacement(ctx, w); err != nil {
+		if w.replacement, err = d.findNewNode(ctx, w, acceptsPods); err != nil {
 			return err
 		}
 	}
 	limit := w.p.Spec.Settings.Defaulted().OutOfService.ReadyTimeout.Duration
 	switch {
-	case w.replacement != "":
-		f.Replacement = plan.ReplacementReady
+	case w.replacement != nil:
+		f.Replacement, f.MustTakeOut = plan.ReplacementReady, w.replacement.Name != replacement.Node
 	case replacement.OutOfServiceSince == nil && replacement.DecidedAt != nil && d.now().Sub(replacement.DecidedAt.Time) > limit:
 		f.Replacement = plan.ReplacementLate
 	case w.capacity < replacement.Target:
@@ -116,16 +121,21 @@ func (d replacements) readReplacement(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// recordedServes reports whether the recorded replacement exists and takes pods.
-func (d replacements) recordedServes(ctx context.Context, replacement v1alpha1.DonorReplacement) (bool, error) {
+// recordedNode returns the recorded replacement if it takes pods, else nil.
+func (d replacements) recordedNode(ctx context.Context, replacement v1alpha1.DonorReplacement) (*corev1.Node, error) {
 	if replacement.Node == "" {
-		return false, nil
+		return nil, nil
 	}
 	n, err := d.Kube.CoreV1().Nodes().Get(ctx, replacement.Node, metav1.GetOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("read node %s: %w", replacement.Node, err)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read node %s: %w", replacement.Node, err)
+	case !acceptsPods(n) || isCreatedAfter(n, replacement.OutOfServiceSince): // a Node of the same name that is younger is another Node
+		return nil, nil
 	}
-	return err == nil && acceptsPods(n) && !isCreatedAfter(n, replacement.OutOfServiceSince), nil // otherwise another Node of the same name
+	return n, nil
 }
 
 // isCreatedAfter reports whether the Node was created a second or more after the time.
@@ -246,13 +256,28 @@ func (d replacements) recordTarget(ctx context.Context, w *observed, target int6
 	})
 }
 
-// recordDrainStart records the begin of the time out of service, and the replacement.
-func (d replacements) recordDrainStart(ctx context.Context, w *observed) error {
-	if _, taken := w.outOfServiceSince(); taken || !w.facts.DonorReplaced || !w.facts.GrowFirst || w.removalRecord().OutOfServiceSince != nil {
-		return nil
+// errCarryOverDenied is the API server's refusal to write labels and taints of the replacement.
+var errCarryOverDenied = errors.New("the replacement lacks labels and taints of the donor")
+
+// takeOut records the begin of the time out of service, and the replacement. Before, the replacement gets the labels and
+// taints that the settings carry over, because the donor's pods may select them.
+func (d replacements) takeOut(ctx context.Context, w *observed) error {
+	name := ""
+	if w.replacement != nil {
+		name = w.replacement.Name
+		if err := node.CarryOver(ctx, d.Kube, w.node, w.replacement, w.p.Spec.Settings.Donor.CarryOver); apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+			return fmt.Errorf("%w: %w", errCarryOverDenied, err)
+		} else if err != nil {
+			return err
+		}
 	}
 	now := metav1.NewTime(d.now())
-	return d.recordReplacement(ctx, w, func(to *v1alpha1.DonorReplacement) { to.OutOfServiceSince, to.Node = &now, w.replacement })
+	return d.recordReplacement(ctx, w, func(to *v1alpha1.DonorReplacement) {
+		to.Node = name
+		if to.OutOfServiceSince == nil {
+			to.OutOfServiceSince = &now
+		}
+	})
 }
 
 // remove asks the cloud to remove the donor's instance. The removal and the pool's target size are recorded first.

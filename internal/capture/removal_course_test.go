@@ -1,15 +1,18 @@
 package capture
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
@@ -21,6 +24,7 @@ func TestFailuresOfADeparture(t *testing.T) {
 		name, reason string
 		says         []string
 		behind       bool // the place is filled behind the donor
+		donor        option
 		prepare      func(*removalEnv)
 		between      func(*removalEnv, int)
 		size         int64
@@ -37,6 +41,8 @@ func TestFailuresOfADeparture(t *testing.T) {
 			between: func(d *removalEnv, pass int) { d.cloud.SetUpgrades(d.pool, pass > 0 && pass < 12) }},
 		{name: "a budget blocks the drain", reason: "DrainTimeout", says: []string{"was not drained within 15m0s", stays}, size: 3,
 			prepare: func(d *removalEnv) { d.blocked = 1 << 20 }},
+		{name: "a budget blocks the drain of a cordoned donor", reason: "DrainTimeout", says: []string{"was not drained within 15m0s", stays}, size: 3,
+			donor: donors[1], prepare: func(d *removalEnv) { d.blocked = 1 << 20 }},
 		{name: "the pod cannot start", reason: "GeneralizeFailed", says: []string{"ImagePullBackOff", goes, "has already grown by one node"}, size: 2,
 			prepare: func(d *removalEnv) { d.deaf = true }, between: func(d *removalEnv, _ int) {
 				if d.touched {
@@ -59,7 +65,10 @@ func TestFailuresOfADeparture(t *testing.T) {
 			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := departInFull(t, !c.behind)
+			if c.donor == nil {
+				c.donor = donors[0]
+			}
+			d := departInFull(t, !c.behind, c.donor)
 			if c.prepare != nil {
 				c.prepare(d)
 			}
@@ -81,6 +90,33 @@ func TestFailuresOfADeparture(t *testing.T) {
 			}
 			if size := d.cloud.World().Pools[0].Capacity; size != c.size {
 				t.Errorf("the pool's wanted size is %d nodes, want %d", size, c.size)
+			}
+		})
+	}
+}
+
+// TestDeniedCarryOver: labels that Kamino may not write refuse the capture, or end the capture before the drain if the
+// permission is lost later.
+func TestDeniedCarryOver(t *testing.T) {
+	denied := apierrors.NewForbidden(corev1.Resource("nodes"), "donor", errors.New("ValidatingAdmissionPolicy kamino-node-labels: no labels"))
+	for name, later := range map[string]bool{"before": false, "after the growth": true} {
+		t.Run(name, func(t *testing.T) {
+			d := departInFull(t, true)
+			size := int64(2)
+			if d.mayTry = denied; later {
+				d.mayTry, d.mayMark, size = nil, denied, 3
+			}
+			p := d.run(func(int) {
+				if n, _ := d.tracked("nodes", "", donorName).(*corev1.Node); n == nil || n.Spec.Unschedulable {
+					t.Error("the donor is cordoned")
+				}
+			})
+			d.checkEnd(p)
+			if f := p.Status.Failure; f == nil || f.Reason != admission.CarryOverNotAllowed || !strings.Contains(f.Message, "no labels") || !strings.Contains(f.Message, "admission.carryOver") {
+				t.Errorf("it is not refused: %s", verdict(p))
+			}
+			if got := d.cloud.World().Pools[0].Capacity; got != size {
+				t.Errorf("the pool has %d nodes, want %d", got, size)
 			}
 		})
 	}
@@ -307,10 +343,10 @@ func TestReplacementNode(t *testing.T) {
 		if n.Name == "fresh" {
 			s.must(s.objects.Add(n))
 		}
-		found, err := replacements{s.engine}.findReplacement(t.Context(), w)
+		found, err := replacements{s.engine}.findNewNode(t.Context(), w, acceptsPods)
 		s.must(err)
-		if (found == "fresh") != (spoil == nil) || found != "" && found != "fresh" {
-			t.Errorf("%s: %q takes the donor's place", name, found)
+		if (found != nil) != (spoil == nil) || found != nil && found.Name != "fresh" {
+			t.Errorf("%s: %v takes the donor's place", name, found)
 		}
 	}
 }

@@ -34,8 +34,36 @@ type removalEnv struct {
 
 // departInFull is inFull with a donor that does not return.
 func departInFull(t testing.TB, growFirst bool, options ...option) *removalEnv {
-	s := inFull(t, append(options, func(s *testEnv) { s.settings = removedDonor(growFirst) })...)
+	s := inFull(t, append(options, func(s *testEnv) {
+		s.settings = removedDonor(growFirst)
+		if growFirst {
+			s.settings = func(p *v1alpha1.Prototype) {
+				removedDonor(true)(p)
+				p.Spec.Settings.Donor.CarryOver = v1alpha1.CarryOver{Labels: []string{"team", "absent"}, Taints: []string{"dedicated"}}
+			}
+		}
+	})...)
+	n := s.tracked("nodes", "", donorName).(*corev1.Node)
+	n.Labels["team"] = "blue"
+	n.Spec.Taints = append(n.Spec.Taints, dedicated)
+	s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
 	return &removalEnv{testEnv: s, growFirst: growFirst, size: 2}
+}
+
+// dedicated is a taint of the donor that the replacement gets.
+var dedicated = corev1.Taint{Key: "dedicated", Value: "batch", Effect: corev1.TaintEffectNoSchedule}
+
+// checkReplacement checks that a replacement has the labels and taints that are carried over before the donor is cordoned.
+func (d *removalEnv) checkReplacement(record v1alpha1.Record) {
+	d.t.Helper()
+	donor, _ := d.tracked("nodes", "", donorName).(*corev1.Node)
+	if !d.growFirst || record.Replacement == nil || record.Replacement.Node == "" || donor == nil || !donor.Spec.Unschedulable {
+		return
+	}
+	n, _ := d.tracked("nodes", "", record.Replacement.Node).(*corev1.Node)
+	if n != nil && (n.Labels["team"] != "blue" || !slices.Contains(n.Spec.Taints, dedicated)) {
+		d.t.Errorf("the donor is cordoned before replacement %s has its labels and taints: %v, %v", n.Name, n.Labels, n.Spec.Taints)
+	}
 }
 
 // watch checks after each pass that the pool is not smaller than intended, except for the replaced node without
@@ -45,6 +73,7 @@ func (d *removalEnv) watch() {
 	if p := d.prototype(); p != nil {
 		record, err := v1alpha1.RecordOf(p)
 		d.touched = d.touched || err == nil && record.GeneralizeBootID != ""
+		d.checkReplacement(record)
 	}
 	least := 2 - d.shrunk
 	if !d.growFirst {

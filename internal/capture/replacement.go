@@ -13,15 +13,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
 
-// findReplacement returns the name of the donor's replacement; empty without a replacement.
-func (d replacements) findReplacement(ctx context.Context, w *observed) (name string, err error) {
-	n, err := d.findNewNode(ctx, w, acceptsPods)
-	if n == nil || err != nil {
-		return "", err
-	}
-	return n.Name, nil
-}
-
 // findNewNode returns the oldest Node that joined after the growth and fits; nil without such a Node. Any client may create
 // Nodes: the new Node must be the only Node of an instance, with a Lease from the kubelet.
 func (d replacements) findNewNode(ctx context.Context, w *observed, fits func(*corev1.Node) bool) (*corev1.Node, error) {

@@ -51,9 +51,9 @@ permissions instead.`,
 	cmd.MarkFlagsMutuallyExclusive("iam", "management")
 	cmd.Flags().BoolVar(&m.Controller, "controller", false, "also print the controller's Deployment")
 	cmd.Flags().StringVar(&m.Image, "image", defaultImage(f.Getenv), "image of the controller and the generalize pods")
-	cmd.Flags().BoolVar(&m.NoAdmissionPolicy, "no-admission-policy", false,
-		"omit the ValidatingAdmissionPolicy, which API servers older than 1.30 do not support")
-	cmd.Flags().StringVar(&m.CloudConfigSecret, "cloud-config-secret", "",
-		"`name` of the Secret with the cloud configuration in key "+clouds.ConfigFiles()+" (default: the pod's workload identity)")
+	cmd.Flags().StringSliceVar(&m.CarryOver.Labels, "carry-over-labels", nil, "`keys` of labels that donor.carryOver may copy to a donor's replacement")
+	cmd.Flags().StringSliceVar(&m.CarryOver.Taints, "carry-over-taints", nil, "`keys` of taints that donor.carryOver may copy to a donor's replacement")
+	cmd.Flags().BoolVar(&m.NoAdmissionPolicy, "no-admission-policy", false, "omit the ValidatingAdmissionPolicy, which API servers older than 1.30 do not support")
+	cmd.Flags().StringVar(&m.CloudConfigSecret, "cloud-config-secret", "", "`name` of the Secret with the cloud configuration in key "+clouds.ConfigFiles()+" (default: the pod's workload identity)")
 	return cmd
 }

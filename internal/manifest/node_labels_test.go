@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/apitest"
 )
 
@@ -20,7 +22,8 @@ import (
 // accounts are not limited.
 func TestEngineWritesOfNode(t *testing.T) {
 	admin := apitest.Client(t)
-	for _, object := range documents(t, Options{}) {
+	carried := v1alpha1.CarryOver{Labels: []string{"example.com/team", "team"}, Taints: []string{"example.com/dedicated"}}
+	for _, object := range documents(t, Options{CarryOver: carried}) {
 		switch object.GetKind() {
 		case "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding":
 			create := object.DeepCopy()
@@ -48,6 +51,13 @@ func TestEngineWritesOfNode(t *testing.T) {
 		_, err := engine.CoreV1().Nodes().Patch(t.Context(), "n", types.MergePatchType, []byte(body), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
+	taints := func(all []corev1.Taint) string {
+		text, err := json.Marshal(map[string]any{"spec": map[string]any{"taints": all}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
 	refused := []struct{ name, body, says string }{
 		{"a label of the kubelet's gate", `{"metadata":{"labels":{"node-restriction.kubernetes.io/kamino-donor":"true"}}}`, "no labels"},
 		{"another tool's label", `{"metadata":{"labels":{"example.com/a":"b"}}}`, "no labels"},
@@ -57,6 +67,8 @@ func TestEngineWritesOfNode(t *testing.T) {
 		{"one that only begins alike", `{"metadata":{"labels":{"kamino.dev":"x"}}}`, "no labels"},
 		{"a taint", `{"spec":{"taints":[{"key":"example.com/mine","effect":"NoSchedule"},{"key":"a","effect":"NoExecute"}]}}`, "no taints"},
 		{"a taint removed", `{"spec":{"taints":null}}`, "no taints"},
+		{"a taint beside one that is carried over", taints(append(node.Spec.Taints[1:], corev1.Taint{Key: "example.com/dedicated", Effect: corev1.TaintEffectNoExecute})), "no taints"},
+		{"a key that only begins like a carried key", `{"metadata":{"labels":{"example.com/team-a":"b"}}}`, "no labels"},
 	}
 	// A policy applies a moment after its creation.
 	for last := time.Now().Add(2 * time.Minute); patch(refused[0].body) == nil; time.Sleep(100 * time.Millisecond) {
@@ -70,11 +82,13 @@ func TestEngineWritesOfNode(t *testing.T) {
 		}
 	}
 	for name, body := range map[string]string{
-		"its label":         `{"metadata":{"labels":{"kamino.dev/version":"2","kamino.dev/trial":"x"}}}`,
-		"its label removed": `{"metadata":{"labels":{"kamino.dev/version":null}}}`,
-		"an annotation":     `{"metadata":{"annotations":{"kamino.dev/reservation":"x"}}}`,
-		"the cordon":        `{"spec":{"unschedulable":true}}`,
-		"nothing":           `{}`,
+		"its label":                    `{"metadata":{"labels":{"kamino.dev/version":"2","kamino.dev/trial":"x"}}}`,
+		"its label removed":            `{"metadata":{"labels":{"kamino.dev/version":null}}}`,
+		"an annotation":                `{"metadata":{"annotations":{"kamino.dev/reservation":"x"}}}`,
+		"the cordon":                   `{"spec":{"unschedulable":true}}`,
+		"nothing":                      `{}`,
+		"a label that is carried over": `{"metadata":{"labels":{"example.com/team":"blue","team":"blue"}}}`,
+		"a taint that is carried over": taints(append(node.Spec.Taints, corev1.Taint{Key: "example.com/dedicated", Effect: corev1.TaintEffectNoExecute})),
 	} {
 		if err := patch(body); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -51,7 +51,7 @@ var refusalReasons = setOf(
 	selection.OnlyReadyNode, selection.LastOfZone, selection.OwnNode, selection.Reserved, admission.UnmanagedPods, admission.ProtectedPods, admission.EvictionBlocked, admission.CustomDataMissing, admission.CustomDataNotAllowed, selection.DoNotDisrupt,
 	selection.TooManyUnavailable, admission.CaptureInFlight,
 	admission.CapturedToday, admission.VersionNotToday, admission.VersionNotNewer, admission.ClockOff, admission.DonorClockOff,
-	history.BuiltFromQuarantined, admission.ProfileUnsupported, bootstrapkind.ProfileUnknown, cloud.PoolAtMaximum, cloud.PoolNotCopyable, admission.RemovalNotAllowed, admission.OtherRebooter, admission.LocalVolumes, admission.BootstrapTokenExpired, admission.NoImage, admission.ForceNotAllowed, admission.ImageNotAllowed, admission.NotInstalled, admission.RulesNotFound, admission.RulesInvalid,
+	history.BuiltFromQuarantined, admission.ProfileUnsupported, bootstrapkind.ProfileUnknown, cloud.PoolAtMaximum, cloud.PoolNotCopyable, admission.RemovalNotAllowed, admission.CarryOverNotAllowed, admission.OtherRebooter, admission.LocalVolumes, admission.BootstrapTokenExpired, admission.NoImage, admission.ForceNotAllowed, admission.ImageNotAllowed, admission.NotInstalled, admission.RulesNotFound, admission.RulesInvalid,
 	capture.TrialUnsupported, capture.PioneerNamesDonor, v1alpha1.PolicyPatchesQuarantined, v1alpha1.PolicyPatchesNotChecked, trial.JobInvalid, trial.ExpressionInvalid, imagecount.TooManyImages, admission.SettingOfOtherCloud,
 )
 

@@ -114,6 +114,9 @@ type Case struct {
 	MayDelete Lookup[bool]
 	// MayDeleteNode reports whether this process may delete Nodes, if the donor does not return.
 	MayDeleteNode Lookup[bool]
+	// CarryOverDenied is the API server's refusal to write the labels and taints that the replacement gets; empty without a
+	// refusal.
+	CarryOverDenied Lookup[string]
 
 	// Removal holds the facts about a donor that does not return.
 	Removal Lookup[DonorRemoval]

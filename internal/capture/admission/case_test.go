@@ -32,12 +32,13 @@ func readyNode(name string) corev1.Node {
 // sound is a case without a refusal, with settings that need every question.
 func sound() *Case {
 	donor := readyNode("donor")
+	donor.Labels["team"] = "blue"
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "pool1-2026.03.14", UID: "uid", CreationTimestamp: metav1.NewTime(noon)}}
 	p.Spec = v1alpha1.PrototypeSpec{Pool: "pool1", PoolID: "memory:///pool1", Version: "2026.03.14", Donor: v1alpha1.Donor{NodeName: "donor", ProviderID: donor.Spec.ProviderID}}
 	p.Spec.Settings = p.Spec.Settings.Defaulted()
 	p.Spec.Settings.Generalize.Rules = "ours"
 	p.Spec.Settings.Drain.Force = true
-	p.Spec.Settings.Donor.AfterCapture = v1alpha1.RemoveDonor
+	p.Spec.Settings.Donor = v1alpha1.DonorSettings{AfterCapture: v1alpha1.RemoveDonor, CarryOver: v1alpha1.CarryOver{Labels: []string{"team"}}}
 	p.Spec.Settings.Recipe.CustomDataFrom = &v1alpha1.SecretKey{Name: "copy"}
 	return &Case{
 		Now: noon, Prototype: p, Pool: "memory:///pool1", PoolName: "pool1", Image: "kamino:v1", Namespace: "ours", OwnNode: "elsewhere",
@@ -45,32 +46,33 @@ func sound() *Case {
 		PoolNodes: Found(PoolNodes{Of: cloud.Membership{Pool: "memory:///pool1"}, OfName: "pool1", Peers: []corev1.Node{readyNode("peer")}}),
 		Pods:      Found(Pods{}), ClockAhead: Found(time.Duration(0)), BuiltFrom: Found(cloud.Image{}),
 		Account: Found(true), RightLacking: Found(""), OrderRefused: Found(""), PodRefused: Found(""),
-		Rules: Found(Rules{}), CustomData: Found(CustomData{}), MayDelete: Found(true), MayDeleteNode: Found(true), Removal: Found(DonorRemoval{}),
+		Rules: Found(Rules{}), CustomData: Found(CustomData{}), MayDelete: Found(true), MayDeleteNode: Found(true), CarryOverDenied: Found(""), Removal: Found(DonorRemoval{}),
 		Cloud: Found[[]cloud.Refusal](nil), Recipe: Found(cloud.Pool{ID: "memory:///pool1"}), Images: Found(Images{}),
 	}
 }
 
 // looks fail a look of a case, by the field.
 var looks = map[string]func(*Case, error){
-	"Queued":        func(c *Case, err error) { c.Queued = Unread[bool](err) },
-	"Others":        func(c *Case, err error) { c.Others = Unread[[]OtherCapture](err) },
-	"Donor":         func(c *Case, err error) { c.Donor = Unread[Donor](err) },
-	"PoolNodes":     func(c *Case, err error) { c.PoolNodes = Unread[PoolNodes](err) },
-	"Pods":          func(c *Case, err error) { c.Pods = Unread[Pods](err) },
-	"ClockAhead":    func(c *Case, err error) { c.ClockAhead = Unread[time.Duration](err) },
-	"BuiltFrom":     func(c *Case, err error) { c.BuiltFrom = Unread[cloud.Image](err) },
-	"Account":       func(c *Case, err error) { c.Account = Unread[bool](err) },
-	"RightLacking":  func(c *Case, err error) { c.RightLacking = Unread[string](err) },
-	"OrderRefused":  func(c *Case, err error) { c.OrderRefused = Unread[string](err) },
-	"PodRefused":    func(c *Case, err error) { c.PodRefused = Unread[string](err) },
-	"Rules":         func(c *Case, err error) { c.Rules = Unread[Rules](err) },
-	"CustomData":    func(c *Case, err error) { c.CustomData = Unread[CustomData](err) },
-	"MayDelete":     func(c *Case, err error) { c.MayDelete = Unread[bool](err) },
-	"MayDeleteNode": func(c *Case, err error) { c.MayDeleteNode = Unread[bool](err) },
-	"Cloud":         func(c *Case, err error) { c.Cloud = Unread[[]cloud.Refusal](err) },
-	"Recipe":        func(c *Case, err error) { c.Recipe = Unread[cloud.Pool](err) },
-	"Removal":       func(c *Case, err error) { c.Removal = Unread[DonorRemoval](err) },
-	"Images":        func(c *Case, err error) { c.Images = Unread[Images](err) },
+	"Queued":          func(c *Case, err error) { c.Queued = Unread[bool](err) },
+	"Others":          func(c *Case, err error) { c.Others = Unread[[]OtherCapture](err) },
+	"Donor":           func(c *Case, err error) { c.Donor = Unread[Donor](err) },
+	"PoolNodes":       func(c *Case, err error) { c.PoolNodes = Unread[PoolNodes](err) },
+	"Pods":            func(c *Case, err error) { c.Pods = Unread[Pods](err) },
+	"ClockAhead":      func(c *Case, err error) { c.ClockAhead = Unread[time.Duration](err) },
+	"BuiltFrom":       func(c *Case, err error) { c.BuiltFrom = Unread[cloud.Image](err) },
+	"Account":         func(c *Case, err error) { c.Account = Unread[bool](err) },
+	"RightLacking":    func(c *Case, err error) { c.RightLacking = Unread[string](err) },
+	"OrderRefused":    func(c *Case, err error) { c.OrderRefused = Unread[string](err) },
+	"PodRefused":      func(c *Case, err error) { c.PodRefused = Unread[string](err) },
+	"Rules":           func(c *Case, err error) { c.Rules = Unread[Rules](err) },
+	"CustomData":      func(c *Case, err error) { c.CustomData = Unread[CustomData](err) },
+	"MayDelete":       func(c *Case, err error) { c.MayDelete = Unread[bool](err) },
+	"MayDeleteNode":   func(c *Case, err error) { c.MayDeleteNode = Unread[bool](err) },
+	"CarryOverDenied": func(c *Case, err error) { c.CarryOverDenied = Unread[string](err) },
+	"Cloud":           func(c *Case, err error) { c.Cloud = Unread[[]cloud.Refusal](err) },
+	"Recipe":          func(c *Case, err error) { c.Recipe = Unread[cloud.Pool](err) },
+	"Removal":         func(c *Case, err error) { c.Removal = Unread[DonorRemoval](err) },
+	"Images":          func(c *Case, err error) { c.Images = Unread[Images](err) },
 }
 
 // masking is one problem.
@@ -358,6 +360,12 @@ var maskings = []masking{
 		spoil: func(c *Case) { c.MayDeleteNode = Found(false) },
 	},
 	{
+		name: "no right to write labels", reason: CarryOverNotAllowed,
+		words: "the replacement of node donor must get labels and taints of the node, but the API server refuses: no labels; allow the keys",
+		of:    []string{"CarryOverDenied"},
+		spoil: func(c *Case) { c.CarryOverDenied = Found("no labels") },
+	},
+	{
 		name: "no instance", reason: InstanceNotFound,
 		words: "the cloud has no instance for node donor: ",
 		of:    []string{"Cloud"},
@@ -426,7 +434,7 @@ var maskings = []masking{
 // hides reports whether a problem hides the other problem, because both concern one thing.
 func (s masking) hides(other masking) bool {
 	return s.strays && slices.ContainsFunc(append(other.of, s.of...), func(of string) bool { return of != "Others" && slices.Contains(append(other.of, ""), of) }) ||
-		s.reason == ProfileUnsupported && (slices.Contains(other.of, "MayDeleteNode") || slices.Contains(other.of, "Removal")) || // a donor that returns
+		s.reason == ProfileUnsupported && (slices.Contains(other.of, "MayDeleteNode") || slices.Contains(other.of, "CarryOverDenied") || slices.Contains(other.of, "Removal")) || // a donor that returns
 		s.reason == ForceNotAllowed && other.reason == LocalVolumes || // a drain that is forced loses them
 		s.alone == "cloud" && slices.Contains(other.of, "Cloud") || s.alone == "account" && slices.Contains(other.of, "Account")
 }

@@ -121,6 +121,36 @@ func (c *Case) AsksRemoval() bool {
 	return c.Prototype.Spec.ReplacesDonor() && (c.Prototype.UID != "" || c.Drives)
 }
 
+// CarryOverRemedy is the remedy of CarryOverNotAllowed.
+const CarryOverRemedy = "allow the keys with admission.carryOver of the chart (kamino manifests --carry-over-labels, --carry-over-taints), or remove settings.donor.carryOver"
+
+// carryOver requires the permission to write the labels and taints that the donor's replacement gets.
+func carryOver(c *Case) ([]cloud.Refusal, error) {
+	if !c.AsksCarryOver() || c.Strayed() {
+		return nil, nil
+	}
+	denied, err := resultOf(c.CarryOverDenied, "the permission to carry over labels and taints")
+	if err != nil || denied == "" {
+		return nil, err
+	}
+	return refuse(CarryOverNotAllowed, CarryOverRemedy,
+		"the replacement of node %s must get labels and taints of the node, but the API server refuses: %s", c.node(), denied), nil
+}
+
+// AsksCarryOver reports whether this process copies labels or taints of the donor to its replacement.
+func (c *Case) AsksCarryOver() bool {
+	keys := c.Prototype.Spec.Settings.Donor.CarryOver
+	if !c.AsksRemoval() || c.Prototype.Spec.AddsDonor() || len(keys.Labels)+len(keys.Taints) == 0 {
+		return false
+	}
+	donor, err := c.Donor.Get()
+	if err != nil || donor.Node == nil {
+		return true // unknown
+	}
+	labels, taints := keys.Of(donor.Node)
+	return len(labels)+len(taints) > 0
+}
+
 // AsksForce reports whether this process needs the permission to delete pods.
 func (c *Case) AsksForce() bool {
 	return c.Prototype.Spec.Settings.Drain.Force && (c.Prototype.UID != "" || c.Drives)

@@ -54,7 +54,7 @@ func (u readErrors) Unwrap() []error { return u }
 // error of a look, or nothing.
 var questions = []func(*Case) ([]cloud.Refusal, error){
 	version, clock, profile, foreign, image, others, donor, pods, donorClock, lineage,
-	installation, rules, customData, force, removal, preflight, recipe, images, refuseRemoval, turn,
+	installation, rules, customData, force, removal, carryOver, preflight, recipe, images, refuseRemoval, turn,
 }
 
 // brief are the questions after the look at the donor's disk.

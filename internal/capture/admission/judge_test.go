@@ -58,9 +58,15 @@ func TestUnneededLookupsMayBeMissing(t *testing.T) {
 		},
 		"nothing is forced": func(c *Case) { c.Prototype.Spec.Settings.Drain.Force, c.MayDelete = false, Lookup[bool]{} },
 		"the donor returns": func(c *Case) {
-			c.Prototype.Spec.Settings.Donor.AfterCapture, c.MayDeleteNode, c.Removal = "", Lookup[bool]{}, Lookup[DonorRemoval]{}
+			c.Prototype.Spec.Settings.Donor.AfterCapture, c.MayDeleteNode, c.CarryOverDenied, c.Removal = "", Lookup[bool]{}, Lookup[string]{}, Lookup[DonorRemoval]{}
 		},
-		"only thought of": func(c *Case) { c.Prototype.UID, c.MayDelete, c.MayDeleteNode = "", Lookup[bool]{}, Lookup[bool]{} },
+		"only thought of": func(c *Case) {
+			c.Prototype.UID, c.MayDelete, c.MayDeleteNode, c.CarryOverDenied = "", Lookup[bool]{}, Lookup[bool]{}, Lookup[string]{}
+		},
+		"the donor has no such label": func(c *Case) {
+			bare := readyNode("donor")
+			c.Donor, c.CarryOverDenied = Found(Donor{Node: &bare}), Lookup[string]{}
+		},
 		"it has to wait": func(c *Case) {
 			c.Queued, c.RightLacking, c.OrderRefused, c.PodRefused = Found(true), Lookup[string]{}, Lookup[string]{}, Lookup[string]{}
 		},
@@ -82,8 +88,8 @@ func TestUnneededLookupsMayBeMissing(t *testing.T) {
 		}
 	}
 	c := sound()
-	c.Prototype.UID, c.Drives, c.MayDelete, c.MayDeleteNode = "", true, Found(false), Found(false)
-	if got := reasons(c.Judge()); !slices.Equal(got, []string{ForceNotAllowed, RemovalNotAllowed}) {
+	c.Prototype.UID, c.Drives, c.MayDelete, c.MayDeleteNode, c.CarryOverDenied = "", true, Found(false), Found(false), Found("no")
+	if got := reasons(c.Judge()); !slices.Equal(got, []string{ForceNotAllowed, RemovalNotAllowed, CarryOverNotAllowed}) {
 		t.Errorf("other client: %v", got)
 	}
 	c = sound()

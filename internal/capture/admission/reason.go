@@ -28,11 +28,13 @@ const (
 	NotInstalled       = "NotInstalled"
 	ForceNotAllowed    = "ForceNotAllowed"
 	RemovalNotAllowed  = "RemovalNotAllowed"
-	UnmanagedPods      = "UnmanagedPods"
-	ProtectedPods      = "ProtectedPods"
-	EvictionBlocked    = "EvictionBlocked"
-	ClockOff           = "ClockOff"
-	CustomDataMissing  = "CustomDataMissing"
+	// CarryOverNotAllowed: this process may not write the labels and taints of settings.donor.carryOver.
+	CarryOverNotAllowed = "CarryOverNotAllowed"
+	UnmanagedPods       = "UnmanagedPods"
+	ProtectedPods       = "ProtectedPods"
+	EvictionBlocked     = "EvictionBlocked"
+	ClockOff            = "ClockOff"
+	CustomDataMissing   = "CustomDataMissing"
 	// CustomDataNotAllowed: the Secret lacks the mark of a copy of customData.
 	CustomDataNotAllowed = "CustomDataNotAllowed"
 	RulesNotFound        = "RulesNotFound"

@@ -117,6 +117,8 @@ type RemovalCost struct {
 	// Labels and Taints of the node that no other node of the pool has. The replacement lacks them.
 	Labels []string `json:"labels,omitempty"`
 	Taints []string `json:"taints,omitempty"`
+	// CarriesOver are the labels and taints of the node that the replacement gets.
+	CarriesOver []string `json:"carriesOver,omitempty"`
 }
 
 // RemovalCost returns the cost of a donor that does not return; nil if the donor returns.
@@ -136,6 +138,18 @@ func (c *Case) RemovalCost() *RemovalCost {
 	if donor.Node != nil && len(around.Peers) > 0 {
 		d.Labels, d.Taints = onlyHere(donor.Node, around.Peers)
 	}
+	if donor.Node == nil || !d.GrowsFirst {
+		return d
+	}
+	labels, taints := spec.Settings.Donor.CarryOver.Of(donor.Node)
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		d.CarriesOver = append(d.CarriesOver, key+"="+labels[key])
+	}
+	for _, taint := range taints {
+		d.CarriesOver = append(d.CarriesOver, taint.ToString())
+	}
+	isCarried := func(s string) bool { return slices.Contains(d.CarriesOver, s) }
+	d.Labels, d.Taints = slices.DeleteFunc(d.Labels, isCarried), slices.DeleteFunc(d.Taints, isCarried)
 	return d
 }
 
@@ -182,12 +196,15 @@ func (d *RemovalCost) Sentences(node, pool string) []string {
 	if len(d.Volumes) > 0 {
 		says = append(says, "permanently lose the data of volumes on this node: "+strings.Join(d.Volumes, ", "))
 	}
+	if len(d.CarriesOver) > 0 {
+		says = append(says, "set on the replacement, as on this node: "+strings.Join(d.CarriesOver, ", "))
+	}
 	for _, lost := range []struct {
 		what string
 		all  []string
 	}{{"label", d.Labels}, {"taint", d.Taints}} {
 		if len(lost.all) > 0 {
-			says = append(says, fmt.Sprintf("lose %ss that no other node of the pool has: %s. Set the %ss in the pool's recipe, or on the replacement: kubectl %s node REPLACEMENT %s",
+			says = append(says, fmt.Sprintf("lose %ss that no other node of the pool has: %s. Set the %ss in the pool's recipe, in settings.donor.carryOver, or on the replacement: kubectl %s node REPLACEMENT %s",
 				lost.what, strings.Join(lost.all, ", "), lost.what, lost.what, strings.Join(lost.all, " ")))
 		}
 	}

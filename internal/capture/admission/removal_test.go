@@ -162,6 +162,8 @@ func TestOnNode(t *testing.T) {
 // TestRemovalCostSentences in whole sentences, and only for a donor that does not return.
 func TestRemovalCostSentences(t *testing.T) {
 	c := sound()
+	bare := readyNode("donor")
+	c.Prototype.Spec.Settings.Donor.CarryOver, c.Donor = v1alpha1.CarryOver{}, Found(Donor{Node: &bare})
 	c.Recipe = Found(cloud.Pool{ID: "memory:///pool1", Capacity: 3})
 	c.Removal = Found(DonorRemoval{Volumes: []string{"pv-1"}})
 	want := []string{
@@ -181,9 +183,16 @@ func TestRemovalCostSentences(t *testing.T) {
 	}
 	peer.Spec.Taints = marked.Spec.Taints[2:]
 	c.Donor, c.PoolNodes = Found(Donor{Node: &marked}), Found(PoolNodes{Peers: []corev1.Node{peer}})
-	want = append(want, "lose labels that no other node of the pool has: gpu=, team=blue. Set the labels in the pool's recipe, or on the replacement: kubectl label node REPLACEMENT gpu= team=blue",
-		"lose taints that no other node of the pool has: dedicated=batch:NoSchedule. Set the taints in the pool's recipe, or on the replacement: kubectl taint node REPLACEMENT dedicated=batch:NoSchedule")
+	want = append(want, "lose labels that no other node of the pool has: gpu=, team=blue. Set the labels in the pool's recipe, in settings.donor.carryOver, or on the replacement: kubectl label node REPLACEMENT gpu= team=blue",
+		"lose taints that no other node of the pool has: dedicated=batch:NoSchedule. Set the taints in the pool's recipe, in settings.donor.carryOver, or on the replacement: kubectl taint node REPLACEMENT dedicated=batch:NoSchedule")
 	if got := c.RemovalCost().Sentences("donor", "pool1"); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	carrying := *c
+	carrying.Prototype = c.Prototype.DeepCopy()
+	carrying.Prototype.Spec.Settings.Donor.CarryOver = v1alpha1.CarryOver{Labels: []string{"team", "gpu"}, Taints: []string{"dedicated"}}
+	carried := append(slices.Clone(want[:len(want)-2]), "set on the replacement, as on this node: gpu=, team=blue, dedicated=batch:NoSchedule")
+	if got := carrying.RemovalCost().Sentences("donor", "pool1"); !slices.Equal(got, carried) {
 		t.Errorf("%q", got)
 	}
 	marked.Spec.Taints = nil

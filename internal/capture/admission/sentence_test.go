@@ -38,6 +38,7 @@ var sentences = map[string]string{
 	"kured on the node of a pioneer":   "DaemonSet kube-system/kured also reboots node donor: keep the DaemonSet off the pool, or allow other rebooters with pioneer.otherRebooters: Allow",
 	"no force":                         "settings.drain.force is set, but Kamino may not delete pods: grant the permission with rbac.force=true (kamino manifests --force), or remove force",
 	"no right to delete nodes":         "node donor must be removed after the capture, but Kamino may not delete nodes: grant the permission with rbac.removeDonors=true (kamino manifests --remove-donors)",
+	"no right to write labels":         "the replacement of node donor must get labels and taints of the node, but the API server refuses: no labels; allow the keys with admission.carryOver of the chart (kamino manifests --carry-over-labels, --carry-over-taints), or remove settings.donor.carryOver",
 	"no instance":                      "the cloud has no instance for node donor: : NotFound: gone; choose another node",
 	"no cloud of its":                  "the cloud has no instance for node donor: : Unsupported: theirs; choose another node",
 	"the cloud refuses":                "the quota is used up: ask for more",

@@ -41,6 +41,9 @@ const (
 	Relock Action = "Relock"
 	// Note copies the recorded order and return into the reservation on the Node.
 	Note Action = "Note"
+	// TakeOut records the replacement and the begin of the donor's time out of service. Before, the replacement gets the
+	// labels and taints that the settings carry over.
+	TakeOut Action = "TakeOut"
 	// Protect protects the instance from scale-in.
 	Protect Action = "Protect"
 	// PatchDonor makes one step of a pioneer's patch: drain, patch, reboot, or observation in service.
@@ -118,7 +121,7 @@ const (
 
 // Actions lists all actions, for exhaustive tests and for help texts.
 var Actions = []Action{
-	Wait, Refuse, Look, Bind, Reserve, Record, Relock, Note, Protect, PatchDonor, Cordon, Evict, Order, Generalize, Adopt, Believe, Stop, TakeSnapshot, DeletePod, DeleteOrder, Return,
+	Wait, Refuse, Look, Bind, Reserve, Record, Relock, Note, TakeOut, Protect, PatchDonor, Cordon, Evict, Order, Generalize, Adopt, Believe, Stop, TakeSnapshot, DeletePod, DeleteOrder, Return,
 	Start, Unprotect, Serve, Release, Forget, Enlarge, Remove, DeleteNode, Publish, DeleteSnapshot,
 	BeginTrial, WatchTrial, PassTrial, Quarantine, EndTrial, SaveRecipe, Promote, Retire, ScaleOut, Succeed, Fail,
 	DeleteImage, Close,

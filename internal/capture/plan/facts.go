@@ -88,6 +88,9 @@ type Facts struct {
 	Added bool
 	// Replacement is the node in the place of a leaving donor.
 	Replacement Replacement
+	// MustTakeOut: the pool has grown, and the record has neither the Ready replacement nor the begin of the donor's time out
+	// of service.
+	MustTakeOut bool
 	// Removing: the cloud is removing the instance.
 	Removing bool
 	// PlaceKept: the instance is gone, but the pool keeps its place and its protection.

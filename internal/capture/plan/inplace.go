@@ -93,6 +93,8 @@ func prepare(f Facts) Decision {
 // prepareHeld leads from the reservation to a drained donor. A pioneer is patched first.
 func prepareHeld(f Facts) Decision {
 	switch {
+	case f.Added && f.Patch == PatchWanted && f.MustTakeOut:
+		return do(TakeOut)
 	case f.Added && f.Patch == PatchWanted && !f.Cordoned:
 		return do(Cordon) // before the first pods arrive
 	case f.Patch == PatchUnderWay:
@@ -105,6 +107,8 @@ func prepareHeld(f Facts) Decision {
 		return wait(ForNeighbour)
 	case f.DonorReplaced && f.GrowFirst && !f.Added && f.Replacement != ReplacementReady:
 		return awaitReplacement(f)
+	case f.MustTakeOut:
+		return do(TakeOut)
 	case !f.Protected:
 		return do(Protect)
 	case f.Added && f.Patch == PatchWanted:

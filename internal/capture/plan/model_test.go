@@ -32,6 +32,8 @@ type model struct {
 	// Kamino removed the instance.
 	size, shrunk                  int8
 	joined, late, locked, removed bool
+	// takenOut: the record has the replacement.
+	takenOut bool
 
 	// The record of the order and the return, and its copy in the reservation on the Node.
 	touched, down, returning, noted, notedDown, notedBack bool
@@ -167,6 +169,7 @@ func (w model) derived() model {
 	w.f.ProtectionRestored = w.f.Protected == w.protectedBefore
 	w.f.CordonRestored = w.f.Node != NodeGone && w.f.Lock == Ours && w.f.Cordoned == w.cordonedBefore
 	w.f.Replacement = w.replacement()
+	w.f.MustTakeOut = w.f.GrowFirst && !w.takenOut && !w.f.Touched && (w.f.Added || w.f.Replacement == ReplacementReady)
 	w.f.LevelDiffers = w.f.LevelDiffers && w.f.Proven && w.patched
 	w.f.Removing = w.f.Removing && w.f.Power != InstanceGone
 	w.f.PlaceKept = w.f.PlaceKept && w.f.Power == InstanceGone
@@ -218,6 +221,8 @@ func (w model) effect(d Decision) model {
 		f.Lock, w.noted, w.notedDown, w.notedBack = Ours, w.touched, w.down, w.returning
 	case Note:
 		w.noted, w.notedDown, w.notedBack = f.Touched, f.PowerOffRecorded, f.Returning
+	case TakeOut:
+		w.takenOut = true
 	case Protect:
 		f.Protected = true
 	case PatchDonor:
@@ -409,7 +414,7 @@ func (w model) adverse() []model {
 		add(func(n *model) { n.locked = n.f.Power != InstanceGone && !n.f.Removing })
 		add(func(n *model) { // an autoscaler takes the replacement again
 			if n.f.Replacement == ReplacementReady {
-				n.size, n.shrunk, n.joined = n.size-1, n.shrunk+1, false
+				n.size, n.shrunk, n.joined, n.takenOut = n.size-1, n.shrunk+1, false, false
 			}
 		})
 	}

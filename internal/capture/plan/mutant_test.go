@@ -315,6 +315,7 @@ var pioneerMutants = []mutant{
 			f.Replacement = ReplacementReady
 		}
 	})},
+	{"drains before it records the replacement", with(func(f *Facts) { f.MustTakeOut = false })},
 	{"copies a disk of another patch level", with(func(f *Facts) { f.LevelDiffers = false })},
 }
 

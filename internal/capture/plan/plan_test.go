@@ -168,7 +168,7 @@ func needed(f Facts) bool {
 }
 
 const (
-	takes     = "|Look|Reserve|Record|Protect|Cordon|Evict|Order|Generalize|Adopt|"
+	takes     = "|Look|Reserve|Record|TakeOut|Protect|Cordon|Evict|Order|Generalize|Adopt|"
 	givesBack = "|PatchDonor|Note|Stop|DeletePod|Believe|DeleteOrder|Return|Start|Unprotect|Release|Forget|Fail|Wait|Remove|DeleteNode|Enlarge|"
 )
 
@@ -192,7 +192,7 @@ var properties = []property{
 	{"an added donor is patched only behind a look that found nothing", "|PatchDonor|", func(w model, _ Decision) bool {
 		return !w.f.Added || w.f.Patch != PatchWanted || w.f.Pod == PodLooked
 	}},
-	{"nothing but the lock is taken while another capture has a node away", "|Protect|Cordon|", func(w model, _ Decision) bool {
+	{"nothing but the lock is taken while another capture has a node away", "|TakeOut|Protect|Cordon|", func(w model, _ Decision) bool {
 		return !w.f.Queued || w.f.Cordoned || w.f.Added && (w.f.Patch == PatchWanted || w.f.Failed || w.f.Deleting)
 	}},
 	{"the lock comes first", "|Record|Protect|Cordon|Evict|Order|Generalize|", func(w model, _ Decision) bool { return w.f.Lock == Ours || w.f.Touched && w.f.isHeld() }},
@@ -260,7 +260,10 @@ var properties = []property{
 	}},
 	{"only a Node that is down is deleted", "|DeleteNode|", func(w model, _ Decision) bool { return w.f.Node == NodeNotReady }},
 	{"another holder's Node is not removed", "|Remove|DeleteNode|", func(w model, _ Decision) bool { return w.f.Lock != Theirs }},
-	{"a donor that leaves is taken behind its replacement", "|Protect|Cordon|Evict|Order|", func(w model, _ Decision) bool {
+	{"a replacement is recorded before the donor is drained", "|Protect|Cordon|Evict|Order|PatchDonor|", func(w model, d Decision) bool {
+		return !w.f.GrowFirst || w.takenOut || w.f.Added && d.Do != PatchDonor || w.f.Patch == PatchUnderWay
+	}},
+	{"a donor that leaves is taken behind its replacement", "|TakeOut|Protect|Cordon|Evict|Order|", func(w model, _ Decision) bool {
 		return !w.f.DonorReplaced || !w.f.GrowFirst || w.f.Added || w.f.Replacement == ReplacementReady
 	}},
 	{"a pool grows for its donor only, and by one", "|Enlarge|", func(w model, _ Decision) bool {
@@ -499,9 +502,9 @@ func TestActionsOfWholeCapture(t *testing.T) {
 		{taken + copied + complete + back + published, model{}},
 		{taken + patched + strings.TrimPrefix(copied, "Protect, ") + complete + back + published, model{f: Facts{Patch: PatchWanted}, patchEnd: PatchDone}},
 		{taken + copied + back + complete + published, model{instant: true}},
-		{taken + "Enlarge, Wait: Replacement, " + copied + complete + removed + "DeleteNode, Forget, " + published, model{f: Facts{DonorReplaced: true, GrowFirst: true}}},
+		{taken + "Enlarge, Wait: Replacement, TakeOut, " + copied + complete + removed + "DeleteNode, Forget, " + published, model{f: Facts{DonorReplaced: true, GrowFirst: true}}},
 		{taken + copied + complete + removed + "Enlarge, Wait: Removal, DeleteNode, Forget, " + published, model{f: Facts{DonorReplaced: true}}},
-		{"Relock, Cordon, Protect, Look, Wait: Look, PatchDonor, DeletePod, PatchDonor, " + strings.TrimPrefix(copied, "Protect, ") + complete + removed + "DeleteNode, Forget, " + published,
+		{"Relock, TakeOut, Cordon, Protect, Look, Wait: Look, PatchDonor, DeletePod, PatchDonor, " + strings.TrimPrefix(copied, "Protect, ") + complete + removed + "DeleteNode, Forget, " + published,
 			model{size: 1, patchEnd: PatchDone, f: Facts{DonorReplaced: true, GrowFirst: true, Added: true, Recorded: true, Patch: PatchWanted}}},
 		{taken + copied + complete + removed + "Enlarge, Wait: Removal, DeleteNode, Forget, " + published, model{f: Facts{DonorReplaced: true}, instant: true}},
 	} {
