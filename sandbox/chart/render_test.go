@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli"
 	"github.com/kamino-dev/kamino/internal/manifest"
 	"github.com/kamino-dev/kamino/internal/trial/probe"
@@ -329,6 +330,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		"a port that is none":       {Values{"metrics": Values{"port": 0}}, "port"},
 		"a digest that is a tag":    {Values{"image": Values{"digest": "v1"}}, "digest"},
 		"not a number of replicas":  {Values{"controller": Values{"replicas": "two"}}, "replicas"},
+		"a key that is none":        {Values{"admission": Values{"carryOver": Values{"labels": []any{`a"]`}}}}, "labels"},
 		"an alert's age of no days": {Values{"metrics": Values{"rules": Values{"imageAgeDays": 0}}}, "imageAgeDays"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -338,6 +340,39 @@ func TestBadValuesAreRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPolicyOfNodeLabels: the chart and `kamino manifests` limit the writes of Nodes alike, with and without keys that are
+// carried over. Package manifest tests the policy of `kamino manifests` on a real API server.
+func TestPolicyOfNodeLabels(t *testing.T) {
+	for _, keys := range []v1alpha1.CarryOver{{}, {Labels: []string{"team", "example.com/a"}, Taints: []string{"dedicated"}}} {
+		values := Values{"generalize": Values{"admissionPolicy": "always"}}
+		if len(keys.Labels) > 0 {
+			values["admission"] = Values{"carryOver": Values{"labels": []any{keys.Labels[0], keys.Labels[1]}, "taints": []any{keys.Taints[0]}}}
+		}
+		want, err := manifest.Installation(manifest.Options{CarryOver: keys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, field := range []string{"variables", "validations"} {
+			if diff := cmp.Diff(policyOfNodeLabels(t, &Rendered{Objects: want}, field), policyOfNodeLabels(t, render(t, values), field)); diff != "" {
+				t.Errorf("%s (-manifest +chart):\n%s", field, diff)
+			}
+		}
+	}
+}
+
+func policyOfNodeLabels(t *testing.T, r *Rendered, field string) []any {
+	t.Helper()
+	policy := r.Find("ValidatingAdmissionPolicy", "kamino-node-labels."+namespace)
+	if policy == nil {
+		t.Fatal("there is no policy")
+	}
+	found, _, err := unstructured.NestedSlice(policy.Object, "spec", field)
+	if err != nil || len(found) == 0 {
+		t.Fatalf("the policy has no %s: %v", field, err)
+	}
+	return found
 }
 
 // TestValuesMatchSchema: values.yaml and its schema have the same fields, so every documented field can be set.
