@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/patch"
 )
@@ -191,6 +193,23 @@ func TestWhichNodeChecksBeforeAGrowth(t *testing.T) {
 				t.Errorf("%d checks of node %q: %s", s.patches.checks, asked, verdict(p))
 			}
 		})
+	}
+}
+
+// TestPreviewHasRefusalsAndErrors: an error of the check of patches hides no refusal, and no refusal hides the error.
+func TestPreviewHasRefusalsAndErrors(t *testing.T) {
+	s := newTestEnv(t, pioneering).decide(pioneer)
+	failedBefore(s, openssl)
+	s.withoutAccount()
+	s.lose = func(_ int, what string) memory.Outcome {
+		if what == "list prototypepolicy" {
+			return memory.Outcome{Err: errors.New("policies are away")}
+		}
+		return memory.Pass()
+	}
+	preview, err := s.engine.Preview(t.Context(), s.prototype())
+	if len(preview.Refusals) != 1 || preview.Refusals[0].Reason != admission.NotInstalled || err == nil || !strings.Contains(err.Error(), "policies are away") {
+		t.Errorf("refusals %+v, error %v, calls %v", preview.Refusals, err, s.calls)
 	}
 }
 

@@ -37,9 +37,7 @@ func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (admission.
 		preview.Removal = w.admission.RemovalCost()
 	}
 	more, check, err := patchSetCheck{e}.preview(ctx, p)
-	if err != nil && len(preview.Refusals) == 0 {
-		return preview, err
-	}
+	w.admissionErr = cmp.Or(w.admissionErr, err)
 	preview.Refusals, preview.PatchCheck = append(preview.Refusals, more...), check
 	if w.recipe.ID == "" {
 		return preview, w.admissionErr
