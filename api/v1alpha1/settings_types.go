@@ -3,10 +3,8 @@ package v1alpha1
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -113,44 +111,6 @@ type DonorSettings struct {
 	// --carry-over-labels and --carry-over-taints. Default: none.
 	// +optional
 	CarryOver CarryOver `json:"carryOver,omitzero"`
-}
-
-// CarryOver names labels and taints of nodes by key.
-type CarryOver struct {
-	// Labels are keys of labels. A key that the donor lacks is ignored.
-	// +optional
-	// +listType=set
-	// +kubebuilder:validation:MaxItems=20
-	// +kubebuilder:validation:items:MaxLength=317
-	// +kubebuilder:validation:items:Pattern=`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
-	// +kubebuilder:validation:XValidation:rule="self.all(k, k.startsWith('node-role.kubernetes.io/') || !k.matches('^([^/]*[.])?(kubernetes[.]io|k8s[.]io|kamino[.]dev)/'))",message="labels of kubernetes.io, k8s.io and kamino.dev describe the node itself: name other keys, or keys of node-role.kubernetes.io"
-	Labels []string `json:"labels,omitempty"`
-
-	// Taints are keys of taints. The replacement gets the donor's taints with a key in place of its own.
-	// +optional
-	// +listType=set
-	// +kubebuilder:validation:MaxItems=20
-	// +kubebuilder:validation:items:MaxLength=317
-	// +kubebuilder:validation:items:Pattern=`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
-	// +kubebuilder:validation:XValidation:rule="self.all(k, k.startsWith('node-role.kubernetes.io/') || !k.matches('^([^/]*[.])?(kubernetes[.]io|k8s[.]io|kamino[.]dev)/'))",message="taints of kubernetes.io, k8s.io and kamino.dev describe the node itself: name other keys, or keys of node-role.kubernetes.io"
-	Taints []string `json:"taints,omitempty"`
-}
-
-// Of returns the labels and taints of the Node with these keys.
-func (c CarryOver) Of(n *corev1.Node) (labels map[string]string, taints []corev1.Taint) {
-	labels = map[string]string{}
-	for _, key := range c.Labels {
-		if value, found := n.Labels[key]; found {
-			labels[key] = value
-		}
-	}
-	for _, taint := range n.Spec.Taints {
-		if slices.Contains(c.Taints, taint.Key) {
-			taint.TimeAdded = nil
-			taints = append(taints, taint)
-		}
-	}
-	return labels, taints
 }
 
 // DrainSettings say how the donor's pods are asked to leave.
