@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -212,5 +213,44 @@ func TestRemovalCostSentences(t *testing.T) {
 	c.Prototype.Spec.Settings.Donor.AfterCapture = v1alpha1.ReturnDonor
 	if d := c.RemovalCost(); d != nil {
 		t.Errorf("a donor that returns: %+v", d)
+	}
+}
+
+// TestWhenLabelsAreCarriedOver: the permission is asked only if this process would write a label or a taint of the donor. An
+// unknown donor may have the label.
+func TestWhenLabelsAreCarriedOver(t *testing.T) {
+	taint := corev1.Taint{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule}
+	for name, test := range map[string]struct {
+		change func(*Case)
+		want   bool
+	}{
+		"a label of the donor": {func(*Case) {}, true},
+		"a taint of the donor": {func(c *Case) {
+			donor, _ := c.Donor.Get()
+			donor.Node.Spec.Taints = []corev1.Taint{taint}
+			c.Prototype.Spec.Settings.Donor.CarryOver = v1alpha1.CarryOver{Taints: []string{"dedicated"}}
+		}, true},
+		"a taint with the key of a label": {func(c *Case) {
+			donor, _ := c.Donor.Get()
+			donor.Node.Spec.Taints = []corev1.Taint{taint}
+			c.Prototype.Spec.Settings.Donor.CarryOver = v1alpha1.CarryOver{Labels: []string{"dedicated"}}
+		}, false},
+		"another key":    {func(c *Case) { c.Prototype.Spec.Settings.Donor.CarryOver.Labels = []string{"tea"} }, false},
+		"no key":         {func(c *Case) { c.Prototype.Spec.Settings.Donor.CarryOver = v1alpha1.CarryOver{} }, false},
+		"a donor unread": {func(c *Case) { c.Donor = Unread[Donor](errors.New("away")) }, true},
+		"a donor gone":   {func(c *Case) { c.Donor = Found(Donor{}) }, true},
+		"no key, and unread": {func(c *Case) {
+			c.Prototype.Spec.Settings.Donor.CarryOver, c.Donor = v1alpha1.CarryOver{}, Unread[Donor](errors.New("away"))
+		}, false},
+		"a donor returns":   {func(c *Case) { c.Prototype.Spec.Settings.Donor.AfterCapture = v1alpha1.ReturnDonor }, false},
+		"a donor is added":  {func(c *Case) { c.Prototype.Spec.Pioneer = &v1alpha1.PioneerSettings{Node: v1alpha1.PioneerGrow} }, false},
+		"only thought of":   {func(c *Case) { c.Prototype.UID = "" }, false},
+		"a capture by hand": {func(c *Case) { c.Prototype.UID, c.Drives = "", true }, true},
+	} {
+		c := sound()
+		test.change(c)
+		if got := c.AsksCarryOver(); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
 	}
 }
