@@ -65,6 +65,8 @@ func TestEngineWritesOfNode(t *testing.T) {
 		{"a label removed", `{"metadata":{"labels":{"kubernetes.io/os":null}}}`, "no labels"},
 		{"all labels removed", `{"metadata":{"labels":null}}`, "no labels"},
 		{"one that only begins alike", `{"metadata":{"labels":{"kamino.dev":"x"}}}`, "no labels"},
+		{"out of load balancers", `{"metadata":{"labels":{"node.kubernetes.io/exclude-from-external-load-balancers":"true"}}}`, "no labels"},
+		{"another label on the node of a trial", `{"metadata":{"labels":{"kamino.dev/trial":"x","node.kubernetes.io/other":"true"}}}`, "no labels"},
 		{"a taint", `{"spec":{"taints":[{"key":"example.com/mine","effect":"NoSchedule"},{"key":"a","effect":"NoExecute"}]}}`, "no taints"},
 		{"a taint removed", `{"spec":{"taints":null}}`, "no taints"},
 		{"a taint beside one that is carried over", taints(append(node.Spec.Taints[1:], corev1.Taint{Key: "example.com/dedicated", Effect: corev1.TaintEffectNoExecute})), "no taints"},
@@ -82,13 +84,14 @@ func TestEngineWritesOfNode(t *testing.T) {
 		}
 	}
 	for name, body := range map[string]string{
-		"its label":                    `{"metadata":{"labels":{"kamino.dev/version":"2","kamino.dev/trial":"x"}}}`,
-		"its label removed":            `{"metadata":{"labels":{"kamino.dev/version":null}}}`,
-		"an annotation":                `{"metadata":{"annotations":{"kamino.dev/reservation":"x"}}}`,
-		"the cordon":                   `{"spec":{"unschedulable":true}}`,
-		"nothing":                      `{}`,
-		"a label that is carried over": `{"metadata":{"labels":{"example.com/team":"blue","team":"blue"}}}`,
-		"a taint that is carried over": taints(append(node.Spec.Taints, corev1.Taint{Key: "example.com/dedicated", Effect: corev1.TaintEffectNoExecute})),
+		"its label":                          `{"metadata":{"labels":{"kamino.dev/version":"2","kamino.dev/trial":"x"}}}`,
+		"its label removed":                  `{"metadata":{"labels":{"kamino.dev/version":null}}}`,
+		"an annotation":                      `{"metadata":{"annotations":{"kamino.dev/reservation":"x"}}}`,
+		"a trial node out of load balancers": `{"metadata":{"labels":{"kamino.dev/trial":"x","node.kubernetes.io/exclude-from-external-load-balancers":"true"}}}`,
+		"the cordon":                         `{"spec":{"unschedulable":true}}`,
+		"nothing":                            `{}`,
+		"a label that is carried over":       `{"metadata":{"labels":{"example.com/team":"blue","team":"blue"}}}`,
+		"a taint that is carried over":       taints(append(node.Spec.Taints, corev1.Taint{Key: "example.com/dedicated", Effect: corev1.TaintEffectNoExecute})),
 	} {
 		if err := patch(body); err != nil {
 			t.Errorf("%s: %v", name, err)
