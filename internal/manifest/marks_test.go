@@ -31,6 +31,22 @@ func account(t *testing.T, user string, groups ...string) kubernetes.Interface {
 	return kubernetes.NewForConfigOrDie(config)
 }
 
+// waitForPolicy waits until a policy forbids a write. Rights and policies apply a moment after their creation, in any order.
+func waitForPolicy(t *testing.T, policy string, write func(try int) error) {
+	t.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
+	for try := 0; ; try++ {
+		err := write(try)
+		if err != nil && strings.Contains(err.Error(), policy) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("policy %s does not forbid the write: %v", policy, err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
 // install creates the admission policies for marks on Nodes, and an account that annotates Nodes.
 func install(t *testing.T, admin kubernetes.Interface) {
 	t.Helper()
@@ -116,13 +132,9 @@ func TestMarksOnNodesAreKaminosOwn(t *testing.T) {
 		_, err := accounts[who].CoreV1().Nodes().Patch(t.Context(), "marked", types.MergePatchType, []byte(body), metav1.PatchOptions{}, subresources...)
 		return err
 	}
-	// A policy applies a moment after its creation.
-	for deadline, n := time.Now().Add(2*time.Minute), 0; patch("kured", "annotations", "kamino.dev/reservation", fmt.Sprint("soon ", n)) == nil; n++ {
-		if time.Now().After(deadline) {
-			t.Fatal("kured may write a reservation")
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	waitForPolicy(t, "kamino-node-marks", func(try int) error {
+		return patch("kured", "annotations", "kamino.dev/reservation", fmt.Sprint("try ", try))
+	})
 	for _, who := range []string{"Kamino", "an administrator"} {
 		for _, key := range []string{"kamino.dev/reservation", "kamino.dev/not-rebuilt", "kamino.dev/trial"} {
 			if err := patch(who, "annotations", key, "by "+who); err != nil {

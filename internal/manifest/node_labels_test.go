@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -72,12 +71,7 @@ func TestEngineWritesOfNode(t *testing.T) {
 		{"a taint beside one that is carried over", taints(append(node.Spec.Taints[1:], corev1.Taint{Key: "example.com/dedicated", Effect: corev1.TaintEffectNoExecute})), "no taints"},
 		{"a key that only begins like a carried key", `{"metadata":{"labels":{"example.com/team-a":"b"}}}`, "no labels"},
 	}
-	// A policy applies a moment after its creation.
-	for last := time.Now().Add(2 * time.Minute); patch(refused[0].body) == nil; time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(last) {
-			t.Fatal("the policy does not come to count")
-		}
-	}
+	waitForPolicy(t, "kamino-node-labels", func(int) error { return patch(refused[0].body) })
 	for _, test := range refused {
 		if err := patch(test.body); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: %v", test.name, err)

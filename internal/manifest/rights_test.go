@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"testing"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -37,6 +38,12 @@ func TestPodCreatorsReadNoEngineSecret(t *testing.T) {
 			t.Fatal(err)
 		}
 		return answer.Status.Allowed
+	}
+	// Rights apply a moment after their creation, in order: these are the last.
+	for deadline := time.Now().Add(2 * time.Minute); !may("pod-maker", podSpace, "create", "pods"); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the rights of pod-maker do not apply")
+		}
 	}
 	const engine = "system:serviceaccount:" + engineSpace + ":kamino-engine"
 	for _, account := range []string{"pod-maker", "system:serviceaccount:" + podSpace + ":kamino-generalize", "system:serviceaccount:" + podSpace + ":default"} {

@@ -47,6 +47,12 @@ func (p *pool) account(name string) (of cloud.Description, user string, config *
 	p.allow(user, p.namespace, rules)
 	config = rest.CopyConfig(p.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user}
+	as, err := client.New(config, client.Options{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	// Rights apply a moment after their creation.
+	p.wait("rights of "+user, func() bool { _, err := p.find(as, "Machine"); return err == nil })
 	return of, user, config
 }
 

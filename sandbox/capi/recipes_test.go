@@ -501,6 +501,14 @@ func (p *pool) status() string {
 // list returns the namespace's objects of a kind of the core API.
 func (p *pool) list(kind string) []unstructured.Unstructured {
 	p.t.Helper()
+	found, err := p.find(p.client, kind)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return found
+}
+
+func (p *pool) find(as client.Client, kind string) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion("cluster.x-k8s.io/v1beta2")
 	list.SetKind(kind + "List")
@@ -510,10 +518,8 @@ func (p *pool) list(kind string) []unstructured.Unstructured {
 	case strings.HasPrefix(kind, "Azure"):
 		list.SetAPIVersion("infrastructure.cluster.x-k8s.io/v1beta1")
 	}
-	if err := p.client.List(context.Background(), list, client.InNamespace(p.namespace)); err != nil {
-		p.t.Fatal(err)
-	}
-	return list.Items
+	err := as.List(context.Background(), list, client.InNamespace(p.namespace))
+	return list.Items, err
 }
 
 func (p *pool) get(kind, name string) *unstructured.Unstructured {

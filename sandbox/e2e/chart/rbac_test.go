@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,7 +89,12 @@ func TestPermissions(t *testing.T) {
 	} {
 		t.Run(account, func(t *testing.T) {
 			as := impersonate(t, "system:serviceaccount:"+account)
+			// Rights apply a moment after their creation.
+			deadline := time.Now().Add(time.Minute)
 			for _, r := range test.may {
+				for !allowed(t, as, r) && time.Now().Before(deadline) {
+					time.Sleep(100 * time.Millisecond)
+				}
 				if !allowed(t, as, r) {
 					t.Errorf("it may not %s", r)
 				}
