@@ -121,7 +121,7 @@ test-long: build assets ## Run the long suite: simulated weeks, lost calls, kill
 TIMES ?= short long
 PACKAGES ?=
 .PHONY: test-times
-test-times: build assets $(CLUSTERAPI) $(CLUSTERAPI_AWS) ## Measure both suites on an idle machine. Write docs/contribute/tests.md and the times for shards.
+test-times: build assets $(if $(filter long,$(TIMES)),$(CLUSTERAPI) $(CLUSTERAPI_AWS)) ## Measure both suites on an idle machine. Write docs/contribute/tests.md and the times for shards.
 	@for suite in $(TIMES); do \
 		$(SUITE_ENV) $(TESTSUITE) times $$([[ $$suite == short ]] || echo -long) -flags "'-ldflags=$(SANDBOX_LDFLAGS)'" $(PACKAGES); \
 	done
