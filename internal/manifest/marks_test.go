@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
@@ -34,16 +36,15 @@ func account(t *testing.T, user string, groups ...string) kubernetes.Interface {
 // waitForPolicy waits until a policy forbids a write. Rights and policies apply a moment after their creation, in any order.
 func waitForPolicy(t *testing.T, policy string, write func(try int) error) {
 	t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
-	for try := 0; ; try++ {
-		err := write(try)
-		if err != nil && strings.Contains(err.Error(), policy) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("policy %s does not forbid the write: %v", policy, err)
-		}
-		time.Sleep(100 * time.Millisecond)
+	var last error
+	try := 0
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
+		last = write(try)
+		try++
+		return last != nil && strings.Contains(last.Error(), policy), nil
+	})
+	if err != nil {
+		t.Fatalf("policy %s does not forbid the write: %v", policy, last)
 	}
 }
 

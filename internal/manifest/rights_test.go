@@ -1,12 +1,14 @@
 package manifest
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kamino-dev/kamino/internal/apitest"
@@ -39,11 +41,12 @@ func TestPodCreatorsReadNoEngineSecret(t *testing.T) {
 		}
 		return answer.Status.Allowed
 	}
-	// Rights apply a moment after their creation, in order: these are the last.
-	for deadline := time.Now().Add(2 * time.Minute); !may("pod-maker", podSpace, "create", "pods"); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the rights of pod-maker do not apply")
-		}
+	// Rights apply a moment after their creation, in order within a kind: these are the last.
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
+		return may("pod-maker", podSpace, "create", "pods") && may("kured", "", "list", "nodes"), nil
+	})
+	if err != nil {
+		t.Fatalf("the rights of pod-maker and kured do not apply: %v", err)
 	}
 	const engine = "system:serviceaccount:" + engineSpace + ":kamino-engine"
 	for _, account := range []string{"pod-maker", "system:serviceaccount:" + podSpace + ":kamino-generalize", "system:serviceaccount:" + podSpace + ":default"} {

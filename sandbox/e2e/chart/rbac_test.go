@@ -1,10 +1,11 @@
 package chart
 
 import (
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kamino-dev/kamino/sandbox/chart"
+	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
 // request is "VERB RESOURCE[.GROUP][/SUBRESOURCE] [NAMESPACE[/NAME]]": "get leases.coordination.k8s.io ns/name".
@@ -90,15 +92,10 @@ func TestPermissions(t *testing.T) {
 		t.Run(account, func(t *testing.T) {
 			as := impersonate(t, "system:serviceaccount:"+account)
 			// Rights apply a moment after their creation.
-			deadline := time.Now().Add(time.Minute)
-			for _, r := range test.may {
-				for !allowed(t, as, r) && time.Now().Before(deadline) {
-					time.Sleep(100 * time.Millisecond)
-				}
-				if !allowed(t, as, r) {
-					t.Errorf("it may not %s", r)
-				}
-			}
+			sandboxtest.Eventually(t, "the account has its rights", func() (bool, string) {
+				missing := slices.DeleteFunc(slices.Clone(test.may), func(r request) bool { return allowed(t, as, r) })
+				return len(missing) == 0, fmt.Sprintf("it may not %q", missing)
+			})
 			for _, r := range test.mayNot {
 				if allowed(t, as, r) {
 					t.Errorf("it may %s", r)
