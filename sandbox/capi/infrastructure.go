@@ -113,6 +113,8 @@ func newManager(config *rest.Config, log logr.Logger) (ctrl.Manager, error) {
 		return nil, err
 	}
 	return ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Logger: log,
+		// The default reads unstructured objects from the API server, at each look at each machine.
+		Client:     client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		Controller: ctrlconfig.Controller{SkipNameValidation: new(true), MaxConcurrentReconciles: 10}})
 }
 
@@ -195,12 +197,12 @@ func (r *machineReconciler) Reconcile(ctx context.Context, request reconcile.Req
 		return r.remove(ctx, o, m)
 	}
 	owner := machineAbove(ctx, r.client, o)
-	if owner == nil { // the creator of a Machine sets the name
+	if owner == nil { // the creator of a Machine sets the name, or the cache does not have the Machine yet
 		return reconcile.Result{}, nil
 	}
 	var found bool
-	if m.Data, found, err = bootstrapOf(ctx, r.direct, owner, "spec"); err != nil || !found {
-		return reconcile.Result{}, err
+	if m.Data, found, err = bootstrapOf(ctx, r.client, owner, "spec"); err != nil || !found {
+		return reconcile.Result{RequeueAfter: pollInterval}, err
 	}
 	if controllerutil.AddFinalizer(o, finalizer) {
 		annotations := maps.Clone(o.GetAnnotations())

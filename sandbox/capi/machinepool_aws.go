@@ -116,7 +116,7 @@ func (r *groupReconciler) Reconcile(ctx context.Context, request reconcile.Reque
 		return r.remove(ctx, look)
 	}
 	if look.mp = machinePoolOf(ctx, r.client, o); look.mp == nil || o.GetAnnotations()["cluster.x-k8s.io/paused"] != "" || clusterGone(ctx, r.client, look.mp) {
-		return reconcile.Result{}, nil
+		return reconcile.Result{RequeueAfter: resyncInterval}, nil
 	}
 	if ofCluster, err := clusterPaused(ctx, r.client, o); err != nil || ofCluster {
 		return reconcile.Result{RequeueAfter: resyncInterval}, err
@@ -265,15 +265,15 @@ type groupMachineReconciler struct {
 // Reconcile implements reconcile.Reconciler.
 func (r *groupMachineReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	o := empty(infrastructureAWS.WithKind("AWSMachine"))
-	if err := r.client.Get(ctx, request.NamespacedName, o); err != nil || !inGroup(o) || clusterGone(ctx, r.client, o) {
+	if err := r.client.Get(ctx, request.NamespacedName, o); err != nil || !inGroup(o) {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if paused, err := clusterPaused(ctx, r.client, o); err != nil || paused {
+	if paused, err := clusterPaused(ctx, r.client, o); err != nil || paused || clusterGone(ctx, r.client, o) {
 		return reconcile.Result{RequeueAfter: resyncInterval}, err
 	}
 	id, _, _ := unstructured.NestedString(o.Object, "spec", "instanceID")
 	if o.GetDeletionTimestamp() == nil && machineAbove(ctx, r.client, o) == nil {
-		return reconcile.Result{}, nil
+		return reconcile.Result{RequeueAfter: resyncInterval}, nil
 	}
 	if o.GetDeletionTimestamp() == nil && controllerutil.AddFinalizer(o, finalizer) {
 		return reconcile.Result{}, ignoreConflict(r.client.Update(ctx, o))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -51,6 +52,8 @@ func TestMain(m *testing.M) {
 	if bin == "" || os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		os.Exit(m.Run()) // each test says so
 	}
+	// Tests wait far more than they work. The command line has precedence.
+	_ = flag.Set("test.parallel", "8")
 	code, err := run(m, bin)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
