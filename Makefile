@@ -117,17 +117,17 @@ test-long: build assets ## Run the long suite: simulated weeks, lost calls, kill
 	@if $(TESTSUITE) needs -shard "$(SHARD)" KAMINO_CLUSTERAPI_AWS_BIN; then $(MAKE) $(CLUSTERAPI_AWS); fi
 	@$(SUITE_ENV) $(TESTSUITE) long -shard "$(SHARD)" -flags "'-ldflags=$(SANDBOX_LDFLAGS)'"
 
-# TIMES=short or TIMES=long measures one suite. PACKAGES="internal/capture" measures only these packages.
+# TIMES=short or TIMES=long measures one suite, and TIMES=machines the tests on real machines. PACKAGES="internal/capture" measures only
+# these packages.
 TIMES ?= short long
 PACKAGES ?=
 .PHONY: test-times
 test-times: build assets $(if $(filter long,$(TIMES)),$(CLUSTERAPI) $(CLUSTERAPI_AWS)) ## Measure both suites on an idle machine. Write docs/contribute/tests.md and the times for shards.
-	@for suite in $(TIMES); do \
+	@if [[ " $(TIMES) " == *" machines "* ]]; then $(MAKE) test-machines MACHINES_FLAGS=-write; fi
+	@for suite in $(filter-out machines,$(TIMES)); do \
 		$(SUITE_ENV) $(TESTSUITE) times $$([[ $$suite == short ]] || echo -long) -flags "'-ldflags=$(SANDBOX_LDFLAGS)'" $(PACKAGES); \
 	done
 
-# CI prints only failures, so that a truncated log keeps the reason of a failure.
-MACHINES_TEST = $(GO) test -tags machines -vet=off -ldflags '$(SANDBOX_LDFLAGS)' -count=1 -timeout 60m $(if $(CI),,-v)
 # Chromium from Debian, and axe-core from the npm registry. A missing browser is an error: the target must not pass without
 # a check.
 # The window of other builds is at least 500 pixels wide.
@@ -163,17 +163,17 @@ $(OSV_SCANNER):
 	@mv $@.new/osv-scanner $@ && rmdir $@.new
 
 # A shard without tests of real kubelets and stores builds neither kubelet nor containerd from source.
+MACHINES_TEST = KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_NODE_BIN=$(CURDIR)/$(BIN)/nodes KAMINO_CONTAINERD_BIN=$(CURDIR)/$(CONTAINERD) \
+	$(TESTSUITE) machines -shard "$(SHARD)" -flags "'-ldflags=$(SANDBOX_LDFLAGS)'"
+MACHINES_FLAGS ?=
 .PHONY: test-machines
 test-machines: $(BIN)/kamino ## Test identity on real Debian machines in containers. Needs root and Debian packages (SHARD=k/n: one part).
-	@tests=$$($(TESTSUITE) pattern -machines -shard "$(SHARD)"); \
-		if [[ $$tests =~ TestNodes|TestStores ]]; then $(MAKE) $(BIN)/nodes $(CONTAINERD); fi; \
-		echo "== $$tests on real machines"; \
-		cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_NODE_BIN=$(CURDIR)/$(BIN)/nodes KAMINO_CONTAINERD_BIN=$(CURDIR)/$(CONTAINERD) \
-			$(MACHINES_TEST) -run "$$tests" ./machine/real
+	@if $(TESTSUITE) list -machines -shard "$(SHARD)" | grep -qw -e TestNodes -e TestStores; then $(MAKE) $(BIN)/nodes $(CONTAINERD); fi
+	@$(MACHINES_TEST) $(MACHINES_FLAGS)
 
 .PHONY: test-machines-core
 test-machines-core: $(BIN)/kamino ## Run the part of test-machines without real kubelets and without containerd from source.
-	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino $(MACHINES_TEST) -short ./machine/real
+	@$(MACHINES_TEST) -short
 
 .PHONY: clusterapi
 clusterapi: $(CLUSTERAPI) ## Build Cluster API's own controllers, for tests and sandboxes that run them.

@@ -19,7 +19,8 @@ const usageText = `usage:
   testsuite long [-shard k/n] [-flags FLAGS]   run the long suite, or one shard of it
   testsuite list [-machines] [-shard k/n]      list its tests with the seconds that each is expected to take
   testsuite needs -shard k/n VARIABLE          succeed if a package of the shard reads the environment variable
-  testsuite pattern -machines [-shard k/n]     print the -run pattern of the tests on real machines
+  testsuite machines [-short] [-write] [-shard k/n] [-flags FLAGS]
+                                               run the tests on real machines, and write down their times
   testsuite shards [-machines]                 print how many shards keep each below the limit
   testsuite times [-long] [-flags FLAGS] [PACKAGE...]
                                                run a suite, or these packages of it, measure, and write docs/contribute/tests.md
@@ -42,6 +43,8 @@ type options struct {
 	long  bool
 	// machines selects the tests on real machines instead of the long suite.
 	machines bool
+	// short runs only the core of the tests on real machines. write writes down their times.
+	short, write bool
 	// flags of `go test` for the sandbox's packages, separated by spaces, with quotes as in GOFLAGS.
 	flags string
 	rest  []string
@@ -54,6 +57,8 @@ func parse(args []string) (o options, err error) {
 	set.Var(&o.shard, "shard", "k/n: the k-th of n parts")
 	set.BoolVar(&o.long, "long", false, "the long suite")
 	set.BoolVar(&o.machines, "machines", false, "the tests on real machines")
+	set.BoolVar(&o.short, "short", false, "the core of the tests on real machines")
+	set.BoolVar(&o.write, "write", false, "write down the times")
 	set.StringVar(&o.flags, "flags", "", "GOFLAGS for the sandbox's packages")
 	err = set.Parse(args)
 	o.rest = set.Args()
@@ -87,7 +92,7 @@ func run(ctx context.Context, args []string) (int, error) {
 		return 1, err
 	}
 	tests := LongTests(all)
-	if o.machines {
+	if o.machines || args[0] == "machines" {
 		tests = MachineTests(all)
 	}
 	weighed := Weigh(tests, expected)
@@ -102,11 +107,8 @@ func run(ctx context.Context, args []string) (int, error) {
 		return 0, nil
 	case "needs":
 		return needs(all, part, o.rest)
-	case "pattern":
-		for _, r := range runsOf(all, part) {
-			fmt.Println(pattern(r.tests))
-		}
-		return 0, nil
+	case "machines":
+		return machines(ctx, all, part, o)
 	case "shards":
 		fmt.Println(Shards(weighed))
 		return 0, nil

@@ -37,6 +37,11 @@ func runsOf(all []Package, part []Weighed) []packageRun {
 			runs = append(runs, r)
 		}
 	}
+	sortRuns(runs)
+	return runs
+}
+
+func sortRuns(runs []packageRun) {
 	slices.SortStableFunc(runs, func(a, b packageRun) int {
 		switch {
 		case a.Alone != b.Alone && b.Alone:
@@ -46,7 +51,6 @@ func runsOf(all []Package, part []Weighed) []packageRun {
 		}
 		return int(b.seconds - a.seconds)
 	})
-	return runs
 }
 
 // command is the run as a command, with more flags of `go test`.

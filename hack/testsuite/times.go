@@ -257,13 +257,14 @@ func writeTimes(all []Package, got map[string]*figures) error {
 			times[testKey{name, test}] = seconds * f.wall / max(sum, f.wall, 0.01)
 		}
 	}
-	var text strings.Builder
+	var lines []string
 	for _, t := range slices.Concat(LongTests(all), MachineTests(all)) {
 		if seconds, known := times[testKey{t.Package, t.Name}]; known {
-			fmt.Fprintf(&text, "%s\t%s\t%.1f\n", t.Package, t.Name, seconds)
+			lines = append(lines, fmt.Sprintf("%s\t%s\t%.1f\n", t.Package, t.Name, seconds))
 		}
 	}
-	return os.WriteFile(timesFile, []byte(text.String()), 0o644)
+	slices.Sort(lines)
+	return os.WriteFile(timesFile, []byte(strings.Join(lines, "")), 0o644)
 }
 
 // row is a line of the page's table: package, CPU and wall seconds in the short suite, the same in the long one, and text.

@@ -25,6 +25,8 @@ type aptRepository struct {
 	trouble aptTrouble
 	// released lets stalled requests end.
 	released chan struct{}
+	// changed is the time of the last index. apt asks whether an index is newer, to the second.
+	changed time.Time
 }
 
 type aptTrouble string
@@ -50,7 +52,7 @@ const (
 func (l *lab) serveApt(t *testing.T) *aptRepository {
 	t.Helper()
 	requireTools(t, aptPrograms)
-	r := &aptRepository{dir: filepath.Join(l.dir, "apt"), gnupg: filepath.Join(l.dir, "gnupg"), released: make(chan struct{})}
+	r := &aptRepository{dir: filepath.Join(l.dir, "apt"), gnupg: filepath.Join(l.dir, "gnupg"), released: make(chan struct{}), changed: time.Now().Add(-time.Hour)}
 	if err := os.MkdirAll(r.gnupg, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +189,12 @@ func (r *aptRepository) publish(t *testing.T, suite, key string, valid time.Dura
 		release = replaceLine(release, "Valid-Until", time.Now().Add(valid))
 	}
 	write(t, filepath.Join(dist, "Release"), release, 0o644)
-	r.gpg(t, "--local-user", key, "--clearsign", "--output", filepath.Join(dist, "InRelease"), filepath.Join(dist, "Release"))
+	signed := filepath.Join(dist, "InRelease")
+	r.gpg(t, "--local-user", key, "--clearsign", "--output", signed, filepath.Join(dist, "Release"))
+	r.changed = r.changed.Add(time.Second)
+	if err := os.Chtimes(signed, r.changed, r.changed); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Remove(filepath.Join(dist, "Release")); err != nil {
 		t.Fatal(err)
 	}

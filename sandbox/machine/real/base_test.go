@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -43,11 +44,24 @@ func rootTarball(t *testing.T, packageList string) string {
 	}
 	key := sha256.Sum256([]byte(suite + packageList))
 	tarball := filepath.Join(dir, fmt.Sprintf("%s-%s-%s.tar", suite, time.Now().UTC().Format("2006-01"), hex.EncodeToString(key[:4])))
-	if _, err := os.Stat(tarball); err == nil {
+	built := func() bool { _, err := os.Stat(tarball); return err == nil }
+	if built() {
+		return tarball
+	}
+	// Another test may build the same one.
+	lock, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if built() {
 		return tarball
 	}
 	begun := time.Now()
-	temporary := fmt.Sprintf("%s.%d.tar", strings.TrimSuffix(tarball, ".tar"), os.Getpid())
+	temporary := strings.TrimSuffix(tarball, ".tar") + ".new.tar"
 	defer os.Remove(temporary)
 	// The mirror decides how long this takes.
 	build := exec.CommandContext(t.Context(), "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--include="+packageList, suite, temporary)

@@ -14,10 +14,11 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-// testBootstrap follows generations of kubeadm nodes. Each node joins with a token, and gets its own credential.
+// TestKubeadmMachines follows generations of kubeadm nodes. Each node joins with a token, and gets its own credential.
 // The donor's disk is generalized while the machine is off, because a donor without its credential could not
 // return. Clones must join like generic machines, and copies of the original disk must fail.
-func (l *lab) testBootstrap(t *testing.T) {
+func TestKubeadmMachines(t *testing.T) {
+	l := newLab(t)
 	platform := l.platformImage(t, disk.Bootstrap)
 	donor := l.boot(t, "kubeadm", platform, l.joinRecipe())
 	joined := l.awaitMember(t, donor.name)
@@ -80,6 +81,8 @@ func (l *lab) testBootstrap(t *testing.T) {
 		l.testFindings(t, "joiner", list, false)
 		discard(t, l.imageOf("joiner1"), l.imageOf("joiner2"), donor.image)
 	})
+	l.lap("done")
+	t.Logf("boot times:\n%s", table(l.times))
 }
 
 // testNotLive requires that the order is refused on a serving node.

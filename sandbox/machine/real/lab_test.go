@@ -37,8 +37,10 @@ var (
 type lab struct {
 	// dir holds disk images. media is mounted read-only at /mnt of every machine, with packages, binary and token.
 	dir, media string
-	// bridge is the network of all machines. address is the host's own address on the bridge.
+	// bridge is the network of all machines. address is the host's own address on the bridge. number is part of all names on the
+	// host, and no other lab on the host has it.
 	bridge, address string
+	number          int
 	dhcp            *dhcpServer
 	api             *apiServer
 	kamino          string
@@ -58,21 +60,35 @@ func newLab(t *testing.T) *lab {
 	}
 	dir := t.TempDir()
 	requireSpace(t, dir)
-	id, begun := os.Getpid()%250, time.Now()
+	begun := time.Now()
 	l := &lab{
 		dir: dir, media: filepath.Join(dir, "media"), kamino: kamino,
-		lap:    func(what string) { t.Logf("[%3.0f s] %s", time.Since(begun).Seconds(), what) },
-		bridge: fmt.Sprintf("kmbr%d", id), address: fmt.Sprintf("198.18.%d.1", id),
+		lap: func(what string) { t.Logf("[%3.0f s] %s", time.Since(begun).Seconds(), what) },
 	}
 	t.Cleanup(watchSpace(t, dir))
 	l.mountMedia(t)
-	run(t, "ip", "link", "add", l.bridge, "type", "bridge")
-	t.Cleanup(func() { run(t, "ip", "link", "del", l.bridge) })
-	run(t, "ip", "addr", "add", l.address+"/24", "dev", l.bridge)
-	run(t, "ip", "link", "set", l.bridge, "up")
+	l.addBridge(t)
 	l.dhcp = serveDHCP(t, l.bridge, l.address)
 	l.api = serveAPI(t, l.address)
 	return l
+}
+
+// addBridge creates the first of 250 bridges that no other lab on the host has.
+func (l *lab) addBridge(t *testing.T) {
+	t.Helper()
+	for l.number = 1; ; l.number++ {
+		l.bridge, l.address = fmt.Sprintf("kmbr%d", l.number), fmt.Sprintf("198.18.%d.1", l.number)
+		out, err := attempt("ip", "link", "add", l.bridge, "type", "bridge")
+		if err == nil {
+			break
+		}
+		if !strings.Contains(out, "File exists") || l.number == 250 {
+			t.Fatalf("bridge %s: %v: %s", l.bridge, err, out)
+		}
+	}
+	t.Cleanup(func() { run(t, "ip", "link", "del", l.bridge) })
+	run(t, "ip", "addr", "add", l.address+"/24", "dev", l.bridge)
+	run(t, "ip", "link", "set", l.bridge, "up")
 }
 
 // mountMedia creates a file system in memory. A machine trims every visible disk, so the host's disk must not be

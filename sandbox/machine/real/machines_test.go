@@ -91,7 +91,6 @@ func TestMachines(t *testing.T) {
 		l.testNextGeneration(t, l.imageOf("clone1"))
 		discard(t, l.imageOf("clone1"))
 	})
-	t.Run("bootstrap", l.testBootstrap)
 	l.lap("done")
 	t.Logf("boot times:\n%s", table(l.times))
 }

@@ -54,7 +54,7 @@ func (l *lab) insert(t *testing.T, name, image, userData string) (m *machine, op
 	}
 	run(t, "mount", "-o", "loop", image, m.root)
 	return m, []string{
-		"-q", "-D", m.root, "-M", fmt.Sprintf("%s-%d", name, os.Getpid()%1000),
+		"-q", "-D", m.root, "-M", fmt.Sprintf("%s-%d", name, l.number),
 		"--register=no", "--keep-unit", "--console=read-only", "--link-journal=no", "--resolv-conf=off", "--timezone=off",
 		"--network-bridge=" + l.bridge, "--bind-ro=" + l.media + ":/mnt", "--bind-ro=" + seed + ":/var/lib/cloud/seed/nocloud-net",
 	}
