@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"strings"
 )
 
@@ -60,42 +59,42 @@ func (s *Shard) Set(text string) error {
 }
 
 // Of returns the shard's tests. Shards are parts of the list in its order, so that few packages are in two shards. Each
-// test is in exactly one shard.
+// test is in exactly one shard. The longest shard is as short as possible.
 func (s Shard) Of(tests []Weighed) []Weighed {
-	cost := costs(tests)
-	total := 0.0
-	for _, c := range cost {
-		total += c
-	}
-	var out []Weighed
-	done := 0.0
-	for i, t := range tests {
-		// A test belongs to the shard that its middle falls into.
-		at := int(math.Floor((done + cost[i]/2) / total * float64(s.Count)))
-		if min(at, s.Count-1) == s.Index-1 {
-			out = append(out, t)
-		}
-		done += cost[i]
-	}
-	return out
-}
-
-// costs adds to the first test of each package what the package takes before it.
-func costs(tests []Weighed) []float64 {
-	out := make([]float64, len(tests))
-	for i, t := range tests {
-		out[i] = max(t.Seconds, 0.01)
-		if i == 0 || tests[i-1].Package != t.Package {
-			out[i] += startSeconds
+	low, high := 0.0, Expected(tests)
+	for high-low > 0.1 {
+		if middle := (low + high) / 2; len(cut(tests, middle)) > s.Count {
+			low = middle
+		} else {
+			high = middle
 		}
 	}
-	return out
+	parts := cut(tests, high)
+	if s.Index > len(parts) {
+		return nil
+	}
+	return parts[s.Index-1]
 }
 
-// Expected is how long tests take one after the other, in seconds.
+// cut divides a list into parts. Each part is expected to take limit seconds at most, or is one test.
+func cut(tests []Weighed, limit float64) (parts [][]Weighed) {
+	for begin := 0; begin < len(tests); {
+		end := begin + 1
+		for end < len(tests) && Expected(tests[begin:end+1]) <= limit {
+			end++
+		}
+		parts, begin = append(parts, tests[begin:end]), end
+	}
+	return parts
+}
+
+// Expected is how long tests take one after the other, with the start of each package, in seconds.
 func Expected(tests []Weighed) (total float64) {
-	for _, c := range costs(tests) {
-		total += c
+	for i, t := range tests {
+		total += max(t.Seconds, 0.01)
+		if i == 0 || tests[i-1].Package != t.Package {
+			total += startSeconds
+		}
 	}
 	return total
 }
@@ -104,16 +103,4 @@ func Expected(tests []Weighed) (total float64) {
 func pattern(tests []string) string { return "^(" + strings.Join(tests, "|") + ")$" }
 
 // Shards is the least number of shards each of which is expected to stay within shardSeconds, or to hold one test alone.
-func Shards(tests []Weighed) int {
-	for count := 1; count < len(tests); count++ {
-		fits := true
-		for k := range count {
-			part := Shard{Index: k + 1, Count: count}.Of(tests)
-			fits = fits && (len(part) <= 1 || Expected(part) <= shardSeconds)
-		}
-		if fits {
-			return count
-		}
-	}
-	return max(len(tests), 1)
-}
+func Shards(tests []Weighed) int { return max(len(cut(tests, shardSeconds)), 1) }
