@@ -11,6 +11,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/build"
+	"github.com/kamino-dev/kamino/internal/cli/exit"
 	"github.com/kamino-dev/kamino/internal/cli/inspectnode"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/generalize"
@@ -57,7 +58,7 @@ A capture runs this command on the donor with further flags, which you do not ne
 			if g.live || g.look {
 				disk.LeaveError(disk.TerminationLog, err)
 			}
-			return classed(err)
+			return classed(exit.InLines(err))
 		},
 	}
 	flags := cmd.Flags()
@@ -96,13 +97,7 @@ A capture runs this command on the donor with further flags, which you do not ne
 }
 
 // classed gives an error the exit code that the error itself names.
-func classed(err error) error {
-	var knows interface{ ExitCode() int }
-	if errors.As(err, &knows) {
-		return &failure{Code: knows.ExitCode(), Err: err}
-	}
-	return err
-}
+func classed(err error) error { return exit.Classed(err) }
 
 func (g *generalizeFlags) run(ctx context.Context, f *Factory) error {
 	if g.list {

@@ -93,12 +93,19 @@ func TestGeneralizeEndings(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(refused, "var/lib/etcd/member"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	unmet := machineTree(t)
-	if err := os.Rename(filepath.Join(unmet, "var/log"), filepath.Join(unmet, "logs")); err != nil {
+	linked, unmet := machineTree(t), machineTree(t)
+	if err := os.Rename(filepath.Join(linked, "var/log"), filepath.Join(linked, "data")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("/logs", filepath.Join(unmet, "var/log")); err != nil {
+	if err := os.Symlink("/data", filepath.Join(linked, "var/log")); err != nil {
 		t.Fatal(err)
+	}
+	// The profile keeps the certificate; a hash is no secret that a rule removes.
+	for _, name := range []string{"a", "b"} {
+		hash := "$6$" + name + "$" + strings.Repeat("Ab3./xYz9QwErT", 7)[:86]
+		if err := os.WriteFile(filepath.Join(unmet, "etc", name+".conf"), []byte("value "+hash+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	ours := filepath.Join(t.TempDir(), "ours.yaml")
 	if err := os.WriteFile(ours, []byte("version: \"1\"\n"), 0o600); err != nil {
@@ -117,13 +124,16 @@ func TestGeneralizeEndings(t *testing.T) {
 		{"unknown format", []string{"--list", "-o", "xml"}, ExitUsage, "xml"},
 		{"this machine", []string{"--root", "/"}, ExitRefused, "--confirm-root"},
 		{"this machine by another name", []string{"--root", "/proc/self/root"}, ExitRefused, "--confirm-root"},
-		{"refused", []string{"--root", refused}, ExitRefused, "control-plane"},
+		{"refused", []string{"--root", refused}, ExitRefused, "etcd-member"},
+		{"a link in the way", []string{"--root", linked}, ExitRefused, "/var/log is a link to /data"},
 		{"not allowable", []string{"--root", refused, "--allow", "control-plane"}, ExitRefused, "local-volumes"},
 		{"other rules than ordered", []string{"--root", unmet, "--profile", "static", "--profile-file", ours, "--rules-digest", "sha256:0"}, ExitRefused, "not the rules of the order"},
 		{"no rules, and some ordered", []string{"--root", unmet, "--profile", "static", "--rules-digest", "sha256:0"}, ExitRefused, "not the rules of the order"},
 		{"not met", []string{"--root", unmet}, ExitFailed, "must not be copied"},
 		{"a pioneer without a list of packages", []string{"--root", refused, "--look", "--patched-by-kamino", "Allow", "--allow", "control-plane"}, ExitRefused, "Kamino cannot patch"},
-		{"a pioneer without a firmware UUID", []string{"--root", unmet, "--look", "--quiet-nodes"}, ExitRefused, "has no UUID"},
+		{"a pioneer without a firmware UUID", []string{"--root", machineTree(t), "--look", "--quiet-nodes"}, ExitRefused, "has no UUID"},
+		{"findings, one in a line", []string{"--root", unmet, "--look"}, ExitRefused, "password's hash in /etc/a.conf\n  password's hash in /etc/b.conf\n    No rule covers"},
+		{"an exemption to paste", []string{"--root", unmet, "--dry-run"}, ExitRefused, "        - paths:\n            - \"/etc/a.conf\"\n            - \"/etc/b.conf\""},
 		{"live without an order", []string{"--root", refused, "--live"}, ExitUsage, "--boot-id"},
 		{"live dry run", append([]string{"--root", refused, "--dry-run"}, live...), ExitUsage, "--dry-run"},
 		{"live without an API server", append([]string{"--root", refused, "--token-file", "t", "--ca-file", "c"}, live...), ExitRefused, "KUBERNETES_SERVICE_HOST"},

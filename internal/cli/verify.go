@@ -34,7 +34,7 @@ Without a manifest or a list, the command finds only keys and tokens. The output
 With another machine of the pool the command compares files that no package, image or base system installed. A file
 with another content on each machine likely holds an identity.
 
-The exit code is 0 if the disk is clean, and 4 if the disk has forbidden findings.`,
+The exit code is 0 if the disk is clean, and 4 if the disk has forbidden findings, or if the run failed.`,
 		Example: `  # A mounted copy of a disk, with its own manifest
   kamino verify /mnt/disk
 
@@ -64,7 +64,7 @@ The exit code is 0 if the disk is clean, and 4 if the disk has forbidden finding
 				return err
 			}
 			if !found.Clean {
-				return &failure{Code: ExitFailed, Err: fmt.Errorf("%s must not be copied: %d findings", generalize.Printable(found.Target), found.Count)}
+				return &failure{Code: ExitFailed, Err: fmt.Errorf("%s must not be copied: %s", generalize.Printable(found.Target), found.Verdict())}
 			}
 			return nil
 		},

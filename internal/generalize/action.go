@@ -69,7 +69,7 @@ type applied struct {
 
 // concerns reports whether the rule applies to a match.
 func (a *applied) concerns(m tree.Match) bool {
-	if a.rule.Only == "files" && m.Info.IsDir() || a.rule.excepts(m.Path) {
+	if a.rule.Only == "files" && m.Info.IsDir() || a.rule.excepts(m.Name) {
 		return false
 	}
 	// Stores have records of containers among the images that stay.
@@ -111,8 +111,8 @@ func (a *applied) each(matches []tree.Match, act func(tree.Match) error) error {
 		if !a.concerns(m) {
 			continue
 		}
-		if m.Via != "" {
-			problems = append(problems, fmt.Errorf("/%s is behind the symbolic link /%s, and Kamino follows no links: replace the link by the target, or by a bind mount", m.Path, m.Via))
+		if why := whyNotFollowed(a.tree, m); why != "" {
+			problems = append(problems, errors.New(why))
 			continue
 		}
 		problems = append(problems, act(m))
@@ -123,7 +123,7 @@ func (a *applied) each(matches []tree.Match, act func(tree.Match) error) error {
 func (a *applied) remove(m tree.Match) error {
 	var keep func(string) bool
 	if len(a.rule.Except) > 0 || a.before.protectsBelow(m.Path) {
-		keep = func(p string) bool { return a.rule.excepts(p) || a.before.protects(p) }
+		keep = func(p string) bool { return a.rule.excepts(nameBelow(m, p)) || a.before.protects(p) }
 	}
 	removed, err := a.tree.Remove(m.Path, keep)
 	a.Changed += removed.Files + removed.Dirs
@@ -137,23 +137,11 @@ func (a *applied) unless() (bool, error) {
 	if u == nil || a.Found == 0 {
 		return false, nil
 	}
-	for _, pattern := range u.Paths {
-		files, err := a.tree.Glob(tree.Rel(pattern))
-		if err != nil {
-			return false, err
-		}
-		for _, m := range files {
-			content, err := a.tree.Read(m.Path)
-			if err != nil {
-				return false, err
-			}
-			if u.pattern.Match(content) {
-				a.Kept = u.Reason
-				return true, nil
-			}
-		}
+	met, err := u.met(a.tree)
+	if met {
+		a.Kept = u.Reason
 	}
-	return false, nil
+	return met, err
 }
 
 func (a *applied) edit(m tree.Match) error {
@@ -228,7 +216,10 @@ func (a *applied) install() error {
 
 // record appends a line for this generation, unless the last line already is.
 func (a *applied) record() error {
-	p := tree.Rel(a.rule.Paths[0])
+	p, err := followed(a.tree, tree.Rel(a.rule.Paths[0]))
+	if err != nil {
+		return err
+	}
 	content, err := optional(a.tree, p)
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package generalize
 
 import (
 	"fmt"
-	"io/fs"
 
 	"github.com/kamino-dev/kamino/internal/contents"
 	"github.com/kamino-dev/kamino/internal/generalize/inventory"
@@ -35,8 +34,8 @@ func (r *Runner) images(t *tree.Tree, m *Manifest, c *contents.Contents) {
 		if rule.Action != Forget || !rule.appliesTo(m.OS) {
 			continue
 		}
-		err := search(t, rule, func(index string, _ fs.FileInfo) error {
-			images, err := store.At(t, rule.Store, index, nil).Images()
+		err := search(t, rule, func(m tree.Match) error {
+			images, err := store.At(t, rule.Store, m.Path, nil).Images()
 			for _, image := range images {
 				c.Images = append(c.Images, contents.Image(image))
 			}

@@ -43,7 +43,7 @@ func Detect(t *tree.Tree) (v1alpha1.Profile, []Evidence, error) {
 		return "", nil, err
 	}
 	if len(found) == 0 {
-		return "", nil, &Refused{Whys: []string{fmt.Sprintf("the profile is unknown, because no file on the disk shows the bootstrap method: pass --profile, one of %v", v1alpha1.Profiles())}}
+		return "", nil, NewRefused(fmt.Sprintf("the profile is unknown, because no file on the disk shows the bootstrap method: pass --profile, one of %v", v1alpha1.Profiles()))
 	}
 	for _, p := range v1alpha1.Profiles() {
 		if !slices.ContainsFunc(found, func(e Evidence) bool { return !fits(p, e.Profile) }) {
@@ -51,8 +51,8 @@ func Detect(t *tree.Tree) (v1alpha1.Profile, []Evidence, error) {
 		}
 	}
 	other := slices.IndexFunc(found, func(e Evidence) bool { return e.Profile != found[0].Profile })
-	return "", found, &Refused{Whys: []string{fmt.Sprintf("the disk is in doubt: /%s speaks for profile %s, /%s for profile %s",
-		tree.Rel(found[0].Path), found[0].Profile, tree.Rel(found[other].Path), found[other].Profile)}}
+	return "", found, NewRefused(fmt.Sprintf("the disk is in doubt: /%s speaks for profile %s, /%s for profile %s",
+		tree.Rel(found[0].Path), found[0].Profile, tree.Rel(found[other].Path), found[other].Profile))
 }
 
 // Agree returns a *Refused, with the right profile if known, if the disk does not match a profile. A disk without
@@ -63,7 +63,7 @@ func Agree(t *tree.Tree, asked v1alpha1.Profile) error {
 		return err
 	}
 	if len(found) == 0 && asked == v1alpha1.ProfileEKS {
-		return &Refused{Whys: []string{"the profile is eks, but the disk has no file of nodeadm (" + evidence[asked][0] + "), which is to set its node up at every boot: name another with --profile (settings.generalize.profile)"}}
+		return NewRefused("the profile is eks, but the disk has no file of nodeadm (" + evidence[asked][0] + "), which is to set its node up at every boot: name another with --profile (settings.generalize.profile)")
 	}
 	i := slices.IndexFunc(found, func(e Evidence) bool { return !fits(asked, e.Profile) })
 	if i < 0 {
@@ -75,7 +75,7 @@ func Agree(t *tree.Tree, asked v1alpha1.Profile) error {
 	} else {
 		why += fmt.Sprintf(": pass --profile %s (settings.generalize.profile)", found[i].Profile)
 	}
-	return &Refused{Whys: []string{why}}
+	return NewRefused(why)
 }
 
 // lookForEvidence finds evidence on a disk. After an earlier run removed the credentials, the manifest is the only

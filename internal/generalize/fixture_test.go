@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/generalize/scan"
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
@@ -95,9 +96,47 @@ func runner(p *Profile) *Runner {
 	}
 }
 
+// run runs on a tree. Before, it asks what a look at the donor would say: with the same answer, or the test fails.
 func run(t *testing.T, dir string, r *Runner) (*Manifest, error) {
 	t.Helper()
-	return r.Run(t.Context(), open(t, dir))
+	look := lookAt(t, dir, r)
+	m, err := r.Run(t.Context(), open(t, dir))
+	// Only a run sees files below mounts.
+	if !r.DryRun && r.skip == nil && r.Below == nil {
+		agree(t, dir, r, look, err)
+	}
+	return m, err
+}
+
+// lookAt returns the refusal of a look, which changes nothing.
+func lookAt(t *testing.T, dir string, r *Runner) error {
+	t.Helper()
+	quiet := *r
+	quiet.Quiet = false // of a donor, and not of the disk
+	_, err := quiet.Preflight(t.Context(), open(t, dir))
+	return err
+}
+
+// agree fails the test unless look, run and verification say the same about a disk.
+func agree(t *testing.T, dir string, r *Runner, look, run error) {
+	t.Helper()
+	if (look == nil) != (run == nil) {
+		t.Errorf("the look and the run disagree\nlook: %v\nrun:  %v", look, run)
+		return
+	}
+	if run != nil {
+		return
+	}
+	m, err := ReadManifest(open(t, dir))
+	must(t, err)
+	if m == nil || m.Failed() != nil || Unfinished(open(t, dir)) {
+		t.Errorf("a run with success leaves the manifest %v", m)
+	}
+	report, err := scan.Tree(t.Context(), dir, scan.Options{Identities: m.Identities(), Owner: r.Profile.Owner(r.Allow...), Base: r.Profile.Base()})
+	must(t, err)
+	if report.Count > 0 {
+		t.Errorf("the run finds nothing, and the verification finds %+v", report.Findings)
+	}
 }
 
 // snapshot returns the mode, and the content or link target, of everything in a tree.

@@ -3,7 +3,6 @@ package generalize
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -45,11 +44,11 @@ func (a *applied) forget(m tree.Match) error {
 
 // whyRemembered returns what the first store with containers still knows.
 func whyRemembered(t *tree.Tree, r *Rule, before *DonorValues) (why string, err error) {
-	err = search(t, r, func(index string, _ fs.FileInfo) error {
+	err = search(t, r, func(m tree.Match) error {
 		if why != "" {
 			return nil
 		}
-		why, err = storeAt(t, r, index, before).Remembers()
+		why, err = storeAt(t, r, m.Path, before).Remembers()
 		return err
 	})
 	return why, err
@@ -64,8 +63,8 @@ func (r *Runner) broken(t *tree.Tree, before *DonorValues, works bool) error {
 		if rule.Action != Forget || !rule.appliesTo(before.OS) || r.waived(rule) {
 			continue
 		}
-		err := search(t, rule, func(index string, _ fs.FileInfo) error {
-			s := storeAt(t, rule, index, before)
+		err := search(t, rule, func(m tree.Match) error {
+			s := storeAt(t, rule, m.Path, before)
 			if works && s.InUse() {
 				return nil
 			}
@@ -95,7 +94,7 @@ func (r *Runner) broken(t *tree.Tree, before *DonorValues, works bool) error {
 		}
 	}
 	if len(whys) > 0 {
-		return &Refused{Whys: whys}
+		return NewRefused(whys...)
 	}
 	return nil
 }
@@ -120,8 +119,8 @@ func LookIntoStores(t *tree.Tree, p *Profile, report *scan.Report) error {
 		if rule.Action != Forget {
 			continue
 		}
-		err := search(t, rule, func(index string, _ fs.FileInfo) error {
-			s := storeAt(t, rule, index, &DonorValues{})
+		err := search(t, rule, func(m tree.Match) error {
+			s := storeAt(t, rule, m.Path, &DonorValues{})
 			for _, look := range []func() (string, error){s.Remembers, s.Broken} {
 				why, err := look()
 				if err != nil {
@@ -129,7 +128,7 @@ func LookIntoStores(t *tree.Tree, p *Profile, report *scan.Report) error {
 				}
 				if why != "" {
 					report.Count++
-					report.Findings = append(report.Findings, scan.Finding{Path: "/" + index, Kind: Container, What: why, Rule: rule.ID})
+					report.Findings = append(report.Findings, scan.Finding{Path: "/" + m.Path, Kind: Container, What: why, Rule: rule.ID})
 				}
 			}
 			return nil

@@ -61,8 +61,8 @@ func TestIdentityOfEarlierRun(t *testing.T) {
 	must(t, err)
 	writeFile(t, dir, "var/lib/site/copy-of-machine-id", node["etc/machine-id"])
 	_, err = run(t, dir, runner(p))
-	if whys := unmetOf(t, err).Whys; len(whys) != 1 || whys[0] != "secrets: the donor's /etc/machine-id in /var/lib/site/copy-of-machine-id; no rule covers the path: add a rule, or exempt the path with a reason" {
-		t.Errorf("got %q", whys)
+	if found := unmetOf(t, err).Findings; len(found) != 1 || found[0].What != "the donor's /etc/machine-id" || found[0].Path != "/var/lib/site/copy-of-machine-id" {
+		t.Errorf("got %+v", found)
 	}
 }
 

@@ -28,21 +28,13 @@ func TestNoRemovalWithoutFirstBoot(t *testing.T) {
 			}
 			dir := plant(t, files, blocked)
 			was := snapshot(t, dir)
-			m, err := run(t, dir, runner(p))
-			_ = unmetOf(t, err)
+			_, err := run(t, dir, runner(p))
+			_ = refusedOf(t, err)
 			now := snapshot(t, dir)
 			for name, content := range was {
 				if diff := cmp.Diff(content, now[name]); diff != "" {
 					t.Errorf("/%s was touched:\n%s", name, diff)
 				}
-			}
-			for _, o := range m.Outcomes {
-				if is(o.Action, Edit, Forget, Delete, Regenerate, Truncate) && (o.Changed > 0 || o.Met) {
-					t.Errorf("rule %s went on: %+v", o.Rule, o)
-				}
-			}
-			if _, err := m.Proof(runner(p).Now()); err == nil {
-				t.Error("that is proof of something")
 			}
 		})
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -97,11 +96,11 @@ func whyHidden(b *HiddenFiles, r *Rule, before *DonorValues) (why string, err er
 		return "", nil // named files are searched in the visible tree
 	}
 	count := 0
-	err = search(b.Tree, r, func(p string, info fs.FileInfo) error {
-		if !b.hides(p) {
+	err = search(b.Tree, r, func(m tree.Match) error {
+		if !b.hides(m.Path) {
 			return nil
 		}
-		wrong, err := whyWrong(b.Tree, r, before, p, info)
+		wrong, err := whyWrong(b.Tree, r, before, m)
 		if wrong == "" || err != nil {
 			return err
 		}
@@ -117,7 +116,8 @@ func whyHidden(b *HiddenFiles, r *Rule, before *DonorValues) (why string, err er
 }
 
 // whyWrong returns the fault of one path that a rule names.
-func whyWrong(t *tree.Tree, r *Rule, before *DonorValues, p string, info fs.FileInfo) (string, error) {
+func whyWrong(t *tree.Tree, r *Rule, before *DonorValues, m tree.Match) (string, error) {
+	p := m.Path
 	switch r.Action {
 	case Edit:
 		content, err := t.Read(p)
@@ -136,7 +136,7 @@ func whyWrong(t *tree.Tree, r *Rule, before *DonorValues, p string, info fs.File
 		}
 		return "/" + p + " is there", nil
 	default:
-		if r.Only == "files" && info.IsDir() || r.excepts(p) || before.protects(p) || info.IsDir() && holdsKept(t, r, before, p) {
+		if r.Only == "files" && m.Info.IsDir() || r.excepts(m.Name) || before.protects(p) || m.Info.IsDir() && holdsKept(t, r, before, m) {
 			return "", nil
 		}
 		return "/" + p + " is there", nil

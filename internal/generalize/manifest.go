@@ -140,14 +140,8 @@ func (m *Manifest) Digest() (string, error) {
 
 // Proof returns the proof of the run, or an error with the rules that are not met. A dry run has no proof.
 func (m *Manifest) Proof(at time.Time) (*v1alpha1.Proof, error) {
-	if err := m.unmet(); err != nil {
+	if err := m.Failed(); err != nil {
 		return nil, err
-	}
-	if m.DryRun {
-		return nil, &UnprovenError{Whys: []string{"a dry run proves nothing"}}
-	}
-	if m.Scan == nil {
-		return nil, &UnprovenError{Whys: []string{"the disk was not searched for secrets"}}
 	}
 	digest, err := m.Digest()
 	if err != nil {
@@ -176,61 +170,67 @@ func (m *Manifest) changed() int {
 }
 
 func (m *Manifest) unmet() error {
-	var whys []string
+	var reasons Reasons
 	for _, o := range m.Outcomes {
 		if !o.Met && !o.Waived {
-			whys = append(whys, o.Rule+": "+o.Why)
+			reasons.Whys = append(reasons.Whys, o.Rule+": "+o.Why)
 		}
 	}
 	if m.Scan != nil {
-		for i := range m.Scan.Findings {
-			whys = append(whys, whyFound(&m.Scan.Findings[i]))
-		}
-		if why := m.whyUnknown(); why != "" {
-			whys = append(whys, why)
+		reasons.Findings, reasons.Count = m.Scan.Findings, m.Scan.Count
+		if why := whyRefused(m.UnknownFiles, &m.Scan.Unknown); why != "" {
+			reasons.Whys = append(reasons.Whys, why)
 		}
 	}
 	switch {
-	case len(whys) > 0:
-		return &UnprovenError{Whys: whys}
-	case m.Scan != nil && m.Scan.Count > 0:
-		return &UnprovenError{Whys: []string{fmt.Sprintf("%d secrets were found", m.Scan.Count)}}
+	case !reasons.none():
+		return &UnprovenError{reasons}
 	case m.Rules == 0 || m.Met != m.Rules:
-		return &UnprovenError{Whys: []string{fmt.Sprintf("%d of %d rules are met", m.Met, m.Rules)}}
+		return unproven(fmt.Sprintf("%d of %d rules are met", m.Met, m.Rules))
 	default:
 		return nil
 	}
 }
 
-// UnprovenError is the error of a run without proof, with reasons. The tree has been changed.
-type UnprovenError struct {
-	// Whys has one line for each rule that is not met.
-	Whys []string
+// Failed returns why the run has no proof; nil if it has one.
+func (m *Manifest) Failed() error {
+	if err := m.unmet(); err != nil {
+		return err
+	}
+	if m.DryRun {
+		return unproven("a dry run proves nothing")
+	}
+	if m.Scan == nil {
+		return unproven("the disk was not searched for secrets, because the run did not come to its end")
+	}
+	return nil
 }
 
-// maxWhys is the number of reasons in the error text. The manifest has all reasons.
-const maxWhys = 8
+// UnprovenError is the error of a run without proof. The tree has been changed.
+type UnprovenError struct{ Reasons }
 
-func (e *UnprovenError) Error() string {
-	whys, more := e.Whys, ""
-	if n := len(whys) - maxWhys; n > 0 {
-		whys, more = whys[:maxWhys], fmt.Sprintf("; and %d more", n)
-	}
-	return "the disk is not generalized, and must not be copied: " + Printable(strings.Join(whys, "; ")) + more
+func unproven(why string) *UnprovenError { return &UnprovenError{Reasons{Whys: []string{why}}} }
+
+func (e *UnprovenError) Error() string { return e.Verdict() + ": " + e.String() }
+
+// Verdict is what follows from the reasons.
+func (e *UnprovenError) Verdict() string {
+	return "the disk is not generalized, and must not be copied"
 }
 
 // ExitCode is the exit code of a failed capture.
 func (e *UnprovenError) ExitCode() int { return 4 }
 
 // Refused is the error if a machine must not be generalized. Nothing has been changed.
-type Refused struct {
-	// Whys has one line for each obstacle.
-	Whys []string
-}
+type Refused struct{ Reasons }
 
-func (e *Refused) Error() string {
-	return "refused, nothing was changed: " + Printable(strings.Join(e.Whys, "; "))
-}
+// NewRefused refuses for reasons of the caller.
+func NewRefused(whys ...string) *Refused { return &Refused{Reasons{Whys: whys}} }
+
+func (e *Refused) Error() string { return e.Verdict() + ": " + e.String() }
+
+// Verdict is what follows from the reasons.
+func (e *Refused) Verdict() string { return "refused, nothing was changed" }
 
 // ExitCode is the exit code of a refusal.
 func (e *Refused) ExitCode() int { return 3 }

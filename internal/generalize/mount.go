@@ -33,7 +33,7 @@ func RefuseMounts(t *tree.Tree) error {
 	if n := len(found) - len(named); n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	return &Refused{Whys: []string{fmt.Sprintf(
+	return NewRefused(fmt.Sprintf(
 		"a file system is mounted below %s, at %s%s, and the rules would change the files there. Unmount the file system, then try again",
-		t.Dir(), strings.Join(named, ", "), more)}}
+		t.Dir(), strings.Join(named, ", "), more))
 }

@@ -278,8 +278,8 @@ func TestSecretsOutsideContent(t *testing.T) {
 	n, p := needles{t}, load(t, v1alpha1.ProfileStatic)
 	token := "ghp_" + n.letters(36)
 	for name, planted := range map[string]func(dir string) error{
-		"the name of an entry in the directory": func(dir string) error { return os.WriteFile(filepath.Join(dir, "opt/app/backup-"+token), nil, 0o600) },
-		"/opt/app/<a name that holds a secret>/x": func(dir string) error {
+		"in its name in /opt/app/…; no rule": func(dir string) error { return os.WriteFile(filepath.Join(dir, "opt/app/backup-"+token), nil, 0o600) },
+		"in /opt/app/…/x": func(dir string) error {
 			writeFile(t, dir, "opt/app/"+token+"/x", pemKey(t))
 			return nil
 		},
@@ -417,7 +417,7 @@ func TestUnknownFilesInTheLook(t *testing.T) {
 	must(t, look(donor))
 
 	r.UnknownFiles = v1alpha1.UnknownFilesRefuse
-	if why := refusedOf(t, look(donor)).Error(); !strings.Contains(why, "unknown files: 3 from no package") || strings.Contains(why, "/var/log") {
+	if why := refusedOf(t, look(donor)).Error(); !strings.Contains(why, "unknown files: 3 in 1 directory, from no package") || strings.Contains(why, "/var/log") {
 		t.Errorf("got %q", why)
 	}
 	r.UnknownFiles = v1alpha1.UnknownFilesRefuseDifferent

@@ -86,7 +86,7 @@ func TestNets(t *testing.T) {
 	n, p := needles{t}, load(t, v1alpha1.ProfileStatic)
 	base, owner := p.Base(), p.Owner()
 	hashes := func(name, content string) string {
-		found, err := scan.Hashes(t.Context(), plant(t, map[string]string{name: content}), base)
+		found, err := scan.Hashes(t.Context(), plant(t, map[string]string{name: content}), base, nil)
 		must(t, err)
 		return found["/"+name]
 	}

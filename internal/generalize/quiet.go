@@ -60,8 +60,8 @@ func (r *Runner) RefuseQuiet(t *tree.Tree) error {
 	if !r.Quiet || MachineKey(t) != "" {
 		return nil
 	}
-	return &Refused{Whys: []string{"the firmware of the machine has no UUID, so the donor would keep the masks of pioneer.quietNodes after its return. " +
-		"Set pioneer.quietNodes to false, or let the pool grow by the donor with --pioneer=Grow"}}
+	return NewRefused("the firmware of the machine has no UUID, so the donor would keep the masks of pioneer.quietNodes after its return. " +
+		"Set pioneer.quietNodes to false, or let the pool grow by the donor with --pioneer=Grow")
 }
 
 // hasPath reports whether one of the paths exists.

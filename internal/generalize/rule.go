@@ -127,7 +127,7 @@ func (r *Rule) appliesTo(os string) bool {
 	return !slices.Contains(r.ExceptOS, os)
 }
 
-// excepts reports whether the rule excludes a path of the tree.
+// excepts reports whether the rule excludes a path of the tree, by the name that its pattern matches.
 func (r *Rule) excepts(p string) bool {
 	return slices.ContainsFunc(r.Except, func(pattern string) bool {
 		ok, err := path.Match(pattern, "/"+p)
@@ -146,6 +146,26 @@ func (r *Rule) contains(t *tree.Tree, p string) bool {
 		return false
 	}
 	return r.pattern != nil && r.pattern.Match(content) || r.Disks && waitsForDisk(t, content)
+}
+
+// met reports whether a line of the files matches.
+func (c *Condition) met(t *tree.Tree) (bool, error) {
+	for _, pattern := range c.Paths {
+		files, err := t.Glob(tree.Rel(pattern))
+		if err != nil {
+			return false, err
+		}
+		for _, m := range files {
+			content, err := t.Read(m.Path)
+			if err != nil {
+				return false, err
+			}
+			if c.pattern.Match(content) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }
 
 var ruleID = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
@@ -196,7 +216,7 @@ func (r *Rule) checkFields() error {
 		{r.File == "" || r.Link == "", "file and link exclude each other"},
 		{(r.File == "") == (r.Mode == ""), "mode goes with file"},
 		{len(r.Except) == 0 || removes || is(r.Action, Refuse), "except is for refuse, delete and regenerate"},
-		{r.Only == "" || removes, "only is for delete and regenerate"},
+		{r.Only == "" || removes || is(r.Action, Refuse), "only is for refuse, delete and regenerate"},
 		{r.Unless == nil || is(r.Action, Delete), "unless is for delete"},
 		{!r.Present || is(r.Action, Truncate), "present is for truncate"},
 		{!r.Allowable || is(r.Action, Refuse, Delete, Regenerate, Edit), "allowable is for refuse, delete, regenerate and edit"},

@@ -50,7 +50,7 @@ func (r *Runner) Refusals(t *tree.Tree) error {
 	for _, id := range r.Allow {
 		i := slices.IndexFunc(r.Profile.Rules, func(rule Rule) bool { return rule.ID == id })
 		if i < 0 || !r.Profile.Rules[i].Allowable {
-			return &Refused{Whys: []string{fmt.Sprintf("rule %q is not allowable; allowable rules: %s", id, r.allowable())}}
+			return NewRefused(fmt.Sprintf("rule %q is not allowable; allowable rules: %s", id, r.allowable()))
 		}
 	}
 	if err := RefuseMounts(t); err != nil {
@@ -72,8 +72,9 @@ func (r *Runner) Refusals(t *tree.Tree) error {
 		}
 		whys = append(whys, more...)
 	}
+	whys = append(whys, unwritable(t, ManifestPath, GenerationsPath+"/1.json", ReturningPath, unfinishedPath)...)
 	if whys = append(whys, r.Profile.outOfSpace(t, t.Room)...); len(whys) > 0 {
-		return &Refused{Whys: whys}
+		return NewRefused(whys...)
 	}
 	return nil
 }
@@ -91,13 +92,21 @@ func (r *Runner) Preflight(ctx context.Context, t *tree.Tree) (note string, err 
 	if err != nil {
 		return "", err
 	}
-	if err := (&Manifest{}).inherit(t, before); err != nil {
-		return "", &Refused{Whys: []string{err.Error()}}
+	m := &Manifest{}
+	if err := m.inherit(t, before); err != nil {
+		return "", NewRefused(err.Error())
 	}
 	if err := r.broken(t, before, true); err != nil {
 		return "", err
 	}
-	return r.searchBefore(ctx, t, before)
+	look := *r
+	look.DryRun = true
+	for i := range r.Profile.Rules {
+		if rule := &r.Profile.Rules[i]; rule.Identity && rule.appliesTo(before.OS) {
+			m.Outcomes = append(m.Outcomes, look.apply(t, rule, before))
+		}
+	}
+	return look.searchBefore(ctx, t, m, before)
 }
 
 // refusals returns why one rule forbids a run.
@@ -114,7 +123,14 @@ func (r *Runner) refusals(t *tree.Tree, rule *Rule, before *DonorValues) ([]stri
 		whys, err = r.uneditable(t, rule, before)
 	case Refuse:
 		return r.refused(t, rule)
-	case Delete, Truncate:
+	case Install, Record:
+		return unplaced(t, rule)
+	case Truncate:
+		whys, err = linkedFiles(t, rule)
+	case Delete:
+	case Forget:
+		found, err := findAll(t, rule)
+		return linked(t, rule, found), err
 	default:
 		return nil, nil
 	}
@@ -124,14 +140,20 @@ func (r *Runner) refusals(t *tree.Tree, rule *Rule, before *DonorValues) ([]stri
 	return r.protected(t, rule, before)
 }
 
-// protected returns why the kernel will refuse to change the matches of a rule.
+// protected returns why a rule cannot change its matches: they are behind a link, or the kernel will refuse.
 func (r *Runner) protected(t *tree.Tree, rule *Rule, before *DonorValues) ([]string, error) {
 	found, err := findAll(t, rule)
 	if err != nil {
 		return nil, err
 	}
+	found = slices.DeleteFunc(found, func(m tree.Match) bool {
+		return rule.excepts(m.Name) || before.protects(m.Path) || rule.Only == "files" && m.Info.IsDir()
+	})
+	if whys := linked(t, rule, found); len(whys) > 0 {
+		return whys, nil
+	}
 	for _, m := range found {
-		if rule.excepts(m.Path) || before.protects(m.Path) || rule.Only == "files" && m.Info.IsDir() || isLink(m) || m.Via != "" {
+		if isLink(m) {
 			continue
 		}
 		if at := t.Immutable(m.Path); at != "" {
@@ -148,7 +170,7 @@ func (r *Runner) refused(t *tree.Tree, rule *Rule) ([]string, error) {
 		return nil, err
 	}
 	found = slices.DeleteFunc(found, func(m tree.Match) bool {
-		return rule.excepts(m.Path) || !rule.contains(t, m.Path) || rule.Pattern != "" && rule.Agent == "" && r.Profile.removes(m.Path)
+		return rule.excepts(m.Name) || rule.Only == "files" && m.Info.IsDir() || !rule.contains(t, m.Path) || rule.Pattern != "" && rule.Agent == "" && r.Profile.removes(m.Path)
 	})
 	if len(found) == 0 {
 		return nil, nil
@@ -162,7 +184,7 @@ func (r *Runner) unmade(t *tree.Tree, rule *Rule, before *DonorValues) ([]string
 	if err != nil || r.allowed(rule) {
 		return nil, err
 	}
-	found = slices.DeleteFunc(found, func(m tree.Match) bool { return rule.excepts(m.Path) || before.protects(m.Path) })
+	found = slices.DeleteFunc(found, func(m tree.Match) bool { return rule.excepts(m.Name) || before.protects(m.Path) })
 	if len(found) == 0 {
 		return nil, nil
 	}
@@ -179,15 +201,21 @@ func (r *Runner) unmade(t *tree.Tree, rule *Rule, before *DonorValues) ([]string
 // uneditable returns why an editor refuses the matches of a rule, after the edits of the other rules.
 func (r *Runner) uneditable(t *tree.Tree, rule *Rule, before *DonorValues) ([]string, error) {
 	refuse := editors[rule.Editor].refuse
-	if refuse == nil || r.allowed(rule) {
-		return nil, nil
+	if r.allowed(rule) {
+		refuse = nil
 	}
 	found, err := findAll(t, rule)
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range found {
-		if !m.Info.Mode().IsRegular() || r.Profile.removes(m.Path) || slices.Contains(before.allNamed(), m.Path) {
+		if r.Profile.removes(m.Path) || slices.Contains(before.allNamed(), m.Path) || isLink(m) && editors[rule.Editor].rename != nil {
+			continue
+		}
+		if !m.Info.Mode().IsRegular() {
+			return []string{fmt.Sprintf("rule %s: /%s is not a regular file, and Kamino does not edit it: replace it with a file", rule.ID, m.Path)}, nil
+		}
+		if refuse == nil {
 			continue
 		}
 		content, err := t.Read(m.Path)
@@ -270,32 +298,36 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 	}
 	m.literals = literals(t, before)
 	if err := m.inherit(t, before); err != nil {
-		return nil, &Refused{Whys: []string{err.Error()}}
+		return nil, NewRefused(err.Error())
 	}
 	if m.Quiet, err = r.quietPaths(t); err == nil {
 		err = r.keepForDonor(t, m)
 	}
 	if err != nil {
-		return m, &UnprovenError{Whys: []string{fmt.Sprintf("keep the files for the donor's return: %v; nothing was removed", err)}}
+		return m, unproven(fmt.Sprintf("keep the files for the donor's return: %v; nothing was removed", err))
+	}
+	if err := r.begin(t); err != nil {
+		return m, err
 	}
 	if err := r.applyAll(ctx, t, m, before); err != nil {
 		return m, err
 	}
 	r.quieten(t, m)
-	r.combineVerdicts(m, Verify(t, r.Profile, before))
 	m.Unused = r.Profile.unused(t, m)
 	if r.DryRun {
-		_, err := r.searchBefore(ctx, t, before)
+		m.expect()
+		_, err := r.searchBefore(ctx, t, m, before)
 		return m, err
 	}
+	r.combineVerdicts(m, Verify(t, r.Profile, before))
 	if why := cmp.Or(r.whyNotReturned(t, m), whyNotQuiet(t, m)); why != "" {
-		return m, &UnprovenError{Whys: []string{why}}
+		return m, unproven(why)
 	}
 	if _, err := t.FreePreallocated(ctx); err != nil {
-		return m, &UnprovenError{Whys: []string{err.Error()}}
+		return m, unproven(err.Error())
 	}
 	if m.Scan, err = r.search(ctx, t, m); err != nil {
-		return m, &UnprovenError{Whys: []string{err.Error()}}
+		return m, unproven(err.Error())
 	}
 	if t.Running() {
 		m.judgeAgain(Verify(t, r.Profile, before))
@@ -304,6 +336,42 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 		return m, err
 	}
 	return m, m.unmet()
+}
+
+// unfinishedPath is a file on the disk from the first change to the end of the run. Until then the manifest on the disk, if
+// any, is of an earlier run.
+const unfinishedPath = "/var/lib/kamino/unfinished"
+
+// begin leaves the file that shows an unfinished run.
+func (r *Runner) begin(t *tree.Tree) error {
+	if r.DryRun {
+		return nil
+	}
+	const text = "A run of kamino generalize changed this disk, and did not come to its end. The disk must not be copied.\n"
+	if err := t.Replace(tree.Rel(unfinishedPath), []byte(text), 0o644); err != nil {
+		return unproven(fmt.Sprintf("mark the beginning of the run: %v; nothing was removed", err))
+	}
+	return nil
+}
+
+// Unfinished reports whether a run changed the disk and did not come to its end.
+func Unfinished(t *tree.Tree) bool {
+	_, err := t.Lstat(tree.Rel(unfinishedPath))
+	return err == nil
+}
+
+// expect sets the verdicts of a dry run: a run applies each rule that is not waived, because nothing refused it.
+func (m *Manifest) expect() {
+	for i := range m.Outcomes {
+		o := &m.Outcomes[i]
+		if o.Waived {
+			continue
+		}
+		m.Rules++
+		if o.Met = o.Why == ""; o.Met {
+			m.Met++
+		}
+	}
 }
 
 // applyAll applies the rules in order. Without a successful Install nothing is removed.
@@ -319,14 +387,14 @@ func (r *Runner) applyAll(ctx context.Context, t *tree.Tree, m *Manifest, before
 		o := r.apply(t, rule, before)
 		m.Outcomes = append(m.Outcomes, o)
 		if rule.Action == Install && o.Why != "" {
-			return &UnprovenError{Whys: []string{fmt.Sprintf("%s: %s; without the program that makes a new identity, nothing was removed", rule.ID, o.Why)}}
+			return unproven(fmt.Sprintf("%s: %s; without the program that makes a new identity, nothing was removed", rule.ID, o.Why))
 		}
 	}
 	if r.Below == nil {
 		return nil
 	}
 	if err := r.treatHidden(m, before); err != nil {
-		return &UnprovenError{Whys: []string{err.Error()}}
+		return unproven(err.Error())
 	}
 	return nil
 }
@@ -374,7 +442,11 @@ func writeManifest(t *tree.Tree, m *Manifest) error {
 	if err := archive(t, content); err != nil {
 		return fmt.Errorf("keep the manifest of an earlier run: %w", err)
 	}
-	return t.Replace(tree.Rel(ManifestPath), content, 0o644)
+	if err := t.Replace(tree.Rel(ManifestPath), content, 0o644); err != nil {
+		return err
+	}
+	_, err = t.Remove(tree.Rel(unfinishedPath), nil)
+	return err
 }
 
 func findAll(t *tree.Tree, rule *Rule) ([]tree.Match, error) {

@@ -205,7 +205,7 @@ func TestKeptSeed(t *testing.T) {
 	}
 }
 
-// TestHostile tests trees of an attacker. Nothing may change the witness, and no proof is allowed.
+// TestHostile tests trees of an attacker. They are refused before any change.
 func TestHostile(t *testing.T) {
 	p := load(t, v1alpha1.ProfileStatic)
 	for _, c := range []struct {
@@ -213,13 +213,16 @@ func TestHostile(t *testing.T) {
 		files map[string]string
 		says  string
 	}{
-		{"logs behind a link", map[string]string{"var/log": "-> /data", "data/x": "x"}, "follows no links"},
-		{"logs are everything", map[string]string{"var/log": "-> /"}, "follows no links"},
+		{"logs behind a link", map[string]string{"var/log": "-> /data", "data/x": "x"}, "does not follow the link"},
+		{"logs are everything", map[string]string{"var/log": "-> /"}, "does not follow the link"},
+		{"no logs behind a link", map[string]string{"var/log": "-> /data", "data/": ""}, "ancestry: "},
 		{"machine ID is a link", map[string]string{"etc/machine-id": "-> passwd"}, "machine-id: "},
 		{"hosts is a link", map[string]string{"etc/hosts": "-> /srv/hosts", "srv/hosts": "10.0.0.1 " + donor + "\n"}, "own-name-in-hosts: "},
-		{"home behind a link", map[string]string{"home/bob": "-> /data/bob", "data/bob/.ssh/authorized_keys": "key"}, "user-keys: "},
+		{"home behind a link", map[string]string{"home/bob": "-> /data/other", "data/other/.ssh/authorized_keys": "key"}, "user-keys: "},
 		{"unit directory is a link", map[string]string{"etc/systemd": "-> /data", "data/": ""}, "first-boot-unit: "},
 		{"swap through a link", map[string]string{"swap": "-> /etc"}, "swap-files: "},
+		{"the manifest's directory is a link", map[string]string{"var/lib/kamino": "-> /data", "data/": ""}, "var/lib/kamino"},
+		{"the manifest is a directory", map[string]string{tree.Rel(ManifestPath) + "/": ""}, "not a regular file"},
 	} {
 		t.Run(c.is, func(t *testing.T) {
 			files := map[string]string{}
@@ -233,12 +236,9 @@ func TestHostile(t *testing.T) {
 				}
 			}
 			dir := plant(t, files, c.files)
-			m, err := run(t, dir, runner(p))
-			if unmet := unmetOf(t, err); !strings.Contains(unmet.Error(), c.says) {
-				t.Errorf("got %v, want a sentence with %q", unmet, c.says)
-			}
-			if _, err := m.Proof(time.Now()); err == nil {
-				t.Error("there is a proof")
+			_, err := run(t, dir, runner(p))
+			if refused := refusedOf(t, err); !strings.Contains(refused.Error(), c.says) {
+				t.Errorf("got %v, want a sentence with %q", refused, c.says)
 			}
 			if !strings.HasPrefix(readFile(t, dir, "etc/passwd"), "root:") {
 				t.Error("passwd is damaged")
@@ -290,12 +290,18 @@ func TestEqualGlobs(t *testing.T) {
 			r.Fatal(err)
 		}
 		var first, second []string
+		named := func(m tree.Match) {
+			if !expression(parts).MatchString(m.Name) {
+				r.Errorf("%s: the name of %q is %q", rule.Paths[0], m.Path, m.Name)
+			}
+		}
 		for _, m := range matches {
+			named(m)
 			if m.Via == "" {
 				first = append(first, m.Path)
 			}
 		}
-		if err := search(tr, rule, func(p string, _ os.FileInfo) error { second = append(second, p); return nil }); err != nil {
+		if err := search(tr, rule, func(m tree.Match) error { named(m); second = append(second, m.Path); return nil }); err != nil {
 			r.Fatal(err)
 		}
 		for _, p := range first {

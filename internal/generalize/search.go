@@ -22,32 +22,58 @@ func (r *Runner) search(ctx context.Context, t *tree.Tree, m *Manifest) (*scan.R
 	return report, err
 }
 
-// searchBefore searches the disk before any change. It returns a *Refused with the findings that no rule removes, or a
-// note about the comparison with another machine.
-func (r *Runner) searchBefore(ctx context.Context, t *tree.Tree, before *DonorValues) (note string, err error) {
-	o := scan.Options{Literals: literals(t, before), Owner: r.Profile.Owner(r.Allow...), Base: r.Profile.Base(), Hashes: r.listsUnknown()}
-	if id, err := optional(t, "etc/machine-id"); err == nil && len(id) >= minIdentity {
-		o.Identities = []scan.Value{{Path: "/etc/machine-id", SHA256: hash(id), Bytes: int64(len(id))}}
-	}
-	report, err := scan.Tree(ctx, t.Dir(), o)
+// searchBefore searches for what a run would leave, and changes nothing. m has the identities that the run removes.
+// searchBefore returns a *Refused with the findings, or a note about the comparison with another machine.
+func (r *Runner) searchBefore(ctx context.Context, t *tree.Tree, m *Manifest, before *DonorValues) (note string, err error) {
+	later, err := r.effects(t, before)
 	if err != nil {
 		return "", err
 	}
-	named := before.allNamed()
-	var whys []string
-	for i := range report.Findings {
-		if f := &report.Findings[i]; f.Rule == "" && !slices.Contains(named, tree.Rel(f.Path)) {
-			whys = append(whys, whyFound(f))
+	report, err := scan.Tree(ctx, t.Dir(), scan.Options{
+		Identities: m.Identities(), Literals: literals(t, before), Owner: r.Profile.Owner(r.Allow...), Changed: later.of, Base: r.Profile.Base(),
+		Hashes: r.UnknownFiles.Compares(),
+	})
+	if err != nil {
+		return "", err
+	}
+	why, note := r.whyUnknown(report)
+	report.Findings = slices.DeleteFunc(report.Findings, func(f scan.Finding) bool {
+		caution := r.isCaution(&f, report.Hashes)
+		if caution {
+			report.Count--
+			note = withNote(note, fmt.Sprintf("%s in %s is the same on node %s", f.What, f.Where(), r.PeerName))
 		}
-	}
-	why, note := r.whyUnknown(report, before)
+		return caution
+	})
+	reasons := Reasons{Findings: report.Findings, Count: report.Count}
 	if why != "" {
-		whys = append(whys, why)
+		reasons.Whys = append(reasons.Whys, why)
 	}
-	if len(whys) == 0 {
+	if reasons.none() {
 		return note, nil
 	}
-	return "", &Refused{Whys: whys}
+	return "", &Refused{reasons}
+}
+
+func withNote(note, more string) string {
+	if note == "" {
+		return more
+	}
+	return note + "; " + more
+}
+
+// programDirs are the directories of programs and their data, which installers fill alike on all machines. Source: FHS 3.0.
+var programDirs = []string{"/usr/", "/opt/"}
+
+// isCaution reports whether a finding may stay because another node has the file with the same content. A value of the donor is
+// then not the donor's alone. In the directory of a program, so may a value that is a secret only by its name.
+func (r *Runner) isCaution(f *scan.Finding, hashes map[string]string) bool {
+	sum, unknown := hashes[f.Path]
+	if r.Peer == nil || !unknown || !r.Peer.Has(f.Path, sum) {
+		return false
+	}
+	inProgram := slices.ContainsFunc(programDirs, func(dir string) bool { return strings.HasPrefix(f.Path, dir) })
+	return f.Kind == scan.Identity || f.Named && inProgram
 }
 
 // leftovers returns removed files that still have another name.
@@ -115,8 +141,8 @@ func (m *Manifest) Known() map[string]string {
 	return known
 }
 
-// Owner returns a function that finds the rule of a path, and why the path may stay: a keeping rule, a waived rule, or
-// an exemption.
+// Owner returns a function that finds the rule that removes a path, and why the path may stay: a keeping rule, a waived rule,
+// or an exemption.
 func (p *Profile) Owner(allow ...string) func(string) scan.Owner {
 	runner := Runner{Profile: p, Allow: allow}
 	type claim struct {
@@ -142,7 +168,7 @@ func (p *Profile) Owner(allow ...string) func(string) scan.Owner {
 			}
 			if c.owner.Keeps != "" {
 				keeps = append(keeps, c)
-			} else if is(rule.Action, Delete, Regenerate, Truncate, Edit, Forget, Refuse) {
+			} else if is(rule.Action, Delete, Regenerate, Truncate, Forget) {
 				removes = append(removes, c)
 			}
 		}
@@ -170,13 +196,4 @@ func fixedPart(pattern string) string {
 func below(pattern string) *regexp.Regexp {
 	whole := expression(strings.Split(tree.Rel(pattern), "/")).String()
 	return regexp.MustCompile(strings.TrimSuffix(whole, "$") + `(?:/.*)?$`)
-}
-
-// whyFound describes a finding in a sentence.
-func whyFound(f *scan.Finding) string {
-	should := "no rule covers the path: add a rule, or exempt the path with a reason"
-	if f.Rule != "" {
-		should = "rule " + f.Rule + " should have removed the file"
-	}
-	return fmt.Sprintf("secrets: %s in %s; %s", f.What, f.Where(), should)
 }

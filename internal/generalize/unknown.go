@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -20,27 +19,25 @@ func (r *Runner) Summarize(ctx context.Context, t *tree.Tree, key []byte) (*scan
 	if err != nil {
 		return nil, err
 	}
-	hashes, err := scan.Hashes(ctx, t.Dir(), r.Profile.Base())
+	later, err := r.effects(t, before)
 	if err != nil {
 		return nil, err
 	}
-	s, err := scan.Summarize(r.unknown(hashes, before), key)
+	hashes, err := scan.Hashes(ctx, t.Dir(), r.Profile.Base(), later.of)
 	if err != nil {
-		return nil, &Refused{Whys: []string{err.Error()}}
+		return nil, err
+	}
+	s, err := scan.Summarize(r.unknown(hashes), key)
+	if err != nil {
+		return nil, NewRefused(err.Error())
 	}
 	return s, nil
 }
 
-func (r *Runner) listsUnknown() bool {
-	return r.UnknownFiles == v1alpha1.UnknownFilesRefuse || r.UnknownFiles.Compares()
-}
-
-// unknown returns the files of unknown origin that no rule removes, from the hashes of all such files.
-func (r *Runner) unknown(hashes map[string]string, before *DonorValues) map[string]string {
-	left, owner, named := maps.Clone(hashes), r.Profile.Owner(r.Allow...), before.allNamed()
-	maps.DeleteFunc(left, func(name, _ string) bool {
-		return owner(name).Rule != "" || slices.Contains(named, tree.Rel(name))
-	})
+// unknown returns the files of unknown origin that stay, from the hashes of all such files after the run.
+func (r *Runner) unknown(hashes map[string]string) map[string]string {
+	left, owner := maps.Clone(hashes), r.Profile.Owner(r.Allow...)
+	maps.DeleteFunc(left, func(name, _ string) bool { return owner(name).Keeps != "" })
 	return left
 }
 
@@ -49,29 +46,19 @@ const maxNamed = 5
 
 // whyUnknown returns why the setting refuses the files of unknown origin, or only a note about a comparison; both are
 // empty if the setting allows the files.
-func (r *Runner) whyUnknown(report *scan.Report, before *DonorValues) (why, note string) {
-	if !r.listsUnknown() {
-		return "", ""
+func (r *Runner) whyUnknown(report *scan.Report) (why, note string) {
+	if !r.UnknownFiles.Compares() {
+		return whyRefused(r.UnknownFiles, &report.Unknown), ""
 	}
-	unknown := r.unknown(report.Hashes, before)
-	switch r.UnknownFiles {
-	case v1alpha1.UnknownFilesRefuse:
-		if len(unknown) == 0 {
-			return "", ""
-		}
-		return fmt.Sprintf("unknown files: %d from no package, image or base system: %s; remove the files, or exempt the paths with a reason",
-			len(unknown), firstOf(slices.Sorted(maps.Keys(unknown)))), ""
-	case v1alpha1.UnknownFilesReportDifferent:
-		_, note = r.differing(unknown)
+	different, note := r.differing(r.unknown(report.Hashes))
+	switch {
+	case r.UnknownFiles == v1alpha1.UnknownFilesReportDifferent:
 		return "", note
-	default: // RefuseDifferent
-		different, note := r.differing(unknown)
-		if r.Peer == nil {
-			return note + ". Add a node, or set settings.generalize.unknownFiles to ReportDifferent", ""
-		}
-		if different > 0 {
-			return note, ""
-		}
+	case r.Peer == nil:
+		return note + ". Add a node, or set settings.generalize.unknownFiles to ReportDifferent", ""
+	case different > 0:
+		return note, ""
+	default:
 		return "", note
 	}
 }
@@ -101,13 +88,12 @@ func firstOf(names []string) string {
 	return text
 }
 
-// whyUnknown describes the files of unknown origin, if the setting refuses them.
-func (m *Manifest) whyUnknown() string {
-	unknown := &m.Scan.Unknown
-	if m.UnknownFiles != v1alpha1.UnknownFilesRefuse || unknown.Files == 0 {
+// whyRefused describes the files of unknown origin, if the setting refuses them.
+func whyRefused(setting v1alpha1.UnknownFiles, unknown *scan.Directories) string {
+	if setting != v1alpha1.UnknownFilesRefuse || unknown.Files == 0 {
 		return ""
 	}
 	first := unknown.List[0]
-	return fmt.Sprintf("unknown files: %d in %d directories, from no package, image or base system, the first is %s; "+
-		"remove the files, or exempt the paths with a reason (the manifest lists the files by directory)", unknown.Files, unknown.Dirs, path.Join(first.Dir, first.Names[0]))
+	return fmt.Sprintf("unknown files: %d in %s, from no package, image or base system, the first is %s; "+
+		"remove the files, or exempt the paths with a reason (the manifest lists the files by directory)", unknown.Files, Counted(unknown.Dirs, "directory"), path.Join(first.Dir, first.Names[0]))
 }

@@ -77,12 +77,12 @@ func gone(t *tree.Tree, r *Rule, before *DonorValues) (why string, err error) {
 		return "", nil
 	}
 	count, first := 0, ""
-	err = search(t, r, func(p string, info fs.FileInfo) error {
-		if r.Only == "files" && info.IsDir() || r.excepts(p) || !r.contains(t, p) || before.protects(p) || info.IsDir() && holdsKept(t, r, before, p) {
+	err = search(t, r, func(m tree.Match) error {
+		if r.Only == "files" && m.Info.IsDir() || r.excepts(m.Name) || !r.contains(t, m.Path) || before.protects(m.Path) || m.Info.IsDir() && holdsKept(t, r, before, m) {
 			return nil
 		}
 		if count++; count == 1 {
-			first = p
+			first = m.Path
 		}
 		return nil
 	})
@@ -93,13 +93,13 @@ func gone(t *tree.Tree, r *Rule, before *DonorValues) (why string, err error) {
 }
 
 // holdsKept reports whether a directory exists only for kept content.
-func holdsKept(t *tree.Tree, r *Rule, before *DonorValues, dir string) bool {
-	if !before.protectsBelow(dir) && len(r.Except) == 0 {
+func holdsKept(t *tree.Tree, r *Rule, before *DonorValues, dir tree.Match) bool {
+	if !before.protectsBelow(dir.Path) && len(r.Except) == 0 {
 		return false
 	}
 	stays, others := false, false
-	err := t.Walk(dir, func(p string, info fs.FileInfo) error {
-		if r.excepts(p) || before.protects(p) {
+	err := t.Walk(dir.Path, func(p string, info fs.FileInfo) error {
+		if r.excepts(nameBelow(dir, p)) || before.protects(p) {
 			stays = true
 			return fs.SkipDir
 		}
@@ -115,8 +115,8 @@ func holdsKept(t *tree.Tree, r *Rule, before *DonorValues, dir string) bool {
 func holds(t *tree.Tree, c *Condition) bool {
 	for _, pattern := range c.Paths {
 		found := false
-		err := searchPattern(t, tree.Rel(pattern), 0, func(p string, _ fs.FileInfo) error {
-			content, err := t.Read(p)
+		err := searchPattern(t, tree.Rel(pattern), tree.Rel(pattern), 0, func(m tree.Match) error {
+			content, err := t.Read(m.Path)
 			found = found || err == nil && c.pattern.Match(content)
 			return nil
 		})
@@ -128,8 +128,9 @@ func holds(t *tree.Tree, c *Condition) bool {
 }
 
 func edited(t *tree.Tree, r *Rule, before *DonorValues) (why string, err error) {
-	err = search(t, r, func(p string, info fs.FileInfo) error {
-		if why != "" || info.IsDir() {
+	err = search(t, r, func(m tree.Match) error {
+		p := m.Path
+		if why != "" || m.Info.IsDir() {
 			return nil
 		}
 		content, err := t.Read(p)
@@ -204,9 +205,9 @@ func whyNotEmpty(t *tree.Tree, r *Rule) (string, error) {
 }
 
 // search calls visit for every path of a rule.
-func search(t *tree.Tree, r *Rule, visit func(p string, info fs.FileInfo) error) error {
+func search(t *tree.Tree, r *Rule, visit func(tree.Match) error) error {
 	for _, pattern := range r.Paths {
-		if err := searchPattern(t, tree.Rel(pattern), 0, visit); err != nil {
+		if err := searchPattern(t, tree.Rel(pattern), tree.Rel(pattern), 0, visit); err != nil {
 			return err
 		}
 	}
@@ -214,8 +215,8 @@ func search(t *tree.Tree, r *Rule, visit func(p string, info fs.FileInfo) error)
 }
 
 // searchPattern walks below the part of a pattern without wildcards. It follows a link to a directory in which the rest
-// of the pattern may match.
-func searchPattern(t *tree.Tree, pattern string, links int, visit func(p string, info fs.FileInfo) error) error {
+// of the pattern may match. rule is the pattern of the rule, which differs from the pattern behind a link.
+func searchPattern(t *tree.Tree, pattern, rule string, links int, visit func(tree.Match) error) error {
 	if links > 40 {
 		return nil
 	}
@@ -229,6 +230,7 @@ func searchPattern(t *tree.Tree, pattern string, links int, visit func(p string,
 		return err
 	}
 	rest := parts[fixed:]
+	name := strings.TrimSuffix(strings.TrimSuffix(rule, strings.Join(rest, "/")), "/")
 	upTo := make([]*regexp.Regexp, len(rest)+1)
 	for i := range rest {
 		upTo[i+1] = expression(rest[:i+1])
@@ -241,7 +243,7 @@ func searchPattern(t *tree.Tree, pattern string, links int, visit func(p string,
 		below := strings.TrimPrefix(p, base+"/")
 		depth := strings.Count(below, "/") + 1
 		if matches.MatchString(below) {
-			if err := visit(p, info); err != nil {
+			if err := visit(tree.Match{Path: p, Name: path.Join(name, below), Info: info}); err != nil {
 				return err
 			}
 		}
@@ -252,7 +254,8 @@ func searchPattern(t *tree.Tree, pattern string, links int, visit func(p string,
 			if info.Mode()&fs.ModeSymlink == 0 {
 				return nil
 			}
-			return searchPattern(t, path.Join(append([]string{p}, rest[depth:]...)...), links+1, visit)
+			more := path.Join(rest[depth:]...)
+			return searchPattern(t, path.Join(p, more), path.Join(name, below, more), links+1, visit)
 		}
 		return fs.SkipDir
 	})

@@ -45,6 +45,9 @@ func Manifest(w io.Writer, format Format, m *generalize.Manifest) error {
 	if format.Machine() {
 		return Value(w, format, m)
 	}
+	if m.DryRun {
+		return expected(w, m)
+	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "RULE\tACTION\tFOUND\tCHANGED\tMET\tNOTE")
 	for _, o := range m.Outcomes {
@@ -68,29 +71,58 @@ func Manifest(w io.Writer, format Format, m *generalize.Manifest) error {
 		return err
 	}
 	if m.Scan != nil {
-		fmt.Fprintf(w, "\n%d files searched for secrets and identities: %d found, %d more allowed with a reason\n", m.Scan.Files, m.Scan.Count, m.Scan.KeptCount)
-	}
-	if m.Scan != nil {
+		fmt.Fprintf(w, "\n%s searched for secrets and identities: %d found, %d more allowed with a reason\n", generalize.Counted(m.Scan.Files, "file"), m.Scan.Count, m.Scan.KeptCount)
 		possible(w, &m.Scan.KnownFiles)
 	}
+	unusedAndKept(w, m)
+	_, err = fmt.Fprintf(w, "\n%d of %d rules of profile %s/%s are met; manifest %s\n", m.Met, m.Rules, m.Profile, m.ProfileVersion, digest)
+	return err
+}
+
+// expected writes what a run would do.
+func expected(w io.Writer, m *generalize.Manifest) error {
+	changes := 0
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "RULE\tACTION\tFOUND\tNOTE")
+	for _, o := range m.Outcomes {
+		acts := !o.Waived && o.Kept == "" && o.Action != generalize.Refuse && (o.Found > 0 || o.Action == generalize.Install || o.Action == generalize.Record)
+		if acts {
+			changes++
+		}
+		if !acts && o.Found == 0 && o.Why == "" {
+			continue
+		}
+		note := o.Kept
+		if o.Why != "" {
+			note = o.Why
+		}
+		fmt.Fprintf(table, "%s\t%s\t%d\t%s\n", o.Rule, o.Action, o.Found, generalize.Printable(note))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	unusedAndKept(w, m)
+	_, err := fmt.Fprintf(w, "\nA run would act by %d of the %s of profile %s/%s; nothing was changed\n", changes, generalize.Counted(m.Rules, "rule"), m.Profile, m.ProfileVersion)
+	return err
+}
+
+// unusedAndKept writes the user's rules that find nothing, and the credentials that stay.
+func unusedAndKept(w io.Writer, m *generalize.Manifest) {
 	for _, id := range m.Unused {
 		fmt.Fprintf(w, "Your rule %s found nothing in three captures. Correct its paths, or remove the rule\n", id)
 	}
 	for i := range m.Credentials {
 		fmt.Fprintln(w, "Kept credential:", m.Credentials[i].String())
 	}
-	if m.DryRun {
-		_, err = fmt.Fprintf(w, "\n%d of %d rules of profile %s/%s are met without changes; nothing was changed\n", m.Met, m.Rules, m.Profile, m.ProfileVersion)
-		return err
-	}
-	_, err = fmt.Fprintf(w, "\n%d of %d rules of profile %s/%s are met; manifest %s\n", m.Met, m.Rules, m.Profile, m.ProfileVersion, digest)
-	return err
 }
 
 // Found writes the findings of a search; of a secret only the place.
 func Found(w io.Writer, format Format, found *disk.SearchResult) error {
 	if format.Machine() {
 		return Value(w, format, found)
+	}
+	if run := found.Run; run != nil {
+		fmt.Fprintln(w, "Generalize run:", runText(run))
 	}
 	listed := len(found.Findings) + len(found.Kept)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -121,19 +153,31 @@ func Found(w io.Writer, format Format, found *disk.SearchResult) error {
 	}
 	looked := "keys and tokens, but not for identities: no manifest and no list of identities"
 	if found.Identities > 0 {
-		looked = fmt.Sprintf("keys, tokens and %d identities of the donor", found.Identities)
+		looked = fmt.Sprintf("keys, tokens and %s of the donor", generalize.Counted(found.Identities, "identity"))
+	}
+	if found.Run != nil && !found.Values {
+		looked += ". The donor's name and addresses were searched by the run only: pass them with --identities"
 	}
 	verdict := "clean"
 	switch {
+	case found.Count > 0:
+		verdict = generalize.Counted(found.Count, "finding")
 	case !found.Clean:
-		verdict = fmt.Sprintf("%d findings", found.Count)
+		verdict = "no findings, but the run has no proof"
 	case found.Possible.Count > 0:
-		verdict = fmt.Sprintf("no findings, %d possible identities", found.Possible.Count)
+		verdict = "no findings, " + generalize.Counted(found.Possible.Count, "possible identity")
 	}
 	possible(w, &found.KnownFiles)
 	compared(w, found.Compared)
-	_, err := fmt.Fprintf(w, "%s: read %d files, %d MiB, for %s\n", verdict, found.Files, found.Bytes>>20, looked)
+	_, err := fmt.Fprintf(w, "%s: read %s, %d MiB, for %s\n", verdict, generalize.Counted(found.Files, "file"), found.Bytes>>20, looked)
 	return err
+}
+
+func runText(run *disk.RunResult) string {
+	if run.Failed != "" {
+		return "failed: " + generalize.Printable(run.Failed)
+	}
+	return fmt.Sprintf("%d of %d rules were met, and nothing was found", run.Met, run.Rules)
 }
 
 // compared lists files that differ from another machine.
@@ -141,7 +185,7 @@ func compared(w io.Writer, c *disk.Comparison) {
 	if c == nil {
 		return
 	}
-	fmt.Fprintf(w, "Compared with %s: %d files of unknown origin are equal, %d differ, %d are only here\n", generalize.Printable(c.With), c.Equal, len(c.Different), len(c.Only))
+	fmt.Fprintf(w, "Compared with %s, of the files of unknown origin: %d equal, %d different, %d only here\n", generalize.Printable(c.With), c.Equal, len(c.Different), len(c.Only))
 	for _, name := range c.Different {
 		fmt.Fprintln(w, "  differs:", generalize.Printable(name))
 	}
@@ -155,7 +199,7 @@ func possible(w io.Writer, known *scan.KnownFiles) {
 	if known.Possible.Count == 0 {
 		return
 	}
-	fmt.Fprintf(w, "%d files of unknown origin may hold an identity. Write a rule for each file, or exempt it with a reason:\n", known.Possible.Count)
+	fmt.Fprintf(w, "%s of unknown origin may hold an identity. Write a rule for each file, or exempt it with a reason:\n", generalize.Counted(known.Possible.Count, "file"))
 	for _, name := range known.Possible.First {
 		fmt.Fprintln(w, " ", generalize.Printable(name))
 	}

@@ -47,12 +47,65 @@ type SearchResult struct {
 	// Profile is the profile that defined the exceptions; empty if unknown.
 	Profile        v1alpha1.Profile `json:"profile,omitempty"`
 	ProfileVersion string           `json:"profileVersion,omitempty"`
+	// Values is true if the donor's values in plain text were searched, too.
+	Values bool `json:"values,omitempty"`
 	// Identities is the number of searched donor identities.
-	Identities int  `json:"identities"`
-	Clean      bool `json:"clean"`
+	Identities int `json:"identities"`
+	// Run is the result of the generalize run, by its manifest; nil without a manifest.
+	Run *RunResult `json:"run,omitempty"`
+	// Clean is true without findings, unless the run has no proof.
+	Clean bool `json:"clean"`
 	// Compared is the result of the comparison with another machine; nil without a comparison.
 	Compared *Comparison `json:"compared,omitempty"`
 	*scan.Report
+}
+
+// Verdict names what is wrong with a disk that is not clean.
+func (r *SearchResult) Verdict() string {
+	if r.Count == 0 {
+		return "the run has no proof"
+	}
+	return generalize.Counted(r.Count, "finding")
+}
+
+// RunResult is the result of a generalize run.
+type RunResult struct {
+	// Rules and Met are the numbers of rules, and of met rules.
+	Rules int `json:"rules"`
+	Met   int `json:"met"`
+	// Failed is why the run has no proof; empty if it has one.
+	Failed string `json:"failed,omitempty"`
+}
+
+// runResult returns the result in a manifest.
+func (s *Search) runResult(m *generalize.Manifest) *RunResult {
+	result := &RunResult{}
+	if m != nil {
+		result.Rules, result.Met = m.Rules, m.Met
+		if err := m.Failed(); err != nil {
+			result.Failed = err.Error()
+		}
+	}
+	switch unfinished := s.unfinished(); {
+	case unfinished:
+		result.Failed = "a run changed the disk and did not come to its end. Run kamino generalize again on a copy from before the run"
+	case m == nil:
+		return nil
+	}
+	return result
+}
+
+// unfinished reports whether the target is a tree with an unfinished run.
+func (s *Search) unfinished() bool {
+	if !s.isTree {
+		return false
+	}
+	t, err := tree.Open(s.Target)
+	if err != nil {
+		return false
+	}
+	defer t.Close()
+	return generalize.Unfinished(t)
 }
 
 // Run searches the target.
@@ -86,7 +139,8 @@ func (s Search) Run(ctx context.Context) (*SearchResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	found.Clean = found.Count == 0
+	found.Run = s.runResult(manifest)
+	found.Clean = found.Count == 0 && (found.Run == nil || found.Run.Failed == "")
 	return found, nil
 }
 
@@ -197,7 +251,7 @@ func (s *Search) options(m *generalize.Manifest) (scan.Options, *SearchResult, e
 		}
 		o.Identities, o.Literals = append(o.Identities, values...), literals
 	}
-	found.Identities = len(o.Identities) + len(o.Literals)
+	found.Identities, found.Values = len(o.Identities)+len(o.Literals), len(o.Literals) > 0
 	return o, found, nil
 }
 

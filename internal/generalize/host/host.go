@@ -186,7 +186,7 @@ func (h *Host) logf(format string, args ...any) {
 }
 
 func refused(format string, args ...any) error {
-	return &generalize.Refused{Whys: []string{fmt.Sprintf(format, args...)}}
+	return generalize.NewRefused(fmt.Sprintf(format, args...))
 }
 
 // unless joins errors except those of the given kind.

@@ -394,11 +394,10 @@ func TestFailsClosed(t *testing.T) {
 		{"not reported", "does not answer", func(m *machine) { m.server.fail["PATCH"] = []int{503, 503, 503, 503, 503, 503, 503, 503} }, 6},
 		{"not allowed to report", "may not", func(m *machine) { m.server.fail["PATCH"] = []int{403} }, 5},
 		{"order made again meanwhile", "report on order", func(m *machine) { m.server.fail["PATCH"] = []int{422} }, 1},
-		{"rule not met", "machine-id: ", func(m *machine) {
-			_ = os.Remove(filepath.Join(m.root, "etc/machine-id"))
-			_ = os.Mkdir(filepath.Join(m.root, "etc/machine-id.d"), 0o755)
-			_ = os.WriteFile(filepath.Join(m.root, "etc/machine-id.d/id"), []byte("kept"), 0o644)
-			_ = os.Symlink("machine-id.d/id", filepath.Join(m.root, "etc/machine-id"))
+		{"finding that appears after the check", "private key (PEM) in /etc/cron.key", func(m *machine) {
+			m.systemd.stops = map[string]func(){"cron.service": func() {
+				_ = os.WriteFile(filepath.Join(m.root, "etc/cron.key"), []byte(pemKey(t)), 0o600)
+			}}
 		}, 4},
 	} {
 		t.Run(c.is, func(t *testing.T) {
@@ -501,9 +500,9 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestSecretPreventsProof has a key that no rule covers: no proof, no power-off, and the stopped units run again.
-func TestSecretPreventsProof(t *testing.T) {
-	m := newMachine(t)
+// pemKey returns a new private key.
+func pemKey(t *testing.T) string {
+	t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -512,7 +511,13 @@ func TestSecretPreventsProof(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(m.root, "etc/vpn.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+}
+
+// TestSecretPreventsProof has a key that no rule covers: no proof, no power-off, and the stopped units run again.
+func TestSecretPreventsProof(t *testing.T) {
+	m := newMachine(t)
+	if err := os.WriteFile(filepath.Join(m.root, "etc/vpn.key"), []byte(pemKey(t)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var unmet *generalize.UnprovenError
@@ -522,7 +527,7 @@ func TestSecretPreventsProof(t *testing.T) {
 	if m.proof(t) != nil || m.file(t, triggerPath) != "" {
 		t.Error("there is a proof, or the power was cut")
 	}
-	want := "secrets: private key (PEM) in /etc/vpn.key; no rule covers the path"
+	want := "private key (PEM) in /etc/vpn.key; no rule covers the path"
 	if r := m.report(t); r == nil || !r.Unproven.Speaks(uid, boot) || !strings.Contains(r.Unproven.Message, want) {
 		t.Errorf("the report is %+v, want %q", r, want)
 	}

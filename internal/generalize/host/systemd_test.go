@@ -24,6 +24,8 @@ type systemdStub struct {
 	mu                sync.Mutex
 	active            map[string]bool
 	stubborn, refuses map[string]bool
+	// stops has what units do when they stop.
+	stops map[string]func()
 	// watchdog has the services with WatchdogSec, by the path of their object.
 	watchdog map[dbus.ObjectPath]bool
 	requests []string
@@ -134,6 +136,9 @@ func (s *systemdStub) answer(c *client, m *dbus.Message) {
 		if s.refuses[name] {
 			c.reply(m, refusesStop, "may be requested by dependency only")
 			return
+		}
+		if last := s.stops[name]; last != nil && method == "StopUnit" {
+			last()
 		}
 		if !s.stubborn[name] {
 			s.active[name] = method == "StartUnit"

@@ -11,7 +11,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"path"
 	"strings"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
@@ -42,6 +44,8 @@ type decoder struct {
 	left *int64
 	// cut is set after left is exhausted.
 	cut *bool
+	// name is the path of the file, or of the entry in an archive; empty without a file.
+	name string
 	// isEntry: the content is a file of a decoded archive, which is not unpacked further.
 	isEntry bool
 }
@@ -51,16 +55,16 @@ func unpackable(size int64) int64 {
 	return min(maxUnpacked, max(minUnpacked, timesUnpacked*min(size, maxUnpacked)))
 }
 
-func (s *scanner) decoder(size int64) *decoder {
+func (s *scanner) decoder(name string, size int64) *decoder {
 	left, cut := unpackable(size), false
-	return &decoder{scanner: s, left: &left, cut: &cut}
+	return &decoder{scanner: s, left: &left, cut: &cut, name: name}
 }
 
 // below searches a stream decoded from a part of another stream, and passes findings to the outer sweep. A stream that
 // cannot be decoded completely is searched as far as possible.
 func (d *decoder) below(how string, above *streamSearch, begin, end int64, named bool, r io.Reader) {
 	if d.depth < maxDepth {
-		d.search(how, above, begin, end, named, false, &budget{r: r, left: d.left, cut: d.cut})
+		d.search(part{how: how, name: d.name, named: named, begin: begin, end: end}, above, &budget{r: r, left: d.left, cut: d.cut})
 	}
 }
 
@@ -69,29 +73,69 @@ func (d *decoder) below(how string, above *streamSearch, begin, end int64, named
 func (d *decoder) unpacked(how string, above *streamSearch, r io.Reader) {
 	content := bufio.NewReaderSize(&budget{r: r, left: d.left, cut: d.cut}, nested)
 	eachEntry(content, func(name string, isText bool, file io.Reader) {
-		unchanged, file := d.packages.brought(name, file)
-		if !unchanged {
-			d.search(how, above, 0, 0, isText && takesNames("/"+name), true, io.MultiReader(strings.NewReader(name+"\x00"), file))
+		start := d.startOf(file)
+		if !d.packages.brought(name, start) {
+			p := part{how: how, name: path.Clean("/" + name), named: isText && takesNames("/"+name), isEntry: true, whole: start}
+			d.search(p, above, io.MultiReader(strings.NewReader(name+"\x00"), bytes.NewReader(start), file))
 		}
 	})
-	d.search(how, above, 0, 0, true, false, content)
+	d.search(part{how: how, name: withoutPacking(d.name), named: true}, above, content)
+}
+
+// maxPacked is the size of the largest file of an initramfs that is compared with packages, in bytes.
+const maxPacked = 16 << 20
+
+// startOf reads a file of an initramfs up to maxPacked. The next call overwrites the content.
+func (d *decoder) startOf(file io.Reader) []byte {
+	start := bytes.NewBuffer(d.entry[:0])
+	_, _ = start.ReadFrom(io.LimitReader(file, maxPacked)) // an error ends the file
+	d.entry = start.Bytes()
+	return d.entry
+}
+
+// withoutPacking returns the name of a file without the extension of its compression.
+func withoutPacking(name string) string {
+	switch ext := path.Ext(name); ext {
+	case ".gz", ".bz2", ".xz", ".zst":
+		return strings.TrimSuffix(name, ext)
+	default:
+		return name
+	}
+}
+
+// part is a decoded part of a stream.
+type part struct {
+	// how describes the encoding, and name is the path of the file or entry with the part.
+	how, name string
+	// named enables secrets that are recognizable only by their names.
+	named bool
+	// begin and end are the part's place in the outer stream.
+	begin, end int64
+	// isEntry is true for a file of an initramfs, and whole is its content, unless it is larger than maxPacked.
+	isEntry bool
+	whole   []byte
 }
 
 // search searches a decoded stream. The caller limits the bytes of the stream.
-func (d *decoder) search(how string, above *streamSearch, begin, end int64, named, isEntry bool, r io.Reader) {
+func (d *decoder) search(p part, above *streamSearch, r io.Reader) {
 	next := *d
 	next.depth++
-	next.isEntry = isEntry
-	next.via = ", in " + how
+	next.isEntry = p.isEntry
+	next.name = p.name
+	next.via = ", in " + p.how
+	copied := sync.OnceValue(func() bool { return len(p.whole) < maxPacked && d.packages.isCopy(bytes.NewReader(p.whole)) })
 	found := func(h secretHit) {
+		if p.isEntry && h.kind != Identity && copied() {
+			return
+		}
 		h.what += next.via
-		h.offset = begin
-		above.decoded(h, end)
+		h.offset = p.begin
+		above.decoded(h, p.end)
 	}
 	for len(d.buffers) <= d.depth {
 		d.buffers = append(d.buffers, make([]byte, nested))
 	}
-	s := everything().sweep(named, found)
+	s := everything().sweep(p.name, p.named, found)
 	s.decoder = &next
 	// An error ends the decodable part: the file is damaged, or only resembles the format.
 	_ = windows(r, 0, d.buffers[d.depth], func(w *window) error {
@@ -398,7 +442,9 @@ func (d *decoder) archive(file io.ReaderAt, size int64, s *streamSearch) {
 		if err != nil {
 			continue
 		}
-		d.below("zip", s, 0, 0, takesNames("/"+entry.Name), content)
+		if d.depth < maxDepth {
+			d.search(part{how: "zip", name: path.Clean("/" + entry.Name), named: takesNames("/" + entry.Name)}, s, &budget{r: content, left: d.left, cut: d.cut})
+		}
 		content.Close()
 	}
 }

@@ -57,8 +57,8 @@ func unpacked(t testing.TB, content []byte, found func(secretHit)) (bytesOut int
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := s.decoder(int64(len(content)))
-	secrets := everything().sweep(true, found)
+	d := s.decoder("", int64(len(content)))
+	secrets := everything().sweep("", true, found)
 	secrets.decoder = d
 	whole := *d.left
 	err = windows(bytes.NewReader(content), 0, s.buffer, func(w *window) error {

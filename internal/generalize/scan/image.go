@@ -49,7 +49,7 @@ func Image(ctx context.Context, name string, o Options) (*Report, error) {
 		}
 		s.add(Finding{Offset: h.offset, Block: block, Kind: h.kind, What: h.what, SHA256: h.sum, Kept: kept})
 	}
-	secrets, decoder := everything().sweep(false, found), s.decoder(size)
+	secrets, decoder := everything().sweep("", false, found), s.decoder("", size)
 	secrets.decoder = decoder
 	err = extents(f, size, func(offset, length int64) error {
 		s.report.Bytes += length

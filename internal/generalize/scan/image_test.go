@@ -224,8 +224,8 @@ func BenchmarkText(b *testing.B) {
 	}
 	s, _ := newScanner(Options{Identities: []Value{{Path: "/etc/machine-id", SHA256: sum([]byte("x")), Bytes: 33}}})
 	b.SetBytes(int64(len(content)))
-	secrets := everything().sweep(true, func(secretHit) {})
-	secrets.decoder = s.decoder(maxUnpacked)
+	secrets := everything().sweep("", true, func(secretHit) {})
+	secrets.decoder = s.decoder("", maxUnpacked)
 	for b.Loop() {
 		err := windows(strings.NewReader(string(content)), 0, s.buffer, func(w *window) error {
 			secrets.window(w)

@@ -21,7 +21,10 @@ func keyForms() []signature {
 			kind: PrivateKey, what: "private key (PEM)", anchors: []string{"PRIVATE KEY-----", "PRIVATE KEY BLOCK-----"}, back: 40, random: true,
 			match: expression(`-----BEGIN (?:[A-Z0-9]{2,12} ){0,2}PRIVATE KEY(?: BLOCK)?-----` + pemBreak + `{0,40}?` +
 				`(?:[A-Za-z-]{3,20}: [^\r\n\\"']{0,120}` + pemBreak + `+?){0,6}?(?:` + pemBreak + `{0,40}?` + pemText + `{16,})+`),
-			keep: func(whole, _ []byte) bool { body := bodyOf(whole); return len(body) >= 60 && varied(body) },
+			keep: func(whole, _ []byte) bool {
+				body := bodyOf(whole)
+				return len(body) >= 60 && varied(body) && !strings.Contains(body, exampleMark)
+			},
 		},
 		{
 			// "-----BEGIN" in base64, as in kubeconfigs and Secrets. Certificates begin alike.
@@ -61,6 +64,10 @@ func keyForms() []signature {
 		},
 	}
 }
+
+// exampleMark is what Amazon's documentation writes into its keys. A random text of the length of a key has it once in
+// a billion times.
+const exampleMark = "EXAMPLE"
 
 var privatePart = expression(`"(?:d|k)"\s*:\s*"[A-Za-z0-9_-]{20,}={0,2}"`)
 

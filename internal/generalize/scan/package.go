@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"hash/maphash"
 	"io"
 	"io/fs"
@@ -25,6 +26,8 @@ type packages struct {
 	// merged are top directories that are links to the same name below /usr.
 	merged map[string]bool
 	copied []byte
+	// contents has the checksums of all files; nil before the first question.
+	contents map[checksumOf]bool
 }
 
 // checksumOf is the prefix of a checksum. All checksums are cut to the length of MD5, which is enough against
@@ -115,6 +118,9 @@ func (p *packages) addSum(name, checksum string, with crypto.Hash) {
 	s := checksumOf{with: with}
 	if n, err := hex.Decode(s.value[:], []byte(checksum[:min(len(checksum), 2*len(s.value))])); err == nil && n == len(s.value) {
 		p.sums[p.key(strings.TrimPrefix(name, "/"))] = s
+		if p.contents != nil {
+			p.contents[s] = true
+		}
 	}
 }
 
@@ -148,18 +154,44 @@ func (p *packages) owns(name string, content io.Reader) (owned, unchanged bool, 
 	return true, bytes.HasPrefix(digest.Sum(nil), want.value[:]), nil
 }
 
-// maxPacked is the size of the largest file of an initramfs that is compared with a package, in bytes.
-const maxPacked = 16 << 20
+// brought reports whether a file of an initramfs is an unchanged file of a package. A longer content is cut at maxPacked.
+func (p *packages) brought(name string, content []byte) bool {
+	if p == nil || len(content) == maxPacked {
+		return false
+	}
+	_, unchanged, err := p.owns(path.Clean("/"+name), bytes.NewReader(content))
+	return unchanged && err == nil
+}
 
-// brought reports whether a file of an initramfs is an unchanged file of a package, and returns the content again.
-func (p *packages) brought(name string, content io.Reader) (unchanged bool, again io.Reader) {
-	name = path.Clean("/" + name)
-	if p == nil || !p.has(name) {
-		return false, content
+// isCopy reports whether a content is that of any packaged file. GRUB, for example, copies its modules to /boot. The cost
+// is that of reading the content, so callers ask only about a file with findings.
+func (p *packages) isCopy(content io.Reader) bool {
+	if p == nil || len(p.sums) == 0 {
+		return false
 	}
-	start, err := io.ReadAll(io.LimitReader(content, maxPacked))
-	if err == nil && len(start) < maxPacked {
-		_, unchanged, err = p.owns(name, bytes.NewReader(start))
+	if p.contents == nil {
+		p.contents = make(map[checksumOf]bool, len(p.sums))
+		for _, sum := range p.sums {
+			p.contents[sum] = true
+		}
 	}
-	return unchanged && err == nil, io.MultiReader(bytes.NewReader(start), content)
+	digests := map[crypto.Hash]hash.Hash{}
+	var all []io.Writer
+	for sum := range p.contents {
+		if digests[sum.with] == nil {
+			digests[sum.with] = sum.with.New()
+			all = append(all, digests[sum.with])
+		}
+	}
+	if _, err := io.Copy(io.MultiWriter(all...), content); err != nil {
+		return false
+	}
+	for with, digest := range digests {
+		sum := checksumOf{with: with}
+		copy(sum.value[:], digest.Sum(nil))
+		if p.contents[sum] {
+			return true
+		}
+	}
+	return false
 }

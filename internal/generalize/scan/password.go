@@ -38,8 +38,8 @@ func passwordForms() []signature {
 		},
 		{
 			kind: Password, what: "password of a login", anchors: []string{"password"}, back: 200, reach: 200, group: 1, named: true,
-			match: expression(`\blogin\s+\S{1,100}\s+password\s+(\S{3,100})`),
-			keep:  func(_, secret []byte) bool { return !placeholder(string(secret)) },
+			match: expression(`(?:\b(?:machine\s+\S{1,100}|default)\s+)?\blogin\s+\S{1,100}\s+password\s+(\S{3,100})`),
+			keep:  isLogin,
 		},
 		{
 			kind: Password, what: "IPsec secret", anchors: []string{" PSK", "XAUTH", ":PSK", " EAP"}, back: 4, reach: 200, named: true,
@@ -62,7 +62,8 @@ func passwordForms() []signature {
 			kind: Password, what: "password or secret by its name", anchors: nameAnchors, back: 48, reach: 300, group: 1, named: true, near: assigns,
 			match: expression(`(?i)(?:^|[^A-Za-z0-9])[\w.-]{0,40}` + secretNames + `(?:_(?:value|b64|base64))?\\?["'\x60]?(?:\s{0,4}(?:=|:|:=|=>)\s{0,4}|>|[ \t]{1,4}["'])\\?["'\x60]?([^\s"'\x60<>\\]{6,200})`),
 			keep: func(whole, secret []byte) bool {
-				return secretive(strings.TrimRight(string(secret), ",;")) && !bytes.Contains(whole, []byte("://"))
+				return secretive(strings.TrimRight(string(secret), ",;")) && !bytes.Contains(whole, []byte("://")) && !bytes.HasPrefix(whole, resourceOfSecret) &&
+					!tokenOfRequest().Match(whole)
 			},
 		},
 		{
@@ -73,6 +74,18 @@ func passwordForms() []signature {
 	}
 }
 
+// resourceOfSecret precedes the name of a secret in an ARN of AWS Secrets Manager.
+var resourceOfSecret = []byte(":secret:")
+
+// tokenOfRequest matches names of tokens that an API uses once, to page through results or to recognize a repeated request.
+var tokenOfRequest = expression(`(?i)(?:next|change|continuation|request|action|page|input|output|grant|creation|sync|idempotency)[_-]?token`)
+
+// isLogin reports whether a match is a login of netrc(5), where any word may be a password, or has a made-up password.
+// Texts about logins have neither.
+func isLogin(whole, secret []byte) bool {
+	return !placeholder(string(secret)) && (!bytes.HasPrefix(whole, []byte("login")) || secretive(string(secret)))
+}
+
 // assigns quickly checks for an assignment between a name and its value.
 func assigns(text []byte) bool {
 	return bytes.ContainsAny(text[:min(len(text), 48)], `=:>"'`)
@@ -81,13 +94,14 @@ func assigns(text []byte) bool {
 var (
 	reference = expression(`^(?:[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+|[./~][\w./~-]*|[a-z0-9]+(?:[-_./][a-z0-9]+)+|[A-Z][A-Z_]+\d*|\d+(?:\.\d+)*[a-zA-Z]{0,3}|\w+\(.*|0x[0-9a-f]{1,8})$`)
 	variable  = expression(`^(?i)[a-z_]*(?:passw(?:or)?d|passphrase|secret|token|credential|key)s?[a-z_]*\d{0,2}$`)
+	camelCase = expression(`^(?:[a-z]+|[A-Z][a-z]+)(?:[A-Z][a-z]{2,}){2,}$`)
 	code      = expression(`[(){}\[\]]|\$[A-Za-z_{(]|%[sdv(]|&&|\|\||://|\.\.\.|^[@#]`)
 )
 
 // secretive reports whether a value looks like a made-up secret. Words, joined words, paths, names in programs and
 // placeholders do not.
 func secretive(value string) bool {
-	if len(value) < 8 || placeholder(value) || code().MatchString(value) || variable().MatchString(value) {
+	if len(value) < 8 || placeholder(value) || code().MatchString(value) || variable().MatchString(value) || camelCase().MatchString(value) {
 		return false
 	}
 	if reference().MatchString(value) {

@@ -46,8 +46,12 @@ var placeWords = sync.OnceValues(func() (*filter, []int) {
 	return newFilter(words), of
 })
 
-// placed finds secrets by the name of their file, in the first window of the file.
+// placed finds secrets by the name of their file, in the first window of the file. Programs and documents are named after the
+// keys that they describe.
 func placed(name string, w *window, found func(secretHit)) {
+	if !takesNames(name) && !publicKey().MatchString(name) {
+		return
+	}
 	words, of := placeWords()
 	var tried [len(places)]bool
 	words.find([]byte(name), 0, len(name), func(word uint16, _ int) {

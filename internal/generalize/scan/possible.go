@@ -45,6 +45,9 @@ func (w *treeWalk) possible(content []byte, at placeOf, found func(secretHit)) {
 		return
 	}
 	base := path.Base(at.name)
+	if sources[path.Ext(base)] && !publicKey().MatchString(base) {
+		return // programs and documents describe identities
+	}
 	named := namesMachine(base) && possibleName().MatchString(base) && !program().MatchString(base)
 	if named || countIDs(content, 2) == 1 || namesHost(content) || setsID(content) || isKey(base, content) {
 		w.report.Possible.add(at.shown)
@@ -196,12 +199,12 @@ const (
 )
 
 // hash records the hash of a file of unknown origin.
-func (w *treeWalk) hash(f io.ReaderAt, at placeOf, size int64) error {
-	if !w.Hashes || size > maxHashedSize || len(w.report.Hashes) >= maxHashed {
+func (w *treeWalk) hash(f body, at placeOf) error {
+	if !w.Hashes || f.size > maxHashedSize || len(w.report.Hashes) >= maxHashed {
 		return nil
 	}
 	sum := sha256.New()
-	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, size)); err != nil {
+	if _, err := io.Copy(sum, f.reader()); err != nil {
 		return err
 	}
 	if w.report.Hashes == nil {

@@ -77,8 +77,9 @@ func TestRPM(t *testing.T) {
 			command(t, "rpm", append(at, append([]string{"-i", "--nodeps", "--force-debian"}, built...)...)...)
 			command(t, "rpm", append(at, "-e", "--nodeps", "--force-debian", "other7")...)
 			writeFile(t, dir, "usr/share/site/changed.key", key+"\n")
-			writeFile(t, dir, "usr/share/site/beside.key", key)
-			writeFile(t, dir, "usr/share/other/7", key)
+			writeFile(t, dir, "usr/share/site/beside.key", key+"\n")
+			writeFile(t, dir, "usr/share/other/7", key+"\n")
+			writeFile(t, dir, "usr/share/site/copied.key", key)
 			report := scanTree(t, dir, Options{Base: func(p string) bool { return strings.HasPrefix(p, database) }})
 			var found []string
 			for _, f := range report.Findings {
@@ -87,7 +88,7 @@ func TestRPM(t *testing.T) {
 			if want := "/usr/share/other/7 /usr/share/site/beside.key /usr/share/site/changed.key"; strings.Join(found, " ") != want {
 				t.Errorf("found %v, want %s", found, want)
 			}
-			if report.Packages.Files != 2000+19+3 || report.Changed.Count != 1 || report.Unknown.Files != 2 {
+			if report.Packages.Files != 2000+19+3 || report.Changed.Count != 1 || report.Unknown.Files != 3 {
 				t.Errorf("of packages %d files, changed %+v, unknown %+v", report.Packages.Files, report.Changed, report.Unknown)
 			}
 		})

@@ -79,12 +79,18 @@ func (r *rules) form(one config.ViperConfig, id, text string, keywords []string)
 	s := signature{
 		kind: Token, what: "token (" + id + ")", anchors: keywords, back: 128, reach: 1024,
 		match: func() *regexp.Regexp { return rule().Regex },
-		keep:  func(whole, secret []byte) bool { return r.keeps(rule(), string(whole), string(secret)) },
+		in: func(name string, whole, secret []byte) bool {
+			return r.keeps(rule(), name, string(whole), string(secret))
+		},
+	}
+	if one.Rules[0].Path != "" {
+		s.path = func() *regexp.Regexp { return rule().Path }
 	}
 	// The first group is the secret, unless the rule names another.
 	s.group = max(1, one.Rules[0].SecretGroup)
 	if standsIn(text, keywords) {
 		s.inside, s.random = minToken, true
+		s.named = id == accessKeyID
 		return s
 	}
 	s.named = true
@@ -94,36 +100,74 @@ func (r *rules) form(one config.ViperConfig, id, text string, keywords []string)
 	return s
 }
 
+// accessKeyID is the rule for the IDs of AWS's access keys. An ID is no secret: the secret key beside it is found by a form of
+// this package. Documentation has many.
+const accessKeyID = "aws-access-token"
+
 // minToken is the length in characters of the shortest token that is recognized by its beginning.
 const minToken = 20
 
 // standsIn reports whether a rule's words are part of the secret, and not next to it.
 func standsIn(expression string, keywords []string) bool {
-	secret := strings.ToLower(strings.ReplaceAll(expression, `\`, ""))
-	for i := 0; i+1 < len(secret); i++ {
-		if secret[i] == '(' && secret[i+1] != '?' {
-			secret = secret[i:]
-			break
-		}
+	if strings.HasPrefix(expression, "https://") {
+		return true // the address is the secret
 	}
+	secret := strings.ToLower(strings.ReplaceAll(firstGroup(expression), `\`, ""))
 	return slices.ContainsFunc(keywords, func(word string) bool { return strings.Contains(secret, strings.ToLower(word)) }) &&
 		!strings.HasPrefix(expression, `(?i)[\w.-]{0,50}?`)
 }
 
-// keeps applies the other conditions of a rule to a match.
-func (r *rules) keeps(rule config.Rule, whole, secret string) bool {
+// firstGroup returns the first capturing group of an expression; without one, the expression.
+func firstGroup(expression string) string {
+	begin, depth, inClass := -1, 0, false
+	for i := 0; i < len(expression); i++ {
+		switch c := expression[i]; {
+		case c == '\\':
+			i++
+		case inClass:
+			inClass = c != ']'
+		case c == '[':
+			inClass = true
+		case c == '(' && begin < 0 && !strings.HasPrefix(expression[i:], "(?"):
+			begin = i
+		case c == '(' && begin >= 0:
+			depth++
+		case c == ')' && begin >= 0 && depth == 0:
+			return expression[begin : i+1]
+		case c == ')' && begin >= 0:
+			depth--
+		}
+	}
+	return expression
+}
+
+// keeps applies the other conditions of a rule to a match in a file.
+func (r *rules) keeps(rule config.Rule, name, whole, secret string) bool {
 	if rule.Entropy > 0 && entropy(secret) <= rule.Entropy {
 		return false
 	}
-	for _, list := range slices.Concat(rule.Allowlists, r.general) {
-		if list.RegexTarget == "" && covers(list, secret) || list.RegexTarget != "" && list.RegexAllowed(whole) {
-			return false
-		}
-		if stop, _ := list.ContainsStopWord(secret); stop {
-			return false
-		}
+	return !slices.ContainsFunc(rule.Allowlists, func(list *config.Allowlist) bool { return excludes(list, name, whole, secret) }) &&
+		!slices.ContainsFunc(r.general, func(list *config.Allowlist) bool { return excludes(list, "", whole, secret) })
+}
+
+// excludes reports whether an exception of the set covers a match: one of its conditions, or all of them if the exception
+// says so. The general exceptions for paths are only for secrets that have a name, see generated.
+func excludes(list *config.Allowlist, name, whole, secret string) bool {
+	var met []bool
+	if len(list.Paths) > 0 {
+		met = append(met, name != "" && list.PathAllowed(name))
 	}
-	return true
+	if len(list.Regexes) > 0 {
+		met = append(met, list.RegexTarget == "" && covers(list, secret) || list.RegexTarget != "" && list.RegexAllowed(whole))
+	}
+	if len(list.StopWords) > 0 {
+		stop, _ := list.ContainsStopWord(secret)
+		met = append(met, stop)
+	}
+	if list.MatchCondition == config.AllowlistMatchAnd {
+		return len(met) > 0 && !slices.Contains(met, false)
+	}
+	return slices.Contains(met, true)
 }
 
 // covers reports whether an expression of the list matches the whole secret. A match of a part, for example 24 letters

@@ -31,6 +31,8 @@ type Finding struct {
 	Kept string `json:"kept,omitempty"`
 	// SHA256 is the hash of a secret that cannot be guessed from it, for recognition in an image.
 	SHA256 string `json:"sha256,omitempty"`
+	// Named is true if only a name next to the secret shows that it is one.
+	Named bool `json:"named,omitempty"`
 }
 
 // Where returns the place of a finding in words.
@@ -81,6 +83,34 @@ type Owner struct {
 	Keeps string
 }
 
+// Change is what a run does to a file or directory.
+type Change struct {
+	// Removed: nothing is left at the path. Something below a directory may stay.
+	Removed bool
+	// Name is the new path of the machine, and Content the new content; empty and nil without a change.
+	Name    string
+	Content []byte
+}
+
+// body is the content of a file, or the content that a run leaves of it.
+type body struct {
+	io.ReaderAt
+	size int64
+	// file is nil for a content that is not on the disk.
+	file *os.File
+}
+
+// reader reads the whole content from its beginning.
+func (b body) reader() *io.SectionReader { return io.NewSectionReader(b, 0, b.size) }
+
+// extents calls visit for each part with data.
+func (b body) extents(visit func(offset, length int64) error) error {
+	if b.file == nil {
+		return visit(0, b.size)
+	}
+	return extents(b.file, b.size, visit)
+}
+
 // Options define the search.
 type Options struct {
 	// Identities are the donor's. Without identities only keys and tokens are searched.
@@ -89,6 +119,8 @@ type Options struct {
 	Literals []Literal
 	// Owner returns the rule of a path in a tree. May be nil.
 	Owner func(path string) Owner
+	// Changed returns what a later run leaves of a file or directory, for a search before the run. Nil: everything stays.
+	Changed func(path string) Change
 	// Base reports whether every machine of the kind has the file although no package owns it. May be nil.
 	Base func(path string) bool
 	// Leftovers are removed files with another remaining name, by inode, with the removed name.
@@ -150,8 +182,9 @@ type scanner struct {
 	literals *literals
 	report   *Report
 	buffer   []byte
-	// buffers are for streams within streams, by depth.
+	// buffers are for streams within streams, by depth, and entry is for a file of an initramfs.
 	buffers  [][]byte
+	entry    []byte
 	packages *packages
 }
 
@@ -191,7 +224,7 @@ func Tree(ctx context.Context, dir string, o Options) (*Report, error) {
 	if s.packages, err = readPackages(root); err != nil {
 		return nil, fmt.Errorf("read the files of packages: %w", err)
 	}
-	w := treeWalk{scanner: s, ctx: ctx, root: root, unknown: directories{}}
+	w := treeWalk{scanner: s, ctx: ctx, root: root, unknown: directories{}, names: linkedNames{map[Inode]string{}, map[Inode]placeOf{}}}
 	dirs := o.Dirs
 	if len(dirs) == 0 {
 		dirs = []string{"/"}
@@ -216,6 +249,7 @@ func Tree(ctx context.Context, dir string, o Options) (*Report, error) {
 			return s.report, fmt.Errorf("look for secrets in %s: %w", d, err)
 		}
 	}
+	w.leftovers()
 	s.report.Unknown = w.unknown.list()
 	return s.report, nil
 }
@@ -226,6 +260,8 @@ var brings = []string{
 	"var/lib/containerd/io.containerd.content.v1.content", "var/lib/containerd/io.containerd.snapshotter.v1.*",
 	"var/lib/containers/storage", "var/lib/docker/overlay2", "var/lib/docker/image", "var/lib/snapd/snaps",
 	"var/lib/snapd/cache",
+	"var/lib/rancher/*/agent/containerd/io.containerd.content.v1.content", "var/lib/rancher/*/agent/containerd/io.containerd.snapshotter.v1.*",
+	"var/lib/docker/containerd/daemon/io.containerd.content.v1.content", "var/lib/docker/containerd/daemon/io.containerd.snapshotter.v1.*",
 }
 
 func isImageStore(p string) bool {
@@ -235,9 +271,10 @@ func isImageStore(p string) bool {
 	})
 }
 
-// Hashes returns the SHA-256 of the files of unknown origin in a tree, without a search. Files of packages are not read.
-func Hashes(ctx context.Context, dir string, base func(path string) bool) (map[string]string, error) {
-	report, err := Tree(ctx, dir, Options{Base: base, Hashes: true, hashesOnly: true})
+// Hashes returns the SHA-256 of the files of unknown origin that a run leaves in a tree, without a search. Files of packages are
+// not read. changed may be nil.
+func Hashes(ctx context.Context, dir string, base func(path string) bool, changed func(path string) Change) (map[string]string, error) {
+	report, err := Tree(ctx, dir, Options{Base: base, Hashes: true, Changed: changed, hashesOnly: true})
 	if err != nil {
 		return nil, err
 	}
@@ -245,15 +282,14 @@ func Hashes(ctx context.Context, dir string, base func(path string) bool) (map[s
 }
 
 // file searches one file of a tree.
-func (w *treeWalk) file(f *os.File, place placeOf, size int64) error {
+func (w *treeWalk) file(f body, place placeOf) error {
 	if w.hashesOnly {
-		return w.hashUnknown(f, place, size)
+		return w.hashUnknown(f, place)
 	}
-	name := place.shown
 	broughtBy, isUnknown := place.broughtBy, false // unknown: from no package, image or base system
-	owned, unchanged, err := w.packages.owns(place.name, f)
+	owned, unchanged, err := w.packages.owns(place.name, f.reader())
 	if err == nil && !owned {
-		unchanged, err = w.byteCode(place.name, f)
+		unchanged, err = w.byteCode(place.name, f.reader())
 	}
 	if err != nil {
 		return err
@@ -261,45 +297,56 @@ func (w *treeWalk) file(f *os.File, place placeOf, size int64) error {
 	switch {
 	case unchanged && !w.All:
 		w.report.Packages.Files++
-		w.report.Packages.Bytes += size
+		w.report.Packages.Bytes += f.size
 		return nil
 	case unchanged:
 		broughtBy = "a package"
 	case owned:
-		w.report.Changed.add(name)
+		w.report.Changed.add(place.shown)
 	case broughtBy == "" && (w.Base == nil || !w.Base(place.name)):
 		w.unknown.add(place.shown)
 		isUnknown = true
 	}
 	w.report.Files++
-	owner := Owner{}
-	asked := false
-	found := func(h secretHit) {
-		if !asked && w.Owner != nil {
-			owner, asked = w.Owner(place.name), true
-		}
-		w.addFinding(Finding{Path: name, Offset: h.offset, Kind: h.kind, What: h.what, SHA256: h.sum, Rule: owner.Rule, Kept: owner.Keeps}, h.key(), broughtBy)
-	}
 	if isUnknown {
-		if err := w.hash(f, place, size); err != nil {
+		if err := w.hash(f, place); err != nil {
 			return err
 		}
 	}
-	return w.content(f, place, size, broughtBy, isUnknown, found)
+	return w.content(f, place, broughtBy, isUnknown, w.foundIn(f, place, broughtBy))
+}
+
+// foundIn returns a function that adds the findings in a file to the report. A copy of a packaged file has only what the
+// package brought.
+func (w *treeWalk) foundIn(f body, place placeOf, broughtBy string) func(secretHit) {
+	var owner Owner
+	asked := false
+	return func(h secretHit) {
+		if !asked {
+			asked = true
+			if w.Owner != nil {
+				owner = w.Owner(place.name)
+			}
+			if broughtBy == "" && owner.Keeps == "" && w.packages.isCopy(f.reader()) {
+				broughtBy = "a package"
+			}
+		}
+		w.addFinding(Finding{Path: place.shown, Offset: h.offset, Kind: h.kind, What: h.what, SHA256: h.sum, Rule: owner.Rule, Kept: owner.Keeps, Named: h.named}, h.key(), broughtBy)
+	}
 }
 
 // hashUnknown hashes a file that no package, image or base system brought.
-func (w *treeWalk) hashUnknown(f *os.File, place placeOf, size int64) error {
+func (w *treeWalk) hashUnknown(f body, place placeOf) error {
 	if place.broughtBy != "" || w.packages.has(place.name) {
 		return nil
 	}
-	if unchanged, err := w.byteCode(place.name, f); err != nil || unchanged {
+	if unchanged, err := w.byteCode(place.name, f.reader()); err != nil || unchanged {
 		return err
 	}
 	if w.Base != nil && w.Base(place.name) {
 		return nil
 	}
-	return w.hash(f, place, size)
+	return w.hash(f, place)
 }
 
 // addFinding adds a finding to the report, unless a package or image brought the file.
@@ -313,18 +360,18 @@ func (s *scanner) addFinding(f Finding, key, broughtBy string) {
 }
 
 // content searches the content of a file.
-func (w *treeWalk) content(f *os.File, place placeOf, size int64, broughtBy string, isUnknown bool, found func(secretHit)) error {
-	name := place.name
+func (w *treeWalk) content(f body, place placeOf, broughtBy string, isUnknown bool, found func(secretHit)) error {
+	name, size := place.name, f.size
 	named := broughtBy == "" && takesNames(name)
-	d := w.decoder(size)
+	d := w.decoder(name, size)
 	first := true
 	var secrets *streamSearch
-	err := extents(f, size, func(offset, length int64) error {
+	err := f.extents(func(offset, length int64) error {
 		w.report.Bytes += length
 		return windows(io.NewSectionReader(f, offset, length), offset, w.buffer, func(v *window) error {
 			if first {
 				first = false
-				secrets = everything().sweep(named && isText(v.data), found)
+				secrets = everything().sweep(name, named && isText(v.data), found)
 				secrets.spared = func() bool { return generated(name) }
 				secrets.decoder = d
 				placed(name, v, found)
@@ -335,7 +382,7 @@ func (w *treeWalk) content(f *os.File, place placeOf, size int64, broughtBy stri
 					if broughtBy == "" && isCore(v.data) {
 						found(secretHit{kind: Memory, what: "core dump (ELF)"})
 					}
-					d.unpack(v.data, size, io.NewSectionReader(f, 0, size), secrets)
+					d.unpack(v.data, size, f.reader(), secrets)
 				}
 			}
 			secrets.window(v)

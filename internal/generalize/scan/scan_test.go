@@ -236,7 +236,8 @@ func TestKeptAndShared(t *testing.T) {
 	writeFile(t, dir, "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/1/fs/key", all["OpenSSH"])
 	writeFile(t, dir, "srv/changed.key", "as it came")
 	packaged(t, dir, "usr/share/doc/example.key", "srv/changed.key")
-	writeFile(t, dir, "srv/changed.key", all["OpenSSH"])
+	writeFile(t, dir, "srv/changed.key", all["OpenSSH"]+"\n")
+	writeFile(t, dir, "srv/copied.key", all["OpenSSH"])
 	if err := os.Symlink("/usr/share/doc", filepath.Join(dir, "etc/doc")); err != nil {
 		t.Fatal(err)
 	}
@@ -256,14 +257,14 @@ func TestKeptAndShared(t *testing.T) {
 	if report.Packages.Files != 1 || report.Changed.Count != 1 || report.Changed.First[0] != "/srv/changed.key" {
 		t.Errorf("of packages %+v, changed %+v", report.Packages, report.Changed)
 	}
-	want := Directories{Files: 2, Dirs: 1, List: []Directory{{Dir: "/etc", Files: 2, Names: []string{"kept.key", "other.key"}}}}
+	want := Directories{Files: 3, Dirs: 2, List: []Directory{{Dir: "/etc", Files: 2, Names: []string{"kept.key", "other.key"}}, {Dir: "/srv", Files: 1, Names: []string{"copied.key"}}}}
 	if diff := cmp.Diff(want, report.Unknown); diff != "" {
 		t.Errorf("of no package (-want +got):\n%s", diff)
 	}
 	if len(report.Images) != 1 || report.Images[0].Entries != 1 {
 		t.Errorf("images %+v", report.Images)
 	}
-	if all := scanTree(t, dir, Options{All: true}); all.Count != 5 {
+	if all := scanTree(t, dir, Options{All: true}); all.Count != 6 {
 		t.Errorf("with all that was brought: %+v", all)
 	}
 }
@@ -334,7 +335,7 @@ func TestBorders(t *testing.T) {
 		}
 		stream = append(stream, '\n')
 		look := func(source io.Reader, buffer int) (hits []secretHit) {
-			secrets := everything().sweep(true, func(h secretHit) { hits = append(hits, h) })
+			secrets := everything().sweep("", true, func(h secretHit) { hits = append(hits, h) })
 			err := windows(source, 0, make([]byte, buffer), func(w *window) error {
 				secrets.window(w)
 				k.ids(w, func(h secretHit) { hits = append(hits, h) })

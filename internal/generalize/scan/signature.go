@@ -51,6 +51,10 @@ type signature struct {
 	near func(text []byte) bool
 	// keep decides about a match where an expression is not enough.
 	keep func(whole, secret []byte) bool
+	// path matches the files that the form is for, and in decides about a match in a file. Nil: any file. A stream without a
+	// file, as a raw image, has the name "": it matches no path.
+	path func() *regexp.Regexp
+	in   func(name string, whole, secret []byte) bool
 	// random secrets cannot be guessed from their hash, so that the hash may be published.
 	random bool
 	// named secrets are recognizable only by a name next to them. They matter only in files from no package or image,
@@ -100,8 +104,11 @@ func expression(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
-// at returns the match around the anchor at a position, with the secret.
-func (s *signature) at(data []byte, at, length int) (start int, whole, secret []byte) {
+// at returns the match around the anchor at a position of a file, with the secret.
+func (s *signature) at(name string, data []byte, at, length int) (start int, whole, secret []byte) {
+	if s.path != nil && !s.path().MatchString(name) {
+		return 0, nil, nil
+	}
 	if s.inside > 0 && runAround(data, at, s.inside) < s.inside || s.near != nil && !s.near(data[at:]) {
 		return 0, nil, nil
 	}
@@ -122,7 +129,7 @@ func (s *signature) at(data []byte, at, length int) (start int, whole, secret []
 			if g := 2 * s.group; g < len(place) && place[g] >= 0 {
 				secret = text[from+place[g] : from+place[g+1]]
 			}
-			if s.keep != nil && !s.keep(whole, secret) {
+			if s.keep != nil && !s.keep(whole, secret) || s.in != nil && !s.in(name, whole, secret) {
 				return 0, nil, nil
 			}
 			return start + from + place[0], whole, secret

@@ -114,8 +114,9 @@ func TestPackagesInAnInitramfs(t *testing.T) {
 		"the library":        {"usr/lib/libgcrypt.so.20", library, 0},
 		"below a link":       {"./lib/libgcrypt.so.20", library, 0},
 		"a changed library":  {"usr/lib/libgcrypt.so.20", library + "x", 1},
-		"of no package":      {"usr/lib/libsite.so", library, 1},
-		"a file in its path": {"etc/usr/lib/libgcrypt.so.20", library, 1},
+		"a copy":             {"usr/lib/libcopy.so", library, 0},
+		"of no package":      {"usr/lib/libsite.so", library + "x", 1},
+		"a file in its path": {"etc/usr/lib/libgcrypt.so.20", library + "x", 1},
 	} {
 		dir := t.TempDir()
 		var packed bytes.Buffer

@@ -18,6 +18,8 @@ type secretHit struct {
 	own string
 	// trace is true if the donor's ID is only mentioned.
 	trace bool
+	// named is true if only a name next to the secret shows that it is one.
+	named bool
 }
 
 // key returns the hash for recognition.
@@ -67,6 +69,8 @@ func windows(r io.Reader, offset int64, buffer []byte, visit func(*window) error
 // streamSearch searches the secrets of one stream, window by window.
 type streamSearch struct {
 	*catalogue
+	// name is the path of the file with the stream; empty without a file.
+	name string
 	// named enables secrets that are recognizable only by their names.
 	named bool
 	// spared is called at the first named secret, and disables them for this stream if true. May be nil.
@@ -88,8 +92,8 @@ type match struct {
 	form int
 }
 
-func (c *catalogue) sweep(named bool, found func(secretHit)) *streamSearch {
-	return &streamSearch{catalogue: c, named: named, found: found}
+func (c *catalogue) sweep(name string, named bool, found func(secretHit)) *streamSearch {
+	return &streamSearch{catalogue: c, name: name, named: named, found: found}
 }
 
 // window searches the secrets that begin in a window's own part, plain and encoded.
@@ -114,7 +118,7 @@ func (s *streamSearch) secrets(w *window) {
 			if form.named && !s.named || s.done != nil && w.offset+int64(at) < s.done[number] {
 				continue
 			}
-			start, whole, secret := form.at(w.data, at, s.words[word].length)
+			start, whole, secret := form.at(s.name, w.data, at, s.words[word].length)
 			if whole == nil {
 				continue
 			}
@@ -130,7 +134,7 @@ func (s *streamSearch) secrets(w *window) {
 			}
 			s.done[number] = begin + int64(len(whole))
 			s.pending = append(s.pending, match{
-				secretHit: secretHit{kind: form.kind, what: form.what, offset: begin, sum: form.fingerprint(secret), own: sum([]byte(bodyOf(secret)))},
+				secretHit: secretHit{kind: form.kind, what: form.what, offset: begin, sum: form.fingerprint(secret), own: sum([]byte(bodyOf(secret))), named: form.named},
 				end:       begin + int64(len(whole)),
 				form:      number,
 			})

@@ -122,7 +122,7 @@ func TestHashes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Hashes(t.Context(), dir, base)
+	got, err := Hashes(t.Context(), dir, base, nil)
 	if err != nil || len(got) != 2 {
 		t.Errorf("%d hashes, %v", len(got), err)
 	}

@@ -50,13 +50,13 @@ func tokenForms() []signature {
 			keep:  func(_, secret []byte) bool { return userAndPassword(secret) },
 		},
 		{
-			kind: Token, what: "registry credential", anchors: []string{"identitytoken", "registrytoken"}, reach: 4096, random: true, group: 1,
-			match: expression(`\A(?i:identitytoken|registrytoken)["']?\s*[:=]\s*["']([^"'\s]{16,})["']`),
+			kind: Token, what: "registry credential", anchors: []string{"identitytoken", "registrytoken"}, back: 1, reach: 4096, random: true, group: 1,
+			match: expression(`(?:\A|[^A-Za-z])(?i:identitytoken|registrytoken)["']?\s*[:=]\s*["']([^"'\s]{16,})["']`),
 		},
 		{
 			kind: Token, what: "service principal's secret", anchors: []string{`ClientSecret"`}, reach: 256, group: 1,
 			match: expression(`\A(?i:ClientSecret)"\s*:\s*"([^"\s]{12,200})"`),
-			keep:  func(_, secret []byte) bool { return !placeholder(string(secret)) },
+			keep:  func(_, secret []byte) bool { return secretive(string(secret)) },
 		},
 		{
 			kind: Token, what: "AWS secret key", anchors: []string{"secret_access_key", "secretaccesskey", "secret-access-key"}, reach: 128, random: true, group: 1,

@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -18,6 +19,7 @@ type treeWalk struct {
 	ctx     context.Context
 	root    *os.Root
 	unknown directories
+	names   linkedNames
 }
 
 // maxHop is the number of levels between a directory and the open ancestor.
@@ -100,12 +102,19 @@ func (w *treeWalk) folder(f *folder) (below []*folder, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w.names(f, entries)
+	if err := w.installed(f.name, dir, entries); err != nil {
+		return nil, err
+	}
 	for _, entry := range entries {
-		at := w.below(f.placeOf, entry.Name())
-		w.literal(entry.Name(), at, "its name")
+		at, change := w.below(f.placeOf, entry.Name())
 		if !entry.IsDir() {
-			if err := w.entry(dir, entry, at); err != nil {
+			if change.Removed {
+				if info, err := dir.Lstat(entry.Name()); err == nil {
+					w.names.lose(info, at)
+				}
+				continue
+			}
+			if err := w.entry(dir, entry, at, change.Content); err != nil {
 				return below, err
 			}
 			continue
@@ -160,8 +169,8 @@ func (w *treeWalk) enter(f *folder, dir *os.Root) (entries []fs.DirEntry, dev, m
 	return entries, dev, mount, err
 }
 
-// entry searches an entry that is not a directory.
-func (w *treeWalk) entry(dir *os.Root, entry fs.DirEntry, at placeOf) error {
+// entry searches an entry that is not a directory. An edited content replaces the file's content.
+func (w *treeWalk) entry(dir *os.Root, entry fs.DirEntry, at placeOf, edited []byte) error {
 	if entry.Type()&fs.ModeSymlink != 0 {
 		if target, err := dir.Readlink(entry.Name()); err == nil {
 			w.short(target, at, "the target of a link")
@@ -185,16 +194,25 @@ func (w *treeWalk) entry(dir *os.Root, entry fs.DirEntry, at placeOf) error {
 		return err
 	}
 	w.attributes(f, at)
-	if len(w.Leftovers) > 0 {
+	if edited != nil {
+		w.names.lose(info, at)
+	} else if w.Changed != nil {
+		w.names.stay(info, at)
+	}
+	if len(w.Leftovers) > 0 && edited == nil {
 		if was, is := w.Leftovers[inodeOf(info)]; is {
-			w.place(at, secretHit{kind: Leftover, what: "another name (hard link) of " + was})
+			w.place(at, secretHit{kind: Leftover, what: leftoverOf(was)})
 		}
 	}
-	if info.Size() == 0 {
+	content := body{f, info.Size(), f}
+	if edited != nil {
+		content = body{bytes.NewReader(edited), int64(len(edited)), nil}
+	}
+	if content.size == 0 {
 		w.report.Files++
 		return nil
 	}
-	return w.file(f, at, info.Size())
+	return w.file(content, at)
 }
 
 // place reports a finding at a place, outside of a file's content.
@@ -219,8 +237,8 @@ func (w *treeWalk) scanShort(text string, found func(secretHit)) {
 		return
 	}
 	v := &window{data: []byte(text), to: len(text)}
-	s := everything().sweep(false, found)
-	s.decoder = w.decoder(int64(len(text)))
+	s := everything().sweep("", false, found)
+	s.decoder = w.decoder("", int64(len(text)))
 	s.window(v)
 	s.finish()
 	v.binaryKeys(false, found)
@@ -242,29 +260,76 @@ func (w *treeWalk) literal(text string, at placeOf, where string) {
 // minShort is the length in bytes of the shortest secret in names and attributes.
 const minShort = 20
 
-// names searches all names in a directory at once.
-func (w *treeWalk) names(f *folder, entries []fs.DirEntry) {
-	var all strings.Builder
-	for _, entry := range entries {
-		if len(entry.Name()) >= minShort {
-			all.WriteString(entry.Name())
-			all.WriteByte('\n')
+// below searches the name of an entry of a directory, and returns its place and what a run does to the entry. A name with a
+// secret is not shown.
+func (w *treeWalk) below(dir placeOf, name string) (at placeOf, change Change) {
+	at = placeOf{name: strings.TrimSuffix(dir.name, "/") + "/" + name, shown: strings.TrimSuffix(dir.shown, "/") + "/" + name, broughtBy: dir.broughtBy}
+	if w.Changed != nil {
+		if change = w.Changed(at.name); change.Removed {
+			return at, change
+		}
+		if change.Name != "" {
+			name = path.Base(change.Name)
 		}
 	}
-	if all.Len() == 0 {
-		return
+	var hits []secretHit
+	w.scanShort(name, func(h secretHit) { hits = append(hits, h) })
+	if len(hits) > 0 {
+		at.shown = strings.TrimSuffix(dir.shown, "/") + "/" + w.masked(name)
 	}
-	w.short(all.String(), f.placeOf, "the name of an entry in the directory")
+	for _, h := range hits {
+		h.what += " in its name"
+		w.place(at, h)
+	}
+	w.literal(name, at, "its name")
+	return at, change
 }
 
-// below returns the place of a name in a directory. A name with a secret is not shown.
-func (w *treeWalk) below(dir placeOf, name string) placeOf {
-	at := placeOf{name: strings.TrimSuffix(dir.name, "/") + "/" + name, shown: strings.TrimSuffix(dir.shown, "/") + "/" + name, broughtBy: dir.broughtBy}
-	if len(name) >= minShort {
-		w.scanShort(name, func(secretHit) { at.shown = strings.TrimSuffix(dir.shown, "/") + "/<a name that holds a secret>" })
-	}
-	return at
+// masked returns a name without its long words.
+func (w *treeWalk) masked(name string) string {
+	masked := longWord().ReplaceAllString(name, "…")
+	w.scanShort(masked, func(secretHit) { masked = "<a name that holds a secret>" })
+	return masked
 }
+
+// longWord matches what may be a secret, or the ID of a machine.
+var longWord = expression(`[A-Za-z0-9_+=-]{16,}`)
+
+// linkedNames are the files with several names, if a run changes some: those that lose a name, and those that keep one.
+type linkedNames struct {
+	lost map[Inode]string
+	kept map[Inode]placeOf
+}
+
+// lose records that a run removes or rewrites the name of a file.
+func (n *linkedNames) lose(info fs.FileInfo, at placeOf) {
+	if hasOtherNames(info) {
+		n.lost[inodeOf(info)] = at.shown
+	}
+}
+
+// stay records a name that a run does not change.
+func (n *linkedNames) stay(info fs.FileInfo, at placeOf) {
+	if hasOtherNames(info) {
+		n.kept[inodeOf(info)] = at
+	}
+}
+
+func hasOtherNames(info fs.FileInfo) bool {
+	s, known := info.Sys().(*syscall.Stat_t)
+	return known && s.Nlink > 1 && info.Mode().IsRegular() && info.Size() > 0
+}
+
+// leftovers reports the files that a run removes by one name, and leaves by another.
+func (w *treeWalk) leftovers() {
+	for inode, was := range w.names.lost {
+		if at, stays := w.names.kept[inode]; stays {
+			w.place(at, secretHit{kind: Leftover, what: leftoverOf(was)})
+		}
+	}
+}
+
+func leftoverOf(was string) string { return "another name (hard link) of " + was }
 
 func deviceOf(info fs.FileInfo) uint64 { return inodeOf(info).Device }
 

@@ -189,13 +189,16 @@ func staleText(index string, stale int) string {
 	return fmt.Sprintf("%d free pages of /%s hold removed data", stale, index)
 }
 
-// broken reports missing image layers.
+// broken reports missing image layers, and writable layers that forget cannot remove.
 func (s snapshotStore) broken() (string, error) {
 	known, err := s.snapshotter(s.index)
 	if err != nil {
 		return "", err
 	}
 	base := path.Dir(s.index)
+	if err := s.reachable(base, known); err != nil {
+		return "", err
+	}
 	for _, sub := range snapshotDirs {
 		names, err := s.names(base + "/" + sub)
 		if err != nil {

@@ -12,6 +12,8 @@ import (
 type Match struct {
 	// Path has no links above it, but may be a link itself.
 	Path string
+	// Name is the path that the pattern matches. It differs from Path behind a link.
+	Name string
 	// Via is the link in front of the match; empty without a link.
 	Via  string
 	Info fs.FileInfo
@@ -25,7 +27,7 @@ func (t *Tree) Glob(pattern string) ([]Match, error) {
 	}
 	defer t.Pass()()
 	g := glob{tree: t, found: map[string]Match{}, seen: map[place]bool{}}
-	if err := g.expand(".", components(pattern), "", 0); err != nil {
+	if err := g.expand(way{dir: ".", name: "."}, components(pattern)); err != nil {
 		return nil, err
 	}
 	matches := make([]Match, 0, len(g.found))
@@ -50,27 +52,42 @@ type place struct {
 	via   bool
 }
 
-// expand matches the first part in dir, and the other parts below.
-func (g *glob) expand(dir string, parts []string, via string, links int) error {
-	here := place{dir, len(parts), via != ""}
+// way is a directory on the way of a pattern.
+type way struct {
+	// dir is its path without links, and name is its path by the pattern.
+	dir, name string
+	// via is the last link on the way, and links is their number.
+	via   string
+	links int
+}
+
+// below returns the way into a directory.
+func (w way) below(child string) way {
+	w.dir, w.name = path.Join(w.dir, child), path.Join(w.name, child)
+	return w
+}
+
+// expand matches the first part in a directory, and the other parts below.
+func (g *glob) expand(at way, parts []string) error {
+	here := place{at.dir, len(parts), at.via != ""}
 	if g.seen[here] {
 		return nil
 	}
 	g.seen[here] = true
 	part, rest := parts[0], parts[1:]
 	if part != "**" && !strings.ContainsAny(part, `*?[\`) {
-		info, err := g.tree.Lstat(path.Join(dir, part))
+		info, err := g.tree.Lstat(path.Join(at.dir, part))
 		if err != nil {
 			return ignoreAbsent(err)
 		}
-		return g.step(dir, info, rest, via, links)
+		return g.step(at, info, rest)
 	}
 	if part == "**" && len(rest) > 0 {
-		if err := g.expand(dir, rest, via, links); err != nil {
+		if err := g.expand(at, rest); err != nil {
 			return err
 		}
 	}
-	entries, err := g.tree.List(dir)
+	entries, err := g.tree.List(at.dir)
 	if err != nil {
 		return ignoreAbsent(err)
 	}
@@ -87,7 +104,7 @@ func (g *glob) expand(dir string, parts []string, via string, links int) error {
 			}
 			return err
 		}
-		if err := g.wild(dir, part, info, rest, via, links); err != nil {
+		if err := g.wild(at, part, info, rest); err != nil {
 			return err
 		}
 	}
@@ -95,54 +112,54 @@ func (g *glob) expand(dir string, parts []string, via string, links int) error {
 }
 
 // wild handles one entry that matched a wildcard. "**" descends into directories, but not through links.
-func (g *glob) wild(dir, part string, info fs.FileInfo, rest []string, via string, links int) error {
+func (g *glob) wild(at way, part string, info fs.FileInfo, rest []string) error {
 	if part != "**" {
-		return g.step(dir, info, rest, via, links)
+		return g.step(at, info, rest)
 	}
-	child := path.Join(dir, info.Name())
+	child := at.below(info.Name())
 	if len(rest) == 0 {
-		g.add(child, info, via)
+		g.add(child, info)
 	}
 	if !info.IsDir() {
 		return nil
 	}
-	ok, err := g.tree.enter(dir, child)
+	ok, err := g.tree.enter(at.dir, child.dir)
 	if err != nil || !ok {
 		return ignoreAbsent(err)
 	}
-	return g.expand(child, append([]string{"**"}, rest...), via, links)
+	return g.expand(child, append([]string{"**"}, rest...))
 }
 
 // step adds one entry as a match, or continues below it.
-func (g *glob) step(dir string, info fs.FileInfo, rest []string, via string, links int) error {
-	child := path.Join(dir, info.Name())
+func (g *glob) step(at way, info fs.FileInfo, rest []string) error {
+	child := at.below(info.Name())
 	if len(rest) == 0 {
-		g.add(child, info, via)
+		g.add(child, info)
 		return nil
 	}
 	switch {
 	case info.IsDir():
-		ok, err := g.tree.enter(dir, child)
+		ok, err := g.tree.enter(at.dir, child.dir)
 		if err != nil || !ok {
 			return ignoreAbsent(err)
 		}
-		return g.expand(child, rest, via, links)
-	case info.Mode()&fs.ModeSymlink != 0 && links < maxLinks:
-		target, behind, err := g.tree.Resolve(child)
+		return g.expand(child, rest)
+	case info.Mode()&fs.ModeSymlink != 0 && at.links < maxLinks:
+		target, behind, err := g.tree.Resolve(child.dir)
 		if err != nil || !behind.IsDir() || Volatile(target) {
 			return ignoreAbsent(err)
 		}
-		return g.expand(target, rest, child, links+1)
+		return g.expand(way{dir: target, name: child.name, via: child.dir, links: at.links + 1}, rest)
 	default:
 		return nil
 	}
 }
 
-func (g *glob) add(p string, info fs.FileInfo, via string) {
-	if earlier, found := g.found[p]; found && earlier.Via == "" {
+func (g *glob) add(at way, info fs.FileInfo) {
+	if earlier, found := g.found[at.dir]; found && earlier.Via == "" {
 		return
 	}
-	g.found[p] = Match{Path: p, Via: via, Info: info}
+	g.found[at.dir] = Match{Path: at.dir, Name: at.name, Via: at.via, Info: info}
 }
 
 // Volatile reports whether every boot creates the path again, so that no disk contains it.

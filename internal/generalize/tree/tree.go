@@ -172,6 +172,9 @@ func absent(err error) error {
 	return err
 }
 
+// CheckPath returns why a file at a path could not be changed, or made: a link or a file is above it.
+func CheckPath(t *Tree, p string) error { return t.plain(p) }
+
 // plain returns an error unless a path may be changed: clean, below the root, without links above and, except on a
 // running machine, without mounts. Missing directories are allowed.
 func (t *Tree) plain(p string) error {
