@@ -100,7 +100,7 @@ func TestGeneralizeEndings(t *testing.T) {
 	if err := os.Symlink("/data", filepath.Join(linked, "var/log")); err != nil {
 		t.Fatal(err)
 	}
-	// The profile keeps the certificate; a hash is no secret that a rule removes.
+	// Findings that no rule ends.
 	for _, name := range []string{"a", "b"} {
 		hash := "$6$" + name + "$" + strings.Repeat("Ab3./xYz9QwErT", 7)[:86]
 		if err := os.WriteFile(filepath.Join(unmet, "etc", name+".conf"), []byte("value "+hash+"\n"), 0o600); err != nil {

@@ -125,6 +125,41 @@ func TestVerifyTree(t *testing.T) {
 	}
 }
 
+// TestVerifyAFailedRun: a disk is not clean after a run without a proof, whatever the search finds.
+func TestVerifyAFailedRun(t *testing.T) {
+	dir := machineTree(t)
+	key := filepath.Join(dir, "etc/vpn.conf")
+	hash := "$6$salt$" + strings.Repeat("Ab3./xYz9QwErT", 7)[:86]
+	if err := os.WriteFile(key, []byte(hash+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := generalizeCommand(t, "--root", dir); err == nil {
+		t.Fatal("the run found nothing")
+	}
+	if out, code := verifyCommand(t, dir); code != ExitFailed || !strings.HasPrefix(out, "Generalize run: failed: ") || !strings.Contains(out, "1 finding") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := verifyCommand(t, dir); code != ExitFailed || !strings.Contains(out, "must not be copied: the run has no proof") {
+		t.Errorf("without the file: exit code %d\n%s", code, out)
+	}
+	if _, err := generalizeCommand(t, "--root", dir); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := verifyCommand(t, dir); code != ExitDone || !strings.Contains(out, " rules were met") {
+		t.Errorf("after another run: exit code %d\n%s", code, out)
+	}
+	// As a run leaves the disk that ends in the middle.
+	if err := os.WriteFile(filepath.Join(dir, "var/lib/kamino/unfinished"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := verifyCommand(t, dir); code != ExitFailed || !strings.Contains(out, "did not come to its end") {
+		t.Errorf("an unfinished run: exit code %d\n%s", code, out)
+	}
+}
+
 func TestVerifyImage(t *testing.T) {
 	if _, err := exec.LookPath("mkfs.ext4"); err != nil {
 		t.Skip("mkfs.ext4 is needed: apt-get install e2fsprogs")

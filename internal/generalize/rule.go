@@ -201,6 +201,7 @@ func (r *Rule) check() error {
 // checkFields returns fields that do not belong to the action, or are missing.
 func (r *Rule) checkFields() error {
 	removes := is(r.Action, Delete, Regenerate)
+	limits := removes || is(r.Action, Refuse)
 	for _, w := range []struct {
 		ok   bool
 		what string
@@ -215,8 +216,8 @@ func (r *Rule) checkFields() error {
 		{(r.File+r.Link != "") == is(r.Action, Install), "file or link is for install, and needed there"},
 		{r.File == "" || r.Link == "", "file and link exclude each other"},
 		{(r.File == "") == (r.Mode == ""), "mode goes with file"},
-		{len(r.Except) == 0 || removes || is(r.Action, Refuse), "except is for refuse, delete and regenerate"},
-		{r.Only == "" || removes || is(r.Action, Refuse), "only is for refuse, delete and regenerate"},
+		{len(r.Except) == 0 || limits, "except is for refuse, delete and regenerate"},
+		{r.Only == "" || limits, "only is for refuse, delete and regenerate"},
 		{r.Unless == nil || is(r.Action, Delete), "unless is for delete"},
 		{!r.Present || is(r.Action, Truncate), "present is for truncate"},
 		{!r.Allowable || is(r.Action, Refuse, Delete, Regenerate, Edit), "allowable is for refuse, delete, regenerate and edit"},

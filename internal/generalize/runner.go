@@ -208,10 +208,10 @@ func (r *Runner) uneditable(t *tree.Tree, rule *Rule, before *DonorValues) ([]st
 	if err != nil {
 		return nil, err
 	}
+	found = slices.DeleteFunc(found, func(m tree.Match) bool {
+		return r.Profile.removes(m.Path) || slices.Contains(before.allNamed(), m.Path) || isLink(m) && editors[rule.Editor].rename != nil
+	})
 	for _, m := range found {
-		if r.Profile.removes(m.Path) || slices.Contains(before.allNamed(), m.Path) || isLink(m) && editors[rule.Editor].rename != nil {
-			continue
-		}
 		if !m.Info.Mode().IsRegular() {
 			return []string{fmt.Sprintf("rule %s: /%s is not a regular file, and Kamino does not edit it: replace it with a file", rule.ID, m.Path)}, nil
 		}

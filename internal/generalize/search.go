@@ -2,7 +2,6 @@ package generalize
 
 import (
 	"context"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -37,14 +36,6 @@ func (r *Runner) searchBefore(ctx context.Context, t *tree.Tree, m *Manifest, be
 		return "", err
 	}
 	why, note := r.whyUnknown(report)
-	report.Findings = slices.DeleteFunc(report.Findings, func(f scan.Finding) bool {
-		caution := r.isCaution(&f, report.Hashes)
-		if caution {
-			report.Count--
-			note = withNote(note, fmt.Sprintf("%s in %s is the same on node %s", f.What, f.Where(), r.PeerName))
-		}
-		return caution
-	})
 	reasons := Reasons{Findings: report.Findings, Count: report.Count}
 	if why != "" {
 		reasons.Whys = append(reasons.Whys, why)
@@ -53,27 +44,6 @@ func (r *Runner) searchBefore(ctx context.Context, t *tree.Tree, m *Manifest, be
 		return note, nil
 	}
 	return "", &Refused{reasons}
-}
-
-func withNote(note, more string) string {
-	if note == "" {
-		return more
-	}
-	return note + "; " + more
-}
-
-// programDirs are the directories of programs and their data, which installers fill alike on all machines. Source: FHS 3.0.
-var programDirs = []string{"/usr/", "/opt/"}
-
-// isCaution reports whether a finding may stay because another node has the file with the same content. A value of the donor is
-// then not the donor's alone. In the directory of a program, so may a value that is a secret only by its name.
-func (r *Runner) isCaution(f *scan.Finding, hashes map[string]string) bool {
-	sum, unknown := hashes[f.Path]
-	if r.Peer == nil || !unknown || !r.Peer.Has(f.Path, sum) {
-		return false
-	}
-	inProgram := slices.ContainsFunc(programDirs, func(dir string) bool { return strings.HasPrefix(f.Path, dir) })
-	return f.Kind == scan.Identity || f.Named && inProgram
 }
 
 // leftovers returns removed files that still have another name.

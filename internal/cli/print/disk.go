@@ -151,26 +151,35 @@ func Found(w io.Writer, format Format, found *disk.SearchResult) error {
 	if more := found.Count - len(found.Findings); more > 0 {
 		fmt.Fprintf(w, "%d more findings are not listed\n", more)
 	}
-	looked := "keys and tokens, but not for identities: no manifest and no list of identities"
-	if found.Identities > 0 {
-		looked = fmt.Sprintf("keys, tokens and %s of the donor", generalize.Counted(found.Identities, "identity"))
-	}
-	if found.Run != nil && !found.Values {
-		looked += ". The donor's name and addresses were searched by the run only: pass them with --identities"
-	}
-	verdict := "clean"
-	switch {
-	case found.Count > 0:
-		verdict = generalize.Counted(found.Count, "finding")
-	case !found.Clean:
-		verdict = "no findings, but the run has no proof"
-	case found.Possible.Count > 0:
-		verdict = "no findings, " + generalize.Counted(found.Possible.Count, "possible identity")
-	}
 	possible(w, &found.KnownFiles)
 	compared(w, found.Compared)
-	_, err := fmt.Fprintf(w, "%s: read %s, %d MiB, for %s\n", verdict, generalize.Counted(found.Files, "file"), found.Bytes>>20, looked)
+	_, err := fmt.Fprintf(w, "%s: read %s, %d MiB, for %s\n", verdictOf(found), generalize.Counted(found.Files, "file"), found.Bytes>>20, searchedFor(found))
 	return err
+}
+
+func verdictOf(found *disk.SearchResult) string {
+	switch {
+	case found.Count > 0:
+		return generalize.Counted(found.Count, "finding")
+	case !found.Clean:
+		return "no findings, but the run has no proof"
+	case found.Possible.Count > 0:
+		return "no findings, " + generalize.Counted(found.Possible.Count, "possible identity")
+	default:
+		return "clean"
+	}
+}
+
+// searchedFor describes what the search knew. A clean result says no more than that.
+func searchedFor(found *disk.SearchResult) string {
+	searched := "keys and tokens, but not for identities: no manifest and no list of identities"
+	if found.Identities > 0 {
+		searched = fmt.Sprintf("keys, tokens and %s of the donor", generalize.Counted(found.Identities, "identity"))
+	}
+	if found.Run != nil && !found.Values {
+		searched += ". Only the run searched for the donor's name and addresses: to search for them again, pass them with --identities"
+	}
+	return searched
 }
 
 func runText(run *disk.RunResult) string {

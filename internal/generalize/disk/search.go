@@ -61,11 +61,11 @@ type SearchResult struct {
 }
 
 // Verdict names what is wrong with a disk that is not clean.
-func (r *SearchResult) Verdict() string {
-	if r.Count == 0 {
+func (f *SearchResult) Verdict() string {
+	if f.Count == 0 {
 		return "the run has no proof"
 	}
-	return generalize.Counted(r.Count, "finding")
+	return generalize.Counted(f.Count, "finding")
 }
 
 // RunResult is the result of a generalize run.

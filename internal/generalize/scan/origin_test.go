@@ -3,7 +3,7 @@ package scan
 import (
 	"bytes"
 	"compress/gzip"
-	"crypto/md5" //nolint:gosec // dpkg's checksum
+	"crypto/md5"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
@@ -43,7 +43,7 @@ func foundIn(t *testing.T, files map[string]string, o Options) (paths []string) 
 // TestConditionsOfRules: a rule of gitleaks for some files searches only these, also inside of archives.
 func TestConditionsOfRules(t *testing.T) {
 	const sentence = "Enter your password, \"Continue\" and wait.\n"
-	secret := "administrator_login_password = \"" + strings.ToLower(string(base64ed(12)))[:16] + "\"\n"
+	secret := "administrator_login_password = \"" + strings.ToLower(base64ed(12))[:16] + "\"\n"
 	secret = strings.NewReplacer("+", "a", "/", "b").Replace(secret)
 	for name, test := range map[string]struct {
 		file, content string
@@ -64,7 +64,7 @@ func TestConditionsOfRules(t *testing.T) {
 
 // TestCopiesOfPackagedFiles: grub-install copies modules with password hashes for its own test to /boot.
 func TestCopiesOfPackagedFiles(t *testing.T) {
-	module := "\x7fELF module $1$oaL" + "$" + string(base64ed(30))[:22] + "\x00"
+	module := "\x7fELF module $1$oaL" + "$" + base64ed(30)[:22] + "\x00"
 	module = strings.NewReplacer("+", ".").Replace(module)
 	files := map[string]string{
 		"usr/lib/grub/i386-pc/legacy_password_test.mod": module,
@@ -74,7 +74,7 @@ func TestCopiesOfPackagedFiles(t *testing.T) {
 	if got := foundIn(t, files, Options{}); len(got) != 3 {
 		t.Fatalf("without packages: %v", got)
 	}
-	files["var/lib/dpkg/info/grub-pc-bin.md5sums"] = fmt.Sprintf("%x  usr/lib/grub/i386-pc/legacy_password_test.mod\n", md5.Sum([]byte(module))) //nolint:gosec // dpkg's checksum
+	files["var/lib/dpkg/info/grub-pc-bin.md5sums"] = fmt.Sprintf("%x  usr/lib/grub/i386-pc/legacy_password_test.mod\n", md5.Sum([]byte(module)))
 	if got := foundIn(t, files, Options{}); !slices.Equal(got, []string{"/boot/grub/i386-pc/altered.mod"}) {
 		t.Errorf("found %v", got)
 	}
@@ -112,7 +112,7 @@ func TestPythonPackages(t *testing.T) {
 
 // TestTextsAboutSecrets: sentences and examples of package descriptions and of API models are no secrets, values like them are.
 func TestTextsAboutSecrets(t *testing.T) {
-	random := string(base64ed(18))
+	random := base64ed(18)
 	for text, want := range map[string]bool{
 		"the login page password field, as in a form":         false,
 		"machine esm.example login bearer password wordonly":  true,

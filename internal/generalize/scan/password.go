@@ -101,7 +101,7 @@ var (
 // secretive reports whether a value looks like a made-up secret. Words, joined words, paths, names in programs and
 // placeholders do not.
 func secretive(value string) bool {
-	if len(value) < 8 || placeholder(value) || code().MatchString(value) || variable().MatchString(value) || camelCase().MatchString(value) {
+	if len(value) < 8 || placeholder(value) || code().MatchString(value) || isName(value) {
 		return false
 	}
 	if reference().MatchString(value) {
@@ -117,6 +117,11 @@ func secretive(value string) bool {
 	default:
 		return strings.ContainsAny(value, "!#%^&*?+=~@$") || len(value) >= 20 && c.upper > 3 && c.lower > 3 && entropy(value) >= 4
 	}
+}
+
+// isName reports whether a value is the name of a variable or a field.
+func isName(value string) bool {
+	return variable().MatchString(value) || camelCase().MatchString(value)
 }
 
 // classes counts the characters of a text by class.

@@ -31,8 +31,6 @@ type Finding struct {
 	Kept string `json:"kept,omitempty"`
 	// SHA256 is the hash of a secret that cannot be guessed from it, for recognition in an image.
 	SHA256 string `json:"sha256,omitempty"`
-	// Named is true if only a name next to the secret shows that it is one.
-	Named bool `json:"named,omitempty"`
 }
 
 // Where returns the place of a finding in words.
@@ -331,7 +329,7 @@ func (w *treeWalk) foundIn(f body, place placeOf, broughtBy string) func(secretH
 				broughtBy = "a package"
 			}
 		}
-		w.addFinding(Finding{Path: place.shown, Offset: h.offset, Kind: h.kind, What: h.what, SHA256: h.sum, Rule: owner.Rule, Kept: owner.Keeps, Named: h.named}, h.key(), broughtBy)
+		w.addFinding(Finding{Path: place.shown, Offset: h.offset, Kind: h.kind, What: h.what, SHA256: h.sum, Rule: owner.Rule, Kept: owner.Keeps}, h.key(), broughtBy)
 	}
 }
 

@@ -106,10 +106,7 @@ func expression(text string) func() *regexp.Regexp {
 
 // at returns the match around the anchor at a position of a file, with the secret.
 func (s *signature) at(name string, data []byte, at, length int) (start int, whole, secret []byte) {
-	if s.path != nil && !s.path().MatchString(name) {
-		return 0, nil, nil
-	}
-	if s.inside > 0 && runAround(data, at, s.inside) < s.inside || s.near != nil && !s.near(data[at:]) {
+	if !s.mayBeAt(name, data, at) {
 		return 0, nil, nil
 	}
 	start = max(0, at-s.back)
@@ -129,7 +126,7 @@ func (s *signature) at(name string, data []byte, at, length int) (start int, who
 			if g := 2 * s.group; g < len(place) && place[g] >= 0 {
 				secret = text[from+place[g] : from+place[g+1]]
 			}
-			if s.keep != nil && !s.keep(whole, secret) || s.in != nil && !s.in(name, whole, secret) {
+			if !s.keeps(name, whole, secret) {
 				return 0, nil, nil
 			}
 			return start + from + place[0], whole, secret
@@ -137,6 +134,16 @@ func (s *signature) at(name string, data []byte, at, length int) (start int, who
 		from += max(1, place[1])
 	}
 	return 0, nil, nil
+}
+
+// mayBeAt checks quickly, before the expression.
+func (s *signature) mayBeAt(name string, data []byte, at int) bool {
+	return (s.path == nil || s.path().MatchString(name)) && (s.inside == 0 || runAround(data, at, s.inside) >= s.inside) && (s.near == nil || s.near(data[at:]))
+}
+
+// keeps decides about a match.
+func (s *signature) keeps(name string, whole, secret []byte) bool {
+	return (s.keep == nil || s.keep(whole, secret)) && (s.in == nil || s.in(name, whole, secret))
 }
 
 // runAround returns the length of the run of token characters around a position, up to enough.

@@ -18,8 +18,6 @@ type secretHit struct {
 	own string
 	// trace is true if the donor's ID is only mentioned.
 	trace bool
-	// named is true if only a name next to the secret shows that it is one.
-	named bool
 }
 
 // key returns the hash for recognition.
@@ -134,7 +132,7 @@ func (s *streamSearch) secrets(w *window) {
 			}
 			s.done[number] = begin + int64(len(whole))
 			s.pending = append(s.pending, match{
-				secretHit: secretHit{kind: form.kind, what: form.what, offset: begin, sum: form.fingerprint(secret), own: sum([]byte(bodyOf(secret))), named: form.named},
+				secretHit: secretHit{kind: form.kind, what: form.what, offset: begin, sum: form.fingerprint(secret), own: sum([]byte(bodyOf(secret)))},
 				end:       begin + int64(len(whole)),
 				form:      number,
 			})

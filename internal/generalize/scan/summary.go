@@ -68,11 +68,6 @@ func (s *Summary) Differing(files map[string]string) (names []string) {
 	return names
 }
 
-// Has reports whether the machine has a file with the content; by mistake at the error rate.
-func (s *Summary) Has(name, sum string) bool {
-	return s.has(&s.paths, name) && s.has(&s.contents, name+"\x00"+sum)
-}
-
 // MarshalText returns the summary as one word.
 func (s *Summary) MarshalText() ([]byte, error) {
 	return []byte(base64.RawURLEncoding.EncodeToString(slices.Concat(s.paths[:], s.contents[:], s.tag()))), nil
