@@ -45,6 +45,7 @@ var plantRows = []plantRow{
 		goneLines: []plantLine{
 			{"etc/sysconfig/network-scripts/ifcfg-eth9", "HWADDR=00:0d:3a:00:00:09"}, {"etc/sysconfig/network-scripts/ifcfg-eth9", "UUID=5fb06bd0-0bb0-7ffb-45f1-d6edd65f3e03"},
 			{"etc/NetworkManager/system-connections/eth9.nmconnection", "uuid=5fb06bd0-0bb0-7ffb-45f1-d6edd65f3e03"}, {"etc/NetworkManager/system-connections/eth9.nmconnection", "mac-address=00:0D:3A:00:00:09"},
+			{"etc/NetworkManager/system-connections/eth9.nmconnection", "dhcp-client-id=01:00:0d:3a:00:00:09"},
 		},
 		staysLines: []plantLine{{"etc/sysconfig/network-scripts/ifcfg-eth9", "BOOTPROTO=dhcp"}, {"etc/NetworkManager/system-connections/eth9.nmconnection", "type=ethernet"}},
 	},
@@ -53,6 +54,12 @@ var plantRows = []plantRow{
 		gone: []string{"var/lib/cloud/data/instance-id", "var/lib/cloud/data/status.json", "var/lib/cloud/instance", "var/lib/cloud/instances/i-before/user-data.txt",
 			"var/lib/cloud/sem/config_scripts_per_once.once", "etc/cloud/cloud-init.disabled", "etc/secret-userdata.txt"},
 		stays: []string{"etc/cloud/cloud.cfg", "etc/cloud/cloud.cfg.d/90-datasource.cfg", "etc/cloud/templates/hosts.debian.tmpl"},
+	},
+	{
+		what: "downloads of package managers",
+		gone: []string{"var/lib/apt/lists/site_dists_stable_main_i18n_Translation-en", "var/cache/apt/archives/site_1.0_all.deb", "var/cache/dnf/site/repodata/primary.xml.gz",
+			"var/cache/zypp/raw/site", "root/.cache/pip/http/site", "home/ops/.npm/_cacache/site"},
+		stays: []string{"etc/apt/sources.list.d/site.list", "etc/apt/apt.conf.d/10-site", "var/lib/dpkg/info/site.list", "var/cache/site/file", "home/ops/.npmrc"},
 	},
 	{
 		what: "Azure's agent",
