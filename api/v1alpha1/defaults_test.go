@@ -120,7 +120,7 @@ func TestGoClientPatchesMetadata(t *testing.T) {
 	}
 	before := get(t, c, "patched")
 	after := before.DeepCopy()
-	after.Annotations = map[string]string{v1alpha1.RecordAnnotation: "{}"}
+	after.Annotations = map[string]string{v1alpha1.BegunAnnotation: "uid"}
 	after.Finalizers = []string{v1alpha1.CaptureFinalizer}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.Patch(t.Context(), after, patch); err != nil {

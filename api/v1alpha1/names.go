@@ -22,21 +22,13 @@ const (
 	// HolderLabel is on the Lease of a reservation: the UID of the holder.
 	HolderLabel = "kamino.dev/holder"
 
-	// RecordAnnotation on a Prototype holds a Record as JSON: the lasting state of the capture, also after the loss of the
-	// status. Only the capture engine writes the annotation.
-	RecordAnnotation = "kamino.dev/record"
+	// BegunAnnotation on a Prototype is the Prototype's UID, from the begin of the capture on. The annotation gives no power:
+	// with another UID, or without a record, the capture ends, because a backup has restored the object.
+	BegunAnnotation = "kamino.dev/begun"
 
-	// ProofAnnotation on a Prototype holds a Proof as JSON. Only the capture engine writes the annotation, from the signed
-	// report on the Order.
-	ProofAnnotation = "kamino.dev/proof"
-
-	// ContentsAnnotation on a Prototype holds the compressed list of the version's packages, container images and unknown
-	// files (package contents). Only the capture engine writes the annotation, with the proof.
-	ContentsAnnotation = "kamino.dev/contents"
-
-	// UnprovenAnnotation stands on a Prototype and holds an Unproven as JSON: why the donor's pod ended without a
-	// proof. The capture engine writes it, as it does the proof.
-	UnprovenAnnotation = "kamino.dev/unproven"
+	// FormerRecordAnnotation held the record of a capture in earlier versions, and is never read. Its presence tells that such
+	// a version has begun the capture.
+	FormerRecordAnnotation = "kamino.dev/record"
 
 	// OrderAnnotation on a generalize pod is the UID of the pod's Order.
 	OrderAnnotation = "kamino.dev/order"
@@ -78,9 +70,6 @@ const (
 
 	// PatchesPendingAnnotation on a Node holds PendingPatches as JSON: the result of the last check of the pool.
 	PatchesPendingAnnotation = "kamino.dev/patches-pending"
-
-	// PatchSetAnnotation on a Prototype is the digest of the pending patches for which a policy began the pioneer.
-	PatchSetAnnotation = "kamino.dev/patch-set"
 
 	// PatchLevelAnnotation on a Node identifies the node's package list. Nodes with the same value have the same packages.
 	PatchLevelAnnotation = "kamino.dev/patch-level"

@@ -244,6 +244,35 @@ type PrototypeStatus struct {
 	// SavedRecipe is the Secret, as namespace/name, with the fields that the recipe lost.
 	// +optional
 	SavedRecipe string `json:"savedRecipe,omitempty"`
+
+	// Record is the lasting state of the capture, for Kamino alone. Kamino writes it before each effect, and acts on it.
+	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Record *Record `json:"record,omitempty"`
+
+	// Proof of the generalization, from the signed report on the Order.
+	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Proof *Proof `json:"proof,omitempty"`
+
+	// Unproven is the signed report that there is no proof.
+	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Unproven *Unproven `json:"unproven,omitempty"`
+
+	// Contents is the compressed list of the version's packages, container images and unknown files. `kamino diff` and
+	// `kamino sbom` read it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=131072
+	Contents string `json:"contents,omitempty"`
+
+	// PatchSet is the digest of the pending patches for which the pioneer was begun.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	PatchSet string `json:"patchSet,omitempty"`
 }
 
 // Step is a phase of the capture, with start and end.
@@ -365,8 +394,8 @@ type ImageStatus struct {
 	Kubelet string `json:"kubelet,omitempty"`
 	// +optional
 	Runtime string `json:"runtime,omitempty"`
-	// ContentsDigest of the list of packages and container images, from the tags of the image version. Annotation
-	// kamino.dev/contents has the list.
+	// ContentsDigest of the list of packages and container images, from the tags of the image version.
+	// status.contents has the list.
 	// +optional
 	ContentsDigest string `json:"contentsDigest,omitempty"`
 }

@@ -25,7 +25,7 @@ type Reservation struct {
 	// Protection is the cloud's token of the earlier scale-in protection; empty if the cloud has no protection.
 	Protection string `json:"protection,omitempty"`
 	// Annotations that the hold changes, with their earlier values; nil for an absent annotation.
-	Annotations map[string]*string `json:"annotations,omitempty"`
+	Annotations FormerAnnotations `json:"annotations,omitempty"`
 	// GeneralizeBootID is the boot under which the disk may have changed, as in the Record: the node must not return to
 	// service under this boot. Empty before the order.
 	GeneralizeBootID string `json:"generalizeBootID,omitempty"`
@@ -37,6 +37,38 @@ type Reservation struct {
 	Replacement *DonorReplacement `json:"replacement,omitempty"`
 	// Rebuild is a replacement's lasting state about the node; nil for other holders.
 	Rebuild *Rebuild `json:"rebuild,omitempty"`
+}
+
+// FormerAnnotations are annotations by key, with their values before a hold; nil for an absent annotation. As JSON they are a
+// list, because a merge patch drops null.
+type FormerAnnotations map[string]*string
+
+// formerAnnotation is an annotation before a hold; without a value the annotation was absent.
+type formerAnnotation struct {
+	Key   string  `json:"key"`
+	Value *string `json:"value,omitempty"`
+}
+
+// MarshalJSON writes the list, in the order of the keys.
+func (a FormerAnnotations) MarshalJSON() ([]byte, error) {
+	list := make([]formerAnnotation, 0, len(a))
+	for _, key := range slices.Sorted(maps.Keys(a)) {
+		list = append(list, formerAnnotation{Key: key, Value: a[key]})
+	}
+	return json.Marshal(list)
+}
+
+// UnmarshalJSON reads the list, or the object of earlier versions.
+func (a *FormerAnnotations) UnmarshalJSON(text []byte) error {
+	var list []formerAnnotation
+	if err := json.Unmarshal(text, &list); err != nil {
+		return json.Unmarshal(text, (*map[string]*string)(a))
+	}
+	*a = make(FormerAnnotations, len(list))
+	for _, one := range list {
+		(*a)[one.Key] = one.Value
+	}
+	return nil
 }
 
 // DonorReplacement is the progress of a donor that does not return, and of its replacement. The Record and the reservation both
@@ -66,9 +98,13 @@ type DonorReplacement struct {
 	Removing bool `json:"removing,omitempty"`
 }
 
-// Record is the lasting state of a capture, also after the loss of the status. The engine writes each field before the
-// effect.
+// Record is the lasting state of a capture, in the status of the Prototype. The engine writes each field before the
+// effect, and believes only a record with the Prototype's own UID: see RecordOf.
 type Record struct {
+	// UID of the Prototype. A backup may restore the status of another Prototype of the same name.
+	UID types.UID `json:"uid"`
+	// Donor is the node by which the pool has grown, before the specification names it; nil for all other donors.
+	Donor *Donor `json:"donor,omitempty"`
 	// Reservation of the donor; nil before the reservation and after the release.
 	Reservation *Reservation `json:"reservation,omitempty"`
 	// BuiltFrom is the version of the donor's image, from the cloud at the reservation; empty for another image. The new
@@ -362,21 +398,20 @@ func ReservationOf(annotations map[string]string) (*Reservation, error) {
 	return r, err
 }
 
-// RecordOf reads the record of a Prototype; an empty one if there is none.
+// RecordOf returns the record of a Prototype; an empty one if there is none. A record of another Prototype, and a record
+// that this version of Kamino cannot read as a whole, is an error.
 func RecordOf(p *Prototype) (Record, error) {
-	if err := refuseRetired(p.Annotations, RecordAnnotation); err != nil {
+	if err := p.Unreadable.in("status.record"); err != nil {
 		return Record{}, err
 	}
-	r, err := decode[Record](p.Annotations, RecordAnnotation)
-	if err != nil || r == nil {
-		return Record{}, err
+	switch r := p.Status.Record; {
+	case r == nil:
+		return Record{}, nil
+	case r.UID != p.UID:
+		return Record{}, fmt.Errorf("status.record names UID %q, but the prototype has UID %q", r.UID, p.UID)
+	default:
+		return *r.DeepCopy(), nil
 	}
-	return *r, nil
-}
-
-// ProofOf reads the proof of a Prototype; nil if there is none.
-func ProofOf(p *Prototype) (*Proof, error) {
-	return decode[Proof](p.Annotations, ProofAnnotation)
 }
 
 // RulesDigest is "sha256:" and the hex digest of a user's own files in the order of their names, as from `cat * |
@@ -397,14 +432,9 @@ func ContentsDigest(text string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// UnprovenOf reads why a Prototype's donor was not proven; nil if nothing is said.
-func UnprovenOf(p *Prototype) (*Unproven, error) {
-	return decode[Unproven](p.Annotations, UnprovenAnnotation)
-}
-
-// retiredFields are fields that earlier versions wrote into records and reservations. Without the values, Kamino would
-// restore a node or a pool wrongly.
-var retiredFields = []string{"scaleInProtected", "hold", "departure", "begunAt"}
+// retiredFields are fields that earlier versions wrote into reservations. Without the values, Kamino would restore a node
+// wrongly.
+var retiredFields = []string{"scaleInProtected", "hold", "departure"}
 
 // refuseRetired returns an error that names a retired field in the annotation.
 func refuseRetired(annotations map[string]string, key string) error {

@@ -56,23 +56,19 @@ func TestProofHolds(t *testing.T) {
 	}
 }
 
-func TestAnnotationsAreReadBack(t *testing.T) {
+func TestRecordsAreReadBack(t *testing.T) {
 	before := "false"
 	reservation := v1alpha1.Reservation{
 		Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "workers-2026.11.21", UID: "u"}, ReservedAt: metav1.NewTime(time.Unix(1_800_000_000, 0).Local()), Unschedulable: true,
 		Annotations: map[string]*string{v1alpha1.ScaleDownDisabledAnnotation: &before, v1alpha1.DoNotDisruptAnnotation: nil},
 	}
-	record := v1alpha1.Record{Reservation: &reservation, GeneralizeBootID: "b", ScaleOut: &v1alpha1.ScaleOut{Target: 4}}
-	p := &v1alpha1.Prototype{}
-	p.Annotations = map[string]string{v1alpha1.RecordAnnotation: text(t, record), v1alpha1.ProofAnnotation: text(t, proof())}
+	record := v1alpha1.Record{UID: "u", Reservation: &reservation, GeneralizeBootID: "b", ScaleOut: &v1alpha1.ScaleOut{Target: 4}}
+	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{UID: "u"}}
+	p.Status.Record = &record
 
 	gotRecord, err := v1alpha1.RecordOf(p)
 	if diff := cmp.Diff(record, gotRecord); err != nil || diff != "" {
 		t.Errorf("RecordOf: %v (-want +got):\n%s", err, diff)
-	}
-	gotProof, err := v1alpha1.ProofOf(p)
-	if err != nil || gotProof == nil || !gotProof.Holds("u", "b") {
-		t.Errorf("ProofOf: %v, %v", gotProof, err)
 	}
 	gotReservation, err := v1alpha1.ReservationOf(map[string]string{v1alpha1.ReservationAnnotation: text(t, reservation)})
 	if diff := cmp.Diff(&reservation, gotReservation); err != nil || diff != "" {
@@ -92,13 +88,30 @@ func TestNilIsNoError(t *testing.T) {
 		t.Errorf("RecordOf = %v, %v", r, err)
 	}
 
-	broken := &v1alpha1.Prototype{}
-	broken.Annotations = map[string]string{v1alpha1.RecordAnnotation: "{", v1alpha1.ProofAnnotation: "[]"}
-	if _, err := v1alpha1.RecordOf(broken); err == nil || !strings.Contains(err.Error(), v1alpha1.RecordAnnotation) {
-		t.Errorf("a broken record: %v, want an error that names the annotation", err)
+	for name, p := range map[string]*v1alpha1.Prototype{
+		"of another Prototype": {ObjectMeta: metav1.ObjectMeta{UID: "u"}, Status: v1alpha1.PrototypeStatus{Record: &v1alpha1.Record{UID: "v", Returning: true}}},
+		"of no Prototype":      {ObjectMeta: metav1.ObjectMeta{UID: "u"}, Status: v1alpha1.PrototypeStatus{Record: &v1alpha1.Record{Returning: true}}},
+	} {
+		if r, err := v1alpha1.RecordOf(p); err == nil || r.Returning {
+			t.Errorf("a record %s is believed: %+v", name, r)
+		}
 	}
-	if p, err := v1alpha1.ProofOf(broken); err == nil || p != nil {
-		t.Errorf("a broken proof: %v, %v, want an error and no proof", p, err)
+	broken := &v1alpha1.Prototype{}
+	if err := json.Unmarshal([]byte(`{"metadata":{"uid":"u"},"status":{"record":{"uid":"u","returning":"?"}}}`), broken); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := v1alpha1.RecordOf(broken); err == nil || !strings.Contains(err.Error(), "status.record.returning") || r.UID != "" {
+		t.Errorf("a broken record: %+v, %v, want an error that names the field", r, err)
+	}
+}
+
+// TestOldAnnotationsAreNoRecord: whoever creates a Prototype chooses its annotations.
+func TestOldAnnotationsAreNoRecord(t *testing.T) {
+	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{UID: "u", Annotations: map[string]string{
+		v1alpha1.FormerRecordAnnotation: `{"uid":"u","generalizeBootID":"b","returning":true}`,
+	}}}
+	if r, err := v1alpha1.RecordOf(p); !cmp.Equal(r, v1alpha1.Record{}) || err != nil {
+		t.Errorf("RecordOf = %+v, %v", r, err)
 	}
 }
 
@@ -222,13 +235,5 @@ func TestARetiredFieldIsRefusedByName(t *testing.T) {
 		if r, err := v1alpha1.ReservationOf(map[string]string{v1alpha1.ReservationAnnotation: reservation}); r != nil || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the reservation is %+v, %v", r, err)
 		}
-		p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.RecordAnnotation: `{"reservation":` + reservation + `}`}}}
-		if r, err := v1alpha1.RecordOf(p); r.Reservation != nil || err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("the record is %+v, %v", r, err)
-		}
-	}
-	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.RecordAnnotation: `{"trial":{"attempt":1,"begunAt":"2026-03-14T12:00:00Z","blind":"4m"}}`}}}
-	if r, err := v1alpha1.RecordOf(p); r.Trial != nil || err == nil || !strings.Contains(err.Error(), "has the field begunAt") {
-		t.Errorf("the record of a trial is %+v, %v", r, err)
 	}
 }

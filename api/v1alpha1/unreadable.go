@@ -25,6 +25,16 @@ func (u Unreadable) InSpec() bool {
 	return slices.ContainsFunc(u, func(field string) bool { return !strings.HasPrefix(field, "status") })
 }
 
+// in returns an error if a part of the field cannot be decoded.
+func (u Unreadable) in(field string) error {
+	for _, one := range u {
+		if rest, is := strings.CutPrefix(one, field); is && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "[") || strings.HasPrefix(rest, " ")) {
+			return fmt.Errorf("%s cannot be read: %s", field, one)
+		}
+	}
+	return nil
+}
+
 // String lists the fields with their values.
 func (u Unreadable) String() string {
 	message := strings.Join(u[:min(len(u), maxUnreadable)], "; ")

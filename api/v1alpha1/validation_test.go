@@ -240,7 +240,7 @@ func TestSpecIsImmutable(t *testing.T) {
 	}
 
 	annotated := stored.DeepCopy()
-	annotated.SetAnnotations(map[string]string{v1alpha1.RecordAnnotation: "{}", v1alpha1.ProofAnnotation: "{}"})
+	annotated.SetAnnotations(map[string]string{v1alpha1.BegunAnnotation: "uid"})
 	annotated.SetFinalizers([]string{v1alpha1.CaptureFinalizer})
 	if err := c.Patch(t.Context(), annotated, client.MergeFrom(stored)); err != nil {
 		t.Errorf("annotations and finalizers could not be written: %v", err)

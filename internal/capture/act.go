@@ -2,7 +2,7 @@ package capture
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -29,11 +29,17 @@ func (e *Engine) act(ctx context.Context, w *observed, d plan.Decision) error {
 	case performed.run == nil:
 		return nil
 	}
+	if err := (donorReservation{e}).permit(ctx, w, d.Do); err != nil {
+		return err
+	}
 	return performed.run(ctx, e, w)
 }
 
 // createGeneralizePod creates the pod that generalizes the donor.
 func (d pods) createGeneralizePod(ctx context.Context, w *observed) error {
+	if err := d.mayGeneralize(w); err != nil {
+		return err
+	}
 	made, err := d.makePod(ctx, generalizePod(w.p, w.record, podNamespaceOf(w, d.podNamespace()), d.Image))
 	if w.pod = made; made != nil {
 		d.madePods.Store(w.p.UID, made)
@@ -62,14 +68,35 @@ func (d pods) adopt(ctx context.Context, w *observed) error {
 	})
 }
 
+// begin writes the finalizer, before anything else of the capture: a deleted Prototype must keep the donor's release.
+func (e *Engine) begin(ctx context.Context, p *v1alpha1.Prototype) error {
+	before := p.DeepCopy()
+	if !controllerutil.AddFinalizer(p, v1alpha1.CaptureFinalizer) {
+		return nil
+	}
+	return e.patch(ctx, p, before)
+}
+
+// mark tells later processes that the capture has a record, so that they see the loss of the record.
+func (e *Engine) mark(ctx context.Context, p *v1alpha1.Prototype) error {
+	if isMarked(p) {
+		return nil
+	}
+	before := p.DeepCopy()
+	metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.BegunAnnotation, string(p.UID))
+	return e.patch(ctx, p, before)
+}
+
+// isMarked reports whether a capture of this very object has begun.
+func isMarked(p *v1alpha1.Prototype) bool {
+	return p.UID != "" && p.Annotations[v1alpha1.BegunAnnotation] == string(p.UID)
+}
+
 // reserve writes the finalizer, then the Lease, the Node and the record. A deleted Prototype must keep the donor's release, and
 // other captures must see the held donor.
 func (h donorReservation) reserve(ctx context.Context, w *observed) error {
-	before := w.p.DeepCopy()
-	if controllerutil.AddFinalizer(w.p, v1alpha1.CaptureFinalizer) {
-		if err := h.patch(ctx, w.p, before); err != nil {
-			return err
-		}
+	if err := h.begin(ctx, w.p); err != nil {
+		return err
 	}
 	reservation := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID}, w.node, w.protection.Token, metav1.NewTime(h.now()))
 	if w.facts.DonorReplaced {
@@ -105,29 +132,40 @@ func (w *observed) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Re
 	}
 }
 
-// record changes the Prototype's record. The resource version guards the write: a second process that runs the same
-// Prototype gets a conflict.
+// record changes the Prototype's record, before the effect that the record allows.
 func (e *Engine) record(ctx context.Context, w *observed, change func(*v1alpha1.Record)) error {
-	return e.recordSince(ctx, w, w.p.DeepCopy(), change)
-}
-
-// recordSince writes the record together with the caller's other changes of the Prototype since before.
-func (e *Engine) recordSince(ctx context.Context, w *observed, before *v1alpha1.Prototype, change func(*v1alpha1.Record)) error {
 	record := w.record
 	change(&record)
 	if w.isOrphan { // without a Prototype, the reservation is the record
 		_, err := e.reservations().Note(ctx, w.node, *record.Reservation)
 		return err
 	}
-	text, err := json.Marshal(record)
-	if err != nil {
-		return fmt.Errorf("write the record of prototype %s: %w", w.p.Name, err)
-	}
-	metav1.SetMetaDataAnnotation(&w.p.ObjectMeta, v1alpha1.RecordAnnotation, string(text))
-	if err := e.patch(ctx, w.p, before); err != nil {
+	record.UID = w.p.UID
+	if err := e.commit(ctx, w.p, func(s *v1alpha1.PrototypeStatus) { s.Record = &record }); err != nil {
 		return err
 	}
 	w.record = record
+	return e.mark(ctx, w.p)
+}
+
+// errOutdatedDefinition is returned if the API server drops a field that Kamino relies on.
+var errOutdatedDefinition = errors.New("the definition of prototypes is older than this version of Kamino: run `kamino crds --apply`")
+
+// commit writes those parts of the status on which effects depend. The resource version guards the write: a second process
+// that runs the same Prototype gets a conflict. Other changes of the status wait for the end of the pass.
+func (e *Engine) commit(ctx context.Context, p *v1alpha1.Prototype, change func(*v1alpha1.PrototypeStatus)) error {
+	before := p.DeepCopy()
+	change(&p.Status)
+	status := p.Status.DeepCopy()
+	err := e.Client.Status().Patch(ctx, p, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err == nil && (status.Record != nil && p.Status.Record == nil || status.Proof != nil && p.Status.Proof == nil) {
+		err = errOutdatedDefinition
+	}
+	if err != nil {
+		p.Status = before.Status
+		return fmt.Errorf("write the record of prototype %s: %w", p.Name, err)
+	}
+	p.Status = *status
 	return nil
 }
 

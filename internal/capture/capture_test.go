@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -103,7 +104,8 @@ func verdict(p *v1alpha1.Prototype) string {
 	if p == nil {
 		return "the prototype is gone"
 	}
-	return fmt.Sprintf("phase %s, failure %+v, record %s", p.Status.Phase, p.Status.Failure, p.Annotations[v1alpha1.RecordAnnotation])
+	record, _ := json.Marshal(p.Status.Record)
+	return fmt.Sprintf("phase %s, failure %+v, record %s", p.Status.Phase, p.Status.Failure, record)
 }
 
 func (s *testEnv) failed(p *v1alpha1.Prototype, reason string) {
@@ -145,8 +147,7 @@ func TestACaptureFromEndToEnd(t *testing.T) {
 	if image.Tags[cloud.TagBuiltFrom] != donorName || image.Tags[cloud.TagUID] != string(p.UID) || !image.Generalized {
 		t.Errorf("image: %+v", image)
 	}
-	proof, err := v1alpha1.ProofOf(p)
-	s.must(err)
+	proof := p.Status.Proof
 	if got, want := image.Tags[cloud.TagBuiltAt], proof.At.UTC().Format(cloud.BuiltAtLayout); got != want {
 		t.Errorf("the image says that it was built at %s, want %s, when its disk was done", got, want)
 	}
@@ -429,8 +430,7 @@ func TestADonorThatPowersItselfOff(t *testing.T) {
 			var proven time.Time
 			off := false
 			p := s.play(func(int) {
-				proof, err := v1alpha1.ProofOf(s.prototype())
-				s.must(err)
+				proof := s.prototype().Status.Proof
 				if proof == nil {
 					return
 				}

@@ -29,10 +29,10 @@ func (s *testEnv) priorContents(list string) {
 	s.must(s.cloud.TagImage(s.t.Context(), cloud.ImageRef{Pool: s.pool, Version: s.lineage}, map[string]string{
 		cloud.TagPrototype: name, cloud.TagContents: v1alpha1.ContentsDigest(list), cloud.TagKubelet: "v1.36.1",
 	}))
-	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "before", Annotations: map[string]string{v1alpha1.ContentsAnnotation: list}}}
+	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "before"}}
 	p.Spec = v1alpha1.PrototypeSpec{Pool: "pool1", PoolID: string(s.pool), Version: s.lineage, Donor: v1alpha1.Donor{NodeName: "gone", ProviderID: "memory:///gone"}}
 	s.must(s.clean.Create(s.t.Context(), p))
-	p.Status.Phase = v1alpha1.PhaseSucceeded
+	p.Status.Phase, p.Status.Contents = v1alpha1.PhaseSucceeded, list
 	s.must(s.clean.Status().Update(s.t.Context(), p))
 }
 
@@ -53,7 +53,7 @@ func TestContentsAreKept(t *testing.T) {
 		}
 		p := s.play()
 		s.succeeded(p)
-		if p.Annotations[v1alpha1.ContentsAnnotation] != s.contents || p.Status.Image.ContentsDigest != v1alpha1.ContentsDigest(s.contents) {
+		if p.Status.Contents != s.contents || p.Status.Image.ContentsDigest != v1alpha1.ContentsDigest(s.contents) {
 			t.Errorf("lost %d: the list is not kept: %+v", lost, p.Status.Image)
 		}
 		images := s.cloud.World().Images
@@ -115,7 +115,7 @@ func TestContentsDelayNoPromotion(t *testing.T) {
 			if p.Status.Recipe == nil || strings.Contains(p.Status.Recipe.Contents, "packages") {
 				t.Errorf("status.recipe is %+v", p.Status.Recipe)
 			}
-			if _, kept := p.Annotations[v1alpha1.ContentsAnnotation]; kept != (s.contents != "") {
+			if kept := p.Status.Contents != ""; kept != (s.contents != "") {
 				t.Errorf("a list is kept: %t", kept)
 			}
 		})

@@ -8,15 +8,13 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/node/nodestate"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // inspectionTimeout is the timeout of the disk inspection, including the image pull. The donor serves meanwhile. A
@@ -29,10 +27,14 @@ const inspectionContainer = "look"
 // createInspectionPod creates the inspecting pod: first on another node if the files are compared, then on the donor. Finalizer
 // and record precede the pod, so that a deleted Prototype leaves no pod.
 func (d pods) createInspectionPod(ctx context.Context, w *observed) error {
-	before := w.p.DeepCopy()
-	controllerutil.AddFinalizer(w.p, v1alpha1.CaptureFinalizer)
+	if err := d.mayRun(w.p); err != nil {
+		return err
+	}
+	if err := d.begin(ctx, w.p); err != nil {
+		return err
+	}
 	remember, now := w.remember(w.record.Reservation), metav1.NewTime(d.now())
-	err := d.recordSince(ctx, w, before, func(r *v1alpha1.Record) {
+	err := d.record(ctx, w, func(r *v1alpha1.Record) {
 		remember(r)
 		r.DiskCheckStartedAt = &now
 	})

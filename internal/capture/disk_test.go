@@ -348,12 +348,13 @@ func TestACaptureThatWaitsLooksAgain(t *testing.T) {
 	other.Spec = s.prototype().Spec
 	other.Spec.Pool, other.Spec.PoolID = "other", "memory:///pools/other"
 	other.Spec.Donor.ProviderID = "memory:///elsewhere"
-	other.Annotations = map[string]string{v1alpha1.RecordAnnotation: `{"reservation":{}}`}
 	waited := false
 	p := s.play(func(pass int) {
 		switch {
 		case pass == 0: // it looks: now another capture takes the only place
-			s.must(s.clean.Create(t.Context(), other.DeepCopy()))
+			s.must(s.clean.Create(t.Context(), other))
+			other.Status.Record = &v1alpha1.Record{UID: other.UID, Reservation: &v1alpha1.Reservation{}}
+			s.must(s.clean.Status().Update(t.Context(), other))
 		case s.prototype().Status.Phase == v1alpha1.PhasePending:
 			waited = true
 			if s.generalizePod() != nil {

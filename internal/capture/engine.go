@@ -134,7 +134,7 @@ func (e *Engine) pass(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (
 		return e.refuseUnreadable(ctx, p), nil
 	}
 	before := p.DeepCopy()
-	result, err := patchSetCheck{e}.checkAndAct(ctx, p, isLeft)
+	result, err := e.continueOrRefuse(ctx, p, isLeft)
 	switch {
 	case errors.Is(err, errOutdated):
 		return Result{}, err
@@ -167,6 +167,35 @@ func (e *Engine) pass(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (
 	}
 	prototypes{e}.store(p)
 	return result, nil
+}
+
+// continueOrRefuse continues the capture, unless a backup has restored the Prototype: the capture then ends and touches
+// nothing.
+func (e *Engine) continueOrRefuse(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (Result, error) {
+	if why := restoredFrom(p); why != "" && p.DeletionTimestamp == nil {
+		patchSetCheck{e}.refuse(p, v1alpha1.Record{}, cloud.Refuse(string(plan.RecordLost), why,
+			fmt.Sprintf("delete the Prototype (`kubectl delete prototype %s`), then capture a node anew", p.Name)))
+		return Result{}, nil
+	}
+	return patchSetCheck{e}.checkAndAct(ctx, p, isLeft)
+}
+
+// restoredFrom explains why the Prototype is not the object that began the capture, or has lost its record after the end;
+// empty otherwise. Backups keep annotations, and not always the status or the UID.
+func restoredFrom(p *v1alpha1.Prototype) string {
+	mark, marked := p.Annotations[v1alpha1.BegunAnnotation]
+	record := p.Status.Record
+	switch {
+	case record != nil && record.UID == p.UID:
+		return ""
+	case record != nil && !marked:
+		return fmt.Sprintf("the record in the status of prototype %s belongs to another object (UID %s), as after the restore of a backup", p.Name, record.UID)
+	case marked && mark != string(p.UID):
+		return fmt.Sprintf("prototype %s is a copy of another object (UID %s in annotation %s), as after the restore of a backup", p.Name, mark, v1alpha1.BegunAnnotation)
+	case marked && !controllerutil.ContainsFinalizer(p, v1alpha1.CaptureFinalizer):
+		return fmt.Sprintf("prototype %s has lost the status of its capture", p.Name)
+	}
+	return ""
 }
 
 // Run makes passes until the Prototype is terminal or gone, or the context ends. Errors are logged and retried: a held
@@ -211,7 +240,14 @@ func (e *Engine) refuseUnreadable(ctx context.Context, p *v1alpha1.Prototype) Re
 // actions are known.
 func (e *Engine) observeAndAct(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (Result, error) {
 	record := e.readRecord(p)
-	if p.Spec.AwaitsDonor() || namesForeignDonor(p) {
+	if err := (poolGrowth{e}).nameDonor(ctx, p, record); err != nil {
+		return Result{}, err
+	}
+	foreign, err := poolGrowth{e}.namesForeignDonor(ctx, p, record)
+	if err != nil {
+		return Result{}, err
+	}
+	if foreign || p.Spec.AwaitsDonor() {
 		return poolGrowth{e}.observeGrowthAndAct(ctx, p, record, isLeft)
 	}
 	reserved := func() {}

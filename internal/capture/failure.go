@@ -77,7 +77,7 @@ func (w *observed) failureMessage(why plan.Reason) (message, cloudError string) 
 	case plan.NotProven:
 		return fmt.Sprintf("node %s powered off without a proof of its generalization, so the disk is not used: %s", n, missingProofMessage(w)), ""
 	case plan.ProofLost:
-		return fmt.Sprintf("another client removed or changed the proof of prototype %s, so the copy of node %s is not used. Find the client that changes annotation %s, then %s", w.p.Name, n, v1alpha1.ProofAnnotation, retryRemedy(w)), ""
+		return fmt.Sprintf("another client removed or changed the proof of prototype %s, so the copy of node %s is not used. Find the client that changes status.proof, then %s", w.p.Name, n, retryRemedy(w)), ""
 	case plan.DonorNotReady:
 		return fmt.Sprintf("node %s was started again, but did not become Ready within %s after the deadline. The node is returned as it is, without an image. Read its boot log", n, limits.OutOfService.ReadyTimeout.Duration), ""
 	}
@@ -239,6 +239,10 @@ func (e failures) failFinally(w *observed, d plan.Decision, err error) error {
 			w.p.Spec.Settings.Generalize.Rules, w.p.Spec.Donor.NodeName, retryRemedy(w)) + removalNote(w)})
 		return nil
 	}
+	if denied := (*deniedError)(nil); errors.As(err, &denied) {
+		e.fail(w, &v1alpha1.Failure{Reason: denied.Reason, Message: denied.Message + removalNote(w)})
+		return nil
+	}
 	if errors.Is(err, errCarryOverDenied) {
 		e.fail(w, &v1alpha1.Failure{Reason: admission.CarryOverNotAllowed, Message: err.Error() + ": " + admission.CarryOverRemedy + ". Then " + retryRemedy(w) + removalNote(w)})
 		return nil
@@ -293,8 +297,11 @@ func (e failures) fail(w *observed, f *v1alpha1.Failure) {
 // lostRecordMessage explains a removed or unreadable record.
 func lostRecordMessage(w *observed) string {
 	n := w.p.Spec.Donor.NodeName
+	if w.p.Spec.AwaitsDonor() {
+		return fmt.Sprintf("the record of prototype %s is lost, so Kamino does not know whether pool %s has grown by a node for the patch. Find the client that changes status.record, and compare the size of the pool", w.p.Name, w.p.Spec.Pool)
+	}
 	if _, err := v1alpha1.RecordOf(w.p); err != nil {
 		return fmt.Sprintf("Kamino cannot read the record of prototype %s: %v. Find node %s with `kamino reservations`, which names the remedy, then %s", w.p.Name, err, n, retryRemedy(w))
 	}
-	return fmt.Sprintf("another client removed the record of prototype %s during the capture of node %s. Find the client that changes annotation %s, then %s", w.p.Name, n, v1alpha1.RecordAnnotation, retryRemedy(w))
+	return fmt.Sprintf("another client removed the record of prototype %s during the capture of node %s. Find the client that changes status.record, then %s", w.p.Name, n, retryRemedy(w))
 }

@@ -19,21 +19,28 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// losses are the ways to lose one call. A crash is a new process without memory. The last two ways also lose the
-// status.
-var losses = []struct {
+// loss is a way to lose one call. A crash is a new process without memory, and may come with the loss of the status.
+type loss struct {
 	name    string
 	outcome memory.Outcome
 	wipe    bool
-}{
+}
+
+var losses = []loss{
 	{"error before its effect", memory.FailBefore(cloud.Unavailable), false},
 	{"error after its effect", memory.FailAfter(cloud.Unavailable), false},
 	{"throttled", memory.Throttle(0), false},
 	{"crash before its effect", memory.CrashBefore(), false},
 	{"crash after its effect", memory.CrashAfter(), false},
+}
+
+// lossesOfStatus also lose the status, as a backup without the status does.
+var lossesOfStatus = []loss{
 	{"crash before its effect and status lost", memory.CrashBefore(), true},
 	{"crash after its effect and status lost", memory.CrashAfter(), true},
 }
+
+var allLosses = slices.Concat(losses, lossesOfStatus)
 
 // isSkipped reports whether the short form skips a way at this call or pass. The short form takes one way at each, in
 // turn; the full form takes all ways.
@@ -107,6 +114,77 @@ func everySingleCallLost(t *testing.T, short bool, options ...option) {
 	t.Logf("%d calls", calls)
 }
 
+// TestStatusLostAtEveryCall loses the status with each call. The record is rebuilt from the Lease, or the capture ends: the
+// donor is as before, or removed where it does not return, no version is half made, and the pool grew at most once.
+func TestStatusLostAtEveryCall(t *testing.T) {
+	for name, begin := range map[string]func(*testing.T) (*testEnv, func() *v1alpha1.Prototype, func(*v1alpha1.Prototype)){
+		"a donor that returns": func(t *testing.T) (*testEnv, func() *v1alpha1.Prototype, func(*v1alpha1.Prototype)) {
+			s := inFull(t)
+			return s, func() *v1alpha1.Prototype { return s.play() }, func(*v1alpha1.Prototype) { s.gaveBack() }
+		},
+		"a donor that leaves": func(t *testing.T) (*testEnv, func() *v1alpha1.Prototype, func(*v1alpha1.Prototype)) {
+			d := departInFull(t, false)
+			return d.testEnv, func() *v1alpha1.Prototype { return d.run() }, d.checkEnd
+		},
+		"a donor that leaves after a growth": func(t *testing.T) (*testEnv, func() *v1alpha1.Prototype, func(*v1alpha1.Prototype)) {
+			d := departInFull(t, true)
+			return d.testEnv, func() *v1alpha1.Prototype { return d.run() }, d.checkEnd
+		},
+		"a trial": func(t *testing.T) (*testEnv, func() *v1alpha1.Prototype, func(*v1alpha1.Prototype)) {
+			v := published(t)
+			trialCourses[0].prepare(v)
+			return v.testEnv, func() *v1alpha1.Prototype { return v.run() }, func(p *v1alpha1.Prototype) {
+				v.byHand = v.byHand || v.cloud.World().Pools[0].Recipe.Version == triedVersion && v.tagged(cloud.TagTrial, "Passed ")
+				v.nothingLeft(p)
+			}
+		},
+		"a pioneer": func(t *testing.T) (*testEnv, func() *v1alpha1.Prototype, func(*v1alpha1.Prototype)) {
+			s := growing(t)
+			return s, func() *v1alpha1.Prototype { return s.play(s.usePioneer) }, func(*v1alpha1.Prototype) {
+				if size := s.cloud.World().Pools[0].Capacity; size > 3 {
+					s.t.Errorf("the pool has %d nodes, want 3 at most", size)
+				}
+				if names := s.leases(); len(names) > 0 {
+					s.t.Errorf("leases are left: %v", names)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, play, _ := begin(t)
+			play()
+			calls := len(s.calls)
+			for n := range calls {
+				loss := lossesOfStatus[n%len(lossesOfStatus)]
+				if testing.Short() && n%3 != 0 {
+					continue
+				}
+				s, play, check := begin(t)
+				s.wipeStatus = loss.wipe
+				lost := ""
+				s.lose = func(i int, what string) memory.Outcome {
+					if i != n {
+						return memory.Pass()
+					}
+					lost = what
+					return loss.outcome
+				}
+				p := play()
+				s.tick(time.Minute)
+				check(p)
+				if p == nil || !p.Status.Terminal() {
+					t.Errorf("it has not ended: %s", verdict(p))
+				}
+				if t.Failed() {
+					t.Fatalf("call %d (%s) lost: %s\n%s\n%s", n, lost, loss.name, verdict(p), strings.Join(s.calls[n:min(len(s.calls), n+60)], "\n"))
+				}
+			}
+			t.Logf("%d calls", calls)
+		})
+	}
+}
+
 // checkIntendedChanges holds what a fault must not multiply.
 func (s *testEnv) checkIntendedChanges() {
 	s.t.Helper()
@@ -174,15 +252,15 @@ func pairOfFaults(t *testing.T, seed uint64) string {
 	random := rand.New(rand.NewPCG(seed, 20260314))
 	s := inFull(t, donors[random.IntN(len(donors))], func(s *testEnv) { s.instant = seed%3 == 0 })
 	var script []string
-	faults := map[int]int{random.IntN(240): random.IntN(len(losses)), random.IntN(240): random.IntN(len(losses))}
+	faults := map[int]int{random.IntN(240): random.IntN(len(allLosses)), random.IntN(240): random.IntN(len(allLosses))}
 	s.lose = func(n int, what string) memory.Outcome {
 		i, lost := faults[n]
 		if !lost {
 			return memory.Pass()
 		}
-		script = append(script, fmt.Sprintf("call %d (%s): %s", n, what, losses[i].name))
-		s.wipeStatus = losses[i].wipe
-		return losses[i].outcome
+		script = append(script, fmt.Sprintf("call %d (%s): %s", n, what, allLosses[i].name))
+		s.wipeStatus = allLosses[i].wipe
+		return allLosses[i].outcome
 	}
 	trouble, when := random.IntN(len(troubles)+4), random.IntN(30)
 	p := s.play(func(pass int) {

@@ -109,8 +109,7 @@ func TestOnlyValidProofMakesImage(t *testing.T) {
 			p := s.prototype()
 			record, err := v1alpha1.RecordOf(p)
 			s.must(err)
-			proof, err := v1alpha1.ProofOf(p)
-			s.must(err)
+			proof := p.Status.Proof
 			snapshot, err := s.cloud.Snapshot(t.Context(), s.donor, p.Name)
 			s.must(err)
 			if !record.Proves(proof, p.UID) || snapshot.Tags[cloud.TagProof] != proof.Tag() || proof.Order != record.Order.UID {

@@ -104,7 +104,7 @@ func TestForgedReportsAreNotBelieved(t *testing.T) {
 			if says := p.Status.Failure.Message; !strings.Contains(says, "report") {
 				t.Errorf("the failure says nothing of the report: %s", says)
 			}
-			if p.Annotations[v1alpha1.ProofAnnotation] != "" {
+			if p.Status.Proof != nil {
 				t.Error("the forged proof stands on the Prototype")
 			}
 		})
@@ -137,10 +137,8 @@ func TestRecreatedOrderIsIgnored(t *testing.T) {
 func TestProofIsRemoved(t *testing.T) {
 	for _, effect := range []string{"EnsureSnapshot ", "EnsureStarted ", "Unprotect ", "EnsureImage "} {
 		for name, change := range map[string]func(*v1alpha1.Prototype){
-			"removed": func(p *v1alpha1.Prototype) { delete(p.Annotations, v1alpha1.ProofAnnotation) },
-			"changed": func(p *v1alpha1.Prototype) {
-				p.Annotations[v1alpha1.ProofAnnotation] = strings.Replace(p.Annotations[v1alpha1.ProofAnnotation], "sha256:0", "sha256:1", 1)
-			},
+			"removed": func(p *v1alpha1.Prototype) { p.Status.Proof = nil },
+			"changed": func(p *v1alpha1.Prototype) { p.Status.Proof.ManifestDigest = "sha256:1" },
 		} {
 			t.Run(effect+name, func(t *testing.T) {
 				s := newTestEnv(t).decide()
@@ -149,7 +147,7 @@ func TestProofIsRemoved(t *testing.T) {
 					if !taken && strings.HasPrefix(what, effect) {
 						p := s.prototype()
 						change(p)
-						s.must(s.clean.Update(t.Context(), p))
+						s.must(s.clean.Status().Update(t.Context(), p))
 						taken = true
 					}
 					return memory.Pass()
@@ -185,7 +183,7 @@ func TestACaptureThatAnEarlierVersionBegan(t *testing.T) {
 		aged := false
 		p := s.play(func(int) {
 			p := s.prototype()
-			ready := p != nil && p.Annotations[v1alpha1.ProofAnnotation] != "" && (len(s.cloud.World().Snapshots) > 0) == snapshot
+			ready := p != nil && p.Status.Proof != nil && (len(s.cloud.World().Snapshots) > 0) == snapshot
 			if !ready || aged || p.Status.Phase == v1alpha1.PhaseSucceeded {
 				return
 			}
@@ -195,12 +193,9 @@ func TestACaptureThatAnEarlierVersionBegan(t *testing.T) {
 			if record.Order.Namespace = ""; !c.order {
 				record.Order = nil
 			}
-			p.Annotations[v1alpha1.RecordAnnotation] = s.text(record)
-			proof, err := v1alpha1.ProofOf(p)
-			s.must(err)
-			proof.Order = "" // its proof named none either
-			p.Annotations[v1alpha1.ProofAnnotation] = s.text(proof)
-			s.must(s.clean.Update(t.Context(), p))
+			p.Status.Record = &record
+			p.Status.Proof.Order = "" // its proof named none either
+			s.must(s.clean.Status().Update(t.Context(), p))
 		})
 		if !aged {
 			t.Fatal("there was no such moment")

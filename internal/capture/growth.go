@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
@@ -28,10 +27,36 @@ const PioneerNamesDonor = "PioneerNamesDonor"
 // poolGrowth makes the passes of a capture without a donor.
 type poolGrowth struct{ *Engine }
 
-// namesForeignDonor reports whether the creator of the Prototype named a donor although Kamino adds the donor. Kamino would
-// remove that node.
-func namesForeignDonor(p *v1alpha1.Prototype) bool {
-	return p.Spec.AddsDonor() && !p.Spec.AwaitsDonor() && !controllerutil.ContainsFinalizer(p, v1alpha1.CaptureFinalizer) && !p.Status.Terminal()
+// namesForeignDonor reports whether another client named the donor although Kamino adds the donor. Kamino would remove that
+// node. Only the record, or the Lease of a capture whose record is lost, tells the donor that Kamino has added.
+func (e poolGrowth) namesForeignDonor(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) (bool, error) {
+	if !p.Spec.AddsDonor() || p.Spec.AwaitsDonor() || record.Donor != nil || p.Status.Terminal() {
+		return false, nil
+	}
+	w := fromPrototype(p, record)
+	if err := readNamed(ctx, e.Engine, w); err != nil {
+		return false, err
+	}
+	lease, err := donorReservation(e).ownLease(ctx, w)
+	return lease == nil || lease.Replacement == nil || !lease.Replacement.Added, err
+}
+
+// nameDonor makes the recorded donor the donor of the Prototype: in the object as read, and in the API server while the
+// Prototype names none.
+func (e poolGrowth) nameDonor(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) error {
+	if record.Donor == nil || !p.Spec.AddsDonor() || p.Spec.Donor == *record.Donor {
+		return nil
+	}
+	before, awaits := p.DeepCopy(), p.Spec.AwaitsDonor()
+	p.Spec.Donor = *record.Donor
+	if !awaits { // another client named a donor meanwhile
+		return nil
+	}
+	if err := e.Engine.patch(ctx, p, before); err != nil {
+		p.Spec.Donor = before.Spec.Donor
+		return err
+	}
+	return nil
 }
 
 // observeGrowthAndAct makes a pass of a capture without a donor. Each pass has one action.
@@ -67,16 +92,16 @@ func (e poolGrowth) observeGrowth(ctx context.Context, p *v1alpha1.Prototype, re
 	w.observedAt, w.pool = e.now(), cloud.PoolID(p.Spec.PoolID)
 	readDeparture(w)
 	growth := w.removalRecord()
-	facts := plan.GrowthFacts{Deleting: w.facts.Deleting, Failed: w.facts.Failed, Decided: growth.Target != 0}
+	facts := plan.GrowthFacts{Deleting: w.facts.Deleting, Failed: w.facts.Failed, Decided: growth.Target != 0, Unrecorded: recordLost(p)}
 	var err error
 	switch {
-	case namesForeignDonor(p):
+	case !p.Spec.AwaitsDonor():
 		facts.Refused = true
 		w.refusals = []cloud.Refusal{cloud.Refuse(PioneerNamesDonor, fmt.Sprintf("spec.donor names node %s, but Kamino adds the donor of a pioneer with node: Grow to the pool", p.Spec.Donor.NodeName),
 			"create the Prototype without spec.donor")}
 	case facts.Decided:
 		err = replacements(e).readGrowth(ctx, w, &facts)
-	case !facts.Deleting && !facts.Failed:
+	case !facts.Deleting && !facts.Failed && !facts.Unrecorded:
 		err = e.admitGrowth(ctx, w, &facts)
 	}
 	return w, facts, err
@@ -210,11 +235,8 @@ func (d replacements) unregistered(ctx context.Context, w *observed, known []str
 func (e poolGrowth) actOnGrowth(ctx context.Context, w *observed, action plan.Action) error {
 	switch action {
 	case plan.Enlarge:
-		before := w.p.DeepCopy()
-		if controllerutil.AddFinalizer(w.p, v1alpha1.CaptureFinalizer) {
-			if err := e.Engine.patch(ctx, w.p, before); err != nil {
-				return err
-			}
+		if err := e.begin(ctx, w.p); err != nil {
+			return err
 		}
 		return replacements(e).enlarge(ctx, w)
 	case plan.Bind:
@@ -228,7 +250,7 @@ func (e poolGrowth) actOnGrowth(ctx context.Context, w *observed, action plan.Ac
 	}
 }
 
-// bind writes the new node into the Prototype as the donor, with the record of its reservation, in one update. The Lease, the
+// bind records the new node as the donor, with its reservation, and then names it in the specification. The Lease, the
 // reservation on the Node and the cordon follow at once, before the first pods. A later pass repeats a lost write.
 func (d replacements) bind(ctx context.Context, w *observed) error {
 	id := cloud.InstanceID(w.node.Spec.ProviderID)
@@ -243,11 +265,15 @@ func (d replacements) bind(ctx context.Context, w *observed) error {
 	holder := v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID}
 	reservation := node.NewReservation(holder, w.node, "", metav1.NewTime(d.now()))
 	reservation.Replacement = &replacement
-	before := w.p.DeepCopy()
-	w.p.Spec.Donor = v1alpha1.Donor{NodeName: w.node.Name, ProviderID: w.node.Spec.ProviderID}
-	err = d.recordSince(ctx, w, before, w.remember(&reservation))
+	remember := w.remember(&reservation)
+	err = d.record(ctx, w, func(r *v1alpha1.Record) {
+		remember(r)
+		r.Donor = &v1alpha1.Donor{NodeName: w.node.Name, ProviderID: w.node.Spec.ProviderID}
+	})
 	if err != nil {
-		w.p.Spec.Donor = v1alpha1.Donor{}
+		return err
+	}
+	if err := poolGrowth(d).nameDonor(ctx, w.p, w.record); err != nil {
 		return err
 	}
 	reserved, err := d.reservations().Note(ctx, w.node, reservation)

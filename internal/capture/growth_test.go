@@ -2,7 +2,6 @@ package capture
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -232,11 +231,8 @@ func TestAGrowthHasAPlace(t *testing.T) {
 		p, record := v1alpha1.Prototype{}, v1alpha1.Record{Replacement: &v1alpha1.DonorReplacement{Target: 3, Added: true}}
 		p.Spec.Pool, p.Spec.Pioneer = "pool1", &v1alpha1.PioneerSettings{Node: v1alpha1.PioneerGrow}
 		change(&p, &record)
-		text, err := json.Marshal(record)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.Annotations = map[string]string{v1alpha1.RecordAnnotation: string(text)}
+		record.UID = p.UID
+		p.Status.Record = &record
 		return []v1alpha1.Prototype{p}
 	}
 	for name, test := range map[string]struct {

@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
@@ -20,8 +19,8 @@ import (
 // registerTimeout limits the wait for a started machine to register its deleted Node again.
 const registerTimeout = 10 * time.Minute
 
-// readRecord reads the Prototype's record. An unreadable record counts as removed: the Node repeats the reservation,
-// and otherwise the capture fails with RecordLost.
+// readRecord reads the Prototype's record. A record of another Prototype, or an unreadable record, counts as removed: the
+// Lease repeats the reservation, and otherwise the capture fails with RecordLost.
 func (e *Engine) readRecord(p *v1alpha1.Prototype) v1alpha1.Record {
 	record, err := v1alpha1.RecordOf(p)
 	if err != nil {
@@ -31,10 +30,10 @@ func (e *Engine) readRecord(p *v1alpha1.Prototype) v1alpha1.Record {
 	return record
 }
 
-// recordLost reports whether the Prototype has the finalizer, but no readable record.
-func (w *observed) recordLost() bool {
-	_, err := v1alpha1.RecordOf(w.p)
-	return controllerutil.ContainsFinalizer(w.p, v1alpha1.CaptureFinalizer) && (err != nil || w.p.Annotations[v1alpha1.RecordAnnotation] == "")
+// recordLost reports whether the capture had a record, and has no readable record now.
+func recordLost(p *v1alpha1.Prototype) bool {
+	_, err := v1alpha1.RecordOf(p)
+	return isMarked(p) && (err != nil || p.Status.Record == nil)
 }
 
 // readLock finds the holder of the Node. Any client may annotate Nodes, so only record and Lease prove the reservation. Another
@@ -45,6 +44,8 @@ func (h donorReservation) readLock(ctx context.Context, w *observed) error {
 	switch {
 	case w.isOrphan:
 		return h.readOrphan(ctx, w, reservation, err)
+	case recordLost(w.p):
+		return h.readLost(ctx, w, reservation)
 	case err == nil && reservation == nil:
 		return nil
 	case err == nil && reservation.UID == w.p.UID:
@@ -81,6 +82,7 @@ func (h donorReservation) readOurs(ctx context.Context, w *observed, shadow *v1a
 		return nil
 	}
 	lease, err := h.reservations().Confirmed(ctx, w.node)
+	w.lease = lease
 	ours := lease != nil && lease.UID == w.p.UID
 	switch {
 	case err != nil:
@@ -96,9 +98,49 @@ func (h donorReservation) readOurs(ctx context.Context, w *observed, shadow *v1a
 	return nil
 }
 
+// readLost rebuilds the reservation of a capture whose record is lost from the Lease, whatever the Node carries.
+func (h donorReservation) readLost(ctx context.Context, w *observed, shadow *v1alpha1.Reservation) error {
+	lease, err := h.ownLease(ctx, w)
+	switch {
+	case err != nil:
+		return err
+	case lease != nil:
+		w.useLease(lease)
+		if w.p.Spec.Pioneer != nil { // how far the patch has come is unknown, so it ends like any patch in progress
+			w.record.Patch = &v1alpha1.PatchRecord{PatchStatus: v1alpha1.PatchStatus{StartedAt: lease.ReservedAt}}
+		}
+		w.facts.Lock = plan.Ours
+		if w.node == nil {
+			w.facts.Lock, w.facts.Recorded = plan.Unlocked, true // the Lease outlives the Node, as a record does
+		}
+	case shadow != nil:
+		w.facts.Lock, w.otherHolder = plan.Theirs, shadow.Holder.String()+", which no Lease confirms"
+	}
+	return nil
+}
+
+// ownLease returns the reservation in the Lease of the capture for its donor, also if the Node is gone; nil without a Lease.
+func (h donorReservation) ownLease(ctx context.Context, w *observed) (*v1alpha1.Reservation, error) {
+	if w.node != nil {
+		lease, err := h.reservations().Confirmed(ctx, w.node)
+		if lease != nil && lease.UID != w.p.UID {
+			lease = nil
+		}
+		return lease, err
+	}
+	all, err := h.reservations().All(ctx)
+	for i := range all {
+		if all[i].Reservation.UID == w.p.UID && all[i].Node == w.p.Spec.Donor.NodeName {
+			return &all[i].Reservation, nil
+		}
+	}
+	return nil, err
+}
+
 // confirmLease reads the Lease if only the Node has confirmed the record. Any client may have written the Node.
 func (h donorReservation) confirmLease(ctx context.Context, w *observed) error {
 	lease, err := h.reservations().Confirmed(ctx, w.node)
+	w.lease = lease
 	w.isLeaseUnread, w.facts.Noted = false, lease != nil && lease.UID == w.p.UID && repeatsRecord(w.record, lease)
 	return err
 }
@@ -133,6 +175,9 @@ func (w *observed) useLease(reservation *v1alpha1.Reservation) {
 	w.record.Returning = w.record.Returning || reservation.ReturningSince != nil
 	if w.record.Replacement == nil {
 		w.record.Replacement = reservation.Replacement
+	}
+	if donor := w.p.Spec.Donor; w.record.Donor == nil && w.p.Spec.AddsDonor() {
+		w.record.Donor = &donor
 	}
 }
 
@@ -204,6 +249,26 @@ func tokenOf(r *v1alpha1.Reservation) string {
 // repeatRecord repeats the record's order and return on the Lease and the Node. Kamino can then release the donor even
 // after a forced deletion of the Prototype.
 func (h donorReservation) repeatRecord(ctx context.Context, w *observed) error {
+	reservation := h.repeated(w)
+	if _, err := h.reservations().Note(ctx, w.node, reservation); err != nil {
+		return err
+	}
+	w.lease = &reservation
+	return nil
+}
+
+// renewLease repeats the record on the Lease alone: another client has overwritten or removed the copy on the Node.
+func (h donorReservation) renewLease(ctx context.Context, w *observed) error {
+	reservation := h.repeated(w)
+	if err := h.reservations().Renew(ctx, w.node, reservation); err != nil {
+		return err
+	}
+	w.lease = &reservation
+	return nil
+}
+
+// repeated is the reservation with the record's order, return and removal.
+func (h donorReservation) repeated(w *observed) v1alpha1.Reservation {
 	reservation := *w.reservation
 	reservation.GeneralizeBootID, reservation.DownBootID = w.record.GeneralizeBootID, w.record.DownBootID
 	reservation.Replacement = cmp.Or(w.record.Replacement, reservation.Replacement)
@@ -211,8 +276,7 @@ func (h donorReservation) repeatRecord(ctx context.Context, w *observed) error {
 		since := metav1.NewTime(h.now())
 		reservation.ReturningSince = &since
 	}
-	_, err := h.reservations().Note(ctx, w.node, reservation)
-	return err
+	return reservation
 }
 
 // recordReturn records that the disk is no longer needed, and that the donor is started. A donor that another client

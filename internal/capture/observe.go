@@ -43,6 +43,7 @@ type observed struct {
 	namedNode     *corev1.Node          // the Node of the donor's name, of any instance
 	isOrphan      bool                  // the Prototype is gone, and p is made from the reservation
 	otherHolder   string                // description of a reservation in place of ours
+	lease         *v1alpha1.Reservation // in the Lease of the node, as read or written in this pass; nil if unread or absent
 	reservation   *v1alpha1.Reservation // ours, from the Node or the record; nil if the donor is not held
 	remainingPods node.Remaining
 	blockedPods   []node.BlockedPod
@@ -50,9 +51,9 @@ type observed struct {
 	protection    cloud.Protection // scale-in protection of the instance, if read
 	pod           *corev1.Pod
 	order         *v1alpha1.Order
-	// reported has the signed report that the Prototype does not carry yet, as annotations. ignoredReport is the reason
-	// to ignore a report on the Order.
-	reported      map[string]string
+	// reported is the signed report that the Prototype does not carry yet; nil without such a report. ignoredReport is the
+	// reason to ignore a report on the Order.
+	reported      *v1alpha1.Report
 	ignoredReport string
 
 	snapshot        cloud.Snapshot
@@ -174,14 +175,19 @@ func readDonor(ctx context.Context, e *Engine, w *observed) error {
 	w.reservation = w.record.Reservation
 	f.Recorded = w.reservation != nil
 	f.Restored, f.Noted = true, true
-	if w.node != nil {
-		if err := (donorReservation{e}).readLock(ctx, w); err != nil {
-			return err
-		}
+	var err error
+	switch {
+	case w.node != nil:
+		err = donorReservation{e}.readLock(ctx, w)
+	case recordLost(w.p) && !w.isOrphan:
+		err = donorReservation{e}.readLost(ctx, w, nil)
+	}
+	if err != nil {
+		return err
 	}
 	f.Touched, f.PowerOffRecorded = w.record.GeneralizeBootID != "", w.record.LeaveBoot() != ""
 	f.Returning = w.record.Returning
-	f.Unrecorded = !w.isHeld() && w.recordLost()
+	f.Unrecorded = recordLost(w.p)
 	if w.node != nil {
 		w.readNode()
 	}
@@ -289,7 +295,7 @@ func (d pods) lookDonePod(ctx context.Context, w *observed) error {
 
 // podDone reports whether the pod has finished or is no longer needed.
 func (w *observed) podDone() bool {
-	return w.facts.Returning || mustBeRemoved(w) && !w.isHeld() || w.proofText() != ""
+	return w.facts.Returning || mustBeRemoved(w) && !w.isHeld() || w.hasProof()
 }
 
 func (d pods) readPod(ctx context.Context, w *observed) error {
@@ -376,7 +382,7 @@ func isAddedBeforeOrder(w *observed) bool {
 
 // isPodWorking reports whether the pod is working, without a proof and without a reboot.
 func (w *observed) isPodWorking() bool {
-	return w.facts.Pod == plan.PodActive && !w.facts.Rebooted && w.proofText() == ""
+	return w.facts.Pod == plan.PodActive && !w.facts.Rebooted && !w.hasProof()
 }
 
 func power(p cloud.Power) plan.Power {
@@ -391,4 +397,5 @@ func power(p cloud.Power) plan.Power {
 	return plan.Changing
 }
 
-func (w *observed) proofText() string { return w.p.Annotations[v1alpha1.ProofAnnotation] }
+// hasProof reports whether the Prototype carries a proof, valid or not.
+func (w *observed) hasProof() bool { return w.p.Status.Proof != nil }

@@ -2,12 +2,12 @@ package capture
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +24,9 @@ const orderKey = "key"
 func (o orders) order(ctx context.Context, w *observed) error {
 	method := v1alpha1.InPlace
 	token, err := tokenFor(method, w)
+	if err == nil {
+		err = errors.Join(o.mayRun(w.p), o.mayApply(ctx, w.p))
+	}
 	if err != nil {
 		return err
 	}
@@ -164,24 +167,19 @@ func (o orders) lookReport(ctx context.Context, w *observed) error {
 // acceptReport checks a report that the Order's pod has signed. Reported is true until the Prototype carries the report.
 func acceptReport(w *observed, report *v1alpha1.Report, now time.Time) error {
 	f := &w.facts
-	name, said := v1alpha1.ProofAnnotation, any(report.Proof)
 	if report.Unproven != nil {
-		name, said = v1alpha1.UnprovenAnnotation, report.Unproven
 		if !w.record.Answers(report.Unproven, w.p.UID) {
 			return errors.New("the report names another donor or boot")
 		}
-	} else if !w.record.Proves(report.Proof, w.p.UID) {
-		return errors.New("the reported proof is not valid for this donor and boot")
-	}
-	text, err := json.Marshal(said)
-	if err != nil {
-		return err
-	}
-	if f.Reported = w.p.Annotations[name] != string(text); f.Reported {
-		w.reported = map[string]string{name: string(text)}
-		if report.Contents != "" {
-			w.reported[v1alpha1.ContentsAnnotation] = report.Contents
+		f.Reported = !equality.Semantic.DeepEqual(w.p.Status.Unproven, report.Unproven)
+	} else {
+		if !w.record.Proves(report.Proof, w.p.UID) {
+			return errors.New("the reported proof is not valid for this donor and boot")
 		}
+		f.Reported = !equality.Semantic.DeepEqual(w.p.Status.Proof, report.Proof)
+	}
+	if f.Reported {
+		w.reported = report
 	}
 	if report.Proof != nil {
 		f.PoweringOff = now.Sub(report.Proof.At.Time).Abs() < powerOffGrace
@@ -192,25 +190,19 @@ func acceptReport(w *observed, report *v1alpha1.Report, now time.Time) error {
 // believe copies the signed report to the Prototype, where only the engine writes. Later steps then do not depend on
 // the Order. A report without a proof revokes an earlier proof.
 func (o orders) believe(ctx context.Context, w *observed) error {
-	before := w.p.DeepCopy()
-	delete(w.p.Annotations, v1alpha1.ContentsAnnotation) // of an earlier report
-	for name, text := range w.reported {
-		metav1.SetMetaDataAnnotation(&w.p.ObjectMeta, name, text)
-		if name == v1alpha1.UnprovenAnnotation {
-			delete(w.p.Annotations, v1alpha1.ProofAnnotation)
+	said := w.reported
+	return o.commit(ctx, w.p, func(s *v1alpha1.PrototypeStatus) {
+		s.Proof, s.Contents = said.Proof, said.Contents
+		if said.Unproven != nil {
+			s.Unproven = said.Unproven
 		}
-	}
-	return o.patch(ctx, w.p, before)
+	})
 }
 
 // readProof sets the facts of the proof on the Prototype.
 func (o orders) readProof(w *observed) {
 	f := &w.facts
-	proof, err := v1alpha1.ProofOf(w.p)
-	if err != nil {
-		o.Log.Error(err, "an unreadable proof counts as missing", "prototype", w.p.Name)
-		return
-	}
+	proof := w.p.Status.Proof
 	if w.record.Proves(proof, w.p.UID) {
 		w.proof = proof
 		age := o.now().Sub(proof.At.Time) // by the donor's clock, which may be ahead

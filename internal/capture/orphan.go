@@ -98,8 +98,8 @@ func (e *Engine) heldBy(ctx context.Context, n *corev1.Node, holder v1alpha1.Hol
 	return true, nil
 }
 
-// ErrInService is returned for a node that must boot or be removed, but takes pods. Either a client uncordoned the
-// node, or the record is wrong.
+// ErrInService is returned for a node that must boot, stop or be removed, but takes pods. Either a client uncordoned the
+// node, or the record is wrong. It is also the reason of condition Stalled, as InService.
 var ErrInService = errors.New("the node takes pods without the reboot that its reservation requires: a person must decide")
 
 // acceptsPodsInOldBoot reports whether the node takes pods in the recorded boot, instead of a new boot.

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -63,7 +64,7 @@ func (c patchSetCheck) pass(ctx context.Context, p *v1alpha1.Prototype, record v
 	if err != nil || len(failed) == 0 {
 		return err == nil, err
 	}
-	set := p.Annotations[v1alpha1.PatchSetAnnotation]
+	set := p.Status.PatchSet
 	if set == "" {
 		return c.check(ctx, p, record, failed)
 	}
@@ -83,8 +84,15 @@ func (c patchSetCheck) check(ctx context.Context, p *v1alpha1.Prototype, record 
 			return err == nil, err // the patch level is compared before the reboot
 		}
 	}
+	if err := c.mayRun(p); err != nil {
+		if denied := (*deniedError)(nil); errors.As(err, &denied) {
+			c.refuse(p, record, denied.Refusal)
+			return false, nil
+		}
+		return false, err
+	}
 	pioneer := p.Spec.Pioneer.Defaulted()
-	patcher := nodepatch.Patcher{Client: c.Client, Kube: c.Kube, Image: podImage(p, c.Image), Now: c.now, Namespace: c.podNamespace()}
+	patcher := nodepatch.Patcher{Client: c.Client, Kube: c.Kube, Image: podImage(p, c.Image), MayRun: func() error { return c.mayRun(p) }, Now: c.now, Namespace: c.podNamespace()}
 	checked, err := patcher.Check(ctx, nodepatch.CheckTask{
 		Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: p.Name, UID: p.UID}, Pool: p.Spec.Pool, Node: node,
 		Patches: v1alpha1.OrderPatches{Patches: pioneer.Patches, Hold: pioneer.Hold},
@@ -101,9 +109,7 @@ func (c patchSetCheck) check(ctx context.Context, p *v1alpha1.Prototype, record 
 			"correct the cause, and try again"))
 		return false, nil
 	}
-	before := p.DeepCopy()
-	metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.PatchSetAnnotation, found.Set)
-	return false, c.patch(ctx, p, before)
+	return false, c.commit(ctx, p, func(s *v1alpha1.PrototypeStatus) { s.PatchSet = found.Set })
 }
 
 // preview returns the refusal of a capture whose pending patches are known to have failed. If a check will find the pending
@@ -116,7 +122,7 @@ func (c patchSetCheck) preview(ctx context.Context, p *v1alpha1.Prototype) (refu
 	if err != nil || len(failed) == 0 {
 		return nil, "", client.IgnoreNotFound(err) // a cluster without the definitions has no failed patches
 	}
-	set := p.Annotations[v1alpha1.PatchSetAnnotation]
+	set := p.Status.PatchSet
 	if set == "" {
 		if set, err = c.lastSet(ctx, p); err != nil {
 			return nil, "", err

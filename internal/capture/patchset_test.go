@@ -60,9 +60,7 @@ func TestFailedPatchesAreNotInstalledAgain(t *testing.T) {
 			}, checks: 1, reason: v1alpha1.PolicyPatchesQuarantined, words: "`kubectl delete prototype pool1-2026.03.13` and `kamino retry all`"},
 			"known from the policy": {stage: func(s *testEnv) {
 				failedBefore(s, openssl)
-				s.onPrototype(func(p *v1alpha1.Prototype) {
-					metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.PatchSetAnnotation, openssl)
-				})
+				s.onStatus(func(p *v1alpha1.Prototype) { p.Status.PatchSet = openssl })
 			}, reason: v1alpha1.PolicyPatchesQuarantined, words: "were not installed again"},
 			"a dead repository": {stage: func(s *testEnv) {
 				failedBefore(s, openssl)
@@ -82,7 +80,7 @@ func TestFailedPatchesAreNotInstalledAgain(t *testing.T) {
 					if p.Status.Phase != v1alpha1.PhaseSucceeded || s.patches.installs != 1 {
 						t.Fatal(verdict(p))
 					}
-					if set := p.Annotations[v1alpha1.PatchSetAnnotation]; (set == openssl) != (test.checks > 0) {
+					if set := p.Status.PatchSet; (set == openssl) != (test.checks > 0) {
 						t.Errorf("the set is %q", set)
 					}
 					return
@@ -124,9 +122,7 @@ func TestPreviewOfFailedPatches(t *testing.T) {
 		{"a policy holds other packages", found(func(p *v1alpha1.PrototypePolicy) { p.Spec.Pioneer.Hold = []string{"^linux-"} }), "", check},
 		{"the policy's own pioneer", func(s *testEnv) {
 			failedBefore(s, openssl)
-			s.onPrototype(func(p *v1alpha1.Prototype) {
-				metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.PatchSetAnnotation, openssl)
-			})
+			s.onStatus(func(p *v1alpha1.Prototype) { p.Status.PatchSet = openssl })
 		}, refused, ""},
 	} {
 		for node, begin := range pioneers {

@@ -259,15 +259,15 @@ func pairOfDeparture(t *testing.T, seed uint64) string {
 	random := rand.New(rand.NewPCG(seed, 20260315))
 	d := departInFull(t, random.IntN(3) > 0, donors[random.IntN(len(donors))], func(s *testEnv) { s.tidy = random.IntN(2) == 0 })
 	var script []string
-	faults := map[int]int{random.IntN(260): random.IntN(len(losses)), random.IntN(260): random.IntN(len(losses))}
+	faults := map[int]int{random.IntN(260): random.IntN(len(allLosses)), random.IntN(260): random.IntN(len(allLosses))}
 	d.lose = func(n int, what string) memory.Outcome {
 		i, lost := faults[n]
 		if !lost {
 			return memory.Pass()
 		}
-		script = append(script, fmt.Sprintf("call %d (%s): %s", n, what, losses[i].name))
-		d.wipeStatus = losses[i].wipe
-		return losses[i].outcome
+		script = append(script, fmt.Sprintf("call %d (%s): %s", n, what, allLosses[i].name))
+		d.wipeStatus = allLosses[i].wipe
+		return allLosses[i].outcome
 	}
 	all := slices.Concat(troubles, departureTroubles)
 	trouble, when := random.IntN(len(all)+4), random.IntN(34)

@@ -123,7 +123,7 @@ func phaseOf(w *observed, d plan.Decision) v1alpha1.Phase {
 		return v1alpha1.PhaseReserving // after the inspection
 	case d.Do == plan.Note && w.facts.Returning:
 		return v1alpha1.PhaseStarting
-	case d.Do == plan.Believe && w.reported[v1alpha1.ProofAnnotation] != "":
+	case d.Do == plan.Believe && w.reported != nil && w.reported.Proof != nil:
 		return v1alpha1.PhaseStopping // the donor powers itself off after its proof
 	}
 	return actions[d.Do].phase
@@ -263,7 +263,7 @@ func reportConditions(p *v1alpha1.Prototype, d plan.Decision, now time.Time) {
 		setCondition(p, now, kind, status, reason, message)
 	}
 	reportInService(p, now)
-	if proof, err := v1alpha1.ProofOf(p); err == nil && proof != nil {
+	if proof := s.Proof; proof != nil {
 		set(v1alpha1.ConditionGeneralized, metav1.ConditionTrue, "Proven", "every rule of profile "+string(proof.Profile)+" was met")
 	}
 	if s.Image != nil && s.Image.ReplicationPercent >= 100 {
@@ -372,6 +372,11 @@ func clearStalled(p *v1alpha1.Prototype) {
 // setStalled sets condition Stalled if a person can fix the error of a pass. Temporary errors, such as a conflict, are
 // skipped.
 func setStalled(p *v1alpha1.Prototype, err error, now time.Time) {
+	if errors.Is(err, ErrInService) {
+		setCondition(p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, InService,
+			err.Error()+": cordon and drain the node, then Kamino continues; or delete the Prototype and reboot the node")
+		return
+	}
 	var e *cloud.Error
 	inCluster := apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
 	record, _ := v1alpha1.RecordOf(p)
@@ -400,6 +405,9 @@ func setStalled(p *v1alpha1.Prototype, err error, now time.Time) {
 	}
 }
 
+// InService is the reason of condition Stalled: Kamino touches no node that takes pods in the boot that it must leave.
+const InService = "InService"
+
 // artifactPhases are the phases of the version and the recipe. In earlier phases NotFound may be temporary, and the
 // donor's observation reports a missing donor.
 var artifactPhases = []v1alpha1.Phase{
@@ -423,13 +431,19 @@ func (r prototypes) deferProgress(before, p *v1alpha1.Prototype) {
 	}
 }
 
-// writeStatus writes the status if the pass changed it. The patch is made from the statuses alone, which are the
+// reportOf is a status without the parts on which effects depend: a report to people. Only commit writes the other parts.
+func reportOf(s v1alpha1.PrototypeStatus) v1alpha1.PrototypeStatus {
+	s.Record, s.Proof, s.Unproven, s.Contents, s.PatchSet = nil, nil, nil, "", ""
+	return s
+}
+
+// writeStatus writes the report in the status if the pass changed it. The patch is made from the statuses alone, which are the
 // smaller part of the object.
 func (e *Engine) writeStatus(ctx context.Context, before, p *v1alpha1.Prototype) error {
-	if equality.Semantic.DeepEqual(before.Status, p.Status) {
+	from, to := &v1alpha1.Prototype{Status: reportOf(before.Status)}, &v1alpha1.Prototype{Status: reportOf(p.Status)}
+	if equality.Semantic.DeepEqual(from.Status, to.Status) {
 		return nil
 	}
-	from, to := &v1alpha1.Prototype{Status: before.Status}, &v1alpha1.Prototype{Status: p.Status}
 	patch := client.MergeFrom(from)
 	if p.Status.Phase == v1alpha1.PhaseSucceeded { // no later pass corrects the end
 		from.ResourceVersion, to.ResourceVersion = p.ResourceVersion, p.ResourceVersion

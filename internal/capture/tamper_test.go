@@ -31,6 +31,16 @@ func (s *testEnv) onPrototype(change func(*v1alpha1.Prototype)) {
 	s.must(s.clean.Update(context.Background(), p))
 }
 
+// onStatus changes the status of the Prototype, as only the engine's account may.
+func (s *testEnv) onStatus(change func(*v1alpha1.Prototype)) {
+	p := s.prototype()
+	if p == nil {
+		return
+	}
+	change(p)
+	s.must(s.clean.Status().Update(context.Background(), p))
+}
+
 func (s *testEnv) reservation(text string) {
 	s.onNode(func(n *corev1.Node) {
 		if n.Annotations[v1alpha1.ReservationAnnotation] != "" {
@@ -45,12 +55,19 @@ var tamperings = []struct {
 	strike func(*testEnv)
 }{
 	{"the record is removed", func(s *testEnv) {
-		s.onPrototype(func(p *v1alpha1.Prototype) { delete(p.Annotations, v1alpha1.RecordAnnotation) })
+		s.onStatus(func(p *v1alpha1.Prototype) { p.Status.Record = nil })
 	}},
-	{"the record is garbled", func(s *testEnv) {
-		s.onPrototype(func(p *v1alpha1.Prototype) {
-			if p.Annotations[v1alpha1.RecordAnnotation] != "" {
-				p.Annotations[v1alpha1.RecordAnnotation] = "?"
+	{"the record is of another Prototype", func(s *testEnv) {
+		s.onStatus(func(p *v1alpha1.Prototype) {
+			if p.Status.Record != nil {
+				p.Status.Record.UID = "another"
+			}
+		})
+	}},
+	{"the status is lost", func(s *testEnv) {
+		s.onStatus(func(p *v1alpha1.Prototype) {
+			if !p.Status.Terminal() {
+				p.Status = v1alpha1.PrototypeStatus{}
 			}
 		})
 	}},

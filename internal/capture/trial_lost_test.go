@@ -20,7 +20,7 @@ import (
 
 // onRecord changes the record of a Prototype that a trial is under way for.
 func (v *trialEnv) onRecord(change func(p *v1alpha1.Prototype, r *v1alpha1.Record)) {
-	v.onPrototype(func(p *v1alpha1.Prototype) {
+	v.onStatus(func(p *v1alpha1.Prototype) {
 		r, err := v1alpha1.RecordOf(p)
 		if err == nil && r.Trial != nil {
 			change(p, &r)
@@ -31,26 +31,26 @@ func (v *trialEnv) onRecord(change func(p *v1alpha1.Prototype, r *v1alpha1.Recor
 // recordTamperings are what a client may do to the record of a trial.
 var recordTamperings = map[string]func(v *trialEnv){
 	"removed": func(v *trialEnv) {
-		v.onRecord(func(p *v1alpha1.Prototype, _ *v1alpha1.Record) { delete(p.Annotations, v1alpha1.RecordAnnotation) })
+		v.onRecord(func(p *v1alpha1.Prototype, _ *v1alpha1.Record) { p.Status.Record = nil })
 	},
 	"garbled": func(v *trialEnv) {
-		v.onRecord(func(p *v1alpha1.Prototype, _ *v1alpha1.Record) { p.Annotations[v1alpha1.RecordAnnotation] = "{" })
+		v.onRecord(func(p *v1alpha1.Prototype, _ *v1alpha1.Record) { p.Status.Record.UID = "another" })
 	},
 	"without a trial": func(v *trialEnv) {
 		v.onRecord(func(p *v1alpha1.Prototype, r *v1alpha1.Record) {
 			r.Trial = nil
-			p.Annotations[v1alpha1.RecordAnnotation] = v.text(r)
+			p.Status.Record = r
 		})
 	},
 	"says that the trial has ended": func(v *trialEnv) {
 		v.onRecord(func(p *v1alpha1.Prototype, r *v1alpha1.Record) {
 			r.Trial.Name, r.Trial.CleaningUp, r.Trial.CleanedUpAt = "", false, &r.Trial.StartedAt
-			p.Annotations[v1alpha1.RecordAnnotation] = v.text(r)
+			p.Status.Record = r
 		})
 	},
 	"removed, and the capture deleted": func(v *trialEnv) {
-		v.onRecord(func(p *v1alpha1.Prototype, _ *v1alpha1.Record) { delete(p.Annotations, v1alpha1.RecordAnnotation) })
-		if p := v.prototype(); p != nil && p.Annotations[v1alpha1.RecordAnnotation] == "" {
+		v.onRecord(func(p *v1alpha1.Prototype, _ *v1alpha1.Record) { p.Status.Record = nil })
+		if p := v.prototype(); p != nil && p.Status.Record == nil {
 			v.must(v.clean.Delete(context.Background(), p))
 		}
 	},
@@ -74,7 +74,7 @@ func TestATrialDoesNotOutliveItsCapture(t *testing.T) {
 				})
 				v.byHand = v.cloud.World().Pools[0].Recipe.Version == triedVersion && v.tagged(cloud.TagTrial, "Passed ") // it was promoted before
 				if _, err := v1alpha1.RecordOf(orEmpty(p)); err != nil {
-					p.Annotations = nil // the capture had nothing to write any more
+					p.Status.Record = nil // the capture had nothing to write any more
 				}
 				if v.nothingLeft(p); t.Failed() {
 					t.Fatalf("struck after pass %d: %s\n%s", at, verdict(p), strings.Join(v.calls[max(0, len(v.calls)-40):], "\n"))

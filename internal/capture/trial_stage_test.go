@@ -2,7 +2,6 @@ package capture
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -144,11 +143,13 @@ func published(t testing.TB, change ...func(*v1alpha1.Prototype)) *trialEnv {
 	p := v.prototype()
 	proof := v1alpha1.Proof{UID: p.UID, Order: "order", BootID: "boot", Profile: p.Spec.Settings.Generalize.Profile, ProfileVersion: "1", Rules: 7, Met: 7, ManifestDigest: "sha256:0", At: metav1.NewTime(noon)}
 	record := v1alpha1.Record{GeneralizeBootID: "boot", Order: &v1alpha1.OrderRecord{UID: "order", Key: "key"}, Returning: true, Recipe: v.cloud.World().Pools[0].Recipe.Image}
-	text, err := json.Marshal(record)
-	v.must(err)
 	v.onPrototype(func(p *v1alpha1.Prototype) {
 		controllerutil.AddFinalizer(p, v1alpha1.CaptureFinalizer)
-		p.Annotations = map[string]string{v1alpha1.RecordAnnotation: string(text), v1alpha1.ProofAnnotation: v.text(proof)}
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.BegunAnnotation, string(p.UID))
+	})
+	v.onStatus(func(p *v1alpha1.Prototype) {
+		record.UID = p.UID
+		p.Status.Record, p.Status.Proof = &record, &proof
 	})
 	v.cloud.AddVersion(v.pool, memory.VersionSpec{Version: triedVersion, Tags: map[string]string{
 		cloud.TagPrototype: p.Name, cloud.TagUID: string(p.UID), cloud.TagProof: proof.Tag(), cloud.TagBuiltAt: noon.UTC().Format(cloud.BuiltAtLayout)}})

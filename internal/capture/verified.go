@@ -9,11 +9,7 @@ import (
 // readUnproven reads the pod's report that there is no proof. The report precedes the container's status, which comes
 // later and has only the exit. The report also revokes a proof whose write was not confirmed.
 func (o orders) readUnproven(w *observed) {
-	u, err := v1alpha1.UnprovenOf(w.p)
-	if err != nil {
-		o.Log.Error(err, "an unreadable report counts as a missing proof", "prototype", w.p.Name)
-		u = &v1alpha1.Unproven{UID: w.p.UID, BootID: w.record.GeneralizeBootID, Message: err.Error()}
-	}
+	u := w.p.Status.Unproven
 	if !w.record.Answers(u, w.p.UID) {
 		return
 	}

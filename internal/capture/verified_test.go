@@ -49,58 +49,50 @@ func TestVerifiedChecksAreRecorded(t *testing.T) {
 func TestPodReportsMissingProof(t *testing.T) {
 	const found = "not generalized: secrets: private key (PEM) in /etc/vpn.key"
 	for _, after := range []time.Duration{0, 5 * time.Second} { // since the pod's report of a proof; zero without a report
-		for _, readable := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, readable: %t", after, readable), func(t *testing.T) {
-				s := newTestEnv(t, func(s *testEnv) { s.deaf = true }).decide()
-				var proven, said time.Time
-				p := s.play(func(int) {
-					order, pod := s.order(), s.generalizePod()
-					if order == nil || pod == nil || !said.IsZero() {
-						return
-					}
-					if after > 0 && proven.IsZero() {
-						proven = s.clock.Now()
-						s.signReport(order, pod, v1alpha1.Report{Proof: s.proofFor(order)})
-						s.lose = func(_ int, what string) memory.Outcome { // the report is accepted, and Order and key still exist
-							if what == "delete secrets/" && said.IsZero() {
-								return memory.FailBefore(cloud.Unavailable)
-							}
-							return memory.Pass()
+		t.Run(after.String(), func(t *testing.T) {
+			s := newTestEnv(t, func(s *testEnv) { s.deaf = true }).decide()
+			var proven, said time.Time
+			p := s.play(func(int) {
+				order, pod := s.order(), s.generalizePod()
+				if order == nil || pod == nil || !said.IsZero() {
+					return
+				}
+				if after > 0 && proven.IsZero() {
+					proven = s.clock.Now()
+					s.signReport(order, pod, v1alpha1.Report{Proof: s.proofFor(order)})
+					s.lose = func(_ int, what string) memory.Outcome { // the report is accepted, and Order and key still exist
+						if what == "delete secrets/" && said.IsZero() {
+							return memory.FailBefore(cloud.Unavailable)
 						}
-						return
+						return memory.Pass()
 					}
-					if s.clock.Now().Sub(proven) < after {
-						return
-					}
-					said = s.clock.Now()
-					if !readable {
-						p := s.prototype()
-						metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.UnprovenAnnotation, "{")
-						s.must(s.clean.Update(t.Context(), p))
-						return
-					}
-					s.signReport(order, pod, v1alpha1.Report{Unproven: &v1alpha1.Unproven{UID: order.Spec.Holder.UID, BootID: order.Spec.Token, Message: found}})
-				})
-				s.failed(p, "GeneralizeFailed")
-				want := found
-				if !readable {
-					want = "annotation kamino.dev/unproven is not readable"
+					return
 				}
-				if !strings.Contains(p.Status.Failure.Message, want) || !strings.Contains(p.Status.Failure.Message, donorName) {
-					t.Errorf("the failure says %q, want %q", p.Status.Failure.Message, want)
+				if s.clock.Now().Sub(proven) < after {
+					return
 				}
-				if w := s.cloud.World(); len(w.Snapshots)+len(w.Images) > 0 {
-					t.Errorf("something was made of the disk: %+v %+v", w.Snapshots, w.Images)
-				}
+				said = s.clock.Now()
+				s.signReport(order, pod, v1alpha1.Report{Unproven: &v1alpha1.Unproven{UID: order.Spec.Holder.UID, BootID: order.Spec.Token, Message: found}})
 			})
-		}
+			s.failed(p, "GeneralizeFailed")
+			if !strings.Contains(p.Status.Failure.Message, found) || !strings.Contains(p.Status.Failure.Message, donorName) {
+				t.Errorf("the failure says %q, want %q", p.Status.Failure.Message, found)
+			}
+			if p.Status.Proof != nil {
+				t.Errorf("the proof stays: %+v", p.Status.Proof)
+			}
+			if w := s.cloud.World(); len(w.Snapshots)+len(w.Images) > 0 {
+				t.Errorf("something was made of the disk: %+v %+v", w.Snapshots, w.Images)
+			}
+		})
 	}
 }
 
-// TestReportOfAnotherBootIsIgnored: an annotation of an earlier attempt is ignored.
+// TestReportOfAnotherBootIsIgnored: a report of an earlier attempt is ignored.
 func TestReportOfAnotherBootIsIgnored(t *testing.T) {
-	s := newTestEnv(t).decide(func(p *v1alpha1.Prototype) {
-		p.Annotations = map[string]string{v1alpha1.UnprovenAnnotation: `{"uid":"` + string(p.UID) + `","bootID":"another","message":"x"}`}
+	s := newTestEnv(t).decide()
+	s.onStatus(func(p *v1alpha1.Prototype) {
+		p.Status.Unproven = &v1alpha1.Unproven{UID: p.UID, BootID: "another", Message: "x"}
 	})
 	s.succeeded(s.play())
 }

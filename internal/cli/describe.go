@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
@@ -49,12 +48,7 @@ func describe(ctx context.Context, f *Factory, cluster *cluster.Connection, argu
 	}
 	version := contents.OfPrototype(p)
 	d := print.Description{Prototype: print.Presentable(p), Lineage: version.Lineage, Contents: print.CountContents(version)}
-	if d.Proof, err = v1alpha1.ProofOf(p); err != nil {
-		f.note("Prototype %s: %s", name, err)
-	}
-	if d.Unproven, err = v1alpha1.UnprovenOf(p); err != nil {
-		f.note("Prototype %s: %s", name, err)
-	}
+	d.Proof, d.Unproven = p.Status.Proof, p.Status.Unproven
 	if p.Spec.Pioneer != nil && (p.Status.Patch == nil || p.Status.Patch.Result == "") {
 		policies, err := cluster.Policies(ctx)
 		if err != nil {

@@ -28,11 +28,11 @@ type Version struct {
 }
 
 // Read adds the contents from the Prototype of the version, which may be nil. The stored list must match the digest in
-// the tags of the image version, because other clients may write to Prototypes.
+// the tags of the image version, because other clients may write the tags.
 func (v Version) Read(p *v1alpha1.Prototype) Version {
 	text := ""
 	if p != nil {
-		text = p.Annotations[v1alpha1.ContentsAnnotation]
+		text = p.Status.Contents
 	}
 	switch {
 	case v.Digest == "" && text == "":
@@ -40,14 +40,14 @@ func (v Version) Read(p *v1alpha1.Prototype) Version {
 	case p == nil:
 		v.Missing = fmt.Sprintf("Prototype %s, which keeps the list, does not exist", cmp.Or(v.Prototype, "of the version"))
 	case text == "":
-		v.Missing = fmt.Sprintf("annotation %s of Prototype %s is missing", v1alpha1.ContentsAnnotation, p.Name)
+		v.Missing = fmt.Sprintf("status.contents of Prototype %s is missing", p.Name)
 	case v1alpha1.ContentsDigest(text) != v.Digest:
-		v.Missing = fmt.Sprintf("annotation %s of Prototype %s has digest %s, and the image version has %s: a client changed one of the two",
-			v1alpha1.ContentsAnnotation, p.Name, v1alpha1.ContentsDigest(text), cmp.Or(v.Digest, "none"))
+		v.Missing = fmt.Sprintf("status.contents of Prototype %s has digest %s, and the image version has %s: a client changed one of the two",
+			p.Name, v1alpha1.ContentsDigest(text), cmp.Or(v.Digest, "none"))
 	default:
 		var err error
 		if v.Contents, err = Decode(text); err != nil {
-			v.Missing = fmt.Sprintf("annotation %s of Prototype %s: %v", v1alpha1.ContentsAnnotation, p.Name, err)
+			v.Missing = fmt.Sprintf("status.contents of Prototype %s: %v", p.Name, err)
 		}
 	}
 	return v

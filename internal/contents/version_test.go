@@ -14,11 +14,9 @@ import (
 
 // prototypeWith is a Prototype with a stored list.
 func prototypeWith(text string) *v1alpha1.Prototype {
-	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "pool1-2026.03.01", Annotations: map[string]string{v1alpha1.ContentsAnnotation: text}}}
+	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "pool1-2026.03.01", UID: "u"}}
 	p.Spec.Version, p.Spec.Donor.NodeName = "2026.03.01", "node-1"
-	if text == "" {
-		p.Annotations = nil
-	}
+	p.Status.Contents = text
 	return p
 }
 
@@ -34,7 +32,7 @@ func TestRead(t *testing.T) {
 		"a version from elsewhere":             {"", nil, "the capture of the version kept no list"},
 		"a list without a digest in the cloud": {"", prototypeWith(text), "the image version has none: a client changed one of the two"},
 		"a changed list":                       {v1alpha1.ContentsDigest(text), prototypeWith(other), "has digest " + v1alpha1.ContentsDigest(other)},
-		"a deleted list":                       {v1alpha1.ContentsDigest(text), prototypeWith(""), "annotation kamino.dev/contents of Prototype pool1-2026.03.01 is missing"},
+		"a deleted list":                       {v1alpha1.ContentsDigest(text), prototypeWith(""), "status.contents of Prototype pool1-2026.03.01 is missing"},
 		"a deleted Prototype":                  {v1alpha1.ContentsDigest(text), nil, "Prototype pool1-2026.03.01, which keeps the list, does not exist"},
 		"an unreadable list":                   {v1alpha1.ContentsDigest("x"), prototypeWith("x"), "the list is not readable"},
 	} {
@@ -67,7 +65,7 @@ func TestOfPrototype(t *testing.T) {
 	if got := OfPrototype(p); got.Contents != nil || !strings.Contains(got.Missing, "the image version has none") {
 		t.Errorf("before the publication: %+v", got)
 	}
-	p.Annotations[v1alpha1.RecordAnnotation] = `{"builtFrom":"2026.02.01"}`
+	p.Status.Record = &v1alpha1.Record{UID: "u", BuiltFrom: "2026.02.01"}
 	p.Status.Image = &v1alpha1.ImageStatus{OS: "Debian 12", Kernel: "6.1", Kubelet: "v1.33.1", Runtime: "containerd://1.7.1", ContentsDigest: v1alpha1.ContentsDigest(text)}
 	want := Version{
 		Version: "2026.03.01", Prototype: "pool1-2026.03.01", Donor: "node-1", Lineage: "2026.02.01", OS: "Debian 12", Kernel: "6.1", Kubelet: "v1.33.1",
@@ -78,8 +76,8 @@ func TestOfPrototype(t *testing.T) {
 	if diff := cmp.Diff(&want, &got); diff != "" {
 		t.Error(diff)
 	}
-	p.Annotations[v1alpha1.RecordAnnotation] = `{`
+	p.Status.Record.UID = "another"
 	if got := OfPrototype(p); got.Lineage != "" || got.Contents == nil {
-		t.Errorf("with a damaged record: %+v", got)
+		t.Errorf("with the record of another Prototype: %+v", got)
 	}
 }

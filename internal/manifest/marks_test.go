@@ -48,7 +48,12 @@ func waitForPolicy(t *testing.T, policy string, write func(try int) error) {
 	}
 }
 
-// install creates the admission policies for marks on Nodes, and an account that annotates Nodes.
+// isReserving reports whether the document belongs to a policy that reserves marks on Nodes or Prototypes.
+func isReserving(document string) bool {
+	return strings.Contains(document, "name: kamino-node-marks.") || strings.Contains(document, "name: kamino-prototypes.")
+}
+
+// install creates the admission policies for marks on Nodes and Prototypes, and an account that annotates Nodes.
 func install(t *testing.T, admin kubernetes.Interface) {
 	t.Helper()
 	must := func(err error) {
@@ -89,12 +94,12 @@ func install(t *testing.T, admin kubernetes.Interface) {
 			read(b)
 			_, err := admin.RbacV1().RoleBindings(b.Namespace).Create(ctx, b, create)
 			must(err)
-		case kind.Kind == "ValidatingAdmissionPolicy" && strings.Contains(document, "name: kamino-node-marks."):
+		case kind.Kind == "ValidatingAdmissionPolicy" && isReserving(document):
 			p := &admissionregistrationv1.ValidatingAdmissionPolicy{}
 			read(p)
 			_, err := admin.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(ctx, p, create)
 			must(err)
-		case kind.Kind == "ValidatingAdmissionPolicyBinding" && strings.Contains(document, "name: kamino-node-marks."):
+		case kind.Kind == "ValidatingAdmissionPolicyBinding" && isReserving(document):
 			b := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
 			read(b)
 			_, err := admin.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(ctx, b, create)

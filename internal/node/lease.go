@@ -198,8 +198,9 @@ func (s Reservations) grant(ctx context.Context, n *corev1.Node, r v1alpha1.Rese
 	return nil, err
 }
 
-// renew writes the Lease of a reserved node, whether the Lease exists or not.
-func (s Reservations) renew(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) error {
+// Renew writes the Lease of a reserved node, whether the Lease exists or not, and leaves the copy on the Node: the caller must
+// know that the node is reserved.
+func (s Reservations) Renew(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) error {
 	if have := s.Written.take(r.UID); have != nil && have.Name == v1alpha1.ReservationLeaseName(n.Name, n.UID) && !repeats(have, r) {
 		written, err := s.update(ctx, have, n, r)
 		if err == nil {

@@ -58,7 +58,7 @@ func (s Reservations) Reserve(ctx context.Context, n *corev1.Node, r v1alpha1.Re
 // Note writes a changed reservation to the Lease, then to the Node, over any other reservation: the caller must know that the
 // node is reserved. Note returns the Node as written, and a conflict for a changed Node.
 func (s Reservations) Note(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) (*corev1.Node, error) {
-	if err := s.renew(ctx, n, r); err != nil {
+	if err := s.Renew(ctx, n, r); err != nil {
 		return nil, err
 	}
 	return shadow(ctx, s.Kube, n, r)

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	conflict "k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
@@ -187,6 +190,7 @@ func (d *Decider) join(ctx context.Context, o *PoolOutcome, p *v1alpha1.Prototyp
 // create writes the decision to the API server. The capture begins with that write.
 func (d *Decider) create(ctx context.Context, w *observed, o *cachedOutcome, donor string, p *v1alpha1.Prototype) error {
 	p.Spec = p.Spec.WithoutAddedDonor()
+	set := p.Status.PatchSet // the API server takes no status at the creation
 	err := d.Client.Create(ctx, p)
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -199,6 +203,7 @@ func (d *Decider) create(ctx context.Context, w *observed, o *cachedOutcome, don
 	case err != nil:
 		return fmt.Errorf("create prototype %s: %w", p.Name, err)
 	}
+	d.writePatchSet(ctx, p, set)
 	w.all = append(w.all, *p)
 	o.Wanted, o.refusal = false, refusal{}
 	o.Status.Prototype, o.Status.Donor = p.Name, p.Spec.Donor.NodeName
@@ -210,6 +215,25 @@ func (d *Decider) create(ctx context.Context, w *observed, o *cachedOutcome, don
 	d.Log.Info("decided", "policy", o.Policy, "pool", o.Pool.Name, "donor", p.Spec.Donor.NodeName, "prototype", p.Name, "why", o.Choice.Message)
 	d.announce(w, o, p)
 	return nil
+}
+
+// writePatchSet writes the set of pending patches into the status. Without the set, the capture asks a node for it.
+func (d *Decider) writePatchSet(ctx context.Context, p *v1alpha1.Prototype, set string) {
+	if set == "" {
+		return
+	}
+	err := conflict.RetryOnConflict(conflict.DefaultRetry, func() error {
+		before := p.DeepCopy()
+		p.Status.PatchSet = set
+		err := d.Client.Status().Patch(ctx, p, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		if apierrors.IsConflict(err) { // the capture has begun meanwhile
+			return cmp.Or(d.Client.Get(ctx, client.ObjectKeyFromObject(p), p), err)
+		}
+		return err
+	})
+	if err != nil {
+		d.Log.Error(err, "the set of pending patches is not written", "prototype", p.Name)
+	}
 }
 
 // announce records the decision as events of the Prototype and, if the cluster holds the policy, of the policy.

@@ -56,7 +56,7 @@ func (p *pioneer) into(prototype *v1alpha1.Prototype) {
 	settings := p.settings.PioneerSettings
 	settings.MinAge = metav1.Duration{}
 	prototype.Spec.Pioneer = &settings
-	prototype.Annotations = map[string]string{v1alpha1.PatchSetAnnotation: p.set}
+	prototype.Status.PatchSet = p.set
 }
 
 // judgePioneer decides whether the pool needs a check or a pioneer. busy: a capture of the pool is running, or the state of

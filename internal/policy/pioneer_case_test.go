@@ -152,7 +152,8 @@ func TestWhichNodeChecks(t *testing.T) {
 // TestWhichPatchesFailed: the patch level is to blame, or it is not. A failure outlives its Prototype, until a retry.
 func TestWhichPatchesFailed(t *testing.T) {
 	pioneer := func(change func(*v1alpha1.Prototype)) []v1alpha1.Prototype {
-		p := v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid", Annotations: map[string]string{v1alpha1.PatchSetAnnotation: "set"}}}
+		p := v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid"}}
+		p.Status.PatchSet = "set"
 		p.CreationTimestamp = metav1.NewTime(pioneerNoon)
 		p.Spec.Version, p.Status.Phase = imageversion.Of(pioneerNoon), v1alpha1.PhaseFailed
 		p.Status.Failure = &v1alpha1.Failure{Reason: "PatchFailed", Message: "the reboot took too long"}

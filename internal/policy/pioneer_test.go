@@ -146,7 +146,7 @@ func TestPendingPatchesBeginAPioneer(t *testing.T) {
 	s.clock.Advance(time.Hour)
 	s.passes(2)
 	all := s.prototypes()
-	if len(all) != 1 || all[0].Spec.Pioneer == nil || all[0].Spec.Pioneer.MinAge.Duration != 0 || all[0].Annotations[v1alpha1.PatchSetAnnotation] == "" {
+	if len(all) != 1 || all[0].Spec.Pioneer == nil || all[0].Spec.Pioneer.MinAge.Duration != 0 || all[0].Status.PatchSet == "" {
 		t.Fatalf("prototypes = %+v", all)
 	}
 	if len(s.seen) != 1 || !s.seen[0].Known || s.seen[0].Security != 1 || s.seen[0].Unchecked != "" {

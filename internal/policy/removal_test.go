@@ -2,7 +2,6 @@ package policy_test
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -141,11 +140,8 @@ func TestUnfilledPlaceCountsAsReserved(t *testing.T) {
 				} else {
 					status.ReleasedAt, status.State = &now, v1alpha1.DonorRemoved
 				}
-				text, err := json.Marshal(record)
-				s.must(err)
-				metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.RecordAnnotation, string(text))
-				s.must(s.client.Update(s.Context(), &p))
-				p.Status.Donor = &status
+				record.UID = p.UID
+				p.Status.Record, p.Status.Donor = &record, &status
 				if !reserved && c.fails {
 					p.Status.Phase = v1alpha1.PhaseFailed
 					meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "Done", LastTransitionTime: metav1.NewTime(s.clock.Now())})

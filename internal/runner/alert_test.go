@@ -100,10 +100,11 @@ func (a *alertEnv) captured(name string, settle func(*v1alpha1.Settings)) {
 		cloud.TagPrototype: p.Name, cloud.TagUID: string(p.UID), cloud.TagProof: proof.Tag(), cloud.TagBuiltAt: a.clock.Now().Format(cloud.BuiltAtLayout)}})
 	pool, err := a.cloud.Pool(a.Context(), id)
 	a.must(err)
-	record := v1alpha1.Record{GeneralizeBootID: "boot", Order: &v1alpha1.OrderRecord{UID: "order", Key: "key"}, Returning: true, Recipe: pool.Recipe.Image}
+	record := v1alpha1.Record{UID: p.UID, GeneralizeBootID: "boot", Order: &v1alpha1.OrderRecord{UID: "order", Key: "key"}, Returning: true, Recipe: pool.Recipe.Image}
 	controllerutil.AddFinalizer(p, v1alpha1.CaptureFinalizer)
-	p.Annotations = map[string]string{v1alpha1.RecordAnnotation: a.text(record), v1alpha1.ProofAnnotation: a.text(proof)}
 	a.must(a.api.Update(a.Context(), p))
+	p.Status.Record, p.Status.Proof = &record, &proof
+	a.must(a.api.Status().Update(a.Context(), p))
 }
 
 func (a *alertEnv) text(value any) string {

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -148,8 +149,11 @@ func (o *observer) lostPod(object any) {
 }
 
 func (o *observer) sawPrototype(object any) {
-	p, ok := object.(metav1.Object)
-	if !ok || p.GetAnnotations()[v1alpha1.ProofAnnotation] == "" {
+	p, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return
+	}
+	if _, proven, err := unstructured.NestedMap(p.Object, "status", "proof"); err != nil || !proven {
 		return
 	}
 	o.mu.Lock()

@@ -182,7 +182,7 @@ func verdict(p *v1alpha1.Prototype) string {
 	if p == nil {
 		return "the prototype is gone"
 	}
-	return fmt.Sprintf("phase %s, failure %+v, conditions %+v, record %s", p.Status.Phase, p.Status.Failure, p.Status.Conditions, p.Annotations[v1alpha1.RecordAnnotation])
+	return fmt.Sprintf("phase %s, failure %+v, conditions %+v, record %+v", p.Status.Phase, p.Status.Failure, p.Status.Conditions, p.Status.Record)
 }
 
 // settle returns when Cluster API has no more work, or waits for others.

@@ -140,10 +140,7 @@ func newPublishing(t *testing.T) (*controller, *v1alpha1.Prototype) {
 	proof := v1alpha1.Proof{
 		UID: p.UID, BootID: "before", Profile: v1alpha1.ProfileStatic, ProfileVersion: "1", Rules: 1, Met: 1, ManifestDigest: "sha256:0",
 	}
-	p.Annotations = map[string]string{
-		v1alpha1.RecordAnnotation: w.encode(v1alpha1.Record{GeneralizeBootID: proof.BootID, Returning: true}),
-		v1alpha1.ProofAnnotation:  w.encode(proof),
-	}
+	p.Status.Record, p.Status.Proof = &v1alpha1.Record{UID: p.UID, GeneralizeBootID: proof.BootID, Returning: true}, &proof
 	w.until("stopped", func() bool {
 		power, err := w.p.EnsureStopped(t.Context(), w.a)
 		w.must(err)

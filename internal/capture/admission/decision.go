@@ -61,9 +61,9 @@ func foreign(c *Case) ([]cloud.Refusal, error) {
 	return refuse(SettingOfOtherCloud, "remove "+of, "%s is a setting of another cloud, not of the cloud of node %s", of, c.Prototype.Spec.Donor.NodeName), nil
 }
 
-// image refuses an image from the settings outside the allowed list: the image would run as root on a node. The process's
-// own image and the configured images are allowed.
-func image(c *Case) ([]cloud.Refusal, error) {
+// Image refuses an image from the settings outside the allowed list: the image would run as root on a node. The process's
+// own image and the configured images are allowed. Whoever creates a pod asks again.
+func Image(c *Case) ([]cloud.Refusal, error) {
 	named := c.Prototype.Spec.Settings.Generalize.Image
 	switch {
 	case named == "" && c.Image == "":

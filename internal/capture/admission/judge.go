@@ -53,18 +53,18 @@ func (u readErrors) Unwrap() []error { return u }
 // questions, in the order of display: the decision, the donor, the cluster, the cloud. Each question returns refusals, an
 // error of a look, or nothing.
 var questions = []func(*Case) ([]cloud.Refusal, error){
-	version, clock, profile, foreign, image, others, donor, pods, donorClock, lineage,
-	installation, rules, customData, force, removal, carryOver, preflight, recipe, images, refuseRemoval, turn,
+	version, clock, profile, foreign, Image, others, donor, pods, donorClock, lineage,
+	installation, RulesOf, customData, force, removal, carryOver, preflight, recipe, images, refuseRemoval, turn,
 }
 
 // brief are the questions after the look at the donor's disk.
-var brief = []func(*Case) ([]cloud.Refusal, error){version, clock, profile, foreign, image, others, donor, pods, turn}
+var brief = []func(*Case) ([]cloud.Refusal, error){version, clock, profile, foreign, Image, others, donor, pods, turn}
 
 // added are the questions if the pool grows by the donor. The donor of the case is then a node like the added node, and the
 // state of that node and its pods are without effect.
 var added = []func(*Case) ([]cloud.Refusal, error){
-	version, clock, profile, foreign, image, others, place, rebooter,
-	installation, rules, customData, force, removal, preflight, recipe, images, refuseRemoval, turn,
+	version, clock, profile, foreign, Image, others, place, rebooter,
+	installation, RulesOf, customData, force, removal, preflight, recipe, images, refuseRemoval, turn,
 }
 
 // Judge asks all questions. An unanswered question does not stop other questions.
@@ -77,7 +77,7 @@ func (c *Case) Judge() (v Verdict) {
 		asked = added
 	}
 	if c.Pool == "" {
-		v.Refusals, asked = []cloud.Refusal{c.notInPool(c.Unplaced)}, []func(*Case) ([]cloud.Refusal, error){version, clock, profile, foreign, image}
+		v.Refusals, asked = []cloud.Refusal{c.notInPool(c.Unplaced)}, []func(*Case) ([]cloud.Refusal, error){version, clock, profile, foreign, Image}
 	}
 	for _, question := range asked {
 		refusals, err := question(c)

@@ -19,7 +19,8 @@ type Facts struct {
 	// Noted: the reservation on the Node repeats the record of the order and the return, and so outlives the Prototype.
 	// True also if the Node does not carry our reservation.
 	Noted bool
-	// Unrecorded: the capture has begun, but a client removed the record from the Prototype, and the Node has none.
+	// Unrecorded: the capture has begun, but its record on the Prototype is lost. The capture ends; the Lease has what the
+	// return or the removal of the donor needs.
 	Unrecorded bool
 	// Node is the state of the donor in the API server.
 	Node Node
@@ -294,10 +295,4 @@ func (f Facts) isBack() bool { return f.Node == NodeReady && f.Rebooted }
 // instance: only a complete copy suffices.
 func (f Facts) needsDisk() bool {
 	return f.Snapshot == Pending || f.Snapshot == Taken && f.mustRemove()
-}
-
-// hasArtifacts reports whether a pod, a snapshot or an image of this capture exists.
-func (f Facts) hasArtifacts() bool {
-	made := func(a Artifact) bool { return a != Absent && a != Foreign }
-	return f.Pod != NoPod || made(f.Snapshot) || made(f.Image)
 }

@@ -6,6 +6,8 @@ package plan
 type GrowthFacts struct {
 	// Deleting, Failed, Refused and Queued are as in Facts.
 	Deleting, Failed, Refused, Queued bool
+	// Unrecorded: the record is lost, so that whether the pool has grown is unknown.
+	Unrecorded bool
 	// Decided: the record has the target size of the pool.
 	Decided bool
 	// Grown: the size of the pool is the target size.
@@ -36,6 +38,8 @@ func NextGrowth(f GrowthFacts) Decision {
 		return endGrowth(f)
 	case f.Instance == InstanceRemoved: // the status with the failure is lost
 		return fail(AddedNodeNotJoined)
+	case f.Unrecorded:
+		return fail(RecordLost)
 	case !f.Decided && f.Refused:
 		return do(Refuse)
 	case !f.Decided && f.Queued:

@@ -151,7 +151,7 @@ func (w model) derived() model {
 	w.f.PowerOffRecorded = w.down || w.notedDown
 	w.f.Returning = w.returning || w.notedBack
 	w.f.Noted = w.f.Lock != Ours || w.noted == w.f.Touched && w.notedDown == w.f.PowerOffRecorded && w.notedBack == w.f.Returning
-	w.f.Unrecorded = w.unrecorded && w.f.Lock != Ours
+	w.f.Unrecorded = w.unrecorded
 	if w.f.Node == NodeGone && !w.f.Recorded {
 		w.cordonedBefore = false // a recreated Node owes nothing to an ended or missing hold
 	}

@@ -12,7 +12,7 @@ func Next(f Facts) Decision {
 	switch {
 	case f.Deleting, f.Failed:
 		return abandon(f)
-	case f.Unrecorded && f.hasArtifacts():
+	case f.Unrecorded:
 		return fail(RecordLost)
 	case f.Image != Absent:
 		return finish(f)

@@ -275,7 +275,7 @@ var properties = []property{
 	{"a donor that leaves takes its place along", "|Succeed|Close|", func(w model, _ Decision) bool { return !w.isRemoved() && !w.f.Added || !w.f.PlaceKept }},
 	{"another holder's reservation stays", "|Release|Relock|Note|", func(w model, _ Decision) bool { return w.f.Lock != Theirs }},
 	{"the Node knows of the order before the pod is made", "|Generalize|", func(w model, _ Decision) bool { return w.f.Lock != Ours || w.noted }},
-	{"nothing goes on without its record", takes + "Publish|SaveRecipe|Promote|Retire|ScaleOut|", func(w model, _ Decision) bool { return !w.f.Unrecorded || !w.f.hasArtifacts() }},
+	{"nothing goes on without its record", takes + "Publish|SaveRecipe|Promote|Retire|ScaleOut|", func(w model, _ Decision) bool { return !w.f.Unrecorded || w.f.Failed || w.f.Deleting }},
 	{"a stopped donor is not waited for", "|Wait|Evict|", func(w model, _ Decision) bool {
 		return w.f.MustBoot() || !needed(w.f) || w.f.Power != Off || !w.f.isHeld()
 	}},

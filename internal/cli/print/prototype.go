@@ -30,7 +30,7 @@ func Presentable(p *v1alpha1.Prototype) *v1alpha1.Prototype {
 	shown.APIVersion = v1alpha1.GroupVersion.String()
 	shown.Kind = "Prototype"
 	shown.ManagedFields = nil
-	delete(shown.Annotations, v1alpha1.ContentsAnnotation) // compressed: `kamino diff` and `kamino sbom` read the list
+	shown.Status.Contents = "" // compressed: `kamino diff` and `kamino sbom` read the list
 	return shown
 }
 

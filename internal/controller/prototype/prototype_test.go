@@ -80,7 +80,7 @@ func TestWatchedIsTheVersionInTheCache(t *testing.T) {
 func TestOnlyChangesPassPredicate(t *testing.T) {
 	object := func(change func(*metav1.PartialObjectMetadata)) *metav1.PartialObjectMetadata {
 		o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-			Name: "p", UID: "u", Generation: 1, ResourceVersion: "1", Annotations: map[string]string{v1alpha1.RecordAnnotation: "{}"},
+			Name: "p", UID: "u", Generation: 1, ResourceVersion: "1", Annotations: map[string]string{v1alpha1.BegunAnnotation: "u"},
 		}}
 		change(o)
 		return o
@@ -90,12 +90,11 @@ func TestOnlyChangesPassPredicate(t *testing.T) {
 		change func(*metav1.PartialObjectMetadata)
 		want   bool
 	}{
-		"a status":           {func(o *metav1.PartialObjectMetadata) { o.ResourceVersion = "2" }, false},
-		"the engine's notes": {func(o *metav1.PartialObjectMetadata) { o.Annotations[v1alpha1.RecordAnnotation] = "{1}" }, false},
-		"a finalizer":        {func(o *metav1.PartialObjectMetadata) { o.Finalizers = []string{v1alpha1.CaptureFinalizer} }, false},
-		"the proof":          {func(o *metav1.PartialObjectMetadata) { o.Annotations[v1alpha1.ProofAnnotation] = "{}" }, false},
-		"a deletion":         {func(o *metav1.PartialObjectMetadata) { o.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, true},
-		"another object":     {func(o *metav1.PartialObjectMetadata) { o.UID = "v" }, true},
+		"a status":          {func(o *metav1.PartialObjectMetadata) { o.ResourceVersion = "2" }, false},
+		"the engine's mark": {func(o *metav1.PartialObjectMetadata) { o.Annotations[v1alpha1.BegunAnnotation] = "v" }, false},
+		"a finalizer":       {func(o *metav1.PartialObjectMetadata) { o.Finalizers = []string{v1alpha1.CaptureFinalizer} }, false},
+		"a deletion":        {func(o *metav1.PartialObjectMetadata) { o.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, true},
+		"another object":    {func(o *metav1.PartialObjectMetadata) { o.UID = "v" }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := news().Update(event.UpdateEvent{ObjectOld: old, ObjectNew: object(test.change)}); got != test.want {

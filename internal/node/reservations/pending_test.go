@@ -1,7 +1,6 @@
 package reservations
 
 import (
-	"encoding/json"
 	"testing"
 	"time"
 
@@ -19,11 +18,8 @@ func removed(t *testing.T, at time.Time, change func(*v1alpha1.Prototype, *v1alp
 	p.Status.Donor = &v1alpha1.DonorStatus{ReleasedAt: &released, State: v1alpha1.DonorRemoved}
 	r := v1alpha1.Record{Replacement: &v1alpha1.DonorReplacement{Target: 3, Removing: true}}
 	change(p, &r)
-	text, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Annotations = map[string]string{v1alpha1.RecordAnnotation: string(text)}
+	r.UID = p.UID
+	p.Status.Record = &r
 	return p
 }
 
@@ -85,7 +81,7 @@ func TestPendingReplacement(t *testing.T) {
 // TestUnreadableRecord is no vacancy: the donor may still be held, and other code counts held nodes.
 func TestUnreadableRecord(t *testing.T) {
 	p := removed(t, time.Time{}, func(*v1alpha1.Prototype, *v1alpha1.Record) {})
-	p.Annotations[v1alpha1.RecordAnnotation] = "{"
+	p.Status.Record.UID = "another"
 	if v, vacant := PendingReplacementOf(p); vacant {
 		t.Errorf("%+v", v)
 	}

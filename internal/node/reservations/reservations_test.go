@@ -16,7 +16,7 @@ func TestHolderOfNode(t *testing.T) {
 		p := v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
 		p.Spec.Donor.NodeName, p.Status.Phase = "n", phase
 		if record != "" {
-			p.Annotations = map[string]string{v1alpha1.RecordAnnotation: record}
+			p.Status.Record = recordOf(uid, record)
 		}
 		return p
 	}

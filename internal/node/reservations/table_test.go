@@ -1,6 +1,7 @@
 package reservations
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 	"time"
@@ -39,8 +40,8 @@ func TestReservationFields(t *testing.T) {
 		}
 		return parsed
 	}
-	capturing := v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u", Annotations: map[string]string{
-		v1alpha1.RecordAnnotation: `{"reservation":{"kind":"Prototype","name":"p","uid":"u","reservedAt":"` + earlier + `"},"generalizeBootID":"b"}`}}}
+	capturing := v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u"}}
+	capturing.Status.Record = recordOf("u", `{"reservation":{"kind":"Prototype","name":"p","uid":"u","reservedAt":"`+earlier+`"},"generalizeBootID":"b"}`)
 	capturing.Spec.Donor.NodeName, capturing.Status.Phase = "n", v1alpha1.PhaseGeneralizing
 	for name, c := range map[string]struct {
 		reservation string
@@ -85,11 +86,20 @@ func TestReleasePermissions(t *testing.T) {
 	}
 }
 
+// recordOf is the record of a Prototype with the UID. Text that cannot be read is the record of another Prototype.
+func recordOf(uid types.UID, text string) *v1alpha1.Record {
+	r := &v1alpha1.Record{}
+	if json.Unmarshal([]byte(text), r) == nil {
+		r.UID = uid
+	}
+	return r
+}
+
 func TestCaptureReservesOnlyItsDonor(t *testing.T) {
 	var all []v1alpha1.Prototype
 	for _, name := range []string{"a", "b"} {
-		p := v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "of-" + name, UID: types.UID("u-" + name), Annotations: map[string]string{
-			v1alpha1.RecordAnnotation: `{"reservation":{"kind":"Prototype","name":"of-` + name + `","uid":"u-` + name + `"}}`}}}
+		p := v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "of-" + name, UID: types.UID("u-" + name)}}
+		p.Status.Record = recordOf(p.UID, `{"reservation":{"kind":"Prototype","name":"of-`+name+`","uid":"u-`+name+`"}}`)
 		p.Spec.Donor.NodeName = name
 		all = append(all, p)
 	}

@@ -164,12 +164,22 @@ func (p *Patcher) deleteOrder(ctx context.Context, order *v1alpha1.Order) error 
 
 // runPod creates the pod of the recorded order.
 func (p *Patcher) runPod(ctx context.Context, w *observed) error {
+	if err := p.mayRun(); err != nil {
+		return err
+	}
 	pod := newPod(w.task, w.record, p.Namespace, p.Image)
 	_, err := p.Kube.CoreV1().Pods(p.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return nil
+}
+
+func (p *Patcher) mayRun() error {
+	if p.MayRun == nil {
+		return nil
+	}
+	return p.MayRun()
 }
 
 func (p *Patcher) deletePod(ctx context.Context, pod *corev1.Pod) error {

@@ -168,6 +168,9 @@ func (p *Patcher) orderCheck(ctx context.Context, w *checkState) error {
 	if boot == "" {
 		return fmt.Errorf("node %s reports no boot ID", w.node.Name)
 	}
+	if err := p.mayRun(); err != nil {
+		return err
+	}
 	private, public, err := v1alpha1.NewOrderKey()
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 // FailedSet returns the patches of a pioneer, and why the patches are bad. The message is empty for a pioneer that runs,
 // succeeded, or failed for another cause. quarantined: the version of the pioneer is quarantined.
 func FailedSet(p *v1alpha1.Prototype, quarantined bool) (set, message string) {
-	set = p.Annotations[v1alpha1.PatchSetAnnotation]
+	set = p.Status.PatchSet
 	if s := p.Status.Patch; s != nil {
 		set = cmp.Or(set, s.Set)
 	}

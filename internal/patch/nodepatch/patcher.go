@@ -30,6 +30,8 @@ type Patcher struct {
 	Reservations node.Reservations
 	// Namespace of Orders and pods, and Image of the pods.
 	Namespace, Image string
+	// MayRun asks, before each pod, whether a pod with the image may run on a node. If nil, every image may run.
+	MayRun func() error
 	// Unhealthy returns why a Ready node is not healthy in service, such as a DaemonSet without a Ready pod; empty without a
 	// problem.
 	Unhealthy func(ctx context.Context, node string) (string, error)

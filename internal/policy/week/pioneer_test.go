@@ -192,7 +192,7 @@ func (w *pioneers) capture() {
 				w.must(w.api.Delete(w.Context(), p)) // a person tidies up
 			}
 		case !known:
-			if p.Spec.Pioneer == nil || p.Annotations[v1alpha1.PatchSetAnnotation] == "" {
+			if p.Spec.Pioneer == nil || p.Status.PatchSet == "" {
 				w.Fatalf("prototype %s is no pioneer", p.Name)
 			}
 			w.begun[p.Name], w.patching[p.Name] = now, w.release

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/node/nodestate"
@@ -26,13 +27,12 @@ func ageReservation(e *sandboxtest.Env, by time.Duration) {
 	e.Eventually("the record can be changed", func() (bool, string) {
 		object, err := e.PrototypeClient().Get(e.Context(), e.Prototype().Name, metav1.GetOptions{})
 		e.Must(err)
-		annotations := object.GetAnnotations()
-		var record v1alpha1.Record
-		e.Must(json.Unmarshal([]byte(annotations[v1alpha1.RecordAnnotation]), &record))
-		record.Reservation.ReservedAt = metav1.NewTime(record.Reservation.ReservedAt.Add(-by))
-		annotations[v1alpha1.RecordAnnotation] = text(record)
-		object.SetAnnotations(annotations)
-		_, err = e.PrototypeClient().Update(e.Context(), object, metav1.UpdateOptions{})
+		at, _, err := unstructured.NestedString(object.Object, "status", "record", "reservation", "reservedAt")
+		e.Must(err)
+		reserved, err := time.Parse(time.RFC3339, at)
+		e.Must(err)
+		e.Must(unstructured.SetNestedField(object.Object, reserved.Add(-by).Format(time.RFC3339), "status", "record", "reservation", "reservedAt"))
+		_, err = e.PrototypeClient().UpdateStatus(e.Context(), object, metav1.UpdateOptions{})
 		if err != nil && !apierrors.IsConflict(err) {
 			e.Fatal(err)
 		}

@@ -1,0 +1,122 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/node/nodestate"
+)
+
+// Every effect asks again for the right to exactly that effect. The decision before it may rest on a record that no capture
+// of this process has written.
+
+// allows are the effects on the donor's machine and on its Node, each with the condition on the Lease of the node. The Lease
+// repeats the record: see repeatsRecord.
+var allows = map[plan.Action]func(lease v1alpha1.Reservation) bool{
+	plan.Generalize: func(lease v1alpha1.Reservation) bool { return lease.GeneralizeBootID != "" },
+	plan.Stop:       func(lease v1alpha1.Reservation) bool { return lease.LeaveBoot() != "" },
+	plan.Start:      func(lease v1alpha1.Reservation) bool { return lease.LeaveBoot() != "" && lease.ReturningSince != nil },
+	plan.Remove:     mayRemove,
+	plan.DeleteNode: mayRemove, // the cloud has no instance any more
+}
+
+// mayRemove reports whether the reservation lets the instance go: a donor with a changed disk that does not return, or a node
+// by which the pool has grown.
+func mayRemove(lease v1alpha1.Reservation) bool {
+	return lease.Replacement != nil && (lease.GeneralizeBootID != "" || lease.Replacement.Added)
+}
+
+// permit asks whether the action may change the donor: its Lease must allow exactly that, and no node in service is touched.
+// The reservation of an orphan is its Lease, as read.
+func (h donorReservation) permit(ctx context.Context, w *observed, do plan.Action) error {
+	allowed, guarded := allows[do]
+	if writesLease := do == plan.Note || do == plan.Relock; w.isOrphan || !guarded && !writesLease {
+		return nil
+	}
+	if w.node == nil { // a machine without a Node serves no pods
+		return nil
+	}
+	if w.lease == nil || w.lease.UID != w.p.UID { // otherwise read or written in this pass
+		lease, err := h.reservations().Confirmed(ctx, w.node)
+		if err != nil {
+			return err
+		}
+		w.lease = lease
+	}
+	ours := w.lease != nil && w.lease.UID == w.p.UID
+	if inService(w, do, ours) {
+		return fmt.Errorf("node %s: %w", w.node.Name, ErrInService)
+	}
+	if !guarded {
+		return nil
+	}
+	if w.reservation != nil && (w.lease == nil || ours && !repeatsRecord(w.record, w.lease)) {
+		if err := h.renewLease(ctx, w); err != nil {
+			return err
+		}
+		ours = true
+	}
+	if !ours || !allowed(*w.lease) {
+		return fmt.Errorf("%s of node %s: %w", do, w.node.Name, node.ErrUnconfirmed)
+	}
+	return nil
+}
+
+// inService reports whether the node is Ready and takes pods, in a state in which the action would harm it: in the boot that
+// it must leave, for its removal in any boot, and for a new Lease, as the record alone gives no power over such a node.
+func inService(w *observed, do plan.Action, ours bool) bool {
+	if w.node == nil || !nodestate.Ready(w.node) || w.node.Spec.Unschedulable || do == plan.Start {
+		return false
+	}
+	switch do {
+	case plan.Remove, plan.DeleteNode:
+		return true
+	case plan.Note, plan.Relock:
+		return !ours && w.facts.MustBoot() || acceptsPodsInOldBoot(w)
+	default:
+		return acceptsPodsInOldBoot(w)
+	}
+}
+
+// deniedError is a setting that the process allows no more, or has never allowed.
+type deniedError struct{ cloud.Refusal }
+
+func (d *deniedError) Error() string { return d.Message }
+
+// mayRun asks whether a pod with the image of the settings may run on a node.
+func (e *Engine) mayRun(p *v1alpha1.Prototype) error {
+	return denied(admission.Image(&admission.Case{Prototype: p, Image: e.Image, AllowedImages: e.AllowedImages}))
+}
+
+// mayGeneralize asks whether the pod of the order may run: its image, and the user's rules only with the recorded digest.
+func (d pods) mayGeneralize(w *observed) error {
+	if err := d.mayRun(w.p); err != nil {
+		return err
+	}
+	if w.p.Spec.Settings.Generalize.Rules != "" && w.record.RulesDigest == "" {
+		return errors.New("the record of the order names no digest of the rules in settings.generalize.rules")
+	}
+	return nil
+}
+
+// mayApply asks whether the user's rules are valid, before their digest enters an order.
+func (o orders) mayApply(ctx context.Context, p *v1alpha1.Prototype) error {
+	found, err := preflight(o).userRules(ctx, p)
+	if err != nil || found.Missing { // the reader of the digest reports missing rules
+		return err
+	}
+	return denied(admission.RulesOf(&admission.Case{Prototype: p, Namespace: o.podNamespace(), Rules: admission.Found(found)}))
+}
+
+func denied(refusals []cloud.Refusal, err error) error {
+	if err != nil || len(refusals) == 0 {
+		return err
+	}
+	return &deniedError{refusals[0]}
+}
