@@ -26,8 +26,8 @@ const (
 	// with another UID, or without a record, the capture ends, because a backup has restored the object.
 	BegunAnnotation = "kamino.dev/begun"
 
-	// FormerRecordAnnotation held the record of a capture in earlier versions, and is never read. Its presence tells that such
-	// a version has begun the capture.
+	// FormerRecordAnnotation held the record of a capture in earlier versions, and is never read. Its presence, together
+	// with a status, means that such a version has begun the capture.
 	FormerRecordAnnotation = "kamino.dev/record"
 
 	// OrderAnnotation on a generalize pod is the UID of the pod's Order.

@@ -141,7 +141,8 @@ type Record struct {
 	ScaleOut *ScaleOut `json:"scaleOut,omitempty"`
 }
 
-// TrialRecord is the lasting state of a trial before the verdict, which is on the image.
+// TrialRecord is the lasting state of a trial. While the capture lives, the record holds the verdict, and the tags of the image
+// are its copy.
 type TrialRecord struct {
 	// Attempt is the number of decided attempts.
 	Attempt int32 `json:"attempt"`
@@ -166,6 +167,8 @@ type TrialRecord struct {
 	CleanupStartedAt *metav1.Time `json:"cleanupStartedAt,omitempty"`
 	// CleanedUpAt is when nothing was left of the last attempt.
 	CleanedUpAt *metav1.Time `json:"cleanedUpAt,omitempty"`
+	// PassedAt is when the version passed; nil before.
+	PassedAt *metav1.Time `json:"passedAt,omitempty"`
 	// Failure is the whole message of the verdict on a failed version, with Warning events. The tag of the image has the
 	// beginning.
 	Failure string `json:"failure,omitempty"`

@@ -105,7 +105,7 @@ func TestNilIsNoError(t *testing.T) {
 	}
 }
 
-// TestOldAnnotationsAreNoRecord: whoever creates a Prototype chooses its annotations.
+// TestOldAnnotationsAreNoRecord: the creator of a Prototype chooses its annotations.
 func TestOldAnnotationsAreNoRecord(t *testing.T) {
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{UID: "u", Annotations: map[string]string{
 		v1alpha1.FormerRecordAnnotation: `{"uid":"u","generalizeBootID":"b","returning":true}`,

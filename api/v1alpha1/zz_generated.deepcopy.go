@@ -1856,6 +1856,10 @@ func (in *TrialRecord) DeepCopyInto(out *TrialRecord) {
 		in, out := &in.CleanedUpAt, &out.CleanedUpAt
 		*out = (*in).DeepCopy()
 	}
+	if in.PassedAt != nil {
+		in, out := &in.PassedAt, &out.PassedAt
+		*out = (*in).DeepCopy()
+	}
 	if in.CloudError != nil {
 		in, out := &in.CloudError, &out.CloudError
 		*out = new(TrialCloudError)

@@ -77,7 +77,7 @@ func (e *Engine) begin(ctx context.Context, p *v1alpha1.Prototype) error {
 	return e.patch(ctx, p, before)
 }
 
-// mark tells later processes that the capture has a record, so that they see the loss of the record.
+// mark writes that the capture has a record, so that later processes see the loss of the record.
 func (e *Engine) mark(ctx context.Context, p *v1alpha1.Prototype) error {
 	if isMarked(p) {
 		return nil

@@ -2,13 +2,11 @@ package capture
 
 import (
 	"context"
-	"maps"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
-	"github.com/kamino-dev/kamino/internal/trial"
 )
 
 // action is an action of the plan, as the engine performs and reports the action.
@@ -297,14 +295,9 @@ var actions = map[plan.Action]action{
 	plan.WatchTrial: {phase: v1alpha1.PhaseRunningTrial, run: on(trials.watch), wait: plan.ForTrial},
 	plan.PassTrial: {
 		phase: v1alpha1.PhaseRunningTrial,
-		run:   on(trials.tagPassed),
+		run:   on(trials.pass),
 		next:  []plan.Action{plan.EndTrial},
-		applied: func(_ context.Context, e *Engine, w *observed) bool {
-			w.facts.VersionVerdict = plan.VerdictPassed
-			w.image.Tags = maps.Clone(w.image.Tags)
-			w.image.Tags[cloud.TagTrial] = trial.Mark(trial.Passed, e.now())
-			return true
-		},
+		applied: known(func(w *observed) { w.facts.VersionVerdict = plan.VerdictPassed }),
 	},
 	plan.Quarantine: {phase: v1alpha1.PhaseRunningTrial, run: on(trials.quarantine)},
 	plan.EndTrial: {
@@ -328,6 +321,9 @@ var actions = map[plan.Action]action{
 	plan.Promote: {
 		phase: v1alpha1.PhasePromoting,
 		run: func(ctx context.Context, e *Engine, w *observed) error {
+			if err := (trials{e}).copyVerdict(ctx, w); err != nil {
+				return err
+			}
 			return e.Cloud.SetRecipe(ctx, w.change)
 		},
 		wait: plan.ForDeletion,

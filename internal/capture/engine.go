@@ -174,7 +174,7 @@ func (e *Engine) pass(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (
 func (e *Engine) continueOrRefuse(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (Result, error) {
 	if why := restoredFrom(p); why != "" && p.DeletionTimestamp == nil {
 		patchSetCheck{e}.refuse(p, v1alpha1.Record{}, cloud.Refuse(string(plan.RecordLost), why,
-			fmt.Sprintf("delete the Prototype (`kubectl delete prototype %s`), then capture a node anew", p.Name)))
+			fmt.Sprintf("delete the Prototype (`kubectl delete prototype %s`), then capture a node again", p.Name)))
 		return Result{}, nil
 	}
 	return patchSetCheck{e}.checkAndAct(ctx, p, isLeft)

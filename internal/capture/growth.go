@@ -28,7 +28,7 @@ const PioneerNamesDonor = "PioneerNamesDonor"
 type poolGrowth struct{ *Engine }
 
 // namesForeignDonor reports whether another client named the donor although Kamino adds the donor. Kamino would remove that
-// node. Only the record, or the Lease of a capture whose record is lost, tells the donor that Kamino has added.
+// node. Only the record, or the Lease of a capture whose record is lost, names the donor that Kamino has added.
 func (e poolGrowth) namesForeignDonor(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) (bool, error) {
 	if !p.Spec.AddsDonor() || p.Spec.AwaitsDonor() || record.Donor != nil || p.Status.Terminal() {
 		return false, nil

@@ -68,8 +68,8 @@ func (h donorReservation) permit(ctx context.Context, w *observed, do plan.Actio
 	return nil
 }
 
-// inService reports whether the node is Ready and takes pods, in a state in which the action would harm it: in the boot that
-// it must leave, for its removal in any boot, and for a new Lease, as the record alone gives no power over such a node.
+// inService reports whether the action would harm a node that is Ready and takes pods. A stop harms the node in the boot that
+// it must leave, and a removal in any boot. A new Lease would give the record alone a power over the node.
 func inService(w *observed, do plan.Action, ours bool) bool {
 	if w.node == nil || !nodestate.Ready(w.node) || w.node.Spec.Unschedulable || do == plan.Start {
 		return false

@@ -98,7 +98,7 @@ func TestRequestsOfATrial(t *testing.T) {
 		p.Spec.Settings.Trial.Soak = &metav1.Duration{Duration: 10 * time.Minute}
 	})
 	with, _ := v.cost(t)
-	if have, want := (budget{with.passes - without.passes, with.cloud - without.cloud, with.server - without.server}), (budget{passes: 30, cloud: 26, server: 20}); have != want {
+	if have, want := (budget{with.passes - without.passes, with.cloud - without.cloud, with.server - without.server}), (budget{passes: 30, cloud: 26, server: 21}); have != want {
 		t.Errorf("a trial adds %+v, not %+v", have, want)
 	}
 }

@@ -46,8 +46,8 @@ type observedTrial struct {
 	isUnobserved bool
 }
 
-// lookGate reads the verdict on the image, the mode of the promotion, and the age of the version since its trial or its
-// creation.
+// lookGate reads the verdict, the mode of the promotion, and the age of the version since its trial or its creation. A
+// tag can keep a version from its promotion, but only the record says that the version passed.
 func (t trials) lookGate(_ context.Context, w *observed) error {
 	f, settings := &w.facts, w.p.Spec.Settings.Defaulted()
 	result, since := trial.Read(w.image.Tags[cloud.TagTrial])
@@ -55,14 +55,19 @@ func (t trials) lookGate(_ context.Context, w *observed) error {
 	switch {
 	case f.Quarantined && blamed:
 		f.VersionVerdict = plan.VerdictFailed
-	case result == trial.Passed:
+	case passedAt(w) != nil:
 		f.VersionVerdict = plan.VerdictPassed
 	}
 	age := t.now().Sub(since)
 	f.KeepsFailed = f.VersionVerdict == plan.VerdictFailed && result == trial.Failed && age < settings.Trial.KeepFailed.Duration && age > -observationGap
 	f.Manual = settings.Promotion.Mode == v1alpha1.PromotionManual
-	if !f.NeedsTrial {
+	switch at := passedAt(w); {
+	case !f.NeedsTrial:
 		since = history.BuiltAt(w.image)
+	case at != nil:
+		since = at.Time
+	default:
+		since = time.Time{}
 	}
 	f.Stale = !since.IsZero() && t.now().Sub(since) > settings.Promotion.Timeout.Duration
 	return nil
@@ -354,15 +359,44 @@ func (t trials) watch(ctx context.Context, w *observed) error {
 	})
 }
 
-// tagPassed tags the image as passed.
-func (t trials) tagPassed(ctx context.Context, w *observed) error {
-	mark := map[string]string{cloud.TagTrial: trial.Mark(trial.Passed, t.now())}
+// pass records that the version passed, and copies the verdict to the image.
+func (t trials) pass(ctx context.Context, w *observed) error {
+	if passedAt(w) == nil {
+		now := metav1.NewTime(t.now().Truncate(time.Second)) // as the API server keeps it
+		if err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) { r.PassedAt = &now }); err != nil {
+			return err
+		}
+	}
+	if err := t.copyVerdict(ctx, w); err != nil {
+		return err
+	}
+	eventRecorder(t).passed(w)
+	return nil
+}
+
+// passedAt is the recorded time at which the version passed its trial; nil before.
+func passedAt(w *observed) *metav1.Time {
+	if w.record.Trial == nil {
+		return nil
+	}
+	return w.record.Trial.PassedAt
+}
+
+// copyVerdict tags the image of a passed version, unless it has the tag.
+func (t trials) copyVerdict(ctx context.Context, w *observed) error {
+	at := passedAt(w)
+	if result, _ := trial.Read(w.image.Tags[cloud.TagTrial]); at == nil || result == trial.Passed {
+		return nil
+	}
+	mark := map[string]string{cloud.TagTrial: trial.Mark(trial.Passed, at.Time)}
 	if err := t.Cloud.TagImage(ctx, w.ref(), mark); err != nil {
 		return err
 	}
 	w.image.Tags = maps.Clone(w.image.Tags)
+	if w.image.Tags == nil {
+		w.image.Tags = map[string]string{}
+	}
 	maps.Copy(w.image.Tags, mark)
-	eventRecorder(t).passed(w)
 	return nil
 }
 

@@ -41,6 +41,9 @@ func (t trials) end(ctx context.Context, w *observed) error {
 		return t.adoptLost(ctx, w)
 	}
 	if !w.record.Trial.CleaningUp {
+		if err := t.copyVerdict(ctx, w); err != nil {
+			return err
+		}
 		now := metav1.NewTime(t.now())
 		_, nodes := nodeChanges(w)
 		err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) {

@@ -262,15 +262,15 @@ func pairOfTrial(t *testing.T, seed uint64) string {
 	v := published(t)
 	trialCourses[random.IntN(len(trialCourses))].prepare(v)
 	var script []string
-	faults := map[int]int{random.IntN(120): random.IntN(len(allLosses)), random.IntN(120): random.IntN(len(allLosses))}
+	faults := map[int]int{random.IntN(120): random.IntN(len(losses)), random.IntN(120): random.IntN(len(losses))}
 	v.lose = func(n int, what string) memory.Outcome {
 		i, lost := faults[n]
 		if !lost {
 			return memory.Pass()
 		}
-		script = append(script, fmt.Sprintf("call %d (%s): %s", n, what, allLosses[i].name))
-		v.wipeStatus = allLosses[i].wipe
-		return allLosses[i].outcome
+		script = append(script, fmt.Sprintf("call %d (%s): %s", n, what, losses[i].name))
+		v.wipeStatus = losses[i].wipe
+		return losses[i].outcome
 	}
 	trouble, when := random.IntN(len(trialTroubles)), random.IntN(18)
 	p := v.run(func(pass int) {

@@ -57,6 +57,7 @@ func reportVerdict(s *v1alpha1.TrialStatus, w *observed) {
 	case f.VersionVerdict == plan.VerdictFailed && isBlamed:
 		s.Result, s.Message = v1alpha1.TrialFailed, wholeFailure(w, blamed)
 	case f.VersionVerdict == plan.VerdictPassed:
+		result, at = trial.Passed, passedAt(w).Time
 		s.Result = v1alpha1.TrialPassed
 		s.Message = "every check has passed"
 	case r != nil && (r.Name == "" || r.CleaningUp) && !f.Failed && !f.Deleting:

@@ -344,13 +344,22 @@ func TestImpossibleTrialIsRefused(t *testing.T) {
 	}
 }
 
-// TestAVersionThatHasPassedIsNotTriedAgain, whatever process ran the trial.
-func TestAVersionThatHasPassedIsNotTriedAgain(t *testing.T) {
-	v := published(t)
-	v.must(v.cloud.TagImage(t.Context(), cloud.ImageRef{Pool: v.pool, Version: triedVersion}, map[string]string{cloud.TagTrial: trial.Mark(trial.Passed, noon)}))
-	p := v.run()
-	if v.nothingLeft(p); p.Status.Phase != v1alpha1.PhaseSucceeded || v.cloud.World().Count(memory.ByCaller, memory.EffectBeginTrial, "") != 0 {
-		t.Error(verdict(p))
+// TestATagIsNoVerdictOfARunningTrial: a client tags the version as passed, before, during or after the trial of a version
+// that fails. The recipe does not name the version.
+func TestATagIsNoVerdictOfARunningTrial(t *testing.T) {
+	for at := range 12 {
+		v := published(t)
+		trialCourses[1].prepare(v) // the course that fails
+		tag := func(pass int) {
+			if pass == at {
+				v.must(v.cloud.TagImage(t.Context(), cloud.ImageRef{Pool: v.pool, Version: triedVersion}, map[string]string{cloud.TagTrial: trial.Mark(trial.Passed, v.clock.Now())}))
+			}
+		}
+		tag(0)
+		p := v.run(tag)
+		if p.Status.Failure == nil || p.Status.Failure.Reason != "TrialFailed" || v.cloud.World().Pools[0].Recipe.Version == triedVersion {
+			t.Errorf("tagged at pass %d: the recipe names %q: %s", at, v.cloud.World().Pools[0].Recipe.Version, verdict(p))
+		}
 	}
 }
 

@@ -252,7 +252,7 @@ func TestARecordAloneTouchesNoNodeInService(t *testing.T) {
 					p.Status.Record = &r
 				})
 				mustLeave := s.prototype().Status.Record.LeaveBoot() != "" && field != "another boot" && course != "added"
-				awaitsBoot := field == "a return" && course == "returns" // whoever reboots the node ends the wait
+				awaitsBoot := field == "a return" && course == "returns" // a reboot of the node ends the wait
 				for range 12 {
 					_, _ = s.engine.Pass(t.Context(), s.name)
 					s.clock.Advance(5 * time.Second)

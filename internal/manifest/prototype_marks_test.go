@@ -58,7 +58,7 @@ func prototypeNamed(name string, change ...func(*v1alpha1.Prototype)) *v1alpha1.
 }
 
 // TestMarksOnPrototypesAreKaminosOwn: accounts that create, update or delete Prototypes write neither annotations below
-// kamino.dev/ nor the finalizer, and no status. Whoever may delete removes the finalizer. Kamino's account may do all.
+// kamino.dev/ nor the finalizer, and no status. Accounts that may delete remove the finalizer. Kamino's account may do all.
 func TestMarksOnPrototypesAreKaminosOwn(t *testing.T) {
 	admin := kubernetes.NewForConfigOrDie(apitest.Server(t))
 	install(t, admin)

@@ -67,7 +67,7 @@ func TestWrittenLeases(t *testing.T) {
 					y.must(err)
 					changed := r
 					changed.GeneralizeBootID = "of another client"
-					y.must(other.renew(t.Context(), n, changed))
+					y.must(other.Renew(t.Context(), n, changed))
 				}
 				r.GeneralizeBootID = boot
 				n, err = s.Note(t.Context(), n, r)

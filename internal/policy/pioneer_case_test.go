@@ -189,9 +189,9 @@ func TestWhichPatchesFailed(t *testing.T) {
 		}), bad, nil, "", []string{"set"}},
 		{"success", pioneer(func(p *v1alpha1.Prototype) { p.Status.Phase, p.Status.Failure = v1alpha1.PhaseSucceeded, nil }), nil, nil, "", nil},
 		{"a pioneer by hand", pioneer(func(p *v1alpha1.Prototype) {
-			p.Annotations, p.Status.Patch = nil, &v1alpha1.PatchStatus{Failure: "PatchFailed", Set: "by hand"}
+			p.Status.PatchSet, p.Status.Patch = "", &v1alpha1.PatchStatus{Failure: "PatchFailed", Set: "by hand"}
 		}), nil, nil, "", []string{"by hand"}},
-		{"no pioneer", pioneer(func(p *v1alpha1.Prototype) { p.Annotations = nil }), nil, nil, "", nil},
+		{"no pioneer", pioneer(func(p *v1alpha1.Prototype) { p.Status.PatchSet = "" }), nil, nil, "", nil},
 		{"an earlier failure", pioneer(func(*v1alpha1.Prototype) {}), nil, before, "", []string{"set", "earlier"}},
 		{"a retry", pioneer(func(*v1alpha1.Prototype) {}), nil, before, pioneerNoon.Add(time.Hour).Format(time.RFC3339), nil},
 		{"a retry between two failures", pioneer(func(*v1alpha1.Prototype) {}), nil, before, pioneerNoon.Add(-time.Minute).Format(time.RFC3339), []string{"set"}},

@@ -3,6 +3,7 @@ package runner
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -45,8 +46,12 @@ type Controller struct {
 
 // Run works until the context ends, and then releases the Lease.
 func (k *Controller) Run(ctx context.Context) error {
-	if _, err := k.Cluster.Prototypes(ctx); err != nil {
+	all, err := k.Cluster.Prototypes(ctx)
+	if err != nil {
 		return err
+	}
+	if earlier := v1alpha1.EarlierCapture(all); earlier != "" {
+		return errors.New(earlier)
 	}
 	if known, err := k.Cluster.Served(ctx, "orders"); err != nil || !known {
 		return cmp.Or(err, error(cluster.ErrOrdersMissing)) // without the definition, the cache would never sync

@@ -55,8 +55,8 @@ func first(errs ...error) error {
 	return nil
 }
 
-// RulesOf refuses invalid rules of the user. The pod would refuse the rules, too, but only after the drain. Whoever orders the
-// generalization asks again.
+// RulesOf refuses invalid rules of the user. The pod would refuse the rules, too, but only after the drain. The
+// order of the generalization asks again.
 func RulesOf(c *Case) ([]cloud.Refusal, error) {
 	name := c.Prototype.Spec.Settings.Generalize.Rules
 	if name == "" || c.Strayed() {

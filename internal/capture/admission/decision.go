@@ -62,7 +62,7 @@ func foreign(c *Case) ([]cloud.Refusal, error) {
 }
 
 // Image refuses an image from the settings outside the allowed list: the image would run as root on a node. The process's
-// own image and the configured images are allowed. Whoever creates a pod asks again.
+// own image and the configured images are allowed. The maker of each pod asks again.
 func Image(c *Case) ([]cloud.Refusal, error) {
 	named := c.Prototype.Spec.Settings.Generalize.Image
 	switch {
