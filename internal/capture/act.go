@@ -78,7 +78,7 @@ func (e *Engine) begin(ctx context.Context, p *v1alpha1.Prototype) error {
 }
 
 // mark writes that the capture has a record, so that later processes see the loss of the record.
-func (e *Engine) mark(ctx context.Context, p *v1alpha1.Prototype) error {
+func mark(ctx context.Context, e *Engine, p *v1alpha1.Prototype) error {
 	if isMarked(p) {
 		return nil
 	}
@@ -145,7 +145,7 @@ func (e *Engine) record(ctx context.Context, w *observed, change func(*v1alpha1.
 		return err
 	}
 	w.record = record
-	return e.mark(ctx, w.p)
+	return mark(ctx, e, w.p)
 }
 
 // errOutdatedDefinition is returned if the API server drops a field that Kamino relies on.

@@ -294,9 +294,9 @@ var actions = map[plan.Action]action{
 	},
 	plan.WatchTrial: {phase: v1alpha1.PhaseRunningTrial, run: on(trials.watch), wait: plan.ForTrial},
 	plan.PassTrial: {
-		phase: v1alpha1.PhaseRunningTrial,
-		run:   on(trials.pass),
-		next:  []plan.Action{plan.EndTrial},
+		phase:   v1alpha1.PhaseRunningTrial,
+		run:     on(trials.pass),
+		next:    []plan.Action{plan.EndTrial},
 		applied: known(func(w *observed) { w.facts.VersionVerdict = plan.VerdictPassed }),
 	},
 	plan.Quarantine: {phase: v1alpha1.PhaseRunningTrial, run: on(trials.quarantine)},

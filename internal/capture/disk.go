@@ -27,7 +27,7 @@ const inspectionContainer = "look"
 // createInspectionPod creates the inspecting pod: first on another node if the files are compared, then on the donor. Finalizer
 // and record precede the pod, so that a deleted Prototype leaves no pod.
 func (d pods) createInspectionPod(ctx context.Context, w *observed) error {
-	if err := d.mayRun(w.p); err != nil {
+	if err := mayRun(d.Engine, w.p); err != nil {
 		return err
 	}
 	if err := d.begin(ctx, w.p); err != nil {

@@ -134,7 +134,7 @@ func (e *Engine) pass(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (
 		return e.refuseUnreadable(ctx, p), nil
 	}
 	before := p.DeepCopy()
-	result, err := e.continueOrRefuse(ctx, p, isLeft)
+	result, err := continueOrRefuse(ctx, e, p, isLeft)
 	switch {
 	case errors.Is(err, errOutdated):
 		return Result{}, err
@@ -171,7 +171,7 @@ func (e *Engine) pass(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (
 
 // continueOrRefuse continues the capture, unless a backup has restored the Prototype: the capture then ends and touches
 // nothing.
-func (e *Engine) continueOrRefuse(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (Result, error) {
+func continueOrRefuse(ctx context.Context, e *Engine, p *v1alpha1.Prototype, isLeft bool) (Result, error) {
 	if why := restoredFrom(p); why != "" && p.DeletionTimestamp == nil {
 		patchSetCheck{e}.refuse(p, v1alpha1.Record{}, cloud.Refuse(string(plan.RecordLost), why,
 			fmt.Sprintf("delete the Prototype (`kubectl delete prototype %s`), then capture a node again", p.Name)))

@@ -25,7 +25,7 @@ func (o orders) order(ctx context.Context, w *observed) error {
 	method := v1alpha1.InPlace
 	token, err := tokenFor(method, w)
 	if err == nil {
-		err = errors.Join(o.mayRun(w.p), o.mayApply(ctx, w.p))
+		err = errors.Join(mayRun(o.Engine, w.p), o.mayApply(ctx, w.p))
 	}
 	if err != nil {
 		return err

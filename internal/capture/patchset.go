@@ -84,7 +84,7 @@ func (c patchSetCheck) check(ctx context.Context, p *v1alpha1.Prototype, record 
 			return err == nil, err // the patch level is compared before the reboot
 		}
 	}
-	if err := c.mayRun(p); err != nil {
+	if err := mayRun(c.Engine, p); err != nil {
 		if denied := (*deniedError)(nil); errors.As(err, &denied) {
 			c.refuse(p, record, denied.Refusal)
 			return false, nil
@@ -92,7 +92,7 @@ func (c patchSetCheck) check(ctx context.Context, p *v1alpha1.Prototype, record 
 		return false, err
 	}
 	pioneer := p.Spec.Pioneer.Defaulted()
-	patcher := nodepatch.Patcher{Client: c.Client, Kube: c.Kube, Image: podImage(p, c.Image), MayRun: func() error { return c.mayRun(p) }, Now: c.now, Namespace: c.podNamespace()}
+	patcher := nodepatch.Patcher{Client: c.Client, Kube: c.Kube, Image: podImage(p, c.Image), MayRun: func() error { return mayRun(c.Engine, p) }, Now: c.now, Namespace: c.podNamespace()}
 	checked, err := patcher.Check(ctx, nodepatch.CheckTask{
 		Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: p.Name, UID: p.UID}, Pool: p.Spec.Pool, Node: node,
 		Patches: v1alpha1.OrderPatches{Patches: pioneer.Patches, Hold: pioneer.Hold},

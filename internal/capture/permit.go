@@ -90,13 +90,13 @@ type deniedError struct{ cloud.Refusal }
 func (d *deniedError) Error() string { return d.Message }
 
 // mayRun asks whether a pod with the image of the settings may run on a node.
-func (e *Engine) mayRun(p *v1alpha1.Prototype) error {
+func mayRun(e *Engine, p *v1alpha1.Prototype) error {
 	return denied(admission.Image(&admission.Case{Prototype: p, Image: e.Image, AllowedImages: e.AllowedImages}))
 }
 
 // mayGeneralize asks whether the pod of the order may run: its image, and the user's rules only with the recorded digest.
 func (d pods) mayGeneralize(w *observed) error {
-	if err := d.mayRun(w.p); err != nil {
+	if err := mayRun(d.Engine, w.p); err != nil {
 		return err
 	}
 	if w.p.Spec.Settings.Generalize.Rules != "" && w.record.RulesDigest == "" {

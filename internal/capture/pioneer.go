@@ -78,7 +78,7 @@ func patchDonor(ctx context.Context, e *Engine, w *observed) error {
 	}
 	problem := ""
 	patcher := nodepatch.Patcher{
-		Client: e.Client, Kube: e.Kube, Reservations: e.reservations(), Image: podImage(w.p, e.Image), MayRun: func() error { return e.mayRun(w.p) }, Now: e.now,
+		Client: e.Client, Kube: e.Kube, Reservations: e.reservations(), Image: podImage(w.p, e.Image), MayRun: func() error { return mayRun(e, w.p) }, Now: e.now,
 		Namespace: e.podNamespace(),
 		Unhealthy: func(ctx context.Context, node string) (_ string, err error) {
 			if e.Unhealthy != nil {

@@ -81,3 +81,15 @@ func TestOfPrototype(t *testing.T) {
 		t.Errorf("with the record of another Prototype: %+v", got)
 	}
 }
+
+// TestAnOldAnnotationHasNoContents: the creator of a Prototype chooses its annotations, and a version of Kamino before the list
+// was in the status wrote the list there.
+func TestAnOldAnnotationHasNoContents(t *testing.T) {
+	text := encoded(t, *listOf(deb("a", "1")))
+	p := prototypeWith("")
+	p.Annotations = map[string]string{"kamino.dev/contents": text}
+	p.Status.Image = &v1alpha1.ImageStatus{ContentsDigest: v1alpha1.ContentsDigest(text)}
+	if got := OfPrototype(p); got.Contents != nil || !strings.Contains(got.Missing, "status.contents of Prototype pool1-2026.03.01 is missing") {
+		t.Errorf("the annotation is read: %+v", got)
+	}
+}
