@@ -10,6 +10,7 @@ import (
 
 	"github.com/kamino-dev/kamino/sandbox/clock"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
+	"github.com/kamino-dev/kamino/sandbox/requestlog"
 )
 
 // Config describes the simulated cloud. Dir, Account, Region and at least one User are required.
@@ -52,6 +53,8 @@ type Config struct {
 	// Registered must not call the server.
 	Registered func(name string, root fleet.DiskID) error
 
+	// Record receives every request; nil drops them.
+	Record *requestlog.Record
 	// Certificate for Serve. Not needed for Handler.
 	Certificate tls.Certificate
 	// Log gets a line for each failed work; nil means no log.

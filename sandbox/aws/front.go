@@ -69,9 +69,10 @@ type front struct {
 // serve answers a request and records the request in the request log.
 func (s *front) serve(w http.ResponseWriter, r *http.Request) {
 	entry := requestlog.Request{Time: time.Now(), Method: r.Method, Path: r.URL.Path}
-	counted := &simulator.StatusWriter{ResponseWriter: w}
+	counted := simulator.Watch(w, r)
 	c := &call{r: r, request: newUUID(), service: s.services["ec2"]}
 	defer func() { // also after a fault that drops the connection with a panic
+		entry.Wire = counted.Wire()
 		s.enter(entry, c, counted.Status)
 	}()
 	answer, err := s.answer(c)

@@ -78,6 +78,7 @@ func compose(w *backend) *Server {
 		[]noun{group, activities{w}, processes{w, group}, standbys{w, group}, attachments{w, group}, refresh, warm, hook, configurations{w}, groupTags{w}, additions{w, group}},
 		[]noun{tokens{w, held}}, []noun{rights}, []noun{parameters{w}})
 	orders, requests := faultsOf(w), requestlog.New()
+	requests.Record = w.config.Record
 	f := &front{backend: w, faults: orders, permissions: rights, sessions: held, services: known, understood: &understood{calls: map[string]bool{}}, requests: requests, buckets: &simulator.Buckets{Clock: w.config.Clock}}
 	return &Server{world: w, runs: run, metadata: metadata{w, held}, front: f, Shell: simulator.Shell{
 		Cloud: "aws", Certificate: w.config.Certificate, Services: http.HandlerFunc(f.serve), Log: requests, Orders: orders.Faults}}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kamino-dev/kamino/sandbox/clock"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
+	"github.com/kamino-dev/kamino/sandbox/requestlog"
 )
 
 // Config says which cloud is simulated. Dir, Fleet, SubscriptionID, TenantID, ResourceGroup, Location,
@@ -52,6 +53,8 @@ type Config struct {
 	// Federated are foreign tokens that the service principal accepts in place of the secret.
 	Federated []Federation
 
+	// Record receives every request; nil drops them.
+	Record *requestlog.Record
 	// Certificate for Serve. Not needed for Handler.
 	Certificate tls.Certificate
 	// Log gets a line for each failed operation; nil means no log.

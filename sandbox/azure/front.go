@@ -56,13 +56,13 @@ func (s *front) serve(w http.ResponseWriter, r *http.Request) {
 	// Resource Manager takes several slashes for one. The Azure CLI sends two before the type of a resource without a parent.
 	r.URL.Path = repeatedSlashes.ReplaceAllString(r.URL.Path, "/")
 	entry := requestlog.Request{Time: time.Now(), Method: r.Method, Path: r.URL.Path}
-	counted := &simulator.StatusWriter{ResponseWriter: w}
+	counted := simulator.Watch(w, r)
 	c := &call{r: r}
 	defer func() { // also after a fault that drops the connection with a panic
 		if c.route != nil {
 			entry.Principal, entry.Noun, entry.Operation = c.principal.ClientID, c.route.noun, c.route.operation
 		}
-		entry.Status, entry.Took = counted.Status, time.Since(entry.Time)
+		entry.Status, entry.Took, entry.Wire = counted.Status, time.Since(entry.Time), counted.Wire()
 		if entry.Noun == "operation" {
 			entry.Class = requestlog.Poll
 		}

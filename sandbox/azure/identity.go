@@ -13,9 +13,9 @@ import (
 
 func (s logins) serveIdentity(w http.ResponseWriter, r *http.Request) {
 	entry := requestlog.Request{Time: time.Now(), Method: r.Method, Path: r.URL.Path, Class: requestlog.Login, Noun: "token", Operation: fold(r.Method)}
-	counted := &simulator.StatusWriter{ResponseWriter: w}
+	counted := simulator.Watch(w, r)
 	defer func() {
-		entry.Status, entry.Took = counted.Status, time.Since(entry.Time)
+		entry.Status, entry.Took, entry.Wire = counted.Status, time.Since(entry.Time), counted.Wire()
 		s.book.Enter(entry, "")
 	}()
 	if f := s.faults.Strike(r.Method, r.URL.Path, "token", fold(r.Method)); f != nil {

@@ -64,6 +64,7 @@ func compose(w *backend, sign *signer) *Server {
 		maps.Copy(w.jobs, work)
 	}
 	requests := requestlog.New()
+	requests.Record = w.config.Record
 	f := &front{
 		backend: w, faults: orders, permissions: rights, locks: locked, groups: group, routes: routes(all), requests: requests,
 		consoles: console, logins: logins{backend: w, faults: orders, signer: sign, book: requests}, buckets: &simulator.Buckets{Clock: w.config.Clock},

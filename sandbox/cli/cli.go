@@ -126,7 +126,7 @@ The verbs use the sandbox in --dir. The default is $` + dirVariable + ` or .kami
 		verbs []*cobra.Command
 	}{
 		{"life", []*cobra.Command{r.up(), r.down(), r.demo()}},
-		{"look", []*cobra.Command{r.status(), r.machines(), r.pools(), r.disk(), r.requests(), r.stats()}},
+		{"look", []*cobra.Command{r.status(), r.machines(), r.pools(), r.disk(), r.requests(), r.stats(), r.check()}},
 		{"act", []*cobra.Command{r.scale(), r.patch(), r.reboot(), r.age(), r.workload()}},
 		{"trouble", []*cobra.Command{r.fault(), r.crash(), r.hang(), r.unhang(), r.spoil(), r.outage()}},
 		{"tool", []*cobra.Command{r.kubectl(), r.assets()}},

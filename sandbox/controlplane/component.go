@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,9 +55,13 @@ func (c *ControlPlane) startAPIServer(o Options, listener net.Listener, etcd str
 	if err != nil {
 		return err
 	}
+	audit, err := auditFlags(o.Audit)
+	if err != nil {
+		return err
+	}
 	evictAfter := int(o.EvictAfter / time.Second)
 	options := apiserveroptions.NewServerRunOptions()
-	if err := parse(options.Flags(), append(join,
+	if err := parse(options.Flags(), append(slices.Concat(join, audit),
 		"--etcd-servers="+etcd,
 		"--bind-address="+o.address(), "--advertise-address="+o.address(), "--secure-port="+port,
 		"--tls-cert-file="+serving.CertFile, "--tls-private-key-file="+serving.KeyFile,

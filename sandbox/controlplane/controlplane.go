@@ -28,6 +28,8 @@ import (
 type Options struct {
 	// Dir keeps the data of etcd and the log; required.
 	Dir string
+	// Audit is the directory of the audit log, which belongs to one start; empty means no audit log.
+	Audit string
 	// Authority signs the certificates of the server and its clients; required.
 	Authority *authority.Authority
 	// Port of the API server; 0 takes a free port. Pass the port of the first start to keep the address after a

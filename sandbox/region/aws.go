@@ -68,7 +68,7 @@ func NewAWS(c Config, o AWSOptions) (*AWS, error) {
 		Roles:      []aws.Role{{Name: NodeRole}},
 		Registered: c.Fleet.Published,
 		Subnets:    subnets(account.Region),
-		Latencies:  o.Latencies, Throttle: o.Throttle, Lag: o.Lag, Certificate: c.Certificate,
+		Latencies:  o.Latencies, Throttle: o.Throttle, Lag: o.Lag, Certificate: c.Certificate, Record: c.Record,
 	})
 	if err != nil {
 		return nil, err

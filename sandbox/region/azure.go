@@ -63,7 +63,7 @@ func NewAzure(c Config, o AzureOptions) (*Azure, error) {
 		IdentityHeader: f.IdentityHeader, SystemIdentity: f.SystemIdentity,
 		UserIdentities: []azure.Identity{{ClientID: f.UserIdentity, ObjectID: f.UserIdentity, ResourceID: fmt.Sprintf(
 			"/subscriptions/%s/resourceGroups/%s/providers/Microsoft.ManagedIdentity/userAssignedIdentities/kamino", f.SubscriptionID, f.ResourceGroup)}},
-		Certificate: c.Certificate,
+		Certificate: c.Certificate, Record: c.Record,
 	})
 	return &Azure{Server: server, config: c, principal: sync.OnceValues(func() (principal, error) { return newPrincipal(c) })}, err
 }

@@ -82,4 +82,6 @@ type Config struct {
 	Servers sandboxdir.Servers
 	// Certificate of the server.
 	Certificate tls.Certificate
+	// Record receives every request; nil drops them.
+	Record *requestlog.Record
 }

@@ -46,6 +46,8 @@ type Request struct {
 	Operation string `json:"operation,omitempty"`
 	// Throttled: the answer asked the client to wait. Status 429 implies Throttled.
 	Throttled bool `json:"throttled,omitempty"`
+	// Wire is for the record of the run; nil without a record.
+	Wire *Wire `json:"-"`
 }
 
 // Stats counts requests since the start or the last Reset.
@@ -66,6 +68,9 @@ type Stats struct {
 
 // Log records requests. Use New. Methods are safe for concurrent use.
 type Log struct {
+	// Record receives every request; nil drops them. Set Record before the first request.
+	Record *Record
+
 	mu       sync.Mutex
 	requests []Request
 	stats    Stats
@@ -95,6 +100,8 @@ func (b *Log) Enter(r Request, uri string) {
 	if r.Class == "" || r.Class == Read || r.Class == Write {
 		r.Class = b.classify(r, uri)
 	}
+	b.Record.enter(r)
+	r.Wire = nil
 	b.count(r.Class)
 	if (r.Class == Read || r.Class == Write) && r.Noun != "" {
 		b.stats.ByOperation[r.Noun+" "+r.Operation]++

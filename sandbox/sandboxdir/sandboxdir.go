@@ -66,6 +66,9 @@ type Directory struct {
 
 const factsFile = "sandbox.json"
 
+// RecordDir is the subdirectory with the logs of each start, for `kamino-sandbox check`.
+const RecordDir = "record"
+
 // InUseError reports that another process runs a sandbox in the directory.
 type InUseError struct {
 	Dir string

@@ -160,12 +160,15 @@ func CaptureArgs(t testing.TB, node string, flags ...string) []string {
 	return append(unverified.Capture(node, "-f", SettingsFile(t, "")), flags...)
 }
 
+// atOnce is the limit of captures at once for commands of tests, which run in parallel.
+const atOnce = 100
+
 // SettingsFile writes a file for `kamino capture -f`: settings in YAML's flow form without the outer braces, and a limit with
 // which the capture does not wait for donors of other tests.
 func SettingsFile(t testing.TB, settings string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "settings.yaml")
-	if err := os.WriteFile(path, []byte("maxConcurrent: 100\nsettings: {"+settings+"}\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, fmt.Appendf(nil, "maxConcurrent: %d\nsettings: {%s}\n", atOnce, settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path

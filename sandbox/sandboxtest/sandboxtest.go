@@ -125,7 +125,10 @@ func run(m *testing.M, o world.Options, into **Sandbox) (code int, err error) {
 		code = max(code, 1)
 		fmt.Fprintf(os.Stderr, "nodes were rebuilt while they ran: %v\n", rolled)
 	}
-	return code, s.Stop()
+	if err := s.Stop(); err != nil {
+		return code, err
+	}
+	return code, s.Judge(os.Stdout, atOnce)
 }
 
 // gather makes the directory with the programs.

@@ -1,13 +1,17 @@
 package simulator
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/requestlog"
 )
 
 // Serve answers on the listener over HTTPS until the context ends, which is no error.
@@ -42,14 +46,49 @@ func JSON(w http.ResponseWriter, status int, body any) {
 	_, _ = w.Write(data) // the client has closed the connection
 }
 
-// StatusWriter records the written status; 0 before the first write.
+// StatusWriter records the written status, and what the handler reads and writes. Use Watch.
 type StatusWriter struct {
 	http.ResponseWriter
-	Status int
+	// Status is 0 before the first write.
+	Status  int
+	request *http.Request
+	in, out bytes.Buffer
+}
+
+// Watch returns a writer for the answer to the request. The handler must read the body of the request from the request.
+func Watch(w http.ResponseWriter, r *http.Request) *StatusWriter {
+	watched := &StatusWriter{ResponseWriter: w, request: r}
+	if r.Body != nil {
+		r.Body = &tee{ReadCloser: r.Body, to: &watched.in}
+	}
+	return watched
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *StatusWriter) WriteHeader(status int) {
 	w.Status = status
 	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *StatusWriter) Write(data []byte) (int, error) {
+	w.out.Write(data)
+	return w.ResponseWriter.Write(data)
+}
+
+// Wire is the request and the answer so far.
+func (w *StatusWriter) Wire() *requestlog.Wire {
+	return &requestlog.Wire{Agent: w.request.UserAgent(), Query: w.request.URL.RawQuery, In: w.in.String(), Out: w.out.String()}
+}
+
+// tee copies what is read.
+type tee struct {
+	io.ReadCloser
+	to *bytes.Buffer
+}
+
+func (t *tee) Read(p []byte) (int, error) {
+	n, err := t.ReadCloser.Read(p)
+	t.to.Write(p[:n])
+	return n, err
 }

@@ -91,6 +91,7 @@ type World struct {
 	nodes   *nodeWatch
 	servers sandboxdir.Servers
 	tokens  authenticator
+	record  *record
 	since   time.Time
 
 	ctx     context.Context
@@ -239,6 +240,10 @@ func (w *World) openSite(context.Context) error {
 	}
 	w.directory = s
 	w.onStop(s.Close)
+	if w.record, err = openRecord(s.Path(sandboxdir.RecordDir)); err != nil {
+		return err
+	}
+	w.onStop(w.record.close)
 	if s.Fresh {
 		s.ClusterAPI = w.options.ClusterAPI != ""
 	}
@@ -280,7 +285,7 @@ func (w *World) startControlPlane(ctx context.Context) error {
 		return err
 	}
 	w.plane, err = controlplane.Start(ctx, controlplane.Options{
-		Dir: w.directory.Path("control-plane"), Authority: ca, Port: either(w.options.APIPort, w.directory.APIPort),
+		Dir: w.directory.Path("control-plane"), Audit: w.record.dir, Authority: ca, Port: either(w.options.APIPort, w.directory.APIPort),
 		Join: true, Webhook: w.tokens.webhook, NodeGrace: w.nodeGrace(), EvictAfter: max(w.clock.Real(5*time.Minute), 10*time.Second).Round(time.Second),
 	})
 	if err != nil {
