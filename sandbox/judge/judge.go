@@ -23,14 +23,23 @@ import (
 //go:embed facts.json
 var factsFile []byte
 
-// facts are the sentences, the clouds' requests with an effect on something that exists, and the rights that pages publish.
-var facts struct {
+// knowledge are the sentences, the clouds' requests with an effect on something that exists, and the rights that pages publish.
+type knowledge struct {
 	Sentences []string
 	AzureActs map[string]string
 	// AWSActs have the effect, and the parameter with the IDs.
 	AWSActs   map[string][]string
 	Published []string
+	// Rules of the published roles. The last rule is of pages: people who keep copies of customData, or restore a recipe.
+	Rules []object
 }
+
+var facts = func() (k knowledge) {
+	if err := json.Unmarshal(factsFile, &k); err != nil {
+		panic(err) // the file is part of the program
+	}
+	return k
+}()
 
 // Report is the result: how often each sentence was tested, a line for each broken test, and the numbers of objects and requests.
 type Report struct {
@@ -69,7 +78,6 @@ type judge struct {
 	past       []*hold
 	made       map[string]string // what Kamino created and nobody deleted, with the request
 	orders     map[string]object // specifications by UID
-	rules      []object          // of published roles
 }
 
 // prototype is a capture. ended is zero before the end.
@@ -93,7 +101,7 @@ func Run(dir string, limit int) (*Report, error) {
 	var sandbox struct{ Cloud string }
 	raw, err := os.ReadFile(filepath.Join(dir, "sandbox.json"))
 	l, incomplete := readLogs(dir)
-	if err = errors.Join(err, json.Unmarshal(raw, &sandbox), incomplete, json.Unmarshal(factsFile, &facts)); err != nil {
+	if err = errors.Join(err, json.Unmarshal(raw, &sandbox), incomplete); err != nil {
 		return nil, err
 	}
 	j := &judge{
@@ -126,7 +134,7 @@ func (j *judge) expect(sentence int, kept bool, e event, format string, args ...
 func (j *judge) request(e event, kamino bool) {
 	key, uid := e.namespace+"/"+e.resource+"/"+e.name, text(e.out, "metadata", "uid")
 	if kamino && e.resource != "" {
-		j.expect(8, j.permitted(e), e, "no published role allows the request")
+		j.expect(8, permitted(e), e, "no published role allows the request")
 	}
 	if !slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.verb) {
 		return
@@ -178,10 +186,9 @@ func (j *judge) report(order object, report, signature string) {
 	}
 }
 
-// role keeps the rules of a published role, and the accounts with the engine's role: it may write the status of Prototypes.
+// role keeps the accounts with the engine's role: it may write the status of Prototypes.
 func (j *judge) role(e event) {
 	for _, r := range items(e.out, "rules") {
-		j.rules = append(j.rules, object{"rule": r, "namespace": e.namespace})
 		j.known[e.name] = j.known[e.name] || has(r, "resources", "prototypes/status") && has(r, "verbs", "update")
 	}
 	for _, s := range items(e.out, "subjects") {
@@ -195,11 +202,10 @@ func has(rule any, field, value string) bool {
 
 // permitted: a published role allows the request. Every account may ask for its own rights. Rights in a namespace are for all
 // namespaces of Kamino.
-func (j *judge) permitted(e event) bool {
-	return strings.HasPrefix(e.resource, "selfsubject") || slices.ContainsFunc(j.rules, func(o object) bool {
-		r := o["rule"]
+func permitted(e event) bool {
+	return strings.HasPrefix(e.resource, "selfsubject") || slices.ContainsFunc(facts.Rules, func(r object) bool {
 		return has(r, "verbs", e.verb) && has(r, "apiGroups", e.group) && has(r, "resources", strings.Trim(e.resource+"/"+e.sub, "/")) &&
-			(at(r, "resourceNames") == nil || has(r, "resourceNames", e.name)) && (text(o, "namespace") == "" || strings.Contains(e.namespace, "kamino"))
+			(r["resourceNames"] == nil || has(r, "resourceNames", e.name)) && (r["namespaced"] == nil || strings.Contains(e.namespace, "kamino"))
 	})
 }
 
@@ -238,7 +244,7 @@ func (j *judge) node(e event, kamino bool) {
 	maps.DeleteFunc(was, func(field, value string) bool { return value == is[field] })
 	for field, value := range was {
 		own, cordon := strings.Contains(field, "/kamino.dev/"), field == "spec/unschedulable"
-		mark := trial && (cordon || field == "labels/node.kubernetes.io/exclude-from-external-load-balancers")
+		mark := trial && (cordon || field == "labels/node.kubernetes.io/exclude-from-external-load-balancers") || j.carried(field)
 		j.expect(9, !kamino || own || mark || held != nil && (cordon || strings.HasPrefix(field, "annotations/")), e, "Kamino changed %s of a Node", field)
 		if held == nil || own {
 			continue
@@ -255,6 +261,17 @@ func (j *judge) node(e event, kamino bool) {
 			j.expect(6, j.hasReady(pool, e.name), e, "no other node of pool %s is Ready", pool)
 		}
 	}
+}
+
+// carried: a capture may copy the label, or taints, to the replacement of its donor.
+func (j *judge) carried(field string) bool {
+	for _, p := range j.prototypes {
+		carry := part(p.spec, "settings", "donor", "carryOver")
+		if slices.Contains(items(carry, "labels"), any(strings.TrimPrefix(field, "labels/"))) || field == "spec/taints" && items(carry, "taints") != nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (j *judge) hasReady(pool, except string) bool {
