@@ -28,7 +28,7 @@ import (
 const startVariable = "KAMINO_TEST_CONTROL_PLANE"
 
 type order struct {
-	Dir         string
+	Dir, Audit  string
 	Port        int
 	JoinAddress string
 }
@@ -65,7 +65,7 @@ func serve(raw []byte) error {
 	if err != nil {
 		return err
 	}
-	options := Options{Dir: o.Dir, Authority: ca, Port: o.Port, JoinAddress: o.JoinAddress}
+	options := Options{Dir: o.Dir, Audit: o.Audit, Authority: ca, Port: o.Port, JoinAddress: o.JoinAddress}
 	c, err := Start(context.Background(), options)
 	if err != nil {
 		return err
@@ -81,7 +81,11 @@ func serve(raw []byte) error {
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
 		return err
 	}
-	return c.Stop()
+	err = c.Stop()
+	if events, lost := AuditEvents(); o.Audit != "" && err == nil && lost == nil {
+		return os.WriteFile(filepath.Join(o.Audit, "events"), fmt.Append(nil, events), 0o600)
+	}
+	return err
 }
 
 // start starts a control plane in a separate process, and returns a client and a function that stops the control
@@ -135,7 +139,7 @@ func start(t *testing.T, o order) (greeting, *kubernetes.Clientset, func()) {
 
 func TestRestartKeepsTheCluster(t *testing.T) {
 	ctx := t.Context()
-	o := order{Dir: t.TempDir()}
+	o := order{Dir: t.TempDir(), Audit: t.TempDir()}
 	first, client, stop := start(t, o)
 	if !strings.Contains(first.Again, "once per process") {
 		t.Errorf("a second control plane in one process: %s", first.Again)
@@ -151,8 +155,9 @@ func TestRestartKeepsTheCluster(t *testing.T) {
 	if _, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{}); err == nil {
 		t.Fatal("stopped, and still answers")
 	}
+	assertAudited(t, o.Audit)
 
-	o.Port = first.Port
+	o.Port, o.Audit = first.Port, ""
 	second, _, stop := start(t, o)
 	defer stop()
 	if second.Port != first.Port {
@@ -162,6 +167,39 @@ func TestRestartKeepsTheCluster(t *testing.T) {
 	got, err := client.CoreV1().ConfigMaps("default").Get(ctx, "kept", metav1.GetOptions{})
 	if err != nil || got.Data["k"] != "v" {
 		t.Errorf("what was made before the restart: %v, %v", got.Data, err)
+	}
+}
+
+// assertAudited requires every event that the API server counted: of Nodes with their content, of other objects without.
+func assertAudited(t *testing.T, dir string) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, "audit.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted, err := os.ReadFile(filepath.Join(dir, "events"))
+	if lines := strings.Count(string(raw), "\n"); err != nil || fmt.Sprint(lines) != string(counted) {
+		t.Errorf("the audit log has %d lines, the API server counted %s events: %v", lines, counted, err)
+	}
+	found := map[string]bool{}
+	for line := range strings.Lines(string(raw)) {
+		var e struct {
+			Verb                          string
+			ObjectRef                     struct{ Resource, Name string }
+			RequestObject, ResponseObject any
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		if key := e.Verb + " " + e.ObjectRef.Resource + "/" + e.ObjectRef.Name; e.Verb == "create" {
+			found[key] = e.RequestObject != nil && e.ResponseObject != nil
+		}
+	}
+	if content, is := found["create configmaps/kept"]; !is || content {
+		t.Errorf("create configmaps/kept: in the log %t, with content %t", is, content)
+	}
+	if !found["create nodes/"] && !found["create nodes/machine"] {
+		t.Error("the creation of node machine is not in the log, or without content")
 	}
 }
 

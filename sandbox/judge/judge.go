@@ -30,8 +30,8 @@ type knowledge struct {
 	// AWSActs have the effect, and the parameter with the IDs.
 	AWSActs   map[string][]string
 	Published []string
-	// Rules of the published roles. The last rule is of pages: people who keep copies of customData, or restore a recipe.
-	Rules []object
+	// Rules of the published roles. People need more: for copies of customData, kamino restore and kamino doctor (pages of these).
+	Rules, People []object
 }
 
 var facts = func() (k knowledge) {
@@ -203,7 +203,7 @@ func has(rule any, field, value string) bool {
 // permitted: a published role allows the request. Every account may ask for its own rights. Rights in a namespace are for all
 // namespaces of Kamino.
 func permitted(e event) bool {
-	return strings.HasPrefix(e.resource, "selfsubject") || slices.ContainsFunc(facts.Rules, func(r object) bool {
+	return strings.HasPrefix(e.resource, "selfsubject") || slices.ContainsFunc(slices.Concat(facts.Rules, facts.People), func(r object) bool {
 		return has(r, "verbs", e.verb) && has(r, "apiGroups", e.group) && has(r, "resources", strings.Trim(e.resource+"/"+e.sub, "/")) &&
 			(r["resourceNames"] == nil || has(r, "resourceNames", e.name)) && (r["namespaced"] == nil || strings.Contains(e.namespace, "kamino"))
 	})
