@@ -142,25 +142,24 @@ func (j *judge) request(e event, kamino bool) {
 	if slices.Contains([]string{"nodes", "prototypes", "leases"}, e.resource) {
 		j.expect(9, j.named(e, kamino), e, "the threat page names no such writer")
 	}
-	if kamino && e.verb == "create" && slices.Contains([]string{"pods", "orders", "secrets", "jobs", "leases"}, e.resource+e.sub) {
+	if created := slices.Contains([]string{"pods", "orders", "secrets", "jobs", "leases"}, e.resource+e.sub) && e.verb == "create"; created && kamino {
 		j.made[key] = e.line
 	}
 	maps.DeleteFunc(j.made, func(k, _ string) bool {
 		return e.verb == "delete" && k == key || e.verb == "deletecollection" && strings.HasPrefix(k, key)
 	})
+	j.replay(e, key, uid, kamino)
+}
+
+// replay keeps what a write says about the objects that the sentences are about.
+func (j *judge) replay(e event, key, uid string, kamino bool) {
 	switch {
 	case e.resource == "nodes":
 		j.node(e, kamino)
 	case e.resource == "leases":
 		j.lease(key, e)
-	case e.resource == "prototypes" && part(e.out, "spec") != nil:
-		spec := part(e.out, "spec")
-		p := &prototype{name: e.name, spec: spec, pool: strings.ToLower(cmp.Or(text(spec, "poolID"), text(spec, "pool"))), instance: instanceID(text(spec, "donor", "providerID"))}
-		phase, deleted := text(e.out, "status", "phase"), e.verb == "delete" || text(e.out, "metadata", "deletionTimestamp") != ""
-		if phase == "Succeeded" || phase == "Failed" || deleted && len(items(e.out, "metadata", "finalizers")) == 0 {
-			p.ended = e.at
-		}
-		j.prototypes[uid] = p
+	case e.resource == "prototypes":
+		j.prototype(e, uid)
 	case e.resource == "prototypepolicies":
 		limit, _ := strconv.Atoi(text(e.out, "spec", "maxConcurrent"))
 		j.limit = max(j.limit, limit)
@@ -170,6 +169,18 @@ func (j *judge) request(e event, kamino bool) {
 		j.report(j.orders[uid], text(e.out, "status", "report"), text(e.out, "status", "signature"))
 	case text(e.out, "metadata", "labels", "app.kubernetes.io/name") == "kamino":
 		j.role(e)
+	}
+}
+
+func (j *judge) prototype(e event, uid string) {
+	spec, phase := part(e.out, "spec"), text(e.out, "status", "phase")
+	p := &prototype{name: e.name, spec: spec, pool: strings.ToLower(cmp.Or(text(spec, "poolID"), text(spec, "pool"))), instance: instanceID(text(spec, "donor", "providerID"))}
+	deleted := (e.verb == "delete" || text(e.out, "metadata", "deletionTimestamp") != "") && len(items(e.out, "metadata", "finalizers")) == 0
+	if phase == "Succeeded" || phase == "Failed" || deleted {
+		p.ended = e.at
+	}
+	if spec != nil {
+		j.prototypes[uid] = p
 	}
 }
 
@@ -216,12 +227,13 @@ func (j *judge) named(e event, kamino bool) bool {
 	return kamino || slices.Contains(e.groups, any("system:masters")) || e.resource != "prototypes" && (controlPlane || kubelet && node == e.name)
 }
 
-// node replays a write of a Node, and judges what Kamino wrote.
+// node replays a write of a Node.
 func (j *judge) node(e event, kamino bool) {
 	before, after, held := j.nodes[e.name], e.out, j.held(func(h *hold) bool { return h.node == e.name })
 	if e.verb == "delete" {
 		j.expect(1, !kamino || held != nil || before == nil || j.trial(instanceOf(before)), e, "Kamino deleted a Node that is no donor")
-		if delete(j.nodes, e.name); held != nil {
+		delete(j.nodes, e.name)
+		if held != nil {
 			j.serves(held, e)
 			held.gone = e.at
 		}
@@ -230,36 +242,43 @@ func (j *judge) node(e event, kamino bool) {
 		return
 	}
 	j.nodes[e.name] = after
-	pool, trial := j.poolOf(after), j.trial(instanceOf(after))
 	if uid := text(after, "metadata", "uid"); isReady(after) && !j.known[uid] {
 		j.known[uid] = true
 		for _, h := range slices.Concat(j.past, slices.Collect(maps.Values(j.holds))) {
-			h.replaced = cmp.Or(h.replaced, map[bool]time.Time{true: e.at}[h.set == pool])
+			h.replaced = cmp.Or(h.replaced, map[bool]time.Time{true: e.at}[h.set == j.poolOf(after)])
 		}
 	}
 	was, is := fields(before), fields(after)
 	for field := range is {
-		was[field] += ""
+		if was[field] != is[field] {
+			j.changed(e, kamino, held, field, was[field], is[field])
+		}
 	}
-	maps.DeleteFunc(was, func(field, value string) bool { return value == is[field] })
-	for field, value := range was {
-		own, cordon := strings.Contains(field, "/kamino.dev/"), field == "spec/unschedulable"
-		mark := trial && (cordon || field == "labels/node.kubernetes.io/exclude-from-external-load-balancers") || j.carried(field)
-		j.expect(9, !kamino || own || mark || held != nil && (cordon || strings.HasPrefix(field, "annotations/")), e, "Kamino changed %s of a Node", field)
-		if held == nil || own {
-			continue
+	for field := range was {
+		if _, stays := is[field]; !stays {
+			j.changed(e, kamino, held, field, was[field], "")
 		}
-		if former, touched := held.before[field]; !kamino || touched && former == is[field] {
-			delete(held.before, field) // the value of another account counts
-		} else if !touched {
-			held.before[field] = value
-		}
-		if cordon && value == "true" {
-			j.serves(held, e)
-		} else if cordon && kamino {
-			held.cordoned = e.at
-			j.expect(6, j.hasReady(pool, e.name), e, "no other node of pool %s is Ready", pool)
-		}
+	}
+}
+
+// changed judges the change of a field of a Node.
+func (j *judge) changed(e event, kamino bool, held *hold, field, was, is string) {
+	own, cordon := strings.Contains(field, "/kamino.dev/"), field == "spec/unschedulable"
+	mark := j.trial(instanceOf(e.out)) && (cordon || field == "labels/node.kubernetes.io/exclude-from-external-load-balancers") || j.carried(field)
+	j.expect(9, !kamino || own || mark || held != nil && (cordon || strings.HasPrefix(field, "annotations/")), e, "Kamino changed %s of a Node", field)
+	if held == nil || own {
+		return
+	}
+	if former, touched := held.before[field]; !kamino || touched && former == is {
+		delete(held.before, field) // the value of another account counts
+	} else if !touched {
+		held.before[field] = was
+	}
+	if cordon && was == "true" {
+		j.serves(held, e)
+	} else if cordon && kamino {
+		held.cordoned = e.at
+		j.expect(6, j.hasReady(j.poolOf(e.out), e.name), e, "no other node of pool %s is Ready", j.poolOf(e.out))
 	}
 }
 
@@ -442,17 +461,22 @@ func (j *judge) effect(e event, f effect, t *thing) {
 		j.expect(5, t.own || j.prototypes[uid] != nil || trial, e, "%s is not Kamino's", f.id)
 		j.expect(7, t.kind != "image" || f.what != "delete" || !j.needed(t), e, "a rollback needs %s", f.id)
 	case "recipe":
-		image := j.thing(f.value)
-		switch uid := image.tags["kamino-uid"]; {
-		case f.value == "" || trial:
-		case uid == "" && image.tags["BuiltFrom"] == "":
-			j.expect(2, slices.Contains(t.images, f.value), e, "the recipe gets %s, which neither a capture made nor the recipe named before", f.value)
-		default:
-			j.expect(1, t.rolling == "", e, "pool %s gives the recipe to running nodes: %s", f.id, t.rolling)
-			j.expect(2, j.known[uid+" "+image.tags["kamino-proof"]], e, "no signed report proves %s, tag %q", f.value, image.tags["kamino-proof"])
-			j.expect(2, image.complete && !image.gone, e, "%s is incomplete", f.value)
-			j.expect(2, image.tags["kamino-quarantined"] == "", e, "%s is quarantined: %s", f.value, image.tags["kamino-quarantined"])
-		}
+		j.recipe(e, t, f.value)
+	}
+}
+
+// recipe judges the image that a pool gets.
+func (j *judge) recipe(e event, pool *thing, id string) {
+	image := j.thing(id)
+	switch uid, proof, bad := image.tags["kamino-uid"], image.tags["kamino-proof"], image.tags["kamino-quarantined"]; {
+	case id == "" || j.trial(pool.id):
+	case uid == "" && image.tags["BuiltFrom"] == "":
+		j.expect(2, slices.Contains(pool.images, id), e, "the recipe gets %s, which neither a capture made nor the recipe named before", id)
+	default:
+		j.expect(1, pool.rolling == "", e, "pool %s gives the recipe to running nodes: %s", pool.id, pool.rolling)
+		j.expect(2, j.known[uid+" "+proof], e, "no signed report proves %s, tag %q", id, proof)
+		j.expect(2, image.complete && !image.gone, e, "%s is incomplete", id)
+		j.expect(2, bad == "", e, "%s is quarantined: %s", id, bad)
 	}
 }
 
@@ -483,37 +507,39 @@ func version(t *thing) (family, version string) {
 
 // end judges what is left.
 func (j *judge) end(last event) {
-	open := 0
-	for _, p := range j.prototypes {
-		open += map[bool]int{true: 1}[p.ended.IsZero()]
-	}
+	open := slices.ContainsFunc(slices.Collect(maps.Values(j.prototypes)), func(p *prototype) bool { return p.ended.IsZero() })
 	for uid, p := range j.prototypes {
-		if p.ended.IsZero() {
-			continue
+		if !p.ended.IsZero() {
+			left := j.left(uid, strings.ReplaceAll(p.name, ".", "-"), open)
+			j.expect(5, len(left) == 0, last, "capture %s has ended, and left %s", p.name, strings.Join(left, ", "))
 		}
-		var left []string
-		for _, t := range j.things {
-			storage := t.kind == "snapshot" && t.backs != "" && !j.thing(t.backs).gone
-			if t.tags["kamino-uid"] == uid && !t.gone && !storage && (t.kind != "image" || !t.complete) || t.kind == "trial" && t.own && !t.gone {
-				left = append(left, t.id)
-			}
-		}
-		for key, line := range j.made {
-			if own := strings.ReplaceAll(key, ".", "-"); strings.Contains(own, strings.ReplaceAll(p.name, ".", "-")) && !strings.HasSuffix(own, "-recipe") || strings.Contains(own, "/trial-") && open == 0 {
-				left = append(left, line)
-			}
-		}
-		slices.Sort(left)
-		held := j.held(func(h *hold) bool { return h.holder == uid })
-		j.expect(5, len(left) == 0 && held == nil, last, "capture %s has ended, and left %s", p.name, strings.Join(left, ", "))
 	}
 	for _, h := range slices.Concat(j.past, slices.Collect(maps.Values(j.holds))) {
 		j.serves(h, last)
-		p := j.prototypes[h.holder]
-		if p == nil || h.gone.IsZero() || text(p.spec, "pioneer", "node") == "Grow" {
-			continue
+		p, by := j.prototypes[h.holder], cmp.Or(h.replaced, last.at)
+		if p != nil && !h.gone.IsZero() && text(p.spec, "pioneer", "node") != "Grow" {
+			j.expect(4, by.Sub(h.gone) <= h.limit, last, "no new node replaced %s in pool %s within %s", h.node, h.pool, h.limit)
 		}
-		by := cmp.Or(h.replaced, last.at)
-		j.expect(4, by.Sub(h.gone) <= h.limit, last, "no new node replaced %s in pool %s within %s", h.node, h.pool, h.limit)
 	}
+}
+
+// left is what belongs to a capture. Pods of trials have no name of a capture: they are left when no capture is open.
+func (j *judge) left(uid, name string, open bool) (all []string) {
+	for _, t := range j.things {
+		storage := t.kind == "snapshot" && t.backs != "" && !j.thing(t.backs).gone
+		if t.tags["kamino-uid"] == uid && !t.gone && !storage && (t.kind != "image" || !t.complete) {
+			all = append(all, t.id)
+		}
+	}
+	for key, line := range j.made {
+		key = strings.ReplaceAll(key, ".", "-")
+		if strings.Contains(key, name) && !strings.HasSuffix(key, "-recipe") || strings.Contains(key, "/trial-") && !open {
+			all = append(all, line)
+		}
+	}
+	if h := j.held(func(h *hold) bool { return h.holder == uid }); h != nil {
+		all = append(all, "the reservation of "+h.node)
+	}
+	slices.Sort(all)
+	return all
 }
