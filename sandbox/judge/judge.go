@@ -76,7 +76,7 @@ type judge struct {
 	prototypes map[string]*prototype // by UID
 	holds      map[string]*hold      // by the Lease
 	past       []*hold
-	made       map[string]string // what Kamino created and nobody deleted, with the request
+	made       map[string]string // what Kamino created, until the deletion, with the request
 	orders     map[string]object // specifications by UID
 }
 

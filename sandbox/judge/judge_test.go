@@ -231,7 +231,7 @@ var wrongRuns = []struct {
 			set(r.audit[i], "another", "responseObject", "spec", "holder", "uid")
 		}
 	}},
-	{2, "nobody knows the image", "azure", func(t *testing.T, r *record) {
+	{2, "the image is unknown", "azure", func(t *testing.T, r *record) {
 		set(r.called[r.calls(t, "PATCH", "virtualMachineScaleSets/k8s-past")[0]], "/subscriptions/foreign", append([]string{"in"}, azureImage...)...)
 	}},
 	{3, "two captures of a pool at once", "azure", func(t *testing.T, r *record) {
