@@ -1,0 +1,266 @@
+package judge
+
+import (
+	"cmp"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Sentences about requests to the API server.
+
+// request judges a request to the API server.
+func (j *judge) request(e event, kamino bool) {
+	key, uid := e.namespace+"/"+e.resource+"/"+e.name, text(e.out, "metadata", "uid")
+	if kamino && e.resource != "" {
+		j.expect(8, permitted(e), e, "no published role allows the request")
+	}
+	if !slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.verb) {
+		return
+	}
+	if slices.Contains([]string{"nodes", "prototypes", "leases"}, e.resource) {
+		j.expect(9, j.named(e, kamino), e, "the threat page names no such writer")
+	}
+	if created := slices.Contains([]string{"pods", "orders", "secrets", "jobs", "leases"}, e.resource+e.sub) && e.verb == "create"; created && kamino {
+		j.made[key] = e.line
+	}
+	maps.DeleteFunc(j.made, func(k, _ string) bool {
+		return e.verb == "delete" && k == key || e.verb == "deletecollection" && strings.HasPrefix(k, key)
+	})
+	j.replay(e, key, uid, kamino)
+}
+
+// replay keeps what a write says about the objects that the sentences are about.
+func (j *judge) replay(e event, key, uid string, kamino bool) {
+	switch {
+	case e.resource == "nodes":
+		j.node(e, kamino)
+	case e.resource == "leases":
+		j.lease(key, e)
+	case e.resource == "prototypes":
+		j.prototype(e, uid)
+	case e.resource == "prototypepolicies":
+		limit, _ := strconv.Atoi(text(e.out, "spec", "maxConcurrent"))
+		j.limit = max(j.limit, limit)
+	case e.resource == "orders" && e.sub == "":
+		j.orders[uid] = part(e.out, "spec")
+	case e.resource == "orders":
+		j.report(j.orders[uid], text(e.out, "status", "report"), text(e.out, "status", "signature"))
+	case text(e.out, "metadata", "labels", "app.kubernetes.io/name") == "kamino":
+		j.role(e)
+	}
+}
+
+func (j *judge) prototype(e event, uid string) {
+	spec, phase := part(e.out, "spec"), text(e.out, "status", "phase")
+	p := &prototype{name: e.name, spec: spec, pool: strings.ToLower(cmp.Or(text(spec, "poolID"), text(spec, "pool"))), instance: instanceID(text(spec, "donor", "providerID"))}
+	deleted := (e.verb == "delete" || text(e.out, "metadata", "deletionTimestamp") != "") && len(items(e.out, "metadata", "finalizers")) == 0
+	if phase == "Succeeded" || phase == "Failed" || deleted {
+		p.ended = e.at
+	}
+	if spec != nil {
+		j.prototypes[uid] = p
+	}
+}
+
+// report keeps the proof in a report that the Order's key has signed.
+func (j *judge) report(order object, report, signature string) {
+	key, _ := base64.StdEncoding.DecodeString(text(order, "key"))
+	sum, _ := base64.StdEncoding.DecodeString(signature)
+	var signed struct{ Proof object }
+	if len(key) == ed25519.PublicKeySize && ed25519.Verify(key, []byte("kamino.dev/v1alpha1 report\n"+report), sum) && json.Unmarshal([]byte(report), &signed) == nil {
+		p := signed.Proof
+		if text(p, "uid") == text(order, "holder", "uid") && text(p, "rules") == text(p, "met") && text(p, "search", "findings") == "0" {
+			j.known[text(p, "uid")+" "+text(p, "profile")+"/"+text(p, "profileVersion")+"/"+text(p, "manifestDigest")] = true
+		}
+	}
+}
+
+// role keeps the accounts with the engine's role: it may write the status of Prototypes.
+func (j *judge) role(e event) {
+	for _, r := range items(e.out, "rules") {
+		j.known[e.name] = j.known[e.name] || has(r, "resources", "prototypes/status") && has(r, "verbs", "update")
+	}
+	for _, s := range items(e.out, "subjects") {
+		j.known["system:serviceaccount:"+text(s, "namespace")+":"+text(s, "name")] = j.known[text(e.out, "roleRef", "name")]
+	}
+}
+
+func has(rule any, field, value string) bool {
+	return slices.ContainsFunc(items(rule, field), func(v any) bool { return v == "*" || v == value })
+}
+
+// permitted: a published role allows the request. Every account may ask for its own rights. Rights in a namespace are for all
+// namespaces of Kamino.
+func permitted(e event) bool {
+	return strings.HasPrefix(e.resource, "selfsubject") || slices.ContainsFunc(slices.Concat(facts.Rules, facts.People), func(r object) bool {
+		return has(r, "verbs", e.verb) && has(r, "apiGroups", e.group) && has(r, "resources", strings.Trim(e.resource+"/"+e.sub, "/")) &&
+			(r["resourceNames"] == nil || has(r, "resourceNames", e.name)) && (r["namespaced"] == nil || strings.Contains(e.namespace, "kamino"))
+	})
+}
+
+// named: the threat page names the account as a writer of the object.
+func (j *judge) named(e event, kamino bool) bool {
+	node, kubelet := strings.CutPrefix(e.user, "system:node:")
+	controlPlane := strings.HasPrefix(e.user, "system:serviceaccount:kube-system:") || strings.HasPrefix(e.user, "system:kube-") || e.user == "system:apiserver"
+	return kamino || slices.Contains(e.groups, any("system:masters")) || e.resource != "prototypes" && (controlPlane || kubelet && node == e.name)
+}
+
+// node replays a write of a Node.
+func (j *judge) node(e event, kamino bool) {
+	before, after, held := j.nodes[e.name], e.out, j.held(func(h *hold) bool { return h.node == e.name })
+	if e.verb == "delete" {
+		j.expect(1, !kamino || held != nil || before == nil || j.trial(instanceOf(before)), e, "Kamino deleted a Node that is no donor")
+		delete(j.nodes, e.name)
+		if held != nil {
+			j.serves(held, e)
+			held.gone = e.at
+		}
+	}
+	if e.verb == "delete" || text(after, "kind") != "Node" {
+		return
+	}
+	j.nodes[e.name] = after
+	if uid := text(after, "metadata", "uid"); isReady(after) && !j.known[uid] {
+		j.known[uid] = true
+		for _, h := range slices.Concat(j.past, slices.Collect(maps.Values(j.holds))) {
+			h.replaced = cmp.Or(h.replaced, map[bool]time.Time{true: e.at}[h.set == j.poolOf(after)])
+		}
+	}
+	was, is := fields(before), fields(after)
+	for field := range is {
+		if was[field] != is[field] {
+			j.changed(e, kamino, held, field, was[field], is[field])
+		}
+	}
+	for field := range was {
+		if _, stays := is[field]; !stays {
+			j.changed(e, kamino, held, field, was[field], "")
+		}
+	}
+}
+
+// changed judges the change of a field of a Node.
+func (j *judge) changed(e event, kamino bool, held *hold, field, was, is string) {
+	own, cordon := strings.Contains(field, "/kamino.dev/"), field == "spec/unschedulable"
+	mark := j.trial(instanceOf(e.out)) && (cordon || field == "labels/node.kubernetes.io/exclude-from-external-load-balancers") || j.carried(field)
+	j.expect(9, !kamino || own || mark || held != nil && (cordon || strings.HasPrefix(field, "annotations/")), e, "Kamino changed %s of a Node", field)
+	if held == nil || own {
+		return
+	}
+	if former, touched := held.before[field]; !kamino || touched && former == is {
+		delete(held.before, field) // the value of another account counts
+	} else if !touched {
+		held.before[field] = was
+	}
+	if cordon && was == "true" {
+		j.serves(held, e)
+	} else if cordon && kamino {
+		held.cordoned = e.at
+		j.expect(6, j.hasReady(j.poolOf(e.out), e.name), e, "no other node of pool %s is Ready", j.poolOf(e.out))
+	}
+}
+
+// carried: a capture may copy the label, or taints, to the replacement of its donor.
+func (j *judge) carried(field string) bool {
+	for _, p := range j.prototypes {
+		carry := part(p.spec, "settings", "donor", "carryOver")
+		if slices.Contains(items(carry, "labels"), any(strings.TrimPrefix(field, "labels/"))) || field == "spec/taints" && items(carry, "taints") != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (j *judge) hasReady(pool, except string) bool {
+	for name, n := range j.nodes {
+		if name != except && isReady(n) && j.poolOf(n) == pool {
+			return true
+		}
+	}
+	return false
+}
+
+// serves judges the time out of service.
+func (j *judge) serves(h *hold, e event) {
+	if took := e.at.Sub(h.cordoned); !h.cordoned.IsZero() && h.limit > 0 {
+		j.expect(4, took <= h.limit, e, "node %s was out of service for %s, longer than %s", h.node, took, h.limit)
+	}
+	h.cordoned = time.Time{}
+}
+
+// fields are the labels, the annotations, the cordon and the taints of a Node, without the taints of the control plane.
+func fields(n object) map[string]string {
+	taints := slices.DeleteFunc(slices.Clone(items(n, "spec", "taints")), func(t any) bool { return strings.HasPrefix(text(t, "key"), "node.kubernetes.io/") })
+	out := map[string]string{"spec/unschedulable": text(n, "spec", "unschedulable"), "spec/taints": fmt.Sprint(taints)}
+	for _, kind := range []string{"labels", "annotations"} {
+		for key, value := range part(n, "metadata", kind) {
+			out[kind+"/"+key] = text(value)
+		}
+	}
+	return out
+}
+
+func isReady(n object) bool {
+	return slices.ContainsFunc(items(n, "status", "conditions"), func(c any) bool { return text(c, "type") == "Ready" && text(c, "status") == "True" })
+}
+
+// instanceOf is the ID of a Node's instance in the cloud.
+func instanceOf(n object) string { return instanceID(text(n, "spec", "providerID")) }
+
+func instanceID(provider string) string {
+	if id, azure := strings.CutPrefix(strings.ToLower(provider), "azure://"); azure {
+		return id
+	}
+	return provider[strings.LastIndex(provider, "/")+1:]
+}
+
+// poolOf is the pool of a Node: of its instance, or the set of machines of Cluster API.
+func (j *judge) poolOf(n object) string {
+	owner := text(n, "metadata", "annotations", "cluster.x-k8s.io/owner-name")
+	_, set := azureKind(instanceOf(n))
+	return cmp.Or(j.thing(instanceOf(n)).pool, set, owner[:max(strings.LastIndex(owner, "-"), 0)])
+}
+
+func (j *judge) held(is func(*hold) bool) *hold {
+	for _, h := range j.holds {
+		if is(h) {
+			return h
+		}
+	}
+	return nil
+}
+
+// lease judges a new reservation, and a node at the end of its reservation.
+func (j *judge) lease(key string, e event) {
+	h, holder, node := j.holds[key], text(e.out, "metadata", "labels", "kamino.dev/holder"), text(e.out, "metadata", "annotations", "kamino.dev/node")
+	if e.verb == "delete" && h != nil {
+		delete(j.holds, key)
+		j.past = append(j.past, h)
+		_, stays := j.nodes[h.node]
+		j.expect(4, !stays || len(h.before) == 0, e, "node %s is not as before: %v", h.node, h.before)
+		t := j.thing(h.instance)
+		j.expect(4, !stays || t.gone || t.guard == h.guard, e, "protection of node %s is %q, was %q", h.node, t.guard, h.guard)
+	}
+	if e.verb == "delete" || h != nil || holder == "" {
+		return
+	}
+	h = &hold{node: node, holder: holder, instance: instanceOf(j.nodes[node]), set: j.poolOf(j.nodes[node]), began: e.at, before: map[string]string{}}
+	h.guard = j.thing(h.instance).guard
+	if p := j.prototypes[holder]; p != nil {
+		h.pool = p.pool
+		for _, field := range []string{"deadline", "readyTimeout"} {
+			d, _ := time.ParseDuration(text(p.spec, "settings", "outOfService", field))
+			h.limit += d
+		}
+		j.expect(3, j.held(func(other *hold) bool { return other.pool == h.pool }) == nil, e, "another capture holds a node of pool %s", h.pool)
+	}
+	j.holds[key] = h
+	j.expect(3, len(j.holds) <= j.limit, e, "%d nodes are reserved, the limit is %d", len(j.holds), j.limit)
+}
