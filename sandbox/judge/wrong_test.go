@@ -239,4 +239,3 @@ var wrongRuns = []struct {
 		set(r.audit[r.byKamino(r.asked(t, "patch nodes "+donor))[0]], "a", "responseObject", "metadata", "labels", "team")
 	}},
 }
-

@@ -39,6 +39,9 @@ type Sandbox struct {
 	Kamino string
 	// Programs is a directory with kamino, kamino-sandbox and kubectl.
 	Programs string
+	// AtOnce is how many nodes captures may reserve at once, if no policy allows more. The default is for commands with
+	// SettingsFile.
+	AtOnce int
 	// issuing protects the making of a proxy's certificate.
 	issuing sync.Mutex
 	// removals counts running removals of machines of finished tests. Machines of Cluster API stay, because they
@@ -107,7 +110,7 @@ func run(m *testing.M, o world.Options, into **Sandbox) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	s := &Sandbox{Programs: filepath.Join(dir, "bin"), keepMachines: o.ClusterAPI != ""}
+	s := &Sandbox{Programs: filepath.Join(dir, "bin"), AtOnce: atOnce, keepMachines: o.ClusterAPI != ""}
 	if err := s.gather(); err != nil {
 		return 1, err
 	}
@@ -128,7 +131,7 @@ func run(m *testing.M, o world.Options, into **Sandbox) (code int, err error) {
 	if err := s.Stop(); err != nil {
 		return code, err
 	}
-	return code, s.Judge(os.Stdout, atOnce)
+	return code, s.Judge(os.Stdout, s.AtOnce)
 }
 
 // gather makes the directory with the programs.

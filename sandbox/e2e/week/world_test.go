@@ -91,6 +91,7 @@ func newWeek(t *testing.T, seed uint64) *week {
 	w.apply("manifests", sandbox.Must(t, "kamino", "manifests"))
 	sandbox.Must(t, "kubectl", "wait", "--for=condition=Established", "crd/prototypes.kamino.dev", "crd/prototypepolicies.kamino.dev")
 	w.apply("policy", fmt.Sprintf(policy, atOnce, keep))
+	sandbox.AtOnce = 1 // the policy alone allows more
 	return w
 }
 
