@@ -99,7 +99,7 @@ func has(rule any, field, value string) bool {
 // permitted: a published role allows the request. Every account may ask for its own rights. Rights in a namespace are for all
 // namespaces of Kamino.
 func permitted(e event) bool {
-	return strings.HasPrefix(e.resource, "selfsubject") || slices.ContainsFunc(slices.Concat(facts.Rules, facts.People), func(r object) bool {
+	return strings.HasPrefix(e.resource, "selfsubject") || slices.ContainsFunc(slices.Concat(facts.Rules, facts.Management, facts.People), func(r object) bool {
 		return has(r, "verbs", e.verb) && has(r, "apiGroups", e.group) && has(r, "resources", strings.Trim(e.resource+"/"+e.sub, "/")) &&
 			(r["resourceNames"] == nil || has(r, "resourceNames", e.name)) && (r["namespaced"] == nil || strings.Contains(e.namespace, "kamino"))
 	})

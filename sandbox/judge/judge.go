@@ -27,8 +27,8 @@ type knowledge struct {
 	// AWSActs have the effect, and the parameter with the IDs.
 	AWSActs   map[string][]string
 	Published []string
-	// Rules of the published roles. People need more: for copies of customData, kamino restore and kamino doctor (pages of these).
-	Rules, People []object
+	// Rules of the published roles, and of the account for Cluster API. People need more: for copies of customData, restore and doctor.
+	Rules, Management, People []object
 }
 
 var facts = func() (k knowledge) {
