@@ -51,7 +51,7 @@ func (j *judge) replay(e event, key, uid string, kamino bool) {
 	case e.resource == "orders" && e.sub == "":
 		j.orders[uid] = part(e.out, "spec")
 	case e.resource == "orders":
-		j.report(j.orders[uid], text(e.out, "status", "report"), text(e.out, "status", "signature"))
+		j.proof(j.orders[uid], text(e.out, "status", "report"), text(e.out, "status", "signature"))
 	case text(e.out, "metadata", "labels", "app.kubernetes.io/name") == "kamino":
 		j.role(e)
 	}
@@ -69,8 +69,8 @@ func (j *judge) prototype(e event, uid string) {
 	}
 }
 
-// report keeps the proof in a report that the Order's key has signed.
-func (j *judge) report(order object, report, signature string) {
+// proof keeps the proof in a report that the Order's key has signed.
+func (j *judge) proof(order object, report, signature string) {
 	key, _ := base64.StdEncoding.DecodeString(text(order, "key"))
 	sum, _ := base64.StdEncoding.DecodeString(signature)
 	var signed struct{ Proof object }

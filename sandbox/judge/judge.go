@@ -101,8 +101,12 @@ func Run(dir string, limit int) (*Report, error) {
 	if err = errors.Join(err, json.Unmarshal(raw, &sandbox), incomplete); err != nil {
 		return nil, err
 	}
+	return report(l, limit, sandbox.Cloud != "aws"), nil
+}
+
+func report(l logs, limit int, azure bool) *Report {
 	j := &judge{
-		logs: l, limit: limit, azure: sandbox.Cloud != "aws", things: things{}, nodes: map[string]object{}, known: map[string]bool{}, prototypes: map[string]*prototype{},
+		logs: l, limit: limit, azure: azure, things: things{}, nodes: map[string]object{}, known: map[string]bool{}, prototypes: map[string]*prototype{},
 		holds: map[string]*hold{}, made: map[string]string{}, orders: map[string]object{},
 	}
 	for _, e := range l.events {
@@ -117,7 +121,7 @@ func Run(dir string, limit int) (*Report, error) {
 	j.end(event{at: l.events[len(l.events)-1].at, line: "at the end of the logs"})
 	j.Counted = fmt.Sprintf("%d captures, %d reservations, %d nodes, %d resources of the cloud, %d events of the API server, %d requests to the cloud",
 		len(j.prototypes), len(j.past)+len(j.holds), len(j.nodes), len(j.things), l.audited, l.called)
-	return &j.Report, nil
+	return &j.Report
 }
 
 // expect counts a test of a sentence, and keeps a broken one.

@@ -74,11 +74,16 @@ func readLogs(dir string) (l logs, err error) {
 			return l, fmt.Errorf("the logs in %s are incomplete: %w", start, err)
 		}
 	}
-	slices.SortStableFunc(l.events, func(a, b event) int { return a.at.Compare(b.at) })
+	l.sort()
 	if len(l.events) == 0 {
 		err = fmt.Errorf("%s has no logs: pass the directory of a stopped sandbox", dir)
 	}
 	return l, err
+}
+
+// sort orders the events by the time of the answer.
+func (l *logs) sort() {
+	slices.SortStableFunc(l.events, func(a, b event) int { return a.at.Compare(b.at) })
 }
 
 // read reads the logs of one start, and compares the numbers of lines with the numbers that the sandbox counted.
