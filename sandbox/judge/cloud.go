@@ -150,7 +150,7 @@ func (t things) awsSees(e event, kamino bool) {
 		s.names(t.templateImage(g))
 		for _, i := range items(g, "Instances") {
 			m := t.get("instance", text(i, "InstanceId"))
-			m.pool, m.guard = s.id, strings.TrimSuffix(text(i, "ProtectedFromScaleIn")+" "+text(i, "LifecycleState"), " InService")
+			m.pool, m.guard = s.id, text(i, "ProtectedFromScaleIn")+map[bool]string{true: " Standby"}[strings.HasSuffix(text(i, "LifecycleState"), "Standby")]
 		}
 	}
 	for _, r := range items(out, "DescribeInstanceRefreshesResult", "InstanceRefreshes") {

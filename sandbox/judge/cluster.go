@@ -19,7 +19,7 @@ import (
 func (j *judge) request(e event, kamino bool) {
 	key, uid := e.namespace+"/"+e.resource+"/"+e.name, text(e.out, "metadata", "uid")
 	if kamino && e.resource != "" {
-		j.expect(8, permitted(e), e, "no published role allows the request")
+		j.expect(8, j.permitted(e), e, "no published role allows the request")
 	}
 	if !slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.verb) {
 		return
@@ -85,6 +85,7 @@ func (j *judge) proof(order object, report, signature string) {
 // role keeps the accounts with the engine's role: it may write the status of Prototypes.
 func (j *judge) role(e event) {
 	for _, r := range items(e.out, "rules") {
+		j.known["in "+e.namespace] = e.namespace != ""
 		j.known[e.name] = j.known[e.name] || has(r, "resources", "prototypes/status") && has(r, "verbs", "update")
 	}
 	for _, s := range items(e.out, "subjects") {
@@ -97,11 +98,11 @@ func has(rule any, field, value string) bool {
 }
 
 // permitted: a published role allows the request. Every account may ask for its own rights. Rights in a namespace are for all
-// namespaces of Kamino.
-func permitted(e event) bool {
+// namespaces of Kamino: by the name, or because a published role is there.
+func (j *judge) permitted(e event) bool {
 	return strings.HasPrefix(e.resource, "selfsubject") || slices.ContainsFunc(slices.Concat(facts.Rules, facts.Management, facts.People), func(r object) bool {
 		return has(r, "verbs", e.verb) && has(r, "apiGroups", e.group) && has(r, "resources", strings.Trim(e.resource+"/"+e.sub, "/")) &&
-			(r["resourceNames"] == nil || has(r, "resourceNames", e.name)) && (r["namespaced"] == nil || strings.Contains(e.namespace, "kamino"))
+			(r["resourceNames"] == nil || has(r, "resourceNames", e.name)) && (r["namespaced"] == nil || strings.Contains(e.namespace, "kamino") || j.known["in "+e.namespace])
 	})
 }
 
@@ -109,7 +110,7 @@ func permitted(e event) bool {
 func (j *judge) named(e event, kamino bool) bool {
 	node, kubelet := strings.CutPrefix(e.user, "system:node:")
 	controlPlane := strings.HasPrefix(e.user, "system:serviceaccount:kube-system:") || strings.HasPrefix(e.user, "system:kube-") || e.user == "system:apiserver"
-	return kamino || slices.Contains(e.groups, any("system:masters")) || e.resource != "prototypes" && (controlPlane || kubelet && node == e.name)
+	return kamino || j.known[e.user] || slices.Contains(e.groups, any("system:masters")) || e.resource != "prototypes" && (controlPlane || kubelet && node == e.name)
 }
 
 // node replays a write of a Node.
@@ -149,8 +150,7 @@ func (j *judge) node(e event, kamino bool) {
 // changed judges the change of a field of a Node.
 func (j *judge) changed(e event, kamino bool, held *hold, field, was, is string) {
 	own, cordon := strings.Contains(field, "/kamino.dev/"), field == "spec/unschedulable"
-	mark := j.trial(instanceOf(e.out)) && (cordon || field == "labels/node.kubernetes.io/exclude-from-external-load-balancers") || j.carried(field)
-	j.expect(9, !kamino || own || mark || held != nil && (cordon || strings.HasPrefix(field, "annotations/")), e, "Kamino changed %s of a Node", field)
+	j.expect(9, !kamino || own || j.mayChange(e, held, field), e, "Kamino changed %s of a Node", field)
 	if held == nil || own {
 		return
 	}
@@ -165,6 +165,13 @@ func (j *judge) changed(e event, kamino bool, held *hold, field, was, is string)
 		held.cordoned = e.at
 		j.expect(6, j.hasReady(j.poolOf(e.out), e.name), e, "no other node of pool %s is Ready", j.poolOf(e.out))
 	}
+}
+
+// mayChange: the page of security lists the field, for a reserved node, the Node of a trial, or a replacement.
+func (j *judge) mayChange(e event, held *hold, field string) bool {
+	cordon := field == "spec/unschedulable"
+	return held != nil && (cordon || strings.HasPrefix(field, "annotations/")) || j.carried(field) ||
+		j.trial(instanceOf(e.out)) && (cordon || field == "labels/node.kubernetes.io/exclude-from-external-load-balancers")
 }
 
 // carried: a capture may copy the label, or taints, to the replacement of its donor.

@@ -77,9 +77,14 @@ func (j *judge) donor(id string) bool {
 	return named || j.held(func(h *hold) bool { return h.instance == id }) != nil
 }
 
+// own: Kamino created the resource, or a capture in the log did, or an image of Kamino needs the snapshot.
+func (j *judge) own(t *thing) bool {
+	return t.own || j.prototypes[t.tags["kamino-uid"]] != nil || t.backs != "" && j.own(j.thing(t.backs))
+}
+
 // effect judges what Kamino asked the cloud for.
 func (j *judge) effect(e event, f effect, t *thing) {
-	uid, trial := t.tags["kamino-uid"], j.trial(f.id)
+	trial := j.trial(f.id)
 	switch f.what {
 	case "stop", "rebuild", "end":
 		j.expect(1, j.donor(f.id) || trial, e, "%s of %s, which is no donor", f.what, f.id)
@@ -88,7 +93,7 @@ func (j *judge) effect(e event, f effect, t *thing) {
 		now, wrong := strconv.Atoi(f.value)
 		j.expect(1, now >= was || wrong != nil, e, "pool %s shrinks from %d to %d", f.id, was, now)
 	case "delete", "tag", "untag":
-		j.expect(5, t.own || j.prototypes[uid] != nil || trial, e, "%s is not Kamino's", f.id)
+		j.expect(5, j.own(t) || trial, e, "%s is not Kamino's", f.id)
 		j.expect(7, t.kind != "image" || f.what != "delete" || !j.needed(t), e, "a rollback needs %s", f.id)
 	case "recipe":
 		j.recipe(e, t, f.value)

@@ -69,7 +69,7 @@ type judge struct {
 	azure      bool
 	things     things
 	nodes      map[string]object
-	known      map[string]bool       // Nodes that were Ready, by UID; roles and accounts of the engine; proofs by UID of the Prototype
+	known      map[string]bool       // Nodes that were Ready, by UID; roles, accounts and namespaces of the engine; proofs by UID of the Prototype
 	prototypes map[string]*prototype // by UID
 	holds      map[string]*hold      // by the Lease
 	past       []*hold
@@ -110,7 +110,7 @@ func report(l logs, limit int, azure bool) *Report {
 		holds: map[string]*hold{}, made: map[string]string{}, orders: map[string]object{},
 	}
 	for _, e := range l.events {
-		kamino := slices.ContainsFunc([]string{"kamino/", "kamino ", "kamino-generalize"}, func(agent string) bool { return strings.HasPrefix(e.agent, agent) }) || j.known[e.user] ||
+		kamino := slices.ContainsFunc([]string{"kamino/", "kamino ", "kamino-generalize"}, func(agent string) bool { return strings.HasPrefix(e.agent, agent) }) ||
 			strings.HasPrefix(e.agent, "aws-sdk-go-v2/") && !strings.Contains(e.agent, " app/") && !strings.Contains(e.agent, "cluster.x-k8s.io")
 		if e.method == "" {
 			j.request(e, kamino)

@@ -261,7 +261,7 @@ func TestTwoStarts(t *testing.T) {
 }
 
 // mostLines is the size that a reader can check in an hour, without comments.
-const mostLines = 780
+const mostLines = 790
 
 func TestJudgeSharesNothing(t *testing.T) {
 	files, err := filepath.Glob("*.go")

@@ -111,7 +111,7 @@ func each(path string, add func(object) error) error {
 	if err != nil {
 		return err
 	}
-	defer file.Close() //nolint:errcheck // read only
+	defer file.Close()
 	from := io.Reader(file)
 	if strings.HasSuffix(path, ".gz") {
 		if from, err = gzip.NewReader(file); err != nil {
@@ -124,7 +124,7 @@ func each(path string, add func(object) error) error {
 			err = add(o)
 		}
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", filepath.Base(path), err)
