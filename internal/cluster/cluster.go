@@ -3,16 +3,20 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"syscall"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -96,18 +100,18 @@ func (c *Connection) Policies(ctx context.Context) ([]v1alpha1.PrototypePolicy, 
 	return list.Items, nil
 }
 
-// Served reports whether the API server serves a resource of Kamino. resource is the plural name.
+// Served reports whether the API server serves a resource of Kamino. resource is the plural name. Discovery answers every
+// account that may log in: a list of the resource would need a right in the whole cluster, which Kamino has not for Orders.
 func (c *Connection) Served(ctx context.Context, resource string) (bool, error) {
-	path := fmt.Sprintf("/apis/%s/%s", v1alpha1.GroupVersion.String(), resource)
-	err := c.Kube.CoreV1().RESTClient().Get().AbsPath(path).Param("limit", "1").
-		SetHeader("Accept", "application/json").Do(ctx).Error()
-	switch {
-	case apierrors.IsNotFound(err):
+	raw, err := c.Kube.CoreV1().RESTClient().Get().AbsPath("/apis/"+v1alpha1.GroupVersion.String()).SetHeader("Accept", "application/json").Do(ctx).Raw()
+	if apierrors.IsNotFound(err) {
 		return false, nil
-	case apierrors.IsForbidden(err):
-		return true, nil // RBAC is checked first, so that the resource may exist or not
 	}
-	return err == nil, err
+	var served metav1.APIResourceList
+	if err := cmp.Or(err, json.Unmarshal(raw, &served)); err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == resource }), nil
 }
 
 // NotAllowed reports whether the API server or the cloud rejects the credential or denies the action.

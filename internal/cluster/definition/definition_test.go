@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -154,6 +155,21 @@ func TestServed(t *testing.T) {
 	} {
 		if got := served(&unstructured.Unstructured{Object: map[string]any{"status": test.status}}); got != test.want {
 			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestServedNeedsNoRight: an account without any right in Kamino's group learns which kinds the API server serves.
+func TestServedNeedsNoRight(t *testing.T) {
+	config := rest.CopyConfig(apitest.Server(t))
+	config.Impersonate = rest.ImpersonationConfig{UserName: "nothing", Groups: []string{"system:authenticated"}}
+	c, err := cluster.New(config, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for resource, want := range map[string]bool{"orders": true, "prototypes": true, "foreign": false} {
+		if got, err := c.Served(t.Context(), resource); got != want || err != nil {
+			t.Errorf("%s: served %t, want %t: %v", resource, got, want, err)
 		}
 	}
 }
