@@ -240,14 +240,9 @@ func (e *Engine) refuseUnreadable(ctx context.Context, p *v1alpha1.Prototype) Re
 // actions are known.
 func (e *Engine) observeAndAct(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (Result, error) {
 	record := e.readRecord(p)
-	if err := (poolGrowth{e}).nameDonor(ctx, p, record); err != nil {
+	if growing, err := (poolGrowth{e}).lacksDonor(ctx, p, record); err != nil {
 		return Result{}, err
-	}
-	foreign, err := poolGrowth{e}.namesForeignDonor(ctx, p, record)
-	if err != nil {
-		return Result{}, err
-	}
-	if foreign || p.Spec.AwaitsDonor() {
+	} else if growing {
 		return poolGrowth{e}.observeGrowthAndAct(ctx, p, record, isLeft)
 	}
 	reserved := func() {}

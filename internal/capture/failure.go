@@ -230,23 +230,30 @@ func (w *observed) podFailureMessage() string {
 	return w.podTrouble()
 }
 
+// settingsFailure is the failure if the error says that a setting of the capture is missing or not allowed; nil otherwise.
+func settingsFailure(w *observed, err error) *v1alpha1.Failure {
+	if errors.Is(err, errRulesGone) {
+		return &v1alpha1.Failure{Reason: admission.RulesNotFound, Message: fmt.Sprintf("ConfigMap %s of settings.generalize.rules was deleted during the capture of node %s. Create the ConfigMap, then %s",
+			w.p.Spec.Settings.Generalize.Rules, w.p.Spec.Donor.NodeName, retryRemedy(w))}
+	}
+	if errors.Is(err, errCarryOverDenied) {
+		return &v1alpha1.Failure{Reason: admission.CarryOverNotAllowed, Message: err.Error() + ": " + admission.CarryOverRemedy + ". Then " + retryRemedy(w)}
+	}
+	if denied := (*deniedError)(nil); errors.As(err, &denied) {
+		return &v1alpha1.Failure{Reason: denied.Reason, Message: denied.Message}
+	}
+	return nil
+}
+
 // failFinally ends the capture after an error of the cloud if a wait would keep the donor out of service. The capture also
 // ends if the user's rules are gone. All other errors are retried.
 func (e failures) failFinally(w *observed, d plan.Decision, err error) error {
+	if f := settingsFailure(w, err); f != nil {
+		f.Message += removalNote(w)
+		e.fail(w, f)
+		return nil
+	}
 	var c *cloud.Error
-	if errors.Is(err, errRulesGone) {
-		e.fail(w, &v1alpha1.Failure{Reason: admission.RulesNotFound, Message: fmt.Sprintf("ConfigMap %s of settings.generalize.rules was deleted during the capture of node %s. Create the ConfigMap, then %s",
-			w.p.Spec.Settings.Generalize.Rules, w.p.Spec.Donor.NodeName, retryRemedy(w)) + removalNote(w)})
-		return nil
-	}
-	if denied := (*deniedError)(nil); errors.As(err, &denied) {
-		e.fail(w, &v1alpha1.Failure{Reason: denied.Reason, Message: denied.Message + removalNote(w)})
-		return nil
-	}
-	if errors.Is(err, errCarryOverDenied) {
-		e.fail(w, &v1alpha1.Failure{Reason: admission.CarryOverNotAllowed, Message: err.Error() + ": " + admission.CarryOverRemedy + ". Then " + retryRemedy(w) + removalNote(w)})
-		return nil
-	}
 	if errors.As(err, &c) && c.Kind == cloud.Refused && d.Do == plan.Promote {
 		e.failPromotion(w, c)
 		return nil

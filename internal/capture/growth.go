@@ -27,6 +27,15 @@ const PioneerNamesDonor = "PioneerNamesDonor"
 // poolGrowth makes the passes of a capture without a donor.
 type poolGrowth struct{ *Engine }
 
+// lacksDonor reports whether the capture has no donor, or one that Kamino has not added although it adds the donor.
+func (e poolGrowth) lacksDonor(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) (bool, error) {
+	if err := e.nameDonor(ctx, p, record); err != nil {
+		return false, err
+	}
+	foreign, err := e.namesForeignDonor(ctx, p, record)
+	return foreign || p.Spec.AwaitsDonor(), err
+}
+
 // namesForeignDonor reports whether another client named the donor although Kamino adds the donor. Kamino would remove that
 // node. Only the record, or the Lease of a capture whose record is lost, names the donor that Kamino has added.
 func (e poolGrowth) namesForeignDonor(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) (bool, error) {

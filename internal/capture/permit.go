@@ -36,49 +36,56 @@ func mayRemove(lease v1alpha1.Reservation) bool {
 // The reservation of an orphan is its Lease, as read.
 func (h donorReservation) permit(ctx context.Context, w *observed, do plan.Action) error {
 	allowed, guarded := allows[do]
-	if writesLease := do == plan.Note || do == plan.Relock; w.isOrphan || !guarded && !writesLease {
+	writesLease := do == plan.Note || do == plan.Relock
+	if w.isOrphan || w.node == nil || !guarded && !writesLease { // a machine without a Node serves no pods
 		return nil
 	}
-	if w.node == nil { // a machine without a Node serves no pods
-		return nil
+	if err := h.readLease(ctx, w); err != nil {
+		return err
 	}
-	if w.lease == nil || w.lease.UID != w.p.UID { // otherwise read or written in this pass
-		lease, err := h.reservations().Confirmed(ctx, w.node)
-		if err != nil {
-			return err
-		}
-		w.lease = lease
-	}
-	ours := w.lease != nil && w.lease.UID == w.p.UID
-	if inService(w, do, ours) {
+	if inService(w, do) {
 		return fmt.Errorf("node %s: %w", w.node.Name, ErrInService)
 	}
 	if !guarded {
 		return nil
 	}
-	if w.reservation != nil && (w.lease == nil || ours && !repeatsRecord(w.record, w.lease)) {
+	if w.reservation != nil && (w.lease == nil || w.leaseIsOurs() && !repeatsRecord(w.record, w.lease)) {
 		if err := h.renewLease(ctx, w); err != nil {
 			return err
 		}
-		ours = true
 	}
-	if !ours || !allowed(*w.lease) {
+	if !w.leaseIsOurs() || !allowed(*w.lease) {
 		return fmt.Errorf("%s of node %s: %w", do, w.node.Name, node.ErrUnconfirmed)
 	}
 	return nil
 }
 
+// leaseIsOurs reports whether the Lease of the node, as read, names this capture.
+func (w *observed) leaseIsOurs() bool { return w.lease != nil && w.lease.UID == w.p.UID }
+
+// readLease reads the Lease of the node, unless this pass has read or written a Lease of this capture.
+func (h donorReservation) readLease(ctx context.Context, w *observed) error {
+	if w.leaseIsOurs() {
+		return nil
+	}
+	lease, err := h.reservations().Confirmed(ctx, w.node)
+	if err == nil {
+		w.lease = lease
+	}
+	return err
+}
+
 // inService reports whether the action would harm a node that is Ready and takes pods. A stop harms the node in the boot that
 // it must leave, and a removal in any boot. A new Lease would give the record alone a power over the node.
-func inService(w *observed, do plan.Action, ours bool) bool {
-	if w.node == nil || !nodestate.Ready(w.node) || w.node.Spec.Unschedulable || do == plan.Start {
+func inService(w *observed, do plan.Action) bool {
+	if !nodestate.Ready(w.node) || w.node.Spec.Unschedulable || do == plan.Start {
 		return false
 	}
 	switch do {
 	case plan.Remove, plan.DeleteNode:
 		return true
 	case plan.Note, plan.Relock:
-		return !ours && w.facts.MustBoot() || acceptsPodsInOldBoot(w)
+		return !w.leaseIsOurs() && w.facts.MustBoot() || acceptsPodsInOldBoot(w)
 	default:
 		return acceptsPodsInOldBoot(w)
 	}

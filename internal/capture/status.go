@@ -372,9 +372,11 @@ func clearStalled(p *v1alpha1.Prototype) {
 // setStalled sets condition Stalled if a person can fix the error of a pass. Temporary errors, such as a conflict, are
 // skipped.
 func setStalled(p *v1alpha1.Prototype, err error, now time.Time) {
+	stall := func(reason, message string) {
+		setCondition(p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message)
+	}
 	if errors.Is(err, ErrInService) {
-		setCondition(p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, InService,
-			err.Error()+": cordon and drain the node, then Kamino continues; or delete the Prototype and reboot the node")
+		stall(InService, err.Error()+": cordon and drain the node, then Kamino continues; or delete the Prototype and reboot the node")
 		return
 	}
 	var e *cloud.Error
@@ -389,20 +391,26 @@ func setStalled(p *v1alpha1.Prototype, err error, now time.Time) {
 		enterPhase(&p.Status, v1alpha1.PhasePreflight, now)
 	}
 	if e == nil {
-		setCondition(p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, string(cloud.Denied), err.Error()+"; the capture continues automatically once this is fixed")
+		stall(string(cloud.Denied), err.Error()+"; the capture continues automatically once this is fixed")
 		return
 	}
-	switch e.Kind {
+	if what := stalledBy(e.Kind, p.Status.Phase); what != "" {
+		stall(string(e.Kind), e.Error()+what)
+	}
+}
+
+// stalledBy says what a person can do about an error of the cloud in a phase; empty for errors that pass by themselves.
+func stalledBy(kind cloud.Kind, phase v1alpha1.Phase) string {
+	switch kind {
 	case cloud.Denied, cloud.Unauthenticated, cloud.QuotaExceeded, cloud.Invalid, cloud.Unsupported, cloud.Refused:
-		setCondition(p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, string(e.Kind),
-			e.Error()+"; the capture continues automatically once this is fixed")
+		return "; the capture continues automatically once this is fixed"
 	case cloud.NotFound:
-		if slices.Contains(artifactPhases, p.Status.Phase) {
-			setCondition(p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, string(e.Kind),
-				e.Error()+": the version or the recipe needs this object; the capture continues automatically once the object exists")
+		if slices.Contains(artifactPhases, phase) {
+			return ": the version or the recipe needs this object; the capture continues automatically once the object exists"
 		}
 	case cloud.Conflict, cloud.Throttled, cloud.Unavailable:
 	}
+	return ""
 }
 
 // InService is the reason of condition Stalled: Kamino touches no node that takes pods in the boot that it must leave.

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -77,12 +76,6 @@ func newPress(t *testing.T) *unfinishedCapture {
 	engine := &capture.Engine{Client: objects, Kube: connection.Kube, Cloud: p.cloud, Image: "kamino:test", Log: logr.Discard()}
 	p.session = &session{Factory: f, options: &Options{Namespace: v1alpha1.DefaultNamespace, Log: logr.Discard()}, cluster: connection, provider: p.cloud, engine: engine}
 	return p
-}
-
-func (p *unfinishedCapture) text(value any) string {
-	text, err := json.Marshal(value)
-	p.must(err)
-	return string(text)
 }
 
 func (p *unfinishedCapture) must(err error) {
