@@ -399,7 +399,7 @@ func setStalled(p *v1alpha1.Prototype, err error, now time.Time) {
 	}
 }
 
-// stalledBy says what a person can do about an error of the cloud in a phase; empty for errors that pass by themselves.
+// stalledBy says what a person can do about an error of the cloud in a phase; empty for temporary errors.
 func stalledBy(kind cloud.Kind, phase v1alpha1.Phase) string {
 	switch kind {
 	case cloud.Denied, cloud.Unauthenticated, cloud.QuotaExceeded, cloud.Invalid, cloud.Unsupported, cloud.Refused:

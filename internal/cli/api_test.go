@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
 // apiServer is a partial Kubernetes API server for the command's requests: collections of JSON objects with list, watch,
@@ -119,6 +121,8 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte(`{"gitVersion":"v1.37.1"}`))
 	case path == "/apis/admissionregistration.k8s.io/v1":
 		_, _ = w.Write([]byte(`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"admissionregistration.k8s.io/v1","resources":[{"name":"validatingadmissionpolicies","kind":"ValidatingAdmissionPolicy"}]}`))
+	case path == "/apis/"+v1alpha1.GroupVersion.String():
+		s.serveKinds(w)
 	case r.Method == http.MethodGet && name != "":
 		s.serveGet(w, path, resource, name)
 	case r.Method == http.MethodGet && r.URL.Query().Get("watch") != "":
@@ -184,6 +188,18 @@ func resourceOf(path string) (resource, name string) {
 	}
 	parts = append(parts, "", "")
 	return parts[0], parts[1]
+}
+
+// serveKinds lists Kamino's kinds, as discovery does.
+func (s *apiServer) serveKinds(w http.ResponseWriter) {
+	kinds := &metav1.APIResourceList{GroupVersion: v1alpha1.GroupVersion.String()}
+	for _, kind := range []string{"prototypes", "prototypepolicies", "orders"} {
+		if !s.isMissing(kind) {
+			kinds.APIResources = append(kinds.APIResources, metav1.APIResource{Name: kind})
+		}
+	}
+	kinds.Kind, kinds.APIVersion = "APIResourceList", "v1"
+	answer(w, http.StatusOK, kinds)
 }
 
 func (s *apiServer) serveGet(w http.ResponseWriter, path, resource, name string) {

@@ -11,8 +11,8 @@ func (r *root) check() *cobra.Command {
 	command := &cobra.Command{
 		Use: "check [DIR]", Short: "Check Kamino's promises against the logs of a stopped sandbox",
 		Long: `Reads the audit log of the API server and the log of requests to the cloud, of each start of the sandbox. Nothing
-else is read: not the state of the cloud, and no code of Kamino. Checks nine sentences, and prints how often each sentence
-was tested. The exit code is 1 if a sentence is broken, or a log is incomplete.
+else is read: not the state of the cloud, and no code of Kamino. Checks nine sentences, and prints how often each
+sentence was tested. The exit code is 1 if a sentence is broken, or a log is incomplete.
 
 Stop the sandbox first. https://github.com/kamino-dev/kamino/blob/main/docs/contribute/check.md has the meaning of each
 sentence.`,

@@ -160,7 +160,7 @@ func (s *scenario) steps() []step {
 func (s *scenario) end() error {
 	errs := []error{s.stopController(), pioneerDemo{s}.stopRepository()}
 	if s.world != nil {
-		errs = append(errs, s.world.Stop(), s.world.Judge(s.Out, 1))
+		errs = append(errs, s.world.Stop(), world.Judge(s.world, s.Out, 1))
 	}
 	if s.Keep {
 		s.print.line("the directory of the sandbox is kept: %s", s.dir)

@@ -131,7 +131,7 @@ func run(m *testing.M, o world.Options, into **Sandbox) (code int, err error) {
 	if err := s.Stop(); err != nil {
 		return code, err
 	}
-	return code, s.Judge(os.Stdout, s.AtOnce)
+	return code, world.Judge(s.World, os.Stdout, s.AtOnce)
 }
 
 // gather makes the directory with the programs.

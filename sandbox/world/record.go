@@ -63,9 +63,9 @@ const recordsVariable = "KAMINO_RECORDS"
 
 // Judge checks Kamino's promises against the logs of the stopped sandbox, and writes the report. most is how many nodes captures may
 // reserve at once, if no policy allows more. A broken promise is an error.
-func (w *World) Judge(out io.Writer, most int) error {
+func Judge(w *World, out io.Writer, most int) error {
 	if to := os.Getenv(recordsVariable); to != "" {
-		if err := w.keepRecord(filepath.Join(to, fmt.Sprintf("%s-%d", filepath.Base(os.Args[0]), os.Getpid()))); err != nil {
+		if err := keepRecord(w, filepath.Join(to, fmt.Sprintf("%s-%d", filepath.Base(os.Args[0]), os.Getpid()))); err != nil {
 			return err
 		}
 	}
@@ -76,7 +76,7 @@ func (w *World) Judge(out io.Writer, most int) error {
 	return report.Print(out)
 }
 
-func (w *World) keepRecord(to string) error {
+func keepRecord(w *World, to string) error {
 	if err := os.CopyFS(filepath.Join(to, sandboxdir.RecordDir), os.DirFS(filepath.Join(w.Dir(), sandboxdir.RecordDir))); err != nil {
 		return err
 	}
