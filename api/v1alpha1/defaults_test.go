@@ -32,6 +32,7 @@ func TestDefaultsAgree(t *testing.T) {
 	share := intstr.FromString("10%")
 	want := v1alpha1.Settings{
 		Drain:        v1alpha1.DrainSettings{Timeout: metav1.Duration{Duration: 15 * time.Minute}},
+		Generalize:   v1alpha1.GeneralizeSettings{UnknownFiles: v1alpha1.UnknownFilesReportDifferent},
 		OutOfService: v1alpha1.OutOfServiceSettings{Deadline: metav1.Duration{Duration: 30 * time.Minute}, ReadyTimeout: metav1.Duration{Duration: 15 * time.Minute}, MaxUnavailable: &share},
 		Trial:        v1alpha1.TrialSettings{Soak: &metav1.Duration{Duration: 10 * time.Minute}, Timeout: metav1.Duration{Duration: 2 * time.Hour}},
 		Promotion:    v1alpha1.PromotionSettings{Mode: v1alpha1.PromotionAutomatic, Timeout: metav1.Duration{Duration: 168 * time.Hour}},
@@ -69,7 +70,7 @@ func TestDefaultedKeepsSetFields(t *testing.T) {
 		Drain: v1alpha1.DrainSettings{
 			GracePeriod: &metav1.Duration{Duration: time.Second}, Timeout: metav1.Duration{Duration: time.Minute}, Force: true,
 		},
-		Generalize:   v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileBootstrap, Image: "i"},
+		Generalize:   v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileBootstrap, UnknownFiles: v1alpha1.UnknownFilesAllow, Image: "i"},
 		OutOfService: v1alpha1.OutOfServiceSettings{Deadline: metav1.Duration{Duration: time.Minute}, ReadyTimeout: metav1.Duration{Duration: time.Hour}, MaxUnavailable: &two},
 		Trial: v1alpha1.TrialSettings{
 			Mode: v1alpha1.TrialApart, Soak: &metav1.Duration{}, Timeout: metav1.Duration{Duration: time.Hour},

@@ -160,8 +160,9 @@ type GeneralizeSettings struct {
 	// UnknownFiles defines the reaction to files that no package, container image or base system installed, and that
 	// no rule keeps or exempts. Refuse fails the capture. RefuseDifferent compares the files with another Ready node of
 	// the pool, and fails the capture if the content of a file differs: the file may hold an identity. ReportDifferent
-	// only writes the result of the comparison into the status. Default: Allow.
+	// only writes the result of the comparison into the status. Default: ReportDifferent.
 	// +optional
+	// +kubebuilder:default=ReportDifferent
 	UnknownFiles UnknownFiles `json:"unknownFiles,omitempty"`
 
 	// Image of the generalize pod. Default: the image of the controller.
@@ -459,6 +460,9 @@ func (s Settings) GrowsFirst() bool {
 func (s Settings) Defaulted() Settings {
 	if s.Drain.Timeout.Duration == 0 {
 		s.Drain.Timeout.Duration = 15 * time.Minute
+	}
+	if s.Generalize.UnknownFiles == "" {
+		s.Generalize.UnknownFiles = UnknownFilesReportDifferent
 	}
 	if s.OutOfService.Deadline.Duration == 0 {
 		s.OutOfService.Deadline.Duration = 30 * time.Minute

@@ -27,7 +27,7 @@ func (j *judge) request(e event, kamino bool) {
 	if slices.Contains([]string{"nodes", "prototypes", "leases"}, e.resource) {
 		j.expect(9, j.named(e, kamino), e, "the threat page names no such writer")
 	}
-	if created := slices.Contains([]string{"pods", "orders", "secrets", "jobs", "leases"}, e.resource+e.sub) && e.verb == "create"; created && kamino {
+	if created := slices.Contains([]string{"pods", "orders", "secrets", "jobs", "leases", "machines"}, e.resource+e.sub) && e.verb == "create"; created && kamino {
 		j.made[key] = e.line
 	}
 	maps.DeleteFunc(j.made, func(k, _ string) bool {
@@ -43,6 +43,8 @@ func (j *judge) replay(e event, key, uid string, kamino bool) {
 		j.node(e, kamino)
 	case e.resource == "leases":
 		j.lease(key, e)
+	case e.resource == "machines" && j.made[key] != "" && instanceOf(e.out) != "": // of a trial, with the instance that Cluster API makes for it
+		j.things.get("instance", instanceOf(e.out)).tags["kamino-trial-name"] = e.name
 	case e.resource == "prototypes":
 		j.prototype(e, uid)
 	case e.resource == "prototypepolicies":

@@ -111,7 +111,7 @@ func report(l logs, limit int, azure bool) *Report {
 	}
 	for _, e := range l.events {
 		kamino := slices.ContainsFunc([]string{"kamino/", "kamino ", "kamino-generalize"}, func(agent string) bool { return strings.HasPrefix(e.agent, agent) }) ||
-			strings.HasPrefix(e.agent, "aws-sdk-go-v2/") && !strings.Contains(e.agent, " app/") && !strings.Contains(e.agent, "cluster.x-k8s.io")
+			strings.HasPrefix(e.agent, "aws-sdk-go-v2/") && strings.Contains(e.agent, " app/kamino")
 		if e.method == "" {
 			j.request(e, kamino)
 		} else {

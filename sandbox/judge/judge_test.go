@@ -198,6 +198,30 @@ func TestWrongRuns(t *testing.T) {
 	}
 }
 
+// TestTrialOfClusterAPI: only the Node of a Machine that Kamino has created may be cordoned without a reservation.
+func TestTrialOfClusterAPI(t *testing.T) {
+	const id = "aws:///eu-central-1a/i-0123456789abcdef0"
+	node := func(cordoned bool) object {
+		return object{"kind": "Node", "metadata": object{"name": "ip-1", "uid": "n"}, "spec": object{"providerID": id, "unschedulable": cordoned}}
+	}
+	for name, creator := range map[string]string{"by Kamino": "kamino/v1", "by another client": "manager/v1"} {
+		t.Run(name, func(t *testing.T) {
+			write := func(agent, verb, resource, name string, out object) event {
+				return event{line: verb + " " + resource, agent: agent, user: "admin", groups: []any{"system:masters"}, verb: verb, resource: resource, name: name, out: out}
+			}
+			r := report(logs{events: []event{
+				write(creator, "create", "machines", "x", object{}),
+				write("manager/v1", "patch", "machines", "x", object{"spec": object{"providerID": id}}),
+				write("kubelet/v1", "create", "nodes", "ip-1", node(false)),
+				write("kamino/v1", "patch", "nodes", "ip-1", node(true)),
+			}}, 1, false)
+			if kept := r.Broken[8] == nil; kept != (name == "by Kamino") {
+				t.Errorf("sentence 9: %q", r.Broken[8])
+			}
+		})
+	}
+}
+
 func TestIncompleteLogs(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, r *record, dir, start string){
 		"a killed sandbox":    func(t *testing.T, _ *record, _, start string) { remove(t, filepath.Join(start, "complete.json")) },

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"os"
@@ -43,6 +44,7 @@ func Load(ctx context.Context, file string) (Config, error) {
 	if err != nil {
 		return Config{}, &cloud.Error{Kind: cloud.Invalid, Op: "read", Resource: "AWS's configuration", Message: oneLine(err.Error()), Err: err}
 	}
+	loaded.AppID = cmp.Or(loaded.AppID, "kamino") // in the User-Agent, which CloudTrail shows
 	if loaded.HTTPClient == nil {
 		loaded.HTTPClient = awshttp.NewBuildableClient()
 	}

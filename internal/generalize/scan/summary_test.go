@@ -57,6 +57,45 @@ func TestSummary(t *testing.T) {
 	t.Logf("%d of %d missed, %d of %d named by mistake", missed, len(want), wrong, len(own)-len(want))
 }
 
+// TestSummaryOfManyFiles: directories stand for files that are too many, as deep as they fit.
+func TestSummaryOfManyFiles(t *testing.T) {
+	machine := func(changed ...string) map[string]string {
+		files := map[string]string{"/opt/agent/id": "a", "/srv/x": "a"}
+		for i := range 7000 {
+			files[fmt.Sprintf("/usr/local/tool/lib/part%d/file%d", i%300, i)] = "a"
+		}
+		for _, name := range changed {
+			files[name] = "b"
+		}
+		return files
+	}
+	for name, c := range map[string]struct{ changed, want []string }{
+		"equal":                   {},
+		"a file in a directory":   {[]string{"/usr/local/tool/lib/part7/file307"}, []string{"/usr/local/tool/lib/part7/"}},
+		"a file alone":            {[]string{"/opt/agent/id", "/srv/x"}, []string{"/opt/agent/id", "/srv/x"}},
+		"a file on one machine":   {[]string{"/usr/local/tool/lib/part9/more"}, []string{"/usr/local/tool/lib/part9/"}},
+		"a file of a new package": {[]string{"/usr/local/other/x"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := Summarize(machine(), testKey(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := s.MarshalText()
+			if err != nil || len(text) > 4096 {
+				t.Fatalf("%d bytes, %v", len(text), err)
+			}
+			read, err := ReadSummary(string(text), testKey(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, read.Differing(machine(c.changed...))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestSummaryLimits(t *testing.T) {
 	many := map[string]string{}
 	for i := range MaxSummarized + 1 {
