@@ -11,23 +11,37 @@ import (
 type PolicyPioneerSettings struct {
 	PioneerSettings `json:",inline"`
 
-	// CheckEvery is how often one node of the pool checks its package repositories. A check installs nothing.
+	// CheckEvery is how often two nodes of the pool, the youngest and the oldest, check their package repositories. Kamino
+	// believes the node with more pending patches. A check installs nothing.
 	// +optional
 	// +kubebuilder:default="6h"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) >= duration('10m')",message="checkEvery must be a time such as 90s, 30m or 36h (days have no unit), and at least 10m"
 	CheckEvery *metav1.Duration `json:"checkEvery,omitempty"`
+
+	// MaxPerWeek limits the pioneers of a pool in any seven days, whatever the checks report. Default: 3.
+	// +optional
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	MaxPerWeek int32 `json:"maxPerWeek,omitempty"`
 }
 
 // DefaultCheckEvery is the default of PolicyPioneerSettings.CheckEvery.
 const DefaultCheckEvery = 6 * time.Hour
+
+// DefaultPioneersPerWeek is the default of PolicyPioneerSettings.MaxPerWeek.
+const DefaultPioneersPerWeek = 3
 
 // Defaulted returns the settings with the API server's default for each absent value.
 func (s PolicyPioneerSettings) Defaulted() PolicyPioneerSettings {
 	s.PioneerSettings = s.PioneerSettings.Defaulted()
 	if s.CheckEvery == nil {
 		s.CheckEvery = &metav1.Duration{Duration: DefaultCheckEvery}
+	}
+	if s.MaxPerWeek == 0 {
+		s.MaxPerWeek = DefaultPioneersPerWeek
 	}
 	return s
 }

@@ -84,12 +84,12 @@ func TestOnlyAMarkedSecretIsCopied(t *testing.T) {
 		of     corev1.SecretType
 		copied bool
 	}{
-		"a credential":                  {nil, corev1.SecretTypeOpaque, false},
-		"one of another tool":           {map[string]string{"app.kubernetes.io/name": "kamino"}, "", false},
-		"a token":                       {nil, corev1.SecretTypeServiceAccountToken, false},
-		"the copy of another pool":      {map[string]string{v1alpha1.PoolLabel: "pool2"}, "", false},
-		"the copy of this pool":         {map[string]string{v1alpha1.PoolLabel: "pool1"}, "", true},
-		"a copy of whatever pool it is": {nil, recipe.CustomDataType, true},
+		"a credential":             {nil, corev1.SecretTypeOpaque, false},
+		"one of another tool":      {map[string]string{"app.kubernetes.io/name": "kamino"}, "", false},
+		"a token":                  {nil, corev1.SecretTypeServiceAccountToken, false},
+		"the copy of another pool": {map[string]string{v1alpha1.PoolLabel: "pool2"}, "kamino.dev/custom-data", false},
+		"the copy of this pool":    {map[string]string{v1alpha1.PoolLabel: "pool1"}, "", true},
+		"a copy of no pool":        {nil, "kamino.dev/custom-data", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTestEnv(t)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -57,7 +56,9 @@ func (m promotion) customData(ctx context.Context, p *v1alpha1.Prototype) ([]byt
 		return nil, missingCustomData("create the Secret", "settings.recipe.customDataFrom names Secret %s, which does not exist", name)
 	case err != nil:
 		return nil, fmt.Errorf("read secret %s: %w", name, err)
-	case !isMarkedCopy(secret, p):
+	case secret.Labels[v1alpha1.PoolLabel] != poolLabel(p):
+		// Authors of Prototypes and policies choose the Secret: without the mark, a credential or the copy of another pool could
+		// reach the nodes.
 		return nil, unusableCustomData(admission.CustomDataNotAllowed,
 			fmt.Sprintf("mark the Secret as a copy with `kubectl -n %s label secret %s %s=%s`", m.namespace(), from.Name, v1alpha1.PoolLabel, poolLabel(p)),
 			"Secret %s is not marked as a copy of pool %s's customData", name, p.Spec.Pool)
@@ -65,12 +66,6 @@ func (m promotion) customData(ctx context.Context, p *v1alpha1.Prototype) ([]byt
 		return nil, missingCustomData("add the key", "settings.recipe.customDataFrom names key %s of Secret %s, which does not exist", key, name)
 	}
 	return secret.Data[key], nil
-}
-
-// isMarkedCopy reports whether the Secret is marked as a copy of customData. Authors of Prototypes and policies choose
-// the Secret: without the mark, a credential could reach the nodes through the saved recipe.
-func isMarkedCopy(secret *corev1.Secret, p *v1alpha1.Prototype) bool {
-	return secret.Type == recipe.CustomDataType || secret.Labels[v1alpha1.PoolLabel] == poolLabel(p)
 }
 
 func poolLabel(p *v1alpha1.Prototype) string {

@@ -221,6 +221,9 @@ func (r *Report) Complete() bool {
 	return r.Failure == nil && !unread && len(r.Failed) == 0 && (r.Method == Reboot || r.Health == Healthy)
 }
 
+// PendingCount is the number of pending patches, also of those that the report does not name.
+func (r *Report) PendingCount() int { return max(r.Counts.Pending, len(r.Pending)) }
+
 // level is the format of a patch level.
 var level = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 

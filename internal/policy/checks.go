@@ -77,6 +77,8 @@ func (k known) next(version string, generation int64, checked *nodepatch.Checked
 type checks struct {
 	mu   sync.Mutex
 	last map[checkKey]known
+	// first has the first answer, until another node of the pool has answered, too. After a restart, Kamino asks again.
+	first map[checkKey]firstAnswer
 	// swept are the checks at the last sweep; nil before the first sweep.
 	swept []nodepatch.CheckTask
 }
@@ -119,6 +121,39 @@ func (c *checks) keepFailed(policy string, pool cloud.PoolID, failed []v1alpha1.
 	k := c.last[checkKey{policy, pool}]
 	k.Failed = failed
 	c.last[checkKey{policy, pool}] = k
+}
+
+// firstAnswer is the answer of the first of two nodes, about an image and a spec of the policy.
+type firstAnswer struct {
+	version    string
+	generation int64
+	*nodepatch.Checked
+}
+
+// begun returns the first answer about the image and the spec; nil without one.
+func (c *checks) begun(policy string, pool cloud.PoolID, version string, generation int64) *nodepatch.Checked {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if first := c.first[checkKey{policy, pool}]; first.version == version && first.generation == generation {
+		return first.Checked
+	}
+	return nil
+}
+
+// begin keeps a first answer; end forgets the answer.
+func (c *checks) begin(policy string, pool cloud.PoolID, first firstAnswer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.first == nil {
+		c.first = map[checkKey]firstAnswer{}
+	}
+	c.first[checkKey{policy, pool}] = first
+}
+
+func (c *checks) end(policy string, pool cloud.PoolID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.first, checkKey{policy, pool})
 }
 
 func (c *checks) set(policy string, pool cloud.PoolID, k known) {
@@ -179,6 +214,14 @@ func checkPool(ctx context.Context, d *Decider, w *observed, o *cachedOutcome) {
 		o.due = w.now.Add(checkPoll)
 		return
 	}
+	first := d.checks.begun(o.Policy, o.Pool.ID, p.version, o.rules.generation)
+	if first == nil && nodeToCheck(p.nodes, checked) != "" {
+		d.checks.begin(o.Policy, o.Pool.ID, firstAnswer{p.version, o.rules.generation, checked})
+		o.due = time.Time{}
+		return
+	}
+	d.checks.end(o.Policy, o.Pool.ID)
+	checked = knowsMore(first, checked)
 	next := d.checks.of(o.Policy, o.Pool.ID).next(p.version, o.rules.generation, checked, w.now)
 	d.checks.set(o.Policy, o.Pool.ID, next)
 	o.Status.Patches = next.status()
@@ -188,6 +231,18 @@ func checkPool(ctx context.Context, d *Decider, w *observed, o *cachedOutcome) {
 		return
 	}
 	d.Log.Info("a node checked for patches", "pool", o.Pool.Name, "node", checked.Node, "patches", next.Packages, "security", next.Security)
+}
+
+// knowsMore returns the answer with more pending patches. Nodes of an image lack the same patches, so that the other node has
+// patched itself, reads fewer repositories, or hides patches.
+func knowsMore(first, second *nodepatch.Checked) *nodepatch.Checked {
+	switch {
+	case first == nil, !first.Report.Complete():
+		return second
+	case !second.Report.Complete(), second.Report.PendingCount() <= first.Report.PendingCount():
+		return first
+	}
+	return second
 }
 
 // Patches are the pending patches of a pool, for metrics.

@@ -28,6 +28,8 @@ const (
 	NoNodeToCheck = "NoNodeToCheck"
 	// NoPatchesPending: the last check found no patch.
 	NoPatchesPending = "NoPatchesPending"
+	// TooManyPioneers: spec.pioneer.maxPerWeek pioneers have begun in the last seven days.
+	TooManyPioneers = "TooManyPioneers"
 	// PatchesTooYoung: the patches are younger than spec.pioneer.minAge.
 	PatchesTooYoung = "PatchesTooYoung"
 )
@@ -41,8 +43,9 @@ type pioneer struct {
 	reason, message string
 	// check is the due check; nil if no check is due.
 	check *nodepatch.CheckTask
-	// version of the node that will be asked.
+	// version of the nodes that are asked, and the nodes that can answer.
 	version string
+	nodes   []*corev1.Node
 }
 
 // rests reports whether the pool needs no patched donor now. A nil pioneer does not rest: the policy has no spec.pioneer.
@@ -74,13 +77,20 @@ func (d *Decider) judgePioneer(o *PoolOutcome, r *rules, prototypes []v1alpha1.P
 	}
 	c := pioneerCase{
 		pool: o.Pool.Name, policy: r.policy, settings: *r.spec.Pioneer, generation: r.generation, version: o.Look.Pool.Recipe.Version, known: known,
-		node: nodeToCheck(d.Nodes.Of(o.Pool.ID), o.Look.Pool.Recipe.Version, known, reserved(d)), canCheck: d.Check != nil && r.uid != "",
+		canCheck: d.Check != nil && r.uid != "", begun: begunPioneers(prototypes),
 		busy: busy || len(o.replaced) > 0 || o.openRollback() != nil, changedAt: lastEnd(prototypes), now: now,
 	}
+	nodes := fitToCheck(d.Nodes.Of(o.Pool.ID), c.version, reserved(d))
+	if c.node = nodeToCheck(nodes, d.checks.begun(r.policy, o.Pool.ID, c.version, r.generation)); c.node == "" {
+		c.node = nodeToCheck(nodes, nil) // the second node is gone
+		d.checks.end(r.policy, o.Pool.ID)
+	}
 	p, again := c.decide()
+	p.nodes = nodes
 	o.pioneer = &p
 	o.sooner(again, now)
 	if p.check != nil {
+		p.check.Marked = markedNodes(d.Nodes.Of(o.Pool.ID))
 		p.check.Holder, p.check.Pool = v1alpha1.Holder{Kind: v1alpha1.HolderPolicy, Name: r.policy, UID: r.uid}, string(o.Pool.ID)
 	}
 	if p.reason == v1alpha1.PolicyPatchesNotChecked || p.reason == v1alpha1.PolicyPatchesQuarantined {
@@ -104,6 +114,8 @@ type pioneerCase struct {
 	canCheck, busy bool
 	// changedAt is the end of the last capture of the pool.
 	changedAt, now time.Time
+	// begun has the times at which the pool's pioneers began.
+	begun []time.Time
 }
 
 // decide returns the decision, and the time of the next decision without an event.
@@ -117,6 +129,7 @@ func (c pioneerCase) decide() (p pioneer, again time.Time) {
 	step, why, again := patchplan.PioneerFacts{
 		Now: c.now, Every: c.settings.CheckEvery.Duration, MinAge: c.settings.MinAge.Duration, Busy: c.busy,
 		Checked: c.known.check(c.version, c.generation), ChangedAt: c.changedAt, Failed: failed,
+		Begun: c.begun, MaxPerWeek: int(c.settings.MaxPerWeek),
 	}.Next()
 	switch {
 	case step == patchplan.BeginPioneer:
@@ -124,7 +137,7 @@ func (c pioneerCase) decide() (p pioneer, again time.Time) {
 	case step == patchplan.LookForPatches:
 		p.reason, p.message = c.look()
 		if p.reason == CheckingPatches {
-			p.check = &nodepatch.CheckTask{Node: c.node, Previous: c.known.Node, Patches: v1alpha1.OrderPatches{Patches: c.settings.Patches, Hold: c.settings.Hold}}
+			p.check = &nodepatch.CheckTask{Node: c.node, Patches: v1alpha1.OrderPatches{Patches: c.settings.Patches, Hold: c.settings.Hold}}
 		}
 	case why == patchplan.PoolBusy:
 		say(CheckingPatches, "pool %s is checked for patches after the current capture, rebuild or rollback", c.pool)
@@ -134,6 +147,8 @@ func (c pioneerCase) decide() (p pioneer, again time.Time) {
 		say(NoPatchesPending, "no patch is pending for pool %s, as node %s reported", c.pool, c.known.Node)
 	case why == patchplan.TooYoung:
 		say(PatchesTooYoung, "%s of pool %s must be older than %s (spec.pioneer.minAge)", pending(c.known.PendingPatches), c.pool, wording.Duration(c.settings.MinAge.Duration))
+	case why == patchplan.TooManyPioneers:
+		say(TooManyPioneers, "%s of pool %s must wait: %d pioneers have begun in the last seven days (spec.pioneer.maxPerWeek)", pending(c.known.PendingPatches), c.pool, c.settings.MaxPerWeek)
 	case why == patchplan.PatchesQuarantined:
 		say(v1alpha1.PolicyPatchesQuarantined, "%s", c.quarantined())
 	}
@@ -178,10 +193,8 @@ func pending(p v1alpha1.PendingPatches) string {
 	return fmt.Sprintf("%d pending patches", p.Packages)
 }
 
-// nodeToCheck returns the node for the next check: the youngest Ready node in service with the image of the recipe. Another
-// node than the last node follows a check without an answer. Empty without such a node.
-func nodeToCheck(nodes []*corev1.Node, version string, last known, reserved func(*corev1.Node) bool) string {
-	var fit []*corev1.Node
+// fitToCheck returns the Ready nodes in service with the image of the recipe, the youngest first.
+func fitToCheck(nodes []*corev1.Node, version string, reserved func(*corev1.Node) bool) (fit []*corev1.Node) {
 	for _, n := range nodes {
 		switch {
 		case !nodestate.Available(n), n.DeletionTimestamp != nil, reserved(n):
@@ -191,18 +204,43 @@ func nodeToCheck(nodes []*corev1.Node, version string, last known, reserved func
 			fit = append(fit, n)
 		}
 	}
+	slices.SortFunc(fit, func(a, b *corev1.Node) int {
+		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return fit
+}
+
+// nodeToCheck returns the node that answers next: the youngest fit node, and after its answer the oldest other one, so that no
+// node alone decides what a pool lacks. Empty without such a node.
+func nodeToCheck(fit []*corev1.Node, first *nodepatch.Checked) string {
+	if first != nil {
+		fit = slices.DeleteFunc(slices.Clone(fit), func(n *corev1.Node) bool { return n.Name == first.Node })
+		slices.Reverse(fit)
+	}
 	if len(fit) == 0 {
 		return ""
 	}
-	failed := func(n *corev1.Node) int {
-		if last.Reason != "" && n.Name == last.Node {
-			return 1
+	return fit[0].Name
+}
+
+// markedNodes are the nodes with the result of an earlier check.
+func markedNodes(nodes []*corev1.Node) (names []string) {
+	for _, n := range nodes {
+		if _, marked := n.Annotations[v1alpha1.PatchesPendingAnnotation]; marked {
+			names = append(names, n.Name)
 		}
-		return 0
 	}
-	return slices.MinFunc(fit, func(a, b *corev1.Node) int {
-		return cmp.Or(failed(a)-failed(b), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	}).Name
+	return names
+}
+
+// begunPioneers are the times at which the pool's pioneers began.
+func begunPioneers(prototypes []v1alpha1.Prototype) (begun []time.Time) {
+	for i := range prototypes {
+		if prototypes[i].Spec.Pioneer != nil {
+			begun = append(begun, prototypes[i].CreationTimestamp.Time)
+		}
+	}
+	return begun
 }
 
 // lastEnd is the end of the pool's last capture; zero without a capture.

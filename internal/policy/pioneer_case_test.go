@@ -129,22 +129,21 @@ func TestWhichNodeChecks(t *testing.T) {
 		node("generic", 1, func(n *corev1.Node) { delete(n.Labels, v1alpha1.VersionLabel) }),
 	}
 	reserved := func(n *corev1.Node) bool { return n.Name == "reserved" }
-	failed := known{}
-	failed.Node, failed.Reason = "young", "RepositoryNotRead"
+	nodes = append(nodes, node("middle", 5, nil))
 	for _, c := range []struct {
-		name, version, want string
-		nodes               []*corev1.Node
-		last                known
+		name, version, first, second string
+		nodes                        []*corev1.Node
 	}{
-		{"the youngest of the image", version, "young", nodes, known{}},
-		{"another node after a failed check", version, "old", nodes, failed},
-		{"the same node, if it is the only node", version, "young", nodes[1:2], failed},
-		{"no node of the image", "2026.03.02", "", nodes, known{}},
-		{"a pool without a version", "", "generic", nodes, known{}},
-		{"an empty pool", version, "", nil, known{}},
+		{"the youngest and the oldest of the image", version, "young", "old", nodes},
+		{"the only node of the image", version, "young", "", nodes[1:2]},
+		{"no node of the image", "2026.03.02", "", "", nodes},
+		{"a pool without a version", "", "generic", "old", nodes},
+		{"an empty pool", version, "", "", nil},
 	} {
-		if got := nodeToCheck(c.nodes, c.version, c.last, reserved); got != c.want {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		fit := fitToCheck(c.nodes, c.version, reserved)
+		first := nodeToCheck(fit, nil)
+		if second := nodeToCheck(fit, &nodepatch.Checked{Node: first}); first != c.first || second != c.second {
+			t.Errorf("%s: %q and %q, want %q and %q", c.name, first, second, c.first, c.second)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package policy_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -28,10 +29,12 @@ type pioneerStage struct {
 	pool cloud.PoolID
 	// report is the answer of a node; nil while the check is running. fails is the error of a check.
 	report *patch.Report
-	fails  error
-	asked  []nodepatch.CheckTask
-	swept  [][]nodepatch.CheckTask
-	seen   []policy.Patches
+	// reports are the answers of single nodes, instead of report.
+	reports map[string]*patch.Report
+	fails   error
+	asked   []nodepatch.CheckTask
+	swept   [][]nodepatch.CheckTask
+	seen    []policy.Patches
 }
 
 func newPioneerStage(t *testing.T, change func(*v1alpha1.PrototypePolicySpec)) *pioneerStage {
@@ -66,6 +69,9 @@ func (s *pioneerStage) restart() {
 		s.asked = append(s.asked, t)
 		if s.fails != nil || s.report == nil {
 			return nil, s.fails
+		}
+		if own := s.reports[t.Node]; own != nil {
+			return &nodepatch.Checked{Node: t.Node, Report: own}, nil
 		}
 		return &nodepatch.Checked{Node: t.Node, Report: s.report}, nil
 	}
@@ -134,7 +140,7 @@ func TestPendingPatchesBeginAPioneer(t *testing.T) {
 		t.Errorf("the next look at a running check is after %s", s.after)
 	}
 	s.report = reported("openssl")
-	s.passes(2)
+	s.passes(3)
 	s.decided("all", "pool1", policy.PatchesTooYoung, "1 pending patch", "1h")
 	if got := s.poolStatus("all", "pool1").Patches; got == nil || got.Security != 1 || got.Node != s.asked[0].Node || got.Version == "" {
 		t.Errorf("patches = %+v", got)
@@ -155,6 +161,62 @@ func TestPendingPatchesBeginAPioneer(t *testing.T) {
 	s.well("all")
 }
 
+// TestTheNodeThatKnowsMoreIsBelieved: two nodes check. Root on one node can neither hide patches nor reset their age.
+func TestTheNodeThatKnowsMoreIsBelieved(t *testing.T) {
+	unread := reported()
+	unread.Repositories[0].Read = false
+	for name, lie := range map[string]*patch.Report{"nothing is pending": reported(), "fewer patches": reported("curl"), "no repository can be read": unread} {
+		for hides := range 2 {
+			s := newPioneerStage(t, func(spec *v1alpha1.PrototypePolicySpec) { spec.Pioneer.MinAge.Duration = 9 * time.Hour })
+			s.runPass()
+			s.report = reported("openssl", "curl")
+			s.passes(3)
+			asked := []string{s.asked[0].Node, s.asked[len(s.asked)-1].Node}
+			if asked[0] == asked[1] {
+				t.Fatalf("asked %v", asked)
+			}
+			first := s.poolStatus("all", "pool1").Patches
+			s.reports = map[string]*patch.Report{asked[hides]: lie}
+			for range 2 {
+				s.clock.Advance(6 * time.Hour)
+				s.passes(4)
+			}
+			got := s.poolStatus("all", "pool1").Patches
+			if got == nil || got.Packages != 2 || got.Set != first.Set || !got.Since.Equal(first.Since) || got.Reason != "" {
+				t.Errorf("%s, node %d lies: patches %+v, at first %+v", name, hides+1, got, first)
+			}
+			if all := s.prototypes(); len(all) != 1 || all[0].Status.PatchSet != first.Set {
+				t.Errorf("%s, node %d lies: prototypes %v", name, hides+1, s.donors())
+			}
+		}
+	}
+}
+
+// TestPioneersPerWeek: a node that reports other patches each day cannot have a node patched each day.
+func TestPioneersPerWeek(t *testing.T) {
+	s := newPioneerStage(t, nil)
+	begun := map[string]bool{}
+	for day := range 14 {
+		s.report = reported(fmt.Sprintf("package-%d", day))
+		for range 4 {
+			s.passes(3)
+			for _, p := range s.prototypes() {
+				if !begun[p.Name] {
+					begun[p.Name] = true
+					s.endPioneer(p.Name, "")
+				}
+			}
+			s.clock.Advance(6 * time.Hour)
+		}
+		if most := 3 * (day/7 + 1); len(begun) > most {
+			t.Fatalf("%d pioneers within %d days", len(begun), day+1)
+		}
+	}
+	if len(begun) != 6 {
+		t.Errorf("%d pioneers in two weeks, want 6", len(begun))
+	}
+}
+
 // TestAPioneerThatGrowsThePool: the preflight sees a node of the pool, and the Prototype names no donor.
 func TestAPioneerThatGrowsThePool(t *testing.T) {
 	s := newPioneerStage(t, func(spec *v1alpha1.PrototypePolicySpec) { spec.Pioneer.Node = v1alpha1.PioneerGrow })
@@ -164,7 +226,7 @@ func TestAPioneerThatGrowsThePool(t *testing.T) {
 		return nil, nil
 	}
 	s.report = reported("openssl")
-	s.passes(2)
+	s.passes(3)
 	s.decided("all", "pool1", policy.Capturing, "grows by a node")
 	all := s.prototypes()
 	if len(all) != 1 || !all[0].Spec.AwaitsDonor() || all[0].Spec.PoolID == "" || checked.NodeName == "" {
@@ -178,12 +240,12 @@ func TestNoPatchesNoCapture(t *testing.T) {
 	s.report = reported()
 	s.passes(3)
 	s.decided("all", "pool1", policy.NoPatchesPending)
-	if len(s.prototypes()) != 0 || len(s.asked) != 1 {
+	if len(s.prototypes()) != 0 || len(s.asked) != 2 {
 		t.Errorf("prototypes %v, %d checks", s.donors(), len(s.asked))
 	}
 	s.clock.Advance(6 * time.Hour)
-	s.passes(2)
-	if len(s.asked) != 2 {
+	s.passes(3)
+	if len(s.asked) != 4 {
 		t.Errorf("%d checks after checkEvery", len(s.asked))
 	}
 	s.edit("all", func(spec *v1alpha1.PrototypePolicySpec) { spec.Selection.MaxImageAge.Duration = 24 * time.Hour })
@@ -288,7 +350,7 @@ func TestAPioneerIsNotRepeated(t *testing.T) {
 	s.report = reported()
 	s.clock.Advance(24 * time.Hour)
 	s.passes(3)
-	if got := s.donors(); len(got) != 1 || len(s.asked) != checks+1 {
+	if got := s.donors(); len(got) != 1 || len(s.asked) != checks+2 {
 		t.Errorf("donors = %v, %d checks", got, len(s.asked)-checks)
 	}
 }

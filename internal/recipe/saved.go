@@ -24,10 +24,6 @@ const (
 	CustomDataKey = cloud.CustomData
 )
 
-// CustomDataType is the type of a Secret with a copy of customData for any pool. A copy for one pool may have the
-// pool's label instead.
-const CustomDataType corev1.SecretType = "kamino.dev/custom-data"
-
 // PoolIDAnnotation has the cloud's ID of the pool, and DigestAnnotation the digest of the original content. Secrets of
 // earlier versions have neither.
 const (

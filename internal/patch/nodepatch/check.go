@@ -31,8 +31,8 @@ type CheckTask struct {
 	// Node will be asked, unless a check of the pool is running already. Empty: no new check begins.
 	Node    string
 	Patches v1alpha1.OrderPatches
-	// Previous is the node of the last check, whose annotation is out of date after this check.
-	Previous string
+	// Marked are the nodes of earlier checks, whose annotations are out of date after this check.
+	Marked []string
 }
 
 // Checked is the end of a check.
@@ -203,8 +203,10 @@ func (p *Patcher) endCheck(ctx context.Context, w *checkState, report *patch.Rep
 			return nil, err
 		}
 	}
-	if err := p.unmark(ctx, w.task.Previous, w.nodeName()); err != nil {
-		return nil, err
+	for _, name := range w.task.Marked {
+		if err := p.unmark(ctx, name, w.nodeName()); err != nil {
+			return nil, err
+		}
 	}
 	if w.pod != nil {
 		if err := p.deletePod(ctx, w.pod); err != nil {
@@ -221,7 +223,7 @@ func (p *Patcher) endCheck(ctx context.Context, w *checkState, report *patch.Rep
 
 // unmark removes the annotation of an earlier check from a node.
 func (p *Patcher) unmark(ctx context.Context, name, checked string) error {
-	if name == "" || name == checked {
+	if name == checked {
 		return nil
 	}
 	n, err := p.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})

@@ -188,7 +188,7 @@ func TestTheAnnotationOfAnEarlierCheckGoes(t *testing.T) {
 	s := newCheckStage(t)
 	earlier := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "earlier", Annotations: map[string]string{v1alpha1.PatchesPendingAnnotation: "{}"}}}
 	s.must(s.kube.Tracker().Add(earlier))
-	s.check.Previous = "earlier"
+	s.check.Marked = []string{"earlier"}
 	s.end()
 	object, err := s.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("nodes"), "", "earlier")
 	s.must(err)

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/patch"
@@ -19,6 +20,9 @@ type PioneerFacts struct {
 	ChangedAt time.Time
 	// Failed has the sets of patches that failed on a pioneer, as patch.Digest.
 	Failed map[string]bool
+	// Begun has the times at which pioneers of the pool began, and MaxPerWeek limits their number in seven days; 0 is no limit.
+	Begun      []time.Time
+	MaxPerWeek int
 }
 
 // Check is a report about the pending patches of one node of the pool.
@@ -38,7 +42,7 @@ type Check struct {
 func (c *Check) Next(at time.Time, report *patch.Report) *Check {
 	next := &Check{At: at, Read: report.Complete()}
 	if next.Read {
-		next.Set, next.Since, next.Pending = report.PendingSet(), at, max(report.Counts.Pending, len(report.Pending))
+		next.Set, next.Since, next.Pending = report.PendingSet(), at, report.PendingCount()
 	}
 	if c != nil && (!next.Read || c.Set == next.Set) {
 		next.Set, next.Since = c.Set, c.Since
@@ -80,6 +84,8 @@ const (
 	UpToDate Reason = "UpToDate"
 	// TooYoung: Kamino has seen the set of patches for less than MinAge.
 	TooYoung Reason = "TooYoung"
+	// TooManyPioneers: MaxPerWeek pioneers have begun in the last seven days.
+	TooManyPioneers Reason = "TooManyPioneers"
 	// PatchesQuarantined: this set of patches has failed. The next set is tried.
 	PatchesQuarantined Reason = "PatchesQuarantined"
 )
@@ -105,5 +111,22 @@ func (p PioneerFacts) Next() (step Step, why Reason, at time.Time) {
 		}
 		return Rest, TooYoung, old
 	}
+	if free := p.free(); p.Now.Before(free) {
+		if check := p.nextCheck(c); check.Before(free) {
+			free = check
+		}
+		return Rest, TooManyPioneers, free
+	}
 	return BeginPioneer, "", time.Time{}
+}
+
+const week = 7 * 24 * time.Hour
+
+// free is the time from which on fewer than MaxPerWeek pioneers have begun in the last seven days.
+func (p PioneerFacts) free() time.Time {
+	begun := slices.SortedFunc(slices.Values(p.Begun), time.Time.Compare)
+	if p.MaxPerWeek == 0 || len(begun) < p.MaxPerWeek {
+		return time.Time{}
+	}
+	return begun[len(begun)-p.MaxPerWeek].Add(week)
 }

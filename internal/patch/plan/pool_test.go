@@ -23,6 +23,12 @@ func TestWhenAPioneerBegins(t *testing.T) {
 	unread := checked()
 	unread.Repositories[0].Read = false
 	openssl := map[string]bool{patch.Digest(checked("openssl").Pending): true}
+	begun := func(days ...float64) (all []time.Time) {
+		for _, n := range days {
+			all = append(all, noon.Add(-time.Duration(n*24*float64(time.Hour))))
+		}
+		return all
+	}
 	ago := func(d time.Duration, r *patch.Report) *Check { return (*Check)(nil).Next(noon.Add(-d), r) }
 	for _, c := range []struct {
 		name string
@@ -45,9 +51,13 @@ func TestWhenAPioneerBegins(t *testing.T) {
 		{"busy and pending", PioneerFacts{Busy: true, Checked: ago(time.Hour, checked("openssl"))}, Rest, PoolBusy, 0},
 		{"too young", PioneerFacts{MinAge: 2 * time.Hour, Checked: ago(time.Hour, checked("openssl"))}, Rest, TooYoung, time.Hour},
 		{"too young beyond the next check", PioneerFacts{MinAge: 48 * time.Hour, Checked: ago(time.Hour, checked("openssl"))}, Rest, TooYoung, 5 * time.Hour},
+		{"two of three in a week", PioneerFacts{Begun: begun(1, 2, 8, 9), Checked: ago(time.Hour, checked("openssl"))}, BeginPioneer, "", 0},
+		{"three in a week", PioneerFacts{Begun: begun(1, 8, 2, 6), Checked: ago(time.Hour, checked("openssl"))}, Rest, TooManyPioneers, 5 * time.Hour},
+		{"three in a week, the first almost a week ago", PioneerFacts{Begun: begun(1, 2, 6.9), Checked: ago(time.Hour, checked("openssl"))}, Rest, TooManyPioneers, 144 * time.Minute},
+		{"three in a week, and nothing pending", PioneerFacts{Begun: begun(1, 2, 3), Checked: ago(time.Hour, checked())}, Rest, UpToDate, 5 * time.Hour},
 		{"old enough", PioneerFacts{MinAge: time.Hour, Checked: ago(time.Hour, checked("openssl"))}, BeginPioneer, "", 0},
 	} {
-		c.p.Now, c.p.Every = noon, every
+		c.p.Now, c.p.Every, c.p.MaxPerWeek = noon, every, 3
 		step, why, at := c.p.Next()
 		want := time.Time{}
 		if c.in > 0 {

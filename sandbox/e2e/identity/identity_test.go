@@ -102,7 +102,7 @@ func TestSecretStopsTheCapture(t *testing.T) {
 	t.Parallel()
 	d := newDonor(t, "secretive")
 	result := sandbox.Run(t, nil, "kamino", unverified.Capture(d.node)...)
-	if want := "private key (PEM) in " + keyPath + "; no rule covers the path"; result.Code != 3 || !strings.Contains(result.Stderr, want) {
+	if want := "private key (PEM) in " + keyPath + "\n"; result.Code != 3 || !strings.Contains(result.Stderr, want) {
 		t.Fatalf("exit code %d, want 3 and the sentence %q:\n%s", result.Code, want, result.Stderr)
 	}
 	names := prototypesOf(t, d.set)
