@@ -48,7 +48,7 @@ func TestPolicyPioneerDefaults(t *testing.T) {
 	if err := c.Create(t.Context(), with(t, policy("pioneers"), "pioneer", map[string]any{})); err != nil {
 		t.Fatal(err)
 	}
-	want := &v1alpha1.PolicyPioneerSettings{PioneerSettings: v1alpha1.PioneerSettings{}.Defaulted(), CheckEvery: &metav1.Duration{Duration: 6 * time.Hour}}
+	want := &v1alpha1.PolicyPioneerSettings{PioneerSettings: v1alpha1.PioneerSettings{}.Defaulted(), CheckEvery: &metav1.Duration{Duration: 6 * time.Hour}, MaxPerWeek: 3}
 	if diff := cmp.Diff(want, getPolicy(t, c, "pioneers").Spec.Pioneer); diff != "" {
 		t.Errorf("not the documented defaults (-want +got):\n%s", diff)
 	}

@@ -62,7 +62,7 @@ func passwordForms() []signature {
 			kind: Password, what: "password or secret by its name", anchors: nameAnchors, back: 48, reach: 300, group: 1, named: true, near: assigns,
 			match: expression(`(?i)(?:^|[^A-Za-z0-9])[\w.-]{0,40}` + secretNames + `(?:_(?:value|b64|base64))?\\?["'\x60]?(?:\s{0,4}(?:=|:|:=|=>)\s{0,4}|>|[ \t]{1,4}["'])\\?["'\x60]?([^\s"'\x60<>\\]{6,200})`),
 			keep: func(whole, secret []byte) bool {
-				return secretive(strings.TrimRight(string(secret), ",;")) && !bytes.Contains(whole, []byte("://")) && !bytes.HasPrefix(whole, resourceOfSecret) &&
+				return secretive(strings.TrimRight(string(secret), ",;")) && !bytes.Contains(whole, []byte("://")) && !bytes.HasPrefix(whole, resourceOfSecret) && !bytes.HasSuffix(secret, []byte(":")) &&
 					!tokenOfRequest().Match(whole)
 			},
 		},

@@ -122,7 +122,7 @@ func printable(text []byte) bool {
 	return true
 }
 
-var placeholders = expression(`(?i)^[<\[{%*(]|^\$[a-z_({]|^(?:x+|\*+|\.+|-+|_+)$|example|placeholder|change[_-]?me|redacted|dummy|your[_-]?(?:password|passwd|secret|token|key)|^(?:user|username|pass|passwd|password|secret|token|string|none|null|nil|true|false|undefined|required|optional|prompt|default)$`)
+var placeholders = expression(`(?i)^[<\[{%*(]|^\$[a-z_({]|^(?:x+|\*+|\.+|-+|_+)$|example|placeholder|change[_-]?me|redacted|dummy|your[_-]?(?:password|passwd|secret|token|key)|^(?:user|username|pass|passwd|password|secret|token|string|none|null|nil|true|false|undefined|required|optional|prompt|default|foobar)$`)
 
 // placeholder reports whether a value is a placeholder for a secret.
 func placeholder(value string) bool { return placeholders().MatchString(value) }
