@@ -74,7 +74,7 @@ func placed(name string, w *window, found func(secretHit)) {
 const (
 	programEnds  = "go rs c h cc cpp hpp java rb pm pl php el vim lua ipynb proto asn asn1 lock sum map"
 	webEnds      = "js mjs cjs jsx ts tsx css scss svg htm html"
-	documentEnds = "md rst adoc tex csv po mo pot pem crt cer 1 2 3 4 5 6 7 8"
+	documentEnds = "md rst adoc tex csv po mo pot pem crt cer"
 )
 
 var sources = func() map[string]bool {
@@ -87,5 +87,11 @@ var sources = func() map[string]bool {
 	return ends
 }()
 
-// takesNames reports whether a file is searched for secrets that are recognizable only by their names.
-func takesNames(name string) bool { return !sources[path.Ext(name)] }
+// takesNames reports whether a file is searched for secrets that are recognizable only by their names. A number at the end of
+// the name is the section of a page of the manual, or elsewhere the age of a rotated log or of a saved file.
+func takesNames(name string) bool {
+	manual := isSection().MatchString(path.Ext(name)) && strings.HasPrefix(path.Base(path.Dir(name)), "man")
+	return !manual && !sources[path.Ext(name)]
+}
+
+var isSection = expression(`^\.[1-8]$`)
