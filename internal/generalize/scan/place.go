@@ -87,8 +87,8 @@ var sources = func() map[string]bool {
 	return ends
 }()
 
-// takesNames reports whether a file is searched for secrets that are recognizable only by their names. A number at the end of
-// the name is the section of a page of the manual, or elsewhere the age of a rotated log or of a saved file.
+// takesNames reports whether a file is searched for secrets that are recognizable only by their names. Pages of the manual
+// end in the number of their section, and rotated logs elsewhere in the number of their age.
 func takesNames(name string) bool {
 	manual := isSection().MatchString(path.Ext(name)) && strings.HasPrefix(path.Base(path.Dir(name)), "man")
 	return !manual && !sources[path.Ext(name)]
