@@ -15,11 +15,10 @@ import (
 )
 
 type releaseNodeFlags struct {
-	leftovers bool
-	nodeOnly  bool
-	dryRun    bool
-	timeout   time.Duration
-	format    print.Format
+	leftovers, nodeOnly, start, dryRun bool
+
+	timeout time.Duration
+	format  print.Format
 }
 
 func newReleaseNodeCommand(f *Factory, o *Options) *cobra.Command {
@@ -38,7 +37,8 @@ node. Run "kamino reservations" first to list the leftovers.
 
 A reservation is a Lease in Kamino's namespace; the annotation on the Node is a copy. If no Lease confirms the
 annotation, the earlier state of the node is unknown. With --node-only, the command then deletes the reservation and
-the annotations that block autoscalers, and uncordons the node. The instance does not change.
+the annotations that block autoscalers, and uncordons the node. The instance does not change, except that --start
+starts an instance that is off.
 
 If a capture has not ended, use "kamino cancel" instead. If a node replacement holds the node, this command takes
 the node from the replacement. To continue the replacement, run the rollback again instead.`,
@@ -46,6 +46,9 @@ the node from the replacement. To continue the replacement, run the rollback aga
   kamino release-node worker-3
   kamino release-node --leftovers`,
 		Args: func(cmd *cobra.Command, args []string) error {
+			if flags.start && !flags.nodeOnly {
+				return usagef("--start needs --node-only: without --node-only, Kamino starts an instance that is off")
+			}
 			if flags.leftovers {
 				return cobra.NoArgs(cmd, args)
 			}
@@ -62,6 +65,7 @@ the node from the replacement. To continue the replacement, run the rollback aga
 	}
 	cmd.Flags().BoolVar(&flags.leftovers, "leftovers", false, "delete leftovers of captures that no longer exist, and release no node")
 	cmd.Flags().BoolVar(&flags.nodeOnly, "node-only", false, "for an unconfirmed reservation: delete the reservation and uncordon the node; do not change the instance")
+	cmd.Flags().BoolVar(&flags.start, "start", false, "with --node-only: start the instance if it is off")
 	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "print the plan, and change nothing")
 	cmd.Flags().DurationVar(&flags.timeout, "timeout", 20*time.Minute, "how long to work and wait until the node is Ready")
 	bindOutput(cmd, &flags.format, print.JSON, print.YAML)
@@ -85,23 +89,20 @@ func (s *session) releaseNode(ctx context.Context, name string, flags releaseNod
 		return refusedf("node %s is not reserved, and nothing was changed: to list reserved nodes, run `kamino reservations`", name)
 	}
 	n := report.Nodes[i]
-	if n.State == reservations.ByCapture {
-		return refusedf("node %s is reserved by the running %s, and nothing was changed: to stop the capture, run `kamino cancel %s`", name, n.Holder, n.Holder.Name)
-	}
-	if n.State == reservations.ByUnknown {
-		return refusedf("node %s is reserved by %s, and nothing was changed: release the node with the Kamino version that reserved the node", name, n.Holder)
-	}
-	if !n.Believed() && !flags.nodeOnly {
-		return refusedf("no Lease of Kamino confirms the reservation of node %s, and nothing was changed: run `kamino release-node %s --node-only`. "+
-			"The command deletes the reservation and the annotations that block autoscalers, and uncordons the node. Check the instance: the command does not change the instance", name, name)
-	}
-	if n.Believed() && flags.nodeOnly {
-		return refusedf("node %s is reserved by %s, and nothing was changed: run again without --node-only, because the instance may also need a restart", name, n.Holder)
+	client := s.reservationClient()
+	if err := client.AdmitRelease(ctx, n, flags.nodeOnly, flags.start); err != nil {
+		return err
 	}
 	if flags.dryRun {
 		return print.Released(s.Out, flags.format, print.ReleasedNode{Node: name, Holder: n.Holder, WillBeRemoved: n.WillBeRemoved, NodeOnly: flags.nodeOnly, DryRun: true})
 	}
-	state, err := s.reservationClient().Release(ctx, n)
+	if flags.start {
+		err = client.Start(ctx, name)
+	}
+	state := v1alpha1.DonorState("")
+	if err == nil {
+		state, err = client.Release(ctx, n)
+	}
 	if err != nil {
 		return orCutShort(ctx, err, goOn)
 	}
