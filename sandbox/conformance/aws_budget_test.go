@@ -27,8 +27,8 @@ func (w *amazonGroup) stage() captureEnv {
 
 // Requests of the first capture of a process, and of a later capture. Repeats mostly read the snapshot and the donor.
 var (
-	firstAWSCapture = budget{reads: 26, writes: 8, repeats: 46}
-	laterAWSCapture = budget{reads: 26, writes: 8, repeats: 46}
+	firstAWSCapture = budget{reads: 26, writes: 8, repeats: 48}
+	laterAWSCapture = budget{reads: 26, writes: 8, repeats: 48}
 )
 
 // TestRequestsOfACaptureOnAWS has the engine capture a node of a group twice at AWS's own latencies. The page on requests

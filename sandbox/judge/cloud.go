@@ -8,7 +8,7 @@ import (
 
 // thing is a resource of the cloud, as requests and answers show it.
 type thing struct {
-	id, kind            string // kinds: set, instance, trial, image, snapshot, template
+	id, kind            string // kinds: set, instance, trial, image, snapshot, template, hosts
 	tags                map[string]string
 	complete, gone, own bool     // as last shown; its deletion was accepted; Kamino created it
 	backs, pool, guard  string   // the image that needs a snapshot; the set of an instance, and its protection from scale-in
@@ -85,6 +85,9 @@ func (t things) azureSees(e event, kamino bool) {
 		s.guard, s.size = cmp.Or(text(r, "properties", "protectionPolicy", "protectFromScaleIn"), "false"), text(r, "sku", "capacity")
 		s.rolling = strings.TrimPrefix(text(r, "properties", "upgradePolicy", "mode"), "Manual")
 		s.names(text(r, azureImage...))
+		if kind == "trial" {
+			t.get("hosts", "hosts "+text(r, "properties", "virtualMachineProfile", "osProfile", "computerNamePrefix"))
+		}
 		clear(s.tags)
 		for name := range part(r, "tags") {
 			s.tags[name] = text(r, "tags", name)

@@ -119,7 +119,7 @@ func (j *judge) named(e event, kamino bool) bool {
 func (j *judge) node(e event, kamino bool) {
 	before, after, held := j.nodes[e.name], e.out, j.held(func(h *hold) bool { return h.node == e.name })
 	if e.verb == "delete" {
-		j.expect(1, !kamino || held != nil || before == nil || j.trial(instanceOf(before)), e, "Kamino deleted a Node that is no donor")
+		j.expect(1, !kamino || held != nil || before == nil || j.trialNode(before), e, "Kamino deleted a Node that is no donor")
 		delete(j.nodes, e.name)
 		if held != nil {
 			j.serves(held, e)
@@ -149,9 +149,23 @@ func (j *judge) node(e event, kamino bool) {
 	}
 }
 
+// asks: the request is about the field. The answer to a patch also has what other clients changed meanwhile.
+func asks(e event, field string) bool {
+	kind, key, _ := strings.Cut(field, "/")
+	_, spec := part(e.in, kind)[key]
+	_, metadata := part(e.in, "metadata", kind)[key]
+	return spec || metadata || e.verb != "patch" || e.in == nil
+}
+
+// trialNode: the Node is of a trial, by its instance, or by its host name before a provider has set the instance.
+func (j *judge) trialNode(n object) bool {
+	name := text(n, "metadata", "name")
+	return j.trial(instanceOf(n)) || j.things["hosts "+name[:max(len(name)-6, 0)]] != nil // six digits follow on Azure
+}
+
 // changed judges the change of a field of a Node.
 func (j *judge) changed(e event, kamino bool, held *hold, field, was, is string) {
-	own, cordon := strings.Contains(field, "/kamino.dev/"), field == "spec/unschedulable"
+	kamino, own, cordon := kamino && asks(e, field), strings.Contains(field, "/kamino.dev/"), field == "spec/unschedulable"
 	j.expect(9, !kamino || own || j.mayChange(e, held, field), e, "Kamino changed %s of a Node", field)
 	if held == nil || own {
 		return
@@ -173,7 +187,7 @@ func (j *judge) changed(e event, kamino bool, held *hold, field, was, is string)
 func (j *judge) mayChange(e event, held *hold, field string) bool {
 	cordon := field == "spec/unschedulable"
 	return held != nil && (cordon || strings.HasPrefix(field, "annotations/")) || j.carried(field) ||
-		j.trial(instanceOf(e.out)) && (cordon || field == "labels/node.kubernetes.io/exclude-from-external-load-balancers")
+		j.trialNode(e.out) && (cordon || field == "labels/node.kubernetes.io/exclude-from-external-load-balancers")
 }
 
 // carried: a capture may copy the label, or taints, to the replacement of its donor.

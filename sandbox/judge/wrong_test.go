@@ -233,9 +233,13 @@ var wrongRuns = []struct {
 		o["user"], o["userAgent"] = object{"username": "system:serviceaccount:shop:default"}, "curl/8"
 	}},
 	{9, "the engine taints a Node", "aws", func(t *testing.T, r *record) {
-		set(r.audit[r.byKamino(r.asked(t, "patch nodes "+awsDonor))[0]], []any{object{"key": "a", "effect": "NoSchedule"}}, "responseObject", "spec", "taints")
+		for _, of := range []string{"requestObject", "responseObject"} {
+			set(r.audit[r.byKamino(r.asked(t, "patch nodes "+awsDonor))[0]], []any{object{"key": "a", "effect": "NoSchedule"}}, of, "spec", "taints")
+		}
 	}},
 	{9, "the engine labels a Node", "azure", func(t *testing.T, r *record) {
-		set(r.audit[r.byKamino(r.asked(t, "patch nodes "+donor))[0]], "a", "responseObject", "metadata", "labels", "team")
+		for _, of := range []string{"requestObject", "responseObject"} {
+			set(r.audit[r.byKamino(r.asked(t, "patch nodes "+donor))[0]], "a", of, "metadata", "labels", "team")
+		}
 	}},
 }

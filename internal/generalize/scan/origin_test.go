@@ -110,26 +110,53 @@ func TestPythonPackages(t *testing.T) {
 	}
 }
 
+// TestAnsibleCollections: Galaxy leaves checksums in a collection.
+func TestAnsibleCollections(t *testing.T) {
+	key := secrets(t)["PKCS #8 in PEM"]
+	sum := sha256.Sum256([]byte(key))
+	list := fmt.Sprintf(`{"files": [{"name": ".", "ftype": "dir", "chksum_sha256": null}, {"name": "example.py", "chksum_sha256": "%[1]x"},
+		{"name": "changed.py", "chksum_sha256": "%[1]x"}, {"name": "../../site.key", "chksum_sha256": "%[1]x"}], "format": 1}`, sum)
+	const collections = "usr/share/ansible/collections/ansible_collections/"
+	files := map[string]string{
+		collections + "a/b/FILES.json": list, collections + "a/b/MANIFEST.json": "{}", collections + "a/b/example.py": key, collections + "a/b/changed.py": key + "\n",
+		collections + "site.key": key + "\n",
+		"opt/app/FILES.json":     list, "opt/app/example.py": key + "\n\n", // no collection
+		"opt/broken/FILES.json": "{", "opt/broken/MANIFEST.json": "{}", "opt/broken/example.py": key + "\n\n\n",
+	}
+	want := []string{"/opt/app/example.py", "/opt/broken/example.py", "/" + collections + "a/b/changed.py", "/" + collections + "site.key"}
+	got := foundIn(t, files, Options{})
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("found %v, want %v", got, want)
+	}
+}
+
 // TestTextsAboutSecrets: sentences and examples of package descriptions and of API models are no secrets, values like them are.
 func TestTextsAboutSecrets(t *testing.T) {
 	random := base64ed(18)
 	for text, want := range map[string]bool{
-		"the login page password field, as in a form":         false,
-		"machine esm.example login bearer password wordonly":  true,
-		"login bearer password " + random + "1":               true,
-		"mod_turncredentials: XEP-0215: Implementation for":   false,
-		"turncredentials: " + random + "1":                    true,
-		"connection = mysql://keystone:foobar@127.0.0.1/db":   false,
-		"connection = mysql://keystone:f00barX@127.0.0.1/db":  true,
-		`"input_token": "ExclusiveStartBackupArn"`:            false,
-		`"access_token": "` + random + `1"`:                   true,
-		`"NextContinuationToken": "` + random + `1"`:          false,
-		`arn:aws:secretsmanager:eu:1:secret:SiteDb-a1b2c3`:    false,
-		`secret: ` + random + `1`:                             true,
-		`"ClientSecret": "CLIENT_SECRET"`:                     false,
-		`"ClientSecret": "` + random + `1"`:                   true,
-		`"WebIdentityToken": "amzn1.account.AF6RHO7KZU5XRVQ"`: false,
-		`"identitytoken": "` + random + `"`:                   true,
+		"the login page password field, as in a form":                          false,
+		"machine esm.example login bearer password wordonly":                   true,
+		"login bearer password " + random + "1":                                true,
+		"mod_turncredentials: XEP-0215: Implementation for":                    false,
+		"turncredentials: " + random + "1":                                     true,
+		"connection = mysql://keystone:foobar@127.0.0.1/db":                    false,
+		"connection = mysql://keystone:f00barX@127.0.0.1/db":                   true,
+		"$2a$00$uD709vfamulimlGcq0qq3UvuUasvEaVUrPmXD6q/nVSSp7pNDhCR9071IfIRe": false, // the self-test of libcrypt
+		"$2b$12$" + strings.Repeat("Zk3aQ", 10) + "aB1":                        true,
+		`key "StorageAccountKey=` + base64ed(32) + `"`:                         true,
+		"<code>sp=r&amp;sv=2021-06-08&amp;sig=" + base64ed(36) + "</code>":     false,
+		"url: https://a.test/c?sp=r&amp;sv=2021-06-08&amp;sig=" + base64ed(36): true,
+		`"input_token": "ExclusiveStartBackupArn"`:                             false,
+		`"access_token": "` + random + `1"`:                                    true,
+		`"NextContinuationToken": "` + random + `1"`:                           false,
+		`arn:aws:secretsmanager:eu:1:secret:SiteDb-a1b2c3`:                     false,
+		`secret: ` + random + `1`:                                              true,
+		`"ClientSecret": "CLIENT_SECRET"`:                                      false,
+		`"ClientSecret": "` + random + `1"`:                                    true,
+		`"WebIdentityToken": "amzn1.account.AF6RHO7KZU5XRVQ"`:                  false,
+		`"identitytoken": "` + random + `"`:                                    true,
 	} {
 		if got := foundIn(t, map[string]string{"opt/site/api.json": text}, Options{}); len(got) > 0 != want {
 			t.Errorf("%s: found %v, want %t", text, got, want)
@@ -142,7 +169,8 @@ func TestTextsAboutSecrets(t *testing.T) {
 			t.Errorf("%s: found %v, want %t", name, got, want)
 		}
 	}
-	for content, want := range map[string]bool{key: true, example: false} {
+	account := "StorageAccountKey=" + base64ed(32)
+	for content, want := range map[string]bool{key: true, example: false, account: true, strings.Replace(account, "StorageAccount", "RawSecretAccess", 1): false} {
 		if got := foundIn(t, map[string]string{"opt/docs/create-key-pair.rst": content}, Options{}); len(got) > 0 != want {
 			t.Errorf("found %v, want %t", got, want)
 		}

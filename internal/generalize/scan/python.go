@@ -2,14 +2,17 @@ package scan
 
 import (
 	"crypto"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/csv"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -42,6 +45,40 @@ func isRegular(f *os.File) bool {
 	}
 	return regular
 }
+
+// collection adds the checksums of an Ansible collection, in whose directory Galaxy and the package of Ansible leave them. Source:
+// Ansible, Collection Galaxy metadata structure, FILES.json.
+func (w *treeWalk) collection(name string, dir *os.Root, entries []fs.DirEntry) error {
+	has := func(file string) bool {
+		return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == file && e.Type().IsRegular() })
+	}
+	if !has("MANIFEST.json") || !has("FILES.json") {
+		return nil
+	}
+	f, err := dir.Open("FILES.json")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var list struct {
+		Files []struct {
+			Name string
+			Sum  string `json:"chksum_sha256"`
+		}
+	}
+	if err := json.NewDecoder(io.LimitReader(f, maxCollection)).Decode(&list); err != nil {
+		return nil //nolint:nilerr // without the list, the files are of unknown origin
+	}
+	for _, file := range list.Files {
+		if at := path.Join(name, file.Name); len(file.Sum) == 2*sha256.Size && strings.HasPrefix(at, strings.TrimSuffix(name, "/")+"/") && !w.packages.has(at) {
+			w.packages.addSum(at, file.Sum, crypto.SHA256)
+		}
+	}
+	return nil
+}
+
+// maxCollection limits the list of files of a collection; the largest lists have 1 MiB.
+const maxCollection = 32 << 20
 
 // record adds the checksums of a RECORD file: lines with a path, the hash and the size. A line in another form ends the list.
 func (p *packages) record(dir string, content io.Reader) {

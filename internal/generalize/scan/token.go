@@ -17,12 +17,14 @@ func tokenForms() []signature {
 		},
 		{
 			kind: Token, what: "shared access signature", anchors: []string{"sig="}, back: 600, reach: 700, random: true,
-			match: expression(`(?:sv=20\d\d-\d\d-\d\d&[^\s"'<>]{0,500}?sig=[A-Za-z0-9%/+]{40,128}(?:=|%3[dD])?|sig=[A-Za-z0-9%/+]{40,128}(?:=|%3[dD])?[^\s"'<>]{0,500}?&sv=20\d\d-\d\d-\d\d)`),
+			match: expression(`(?:(?:<code>[^\s"'<>]{0,300})?sv=20\d\d-\d\d-\d\d&[^\s"'<>]{0,500}?sig=[A-Za-z0-9%/+]{40,128}(?:=|%3[dD])?|sig=[A-Za-z0-9%/+]{40,128}(?:=|%3[dD])?[^\s"'<>]{0,500}?&sv=20\d\d-\d\d-\d\d)`),
+			keep:  func(whole, _ []byte) bool { return !bytes.HasPrefix(whole, []byte("<code>")) }, // an example in a manual
 		},
 		{
-			kind: Token, what: "storage or service bus key", reach: 160, random: true, group: 1,
+			kind: Token, what: "storage or service bus key", back: 6, reach: 160, random: true, group: 1,
 			anchors: []string{"AccountKey", "account_key", "account-key", "storage_key", "storage-key", "storagekey", "access_key", "access-key", "accesskey"},
-			match:   expression(`\A(?i:AccountKey|account[_-]key|storage[_-]?key|access[_-]?key)["']?\s*[=:]\s*["']?([A-Za-z0-9+/]{86}==|[A-Za-z0-9+/]{43}=)`),
+			match:   expression(`(?i:secret)?(?i:AccountKey|account[_-]key|storage[_-]?key|access[_-]?key)["']?\s*[=:]\s*["']?([A-Za-z0-9+/]{86}==|[A-Za-z0-9+/]{43}=)`),
+			keep:    func(whole, _ []byte) bool { return !bytes.EqualFold(whole[:min(len(whole), 6)], []byte("secret")) }, // a key of AWS
 		},
 		{
 			kind: Token, what: "bootstrap token", anchors: []string{"token"}, reach: 48, random: true, group: 1,

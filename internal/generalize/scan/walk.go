@@ -102,7 +102,7 @@ func (w *treeWalk) folder(f *folder) (below []*folder, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := w.installed(f.name, dir, entries); err != nil {
+	if err := errors.Join(w.installed(f.name, dir, entries), w.collection(f.name, dir, entries)); err != nil {
 		return nil, err
 	}
 	for _, entry := range entries {
