@@ -33,6 +33,9 @@ type Reservation struct {
 	DownBootID string `json:"downBootID,omitempty"`
 	// ReturningSince is the time of the record that the disk is no longer needed and the node starts again.
 	ReturningSince *metav1.Time `json:"returningSince,omitempty"`
+	// MissingSince is the time of the first of consecutive answers of the cloud that the instance does not exist; nil while the
+	// instance exists. A single answer proves nothing.
+	MissingSince *metav1.Time `json:"missingSince,omitempty"`
 	// Replacement of a capture's donor that does not return, as in the Record; nil for all other nodes.
 	Replacement *DonorReplacement `json:"replacement,omitempty"`
 	// Rebuild is a replacement's lasting state about the node; nil for other holders.
@@ -129,6 +132,12 @@ type Record struct {
 	Order *OrderRecord `json:"order,omitempty"`
 	// Returning: the donor's disk is no longer needed; its power comes back and must not be taken again.
 	Returning bool `json:"returning,omitempty"`
+	// DonorGone: the donor's instance was gone, so the capture has left the reservation of the Node to the Node's end: the Lease
+	// stays until the Node is gone too.
+	DonorGone bool `json:"donorGone,omitempty"`
+	// PoolMissingSince is the time of the first of consecutive answers of the cloud that the pool does not exist, before the
+	// promotion; nil while the pool exists.
+	PoolMissingSince *metav1.Time `json:"poolMissingSince,omitempty"`
 	// Replacement of a donor that does not return; nil before the reservation, and for a donor that returns.
 	Replacement *DonorReplacement `json:"replacement,omitempty"`
 	// Patch of a pioneer; nil before the patch.

@@ -1339,6 +1339,10 @@ func (in *Record) DeepCopyInto(out *Record) {
 		*out = new(OrderRecord)
 		**out = **in
 	}
+	if in.PoolMissingSince != nil {
+		in, out := &in.PoolMissingSince, &out.PoolMissingSince
+		*out = (*in).DeepCopy()
+	}
 	if in.Replacement != nil {
 		in, out := &in.Replacement, &out.Replacement
 		*out = new(DonorReplacement)
@@ -1444,6 +1448,10 @@ func (in *Reservation) DeepCopyInto(out *Reservation) {
 	}
 	if in.ReturningSince != nil {
 		in, out := &in.ReturningSince, &out.ReturningSince
+		*out = (*in).DeepCopy()
+	}
+	if in.MissingSince != nil {
+		in, out := &in.MissingSince, &out.MissingSince
 		*out = (*in).DeepCopy()
 	}
 	if in.Replacement != nil {

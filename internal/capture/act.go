@@ -110,8 +110,15 @@ func (h donorReservation) reserve(ctx context.Context, w *observed) error {
 	return h.record(ctx, w, w.remember(&reservation))
 }
 
-// forget drops the Lease, and then the reservation in the record.
+// forget drops the Lease, and then the reservation in the record. The Lease of a donor whose instance is gone stays with its
+// Node.
 func (h donorReservation) forget(ctx context.Context, w *observed) error {
+	if keepsLease(w) {
+		if err := h.renewLease(ctx, w); err != nil {
+			return err
+		}
+		return h.record(ctx, w, func(r *v1alpha1.Record) { r.Reservation, r.DonorGone = nil, true })
+	}
 	if err := h.reservations().DropOf(ctx, w.p.UID); err != nil {
 		return err
 	}

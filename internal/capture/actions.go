@@ -255,6 +255,9 @@ var actions = map[plan.Action]action{
 				return false // leftovers are looked for first
 			}
 			w.reservation, f.Recorded = nil, false
+			if w.record.DonorGone {
+				f.Lock = plan.Unlocked
+			}
 			return artifacts{e}.lookArtifacts(ctx, w) == nil
 		},
 	},

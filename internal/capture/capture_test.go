@@ -77,6 +77,9 @@ func (s *testEnv) gaveBack() {
 	if s.tracked("secrets", podspace, s.podName()) != nil {
 		s.t.Error("the order's key is left behind")
 	}
+	if n, _ := s.tracked("nodes", "", donorName).(*corev1.Node); n != nil && w.Instance(s.donor).ID == "" && s.donorNode == donorName {
+		s.keptLease(n) // the instance is gone, and the Node is left
+	}
 	if names := s.leases(); len(names) > 0 {
 		s.t.Errorf("leases are left behind: %v", names)
 	}

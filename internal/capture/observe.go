@@ -177,7 +177,7 @@ func readDonor(ctx context.Context, e *Engine, w *observed) error {
 	f.Restored, f.Noted = true, true
 	var err error
 	switch {
-	case w.node != nil:
+	case w.node != nil && !w.record.DonorGone:
 		err = donorReservation{e}.readLock(ctx, w)
 	case recordLost(w.p) && !w.isOrphan:
 		err = donorReservation{e}.readLost(ctx, w, nil)
@@ -334,7 +334,7 @@ func (e *Engine) lookInstance(ctx context.Context, w *observed) error {
 	instance, err := e.Cloud.Instance(ctx, w.id)
 	switch {
 	case cloud.Is(err, cloud.NotFound):
-		err = donorReservation{e}.readLastingProtection(ctx, w)
+		err = donorReservation{e}.confirmGone(ctx, w)
 	case cloud.Is(err, cloud.Unsupported) && !w.isHeld(): // the preflight reports the kind of instance
 		return nil
 	case err == nil:
@@ -344,7 +344,9 @@ func (e *Engine) lookInstance(ctx context.Context, w *observed) error {
 		if w.isRemoving() {
 			f.Power, f.Rebooted = plan.Off, false // whatever the state: its disk is not needed, and it is not started again
 		}
-		err = donorReservation{e}.readProtection(ctx, w)
+		if err = (donorReservation{e}).endMissing(ctx, w); err == nil {
+			err = donorReservation{e}.readProtection(ctx, w)
+		}
 	}
 	if err != nil && !w.hasBegun() && f.Pod == plan.NoPod {
 		w.instanceErr, err = err, nil // so that other obstacles are also reported

@@ -43,6 +43,10 @@ func (e *Engine) Orphan(ctx context.Context, name string, holder v1alpha1.Holder
 	}
 	decision := plan.Orphan(w.facts)
 	e.Log.V(1).Info("decided", "node", name, "holder", holder.Name, "decision", decision.String())
+	if decision.Do == plan.Wait && w.facts.Power == plan.InstanceGone && !w.isRemoving() {
+		err := fmt.Errorf("node %s: %w", name, ErrInstanceGone)
+		return Result{After: e.backOff(key, err)}, err
+	}
 	if decision.Do == plan.Wait {
 		return Result{After: pollDelay(w.p, decision.Why, e.now())}, nil
 	}

@@ -379,6 +379,10 @@ func setStalled(p *v1alpha1.Prototype, err error, now time.Time) {
 		stall(InService, err.Error()+": cordon and drain the node, then Kamino continues; or delete the Prototype and reboot the node")
 		return
 	}
+	if doubt := isDoubtful(err); doubt != nil {
+		reportDoubt(p, doubt, now)
+		return
+	}
 	var e *cloud.Error
 	inCluster := apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
 	record, _ := v1alpha1.RecordOf(p)

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/node"
@@ -136,7 +137,7 @@ func (h *Reservations) passes(ctx context.Context, name string, holder v1alpha1.
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			if !cloud.Is(err, cloud.Throttled) && !cloud.Is(err, cloud.Unavailable) && !apierrors.IsConflict(err) {
+			if errors.Is(err, capture.ErrInstanceGone) || !cloud.Is(err, cloud.Throttled) && !cloud.Is(err, cloud.Unavailable) && !apierrors.IsConflict(err) {
 				return err
 			}
 			if h.Trouble != nil {

@@ -110,12 +110,16 @@ func abandon(f Facts) Decision {
 func Orphan(f Facts) Decision {
 	f.Recorded = true // without a Prototype there is no second record
 	d := endHold(f)
-	if d.Do == Release || d.Do == DeleteNode {
+	keepsLease := d.Do == Forget && f.Power == InstanceGone && f.Node != NodeGone
+	if d.Do == Release || d.Do == DeleteNode || keepsLease {
 		switch f.Snapshot {
 		case Pending, Taken, Complete, Broken:
 			return do(DeleteSnapshot)
 		case Absent, Deleting, Foreign:
 		}
+	}
+	if keepsLease {
+		return wait(ForRemoval)
 	}
 	return d
 }
@@ -152,6 +156,10 @@ func returnDonor(f Facts) Decision {
 		return do(DeleteOrder)
 	case f.Lock == Theirs:
 		return wait(ForHolder)
+	case f.Power == InstanceGone && f.Node != NodeGone && !f.PlaceKept && !f.Recorded:
+		return do(Record)
+	case f.Power == InstanceGone && f.Node != NodeGone && !f.PlaceKept:
+		return do(Forget) // the Lease stays as long as the Node: the instance could exist after all
 	case !f.ProtectionRestored && (f.Power != InstanceGone || f.PlaceKept):
 		return do(Unprotect)
 	case f.Lock == Ours, !f.Restored:

@@ -1,0 +1,153 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// NotFoundDoubtful is the code of an answer NotFound that Kamino does not believe yet, and the reason of condition Stalled.
+const NotFoundDoubtful = "NotFoundDoubtful"
+
+// doubtDelay is the delay between two looks for an object that may exist.
+const doubtDelay = 5 * time.Second
+
+// doubts are the reasons not to believe the cloud's answer that a donor's instance does not exist.
+var doubts = map[plan.Doubt]string{
+	plan.KubeletReports: "its kubelet reports that the node is Ready",
+	plan.IsListed:       "the list of its pool contains the instance",
+	plan.IsUnlisted:     "the list of its pool is not available. If the instance is gone, delete the Node",
+	plan.NotAgain:       "one answer proves nothing: Kamino asks again",
+}
+
+// doubtful is the error of a pass that does not believe the cloud's answer. The pass acts as if the cloud had not answered.
+func doubtful(what, id, why string) error {
+	return &cloud.Error{Kind: cloud.Unavailable, Op: "read", Resource: id, Code: NotFoundDoubtful, RetryAfter: doubtDelay,
+		Message: "the cloud answers that " + what + " does not exist, but " + why}
+}
+
+// isDoubtful returns such an error; nil for all others.
+func isDoubtful(err error) *cloud.Error {
+	var e *cloud.Error
+	if errors.As(err, &e) && e.Code == NotFoundDoubtful {
+		return e
+	}
+	return nil
+}
+
+// reportDoubt reports an answer that Kamino does not believe as progress, and in condition Stalled once the answer has lasted
+// longer than a second look takes.
+func reportDoubt(p *v1alpha1.Prototype, e *cloud.Error, now time.Time) {
+	p.Status.Progress = "waiting: " + e.Message
+	record, _ := v1alpha1.RecordOf(p)
+	since := record.PoolMissingSince
+	if record.Reservation != nil && record.Reservation.MissingSince != nil {
+		since = record.Reservation.MissingSince
+	}
+	if since != nil && now.Sub(since.Time) > 2*time.Minute {
+		setCondition(p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, NotFoundDoubtful, e.Error())
+	}
+}
+
+// confirmGone returns an error unless the cloud's answer that the instance does not exist is believed. The time of the first
+// answer is recorded before Kamino acts on a later one.
+func (h donorReservation) confirmGone(ctx context.Context, w *observed) error {
+	f := &w.facts
+	if !w.isHeld() || w.reservation == nil {
+		return h.confirmGoneBefore(ctx, w)
+	}
+	if f.Unrecorded && !f.Failed && !f.Deleting {
+		f.Power = plan.Changing // the capture fails first, whatever the instance
+		return nil
+	}
+	if w.isNodeUnread {
+		if err := readNamed(ctx, h.Engine, w); err != nil {
+			return err
+		}
+		if w.node != nil {
+			w.readNode()
+		}
+	}
+	absence := plan.Absence{Node: f.Node, Requested: w.isRemoving()}
+	first := w.reservation.MissingSince
+	if first != nil {
+		absence.Since = h.now().Sub(first.Time)
+	}
+	var err error
+	if absence.List, err = inPoolList(ctx, h.Cloud, w); err != nil {
+		return err
+	}
+	doubt := plan.DoubtOf(absence)
+	if doubt == plan.NoDoubt {
+		return h.readLastingProtection(ctx, w)
+	}
+	if first == nil {
+		now := metav1.NewTime(h.now())
+		if err := h.recordMissing(ctx, w, &now); err != nil {
+			return err
+		}
+	}
+	return doubtful("the instance of node "+w.p.Spec.Donor.NodeName, string(w.id), doubts[doubt])
+}
+
+// confirmGoneBefore is confirmGone before the reservation. A donor in service loses nothing, so the list is asked only once.
+func (h donorReservation) confirmGoneBefore(ctx context.Context, w *observed) error {
+	list, err := inPoolList(ctx, h.Cloud, w)
+	if err == nil && list == plan.ListHas {
+		err = doubtful("the instance of node "+w.p.Spec.Donor.NodeName, string(w.id), doubts[plan.IsListed])
+	}
+	return err
+}
+
+// inPoolList looks for the donor in the list of its pool. An instance that is being removed counts as absent.
+func inPoolList(ctx context.Context, c cloud.Provider, w *observed) (plan.List, error) {
+	instances, err := c.Instances(ctx, w.pool)
+	switch {
+	case cloud.Is(err, cloud.NotFound), cloud.Is(err, cloud.Unsupported):
+		return plan.ListMissing, nil
+	case err != nil:
+		return plan.ListMissing, err
+	case slices.ContainsFunc(instances, func(i cloud.Instance) bool { return !i.Removing && c.SameInstance(i.ID, w.id) }):
+		return plan.ListHas, nil
+	}
+	return plan.ListWithout, nil
+}
+
+// recordMissing writes since when the instance is missing into the record of the reservation; nil once the instance is there.
+func (h donorReservation) recordMissing(ctx context.Context, w *observed, since *metav1.Time) error {
+	reservation := *w.reservation
+	reservation.MissingSince = since
+	if w.isOrphan || !w.facts.Recorded { // the Lease is the record
+		if err := h.reservations().Renew(ctx, w.node, reservation); err != nil {
+			return fmt.Errorf("record the missing instance of node %s: %w", w.node.Name, err)
+		}
+		w.lease = &reservation
+	} else if err := h.record(ctx, w, func(r *v1alpha1.Record) { r.Reservation = &reservation }); err != nil {
+		return err
+	}
+	w.reservation, w.record.Reservation = &reservation, &reservation
+	return nil
+}
+
+// endMissing ends the record of missing answers: the instance exists.
+func (h donorReservation) endMissing(ctx context.Context, w *observed) error {
+	if !w.isHeld() || w.reservation == nil || w.reservation.MissingSince == nil {
+		return nil
+	}
+	return h.recordMissing(ctx, w, nil)
+}
+
+// keepsLease reports whether the Lease of a donor whose instance is gone outlives the capture. As long as the Node exists, the
+// instance could exist after all: the sweep then finds and returns the node.
+func keepsLease(w *observed) bool { return w.facts.Power == plan.InstanceGone && w.node != nil && !w.isOrphan }
+
+// ErrInstanceGone is returned for the reserved Node of an instance that the cloud does not have.
+var ErrInstanceGone = errors.New("the cloud has no instance for the node, and its reservation stays as long as the Node: if the instance is gone, delete the Node")
