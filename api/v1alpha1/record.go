@@ -135,9 +135,8 @@ type Record struct {
 	// DonorGone: the donor's instance was gone, so the capture has left the reservation of the Node to the Node's end: the Lease
 	// stays until the Node is gone too.
 	DonorGone bool `json:"donorGone,omitempty"`
-	// PoolMissingSince is the time of the first of consecutive answers of the cloud that the pool does not exist, before the
-	// promotion; nil while the pool exists.
-	PoolMissingSince *metav1.Time `json:"poolMissingSince,omitempty"`
+	// Missing is the pool, version or trial that the cloud does not find; nil while the object exists.
+	Missing *MissingRecord `json:"missing,omitempty"`
 	// Replacement of a donor that does not return; nil before the reservation, and for a donor that returns.
 	Replacement *DonorReplacement `json:"replacement,omitempty"`
 	// Patch of a pioneer; nil before the patch.
@@ -148,6 +147,14 @@ type Record struct {
 	Retired []string `json:"retired,omitempty"`
 	// ScaleOut is the growth of the pool after the promotion.
 	ScaleOut *ScaleOut `json:"scaleOut,omitempty"`
+}
+
+// MissingRecord is an object of a capture that the cloud does not find. A single answer proves nothing.
+type MissingRecord struct {
+	// Object is "pool", "version" or "trial".
+	Object string `json:"object"`
+	// Since is the time of the first of consecutive answers.
+	Since metav1.Time `json:"since"`
 }
 
 // TrialRecord is the lasting state of a trial. While the capture lives, the record holds the verdict, and the tags of the image

@@ -47,12 +47,17 @@ func isDoubtful(err error) *cloud.Error {
 // longer than a second look takes.
 func reportDoubt(p *v1alpha1.Prototype, e *cloud.Error, now time.Time) {
 	p.Status.Progress = "waiting: " + e.Message
-	record, _ := v1alpha1.RecordOf(p)
-	since := record.PoolMissingSince
-	if record.Reservation != nil && record.Reservation.MissingSince != nil {
-		since = record.Reservation.MissingSince
+	since := now
+	if n := len(p.Status.Steps); n > 0 {
+		since = p.Status.Steps[n-1].StartedAt.Time
 	}
-	if since != nil && now.Sub(since.Time) > 2*time.Minute {
+	switch record, _ := v1alpha1.RecordOf(p); {
+	case record.Reservation != nil && record.Reservation.MissingSince != nil:
+		since = record.Reservation.MissingSince.Time
+	case record.Missing != nil:
+		since = record.Missing.Since.Time
+	}
+	if now.Sub(since) > 2*time.Minute {
 		setCondition(p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, NotFoundDoubtful, e.Error())
 	}
 }
@@ -82,7 +87,7 @@ func (h donorReservation) confirmGone(ctx context.Context, w *observed) error {
 		absence.Since = h.now().Sub(first.Time)
 	}
 	var err error
-	if absence.List, err = inPoolList(ctx, h.Cloud, w); err != nil {
+	if absence.List, err = inPoolList(ctx, h.Cloud, w.pool, w.id); err != nil {
 		return err
 	}
 	doubt := plan.DoubtOf(absence)
@@ -100,22 +105,22 @@ func (h donorReservation) confirmGone(ctx context.Context, w *observed) error {
 
 // confirmGoneBefore is confirmGone before the reservation. A donor in service loses nothing, so the list is asked only once.
 func (h donorReservation) confirmGoneBefore(ctx context.Context, w *observed) error {
-	list, err := inPoolList(ctx, h.Cloud, w)
+	list, err := inPoolList(ctx, h.Cloud, w.pool, w.id)
 	if err == nil && list == plan.ListHas {
 		err = doubtful("the instance of node "+w.p.Spec.Donor.NodeName, string(w.id), doubts[plan.IsListed])
 	}
 	return err
 }
 
-// inPoolList looks for the donor in the list of its pool. An instance that is being removed counts as absent.
-func inPoolList(ctx context.Context, c cloud.Provider, w *observed) (plan.List, error) {
-	instances, err := c.Instances(ctx, w.pool)
+// inPoolList looks for an instance in the list of its pool. An instance that is being removed counts as absent.
+func inPoolList(ctx context.Context, c cloud.Provider, pool cloud.PoolID, id cloud.InstanceID) (plan.List, error) {
+	instances, err := c.Instances(ctx, pool)
 	switch {
 	case cloud.Is(err, cloud.NotFound), cloud.Is(err, cloud.Unsupported):
 		return plan.ListMissing, nil
 	case err != nil:
 		return plan.ListMissing, err
-	case slices.ContainsFunc(instances, func(i cloud.Instance) bool { return !i.Removing && c.SameInstance(i.ID, w.id) }):
+	case slices.ContainsFunc(instances, func(i cloud.Instance) bool { return !i.Removing && c.SameInstance(i.ID, id) }):
 		return plan.ListHas, nil
 	}
 	return plan.ListWithout, nil
@@ -145,9 +150,127 @@ func (h donorReservation) endMissing(ctx context.Context, w *observed) error {
 	return h.recordMissing(ctx, w, nil)
 }
 
+// confirmUnprotected returns an error unless an instance that exists has no protection, because it is in no list of its pool: the
+// cloud has not found the protection.
+func (h donorReservation) confirmUnprotected(ctx context.Context, w *observed) error {
+	list, err := inPoolList(ctx, h.Cloud, w.pool, w.id)
+	switch {
+	case err != nil:
+		return err
+	case list == plan.ListHas:
+		return doubtful("the scale-in protection of node "+w.p.Spec.Donor.NodeName, string(w.id), doubts[plan.IsListed])
+	case list == plan.ListMissing && !w.isOrphan:
+		return confirmPoolGone(ctx, h.Engine, w)
+	}
+	return nil
+}
+
 // keepsLease reports whether the Lease of a donor whose instance is gone outlives the capture. As long as the Node exists, the
 // instance could exist after all: the sweep then finds and returns the node.
 func keepsLease(w *observed) bool { return w.facts.Power == plan.InstanceGone && w.node != nil && !w.isOrphan }
 
 // ErrInstanceGone is returned for the reserved Node of an instance that the cloud does not have.
 var ErrInstanceGone = errors.New("the cloud has no instance for the node, and its reservation stays as long as the Node: if the instance is gone, delete the Node")
+
+// objects of a capture besides the donor, as in the record of a missing object.
+const (
+	poolObject    = "pool"
+	versionObject = "version"
+	trialObject   = "trial"
+)
+
+// confirmMissing returns an error unless the cloud's answer is believed that an object of the capture does not exist. list is
+// the answer of another read that would find the object. The first answer is recorded.
+func confirmMissing(ctx context.Context, e *Engine, w *observed, object string, list plan.List) error {
+	absence, first := plan.Absence{List: list}, w.record.Missing
+	if first != nil && first.Object == object {
+		absence.Since = e.now().Sub(first.Since.Time)
+	} else {
+		first = nil
+	}
+	doubt := plan.DoubtOf(absence)
+	if doubt == plan.NoDoubt {
+		return nil
+	}
+	if first == nil {
+		if err := e.record(ctx, w, func(r *v1alpha1.Record) { r.Missing = &v1alpha1.MissingRecord{Object: object, Since: metav1.NewTime(e.now())} }); err != nil {
+			return err
+		}
+	}
+	why := doubts[doubt]
+	if doubt == plan.IsListed {
+		why = "a list of the cloud shows that it exists"
+	}
+	what := map[string]string{
+		poolObject: "pool " + w.p.Spec.Pool, versionObject: "version " + w.p.Spec.Version + " with its snapshot", trialObject: "the trial of version " + w.p.Spec.Version,
+	}
+	return doubtful(what[object], string(w.pool), why)
+}
+
+// endConfirm ends the record of a missing object: the object exists.
+func endConfirm(ctx context.Context, e *Engine, w *observed, object string) error {
+	if w.record.Missing == nil || w.record.Missing.Object != object {
+		return nil
+	}
+	return e.record(ctx, w, func(r *v1alpha1.Record) { r.Missing = nil })
+}
+
+// confirmPoolGone is confirmMissing for the pool of the capture. The list of its instances is no witness, but contradicts.
+func confirmPoolGone(ctx context.Context, e *Engine, w *observed) error {
+	_, err := e.Cloud.Instances(ctx, w.pool)
+	switch {
+	case err == nil:
+		return confirmMissing(ctx, e, w, poolObject, plan.ListHas)
+	case cloud.Is(err, cloud.NotFound), cloud.Is(err, cloud.Unsupported):
+		return confirmMissing(ctx, e, w, poolObject, plan.ListMissing)
+	}
+	return err
+}
+
+// confirmLost asks the lists of the cloud for the version and the snapshot of a released donor, if reads have found neither. The
+// capture would end as interrupted.
+func (a artifacts) confirmLost(ctx context.Context, w *observed) error {
+	f := &w.facts
+	if w.isHeld() || w.isOrphan || !f.Touched || f.Failed || f.Deleting || f.Unrecorded {
+		return nil
+	}
+	if f.Image != plan.Absent || f.Snapshot != plan.Absent && f.Snapshot != plan.Deleting {
+		return endConfirm(ctx, a.Engine, w, versionObject)
+	}
+	images, err := a.Cloud.Images(ctx, w.pool)
+	if err != nil {
+		return err
+	}
+	snapshots, err := a.Cloud.Snapshots(ctx, w.pool)
+	if err != nil {
+		return err
+	}
+	list, uid := plan.ListWithout, string(w.p.UID)
+	if slices.ContainsFunc(images, func(i cloud.Image) bool { return i.Tags[cloud.TagUID] == uid && i.State != cloud.Deleting }) ||
+		slices.ContainsFunc(snapshots, func(s cloud.Snapshot) bool { return s.Tags[cloud.TagUID] == uid && s.State != cloud.Deleting }) {
+		list = plan.ListHas
+	}
+	return confirmMissing(ctx, a.Engine, w, versionObject, list)
+}
+
+// confirmTrialGone asks the list of trials for a trial whose instance has run, if a read has not found the trial.
+func (t trials) confirmTrialGone(ctx context.Context, w *observed) error {
+	r, f := w.record.Trial, &w.facts
+	if r.RunningSince == nil || r.CleaningUp || f.Failed || f.Deleting {
+		return nil
+	}
+	if w.trial.cloud.State != cloud.Absent {
+		return endConfirm(ctx, t.Engine, w, trialObject)
+	}
+	specs, err := t.Cloud.Trials(ctx, w.pool)
+	list := plan.ListWithout
+	switch {
+	case cloud.Is(err, cloud.NotFound), cloud.Is(err, cloud.Denied):
+		list = plan.ListMissing
+	case err != nil:
+		return err
+	case slices.ContainsFunc(specs, func(s cloud.TrialSpec) bool { return s.Name == r.Name }):
+		list = plan.ListHas
+	}
+	return confirmMissing(ctx, t.Engine, w, trialObject, list)
+}

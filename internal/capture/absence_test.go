@@ -159,3 +159,120 @@ func TestMissingTwiceButNotInARow(t *testing.T) {
 	})
 	s.succeeded(p)
 }
+
+// without answers the first n reads of a kind from the phase on as if the object did not exist.
+func without(s *testEnv, op string, phase v1alpha1.Phase, n int) (denied *int) {
+	denied = new(int)
+	s.wrapped = cloud.Intercept(s.wrapped, func(ctx context.Context, made cloud.Op, call func(context.Context) error) error {
+		p := s.prototype()
+		if made.Name != op || *denied >= n || p == nil || *denied == 0 && p.Status.Phase != phase {
+			return call(ctx)
+		}
+		*denied++
+		switch err := call(ctx); result := made.Result.(type) {
+		case *cloud.Image:
+			*result = cloud.Image{Version: result.Version}
+			return err
+		case *cloud.Snapshot:
+			*result = cloud.Snapshot{Name: result.Name}
+			return err
+		case *cloud.Trial:
+			*result = cloud.Trial{}
+			return err
+		}
+		return &cloud.Error{Kind: cloud.NotFound, Op: made.Name, Resource: made.Resource}
+	})
+	s.restart()
+	return denied
+}
+
+// TestNotFoundOfAnyObject: some reads of each kind miss an object that exists, and the capture succeeds as ever.
+func TestNotFoundOfAnyObject(t *testing.T) {
+	seen := map[string]int{}
+	for _, op := range []string{"Instance", "Protection", "Snapshot", "Image", "Pool"} {
+		for _, phase := range []v1alpha1.Phase{v1alpha1.PhaseDraining, v1alpha1.PhaseSnapshotting, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing, v1alpha1.PhasePromoting, v1alpha1.PhaseRetiring} {
+			for _, n := range []int{1, 2, 4, 8} {
+				t.Run(fmt.Sprintf("%s %s %d", op, phase, n), func(t *testing.T) {
+					s := inFull(t)
+					denied := without(s, op, phase, n)
+					p := s.play()
+					if seen[op] += *denied; p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded {
+						t.Fatalf("the capture did not succeed: %s", verdict(p))
+					}
+					for range 2 { // a snapshot that the capture has not found is a leftover
+						_, err := s.engine.SweepLeftovers(t.Context(), []cloud.PoolID{s.pool})
+						s.must(err)
+						s.tick(time.Minute)
+					}
+					s.gaveBack()
+				})
+			}
+		}
+		if seen[op] == 0 {
+			t.Errorf("no read %s was denied", op)
+		}
+	}
+}
+
+// TestNotFoundOfALeavingDonor: reads miss the donor while it leaves, and it is removed as ever.
+func TestNotFoundOfALeavingDonor(t *testing.T) {
+	for _, growFirst := range []bool{true, false} {
+		for _, phase := range []v1alpha1.Phase{v1alpha1.PhaseDraining, v1alpha1.PhaseSnapshotting, v1alpha1.PhaseRemoving} {
+			for _, n := range []int{1, 2, 4, 8} {
+				t.Run(fmt.Sprintf("%t %s %d", growFirst, phase, n), func(t *testing.T) {
+					d := departInFull(t, growFirst)
+					denyDonor(d.testEnv, phase, n)
+					p := d.run(func(int) {})
+					if d.checkEnd(p); p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded {
+						t.Errorf("the capture did not succeed: %s", verdict(p))
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestNotFoundDuringATrial: reads miss the version, its trial, or all trials, and one attempt passes.
+func TestNotFoundDuringATrial(t *testing.T) {
+	seen := map[string]int{}
+	for _, op := range []string{"Image", "Trial", "Trials", "Pool"} {
+		for _, phase := range []v1alpha1.Phase{v1alpha1.PhasePublishing, v1alpha1.PhaseRunningTrial, v1alpha1.PhasePromoting} {
+			for _, n := range []int{1, 2, 4, 8} {
+				t.Run(fmt.Sprintf("%s %s %d", op, phase, n), func(t *testing.T) {
+					v := trying(t)
+					denied := without(v.testEnv, op, phase, n)
+					v.succeeded(v.run())
+					seen[op] += *denied
+					if p := v.prototype(); p.Status.Trial == nil || p.Status.Trial.Attempt != 1 {
+						t.Errorf("the trial is %+v", p.Status.Trial)
+					}
+				})
+			}
+		}
+		if seen[op] == 0 {
+			t.Errorf("no read %s was denied", op)
+		}
+	}
+}
+
+// TestNotFoundDuringAGrowth: reads miss the pool, or the node by which the pool has grown. The pool has its former size at the end.
+func TestNotFoundDuringAGrowth(t *testing.T) {
+	for name, c := range map[string]struct {
+		op     string
+		lonely bool
+	}{"pool": {op: "Pool"}, "pool of a node that never joins": {"Pool", true}, "instance": {op: "Instance"}, "instance that never joins": {"Instance", true}} {
+		for _, phase := range []v1alpha1.Phase{v1alpha1.PhaseGrowing, v1alpha1.PhaseCleaningUp, v1alpha1.PhaseRemoving} {
+			for _, n := range []int{1, 2, 4, 8} {
+				t.Run(fmt.Sprintf("%s %s %d", name, phase, n), func(t *testing.T) {
+					s := growing(t, func(s *testEnv) { s.lonely = c.lonely })
+					without(s, c.op, phase, n)
+					p := s.play(s.usePioneer)
+					s.tick(time.Minute) // the cloud ends the removal that its list shows
+					if s.checkFormerPool(1); c.lonely != (p.Status.Failure != nil) {
+						t.Errorf("it is %s", verdict(p))
+					}
+				})
+			}
+		}
+	}
+}

@@ -40,8 +40,10 @@ func (a artifacts) lookArtifacts(ctx context.Context, w *observed) error {
 		return nil
 	}
 	if !w.isHeld() {
-		if suffices, err := a.lookImage(ctx, w); err != nil || suffices {
+		if suffices, err := a.lookImage(ctx, w); err != nil {
 			return err
+		} else if suffices {
+			return endConfirm(ctx, a.Engine, w, versionObject)
 		}
 	}
 	if !w.isCopying {
@@ -52,7 +54,7 @@ func (a artifacts) lookArtifacts(ctx context.Context, w *observed) error {
 		w.snapshot = snapshot
 	}
 	f.Snapshot = snapshotOf(w)
-	return nil
+	return a.confirmLost(ctx, w)
 }
 
 // lookImage reads the image. suffices is true if the snapshot is known, or irrelevant. An image is made from a complete

@@ -165,12 +165,12 @@ func (e poolGrowth) youngestNode(ctx context.Context, pool cloud.PoolID) (younge
 // readGrowth reads the size of the pool, and then the new Node or, without a Node at the end, the new instance.
 func (d replacements) readGrowth(ctx context.Context, w *observed, facts *plan.GrowthFacts) error {
 	growth := w.removalRecord()
-	if err := d.readRemovedInstance(ctx, growth.Instance, facts); err != nil || facts.Instance == plan.InstanceRemoved {
+	if err := d.readRemovedInstance(ctx, w, facts); err != nil || facts.Instance == plan.InstanceRemoved {
 		return err
 	}
 	pool, err := d.Cloud.Pool(ctx, w.pool)
 	if cloud.Is(err, cloud.NotFound) && (facts.Failed || facts.Deleting) {
-		return nil // with the pool, its instances are gone
+		return confirmPoolGone(ctx, d.Engine, w) // with the pool, its instances are gone
 	}
 	if err != nil {
 		return err
@@ -195,18 +195,30 @@ func (d replacements) readGrowth(ctx context.Context, w *observed, facts *plan.G
 	return err
 }
 
-// readRemovedInstance reads whether the recorded removal of the new instance is complete. Without a removal, id is empty.
-func (d replacements) readRemovedInstance(ctx context.Context, id string, facts *plan.GrowthFacts) error {
+// readRemovedInstance reads whether the recorded removal of the new instance is complete.
+func (d replacements) readRemovedInstance(ctx context.Context, w *observed, facts *plan.GrowthFacts) error {
+	id := w.removalRecord().Instance
 	if id == "" {
 		return nil
 	}
 	facts.Instance = plan.InstanceRemoving
 	_, err := d.Cloud.Instance(ctx, cloud.InstanceID(id))
-	if cloud.Is(err, cloud.NotFound) {
-		facts.Instance = plan.InstanceRemoved
-		return nil
+	if !cloud.Is(err, cloud.NotFound) {
+		return err
 	}
-	return err
+	list, err := inPoolList(ctx, d.Cloud, w.pool, cloud.InstanceID(id))
+	switch {
+	case err != nil:
+		return err
+	case list == plan.ListMissing:
+		if err := confirmPoolGone(ctx, d.Engine, w); err != nil {
+			return err
+		}
+	case plan.DoubtOf(plan.Absence{List: list, Requested: true}) != plan.NoDoubt:
+		return nil // the removal is requested again
+	}
+	facts.Instance = plan.InstanceRemoved
+	return nil
 }
 
 // isUnreserved reports whether a new node can be the donor. The node need not be Ready.

@@ -208,14 +208,17 @@ func (h donorReservation) isActiveCapture(ctx context.Context, holder v1alpha1.H
 }
 
 // readProtection reads the instance's scale-in protection before Protect and before the release. NotFound counts as no
-// protection.
+// protection if the list of the pool lacks the instance, too.
 func (h donorReservation) readProtection(ctx context.Context, w *observed) error {
 	f := &w.facts
 	if f.MustBoot() && !f.Returning && !f.Failed && !f.Deleting || mustBeRemoved(w) || !f.HoldMatters() {
 		return nil
 	}
 	hold, err := h.Cloud.Protection(ctx, w.id)
-	if err != nil && !cloud.Is(err, cloud.NotFound) {
+	if cloud.Is(err, cloud.NotFound) {
+		err = h.confirmUnprotected(ctx, w)
+	}
+	if err != nil {
 		return err
 	}
 	w.protection = hold

@@ -55,10 +55,16 @@ func isRecipeRelevant(f *plan.Facts) bool {
 func (m promotion) lookPool(ctx context.Context, w *observed) (there bool, err error) {
 	w.recipe, err = m.Cloud.Pool(ctx, w.pool)
 	if cloud.Is(err, cloud.NotFound) {
+		if err := confirmPoolGone(ctx, m.Engine, w); err != nil {
+			return false, err
+		}
 		w.facts.Recipe, w.isPoolDeleted = plan.RecipeChanged, true
 		return false, nil
 	}
-	return err == nil, err
+	if err != nil {
+		return false, err
+	}
+	return true, endConfirm(ctx, m.Engine, w, poolObject)
 }
 
 // unreadableRecipe is the error for a recipe that no longer names an image, for example after the deletion of its

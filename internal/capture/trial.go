@@ -102,6 +102,9 @@ func (t trials) lookTrial(ctx context.Context, w *observed) error {
 			return err
 		}
 	}
+	if err := t.confirmTrialGone(ctx, w); err != nil {
+		return err
+	}
 	f.Trial = trialProgressOf(w.trial.cloud, r)
 	return nil
 }

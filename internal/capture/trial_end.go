@@ -131,8 +131,8 @@ func (t trials) findLostTrial(ctx context.Context, w *observed) error {
 	}
 	specs, err := t.Cloud.Trials(ctx, w.pool)
 	switch {
-	case cloud.Is(err, cloud.NotFound):
-		return nil
+	case cloud.Is(err, cloud.NotFound): // with the pool, its trials are gone
+		return confirmPoolGone(ctx, t.Engine, w)
 	case cloud.Is(err, cloud.Denied): // trials work without the permission to list trials
 		t.Log.Error(err, "cannot list the trials of this capture", "prototype", w.p.Name)
 		eventRecorder(t).ofVersion(w, corev1.EventTypeWarning, TrialListFailed, "the cloud does not let Kamino list trials: %v; look in the cloud for instances with the tag %s=%s", err, cloud.TagUID, w.p.UID)
