@@ -167,7 +167,9 @@ func (h donorReservation) confirmUnprotected(ctx context.Context, w *observed) e
 
 // keepsLease reports whether the Lease of a donor whose instance is gone outlives the capture. As long as the Node exists, the
 // instance could exist after all: the sweep then finds and returns the node.
-func keepsLease(w *observed) bool { return w.facts.Power == plan.InstanceGone && w.node != nil && !w.isOrphan }
+func keepsLease(w *observed) bool {
+	return w.facts.Power == plan.InstanceGone && w.node != nil && !w.isOrphan
+}
 
 // ErrInstanceGone is returned for the reserved Node of an instance that the cloud does not have.
 var ErrInstanceGone = errors.New("the cloud has no instance for the node, and its reservation stays as long as the Node: if the instance is gone, delete the Node")
@@ -193,7 +195,9 @@ func confirmMissing(ctx context.Context, e *Engine, w *observed, object string, 
 		return nil
 	}
 	if first == nil {
-		if err := e.record(ctx, w, func(r *v1alpha1.Record) { r.Missing = &v1alpha1.MissingRecord{Object: object, Since: metav1.NewTime(e.now())} }); err != nil {
+		if err := e.record(ctx, w, func(r *v1alpha1.Record) {
+			r.Missing = &v1alpha1.MissingRecord{Object: object, Since: metav1.NewTime(e.now())}
+		}); err != nil {
 			return err
 		}
 	}

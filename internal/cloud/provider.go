@@ -180,7 +180,11 @@ func (j *joined) DeleteImage(ctx context.Context, ref ImageRef) error {
 	}
 	pool, err := j.Pool(ctx, ref.Pool)
 	switch {
-	case Is(err, NotFound):
+	case Is(err, NotFound): // an answer of the pool's list contradicts
+		if _, err := j.recipes.Instances(ctx, ref.Pool); !Is(err, NotFound) && !Is(err, Unsupported) {
+			return &Error{Kind: Unavailable, Op: "delete", Resource: "image version " + ref.Version, Err: err,
+				Message: fmt.Sprintf("the recipe of pool %s cannot be read, so it may name the version", ref.Pool)}
+		}
 	case err != nil:
 		return err
 	case pool.Recipe.Version != "" && sameVersion(pool.Recipe.Version, ref.Version):

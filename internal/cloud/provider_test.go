@@ -14,6 +14,7 @@ type counted struct {
 	*memory.PoolProvider
 	families, pools int
 	rootDisk        int32 // in the recipe
+	missing bool // the pool is not found
 }
 
 func (c *counted) Family(ctx context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
@@ -24,6 +25,9 @@ func (c *counted) Family(ctx context.Context, id cloud.PoolID) (cloud.ImageFamil
 func (c *counted) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
 	c.pools++
 	pool, err := c.PoolProvider.Pool(ctx, id)
+	if c.missing {
+		return cloud.Pool{}, &cloud.Error{Kind: cloud.NotFound}
+	}
 	pool.RootDiskGB = c.rootDisk
 	return pool, err
 }
@@ -126,6 +130,25 @@ func TestAVersionThatTheRecipeNamesStays(t *testing.T) {
 	}
 	if err := joined.DeleteImage(t.Context(), cloud.ImageRef{Pool: "memory:///pools/gone", Version: "2026.03.01"}); err != nil {
 		t.Errorf("its pool is gone: %v", err)
+	}
+}
+
+// TestAPoolThatIsNotFoundOnce keeps the version that its recipe names: the list of the pool's instances contradicts.
+func TestAPoolThatIsNotFoundOnce(t *testing.T) {
+	memoryCloud, pool, recipes, _, joined := halves(t)
+	memoryCloud.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
+	ref := cloud.ImageRef{Pool: pool, Version: "2026.03.01"}
+	image, err := joined.Image(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	memoryCloud.ChangeRecipe(pool, image.ID)
+	recipes.missing = true
+	if err := joined.DeleteImage(t.Context(), ref); !cloud.Is(err, cloud.Unavailable) {
+		t.Errorf("the deletion: %v", err)
+	}
+	if left, err := joined.Images(t.Context(), pool); err != nil || len(left) != 1 {
+		t.Errorf("%+v, %v", left, err)
 	}
 }
 

@@ -346,6 +346,32 @@ func TestNodesAndInstancesMayGo(t *testing.T) {
 	}
 }
 
+// TestInstanceNotFoundAlone: the cloud answers 404 for an instance that exists, before and during its rebuild.
+func TestInstanceNotFoundAlone(t *testing.T) {
+	for _, n := range []int{1, 2, 4, 8} {
+		for _, after := range []int{0, 1, 2} {
+			s := newTestEnv(t, 1)
+			r, asked := s.replacement(), 0
+			r.Cloud = memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome {
+				if c.Op != "EnsureRebuilt" {
+					return memory.Pass()
+				}
+				if asked++; asked > after && asked <= after+n {
+					return memory.FailBefore(cloud.NotFound)
+				}
+				return memory.Pass()
+			})
+			result := s.run(r)
+			if diff := cmp.Diff([]string{"bad-0"}, result.Rebuilt); diff != "" || len(result.Failed) > 0 || s.rebuilds() != 1 {
+				t.Errorf("%d after %d: %+v\n%s", n, after, result, diff)
+			}
+			if node := s.node("bad-0"); node.Spec.Unschedulable || node.Annotations[v1alpha1.ReservationAnnotation] != "" {
+				t.Errorf("%d after %d: %+v", n, after, node)
+			}
+		}
+	}
+}
+
 func TestOwnNodeIsNotRebuilt(t *testing.T) {
 	s := newTestEnv(t, 2)
 	r := s.replacement()

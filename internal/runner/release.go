@@ -168,7 +168,13 @@ func (h *Reservations) takeFromReplacement(ctx context.Context, name string, hol
 	}
 	id := cloud.InstanceID(n.Spec.ProviderID)
 	instance, err := h.Cloud.Instance(ctx, id)
-	if err != nil && !cloud.Is(err, cloud.NotFound) {
+	if cloud.Is(err, cloud.NotFound) {
+		err = nil
+		if !nodestate.Ready(n) {
+			err = h.confirmGone(ctx, n)
+		}
+	}
+	if err != nil {
 		return err
 	}
 	if instance.Power == cloud.PowerStopped {
@@ -177,6 +183,24 @@ func (h *Reservations) takeFromReplacement(ctx context.Context, name string, hol
 		}
 	}
 	return h.reservations().Release(ctx, n, *reservation, nil)
+}
+
+// confirmGone returns a refusal if the list of the node's pool has the instance that a read has not found. Without a list the
+// instance could be off, and the node would be released to nobody.
+func (h *Reservations) confirmGone(ctx context.Context, n *corev1.Node) error {
+	of, err := membership.OfNode(ctx, h.Cloud, n)
+	if err != nil || of.Pool == "" {
+		return err
+	}
+	instances, err := h.Cloud.Instances(ctx, of.Pool)
+	if err != nil {
+		return err
+	}
+	has := func(i cloud.Instance) bool { return h.Cloud.SameInstance(i.ID, cloud.InstanceID(n.Spec.ProviderID)) }
+	if slices.ContainsFunc(instances, has) {
+		return cluster.Refusef("the cloud answers that the instance of node %s does not exist, but the list of its pool has the instance, and nothing was changed: run `kamino release-node %s` again", n.Name, n.Name)
+	}
+	return nil
 }
 
 // awaitReady reads the node until the node is Ready or the context ends, and returns the state.
