@@ -43,8 +43,8 @@ func isDoubtful(err error) *cloud.Error {
 	return nil
 }
 
-// reportDoubt reports an answer that Kamino does not believe as progress, and in condition Stalled once the answer has lasted
-// longer than a second look takes.
+// reportDoubt reports an answer that Kamino does not believe as progress. After two minutes, which a second look never takes, the
+// condition Stalled reports it too.
 func reportDoubt(p *v1alpha1.Prototype, e *cloud.Error, now time.Time) {
 	p.Status.Progress = "waiting: " + e.Message
 	since := now

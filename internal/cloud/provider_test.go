@@ -14,7 +14,7 @@ type counted struct {
 	*memory.PoolProvider
 	families, pools int
 	rootDisk        int32 // in the recipe
-	missing bool // the pool is not found
+	missing         bool  // the pool is not found
 }
 
 func (c *counted) Family(ctx context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {

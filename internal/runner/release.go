@@ -185,8 +185,8 @@ func (h *Reservations) takeFromReplacement(ctx context.Context, name string, hol
 	return h.reservations().Release(ctx, n, *reservation, nil)
 }
 
-// confirmGone returns a refusal if the list of the node's pool has the instance that a read has not found. Without a list the
-// instance could be off, and the node would be released to nobody.
+// confirmGone returns a refusal if the list of the node's pool has the instance that a read has not found: the instance could be
+// off.
 func (h *Reservations) confirmGone(ctx context.Context, n *corev1.Node) error {
 	of, err := membership.OfNode(ctx, h.Cloud, n)
 	if err != nil || of.Pool == "" {
