@@ -147,7 +147,7 @@ func TestACaptureFromEndToEnd(t *testing.T) {
 		t.Errorf("the pool has %d nodes, want 4", got)
 	}
 	image := s.cloud.World().Images[0]
-	if image.Tags[cloud.TagBuiltFrom] != donorName || image.Tags[cloud.TagUID] != string(p.UID) || !image.Generalized {
+	if image.Tags[cloud.TagBuiltFrom] != donorName || image.Tags[cloud.TagUID] != string(p.UID) || image.Tags[cloud.TagCluster] != ourCluster || !image.Generalized {
 		t.Errorf("image: %+v", image)
 	}
 	proof := p.Status.Proof

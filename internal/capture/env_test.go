@@ -37,6 +37,14 @@ const (
 	podspace = v1alpha1.DefaultGeneralizeNamespace
 )
 
+// ourCluster is the ID of the engine's cluster.
+const ourCluster = "our-cluster"
+
+// ours are the tags of a thing of the engine's cluster, whose Prototype is gone.
+func ours() map[string]string { return map[string]string{cloud.TagCluster: ourCluster} }
+
+func (s *testEnv) id(context.Context) (string, error) { return ourCluster, nil }
+
 var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 
 // testEnv is the environment of an engine: a cloud and an API server in memory, and kubelets that the test moves. Each
@@ -136,7 +144,7 @@ func newTestEnv(t testing.TB, options ...option) *testEnv {
 	}})
 	s.pool = s.cloud.AddPool(memory.PoolSpec{Name: "pool1", MaxSize: 10, Bootstrap: []string{"customData", "vmssCSE"}, Extensions: []string{"billing"}, Owner: s.owner, Unreadable: s.unreadable})
 	if s.lineage != "" {
-		s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: s.lineage})
+		s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: s.lineage, Tags: ours()})
 		s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/"+s.lineage, "customData", "vmssCSE")
 	}
 	s.donor = s.cloud.AddInstance(s.pool, "0")
@@ -218,7 +226,7 @@ func appPod(name string) *corev1.Pod {
 
 // restart is a new process: a new engine that knows nothing.
 func (s *testEnv) restart() {
-	s.engine = &Engine{PodNamespace: s.podNamespace, Client: s.faulty, Kube: s.kube, Cloud: s.wrapped, Image: "kamino:test", Now: s.clock.Now, Log: logr.Discard(), TrialObserver: s.tryout}
+	s.engine = &Engine{PodNamespace: s.podNamespace, Client: s.faulty, Kube: s.kube, Cloud: cloud.InCluster(s.wrapped, s.id), Image: "kamino:test", Now: s.clock.Now, Log: logr.Discard(), TrialObserver: s.tryout}
 	s.engine.Watched = s.watched
 	if s.onRestart != nil {
 		s.onRestart()

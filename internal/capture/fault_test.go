@@ -58,7 +58,7 @@ var donors = []option{
 func inFull(t testing.TB, options ...option) *testEnv {
 	s := newTestEnv(t, append(options, func(s *testEnv) { s.blocked = 1 })...)
 	for _, version := range []string{"2026.03.01", "2026.03.02", "2026.03.03"} {
-		s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: version})
+		s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: version, Tags: ours()})
 	}
 	s.must(s.cloud.SetRecipe(t.Context(), s.changeTo("2026.03.03")))
 	return s.decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Recipe.NewNodes, p.Spec.Settings.Keep = 1, 2 })

@@ -18,8 +18,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/node/reservations"
 )
 
-// Leftovers lists objects without an active Prototype: pods, Orders, Leases, and with pools also snapshots and trials. Only
-// snapshots with the name of a pool are listed: others may belong to another cluster.
+// Leftovers lists objects without an active Prototype: pods, Orders, Leases, and with pools also snapshots and trials. Things of
+// another cluster are not listed, nor snapshots with the name of no pool. A thing without a cluster's tag is listed only if
+// its Prototype is known.
 func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
 	candidates, err := leftovers{e}.strayPods(ctx)
 	if err != nil {
@@ -50,15 +51,13 @@ func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reserva
 	if err := e.Client.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("list prototypes: %w", err)
 	}
-	working := map[types.UID]bool{}
+	ended := map[types.UID]bool{} // by UID of each Prototype, whether its capture has ended
 	for i := range list.Items {
-		if p := &list.Items[i]; !p.Status.Terminal() {
-			working[p.UID] = true
-		}
+		ended[list.Items[i].UID] = list.Items[i].Status.Terminal()
 	}
 	var left []reservations.Leftover
 	for _, c := range candidates {
-		if !working[c.UID] {
+		if isEnded, isKnown := ended[c.UID]; isEnded || !isKnown && !c.Unmarked {
 			left = append(left, c)
 		}
 	}
@@ -141,7 +140,7 @@ func (r leftovers) straySnapshots(ctx context.Context, pools []cloud.PoolID) ([]
 	var found []reservations.Leftover
 	for _, s := range list {
 		if s.State != cloud.Deleting && r.ofPools(s.Name, pools) {
-			found = append(found, reservations.Leftover{Kind: reservations.Snapshot, Name: s.ID, Prototype: s.Name, UID: types.UID(s.Tags[cloud.TagUID])})
+			found = append(found, reservations.Leftover{Kind: reservations.Snapshot, Name: s.ID, Prototype: s.Name, UID: types.UID(s.Tags[cloud.TagUID]), Unmarked: s.Origin == cloud.Unmarked})
 		}
 	}
 	return found, nil

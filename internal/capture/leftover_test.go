@@ -17,7 +17,7 @@ import (
 func (s *testEnv) leave(name, uid string) {
 	s.t.Helper()
 	ctx := context.Background()
-	tags := map[string]string{cloud.TagPrototype: name, cloud.TagUID: uid}
+	tags := map[string]string{cloud.TagPrototype: name, cloud.TagUID: uid, cloud.TagCluster: ourCluster}
 	snapshot, err := s.cloud.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: name, Instance: s.donor, Tags: tags})
 	s.must(err)
 	s.clock.Advance(10 * time.Second)

@@ -22,7 +22,7 @@ func (r leftovers) strayTrials(ctx context.Context, pools []cloud.PoolID) ([]res
 	var found []reservations.Leftover
 	for _, spec := range specs {
 		if uid := spec.Tags[cloud.TagUID]; uid != "" {
-			found = append(found, reservations.Leftover{Kind: reservations.Trial, Name: spec.Name, Prototype: spec.Tags[cloud.TagPrototype], UID: types.UID(uid)})
+			found = append(found, reservations.Leftover{Kind: reservations.Trial, Name: spec.Name, Prototype: spec.Tags[cloud.TagPrototype], UID: types.UID(uid), Unmarked: spec.Origin == cloud.Unmarked})
 		}
 	}
 	return found, nil

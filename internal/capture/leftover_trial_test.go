@@ -27,7 +27,7 @@ func (v *trialEnv) abandon() cloud.TrialSpec {
 	v.t.Helper()
 	spec := cloud.TrialSpec{
 		ImageRef: cloud.ImageRef{Pool: v.pool, Version: triedVersion}, Name: "gone-trial-3", RemoveBootstrap: true,
-		Tags: map[string]string{cloud.TagPrototype: "gone", cloud.TagUID: "gone"},
+		Tags: map[string]string{cloud.TagPrototype: "gone", cloud.TagUID: "gone", cloud.TagCluster: ourCluster},
 	}
 	_, err := v.cloud.EnsureTrial(v.t.Context(), spec)
 	v.must(err)

@@ -33,7 +33,7 @@ func TestVersionInUseIsNotRetired(t *testing.T) {
 		t.Run("lost "+lose, func(t *testing.T) {
 			s := newTestEnv(t, func(s *testEnv) { s.lineage = "2026.03.01" }).decide()
 			for _, version := range []string{"2026.02.01", "2026.03.02", "2026.03.03", "2026.03.04"} {
-				s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: version})
+				s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: version, Tags: ours()})
 			}
 			s.lose = func(_ int, what string) memory.Outcome {
 				if lose != "" && strings.Contains(what, lose) {

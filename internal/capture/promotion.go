@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -132,7 +133,11 @@ func (m promotion) lookRetirement(ctx context.Context, w *observed) error {
 // retirable lists the versions to retire. Versions of existing instances stay. The instances are read only if a version
 // would be retired.
 func (m promotion) retirable(ctx context.Context, pool cloud.PoolID, images []cloud.Image, current string, keep int) ([]string, error) {
-	retire := retention.Retired(retention.Decide(images, current, keep, nil))
+	isPrototype, err := m.proves(ctx, images)
+	if err != nil {
+		return nil, err
+	}
+	retire := retention.Retired(retention.Decide(images, current, keep, nil, isPrototype))
 	if len(retire) == 0 {
 		return retire, nil
 	}
@@ -143,7 +148,23 @@ func (m promotion) retirable(ctx context.Context, pool cloud.PoolID, images []cl
 	if err != nil {
 		return nil, err
 	}
-	return retention.Retired(retention.Decide(images, current, keep, retention.CountInUse(instances))), nil
+	return retention.Retired(retention.Decide(images, current, keep, retention.CountInUse(instances), isPrototype)), nil
+}
+
+// proves returns the proof for versions without a cluster's tag: their Prototype is here. The Prototypes are listed only for
+// such versions of a capture.
+func (m promotion) proves(ctx context.Context, images []cloud.Image) (func(uid string) bool, error) {
+	known := map[string]bool{}
+	if slices.ContainsFunc(images, func(i cloud.Image) bool { return i.Origin == cloud.Unmarked && i.Tags[cloud.TagUID] != "" }) {
+		list := &v1alpha1.PrototypeList{}
+		if err := m.Client.List(ctx, list); err != nil {
+			return nil, fmt.Errorf("list prototypes: %w", err)
+		}
+		for _, p := range list.Items {
+			known[string(p.UID)] = true
+		}
+	}
+	return func(uid string) bool { return known[uid] }, nil
 }
 
 // removesBootstrap reports whether the image replaces the bootstrap data of the recipe.

@@ -51,13 +51,19 @@ type serverFaults struct {
 	Unauthorized bool `json:"unauthorized"`
 }
 
+// testClusterID is the ID of a transcript's cluster, and systemNamespace the namespace with this ID.
+const (
+	testClusterID   = "the-cluster"
+	systemNamespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-system, uid: " + testClusterID + "}\n"
+)
+
 // newAPIServer starts a server with the objects of a YAML stream.
 func newAPIServer(world, troubles []byte) (*apiServer, error) {
 	s := &apiServer{objects: map[string]*unstructured.Unstructured{}, watchers: map[chan metav1.WatchEvent]string{}}
 	if err := yaml.UnmarshalStrict(troubles, &s.trouble); err != nil {
 		return nil, err
 	}
-	for _, document := range strings.Split(string(world), "---\n") {
+	for _, document := range append(strings.Split(string(world), "---\n"), systemNamespace) {
 		object := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(document), object); err != nil {
 			return nil, err

@@ -124,7 +124,7 @@ func testPast(what string) *memory.Cloud {
 		must(c.ProtectFromScaleIn(ctx, cloud.InstanceID(pool+"/instances/3"), cloud.TokenUnprotected))
 		_, err := c.EnsureSnapshot(ctx, cloud.SnapshotSpec{
 			Name: "pool1-2026.03.08", Instance: cloud.InstanceID(pool + "/instances/1"),
-			Tags: map[string]string{cloud.TagPrototype: "pool1-2026.03.08", cloud.TagUID: "gone"},
+			Tags: map[string]string{cloud.TagPrototype: "pool1-2026.03.08", cloud.TagUID: "gone", cloud.TagCluster: testClusterID},
 		})
 		must(err)
 	case "gone":

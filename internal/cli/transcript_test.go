@@ -51,7 +51,7 @@ func testCloud() *memory.Cloud {
 		at := testNow.AddDate(0, 0, -40+i*14)
 		tags := map[string]string{
 			cloud.TagBuiltFrom: fmt.Sprintf("node-%d", i), cloud.TagBuiltAt: at.Format(cloud.BuiltAtLayout),
-			cloud.TagProof: "static/1/sha256:" + strings.Repeat("a", 8),
+			cloud.TagProof: "static/1/sha256:" + strings.Repeat("a", 8), cloud.TagCluster: testClusterID,
 		}
 		if i == 0 {
 			tags[cloud.TagQuarantined] = "its nodes lost their network"

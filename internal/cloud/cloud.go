@@ -115,6 +115,8 @@ type Snapshot struct {
 	Tags  map[string]string `json:"tags,omitempty"`
 	// Error is the cloud's message if State is Failed.
 	Error string `json:"error,omitempty"`
+	// Origin is set by Snapshots of InCluster only.
+	Origin Origin `json:"-"`
 }
 
 // SnapshotSpec requests a snapshot of an instance's OS disk.
@@ -147,6 +149,8 @@ type Image struct {
 	SizeGB int32 `json:"sizeGB,omitempty"`
 	// Error is the cloud's message if State is Failed.
 	Error string `json:"error,omitempty"`
+	// Origin is set by Images of InCluster only.
+	Origin Origin `json:"-"`
 }
 
 // Tags of Kamino's snapshots and image versions. The first two are those of vmss-prototype, and Kamino reads its images
@@ -156,6 +160,7 @@ const (
 	TagBuiltAt      = "BuiltAt"               // "2006-01-02 15:04:05.000000" in UTC
 	TagPrototype    = "kamino-prototype"      // the Prototype's name
 	TagUID          = "kamino-uid"            // the Prototype's UID
+	TagCluster      = "kamino-cluster"        // the ID of the cluster: the UID of namespace kube-system; absent on what earlier versions made
 	TagProof        = "kamino-proof"          // v1alpha1.Proof.Tag
 	TagVerified     = "kamino-verified"       // v1alpha1.Verified.Tag: the meaning of the proof
 	TagQuarantined  = "kamino-quarantined"    // why the version must never be used; absent otherwise

@@ -136,7 +136,7 @@ type Pools interface {
 
 	// Trials returns the unfinished trials of the pools from the cloud's own records, because the process that began a
 	// trial may be gone. Each spec is complete for reading and ending the trial, except RemoveBootstrap and
-	// other tags than TagPrototype and TagUID. Trials changes nothing.
+	// other tags than those of OwnerTags. Trials changes nothing.
 	Trials(ctx context.Context, pools ...PoolID) ([]TrialSpec, error)
 
 	// EnsureTrial begins the trial if it does not exist, and returns its state. Before EndTrial it never builds a

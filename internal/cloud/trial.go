@@ -18,8 +18,10 @@ type TrialSpec struct {
 	CustomData []byte
 	// To is the image of the version from its ImageProvider. New sets the field.
 	To string
-	// Tags of the objects of the trial. TagPrototype and TagUID name the owner.
+	// Tags of the objects of the trial. TagPrototype, TagUID and TagCluster name the owner.
 	Tags map[string]string
+	// Origin is set by Trials of InCluster only.
+	Origin Origin
 }
 
 // Trial is the state of a trial.
@@ -38,7 +40,7 @@ type Trial struct {
 // OwnerTags returns the tags that name the owner of a trial.
 func OwnerTags(tags map[string]string) map[string]string {
 	out := map[string]string{}
-	for _, name := range []string{TagPrototype, TagUID} {
+	for _, name := range []string{TagPrototype, TagUID, TagCluster} {
 		if tags[name] != "" {
 			out[name] = tags[name]
 		}

@@ -27,6 +27,7 @@ const (
 	own                        // in the namespace of the Lease and of saved recipes
 	pods                       // in the namespace of the generalize pods
 	kubelets                   // in the namespace of the kubelets' Leases
+	system                     // of namespace kube-system alone
 )
 
 // rights are the permissions of the role kamino-engine (package manifest), as far as a capture needs the permissions.
@@ -38,6 +39,7 @@ var rights = []right{
 	{"", "pods", "eviction", []string{"create"}, everywhere},
 	{"policy", "poddisruptionbudgets", "", []string{"list"}, everywhere},
 	{"apps", "daemonsets", "", []string{"get"}, everywhere},
+	{"", "namespaces", "", []string{"get"}, system},
 	{"storage.k8s.io", "csinodes", "", []string{"list"}, everywhere},
 	{"coordination.k8s.io", "leases", "", []string{"get", "list", "create", "update", "delete"}, own},
 	{"coordination.k8s.io", "leases", "", []string{"get", "list"}, kubelets},
@@ -82,8 +84,12 @@ func rbac(ctx context.Context, c *observed) []Finding {
 	asked := 0
 	for _, r := range wanted {
 		for _, verb := range r.verbs {
-			namespace := map[permissionScope]string{own: c.Namespace, pods: c.pods(), kubelets: corev1.NamespaceNodeLease}[r.in]
-			allowed, err := c.mayDo(ctx, authorizationv1.ResourceAttributes{Group: r.group, Resource: r.resource, Subresource: r.sub, Verb: verb, Namespace: namespace})
+			namespace := map[permissionScope]string{own: c.Namespace, pods: c.pods(), kubelets: corev1.NamespaceNodeLease, system: metav1.NamespaceSystem}[r.in]
+			what := authorizationv1.ResourceAttributes{Group: r.group, Resource: r.resource, Subresource: r.sub, Verb: verb, Namespace: namespace}
+			if r.in == system {
+				what.Name = namespace
+			}
+			allowed, err := c.mayDo(ctx, what)
 			if err != nil {
 				return []Finding{warn("", "unknown whether %s has the permissions that %s: %s", c.who, does, err)}
 			}
@@ -122,7 +128,10 @@ func (r right) sentence(verb, namespace string) string {
 	if r.group != "" {
 		resource += "." + r.group
 	}
-	if namespace != "" {
+	switch {
+	case r.in == system:
+		resource += " " + namespace
+	case namespace != "":
 		resource += " in namespace " + namespace
 	}
 	return verb + " " + resource

@@ -40,7 +40,7 @@ func (r AutoRollback) on(recipe cloud.Recipe) AutoRollback {
 	return r
 }
 
-// AutoRollbacks lists the automatic rollbacks, latest first. A suspect version without a time is listed with a zero time.
+// AutoRollbacks lists the automatic rollbacks of this cluster, latest first. A suspect version without a time is listed with a zero time.
 func AutoRollbacks(images []cloud.Image) []AutoRollback {
 	var all []AutoRollback
 	for _, image := range images {
@@ -48,7 +48,7 @@ func AutoRollbacks(images []cloud.Image) []AutoRollback {
 		r := AutoRollback{
 			Version: image.Version, To: image.Tags[cloud.TagRolledBackTo], At: at, Acknowledged: acknowledged, Why: image.Tags[cloud.TagSuspect],
 		}
-		if image.State == cloud.Absent || image.State == cloud.Deleting || r.At.IsZero() && r.Why == "" {
+		if image.Origin == cloud.Foreign || image.State == cloud.Absent || image.State == cloud.Deleting || r.At.IsZero() && r.Why == "" {
 			continue
 		}
 		quarantined := image.Tags[cloud.TagQuarantined] != ""
@@ -164,6 +164,9 @@ func (h History) RollBackAutomatically(to, why string, now time.Time) (Rollback,
 	from := h.Find(h.Recipe.Version)
 	if from == nil || from.State == cloud.Deleting {
 		return Rollback{}, refuse(RecipeNotOurs, h.wayIn(), "the recipe of pool %s names %s, so a rollback is impossible", h.Pool, orNothing(h.Recipe.Image))
+	}
+	if from.OtherCluster {
+		return Rollback{}, h.refuseForeign(from)
 	}
 	if begun := h.begun(from.Version); begun != nil {
 		to, why, now = begun.To, begun.Why, begun.At

@@ -20,6 +20,8 @@ const (
 	VersionIncomplete  = "VersionIncomplete"
 	VersionCurrent     = "VersionCurrent"
 	VersionPrior       = "VersionPrior"
+	// VersionOfOtherCluster: another cluster in the account made the version.
+	VersionOfOtherCluster = "VersionOfOtherCluster"
 )
 
 // MaxReason is the longest quarantine reason, in characters. The reason is in a tag, and Azure allows 256 characters.
@@ -32,7 +34,7 @@ type Rollback struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 	// Tags are written on From first: a crash before the second write then leaves a quarantined version in use, and no bad
-	// version as usable. Empty if From does not exist, or is older than To.
+	// version as usable. Empty if From does not exist, is of another cluster, or is older than To.
 	Tags map[string]string `json:"tags,omitempty"`
 	// Nodes are the nodes built from From, by name; nil if unknown.
 	Nodes []string `json:"nodes"`
@@ -66,7 +68,7 @@ func (h History) Rollback(to, reason string) (Rollback, []cloud.Refusal) {
 	}
 	if from := h.Find(current); from != nil {
 		r.From, r.Nodes = from.Version, from.Nodes
-		if imageversion.Compare(r.To, r.From) < 0 && from.State != cloud.Deleting {
+		if imageversion.Compare(r.To, r.From) < 0 && from.State != cloud.Deleting && !from.OtherCluster {
 			r.Tags = map[string]string{cloud.TagQuarantined: from.Quarantined, cloud.TagRolledBackTo: r.To}
 			if from.Quarantined == "" {
 				r.Tags[cloud.TagQuarantined] = reason
@@ -105,6 +107,8 @@ func (h History) target(to string) (*Version, []cloud.Refusal) {
 		return nil, h.refuseAbsent(to)
 	case same(v.Version, h.Recipe.Version):
 		return nil, refuse(VersionCurrent, "name another version", "the recipe of pool %s already names version %s", h.Pool, v.Version)
+	case v.Use == OtherCluster:
+		return nil, h.refuseForeign(v)
 	case v.Quarantined != "":
 		return nil, refuse(VersionQuarantined, fmt.Sprintf("name another version, or lift the quarantine with `kamino release %s %s`", h.Pool, v.Version),
 			"version %s of pool %s is quarantined (%s)", v.Version, h.Pool, v.Quarantined)
@@ -147,6 +151,9 @@ func (h History) Retire(name string) (Retirement, []cloud.Refusal) {
 	v := h.Find(name)
 	if v == nil {
 		return Retirement{}, h.refuseAbsent(name)
+	}
+	if v.Use == OtherCluster {
+		return Retirement{}, h.refuseForeign(v)
 	}
 	r := Retirement{Pool: h.Pool, Version: v.Version, Nodes: v.Nodes, Done: v.State == cloud.Deleting}
 	r.Forgets = v.Quarantined != "" && (len(v.Nodes) > 0 || imageversion.Compare(v.Version, h.Recipe.Version) > 0)
@@ -218,6 +225,8 @@ func (h History) Quarantine(name, reason string) (Mark, []cloud.Refusal) {
 	case same(v.Version, h.Recipe.Version):
 		return Mark{}, refuse(VersionCurrent, fmt.Sprintf("run `kamino rollback %s`, which also quarantines the version", h.Pool),
 			"the recipe of pool %s names version %s", h.Pool, v.Version)
+	case v.Use == OtherCluster:
+		return Mark{}, h.refuseForeign(v)
 	}
 	return h.mark(v, map[string]string{cloud.TagQuarantined: reason}, v.Quarantined == reason), nil
 }
@@ -225,8 +234,11 @@ func (h History) Quarantine(name, reason string) (Mark, []cloud.Refusal) {
 // Release decides about ending a quarantine.
 func (h History) Release(name string) (Mark, []cloud.Refusal) {
 	v := h.Find(name)
-	if v == nil || v.State == cloud.Deleting {
+	switch {
+	case v == nil || v.State == cloud.Deleting:
 		return Mark{}, h.refuseAbsent(name)
+	case v.Use == OtherCluster:
+		return Mark{}, h.refuseForeign(v)
 	}
 	tags := map[string]string{cloud.TagQuarantined: "", cloud.TagRolledBackTo: ""}
 	if v.Suspect != "" {
@@ -310,6 +322,11 @@ func (h History) Named(name string) (*Version, []cloud.Refusal) {
 func (h History) refuseAbsent(name string) []cloud.Refusal {
 	return refuse(VersionNotFound, h.names(),
 		"pool %s has no version %s", h.Pool, name)
+}
+
+func (h History) refuseForeign(v *Version) []cloud.Refusal {
+	return refuse(VersionOfOtherCluster, fmt.Sprintf("name another version; if that cluster is gone and the pool is yours, remove tag %s from the version in the cloud", cloud.TagCluster),
+		"another cluster made version %s of pool %s, and Kamino leaves the version alone", v.Version, h.Pool)
 }
 
 // refuse returns a refusal with the obstacle and the remedy. The remedy comes first in the parameters.

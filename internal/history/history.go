@@ -26,6 +26,8 @@ const (
 	InProgress Use = "in progress"
 	// Failed: the cloud could not create the version.
 	Failed Use = "failed"
+	// OtherCluster: another cluster in the account made the version, and the recipe does not name it.
+	OtherCluster Use = "of another cluster"
 	// Quarantined: the version is never used again, not even by a rollback.
 	Quarantined Use = "quarantined"
 	// Newer: the version is newer than the current version.
@@ -105,6 +107,8 @@ type Version struct {
 	// BuiltAt is the capture time, else the creation time in the cloud.
 	BuiltAt   time.Time `json:"builtAt,omitzero"`
 	Prototype string    `json:"prototype,omitempty"`
+	// OtherCluster is true if another cluster in the account made the version.
+	OtherCluster bool `json:"otherCluster,omitempty"`
 	// SavedRecipe names the Secret with the lost parts of the recipe, from the status of the Prototype.
 	SavedRecipe string `json:"savedRecipe,omitempty"`
 	Proof       string `json:"proof,omitempty"`
@@ -180,7 +184,7 @@ func Of(f Facts) History {
 	}
 	nodes, others := count(f, images)
 	h.Others = others
-	for _, verdict := range retention.Decide(f.Images, h.Recipe.Version, h.Keep, inUse(f)) {
+	for _, verdict := range retention.Decide(f.Images, h.Recipe.Version, h.Keep, inUse(f), isPrototype(f.Prototypes)) {
 		v := version(images[verdict.Version])
 		v.Use, v.Keep, v.Reason = useOf(v, verdict.Reason, h.Recipe.Version), verdict.Keep, verdict.Reason
 		v.Why = h.why(v)
@@ -196,6 +200,13 @@ func Of(f Facts) History {
 		prior.Use, prior.Why = Prior, whyPrior
 	}
 	return h
+}
+
+// isPrototype returns the proof for versions without a cluster's tag.
+func isPrototype(prototypes []v1alpha1.Prototype) func(uid string) bool {
+	return func(uid string) bool {
+		return slices.ContainsFunc(prototypes, func(p v1alpha1.Prototype) bool { return string(p.UID) == uid })
+	}
 }
 
 // savedFor returns the Secret named by the version's Prototype.
@@ -274,7 +285,7 @@ func version(image cloud.Image) Version {
 		Contents: image.Tags[cloud.TagContents],
 		Version:  image.Version, State: image.State, Percent: image.Percent, ID: image.ID, SizeGB: image.SizeGB, Error: image.Error,
 		Donor: image.Tags[cloud.TagBuiltFrom], Lineage: image.Tags[cloud.TagLineage], BuiltAt: BuiltAt(image),
-		Prototype: image.Tags[cloud.TagPrototype], Proof: image.Tags[cloud.TagProof],
+		Prototype: image.Tags[cloud.TagPrototype], OtherCluster: image.Origin == cloud.Foreign, Proof: image.Tags[cloud.TagProof],
 		Quarantined: image.Tags[cloud.TagQuarantined], RolledBackTo: image.Tags[cloud.TagRolledBackTo],
 		Trial: image.Tags[cloud.TagTrial], Suspect: image.Tags[cloud.TagSuspect],
 	}
@@ -284,6 +295,8 @@ func useOf(v Version, reason retention.Reason, current string) Use {
 	switch {
 	case reason == retention.Current:
 		return Current
+	case reason == retention.OtherCluster:
+		return OtherCluster
 	case v.State == cloud.Failed:
 		return Failed
 	case v.State != cloud.Complete:
@@ -301,7 +314,7 @@ func useOf(v Version, reason retention.Reason, current string) Use {
 
 // usable reports whether the recipe may name the version.
 func (v Version) usable() bool {
-	return v.State == cloud.Complete && v.Quarantined == "" && v.Suspect == "" && !v.lostProof()
+	return v.State == cloud.Complete && v.Quarantined == "" && v.Suspect == "" && !v.lostProof() && v.Use != OtherCluster
 }
 
 // prior returns the newest usable version before the recipe's version, even if the recipe's version is missing.
@@ -356,6 +369,10 @@ func (h History) why(v Version) string {
 			return "the cloud is deleting the version"
 		}
 		return "the cloud is still creating the version"
+	case retention.OtherCluster:
+		return "made by another cluster in the account: Kamino leaves the version alone"
+	case retention.Unmarked:
+		return "no tag says that this cluster made the version: delete the version with `kamino retire`"
 	case retention.Recent:
 		return fmt.Sprintf("among the %d versions to keep", h.Keep)
 	case retention.InUse:

@@ -20,7 +20,7 @@ const (
 )
 
 func image(version string, tags ...string) cloud.Image {
-	image := cloud.Image{Version: version, State: cloud.Complete, Tags: map[string]string{}}
+	image := cloud.Image{Version: version, State: cloud.Complete, Tags: map[string]string{}, Origin: cloud.Own}
 	for i := 0; i+1 < len(tags); i += 2 {
 		image.Tags[tags[i]] = tags[i+1]
 	}

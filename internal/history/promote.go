@@ -48,6 +48,8 @@ func (h History) Promote(name string) (Promotion, []cloud.Refusal) {
 	switch {
 	case v == nil || v.State == cloud.Deleting:
 		return Promotion{}, h.refuseAbsent(name)
+	case v.Use == OtherCluster:
+		return Promotion{}, h.refuseForeign(v)
 	case v.Quarantined != "":
 		return Promotion{}, refuse(VersionQuarantined, fmt.Sprintf("name another version, or lift the quarantine with `kamino release %s %s`", h.Pool, v.Version),
 			"version %s of pool %s is quarantined (%s)", v.Version, h.Pool, v.Quarantined)

@@ -154,7 +154,8 @@ func withLook(subject selection.PoolState, look PoolLook, now time.Time) selecti
 	today := imageversion.Of(now)
 	bad := map[string]cloud.Image{}
 	for _, image := range look.Images {
-		if imageversion.SameDay(image.Version, today) && subject.CapturedToday == "" && image.State != cloud.Absent {
+		isForeign := image.Origin == cloud.Foreign
+		if !isForeign && imageversion.SameDay(image.Version, today) && subject.CapturedToday == "" && image.State != cloud.Absent {
 			subject.CapturedToday = image.Tags[cloud.TagPrototype]
 			if subject.CapturedToday == "" {
 				subject.CapturedToday = "unknown"
@@ -164,7 +165,7 @@ func withLook(subject selection.PoolState, look PoolLook, now time.Time) selecti
 			continue
 		}
 		bad[v1alpha1.VersionLabelValue(image.Version)] = image
-		if at := history.BuiltAt(image); imageversion.Compare(image.Version, subject.Version) > 0 && at.After(subject.BadUntil) {
+		if at := history.BuiltAt(image); !isForeign && imageversion.Compare(image.Version, subject.Version) > 0 && at.After(subject.BadUntil) {
 			subject.BadUntil = at
 		}
 	}

@@ -79,7 +79,7 @@ func PoolsOf(standings []pool.Status, explain func(error) string) []PoolStatus {
 			continue
 		}
 		reasons := map[string]retention.Reason{}
-		for _, v := range retention.Decide(s.Images, s.Recipe.Version, 0, nil) {
+		for _, v := range retention.Decide(s.Images, s.Recipe.Version, 0, nil, nil) {
 			reasons[v.Version] = v.Reason
 		}
 		pools[i].Gone = history.Gone(s.Pool, s.Images)

@@ -47,7 +47,7 @@ type Harness struct {
 // Run runs all cases as subtests. Run calls fresh once in each subtest with its t. fresh may call t.Parallel, t.Cleanup
 // or t.Skip.
 func Run(t *testing.T, fresh func(t *testing.T) Harness) {
-	for _, c := range slices.Concat(lookCases, memberCases, instanceCases, holdCases, snapshotCases, imageCases, recipeCases, capacityCases, upgradeCases, restoreCases, instanceListerCases, snapshotListerCases, poolFinderCases, rebuildCases, removeCases, trialCases) {
+	for _, c := range slices.Concat(lookCases, memberCases, instanceCases, holdCases, snapshotCases, imageCases, recipeCases, capacityCases, upgradeCases, restoreCases, instanceListerCases, snapshotListerCases, poolFinderCases, rebuildCases, removeCases, trialCases, clusterCases) {
 		t.Run(c.sentence, func(t *testing.T) {
 			h := fresh(t)
 			if h.Looks == 0 {

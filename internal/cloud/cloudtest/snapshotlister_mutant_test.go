@@ -28,6 +28,15 @@ var snapshotListerMutants = []mutant{
 			return append(list, cloud.Snapshot{Name: "another-owner", State: cloud.Complete}), err
 		}
 	}},
+	{"the list loses the cluster", "of two clusters in an account, each knows its own snapshots, versions and trials", func(c *memory.Cloud, h *hooks) {
+		h.snapshots = func(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error) {
+			list, err := c.Snapshots(ctx, pools...)
+			for _, s := range list {
+				delete(s.Tags, cloud.TagCluster)
+			}
+			return list, err
+		}
+	}},
 	{"listing deletes", "listing snapshots changes nothing", func(c *memory.Cloud, h *hooks) {
 		h.snapshots = func(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error) {
 			list, err := c.Snapshots(ctx, pools...)

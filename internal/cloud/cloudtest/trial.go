@@ -34,7 +34,7 @@ func toTry(t *testing.T, s suite) (cloud.Provider, cloud.TrialSpec) {
 func trialSpec(s suite, name string) cloud.TrialSpec {
 	return cloud.TrialSpec{
 		ImageRef: s.ref(firstVersion), Name: name, RemoveBootstrap: true,
-		Tags: map[string]string{cloud.TagPrototype: "it", cloud.TagUID: "uid-of-it"},
+		Tags: map[string]string{cloud.TagPrototype: "it", cloud.TagUID: "uid-of-it", cloud.TagCluster: "cluster-of-it"},
 	}
 }
 

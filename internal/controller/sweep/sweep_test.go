@@ -19,6 +19,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/controller/sweep"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/node/reservations"
@@ -29,12 +30,14 @@ func TestMain(m *testing.M) { os.Exit(apitest.Main(m)) }
 // testEnv is a real API server, a cloud in memory with a pool of three nodes, the real engine, and a sweeper over them.
 type testEnv struct {
 	*testing.T
-	api     client.WithWatch
-	kube    kubernetes.Interface
-	cloud   *memory.Cloud
-	pool    cloud.PoolID
-	now     time.Time
-	sweeper *sweep.Sweeper
+	api   client.WithWatch
+	kube  kubernetes.Interface
+	cloud *memory.Cloud
+	// provider is the cloud as this cluster sees it.
+	provider cloud.Provider
+	pool     cloud.PoolID
+	now      time.Time
+	sweeper  *sweep.Sweeper
 	// asked counts the pools with a look for snapshots, by pass.
 	asked []int
 }
@@ -59,7 +62,8 @@ func newTestEnv(t *testing.T) *testEnv {
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.now)}}
 		s.must(s.api.Status().Update(t.Context(), n))
 	}
-	engine := &capture.Engine{Client: s.api, Kube: s.kube, Cloud: s.cloud, Now: func() time.Time { return s.now }, Log: logr.Discard()}
+	s.provider = cloud.InCluster(s.cloud, cluster.ID(s.kube))
+	engine := &capture.Engine{Client: s.api, Kube: s.kube, Cloud: s.provider, Now: func() time.Time { return s.now }, Log: logr.Discard()}
 	s.sweeper = &sweep.Sweeper{
 		Held: s.reservedNodes, Orphan: engine.Orphan, Now: func() time.Time { return s.now }, Log: logr.Discard(),
 		Sweep: func(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
@@ -208,7 +212,7 @@ func (s *testEnv) leave(name string, holder v1alpha1.Holder) {
 		Generalize: v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileStatic},
 	}}
 	s.must(errors.Join(s.api.Create(s.Context(), pod), s.api.Create(s.Context(), order)))
-	_, err := s.cloud.EnsureSnapshot(s.Context(), cloud.SnapshotSpec{Name: name, Instance: cloud.InstanceID(s.node("a").Spec.ProviderID),
+	_, err := s.provider.EnsureSnapshot(s.Context(), cloud.SnapshotSpec{Name: name, Instance: cloud.InstanceID(s.node("a").Spec.ProviderID),
 		Tags: map[string]string{cloud.TagPrototype: name, cloud.TagUID: string(holder.UID)}})
 	s.must(err)
 }

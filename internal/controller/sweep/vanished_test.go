@@ -28,7 +28,7 @@ func TestACaptureThatVanishes(t *testing.T) {
 		s.pass() // the look at the start
 		p := s.prototype("pool1-2026.03.14", "a", v1alpha1.PhaseRunningTrial)
 		s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: "2026.03.14"})
-		_, err := s.cloud.EnsureTrial(t.Context(), cloud.TrialSpec{
+		_, err := s.provider.EnsureTrial(t.Context(), cloud.TrialSpec{
 			ImageRef: cloud.ImageRef{Pool: s.pool, Version: "2026.03.14"}, Name: "pool1-2026.03.14-trial-1", RemoveBootstrap: true,
 			Tags: map[string]string{cloud.TagPrototype: p.Name, cloud.TagUID: string(p.UID)},
 		})

@@ -17,6 +17,8 @@ type Reason string
 const (
 	// Current: the pool's recipe names the version.
 	Current Reason = "Current"
+	// OtherCluster: another cluster in the account made the version, and Kamino neither counts, uses nor deletes the version.
+	OtherCluster Reason = "OtherCluster"
 	// Prior: a rollback would return to the version.
 	Prior Reason = "Prior"
 	// Newer: the version is newer than the current version, and awaits a decision.
@@ -36,6 +38,9 @@ const (
 	Unproven Reason = "Unproven"
 	// Unknown: the recipe names none of the versions, so the version for a rollback is unknown.
 	Unknown Reason = "Unknown"
+	// Unmarked: nothing proves that this cluster made the version, so only a person retires the version. The version has no tag
+	// with the cluster's ID, and its Prototype is unknown.
+	Unmarked Reason = "Unmarked"
 	// Surplus: enough newer versions are kept. Only surplus versions are retired.
 	Surplus Reason = "Surplus"
 )
@@ -48,8 +53,9 @@ type Decision struct {
 }
 
 // Decide returns a verdict for each image, newest first. keep is the number of usable versions to keep, at least 2: current and
-// prior always stay. inUse has the instances by version; nil means unknown, and keeps nothing as InUse.
-func Decide(images []cloud.Image, current string, keep int, inUse map[string]int) []Decision {
+// prior always stay. inUse has the instances by version; nil means unknown, and keeps nothing as InUse. isPrototype is that of
+// cloud.Origin.MayDelete.
+func Decide(images []cloud.Image, current string, keep int, inUse map[string]int, isPrototype func(uid string) bool) []Decision {
 	images = slices.Clone(images)
 	slices.SortFunc(images, func(a, b cloud.Image) int { return imageversion.Compare(b.Version, a.Version) })
 	verdicts := make([]Decision, 0, len(images))
@@ -65,6 +71,9 @@ func Decide(images []cloud.Image, current string, keep int, inUse map[string]int
 		if reason == Surplus && unacknowledged(image) {
 			reason = Unacknowledged
 		}
+		if reason == Surplus && !image.Origin.MayDelete(image.Tags, isPrototype) {
+			reason = Unmarked
+		}
 		verdicts = append(verdicts, Decision{image.Version, reason != Surplus, reason})
 	}
 	return verdicts
@@ -77,6 +86,8 @@ func reasonFor(image cloud.Image, current string, kept, keep int) Reason {
 		return Unknown
 	case order == 0:
 		return Current
+	case image.Origin == cloud.Foreign:
+		return OtherCluster
 	case image.State == cloud.Pending, image.State == cloud.Deleting:
 		return InProgress
 	case order > 0:

@@ -11,11 +11,11 @@ import (
 )
 
 func image(version string, state cloud.State) cloud.Image {
-	return cloud.Image{Version: version, State: state}
+	return cloud.Image{Version: version, State: state, Origin: cloud.Own}
 }
 
 func quarantined(version string) cloud.Image {
-	return cloud.Image{Version: version, State: cloud.Complete, Tags: map[string]string{cloud.TagQuarantined: "bad"}}
+	return cloud.Image{Version: version, State: cloud.Complete, Origin: cloud.Own, Tags: map[string]string{cloud.TagQuarantined: "bad"}}
 }
 
 // rolledBackAt is the tag of a version after an automatic rollback. acknowledgedAt is the tag after the acknowledgement.
@@ -48,8 +48,8 @@ func TestRolledBackVersionStays(t *testing.T) {
 			state = c.state
 		}
 		c.want.Version = "2026.01.03"
-		images := []cloud.Image{image("2026.01.04", cloud.Complete), {Version: "2026.01.03", State: state, Tags: c.tags}, image("2026.01.02", cloud.Complete)}
-		verdicts := Decide(images, "2026.01.04", 2, nil)
+		images := []cloud.Image{image("2026.01.04", cloud.Complete), {Version: "2026.01.03", State: state, Tags: c.tags, Origin: cloud.Own}, image("2026.01.02", cloud.Complete)}
+		verdicts := Decide(images, "2026.01.04", 2, nil, nil)
 		if diff := cmp.Diff(c.want, verdicts[1]); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -93,7 +93,7 @@ func TestDecide(t *testing.T) {
 			[]Decision{{"2026.01.02", true, Unknown}, {"2026.01.01", true, Unknown}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, Decide(c.images, c.current, c.keep, nil)); diff != "" {
+			if diff := cmp.Diff(c.want, Decide(c.images, c.current, c.keep, nil, nil)); diff != "" {
 				t.Errorf("verdicts (-want +got):\n%s", diff)
 			}
 		})
@@ -115,7 +115,7 @@ func TestVersionOfInstancesStays(t *testing.T) {
 		{"2026.01.05", true, Current}, {"2026.01.04", true, Prior}, {"2026.01.03", true, InUse},
 		{"2026.01.02", true, Recent}, {"2026.01.01", true, InUse}, {"2025.12.31", false, Surplus},
 	}
-	if diff := cmp.Diff(want, Decide(images, "2026.01.05", 3, inUse)); diff != "" {
+	if diff := cmp.Diff(want, Decide(images, "2026.01.05", 3, inUse, nil)); diff != "" {
 		t.Errorf("verdicts (-want +got):\n%s", diff)
 	}
 }
@@ -149,7 +149,7 @@ func TestARollbackIsAlwaysPossible(t *testing.T) {
 		keep := rapid.IntRange(-1, 5).Draw(t, "keep")
 		inUse := map[string]int{fmt.Sprintf("2026.01.%02d", rapid.IntRange(1, 28).Draw(t, "used")): 1}
 		verdicts := map[string]Decision{}
-		for _, v := range Decide(images, current, keep, inUse) {
+		for _, v := range Decide(images, current, keep, inUse, nil) {
 			verdicts[v.Version] = v
 		}
 		prior := ""
@@ -179,19 +179,19 @@ func TestARollbackIsAlwaysPossible(t *testing.T) {
 // prior. The version stays, too, because a removed proof may return.
 func TestUnprovenVersionIsNoTarget(t *testing.T) {
 	of := func(version, proof string) cloud.Image {
-		return cloud.Image{Version: version, State: cloud.Complete, Tags: map[string]string{cloud.TagPrototype: "p", cloud.TagProof: proof}}
+		return cloud.Image{Version: version, State: cloud.Complete, Origin: cloud.Own, Tags: map[string]string{cloud.TagPrototype: "p", cloud.TagProof: proof}}
 	}
 	const proof = "static/1/sha256:0"
 	images := []cloud.Image{of("2026.01.01", proof), of("2026.01.02", proof), of("2026.01.03", "static"), of("2026.01.04", ""), of("2026.01.05", proof)}
 	want := []Decision{
 		{"2026.01.05", true, Current}, {"2026.01.04", true, Unproven}, {"2026.01.03", true, Unproven}, {"2026.01.02", true, Prior}, {"2026.01.01", false, Surplus},
 	}
-	if diff := cmp.Diff(want, Decide(images, "2026.01.05", 2, nil)); diff != "" {
+	if diff := cmp.Diff(want, Decide(images, "2026.01.05", 2, nil, nil)); diff != "" {
 		t.Errorf("verdicts (-want +got):\n%s", diff)
 	}
 	images[2].Tags[cloud.TagQuarantined], images[3].State = "bad", cloud.Failed
 	want[1], want[2] = Decision{"2026.01.04", false, Surplus}, Decision{"2026.01.03", false, Surplus}
-	if diff := cmp.Diff(want, Decide(images, "2026.01.05", 2, nil)); diff != "" {
+	if diff := cmp.Diff(want, Decide(images, "2026.01.05", 2, nil, nil)); diff != "" {
 		t.Errorf("quarantined and failed ones (-want +got):\n%s", diff)
 	}
 	for proof, want := range map[string]bool{"": false, "static": false, "static/1": false, proof: true} {

@@ -21,14 +21,14 @@ func TestVersionInUseStays(t *testing.T) {
 		{"2026.01.06", true, Current}, {"2026.01.05", true, Prior}, {"2026.01.04", false, Surplus},
 		{"2026.01.03", true, InUse}, {"2026.01.02", true, InUse}, {"2026.01.01", false, Surplus},
 	}
-	verdicts := Decide(images, "2026.01.06", 2, inUse)
+	verdicts := Decide(images, "2026.01.06", 2, inUse, nil)
 	if diff := cmp.Diff(want, verdicts); diff != "" {
 		t.Errorf("verdicts (-want +got):\n%s", diff)
 	}
 	if got, want := Retired(verdicts), []string{"2026.01.01", "2026.01.04"}; !slices.Equal(got, want) {
 		t.Errorf("%v are retired, want %v: the oldest first", got, want)
 	}
-	if Retired(Decide(images[:2], "2026.01.06", 2, nil)) != nil {
+	if Retired(Decide(images[:2], "2026.01.06", 2, nil, nil)) != nil {
 		t.Error("of two, one is retired")
 	}
 }

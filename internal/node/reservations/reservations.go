@@ -187,6 +187,8 @@ type Leftover struct {
 	// Prototype and UID name the capture that made the object.
 	Prototype string    `json:"prototype"`
 	UID       types.UID `json:"uid"`
+	// Unmarked is true for a thing in the cloud without a tag of its cluster, as earlier versions of Kamino made.
+	Unmarked bool `json:"-"`
 }
 
 // Sort orders nodes by name.

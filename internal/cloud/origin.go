@@ -1,0 +1,129 @@
+package cloud
+
+import (
+	"context"
+	"maps"
+	"slices"
+)
+
+// Origin says which cluster made a snapshot, a trial or an image version. One account can serve several clusters, and
+// names of pools repeat.
+type Origin string
+
+const (
+	// Unmarked: no tag names a cluster. An earlier version of Kamino or another program made the thing.
+	Unmarked Origin = ""
+	// Own: the tag names this cluster.
+	Own Origin = "Own"
+	// Foreign: the tag names another cluster. Kamino changes, counts and uses no such thing.
+	Foreign Origin = "Foreign"
+)
+
+// OriginOf compares TagCluster with the ID of this cluster. An empty ID owns nothing.
+func OriginOf(tags map[string]string, cluster string) Origin {
+	switch made := tags[TagCluster]; {
+	case made == "":
+		return Unmarked
+	case made == cluster:
+		return Own
+	}
+	return Foreign
+}
+
+// MayDelete reports whether Kamino may delete the thing without a person who names it. A thing without a cluster's tag
+// needs another proof: isPrototype reports whether the UID in TagUID belongs to a Prototype of this cluster.
+func (o Origin) MayDelete(tags map[string]string, isPrototype func(uid string) bool) bool {
+	uid := tags[TagUID]
+	return o == Own || o == Unmarked && uid != "" && isPrototype != nil && isPrototype(uid)
+}
+
+// InCluster returns a provider for one of several clusters in an account. It writes TagCluster on each new snapshot, trial and
+// version, leaves the snapshots and trials of other clusters out of its lists, and sets Origin in its results.
+//
+// id returns the cluster's ID. The calls that need the ID fail with the error of id.
+func InCluster(provider Provider, id func(context.Context) (string, error)) Provider {
+	return &inCluster{Provider: provider, id: id}
+}
+
+// inCluster changes the calls that make or list things with an origin.
+type inCluster struct {
+	Provider
+	id func(context.Context) (string, error)
+}
+
+// marked adds TagCluster to a copy of the tags.
+func (p *inCluster) marked(ctx context.Context, tags map[string]string) (map[string]string, error) {
+	id, err := p.id(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := maps.Clone(tags)
+	if out == nil {
+		out = map[string]string{}
+	}
+	out[TagCluster] = id
+	return out, nil
+}
+
+// EnsureSnapshot implements Machines.
+func (p *inCluster) EnsureSnapshot(ctx context.Context, spec SnapshotSpec) (made Snapshot, err error) {
+	if spec.Tags, err = p.marked(ctx, spec.Tags); err != nil {
+		return Snapshot{}, err
+	}
+	return p.Provider.EnsureSnapshot(ctx, spec)
+}
+
+// EnsureImage implements Provider.
+func (p *inCluster) EnsureImage(ctx context.Context, spec ImageSpec) (made Image, err error) {
+	if spec.Tags, err = p.marked(ctx, spec.Tags); err != nil {
+		return Image{}, err
+	}
+	return p.Provider.EnsureImage(ctx, spec)
+}
+
+// EnsureTrial implements Pools.
+func (p *inCluster) EnsureTrial(ctx context.Context, spec TrialSpec) (made Trial, err error) {
+	if spec.Tags, err = p.marked(ctx, spec.Tags); err != nil {
+		return Trial{}, err
+	}
+	return p.Provider.EnsureTrial(ctx, spec)
+}
+
+// Snapshots implements Provider.
+func (p *inCluster) Snapshots(ctx context.Context, pools ...PoolID) ([]Snapshot, error) {
+	id, err := p.id(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := p.Provider.Snapshots(ctx, pools...)
+	for i := range all {
+		all[i].Origin = OriginOf(all[i].Tags, id)
+	}
+	return slices.DeleteFunc(all, func(s Snapshot) bool { return s.Origin == Foreign }), err
+}
+
+// Trials implements Pools.
+func (p *inCluster) Trials(ctx context.Context, pools ...PoolID) ([]TrialSpec, error) {
+	id, err := p.id(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := p.Provider.Trials(ctx, pools...)
+	for i := range all {
+		all[i].Origin = OriginOf(all[i].Tags, id)
+	}
+	return slices.DeleteFunc(all, func(s TrialSpec) bool { return s.Origin == Foreign }), err
+}
+
+// Images implements Provider. Versions of other clusters stay in the list, because their names are taken.
+func (p *inCluster) Images(ctx context.Context, pool PoolID) ([]Image, error) {
+	id, err := p.id(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := p.Provider.Images(ctx, pool)
+	for i := range all {
+		all[i].Origin = OriginOf(all[i].Tags, id)
+	}
+	return all, err
+}
