@@ -18,9 +18,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/node/reservations"
 )
 
-// Leftovers lists objects without an active Prototype: pods, Orders, Leases, and with pools also snapshots and trials. Things of
-// another cluster are not listed, nor snapshots with the name of no pool. A thing without a cluster's tag is listed only if
-// its Prototype is known.
+// Leftovers lists objects without an active Prototype: pods, Orders, Leases, and with pools also snapshots and trials. Things in
+// the cloud belong to this cluster, by their tag or their Prototype, and snapshots have the name of a pool.
 func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
 	candidates, err := leftovers{e}.strayPods(ctx)
 	if err != nil {

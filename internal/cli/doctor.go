@@ -63,7 +63,7 @@ func (f *Factory) examine(ctx context.Context, c *cluster.Connection, o *Options
 	if d.About, err = chosenCloud(ctx, o); err != nil {
 		return err
 	}
-	d.Cloud, d.CloudError = f.provider(ctx, o, c)
+	d.Cloud, d.CloudError = c.InCluster(f.Cloud(ctx, o))
 	if d.Cloud != nil {
 		engine := f.Engine(c, d.Cloud, o)
 		d.Leftovers, d.Case = engine.Leftovers, engine.Case

@@ -28,20 +28,11 @@ func open(ctx context.Context, f *Factory, o *Options) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	provider, err := f.provider(ctx, o, cluster)
+	provider, err := cluster.InCluster(f.Cloud(ctx, o))
 	if err != nil {
 		return nil, err
 	}
 	return &session{Factory: f, options: o, cluster: cluster, provider: provider, engine: f.Engine(cluster, provider, o)}, nil
-}
-
-// provider builds the provider for the cluster: things of other clusters in the account are left alone.
-func (f *Factory) provider(ctx context.Context, o *Options, c *cluster.Connection) (cloud.Provider, error) {
-	provider, err := f.Cloud(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	return cloud.InCluster(provider, cluster.ID(c.Kube)), nil
 }
 
 // connect builds the clients for the cluster. A kubeconfig without a cluster is a usage error.

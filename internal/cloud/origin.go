@@ -37,10 +37,8 @@ func (o Origin) MayDelete(tags map[string]string, isPrototype func(uid string) b
 	return o == Own || o == Unmarked && uid != "" && isPrototype != nil && isPrototype(uid)
 }
 
-// InCluster returns a provider for one of several clusters in an account. It writes TagCluster on each new snapshot, trial and
-// version, leaves the snapshots and trials of other clusters out of its lists, and sets Origin in its results.
-//
-// id returns the cluster's ID. The calls that need the ID fail with the error of id.
+// InCluster returns a provider that writes TagCluster on new snapshots, trials and versions, and lists no snapshots and trials of
+// other clusters. id returns the cluster's ID; calls that need the ID fail with the error of id.
 func InCluster(provider Provider, id func(context.Context) (string, error)) Provider {
 	return &inCluster{Provider: provider, id: id}
 }

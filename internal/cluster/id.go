@@ -8,7 +8,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
 )
+
+// InCluster returns the provider for this cluster: see cloud.InCluster. An error is passed on.
+func (c *Connection) InCluster(provider cloud.Provider, err error) (cloud.Provider, error) {
+	if err != nil {
+		return nil, err
+	}
+	return cloud.InCluster(provider, ID(c.Kube)), nil
+}
 
 // ID returns a function that returns the cluster's ID: the UID of namespace kube-system, which no cluster deletes. The ID is
 // read once; an error is returned and not kept.

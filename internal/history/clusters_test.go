@@ -45,7 +45,7 @@ func TestAVersionOfAnotherClusterIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestTheRecipeNamesAVersionOfAnotherCluster, as after the cluster was made anew: a person may leave the version. Kamino leaves its
+// TestTheRecipeNamesAVersionOfAnotherCluster, as after a new cluster took over the pool: a person may leave the version. Kamino leaves its
 // tags alone, and so does not roll back automatically.
 func TestTheRecipeNamesAVersionOfAnotherCluster(t *testing.T) {
 	h := historyOf("2026.03.03", image("2026.03.01"), of(cloud.Foreign, image("2026.03.03")))

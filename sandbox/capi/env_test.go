@@ -24,6 +24,11 @@ var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 
 const version = "2026.03.14"
 
+// clusterID is the ID of the workload cluster.
+const clusterID = "our-cluster"
+
+func ourCluster(context.Context) (string, error) { return clusterID, nil }
+
 // testEnv has a pool of Cluster API and all parts of a capture. Disks and workload cluster are in memory. The engine
 // runs with recipes whose objects the controllers of Cluster API process. Each call to the recipes and each request
 // to the management cluster can be lost.
@@ -127,7 +132,7 @@ func (s *testEnv) restart() {
 		s.calls = append(s.calls, c.Op)
 		return lost(s.lose, n, c.Op)
 	})
-	s.engine = &capture.Engine{Client: s.objects, Kube: s.kube, Cloud: provider, Image: "kamino:test", Now: s.clock.Now, Log: logr.Discard(), TrialObserver: s.workload}
+	s.engine = &capture.Engine{Client: s.objects, Kube: s.kube, Cloud: cloud.InCluster(provider, ourCluster), Image: "kamino:test", Now: s.clock.Now, Log: logr.Discard(), TrialObserver: s.workload}
 }
 
 func lost(by func(int, string) memory.Outcome, n int, what string) memory.Outcome {

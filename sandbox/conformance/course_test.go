@@ -22,6 +22,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/apitest/inmemory"
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/trial"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 	"github.com/kamino-dev/kamino/sandbox/requestlog"
@@ -84,12 +85,17 @@ type captureCourse struct {
 func newCourse(on captureEnv) *captureCourse {
 	on.t.Helper()
 	c := &captureCourse{captureEnv: on, api: inmemory.New(time.Now).Client(nil), node: courseNode("donor", on.donor)}
-	c.cluster = fake.NewClientset(c.node, courseNode("peer", on.peer),
+	c.cluster = fake.NewClientset(c.node, courseNode("peer", on.peer), systemNamespace(),
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: v1alpha1.DefaultGeneralizeNamespace}})
 	c.cluster.PrependReactor("create", "*", keepNoDryRun)
 	c.cluster.PrependReactor("create", "*", c.withUID)
-	c.engine = &capture.Engine{Client: c.api, Kube: c.cluster, Cloud: on.p, Image: "kamino:test", Log: logr.Discard(), TrialObserver: c}
+	c.engine = &capture.Engine{Client: c.api, Kube: c.cluster, Cloud: cloud.InCluster(on.p, cluster.ID(c.cluster)), Image: "kamino:test", Log: logr.Discard(), TrialObserver: c}
 	return c
+}
+
+// systemNamespace is the namespace whose UID is the cluster's ID.
+func systemNamespace() *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "our-cluster"}}
 }
 
 func courseNode(name string, id cloud.InstanceID) *corev1.Node {

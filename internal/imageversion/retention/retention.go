@@ -52,9 +52,8 @@ type Decision struct {
 	Reason  Reason `json:"reason"`
 }
 
-// Decide returns a verdict for each image, newest first. keep is the number of usable versions to keep, at least 2: current and
-// prior always stay. inUse has the instances by version; nil means unknown, and keeps nothing as InUse. isPrototype is that of
-// cloud.Origin.MayDelete.
+// Decide returns a verdict for each image, newest first. keep is the number of usable versions to keep, at least 2. inUse has the
+// instances by version; nil keeps nothing as InUse. isPrototype is that of cloud.Origin.MayDelete.
 func Decide(images []cloud.Image, current string, keep int, inUse map[string]int, isPrototype func(uid string) bool) []Decision {
 	images = slices.Clone(images)
 	slices.SortFunc(images, func(a, b cloud.Image) int { return imageversion.Compare(b.Version, a.Version) })
