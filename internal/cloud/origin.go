@@ -21,10 +21,10 @@ const (
 
 // OriginOf compares TagCluster with the ID of this cluster. An empty ID owns nothing.
 func OriginOf(tags map[string]string, cluster string) Origin {
-	switch made := tags[TagCluster]; {
-	case made == "":
+	switch tags[TagCluster] {
+	case "":
 		return Unmarked
-	case made == cluster:
+	case cluster:
 		return Own
 	}
 	return Foreign

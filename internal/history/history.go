@@ -352,6 +352,12 @@ func (h History) Bad() []Version {
 
 const whyPrior = "rollback target"
 
+// whyOrigin explains what stays for lack of a proof that this cluster made the version.
+var whyOrigin = map[retention.Reason]string{
+	retention.OtherCluster: "made by another cluster in the account: Kamino leaves the version alone",
+	retention.Unmarked:     "no tag says that this cluster made the version: delete the version with `kamino retire`",
+}
+
 // why explains the verdict in words.
 func (h History) why(v Version) string {
 	switch v.Reason {
@@ -369,10 +375,8 @@ func (h History) why(v Version) string {
 			return "the cloud is deleting the version"
 		}
 		return "the cloud is still creating the version"
-	case retention.OtherCluster:
-		return "made by another cluster in the account: Kamino leaves the version alone"
-	case retention.Unmarked:
-		return "no tag says that this cluster made the version: delete the version with `kamino retire`"
+	case retention.OtherCluster, retention.Unmarked:
+		return whyOrigin[v.Reason]
 	case retention.Recent:
 		return fmt.Sprintf("among the %d versions to keep", h.Keep)
 	case retention.InUse:
