@@ -34,8 +34,8 @@ func doubtful(what, id, why string) error {
 		Message: "the cloud answers that " + what + " does not exist, but " + why}
 }
 
-// isDoubtful returns such an error; nil for all others.
-func isDoubtful(err error) *cloud.Error {
+// IsDoubtful returns the error of an answer NotFound that Kamino does not believe yet; nil for all others.
+func IsDoubtful(err error) *cloud.Error {
 	var e *cloud.Error
 	if errors.As(err, &e) && e.Code == NotFoundDoubtful {
 		return e

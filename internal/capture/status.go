@@ -379,7 +379,7 @@ func setStalled(p *v1alpha1.Prototype, err error, now time.Time) {
 		stall(InService, err.Error()+": cordon and drain the node, then Kamino continues; or delete the Prototype and reboot the node")
 		return
 	}
-	if doubt := isDoubtful(err); doubt != nil {
+	if doubt := IsDoubtful(err); doubt != nil {
 		reportDoubt(p, doubt, now)
 		return
 	}

@@ -129,15 +129,20 @@ func (h *Reservations) Clear(ctx context.Context, pools []cloud.PoolID) error {
 	}
 }
 
+// doubtLimit is how long a person waits for a second witness of an instance that the cloud does not find.
+const doubtLimit = 2 * time.Minute
+
 // passes runs the engine until the holder no longer holds the node.
 func (h *Reservations) passes(ctx context.Context, name string, holder v1alpha1.Holder) error {
+	begun := h.Now()
 	for {
 		result, err := h.Engine.Orphan(ctx, name, holder)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			if errors.Is(err, capture.ErrInstanceGone) || !cloud.Is(err, cloud.Throttled) && !cloud.Is(err, cloud.Unavailable) && !apierrors.IsConflict(err) {
+			doubtful := capture.IsDoubtful(err) != nil && h.Now().Sub(begun) > doubtLimit
+			if errors.Is(err, capture.ErrInstanceGone) || doubtful || !cloud.Is(err, cloud.Throttled) && !cloud.Is(err, cloud.Unavailable) && !apierrors.IsConflict(err) {
 				return err
 			}
 			if h.Trouble != nil {
