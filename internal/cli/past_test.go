@@ -78,6 +78,8 @@ func testPast(what string) *memory.Cloud {
 	left := map[string]string{cloud.TagQuarantined: "nodes lose their network", cloud.TagRolledBackTo: "2026.02.15"}
 	switch what {
 	case "lived":
+	case "two pools lived":
+		c.AddInstance("memory:///pools/pool2", "1")
 	case "contents":
 		for version, text := range testContents {
 			tag(version, map[string]string{cloud.TagContents: v1alpha1.ContentsDigest(text), cloud.TagPrototype: "pool1-" + version, cloud.TagKernel: "6.8.0-1020-azure"})
