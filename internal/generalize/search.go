@@ -165,5 +165,5 @@ func fixedPart(pattern string) string {
 // below returns the regular expression of a pattern and everything below its matches.
 func below(pattern string) *regexp.Regexp {
 	whole := expression(strings.Split(tree.Rel(pattern), "/")).String()
-	return regexp.MustCompile(strings.TrimSuffix(whole, "$") + `(?:/.*)?$`)
+	return compiled(strings.TrimSuffix(whole, "$") + `(?:/.*)?$`)
 }

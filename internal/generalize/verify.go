@@ -8,6 +8,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
@@ -296,7 +297,18 @@ func expression(parts []string) *regexp.Regexp {
 		}
 	}
 	b.WriteString(`$`)
-	return regexp.MustCompile(b.String())
+	return compiled(b.String())
+}
+
+// expressions are the compiled expressions of rules' patterns, by text. Each search asks for those of all rules.
+var expressions sync.Map
+
+func compiled(text string) *regexp.Regexp {
+	known, ok := expressions.Load(text)
+	if !ok {
+		known, _ = expressions.LoadOrStore(text, regexp.MustCompile(text))
+	}
+	return known.(*regexp.Regexp) //nolint:forcetypeassert // the map has no other type
 }
 
 // component translates the wildcards of path.Match. Classes have the same syntax in both.

@@ -319,7 +319,7 @@ func TestStatesOfMachines(t *testing.T) {
 		machines.state.Store(state)
 		p.wait("Machines that are "+string(state), func() bool {
 			all := p.list("Machine")
-			return built()["state"] == string(state) && !slices.ContainsFunc(all, func(m unstructured.Unstructured) bool {
+			return built()["instanceState"] == string(state) && !slices.ContainsFunc(all, func(m unstructured.Unstructured) bool {
 				conditions, _, _ := unstructured.NestedSlice(m.Object, "status", "conditions")
 				return !slices.ContainsFunc(conditions, func(c any) bool {
 					is, _ := c.(map[string]any)

@@ -289,15 +289,26 @@ func clusterPaused(ctx context.Context, c client.Reader, o *unstructured.Unstruc
 // stateReasons are the reasons of machines that do not run, as in the provider for AWS (controllers/awsmachine_controller.go).
 var stateReasons = map[MachineState]string{Pending: "InstanceNotReady", Stopped: "InstanceStopped", Terminated: "InstanceTerminated"}
 
+// stateOf returns where a provider writes the state of a machine, and its word. Azure's has words of its own: api/v1beta1/types.go.
+func stateOf(o *unstructured.Unstructured, state MachineState) (field, word string) {
+	if o.GetKind() != "AzureMachine" {
+		return "instanceState", string(state)
+	}
+	words := map[MachineState]string{Pending: "Updating", Running: "Succeeded", Stopped: "Succeeded", Terminated: "Deleted"}
+	return "vmState", words[state]
+}
+
 // writeState writes the status of a machine: its state, or the error of its creation. A machine of a MachineDeployment that is
 // terminated has failed for good.
 func writeState(ctx context.Context, c client.Client, o *unstructured.Unstructured, state MachineState, trouble string) error {
-	have, _, _ := unstructured.NestedString(o.Object, "status", "state")
+	field, now := stateOf(o, state)
+	have, _, _ := unstructured.NestedString(o.Object, "status", field)
 	messages, _, _ := unstructured.NestedString(o.Object, "status", "trouble")
-	if have == string(state) && messages == trouble {
+	ready, _, _ := unstructured.NestedBool(o.Object, "status", "ready")
+	if have == now && ready == (state == Running) && messages == trouble {
 		return nil
 	}
-	now := metav1.Now().UTC().Format(time.RFC3339)
+	at := metav1.Now().UTC().Format(time.RFC3339)
 	reason, done := stateReasons[state], 1
 	if trouble != "" {
 		reason, done = "InstanceProvisionFailed", 0
@@ -305,15 +316,15 @@ func writeState(ctx context.Context, c client.Client, o *unstructured.Unstructur
 	// The summary Ready has only a count, and the core copies the summary to the Machine. Source: AWS's provider,
 	// pkg/cloud/scope/machine.go.
 	conditions := []any{
-		map[string]any{"type": "Ready", "status": "False", "severity": "Error", "reason": reason, "message": fmt.Sprintf("%d of 2 completed", done), "lastTransitionTime": now},
-		map[string]any{"type": "InstanceReady", "status": "False", "severity": "Error", "reason": reason, "message": trouble, "lastTransitionTime": now},
+		map[string]any{"type": "Ready", "status": "False", "severity": "Error", "reason": reason, "message": fmt.Sprintf("%d of 2 completed", done), "lastTransitionTime": at},
+		map[string]any{"type": "InstanceReady", "status": "False", "severity": "Error", "reason": reason, "message": trouble, "lastTransitionTime": at},
 	}
 	if state == Running {
 		conditions = []any{
-			map[string]any{"type": "Ready", "status": "True", "lastTransitionTime": now}, map[string]any{"type": "InstanceReady", "status": "True", "lastTransitionTime": now},
+			map[string]any{"type": "Ready", "status": "True", "lastTransitionTime": at}, map[string]any{"type": "InstanceReady", "status": "True", "lastTransitionTime": at},
 		}
 	}
-	status := map[string]any{"ready": state == Running, "state": string(state), "trouble": trouble, "conditions": conditions}
+	status := map[string]any{"ready": state == Running, field: now, "trouble": trouble, "conditions": conditions}
 	if state == Terminated && !inGroup(o) {
 		status["failureReason"], status["failureMessage"] = "UpdateError", fmt.Sprintf("EC2 instance state %q is unexpected", state)
 	}

@@ -28,6 +28,8 @@ type infrastructure struct {
 	root string
 	// image returns the image of a machine's spec, as the cloud writes the image; empty without an image.
 	image func(machine spec) string
+	// ended reports whether the status of a machine says that its instance ends, or is gone.
+	ended func(status spec) bool
 	// setImage sets the image of a machine's spec and removes other fields that select an image.
 	setImage func(machine spec, image string) error
 	// place returns the place of a cluster's images, in the ImageProvider's words, and the location of the machines.

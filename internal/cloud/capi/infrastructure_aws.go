@@ -2,6 +2,7 @@ package capi
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -13,6 +14,9 @@ var aws = infrastructure{
 	cluster: "AWSCluster",
 	root:    "ami",
 	image:   func(m spec) string { return m.text("ami", "id") },
+	ended: func(status spec) bool {
+		return slices.Contains([]string{"shutting-down", "terminated"}, status.text("instanceState"))
+	},
 	setImage: func(m spec, image string) error {
 		m["ami"] = map[string]any{"id": image}
 		for _, lookup := range []string{"imageLookupFormat", "imageLookupOrg", "imageLookupBaseOS"} {

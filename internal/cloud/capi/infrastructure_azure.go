@@ -17,6 +17,7 @@ var azure = infrastructure{
 	cluster:  "AzureCluster",
 	root:     "image",
 	image:    azureImage,
+	ended:    func(status spec) bool { return slices.Contains([]string{"Deleting", "Deleted"}, status.text("vmState")) },
 	setImage: setAzureImage,
 	place: func(c spec) (place, location string) {
 		if subscription, group := c.text("subscriptionID"), c.text("resourceGroup"); subscription != "" && group != "" {

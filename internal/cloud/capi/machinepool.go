@@ -219,8 +219,8 @@ func (r *clusterAccess) instancesOfPool(ctx context.Context, v poolView, machine
 	}
 	var found []cloud.Instance
 	for _, m := range machines {
-		of := seen[m.providerID()]
-		found = append(found, cloud.Instance{ID: m.providerID(), Pool: v.ref.pool(), Image: of.Image, CreatedAt: of.CreatedAt, Removing: m.deleting() || of.Removing})
+		of, exists := seen[m.providerID()]
+		found = append(found, cloud.Instance{ID: m.providerID(), Pool: v.ref.pool(), Image: of.Image, CreatedAt: of.CreatedAt, Removing: m.deleting() || of.Removing || seen != nil && !exists})
 	}
 	return found, nil
 }

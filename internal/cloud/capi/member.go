@@ -175,22 +175,30 @@ func (r *PoolProvider) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.
 		}
 		return found, r.requireNotMoved(ctx, op)
 	}
-	images, err := r.imagesOf(ctx, v)
+	built, err := r.infrastructureMachines(ctx, v)
 	if err != nil {
 		return nil, err
 	}
 	var found []cloud.Instance
 	for _, m := range machines {
+		from := built[m.reference(pathMachineInfrastructure...).name]
 		found = append(found, cloud.Instance{
-			ID: m.providerID(), Pool: v.ref.pool(), Image: images[m.reference(pathMachineInfrastructure...).name],
-			CreatedAt: m.GetCreationTimestamp().Time, Removing: m.deleting(),
+			ID: m.providerID(), Pool: v.ref.pool(), Image: from.image,
+			CreatedAt: m.GetCreationTimestamp().Time, Removing: m.deleting() || from.ended,
 		})
 	}
 	return found, r.requireNotMoved(ctx, op)
 }
 
-// imagesOf returns the images of the infrastructure objects of a pool's kind, by object name, in the form of recipes.
-func (r *clusterAccess) imagesOf(ctx context.Context, v poolView) (map[string]string, error) {
+// infrastructureMachine is what a machine's object of the infrastructure provider says.
+type infrastructureMachine struct {
+	image string // in the form of recipes
+	// ended: the provider has seen that the instance ends or is gone. The Machine stays, for example after a spot interruption.
+	ended bool
+}
+
+// infrastructureMachines returns the infrastructure objects of a pool's kind, by object name.
+func (r *clusterAccess) infrastructureMachines(ctx context.Context, v poolView) (map[string]infrastructureMachine, error) {
 	if !v.known {
 		return nil, nil
 	}
@@ -200,7 +208,7 @@ func (r *clusterAccess) imagesOf(ctx context.Context, v poolView) (map[string]st
 	if err != nil {
 		return nil, err
 	}
-	images, texts := make(map[string]string, len(made)), map[string]string{}
+	machines, texts := make(map[string]infrastructureMachine, len(made)), map[string]string{}
 	for _, m := range made {
 		native := v.of.image(specOf(m, "spec"))
 		text, known := texts[native]
@@ -210,9 +218,9 @@ func (r *clusterAccess) imagesOf(ctx context.Context, v poolView) (map[string]st
 			}
 			texts[native] = text
 		}
-		images[m.GetName()] = text
+		machines[m.GetName()] = infrastructureMachine{image: text, ended: v.of.ended(specOf(m, "status"))}
 	}
-	return images, nil
+	return machines, nil
 }
 
 // MaxImages implements cloud.PoolProvider. Machines outside MachinePools are independent and have no limit.

@@ -59,6 +59,8 @@ type way struct {
 	// via is the last link on the way, and links is their number.
 	via   string
 	links int
+	// mount is the mount of dir; nil if unknown.
+	mount *mount
 }
 
 // below returns the way into a directory.
@@ -123,8 +125,8 @@ func (g *glob) wild(at way, part string, info fs.FileInfo, rest []string) error 
 	if !info.IsDir() {
 		return nil
 	}
-	ok, err := g.tree.enter(at.dir, child.dir)
-	if err != nil || !ok {
+	var err error
+	if child.mount, err = g.tree.enter(at.mount, at.dir, child.dir); err != nil || child.mount == nil {
 		return ignoreAbsent(err)
 	}
 	return g.expand(child, append([]string{"**"}, rest...))
@@ -139,8 +141,8 @@ func (g *glob) step(at way, info fs.FileInfo, rest []string) error {
 	}
 	switch {
 	case info.IsDir():
-		ok, err := g.tree.enter(at.dir, child.dir)
-		if err != nil || !ok {
+		var err error
+		if child.mount, err = g.tree.enter(at.mount, at.dir, child.dir); err != nil || child.mount == nil {
 			return ignoreAbsent(err)
 		}
 		return g.expand(child, rest)
@@ -183,7 +185,7 @@ func (t *Tree) Walk(p string, visit func(p string, info fs.FileInfo) error) erro
 	if err != nil {
 		return ignoreAbsent(err)
 	}
-	pending := []walked{{p, path.Dir(p), info}}
+	pending := []walked{{path: p, parent: path.Dir(p), info: info}}
 	for len(pending) > 0 {
 		next := pending[len(pending)-1]
 		pending = pending[:len(pending)-1]
@@ -209,13 +211,15 @@ func (t *Tree) Walk(p string, visit func(p string, info fs.FileInfo) error) erro
 type walked struct {
 	path, parent string
 	info         fs.FileInfo
+	above        *mount // of the parent; nil if unknown
 }
 
 func (t *Tree) below(w walked) ([]walked, error) {
 	if !w.info.IsDir() {
 		return nil, nil
 	}
-	if ok, err := t.enter(w.parent, w.path); err != nil || !ok {
+	here, err := t.enter(w.above, w.parent, w.path)
+	if err != nil || here == nil {
 		return nil, ignoreAbsent(err)
 	}
 	entries, err := t.List(w.path)
@@ -231,7 +235,7 @@ func (t *Tree) below(w walked) ([]walked, error) {
 			}
 			return nil, err
 		}
-		below = append(below, walked{path.Join(w.path, entry.Name()), w.path, info})
+		below = append(below, walked{path.Join(w.path, entry.Name()), w.path, info, here})
 	}
 	return below, nil
 }

@@ -273,45 +273,49 @@ func (t *Tree) unmounted(dir string) error {
 	return nil
 }
 
-// enter reports whether a directory's content is on the machine's disks, and not on tmpfs or NFS. An unknown kind of file
-// system is an error; so is any mount in a tree that is not a running machine.
-func (t *Tree) enter(parent, dir string) (bool, error) {
-	above, err := t.mountAt(parent)
-	if err != nil {
-		return false, err
+// enter returns the mount of a directory whose content is on the machine's disks; nil for tmpfs or NFS. An unknown kind of
+// file system is an error; so is any mount in a tree that is not a running machine. above is the parent's mount; nil if unknown.
+func (t *Tree) enter(above *mount, parent, dir string) (*mount, error) {
+	if above == nil {
+		read, err := t.mountAt(parent)
+		if err != nil {
+			return nil, err
+		}
+		above = &read
 	}
 	here, err := t.mountAt(dir)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	switch {
-	case here.same(above):
-		return true, nil
+	case here.same(*above):
+		return &here, nil
 	case !t.running:
-		return false, fmt.Errorf("/%s: %w", dir, ErrMounted)
+		return nil, fmt.Errorf("/%s: %w", dir, ErrMounted)
 	case here.kind == above.kind:
-		return true, nil
+		return &here, nil
 	}
 	switch classify(here.kind) {
 	case onDisk:
-		return true, nil
+		return &here, nil
 	case elsewhere:
-		return false, nil
+		return nil, nil
 	default:
-		return false, fmt.Errorf("/%s: the mounted file system (type %#x) may not be on this machine's disk", dir, here.kind)
+		return nil, fmt.Errorf("/%s: the mounted file system (type %#x) may not be on this machine's disk", dir, here.kind)
 	}
 }
 
 // OnDisk reports whether a directory is on the machine's disks, as enter does for each directory above.
 func (t *Tree) OnDisk(dir string) (bool, error) {
 	defer t.Pass()()
-	parent := "."
+	parent, above := ".", (*mount)(nil)
 	for _, part := range components(dir) {
 		below := path.Join(parent, part)
-		if ok, err := t.enter(parent, below); err != nil || !ok {
+		here, err := t.enter(above, parent, below)
+		if err != nil || here == nil {
 			return false, ignoreAbsent(err)
 		}
-		parent = below
+		parent, above = below, here
 	}
 	return true, nil
 }
