@@ -31,6 +31,18 @@ const (
 // rootTarball returns Debian's root file system, built once a month per list of packages.
 func rootTarball(t *testing.T, packageList string) string {
 	t.Helper()
+	return cached(t, suite, packageList, func(tarball string) {
+		// The mirror decides how long this takes.
+		build := exec.CommandContext(t.Context(), "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--include="+packageList, suite, tarball)
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("mmdebstrap: %v\n%s", err, out)
+		}
+	})
+}
+
+// cached returns the tarball of a system, built once a month per name and recipe.
+func cached(t *testing.T, name, recipe string, build func(tarball string)) string {
+	t.Helper()
 	dir := os.Getenv("KAMINO_MACHINES_CACHE")
 	if dir == "" {
 		cache, err := os.UserCacheDir()
@@ -42,14 +54,14 @@ func rootTarball(t *testing.T, packageList string) string {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	key := sha256.Sum256([]byte(suite + packageList))
-	tarball := filepath.Join(dir, fmt.Sprintf("%s-%s-%s.tar", suite, time.Now().UTC().Format("2006-01"), hex.EncodeToString(key[:4])))
+	key := sha256.Sum256([]byte(name + recipe))
+	tarball := filepath.Join(dir, fmt.Sprintf("%s-%s-%s.tar", name, time.Now().UTC().Format("2006-01"), hex.EncodeToString(key[:4])))
 	built := func() bool { _, err := os.Stat(tarball); return err == nil }
 	if built() {
 		return tarball
 	}
 	// Another test may build the same one.
-	lock, err := os.Open(dir)
+	lock, err := os.Create(tarball + ".lock")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,15 +75,11 @@ func rootTarball(t *testing.T, packageList string) string {
 	begun := time.Now()
 	temporary := strings.TrimSuffix(tarball, ".tar") + ".new.tar"
 	defer os.Remove(temporary)
-	// The mirror decides how long this takes.
-	build := exec.CommandContext(t.Context(), "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--include="+packageList, suite, temporary)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("mmdebstrap: %v\n%s", err, out)
-	}
+	build(temporary)
 	if err := os.Rename(temporary, tarball); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("built Debian %s in %.0f s", suite, time.Since(begun).Seconds())
+	t.Logf("built Debian %s in %.0f s", name, time.Since(begun).Seconds())
 	return tarball
 }
 
