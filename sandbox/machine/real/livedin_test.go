@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -139,23 +140,23 @@ func (p livedInPlant) remove(t *testing.T, root string) {
 func plantLivedIn(t *testing.T, root string) []livedInPlant {
 	t.Helper()
 	const (
-		cli     = "usr/local/aws-cli/v2/*/dist/awscli/"
+		cli     = "usr/local/aws-cli/v2/[0-9]*/dist/awscli/"
 		ansible = "usr/local/lib/python3.*/dist-packages/"
 		dnf     = "var/cache/dnf/amazonlinux-0123456789abcdef/repodata/"
 	)
 	var plants []livedInPlant
 	plant := func(pattern, secret string, removed bool) {
 		t.Helper()
+		dirs, err := filepath.Glob(filepath.Join(root, filepath.Dir(pattern)))
+		if err != nil || len(dirs) > 1 || len(dirs) == 0 && strings.ContainsAny(pattern, "*[") {
+			t.Fatalf("the directory of %s: %q, %v", pattern, dirs, err)
+		}
 		p := livedInPlant{path: pattern, removed: removed}
-		if matches, _ := filepath.Glob(filepath.Join(root, pattern)); len(matches) > 0 {
-			p.path = strings.TrimPrefix(matches[0], root+"/")
-			content, err := os.ReadFile(matches[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			p.content = content
-		} else if strings.Contains(pattern, "*") {
-			t.Fatalf("no file matches %s", pattern)
+		if len(dirs) == 1 {
+			p.path = strings.TrimPrefix(filepath.Join(dirs[0], filepath.Base(pattern)), root+"/")
+		}
+		if p.content, err = os.ReadFile(filepath.Join(root, p.path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
 		}
 		write(t, filepath.Join(root, p.path), string(p.content)+secret, 0o644)
 		plants = append(plants, p)
@@ -167,7 +168,7 @@ func plantLivedIn(t *testing.T, root string) []livedInPlant {
 	// Beside the lists, and not of apt.
 	plant("var/lib/apt/lists/mirror.key", privateKey(t), true)
 	plant(cli+"examples/iot/create-provisioning-claim.rst", privateKey(t), false)
-	plant(cli+"botocore/data/iot/*/examples-1.json", privateKey(t), false)
+	plant(cli+"botocore/data/sts/*/paginators-1.json", privateKey(t), false)
 	plant(cli+"examples/site.rst", passwordHash(t, root), false)
 	plant(ansible+"ansible/plugins/filter/password_hash.yml", privateKey(t), false)
 	plant(ansible+"ansible_collections/community/general/plugins/modules/java_keystore.py", privateKey(t), false)
