@@ -172,11 +172,11 @@ func plantLivedIn(t *testing.T, root string) []livedInPlant {
 	plant(cli+"examples/site.rst", passwordHash(t, root), false)
 	plant(ansible+"ansible/plugins/filter/password_hash.yml", privateKey(t), false)
 	plant(ansible+"ansible_collections/community/general/plugins/modules/java_keystore.py", privateKey(t), false)
-	plant(ansible+"ansible_collections/site/users.yml", passwordHash(t, root), false)
+	plant(ansible+"ansible_collections/users.yml", passwordHash(t, root), false)
 	plant("srv/app/node_modules/express/lib/express.js", "\n/*\n"+privateKey(t)+"*/\n", false)
 	plant("srv/app/node_modules/axios/README.md", privateKey(t), false)
 	plant(dnf+"0123-primary.xml.gz", gzipped(t, "<description>"+privateKey(t)+"</description>"), true)
-	plant("var/log/syslog.1", "app: cannot pull https://deploy:"+strings.ToLower(rand.Text())+"@registry.example.com/v2/\n", true)
+	plant("var/log/syslog.1", "app: cannot pull https://deploy:"+strings.ToLower(rand.Text())+"@git.lan/app.git\n", true)
 	return plants
 }
 
