@@ -13,6 +13,9 @@ const pemBreak = `(?:\\+[rnt]|%0[AaDd]|&#(?:10|13|x[AaDd]);|[\s"'+,;#>|*\\/-])`
 // pemText matches a character of a PEM text's body, also as escaped in URLs and JSON.
 const pemText = `(?:[A-Za-z0-9+/=]|%2[BbFf]|%3[Dd]|\\/|\\u00(?:2[bBfF]|3[dD]))`
 
+// pemRest matches the rest of a line that a manual has broken at another width, before the next long line.
+const pemRest = `(?:` + pemBreak + `{1,12}?` + pemText + `{1,15}` + pemBreak + `{1,12}` + pemText + `{16,})?`
+
 // keyForms are private keys as text. Each form was tested against similar texts: a marker without a key (frequent in
 // programs and manuals), a public certificate, an example with dots.
 func keyForms() []signature {
@@ -20,7 +23,7 @@ func keyForms() []signature {
 		{
 			kind: PrivateKey, what: "private key (PEM)", anchors: []string{"PRIVATE KEY-----", "PRIVATE KEY BLOCK-----"}, back: 40, random: true,
 			match: expression(`-----BEGIN (?:[A-Z0-9]{2,12} ){0,2}PRIVATE KEY(?: BLOCK)?-----` + pemBreak + `{0,40}?` +
-				`(?:[A-Za-z-]{3,20}: [^\r\n\\"']{0,120}` + pemBreak + `+?){0,6}?(?:` + pemBreak + `{0,40}?` + pemText + `{16,})+`),
+				`(?:[A-Za-z-]{3,20}: [^\r\n\\"']{0,120}` + pemBreak + `+?){0,6}?(?:` + pemBreak + `{0,40}?` + pemText + `{16,}` + pemRest + `)+`),
 			keep: func(whole, _ []byte) bool {
 				body := bodyOf(whole)
 				return len(body) >= 60 && varied(body) && !strings.Contains(body, exampleMark)
