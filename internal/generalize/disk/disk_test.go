@@ -260,6 +260,7 @@ func TestUnsearchableDisks(t *testing.T) {
 		"identities nowhere":     {Target: root.Path, Identities: "/nowhere"},
 		"identities that are no": {Target: root.Path, Identities: image},
 		"an unknown profile":     {Target: image, Rules: Rules{Profile: "other"}},
+		"rules for no profile":   {Target: image, Rules: Rules{File: filepath.Join(t.TempDir(), "rules.yaml")}},
 	} {
 		if found, err := s.Run(t.Context()); code(err) != misuse {
 			t.Errorf("%s: %v, %+v", name, err, found)

@@ -241,6 +241,8 @@ func (s *Search) options(m *generalize.Manifest) (scan.Options, *SearchResult, e
 		}
 		o.Owner, o.Base = loaded.Owner(), loaded.Base()
 		found.Profile, found.ProfileVersion = loaded.Name, loaded.Version
+	} else if s.File != "" {
+		return o, nil, misusef("--profile-file: the system has no profile that %s adds to: pass --profile", s.File)
 	} else {
 		o.Base = (&generalize.Profile{}).Base()
 	}

@@ -14,7 +14,7 @@ const pemBreak = `(?:\\+[rnt]|%0[AaDd]|&#(?:10|13|x[AaDd]);|[\s"'+,;#>|*\\/-])`
 const pemText = `(?:[A-Za-z0-9+/=]|%2[BbFf]|%3[Dd]|\\/|\\u00(?:2[bBfF]|3[dD]))`
 
 // pemRest matches the rest of a line that a manual has broken at another width, before the next long line.
-const pemRest = `(?:` + pemBreak + `{1,12}?` + pemText + `{1,15}` + pemBreak + `{1,12}` + pemText + `{16,})?`
+const pemRest = `(?:` + pemBreak + `{1,12}?` + pemText + `{1,15}` + pemBreak + `{1,12}` + pemText + `{16,})*`
 
 // keyForms are private keys as text. Each form was tested against similar texts: a marker without a key (frequent in
 // programs and manuals), a public certificate, an example with dots.

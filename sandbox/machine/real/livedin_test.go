@@ -58,7 +58,7 @@ func testLivedIn(t *testing.T, release string, secrets ...string) {
 	// Other people's state has rules as their owners would write them.
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, rules, livedInScript(t, "rules.yaml"), 0o644)
-	code, output := kaminoOn(t, bin, "verify", root, "--profile-file", rules, "-o", "json")
+	code, output := kaminoOn(t, bin, "verify", root, "--profile", "bootstrap", "--profile-file", rules, "-o", "json")
 	var found disk.SearchResult
 	if err := json.Unmarshal(output, &found); err != nil || code != 4 {
 		t.Fatalf("verify ends with %d: %v: %s", code, err, output)
@@ -90,7 +90,7 @@ func testLivedIn(t *testing.T, release string, secrets ...string) {
 	if code, output := kaminoOn(t, bin, "generalize", "--root", root, "--profile", "bootstrap", "--profile-file", rules); code != 0 {
 		t.Errorf("the run ends with %d: %s", code, output)
 	}
-	code, output = kaminoOn(t, bin, "verify", root, "--profile-file", rules, "-o", "json")
+	code, output = kaminoOn(t, bin, "verify", root, "--profile", "bootstrap", "--profile-file", rules, "-o", "json")
 	var after disk.SearchResult
 	if err := json.Unmarshal(output, &after); err != nil || code != 0 || after.Count > 0 {
 		t.Errorf("verify after the run ends with %d: %v: %+v", code, err, after.Findings)
