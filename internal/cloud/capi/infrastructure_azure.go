@@ -12,12 +12,14 @@ import (
 
 // azure describes the kinds of Cluster API's provider for Azure. Source: CAPZ v1.20 and later, api/v1beta1.
 var azure = infrastructure{
-	cloud:    "azure",
-	machine:  "AzureMachine",
-	cluster:  "AzureCluster",
-	root:     "image",
-	image:    azureImage,
-	ended:    func(status spec) bool { return slices.Contains([]string{"Deleting", "Deleted"}, status.text("vmState")) },
+	cloud:   "azure",
+	machine: "AzureMachine",
+	cluster: "AzureCluster",
+	root:    "image",
+	image:   azureImage,
+	ended: func(status spec) bool {
+		return slices.Contains([]string{"Deleting", "Deleted"}, status.text("vmState"))
+	},
 	setImage: setAzureImage,
 	place: func(c spec) (place, location string) {
 		if subscription, group := c.text("subscriptionID"), c.text("resourceGroup"); subscription != "" && group != "" {
