@@ -51,7 +51,7 @@ func (h *Reservations) isOff(ctx context.Context, name string) (off bool, id clo
 	id = cloud.InstanceID(n.Spec.ProviderID)
 	instance, err := h.Cloud.Instance(ctx, id)
 	if cloud.Is(err, cloud.NotFound) {
-		return false, id, nil
+		return false, id, h.confirmGone(ctx, n)
 	}
 	return instance.Power == cloud.PowerStopped, id, err
 }

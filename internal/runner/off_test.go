@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/node/reservations"
 )
@@ -17,7 +18,14 @@ import (
 func TestANodeAloneIsNotReleasedWhileItIsOff(t *testing.T) {
 	y := newYard(t)
 	held := reservations.Node{Name: "crowd-3", State: reservations.Unconfirmed}
-	h := &Reservations{Cluster: &cluster.Connection{Kube: y.kube}, Cloud: y.cloud, Now: y.clock.Now}
+	missing := false
+	provider := memory.NewFaulty(y.cloud, func(c memory.Call) memory.Outcome {
+		if missing && c.Op == "Instance" {
+			return memory.FailBefore(cloud.NotFound)
+		}
+		return memory.Pass()
+	})
+	h := &Reservations{Cluster: &cluster.Connection{Kube: y.kube}, Cloud: provider, Now: y.clock.Now}
 	y.must(h.AdmitRelease(t.Context(), held, true, false))
 
 	n := y.node(held.Name)
@@ -33,6 +41,11 @@ func TestANodeAloneIsNotReleasedWhileItIsOff(t *testing.T) {
 	if err := h.AdmitRelease(t.Context(), held, true, false); !errors.As(err, &refused) || !strings.Contains(err.Error(), "--node-only --start") {
 		t.Errorf("released: %v", err)
 	}
+	missing = true // one answer 404 of the cloud is no proof that there is nothing to start
+	if err := h.AdmitRelease(t.Context(), held, true, false); !errors.As(err, &refused) || !strings.Contains(err.Error(), "the list of its pool") {
+		t.Errorf("released: %v", err)
+	}
+	missing = false
 	y.must(h.AdmitRelease(t.Context(), held, true, true))
 	y.must(h.Start(t.Context(), held.Name))
 	if power := y.cloud.World().Instance(id).Power; power == cloud.PowerStopped {

@@ -45,6 +45,8 @@ func (j *judge) replay(e event, key, uid string, kamino bool) {
 		j.lease(key, e)
 	case e.resource == "machines" && j.made[key] != "" && instanceOf(e.out) != "": // of a trial, with the instance that Cluster API makes for it
 		j.things.get("instance", instanceOf(e.out)).tags["kamino-trial-name"] = e.name
+	case strings.HasPrefix(e.group, "infrastructure.") || e.resource == "machinedeployments":
+		j.clusterRecipe(e, key, kamino)
 	case e.resource == "prototypes":
 		j.prototype(e, uid)
 	case e.resource == "prototypepolicies":
@@ -57,6 +59,31 @@ func (j *judge) replay(e event, key, uid string, kamino bool) {
 	case text(e.out, "metadata", "labels", "app.kubernetes.io/name") == "kamino":
 		j.role(e)
 	}
+}
+
+// clusterRecipe replays the recipe of a pool of Cluster API: the image of its machines, or the template that the pool names.
+func (j *judge) clusterRecipe(e event, key string, kamino bool) {
+	if e.verb == "delete" || e.verb == "deletecollection" {
+		return
+	}
+	pool, machine := j.things.get("set", key), part(e.out, "spec", "awsLaunchTemplate")
+	if ref := part(e.out, "spec", "template", "spec", "infrastructureRef"); ref != nil {
+		template := e.namespace + "/" + text(ref, "kind") + "s/" + text(ref, "name")
+		machine = object{"ami": object{"id": j.thing(strings.ToLower(template)).image()}}
+	} else if strings.HasSuffix(e.resource, "templates") {
+		pool.kind, machine = "template", part(e.out, "spec", "template", "spec")
+	} else if machine == nil {
+		machine = part(e.out, "spec", "template")
+	}
+	image := cmp.Or(text(machine, "ami", "id"), strings.ToLower(text(machine, "image", "id")))
+	if g := part(machine, "image", "computeGallery"); g["subscriptionID"] != nil {
+		image = strings.ToLower(fmt.Sprintf("/subscriptions/%s/resourceGroups/%s/providers/Microsoft.Compute/galleries/%s/images/%s/versions/%s",
+			text(g, "subscriptionID"), text(g, "resourceGroup"), text(g, "gallery"), text(g, "name"), text(g, "version")))
+	}
+	if kamino && pool.kind == "set" && image != pool.image() {
+		j.recipe(e, pool, image)
+	}
+	pool.names(image)
 }
 
 func (j *judge) prototype(e event, uid string) {

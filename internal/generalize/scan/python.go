@@ -66,8 +66,8 @@ func (w *treeWalk) collection(name string, dir *os.Root, entries []fs.DirEntry) 
 			Sum  string `json:"chksum_sha256"`
 		}
 	}
-	if err := json.NewDecoder(io.LimitReader(f, maxCollection)).Decode(&list); err != nil {
-		return nil //nolint:nilerr // without the list, the files are of unknown origin
+	if json.NewDecoder(io.LimitReader(f, maxCollection)).Decode(&list) != nil {
+		return nil // without the list, the files are of unknown origin
 	}
 	for _, file := range list.Files {
 		if at := path.Join(name, file.Name); len(file.Sum) == 2*sha256.Size && strings.HasPrefix(at, strings.TrimSuffix(name, "/")+"/") && !w.packages.has(at) {

@@ -56,7 +56,7 @@ func TestFreshSystem(t *testing.T) {
 			testTrueOnly(t, "findings", test.secrets, secrets)
 			testTrueOnly(t, "files that may hold an identity", test.identities, found.Possible.First)
 
-			run(t, bin, "generalize", "--root", root, "--profile", "bootstrap")
+			generalized(t, bin, root, "--profile", "bootstrap")
 			content, err := os.ReadFile(filepath.Join(root, generalize.ManifestPath))
 			if err != nil {
 				t.Fatal(err)

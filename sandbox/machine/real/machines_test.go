@@ -162,8 +162,7 @@ func testClones(t *testing.T, want expectation, ids [2]identity, used []string) 
 // testNextGeneration captures a clone, whose next generation must be as clean.
 func (l *lab) testNextGeneration(t *testing.T, image string) {
 	mounted(t, image, func(root string) {
-		run(t, l.kamino, "generalize", "--root", root)
-		l.verify(t, 0, root)
+		generalized(t, l.kamino, root)
 		line, err := os.ReadFile(filepath.Join(root, "var/log/ancestry.log"))
 		if err != nil {
 			t.Fatal(err)

@@ -81,11 +81,10 @@ func testStore(t *testing.T, bin, image string, s runtimeStore) {
 	}
 	t.Logf("before, %d files hold the needle: %s", len(before), strings.Join(before, ", "))
 
-	run(t, bin, "generalize", "--root", root, "--profile", "bootstrap")
+	generalized(t, bin, root, "--profile", "bootstrap")
 	if left := holdingText(t, root, needle); len(left) > 0 {
 		t.Errorf("afterwards these hold it: %s", strings.Join(left, ", "))
 	}
-	run(t, bin, "verify", root)
 
 	clone := filepath.Join(t.TempDir(), "clone")
 	run(t, "cp", "-a", root, clone)

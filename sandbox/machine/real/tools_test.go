@@ -36,7 +36,7 @@ var preparations = []tool{
 	{"waagent -deprovision+user", "", inTree("waagent", "-deprovision+user", "-force")},
 	{"virt-sysprep", "virt-sysprep", func(t *testing.T, _ *lab, image string) { run(t, "virt-sysprep", "-q", "-a", image) }},
 	{"kamino generalize", "", func(t *testing.T, l *lab, image string) {
-		mounted(t, image, func(root string) { run(t, l.kamino, "generalize", "--root", root, "--profile", "static") })
+		mounted(t, image, func(root string) { generalized(t, l.kamino, root, "--profile", "static") })
 	}},
 }
 

@@ -45,9 +45,8 @@ func (l *lab) testRaw(t *testing.T, profile v1alpha1.Profile, lived, generalized
 func (l *lab) testUntrimmed(t *testing.T, profile v1alpha1.Profile, image string, needles map[string][]byte, planted *plants) {
 	mounted(t, image, func(root string) {
 		l.testRefusals(t, root, profile)
-		run(t, l.kamino, "generalize", "--root", root, "--profile", string(profile))
+		generalized(t, l.kamino, root, "--profile", string(profile))
 		planted.test(t, root)
-		l.verify(t, 0, root)
 	})
 	found := secretsOnDisk(t, image, needles)
 	if len(found) == 0 {
@@ -65,6 +64,16 @@ func (l *lab) testUntrimmed(t *testing.T, profile v1alpha1.Profile, image string
 	l.verify(t, 0, image, "--free-only", "--manifest", manifest)
 }
 
+// generalized generalizes a disk, and returns the output. Look, run and verification must give one answer.
+func generalized(t *testing.T, kamino, root string, args ...string) string {
+	t.Helper()
+	all := append([]string{"generalize", "--root", root}, args...)
+	run(t, kamino, append(slices.Clone(all), "--look")...)
+	output := run(t, kamino, all...)
+	run(t, kamino, "verify", root)
+	return output
+}
+
 // testRefusals writes each file that forbids a capture to a disk, one after another.
 func (l *lab) testRefusals(t *testing.T, root string, profile v1alpha1.Profile) {
 	t.Helper()
@@ -78,9 +87,11 @@ func (l *lab) testRefusals(t *testing.T, root string, profile v1alpha1.Profile) 
 			made = parent
 		}
 		write(t, filepath.Join(root, path), "data\n", 0o600)
-		out, err := attempt(l.kamino, "generalize", "--root", root, "--profile", string(profile))
-		if code(err) != 3 || !strings.Contains(out, "nothing was changed") {
-			t.Errorf("a disk with /%s was not refused: %v\n%s", path, err, out)
+		for _, look := range [][]string{nil, {"--look"}} {
+			out, err := attempt(l.kamino, append([]string{"generalize", "--root", root, "--profile", string(profile)}, look...)...)
+			if code(err) != 3 || !strings.Contains(out, "nothing was changed") {
+				t.Errorf("a disk with /%s was not refused %v: %v\n%s", path, look, err, out)
+			}
 		}
 		if err := os.RemoveAll(made); err != nil {
 			t.Fatal(err)
