@@ -201,7 +201,9 @@ func (h *Reservations) confirmGone(ctx context.Context, n *corev1.Node) error {
 	if err != nil {
 		return err
 	}
-	has := func(i cloud.Instance) bool { return !i.Removing && h.Cloud.SameInstance(i.ID, cloud.InstanceID(n.Spec.ProviderID)) }
+	has := func(i cloud.Instance) bool {
+		return !i.Removing && h.Cloud.SameInstance(i.ID, cloud.InstanceID(n.Spec.ProviderID))
+	}
 	if slices.ContainsFunc(instances, has) {
 		return cluster.Refusef("the cloud answers that the instance of node %s does not exist, but the list of its pool has the instance, and nothing was changed: run `kamino release-node %s` again", n.Name, n.Name)
 	}
