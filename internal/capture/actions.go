@@ -323,14 +323,9 @@ var actions = map[plan.Action]action{
 	},
 	plan.Promote: {
 		phase: v1alpha1.PhasePromoting,
-		run: func(ctx context.Context, e *Engine, w *observed) error {
-			if err := (trials{e}).copyVerdict(ctx, w); err != nil {
-				return err
-			}
-			return e.Cloud.SetRecipe(ctx, w.change)
-		},
-		wait: plan.ForDeletion,
-		next: []plan.Action{plan.Retire, plan.ScaleOut, plan.Wait},
+		run:   on(promotion.promote),
+		wait:  plan.ForDeletion,
+		next:  []plan.Action{plan.Retire, plan.ScaleOut, plan.Wait},
 		applied: func(ctx context.Context, e *Engine, w *observed) bool {
 			return promotion{e}.lookRecipe(ctx, w) == nil
 		},

@@ -24,11 +24,11 @@ func (a artifacts) lookCopy(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// lookArtifacts reads the snapshot and the image. Neither can exist while the pod works, and no image is created while
-// the donor is held. Both are read even without a proof: after the loss of a proof, its artifacts must still be found.
+// lookArtifacts reads the snapshot and the image. Neither can exist while the pod works, and no image while the donor is held. Both
+// are read also without a proof, which may be lost, and after a failure: the record of a restored etcd is older than the cloud.
 func (a artifacts) lookArtifacts(ctx context.Context, w *observed) error {
 	f := &w.facts
-	if !f.Unrecorded && (!f.Touched || w.isDiskInUse()) {
+	if outrun := f.Failed && !w.isHeld() && !w.isOrphan; !outrun && !f.Unrecorded && (!f.Touched || w.isDiskInUse()) {
 		return nil
 	}
 	if w.isHeld() && (f.Returning || w.isRemoving()) {

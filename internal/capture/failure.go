@@ -57,6 +57,9 @@ func (w *observed) failureMessage(why plan.Reason) (message, cloudError string) 
 	case plan.DonorGone:
 		return w.donorGone(), ""
 	case plan.DonorStopped:
+		if !w.isHeld() {
+			return fmt.Sprintf("another client stopped the instance of node %s before the node was reserved, and Kamino changed nothing. Find that client, start the instance, then %s", n, retryRemedy(w)), ""
+		}
 		return fmt.Sprintf("another client stopped the instance of node %s before the generalization; Kamino starts the instance again. Find that client, then %s", n, retryRemedy(w)), ""
 	case plan.RecordLost:
 		return lostRecordMessage(w), ""
@@ -124,6 +127,17 @@ func retryRemedy(w *observed) string {
 		return "capture another node"
 	}
 	return fmt.Sprintf("run `kamino capture %s`", w.p.Spec.Donor.NodeName)
+}
+
+// reportOutrun completes the message of a failure that an outdated record has caused: the version that the record does not know
+// is complete.
+func reportOutrun(w *observed, d plan.Decision) {
+	s := &w.p.Status
+	if s.Failure == nil || d.Do == plan.Fail || d.Do == plan.Refuse || s.Image != nil || w.facts.Image != plan.Complete {
+		return
+	}
+	s.Failure.Message += fmt.Sprintf("; but version %s of this capture is complete, so the record is older than the cloud, as after a restore of etcd. To see whether pool %s uses the version, run `kamino history %s`",
+		w.p.Spec.Version, w.p.Spec.Pool, w.p.Spec.Pool)
 }
 
 func (w *observed) artifactFailureMessage(why plan.Reason, version, pool string) (message, cloudError string) {

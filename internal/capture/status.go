@@ -34,6 +34,7 @@ func report(w *observed, d plan.Decision, now time.Time) {
 	if w.comparison != "" {
 		s.UnknownFiles = w.comparison
 	}
+	reportOutrun(w, d)
 	reportImage(w)
 	reportRecipe(w, d)
 	reportTrial(w, now)

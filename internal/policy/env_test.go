@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,6 +30,7 @@ import (
 type testEnv struct {
 	*testing.T
 	client  client.Client
+	kube    *fake.Clientset // has only Leases
 	clock   *memory.Clock
 	cloud   *memory.Cloud
 	calls   *memory.Faulty
@@ -42,7 +44,7 @@ type testEnv struct {
 
 func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
-	s := &testEnv{T: t, client: newClient(t), clock: memory.NewClock(time.Now().UTC().Truncate(24 * time.Hour).Add(12 * time.Hour))}
+	s := &testEnv{T: t, client: newClient(t), kube: fake.NewClientset(), clock: memory.NewClock(time.Now().UTC().Truncate(24 * time.Hour).Add(12 * time.Hour))}
 	s.cloud = memory.New(memory.Config{Now: s.clock.Now})
 	s.calls = memory.NewFaulty(s.cloud, nil)
 	s.nodes = nodecache.NewNodes(s.cloud)
@@ -60,9 +62,10 @@ func (s *testEnv) inMemory() {
 // restart is a new process without memory.
 func (s *testEnv) restart() {
 	s.events = events.NewFakeRecorder(100)
+	looks, intents := policy.NewPoolCache(s.calls, s.clock.Now), &policy.Intents{Kube: s.kube, Namespace: v1alpha1.DefaultNamespace}
+	looks.Began = intents.Began
 	s.decider = &policy.Decider{
-		Read: s.client, Client: s.client, Cloud: s.calls, Nodes: s.nodes, PoolCache: policy.NewPoolCache(s.calls, s.clock.Now),
-		Now: s.clock.Now, Recorder: s.events,
+		Read: s.client, Client: s.client, Cloud: s.calls, Nodes: s.nodes, PoolCache: looks, Intents: intents, Now: s.clock.Now, Recorder: s.events,
 	}
 }
 

@@ -396,6 +396,10 @@ func (d *joinTracker) step(ctx context.Context, w *observed, t *watchedPool, beg
 	arrives := begun != nil && begun.To == t.look.Pool.Recipe.Version
 	switch {
 	case arrives:
+		if err := d.Intents.end(ctx, t.pool.ID); err != nil {
+			d.readFailed(t, err, w.now)
+			return
+		}
 		change = recipe.OfMark(h.Arrive(*begun), d.Cloud, t.pool.ID)
 	case begun != nil || t.verdict.Do == joinhealth.RollBack:
 		back, refusals := h.RollBackAutomatically(t.verdict.To, t.verdict.Message, w.now)
@@ -412,6 +416,12 @@ func (d *joinTracker) step(ctx context.Context, w *observed, t *watchedPool, beg
 		if len(would.Refusals) > 0 {
 			t.refused(would.Refusals[0], w.now)
 			return
+		}
+		if begun == nil {
+			if err := d.Intents.begin(ctx, t.pool.ID, back); err != nil {
+				d.readFailed(t, err, w.now)
+				return
+			}
 		}
 	case t.verdict.Do == joinhealth.ConfirmBad:
 		change = recipe.OfMark(h.ConfirmBad(t.verdict.To, t.verdict.Message), d.Cloud, t.pool.ID)

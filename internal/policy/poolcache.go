@@ -2,11 +2,14 @@ package policy
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/imageversion/imagecount"
 	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
@@ -54,6 +57,9 @@ func (l PoolLook) Known() bool { return l.Pool.ID != "" }
 // PoolCache caches the cloud's answers about pools: Kamino decides far more often than the cloud's answers change, and Azure
 // limits the requests. Safe for concurrent use; two concurrent callers for one pool cause one request.
 type PoolCache struct {
+	// Began, if set, reports whether Kamino began an automatic rollback that is in progress by the tags. Any other is what a person
+	// writes: a suspicion. Nil believes the tags.
+	Began func(ctx context.Context, pool cloud.PoolID, r history.AutoRollback) (bool, error)
 	// Listed, if set, receives each new list of a pool's instances, and must not keep the slice.
 	Listed func(pool cloud.PoolID, instances []cloud.Instance)
 
@@ -113,6 +119,9 @@ func (l *PoolCache) At(ctx context.Context, id cloud.PoolID, maxAge time.Duratio
 	if err == nil {
 		images, err = l.provider.Images(ctx, id)
 	}
+	if err == nil {
+		images, err = l.believed(ctx, pool, images)
+	}
 	if ctx.Err() != nil {
 		return e.PoolLook, ctx.Err() // shows nothing about the cloud
 	}
@@ -122,6 +131,27 @@ func (l *PoolCache) At(ctx context.Context, id cloud.PoolID, maxAge time.Duratio
 	}
 	e.PoolLook = PoolLook{Freshness: Freshness{At: now}, Pool: pool, Images: images, ImageCount: e.ImageCount}
 	return e.PoolLook, nil
+}
+
+// believed returns the versions without the time and the goal of a rollback that Kamino did not begin.
+func (l *PoolCache) believed(ctx context.Context, pool cloud.Pool, images []cloud.Image) ([]cloud.Image, error) {
+	back := history.RollingBack(pool, images)
+	if back == nil || l.Began == nil {
+		return images, nil
+	}
+	began, err := l.Began(ctx, pool.ID, *back)
+	if err != nil || began {
+		return images, err
+	}
+	images = slices.Clone(images)
+	for i := range images {
+		if images[i].Version == back.Version {
+			images[i].Tags = maps.Clone(images[i].Tags)
+			delete(images[i].Tags, cloud.TagRolledBackAt)
+			delete(images[i].Tags, cloud.TagRolledBackTo)
+		}
+	}
+	return images, nil
 }
 
 // Instances returns the pool's instances, from the cache if the list is younger than maxAge. All parts of a controller read

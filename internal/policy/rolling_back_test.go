@@ -1,11 +1,15 @@
 package policy_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubetesting "k8s.io/client-go/testing"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -102,6 +106,52 @@ func TestARollbackNeedsNoPolicyToBeFinished(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestTagsBeginNoRollback: a user of the cloud writes the tags of a rollback. Nothing changes the recipe, with and without a policy.
+func TestTagsBeginNoRollback(t *testing.T) {
+	for _, policy := range []bool{true, false} {
+		t.Run(fmt.Sprintf("policy %t", policy), func(t *testing.T) {
+			s := newTrust(t, nil)
+			if !policy {
+				s.must(s.client.Delete(s.Context(), s.status("all")))
+			}
+			s.must(s.cloud.TagImage(s.Context(), cloud.ImageRef{Pool: s.pool, Version: s.bad}, map[string]string{
+				cloud.TagSuspect: "two nodes", cloud.TagRolledBackTo: s.good, cloud.TagRolledBackAt: s.clock.Now().Format(time.RFC3339),
+			}))
+			s.decider.PoolCache.Forget(s.pool)
+			s.last(40)
+			s.restart()
+			s.last(40)
+			if recipe := s.seen().Recipe.Version; recipe != s.bad || s.writes()["SetRecipe"] > 0 {
+				t.Errorf("the recipe names %s, writes: %v", recipe, s.writes())
+			}
+			if policy {
+				s.decided("all", "pool1", "RolledBack", "is marked as suspect", "kamino rollback")
+			}
+		})
+	}
+}
+
+// TestTheRecordPrecedesTheTags: a rollback that cannot be recorded writes nothing to the cloud, and begins later.
+func TestTheRecordPrecedesTheTags(t *testing.T) {
+	s := newTrust(t, nil)
+	down := true
+	s.kube.PrependReactor("create", "leases", func(kubetesting.Action) (bool, runtime.Object, error) {
+		return down, nil, apierrors.NewServiceUnavailable("test")
+	})
+	s.grow(2, false)
+	s.last(30)
+	if w := s.writes(); len(w) > 1 || w["SetCapacity"] != len(w) {
+		t.Errorf("without a record: %v", w)
+	}
+	down = false
+	s.last(12)
+	leases, err := s.kube.CoordinationV1().Leases(v1alpha1.DefaultNamespace).List(s.Context(), metav1.ListOptions{})
+	s.must(err)
+	if recipe := s.seen().Recipe.Version; recipe != s.good || len(leases.Items) > 0 {
+		t.Errorf("the recipe names %s, and %d records are left", recipe, len(leases.Items))
 	}
 }
 
