@@ -434,6 +434,20 @@ func TestUnknownFilesInTheLook(t *testing.T) {
 	if why := refusedOf(t, look(donor)).Error(); !strings.Contains(why, want) {
 		t.Errorf("got %q", why)
 	}
+	for name, secret := range map[string]string{"opt/tool/shared": pemKey(t), "opt/tool/own": pemKey(t)} {
+		writeFile(t, donor, name, secret)
+		if name == "opt/tool/shared" {
+			writeFile(t, peer, name, secret)
+		}
+	}
+	r.Peer, err = r.Summarize(t.Context(), root, make([]byte, scan.SummaryKeyBytes))
+	must(t, err)
+	why := refusedOf(t, look(donor)).Error()
+	if !strings.Contains(why, "(node node2 has the same file) in /opt/tool/shared") || !strings.Contains(why, "private key (PEM) in /opt/tool/own") {
+		t.Errorf("got %q", why)
+	}
+	must(t, os.Remove(filepath.Join(donor, "opt/tool/shared")))
+	must(t, os.Remove(filepath.Join(donor, "opt/tool/own")))
 	r.UnknownFiles = v1alpha1.UnknownFilesReportDifferent
 	if must(t, look(donor)); !strings.HasPrefix(note, want) {
 		t.Errorf("the note is %q", note)

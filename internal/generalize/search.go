@@ -36,6 +36,7 @@ func (r *Runner) searchBefore(ctx context.Context, t *tree.Tree, m *Manifest, be
 		return "", err
 	}
 	why, note := r.whyUnknown(report)
+	r.noteEqual(report)
 	reasons := Reasons{Findings: report.Findings, Count: report.Count}
 	if why != "" {
 		reasons.Whys = append(reasons.Whys, why)

@@ -79,6 +79,17 @@ func (r *Runner) differing(unknown map[string]string) (different int, note strin
 		len(names), r.PeerName, firstOf(names))
 }
 
+// noteEqual adds to each finding that the other machine has the same file: such a file says nothing about the donor. The finding
+// still refuses, because an image gives the content to all readers.
+func (r *Runner) noteEqual(report *scan.Report) {
+	for i := range report.Findings {
+		f := &report.Findings[i]
+		if content := report.Hashes[f.Path]; content != "" && r.Peer != nil && r.Peer.Equal(f.Path, content) {
+			f.What += fmt.Sprintf(" (node %s has the same file)", r.PeerName)
+		}
+	}
+}
+
 // firstOf lists the first names.
 func firstOf(names []string) string {
 	text := strings.Join(names[:min(len(names), maxNamed)], ", ")

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"hash"
 	"maps"
+	"math"
+	"math/bits"
 	"slices"
 	"strings"
 )
@@ -77,6 +79,19 @@ func (s *Summary) Differing(files map[string]string) (names []string) {
 		}
 	}
 	return names
+}
+
+// maxErrorRate is the error rate of a summary up to which a single file counts as equal: that of about 300 files.
+const maxErrorRate = 1e-6
+
+// Equal reports whether the other machine certainly has the file with this content. A summary of many files cannot tell.
+func (s *Summary) Equal(name, content string) bool {
+	set := 0
+	for _, b := range s.contents {
+		set += bits.OnesCount8(b)
+	}
+	rate := math.Pow(float64(set)/(8*summaryBytes), summaryProbes)
+	return s.depth == 0 && rate <= maxErrorRate && s.has(&s.contents, name+"\x00"+content)
 }
 
 // maxDirectoryDepth is the depth below which directories are not told apart.

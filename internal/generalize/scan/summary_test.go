@@ -57,6 +57,23 @@ func TestSummary(t *testing.T) {
 	t.Logf("%d of %d missed, %d of %d named by mistake", missed, len(want), wrong, len(own)-len(want))
 }
 
+// TestEqualFiles: a summary of few files knows an equal file, and a summary of many files does not say so.
+func TestEqualFiles(t *testing.T) {
+	for count, known := range map[int]bool{200: true, 1000: false, 2 * MaxSummarized: false} {
+		files := map[string]string{}
+		for i := range count {
+			files[fmt.Sprintf("/opt/%d/file", i)] = "a"
+		}
+		s, err := Summarize(files, testKey(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Equal("/opt/7/file", "a") != known || s.Equal("/opt/7/file", "b") || s.Equal("/opt/other", "a") {
+			t.Errorf("%d files: equal %t, want %t", count, s.Equal("/opt/7/file", "a"), known)
+		}
+	}
+}
+
 // TestSummaryOfManyFiles: directories stand for files that are too many, as deep as they fit.
 func TestSummaryOfManyFiles(t *testing.T) {
 	machine := func(changed ...string) map[string]string {
