@@ -31,10 +31,8 @@ require (
 require (
 	github.com/CycloneDX/cyclonedx-go v0.12.0 // indirect
 	github.com/Masterminds/vcs v1.13.3 // indirect
-	github.com/anchore/go-struct-converter v0.1.0 // indirect
 	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
 	github.com/package-url/packageurl-go v0.1.7 // indirect
-	github.com/spdx/tools-golang v0.5.7 // indirect
 )
 
 require (

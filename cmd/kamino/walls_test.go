@@ -76,7 +76,7 @@ var rooms = map[string]room{
 	"internal/generalize/store":     {own: "generalize/tree", foreign: "github.com/klauspost/compress go.etcd.io/bbolt"},
 	"internal/contents":             {pure: true, own: "api cloud"},
 	"internal/history/report":       {pure: true, own: "api imageversion", foreign: kubeTypes},
-	"internal/contents/sbom":        {own: "contents", foreign: "github.com/CycloneDX/cyclonedx-go github.com/package-url/packageurl-go github.com/spdx/tools-golang"},
+	"internal/contents/sbom":        {own: "contents", foreign: "github.com/CycloneDX/cyclonedx-go github.com/package-url/packageurl-go"},
 	"internal/generalize/dpkgdb":    {},
 	"internal/generalize/rpmdb":     {},
 	"internal/generalize/inventory": {own: "contents generalize/dpkgdb generalize/rpmdb generalize/tree"},

@@ -40,17 +40,16 @@ the list. The command does not use a list with another digest.`,
 }
 
 func newSBOMCommand(f *Factory, o *Options) *cobra.Command {
-	var format print.Format
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "sbom POOL VERSION",
 		Short: "Write the contents of a version as a software bill of materials",
 		Long: `Write the packages and container images of an image version for scanners such as grype and osv-scanner. The document is
-JSON in the form of CycloneDX 1.6 or SPDX 2.3. Equal versions give equal documents.
+JSON in the form of CycloneDX 1.6. Equal versions give equal documents.
 
 The packages are those of the donor's disk at the capture. Files from no package, and the content of container images,
 are not in the document.`,
 		Example: `  kamino sbom pool1 2026.03.01 > sbom.json
-  kamino sbom pool1 2026.03.01 -o spdx-json | grype`,
+  kamino sbom pool1 2026.03.01 | grype`,
 		Args: cobra.ExactArgs(2), ValidArgsFunction: completePoolVersions(f, o, 1),
 		RunE: inSession(f, o, func(ctx context.Context, s *session, args []string) error {
 			found, h, err := s.contentsOf(ctx, args[0], args[1])
@@ -62,19 +61,13 @@ are not in the document.`,
 				return refusedf("the contents of version %s are unknown: %s", v.Version, v.Missing)
 			}
 			image := h.Find(v.Version)
-			if format == print.Text {
-				format = print.Format(sbom.CycloneDX)
-			}
-			text, err := sbom.Write(sbom.Format(format), sbom.Subject{Version: v, Pool: h.Pool, BuiltAt: image.BuiltAt, ID: image.ID, Tool: build.Read().Version})
+			text, err := sbom.Write(sbom.Subject{Version: v, Pool: h.Pool, BuiltAt: image.BuiltAt, ID: image.ID, Tool: build.Read().Version})
 			if err != nil {
 				return err
 			}
 			return print.Value(s.Out, print.JSON, json.RawMessage(text))
 		}),
 	}
-	bindOutput(cmd, &format, print.Format(sbom.CycloneDX), print.Format(sbom.SPDX))
-	cmd.Flags().Lookup("output").Usage = "cyclonedx-json (default) or spdx-json"
-	return cmd
 }
 
 // contentsOf reads the contents of versions of a pool.

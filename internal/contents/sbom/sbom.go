@@ -1,4 +1,4 @@
-// Package sbom writes the contents of an image version as a software bill of materials, in the JSON of CycloneDX or SPDX.
+// Package sbom writes the contents of an image version as a software bill of materials, in the JSON of CycloneDX.
 // Equal contents give equal documents: times and identifiers come from the version.
 package sbom
 
@@ -16,15 +16,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/contents"
 )
 
-// Format is a format of documents, the value of the flag -o.
-type Format string
-
-// The formats of documents.
-const (
-	CycloneDX Format = "cyclonedx-json"
-	SPDX      Format = "spdx-json"
-)
-
 // Subject is the image version of a document.
 type Subject struct {
 	contents.Version
@@ -38,20 +29,12 @@ type Subject struct {
 }
 
 // Write returns the document of a version with known contents.
-func Write(format Format, s Subject) ([]byte, error) {
+func Write(s Subject) ([]byte, error) {
 	if s.Contents == nil {
 		return nil, fmt.Errorf("the contents of version %s are unknown: %s", s.Version.Version, s.Missing)
 	}
 	var b bytes.Buffer
-	var err error
-	switch format {
-	case CycloneDX:
-		err = writeCycloneDX(&b, s)
-	case SPDX:
-		err = writeSPDX(&b, s)
-	default:
-		err = fmt.Errorf("unknown format %q: use %s or %s", format, CycloneDX, SPDX)
-	}
+	err := writeCycloneDX(&b, s)
 	return b.Bytes(), err
 }
 
