@@ -2,7 +2,7 @@ package aws
 
 import "github.com/kamino-dev/kamino/internal/cloud"
 
-// refusalReasons are the reasons of this provider's refusals. docs/reference/aws.md has the same table.
+// refusalReasons are the reasons of this provider's refusals. docs/reference/refusals.md is generated from them.
 var refusalReasons = []cloud.Reason{
 	{
 		Name: reasonMinimum, Means: "the donor must leave service during the capture, but the group is at the minimum size",

@@ -2,7 +2,7 @@ package azure
 
 import "github.com/kamino-dev/kamino/internal/cloud"
 
-// refusalReasons are the reasons of this provider's refusals. docs/reference/azure.md has the same table.
+// refusalReasons are the reasons of this provider's refusals. docs/reference/refusals.md is generated from them.
 var refusalReasons = []cloud.Reason{
 	{
 		Name: "AKSManaged", Means: "AKS owns the scale set's model, and reverts or ignores changes",
