@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/kamino-dev/kamino/internal/apitest"
+	"github.com/kamino-dev/kamino/internal/testing/apitest"
 )
 
 func TestMain(m *testing.M) { os.Exit(apitest.Main(m)) }

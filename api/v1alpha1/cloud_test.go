@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/apitest"
+	"github.com/kamino-dev/kamino/internal/testing/apitest"
 )
 
 func TestReplicas(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/apitest"
+	"github.com/kamino-dev/kamino/internal/testing/apitest"
 )
 
 func getPolicy(t *testing.T, c client.Client, name string) *v1alpha1.PrototypePolicy {

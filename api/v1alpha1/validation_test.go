@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/apitest"
+	"github.com/kamino-dev/kamino/internal/testing/apitest"
 )
 
 // prototype is the smallest valid object, as the API server sees the object: without the zero values of a Go struct.

@@ -33,7 +33,7 @@ func TestBinaryDependencies(t *testing.T) {
 	}
 	for _, forbidden := range []string{
 		"k8s.io/kubernetes", "k8s.io/apiserver", "k8s.io/kube-aggregator", "k8s.io/kubelet", "go.etcd.io/etcd", "go.etcd.io/raft",
-		module + "sandbox", module + "internal/apitest", module + "internal/cloud/memory", module + "internal/cloud/cloudtest", module + "internal/dashboard/web/page/example", module + "internal/tmpdeps",
+		module + "sandbox", module + "internal/testing/apitest", module + "internal/testing/memory", module + "internal/testing/cloudtest", module + "internal/testing/example", module + "internal/tmpdeps",
 		"testing", "net/http/httptest", "github.com/rogpeppe/go-internal", "pgregory.net/rapid",
 		"sigs.k8s.io/kwok", "k8s.io/client-go/kubernetes/fake", "sigs.k8s.io/controller-runtime/pkg/client/fake", "sigs.k8s.io/controller-runtime/pkg/envtest",
 		"github.com/stretchr/testify", "github.com/onsi",

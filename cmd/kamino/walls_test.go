@@ -64,13 +64,13 @@ var rooms = map[string]room{
 
 	"internal/patch/nodepatch": {own: "api node node/nodestate patch patch/plan", foreign: kubeLoop},
 
-	"internal/cloud":           {},
-	"internal/cloud/aws":       {own: "cloud imageversion wording/page", foreign: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
-	"internal/cloud/azure":     {own: "cloud imageversion process wording/page", foreign: "github.com/Azure/azure-sdk-for-go"},
-	"internal/cloud/capi":      {own: "cloud process wording/page", foreign: kubeClient},
-	"internal/cloud/memory":    {own: "cloud imageversion"},
-	"internal/cloud/registry":  {own: "cloud cloud/aws cloud/azure"},
-	"internal/cloud/cloudtest": {own: "cloud imageversion", foreign: "github.com/google/go-cmp"},
+	"internal/cloud":             {},
+	"internal/cloud/aws":         {own: "cloud imageversion wording/page", foreign: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
+	"internal/cloud/azure":       {own: "cloud imageversion process wording/page", foreign: "github.com/Azure/azure-sdk-for-go"},
+	"internal/cloud/capi":        {own: "cloud process wording/page", foreign: kubeClient},
+	"internal/testing/memory":    {own: "cloud imageversion"},
+	"internal/cloud/registry":    {own: "cloud cloud/aws cloud/azure"},
+	"internal/testing/cloudtest": {own: "cloud imageversion", foreign: "github.com/google/go-cmp"},
 
 	"internal/generalize/tree":      {foreign: unix},
 	"internal/generalize/store":     {own: "generalize/tree", foreign: "github.com/klauspost/compress go.etcd.io/bbolt"},
@@ -148,12 +148,12 @@ var rooms = map[string]room{
 	"internal/cli/inspectnode": {own: "api cli/exit generalize generalize/disk generalize/scan patch/disk"},
 
 	// For tests alone; TestBinaryDependencies keeps them out of the binary.
-	"internal/apitest":                    {own: "api", foreign: "*"},
-	"internal/apitest/inmemory":           {own: "api", foreign: kubeLoop},
-	"internal/policy/week":                {own: "*", foreign: "*"},
-	"internal/dashboard/web/page/example": {own: "api cloud dashboard history joinhealth history/report", foreign: kubeTypes},
+	"internal/testing/apitest":          {own: "api", foreign: "*"},
+	"internal/testing/apitest/inmemory": {own: "api", foreign: kubeLoop},
+	"internal/policy/week":              {own: "*", foreign: "*"},
+	"internal/testing/example":          {own: "api cloud dashboard history joinhealth history/report", foreign: kubeTypes},
 
-	"internal/runner/runnertest": {own: "capture/admission api capture cloud selection", foreign: kubeLoop},
+	"internal/testing/runnertest": {own: "capture/admission api capture cloud selection", foreign: kubeLoop},
 }
 
 // kept are packages for one room only, with the reason: "*" does not include these packages.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/dashboard"
 	"github.com/kamino-dev/kamino/internal/dashboard/web"
-	"github.com/kamino-dev/kamino/internal/dashboard/web/page/example"
+	"github.com/kamino-dev/kamino/internal/testing/example"
 )
 
 // largest is the limit of an image, in bytes.

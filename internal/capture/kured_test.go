@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/node/kured"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // TestNoDonorIsReservedWhileKuredReboots: the capture waits, names the node, and continues automatically.

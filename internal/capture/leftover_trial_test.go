@@ -9,8 +9,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/node/reservations"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // abandoned is a stage with an open trial whose Prototype and record are gone.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // A donor that was built from a quarantined version is refused, and nothing is touched.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/patch"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // openssl is the pending patch of all nodes.

@@ -15,8 +15,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/patch"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // patchLevels are the patch levels of the donor's disk before and after the patch.

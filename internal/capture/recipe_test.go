@@ -13,8 +13,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/recipe"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // TestStaleSecretIsNoSavedRecipe: a Secret of the same name with other content is not a copy of the current loss.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // TestFailuresOfADeparture: an untouched donor is returned, and the grown pool keeps its new node. A touched donor is

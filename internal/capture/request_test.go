@@ -9,8 +9,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/imageversion/imagecount"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // count counts the calls that begin so.

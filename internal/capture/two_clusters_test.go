@@ -10,8 +10,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/node/reservations"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // origins are the makers of a thing in the account. Only some are proven ours.

@@ -18,11 +18,11 @@ import (
 
 	"github.com/kamino-dev/kamino/api/crds"
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/apitest"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/testing/apitest"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // TestTheControllerServesMetrics runs the real controller against a real API server: one Prototype is refused, and another

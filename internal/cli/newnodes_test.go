@@ -15,8 +15,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // TestNewNodesAreAwaited: new Ready nodes of the pool count; without them the command ends with its exit code.

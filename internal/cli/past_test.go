@@ -6,8 +6,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/contents"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // testContents are the stored lists of two versions. One package has a hostile name.

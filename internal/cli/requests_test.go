@@ -16,8 +16,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // TestReadsOfAVerb: the reads of a verb over all pools do not grow with the pools. Each pool has a policy, without evidence

@@ -9,10 +9,10 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/runner"
-	"github.com/kamino-dev/kamino/internal/runner/runnertest"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
+	"github.com/kamino-dev/kamino/internal/testing/runnertest"
 	"github.com/kamino-dev/kamino/internal/trial/trialnode"
 )
 

@@ -21,9 +21,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/runner"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // unfinishedCapture is a capture after the donor's return and before the image: the real engine and verbs, over a cloud and a cluster

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // TestEveryCallIsIntercepted makes each call of the contract: calls with I/O run through the interceptor, with their

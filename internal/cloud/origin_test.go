@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 func clusterOf(id string) func(context.Context) (string, error) {

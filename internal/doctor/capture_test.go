@@ -15,8 +15,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // findings of a check, as level, reason and message.

@@ -28,10 +28,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/node/reservations"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 	"github.com/kamino-dev/kamino/internal/trial/trialnode"
 )
 

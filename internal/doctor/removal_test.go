@@ -15,7 +15,7 @@ import (
 	kubetesting "k8s.io/client-go/testing"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // removal is a policy that removes donors, for the pools of the change.

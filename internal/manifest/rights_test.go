@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/kamino-dev/kamino/internal/apitest"
+	"github.com/kamino-dev/kamino/internal/testing/apitest"
 )
 
 // TestPodCreatorsReadNoEngineSecret: an account that may create generalize pods, and all accounts of such pods, have

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // TestCallsAreCounted: each call is timed, and counted by its name and result. Package cloud tests that no call is left

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // hour plays an hour with a pass per minute, and half-hourly looks at the versions in use. each, if set, runs before each

@@ -15,10 +15,10 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/recipe"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // promotedPool is a stage with a pool after a promotion, and another pool.

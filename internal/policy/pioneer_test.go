@@ -14,13 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/apitest/inmemory"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/node/nodecache"
 	"github.com/kamino-dev/kamino/internal/patch"
 	"github.com/kamino-dev/kamino/internal/patch/nodepatch"
 	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/testing/apitest/inmemory"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // pioneerStage is a stage whose nodes answer checks for patches. All objects are in memory.

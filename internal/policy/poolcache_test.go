@@ -8,8 +8,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // TestAStepOfACaptureIsLookedAtAfresh: after a step, no decision uses old facts; a pass without a step changes nothing.

@@ -13,12 +13,12 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/policy/schedule"
 	"github.com/kamino-dev/kamino/internal/rebuild"
 	"github.com/kamino-dev/kamino/internal/selection"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // imageLimitCloud is a cloud with a limit of ten images per pool.

@@ -15,8 +15,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/rebuild/plan"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // outcomes lists the outcomes of a call.

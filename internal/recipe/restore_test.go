@@ -16,9 +16,9 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 const (

@@ -18,12 +18,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/apitest"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/metrics"
 	"github.com/kamino-dev/kamino/internal/notify/delivery"
+	"github.com/kamino-dev/kamino/internal/testing/apitest"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // alertEnv is a cluster with a real API server, a cloud in memory, and the controller of `kamino controller`.

@@ -10,12 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/kamino-dev/kamino/internal/apitest"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/pool"
 	"github.com/kamino-dev/kamino/internal/recipe"
+	"github.com/kamino-dev/kamino/internal/testing/apitest"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 const (

@@ -11,10 +11,10 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/pool/membership"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 func testDonor(name string) *Donor {

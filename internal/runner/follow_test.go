@@ -21,7 +21,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cluster"
-	"github.com/kamino-dev/kamino/internal/runner/runnertest"
+	"github.com/kamino-dev/kamino/internal/testing/runnertest"
 )
 
 // followerEnv is a cluster in memory with one Prototype and a follower, inside a synctest bubble with its own time.

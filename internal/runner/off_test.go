@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/node/reservations"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // TestANodeAloneIsNotReleasedWhileItIsOff: without a Lease, Kamino does not know that it has stopped the instance. A person says

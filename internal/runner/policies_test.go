@@ -21,11 +21,11 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/policy/policyfile"
 	"github.com/kamino-dev/kamino/internal/pool"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 func writtenPolicy(name string, pools ...string) *v1alpha1.PrototypePolicy {

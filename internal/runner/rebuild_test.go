@@ -16,15 +16,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/apitest"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/rebuild"
 	"github.com/kamino-dev/kamino/internal/rebuild/plan"
+	"github.com/kamino-dev/kamino/internal/testing/apitest"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // imageLimitCloud is a cloud with a limit of ten images per pool.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // TestANodeThatIsOffIsNotReleased: the cloud answers 404 for the stopped instance of a rebuild. The node stays reserved until the

@@ -14,7 +14,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/capi"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 	sandbox "github.com/kamino-dev/kamino/sandbox/capi"
 )
 

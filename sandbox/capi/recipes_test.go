@@ -27,7 +27,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/capi"
-	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
+	"github.com/kamino-dev/kamino/internal/testing/cloudtest"
 	sandbox "github.com/kamino-dev/kamino/sandbox/capi"
 	simulation "github.com/kamino-dev/kamino/sandbox/region"
 )

@@ -19,7 +19,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/capi"
-	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
+	"github.com/kamino-dev/kamino/internal/testing/cloudtest"
 )
 
 // class has the AMI in a separate variable that two classes of machines share, and one more variable.

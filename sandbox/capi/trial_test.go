@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // TestLostAnswersOfTrial loses the response to each write of a trial's begin and end, one per trial. After repeated

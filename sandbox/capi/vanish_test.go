@@ -5,7 +5,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // TestDonorInstanceTerminatedByOthers: a donor's instance ends like a spot instance, and the Machine stays. If the

@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kamino-dev/kamino/internal/cloud/capi"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // watched returns recipes of the pool with a callback after each write, for example "PATCH machines". The result of

@@ -19,7 +19,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	provider "github.com/kamino-dev/kamino/internal/cloud/aws"
-	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
+	"github.com/kamino-dev/kamino/internal/testing/cloudtest"
 	"github.com/kamino-dev/kamino/sandbox/aws"
 	"github.com/kamino-dev/kamino/sandbox/clock"
 	"github.com/kamino-dev/kamino/sandbox/fault"

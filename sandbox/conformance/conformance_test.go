@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
+	"github.com/kamino-dev/kamino/internal/testing/cloudtest"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 

@@ -19,10 +19,10 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/apitest/inmemory"
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/testing/apitest/inmemory"
 	"github.com/kamino-dev/kamino/internal/trial"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 	"github.com/kamino-dev/kamino/sandbox/requestlog"

@@ -7,7 +7,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	provider "github.com/kamino-dev/kamino/internal/cloud/azure"
-	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
+	"github.com/kamino-dev/kamino/internal/testing/cloudtest"
 	simulator "github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/fault"
 )

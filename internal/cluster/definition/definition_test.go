@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/kamino-dev/kamino/internal/apitest"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/manifest"
+	"github.com/kamino-dev/kamino/internal/testing/apitest"
 )
 
 func TestMain(m *testing.M) { os.Exit(apitest.Main(m)) }

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/node/nodecache"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // recordedQueue is a queue that records the delay of each request.

@@ -16,13 +16,13 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/apitest/inmemory"
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/controller/sweep"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/node/reservations"
+	"github.com/kamino-dev/kamino/internal/testing/apitest/inmemory"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // forgedCluster is two pools in a cloud in memory, their nodes in an API server in memory, and a sweeper over them.

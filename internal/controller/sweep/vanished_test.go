@@ -9,7 +9,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // TestACaptureThatVanishes: the next look ends its trial, without a wait for the daily look. A capture with an orderly end

@@ -16,7 +16,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/kamino-dev/kamino/internal/dashboard/web/page/example"
+	"github.com/kamino-dev/kamino/internal/testing/example"
 )
 
 // report is what testdata/check.js finds in the browser.

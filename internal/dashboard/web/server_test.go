@@ -16,7 +16,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/kamino-dev/kamino/internal/dashboard"
-	"github.com/kamino-dev/kamino/internal/dashboard/web/page/example"
+	"github.com/kamino-dev/kamino/internal/testing/example"
 )
 
 // viewSource is a source of views.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/node/nodecache"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 func wholeNode(name, cpu string) *corev1.Node {

@@ -20,10 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/apitest/inmemory"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/patch"
 	"github.com/kamino-dev/kamino/internal/patch/plan"
+	"github.com/kamino-dev/kamino/internal/testing/apitest/inmemory"
 )
 
 const nodeName = "node-1"

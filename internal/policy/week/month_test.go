@@ -17,11 +17,11 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/contents"
 	"github.com/kamino-dev/kamino/internal/history/report"
 	"github.com/kamino-dev/kamino/internal/pool"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // encodedContents is the list of a disk with its digest; empty in a world without lists.

@@ -16,13 +16,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/apitest/inmemory"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/node/nodecache"
 	"github.com/kamino-dev/kamino/internal/patch"
 	"github.com/kamino-dev/kamino/internal/patch/nodepatch"
 	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/testing/apitest/inmemory"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // pioneers is a world of a policy with pioneers. The world itself plays the nodes and the captures: a release is a number,

@@ -16,8 +16,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/pool/membership"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // recordedRegistry is a registry that records the questions.

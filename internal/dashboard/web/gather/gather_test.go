@@ -15,10 +15,10 @@ import (
 	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/dashboard"
 	"github.com/kamino-dev/kamino/internal/pool"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 var now = time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC)

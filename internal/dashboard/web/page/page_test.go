@@ -13,7 +13,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/kamino-dev/kamino/internal/dashboard"
-	"github.com/kamino-dev/kamino/internal/dashboard/web/page/example"
+	"github.com/kamino-dev/kamino/internal/testing/example"
 )
 
 // hostile breaks out of text, attributes, scripts and styles, and hides the text behind.

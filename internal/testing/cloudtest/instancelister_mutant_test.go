@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 var instanceListerMutants = []mutant{

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/testing/cloudtest"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // Each mutant is a provider with one mistake. The suite, run in a separate process, must fail at the sentence that the

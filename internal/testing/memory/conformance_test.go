@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/testing/cloudtest"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 func TestConformance(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // TestNodeJoin follows the machine of a trial, and a second machine of its version, from the boot on.

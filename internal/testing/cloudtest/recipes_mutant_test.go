@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/testing/cloudtest"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // notOfRecipes lists the mutants with mistakes of disks: versions and instances.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 var snapshotListerMutants = []mutant{

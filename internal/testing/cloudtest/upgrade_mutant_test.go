@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 const wouldRoll = "a pool that would roll a new recipe out is refused, whenever that was set"

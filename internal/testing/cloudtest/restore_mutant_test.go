@@ -6,7 +6,7 @@ import (
 	"errors"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // restoring replaces SetRecipe only for changes of RestoreChange.

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // step is one event of the cloud. Because a step is data, the same steps can run twice.
