@@ -262,7 +262,7 @@ HUGO := $(BIN)/hugo-$(HUGO_VERSION)
 .PHONY: docs-site
 docs-site: $(HUGO) ## Build the pages as a site into bin/site, and check the links of the site.
 	@rm -rf $(BIN)/site
-	@$(HUGO) --source tools/site --destination $(CURDIR)/$(BIN)/site --noBuildLock --quiet
+	@$(HUGO) --source tools/site --destination $(CURDIR)/$(BIN)/site --noBuildLock >/dev/null
 	@KAMINO_SITE=$(CURDIR)/$(BIN)/site $(GO) test -vet=off -count=1 -run 'TestSite$$' ./docs
 
 .PHONY: docs-serve
