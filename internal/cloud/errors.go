@@ -59,7 +59,7 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, " %s", e.Resource)
 	}
 	fmt.Fprintf(&b, ": %s", e.Kind)
-	if e.Code != "" {
+	if e.Code != "" && e.Code != string(e.Kind) {
 		fmt.Fprintf(&b, " (%s)", e.Code)
 	}
 	if e.Message != "" {

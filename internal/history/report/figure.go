@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -13,18 +14,24 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// Text is the value with its unit, or "unknown". A value below one has two digits.
+// Text is the value with its unit, or "unknown". Less than an hour is in minutes, and a value below one has two digits.
 func (f Figure) Text() string {
-	switch {
-	case f.Value == nil:
+	if f.Value == nil {
 		return "unknown"
-	case *f.Value == 0:
-		return "0 " + f.Unit
-	case math.Abs(*f.Value) < 1:
-		places := 1 - int(math.Floor(math.Log10(math.Abs(*f.Value))))
-		return strings.TrimRight(strings.TrimRight(strconv.FormatFloat(*f.Value, 'f', places, 64), "0"), ".") + " " + f.Unit
 	}
-	return strings.TrimSuffix(strconv.FormatFloat(*f.Value, 'f', 1, 64), ".0") + " " + f.Unit
+	value, unit, places := *f.Value, f.Unit, 1
+	if part, inHours := strings.CutSuffix(unit, "hours"); inHours && value != 0 && math.Abs(value) < 1 {
+		value, unit = 60*value, part+"minutes"
+	}
+	if value != 0 && math.Abs(value) < 1 {
+		places -= int(math.Floor(math.Log10(math.Abs(value))))
+	}
+	text := strconv.FormatFloat(value, 'f', places, 64)
+	text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	if text == "1" {
+		unit = strings.TrimSuffix(unit, "s")
+	}
+	return cmp.Or(text, "0") + " " + unit
 }
 
 func known(value float64) *float64 { return &value }
