@@ -136,7 +136,9 @@ type Record struct {
 	// stays until the Node is gone too.
 	DonorGone bool `json:"donorGone,omitempty"`
 	// Missing is the pool, version or trial that the cloud does not find; nil while the object exists.
-	Missing *MissingRecord `json:"missing,omitempty"`
+	// +listType=map
+	// +listMapKey=object
+	Missing []MissingRecord `json:"missing,omitempty"`
 	// Replacement of a donor that does not return; nil before the reservation, and for a donor that returns.
 	Replacement *DonorReplacement `json:"replacement,omitempty"`
 	// Patch of a pioneer; nil before the patch.
@@ -153,8 +155,10 @@ type Record struct {
 type MissingRecord struct {
 	// Object is "pool", "version" or "trial".
 	Object string `json:"object"`
-	// Since is the time of the first of consecutive answers.
+	// Since is the time of the first of consecutive answers, and Last of the last that was recorded: one each minute. An answer
+	// long after Last is a first answer again.
 	Since metav1.Time `json:"since"`
+	Last  metav1.Time `json:"last"`
 }
 
 // TrialRecord is the lasting state of a trial. While the capture lives, the record holds the verdict, and the tags of the image

@@ -54,8 +54,8 @@ func reportDoubt(p *v1alpha1.Prototype, e *cloud.Error, now time.Time) {
 	switch record, _ := v1alpha1.RecordOf(p); {
 	case record.Reservation != nil && record.Reservation.MissingSince != nil:
 		since = record.Reservation.MissingSince.Time
-	case record.Missing != nil:
-		since = record.Missing.Since.Time
+	case len(record.Missing) > 0:
+		since = record.Missing[0].Since.Time
 	}
 	if now.Sub(since) > 2*time.Minute {
 		setCondition(p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, NotFoundDoubtful, e.Error())
@@ -184,19 +184,20 @@ const (
 // confirmMissing returns an error unless the cloud's answer is believed that an object of the capture does not exist. list is
 // the answer of another read that would find the object. The first answer is recorded.
 func confirmMissing(ctx context.Context, e *Engine, w *observed, object string, list plan.List) error {
-	absence, first := plan.Absence{List: list}, w.record.Missing
-	if first != nil && first.Object == object {
-		absence.Since = e.now().Sub(first.Since.Time)
-	} else {
-		first = nil
+	now := metav1.NewTime(e.now())
+	noted := v1alpha1.MissingRecord{Object: object, Since: now, Last: now}
+	absence, isFirst := plan.Absence{List: list}, true
+	if i := missingAt(w.record, object); i >= 0 && now.Sub(w.record.Missing[i].Last.Time) < consecutive {
+		noted.Since, isFirst = w.record.Missing[i].Since, now.Sub(w.record.Missing[i].Last.Time) >= lastEvery
+		absence.Since = now.Sub(noted.Since.Time)
 	}
 	doubt := plan.DoubtOf(absence)
 	if doubt == plan.NoDoubt {
 		return nil
 	}
-	if first == nil {
+	if isFirst {
 		if err := e.record(ctx, w, func(r *v1alpha1.Record) {
-			r.Missing = &v1alpha1.MissingRecord{Object: object, Since: metav1.NewTime(e.now())}
+			r.Missing = append(withoutMissing(r.Missing, object), noted)
 		}); err != nil {
 			return err
 		}
@@ -213,10 +214,26 @@ func confirmMissing(ctx context.Context, e *Engine, w *observed, object string, 
 
 // endConfirm ends the record of a missing object: the object exists.
 func endConfirm(ctx context.Context, e *Engine, w *observed, object string) error {
-	if w.record.Missing == nil || w.record.Missing.Object != object {
+	if missingAt(w.record, object) < 0 {
 		return nil
 	}
-	return e.record(ctx, w, func(r *v1alpha1.Record) { r.Missing = nil })
+	return e.record(ctx, w, func(r *v1alpha1.Record) { r.Missing = withoutMissing(r.Missing, object) })
+}
+
+const (
+	// consecutive is the longest time between two answers of one absence. Looks follow each other much faster.
+	consecutive = 5 * time.Minute
+	// lastEvery is how often the time of the last answer is recorded.
+	lastEvery = time.Minute
+)
+
+// missingAt is the index of an object in the record of missing objects; -1 if absent.
+func missingAt(r v1alpha1.Record, object string) int {
+	return slices.IndexFunc(r.Missing, func(m v1alpha1.MissingRecord) bool { return m.Object == object })
+}
+
+func withoutMissing(all []v1alpha1.MissingRecord, object string) []v1alpha1.MissingRecord {
+	return slices.DeleteFunc(slices.Clone(all), func(m v1alpha1.MissingRecord) bool { return m.Object == object })
 }
 
 // confirmPoolGone is confirmMissing for the pool of the capture. The list of its instances is no witness, but contradicts.

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"slices"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
@@ -25,10 +26,11 @@ func (a artifacts) lookCopy(ctx context.Context, w *observed) error {
 }
 
 // lookArtifacts reads the snapshot and the image. Neither can exist while the pod works, and no image while the donor is held. Both
-// are read also without a proof, which may be lost, and after a failure: the record of a restored etcd is older than the cloud.
+// are read also without a proof: after the loss of a proof, its artifacts must still be found.
 func (a artifacts) lookArtifacts(ctx context.Context, w *observed) error {
 	f := &w.facts
-	if outrun := f.Failed && !w.isHeld() && !w.isOrphan; !outrun && !f.Unrecorded && (!f.Touched || w.isDiskInUse()) {
+	if !f.Unrecorded && (!f.Touched || w.isDiskInUse()) {
+		a.lookOutrun(ctx, w)
 		return nil
 	}
 	if w.isHeld() && (f.Returning || w.isRemoving()) {
@@ -55,6 +57,19 @@ func (a artifacts) lookArtifacts(ctx context.Context, w *observed) error {
 	}
 	f.Snapshot = snapshotOf(w)
 	return a.confirmLost(ctx, w)
+}
+
+// lookOutrun looks for a complete version of a capture that has lost its donor before any copy, as far as the record says: the
+// record of a restored etcd is older than the cloud. The version is only reported, so an error does not matter.
+func (a artifacts) lookOutrun(ctx context.Context, w *observed) {
+	f := w.p.Status.Failure
+	if f == nil || w.isHeld() || w.isOrphan || w.p.Status.Image != nil || !slices.Contains([]string{string(plan.DonorGone), string(plan.ReservationLost)}, f.Reason) {
+		return
+	}
+	image, err := a.Cloud.Image(ctx, w.ref())
+	if err == nil && image.State == cloud.Complete && image.Tags[cloud.TagUID] == string(w.p.UID) {
+		w.image, w.facts.Image = image, plan.Complete
+	}
 }
 
 // lookImage reads the image. suffices is true if the snapshot is known, or irrelevant. An image is made from a complete

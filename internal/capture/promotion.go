@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -174,11 +175,6 @@ func removesBootstrap(p *v1alpha1.Prototype) bool {
 
 // retire deletes the versions beyond the retention limit. The versions are recorded before the first deletion.
 func (m promotion) retire(ctx context.Context, w *observed) error {
-	if w.facts.MustScaleOut {
-		if err := m.recordScaleOut(ctx, w); err != nil { // the phase changes, which says so far who promoted
-			return err
-		}
-	}
 	isRecorded := func(version string) bool { return slices.Contains(w.record.Retired, version) }
 	if added := slices.DeleteFunc(slices.Clone(w.retire), isRecorded); len(added) > 0 {
 		if err := m.record(ctx, w, func(r *v1alpha1.Record) { r.Retired = slices.Concat(r.Retired, added) }); err != nil {
@@ -201,47 +197,36 @@ func reportRetired(p *v1alpha1.Prototype, version string) {
 	}
 }
 
-// promote sets the recipe. The later size of the pool is recorded before. A record without the size is older than the promotion,
-// as after a restore of etcd.
+// promote sets the recipe.
 func (m promotion) promote(ctx context.Context, w *observed) error {
 	if err := (trials(m)).copyVerdict(ctx, w); err != nil {
-		return err
-	}
-	if err := m.recordScaleOut(ctx, w); err != nil {
 		return err
 	}
 	return m.Cloud.SetRecipe(ctx, w.change)
 }
 
-// mustScaleOut reports whether the pool has yet to grow. Without a recorded size, another client promoted the version: a person
-// whom the capture has waited for, or this capture before a restore of etcd.
+// mustScaleOut reports whether the pool has yet to grow. The tag of the version outlives a record that a restore of etcd replaced.
 func mustScaleOut(w *observed) bool {
-	if out := w.record.ScaleOut; out != nil {
-		return !out.Done
-	}
-	byPerson := w.p.Status.Phase == v1alpha1.PhaseAwaitingPromotion || w.p.Status.Phase == v1alpha1.PhaseRunningTrial
-	return w.p.Spec.Settings.Recipe.NewNodes > 0 && byPerson
+	done := w.record.ScaleOut != nil && w.record.ScaleOut.Done || w.image.Tags[cloud.TagGrownTo] != ""
+	return w.p.Spec.Settings.Recipe.NewNodes > 0 && !done
 }
 
-// recordScaleOut decides the size of the pool once.
-func (m promotion) recordScaleOut(ctx context.Context, w *observed) error {
-	added := int64(w.p.Spec.Settings.Recipe.NewNodes)
-	if added == 0 || w.record.ScaleOut != nil {
-		return nil
-	}
-	return m.record(ctx, w, func(r *v1alpha1.Record) { r.ScaleOut = &v1alpha1.ScaleOut{Target: w.recipe.Capacity + added} })
-}
-
-// scaleOut grows the pool once, and records the completion.
+// scaleOut grows the pool once. The target size is recorded before the growth. The completion is tagged and recorded afterwards.
 func (m promotion) scaleOut(ctx context.Context, w *observed) error {
-	if err := m.recordScaleOut(ctx, w); err != nil {
-		return err
+	if w.record.ScaleOut == nil {
+		target := w.recipe.Capacity + int64(w.p.Spec.Settings.Recipe.NewNodes)
+		if err := m.record(ctx, w, func(r *v1alpha1.Record) { r.ScaleOut = &v1alpha1.ScaleOut{Target: target} }); err != nil {
+			return err
+		}
 	}
 	target := w.record.ScaleOut.Target
 	if w.recipe.Capacity < target {
 		if err := m.Cloud.SetCapacity(ctx, w.pool, w.recipe.Capacity, target); err != nil {
 			return err
 		}
+	}
+	if err := m.Cloud.TagImage(ctx, w.ref(), map[string]string{cloud.TagGrownTo: strconv.FormatInt(target, 10)}); err != nil {
+		return err
 	}
 	return m.record(ctx, w, func(r *v1alpha1.Record) { r.ScaleOut = &v1alpha1.ScaleOut{Target: target, Done: true} })
 }

@@ -198,6 +198,9 @@ func (h *Reservations) confirmGone(ctx context.Context, n *corev1.Node) error {
 		return err
 	}
 	instances, err := h.Cloud.Instances(ctx, of.Pool)
+	if cloud.Is(err, cloud.NotFound) {
+		return nil // the pool is gone with its instances
+	}
 	if err != nil {
 		return err
 	}
