@@ -36,6 +36,9 @@ type Reservation struct {
 	// MissingSince is the time of the first of consecutive answers of the cloud that the instance does not exist; nil while the
 	// instance exists. A single answer proves nothing.
 	MissingSince *metav1.Time `json:"missingSince,omitempty"`
+	// AgreedSince is the time of the first of consecutive looks at which the list of the pool said the same; nil if the last look
+	// found a contradiction.
+	AgreedSince *metav1.Time `json:"agreedSince,omitempty"`
 	// Replacement of a capture's donor that does not return, as in the Record; nil for all other nodes.
 	Replacement *DonorReplacement `json:"replacement,omitempty"`
 	// Rebuild is a replacement's lasting state about the node; nil for other holders.
@@ -159,6 +162,8 @@ type MissingRecord struct {
 	// long after Last is a first answer again.
 	Since metav1.Time `json:"since"`
 	Last  metav1.Time `json:"last"`
+	// AgreedSince is the time of the first of consecutive answers that a list confirmed; nil if a list contradicts.
+	AgreedSince *metav1.Time `json:"agreedSince,omitempty"`
 }
 
 // TrialRecord is the lasting state of a trial. While the capture lives, the record holds the verdict, and the tags of the image

@@ -81,10 +81,10 @@ func (h donorReservation) confirmGone(ctx context.Context, w *observed) error {
 			w.readNode()
 		}
 	}
-	absence := plan.Absence{Node: f.Node, Requested: w.isRemoving()}
-	first := w.reservation.MissingSince
-	if first != nil {
-		absence.Since = h.now().Sub(first.Time)
+	absence, now := plan.Absence{Node: f.Node, Requested: w.isRemoving()}, metav1.NewTime(h.now())
+	missing, agreed := orNow(w.reservation.MissingSince, now), notAfter(w.reservation.AgreedSince, now)
+	if agreed != nil {
+		absence.Since = now.Sub(agreed.Time)
 	}
 	var err error
 	if absence.List, err = inPoolList(ctx, h.Cloud, w.pool, w.id); err != nil {
@@ -94,13 +94,33 @@ func (h donorReservation) confirmGone(ctx context.Context, w *observed) error {
 	if doubt == plan.NoDoubt {
 		return h.readLastingProtection(ctx, w)
 	}
-	if first == nil {
-		now := metav1.NewTime(h.now())
-		if err := h.recordMissing(ctx, w, &now); err != nil {
-			return err
-		}
+	if err := h.recordMissing(ctx, w, missing, agreedAfter(doubt, agreed, now)); err != nil {
+		return err
 	}
 	return doubtful("the instance of node "+w.p.Spec.Donor.NodeName, string(w.id), doubts[doubt])
+}
+
+// notAfter returns a recorded time; nil for a time in the future, which a process with another clock has recorded.
+func notAfter(at *metav1.Time, now metav1.Time) *metav1.Time {
+	if at == nil || at.After(now.Time) {
+		return nil
+	}
+	return at
+}
+
+func orNow(at *metav1.Time, now metav1.Time) *metav1.Time {
+	if at = notAfter(at, now); at == nil {
+		return &now
+	}
+	return at
+}
+
+// agreedAfter is since when the witnesses agree, after a look: a contradiction begins the count anew.
+func agreedAfter(doubt plan.Doubt, agreed *metav1.Time, now metav1.Time) *metav1.Time {
+	if doubt != plan.NotAgain {
+		return nil
+	}
+	return orNow(agreed, now)
 }
 
 // confirmGoneBefore is confirmGone before the reservation. A donor in service loses nothing, so the list is asked only once.
@@ -126,10 +146,14 @@ func inPoolList(ctx context.Context, c cloud.Provider, pool cloud.PoolID, id clo
 	return plan.ListWithout, nil
 }
 
-// recordMissing writes since when the instance is missing into the record of the reservation; nil once the instance is there.
-func (h donorReservation) recordMissing(ctx context.Context, w *observed, since *metav1.Time) error {
+// recordMissing writes since when the instance is missing, and since when the list agrees, into the record of the reservation; nil
+// once the instance is there. An equal record costs nothing.
+func (h donorReservation) recordMissing(ctx context.Context, w *observed, since, agreed *metav1.Time) error {
 	reservation := *w.reservation
-	reservation.MissingSince = since
+	if reservation.MissingSince.Equal(since) && reservation.AgreedSince.Equal(agreed) {
+		return nil
+	}
+	reservation.MissingSince, reservation.AgreedSince = since, agreed
 	if w.isOrphan || !w.facts.Recorded { // the Lease is the record
 		if err := h.reservations().Renew(ctx, w.node, reservation); err != nil {
 			return fmt.Errorf("record the missing instance of node %s: %w", w.node.Name, err)
@@ -147,7 +171,7 @@ func (h donorReservation) endMissing(ctx context.Context, w *observed) error {
 	if !w.isHeld() || w.reservation == nil || w.reservation.MissingSince == nil {
 		return nil
 	}
-	return h.recordMissing(ctx, w, nil)
+	return h.recordMissing(ctx, w, nil, nil)
 }
 
 // confirmUnprotected returns an error unless an instance that exists has no protection, because it is in no list of its pool: the
@@ -185,17 +209,21 @@ const (
 // the answer of another read that would find the object. The first answer is recorded.
 func confirmMissing(ctx context.Context, e *Engine, w *observed, object string, list plan.List) error {
 	now := metav1.NewTime(e.now())
-	noted := v1alpha1.MissingRecord{Object: object, Since: now, Last: now}
-	absence, isFirst := plan.Absence{List: list}, true
-	if i := missingAt(w.record, object); i >= 0 && now.Sub(w.record.Missing[i].Last.Time) < consecutive {
-		noted.Since, isFirst = w.record.Missing[i].Since, now.Sub(w.record.Missing[i].Last.Time) >= lastEvery
-		absence.Since = now.Sub(noted.Since.Time)
+	noted := v1alpha1.MissingRecord{Object: object, Since: now}
+	if i := missingAt(w.record, object); i >= 0 && now.Sub(w.record.Missing[i].Last.Time).Abs() < consecutive {
+		noted = w.record.Missing[i]
+	}
+	absence, agreed := plan.Absence{List: list}, notAfter(noted.AgreedSince, now)
+	if agreed != nil {
+		absence.Since = now.Sub(agreed.Time)
 	}
 	doubt := plan.DoubtOf(absence)
 	if doubt == plan.NoDoubt {
 		return nil
 	}
-	if isFirst {
+	agreed = agreedAfter(doubt, agreed, now)
+	if now.Sub(noted.Last.Time) >= lastEvery || !noted.AgreedSince.Equal(agreed) {
+		noted.Last, noted.AgreedSince = now, agreed
 		if err := e.record(ctx, w, func(r *v1alpha1.Record) {
 			r.Missing = append(withoutMissing(r.Missing, object), noted)
 		}); err != nil {
@@ -262,11 +290,14 @@ func (a artifacts) confirmLost(ctx context.Context, w *observed) error {
 	if err != nil {
 		return err
 	}
-	snapshots, err := a.Cloud.Snapshots(ctx, w.pool)
-	if err != nil {
-		return err
+	snapshots, missing := a.Cloud.Snapshots(ctx, w.pool)
+	if missing != nil && !cloud.Is(missing, cloud.NotFound) {
+		return missing
 	}
 	list, uid := plan.ListWithout, string(w.p.UID)
+	if missing != nil {
+		list = plan.ListMissing // also the place of the snapshots is not found
+	}
 	if slices.ContainsFunc(images, func(i cloud.Image) bool { return i.Tags[cloud.TagUID] == uid && i.State != cloud.Deleting }) ||
 		slices.ContainsFunc(snapshots, func(s cloud.Snapshot) bool { return s.Tags[cloud.TagUID] == uid && s.State != cloud.Deleting }) {
 		list = plan.ListHas

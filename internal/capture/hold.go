@@ -275,7 +275,7 @@ func (h donorReservation) repeated(w *observed) v1alpha1.Reservation {
 	reservation := *w.reservation
 	reservation.GeneralizeBootID, reservation.DownBootID = w.record.GeneralizeBootID, w.record.DownBootID
 	reservation.Replacement = cmp.Or(w.record.Replacement, reservation.Replacement)
-	reservation.MissingSince = nil // who takes over looks twice again
+	reservation.MissingSince, reservation.AgreedSince = nil, nil // who takes over looks twice again
 	if w.record.Returning && reservation.ReturningSince == nil {
 		since := metav1.NewTime(h.now())
 		reservation.ReturningSince = &since

@@ -1,18 +1,21 @@
 package policy_test
 
 import (
+	"context"
 	"fmt"
+	"net/url"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubetesting "k8s.io/client-go/testing"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
 )
 
 func (s *promotedPool) records() (names []string) {
@@ -64,17 +67,19 @@ func TestLeaseUnreadOnce(t *testing.T) {
 	s.kube.PrependReactor("get", "leases", func(a kubetesting.Action) (bool, runtime.Object, error) {
 		if failed == 0 && strings.HasPrefix(a.(kubetesting.GetAction).GetName(), "kamino-rollback-") {
 			failed++
-			return true, nil, apierrors.NewServiceUnavailable("test")
+			return true, nil, &url.Error{Op: "Get", URL: "https://10.0.0.1/apis", Err: syscall.ECONNREFUSED}
 		}
 		return false, nil, nil
 	})
 	s.calls.Inject(nil)
+	before := failed
 	for minute := range 30 {
 		s.last(1)
 		if s.seen().Recipe.Version == s.good {
 			if failed == 0 {
 				t.Fatal("no read failed")
 			}
+			t.Logf("minute %d, failed before %d", minute, before)
 			if minute > 4 {
 				t.Errorf("the rollback went on after %d minutes, %d reads failed", minute, failed)
 			}
@@ -94,4 +99,57 @@ func TestForgedArrival(t *testing.T) {
 	s.calls.Inject(nil)
 	s.last(60)
 	t.Logf("recipe %s, records %v, tags bad %v good %v", s.seen().Recipe.Version, s.records(), s.tags(s.bad), s.tags(s.good))
+}
+
+// TestLookAfterOneUnreadRecord: one read of the record fails, as while an API server restarts. The look is repeated as soon as after
+// one lost answer of the cloud.
+func TestLookAfterOneUnreadRecord(t *testing.T) {
+	s := halfBack(t)
+	looks, failed := s.decider.PoolCache, 0
+	began := looks.Began
+	looks.Began = func(ctx context.Context, pool cloud.PoolID, r history.AutoRollback) (bool, error) {
+		if failed++; failed == 1 {
+			return false, &url.Error{Op: "Get", URL: "https://10.0.0.1/apis", Err: syscall.ECONNREFUSED}
+		}
+		return began(ctx, pool, r)
+	}
+	looks.Forget(s.pool)
+	if _, err := looks.At(s.Context(), s.pool, time.Minute); err == nil {
+		t.Fatal("the look does not fail")
+	}
+	for minutes := range 11 {
+		if _, err := looks.At(s.Context(), s.pool, time.Minute); err == nil {
+			if minutes > 1 {
+				t.Errorf("the pool is unknown for %d minutes", minutes)
+			}
+			return
+		}
+		s.clock.Advance(time.Minute)
+	}
+	t.Error("the pool stays unknown")
+}
+
+// TestOldRecordConfirmsNothing: a person acknowledges a rollback in progress, so that the pool stays. A user of the cloud then
+// writes the tags of that rollback again. Nothing changes the recipe.
+func TestOldRecordConfirmsNothing(t *testing.T) {
+	s := halfBack(t)
+	before := s.tags(s.bad)
+	s.acknowledge()
+	s.must(s.client.Delete(s.Context(), s.status("all")))
+	s.calls.Inject(nil)
+	s.decider.PoolCache.Forget(s.pool)
+	s.last(3)
+	if recipe := s.seen().Recipe.Version; recipe != s.bad {
+		t.Fatalf("after the acknowledgement the recipe names %s", recipe)
+	}
+	t.Logf("records: %v", s.records())
+	s.must(s.cloud.TagImage(s.Context(), cloud.ImageRef{Pool: s.pool, Version: s.bad}, map[string]string{
+		cloud.TagSuspect: before[cloud.TagSuspect], cloud.TagRolledBackTo: before[cloud.TagRolledBackTo], cloud.TagRolledBackAt: before[cloud.TagRolledBackAt],
+	}))
+	s.clock.Advance(30 * time.Hour)
+	s.restart()
+	s.last(12)
+	if recipe := s.seen().Recipe.Version; recipe != s.bad {
+		t.Errorf("the recipe names %s, by the tags of a user", recipe)
+	}
 }

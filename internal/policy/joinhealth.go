@@ -45,6 +45,8 @@ type joinTracker struct {
 	observedSince time.Time
 	// unwatched are the other pools, with the time of the next look for an unfinished rollback.
 	unwatched map[cloud.PoolID]time.Time
+	// endedIntents is the time of the latest rollback whose record this process has deleted, by pool.
+	endedIntents map[cloud.PoolID]time.Time
 }
 
 // watchedPool is a pool whose joining nodes Kamino tracks.
@@ -328,6 +330,9 @@ func (d *joinTracker) decideRollback(ctx context.Context, w *observed, r *rules,
 	}
 	f := d.facts(t, r, w.now)
 	begun := unfinishedRollback(t.look)
+	if begun == nil {
+		d.endIntent(ctx, t.look)
+	}
 	t.verdict = decide(f, t)
 	t.acts, t.stuck = false, false
 	if begun == nil && (t.verdict.Do == joinhealth.Nothing || f.Off) {

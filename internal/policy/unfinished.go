@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/joinhealth"
 )
 
@@ -47,6 +48,7 @@ func (d *joinTracker) finish(ctx context.Context, w *observed, pool PoolRef) (du
 		}
 		begun := unfinishedRollback(look)
 		if begun == nil {
+			d.endIntent(ctx, look)
 			return w.now.Add(reconsider)
 		}
 		if life == idleMaxAge { // the cached look may be old
@@ -61,4 +63,21 @@ func (d *joinTracker) finish(ctx context.Context, w *observed, pool PoolRef) (du
 		}
 	}
 	return w.now.Add(stepInterval)
+}
+
+// endIntent deletes the record of a rollback that is over, for example because a person acknowledged it: the record would confirm
+// the same tags later.
+func (d *joinTracker) endIntent(ctx context.Context, look PoolLook) {
+	all := history.AutoRollbacks(look.Images)
+	if len(all) == 0 || d.Intents == nil || d.endedIntents[look.Pool.ID].Equal(all[0].At) {
+		return
+	}
+	if err := d.Intents.end(ctx, look.Pool.ID); err != nil {
+		d.Log.Info("the record of a rollback is left", "pool", look.Pool.Name, "why", err.Error())
+		return
+	}
+	if d.endedIntents == nil {
+		d.endedIntents = map[cloud.PoolID]time.Time{}
+	}
+	d.endedIntents[look.Pool.ID] = all[0].At
 }
