@@ -89,18 +89,6 @@ func TestLeaseUnreadOnce(t *testing.T) {
 	t.Errorf("no rollback; %d reads failed", failed)
 }
 
-// TestForgedArrival: tags on an unused version claim a later rollback to the version that is being left. The genuine rollback goes on.
-func TestForgedArrival(t *testing.T) {
-	s := halfBack(t)
-	s.must(s.cloud.TagImage(s.Context(), cloud.ImageRef{Pool: s.pool, Version: s.good}, map[string]string{
-		cloud.TagSuspect: "x", cloud.TagRolledBackTo: s.bad, cloud.TagRolledBackAt: s.clock.Now().Add(time.Hour).UTC().Format(time.RFC3339),
-	}))
-	s.decider.PoolCache.Forget(s.pool)
-	s.calls.Inject(nil)
-	s.last(60)
-	t.Logf("recipe %s, records %v, tags bad %v good %v", s.seen().Recipe.Version, s.records(), s.tags(s.bad), s.tags(s.good))
-}
-
 // TestLookAfterOneUnreadRecord: one read of the record fails, as while an API server restarts. The look is repeated as soon as after
 // one lost answer of the cloud.
 func TestLookAfterOneUnreadRecord(t *testing.T) {
