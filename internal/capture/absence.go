@@ -286,23 +286,33 @@ func (a artifacts) confirmLost(ctx context.Context, w *observed) error {
 	if f.Image != plan.Absent || f.Snapshot != plan.Absent && f.Snapshot != plan.Deleting {
 		return endConfirm(ctx, a.Engine, w, versionObject)
 	}
-	images, err := a.Cloud.Images(ctx, w.pool)
+	list, err := a.inLists(ctx, w)
 	if err != nil {
 		return err
 	}
-	snapshots, missing := a.Cloud.Snapshots(ctx, w.pool)
-	if missing != nil && !cloud.Is(missing, cloud.NotFound) {
-		return missing
-	}
-	list, uid := plan.ListWithout, string(w.p.UID)
-	if missing != nil {
-		list = plan.ListMissing // also the place of the snapshots is not found
-	}
-	if slices.ContainsFunc(images, func(i cloud.Image) bool { return i.Tags[cloud.TagUID] == uid && i.State != cloud.Deleting }) ||
-		slices.ContainsFunc(snapshots, func(s cloud.Snapshot) bool { return s.Tags[cloud.TagUID] == uid && s.State != cloud.Deleting }) {
-		list = plan.ListHas
-	}
 	return confirmMissing(ctx, a.Engine, w, versionObject, list)
+}
+
+// inLists looks for the version or the snapshot of the capture in the lists of the pool. A list that is not found is no witness.
+func (a artifacts) inLists(ctx context.Context, w *observed) (plan.List, error) {
+	uid, answer := string(w.p.UID), plan.ListWithout
+	images, err := a.Cloud.Images(ctx, w.pool)
+	if slices.ContainsFunc(images, func(i cloud.Image) bool { return i.Tags[cloud.TagUID] == uid && i.State != cloud.Deleting }) {
+		return plan.ListHas, nil
+	}
+	snapshots, missing := a.Cloud.Snapshots(ctx, w.pool)
+	if slices.ContainsFunc(snapshots, func(s cloud.Snapshot) bool { return s.Tags[cloud.TagUID] == uid && s.State != cloud.Deleting }) {
+		return plan.ListHas, nil
+	}
+	for _, err := range []error{err, missing} {
+		if err != nil && !cloud.Is(err, cloud.NotFound) {
+			return plan.ListMissing, err
+		}
+		if err != nil {
+			answer = plan.ListMissing
+		}
+	}
+	return answer, nil
 }
 
 // confirmTrialGone asks the list of trials for a trial whose instance has run, if a read has not found the trial.

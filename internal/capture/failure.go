@@ -57,9 +57,6 @@ func (w *observed) failureMessage(why plan.Reason) (message, cloudError string) 
 	case plan.DonorGone:
 		return w.donorGone(), ""
 	case plan.DonorStopped:
-		if !w.isHeld() {
-			return fmt.Sprintf("another client stopped the instance of node %s before the node was reserved, and Kamino changed nothing. Find that client, start the instance, then %s", n, retryRemedy(w)), ""
-		}
 		return fmt.Sprintf("another client stopped the instance of node %s before the generalization; Kamino starts the instance again. Find that client, then %s", n, retryRemedy(w)), ""
 	case plan.RecordLost:
 		return lostRecordMessage(w), ""
@@ -87,10 +84,13 @@ func (w *observed) failureMessage(why plan.Reason) (message, cloudError string) 
 	return w.artifactFailureMessage(why, version, pool)
 }
 
-// addedFailureMessage returns the message if a failure differs for a donor that Kamino added to the pool; else an empty text.
+// addedFailureMessage returns the message if a failure differs for a donor that Kamino added to the pool, or has not reserved; else
+// an empty text.
 func addedFailureMessage(w *observed, why plan.Reason) string {
 	n, pool, limits := w.p.Spec.Donor.NodeName, w.p.Spec.Pool, w.p.Spec.Settings.Defaulted().OutOfService
 	switch {
+	case why == plan.DonorStopped && !w.isHeld():
+		return fmt.Sprintf("another client stopped the instance of node %s before the node was reserved, and Kamino changed nothing. Find that client, start the instance, then %s", n, retryRemedy(w))
 	case why == plan.AddedNodeNotJoined:
 		return fmt.Sprintf("pool %s has grown by one node for the patch, but no new node registered within %s. Find out why new nodes of the pool do not join, then %s", pool, limits.ReadyTimeout.Duration, retryPatch(w))
 	case !w.facts.Added:
