@@ -211,6 +211,12 @@ lint: $(GOLANGCI_LINT) $(BIN)/.modules ## Run the linters and the import rules o
 	@hack/lint.sh $(CURDIR)/$(GOLANGCI_LINT) .
 	@hack/lint.sh $(CURDIR)/$(GOLANGCI_LINT) sandbox
 
+# FIGURES=-write lowers the limits to the values of today, and FIGURES="-write -raise NAME" raises the limit of one figure.
+FIGURES ?=
+.PHONY: figures
+figures: ## Measure the structure of the code: each figure with its limit and its worst place.
+	@$(GO) run ./hack/figures $(FIGURES)
+
 .PHONY: generate
 generate: $(BIN)/controller-gen ## Generate the deep copies, the CustomResourceDefinitions, and the generated files of the chart.
 	@$(BIN)/controller-gen object paths=./api/... crd output:crd:artifacts:config=api/crds
