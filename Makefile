@@ -206,8 +206,9 @@ assets: $(BIN)/kamino-sandbox
 	@$(BIN)/kamino-sandbox assets $(BIN)/assets >/dev/null
 
 .PHONY: lint
-lint: $(GOLANGCI_LINT) $(BIN)/.modules ## Run the linters and the import rules on both modules.
+lint: $(GOLANGCI_LINT) $(BIN)/.modules ## Run the linters, the import rules and the limits of figures on both modules.
 	@$(GO) test -run 'Walls|Pure' ./cmd/kamino
+	@$(GO) run ./hack/figures -check
 	@hack/lint.sh $(CURDIR)/$(GOLANGCI_LINT) .
 	@hack/lint.sh $(CURDIR)/$(GOLANGCI_LINT) sandbox
 
