@@ -92,7 +92,7 @@ package tests
 package b
 -- internal/a/b/c/d/d.go --
 package d
--- internal/apitest/a.go --
+-- internal/testing/a.go --
 package apitest
 
 -- internal/patch/apt/a.go --
@@ -139,7 +139,7 @@ import _ "github.com/kamino-dev/kamino/internal/f"
 -- internal/a/a_test.go --
 package a
 import _ "github.com/kamino-dev/kamino/internal/e"
--- internal/apitest/a.go --
+-- internal/testing/a.go --
 package apitest
 import _ "github.com/kamino-dev/kamino/internal/a"
 `
@@ -259,7 +259,7 @@ func edge(a bool) bool { return ` + strings.Repeat("a && ", 15) + `a }
 
 // The first line has 160 columns: two tabs and 152 runes. The second line has 161.
 var wideLines = "\n-- internal/patch/apt/a.go --\npackage apt\n//\t\t" + strings.Repeat("ä", 150) + "\n//\t\t" + strings.Repeat("a", 151) +
-	"\n-- internal/cloud/memory/a.go --\npackage memory\n//" + strings.Repeat("a", 170) + "\n-- internal/a/a_test.go --\npackage a\n//" + strings.Repeat("a", 170) + "\n"
+	"\n-- internal/testing/memory/a.go --\npackage memory\n//" + strings.Repeat("a", 170) + "\n-- internal/a/a_test.go --\npackage a\n//" + strings.Repeat("a", 170) + "\n"
 
 const definition = `
 -- api/crds/order.yaml --

@@ -36,8 +36,7 @@ const (
 var folders = map[part][]string{
 	nodeAgent: {"internal/cli/inspectnode", "internal/cli/patchnode", "internal/generalize", "internal/patch/apt", "internal/patch/disk", "internal/patch/dnf",
 		"internal/patch/host", "internal/trial/probe"},
-	testKit: {"internal/apitest", "internal/cloud/cloudtest", "internal/cloud/memory", "internal/dashboard/web/page/example", "internal/policy/week",
-		"internal/runner/runnertest"},
+	testKit: {"internal/policy/week", "internal/testing"},
 	sandbox: {"sandbox"},
 }
 
