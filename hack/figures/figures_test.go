@@ -345,9 +345,9 @@ func TestFigures(t *testing.T) {
 	}{
 		{"lines-control-plane", parts, 8, "a: 4"},
 		{"lines-node-agent", parts, 4, "patch/apt: 4"},
-		{"lines-test-kit", parts, 2, "apitest: 2"},
+		{"lines-test-kit", parts, 2, "testing: 2"},
 		{"lines-sandbox", parts, 6, "sandbox: 5"},
-		{"packages", parts, 7, "internal: 2"},
+		{"packages", parts, 7, "internal/patch: 2"},
 		{"packages-level-1", parts, 2, "internal: 2"},
 		{"packages-level-2", parts, 3, "internal/patch: 2"},
 		{"packages-level-3", parts, 1, "internal/a/b/c: 1"},
