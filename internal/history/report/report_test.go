@@ -363,7 +363,15 @@ func TestEveryFigureHasASource(t *testing.T) {
 
 func TestText(t *testing.T) {
 	for value, want := range map[float64]string{
-		0: "0 hours", -0.0056: "-0.34 minutes", 0.0972: "5.8 minutes", 0.5: "30 minutes", 0.999: "59.9 minutes", 1: "1 hour", 1.04: "1 hour", 12.34: "12.3 hours", 20: "20 hours",
+		0:       "0 hours",
+		-0.0056: "-0.34 minutes",
+		0.0972:  "5.8 minutes",
+		0.5:     "30 minutes",
+		0.999:   "59.9 minutes",
+		1:       "1 hour",
+		1.04:    "1 hour",
+		12.34:   "12.3 hours",
+		20:      "20 hours",
 	} {
 		if got := (Figure{Value: &value, Unit: "hours"}).Text(); got != want {
 			t.Errorf("%g is %q, want %q", value, got, want)
