@@ -115,7 +115,7 @@ func orNow(at *metav1.Time, now metav1.Time) *metav1.Time {
 	return at
 }
 
-// agreedAfter is since when the witnesses agree, after a look: a contradiction begins the count anew.
+// agreedAfter is since when the witnesses agree, after a look: a contradiction begins the count again.
 func agreedAfter(doubt plan.Doubt, agreed *metav1.Time, now metav1.Time) *metav1.Time {
 	if doubt != plan.NotAgain {
 		return nil
