@@ -5,11 +5,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
@@ -68,6 +72,35 @@ func TestStandbyIsRefused(t *testing.T) {
 	e.AssertNothingLeft()
 }
 
+// ageMissingPool moves the first answer without the pool to the past, so that Kamino believes the next one.
+func ageMissingPool(e env) {
+	e.Helper()
+	e.Eventually("the record of the missing pool can be changed", func() (bool, string) {
+		p := e.Prototype()
+		if p == nil {
+			return false, "no capture yet"
+		}
+		object, err := e.PrototypeClient().Get(e.Context(), p.Name, metav1.GetOptions{})
+		e.Must(err)
+		missing, _, err := unstructured.NestedSlice(object.Object, "status", "record", "missing")
+		e.Must(err)
+		i := slices.IndexFunc(missing, func(m any) bool {
+			is, _ := m.(map[string]any)
+			return is["object"] == "pool" && is["agreedSince"] != nil
+		})
+		if i < 0 {
+			return false, fmt.Sprintf("missing: %v", missing)
+		}
+		missing[i].(map[string]any)["agreedSince"] = time.Now().Add(-11 * time.Minute).UTC().Format(time.RFC3339)
+		e.Must(unstructured.SetNestedSlice(object.Object, missing, "status", "record", "missing"))
+		_, err = e.PrototypeClient().UpdateStatus(e.Context(), object, metav1.UpdateOptions{})
+		if err != nil && !apierrors.IsConflict(err) {
+			e.Fatal(err)
+		}
+		return err == nil, "conflict"
+	})
+}
+
 // TestGroupIsDeletedInATrial deletes the group during a trial. The trial's node and its objects are removed.
 func TestGroupIsDeletedInATrial(t *testing.T) {
 	t.Parallel()
@@ -77,7 +110,9 @@ func TestGroupIsDeletedInATrial(t *testing.T) {
 		_, err := sandbox.AWS().Groups().DeleteAutoScalingGroup(t.Context(), &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String(group), ForceDelete: sdk.Bool(true)})
 		e.Must(err)
 	})
-	e.Start("capture", e.Donor, "--trial", "Apart", "-f", sandboxtest.SettingsFile(t, "trial: {soak: 10s}")).ExpectExit(exitFailed, "pool "+group+" no longer exists")
+	capture := e.Start("capture", e.Donor, "--trial", "Apart", "-f", sandboxtest.SettingsFile(t, "trial: {soak: 10s}"))
+	ageMissingPool(e)
+	capture.ExpectExit(exitFailed, "pool "+group+" no longer exists")
 	e.Eventually("no machine of its versions and no snapshot is left", func() (bool, string) {
 		machines := e.MachinesOfVersions()
 		snapshots, err := sandbox.Snapshots(t.Context())
