@@ -44,8 +44,6 @@ type Decider struct {
 	Cloud     cloud.Provider
 	Nodes     *nodecache.Nodes
 	PoolCache *PoolCache
-	// Intents, if set, records automatic rollbacks before their first tag.
-	Intents *Intents
 	// Policies, if not nil, replace the policies of the cluster. A policy without a UID is not in the cluster, and Kamino
 	// writes no status for that policy.
 	Policies []v1alpha1.PrototypePolicy

@@ -62,10 +62,10 @@ func (s *testEnv) inMemory() {
 // restart is a new process without memory.
 func (s *testEnv) restart() {
 	s.events = events.NewFakeRecorder(100)
-	looks, intents := policy.NewPoolCache(s.calls, s.clock.Now), &policy.Intents{Kube: s.kube, Namespace: v1alpha1.DefaultNamespace}
-	looks.Began = intents.Began
+	looks := policy.NewPoolCache(s.calls, s.clock.Now)
+	looks.Intents = &policy.Intents{Kube: s.kube, Namespace: v1alpha1.DefaultNamespace}
 	s.decider = &policy.Decider{
-		Read: s.client, Client: s.client, Cloud: s.calls, Nodes: s.nodes, PoolCache: looks, Intents: intents, Now: s.clock.Now, Recorder: s.events,
+		Read: s.client, Client: s.client, Cloud: s.calls, Nodes: s.nodes, PoolCache: looks, Now: s.clock.Now, Recorder: s.events,
 	}
 }
 

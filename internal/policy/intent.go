@@ -27,8 +27,8 @@ type Intents struct {
 	Namespace string
 }
 
-// Began reports whether Kamino began the rollback that the tags of the pool's versions describe.
-func (i *Intents) Began(ctx context.Context, pool cloud.PoolID, r history.AutoRollback) (bool, error) {
+// began reports whether Kamino began the rollback that the tags of the pool's versions describe.
+func (i *Intents) began(ctx context.Context, pool cloud.PoolID, r history.AutoRollback) (bool, error) {
 	lease, err := i.Kube.CoordinationV1().Leases(i.Namespace).Get(ctx, intentName(pool), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) { // a reader of plans may lack the right
 		return false, nil

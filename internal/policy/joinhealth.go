@@ -401,7 +401,7 @@ func (d *joinTracker) step(ctx context.Context, w *observed, t *watchedPool, beg
 	arrives := begun != nil && begun.To == t.look.Pool.Recipe.Version
 	switch {
 	case arrives:
-		if err := d.Intents.end(ctx, t.pool.ID); err != nil {
+		if err := d.PoolCache.Intents.end(ctx, t.pool.ID); err != nil {
 			d.readFailed(t, err, w.now)
 			return
 		}
@@ -423,7 +423,7 @@ func (d *joinTracker) step(ctx context.Context, w *observed, t *watchedPool, beg
 			return
 		}
 		if begun == nil {
-			if err := d.Intents.begin(ctx, t.pool.ID, back); err != nil {
+			if err := d.PoolCache.Intents.begin(ctx, t.pool.ID, back); err != nil {
 				d.readFailed(t, err, w.now)
 				return
 			}

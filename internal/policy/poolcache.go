@@ -57,9 +57,9 @@ func (l PoolLook) Known() bool { return l.Pool.ID != "" }
 // PoolCache caches the cloud's answers about pools: Kamino decides far more often than the cloud's answers change, and Azure
 // limits the requests. Safe for concurrent use; two concurrent callers for one pool cause one request.
 type PoolCache struct {
-	// Began, if set, reports whether Kamino began an automatic rollback that is in progress by the tags. Any other is what a person
-	// writes: a suspicion. Nil believes the tags.
-	Began func(ctx context.Context, pool cloud.PoolID, r history.AutoRollback) (bool, error)
+	// Intents, if set, confirm an automatic rollback that is in progress by the tags. Any other is what a person writes: a
+	// suspicion. Nil believes the tags.
+	Intents *Intents
 	// Listed, if set, receives each new list of a pool's instances, and must not keep the slice.
 	Listed func(pool cloud.PoolID, instances []cloud.Instance)
 
@@ -136,10 +136,10 @@ func (l *PoolCache) At(ctx context.Context, id cloud.PoolID, maxAge time.Duratio
 // believed returns the versions without the time and the goal of a rollback that Kamino did not begin.
 func (l *PoolCache) believed(ctx context.Context, pool cloud.Pool, images []cloud.Image) ([]cloud.Image, error) {
 	back := history.RollingBack(pool, images)
-	if back == nil || l.Began == nil {
+	if back == nil || l.Intents == nil {
 		return images, nil
 	}
-	began, err := l.Began(ctx, pool.ID, *back)
+	began, err := l.Intents.began(ctx, pool.ID, *back)
 	if err != nil || began {
 		return images, err
 	}

@@ -69,10 +69,10 @@ func (d *joinTracker) finish(ctx context.Context, w *observed, pool PoolRef) (du
 // the same tags later.
 func (d *joinTracker) endIntent(ctx context.Context, look PoolLook) {
 	all := history.AutoRollbacks(look.Images)
-	if len(all) == 0 || d.Intents == nil || d.endedIntents[look.Pool.ID].Equal(all[0].At) {
+	if len(all) == 0 || d.PoolCache.Intents == nil || d.endedIntents[look.Pool.ID].Equal(all[0].At) {
 		return
 	}
-	if err := d.Intents.end(ctx, look.Pool.ID); err != nil {
+	if err := d.PoolCache.Intents.end(ctx, look.Pool.ID); err != nil {
 		d.Log.Info("the record of a rollback is left", "pool", look.Pool.Name, "why", err.Error())
 		return
 	}

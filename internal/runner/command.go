@@ -26,11 +26,11 @@ import (
 // NewDecider returns the Decider of a command, with the nodes of the cluster.
 func NewDecider(ctx context.Context, c *cluster.Connection, provider cloud.Provider, engine Engine, o Options) (*policy.Decider, error) {
 	nodes, patcher := nodecache.NewNodes(provider), patcher(c, o)
-	looks, intents := policy.NewPoolCache(provider, o.Now), &policy.Intents{Kube: c.Kube, Namespace: o.Namespace}
-	looks.Began = intents.Began
+	looks := policy.NewPoolCache(provider, o.Now)
+	looks.Intents = &policy.Intents{Kube: c.Kube, Namespace: o.Namespace}
 	d := &policy.Decider{
 		Read: readPrototypes{c}, Client: c.Client, Cloud: provider, Nodes: nodes,
-		PoolCache: looks, Intents: intents, Preflight: engine.Refusals, DisruptionCost: engine.DisruptionCost, OwnNode: o.OwnNode, Now: o.Now,
+		PoolCache: looks, Preflight: engine.Refusals, DisruptionCost: engine.DisruptionCost, OwnNode: o.OwnNode, Now: o.Now,
 		Joins: joins(c, o), Leased: leased(c, o), UnhealthyDaemonSets: unhealthyDaemonSets(c, o, nodes), Differences: (&nodejoin.Peers{Kube: c.Kube, Now: clock(o)}).Differences,
 		WithoutKubelet: withoutKubelet(c, o), Check: patcher.Check, SweepChecks: patcher.SweepChecks, Log: o.Log.WithName("policy"),
 	}

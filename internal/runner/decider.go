@@ -23,10 +23,10 @@ import (
 
 // decider returns the Decider of a controller. Decisions and captures do not share a rate limit for requests.
 func (k *Controller) decider(manager ctrl.Manager, c *cluster.Connection, provider cloud.Provider, looks *policy.PoolCache) *policy.Decider {
-	nodes, patcher, intents := nodecache.NewNodes(provider), patcher(c, k.Options), &policy.Intents{Kube: c.Kube, Namespace: k.Namespace}
-	looks.Began = intents.Began
+	nodes, patcher := nodecache.NewNodes(provider), patcher(c, k.Options)
+	looks.Intents = &policy.Intents{Kube: c.Kube, Namespace: k.Namespace}
 	return &policy.Decider{
-		Read: manager.GetCache(), Client: c.Client, Cloud: provider, Nodes: nodes, PoolCache: looks, Intents: intents,
+		Read: manager.GetCache(), Client: c.Client, Cloud: provider, Nodes: nodes, PoolCache: looks,
 		OwnNode: k.OwnNode, Now: k.Now, Joins: joins(c, k.Options), Leased: leased(c, k.Options), Recorder: noteLimiter{manager.GetEventRecorder(eventSource)}, Log: k.Log.WithName("policy"),
 		Observe: func(pool policy.PoolRef, choice selection.Choice) {
 			k.Counts.Decided(pool.ID, pool.Name, len(choice.Candidates), policy.Refused(choice))

@@ -136,10 +136,10 @@ func (w *weekEnv) restart() {
 		PolicyConcurrent: func() int { return w.decider.MaxConcurrent() }, Now: w.clock.Now, Log: logr.Discard(), TrialObserver: witness{w},
 	}
 	provider := memory.NewFaulty(w.cloud, w.trouble(false))
-	looks, intents := policy.NewPoolCache(provider, w.clock.Now), &policy.Intents{Kube: w.kube, Namespace: v1alpha1.DefaultNamespace}
-	looks.Began = intents.Began
+	looks := policy.NewPoolCache(provider, w.clock.Now)
+	looks.Intents = &policy.Intents{Kube: w.kube, Namespace: v1alpha1.DefaultNamespace}
 	w.decider = &policy.Decider{
-		Read: w.clean, Client: w.clean, Cloud: provider, Nodes: w.nodes, PoolCache: looks, Intents: intents,
+		Read: w.clean, Client: w.clean, Cloud: provider, Nodes: w.nodes, PoolCache: looks,
 		Preflight: w.engine.Refusals, Now: w.clock.Now, Log: logr.Discard(),
 	}
 	w.nextDecision = w.clock.Now()
