@@ -23,7 +23,7 @@ const doubtDelay = 5 * time.Second
 // doubts are the reasons not to believe the cloud's answer that a donor's instance does not exist.
 var doubts = map[plan.Doubt]string{
 	plan.KubeletReports: "its kubelet reports that the node is Ready",
-	plan.IsListed:       "the list of its pool contains the instance",
+	plan.IsListed:       "the list of its pool contains the instance. If the instance is gone, remove it from the pool",
 	plan.IsUnlisted:     "the list of its pool is not available. If the instance is gone, delete the Node",
 	plan.NotAgain:       "one answer proves nothing: Kamino asks again",
 }

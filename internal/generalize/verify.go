@@ -308,7 +308,7 @@ func compiled(text string) *regexp.Regexp {
 	if !ok {
 		known, _ = expressions.LoadOrStore(text, regexp.MustCompile(text))
 	}
-	return known.(*regexp.Regexp) //nolint:forcetypeassert // the map has no other type
+	return known.(*regexp.Regexp)
 }
 
 // component translates the wildcards of path.Match. Classes have the same syntax in both.
