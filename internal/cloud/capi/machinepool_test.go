@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -35,6 +36,44 @@ func viewOf(t *testing.T, pool, factory string) poolView {
 		v.image = v.of.image(v.machine())
 	}
 	return v
+}
+
+// someInstances is a cloud that has only some of the instances.
+type someInstances struct {
+	Images
+	has []cloud.InstanceID
+}
+
+func (s someInstances) InstancesOf(_ context.Context, ids []cloud.InstanceID) (map[cloud.InstanceID]cloud.Instance, error) {
+	seen := map[cloud.InstanceID]cloud.Instance{}
+	for _, id := range ids {
+		if slices.Contains(s.has, id) {
+			seen[id] = cloud.Instance{ID: id, Image: "an image"}
+		}
+	}
+	return seen, nil
+}
+
+func (s someInstances) MaxModels() int { return 0 }
+
+// TestMachinesWithoutAnInstance: a Machine stays for a while after its instance, which then counts as going.
+func TestMachinesWithoutAnInstance(t *testing.T) {
+	machines := []object{
+		parseObject(t, `{kind: Machine, metadata: {name: one}, spec: {providerID: "azure:///one"}}`),
+		parseObject(t, `{kind: Machine, metadata: {name: two}, spec: {providerID: "azure:///two"}}`),
+	}
+	for name, c := range map[string]struct {
+		images Images
+		going  []bool
+	}{
+		"the cloud lists one":       {someInstances{has: []cloud.InstanceID{"azure:///one"}}, []bool{false, true}},
+		"the cloud cannot be asked": {nil, []bool{false, false}},
+	} {
+		found, err := (&clusterAccess{images: c.images}).instancesOfPool(t.Context(), viewOf(t, poolOfIt, factoryOfIt), machines)
+		if err != nil || len(found) != 2 || found[0].Removing != c.going[0] || found[1].Removing != c.going[1] {
+			t.Errorf("%s: %+v, %v", name, found, err)
+		}
+	}
 }
 
 // TestRollingMachinePools: only the gate without a surge, or an owner of the replicas elsewhere, leave instances alone.

@@ -42,6 +42,29 @@ func TestBothAPIVersions(t *testing.T) {
 	}
 }
 
+// TestEndedMachines: what a provider writes of an instance that is going or gone. A stopped instance exists.
+func TestEndedMachines(t *testing.T) {
+	for _, c := range []struct {
+		of            infrastructure
+		field         string
+		ended, exists []string
+	}{
+		{aws, "instanceState", []string{"shutting-down", "terminated"}, []string{"", "pending", "running", "stopping", "stopped"}},
+		{azure, "vmState", []string{"Deleting", "Deleted"}, []string{"", "Creating", "Failed", "Succeeded", "Updating"}},
+	} {
+		for _, state := range c.ended {
+			if !c.of.ended(spec{c.field: state}) {
+				t.Errorf("%s: %s exists", c.of.cloud, state)
+			}
+		}
+		for _, state := range c.exists {
+			if c.of.ended(spec{c.field: state}) {
+				t.Errorf("%s: %q has ended", c.of.cloud, state)
+			}
+		}
+	}
+}
+
 // TestNoted: conditions of both API versions show whether Cluster API has observed the current object.
 func TestNoted(t *testing.T) {
 	const paused = "kind: MachineDeployment, metadata: {name: workers, generation: 4, annotations: {cluster.x-k8s.io/paused: ''}}"
