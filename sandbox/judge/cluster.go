@@ -21,8 +21,14 @@ func (j *judge) request(e event, kamino bool) {
 	if kamino && e.resource != "" {
 		j.expect(8, j.permitted(e), e, "no published role allows the request")
 	}
-	if !slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.verb) {
+	if !slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.verb) && e.code != 404 {
 		return
+	}
+	if e.code != 0 {
+		if e = j.certain(e, key, kamino); e.code != 0 {
+			return
+		}
+		kamino = true
 	}
 	if slices.Contains([]string{"nodes", "prototypes", "leases"}, e.resource) {
 		j.expect(9, j.named(e, kamino), e, "the threat page names no such writer")
@@ -34,6 +40,20 @@ func (j *judge) request(e event, kamino bool) {
 		return e.verb == "delete" && k == key || e.verb == "deletecollection" && strings.HasPrefix(k, key)
 	})
 	j.replay(e, key, uid, kamino)
+}
+
+// certain keeps a write without an answer, and returns a kept deletion once its object is not found.
+func (j *judge) certain(e event, key string, kamino bool) event {
+	if e.code != 404 && kamino {
+		j.open[key] = append(j.open[key], e)
+	}
+	for _, o := range j.open[key] {
+		if e.code == 404 && o.verb == "delete" {
+			e = o
+			e.code = 0
+		}
+	}
+	return e
 }
 
 // replay keeps what a write says about the objects that the sentences are about.
@@ -177,6 +197,14 @@ func (j *judge) node(e event, kamino bool) {
 	}
 }
 
+// asked: the request is about the field, or the effect of an earlier request of Kamino without an answer shows only now.
+func (j *judge) asked(e event, kamino bool, field string) bool {
+	if asks(e, field) {
+		return kamino
+	}
+	return slices.ContainsFunc(j.open["/nodes/"+e.name], func(o event) bool { return asks(o, field) })
+}
+
 // asks: the request is about the field. The answer to a patch also has what other clients changed meanwhile.
 func asks(e event, field string) bool {
 	kind, key, _ := strings.Cut(field, "/")
@@ -193,7 +221,7 @@ func (j *judge) trialNode(n object) bool {
 
 // changed judges the change of a field of a Node.
 func (j *judge) changed(e event, kamino bool, held *hold, field, was, is string) {
-	kamino, own, cordon := kamino && asks(e, field), strings.Contains(field, "/kamino.dev/"), field == "spec/unschedulable"
+	kamino, own, cordon := j.asked(e, kamino, field), strings.Contains(field, "/kamino.dev/"), field == "spec/unschedulable"
 	j.expect(9, !kamino || own || j.mayChange(e, held, field), e, "Kamino changed %s of a Node", field)
 	if held == nil || own {
 		return

@@ -73,8 +73,9 @@ type judge struct {
 	prototypes map[string]*prototype // by UID
 	holds      map[string]*hold      // by the Lease
 	past       []*hold
-	made       map[string]string // what Kamino created, until the deletion, with the request
-	orders     map[string]object // specifications by UID
+	made       map[string]string  // what Kamino created, until the deletion, with the request
+	orders     map[string]object  // specifications by UID
+	open       map[string][]event // what Kamino asked without an answer, by the object
 }
 
 // prototype is a capture. ended is zero before the end.
@@ -107,7 +108,7 @@ func Run(dir string, limit int) (*Report, error) {
 func report(l logs, limit int, azure bool) *Report {
 	j := &judge{
 		logs: l, limit: limit, azure: azure, things: things{}, nodes: map[string]object{}, known: map[string]bool{}, prototypes: map[string]*prototype{},
-		holds: map[string]*hold{}, made: map[string]string{}, orders: map[string]object{},
+		holds: map[string]*hold{}, made: map[string]string{}, orders: map[string]object{}, open: map[string][]event{},
 	}
 	for _, e := range l.events {
 		kamino := slices.ContainsFunc([]string{"kamino/", "kamino ", "kamino-generalize"}, func(agent string) bool { return strings.HasPrefix(e.agent, agent) }) ||

@@ -320,6 +320,42 @@ func TestNodesByTheirRequests(t *testing.T) {
 	}
 }
 
+// TestRequestsWithoutAnAnswer: a killed client gets no answer, and the API server logs a timeout. The effect shows in the answers
+// to others, or in "not found".
+func TestRequestsWithoutAnAnswer(t *testing.T) {
+	for name, c := range map[string]struct{ cordon, deletion, found, kept bool }{
+		"a cordon":                        {cordon: true, kept: true},
+		"a deletion with an effect":       {deletion: true, kept: true},
+		"a cordon and a deletion":         {cordon: true, deletion: true, kept: true},
+		"a deletion without an effect":    {deletion: true, found: true},
+		"a deletion that is not repeated": {cordon: true, deletion: true, found: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := load(t, filepath.Join("testdata", "azure"))
+			lost := map[int]bool{}
+			for _, i := range r.byKamino(r.asked(t, "patch nodes "+donor)) {
+				lost[i] = c.cordon && part(r.audit[i], "requestObject", "spec")["unschedulable"] == true
+			}
+			end := r.asked(t, "delete leases node-"+donor)[0]
+			lost[end] = c.deletion
+			if c.deletion && !c.found {
+				r.audit = repeat(t, r.audit, end, func(o object) { set(o, float64(404), "responseStatus", "code") })
+			}
+			for i := range lost {
+				if o := r.audit[i]; lost[i] {
+					o["requestReceivedTimestamp"] = o["stageTimestamp"]
+					set(o, float64(504), "responseStatus", "code")
+					delete(o, "responseObject")
+				}
+			}
+			report := judged(t, r)
+			if broken := slices.Concat(report.Broken[:]...); (len(broken) == 0) != c.kept {
+				t.Errorf("kept: %t, want %t: %q", !c.kept, c.kept, broken)
+			}
+		})
+	}
+}
+
 func TestIncompleteLogs(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, r *record, dir, start string){
 		"a killed sandbox":    func(t *testing.T, _ *record, _, start string) { remove(t, filepath.Join(start, "complete.json")) },
@@ -383,7 +419,7 @@ func TestTwoStarts(t *testing.T) {
 }
 
 // mostLines is the size that a reader can check in an hour, without comments.
-const mostLines = 826
+const mostLines = 856
 
 func TestJudgeSharesNothing(t *testing.T) {
 	files, err := filepath.Glob("*.go")

@@ -54,6 +54,7 @@ type event struct {
 	user, agent string    // the effective account, and the User-Agent
 	groups      []any
 	in, out     object
+	code        int // 404 or 5xx of the API server, else 0
 	// Of the API server: what was done to what. Empty for the cloud.
 	verb, group, resource, sub, namespace, name string
 	// Of the cloud: the method, and the path as Azure writes it, or "ec2/CreateTags". Empty for the API server.
@@ -130,10 +131,12 @@ func each(path string, add func(object) error) error {
 	return fmt.Errorf("%s: %w", filepath.Base(path), err)
 }
 
-// addAudit keeps a request without an error. A dry run changes nothing.
+// addAudit keeps a request without an error, one whose client left before the answer, and "not found". A dry run changes nothing.
+// A request without an answer may have its effect from its arrival on.
 func (l *logs) addAudit(o object) error {
-	when, err := time.Parse(time.RFC3339Nano, text(o, "stageTimestamp"))
-	if code, _ := strconv.Atoi(text(o, "responseStatus", "code")); err != nil || code >= 300 || strings.Contains(text(o, "requestURI"), "dryRun=All") {
+	code, _ := strconv.Atoi(text(o, "responseStatus", "code"))
+	when, err := time.Parse(time.RFC3339Nano, cmp.Or(map[bool]string{true: text(o, "requestReceivedTimestamp")}[code >= 500], text(o, "stageTimestamp")))
+	if err != nil || code >= 300 && code < 500 && code != 404 || strings.Contains(text(o, "requestURI"), "dryRun=All") {
 		return err
 	}
 	ref, who, out := part(o, "objectRef"), part(o, "user"), part(o, "responseObject")
@@ -143,6 +146,9 @@ func (l *logs) addAudit(o object) error {
 	e := event{
 		at: when, user: text(who, "username"), groups: items(who, "groups"), agent: text(o, "userAgent"), verb: text(o, "verb"), group: text(ref, "apiGroup"), resource: text(ref, "resource"),
 		sub: text(ref, "subresource"), namespace: text(ref, "namespace"), name: cmp.Or(text(ref, "name"), text(out, "metadata", "name")), in: part(o, "requestObject"), out: out,
+	}
+	if code >= 300 {
+		e.code = code
 	}
 	e.line = fmt.Sprintf("%s %s %s/%s %s/%s by %s, audit %s", when.Format("15:04:05.000"), e.verb, e.resource, e.sub, e.namespace, e.name, e.user, text(o, "auditID"))
 	l.events = append(l.events, e)
