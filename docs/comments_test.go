@@ -200,7 +200,7 @@ func TestTestsArePlain(t *testing.T) {
 
 // commented are the files other than Go whose comments users and reviewers read. {{/* */}} are comments of templates.
 var commented = []string{"internal/manifest/files/*.yaml", "charts/kamino/*.yaml", "charts/kamino/files/alerts.yaml", "charts/kamino/templates/*",
-	"Makefile", "Containerfile", ".golangci.yml", ".ko.yaml", ".goreleaser.yaml", "hack/*.sh", "internal/generalize/profile/*.yaml", "sandbox/capi/definitions/*.yaml"}
+	"Makefile", "Containerfile", ".golangci.yml", ".ko.yaml", ".goreleaser.yaml", "hack/*.sh", "internal/rules/profile/*.yaml", "sandbox/capi/definitions/*.yaml"}
 
 // hashComments returns the blocks of comment lines of a file: lines that begin with #, {{/* */}}, and the help of targets.
 func hashComments(text string) (blocks []string) {

@@ -34,8 +34,7 @@ const (
 // folders lists the parts that are folders, each with the folders below. The control plane is the rest of api, cmd and internal.
 // Code of the node agent runs only in a pod on a node: generalize, patches, the probe of a trial, and their verbs.
 var folders = map[part][]string{
-	nodeAgent: {"internal/cli/inspectnode", "internal/cli/patchnode", "internal/generalize", "internal/patch/apt", "internal/patch/disk", "internal/patch/dnf",
-		"internal/patch/host", "internal/trial/probe"},
+	nodeAgent: {"cmd/kamino-node", "internal/agent", "internal/trial/probe"},
 	testKit: {"internal/policy/week", "internal/testing"},
 	sandbox: {"sandbox"},
 }

@@ -12,7 +12,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/kamino-dev/kamino/internal/generalize"
+	"github.com/kamino-dev/kamino/internal/agent/generalize"
+	"github.com/kamino-dev/kamino/internal/rules"
 )
 
 func generalizeCommand(t *testing.T, args ...string) (string, error) {
@@ -55,7 +56,7 @@ func TestGeneralizeList(t *testing.T) {
 		"yaml": func(b []byte, v any) error { return yaml.Unmarshal(b, v) },
 	} {
 		out, err := generalizeCommand(t, "--list", "--profile", "bootstrap", "-o", format)
-		var p generalize.Profile
+		var p rules.Profile
 		if err != nil || read([]byte(out), &p) != nil || p.Name != "bootstrap" || len(p.Rules) < 40 {
 			t.Errorf("%s: got %v, %d rules", format, err, len(p.Rules))
 		}

@@ -8,13 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	patchhost "github.com/kamino-dev/kamino/internal/agent/patch/host"
 	"github.com/kamino-dev/kamino/internal/build"
 	"github.com/kamino-dev/kamino/internal/cli/help"
 	"github.com/kamino-dev/kamino/internal/cli/logging"
 	"github.com/kamino-dev/kamino/internal/cli/patchnode"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cluster"
-	patchhost "github.com/kamino-dev/kamino/internal/patch/host"
 	"github.com/kamino-dev/kamino/internal/process"
 	"github.com/kamino-dev/kamino/internal/runner"
 )

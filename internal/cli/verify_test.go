@@ -21,8 +21,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/kamino-dev/kamino/internal/generalize"
-	"github.com/kamino-dev/kamino/internal/generalize/disk"
+	"github.com/kamino-dev/kamino/internal/agent/generalize"
+	"github.com/kamino-dev/kamino/internal/agent/generalize/disk"
 )
 
 func verifyCommand(t *testing.T, args ...string) (string, int) {

@@ -14,9 +14,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
-	"github.com/kamino-dev/kamino/internal/generalize"
 	"github.com/kamino-dev/kamino/internal/joinhealth/nodejoin"
 	"github.com/kamino-dev/kamino/internal/node/reservations"
+	"github.com/kamino-dev/kamino/internal/rules"
 	"github.com/kamino-dev/kamino/internal/selection"
 	"github.com/kamino-dev/kamino/internal/trial/trialnode"
 )
@@ -82,6 +82,6 @@ func unhealthy(c *cluster.Connection, o Options) func(context.Context, string, [
 
 // checkRules returns the errors of a user's own rules.
 func checkRules(profile v1alpha1.Profile, files map[string][]byte) error {
-	_, err := generalize.LoadFiles(profile, files)
+	_, err := rules.LoadFiles(profile, files)
 	return err
 }

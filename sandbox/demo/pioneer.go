@@ -12,8 +12,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/generalize/tree"
-	patchdisk "github.com/kamino-dev/kamino/internal/patch/disk"
+	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
+	patchdisk "github.com/kamino-dev/kamino/internal/agent/patch/disk"
 	"github.com/kamino-dev/kamino/sandbox/apt"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/machine"

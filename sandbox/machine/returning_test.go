@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/generalize"
-	"github.com/kamino-dev/kamino/internal/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/agent/generalize"
+	"github.com/kamino-dev/kamino/internal/rules"
+	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
 	"github.com/kamino-dev/kamino/sandbox/clock"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
@@ -35,7 +36,7 @@ func (w *fleetEnv) generalizeLikeCapture(s fleet.Spec) {
 	if err := w.fleet.PowerOff(w.Context(), s.ID, true); err != nil {
 		w.Fatal(err)
 	}
-	profile, err := generalize.Load(v1alpha1.ProfileStatic)
+	profile, err := rules.Load(v1alpha1.ProfileStatic)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -11,11 +11,11 @@ import (
 	"strings"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/agent/generalize"
+	"github.com/kamino-dev/kamino/internal/agent/generalize/disk"
+	"github.com/kamino-dev/kamino/internal/agent/generalize/scan"
+	patchdisk "github.com/kamino-dev/kamino/internal/agent/patch/disk"
 	"github.com/kamino-dev/kamino/internal/cli/exit"
-	"github.com/kamino-dev/kamino/internal/generalize"
-	"github.com/kamino-dev/kamino/internal/generalize/disk"
-	"github.com/kamino-dev/kamino/internal/generalize/scan"
-	patchdisk "github.com/kamino-dev/kamino/internal/patch/disk"
 )
 
 // Options are the settings of an inspection. The zero value inspects a donor without a comparison.

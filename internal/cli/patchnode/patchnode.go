@@ -5,8 +5,8 @@ package patchnode
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/kamino-dev/kamino/internal/generalize/disk"
-	patchhost "github.com/kamino-dev/kamino/internal/patch/host"
+	"github.com/kamino-dev/kamino/internal/agent/generalize/disk"
+	patchhost "github.com/kamino-dev/kamino/internal/agent/patch/host"
 	"github.com/kamino-dev/kamino/internal/process"
 )
 

@@ -6,13 +6,14 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/kamino-dev/kamino/internal/generalize"
-	"github.com/kamino-dev/kamino/internal/generalize/disk"
-	"github.com/kamino-dev/kamino/internal/generalize/scan"
+	"github.com/kamino-dev/kamino/internal/agent/generalize"
+	"github.com/kamino-dev/kamino/internal/agent/generalize/disk"
+	"github.com/kamino-dev/kamino/internal/agent/generalize/scan"
+	"github.com/kamino-dev/kamino/internal/rules"
 )
 
 // Rules writes the removals of a profile with their reasons.
-func Rules(w io.Writer, format Format, p *generalize.Profile) error {
+func Rules(w io.Writer, format Format, p *rules.Profile) error {
 	if format.Machine() {
 		return Value(w, format, p)
 	}
@@ -85,7 +86,7 @@ func expected(w io.Writer, m *generalize.Manifest) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "RULE\tACTION\tFOUND\tNOTE")
 	for _, o := range m.Outcomes {
-		acts := !o.Waived && o.Kept == "" && o.Action != generalize.Refuse && (o.Found > 0 || o.Action == generalize.Install || o.Action == generalize.Record)
+		acts := !o.Waived && o.Kept == "" && o.Action != rules.Refuse && (o.Found > 0 || o.Action == rules.Install || o.Action == rules.Record)
 		if acts {
 			changes++
 		}

@@ -17,10 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kamino-dev/kamino/internal/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
 	"github.com/kamino-dev/kamino/internal/patch"
-	patchdisk "github.com/kamino-dev/kamino/internal/patch/disk"
-	"github.com/kamino-dev/kamino/internal/patch/host"
+	patchdisk "github.com/kamino-dev/kamino/internal/agent/patch/disk"
+	"github.com/kamino-dev/kamino/internal/agent/patch/host"
 )
 
 // dnfRoot is a root directory of Amazon Linux 2023 for Debian's dnf: packages made by rpmbuild, repositories of two releases

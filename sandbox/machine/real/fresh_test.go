@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kamino-dev/kamino/internal/generalize"
-	"github.com/kamino-dev/kamino/internal/generalize/disk"
+	"github.com/kamino-dev/kamino/internal/agent/generalize"
+	"github.com/kamino-dev/kamino/internal/agent/generalize/disk"
 )
 
 // serverPackages are the packages that Ubuntu's server images have and a small Debian has not. gzip packs the initramfs,

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kamino-dev/kamino/internal/generalize/disk"
+	"github.com/kamino-dev/kamino/internal/agent/generalize/disk"
 )
 
 // The systems are two tests, so that they run at once.

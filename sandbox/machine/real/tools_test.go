@@ -16,8 +16,9 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/generalize"
-	"github.com/kamino-dev/kamino/internal/generalize/scan"
+	"github.com/kamino-dev/kamino/internal/agent/generalize"
+	"github.com/kamino-dev/kamino/internal/rules"
+	"github.com/kamino-dev/kamino/internal/agent/generalize/scan"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
@@ -182,11 +183,11 @@ func markersIn(t *testing.T, image, marker string) int {
 // ruleOf returns a function from a planted path or line to its rule of the static profile.
 func ruleOf(t *testing.T) func(path string) string {
 	t.Helper()
-	profile, err := generalize.LoadWith(v1alpha1.ProfileStatic, "")
+	profile, err := rules.LoadWith(v1alpha1.ProfileStatic, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner := profile.Owner()
+	owner := generalize.Owner(profile)
 	return func(path string) string {
 		path, _, _ = strings.Cut(path, ": ")
 		rule := strings.TrimSuffix(owner("/"+path).Rule, "-flatcar")

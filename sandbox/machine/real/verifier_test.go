@@ -14,8 +14,9 @@ import (
 	"testing"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/generalize"
-	"github.com/kamino-dev/kamino/internal/generalize/scan"
+	"github.com/kamino-dev/kamino/internal/agent/generalize"
+	"github.com/kamino-dev/kamino/internal/rules"
+	"github.com/kamino-dev/kamino/internal/agent/generalize/scan"
 )
 
 // testRaw searches free blocks, also with kamino's verifier. Nothing may be found on the disk that was generalized
@@ -169,7 +170,7 @@ func testManifest(t *testing.T, root string) {
 	tried := 0
 	for _, o := range manifest.Outcomes {
 		switch {
-		case slices.Contains([]generalize.Action{generalize.Refuse, generalize.Keep, generalize.Install, generalize.Record}, o.Action):
+		case slices.Contains([]rules.Action{rules.Refuse, rules.Keep, rules.Install, rules.Record}, o.Action):
 		case o.Found > 0 || o.Changed > 0:
 			tried++
 		default:

@@ -1,0 +1,97 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kamino-dev/kamino/internal/agent/generalize"
+	"github.com/kamino-dev/kamino/internal/agent/generalize/host"
+	"github.com/kamino-dev/kamino/internal/agent/generalize/scan"
+	"github.com/kamino-dev/kamino/internal/process"
+)
+
+// Generalize runs the rules on a tree, and also writes the manifest to file if set. A nil manifest means that nothing
+// was begun. A manifest with an error describes the work until then.
+func Generalize(ctx context.Context, root Root, runner *generalize.Runner, file string) (*generalize.Manifest, error) {
+	t, err := root.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer t.Close()
+	m, failed := runner.Run(ctx, t)
+	if m == nil || file == "" {
+		return m, failed
+	}
+	content, err := m.Encode()
+	if err == nil {
+		err = os.WriteFile(file, content, 0o600)
+	}
+	return m, errors.Join(failed, err)
+}
+
+// Preflight returns why the running host in the root cannot be generalized, as far as known before anything stops. The
+// note describes the comparison with another host.
+func Preflight(ctx context.Context, root Root, runner *generalize.Runner) (note string, err error) {
+	t, err := root.Open()
+	if err != nil {
+		return "", err
+	}
+	defer t.Close()
+	return runner.Preflight(ctx, t)
+}
+
+// Summarize returns the files of unknown origin of the running host in the root.
+func Summarize(ctx context.Context, root Root, runner *generalize.Runner, key []byte) (*scan.Summary, error) {
+	t, err := root.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer t.Close()
+	return runner.Summarize(ctx, t, key)
+}
+
+// Order names the Order of a capture for its pod, with the key files and the access for the report.
+type Order struct {
+	// Name is NAMESPACE/NAME, and UID the UID of the Order.
+	Name, UID string
+	Files     host.OrderFiles
+	Access    host.Access
+}
+
+// GeneralizeHost generalizes the running host in h.Root for a capture's Order, and powers the host off.
+func GeneralizeHost(ctx context.Context, h host.Host, o Order) error {
+	// The log has no reader after the container runtime stops; writing must not end the run.
+	signal.Ignore(syscall.SIGPIPE)
+	var err error
+	if h.API, err = host.NewAPI(o.Access); err != nil {
+		return refusef("%w; nothing was changed", err)
+	}
+	if h.Order, err = host.NewOrder(o.Name, types.UID(o.UID), o.Files); err != nil {
+		return refusef("%w; nothing was changed", err)
+	}
+	h.Wait = process.Wait
+	return h.Run(ctx)
+}
+
+// TerminationLog is the kubelet's file for the last message of a container.
+const TerminationLog = "/dev/termination-log"
+
+// LeaveError writes a refusal into the kubelet's file. Without the message the pod's status would contain the whole log.
+func LeaveError(file string, err error) {
+	if err != nil {
+		LeaveMessage(file, err.Error())
+	}
+}
+
+// LeaveMessage writes a message into the kubelet's file, if the file exists.
+func LeaveMessage(file, message string) {
+	if f, err := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0); err == nil {
+		defer f.Close()
+		_, _ = f.WriteString(generalize.Printable(message))
+	}
+}

@@ -1,0 +1,210 @@
+package generalize
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/rules"
+)
+
+// network is a file that cloud-init wrote for the donor's network card.
+const network = "network:\n  ethernets:\n    eth0: {match: {macaddress: \"00:0d:3a:12:34:56\"}}\n"
+
+// TestMakerIsDisabled: a disk is refused, and not changed, if a setting keeps cloud-init from creating removed files.
+func TestMakerIsDisabled(t *testing.T) {
+	const netplan, cfg = "etc/netplan/50-cloud-init.yaml", "etc/cloud/cloud.cfg.d/99-ours.cfg"
+	unit := "etc/systemd/system/cloud-init.target.wants/cloud-init-local.service"
+	for name, test := range map[string]struct {
+		files   map[string]string
+		without string
+		rule    string // empty: not refused
+		names   string
+	}{
+		"nothing":                             {},
+		"the network in a line":               {map[string]string{cfg: "network: {config: disabled}\n"}, "", "network-by-cloud-init", "/" + cfg},
+		"the network in a block":              {map[string]string{cfg: "# ours\nnetwork:\n    config: \"disabled\"\n"}, "", "network-by-cloud-init", "/" + cfg},
+		"the network in JSON":                 {map[string]string{cfg: `{"network": {"config": "Disabled"}}`}, "", "network-by-cloud-init", "/" + cfg},
+		"the network in cloud.cfg":            {map[string]string{"etc/cloud/cloud.cfg": "network: {config: disabled}\n"}, "", "network-by-cloud-init", "/etc/cloud/cloud.cfg"},
+		"the network in a later file":         {map[string]string{"etc/cloud/cloud.cfg.d/01.cfg": "network: {config: disabled}\n", cfg: "network: {config: {version: 2}}\n"}, "", "", ""},
+		"the network, by the kernel":          {map[string]string{"etc/default/grub.d/50.cfg": "GRUB_CMDLINE_LINUX=\"quiet network-config=disabled\"\n"}, "", "network-by-cloud-init", "/etc/default/grub.d/50.cfg"},
+		"a comment":                           {map[string]string{cfg: "# network: {config: disabled}\n", "etc/default/grub": "# cloud-init=disabled\n"}, "", "", ""},
+		"a file that is not YAML":             {map[string]string{cfg: "network: {config: disabled\n"}, "", "", ""},
+		"a file of another name":              {map[string]string{cfg + ".off": "network: {config: disabled}\n"}, "", "", ""},
+		"cloud-init, by the kernel":           {map[string]string{"boot/loader/entries/a.conf": "options root=/dev/sda1 cloud-init=disabled\n"}, "", "cloud-init-state", "/boot/loader/entries/a.conf"},
+		"cloud-init, by its mask":             {map[string]string{"etc/systemd/system/cloud-init.service": "-> /dev/null"}, "", "cloud-init-state", "/etc/systemd/system/cloud-init.service"},
+		"cloud-init, by its policy":           {map[string]string{"etc/cloud/ds-identify.cfg": "policy: disabled\n"}, "", "cloud-init-state", "/etc/cloud/ds-identify.cfg"},
+		"cloud-init keeps its cache":          {map[string]string{cfg: "manual_cache_clean: yes\n"}, "", "cloud-init-state", "/" + cfg},
+		"cloud-init without a source":         {map[string]string{cfg: "datasource_list: [ None ]\n"}, "", "cloud-init-state", "/" + cfg},
+		"several sources":                     {map[string]string{cfg: "datasource_list: [ Azure, None ]\n"}, "", "", ""},
+		"cloud-init, masked by the kernel":    {map[string]string{"etc/default/grub": "GRUB_CMDLINE_LINUX=systemd.mask=cloud-init-local.service\n"}, "", "cloud-init-state", "/etc/default/grub"},
+		"the first boot, by the kernel":       {map[string]string{"etc/kernel/cmdline": "quiet systemd.mask=kamino-first-boot.service\n", "etc/ssh/ssh_host_rsa_key": "k"}, "", "ssh-host-keys", "/etc/kernel/cmdline"},
+		"the first boot, by a drop-in of all": {map[string]string{"etc/systemd/system/service.d/10.conf": "[Unit]\nConditionFirstBoot=no\n", "etc/ssh/ssh_host_rsa_key": "k"}, "", "ssh-host-keys", "/etc/systemd/system/service.d/10.conf"},
+		"cloud-init's unit":                   {nil, unit, "network-by-cloud-init", "cloud-init-local.service is not enabled"},
+		"cloud-init itself":                   {nil, "usr/bin/cloud-init", "network-by-cloud-init", "is not on the disk"},
+		"the host name":                       {map[string]string{cfg: "preserve_hostname: true\n"}, "", "hostname", "/" + cfg},
+		"the host name's modules":             {map[string]string{cfg: "cloud_init_modules: [seed_random, [growpart, always]]\n"}, "", "hostname", "/" + cfg},
+		"a module with its frequency":         {map[string]string{cfg: "cloud_init_modules: [[set-hostname, always]]\n"}, "", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := maps.Clone(node)
+			delete(files, test.without)
+			dir := plant(t, files, map[string]string{netplan: network, "var/lib/cloud/instances/i-1/obj.pkl": "x"}, test.files)
+			was := snapshot(t, dir)
+			_, err := run(t, dir, runner(load(t, v1alpha1.ProfileBootstrap)))
+			if test.rule == "" {
+				must(t, err)
+				return
+			}
+			if why := refusedOf(t, err).Error(); !strings.Contains(why, "rule "+test.rule+": ") || !strings.Contains(why, test.names) {
+				t.Errorf("got %q", why)
+			}
+			if diff := cmp.Diff(was, snapshot(t, dir)); diff != "" {
+				t.Errorf("changed all the same:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAllowedWithoutMaker: the user takes over the work of the maker, and the files are removed.
+func TestAllowedWithoutMaker(t *testing.T) {
+	p := load(t, v1alpha1.ProfileBootstrap)
+	allowed := runner(p)
+	allowed.Allow = []string{"network-by-cloud-init"}
+	exempt := runner(load(t, v1alpha1.ProfileBootstrap))
+	exempt.Profile.Exempt = []rules.Exemption{{Rule: "network-by-cloud-init", Refusal: true, Reason: "we write it"}}
+	for name, r := range map[string]*Runner{"by name": allowed, "by an exemption": exempt} {
+		dir := plant(t, node, map[string]string{"etc/netplan/50-cloud-init.yaml": network, "etc/cloud/cloud.cfg": "network: {config: disabled}\n"})
+		m, err := run(t, dir, r)
+		must(t, err)
+		if exists(dir, "etc/netplan/50-cloud-init.yaml") {
+			t.Errorf("%s: the donor's file is there", name)
+		}
+		for _, o := range m.Outcomes {
+			if (o.Rule == "network-by-cloud-init") != o.Allowed || o.Waived {
+				t.Errorf("%s: the manifest says of rule %s %+v", name, o.Rule, o)
+			}
+		}
+	}
+}
+
+// TestProfileSetsHostName: the file that profile static installs overrides an earlier setting.
+func TestProfileSetsHostName(t *testing.T) {
+	dir := plant(t, node, map[string]string{"etc/cloud/cloud.cfg": "preserve_hostname: true\n"})
+	_, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
+	must(t, err)
+}
+
+// TestEnabled covers the states of a unit.
+func TestEnabled(t *testing.T) {
+	const at, unit = "usr/lib/systemd/system/a.service", "[Service]\n[Install]\nWantedBy=multi-user.target\n"
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  bool
+	}{
+		"missing":                 {nil, false},
+		"static":                  {map[string]string{at: "[Service]\n"}, true},
+		"disabled":                {map[string]string{at: unit}, false},
+		"wanted":                  {map[string]string{at: unit, "etc/systemd/system/multi-user.target.wants/a.service": "-> /" + at}, true},
+		"required":                {map[string]string{at: unit, "usr/lib/systemd/system/x.target.requires/a.service": "-> ../a.service"}, true},
+		"masked":                  {map[string]string{at: unit, "etc/systemd/system/a.service": "-> /dev/null", "etc/systemd/system/x.target.wants/a.service": "-> /" + at}, false},
+		"masked by an empty file": {map[string]string{at: "[Service]\n", "etc/systemd/system/a.service": ""}, false},
+		"replaced":                {map[string]string{at: "[Service]\n", "etc/systemd/system/a.service": unit}, false},
+	} {
+		got, err := files{tree: open(t, plant(t, test.files))}.enabled("a.service")
+		if err != nil || got != test.want {
+			t.Errorf("%s: %t, %v", name, got, err)
+		}
+	}
+}
+
+// TestMakerEvidence: one path or one setting suffices.
+func TestMakerEvidence(t *testing.T) {
+	m := rules.Maker{Name: "m", Missing: "a token", Remedy: "r", Paths: []string{"/a/*"}, Evidence: []rules.Setting{{Paths: []string{"/b"}, Pattern: "token", Matcher: regexp.MustCompile("token")}}}
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"neither": {map[string]string{"b": "none"}, "a token is not on the disk"},
+		"a path":  {map[string]string{"a/x": ""}, ""},
+		"setting": {map[string]string{"b": "token: 1"}, ""},
+		"a link":  {map[string]string{"b": "-> /c"}, "a token is not on the disk"},
+	} {
+		got, err := whyNot(&m, files{tree: open(t, plant(t, test.files))})
+		if err != nil || got != test.want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+// scripts show makers that no file alone shows.
+var scripts = map[string]string{"azure-arc-enrolment": "azcmagent connect -g x\n", "red-hat-registration": "subscription-manager register --org x\n"}
+
+// withMakers returns files that show the makers of a rule.
+func withMakers(p *rules.Profile, r *rules.Rule) map[string]string {
+	shown := map[string]string{}
+	for i := range p.Makers {
+		m := &p.Makers[i]
+		if !slices.Contains(r.MakerNames(), m.Name) {
+			continue
+		}
+		if script := scripts[m.Name]; script != "" {
+			shown["usr/local/sbin/enrol-"+m.Name] = script
+		}
+		if len(m.Paths) > 0 {
+			shown[concrete(m.Paths[0])] = "x"
+		}
+		for _, unit := range m.Units {
+			shown[tree.Rel("/usr/lib/systemd/system/"+unit)] = "[Unit]\n"
+		}
+	}
+	return shown
+}
+
+// TestEnrolment: an agent loses its enrolment only if something on the disk enrols it again.
+func TestEnrolment(t *testing.T) {
+	for rule, test := range map[string]struct{ store, evidence, content string }{
+		"agent-falcon":      {"opt/CrowdStrike/falconstore", "etc/systemd/system/enrol.service", "[Service]\nExecStart=/opt/CrowdStrike/falconctl -s -f --cid=$CID\n"},
+		"agent-defender":    {"etc/opt/microsoft/mdatp/mdatp_onboard.json", "var/lib/waagent/Microsoft.Azure.AzureDefenderForServers.MDE.Linux-1.0/mrseq", "0"},
+		"agent-qualys":      {"etc/qualys/hostid", "etc/qualys/cloud-agent/qualys-cloud-agent.conf", "ActivationId=a\nCustomerId=b\n"},
+		"agent-puppet":      {"etc/puppetlabs/puppet/ssl/private_keys/a.pem", "etc/puppetlabs/puppet/puppet.conf", "[main]\nserver = x\n"},
+		"agent-chef":        {"etc/chef/client.pem", "usr/local/bin/bootstrap.sh", "#!/bin/sh\nchef-client --once\n"},
+		"agent-netbird":     {"etc/netbird/config.json", "etc/systemd/system/netbird.service.d/key.conf", "[Service]\nEnvironment=NB_SETUP_KEY_FILE=/run/key\n"},
+		"agent-tanium":      {"opt/Tanium/TaniumClient/TaniumClient.ini", "opt/Tanium/TaniumClient/tanium-init.dat", "x"},
+		"agent-tailscale":   {"var/lib/tailscale/tailscaled.state", "etc/systemd/system/up.service", "[Service]\nExecStart=/usr/bin/tailscale up --auth-key=file:/run/key\n"},
+		"agent-teleport":    {"var/lib/teleport/host_uuid", "etc/teleport.yaml", "teleport:\n  join_params:\n    method: iam\n"},
+		"agent-elastic":     {"opt/Elastic/Agent/fleet.enc", "var/lib/waagent/Elastic.ElasticAgent.linux-1.0/mrseq", "0"},
+		"agent-trend-micro": {"var/opt/ds_agent/dsa_core/ds_agent.config", "etc/rc.local", "/opt/ds_agent/dsa_control -a dsm://x:4120/\n"},
+		"agent-azure-arc":   {"var/opt/azcmagent/agentconfig.json", "usr/local/bin/arc", "azcmagent connect --cloud x\n"},
+		"agent-illumio":     {"opt/illumio_ven_data/etc/agentid", "usr/local/sbin/ven", "/opt/illumio_ven/illumio-ven-ctl activate --management-server x\n"},
+		"agent-nessus":      {"etc/tenable_tag", "opt/nessus_agent/var/nessus/config.json", "{}"},
+		"agent-checkmk":     {"var/lib/cmk-agent/registered_connections.json", "etc/cloud/cloud.cfg.d/50-site.cfg", "bootcmd: [cmk-agent-ctl register --hostname x]\n"},
+		"agent-twingate":    {"var/lib/twingate/id", "etc/twingate/service_key.json", "{}"},
+		"kerberos":          {"etc/krb5.keytab", "etc/systemd/system/join.service", "[Service]\nExecStart=/usr/sbin/adcli join example.com\n"},
+		"subscriptions":     {"etc/pki/consumer/cert.pem", "etc/rhsm/rhsm.conf", "[rhsmcertd]\nauto_registration = 1\n"},
+		"cni-credentials":   {"var/lib/calico/nodename", "var/log/pods/kube-system_calico-node-x_1/calico-node/0.log", "x"},
+		"ubuntu-pro":        {"var/lib/ubuntu-advantage/private/machine-token.json", "usr/lib/systemd/system/ua-auto-attach.service", "[Service]\n"},
+	} {
+		p := load(t, v1alpha1.ProfileStatic)
+		dir := plant(t, node, map[string]string{test.store: "the donor's"})
+		if _, err := run(t, dir, runner(p)); !strings.Contains(refusedOf(t, err).Error(), "--allow "+rule) || !exists(dir, test.store) {
+			t.Errorf("%s without an enrolment: %v", rule, err)
+		}
+		writeFile(t, dir, test.evidence, test.content)
+		if _, err := run(t, dir, runner(p)); err != nil || exists(dir, test.store) {
+			t.Errorf("%s with an enrolment: %v", rule, err)
+		}
+		allowed := runner(p)
+		allowed.Allow = []string{rule}
+		dir = plant(t, node, map[string]string{test.store: "the donor's"})
+		if _, err := run(t, dir, allowed); err != nil || exists(dir, test.store) {
+			t.Errorf("%s allowed: %v", rule, err)
+		}
+	}
+}
