@@ -25,8 +25,8 @@ CLUSTERAPI_AWS_VERSION := $(shell sed -n 's|^.*sigs.k8s.io/cluster-api-provider-
 LINT_VERSION := $(shell sed -n 's|^.*golangci/golangci-lint/v2 v\([0-9][0-9.]*\).*|\1|p' tools/lint/go.mod | head -n 1)
 KUBE_PARTS   := $(subst ., ,$(KUBE_VERSION))
 
-# The image of the generalize pods. A release uses the image of the tag. For other builds, set
-# IMAGE=registry/kamino@sha256:... here, or pass --image to kamino.
+# The image of the pods on nodes. A release uses the image of the tag. For other builds, set
+# IMAGE=registry/kamino-node@sha256:... here, or pass --image to kamino.
 IMAGE ?=
 PRODUCT_LDFLAGS := -s -w -X github.com/kamino-dev/kamino/internal/build.Version=$(VERSION) -X github.com/kamino-dev/kamino/internal/build.Image=$(IMAGE)
 
@@ -49,9 +49,9 @@ CLUSTERAPI := $(BIN)/clusterapi-$(CLUSTERAPI_VERSION)
 # Directory of the real infrastructure provider for AWS (KAMINO_CLUSTERAPI_AWS_BIN). Its dependencies differ from Cluster API's.
 CLUSTERAPI_AWS := $(BIN)/cluster-api-provider-aws-$(CLUSTERAPI_AWS_VERSION)
 
-# Both binaries use the flags of a plain `go test`, so that binaries, tests and the linter share compiled packages.
+# All binaries use the flags of a plain `go test`, so that binaries, tests and the linter share compiled packages.
 # Published images use -trimpath (Containerfile, .ko.yaml).
-BUILD_KAMINO  := $(GO) build -ldflags '$(PRODUCT_LDFLAGS)' -o $(BIN)/kamino ./cmd/kamino
+BUILD_KAMINO  := $(GO) build -ldflags '$(PRODUCT_LDFLAGS)' -o $(BIN)/ ./cmd/kamino ./cmd/kamino-node
 BUILD_SANDBOX := $(GO) build -v -ldflags '$(SANDBOX_LDFLAGS)' -o ../$(BIN)/kamino-sandbox ./cmd/kamino-sandbox
 
 .PHONY: help
@@ -80,7 +80,7 @@ demo-clusterapi: build $(CLUSTERAPI) ## Show a capture of nodes from Cluster API
 
 # The sandbox is first: the build of the sandbox shows progress, and compiles nine tenths of kamino's packages.
 .PHONY: build
-build: $(BIN)/kamino-sandbox $(BIN)/kamino ## Build bin/kamino and bin/kamino-sandbox.
+build: $(BIN)/kamino-sandbox $(BIN)/kamino ## Build bin/kamino, bin/kamino-node and bin/kamino-sandbox.
 
 # Tests lack processor time, not memory. Without GOGC, garbage collection takes a fifth of the processor time.
 test-product test-sandbox test-long test-times test-machines test-machines-core: export GOGC = 400
@@ -163,7 +163,7 @@ $(OSV_SCANNER):
 	@mv $@.new/osv-scanner $@ && rmdir $@.new
 
 # A shard without tests of real kubelets and stores builds neither kubelet nor containerd from source.
-MACHINES_TEST = KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_NODE_BIN=$(CURDIR)/$(BIN)/nodes KAMINO_CONTAINERD_BIN=$(CURDIR)/$(CONTAINERD) \
+MACHINES_TEST = KAMINO_AGENT_BIN=$(CURDIR)/$(BIN)/kamino-node KAMINO_NODE_BIN=$(CURDIR)/$(BIN)/nodes KAMINO_CONTAINERD_BIN=$(CURDIR)/$(CONTAINERD) \
 	$(TESTSUITE) machines -shard "$(SHARD)" -flags "'-ldflags=$(SANDBOX_LDFLAGS)'"
 MACHINES_FLAGS ?=
 .PHONY: test-machines
@@ -186,7 +186,7 @@ containerd: $(CONTAINERD) ## Build containerd with shim and ctr, for tests with 
 
 .PHONY: measure-disk
 measure-disk: $(BIN)/kamino ## Measure leftovers of other tools on one disk, per rule, and the cost on 200,000 files (root; no test).
-	@cd sandbox && KAMINO_MEASURE=1 KAMINO_BIN=$(CURDIR)/$(BIN)/kamino $(GO) test -tags machines -count=1 -timeout 30m -run 'TestTools|TestScale' -v ./machine/real
+	@cd sandbox && KAMINO_MEASURE=1 KAMINO_AGENT_BIN=$(CURDIR)/$(BIN)/kamino-node $(GO) test -tags machines -count=1 -timeout 30m -run 'TestTools|TestScale' -v ./machine/real
 
 # Minimization of interesting inputs would block a fuzz target for up to a minute each time.
 FUZZTIME ?= 2m
@@ -254,14 +254,14 @@ test-release: assets ## Test the files of release-snapshot: checksums, kubectl p
 	@KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets $(GO) test -tags release -vet=off -count=1 ./hack/release
 
 # Only the workflow of a tag runs release and release-image, which need a registry and an identity for signatures. The last
-# line of release-image is the image with digest.
+# two lines of release-image are the images with digest.
 .PHONY: release
 release: release-tools
 	@$(GORELEASER)
 
 .PHONY: release-image
 release-image: $(RELEASE_TOOLS)/ko
-	@$(RELEASE_TOOLS)/ko build --bare --platform linux/amd64,linux/arm64 --tags "$(VERSION)" ./cmd/kamino
+	@$(RELEASE_TOOLS)/ko build --base-import-paths --platform linux/amd64,linux/arm64 --tags "$(VERSION)" ./cmd/kamino ./cmd/kamino-node
 
 # The site renders the same Markdown as GitHub. The test follows each link of the built site.
 HUGO_VERSION := $(shell sed -n 's|^.*gohugoio/hugo v\([0-9][0-9.]*\).*|\1|p' tools/hugo/go.mod | head -n 1)

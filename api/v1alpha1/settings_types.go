@@ -165,7 +165,7 @@ type GeneralizeSettings struct {
 	// +kubebuilder:default=ReportDifferent
 	UnknownFiles UnknownFiles `json:"unknownFiles,omitempty"`
 
-	// Image of the generalize pod. Default: the image of the controller.
+	// Image of the generalize pod. Default: the image kamino-node of the release.
 	// +optional
 	Image string `json:"image,omitempty"`
 }

@@ -2,6 +2,7 @@
 package build
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"runtime"
@@ -11,11 +12,14 @@ import (
 // Version of this build: a release's tag, or the description of git. The linker sets Version.
 var Version string
 
-// Image of this build's generalize pods, by digest or tag, for builds outside Kamino's releases. The linker sets Image.
+// Image of the pods on nodes, by digest or tag, for builds outside Kamino's releases. The linker sets Image.
 var Image string
 
-// Repository of Kamino's container images.
-const Repository = "ghcr.io/kamino-dev/kamino"
+// Repositories of a release's images: of the control plane, and of the pods on nodes, which run kamino-node.
+const (
+	Repository     = "ghcr.io/kamino-dev/kamino"
+	NodeRepository = "ghcr.io/kamino-dev/kamino-node"
+)
 
 // released matches the tag of a release or a prerelease, but no commit after a release.
 var released = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+(-(alpha|beta|rc)\.[0-9]+)?$`)
@@ -28,13 +32,15 @@ type Info struct {
 	Modified bool   `json:"modified,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
-	// Image is the default image of generalize pods; empty for a build without a published image.
-	Image string `json:"image,omitempty"`
+	// Image is the default image of the pods on nodes, and ControllerImage of the controller; empty for a build without a published
+	// image.
+	Image           string `json:"image,omitempty"`
+	ControllerImage string `json:"controllerImage,omitempty"`
 }
 
 // Read returns the Info of this build.
 func Read() Info {
-	b := Info{Version: Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Image: image()}
+	b := Info{Version: Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Image: cmp.Or(Image, published(NodeRepository)), ControllerImage: published(Repository)}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			switch s.Key {
@@ -54,14 +60,11 @@ func Read() Info {
 // String is the build in a line.
 func (b Info) String() string { return fmt.Sprintf("%s (%s, %s)", b.Version, b.Go, b.Platform) }
 
-// image is the container image of this build: the linked image, or the image of the release. An unpublished build has no
-// image: the image of another version may act differently on a node.
-func image() string {
-	switch {
-	case Image != "":
-		return Image
-	case released.MatchString(Version):
-		return Repository + ":" + Version
+// published is the image of the release. An unpublished build has no image: the image of another version may act differently on a
+// node.
+func published(repository string) string {
+	if released.MatchString(Version) {
+		return repository + ":" + Version
 	}
 	return ""
 }

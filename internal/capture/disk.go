@@ -184,7 +184,7 @@ func inspectionPod(p *v1alpha1.Prototype, namespace, image string) *corev1.Pod {
 			Containers: []corev1.Container{{
 				Name:  inspectionContainer,
 				Image: podImage(p, image),
-				Args:  append([]string{"generalize", "--root", hostMount, "--look"}, settingsArgs(p)...),
+				Args:  append([]string{"inspect", "--root", hostMount}, settingsArgs(p)...),
 				SecurityContext: &corev1.SecurityContext{
 					RunAsUser: &root, AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
 					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"DAC_READ_SEARCH"}},

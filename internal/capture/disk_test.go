@@ -40,7 +40,7 @@ func TestRefusedInspectionLeavesNodeUnchanged(t *testing.T) {
 		"another profile":     {finds: ended(3, "kamino: refused, nothing was changed: the profile asked for is static"), words: []string{"stayed in service: refused", "profile asked for"}},
 		"no image":            {finds: hanging("ErrImagePull", "not found"), words: []string{"ErrImagePull: not found", "kamino:test", "settings.generalize.image"}},
 		"too long":            {finds: &corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded"}, words: []string{"did not end within 5m0s"}},
-		"an ill program":      {finds: ended(2, "unknown flag: --look"), words: []string{"unknown flag"}},
+		"an ill program":      {finds: ended(2, "unknown flag --roots"), words: []string{"unknown flag"}},
 		"no kubelet takes it": {blind: true, words: []string{"did not end within 5m0s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestTheLookCostsTheDonorNothing(t *testing.T) {
 	}
 	spec := looked[0].Spec
 	c := spec.Containers[0]
-	if args := strings.Join(c.Args, " "); args != "generalize --root /host --look --profile static --unknown-files Refuse" {
+	if args := strings.Join(c.Args, " "); args != "inspect --root /host --profile static --unknown-files Refuse" {
 		t.Errorf("it runs %s", args)
 	}
 	loud := false
@@ -155,10 +155,10 @@ func TestFilesAreComparedWithAnotherNode(t *testing.T) {
 		want    []string
 	}{
 		"another node": {want: []string{
-			"peer: generalize --root /host --look --profile static --unknown-files RefuseDifferent --summarize /dev/termination-log --summary-key-file /var/run/kamino/key",
-			"donor: generalize --root /host --look --profile static --unknown-files RefuseDifferent --compare-with peer=FILES --summary-key-file /var/run/kamino/key",
+			"peer: inspect --root /host --profile static --unknown-files RefuseDifferent --summarize /dev/termination-log --summary-key-file /var/run/kamino/key",
+			"donor: inspect --root /host --profile static --unknown-files RefuseDifferent --compare-with peer=FILES --summary-key-file /var/run/kamino/key",
 		}},
-		"no other node": {true, []string{"donor: generalize --root /host --look --profile static --unknown-files RefuseDifferent"}},
+		"no other node": {true, []string{"donor: inspect --root /host --profile static --unknown-files RefuseDifferent"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTestEnv(t).decide(comparing)

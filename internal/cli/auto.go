@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/runner"
 	"github.com/kamino-dev/kamino/internal/wording"
@@ -34,7 +35,7 @@ const autoExample = `  kamino auto
 // autoFlags are the flags of one run.
 type autoFlags struct {
 	from     policySource
-	format   print.Format
+	format   output.Format
 	timeout  time.Duration
 	dryRun   bool
 	detailed bool
@@ -66,14 +67,14 @@ func newAutoCommand(f *Factory, o *Options) *cobra.Command {
 		},
 	}
 	flags.bind(cmd.Flags())
-	bindOutput(cmd, &flags.format, print.Table, print.Wide, print.JSON, print.YAML)
+	output.Bind(cmd, &flags.format, output.Table, output.Wide, output.JSON, output.YAML)
 	flags.from.bind(f, o, cmd)
 	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f, o))
 	return cmd
 }
 
 // auto decides, captures, waits and reports, within --timeout.
-func (s *session) auto(ctx context.Context, flags autoFlags, format print.Format) error {
+func (s *session) auto(ctx context.Context, flags autoFlags, format output.Format) error {
 	ctx, cancel := limited(ctx, flags.timeout)
 	defer cancel()
 	run, err := s.preparedAuto(ctx, flags, format)
@@ -89,7 +90,7 @@ func (s *session) auto(ctx context.Context, flags autoFlags, format print.Format
 }
 
 // preparedAuto reads the policies and builds the run; nil after a dry run.
-func (s *session) preparedAuto(ctx context.Context, flags autoFlags, format print.Format) (*runner.Auto, error) {
+func (s *session) preparedAuto(ctx context.Context, flags autoFlags, format output.Format) (*runner.Auto, error) {
 	policies, err := s.policies(ctx, flags.from)
 	if err != nil {
 		return nil, err
@@ -132,7 +133,7 @@ func (s *session) allow(policies []v1alpha1.PrototypePolicy, most int) {
 	s.engine = s.Engine(s.cluster, s.provider, s.options)
 }
 
-func (s *session) autoDryRun(ctx context.Context, policies []v1alpha1.PrototypePolicy, flags autoFlags, format print.Format) error {
+func (s *session) autoDryRun(ctx context.Context, policies []v1alpha1.PrototypePolicy, flags autoFlags, format output.Format) error {
 	decider, err := s.decider(ctx)
 	if err != nil {
 		return err

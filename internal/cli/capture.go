@@ -14,6 +14,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cli/settings"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -64,7 +65,7 @@ const newNodesTimeout = 20 * time.Minute
 // captureFlags are the flags of one capture.
 type captureFlags struct {
 	version string
-	format  print.Format
+	format  output.Format
 	timeout time.Duration
 
 	wait, dryRun, yes, install bool
@@ -190,12 +191,12 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 		},
 	}
 	flags.bind(cmd.Flags())
-	bindOutput(cmd, &flags.format, print.Table, print.Wide, print.JSON, print.YAML, print.Name)
-	completeWords(cmd, "profile", profiles()...)
-	completeWords(cmd, "trial", string(v1alpha1.TrialApart), string(v1alpha1.TrialOff))
-	completeWords(cmd, "promotion", string(v1alpha1.PromotionAutomatic), string(v1alpha1.PromotionManual))
+	output.Bind(cmd, &flags.format, output.Table, output.Wide, output.JSON, output.YAML, output.Name)
+	output.Complete(cmd, "profile", profiles()...)
+	output.Complete(cmd, "trial", string(v1alpha1.TrialApart), string(v1alpha1.TrialOff))
+	output.Complete(cmd, "promotion", string(v1alpha1.PromotionAutomatic), string(v1alpha1.PromotionManual))
 	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f, o))
-	completeWords(cmd, "pioneer", string(v1alpha1.PioneerTake), string(v1alpha1.PioneerGrow))
+	output.Complete(cmd, "pioneer", string(v1alpha1.PioneerTake), string(v1alpha1.PioneerGrow))
 	_ = cmd.MarkFlagFilename("custom-data")
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
 	return cmd
@@ -405,8 +406,8 @@ func (c *capturing) leave(d runner.Decision, h runner.Holder) error {
 			"install a controller (`kamino manifests --controller`), or run `%s`.", name, print.CaptureCommand(d.Prototype))
 	}
 	format := c.flags.format
-	if format == print.Text {
-		format = print.Name
+	if format == output.Text {
+		format = output.Name
 	}
 	return print.Prototype(c.Out, format, d.Prototype, c.Now())
 }

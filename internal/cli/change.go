@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/pool"
@@ -17,12 +18,12 @@ import (
 type changeFlags struct {
 	reason string
 	dryRun bool
-	format print.Format
+	format output.Format
 }
 
 func (c *changeFlags) bind(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "print the plan and all obstacles, and change nothing")
-	bindOutput(cmd, &c.format, print.JSON, print.YAML)
+	output.Bind(cmd, &c.format, output.JSON, output.YAML)
 }
 
 // checkReason refuses a reason that does not fit into a tag.

@@ -189,8 +189,3 @@ func profiles() (names []string) {
 	}
 	return names
 }
-
-// completeWords completes a flag with fixed words.
-func completeWords(cmd *cobra.Command, flag string, words ...string) {
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder))
-}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
@@ -14,7 +15,7 @@ import (
 )
 
 func newDescribeCommand(f *Factory, o *Options) *cobra.Command {
-	var format print.Format
+	var format output.Format
 	cmd := &cobra.Command{
 		Use:   "describe PROTOTYPE",
 		Short: "Show one capture: steps, verification, image, and the reason of a failure",
@@ -31,11 +32,11 @@ The command needs no cloud credential. "kamino status" and "kamino history" show
 			return describe(ctx, f, c, args[0], format)
 		}),
 	}
-	bindOutput(cmd, &format, print.Table, print.JSON, print.YAML)
+	output.Bind(cmd, &format, output.Table, output.JSON, output.YAML)
 	return cmd
 }
 
-func describe(ctx context.Context, f *Factory, cluster *cluster.Connection, argument string, format print.Format) error {
+func describe(ctx context.Context, f *Factory, cluster *cluster.Connection, argument string, format output.Format) error {
 	all, err := cluster.Prototypes(ctx)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/internal/build"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/contents"
 	"github.com/kamino-dev/kamino/internal/contents/sbom"
@@ -15,7 +16,7 @@ import (
 )
 
 func newDiffCommand(f *Factory, o *Options) *cobra.Command {
-	var format print.Format
+	var format output.Format
 	cmd := &cobra.Command{
 		Use:   "diff POOL VERSION VERSION",
 		Short: "Show how the contents of two versions differ",
@@ -35,7 +36,7 @@ the list. The command does not use a list with another digest.`,
 			return print.Diff(s.Out, format, contents.Compare(h.Pool, found[0], found[1]))
 		}),
 	}
-	bindOutput(cmd, &format, print.Table, print.Wide, print.JSON, print.YAML)
+	output.Bind(cmd, &format, output.Table, output.Wide, output.JSON, output.YAML)
 	return cmd
 }
 
@@ -65,7 +66,7 @@ are not in the document.`,
 			if err != nil {
 				return err
 			}
-			return print.Value(s.Out, print.JSON, json.RawMessage(text))
+			return output.Value(s.Out, output.JSON, json.RawMessage(text))
 		}),
 	}
 }

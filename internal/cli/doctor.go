@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/doctor"
@@ -15,7 +16,7 @@ import (
 )
 
 func newDoctorCommand(f *Factory, o *Options) *cobra.Command {
-	var format print.Format
+	var format output.Format
 	cmd := &cobra.Command{
 		Use:   "doctor [POOL]",
 		Short: "Check cluster, permissions and pools, and say how to fix problems",
@@ -36,12 +37,12 @@ Each finding is ok, warn or fail, and has a remedy. The exit code is 0 if no che
 			return f.examine(ctx, c, o, strings.Join(args, ""), format)
 		}),
 	}
-	bindOutput(cmd, &format, print.Table, print.JSON, print.YAML)
+	output.Bind(cmd, &format, output.Table, output.JSON, output.YAML)
 	return cmd
 }
 
 // examine needs no session: examine works without a credential for the cloud, and reports the missing credential.
-func (f *Factory) examine(ctx context.Context, c *cluster.Connection, o *Options, only string, format print.Format) error {
+func (f *Factory) examine(ctx context.Context, c *cluster.Connection, o *Options, only string, format output.Format) error {
 	d := &doctor.Doctor{
 		Kube: c.Kube, Served: c.Served, Skew: c.Skew, Policies: c.Policies, Namespace: o.Namespace, PodNamespace: o.GeneralizeNamespace, Only: only, Kured: o.Kured, Now: f.Now,
 		Holder: func(ctx context.Context) (string, error) {

@@ -7,13 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/history/timeline"
 )
 
 func newEventsCommand(f *Factory, o *Options) *cobra.Command {
 	var (
-		format   print.Format
+		format   output.Format
 		watch    bool
 		interval time.Duration
 	)
@@ -39,7 +40,7 @@ The API server deletes events after an hour by default. Steps, conditions and ve
 			return print.Timeline(s.Out, format, entries)
 		}),
 	}
-	bindOutput(cmd, &format, print.Table, print.Wide, print.JSON, print.YAML)
+	output.Bind(cmd, &format, output.Table, output.Wide, output.JSON, output.YAML)
 	bindWatch(cmd, &watch, &interval)
 	return cmd
 }
@@ -53,7 +54,7 @@ func (s *session) timeline(ctx context.Context, name string) ([]timeline.Entry, 
 }
 
 // watchTimeline prints each new or changed entry once.
-func (s *session) watchTimeline(ctx context.Context, name string, format print.Format, interval time.Duration) error {
+func (s *session) watchTimeline(ctx context.Context, name string, format output.Format, interval time.Duration) error {
 	seen := map[timeline.Entry]bool{}
 	return s.watch(ctx, interval, func() error {
 		entries, err := s.timeline(ctx, name)

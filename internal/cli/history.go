@@ -5,12 +5,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 )
 
 func newHistoryCommand(f *Factory, o *Options) *cobra.Command {
 	var (
-		format print.Format
+		format output.Format
 		keep   int
 	)
 	cmd := &cobra.Command{
@@ -34,9 +35,9 @@ The use of a version is one of: "current" (the recipe names the version); "prior
 			return print.History(s.Out, format, h, s.Now())
 		}),
 	}
-	bindOutput(cmd, &format, print.Table, print.Wide, print.JSON, print.YAML)
+	output.Bind(cmd, &format, output.Table, output.Wide, output.JSON, output.YAML)
 	cmd.Flags().IntVar(&keep, "keep", 0, "evaluate retention with this --keep (default: the pool's last capture)")
-	before(cmd, func() error {
+	output.Before(cmd, func() error {
 		if cmd.Flags().Changed("keep") && keep < 2 {
 			return usagef("--keep must be at least 2, not %d: the current and the prior version always stay", keep)
 		}

@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/internal/build"
 	"github.com/kamino-dev/kamino/internal/cli/clouds"
 	"github.com/kamino-dev/kamino/internal/cloud/capi"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
@@ -50,7 +51,8 @@ permissions instead.`,
 		"print the manifests for the Cluster API management cluster instead: a service account, and a Role in the `namespace` of the Cluster; needs --cloud")
 	cmd.MarkFlagsMutuallyExclusive("iam", "management")
 	cmd.Flags().BoolVar(&m.Controller, "controller", false, "also print the controller's Deployment")
-	cmd.Flags().StringVar(&m.Image, "image", defaultImage(f.Getenv), "image of the controller and the generalize pods")
+	cmd.Flags().StringVar(&m.Image, "image", defaultImage(f.Getenv), "with --controller: image of the pods on nodes")
+	cmd.Flags().StringVar(&m.ControllerImage, "controller-image", build.Read().ControllerImage, "with --controller: image of the controller")
 	cmd.Flags().StringSliceVar(&m.CarryOver.Labels, "carry-over-labels", nil, "`keys` of labels that donor.carryOver may copy to a donor's replacement")
 	cmd.Flags().StringSliceVar(&m.CarryOver.Taints, "carry-over-taints", nil, "`keys` of taints that donor.carryOver may copy to a donor's replacement")
 	cmd.Flags().BoolVar(&m.NoAdmissionPolicy, "no-admission-policy", false, "omit the ValidatingAdmissionPolicy, which API servers older than 1.30 do not support")

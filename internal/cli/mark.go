@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
@@ -37,7 +38,7 @@ an earlier version.`,
 		return c.mark(ctx, "quarantine", m, refusals)
 	})
 	cmd.Flags().StringVar(&flags.reason, "reason", "", "why the version must not be used (required)")
-	before(cmd, flags.checkReason)
+	output.Before(cmd, flags.checkReason)
 	return cmd
 }
 

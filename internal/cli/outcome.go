@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/runner"
@@ -35,13 +36,13 @@ func orCutShort(ctx context.Context, err error, goOn string) error {
 }
 
 // follow shows the capture until its end, and turns the result into an exit code.
-func (s *session) follow(ctx context.Context, p *v1alpha1.Prototype, format print.Format) error {
+func (s *session) follow(ctx context.Context, p *v1alpha1.Prototype, format output.Format) error {
 	fl := s.follower(p)
 	last, err := fl.Run(ctx)
 	if err != nil {
 		return s.stopped(last, err)
 	}
-	if format != print.Text {
+	if format != output.Text {
 		if err := print.Prototype(s.Out, format, last, s.Now()); err != nil {
 			return err
 		}
@@ -49,7 +50,7 @@ func (s *session) follow(ctx context.Context, p *v1alpha1.Prototype, format prin
 	if !runner.Succeeded(last) {
 		return s.failed(last)
 	}
-	if format != print.Text {
+	if format != output.Text {
 		return nil
 	}
 	return print.Success(s.Out, last, s.Now())

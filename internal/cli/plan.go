@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/history/estimate"
 	"github.com/kamino-dev/kamino/internal/policy"
@@ -21,7 +22,7 @@ import (
 func newPlanCommand(f *Factory, o *Options) *cobra.Command {
 	var (
 		from   policySource
-		format print.Format
+		format output.Format
 	)
 	cmd := &cobra.Command{
 		Use:   "plan [POOL]",
@@ -42,12 +43,12 @@ policy is evaluated with an empty policy.`,
 		}),
 	}
 	from.bind(f, o, cmd)
-	bindOutput(cmd, &format, print.Table, print.Wide, print.JSON, print.YAML)
+	output.Bind(cmd, &format, output.Table, output.Wide, output.JSON, output.YAML)
 	return cmd
 }
 
 // plan decides and prints the decisions. After an error of one part, plan still prints the other parts.
-func (s *session) plan(ctx context.Context, pool string, from policySource, format print.Format) error {
+func (s *session) plan(ctx context.Context, pool string, from policySource, format output.Format) error {
 	plans, err := s.plans(ctx, pool, from)
 	if err != nil {
 		return err
@@ -64,7 +65,7 @@ func (s *session) plan(ctx context.Context, pool string, from policySource, form
 	if err := print.PoolPlans(s.Out, format, shown, pool != "", s.Now()); err != nil {
 		return err
 	}
-	return s.unansweredPools(plans.Pools, pool == "" && format != print.Wide && !format.Machine())
+	return s.unansweredPools(plans.Pools, pool == "" && format != output.Wide && !format.Machine())
 }
 
 // unansweredPools is the error if the cloud did not answer about a pool. With say, unasked prints the pool and the error, because

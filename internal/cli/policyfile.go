@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/policy/policyfile"
 	"github.com/kamino-dev/kamino/internal/runner"
@@ -26,7 +27,7 @@ func (p *policySource) bind(f *Factory, o *Options, cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.name, "policy", "", "`name` of a policy of the cluster (default: all policies)")
 	cmd.Flags().StringVarP(&p.file, "filename", "f", "", "`file` with policies to evaluate instead of the policies in the cluster")
 	_ = cmd.RegisterFlagCompletionFunc("policy", completePolicies(f, o))
-	before(cmd, p.check)
+	output.Before(cmd, p.check)
 }
 
 // check refuses contradicting flags.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/imageversion/imagecount"
 )
@@ -34,7 +35,7 @@ func newRebuildCommand(f *Factory, o *Options) *cobra.Command {
 	}
 	flags.bind(cmd)
 	replacing.bindPace(cmd, "")
-	before(cmd, replacing.check)
+	output.Before(cmd, replacing.check)
 	return cmd
 }
 

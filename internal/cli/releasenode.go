@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/node/reservations"
 	"github.com/kamino-dev/kamino/internal/runner"
@@ -18,7 +19,7 @@ type releaseNodeFlags struct {
 	leftovers, nodeOnly, start, dryRun bool
 
 	timeout time.Duration
-	format  print.Format
+	format  output.Format
 }
 
 func newReleaseNodeCommand(f *Factory, o *Options) *cobra.Command {
@@ -68,7 +69,7 @@ the node from the replacement. To continue the replacement, run the rollback aga
 	cmd.Flags().BoolVar(&flags.start, "start", false, "with --node-only: start the instance if it is off")
 	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "print the plan, and change nothing")
 	cmd.Flags().DurationVar(&flags.timeout, "timeout", 20*time.Minute, "how long to work and wait until the node is Ready")
-	bindOutput(cmd, &flags.format, print.JSON, print.YAML)
+	output.Bind(cmd, &flags.format, output.JSON, output.YAML)
 	return cmd
 }
 

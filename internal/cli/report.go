@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/history/report"
 	"github.com/kamino-dev/kamino/internal/wording"
@@ -14,7 +15,7 @@ import (
 
 func newReportCommand(f *Factory, o *Options) *cobra.Command {
 	var (
-		format print.Format
+		format output.Format
 		since  string
 		price  float64
 	)
@@ -31,11 +32,11 @@ savings are lower limits. "At least" and "at most" mark limits.`,
   kamino report -o html > report.html`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePools(f, o),
 	}
-	bindOutput(cmd, &format, print.Table, print.Wide, print.JSON, print.YAML, print.CSV, print.HTML)
+	output.Bind(cmd, &format, output.Table, output.Wide, output.JSON, output.YAML, print.CSV, print.HTML)
 	cmd.Flags().StringVar(&since, "since", "30d", "length of the report in days (30d) or as a duration (36h)")
 	cmd.Flags().Float64Var(&price, "price-gb-month", -1, "price of stored images per GiB and month; the storage is then also shown as a price")
 	var length time.Duration
-	before(cmd, func() (err error) {
+	output.Before(cmd, func() (err error) {
 		if length, err = wording.ParseDays(since); err != nil {
 			return usagef("--since: %w", err)
 		}

@@ -5,12 +5,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/runner"
 )
 
 func newReservationsCommand(f *Factory, o *Options) *cobra.Command {
-	var format print.Format
+	var format output.Format
 	cmd := &cobra.Command{
 		Use:   "reservations",
 		Short: "Show reserved nodes: holder, since when, and whether the holder will release the node",
@@ -34,7 +35,7 @@ command also shows nodes that are cordoned and protected like a reserved node, b
 			return print.Reservations(s.Out, format, report, s.Now())
 		}),
 	}
-	bindOutput(cmd, &format, print.Table, print.JSON, print.YAML)
+	output.Bind(cmd, &format, output.Table, output.JSON, output.YAML)
 	return cmd
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/recipe"
 )
@@ -67,7 +68,7 @@ func newRestoreCommand(f *Factory, o *Options) *cobra.Command {
 	cmd.Flags().BoolVar(&flags.Incomplete, "incomplete", false, "omit missing fields")
 	cmd.Flags().BoolVarP(&flags.yes, "yes", "y", false, "skip the confirmation")
 	_ = cmd.RegisterFlagCompletionFunc("version", completeVersions(f, o))
-	before(cmd, flags.complete)
+	output.Before(cmd, flags.complete)
 	return cmd
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/recipe"
@@ -56,7 +57,7 @@ func newRollbackCommand(f *Factory, o *Options) *cobra.Command {
 	cmd.Flags().StringVar(&to, "to", "", "target `version` (default: the prior version)")
 	cmd.Flags().StringVar(&flags.reason, "reason", "", "why the version is bad; stored with the quarantine (default: the date)")
 	_ = cmd.RegisterFlagCompletionFunc("to", completeVersions(f, o))
-	before(cmd, func() error {
+	output.Before(cmd, func() error {
 		if !cmd.Flags().Changed("reason") {
 			flags.reason = "rolled back on " + f.Now().UTC().Format(time.DateOnly)
 		}

@@ -8,12 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	patchhost "github.com/kamino-dev/kamino/internal/agent/patch/host"
 	"github.com/kamino-dev/kamino/internal/build"
 	"github.com/kamino-dev/kamino/internal/cli/help"
 	"github.com/kamino-dev/kamino/internal/cli/logging"
-	"github.com/kamino-dev/kamino/internal/cli/patchnode"
-	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/process"
 	"github.com/kamino-dev/kamino/internal/runner"
@@ -62,7 +60,7 @@ func onSignal(end func()) {
 
 // Run runs the command with the arguments and returns its exit code.
 func (f *Factory) Run(ctx context.Context, args []string) int {
-	f.Out, f.Err = print.NewSafe(f.Out), print.NewSafe(f.Err)
+	f.Out, f.Err = output.NewSafe(f.Out), output.NewSafe(f.Err)
 	o := &Options{}
 	defer o.end()
 	started := false
@@ -122,7 +120,7 @@ func (f *Factory) command(o *Options, started *bool) *cobra.Command {
 	add(help.GroupPolicy, newPlanCommand(f, o), newAutoCommand(f, o), newSuspendCommand(f, o), newResumeCommand(f, o), newRetryCommand(f, o))
 	add(help.GroupPool, newHistoryCommand(f, o), newEventsCommand(f, o), newDiffCommand(f, o), newSBOMCommand(f, o), newReportCommand(f, o), newPromoteCommand(f, o), newRollbackCommand(f, o), newRestoreCommand(f, o), newRebuildCommand(f, o), newQuarantineCommand(f, o), newReleaseCommand(f, o), newRetireCommand(f, o))
 	add(help.GroupNode, newReservationsCommand(f, o), newReleaseNodeCommand(f, o))
-	add(help.GroupSetup, newDoctorCommand(f, o), newManifestsCommand(f, o), newCRDsCommand(f, o), newControllerCommand(f, o), newGeneralizeCommand(f), newVerifyCommand(f), newProbeCommand(f), patchnode.New(patchhost.Node{Log: f.Err, Now: f.Now}, f.Getenv, classed), newVersionCommand(f, o), help.NewOptionsCommand())
+	add(help.GroupSetup, newDoctorCommand(f, o), newManifestsCommand(f, o), newCRDsCommand(f, o), newControllerCommand(f, o), newVersionCommand(f, o), help.NewOptionsCommand())
 	help.Rename(root, f.CalledAs)
 	help.Apply(root)
 	return root

@@ -3,12 +3,9 @@ package cli
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/runner"
@@ -71,38 +68,4 @@ func inCluster(f *Factory, o *Options, do func(ctx context.Context, c *cluster.C
 		}
 		return do(cmd.Context(), c, args)
 	}
-}
-
-// before adds a check that runs before the verb, after earlier checks. The error of the check names the problem, so the
-// error does not point at the help.
-func before(cmd *cobra.Command, check func() error) {
-	earlier := cmd.PreRunE
-	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
-		if earlier != nil {
-			if err := earlier(cmd, args); err != nil {
-				return err
-			}
-		}
-		return check()
-	}
-}
-
-// bindOutput adds the flag -o with its formats and their completion.
-func bindOutput(cmd *cobra.Command, output *print.Format, known ...print.Format) {
-	words := make([]string, len(known))
-	for i, format := range known {
-		words[i] = string(format)
-	}
-	usage := strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
-	if !slices.Contains(known, print.Table) {
-		usage += " (default: sentences)"
-	}
-	cmd.Flags().StringVarP((*string)(output), "output", "o", "", usage)
-	completeWords(cmd, "output", words...)
-	before(cmd, func() error {
-		if _, err := print.ParseFormat(string(*output), known...); err != nil {
-			return &failure{Code: ExitUsage, Err: err}
-		}
-		return nil
-	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/process"
@@ -18,7 +19,7 @@ import (
 
 func newStatusCommand(f *Factory, o *Options) *cobra.Command {
 	var (
-		format   print.Format
+		format   output.Format
 		watch    bool
 		interval time.Duration
 	)
@@ -47,7 +48,7 @@ The version in use is marked "current". The target of a rollback is marked "prio
 			return trouble
 		}),
 	}
-	bindOutput(cmd, &format, print.Table, print.Wide, print.JSON, print.YAML)
+	output.Bind(cmd, &format, output.Table, output.Wide, output.JSON, output.YAML)
 	bindWatch(cmd, &watch, &interval)
 	return cmd
 }
@@ -61,7 +62,7 @@ func bindWatch(cmd *cobra.Command, watch *bool, interval *time.Duration) {
 // bindInterval adds the flag --interval.
 func bindInterval(cmd *cobra.Command, interval *time.Duration, usage string) {
 	cmd.Flags().DurationVar(interval, "interval", 10*time.Second, usage)
-	before(cmd, func() error {
+	output.Before(cmd, func() error {
 		if *interval < time.Second {
 			return usagef("--interval %s is too short, because each refresh calls the cloud: use 1s or more", *interval)
 		}
@@ -88,7 +89,7 @@ func (s *session) watch(ctx context.Context, interval time.Duration, look func()
 }
 
 // watchStatus redraws the status on a terminal, or prints the status after each change.
-func (s *session) watchStatus(ctx context.Context, pool string, format print.Format, interval time.Duration) error {
+func (s *session) watchStatus(ctx context.Context, pool string, format output.Format, interval time.Duration) error {
 	screen := print.NewScreen(s.Out, func() (int, int) {
 		if format.Machine() || s.Redraws == nil || !s.Redraws() || s.Getenv("TERM") == "dumb" {
 			return 0, 0
@@ -106,7 +107,7 @@ func (s *session) watchStatus(ctx context.Context, pool string, format print.For
 }
 
 // statusText looks once, and prints all available facts. The error is the first problem of a look.
-func (s *session) statusText(ctx context.Context, pool string, format print.Format) ([]byte, error) {
+func (s *session) statusText(ctx context.Context, pool string, format output.Format) ([]byte, error) {
 	report, trouble := s.report(ctx, pool)
 	if report == nil {
 		return nil, trouble

@@ -19,7 +19,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
-	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/runner"
@@ -184,7 +184,7 @@ func (p *unfinishedCapture) everyVerbLeadsOn(version string, current bool) {
 	if current {
 		return
 	}
-	dry := changeFlags{dryRun: true, format: print.Text}
+	dry := changeFlags{dryRun: true, format: output.Text}
 	if err := p.changing(dry).promote(ctx, version); err != nil {
 		p.Errorf("it can't be promoted: %v", err)
 	}
@@ -195,7 +195,7 @@ func (p *unfinishedCapture) everyVerbLeadsOn(version string, current bool) {
 	if way := fmt.Sprintf("`kamino promote pool1 %s`", version); err == nil || !strings.Contains(err.Error(), way) {
 		p.Errorf("rollback does not say %s: %v", way, err)
 	}
-	p.must(p.changing(changeFlags{format: print.Text}).retire(ctx, version))
+	p.must(p.changing(changeFlags{format: output.Text}).retire(ctx, version))
 	if state := p.state(version); state != cloud.Absent {
 		p.Errorf("it is retired, and is %s", state)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/internal/build"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cluster"
 )
@@ -17,7 +18,7 @@ const serverTime = 5 * time.Second
 
 func newVersionCommand(f *Factory, o *Options) *cobra.Command {
 	var (
-		format     print.Format
+		format     output.Format
 		clientOnly bool
 	)
 	cmd := &cobra.Command{
@@ -37,7 +38,7 @@ the cluster is unreachable, the command prints a note and still succeeds.`,
 		},
 	}
 	cmd.Flags().BoolVar(&clientOnly, "client", false, "print only the version of this build")
-	bindOutput(cmd, &format, print.JSON, print.YAML)
+	output.Bind(cmd, &format, output.JSON, output.YAML)
 	return cmd
 }
 

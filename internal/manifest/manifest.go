@@ -41,8 +41,8 @@ type Options struct {
 	CarryOver v1alpha1.CarryOver
 	// Controller adds the Deployment.
 	Controller bool
-	// Image of the controller and of the generalize pods. Required with Controller.
-	Image string
+	// Image of the pods on nodes, and ControllerImage of the controller. Both are required with Controller.
+	Image, ControllerImage string
 	// CloudConfigSecret is a Secret in the namespace; the key ConfigFile holds the cloud configuration. The Deployment also
 	// starts without the Secret, for clusters with workload identity.
 	CloudConfigSecret string
@@ -113,8 +113,8 @@ func Write(w io.Writer, o Options) error {
 	if err != nil {
 		return err
 	}
-	if o.Controller && o.Image == "" {
-		return fmt.Errorf("the controller's Deployment needs an image, and this build of Kamino has no published image: push an image, and pass --image")
+	if o.Controller && (o.Image == "" || o.ControllerImage == "") {
+		return fmt.Errorf("the controller's Deployment needs two images, and this build of Kamino has no published images: push the images, and pass --controller-image, and --image for the pods on nodes")
 	}
 	if o.CloudConfigSecret != "" && o.ConfigFile == "" {
 		return fmt.Errorf("the key of Secret %s is not named", o.CloudConfigSecret)
@@ -248,6 +248,7 @@ func render(w io.Writer, name string, o Options, more ...string) error {
 		"$(generalize)", v1alpha1.GeneralizeServiceAccount,
 		"$(lease)", v1alpha1.LeaseName,
 		"$(image)", o.Image,
+		"$(controllerImage)", o.ControllerImage,
 		"$(secret)", o.CloudConfigSecret,
 		"$(config)", o.ConfigFile,
 		"$(carryOverLabels)", listOf(o.CarryOver.Labels),

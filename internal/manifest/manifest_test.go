@@ -123,7 +123,7 @@ func TestRolesAreMinimal(t *testing.T) {
 // another namespace that admits privileged pods.
 func TestTwoNamespacesByDefault(t *testing.T) {
 	for _, o := range []Options{{}, {Namespace: "elsewhere"}, {GeneralizeNamespace: "mighty"}, {Namespace: "calm", GeneralizeNamespace: "mighty"}} {
-		o.Controller, o.Image, o.CloudConfigSecret, o.ConfigFile = true, "i", "cc", "cloud.json"
+		o.Controller, o.Image, o.ControllerImage, o.CloudConfigSecret, o.ConfigFile = true, "i", "c", "cc", "cloud.json"
 		engine, pods := stdcmp.Or(o.Namespace, "kamino-system"), stdcmp.Or(o.GeneralizeNamespace, "kamino-generalize")
 		objects := documents(t, o)
 		for name, level := range map[string]string{engine: "restricted", pods: "privileged"} {
@@ -184,7 +184,7 @@ func TestTheAdmissionPolicyCanBeLeftOut(t *testing.T) {
 }
 
 func TestTheController(t *testing.T) {
-	objects := documents(t, Options{Controller: true, Image: "example.test/kamino:v1", CloudConfigSecret: "cc", ConfigFile: "cloud.json"})
+	objects := documents(t, Options{Controller: true, Image: "example.test/kamino-node:v1", ControllerImage: "example.test/kamino:v1", CloudConfigSecret: "cc", ConfigFile: "cloud.json"})
 	deployment := as[appsv1.Deployment](t, objects, "Deployment", "kamino-controller")
 	pod := deployment.Spec.Template.Spec
 	for _, want := range []string{"controller", "--namespace=kamino-system", "--image=example.test/kamino:v1", "--cloud-config=/etc/kamino/cloud.json"} {
@@ -197,7 +197,7 @@ func TestTheController(t *testing.T) {
 	}
 	as[corev1.ServiceAccount](t, objects, "ServiceAccount", pod.ServiceAccountName)
 
-	bare := as[appsv1.Deployment](t, documents(t, Options{Controller: true, Image: "i"}), "Deployment", "kamino-controller").Spec.Template.Spec
+	bare := as[appsv1.Deployment](t, documents(t, Options{Controller: true, Image: "i", ControllerImage: "c"}), "Deployment", "kamino-controller").Spec.Template.Spec
 	if len(bare.Volumes) != 0 || len(bare.Containers[0].VolumeMounts) != 0 {
 		t.Errorf("a volume without a Secret: %+v", bare.Volumes)
 	}
@@ -215,7 +215,7 @@ func TestManifestsEqualChart(t *testing.T) {
 	if err := yaml.Unmarshal(text, &values); err != nil {
 		t.Fatal(err)
 	}
-	d := as[appsv1.Deployment](t, documents(t, Options{Controller: true, Image: "i"}), "Deployment", "kamino-controller")
+	d := as[appsv1.Deployment](t, documents(t, Options{Controller: true, Image: "i", ControllerImage: "c"}), "Deployment", "kamino-controller")
 	if diff := cmp.Diff(values.Controller.Resources, d.Spec.Template.Spec.Containers[0].Resources); diff != "" {
 		t.Errorf("resources (-chart +manifest):\n%s", diff)
 	}

@@ -26,7 +26,7 @@ import (
 
 // Options of a measurement.
 type Options struct {
-	// Kamino and Sandbox are the paths of the two binaries.
+	// Kamino and Sandbox are the paths of two binaries. The directory of Kamino also has kamino-node.
 	Kamino, Sandbox string
 	// TimeScale of the sandbox; 0 means 1, real time. Kamino's own work is not scaled: a larger scale makes its share
 	// larger.

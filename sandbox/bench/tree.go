@@ -39,7 +39,7 @@ func (t Tree) Ratio(of []time.Duration) float64 {
 	return median(of).Seconds() / median(t.Cats).Seconds()
 }
 
-// RunTree measures `kamino generalize` and `kamino verify` on directory trees. Each try has a fresh tree.
+// RunTree measures `kamino-node generalize` and `kamino-node verify` on directory trees. Each try has a fresh tree.
 func RunTree(ctx context.Context, o Options) (t Tree, err error) {
 	o = o.withDefaults()
 	dir, err := os.MkdirTemp("", "kamino-tree-")
@@ -75,8 +75,8 @@ func (o Options) tryTree(ctx context.Context, t *Tree, root string) error {
 	}{
 		{&unused, "/bin/sh", cat},
 		{&t.Cats, "/bin/sh", cat},
-		{&t.Generalize, o.Kamino, []string{"generalize", "--root", root, "--profile", "static"}},
-		{&t.Verify, o.Kamino, []string{"verify", root}},
+		{&t.Generalize, o.node(), []string{"generalize", "--root", root, "--profile", "static"}},
+		{&t.Verify, o.node(), []string{"verify", root}},
 	} {
 		cost, err := measured(ctx, o.programs(nil), step.binary, step.args...)
 		if err != nil {
@@ -86,6 +86,9 @@ func (o Options) tryTree(ctx context.Context, t *Tree, root string) error {
 	}
 	return nil
 }
+
+// node is the path of kamino-node.
+func (o Options) node() string { return filepath.Join(filepath.Dir(o.Kamino), "kamino-node") }
 
 // makeTree writes the disk of a used node with files of an agent, and returns the size of these files.
 func makeTree(root string) (size int64, err error) {
@@ -121,7 +124,7 @@ func fileContent(random *rand.Rand, i int) []byte {
 
 func (t Tree) rows() [][3]string {
 	row := func(name string, of []time.Duration, limit int) [3]string {
-		return [3]string{fmt.Sprintf("CPU of `kamino %s` against `cat`", name), fmt.Sprintf("%.2f (%s)", t.Ratio(of), short(median(of))), fmt.Sprintf("at most %d", limit)}
+		return [3]string{fmt.Sprintf("CPU of `kamino-node %s` against `cat`", name), fmt.Sprintf("%.2f (%s)", t.Ratio(of), short(median(of))), fmt.Sprintf("at most %d", limit)}
 	}
 	return [][3]string{
 		{fmt.Sprintf("%d files without a package, %s: CPU of `cat`", t.Files, mebibytes(t.Bytes)), short(median(t.Cats)), ""},
@@ -130,5 +133,5 @@ func (t Tree) rows() [][3]string {
 }
 
 func (t Tree) checks() []check {
-	return []check{{"kamino generalize", t.Ratio(t.Generalize) > maxGeneralize}, {"kamino verify", t.Ratio(t.Verify) > maxVerify}}
+	return []check{{"kamino-node generalize", t.Ratio(t.Generalize) > maxGeneralize}, {"kamino-node verify", t.Ratio(t.Verify) > maxVerify}}
 }

@@ -60,7 +60,7 @@ Keys of --pool:
 	flags.IntVar(&o.APIPort, "port-api", 0, "the API server's port (0: the port of the last start, or a free port)")
 	flags.IntVar(&o.CloudPort, "port-cloud", 0, "the simulated cloud's port (0: the port of the last start, or a free port)")
 	flags.DurationVar(&o.NodeGrace, "node-grace", 0, "how long a node may be silent before it is not Ready, in this machine's time (0: a suitable time)")
-	flags.StringVar(&o.Kamino, "kamino", siblingProgram("kamino"), "the kamino binary that nodes run as the image "+world.KaminoImage)
+	flags.StringVar(&o.Kamino, "kamino", siblingProgram("kamino"), "the kamino binary; its pods run it, and kamino-node of the same directory")
 	command.MarkFlagsMutuallyExclusive("zrs", "no-zrs")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if o.Cloud == pool.AWS && (command.Flags().Changed("zrs") || command.Flags().Changed("no-zrs")) {

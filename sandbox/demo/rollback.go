@@ -146,7 +146,7 @@ func (s *scenario) policyWatches(ctx context.Context) error {
 // startController starts a controller that runs until the end of the demo.
 func (s *scenario) startController(ctx context.Context) (err error) {
 	s.print.line("kamino controller")
-	command := s.programs().Command(ctx, s.Kamino, "controller", "--health-probe-bind-address", "0", "--image", "ghcr.io/kamino-dev/kamino:demo")
+	command := s.programs().Command(ctx, s.Kamino, "controller", "--health-probe-bind-address", "0", "--image", "ghcr.io/kamino-dev/kamino-node:demo")
 	s.rollback.controller, err = child.Start(command, filepath.Join(s.dir, "controller.log"))
 	return err
 }

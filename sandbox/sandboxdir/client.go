@@ -112,12 +112,15 @@ func (s *Directory) Environment(v Servers) []Variable {
 		{"KUBECONFIG", s.Path(KubeconfigFile)},
 		{"KAMINO_SANDBOX_DIR", s.Dir},
 		// An unpublished build names no image. The tag does not matter: machines run this build.
-		{"KAMINO_IMAGE", KaminoImage + ":sandbox"},
+		{"KAMINO_IMAGE", NodeImage + ":sandbox"},
 	}, own...)
 }
 
-// KaminoImage is the prefix of the names of Kamino's own image.
-const KaminoImage = "ghcr.io/kamino-dev/kamino"
+// Prefixes of the names of Kamino's own images: KaminoImage of the control plane, and NodeImage of the pods on nodes.
+const (
+	KaminoImage = "ghcr.io/kamino-dev/kamino"
+	NodeImage   = "ghcr.io/kamino-dev/kamino-node"
+)
 
 func (s *Directory) envFile(v Servers) string {
 	var b strings.Builder

@@ -37,7 +37,7 @@ type Sandbox struct {
 	*world.World
 	// Kamino is the path of the kamino binary.
 	Kamino string
-	// Programs is a directory with kamino, kamino-sandbox and kubectl.
+	// Programs is a directory with kamino, kamino-node, kamino-sandbox and kubectl.
 	Programs string
 	// AtOnce is how many nodes captures may reserve at once, if no policy allows more. The default is for commands with
 	// SettingsFile.
@@ -150,6 +150,7 @@ func (s *Sandbox) gather() error {
 			return fmt.Errorf("%s: %w", kaminoVariable, err)
 		}
 		links["kamino"] = built
+		links["kamino-node"] = filepath.Join(filepath.Dir(built), "kamino-node")
 	} else if err := buildKamino(s.Kamino); err != nil {
 		return err
 	}
@@ -167,7 +168,7 @@ func buildKamino(to string) error {
 	if err != nil {
 		return fmt.Errorf("find the product's module: %w", err)
 	}
-	build := exec.Command("go", "build", "-o", to, "./cmd/kamino")
+	build := exec.Command("go", "build", "-o", filepath.Dir(to)+"/", "./cmd/kamino", "./cmd/kamino-node")
 	build.Dir = strings.TrimSpace(string(root))
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build kamino: %w\n%s", err, out)

@@ -69,8 +69,11 @@ type Options struct {
 	Progress func(string)
 }
 
-// KaminoImage is the prefix of the names of Kamino's own image.
-const KaminoImage = sandboxdir.KaminoImage
+// Prefixes of the names of Kamino's own images: KaminoImage of the control plane, and NodeImage of the pods on nodes.
+const (
+	KaminoImage = sandboxdir.KaminoImage
+	NodeImage   = sandboxdir.NodeImage
+)
 
 // DefaultPool is the pool of a sandbox without configured pools.
 func DefaultPool() pool.Spec {
@@ -339,11 +342,15 @@ func (w *World) startMachines(ctx context.Context) error {
 		config.Nodeadm = w.nodeadm
 	}
 	if w.options.Kamino != "" {
-		path, err := program(w.options.Kamino)
+		kamino, err := program(w.options.Kamino)
 		if err != nil {
 			return err
 		}
-		config.Binaries = map[string]string{KaminoImage: path}
+		node, err := program(filepath.Join(filepath.Dir(kamino), "kamino-node"))
+		if err != nil {
+			return err
+		}
+		config.Binaries = map[string]string{KaminoImage: kamino, NodeImage: node}
 	}
 	if w.fleet, err = machine.New(w.ctx, config); err != nil {
 		return fmt.Errorf("machines: %w", err)
@@ -369,9 +376,9 @@ func program(path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("the kamino binary for nodes: %w (run `make build`, or pass another binary with --kamino)", err)
+		return "", fmt.Errorf("the program of a container: %w (run `make build`, or pass another kamino with --kamino, next to its kamino-node)", err)
 	case info.IsDir() || info.Mode().Perm()&0o111 == 0:
-		return "", fmt.Errorf("the kamino binary for nodes: %s is not executable", path)
+		return "", fmt.Errorf("the program of a container: %s is not executable", path)
 	}
 	return path, nil
 }

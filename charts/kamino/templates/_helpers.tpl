@@ -36,10 +36,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 
 {{- define "kamino.image" -}}
-{{- if .Values.image.digest -}}
-{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- include "kamino.imageOf" (list .Values.image .Chart) -}}
+{{- end -}}
+
+{{- define "kamino.imageOf" -}}
+{{- $image := index . 0 -}}
+{{- if $image.digest -}}
+{{- printf "%s@%s" $image.repository $image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" .Values.image.repository (default (printf "v%s" .Chart.AppVersion) .Values.image.tag) -}}
+{{- printf "%s:%s" $image.repository (default (printf "v%s" (index . 1).AppVersion) $image.tag) -}}
 {{- end -}}
 {{- end -}}
 
@@ -148,9 +153,9 @@ imagePullSecrets:
   valueFrom:
     fieldRef:
       fieldPath: spec.nodeName
-# The generalize pods run the image of this pod.
+# The pods on nodes run this image.
 - name: KAMINO_IMAGE
-  value: {{ include "kamino.image" . | quote }}
+  value: {{ include "kamino.imageOf" (list .Values.generalize.image .Chart) | quote }}
 {{- with include "kamino.azureCredentials" . | fromYaml }}
 {{- if .cloud }}
 - name: AZURE_ENVIRONMENT

@@ -119,7 +119,7 @@ func ParseManifest(content []byte) (*Manifest, error) {
 		return nil, fmt.Errorf("read the manifest: %w", err)
 	}
 	if m.Profile == "" || strings.TrimSpace(m.ProfileVersion) == "" {
-		return nil, fmt.Errorf("read the manifest: the file is not a manifest of kamino generalize")
+		return nil, fmt.Errorf("read the manifest: the file is not a manifest of kamino-node generalize")
 	}
 	return m, nil
 }

@@ -74,7 +74,7 @@ func (r *Reasons) Lines() (lines []string) {
 // remedy returns the lines after findings: what to do, and the exemption for a file with rules.
 func remedy(rule string, paths []string) []string {
 	if rule != "" {
-		return []string{"  Rule " + rule + " removes such files, but did not remove these. Run kamino generalize again, or remove the files."}
+		return []string{"  Rule " + rule + " removes such files, but did not remove these. Run kamino-node generalize again, or remove the files."}
 	}
 	lines := []string{"  No rule covers these paths: remove the files, add a rule, or exempt the paths with a reason in your own rules (--profile-file):"}
 	if len(paths) == 0 {

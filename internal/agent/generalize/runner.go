@@ -348,7 +348,7 @@ func (r *Runner) begin(t *tree.Tree) error {
 	if r.DryRun {
 		return nil
 	}
-	const text = "A run of kamino generalize changed this disk, and did not come to its end. The disk must not be copied.\n"
+	const text = "A run of kamino-node generalize changed this disk, and did not come to its end. The disk must not be copied.\n"
 	if err := t.Replace(tree.Rel(unfinishedPath), []byte(text), 0o644); err != nil {
 		return unproven(fmt.Sprintf("mark the beginning of the run: %v; nothing was removed", err))
 	}

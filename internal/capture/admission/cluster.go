@@ -71,7 +71,7 @@ func RulesOf(c *Case) ([]cloud.Refusal, error) {
 		return refuse(RulesNotFound, "create the ConfigMap, or remove the setting",
 			"ConfigMap %s of settings.generalize.rules not found", name), nil
 	case found.Wrong != "":
-		return refuse(RulesInvalid, "run `kamino generalize --list --profile-file` on the same files",
+		return refuse(RulesInvalid, "run `kamino-node generalize --list --profile-file` on the same files",
 			"the rules in ConfigMap %s are invalid: %s", name, found.Wrong), nil
 	}
 	return nil, nil

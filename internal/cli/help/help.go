@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 )
 
 // Width is the limit of all lines in help texts, in columns.
@@ -40,7 +40,7 @@ func Groups() []*cobra.Group {
 
 // Apply gives a verb and the verbs below their help and their errors of usage.
 func Apply(cmd *cobra.Command) {
-	cmd.Long = print.Wrap(cmd.Long, Width)
+	cmd.Long = output.Wrap(cmd.Long, Width)
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {

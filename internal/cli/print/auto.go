@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 )
 
 // Results of a pool in a run of `kamino auto`.
@@ -42,16 +43,16 @@ type AutoResult struct {
 }
 
 // AutoResults writes the results of the pools.
-func AutoResults(w io.Writer, format Format, report AutoReport) error {
-	if format == JSON || format == YAML {
-		return Value(w, format, report)
+func AutoResults(w io.Writer, format output.Format, report AutoReport) error {
+	if format == output.JSON || format == output.YAML {
+		return output.Value(w, format, report)
 	}
 	heading := []string{"POOL", "POLICY", "RESULT", "VERSION", "DONOR", "TOOK", "WHY"}
-	if format == Wide {
+	if format == output.Wide {
 		heading = append(heading, "CANDIDATES", "PROTOTYPE")
 	}
 	if len(report.Pools) > 0 || len(report.Troubles) == 0 {
-		if err := table(w, layoutOf(format, "POOL"), heading, autoRows(report.Pools, format == Wide)); err != nil {
+		if err := table(w, layoutOf(format, "POOL"), heading, autoRows(report.Pools, format == output.Wide)); err != nil {
 			return err
 		}
 	}

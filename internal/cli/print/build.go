@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kamino-dev/kamino/internal/build"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
@@ -17,9 +18,9 @@ type Builds struct {
 }
 
 // Build writes this build, and the builds in the cluster.
-func Build(w io.Writer, format Format, b Builds) error {
+func Build(w io.Writer, format output.Format, b Builds) error {
 	if format.Machine() {
-		return Value(w, format, b)
+		return output.Value(w, format, b)
 	}
 	lines := []string{"kamino " + b.String()}
 	if b.Server != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/imageversion/imagecount"
@@ -42,9 +43,9 @@ type ChangeResult struct {
 }
 
 // WriteChangeResult writes the result; a dry run begins with a note.
-func WriteChangeResult(w io.Writer, format Format, d ChangeResult) error {
+func WriteChangeResult(w io.Writer, format output.Format, d ChangeResult) error {
 	if format.Machine() {
-		return Value(w, format, d)
+		return output.Value(w, format, d)
 	}
 	lines := d.Lines
 	if d.DryRun {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/imageversion/imagecount"
@@ -80,7 +81,7 @@ func TestDeeds(t *testing.T) {
 			}
 		}
 		var out bytes.Buffer
-		if err := WriteChangeResult(&out, Text, test.deed); err != nil || strings.HasPrefix(out.String(), "Dry run: nothing is changed.\n") != test.deed.DryRun {
+		if err := WriteChangeResult(&out, output.Text, test.deed); err != nil || strings.HasPrefix(out.String(), "Dry run: nothing is changed.\n") != test.deed.DryRun {
 			t.Errorf("%s: %v, %s", name, err, &out)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/contents"
 	"github.com/kamino-dev/kamino/internal/wording"
 	"github.com/kamino-dev/kamino/internal/wording/page"
@@ -54,9 +55,9 @@ func CountContents(v contents.Version) *ContentsCount {
 }
 
 // Describe writes a description as sections of names and values, without unknown values.
-func Describe(w io.Writer, format Format, d Description, now time.Time) error {
+func Describe(w io.Writer, format output.Format, d Description, now time.Time) error {
 	if format.Machine() {
-		return Value(w, format, d)
+		return output.Value(w, format, d)
 	}
 	p := d.Prototype
 	sections := []func() (heading string, rows [][2]string){

@@ -5,22 +5,23 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/contents"
 )
 
 // Diff writes the difference between two versions: a line of counts, and a table for each kind of content that differs.
-func Diff(w io.Writer, format Format, d contents.Diff) error {
+func Diff(w io.Writer, format output.Format, d contents.Diff) error {
 	if format.Machine() {
-		return Value(w, format, d)
+		return output.Value(w, format, d)
 	}
 	line := fmt.Sprintf("The difference between versions %s and %s of pool %s is unknown.", d.From.Version, d.To.Version, d.Pool)
 	if known := d.Line(); known != "" {
 		line = fmt.Sprintf("Version %s of pool %s, %s.", d.To.Version, d.Pool, known)
 	}
-	if _, err := fmt.Fprintln(w, Wrap(line, narrow)); err != nil {
+	if _, err := fmt.Fprintln(w, output.Wrap(line, narrow)); err != nil {
 		return err
 	}
-	for _, g := range diffTables(d, format == Wide) {
+	for _, g := range diffTables(d, format == output.Wide) {
 		if len(g.rows) == 1 {
 			continue
 		}
@@ -37,7 +38,7 @@ func Diff(w io.Writer, format Format, d contents.Diff) error {
 		} else {
 			note = "Unknown: " + note
 		}
-		if _, err := fmt.Fprintln(w, Wrap(note, narrow)); err != nil {
+		if _, err := fmt.Fprintln(w, output.Wrap(note, narrow)); err != nil {
 			return err
 		}
 	}

@@ -5,14 +5,15 @@ import (
 	"io"
 	"strings"
 
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/doctor"
 	"github.com/kamino-dev/kamino/internal/wording/page"
 )
 
 // Doctor writes a line for each finding, with the remedy below, and the counts at the end.
-func Doctor(w io.Writer, format Format, report doctor.Report) error {
-	if format == JSON || format == YAML {
-		return Value(w, format, report)
+func Doctor(w io.Writer, format output.Format, report doctor.Report) error {
+	if format == output.JSON || format == output.YAML {
+		return output.Value(w, format, report)
 	}
 	var b strings.Builder
 	for _, f := range report.Findings {

@@ -6,16 +6,17 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // History writes a pool's versions as a table, and important facts in sentences below.
-func History(w io.Writer, format Format, h history.History, now time.Time) error {
+func History(w io.Writer, format output.Format, h history.History, now time.Time) error {
 	if format.Machine() {
-		return Value(w, format, h)
+		return output.Value(w, format, h)
 	}
-	wide := format == Wide
+	wide := format == output.Wide
 	if len(h.Versions) > 0 {
 		heading := []string{"VERSION", "USE", "STATE", "DONOR", "LINEAGE", "NODES", "JOINED", "WAITING", "READY AFTER", "AGE", "PROOF", "VERDICT"}
 		if wide {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/node/reservations"
@@ -35,7 +36,7 @@ func (r realistic) capture() *v1alpha1.Prototype {
 	return p
 }
 
-func (r realistic) status(w io.Writer, format Format) error {
+func (r realistic) status(w io.Writer, format output.Format) error {
 	failed := r.capture()
 	failed.Status.Phase, failed.Status.Progress, failed.Status.Failure = v1alpha1.PhaseFailed, "", &v1alpha1.Failure{Reason: "GeneralizationFailed", Message: "it did"}
 	version := func(name string, donor int) VersionStatus {
@@ -54,7 +55,7 @@ func (r realistic) status(w io.Writer, format Format) error {
 	return Status(w, format, report, now)
 }
 
-func (r realistic) history(w io.Writer, format Format) error {
+func (r realistic) history(w io.Writer, format output.Format) error {
 	h := history.History{Pool: r.pool, Counted: true, Recipe: cloud.Recipe{Version: "2026.03.0902"}}
 	for i, use := range []history.Use{history.Newer, history.Current, history.Prior} {
 		h.Versions = append(h.Versions, history.Version{
@@ -65,7 +66,7 @@ func (r realistic) history(w io.Writer, format Format) error {
 	return History(w, format, h, now)
 }
 
-func (r realistic) plan(w io.Writer, format Format, full bool) error {
+func (r realistic) plan(w io.Writer, format output.Format, full bool) error {
 	next := metav1.NewTime(now.Add(59 * time.Minute))
 	p := PoolPlan{
 		Pool: r.pool, Policy: "default-for-all-pools", Version: "2026.03.0902", Donor: r.nodes[0],
@@ -77,19 +78,19 @@ func (r realistic) plan(w io.Writer, format Format, full bool) error {
 		},
 	}
 	if full {
-		return nodeTable(w, p, format == Wide, now)
+		return nodeTable(w, p, format == output.Wide, now)
 	}
 	return PoolPlans(w, format, []PoolPlan{p}, false, now)
 }
 
-func (r realistic) reservations(w io.Writer, format Format) error {
+func (r realistic) reservations(w io.Writer, format output.Format) error {
 	return Reservations(w, format, ReservationReport{Nodes: []reservations.Node{
 		{Name: r.nodes[0], State: reservations.ByReplacement, Since: now.Add(-time.Hour), Cordoned: true},
 		{Name: r.nodes[1], State: reservations.Stripped, Cordoned: true, Ready: true},
 	}}, now)
 }
 
-func (r realistic) auto(w io.Writer, format Format) error {
+func (r realistic) auto(w io.Writer, format output.Format) error {
 	return AutoResults(w, format, AutoReport{Pools: []AutoResult{
 		{Pool: r.pool, Policy: "default", Result: AutoCaptured, Version: "2026.03.0902", Donor: r.nodes[0], Took: "42m10s", Reason: "Captured"},
 		{Pool: r.pool + "2", Policy: "default", Result: AutoRefused, Code: 3, Message: "the cloud refuses snapshots of disk " + r.image + ": ask for a larger quota"},
@@ -97,7 +98,7 @@ func (r realistic) auto(w io.Writer, format Format) error {
 }
 
 // progress is the view of a terminal with 80 columns.
-func (r realistic) progress(w io.Writer, _ Format) error {
+func (r realistic) progress(w io.Writer, _ output.Format) error {
 	p := r.capture()
 	p.Status.Progress = "the new node is not Ready yet: node " + r.nodes[1]
 	NewLive(NewTerminal(w, func() (int, int) { return narrow, 40 }), Style{Unicode: true}).Show(Progress{Prototype: p, Driver: "this command does the work"}, now.Add(401*time.Second))
@@ -108,13 +109,13 @@ func (r realistic) progress(w io.Writer, _ Format) error {
 // keeps every name.
 func TestNarrowOutput(t *testing.T) {
 	for _, c := range clouds {
-		for name, write := range map[string]func(io.Writer, Format) error{
+		for name, write := range map[string]func(io.Writer, output.Format) error{
 			"status": c.status, "history": c.history, "reservations": c.reservations, "auto": c.auto, "progress": c.progress,
-			"plans": func(w io.Writer, f Format) error { return c.plan(w, f, false) },
-			"plan":  func(w io.Writer, f Format) error { return c.plan(w, f, true) },
+			"plans": func(w io.Writer, f output.Format) error { return c.plan(w, f, false) },
+			"plan":  func(w io.Writer, f output.Format) error { return c.plan(w, f, true) },
 		} {
 			var out, wide bytes.Buffer
-			if err := write(&out, Text); err != nil {
+			if err := write(&out, output.Text); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, "narrow/"+c.cloud+"-"+name+".txt", out.Bytes())
@@ -125,20 +126,9 @@ func TestNarrowOutput(t *testing.T) {
 					t.Errorf("%s of %s: a line of %d columns: %s", name, c.cloud, n, line)
 				}
 			}
-			if err := write(&wide, Wide); err != nil || name != "progress" && !strings.Contains(wide.String(), c.nodes[0]) {
+			if err := write(&wide, output.Wide); err != nil || name != "progress" && !strings.Contains(wide.String(), c.nodes[0]) {
 				t.Errorf("%s of %s: the wide form does not name node %s (%v)", name, c.cloud, c.nodes[0], err)
 			}
-		}
-	}
-}
-
-func TestWrap(t *testing.T) {
-	for text, want := range map[string]string{
-		"": "", "a": "a", "one two three": "one two\nthree", "one\ntwo\nthree": "one two\nthree", "one\n\ntwo": "one\n\ntwo",
-		"one\n  two  three\nfour": "one\n  two  three\nfour", "longerword a": "longerword\na", "ä ö ü ß": "ä ö ü ß",
-	} {
-		if got := Wrap(text, 7); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
 }

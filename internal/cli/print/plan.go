@@ -8,6 +8,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/pool/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/wording"
@@ -26,11 +27,11 @@ type Plan struct {
 }
 
 // WritePlan writes the plan.
-func WritePlan(w io.Writer, format Format, plan Plan) error {
+func WritePlan(w io.Writer, format output.Format, plan Plan) error {
 	switch format {
-	case JSON, YAML:
-		return Value(w, format, plan)
-	case Name:
+	case output.JSON, output.YAML:
+		return output.Value(w, format, plan)
+	case output.Name:
 		_, err := fmt.Fprintf(w, "prototype.%s/%s (dry run)\n", v1alpha1.GroupVersion.Group, plan.Prototype.Name)
 		return err
 	default:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history/estimate"
 	"github.com/kamino-dev/kamino/internal/imageversion/imagecount"
@@ -47,13 +48,13 @@ type PoolPlan struct {
 }
 
 // PoolPlans writes plans: in full with all nodes, or a line for each plan.
-func PoolPlans(w io.Writer, format Format, plans []PoolPlan, full bool, now time.Time) error {
-	if format == JSON || format == YAML {
-		return Value(w, format, map[string]any{"pools": plans})
+func PoolPlans(w io.Writer, format output.Format, plans []PoolPlan, full bool, now time.Time) error {
+	if format == output.JSON || format == output.YAML {
+		return output.Value(w, format, map[string]any{"pools": plans})
 	}
 	if full {
 		for _, p := range plans {
-			if err := poolPlan(w, p, format == Wide, now); err != nil {
+			if err := poolPlan(w, p, format == output.Wide, now); err != nil {
 				return err
 			}
 		}
@@ -69,13 +70,13 @@ func PoolPlans(w io.Writer, format Format, plans []PoolPlan, full bool, now time
 		row := []string{
 			p.Pool, p.Policy, orNone(s.CurrentVersion), age, fmt.Sprintf("%d/%d", s.Candidates, s.Nodes), orNone(p.Donor), p.Decision.Reason, nextRun(s, now),
 		}
-		if format == Wide {
+		if format == output.Wide {
 			row = append(row, refusalCounts(s.Refusals), p.Decision.Message)
 		}
 		rows = append(rows, row)
 	}
 	heading := []string{"POOL", "POLICY", "VERSION", "AGE", "CANDIDATES", "DONOR", "DECISION", "NEXT RUN"}
-	if format == Wide {
+	if format == output.Wide {
 		heading = append(heading, "REFUSED", "WHY")
 	}
 	return table(w, layoutOf(format, "POOL"), heading, rows)

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/history/estimate"
 )
 
@@ -16,7 +17,7 @@ func TestAPlanEstimatesTheTurnover(t *testing.T) {
 	p := PoolPlan{Pool: "pool1", Policy: "all", Decision: v1alpha1.PoolDecision{Message: "nothing to do"}}
 	said := func() string {
 		var out strings.Builder
-		if err := PoolPlans(&out, Table, []PoolPlan{p}, true, time.Time{}); err != nil {
+		if err := PoolPlans(&out, output.Table, []PoolPlan{p}, true, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		return out.String()
@@ -40,7 +41,7 @@ func TestAPlanNamesTheNextRun(t *testing.T) {
 	next := metav1.NewTime(now.Add(59 * time.Minute))
 	p := PoolPlan{Pool: "pool1", Policy: "all", Decision: v1alpha1.PoolDecision{Message: "no node is newer"}, Status: v1alpha1.PoolStatus{NextRun: &next}}
 	var out strings.Builder
-	if err := PoolPlans(&out, Table, []PoolPlan{p}, true, now); err != nil {
+	if err := PoolPlans(&out, output.Table, []PoolPlan{p}, true, now); err != nil {
 		t.Fatal(err)
 	}
 	if want := "The policy begins no capture before " + next.UTC().Format(time.RFC3339) + ", in 59m00s."; !strings.Contains(out.String(), want) {

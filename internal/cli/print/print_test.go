@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 )
@@ -286,13 +287,13 @@ func TestStatusTables(t *testing.T) {
 		Captures: []v1alpha1.Prototype{*followed()[4]},
 	}
 	var out bytes.Buffer
-	for _, format := range []Format{Text, Wide} {
+	for _, format := range []output.Format{output.Text, output.Wide} {
 		if err := Status(&out, format, report, now); err != nil {
 			t.Fatal(err)
 		}
 		out.WriteString("\n")
 	}
-	if err := Status(&out, Text, Report{}, now); err != nil {
+	if err := Status(&out, output.Text, Report{}, now); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "status.txt", out.Bytes())
@@ -303,7 +304,7 @@ func TestPrototypeFormats(t *testing.T) {
 	p := states[len(states)-1]
 	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kamino"}}
 	var out bytes.Buffer
-	for _, format := range []Format{Table, Wide, Name, YAML, JSON} {
+	for _, format := range []output.Format{output.Table, output.Wide, output.Name, output.YAML, output.JSON} {
 		out.WriteString("# " + string(format) + "\n")
 		if err := Prototype(&out, format, p, now.Add(3*time.Hour)); err != nil {
 			t.Fatal(err)
@@ -329,13 +330,13 @@ func TestAge(t *testing.T) {
 }
 
 func TestParseFormat(t *testing.T) {
-	if _, err := ParseFormat("", JSON); err != nil {
+	if _, err := output.ParseFormat("", output.JSON); err != nil {
 		t.Error(err)
 	}
-	if _, err := ParseFormat("json", JSON); err != nil {
+	if _, err := output.ParseFormat("json", output.JSON); err != nil {
 		t.Error(err)
 	}
-	if _, err := ParseFormat("wide", JSON, YAML); err == nil || !strings.Contains(err.Error(), "use json, yaml") {
+	if _, err := output.ParseFormat("wide", output.JSON, output.YAML); err == nil || !strings.Contains(err.Error(), "use json, yaml") {
 		t.Errorf("an unknown format: %v", err)
 	}
 }
@@ -348,10 +349,10 @@ func TestHistoryShowsJoins(t *testing.T) {
 		{Version: "2026.03.01", Use: history.Prior, State: cloud.Complete, Nodes: []string{}},
 	}}
 	var out strings.Builder
-	for format, want := range map[Format][]string{
-		Table: {"2026.03.03 newer,suspect Complete 0 1/3 4 - retire -", "2026.03.02 current Complete 0 - 1 ", "2026.03.01 prior Complete 0 - - "},
-		Wide:  {"2026.03.03 newer,suspect Complete - - 0 1/3 4 48s - - retire 3 2", "2026.03.01 prior Complete - - 0 - - - - - retire - -"},
-		JSON:  {`"joins": { "judged": 3, "joined": 1, "failed": 2, "waiting": 4, "medianSeconds": 48 }`},
+	for format, want := range map[output.Format][]string{
+		output.Table: {"2026.03.03 newer,suspect Complete 0 1/3 4 - retire -", "2026.03.02 current Complete 0 - 1 ", "2026.03.01 prior Complete 0 - - "},
+		output.Wide:  {"2026.03.03 newer,suspect Complete - - 0 1/3 4 48s - - retire 3 2", "2026.03.01 prior Complete - - 0 - - - - - retire - -"},
+		output.JSON:  {`"joins": { "judged": 3, "joined": 1, "failed": 2, "waiting": 4, "medianSeconds": 48 }`},
 	} {
 		out.Reset()
 		if err := History(&out, format, h, now); err != nil {

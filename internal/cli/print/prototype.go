@@ -8,15 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // Prototype writes one Prototype in a form other than Text. The table has the columns of `kubectl get prototypes`.
-func Prototype(w io.Writer, format Format, p *v1alpha1.Prototype, now time.Time) error {
+func Prototype(w io.Writer, format output.Format, p *v1alpha1.Prototype, now time.Time) error {
 	switch format {
-	case JSON, YAML:
-		return Value(w, format, Presentable(p))
-	case Name:
+	case output.JSON, output.YAML:
+		return output.Value(w, format, Presentable(p))
+	case output.Name:
 		_, err := fmt.Fprintf(w, "prototype.%s/%s\n", v1alpha1.GroupVersion.Group, p.Name)
 		return err
 	default:
@@ -34,14 +35,14 @@ func Presentable(p *v1alpha1.Prototype) *v1alpha1.Prototype {
 	return shown
 }
 
-func prototypeTable(prototypes []v1alpha1.Prototype, format Format, now time.Time) grid {
+func prototypeTable(prototypes []v1alpha1.Prototype, format output.Format, now time.Time) grid {
 	heading := []string{"NAME", "POOL", "VERSION", "DONOR", "PHASE", "PROGRESS", "READY", "REASON", "AGE"}
-	if format == Wide {
+	if format == output.Wide {
 		heading = append(heading, "OUT OF SERVICE", "MESSAGE", "IMAGE")
 	}
 	rows := make([][]string, 0, len(prototypes))
 	for i := range prototypes {
-		rows = append(rows, prototypeRow(&prototypes[i], format == Wide, now))
+		rows = append(rows, prototypeRow(&prototypes[i], format == output.Wide, now))
 	}
 	return newGrid(heading, rows)
 }

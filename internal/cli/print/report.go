@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/imageversion/retention"
@@ -140,9 +141,9 @@ func PatchesOf(policies []v1alpha1.PrototypePolicy, pool cloud.PoolID) (newest *
 }
 
 // Status writes the report as tables: pools, versions, captures. Status omits empty tables.
-func Status(w io.Writer, format Format, report Report, now time.Time) error {
+func Status(w io.Writer, format output.Format, report Report, now time.Time) error {
 	if format.Machine() {
-		return Value(w, format, report)
+		return output.Value(w, format, report)
 	}
 	if len(report.Pools) == 0 {
 		_, err := fmt.Fprintln(w, "No node of this cluster belongs to a known pool.")
@@ -161,8 +162,8 @@ func Status(w io.Writer, format Format, report Report, now time.Time) error {
 	return notes(w, report, now)
 }
 
-func poolTable(pools []PoolStatus, format Format) grid {
-	wide := format == Wide
+func poolTable(pools []PoolStatus, format output.Format) grid {
+	wide := format == output.Wide
 	heading := []string{"POOL", "READY", "CAPACITY", "VERSION", "IMAGE"}
 	if wide {
 		heading = append(heading, "LOCATION", "TRAITS", "BOOTSTRAP")
@@ -206,8 +207,8 @@ func traits(all map[string]string) string {
 	return strings.Join(pairs, ",")
 }
 
-func versionTable(pools []PoolStatus, format Format, now time.Time) grid {
-	wide := format == Wide
+func versionTable(pools []PoolStatus, format output.Format, now time.Time) grid {
+	wide := format == output.Wide
 	heading := []string{"POOL", "VERSION", "STATE", "USE", "DONOR", "AGE", "PROOF"}
 	if wide {
 		heading = append(heading, "SIZE", "PROTOTYPE", "VERIFIED", "ID")

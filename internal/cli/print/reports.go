@@ -10,21 +10,22 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/history/report"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // Formats of reports.
 const (
-	CSV  Format = "csv"
-	HTML Format = "html"
+	CSV  output.Format = "csv"
+	HTML output.Format = "html"
 )
 
 // Reports writes the reports of pools.
-func Reports(w io.Writer, format Format, all []report.Report) error {
+func Reports(w io.Writer, format output.Format, all []report.Report) error {
 	switch {
 	case format.Machine():
-		return Value(w, format, all)
+		return output.Value(w, format, all)
 	case format == CSV:
 		return reportCSV(w, all)
 	case format == HTML:
@@ -39,7 +40,7 @@ func Reports(w io.Writer, format Format, all []report.Report) error {
 		if _, err := fmt.Fprintf(w, "Pool %s, %s\n\n", r.Pool, span(r)); err != nil {
 			return err
 		}
-		shown := []grid{figureTable(r, format == Wide)}
+		shown := []grid{figureTable(r, format == output.Wide)}
 		if len(r.Builds) > 0 {
 			shown = append([]grid{buildTable(r)}, shown...)
 		}
@@ -47,7 +48,7 @@ func Reports(w io.Writer, format Format, all []report.Report) error {
 			return err
 		}
 	}
-	if format != Wide && len(all) > 0 {
+	if format != output.Wide && len(all) > 0 {
 		_, err := fmt.Fprintln(w, "\nEach figure has a source: `kamino report -o wide`.")
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node/reservations"
 	"github.com/kamino-dev/kamino/internal/wording"
@@ -45,9 +46,9 @@ func releasedBy(n reservations.Node) string {
 }
 
 // Reservations writes the reserved nodes.
-func Reservations(w io.Writer, format Format, report ReservationReport, now time.Time) error {
+func Reservations(w io.Writer, format output.Format, report ReservationReport, now time.Time) error {
 	if format.Machine() {
-		return Value(w, format, report)
+		return output.Value(w, format, report)
 	}
 	if len(report.Nodes) == 0 && len(report.Leftovers) == 0 {
 		_, err := fmt.Fprintln(w, "No node is reserved.")
@@ -149,9 +150,9 @@ type DeletedLeftovers struct {
 }
 
 // ClearedAway writes the removed objects.
-func ClearedAway(w io.Writer, format Format, c DeletedLeftovers) error {
+func ClearedAway(w io.Writer, format output.Format, c DeletedLeftovers) error {
 	if format.Machine() {
-		return Value(w, format, c)
+		return output.Value(w, format, c)
 	}
 	text := ""
 	if c.DryRun {
@@ -181,9 +182,9 @@ type ReleasedNode struct {
 }
 
 // Released writes it.
-func Released(w io.Writer, format Format, r ReleasedNode) error {
+func Released(w io.Writer, format output.Format, r ReleasedNode) error {
 	if format.Machine() {
-		return Value(w, format, r)
+		return output.Value(w, format, r)
 	}
 	text := fmt.Sprintf("Node %s is released. Last known state: %s.", r.Node, r.State)
 	switch {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
@@ -56,9 +57,9 @@ func missingLines(c cloud.RecipeChange) []string {
 }
 
 // WriteRestore writes the result; a dry run begins with a note.
-func WriteRestore(w io.Writer, format Format, r Restore) error {
-	if format == JSON || format == YAML {
-		return Value(w, format, r)
+func WriteRestore(w io.Writer, format output.Format, r Restore) error {
+	if format == output.JSON || format == output.YAML {
+		return output.Value(w, format, r)
 	}
 	var lines []string
 	if r.DryRun {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
@@ -25,7 +26,7 @@ func TestUnrestoredParts(t *testing.T) {
 		if err := WriteRestore(&text, "", r); err != nil {
 			t.Fatal(err)
 		}
-		if err := WriteRestore(&object, JSON, r); err != nil {
+		if err := WriteRestore(&object, output.JSON, r); err != nil {
 			t.Fatal(err)
 		}
 		for where, message := range map[string]string{"plan": strings.Join(RestorePlan(r), "\n"), "text": text.String()} {

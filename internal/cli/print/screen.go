@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/kamino-dev/kamino/internal/cli/output"
 )
 
 // Screen shows one text again and again: on a terminal in place, else below each other after a change.
@@ -39,7 +41,7 @@ func (s *Screen) Draw(text []byte) error {
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSuffix(line, "\n")
 		if utf8.RuneCountInString(line) > narrow { // a sentence: tables are never wider
-			line = Wrap(line, width)
+			line = output.Wrap(line, width)
 		}
 		lines = append(lines, strings.Split(line, "\n")...)
 	}
@@ -57,6 +59,31 @@ func (s *Screen) Draw(text []byte) error {
 		frame.WriteString("\x1b[K\n")
 	}
 	frame.WriteString("\x1b[J")
-	_, err := Raw(s.out).Write(frame.Bytes())
+	_, err := output.Raw(s.out).Write(frame.Bytes())
 	return err
+}
+
+// colours are the allowed sequences in a line of a Terminal.
+var colours = []string{reset, green, red, yellow, dim, bold}
+
+// safeLine is one line of a Terminal: safeLine keeps Kamino's colours, and removes line breaks.
+func safeLine(line string) string {
+	var b strings.Builder
+next:
+	for line != "" {
+		for _, colour := range colours {
+			if rest, found := strings.CutPrefix(line, colour); found {
+				b.WriteString(colour)
+				line = rest
+				continue next
+			}
+		}
+		r, size := utf8.DecodeRuneInString(line)
+		line = line[size:]
+		if r == '\n' || r == '\t' || r == '\r' {
+			r = ' '
+		}
+		b.WriteRune(output.Visible(r))
+	}
+	return b.String()
 }

@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/internal/cli/output"
 )
 
 // drawn are the lines of a frame without the sequences that move and erase.
@@ -20,7 +22,7 @@ func drawn(frame string) []string {
 func TestScreenDrawsInPlace(t *testing.T) {
 	var out bytes.Buffer
 	width, height := 40, 5
-	s := NewScreen(NewSafe(&out), func() (int, int) { return width, height })
+	s := NewScreen(output.NewSafe(&out), func() (int, int) { return width, height })
 	frame := func(text string) string {
 		t.Helper()
 		out.Reset()

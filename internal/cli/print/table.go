@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/kamino-dev/kamino/internal/cli/output"
 )
 
 // narrow is the width of all tables that are not wide, in columns of a terminal.
@@ -35,8 +37,8 @@ type layout struct {
 }
 
 // layoutOf is the layout of a format. Wide tables have no limit.
-func layoutOf(format Format, title string) layout {
-	if format == Wide {
+func layoutOf(format output.Format, title string) layout {
+	if format == output.Wide {
 		return layout{}
 	}
 	return layout{width: narrow, title: title}
@@ -262,7 +264,7 @@ func (g grid) wrapped(width int) (grid, bool) {
 	}
 	out := grid{gap: g.gap}
 	for _, row := range g.rows {
-		for i, line := range strings.Split(Wrap(row[last], left), "\n") {
+		for i, line := range strings.Split(output.Wrap(row[last], left), "\n") {
 			next := make([]string, len(row))
 			if i == 0 {
 				next = slices.Clone(row)
@@ -286,7 +288,7 @@ func (g grid) below(width int) grid {
 		for i, row := range bare.rows {
 			out.rows = append(out.rows, row)
 			if text := g.rows[i][at]; i > 0 && text != "" && text != None {
-				for _, line := range strings.Split(Wrap(strings.ToLower(name)+": "+text, width-2), "\n") {
+				for _, line := range strings.Split(output.Wrap(strings.ToLower(name)+": "+text, width-2), "\n") {
 					out.rows = append(out.rows, []string{"  " + shortened(line, width-2)})
 				}
 			}

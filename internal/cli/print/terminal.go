@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/kamino-dev/kamino/internal/cli/output"
 )
 
 // Terminal keeps a block of lines at the bottom of a terminal, and prints other text, such as logs, above the block. Safe
@@ -23,7 +25,7 @@ type Terminal struct {
 // NewTerminal writes to out, or to the writer below a Safe, because the Terminal itself makes text safe. Each draw calls
 // size, because users resize windows; zero means unknown.
 func NewTerminal(out io.Writer, size func() (width, height int)) *Terminal {
-	return &Terminal{out: Raw(out), size: size}
+	return &Terminal{out: output.Raw(out), size: size}
 }
 
 // Write prints text above the block.
@@ -33,7 +35,7 @@ func (t *Terminal) Write(text []byte) (int, error) {
 	var frame bytes.Buffer
 	t.rewind(&frame)
 	frame.WriteString("\x1b[J")
-	frame.Write(safeText(text))
+	frame.Write(output.SafeText(text))
 	if len(t.block) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
 		frame.WriteByte('\n')
 	}

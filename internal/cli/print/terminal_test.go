@@ -9,6 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/kamino-dev/kamino/internal/cli/output"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 func sortedKeys(set map[string]bool) []string {
@@ -139,5 +142,26 @@ func TestCutLineEndsWithSign(t *testing.T) {
 		if got := cut(c.line, c.width); got != c.want {
 			t.Errorf("%q cut to %d: %q, want %q", c.line, c.width, got, c.want)
 		}
+	}
+}
+
+// TestATerminalShowsNoForeignSequences: only Kamino's sequences, and each line stays one line.
+func TestATerminalShowsNoForeignSequences(t *testing.T) {
+	var out bytes.Buffer
+	terminal := NewTerminal(output.NewSafe(&out), func() (int, int) { return 200, 24 })
+	for _, text := range []string{"a\x1b]52;c;cm0gLXJm\x07b", "a\x1b[8mb\x1b[0m", "a\u202eb", "ab\b\x7fc\x00", "a\rb"} {
+		out.Reset()
+		_ = terminal.Draw([]string{green + "ok" + reset + " " + text + "|"})
+		_, _ = terminal.Write([]byte(text))
+		shown := out.String()
+		for _, own := range append([]string{"\x1b[J", "\x1b[K", "\x1b[1A\r"}, colours...) {
+			shown = strings.ReplaceAll(shown, own, "")
+		}
+		if strings.ContainsFunc(shown, func(r rune) bool { return r != '\n' && wording.Controls(r) }) || !strings.Contains(out.String(), green+"ok"+reset) {
+			t.Errorf("%q: %q", text, out.String())
+		}
+	}
+	if got := safeLine("a\nb\tc"); got != "a b c" {
+		t.Errorf("%q", got)
 	}
 }

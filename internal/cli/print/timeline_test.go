@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/history/timeline"
 )
 
@@ -23,7 +24,7 @@ func someEntries() []timeline.Entry {
 // TestTimelineFits into 80 columns, with whole messages.
 func TestTimelineFits(t *testing.T) {
 	var out bytes.Buffer
-	if err := Timeline(&out, Table, someEntries()); err != nil {
+	if err := Timeline(&out, output.Table, someEntries()); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(out.String()) {
@@ -40,10 +41,10 @@ func TestTimelineFits(t *testing.T) {
 
 // TestMoreOfTimeline is what --watch adds: each entry is whole in its own form.
 func TestMoreOfTimeline(t *testing.T) {
-	for format, want := range map[Format]string{
-		Text: "2026-03-09T12:00:00Z  Built             version/2026.03.0902: -\n",
-		JSON: "{\n  \"at\": \"2026-03-09T12:00:00Z\",\n  \"source\": \"Version\",\n  \"object\": \"version/2026.03.0902\",\n  \"reason\": \"Built\"\n}\n",
-		YAML: "---\nat: \"2026-03-09T12:00:00Z\"\nobject: version/2026.03.0902\nreason: Built\nsource: Version\n",
+	for format, want := range map[output.Format]string{
+		output.Text: "2026-03-09T12:00:00Z  Built             version/2026.03.0902: -\n",
+		output.JSON: "{\n  \"at\": \"2026-03-09T12:00:00Z\",\n  \"source\": \"Version\",\n  \"object\": \"version/2026.03.0902\",\n  \"reason\": \"Built\"\n}\n",
+		output.YAML: "---\nat: \"2026-03-09T12:00:00Z\"\nobject: version/2026.03.0902\nreason: Built\nsource: Version\n",
 	} {
 		var out bytes.Buffer
 		if err := MoreOfTimeline(&out, format, someEntries()[2:]); err != nil {

@@ -201,7 +201,7 @@ func TestThePodOfAnOrder(t *testing.T) {
 	r := Record{Order: &v1alpha1.OrderRecord{Namespace: "kamino-generalize", UID: "order-uid"}}
 	pod := newPod(s.task, r, "kamino-generalize", "kamino:test")
 	args := strings.Join(pod.Spec.Containers[0].Args, " ")
-	for _, want := range []string{"patch-node", "--order kamino-generalize/" + pod.Name, "--order-uid order-uid", "--key-file " + credential + "/key"} {
+	for _, want := range []string{"patch", "--order kamino-generalize/" + pod.Name, "--order-uid order-uid", "--key-file " + credential + "/key"} {
 		if !strings.Contains(args, want) {
 			t.Errorf("%q is missing in %s", want, args)
 		}

@@ -73,7 +73,7 @@ func podOf(order *v1alpha1.Order, image string) *corev1.Pod {
 			Containers: []corev1.Container{{
 				Name: "patch", Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
 				Args: []string{
-					"patch-node", "--root", hostMount, "--order", fmt.Sprintf("%s/%s", order.Namespace, order.Name), "--order-uid", string(order.UID),
+					"patch", "--root", hostMount, "--order", fmt.Sprintf("%s/%s", order.Namespace, order.Name), "--order-uid", string(order.UID),
 					"--token-file", credential + "/token", "--ca-file", credential + "/ca.crt", "--key-file", credential + "/key", "--pod-uid-file", credential + "/pod-uid",
 				},
 				SecurityContext:          &corev1.SecurityContext{Privileged: &yes, RunAsUser: &root},

@@ -29,6 +29,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kamino-dev/kamino/internal/agent"
 	"github.com/kamino-dev/kamino/internal/cli"
 	"github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/clock"
@@ -116,6 +117,8 @@ const (
 	// clockVariable names the file with the calendar's lead over real time. A process with this variable is a
 	// kamino whose clock is the calendar.
 	clockVariable = "KAMINO_WEEK_CLOCK"
+	// programVariable says which program the process is.
+	programVariable = "KAMINO_WEEK_PROGRAM"
 	// kaminoVariable names the binary for package sandboxtest.
 	kaminoVariable = "KAMINO_BIN"
 	// testVariable names the only test of a process that runEach has started.
@@ -127,7 +130,7 @@ const (
 // clockFile is the file of clockVariable.
 var clockFile string
 
-// installKamino makes a program of this test binary, for commands and for pods on the sandbox's nodes. Pods do not
+// installKamino makes both programs of this test binary, for commands and for pods on the sandbox's nodes. Pods do not
 // get the variable, so a script sets the variable.
 func installKamino(dir string) error {
 	clockFile = filepath.Join(dir, "clock")
@@ -135,11 +138,15 @@ func installKamino(dir string) error {
 	if err != nil {
 		return err
 	}
-	program := filepath.Join(dir, "kamino")
-	script := fmt.Sprintf("#!/bin/sh\n%s='%s' exec '%s' \"$@\"\n", clockVariable, clockFile, me)
-	return errors.Join(putForward(0), os.WriteFile(program, []byte(script), 0o700), os.Setenv(kaminoVariable, program))
+	err = errors.Join(putForward(0), os.Setenv(kaminoVariable, filepath.Join(dir, "kamino")))
+	for _, program := range []string{"kamino", "kamino-node"} {
+		script := fmt.Sprintf("#!/bin/sh\n%s='%s' %s=%s exec '%s' \"$@\"\n", clockVariable, clockFile, programVariable, program, me)
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, program), []byte(script), 0o700))
+	}
+	return err
 }
 
+// kamino runs kamino or kamino-node.
 func kamino(file string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -154,6 +161,9 @@ func kamino(file string) int {
 			panic(err)
 		}
 		return time.Now().Add(ahead)
+	}
+	if os.Getenv(programVariable) == "kamino-node" {
+		return agent.Environment{Out: factory.Out, Err: factory.Err, Getenv: factory.Getenv, Now: factory.Now}.Run(ctx, os.Args[1:])
 	}
 	return factory.Run(ctx, os.Args[1:])
 }

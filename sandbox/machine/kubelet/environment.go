@@ -73,7 +73,7 @@ func (v *volumes) order(ctx context.Context, pod *corev1.Pod, c *container, prog
 		o.env = append(o.env, key+"="+value)
 	}
 	// Only this command runs programs of the machine. Other pods must not see the mounts, which no disk has.
-	if root := v.kubelet.node.Root; slices.Contains(c.spec.Args, "patch-node") && chroot.Linked(root) {
+	if root := v.kubelet.node.Root; len(c.spec.Args) > 0 && c.spec.Args[0] == "patch" && chroot.Linked(root) {
 		command := chroot.Command(root, slices.Concat([]string{o.program}, o.arguments)...)
 		o.program, o.arguments = command[0], command[1:]
 	}

@@ -36,7 +36,7 @@ const (
 	podUID    = "5b1f0a44-0000-4000-8000-0000000c0ded"
 )
 
-// apiServer is the part of an API server for kamino generalize and for kubelets with a bootstrap token.
+// apiServer is the part of an API server for kamino-node generalize and for kubelets with a bootstrap token.
 // The pod reads one order over HTTPS with its token.
 type apiServer struct {
 	token, port string

@@ -107,7 +107,7 @@ func (l *lab) generalizeOff(t *testing.T, image string) (planted *plants, lived 
 	lived = copyDisk(t, image, image+".before")
 	mounted(t, image, func(root string) {
 		before := files(t, root)
-		t.Logf("kamino generalize --root:\n%s", generalized(t, l.kamino, root))
+		t.Logf("kamino-node generalize --root:\n%s", generalized(t, l.kamino, root))
 		after := files(t, root)
 		for _, path := range []string{"usr/local/bin/kubelet", "usr/local/bin/kubeadm", "etc/containerd/config.toml"} {
 			if before[path] == "" || before[path] != after[path] {

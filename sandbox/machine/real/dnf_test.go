@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
-	"github.com/kamino-dev/kamino/internal/patch"
 	patchdisk "github.com/kamino-dev/kamino/internal/agent/patch/disk"
 	"github.com/kamino-dev/kamino/internal/agent/patch/host"
+	"github.com/kamino-dev/kamino/internal/patch"
 )
 
 // dnfRoot is a root directory of Amazon Linux 2023 for Debian's dnf: packages made by rpmbuild, repositories of two releases

@@ -129,10 +129,10 @@ mount -t sysfs settings "$host/sys"
 mount -o remount,rw "$host/sys"
 [ ! -d /run/firmware ] || mount --bind /run/firmware "$host/sys/class"
 mount -o remount,bind,rw "$host/proc/sys"
-exec /mnt/kamino generalize --root "$host" --live --profile "$PROFILE" --prototype "$PROTOTYPE" --uid "$OWNER" --boot-id "$BOOT" --order "$ORDER" --order-uid "$ORDER_UID" --key-file /mnt/key --pod-uid-file /mnt/pod-uid --token-file /mnt/token --ca-file /mnt/ca.crt $EXTRA
+exec /mnt/kamino-node generalize --root "$host" --live --profile "$PROFILE" --prototype "$PROTOTYPE" --uid "$OWNER" --boot-id "$BOOT" --order "$ORDER" --order-uid "$ORDER_UID" --key-file /mnt/key --pod-uid-file /mnt/pod-uid --token-file /mnt/token --ca-file /mnt/ca.crt $EXTRA
 `
 
-// live runs kamino generalize on the machine as the generalize pod does.
+// live runs kamino-node generalize on the machine as the generalize pod does.
 func (l *lab) live(t *testing.T, m *machine, profile, bootID string, extra ...string) (string, error) {
 	t.Helper()
 	write(t, filepath.Join(l.media, "pod.sh"), pod, 0o755)
@@ -170,7 +170,7 @@ func (l *lab) generalizeLive(t *testing.T, m *machine, extra ...string) {
 	}
 	begun := time.Now()
 	out, err := l.live(t, m, "static", bootID, extra...)
-	t.Logf("kamino generalize --live, %.1f s:\n%s", time.Since(begun).Seconds(), out)
+	t.Logf("kamino-node generalize --live, %.1f s:\n%s", time.Since(begun).Seconds(), out)
 	// The power is ours to cut; all else must have been done.
 	if err == nil || !strings.Contains(out, "the host cannot be powered off") || !strings.Contains(out, "reported the proof") {
 		t.Fatalf("the run ended otherwise than at the power-off: %v", err)

@@ -23,9 +23,9 @@ const serverPackages = packageList + ",initramfs-tools,linux-image-cloud-amd64,g
 // TestFreshSystem generalizes systems as their packages install them, with a name and addresses. A fresh system must have
 // no false finding, and no false report of a file that may hold an identity.
 func TestFreshSystem(t *testing.T) {
-	bin := os.Getenv("KAMINO_BIN")
+	bin := os.Getenv("KAMINO_AGENT_BIN")
 	if bin == "" {
-		t.Fatal("KAMINO_BIN names no kamino: run `make test-machines`")
+		t.Fatal("KAMINO_AGENT_BIN names no kamino-node: run `make test-machines`")
 	}
 	for name, test := range map[string]struct {
 		packages string

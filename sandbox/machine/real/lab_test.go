@@ -54,9 +54,9 @@ type lab struct {
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	requireTools(t, programs)
-	kamino := os.Getenv("KAMINO_BIN")
+	kamino := os.Getenv("KAMINO_AGENT_BIN")
 	if kamino == "" {
-		t.Fatal("KAMINO_BIN must name the kamino binary; `make test-machines` builds it and sets it")
+		t.Fatal("KAMINO_AGENT_BIN must name the kamino-node binary; `make test-machines` builds it and sets it")
 	}
 	dir := t.TempDir()
 	requireSpace(t, dir)
@@ -109,7 +109,7 @@ func (l *lab) mountMedia(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(l.media, "kamino"), string(binary), 0o755)
+	write(t, filepath.Join(l.media, "kamino-node"), string(binary), 0o755)
 }
 
 func requireTools(t *testing.T, programs map[string]string) {

@@ -36,9 +36,9 @@ var livedInSecrets = []string{"/etc/ssh/ssh_host_*_key", "/etc/ssl/private/ssl-c
 // testLivedIn requires one answer of look, run and verification: a system has its true secrets before the run, and none after. A
 // secret in a file of each kind whose content looks like secrets is found.
 func testLivedIn(t *testing.T, release string, secrets ...string) {
-	bin := os.Getenv("KAMINO_BIN")
+	bin := os.Getenv("KAMINO_AGENT_BIN")
 	if bin == "" {
-		t.Fatal("KAMINO_BIN names no kamino: run `make test-machines`")
+		t.Fatal("KAMINO_AGENT_BIN names no kamino-node: run `make test-machines`")
 	}
 	if testing.Short() {
 		t.Skip("needs a system of two gigabytes")
@@ -70,7 +70,7 @@ func testLivedIn(t *testing.T, release string, secrets ...string) {
 		}
 	}
 	testTrueOnly(t, "findings", slices.Concat(livedInSecrets, secrets, planted), before)
-	look := []string{"generalize", "--root", root, "--profile", "bootstrap", "--profile-file", rules, "--look"}
+	look := []string{"inspect", "--root", root, "--profile", "bootstrap", "--profile-file", rules}
 	code, output = kaminoOn(t, bin, look...)
 	if code != 3 {
 		t.Errorf("the look at planted secrets ends with %d: %s", code, output)

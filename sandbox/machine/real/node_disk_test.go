@@ -31,7 +31,7 @@ func (c *cluster) captureNode(t *testing.T, donor *machine) (prototype string) {
 	c.api.order(t, donor.name, v1alpha1.ProfileBootstrap, v1alpha1.RemoveDonor, bootID)
 	begun := time.Now()
 	out, err := c.live(t, donor, "bootstrap", bootID)
-	t.Logf("kamino generalize --live, %.1f s:\n%s", time.Since(begun).Seconds(), out)
+	t.Logf("kamino-node generalize --live, %.1f s:\n%s", time.Since(begun).Seconds(), out)
 	// The power is ours to cut; all else must have been done.
 	if err == nil || !strings.Contains(out, "the host cannot be powered off") || !strings.Contains(out, "reported the proof") {
 		t.Fatalf("the run ended otherwise than at the power-off: %v", err)
@@ -148,7 +148,7 @@ func (c *cluster) search(t *testing.T, root string, args ...string) *disk.Search
 	out, err := exec.CommandContext(t.Context(), c.kamino, append([]string{"verify", root, "-o", "json"}, args...)...).Output()
 	var found disk.SearchResult
 	if e := json.Unmarshal(out, &found); e != nil {
-		t.Fatalf("kamino verify %s: %v, %v\n%s", root, err, e, out)
+		t.Fatalf("kamino-node verify %s: %v, %v\n%s", root, err, e, out)
 	}
 	return &found
 }

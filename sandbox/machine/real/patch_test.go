@@ -28,7 +28,7 @@ host=/run/kamino-pod/host
 mkdir -p "$host"
 mount --make-rprivate /
 mount --rbind / "$host"
-exec /mnt/kamino patch-node --root "$host" --order "$ORDER" --order-uid "$ORDER_UID" --key-file /mnt/key --pod-uid-file /mnt/pod-uid --token-file /mnt/token --ca-file /mnt/ca.crt
+exec /mnt/kamino-node patch --root "$host" --order "$ORDER" --order-uid "$ORDER_UID" --key-file /mnt/key --pod-uid-file /mnt/pod-uid --token-file /mnt/token --ca-file /mnt/ca.crt
 `
 
 // patching is a machine with a repository of its own, and the orders for it.

@@ -112,7 +112,7 @@ func (p *patching) testQuietClone(t *testing.T, clone *machine) {
 	if v := p.version(t, "tool-a"); v != "2.0" {
 		t.Errorf("tool-a is %s", v)
 	}
-	out, err := clone.try("/mnt/kamino generalize --root / --look --profile static --patched-by-kamino Refuse --quiet-nodes")
+	out, err := clone.try("/mnt/kamino-node inspect --root / --profile static --patched-by-kamino Refuse --quiet-nodes")
 	if err != nil || !strings.Contains(out, "nothing is in the way") {
 		t.Errorf("the inspection of the patched clone: %v\n%s", err, out)
 	}

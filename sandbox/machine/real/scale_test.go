@@ -29,7 +29,7 @@ var scale = map[string]int{
 // tree and a read of the searched files, all in one run with a warm cache. No time is asserted.
 func TestScale(t *testing.T) {
 	requireMeasurements(t)
-	kamino, root := os.Getenv("KAMINO_BIN"), filepath.Join(t.TempDir(), "root")
+	kamino, root := os.Getenv("KAMINO_AGENT_BIN"), filepath.Join(t.TempDir(), "root")
 	if _, err := disk.UsedNode(root, disk.Static, disk.TemplateValues{Hostname: "donor"}); err != nil {
 		t.Fatal(err)
 	}
@@ -48,10 +48,10 @@ func TestScale(t *testing.T) {
 	}{
 		{"walk (`find`, each file's status)", []string{"find", root, "-printf", "%s\\0"}},
 		{"read what is searched (`cat`)", []string{"sh", "-c", "cd " + root + " && find " + searched + " -path '*/snapshots' -prune -o -type f -exec cat {} + >/dev/null"}},
-		{"`kamino generalize --dry-run`", []string{kamino, "generalize", "--root", root, "--dry-run"}},
-		{"`kamino generalize`", []string{kamino, "generalize", "--root", root}},
-		{"`kamino generalize` again", []string{kamino, "generalize", "--root", root}},
-		{"`kamino verify`", []string{kamino, "verify", root}},
+		{"`kamino-node generalize --dry-run`", []string{kamino, "generalize", "--root", root, "--dry-run"}},
+		{"`kamino-node generalize`", []string{kamino, "generalize", "--root", root}},
+		{"`kamino-node generalize` again", []string{kamino, "generalize", "--root", root}},
+		{"`kamino-node verify`", []string{kamino, "verify", root}},
 	} {
 		took, usage, memory := runMeasured(t, step.command)
 		if walk == 0 {

@@ -28,9 +28,9 @@ import (
 // runtimes must start again, without containers and with a working image.
 func TestStores(t *testing.T) {
 	requireTools(t, programs)
-	bin := os.Getenv("KAMINO_BIN")
+	bin := os.Getenv("KAMINO_AGENT_BIN")
 	if bin == "" {
-		t.Fatal("KAMINO_BIN names no kamino: run `make test-machines`")
+		t.Fatal("KAMINO_AGENT_BIN names no kamino-node: run `make test-machines`")
 	}
 	image := handmadeImage(t)
 	t.Run("containerd of Debian", func(t *testing.T) { testStore(t, bin, image, &containerdStore{dir: "/usr/bin"}) })

@@ -17,8 +17,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/agent/generalize"
-	"github.com/kamino-dev/kamino/internal/rules"
 	"github.com/kamino-dev/kamino/internal/agent/generalize/scan"
+	"github.com/kamino-dev/kamino/internal/rules"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
@@ -36,7 +36,7 @@ var preparations = []tool{
 	{"cloud-init clean", "", inTree("cloud-init", "clean", "--logs", "--seed", "--machine-id")},
 	{"waagent -deprovision+user", "", inTree("waagent", "-deprovision+user", "-force")},
 	{"virt-sysprep", "virt-sysprep", func(t *testing.T, _ *lab, image string) { run(t, "virt-sysprep", "-q", "-a", image) }},
-	{"kamino generalize", "", func(t *testing.T, l *lab, image string) {
+	{"kamino-node generalize", "", func(t *testing.T, l *lab, image string) {
 		mounted(t, image, func(root string) { generalized(t, l.kamino, root, "--profile", "static") })
 	}},
 }
@@ -55,7 +55,7 @@ type toolResult struct {
 	// left counts remaining files by rule. lost has near misses that were removed.
 	left map[string]int
 	lost []string
-	// findings of kamino verify, and the numbers of files whose content is in used or free blocks, before and after
+	// findings of kamino-node verify, and the numbers of files whose content is in used or free blocks, before and after
 	// a trim.
 	findings, blocks, trimmed int
 	took                      time.Duration
@@ -68,7 +68,7 @@ type toolResult struct {
 func TestTools(t *testing.T) {
 	requireMeasurements(t)
 	requireTools(t, programs)
-	l := &lab{dir: t.TempDir(), kamino: os.Getenv("KAMINO_BIN")}
+	l := &lab{dir: t.TempDir(), kamino: os.Getenv("KAMINO_AGENT_BIN")}
 	image, planted, list := l.livedIn(t)
 	results := map[string]toolResult{"before": l.measure(t, image, planted, list, 0)}
 	for _, tool := range preparations {
@@ -84,7 +84,7 @@ func TestTools(t *testing.T) {
 		discard(t, copied)
 	}
 	t.Logf("\n%s", compared(t, planted, results))
-	if left := results["kamino generalize"]; len(left.left) > 0 || len(left.lost) > 0 || left.findings > 0 {
+	if left := results["kamino-node generalize"]; len(left.left) > 0 || len(left.lost) > 0 || left.findings > 0 {
 		t.Errorf("kamino left %v and %d findings, and took near misses %v", left.left, left.findings, left.lost)
 	}
 }
@@ -141,7 +141,7 @@ func (l *lab) measure(t *testing.T, image string, planted *plants, list string, 
 			Findings []scan.Finding
 		}
 		if json.Unmarshal(out, &report) != nil {
-			t.Fatalf("kamino verify: %v\n%s", err, out)
+			t.Fatalf("kamino-node verify: %v\n%s", err, out)
 		}
 		a.findings = report.Count
 		a.machineID, a.seed = planted.stateOf(root, "etc/machine-id"), planted.stateOf(root, "var/lib/systemd/random-seed")
@@ -235,7 +235,7 @@ func compared(t *testing.T, planted *plants, results map[string]toolResult) stri
 	}{
 		{"planted, still there", func(a toolResult) string { return fmt.Sprint(total(a.left)) }},
 		{fmt.Sprintf("near misses lost, of %d", len(planted.stays)+len(planted.staysLines)), func(a toolResult) string { return fmt.Sprint(len(a.lost), " ", a.lost) }},
-		{"findings of kamino verify", func(a toolResult) string { return fmt.Sprint(a.findings) }},
+		{"findings of kamino-node verify", func(a toolResult) string { return fmt.Sprint(a.findings) }},
 		{"planted contents in the disk's blocks", func(a toolResult) string { return fmt.Sprint(a.blocks) }},
 		{"the same after a trim", func(a toolResult) string { return fmt.Sprint(a.trimmed) }},
 		{"machine-id", func(a toolResult) string { return a.machineID }},

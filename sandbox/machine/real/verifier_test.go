@@ -15,8 +15,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/agent/generalize"
-	"github.com/kamino-dev/kamino/internal/rules"
 	"github.com/kamino-dev/kamino/internal/agent/generalize/scan"
+	"github.com/kamino-dev/kamino/internal/rules"
 )
 
 // testRaw searches free blocks, also with kamino's verifier. Nothing may be found on the disk that was generalized
@@ -68,9 +68,8 @@ func (l *lab) testUntrimmed(t *testing.T, profile v1alpha1.Profile, image string
 // generalized generalizes a disk, and returns the output. Look, run and verification must give one answer.
 func generalized(t *testing.T, kamino, root string, args ...string) string {
 	t.Helper()
-	all := append([]string{"generalize", "--root", root}, args...)
-	run(t, kamino, append(slices.Clone(all), "--look")...)
-	output := run(t, kamino, all...)
+	run(t, kamino, append([]string{"inspect", "--root", root}, args...)...)
+	output := run(t, kamino, append([]string{"generalize", "--root", root}, args...)...)
 	run(t, kamino, "verify", root)
 	return output
 }
@@ -88,10 +87,10 @@ func (l *lab) testRefusals(t *testing.T, root string, profile v1alpha1.Profile) 
 			made = parent
 		}
 		write(t, filepath.Join(root, path), "data\n", 0o600)
-		for _, look := range [][]string{nil, {"--look"}} {
-			out, err := attempt(l.kamino, append([]string{"generalize", "--root", root, "--profile", string(profile)}, look...)...)
+		for _, verb := range []string{"generalize", "inspect"} {
+			out, err := attempt(l.kamino, verb, "--root", root, "--profile", string(profile))
 			if code(err) != 3 || !strings.Contains(out, "nothing was changed") {
-				t.Errorf("a disk with /%s was not refused %v: %v\n%s", path, look, err, out)
+				t.Errorf("a disk with /%s was not refused by %s: %v\n%s", path, verb, err, out)
 			}
 		}
 		if err := os.RemoveAll(made); err != nil {
@@ -104,7 +103,7 @@ func (l *lab) testRefusals(t *testing.T, root string, profile v1alpha1.Profile) 
 func (l *lab) verify(t *testing.T, want int, args ...string) {
 	t.Helper()
 	if out, err := attempt(l.kamino, append([]string{"verify"}, args...)...); code(err) != want {
-		t.Errorf("kamino verify %s: %v, not exit code %d\n%s", strings.Join(args, " "), err, want, out)
+		t.Errorf("kamino-node verify %s: %v, not exit code %d\n%s", strings.Join(args, " "), err, want, out)
 	}
 }
 
@@ -139,7 +138,7 @@ func (l *lab) testFindings(t *testing.T, name, list string, want bool) {
 			out, err := exec.CommandContext(t.Context(), l.kamino, "verify", root, "--identities", list, "-o", "json").Output()
 			var report struct{ Findings []scan.Finding }
 			if json.Unmarshal(out, &report) != nil || code(err) != 4 {
-				t.Fatalf("kamino verify of the disk of %s%d: %v\n%s", name, i+1, err, out)
+				t.Fatalf("kamino-node verify of the disk of %s%d: %v\n%s", name, i+1, err, out)
 			}
 			var found []string
 			for _, f := range report.Findings {

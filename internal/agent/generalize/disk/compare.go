@@ -69,7 +69,7 @@ func (s *Search) otherHashes(ctx context.Context, o scan.Options) (map[string]st
 	}
 	var report scan.Report
 	if err := yaml.Unmarshal(content, &report); err != nil || len(report.Hashes) == 0 {
-		return nil, misusef("--compare: %s is no report with hashes: create the report with kamino verify ROOT --hashes -o yaml", s.Compare)
+		return nil, misusef("--compare: %s is no report with hashes: create the report with kamino-node verify ROOT --hashes -o yaml", s.Compare)
 	}
 	return report.Hashes, nil
 }
@@ -86,7 +86,7 @@ func (f *SearchResult) Suggest() ([]byte, error) {
 	add := func(names []string, reason string) {
 		for _, dir := range byDirectory(names) {
 			draft.Rules = append(draft.Rules, suggestedRule{
-				ID: fmt.Sprintf("site-%d-%s", len(draft.Rules)+1, slug(dir[0])), Action: "delete", Paths: dir, Reason: reason, Source: "kamino verify --suggest-rules",
+				ID: fmt.Sprintf("site-%d-%s", len(draft.Rules)+1, slug(dir[0])), Action: "delete", Paths: dir, Reason: reason, Source: "kamino-node verify --suggest-rules",
 			})
 		}
 	}

@@ -89,7 +89,7 @@ func (s *Search) runResult(m *generalize.Manifest) *RunResult {
 	}
 	switch unfinished := s.unfinished(); {
 	case unfinished:
-		result.Failed = "a run changed the disk and did not come to its end. Run kamino generalize again on a copy from before the run"
+		result.Failed = "a run changed the disk and did not come to its end. Run kamino-node generalize again on a copy from before the run"
 	case m == nil:
 		return nil
 	}

@@ -1,4 +1,4 @@
-package print
+package output
 
 import (
 	"bytes"
@@ -70,27 +70,6 @@ func TestASafeWriterReportsErrors(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
-
-// TestATerminalShowsNoForeignSequences: only Kamino's sequences, and each line stays one line.
-func TestATerminalShowsNoForeignSequences(t *testing.T) {
-	var out bytes.Buffer
-	terminal := NewTerminal(NewSafe(&out), func() (int, int) { return 200, 24 })
-	for name, test := range hostile {
-		out.Reset()
-		_ = terminal.Draw([]string{green + "ok" + reset + " " + test.text + "|"})
-		_, _ = terminal.Write([]byte(test.text))
-		text := out.String()
-		for _, own := range append([]string{"\x1b[J", "\x1b[K", "\x1b[1A\r"}, colours...) {
-			text = strings.ReplaceAll(text, own, "")
-		}
-		if strings.ContainsFunc(text, hidden) || !strings.Contains(out.String(), green+"ok"+reset) {
-			t.Errorf("%s: %q", name, out.String())
-		}
-	}
-	if got := safeLine("a\nb\tc"); got != "a b c" {
-		t.Errorf("%q", got)
-	}
-}
 
 // TestValuesSurviveEscapes: JSON and YAML escape control characters without a change of the value.
 func TestValuesSurviveEscapes(t *testing.T) {

@@ -1,4 +1,4 @@
-package print
+package agent
 
 import (
 	"fmt"
@@ -9,13 +9,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/agent/generalize"
 	"github.com/kamino-dev/kamino/internal/agent/generalize/disk"
 	"github.com/kamino-dev/kamino/internal/agent/generalize/scan"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/rules"
 )
 
-// Rules writes the removals of a profile with their reasons.
-func Rules(w io.Writer, format Format, p *rules.Profile) error {
+// printRules writes the removals of a profile with their reasons.
+func printRules(w io.Writer, format output.Format, p *rules.Profile) error {
 	if format.Machine() {
-		return Value(w, format, p)
+		return output.Value(w, format, p)
 	}
 	fmt.Fprintf(w, "Profile %s, version %s, agents of catalogue %s: %s\n", p.Name, p.Version, p.Catalogue, p.Summary)
 	if p.NotLive != "" {
@@ -41,10 +42,10 @@ func Rules(w io.Writer, format Format, p *rules.Profile) error {
 	return table.Flush()
 }
 
-// Manifest writes the findings and effects of a run.
-func Manifest(w io.Writer, format Format, m *generalize.Manifest) error {
+// printManifest writes the findings and effects of a run.
+func printManifest(w io.Writer, format output.Format, m *generalize.Manifest) error {
 	if format.Machine() {
-		return Value(w, format, m)
+		return output.Value(w, format, m)
 	}
 	if m.DryRun {
 		return expected(w, m)
@@ -117,10 +118,10 @@ func unusedAndKept(w io.Writer, m *generalize.Manifest) {
 	}
 }
 
-// Found writes the findings of a search; of a secret only the place.
-func Found(w io.Writer, format Format, found *disk.SearchResult) error {
+// printFound writes the findings of a search; of a secret only the place.
+func printFound(w io.Writer, format output.Format, found *disk.SearchResult) error {
 	if format.Machine() {
-		return Value(w, format, found)
+		return output.Value(w, format, found)
 	}
 	if run := found.Run; run != nil {
 		fmt.Fprintln(w, "Generalize run:", runText(run))

@@ -1,4 +1,4 @@
-package cli
+package agent
 
 import (
 	"net"
@@ -9,7 +9,7 @@ import (
 )
 
 // newProbeCommand is the command of a trial's pods; users do not need the command.
-func newProbeCommand(f *Factory) *cobra.Command {
+func newProbeCommand(e Environment) *cobra.Command {
 	var (
 		o      probe.Options
 		report string
@@ -17,8 +17,8 @@ func newProbeCommand(f *Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "probe", Short: "Test the network of a node from a pod", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if host := f.Getenv("KUBERNETES_SERVICE_HOST"); o.Peer != "" && host != "" {
-				o.Service = net.JoinHostPort(host, f.Getenv("KUBERNETES_SERVICE_PORT"))
+			if host := e.Getenv("KUBERNETES_SERVICE_HOST"); o.Peer != "" && host != "" {
+				o.Service = net.JoinHostPort(host, e.Getenv("KUBERNETES_SERVICE_PORT"))
 			}
 			found, err := o.Run(cmd.Context())
 			if err != nil || report == "" {

@@ -1,26 +1,25 @@
-// Package patchnode is the command of the pod on a node that Kamino checks, patches or reboots. People do not call the
-// command.
-package patchnode
+package agent
 
 import (
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/internal/agent/generalize/disk"
 	patchhost "github.com/kamino-dev/kamino/internal/agent/patch/host"
+	"github.com/kamino-dev/kamino/internal/cli/exit"
 	"github.com/kamino-dev/kamino/internal/process"
 )
 
-// New returns the command. node supplies clock and log; classed gives an error its exit code.
-func New(node patchhost.Node, getenv func(string) string, classed func(error) error) *cobra.Command {
-	r := patchhost.Run{Node: node}
+// newPatchCommand is the command of the pod on a node that Kamino checks, patches or reboots. People do not call it.
+func newPatchCommand(e Environment) *cobra.Command {
+	r := patchhost.Run{Node: patchhost.Node{Log: e.Err, Now: e.Now}}
 	cmd := &cobra.Command{
-		Use: "patch-node", Short: "Carry out an order for patches on a node from a pod", Hidden: true, Args: cobra.NoArgs,
+		Use: "patch", Short: "Carry out an order for patches on a node from a pod", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.Wait = process.Wait
-			r.Access.Host, r.Access.Port = getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT")
+			r.Access.Host, r.Access.Port = e.Getenv("KUBERNETES_SERVICE_HOST"), e.Getenv("KUBERNETES_SERVICE_PORT")
 			err := r.Do(cmd.Context())
 			disk.LeaveError(disk.TerminationLog, err)
-			return classed(err)
+			return exit.Classed(err)
 		},
 	}
 	flags := cmd.Flags()

@@ -1,4 +1,4 @@
-package cli
+package agent
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,32 +18,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/kamino-dev/kamino/internal/agent/generalize"
 	"github.com/kamino-dev/kamino/internal/agent/generalize/disk"
+	"github.com/kamino-dev/kamino/internal/cli/exit"
 )
-
-func verifyCommand(t *testing.T, args ...string) (string, int) {
-	t.Helper()
-	var out bytes.Buffer
-	cmd := newVerifyCommand(&Factory{Out: &out, Err: &out, Now: time.Now, Getenv: func(string) string { return "" }})
-	cmd.SetArgs(args)
-	cmd.SetOut(&out)
-	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	err := cmd.ExecuteContext(t.Context())
-	var e *failure
-	switch {
-	case errors.As(err, &e):
-		return out.String() + err.Error(), e.Code
-	case err != nil:
-		return out.String() + err.Error(), ExitUnexpected
-	default:
-		return out.String(), ExitDone
-	}
-}
 
 // livedIn is the file tree of a machine with many keys, the host's keys included.
 func livedIn(t *testing.T) (dir, hostKey string) {
@@ -94,24 +76,24 @@ func packaged(t *testing.T, dir, name, content string) {
 func TestVerifyTree(t *testing.T) {
 	dir, hostKey := livedIn(t)
 	// The negative control: a machine without generalization must not pass.
-	out, code := verifyCommand(t, dir)
-	if code != ExitFailed || !strings.Contains(out, "ssh-host-keys") || !strings.Contains(out, "4 findings") || strings.Contains(out, hostKey[30:60]) {
+	out, code := program(t, "verify", dir)
+	if code != exit.Failed || !strings.Contains(out, "ssh-host-keys") || !strings.Contains(out, "4 findings") || strings.Contains(out, hostKey[30:60]) {
 		t.Errorf("not generalized: exit code %d\n%s", code, out)
 	}
-	if _, err := generalizeCommand(t, "--root", dir); err != nil {
-		t.Fatal(err)
+	if out, code := program(t, "generalize", "--root", dir); code != exit.Done {
+		t.Fatal(out)
 	}
-	out, code = verifyCommand(t, dir)
-	if code != ExitDone || !strings.HasPrefix(out[strings.Index(out, "clean"):], "clean: read") || !strings.Contains(out, "identities of the donor") {
+	out, code = program(t, "verify", dir)
+	if code != exit.Done || !strings.HasPrefix(out[strings.Index(out, "clean"):], "clean: read") || !strings.Contains(out, "identities of the donor") {
 		t.Errorf("generalized: exit code %d\n%s", code, out)
 	}
-	if out, code = verifyCommand(t, dir, "--profile", "bootstrap"); code != ExitFailed || !strings.Contains(out, "client.key") {
+	if out, code = program(t, "verify", dir, "--profile", "bootstrap"); code != exit.Failed || !strings.Contains(out, "client.key") {
 		t.Errorf("judged by a profile that keeps no credential: exit code %d\n%s", code, out)
 	}
-	if out, code = verifyCommand(t, dir, "--all"); code != ExitFailed || !strings.Contains(out, "/usr/share/doc/example.pem") {
+	if out, code = program(t, "verify", dir, "--all"); code != exit.Failed || !strings.Contains(out, "/usr/share/doc/example.pem") {
 		t.Errorf("the whole tree: exit code %d\n%s", code, out)
 	}
-	out, _ = verifyCommand(t, dir, "-o", "json")
+	out, _ = program(t, "verify", dir, "-o", "json")
 	var v disk.SearchResult
 	if err := json.Unmarshal([]byte(out), &v); err != nil || !v.Clean || v.Profile != "static" || v.Identities == 0 || len(v.Kept) != 1 {
 		t.Errorf("got %v, %+v", err, v)
@@ -120,7 +102,7 @@ func TestVerifyTree(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "etc/copy"), []byte(hostKey), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, code = verifyCommand(t, dir); code != ExitFailed || !strings.Contains(out, "the donor's /etc/ssh/ssh_host_ed25519_key") {
+	if out, code = program(t, "verify", dir); code != exit.Failed || !strings.Contains(out, "the donor's /etc/ssh/ssh_host_ed25519_key") {
 		t.Errorf("a copy of the donor's key: exit code %d\n%s", code, out)
 	}
 }
@@ -133,29 +115,29 @@ func TestVerifyAFailedRun(t *testing.T) {
 	if err := os.WriteFile(key, []byte(hash+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := generalizeCommand(t, "--root", dir); err == nil {
+	if _, code := program(t, "generalize", "--root", dir); code == exit.Done {
 		t.Fatal("the run found nothing")
 	}
-	if out, code := verifyCommand(t, dir); code != ExitFailed || !strings.HasPrefix(out, "Generalize run: failed: ") || !strings.Contains(out, "1 finding") {
+	if out, code := program(t, "verify", dir); code != exit.Failed || !strings.HasPrefix(out, "Generalize run: failed: ") || !strings.Contains(out, "1 finding") {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 	if err := os.Remove(key); err != nil {
 		t.Fatal(err)
 	}
-	if out, code := verifyCommand(t, dir); code != ExitFailed || !strings.Contains(out, "must not be copied: the run has no proof") {
+	if out, code := program(t, "verify", dir); code != exit.Failed || !strings.Contains(out, "must not be copied: the run has no proof") {
 		t.Errorf("without the file: exit code %d\n%s", code, out)
 	}
-	if _, err := generalizeCommand(t, "--root", dir); err != nil {
-		t.Fatal(err)
+	if out, code := program(t, "generalize", "--root", dir); code != exit.Done {
+		t.Fatal(out)
 	}
-	if out, code := verifyCommand(t, dir); code != ExitDone || !strings.Contains(out, " rules were met") {
+	if out, code := program(t, "verify", dir); code != exit.Done || !strings.Contains(out, " rules were met") {
 		t.Errorf("after another run: exit code %d\n%s", code, out)
 	}
 	// As a run leaves the disk that ends in the middle.
 	if err := os.WriteFile(filepath.Join(dir, "var/lib/kamino/unfinished"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, code := verifyCommand(t, dir); code != ExitFailed || !strings.Contains(out, "did not come to its end") {
+	if out, code := program(t, "verify", dir); code != exit.Failed || !strings.Contains(out, "did not come to its end") {
 		t.Errorf("an unfinished run: exit code %d\n%s", code, out)
 	}
 }
@@ -180,16 +162,16 @@ func TestVerifyImage(t *testing.T) {
 	if err := os.WriteFile(list, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, code := verifyCommand(t, disk(dir), "--identities", list)
-	if code != ExitFailed || !strings.Contains(out, "the donor's /etc/machine-id") || !strings.Contains(out, "block in use") {
+	out, code := program(t, "verify", disk(dir), "--identities", list)
+	if code != exit.Failed || !strings.Contains(out, "the donor's /etc/machine-id") || !strings.Contains(out, "block in use") {
 		t.Errorf("not generalized: exit code %d\n%s", code, out)
 	}
-	if _, err := generalizeCommand(t, "--root", dir); err != nil {
-		t.Fatal(err)
+	if out, code := program(t, "generalize", "--root", dir); code != exit.Done {
+		t.Fatal(out)
 	}
 	name, manifest := disk(dir), filepath.Join(dir, generalize.ManifestPath)
-	out, code = verifyCommand(t, name, "--manifest", manifest, "--identities", list)
-	if code != ExitDone || !strings.Contains(out, "/etc/kubernetes/certs/client.key: ") {
+	out, code = program(t, "verify", name, "--manifest", manifest, "--identities", list)
+	if code != exit.Done || !strings.Contains(out, "/etc/kubernetes/certs/client.key: ") {
 		t.Errorf("generalized: exit code %d\n%s", code, out)
 	}
 	// A deleted key still exists in a free block.
@@ -201,8 +183,8 @@ func TestVerifyImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Close()
-	out, code = verifyCommand(t, name, "--manifest", manifest, "--free-only")
-	if code != ExitFailed || !strings.Contains(out, "free block") || strings.Contains(out, hostKey[30:60]) {
+	out, code = program(t, "verify", name, "--manifest", manifest, "--free-only")
+	if code != exit.Failed || !strings.Contains(out, "free block") || strings.Contains(out, hostKey[30:60]) {
 		t.Errorf("a key in a free block: exit code %d\n%s", code, out)
 	}
 }
@@ -223,7 +205,7 @@ func TestVerifyUsage(t *testing.T) {
 		{[]string{dir, "--identities", file}, "sha256sum"},
 		{[]string{dir, "-o", "xml"}, "xml"},
 	} {
-		if out, code := verifyCommand(t, c.args...); code != ExitUsage || !strings.Contains(out, c.says) {
+		if out, code := program(t, append([]string{"verify"}, c.args...)...); code != exit.Usage || !strings.Contains(out, c.says) {
 			t.Errorf("%v: exit code %d, %q; want a sentence with %q", c.args, code, out, c.says)
 		}
 	}
@@ -259,18 +241,18 @@ func TestVerifyLooksIntoStores(t *testing.T) {
 		c, err := containers.CreateBucket([]byte("c1"))
 		return errors.Join(err, c.Put([]byte("spec"), bytes.Repeat([]byte("an environment "), 1000)))
 	})
-	out, code := verifyCommand(t, dir)
-	if code != ExitFailed || !strings.Contains(out, "meta.db still has 1 containers") || !strings.Contains(out, "containerd-records") {
+	out, code := program(t, "verify", dir)
+	if code != exit.Failed || !strings.Contains(out, "meta.db still has 1 containers") || !strings.Contains(out, "containerd-records") {
 		t.Errorf("exit %d:\n%s", code, out)
 	}
 	change(func(containers *bolt.Bucket) error { return containers.DeleteBucket([]byte("c1")) })
-	if out, code = verifyCommand(t, dir); code != ExitFailed || !strings.Contains(out, "hold removed data") {
+	if out, code = program(t, "verify", dir); code != exit.Failed || !strings.Contains(out, "hold removed data") {
 		t.Errorf("exit %d:\n%s", code, out)
 	}
 	if err := os.Remove(name); err != nil {
 		t.Fatal(err)
 	}
-	if out, code = verifyCommand(t, dir); code != 0 {
+	if out, code = program(t, "verify", dir); code != 0 {
 		t.Errorf("exit %d:\n%s", code, out)
 	}
 }
@@ -282,7 +264,7 @@ func TestVerifyRefusesPipes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{pipe}, {"/dev/null"}, {"/dev/zero", "--free-only"}, {pipe, "--all"}} {
-		if out, code := verifyCommand(t, args...); code != ExitUsage || !strings.Contains(out, "write the data to a file first") {
+		if out, code := program(t, append([]string{"verify"}, args...)...); code != exit.Usage || !strings.Contains(out, "write the data to a file first") {
 			t.Errorf("verify %s ends with %d: %s", args, code, out)
 		}
 	}

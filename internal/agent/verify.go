@@ -1,4 +1,4 @@
-package cli
+package agent
 
 import (
 	"fmt"
@@ -8,13 +8,14 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/agent/generalize"
 	"github.com/kamino-dev/kamino/internal/agent/generalize/disk"
-	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/cli/exit"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 )
 
-func newVerifyCommand(f *Factory) *cobra.Command {
+func newVerifyCommand(e Environment) *cobra.Command {
 	var (
 		search  disk.Search
-		format  print.Format
+		format  output.Format
 		suggest bool
 	)
 	cmd := &cobra.Command{
@@ -36,35 +37,35 @@ with another content on each machine likely holds an identity.
 
 The exit code is 0 if the disk is clean, and 4 if the disk has forbidden findings, or if the run failed.`,
 		Example: `  # A mounted copy of a disk, with its own manifest
-  kamino verify /mnt/disk
+  kamino-node verify /mnt/disk
 
   # A raw image with free blocks, and the manifest of the run
-  kamino verify disk.raw --manifest generalize.json
+  kamino-node verify disk.raw --manifest generalize.json
 
   # The same, but ignore keys from packages and container images
-  kamino verify disk.raw --manifest generalize.json --tree /mnt/disk
+  kamino-node verify disk.raw --manifest generalize.json --tree /mnt/disk
 
   # Compare two nodes before a capture, and draft rules for your agents
-  kamino verify /mnt/node1 --compare /mnt/node2 --suggest-rules`,
+  kamino-node verify /mnt/node1 --compare /mnt/node2 --suggest-rules`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			search.Target = args[0]
 			found, err := search.Run(cmd.Context())
 			if err != nil {
-				return classed(err)
+				return exit.Classed(err)
 			}
 			if suggest {
 				draft, err := found.Suggest()
 				if err == nil {
-					_, err = f.Out.Write(draft)
+					_, err = e.Out.Write(draft)
 				}
 				return err
 			}
-			if err := print.Found(f.Out, format, found); err != nil {
+			if err := printFound(e.Out, format, found); err != nil {
 				return err
 			}
 			if !found.Clean {
-				return &failure{Code: ExitFailed, Err: fmt.Errorf("%s must not be copied: %s", generalize.Printable(found.Target), found.Verdict())}
+				return &exit.Failure{Code: exit.Failed, Err: fmt.Errorf("%s must not be copied: %s", generalize.Printable(found.Target), found.Verdict())}
 			}
 			return nil
 		},
@@ -80,7 +81,7 @@ The exit code is 0 if the disk is clean, and 4 if the disk has forbidden finding
 	flags.BoolVar(&search.All, "all", false, "also search files from packages and container images")
 	flags.StringVar(&search.Mounted, "tree", "", "for an image: mounted copy of the same disk, used to recognize keys from packages and container images")
 	flags.BoolVar(&search.FreeOnly, "free-only", false, "for an image: report keys and tokens only outside of blocks that are known to be in use")
-	bindOutput(cmd, &format, print.Table, print.JSON, print.YAML)
-	completeWords(cmd, "profile", profiles()...)
+	output.Bind(cmd, &format, output.Table, output.JSON, output.YAML)
+	completeProfiles(cmd)
 	return cmd
 }

@@ -1,10 +1,9 @@
-package print
+package output
 
 import (
 	"bytes"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -45,7 +44,7 @@ func (s *Safe) Write(text []byte) (int, error) {
 			shown = utf8.AppendRune(shown, replacement)
 		}
 		if s.returned = r == '\r'; !s.returned { // a line of another system may end with both
-			shown = utf8.AppendRune(shown, visible(r))
+			shown = utf8.AppendRune(shown, Visible(r))
 		}
 	}
 	if len(shown) == 0 {
@@ -66,44 +65,19 @@ func Raw(w io.Writer) io.Writer {
 	return w
 }
 
-// visible is the character, or the replacement of a control character.
-func visible(r rune) rune {
+// Visible is the character, or the replacement of a control character.
+func Visible(r rune) rune {
 	if r == '\n' || r == '\t' || !wording.Controls(r) {
 		return r
 	}
 	return replacement
 }
 
-// safeText is a text in the form of Safe.
-func safeText(text []byte) []byte {
+// SafeText is a text in the form of Safe.
+func SafeText(text []byte) []byte {
 	var out bytes.Buffer
 	_, _ = NewSafe(&out).Write(text)
 	return out.Bytes()
-}
-
-// colours are the allowed sequences in a line of a Terminal.
-var colours = []string{reset, green, red, yellow, dim, bold}
-
-// safeLine is one line of a Terminal: safeLine keeps Kamino's colours, and removes line breaks.
-func safeLine(line string) string {
-	var b strings.Builder
-next:
-	for line != "" {
-		for _, colour := range colours {
-			if rest, found := strings.CutPrefix(line, colour); found {
-				b.WriteString(colour)
-				line = rest
-				continue next
-			}
-		}
-		r, size := utf8.DecodeRuneInString(line)
-		line = line[size:]
-		if r == '\n' || r == '\t' || r == '\r' {
-			r = ' '
-		}
-		b.WriteRune(visible(r))
-	}
-	return b.String()
 }
 
 // escaped is equivalent JSON without control characters that JSON allows in a string.
