@@ -16,6 +16,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/spf13/cobra"
+
+	"github.com/kamino-dev/kamino/internal/agent"
 	"github.com/kamino-dev/kamino/internal/cli"
 	"github.com/kamino-dev/kamino/internal/cloud/aws"
 	"github.com/kamino-dev/kamino/internal/cloud/azure"
@@ -259,14 +262,19 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// programs are the trees of verbs.
+func programs() map[string]*cobra.Command {
+	return map[string]*cobra.Command{"kamino": cli.NewFactory().Command(), "kamino-node": agent.Environment{}.Command()}
+}
+
 // TestCommandsOfPages: each verb and each flag of a command on a page exists. The changelog has the commands of earlier releases.
 func TestCommandsOfPages(t *testing.T) {
-	inline, block := regexp.MustCompile("`(kamino [^`]+)`"), regexp.MustCompile("(?s)```(?:sh|bash)\n(.*?)```")
-	call := regexp.MustCompile(`(?m)(?:^|[|(&;]) *(?:bin/)?(kamino .*)`)
+	inline, block := regexp.MustCompile("`(kamino(?:-node)? [^`]+)`"), regexp.MustCompile("(?s)```(?:sh|bash)\n(.*?)```")
+	call := regexp.MustCompile(`(?m)(?:^|[|(&;]) *(?:bin/)?(kamino(?:-node)? .*)`)
 	other := regexp.MustCompile(`[|)&;>#\\].*`) // another command, or a comment
 	flag, found := regexp.MustCompile(`^--[a-z-]+`), 0
-	root := cli.NewFactory().Command()
-	root.InitDefaultCompletionCmd()
+	roots := programs()
+	roots["kamino"].InitDefaultCompletionCmd()
 	for _, path := range files(t, ".md") {
 		text := strings.ReplaceAll(page(t, path), "\\\n", " ")
 		calls := inline.FindAllStringSubmatch(text, -1)
@@ -278,6 +286,7 @@ func TestCommandsOfPages(t *testing.T) {
 			if path == "../CHANGELOG.md" || len(words) < 2 || !regexp.MustCompile(`^[a-z-]+$`).MatchString(words[1]) {
 				continue
 			}
+			root := roots[words[0]]
 			c, _, err := root.Find(words[1:])
 			if err != nil || c == root && !strings.HasPrefix(words[1], "-") {
 				t.Errorf("%s: no verb %s: %s", path, words[1], match[1])

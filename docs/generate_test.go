@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kamino-dev/kamino/api/crds"
+	"github.com/kamino-dev/kamino/internal/agent"
 	"github.com/kamino-dev/kamino/internal/cli"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/capi"
@@ -250,6 +251,7 @@ func commands() string {
 		}
 		b.WriteString(" |\n")
 	}
+	b.WriteString("| On nodes and disks | [kamino-node](#kamino-node) |\n")
 	fmt.Fprintf(&b, "\n## Flags of all commands\n\n```\n%s```\n", root.PersistentFlags().FlagUsagesWrapped(help))
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
@@ -269,6 +271,9 @@ func commands() string {
 		}
 	}
 	walk(root)
+	node := agent.Environment{}.Command()
+	fmt.Fprintf(&b, "\n## kamino-node\n\n%s\n\n```\n%s\n```\n", strings.TrimSpace(node.Long), node.Example)
+	walk(node)
 	return b.String()
 }
 

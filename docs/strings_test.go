@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kamino-dev/kamino/internal/cli"
 )
 
 // comments are the lines of an example that explain a command.
@@ -53,7 +52,9 @@ func TestHelp(t *testing.T) {
 			walk(verb)
 		}
 	}
-	walk(cli.NewFactory().Command())
+	for _, root := range programs() {
+		walk(root)
+	}
 	total.check(t, "help")
 	if verbs < 25 || total.words < 3000 {
 		t.Errorf("only %d verbs with %d words of help are read", verbs, total.words)
@@ -62,13 +63,14 @@ func TestHelp(t *testing.T) {
 
 // TestCommands looks for each verb and flag of a command on the pages. Sandbox demos and tests run whole commands.
 func TestCommands(t *testing.T) {
-	root := cli.NewFactory().Command()
 	known := map[string]*cobra.Command{}
-	for _, c := range root.Commands() {
-		c.InheritedFlags() // merges the flags of all verbs
-		known[c.Name()] = c
+	for program, root := range programs() {
+		for _, c := range root.Commands() {
+			c.InheritedFlags() // merges the flags of all verbs
+			known[program+" "+c.Name()] = c
+		}
 	}
-	command, flag := regexp.MustCompile("(?m)(?:`|^ *(?:\\$ )?|bin/|\\| |&& )kamino ([a-z][a-z-]*)([^`\n#|]*)"), regexp.MustCompile(`(?:^|[ \[])--([a-z][a-z-]*)`)
+	command, flag := regexp.MustCompile("(?m)(?:`|^ *(?:\\$ )?|bin/|\\| |&& )(kamino(?:-node)? ([a-z][a-z-]*))([^`\n#|]*)"), regexp.MustCompile(`(?:^|[ \[])--([a-z][a-z-]*)`)
 	found := 0
 	for _, path := range append(files(t, ".md"), "../charts/kamino/values.yaml", "../charts/kamino/files/alerts.yaml") {
 		if path == "../CHANGELOG.md" { // names earlier verbs
@@ -78,14 +80,14 @@ func TestCommands(t *testing.T) {
 			found++
 			verb := known[match[1]]
 			if verb == nil {
-				if match[1] != "completion" && match[1] != "help" {
-					t.Errorf("%s: kamino has no verb %s: %s", path, match[1], strings.TrimSpace(match[0]))
+				if match[2] != "completion" && match[2] != "help" {
+					t.Errorf("%s: there is no %s: %s", path, match[1], strings.TrimSpace(match[0]))
 				}
 				continue
 			}
-			for _, name := range flag.FindAllStringSubmatch(match[2], -1) {
+			for _, name := range flag.FindAllStringSubmatch(match[3], -1) {
 				if verb.Flag(name[1]) == nil && name[1] != "help" {
-					t.Errorf("%s: kamino %s has no flag --%s", path, match[1], name[1])
+					t.Errorf("%s: %s has no flag --%s", path, match[1], name[1])
 				}
 			}
 		}

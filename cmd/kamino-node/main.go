@@ -1,4 +1,4 @@
-// Command kamino-node is the program on nodes. Kamino runs it in pods, and people run it on mounted disks.
+// Command kamino-node is the program in the pods on nodes. People run kamino-node on mounted disks.
 package main
 
 import (

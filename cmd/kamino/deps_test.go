@@ -27,21 +27,29 @@ func under(name, prefix string) bool {
 // The binary on every donor holds no server of Kubernetes, no test code, and no sandbox. bbolt, etcd's file format, is also
 // containerd's format, so the binary holds bbolt.
 func TestBinaryDependencies(t *testing.T) {
-	all := deps(t, module+"cmd/kamino")
+	for program, never := range map[string][]string{
+		"kamino":      {module + "internal/agent"},
+		"kamino-node": {module + "internal/cloud/aws", module + "internal/cloud/azure", module + "internal/cloud/capi", module + "internal/cluster", module + "internal/capture", "github.com/aws", "github.com/Azure", "sigs.k8s.io/controller-runtime", "k8s.io/client-go/kubernetes"},
+	} {
+		holds(t, program, append(never,
+			"k8s.io/kubernetes", "k8s.io/apiserver", "k8s.io/kube-aggregator", "k8s.io/kubelet", "go.etcd.io/etcd", "go.etcd.io/raft",
+			module+"sandbox", module+"internal/testing/apitest", module+"internal/testing/memory", module+"internal/testing/cloudtest", module+"internal/testing/example", module+"internal/tmpdeps",
+			"testing", "net/http/httptest", "github.com/rogpeppe/go-internal", "pgregory.net/rapid",
+			"sigs.k8s.io/kwok", "k8s.io/client-go/kubernetes/fake", "sigs.k8s.io/controller-runtime/pkg/client/fake", "sigs.k8s.io/controller-runtime/pkg/envtest",
+			"github.com/stretchr/testify", "github.com/onsi"))
+	}
+}
+
+// holds reports packages that a program must not have.
+func holds(t *testing.T, program string, never []string) {
+	t.Helper()
+	all := deps(t, module+"cmd/"+program)
 	if len(all) < 100 {
 		t.Fatalf("only %d packages: the list is incomplete", len(all))
 	}
-	for _, forbidden := range []string{
-		"k8s.io/kubernetes", "k8s.io/apiserver", "k8s.io/kube-aggregator", "k8s.io/kubelet", "go.etcd.io/etcd", "go.etcd.io/raft",
-		module + "sandbox", module + "internal/testing/apitest", module + "internal/testing/memory", module + "internal/testing/cloudtest", module + "internal/testing/example", module + "internal/tmpdeps",
-		"testing", "net/http/httptest", "github.com/rogpeppe/go-internal", "pgregory.net/rapid",
-		"sigs.k8s.io/kwok", "k8s.io/client-go/kubernetes/fake", "sigs.k8s.io/controller-runtime/pkg/client/fake", "sigs.k8s.io/controller-runtime/pkg/envtest",
-		"github.com/stretchr/testify", "github.com/onsi",
-	} {
-		for _, name := range all {
-			if under(name, forbidden) {
-				t.Errorf("the binary holds %s", name)
-			}
+	for _, name := range all {
+		if slices.ContainsFunc(never, func(forbidden string) bool { return under(name, forbidden) }) {
+			t.Errorf("%s holds %s", program, name)
 		}
 	}
 }

@@ -95,12 +95,12 @@ package d
 -- internal/testing/a.go --
 package apitest
 
--- internal/patch/apt/a.go --
+-- internal/agent/apt/a.go --
 package apt
 
 
 
--- internal/patch/aptother/a.go --
+-- internal/agent2/aptother/a.go --
 package aptother
 -- sandbox/a.go --
 package sandbox
@@ -258,7 +258,7 @@ func edge(a bool) bool { return ` + strings.Repeat("a && ", 15) + `a }
 `
 
 // The first line has 160 columns: two tabs and 152 runes. The second line has 161.
-var wideLines = "\n-- internal/patch/apt/a.go --\npackage apt\n//\t\t" + strings.Repeat("ä", 150) + "\n//\t\t" + strings.Repeat("a", 151) +
+var wideLines = "\n-- internal/agent/apt/a.go --\npackage apt\n//\t\t" + strings.Repeat("ä", 150) + "\n//\t\t" + strings.Repeat("a", 151) +
 	"\n-- internal/testing/memory/a.go --\npackage memory\n//" + strings.Repeat("a", 170) + "\n-- internal/a/a_test.go --\npackage a\n//" + strings.Repeat("a", 170) + "\n"
 
 const definition = `
@@ -344,12 +344,12 @@ func TestFigures(t *testing.T) {
 		where           string
 	}{
 		{"lines-control-plane", parts, 8, "a: 4"},
-		{"lines-node-agent", parts, 4, "patch/apt: 4"},
+		{"lines-node-agent", parts, 4, "agent/apt: 4"},
 		{"lines-test-kit", parts, 2, "testing: 2"},
 		{"lines-sandbox", parts, 6, "sandbox: 5"},
-		{"packages", parts, 7, "internal/patch: 2"},
+		{"packages", parts, 7, "internal: 2"},
 		{"packages-level-1", parts, 2, "internal: 2"},
-		{"packages-level-2", parts, 3, "internal/patch: 2"},
+		{"packages-level-2", parts, 3, "internal/a: 1"},
 		{"packages-level-3", parts, 1, "internal/a/b/c: 1"},
 		{"folder-pairs", imports, 1, "a and b"},
 		{"back-arrows", arrows, 5, "a: 4"},
@@ -365,8 +365,8 @@ func TestFigures(t *testing.T) {
 		{"function-branches", strings.ReplaceAll(branching, "var literal", "// "), 16, "a.edge"},
 		{"function-branches", strings.ReplaceAll(strings.ReplaceAll(branching, "var literal", "// "), "func edge", "// "), 9, "a.F"},
 		{"functions-branched", branching, 1, "a: 1"},
-		{"columns", wideLines, 161, "internal/patch/apt/a.go:3"},
-		{"lines-wide", wideLines, 1, "internal/patch/apt/a.go: 1"},
+		{"columns", wideLines, 161, "internal/agent/apt/a.go:3"},
+		{"lines-wide", wideLines, 1, "internal/agent/apt/a.go: 1"},
 		{"reasons", "-- docs/troubleshooting/reasons.md --\n# Title\n\n## A\n\n## B\n\n### no\n", 2, "docs/troubleshooting/reasons.md"},
 		{"crd-fields", definition, 14, "Order.spec: 8"},
 		{"crd-fields-order", definition, 9, "Order.spec: 8"},

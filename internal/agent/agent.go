@@ -19,7 +19,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/process"
 )
 
-const rootHelp = `kamino-node works on the disk of a node. Kamino runs kamino-node in pods on nodes. You can run it on a mounted copy of a disk.
+const rootHelp = `Check, clean and search the disk of a node. Kamino runs this program in pods on nodes. You can run the program on a
+mounted copy of a disk.
 
 Exit codes:
   0    done.

@@ -187,10 +187,13 @@ func TestTheController(t *testing.T) {
 	objects := documents(t, Options{Controller: true, Image: "example.test/kamino-node:v1", ControllerImage: "example.test/kamino:v1", CloudConfigSecret: "cc", ConfigFile: "cloud.json"})
 	deployment := as[appsv1.Deployment](t, objects, "Deployment", "kamino-controller")
 	pod := deployment.Spec.Template.Spec
-	for _, want := range []string{"controller", "--namespace=kamino-system", "--image=example.test/kamino:v1", "--cloud-config=/etc/kamino/cloud.json"} {
+	for _, want := range []string{"controller", "--namespace=kamino-system", "--image=example.test/kamino-node:v1", "--cloud-config=/etc/kamino/cloud.json"} {
 		if !slices.Contains(pod.Containers[0].Args, want) {
 			t.Errorf("args %v lack %s", pod.Containers[0].Args, want)
 		}
+	}
+	if image := pod.Containers[0].Image; image != "example.test/kamino:v1" {
+		t.Errorf("the controller runs %s", image)
 	}
 	if pod.Volumes[0].Secret.SecretName != "cc" {
 		t.Errorf("volumes = %+v", pod.Volumes)

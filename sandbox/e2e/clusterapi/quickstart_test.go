@@ -28,7 +28,7 @@ func TestQuickstart(t *testing.T) {
 	e.Must(err)
 	e.Must(os.WriteFile(filepath.Join(dir, "management.kubeconfig"), admin, 0o600))
 	out := sandbox.RunPage(t, "../../../docs/get-started/cluster-api.md", dir, nil,
-		"NAMESPACE", sandboxtest.ClusterNamespace, "POOL", e.Pool, "registry.example.com/kamino:mine", sandboxdir.KaminoImage+":sandbox",
+		"NAMESPACE", sandboxtest.ClusterNamespace, "POOL", e.Pool, "registry.example.com/kamino-node:mine", sandboxdir.NodeImage+":sandbox",
 		"capture NODE", "capture "+e.Donor+" -f "+sandboxtest.SettingsFile(t, "trial: {soak: 1s}"))
 	for _, text := range []string{e.Pool, "nothing is changed. Prototype", "now builds new nodes from version ", "Provisioned: Passed", "current"} {
 		if !strings.Contains(out, text) {

@@ -95,7 +95,7 @@ func run(t *testing.T, page, description string, replacements ...string) {
 	}
 	group := groupOf(t, spec.Name)
 	sandbox.RunPage(t, pages+page, dir, env, append([]string{
-		"registry.example.com/kamino:mine", sandboxdir.KaminoImage + ":sandbox",
+		"registry.example.com/kamino-node:mine", sandboxdir.NodeImage + ":sandbox",
 		"kamino doctor", "kamino doctor " + group, // other pages leave pools
 		`kamino capture "$NODE"`, `kamino capture "$NODE" -f ` + sandboxtest.SettingsFile(t, "trial: {soak: 1s}"),
 		"my-node-role", "node-role", "my-node", machines[0].Node, "my-group", group, "my-pool", group,
