@@ -76,8 +76,10 @@ func (s *Sandbox) Demo(t testing.TB, kamino string, flags ...string) Demo {
 // DemoWith runs a demo. A shell script replaces kamino; $REAL_KAMINO is the real binary.
 func (s *Sandbox) DemoWith(t testing.TB, script string, flags ...string) Demo {
 	t.Helper()
-	kamino := filepath.Join(t.TempDir(), "kamino")
-	if err := os.WriteFile(kamino, bytes.ReplaceAll([]byte(script), []byte("$REAL_KAMINO"), []byte(s.Kamino)), 0o755); err != nil {
+	dir := t.TempDir()
+	kamino := filepath.Join(dir, "kamino")
+	err := os.WriteFile(kamino, bytes.ReplaceAll([]byte(script), []byte("$REAL_KAMINO"), []byte(s.Kamino)), 0o755)
+	if err = errors.Join(err, os.Symlink(filepath.Join(s.Programs, "kamino-node"), filepath.Join(dir, "kamino-node"))); err != nil {
 		t.Fatal(err)
 	}
 	return s.Demo(t, kamino, flags...)

@@ -114,7 +114,10 @@ func writeUsage(cmd *cobra.Command) error {
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprintf(&b, "\nUse \"%s COMMAND --help\" for the help of a command.", cmd.CommandPath())
 	}
-	fmt.Fprintf(&b, "\nUse \"%s options\" for the flags of all commands.\n", cmd.Root().CommandPath())
+	if cmd.Root().PersistentFlags().HasAvailableFlags() {
+		fmt.Fprintf(&b, "\nUse \"%s options\" for the flags of all commands.", cmd.Root().CommandPath())
+	}
+	b.WriteString("\n")
 	_, err := io.WriteString(cmd.OutOrStderr(), b.String())
 	return err
 }
