@@ -13,11 +13,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/spf13/cobra"
-
 	"github.com/kamino-dev/kamino/internal/agent"
 	"github.com/kamino-dev/kamino/internal/cli"
 	"github.com/kamino-dev/kamino/internal/cloud/aws"

@@ -35,8 +35,8 @@ const (
 // Code of the node agent runs only in a pod on a node: generalize, patches, the probe of a trial, and their verbs.
 var folders = map[part][]string{
 	nodeAgent: {"cmd/kamino-node", "internal/agent", "internal/trial/probe"},
-	testKit: {"internal/policy/week", "internal/testing"},
-	sandbox: {"sandbox"},
+	testKit:   {"internal/policy/week", "internal/testing"},
+	sandbox:   {"sandbox"},
 }
 
 // partOf returns the part of a folder.

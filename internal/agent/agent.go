@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -34,13 +33,6 @@ const rootExample = `  # Check a mounted copy of a disk, remove identity and sec
   kamino-node generalize --root /mnt/disk --dry-run
   kamino-node generalize --root /mnt/disk
   kamino-node verify /mnt/disk`
-
-// Environment is what the program reads and writes besides disks.
-type Environment struct {
-	Out, Err io.Writer
-	Getenv   func(string) string
-	Now      func() time.Time
-}
 
 // Main runs the program in the real environment and returns its exit code.
 func Main() int {

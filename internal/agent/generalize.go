@@ -78,11 +78,17 @@ func (r *run) runner(root disk.Root) (*generalize.Runner, error) {
 // generalizeFlags are the flags of kamino-node generalize, from a user or from a capture.
 type generalizeFlags struct {
 	run
-	manifest                        string
-	format                          output.Format
-	live, dryRun, list, confirmRoot bool
-	prototype, uid, bootID          string
-	order                           disk.Order
+	manifest                  string
+	format                    output.Format
+	dryRun, list, confirmRoot bool
+	live                      liveFlags
+}
+
+// liveFlags are the flags for the host of a capture.
+type liveFlags struct {
+	on                     bool
+	prototype, uid, bootID string
+	order                  disk.Order
 }
 
 func newGeneralizeCommand(e Environment) *cobra.Command {
@@ -107,7 +113,7 @@ A capture runs this command on the donor with further flags, which you do not ne
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := g.do(cmd.Context())
-			if g.live {
+			if g.live.on {
 				disk.LeaveError(disk.TerminationLog, err)
 			}
 			return exit.Classed(exit.InLines(err))
@@ -120,16 +126,16 @@ A capture runs this command on the donor with further flags, which you do not ne
 	flags.StringVar(&g.manifest, "manifest", "", "also write the manifest to this file")
 	flags.BoolVar(&g.confirmRoot, "confirm-root", false, "generalize / of this machine; the machine loses its identity")
 	output.Bind(cmd, &g.format, output.Table, output.JSON, output.YAML)
-	flags.BoolVar(&g.live, "live", false, "root is the running host: stop services, report, power off")
-	flags.StringVar(&g.prototype, "prototype", "", "with --live: name of the Prototype")
-	flags.StringVar(&g.uid, "uid", "", "with --live: UID of the Prototype")
-	flags.StringVar(&g.bootID, "boot-id", "", "with --live: boot ID that the host must have")
-	flags.StringVar(&g.order.Name, "order", "", "with --live: the Order as NAMESPACE/NAME")
-	flags.StringVar(&g.order.UID, "order-uid", "", "with --live: UID of the Order")
-	flags.StringVar(&g.order.Files.Key, "key-file", "", "with --live: file with the key that signs the report")
-	flags.StringVar(&g.order.Files.PodUID, "pod-uid-file", "", "with --live: file with the UID of the pod")
-	flags.StringVar(&g.order.Access.TokenFile, "token-file", "", "with --live: file with the token for the API server")
-	flags.StringVar(&g.order.Access.CAFile, "ca-file", "", "with --live: file with the certificates of the API server")
+	flags.BoolVar(&g.live.on, "live", false, "root is the running host: stop services, report, power off")
+	flags.StringVar(&g.live.prototype, "prototype", "", "with --live: name of the Prototype")
+	flags.StringVar(&g.live.uid, "uid", "", "with --live: UID of the Prototype")
+	flags.StringVar(&g.live.bootID, "boot-id", "", "with --live: boot ID that the host must have")
+	flags.StringVar(&g.live.order.Name, "order", "", "with --live: the Order as NAMESPACE/NAME")
+	flags.StringVar(&g.live.order.UID, "order-uid", "", "with --live: UID of the Order")
+	flags.StringVar(&g.live.order.Files.Key, "key-file", "", "with --live: file with the key that signs the report")
+	flags.StringVar(&g.live.order.Files.PodUID, "pod-uid-file", "", "with --live: file with the UID of the pod")
+	flags.StringVar(&g.live.order.Access.TokenFile, "token-file", "", "with --live: file with the token for the API server")
+	flags.StringVar(&g.live.order.Access.CAFile, "ca-file", "", "with --live: file with the certificates of the API server")
 	hide(flags, "live", "prototype", "uid", "boot-id", "order", "order-uid", "key-file", "pod-uid-file", "token-file", "ca-file")
 	return cmd
 }
@@ -145,13 +151,13 @@ func (g *generalizeFlags) do(ctx context.Context) error {
 		}
 		return printRules(g.Out, g.format, profile)
 	}
-	if err := g.check(g.live); err != nil {
+	if err := g.check(g.live.on); err != nil {
 		return err
 	}
 	if err := g.checkLive(); err != nil {
 		return err
 	}
-	root := disk.Root{Path: g.root, Running: g.live}
+	root := disk.Root{Path: g.root, Running: g.live.on}
 	if !root.Running && !g.confirmRoot && !g.dryRun {
 		if err := root.Spare(); err != nil {
 			return err
@@ -161,10 +167,10 @@ func (g *generalizeFlags) do(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	runner.DryRun, runner.Subject = g.dryRun, generalize.RunSubject{Prototype: g.prototype, UID: types.UID(g.uid), BootID: g.bootID}
-	if g.live {
-		g.order.Access.Host, g.order.Access.Port = g.Getenv("KUBERNETES_SERVICE_HOST"), g.Getenv("KUBERNETES_SERVICE_PORT")
-		return disk.GeneralizeHost(ctx, host.Host{Root: g.root, Runner: runner, Log: g.Err}, g.order)
+	runner.DryRun, runner.Subject = g.dryRun, generalize.RunSubject{Prototype: g.live.prototype, UID: types.UID(g.live.uid), BootID: g.live.bootID}
+	if g.live.on {
+		g.live.order.Access.Host, g.live.order.Access.Port = g.Getenv("KUBERNETES_SERVICE_HOST"), g.Getenv("KUBERNETES_SERVICE_PORT")
+		return disk.GeneralizeHost(ctx, host.Host{Root: g.root, Runner: runner, Log: g.Err}, g.live.order)
 	}
 	m, err := disk.Generalize(ctx, root, runner, g.manifest)
 	if m == nil {
@@ -175,12 +181,12 @@ func (g *generalizeFlags) do(ctx context.Context) error {
 
 // checkLive refuses flags that contradict --live.
 func (g *generalizeFlags) checkLive() error {
-	o := g.order
-	order := []string{g.prototype, g.uid, g.bootID, o.Name, o.UID, o.Files.Key, o.Files.PodUID, o.Access.TokenFile, o.Access.CAFile}
+	o := g.live.order
+	order := []string{g.live.prototype, g.live.uid, g.live.bootID, o.Name, o.UID, o.Files.Key, o.Files.PodUID, o.Access.TokenFile, o.Access.CAFile}
 	switch {
-	case g.live && (g.dryRun || g.manifest != "" || g.format != ""):
+	case g.live.on && (g.dryRun || g.manifest != "" || g.format != ""):
 		return exit.Usagef("--live excludes --dry-run, --manifest and --output")
-	case g.live && slices.Contains(order, ""):
+	case g.live.on && slices.Contains(order, ""):
 		return exit.Usagef("--live needs --prototype, --uid, --boot-id, --order, --order-uid, --key-file, --pod-uid-file, --token-file and --ca-file; captures set these flags")
 	}
 	return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/agent/generalize"
 	"github.com/kamino-dev/kamino/internal/agent/generalize/disk"
-	"github.com/kamino-dev/kamino/internal/agent/generalize/scan"
 	patchdisk "github.com/kamino-dev/kamino/internal/agent/patch/disk"
+	"github.com/kamino-dev/kamino/internal/agent/scan"
 	"github.com/kamino-dev/kamino/internal/cli/exit"
 )
 

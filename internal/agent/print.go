@@ -8,7 +8,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/agent/generalize"
 	"github.com/kamino-dev/kamino/internal/agent/generalize/disk"
-	"github.com/kamino-dev/kamino/internal/agent/generalize/scan"
+	"github.com/kamino-dev/kamino/internal/agent/scan"
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/rules"
 )

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 )
 
 // addresses returns the addresses of the donor's network cards: from the kernel of a running machine, and from leases.

@@ -1,7 +1,7 @@
 package generalize
 
 import (
-	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 	"github.com/kamino-dev/kamino/internal/rules"
 )
 

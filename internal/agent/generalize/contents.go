@@ -3,9 +3,9 @@ package generalize
 import (
 	"fmt"
 
-	"github.com/kamino-dev/kamino/internal/agent/generalize/inventory"
-	"github.com/kamino-dev/kamino/internal/agent/generalize/store"
-	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/agent/inventory"
+	"github.com/kamino-dev/kamino/internal/agent/store"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 	"github.com/kamino-dev/kamino/internal/contents"
 	"github.com/kamino-dev/kamino/internal/rules"
 )

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 )
 
 // evidence has the files by which a disk's profile is known: join credentials, or leftovers of the join. A file of both

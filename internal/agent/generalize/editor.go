@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 	"github.com/kamino-dev/kamino/internal/rules"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/agent/generalize/scan"
+	"github.com/kamino-dev/kamino/internal/agent/scan"
 )
 
 // uuid returns a random UUID.

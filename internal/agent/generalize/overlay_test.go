@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/agent/generalize/scan"
+	"github.com/kamino-dev/kamino/internal/agent/scan"
 	"github.com/kamino-dev/kamino/internal/rules"
 )
 

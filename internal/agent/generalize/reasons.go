@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kamino-dev/kamino/internal/agent/generalize/scan"
+	"github.com/kamino-dev/kamino/internal/agent/scan"
 )
 
 // Reasons are why a disk must not be copied.

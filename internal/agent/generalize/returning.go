@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 )
 
 // ReturningPath is the file with data for a returning donor. The first boot restores the data on the donor, and removes

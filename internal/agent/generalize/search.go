@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kamino-dev/kamino/internal/agent/generalize/scan"
-	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/agent/scan"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 	"github.com/kamino-dev/kamino/internal/rules"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/agent/generalize/scan"
-	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/agent/scan"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 )
 
 // Summarize returns the files of unknown origin of a running machine, for the comparison with a donor of the same pool.

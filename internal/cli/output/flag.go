@@ -1,3 +1,4 @@
+// Package output writes results in the form that the user asks for, without control characters of others.
 package output
 
 import (

@@ -1,7 +1,6 @@
 package kubelet
 
 import (
-	"context"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/kamino-dev/kamino/internal/cli"
+	"github.com/kamino-dev/kamino/internal/agent"
 	"github.com/kamino-dev/kamino/internal/trial/probe"
 )
 
@@ -21,12 +20,12 @@ const asKamino = "KUBELET_TEST_AS_KAMINO"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asKamino) != "" {
-		os.Exit(cli.NewFactory().Run(context.Background(), os.Args[1:]))
+		os.Exit(agent.Main())
 	}
 	os.Exit(m.Run())
 }
 
-// kamino is the program of Kamino's image.
+// kamino is the program of the image for nodes.
 func kamino(t *testing.T) map[string]string {
 	t.Helper()
 	self, err := os.Executable()

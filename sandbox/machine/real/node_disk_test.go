@@ -16,7 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/agent/generalize"
 	"github.com/kamino-dev/kamino/internal/agent/generalize/disk"
-	"github.com/kamino-dev/kamino/internal/agent/generalize/scan"
+	"github.com/kamino-dev/kamino/internal/agent/scan"
 )
 
 // captureNode generalizes a node in place, like a donor that does not return, and cuts the power. captureNode

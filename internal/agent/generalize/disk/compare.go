@@ -12,7 +12,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/kamino-dev/kamino/internal/agent/generalize/scan"
+	"github.com/kamino-dev/kamino/internal/agent/scan"
 )
 
 // Comparison are the files of unknown origin of two machines of one pool. Equal files are configuration. A file with

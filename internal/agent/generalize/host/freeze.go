@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 )
 
 // goOn are the names of processes that go on: the network and the disks need them, and they write no files of their

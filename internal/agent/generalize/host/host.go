@@ -13,8 +13,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/agent/generalize"
-	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
 	"github.com/kamino-dev/kamino/internal/agent/patch/disk"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 )
 
 // limit is how long a run may take after its first change to the host. It is below the lifetime of an API token, so

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kamino-dev/kamino/internal/agent/generalize"
-	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 )
 
 // mountsBelow returns the mounts at or below the root in this process's mount namespace.

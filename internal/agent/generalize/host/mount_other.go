@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"github.com/kamino-dev/kamino/internal/agent/generalize"
-	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 )
 
 func (h *Host) detach(*tree.Tree) {}

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 )
 
 const triggerPath = "proc/sysrq-trigger"

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 )
 
 // process has the needed fields of /proc/PID/stat.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 )
 
 func opened(t *testing.T, dir string) *tree.Tree {

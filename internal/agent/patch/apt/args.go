@@ -3,7 +3,7 @@ package apt
 import (
 	"strconv"
 
-	"github.com/kamino-dev/kamino/internal/agent/generalize/dpkgdb"
+	"github.com/kamino-dev/kamino/internal/agent/dpkgdb"
 )
 
 // LockSeconds is how long apt and dpkg wait for another process, such as apt-daily.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kamino-dev/kamino/internal/agent/generalize/dpkgdb"
+	"github.com/kamino-dev/kamino/internal/agent/dpkgdb"
 	"github.com/kamino-dev/kamino/internal/patch"
 )
 

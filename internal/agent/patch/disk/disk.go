@@ -7,9 +7,9 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/kamino-dev/kamino/internal/agent/generalize/rpmdb"
-	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
 	"github.com/kamino-dev/kamino/internal/agent/patch/apt"
+	"github.com/kamino-dev/kamino/internal/agent/rpmdb"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 	"github.com/kamino-dev/kamino/internal/patch"
 )
 

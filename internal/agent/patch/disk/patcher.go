@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 )
 
 // Patcher is a tool of the system that installs patches without Kamino. Unit is the systemd unit that starts the tool.

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
 	"github.com/kamino-dev/kamino/internal/agent/patch/apt"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 	"github.com/kamino-dev/kamino/internal/patch"
 )
 

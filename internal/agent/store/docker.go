@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 )
 
 var layerName = regexp.MustCompile(`^[0-9a-zA-Z][0-9a-zA-Z_.-]*$`)

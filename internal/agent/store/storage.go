@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 )
 
 // storage has the paths of containers/storage.

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"os"
 
-	"github.com/kamino-dev/kamino/internal/agent/generalize/rpmdb"
+	"github.com/kamino-dev/kamino/internal/agent/rpmdb"
 )
 
 // Tags of a header. Source: rpm, include/rpm/rpmtag.h.

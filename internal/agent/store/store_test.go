@@ -20,7 +20,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 	"github.com/kamino-dev/kamino/internal/rules"
 )
 

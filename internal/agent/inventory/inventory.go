@@ -12,9 +12,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/kamino-dev/kamino/internal/agent/generalize/dpkgdb"
-	"github.com/kamino-dev/kamino/internal/agent/generalize/rpmdb"
-	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/agent/dpkgdb"
+	"github.com/kamino-dev/kamino/internal/agent/rpmdb"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 	"github.com/kamino-dev/kamino/internal/contents"
 )
 

@@ -9,7 +9,7 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/kamino-dev/kamino/internal/agent/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 )
 
 // pages reads a bbolt database page by page, without the library: it verifies the library's writes, sees free pages,

@@ -1,0 +1,13 @@
+package agent
+
+import (
+	"io"
+	"time"
+)
+
+// Environment is what the program reads and writes besides disks.
+type Environment struct {
+	Out, Err io.Writer
+	Getenv   func(string) string
+	Now      func() time.Time
+}
