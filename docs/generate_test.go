@@ -288,7 +288,7 @@ func api(t *testing.T) string {
 	for _, kind := range []struct{ name, file, page string }{
 		{"Prototype", "kamino.dev_prototypes.yaml", "prototype.md"},
 		{"PrototypePolicy", "kamino.dev_prototypepolicies.yaml", "policy.md"},
-		{"Order", "kamino.dev_orders.yaml", "order.md"},
+		{"NodeOrder", "kamino.dev_nodeorders.yaml", "order.md"},
 	} {
 		definition, err := crds.Files.ReadFile(kind.file)
 		if err != nil {

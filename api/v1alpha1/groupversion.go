@@ -11,7 +11,7 @@ var GroupVersion = schema.GroupVersion{Group: "kamino.dev", Version: "v1alpha1"}
 
 // AddToScheme registers the kinds of this package.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &Prototype{}, &PrototypeList{}, &Order{}, &OrderList{}, &PrototypePolicy{}, &PrototypePolicyList{})
+	s.AddKnownTypes(GroupVersion, &Prototype{}, &PrototypeList{}, &NodeOrder{}, &NodeOrderList{}, &PrototypePolicy{}, &PrototypePolicyList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

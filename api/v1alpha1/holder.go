@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// HolderKind is the kind of a Node's holder, or of the object that asks for an Order.
+// HolderKind is the kind of a Node's holder, or of the object that asks for a NodeOrder.
 // +kubebuilder:validation:Enum=Prototype;Replacement;PrototypePolicy
 type HolderKind string
 

@@ -30,7 +30,7 @@ const (
 	// with a status, means that such a version has begun the capture.
 	FormerRecordAnnotation = "kamino.dev/record"
 
-	// OrderAnnotation on a generalize pod is the UID of the pod's Order.
+	// OrderAnnotation on a generalize pod is the UID of the pod's NodeOrder.
 	OrderAnnotation = "kamino.dev/order"
 
 	// CaptureFinalizer keeps a deleted Prototype until the donor is released and the capture has cleaned up.
@@ -93,14 +93,14 @@ const (
 // DefaultNamespace is the namespace of the engine: Leases, Secrets and saved recipes.
 const DefaultNamespace = "kamino-system"
 
-// DefaultGeneralizeNamespace holds the generalize pods with their Orders, but no Secret of the engine: a pod can mount each
+// DefaultGeneralizeNamespace holds the generalize pods with their NodeOrders, but no Secret of the engine: a pod can mount each
 // Secret of its namespace. The chart creates this namespace for a release with the name kamino.
 const DefaultGeneralizeNamespace = "kamino-generalize"
 
 // LeaseName is the Lease of the process that runs captures: the controller, or a command without a controller.
 const LeaseName = "kamino-controller"
 
-// GeneralizeServiceAccount is the identity of the generalize pod. The account may only read Orders and write their status.
+// GeneralizeServiceAccount is the identity of the generalize pod. The account may only read NodeOrders and write their status.
 const GeneralizeServiceAccount = "kamino-generalize"
 
 // ObjectName turns a pool's name into one that Kubernetes takes: lower case, and "-" for all but letters and

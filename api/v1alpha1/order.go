@@ -15,9 +15,9 @@ import (
 // OrderRecord is the engine's record of an order, where the pod on the donor cannot write: the engine trusts a report only
 // if the report fits the record.
 type OrderRecord struct {
-	// Namespace of the Order and its pod.
+	// Namespace of the NodeOrder and its pod.
 	Namespace string `json:"namespace"`
-	// UID of the Order.
+	// UID of the NodeOrder.
 	UID types.UID `json:"uid"`
 	// Key is the public half of the order's key, in base64.
 	Key string `json:"key"`
@@ -27,7 +27,7 @@ type OrderRecord struct {
 
 // Report is the pod's result by the method: a proof or the reason for a missing proof, or the report about patches.
 type Report struct {
-	// Order and Pod of the report, by UID.
+	// NodeOrder and Pod of the report, by UID.
 	Order types.UID `json:"order"`
 	Pod   types.UID `json:"pod"`
 
@@ -70,22 +70,22 @@ func OrderKey(text []byte) (key ed25519.PrivateKey, public string, err error) {
 }
 
 // Sign makes the status of an order.
-func (r *Report) Sign(key ed25519.PrivateKey) (OrderStatus, error) {
+func (r *Report) Sign(key ed25519.PrivateKey) (NodeOrderStatus, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
-		return OrderStatus{}, err
+		return NodeOrderStatus{}, err
 	}
 	signature := ed25519.Sign(key, append([]byte(signed), text...))
-	return OrderStatus{Report: string(text), Signature: base64.StdEncoding.EncodeToString(signature)}, nil
+	return NodeOrderStatus{Report: string(text), Signature: base64.StdEncoding.EncodeToString(signature)}, nil
 }
 
 // ReportOf reads the report of the recorded order's pod; nil without a report. A report with a wrong signature, order or
 // pod is an error that names the problem.
-func ReportOf(o *Order, r OrderRecord) (*Report, error) {
+func ReportOf(o *NodeOrder, r OrderRecord) (*Report, error) {
 	if o.UID != r.UID {
 		return nil, fmt.Errorf("another client created order %s/%s again", o.Namespace, o.Name)
 	}
-	if o.Status == (OrderStatus{}) {
+	if o.Status == (NodeOrderStatus{}) {
 		return nil, nil
 	}
 	refused := func(why string) (*Report, error) {

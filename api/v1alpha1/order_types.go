@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Order is the instruction for the pod on a donor, and the only object that the pod may write. The engine creates
-// an Order before each generalize pod, reads the report, and deletes the Order.
+// NodeOrder is the instruction for the pod on a donor, and the only object that the pod may write. The engine creates
+// a NodeOrder before each generalize pod, reads the report, and deletes the NodeOrder.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -16,29 +16,29 @@ import (
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.nodeName`
 // +kubebuilder:printcolumn:name="Profile",type=string,JSONPath=`.spec.generalize.profile`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-type Order struct {
+type NodeOrder struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// Spec is the order. Only the engine writes the spec, once.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an order is immutable: the engine deletes the order and creates another order"
-	Spec OrderSpec `json:"spec"`
+	Spec NodeOrderSpec `json:"spec"`
 
 	// Status is the report of the pod. Kamino verifies the signature, not the writer.
 	// +optional
-	Status OrderStatus `json:"status,omitempty"`
+	Status NodeOrderStatus `json:"status,omitempty"`
 
 	// Unreadable fields of the stored object. The object lacks these fields, and Unreadable itself is never stored.
 	Unreadable Unreadable `json:"-"`
 }
 
-// OrderList is a list of Orders.
+// NodeOrderList is a list of NodeOrders.
 // +kubebuilder:object:root=true
-type OrderList struct {
+type NodeOrderList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 
-	Items []Order `json:"items"`
+	Items []NodeOrder `json:"items"`
 }
 
 // OrderMethod is the work that the pod does on the node. The token of every method is the node's boot ID.
@@ -90,9 +90,9 @@ type OrderPatches struct {
 	Drained bool `json:"drained,omitempty"`
 }
 
-// OrderSpec defines the node, the pod, the method and the settings of the work.
+// NodeOrderSpec defines the node, the pod, the method and the settings of the work.
 // +kubebuilder:validation:XValidation:rule="has(self.patch) == (has(self.method) && self.method in ['Check', 'Patch'])",message="patch belongs to the methods Check and Patch"
-type OrderSpec struct {
+type NodeOrderSpec struct {
 	// Holder is the object that asks: the Prototype of the capture, or the PrototypePolicy of a check.
 	Holder Holder `json:"holder"`
 
@@ -111,7 +111,7 @@ type OrderSpec struct {
 	// +kubebuilder:validation:MaxLength=128
 	Token string `json:"token"`
 
-	// PodName is the name of the generalize pod, in the namespace of the Order.
+	// PodName is the name of the generalize pod, in the namespace of the NodeOrder.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	PodName string `json:"podName"`
@@ -140,12 +140,12 @@ type OrderSpec struct {
 }
 
 // Under returns the method and the token of the order. The default of the method is InPlace.
-func (s OrderSpec) Under() (OrderMethod, string) {
+func (s NodeOrderSpec) Under() (OrderMethod, string) {
 	return cmp.Or(s.Method, InPlace), s.Token
 }
 
-// OrderStatus is the report of the pod on the donor.
-type OrderStatus struct {
+// NodeOrderStatus is the report of the pod on the donor.
+type NodeOrderStatus struct {
 	// Report as JSON: a proof, or the reason of a failure. The report is a string because the signature covers each
 	// byte.
 	// +optional

@@ -25,7 +25,7 @@ func order(name string) *unstructured.Unstructured {
 			"podName": "generalize-workers", "generalize": map[string]any{"profile": "static"}, "key": "a2V5",
 		},
 	}}
-	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Order"))
+	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("NodeOrder"))
 	return u
 }
 
@@ -133,7 +133,7 @@ func TestAnOrderIsNeverChanged(t *testing.T) {
 	if err := c.Status().Update(t.Context(), both); err != nil {
 		t.Fatal(err)
 	}
-	now := &v1alpha1.Order{}
+	now := &v1alpha1.NodeOrder{}
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(made), now); err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestReportFitsTheMethod(t *testing.T) {
 		{v1alpha1.InPlace, both, false}, {v1alpha1.OrderPatch, both, false}, {v1alpha1.OrderPatch, v1alpha1.Report{}, false},
 	} {
 		test.report.Order, test.report.Pod = "order", "pod"
-		o := &v1alpha1.Order{Spec: v1alpha1.OrderSpec{Method: test.method}}
+		o := &v1alpha1.NodeOrder{Spec: v1alpha1.NodeOrderSpec{Method: test.method}}
 		o.UID = "order"
 		if o.Status, err = test.report.Sign(key); err != nil {
 			t.Fatal(err)

@@ -154,7 +154,7 @@ type PatchRecord struct {
 	PatchStatus `json:",inline"`
 	// NodeUID of the patched Node.
 	NodeUID types.UID `json:"nodeUID,omitempty"`
-	// Order and Method of the current order, and the time of its record. Boot is the boot ID of the node before the patch.
+	// NodeOrder and Method of the current order, and the time of its record. Boot is the boot ID of the node before the patch.
 	Order     *OrderRecord `json:"order,omitempty"`
 	Method    OrderMethod  `json:"method,omitempty"`
 	OrderedAt metav1.Time  `json:"orderedAt,omitzero"`

@@ -249,7 +249,7 @@ type PrototypeStatus struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Record *Record `json:"record,omitempty"`
 
-	// Proof of the generalization, from the signed report on the Order.
+	// Proof of the generalization, from the signed report on the NodeOrder.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields

@@ -130,7 +130,7 @@ type Record struct {
 	// RulesDigest is the RulesDigest of settings.generalize.rules when the generalize pod was ordered. The pod
 	// refuses other rules. Empty if the settings name none.
 	RulesDigest string `json:"rulesDigest,omitempty"`
-	// Order that the donor is generalized by, and whose pod alone is believed. Absent where a version before there
+	// NodeOrder that the donor is generalized by, and whose pod alone is believed. Absent where a version before there
 	// were orders has begun the capture.
 	Order *OrderRecord `json:"order,omitempty"`
 	// Returning: the donor's disk is no longer needed; its power comes back and must not be taken again.
@@ -302,7 +302,7 @@ type ScaleOut struct {
 type Proof struct {
 	// Prototype UID of the run.
 	UID types.UID `json:"uid"`
-	// Order UID of the run. Absent in proofs of early versions.
+	// NodeOrder UID of the run. Absent in proofs of early versions.
 	Order types.UID `json:"order,omitempty"`
 	// BootID that the donor ran under, from /proc/sys/kernel/random/boot_id.
 	BootID string `json:"bootID"`
@@ -355,7 +355,7 @@ type Search struct {
 type Unproven struct {
 	// Prototype UID of the run.
 	UID types.UID `json:"uid"`
-	// Order UID of the run. Absent in messages of early versions.
+	// NodeOrder UID of the run. Absent in messages of early versions.
 	Order types.UID `json:"order,omitempty"`
 	// BootID of the donor.
 	BootID string `json:"bootID"`

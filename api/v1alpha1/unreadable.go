@@ -69,8 +69,8 @@ func (p *PrototypePolicy) UnmarshalJSON(text []byte) error {
 }
 
 // UnmarshalJSON decodes what can be decoded.
-func (o *Order) UnmarshalJSON(text []byte) error {
-	type plain Order
+func (o *NodeOrder) UnmarshalJSON(text []byte) error {
+	type plain NodeOrder
 	unreadable, err := decodeReadable(text, (*plain)(o))
 	o.Unreadable = unreadable
 	return err

@@ -83,14 +83,14 @@ var complete = []string{
 	"spec":{"pools":{"names":["p"]},"suspend":true,"maxConcurrent":2,"selection":{"minReadyTime":"1h","minCandidates":2,"excludeNodes":["n"]},
 	"schedule":{"cron":"0 3 * * *","window":"2h"},"rollback":{"watch":"1h"},"settings":{"keep":3,"outOfService":{"maxUnavailable":2}}},
 	"status":{"poolCount":1,"nextRun":"2026-03-09T12:00:00Z","pools":[{"id":"i","name":"p","nodes":2,"joinHealth":{"joined":1,"joins":[{"instance":"i","outcome":"Joined"}]}}]}}`,
-	`{"apiVersion":"kamino.dev/v1alpha1","kind":"Order","metadata":{"name":"n","namespace":"s","uid":"u"},
+	`{"apiVersion":"kamino.dev/v1alpha1","kind":"NodeOrder","metadata":{"name":"n","namespace":"s","uid":"u"},
 	"spec":{"prototype":"p","prototypeUID":"u","generalize":{"method":"InPlace","bootID":"b","profile":"static"},"key":"k"},"status":{"report":"r"}}`,
 }
 
 // TestUnreadableObjectLeavesListReadable damages objects in a few places each, and decodes lists with good and damaged objects.
 func TestUnreadableObjectLeavesListReadable(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same objects in each run
-	lists := []runtime.Object{&v1alpha1.PrototypeList{}, &v1alpha1.PrototypePolicyList{}, &v1alpha1.OrderList{}}
+	lists := []runtime.Object{&v1alpha1.PrototypeList{}, &v1alpha1.PrototypePolicyList{}, &v1alpha1.NodeOrderList{}}
 	unreadable := 0
 	for i, text := range complete {
 		for range 200 {
@@ -144,7 +144,7 @@ func items(list runtime.Object) (first, middle, last item) {
 		for _, o := range of.Items {
 			all = append(all, item{o.Name + "/" + string(o.UID), o.Unreadable.String()})
 		}
-	case *v1alpha1.OrderList:
+	case *v1alpha1.NodeOrderList:
 		for _, o := range of.Items {
 			all = append(all, item{o.Name + "/" + string(o.UID), o.Unreadable.String()})
 		}

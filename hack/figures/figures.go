@@ -59,7 +59,7 @@ var figures = []figure{
 	{"lines-wide", "lines with more than 160 columns", "break the lines", countAbove(160, widths)},
 	{"reasons", "distinct reasons in the index of reasons", "give the cases with one remedy one reason", reasons},
 	{"crd-fields", "leaf fields of spec and status of all kinds; a list or map has the leaves of its element, or is one leaf", removeField, crdFields("")},
-	{"crd-fields-order", "leaf fields of Order", removeField, crdFields("Order")},
+	{"crd-fields-order", "leaf fields of NodeOrder", removeField, crdFields("NodeOrder")},
 	{"crd-fields-policy", "leaf fields of PrototypePolicy", removeField, crdFields("PrototypePolicy")},
 	{"crd-fields-prototype", "leaf fields of Prototype", removeField, crdFields("Prototype")},
 	{"test-lines-without-test", "lines of test files without Test, Fuzz, Benchmark or Example, in all modules", "use the shared test kit, or remove helpers", testLines},

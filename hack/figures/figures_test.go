@@ -264,7 +264,7 @@ var wideLines = "\n-- internal/agent/apt/a.go --\npackage apt\n//\t\t" + strings
 const definition = `
 -- api/crds/order.yaml --
 spec:
-  names: {kind: Order}
+  names: {kind: NodeOrder}
   versions:
   - schema:
       openAPIV3Schema:
@@ -286,7 +286,7 @@ spec: {names: {kind: PrototypePolicy}, versions: [{schema: {openAPIV3Schema: {pr
 -- api/crds/prototype.yaml --
 spec: {names: {kind: Prototype}, versions: [{schema: {openAPIV3Schema: {properties: {status: {properties: {a: {}, b: {}, c: {}}}}}}}]}
 -- charts/kamino/crds/order.yaml --
-spec: {names: {kind: Order}, versions: [{schema: {openAPIV3Schema: {properties: {spec: {}}}}}]}
+spec: {names: {kind: NodeOrder}, versions: [{schema: {openAPIV3Schema: {properties: {spec: {}}}}}]}
 `
 
 const tests = `
@@ -368,8 +368,8 @@ func TestFigures(t *testing.T) {
 		{"columns", wideLines, 161, "internal/agent/apt/a.go:3"},
 		{"lines-wide", wideLines, 1, "internal/agent/apt/a.go: 1"},
 		{"reasons", "-- docs/troubleshooting/reasons.md --\n# Title\n\n## A\n\n## B\n\n### no\n", 2, "docs/troubleshooting/reasons.md"},
-		{"crd-fields", definition, 14, "Order.spec: 8"},
-		{"crd-fields-order", definition, 9, "Order.spec: 8"},
+		{"crd-fields", definition, 14, "NodeOrder.spec: 8"},
+		{"crd-fields-order", definition, 9, "NodeOrder.spec: 8"},
 		{"crd-fields-policy", definition, 2, "PrototypePolicy.spec: 2"},
 		{"crd-fields-prototype", definition, 3, "Prototype.status: 3"},
 		{"test-lines-without-test", tests, 6, "a: 5"},

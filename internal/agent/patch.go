@@ -28,8 +28,8 @@ func newPatchCommand(e Environment) *cobra.Command {
 		value       *string
 	}{
 		{"root", "root directory of the running host", &r.Root},
-		{"order", "the Order as NAMESPACE/NAME", &r.Order},
-		{"order-uid", "UID of the Order", &r.OrderUID},
+		{"order", "the NodeOrder as NAMESPACE/NAME", &r.Order},
+		{"order-uid", "UID of the NodeOrder", &r.OrderUID},
 		{"key-file", "file with the key that signs the report", &r.Files.Key},
 		{"pod-uid-file", "file with the UID of the pod", &r.Files.PodUID},
 		{"token-file", "file with the token for the API server", &r.Access.TokenFile},

@@ -53,7 +53,7 @@ func (a eventRecorder) announceTrouble(before, p *v1alpha1.Prototype) {
 	a.Recorder.Eventf(p, nil, corev1.EventTypeWarning, is.Reason, "Capture", "%s", is.Message)
 }
 
-// ReportRejected is the reason of condition Generalized, and of an event, for a report on the Order that the pod did
+// ReportRejected is the reason of condition Generalized, and of an event, for a report on the NodeOrder that the pod did
 // not sign.
 const ReportRejected = "ReportRejected"
 

@@ -13,7 +13,7 @@ type (
 	replacements struct{ *Engine }
 	// drain evicts the pods of the donor.
 	drain struct{ *Engine }
-	// orders creates, reads and removes the Order with its key, and copies the pod's report.
+	// orders creates, reads and removes the NodeOrder with its key, and copies the pod's report.
 	orders struct{ *Engine }
 	// ruleReader reads the user's own rules.
 	ruleReader struct{ *Engine }

@@ -386,7 +386,7 @@ func TestDeletedDuringInspection(t *testing.T) {
 
 // TestRightsThatAreMissing are refused before the node is touched.
 func TestRightsThatAreMissing(t *testing.T) {
-	for _, right := range []string{"get orders", "patch orders/status"} {
+	for _, right := range []string{"get nodeorders", "patch nodeorders/status"} {
 		s := newTestEnv(t).decide()
 		s.lacks = []string{right}
 		s.refused(admission.NotInstalled, podspace+"/"+v1alpha1.GeneralizeServiceAccount, right, "kamino manifests")

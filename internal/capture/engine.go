@@ -84,7 +84,7 @@ type Engine struct {
 	unreadable sync.Map
 	// failedPasses are the consecutive failed passes by name of the Prototype, for the delay of retries.
 	failedPasses sync.Map
-	// deletedOrders are the UIDs of Orders whose deletion the API server has confirmed, by UID of the Prototype.
+	// deletedOrders are the UIDs of NodeOrders whose deletion the API server has confirmed, by UID of the Prototype.
 	deletedOrders sync.Map
 	// madePods are the generalize pods that this process has created and not yet deleted, by UID of the Prototype.
 	madePods sync.Map

@@ -504,7 +504,7 @@ func (s *testEnv) runLook(pod *corev1.Pod) {
 	s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, pod.Namespace))
 }
 
-func (s *testEnv) proofFor(order *v1alpha1.Order) *v1alpha1.Proof {
+func (s *testEnv) proofFor(order *v1alpha1.NodeOrder) *v1alpha1.Proof {
 	digest := ""
 	if s.contents != "" {
 		digest = v1alpha1.ContentsDigest(s.contents)
@@ -518,7 +518,7 @@ func (s *testEnv) proofFor(order *v1alpha1.Order) *v1alpha1.Proof {
 }
 
 // signReport has the pod sign a report, with the key that lies in the order's Secret.
-func (s *testEnv) signReport(order *v1alpha1.Order, pod *corev1.Pod, report v1alpha1.Report) {
+func (s *testEnv) signReport(order *v1alpha1.NodeOrder, pod *corev1.Pod, report v1alpha1.Report) {
 	secret := s.tracked("secrets", order.Namespace, order.Name).(*corev1.Secret)
 	key, public, err := v1alpha1.OrderKey(secret.Data[orderKey])
 	s.must(err)
@@ -542,9 +542,9 @@ func (s *testEnv) generalizePod() *corev1.Pod {
 }
 
 // order of the pod, in whichever namespace; nil if there is none.
-func (s *testEnv) order() *v1alpha1.Order {
+func (s *testEnv) order() *v1alpha1.NodeOrder {
 	for _, namespace := range []string{podspace, ourspace} {
-		o := &v1alpha1.Order{}
+		o := &v1alpha1.NodeOrder{}
 		err := s.clean.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: s.podName()}, o)
 		if apierrors.IsNotFound(err) {
 			continue

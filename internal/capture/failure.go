@@ -229,7 +229,7 @@ func (w *observed) remainingPodsMessage() string {
 // missingProofMessage explains the missing proof.
 func missingProofMessage(w *observed) string {
 	if w.ignoredReport != "" {
-		return w.ignoredReport + ". Check which clients can change Orders"
+		return w.ignoredReport + ". Check which clients can change NodeOrders"
 	}
 	return "read the log of pod " + podName(w.p)
 }

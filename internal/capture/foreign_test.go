@@ -98,7 +98,7 @@ func TestImageBelongsToPoolByProof(t *testing.T) {
 	}
 }
 
-// TestOnlyValidProofMakesImage: before each image, the Prototype carries a proof valid for its Order, and the
+// TestOnlyValidProofMakesImage: before each image, the Prototype carries a proof valid for its NodeOrder, and the
 // image gets that proof.
 func TestOnlyValidProofMakesImage(t *testing.T) {
 	asked := 0

@@ -16,60 +16,60 @@ import (
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
-// forgeries are reports on the Order from clients with the pod's token, but without the signature of this pod.
+// forgeries are reports on the NodeOrder from clients with the pod's token, but without the signature of this pod.
 var forgeries = []struct {
 	name string
-	sign func(s *testEnv, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus
+	sign func(s *testEnv, order *v1alpha1.NodeOrder, pod *corev1.Pod) v1alpha1.NodeOrderStatus
 }{
-	{"not signed", func(s *testEnv, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
-		return v1alpha1.OrderStatus{Report: s.signed(order, pod, nil).Report}
+	{"not signed", func(s *testEnv, order *v1alpha1.NodeOrder, pod *corev1.Pod) v1alpha1.NodeOrderStatus {
+		return v1alpha1.NodeOrderStatus{Report: s.signed(order, pod, nil).Report}
 	}},
-	{"signed with a key of one's own", func(s *testEnv, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
+	{"signed with a key of one's own", func(s *testEnv, order *v1alpha1.NodeOrder, pod *corev1.Pod) v1alpha1.NodeOrderStatus {
 		private, _, err := v1alpha1.NewOrderKey()
 		s.must(err)
 		return s.signed(order, pod, private)
 	}},
-	{"changed behind its signature", func(s *testEnv, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
+	{"changed behind its signature", func(s *testEnv, order *v1alpha1.NodeOrder, pod *corev1.Pod) v1alpha1.NodeOrderStatus {
 		status := s.signed(order, pod, s.keyOf(order))
 		status.Report = strings.Replace(status.Report, `"met":7`, `"met":7,"changed":9`, 1)
 		return status
 	}},
-	{"of another pod", func(s *testEnv, order *v1alpha1.Order, _ *corev1.Pod) v1alpha1.OrderStatus {
+	{"of another pod", func(s *testEnv, order *v1alpha1.NodeOrder, _ *corev1.Pod) v1alpha1.NodeOrderStatus {
 		return s.signed(order, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "another"}}, s.keyOf(order))
 	}},
-	{"of another order", func(s *testEnv, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
+	{"of another order", func(s *testEnv, order *v1alpha1.NodeOrder, pod *corev1.Pod) v1alpha1.NodeOrderStatus {
 		other := order.DeepCopy()
 		other.UID = "another"
 		return s.signed(other, pod, s.keyOf(order))
 	}},
-	{"of another boot", func(s *testEnv, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
+	{"of another boot", func(s *testEnv, order *v1alpha1.NodeOrder, pod *corev1.Pod) v1alpha1.NodeOrderStatus {
 		other := order.DeepCopy()
 		other.Spec.Token = "another"
 		return s.signed(other, pod, s.keyOf(order))
 	}},
-	{"of another Prototype", func(s *testEnv, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
+	{"of another Prototype", func(s *testEnv, order *v1alpha1.NodeOrder, pod *corev1.Pod) v1alpha1.NodeOrderStatus {
 		other := order.DeepCopy()
 		other.Spec.Holder.UID = "another"
 		return s.signed(other, pod, s.keyOf(order))
 	}},
-	{"with a list that its proof does not name", func(s *testEnv, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
+	{"with a list that its proof does not name", func(s *testEnv, order *v1alpha1.NodeOrder, pod *corev1.Pod) v1alpha1.NodeOrderStatus {
 		key, _, err := v1alpha1.OrderKey(s.keyOf(order))
 		s.must(err)
 		status, err := (&v1alpha1.Report{Order: order.UID, Pod: pod.UID, Proof: s.proofFor(order), Contents: "another"}).Sign(key)
 		s.must(err)
 		return status
 	}},
-	{"not readable", func(*testEnv, *v1alpha1.Order, *corev1.Pod) v1alpha1.OrderStatus {
-		return v1alpha1.OrderStatus{Report: "{", Signature: "?"}
+	{"not readable", func(*testEnv, *v1alpha1.NodeOrder, *corev1.Pod) v1alpha1.NodeOrderStatus {
+		return v1alpha1.NodeOrderStatus{Report: "{", Signature: "?"}
 	}},
 }
 
-func (s *testEnv) keyOf(order *v1alpha1.Order) []byte {
+func (s *testEnv) keyOf(order *v1alpha1.NodeOrder) []byte {
 	return s.tracked("secrets", podspace, order.Name).(*corev1.Secret).Data[orderKey]
 }
 
 // signed is a report with a good proof. Without a key it is signed with any.
-func (s *testEnv) signed(order *v1alpha1.Order, pod *corev1.Pod, private []byte) v1alpha1.OrderStatus {
+func (s *testEnv) signed(order *v1alpha1.NodeOrder, pod *corev1.Pod, private []byte) v1alpha1.NodeOrderStatus {
 	if private == nil {
 		private, _, _ = v1alpha1.NewOrderKey()
 	}
@@ -111,7 +111,7 @@ func TestForgedReportsAreNotBelieved(t *testing.T) {
 	}
 }
 
-// TestRecreatedOrderIsIgnored: reports on a recreated Order are ignored, even with the known key.
+// TestRecreatedOrderIsIgnored: reports on a recreated NodeOrder are ignored, even with the known key.
 func TestRecreatedOrderIsIgnored(t *testing.T) {
 	s := newTestEnv(t, func(s *testEnv) { s.deaf = true }).decide()
 	done := false
@@ -175,7 +175,7 @@ func TestProofIsRemoved(t *testing.T) {
 }
 
 // TestACaptureThatAnEarlierVersionBegan: an unused proof of an earlier version is ignored. With a snapshot, the capture
-// continues. The donor always returns. Earlier versions recorded no Order, or no namespace.
+// continues. The donor always returns. Earlier versions recorded no NodeOrder, or no namespace.
 func TestACaptureThatAnEarlierVersionBegan(t *testing.T) {
 	for _, c := range []struct{ snapshot, order bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
 		snapshot := c.snapshot
@@ -227,7 +227,7 @@ func TestRejectedReportIsAnnouncedOnce(t *testing.T) {
 			return
 		}
 		seen++
-		s.deaf, order.Status = forgery >= 0, v1alpha1.OrderStatus{}
+		s.deaf, order.Status = forgery >= 0, v1alpha1.NodeOrderStatus{}
 		if s.deaf {
 			order.Status = forgeries[forgery].sign(s, order, pod)
 		}

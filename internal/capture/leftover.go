@@ -18,7 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/node/reservations"
 )
 
-// Leftovers lists objects without an active Prototype: pods, Orders, Leases, and with pools also snapshots and trials. Things in
+// Leftovers lists objects without an active Prototype: pods, NodeOrders, Leases, and with pools also snapshots and trials. Things in
 // the cloud belong to this cluster, by their tag or their Prototype, and snapshots have the name of a pool.
 func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
 	candidates, err := leftovers{e}.strayPods(ctx)
@@ -63,10 +63,10 @@ func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reserva
 	return left, nil
 }
 
-// strayOrders lists the Orders of generalize pods.
+// strayOrders lists the NodeOrders of generalize pods.
 func (r leftovers) strayOrders(ctx context.Context) ([]reservations.Leftover, error) {
-	list := &v1alpha1.OrderList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(r.podNamespace())); err != nil && !apierrors.IsNotFound(err) { // an older version had no Orders
+	list := &v1alpha1.NodeOrderList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(r.podNamespace())); err != nil && !apierrors.IsNotFound(err) { // an older version had no NodeOrders
 		return nil, fmt.Errorf("list the orders of namespace %s: %w", r.podNamespace(), err)
 	}
 	var found []reservations.Leftover
@@ -198,8 +198,8 @@ func (r leftovers) remove(ctx context.Context, l reservations.Leftover, pools []
 			return fmt.Errorf("delete pod %s: %w", l.Name, err)
 		}
 		return nil
-	case reservations.Order: // the Secret with the key has the Order as owner
-		order := &v1alpha1.Order{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	case reservations.Order: // the Secret with the key has the NodeOrder as owner
+		order := &v1alpha1.NodeOrder{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 		if err := client.IgnoreNotFound(r.Client.Delete(ctx, order)); err != nil {
 			return fmt.Errorf("delete order %s: %w", l.Name, err)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
-// leave creates all possible leftovers of a gone capture: pod, Order, snapshot, and a version of the snapshot.
+// leave creates all possible leftovers of a gone capture: pod, NodeOrder, snapshot, and a version of the snapshot.
 func (s *testEnv) leave(name, uid string) {
 	s.t.Helper()
 	ctx := context.Background()
@@ -28,7 +28,7 @@ func (s *testEnv) leave(name, uid string) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "kamino-" + name, Namespace: podspace, Labels: labels}}
 	pod.Spec.ServiceAccountName = v1alpha1.GeneralizeServiceAccount
 	s.must(s.objects.Add(pod))
-	order := &v1alpha1.Order{ObjectMeta: metav1.ObjectMeta{Name: "kamino-" + name, Namespace: podspace}}
+	order := &v1alpha1.NodeOrder{ObjectMeta: metav1.ObjectMeta{Name: "kamino-" + name, Namespace: podspace}}
 	order.Spec.Holder = v1alpha1.Holder{Name: name, UID: "gone"}
 	s.must(s.clean.Create(ctx, order))
 }
@@ -58,7 +58,7 @@ func TestASweepLosesEachCall(t *testing.T) {
 			s.must(err)
 			images, err := s.cloud.Images(t.Context(), s.pool)
 			s.must(err)
-			orders := &v1alpha1.OrderList{}
+			orders := &v1alpha1.NodeOrderList{}
 			s.must(s.clean.List(t.Context(), orders))
 			pod := s.tracked("pods", podspace, "kamino-pool1-2026.03.12")
 			if len(snapshots)+len(images)+len(orders.Items) > 0 || pod != nil {

@@ -1,6 +1,6 @@
 package capture
 
-// podNamespaceOf returns the namespace of the capture's pod and Order: the recorded namespace, else the configured one.
+// podNamespaceOf returns the namespace of the capture's pod and NodeOrder: the recorded namespace, else the configured one.
 func podNamespaceOf(w *observed, configured string) string {
 	if o := w.record.Order; o != nil && o.Namespace != "" {
 		return o.Namespace

@@ -10,7 +10,7 @@ import (
 )
 
 // TestPodsMoveToAnotherNamespace: a new configuration changes the namespace of generalize pods between two passes. The capture
-// continues with its Order, creates no second Order, and leaves no objects in either namespace.
+// continues with its NodeOrder, creates no second NodeOrder, and leaves no objects in either namespace.
 func TestPodsMoveToAnotherNamespace(t *testing.T) {
 	ordered := 0
 	for at := 1; ; at++ {

@@ -50,9 +50,9 @@ type observed struct {
 	instance      cloud.Instance
 	protection    cloud.Protection // scale-in protection of the instance, if read
 	pod           *corev1.Pod
-	order         *v1alpha1.Order
+	order         *v1alpha1.NodeOrder
 	// reported is the signed report that the Prototype does not carry yet; nil without such a report. ignoredReport is the
-	// reason to ignore a report on the Order.
+	// reason to ignore a report on the NodeOrder.
 	reported      *v1alpha1.Report
 	ignoredReport string
 

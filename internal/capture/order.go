@@ -16,11 +16,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 )
 
-// orderKey is the key of the private key in the Order's Secret.
+// orderKey is the key of the private key in the NodeOrder's Secret.
 const orderKey = "key"
 
-// order creates the Order and its key, then records both with the donor's boot. Only the recorded Order is trusted, and the pod
-// follows the record. After a crash in between, the next pass creates a new Order.
+// order creates the NodeOrder and its key, then records both with the donor's boot. Only the recorded NodeOrder is trusted, and the pod
+// follows the record. After a crash in between, the next pass creates a new NodeOrder.
 func (o orders) order(ctx context.Context, w *observed) error {
 	method := v1alpha1.InPlace
 	token, err := tokenFor(method, w)
@@ -54,7 +54,7 @@ func (o orders) order(ctx context.Context, w *observed) error {
 	})
 }
 
-// tokenFor is the scope of an Order by the method: for InPlace, the boot ID.
+// tokenFor is the scope of a NodeOrder by the method: for InPlace, the boot ID.
 func tokenFor(method v1alpha1.OrderMethod, w *observed) (string, error) {
 	switch method {
 	case v1alpha1.InPlace, v1alpha1.OrderCheck, v1alpha1.OrderPatch, v1alpha1.OrderReboot:
@@ -66,15 +66,15 @@ func tokenFor(method v1alpha1.OrderMethod, w *observed) (string, error) {
 	return "", fmt.Errorf("no pod carries out orders by method %s", method)
 }
 
-// newOrder is the Order that the pod on the donor will read. Order, key and pod have the same name.
-func newOrder(p *v1alpha1.Prototype, namespace string, method v1alpha1.OrderMethod, token, rules, key string) *v1alpha1.Order {
+// newOrder is the NodeOrder that the pod on the donor will read. NodeOrder, key and pod have the same name.
+func newOrder(p *v1alpha1.Prototype, namespace string, method v1alpha1.OrderMethod, token, rules, key string) *v1alpha1.NodeOrder {
 	generalize := p.Spec.Settings.Generalize
-	generalize.Profile = p.Spec.Settings.Profile() // the Order names the profile even if the settings do not
-	return &v1alpha1.Order{
+	generalize.Profile = p.Spec.Settings.Profile() // the NodeOrder names the profile even if the settings do not
+	return &v1alpha1.NodeOrder{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: podName(p), Namespace: namespace, Labels: podLabels(p), OwnerReferences: []metav1.OwnerReference{ownedBy(p)},
 		},
-		Spec: v1alpha1.OrderSpec{
+		Spec: v1alpha1.NodeOrderSpec{
 			Holder: v1alpha1.Holder{Name: p.Name, UID: p.UID}, NodeName: p.Spec.Donor.NodeName, Method: method, Token: token, PodName: podName(p),
 			Generalize: generalize, RulesDigest: rules, Key: key, AfterCapture: afterCapture(p),
 		},
@@ -89,7 +89,7 @@ func afterCapture(p *v1alpha1.Prototype) v1alpha1.AfterCapture {
 	return v1alpha1.ReturnDonor
 }
 
-func (o orders) makeOrder(ctx context.Context, order *v1alpha1.Order) error {
+func (o orders) makeOrder(ctx context.Context, order *v1alpha1.NodeOrder) error {
 	err := o.Client.Create(ctx, order)
 	if apierrors.IsAlreadyExists(err) {
 		if err := client.IgnoreNotFound(o.Client.Delete(ctx, order)); err != nil {
@@ -104,14 +104,14 @@ func (o orders) makeOrder(ctx context.Context, order *v1alpha1.Order) error {
 	return nil
 }
 
-// makeKey stores the private key in a Secret that only the Order's pod mounts. The Secret has the Order as owner.
-func (o orders) makeKey(ctx context.Context, order *v1alpha1.Order, private []byte) error {
+// makeKey stores the private key in a Secret that only the NodeOrder's pod mounts. The Secret has the NodeOrder as owner.
+func (o orders) makeKey(ctx context.Context, order *v1alpha1.NodeOrder, private []byte) error {
 	immutable := true
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: order.Name, Namespace: order.Namespace, Labels: order.Labels,
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: v1alpha1.GroupVersion.String(), Kind: "Order", Name: order.Name, UID: order.UID,
+				APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeOrder", Name: order.Name, UID: order.UID,
 			}},
 		},
 		Immutable: &immutable,
@@ -131,7 +131,7 @@ func (o orders) makeKey(ctx context.Context, order *v1alpha1.Order, private []by
 	return nil
 }
 
-func (o orders) deleteKey(ctx context.Context, order *v1alpha1.Order) error {
+func (o orders) deleteKey(ctx context.Context, order *v1alpha1.NodeOrder) error {
 	err := o.Kube.CoreV1().Secrets(order.Namespace).Delete(ctx, order.Name, metav1.DeleteOptions{})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete secret %s/%s: %w", order.Namespace, order.Name, err)
@@ -139,8 +139,8 @@ func (o orders) deleteKey(ctx context.Context, order *v1alpha1.Order) error {
 	return nil
 }
 
-// lookReport reads the proof, and the pod's report on the Order. The power is read earlier, because the pod reports
-// just before the power-off. During the copy of the disk the Order is irrelevant.
+// lookReport reads the proof, and the pod's report on the NodeOrder. The power is read earlier, because the pod reports
+// just before the power-off. During the copy of the disk the NodeOrder is irrelevant.
 func (o orders) lookReport(ctx context.Context, w *observed) error {
 	f := &w.facts
 	if !f.Touched {
@@ -164,7 +164,7 @@ func (o orders) lookReport(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// acceptReport checks a report that the Order's pod has signed. Reported is true until the Prototype carries the report.
+// acceptReport checks a report that the NodeOrder's pod has signed. Reported is true until the Prototype carries the report.
 func acceptReport(w *observed, report *v1alpha1.Report, now time.Time) error {
 	f := &w.facts
 	if report.Unproven != nil {
@@ -188,7 +188,7 @@ func acceptReport(w *observed, report *v1alpha1.Report, now time.Time) error {
 }
 
 // believe copies the signed report to the Prototype, where only the engine writes. Later steps then do not depend on
-// the Order. A report without a proof revokes an earlier proof.
+// the NodeOrder. A report without a proof revokes an earlier proof.
 func (o orders) believe(ctx context.Context, w *observed) error {
 	said := w.reported
 	return o.commit(ctx, w.p, func(s *v1alpha1.PrototypeStatus) {
@@ -213,7 +213,7 @@ func (o orders) readProof(w *observed) {
 	o.readUnproven(w)
 }
 
-// lookLeftOrder reads an Order that should no longer exist.
+// lookLeftOrder reads a NodeOrder that should no longer exist.
 func (o orders) lookLeftOrder(ctx context.Context, w *observed) error {
 	if w.order != nil || !w.facts.LeftOrderMatters() {
 		return nil
@@ -222,7 +222,7 @@ func (o orders) lookLeftOrder(ctx context.Context, w *observed) error {
 }
 
 func (o orders) readOrder(ctx context.Context, w *observed) error {
-	order := &v1alpha1.Order{}
+	order := &v1alpha1.NodeOrder{}
 	key := client.ObjectKey{Namespace: podNamespaceOf(w, o.podNamespace()), Name: podName(w.p)}
 	switch err := o.Client.Get(ctx, key, order); {
 	case apierrors.IsNotFound(err):
@@ -236,7 +236,7 @@ func (o orders) readOrder(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// deleteOrder deletes the key and then the Order, unless the pod has written to the Order since the read. A used proof
+// deleteOrder deletes the key and then the NodeOrder, unless the pod has written to the NodeOrder since the read. A used proof
 // can no longer be revoked.
 func (o orders) deleteOrder(ctx context.Context, w *observed) error {
 	if err := o.deleteKey(ctx, w.order); err != nil {
@@ -252,7 +252,7 @@ func (o orders) deleteOrder(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// isDeleted reports whether this process has deleted the recorded Order with a valid proof. Reports on another Order are not
+// isDeleted reports whether this process has deleted the recorded NodeOrder with a valid proof. Reports on another NodeOrder are not
 // trusted.
 func (o orders) isDeleted(w *observed) bool {
 	deleted, _ := o.deletedOrders.Load(w.p.UID)

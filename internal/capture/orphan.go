@@ -149,7 +149,7 @@ func versionIn(name, pool string) string {
 	return version
 }
 
-// lookOrphanOrder finds the pod's Order, which the API server may have deleted with the Prototype.
+// lookOrphanOrder finds the pod's NodeOrder, which the API server may have deleted with the Prototype.
 func (o orders) lookOrphanOrder(ctx context.Context, w *observed) error {
 	if err := o.readOrder(ctx, w); err != nil || w.order == nil {
 		return err

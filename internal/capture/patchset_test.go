@@ -177,7 +177,7 @@ func TestWhichNodeChecksBeforeAGrowth(t *testing.T) {
 			test.stage(s)
 			asked := ""
 			p := s.play(s.usePioneer, func(int) {
-				orders := &v1alpha1.OrderList{}
+				orders := &v1alpha1.NodeOrderList{}
 				s.must(s.clean.List(t.Context(), orders))
 				for _, o := range orders.Items {
 					if o.Spec.Method == v1alpha1.OrderCheck {

@@ -57,7 +57,7 @@ func (s *testEnv) runPatch() {
 	n, _ := s.tracked("nodes", "", s.donorNode).(*corev1.Node)
 	machine := s.cloud.World().Instance(s.donor)
 	h.served = h.served || n != nil && machine.Boots == 2 && n.Status.NodeInfo.BootID == machine.BootID && !n.Spec.Unschedulable
-	orders := &v1alpha1.OrderList{}
+	orders := &v1alpha1.NodeOrderList{}
 	s.must(s.clean.List(context.Background(), orders, client.InNamespace(podspace)))
 	for i := range orders.Items {
 		if order := &orders.Items[i]; order.Spec.Method != v1alpha1.InPlace {
@@ -66,7 +66,7 @@ func (s *testEnv) runPatch() {
 	}
 }
 
-func (s *testEnv) carryOut(order *v1alpha1.Order, machine memory.InstanceView) {
+func (s *testEnv) carryOut(order *v1alpha1.NodeOrder, machine memory.InstanceView) {
 	h := s.patches
 	pod, _ := s.tracked("pods", order.Namespace, order.Name).(*corev1.Pod)
 	if order.Spec.NodeName == "peer" {
@@ -113,7 +113,7 @@ func (s *testEnv) carryOut(order *v1alpha1.Order, machine memory.InstanceView) {
 
 // leftOfPatch lists the objects of a patch that exist.
 func (s *testEnv) leftOfPatch() (left []string) {
-	orders := &v1alpha1.OrderList{}
+	orders := &v1alpha1.NodeOrderList{}
 	s.must(s.clean.List(context.Background(), orders))
 	for _, o := range orders.Items {
 		left = append(left, o.Name)

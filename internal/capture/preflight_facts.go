@@ -275,11 +275,11 @@ func (q preflight) account(ctx context.Context) (bool, error) {
 	return err == nil, nil
 }
 
-// accountRights are the permissions of the generalize pod's account in its namespace: read its Order, and report on the
-// Order.
+// accountRights are the permissions of the generalize pod's account in its namespace: read its NodeOrder, and report on the
+// NodeOrder.
 var accountRights = []authorizationv1.ResourceAttributes{
-	{Group: v1alpha1.GroupVersion.Group, Resource: "orders", Verb: "get"},
-	{Group: v1alpha1.GroupVersion.Group, Resource: "orders", Subresource: "status", Verb: "patch"},
+	{Group: v1alpha1.GroupVersion.Group, Resource: "nodeorders", Verb: "get"},
+	{Group: v1alpha1.GroupVersion.Group, Resource: "nodeorders", Subresource: "status", Verb: "patch"},
 }
 
 // rightLacking returns the first missing permission of the account. Empty if this process may not ask.
@@ -310,7 +310,7 @@ func (q preflight) rightLacking(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// orderRefused creates the Order as a dry run. A missing CRD would otherwise show only after the drain. Missing
+// orderRefused creates the NodeOrder as a dry run. A missing CRD would otherwise show only after the drain. Missing
 // permissions of this process are ignored.
 func (q preflight) orderRefused(ctx context.Context, p *v1alpha1.Prototype) string {
 	order := newOrder(p, q.podNamespace(), v1alpha1.InPlace, "preflight", "", "preflight")

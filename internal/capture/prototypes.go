@@ -20,11 +20,11 @@ var errOutdated = errors.New("the Prototype has changed")
 // the write of the Prototype fails if the Prototype has changed.
 var guarded = []plan.Action{
 	plan.Wait, plan.WatchTrial, plan.Adopt, plan.Believe, plan.Return, plan.Succeed, // the first effect is the write of the Prototype
-	plan.Order,                   // no pod follows without the write, and the Prototype owns the Order
+	plan.Order,                   // no pod follows without the write, and the Prototype owns the NodeOrder
 	plan.Unprotect, plan.Release, // the Node, read in this pass, has the reservation, and each course releases the donor
 }
 
-// isGuarded reports whether a Prototype of the last pass suffices for the decision. The pod of an Order is deleted by its UID.
+// isGuarded reports whether a Prototype of the last pass suffices for the decision. The pod of a NodeOrder is deleted by its UID.
 // A list of all Prototypes, or the answer to a recent write, is as good as a read.
 func (r prototypes) isGuarded(w *observed, do plan.Action) bool {
 	if do == plan.DeletePod {

@@ -70,7 +70,7 @@ func (s *testEnv) saved(p *v1alpha1.Prototype) *corev1.Secret {
 	return secret
 }
 
-// TestCustomDataIsKeptWithTheRecipe: the content is only in the Secret, not in status, Order, pod, event or log.
+// TestCustomDataIsKeptWithTheRecipe: the content is only in the Secret, not in status, NodeOrder, pod, event or log.
 func TestCustomDataIsKeptWithTheRecipe(t *testing.T) {
 	const content = "#cloud-config needle"
 	s, named := copied(t, content)

@@ -43,7 +43,7 @@ func documented(t *testing.T) map[string]int {
 }
 
 // serverRequest is a call of the engine as the page names the request.
-var serverRequest = strings.NewReplacer("prototype status", "prototypes/status", "prototype", "prototypes", "order", "orders", "reviews/", "reviews")
+var serverRequest = strings.NewReplacer("prototype status", "prototypes/status", "prototype", "prototypes", "nodeorder", "nodeorders", "reviews/", "reviews")
 
 // cost plays a capture, and counts its passes and its requests to the cloud and to the API server.
 func (s *testEnv) cost(t *testing.T) (budget, map[string]int) {

@@ -47,7 +47,7 @@ func holdsRules(files map[string][]byte) bool {
 	return false
 }
 
-// digest identifies the content of the rules for the Order.
+// digest identifies the content of the rules for the NodeOrder.
 func (b ruleReader) digest(ctx context.Context, p *v1alpha1.Prototype) (digest string, err error) {
 	files, err := b.readConfigMap(ctx, p)
 	if err != nil || files == nil {

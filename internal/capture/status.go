@@ -83,10 +83,10 @@ func reportReversible(w *observed, now time.Time) {
 	}
 }
 
-// reportIgnoredReport reports an ignored report on the Order. Later reports can be valid.
+// reportIgnoredReport reports an ignored report on the NodeOrder. Later reports can be valid.
 func reportIgnoredReport(w *observed, now time.Time) {
 	if w.ignoredReport != "" && w.proof == nil {
-		setCondition(w.p, now, v1alpha1.ConditionGeneralized, metav1.ConditionFalse, ReportRejected, w.ignoredReport+". Check which clients can change Orders")
+		setCondition(w.p, now, v1alpha1.ConditionGeneralized, metav1.ConditionFalse, ReportRejected, w.ignoredReport+". Check which clients can change NodeOrders")
 	}
 }
 

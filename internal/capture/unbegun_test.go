@@ -146,11 +146,11 @@ func (s *testEnv) world() map[string]any {
 	}
 	leases, err := s.objects.List(coordinationv1.SchemeGroupVersion.WithResource("leases"), coordinationv1.SchemeGroupVersion.WithKind("Lease"), ourspace)
 	s.must(err)
-	orders := &v1alpha1.OrderList{}
+	orders := &v1alpha1.NodeOrderList{}
 	s.must(s.clean.List(context.Background(), orders))
 	return map[string]any{
 		"effects on the cloud": s.cloud.World().Effects, "nodes": list("nodes", "Node", ""), "pods": list("pods", "Pod", ""),
-		"secrets": list("secrets", "Secret", ""), "leases": leases, "orders": orders.Items,
+		"secrets": list("secrets", "Secret", ""), "leases": leases, "nodeorders": orders.Items,
 	}
 }
 

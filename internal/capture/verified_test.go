@@ -60,7 +60,7 @@ func TestPodReportsMissingProof(t *testing.T) {
 				if after > 0 && proven.IsZero() {
 					proven = s.clock.Now()
 					s.signReport(order, pod, v1alpha1.Report{Proof: s.proofFor(order)})
-					s.lose = func(_ int, what string) memory.Outcome { // the report is accepted, and Order and key still exist
+					s.lose = func(_ int, what string) memory.Outcome { // the report is accepted, and NodeOrder and key still exist
 						if what == "delete secrets/" && said.IsZero() {
 							return memory.FailBefore(cloud.Unavailable)
 						}

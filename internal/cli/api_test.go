@@ -199,7 +199,7 @@ func resourceOf(path string) (resource, name string) {
 // serveKinds lists Kamino's kinds, as discovery does.
 func (s *apiServer) serveKinds(w http.ResponseWriter) {
 	kinds := &metav1.APIResourceList{GroupVersion: v1alpha1.GroupVersion.String()}
-	for _, kind := range []string{"prototypes", "prototypepolicies", "orders"} {
+	for _, kind := range []string{"prototypes", "prototypepolicies", "nodeorders"} {
 		if !s.isMissing(kind) {
 			kinds.APIResources = append(kinds.APIResources, metav1.APIResource{Name: kind})
 		}

@@ -100,7 +100,7 @@ func startCluster(t *testing.T) *cluster.Connection {
 		t.Fatal("the test needs a real API server, and KUBEBUILDER_ASSETS is not set: run `make test`")
 	}
 	environment := apitest.Environment()
-	for _, name := range []string{"kamino.dev_prototypes.yaml", "kamino.dev_orders.yaml"} {
+	for _, name := range []string{"kamino.dev_prototypes.yaml", "kamino.dev_nodeorders.yaml"} {
 		text, err := crds.Files.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -33,7 +33,7 @@ capture, restores scale-in protection, annotations and schedulability, and final
 output shows the state of the node. A node whose join credential is already deleted cannot rejoin the cluster:
 Kamino deletes its Node and its instance instead.
 
-With --leftovers, the command deletes snapshots, pods and Orders of captures that no longer exist, and releases no
+With --leftovers, the command deletes snapshots, pods and NodeOrders of captures that no longer exist, and releases no
 node. Run "kamino reservations" first to list the leftovers.
 
 A reservation is a Lease in Kamino's namespace; the annotation on the Node is a copy. If no Lease confirms the

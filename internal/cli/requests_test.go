@@ -60,7 +60,7 @@ func TestReadsOfAVerb(t *testing.T) {
 	}))
 	t.Cleanup(counting.Close)
 	for verb, want := range map[string]map[string]int{
-		"status": {"nodes": 1, "prototypes": 1, "orders": 1, "pods": 1, "leases": 2, "kube-system": 1},
+		"status": {"nodes": 1, "prototypes": 1, "nodeorders": 1, "pods": 1, "leases": 2, "kube-system": 1},
 		// Half of the pools have candidates without pods: the plan looks at the first candidate of each pool. The other
 		// half has a version and a young node per pool: the plan reads Leases of kubelets one by one, then lists the
 		// Leases.

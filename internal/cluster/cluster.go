@@ -73,9 +73,9 @@ func (r *Refused) Unwrap() error { return r.err }
 var ErrNotInstalled = Refusef(
 	"the cluster has no definition of Prototypes, and nothing was changed: install Kamino with `kamino manifests | kubectl apply -f -`")
 
-// ErrOrdersMissing reports that the cluster has the definitions of an older Kamino, without Orders.
+// ErrOrdersMissing reports that the cluster has the definitions of an older Kamino, without NodeOrders.
 var ErrOrdersMissing = Refusef(
-	"the cluster has no definition of Orders, and nothing was changed: update the definitions with `kamino crds --apply`")
+	"the cluster has no definition of NodeOrders, and nothing was changed: update the definitions with `kamino crds --apply`")
 
 // Prototypes lists all Prototypes, a handful for each pool. Prototypes returns ErrNotInstalled without the definition.
 func (c *Connection) Prototypes(ctx context.Context) ([]v1alpha1.Prototype, error) {
@@ -101,7 +101,7 @@ func (c *Connection) Policies(ctx context.Context) ([]v1alpha1.PrototypePolicy, 
 }
 
 // Served reports whether the API server serves a resource of Kamino. resource is the plural name. Discovery answers every
-// account that may log in: a list of the resource would need a right in the whole cluster, which Kamino has not for Orders.
+// account that may log in: a list of the resource would need a right in the whole cluster, which Kamino has not for NodeOrders.
 func (c *Connection) Served(ctx context.Context, resource string) (bool, error) {
 	raw, err := c.Kube.CoreV1().RESTClient().Get().AbsPath("/apis/"+v1alpha1.GroupVersion.String()).SetHeader("Accept", "application/json").Do(ctx).Raw()
 	if apierrors.IsNotFound(err) {

@@ -169,7 +169,7 @@ func StaticMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(v1alpha1.GroupVersion.WithKind("Prototype"), meta.RESTScopeRoot)
 	mapper.Add(v1alpha1.GroupVersion.WithKind("PrototypePolicy"), meta.RESTScopeRoot)
-	mapper.Add(v1alpha1.GroupVersion.WithKind("Order"), meta.RESTScopeNamespace)
+	mapper.Add(v1alpha1.GroupVersion.WithKind("NodeOrder"), meta.RESTScopeNamespace)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)

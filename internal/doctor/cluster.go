@@ -42,7 +42,7 @@ func clock(_ context.Context, c *observed) []Finding {
 // installation checks for the objects of `kamino manifests`. Missing objects are no failure.
 func installation(ctx context.Context, c *observed) (found []Finding) {
 	var missing []string
-	for _, resource := range []string{"prototypes", "prototypepolicies", "orders"} {
+	for _, resource := range []string{"prototypes", "prototypepolicies", "nodeorders"} {
 		served, err := c.Served(ctx, resource)
 		if err != nil {
 			found = append(found, warn("", "unknown whether %s.%s is installed: %s", resource, v1alpha1.GroupVersion.Group, err))
@@ -100,7 +100,7 @@ func formerPods(ctx context.Context, c *observed) []Finding {
 	if _, err := c.Kube.RbacV1().RoleBindings(c.Namespace).Get(ctx, role, metav1.GetOptions{}); err != nil {
 		return nil
 	}
-	policy := "kamino-orders." + c.Namespace
+	policy := "kamino-nodeorders." + c.Namespace
 	return []Finding{warn(fmt.Sprintf("when no capture of the earlier version is running: kubectl -n %s delete --ignore-not-found rolebinding/%s role/%s rolebinding/%s serviceaccount/%s "+
 		"validatingadmissionpolicybinding/%s validatingadmissionpolicy/%s", c.Namespace, role, role, account, account, policy, policy),
 		"RoleBinding %s/%s lets the engine create pods in its own namespace; only earlier versions need this permission", c.Namespace, role)}
@@ -127,7 +127,7 @@ func formerBindings(ctx context.Context, c *observed) (found []Finding) {
 		}
 		switch {
 		case b.RoleRef.Name == v1alpha1.GeneralizeServiceAccount:
-			stale(b.Name, "lets the service account of generalize pods access Orders in all namespaces; only earlier versions need this permission")
+			stale(b.Name, "lets the service account of generalize pods access NodeOrders in all namespaces; only earlier versions need this permission")
 		case b.Name == engineRole && b.RoleRef.Name == engineRole && bound != v1alpha1.DefaultNamespace && names[engineRole+"-"+bound]:
 			stale(b.Name, fmt.Sprintf("is from an earlier version, and namespace %s has a new binding", bound))
 		}

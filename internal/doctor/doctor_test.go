@@ -256,7 +256,7 @@ func TestRightsAreAskedWhereTheyAreUsed(t *testing.T) {
 			}
 		}
 	}
-	for right, namespace := range map[string]string{"create pods/": "theirs", "create pods/eviction": "", "create leases/": "ours", "get secrets/": "ours", "delete secrets/": "theirs", "create orders/": "theirs"} {
+	for right, namespace := range map[string]string{"create pods/": "theirs", "create pods/eviction": "", "create leases/": "ours", "get secrets/": "ours", "delete secrets/": "theirs", "create nodeorders/": "theirs"} {
 		if got, was := asked[right]; !was || got != namespace {
 			t.Errorf("%s is asked of namespace %q, want %q", right, got, namespace)
 		}

@@ -45,7 +45,7 @@ var rights = []right{
 	{"coordination.k8s.io", "leases", "", []string{"get", "list"}, kubelets},
 	{"", "pods", "", []string{"create"}, pods},
 	{"", "secrets", "", []string{"get", "create"}, own},
-	{"kamino.dev", "orders", "", []string{"get", "create", "delete"}, pods},
+	{"kamino.dev", "nodeorders", "", []string{"get", "create", "delete"}, pods},
 	{"", "secrets", "", []string{"create", "delete"}, pods},
 	{"authorization.k8s.io", "localsubjectaccessreviews", "", []string{"create"}, pods},
 }
@@ -55,7 +55,7 @@ var controllerRights = []right{
 	{"kamino.dev", "prototypepolicies", "", []string{"get", "list", "watch"}, everywhere},
 	{"kamino.dev", "prototypepolicies", "status", []string{"patch"}, everywhere},
 	{"", "pods", "", []string{"watch"}, pods},
-	{"kamino.dev", "orders", "", []string{"list", "watch"}, pods},
+	{"kamino.dev", "nodeorders", "", []string{"list", "watch"}, pods},
 }
 
 // serviceAccount is the prefix of the names of service accounts.

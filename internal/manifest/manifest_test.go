@@ -77,8 +77,8 @@ func TestPermissionsOfGeneralizePod(t *testing.T) {
 	objects := documents(t, Options{})
 	role := as[rbacv1.ClusterRole](t, objects, "ClusterRole", v1alpha1.GeneralizeServiceAccount)
 	want := []rbacv1.PolicyRule{
-		{APIGroups: []string{"kamino.dev"}, Resources: []string{"orders"}, Verbs: []string{"get"}},
-		{APIGroups: []string{"kamino.dev"}, Resources: []string{"orders/status"}, Verbs: []string{"patch"}},
+		{APIGroups: []string{"kamino.dev"}, Resources: []string{"nodeorders"}, Verbs: []string{"get"}},
+		{APIGroups: []string{"kamino.dev"}, Resources: []string{"nodeorders/status"}, Verbs: []string{"patch"}},
 	}
 	if diff := cmp.Diff(want, role.Rules); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)

@@ -34,7 +34,7 @@ const (
 	All Set = "All"
 )
 
-// Limits of an Order.
+// Limits of a NodeOrder.
 const (
 	MaxHold        = 64  // patterns
 	MaxHoldPattern = 128 // bytes
@@ -70,8 +70,8 @@ type Order struct {
 	Drained bool `json:"drained,omitempty"`
 }
 
-// OrderOf returns the order in the spec of an API Order.
-func OrderOf(spec v1alpha1.OrderSpec) Order {
+// OrderOf returns the order in the spec of an API NodeOrder.
+func OrderOf(spec v1alpha1.NodeOrderSpec) Order {
 	o := Order{
 		Method: Method(spec.Method), Token: spec.Token,
 		Holder: Holder{Kind: string(cmp.Or(spec.Holder.Kind, v1alpha1.HolderPrototype)), Name: spec.Holder.Name, UID: string(spec.Holder.UID)},

@@ -139,7 +139,7 @@ func TestOrderValidate(t *testing.T) {
 
 // The API's words are the contract's words.
 func TestOrderOf(t *testing.T) {
-	spec := v1alpha1.OrderSpec{
+	spec := v1alpha1.NodeOrderSpec{
 		Holder: v1alpha1.Holder{Name: "pool1-2026.11.21", UID: "c0ffee00-0000-4000-8000-000000000002"}, Method: v1alpha1.OrderPatch, Token: boot,
 		Patch: &v1alpha1.OrderPatches{Patches: v1alpha1.PatchSecurity, Hold: DefaultHold(), MinAge: &metav1.Duration{Duration: time.Hour}, Drained: true},
 	}

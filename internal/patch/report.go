@@ -96,7 +96,7 @@ const (
 	// HeldByNode: a hold of the node's package manager, such as apt-mark hold.
 	HeldByNode HoldSource = "Node"
 	// HeldByOrder: a pattern of the order.
-	HeldByOrder HoldSource = "Order"
+	HeldByOrder HoldSource = "NodeOrder"
 	// HeldByAge: the patch is younger than the order's minAge.
 	HeldByAge HoldSource = "MinAge"
 	// KeptBack: the package manager itself keeps the package, for example an update that Ubuntu phases.
@@ -165,7 +165,7 @@ type RebootNeed struct {
 	Packages []string `json:"packages,omitempty"`
 }
 
-// Report is the answer to an Order. The API's Order carries it signed.
+// Report is the answer to a NodeOrder. The API's NodeOrder carries it signed.
 type Report struct {
 	Method Method `json:"method"`
 	// Token is the boot ID under which the pod worked.

@@ -264,7 +264,7 @@ func TestCouldNotCheckIsReported(t *testing.T) {
 		trouble    func(*pioneerStage)
 	}{
 		{"a dead mirror", "no route to host", func(s *pioneerStage) { s.report = dead }},
-		{"the API server", "orders are forbidden", func(s *pioneerStage) { s.fails = errors.New("orders are forbidden") }},
+		{"the API server", "nodeorders are forbidden", func(s *pioneerStage) { s.fails = errors.New("nodeorders are forbidden") }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newPioneerStage(t, nil)

@@ -53,7 +53,7 @@ func (k *Controller) Run(ctx context.Context) error {
 	if earlier := v1alpha1.EarlierCapture(all); earlier != "" {
 		return errors.New(earlier)
 	}
-	if known, err := k.Cluster.Served(ctx, "orders"); err != nil || !known {
+	if known, err := k.Cluster.Served(ctx, "nodeorders"); err != nil || !known {
 		return cmp.Or(err, error(cluster.ErrOrdersMissing)) // without the definition, the cache would never sync
 	}
 	if err := k.Cluster.CheckClock(); err != nil {

@@ -129,7 +129,7 @@ func (c *cluster) runVerb(ctx context.Context, o Options, into *Verb, args ...st
 }
 
 // asked are the resources that commands read. The API server also reads other resources.
-var asked = []string{"configmaps", "daemonsets", "nodes", "orders", "persistentvolumeclaims", "poddisruptionbudgets", "pods", "prototypepolicies", "prototypes", "secrets"}
+var asked = []string{"configmaps", "daemonsets", "nodes", "nodeorders", "persistentvolumeclaims", "poddisruptionbudgets", "pods", "prototypepolicies", "prototypes", "secrets"}
 
 // requests counts the reads that the API server has answered, by verb and resource.
 func (c *cluster) requests(ctx context.Context) (map[string]int, error) {

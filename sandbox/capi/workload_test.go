@@ -57,7 +57,7 @@ func newWorkload(t testing.TB, clock *memory.Clock, cloud *memory.Cloud) *worklo
 	w.must(w.tracker.Add(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: v1alpha1.DefaultGeneralizeNamespace}}))
 	scheme := runtime.NewScheme()
 	w.must(v1alpha1.AddToScheme(scheme))
-	w.objects = kubefake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.Prototype{}, &v1alpha1.Order{}).
+	w.objects = kubefake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.Prototype{}, &v1alpha1.NodeOrder{}).
 		WithInterceptorFuncs(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
 			o.SetUID(uid())
 			return c.Create(ctx, o, options...)
@@ -178,7 +178,7 @@ func (w *workload) runPods(p *v1alpha1.Prototype) {
 			w.must(w.tracker.Update(pods, &pod, pod.Namespace))
 			continue
 		}
-		order := &v1alpha1.Order{}
+		order := &v1alpha1.NodeOrder{}
 		err := w.objects.Get(context.Background(), client.ObjectKeyFromObject(&pod), order)
 		if apierrors.IsNotFound(err) {
 			continue
@@ -198,7 +198,7 @@ func (w *workload) runPods(p *v1alpha1.Prototype) {
 }
 
 // report signs with the key of the pod.
-func (w *workload) report(order *v1alpha1.Order, pod *corev1.Pod, proof *v1alpha1.Proof) {
+func (w *workload) report(order *v1alpha1.NodeOrder, pod *corev1.Pod, proof *v1alpha1.Proof) {
 	found, err := w.tracker.Get(secrets, order.Namespace, order.Name)
 	w.must(err)
 	key, _, err := v1alpha1.OrderKey(found.(*corev1.Secret).Data["key"])

@@ -110,7 +110,7 @@ func newController(ctx context.Context, w *cloudEnv, p cloud.Provider, nodes []*
 	scheme := runtime.NewScheme()
 	w.must(v1alpha1.AddToScheme(scheme))
 	c.api = kubefake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithStatusSubresource(&v1alpha1.Prototype{}, &v1alpha1.PrototypePolicy{}, &v1alpha1.Order{}).Build()
+		WithStatusSubresource(&v1alpha1.Prototype{}, &v1alpha1.PrototypePolicy{}, &v1alpha1.NodeOrder{}).Build()
 
 	c.metrics = metrics.New(nil, registry.All()...)
 	provider := cloud.InCluster(c.metrics.Provider(p), func(context.Context) (string, error) { return string(systemNamespace().UID), nil })

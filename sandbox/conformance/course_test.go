@@ -177,7 +177,7 @@ func (c *captureCourse) stepCluster(ctx context.Context, p *v1alpha1.Prototype) 
 // generalizes carries the order of a pod out: the report is signed, and the donor goes off.
 func (c *captureCourse) generalizes(ctx context.Context, p *v1alpha1.Prototype, pod *corev1.Pod) bool {
 	c.t.Helper()
-	order := &v1alpha1.Order{}
+	order := &v1alpha1.NodeOrder{}
 	err := c.api.Get(ctx, kube.ObjectKeyFromObject(pod), order)
 	if apierrors.IsNotFound(err) || order.Status.Report != "" {
 		return false

@@ -168,7 +168,7 @@ func TestOrdersReachTheSandbox(t *testing.T) {
 	}
 	want := []string{"patch a/b x+y=2", "age n 26h0m0s", "crash n", "hang n", "unhang n", "outage new-nodes 1m0s", "workload", "clear f+g", "reset", "stop"}
 	if diff := cmp.Diff(want, world.notes); diff != "" {
-		t.Errorf("orders (-want +got):\n%s", diff)
+		t.Errorf("nodeorders (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"one", "two"}, events); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)

@@ -33,7 +33,7 @@ func (j *judge) request(e event, kamino bool) {
 	if slices.Contains([]string{"nodes", "prototypes", "leases"}, e.resource) {
 		j.expect(9, j.named(e, kamino), e, "the threat page names no such writer")
 	}
-	if created := slices.Contains([]string{"pods", "orders", "secrets", "jobs", "leases", "machines"}, e.resource+e.sub) && e.verb == "create"; created && kamino {
+	if created := slices.Contains([]string{"pods", "nodeorders", "secrets", "jobs", "leases", "machines"}, e.resource+e.sub) && e.verb == "create"; created && kamino {
 		j.made[key] = e.line
 	}
 	maps.DeleteFunc(j.made, func(k, _ string) bool {
@@ -76,9 +76,9 @@ func (j *judge) replay(e event, key, uid string, kamino bool) {
 	case e.resource == "prototypepolicies":
 		limit, _ := strconv.Atoi(text(e.out, "spec", "maxConcurrent"))
 		j.limit = max(j.limit, limit)
-	case e.resource == "orders" && e.sub == "":
+	case e.resource == "nodeorders" && e.sub == "":
 		j.orders[uid] = part(e.out, "spec")
-	case e.resource == "orders":
+	case e.resource == "nodeorders":
 		j.proof(j.orders[uid], text(e.out, "status", "report"), text(e.out, "status", "signature"))
 	case text(e.out, "metadata", "labels", "app.kubernetes.io/name") == "kamino":
 		j.role(e)
@@ -119,7 +119,7 @@ func (j *judge) prototype(e event, uid string) {
 	}
 }
 
-// proof keeps the proof in a report that the Order's key has signed.
+// proof keeps the proof in a report that the NodeOrder's key has signed.
 func (j *judge) proof(order object, report, signature string) {
 	key, _ := base64.StdEncoding.DecodeString(text(order, "key"))
 	sum, _ := base64.StdEncoding.DecodeString(signature)

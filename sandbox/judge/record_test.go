@@ -108,7 +108,7 @@ func TestRecord(t *testing.T) {
 			return false
 		case text(o, "objectRef", "namespace") == "kube-node-lease":
 			return text(o, "verb") != "create"
-		case slices.Contains([]string{"nodes", "prototypes", "prototypepolicies", "orders", "leases"}, resource):
+		case slices.Contains([]string{"nodes", "prototypes", "prototypepolicies", "nodeorders", "leases"}, resource):
 			return !writes
 		}
 		inside := strings.HasPrefix(text(o, "objectRef", "namespace"), "kamino")

@@ -69,12 +69,12 @@ var wrongRuns = []struct {
 		r.inAnswers("id", "/versions/2026.11.28", func(s object) { set(s, "static/1/sha256:0", "tags", "kamino-proof") })
 	}},
 	{2, "the report is not signed", "aws", func(t *testing.T, r *record) {
-		for _, i := range r.asked(t, "patch orders/status") {
+		for _, i := range r.asked(t, "patch nodeorders/status") {
 			set(r.audit[i], "AAAA", "responseObject", "status", "signature")
 		}
 	}},
 	{2, "the report is of another capture", "aws", func(t *testing.T, r *record) {
-		for _, i := range r.asked(t, "create orders") {
+		for _, i := range r.asked(t, "create nodeorders") {
 			set(r.audit[i], "another", "responseObject", "spec", "holder", "uid")
 		}
 	}},
@@ -158,7 +158,7 @@ var wrongRuns = []struct {
 		i := r.calls(t, "POST", "/ec2/TerminateInstances")[0]
 		r.called = slices.Delete(r.called, i, i+1)
 	}},
-	{5, "a pod and an Order stay", "azure", func(t *testing.T, r *record) {
+	{5, "a pod and a NodeOrder stay", "azure", func(t *testing.T, r *record) {
 		r.audit = slices.DeleteFunc(r.audit, func(o object) bool {
 			return text(o, "verb") == "delete" && text(o, "objectRef", "resource") != "leases"
 		})
@@ -208,9 +208,9 @@ var wrongRuns = []struct {
 			set(o, "kube-system", "objectRef", "namespace")
 		})
 	}},
-	{8, "Kamino reads the Orders of all namespaces", "aws", func(t *testing.T, r *record) {
-		r.audit = repeat(t, r.audit, r.byKamino(r.asked(t, "create orders"))[0], func(o object) {
-			o["verb"], o["objectRef"] = "list", object{"resource": "orders", "apiGroup": "kamino.dev"}
+	{8, "Kamino reads the NodeOrders of all namespaces", "aws", func(t *testing.T, r *record) {
+		r.audit = repeat(t, r.audit, r.byKamino(r.asked(t, "create nodeorders"))[0], func(o object) {
+			o["verb"], o["objectRef"] = "list", object{"resource": "nodeorders", "apiGroup": "kamino.dev"}
 		})
 	}},
 	{8, "an action of AWS that no policy has", "aws", func(t *testing.T, r *record) {

@@ -291,13 +291,13 @@ var maskings = []masking{
 	},
 	{
 		name: "no right", reason: NotInstalled,
-		words: "service account ours/kamino-generalize of the generalize pod may not get orders in its namespace",
+		words: "service account ours/kamino-generalize of the generalize pod may not get nodeorders in its namespace",
 		of:    []string{"Account", "RightLacking"},
-		spoil: func(c *Case) { c.RightLacking = Found("get orders") },
+		spoil: func(c *Case) { c.RightLacking = Found("get nodeorders") },
 	},
 	{
 		name: "no orders", reason: NotInstalled,
-		words: "rejects Orders for the generalize pod in namespace ours: no such kind. Install",
+		words: "rejects NodeOrders for the generalize pod in namespace ours: no such kind. Install",
 		of:    []string{"Account", "OrderRefused"},
 		spoil: func(c *Case) { c.OrderRefused = Found("no such kind") },
 	},

@@ -31,10 +31,10 @@ func installation(c *Case) ([]cloud.Refusal, error) {
 			"service account %s/%s of the generalize pod may not %s in its namespace, so the pod could not report",
 			c.Namespace, v1alpha1.GeneralizeServiceAccount, lacking)
 	}
-	order, orderErr := resultOf(c.OrderRefused, "whether the API server accepts Orders")
+	order, orderErr := resultOf(c.OrderRefused, "whether the API server accepts NodeOrders")
 	if orderErr == nil && order != "" {
 		refusals = append(refusals, refuse(NotInstalled, manifests,
-			"the API server rejects Orders for the generalize pod in namespace %s: %s. Install the manifests of this Kamino version", c.Namespace, order)...)
+			"the API server rejects NodeOrders for the generalize pod in namespace %s: %s. Install the manifests of this Kamino version", c.Namespace, order)...)
 	}
 	pod, podErr := resultOf(c.PodRefused, "whether the API server accepts the generalize pod")
 	if podErr == nil && pod != "" {

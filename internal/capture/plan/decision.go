@@ -54,12 +54,12 @@ const (
 	Evict Action = "Evict"
 	// Order creates the Order of the pod. The record then names the Order and the boot in which the donor is
 	// generalized.
-	Order Action = "Order"
+	Order Action = "NodeOrder"
 	// Generalize creates the generalize pod on the donor.
 	Generalize Action = "Generalize"
 	// Adopt records the UID of the generalize pod.
 	Adopt Action = "Adopt"
-	// Believe copies the signed report of the pod from the Order to the Prototype.
+	// Believe copies the signed report of the pod from the NodeOrder to the Prototype.
 	Believe Action = "Believe"
 	// Stop powers the donor off.
 	Stop Action = "Stop"
@@ -67,7 +67,7 @@ const (
 	TakeSnapshot Action = "TakeSnapshot"
 	// DeletePod removes the pod on the donor.
 	DeletePod Action = "DeletePod"
-	// DeleteOrder removes the Order and its key: later reports on the Order are ignored.
+	// DeleteOrder removes the NodeOrder and its key: later reports on the NodeOrder are ignored.
 	DeleteOrder Action = "DeleteOrder"
 	// Return records that the disk is no longer needed, and that the donor is started.
 	Return Action = "Return"

@@ -51,16 +51,16 @@ type Facts struct {
 	// PowerOffRecorded: the record says that the donor is powered off, or about to be, in this capture. An order in
 	// place sets both. A donor that another client stopped has only PowerOffRecorded, with an unchanged disk.
 	PowerOffRecorded bool
-	// Outdated: a version of Kamino without Orders wrote the record.
+	// Outdated: a version of Kamino without NodeOrders wrote the record.
 	Outdated bool
-	// Order: the Order exists; its key may exist too.
+	// NodeOrder: the NodeOrder exists; its key may exist too.
 	Order bool
 	// Pod is the pod on the donor: the inspecting pod before the order, the generalize pod afterwards. Both have the
 	// same name.
 	Pod Pod
 	// PodKnown: the record names the UID of the pod.
 	PodKnown bool
-	// Reported: the pod has signed a report on the Order that the Prototype does not carry yet.
+	// Reported: the pod has signed a report on the NodeOrder that the Prototype does not carry yet.
 	Reported bool
 	// Proven: the Prototype carries a proof that is valid for this order, pod and boot.
 	Proven bool
@@ -264,15 +264,15 @@ func (f Facts) HoldMatters() bool {
 	return !f.Returning || f.isBack() || f.ReadyOverdue || f.Power == InstanceGone || f.DonorReplaced
 }
 
-// LeftOrderMatters reports whether an unread Order can change the decision. A pass may have created an Order without a
-// record, or a late request of a crashed process may have restored the Order.
+// LeftOrderMatters reports whether an unread NodeOrder can change the decision. A pass may have created a NodeOrder without a
+// record, or a late request of a crashed process may have restored the NodeOrder.
 func (f Facts) LeftOrderMatters() bool {
 	ends := f.Failed || f.Deleting
 	switch {
 	case !f.Touched:
 		return ends
 	case !f.Returning && !f.isGone():
-		return f.DonorReplaced && f.Outdated // otherwise the Order was read with the report
+		return f.DonorReplaced && f.Outdated // otherwise the NodeOrder was read with the report
 	default:
 		return !f.isHeld() && (ends || f.isFinishing())
 	}

@@ -468,7 +468,7 @@ func (w model) adverse() []model {
 	})
 	add(func(n *model) { n.f.Pod = NoPod }) // a client deletes the pod
 	add(func(n *model) {
-		// Or the Order is removed, or a pass created an Order and crashed. A client that can delete Orders can also
+		// Or the NodeOrder is removed, or a pass created a NodeOrder and crashed. A client that can delete NodeOrders can also
 		// write proofs: the model has no removal while the pod revokes its proof.
 		if !n.retracted {
 			n.f.Order = n.f.isHeld() && !n.f.MustBoot() && !n.f.Order

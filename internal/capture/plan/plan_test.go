@@ -168,7 +168,7 @@ func needed(f Facts) bool {
 }
 
 const (
-	takes     = "|Look|Reserve|Record|TakeOut|Protect|Cordon|Evict|Order|Generalize|Adopt|"
+	takes     = "|Look|Reserve|Record|TakeOut|Protect|Cordon|Evict|NodeOrder|Generalize|Adopt|"
 	givesBack = "|PatchDonor|Note|Stop|DeletePod|Believe|DeleteOrder|Return|Start|Unprotect|Release|Forget|Fail|Wait|Remove|DeleteNode|Enlarge|"
 )
 
@@ -186,7 +186,7 @@ var properties = []property{
 	}},
 	{"a donor is taken only behind a look that found nothing", "|Reserve|", func(w model, _ Decision) bool { return w.f.Pod == PodLooked }},
 	{"no pod is left behind by a capture that ends", "|Refuse|Close|Succeed|", func(w model, _ Decision) bool { return w.f.Pod == NoPod }},
-	{"nothing is drained while the look's pod is there", "|Protect|Cordon|Evict|Order|", func(w model, d Decision) bool {
+	{"nothing is drained while the look's pod is there", "|Protect|Cordon|Evict|NodeOrder|", func(w model, d Decision) bool {
 		return w.f.Pod == NoPod || w.f.Added && w.f.Patch == PatchWanted && (d.Do == Protect || d.Do == Cordon) // an added donor is protected first
 	}},
 	{"an added donor is patched only behind a look that found nothing", "|PatchDonor|", func(w model, _ Decision) bool {
@@ -195,12 +195,12 @@ var properties = []property{
 	{"nothing but the lock is taken while another capture has a node away", "|TakeOut|Protect|Cordon|", func(w model, _ Decision) bool {
 		return !w.f.Queued || w.f.Cordoned || w.f.Added && (w.f.Patch == PatchWanted || w.f.Failed || w.f.Deleting)
 	}},
-	{"the lock comes first", "|Record|Protect|Cordon|Evict|Order|Generalize|", func(w model, _ Decision) bool { return w.f.Lock == Ours || w.f.Touched && w.f.isHeld() }},
-	{"the record comes before what it restores", "|Protect|Cordon|Evict|Order|Generalize|", func(w model, _ Decision) bool { return w.f.Recorded || w.f.Touched && w.f.isHeld() }},
+	{"the lock comes first", "|Record|Protect|Cordon|Evict|NodeOrder|Generalize|", func(w model, _ Decision) bool { return w.f.Lock == Ours || w.f.Touched && w.f.isHeld() }},
+	{"the record comes before what it restores", "|Protect|Cordon|Evict|NodeOrder|Generalize|", func(w model, _ Decision) bool { return w.f.Recorded || w.f.Touched && w.f.isHeld() }},
 	{"pods are evicted only from a cordoned, protected donor", "|Evict|", func(w model, _ Decision) bool {
 		return w.f.Cordoned && (w.f.Protected || w.f.Added && (w.f.Failed || w.f.Deleting))
 	}},
-	{"only a drained donor is generalized", "|Order|", func(w model, _ Decision) bool { return w.f.Drained && w.f.Node == NodeReady }},
+	{"only a drained donor is generalized", "|NodeOrder|", func(w model, _ Decision) bool { return w.f.Drained && w.f.Node == NodeReady }},
 	{"a patch begins as carefully as a drain", "|PatchDonor|", func(w model, _ Decision) bool {
 		f := w.f
 		return f.Patch == PatchUnderWay || f.Patch == PatchWanted && !f.Failed && !f.Deleting && f.Lock == Ours && f.Recorded && f.Protected && (f.Pod == NoPod || f.Added) &&
@@ -209,7 +209,7 @@ var properties = []property{
 	{"a node under patch is left to the patch", "", func(w model, d Decision) bool {
 		return w.f.Patch != PatchUnderWay || w.f.Power == Off || strings.Contains("|PatchDonor|Fail|Record|Relock|DeletePod|", "|"+string(d.Do)+"|")
 	}},
-	{"only a patched pioneer is generalized", "|Order|Generalize|", func(w model, _ Decision) bool { return w.f.Patch == NoPatch || w.patched }},
+	{"only a patched pioneer is generalized", "|NodeOrder|Generalize|", func(w model, _ Decision) bool { return w.f.Patch == NoPatch || w.patched }},
 	{"a disk of another patch level is not copied", "|TakeSnapshot|", func(w model, _ Decision) bool { return !w.f.LevelDiffers }},
 	{"a proof that is acted on cannot be taken back", "|Stop|TakeSnapshot|", func(w model, _ Decision) bool {
 		return !needed(w.f) || !w.f.Order
@@ -260,10 +260,10 @@ var properties = []property{
 	}},
 	{"only a Node that is down is deleted", "|DeleteNode|", func(w model, _ Decision) bool { return w.f.Node == NodeNotReady }},
 	{"another holder's Node is not removed", "|Remove|DeleteNode|", func(w model, _ Decision) bool { return w.f.Lock != Theirs }},
-	{"a replacement is recorded before the donor is drained", "|Protect|Cordon|Evict|Order|PatchDonor|", func(w model, d Decision) bool {
+	{"a replacement is recorded before the donor is drained", "|Protect|Cordon|Evict|NodeOrder|PatchDonor|", func(w model, d Decision) bool {
 		return !w.f.GrowFirst || w.takenOut || w.f.Added && d.Do != PatchDonor || w.f.Patch == PatchUnderWay
 	}},
-	{"a donor that leaves is taken behind its replacement", "|TakeOut|Protect|Cordon|Evict|Order|", func(w model, _ Decision) bool {
+	{"a donor that leaves is taken behind its replacement", "|TakeOut|Protect|Cordon|Evict|NodeOrder|", func(w model, _ Decision) bool {
 		return !w.f.DonorReplaced || !w.f.GrowFirst || w.f.Added || w.f.Replacement == ReplacementReady
 	}},
 	{"a pool grows for its donor only, and by one", "|Enlarge|", func(w model, _ Decision) bool {
@@ -423,7 +423,7 @@ func TestAPodThatDoesNotMatter(t *testing.T) {
 	}
 }
 
-// TestAnOrderThatDoesNotMatter: the same for an Order that was not read.
+// TestAnOrderThatDoesNotMatter: the same for a NodeOrder that was not read.
 func TestAnOrderThatDoesNotMatter(t *testing.T) {
 	reached := everywhere(adversities(testing.Short())).facts
 	tried := 0
@@ -489,7 +489,7 @@ func TestActionsOfWholeCapture(t *testing.T) {
 	const (
 		taken     = "Look, Wait: Look, Reserve, Record, DeletePod, "
 		patched   = "Protect, PatchDonor, "
-		copied    = "Protect, Cordon, Evict, Order, Note, Generalize, Adopt, Wait: Proof, Believe, DeleteOrder, Wait: PowerOff, TakeSnapshot, "
+		copied    = "Protect, Cordon, Evict, NodeOrder, Note, Generalize, Adopt, Wait: Proof, Believe, DeleteOrder, Wait: PowerOff, TakeSnapshot, "
 		complete  = "Wait: Snapshot, "
 		back      = "DeletePod, Return, Note, Start, Wait: Ready, Unprotect, Release, Forget, "
 		published = "Publish, Wait: Image, DeleteSnapshot, SaveRecipe, Promote, Retire, ScaleOut, Wait: Deletion, Succeed"

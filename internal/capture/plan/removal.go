@@ -37,7 +37,7 @@ func removeAdded(f Facts) Decision {
 	return removeDonor(f)
 }
 
-// removeDonor removes the pod and the Order, then the instance, the Node and the reservation. Another holder of the node
+// removeDonor removes the pod and the NodeOrder, then the instance, the Node and the reservation. Another holder of the node
 // finishes first. While the cloud refuses the removal, the reservation stays: a released node could not serve.
 func removeDonor(f Facts) Decision {
 	switch {

@@ -151,7 +151,7 @@ func returnDonor(f Facts) Decision {
 	case f.Pod != NoPod:
 		return do(DeletePod)
 	case f.Order && f.Reported && f.Proven:
-		return do(Believe) // a report that revokes the proof must not be lost with the Order
+		return do(Believe) // a report that revokes the proof must not be lost with the NodeOrder
 	case f.Order:
 		return do(DeleteOrder)
 	case f.Lock == Theirs:

@@ -167,7 +167,7 @@ func TestServedNeedsNoRight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for resource, want := range map[string]bool{"orders": true, "prototypes": true, "foreign": false} {
+	for resource, want := range map[string]bool{"nodeorders": true, "prototypes": true, "foreign": false} {
 		if got, err := c.Served(t.Context(), resource); got != want || err != nil {
 			t.Errorf("%s: served %t, want %t: %v", resource, got, want, err)
 		}

@@ -69,7 +69,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Named("prototype").
 		For(&v1alpha1.Prototype{}, builder.OnlyMetadata, builder.WithPredicates(news())).
 		WatchesMetadata(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(prototypeOf)).
-		WatchesMetadata(&v1alpha1.Order{}, handler.EnqueueRequestsFromMapFunc(ownerOf)).
+		WatchesMetadata(&v1alpha1.NodeOrder{}, handler.EnqueueRequestsFromMapFunc(ownerOf)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(holderOf), builder.WithPredicates(donorNews())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
@@ -97,7 +97,7 @@ func CacheOptions(namespace string) (cache.Options, error) {
 	pod := &metav1.PartialObjectMetadata{}
 	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
 	order := &metav1.PartialObjectMetadata{}
-	order.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Order"))
+	order.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("NodeOrder"))
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{

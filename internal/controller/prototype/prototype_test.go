@@ -133,7 +133,7 @@ func TestTheCacheHoldsOwnPodsOnly(t *testing.T) {
 		if _, metadata := object.(*metav1.PartialObjectMetadata); !metadata {
 			t.Errorf("%T is cached whole", object)
 		}
-		ours := object.GetObjectKind().GroupVersionKind().Kind == "Order" || by.Label != nil && !by.Label.Empty()
+		ours := object.GetObjectKind().GroupVersionKind().Kind == "NodeOrder" || by.Label != nil && !by.Label.Empty()
 		if _, only := by.Namespaces["ns"]; !only || len(by.Namespaces) != 1 || !ours {
 			t.Errorf("the cache of pods is not limited: %+v", by)
 		}

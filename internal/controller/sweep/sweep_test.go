@@ -80,7 +80,7 @@ func (s *testEnv) clean() {
 	for _, kind := range []client.Object{&corev1.Node{}, &v1alpha1.Prototype{}} {
 		s.must(s.api.DeleteAllOf(ctx, kind))
 	}
-	for _, kind := range []client.Object{&corev1.Pod{}, &v1alpha1.Order{}} {
+	for _, kind := range []client.Object{&corev1.Pod{}, &v1alpha1.NodeOrder{}} {
 		s.must(s.api.DeleteAllOf(ctx, kind, client.InNamespace(v1alpha1.DefaultGeneralizeNamespace), client.GracePeriodSeconds(now)))
 	}
 }
@@ -207,7 +207,7 @@ func (s *testEnv) leave(name string, holder v1alpha1.Holder) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "kamino-" + name, Namespace: v1alpha1.DefaultGeneralizeNamespace,
 		Labels: map[string]string{v1alpha1.PrototypeLabel: name, v1alpha1.PrototypeUIDLabel: string(holder.UID)}}}
 	pod.Spec = corev1.PodSpec{ServiceAccountName: v1alpha1.GeneralizeServiceAccount, Containers: []corev1.Container{{Name: "c", Image: "x"}}}
-	order := &v1alpha1.Order{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}, Spec: v1alpha1.OrderSpec{
+	order := &v1alpha1.NodeOrder{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}, Spec: v1alpha1.NodeOrderSpec{
 		Holder: v1alpha1.Holder{Name: name, UID: holder.UID}, NodeName: "a", Token: "boot", PodName: pod.Name, Key: "key",
 		Generalize: v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileStatic},
 	}}
@@ -221,7 +221,7 @@ func (s *testEnv) leave(name string, holder v1alpha1.Holder) {
 func (s *testEnv) there() (pods, orders, snapshots int) {
 	s.Helper()
 	var p corev1.PodList
-	var o v1alpha1.OrderList
+	var o v1alpha1.NodeOrderList
 	s.must(errors.Join(s.api.List(s.Context(), &p, client.InNamespace(v1alpha1.DefaultGeneralizeNamespace)), s.api.List(s.Context(), &o)))
 	all, err := s.cloud.Snapshots(s.Context(), s.pool)
 	s.must(err)

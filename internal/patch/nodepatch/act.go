@@ -94,8 +94,8 @@ func (w *observed) marks(a plan.Action) map[string]*string {
 	}
 }
 
-// makeOrder creates the Order and its key, and then records both. Only the recorded Order is trusted. A crash in between
-// leaves an Order that the next pass replaces.
+// makeOrder creates the NodeOrder and its key, and then records both. Only the recorded NodeOrder is trusted. A crash in between
+// leaves a NodeOrder that the next pass replaces.
 func (p *Patcher) makeOrder(ctx context.Context, w *observed, a plan.Action, s Store) error {
 	boot := w.node.Status.NodeInfo.BootID
 	if boot == "" {
@@ -123,13 +123,13 @@ func (p *Patcher) makeOrder(ctx context.Context, w *observed, a plan.Action, s S
 	return s.Save(ctx, r)
 }
 
-// makeKey stores the private key in a Secret that only the Order's pod mounts.
-func (p *Patcher) makeKey(ctx context.Context, order *v1alpha1.Order, private []byte) error {
+// makeKey stores the private key in a Secret that only the NodeOrder's pod mounts.
+func (p *Patcher) makeKey(ctx context.Context, order *v1alpha1.NodeOrder, private []byte) error {
 	immutable := true
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: order.Name, Namespace: order.Namespace, Labels: order.Labels,
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Order", Name: order.Name, UID: order.UID}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeOrder", Name: order.Name, UID: order.UID}},
 		},
 		Immutable: &immutable,
 		Data:      map[string][]byte{orderKey: private},
@@ -143,7 +143,7 @@ func (p *Patcher) makeKey(ctx context.Context, order *v1alpha1.Order, private []
 	return nil
 }
 
-func (p *Patcher) deleteKey(ctx context.Context, order *v1alpha1.Order) error {
+func (p *Patcher) deleteKey(ctx context.Context, order *v1alpha1.NodeOrder) error {
 	err := p.Kube.CoreV1().Secrets(order.Namespace).Delete(ctx, order.Name, metav1.DeleteOptions{})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete secret %s/%s: %w", order.Namespace, order.Name, err)
@@ -151,8 +151,8 @@ func (p *Patcher) deleteKey(ctx context.Context, order *v1alpha1.Order) error {
 	return nil
 }
 
-// deleteOrder deletes the key and then the Order.
-func (p *Patcher) deleteOrder(ctx context.Context, order *v1alpha1.Order) error {
+// deleteOrder deletes the key and then the NodeOrder.
+func (p *Patcher) deleteOrder(ctx context.Context, order *v1alpha1.NodeOrder) error {
 	if err := p.deleteKey(ctx, order); err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/patch/plan"
 )
 
-// checkLimit is the time from the Order of a check to its report. A node may wait for the lock of its package manager.
+// checkLimit is the time from the NodeOrder of a check to its report. A node may wait for the lock of its package manager.
 const checkLimit = 30 * time.Minute
 
 // CheckTask is the check of one pool. A pool has one check at a time.
@@ -44,7 +44,7 @@ type Checked struct {
 // checkState is the state of a check in one pass.
 type checkState struct {
 	task   CheckTask
-	order  *v1alpha1.Order
+	order  *v1alpha1.NodeOrder
 	pod    *corev1.Pod
 	node   *corev1.Node
 	report *patch.Report
@@ -52,7 +52,7 @@ type checkState struct {
 }
 
 // Check makes one pass over the check of a pool, and returns the report at the end; nil before. The node stays in service. Only
-// the Order has the key: a forged report can only start a pioneer.
+// the NodeOrder has the key: a forged report can only start a pioneer.
 func (p *Patcher) Check(ctx context.Context, t CheckTask) (*Checked, error) {
 	w, err := p.lookCheck(ctx, t)
 	if err != nil || w == nil {
@@ -110,7 +110,7 @@ func (w *checkState) problem(why plan.Reason) string {
 func (p *Patcher) lookCheck(ctx context.Context, t CheckTask) (*checkState, error) {
 	w := &checkState{task: t}
 	key := client.ObjectKey{Namespace: p.Namespace, Name: checkName(t)}
-	order := &v1alpha1.Order{}
+	order := &v1alpha1.NodeOrder{}
 	switch err := p.Client.Get(ctx, key, order); {
 	case err == nil:
 		w.order, w.facts.Order = order, true
@@ -141,7 +141,7 @@ func (p *Patcher) lookCheck(ctx context.Context, t CheckTask) (*checkState, erro
 	return w, nil
 }
 
-// judgePod reads the pod and its report. A report that does not fit the Order is ignored.
+// judgePod reads the pod and its report. A report that does not fit the NodeOrder is ignored.
 func (w *checkState) judgePod(pod *corev1.Pod) {
 	w.pod, w.facts.Pod = pod, plan.PodActive
 	if w.order == nil || pod.Annotations[v1alpha1.OrderAnnotation] != string(w.order.UID) ||
@@ -162,7 +162,7 @@ func (w *checkState) judgePod(pod *corev1.Pod) {
 	w.report, w.facts.Reported = report, true
 }
 
-// orderCheck creates the Order, its key and the pod.
+// orderCheck creates the NodeOrder, its key and the pod.
 func (p *Patcher) orderCheck(ctx context.Context, w *checkState) error {
 	boot := w.node.Status.NodeInfo.BootID
 	if boot == "" {
@@ -183,7 +183,7 @@ func (p *Patcher) orderCheck(ctx context.Context, w *checkState) error {
 		return err
 	}
 	pod := podOf(order, p.Image)
-	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Order", Name: order.Name, UID: order.UID}}
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeOrder", Name: order.Name, UID: order.UID}}
 	if _, err := p.Kube.CoreV1().Pods(p.Namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
@@ -245,7 +245,7 @@ func (p *Patcher) SweepChecks(ctx context.Context, wanted []CheckTask) error {
 	for _, t := range wanted {
 		keep[checkName(t)] = true
 	}
-	list := &v1alpha1.OrderList{}
+	list := &v1alpha1.NodeOrderList{}
 	if err := p.Client.List(ctx, list, client.InNamespace(p.Namespace), client.MatchingLabels{componentLabel: checkComponent}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("list the orders of namespace %s: %w", p.Namespace, err)
 	}
@@ -270,16 +270,16 @@ const (
 	checkComponent = "check"
 )
 
-// checkName is the name of the Order, its key and its pod.
+// checkName is the name of the NodeOrder, its key and its pod.
 func checkName(t CheckTask) string {
 	sum := sha256.Sum256([]byte(string(t.Holder.UID) + "\n" + t.Pool))
 	return "check-" + hex.EncodeToString(sum[:10])
 }
 
-// newCheck is the Order of a check.
-func newCheck(t CheckTask, namespace, boot, key string) *v1alpha1.Order {
+// newCheck is the NodeOrder of a check.
+func newCheck(t CheckTask, namespace, boot, key string) *v1alpha1.NodeOrder {
 	patches := t.Patches
-	return &v1alpha1.Order{
+	return &v1alpha1.NodeOrder{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: checkName(t), Namespace: namespace,
 			Labels: map[string]string{
@@ -288,7 +288,7 @@ func newCheck(t CheckTask, namespace, boot, key string) *v1alpha1.Order {
 			},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: string(t.Holder.Kind), Name: t.Holder.Name, UID: t.Holder.UID}},
 		},
-		Spec: v1alpha1.OrderSpec{
+		Spec: v1alpha1.NodeOrderSpec{
 			Holder: t.Holder, NodeName: t.Node, Method: v1alpha1.OrderCheck, Token: boot, PodName: checkName(t), Key: key, Patch: &patches,
 		},
 	}

@@ -36,10 +36,10 @@ func newCheckStage(t *testing.T) *checkStage {
 	return s
 }
 
-// objects returns the Order and the pod of the check; nil without them.
-func (s *checkStage) objects() (*v1alpha1.Order, *corev1.Pod) {
+// objects returns the NodeOrder and the pod of the check; nil without them.
+func (s *checkStage) objects() (*v1alpha1.NodeOrder, *corev1.Pod) {
 	s.Helper()
-	order := &v1alpha1.Order{}
+	order := &v1alpha1.NodeOrder{}
 	if err := s.orders.Get(s.Context(), client.ObjectKey{Namespace: s.p.Namespace, Name: checkName(s.check)}, order); err != nil {
 		if !apierrors.IsNotFound(err) {
 			s.Fatal(err)

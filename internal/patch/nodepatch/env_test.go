@@ -221,9 +221,9 @@ func (s *testEnv) setPod(pod *corev1.Pod) {
 	s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, pod.Namespace))
 }
 
-func (s *testEnv) order() *v1alpha1.Order {
+func (s *testEnv) order() *v1alpha1.NodeOrder {
 	s.Helper()
-	order := &v1alpha1.Order{}
+	order := &v1alpha1.NodeOrder{}
 	err := s.orders.Get(s.Context(), client.ObjectKey{Namespace: s.p.Namespace, Name: podName(s.task)}, order)
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -270,7 +270,7 @@ func (s *testEnv) reboot() {
 }
 
 // sign writes the report of the pod.
-func (s *testEnv) sign(order *v1alpha1.Order, pod *corev1.Pod) {
+func (s *testEnv) sign(order *v1alpha1.NodeOrder, pod *corev1.Pod) {
 	s.Helper()
 	object, err := s.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("secrets"), order.Namespace, order.Name)
 	if apierrors.IsNotFound(err) {

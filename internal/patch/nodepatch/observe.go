@@ -24,7 +24,7 @@ type observed struct {
 	node   *corev1.Node // nil if the Node is gone
 	lease  *v1alpha1.Reservation
 	left   node.Remaining
-	order  *v1alpha1.Order
+	order  *v1alpha1.NodeOrder
 	pod    *corev1.Pod
 	report *patch.Report
 	// problem is the cause of Facts.Unhealthy.
@@ -124,9 +124,9 @@ func isMarked(n *corev1.Node, key string) bool {
 // patchedAt is the value of the annotation of a patched node.
 func (w *observed) patchedAt() string { return w.record.ReportedAt.UTC().Format(time.RFC3339) }
 
-// lookOrder reads the Order, also an Order without a record.
+// lookOrder reads the NodeOrder, also a NodeOrder without a record.
 func (p *Patcher) lookOrder(ctx context.Context, w *observed) error {
-	order := &v1alpha1.Order{}
+	order := &v1alpha1.NodeOrder{}
 	key := client.ObjectKey{Namespace: p.Namespace, Name: podName(w.task)}
 	switch err := p.Client.Get(ctx, key, order); {
 	case apierrors.IsNotFound(err):

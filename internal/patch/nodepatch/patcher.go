@@ -22,13 +22,13 @@ import (
 
 // Patcher patches nodes. A Patcher remembers nothing between two passes.
 type Patcher struct {
-	// Client reads and writes Orders without a cache.
+	// Client reads and writes NodeOrders without a cache.
 	Client client.Client
-	// Kube reads and writes Nodes, pods and the Secrets of Orders.
+	// Kube reads and writes Nodes, pods and the Secrets of NodeOrders.
 	Kube kubernetes.Interface
 	// Reservations has the Leases of reserved nodes.
 	Reservations node.Reservations
-	// Namespace of Orders and pods, and Image of the pods.
+	// Namespace of NodeOrders and pods, and Image of the pods.
 	Namespace, Image string
 	// MayRun asks, before each pod, whether a pod with the image may run on a node. If nil, every image may run.
 	MayRun func() error

@@ -20,7 +20,7 @@ const (
 	tokenSeconds = 600
 )
 
-// podName is the name of the Order, its key and its pod. The UID of the holder makes the name unique in the namespace.
+// podName is the name of the NodeOrder, its key and its pod. The UID of the holder makes the name unique in the namespace.
 func podName(t Task) string {
 	sum := sha256.Sum256([]byte(string(t.Holder.UID) + "\n" + t.Node))
 	return "patch-" + hex.EncodeToString(sum[:10])
@@ -33,14 +33,14 @@ func labels(t Task) map[string]string {
 	}
 }
 
-// newOrder is the Order of an action.
-func newOrder(t Task, a plan.Action, namespace, boot, key string) *v1alpha1.Order {
-	order := &v1alpha1.Order{
+// newOrder is the NodeOrder of an action.
+func newOrder(t Task, a plan.Action, namespace, boot, key string) *v1alpha1.NodeOrder {
+	order := &v1alpha1.NodeOrder{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: podName(t), Namespace: namespace, Labels: labels(t),
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Prototype", Name: t.Holder.Name, UID: t.Holder.UID}},
 		},
-		Spec: v1alpha1.OrderSpec{
+		Spec: v1alpha1.NodeOrderSpec{
 			Holder: t.Holder, NodeName: t.Node, Method: v1alpha1.OrderReboot, Token: boot, PodName: podName(t), Key: key,
 		},
 	}
@@ -54,13 +54,13 @@ func newOrder(t Task, a plan.Action, namespace, boot, key string) *v1alpha1.Orde
 
 // newPod is the pod that carries out the order. NodeName binds the pod without scheduler and despite the cordon.
 func newPod(t Task, r Record, namespace, image string) *corev1.Pod {
-	order := &v1alpha1.Order{ObjectMeta: metav1.ObjectMeta{Name: podName(t), Namespace: namespace, Labels: labels(t), UID: r.Order.UID}}
+	order := &v1alpha1.NodeOrder{ObjectMeta: metav1.ObjectMeta{Name: podName(t), Namespace: namespace, Labels: labels(t), UID: r.Order.UID}}
 	order.Spec.NodeName = t.Node
 	return podOf(order, image)
 }
 
-// podOf is the pod of an Order, with the name of the Order.
-func podOf(order *v1alpha1.Order, image string) *corev1.Pod {
+// podOf is the pod of a NodeOrder, with the name of the NodeOrder.
+func podOf(order *v1alpha1.NodeOrder, image string) *corev1.Pod {
 	yes, no, root, seconds := true, false, int64(0), int64(tokenSeconds)
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

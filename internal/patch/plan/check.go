@@ -1,17 +1,17 @@
 package plan
 
-// CheckFacts is the state of a check for pending patches on one node in service, as one pass observed it. The Order is the
+// CheckFacts is the state of a check for pending patches on one node in service, as one pass observed it. The NodeOrder is the
 // only record of the check.
 type CheckFacts struct {
-	// Order: the Order of the check exists. Overdue: the Order is too old.
+	// NodeOrder: the NodeOrder of the check exists. Overdue: the NodeOrder is too old.
 	Order, Overdue bool
-	// Node is the node of the Order; without an Order, the node that will be asked.
+	// Node is the node of the NodeOrder; without a NodeOrder, the node that will be asked.
 	Node Node
-	// Rebooted: the node runs another boot than the boot of the Order.
+	// Rebooted: the node runs another boot than the boot of the NodeOrder.
 	Rebooted bool
-	// Pod is the pod of the check. PodFailed is also the pod of an earlier Order.
+	// Pod is the pod of the check. PodFailed is also the pod of an earlier NodeOrder.
 	Pod Pod
-	// Reported: the pod has signed a report that answers the Order.
+	// Reported: the pod has signed a report that answers the NodeOrder.
 	Reported bool
 }
 
@@ -22,8 +22,8 @@ const (
 	CheckTimeout Reason = "CheckTimeout"
 )
 
-// NextCheck returns one action for a check. OrderCheck creates the Order, its key and the pod. Kamino cannot read whether a
-// key exists, so an Order without a pod begins again.
+// NextCheck returns one action for a check. OrderCheck creates the NodeOrder, its key and the pod. Kamino cannot read whether a
+// key exists, so a NodeOrder without a pod begins again.
 func NextCheck(f CheckFacts) Decision {
 	switch {
 	case f.Order && f.Reported:

@@ -5,7 +5,7 @@ import "testing"
 // checkWorld is a model of a check: the facts, and what happens without Kamino.
 type checkWorld struct {
 	f CheckFacts
-	// key: the Order has its key. said: the pod has reported. age is the number of steps since the Order.
+	// key: the NodeOrder has its key. said: the pod has reported. age is the number of steps since the NodeOrder.
 	key, said bool
 	age       int
 	ended     string
@@ -81,7 +81,7 @@ func breachOf(w checkWorld, d Decision) string {
 	case d.Do == Believe && !w.said:
 		return "believes without a report"
 	case d.Do == OrderCheck && (f.Order || f.Pod != NoPod || f.Node != NodeReady):
-		return "orders twice, or without a Ready node"
+		return "nodeorders twice, or without a Ready node"
 	case d.Do == Fail && f.Reported:
 		return "drops a report"
 	case d.Do == Fail && d.Why == "":

@@ -30,9 +30,9 @@ const (
 	// Cordon keeps new pods away. Evict requests one eviction for each remaining pod.
 	Cordon Action = "Cordon"
 	Evict  Action = "Evict"
-	// OrderPatch creates the Order of the patch, then records the Order and the boot.
+	// OrderPatch creates the NodeOrder of the patch, then records the NodeOrder and the boot.
 	OrderPatch Action = "OrderPatch"
-	// OrderCheck creates the Order of a check, its key and its pod. Only NextCheck returns OrderCheck.
+	// OrderCheck creates the NodeOrder of a check, its key and its pod. Only NextCheck returns OrderCheck.
 	OrderCheck Action = "OrderCheck"
 	// RunPod creates the pod of the recorded order.
 	RunPod Action = "RunPod"
@@ -42,10 +42,10 @@ const (
 	Believe Action = "Believe"
 	// MarkPending annotates the node: a reboot is pending.
 	MarkPending Action = "MarkPending"
-	// DeletePod removes the pod, and DeleteOrder the Order with its key.
+	// DeletePod removes the pod, and DeleteOrder the NodeOrder with its key.
 	DeletePod   Action = "DeletePod"
 	DeleteOrder Action = "DeleteOrder"
-	// OrderReboot creates the Order of the reboot, then records the Order.
+	// OrderReboot creates the NodeOrder of the reboot, then records the NodeOrder.
 	OrderReboot Action = "OrderReboot"
 	// MarkPatched annotates the node: time of the patch and patch level. The other annotations of patches go.
 	MarkPatched Action = "MarkPatched"

@@ -18,7 +18,7 @@ type Facts struct {
 
 	// Order is the recorded order. The record has the boot ID of the patch, which is the token of both orders.
 	Order Order
-	// OrderLeft: the Order or its key exists.
+	// OrderLeft: the NodeOrder or its key exists.
 	OrderLeft bool
 	// Pod is the pod of the order. PodKnown: the record has the UID of the pod.
 	Pod      Pod

@@ -159,7 +159,7 @@ func soak(f Facts) Decision {
 	}
 }
 
-// tidy removes the pod and the Order. open is false if nothing is left.
+// tidy removes the pod and the NodeOrder. open is false if nothing is left.
 func tidy(f Facts) (d Decision, open bool) {
 	switch {
 	case f.Pod != NoPod:

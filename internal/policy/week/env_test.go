@@ -376,7 +376,7 @@ func (w *weekEnv) runPods() {
 			w.must(w.tracker.Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, pod.Namespace))
 			continue
 		}
-		order := &v1alpha1.Order{}
+		order := &v1alpha1.NodeOrder{}
 		err := w.clean.Get(context.Background(), client.ObjectKeyFromObject(&pods[at]), order)
 		if _, boot := order.Spec.Under(); apierrors.IsNotFound(err) || order.Status.Report != "" || boot != w.cloud.BootID(m.id) {
 			continue
@@ -397,7 +397,7 @@ func (w *weekEnv) runPods() {
 }
 
 // report signs with the key of the pod.
-func (w *weekEnv) report(order *v1alpha1.Order, pod *corev1.Pod, list string, proof *v1alpha1.Proof) {
+func (w *weekEnv) report(order *v1alpha1.NodeOrder, pod *corev1.Pod, list string, proof *v1alpha1.Proof) {
 	found, err := w.tracker.Get(corev1.SchemeGroupVersion.WithResource("secrets"), order.Namespace, order.Name)
 	w.must(err)
 	key, _, err := v1alpha1.OrderKey(found.(*corev1.Secret).Data["key"])

@@ -196,7 +196,7 @@ func createUserObjects(t *testing.T) userObjects {
 func readUserObjects(t *testing.T) userObjects {
 	t.Helper()
 	all := userObjects{}
-	for _, name := range []string{"prototypepolicies/mine", "prototypes/old-2026.01.01", "secrets/old-2026.01.01-recipe", "namespaces/kamino-system", "crds/prototypes.kamino.dev", "crds/orders.kamino.dev"} {
+	for _, name := range []string{"prototypepolicies/mine", "prototypes/old-2026.01.01", "secrets/old-2026.01.01-recipe", "namespaces/kamino-system", "crds/prototypes.kamino.dev", "crds/nodeorders.kamino.dev"} {
 		all[name] = types.UID(sandbox.Must(t, "kubectl", "-n", v1alpha1.DefaultNamespace, "get", name, "-o", "jsonpath={.metadata.uid}"))
 	}
 	return all

@@ -55,7 +55,7 @@ func TestPermissions(t *testing.T) {
 				"create pods " + pods, "delete pods " + pods + "/generalize-x", "watch pods " + pods,
 				"create localsubjectaccessreviews.authorization.k8s.io " + pods,
 				"get serviceaccounts " + pods + "/kamino-generalize",
-				"create orders.kamino.dev " + pods, "watch orders.kamino.dev " + pods, "delete orders.kamino.dev " + pods + "/generalize-x",
+				"create nodeorders.kamino.dev " + pods, "watch nodeorders.kamino.dev " + pods, "delete nodeorders.kamino.dev " + pods + "/generalize-x",
 				"create secrets " + pods, "delete secrets " + pods + "/generalize-x",
 			},
 			mayNot: []request{
@@ -63,7 +63,7 @@ func TestPermissions(t *testing.T) {
 				"create pods " + own, "create pods kube-system", "create pods default", "create pods/exec " + pods, "create deployments.apps " + own,
 				"list secrets " + own, "get secrets kube-system/x", "get secrets " + pods + "/x", "delete secrets " + own + "/x",
 				"update secrets " + own + "/x-recipe", "patch secrets " + own + "/x-recipe", "list secrets " + pods, "update secrets " + pods + "/x",
-				"update orders.kamino.dev " + pods + "/x", "patch orders.kamino.dev/status " + pods + "/x", "create orders.kamino.dev " + own,
+				"update nodeorders.kamino.dev " + pods + "/x", "patch nodeorders.kamino.dev/status " + pods + "/x", "create nodeorders.kamino.dev " + own,
 				"delete pods kube-system/x", "delete pods " + own + "/x",
 				"delete nodes -/x", "get namespaces -/default", "list namespaces", "list persistentvolumes", "get persistentvolumeclaims default/x", "create nodes", "update nodes/status", "get nodes/proxy",
 				"update prototypepolicies.kamino.dev", "create prototypepolicies.kamino.dev", "delete prototypepolicies.kamino.dev",
@@ -73,10 +73,10 @@ func TestPermissions(t *testing.T) {
 			},
 		},
 		pods + ":kamino-generalize": {
-			may: []request{"get orders.kamino.dev " + pods + "/x", "patch orders.kamino.dev/status " + pods + "/x"},
+			may: []request{"get nodeorders.kamino.dev " + pods + "/x", "patch nodeorders.kamino.dev/status " + pods + "/x"},
 			mayNot: []request{
-				"get prototypes.kamino.dev -/x", "patch prototypes.kamino.dev -/x", "list orders.kamino.dev " + pods, "patch orders.kamino.dev " + pods + "/x",
-				"create orders.kamino.dev " + pods, "delete orders.kamino.dev " + pods + "/x", "get orders.kamino.dev " + own + "/x",
+				"get prototypes.kamino.dev -/x", "patch prototypes.kamino.dev -/x", "list nodeorders.kamino.dev " + pods, "patch nodeorders.kamino.dev " + pods + "/x",
+				"create nodeorders.kamino.dev " + pods, "delete nodeorders.kamino.dev " + pods + "/x", "get nodeorders.kamino.dev " + own + "/x",
 				"list prototypes.kamino.dev", "create prototypes.kamino.dev", "delete prototypes.kamino.dev", "patch prototypes.kamino.dev/status",
 				"get nodes -/x", "patch nodes -/x", "list pods", "create pods " + pods, "get secrets " + pods + "/x", "get secrets " + own + "/x",
 				"get prototypepolicies.kamino.dev -/x", "get leases.coordination.k8s.io " + own + "/kamino-controller",

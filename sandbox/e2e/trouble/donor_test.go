@@ -80,8 +80,8 @@ func TestDonorDoesNotReturn(t *testing.T) {
 func TestDonorLosesPower(t *testing.T) {
 	t.Parallel()
 	e := sandbox.NewEnv(t, "name=crash,nodes=2")
-	// The Order is written before the pod begins. Later the pod could be faster.
-	e.Barrier().Before(sandboxtest.Request{Server: sandboxtest.APIServer, Pattern: "^POST .*/namespaces/" + e.PodNamespace + "/orders$"}, func() {
+	// The NodeOrder is written before the pod begins. Later the pod could be faster.
+	e.Barrier().Before(sandboxtest.Request{Server: sandboxtest.APIServer, Pattern: "^POST .*/namespaces/" + e.PodNamespace + "/nodeorders$"}, func() {
 		if err := sandbox.Crash(t.Context(), e.Donor); err != nil {
 			t.Error(err)
 		}

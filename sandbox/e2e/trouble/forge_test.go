@@ -28,7 +28,7 @@ import (
 // thief has a token of the generalize pod, as root on a donor has.
 type thief struct {
 	*sandboxtest.Env
-	order *v1alpha1.Order
+	order *v1alpha1.NodeOrder
 	pod   *corev1.Pod
 	kube  kubernetes.Interface
 	// orders with the thief's rights, and with the administrator's.
@@ -37,7 +37,7 @@ type thief struct {
 
 // ordersOf is a client for the orders of the environment's namespace.
 func ordersOf(e *sandboxtest.Env, config *rest.Config) dynamic.ResourceInterface {
-	return dynamic.NewForConfigOrDie(config).Resource(v1alpha1.GroupVersion.WithResource("orders")).Namespace(e.PodNamespace)
+	return dynamic.NewForConfigOrDie(config).Resource(v1alpha1.GroupVersion.WithResource("nodeorders")).Namespace(e.PodNamespace)
 }
 
 // applyAdmissionPolicy adds the admission policy of the manifests for the environment's namespace.
@@ -45,7 +45,7 @@ func applyAdmissionPolicy(e *sandboxtest.Env) {
 	e.Helper()
 	var policy []string
 	for _, text := range strings.Split(sandbox.Must(e.T, "kamino", append([]string{"manifests"}, e.NamespaceFlags()...)...), "\n---\n") {
-		if strings.Contains(text, "kind: ValidatingAdmissionPolicy") && strings.Contains(text, "name: kamino-orders.") {
+		if strings.Contains(text, "kind: ValidatingAdmissionPolicy") && strings.Contains(text, "name: kamino-nodeorders.") {
 			policy = append(policy, text)
 		}
 	}
@@ -98,7 +98,7 @@ func stealToken(e *sandboxtest.Env) *thief {
 	t.pod = &pods.Items[i]
 	object, err := t.admin.Get(e.Context(), t.pod.Name, metav1.GetOptions{})
 	e.Must(err)
-	t.order = &v1alpha1.Order{}
+	t.order = &v1alpha1.NodeOrder{}
 	e.Must(runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, t.order))
 
 	seconds := int64(600)
@@ -114,7 +114,7 @@ func stealToken(e *sandboxtest.Env) *thief {
 }
 
 // forgedStatus is a report with a proof of the pod's, signed with a key of the thief's own.
-func (t *thief) forgedStatus(o *v1alpha1.Order) v1alpha1.OrderStatus {
+func (t *thief) forgedStatus(o *v1alpha1.NodeOrder) v1alpha1.NodeOrderStatus {
 	t.Helper()
 	private, _, err := v1alpha1.NewOrderKey()
 	t.Must(err)
@@ -129,7 +129,7 @@ func (t *thief) forgedStatus(o *v1alpha1.Order) v1alpha1.OrderStatus {
 }
 
 // report writes a forged report on an order, with metadata that a status must not change.
-func (t *thief) report(o *v1alpha1.Order) (*unstructured.Unstructured, error) {
+func (t *thief) report(o *v1alpha1.NodeOrder) (*unstructured.Unstructured, error) {
 	t.Helper()
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"labels": map[string]string{"a": "b"}, "finalizers": []string{"a/b"}}, "status": t.forgedStatus(o),
@@ -150,10 +150,10 @@ func (t *thief) expectForbidden() {
 		{Verb: "patch", Group: kamino, Resource: "prototypes", Name: t.Prototype().Name},
 		{Verb: "patch", Group: kamino, Resource: "prototypes", Subresource: "status", Name: t.Prototype().Name},
 		{Verb: "delete", Group: kamino, Resource: "prototypes", Name: t.Prototype().Name},
-		{Verb: "patch", Group: kamino, Resource: "orders", Name: t.order.Name},
-		{Verb: "delete", Group: kamino, Resource: "orders", Name: t.order.Name},
-		{Verb: "list", Group: kamino, Resource: "orders"},
-		{Verb: "get", Group: kamino, Resource: "orders", Namespace: v1alpha1.DefaultGeneralizeNamespace, Name: t.order.Name},
+		{Verb: "patch", Group: kamino, Resource: "nodeorders", Name: t.order.Name},
+		{Verb: "delete", Group: kamino, Resource: "nodeorders", Name: t.order.Name},
+		{Verb: "list", Group: kamino, Resource: "nodeorders"},
+		{Verb: "get", Group: kamino, Resource: "nodeorders", Namespace: v1alpha1.DefaultGeneralizeNamespace, Name: t.order.Name},
 		{Verb: "get", Resource: "secrets", Name: t.order.Name},
 		{Verb: "create", Resource: "pods"},
 		{Verb: "delete", Resource: "pods", Name: t.pod.Name},
@@ -178,11 +178,11 @@ func (t *thief) expectForbidden() {
 // allows.
 func (t *thief) expectPolicy() {
 	t.Helper()
-	for name, change := range map[string]func(*v1alpha1.OrderSpec){
-		"another-pod":  func(s *v1alpha1.OrderSpec) { s.PodName = "generalize-another" },
-		"another-node": func(s *v1alpha1.OrderSpec) { s.NodeName = t.Nodes[1] },
+	for name, change := range map[string]func(*v1alpha1.NodeOrderSpec){
+		"another-pod":  func(s *v1alpha1.NodeOrderSpec) { s.PodName = "generalize-another" },
+		"another-node": func(s *v1alpha1.NodeOrderSpec) { s.NodeName = t.Nodes[1] },
 	} {
-		other := &v1alpha1.Order{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Order"}, ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: t.order.Spec}
+		other := &v1alpha1.NodeOrder{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeOrder"}, ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: t.order.Spec}
 		change(&other.Spec)
 		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(other)
 		t.Must(err)

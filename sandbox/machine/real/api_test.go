@@ -45,7 +45,7 @@ type apiServer struct {
 	key         *ecdsa.PrivateKey
 
 	mu     sync.Mutex
-	object *v1alpha1.Order
+	object *v1alpha1.NodeOrder
 	signer []byte // the private half of the order's key
 	// Tokens of nodes, and joined nodes; see cluster_test.go.
 	joinTokens []string
@@ -101,10 +101,10 @@ func (s *apiServer) order(t *testing.T, node string, profile v1alpha1.Profile, a
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.signer = private
-	s.object = &v1alpha1.Order{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Order"},
+	s.object = &v1alpha1.NodeOrder{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeOrder"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.DefaultNamespace, Name: orderName, UID: orderUID},
-		Spec: v1alpha1.OrderSpec{
+		Spec: v1alpha1.NodeOrderSpec{
 			Holder: v1alpha1.Holder{Name: prototype, UID: prototypeUID}, NodeName: node, Method: v1alpha1.InPlace, Token: bootID, PodName: orderName,
 			AfterCapture: afterwards, Generalize: v1alpha1.GeneralizeSettings{Profile: profile}, Key: public,
 		},
@@ -145,7 +145,7 @@ func (s *apiServer) serveOrder(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "who are you?", http.StatusUnauthorized)
 		return
 	}
-	path := "/apis/kamino.dev/v1alpha1/namespaces/" + v1alpha1.DefaultNamespace + "/orders/" + orderName
+	path := "/apis/kamino.dev/v1alpha1/namespaces/" + v1alpha1.DefaultNamespace + "/nodeorders/" + orderName
 	if r.Method == http.MethodPatch {
 		path += "/status"
 	}
@@ -156,7 +156,7 @@ func (s *apiServer) serveOrder(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodPatch {
 		var patch struct {
 			Metadata metav1.ObjectMeta
-			Status   v1alpha1.OrderStatus
+			Status   v1alpha1.NodeOrderStatus
 		}
 		if err := json.NewDecoder(r.Body).Decode(&patch); err != nil || patch.Metadata.UID != s.object.UID {
 			http.Error(w, "no patch for this object", http.StatusBadRequest)

@@ -49,10 +49,10 @@ func (p *patching) ask(t *testing.T, method v1alpha1.OrderMethod, change func(o 
 	}
 	p.orders++
 	uid := types.UID(fmt.Sprintf("5b1f0a44-0000-4000-8000-%012d", p.orders))
-	o := &v1alpha1.Order{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Order"},
+	o := &v1alpha1.NodeOrder{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeOrder"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.DefaultNamespace, Name: orderName, UID: uid},
-		Spec: v1alpha1.OrderSpec{
+		Spec: v1alpha1.NodeOrderSpec{
 			Holder: v1alpha1.Holder{Name: prototype, UID: prototypeUID}, NodeName: p.machine.name, Method: method, Token: bootID, PodName: orderName, Key: public,
 		},
 	}

@@ -57,13 +57,13 @@ func Summarize(ctx context.Context, root Root, runner *generalize.Runner, key []
 
 // Order names the Order of a capture for its pod, with the key files and the access for the report.
 type Order struct {
-	// Name is NAMESPACE/NAME, and UID the UID of the Order.
+	// Name is NAMESPACE/NAME, and UID the UID of the NodeOrder.
 	Name, UID string
 	Files     host.OrderFiles
 	Access    host.Access
 }
 
-// GeneralizeHost generalizes the running host in h.Root for a capture's Order, and powers the host off.
+// GeneralizeHost generalizes the running host in h.Root for a capture's NodeOrder, and powers the host off.
 func GeneralizeHost(ctx context.Context, h host.Host, o Order) error {
 	// The log has no reader after the container runtime stops; writing must not end the run.
 	signal.Ignore(syscall.SIGPIPE)

@@ -73,12 +73,12 @@ func newAPI(config *rest.Config) (*API, error) {
 }
 
 // Get returns the current order.
-func (a *API) Get(ctx context.Context, o Order, wait func(context.Context, time.Duration) error) (*v1alpha1.Order, error) {
-	found := &v1alpha1.Order{}
+func (a *API) Get(ctx context.Context, o Order, wait func(context.Context, time.Duration) error) (*v1alpha1.NodeOrder, error) {
+	found := &v1alpha1.NodeOrder{}
 	err := retry(ctx, wait, func() error {
 		// A new object each time: a failed attempt may have filled an object partly.
-		found = &v1alpha1.Order{}
-		return a.client.Get().Namespace(o.Namespace).Resource("orders").Name(o.Name).MaxRetries(0).Do(ctx).Into(found)
+		found = &v1alpha1.NodeOrder{}
+		return a.client.Get().Namespace(o.Namespace).Resource("nodeorders").Name(o.Name).MaxRetries(0).Do(ctx).Into(found)
 	})
 	if apierrors.IsNotFound(err) {
 		return nil, refused("there is no order %s", o)
@@ -101,10 +101,10 @@ func (a *API) Report(ctx context.Context, o Order, report *v1alpha1.Report, wait
 	if err != nil {
 		return err
 	}
-	written := &v1alpha1.Order{}
+	written := &v1alpha1.NodeOrder{}
 	err = retry(ctx, wait, func() error {
-		written = &v1alpha1.Order{}
-		return a.client.Patch(types.MergePatchType).Namespace(o.Namespace).Resource("orders").Name(o.Name).SubResource("status").
+		written = &v1alpha1.NodeOrder{}
+		return a.client.Patch(types.MergePatchType).Namespace(o.Namespace).Resource("nodeorders").Name(o.Name).SubResource("status").
 			Body(patch).MaxRetries(0).Do(ctx).Into(written)
 	})
 	if err != nil {

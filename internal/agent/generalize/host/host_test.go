@@ -47,7 +47,7 @@ const (
 // connection.
 type server struct {
 	mu       sync.Mutex
-	order    *v1alpha1.Order
+	order    *v1alpha1.NodeOrder
 	fail     map[string][]int
 	requests []string
 	// mute applies a patch without an answer. gone ignores all requests after a proof.
@@ -66,7 +66,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status(w, codes[0])
 		return
 	}
-	path := "/apis/kamino.dev/v1alpha1/namespaces/kamino-system/orders/" + orderName
+	path := "/apis/kamino.dev/v1alpha1/namespaces/kamino-system/nodeorders/" + orderName
 	if r.Method == http.MethodPatch {
 		path += "/status" // the account may write only the status
 	}
@@ -80,7 +80,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		var patch struct {
 			Metadata struct{ UID types.UID }
-			Status   v1alpha1.OrderStatus
+			Status   v1alpha1.NodeOrderStatus
 		}
 		body, _ := io.ReadAll(r.Body)
 		if err := json.Unmarshal(body, &patch); err != nil || r.Header.Get("Content-Type") != string(types.MergePatchType) {
@@ -108,7 +108,7 @@ func status(w http.ResponseWriter, code int) {
 }
 
 // ordered returns an order and the values of its pod.
-func ordered(t *testing.T) (*v1alpha1.Order, Order) {
+func ordered(t *testing.T) (*v1alpha1.NodeOrder, Order) {
 	t.Helper()
 	private, public, err := v1alpha1.NewOrderKey()
 	if err != nil {
@@ -124,10 +124,10 @@ func ordered(t *testing.T) (*v1alpha1.Order, Order) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &v1alpha1.Order{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Order"},
+	return &v1alpha1.NodeOrder{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeOrder"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: mine.Namespace, Name: mine.Name, UID: orderUID},
-		Spec: v1alpha1.OrderSpec{
+		Spec: v1alpha1.NodeOrderSpec{
 			Holder: v1alpha1.Holder{Name: name, UID: uid}, NodeName: "vmss000004", Token: boot, PodName: orderName,
 			Generalize: v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileStatic}, Key: public,
 		},

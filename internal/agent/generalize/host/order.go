@@ -63,7 +63,7 @@ func (o Order) String() string { return o.Namespace + "/" + o.Name }
 func (o Order) Public() string { return o.public }
 
 // check refuses an order that has changed, is for another disk or boot, or already has a report.
-func (o Order) check(found *v1alpha1.Order, s generalize.RunSubject, profile *rules.Profile) error {
+func (o Order) check(found *v1alpha1.NodeOrder, s generalize.RunSubject, profile *rules.Profile) error {
 	spec := found.Spec
 	method, token := spec.Under()
 	switch {
@@ -73,7 +73,7 @@ func (o Order) check(found *v1alpha1.Order, s generalize.RunSubject, profile *ru
 		return refused("order %s cannot be read: %s", o, found.Unreadable)
 	case found.DeletionTimestamp != nil:
 		return refused("order %s is being deleted", o)
-	case found.Status != (v1alpha1.OrderStatus{}):
+	case found.Status != (v1alpha1.NodeOrderStatus{}):
 		return refused("order %s has a report already", o)
 	case spec.Holder.Name != s.Prototype || !spec.Holder.Same(v1alpha1.Holder{UID: s.UID}):
 		return refused("order %s is for Prototype %s with the UID %s, not for %s with the UID %s", o, spec.Holder.Name, spec.Holder.UID, s.Prototype, s.UID)

@@ -23,7 +23,7 @@ import (
 type Node struct {
 	// Root is the directory with the host's root.
 	Root string
-	// UID of the API's Order. The UID names the units and the state of the order on the host.
+	// UID of the API's NodeOrder. The UID names the units and the state of the order on the host.
 	UID string
 	// Log gets one line for each step.
 	Log io.Writer

@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/patch"
 )
 
-// Run carries out an API Order on this machine, and reports on the Order.
+// Run carries out an API NodeOrder on this machine, and reports on the NodeOrder.
 type Run struct {
 	Node
 	// Order is NAMESPACE/NAME, and OrderUID its UID.
@@ -35,7 +35,7 @@ func (r *Refused) ExitCode() int { return 3 }
 
 func refused(format string, args ...any) error { return &Refused{fmt.Errorf(format, args...)} }
 
-// Do carries out the Order and returns nil once the report is on the Order. The report names the failure of an order
+// Do carries out the NodeOrder and returns nil once the report is on the NodeOrder. The report names the failure of an order
 // that was not carried out completely.
 func (r *Run) Do(ctx context.Context) error {
 	mine, err := host.NewOrder(r.Order, types.UID(r.OrderUID), r.Files)
@@ -72,7 +72,7 @@ func (r *Run) Do(ctx context.Context) error {
 	return nil
 }
 
-// accept reads the Order, and refuses an Order that is not for this pod, this boot or these methods.
+// accept reads the NodeOrder, and refuses a NodeOrder that is not for this pod, this boot or these methods.
 func (r *Run) accept(ctx context.Context, mine host.Order) (patch.Order, error) {
 	api, err := host.NewAPI(r.Access)
 	if err != nil {
@@ -94,7 +94,7 @@ func (r *Run) accept(ctx context.Context, mine host.Order) (patch.Order, error) 
 		return order, refused("order %s cannot be read: %s", mine, found.Unreadable)
 	case found.DeletionTimestamp != nil:
 		return order, refused("order %s is being deleted", mine)
-	case found.Status != (v1alpha1.OrderStatus{}):
+	case found.Status != (v1alpha1.NodeOrderStatus{}):
 		return order, refused("order %s has a report already", mine)
 	case found.Spec.Key != mine.Public():
 		return order, refused("the key of this pod is not the key of order %s, and Kamino would reject the report", mine)
@@ -143,7 +143,7 @@ func (n *Node) Carry(ctx context.Context, order patch.Order) *patch.Report {
 	return report
 }
 
-// send signs the report and writes it to the Order.
+// send signs the report and writes it to the NodeOrder.
 func (r *Run) send(ctx context.Context, mine host.Order, report *patch.Report) error {
 	text, err := report.Encode()
 	if err != nil {
@@ -156,7 +156,7 @@ func (r *Run) send(ctx context.Context, mine host.Order, report *patch.Report) e
 	return api.Report(ctx, mine, &v1alpha1.Report{Patch: text}, r.Wait)
 }
 
-// reboot reboots the node. The report is on the Order already.
+// reboot reboots the node. The report is on the NodeOrder already.
 func (r *Run) reboot(ctx context.Context) error {
 	if err := r.Units.Reboot(ctx); err != nil {
 		return fmt.Errorf("the report is on the order, but the host cannot be rebooted: %w", err)

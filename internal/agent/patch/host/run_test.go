@@ -114,30 +114,30 @@ func TestNoListOfPackages(t *testing.T) {
 	}
 }
 
-// TestOrderIsRefused has a case for every way in which an Order is not this pod's. Nothing is run, and nothing is reported.
+// TestOrderIsRefused has a case for every way in which a NodeOrder is not this pod's. Nothing is run, and nothing is reported.
 func TestOrderIsRefused(t *testing.T) {
 	private, public, err := v1alpha1.NewOrderKey()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]struct {
-		change func(o *v1alpha1.Order)
+		change func(o *v1alpha1.NodeOrder)
 		says   string
 	}{
-		"another boot": {func(o *v1alpha1.Order) { o.Spec.Token = strings.Replace(boot, "6", "7", 1) }, "the host's boot is " + boot + ": the host was restarted in between"},
-		"another UID":  {func(o *v1alpha1.Order) { o.UID = "other" }, "another client deleted and recreated the order"},
-		"another key":  {func(o *v1alpha1.Order) { o.Spec.Key = "other" }, "Kamino would reject the report"},
-		"generalize":   {func(o *v1alpha1.Order) { o.Spec.Method = v1alpha1.InPlace }, `method "InPlace" is unknown`},
-		"no patches":   {func(o *v1alpha1.Order) { o.Spec.Patch = nil }, `patches "" is unknown`},
-		"open pattern": {func(o *v1alpha1.Order) { o.Spec.Patch.Hold = []string{"a;reboot"} }, "must begin with ^"},
-		"reported":     {func(o *v1alpha1.Order) { o.Status.Report = "{}" }, "has a report already"},
-		"deleted":      {func(o *v1alpha1.Order) { now := metav1.Now(); o.DeletionTimestamp = &now }, "is being deleted"},
+		"another boot": {func(o *v1alpha1.NodeOrder) { o.Spec.Token = strings.Replace(boot, "6", "7", 1) }, "the host's boot is " + boot + ": the host was restarted in between"},
+		"another UID":  {func(o *v1alpha1.NodeOrder) { o.UID = "other" }, "another client deleted and recreated the order"},
+		"another key":  {func(o *v1alpha1.NodeOrder) { o.Spec.Key = "other" }, "Kamino would reject the report"},
+		"generalize":   {func(o *v1alpha1.NodeOrder) { o.Spec.Method = v1alpha1.InPlace }, `method "InPlace" is unknown`},
+		"no patches":   {func(o *v1alpha1.NodeOrder) { o.Spec.Patch = nil }, `patches "" is unknown`},
+		"open pattern": {func(o *v1alpha1.NodeOrder) { o.Spec.Patch.Hold = []string{"a;reboot"} }, "must begin with ^"},
+		"reported":     {func(o *v1alpha1.NodeOrder) { o.Status.Report = "{}" }, "has a report already"},
+		"deleted":      {func(o *v1alpha1.NodeOrder) { now := metav1.Now(); o.DeletionTimestamp = &now }, "is being deleted"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			order := &v1alpha1.Order{
-				TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Order"},
+			order := &v1alpha1.NodeOrder{
+				TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeOrder"},
 				ObjectMeta: metav1.ObjectMeta{Namespace: "kamino", Name: "patch", UID: orderUID},
-				Spec: v1alpha1.OrderSpec{
+				Spec: v1alpha1.NodeOrderSpec{
 					Holder: v1alpha1.Holder{Name: "p", UID: "u"}, NodeName: "n", Method: v1alpha1.OrderPatch, Token: boot, PodName: "patch", Key: public,
 					Patch: &v1alpha1.OrderPatches{Patches: v1alpha1.PatchAll, Hold: patch.DefaultHold()},
 				},
