@@ -4,8 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
@@ -25,9 +23,7 @@ func grows(t *testing.T, s suite) {
 	before, size := s.instances(t), s.capacity(t)
 	must(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1))
 	s.until(t, "grown", func() bool { return s.capacity(t) == size+1 })
-	if diff := cmp.Diff(before, s.instances(t)); diff != "" {
-		t.Errorf("growing changed an instance: %s", diff)
-	}
+	wantSame(t, "growing changed an instance", before, s.instances(t))
 }
 
 func growsFromElsewhere(t *testing.T, s suite) {

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
@@ -29,9 +27,7 @@ func instanceShowsItself(t *testing.T, s suite) {
 			t.Errorf("%s of %s is shown as %s of %s", id, s.Pool, have.ID, have.Pool)
 		}
 		have.ID, have.Pool, have.CreatedAt = "", "", time.Time{}
-		if diff := cmp.Diff(cloud.Instance{Power: cloud.PowerRunning, Image: image}, have); diff != "" {
-			t.Errorf("%s: %s", id, diff)
-		}
+		wantSame(t, string(id), cloud.Instance{Power: cloud.PowerRunning, Image: image}, have)
 	}
 }
 
@@ -122,9 +118,7 @@ func starts(t *testing.T, s suite) {
 	s.stop(t, s.a)
 	s.start(t, s.a)
 	s.Advance(t)
-	if diff := cmp.Diff(before, s.instances(t)); diff != "" {
-		t.Errorf("stopped and started (-before +after):\n%s", diff)
-	}
+	wantSame(t, "stopped and started (-before +after)", before, s.instances(t))
 }
 
 func startedAlready(t *testing.T, s suite) {

@@ -124,7 +124,5 @@ func poolsChangeNothing(t *testing.T, s suite) {
 	if diff := cmp.Diff(same, nodes); diff != "" || !maps.Equal(labels, node.Labels) || !maps.Equal(annotations, node.Annotations) {
 		t.Errorf("the values were changed: %s", diff)
 	}
-	if diff := cmp.Diff(before, s.readAll(t)); diff != "" {
-		t.Errorf("telling pools changed the world (-before +after):\n%s", diff)
-	}
+	wantSame(t, "telling pools changed the world (-before +after)", before, s.readAll(t))
 }

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
@@ -26,9 +24,7 @@ func poolFinderShowsPools(t *testing.T, s suite) {
 func poolFinderChangesNothing(t *testing.T, s suite) {
 	before := s.readAll(t)
 	got(s.p.PoolsInScope(t.Context(), s.Pool))(t)
-	if diff := cmp.Diff(before, s.readAll(t)); diff != "" {
-		t.Errorf("listing changed the world (-before +after):\n%s", diff)
-	}
+	wantSame(t, "listing changed the world (-before +after)", before, s.readAll(t))
 }
 
 func poolFinderReadsIDs(t *testing.T, s suite) {

@@ -3,8 +3,6 @@ package cloudtest
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
@@ -49,12 +47,8 @@ func rebuilds(t *testing.T, s suite) {
 		t.Errorf("it is complete, and the instance is %+v", after)
 	}
 	after.Image, after.BuiltFrom, after.CreatedAt = before.Image, before.BuiltFrom, before.CreatedAt
-	if diff := cmp.Diff(before, after); diff != "" {
-		t.Errorf("the instance is another one (-before +after):\n%s", diff)
-	}
-	if diff := cmp.Diff(other, got(s.p.Instance(t.Context(), s.b))(t)); diff != "" {
-		t.Errorf("another instance was changed (-before +after):\n%s", diff)
-	}
+	wantSame(t, "the instance is another one (-before +after)", before, after)
+	wantSame(t, "another instance was changed (-before +after)", other, got(s.p.Instance(t.Context(), s.b))(t))
 }
 
 // rebuildsOnce checks that repeated calls start no second rebuild.
@@ -82,9 +76,7 @@ func rebuildsWhatTheRecipeNames(t *testing.T, s suite) {
 	_, err := s.p.EnsureRebuilt(t.Context(), s.a, firstVersion)
 	wantError(t, err, cloud.Conflict)
 	s.Advance(t)
-	if diff := cmp.Diff(before, s.readAll(t)); diff != "" {
-		t.Errorf("a refused rebuild changed the world (-before +after):\n%s", diff)
-	}
+	wantSame(t, "a refused rebuild changed the world (-before +after)", before, s.readAll(t))
 }
 
 func rebuildsNothing(t *testing.T, s suite) {
@@ -100,7 +92,5 @@ func rebuildsNowhere(t *testing.T, s suite) {
 	before := s.readAll(t)
 	_, err := s.p.EnsureRebuilt(t.Context(), s.a, firstVersion)
 	wantError(t, err, cloud.Unsupported)
-	if diff := cmp.Diff(before, s.readAll(t)); diff != "" {
-		t.Errorf("an unsupported rebuild changed the world (-before +after):\n%s", diff)
-	}
+	wantSame(t, "an unsupported rebuild changed the world (-before +after)", before, s.readAll(t))
 }

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
@@ -74,9 +72,7 @@ func endTrial(t *testing.T, s suite, power cloud.Provider, spec cloud.TrialSpec,
 		}
 		return state == cloud.Absent
 	})
-	if diff := cmp.Diff(cloud.Trial{}, got(power.Trial(t.Context(), spec))(t)); diff != "" {
-		t.Errorf("ended, something is left of it (-want +got):\n%s", diff)
-	}
+	wantSame(t, "ended, something is left of it (-want +got)", cloud.Trial{}, got(power.Trial(t.Context(), spec))(t))
 	for _, m := range built {
 		_, err := s.p.Instance(t.Context(), m.ID)
 		wantError(t, err, cloud.NotFound)
@@ -93,13 +89,9 @@ func stands(t *testing.T, s suite) (compare func(t *testing.T)) {
 	}
 	return func(t *testing.T) {
 		t.Helper()
-		if diff := cmp.Diff(before, s.readAll(t)); diff != "" {
-			t.Errorf("the pool was changed (-before +after):\n%s", diff)
-		}
+		wantSame(t, "the pool was changed (-before +after)", before, s.readAll(t))
 		if s.List != nil {
-			if diff := cmp.Diff(list, s.List(t)); diff != "" {
-				t.Errorf("the pool has other instances (-before +after):\n%s", diff)
-			}
+			wantSame(t, "the pool has other instances (-before +after)", list, s.List(t))
 		}
 	}
 }
@@ -107,9 +99,7 @@ func stands(t *testing.T, s suite) (compare func(t *testing.T)) {
 func trialOfNothing(t *testing.T, s suite) {
 	power, spec := toTry(t, s)
 	unchanged := stands(t, s)
-	if diff := cmp.Diff(cloud.Trial{}, got(power.Trial(t.Context(), spec))(t)); diff != "" {
-		t.Errorf("a trial that was never begun (-want +got):\n%s", diff)
-	}
+	wantSame(t, "a trial that was never begun (-want +got)", cloud.Trial{}, got(power.Trial(t.Context(), spec))(t))
 	endTrial(t, s, power, spec)
 	s.Advance(t)
 	unchanged(t)

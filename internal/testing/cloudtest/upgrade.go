@@ -4,8 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
@@ -42,13 +40,9 @@ func setRecipeWouldRoll(t *testing.T, s suite) {
 	}
 	for range 3 {
 		s.Advance(t)
-		if diff := cmp.Diff(before, s.instances(t)); diff != "" {
-			t.Fatalf("a refused recipe changed an instance: %s", diff)
-		}
+		wantSame(t, "a refused recipe changed an instance", before, s.instances(t))
 	}
-	if diff := cmp.Diff(recipe, s.recipe(t)); diff != "" {
-		t.Errorf("a refused change changed the recipe: %s", diff)
-	}
+	wantSame(t, "a refused change changed the recipe", recipe, s.recipe(t))
 	repair()
 	must(t, s.p.SetRecipe(t.Context(), change))
 	s.wantRecipe(t, change)
@@ -60,9 +54,7 @@ func setCapacityWouldRoll(t *testing.T, s suite) {
 	before, size := s.instances(t), s.capacity(t)
 	wantRefusal(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1))
 	s.Advance(t)
-	if diff := cmp.Diff(before, s.instances(t)); diff != "" {
-		t.Fatalf("a refused size changed an instance: %s", diff)
-	}
+	wantSame(t, "a refused size changed an instance", before, s.instances(t))
 	repair()
 	must(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1))
 }

@@ -25,10 +25,7 @@ func (c *ImageProvider) Permissions(ctx context.Context, family cloud.ImageFamil
 // Permissions implements cloud.PoolProvider. An action is the name of a call.
 func (c *PoolProvider) Permissions(ctx context.Context, id cloud.PoolID) ([]cloud.Permission, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opPermissions, string(id)); err != nil {
-		return nil, err
-	}
-	p, err := c.findPool(opPermissions, id)
+	p, err := c.admitPool(ctx, opPermissions, id)
 	if err != nil {
 		return nil, err
 	}

@@ -48,13 +48,18 @@ func (c *machines) find(op string, id cloud.InstanceID) (*instance, error) {
 	return nil, refused(cloud.NotFound, op, string(id), "ResourceNotFound", "the instance does not exist")
 }
 
+// admitInstance is admit and find.
+func (c *machines) admitInstance(ctx context.Context, op string, id cloud.InstanceID) (*instance, error) {
+	if err := c.admit(ctx, op, string(id)); err != nil {
+		return nil, err
+	}
+	return c.find(op, id)
+}
+
 // Instance returns an instance.
 func (c *ImageProvider) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opInstance, string(id)); err != nil {
-		return cloud.Instance{}, err
-	}
-	m, err := c.find(opInstance, id)
+	m, err := c.admitInstance(ctx, opInstance, id)
 	if err != nil {
 		return cloud.Instance{}, err
 	}
@@ -64,10 +69,7 @@ func (c *ImageProvider) Instance(ctx context.Context, id cloud.InstanceID) (clou
 // ConsoleOutput implements cloud.ImageProvider.
 func (c *ImageProvider) ConsoleOutput(ctx context.Context, id cloud.InstanceID) (string, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opConsoleOutput, string(id)); err != nil {
-		return "", err
-	}
-	m, err := c.find(opConsoleOutput, id)
+	m, err := c.admitInstance(ctx, opConsoleOutput, id)
 	if err != nil {
 		return "", err
 	}
@@ -117,10 +119,7 @@ func (c *pools) countImages(p *pool) int {
 // Instances implements cloud.PoolProvider, in the order of creation.
 func (c *PoolProvider) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opInstances, string(id)); err != nil {
-		return nil, err
-	}
-	p, err := c.findPool(opInstances, id)
+	p, err := c.admitPool(ctx, opInstances, id)
 	if err != nil {
 		return nil, err
 	}
@@ -134,10 +133,7 @@ func (c *PoolProvider) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.
 // EnsureStopped requests the power-off. A starting instance continues: call again.
 func (c *ImageProvider) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opEnsureStopped, string(id)); err != nil {
-		return cloud.PowerUnknown, err
-	}
-	m, err := c.find(opEnsureStopped, id)
+	m, err := c.admitInstance(ctx, opEnsureStopped, id)
 	if err != nil {
 		return cloud.PowerUnknown, err
 	}
@@ -151,10 +147,7 @@ func (c *ImageProvider) EnsureStopped(ctx context.Context, id cloud.InstanceID) 
 // EnsureStarted requests the start. A stopping instance continues: call again.
 func (c *ImageProvider) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opEnsureStarted, string(id)); err != nil {
-		return cloud.PowerUnknown, err
-	}
-	m, err := c.find(opEnsureStarted, id)
+	m, err := c.admitInstance(ctx, opEnsureStarted, id)
 	if err != nil {
 		return cloud.PowerUnknown, err
 	}

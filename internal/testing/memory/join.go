@@ -38,9 +38,6 @@ type NodeView struct {
 // SetJoining sets how machines of an image join, including running machines. image is as in a recipe.
 func (c *controls) SetJoining(image string, how JoinBehaviour) {
 	defer c.enter()()
-	if c.joinBehaviours == nil {
-		c.joinBehaviours = map[string]JoinBehaviour{}
-	}
 	c.joinBehaviours[image] = how
 }
 

@@ -2,7 +2,9 @@ package memory
 
 import (
 	"context"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -112,7 +114,8 @@ func New(config Config) *Cloud {
 	clock := &simulatedClock{now: config.Now, at: config.Now()}
 	machines := &machines{
 		simulatedClock: clock, credential: credential{clock, map[string]bool{}}, imageStore: imageStore{simulatedClock: clock, families: map[cloud.ImageFamily]*familyState{}},
-		config: config, apart: config.Apart,
+		config: config, apart: config.Apart, joinBehaviours: map[string]JoinBehaviour{},
+		failing: failing{starts: map[cloud.InstanceID]int{}, rebuilds: map[cloud.InstanceID]int{}},
 	}
 	pools := &pools{machines: machines}
 	made := &Cloud{controls: &controls{machines}, machines: machines, pools: pools}
@@ -245,55 +248,24 @@ const (
 	opPermissions    = "Permissions"
 )
 
-// phrases are the operations in error texts.
-var phrases = map[string]string{
-	opInstance:       "look at instance",
-	opInstances:      "list instances of",
-	opEnsureStopped:  "stop instance",
-	opEnsureStarted:  "start instance",
-	opConsoleOutput:  "read the serial console of instance",
-	opProtection:     "look at the hold of instance",
-	opProtect:        "hold instance",
-	opUnprotect:      "release the hold of instance",
-	opSnapshot:       "look at snapshot",
-	opEnsureSnapshot: "make snapshot",
-	opDeleteSnapshot: "delete snapshot",
-	opImage:          "look at image version",
-	opImages:         "list image versions of",
-	opEnsureImage:    "make image version",
-	opTagImage:       "tag image version",
-	opDeleteImage:    "delete image version",
-	opPoolsOf:        "find the pools of nodes",
-	opPool:           "look at pool",
-	opPreflight:      "preflight",
-	opRecipeChange:   "look at recipe of",
-	opSetRecipe:      "set recipe of",
-	opRestoreChange:  "look at what can be restored of",
-	opSetCapacity:    "set capacity of",
-	opEnsureRebuilt:  "rebuild instance",
-	opEnsureRemoved:  "remove instance",
-	opPreflightTrial: "preflight a trial in",
-	opTrial:          "look at the trial of",
-	opTrials:         "list the trials of",
-	opEnsureTrial:    "begin the trial of",
-	opEndTrial:       "end the trial of",
-	opPermissions:    "list permissions on",
-	opSnapshots:      "list snapshots",
-	opDropSnapshot:   "delete snapshot",
-	opPoolsInScope:   "list pools",
+var capital = regexp.MustCompile("[A-Z]")
+
+// phrase is a call in error texts: "ensure snapshot".
+func phrase(op string) string {
+	return strings.ToLower(strings.TrimSpace(capital.ReplaceAllString(op, " $0")))
 }
 
 func refused(kind cloud.Kind, op, resource, code, message string) error {
-	return &cloud.Error{Kind: kind, Op: phrases[op], Resource: resource, Code: code, Message: message}
+	return &cloud.Error{Kind: kind, Op: phrase(op), Resource: resource, Code: code, Message: message}
 }
 
 // admit refuses a call with an ended context or without permission.
 func (c *credential) admit(ctx context.Context, op, resource string) error {
 	if err := ctx.Err(); err != nil {
-		return &cloud.Error{Kind: cloud.Unavailable, Op: phrases[op], Resource: resource, Message: err.Error(), Err: err}
+		return &cloud.Error{Kind: cloud.Unavailable, Op: phrase(op), Resource: resource, Message: err.Error(), Err: err}
 	}
 	if c.forbidden[op] {
-		return refused(cloud.Denied, op, resource, "AuthorizationFailed", "the credential may not "+phrases[op])
+		return refused(cloud.Denied, op, resource, "AuthorizationFailed", "the credential may not "+phrase(op))
 	}
 	return nil
 }

@@ -24,10 +24,7 @@ var (
 // PreflightRecipe implements cloud.PoolProvider.
 func (c *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opPreflight, string(spec.Pool)); err != nil {
-		return nil, err
-	}
-	p, err := c.findPool(opPreflight, spec.Pool)
+	p, err := c.admitPool(ctx, opPreflight, spec.Pool)
 	if err != nil {
 		return nil, err
 	}
@@ -59,10 +56,7 @@ func (c *machines) lacksCapacity() []cloud.Refusal {
 // PreflightDisk implements cloud.ImageProvider.
 func (c *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) ([]cloud.Refusal, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opPreflight, string(spec.Instance)); err != nil {
-		return nil, err
-	}
-	m, err := c.find(opPreflight, spec.Instance)
+	m, err := c.admitInstance(ctx, opPreflight, spec.Instance)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +77,7 @@ func (c *credential) missingPermissions(calls []string, of string) []cloud.Refus
 	for _, op := range calls {
 		if c.forbidden[op] {
 			refusals = append(refusals, cloud.Refuse(ReasonPermissionMissing,
-				fmt.Sprintf("the credential may not %s in pool %s", phrases[op], of), "grant it"))
+				fmt.Sprintf("the credential may not %s in pool %s", phrase(op), of), "grant it"))
 		}
 	}
 	return refusals

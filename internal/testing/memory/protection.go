@@ -9,10 +9,7 @@ import (
 // Protection returns an instance's protection from scale-in.
 func (c *PoolProvider) Protection(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opProtection, string(id)); err != nil {
-		return cloud.Protection{}, err
-	}
-	m, err := c.find(opProtection, id)
+	m, err := c.admitInstance(ctx, opProtection, id)
 	if err != nil || c.config.NoHold {
 		return cloud.Protection{}, err
 	}
@@ -38,7 +35,7 @@ func (c *machines) protect(ctx context.Context, op string, id cloud.InstanceID, 
 	if token == "" {
 		return nil
 	}
-	before, err := cloud.ParseProtection(phrases[op], id, token)
+	before, err := cloud.ParseProtection(phrase(op), id, token)
 	if err != nil {
 		return err
 	}

@@ -9,10 +9,7 @@ import (
 // EnsureRemoved implements cloud.PoolProvider. The pool shrinks at once, and the instance is gone after Latency.Delete.
 func (c *PoolProvider) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opEnsureRemoved, string(id)); err != nil {
-		return cloud.Absent, err
-	}
-	m, err := c.find(opEnsureRemoved, id)
+	m, err := c.admitInstance(ctx, opEnsureRemoved, id)
 	switch {
 	case cloud.Is(err, cloud.NotFound):
 		return cloud.Absent, nil

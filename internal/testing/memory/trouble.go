@@ -8,15 +8,8 @@ type failing struct {
 	images    int
 	starts    map[cloud.InstanceID]int
 	rebuilds  map[cloud.InstanceID]int
-	// trials is the number of failing trials. The next fields are the cloud's messages.
-	trials        int
-	trouble       string
-	lacksCapacity bool
-	blamesImage   bool
-	// unfilled is true if no instance is created.
-	unfilled bool
-	// retries is true if the cloud tries again and again.
-	retries bool
+	trials    int
+	trial     TrialFailure
 }
 
 // controls is the test's side of the machines: what guests and other clients do, and trouble.
@@ -39,9 +32,6 @@ func (c *controls) FailImages(n int) {
 func (c *controls) FailStarts(id cloud.InstanceID, n int) {
 	defer c.enter()()
 	if m, ok := c.lookup(id); ok {
-		if c.failing.starts == nil {
-			c.failing.starts = map[cloud.InstanceID]int{}
-		}
 		c.failing.starts[m.id] = n
 	}
 }
