@@ -1,3 +1,9 @@
+// Package cloudtest is the conformance suite for every cloud.Provider. Each sentence of the contract in package cloud
+// has at least one test here. A provider's tests call Run with a Harness that makes a fresh pool in the cloud or in a
+// simulation.
+//
+// The suite checks only the contract. It waits by repeated reads after Harness.Advance, a limited number of times, and
+// never by the wall clock.
 package cloudtest
 
 import (
@@ -119,6 +125,14 @@ func got[T any](v T, err error) func(t *testing.T) T {
 		t.Helper()
 		must(t, err)
 		return v
+	}
+}
+
+// fails is wantError for a call with a result.
+func fails[T any](_ T, err error) func(t *testing.T, kind cloud.Kind) {
+	return func(t *testing.T, kind cloud.Kind) {
+		t.Helper()
+		wantError(t, err, kind)
 	}
 }
 

@@ -33,14 +33,10 @@ func instanceShowsItself(t *testing.T, s suite) {
 
 func instanceNotFound(t *testing.T, s suite) {
 	ctx := t.Context()
-	_, err := s.p.Instance(ctx, s.Missing)
-	wantError(t, err, cloud.NotFound)
-	_, err = s.p.EnsureStopped(ctx, s.Missing)
-	wantError(t, err, cloud.NotFound)
-	_, err = s.p.EnsureStarted(ctx, s.Missing)
-	wantError(t, err, cloud.NotFound)
-	_, err = s.p.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: theSnapshot, Instance: s.Missing})
-	wantError(t, err, cloud.NotFound)
+	fails(s.p.Instance(ctx, s.Missing))(t, cloud.NotFound)
+	fails(s.p.EnsureStopped(ctx, s.Missing))(t, cloud.NotFound)
+	fails(s.p.EnsureStarted(ctx, s.Missing))(t, cloud.NotFound)
+	fails(s.p.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: theSnapshot, Instance: s.Missing}))(t, cloud.NotFound)
 	if have := got(s.p.Snapshot(ctx, s.Missing, theSnapshot))(t); have.State != cloud.Absent {
 		t.Errorf("there is a snapshot of nothing: %+v", have)
 	}
@@ -159,6 +155,5 @@ func readsConsole(t *testing.T, s suite) {
 			t.Errorf("%d bytes of the console of %s end in %q", len(have), id, have[max(0, len(have)-100):])
 		}
 	}
-	_, err := s.p.ConsoleOutput(t.Context(), s.Missing)
-	wantError(t, err, cloud.NotFound)
+	fails(s.p.ConsoleOutput(t.Context(), s.Missing))(t, cloud.NotFound)
 }

@@ -91,8 +91,7 @@ func instanceListerChangesNothing(t *testing.T, s suite) {
 }
 
 func instancesWithoutPool(t *testing.T, s suite) {
-	_, err := s.p.Instances(t.Context(), s.Pool+"-not")
-	wantError(t, err, cloud.NotFound)
+	fails(s.p.Instances(t.Context(), s.Pool+"-not"))(t, cloud.NotFound)
 }
 
 // tooManyImages grows the pool by an instance of each version, up to the cloud's limit.

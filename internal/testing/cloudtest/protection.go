@@ -139,8 +139,7 @@ func strangeToken(t *testing.T, s suite) {
 }
 
 func holdNotFound(t *testing.T, s suite) {
-	_, err := s.p.Protection(t.Context(), s.Missing)
-	wantError(t, err, cloud.NotFound)
+	fails(s.p.Protection(t.Context(), s.Missing))(t, cloud.NotFound)
 	wantError(t, s.p.ProtectFromScaleIn(t.Context(), s.Missing, cloud.TokenUnprotected), cloud.NotFound)
 	wantError(t, s.p.Unprotect(t.Context(), s.Missing, cloud.TokenUnprotected), cloud.NotFound)
 }

@@ -36,9 +36,7 @@ func (s suite) rebuild(t *testing.T, version string) {
 
 func rebuilds(t *testing.T, s suite) {
 	s.needsRebuild(t)
-	s.publish(t, firstVersion)
-	s.start(t, s.a)
-	s.promote(t, firstVersion, true)
+	s.publishAndPromote(t)
 	other := got(s.p.Instance(t.Context(), s.b))(t)
 	before := got(s.p.Instance(t.Context(), s.a))(t)
 	s.rebuild(t, firstVersion)
@@ -54,9 +52,7 @@ func rebuilds(t *testing.T, s suite) {
 // rebuildsOnce checks that repeated calls start no second rebuild.
 func rebuildsOnce(t *testing.T, s suite) {
 	s.needsRebuild(t)
-	s.publish(t, firstVersion)
-	s.start(t, s.a)
-	s.promote(t, firstVersion, true)
+	s.publishAndPromote(t)
 	s.rebuild(t, firstVersion)
 	for range 3 {
 		if have := got(s.p.EnsureRebuilt(t.Context(), s.a, firstVersion))(t); have != (cloud.Rebuild{State: cloud.Complete}) {
@@ -73,16 +69,14 @@ func rebuildsWhatTheRecipeNames(t *testing.T, s suite) {
 	s.publish(t, firstVersion)
 	s.start(t, s.a)
 	before := s.readAll(t)
-	_, err := s.p.EnsureRebuilt(t.Context(), s.a, firstVersion)
-	wantError(t, err, cloud.Conflict)
+	fails(s.p.EnsureRebuilt(t.Context(), s.a, firstVersion))(t, cloud.Conflict)
 	s.Advance(t)
 	wantSame(t, "a refused rebuild changed the world (-before +after)", before, s.readAll(t))
 }
 
 func rebuildsNothing(t *testing.T, s suite) {
 	s.needsRebuild(t)
-	_, err := s.p.EnsureRebuilt(t.Context(), s.Missing, firstVersion)
-	wantError(t, err, cloud.NotFound)
+	fails(s.p.EnsureRebuilt(t.Context(), s.Missing, firstVersion))(t, cloud.NotFound)
 }
 
 func rebuildsNowhere(t *testing.T, s suite) {
@@ -90,7 +84,6 @@ func rebuildsNowhere(t *testing.T, s suite) {
 		t.Skip("this provider can rebuild instances")
 	}
 	before := s.readAll(t)
-	_, err := s.p.EnsureRebuilt(t.Context(), s.a, firstVersion)
-	wantError(t, err, cloud.Unsupported)
+	fails(s.p.EnsureRebuilt(t.Context(), s.a, firstVersion))(t, cloud.Unsupported)
 	wantSame(t, "an unsupported rebuild changed the world (-before +after)", before, s.readAll(t))
 }

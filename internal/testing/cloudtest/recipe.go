@@ -28,6 +28,14 @@ func (s suite) change(t *testing.T, version string, removeBootstrap bool) cloud.
 	return got(s.p.RecipeChange(t.Context(), s.ref(version), removeBootstrap))(t)
 }
 
+// publishAndPromote publishes the first version, starts its donor, and promotes it.
+func (s suite) publishAndPromote(t *testing.T) {
+	t.Helper()
+	s.publish(t, firstVersion)
+	s.start(t, s.a)
+	s.promote(t, firstVersion, true)
+}
+
 // promote changes the pool's recipe to a version.
 func (s suite) promote(t *testing.T, version string, removeBootstrap bool) cloud.RecipeChange {
 	t.Helper()

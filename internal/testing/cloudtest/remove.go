@@ -140,6 +140,5 @@ func preflightOfRemoval(t *testing.T, s suite) {
 	if found := s.preflight(t, false, false); found != nil {
 		t.Errorf("of a donor that returns, preflight finds %+v", found)
 	}
-	_, err := s.p.EnsureRemoved(t.Context(), s.a)
-	wantError(t, err, cloud.Denied)
+	fails(s.p.EnsureRemoved(t.Context(), s.a))(t, cloud.Denied)
 }

@@ -27,7 +27,6 @@ type instance struct {
 	// generalized is true if the disk was generalized since the last boot.
 	generalized bool
 	boots       int
-	booted      time.Time
 	// console is the serial console.
 	console string
 	// rebuilding is true during a rebuild. broken is true after a failed rebuild.
@@ -158,12 +157,80 @@ func (c *ImageProvider) EnsureStarted(ctx context.Context, id cloud.InstanceID) 
 	return m.power, nil
 }
 
-// start boots a machine. With an injected failure the machine is off again after a while.
+// start boots a machine.
 func (c *machines) start(m *instance) {
-	to := cloud.PowerRunning
-	if n := c.failing.starts[m.id]; n > 0 {
-		c.failing.starts[m.id] = n - 1
-		to = cloud.PowerStopped
+	c.turn(m, cloud.PowerStarting, cloud.PowerRunning, c.config.Latency.Start)
+}
+
+// EnsureRemoved implements cloud.PoolProvider. The pool shrinks at once, and the instance is gone after Latency.Delete.
+func (c *PoolProvider) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
+	defer c.enter()()
+	m, err := c.admitInstance(ctx, opEnsureRemoved, id)
+	switch {
+	case cloud.Is(err, cloud.NotFound):
+		return cloud.Absent, nil
+	case err != nil:
+		return cloud.Absent, err
+	case m.removing:
+		return cloud.Deleting, nil
 	}
-	c.turn(m, cloud.PowerStarting, to, c.config.Latency.Start)
+	p, err := c.findPool(opEnsureRemoved, m.owner)
+	if err != nil {
+		return cloud.Absent, err
+	}
+	m.removing = true
+	p.capacity = max(0, p.capacity-1)
+	c.record(ByCaller, EffectRemoveInstance, string(m.id))
+	c.after(c.config.Latency.Delete, func() {
+		if !m.gone {
+			c.drop(m)
+		}
+	})
+	return cloud.Deleting, nil
+}
+
+// Protection returns an instance's protection from scale-in.
+func (c *PoolProvider) Protection(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {
+	defer c.enter()()
+	m, err := c.admitInstance(ctx, opProtection, id)
+	if err != nil || c.config.NoHold {
+		return cloud.Protection{}, err
+	}
+	return cloud.ProtectionOf(m.protected), nil
+}
+
+// ProtectFromScaleIn takes effect at once.
+func (c *PoolProvider) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, token string) error {
+	return c.protect(ctx, opProtect, id, token, func(bool) bool { return true })
+}
+
+// Unprotect takes effect at once.
+func (c *PoolProvider) Unprotect(ctx context.Context, id cloud.InstanceID, token string) error {
+	return c.protect(ctx, opUnprotect, id, token, func(before bool) bool { return before })
+}
+
+// protect sets an instance's protection to the wanted value for its protection in the token.
+func (c *machines) protect(ctx context.Context, op string, id cloud.InstanceID, token string, wanted func(before bool) bool) error {
+	defer c.enter()()
+	if err := c.admit(ctx, op, string(id)); err != nil {
+		return err
+	}
+	if token == "" {
+		return nil
+	}
+	before, err := cloud.ParseProtection(phrase(op), id, token)
+	if err != nil {
+		return err
+	}
+	m, err := c.find(op, id)
+	if err != nil || c.config.NoHold || m.protected == wanted(before) {
+		return err
+	}
+	m.protected = wanted(before)
+	if m.protected {
+		c.record(ByCaller, EffectProtect, string(m.id))
+	} else {
+		c.record(ByCaller, EffectUnprotect, string(m.id))
+	}
+	return nil
 }

@@ -27,11 +27,9 @@ func (c *machines) setPower(m *instance, p cloud.Power) {
 		c.spoil(m)
 	case cloud.PowerRunning:
 		m.boots++
-		m.booted = c.at
 		c.record(ByCloud, EffectBoot, string(m.id))
 	case cloud.PowerStopped, cloud.PowerStopping, cloud.PowerUnknown:
 	}
-	c.news = append(c.news, poolChanges{id: m.id, power: p})
 }
 
 // lookup is find for the test's side: false for an unknown ID.
@@ -155,5 +153,4 @@ func (c *machines) remove(m *instance) {
 func (c *machines) drop(m *instance) {
 	m.gone = true
 	c.instances = slices.DeleteFunc(slices.Clone(c.instances), func(other *instance) bool { return other == m })
-	c.news = append(c.news, poolChanges{id: m.id, power: cloud.PowerUnknown})
 }

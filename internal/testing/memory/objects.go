@@ -23,7 +23,7 @@ type Objects struct{ *PoolProvider }
 // familyOf returns the image family of a pool.
 func (c *pools) familyOf(id cloud.PoolID) cloud.ImageFamily {
 	family := familyOf(id)
-	if c.apart {
+	if c.config.Apart {
 		family.Place = linesPlace
 	}
 	return family
@@ -31,7 +31,7 @@ func (c *pools) familyOf(id cloud.PoolID) cloud.ImageFamily {
 
 // instanceID returns the ID of a new instance of a pool.
 func (c *pools) instanceID(id cloud.PoolID, name string) cloud.InstanceID {
-	if c.apart {
+	if c.config.Apart {
 		return cloud.InstanceID(machinePrefix + familyOf(id).Name + "-" + strings.ToLower(name))
 	}
 	return instanceID(id, name)
@@ -39,7 +39,7 @@ func (c *pools) instanceID(id cloud.PoolID, name string) cloud.InstanceID {
 
 // reportedVersion returns the version that an instance reports.
 func (c *pools) reportedVersion(p *pool) string {
-	if c.apart {
+	if c.config.Apart {
 		return ""
 	}
 	return c.recipeVersion(p)

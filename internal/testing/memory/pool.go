@@ -92,7 +92,7 @@ func (c *pools) AddInstance(id cloud.PoolID, name string) cloud.InstanceID {
 // build makes an instance that is off.
 func (c *pools) build(p *pool, name string) *instance {
 	m := c.make(&instance{
-		id: c.instanceID(p.id, name), owner: p.id, stray: c.apart, diskGB: p.spec.DiskGB,
+		id: c.instanceID(p.id, name), owner: p.id, stray: c.config.Apart, diskGB: p.spec.DiskGB,
 		image: p.recipe.image, builtFrom: c.reportedVersion(p), bootstrap: slices.Clone(p.recipe.bootstrap),
 	})
 	return m
@@ -197,7 +197,26 @@ func (c *pools) freeName(p *pool) string {
 // SetMaxSize sets the largest capacity of a pool; 0 if unknown to the cloud. The pool does not change.
 func (c *pools) SetMaxSize(id cloud.PoolID, most int64) {
 	defer c.enter()()
-	if p, err := c.findPool(opPool, id); err == nil {
-		p.spec.MaxSize = most
+	c.mustPool(id).spec.MaxSize = most
+}
+
+const opPoolsInScope = "PoolsInScope"
+
+// PoolsInScope implements cloud.PoolProvider. All pools are in one place.
+func (c *PoolProvider) PoolsInScope(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
+	defer c.enter()()
+	if err := c.admit(ctx, opPoolsInScope, ""); err != nil || len(pools) == 0 {
+		return nil, err
 	}
+	var found []cloud.PoolID
+	for _, p := range c.all {
+		found = append(found, p.id)
+	}
+	return found, nil
+}
+
+// ReadPool implements cloud.PoolProvider.
+func (c *PoolProvider) ReadPool(text string) (cloud.PoolID, bool) {
+	name, ok := strings.CutPrefix(strings.ToLower(text), poolPrefix)
+	return poolID(name), ok && name != "" && !strings.Contains(name, "/")
 }
