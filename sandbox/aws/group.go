@@ -355,11 +355,7 @@ func (s groups) describe(c *call, st *state) (query.Element, error) {
 			all = append(all, g)
 		}
 	}
-	page, next, p := s.page(c, len(all), 0, 100)
-	if p != nil {
-		return query.Element{}, p
-	}
-	return query.Of("", query.List("AutoScalingGroups", "member", all[page.from:page.to], func(g *group) query.Element { return s.element(st, g) }), next), nil
+	return listed(s.backend, c, "AutoScalingGroups", all, 0, 100, func(g *group) query.Element { return s.element(st, g) })
 }
 
 // groupFits compares a group with the filters. Only filters on tags exist.
@@ -408,11 +404,7 @@ func (s groups) instances(c *call, st *state) (query.Element, error) {
 			}
 		}
 	}
-	page, next, p := s.page(c, len(all), 0, 50)
-	if p != nil {
-		return query.Element{}, p
-	}
-	return query.Of("", query.List("AutoScalingInstances", "member", all[page.from:page.to], func(o one) query.Element {
+	return listed(s.backend, c, "AutoScalingInstances", all, 0, 50, func(o one) query.Element {
 		e := s.members.element(st, o.m)
 		for n, kid := range e.Kids {
 			if kid.Name == "HealthStatus" {
@@ -421,7 +413,7 @@ func (s groups) instances(c *call, st *state) (query.Element, error) {
 		}
 		e.Kids = append(e.Kids, query.Text("AutoScalingGroupName", o.g.Name))
 		return e
-	}), next), nil
+	})
 }
 
 func (s groups) groupARN(g *group) string {

@@ -218,11 +218,7 @@ func (s refreshes) describe(c *call, st *state, g *group) (query.Element, error)
 			all = append(all, r)
 		}
 	}
-	page, next, p := s.page(c, len(all), 0, 100)
-	if p != nil {
-		return query.Element{}, p
-	}
-	return query.Of("", query.List("InstanceRefreshes", "member", all[page.from:page.to], func(r *refresh) query.Element {
+	return listed(s.backend, c, "InstanceRefreshes", all, 0, 100, func(r *refresh) query.Element {
 		left := len(s.left(st, g, r))
 		percent := 100
 		if r.Total > 0 && r.going() {
@@ -231,5 +227,5 @@ func (s refreshes) describe(c *call, st *state, g *group) (query.Element, error)
 		return query.Of("", query.Text("InstanceRefreshId", r.ID), query.Text("AutoScalingGroupName", g.Name), query.Text("Status", r.Status), query.Text("StatusReason", r.Reason),
 			query.Date("StartTime", r.Start), query.Date("EndTime", r.End), query.Int("PercentageComplete", percent), query.Int("InstancesToUpdate", left),
 			asWritten("Preferences", r.Preferences))
-	}), next), nil
+	})
 }
