@@ -1,4 +1,4 @@
-// Package chart renders, checks and installs Kamino's Helm chart with Helm's own code.
+// Package chart renders and checks Kamino's Helm chart with Helm's own code.
 package chart
 
 import (
