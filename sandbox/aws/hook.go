@@ -71,7 +71,7 @@ func (h *lifecycleHook) invalid() *problem {
 }
 
 // put creates a hook, or changes the given fields of a hook.
-func (s hooks) put(c *call, st *state, g *group) (query.Element, error) {
+func (s hooks) put(c *call, _ *state, g *group) (query.Element, error) {
 	h := lifecycleHook{Name: c.in.Get("LifecycleHookName"), Result: hookAbandon, Timeout: time.Hour, Settings: map[string]string{}}
 	at := g.hookNamed(h.Name)
 	if at >= 0 {
@@ -124,7 +124,7 @@ func (s hooks) delete(c *call, st *state, g *group) (query.Element, error) {
 	return query.Element{}, nil
 }
 
-func (s hooks) describe(c *call, st *state, g *group) (query.Element, error) {
+func (s hooks) describe(c *call, _ *state, g *group) (query.Element, error) {
 	wanted := c.in.Texts("LifecycleHookNames")
 	all := slices.DeleteFunc(slices.Clone(g.Hooks), func(h *lifecycleHook) bool { return len(wanted) > 0 && !slices.Contains(wanted, h.Name) })
 	return query.Of("", query.List("LifecycleHooks", "member", all, func(h *lifecycleHook) query.Element {

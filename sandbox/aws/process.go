@@ -36,7 +36,7 @@ func (s processes) wanted(c *call) ([]string, *problem) {
 	return names, nil
 }
 
-func (s processes) suspend(c *call, st *state, g *group) (query.Element, error) {
+func (s processes) suspend(c *call, _ *state, g *group) (query.Element, error) {
 	names, p := s.wanted(c)
 	if p != nil {
 		return query.Element{}, p
