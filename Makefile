@@ -266,7 +266,7 @@ HUGO := $(BIN)/hugo-$(HUGO_VERSION)
 docs-site: $(HUGO) ## Build the pages as a site into bin/site, and check the links of the site.
 	@rm -rf $(BIN)/site
 	@$(HUGO) --source tools/site --destination $(CURDIR)/$(BIN)/site --noBuildLock >/dev/null
-	@KAMINO_SITE=$(CURDIR)/$(BIN)/site $(GO) test -vet=off -count=1 -run 'TestSite$$' ./docs
+	@KAMINO_SITE=$(CURDIR)/$(BIN)/site $(GO) test -vet=off -count=1 -run 'TestSite$$' ./hack/docs
 
 .PHONY: docs-serve
 docs-serve: $(HUGO) ## Show the pages as a site on http://localhost:1313, and follow changes.
