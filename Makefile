@@ -37,16 +37,12 @@ SANDBOX_LDFLAGS := -s -w $(call kube_stamp,k8s.io/component-base/version) $(call
 
 GOLANGCI_LINT := $(BIN)/golangci-lint-$(LINT_VERSION)
 
-# Directory of containerd, containerd-shim-runc-v2 and ctr for tests (KAMINO_CONTAINERD_BIN). The tags leave out
-# plugins that need a C library or a separate daemon.
-CONTAINERD         := $(BIN)/containerd-$(CONTAINERD_VERSION)
-CONTAINERD_TAGS    := no_btrfs no_devmapper no_zfs no_erofs no_nri no_tracing osusergo netgo static_build urfave_cli_no_docs
-CONTAINERD_PKG     := github.com/containerd/containerd/v2
-CONTAINERD_LDFLAGS := -s -w -X $(CONTAINERD_PKG)/version.Version=v$(CONTAINERD_VERSION) -X $(CONTAINERD_PKG)/version.Revision=module
-
-# Directory of Cluster API's own controllers and definitions, for tests and the sandbox (KAMINO_CLUSTERAPI_BIN).
+# Directories of foreign programs that tests run, each built by a script in tools/. The names contain the versions.
+# containerd, containerd-shim-runc-v2 and ctr (KAMINO_CONTAINERD_BIN).
+CONTAINERD := $(BIN)/containerd-$(CONTAINERD_VERSION)
+# Cluster API's own controllers and definitions, for tests and the sandbox (KAMINO_CLUSTERAPI_BIN).
 CLUSTERAPI := $(BIN)/clusterapi-$(CLUSTERAPI_VERSION)
-# Directory of the real infrastructure provider for AWS (KAMINO_CLUSTERAPI_AWS_BIN). Its dependencies differ from Cluster API's.
+# The real infrastructure provider for AWS (KAMINO_CLUSTERAPI_AWS_BIN). Its dependencies differ from Cluster API's.
 CLUSTERAPI_AWS := $(BIN)/cluster-api-provider-aws-$(CLUSTERAPI_AWS_VERSION)
 
 # All binaries use the flags of a plain `go test`, so that binaries, tests and the linter share compiled packages.
@@ -270,7 +266,7 @@ HUGO := $(BIN)/hugo-$(HUGO_VERSION)
 docs-site: $(HUGO) ## Build the pages as a site into bin/site, and check the links of the site.
 	@rm -rf $(BIN)/site
 	@$(HUGO) --source tools/site --destination $(CURDIR)/$(BIN)/site --noBuildLock >/dev/null
-	@KAMINO_SITE=$(CURDIR)/$(BIN)/site $(GO) test -vet=off -count=1 -run 'TestSite$$' ./docs
+	@KAMINO_SITE=$(CURDIR)/$(BIN)/site $(GO) test -vet=off -count=1 -run 'TestSite$$' ./hack/docs
 
 .PHONY: docs-serve
 docs-serve: $(HUGO) ## Show the pages as a site on http://localhost:1313, and follow changes.
@@ -335,35 +331,11 @@ $(BIN)/govulncheck: tools/vuln/go.mod tools/vuln/go.sum
 	@mkdir -p $(BIN)
 	@cd tools/vuln && ../../hack/retry.sh $(GO) mod download && $(GO) build -o ../../$(BIN)/govulncheck golang.org/x/vuln/cmd/govulncheck
 
-# The directory name contains the version. The final rename shows that the directory is complete.
-$(CONTAINERD): tools/containerd/go.mod tools/containerd/go.sum
-	@echo "building containerd $(CONTAINERD_VERSION) (about three minutes, once)"
-	@rm -rf $@ $@.new && mkdir -p $@.new
-	@cd tools/containerd && ../../hack/retry.sh $(GO) mod download && $(GO) build -tags '$(CONTAINERD_TAGS)' -ldflags '$(CONTAINERD_LDFLAGS)' -o ../../$@.new/ \
-		$(CONTAINERD_PKG)/cmd/containerd $(CONTAINERD_PKG)/cmd/containerd-shim-runc-v2 $(CONTAINERD_PKG)/cmd/ctr
-	@mv $@.new $@
-
-# The target copies the definitions from the module. This repository keeps no copy.
-$(CLUSTERAPI): tools/clusterapi/go.mod tools/clusterapi/go.sum
-	@echo "building Cluster API $(CLUSTERAPI_VERSION) (about four minutes, once)"
-	@rm -rf $@ $@.new && mkdir -p $@.new/definitions $@.new/webhooks
-	@cd tools/clusterapi && ../../hack/retry.sh $(GO) mod download && $(GO) build -ldflags '-s -w' -o ../../$@.new/ \
-		sigs.k8s.io/cluster-api/core sigs.k8s.io/cluster-api/bootstrap/kubeadm sigs.k8s.io/cluster-api/cmd/clusterctl
-	@from=$$(cd tools/clusterapi && $(GO) list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api) && \
-		install -m 644 $$from/core/config/crd/bases/*.yaml $$from/bootstrap/kubeadm/config/crd/bases/*.yaml $$from/cmd/clusterctl/config/crd/bases/*_providers.yaml $@.new/definitions/ && \
-		install -m 644 $$from/core/config/webhook/manifests.yaml $@.new/webhooks/core.yaml && \
-		install -m 644 $$from/bootstrap/kubeadm/config/webhook/manifests.yaml $@.new/webhooks/kubeadm.yaml
-	@mv $@.new $@
-
-# The whole program of the provider's authors. The definitions of other products in the module are left out.
-$(CLUSTERAPI_AWS): tools/clusterapi-aws/go.mod tools/clusterapi-aws/go.sum
-	@echo "building Cluster API's provider for AWS $(CLUSTERAPI_AWS_VERSION) (about seven minutes, once)"
-	@rm -rf $@ $@.new && mkdir -p $@.new/definitions $@.new/webhooks
-	@cd tools/clusterapi-aws && ../../hack/retry.sh $(GO) mod download && $(GO) build -ldflags '-s -w' -o ../../$@.new/provider sigs.k8s.io/cluster-api-provider-aws/v2
-	@from=$$(cd tools/clusterapi-aws && $(GO) list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api-provider-aws/v2) && \
-		install -m 644 $$from/config/crd/bases/infrastructure.cluster.x-k8s.io_aws*.yaml $@.new/definitions/ && \
-		install -m 644 $$from/config/webhook/manifests.yaml $@.new/webhooks/aws.yaml
-	@mv $@.new $@
+$(CONTAINERD): tools/containerd/build.sh tools/containerd/go.mod tools/containerd/go.sum
+$(CLUSTERAPI): tools/clusterapi/build.sh tools/clusterapi/go.mod tools/clusterapi/go.sum
+$(CLUSTERAPI_AWS): tools/clusterapi-aws/build.sh tools/clusterapi-aws/go.mod tools/clusterapi-aws/go.sum
+$(CONTAINERD) $(CLUSTERAPI) $(CLUSTERAPI_AWS):
+	@GO="$(GO)" $< $@
 
 # The file name contains the version, so that the cache of another checkout never provides an older linter.
 $(GOLANGCI_LINT): tools/lint/go.mod tools/lint/go.sum

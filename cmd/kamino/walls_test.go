@@ -155,7 +155,6 @@ var rooms = map[string]room{
 	"internal/policy/week":              {own: "*", foreign: "*"},
 	"internal/testing/example":          {own: "api cloud dashboard history joinhealth history/report", foreign: kubeTypes},
 
-	"internal/testing/runnertest": {own: "capture/admission api capture cloud selection", foreign: kubeLoop},
 }
 
 // kept are packages for one room only, with the reason: "*" does not include these packages.

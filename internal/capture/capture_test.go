@@ -187,7 +187,7 @@ func TestFailures(t *testing.T) {
 			}},
 		{name: "the snapshot fails", reason: "SnapshotFailed", says: "snapshot", prepare: func(s *testEnv) { s.cloud.FailSnapshots(1) }},
 		{name: "the image fails", reason: "ImageFailed", says: "could not create version", prepare: func(s *testEnv) { s.cloud.FailImages(1) }},
-		{name: "no permission for the snapshot", reason: CloudRefused, says: "make snapshot",
+		{name: "no permission for the snapshot", reason: CloudRefused, says: "ensure snapshot",
 			prepare: func(s *testEnv) {
 				s.lose = func(_ int, what string) memory.Outcome {
 					if strings.HasPrefix(what, "EnsureSnapshot") {

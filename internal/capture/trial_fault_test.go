@@ -31,7 +31,9 @@ var trialCourses = []struct {
 }{
 	{"passes", func(*trialEnv) {}, "", 1, "", "SetRecipe "},
 	{"fails", func(v *trialEnv) { v.finds = func(_ int32, f *trial.Facts) { f.Twins = []string{"peer"} } }, "TrialFailed", 1, "TagImage ", ""},
-	{"unknown at first", func(v *trialEnv) { v.cloud.FailTrials(1, "12 of 12 cores are used", true) }, "", 2, "EndTrial ", "EnsureTrial "},
+	{"unknown at first", func(v *trialEnv) {
+		v.cloud.FailTrials(1, memory.TrialFailure{Trouble: "12 of 12 cores are used", LacksCapacity: true})
+	}, "", 2, "EndTrial ", "EnsureTrial "},
 }
 
 // tried checks that the course has its end, that no leftovers exist, and that each attempt had one instance.

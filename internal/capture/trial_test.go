@@ -116,7 +116,7 @@ func TestAFailedVersionQuotesTheConsole(t *testing.T) {
 		want := ". Serial console: kubelet: unknown flag: --max-podz. Warning events: "
 		if denied {
 			v.cloud.Forbid("ConsoleOutput")
-			want = ". Serial console unread: read the serial console of instance "
+			want = ". Serial console unread: console output "
 		}
 		p := v.run(func(int) {
 			for _, m := range v.cloud.World().Instances {
@@ -170,8 +170,10 @@ func TestInconclusiveAttemptIsRepeated(t *testing.T) {
 		before func(*trialEnv)
 		says   string
 	}{
-		"no room": {func(v *trialEnv) { v.cloud.FailTrials(1, "12 of 12 cores are used", true) }, "Provisioned: the cloud has no instance to spare: 12 of 12 cores are used"},
-		"unknown cause": {func(v *trialEnv) { v.cloud.BreakTrials(1, "InternalError: no") },
+		"no room": {func(v *trialEnv) {
+			v.cloud.FailTrials(1, memory.TrialFailure{Trouble: "12 of 12 cores are used", LacksCapacity: true})
+		}, "Provisioned: the cloud has no instance to spare: 12 of 12 cores are used"},
+		"unknown cause": {func(v *trialEnv) { v.cloud.FailTrials(1, memory.TrialFailure{Trouble: "InternalError: no"}) },
 			"Provisioned: the cloud could not make an instance, and the cause may not be the version: InternalError: no"},
 		"no identity": {func(v *trialEnv) {
 			v.finds = func(attempt int32, f *trial.Facts) {
@@ -237,7 +239,7 @@ func TestARefusedInstance(t *testing.T) {
 	const says = "root volume size (30) must be greater than or equal to snapshot size (40)"
 	v := published(t)
 	v.capacity = 2
-	v.cloud.RefuseTrials(99, says)
+	v.cloud.FailTrials(99, memory.TrialFailure{Trouble: says, Unfilled: true, Retries: true})
 	p := v.run()
 	v.nothingLeft(p)
 	if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != "TrialInconclusive" {

@@ -21,7 +21,9 @@ func TestACloudWithoutRoom(t *testing.T) {
 		spoil func(*trialEnv)
 		says  string
 	}{
-		"nothing is made": {func(v *trialEnv) { v.cloud.StarveTrials(1000, words) }, words},
+		"nothing is made": {func(v *trialEnv) {
+			v.cloud.FailTrials(1000, memory.TrialFailure{Trouble: words, LacksCapacity: true, Unfilled: true})
+		}, words},
 		"refused at once": {func(v *trialEnv) { v.cloud.SetQuota(memory.Quota{Instances: 2}) }, "OperationNotAllowed: the quota of 2 instances is used up"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -54,7 +56,7 @@ func TestACloudWithoutRoom(t *testing.T) {
 // TestTroubleOfTheCloudIsForgottenOnceANodeRuns: what the cloud said of an earlier attempt is none of the end's.
 func TestTroubleOfTheCloudIsForgottenOnceANodeRuns(t *testing.T) {
 	v := published(t)
-	v.cloud.StarveTrials(1, "AllocationFailed: no capacity")
+	v.cloud.FailTrials(1, memory.TrialFailure{Trouble: "AllocationFailed: no capacity", LacksCapacity: true, Unfilled: true})
 	v.finds = func(_ int32, f *trial.Facts) { f.Twins = []string{"peer"} }
 	p := v.run()
 	if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != "TrialFailed" || p.Status.Failure.CloudError != "" {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,7 +14,17 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/selection"
 )
 
 func TestMain(m *testing.M) {
@@ -144,5 +155,138 @@ func shows(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	if said == neg {
 		ts.Fatalf("object at %s: %s", args[0], text)
+	}
+}
+
+// The scripts of a scripted engine, in KAMINO_TEST_SCRIPT. An empty script goes well.
+const (
+	isRefused   = "refused"   // by the preview
+	isForbidden = "forbidden" // by the preview, for a missing permission
+	isUnread    = "unread"    // the command's credential may not read all inputs of the preview
+	failsEarly  = "early"     // in the capture's own preflight
+	failsLate   = "late"      // after the donor's return
+	hangs       = "hangs"     // during the drain
+)
+
+// scriptedEngine changes nothing: its captures are a list of phases of ten seconds each, in the Prototype's status.
+type scriptedEngine struct {
+	// Engine is the real engine, which returns orphaned nodes.
+	*capture.Engine
+	objects client.Client
+	script  string
+	now     func() time.Time
+}
+
+var phases = []v1alpha1.Phase{
+	v1alpha1.PhasePreflight, v1alpha1.PhaseReserving, v1alpha1.PhaseDraining, v1alpha1.PhaseGeneralizing,
+	v1alpha1.PhaseSnapshotting, v1alpha1.PhaseStarting, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing, v1alpha1.PhasePromoting,
+}
+
+// DisruptionCost is equal for all nodes.
+func (s *scriptedEngine) DisruptionCost(context.Context, string, v1alpha1.DrainSettings, bool) (selection.DisruptionCost, error) {
+	return selection.DisruptionCost{Evictions: 1}, nil
+}
+
+// Refusals returns the refusals of the script.
+func (s *scriptedEngine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
+	preview, err := s.Preview(ctx, p)
+	return preview.Refusals, err
+}
+
+// Preview returns the preview of the script.
+func (s *scriptedEngine) Preview(_ context.Context, p *v1alpha1.Prototype) (admission.Preview, error) {
+	preview := admission.Preview{
+		Evicts: []string{"default/web-0", "default/web-1"},
+		Change: &cloud.RecipeChange{
+			Pool: cloud.PoolID(p.Spec.PoolID), From: "ubuntu:2204", To: "pool1/versions/" + p.Spec.Version, Backup: fmt.Appendf(nil, `{"pool": %q, "image": "ubuntu:2204"}`, p.Spec.PoolID),
+			Removes: []cloud.RecipeField{{Kind: "customData", Unreadable: true}}, Keeps: []cloud.RecipeField{{Kind: "extension", Name: "billing"}},
+		},
+		Retires: []string{"2026.02.01"}, Irreversible: true,
+	}
+	if p.Spec.ReplacesDonor() {
+		preview.Removal = &admission.RemovalCost{GrowsFirst: p.Spec.GrowsFirst(), Added: p.Spec.AddsDonor(), Nodes: 3}
+	}
+	switch s.script {
+	case isRefused:
+		preview.Refusals = []cloud.Refusal{
+			{Reason: "NotReady", Message: fmt.Sprintf("node %s is not Ready: wait until the node is Ready", p.Spec.Donor.NodeName)},
+			{Reason: "EphemeralOSDisk", Message: "pool pool1 has ephemeral OS disks, which can't be captured"},
+		}
+	case isForbidden:
+		preview.Refusals = []cloud.Refusal{{Reason: "PermissionMissing", Message: "the credential may not write snapshots in group g"}}
+	case isUnread:
+		return preview, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "ours", nil)
+	}
+	return preview, nil
+}
+
+// Pass ends the running phase and begins the next phase.
+func (s *scriptedEngine) Pass(ctx context.Context, name string) (capture.Result, error) {
+	p := &v1alpha1.Prototype{}
+	if err := s.objects.Get(ctx, client.ObjectKey{Name: name}, p); apierrors.IsNotFound(err) {
+		return capture.Result{Done: true}, nil
+	} else if err != nil {
+		return capture.Result{After: time.Second}, err
+	}
+	if p.Status.Terminal() || !p.DeletionTimestamp.IsZero() {
+		return s.settle(ctx, p)
+	}
+	if len(p.Finalizers) == 0 {
+		p.Finalizers = []string{v1alpha1.CaptureFinalizer}
+		return capture.Result{}, s.objects.Update(ctx, p)
+	}
+	s.advance(p)
+	if err := s.objects.Status().Update(ctx, p); err != nil {
+		return capture.Result{After: time.Second}, err
+	}
+	if p.Status.Terminal() {
+		return s.settle(ctx, p)
+	}
+	return capture.Result{After: 10 * time.Millisecond}, nil
+}
+
+// settle removes the finalizer as the last step.
+func (s *scriptedEngine) settle(ctx context.Context, p *v1alpha1.Prototype) (capture.Result, error) {
+	p.Finalizers = nil
+	return capture.Result{Done: true}, s.objects.Update(ctx, p)
+}
+
+func (s *scriptedEngine) advance(p *v1alpha1.Prototype) {
+	st := &p.Status
+	n := len(st.Steps)
+	at := metav1.NewMicroTime(s.now().Add(time.Duration(n) * 10 * time.Second))
+	if n > 0 && s.script == hangs && st.Phase == v1alpha1.PhaseDraining {
+		st.Progress = "pods left: 1 (default/web-0 is held by budget default/web)"
+		return
+	}
+	if n > 0 {
+		st.Steps[n-1].FinishedAt = &at
+	}
+	st.Progress = ""
+	switch {
+	case n == 1 && s.script == failsEarly:
+		st.Phase, st.Failure = v1alpha1.PhaseFailed, &v1alpha1.Failure{Reason: "Windows", Message: "node n runs Windows; only Linux nodes can be captured"}
+		return
+	case n == 5 && s.script == failsLate:
+		st.Donor.ReleasedAt = &at
+		st.Phase = v1alpha1.PhaseFailed
+		st.Failure = &v1alpha1.Failure{Reason: "SnapshotFailed", Message: "the snapshot of the node's disk failed", CloudError: "DiskBusy: try later"}
+		return
+	case n == len(phases):
+		st.Phase, st.Retired = v1alpha1.PhaseSucceeded, []string{"2026.02.01"}
+		st.Image = &v1alpha1.ImageStatus{ID: "pool1/versions/" + p.Spec.Version, ReplicationPercent: 100}
+		return
+	}
+	st.Phase = phases[n]
+	st.Steps = append(st.Steps, v1alpha1.Step{Phase: st.Phase, StartedAt: at})
+	switch st.Phase {
+	case v1alpha1.PhaseReserving:
+		st.Donor = &v1alpha1.DonorStatus{ReservedAt: &at}
+	case v1alpha1.PhaseDraining:
+		st.Progress = "pods left: 2"
+	case v1alpha1.PhasePublishing:
+		st.Donor.ReleasedAt = &at
+		st.Progress = "replicating 40%"
+	default: // other phases report no progress
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/runner"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
-	"github.com/kamino-dev/kamino/internal/testing/runnertest"
 	"github.com/kamino-dev/kamino/internal/trial/trialnode"
 )
 
@@ -34,7 +33,7 @@ func testCommand() int {
 	f.Engine = func(c *cluster.Connection, provider cloud.Provider, o *Options) runner.Engine {
 		look := &trialnode.Observer{Kube: c.Kube, Namespace: o.Namespace, Image: o.Image, Same: provider.SameInstance}
 		real := &capture.Engine{Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, Image: o.Image, Now: f.Now, TrialObserver: look}
-		return &runnertest.Engine{Engine: real, Client: c.Client, Script: os.Getenv("KAMINO_TEST_SCRIPT"), Now: f.Now, Pause: 10 * time.Millisecond}
+		return &scriptedEngine{real, c.Client, os.Getenv("KAMINO_TEST_SCRIPT"), f.Now}
 	}
 	return f.Run(ctx, os.Args[1:])
 }

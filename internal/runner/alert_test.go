@@ -166,7 +166,7 @@ func (a *alertEnv) reports(name, label, value string) (float64, bool) {
 func TestMetricsOfAlerts(t *testing.T) {
 	a := newAlarmed(t)
 	// KaminoTrialFailed
-	a.cloud.FailTrials(1, "OSProvisioningTimedOut: no", false)
+	a.cloud.FailTrials(1, memory.TrialFailure{Trouble: "OSProvisioningTimedOut: no", BlamesImage: true})
 	a.captured("tried", func(s *v1alpha1.Settings) { s.Trial.Mode = v1alpha1.TrialApart })
 	// KaminoAwaitingPromotion
 	a.captured("waiting", func(s *v1alpha1.Settings) { s.Promotion.Mode = v1alpha1.PromotionManual })

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
@@ -21,18 +23,45 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cluster"
-	"github.com/kamino-dev/kamino/internal/testing/runnertest"
 )
 
 // followerEnv is a cluster in memory with one Prototype and a follower, inside a synctest bubble with its own time.
 type followerEnv struct {
 	cluster  *cluster.Connection
 	follower *Follower
-	engine   *runnertest.Engine
+	engine   *steppedEngine
 	said     *printedOnce
 	// away makes the API server unreachable for Prototypes, silent fails each look at a Prototype, and mute suppresses the
 	// events of watches.
 	away, silent, mute atomic.Bool
+}
+
+// steppedEngine begins a phase with each pass, and ends the capture after the last phase.
+type steppedEngine struct {
+	Engine
+	objects client.Client
+	// passes counts the passes. pause is the delay after each pass.
+	passes int
+	pause  time.Duration
+	// hangs makes the drain endless.
+	hangs bool
+}
+
+func (e *steppedEngine) Pass(ctx context.Context, name string) (capture.Result, error) {
+	e.passes++
+	p := &v1alpha1.Prototype{}
+	if err := e.objects.Get(ctx, client.ObjectKey{Name: name}, p); err != nil {
+		return capture.Result{Done: apierrors.IsNotFound(err), After: time.Second}, client.IgnoreNotFound(err)
+	}
+	if p.Status.Terminal() || !p.DeletionTimestamp.IsZero() {
+		p.Finalizers = nil
+		return capture.Result{Done: true}, e.objects.Update(ctx, p)
+	}
+	phases := []v1alpha1.Phase{v1alpha1.PhasePreflight, v1alpha1.PhaseReserving, v1alpha1.PhaseDraining, v1alpha1.PhasePublishing, v1alpha1.PhaseSucceeded}
+	if next := slices.Index(phases, p.Status.Phase) + 1; !e.hangs || p.Status.Phase != v1alpha1.PhaseDraining {
+		p.Status.Phase = phases[next]
+	}
+	return capture.Result{After: e.pause}, e.objects.Status().Update(ctx, p)
 }
 
 // printedOnce is a view that records each different output once.
@@ -104,7 +133,7 @@ func newBench(t *testing.T, pause time.Duration) *followerEnv {
 		},
 	}).Build()
 	b.cluster = &cluster.Connection{Client: objects, Kube: fake.NewClientset(), Skew: func() (time.Duration, bool) { return 0, false }}
-	b.engine = &runnertest.Engine{Client: objects, Now: time.Now, Pause: pause}
+	b.engine = &steppedEngine{objects: objects, pause: pause}
 	b.follower = &Follower{
 		Cluster: b.cluster, Engine: b.engine, Namespace: "kamino-system", Prototype: p, Now: time.Now, View: b.said,
 	}
@@ -233,7 +262,7 @@ func TestAnAPIServerThatStaysAwayEndsTheCommand(t *testing.T) {
 func TestInterruptReleasesLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, time.Second)
-		b.engine.Script = runnertest.Hangs
+		b.engine.hangs = true
 		ctx, cancel := context.WithCancelCause(t.Context())
 		go func() {
 			time.Sleep(time.Minute)
@@ -246,10 +275,10 @@ func TestInterruptReleasesLease(t *testing.T) {
 		if got := b.holder(t); got != "" {
 			t.Errorf("the Lease is still held by %q", got)
 		}
-		passes := b.engine.Passes
+		passes := b.engine.passes
 		time.Sleep(time.Minute)
-		if b.engine.Passes != passes {
-			t.Errorf("%d passes after the end", b.engine.Passes-passes)
+		if b.engine.passes != passes {
+			t.Errorf("%d passes after the end", b.engine.passes-passes)
 		}
 	})
 }
@@ -268,7 +297,7 @@ func (b *followerEnv) interrupted(t *testing.T, before func()) (*v1alpha1.Protot
 func TestAnInterruptedCommandLooksOnceMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, time.Second)
-		b.engine.Script = runnertest.Hangs
+		b.engine.hangs = true
 		b.mute.Store(true)
 		last, err := b.interrupted(t, func() {})
 		if !errors.Is(err, errInterrupted) || last.Status.Phase != v1alpha1.PhaseDraining {
@@ -297,7 +326,7 @@ func TestACaptureThatEndedWasNotInterrupted(t *testing.T) {
 func TestAnInterruptedCommandWaitsForNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, time.Second)
-		b.engine.Script = runnertest.Hangs
+		b.engine.hangs = true
 		began := time.Now()
 		last, err := b.interrupted(t, func() { b.silent.Store(true) })
 		if !errors.Is(err, errInterrupted) || last.Status.Phase != v1alpha1.PhaseDraining {
@@ -329,10 +358,10 @@ func TestTheWishToEndWakesTheEngine(t *testing.T) {
 			}
 		}()
 		before := 0
-		time.AfterFunc(30*time.Second, func() { before = b.engine.Passes })
+		time.AfterFunc(30*time.Second, func() { before = b.engine.passes })
 		_, _ = b.follower.Run(ctx)
-		if b.engine.Passes <= before {
-			t.Errorf("%d passes before the deletion, %d after", before, b.engine.Passes)
+		if b.engine.passes <= before {
+			t.Errorf("%d passes before the deletion, %d after", before, b.engine.passes)
 		}
 	})
 }
@@ -369,7 +398,7 @@ func TestEngineGetsVersionOfWatch(t *testing.T) {
 func TestTroubleOfAPassIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, time.Second)
-		broken := &brokenEngine{Engine: b.engine, failures: 3}
+		broken := &brokenEngine{b.engine, 3}
 		b.follower.Engine = broken
 		last, err := b.follower.Run(t.Context())
 		if err != nil || !Succeeded(last) {
@@ -382,7 +411,7 @@ func TestTroubleOfAPassIsShown(t *testing.T) {
 }
 
 type brokenEngine struct {
-	*runnertest.Engine
+	*steppedEngine
 	failures int
 }
 
@@ -390,7 +419,7 @@ func (e *brokenEngine) Pass(ctx context.Context, name string) (capture.Result, e
 	if e.failures--; e.failures >= 0 {
 		return capture.Result{After: 10 * time.Second}, errors.New("the cloud hiccups")
 	}
-	return e.Engine.Pass(ctx, name)
+	return e.steppedEngine.Pass(ctx, name)
 }
 
 func TestTheLiveViewRedrawsLessOftenInALongStep(t *testing.T) {

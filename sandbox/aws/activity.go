@@ -64,11 +64,7 @@ func (s activities) describe(c *call, st *state) (query.Element, error) {
 			}
 		}
 	}
-	page, next, p := s.page(c, len(all), 0, 100)
-	if p != nil {
-		return query.Element{}, p
-	}
-	return query.Of("", query.List("Activities", "member", all[page.from:page.to], func(o one) query.Element { return o.a.element(o.group) }), next), nil
+	return listed(s.backend, c, "Activities", all, 0, 100, func(o one) query.Element { return o.a.element(o.group) })
 }
 
 func (a *activity) element(group string) query.Element {

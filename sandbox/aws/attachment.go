@@ -14,17 +14,13 @@ type attachments struct {
 
 func (s attachments) actions() []*action {
 	return []*action{
-		{name: "AttachInstances", noun: "group", handle: s.attach},
+		{name: "AttachInstances", noun: "group", handle: s.groups.on(s.attach)},
 		{name: "DetachInstances", noun: "group", handle: s.detach},
 	}
 }
 
 // attach takes running instances into a group, which becomes larger by as many.
-func (s attachments) attach(c *call, st *state) (query.Element, error) {
-	g, p := s.groups.named(c, st)
-	if p != nil {
-		return query.Element{}, p
-	}
+func (s attachments) attach(c *call, st *state, g *group) (query.Element, error) {
 	ids := c.in.Texts("InstanceIds")
 	for _, id := range ids {
 		i := st.Instances[id]

@@ -18,6 +18,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/kamino-dev/kamino/sandbox/clock"
+	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
 const (
@@ -33,7 +34,7 @@ const (
 type testCloud struct {
 	*Server
 	config   Config
-	fleet    *testFleet
+	fleet    *fleet.Memory
 	calendar *clock.Calendar
 	web      *httptest.Server
 	ec2      *ec2.Client
@@ -41,7 +42,7 @@ type testCloud struct {
 	sts      *sts.Client
 }
 
-func testConfig(t *testing.T, f *testFleet) Config {
+func testConfig(t *testing.T, f *fleet.Memory) Config {
 	t.Helper()
 	return Config{Dir: t.TempDir(), Clock: clock.Clock{Calendar: &clock.Calendar{}}, Fleet: f, Account: testAccount, Region: testRegion,
 		Users: []User{{Name: "kamino", KeyID: testKey, Secret: newUUID()}}, Roles: []Role{{Name: "node"}},
@@ -53,7 +54,7 @@ func testConfig(t *testing.T, f *testFleet) Config {
 // newCloud starts a server; change may be nil.
 func newCloud(t *testing.T, change func(*Config)) *testCloud {
 	t.Helper()
-	f := newTestFleet(t)
+	f := fleet.NewMemory()
 	config := testConfig(t, f)
 	if change != nil {
 		change(&config)
@@ -61,7 +62,7 @@ func newCloud(t *testing.T, change func(*Config)) *testCloud {
 	return openCloud(t, config, f)
 }
 
-func openCloud(t *testing.T, config Config, f *testFleet) *testCloud {
+func openCloud(t *testing.T, config Config, f *fleet.Memory) *testCloud {
 	t.Helper()
 	s, err := New(config)
 	if err != nil {

@@ -19,7 +19,7 @@ type Config struct {
 	// can read them.
 	Dir   string
 	Clock clock.Clock
-	// Fleet runs the machines; nil means machines that are nothing but a power state.
+	// Fleet runs the machines.
 	Fleet fleet.Fleet
 
 	// Account is the account ID, Region a name such as "eu-central-1".
@@ -163,11 +163,10 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New("aws simulator: Dir is required")
 	case c.Account == "" || c.Region == "":
 		return c, errors.New("aws simulator: Account and Region are required")
+	case c.Fleet == nil:
+		return c, errors.New("aws simulator: Fleet is required")
 	case len(c.Users) == 0:
 		return c, errors.New("aws simulator: one of Users is required")
-	}
-	if c.Fleet == nil {
-		c.Fleet = &powerFleet{off: map[string]bool{}}
 	}
 	if len(c.Subnets) == 0 {
 		for _, zone := range []string{"a", "b", "c"} {

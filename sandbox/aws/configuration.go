@@ -61,12 +61,8 @@ func (s configurations) describe(c *call, st *state) (query.Element, error) {
 		}
 	}
 	slices.SortFunc(all, func(a, b *configuration) int { return strings.Compare(a.Name, b.Name) })
-	page, next, p := s.page(c, len(all), 0, 100)
-	if p != nil {
-		return query.Element{}, p
-	}
-	return query.Of("", query.List("LaunchConfigurations", "member", all[page.from:page.to], func(v *configuration) query.Element {
+	return listed(s.backend, c, "LaunchConfigurations", all, 0, 100, func(v *configuration) query.Element {
 		return query.Of("", query.Text("LaunchConfigurationName", v.Name), query.Text("ImageId", v.Data.Get("ImageId")), query.Text("InstanceType", v.Data.Get("InstanceType")),
 			query.Date("CreatedTime", v.Created), query.Text("UserData", v.Data.Get("UserData")))
-	}), next), nil
+	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/kamino-dev/kamino/sandbox/fault"
+	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
 // send sends an unsigned query without the SDK, and returns the response.
@@ -336,7 +337,7 @@ func TestTags(t *testing.T) {
 
 // TestRestart: a second server on the same directory continues the work of the first.
 func TestRestart(t *testing.T) {
-	f := newTestFleet(t)
+	f := fleet.NewMemory()
 	config := testConfig(t, f)
 	c := openCloud(t, config, f)
 	c.group(t, 2, nil)
@@ -353,7 +354,7 @@ func TestRestart(t *testing.T) {
 		t.Errorf("snapshot is %s", got.State)
 	}
 	d.wantLifecycles(t, "2: InService InService")
-	if d.member(t, donor) != nil || f.size() != 2 {
-		t.Errorf("the stopped instance was not replaced: %d machines", f.size())
+	if d.member(t, donor) != nil || f.Size() != 2 {
+		t.Errorf("the stopped instance was not replaced: %d machines", f.Size())
 	}
 }

@@ -64,9 +64,9 @@ type groups struct {
 func (s groups) actions() []*action {
 	return []*action{
 		{name: "CreateAutoScalingGroup", noun: "group", handle: s.create},
-		{name: "UpdateAutoScalingGroup", noun: "group", handle: s.update},
-		{name: "DeleteAutoScalingGroup", noun: "group", handle: s.delete},
-		{name: "SetDesiredCapacity", noun: "group", handle: s.desire},
+		{name: "UpdateAutoScalingGroup", noun: "group", handle: s.on(s.update)},
+		{name: "DeleteAutoScalingGroup", noun: "group", handle: s.on(s.delete)},
+		{name: "SetDesiredCapacity", noun: "group", handle: s.on(s.desire)},
 		{name: "DescribeAutoScalingGroups", noun: "group", reads: true, handle: s.describe},
 		{name: "DescribeAutoScalingInstances", noun: "group", reads: true, handle: s.instances},
 	}
@@ -90,6 +90,17 @@ func (s groups) named(c *call, st *state) (*group, *problem) {
 		return nil, invalid("The Auto Scaling group %s is managed by %s and can be changed by it only", name, g.Operator)
 	}
 	return g, nil
+}
+
+// on passes the group of a call to the handler of an action.
+func (s groups) on(handle func(*call, *state, *group) (query.Element, error)) func(*call, *state) (query.Element, error) {
+	return func(c *call, st *state) (query.Element, error) {
+		g, p := s.named(c, st)
+		if p != nil {
+			return query.Element{}, p
+		}
+		return handle(c, st, g)
+	}
 }
 
 // rebalance plans a check of the group's size.
@@ -286,11 +297,7 @@ func (s groups) template(st *state, in *query.Value) (*spec, *problem) {
 	return out, nil
 }
 
-func (s groups) update(c *call, st *state) (query.Element, error) {
-	g, p := s.named(c, st)
-	if p != nil {
-		return query.Element{}, p
-	}
+func (s groups) update(c *call, st *state, g *group) (query.Element, error) {
 	if p := s.write(c, st, g); p != nil {
 		return query.Element{}, p
 	}
@@ -298,11 +305,7 @@ func (s groups) update(c *call, st *state) (query.Element, error) {
 	return query.Element{}, nil
 }
 
-func (s groups) desire(c *call, st *state) (query.Element, error) {
-	g, p := s.named(c, st)
-	if p != nil {
-		return query.Element{}, p
-	}
+func (s groups) desire(c *call, st *state, g *group) (query.Element, error) {
 	n, err := strconv.Atoi(c.in.Get("DesiredCapacity"))
 	switch {
 	case err != nil || n < g.Min:
@@ -322,11 +325,7 @@ func busyGroup(g *group) bool {
 }
 
 // delete refuses a group with instances. A forced deletion terminates the instances first.
-func (s groups) delete(c *call, st *state) (query.Element, error) {
-	g, p := s.named(c, st)
-	if p != nil {
-		return query.Element{}, p
-	}
+func (s groups) delete(c *call, st *state, g *group) (query.Element, error) {
 	if !c.in.True("ForceDelete") && len(g.Members) > 0 {
 		return query.Element{}, bad("ResourceInUse", "You cannot delete an AutoScalingGroup while there are instances or pending Spot instance request(s) still in the group.")
 	}
@@ -356,11 +355,7 @@ func (s groups) describe(c *call, st *state) (query.Element, error) {
 			all = append(all, g)
 		}
 	}
-	page, next, p := s.page(c, len(all), 0, 100)
-	if p != nil {
-		return query.Element{}, p
-	}
-	return query.Of("", query.List("AutoScalingGroups", "member", all[page.from:page.to], func(g *group) query.Element { return s.element(st, g) }), next), nil
+	return listed(s.backend, c, "AutoScalingGroups", all, 0, 100, func(g *group) query.Element { return s.element(st, g) })
 }
 
 // groupFits compares a group with the filters. Only filters on tags exist.
@@ -409,11 +404,7 @@ func (s groups) instances(c *call, st *state) (query.Element, error) {
 			}
 		}
 	}
-	page, next, p := s.page(c, len(all), 0, 50)
-	if p != nil {
-		return query.Element{}, p
-	}
-	return query.Of("", query.List("AutoScalingInstances", "member", all[page.from:page.to], func(o one) query.Element {
+	return listed(s.backend, c, "AutoScalingInstances", all, 0, 50, func(o one) query.Element {
 		e := s.members.element(st, o.m)
 		for n, kid := range e.Kids {
 			if kid.Name == "HealthStatus" {
@@ -422,7 +413,7 @@ func (s groups) instances(c *call, st *state) (query.Element, error) {
 		}
 		e.Kids = append(e.Kids, query.Text("AutoScalingGroupName", o.g.Name))
 		return e
-	}), next), nil
+	})
 }
 
 func (s groups) groupARN(g *group) string {

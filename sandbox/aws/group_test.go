@@ -116,8 +116,8 @@ func TestGroupKeepsItsSize(t *testing.T) {
 	c.wantLifecycles(t, "1: InService Terminating Terminating")
 	c.advance(2 * time.Minute)
 	c.wantLifecycles(t, "1: InService")
-	if c.fleet.size() != 1 {
-		t.Errorf("%d machines are left, want 1", c.fleet.size())
+	if c.fleet.Size() != 1 {
+		t.Errorf("%d machines are left, want 1", c.fleet.Size())
 	}
 	_, err := c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(11)})
 	wantCode(t, err, refused, "ValidationError")
@@ -127,7 +127,7 @@ func TestGroupKeepsItsSize(t *testing.T) {
 	c.advance(5 * time.Minute)
 	_, err = c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(1)})
 	wantCode(t, err, refused, "ValidationError")
-	if c.fleet.size() != 0 {
+	if c.fleet.Size() != 0 {
 		t.Error("machines are left of a group that is gone")
 	}
 }

@@ -95,11 +95,7 @@ func (s groupTags) describe(c *call, st *state) (query.Element, error) {
 			}
 		}
 	}
-	page, next, p := s.page(c, len(all), 0, 100)
-	if p != nil {
-		return query.Element{}, p
-	}
-	return query.Of("", query.List("Tags", "member", all[page.from:page.to], func(o one) query.Element { return tagElement(o.g, o.t) }), next), nil
+	return listed(s.backend, c, "Tags", all, 0, 100, func(o one) query.Element { return tagElement(o.g, o.t) })
 }
 
 func tagElement(g *group, t groupTag) query.Element {

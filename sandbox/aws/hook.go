@@ -43,10 +43,10 @@ type hooks struct {
 
 func (s hooks) actions() []*action {
 	return []*action{
-		{name: "PutLifecycleHook", noun: "group", handle: s.put},
-		{name: "DeleteLifecycleHook", noun: "group", handle: s.delete},
-		{name: "DescribeLifecycleHooks", noun: "group", reads: true, handle: s.describe},
-		{name: "CompleteLifecycleAction", noun: "group", handle: s.complete},
+		{name: "PutLifecycleHook", noun: "group", handle: s.groups.on(s.put)},
+		{name: "DeleteLifecycleHook", noun: "group", handle: s.groups.on(s.delete)},
+		{name: "DescribeLifecycleHooks", noun: "group", reads: true, handle: s.groups.on(s.describe)},
+		{name: "CompleteLifecycleAction", noun: "group", handle: s.groups.on(s.complete)},
 	}
 }
 
@@ -71,11 +71,7 @@ func (h *lifecycleHook) invalid() *problem {
 }
 
 // put creates a hook, or changes the given fields of a hook.
-func (s hooks) put(c *call, st *state) (query.Element, error) {
-	g, p := s.groups.named(c, st)
-	if p != nil {
-		return query.Element{}, p
-	}
+func (s hooks) put(c *call, _ *state, g *group) (query.Element, error) {
 	h := lifecycleHook{Name: c.in.Get("LifecycleHookName"), Result: hookAbandon, Timeout: time.Hour, Settings: map[string]string{}}
 	at := g.hookNamed(h.Name)
 	if at >= 0 {
@@ -111,11 +107,7 @@ func (s hooks) put(c *call, st *state) (query.Element, error) {
 }
 
 // delete removes a hook. Waiting launches are abandoned, and waiting terminations continue.
-func (s hooks) delete(c *call, st *state) (query.Element, error) {
-	g, p := s.groups.named(c, st)
-	if p != nil {
-		return query.Element{}, p
-	}
+func (s hooks) delete(c *call, st *state, g *group) (query.Element, error) {
 	at := g.hookNamed(c.in.Get("LifecycleHookName"))
 	if at < 0 {
 		return query.Element{}, invalid("No Lifecycle Hook found for Auto Scaling group %s and lifecycle hook name %s", g.Name, c.in.Get("LifecycleHookName"))
@@ -132,11 +124,7 @@ func (s hooks) delete(c *call, st *state) (query.Element, error) {
 	return query.Element{}, nil
 }
 
-func (s hooks) describe(c *call, st *state) (query.Element, error) {
-	g, p := s.groups.named(c, st)
-	if p != nil {
-		return query.Element{}, p
-	}
+func (s hooks) describe(c *call, _ *state, g *group) (query.Element, error) {
 	wanted := c.in.Texts("LifecycleHookNames")
 	all := slices.DeleteFunc(slices.Clone(g.Hooks), func(h *lifecycleHook) bool { return len(wanted) > 0 && !slices.Contains(wanted, h.Name) })
 	return query.Of("", query.List("LifecycleHooks", "member", all, func(h *lifecycleHook) query.Element {
@@ -152,11 +140,7 @@ func (s hooks) describe(c *call, st *state) (query.Element, error) {
 }
 
 // complete ends the wait of an instance for a hook.
-func (s hooks) complete(c *call, st *state) (query.Element, error) {
-	g, p := s.groups.named(c, st)
-	if p != nil {
-		return query.Element{}, p
-	}
+func (s hooks) complete(c *call, st *state, g *group) (query.Element, error) {
 	m, name, result := g.Members[c.in.Get("InstanceId")], c.in.Get("LifecycleHookName"), c.in.Get("LifecycleActionResult")
 	switch {
 	case result != hookContinue && result != hookAbandon:

@@ -413,11 +413,7 @@ func (s images) describe(c *call, st *state) (query.Element, error) {
 	if p != nil {
 		return query.Element{}, p
 	}
-	page, next, p := s.page(c, len(all), 1, 1000)
-	if p != nil {
-		return query.Element{}, p
-	}
-	return query.Of("", query.List("imagesSet", "item", all[page.from:page.to], s.element), next), nil
+	return listed(s.backend, c, "imagesSet", all, 1, 1000, s.element)
 }
 
 // attribute returns the UEFI data, which DescribeImages omits.

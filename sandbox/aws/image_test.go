@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"context"
 	"net/http"
 	"runtime"
 	"strings"
@@ -41,7 +42,7 @@ func TestCloneOfDonor(t *testing.T) {
 	c := newCloud(t, nil)
 	donor := c.run(t, 1, nil)[0]
 	disk := fleet.DiskID(root(c.currentInstance(t, *donor.InstanceId)))
-	c.fleet.writeFile(t, disk, "layers", "cached")
+	c.fleet.WriteFile(disk, "layers", "cached")
 	ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{*donor.InstanceId}}))(t)
 	c.advance(time.Minute)
 	snap := ok(c.ec2.CreateSnapshot(t.Context(), &ec2.CreateSnapshotInput{VolumeId: sdk.String(string(disk)), Description: sdk.String("d"),
@@ -50,7 +51,7 @@ func TestCloneOfDonor(t *testing.T) {
 		t.Errorf("snapshot is %s of %d GiB", snap.State, *snap.VolumeSize)
 	}
 	c.rest()
-	c.fleet.writeFile(t, disk, "layers", "after")
+	c.fleet.WriteFile(disk, "layers", "after")
 	_, err := c.ec2.RegisterImage(t.Context(), like("early", *snap.SnapshotId))
 	wantCode(t, err, refused, "InvalidSnapshot.NotReady")
 	c.advance(2 * time.Minute)
@@ -73,7 +74,7 @@ func TestCloneOfDonor(t *testing.T) {
 		t.Errorf("image is %+v", got)
 	}
 	clone := c.run(t, 1, func(in *ec2.RunInstancesInput) { in.ImageId = &image })[0]
-	if got := c.fleet.file(t, fleet.DiskID(root(c.currentInstance(t, *clone.InstanceId))), "layers"); got != "cached" {
+	if got := c.fleet.File(fleet.DiskID(root(c.currentInstance(t, *clone.InstanceId))), "layers"); got != "cached" {
 		t.Errorf("the clone has %q on its disk, want what was there when the snapshot was asked for", got)
 	}
 }
@@ -94,11 +95,12 @@ func TestStartDuringPendingSnapshot(t *testing.T) {
 			c := newCloud(t, nil)
 			donor := c.run(t, 1, nil)[0]
 			disk := fleet.DiskID(root(c.currentInstance(t, *donor.InstanceId)))
-			c.fleet.writeFile(t, disk, "layers", "cached")
-			c.fleet.writeFile(t, disk, "boots", "1")
+			c.fleet.WriteFile(disk, "layers", "cached")
+			c.fleet.WriteFile(disk, "boots", "1")
 			ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{*donor.InstanceId}}))(t)
 			c.advance(time.Minute)
-			c.fleet.copying = make(chan struct{})
+			copying := make(chan struct{})
+			c.fleet.Before = func(context.Context) error { <-copying; return nil }
 			snap := ok(c.ec2.CreateSnapshot(t.Context(), &ec2.CreateSnapshotInput{VolumeId: sdk.String(string(disk))}))(t)
 			if err := goes(c, *donor.InstanceId); err != nil {
 				t.Fatal(err)
@@ -108,10 +110,10 @@ func TestStartDuringPendingSnapshot(t *testing.T) {
 			for range 1000 {
 				runtime.Gosched() // due work would be done now
 			}
-			close(c.fleet.copying)
+			close(copying)
 			c.advance(5 * time.Minute)
 			copied := fleet.DiskID(*snap.SnapshotId)
-			if layers, boots := c.fleet.file(t, copied, "layers"), c.fleet.file(t, copied, "boots"); layers != "cached" || boots != "1" {
+			if layers, boots := c.fleet.File(copied, "layers"), c.fleet.File(copied, "boots"); layers != "cached" || boots != "1" {
 				t.Errorf("the snapshot holds %q, and boot %q", layers, boots)
 			}
 		})
@@ -180,7 +182,7 @@ func TestImageKeepsItsSnapshot(t *testing.T) {
 	if len(out.DeleteSnapshotResults) != 1 || out.DeleteSnapshotResults[0].ReturnCode != types.SnapshotReturnCodesWarnSkipped {
 		t.Errorf("snapshots went: %+v, while another image is backed by it", out.DeleteSnapshotResults)
 	}
-	if !c.fleet.hasDisk(fleet.DiskID(snap)) {
+	if !c.fleet.HasDisk(fleet.DiskID(snap)) {
 		t.Fatal("its content is gone")
 	}
 	out = ok(c.ec2.DeregisterImage(t.Context(), &ec2.DeregisterImageInput{ImageId: &second, DeleteAssociatedSnapshots: sdk.Bool(true)}))(t)
@@ -190,7 +192,7 @@ func TestImageKeepsItsSnapshot(t *testing.T) {
 	c.rest()
 	_, err = c.ec2.DeleteSnapshot(t.Context(), remove)
 	wantCode(t, err, refused, "InvalidSnapshot.NotFound")
-	if c.fleet.hasDisk(fleet.DiskID(snap)) {
+	if c.fleet.HasDisk(fleet.DiskID(snap)) {
 		t.Error("its content is still there")
 	}
 	// A deregistered image can still be read by its ID, but its name is free.
@@ -239,12 +241,12 @@ func TestCreateImage(t *testing.T) {
 	if got = c.image(t, first); got.State != types.ImageStateAvailable || got.Architecture != types.ArchitectureValuesX8664 || !*got.EnaSupport || got.BootMode != types.BootModeValuesUefiPreferred {
 		t.Errorf("image is %+v", got)
 	}
-	if boots := c.fleet.machine(t, *i.InstanceId).boots; boots != 1 {
+	if boots := c.fleet.Machine(*i.InstanceId).Boots; boots != 1 {
 		t.Errorf("the machine has booted %d times though it was not to", boots)
 	}
 	image("second", false)
 	c.advance(10 * time.Minute)
-	if boots := c.fleet.machine(t, *i.InstanceId).boots; boots != 2 {
+	if boots := c.fleet.Machine(*i.InstanceId).Boots; boots != 2 {
 		t.Errorf("the machine has booted %d times, want a second", boots)
 	}
 	clone := c.run(t, 1, func(in *ec2.RunInstancesInput) { in.ImageId = &first })[0]
@@ -319,7 +321,7 @@ func TestVolumes(t *testing.T) {
 	}
 	c.advance(time.Minute)
 	got := ok(c.ec2.DescribeVolumes(t.Context(), &ec2.DescribeVolumesInput{VolumeIds: []string{*v.VolumeId}}))(t).Volumes[0]
-	if got.State != types.VolumeStateAvailable || *got.Size != 30 || c.fleet.file(t, fleet.DiskID(*v.VolumeId), "origin") != "platform:x86" {
+	if got.State != types.VolumeStateAvailable || *got.Size != 30 || c.fleet.File(fleet.DiskID(*v.VolumeId), "origin") != "platform:x86" {
 		t.Errorf("volume is %s of %d GiB", got.State, *got.Size)
 	}
 	used := root(c.currentInstance(t, *i.InstanceId))
@@ -327,7 +329,7 @@ func TestVolumes(t *testing.T) {
 	wantCode(t, err, refused, "VolumeInUse")
 	ok(c.ec2.DeleteVolume(t.Context(), &ec2.DeleteVolumeInput{VolumeId: v.VolumeId}))(t)
 	c.rest()
-	if c.fleet.hasDisk(fleet.DiskID(*v.VolumeId)) {
+	if c.fleet.HasDisk(fleet.DiskID(*v.VolumeId)) {
 		t.Error("its content is still there")
 	}
 	attached := ok(c.ec2.DescribeVolumes(t.Context(), &ec2.DescribeVolumesInput{Filters: []types.Filter{{Name: sdk.String("attachment.instance-id"), Values: []string{*i.InstanceId}}}}))(t).Volumes

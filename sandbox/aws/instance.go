@@ -198,15 +198,11 @@ func (s instances) status(c *call, st *state) (query.Element, error) {
 	if all, p = filtered(c, all, instanceFilters(st), func(i *instance) map[string]string { return i.Tags }); p != nil {
 		return query.Element{}, p
 	}
-	page, next, p := s.page(c, len(all), 5, 1000)
-	if p != nil {
-		return query.Element{}, p
-	}
-	return query.Of("", query.List("instanceStatusSet", "item", all[page.from:page.to], func(i *instance) query.Element {
+	return listed(s.backend, c, "instanceStatusSet", all, 5, 1000, func(i *instance) query.Element {
 		health := map[bool]string{true: "ok", false: "not-applicable"}[i.State == running]
 		return query.Of("", query.Text("instanceId", i.ID), query.Text("availabilityZone", i.Zone), stateElement("instanceState", i.State),
 			query.Of("instanceStatus", query.Text("status", health)), query.Of("systemStatus", query.Text("status", health)))
-	}), next), nil
+	})
 }
 
 func (s instances) reservation(st *state, r reserved) query.Element {

@@ -20,23 +20,23 @@ func TestInstanceLifecycle(t *testing.T) {
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{{Key: sdk.String("Name"), Value: sdk.String("one")}}}}}))(t)
 	id := *out.Instances[0].InstanceId
 	c.wantState(t, id, types.InstanceStateNamePending)
-	if c.fleet.size() != 0 {
+	if c.fleet.Size() != 0 {
 		t.Error("the machine is there before its time")
 	}
 	c.advance(20 * time.Second)
 	i := c.currentInstance(t, id)
-	if i.State.Name != types.InstanceStateNameRunning || *i.State.Code != 16 || c.fleet.machine(t, id).power != fleet.On {
-		t.Fatalf("instance is %v, its machine %v, want both to run", i.State, c.fleet.machine(t, id).power)
+	if i.State.Name != types.InstanceStateNameRunning || *i.State.Code != 16 || c.fleet.Machine(id).Power != fleet.On {
+		t.Fatalf("instance is %v, its machine %v, want both to run", i.State, c.fleet.Machine(id).Power)
 	}
 	if len(i.Tags) != 1 || *i.Tags[0].Value != "one" || *i.RootDeviceName != "/dev/xvda" || i.Architecture != types.ArchitectureValuesX8664 || *i.Placement.AvailabilityZone != testRegion+"a" {
 		t.Errorf("instance is %+v", i)
 	}
 	disk := fleet.DiskID(root(i))
-	if c.fleet.file(t, disk, "origin") != "platform:x86" {
+	if c.fleet.File(disk, "origin") != "platform:x86" {
 		t.Error("its disk is not a copy of the image's")
 	}
-	if want := "aws:///" + testRegion + "a/" + id; c.fleet.machine(t, id).spec.ProviderID != want {
-		t.Errorf("provider ID is %s, want %s", c.fleet.machine(t, id).spec.ProviderID, want)
+	if want := "aws:///" + testRegion + "a/" + id; c.fleet.Machine(id).Spec.ProviderID != want {
+		t.Errorf("provider ID is %s, want %s", c.fleet.Machine(id).Spec.ProviderID, want)
 	}
 
 	stopped := ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{id}}))(t)
@@ -47,21 +47,21 @@ func TestInstanceLifecycle(t *testing.T) {
 	c.wantState(t, id, types.InstanceStateNameStopping)
 	c.advance(time.Minute)
 	i = c.currentInstance(t, id)
-	if i.State.Name != types.InstanceStateNameStopped || *i.StateReason.Code != "Client.UserInitiatedShutdown" || c.fleet.machine(t, id).power != fleet.Off {
-		t.Errorf("instance is %s for %v, its machine %v, want both to be stopped", i.State.Name, i.StateReason, c.fleet.machine(t, id).power)
+	if i.State.Name != types.InstanceStateNameStopped || *i.StateReason.Code != "Client.UserInitiatedShutdown" || c.fleet.Machine(id).Power != fleet.Off {
+		t.Errorf("instance is %s for %v, its machine %v, want both to be stopped", i.State.Name, i.StateReason, c.fleet.Machine(id).Power)
 	}
 	ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{id}}))(t) // twice is as good as once
 	ok(c.ec2.StartInstances(t.Context(), &ec2.StartInstancesInput{InstanceIds: []string{id}}))(t)
 	c.advance(time.Minute)
 	c.wantState(t, id, types.InstanceStateNameRunning)
-	if boots := c.fleet.machine(t, id).boots; boots != 2 {
+	if boots := c.fleet.Machine(id).Boots; boots != 2 {
 		t.Errorf("the machine has booted %d times, want 2", boots)
 	}
 
 	ok(c.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}}))(t)
 	c.advance(time.Minute)
 	c.wantState(t, id, types.InstanceStateNameTerminated)
-	if c.fleet.size() != 0 || c.fleet.hasDisk(disk) {
+	if c.fleet.Size() != 0 || c.fleet.HasDisk(disk) {
 		t.Error("machine or disk are there after the end")
 	}
 	_, err := c.ec2.StartInstances(t.Context(), &ec2.StartInstancesInput{InstanceIds: []string{id}})
@@ -129,8 +129,8 @@ func TestClientToken(t *testing.T) {
 	in.ClientToken = sdk.String("twice")
 	ok(c.ec2.RunInstances(t.Context(), in))(t)
 	c.advance(time.Minute)
-	if c.fleet.size() != 4 {
-		t.Errorf("%d machines run, want 2 for each token", c.fleet.size())
+	if c.fleet.Size() != 4 {
+		t.Errorf("%d machines run, want 2 for each token", c.fleet.Size())
 	}
 	got := ok(c.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{Filters: []types.Filter{{Name: sdk.String("client-token"), Values: []string{"once"}}}}))(t)
 	if len(got.Reservations) != 1 || len(got.Reservations[0].Instances) != 2 {
@@ -144,7 +144,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 	_, err := c.ec2.RunInstances(t.Context(), &ec2.RunInstancesInput{ImageId: sdk.String(testImage), InstanceType: testType, MinCount: &n, MaxCount: &n, DryRun: sdk.Bool(true)})
 	wantCode(t, err, http.StatusPreconditionFailed, "DryRunOperation")
 	c.advance(time.Minute)
-	if got := ok(c.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{}))(t); len(got.Reservations) != 0 || c.fleet.size() != 0 {
+	if got := ok(c.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{}))(t); len(got.Reservations) != 0 || c.fleet.Size() != 0 {
 		t.Error("something runs")
 	}
 }
@@ -204,7 +204,7 @@ func TestCapacityRunsOut(t *testing.T) {
 func TestReplaceRootVolume(t *testing.T) {
 	c := newCloud(t, nil)
 	donor, other := c.run(t, 1, nil)[0], c.run(t, 1, nil)[0]
-	c.fleet.writeFile(t, fleet.DiskID(root(c.currentInstance(t, *donor.InstanceId))), "made", "by hand")
+	c.fleet.WriteFile(fleet.DiskID(root(c.currentInstance(t, *donor.InstanceId))), "made", "by hand")
 	snap := c.shoot(t, *donor.InstanceId)
 	before := c.currentInstance(t, *other.InstanceId)
 	in := &ec2.CreateReplaceRootVolumeTaskInput{InstanceId: other.InstanceId, SnapshotId: &snap, DeleteReplacedRootVolume: sdk.Bool(true), ClientToken: sdk.String("t")}
@@ -218,8 +218,8 @@ func TestReplaceRootVolume(t *testing.T) {
 	if state := tasks.ReplaceRootVolumeTasks[0].TaskState; state != types.ReplaceRootVolumeTaskStateSucceeded {
 		t.Fatalf("task is %s", state)
 	}
-	if root(after) == root(before) || *after.PrivateIpAddress != *before.PrivateIpAddress || c.fleet.file(t, fleet.DiskID(root(after)), "made") != "by hand" ||
-		c.fleet.hasDisk(fleet.DiskID(root(before))) || c.fleet.machine(t, *other.InstanceId).boots != 2 {
+	if root(after) == root(before) || *after.PrivateIpAddress != *before.PrivateIpAddress || c.fleet.File(fleet.DiskID(root(after)), "made") != "by hand" ||
+		c.fleet.HasDisk(fleet.DiskID(root(before))) || c.fleet.Machine(*other.InstanceId).Boots != 2 {
 		t.Error("the instance has not another root in the old one's place")
 	}
 	if rolled := c.UpgradedByCloud(); !slices.Equal(rolled, []string{*other.InstanceId}) {

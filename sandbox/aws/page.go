@@ -51,6 +51,16 @@ func (w *backend) page(c *call, n, least, most int) (span, query.Element, *probl
 	return span{from, to}, query.Text(token, base64.StdEncoding.EncodeToString([]byte(c.action.name+"/"+strconv.Itoa(to)))), nil
 }
 
+// listed is an answer with a page of a list.
+func listed[T any](w *backend, c *call, name string, all []T, least, most int, element func(T) query.Element) (query.Element, error) {
+	page, next, p := w.page(c, len(all), least, most)
+	if p != nil {
+		return query.Element{}, p
+	}
+	item := map[bool]string{true: "item", false: "member"}[c.service.name == "ec2"]
+	return query.Of("", query.List(name, item, all[page.from:page.to], element), next), nil
+}
+
 // begin reads the first entry of a page from the token in a parameter.
 func (c *call) begin(parameter string) (int, *problem) {
 	text := c.in.Get(parameter)

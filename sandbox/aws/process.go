@@ -18,8 +18,8 @@ type processes struct {
 
 func (s processes) actions() []*action {
 	return []*action{
-		{name: "SuspendProcesses", noun: "group", handle: s.suspend},
-		{name: "ResumeProcesses", noun: "group", handle: s.resume},
+		{name: "SuspendProcesses", noun: "group", handle: s.groups.on(s.suspend)},
+		{name: "ResumeProcesses", noun: "group", handle: s.groups.on(s.resume)},
 	}
 }
 
@@ -36,11 +36,7 @@ func (s processes) wanted(c *call) ([]string, *problem) {
 	return names, nil
 }
 
-func (s processes) suspend(c *call, st *state) (query.Element, error) {
-	g, p := s.groups.named(c, st)
-	if p != nil {
-		return query.Element{}, p
-	}
+func (s processes) suspend(c *call, _ *state, g *group) (query.Element, error) {
 	names, p := s.wanted(c)
 	if p != nil {
 		return query.Element{}, p
@@ -58,11 +54,7 @@ func (s processes) suspend(c *call, st *state) (query.Element, error) {
 	return query.Element{}, nil
 }
 
-func (s processes) resume(c *call, st *state) (query.Element, error) {
-	g, p := s.groups.named(c, st)
-	if p != nil {
-		return query.Element{}, p
-	}
+func (s processes) resume(c *call, st *state, g *group) (query.Element, error) {
 	names, p := s.wanted(c)
 	if p != nil {
 		return query.Element{}, p

@@ -50,20 +50,16 @@ type refreshes struct {
 
 func (s refreshes) actions() []*action {
 	return []*action{
-		{name: "StartInstanceRefresh", noun: "group", handle: s.start},
+		{name: "StartInstanceRefresh", noun: "group", handle: s.groups.on(s.start)},
 		{name: "CancelInstanceRefresh", noun: "group", handle: s.cancel},
 		{name: "RollbackInstanceRefresh", noun: "group", handle: s.rollback},
-		{name: "DescribeInstanceRefreshes", noun: "group", reads: true, handle: s.describe},
+		{name: "DescribeInstanceRefreshes", noun: "group", reads: true, handle: s.groups.on(s.describe)},
 	}
 }
 
 func (s refreshes) turns() map[string]turn { return map[string]turn{"refresh.step": s.step} }
 
-func (s refreshes) start(c *call, st *state) (query.Element, error) {
-	g, p := s.groups.named(c, st)
-	if p != nil {
-		return query.Element{}, p
-	}
+func (s refreshes) start(c *call, st *state, g *group) (query.Element, error) {
 	if g.refreshing() != nil {
 		return query.Element{}, bad("InstanceRefreshInProgress", "An Instance Refresh is already in progress and blocks the execution of this Instance Refresh.")
 	}
@@ -72,6 +68,7 @@ func (s refreshes) start(c *call, st *state) (query.Element, error) {
 	}
 	r := &refresh{ID: newUUID(), Status: refreshPending, Start: s.stamp(), Began: st.moment, Preferences: c.in.At("Preferences").Copy()}
 	if c.in.Has("DesiredConfiguration.LaunchTemplate") {
+		var p *problem
 		if r.Desired, p = s.groups.template(st, c.in.At("DesiredConfiguration.LaunchTemplate")); p != nil {
 			return query.Element{}, p
 		}
@@ -213,11 +210,7 @@ func (s refreshes) rollback(c *call, st *state) (query.Element, error) {
 	return query.Of("", query.Text("InstanceRefreshId", r.ID)), nil
 }
 
-func (s refreshes) describe(c *call, st *state) (query.Element, error) {
-	g, p := s.groups.named(c, st)
-	if p != nil {
-		return query.Element{}, p
-	}
+func (s refreshes) describe(c *call, st *state, g *group) (query.Element, error) {
 	ids := c.in.Texts("InstanceRefreshIds")
 	var all []*refresh
 	for _, r := range slices.Backward(g.Refreshes) {
@@ -225,11 +218,7 @@ func (s refreshes) describe(c *call, st *state) (query.Element, error) {
 			all = append(all, r)
 		}
 	}
-	page, next, p := s.page(c, len(all), 0, 100)
-	if p != nil {
-		return query.Element{}, p
-	}
-	return query.Of("", query.List("InstanceRefreshes", "member", all[page.from:page.to], func(r *refresh) query.Element {
+	return listed(s.backend, c, "InstanceRefreshes", all, 0, 100, func(r *refresh) query.Element {
 		left := len(s.left(st, g, r))
 		percent := 100
 		if r.Total > 0 && r.going() {
@@ -238,5 +227,5 @@ func (s refreshes) describe(c *call, st *state) (query.Element, error) {
 		return query.Of("", query.Text("InstanceRefreshId", r.ID), query.Text("AutoScalingGroupName", g.Name), query.Text("Status", r.Status), query.Text("StatusReason", r.Reason),
 			query.Date("StartTime", r.Start), query.Date("EndTime", r.End), query.Int("PercentageComplete", percent), query.Int("InstancesToUpdate", left),
 			asWritten("Preferences", r.Preferences))
-	}), next), nil
+	})
 }

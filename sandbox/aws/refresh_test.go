@@ -165,7 +165,7 @@ func TestWarmPool(t *testing.T) {
 	remove.ForceDelete = sdk.Bool(true)
 	ok(c.asg.DeleteWarmPool(t.Context(), remove))(t)
 	c.advance(5 * time.Minute)
-	if warm := pool(); len(warm.Instances) != 0 || warm.WarmPoolConfiguration != nil || c.fleet.size() != 2 {
-		t.Errorf("pool is %+v, %d machines", warm, c.fleet.size())
+	if warm := pool(); len(warm.Instances) != 0 || warm.WarmPoolConfiguration != nil || c.fleet.Size() != 2 {
+		t.Errorf("pool is %+v, %d machines", warm, c.fleet.Size())
 	}
 }

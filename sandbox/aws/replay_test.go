@@ -87,7 +87,7 @@ func TestReplayAws(t *testing.T) {
 			made["{image}"] = found[1]
 		}
 		if strings.HasPrefix(r.Command, "aws ec2 stop-") {
-			c.fleet.writeFile(t, fleet.DiskID(root(c.currentInstance(t, made["{instance}"]))), "made", "by hand")
+			c.fleet.WriteFile(fleet.DiskID(root(c.currentInstance(t, made["{instance}"]))), "made", "by hand")
 		}
 		c.advance(10 * time.Minute)
 	}
@@ -98,7 +98,7 @@ func TestReplayAws(t *testing.T) {
 	copies := 0
 	for _, i := range c.currentGroup(t).Instances {
 		got := c.currentInstance(t, *i.InstanceId)
-		if *got.ImageId == made["{image}"] && c.fleet.file(t, fleet.DiskID(root(got)), "made") == "by hand" {
+		if *got.ImageId == made["{image}"] && c.fleet.File(fleet.DiskID(root(got)), "made") == "by hand" {
 			copies++
 		}
 	}

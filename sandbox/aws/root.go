@@ -160,11 +160,7 @@ func (s roots) describe(c *call, st *state) (query.Element, error) {
 	if p != nil {
 		return query.Element{}, p
 	}
-	page, next, p := s.page(c, len(all), 1, 50)
-	if p != nil {
-		return query.Element{}, p
-	}
-	return query.Of("", query.List("replaceRootVolumeTaskSet", "item", all[page.from:page.to], func(t *rootTask) query.Element { return s.element("", t) }), next), nil
+	return listed(s.backend, c, "replaceRootVolumeTaskSet", all, 1, 50, func(t *rootTask) query.Element { return s.element("", t) })
 }
 
 func (s roots) element(name string, t *rootTask) query.Element {

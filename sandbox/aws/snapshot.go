@@ -194,11 +194,7 @@ func (s snapshots) describe(c *call, st *state) (query.Element, error) {
 	if p != nil {
 		return query.Element{}, p
 	}
-	page, next, p := s.page(c, len(all), 5, 1000)
-	if p != nil {
-		return query.Element{}, p
-	}
-	return query.Of("", query.List("snapshotSet", "item", all[page.from:page.to], s.element), next), nil
+	return listed(s.backend, c, "snapshotSet", all, 5, 1000, s.element)
 }
 
 // ownedBy reports whether an owner is in the list; an empty list matches all owners.

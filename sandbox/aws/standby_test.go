@@ -89,8 +89,8 @@ func TestDonorThroughStandby(t *testing.T) {
 	ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{id}}))(t)
 	c.advance(24 * time.Hour)
 	c.wantLifecycles(t, "2: InService InService Standby")
-	if got := c.member(t, id); *got.HealthStatus != "HEALTHY" || c.fleet.size() != 3 {
-		t.Errorf("it is %s, of %d machines", *got.HealthStatus, c.fleet.size())
+	if got := c.member(t, id); *got.HealthStatus != "HEALTHY" || c.fleet.Size() != 3 {
+		t.Errorf("it is %s, of %d machines", *got.HealthStatus, c.fleet.Size())
 	}
 	ok(c.ec2.StartInstances(t.Context(), &ec2.StartInstancesInput{InstanceIds: []string{id}}))(t)
 	c.advance(time.Minute)
@@ -246,7 +246,7 @@ func TestDetachAndAttach(t *testing.T) {
 	ok(c.asg.DetachInstances(t.Context(), in))(t)
 	c.advance(time.Minute)
 	c.wantLifecycles(t, "2: InService InService") // a replacement
-	if c.fleet.size() != 4 {
-		t.Errorf("%d machines run, want the two of the group, the one that left and the one that never was in it", c.fleet.size())
+	if c.fleet.Size() != 4 {
+		t.Errorf("%d machines run, want the two of the group, the one that left and the one that never was in it", c.fleet.Size())
 	}
 }

@@ -196,13 +196,9 @@ func (s tags) describe(c *call, st *state) (query.Element, error) {
 	if p != nil {
 		return query.Element{}, p
 	}
-	page, next, p := s.page(c, len(all), 5, 1000)
-	if p != nil {
-		return query.Element{}, p
-	}
-	return query.Of("", query.List("tagSet", "item", all[page.from:page.to], func(t tagged) query.Element {
+	return listed(s.backend, c, "tagSet", all, 5, 1000, func(t tagged) query.Element {
 		return query.Of("", query.Text("resourceId", t.id), query.Text("resourceType", t.kind), query.Text("key", t.key), query.Element{Name: "value", Text: t.value})
-	}), next), nil
+	})
 }
 
 // ids returns the IDs of all resources that can have tags.

@@ -287,11 +287,7 @@ func (s templates) describe(c *call, st *state) (query.Element, error) {
 	if p != nil {
 		return query.Element{}, p
 	}
-	page, next, p := s.page(c, len(all), 1, 200)
-	if p != nil {
-		return query.Element{}, p
-	}
-	return query.Of("", query.List("launchTemplates", "item", all[page.from:page.to], func(t *template) query.Element { return s.element("", t) }), next), nil
+	return listed(s.backend, c, "launchTemplates", all, 1, 200, func(t *template) query.Element { return s.element("", t) })
 }
 
 // wanted returns the versions in a call, newest first; without names, all versions. $Latest and $Default are single
@@ -351,13 +347,9 @@ func (s templates) describeVersions(c *call, st *state) (query.Element, error) {
 			all = append(all, one{t, v})
 		}
 	}
-	page, next, p := s.page(c, len(all), 1, 200)
-	if p != nil {
-		return query.Element{}, p
-	}
-	return query.Of("", query.List("launchTemplateVersionSet", "item", all[page.from:page.to], func(o one) query.Element {
+	return listed(s.backend, c, "launchTemplateVersionSet", all, 1, 200, func(o one) query.Element {
 		return s.versionElement("", o.t, o.v)
-	}), next), nil
+	})
 }
 
 func (s templates) element(name string, t *template) query.Element {

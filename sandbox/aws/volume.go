@@ -194,11 +194,7 @@ func (s volumes) describe(c *call, st *state) (query.Element, error) {
 	if p != nil {
 		return query.Element{}, p
 	}
-	page, next, p := s.page(c, len(all), 5, 1000)
-	if p != nil {
-		return query.Element{}, p
-	}
-	return query.Of("", query.List("volumeSet", "item", all[page.from:page.to], s.element), next), nil
+	return listed(s.backend, c, "volumeSet", all, 5, 1000, s.element)
 }
 
 func (s volumes) element(v *volume) query.Element {

@@ -33,19 +33,15 @@ type warmPools struct {
 
 func (s warmPools) actions() []*action {
 	return []*action{
-		{name: "PutWarmPool", noun: "group", handle: s.put},
+		{name: "PutWarmPool", noun: "group", handle: s.groups.on(s.put)},
 		{name: "DeleteWarmPool", noun: "group", handle: s.delete},
-		{name: "DescribeWarmPool", noun: "group", reads: true, handle: s.describe},
+		{name: "DescribeWarmPool", noun: "group", reads: true, handle: s.groups.on(s.describe)},
 	}
 }
 
 func (s warmPools) turns() map[string]turn { return map[string]turn{"warm.gone": s.gone} }
 
-func (s warmPools) put(c *call, st *state) (query.Element, error) {
-	g, p := s.groups.named(c, st)
-	if p != nil {
-		return query.Element{}, p
-	}
+func (s warmPools) put(c *call, st *state, g *group) (query.Element, error) {
 	if g.Mixed != nil {
 		return query.Element{}, invalid("You can't add a warm pool to an Auto Scaling group that has a mixed instances policy.")
 	}
@@ -105,11 +101,7 @@ func (s warmPools) gone(st *state, e event) *work {
 	return nil
 }
 
-func (s warmPools) describe(c *call, st *state) (query.Element, error) {
-	g, p := s.groups.named(c, st)
-	if p != nil {
-		return query.Element{}, p
-	}
+func (s warmPools) describe(c *call, st *state, g *group) (query.Element, error) {
 	all := g.warmed()
 	page, next, p := s.page(c, len(all), 0, 50)
 	if p != nil {

@@ -18,8 +18,8 @@ func TestDocumentsUseTheCalendar(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := c.instances(t)
-	if len(all) != 1 || c.fleet.size() != 1 {
-		t.Fatalf("%d instances and %d machines, want one", len(all), c.fleet.size())
+	if len(all) != 1 || c.fleet.Size() != 1 {
+		t.Fatalf("%d instances and %d machines, want one", len(all), c.fleet.Size())
 	}
 	if created := all[0].Properties.TimeCreated; time.Until(*created).Round(time.Hour) != 48*time.Hour {
 		t.Errorf("the instance was made at %s, want two days ahead", created)

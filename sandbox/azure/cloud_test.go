@@ -20,6 +20,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 
 	"github.com/kamino-dev/kamino/sandbox/clock"
+	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
 const (
@@ -37,12 +38,12 @@ var fast = clock.Clock{Scale: 10000}
 type testCloud struct {
 	*Server
 	config  Config
-	fleet   *testFleet
+	fleet   *fleet.Memory
 	web     *httptest.Server
 	factory *armcompute.ClientFactory
 }
 
-func testConfig(t *testing.T, f *testFleet) Config {
+func testConfig(t *testing.T, f *fleet.Memory) Config {
 	t.Helper()
 	return Config{Dir: t.TempDir(), Clock: fast, Fleet: f, SubscriptionID: testSubscription, TenantID: testTenant, ResourceGroup: testGroup,
 		Location: "westus2", ClientID: testClient, ClientSecret: newUUID(), ZRS: true, IdentityHeader: newUUID()}
@@ -51,7 +52,7 @@ func testConfig(t *testing.T, f *testFleet) Config {
 // newCloud starts a server; change may be nil.
 func newCloud(t *testing.T, change func(*Config)) *testCloud {
 	t.Helper()
-	f := newTestFleet(t)
+	f := fleet.NewMemory()
 	config := testConfig(t, f)
 	if change != nil {
 		change(&config)
@@ -59,7 +60,7 @@ func newCloud(t *testing.T, change func(*Config)) *testCloud {
 	return openCloud(t, config, f)
 }
 
-func openCloud(t *testing.T, config Config, f *testFleet) *testCloud {
+func openCloud(t *testing.T, config Config, f *fleet.Memory) *testCloud {
 	t.Helper()
 	s, err := New(config)
 	if err != nil {

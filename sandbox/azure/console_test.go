@@ -29,13 +29,14 @@ func (c *testCloud) blob(t *testing.T, address string) (int, string) {
 func TestBootDiagnostics(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 1, nil)
+	c.fleet.SetConsole(strings.ToLower(*c.instances(t)[0].ID), "the boot of 0")
 	client := c.factory.NewVirtualMachineScaleSetVMsClient()
 	got, err := client.RetrieveBootDiagnosticsData(t.Context(), testGroup, testPool, "0", &armcompute.VirtualMachineScaleSetVMsClientRetrieveBootDiagnosticsDataOptions{SasURIExpirationTimeInMinutes: to.Ptr[int32](5)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := *got.SerialConsoleLogBlobURI
-	if status, text := c.blob(t, address); status != http.StatusOK || !strings.HasPrefix(text, "console of ") {
+	if status, text := c.blob(t, address); status != http.StatusOK || !strings.HasPrefix(text, "the boot of 0") {
 		t.Errorf("%d %s", status, text)
 	}
 	if status, _ := c.blob(t, strings.Replace(address, "sig=", "sig=x", 1)); status != http.StatusForbidden {

@@ -95,7 +95,7 @@ func TestLongOperationFails(t *testing.T) {
 	if *got.Properties.ProvisioningState != armcompute.GalleryProvisioningStateFailed || *got.Properties.ReplicationStatus.Summary[0].Details != "no luck" {
 		t.Errorf("the version shows %s, %s", *got.Properties.ProvisioningState, *got.Properties.ReplicationStatus.Summary[0].Details)
 	}
-	if c.fleet.hasDisk(diskOf(*got.ID)) {
+	if c.fleet.HasDisk(diskOf(*got.ID)) {
 		t.Error("the failed version has content")
 	}
 }

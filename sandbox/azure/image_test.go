@@ -69,9 +69,9 @@ func TestPublishFromSnapshot(t *testing.T) {
 	c.pool(t, 1, nil)
 	c.ensureDefinition(t)
 	donor := *c.instances(t)[0].Properties.StorageProfile.OSDisk.ManagedDisk.ID
-	c.fleet.writeFile(t, diskOf(donor), "patched", "yes")
+	c.fleet.WriteFile(diskOf(donor), "patched", "yes")
 	snapshot := c.snapshot(t, "snap", 0)
-	c.fleet.writeFile(t, diskOf(donor), "patched", "changed afterwards")
+	c.fleet.WriteFile(diskOf(donor), "patched", "changed afterwards")
 
 	versions := c.factory.NewGalleryImageVersionsClient()
 	poller, err := versions.BeginCreateOrUpdate(t.Context(), testGroup, testGallery, testDefinition, testVersion,
@@ -104,12 +104,12 @@ func TestPublishFromSnapshot(t *testing.T) {
 	if got, want := [2]any{*summary.State, *summary.Progress}, [2]any{armcompute.ReplicationStateCompleted, int32(100)}; got != want {
 		t.Errorf("replication is %v, want %v", got, want)
 	}
-	if got := c.fleet.file(t, diskOf(*made.ID), "patched"); got != "yes" {
+	if got := c.fleet.File(diskOf(*made.ID), "patched"); got != "yes" {
 		t.Errorf("the version holds %q, want what the disk held when the snapshot was taken", got)
 	}
 	del, err := c.factory.NewSnapshotsClient().BeginDelete(t.Context(), testGroup, "snap", nil)
 	done(t, del, err)
-	if c.fleet.hasDisk(diskOf(snapshot)) {
+	if c.fleet.HasDisk(diskOf(snapshot)) {
 		t.Error("the snapshot's content is still there")
 	}
 }

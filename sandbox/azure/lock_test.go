@@ -56,8 +56,8 @@ func TestCanNotDeleteLock(t *testing.T) {
 			if wantCode(t, err, http.StatusConflict, "ScopeLocked"); !strings.Contains(err.Error(), "'"+strings.ReplaceAll(scope, "//", "/")+"'") {
 				t.Errorf("the refusal names no lock: %v", err)
 			}
-			if got := *c.scaleSet(t).SKU.Capacity; got != 2 || c.fleet.size() != 2 {
-				t.Errorf("capacity is %d with %d machines, want 2 and 2", got, c.fleet.size())
+			if got := *c.scaleSet(t).SKU.Capacity; got != 2 || c.fleet.Size() != 2 {
+				t.Errorf("capacity is %d with %d machines, want 2 and 2", got, c.fleet.Size())
 			}
 			if err := c.patch(t, capacityOf(3)); err != nil {
 				t.Errorf("what may not be deleted cannot grow: %v", err)
@@ -123,8 +123,8 @@ func TestFailedDeletionRestoresCapacity(t *testing.T) {
 	if err := c.deleteInstance(t, "0"); err != nil {
 		t.Fatal(err)
 	}
-	if got := *c.scaleSet(t).SKU.Capacity; got != 1 || c.fleet.size() != 1 {
-		t.Errorf("capacity is %d with %d machines, want 1 and 1", got, c.fleet.size())
+	if got := *c.scaleSet(t).SKU.Capacity; got != 1 || c.fleet.Size() != 1 {
+		t.Errorf("capacity is %d with %d machines, want 1 and 1", got, c.fleet.Size())
 	}
 }
 

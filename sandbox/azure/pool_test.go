@@ -50,11 +50,11 @@ func TestCreatePoolLaunchesMachines(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 2, func(p *PoolSpec) { p.CustomData, p.Command, p.MaxNodes = []byte("#cloud-config"), "join", 9 })
 	c.pool(t, 5, nil) // a second time changes nothing
-	if got := c.fleet.size(); got != 2 {
+	if got := c.fleet.Size(); got != 2 {
 		t.Fatalf("the fleet has %d machines, want 2", got)
 	}
 	id := "/subscriptions/" + testSubscription + "/resourceGroups/" + testGroup + "/providers/Microsoft.Compute/virtualMachineScaleSets/" + testPool + "/virtualMachines/1"
-	spec := c.fleet.machine(t, id).spec
+	spec := c.fleet.Machine(id).Spec
 	want := fleet.Spec{ID: id, Pool: testPool, ComputerName: testPool + "000001", ProviderID: "azure://" + id, VMID: spec.VMID, Disk: spec.Disk,
 		CustomData: []byte("#cloud-config"), Image: "Canonical:0001-com-ubuntu-server-jammy:22_04-lts-gen2:22.04.202611010",
 		Extensions: []fleet.Extension{
@@ -64,7 +64,7 @@ func TestCreatePoolLaunchesMachines(t *testing.T) {
 	if diff := cmp.Diff(want, spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
-	if c.fleet.file(t, spec.Disk, "origin") == "" {
+	if c.fleet.File(spec.Disk, "origin") == "" {
 		t.Error("the disk was not made from the platform image")
 	}
 	set := c.scaleSet(t)
@@ -97,7 +97,7 @@ func TestNewImageAppliesToNewInstances(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 1, nil)
 	c.ensureDefinition(t)
-	c.fleet.writeFile(t, diskOf(*c.instances(t)[0].Properties.StorageProfile.OSDisk.ManagedDisk.ID), "patched", "yes")
+	c.fleet.WriteFile(diskOf(*c.instances(t)[0].Properties.StorageProfile.OSDisk.ManagedDisk.ID), "patched", "yes")
 	version := c.publish(t, testVersion)
 
 	bare := imageOf(version)
@@ -121,14 +121,14 @@ func TestNewImageAppliesToNewInstances(t *testing.T) {
 	if *all[0].Properties.LatestModelApplied || !*all[1].Properties.LatestModelApplied {
 		t.Error("the old instance must not be on the latest model, the new one must")
 	}
-	if got := len(c.fleet.machine(t, *all[0].ID).spec.Extensions); c.fleet.machine(t, *all[0].ID).boots != 1 || got != 2 {
+	if got := len(c.fleet.Machine(*all[0].ID).Spec.Extensions); c.fleet.Machine(*all[0].ID).Boots != 1 || got != 2 {
 		t.Error("the old instance was touched")
 	}
-	machine := c.fleet.machine(t, *all[1].ID)
-	if string(machine.spec.CustomData) != "#cloud-config\n{}\n" || len(machine.spec.Extensions) != 1 {
-		t.Errorf("the new instance has customData %q and %d extensions", machine.spec.CustomData, len(machine.spec.Extensions))
+	machine := c.fleet.Machine(*all[1].ID)
+	if string(machine.Spec.CustomData) != "#cloud-config\n{}\n" || len(machine.Spec.Extensions) != 1 {
+		t.Errorf("the new instance has customData %q and %d extensions", machine.Spec.CustomData, len(machine.Spec.Extensions))
 	}
-	if got := c.fleet.file(t, machine.spec.Disk, "patched"); got != "yes" {
+	if got := c.fleet.File(machine.Spec.Disk, "patched"); got != "yes" {
 		t.Errorf("the new instance's disk holds %q, want the donor's file", got)
 	}
 	if got := *all[1].Properties.StorageProfile.ImageReference.ExactVersion; got != testVersion {
@@ -144,7 +144,7 @@ func TestPutKeepsWriteOnlyProperties(t *testing.T) {
 	set.SKU.Capacity = to.Ptr[int64](2)
 	poller, err := c.factory.NewVirtualMachineScaleSetsClient().BeginCreateOrUpdate(t.Context(), testGroup, testPool, set, nil)
 	done(t, poller, err)
-	spec := c.fleet.machine(t, *c.instances(t)[1].ID).spec
+	spec := c.fleet.Machine(*c.instances(t)[1].ID).Spec
 	if string(spec.CustomData) != "boot" || spec.Extensions[0].ProtectedSettings["commandToExecute"] != "join" {
 		t.Errorf("the new instance got customData %q and %v", spec.CustomData, spec.Extensions[0].ProtectedSettings)
 	}
@@ -214,7 +214,7 @@ func TestScaleInSparesProtected(t *testing.T) {
 	if diff := cmp.Diff([]string{"0", "2"}, left); diff != "" {
 		t.Errorf("instances (-want +got):\n%s", diff)
 	}
-	if c.fleet.hasDisk(disk) || c.fleet.size() != 2 {
+	if c.fleet.HasDisk(disk) || c.fleet.Size() != 2 {
 		t.Error("the machine or its disk is still there")
 	}
 }
@@ -224,8 +224,8 @@ func TestDeleteInstanceShrinksThePool(t *testing.T) {
 	c.pool(t, 2, nil)
 	poller, err := c.factory.NewVirtualMachineScaleSetVMsClient().BeginDelete(t.Context(), testGroup, testPool, "0", nil)
 	done(t, poller, err)
-	if got := *c.scaleSet(t).SKU.Capacity; got != 1 || c.fleet.size() != 1 {
-		t.Errorf("capacity is %d with %d machines, want 1 and 1", got, c.fleet.size())
+	if got := *c.scaleSet(t).SKU.Capacity; got != 1 || c.fleet.Size() != 1 {
+		t.Errorf("capacity is %d with %d machines, want 1 and 1", got, c.fleet.Size())
 	}
 	if err := c.patch(t, capacityOf(2)); err != nil {
 		t.Fatal(err)
@@ -290,7 +290,7 @@ func TestUpgradePolicies(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, i := range c.instances(t) {
-			if got := c.fleet.machine(t, *i.ID).boots; got != boots || *i.Properties.LatestModelApplied != (boots == 2) {
+			if got := c.fleet.Machine(*i.ID).Boots; got != boots || *i.Properties.LatestModelApplied != (boots == 2) {
 				t.Errorf("%s: instance %s booted %d times, want %d", mode, *i.InstanceID, got, boots)
 			}
 		}
@@ -344,7 +344,7 @@ func TestPoolsRefusedAfterStart(t *testing.T) {
 			return s.Tags["aks-managed-poolName"] != nil
 		}},
 		"light": {func(p *PoolSpec) { p.Light = true }, func(_ armcompute.VirtualMachineScaleSet, i *armcompute.VirtualMachineScaleSetVM) bool {
-			return !c.fleet.hasDisk(diskOf(*i.Properties.StorageProfile.OSDisk.ManagedDisk.ID)) && c.fleet.machine(t, *i.ID).spec.Light
+			return !c.fleet.HasDisk(diskOf(*i.Properties.StorageProfile.OSDisk.ManagedDisk.ID)) && c.fleet.Machine(*i.ID).Spec.Light
 		}},
 	} {
 		spec := PoolSpec{Name: name, Nodes: 1, Generation: "V2"}

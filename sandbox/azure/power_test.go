@@ -1,13 +1,12 @@
 package azure
 
 import (
+	"context"
 	"net/http"
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
-
-	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
 func TestPowerActions(t *testing.T) {
@@ -15,7 +14,15 @@ func TestPowerActions(t *testing.T) {
 	c.pool(t, 2, nil)
 	vms := c.factory.NewVirtualMachineScaleSetVMsClient()
 	stop := func() {
-		c.fleet.stops = make(chan struct{})
+		stopping := make(chan struct{})
+		c.fleet.Before = func(ctx context.Context) error {
+			select {
+			case <-stopping:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
 		poller, err := vms.BeginPowerOff(t.Context(), testGroup, testPool, "1", &armcompute.VirtualMachineScaleSetVMsClientBeginPowerOffOptions{SkipShutdown: to.Ptr(true)})
 		if err != nil {
 			t.Fatal(err)
@@ -23,11 +30,11 @@ func TestPowerActions(t *testing.T) {
 		if got := c.power(t, "1"); got != "stopping" {
 			t.Errorf("power is %q while it stops, want stopping", got)
 		}
-		close(c.fleet.stops)
+		close(stopping)
 		done(t, poller, nil)
 	}
 	stop()
-	if got := c.power(t, "1"); got != "stopped" || !c.fleet.machine(t, *c.instances(t)[1].ID).hard {
+	if got := c.power(t, "1"); got != "stopped" || !c.fleet.Machine(*c.instances(t)[1].ID).WasHard {
 		t.Errorf("power is %q, want stopped, without shutting down first", got)
 	}
 	again, err := vms.BeginPowerOff(t.Context(), testGroup, testPool, "1", nil)
@@ -51,7 +58,7 @@ func TestPowerActions(t *testing.T) {
 	}
 	restart, err := vms.BeginRestart(t.Context(), testGroup, testPool, "1", nil)
 	done(t, restart, err)
-	if got := c.fleet.machine(t, *c.instances(t)[1].ID).boots; got != 3 {
+	if got := c.fleet.Machine(*c.instances(t)[1].ID).Boots; got != 3 {
 		t.Errorf("the machine booted %d times, want 3", got)
 	}
 }
@@ -60,7 +67,7 @@ func TestMachinePowersItselfOff(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 1, nil)
 	id := *c.instances(t)[0].ID
-	if err := c.fleet.change(id, func(m *testMachine) { m.power = fleet.Off }); err != nil {
+	if err := c.fleet.PowerOff(t.Context(), id, false); err != nil {
 		t.Fatal(err)
 	}
 	if got := c.power(t, "0"); got != "stopped" {
@@ -81,7 +88,7 @@ func TestStopAndStartRunInOrder(t *testing.T) {
 	if !stop.Done() {
 		done(t, stop, nil)
 	}
-	if got := c.power(t, "0"); got != "running" || c.fleet.machine(t, *c.instances(t)[0].ID).boots != 2 {
+	if got := c.power(t, "0"); got != "running" || c.fleet.Machine(*c.instances(t)[0].ID).Boots != 2 {
 		t.Errorf("power is %q, want running after a stop and a start", got)
 	}
 }
@@ -90,11 +97,11 @@ func TestReimageGivesANewDisk(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 1, nil)
 	before := diskOf(*c.instances(t)[0].Properties.StorageProfile.OSDisk.ManagedDisk.ID)
-	c.fleet.writeFile(t, before, "mine", "x")
+	c.fleet.WriteFile(before, "mine", "x")
 	poller, err := c.factory.NewVirtualMachineScaleSetVMsClient().BeginReimage(t.Context(), testGroup, testPool, "0", nil)
 	done(t, poller, err)
 	after := diskOf(*c.instances(t)[0].Properties.StorageProfile.OSDisk.ManagedDisk.ID)
-	if before == after || c.fleet.hasDisk(before) || !c.fleet.hasDisk(after) || c.fleet.file(t, after, "mine") != "" {
+	if before == after || c.fleet.HasDisk(before) || !c.fleet.HasDisk(after) || c.fleet.File(after, "mine") != "" {
 		t.Errorf("disk was %s and is %s; want a new one from the image and the old one gone", before, after)
 	}
 }

@@ -10,12 +10,13 @@ import (
 
 	"github.com/kamino-dev/kamino/sandbox/clock"
 	"github.com/kamino-dev/kamino/sandbox/fault"
+	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
 // TestRestartContinuesOperations closes a server during four kinds of operations that never end. A second server on
 // the same directory completes the operations at once.
 func TestRestartContinuesOperations(t *testing.T) {
-	f := newTestFleet(t)
+	f := fleet.NewMemory()
 	config := testConfig(t, f)
 	first := openCloud(t, config, f)
 	first.pool(t, 2, nil)
@@ -58,12 +59,12 @@ func TestRestartContinuesOperations(t *testing.T) {
 	if got := third.power(t, "1"); got != "stopped" {
 		t.Errorf("power is %q, want stopped", got)
 	}
-	if got := third.instances(t); len(got) != 3 || f.machine(t, *got[2].ID).boots != 1 {
+	if got := third.instances(t); len(got) != 3 || f.Machine(*got[2].ID).Boots != 1 {
 		t.Errorf("there are %d instances, want the third one launched once", len(got))
 	}
 	made, err := third.factory.NewGalleryImageVersionsClient().Get(t.Context(), testGroup, testGallery, testDefinition, testVersion,
 		&armcompute.GalleryImageVersionsClientGetOptions{Expand: to.Ptr(armcompute.ReplicationStatusTypesReplicationStatus)})
-	if err != nil || *made.Properties.ProvisioningState != armcompute.GalleryProvisioningStateSucceeded || !f.hasDisk(diskOf(*made.ID)) {
+	if err != nil || *made.Properties.ProvisioningState != armcompute.GalleryProvisioningStateSucceeded || !f.HasDisk(diskOf(*made.ID)) {
 		t.Errorf("the version is not there: %v", err)
 	}
 	if got := third.Faults(); len(got) != 1 || got[0].Name != "kept" {
@@ -85,7 +86,7 @@ func (c *testCloud) inFlight() []string {
 }
 
 func TestTokensSurviveRestart(t *testing.T) {
-	f := newTestFleet(t)
+	f := fleet.NewMemory()
 	config := testConfig(t, f)
 	first := openCloud(t, config, f)
 	token := first.token(t)
@@ -97,7 +98,7 @@ func TestTokensSurviveRestart(t *testing.T) {
 }
 
 func TestStateFileModeAndDamage(t *testing.T) {
-	f := newTestFleet(t)
+	f := fleet.NewMemory()
 	config := testConfig(t, f)
 	first := openCloud(t, config, f)
 	first.pool(t, 1, nil)

@@ -3,13 +3,13 @@ package capi_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -56,7 +56,7 @@ const (
 func newAmazon(ctx context.Context, dir string, nodes client.Client) (*amazon, error) {
 	key, secret := "AKIAIOSFODNN7EXAMPLE", rand.Text()
 	server, err := aws.New(aws.Config{
-		Dir: dir, Clock: clock.Clock{Scale: 1000}, Account: "123456789012", Region: region, Fleet: &nodeFleet{nodes: nodes, off: map[string]bool{}},
+		Dir: dir, Clock: clock.Clock{Scale: 1000}, Account: "123456789012", Region: region, Fleet: &nodeFleet{simulated.NewMemory(), nodes},
 		Users:     []aws.User{{Name: "kamino", KeyID: key, Secret: secret}},
 		Images:    []aws.Platform{{ID: amazonImage, Name: "al2023", Content: "platform:x86"}},
 		Subnets:   []aws.Subnet{{ID: amazonSubnet, Zone: region + "a"}},
@@ -98,49 +98,21 @@ func (a *amazon) close() {
 	a.server.Close()
 }
 
-// nodeFleet creates only the Nodes of machines.
+// nodeFleet creates the Nodes of machines.
 type nodeFleet struct {
+	*simulated.Memory
 	nodes client.Client
-	mu    sync.Mutex
-	off   map[string]bool
 }
-
-func (f *nodeFleet) turn(id string, off bool) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.off[id] = off
-	return nil
-}
-
-func (f *nodeFleet) CopyDisk(context.Context, simulated.DiskID, simulated.DiskID) error { return nil }
-
-func (f *nodeFleet) DeleteDisk(context.Context, simulated.DiskID) error { return nil }
 
 func (f *nodeFleet) Launch(ctx context.Context, spec simulated.Spec) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: spec.ID}, Spec: corev1.NodeSpec{ProviderID: spec.ProviderID}}
-	return client.IgnoreAlreadyExists(f.nodes.Create(ctx, node))
-}
-
-func (f *nodeFleet) PowerOn(_ context.Context, id string) error { return f.turn(id, false) }
-
-func (f *nodeFleet) PowerOff(_ context.Context, id string, _ bool) error { return f.turn(id, true) }
-
-func (f *nodeFleet) Power(id string) simulated.Power {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.off[id] {
-		return simulated.Off
-	}
-	return simulated.On
+	return errors.Join(f.Memory.Launch(ctx, spec), client.IgnoreAlreadyExists(f.nodes.Create(ctx, node)))
 }
 
 func (f *nodeFleet) Terminate(ctx context.Context, id string) error {
-	return client.IgnoreNotFound(f.nodes.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: id}}))
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: id}}
+	return errors.Join(f.Memory.Terminate(ctx, id), client.IgnoreNotFound(f.nodes.Delete(ctx, node)))
 }
-
-func (f *nodeFleet) Reimage(context.Context, simulated.Spec) error { return nil }
-
-func (f *nodeFleet) Console(string) string { return "" }
 
 // The names of an awsMachinePool and its namespace are equal, because the group has the name of its object.
 const awsMachinePool = `

@@ -1,4 +1,4 @@
-// Package chart renders, checks and installs Kamino's Helm chart with Helm's own code.
+// Package chart renders and checks Kamino's Helm chart with Helm's own code.
 package chart
 
 import (
@@ -104,7 +104,7 @@ func Objects(stream string) ([]*unstructured.Unstructured, error) {
 func releaseOf(answer any) (*releasev1.Release, error) {
 	release, ok := answer.(*releasev1.Release)
 	if !ok {
-		return nil, errors.New("Helm answered with a release of another version")
+		return nil, errors.New("the answer of Helm is a release of another version")
 	}
 	return release, nil
 }

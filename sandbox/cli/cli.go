@@ -164,6 +164,17 @@ func (r *root) client() (*control.Client, error) {
 	return control.Dial(dir)
 }
 
+// dialed runs a verb with a client of the sandbox in --dir.
+func (r *root) dialed(run func(ctx context.Context, client *control.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(command *cobra.Command, args []string) error {
+		client, err := r.client()
+		if err != nil {
+			return err
+		}
+		return run(command.Context(), client, args)
+	}
+}
+
 // exactly requires one argument for each name.
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {

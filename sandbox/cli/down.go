@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
 )
 
@@ -15,18 +16,14 @@ func (r *root) down() *cobra.Command {
 	var within time.Duration
 	command := &cobra.Command{
 		Use: "down", Short: "Stop the sandbox in the directory, and wait for its end", Args: exactly(),
-		RunE: func(command *cobra.Command, _ []string) error {
-			client, err := r.client()
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(command.Context(), within)
+		RunE: r.dialed(func(ctx context.Context, client *control.Client, _ []string) error {
+			ctx, cancel := context.WithTimeout(ctx, within)
 			defer cancel()
 			if err := client.Stop(ctx); err != nil {
 				return err
 			}
 			return r.awaitEnd(ctx)
-		},
+		}),
 	}
 	command.Flags().DurationVar(&within, "within", time.Minute, "how long to wait")
 	return command

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
@@ -81,12 +83,8 @@ func harmful(f fault.Fault) bool {
 func (r *root) faultList() *cobra.Command {
 	command := &cobra.Command{Use: "list", Short: "List the faults that can still strike", Args: exactly()}
 	out := outputFlag(command)
-	command.RunE = func(command *cobra.Command, _ []string) error {
-		client, err := r.client()
-		if err != nil {
-			return err
-		}
-		faults, err := client.Faults(command.Context())
+	command.RunE = r.dialed(func(ctx context.Context, client *control.Client, _ []string) error {
+		faults, err := client.Faults(ctx)
 		if err != nil {
 			return err
 		}
@@ -99,7 +97,7 @@ func (r *root) faultList() *cobra.Command {
 			rows = append(rows, []string{f.Name, text})
 		}
 		return show(r.stdout, *out, faults, []string{"NAME", "FAULT"}, rows)
-	}
+	})
 	return command
 }
 
@@ -113,12 +111,8 @@ func describe(f fault.Fault) (string, error) {
 func (r *root) faultClear() *cobra.Command {
 	return &cobra.Command{
 		Use: "clear [NAME ...]", Short: "Remove faults: the named faults, or all",
-		RunE: func(command *cobra.Command, args []string) error {
-			client, err := r.client()
-			if err != nil {
-				return err
-			}
-			return client.ClearFaults(command.Context(), args...)
-		},
+		RunE: r.dialed(func(ctx context.Context, client *control.Client, args []string) error {
+			return client.ClearFaults(ctx, args...)
+		}),
 	}
 }

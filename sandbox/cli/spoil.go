@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -88,13 +89,9 @@ does not matter.
 		ValidArgsFunction: cobra.FixedCompletions(words(kubelet.Outages()), cobra.ShellCompDirectiveNoFileComp),
 	}
 	command.Flags().DurationVar(&after, "for", 0, "end the outage after this simulated time (default: with `outage none`)")
-	command.RunE = func(command *cobra.Command, args []string) error {
-		client, err := r.client()
-		if err != nil {
-			return err
-		}
-		return client.Outage(command.Context(), control.Outage{What: kubelet.NetworkOutage(args[0]), For: after})
-	}
+	command.RunE = r.dialed(func(ctx context.Context, client *control.Client, args []string) error {
+		return client.Outage(ctx, control.Outage{What: kubelet.NetworkOutage(args[0]), For: after})
+	})
 	return command
 }
 

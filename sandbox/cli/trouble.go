@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kamino-dev/kamino/sandbox/control"
 )
 
 func (r *root) crash() *cobra.Command {
@@ -21,16 +24,12 @@ func (r *root) unhang() *cobra.Command {
 func (r *root) trouble(what, help, said string) *cobra.Command {
 	return &cobra.Command{
 		Use: what + " NODE", Short: help, Args: exactly("NODE"), ValidArgsFunction: r.completeNodes,
-		RunE: func(command *cobra.Command, args []string) error {
-			client, err := r.client()
-			if err != nil {
+		RunE: r.dialed(func(ctx context.Context, client *control.Client, args []string) error {
+			if err := client.Trouble(ctx, args[0], what); err != nil {
 				return err
 			}
-			if err := client.Trouble(command.Context(), args[0], what); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(r.stdout, said, args[0])
+			_, err := fmt.Fprintf(r.stdout, said, args[0])
 			return err
-		},
+		}),
 	}
 }

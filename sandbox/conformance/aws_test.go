@@ -23,6 +23,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/aws"
 	"github.com/kamino-dev/kamino/sandbox/clock"
 	"github.com/kamino-dev/kamino/sandbox/fault"
+	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
 const (
@@ -41,7 +42,7 @@ type amazon struct {
 	raw      *ec2.Client
 	scaling  *autoscaling.Client
 	ids      []cloud.InstanceID
-	fleet    *emptyFleet
+	fleet    *fleet.Memory
 	config   provider.Config
 }
 
@@ -81,7 +82,7 @@ func startAmazon(t *testing.T, standby time.Duration) *amazon {
 func startAmazonOn(t *testing.T, on *wire, standby time.Duration, change ...func(*aws.Config)) *amazon {
 	t.Helper()
 	key, secret := "AKIAIOSFODNN7EXAMPLE", rand.Text()
-	w := &amazon{T: t, calendar: &clock.Calendar{}, fleet: newEmptyFleet()}
+	w := &amazon{T: t, calendar: &clock.Calendar{}, fleet: fleet.NewMemory()}
 	now := clock.Clock{Calendar: w.calendar}
 	settings := aws.Config{
 		Dir: t.TempDir(), Clock: now, Fleet: w.fleet, Account: "123456789012", Region: awsRegion, Lag: 20 * time.Second, PageSize: 5,
@@ -148,7 +149,7 @@ func TestDisksOfAWS(t *testing.T) {
 				Instances: w.ids, Missing: cloud.InstanceID("aws:///" + awsRegion + "a/i-00000000000000000"),
 				Advance: func(testing.TB) { w.advance(10 * time.Second) }, Looks: 2000,
 				PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { w.must(w.server.Shutdown(t.Context(), path.Base(string(id)))) },
-				Console:       func(_ testing.TB, id cloud.InstanceID, text string) { w.fleet.setConsole(path.Base(string(id)), text) },
+				Console:       func(_ testing.TB, id cloud.InstanceID, text string) { w.fleet.SetConsole(path.Base(string(id)), text) },
 			},
 			Disks: w.disks, Family: amazonLine, Requirements: cloud.ImageRequirements{Location: awsRegion, Nodes: 3},
 		}
@@ -158,7 +159,7 @@ func TestDisksOfAWS(t *testing.T) {
 // TestConsoleOfOlderTypes: instances that are not on Nitro have only the console of their boot.
 func TestConsoleOfOlderTypes(t *testing.T) {
 	w := newAmazon(t, awsImage)
-	w.fleet.setConsole(path.Base(string(w.ids[0])), "the boot")
+	w.fleet.SetConsole(path.Base(string(w.ids[0])), "the boot")
 	_, err := w.server.AddFault(fault.Fault{Operation: "GetConsoleOutput", Status: http.StatusBadRequest, Code: "UnsupportedOperation", Count: 1})
 	w.must(err)
 	if text, err := w.disks.ConsoleOutput(t.Context(), w.ids[0]); err != nil || text != "the boot" {

@@ -20,6 +20,7 @@ import (
 	simulator "github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/clock"
 	"github.com/kamino-dev/kamino/sandbox/fault"
+	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
 const (
@@ -39,7 +40,7 @@ var pace = clock.Clock{Scale: 18000}
 type cloudEnv struct {
 	t      *testing.T
 	cloud  *simulator.Server
-	fleet  *emptyFleet
+	fleet  *fleet.Memory
 	web    *httptest.Server
 	secret string
 	// audience of the tokens. Each world has its own, because the identity library caches tokens of managed
@@ -61,7 +62,7 @@ type options struct {
 
 func newCloudEnv(t *testing.T, change options) *cloudEnv {
 	t.Helper()
-	w := &cloudEnv{t: t, fleet: newEmptyFleet(), secret: rand.Text(), audience: "https://" + rand.Text() + ".example/"}
+	w := &cloudEnv{t: t, fleet: fleet.NewMemory(), secret: rand.Text(), audience: "https://" + rand.Text() + ".example/"}
 	config := simulator.Config{
 		Dir: t.TempDir(), Clock: pace, Fleet: w.fleet,
 		SubscriptionID: subscription, TenantID: tenant, ResourceGroup: group, Location: location,

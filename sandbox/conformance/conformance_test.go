@@ -5,7 +5,6 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/testing/cloudtest"
-	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
 // TestContract runs every sentence of the provider contract against the simulated cloud.
@@ -23,7 +22,7 @@ func (w *cloudEnv) powerOffGuest(id cloud.InstanceID) {
 	w.t.Helper()
 	for _, spec := range w.cloud.Specs() {
 		if w.p.SameInstance(cloud.InstanceID(spec.ProviderID), id) {
-			w.must(w.fleet.set(spec.ID, fleet.Off))
+			w.must(w.fleet.PowerOff(w.t.Context(), spec.ID, false))
 			return
 		}
 	}

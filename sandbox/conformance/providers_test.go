@@ -29,7 +29,7 @@ func (w *cloudEnv) harness() cloudtest.Harness {
 			w.powerOffGuest(id)
 		},
 		Console: func(_ testing.TB, id cloud.InstanceID, text string) {
-			w.fleet.setConsole(strings.ToLower(strings.TrimPrefix(string(id), "azure://")), text)
+			w.fleet.SetConsole(strings.ToLower(strings.TrimPrefix(string(id), "azure://")), text)
 		},
 		Crowd: func(testing.TB) { w.must(w.cloud.Limit("cores", int64(2*len(w.list())))) }, // of two cores each
 		Bind: func(testing.TB) {

@@ -26,19 +26,6 @@ func (e *Env) AssertState(want PoolState) {
 	})
 }
 
-// AssertUnchanged asserts that a refused command has changed neither the pool nor the cloud, and that no Prototype
-// exists.
-func (e *Env) AssertUnchanged(before PoolState) {
-	e.Helper()
-	e.AssertState(before)
-	if writes := e.Writes(); len(writes) > 0 {
-		e.Errorf("the cloud got the writes %v", writes)
-	}
-	if p := e.Prototype(); p != nil {
-		e.Errorf("there is a Prototype %s, %s", p.Name, p.Status.Phase)
-	}
-}
-
 // AssertReturned asserts that a finished capture left nothing behind, that the pool is unchanged, and that the donor
 // is back in service. boots is the number of the donor's boots.
 func (e *Env) AssertReturned(before PoolState, donor string, boots int) {
@@ -173,14 +160,6 @@ func (e *Env) AssertFailed(reason string) *v1alpha1.Prototype {
 	return p
 }
 
-// AssertPrototypeGone asserts that a Prototype does not exist.
-func (e *Env) AssertPrototypeGone(name string) {
-	e.Helper()
-	if _, err := e.PrototypeClient().Get(e.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		e.Errorf("prototype %s is still there: %v", name, err)
-	}
-}
-
 // AssertNothingLeft asserts that captures and trials have left only versions: no snapshot, pod or Job, no protected
 // instance, no reserved node, no trial machine with its Node and scale set.
 func (e *Env) AssertNothingLeft() {
@@ -236,23 +215,4 @@ func (e *Env) leftScaleSets() (left []string) {
 		}
 	}
 	return left
-}
-
-// AssertEvents asserts the reasons of all events of the pool's only Prototype, in any order.
-func (e *Env) AssertEvents(reasons ...string) {
-	e.Helper()
-	list, err := e.Kube().EventsV1().Events(metav1.NamespaceDefault).List(e.Context(), metav1.ListOptions{})
-	e.Must(err)
-	name := e.Prototype().Name
-	var got []string
-	for _, event := range list.Items {
-		if event.Regarding.Kind == "Prototype" && event.Regarding.Name == name {
-			got = append(got, event.Reason)
-		}
-	}
-	slices.Sort(got)
-	slices.Sort(reasons)
-	if diff := cmp.Diff(reasons, got); diff != "" {
-		e.Errorf("events of Prototype %s (-want +got):\n%s", name, diff)
-	}
 }

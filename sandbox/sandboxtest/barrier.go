@@ -121,18 +121,6 @@ func (b *Barrier) Before(r Request, do func()) { b.add(rule{Request: r, before: 
 // After calls do when the first matching request has taken effect. The response waits for do.
 func (b *Barrier) After(r Request, do func()) { b.add(rule{Request: r, after: do}) }
 
-// Meet delays the first matching requests until this number of requests has arrived.
-func (b *Barrier) Meet(requests int, r Request) {
-	var all sync.WaitGroup
-	all.Add(requests)
-	for range requests {
-		b.Before(r, func() {
-			all.Done()
-			all.Wait()
-		})
-	}
-}
-
 // Cut breaks all connections to a server, and drops every request until Restore.
 func (b *Barrier) Cut(server Server) {
 	b.mu.Lock()
@@ -187,14 +175,3 @@ func (h *DelayedRequest) Wait() {
 
 // Release lets the request go on.
 func (h *DelayedRequest) Release() { h.once.Do(func() { close(h.release) }) }
-
-// KillAt runs kamino, kills the process after the effect of the first matching request, and frees the Lease.
-func (e *Env) KillAt(r Request, args ...string) {
-	e.Helper()
-	started := make(chan *Process, 1)
-	e.Barrier().After(r, func() { (<-started).Kill() })
-	p := e.Start(args...)
-	started <- p
-	p.ExpectExit(-1)
-	e.FreeLease()
-}

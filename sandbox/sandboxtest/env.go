@@ -281,32 +281,12 @@ func Ended(p *v1alpha1.Prototype) bool {
 	return err == nil && ended && record.Reservation == nil && len(p.Finalizers) == 0
 }
 
-// DeletePrototype deletes a Prototype as a user does, and does not wait.
-func (e *Env) DeletePrototype(name string) {
-	e.Helper()
-	e.Must(e.PrototypeClient().Delete(e.Context(), name, metav1.DeleteOptions{}))
-}
-
 // Node returns the current Node.
 func (e *Env) Node(name string) *corev1.Node {
 	e.Helper()
 	n, err := e.Kube().CoreV1().Nodes().Get(e.Context(), name, metav1.GetOptions{})
 	e.Must(err)
 	return n
-}
-
-// PatchNode changes a node as a user would.
-func (e *Env) PatchNode(name string, change func(*corev1.Node)) {
-	e.Helper()
-	e.Eventually("node "+name+" can be changed", func() (bool, string) {
-		n := e.Node(name)
-		change(n)
-		_, err := e.Kube().CoreV1().Nodes().Update(e.Context(), n, metav1.UpdateOptions{})
-		if err != nil && !apierrors.IsConflict(err) {
-			e.Fatal(err)
-		}
-		return err == nil, fmt.Sprint(err)
-	})
 }
 
 // MachinesNow returns the current machines of the pool, sorted by ID.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
@@ -57,7 +58,7 @@ func (w *weekEnv) injectTrialFaults(day int) {
 		short = 0
 	}
 	w.shortages += short
-	w.cloud.FailTrials(short, "12 of 12 cores are used", true)
+	w.cloud.FailTrials(short, memory.TrialFailure{Trouble: "12 of 12 cores are used", LacksCapacity: true})
 }
 
 // judgeTrials checks that failed versions are quarantined and unused, and that trials leave no objects.

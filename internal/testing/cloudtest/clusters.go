@@ -26,7 +26,7 @@ func clustersAreApart(t *testing.T, s suite) {
 	s.start(t, s.a)
 	spec := trialSpec(s, "trial-of-one")
 	delete(spec.Tags, cloud.TagCluster)
-	begun := beginTrial(t, s, one.p, spec)
+	begun := beginTrial(t, one, spec)
 	for _, c := range []struct {
 		suite
 		snapshot string
@@ -44,5 +44,5 @@ func clustersAreApart(t *testing.T, s suite) {
 			t.Errorf("the cluster of snapshot %s sees the versions %+v", c.snapshot, images)
 		}
 	}
-	endTrial(t, s, s.p, got(one.p.Trials(t.Context(), s.Pool))(t)[0], begun.Instances...)
+	endTrial(t, s, got(one.p.Trials(t.Context(), s.Pool))(t)[0], begun.Instances...)
 }

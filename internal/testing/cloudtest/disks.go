@@ -20,19 +20,12 @@ type DisksHarness struct {
 // RunDisks runs the cases about an ImageProvider, with a stub PoolProvider that only has an image family.
 func RunDisks(t *testing.T, fresh func(t *testing.T) DisksHarness) {
 	ofRecipes := []string{"an instance shows itself", "a version is unused until the recipe names the version", "the version that the recipe names is not deleted"}
-	for _, c := range slices.Concat(instanceCases, snapshotCases, imageCases, snapshotListerCases) {
-		if slices.Contains(ofRecipes, c.sentence) {
-			continue
-		}
-		t.Run(c.sentence, func(t *testing.T) {
-			h := fresh(t)
-			if h.Looks == 0 {
-				h.Looks = 400
-			}
-			h.Pool, h.Provider = lentPool, cloud.New(h.Disks, stubRecipes{h: h})
-			c.run(t, suite{Harness: h.Harness, p: h.Provider, a: h.Instances[0], b: h.Instances[1]})
-		})
-	}
+	run(t, slices.Concat(instanceCases, snapshotCases, imageCases, snapshotListerCases), ofRecipes, func(t *testing.T) suite {
+		t.Helper()
+		h := fresh(t)
+		h.Pool, h.Provider = lentPool, cloud.New(h.Disks, stubRecipes{h: h})
+		return suite{Harness: h.Harness, p: h.Provider}
+	})
 }
 
 // lentPool is the ID of the only pool of a stubRecipes.

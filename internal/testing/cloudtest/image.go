@@ -1,10 +1,9 @@
 package cloudtest
 
 import (
+	"fmt"
 	"maps"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -67,12 +66,8 @@ func imageCompletes(t *testing.T, s suite) {
 	if have.ID == "" || have.Percent != 100 || have.Error != "" || have.ImageRef != s.ref(firstVersion) || have.Version != firstVersion {
 		t.Errorf("a complete version looks like %+v", have)
 	}
-	if diff := cmp.Diff(tags(), have.Tags); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(have, got(s.p.Image(t.Context(), s.ref(firstVersion)))(t)); diff != "" {
-		t.Errorf("Image is not what EnsureImage returned: %s", diff)
-	}
+	wantSame(t, "the tags", tags(), have.Tags)
+	wantSame(t, "Image is not what EnsureImage returned", have, got(s.p.Image(t.Context(), s.ref(firstVersion)))(t))
 	list := got(s.p.Images(t.Context(), s.Pool))(t)
 	if len(list) != 1 || list[0].ImageRef != s.ref(firstVersion) || list[0].Version != firstVersion ||
 		list[0].State != cloud.Complete || !maps.Equal(list[0].Tags, tags()) {
@@ -90,9 +85,7 @@ func imageSeen(t *testing.T, s suite) {
 		if have.State == cloud.Absent {
 			return false // prerequisites are made
 		}
-		if diff := cmp.Diff(tags(), have.Tags); diff != "" {
-			t.Errorf("it is %q; its tags: %s", have.State, diff)
-		}
+		wantSame(t, fmt.Sprintf("it is %q; its tags", have.State), tags(), have.Tags)
 		return true
 	})
 }
@@ -105,12 +98,8 @@ func imageOnce(t *testing.T, s suite) {
 	s.deleteSnapshot(t, theSnapshot)
 	// The snapshot is deleted, and only the version's own state matters.
 	again := got(s.p.EnsureImage(t.Context(), spec))(t)
-	if diff := cmp.Diff(done, again); diff != "" {
-		t.Errorf("asking again changed a complete version: %s", diff)
-	}
-	if diff := cmp.Diff(tags(), again.Tags); diff != "" {
-		t.Error(diff)
-	}
+	wantSame(t, "asking again changed a complete version", done, again)
+	wantSame(t, "the tags", tags(), again.Tags)
 	if list := got(s.p.Images(t.Context(), s.Pool))(t); len(list) != 1 {
 		t.Errorf("there are %d versions", len(list))
 	}
@@ -129,9 +118,7 @@ func imageNotUsed(t *testing.T, s suite) {
 	before := got(s.p.Pool(t.Context(), s.Pool))(t)
 	s.publish(t, firstVersion)
 	s.Advance(t)
-	if diff := cmp.Diff(before, got(s.p.Pool(t.Context(), s.Pool))(t)); diff != "" {
-		t.Errorf("publishing changed the pool: %s", diff)
-	}
+	wantSame(t, "publishing changed the pool", before, got(s.p.Pool(t.Context(), s.Pool))(t))
 }
 
 func imagesInOrder(t *testing.T, s suite) {
@@ -144,9 +131,7 @@ func imagesInOrder(t *testing.T, s suite) {
 			t.Errorf("%s from the list is %q read alone", v.Version, one.State)
 		}
 	}
-	if diff := cmp.Diff([]string{"2025.12.31", "2026.01.09", "2026.01.10", "2026.9.30", "2026.10.01"}, have); diff != "" {
-		t.Error(diff)
-	}
+	wantSame(t, "the versions", []string{"2025.12.31", "2026.01.09", "2026.01.10", "2026.9.30", "2026.10.01"}, have)
 }
 
 func tagImage(t *testing.T, s suite) {
@@ -171,9 +156,7 @@ func tagImage(t *testing.T, s suite) {
 			}
 		}
 		have := got(s.p.Image(t.Context(), s.ref(firstVersion)))(t)
-		if diff := cmp.Diff(want, have.Tags); diff != "" {
-			t.Errorf("after %v: %s", change, diff)
-		}
+		wantSame(t, fmt.Sprintf("after %v", change), want, have.Tags)
 		if have.State != cloud.Complete {
 			t.Errorf("a tagged version is %q", have.State)
 		}

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
@@ -29,22 +27,16 @@ func instanceShowsItself(t *testing.T, s suite) {
 			t.Errorf("%s of %s is shown as %s of %s", id, s.Pool, have.ID, have.Pool)
 		}
 		have.ID, have.Pool, have.CreatedAt = "", "", time.Time{}
-		if diff := cmp.Diff(cloud.Instance{Power: cloud.PowerRunning, Image: image}, have); diff != "" {
-			t.Errorf("%s: %s", id, diff)
-		}
+		wantSame(t, string(id), cloud.Instance{Power: cloud.PowerRunning, Image: image}, have)
 	}
 }
 
 func instanceNotFound(t *testing.T, s suite) {
 	ctx := t.Context()
-	_, err := s.p.Instance(ctx, s.Missing)
-	wantError(t, err, cloud.NotFound)
-	_, err = s.p.EnsureStopped(ctx, s.Missing)
-	wantError(t, err, cloud.NotFound)
-	_, err = s.p.EnsureStarted(ctx, s.Missing)
-	wantError(t, err, cloud.NotFound)
-	_, err = s.p.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: theSnapshot, Instance: s.Missing})
-	wantError(t, err, cloud.NotFound)
+	fails(s.p.Instance(ctx, s.Missing))(t, cloud.NotFound)
+	fails(s.p.EnsureStopped(ctx, s.Missing))(t, cloud.NotFound)
+	fails(s.p.EnsureStarted(ctx, s.Missing))(t, cloud.NotFound)
+	fails(s.p.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: theSnapshot, Instance: s.Missing}))(t, cloud.NotFound)
 	if have := got(s.p.Snapshot(ctx, s.Missing, theSnapshot))(t); have.State != cloud.Absent {
 		t.Errorf("there is a snapshot of nothing: %+v", have)
 	}
@@ -122,9 +114,7 @@ func starts(t *testing.T, s suite) {
 	s.stop(t, s.a)
 	s.start(t, s.a)
 	s.Advance(t)
-	if diff := cmp.Diff(before, s.instances(t)); diff != "" {
-		t.Errorf("stopped and started (-before +after):\n%s", diff)
-	}
+	wantSame(t, "stopped and started (-before +after)", before, s.instances(t))
 }
 
 func startedAlready(t *testing.T, s suite) {
@@ -165,6 +155,5 @@ func readsConsole(t *testing.T, s suite) {
 			t.Errorf("%d bytes of the console of %s end in %q", len(have), id, have[max(0, len(have)-100):])
 		}
 	}
-	_, err := s.p.ConsoleOutput(t.Context(), s.Missing)
-	wantError(t, err, cloud.NotFound)
+	fails(s.p.ConsoleOutput(t.Context(), s.Missing))(t, cloud.NotFound)
 }

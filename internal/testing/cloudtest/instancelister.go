@@ -1,9 +1,8 @@
 package cloudtest
 
 import (
+	"fmt"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
@@ -65,9 +64,7 @@ func instanceListerShowsInstances(t *testing.T, s suite) {
 		if !have.CreatedAt.IsZero() && have.CreatedAt.Before(want.CreatedAt) { // the time of the request
 			want.CreatedAt = have.CreatedAt
 		}
-		if diff := cmp.Diff(want, have); diff != "" {
-			t.Errorf("instance %s (-a look shows +the list shows):\n%s", id, diff)
-		}
+		wantSame(t, fmt.Sprintf("instance %s (-a look shows +the list shows)", id), want, have)
 	}
 }
 
@@ -84,22 +81,17 @@ func instanceListerShowsVersions(t *testing.T, s suite) {
 	for _, m := range s.listInstances(t) {
 		built[m.BuiltFrom]++
 	}
-	if diff := cmp.Diff(map[string]int{"": len(s.Instances), firstVersion: 1}, built); diff != "" {
-		t.Errorf("instances by the version that they were built from (-want +got):\n%s", diff)
-	}
+	wantSame(t, "instances by the version that they were built from (-want +got)", map[string]int{"": len(s.Instances), firstVersion: 1}, built)
 }
 
 func instanceListerChangesNothing(t *testing.T, s suite) {
 	before := s.readAll(t)
 	s.listInstances(t)
-	if diff := cmp.Diff(before, s.readAll(t)); diff != "" {
-		t.Errorf("listing changed the world (-before +after):\n%s", diff)
-	}
+	wantSame(t, "listing changed the world (-before +after)", before, s.readAll(t))
 }
 
 func instancesWithoutPool(t *testing.T, s suite) {
-	_, err := s.p.Instances(t.Context(), s.Pool+"-not")
-	wantError(t, err, cloud.NotFound)
+	fails(s.p.Instances(t.Context(), s.Pool+"-not"))(t, cloud.NotFound)
 }
 
 // tooManyImages grows the pool by an instance of each version, up to the cloud's limit.

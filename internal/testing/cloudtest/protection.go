@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
@@ -93,14 +91,10 @@ func holdLook(t *testing.T, s suite) {
 	held := s.hold(t, s.a)
 	for range 3 {
 		s.Advance(t)
-		if diff := cmp.Diff(held, s.hold(t, s.a)); diff != "" {
-			t.Errorf("looked at again (-first +now):\n%s", diff)
-		}
+		wantSame(t, "looked at again (-first +now)", held, s.hold(t, s.a))
 	}
 	must(t, s.p.Unprotect(t.Context(), s.a, first.Token))
-	if diff := cmp.Diff(before, s.instances(t)); diff != "" {
-		t.Errorf("protected and released (-before +after):\n%s", diff)
-	}
+	wantSame(t, "protected and released (-before +after)", before, s.instances(t))
 }
 
 func holdOutlivesStop(t *testing.T, s suite) {
@@ -118,9 +112,7 @@ func holdIsItsOwn(t *testing.T, s suite) {
 	token, other := s.hold(t, s.a).Token, s.hold(t, s.b)
 	must(t, s.p.ProtectFromScaleIn(t.Context(), s.a, token))
 	s.wantPower(t, s.a, cloud.PowerRunning)
-	if diff := cmp.Diff(other, s.hold(t, s.b)); diff != "" {
-		t.Errorf("the hold of another instance (-before +after):\n%s", diff)
-	}
+	wantSame(t, "the hold of another instance (-before +after)", other, s.hold(t, s.b))
 	must(t, s.p.Unprotect(t.Context(), s.a, token))
 	s.wantPower(t, s.a, cloud.PowerRunning)
 }
@@ -147,8 +139,7 @@ func strangeToken(t *testing.T, s suite) {
 }
 
 func holdNotFound(t *testing.T, s suite) {
-	_, err := s.p.Protection(t.Context(), s.Missing)
-	wantError(t, err, cloud.NotFound)
+	fails(s.p.Protection(t.Context(), s.Missing))(t, cloud.NotFound)
 	wantError(t, s.p.ProtectFromScaleIn(t.Context(), s.Missing, cloud.TokenUnprotected), cloud.NotFound)
 	wantError(t, s.p.Unprotect(t.Context(), s.Missing, cloud.TokenUnprotected), cloud.NotFound)
 }

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
@@ -80,9 +78,7 @@ func (s suite) looksChangeNothing(t *testing.T) {
 		got(s.p.Snapshot(t.Context(), s.b, "nothing"))(t)
 		s.Advance(t)
 	}
-	if diff := cmp.Diff(before, s.readAll(t)); diff != "" {
-		t.Errorf("looking changed the world (-before +after):\n%s", diff)
-	}
+	wantSame(t, "looking changed the world (-before +after)", before, s.readAll(t))
 }
 
 func looksOfFreshPool(t *testing.T, s suite) {
@@ -108,9 +104,7 @@ func noVersions(t *testing.T, s suite) {
 
 func absentSnapshot(t *testing.T, s suite) {
 	have := got(s.p.Snapshot(t.Context(), s.a, theSnapshot))(t)
-	if diff := cmp.Diff(cloud.Snapshot{Name: theSnapshot, State: cloud.Absent}, have); diff != "" {
-		t.Error(diff)
-	}
+	wantSame(t, "the snapshot", cloud.Snapshot{Name: theSnapshot, State: cloud.Absent}, have)
 }
 
 func absentVersion(t *testing.T, s suite) {

@@ -3,8 +3,6 @@ package cloudtest
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
@@ -38,9 +36,7 @@ func (s suite) rebuild(t *testing.T, version string) {
 
 func rebuilds(t *testing.T, s suite) {
 	s.needsRebuild(t)
-	s.publish(t, firstVersion)
-	s.start(t, s.a)
-	s.promote(t, firstVersion, true)
+	s.publishAndPromote(t)
 	other := got(s.p.Instance(t.Context(), s.b))(t)
 	before := got(s.p.Instance(t.Context(), s.a))(t)
 	s.rebuild(t, firstVersion)
@@ -49,20 +45,14 @@ func rebuilds(t *testing.T, s suite) {
 		t.Errorf("it is complete, and the instance is %+v", after)
 	}
 	after.Image, after.BuiltFrom, after.CreatedAt = before.Image, before.BuiltFrom, before.CreatedAt
-	if diff := cmp.Diff(before, after); diff != "" {
-		t.Errorf("the instance is another one (-before +after):\n%s", diff)
-	}
-	if diff := cmp.Diff(other, got(s.p.Instance(t.Context(), s.b))(t)); diff != "" {
-		t.Errorf("another instance was changed (-before +after):\n%s", diff)
-	}
+	wantSame(t, "the instance is another one (-before +after)", before, after)
+	wantSame(t, "another instance was changed (-before +after)", other, got(s.p.Instance(t.Context(), s.b))(t))
 }
 
 // rebuildsOnce checks that repeated calls start no second rebuild.
 func rebuildsOnce(t *testing.T, s suite) {
 	s.needsRebuild(t)
-	s.publish(t, firstVersion)
-	s.start(t, s.a)
-	s.promote(t, firstVersion, true)
+	s.publishAndPromote(t)
 	s.rebuild(t, firstVersion)
 	for range 3 {
 		if have := got(s.p.EnsureRebuilt(t.Context(), s.a, firstVersion))(t); have != (cloud.Rebuild{State: cloud.Complete}) {
@@ -79,18 +69,14 @@ func rebuildsWhatTheRecipeNames(t *testing.T, s suite) {
 	s.publish(t, firstVersion)
 	s.start(t, s.a)
 	before := s.readAll(t)
-	_, err := s.p.EnsureRebuilt(t.Context(), s.a, firstVersion)
-	wantError(t, err, cloud.Conflict)
+	fails(s.p.EnsureRebuilt(t.Context(), s.a, firstVersion))(t, cloud.Conflict)
 	s.Advance(t)
-	if diff := cmp.Diff(before, s.readAll(t)); diff != "" {
-		t.Errorf("a refused rebuild changed the world (-before +after):\n%s", diff)
-	}
+	wantSame(t, "a refused rebuild changed the world (-before +after)", before, s.readAll(t))
 }
 
 func rebuildsNothing(t *testing.T, s suite) {
 	s.needsRebuild(t)
-	_, err := s.p.EnsureRebuilt(t.Context(), s.Missing, firstVersion)
-	wantError(t, err, cloud.NotFound)
+	fails(s.p.EnsureRebuilt(t.Context(), s.Missing, firstVersion))(t, cloud.NotFound)
 }
 
 func rebuildsNowhere(t *testing.T, s suite) {
@@ -98,9 +84,6 @@ func rebuildsNowhere(t *testing.T, s suite) {
 		t.Skip("this provider can rebuild instances")
 	}
 	before := s.readAll(t)
-	_, err := s.p.EnsureRebuilt(t.Context(), s.a, firstVersion)
-	wantError(t, err, cloud.Unsupported)
-	if diff := cmp.Diff(before, s.readAll(t)); diff != "" {
-		t.Errorf("an unsupported rebuild changed the world (-before +after):\n%s", diff)
-	}
+	fails(s.p.EnsureRebuilt(t.Context(), s.a, firstVersion))(t, cloud.Unsupported)
+	wantSame(t, "an unsupported rebuild changed the world (-before +after)", before, s.readAll(t))
 }

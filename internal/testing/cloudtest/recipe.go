@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
@@ -28,6 +26,14 @@ var recipeCases = []testCase{
 func (s suite) change(t *testing.T, version string, removeBootstrap bool) cloud.RecipeChange {
 	t.Helper()
 	return got(s.p.RecipeChange(t.Context(), s.ref(version), removeBootstrap))(t)
+}
+
+// publishAndPromote publishes the first version, starts its donor, and promotes it.
+func (s suite) publishAndPromote(t *testing.T) {
+	t.Helper()
+	s.publish(t, firstVersion)
+	s.start(t, s.a)
+	s.promote(t, firstVersion, true)
 }
 
 // promote changes the pool's recipe to a version.
@@ -94,13 +100,9 @@ func changeIsLook(t *testing.T, s suite) {
 		if !removeBootstrap && len(change.Removes) > 0 {
 			t.Errorf("asked to remove nothing, it removes %v", change.Removes)
 		}
-		if diff := cmp.Diff(change, s.change(t, firstVersion, removeBootstrap)); diff != "" {
-			t.Errorf("a second look shows something else: %s", diff)
-		}
+		wantSame(t, "a second look shows something else", change, s.change(t, firstVersion, removeBootstrap))
 	}
-	if diff := cmp.Diff(before, s.recipe(t)); diff != "" {
-		t.Errorf("looking changed the recipe: %s", diff)
-	}
+	wantSame(t, "looking changed the recipe", before, s.recipe(t))
 }
 
 func changeOfFuture(t *testing.T, s suite) {
@@ -110,9 +112,7 @@ func changeOfFuture(t *testing.T, s suite) {
 		t.Errorf("foretelling made %+v", list)
 	}
 	s.publish(t, firstVersion)
-	if diff := cmp.Diff(foretold, s.change(t, firstVersion, true)); diff != "" {
-		t.Errorf("foretold and real change differ: %s", diff)
-	}
+	wantSame(t, "foretold and real change differ", foretold, s.change(t, firstVersion, true))
 }
 
 func setRecipe(t *testing.T, s suite) {
@@ -132,9 +132,7 @@ func setRecipeKeeps(t *testing.T, s suite) {
 	before := s.recipe(t)
 	s.publish(t, firstVersion)
 	s.promote(t, firstVersion, false)
-	if diff := cmp.Diff(before.Bootstrap, s.recipe(t).Bootstrap); diff != "" {
-		t.Errorf("the bootstrap changed: %s", diff)
-	}
+	wantSame(t, "the bootstrap changed", before.Bootstrap, s.recipe(t).Bootstrap)
 }
 
 // withoutBootstrap skips a test if there is no bootstrap to remove.
@@ -154,9 +152,7 @@ func setRecipeRemoves(t *testing.T, s suite) {
 	if !after.Done || len(after.Removes) > 0 {
 		t.Errorf("once carried out, the change is %+v", after)
 	}
-	if diff := cmp.Diff(kept, after.Keeps); diff != "" {
-		t.Errorf("what was to be kept changed: %s", diff)
-	}
+	wantSame(t, "what was to be kept changed", kept, after.Keeps)
 	must(t, s.p.SetRecipe(t.Context(), change))
 	s.wantRecipe(t, change)
 }
@@ -216,9 +212,7 @@ func setRecipeToNothing(t *testing.T, s suite) {
 		checkError(t, err)
 	}
 	s.Advance(t)
-	if diff := cmp.Diff(before, s.recipe(t)); diff != "" {
-		t.Errorf("a refused change changed the recipe: %s", diff)
-	}
+	wantSame(t, "a refused change changed the recipe", before, s.recipe(t))
 }
 
 func setRecipeSparesInstances(t *testing.T, s suite) {
@@ -228,8 +222,6 @@ func setRecipeSparesInstances(t *testing.T, s suite) {
 	s.promote(t, firstVersion, true)
 	for range 3 {
 		s.Advance(t)
-		if diff := cmp.Diff(before, s.instances(t)); diff != "" {
-			t.Fatalf("setting the recipe changed an instance: %s", diff)
-		}
+		wantSame(t, "setting the recipe changed an instance", before, s.instances(t))
 	}
 }

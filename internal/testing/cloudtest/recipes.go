@@ -30,26 +30,21 @@ func RunRecipes(t *testing.T, fresh func(t *testing.T) RecipesHarness) {
 		return !slices.Contains([]string{"looks change nothing in a fresh pool", "looks change nothing in a pool with history",
 			"preflight finds nothing in a pool that can be captured", "a pool shows itself and its recipe"}, c.sentence)
 	})
-	for _, c := range slices.Concat(looks, memberCases, holdCases, recipeCases, capacityCases, upgradeCases, restoreCases, instanceListerCases, poolFinderCases, rebuildCases, removeCases, trialCases) {
-		if slices.Contains(ofDisks, c.sentence) {
-			continue
-		}
-		t.Run(c.sentence, func(t *testing.T) {
-			h := fresh(t)
-			if h.Looks == 0 {
-				h.Looks = 400
-			}
-			family, err := h.Recipes.Family(t.Context(), h.Pool)
-			must(t, err)
-			disks := &stubDisks{h: h, line: family}
-			h.Provider = cloud.New(disks, h.Recipes)
-			c.run(t, suite{Harness: h.Harness, p: h.Provider, a: h.Instances[0], b: h.Instances[1], publishes: func(t *testing.T, versions ...string) {
-				t.Helper()
-				h.Publish(t, versions...)
-				disks.versions = append(disks.versions, versions...)
-			}})
-		})
-	}
+	cases := slices.Concat(looks, memberCases, holdCases, recipeCases, capacityCases, upgradeCases, restoreCases, instanceListerCases, poolFinderCases,
+		rebuildCases, removeCases, trialCases)
+	run(t, cases, ofDisks, func(t *testing.T) suite {
+		t.Helper()
+		h := fresh(t)
+		family, err := h.Recipes.Family(t.Context(), h.Pool)
+		must(t, err)
+		disks := &stubDisks{h: h, line: family}
+		h.Provider = cloud.New(disks, h.Recipes)
+		return suite{Harness: h.Harness, p: h.Provider, publishes: func(t *testing.T, versions ...string) {
+			t.Helper()
+			h.Publish(t, versions...)
+			disks.versions = append(disks.versions, versions...)
+		}}
+	})
 }
 
 // stubDisks is a stub of ImageProvider that only reports existing objects. Other calls are none of the cases' and panic.

@@ -3,8 +3,6 @@ package cloudtest
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
@@ -50,12 +48,8 @@ func removes(t *testing.T, s suite) {
 			t.Errorf("the pool has the instances %v", list)
 		}
 	}
-	if diff := cmp.Diff(other, got(s.p.Instance(t.Context(), s.b))(t)); diff != "" {
-		t.Errorf("another instance was changed (-before +after):\n%s", diff)
-	}
-	if diff := cmp.Diff(recipe, got(s.p.Pool(t.Context(), s.Pool))(t).Recipe); diff != "" {
-		t.Errorf("the recipe was changed (-before +after):\n%s", diff)
-	}
+	wantSame(t, "another instance was changed (-before +after)", other, got(s.p.Instance(t.Context(), s.b))(t))
+	wantSame(t, "the recipe was changed (-before +after)", recipe, got(s.p.Pool(t.Context(), s.Pool))(t).Recipe)
 }
 
 func removesOnce(t *testing.T, s suite) {
@@ -88,9 +82,7 @@ func removesNothing(t *testing.T, s suite) {
 		t.Errorf("one that does not exist is %q", state)
 	}
 	s.Advance(t)
-	if diff := cmp.Diff(before, s.readAll(t)); diff != "" {
-		t.Errorf("removing nothing changed the world (-before +after):\n%s", diff)
-	}
+	wantSame(t, "removing nothing changed the world (-before +after)", before, s.readAll(t))
 }
 
 // snapshotOutlives makes the image after the removal of the donor.
@@ -148,6 +140,5 @@ func preflightOfRemoval(t *testing.T, s suite) {
 	if found := s.preflight(t, false, false); found != nil {
 		t.Errorf("of a donor that returns, preflight finds %+v", found)
 	}
-	_, err := s.p.EnsureRemoved(t.Context(), s.a)
-	wantError(t, err, cloud.Denied)
+	fails(s.p.EnsureRemoved(t.Context(), s.a))(t, cloud.Denied)
 }

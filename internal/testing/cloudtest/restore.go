@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
@@ -47,12 +45,8 @@ func restoreIsLook(t *testing.T, s suite) {
 	if !cloud.SameFields(change.Adds, removed) || len(change.Missing) > 0 || len(change.Removes) > 0 {
 		t.Errorf("of %v come back %v, without %v", removed, change.Adds, change.Missing)
 	}
-	if diff := cmp.Diff(change, got(s.p.RestoreChange(t.Context(), s.Pool, saved))(t)); diff != "" {
-		t.Errorf("a second look shows something else: %s", diff)
-	}
-	if diff := cmp.Diff(before, s.recipe(t)); diff != "" {
-		t.Errorf("looking changed the recipe: %s", diff)
-	}
+	wantSame(t, "a second look shows something else", change, got(s.p.RestoreChange(t.Context(), s.Pool, saved))(t))
+	wantSame(t, "looking changed the recipe", before, s.recipe(t))
 }
 
 func restores(t *testing.T, s suite) {
@@ -67,9 +61,7 @@ func restores(t *testing.T, s suite) {
 		if image := map[bool]string{false: was.Image, true: promoted}[was.Version != "" || was.Latest]; !s.sameImage(recipe.Image, image) {
 			t.Errorf("the recipe names %s, want %s", recipe.Image, image)
 		}
-		if diff := cmp.Diff(was.Bootstrap, recipe.Bootstrap); diff != "" {
-			t.Errorf("the bootstrap (-before the promotion +after the restoration):\n%s", diff)
-		}
+		wantSame(t, "the bootstrap (-before the promotion +after the restoration)", was.Bootstrap, recipe.Bootstrap)
 	}
 	after := got(s.p.RestoreChange(t.Context(), s.Pool, saved))(t)
 	if !after.Done || len(after.Adds) > 0 {
@@ -77,9 +69,7 @@ func restores(t *testing.T, s suite) {
 	}
 	must(t, s.p.SetRecipe(t.Context(), after))
 	again := s.change(t, firstVersion, true)
-	if diff := cmp.Diff(kept, again.Keeps); diff != "" {
-		t.Errorf("what had stayed changed: %s", diff)
-	}
+	wantSame(t, "what had stayed changed", kept, again.Keeps)
 	must(t, s.p.SetRecipe(t.Context(), again))
 	s.wantRecipe(t, again)
 }
@@ -121,9 +111,7 @@ func restoresNothingForeign(t *testing.T, s suite) {
 	stale.Restores = &cloud.Saved{Backup: foreign}
 	before := s.recipe(t)
 	wantError(t, s.p.SetRecipe(t.Context(), stale), cloud.Invalid)
-	if diff := cmp.Diff(before, s.recipe(t)); diff != "" {
-		t.Errorf("a refused change changed the recipe: %s", diff)
-	}
+	wantSame(t, "a refused change changed the recipe", before, s.recipe(t))
 }
 
 func restoreConflict(t *testing.T, s suite) {
@@ -152,12 +140,8 @@ func restoreWouldRoll(t *testing.T, s suite) {
 		t.Errorf("a change that would be refused is %+v", reported)
 	}
 	s.Advance(t)
-	if diff := cmp.Diff(before, s.instances(t)); diff != "" {
-		t.Fatalf("a refused restoration changed an instance: %s", diff)
-	}
-	if diff := cmp.Diff(recipe, s.recipe(t)); diff != "" {
-		t.Errorf("a refused change changed the recipe: %s", diff)
-	}
+	wantSame(t, "a refused restoration changed an instance", before, s.instances(t))
+	wantSame(t, "a refused change changed the recipe", recipe, s.recipe(t))
 	repair()
 	must(t, s.p.SetRecipe(t.Context(), change))
 }
@@ -169,8 +153,6 @@ func restoreSparesInstances(t *testing.T, s suite) {
 	must(t, s.p.SetRecipe(t.Context(), got(s.p.RestoreChange(t.Context(), s.Pool, saved))(t)))
 	for range 3 {
 		s.Advance(t)
-		if diff := cmp.Diff(before, s.instances(t)); diff != "" {
-			t.Fatalf("restoring the recipe changed an instance: %s", diff)
-		}
+		wantSame(t, "restoring the recipe changed an instance", before, s.instances(t))
 	}
 }

@@ -77,12 +77,8 @@ func snapshotCompletes(t *testing.T, s suite) {
 		t.Error("a complete snapshot has no ID")
 	}
 	want := cloud.Snapshot{Name: theSnapshot, ID: have.ID, State: cloud.Complete, Tags: tags()}
-	if diff := cmp.Diff(want, have); diff != "" {
-		t.Errorf("EnsureSnapshot: %s", diff)
-	}
-	if diff := cmp.Diff(want, got(s.p.Snapshot(t.Context(), s.a, theSnapshot))(t)); diff != "" {
-		t.Errorf("Snapshot: %s", diff)
-	}
+	wantSame(t, "EnsureSnapshot", want, have)
+	wantSame(t, "Snapshot", want, got(s.p.Snapshot(t.Context(), s.a, theSnapshot))(t))
 }
 
 func snapshotOnce(t *testing.T, s suite) {
@@ -93,23 +89,17 @@ func snapshotOnce(t *testing.T, s suite) {
 		t.Errorf("the second snapshot %s is not the first %s", second.ID, first.ID)
 	}
 	have := s.ensureSnapshot(t, other)
-	if diff := cmp.Diff(tags(), have.Tags); diff != "" {
-		t.Errorf("asking again changed the tags: %s", diff)
-	}
+	wantSame(t, "asking again changed the tags", tags(), have.Tags)
 	before := got(s.p.Snapshot(t.Context(), s.a, theSnapshot))(t)
 	again := got(s.p.EnsureSnapshot(t.Context(), other))(t)
-	if diff := cmp.Diff(before, again); diff != "" {
-		t.Errorf("asking again changed a complete snapshot: %s", diff)
-	}
+	wantSame(t, "asking again changed a complete snapshot", before, again)
 }
 
 func snapshotLeavesInstance(t *testing.T, s suite) {
 	s.stop(t, s.a)
 	before := s.instances(t)
 	s.ensureSnapshot(t, cloud.SnapshotSpec{Name: theSnapshot, Instance: s.a})
-	if diff := cmp.Diff(before, s.instances(t)); diff != "" {
-		t.Errorf("the snapshot changed an instance: %s", diff)
-	}
+	wantSame(t, "the snapshot changed an instance", before, s.instances(t))
 	s.start(t, s.a)
 	if have := got(s.p.Snapshot(t.Context(), s.a, theSnapshot))(t); have.State != cloud.Complete {
 		t.Errorf("the snapshot is %q once its instance runs again", have.State)
@@ -124,9 +114,7 @@ func snapshotSeen(t *testing.T, s suite) {
 	if have.State != made.State && have.State != cloud.Complete || have.ID != made.ID {
 		t.Errorf("what was made is %+v, and what is seen %+v", made, have)
 	}
-	if diff := cmp.Diff(tags(), have.Tags); diff != "" {
-		t.Errorf("its tags: %s", diff)
-	}
+	wantSame(t, "its tags", tags(), have.Tags)
 }
 
 // snapshotTaken accepts clouds without a Taken state.

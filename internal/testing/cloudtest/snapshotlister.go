@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
@@ -52,9 +50,7 @@ func snapshotListerShowsSnapshots(t *testing.T, s suite) {
 			have[i].ID = want[i].ID
 		}
 	}
-	if diff := cmp.Diff(want, have); diff != "" {
-		t.Errorf("snapshots (-a look +the list):\n%s", diff)
-	}
+	wantSame(t, "snapshots (-a look +the list)", want, have)
 }
 
 func snapshotDropKeepsOthers(t *testing.T, s suite) {
@@ -73,12 +69,8 @@ func snapshotListerChangesNothing(t *testing.T, s suite) {
 	s.shelve(t)
 	before := s.readAll(t)
 	first := s.listSnapshots(t, s.Pool)
-	if diff := cmp.Diff(first, s.listSnapshots(t, s.Pool)); diff != "" {
-		t.Errorf("the second look shows something else (-first +second):\n%s", diff)
-	}
-	if diff := cmp.Diff(before, s.readAll(t)); diff != "" {
-		t.Errorf("looking changed the world (-before +after):\n%s", diff)
-	}
+	wantSame(t, "the second look shows something else (-first +second)", first, s.listSnapshots(t, s.Pool))
+	wantSame(t, "looking changed the world (-before +after)", before, s.readAll(t))
 }
 
 func snapshotDropDeletes(t *testing.T, s suite) {

@@ -1,10 +1,9 @@
 package cloudtest
 
 import (
+	"maps"
 	"slices"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -22,12 +21,11 @@ var trialCases = []testCase{
 }
 
 // toTry publishes a version, and returns the spec of a trial.
-func toTry(t *testing.T, s suite) (cloud.Provider, cloud.TrialSpec) {
+func toTry(t *testing.T, s suite) cloud.TrialSpec {
 	t.Helper()
-	power := s.p
 	s.publish(t, firstVersion)
 	s.start(t, s.a)
-	return power, trialSpec(s, "trial-of-it")
+	return trialSpec(s, "trial-of-it")
 }
 
 // trialSpec returns the spec of a trial.
@@ -39,9 +37,9 @@ func trialSpec(s suite, name string) cloud.TrialSpec {
 }
 
 // beginTrial begins a trial and waits until its instance runs.
-func beginTrial(t *testing.T, s suite, power cloud.Provider, spec cloud.TrialSpec) cloud.Trial {
+func beginTrial(t *testing.T, s suite, spec cloud.TrialSpec) cloud.Trial {
 	t.Helper()
-	have := got(power.EnsureTrial(t.Context(), spec))(t)
+	have := got(s.p.EnsureTrial(t.Context(), spec))(t)
 	s.until(t, "an instance to try", func() bool {
 		if have.State != cloud.Pending && have.State != cloud.Complete {
 			t.Fatalf("a trial that was begun is %+v", have)
@@ -49,7 +47,7 @@ func beginTrial(t *testing.T, s suite, power cloud.Provider, spec cloud.TrialSpe
 		if have.State == cloud.Complete {
 			return true
 		}
-		have = got(power.Trial(t.Context(), spec))(t)
+		have = got(s.p.Trial(t.Context(), spec))(t)
 		return false
 	})
 	if len(have.Instances) == 0 || have.LacksCapacity || have.Trouble != "" {
@@ -65,21 +63,18 @@ func beginTrial(t *testing.T, s suite, power cloud.Provider, spec cloud.TrialSpe
 }
 
 // endTrial ends a trial, and checks that nothing remains.
-func endTrial(t *testing.T, s suite, power cloud.Provider, spec cloud.TrialSpec, built ...cloud.Instance) {
+func endTrial(t *testing.T, s suite, spec cloud.TrialSpec, built ...cloud.Instance) {
 	t.Helper()
 	s.until(t, "ended", func() bool {
-		state := got(power.EndTrial(t.Context(), spec))(t)
+		state := got(s.p.EndTrial(t.Context(), spec))(t)
 		if state != cloud.Deleting && state != cloud.Absent {
 			t.Fatalf("a trial that is ended is %q", state)
 		}
 		return state == cloud.Absent
 	})
-	if diff := cmp.Diff(cloud.Trial{}, got(power.Trial(t.Context(), spec))(t)); diff != "" {
-		t.Errorf("ended, something is left of it (-want +got):\n%s", diff)
-	}
+	wantSame(t, "ended, something is left of it (-want +got)", cloud.Trial{}, got(s.p.Trial(t.Context(), spec))(t))
 	for _, m := range built {
-		_, err := s.p.Instance(t.Context(), m.ID)
-		wantError(t, err, cloud.NotFound)
+		fails(s.p.Instance(t.Context(), m.ID))(t, cloud.NotFound)
 	}
 }
 
@@ -93,43 +88,37 @@ func stands(t *testing.T, s suite) (compare func(t *testing.T)) {
 	}
 	return func(t *testing.T) {
 		t.Helper()
-		if diff := cmp.Diff(before, s.readAll(t)); diff != "" {
-			t.Errorf("the pool was changed (-before +after):\n%s", diff)
-		}
+		wantSame(t, "the pool was changed (-before +after)", before, s.readAll(t))
 		if s.List != nil {
-			if diff := cmp.Diff(list, s.List(t)); diff != "" {
-				t.Errorf("the pool has other instances (-before +after):\n%s", diff)
-			}
+			wantSame(t, "the pool has other instances (-before +after)", list, s.List(t))
 		}
 	}
 }
 
 func trialOfNothing(t *testing.T, s suite) {
-	power, spec := toTry(t, s)
+	spec := toTry(t, s)
 	unchanged := stands(t, s)
-	if diff := cmp.Diff(cloud.Trial{}, got(power.Trial(t.Context(), spec))(t)); diff != "" {
-		t.Errorf("a trial that was never begun (-want +got):\n%s", diff)
-	}
-	endTrial(t, s, power, spec)
+	wantSame(t, "a trial that was never begun (-want +got)", cloud.Trial{}, got(s.p.Trial(t.Context(), spec))(t))
+	endTrial(t, s, spec)
 	s.Advance(t)
 	unchanged(t)
 }
 
 func triesApart(t *testing.T, s suite) {
-	power, spec := toTry(t, s)
+	spec := toTry(t, s)
 	unchanged := stands(t, s)
-	have := beginTrial(t, s, power, spec)
+	have := beginTrial(t, s, spec)
 	if len(have.Instances) != 1 || slices.Contains(s.Instances, have.Instances[0].ID) {
 		t.Errorf("apart, it is %+v", have)
 	}
 	unchanged(t)
-	endTrial(t, s, power, spec, have.Instances...)
+	endTrial(t, s, spec, have.Instances...)
 	unchanged(t)
 }
 
 func triesOutside(t *testing.T, s suite) {
-	power, spec := toTry(t, s)
-	id := beginTrial(t, s, power, spec).Instances[0].ID
+	spec := toTry(t, s)
+	id := beginTrial(t, s, spec).Instances[0].ID
 	node := cloud.NodeValues{ProviderID: id}
 	if member := got(s.p.PoolsOf(t.Context(), []cloud.NodeValues{node}))(t)[0]; member.Pool != "" || member.Why == "" {
 		t.Errorf("the instance of a trial belongs to %+v", member)
@@ -142,20 +131,20 @@ func triesOutside(t *testing.T, s suite) {
 }
 
 func triesOnce(t *testing.T, s suite) {
-	power, spec := toTry(t, s)
+	spec := toTry(t, s)
 	for range 3 {
-		got(power.EnsureTrial(t.Context(), spec))(t)
+		got(s.p.EnsureTrial(t.Context(), spec))(t)
 	}
-	first := beginTrial(t, s, power, spec)
-	if again := got(power.EnsureTrial(t.Context(), spec))(t); len(again.Instances) != 1 || again.Instances[0].ID != first.Instances[0].ID {
+	first := beginTrial(t, s, spec)
+	if again := got(s.p.EnsureTrial(t.Context(), spec))(t); len(again.Instances) != 1 || again.Instances[0].ID != first.Instances[0].ID {
 		t.Errorf("asked for again, it is %+v, and was %+v", again, first)
 	}
-	endTrial(t, s, power, spec, first.Instances...)
+	endTrial(t, s, spec, first.Instances...)
 }
 
 func endsOnce(t *testing.T, s suite) {
-	power, spec := toTry(t, s)
-	endTrial(t, s, power, spec, beginTrial(t, s, power, spec).Instances...)
+	spec := toTry(t, s)
+	endTrial(t, s, spec, beginTrial(t, s, spec).Instances...)
 	s.promote(t, firstVersion, true)
 	size := s.capacity(t)
 	must(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1))
@@ -163,18 +152,17 @@ func endsOnce(t *testing.T, s suite) {
 		s.until(t, "grown", func() bool { return int64(len(s.List(t))) == size+1 })
 	}
 	unchanged := stands(t, s)
-	endTrial(t, s, power, spec)
+	endTrial(t, s, spec)
 	s.Advance(t)
 	unchanged(t)
 }
 
 func triesMissing(t *testing.T, s suite) {
-	power, spec := toTry(t, s)
+	spec := toTry(t, s)
 	unchanged := stands(t, s)
 	spec.Version = secondVersion
-	_, err := power.EnsureTrial(t.Context(), spec)
-	wantError(t, err, cloud.NotFound)
-	if have := got(power.Trial(t.Context(), spec))(t); have.State != cloud.Absent {
+	fails(s.p.EnsureTrial(t.Context(), spec))(t, cloud.NotFound)
+	if have := got(s.p.Trial(t.Context(), spec))(t); have.State != cloud.Absent {
 		t.Errorf("it is %+v", have)
 	}
 	s.Advance(t)
@@ -182,12 +170,12 @@ func triesMissing(t *testing.T, s suite) {
 }
 
 // preflightReasons returns the reasons of a trial's preflight.
-func preflightReasons(t *testing.T, s suite, power cloud.Provider, removeBootstrap bool) []string {
+func preflightReasons(t *testing.T, s suite, removeBootstrap bool) []string {
 	t.Helper()
 	spec := trialSpec(s, "thought-of")
 	spec.RemoveBootstrap = removeBootstrap
 	var reasons []string
-	for _, r := range got(power.PreflightTrial(t.Context(), spec))(t) {
+	for _, r := range got(s.p.PreflightTrial(t.Context(), spec))(t) {
 		if !camelCase.MatchString(r.Reason) || r.Message == "" {
 			t.Errorf("refusal %+v needs a reason in one CamelCase word, and a message", r)
 		}
@@ -197,13 +185,12 @@ func preflightReasons(t *testing.T, s suite, power cloud.Provider, removeBootstr
 }
 
 func preflightsTrial(t *testing.T, s suite) {
-	power := s.p
 	unchanged := stands(t, s)
-	if found := preflightReasons(t, s, power, true); found != nil {
+	if found := preflightReasons(t, s, true); found != nil {
 		t.Errorf("preflight finds %v", found)
 	}
 	if change := s.change(t, firstVersion, true); len(cloud.Unreadable(change.Removes)) > 0 {
-		if found := preflightReasons(t, s, power, false); !slices.Contains(found, cloud.PoolNotCopyable) {
+		if found := preflightReasons(t, s, false); !slices.Contains(found, cloud.PoolNotCopyable) {
 			t.Errorf("with an unreadable part: preflight finds %v", found)
 		}
 	}
@@ -212,30 +199,58 @@ func preflightsTrial(t *testing.T, s suite) {
 		return
 	}
 	s.Crowd(t)
-	if found := preflightReasons(t, s, power, true); len(found) == 0 {
+	if found := preflightReasons(t, s, true); len(found) == 0 {
 		t.Error("preflight finds room where there is none")
 	}
 }
 
 func triesWithoutRoom(t *testing.T, s suite) {
-	power, spec := toTry(t, s)
+	spec := toTry(t, s)
 	if s.Crowd == nil {
 		t.Skip("the harness cannot fill the cloud")
 	}
 	s.Crowd(t)
 	unchanged := stands(t, s)
-	have, err := power.EnsureTrial(t.Context(), spec)
+	have, err := s.p.EnsureTrial(t.Context(), spec)
 	if err != nil {
 		wantError(t, err, cloud.QuotaExceeded)
 	} else {
 		s.until(t, "failed", func() bool {
-			have = got(power.Trial(t.Context(), spec))(t)
+			have = got(s.p.Trial(t.Context(), spec))(t)
 			return have.State == cloud.Failed
 		})
 		if !have.LacksCapacity {
 			t.Errorf("it is %+v", have)
 		}
 	}
-	endTrial(t, s, power, spec)
+	endTrial(t, s, spec)
+	unchanged(t)
+}
+
+func listsTrials(t *testing.T, s suite) {
+	spec := toTry(t, s)
+	listed := func(when string, want ...cloud.TrialSpec) []cloud.TrialSpec {
+		t.Helper()
+		list := got(s.p.Trials(t.Context(), s.Pool))(t)
+		if len(list) != len(want) {
+			t.Fatalf("%s, these are listed: %+v", when, list)
+		}
+		for i, have := range list {
+			if have.Name != want[i].Name || have.Version != want[i].Version || have.Pool != s.Pool || !maps.Equal(have.Tags, want[i].Tags) {
+				t.Errorf("%s, it is listed as %+v, and was begun as %+v", when, have, want[i])
+			}
+		}
+		return list
+	}
+	listed("before")
+	unchanged := stands(t, s)
+	must(t, func() error { _, err := s.p.EnsureTrial(t.Context(), spec); return err }())
+	listed("just begun", spec)
+	built := beginTrial(t, s, spec)
+	if found := got(s.p.Trials(t.Context()))(t); len(found) > 0 {
+		t.Errorf("of no pool, these are listed: %+v", found)
+	}
+	endTrial(t, s, listed("at work", spec)[0], built.Instances...)
+	listed("ended")
 	unchanged(t)
 }

@@ -176,6 +176,6 @@ func attributed(err error, op cloud.Op) error {
 		return err
 	}
 	known := *e
-	known.Op, known.Resource = phrases[op.Name], op.Resource
+	known.Op, known.Resource = phrase(op.Name), op.Resource
 	return &known
 }

@@ -27,7 +27,6 @@ type instance struct {
 	// generalized is true if the disk was generalized since the last boot.
 	generalized bool
 	boots       int
-	booted      time.Time
 	// console is the serial console.
 	console string
 	// rebuilding is true during a rebuild. broken is true after a failed rebuild.
@@ -48,13 +47,18 @@ func (c *machines) find(op string, id cloud.InstanceID) (*instance, error) {
 	return nil, refused(cloud.NotFound, op, string(id), "ResourceNotFound", "the instance does not exist")
 }
 
+// admitInstance is admit and find.
+func (c *machines) admitInstance(ctx context.Context, op string, id cloud.InstanceID) (*instance, error) {
+	if err := c.admit(ctx, op, string(id)); err != nil {
+		return nil, err
+	}
+	return c.find(op, id)
+}
+
 // Instance returns an instance.
 func (c *ImageProvider) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opInstance, string(id)); err != nil {
-		return cloud.Instance{}, err
-	}
-	m, err := c.find(opInstance, id)
+	m, err := c.admitInstance(ctx, opInstance, id)
 	if err != nil {
 		return cloud.Instance{}, err
 	}
@@ -64,10 +68,7 @@ func (c *ImageProvider) Instance(ctx context.Context, id cloud.InstanceID) (clou
 // ConsoleOutput implements cloud.ImageProvider.
 func (c *ImageProvider) ConsoleOutput(ctx context.Context, id cloud.InstanceID) (string, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opConsoleOutput, string(id)); err != nil {
-		return "", err
-	}
-	m, err := c.find(opConsoleOutput, id)
+	m, err := c.admitInstance(ctx, opConsoleOutput, id)
 	if err != nil {
 		return "", err
 	}
@@ -117,10 +118,7 @@ func (c *pools) countImages(p *pool) int {
 // Instances implements cloud.PoolProvider, in the order of creation.
 func (c *PoolProvider) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opInstances, string(id)); err != nil {
-		return nil, err
-	}
-	p, err := c.findPool(opInstances, id)
+	p, err := c.admitPool(ctx, opInstances, id)
 	if err != nil {
 		return nil, err
 	}
@@ -134,10 +132,7 @@ func (c *PoolProvider) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.
 // EnsureStopped requests the power-off. A starting instance continues: call again.
 func (c *ImageProvider) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opEnsureStopped, string(id)); err != nil {
-		return cloud.PowerUnknown, err
-	}
-	m, err := c.find(opEnsureStopped, id)
+	m, err := c.admitInstance(ctx, opEnsureStopped, id)
 	if err != nil {
 		return cloud.PowerUnknown, err
 	}
@@ -151,10 +146,7 @@ func (c *ImageProvider) EnsureStopped(ctx context.Context, id cloud.InstanceID) 
 // EnsureStarted requests the start. A stopping instance continues: call again.
 func (c *ImageProvider) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opEnsureStarted, string(id)); err != nil {
-		return cloud.PowerUnknown, err
-	}
-	m, err := c.find(opEnsureStarted, id)
+	m, err := c.admitInstance(ctx, opEnsureStarted, id)
 	if err != nil {
 		return cloud.PowerUnknown, err
 	}
@@ -165,12 +157,80 @@ func (c *ImageProvider) EnsureStarted(ctx context.Context, id cloud.InstanceID) 
 	return m.power, nil
 }
 
-// start boots a machine. With an injected failure the machine is off again after a while.
+// start boots a machine.
 func (c *machines) start(m *instance) {
-	to := cloud.PowerRunning
-	if n := c.failing.starts[m.id]; n > 0 {
-		c.failing.starts[m.id] = n - 1
-		to = cloud.PowerStopped
+	c.turn(m, cloud.PowerStarting, cloud.PowerRunning, c.config.Latency.Start)
+}
+
+// EnsureRemoved implements cloud.PoolProvider. The pool shrinks at once, and the instance is gone after Latency.Delete.
+func (c *PoolProvider) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
+	defer c.enter()()
+	m, err := c.admitInstance(ctx, opEnsureRemoved, id)
+	switch {
+	case cloud.Is(err, cloud.NotFound):
+		return cloud.Absent, nil
+	case err != nil:
+		return cloud.Absent, err
+	case m.removing:
+		return cloud.Deleting, nil
 	}
-	c.turn(m, cloud.PowerStarting, to, c.config.Latency.Start)
+	p, err := c.findPool(opEnsureRemoved, m.owner)
+	if err != nil {
+		return cloud.Absent, err
+	}
+	m.removing = true
+	p.capacity = max(0, p.capacity-1)
+	c.record(ByCaller, EffectRemoveInstance, string(m.id))
+	c.after(c.config.Latency.Delete, func() {
+		if !m.gone {
+			c.drop(m)
+		}
+	})
+	return cloud.Deleting, nil
+}
+
+// Protection returns an instance's protection from scale-in.
+func (c *PoolProvider) Protection(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {
+	defer c.enter()()
+	m, err := c.admitInstance(ctx, opProtection, id)
+	if err != nil || c.config.NoHold {
+		return cloud.Protection{}, err
+	}
+	return cloud.ProtectionOf(m.protected), nil
+}
+
+// ProtectFromScaleIn takes effect at once.
+func (c *PoolProvider) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, token string) error {
+	return c.protect(ctx, opProtect, id, token, func(bool) bool { return true })
+}
+
+// Unprotect takes effect at once.
+func (c *PoolProvider) Unprotect(ctx context.Context, id cloud.InstanceID, token string) error {
+	return c.protect(ctx, opUnprotect, id, token, func(before bool) bool { return before })
+}
+
+// protect sets an instance's protection to the wanted value for its protection in the token.
+func (c *machines) protect(ctx context.Context, op string, id cloud.InstanceID, token string, wanted func(before bool) bool) error {
+	defer c.enter()()
+	if err := c.admit(ctx, op, string(id)); err != nil {
+		return err
+	}
+	if token == "" {
+		return nil
+	}
+	before, err := cloud.ParseProtection(phrase(op), id, token)
+	if err != nil {
+		return err
+	}
+	m, err := c.find(op, id)
+	if err != nil || c.config.NoHold || m.protected == wanted(before) {
+		return err
+	}
+	m.protected = wanted(before)
+	if m.protected {
+		c.record(ByCaller, EffectProtect, string(m.id))
+	} else {
+		c.record(ByCaller, EffectUnprotect, string(m.id))
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package memory
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -26,11 +27,9 @@ func (c *machines) setPower(m *instance, p cloud.Power) {
 		c.spoil(m)
 	case cloud.PowerRunning:
 		m.boots++
-		m.booted = c.at
 		c.record(ByCloud, EffectBoot, string(m.id))
 	case cloud.PowerStopped, cloud.PowerStopping, cloud.PowerUnknown:
 	}
-	c.news = append(c.news, poolChanges{id: m.id, power: p})
 }
 
 // lookup is find for the test's side: false for an unknown ID.
@@ -55,66 +54,56 @@ func bootID(id cloud.InstanceID, boot int) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
+// change changes an instance with a power, and reports whether there is one.
+func (c *controls) change(id cloud.InstanceID, power cloud.Power, change func(*instance)) bool {
+	defer c.enter()()
+	m, ok := c.lookup(id)
+	if ok = ok && m.power == power; ok {
+		change(m)
+	}
+	return ok
+}
+
 // MarkGeneralized marks the disk as a generalize pod does. The next boot clears the mark. The result is false unless
 // the machine is running.
 func (c *controls) MarkGeneralized(id cloud.InstanceID) bool {
-	defer c.enter()()
-	m, ok := c.lookup(id)
-	if !ok || m.power != cloud.PowerRunning {
-		return false
-	}
-	m.generalized = true
-	c.record(ByGuest, EffectGeneralize, string(m.id))
-	return true
+	return c.change(id, cloud.PowerRunning, func(m *instance) {
+		m.generalized = true
+		c.record(ByGuest, EffectGeneralize, string(m.id))
+	})
 }
 
 // GuestPowerOff powers the guest off from inside. The result is false unless the machine is running.
 func (c *controls) GuestPowerOff(id cloud.InstanceID) bool {
-	defer c.enter()()
-	m, ok := c.lookup(id)
-	if !ok || m.power != cloud.PowerRunning {
-		return false
-	}
-	c.record(ByGuest, EffectStop, string(m.id))
-	c.turn(m, cloud.PowerStopping, cloud.PowerStopped, c.config.Latency.GuestOff)
-	return true
+	return c.change(id, cloud.PowerRunning, func(m *instance) {
+		c.record(ByGuest, EffectStop, string(m.id))
+		c.turn(m, cloud.PowerStopping, cloud.PowerStopped, c.config.Latency.GuestOff)
+	})
 }
 
 // Reboot restarts a running machine at once, by the guest or a stranger. The result is false unless the machine is
 // running.
 func (c *controls) Reboot(id cloud.InstanceID) bool {
-	defer c.enter()()
-	m, ok := c.lookup(id)
-	if !ok || m.power != cloud.PowerRunning {
-		return false
-	}
-	c.record(ByStranger, EffectStart, string(m.id))
-	c.turn(m, cloud.PowerStarting, cloud.PowerRunning, c.config.Latency.Start)
-	return true
+	return c.change(id, cloud.PowerRunning, func(m *instance) {
+		c.record(ByStranger, EffectStart, string(m.id))
+		c.turn(m, cloud.PowerStarting, cloud.PowerRunning, c.config.Latency.Start)
+	})
 }
 
 // StartByStranger starts a stopped instance by another client. The result is false unless the machine is stopped.
 func (c *controls) StartByStranger(id cloud.InstanceID) bool {
-	defer c.enter()()
-	m, ok := c.lookup(id)
-	if !ok || m.power != cloud.PowerStopped {
-		return false
-	}
-	c.record(ByStranger, EffectStart, string(m.id))
-	c.start(m)
-	return true
+	return c.change(id, cloud.PowerStopped, func(m *instance) {
+		c.record(ByStranger, EffectStart, string(m.id))
+		c.start(m)
+	})
 }
 
 // StopByStranger stops a running instance by another client. The result is false unless the machine is running.
 func (c *controls) StopByStranger(id cloud.InstanceID) bool {
-	defer c.enter()()
-	m, ok := c.lookup(id)
-	if !ok || m.power != cloud.PowerRunning {
-		return false
-	}
-	c.record(ByStranger, EffectStop, string(m.id))
-	c.turn(m, cloud.PowerStopping, cloud.PowerStopped, c.config.Latency.Stop)
-	return true
+	return c.change(id, cloud.PowerRunning, func(m *instance) {
+		c.record(ByStranger, EffectStop, string(m.id))
+		c.turn(m, cloud.PowerStopping, cloud.PowerStopped, c.config.Latency.Stop)
+	})
 }
 
 // RemoveInstance deletes an instance in spite of protection, and shrinks its pool. It reports whether the instance
@@ -163,11 +152,5 @@ func (c *machines) remove(m *instance) {
 
 func (c *machines) drop(m *instance) {
 	m.gone = true
-	for i, other := range c.instances {
-		if other == m {
-			c.instances = append(c.instances[:i:i], c.instances[i+1:]...)
-			break
-		}
-	}
-	c.news = append(c.news, poolChanges{id: m.id, power: cloud.PowerUnknown})
+	c.instances = slices.DeleteFunc(slices.Clone(c.instances), func(other *instance) bool { return other == m })
 }

@@ -1,8 +1,20 @@
+// Package memory is a cloud in this process: pools, machines, disks, snapshots and versions with latencies, limits and
+// failures. It implements package cloud completely and passes package cloudtest.
+//
+// Nothing runs in the background. Each call first executes all due events in order, by an injected clock, so that equal
+// calls at equal times give equal results. A disk has only the state that matters for an image: generalized since the
+// last boot, and off during the copy.
+//
+// Besides the provider's calls there are calls for the guest (MarkGeneralized, GuestPowerOff), an autoscaler (ScaleIn),
+// a stranger (RemoveInstance, ChangeRecipe, DeletePool) and failures (FailImages, SetQuota, Forbid). World returns the
+// state and the history for tests. Faulty loses calls before or after their effect.
 package memory
 
 import (
 	"context"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,18 +37,11 @@ type PoolProvider struct{ *pools }
 
 // simulatedClock has the lock, the clock and the events of a cloud.
 type simulatedClock struct {
-	// OnPower is called for every change of an instance's power, in order and without the cloud's lock. Set OnPower before the
-	// first call. PowerRunning means a boot, and PowerUnknown a deleted instance.
-	OnPower func(id cloud.InstanceID, p cloud.Power)
-
 	mu  sync.Mutex
 	now func() time.Time
 	// at is the current time: the injected time, or the time of the running timer.
 	at     time.Time
 	timers []timer
-
-	news       []poolChanges
-	delivering bool
 }
 
 // credential has the forbidden calls.
@@ -59,8 +64,6 @@ type machines struct {
 	imageStore
 
 	config Config
-	// apart is true if machines are built for pools of another cloud.
-	apart bool
 
 	instances []*instance
 	snapshots []*snapshot
@@ -68,8 +71,6 @@ type machines struct {
 	effects   []Effect
 	promotion []Promotion
 	failing   failing
-	// joinBehaviours is how the machines of an image become nodes.
-	joinBehaviours map[string]JoinBehaviour
 }
 
 // familyState is the state of an image family apart from its images.
@@ -99,11 +100,6 @@ type timer struct {
 	do  func()
 }
 
-type poolChanges struct {
-	id    cloud.InstanceID
-	power cloud.Power
-}
-
 // New returns an empty cloud.
 func New(config Config) *Cloud {
 	if config.Now == nil {
@@ -112,7 +108,7 @@ func New(config Config) *Cloud {
 	clock := &simulatedClock{now: config.Now, at: config.Now()}
 	machines := &machines{
 		simulatedClock: clock, credential: credential{clock, map[string]bool{}}, imageStore: imageStore{simulatedClock: clock, families: map[cloud.ImageFamily]*familyState{}},
-		config: config, apart: config.Apart,
+		config: config, failing: failing{rebuilds: map[cloud.InstanceID]int{}},
 	}
 	pools := &pools{machines: machines}
 	made := &Cloud{controls: &controls{machines}, machines: machines, pools: pools}
@@ -125,7 +121,7 @@ func (c *Cloud) Disks() *ImageProvider { return &ImageProvider{c.machines} }
 
 // Recipes returns the half with pools and recipes, for another ImageProvider with the same machines.
 func (c *Cloud) Recipes() cloud.PoolProvider {
-	if c.apart {
+	if c.config.Apart {
 		return &Objects{&PoolProvider{c.pools}}
 	}
 	return &PoolProvider{c.pools}
@@ -139,18 +135,14 @@ func (c *imageStore) family(family cloud.ImageFamily) *familyState {
 	return c.families[family]
 }
 
-// Settle executes all due events, as every other call does first. Tests that only move the clock call it to receive
-// boots.
+// Settle executes all due events, as every other call does first. Tests that only move the clock call it.
 func (c *simulatedClock) Settle() { c.enter()() }
 
-// enter locks the cloud and executes due events. The returned function unlocks and delivers events.
+// enter locks the cloud and executes due events. The returned function unlocks.
 func (c *simulatedClock) enter() (leave func()) {
 	c.mu.Lock()
 	c.runDueTimers()
-	return func() {
-		c.mu.Unlock()
-		c.deliver()
-	}
+	return c.mu.Unlock
 }
 
 func (c *simulatedClock) runDueTimers() {
@@ -180,30 +172,6 @@ func (c *simulatedClock) after(d time.Duration, do func()) {
 		i = len(c.timers)
 	}
 	c.timers = slices.Insert(c.timers, i, t)
-}
-
-// deliver calls OnPower for all events in order. A nested call only adds events, because the outer call continues.
-func (c *simulatedClock) deliver() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.delivering {
-		return
-	}
-	c.delivering = true
-	defer func() { c.delivering = false }()
-	for len(c.news) > 0 {
-		n := c.news[0]
-		c.news = c.news[1:]
-		if c.OnPower != nil {
-			c.report(n)
-		}
-	}
-}
-
-func (c *simulatedClock) report(n poolChanges) {
-	c.mu.Unlock()
-	defer c.mu.Lock()
-	c.OnPower(n.id, n.power)
 }
 
 func (c *machines) record(by Actor, kind, resource string) {
@@ -245,55 +213,47 @@ const (
 	opPermissions    = "Permissions"
 )
 
-// phrases are the operations in error texts.
-var phrases = map[string]string{
-	opInstance:       "look at instance",
-	opInstances:      "list instances of",
-	opEnsureStopped:  "stop instance",
-	opEnsureStarted:  "start instance",
-	opConsoleOutput:  "read the serial console of instance",
-	opProtection:     "look at the hold of instance",
-	opProtect:        "hold instance",
-	opUnprotect:      "release the hold of instance",
-	opSnapshot:       "look at snapshot",
-	opEnsureSnapshot: "make snapshot",
-	opDeleteSnapshot: "delete snapshot",
-	opImage:          "look at image version",
-	opImages:         "list image versions of",
-	opEnsureImage:    "make image version",
-	opTagImage:       "tag image version",
-	opDeleteImage:    "delete image version",
-	opPoolsOf:        "find the pools of nodes",
-	opPool:           "look at pool",
-	opPreflight:      "preflight",
-	opRecipeChange:   "look at recipe of",
-	opSetRecipe:      "set recipe of",
-	opRestoreChange:  "look at what can be restored of",
-	opSetCapacity:    "set capacity of",
-	opEnsureRebuilt:  "rebuild instance",
-	opEnsureRemoved:  "remove instance",
-	opPreflightTrial: "preflight a trial in",
-	opTrial:          "look at the trial of",
-	opTrials:         "list the trials of",
-	opEnsureTrial:    "begin the trial of",
-	opEndTrial:       "end the trial of",
-	opPermissions:    "list permissions on",
-	opSnapshots:      "list snapshots",
-	opDropSnapshot:   "delete snapshot",
-	opPoolsInScope:   "list pools",
+var capital = regexp.MustCompile("[A-Z]")
+
+// phrase is a call in error texts: "ensure snapshot".
+func phrase(op string) string {
+	return strings.ToLower(strings.TrimSpace(capital.ReplaceAllString(op, " $0")))
 }
 
 func refused(kind cloud.Kind, op, resource, code, message string) error {
-	return &cloud.Error{Kind: kind, Op: phrases[op], Resource: resource, Code: code, Message: message}
+	return &cloud.Error{Kind: kind, Op: phrase(op), Resource: resource, Code: code, Message: message}
 }
 
 // admit refuses a call with an ended context or without permission.
 func (c *credential) admit(ctx context.Context, op, resource string) error {
 	if err := ctx.Err(); err != nil {
-		return &cloud.Error{Kind: cloud.Unavailable, Op: phrases[op], Resource: resource, Message: err.Error(), Err: err}
+		return &cloud.Error{Kind: cloud.Unavailable, Op: phrase(op), Resource: resource, Message: err.Error(), Err: err}
 	}
 	if c.forbidden[op] {
-		return refused(cloud.Denied, op, resource, "AuthorizationFailed", "the credential may not "+phrases[op])
+		return refused(cloud.Denied, op, resource, "AuthorizationFailed", "the credential may not "+phrase(op))
 	}
 	return nil
+}
+
+// Clock is a clock that only Advance moves. Clock is safe for concurrent use.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewClock returns a clock at the time.
+func NewClock(start time.Time) *Clock { return &Clock{now: start} }
+
+// Now returns the clock's time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Advance moves the clock. A negative duration moves it back.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
 }

@@ -18,17 +18,11 @@ var latency = memory.Latency{
 	Snapshot: time.Minute, Image: 10 * time.Minute, Delete: 30 * time.Second,
 }
 
-type powerEvent struct {
-	ID    cloud.InstanceID
-	Power cloud.Power
-}
-
 type rig struct {
 	*memory.Cloud
 	clock *memory.Clock
 	pool  cloud.PoolID
 	a, b  cloud.InstanceID
-	heard []powerEvent
 }
 
 func newRig(t *testing.T, change ...func(*memory.Config, *memory.PoolSpec)) *rig {
@@ -43,11 +37,9 @@ func newRig(t *testing.T, change ...func(*memory.Config, *memory.PoolSpec)) *rig
 		f(&config, &pool)
 	}
 	r.Cloud = memory.New(config)
-	r.OnPower = func(id cloud.InstanceID, p cloud.Power) { r.heard = append(r.heard, powerEvent{id, p}) }
 	r.pool = r.AddPool(pool)
 	r.a = r.AddInstance(r.pool, "a")
 	r.b = r.AddInstance(r.pool, "b")
-	r.heard = nil
 	return r
 }
 
@@ -125,13 +117,6 @@ func TestCapture(t *testing.T) {
 	if diff := cmp.Diff(want, w.Pools[0].Recipe); diff != "" {
 		t.Error(diff)
 	}
-	heardOf := []powerEvent{
-		{r.a, cloud.PowerStopping}, {r.a, cloud.PowerStopped}, {r.a, cloud.PowerStarting}, {r.a, cloud.PowerRunning},
-		{clone.ID, cloud.PowerStarting}, {clone.ID, cloud.PowerRunning},
-	}
-	if diff := cmp.Diff(heardOf, r.heard); diff != "" {
-		t.Error(diff)
-	}
 }
 
 // TestDiskWrittenDuringCopy: the copy has the old content only if the cloud fixes the snapshot at the
@@ -177,41 +162,7 @@ func TestTimeFinishesWork(t *testing.T) {
 	}
 }
 
-func TestSettleReportsBoots(t *testing.T) {
-	r := newRig(t)
-	must(t, errorOf(r.EnsureStopped(t.Context(), r.a)))
-	must(t, errorOf(r.EnsureStopped(t.Context(), r.b)))
-	r.clock.Advance(time.Hour)
-	r.Settle()
-	want := []powerEvent{
-		{r.a, cloud.PowerStopping}, {r.b, cloud.PowerStopping}, {r.a, cloud.PowerStopped}, {r.b, cloud.PowerStopped},
-	}
-	if diff := cmp.Diff(want, r.heard); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func errorOf[T any](_ T, err error) error { return err }
-
-func TestOnPowerCallsCloud(t *testing.T) {
-	r := newRig(t)
-	var seen []string
-	r.OnPower = func(id cloud.InstanceID, p cloud.Power) {
-		if p == cloud.PowerRunning {
-			seen = append(seen, r.BootID(id))
-			r.GuestPowerOff(id)
-		}
-	}
-	must(t, errorOf(r.EnsureStopped(t.Context(), r.a)))
-	r.clock.Advance(latency.Stop)
-	must(t, errorOf(r.EnsureStarted(t.Context(), r.a)))
-	r.clock.Advance(latency.Start)
-	r.Settle()
-	r.clock.Advance(latency.GuestOff)
-	if got := r.World().Instance(r.a); got.Power != cloud.PowerStopped || len(seen) != 1 || seen[0] != got.BootID {
-		t.Errorf("instance %+v, boots heard of %v", got, seen)
-	}
-}
 
 func TestZeroLatency(t *testing.T) {
 	c := memory.New(memory.Config{})

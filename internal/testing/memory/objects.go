@@ -23,7 +23,7 @@ type Objects struct{ *PoolProvider }
 // familyOf returns the image family of a pool.
 func (c *pools) familyOf(id cloud.PoolID) cloud.ImageFamily {
 	family := familyOf(id)
-	if c.apart {
+	if c.config.Apart {
 		family.Place = linesPlace
 	}
 	return family
@@ -31,7 +31,7 @@ func (c *pools) familyOf(id cloud.PoolID) cloud.ImageFamily {
 
 // instanceID returns the ID of a new instance of a pool.
 func (c *pools) instanceID(id cloud.PoolID, name string) cloud.InstanceID {
-	if c.apart {
+	if c.config.Apart {
 		return cloud.InstanceID(machinePrefix + familyOf(id).Name + "-" + strings.ToLower(name))
 	}
 	return instanceID(id, name)
@@ -39,7 +39,7 @@ func (c *pools) instanceID(id cloud.PoolID, name string) cloud.InstanceID {
 
 // reportedVersion returns the version that an instance reports.
 func (c *pools) reportedVersion(p *pool) string {
-	if c.apart {
+	if c.config.Apart {
 		return ""
 	}
 	return c.recipeVersion(p)
@@ -66,10 +66,7 @@ func (c *Objects) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]clou
 // Pool returns a pool without its recipe's version.
 func (c *Objects) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opPool, string(id)); err != nil {
-		return cloud.Pool{}, err
-	}
-	p, err := c.findPool(opPool, id)
+	p, err := c.admitPool(ctx, opPool, id)
 	if err != nil {
 		return cloud.Pool{}, err
 	}
@@ -87,28 +84,17 @@ type objectRevision struct {
 // RecipeChange implements cloud.PoolProvider.
 func (c *Objects) RecipeChange(ctx context.Context, to cloud.Target, removeBootstrap bool) (cloud.RecipeChange, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opRecipeChange, string(to.Pool)); err != nil {
-		return cloud.RecipeChange{}, err
-	}
-	p, err := c.findPool(opRecipeChange, to.Pool)
+	p, err := c.admitPool(ctx, opRecipeChange, to.Pool)
 	if err != nil {
 		return cloud.RecipeChange{}, err
 	}
 	if _, ok := parseVersion(to.Version); !ok {
 		return cloud.RecipeChange{}, refused(cloud.Invalid, opRecipeChange, string(to.Pool), "InvalidParameter", fmt.Sprintf("%q is no version", to.Version))
 	}
-	change := cloud.RecipeChange{Pool: p.id, Version: to.Version, From: p.recipe.image, To: to.Image, Refusals: p.rollRefusals()}
-	change.Keeps = p.parts(p.spec.Extensions)
-	if removeBootstrap {
-		change.Removes = p.parts(p.recipe.bootstrap)
-	} else {
-		change.Keeps = append(change.Keeps, p.parts(p.recipe.bootstrap)...)
+	change := p.recipeChange(to, removeBootstrap)
+	if !change.Done {
+		change.Backup, err = json.Marshal(objectRevision{p.id, p.revision, p.recipe.image, change.Removes})
 	}
-	p.handedOver(&change)
-	if change.Done = p.recipe.image == to.Image && len(change.Removes) == 0; change.Done {
-		return change, nil
-	}
-	change.Backup, err = json.Marshal(objectRevision{p.id, p.revision, p.recipe.image, change.Removes})
 	return change, err
 }
 
@@ -118,15 +104,11 @@ func (c *Objects) SetRecipe(ctx context.Context, change cloud.RecipeChange) erro
 	if change.Restores != nil {
 		return c.restore(ctx, change)
 	}
-	resource := string(change.Pool)
-	if err := c.admit(ctx, opSetRecipe, resource); err != nil {
-		return err
-	}
-	p, err := c.findPool(opSetRecipe, change.Pool)
+	p, err := c.admitPool(ctx, opSetRecipe, change.Pool)
 	if err != nil {
 		return err
 	}
-	v := c.imageByID(change.To)
+	v, resource := c.imageByID(change.To), string(p.id)
 	switch {
 	case v == nil:
 		return refused(cloud.NotFound, opSetRecipe, resource, "ImageNotFound", change.To+" does not exist")
@@ -139,20 +121,7 @@ func (c *Objects) SetRecipe(ctx context.Context, change cloud.RecipeChange) erro
 	case c.written(p, change):
 		return refused(cloud.Conflict, opSetRecipe, resource, "Conflict", "the object has been modified: look again")
 	}
-	if err := p.mayWrite(opSetRecipe); err != nil {
-		return err
-	}
-	if refusal := p.handOver(change.To); refusal != nil {
-		return refusal.Error(phrases[opSetRecipe], resource)
-	}
-	p.recipe.image, p.recipe.bootstrap = v.id, without(p.recipe.bootstrap, change.Removes)
-	p.revision++
-	c.record(ByCaller, EffectSetRecipe, v.id)
-	c.roll(p)
-	c.promotion = append(c.promotion, Promotion{
-		At: c.at, Pool: p.id, Version: v.version, State: v.state, Generalized: v.disk.clean(), Quarantined: v.tags[cloud.TagQuarantined] != "",
-	})
-	return nil
+	return c.promote(p, v, change)
 }
 
 // written reports whether the object was written since the change was made.

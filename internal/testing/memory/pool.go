@@ -36,6 +36,23 @@ func (c *pools) findPool(op string, id cloud.PoolID) (*pool, error) {
 	return nil, refused(cloud.NotFound, op, string(id), "ResourceNotFound", "the pool does not exist")
 }
 
+// admitPool is admit and findPool.
+func (c *pools) admitPool(ctx context.Context, op string, id cloud.PoolID) (*pool, error) {
+	if err := c.admit(ctx, op, string(id)); err != nil {
+		return nil, err
+	}
+	return c.findPool(op, id)
+}
+
+// mustPool is findPool for the test's side. An unknown pool panics, because the test is wrong.
+func (c *pools) mustPool(id cloud.PoolID) *pool {
+	p, err := c.findPool(opPool, id)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
 // AddPool adds a pool without instances and returns its ID. A duplicate name panics, because the test is wrong.
 func (c *pools) AddPool(spec PoolSpec) cloud.PoolID {
 	defer c.enter()()
@@ -62,10 +79,7 @@ func (c *pools) AddPool(spec PoolSpec) cloud.PoolID {
 // pool or a duplicate ID panics, because the test is wrong.
 func (c *pools) AddInstance(id cloud.PoolID, name string) cloud.InstanceID {
 	defer c.enter()()
-	p, err := c.findPool(opPool, id)
-	if err != nil {
-		panic(err)
-	}
+	p := c.mustPool(id)
 	if _, ok := c.lookup(c.instanceID(p.id, name)); ok {
 		panic(fmt.Sprintf("memory: instance %s exists", c.instanceID(p.id, name)))
 	}
@@ -78,7 +92,7 @@ func (c *pools) AddInstance(id cloud.PoolID, name string) cloud.InstanceID {
 // build makes an instance that is off.
 func (c *pools) build(p *pool, name string) *instance {
 	m := c.make(&instance{
-		id: c.instanceID(p.id, name), owner: p.id, stray: c.apart, diskGB: p.spec.DiskGB,
+		id: c.instanceID(p.id, name), owner: p.id, stray: c.config.Apart, diskGB: p.spec.DiskGB,
 		image: p.recipe.image, builtFrom: c.reportedVersion(p), bootstrap: slices.Clone(p.recipe.bootstrap),
 	})
 	return m
@@ -117,10 +131,7 @@ func (c *PoolProvider) Family(_ context.Context, id cloud.PoolID) (cloud.ImageFa
 // Pool returns a pool with its recipe. The ImageProvider find the version.
 func (c *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opPool, string(id)); err != nil {
-		return cloud.Pool{}, err
-	}
-	p, err := c.findPool(opPool, id)
+	p, err := c.admitPool(ctx, opPool, id)
 	if err != nil {
 		return cloud.Pool{}, err
 	}
@@ -138,10 +149,7 @@ func (c *pools) poolView(p *pool, recipe cloud.Recipe) cloud.Pool {
 // before.
 func (c *PoolProvider) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
 	defer c.enter()()
-	if err := c.admit(ctx, opSetCapacity, string(id)); err != nil {
-		return err
-	}
-	p, err := c.findPool(opSetCapacity, id)
+	p, err := c.admitPool(ctx, opSetCapacity, id)
 	if err != nil {
 		return err
 	}
@@ -189,7 +197,26 @@ func (c *pools) freeName(p *pool) string {
 // SetMaxSize sets the largest capacity of a pool; 0 if unknown to the cloud. The pool does not change.
 func (c *pools) SetMaxSize(id cloud.PoolID, most int64) {
 	defer c.enter()()
-	if p, err := c.findPool(opPool, id); err == nil {
-		p.spec.MaxSize = most
+	c.mustPool(id).spec.MaxSize = most
+}
+
+const opPoolsInScope = "PoolsInScope"
+
+// PoolsInScope implements cloud.PoolProvider. All pools are in one place.
+func (c *PoolProvider) PoolsInScope(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
+	defer c.enter()()
+	if err := c.admit(ctx, opPoolsInScope, ""); err != nil || len(pools) == 0 {
+		return nil, err
 	}
+	var found []cloud.PoolID
+	for _, p := range c.all {
+		found = append(found, p.id)
+	}
+	return found, nil
+}
+
+// ReadPool implements cloud.PoolProvider.
+func (c *PoolProvider) ReadPool(text string) (cloud.PoolID, bool) {
+	name, ok := strings.CutPrefix(strings.ToLower(text), poolPrefix)
+	return poolID(name), ok && name != "" && !strings.Contains(name, "/")
 }

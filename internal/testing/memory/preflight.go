@@ -24,10 +24,7 @@ var (
 // PreflightRecipe implements cloud.PoolProvider.
 func (c *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opPreflight, string(spec.Pool)); err != nil {
-		return nil, err
-	}
-	p, err := c.findPool(opPreflight, spec.Pool)
+	p, err := c.admitPool(ctx, opPreflight, spec.Pool)
 	if err != nil {
 		return nil, err
 	}
@@ -59,10 +56,7 @@ func (c *machines) lacksCapacity() []cloud.Refusal {
 // PreflightDisk implements cloud.ImageProvider.
 func (c *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) ([]cloud.Refusal, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opPreflight, string(spec.Instance)); err != nil {
-		return nil, err
-	}
-	m, err := c.find(opPreflight, spec.Instance)
+	m, err := c.admitInstance(ctx, opPreflight, spec.Instance)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +77,7 @@ func (c *credential) missingPermissions(calls []string, of string) []cloud.Refus
 	for _, op := range calls {
 		if c.forbidden[op] {
 			refusals = append(refusals, cloud.Refuse(ReasonPermissionMissing,
-				fmt.Sprintf("the credential may not %s in pool %s", phrases[op], of), "grant it"))
+				fmt.Sprintf("the credential may not %s in pool %s", phrase(op), of), "grant it"))
 		}
 	}
 	return refusals
@@ -104,4 +98,40 @@ func (c *machines) usedUp() []cloud.Refusal {
 		}
 	}
 	return refusals
+}
+
+// Reads that the credential of each half needs, besides a capture's writes.
+var (
+	diskLooks   = []string{opInstance, opSnapshot, opImage, opImages, opPreflight}
+	recipeLooks = []string{opPool, opInstances, opRecipeChange, opSetCapacity, opPreflight, opProtection}
+)
+
+// Permissions implements cloud.ImageProvider. An action is the name of a call.
+func (c *ImageProvider) Permissions(ctx context.Context, family cloud.ImageFamily) ([]cloud.Permission, error) {
+	defer c.enter()()
+	if err := c.admit(ctx, opPermissions, lineID(family)); err != nil {
+		return nil, err
+	}
+	return c.permissions(lineID(family), slices.Concat(diskCalls, diskLooks), ""), nil
+}
+
+// Permissions implements cloud.PoolProvider. An action is the name of a call.
+func (c *PoolProvider) Permissions(ctx context.Context, id cloud.PoolID) ([]cloud.Permission, error) {
+	defer c.enter()()
+	p, err := c.admitPool(ctx, opPermissions, id)
+	if err != nil {
+		return nil, err
+	}
+	list := c.permissions(string(p.id), slices.Concat(recipeCalls, recipeLooks), "")
+	return slices.Concat(list, c.permissions(string(p.id), []string{opEnsureRebuilt}, "kamino rollback --replace-nodes"),
+		c.permissions(string(p.id), []string{opEnsureRemoved}, cloud.ForRemoval),
+		c.permissions(string(p.id), []string{opEnsureTrial, opEndTrial}, cloud.ForTrialApart)), nil
+}
+
+func (c *credential) permissions(scope string, calls []string, purpose string) []cloud.Permission {
+	list := make([]cloud.Permission, len(calls))
+	for i, op := range calls {
+		list[i] = cloud.Permission{Action: op, Scope: scope, Allowed: !c.forbidden[op], For: purpose}
+	}
+	return list
 }

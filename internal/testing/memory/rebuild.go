@@ -14,10 +14,7 @@ func (c *PoolProvider) CanRebuild() bool { return true }
 // beginning, like a cloud that updates the model before the disk.
 func (c *PoolProvider) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opEnsureRebuilt, string(id)); err != nil {
-		return cloud.Rebuild{}, err
-	}
-	m, err := c.find(opEnsureRebuilt, id)
+	m, err := c.admitInstance(ctx, opEnsureRebuilt, id)
 	if err != nil {
 		return cloud.Rebuild{}, err
 	}
@@ -65,12 +62,7 @@ func (c *PoolProvider) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, v
 // FailRebuilds makes the next rebuilds of an instance fail, each after its duration.
 func (c *controls) FailRebuilds(id cloud.InstanceID, times int) {
 	defer c.enter()()
-	m, ok := c.lookup(id)
-	if !ok {
-		return
+	if m, ok := c.lookup(id); ok {
+		c.failing.rebuilds[m.id] = times
 	}
-	if c.failing.rebuilds == nil {
-		c.failing.rebuilds = map[cloud.InstanceID]int{}
-	}
-	c.failing.rebuilds[m.id] = times
 }

@@ -50,22 +50,28 @@ func (c *PoolProvider) RecipeChange(ctx context.Context, to cloud.Target, remove
 	if err != nil {
 		return cloud.RecipeChange{}, err
 	}
-	change := cloud.RecipeChange{Pool: p.id, Version: to.Version, From: p.recipe.image, To: to.Image}
 	if v != nil {
-		change.To = v.id
+		to.Image = v.id
 	}
+	change := p.recipeChange(to, removeBootstrap)
+	if !change.Done {
+		change.Backup, err = p.backup(change.Removes)
+	}
+	return change, err
+}
+
+// recipeChange returns the change to a target, without a backup.
+func (p *pool) recipeChange(to cloud.Target, removeBootstrap bool) cloud.RecipeChange {
+	change := cloud.RecipeChange{Pool: p.id, Version: to.Version, From: p.recipe.image, To: to.Image, Refusals: p.rollRefusals()}
 	change.Keeps = p.parts(p.spec.Extensions)
 	if removeBootstrap {
 		change.Removes = p.parts(p.recipe.bootstrap)
 	} else {
 		change.Keeps = append(change.Keeps, p.parts(p.recipe.bootstrap)...)
 	}
-	change.Done, change.Refusals = p.recipe.image == change.To && len(change.Removes) == 0, p.rollRefusals()
 	p.handedOver(&change)
-	if !change.Done {
-		change.Backup, err = p.backup(change.Removes)
-	}
-	return change, err
+	change.Done = p.recipe.image == to.Image && len(change.Removes) == 0
+	return change
 }
 
 // parts parses the names of a pool's parts: a kind, and the rest as the name.
@@ -115,14 +121,19 @@ func (c *PoolProvider) SetRecipe(ctx context.Context, change cloud.RecipeChange)
 		return refused(cloud.Conflict, opSetRecipe, resource, "PreconditionFailed",
 			"another client changed the recipe in between: read the recipe again")
 	}
+	return c.promote(p, v, change)
+}
+
+// promote writes a version into a recipe.
+func (c *pools) promote(p *pool, v *image, change cloud.RecipeChange) error {
 	if err := p.mayWrite(opSetRecipe); err != nil {
 		return err
 	}
 	if refusal := p.handOver(change.To); refusal != nil {
-		return refusal.Error(phrases[opSetRecipe], resource)
+		return refusal.Error(phrase(opSetRecipe), string(p.id))
 	}
-	p.recipe.image = v.id
-	p.recipe.bootstrap = without(p.recipe.bootstrap, change.Removes)
+	p.recipe.image, p.recipe.bootstrap = v.id, without(p.recipe.bootstrap, change.Removes)
+	p.revision++
 	c.record(ByCaller, EffectSetRecipe, v.id)
 	c.roll(p)
 	c.promotion = append(c.promotion, Promotion{
@@ -189,10 +200,7 @@ func (c *pools) DeletePool(id cloud.PoolID) {
 // ChangeRecipe changes a recipe's image and bootstrap as a stranger. An unknown pool panics, because the test is wrong.
 func (c *pools) ChangeRecipe(id cloud.PoolID, image string, bootstrap ...string) {
 	defer c.enter()()
-	p, err := c.findPool(opPool, id)
-	if err != nil {
-		panic(err)
-	}
+	p := c.mustPool(id)
 	p.recipe = recipe{image: image, bootstrap: slices.Clone(bootstrap)}
 	p.revision++
 	c.record(ByStranger, EffectSetRecipe, image)

@@ -13,10 +13,7 @@ import (
 // RestoreChange implements cloud.PoolProvider.
 func (c *PoolProvider) RestoreChange(ctx context.Context, id cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opRestoreChange, string(id)); err != nil {
-		return cloud.RecipeChange{}, err
-	}
-	p, err := c.findPool(opRestoreChange, id)
+	p, err := c.admitPool(ctx, opRestoreChange, id)
 	if err != nil {
 		return cloud.RecipeChange{}, err
 	}
@@ -57,11 +54,7 @@ func (c *pools) restoreChange(p *pool, saved cloud.Saved) (cloud.RecipeChange, e
 
 // restore is SetRecipe for a change of RestoreChange.
 func (c *pools) restore(ctx context.Context, change cloud.RecipeChange) error {
-	resource := string(change.Pool)
-	if err := c.admit(ctx, opSetRecipe, resource); err != nil {
-		return err
-	}
-	p, err := c.findPool(opSetRecipe, change.Pool)
+	p, err := c.admitPool(ctx, opSetRecipe, change.Pool)
 	if err != nil {
 		return err
 	}
@@ -70,7 +63,7 @@ func (c *pools) restore(ctx context.Context, change cloud.RecipeChange) error {
 	case err != nil || now.Done:
 		return err
 	case now.From != change.From || !cloud.SameFields(now.Keeps, change.Keeps):
-		return refused(cloud.Conflict, opSetRecipe, resource, "PreconditionFailed", "another client changed the recipe in between: read the recipe again")
+		return refused(cloud.Conflict, opSetRecipe, string(p.id), "PreconditionFailed", "another client changed the recipe in between: read the recipe again")
 	}
 	if err := p.mayWrite(opSetRecipe); err != nil {
 		return err

@@ -14,10 +14,7 @@ const ReasonRolls = "UpgradePolicyAutomatic"
 // instance. An unknown pool panics, because the test is wrong.
 func (c *pools) SetUpgrades(id cloud.PoolID, automatic bool) {
 	defer c.enter()()
-	p, err := c.findPool(opPool, id)
-	if err != nil {
-		panic(err)
-	}
+	p := c.mustPool(id)
 	p.rolls = automatic
 }
 
@@ -33,7 +30,7 @@ func (p *pool) rollRefusals() []cloud.Refusal {
 // mayWrite returns an error if a write would change running instances.
 func (p *pool) mayWrite(op string) error {
 	if refusals := p.rollRefusals(); refusals != nil {
-		return refusals[0].Error(phrases[op], string(p.id))
+		return refusals[0].Error(phrase(op), string(p.id))
 	}
 	return nil
 }

@@ -23,11 +23,7 @@ type trial struct {
 	built []*instance
 	// isEnding is true during the removal of the trial.
 	isEnding bool
-	// trouble is why the instance failed.
-	trouble                    string
-	lacksCapacity, blamesImage bool
-	// unfilled is true if the cloud could not create the instance, and retries if the cloud tries again and again.
-	unfilled, retries bool
+	failure  TrialFailure
 }
 
 func (c *pools) findTrial(spec cloud.TrialSpec) *trial {
@@ -47,7 +43,7 @@ func (t *trial) remaining() []*instance {
 // view returns the state of the trial.
 func (t *trial) view() cloud.Trial {
 	left := t.remaining()
-	view := cloud.Trial{State: cloud.Pending, Trouble: t.trouble, LacksCapacity: t.lacksCapacity, BlamesImage: t.blamesImage}
+	view := cloud.Trial{State: cloud.Pending, Trouble: t.failure.Trouble, LacksCapacity: t.failure.LacksCapacity, BlamesImage: t.failure.BlamesImage}
 	for _, m := range left {
 		view.Instances = append(view.Instances, m.view())
 	}
@@ -57,14 +53,14 @@ func (t *trial) view() cloud.Trial {
 		view.State = cloud.Deleting
 	case runs:
 		view.State = cloud.Complete
-	case t.unfilled && (t.trouble == "" || t.retries):
+	case t.failure.Unfilled && (t.failure.Trouble == "" || t.failure.Retries):
 		view.State = cloud.Pending
 	case len(left) == 0:
 		view.State = cloud.Failed
-		if !t.unfilled {
+		if !t.failure.Unfilled {
 			view.Trouble, view.LacksCapacity, view.BlamesImage = "", false, false
 		}
-	case t.trouble != "":
+	case t.failure.Trouble != "":
 		view.State = cloud.Failed
 	}
 	return view
@@ -73,10 +69,7 @@ func (t *trial) view() cloud.Trial {
 // PreflightTrial implements cloud.PoolProvider.
 func (c *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opPreflightTrial, string(spec.Pool)); err != nil {
-		return nil, err
-	}
-	p, err := c.findPool(opPreflightTrial, spec.Pool)
+	p, err := c.admitPool(ctx, opPreflightTrial, spec.Pool)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +149,7 @@ func (c *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 // buildApart creates an instance outside the pool.
 func (c *pools) buildApart(p *pool, t *trial, spec cloud.TrialSpec) error {
 	if found := p.notCopyable(spec); found != nil {
-		return found[0].Error(phrases[opEnsureTrial], string(p.id))
+		return found[0].Error(phrase(opEnsureTrial), string(p.id))
 	}
 	bootstrap := slices.Clone(p.recipe.bootstrap)
 	if spec.RemoveBootstrap {
@@ -179,44 +172,29 @@ func (c *pools) bootTrial(t *trial) {
 		return
 	}
 	c.failing.trials--
-	failing := c.failing
-	t.retries = failing.retries
-	if t.unfilled = failing.unfilled; t.unfilled {
+	failure := c.failing.trial
+	if t.failure = (TrialFailure{Unfilled: failure.Unfilled, Retries: failure.Retries}); failure.Unfilled {
 		c.drop(m)
 	} else {
 		c.turn(m, cloud.PowerStarting, cloud.PowerStopped, c.config.Latency.Start)
 	}
-	c.after(c.config.Latency.Start, func() {
-		t.trouble, t.lacksCapacity, t.blamesImage = failing.trouble, failing.lacksCapacity, failing.blamesImage
-	})
+	c.after(c.config.Latency.Start, func() { t.failure = failure })
 }
 
-// StarveTrials makes the cloud fail to create the instances of the next n trials, with the message trouble.
-//
-// Source: Compute REST API, Virtual Machine Scale Sets, provisioningState; "Troubleshoot allocation failures".
-func (c *controls) StarveTrials(n int, trouble string) {
-	defer c.enter()()
-	c.failing.trials, c.failing.trouble, c.failing.lacksCapacity, c.failing.blamesImage, c.failing.unfilled = n, trouble, true, false, true
+// TrialFailure is how the instances of a trial fail, after Latency.Start.
+type TrialFailure struct {
+	// Trouble is the cloud's message. Without LacksCapacity and BlamesImage, the cause is unknown.
+	Trouble                    string
+	LacksCapacity, BlamesImage bool
+	// Unfilled: the cloud creates no instance. Source: Compute REST API, Virtual Machine Scale Sets, provisioningState;
+	// "Troubleshoot allocation failures". Retries: the cloud tries again and again, as Cluster API's provider for AWS does.
+	Unfilled, Retries bool
 }
 
-// RefuseTrials makes the cloud refuse the instances of the next n trials again and again, with the message trouble. Source:
-// Cluster API's provider for AWS, which retries for ever.
-func (c *controls) RefuseTrials(n int, trouble string) {
+// FailTrials makes the instances of the next n trials fail.
+func (c *controls) FailTrials(n int, how TrialFailure) {
 	defer c.enter()()
-	c.failing.trials, c.failing.trouble, c.failing.lacksCapacity, c.failing.blamesImage, c.failing.unfilled, c.failing.retries = n, trouble, false, false, true, true
-}
-
-// FailTrials makes the instances of the next n trials fail with the message trouble. The message means missing capacity
-// if lacksCapacity is true, else a bad image.
-func (c *controls) FailTrials(n int, trouble string, lacksCapacity bool) {
-	defer c.enter()()
-	c.failing.trials, c.failing.trouble, c.failing.lacksCapacity, c.failing.blamesImage, c.failing.unfilled = n, trouble, lacksCapacity, !lacksCapacity, false
-}
-
-// BreakTrials makes the instances of the next n trials fail with the message trouble, without a known cause.
-func (c *controls) BreakTrials(n int, trouble string) {
-	defer c.enter()()
-	c.failing.trials, c.failing.trouble, c.failing.lacksCapacity, c.failing.blamesImage, c.failing.unfilled = n, trouble, false, false, false
+	c.failing.trials, c.failing.trial = n, how
 }
 
 // EndTrial implements cloud.PoolProvider. The trial is gone after Latency.Delete.

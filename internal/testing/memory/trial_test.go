@@ -73,7 +73,7 @@ func TestFailedTrial(t *testing.T) {
 	}
 	r.SetQuota(memory.Quota{})
 	for _, lacksCapacity := range []bool{true, false} {
-		r.FailTrials(1, "no", lacksCapacity)
+		r.FailTrials(1, memory.TrialFailure{Trouble: "no", LacksCapacity: lacksCapacity, BlamesImage: !lacksCapacity})
 		_, err := r.EnsureTrial(t.Context(), spec)
 		must(t, err)
 		r.clock.Advance(latency.Start)

@@ -6,17 +6,9 @@ import "github.com/kamino-dev/kamino/internal/cloud"
 type failing struct {
 	snapshots int
 	images    int
-	starts    map[cloud.InstanceID]int
 	rebuilds  map[cloud.InstanceID]int
-	// trials is the number of failing trials. The next fields are the cloud's messages.
-	trials        int
-	trouble       string
-	lacksCapacity bool
-	blamesImage   bool
-	// unfilled is true if no instance is created.
-	unfilled bool
-	// retries is true if the cloud tries again and again.
-	retries bool
+	trials    int
+	trial     TrialFailure
 }
 
 // controls is the test's side of the machines: what guests and other clients do, and trouble.
@@ -32,18 +24,6 @@ func (c *controls) FailSnapshots(n int) {
 func (c *controls) FailImages(n int) {
 	defer c.enter()()
 	c.failing.images = n
-}
-
-// FailStarts makes the next n starts of an instance fail, as without capacity: the instance is Starting and then
-// Stopped again.
-func (c *controls) FailStarts(id cloud.InstanceID, n int) {
-	defer c.enter()()
-	if m, ok := c.lookup(id); ok {
-		if c.failing.starts == nil {
-			c.failing.starts = map[cloud.InstanceID]int{}
-		}
-		c.failing.starts[m.id] = n
-	}
 }
 
 // SetQuota changes the limits. Existing objects stay.
@@ -77,9 +57,7 @@ func (c *credential) Permit(calls ...string) {
 // RefusePool sets the refusals of a pool; none makes it capturable.
 func (c *pools) RefusePool(id cloud.PoolID, refusals ...cloud.Refusal) {
 	defer c.enter()()
-	if p, err := c.findPool(opPool, id); err == nil {
-		p.refusals = refusals
-	}
+	c.mustPool(id).refusals = refusals
 }
 
 // RefuseInstance sets the refusals of an instance; none makes it capturable.

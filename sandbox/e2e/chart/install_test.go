@@ -1,18 +1,26 @@
 package chart
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v4/pkg/action"
+	chartv2 "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/kube"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/restmapper"
@@ -40,12 +48,12 @@ func TestInstallVariants(t *testing.T) {
 				level = "privileged"
 			}
 			helm := newHelm(t, "variant-"+name, level)
-			if err := helm.Install(t.Context(), name, values, false); err != nil {
+			if err := helm.install(t.Context(), name, values, false); err != nil {
 				t.Fatal(err)
 			}
 			applyStrictly(t, helm, name, values)
 			waitAdmitted(t, helm.Namespace)
-			if err := helm.Uninstall(name); err != nil {
+			if err := helm.uninstall(name); err != nil {
 				t.Fatal(err)
 			}
 			wantGone(t, name, helm, values)
@@ -60,14 +68,14 @@ func firstInstall(t *testing.T, path string) {
 	values := valuesOf(t, path)
 	unstructured.RemoveNestedField(values, "policies")
 	helm := newHelm(t, "variant-first", "privileged")
-	if err := helm.Install(t.Context(), "first", values, false); err != nil {
+	if err := helm.install(t.Context(), "first", values, false); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "PrototypePolicy is served", func() bool {
 		list, err := sandbox.Kube().Discovery().ServerResourcesForGroupVersion("kamino.dev/v1alpha1")
 		return err == nil && strings.Contains(fmt.Sprint(list.APIResources), "PrototypePolicy")
 	})
-	if err := helm.Uninstall("first"); err != nil {
+	if err := helm.uninstall("first"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -131,7 +139,7 @@ func operatorKinds(t *testing.T) {
 
 // applyStrictly sends every object to the API server with strict validation, so that an unknown field is an error
 // instead of dropped.
-func applyStrictly(t *testing.T, helm chart.Helm, name string, values chart.Values) {
+func applyStrictly(t *testing.T, helm helmClient, name string, values chart.Values) {
 	t.Helper()
 	rendered, err := chart.Render(t.Context(), name, helm.Namespace, values)
 	if err != nil {
@@ -223,7 +231,7 @@ func waitAdmitted(t *testing.T, namespace string) {
 
 // wantGone requires that only the definitions are left of a release, because their deletion would delete all
 // objects.
-func wantGone(t *testing.T, name string, helm chart.Helm, values chart.Values) {
+func wantGone(t *testing.T, name string, helm helmClient, values chart.Values) {
 	t.Helper()
 	rendered, err := chart.Render(t.Context(), name, helm.Namespace, values)
 	if err != nil {
@@ -258,11 +266,106 @@ func TestAdmissionPolicyRefusals(t *testing.T) {
 		"image":    chart.Values{"repository": simulated},
 		"policies": chart.Values{"bad": chart.Values{"patched": chart.Values{"preset": "kured", "rebootPending": "example.test/x"}}},
 	}
-	err := helm.Install(t.Context(), "refused", values, false)
+	err := helm.install(t.Context(), "refused", values, false)
 	if err == nil || !strings.Contains(err.Error(), "set either preset, or both") {
 		t.Fatalf("error %v, want the rule's own sentence", err)
 	}
-	if err := helm.Uninstall("refused"); err != nil {
+	if err := helm.uninstall("refused"); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// helmClient installs the chart into a cluster, as the command `helm` does.
+type helmClient struct {
+	// Kubeconfig is the path of the cluster's.
+	Kubeconfig string
+	// Namespace of the releases. The namespace must exist.
+	Namespace string
+	// Timeout of each action, with its hooks; five minutes if zero.
+	Timeout time.Duration
+}
+
+// install installs a release, and waits for its hooks. With wait, install also waits for the pods.
+func (h helmClient) install(ctx context.Context, name string, values chart.Values, wait bool) error {
+	config, err := h.configuration()
+	if err != nil {
+		return err
+	}
+	loaded, err := loadForAnyVersion()
+	if err != nil {
+		return err
+	}
+	install := action.NewInstall(config)
+	install.ReleaseName, install.Namespace, install.Timeout, install.WaitStrategy = name, h.Namespace, h.timeout(), strategy(wait)
+	if _, err := install.RunWithContext(ctx, loaded, values); err != nil {
+		return fmt.Errorf("install %s: %w", name, err)
+	}
+	return nil
+}
+
+// upgrade changes the values of a release; omitted values get the chart's defaults.
+func (h helmClient) upgrade(ctx context.Context, name string, values chart.Values, wait bool) error {
+	config, err := h.configuration()
+	if err != nil {
+		return err
+	}
+	loaded, err := loadForAnyVersion()
+	if err != nil {
+		return err
+	}
+	upgrade := action.NewUpgrade(config)
+	upgrade.Namespace, upgrade.Timeout, upgrade.WaitStrategy, upgrade.ResetValues = h.Namespace, h.timeout(), strategy(wait), true
+	if _, err := upgrade.RunWithContext(ctx, name, loaded, values); err != nil {
+		return fmt.Errorf("upgrade %s: %w", name, err)
+	}
+	return nil
+}
+
+// uninstall removes a release, and does not wait for the removal.
+func (h helmClient) uninstall(name string) error {
+	config, err := h.configuration()
+	if err != nil {
+		return err
+	}
+	uninstall := action.NewUninstall(config)
+	uninstall.Timeout, uninstall.WaitStrategy = h.timeout(), kube.HookOnlyStrategy
+	if _, err := uninstall.Run(name); err != nil {
+		return fmt.Errorf("uninstall %s: %w", name, err)
+	}
+	return nil
+}
+
+// loadForAnyVersion reads the chart without the required version of the API server: an API server inside a test does
+// not know its version.
+func loadForAnyVersion() (*chartv2.Chart, error) {
+	loaded, err := chart.Load()
+	if err == nil {
+		loaded.Metadata.KubeVersion = ""
+	}
+	return loaded, err
+}
+
+func (h helmClient) timeout() time.Duration {
+	if h.Timeout == 0 {
+		return 5 * time.Minute
+	}
+	return h.Timeout
+}
+
+func strategy(wait bool) kube.WaitStrategy {
+	if wait {
+		return kube.StatusWatcherStrategy
+	}
+	return kube.HookOnlyStrategy
+}
+
+func (h helmClient) configuration() (*action.Configuration, error) {
+	config := action.NewConfiguration()
+	config.SetLogger(slog.NewTextHandler(io.Discard, nil))
+	getter := genericclioptions.NewConfigFlags(true)
+	getter.KubeConfig, getter.Namespace = &h.Kubeconfig, &h.Namespace
+	if err := config.Init(getter, h.Namespace, "secret"); err != nil {
+		return nil, err
+	}
+	return config, nil
 }

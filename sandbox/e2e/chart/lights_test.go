@@ -44,7 +44,7 @@ func TestLightsOut(t *testing.T) {
 	cloudSecret(t)
 	values := lightsOutValues(t, set)
 	listenLocally(t, values)
-	if err := helm.Install(t.Context(), "kamino", values, true); err != nil {
+	if err := helm.install(t.Context(), "kamino", values, true); err != nil {
 		t.Fatal(err)
 	}
 	outdateDefinition(t)
@@ -71,7 +71,7 @@ func TestLightsOut(t *testing.T) {
 
 	// An upgrade replaces the old definition, and continues with two replicas and one leader.
 	values = lightsOutValues(t, set)
-	if err := helm.Upgrade(t.Context(), "kamino", values, true); err != nil {
+	if err := helm.upgrade(t.Context(), "kamino", values, true); err != nil {
 		t.Fatal(err)
 	}
 	upToDate(t)
@@ -80,11 +80,11 @@ func TestLightsOut(t *testing.T) {
 	// The same release as a CronJob: a manual run finds today's version of the pool and exits with 0.
 	values["mode"] = "cronjob"
 	delete(values, "extraArgs")
-	if err := helm.Upgrade(t.Context(), "kamino", values, true); err != nil {
+	if err := helm.upgrade(t.Context(), "kamino", values, true); err != nil {
 		t.Fatal(err)
 	}
 	runCronJob(t, "kamino")
-	if err := helm.Uninstall("kamino"); err != nil {
+	if err := helm.uninstall("kamino"); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/kamino-dev/kamino/sandbox/chart"
 	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 	"github.com/kamino-dev/kamino/sandbox/world"
@@ -67,7 +66,7 @@ func nodes(t *testing.T) {
 }
 
 // newHelm creates a namespace with a Pod Security level, and returns a Helm for this namespace.
-func newHelm(t *testing.T, name, level string) chart.Helm {
+func newHelm(t *testing.T, name, level string) helmClient {
 	t.Helper()
 	nodes(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{enforced: level}}}
@@ -78,7 +77,7 @@ func newHelm(t *testing.T, name, level string) chart.Helm {
 		_, err := sandbox.Kube().CoreV1().ConfigMaps(name).Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{})
 		return err == nil
 	})
-	return chart.Helm{Kubeconfig: filepath.Join(sandbox.Dir(), sandboxdir.KubeconfigFile), Namespace: name, Timeout: 10 * time.Minute}
+	return helmClient{Kubeconfig: filepath.Join(sandbox.Dir(), sandboxdir.KubeconfigFile), Namespace: name, Timeout: 10 * time.Minute}
 }
 
 // eventually waits until done returns true.

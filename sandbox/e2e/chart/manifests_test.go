@@ -39,10 +39,10 @@ func TestFromManifestsToTheChart(t *testing.T) {
 	sandbox.Must(t, "kubectl", "apply", "--server-side", "--force-conflicts", "-f", file)
 	kept := createUserObjects(t)
 
-	helm := chart.Helm{Kubeconfig: filepath.Join(sandbox.Dir(), sandboxdir.KubeconfigFile), Namespace: v1alpha1.DefaultNamespace, Timeout: time.Minute}
+	helm := helmClient{Kubeconfig: filepath.Join(sandbox.Dir(), sandboxdir.KubeconfigFile), Namespace: v1alpha1.DefaultNamespace, Timeout: time.Minute}
 	values := chart.Values{"image": chart.Values{"repository": simulated}, "policies": chart.Values{"all": chart.Values{"suspend": true}}}
 	roles := clusterRoles(t)
-	err := helm.Install(t.Context(), "kamino", values, false)
+	err := helm.install(t.Context(), "kamino", values, false)
 	if err == nil || !strings.Contains(err.Error(), "is of an installation by `kamino manifests`") {
 		t.Fatalf("a release over the manifests: %v", err)
 	}
@@ -70,7 +70,7 @@ func TestFromManifestsToTheChart(t *testing.T) {
 		_, err := sandbox.Kube().CoreV1().Namespaces().Get(t.Context(), "kamino-generalize", metav1.GetOptions{})
 		return missing(err)
 	})
-	if err := helm.Install(t.Context(), "kamino", values, false); err != nil {
+	if err := helm.install(t.Context(), "kamino", values, false); err != nil {
 		t.Fatal(err)
 	}
 	shell(t, after)
@@ -97,7 +97,7 @@ func TestFromManifestsToTheChart(t *testing.T) {
 
 // testUninstallDuringCapture: a reservation outlives the release. Commands without the release report and release
 // the node.
-func testUninstallDuringCapture(t *testing.T, helm chart.Helm) {
+func testUninstallDuringCapture(t *testing.T, helm helmClient) {
 	t.Helper()
 	donor := sandbox.Pool(t, "name=forgotten,nodes=2")[0].Node
 	capture := exec.Command(sandbox.Kamino, unverified.Capture(donor)...)
@@ -117,7 +117,7 @@ func testUninstallDuringCapture(t *testing.T, helm chart.Helm) {
 	if n := node(t, donor); n.Annotations[v1alpha1.ReservationAnnotation] == "" {
 		t.Fatalf("the capture ended before it was killed:\n%s", &messages)
 	}
-	if err := helm.Uninstall("kamino"); err != nil {
+	if err := helm.uninstall("kamino"); err != nil {
 		t.Fatal(err)
 	}
 	held := sandbox.Run(t, nil, "kamino", "reservations")

@@ -37,7 +37,7 @@ func (r request) attributes() *authorizationv1.ResourceAttributes {
 func TestPermissions(t *testing.T) {
 	skipOtherClouds(t)
 	helm := newHelm(t, "rbac", "restricted")
-	if err := helm.Install(t.Context(), "may", chart.Values{"image": chart.Values{"repository": simulated}}, false); err != nil {
+	if err := helm.install(t.Context(), "may", chart.Values{"image": chart.Values{"repository": simulated}}, false); err != nil {
 		t.Fatal(err)
 	}
 	const own, pods = "rbac", "may-kamino-generalize"
@@ -108,7 +108,7 @@ func TestPermissions(t *testing.T) {
 	if !regexp.MustCompile(`has all \d+ permissions in the cluster that a controller needs`).MatchString(messages) {
 		t.Errorf("kamino doctor says of the release's account:\n%s", messages)
 	}
-	if err := helm.Uninstall("may"); err != nil {
+	if err := helm.uninstall("may"); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -18,7 +18,7 @@ func TestServingNodesAreNotDeleted(t *testing.T) {
 	skipOtherClouds(t)
 	helm := newHelm(t, "removes", "restricted")
 	values := chart.Values{"image": chart.Values{"repository": simulated}, "rbac": chart.Values{"removeDonors": true}}
-	if err := helm.Install(t.Context(), "removes", values, false); err != nil {
+	if err := helm.install(t.Context(), "removes", values, false); err != nil {
 		t.Fatal(err)
 	}
 	as := impersonate(t, "system:serviceaccount:removes:removes-kamino")
@@ -51,7 +51,7 @@ func TestServingNodesAreNotDeleted(t *testing.T) {
 	if err := as.CoreV1().Nodes().Delete(t.Context(), down.Name, metav1.DeleteOptions{}); err != nil {
 		t.Errorf("a node that is down: %v", err)
 	}
-	if err := helm.Uninstall("removes"); err != nil {
+	if err := helm.uninstall("removes"); err != nil {
 		t.Fatal(err)
 	}
 }

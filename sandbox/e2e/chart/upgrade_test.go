@@ -25,7 +25,7 @@ func TestUpgrade(t *testing.T) {
 	helm := newHelm(t, "upgrade", "restricted")
 	image := chart.Values{"repository": simulated}
 	before := chart.Values{"image": image, "policies": chart.Values{"stays": chart.Values{}, "goes": chart.Values{}}}
-	if err := helm.Install(t.Context(), "up", before, false); err != nil {
+	if err := helm.install(t.Context(), "up", before, false); err != nil {
 		t.Fatal(err)
 	}
 	const name = "up-kamino"
@@ -51,7 +51,7 @@ func TestUpgrade(t *testing.T) {
 	}
 
 	after := chart.Values{"image": image, "mode": "cronjob", "policies": chart.Values{"stays": chart.Values{"dryRun": true}, "comes": chart.Values{"suspend": true}}}
-	if err := helm.Upgrade(t.Context(), "up", after, false); err != nil {
+	if err := helm.upgrade(t.Context(), "up", after, false); err != nil {
 		t.Fatal(err)
 	}
 	if uid, changed, err := policy("stays"); err != nil || uid != stays || changed != "dry" {
@@ -75,7 +75,7 @@ func TestUpgrade(t *testing.T) {
 
 	// The same values again change nothing, so a tool that compares them with the cluster sees no drift.
 	first := stamps(t, "up")
-	if err := helm.Upgrade(t.Context(), "up", after, false); err != nil {
+	if err := helm.upgrade(t.Context(), "up", after, false); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(first, stamps(t, "up")); diff != "" || len(first) < 15 {
@@ -85,7 +85,7 @@ func TestUpgrade(t *testing.T) {
 	// A Job is immutable: the same content keeps the Job, and job.run makes another.
 	jobs := func(run int) types.UID {
 		values := chart.Values{"image": image, "mode": "job", "job": chart.Values{"node": "n1", "run": run}}
-		if err := helm.Upgrade(t.Context(), "up", values, false); err != nil {
+		if err := helm.upgrade(t.Context(), "up", values, false); err != nil {
 			t.Fatal(err)
 		}
 		list, err := sandbox.Kube().BatchV1().Jobs(helm.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: instance + "=up"})
@@ -98,7 +98,7 @@ func TestUpgrade(t *testing.T) {
 	if one, again, two := jobs(1), jobs(1), jobs(2); one != again || one == two {
 		t.Errorf("the Jobs of two equal upgrades and another run: %s, %s, %s", one, again, two)
 	}
-	if err := helm.Uninstall("up"); err != nil {
+	if err := helm.uninstall("up"); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -3,6 +3,7 @@ package command
 import (
 	"testing"
 
+	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 	"github.com/kamino-dev/kamino/sandbox/unverified"
 )
 
@@ -12,5 +13,18 @@ func TestRefusedPool(t *testing.T) {
 	for _, args := range [][]string{unverified.Capture(e.Donor, "--dry-run"), unverified.Capture(e.Donor)} {
 		e.Start(args...).ExpectExit(3, e.Group, "is Rolling", "Manual")
 	}
-	e.AssertUnchanged(e.Before)
+	assertUnchanged(e, e.Before)
+}
+
+// assertUnchanged asserts that a refused command has changed neither the pool nor the cloud, and that no Prototype
+// exists.
+func assertUnchanged(e *sandboxtest.Env, before sandboxtest.PoolState) {
+	e.Helper()
+	e.AssertState(before)
+	if writes := e.Writes(); len(writes) > 0 {
+		e.Errorf("the cloud got the writes %v", writes)
+	}
+	if p := e.Prototype(); p != nil {
+		e.Errorf("there is a Prototype %s, %s", p.Name, p.Status.Phase)
+	}
 }

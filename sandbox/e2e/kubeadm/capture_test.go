@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,8 +15,6 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/machine/kubeadm"
-	"github.com/kamino-dev/kamino/sandbox/pool"
-	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
 // maxMemory is the limit for the memory of a capture, in MiB. make bench measures 20 to 22 MiB.
@@ -131,22 +128,4 @@ func (e env) assertCopy(copied machine.Status, version string, others map[string
 	if all := sandbox.Fleet().Collisions(); len(all) > 0 {
 		e.Error(all[0].String())
 	}
-}
-
-// TestKilledWithEachWrite kills each command of a capture with a write to the cloud. The result equals the result
-// of an undisturbed capture.
-func TestKilledWithEachWrite(t *testing.T) {
-	if sandboxtest.CurrentCloud() != pool.AWS {
-		t.Skip("this test runs on AWS")
-	}
-	t.Parallel()
-	e := newEnv(t, "name=killed,nodes=2")
-	donor, identity := e.Machines[0], e.identityOf(e.Machines[0])
-	args := append(sandboxtest.CaptureArgs(t, donor.Node), e.NamespaceFlags()...)
-	output := sandbox.KillWithEachWrite(t, e.Namespace, args...)
-	if want := "now builds new nodes from version "; !strings.Contains(output, want) {
-		t.Fatalf("the last command did not write %q:\n%s", want, output)
-	}
-	e.AssertReplaced(e.Before, donor.Node, 2)
-	e.assertCopy(e.Grow(), e.NextVersion(), map[string]map[string]string{donor.Node: identity})
 }

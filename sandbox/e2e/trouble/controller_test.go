@@ -3,6 +3,9 @@ package trouble
 import (
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
@@ -45,7 +48,15 @@ func TestPrototypeDeletedDuringCapture(t *testing.T) {
 	snapshot.Release()
 	deletion.ExpectExit(0) // kubectl waits until it is gone
 	e.AssertReturned(e.Before, e.Donor, 1)
-	e.AssertPrototypeGone(name)
+	assertPrototypeGone(e, name)
 	controller.Interrupt()
 	controller.ExpectExit(0)
+}
+
+// assertPrototypeGone asserts that a Prototype does not exist.
+func assertPrototypeGone(e *sandboxtest.Env, name string) {
+	e.Helper()
+	if _, err := e.PrototypeClient().Get(e.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		e.Errorf("prototype %s is still there: %v", name, err)
+	}
 }

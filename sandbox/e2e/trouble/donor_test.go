@@ -2,6 +2,7 @@ package trouble
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -38,7 +39,7 @@ func ageReservation(e *sandboxtest.Env, by time.Duration) {
 		}
 		return err == nil, "conflict"
 	})
-	e.PatchNode(e.Donor, func(n *corev1.Node) {
+	patchNode(e, e.Donor, func(n *corev1.Node) {
 		reservation, err := v1alpha1.ReservationOf(n.Annotations)
 		if err != nil || reservation == nil {
 			e.Fatalf("node %s is not reserved: %v", e.Donor, err)
@@ -91,4 +92,18 @@ func TestDonorLosesPower(t *testing.T) {
 	if e.CountWrites("snapshot put") > 0 {
 		t.Error("a disk that was not proven was copied")
 	}
+}
+
+// patchNode changes a node as a user would.
+func patchNode(e *sandboxtest.Env, name string, change func(*corev1.Node)) {
+	e.Helper()
+	e.Eventually("node "+name+" can be changed", func() (bool, string) {
+		n := e.Node(name)
+		change(n)
+		_, err := e.Kube().CoreV1().Nodes().Update(e.Context(), n, metav1.UpdateOptions{})
+		if err != nil && !apierrors.IsConflict(err) {
+			e.Fatal(err)
+		}
+		return err == nil, fmt.Sprint(err)
+	})
 }

@@ -69,7 +69,7 @@ func TestDrainBlockedByABudget(t *testing.T) {
 		"set settings.drain.force", "the capture of node "+e.Donor+" failed; the node was returned to service")
 	e.AssertReturned(before, e.Donor, 0)
 	e.AssertFailed("DrainTimeout")
-	e.AssertEvents("PartlyRestorable", "Reserved", "DrainTimeout", "Released")
+	assertEvents(e, "PartlyRestorable", "Reserved", "DrainTimeout", "Released")
 	if e.CountWrites("instance powerOff") > 0 {
 		t.Error("the donor was stopped")
 	}

@@ -226,7 +226,7 @@ func TestGeneralizePodTokenIsLimited(t *testing.T) {
 	capture.ExpectExit(exitInterrupted)
 	e.Start("cancel", p.Name).ExpectExit(0)
 	e.AssertReturned(e.Before, e.Donor, 1)
-	e.AssertPrototypeGone(p.Name)
+	assertPrototypeGone(e, p.Name)
 	if _, err := thief.admin.Get(t.Context(), thief.order.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the order is left: %v", err)
 	}

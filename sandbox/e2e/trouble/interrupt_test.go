@@ -48,11 +48,22 @@ func TestKilledAndResumed(t *testing.T) {
 	e := sandbox.NewEnv(t, "name=sigkill,nodes=2,profile=bootstrap")
 	args := sandboxtest.CaptureArgs(t, e.Donor, "--profile=bootstrap")
 	for _, request := range []sandboxtest.Request{sandboxtest.CreateSnapshot, sandboxtest.RemoveInstance} {
-		e.KillAt(request, args...)
+		killAt(e, request, args...)
 	}
 	e.Start(args...).ExpectExit(0)
 	e.AssertReplaced(e.Before, e.Donor, 2)
 	if snapshots, removals := e.CountWrites("snapshot put"), e.CountWrites("instance delete"); snapshots != 1 || removals != 1 {
 		t.Errorf("%d snapshots were made and %d instances removed: %v", snapshots, removals, e.Writes())
 	}
+}
+
+// killAt runs kamino, kills the process after the effect of the first matching request, and frees the Lease.
+func killAt(e *sandboxtest.Env, r sandboxtest.Request, args ...string) {
+	e.Helper()
+	started := make(chan *sandboxtest.Process, 1)
+	e.Barrier().After(r, func() { (<-started).Kill() })
+	p := e.Start(args...)
+	started <- p
+	p.ExpectExit(-1)
+	e.FreeLease()
 }

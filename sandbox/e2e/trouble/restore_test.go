@@ -48,7 +48,7 @@ func TestRestoredPoolBootstraps(t *testing.T) {
 	if owners := copied.OwnerReferences; len(owners) != 1 || owners[0].UID != p.UID {
 		t.Errorf("the copy of customData is owned by %v", owners)
 	}
-	e.DeletePrototype(p.Name)
+	e.Must(e.PrototypeClient().Delete(e.Context(), p.Name, metav1.DeleteOptions{}))
 	e.Eventually("the copy is deleted with its Prototype", func() (bool, string) {
 		_, err := secrets.Get(t.Context(), copied.Name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err), fmt.Sprint(err)

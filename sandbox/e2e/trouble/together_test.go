@@ -1,6 +1,7 @@
 package trouble
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
@@ -31,7 +32,7 @@ func TestOneNodeOfTheClusterAtATime(t *testing.T) {
 func TestTwoCommandsForTwoNodesOfAPool(t *testing.T) {
 	t.Parallel()
 	e := sandbox.NewEnv(t, "name=rivals,nodes=3")
-	e.Barrier().Meet(2, sandboxtest.CreatePrototype)
+	meet(e.Barrier(), 2, sandboxtest.CreatePrototype)
 	winner, loser := e.Capture(e.Nodes[0], today), e.Capture(e.Nodes[1], today)
 	donor := e.Nodes[0]
 	if winner.ExitCode() != 0 {
@@ -40,4 +41,16 @@ func TestTwoCommandsForTwoNodesOfAPool(t *testing.T) {
 	winner.ExpectExit(0)
 	loser.ExpectExit(exitRefused, "Prototype "+e.Prototype().Name, donor, "nothing was changed")
 	e.AssertCaptured(e.Before, donor)
+}
+
+// meet delays the first matching requests until this number of requests has arrived.
+func meet(b *sandboxtest.Barrier, requests int, r sandboxtest.Request) {
+	var all sync.WaitGroup
+	all.Add(requests)
+	for range requests {
+		b.Before(r, func() {
+			all.Done()
+			all.Wait()
+		})
+	}
 }

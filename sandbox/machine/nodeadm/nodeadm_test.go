@@ -20,6 +20,7 @@ import (
 
 	"github.com/kamino-dev/kamino/sandbox/aws"
 	"github.com/kamino-dev/kamino/sandbox/clock"
+	"github.com/kamino-dev/kamino/sandbox/fleet"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
@@ -79,7 +80,7 @@ func TestNodeName(t *testing.T) {
 func cloud(t *testing.T) (*httptest.Server, sdk.Config) {
 	t.Helper()
 	server, err := aws.New(aws.Config{
-		Dir: t.TempDir(), Clock: clock.Clock{Scale: 1}, Account: "123456789012", Region: "eu-central-1", Roles: []aws.Role{{Name: "nodes"}, {Name: "others"}},
+		Dir: t.TempDir(), Clock: clock.Clock{Scale: 1}, Fleet: fleet.NewMemory(), Account: "123456789012", Region: "eu-central-1", Roles: []aws.Role{{Name: "nodes"}, {Name: "others"}},
 		Users: []aws.User{{Name: "another-user", KeyID: "AKIAIOSFODNN7EXAMPLE", Secret: "not a secret"}},
 	})
 	if err != nil {

@@ -243,8 +243,9 @@ func (r *serverClient) Update(_ context.Context, o client.Object, _ ...client.Up
 	})
 }
 
-func (r *serverClient) Patch(_ context.Context, o client.Object, patch client.Patch, _ ...client.PatchOption) error {
-	return r.does("patch", o, false, func() error {
+// patch applies a merge patch: next returns the object after the change.
+func (r *serverClient) patch(o client.Object, patch client.Patch, status bool, next func(have client.Object, change map[string]any) (client.Object, error)) error {
+	return r.does("patch", o, status, func() error {
 		have, err := r.server.find(o)
 		if err != nil {
 			return err
@@ -253,12 +254,20 @@ func (r *serverClient) Patch(_ context.Context, o client.Object, patch client.Pa
 		if err != nil {
 			return err
 		}
-		delete(change, "status")
-		next := blank(have)
-		if err := merged(withStatus(have, next), change, next); err != nil {
+		after, err := next(have, change)
+		if err != nil {
 			return err
 		}
-		return r.server.write(have, withStatus(next, have), o)
+		return r.server.write(have, after, o)
+	})
+}
+
+func (r *serverClient) Patch(_ context.Context, o client.Object, patch client.Patch, _ ...client.PatchOption) error {
+	return r.patch(o, patch, false, func(have client.Object, change map[string]any) (client.Object, error) {
+		delete(change, "status")
+		next := blank(have)
+		err := merged(withStatus(have, next), change, next)
+		return withStatus(next, have), err
 	})
 }
 
@@ -284,25 +293,14 @@ func (w statuses) Update(_ context.Context, o client.Object, _ ...client.SubReso
 }
 
 func (w statuses) Patch(_ context.Context, o client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
-	return w.reached.does("patch", o, true, func() error {
-		have, err := w.reached.server.find(o)
-		if err != nil {
-			return err
-		}
-		change, err := changeOf(patch, o)
-		if err != nil {
-			return err
-		}
+	return w.reached.patch(o, patch, true, func(have client.Object, change map[string]any) (client.Object, error) {
 		next := withStatus(have, blank(have))
 		inner, _ := change["status"].(map[string]any)
-		if err := merged(statusOf(have).Interface(), inner, statusOf(next).Addr().Interface()); err != nil {
-			return err
-		}
 		if of, is := change["metadata"].(map[string]any); is { // the condition of a conditional patch
 			from, _ := of["resourceVersion"].(string)
 			next.SetResourceVersion(from)
 		}
-		return w.reached.server.write(have, next, o)
+		return next, merged(statusOf(have).Interface(), inner, statusOf(next).Addr().Interface())
 	})
 }
 

@@ -24,8 +24,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
 )
 
-//go:generate go test -vet=off -run TestGeneratedPages -update .
-
 var update = flag.Bool("update", false, "write the generated pages")
 
 const (

@@ -25,6 +25,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection/expression"
 )
 
+// TestMain runs the tests in the folder of the pages.
+func TestMain(m *testing.M) {
+	if err := os.Chdir("../../docs"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
 func page(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)

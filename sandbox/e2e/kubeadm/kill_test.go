@@ -1,0 +1,109 @@
+package kubeadm
+
+import (
+	"net/http"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
+)
+
+// TestKilledWithEachWrite kills each command of a capture with a write to the cloud. The result equals the result
+// of an undisturbed capture.
+func TestKilledWithEachWrite(t *testing.T) {
+	if sandboxtest.CurrentCloud() != pool.AWS {
+		t.Skip("this test runs on AWS")
+	}
+	t.Parallel()
+	e := newEnv(t, "name=killed,nodes=2")
+	donor, identity := e.Machines[0], e.identityOf(e.Machines[0])
+	args := append(sandboxtest.CaptureArgs(t, donor.Node), e.NamespaceFlags()...)
+	output := killWithEachWrite(t, e.Namespace, args...)
+	if want := "now builds new nodes from version "; !strings.Contains(output, want) {
+		t.Fatalf("the last command did not write %q:\n%s", want, output)
+	}
+	e.AssertReplaced(e.Before, donor.Node, 2)
+	e.assertCopy(e.Grow(), e.NextVersion(), map[string]map[string]string{donor.Node: identity})
+}
+
+// maxKills is more than the number of writes of any capture. A capture with more writes makes no progress.
+const maxKills = 60
+
+// killWithEachWrite runs kamino repeatedly, and kills each process at its first write to the cloud or management cluster,
+// before and then after the effect. The last process makes no write; its output is returned.
+func killWithEachWrite(t testing.TB, namespace string, args ...string) (output string) {
+	t.Helper()
+	var deaths []string
+	for nth := 1; ; {
+		if len(deaths) > maxKills {
+			t.Fatalf("killed %d processes, and the work is not done; writes: %v\n%s", len(deaths), deaths, output)
+		}
+		var wrote string
+		for _, after := range []bool{false, true} {
+			if wrote, output = killWithWrite(t, namespace, nth, after, args...); wrote == "" {
+				t.Logf("killed processes with the writes %v", deaths)
+				return output
+			}
+		}
+		if nth++; !slices.Contains(deaths, wrote) {
+			nth = 1
+		}
+		deaths = append(deaths, wrote)
+	}
+}
+
+// killWithWrite runs kamino until its nth write. The process is killed before the write reaches the server, or after
+// its effect. killWithWrite returns the write, or an empty string if the process exited before.
+func killWithWrite(t testing.TB, namespace string, nth int, after bool, args ...string) (wrote, output string) {
+	t.Helper()
+	var mu sync.Mutex
+	command, writes := exec.Command(sandbox.Kamino, args...), 0
+	env := sandbox.Intercept(t, func(to sandboxtest.Server, r *http.Request) sandboxtest.Handling {
+		if to == sandboxtest.APIServer {
+			return sandboxtest.Handling{}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		write := sandboxtest.WriteOf(r)
+		if write != "" {
+			writes++
+		}
+		kill := func() { _ = command.Process.Kill() } // an error means that the process has exited
+		switch {
+		case write == "" || writes < nth:
+			return sandboxtest.Handling{}
+		case writes > nth: // sent before the process was dead
+			return sandboxtest.Handling{Drop: true}
+		case after:
+			wrote = write
+			return sandboxtest.Handling{After: kill}
+		}
+		wrote = write
+		kill()
+		return sandboxtest.Handling{Drop: true}
+	})
+	command.Env = append(sandbox.Env(), env...)
+	out, err := command.CombinedOutput()
+	mu.Lock()
+	defer mu.Unlock()
+	if wrote != "" {
+		// The Lease would expire after half a minute.
+		err := sandbox.Kube().CoordinationV1().Leases(namespace).Delete(t.Context(), v1alpha1.LeaseName, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+		return wrote, string(out)
+	}
+	if err != nil {
+		t.Fatalf("kamino %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return "", string(out)
+}
