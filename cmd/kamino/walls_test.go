@@ -154,7 +154,6 @@ var rooms = map[string]room{
 	"internal/testing/apitest/inmemory": {own: "api", foreign: kubeLoop},
 	"internal/policy/week":              {own: "*", foreign: "*"},
 	"internal/testing/example":          {own: "api cloud dashboard history joinhealth history/report", foreign: kubeTypes},
-
 }
 
 // kept are packages for one room only, with the reason: "*" does not include these packages.

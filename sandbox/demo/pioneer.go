@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/agent/tree"
 	patchdisk "github.com/kamino-dev/kamino/internal/agent/patch/disk"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/sandbox/apt"
 	"github.com/kamino-dev/kamino/sandbox/control"

@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kamino-dev/kamino/internal/agent/tree"
 	patchdisk "github.com/kamino-dev/kamino/internal/agent/patch/disk"
 	"github.com/kamino-dev/kamino/internal/agent/patch/host"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 	"github.com/kamino-dev/kamino/internal/patch"
 )
 
