@@ -19,11 +19,11 @@ type Helm struct {
 	Kubeconfig string
 	// Namespace of the releases. The namespace must exist.
 	Namespace string
-	// Timeout of each action, with its hooks; five minutes if zero.
+	// Timeout of each action; five minutes if zero.
 	Timeout time.Duration
 }
 
-// Install installs a release, and waits for its hooks. With wait, Install also waits for the pods.
+// Install installs a release. With wait, Install also waits for the pods.
 func (h Helm) Install(ctx context.Context, name string, values Values, wait bool) error {
 	config, err := h.configuration()
 	if err != nil {

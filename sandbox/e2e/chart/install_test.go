@@ -138,7 +138,7 @@ func applyStrictly(t *testing.T, helm chart.Helm, name string, values chart.Valu
 		t.Fatal(err)
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(sandbox.Kube().Discovery()))
-	for i, object := range append(rendered.Objects, rendered.Hooks...) {
+	for _, object := range rendered.Objects {
 		kind := object.GroupVersionKind()
 		mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
 		if err != nil {
@@ -163,9 +163,7 @@ func applyStrictly(t *testing.T, helm chart.Helm, name string, values chart.Valu
 			t.Errorf("%s %s: %v", kind.Kind, object.GetName(), err)
 			continue
 		}
-		if i < len(rendered.Objects) { // Helm has deleted the hooks
-			wantNoDrift(t, of, applied)
-		}
+		wantNoDrift(t, of, applied)
 	}
 }
 
@@ -230,7 +228,7 @@ func wantGone(t *testing.T, name string, helm chart.Helm, values chart.Values) {
 		t.Fatal(err)
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(sandbox.Kube().Discovery()))
-	for _, object := range append(rendered.Objects, rendered.Hooks...) {
+	for _, object := range rendered.Objects {
 		kind := object.GroupVersionKind()
 		mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
 		if err != nil {
