@@ -102,7 +102,7 @@ func TestOfPolicy(t *testing.T) {
 		}
 	}
 	rolledBack := "rolledback prototypepolicies/all pool1 2026.03.09 [Held] Pool pool1 rolled back automatically from version 2026.03.09 to 2026.03.01. 2 nodes did not join; kamino history pool1"
-	frozenByRollback := "frozen prototypepolicies/all pool1 2026.03.01 [RolledBack] Kamino captures no node of pool pool1: because; kamino release pool1"
+	frozenByRollback := "frozen prototypepolicies/all pool1 2026.03.01 [RolledBack] Kamino captures no node of pool pool1: because; kamino acknowledge pool1"
 	for name, test := range map[string]struct {
 		before, after *v1alpha1.PrototypePolicy
 		want          []string
