@@ -86,9 +86,18 @@ const (
 	PolicyLabel = "kamino.dev/policy"
 
 	// RetryAnnotation on a PrototypePolicy has any value: after a change of the value, Kamino retries refused captures at
-	// once.
+	// once. RetryCommand changes the value.
 	RetryAnnotation = "kamino.dev/retry"
 )
+
+// RetryCommand is the command that retries refused captures of a policy.
+func RetryCommand(policy string) string {
+	return "kubectl annotate --overwrite prototypepolicy " + policy + " " + RetryAnnotation + `="$(date)"`
+}
+
+// DefinitionsCommand is the command that replaces the definitions of Kamino's kinds. The field manager is that of Helm 4, so
+// that a chart's installation finds no conflict.
+const DefinitionsCommand = "kamino manifests --crds | kubectl apply --server-side --force-conflicts --field-manager=helm -f -"
 
 // DefaultNamespace is the namespace of the engine: Leases, Secrets and saved recipes.
 const DefaultNamespace = "kamino-system"

@@ -338,20 +338,6 @@ type TrialSettings struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="keepFailed must be a time such as 90s, 30m or 12h, not negative, and at most 24h"
 	KeepFailed metav1.Duration `json:"keepFailed,omitzero"`
 
-	// Connect is a server as HOST:PORT. A pod on the trial node must connect to the server, with the resolver of the node.
-	// Default: none.
-	// +optional
-	// +kubebuilder:validation:MaxLength=260
-	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$`
-	Connect string `json:"connect,omitempty"`
-
-	// Pull is an image of your registry. A pod on the trial node must pull the image, and never runs the image.
-	// Default: none.
-	// +optional
-	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][-A-Za-z0-9._:/@]*$`
-	Pull string `json:"pull,omitempty"`
-
 	// Job names a ConfigMap in the namespace of the generalize pods. The key job.yaml is a Job that must succeed on
 	// the trial node. Default: none.
 	// +optional

@@ -100,8 +100,6 @@ func TestSpecIsRefused(t *testing.T) {
 		{"settings.drain.force", []any{"yes"}, "must be of type boolean"},
 		{"settings.trial.keepFailed", []any{"-1s", "25h", "1d", ""}, "keepFailed"},
 		{"settings.trial.ignoreDifferences", []any{[]any{"memory"}, []any{"label/"}, []any{"kubelet/x"}, []any{""}}, "spec.settings.trial.ignoreDifferences"},
-		{"settings.trial.connect", []any{"registry.example.com", "https://registry.example.com:443", ":443", "-a:443", "a:b", "fd00::1:443"}, "spec.settings.trial.connect"},
-		{"settings.trial.pull", []any{"-a", "https://registry.example.com/a b", "a\n", "/a"}, "spec.settings.trial.pull"},
 		{"settings.trial.expect", []any{expressions("Disk", "true"), expressions("Performance", "true")}, "name is the name of a check of Kamino"},
 		{"settings.trial.expect", []any{expressions("devices", "true"), expressions("", "true"), expressions("My Gpu", "true")}, "name"},
 		{"settings.trial.expect", []any{expressions("Devices", ""), expressions("Devices", strings.Repeat("!", 2049))}, "expression"},

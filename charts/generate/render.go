@@ -70,8 +70,6 @@ type rules struct {
 	Operator []rbacv1.PolicyRule `json:"operator"`
 	// Generalize has the rules of the pod on the donor.
 	Generalize []rbacv1.PolicyRule `json:"generalize"`
-	// Definitions are the names of the definitions.
-	Definitions []string `json:"definitions"`
 	// GeneralizeServiceAccount is the account of the generalize pod.
 	GeneralizeServiceAccount string `json:"generalizeServiceAccount"`
 }
@@ -101,8 +99,6 @@ func renderRules() ([]byte, error) {
 		}
 		name := role.Kind + "/" + role.Name
 		switch {
-		case role.Kind == "CustomResourceDefinition":
-			r.Definitions = append(r.Definitions, role.Name)
 		case into[name] != nil:
 			*into[name] = role.Rules
 			delete(into, name)

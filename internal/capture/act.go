@@ -156,7 +156,7 @@ func (e *Engine) record(ctx context.Context, w *observed, change func(*v1alpha1.
 }
 
 // errOutdatedDefinition is returned if the API server drops a field that Kamino relies on.
-var errOutdatedDefinition = errors.New("the definition of prototypes is older than this version of Kamino: run `kamino crds --apply`")
+var errOutdatedDefinition = errors.New("the definition of prototypes is older than this version of Kamino: run `" + v1alpha1.DefinitionsCommand + "`")
 
 // commit writes those parts of the status on which effects depend. The resource version guards the write: a second process
 // that runs the same Prototype gets a conflict. Other changes of the status wait for the end of the pass.

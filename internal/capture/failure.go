@@ -31,7 +31,7 @@ func failure(w *observed, d plan.Decision) *v1alpha1.Failure {
 // refusal joins all refusals of the preflight. The first refusal gives the reason.
 func refusal(w *observed) *v1alpha1.Failure {
 	if len(w.refusals) == 0 && w.otherHolder != "" {
-		return &v1alpha1.Failure{Reason: "Reserved", Message: fmt.Sprintf("node %s carries %s. Find the client that writes annotation %s, then run `kamino release-node %s --node-only`",
+		return &v1alpha1.Failure{Reason: "Reserved", Message: fmt.Sprintf("node %s carries %s. Find the client that writes annotation %s, then run `kamino return-node %s --node-only`",
 			w.p.Spec.Donor.NodeName, w.otherHolder, v1alpha1.ReservationAnnotation, w.p.Spec.Donor.NodeName)}
 	}
 	if len(w.refusals) == 0 {
@@ -149,7 +149,7 @@ func (w *observed) artifactFailureMessage(why plan.Reason, version, pool string)
 	case plan.SnapshotLost:
 		return fmt.Sprintf("another client deleted snapshot %s before the image was complete: %s", w.snapshot.ID, retryRemedy(w)), ""
 	case plan.VersionOfOtherCapture:
-		return fmt.Sprintf("version %s of pool %s exists, but belongs to another capture. A pool gets one version a day: try again tomorrow (UTC), or first run `kamino retire %s %s`", version, pool, pool, version), ""
+		return fmt.Sprintf("version %s of pool %s exists, but belongs to another capture. A pool gets one version a day: try again tomorrow (UTC), or first run `kamino delete-version %s %s`", version, pool, pool, version), ""
 	case plan.ImageFailed:
 		return fmt.Sprintf("the cloud could not create version %s of pool %s: %s", version, pool, orNothing(w.image.Error)), w.image.Error
 	case plan.ImageLost:

@@ -39,7 +39,7 @@ type failedSet struct {
 func (f failedSet) refusal(pool string) cloud.Refusal {
 	again := fmt.Sprintf("`kubectl delete prototype %s`", f.prototype)
 	if f.policy != "" {
-		again += fmt.Sprintf(" and `kamino retry %s`", f.policy)
+		again += fmt.Sprintf(" and `%s`", v1alpha1.RetryCommand(f.policy))
 	}
 	return cloud.Refuse(v1alpha1.PolicyPatchesQuarantined,
 		fmt.Sprintf("the pending patches of pool %s failed on the pioneer of prototype %s, and were not installed again: %s", pool, f.prototype, strings.TrimSuffix(f.message, ".")),

@@ -57,7 +57,7 @@ func TestFailedPatchesAreNotInstalledAgain(t *testing.T) {
 				}}}
 				s.must(s.clean.Create(s.t.Context(), policy.DeepCopy()))
 				s.must(s.clean.Status().Update(s.t.Context(), policy))
-			}, checks: 1, reason: v1alpha1.PolicyPatchesQuarantined, words: "`kubectl delete prototype pool1-2026.03.13` and `kamino retry all`"},
+			}, checks: 1, reason: v1alpha1.PolicyPatchesQuarantined, words: "`kubectl delete prototype pool1-2026.03.13` and `kubectl annotate --overwrite prototypepolicy all "},
 			"known from the policy": {stage: func(s *testEnv) {
 				failedBefore(s, openssl)
 				s.onStatus(func(p *v1alpha1.Prototype) { p.Status.PatchSet = openssl })

@@ -335,7 +335,7 @@ func endlessWait(w *observed, d plan.Decision) (reason, message string) {
 			return CaptureAheadStalled, fmt.Sprintf("%s; prototype %s waits for you (%s): run `kamino describe %s`", turnProgress(w), ahead.Name, is.Reason, ahead.Name)
 		}
 	case d.Why == plan.ForHolder && !isHeldByCapture(w):
-		return HolderUnattended, fmt.Sprintf("node %s is also reserved by %s: if the holder no longer works on the node, run `kamino release-node %s`", w.p.Spec.Donor.NodeName, w.otherHolder, w.p.Spec.Donor.NodeName)
+		return HolderUnattended, fmt.Sprintf("node %s is also reserved by %s: if the holder no longer works on the node, run `kamino return-node %s`", w.p.Spec.Donor.NodeName, w.otherHolder, w.p.Spec.Donor.NodeName)
 	}
 	return "", ""
 }

@@ -415,7 +415,7 @@ func (t trials) console(ctx context.Context, w *observed) string {
 // quarantine records the whole cause, and tags the image as failed. Console and events are read first, because they end
 // with the instance.
 func (t trials) quarantine(ctx context.Context, w *observed) error {
-	failure := w.trial.verdict.Message + t.console(ctx, w) + t.TrialObserver.Evidence(ctx, w.trial.subject, w.trial.observation.Facts.Node)
+	failure := w.trial.verdict.Message + t.console(ctx, w) + t.TrialObserver.Evidence(ctx, w.trial.observation.Facts.Node)
 	if err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) { r.Failure = failure }); err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func (v *trialEnv) Check(context.Context, v1alpha1.Settings) ([]cloud.Refusal, e
 }
 
 // Evidence implements TrialObserver.
-func (v *trialEnv) Evidence(_ context.Context, _ trial.Subject, node string) string {
+func (v *trialEnv) Evidence(_ context.Context, node string) string {
 	return ". Warning events: " + node + " " + strings.Repeat("has no room ", 30)
 }
 

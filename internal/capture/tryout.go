@@ -20,7 +20,7 @@ type TrialObserver interface {
 
 	// Evidence returns the Warning events of the node and of its pods, as the end of a sentence; empty without events. An
 	// unread event is no reason to wait, so that an error is part of the text.
-	Evidence(ctx context.Context, subject trial.Subject, node string) string
+	Evidence(ctx context.Context, node string) string
 
 	// Clean starts the removal of all objects of Observe, and of the Nodes of removed instances. left names existing objects.
 	// Callers begin once the instances are being removed, and repeat Clean until nothing is left.

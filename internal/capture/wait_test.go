@@ -39,7 +39,7 @@ func TestEndlessWaits(t *testing.T) {
 		"a capture ahead that works":              {observed{activeCaptures: ahead(metav1.ConditionFalse)}, plan.ForTurn, "", nil},
 		"a lock of kured whose node exists":       {observed{kured: kured.Lock{Node: "peer"}, activeCaptures: ahead(metav1.ConditionTrue)}, plan.ForTurn, "", nil},
 		"a lock of kured whose node is gone":      {observed{kured: kured.Lock{Node: "gone", Release: "kubectl annotate"}}, plan.ForNeighbour, KuredLockStale, []string{"`kubectl annotate`"}},
-		"a holder of an unknown kind":             {observed{node: heldBy("Backup"), otherHolder: "backup other"}, plan.ForHolder, HolderUnattended, []string{"by backup other", "`kamino release-node donor`"}},
+		"a holder of an unknown kind":             {observed{node: heldBy("Backup"), otherHolder: "backup other"}, plan.ForHolder, HolderUnattended, []string{"by backup other", "`kamino return-node donor`"}},
 		"another capture of the donor":            {observed{node: heldBy(v1alpha1.HolderPrototype)}, plan.ForHolder, "", nil},
 		"another wait":                            {observed{activeCaptures: ahead(metav1.ConditionTrue)}, plan.ForProof, "", nil},
 	} {

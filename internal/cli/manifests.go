@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/build"
 	"github.com/kamino-dev/kamino/internal/cli/clouds"
 	"github.com/kamino-dev/kamino/internal/cloud/capi"
@@ -11,21 +12,27 @@ import (
 )
 
 func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
-	m := manifest.Options{}
+	m, crds := manifest.Options{}, false
 	cmd := &cobra.Command{
 		Use:   "manifests",
 		Short: "Print the manifests that Kamino needs in the cluster as YAML",
 		Long: `Print Kamino's CustomResourceDefinitions, namespaces, service accounts and permissions. "kamino capture" needs no other
 manifests. With --controller, the command also prints the controller's Deployment. --iam prints the cloud
-permissions instead.`,
+permissions instead, and --crds prints only the definitions.`,
 		Example: `  # For use from a laptop
   kamino manifests | kubectl apply -f -
 
   # With the controller: create a Secret with the cloud configuration in the new namespace
   kubectl -n kamino-system create secret generic kamino-cloud-config --from-file=` + registry.All()[0].ConfigFile + `
-  kamino manifests --controller --cloud ` + registry.All()[0].Name + ` --cloud-config-secret cloud | kubectl apply -f -`,
+  kamino manifests --controller --cloud ` + registry.All()[0].Name + ` --cloud-config-secret cloud | kubectl apply -f -
+
+  # Replace the definitions of another version
+  ` + v1alpha1.DefinitionsCommand,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if crds {
+				return manifest.CRDs(f.Out)
+			}
 			m.Namespace, m.GeneralizeNamespace = o.Namespace, o.GeneralizeNamespace
 			if m.CloudConfigSecret != "" || m.IAM || m.Management != "" {
 				about, err := registry.All().Choose(o.Clouds.Name, nil)
@@ -49,7 +56,8 @@ permissions instead.`,
 	cmd.Flags().BoolVar(&m.IAM, "iam", false, "print the cloud permissions as JSON instead: an IAM policy or a role definition; needs --cloud")
 	cmd.Flags().StringVar(&m.Management, "management", "",
 		"print the manifests for the Cluster API management cluster instead: a service account, and a Role in the `namespace` of the Cluster; needs --cloud")
-	cmd.MarkFlagsMutuallyExclusive("iam", "management")
+	cmd.Flags().BoolVar(&crds, "crds", false, "print only the CustomResourceDefinitions")
+	cmd.MarkFlagsMutuallyExclusive("iam", "management", "crds")
 	cmd.Flags().BoolVar(&m.Controller, "controller", false, "also print the controller's Deployment")
 	cmd.Flags().StringVar(&m.Image, "image", defaultImage(f.Getenv), "with --controller: image of the pods on nodes")
 	cmd.Flags().StringVar(&m.ControllerImage, "controller-image", build.Read().ControllerImage, "with --controller: image of the controller")

@@ -42,28 +42,31 @@ an earlier version.`,
 	return cmd
 }
 
-func newReleaseCommand(f *Factory, o *Options) *cobra.Command {
+func newUnquarantineCommand(f *Factory, o *Options) *cobra.Command {
+	return versionCommand(f, o, &cobra.Command{
+		Use:   "unquarantine POOL VERSION",
+		Short: "Lift a version's quarantine",
+		Long: `Lift a version's quarantine, so that captures and rollbacks may use the version again. The recipe does not change.
+
+To undo a rollback, lift the quarantine and roll back to the version: kamino rollback POOL --to VERSION.`,
+		Example: `  kamino unquarantine pool1 2026.03.02`,
+	}, &changeFlags{}, func(ctx context.Context, c *change, version string) error {
+		m, refusals := c.history.Unquarantine(version)
+		return c.mark(ctx, "unquarantine", m, refusals)
+	})
+}
+
+func newAcknowledgeCommand(f *Factory, o *Options) *cobra.Command {
 	flags := &changeFlags{}
 	cmd := &cobra.Command{
-		Use:   "release POOL [VERSION]",
-		Short: "Lift a version's quarantine, or acknowledge an automatic rollback",
-		Long: `Lift a version's quarantine, so that a rollback may use the version again. The recipe does not change.
-
-Without a version, the command acknowledges an automatic rollback of the pool, after which new nodes did not join. The
-policy then captures nodes of the pool again. The bad version stays quarantined.
-
-To undo a rollback, release the version and roll back to the version: kamino rollback POOL --to VERSION.`,
-		Example: `  kamino release pool1 2026.03.02
-  kamino release pool1`,
-		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: completePoolVersions(f, o, 1),
+		Use:   "acknowledge POOL",
+		Short: "Acknowledge an automatic rollback, so that captures start again",
+		Long: `Acknowledge an automatic rollback of the pool, after which new nodes did not join. The policy then captures nodes of
+the pool again. The bad version stays quarantined: see "kamino unquarantine".`,
+		Example: `  kamino acknowledge pool1`,
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: completePools(f, o),
 	}
-	cmd.RunE = changing(f, o, flags, func(ctx context.Context, c *change, args []string) error {
-		if len(args) == 1 {
-			return c.acknowledge(ctx)
-		}
-		m, refusals := c.history.Release(args[1])
-		return c.mark(ctx, "release", m, refusals)
-	})
+	cmd.RunE = changing(f, o, flags, func(ctx context.Context, c *change, _ []string) error { return c.acknowledge(ctx) })
 	flags.bind(cmd)
 	return cmd
 }
@@ -82,9 +85,9 @@ func (c *change) acknowledge(ctx context.Context) error {
 	return print.WriteChangeResult(c.Out, c.format, deed)
 }
 
-func newRetireCommand(f *Factory, o *Options) *cobra.Command {
+func newDeleteVersionCommand(f *Factory, o *Options) *cobra.Command {
 	return versionCommand(f, o, &cobra.Command{
-		Use:   "retire POOL VERSION",
+		Use:   "delete-version POOL VERSION",
 		Short: "Delete an old version",
 		Long: `Delete a version of the pool's image. Captures delete versions beyond settings.keep automatically; use this command to delete
 a version earlier.
@@ -92,11 +95,11 @@ a version earlier.
 The command refuses the current version, the prior version, and a version that a capture is creating. If the recipe
 names no version of the pool, the command refuses all versions, because Kamino cannot tell which version is in use.
 Running nodes of a deleted version do not change.`,
-		Example: `  kamino retire pool1 2026.02.01 --dry-run`,
-	}, &changeFlags{}, func(ctx context.Context, c *change, version string) error { return c.retire(ctx, version) })
+		Example: `  kamino delete-version pool1 2026.02.01 --dry-run`,
+	}, &changeFlags{}, func(ctx context.Context, c *change, version string) error { return c.deleteVersion(ctx, version) })
 }
 
-// mark quarantines or releases a version.
+// mark quarantines a version, or ends a quarantine.
 func (c *change) mark(ctx context.Context, verb string, m history.Mark, refusals []cloud.Refusal) error {
 	if refusals != nil {
 		return refusal(fmt.Sprintf("pool %s: %s is refused", c.history.Pool, verb), refusals)
@@ -104,10 +107,10 @@ func (c *change) mark(ctx context.Context, verb string, m history.Mark, refusals
 	return c.end(ctx, print.Marked(verb, m, c.dryRun), recipe.OfMark(m, c.provider, c.pool.ID))
 }
 
-func (c *change) retire(ctx context.Context, version string) error {
+func (c *change) deleteVersion(ctx context.Context, version string) error {
 	r, refusals := c.history.Retire(version)
 	if refusals != nil {
-		return refusal(fmt.Sprintf("cannot retire version %s of pool %s", version, c.history.Pool), refusals)
+		return refusal(fmt.Sprintf("cannot delete version %s of pool %s", version, c.history.Pool), refusals)
 	}
 	return c.end(ctx, print.Retired(r, c.dryRun), recipe.OfRetirement(r, c.provider, c.pool.ID))
 }

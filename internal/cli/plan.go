@@ -98,7 +98,7 @@ func (s *session) plans(ctx context.Context, pool string, from policySource) (po
 	}
 	planned, err := from.in(s).Plan(ctx, decider, pool)
 	if planned.Missing {
-		s.note("PrototypePolicies are not installed in this cluster (`kamino crds --apply`): showing the decision of an empty policy.")
+		s.note("PrototypePolicies are not installed in this cluster (`%s`): showing the decision of an empty policy.", v1alpha1.DefinitionsCommand)
 	}
 	for _, message := range planned.Said {
 		s.note("%s.", capital(message))

@@ -14,12 +14,12 @@ func newReservationsCommand(f *Factory, o *Options) *cobra.Command {
 	var format output.Format
 	cmd := &cobra.Command{
 		Use:   "reservations",
-		Short: "Show reserved nodes: holder, since when, and whether the holder will release the node",
+		Short: "Show reserved nodes: holder, since when, and who will release the node",
 		Long: `Show every node that Kamino has reserved, with the holder: a running capture, a node replacement, or a capture that
 no longer exists. The command also shows leftovers of captures that no longer exist: snapshots, pods and NodeOrders.
 
 If a capture no longer exists, the controller releases the node and deletes the leftovers automatically. Without a
-controller, run "kamino release-node NODE" and "kamino release-node --leftovers".
+controller, run "kamino return-node NODE" and "kamino return-node --leftovers".
 
 A Lease in Kamino's namespace confirms each reservation. A reservation without a Lease is marked as unconfirmed,
 because any user who may annotate Nodes can forge the annotation. Kamino does nothing to an unconfirmed node. The

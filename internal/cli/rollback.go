@@ -23,7 +23,7 @@ quarantined version. After a finished rollback, the same command changes nothing
 
 If an automatic rollback of the pool is unfinished, this command finishes the rollback, to the same version.
 
-To undo a rollback, pass the newer version with --to. The version must not be quarantined (see "kamino release"). Kamino
+To undo a rollback, pass the newer version with --to. The version must not be quarantined (see "kamino unquarantine"). Kamino
 does not quarantine the older version then.
 
 With --replace-nodes, Kamino then rebuilds the nodes of the bad version. Kamino cordons each node, drains the node

@@ -30,12 +30,12 @@ func (throttlingServer) RoundTrip(*http.Request) (*http.Response, error) {
 // minutes by default.
 func TestPatienceOfVerbs(t *testing.T) {
 	for verb, patience := range map[string]time.Duration{
-		"capture node-1":                         5 * time.Minute,
-		"capture node-1 --timeout 30m":           30 * time.Minute,
-		"cancel pool1-2026.03.09 --timeout 40s":  40 * time.Second,
-		"auto --timeout 40s":                     40 * time.Second,
-		"release-node node-1":                    20 * time.Minute, // the default of --timeout
-		"release-node --leftovers --timeout 40s": 40 * time.Second,
+		"capture node-1":                        5 * time.Minute,
+		"capture node-1 --timeout 30m":          30 * time.Minute,
+		"cancel pool1-2026.03.09 --timeout 40s": 40 * time.Second,
+		"auto --timeout 40s":                    40 * time.Second,
+		"return-node node-1":                    20 * time.Minute, // the default of --timeout
+		"return-node --leftovers --timeout 40s": 40 * time.Second,
 	} {
 		t.Run(verb, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -188,14 +188,14 @@ func (p *unfinishedCapture) everyVerbLeadsOn(version string, current bool) {
 	if err := p.changing(dry).promote(ctx, version); err != nil {
 		p.Errorf("it can't be promoted: %v", err)
 	}
-	if err := p.changing(dry).retire(ctx, version); err != nil {
+	if err := p.changing(dry).deleteVersion(ctx, version); err != nil {
 		p.Errorf("it can't be retired: %v", err)
 	}
 	err = p.changing(dry).rollback(ctx, "", replaceFlags{})
 	if way := fmt.Sprintf("`kamino promote pool1 %s`", version); err == nil || !strings.Contains(err.Error(), way) {
 		p.Errorf("rollback does not say %s: %v", way, err)
 	}
-	p.must(p.changing(changeFlags{format: output.Text}).retire(ctx, version))
+	p.must(p.changing(changeFlags{format: output.Text}).deleteVersion(ctx, version))
 	if state := p.state(version); state != cloud.Absent {
 		p.Errorf("it is retired, and is %s", state)
 	}

@@ -75,7 +75,7 @@ var ErrNotInstalled = Refusef(
 
 // ErrOrdersMissing reports that the cluster has the definitions of an older Kamino, without NodeOrders.
 var ErrOrdersMissing = Refusef(
-	"the cluster has no definition of NodeOrders, and nothing was changed: update the definitions with `kamino crds --apply`")
+	"the cluster has no definition of NodeOrders, and nothing was changed: update the definitions with `" + v1alpha1.DefinitionsCommand + "`")
 
 // Prototypes lists all Prototypes, a handful for each pool. Prototypes returns ErrNotInstalled without the definition.
 func (c *Connection) Prototypes(ctx context.Context) ([]v1alpha1.Prototype, error) {

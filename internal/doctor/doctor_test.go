@@ -227,7 +227,7 @@ func TestReservationsAndLeftovers(t *testing.T) {
 		t.Errorf("a capture at work: %s %s", level, says)
 	}
 	reserve("b", `{"kind":"Prototype","name":"q","uid":"gone","reservedAt":"2026-03-14T11:00:00Z"}`)
-	if level, says := worst(examine(t, d), CheckReservations); level != Warn || says != "node b is reserved for 1h0m0s by prototype q, which is deleted or has ended kamino release-node b" {
+	if level, says := worst(examine(t, d), CheckReservations); level != Warn || says != "node b is reserved for 1h0m0s by prototype q, which is deleted or has ended kamino return-node b" {
 		t.Errorf("a capture that is gone: %s %s", level, says)
 	}
 	reserve("b", `{"kind":"Prototype","name":"p","uid":"u"}`)
@@ -237,7 +237,7 @@ func TestReservationsAndLeftovers(t *testing.T) {
 		}
 		return []reservations.Leftover{{Kind: reservations.Snapshot, Name: "s", Prototype: "q", UID: "gone"}}, nil
 	}
-	if level, says := worst(examine(t, d), CheckReservations); level != Warn || !strings.HasPrefix(says, "snapshot s is a leftover of the deleted prototype q wait for the controller, or run kamino release-node --leftovers") {
+	if level, says := worst(examine(t, d), CheckReservations); level != Warn || !strings.HasPrefix(says, "snapshot s is a leftover of the deleted prototype q wait for the controller, or run kamino return-node --leftovers") {
 		t.Errorf("a snapshot is left: %s %s", level, says)
 	}
 }

@@ -31,7 +31,7 @@ func reserved(ctx context.Context, c *observed) (found []Finding) {
 			found = append(found, warn("", "leftovers of deleted captures are unknown: %s", sentence(err)))
 		}
 		for _, l := range left {
-			found = append(found, warn("wait for the controller, or run kamino release-node --leftovers", "%s %s is a leftover of the deleted prototype %s", l.Kind, l.Name, l.Prototype))
+			found = append(found, warn("wait for the controller, or run kamino return-node --leftovers", "%s %s is a leftover of the deleted prototype %s", l.Kind, l.Name, l.Prototype))
 		}
 	}
 	switch {
@@ -47,11 +47,11 @@ func reserved(ctx context.Context, c *observed) (found []Finding) {
 func remedyFor(n reservations.Node) string {
 	switch {
 	case !n.Returnable():
-		return "wait, or run `kamino release-node` of the Kamino version that reserved the node"
+		return "wait, or run `kamino return-node` of the Kamino version that reserved the node"
 	case !n.Believed():
-		return "kamino release-node " + n.Name + " --node-only"
+		return "kamino return-node " + n.Name + " --node-only"
 	}
-	return "kamino release-node " + n.Name
+	return "kamino return-node " + n.Name
 }
 
 // byCaptures reports whether only the list of Prototypes can show that no running capture holds the node.

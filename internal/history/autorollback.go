@@ -87,7 +87,7 @@ func RollingBack(pool cloud.Pool, images []cloud.Image) *AutoRollback {
 // Refusal returns a message with the remedy. If the recipe still names the version, the message does not claim a finished
 // rollback.
 func (r AutoRollback) Refusal(pool string, recipe cloud.Recipe) cloud.Refusal {
-	release := fmt.Sprintf("captures stay stopped until you acknowledge the rollback: `kamino release %s`", pool)
+	acknowledge := fmt.Sprintf("captures stay stopped until you acknowledge the rollback: `kamino acknowledge %s`", pool)
 	named, mark := same(recipe.Version, r.Version), r.At.IsZero() || r.To == "" // a mark by a person, or an incomplete mark
 	what := fmt.Sprintf("pool %s rolled back automatically from version %s to %s", pool, r.Version, r.To)
 	switch {
@@ -111,7 +111,7 @@ func (r AutoRollback) Refusal(pool string, recipe cloud.Recipe) cloud.Refusal {
 	default:
 		what += ", and the next node of the pool will show whether the image was the cause"
 	}
-	return cloud.Refuse(RolledBack, what, release)
+	return cloud.Refuse(RolledBack, what, acknowledge)
 }
 
 const (
@@ -213,7 +213,7 @@ func (h History) ClearSuspect(version string) Mark {
 
 // refuseSuspect refuses a suspect version as a goal.
 func (h History) refuseSuspect(v *Version) []cloud.Refusal {
-	return refuse(VersionSuspect, fmt.Sprintf("name another version, or acknowledge the rollback with `kamino release %s`", h.Pool),
+	return refuse(VersionSuspect, fmt.Sprintf("name another version, or acknowledge the rollback with `kamino acknowledge %s`", h.Pool),
 		"version %s of pool %s is suspect (%s)", v.Version, h.Pool, v.Suspect)
 }
 

@@ -87,7 +87,7 @@ func TestReturns(t *testing.T) {
 				t.Fatalf("waits: %+v", waits)
 			}
 			if waits != nil {
-				if refusal := waits.Refusal("pool1", cloud.Recipe{Version: v1}); refusal.Reason != RolledBack || !strings.Contains(refusal.Message, test.says) || !strings.Contains(refusal.Message, "kamino release pool1") {
+				if refusal := waits.Refusal("pool1", cloud.Recipe{Version: v1}); refusal.Reason != RolledBack || !strings.Contains(refusal.Message, test.says) || !strings.Contains(refusal.Message, "kamino acknowledge pool1") {
 					t.Errorf("%+v", refusal)
 				}
 			}
@@ -177,7 +177,7 @@ func TestBeginAutoRollback(t *testing.T) {
 func TestSuspectsAreNotUsed(t *testing.T) {
 	suspect := withTags(v2, map[string]string{cloud.TagSuspect: "two nodes", cloud.TagRolledBackAt: clock(0)})
 	h := historyOf(v3, ours(v1), suspect, ours(v3))
-	if _, refusals := h.Promote(v2); len(refusals) != 1 || refusals[0].Reason != VersionSuspect || !strings.Contains(refusals[0].Message, "`kamino release pool1`") {
+	if _, refusals := h.Promote(v2); len(refusals) != 1 || refusals[0].Reason != VersionSuspect || !strings.Contains(refusals[0].Message, "`kamino acknowledge pool1`") {
 		t.Errorf("%v", refusals)
 	}
 	if _, refusals := h.Rollback(v2, "why"); len(refusals) != 1 || refusals[0].Reason != VersionSuspect {
@@ -186,7 +186,7 @@ func TestSuspectsAreNotUsed(t *testing.T) {
 	if h.Prior != v1 {
 		t.Errorf("a rollback goes to %s", h.Prior)
 	}
-	m, refusals := h.Release(v2)
+	m, refusals := h.Unquarantine(v2)
 	if refusals != nil || m.Done || m.Tags[cloud.TagSuspect] != "" || len(m.Tags) != 3 {
 		t.Errorf("%+v, %v", m, refusals)
 	}
@@ -201,10 +201,10 @@ func TestRolledBackVersionIsNotRetired(t *testing.T) {
 		"not the cause": {cloud.TagRolledBackAt: clock(0)},
 	} {
 		p := &pool{images: []cloud.Image{ours(v1), withTags(v2, tags), ours(v3), ours("2026.03.04")}, current: "2026.03.04"}
-		if _, refusals := p.history().Retire(v2); len(refusals) != 1 || refusals[0].Reason != RolledBack || !strings.Contains(refusals[0].Remedy, "`kamino release pool1`") {
+		if _, refusals := p.history().Retire(v2); len(refusals) != 1 || refusals[0].Reason != RolledBack || !strings.Contains(refusals[0].Remedy, "`kamino acknowledge pool1`") {
 			t.Errorf("%s: %v", name, refusals)
 		}
-		if v := p.history().Find(v2); !v.Keep || v.Suspect != "" && !strings.Contains(v.Why, "`kamino release pool1`") {
+		if v := p.history().Find(v2); !v.Keep || v.Suspect != "" && !strings.Contains(v.Why, "`kamino acknowledge pool1`") {
 			t.Errorf("%s: the next capture keeps it: %t, because %s", name, v.Keep, v.Why)
 		}
 		for _, m := range p.history().Acknowledge(midday).Marks {

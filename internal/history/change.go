@@ -110,14 +110,14 @@ func (h History) target(to string) (*Version, []cloud.Refusal) {
 	case v.Use == OtherCluster:
 		return nil, h.refuseForeign(v)
 	case v.Quarantined != "":
-		return nil, refuse(VersionQuarantined, fmt.Sprintf("name another version, or lift the quarantine with `kamino release %s %s`", h.Pool, v.Version),
+		return nil, refuse(VersionQuarantined, fmt.Sprintf("name another version, or lift the quarantine with `kamino unquarantine %s %s`", h.Pool, v.Version),
 			"version %s of pool %s is quarantined (%s)", v.Version, h.Pool, v.Quarantined)
 	case v.Suspect != "":
 		return nil, h.refuseSuspect(v)
 	case v.State != cloud.Complete:
 		return nil, refuse(VersionIncomplete, "wait until the version is complete, or name another version", "version %s of pool %s is %s, not complete", v.Version, h.Pool, v.State)
 	case v.lostProof():
-		return nil, refuse(VersionUnproven, fmt.Sprintf("name another version, or delete the version with `kamino retire %s %s`", h.Pool, v.Version),
+		return nil, refuse(VersionUnproven, fmt.Sprintf("name another version, or delete the version with `kamino delete-version %s %s`", h.Pool, v.Version),
 			"version %s of pool %s, from prototype %s, has no proof of a generalized disk", v.Version, h.Pool, v.Prototype)
 	}
 	return v, nil
@@ -175,7 +175,7 @@ func (h History) Retire(name string) (Retirement, []cloud.Refusal) {
 		return Retirement{}, refuse(VersionPrior, "keep the version; if the version is bad, quarantine the version first",
 			"version %s is the rollback target of pool %s", v.Version, h.Pool)
 	case slices.ContainsFunc(h.AutoRollbacks, func(back AutoRollback) bool { return back.Version == v.Version && back.Acknowledged.IsZero() }):
-		return Retirement{}, refuse(RolledBack, fmt.Sprintf("acknowledge the rollback first: `kamino release %s`", h.Pool),
+		return Retirement{}, refuse(RolledBack, fmt.Sprintf("acknowledge the rollback first: `kamino acknowledge %s`", h.Pool),
 			"pool %s rolled back automatically from version %s; deleting the version would end the stop of captures before anyone reviewed the rollback", h.Pool, v.Version)
 	case v.State == cloud.Pending:
 		return Retirement{}, refuse(VersionIncomplete, "wait for the cloud",
@@ -201,7 +201,7 @@ func (h History) wayIn() string {
 	return "capture a node, or write a version into the recipe manually"
 }
 
-// Mark is the decision to quarantine or release a version.
+// Mark is the decision to quarantine a version, or to end the quarantine.
 type Mark struct {
 	Pool    string `json:"pool"`
 	Version string `json:"version"`
@@ -231,8 +231,8 @@ func (h History) Quarantine(name, reason string) (Mark, []cloud.Refusal) {
 	return h.mark(v, map[string]string{cloud.TagQuarantined: reason}, v.Quarantined == reason), nil
 }
 
-// Release decides about ending a quarantine.
-func (h History) Release(name string) (Mark, []cloud.Refusal) {
+// Unquarantine decides about ending a quarantine.
+func (h History) Unquarantine(name string) (Mark, []cloud.Refusal) {
 	v := h.Find(name)
 	switch {
 	case v == nil || v.State == cloud.Deleting:
@@ -242,7 +242,7 @@ func (h History) Release(name string) (Mark, []cloud.Refusal) {
 	}
 	tags := map[string]string{cloud.TagQuarantined: "", cloud.TagRolledBackTo: ""}
 	if v.Suspect != "" {
-		tags[cloud.TagSuspect] = "" // a release also clears the suspicion
+		tags[cloud.TagSuspect] = "" // clears the suspicion, too
 	}
 	return h.mark(v, tags, v.Quarantined == "" && v.RolledBackTo == "" && v.Suspect == ""), nil
 }

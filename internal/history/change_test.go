@@ -216,7 +216,7 @@ func TestWayIn(t *testing.T) {
 	}
 }
 
-func TestQuarantineAndRelease(t *testing.T) {
+func TestQuarantineAndItsEnd(t *testing.T) {
 	h := historyOf(v3, image(v1), image(v2), image(v3))
 	m, refusals := h.Quarantine(v2, "why")
 	if refusals != nil || m.Done || m.Prior != v1 || m.Tags[cloud.TagQuarantined] != "why" {
@@ -232,11 +232,11 @@ func TestQuarantineAndRelease(t *testing.T) {
 	if m, _ := h.Quarantine(v2, "was bad"); !m.Done {
 		t.Error("the same quarantine twice is not done")
 	}
-	m, refusals = h.Release(v2)
+	m, refusals = h.Unquarantine(v2)
 	if want := map[string]string{cloud.TagQuarantined: "", cloud.TagRolledBackTo: ""}; refusals != nil || m.Done || !maps.Equal(m.Tags, want) {
 		t.Errorf("release: %+v %+v", m, refusals)
 	}
-	if m, _ := h.Release(v1); !m.Done {
+	if m, _ := h.Unquarantine(v1); !m.Done {
 		t.Error("releasing what is free is not done")
 	}
 }

@@ -28,10 +28,10 @@ func TestAVersionOfAnotherClusterIsLeftAlone(t *testing.T) {
 	_, promote := h.Promote(foreign)
 	_, retire := h.Retire(foreign)
 	_, quarantine := h.Quarantine(foreign, "bad")
-	_, release := h.Release(foreign)
+	_, unquarantine := h.Unquarantine(foreign)
 	_, automatic := h.RollBackAutomatically(foreign, "their nodes do not join", time.Time{})
 	for name, refusals := range map[string][]cloud.Refusal{
-		"rollback": rollback, "promote": promote, "retire": retire, "quarantine": quarantine, "release": release, "automatic rollback": automatic,
+		"rollback": rollback, "promote": promote, "retire": retire, "quarantine": quarantine, "unquarantine": unquarantine, "automatic rollback": automatic,
 	} {
 		if reasons(refusals) != VersionOfOtherCluster {
 			t.Errorf("%s: %v", name, refusals)

@@ -17,7 +17,7 @@ func TestRefuseDonor(t *testing.T) {
 	if len(refusals) != 1 || refusals[0].Reason != BuiltFromQuarantined {
 		t.Fatalf("refusals: %v", refusals)
 	}
-	for _, part := range []string{"node-1", v2, "panics", "kamino release pool1 " + v2} {
+	for _, part := range []string{"node-1", v2, "panics", "kamino unquarantine pool1 " + v2} {
 		if !strings.Contains(refusals[0].Message, part) {
 			t.Errorf("%q does not say %q", refusals[0].Message, part)
 		}

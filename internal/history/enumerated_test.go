@@ -328,7 +328,7 @@ func (h History) run(t *testing.T, line string) (refusals []cloud.Refusal) {
 	words := strings.Fields(line)
 	version := words[len(words)-1]
 	switch verb := words[0]; {
-	case verb == "cancel":
+	case verb == "cancel", verb == "acknowledge": // nothing refuses these
 	case verb == "restore":
 		refusals = h.RefuseRestore()
 	case words[1] != "pool1":
@@ -339,12 +339,12 @@ func (h History) run(t *testing.T, line string) (refusals []cloud.Refusal) {
 		_, refusals = h.Rollback(version, "why")
 	case verb == "promote":
 		_, refusals = h.Promote(version)
-	case verb == "retire":
+	case verb == "delete-version":
 		_, refusals = h.Retire(version)
 	case verb == "quarantine":
 		_, refusals = h.Quarantine(version, "why")
-	case verb == "release":
-		_, refusals = h.Release(version)
+	case verb == "unquarantine":
+		_, refusals = h.Unquarantine(version)
 	default:
 		t.Fatalf("the effect of %q is unknown", line)
 	}
@@ -374,7 +374,7 @@ func TestNoRemedyLeadsInACircle(t *testing.T) {
 	everyWorld(t, func(w enumeratedPool, h History) string {
 		var lines []string
 		for _, version := range order {
-			for _, verb := range []string{"promote pool1 ", "retire pool1 ", "quarantine pool1 ", "release pool1 ", "rollback pool1 --to "} {
+			for _, verb := range []string{"promote pool1 ", "delete-version pool1 ", "quarantine pool1 ", "unquarantine pool1 ", "rollback pool1 --to "} {
 				lines = append(lines, verb+version)
 			}
 		}

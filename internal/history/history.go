@@ -355,7 +355,7 @@ const whyPrior = "rollback target"
 // whyOrigin explains what stays for lack of a proof that this cluster made the version.
 var whyOrigin = map[retention.Reason]string{
 	retention.OtherCluster: "made by another cluster in the account: Kamino leaves the version alone",
-	retention.Unmarked:     "no tag says that this cluster made the version: delete the version with `kamino retire`",
+	retention.Unmarked:     "no tag says that this cluster made the version: delete the version with `kamino delete-version`",
 }
 
 // why explains the verdict in words.
@@ -382,9 +382,9 @@ func (h History) why(v Version) string {
 	case retention.InUse:
 		return h.inUse(v)
 	case retention.Unacknowledged:
-		return fmt.Sprintf("the pool rolled back automatically, and captures stay stopped until you acknowledge the rollback: `kamino release %s`", h.Pool)
+		return fmt.Sprintf("the pool rolled back automatically, and captures stay stopped until you acknowledge the rollback: `kamino acknowledge %s`", h.Pool)
 	case retention.Unproven:
-		return "created by a capture, but without proof: unusable; delete the version with `kamino retire`"
+		return "created by a capture, but without proof: unusable; delete the version with `kamino delete-version`"
 	case retention.Unknown:
 		return "the recipe names no version of the pool, so the rollback target is unknown"
 	case retention.Surplus:

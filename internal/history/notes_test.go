@@ -80,7 +80,7 @@ func TestNotes(t *testing.T) {
 				{Version: "2026.03.04", To: v3, At: at, Why: "2 nodes did not join", Bad: true, Arrived: true},
 			}},
 			[]string{"Pool pool1 rolled back automatically from version 2026.03.04 to 2026.03.03, and the version is quarantined: 2 nodes did not join; " +
-				"captures stay stopped until you acknowledge the rollback: `kamino release pool1`."},
+				"captures stay stopped until you acknowledge the rollback: `kamino acknowledge pool1`."},
 		},
 		"an acknowledged rollback": {
 			History{Pool: "pool1", Recipe: recipe, Versions: []Version{{Version: v3, Use: Current}}, AutoRollbacks: []AutoRollback{

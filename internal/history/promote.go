@@ -51,7 +51,7 @@ func (h History) Promote(name string) (Promotion, []cloud.Refusal) {
 	case v.Use == OtherCluster:
 		return Promotion{}, h.refuseForeign(v)
 	case v.Quarantined != "":
-		return Promotion{}, refuse(VersionQuarantined, fmt.Sprintf("name another version, or lift the quarantine with `kamino release %s %s`", h.Pool, v.Version),
+		return Promotion{}, refuse(VersionQuarantined, fmt.Sprintf("name another version, or lift the quarantine with `kamino unquarantine %s %s`", h.Pool, v.Version),
 			"version %s of pool %s is quarantined (%s)", v.Version, h.Pool, v.Quarantined)
 	case v.Suspect != "" && (!same(v.Version, h.Recipe.Version) || h.begun(v.Version) != nil):
 		return Promotion{}, h.refuseSuspect(v)

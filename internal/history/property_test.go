@@ -128,7 +128,7 @@ func TestRetireProperties(t *testing.T) {
 	})
 }
 
-// TestVerdictProperties: the next capture never deletes the current or the prior version. A release undoes a
+// TestVerdictProperties: the next capture never deletes the current or the prior version. Unquarantine undoes a
 // quarantine.
 func TestVerdictProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -154,9 +154,9 @@ func TestVerdictProperties(t *testing.T) {
 		if got := p.history().Prior; got != m.Prior {
 			t.Fatalf("prior is %q, and %q was reported", got, m.Prior)
 		}
-		back, refusals := p.history().Release(m.Version)
+		back, refusals := p.history().Unquarantine(m.Version)
 		if refusals != nil || back.Done {
-			t.Fatalf("release of %s: %+v %+v", m.Version, back, refusals)
+			t.Fatalf("unquarantine %s: %+v %+v", m.Version, back, refusals)
 		}
 		p.tag(back.Version, back.Tags)
 		if p.find(m.Version).Tags[cloud.TagQuarantined] != "" {

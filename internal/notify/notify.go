@@ -107,9 +107,9 @@ func OfPolicy(before, after *v1alpha1.PrototypePolicy, now time.Time) (all []Not
 		}
 		if frozen(is) && !frozen(&was) {
 			data := Data{Version: is.CurrentVersion, Reason: is.Decision.Reason, Message: fmt.Sprintf("Kamino captures no node of pool %s: %s", is.Name, is.Decision.Message)}
-			data.Command, data.Link = "kamino retry "+is.Name, docs+"reference/policy.md"
+			data.Command, data.Link = v1alpha1.RetryCommand(after.Name), docs+"reference/policy.md"
 			if is.Decision.Reason == v1alpha1.PolicyRolledBack {
-				data.Command, data.Link = "kamino release "+is.Name, docs+"concepts/join-health.md"
+				data.Command, data.Link = "kamino acknowledge "+is.Name, docs+"concepts/join-health.md"
 			}
 			add(Frozen, now.UTC().Format(time.RFC3339), data)
 		}

@@ -102,7 +102,7 @@ func TestOfPolicy(t *testing.T) {
 		}
 	}
 	rolledBack := "rolledback prototypepolicies/all pool1 2026.03.09 [Held] Pool pool1 rolled back automatically from version 2026.03.09 to 2026.03.01. 2 nodes did not join; kamino history pool1"
-	frozenByRollback := "frozen prototypepolicies/all pool1 2026.03.01 [RolledBack] Kamino captures no node of pool pool1: because; kamino release pool1"
+	frozenByRollback := "frozen prototypepolicies/all pool1 2026.03.01 [RolledBack] Kamino captures no node of pool pool1: because; kamino acknowledge pool1"
 	for name, test := range map[string]struct {
 		before, after *v1alpha1.PrototypePolicy
 		want          []string
@@ -128,7 +128,7 @@ func TestOfPolicy(t *testing.T) {
 		"frozen after failures": {
 			policy(pool("pool1", decided("Capturing")), pool("pool2", decided("TooManyFailures"))),
 			policy(pool("pool1", decided("TooManyFailures")), pool("pool2", decided("TooManyFailures"))),
-			[]string{"frozen prototypepolicies/all pool1 2026.03.01 [TooManyFailures] Kamino captures no node of pool pool1: because; kamino retry pool1"},
+			[]string{"frozen prototypepolicies/all pool1 2026.03.01 [TooManyFailures] Kamino captures no node of pool pool1: because; " + v1alpha1.RetryCommand("all")},
 		},
 		"two pools of one name": {
 			policy(pool("pool1", decided("RolledBack")), v1alpha1.PoolStatus{Name: "pool1", ID: "other"}),

@@ -69,7 +69,7 @@ func TestARefusedCaptureIsNotSilent(t *testing.T) {
 	if first.Status != metav1.ConditionTrue || first.Reason != cloud.PermissionMissing {
 		t.Fatalf("Degraded = %+v", first)
 	}
-	for _, word := range []string{"pool pool1", "may not write snapshots", "nextRun", "kamino retry all"} {
+	for _, word := range []string{"pool pool1", "may not write snapshots", "nextRun", v1alpha1.RetryCommand("all")} {
 		if !strings.Contains(first.Message, word) {
 			t.Errorf("the condition %q does not say %q", first.Message, word)
 		}

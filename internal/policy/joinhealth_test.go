@@ -195,7 +195,7 @@ func TestAReturnOutlivesItsVersion(t *testing.T) {
 	}
 }
 
-// acknowledge is `kamino release pool1`.
+// acknowledge is `kamino acknowledge pool1`.
 func (s *promotedPool) acknowledge() {
 	s.Helper()
 	images, err := s.cloud.Images(s.Context(), s.pool)

@@ -179,7 +179,7 @@ func (c pioneerCase) quarantined() string {
 	for _, f := range c.known.Failed {
 		if f.Set == c.known.Set {
 			return fmt.Sprintf("%s of pool %s failed on the pioneer of prototype %s: %s. The pool keeps its image, and Kamino waits for other patches. "+
-				"To try these patches again, delete prototype %s, then run `kamino retry %s`", pending(c.known.PendingPatches), c.pool, f.Prototype, strings.TrimSuffix(f.Message, "."), f.Prototype, c.policy)
+				"To try these patches again, delete prototype %s, then run `%s`", pending(c.known.PendingPatches), c.pool, f.Prototype, strings.TrimSuffix(f.Message, "."), f.Prototype, v1alpha1.RetryCommand(c.policy))
 		}
 	}
 	return ""

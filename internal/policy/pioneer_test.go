@@ -299,7 +299,7 @@ func TestFailedPatchesAreNotTriedAgain(t *testing.T) {
 	s.endPioneer(s.prototypes()[0].Name, "RebootTimeout")
 	s.clock.Advance(48 * time.Hour)
 	s.passes(3)
-	s.decided("all", "pool1", v1alpha1.PolicyPatchesQuarantined, "kamino retry all")
+	s.decided("all", "pool1", v1alpha1.PolicyPatchesQuarantined, v1alpha1.RetryCommand("all"))
 	if s.degradedFor(v1alpha1.PolicyPatchesQuarantined) == "" || !s.heardOf("PatchesQuarantined") || !s.seen[0].Quarantined {
 		t.Errorf("the quarantine is not reported: %+v, %+v", s.status("all").Status.Conditions, s.seen)
 	}
@@ -329,7 +329,7 @@ func TestARetryTriesFailedPatchesAgain(t *testing.T) {
 	s.endPioneer(s.prototypes()[0].Name, "SoakFailed")
 	s.clock.Advance(48 * time.Hour)
 	s.passes(3)
-	s.must(policy.Retry(t.Context(), s.client, "all", s.clock.Now(), false))
+	s.must(policy.LookAgain(t.Context(), s.client, "pool1", s.clock.Now()))
 	s.passes(3)
 	if got := s.donors(); len(got) != 2 {
 		t.Errorf("donors = %v", got)

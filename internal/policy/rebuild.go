@@ -274,7 +274,7 @@ func (o *PoolOutcome) failedRebuilds(nodes []*corev1.Node, r *rules) {
 		remedy := "Kamino tries again automatically"
 		switch {
 		case n.Annotations[v1alpha1.ReservationAnnotation] != "":
-			remedy = fmt.Sprintf("`kubectl describe node %s` shows the cause; the rebuild continues after the repair, and `kamino release-node %s` returns the node unchanged", n.Name, n.Name)
+			remedy = fmt.Sprintf("`kubectl describe node %s` shows the cause; the rebuild continues after the repair, and `kamino return-node %s` returns the node unchanged", n.Name, n.Name)
 		case failed.Attempts >= int(r.spec.Failures.Limit):
 			remedy = fmt.Sprintf("%d tries failed (failures.limit): repair the cause, then run `kamino rebuild %s`", failed.Attempts, o.Pool.Name)
 		}

@@ -102,7 +102,7 @@ func (o *cachedOutcome) degraded() *policyProblem {
 		return nil
 	}
 	return &policyProblem{reason: r.Reason, message: fmt.Sprintf("pool %s is not captured: %s. Kamino tries again at status.pools[].nextRun, "+
-		"or at once after `kamino retry %s`", o.Pool.Name, r.Message, o.Policy)}
+		"or at once after `%s`", o.Pool.Name, r.Message, v1alpha1.RetryCommand(o.Policy))}
 }
 
 // joinMessages joins the messages of the refusals.

@@ -58,7 +58,7 @@ func NodeNow(ctx context.Context, c *cluster.Connection, name string) string {
 	case err != nil:
 		return "could not be read"
 	case n.Annotations[v1alpha1.ReservationAnnotation] != "":
-		return fmt.Sprintf("is still reserved: run `kamino reservations` to see the holder, or `kamino release-node %s` to release the node", name)
+		return fmt.Sprintf("is still reserved: run `kamino reservations` to see the holder, or `kamino return-node %s` to release the node", name)
 	case nodestate.Ready(n):
 		return "is Ready"
 	}

@@ -89,7 +89,7 @@ func TestNodeNow(t *testing.T) {
 	c := &cluster.Connection{Kube: kube}
 	for name, want := range map[string]string{
 		"ready": "is Ready", "down": "is not Ready", "none": "has no Node any more",
-		"held": "is still reserved: run `kamino reservations` to see the holder, or `kamino release-node held` to release the node",
+		"held": "is still reserved: run `kamino reservations` to see the holder, or `kamino return-node held` to release the node",
 	} {
 		if got := NodeNow(t.Context(), c, name); got != want {
 			t.Errorf("%s: %s", name, got)

@@ -87,7 +87,7 @@ func (k *Controller) watchPolicies(ctx context.Context, manager ctrl.Manager, c 
 	err := c.Client.List(ctx, &v1alpha1.PrototypePolicyList{})
 	switch {
 	case apierrors.IsNotFound(err):
-		k.Log.Info("this cluster has no definition of PrototypePolicies, so the controller follows no policy: apply `kamino crds`, then restart the controller")
+		k.Log.Info("this cluster has no definition of PrototypePolicies, so the controller follows no policy: run `" + v1alpha1.DefinitionsCommand + "`, then restart the controller")
 		return nil
 	case err != nil:
 		return fmt.Errorf("list prototypepolicies: %w", err)

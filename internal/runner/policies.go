@@ -23,7 +23,7 @@ const AdHocName = "(default)"
 
 // ErrPoliciesMissing names the command that installs the definitions.
 var ErrPoliciesMissing = cluster.Refusef(
-	"this cluster has no definition of PrototypePolicies, and nothing was changed: install Kamino's definitions with `kamino crds --apply`")
+	"this cluster has no definition of PrototypePolicies, and nothing was changed: install Kamino's definitions with `" + v1alpha1.DefinitionsCommand + "`")
 
 // Policies is the source of policies for a single run: the cluster, a file, or an empty default policy.
 type Policies struct {

@@ -208,7 +208,7 @@ func (h *Reservations) confirmGone(ctx context.Context, n *corev1.Node) error {
 		return !i.Removing && h.Cloud.SameInstance(i.ID, cloud.InstanceID(n.Spec.ProviderID))
 	}
 	if slices.ContainsFunc(instances, has) {
-		return cluster.Refusef("the cloud answers that the instance of node %s does not exist, but the list of its pool has the instance, and nothing was changed: run `kamino release-node %s` again", n.Name, n.Name)
+		return cluster.Refusef("the cloud answers that the instance of node %s does not exist, but the list of its pool has the instance, and nothing was changed: run `kamino return-node %s` again", n.Name, n.Name)
 	}
 	return nil
 }

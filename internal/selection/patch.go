@@ -94,7 +94,7 @@ func goodPatch(s *subject) *cloud.Refusal {
 	if at.IsZero() || !at.After(s.pool.BuiltAt) || at.After(s.pool.BadUntil) {
 		return nil
 	}
-	return refuse(SuspectPatch, "wait for the next patch, or lift the quarantine with `kamino release`", "node %s was patched at %s, before the capture of a quarantined version, and may have the same fault", s.Node.Name, utc(at))
+	return refuse(SuspectPatch, "wait for the next patch, or lift the quarantine with `kamino unquarantine`", "node %s was patched at %s, before the capture of a quarantined version, and may have the same fault", s.Node.Name, utc(at))
 }
 
 // rebootedSincePatch requires that the node became Ready after the time in the annotation. kured writes the time when

@@ -155,13 +155,13 @@ func free(s Candidate) *cloud.Refusal {
 	reservation, err := v1alpha1.ReservationOf(s.Node.Annotations)
 	switch {
 	case err != nil, reservation != nil && reservation.Name == "":
-		return refuse(Reserved, fmt.Sprintf("to see the holder, run `kamino reservations`; without a holder, run `kamino release-node %s`", s.Node.Name), "node %s has an unreadable reservation (annotation %s)", s.Node.Name, v1alpha1.ReservationAnnotation)
+		return refuse(Reserved, fmt.Sprintf("to see the holder, run `kamino reservations`; without a holder, run `kamino return-node %s`", s.Node.Name), "node %s has an unreadable reservation (annotation %s)", s.Node.Name, v1alpha1.ReservationAnnotation)
 	case reservation == nil, reservation.Is(v1alpha1.HolderPrototype) && reservation.Name == s.Prototype:
 		return nil
 	case !reservation.Known():
 		return refuse(Reserved, "release the node with the Kamino version that reserved the node", "node %s is reserved by %s", s.Node.Name, reservation.Holder)
 	case !reservation.Is(v1alpha1.HolderPrototype):
-		return refuse(Reserved, fmt.Sprintf("wait for the end, or release the node with `kamino release-node %s`", s.Node.Name), "node %s is reserved by %s", s.Node.Name, reservation.Holder)
+		return refuse(Reserved, fmt.Sprintf("wait for the end, or release the node with `kamino return-node %s`", s.Node.Name), "node %s is reserved by %s", s.Node.Name, reservation.Holder)
 	}
 	return refuse(Reserved, "wait for the end of the capture, or delete the prototype", "node %s is reserved by prototype %s", s.Node.Name, reservation.Name)
 }

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -190,13 +189,13 @@ func (c *cluster) programs(o Options) child.Programs {
 	return o.programs(c.site.Environment(c.servers))
 }
 
-// install creates the controller's definitions, and the namespace of its Lease.
+// install applies the manifests, and waits until the API server serves the kinds.
 func (c *cluster) install(ctx context.Context, o Options) error {
-	if _, err := c.programs(o).Output(ctx, nil, o.Kamino, "crds", "--apply"); err != nil {
+	programs := c.programs(o)
+	if _, err := programs.Install(ctx); err != nil {
 		return err
 	}
-	_, err := c.kube.CoreV1().Namespaces().Create(ctx,
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultNamespace}}, metav1.CreateOptions{})
+	_, err := programs.Output(ctx, nil, o.Sandbox, "kubectl", "--", "wait", "--for=condition=Established", "crd", "--all")
 	return err
 }
 

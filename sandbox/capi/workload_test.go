@@ -219,7 +219,7 @@ func (w *workload) Observe(_ context.Context, subject trial.Subject) (trial.Obse
 }
 
 // Evidence implements capture.TrialObserver.
-func (w *workload) Evidence(context.Context, trial.Subject, string) string { return "" }
+func (w *workload) Evidence(context.Context, string) string { return "" }
 
 // Clean implements capture.TrialObserver.
 func (w *workload) Clean(context.Context, trial.Subject) (left []string, err error) { return nil, nil }

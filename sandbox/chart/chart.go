@@ -35,13 +35,12 @@ func Load() (*chartv2.Chart, error) { return loader.LoadDir(Dir()) }
 
 // Rendered holds the objects of a release.
 type Rendered struct {
-	// Objects in the order of Helm's installation, without hooks.
+	// Objects in the order of Helm's installation. The chart has no hooks.
 	Objects []*unstructured.Unstructured
-	Hooks   []*unstructured.Unstructured
 	Notes   string
 }
 
-// Render renders the chart without a cluster, as `helm template` does. Hooks and definitions are not applied.
+// Render renders the chart without a cluster, as `helm template` does. The objects lack the definitions.
 func Render(ctx context.Context, name, namespace string, values Values) (*Rendered, error) {
 	chart, err := Load()
 	if err != nil {
@@ -65,13 +64,6 @@ func Render(ctx context.Context, name, namespace string, values Values) (*Render
 	rendered := &Rendered{Notes: release.Info.Notes}
 	if rendered.Objects, err = Objects(release.Manifest); err != nil {
 		return nil, err
-	}
-	for _, hook := range release.Hooks {
-		objects, err := Objects(hook.Manifest)
-		if err != nil {
-			return nil, err
-		}
-		rendered.Hooks = append(rendered.Hooks, objects...)
 	}
 	return rendered, nil
 }

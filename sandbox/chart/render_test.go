@@ -123,20 +123,12 @@ func TestPods(t *testing.T) {
 	for _, v := range append(variants(t), variant{name: "defaults"}) {
 		t.Run(v.name, func(t *testing.T) {
 			r := render(t, v.values)
-			pods := []corev1.PodSpec{podOf(t, r)}
-			for _, hook := range r.Hooks {
-				if hook.GetKind() == "Job" {
-					pods = append(pods, as[batchv1.Job](t, hook).Spec.Template.Spec)
-				}
-			}
+			pod := podOf(t, r)
 			hostFile, _, _ := unstructured.NestedString(v.values, "azure", "credentials", "type")
-			for i, pod := range pods {
-				nonRoot := i > 0 || hostFile != "hostFile"
-				if got := *pod.SecurityContext.RunAsNonRoot; got != nonRoot {
-					t.Errorf("runAsNonRoot is %t", got)
-				}
-				checkContainer(t, pod)
+			if got := *pod.SecurityContext.RunAsNonRoot; got != (hostFile != "hostFile") {
+				t.Errorf("runAsNonRoot is %t", got)
 			}
+			checkContainer(t, pod)
 		})
 	}
 }
@@ -211,7 +203,7 @@ func TestReleaseNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, object := range slices.Concat(r.Objects, r.Hooks) {
+		for _, object := range r.Objects {
 			key := strings.Join([]string{object.GetKind(), object.GetNamespace(), object.GetName()}, "/")
 			if seen[key] {
 				t.Errorf("%s is both releases'", key)

@@ -253,7 +253,7 @@ func (c *captureCourse) Observe(_ context.Context, subject trial.Subject) (trial
 }
 
 // Evidence implements capture.TrialObserver.
-func (c *captureCourse) Evidence(context.Context, trial.Subject, string) string { return "" }
+func (c *captureCourse) Evidence(context.Context, string) string { return "" }
 
 // Clean implements capture.TrialObserver.
 func (c *captureCourse) Clean(context.Context, trial.Subject) ([]string, error) { return nil, nil }

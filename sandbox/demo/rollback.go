@@ -363,7 +363,7 @@ func (s *scenario) capturesStopped(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(string(plan), "kamino release") {
+	if !strings.Contains(string(plan), "kamino acknowledge") {
 		return fmt.Errorf("the plan does not ask for the acknowledgement:\n%s", plan)
 	}
 	return nil

@@ -29,7 +29,7 @@ func (s *Sandbox) Install(t testing.TB) {
 		t.Fatal(err)
 	}
 	s.Must(t, "kubectl", "apply", "--server-side", "-f", file)
-	s.Must(t, "kubectl", "wait", "--for=condition=Established", "crd/prototypes.kamino.dev", "crd/nodeorders.kamino.dev")
+	s.Must(t, "kubectl", "wait", "--for=condition=Established", "crd/prototypes.kamino.dev", "crd/nodeorders.kamino.dev", "crd/prototypepolicies.kamino.dev")
 }
 
 // Namespaces creates a namespace for Leases and Secrets and a namespace for generalize pods. The commands run as an

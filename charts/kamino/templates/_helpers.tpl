@@ -68,7 +68,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
   kubectl delete clusterrole,clusterrolebinding,validatingadmissionpolicy,validatingadmissionpolicybinding -l 'app.kubernetes.io/name=kamino,!app.kubernetes.io/instance'
   kubectl -n %s delete role,rolebinding,serviceaccount,deployment -l 'app.kubernetes.io/name=kamino,!app.kubernetes.io/instance'
   kubectl delete namespace %s
-  kamino crds --apply
+  kubectl apply --server-side --force-conflicts --field-manager=helm -f charts/kamino/crds/
 {{- end -}}
 
 {{- define "kamino.generalizeNamespace" -}}

@@ -102,8 +102,3 @@ podFailurePolicy:
     onPodConditions:
     - type: DisruptionTarget
 {{- end }}
-
-{{- define "kamino.crdHook" }}
-helm.sh/hook: pre-install,pre-upgrade
-helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
-{{- end }}

@@ -26,7 +26,7 @@ var sentences = map[string]string{
 	"protected pods":                   "pods of node donor must not be evicted: a, b; choose another node, wait until these pods have ended, or allow the eviction with settings.drain.disrupt: true",
 	"a donor ahead":                    "the clock of node donor is 6m0s ahead of the API server's, so a proof from the node would be invalid: synchronize the clock, for example with chrony, or capture another node",
 	"a donor behind":                   "the clock of node donor is 7m0s behind the API server's, so a proof from the node would be invalid: synchronize the clock, for example with chrony, or capture another node",
-	"a bad ancestor":                   "node donor was built from the quarantined version 2026.03.01 (panics): choose a node of another version, or lift the quarantine with `kamino release pool1 2026.03.01`",
+	"a bad ancestor":                   "node donor was built from the quarantined version 2026.03.01 (panics): choose a node of another version, or lift the quarantine with `kamino unquarantine pool1 2026.03.01`",
 	"no account":                       "service account kamino-generalize not found in namespace ours; the generalize pod needs the account: kamino manifests | kubectl apply -f -",
 	"no right":                         "service account ours/kamino-generalize of the generalize pod may not get nodeorders in its namespace, so the pod could not report: restore the role with `kamino manifests | kubectl apply -f -`, or with helm upgrade",
 	"no orders":                        "the API server rejects NodeOrders for the generalize pod in namespace ours: no such kind. Install the manifests of this Kamino version; kamino manifests | kubectl apply -f -",

@@ -18,7 +18,7 @@ import (
 
 // ChangeResult is the change of a pool's history by a verb, real or in a dry run.
 type ChangeResult struct {
-	// Verb is the name of the verb: rollback, quarantine, release, retire.
+	// Verb is the name of the verb: rollback, quarantine, unquarantine, delete-version.
 	Verb string `json:"verb"`
 	Pool string `json:"pool"`
 	// Version of the change; for a rollback the version that the pool leaves.
@@ -92,7 +92,7 @@ func Marked(name string, m history.Mark, dryRun bool) ChangeResult {
 
 // Acknowledged describes the acknowledgement of an automatic rollback.
 func Acknowledged(a history.Acknowledgement, dryRun bool) ChangeResult {
-	d := ChangeResult{Verb: "release", Pool: a.Pool, DryRun: dryRun, Changed: !a.Done && !dryRun}
+	d := ChangeResult{Verb: "acknowledge", Pool: a.Pool, DryRun: dryRun, Changed: !a.Done && !dryRun}
 	if a.Done {
 		d.writeLine("Pool %s has no automatic rollback to acknowledge.", a.Pool)
 		return d
@@ -108,7 +108,7 @@ func Acknowledged(a history.Acknowledgement, dryRun bool) ChangeResult {
 			d.writeLine("The automatic rollback of pool %s from version %s %s acknowledged.", a.Pool, r.Version, is)
 		}
 		if r.Bad {
-			d.writeLine("Version %s stays quarantined; to lift the quarantine: `kamino release %s %s`.", r.Version, a.Pool, r.Version)
+			d.writeLine("Version %s stays quarantined; to lift the quarantine: `kamino unquarantine %s %s`.", r.Version, a.Pool, r.Version)
 		}
 	}
 	d.writeLine("The policy of pool %s %s.", a.Pool, verb(dryRun, "captures its nodes again, within half an hour", "would capture its nodes again"))
@@ -117,7 +117,7 @@ func Acknowledged(a history.Acknowledgement, dryRun bool) ChangeResult {
 
 // Retired describes a retirement.
 func Retired(r history.Retirement, dryRun bool) ChangeResult {
-	d := ChangeResult{Verb: "retire", Pool: r.Pool, Version: r.Version, DryRun: dryRun, Changed: !r.Done && !dryRun, Nodes: r.Nodes}
+	d := ChangeResult{Verb: "delete-version", Pool: r.Pool, Version: r.Version, DryRun: dryRun, Changed: !r.Done && !dryRun, Nodes: r.Nodes}
 	d.writeLine("Version %s of pool %s %s.", r.Version, r.Pool, verb(dryRun && !r.Done, "is being deleted", "would be deleted"))
 	d.writeLine("%s", staying(r.Version, r.Nodes))
 	if r.Forgets {

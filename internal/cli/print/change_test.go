@@ -39,9 +39,9 @@ func TestDeeds(t *testing.T) {
 			"Version 2 of pool p is quarantined: it panics", "1 node runs version 2 and does not change: a"}},
 		"quarantine, dry, of the last": {Marked("quarantine", history.Mark{Pool: "p", Version: "2", Tags: bad, Nodes: []string{}}, true), false, []string{
 			"Version 2 of pool p would be quarantined: it panics", "No node runs version 2.", "Pool p has no version left for a rollback."}},
-		"release, already": {Marked("release", history.Mark{Pool: "p", Version: "2", Done: true}, false), false, []string{
+		"unquarantine, already": {Marked("unquarantine", history.Mark{Pool: "p", Version: "2", Done: true}, false), false, []string{
 			"Version 2 of pool p is already not quarantined."}},
-		"retire": {Retired(history.Retirement{Pool: "p", Version: "2", Forgets: true}, false), true, []string{
+		"delete-version": {Retired(history.Retirement{Pool: "p", Version: "2", Forgets: true}, false), true, []string{
 			"Version 2 of pool p is being deleted.", "The nodes of version 2 are unknown.", "The quarantine is deleted too"}},
 		"retire, dry": {Retired(history.Retirement{Pool: "p", Version: "2", Nodes: []string{"a", "b"}}, true), false, []string{
 			"Version 2 of pool p would be deleted.", "2 nodes run version 2 and do not change: a, b"}},

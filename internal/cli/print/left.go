@@ -21,9 +21,10 @@ func VersionLeft(left pool.LeftImage, version string, err error, explain func(er
 	case cloud.Deleting:
 		return fmt.Sprintf("the cloud is deleting version %s", version)
 	case cloud.Pending, cloud.Failed:
-		return fmt.Sprintf("version %s is left and %s: when the cloud has finished, run `kamino retire %s %s`", version, left.Image.State, name, version)
+		return fmt.Sprintf("version %s is left and %s: when the cloud has finished, run `kamino delete-version %s %s`",
+			version, left.Image.State, name, version)
 	case cloud.Complete:
-		return fmt.Sprintf("the complete version %s stays: to use the version, run `kamino promote %s %s`; to delete the version, run `kamino retire %s %s`",
+		return fmt.Sprintf("the complete version %s stays: to use the version, run `kamino promote %s %s`; to delete it, run `kamino delete-version %s %s`",
 			version, name, version, name, version)
 	case cloud.Absent:
 	}

@@ -24,19 +24,19 @@ type ReservationReport struct {
 // releasers name who releases a node, by the state of its reservation.
 var releasers = map[reservations.State]string{
 	reservations.ByCapture:     "automatically",
-	reservations.ByReplacement: "run the rollback again, or kamino release-node",
+	reservations.ByReplacement: "run the rollback again, or kamino return-node",
 	reservations.ByUnknown:     "a newer version of Kamino",
-	reservations.Orphaned:      "kamino release-node, or a controller",
-	reservations.Unreadable:    "kamino release-node",
-	reservations.Stripped:      "kamino release-node, unless you cordoned the node",
-	reservations.Unconfirmed:   "kamino release-node, after you checked the annotation",
+	reservations.Orphaned:      "kamino return-node, or a controller",
+	reservations.Unreadable:    "kamino return-node",
+	reservations.Stripped:      "kamino return-node, unless you cordoned the node",
+	reservations.Unconfirmed:   "kamino return-node, after you checked the annotation",
 }
 
 // releasedBy names who releases the node, or who removes a node that cannot rejoin.
 func releasedBy(n reservations.Node) string {
 	switch {
 	case n.InService:
-		return "kamino release-node (the node accepts pods)"
+		return "kamino return-node (the node accepts pods)"
 	case !n.WillBeRemoved:
 		return releasers[n.State]
 	case n.State == reservations.ByCapture:
@@ -74,7 +74,7 @@ func Reservations(w io.Writer, format output.Format, report ReservationReport, n
 		}
 	}
 	for _, l := range report.Leftovers {
-		if _, err := fmt.Fprintf(w, "Leftover of deleted prototype %s: %s %s. The controller deletes leftovers; without a controller, run `kamino release-node --leftovers`.\n", l.Prototype, l.Kind, l.Name); err != nil {
+		if _, err := fmt.Fprintf(w, "Leftover of deleted prototype %s: %s %s. The controller deletes leftovers; without a controller, run `kamino return-node --leftovers`.\n", l.Prototype, l.Kind, l.Name); err != nil {
 			return err
 		}
 	}
@@ -113,19 +113,19 @@ func ReservationLines(report ReservationReport, now time.Time) []string {
 		lines = append(lines, line+reservedBy(n))
 	}
 	for _, l := range report.Leftovers {
-		lines = append(lines, fmt.Sprintf("Deleted prototype %s left %s %s. The controller deletes leftovers; without a controller, run `kamino release-node --leftovers`", l.Prototype, l.Kind, l.Name))
+		lines = append(lines, fmt.Sprintf("Deleted prototype %s left %s %s. The controller deletes leftovers; without a controller, run `kamino return-node --leftovers`", l.Prototype, l.Kind, l.Name))
 	}
 	return lines
 }
 
 // reservedBy names the holder of a node that no running capture releases, with the remedy.
 func reservedBy(n reservations.Node) string {
-	back := fmt.Sprintf("run `kamino release-node %s`", n.Name)
+	back := fmt.Sprintf("run `kamino return-node %s`", n.Name)
 	if !n.Believed() {
-		back = fmt.Sprintf("run `kamino release-node %s --node-only`", n.Name)
+		back = fmt.Sprintf("run `kamino return-node %s --node-only`", n.Name)
 	}
 	if n.WillBeRemoved {
-		back = fmt.Sprintf("the node cannot rejoin; to remove the node, run `kamino release-node %s`", n.Name)
+		back = fmt.Sprintf("the node cannot rejoin; to remove the node, run `kamino return-node %s`", n.Name)
 	}
 	switch n.State {
 	case reservations.ByReplacement:
@@ -143,7 +143,7 @@ func reservedBy(n reservations.Node) string {
 	return fmt.Sprintf(" by %s, which no longer exists or has ended: %s", n.Holder, back)
 }
 
-// DeletedLeftovers lists the leftovers that `kamino release-node --leftovers` deleted.
+// DeletedLeftovers lists the leftovers that `kamino return-node --leftovers` deleted.
 type DeletedLeftovers struct {
 	Leftovers []reservations.Leftover `json:"leftovers"`
 	DryRun    bool                    `json:"dryRun"`
@@ -168,8 +168,8 @@ func ClearedAway(w io.Writer, format output.Format, c DeletedLeftovers) error {
 	return err
 }
 
-// ReleasedNode is the result of `kamino release-node`.
-type ReleasedNode struct {
+// ReturnedNode is the result of `kamino return-node`.
+type ReturnedNode struct {
 	Node   string          `json:"node"`
 	Holder v1alpha1.Holder `json:"holder"`
 	DryRun bool            `json:"dryRun"`
@@ -181,8 +181,8 @@ type ReleasedNode struct {
 	State v1alpha1.DonorState `json:"state,omitempty"`
 }
 
-// Released writes it.
-func Released(w io.Writer, format output.Format, r ReleasedNode) error {
+// Returned writes it.
+func Returned(w io.Writer, format output.Format, r ReturnedNode) error {
 	if format.Machine() {
 		return output.Value(w, format, r)
 	}

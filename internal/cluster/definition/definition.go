@@ -18,16 +18,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/manifest"
 )
 
-// Applied is the result for a definition.
-type Applied string
-
-// Results for a definition.
-const (
-	Created   Applied = "created"
-	Unchanged Applied = "unchanged"
-	Updated   Applied = "updated"
-)
-
 // establishedWithin limits the wait for a new kind; the API server needs well under a second.
 const establishedWithin = time.Minute
 
@@ -54,50 +44,25 @@ func Install(ctx context.Context, c client.Client, o manifest.Options) error {
 			return fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
-	return Apply(ctx, c, func(string, Applied) error { return nil })
+	return apply(ctx, c)
 }
 
-// Apply writes all definitions of this build, and waits until the API server serves the kinds. Apply calls report after each
-// definition; an error of report ends Apply. A repeated call is harmless.
-func Apply(ctx context.Context, c client.Client, report func(name string, done Applied) error) error {
+// apply writes all definitions of this build over any earlier version, and waits until the API server serves the kinds. The
+// list of versions is replaced as a whole, so that no rule of an older version remains. A repeated call is harmless.
+func apply(ctx context.Context, c client.Client) error {
 	definitions, err := manifest.Definitions()
 	if err != nil {
 		return err
 	}
 	for _, wanted := range definitions {
-		name := wanted.GetName()
-		done, err := replace(ctx, c, wanted)
-		if err != nil {
-			return fmt.Errorf("definition %s: %w", name, err)
+		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(wanted), owner, client.ForceOwnership); err != nil {
+			return fmt.Errorf("definition %s: %w", wanted.GetName(), err)
 		}
-		if err := awaitServed(ctx, c, name); err != nil {
-			return err
-		}
-		if err := report(name, done); err != nil {
+		if err := awaitServed(ctx, c, wanted.GetName()); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// replace writes one definition over any earlier version. The list of versions is replaced as a whole, so that no rule of
-// an older version remains.
-func replace(ctx context.Context, c client.Client, wanted *unstructured.Unstructured) (Applied, error) {
-	found := named(wanted.GetName())
-	if err := client.IgnoreNotFound(c.Get(ctx, client.ObjectKeyFromObject(wanted), found)); err != nil {
-		return "", err
-	}
-	before, applied := found.GetResourceVersion(), wanted.DeepCopy()
-	if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), owner, client.ForceOwnership); err != nil {
-		return "", err
-	}
-	switch before {
-	case "":
-		return Created, nil
-	case applied.GetResourceVersion():
-		return Unchanged, nil
-	}
-	return Updated, nil
 }
 
 // awaitServed waits until the API server serves the kind.

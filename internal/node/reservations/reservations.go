@@ -1,6 +1,6 @@
 // Package reservations finds which nodes are reserved, by which holder, since when, and whether the holder will release them.
 //
-// The package is pure. It releases nothing: see package capture and `kamino release-node`.
+// The package is pure. It releases nothing: see package capture and `kamino return-node`.
 package reservations
 
 import (
@@ -166,7 +166,7 @@ func (n Node) Believed() bool {
 // Left reports whether no running capture will release the node.
 func (n Node) Left() bool { return n.State != ByCapture }
 
-// Returnable reports whether `kamino release-node` may release the node for its holder.
+// Returnable reports whether `kamino return-node` may release the node for its holder.
 func (n Node) Returnable() bool { return n.State != ByCapture && n.State != ByUnknown }
 
 // Kinds of leftover objects of captures.

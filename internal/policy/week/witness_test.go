@@ -44,7 +44,7 @@ func (w witness) Observe(_ context.Context, subject trial.Subject) (trial.Observ
 }
 
 // Evidence implements capture.TrialObserver.
-func (w witness) Evidence(context.Context, trial.Subject, string) string { return "" }
+func (w witness) Evidence(context.Context, string) string { return "" }
 
 // Clean implements capture.TrialObserver. Here, the cloud's controller deletes the Nodes of deleted instances.
 func (w witness) Clean(context.Context, trial.Subject) (left []string, err error) { return nil, nil }

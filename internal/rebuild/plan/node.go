@@ -144,7 +144,7 @@ func Next(n Node) Step {
 		return refused(ReturnToService, PolicyGone, "returns to service without a rebuild: the policy is deleted", "create the policy again, or run `kamino rebuild`")
 	case n.Unattended && n.Asked && !n.Cordoned && n.Ready && !n.Rebooted:
 		return refused(Keep, InService, "was uncordoned during the rebuild, and accepts pods: Kamino leaves the node alone",
-			"run `kamino release-node "+n.Name+"` to keep the node, or cordon the node for the rebuild")
+			"run `kamino return-node "+n.Name+"` to keep the node, or cordon the node for the rebuild")
 	case !n.Cordoned:
 		return Step{Action: Cordon, Says: "is cordoned"}
 	case !n.Asked && !n.AtOnce && (n.Pods > 0 || len(n.Stuck) > 0):
@@ -162,7 +162,7 @@ func (n Node) lost() Step {
 		return Step{Action: Drop, Says: "is released"}
 	case n.Unconfirmed:
 		return refused(Drop, Unconfirmed, "has a reservation without a Lease of Kamino, and is left alone",
-			"find the client that writes annotation "+v1alpha1.ReservationAnnotation+", then run `kamino release-node "+n.Name+" --node-only`")
+			"find the client that writes annotation "+v1alpha1.ReservationAnnotation+", then run `kamino return-node "+n.Name+" --node-only`")
 	case n.By == "":
 		return refused(Drop, ReservationLost, "is no longer reserved for this rebuild: annotation "+v1alpha1.ReservationAnnotation+" is gone", "find the client that works on the node")
 	}

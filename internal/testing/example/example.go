@@ -170,7 +170,7 @@ func policies() []v1alpha1.PrototypePolicy {
 		{Name: "general", ID: "general", Decision: &v1alpha1.PoolDecision{Reason: "NoNewerPatch", Message: "no node is patched after the image of version 2026.03.08"}, NextRun: &next,
 			JoinHealth: &v1alpha1.JoinHealthStatus{State: "Confirmed", Message: "3 of 3 nodes joined"}},
 		{Name: "gpu", ID: "gpu", Decision: &v1alpha1.PoolDecision{Reason: "Capturing", Message: "node gpu-1 is captured as version 2026.03.10 by prototype gpu-2026.03.10"}},
-		{Name: "spot", ID: "spot", Decision: &v1alpha1.PoolDecision{Reason: v1alpha1.PolicyRolledBack, Message: "pool spot rolled back automatically", Remedy: "`kamino release spot`"}},
+		{Name: "spot", ID: "spot", Decision: &v1alpha1.PoolDecision{Reason: v1alpha1.PolicyRolledBack, Message: "pool spot rolled back automatically", Remedy: "`kamino acknowledge spot`"}},
 	}
 	return []v1alpha1.PrototypePolicy{p}
 }

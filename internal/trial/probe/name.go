@@ -47,29 +47,6 @@ func find(ctx context.Context, resolver, name string) ([]netip.Addr, error) {
 	return nil, last
 }
 
-// connectByName connects to HOST:PORT by an address from the servers of a resolv.conf.
-func connectByName(ctx context.Context, resolver, to string) error {
-	host, port, err := net.SplitHostPort(to)
-	if err != nil {
-		return err
-	}
-	addresses := []netip.Addr{}
-	if address, err := netip.ParseAddr(host); err == nil {
-		addresses = append(addresses, address)
-	} else if addresses, err = find(ctx, resolver, host); err != nil {
-		return err
-	}
-	var all []error
-	for _, address := range addresses {
-		err := connect(ctx, net.JoinHostPort(address.Unmap().String(), port))
-		if err == nil {
-			return nil
-		}
-		all = append(all, err)
-	}
-	return errors.Join(all...)
-}
-
 func notFound(err error) bool {
 	var dns *net.DNSError
 	return errors.As(err, &dns) && dns.IsNotFound

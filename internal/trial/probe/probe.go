@@ -32,8 +32,6 @@ const (
 	Service Connection = "service"
 	// Inside: the resolver finds the name of a Service.
 	Inside Connection = "inside"
-	// Outside: this pod finds a name, and reaches the address.
-	Outside Connection = "outside"
 )
 
 // Finding is one measurement. Says is the reason of a failure; empty after a success.
@@ -70,8 +68,6 @@ type Options struct {
 	Service string
 	// Inside is a name to find with the servers of Resolver, the path of a resolv.conf.
 	Inside, Resolver string
-	// Outside is HOST:PORT of a server to connect to, with the same servers for the name.
-	Outside string
 	// Manifest is the file for the reported digest.
 	Manifest string
 	// Scratch is a directory on the node's disk, for the measurement of the node.
@@ -136,7 +132,6 @@ func (o Options) measure(ctx context.Context, listening error) *Report {
 		}},
 		{Service, o.Service != "", func(ctx context.Context) error { return connect(ctx, o.Service) }},
 		{Inside, o.Inside != "", func(ctx context.Context) error { _, err := find(ctx, o.Resolver, o.Inside); return err }},
-		{Outside, o.Outside != "", func(ctx context.Context) error { return connectByName(ctx, o.Resolver, o.Outside) }},
 	}
 	results := make([]error, len(measures))
 	var returned error
@@ -280,7 +275,7 @@ func Read(message string) (*Report, error) {
 	seen := map[Connection]bool{}
 	for i, f := range r.Findings {
 		switch f.Subject {
-		case Pod, Back, Service, Inside, Outside:
+		case Pod, Back, Service, Inside:
 		default:
 			return nil, fmt.Errorf("the report has the unknown subject %q", f.Subject)
 		}
@@ -339,7 +334,7 @@ func (o *Options) flags() []option {
 		{&o.Listen, "listen", "address of this pod"}, {&o.Peer, "peer", "address of the peer pod"},
 		{&o.Key, "key", "shared key of the two pods"}, {&o.Inside, "inside", "name of a Service to resolve"},
 		{&o.Resolver, "resolver", "path of resolv.conf"},
-		{&o.Outside, "outside", "HOST:PORT to connect to"}, {&o.Scratch, "scratch", "directory for a measurement of the node"},
+		{&o.Scratch, "scratch", "directory for a measurement of the node"},
 		{&o.Manifest, "manifest", "file whose digest is reported"},
 	}
 }

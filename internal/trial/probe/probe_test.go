@@ -255,25 +255,6 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestOutside: the name is found with the servers of the file, and one of the addresses is reached.
-func TestOutside(t *testing.T) {
-	l, err := net.Listen("tcp", net.JoinHostPort(there, "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	port := fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
-	resolver := nameserver(t, "registry.example.com.")
-	for to, want := range map[string]string{
-		"registry.example.com:" + port: "ok", there + ":" + port: "ok", "registry.example.com:1": "connection refused",
-		"gone.example.com:" + port: "no such host", "registry.example.com": "missing port",
-	} {
-		if got := run(t, Options{Outside: to, Resolver: resolver}); !strings.Contains(got[Outside], want) {
-			t.Errorf("%s: %v", to, got)
-		}
-	}
-}
-
 func TestResolvConf(t *testing.T) {
 	servers, domains := resolvConf("domain a\nsearch b c\nnameserver 10.0.0.10\nnameserver fd00::a\nnameserver 127.0.0.1:5353\nnameserver\n")
 	if diff := cmp.Diff([][]string{{"10.0.0.10:53", "[fd00::a]:53", "127.0.0.1:5353"}, {"b", "c"}}, [][]string{servers, domains}); diff != "" {
@@ -313,7 +294,7 @@ func TestMissingMeasurement(t *testing.T) {
 func TestReports(t *testing.T) {
 	full := &Report{Digest: "sha256:" + strings.Repeat("a", 64), Unread: message(errors.New(strings.Repeat(`"`, 999)))}
 	full.Machine = &Machine{SyncMillis: 1, Hashes: 1 << 40, OpenFiles: 1 << 40, Says: message(errors.New(strings.Repeat(`"`, 999)))}
-	for _, s := range []Connection{Pod, Back, Service, Inside, Outside} {
+	for _, s := range []Connection{Pod, Back, Service, Inside} {
 		full.Findings = append(full.Findings, Finding{s, message(errors.New(strings.Repeat(`"`, 999)))})
 	}
 	file := filepath.Join(t.TempDir(), "termination-log")
@@ -346,7 +327,7 @@ func TestReports(t *testing.T) {
 
 // Bind reads the output of Args.
 func TestArguments(t *testing.T) {
-	o := Options{Listen: here, Peer: there, Key: key, Inside: "i", Outside: "o:1", Resolver: "/r", Manifest: "/m", Scratch: "/s", Serve: true}
+	o := Options{Listen: here, Peer: there, Key: key, Inside: "i", Resolver: "/r", Manifest: "/m", Scratch: "/s", Serve: true}
 	flags := map[string]*string{}
 	var back Options
 	back.Bind(func(value *string, name, standard, _ string) { *value, flags["--"+name] = standard, value })

@@ -9,8 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/kamino-dev/kamino/internal/trial"
 )
 
 const (
@@ -22,14 +20,9 @@ const (
 
 // Evidence returns the most frequent Warning events of the node and of its pods. The message of an event proves nothing:
 // any client may write events.
-func (t *Observer) Evidence(ctx context.Context, subject trial.Subject, node string) string {
+func (t *Observer) Evidence(ctx context.Context, node string) string {
 	if node == "" {
 		return ""
-	}
-	// A program that does not exist fails, as expected; a failed pull is in the message of the check.
-	expected := ""
-	if p := subject.Prototype; p != nil && p.Spec.Settings.Trial.Pull != "" {
-		expected = t.attempt(subject).name(pulling)
 	}
 	counts := map[string]int32{}
 	options := metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning, Limit: eventPage}
@@ -39,7 +32,7 @@ func (t *Observer) Evidence(ctx context.Context, subject trial.Subject, node str
 			return ". Warning events unread: " + brief(err.Error())
 		}
 		for i := range list.Items {
-			if e := &list.Items[i]; isFrom(e, node) && (expected == "" || e.InvolvedObject.Name != expected || e.InvolvedObject.Namespace != t.Namespace) {
+			if e := &list.Items[i]; isFrom(e, node) {
 				counts[brief(fmt.Sprintf("%s %s: %s: %s", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Reason, e.Message))] += max(e.Count, 1)
 			}
 		}

@@ -8,10 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
-
-	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/trial"
 )
 
 // anEvent is a Warning event of a pod, from the kubelet of the node.
@@ -29,7 +25,7 @@ func TestEvidence(t *testing.T) {
 	newer := anEvent("m", "", "Unhealthy", 0)
 	newer.ReportingInstance = "t-0"
 	of := func(events ...runtime.Object) string {
-		return (&Observer{Kube: fake.NewClientset(events...)}).Evidence(t.Context(), trial.Subject{}, "t-0")
+		return (&Observer{Kube: fake.NewClientset(events...)}).Evidence(t.Context(), "t-0")
 	}
 	for name, c := range map[string]struct {
 		events []runtime.Object
@@ -47,23 +43,12 @@ func TestEvidence(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	puller := trial.Subject{Prototype: &v1alpha1.Prototype{}, Spec: cloud.TrialSpec{Name: "t"}}
-	own := anEvent("p", "t-0", "Failed", 9)
-	own.InvolvedObject.Name, own.InvolvedObject.Namespace = (&Observer{}).attempt(puller).name(pulling), "kamino-generalize"
-	observer := &Observer{Kube: fake.NewClientset(own), Namespace: "kamino-generalize"}
-	if got := observer.Evidence(t.Context(), puller, "t-0"); got == "" {
-		t.Error("without settings.trial.pull: no event")
-	}
-	puller.Prototype.Spec.Settings.Trial.Pull = "busybox"
-	if got := observer.Evidence(t.Context(), puller, "t-0"); got != "" {
-		t.Errorf("the pod that only pulls: %q", got)
-	}
 	long := anEvent("l", "t-0", "Failed", 1)
 	long.Message = "a\n" + strings.Repeat("x", 5000)
 	if got := of(long); strings.Contains(got, "\n") || len(got) > 300 {
 		t.Errorf("%q", got)
 	}
-	if got := (&Observer{Kube: fake.NewClientset(anEvent("a", "t-0", "A", 1))}).Evidence(t.Context(), trial.Subject{}, ""); got != "" {
+	if got := (&Observer{Kube: fake.NewClientset(anEvent("a", "t-0", "A", 1))}).Evidence(t.Context(), ""); got != "" {
 		t.Errorf("without a Node: %q", got)
 	}
 }

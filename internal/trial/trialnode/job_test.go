@@ -1,12 +1,15 @@
 package trialnode
 
 import (
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/trial"
@@ -225,5 +228,38 @@ func TestCheck(t *testing.T) {
 	settings.Trial.Mode = v1alpha1.TrialOff
 	if why := check(); why != "" {
 		t.Errorf("no request for a trial: %s", why)
+	}
+}
+
+// TestSamplesOfThePage: no check before a capture refuses what docs/tasks/own-checks.md shows.
+func TestSamplesOfThePage(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/tasks/own-checks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs, expressions := 0, 0
+	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		w := newTestEnv(t)
+		sample := struct {
+			Data     map[string]string
+			Settings v1alpha1.Settings
+		}{}
+		if err := yaml.Unmarshal([]byte(block[1]), &sample); err != nil {
+			t.Fatal(err)
+		}
+		settings := sample.Settings
+		settings.Trial.Mode = v1alpha1.TrialApart
+		if text, found := sample.Data[JobKey]; found {
+			w.userJob(text)
+			settings.Trial.Job = "check"
+			jobs++
+		}
+		expressions += len(settings.Trial.Expect)
+		if refusals, err := w.tryout.Check(t.Context(), settings); err != nil || len(refusals) > 0 {
+			t.Errorf("%v, %v:\n%s", refusals, err, block[1])
+		}
+	}
+	if jobs < 2 || expressions < 4 {
+		t.Errorf("the page shows %d Jobs and %d expressions", jobs, expressions)
 	}
 }

@@ -32,13 +32,7 @@ func (a *attempt) measure(ctx context.Context, f *trial.Facts, node *corev1.Node
 	there, here, other := podStateOf(pods[onDisk], f.Now), podStateOf(pods[measuring], f.Now), podStateOf(pods[control], f.Now)
 	alone := pods[peer] == nil && pods[control] == nil && len(a.neighbours(node)) == 0
 	f.Network, f.Images = network(here, other, node.Name, alone, a.on(pods[control])), images(there, here, other, alone)
-	if a.Prototype.Spec.Settings.Trial.Pull != "" {
-		f.Images = worse(f.Images, pulled(pods, f.Now, alone))
-	}
 	f.Network = nodeFailures(f.Network, here, other, pods)
-	if a.Prototype.Spec.Settings.Trial.Connect != "" {
-		f.Network = worse(f.Network, connected(a, f.Now, node.Name, pods))
-	}
 	f.Performance = performance(a, here, other, node.Name, pods)
 	if here.report != nil {
 		f.Digest = here.report.Digest
@@ -101,36 +95,7 @@ func (a *attempt) advance(ctx context.Context, now time.Time, node *corev1.Node,
 		return nil
 	}
 	if absent(measuring) || absent(control) && serving != nil {
-		if err := makeMeasuring(ctx, a, k, node, pods, neighbours); err != nil {
-			return err
-		}
-	}
-	return makeOptional(ctx, a, k, node, pods, neighbours)
-}
-
-// makeOptional creates the pods that the settings ask for: each on the trial node and on another node.
-func makeOptional(ctx context.Context, a *attempt, k *trialRecord, node *corev1.Node, pods map[string]*corev1.Pod, neighbours []string) error {
-	settings := a.Prototype.Spec.Settings.Trial
-	for _, pair := range []struct {
-		asked       bool
-		here, there string
-		podOf       func(a *attempt, part, node string) *corev1.Pod
-	}{
-		{settings.Connect != "", outside, outsideControl, outsidePod}, {settings.Pull != "", pulling, pullingControl, pullingPod},
-	} {
-		if !pair.asked {
-			continue
-		}
-		if _, found := pods[pair.here]; !found {
-			if err := a.make(ctx, k, pair.here, pair.podOf(a, pair.here, node.Name)); err != nil {
-				return err
-			}
-		}
-		if _, found := pods[pair.there]; !found && len(neighbours) > 0 {
-			if err := a.make(ctx, k, pair.there, pair.podOf(a, pair.there, neighbours[0])); err != nil {
-				return err
-			}
-		}
+		return makeMeasuring(ctx, a, k, node, pods, neighbours)
 	}
 	return nil
 }
@@ -242,7 +207,6 @@ func (s *podState) container(c *corev1.ContainerStatus, late bool) {
 var subjects = map[probe.Connection]string{
 	probe.Pod: "no connection to a pod of another node", probe.Back: "no connection from a pod of another node",
 	probe.Service: "no connection to the API server's Service", probe.Inside: "the name of a Service does not resolve",
-	probe.Outside: "no connection to the server of settings.trial.connect",
 }
 
 // networkSubjects are the subjects that a report must contain.
@@ -292,52 +256,6 @@ func works(r *probe.Report, subject probe.Connection) bool {
 		}
 	}
 	return false
-}
-
-// connected judges the connection to the user's server with the resolver of the node.
-func connected(a *attempt, now time.Time, node string, pods map[string]*corev1.Pod) trial.Measure {
-	here, other := podStateOf(pods[outside], now), podStateOf(pods[outsideControl], now)
-	switch {
-	case here.trouble != "":
-		return trial.Measure{Result: trial.Inconclusive, Says: "the pod with the resolver of the node failed: " + here.trouble}
-	case here.report == nil:
-		return trial.Measure{Result: trial.Pending}
-	case works(here.report, probe.Outside):
-		return trial.Measure{Result: trial.Passed}
-	}
-	says := fmt.Sprintf("%s from node %s (%s)", subjects[probe.Outside], node, brief(saysOf(here.report, probe.Outside)))
-	switch from := a.on(pods[outsideControl]); {
-	case pods[outsideControl] == nil:
-		return trial.Measure{Result: trial.Inconclusive, Says: says + ", and there is no other node for a comparison"}
-	case other.trouble != "":
-		return trial.Measure{Result: trial.Inconclusive, Says: says + ", and the control pod failed: " + other.trouble}
-	case other.report == nil:
-		return trial.Measure{Result: trial.Pending}
-	case works(other.report, probe.Outside):
-		return trial.Measure{Result: trial.Failed, Says: fmt.Sprintf("%s, but works from node %s", says, from)}
-	default:
-		return trial.Measure{Result: trial.Inconclusive, Says: fmt.Sprintf("%s, and from node %s also not", says, from)}
-	}
-}
-
-func saysOf(r *probe.Report, subject probe.Connection) string {
-	for _, f := range r.Findings {
-		if f.Subject == subject {
-			return f.Says
-		}
-	}
-	return "not measured"
-}
-
-// badness orders results: a failure decides, then an open measurement, then a missing verdict.
-var badness = map[trial.Result]int{trial.Inconclusive: 1, trial.Pending: 2, trial.Failed: 3}
-
-// worse is the worse of two results. A skipped measurement does not hide the other one.
-func worse(m, other trial.Measure) trial.Measure {
-	if badness[other.Result] > badness[m.Result] {
-		return other
-	}
-	return m
 }
 
 // performance compares the node with another node of the pool. Without such a node there is no result.

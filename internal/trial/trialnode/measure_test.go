@@ -147,67 +147,6 @@ func TestPerformance(t *testing.T) {
 	}
 }
 
-// TestOutside: the connection to the user's server counts against the node only if the connection works on another node.
-func TestOutside(t *testing.T) {
-	a := &attempt{nodeWriter: nodeWriter{objects{&Observer{}, trial.Subject{Prototype: &v1alpha1.Prototype{}}}}}
-	a.Prototype.Spec.Settings.Trial.Connect = "registry.example.com:443"
-	pod := func(part string, status corev1.PodStatus) *corev1.Pod {
-		p := outsidePod(a, part, part+"-node")
-		p.Status = status
-		return p
-	}
-	says := func(text string) corev1.PodStatus {
-		return ended(0, `{"findings":[{"subject":"outside","message":"`+text+`"}]}`)
-	}
-	good, bad, waits, crashed := says(""), says("no such host"), running("10.0.0.1"), again(4, "exec")
-	for name, test := range map[string]struct {
-		here, other *corev1.PodStatus
-		want        trial.Result
-		says        string
-	}{
-		"no pod yet":         {nil, nil, trial.Pending, ""},
-		"not yet":            {&waits, &good, trial.Pending, ""},
-		"good":               {&good, &bad, trial.Passed, ""},
-		"bad":                {&bad, &good, trial.Failed, "no connection to the server of settings.trial.connect from node t-0 (no such host), but works from node outside-control-node"},
-		"bad, elsewhere yet": {&bad, &waits, trial.Pending, ""},
-		"bad everywhere":     {&bad, &bad, trial.Inconclusive, "also not"},
-		"bad, alone":         {&bad, nil, trial.Inconclusive, "no other node"},
-		"bad, control":       {&bad, &crashed, trial.Inconclusive, "the control pod failed"},
-		"crashed":            {&crashed, &good, trial.Inconclusive, "the pod with the resolver of the node failed"},
-	} {
-		pods := map[string]*corev1.Pod{}
-		if test.here != nil {
-			pods[outside] = pod(outside, *test.here)
-		}
-		if test.other != nil {
-			pods[outsideControl] = pod(outsideControl, *test.other)
-		}
-		got := connected(a, noon, "t-0", pods)
-		if got.Result != test.want || !strings.Contains(got.Says, test.says) {
-			t.Errorf("%s: %+v, want %s %q", name, got, test.want, test.says)
-		}
-	}
-	p := pod(outside, waits)
-	if args := strings.Join(p.Spec.Containers[0].Args, " "); p.Spec.DNSPolicy != corev1.DNSDefault || !strings.Contains(args, "--outside=registry.example.com:443 ") {
-		t.Errorf("%s %s", p.Spec.DNSPolicy, args)
-	}
-}
-
-// TestWorse: a failure decides, then an open measurement, then a missing verdict.
-func TestWorse(t *testing.T) {
-	order := []trial.Result{trial.Passed, trial.Inconclusive, trial.Pending, trial.Failed}
-	for i, x := range order {
-		for j, y := range order {
-			if got := worse(trial.Measure{Result: x}, trial.Measure{Result: y}).Result; got != order[max(i, j)] {
-				t.Errorf("%s and %s: %s", x, y, got)
-			}
-		}
-	}
-	if got := worse(trial.Measure{Result: trial.Skipped}, trial.Measure{Result: trial.Passed}).Result; got != trial.Skipped {
-		t.Errorf("skipped and passed: %s", got)
-	}
-}
-
 // set is a DaemonSet with pods on so many nodes.
 func set(name string, wanted, ready int32, spec corev1.PodSpec) appsv1.DaemonSet {
 	return appsv1.DaemonSet{

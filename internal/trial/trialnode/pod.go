@@ -30,16 +30,12 @@ const (
 	measuring = "node"
 	// control measures the same connections on another node.
 	control = "control"
-	// outside connects to the user's server with the resolver of the trial node, and outsideControl of another node.
-	outside, outsideControl = "outside", "outside-control"
-	// pulling pulls the user's image on the trial node, and pullingControl on another node.
-	pulling, pullingControl = "pull", "pull-control"
 	// job is the user's Job.
 	job = "job"
 )
 
 // measuringParts are the roles of pods that advance creates.
-var measuringParts = []string{onDisk, peer, measuring, control, outside, outsideControl, pulling, pullingControl}
+var measuringParts = []string{onDisk, peer, measuring, control}
 
 const (
 	manifestDir  = "/var/lib/kamino"
@@ -133,16 +129,6 @@ func (t *objects) measuringPod(part, node string, peer *corev1.Pod, withScratch 
 		return t.pod(part, node, o, corev1.PullAlways)
 	}
 	return visiting(t.pod(part, node, o, corev1.PullAlways))
-}
-
-// outsidePod has the resolver of its node.
-func outsidePod(a *attempt, part, node string) *corev1.Pod {
-	pod := a.pod(part, node, probe.Options{Outside: a.Prototype.Spec.Settings.Trial.Connect, Resolver: resolver}, corev1.PullIfNotPresent)
-	pod.Spec.DNSPolicy = corev1.DNSDefault
-	if part == outsideControl {
-		return visiting(pod)
-	}
-	return pod
 }
 
 func keyOf(pod *corev1.Pod) string { return flagOf(pod, keyFlag) }

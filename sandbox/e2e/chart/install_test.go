@@ -146,7 +146,7 @@ func applyStrictly(t *testing.T, helm helmClient, name string, values chart.Valu
 		t.Fatal(err)
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(sandbox.Kube().Discovery()))
-	for i, object := range append(rendered.Objects, rendered.Hooks...) {
+	for _, object := range rendered.Objects {
 		kind := object.GroupVersionKind()
 		mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
 		if err != nil {
@@ -171,9 +171,7 @@ func applyStrictly(t *testing.T, helm helmClient, name string, values chart.Valu
 			t.Errorf("%s %s: %v", kind.Kind, object.GetName(), err)
 			continue
 		}
-		if i < len(rendered.Objects) { // Helm has deleted the hooks
-			wantNoDrift(t, of, applied)
-		}
+		wantNoDrift(t, of, applied)
 	}
 }
 
@@ -238,7 +236,7 @@ func wantGone(t *testing.T, name string, helm helmClient, values chart.Values) {
 		t.Fatal(err)
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(sandbox.Kube().Discovery()))
-	for _, object := range append(rendered.Objects, rendered.Hooks...) {
+	for _, object := range rendered.Objects {
 		kind := object.GroupVersionKind()
 		mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
 		if err != nil {
@@ -281,11 +279,11 @@ type helmClient struct {
 	Kubeconfig string
 	// Namespace of the releases. The namespace must exist.
 	Namespace string
-	// Timeout of each action, with its hooks; five minutes if zero.
+	// Timeout of each action; five minutes if zero.
 	Timeout time.Duration
 }
 
-// install installs a release, and waits for its hooks. With wait, install also waits for the pods.
+// install installs a release. With wait, install also waits for the pods.
 func (h helmClient) install(ctx context.Context, name string, values chart.Values, wait bool) error {
 	config, err := h.configuration()
 	if err != nil {

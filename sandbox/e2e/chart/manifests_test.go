@@ -47,7 +47,7 @@ func TestFromManifestsToTheChart(t *testing.T) {
 		t.Fatalf("a release over the manifests: %v", err)
 	}
 	before, after := commandsAround(t, "helm install kamino charts/kamino")
-	commands := regexp.MustCompile(`(?m)^  (kubectl|kamino) .*$`).FindAllString(err.Error(), -1)
+	commands := regexp.MustCompile(`(?m)^  kubectl .*$`).FindAllString(err.Error(), -1)
 	for _, command := range commands {
 		command = strings.ReplaceAll(strings.TrimSpace(command), "'app.kubernetes.io/name=kamino,!app.kubernetes.io/instance'", `"$mine"`)
 		if !strings.Contains(before, command) {
@@ -154,11 +154,11 @@ func commandsAround(t *testing.T, line string) (before, after string) {
 	return before, after
 }
 
-// shell runs commands in a shell.
+// shell runs commands in a shell, in the root of the repository.
 func shell(t *testing.T, script string) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "sh", "-ec", script)
-	command.Env = sandbox.Env()
+	command.Dir, command.Env = "../../..", sandbox.Env()
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%s\n%v\n%s", script, err, out)
 	}

@@ -83,10 +83,6 @@ func TestPermissions(t *testing.T) {
 				"create leases.coordination.k8s.io " + own, "update leases.coordination.k8s.io " + own + "/node-x", "create leases.coordination.k8s.io " + pods,
 			},
 		},
-		own + ":may-kamino-crds": {mayNot: []request{
-			// The hook has ended: no identity may change a definition.
-			"create customresourcedefinitions.apiextensions.k8s.io", "update customresourcedefinitions.apiextensions.k8s.io -/prototypes.kamino.dev",
-		}},
 		own + ":default": {mayNot: []request{"list nodes", "get prototypes.kamino.dev"}},
 	} {
 		t.Run(account, func(t *testing.T) {

@@ -2,6 +2,8 @@ package chart
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"testing"
 
@@ -100,6 +102,33 @@ func TestUpgrade(t *testing.T) {
 	}
 	if err := helm.uninstall("up"); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestDefinitionsOfAnotherVersion runs each command of docs/tasks/upgrade.md that replaces the definitions. The user's objects
+// stay, and the rules of the other version go.
+func TestDefinitionsOfAnotherVersion(t *testing.T) {
+	skipOtherClouds(t)
+	page, err := os.ReadFile("../../../docs/tasks/upgrade.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := regexp.MustCompile(`(?m)^.*kubectl apply .*--field-manager=helm .*$`).FindAllString(string(page), -1)
+	slices.Sort(commands)
+	if commands = slices.Compact(commands); len(commands) != 2 {
+		t.Fatalf("the page has the commands %q", commands)
+	}
+	shell(t, commands[0])
+	sandbox.Must(t, "kubectl", "wait", "--for=condition=Established", "crd/prototypepolicies.kamino.dev")
+	const other = `[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/other","value":{"type":"string"}}]`
+	kept := createUserObjects(t)
+	for _, command := range commands {
+		sandbox.Must(t, "kubectl", "patch", "crd", "prototypepolicies.kamino.dev", "--type=json", "-p", other)
+		shell(t, command)
+		if definition := sandbox.Must(t, "kubectl", "get", "crd", "prototypepolicies.kamino.dev", "-o", "jsonpath={.spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.other}"); definition != "" {
+			t.Errorf("after %q the definition still has %s", command, definition)
+		}
+		wantUserObjects(t, kept)
 	}
 }
 

@@ -18,7 +18,7 @@ func TestRollback(t *testing.T) {
 			t.Parallel()
 			sandbox.Demo(t, sandbox.Kamino, "--rollback", "--cloud", cloud).AssertPassed(
 				"2 instances run and have no Node", "is quarantined", "ok  Kamino rolled the pool back once",
-				"ok  the good version has no bad mark", "Output of kamino", "kamino release ",
+				"ok  the good version has no bad mark", "Output of kamino", "kamino acknowledge ",
 			)
 		})
 	}
@@ -82,16 +82,16 @@ func TestDemoFailsOnFalseChecks(t *testing.T) {
 }
 
 // brokenRollback is a kamino that undoes the automatic rollback before the history is shown. The script
-// acknowledges the rollback, releases and promotes the bad version, grows the pool by one node, and reboots another
-// node.
+// acknowledges the rollback, lifts the quarantine of the bad version and promotes it, grows the pool by one node, and reboots
+// another node.
 const brokenRollback = `#!/bin/sh
 set -eu
 if [ "$1" = history ]; then
 	set=$2
 	bad=$(date -u +%Y.%m.%d)02
 	{
-		"$REAL_KAMINO" release "$set"
-		"$REAL_KAMINO" release "$set" "$bad"
+		"$REAL_KAMINO" acknowledge "$set"
+		"$REAL_KAMINO" unquarantine "$set" "$bad"
 		"$REAL_KAMINO" promote "$set" "$bad"
 		kamino-sandbox scale pool1 8
 		kamino-sandbox reboot "${set}000002"

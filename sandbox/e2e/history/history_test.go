@@ -103,8 +103,8 @@ func TestHistory(t *testing.T) {
 		t.Fatalf("after two captures (-want +got):\n%s", diff)
 	}
 	contentsDiffer(t, first, second)
-	refused(t, "VersionCurrent", "retire", set, second)
-	refused(t, "VersionPrior", "retire", set, first)
+	refused(t, "VersionCurrent", "delete-version", set, second)
+	refused(t, "VersionPrior", "delete-version", set, first)
 	refused(t, "VersionCurrent", "quarantine", set, second, "--reason", "bad")
 
 	messages := sandbox.Must(t, "kamino", "rollback", set, "--reason", "it loses its network")
@@ -131,13 +131,13 @@ func TestHistory(t *testing.T) {
 	if diff := cmp.Diff(want[1], got[1]); diff != "" {
 		t.Errorf("the version after the rollback (-want +got):\n%s", diff)
 	}
-	refused(t, "VersionCurrent", "retire", set, first)
-	sandbox.Must(t, "kamino", "retire", set, second)
+	refused(t, "VersionCurrent", "delete-version", set, first)
+	sandbox.Must(t, "kamino", "delete-version", set, second)
 	sandboxtest.Eventually(t, "version "+second+" is gone", func() (bool, string) {
 		got := history(t).Versions
 		return len(got) == 1 && got[0].Version == first, fmt.Sprintf("%+v", got)
 	})
-	refused(t, "VersionNotFound", "release", set, second)
+	refused(t, "VersionNotFound", "unquarantine", set, second)
 }
 
 // contentsDiffer compares two versions with a patch between, and reads the SBOM and the report of the same facts.

@@ -68,13 +68,13 @@ func (e *env) testGoesBack(healthy *control) {
 	e.assertBlameless(e.first)
 	e.assertUntouched(1)
 	e.eventually("its policy is stalled", func() bool { return e.stalledFor() == "RolledBack" })
-	release := "`kamino release " + e.Group + "`"
-	if plan := sandbox.Must(e.T, "kamino", "plan", e.Group); !strings.Contains(plan, release) {
-		e.Errorf("the plan for pool %s does not ask for a release:\n%s", e.Pool, plan)
+	acknowledge := "`kamino acknowledge " + e.Group + "`"
+	if plan := sandbox.Must(e.T, "kamino", "plan", e.Group); !strings.Contains(plan, acknowledge) {
+		e.Errorf("the plan for pool %s does not ask for an acknowledgement:\n%s", e.Pool, plan)
 	}
-	sandbox.Must(e.T, "kamino", "release", e.Group)
-	if plan := sandbox.Must(e.T, "kamino", "plan", e.Group); strings.Contains(plan, release) {
-		e.Errorf("the plan for pool %s still asks for a release:\n%s", e.Pool, plan)
+	sandbox.Must(e.T, "kamino", "acknowledge", e.Group)
+	if plan := sandbox.Must(e.T, "kamino", "plan", e.Group); strings.Contains(plan, acknowledge) {
+		e.Errorf("the plan for pool %s still asks for an acknowledgement:\n%s", e.Pool, plan)
 	}
 	if e.Tags(e.second)[cloud.TagQuarantined] == "" {
 		e.Errorf("the bad version %s of pool %s is not quarantined any more", e.second, e.Pool)

@@ -15,25 +15,25 @@ import (
 	"github.com/kamino-dev/kamino/internal/runner"
 )
 
-type releaseNodeFlags struct {
+type returnNodeFlags struct {
 	leftovers, nodeOnly, start, dryRun bool
 
 	timeout time.Duration
 	format  output.Format
 }
 
-func newReleaseNodeCommand(f *Factory, o *Options) *cobra.Command {
-	var flags releaseNodeFlags
+func newReturnNodeCommand(f *Factory, o *Options) *cobra.Command {
+	var flags returnNodeFlags
 	cmd := &cobra.Command{
-		Use:   "release-node NODE | --leftovers",
-		Short: "Release a reserved node after its capture was lost",
-		Long: `Release a reserved node after its capture was lost. Kamino starts the instance if the instance is stopped, and
+		Use:   "return-node NODE | --leftovers",
+		Short: "Return a reserved node to service after its capture was lost",
+		Long: `Return a reserved node to service after its capture was lost. Kamino starts the instance if the instance is stopped, and
 reboots the instance if its disk was ordered to be generalized. Kamino then deletes the snapshot and the pod of the
 capture, restores scale-in protection, annotations and schedulability, and finally deletes the reservation. The
 output shows the state of the node. A node whose join credential is already deleted cannot rejoin the cluster:
 Kamino deletes its Node and its instance instead.
 
-With --leftovers, the command deletes snapshots, pods and NodeOrders of captures that no longer exist, and releases no
+With --leftovers, the command deletes snapshots, pods and NodeOrders of captures that no longer exist, and returns no
 node. Run "kamino reservations" first to list the leftovers.
 
 A reservation is a Lease in Kamino's namespace; the annotation on the Node is a copy. If no Lease confirms the
@@ -43,9 +43,9 @@ starts an instance that is off.
 
 If a capture has not ended, use "kamino cancel" instead. If a node replacement holds the node, this command takes
 the node from the replacement. To continue the replacement, run the rollback again instead.`,
-		Example: `  kamino release-node worker-3 --dry-run
-  kamino release-node worker-3
-  kamino release-node --leftovers`,
+		Example: `  kamino return-node worker-3 --dry-run
+  kamino return-node worker-3
+  kamino return-node --leftovers`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if flags.start && !flags.nodeOnly {
 				return usagef("--start needs --node-only: without --node-only, Kamino starts an instance that is off")
@@ -61,10 +61,10 @@ the node from the replacement. To continue the replacement, run the rollback aga
 			if flags.leftovers {
 				return s.clear(ctx, flags)
 			}
-			return s.releaseNode(ctx, args[0], flags)
+			return s.returnNode(ctx, args[0], flags)
 		}),
 	}
-	cmd.Flags().BoolVar(&flags.leftovers, "leftovers", false, "delete leftovers of captures that no longer exist, and release no node")
+	cmd.Flags().BoolVar(&flags.leftovers, "leftovers", false, "delete leftovers of captures that no longer exist, and return no node")
 	cmd.Flags().BoolVar(&flags.nodeOnly, "node-only", false, "for an unconfirmed reservation: delete the reservation and uncordon the node; do not change the instance")
 	cmd.Flags().BoolVar(&flags.start, "start", false, "with --node-only: start the instance if it is off")
 	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "print the plan, and change nothing")
@@ -79,7 +79,7 @@ func (s *session) reservationClient() *runner.Reservations {
 		Trouble: func(err error) { s.note("Retrying: %s.", explain(err)) }}
 }
 
-func (s *session) releaseNode(ctx context.Context, name string, flags releaseNodeFlags) error {
+func (s *session) returnNode(ctx context.Context, name string, flags returnNodeFlags) error {
 	goOn := fmt.Sprintf("Node %s is not back in service yet: run the same command again", name)
 	report, err := s.findReservations(ctx)
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *session) releaseNode(ctx context.Context, name string, flags releaseNod
 		return err
 	}
 	if flags.dryRun {
-		return print.Released(s.Out, flags.format, print.ReleasedNode{Node: name, Holder: n.Holder, WillBeRemoved: n.WillBeRemoved, NodeOnly: flags.nodeOnly, DryRun: true})
+		return print.Returned(s.Out, flags.format, print.ReturnedNode{Node: name, Holder: n.Holder, WillBeRemoved: n.WillBeRemoved, NodeOnly: flags.nodeOnly, DryRun: true})
 	}
 	if flags.start {
 		err = client.Start(ctx, name)
@@ -107,7 +107,7 @@ func (s *session) releaseNode(ctx context.Context, name string, flags releaseNod
 	if err != nil {
 		return orCutShort(ctx, err, goOn)
 	}
-	if err := print.Released(s.Out, flags.format, print.ReleasedNode{Node: name, Holder: n.Holder, State: state}); err != nil {
+	if err := print.Returned(s.Out, flags.format, print.ReturnedNode{Node: name, Holder: n.Holder, State: state}); err != nil {
 		return err
 	}
 	if state != v1alpha1.DonorReady && state != v1alpha1.DonorRemoved {
@@ -117,7 +117,7 @@ func (s *session) releaseNode(ctx context.Context, name string, flags releaseNod
 }
 
 // clear deletes leftovers of deleted captures.
-func (s *session) clear(ctx context.Context, flags releaseNodeFlags) error {
+func (s *session) clear(ctx context.Context, flags returnNodeFlags) error {
 	const goOn = "Some leftovers remain: run the same command again"
 	report, err := s.findReservations(ctx)
 	if err != nil {
