@@ -30,9 +30,22 @@ type Description struct {
 	// Grant returns the IAM document in JSON for a credential, with or without permissions to remove donors. Words in
 	// capitals are to be replaced by the reader. Nil if the cloud accepts no document.
 	Grant func(removal bool) ([]byte, error)
+	// Uses are all permissions, as rows of the table in the documentation.
+	Uses []Use
 	// OldDriver is the prefix of volume names of Kubernetes' in-tree driver in a Node's status; empty without such a
 	// driver.
 	OldDriver string
+}
+
+// Use is what some actions of a cloud are for.
+type Use struct {
+	// Where is the scope of the actions, as the beginning of a sentence in Markdown; empty for the pool. Rows with the same scope
+	// are one table.
+	Where string
+	// For is the purpose, in Markdown.
+	For string
+	// Actions are in the cloud's own words.
+	Actions []string
 }
 
 // Reason is a documented reason of a provider's refusals. The refusal names the objects; Reason is for looking up.

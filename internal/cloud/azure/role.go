@@ -3,23 +3,28 @@ package azure
 import (
 	"encoding/json"
 	"slices"
+	"strings"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
 // role returns the smallest custom role for the resource group of the pools, as input for `az role definition create`.
 // Replace the words in capitals.
 func role(removal bool) ([]byte, error) {
-	actions := slices.Concat(RequiredActions(), TrialActions(), ConsoleActions(), RebuildActions())
-	if removal {
-		actions = append(actions, RemoveActions()...)
+	var granted []string
+	for _, d := range declarations {
+		if d.where == ofPool && (removal || d.feature != cloud.ForRemoval) {
+			granted = append(granted, strings.Fields(d.actions)...)
+		}
 	}
-	slices.Sort(actions)
+	slices.Sort(granted)
 	return json.MarshalIndent(struct {
 		Name, Description string
 		IsCustom          bool
 		Actions           []string
 		AssignableScopes  []string
 	}{
-		"Kamino", "Captures nodes of scale sets, and sets the images of scale sets.", true, slices.Compact(actions),
+		"Kamino", "Captures nodes of scale sets, and sets the images of scale sets.", true, granted,
 		[]string{"/subscriptions/SUBSCRIPTION/resourceGroups/RESOURCE-GROUP"},
 	}, "", "  ")
 }
