@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/kamino-dev/kamino/sandbox/query"
 )
 
 // policy is an IAM policy of a user. Source: "IAM JSON policy elements reference". The simulator knows the elements and the
@@ -173,6 +175,9 @@ func (s permissions) targets(c *call, st *state) []target {
 		out = append(out, fresh("image"))
 	case "RunInstances":
 		out = append(out, fresh("instance"), known(c.in.Get("LaunchTemplate.LaunchTemplateId")))
+	case "CreateReplaceRootVolumeTask":
+		out = append(out, fresh("replace-root-volume-task"))
+		fallthrough
 	case "CreateTags", "DeleteTags", "StopInstances", "StartInstances", "TerminateInstances", "DeleteSnapshot", "DeregisterImage", "CreateLaunchTemplateVersion":
 		for _, id := range namedIDs(c) {
 			out = append(out, known(id))
@@ -184,8 +189,42 @@ func (s permissions) targets(c *call, st *state) []target {
 	return out
 }
 
-// grants checks a request with the policy of its user; nil without a policy, or if the policy allows the request. Tags of new
-// resources need ec2:CreateTags for the creating action.
+// question asks whether a user may do an action on a resource.
+type question struct {
+	action string
+	target
+}
+
+// questions are all that a request needs. Tags of new resources need ec2:CreateTags for the creating action. A group that gets a
+// launch template needs what a launch from the template needs. Source: "Launch template support", Amazon EC2 Auto Scaling.
+func (s permissions) questions(c *call, st *state) (all []question) {
+	for _, on := range s.targets(c, st) {
+		all = append(all, question{c.resourceName(), on})
+		if strings.HasSuffix(on.arn, "/*") && len(c.in.List("TagSpecification")) > 0 {
+			on.values["ec2:CreateAction"] = c.action.name
+			all = append(all, question{"ec2:CreateTags", on})
+		}
+	}
+	from := c.in.At("LaunchTemplate")
+	if from == nil || c.action.name != "RunInstances" && c.action.name != "UpdateAutoScalingGroup" {
+		return all
+	}
+	if c.service.name != "ec2" {
+		all = append(all, question{"ec2:RunInstances", target{s.arn("ec2", "instance/*"), nil}})
+	}
+	data := &query.Value{}
+	if t, p := st.template(from.Get("LaunchTemplateId"), from.Get("LaunchTemplateName")); p == nil {
+		if v, p := t.version(from.Get("Version")); p == nil {
+			data = v.Data
+		}
+	}
+	if name := data.Over(c.in).Get("IamInstanceProfile.Name"); name != "" {
+		all = append(all, question{"iam:PassRole", target{s.roleARN(Role{Name: name}), nil}})
+	}
+	return all
+}
+
+// grants checks a request with the policy of its user; nil without a policy, or if the policy allows the request.
 func (s permissions) grants(c *call) *problem {
 	p := s.policyOf(c.who.source)
 	if p == nil || c.service.name == "sts" { // GetCallerIdentity needs no permission
@@ -193,15 +232,9 @@ func (s permissions) grants(c *call) *problem {
 	}
 	var refused *problem
 	s.store.Read(func(st *state) {
-		for _, on := range s.targets(c, st) {
-			if allowed, _ := p.verdict(c.resourceName(), on); !allowed && refused == nil {
-				refused = s.unauthorized(c, c.resourceName(), on.arn)
-			}
-			if strings.HasSuffix(on.arn, "/*") && len(c.in.List("TagSpecification")) > 0 {
-				on.values["ec2:CreateAction"] = c.action.name
-				if allowed, _ := p.verdict("ec2:CreateTags", on); !allowed && refused == nil {
-					refused = s.unauthorized(c, "ec2:CreateTags", on.arn)
-				}
+		for _, q := range s.questions(c, st) {
+			if allowed, _ := p.verdict(q.action, q.target); !allowed && refused == nil {
+				refused = s.unauthorized(c, q.action, q.arn)
 			}
 		}
 	})

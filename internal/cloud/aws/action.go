@@ -63,7 +63,8 @@ var declarations = []declared{
 		"autoscaling:DescribeInstanceRefreshes ec2:DescribeLaunchTemplateVersions"},
 	{"reading pools, nodes and recipes", look, "", askDisk, look, "ec2:DescribeInstances ec2:DescribeInstanceAttribute ec2:DescribeVolumes"},
 	{"reading snapshots, images, and UEFI variables (Secure Boot keys)", look, "", askDisk, look, "ec2:DescribeSnapshots ec2:DescribeImages " + uefiAction},
-	{"holding and returning the donor", "Capture", "", askGroup, "TaggedPools", "autoscaling:EnterStandby autoscaling:ExitStandby autoscaling:SetInstanceProtection"},
+	{"holding and returning the donor", "Capture", "", askGroup, "TaggedPools",
+		"autoscaling:EnterStandby autoscaling:ExitStandby autoscaling:SetInstanceProtection"},
 	{"holding and returning the donor", "Capture", "", askDisk, "TaggedPools", stopAction + " " + startAction},
 	{"making, tagging and deleting snapshots and images", "Capture", "", askDisk, "CopyDisks NewSnapshots", copyAction},
 	{"making, tagging and deleting snapshots and images", "Capture", "", askDisk, "NewImages", registerAction},
@@ -79,7 +80,8 @@ var declarations = []declared{
 	{"a trial next to the pool", "TryVersions", cloud.ForTrialApart, askPool, "OwnTrials", "ec2:TerminateInstances"},
 	{"the serial console of a failed trial", "TryVersions", cloud.ForConsole, askPool, look, "ec2:GetConsoleOutput"},
 	// Not verified on AWS, permissions: the replacement of a root volume asks for the action on instance, task, volume and image.
-	{"rebuilding nodes: `rebuild`, `rollback --replace-nodes`", "RebuildNodes", forRebuild, askPool, "TaggedPools NewRootVolumes", "ec2:CreateReplaceRootVolumeTask"},
+	{"rebuilding nodes: `rebuild`, `rollback --replace-nodes`", "RebuildNodes", forRebuild, askPool, "TaggedPools NewRootVolumes",
+		"ec2:CreateReplaceRootVolumeTask"},
 	{"the progress of a rebuild", look, forRebuild, askPool, look, "ec2:DescribeReplaceRootVolumeTasks"},
 	{"reading the permissions of Kamino's own role", "SeeOwnPermissions", "", askNone, "SeeOwnPermissions", "iam:GetRole " + simulateAction},
 }
