@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -53,11 +54,7 @@ func permissions(t *testing.T) string {
 		all := joined(d.Uses)
 		for i, use := range all {
 			if i == 0 || use.Where != all[i-1].Where {
-				b.WriteString("\n")
-				if use.Where != "" {
-					fmt.Fprintf(&b, "%s:\n\n", use.Where)
-				}
-				b.WriteString("<!-- actions: -->\n| for | actions |\n|---|---|\n")
+				fmt.Fprintf(&b, "\n%s:\n\n<!-- actions: -->\n| for | actions |\n|---|---|\n", cmp.Or(use.Where, "In the scope of the pools"))
 			}
 			fmt.Fprintf(&b, "| %s | `%s` |\n", use.For, strings.Join(use.Actions, "`, `"))
 		}

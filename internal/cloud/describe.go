@@ -37,17 +37,6 @@ type Description struct {
 	OldDriver string
 }
 
-// Use is what some actions of a cloud are for.
-type Use struct {
-	// Where is the scope of the actions, as the beginning of a sentence in Markdown; empty for the pool. Rows with the same scope
-	// are one table.
-	Where string
-	// For is the purpose, in Markdown.
-	For string
-	// Actions are in the cloud's own words.
-	Actions []string
-}
-
 // Reason is a documented reason of a provider's refusals. The refusal names the objects; Reason is for looking up.
 type Reason struct {
 	// Name is the CamelCase word of Refusal.Reason.

@@ -4,69 +4,74 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
-	"strings"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
 // statement of a policy. Source: "IAM JSON policy elements reference".
 type statement struct {
 	Sid, Effect      string
 	Action, Resource []string
-	Condition        map[string]map[string][]string `json:",omitempty"`
+	Condition        conditions `json:",omitempty"`
 }
+
+// conditions are values by operator and key.
+type conditions map[string]map[string][]string
 
 // Users replace the words in capitals.
 const nodesRole, kaminoRole = "arn:aws:iam::ACCOUNT:role/ROLE-OF-THE-NODES", "arn:aws:iam::ACCOUNT:role/ROLE-OF-KAMINO"
+
+// look is the statement of reads.
+const look = "Look"
 
 // policy returns the smallest IAM policy, with a statement per feature, so that users can leave out features. EC2 and Auto
 // Scaling have no narrower resource for reads and creations.
 func policy(removal bool) ([]byte, error) {
 	var all []statement
-	for _, d := range declarations {
-		if known := slices.ContainsFunc(all, func(s statement) bool { return s.Sid == d.sid }); known || d.sid == removeDonors && !removal {
+	for _, u := range uses {
+		if known := slices.ContainsFunc(all, func(s statement) bool { return s.Sid == u.Statement }); known || u.Statement == "RemoveDonors" && !removal {
 			continue
 		}
-		resource := map[string]string{"PassTheNodesRole": nodesRole, "SeeOwnPermissions": kaminoRole}[d.sid]
-		all = append(all, statement{Sid: d.sid, Resource: []string{cmp.Or(resource, anyResource)}})
+		resource := map[string]string{"PassTheNodesRole": nodesRole, "SeeOwnPermissions": kaminoRole}[u.Statement]
+		all = append(all, statement{Sid: u.Statement, Resource: []string{cmp.Or(resource, anyResource)}})
 	}
-	return document(all, func(n need, sid string) bool { return n.sid == sid })
+	return document(all, func(u cloud.Use, sid string) bool { return u.Statement == sid })
 }
 
 // PolicyByTags returns an IAM policy for changes only of groups, instances and launch templates with the tag kamino = enabled,
 // and of resources that Kamino created.
 func PolicyByTags() ([]byte, error) {
-	on := func(sid, resources, operator, key string, values ...string) statement {
-		s := statement{Sid: sid, Resource: strings.Fields(resources)}
-		if operator != "" {
-			s.Condition = map[string]map[string][]string{operator: {key: values}}
+	all, is := []string{anyResource}, func(operator, key string, values ...string) conditions { return conditions{operator: {key: values}} }
+	ofEC2 := func(kinds ...string) (arns []string) {
+		for _, kind := range kinds {
+			arns = append(arns, "arn:aws:ec2:*:*:"+kind+"/*")
 		}
-		return s
+		return arns
 	}
-	const ec2, is, isUnset, ofResource, ofRequest = "arn:aws:ec2:*:*:", "StringEquals", "Null", "aws:ResourceTag/", "aws:RequestTag/"
+	const ofResource, ofRequest = "aws:ResourceTag/", "aws:RequestTag/"
 	return document([]statement{
-		on(look, anyResource, "", ""),
-		on("TaggedPools", anyResource, is, ofResource+"kamino", "enabled"),
-		on("NewRootVolumes", ec2+"replace-root-volume-task/* "+ec2+"volume/* "+ec2+"image/* "+ec2+"snapshot/*", "", ""),
-		on("CopyDisks", ec2+"volume/*", "", ""),
-		on("NewSnapshots", ec2+"snapshot/*", isUnset, ofRequest+tagSnapshot, "false"),
-		on("NewImages", anyResource, isUnset, ofRequest+tagFamily, "false"),
-		on("TagNewResources", anyResource, is, "ec2:CreateAction", "CreateSnapshot", "RegisterImage", "RunInstances"),
-		on("OwnSnapshots", ec2+"snapshot/*", isUnset, ofResource+tagMachine, "false"),
-		on("OwnImages", ec2+"image/*", isUnset, ofResource+tagFamily, "false"),
-		on("OwnTrials", ec2+"instance/*", isUnset, ofResource+tagTrial, "false"),
-		on("LaunchByGroupAndTrial", anyResource, "", ""),
-		on("PassTheNodesRole", nodesRole, "", ""),
-		on("SeeOwnPermissions", anyResource, "", ""),
-	}, func(n need, sid string) bool { return slices.Contains(strings.Fields(n.byTags), sid) })
+		{Sid: look, Resource: all},
+		{Sid: "TaggedPools", Resource: all, Condition: is("StringEquals", ofResource+"kamino", "enabled")},
+		// Not verified on AWS, permissions: the replacement of a root volume asks for the action on instance, task, volume and image.
+		{Sid: "NewRootVolumes", Resource: ofEC2("replace-root-volume-task", "volume", "image", "snapshot")},
+		{Sid: "CopyDisks", Resource: ofEC2("volume")},
+		{Sid: "NewSnapshots", Resource: ofEC2("snapshot"), Condition: is("Null", ofRequest+tagSnapshot, "false")},
+		{Sid: "NewImages", Resource: all, Condition: is("Null", ofRequest+tagFamily, "false")},
+		{Sid: "TagNewResources", Resource: all, Condition: is("StringEquals", "ec2:CreateAction", "CreateSnapshot", "RegisterImage", "RunInstances")},
+		{Sid: "OwnSnapshots", Resource: ofEC2("snapshot"), Condition: is("Null", ofResource+tagMachine, "false")},
+		{Sid: "OwnImages", Resource: ofEC2("image"), Condition: is("Null", ofResource+tagFamily, "false")},
+		{Sid: "OwnTrials", Resource: ofEC2("instance"), Condition: is("Null", ofResource+tagTrial, "false")},
+		{Sid: "LaunchByGroupAndTrial", Resource: all},
+		{Sid: "PassTheNodesRole", Resource: []string{nodesRole}},
+		{Sid: "SeeOwnPermissions", Resource: all},
+	}, func(u cloud.Use, sid string) bool { return slices.Contains(u.ByTags, sid) })
 }
 
 // document fills the statements with their actions.
-func document(statements []statement, holds func(n need, sid string) bool) ([]byte, error) {
+func document(statements []statement, has func(u cloud.Use, sid string) bool) ([]byte, error) {
 	for i := range statements {
 		s := &statements[i]
-		s.Effect = "Allow"
-		for _, n := range needsWhere(func(n need) bool { return holds(n, s.Sid) }) {
-			s.Action = append(s.Action, n.action)
-		}
+		s.Effect, s.Action = "Allow", uses.Actions(func(u cloud.Use) bool { return has(u, s.Sid) })
 		slices.Sort(s.Action)
 	}
 	return json.MarshalIndent(struct {

@@ -31,7 +31,7 @@ func (p permissionReader) check(ctx context.Context, in, scope string, tags map[
 	var all []cloud.Permission
 	for _, n := range needs {
 		if is := decisions[n.action]; is != decisionUnknown {
-			all = append(all, cloud.Permission{Action: n.action, Scope: scope, Allowed: is == decisionAllowed, For: n.feature})
+			all = append(all, cloud.Permission{Action: n.action, Scope: scope, Allowed: is == decisionAllowed, For: n.Feature})
 		}
 	}
 	return all, err

@@ -79,7 +79,7 @@ func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 	if denied {
 		found = append(found, permissionMissing(launchAction+", or "+passAction+" for the instance profile,", ref))
 	}
-	all, err := permissionReader{p.account}.check(ctx, ref.region, anyResource, nil, needsWhere(func(n need) bool { return n.feature == cloud.ForTrialApart }))
+	all, err := permissionReader{p.account}.check(ctx, ref.region, anyResource, nil, needsWhere(func(n need) bool { return n.Feature == cloud.ForTrialApart }))
 	if kind := cloud.KindOf(err); kind == cloud.Unauthenticated || kind == cloud.Throttled {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ func Describe() cloud.Description {
 		},
 		Reasons:   refusalReasons,
 		Grant:     role,
-		Uses:      uses(),
+		Uses:      uses,
 		OldDriver: "kubernetes.io/azure-disk/",
 		Classes:   []string{classRead, classWrite, classDelete},
 		Remedies: cloud.Remedies{

@@ -29,7 +29,7 @@ func TestMatches(t *testing.T) {
 }
 
 func TestMissingActions(t *testing.T) {
-	requiredActions := actionsFor("", onPool|onInstance|onImage)
+	requiredActions := actionsFor("", "pool", "instance", "image")
 	for _, test := range []struct {
 		name   string
 		grants []grant

@@ -23,7 +23,7 @@ func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 	}
 	var all []cloud.Permission
 	for _, feature := range []string{"", forRebuild, cloud.ForRemoval, cloud.ForTrialApart, cloud.ForConsole} {
-		all = append(all, permissionsFor(s, granted, actionsFor(feature, onPool), feature)...)
+		all = append(all, permissionsFor(s, granted, actionsFor(feature, "pool"), feature)...)
 	}
 	return append(all, joining...), nil
 }
@@ -64,7 +64,7 @@ func (p *ImageProvider) Permissions(ctx context.Context, family cloud.ImageFamil
 	}
 	all := permissionsFor(s, granted, actionsOf(p), "")
 	if p.externalPools {
-		all = append(all, permissionsFor(s, granted, actionsFor(cloud.ForConsole, onVM), cloud.ForConsole)...)
+		all = append(all, permissionsFor(s, granted, actionsFor(cloud.ForConsole, "vm"), cloud.ForConsole)...)
 	}
 	return all, nil
 }

@@ -3,7 +3,6 @@ package azure
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -11,12 +10,7 @@ import (
 // role returns the smallest custom role for the resource group of the pools, as input for `az role definition create`.
 // Replace the words in capitals.
 func role(removal bool) ([]byte, error) {
-	var granted []string
-	for _, d := range declarations {
-		if d.where == ofPool && (removal || d.feature != cloud.ForRemoval) {
-			granted = append(granted, strings.Fields(d.actions)...)
-		}
-	}
+	granted := uses.Actions(func(u cloud.Use) bool { return u.Where == "" && (removal || u.Feature != cloud.ForRemoval) })
 	slices.Sort(granted)
 	return json.MarshalIndent(struct {
 		Name, Description string

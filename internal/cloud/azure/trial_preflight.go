@@ -40,7 +40,7 @@ func (p trials) refuseApart(ctx context.Context, t trialRef, model armcompute.Vi
 	if refusal != nil {
 		found = append(found, *refusal)
 	}
-	needs := []need{{t.scaleSet, slices.Concat(recipeActions, actionsFor(cloud.ForTrialApart, onPool))}}
+	needs := []need{{t.scaleSet, slices.Concat(recipeActions, actionsFor(cloud.ForTrialApart, "pool"))}}
 	for _, at := range slices.Concat(needs, joins(model, out.has)) {
 		lacks, err := p.refusePermissions(ctx, at.scaleSet, at.actions)
 		if err != nil {
