@@ -41,7 +41,7 @@ func TestActionsAreDeclared(t *testing.T) {
 		}
 		for _, kind := range u.Kinds {
 			if !slices.Contains([]string{"group", "pool", "disk"}, kind) {
-				t.Errorf("%s: nobody asks for kind %s", u.For, kind)
+				t.Errorf("%s: no check asks for kind %s", u.For, kind)
 			}
 		}
 	}
