@@ -211,7 +211,7 @@ func (w *amazon) until(what string, done func() bool) {
 		}
 		w.advance(10 * time.Second)
 	}
-	w.Fatalf("not %s", what)
+	w.Fatalf("not %s; the last requests:\n%s", what, lastOf(w.server.Requests()))
 }
 
 // snapshots returns all snapshots of the account.
