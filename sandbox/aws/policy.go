@@ -206,11 +206,10 @@ func (s permissions) questions(c *call, st *state) (all []question) {
 		}
 	}
 	from := c.in.At("LaunchTemplate")
-	if from == nil || c.action.name != "RunInstances" && c.action.name != "UpdateAutoScalingGroup" {
-		return all
-	}
-	if c.service.name != "ec2" {
+	if c.action.name == "UpdateAutoScalingGroup" && from != nil {
 		all = append(all, question{"ec2:RunInstances", target{s.arn("ec2", "instance/*"), nil}})
+	} else if c.action.name != "RunInstances" {
+		return all
 	}
 	data := &query.Value{}
 	if t, p := st.template(from.Get("LaunchTemplateId"), from.Get("LaunchTemplateName")); p == nil {
@@ -222,23 +221,6 @@ func (s permissions) questions(c *call, st *state) (all []question) {
 		all = append(all, question{"iam:PassRole", target{s.roleARN(Role{Name: name}), nil}})
 	}
 	return all
-}
-
-// grants checks a request with the policy of its user; nil without a policy, or if the policy allows the request.
-func (s permissions) grants(c *call) *problem {
-	p := s.policyOf(c.who.source)
-	if p == nil || c.service.name == "sts" { // GetCallerIdentity needs no permission
-		return nil
-	}
-	var refused *problem
-	s.store.Read(func(st *state) {
-		for _, q := range s.questions(c, st) {
-			if allowed, _ := p.verdict(q.action, q.target); !allowed && refused == nil {
-				refused = s.unauthorized(c, q.action, q.arn)
-			}
-		}
-	})
-	return refused
 }
 
 // policyOf returns the policy of a user's ARN; nil without a policy.

@@ -3,7 +3,6 @@ package conformance
 import (
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"io"
 	"log"
 	"maps"
@@ -21,7 +20,6 @@ import (
 	simulator "github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/clock"
 	"github.com/kamino-dev/kamino/sandbox/fault"
-	"github.com/kamino-dev/kamino/sandbox/requestlog"
 )
 
 const (
@@ -196,14 +194,6 @@ func (w *cloudEnv) until(what string, done func() bool) {
 		advance(w.t)
 	}
 	w.t.Fatalf("never %s; the last requests:\n%s", what, lastOf(w.cloud.Requests()))
-}
-
-// lastOf describes the last requests of a test that waits in vain.
-func lastOf(all []requestlog.Request) (text string) {
-	for _, r := range all[max(0, len(all)-5):] {
-		text += fmt.Sprintf("%d %s %s %s\n", r.Status, r.Method, r.Operation, r.Path)
-	}
-	return text
 }
 
 func (w *cloudEnv) must(err error) {

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kamino-dev/kamino/sandbox/chart"
+	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
 // TestInstallVariants installs and uninstalls the chart with each values file of its own tests. The namespace has
@@ -265,4 +266,19 @@ func TestAdmissionPolicyRefusals(t *testing.T) {
 	if err := helm.Uninstall("refused"); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// eventually waits until done returns true. A test that gives up shows the workloads and events.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	reached := false
+	defer func() {
+		if !reached {
+			t.Log(sandbox.Run(t, nil, "kubectl", "get", "all,events,prototypes,prototypepolicies", "--all-namespaces"))
+		}
+	}()
+	sandboxtest.Eventually(t, what, func() (bool, string) {
+		reached = done()
+		return reached, "the workloads and events are below"
+	})
 }

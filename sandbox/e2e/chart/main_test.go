@@ -81,21 +81,6 @@ func newHelm(t *testing.T, name, level string) chart.Helm {
 	return chart.Helm{Kubeconfig: filepath.Join(sandbox.Dir(), sandboxdir.KubeconfigFile), Namespace: name, Timeout: 10 * time.Minute}
 }
 
-// eventually waits until done returns true. A test that gives up shows the workloads and events.
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	reached := false
-	defer func() {
-		if !reached {
-			t.Log(sandbox.Run(t, nil, "kubectl", "get", "all,events,prototypes,prototypepolicies", "--all-namespaces"))
-		}
-	}()
-	sandboxtest.Eventually(t, what, func() (bool, string) {
-		reached = done()
-		return reached, "the workloads and events are below"
-	})
-}
-
 func missing(err error) bool { return apierrors.IsNotFound(err) }
 
 func decode(text []byte, into any) error { return json.Unmarshal(text, into) }
