@@ -132,6 +132,9 @@ func namedIDs(c *call) (ids []string) {
 	return ids
 }
 
+// createdKinds are the kinds of new resources by action.
+var createdKinds = map[string]string{"CreateSnapshot": "snapshot", "RegisterImage": "image", "RunInstances": "instance", "CreateReplaceRootVolumeTask": "replace-root-volume-task"}
+
 // targets are the resources of a request. Actions without known resources have the resource "*".
 func (s permissions) targets(c *call, st *state) []target {
 	given := map[string]string{"aws:RequestedRegion": s.config.Region}
@@ -168,17 +171,15 @@ func (s permissions) targets(c *call, st *state) []target {
 			out = append(out, of(groups{backend: s.backend}.groupARN(g), tags))
 		}
 	}
+	if kind := createdKinds[c.action.name]; kind != "" {
+		out = append(out, fresh(kind))
+	}
 	switch c.action.name {
 	case "CreateSnapshot":
-		out = append(out, fresh("snapshot"), known(c.in.Get("VolumeId")))
-	case "RegisterImage":
-		out = append(out, fresh("image"))
+		out = append(out, known(c.in.Get("VolumeId")))
 	case "RunInstances":
-		out = append(out, fresh("instance"), known(c.in.Get("LaunchTemplate.LaunchTemplateId")))
-	case "CreateReplaceRootVolumeTask":
-		out = append(out, fresh("replace-root-volume-task"))
-		fallthrough
-	case "CreateTags", "DeleteTags", "StopInstances", "StartInstances", "TerminateInstances", "DeleteSnapshot", "DeregisterImage", "CreateLaunchTemplateVersion":
+		out = append(out, known(c.in.Get("LaunchTemplate.LaunchTemplateId")))
+	case "CreateReplaceRootVolumeTask", "CreateTags", "DeleteTags", "StopInstances", "StartInstances", "TerminateInstances", "DeleteSnapshot", "DeregisterImage", "CreateLaunchTemplateVersion":
 		for _, id := range namedIDs(c) {
 			out = append(out, known(id))
 		}

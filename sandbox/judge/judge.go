@@ -19,7 +19,6 @@ import (
 
 //go:embed facts.json
 var factsFile []byte
-
 //go:embed published.json
 var publishedFile []byte
 

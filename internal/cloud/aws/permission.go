@@ -35,7 +35,7 @@ func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 
 // onGroup returns the needs on a group. Where Cluster API sets the image, updateAction is not needed.
 func onGroup(capa bool) []need {
-	return needsWhere(func(n need) bool { return n.IsOf("group") && !(capa && n.action == updateAction) })
+	return needsWhere(func(n need) bool { return n.IsOf("group") && (!capa || n.action != updateAction) })
 }
 
 // Permissions implements cloud.ImageProvider.
