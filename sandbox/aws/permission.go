@@ -38,14 +38,13 @@ func (s permissions) authorize(c *call) (refused *problem) {
 	if c.action.open {
 		return nil
 	}
-	p := s.policyOf(c.who.source)
 	s.store.Read(func(st *state) {
 		for _, q := range s.questions(c, st) {
 			f := st.Faults.Denying(q.action)
 			denied := f != nil && f.Code != byCondition && f.Code != bySimulation
 			if !denied {
 				f = &fault.Counted{}
-				if p != nil && c.service.name != "sts" { // GetCallerIdentity needs no permission
+				if p := s.policyOf(c.who.source); p != nil && c.service.name != "sts" { // GetCallerIdentity needs no permission
 					allowed, _ := p.verdict(q.action, q.target)
 					denied = !allowed
 				}

@@ -19,6 +19,7 @@ import (
 
 //go:embed facts.json
 var factsFile []byte
+
 //go:embed published.json
 var publishedFile []byte
 
