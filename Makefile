@@ -215,9 +215,10 @@ figures: ## Measure the structure of the code: each figure with its limit and it
 	@$(GO) run ./hack/figures $(FIGURES)
 
 .PHONY: generate
-generate: $(BIN)/controller-gen ## Generate the deep copies, the CustomResourceDefinitions, and the generated files of the chart.
+generate: $(BIN)/controller-gen ## Generate the deep copies, the CustomResourceDefinitions, the generated files of the chart, and pages.
 	@$(BIN)/controller-gen object paths=./api/... crd output:crd:artifacts:config=api/crds
 	@$(GO) run ./charts/generate
+	@$(GO) generate ./docs >/dev/null
 
 .PHONY: verify
 verify: generate ## Generate, then fail if the tree differs from the commit.

@@ -64,7 +64,7 @@ var rooms = map[string]room{
 
 	"internal/patch/nodepatch": {own: "api node node/nodestate patch patch/plan", foreign: kubeLoop},
 
-	"internal/cloud":             {},
+	"internal/cloud":             {foreign: "sigs.k8s.io/yaml"},
 	"internal/cloud/aws":         {own: "cloud imageversion wording/page", foreign: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 	"internal/cloud/azure":       {own: "cloud imageversion process wording/page", foreign: "github.com/Azure/azure-sdk-for-go"},
 	"internal/cloud/capi":        {own: "cloud process wording/page", foreign: kubeClient},

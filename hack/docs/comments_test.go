@@ -65,14 +65,13 @@ func withoutNames(text string, names map[string]bool) string {
 	})
 }
 
-// TestCommentsArePlain holds comments to short sentences with nouns.
+// TestCommentsArePlain holds comments to plain words, and to sentences that a reader can follow.
 func TestCommentsArePlain(t *testing.T) {
 	for _, dir := range packages(t) {
 		paths, err := filepath.Glob("../" + dir + "/*.go")
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("%s has no files (%v)", dir, err)
 		}
-		var total figures
 		for _, path := range paths {
 			if strings.HasSuffix(path, "_test.go") {
 				continue
@@ -84,10 +83,9 @@ func TestCommentsArePlain(t *testing.T) {
 			}
 			names := exportedNames(file)
 			for _, p := range paragraphs(file) {
-				total.hold(t, set.Position(p.at).String(), withoutNames(p.text, names))
+				hold(t, set.Position(p.at).String(), withoutNames(p.text, names))
 			}
 		}
-		total.check(t, dir)
 	}
 }
 
@@ -113,57 +111,6 @@ func TestCommentsAreRead(t *testing.T) {
 	}
 }
 
-// longComments are paths whose comments may have more than two lines, with the reason.
-var longComments = map[string]string{
-	"api/v1alpha1":               "descriptions of fields are the pages of the API",
-	"internal/cloud/contract.go": "the suite of the contract tests each sentence",
-	"internal/cloud/halves.go":   "as in contract.go",
-}
-
-// lines counts the lines of prose of a comment up to its source: without directives, markers, code and empty lines.
-func lines(group *ast.CommentGroup) (n int) {
-	for _, c := range group.List {
-		text, is := strings.CutPrefix(c.Text, "// ")
-		switch {
-		case strings.Contains(text, "Source: "):
-			return n
-		case is && !strings.HasPrefix(text, "+"):
-			n++
-		}
-	}
-	return n
-}
-
-// TestCommentsAreShort holds comments to two lines, besides the source of a fact. Package comments may be longer.
-func TestCommentsAreShort(t *testing.T) {
-	found := 0
-	for _, dir := range packages(t) {
-		paths, err := filepath.Glob("../" + dir + "/*.go")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, path := range paths {
-			if strings.HasSuffix(path, "_test.go") || longComments[dir] != "" || longComments[strings.TrimPrefix(path, "../")] != "" {
-				continue
-			}
-			set := token.NewFileSet()
-			file, err := parser.ParseFile(set, path, nil, parser.ParseComments|parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, group := range file.Comments {
-				found++
-				if n := lines(group); group != file.Doc && n > 2 {
-					t.Errorf("%s: a comment of %d lines, want at most 2", set.Position(group.Pos()), n)
-				}
-			}
-		}
-	}
-	if found < 5000 {
-		t.Errorf("only %d comments are read", found)
-	}
-}
-
 // TestTestsArePlain holds comments and sentences of tests to plain words. docs/ quotes banned words.
 func TestTestsArePlain(t *testing.T) {
 	found := 0
@@ -184,7 +131,7 @@ func TestTestsArePlain(t *testing.T) {
 			}
 			for _, text := range texts {
 				if word := banned.FindString(text); word != "" {
-					t.Errorf("%s: %q is banned: %s", path, word, text)
+					t.Errorf("%s: %s: %s", path, advice(word), text)
 				}
 			}
 			return nil
@@ -235,23 +182,22 @@ func hashComments(text string) (blocks []string) {
 
 // TestHashCommentsArePlain holds comments of manifests, the chart, the Makefile and scripts to plain words.
 func TestHashCommentsArePlain(t *testing.T) {
-	var total figures
+	words := 0
 	for _, glob := range commented {
 		paths, err := filepath.Glob("../" + glob)
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("%s matches no file (%v)", glob, err)
 		}
-		before := total.words
+		before := words
 		for _, path := range paths {
 			for _, block := range hashComments(page(t, path)) {
-				total.hold(t, path, block)
+				words += hold(t, path, block)
 			}
 		}
-		if total.words == before {
+		if words == before {
 			t.Errorf("%s has no comments", glob)
 		}
 	}
-	total.check(t, "comments after #")
 }
 
 // TestHashCommentsAreRead: what the limits see of a file.

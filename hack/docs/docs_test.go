@@ -3,7 +3,6 @@
 package docs
 
 import (
-	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,8 +18,6 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/agent"
 	"github.com/kamino-dev/kamino/internal/cli"
-	"github.com/kamino-dev/kamino/internal/cloud/aws"
-	"github.com/kamino-dev/kamino/internal/cloud/azure"
 	"github.com/kamino-dev/kamino/internal/policy/schedule"
 	"github.com/kamino-dev/kamino/internal/selection/expression"
 )
@@ -40,78 +37,6 @@ func page(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-// actions are the actions in the tables of a page below a line `<!-- actions`, sorted.
-func actions(t *testing.T, path string) []string {
-	t.Helper()
-	var all []string
-	for _, table := range strings.Split(page(t, path), "<!-- actions")[1:] {
-		table, _, _ = strings.Cut(table, "\n\n")
-		for _, match := range regexp.MustCompile("`((?:autoscaling:|ec2:|Microsoft\\.Compute/)[^`]+)`").FindAllStringSubmatch(table, -1) {
-			all = append(all, match[1])
-		}
-	}
-	return slices.Sorted(slices.Values(all))
-}
-
-// TestAzurePermissions compares the table with what the preflight asks for.
-func TestAzurePermissions(t *testing.T) {
-	want := slices.Concat(azure.RequiredActions(), azure.RebuildActions(), azure.RemoveActions(), azure.TrialActions(), azure.ConsoleActions())
-	if diff := cmp.Diff(slices.Sorted(slices.Values(want)), actions(t, "reference/azure.md")); diff != "" {
-		t.Errorf("docs/reference/azure.md lists other actions than the provider needs (-provider +page):\n%s", diff)
-	}
-}
-
-// TestVMPermissions compares the actions for standalone VMs, without the actions of the other page.
-func TestVMPermissions(t *testing.T) {
-	own := slices.DeleteFunc(azure.VMActions(), func(action string) bool { return slices.Contains(azure.RequiredActions(), action) })
-	if diff := cmp.Diff(slices.Sorted(slices.Values(own)), actions(t, "reference/cluster-api.md")); diff != "" {
-		t.Errorf("docs/reference/cluster-api.md lists other actions than the provider needs (-provider +page):\n%s", diff)
-	}
-}
-
-// TestAWSPermissions compares table and policy with what the provider asks IAM about.
-func TestAWSPermissions(t *testing.T) {
-	if diff := cmp.Diff(slices.Sorted(slices.Values(aws.RequiredActions())), actions(t, "reference/aws.md")); diff != "" {
-		t.Errorf("docs/reference/aws.md lists other actions than the provider needs (-provider +page):\n%s", diff)
-	}
-	grant, err := aws.Describe().Grant(true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(grant), strings.TrimSpace(page(t, "reference/aws-policy.json"))); diff != "" {
-		t.Errorf("docs/reference/aws-policy.json has another policy than kamino manifests --iam prints (-command +page):\n%s", diff)
-	}
-}
-
-// TestGrants: what each cloud is to allow is what its provider needs, and donors are removed by nobody who was not asked.
-func TestGrants(t *testing.T) {
-	for name, c := range map[string]struct {
-		grant func(bool) ([]byte, error)
-		all   []string
-		only  []string // where donors are removed
-	}{
-		"aws":   {aws.Describe().Grant, append(aws.RequiredActions(), "iam:GetRole", "iam:PassRole", "iam:SimulatePrincipalPolicy"), []string{"autoscaling:TerminateInstanceInAutoScalingGroup"}},
-		"azure": {azure.Describe().Grant, slices.Concat(azure.RequiredActions(), azure.RebuildActions(), azure.RemoveActions(), azure.TrialActions(), azure.ConsoleActions()), azure.RemoveActions()},
-	} {
-		for _, removal := range []bool{true, false} {
-			text, err := c.grant(removal)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := slices.DeleteFunc(slices.Clone(c.all), func(a string) bool { return !removal && slices.Contains(c.only, a) })
-			slices.Sort(want)
-			var got []string
-			for _, match := range regexp.MustCompile(`"((?:autoscaling|ec2|iam):[A-Za-z]+|Microsoft\.[^"]+)"`).FindAllStringSubmatch(string(text), -1) {
-				got = append(got, match[1])
-			}
-			slices.Sort(got)
-			if diff := cmp.Diff(slices.Compact(want), got); diff != "" || !json.Valid(text) {
-				t.Errorf("%s, with removal %t (-needed +granted):\n%s", name, removal, diff)
-			}
-		}
-	}
 }
 
 // TestMovingNamesEveryOption looks for every verb, option and value of vmss-prototype 0.1.0 on the page.

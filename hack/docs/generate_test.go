@@ -35,7 +35,9 @@ const (
 
 // TestGeneratedPages compares the generated pages with the code and the tables.
 func TestGeneratedPages(t *testing.T) {
-	for path, want := range map[string]string{reasonsPage: reasons(t), refusalsPage: refusals(t), commandsPage: commands(), apiPage: api(t), awsPage: unverifiedOnAWS(t)} {
+	generated := map[string]string{reasonsPage: reasons(t), refusalsPage: refusals(t), commandsPage: commands(), apiPage: api(t), awsPage: unverifiedOnAWS(t)}
+	maps.Copy(generated, grants(t))
+	for path, want := range generated {
 		if *update {
 			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 				t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -72,7 +73,8 @@ var (
 	tableAction = regexp.MustCompile("`([a-z0-9]+:[A-Z][A-Za-z]+|Microsoft\\.[A-Za-z]+/[A-Za-z/]+)`")
 	// actionWord matches the longest text that can be an action.
 	actionWord = regexp.MustCompile(`[A-Za-z0-9]+[:.][A-Za-z0-9:/]+`)
-	generated  = regexp.MustCompile(`(?m)^(// Code generated .* DO NOT EDIT\.|<!-- Made by go generate .*)$`)
+	// generated matches the first lines of a generated file. Formats without comments are named in .gitattributes.
+	generated = regexp.MustCompile(`(?m)^(// Code generated .* DO NOT EDIT\.|<!-- Made by go generate .*)$`)
 )
 
 // places counts the files that name each action in a table after the comment "actions:" of docs/reference. Tests, pages and
@@ -95,7 +97,7 @@ func places(h *house) map[string]int {
 		}
 	}
 	for name, text := range h.files {
-		if name == "CHANGELOG.md" || bytes.IndexByte(text, 0) >= 0 || generated.Match(text[:min(len(text), 1000)]) {
+		if name == "CHANGELOG.md" || bytes.IndexByte(text, 0) >= 0 || generated.Match(text[:min(len(text), 1000)]) || h.isMarked(name) {
 			continue
 		}
 		seen := map[string]bool{}
@@ -107,6 +109,17 @@ func places(h *house) map[string]int {
 		}
 	}
 	return count
+}
+
+// isMarked reports whether .gitattributes says that a file is generated.
+func (h *house) isMarked(name string) bool {
+	for line := range strings.Lines(string(h.files[".gitattributes"])) {
+		pattern, marked := strings.CutSuffix(strings.TrimSpace(line), " linguist-generated")
+		if is, _ := path.Match(pattern, name); marked && is {
+			return true
+		}
+	}
+	return false
 }
 
 // factPlaces rounds to hundredths.

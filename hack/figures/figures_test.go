@@ -321,6 +321,11 @@ const facts = "\n-- docs/reference/aws.md --\nFirst `iam:First`.\n\n<!-- actions
 ec2:Copy
 -- charts/policy.json --
 "ec2:Copy" "ec2:Copy" "iam:PassRole"
+-- .gitattributes --
+# A comment.
+charts/made*.json linguist-generated
+-- charts/made-too.json --
+"ec2:Copy"
 -- internal/a/a.go --
 package a
 var all = []string{"ec2:Copy", "ec2:CopyTags", "Microsoft.Compute/toys/read/all"}

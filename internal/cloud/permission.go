@@ -1,5 +1,11 @@
 package cloud
 
+import (
+	"slices"
+
+	"sigs.k8s.io/yaml"
+)
+
 // PermissionMissing is the reason of a refusal if the credential lacks a permission for a capture.
 const PermissionMissing = "PermissionMissing"
 
@@ -31,3 +37,46 @@ const ForTrialApart = "a trial next to the pool"
 
 // ForConsole is the value of Permission.For for ConsoleOutput.
 const ForConsole = "the serial console of a failed trial"
+
+// Use declares actions of a cloud with the same purpose. Each provider has a file actions.yaml with all its actions.
+type Use struct {
+	// Where is the scope of the actions, as the beginning of a sentence; empty for the usual scope of the provider. For is the
+	// purpose. Both are Markdown.
+	Where string `json:"where"`
+	For   string `json:"for"`
+	// Feature is Permission.For.
+	Feature string `json:"feature"`
+	// Kinds are the kinds of resources for which the provider checks the permission.
+	Kinds []string `json:"kinds"`
+	// Statement and ByTags are statements of the provider's policies; empty without such policies.
+	Statement string   `json:"statement"`
+	ByTags    []string `json:"byTags"`
+	// Actions are in the cloud's own words.
+	Actions []string `json:"actions"`
+}
+
+// Uses are all uses of a provider.
+type Uses []Use
+
+// ReadUses reads an embedded actions.yaml.
+func ReadUses(text []byte) (all Uses) {
+	if err := yaml.UnmarshalStrict(text, &all); err != nil {
+		panic(err) // the file is part of the program
+	}
+	return all
+}
+
+// Actions returns the actions of the uses that have a property.
+func (u Uses) Actions(has func(Use) bool) (actions []string) {
+	for _, use := range u {
+		if has(use) {
+			actions = append(actions, use.Actions...)
+		}
+	}
+	return actions
+}
+
+// IsOf reports whether a use has one of the kinds.
+func (u Use) IsOf(kinds ...string) bool {
+	return slices.ContainsFunc(kinds, func(k string) bool { return slices.Contains(u.Kinds, k) })
+}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/kamino-dev/kamino/sandbox/fault"
@@ -34,56 +33,37 @@ func (s permissions) role(c *call, _ *state) (query.Element, error) {
 	return query.Element{}, refuse(http.StatusNotFound, "NoSuchEntity", "The role with name %s cannot be found.", c.in.Get("RoleName"))
 }
 
-// further returns additional actions that a call needs.
-func (s permissions) further(c *call) []string {
-	if c.action.name == "RunInstances" && c.in.Has("IamInstanceProfile") {
-		return []string{"iam:PassRole"}
-	}
-	return nil
-}
-
-func (s permissions) authorize(c *call) *problem {
+// authorize refuses a call if a fault, or the policy of the user, denies what the call needs.
+func (s permissions) authorize(c *call) (refused *problem) {
 	if c.action.open {
 		return nil
 	}
-	for _, name := range append([]string{c.resourceName()}, s.further(c)...) {
-		if p := s.denied(c, name); p != nil {
-			return p
-		}
-	}
-	return s.grants(c)
-}
-
-// unauthorized is the refusal of an action on a resource that no policy allows.
-func (s permissions) unauthorized(c *call, name, resource string) *problem {
-	text := fmt.Sprintf("User: %s is not authorized to perform: %s on resource: %s %s", c.who.arn, name, resource, why(fault.Fault{}, name))
-	if c.service.name != "ec2" {
-		return refuse(http.StatusForbidden, "AccessDenied", "%s", text)
-	}
-	return refuse(http.StatusForbidden, "UnauthorizedOperation", "You are not authorized to perform this operation. %s. Encoded authorization failure message: %s", text, encoded(name))
-}
-
-// denied is the refusal of an action; nil if allowed.
-func (s permissions) denied(c *call, name string) *problem {
-	var found *fault.Counted
 	s.store.Read(func(st *state) {
-		if f := st.Faults.Denying(name); f != nil {
-			if f.Code == byCondition || f.Code == bySimulation {
-				return
+		for _, q := range s.questions(c, st) {
+			f := st.Faults.Denying(q.action)
+			denied := f != nil && f.Code != byCondition && f.Code != bySimulation
+			if !denied {
+				f = &fault.Counted{}
+				if p := s.policyOf(c.who.source); p != nil && c.service.name != "sts" { // GetCallerIdentity needs no permission
+					allowed, _ := p.verdict(q.action, q.target)
+					denied = !allowed
+				}
 			}
-			copied := *f
-			found = &copied
+			if denied && refused == nil {
+				refused = unauthorized(c, q, why(f.Fault, q.action))
+			}
 		}
 	})
-	if found == nil {
-		return nil
-	}
-	service, _, _ := strings.Cut(name, ":")
-	text := fmt.Sprintf("User: %s is not authorized to perform: %s on resource: %s %s", c.who.arn, name, s.arn(service, "*"), why(found.Fault, name))
+	return refused
+}
+
+// unauthorized is the refusal of an action on a resource.
+func unauthorized(c *call, q question, reason string) *problem {
+	text := fmt.Sprintf("User: %s is not authorized to perform: %s on resource: %s %s", c.who.arn, q.action, q.arn, reason)
 	if c.service.name != "ec2" {
 		return refuse(http.StatusForbidden, "AccessDenied", "%s", text)
 	}
-	return refuse(http.StatusForbidden, "UnauthorizedOperation", "You are not authorized to perform this operation. %s. Encoded authorization failure message: %s", text, encoded(name))
+	return refuse(http.StatusForbidden, "UnauthorizedOperation", "You are not authorized to perform this operation. %s. Encoded authorization failure message: %s", text, encoded(q.action))
 }
 
 // why names the denying policy.

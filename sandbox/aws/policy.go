@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/kamino-dev/kamino/sandbox/query"
 )
 
 // policy is an IAM policy of a user. Source: "IAM JSON policy elements reference". The simulator knows the elements and the
@@ -130,6 +132,9 @@ func namedIDs(c *call) (ids []string) {
 	return ids
 }
 
+// createdKinds are the kinds of new resources by action.
+var createdKinds = map[string]string{"CreateSnapshot": "snapshot", "RegisterImage": "image", "RunInstances": "instance", "CreateReplaceRootVolumeTask": "replace-root-volume-task"}
+
 // targets are the resources of a request. Actions without known resources have the resource "*".
 func (s permissions) targets(c *call, st *state) []target {
 	given := map[string]string{"aws:RequestedRegion": s.config.Region}
@@ -166,14 +171,15 @@ func (s permissions) targets(c *call, st *state) []target {
 			out = append(out, of(groups{backend: s.backend}.groupARN(g), tags))
 		}
 	}
+	if kind := createdKinds[c.action.name]; kind != "" {
+		out = append(out, fresh(kind))
+	}
 	switch c.action.name {
 	case "CreateSnapshot":
-		out = append(out, fresh("snapshot"), known(c.in.Get("VolumeId")))
-	case "RegisterImage":
-		out = append(out, fresh("image"))
+		out = append(out, known(c.in.Get("VolumeId")))
 	case "RunInstances":
-		out = append(out, fresh("instance"), known(c.in.Get("LaunchTemplate.LaunchTemplateId")))
-	case "CreateTags", "DeleteTags", "StopInstances", "StartInstances", "TerminateInstances", "DeleteSnapshot", "DeregisterImage", "CreateLaunchTemplateVersion":
+		out = append(out, known(c.in.Get("LaunchTemplate.LaunchTemplateId")))
+	case "CreateReplaceRootVolumeTask", "CreateTags", "DeleteTags", "StopInstances", "StartInstances", "TerminateInstances", "DeleteSnapshot", "DeregisterImage", "CreateLaunchTemplateVersion":
 		for _, id := range namedIDs(c) {
 			out = append(out, known(id))
 		}
@@ -184,28 +190,38 @@ func (s permissions) targets(c *call, st *state) []target {
 	return out
 }
 
-// grants checks a request with the policy of its user; nil without a policy, or if the policy allows the request. Tags of new
-// resources need ec2:CreateTags for the creating action.
-func (s permissions) grants(c *call) *problem {
-	p := s.policyOf(c.who.source)
-	if p == nil || c.service.name == "sts" { // GetCallerIdentity needs no permission
-		return nil
-	}
-	var refused *problem
-	s.store.Read(func(st *state) {
-		for _, on := range s.targets(c, st) {
-			if allowed, _ := p.verdict(c.resourceName(), on); !allowed && refused == nil {
-				refused = s.unauthorized(c, c.resourceName(), on.arn)
-			}
-			if strings.HasSuffix(on.arn, "/*") && len(c.in.List("TagSpecification")) > 0 {
-				on.values["ec2:CreateAction"] = c.action.name
-				if allowed, _ := p.verdict("ec2:CreateTags", on); !allowed && refused == nil {
-					refused = s.unauthorized(c, "ec2:CreateTags", on.arn)
-				}
-			}
+// question asks whether a user may do an action on a resource.
+type question struct {
+	action string
+	target
+}
+
+// questions are all that a request needs. Tags of new resources need ec2:CreateTags for the creating action. A group that gets a
+// launch template needs what a launch from the template needs. Source: "Launch template support", Amazon EC2 Auto Scaling.
+func (s permissions) questions(c *call, st *state) (all []question) {
+	for _, on := range s.targets(c, st) {
+		all = append(all, question{c.resourceName(), on})
+		if strings.HasSuffix(on.arn, "/*") && len(c.in.List("TagSpecification")) > 0 {
+			on.values["ec2:CreateAction"] = c.action.name
+			all = append(all, question{"ec2:CreateTags", on})
 		}
-	})
-	return refused
+	}
+	from := c.in.At("LaunchTemplate")
+	if c.action.name == "UpdateAutoScalingGroup" && from != nil {
+		all = append(all, question{"ec2:RunInstances", target{s.arn("ec2", "instance/*"), nil}})
+	} else if c.action.name != "RunInstances" {
+		return all
+	}
+	data := &query.Value{}
+	if t, p := st.template(from.Get("LaunchTemplateId"), from.Get("LaunchTemplateName")); p == nil {
+		if v, p := t.version(from.Get("Version")); p == nil {
+			data = v.Data
+		}
+	}
+	if name := data.Over(c.in).Get("IamInstanceProfile.Name"); name != "" {
+		all = append(all, question{"iam:PassRole", target{s.roleARN(Role{Name: name}), nil}})
+	}
+	return all
 }
 
 // policyOf returns the policy of a user's ARN; nil without a policy.

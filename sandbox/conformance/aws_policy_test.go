@@ -2,13 +2,22 @@ package conformance
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
 	"os"
+	"path"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	scalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
@@ -18,37 +27,427 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/aws"
 )
 
-// TestAWSPolicyByTags checks that the policy by tags of docs/reference allows a whole capture of a tagged group, and no
-// capture of another group.
-func TestAWSPolicyByTags(t *testing.T) {
-	policy, err := os.ReadFile("../../docs/reference/aws-policy-by-tags.json")
+// byTags is the policy by tags of docs/reference, for the account and the nodes of the simulator.
+type byTags struct {
+	Version   string
+	Statement []map[string]any
+}
+
+const nodeProfile = "node"
+
+func readByTags(t *testing.T) (p byTags) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/reference/aws-policy-by-tags.json")
 	if err != nil {
 		t.Fatal(err)
 	}
+	text = []byte(strings.NewReplacer("ACCOUNT", "123456789012", "ROLE-OF-THE-NODES", nodeProfile).Replace(string(text)))
+	if err := json.Unmarshal(text, &p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// actions are the actions of a statement.
+func (p byTags) actions(statement int) (names []string) {
+	for _, a := range p.Statement[statement]["Action"].([]any) {
+		names = append(names, a.(string))
+	}
+	return names
+}
+
+// without returns the policy without an action of a statement.
+func (p byTags) without(statement int, action string) byTags {
+	changed := maps.Clone(p.Statement[statement])
+	changed["Action"] = slices.DeleteFunc(p.actions(statement), func(a string) bool { return a == action })
+	p.Statement = slices.Clone(p.Statement)
+	p.Statement[statement] = changed
+	return p
+}
+
+// newNarrow returns a group whose provider has the policy. raw and scaling stay those of an administrator.
+func newNarrow(t *testing.T, on *wire, p byTags) *amazonGroup {
+	t.Helper()
+	text, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := groupOf(t, startAmazonOn(t, on, atOnce, func(c *aws.Config) {
+		c.Users = append(c.Users, aws.User{Name: "narrow", KeyID: "AKIANARROW", Secret: "narrow", Policy: string(text)})
+		c.Images[0].Uefi, c.Images[0].BootMode = "QU1aTlVFRkk=", "uefi"
+	}), "1").suspendReplacement()
+	w.config.AWS.Credentials = sdk.CredentialsProviderFunc(func(context.Context) (sdk.Credentials, error) {
+		return sdk.Credentials{AccessKeyID: "AKIANARROW", SecretAccessKey: "narrow"}, nil
+	})
+	w.disks, w.recipes = provider.New(w.config)
+	return w
+}
+
+// enable sets the tag of the policy on the group, its instances and its launch template, whose instances get a role.
+func (w *amazonGroup) enable() *amazonGroup {
+	w.Helper()
+	tag("kamino", "enabled")(w)
+	ids := []string{w.template}
+	for _, m := range w.group().Instances {
+		ids = append(ids, *m.InstanceId)
+	}
+	_, err := w.raw.CreateTags(w.Context(), &ec2.CreateTagsInput{Resources: ids, Tags: []ec2types.Tag{{Key: sdk.String("kamino"),
+		Value: sdk.String("enabled")}}})
+	w.must(err)
+	_, err = w.raw.CreateLaunchTemplateVersion(w.Context(), &ec2.CreateLaunchTemplateVersionInput{
+		LaunchTemplateId: sdk.String(w.template), SourceVersion: sdk.String("1"),
+		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{IamInstanceProfile: &ec2types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: sdk.String(nodeProfile)}}})
+	w.must(err)
+	_, err = w.scaling.UpdateAutoScalingGroup(w.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup),
+		LaunchTemplate: &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: sdk.String(w.template), Version: sdk.String("2")}})
+	w.must(err)
+	w.advance(time.Minute)
+	return w
+}
+
+// chapter is a part of what Kamino does with a group.
+type chapter struct {
+	name string
+	do   func(ctx context.Context, w *amazonGroup) error
+}
+
+// repeat repeats a call until it is done, or until an error.
+func (w *amazonGroup) repeat(call func() (done bool, err error)) error {
+	for range 500 {
+		if done, err := call(); done || err != nil {
+			return err
+		}
+		w.advance(10 * time.Second)
+	}
+	return errors.New("it does not end")
+}
+
+// chapters are everything that Kamino does with a group: every request, each in the first chapter that needs the request.
+func chapters() []chapter {
+	const version = "2026.03.14"
+	ref := cloud.FamilyVersion{Family: amazonLine, Version: version}
+	shot := func(name string, id cloud.InstanceID) cloud.SnapshotSpec {
+		return cloud.SnapshotSpec{Name: name, Instance: id, Tags: map[string]string{cloud.TagUID: "u", cloud.TagPrototype: name}}
+	}
+	trial := func(w *amazonGroup) cloud.TrialSpec {
+		return cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: w.pool, Version: version}, Name: "it", To: w.disks.ImageID(ref),
+			Tags: map[string]string{cloud.TagUID: "u"}}
+	}
+	snapshotID := ""
+	return []chapter{
+		{"reads a pool", func(ctx context.Context, w *amazonGroup) error {
+			_, err := w.recipes.Pool(ctx, w.pool)
+			_, err2 := w.recipes.PoolsOf(ctx, []cloud.NodeValues{{ProviderID: w.ids[0]}})
+			_, err3 := w.recipes.Permissions(ctx, w.pool)
+			return errors.Join(err, err2, err3)
+		}},
+		{"protects and stops a donor", func(ctx context.Context, w *amazonGroup) error {
+			if err := w.recipes.ProtectFromScaleIn(ctx, w.ids[0], cloud.TokenProtected); err != nil {
+				return err
+			}
+			return w.repeat(func() (bool, error) {
+				power, err := w.disks.EnsureStopped(ctx, w.ids[0])
+				return power == cloud.PowerStopped, err
+			})
+		}},
+		{"copies its disk", func(ctx context.Context, w *amazonGroup) error {
+			return w.repeat(func() (bool, error) {
+				s, err := w.disks.EnsureSnapshot(ctx, shot("it", w.ids[0]))
+				snapshotID = s.ID
+				return s.State == cloud.Complete, err
+			})
+		}},
+		{"returns the donor", func(ctx context.Context, w *amazonGroup) error {
+			err := w.repeat(func() (bool, error) {
+				power, err := w.disks.EnsureStarted(ctx, w.ids[0])
+				return power == cloud.PowerRunning, err
+			})
+			if err == nil {
+				err = w.recipes.Unprotect(ctx, w.ids[0], cloud.TokenProtected)
+			}
+			return err
+		}},
+		{"publishes an image", func(ctx context.Context, w *amazonGroup) error {
+			return w.repeat(func() (bool, error) {
+				im, err := w.disks.EnsureImage(ctx, cloud.VersionSpec{FamilyVersion: ref, SnapshotID: snapshotID,
+					Tags: map[string]string{cloud.TagUID: "u"}})
+				return im.State == cloud.Complete, err
+			})
+		}},
+		{"hands the snapshot over, and tags the image", func(ctx context.Context, w *amazonGroup) error {
+			return errors.Join(w.disks.DeleteSnapshot(ctx, w.ids[0], "it"), w.disks.TagImage(ctx, ref, map[string]string{"kamino-a": "b"}),
+				w.disks.TagImage(ctx, ref, map[string]string{"kamino-a": ""}))
+		}},
+		{"deletes a snapshot", func(ctx context.Context, w *amazonGroup) error {
+			err := w.repeat(func() (bool, error) {
+				s, err := w.disks.EnsureSnapshot(ctx, shot("other", w.ids[0]))
+				return s.State == cloud.Complete, err
+			})
+			return errors.Join(err, w.disks.DeleteSnapshot(ctx, w.ids[0], "other"))
+		}},
+		{"tries the version, and reads its console", func(ctx context.Context, w *amazonGroup) error {
+			var built []cloud.Instance
+			err := w.repeat(func() (bool, error) {
+				have, err := w.recipes.EnsureTrial(ctx, trial(w))
+				built = have.Instances
+				return have.State == cloud.Complete, err
+			})
+			if err != nil || len(built) == 0 {
+				return errors.Join(err, fmt.Errorf("a trial with %d instances", len(built)))
+			}
+			_, err = w.disks.ConsoleOutput(ctx, built[0].ID)
+			return err
+		}},
+		{"ends the trial", func(ctx context.Context, w *amazonGroup) error {
+			return w.repeat(func() (bool, error) {
+				state, err := w.recipes.EndTrial(ctx, trial(w))
+				return state == cloud.Absent, err
+			})
+		}},
+		{"promotes the version", func(ctx context.Context, w *amazonGroup) error {
+			change, err := w.recipes.RecipeChange(ctx, cloud.Target{Pool: w.pool, Version: version, Image: w.disks.ImageID(ref)}, false)
+			if err != nil {
+				return err
+			}
+			return w.recipes.SetRecipe(ctx, change)
+		}},
+		{"rebuilds a node", func(ctx context.Context, w *amazonGroup) error {
+			return w.repeat(func() (bool, error) {
+				have, err := w.recipes.EnsureRebuilt(ctx, w.ids[1], version)
+				return have.State == cloud.Complete, err
+			})
+		}},
+		{"grows the pool", func(ctx context.Context, w *amazonGroup) error { return w.recipes.SetCapacity(ctx, w.pool, 2, 3) }},
+		{"removes a donor", func(ctx context.Context, w *amazonGroup) error {
+			return w.repeat(func() (bool, error) {
+				state, err := w.recipes.EnsureRemoved(ctx, w.ids[1])
+				return state == cloud.Absent, err
+			})
+		}},
+		{"checks the next donor", func(ctx context.Context, w *amazonGroup) error {
+			found, err := w.disks.PreflightDisk(ctx, cloud.DiskSpec{FamilyVersion: cloud.FamilyVersion{Family: amazonLine,
+				Version: version + "02"}, Instance: w.ids[0]})
+			more, err2 := w.recipes.PreflightTrial(ctx, trial(w))
+			for _, r := range slices.Concat(found, more) {
+				err = errors.Join(err, errors.New(r.Message))
+			}
+			return errors.Join(err, err2)
+		}},
+		{"deletes the version", func(ctx context.Context, w *amazonGroup) error {
+			old, err := w.recipes.RecipeChange(ctx, cloud.Target{Pool: w.pool, Image: awsImage}, false)
+			if err == nil {
+				err = w.recipes.SetRecipe(ctx, old)
+			}
+			return errors.Join(err, w.disks.DeleteImage(ctx, ref))
+		}},
+	}
+}
+
+// play plays the chapters up to the first error, and returns the chapter of the error.
+func (w *amazonGroup) play() (string, error) {
+	w.server.ResetStats()
+	for _, c := range chapters() {
+		if err := c.do(w.Context(), w); err != nil {
+			return c.name, err
+		}
+	}
+	return "", nil
+}
+
+// requested are the actions of the requests of the provider with an HTTP status, or with any status for 0.
+func (w *amazonGroup) requested(status int) map[string]bool {
+	found := map[string]bool{}
+	for _, r := range w.server.Requests() {
+		if r.Principal == "narrow" && (status == 0 || r.Status == status) {
+			service, name, _ := strings.Cut(strings.TrimPrefix(r.Path, "/"), "/")
+			name, _, _ = strings.Cut(name, "/")
+			found[service+":"+name] = true
+		}
+	}
+	return found
+}
+
+// unasked are actions that no chapter needs: IAM reads a role with a path only, and the user of the test has no role.
+var unasked = []string{"iam:GetRole"}
+
+// TestAWSPolicyByTagsAllows plays everything that Kamino does with the policy, and without each action of each statement. So the
+// policy has what Kamino needs, and nothing else.
+func TestAWSPolicyByTagsAllows(t *testing.T) {
+	p := readByTags(t)
+	w := newNarrow(t, nil, p).enable()
+	if at, err := w.play(); err != nil {
+		t.Fatalf("%s: %v", at, err)
+	}
+	for i, s := range p.Statement {
+		for _, action := range p.actions(i) {
+			if slices.Contains(unasked, action) {
+				continue
+			}
+			t.Run(fmt.Sprintf("without %s in %s", action, s["Sid"]), func(t *testing.T) {
+				at, err := newNarrow(t, nil, p.without(i, action)).enable().play()
+				if err == nil || !strings.Contains(err.Error(), action) {
+					t.Errorf("no chapter needs the action: %s: %v", at, err)
+				}
+				t.Logf("%q: %v", at, err)
+			})
+		}
+	}
+}
+
+// TestAWSPolicyByTagsDenies sends each request with an effect to resources without Kamino's tags. All are denied, and nothing
+// changes. The exceptions create something: they need no resource of another owner.
+func TestAWSPolicyByTagsDenies(t *testing.T) {
+	p := readByTags(t)
+	w := newNarrow(t, nil, p)
+	foreign := path.Base(string(w.ids[0]))
+	read := func() string {
+		out, err := w.raw.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{foreign}})
+		w.must(err)
+		images, err := w.raw.DescribeImages(t.Context(), &ec2.DescribeImagesInput{Owners: []string{"self"}})
+		w.must(err)
+		text, err := json.Marshal([]any{w.group(), out.Reservations, w.versions(), w.snapshots(), images.Images})
+		w.must(err)
+		return string(text)
+	}
+	volume := func() *string {
+		out, err := w.raw.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{foreign}})
+		w.must(err)
+		return out.Reservations[0].Instances[0].BlockDeviceMappings[0].Ebs.VolumeId
+	}()
+	made, err := w.raw.CreateSnapshot(t.Context(), &ec2.CreateSnapshotInput{VolumeId: volume})
+	w.must(err)
+	snapshot := sdk.ToString(made.SnapshotId)
+	w.advance(time.Hour)
+	registered, err := w.raw.RegisterImage(t.Context(), &ec2.RegisterImageInput{Name: sdk.String("theirs"),
+		RootDeviceName: sdk.String("/dev/xvda"), Architecture: "x86_64",
+		BlockDeviceMappings: []ec2types.BlockDeviceMapping{{DeviceName: sdk.String("/dev/xvda"),
+			Ebs: &ec2types.EbsBlockDevice{SnapshotId: made.SnapshotId}}}})
+	w.must(err)
+	image := sdk.ToString(registered.ImageId)
+	w.advance(time.Hour)
+
+	ctx, group, ids := t.Context(), sdk.String(awsGroup), []string{foreign}
+	scaling, compute := autoscaling.NewFromConfig(w.config.AWS), ec2.NewFromConfig(w.config.AWS)
+	ours := []ec2types.Tag{{Key: sdk.String("kamino"), Value: sdk.String("enabled")}, {Key: sdk.String("kamino-family"),
+		Value: sdk.String("workers")}}
+	before := read()
+	w.server.ResetStats()
+	for name, send := range map[string]func() error{
+		"hold": func() error {
+			_, err := scaling.EnterStandby(ctx, &autoscaling.EnterStandbyInput{AutoScalingGroupName: group, InstanceIds: ids,
+				ShouldDecrementDesiredCapacity: sdk.Bool(true)})
+			return err
+		},
+		"return": func() error {
+			_, err := scaling.ExitStandby(ctx, &autoscaling.ExitStandbyInput{AutoScalingGroupName: group, InstanceIds: ids})
+			return err
+		},
+		"resize": func() error {
+			_, err := scaling.SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: group,
+				DesiredCapacity: sdk.Int32(5)})
+			return err
+		},
+		"protect": func() error {
+			_, err := scaling.SetInstanceProtection(ctx, &autoscaling.SetInstanceProtectionInput{AutoScalingGroupName: group,
+				InstanceIds: ids, ProtectedFromScaleIn: sdk.Bool(true)})
+			return err
+		},
+		"remove": func() error {
+			_, err := scaling.TerminateInstanceInAutoScalingGroup(ctx, &autoscaling.TerminateInstanceInAutoScalingGroupInput{
+				InstanceId: &foreign, ShouldDecrementDesiredCapacity: sdk.Bool(true)})
+			return err
+		},
+		"promote": func() error {
+			_, err := scaling.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: group,
+				MaxSize: sdk.Int32(99)})
+			return err
+		},
+		"new version": func() error {
+			_, err := compute.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: &w.template,
+				LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: &image}})
+			return err
+		},
+		"rebuild": func() error {
+			_, err := compute.CreateReplaceRootVolumeTask(ctx, &ec2.CreateReplaceRootVolumeTaskInput{InstanceId: &foreign, ImageId: &image})
+			return err
+		},
+		"start": func() error {
+			_, err := compute.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: ids})
+			return err
+		},
+		"stop": func() error {
+			_, err := compute.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: ids})
+			return err
+		},
+		"terminate": func() error {
+			_, err := compute.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
+			return err
+		},
+		"copy without a tag": func() error {
+			_, err := compute.CreateSnapshot(ctx, &ec2.CreateSnapshotInput{VolumeId: volume})
+			return err
+		},
+		"register without a tag": func() error {
+			_, err := compute.RegisterImage(ctx, &ec2.RegisterImageInput{Name: sdk.String("new"), RootDeviceName: sdk.String("/dev/xvda"),
+				BlockDeviceMappings: []ec2types.BlockDeviceMapping{{DeviceName: sdk.String("/dev/xvda"),
+					Ebs: &ec2types.EbsBlockDevice{SnapshotId: &snapshot}}}})
+			return err
+		},
+		"delete a snapshot": func() error {
+			_, err := compute.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: &snapshot})
+			return err
+		},
+		"delete an image": func() error {
+			_, err := compute.DeregisterImage(ctx, &ec2.DeregisterImageInput{ImageId: &image})
+			return err
+		},
+		"untag an image": func() error {
+			_, err := compute.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{image}, Tags: ours})
+			return err
+		},
+		"tag an instance":  func() error { return tagAs(ctx, compute, foreign, ours) },
+		"tag a snapshot":   func() error { return tagAs(ctx, compute, snapshot, ours) },
+		"tag an image":     func() error { return tagAs(ctx, compute, image, ours) },
+		"tag a template":   func() error { return tagAs(ctx, compute, w.template, ours) },
+		"tag a new volume": func() error { return tagAs(ctx, compute, *volume, ours) },
+	} {
+		if err := send(); err == nil || !strings.Contains(err.Error(), "not authorized") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if after := read(); after != before {
+		t.Errorf("the account changed from\n%s\nto\n%s", before, after)
+	}
+	denied := w.requested(http.StatusForbidden)
+	for i, s := range p.Statement {
+		for _, action := range p.actions(i) {
+			free := strings.Contains(action, ":Describe") || strings.Contains(action, ":Get") || strings.HasPrefix(action,
+				"iam:") || s["Sid"] == "LaunchByGroupAndTrial"
+			if !free && !denied[action] {
+				t.Errorf("no request shows that %s of %s is denied without tags", action, s["Sid"])
+			}
+		}
+	}
+}
+
+func tagAs(ctx context.Context, client *ec2.Client, id string, tags []ec2types.Tag) error {
+	_, err := client.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: tags})
+	return err
+}
+
+// TestAWSPolicyByTags checks that the engine captures a tagged group with the policy, and refuses a group without the tag. Doctor
+// reports no permission as missing.
+func TestAWSPolicyByTags(t *testing.T) {
+	p := readByTags(t)
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(day.Add(-20 * time.Hour)))
-		wire := newWire()
-		w := groupOf(t, startAmazonOn(t, wire, 0, func(c *aws.Config) {
-			c.Users = append(c.Users, aws.User{Name: "narrow", KeyID: "AKIANARROW", Secret: "narrow", Policy: string(policy)})
-		}), "1")
-		config := w.config
-		config.AWS.Credentials = sdk.CredentialsProviderFunc(func(context.Context) (sdk.Credentials, error) {
-			return sdk.Credentials{AccessKeyID: "AKIANARROW", SecretAccessKey: "narrow"}, nil
-		})
-		w.disks, w.recipes = provider.New(config)
+		w := newNarrow(t, newWire(), p)
 		refusals, err := cloud.New(w.disks, w.recipes).Preflight(t.Context(), cloud.PreflightSpec{Pool: w.pool, Instance: w.ids[0], Version: version})
 		w.must(err)
 		if !slices.ContainsFunc(refusals, func(r cloud.Refusal) bool { return r.Reason == cloud.PermissionMissing }) {
 			t.Errorf("a group without the tag: %+v", refusals)
 		}
-		tag("kamino", "enabled")(w)
-		var ids []string
-		for _, m := range w.group().Instances {
-			ids = append(ids, *m.InstanceId)
-		}
-		enabled := []ec2types.Tag{{Key: sdk.String("kamino"), Value: sdk.String("enabled")}}
-		_, err = w.raw.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: append(ids, w.template), Tags: enabled})
-		w.must(err)
+		w.enable()
 		time.Sleep(time.Until(day))
 		settings := v1alpha1.Settings{Trial: v1alpha1.TrialSettings{Mode: v1alpha1.TrialOff}}
 		settings.Generalize.Profile = v1alpha1.ProfileEKS

@@ -3,6 +3,7 @@ package conformance
 import (
 	"crypto/rand"
 	"encoding/pem"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -24,6 +25,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/clock"
 	"github.com/kamino-dev/kamino/sandbox/fault"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
+	"github.com/kamino-dev/kamino/sandbox/requestlog"
 )
 
 const (
@@ -212,7 +214,15 @@ func (w *amazon) until(what string, done func() bool) {
 		}
 		w.advance(10 * time.Second)
 	}
-	w.Fatalf("not %s", what)
+	w.Fatalf("not %s; the last requests:\n%s", what, lastOf(w.server.Requests()))
+}
+
+// lastOf describes the last requests of a test that waits in vain.
+func lastOf(all []requestlog.Request) (text string) {
+	for _, r := range all[max(0, len(all)-5):] {
+		text += fmt.Sprintf("%d %s %s %s\n", r.Status, r.Method, r.Operation, r.Path)
+	}
+	return text
 }
 
 // snapshots returns all snapshots of the account.

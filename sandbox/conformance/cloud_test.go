@@ -194,7 +194,7 @@ func (w *cloudEnv) until(what string, done func() bool) {
 		}
 		advance(w.t)
 	}
-	w.t.Fatalf("never %s", what)
+	w.t.Fatalf("never %s; the last requests:\n%s", what, lastOf(w.cloud.Requests()))
 }
 
 func (w *cloudEnv) must(err error) {

@@ -229,6 +229,9 @@ func assertScheduled(t *testing.T, client *kubernetes.Clientset) {
 	}
 	eventually(t, "the pod is bound", func(ctx context.Context) (bool, error) {
 		got, err := client.CoreV1().Pods("default").Get(ctx, "pod", metav1.GetOptions{})
+		if err == nil && got.Spec.NodeName == "" {
+			err = fmt.Errorf("it is not bound: %+v", got.Status)
+		}
 		return err == nil && got.Spec.NodeName == "machine", err
 	})
 }
@@ -242,11 +245,11 @@ func assertDeadNodeNoticed(t *testing.T, client *kubernetes.Clientset) {
 			return false, err
 		}
 		for _, condition := range node.Status.Conditions {
-			if condition.Type == corev1.NodeReady {
-				return condition.Status == corev1.ConditionUnknown, nil
+			if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionUnknown {
+				return true, nil
 			}
 		}
-		return false, nil
+		return false, fmt.Errorf("its conditions are %+v", node.Status.Conditions)
 	})
 }
 
@@ -302,9 +305,15 @@ func TestPortTakenIsRefused(t *testing.T) {
 	}
 }
 
+// eventually looks for a minute, and fails with the last error.
 func eventually(t *testing.T, what string, look func(context.Context) (bool, error)) {
 	t.Helper()
-	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, look); err != nil {
-		t.Fatalf("%s: %v", what, err)
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (done bool, _ error) {
+		done, last = look(ctx)
+		return done, nil
+	})
+	if err != nil {
+		t.Fatalf("%s: %v; the last answer: %v", what, err, last)
 	}
 }

@@ -20,20 +20,24 @@ import (
 //go:embed facts.json
 var factsFile []byte
 
-// knowledge are the sentences, the clouds' requests with an effect on something that exists, and the rights that pages publish.
+//go:embed published.json
+var publishedFile []byte
+
+// knowledge has the sentences and the clouds' requests with an effect on something that exists from facts.json. The rights in pages
+// and chart are in published.json.
 type knowledge struct {
-	Sentences []string
-	AzureActs map[string]string
+	// Published are the actions in a cloud.
+	Sentences, Published []string
+	AzureActs            map[string]string
 	// AWSActs have the effect, and the parameter with the IDs.
-	AWSActs   map[string][]string
-	Published []string
+	AWSActs map[string][]string
 	// Rules of the published roles, and of the account for Cluster API. People need more: for copies of customData, restore and doctor.
 	Rules, Management, People []object
 }
 
 var facts = func() (k knowledge) {
-	if err := json.Unmarshal(factsFile, &k); err != nil {
-		panic(err) // the file is part of the program
+	if err := errors.Join(json.Unmarshal(factsFile, &k), json.Unmarshal(publishedFile, &k)); err != nil {
+		panic(err) // the files are part of the program
 	}
 	return k
 }()

@@ -11,14 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/yaml"
-
-	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/cloud/aws"
-	"github.com/kamino-dev/kamino/internal/cloud/azure"
-	"github.com/kamino-dev/kamino/internal/cloud/capi"
 )
 
 // Of runs in testdata: azure has two captures with donors that return, by an administrator, and a rollback. aws has a capture by the
@@ -452,69 +444,5 @@ func TestJudgeSharesNothing(t *testing.T) {
 	}
 	if count == 0 || count > mostLines {
 		t.Errorf("the judge has %d lines, the limit is %d", count, mostLines)
-	}
-}
-
-// TestRightsArePublished: the rights that the judge accepts are on the pages.
-func TestRightsArePublished(t *testing.T) {
-	want := map[string]bool{
-		"sts:GetCallerIdentity": true, // needs no right
-		"Microsoft.Compute/virtualMachines/retrieveBootDiagnosticsData/action": true, // in other words on the page of Cluster API
-	}
-	for page, pattern := range map[string]string{
-		"cluster-api.md":  "`(Microsoft\\.Compute/[A-Za-z/]+/(?:read|write|delete|action))`",
-		"aws-policy.json": `"([a-z0-9]+:[A-Za-z]+)"`,
-		"azure.md":        "`(Microsoft\\.(?:Compute|Authorization)/[A-Za-z/]+/(?:read|write|delete|action))`",
-	} {
-		source, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", page))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(source), -1) {
-			want[m[1]] = true
-		}
-	}
-	for _, right := range facts.Published {
-		if !want[right] {
-			t.Errorf("%s is on no page", right)
-		}
-	}
-	var management []object
-	for _, cloud := range []cloud.Description{aws.Describe(), azure.Describe()} {
-		rules, err := capi.Rules(cloud)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range rules {
-			raw, err := json.Marshal(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			o := object{}
-			if err := json.Unmarshal(raw, &o); err != nil {
-				t.Fatal(err)
-			}
-			if !slices.ContainsFunc(management, func(m object) bool { return cmp.Equal(m, o) }) {
-				management = append(management, o)
-			}
-		}
-	}
-	if diff := cmp.Diff(management, facts.Management); diff != "" {
-		t.Errorf("management of facts.json (+) is not that of kamino manifests --management (-):\n%s", diff)
-	}
-	source, err := os.ReadFile(filepath.Join("..", "..", "charts", "kamino", "files", "rules.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var roles struct{ Cluster, Force, Remove, Viewer, Operator, Namespace, Pods, Generalize []object }
-	if err := yaml.Unmarshal(source, &roles); err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range slices.Concat(roles.Namespace, roles.Pods, roles.Generalize) {
-		r["namespaced"] = true
-	}
-	rules := slices.Concat(roles.Cluster, roles.Force, roles.Remove, roles.Viewer, roles.Operator, roles.Namespace, roles.Pods, roles.Generalize)
-	if diff := cmp.Diff(rules, facts.Rules); diff != "" {
-		t.Errorf("rules of facts.json (+) are not those of the chart (-):\n%s", diff)
 	}
 }

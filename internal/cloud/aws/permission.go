@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
@@ -13,40 +12,6 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
-
-// need is a required permission.
-type need struct {
-	action string
-	// purpose is the feature that needs the action; empty if captures need the action.
-	purpose string
-}
-
-// groupNeeds are actions on a group, with the group's ARN as scope. templateNeeds are actions on launch templates.
-var (
-	groupNeeds = []need{
-		{action: "autoscaling:EnterStandby"}, {action: "autoscaling:ExitStandby"}, {action: "autoscaling:SetInstanceProtection"}, {action: updateAction},
-		{growAction, cloud.ForRemoval}, {"autoscaling:TerminateInstanceInAutoScalingGroup", cloud.ForRemoval},
-	}
-	templateNeeds = []need{
-		{action: "autoscaling:DescribeAutoScalingGroups"}, {action: "autoscaling:DescribeAutoScalingInstances"}, {action: "autoscaling:DescribeInstanceRefreshes"},
-		{action: "ec2:DescribeLaunchTemplateVersions"}, {action: "ec2:CreateLaunchTemplateVersion"}, {action: "ec2:RunInstances"},
-	}
-	// diskNeeds are actions on instances, snapshots and images.
-	diskNeeds = []need{
-		{action: "ec2:DescribeInstances"}, {action: "ec2:DescribeInstanceAttribute"}, {action: uefiAction}, {action: "ec2:DescribeVolumes"}, {action: "ec2:DescribeSnapshots"}, {action: "ec2:DescribeImages"},
-		{action: "ec2:StopInstances"}, {action: "ec2:StartInstances"}, {action: "ec2:CreateSnapshot"}, {action: "ec2:DeleteSnapshot"},
-		{action: "ec2:RegisterImage"}, {action: "ec2:DeregisterImage"}, {action: "ec2:CreateTags"}, {action: "ec2:DeleteTags"},
-	}
-)
-
-// RequiredActions returns all actions of Kamino, in the order of docs/reference/aws.md.
-func RequiredActions() []string {
-	var all []string
-	for _, n := range slices.Concat(groupNeeds, templateNeeds, diskNeeds, trialNeeds, consoleNeeds, rebuildNeeds) {
-		all = append(all, n.action)
-	}
-	return all
-}
 
 // Permissions implements cloud.PoolProvider.
 func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error) {
@@ -63,25 +28,19 @@ func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 	if err != nil {
 		return nil, err
 	}
-	beside := slices.Concat(templateNeeds, trialNeeds, consoleNeeds, rebuildNeeds)
-	if p.capa {
-		beside = slices.DeleteFunc(slices.Clone(templateNeeds), func(n need) bool { return !strings.Contains(n.action, ":Describe") })
-	}
+	beside := needsWhere(func(n need) bool { return n.IsOf("pool") && (!p.capa || n.Statement == look && n.Feature == "") })
 	more, err := reader.check(ctx, ref.region, anyResource, nil, beside)
 	return append(all, more...), err
 }
 
 // onGroup returns the needs on a group. Where Cluster API sets the image, updateAction is not needed.
 func onGroup(capa bool) []need {
-	return slices.DeleteFunc(slices.Clone(groupNeeds), func(n need) bool { return capa && n.action == updateAction })
+	return needsWhere(func(n need) bool { return n.IsOf("group") && (!capa || n.action != updateAction) })
 }
-
-// updateAction sets the group's version of the launch template.
-const updateAction = "autoscaling:UpdateAutoScalingGroup"
 
 // Permissions implements cloud.ImageProvider.
 func (p *ImageProvider) Permissions(ctx context.Context, family cloud.ImageFamily) ([]cloud.Permission, error) {
-	return permissionReader{p.account}.check(ctx, family.Place, anyResource, nil, diskNeeds)
+	return permissionReader{p.account}.check(ctx, family.Place, anyResource, nil, needsWhere(func(n need) bool { return n.IsOf("disk") }))
 }
 
 // anyResource is the scope of actions without a resource.
@@ -95,7 +54,7 @@ func deniedOfGroup(ctx context.Context, p *PoolProvider, ref group, r recipe, sp
 		found = append(found, permissionMissing(action, on))
 	}
 	wanted := slices.DeleteFunc(onGroup(p.capa), func(n need) bool {
-		return n.action == "autoscaling:SetDesiredCapacity" && !spec.Grows || n.action == "autoscaling:TerminateInstanceInAutoScalingGroup" && !spec.Removes
+		return n.action == growAction && !spec.Grows || n.action == removeAction && !spec.Removes
 	})
 	reader := permissionReader{p.account}
 	if all, err := reader.check(ctx, ref.region, string(ref.pool()), tagsOfGroup(r.group), wanted); err == nil {
@@ -116,14 +75,14 @@ func deniedOfGroup(ctx context.Context, p *PoolProvider, ref group, r recipe, sp
 	}
 	client, try := p.ec2(ref.region), sdk.Bool(true)
 	attempts := []dryRun{
-		{"ec2:CreateLaunchTemplateVersion", false, func() error {
+		{newVersionAction, false, func() error {
 			_, err := client.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{
 				LaunchTemplateId: r.spec.LaunchTemplateId, SourceVersion: sdk.String(r.text()), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: r.data.ImageId}, DryRun: try,
 			})
 			return err
 		}},
-		// The launch of a node with an instance profile also needs iam:PassRole, which only the dry run checks.
-		{"ec2:RunInstances", r.data.IamInstanceProfile != nil, func() error {
+		// The launch of a node with an instance profile also needs the role of the nodes, which only the dry run checks.
+		{launchAction, r.data.IamInstanceProfile != nil, func() error {
 			_, err := client.RunInstances(ctx, &ec2.RunInstancesInput{
 				LaunchTemplate: &ec2types.LaunchTemplateSpecification{LaunchTemplateId: r.spec.LaunchTemplateId, Version: sdk.String(r.text())}, MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1), DryRun: try,
 			})

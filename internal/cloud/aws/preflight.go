@@ -87,20 +87,20 @@ func (p *ImageProvider) denied(ctx context.Context, ref instance, volume string,
 	}
 	client, try := p.ec2(ref.region), sdk.Bool(true)
 	attempts := []dryRun{
-		{"ec2:StopInstances", false, func() error {
+		{stopAction, false, func() error {
 			_, err := client.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: []string{ref.id}, DryRun: try})
 			return err
 		}},
-		{"ec2:StartInstances", false, func() error {
+		{startAction, false, func() error {
 			_, err := client.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: []string{ref.id}, DryRun: try})
 			return err
 		}},
-		{"ec2:CreateSnapshot", false, func() error {
+		{copyAction, false, func() error {
 			in := &ec2.CreateSnapshotInput{VolumeId: sdk.String(volume), DryRun: try, TagSpecifications: tagSpecification(types.ResourceTypeSnapshot, sampleTags)}
 			_, err := client.CreateSnapshot(ctx, in)
 			return err
 		}},
-		{"ec2:RegisterImage", false, func() error {
+		{registerAction, false, func() error {
 			// EC2 checks the permission before the missing snapshot.
 			like := imageProperties{Architecture: string(m.Architecture), Root: sdk.ToString(m.RootDeviceName)}
 			in := like.registration(version, "snap-00000000000000000", toTags(nil, sampleTags))

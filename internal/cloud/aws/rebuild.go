@@ -13,11 +13,6 @@ import (
 
 const opRebuild = "rebuild"
 
-// rebuildNeeds are permissions for rebuilding only.
-var rebuildNeeds = []need{{"ec2:CreateReplaceRootVolumeTask", forRebuild}, {"ec2:DescribeReplaceRootVolumeTasks", forRebuild}}
-
-const forRebuild = "rebuilding nodes"
-
 // CanRebuild implements cloud.PoolProvider.
 func (p *PoolProvider) CanRebuild() bool { return true }
 

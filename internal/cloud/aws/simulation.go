@@ -31,14 +31,11 @@ func (p permissionReader) check(ctx context.Context, in, scope string, tags map[
 	var all []cloud.Permission
 	for _, n := range needs {
 		if is := decisions[n.action]; is != decisionUnknown {
-			all = append(all, cloud.Permission{Action: n.action, Scope: scope, Allowed: is == decisionAllowed, For: n.purpose})
+			all = append(all, cloud.Permission{Action: n.action, Scope: scope, Allowed: is == decisionAllowed, For: n.Feature})
 		}
 	}
 	return all, err
 }
-
-// dryRunActions are the actions of a capture on EC2 that a preflight can try with dry runs.
-var dryRunActions = []string{"ec2:CreateLaunchTemplateVersion", "ec2:RunInstances", "ec2:StopInstances", "ec2:StartInstances", "ec2:CreateSnapshot", "ec2:RegisterImage"}
 
 // ofEC2 returns the decisions for dryRunActions. Without an answer of IAM all are unknown, and dry runs decide.
 func (p permissionReader) ofEC2(ctx context.Context, in string) (map[string]decision, error) {

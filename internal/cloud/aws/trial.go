@@ -77,9 +77,9 @@ func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 		return nil, err
 	}
 	if denied {
-		found = append(found, permissionMissing("ec2:RunInstances, or iam:PassRole for the instance profile,", ref))
+		found = append(found, permissionMissing(launchAction+", or "+passAction+" for the instance profile,", ref))
 	}
-	all, err := permissionReader{p.account}.check(ctx, ref.region, anyResource, nil, trialNeeds)
+	all, err := permissionReader{p.account}.check(ctx, ref.region, anyResource, nil, needsWhere(func(n need) bool { return n.Feature == cloud.ForTrialApart }))
 	if kind := cloud.KindOf(err); kind == cloud.Unauthenticated || kind == cloud.Throttled {
 		return nil, err
 	}
@@ -90,12 +90,6 @@ func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 	}
 	return found, nil
 }
-
-// trialNeeds are permissions for a trial only.
-var trialNeeds = []need{{"ec2:TerminateInstances", cloud.ForTrialApart}}
-
-// consoleNeeds are permissions for the evidence of a failed trial. Without them, only the evidence lacks the console.
-var consoleNeeds = []need{{"ec2:GetConsoleOutput", cloud.ForConsole}}
 
 // launch returns the request for a trial's instance: as the group would launch, in a subnet of the group.
 func launch(ref trialRef, r recipe, ami string, spec cloud.TrialSpec) *ec2.RunInstancesInput {

@@ -12,9 +12,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// uefiAction reads the UEFI variables of an instance, for example the keys of Secure Boot. RegisterImage does not copy them.
-const uefiAction = "ec2:GetInstanceUefiData"
-
 // hasUEFI reports whether an instance booted with UEFI.
 func hasUEFI(m types.Instance) bool {
 	return m.CurrentInstanceBootMode == types.InstanceBootModeValuesUefi

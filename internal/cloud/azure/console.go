@@ -24,16 +24,6 @@ const (
 	maxConsoleLog = 16 << 20
 )
 
-// consoleActions are the actions for the serial console of a failed trial. Without the actions, only the evidence lacks
-// the console.
-var consoleActions = []string{"Microsoft.Compute/virtualMachineScaleSets/virtualMachines/retrieveBootDiagnosticsData/action"}
-
-// vmConsoleAction is the same action for standalone VMs.
-const vmConsoleAction = "Microsoft.Compute/virtualMachines/retrieveBootDiagnosticsData/action"
-
-// ConsoleActions returns the actions for the serial console of a failed trial.
-func ConsoleActions() []string { return append([]string(nil), consoleActions...) }
-
 // ConsoleOutput implements cloud.ImageProvider, with the log of boot diagnostics in managed storage. Azure refuses the
 // request with a conflict if boot diagnostics are off or have a storage account of the user.
 func (p *ImageProvider) ConsoleOutput(ctx context.Context, id cloud.InstanceID) (string, error) {

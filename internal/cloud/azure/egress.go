@@ -16,9 +16,6 @@ import (
 // balancersVersion is the API version of load balancers.
 const balancersVersion = "2024-05-01"
 
-// readBalancer is the action for reading a load balancer's rules.
-const readBalancer = "Microsoft.Network/loadBalancers/read"
-
 // egress holds the IDs (lower case) of backend pools for outgoing traffic only: an outbound rule names the pool, and no
 // inbound rule does. Sources: Azure, "Outbound rules"; Network REST API, Load Balancers, Get.
 type egress map[string]bool

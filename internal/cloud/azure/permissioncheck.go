@@ -2,7 +2,6 @@ package azure
 
 import (
 	"context"
-	"slices"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -22,9 +21,11 @@ func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat(permissionsFor(s, granted, recipeActions, ""), permissionsFor(s, granted, rebuildActions, "kamino rollback --replace-nodes"),
-		permissionsFor(s, granted, removeActions, cloud.ForRemoval),
-		permissionsFor(s, granted, trialActions, cloud.ForTrialApart), permissionsFor(s, granted, consoleActions, cloud.ForConsole), joining), nil
+	var all []cloud.Permission
+	for _, feature := range []string{"", forRebuild, cloud.ForRemoval, cloud.ForTrialApart, cloud.ForConsole} {
+		all = append(all, permissionsFor(s, granted, actionsFor(feature, "pool"), feature)...)
+	}
+	return append(all, joining...), nil
 }
 
 // trialPermissions returns the permissions of a trial outside the pool on resources that the pool refers to. Resource groups whose
@@ -63,7 +64,7 @@ func (p *ImageProvider) Permissions(ctx context.Context, family cloud.ImageFamil
 	}
 	all := permissionsFor(s, granted, actionsOf(p), "")
 	if p.externalPools {
-		all = append(all, permissionsFor(s, granted, []string{vmConsoleAction}, cloud.ForConsole)...)
+		all = append(all, permissionsFor(s, granted, actionsFor(cloud.ForConsole, "vm"), cloud.ForConsole)...)
 	}
 	return all, nil
 }

@@ -26,7 +26,7 @@ func TestPermissions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != len(RequiredActions())+len(RebuildActions())+len(RemoveActions())+len(TrialActions())+len(ConsoleActions())+2 {
+	if len(got) != len(actionsFor("", "pool", "instance", "image"))+len(actionsFor(forRebuild, "pool"))+3+2 {
 		t.Errorf("%d permissions are listed", len(got))
 	}
 	var missing []cloud.Permission
@@ -42,8 +42,8 @@ func TestPermissions(t *testing.T) {
 		return cmp.Or(cmp.Compare(a.Action, b.Action), cmp.Compare(a.For, b.For))
 	})
 	want := []cloud.Permission{
-		{Action: "Microsoft.Compute/snapshots/delete"}, {Action: TrialActions()[0], For: cloud.ForTrialApart},
-		{Action: RemoveActions()[0], For: cloud.ForRemoval},
+		{Action: "Microsoft.Compute/snapshots/delete"}, {Action: actionsFor(cloud.ForTrialApart, "pool")[0], For: cloud.ForTrialApart},
+		{Action: actionsFor(cloud.ForRemoval, "pool")[0], For: cloud.ForRemoval},
 		{Action: "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/reimage/action", For: "kamino rollback --replace-nodes"},
 		{Action: joinSecurity, For: cloud.ForTrialApart},
 	}

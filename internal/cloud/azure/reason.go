@@ -53,7 +53,7 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "capture a newer node",
 	},
 	{
-		Name: "InstanceLocked", Means: "a management lock on the instance, scale set, resource group or subscription prevents the deletion of a donor or a trial; checked only if the credential may list locks (`Microsoft.Authorization/locks/read`)",
+		Name: "InstanceLocked", Means: "a management lock on the instance, scale set, resource group or subscription prevents the deletion of a donor or a trial; checked only if the credential may list locks (`" + lockRead + "`)",
 		Remedy: "remove the lock, or choose a pool without a lock",
 	},
 	{

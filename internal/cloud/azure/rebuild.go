@@ -11,15 +11,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// rebuildActions are the actions for rebuilding in addition to requiredActions.
-var rebuildActions = []string{
-	"Microsoft.Compute/virtualMachineScaleSets/manualUpgrade/action",
-	"Microsoft.Compute/virtualMachineScaleSets/virtualMachines/reimage/action",
-}
-
-// RebuildActions returns the actions for rebuilding in addition to RequiredActions.
-func RebuildActions() []string { return append([]string(nil), rebuildActions...) }
-
 // CanRebuild implements cloud.PoolProvider.
 func (*account) CanRebuild() bool { return true }
 

@@ -23,7 +23,7 @@ const locksVersion = "2020-05-01"
 func (p *PoolProvider) refuseRemoval(ctx context.Context, s scaleSet, model armcompute.VirtualMachineScaleSet, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	var found []cloud.Refusal
 	if spec.Removes {
-		refusal, err := p.refusePermissions(ctx, s, removeActions)
+		refusal, err := p.refusePermissions(ctx, s, actionsFor(cloud.ForRemoval, "pool"))
 		if err != nil {
 			return nil, err
 		}

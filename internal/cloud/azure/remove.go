@@ -9,12 +9,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// removeActions are the actions for removing instances in addition to requiredActions.
-var removeActions = []string{"Microsoft.Compute/virtualMachineScaleSets/virtualMachines/delete"}
-
-// RemoveActions returns the actions for removing instances in addition to RequiredActions.
-func RemoveActions() []string { return append([]string(nil), removeActions...) }
-
 // EnsureRemoved deletes instance and OS disk, and reduces the capacity in the same step. Scale-in protection does not prevent
 // the deletion of a named instance. Source: Compute REST API, Virtual Machine Scale Set VMs, Delete; Azure, "Instance
 // protection".

@@ -12,28 +12,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// trialActions are the actions of a trial apart in the pool's resource group, in addition to requiredActions.
-var trialActions = []string{"Microsoft.Compute/virtualMachineScaleSets/delete"}
-
-// TrialActions returns the actions of trials apart in the pool's resource group, in addition to RequiredActions.
-func TrialActions() []string { return append([]string(nil), trialActions...) }
-
-// Actions on resources that a new scale set refers to, in any resource group. Sources: Azure, "Azure built-in roles",
-// Virtual Machine Contributor; "Permissions" of each joined resource.
-const (
-	joinSubnet     = "Microsoft.Network/virtualNetworks/subnets/join/action"
-	joinSecurity   = "Microsoft.Network/networkSecurityGroups/join/action"
-	joinBalancer   = "Microsoft.Network/loadBalancers/backendAddressPools/join/action"
-	joinGroup      = "Microsoft.Network/applicationSecurityGroups/joinIpConfiguration/action"
-	assignIdentity = "Microsoft.ManagedIdentity/userAssignedIdentities/assign/action"
-)
-
-// JoinActions returns the actions of trials apart on resources of the pool: subnet, security groups, a load balancer's
-// egress pool, identities.
-func JoinActions() []string {
-	return []string{joinSubnet, joinSecurity, joinBalancer, joinGroup, assignIdentity}
-}
-
 // PreflightTrial implements cloud.PoolProvider with about four requests. Checks that the credential may not do are left
 // out.
 func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
@@ -62,7 +40,7 @@ func (p trials) refuseApart(ctx context.Context, t trialRef, model armcompute.Vi
 	if refusal != nil {
 		found = append(found, *refusal)
 	}
-	needs := []need{{t.scaleSet, slices.Concat(recipeActions, trialActions)}}
+	needs := []need{{t.scaleSet, slices.Concat(recipeActions, actionsFor(cloud.ForTrialApart, "pool"))}}
 	for _, at := range slices.Concat(needs, joins(model, out.has)) {
 		lacks, err := p.refusePermissions(ctx, at.scaleSet, at.actions)
 		if err != nil {

@@ -19,10 +19,6 @@ import (
 // policies.
 const rollingUpgradeRuns = "RollingUpgradeRunning"
 
-// rollingUpgradeRead is the action for reading a rolling upgrade. Kamino reads rolling upgrades only while Azure changes
-// a scale set with a rolling upgrade policy. Most credentials do not need the action.
-const rollingUpgradeRead = "Microsoft.Compute/virtualMachineScaleSets/rollingUpgrades/read"
-
 // write performs every write of a scale set. The upgrade policy may let Azure update running instances, so the write is
 // conditional on the model with that policy. Without an ETag the write itself sets Manual.
 func (p *PoolProvider) write(ctx context.Context, op string, s scaleSet, model armcompute.VirtualMachineScaleSet, update armcompute.VirtualMachineScaleSetUpdate) error {

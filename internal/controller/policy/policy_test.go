@@ -120,13 +120,15 @@ func (c *cluster) must(err error) {
 	}
 }
 
-// eventually waits for a condition.
+// eventually waits for a condition. A test that gives up shows all Prototypes and policies.
 func (c *cluster) eventually(what string, so func() bool) {
 	c.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for !so() {
 		if time.Now().After(deadline) {
-			c.Fatalf("%s: it did not come about", what)
+			prototypes, policies := &v1alpha1.PrototypeList{}, &v1alpha1.PrototypePolicyList{}
+			err := errors.Join(c.client.List(c.Context(), prototypes), c.client.List(c.Context(), policies))
+			c.Fatalf("%s: it did not come about (%v)\nPrototypes %+v\npolicies %+v", what, err, prototypes.Items, policies.Items)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

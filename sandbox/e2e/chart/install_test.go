@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kamino-dev/kamino/sandbox/chart"
+	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
 // TestInstallVariants installs and uninstalls the chart with each values file of its own tests. The namespace has
@@ -366,4 +367,19 @@ func (h helmClient) configuration() (*action.Configuration, error) {
 		return nil, err
 	}
 	return config, nil
+}
+
+// eventually waits until done returns true. A test that gives up shows the workloads and events.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	reached := false
+	defer func() {
+		if !reached {
+			t.Log(sandbox.Run(t, nil, "kubectl", "get", "all,events,prototypes,prototypepolicies", "--all-namespaces"))
+		}
+	}()
+	sandboxtest.Eventually(t, what, func() (bool, string) {
+		reached = done()
+		return reached, "the workloads and events are below"
+	})
 }

@@ -80,12 +80,6 @@ func newHelm(t *testing.T, name, level string) helmClient {
 	return helmClient{Kubeconfig: filepath.Join(sandbox.Dir(), sandboxdir.KubeconfigFile), Namespace: name, Timeout: 10 * time.Minute}
 }
 
-// eventually waits until done returns true.
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	sandboxtest.Eventually(t, what, func() (bool, string) { return done(), "it is not" })
-}
-
 func missing(err error) bool { return apierrors.IsNotFound(err) }
 
 func decode(text []byte, into any) error { return json.Unmarshal(text, into) }

@@ -141,13 +141,15 @@ func (w *kubeletEnv) node(name string) *corev1.Node {
 	return node
 }
 
-// eventually polls until a state of the world is reached.
+// eventually polls until a state of the world is reached. A test that gives up shows all nodes and pods.
 func (w *kubeletEnv) eventually(what string, reached func() bool) {
 	w.Helper()
 	deadline := time.Now().Add(2 * time.Minute) // only ends a test that hangs
 	for !reached() {
 		if time.Now().After(deadline) {
-			w.Fatalf("never came: %s", what)
+			nodes, err := w.client.CoreV1().Nodes().List(w.Context(), metav1.ListOptions{})
+			pods, err2 := w.client.CoreV1().Pods("").List(w.Context(), metav1.ListOptions{})
+			w.Fatalf("never came: %s (%v)\nnodes %+v\npods %+v", what, errors.Join(err, err2), nodes, pods)
 		}
 		time.Sleep(2 * time.Millisecond)
 	}

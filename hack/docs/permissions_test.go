@@ -1,0 +1,156 @@
+package docs
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/aws"
+	"github.com/kamino-dev/kamino/internal/cloud/capi"
+	"github.com/kamino-dev/kamino/internal/cloud/registry"
+)
+
+const (
+	permissionsPage = "reference/permissions.md"
+	awsPolicy       = "reference/aws-policy.json"
+	awsPolicyByTags = "reference/aws-policy-by-tags.json"
+	judgedRights    = "../sandbox/judge/published.json"
+)
+
+// grants are the generated files about permissions, by path.
+func grants(t *testing.T) map[string]string {
+	t.Helper()
+	policy, err := aws.Describe().Grant(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byTags, err := aws.PolicyByTags()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{permissionsPage: permissions(t), awsPolicy: string(policy) + "\n", awsPolicyByTags: string(byTags) + "\n", judgedRights: judged(t)}
+}
+
+// permissions lists the actions of each cloud, and the rights in the management cluster of Cluster API.
+func permissions(t *testing.T) string {
+	var b strings.Builder
+	b.WriteString("<!-- Made by go generate ./docs from the actions that the clouds' packages declare. -->\n\n# Permissions in the clouds\n\n")
+	b.WriteString("`kamino manifests --iam` prints these actions as a policy or a role, and `kamino doctor` names missing actions.\n")
+	title := func(d cloud.Description) string {
+		first, _, _ := strings.Cut(strings.TrimPrefix(page(t, "reference/"+d.Name+".md"), "# "), "\n")
+		return first
+	}
+	for _, d := range registry.All() {
+		fmt.Fprintf(&b, "\n## %s\n\n[How to grant them](%s.md#permissions).\n", title(d), d.Name)
+		all := joined(d.Uses)
+		for i, use := range all {
+			if i == 0 || use.Where != all[i-1].Where {
+				fmt.Fprintf(&b, "\n%s:\n\n<!-- actions: -->\n| for | actions |\n|---|---|\n", cmp.Or(use.Where, "In the scope of the pools"))
+			}
+			fmt.Fprintf(&b, "| %s | `%s` |\n", use.For, strings.Join(use.Actions, "`, `"))
+		}
+	}
+	b.WriteString("\n## Cluster API\n\n[Which account needs them](cluster-api.md#rights).\n")
+	for _, d := range registry.All() {
+		fmt.Fprintf(&b, "\nIn the management cluster, for machines on %s:\n\n| resource | verbs |\n|---|---|\n", title(d))
+		for _, rule := range management(t, d) {
+			fmt.Fprintf(&b, "| `%s.%s` | %s |\n", rule.Resources[0], rule.APIGroups[0], strings.Join(rule.Verbs, ", "))
+		}
+	}
+	return b.String()
+}
+
+// joined joins neighbors with the same purpose and scope.
+func joined(all []cloud.Use) (rows []cloud.Use) {
+	for _, u := range all {
+		if last := len(rows) - 1; last >= 0 && rows[last].For == u.For && rows[last].Where == u.Where {
+			rows[last].Actions = append(rows[last].Actions, u.Actions...)
+		} else {
+			rows = append(rows, u)
+		}
+	}
+	return rows
+}
+
+func management(t *testing.T, d cloud.Description) []rbacv1.PolicyRule {
+	t.Helper()
+	rules, err := capi.Rules(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rules
+}
+
+// judgedRule is a rule of a role. Rules in a namespace are for all namespaces of Kamino.
+type judgedRule struct {
+	rbacv1.PolicyRule
+	Namespaced bool `json:"namespaced,omitempty"`
+}
+
+// judged has the rights that the judge of the sandbox accepts: those of policies, roles and the chart.
+func judged(t *testing.T) string {
+	t.Helper()
+	actions := map[string]bool{}
+	known := struct {
+		Published         []string
+		Management, Rules []judgedRule
+	}{}
+	for _, d := range registry.All() {
+		for _, use := range d.Uses {
+			for _, a := range use.Actions {
+				actions[a] = true
+			}
+		}
+		for _, rule := range management(t, d) {
+			known.Management = append(known.Management, judgedRule{PolicyRule: rule})
+		}
+	}
+	known.Published = slices.Sorted(maps.Keys(actions))
+	var roles struct{ Cluster, Force, Remove, Viewer, Operator, Namespace, Pods, Generalize []judgedRule }
+	if err := yaml.Unmarshal([]byte(page(t, "../charts/kamino/files/rules.yaml")), &roles); err != nil {
+		t.Fatal(err)
+	}
+	known.Rules = slices.Concat(roles.Cluster, roles.Force, roles.Remove, roles.Viewer, roles.Operator)
+	for _, rule := range slices.Concat(roles.Namespace, roles.Pods, roles.Generalize) {
+		rule.Namespaced = true
+		known.Rules = append(known.Rules, rule)
+	}
+	text, err := json.MarshalIndent(known, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text) + "\n"
+}
+
+// TestGrants: without --remove-donors, Kamino may not remove a donor, in no cloud.
+func TestGrants(t *testing.T) {
+	for _, d := range registry.All() {
+		granted := map[bool][]string{}
+		for _, removal := range []bool{true, false} {
+			text, err := d.Grant(removal)
+			if err != nil || !json.Valid(text) {
+				t.Fatalf("%s: %v\n%s", d.Name, err, text)
+			}
+			for _, use := range d.Uses {
+				for _, a := range use.Actions {
+					if strings.Contains(string(text), `"`+a+`"`) {
+						granted[removal] = append(granted[removal], a)
+					}
+				}
+			}
+		}
+		only := slices.DeleteFunc(granted[true], func(a string) bool { return slices.Contains(granted[false], a) })
+		if len(granted[false]) == 0 || len(only) != 1 || !regexp.MustCompile(`:Terminate|/delete$`).MatchString(only[0]) {
+			t.Errorf("%s: --remove-donors adds %v, want one action that deletes an instance", d.Name, only)
+		}
+	}
+}
