@@ -100,7 +100,7 @@ func TestReasons(t *testing.T) {
 		{"concepts/join-health.md", "../internal/joinhealth/verdict.go", `(?m)^\t[A-Z]\w+ State = "([A-Z]\w+)"$`},
 		{"reference/prototype.md", "../internal/history/donor.go", constants},
 		{"reference/policy.md", "../internal/history/gone.go", constants},
-		{"reference/prototype.md", "../internal/imageversion/imagecount/*.go", constants},
+		{"reference/prototype.md", "../internal/history/imagecount/*.go", constants},
 		{"reference/policy.md", "../internal/selection/*.go", constants},
 		{"reference/policy.md", "../internal/policy/schedule/*.go", constants},
 		{"reference/policy.md", "../internal/policy/*.go", constants},

@@ -10,8 +10,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/imageversion"
-	"github.com/kamino-dev/kamino/internal/imageversion/retention"
+	"github.com/kamino-dev/kamino/internal/cloud/imageversion"
+	"github.com/kamino-dev/kamino/internal/history/retention"
 )
 
 // lookRecipe reads the pool's recipe once the image is complete, and then the versions to retire.

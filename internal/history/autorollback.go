@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/imageversion/retention"
+	"github.com/kamino-dev/kamino/internal/history/retention"
 )
 
 // VersionSuspect: the pool rolled back automatically from the version, and no person has acknowledged the rollback.

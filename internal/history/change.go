@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/cloud/imageversion"
 )
 
 // Reasons why a change to a pool's history is refused.

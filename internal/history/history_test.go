@@ -9,7 +9,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/imageversion/retention"
+	"github.com/kamino-dev/kamino/internal/history/retention"
 )
 
 // These are the versions of the tests, oldest first.

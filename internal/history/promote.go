@@ -7,7 +7,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/imageversion/retention"
+	"github.com/kamino-dev/kamino/internal/history/retention"
 )
 
 // VersionUnproven: the version has no proof that its disk was generalized.

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/imageversion/imagecount"
+	"github.com/kamino-dev/kamino/internal/history/imagecount"
 )
 
 // Count counts the images of a pool, as a list of the instances does.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/joinhealth"
-	"github.com/kamino-dev/kamino/internal/node/nodecache"
+	"github.com/kamino-dev/kamino/internal/pool/nodecache"
 )
 
 // listInterval is the interval between two lists of instances while nodes of a pool are new.

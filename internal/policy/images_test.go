@@ -9,7 +9,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/imageversion/imagecount"
+	"github.com/kamino-dev/kamino/internal/history/imagecount"
 )
 
 // TestManyImages: the status shows the count from the last list of instances, and from seven of ten images also the

@@ -8,8 +8,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/joinhealth"
-	"github.com/kamino-dev/kamino/internal/joinhealth/nodejoin"
-	"github.com/kamino-dev/kamino/internal/node/nodecache"
+	"github.com/kamino-dev/kamino/internal/pool/nodecache"
+	"github.com/kamino-dev/kamino/internal/pool/nodejoin"
 )
 
 // report writes the join tracking into the pools' reports.

@@ -17,9 +17,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/joinhealth"
-	"github.com/kamino-dev/kamino/internal/joinhealth/nodejoin"
 	"github.com/kamino-dev/kamino/internal/node/nodestate"
 	"github.com/kamino-dev/kamino/internal/pool/membership"
+	"github.com/kamino-dev/kamino/internal/pool/nodejoin"
 )
 
 // Finder reads one cluster and the cluster's cloud.

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/imageversion"
 	"github.com/kamino-dev/kamino/internal/history"
-	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
 // Change is the wanted state of a pool's versions and recipe.

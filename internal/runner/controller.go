@@ -20,10 +20,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/controller/prototype"
 	"github.com/kamino-dev/kamino/internal/metrics"
-	"github.com/kamino-dev/kamino/internal/node/nodecache"
 	"github.com/kamino-dev/kamino/internal/notify"
 	"github.com/kamino-dev/kamino/internal/notify/delivery"
 	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/pool/nodecache"
 )
 
 // Controller follows all policies and advances all Prototypes of a cluster while it holds the Lease.

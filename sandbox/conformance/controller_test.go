@@ -31,8 +31,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/controller/nodelabel"
 	policycontroller "github.com/kamino-dev/kamino/internal/controller/policy"
 	"github.com/kamino-dev/kamino/internal/metrics"
-	"github.com/kamino-dev/kamino/internal/node/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/pool/nodecache"
 	"github.com/kamino-dev/kamino/internal/trial/trialnode"
 )
 

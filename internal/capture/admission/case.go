@@ -15,7 +15,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/imageversion/imagecount"
+	"github.com/kamino-dev/kamino/internal/history/imagecount"
 )
 
 // MaxClockDifference is the limit between the clocks of this process, the API server and the donor. Deadlines and versions

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/cloud/imageversion"
 )
 
 // unknown reports that the cloud does not know the donor's instance.

@@ -13,7 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
-	"github.com/kamino-dev/kamino/internal/imageversion/retention"
+	"github.com/kamino-dev/kamino/internal/history/retention"
 	"github.com/kamino-dev/kamino/internal/pool"
 )
 

@@ -22,8 +22,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	controller "github.com/kamino-dev/kamino/internal/controller/policy"
-	"github.com/kamino-dev/kamino/internal/node/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/pool/nodecache"
 	"github.com/kamino-dev/kamino/internal/testing/apitest"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 )

@@ -28,8 +28,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/contents"
 	"github.com/kamino-dev/kamino/internal/history"
-	"github.com/kamino-dev/kamino/internal/node/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/pool/nodecache"
 	"github.com/kamino-dev/kamino/internal/testing/apitest/inmemory"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 )

@@ -17,12 +17,12 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/imageversion"
 	"github.com/kamino-dev/kamino/internal/history"
-	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/joinhealth"
-	"github.com/kamino-dev/kamino/internal/joinhealth/nodejoin"
-	"github.com/kamino-dev/kamino/internal/node/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/pool/nodecache"
+	"github.com/kamino-dev/kamino/internal/pool/nodejoin"
 	"github.com/kamino-dev/kamino/internal/recipe"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 )

@@ -14,7 +14,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/cloud/imageversion"
 )
 
 // ProfileUnknown: there is no evidence how the nodes of the pool join, or the evidence contradicts itself.

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kamino-dev/kamino/internal/node/nodecache"
+	"github.com/kamino-dev/kamino/internal/pool/nodecache"
 )
 
 // storedBytes is the limit of the memory of a stripped node, a seventh above the measured memory.

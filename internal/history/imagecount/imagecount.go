@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/cloud/imageversion"
 )
 
 // TooManyImages refuses a capture that would add an image to a pool near the cloud's limit.
