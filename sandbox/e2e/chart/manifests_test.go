@@ -31,7 +31,7 @@ func TestFromManifestsToTheChart(t *testing.T) {
 	skipOtherClouds(t)
 	nodes(t)
 	file := filepath.Join(t.TempDir(), "manifests.yaml")
-	write(t, file, sandbox.Must(t, "kamino", "manifests", "--controller", "--image", simulated+":1"))
+	write(t, file, sandbox.Must(t, "kamino", "manifests", "--controller", "--image", simulated+":1", "--controller-image", simulated+":1"))
 	eventually(t, "an earlier release's namespace is gone", func() bool {
 		_, err := sandbox.Kube().CoreV1().Namespaces().Get(t.Context(), "kamino-generalize", metav1.GetOptions{})
 		return missing(err)

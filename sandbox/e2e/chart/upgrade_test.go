@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/chart"
 )
 
@@ -121,6 +122,10 @@ func TestDefinitionsOfAnotherVersion(t *testing.T) {
 	shell(t, commands[0])
 	sandbox.Must(t, "kubectl", "wait", "--for=condition=Established", "crd/prototypepolicies.kamino.dev")
 	const other = `[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/other","value":{"type":"string"}}]`
+	eventually(t, "the namespace is there", func() bool { // another test may have deleted it
+		sandbox.Run(t, nil, "kubectl", "create", "namespace", v1alpha1.DefaultNamespace)
+		return sandbox.Run(t, nil, "kubectl", "get", "namespace", v1alpha1.DefaultNamespace, "-o", "jsonpath={.status.phase}").Stdout == "Active"
+	})
 	kept := createUserObjects(t)
 	for _, command := range commands {
 		sandbox.Must(t, "kubectl", "patch", "crd", "prototypepolicies.kamino.dev", "--type=json", "-p", other)
