@@ -80,7 +80,7 @@ func (f *Fleet) joinedOf(pool string) *session {
 }
 
 // SpoilNext gives a defect to the pool's next version, or to the next version with a name. A new order replaces a
-// pending order; NoDefect removes the order. NodeOrders survive a restart.
+// pending order; NoDefect removes the order. Orders survive a restart.
 func (f *Fleet) SpoilNext(pool, version string, d disk.Defect) error {
 	d, err := d.Validate()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
-// machine is a VM. NodeOrders that change the power run one after the other. A loss of power never waits.
+// machine is a VM. Orders that change the power run one after the other. A loss of power never waits.
 type machine struct {
 	fleet *Fleet
 	// order is held (by sending) while an order is carried out.

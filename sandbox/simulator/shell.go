@@ -18,7 +18,7 @@ type Shell struct {
 	// Cloud names the cloud in errors.
 	Cloud       string
 	Certificate tls.Certificate
-	// Services answer the requests, enter the requests in Log, and apply NodeOrders.
+	// Services answer the requests, enter the requests in Log, and apply Orders.
 	Services http.Handler
 	Log      *requestlog.Log
 	Orders   Faults

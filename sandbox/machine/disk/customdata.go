@@ -43,7 +43,7 @@ runcmd:
 
 var customDataBootstrap = CustomDataFor("kubeadm join 10.255.255.5:6443 --token {{hex 3}}.{{hex 8}} --discovery-token-ca-cert-hash sha256:{{hex 32}}")
 
-// NodeOrders are the orders of a customData that the sandbox carries out.
+// Orders are the orders of a customData that the sandbox carries out.
 type Orders struct {
 	// Files to write.
 	Files []OrderedFile
