@@ -74,7 +74,7 @@ func TestNoLookThatFailsHidesAReason(t *testing.T) {
 
 // mayBeLost reports whether a lost call only loses a reason.
 func mayBeLost(what string) bool {
-	return what == "create order" || strings.HasPrefix(what, "create pods/")
+	return what == "create nodeorder" || strings.HasPrefix(what, "create pods/")
 }
 
 // TestASilentCloudIsAskedNoMore in the same look, and hides nothing of the cluster.
