@@ -144,7 +144,7 @@ func course(calls []string, growFirst bool) (lost []int) {
 	}
 	copied, published := first("EnsureSnapshot "), first("EnsureImage ")
 	for n := range calls {
-		ahead := growFirst && n >= first("patch nodes/") && n <= first("create order")
+		ahead := growFirst && n >= first("patch nodes/") && n <= first("create nodeorder")
 		if ahead || n >= copied && n <= published {
 			lost = append(lost, n)
 		}

@@ -70,7 +70,7 @@ func (d *deployment) start() {
 		return // the test is over
 	}
 	log := &bytes.Buffer{}
-	p := sandbox.StartWithLog(d, log, d.environ, "kamino", "controller", "--health-probe-bind-address", "0", "--image", "ghcr.io/kamino-dev/kamino:trust")
+	p := sandbox.StartWithLog(d, log, d.environ, "kamino", "controller", "--health-probe-bind-address", "0", "--image", "ghcr.io/kamino-dev/kamino-node:trust")
 	d.controller, d.logs = p, append(d.logs, log)
 	go func() {
 		<-p.Exited()

@@ -26,7 +26,7 @@ const exitUnreachable = 6
 // startController needs w.controller. A controller that exits because no server responds is started again, as a
 // Deployment would.
 func (w *week) startController() *sandboxtest.Process {
-	p := w.start(w.log, "controller", "--health-probe-bind-address", "0", "--image", "ghcr.io/kamino-dev/kamino:week")
+	p := w.start(w.log, "controller", "--health-probe-bind-address", "0", "--image", "ghcr.io/kamino-dev/kamino-node:week")
 	go func() {
 		<-p.Exited()
 		w.controller.Lock()
