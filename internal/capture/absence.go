@@ -73,14 +73,6 @@ func (h donorReservation) confirmGone(ctx context.Context, w *observed) error {
 		f.Power = plan.Changing // the capture fails first, whatever the instance
 		return nil
 	}
-	if w.isNodeUnread {
-		if err := readNamed(ctx, h.Engine, w); err != nil {
-			return err
-		}
-		if w.node != nil {
-			w.readNode()
-		}
-	}
 	absence, now := plan.Absence{Node: f.Node, Requested: w.isRemoving()}, metav1.NewTime(h.now())
 	missing, agreed := orNow(w.reservation.MissingSince, now), notAfter(w.reservation.AgreedSince, now)
 	if agreed != nil {
@@ -92,6 +84,7 @@ func (h donorReservation) confirmGone(ctx context.Context, w *observed) error {
 	}
 	doubt := plan.DoubtOf(absence)
 	if doubt == plan.NoDoubt {
+		f.Power = plan.InstanceGone
 		return h.readLastingProtection(ctx, w)
 	}
 	if err := h.recordMissing(ctx, w, missing, agreedAfter(doubt, agreed, now)); err != nil {
@@ -128,6 +121,9 @@ func (h donorReservation) confirmGoneBefore(ctx context.Context, w *observed) er
 	list, err := inPoolList(ctx, h.Cloud, w.pool, w.id)
 	if err == nil && list == plan.ListHas {
 		err = doubtful("the instance of node "+w.p.Spec.Donor.NodeName, string(w.id), doubts[plan.IsListed])
+	}
+	if err == nil {
+		w.facts.Power = plan.InstanceGone
 	}
 	return err
 }

@@ -35,16 +35,17 @@ func (e *Engine) act(ctx context.Context, w *observed, d plan.Decision) error {
 	return performed.run(ctx, e, w)
 }
 
-// createGeneralizePod creates the pod that generalizes the donor.
+// createGeneralizePod creates the pod that generalizes the donor, and records its UID.
 func (d pods) createGeneralizePod(ctx context.Context, w *observed) error {
 	if err := d.mayGeneralize(w); err != nil {
 		return err
 	}
 	made, err := d.makePod(ctx, generalizePod(w.p, w.record, podNamespaceOf(w, d.podNamespace()), d.Image))
-	if w.pod = made; made != nil {
-		d.madePods.Store(w.p.UID, made)
+	if err != nil || made == nil {
+		return err // the next pass adopts a pod that exists
 	}
-	return err
+	w.pod = made
+	return d.adopt(ctx, w)
 }
 
 // makePod returns the created pod; nil if a pod of the name exists.
@@ -92,8 +93,8 @@ func isMarked(p *v1alpha1.Prototype) bool {
 	return p.UID != "" && p.Annotations[v1alpha1.BegunAnnotation] == string(p.UID)
 }
 
-// reserve writes the finalizer, then the Lease, the Node and the record. A deleted Prototype must keep the donor's release, and
-// other captures must see the held donor.
+// reserve writes the finalizer, then the Lease, the Node and the record, and ends the inspection. A deleted Prototype must keep the
+// donor's release, and other captures must see the held donor.
 func (h donorReservation) reserve(ctx context.Context, w *observed) error {
 	if err := h.begin(ctx, w.p); err != nil {
 		return err
@@ -107,7 +108,17 @@ func (h donorReservation) reserve(ctx context.Context, w *observed) error {
 		return err
 	}
 	w.node = written
-	return h.record(ctx, w, w.remember(&reservation))
+	remember := w.remember(&reservation)
+	if w.pod != nil { // the inspection is complete, and the generalize pod needs the name
+		if err := pods(h).deletePodAndKey(ctx, w); err != nil {
+			return err
+		}
+		remember = func(r *v1alpha1.Record) {
+			w.remember(&reservation)(r)
+			r.DiskCheckStartedAt = nil
+		}
+	}
+	return h.record(ctx, w, remember)
 }
 
 // forget drops the Lease, and then the reservation in the record. The Lease of a donor whose instance is gone stays with its
@@ -129,7 +140,7 @@ func (h donorReservation) forget(ctx context.Context, w *observed) error {
 // instance may be gone when its image is published.
 func (w *observed) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Record) {
 	return func(r *v1alpha1.Record) {
-		r.Reservation, r.BuiltFrom, r.DiskCheckStartedAt = reservation, w.instance.BuiltFrom, nil
+		r.Reservation, r.BuiltFrom = reservation, w.instance.BuiltFrom
 		if reservation != nil {
 			r.Replacement = reservation.Replacement
 		}
@@ -148,7 +159,7 @@ func (e *Engine) record(ctx context.Context, w *observed, change func(*v1alpha1.
 		return err
 	}
 	record.UID = w.p.UID
-	if err := e.commit(ctx, w.p, func(s *v1alpha1.PrototypeStatus) { s.Record = &record }); err != nil {
+	if err := e.commit(ctx, w, func(s *v1alpha1.PrototypeStatus) { s.Record = &record }); err != nil {
 		return err
 	}
 	w.record = record
@@ -158,21 +169,15 @@ func (e *Engine) record(ctx context.Context, w *observed, change func(*v1alpha1.
 // errOutdatedDefinition is returned if the API server drops a field that Kamino relies on.
 var errOutdatedDefinition = errors.New("the definition of prototypes is older than this version of Kamino: run `" + v1alpha1.DefinitionsCommand + "`")
 
-// commit writes those parts of the status on which effects depend. The resource version guards the write: a second process
-// that runs the same Prototype gets a conflict. Other changes of the status wait for the end of the pass.
-func (e *Engine) commit(ctx context.Context, p *v1alpha1.Prototype, change func(*v1alpha1.PrototypeStatus)) error {
-	before := p.DeepCopy()
-	change(&p.Status)
-	status := p.Status.DeepCopy()
-	err := e.Client.Status().Patch(ctx, p, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	if err == nil && (status.Record != nil && p.Status.Record == nil || status.Proof != nil && p.Status.Proof == nil) {
-		err = errOutdatedDefinition
+// commit writes the status with a change on which effects depend. The resource version guards the write: a second process that
+// runs the same Prototype gets a conflict.
+func (e *Engine) commit(ctx context.Context, w *observed, change func(*v1alpha1.PrototypeStatus)) error {
+	before := w.p.Status.DeepCopy()
+	change(&w.p.Status)
+	if err := e.writeStatus(ctx, w); err != nil {
+		w.p.Status = *before
+		return err
 	}
-	if err != nil {
-		p.Status = before.Status
-		return fmt.Errorf("write the record of prototype %s: %w", p.Name, err)
-	}
-	p.Status = *status
 	return nil
 }
 
@@ -188,8 +193,16 @@ func (e *Engine) patch(ctx context.Context, p, before *v1alpha1.Prototype) error
 	return nil
 }
 
-// deletePod deletes the pod, and first the key that only inspecting pods of a comparison have.
+// deletePod deletes the pod. The record of an inspection ends with its pod.
 func (d pods) deletePod(ctx context.Context, w *observed) error {
+	if err := d.deletePodAndKey(ctx, w); err != nil || w.isOrphan || w.record.DiskCheckStartedAt == nil {
+		return err
+	}
+	return d.record(ctx, w, func(r *v1alpha1.Record) { r.DiskCheckStartedAt = nil })
+}
+
+// deletePodAndKey deletes the pod, and first the key that only inspecting pods of a comparison have.
+func (d pods) deletePodAndKey(ctx context.Context, w *observed) error {
 	if hasSummaryKey(w.pod) {
 		if err := d.deleteSummaryKey(ctx, w.p, w.pod.Namespace); err != nil {
 			return err
@@ -207,7 +220,6 @@ func (d pods) deleteOnlyPod(ctx context.Context, w *observed) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete pod %s/%s: %w", w.pod.Namespace, w.pod.Name, err)
 	}
-	d.madePods.Delete(w.p.UID)
 	return nil
 }
 

@@ -18,25 +18,11 @@ type action struct {
 	run func(ctx context.Context, e *Engine, w *observed) error
 	// wait sets the poll interval after an effect that takes time. Some actions are repeated until their effect is complete.
 	wait plan.Reason
-	// next are the actions that may follow in the same pass, because applied knows all changes of this action. Missing are
-	// actions for which a new observation may find an obstacle.
-	next []plan.Action
-	// applied updates the facts as a new observation would find them. known is false if only a new observation can show the
-	// effect.
-	applied func(ctx context.Context, e *Engine, w *observed) (known bool)
 }
 
 // on calls a method of the type that acts on one kind of object.
 func on[T ~struct{ *Engine }](run func(T, context.Context, *observed) error) func(context.Context, *Engine, *observed) error {
 	return func(ctx context.Context, e *Engine, w *observed) error { return run(T(struct{ *Engine }{e}), ctx, w) }
-}
-
-// known is the applied of an action whose effect on the facts is always known.
-func known(change func(w *observed)) func(context.Context, *Engine, *observed) bool {
-	return func(_ context.Context, _ *Engine, w *observed) bool {
-		change(w)
-		return true
-	}
 }
 
 // wait is a wait of the plan, as the engine polls and reports the wait.
@@ -80,13 +66,6 @@ var actions = map[plan.Action]action{
 	plan.Reserve: {
 		phase: v1alpha1.PhaseReserving,
 		run:   on(donorReservation.reserve),
-		next:  []plan.Action{plan.DeletePod},
-		applied: known(func(w *observed) {
-			f := &w.facts
-			w.reservation = w.record.Reservation
-			f.Lock, f.Recorded, f.Noted, f.Restored = plan.Ours, true, true, false
-			f.CordonRestored = true
-		}),
 	},
 	plan.Record: {
 		phase: v1alpha1.PhaseReserving,
@@ -102,26 +81,17 @@ var actions = map[plan.Action]action{
 		},
 	},
 	plan.Note: {
-		phase:   v1alpha1.PhaseGeneralizing,
-		run:     on(donorReservation.repeatRecord),
-		next:    []plan.Action{plan.Generalize, plan.Start},
-		applied: known(func(w *observed) { w.facts.Noted = true }),
+		phase: v1alpha1.PhaseGeneralizing,
+		run:   on(donorReservation.repeatRecord),
 	},
 	plan.TakeOut: {
-		phase:   v1alpha1.PhaseReserving,
-		run:     on(replacements.takeOut),
-		next:    []plan.Action{plan.Protect, plan.Cordon},
-		applied: known(func(w *observed) { w.facts.MustTakeOut = false }),
+		phase: v1alpha1.PhaseReserving,
+		run:   on(replacements.takeOut),
 	},
 	plan.Protect: {
 		phase: v1alpha1.PhaseReserving,
 		run: func(ctx context.Context, e *Engine, w *observed) error {
 			return e.Cloud.ProtectFromScaleIn(ctx, w.id, tokenOf(w.reservation))
-		},
-		next: []plan.Action{plan.Cordon},
-		applied: func(ctx context.Context, e *Engine, w *observed) bool {
-			w.facts.Protected = true
-			return e.lookKuredAgain(ctx, w) == nil
 		},
 	},
 	plan.PatchDonor: {run: patchDonor, wait: plan.ForDonor},
@@ -130,47 +100,23 @@ var actions = map[plan.Action]action{
 		run: func(ctx context.Context, e *Engine, w *observed) error {
 			return node.Cordon(ctx, e.Kube, w.node)
 		},
-		next: []plan.Action{plan.Evict},
-		applied: func(ctx context.Context, e *Engine, w *observed) bool {
-			f := &w.facts
-			f.Cordoned, f.CordonRestored, f.Restored = true, w.reservation.Unschedulable, false
-			return drain{e}.lookPods(ctx, w) == nil
-		},
 	},
 	plan.Evict: {phase: v1alpha1.PhaseDraining, run: on(drain.evict), wait: plan.ForDonor},
 	plan.Order: {
 		phase: v1alpha1.PhaseGeneralizing,
 		run:   on(orders.order),
-		next:  []plan.Action{plan.Note},
-		applied: known(func(w *observed) {
-			f := &w.facts
-			f.Touched, f.PowerOffRecorded, f.Drained, f.Order, f.Noted = true, true, true, true, false
-		}),
 	},
 	plan.Generalize: {
 		phase: v1alpha1.PhaseGeneralizing,
 		run:   on(pods.createGeneralizePod),
-		next:  []plan.Action{plan.Adopt},
-		applied: func(_ context.Context, _ *Engine, w *observed) bool {
-			w.facts.Pod = plan.PodActive
-			return w.pod != nil // otherwise another process has created the pod
-		},
 	},
 	plan.Adopt: {
-		phase:   v1alpha1.PhaseGeneralizing,
-		run:     on(pods.adopt),
-		next:    []plan.Action{plan.Wait},
-		applied: known(func(w *observed) { w.facts.PodKnown = true }),
+		phase: v1alpha1.PhaseGeneralizing,
+		run:   on(pods.adopt),
 	},
 	plan.Believe: {
 		phase: v1alpha1.PhaseGeneralizing,
 		run:   on(orders.believe),
-		next:  []plan.Action{plan.DeleteOrder},
-		applied: func(_ context.Context, e *Engine, w *observed) bool {
-			w.facts.Reported, w.reported = false, nil
-			orders{e}.readProof(w)
-			return w.facts.Proven // without a proof only a new observation shows how the pod ended
-		},
 	},
 	plan.Stop: {
 		phase: v1alpha1.PhaseStopping,
@@ -190,30 +136,13 @@ var actions = map[plan.Action]action{
 	plan.DeletePod: {
 		phase: v1alpha1.PhaseStarting,
 		run:   on(pods.deletePod),
-		next:  []plan.Action{plan.DeleteOrder, plan.Protect, plan.Cordon, plan.Return},
-		applied: func(ctx context.Context, e *Engine, w *observed) bool {
-			w.pod, w.facts.Pod, w.facts.PodKnown = nil, plan.NoPod, false
-			return e.lookKuredAgain(ctx, w) == nil
-		},
 	},
 	plan.DeleteOrder: {
-		run:     on(orders.deleteOrder),
-		next:    []plan.Action{plan.Return, plan.Wait},
-		applied: known(func(w *observed) { w.order, w.facts.Order = nil, false }),
+		run: on(orders.deleteOrder),
 	},
 	plan.Return: {
 		phase: v1alpha1.PhaseStarting,
 		run:   on(donorReservation.recordReturn),
-		next:  []plan.Action{plan.Note},
-		applied: func(_ context.Context, _ *Engine, w *observed) bool {
-			f := &w.facts
-			w.reservation = w.record.Reservation
-			f.Returning, f.PowerOffRecorded = true, w.record.LeaveBoot() != ""
-			f.Noted = f.Lock != plan.Ours
-			f.Snapshot = plan.Complete // the return of the donor does not depend on the snapshot
-			f.Rebooted = f.Rebooted && w.node != nil && w.node.Status.NodeInfo.BootID != w.record.LeaveBoot()
-			return true
-		},
 	},
 	plan.Start: {
 		phase: v1alpha1.PhaseStarting,
@@ -228,8 +157,6 @@ var actions = map[plan.Action]action{
 		run: func(ctx context.Context, e *Engine, w *observed) error {
 			return e.Cloud.Unprotect(ctx, w.id, tokenOf(w.reservation))
 		},
-		next:    []plan.Action{plan.Release},
-		applied: known(func(w *observed) { w.facts.ProtectionRestored = true }),
 	},
 	plan.Serve: {
 		run: func(ctx context.Context, e *Engine, w *observed) error {
@@ -239,27 +166,10 @@ var actions = map[plan.Action]action{
 	plan.Release: {
 		phase: v1alpha1.PhaseReleasing,
 		run:   on(donorReservation.release),
-		next:  []plan.Action{plan.Forget},
-		applied: known(func(w *observed) {
-			f := &w.facts
-			f.Lock, f.Restored, f.CordonRestored = plan.Unlocked, true, true
-		}),
 	},
 	plan.Forget: {
 		phase: v1alpha1.PhaseReleasing,
 		run:   on(donorReservation.forget),
-		next:  []plan.Action{plan.Publish, plan.Wait},
-		applied: func(ctx context.Context, e *Engine, w *observed) bool {
-			f := &w.facts
-			if f.Failed || f.Deleting {
-				return false // leftovers are looked for first
-			}
-			w.reservation, f.Recorded = nil, false
-			if w.record.DonorGone {
-				f.Lock = plan.Unlocked
-			}
-			return artifacts{e}.lookArtifacts(ctx, w) == nil
-		},
 	},
 	plan.Enlarge:    {phase: v1alpha1.PhaseGrowing, run: on(replacements.enlarge)},
 	plan.Remove:     {phase: v1alpha1.PhaseRemoving, run: on(replacements.remove)},
@@ -277,70 +187,37 @@ var actions = map[plan.Action]action{
 		run: func(ctx context.Context, e *Engine, w *observed) error {
 			return e.Cloud.DeleteSnapshot(ctx, w.id, w.p.Name)
 		},
-		next: []plan.Action{plan.SaveRecipe, plan.Promote, plan.BeginTrial},
-		applied: func(ctx context.Context, e *Engine, w *observed) bool {
-			w.facts.Snapshot = plan.Deleting // recipe and lost trials are read only in this state
-			return promotion{e}.lookRecipe(ctx, w) == nil && trials{e}.findLostTrial(ctx, w) == nil
-		},
 	},
 	plan.BeginTrial: {
 		phase: v1alpha1.PhaseRunningTrial,
 		run:   on(trials.begin),
-		next:  []plan.Action{plan.BeginTrial},
-		applied: func(_ context.Context, _ *Engine, w *observed) bool {
-			if w.facts.Trial != plan.NoTrial {
-				return false // the cloud has a request for the instance
-			}
-			w.facts.Trial = plan.TrialDecided
-			return true
-		},
 	},
 	plan.WatchTrial: {phase: v1alpha1.PhaseRunningTrial, run: on(trials.watch), wait: plan.ForTrial},
 	plan.PassTrial: {
-		phase:   v1alpha1.PhaseRunningTrial,
-		run:     on(trials.pass),
-		next:    []plan.Action{plan.EndTrial},
-		applied: known(func(w *observed) { w.facts.VersionVerdict = plan.VerdictPassed }),
+		phase: v1alpha1.PhaseRunningTrial,
+		run:   on(trials.pass),
 	},
 	plan.Quarantine: {phase: v1alpha1.PhaseRunningTrial, run: on(trials.quarantine)},
 	plan.EndTrial: {
 		phase: v1alpha1.PhaseRunningTrial,
 		run:   on(trials.end),
-		next:  []plan.Action{plan.EndTrial},
-		applied: func(_ context.Context, _ *Engine, w *observed) bool {
-			if w.facts.Trial == plan.TrialEnding {
-				return false // the cloud has a request to remove the instance
-			}
-			w.facts.Trial = plan.TrialEnding
-			return true
-		},
 	},
 	plan.SaveRecipe: {
-		phase:   v1alpha1.PhasePromoting,
-		run:     on(promotion.saveRecipe),
-		next:    []plan.Action{plan.Promote},
-		applied: known(func(w *observed) { w.facts.Saved = true }),
+		phase: v1alpha1.PhasePromoting,
+		run:   on(promotion.saveRecipe),
 	},
 	plan.Promote: {
 		phase: v1alpha1.PhasePromoting,
 		run:   on(promotion.promote),
 		wait:  plan.ForDeletion,
-		next:  []plan.Action{plan.Retire, plan.ScaleOut, plan.Wait},
-		applied: func(ctx context.Context, e *Engine, w *observed) bool {
-			return promotion{e}.lookRecipe(ctx, w) == nil
-		},
 	},
 	plan.Retire: {
-		phase:   v1alpha1.PhaseRetiring,
-		run:     on(promotion.retire),
-		next:    []plan.Action{plan.ScaleOut, plan.Wait},
-		applied: known(func(w *observed) { w.facts.MustRetire, w.retire = false, nil }),
+		phase: v1alpha1.PhaseRetiring,
+		run:   on(promotion.retire),
 	},
 	plan.ScaleOut: {
-		phase:   v1alpha1.PhaseScalingOut,
-		run:     on(promotion.scaleOut),
-		next:    []plan.Action{plan.Wait},
-		applied: known(func(w *observed) { w.facts.MustScaleOut = false }),
+		phase: v1alpha1.PhaseScalingOut,
+		run:   on(promotion.scaleOut),
 	},
 	plan.Succeed: {phase: v1alpha1.PhaseSucceeded},
 	plan.Fail:    {},

@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -336,41 +335,6 @@ func TestDeletedInFlight(t *testing.T) {
 		s.gaveBack()
 		if t.Failed() {
 			t.Fatalf("deleted before call %d (%s)", at, whole.calls[at])
-		}
-	}
-}
-
-// TestDeletionWithStalledWatch: a watch that hears nothing any more hides a deletion from a wait, and from no action but the
-// return of the donor. An eviction sees the deletion once the last answer of the API server is old.
-func TestDeletionWithStalledWatch(t *testing.T) {
-	for phase, due := range map[v1alpha1.Phase]func(*v1alpha1.Prototype) bool{
-		v1alpha1.PhasePreflight:    func(*v1alpha1.Prototype) bool { return true },
-		v1alpha1.PhaseDraining:     func(*v1alpha1.Prototype) bool { return true },
-		v1alpha1.PhaseSnapshotting: func(*v1alpha1.Prototype) bool { return true },
-		v1alpha1.PhaseStarting:     func(*v1alpha1.Prototype) bool { return true },
-		v1alpha1.PhasePublishing: func(p *v1alpha1.Prototype) bool {
-			return p.Status.Image != nil && p.Status.Image.ReplicationPercent > 0
-		}, // waits follow
-	} {
-		s := newTestEnv(t).decide()
-		s.blocked = 4 // one pod stays for a second eviction
-		from := 0
-		p := s.play(func(int) {
-			if p := s.prototype(); from == 0 && p.Status.Phase == phase && due(p) {
-				from = len(s.calls)
-				s.clock.Advance(maxFactAge)
-				s.engine.Watched = func(context.Context, string) string { return p.ResourceVersion }
-				s.must(s.clean.Delete(t.Context(), p))
-			}
-		})
-		if p != nil || from == 0 {
-			t.Fatalf("%s: it stays: %s", phase, verdict(p))
-		}
-		s.gaveBack()
-		for _, call := range s.calls[from:] {
-			if slices.ContainsFunc([]string{"SetRecipe ", "EnsureImage ", "create pods/eviction", "create leases/"}, func(effect string) bool { return strings.HasPrefix(call, effect) }) || call == "create pods/" {
-				t.Errorf("deleted in phase %s, it goes on with %s", phase, call)
-			}
 		}
 	}
 }

@@ -59,7 +59,7 @@ func (d pods) compare(ctx context.Context, w *observed, spec *corev1.PodSpec) er
 	if w.facts.Pod == plan.PodCompared {
 		container.Args = append(container.Args, "--compare-with", w.pod.Spec.NodeName+"="+w.summary)
 		if w.summary == "" {
-			return d.deletePod(ctx, w)
+			return d.deletePodAndKey(ctx, w)
 		}
 		addSummaryKey(w.p, spec)
 		return d.deleteOnlyPod(ctx, w)
@@ -258,9 +258,9 @@ func (w *observed) isInspectionOverdue(now time.Time) bool {
 	return w.pod.Status.Reason == "DeadlineExceeded" || w.record.DiskCheckStartedAt != nil && now.Sub(w.record.DiskCheckStartedAt.Time) > inspectionTimeout
 }
 
-// isInspecting reports whether the inspection is running or has found an obstacle.
+// isInspecting reports whether the inspection is in progress, or has found an obstacle.
 func (w *observed) isInspecting() bool {
-	return !w.isHeld() && !w.facts.MustBoot() && (w.facts.Pod == plan.PodActive || w.facts.Pod == plan.PodFailed)
+	return !w.isHeld() && !w.facts.MustBoot() && w.facts.Pod != plan.NoPod && w.facts.Pod != plan.PodLooked
 }
 
 // inspectionMessage is the obstacle, as the message of the failure.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -63,20 +62,12 @@ type Engine struct {
 	Now func() time.Time
 	// Recorder of events; must accept notes of any length. If nil, no events are recorded.
 	Recorder events.EventRecorder
-	// onFollowUp, if set, is called with each decision after an action of the same pass.
-	onFollowUp func(ctx context.Context, w *observed, next plan.Decision)
 	// Observe, if set, is called after each pass that reached its status write, with the Prototype before and after.
 	// The function must not change either object, must be quick, and must be safe for concurrent use.
 	Observe func(ctx context.Context, before, after *v1alpha1.Prototype)
-	// Watched, if set, returns the latest resourceVersion of the process's watch; empty if unknown. A waiting pass
-	// reuses the Prototype of the last pass if the versions are equal. Before an action, a pass reads the Prototype.
-	Watched func(ctx context.Context, name string) string
 	Log     logr.Logger
 
 	preflights preflights
-	// keptReads are read results for the next pass, by UID of the Prototype.
-	keptReads sync.Map
-
 	// reserving serializes captures from preflight to reservation. Otherwise two captures could reserve in the same
 	// pool, or exceed the limit.
 	reserving sync.Mutex
@@ -84,16 +75,6 @@ type Engine struct {
 	unreadable sync.Map
 	// failedPasses are the consecutive failed passes by name of the Prototype, for the delay of retries.
 	failedPasses sync.Map
-	// deletedOrders are the UIDs of NodeOrders whose deletion the API server has confirmed, by UID of the Prototype.
-	deletedOrders sync.Map
-	// madePods are the generalize pods that this process has created and not yet deleted, by UID of the Prototype.
-	madePods sync.Map
-	// statusWrites are the times of the last status writes, by UID of the Prototype.
-	statusWrites sync.Map
-	// written are the Leases of reservations as this process has written them.
-	written node.WrittenLeases
-	// lastPrototypes are the Prototypes of the last passes by name; empty without Watched.
-	lastPrototypes sync.Map
 }
 
 // Result of a pass.
@@ -104,51 +85,34 @@ type Result struct {
 	After time.Duration
 }
 
-// Pass observes once, and acts as far as the observation suffices. After an error, the Result has the delay of the
-// retry, and the status has the obstacle.
+// Pass observes once, and then does at most one action: it writes an intent into the record, or has one effect that is
+// recorded. After an error, the Result has the delay of the retry, and the status has the obstacle.
 func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
-	if p := (prototypes{e}).takeLast(ctx, name); p != nil {
-		if result, err := e.pass(ctx, p, true); !errors.Is(err, errOutdated) {
-			return result, err
-		}
-	}
-	p, err := prototypes{e}.get(ctx, name)
+	p := &v1alpha1.Prototype{}
+	err := e.Client.Get(ctx, client.ObjectKey{Name: name}, p)
 	switch {
 	case apierrors.IsNotFound(err):
 		return Result{Done: true}, nil
 	case err != nil:
-		return Result{After: e.backOff(name, err)}, err
-	}
-	return e.pass(ctx, p, false)
-}
-
-// pass runs with a Prototype from the last pass (isLeft) or a new read. A Prototype from the last pass is read again
-// before an action.
-func (e *Engine) pass(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (Result, error) {
-	name := p.Name
-	if p.Status.Terminal() {
+		return Result{After: e.backOff(name, err)}, fmt.Errorf("read prototype %s: %w", name, err)
+	case p.Status.Terminal():
 		e.notifyObserver(ctx, p, p)
 		return e.removeFinalizer(ctx, p)
-	}
-	if len(p.Unreadable) > 0 && p.DeletionTimestamp == nil {
+	case len(p.Unreadable) > 0 && p.DeletionTimestamp == nil:
 		return e.refuseUnreadable(ctx, p), nil
 	}
-	before := p.DeepCopy()
-	result, err := continueOrRefuse(ctx, e, p, isLeft)
+	before, w := p.DeepCopy(), fromPrototype(p, e.readRecord(p))
+	result, err := continueOrRefuse(ctx, e, w)
 	switch {
-	case errors.Is(err, errOutdated):
-		return Result{}, err
 	case err != nil && p.Spec.AwaitsDonor():
 		setStalled(p, err, e.now())
 	case err != nil:
-		err = errors.Join(err, e.actWithoutCloud(ctx, fromPrototype(p, e.readRecord(p)), err))
+		err = errors.Join(err, e.actWithoutCloud(ctx, w.unseen(e.readRecord(p)), err))
 		setStalled(p, err, e.now())
 	default:
 		clearStalled(p)
 	}
-	prototypes{e}.deferProgress(before, p)
-	// The only status write of a pass. A Prototype without its last finalizer takes no status.
-	if statusErr := e.writeStatus(ctx, before, p); statusErr != nil {
+	if statusErr := e.writeStatus(ctx, w); statusErr != nil {
 		err = errors.Join(err, statusErr)
 	} else {
 		e.notifyObserver(ctx, before, p)
@@ -165,19 +129,20 @@ func (e *Engine) pass(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (
 	if p.Status.Terminal() {
 		return e.removeFinalizer(ctx, p)
 	}
-	prototypes{e}.store(p)
 	return result, nil
 }
 
 // continueOrRefuse continues the capture, unless a backup has restored the Prototype: the capture then ends and touches
 // nothing.
-func continueOrRefuse(ctx context.Context, e *Engine, p *v1alpha1.Prototype, isLeft bool) (Result, error) {
+func continueOrRefuse(ctx context.Context, e *Engine, w *observed) (Result, error) {
+	p := w.p
 	if why := restoredFrom(p); why != "" && p.DeletionTimestamp == nil {
-		patchSetCheck{e}.refuse(p, v1alpha1.Record{}, cloud.Refuse(string(plan.RecordLost), why,
+		w.record = v1alpha1.Record{} // of another object
+		patchSetCheck{e}.refuse(w, cloud.Refuse(string(plan.RecordLost), why,
 			fmt.Sprintf("delete the Prototype (`kubectl delete prototype %s`), then capture a node again", p.Name)))
 		return Result{}, nil
 	}
-	return patchSetCheck{e}.checkAndAct(ctx, p, isLeft)
+	return patchSetCheck{e}.checkAndAct(ctx, w)
 }
 
 // restoredFrom explains why the Prototype is not the object that began the capture, or has lost its record after the end;
@@ -225,10 +190,10 @@ const Unreadable = "Unreadable"
 // refuseUnreadable reports that the capture of a partly unreadable Prototype does not continue. After its deletion the
 // donor is released as usual.
 func (e *Engine) refuseUnreadable(ctx context.Context, p *v1alpha1.Prototype) Result {
-	before := p.DeepCopy()
+	before, w := p.DeepCopy(), fromPrototype(p, v1alpha1.Record{})
 	message := fmt.Sprintf("this version of Kamino cannot read the stored Prototype: %s. The capture does not continue; stop the capture with `kamino cancel %s`", p.Unreadable, p.Name)
 	setCondition(p, e.now(), v1alpha1.ConditionStalled, metav1.ConditionTrue, Unreadable, message)
-	err := e.writeStatus(ctx, before, p)
+	err := e.writeStatus(ctx, w)
 	eventRecorder{e}.announceTrouble(before, p)
 	if _, logged := e.unreadable.LoadOrStore(p.UID, true); !logged {
 		e.Log.Info("cannot read a Prototype", "prototype", p.Name, "why", message, "statusWritten", err == nil)
@@ -236,102 +201,31 @@ func (e *Engine) refuseUnreadable(ctx context.Context, p *v1alpha1.Prototype) Re
 	return Result{After: maxBackOff}
 }
 
-// observeAndAct observes once and acts. Further decisions follow without a new observation while the effects of the
-// actions are known.
-func (e *Engine) observeAndAct(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (Result, error) {
-	record := e.readRecord(p)
-	if growing, err := (poolGrowth{e}).lacksDonor(ctx, p, record); err != nil {
+// observeAndAct observes once, and does the action that package plan decides.
+func (e *Engine) observeAndAct(ctx context.Context, w *observed) (Result, error) {
+	ctx = cloud.WithReadCache(ctx)
+	if growing, err := (poolGrowth{e}).lacksDonor(ctx, w); err != nil {
 		return Result{}, err
 	} else if growing {
-		return poolGrowth{e}.observeGrowthAndAct(ctx, p, record, isLeft)
+		return poolGrowth{e}.observeGrowthAndAct(ctx, w)
 	}
-	reserved := func() {}
-	if record.Reservation == nil && record.LeaveBoot() == "" {
+	if w.record.Reservation == nil && w.record.LeaveBoot() == "" {
 		e.reserving.Lock()
-		reserved = sync.OnceFunc(e.reserving.Unlock)
-		defer reserved()
+		defer e.reserving.Unlock()
 	}
-	ctx, w, err := lookFrom(ctx, e, p, record)
-	if err != nil {
-		e.keptReads.Delete(p.UID)
-		if isLeft && !(prototypes{e}).isUnchanged(ctx, p) {
-			err = errOutdated
-		}
+	if err := e.observe(ctx, w); err != nil {
 		return Result{}, err
 	}
 	decision := plan.Next(w.facts)
-	if isLeft && !(prototypes{e}).isGuarded(w, decision.Do) && !(prototypes{e}).isUnchanged(ctx, p) {
-		return Result{}, errOutdated
+	report(w, decision, e.now())
+	e.Log.V(1).Info("decided", "prototype", w.p.Name, "decision", decision.String())
+	if decision.Do == plan.Wait {
+		return Result{After: pollDelay(w.p, decision.Why, e.now())}, nil
 	}
-	for {
-		report(w, decision, e.now())
-		e.Log.V(1).Info("decided", "prototype", p.Name, "decision", decision.String())
-		if decision.Do == plan.Wait {
-			keepRecipe(ctx, e, p)
-			return Result{After: pollDelay(p, decision.Why, e.now())}, nil
-		}
-		before := cloud.ReadCacheOf(ctx).Copy()
-		if err := e.act(ctx, w, decision); err != nil {
-			e.keptReads.Delete(p.UID)
-			return Result{}, failures{e}.failFinally(w, decision, err)
-		}
-		reserved()
-		done := decision
-		keepReads(before, e, w, done.Do)
-		var more bool
-		if ctx, decision, more = e.followUp(ctx, w, done); !more {
-			return Result{After: delayAfter(p, w.record.Trial, done.Do, e.now())}, nil
-		}
+	if err := e.act(ctx, w, decision); err != nil {
+		return Result{}, failures{e}.failFinally(w, decision, err)
 	}
-}
-
-// lookFrom observes as much as the decision needs. The actions of the pass must use the returned context.
-func lookFrom(ctx context.Context, e *Engine, p *v1alpha1.Prototype, record v1alpha1.Record) (context.Context, *observed, error) {
-	ctx, w, err := lookFromReads(ctx, e, p, record)
-	if err != nil {
-		return ctx, w, err
-	}
-	next := plan.Next(w.facts)
-	if w.isLeaseUnread && slices.Contains(needConfirmedLease, next.Do) {
-		return ctx, w, donorReservation{e}.confirmLease(ctx, w)
-	}
-	if !w.isNodeUnread || onlyWatches(next) {
-		return ctx, w, nil
-	}
-	if !w.facts.Recorded {
-		if err := e.lookNode(ctx, w); err != nil {
-			return ctx, nil, err
-		}
-	}
-	if w.isHeld() { // by the record, or by the Node alone
-		again := fromPrototype(p, w.record)
-		again.observedAt = w.observedAt
-		w, err = observeFrom(ctx, e, again)
-	}
-	return ctx, w, err
-}
-
-// needConfirmedLease are the actions that require a Lease equal to the record: irreversible actions, and actions that
-// need a way back.
-var needConfirmedLease = []plan.Action{plan.Generalize, plan.Stop, plan.Start, plan.Remove, plan.DeleteNode}
-
-// onlyWatches reports whether the decision is a wait, or concerns only an open trial.
-func onlyWatches(d plan.Decision) bool {
-	return d.Do == plan.Wait || d.Do == plan.WatchTrial || d.Do == plan.EndTrial
-}
-
-// lookFromReads starts with the reads of earlier passes. If the decision needs newer reads, it reads everything.
-func lookFromReads(ctx context.Context, e *Engine, p *v1alpha1.Prototype, record v1alpha1.Record) (context.Context, *observed, error) {
-	if reads := e.readsOf(p, record); reads != nil {
-		within := reads.withReads(ctx)
-		w, err := e.observe(within, p, record, reads)
-		if err != nil || reads.suffice(w, plan.Next(w.facts)) {
-			return within, w, err
-		}
-	}
-	ctx = cloud.WithReadCache(ctx)
-	w, err := e.observe(ctx, p, record, nil)
-	return ctx, w, err
+	return Result{After: delayAfter(w.p, w.record.Trial, decision.Do, e.now())}, nil
 }
 
 func (e *Engine) notifyObserver(ctx context.Context, before, after *v1alpha1.Prototype) {
@@ -355,11 +249,6 @@ func (e *Engine) removeFinalizer(ctx context.Context, p *v1alpha1.Prototype) (Re
 		}
 	}
 	e.failedPasses.Delete(p.Name)
-	e.keptReads.Delete(p.UID)
-	e.deletedOrders.Delete(p.UID)
-	e.madePods.Delete(p.UID)
-	e.statusWrites.Delete(p.UID)
-	e.written.Forget(p.UID)
 	return Result{Done: true}, nil
 }
 
@@ -383,7 +272,7 @@ func (e *Engine) namespace() string { return cmp.Or(e.Namespace, v1alpha1.Defaul
 
 // reservations are the Leases of held nodes.
 func (e *Engine) reservations() node.Reservations {
-	return node.Reservations{Kube: e.Kube, Namespace: e.namespace(), Now: e.now, Written: &e.written}
+	return node.Reservations{Kube: e.Kube, Namespace: e.namespace(), Now: e.now}
 }
 
 // podNamespace is the pod namespace of new captures. Captures in progress keep their own: podNamespaceOf.

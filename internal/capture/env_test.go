@@ -227,7 +227,6 @@ func appPod(name string) *corev1.Pod {
 // restart is a new process: a new engine that knows nothing.
 func (s *testEnv) restart() {
 	s.engine = &Engine{PodNamespace: s.podNamespace, Client: s.faulty, Kube: s.kube, Cloud: cloud.InCluster(s.wrapped, s.id), Image: "kamino:test", Now: s.clock.Now, Log: logr.Discard(), TrialObserver: s.tryout}
-	s.engine.Watched = s.watched
 	if s.onRestart != nil {
 		s.onRestart()
 	}
@@ -238,15 +237,6 @@ func (s *testEnv) restart() {
 			s.must(s.clean.Status().Update(context.Background(), p))
 		}
 	}
-}
-
-// watched is what a watch without delay has heard of the Prototype.
-func (s *testEnv) watched(_ context.Context, name string) string {
-	p := &v1alpha1.Prototype{}
-	if err := s.clean.Get(context.Background(), client.ObjectKey{Name: name}, p); err != nil {
-		return ""
-	}
-	return p.ResourceVersion
 }
 
 // outcome carries a fault out around an effect on the API server.

@@ -28,21 +28,22 @@ const PioneerNamesDonor = "PioneerNamesDonor"
 type poolGrowth struct{ *Engine }
 
 // lacksDonor reports whether the capture has no donor, or one that Kamino has not added although it adds the donor.
-func (e poolGrowth) lacksDonor(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) (bool, error) {
-	if err := e.nameDonor(ctx, p, record); err != nil {
+func (e poolGrowth) lacksDonor(ctx context.Context, w *observed) (bool, error) {
+	if err := e.nameDonor(ctx, w); err != nil {
 		return false, err
 	}
-	foreign, err := e.namesForeignDonor(ctx, p, record)
-	return foreign || p.Spec.AwaitsDonor(), err
+	foreign, err := e.namesForeignDonor(ctx, w)
+	return foreign || w.p.Spec.AwaitsDonor(), err
 }
 
 // namesForeignDonor reports whether another client named the donor although Kamino adds the donor. Kamino would remove that
 // node. Only the record, or the Lease of a capture whose record is lost, names the donor that Kamino has added.
-func (e poolGrowth) namesForeignDonor(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) (bool, error) {
+func (e poolGrowth) namesForeignDonor(ctx context.Context, seen *observed) (bool, error) {
+	p, record := seen.p, seen.record
 	if !p.Spec.AddsDonor() || p.Spec.AwaitsDonor() || record.Donor != nil || p.Status.Terminal() {
 		return false, nil
 	}
-	w := fromPrototype(p, record)
+	w := seen.unseen(record)
 	if err := readNamed(ctx, e.Engine, w); err != nil {
 		return false, err
 	}
@@ -52,12 +53,13 @@ func (e poolGrowth) namesForeignDonor(ctx context.Context, p *v1alpha1.Prototype
 
 // nameDonor makes the recorded donor the donor of the Prototype: in the object as read, and in the API server while the
 // Prototype names none.
-func (e poolGrowth) nameDonor(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) error {
+func (e poolGrowth) nameDonor(ctx context.Context, w *observed) error {
+	p, record := w.p, w.record
 	if record.Donor == nil || !p.Spec.AddsDonor() || p.Spec.Donor == *record.Donor {
 		return nil
 	}
 	before, awaits := p.DeepCopy(), p.Spec.AwaitsDonor()
-	p.Spec.Donor = *record.Donor
+	p.Spec.Donor, w.id = *record.Donor, cloud.InstanceID(record.Donor.ProviderID)
 	if !awaits { // another client named a donor meanwhile
 		return nil
 	}
@@ -69,18 +71,15 @@ func (e poolGrowth) nameDonor(ctx context.Context, p *v1alpha1.Prototype, record
 }
 
 // observeGrowthAndAct makes a pass of a capture without a donor. Each pass has one action.
-func (e poolGrowth) observeGrowthAndAct(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record, isLeft bool) (Result, error) {
-	ctx = cloud.WithReadCache(ctx)
-	if record.Replacement == nil { // from the preflight to the record of the growth, as before a reservation
+func (e poolGrowth) observeGrowthAndAct(ctx context.Context, w *observed) (Result, error) {
+	p := w.p
+	if w.record.Replacement == nil { // from the preflight to the record of the growth, as before a reservation
 		e.reserving.Lock()
 		defer e.reserving.Unlock()
 	}
-	w, facts, err := e.observeGrowth(ctx, p, record)
+	facts, err := e.observeGrowth(ctx, w)
 	decision := plan.NextGrowth(facts)
-	switch {
-	case isLeft && (err != nil || decision.Do != plan.Wait) && !prototypes(e).isUnchanged(ctx, p):
-		return Result{}, errOutdated
-	case err != nil:
+	if err != nil {
 		return Result{}, err
 	}
 	report(w, decision, e.now())
@@ -96,9 +95,9 @@ func (e poolGrowth) observeGrowthAndAct(ctx context.Context, p *v1alpha1.Prototy
 }
 
 // observeGrowth reads the pool and its new node. Before the growth is decided, the capture is admitted like any other.
-func (e poolGrowth) observeGrowth(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) (*observed, plan.GrowthFacts, error) {
-	w := fromPrototype(p, record)
-	w.observedAt, w.pool = e.now(), cloud.PoolID(p.Spec.PoolID)
+func (e poolGrowth) observeGrowth(ctx context.Context, w *observed) (plan.GrowthFacts, error) {
+	p := w.p
+	w.pool = cloud.PoolID(p.Spec.PoolID)
 	readDeparture(w)
 	growth := w.removalRecord()
 	facts := plan.GrowthFacts{Deleting: w.facts.Deleting, Failed: w.facts.Failed, Decided: growth.Target != 0, Unrecorded: recordLost(p)}
@@ -113,7 +112,7 @@ func (e poolGrowth) observeGrowth(ctx context.Context, p *v1alpha1.Prototype, re
 	case !facts.Deleting && !facts.Failed && !facts.Unrecorded:
 		err = e.admitGrowth(ctx, w, &facts)
 	}
-	return w, facts, err
+	return facts, err
 }
 
 // admitGrowth judges the capture with a node that is like the new node.
@@ -133,7 +132,7 @@ func (e poolGrowth) admitGrowth(ctx context.Context, w *observed, facts *plan.Gr
 // observed in its place.
 func (e poolGrowth) observeCase(ctx context.Context, p *v1alpha1.Prototype) (*observed, error) {
 	if !p.Spec.AwaitsDonor() {
-		return e.observe(ctx, p, v1alpha1.Record{}, nil)
+		return e.observeAsNew(ctx, p)
 	}
 	like, err := e.youngestNode(ctx, cloud.PoolID(p.Spec.PoolID))
 	if err != nil {
@@ -148,7 +147,16 @@ func (e poolGrowth) observeCase(ctx context.Context, p *v1alpha1.Prototype) (*ob
 		return w, nil
 	}
 	p.Spec.Donor = v1alpha1.Donor{NodeName: like.Name, ProviderID: like.Spec.ProviderID}
-	return e.observe(ctx, p, v1alpha1.Record{}, nil)
+	return e.observeAsNew(ctx, p)
+}
+
+// observeAsNew observes a capture without a record. With an error, the result is not nil if only the admission is incomplete.
+func (e poolGrowth) observeAsNew(ctx context.Context, p *v1alpha1.Prototype) (*observed, error) {
+	w := fromPrototype(p, v1alpha1.Record{})
+	if err := e.look(ctx, w); err != nil {
+		return nil, err
+	}
+	return w, e.lookPreflight(ctx, w)
 }
 
 // youngestNode returns the youngest Ready node of the pool; nil without such a node.
@@ -294,7 +302,7 @@ func (d replacements) bind(ctx context.Context, w *observed) error {
 	if err != nil {
 		return err
 	}
-	if err := poolGrowth(d).nameDonor(ctx, w.p, w.record); err != nil {
+	if err := poolGrowth(d).nameDonor(ctx, w); err != nil {
 		return err
 	}
 	reserved, err := d.reservations().Note(ctx, w.node, reservation)

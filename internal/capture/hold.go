@@ -73,12 +73,8 @@ func (h donorReservation) readLock(ctx context.Context, w *observed) error {
 // readOurs reads the lock of a Node with our reservation. Without a record, the Lease must confirm the reservation.
 func (h donorReservation) readOurs(ctx context.Context, w *observed, shadow *v1alpha1.Reservation) error {
 	f := &w.facts
-	if f.Recorded && repeatsRecord(w.record, &v1alpha1.Reservation{}) { // the record requires no entries beyond the holder
+	if f.Recorded && repeatsRecord(w.record, shadow) { // permit asks the Lease before each effect
 		f.Lock = plan.Ours
-		return nil
-	}
-	if f.Recorded && repeatsRecord(w.record, shadow) { // the Lease was written before the Node
-		f.Lock, w.isLeaseUnread = plan.Ours, true
 		return nil
 	}
 	lease, err := h.reservations().Confirmed(ctx, w.node)
@@ -135,14 +131,6 @@ func (h donorReservation) ownLease(ctx context.Context, w *observed) (*v1alpha1.
 		}
 	}
 	return nil, err
-}
-
-// confirmLease reads the Lease if only the Node has confirmed the record. Any client may have written the Node.
-func (h donorReservation) confirmLease(ctx context.Context, w *observed) error {
-	lease, err := h.reservations().Confirmed(ctx, w.node)
-	w.lease = lease
-	w.isLeaseUnread, w.facts.Noted = false, lease != nil && lease.UID == w.p.UID && repeatsRecord(w.record, lease)
-	return err
 }
 
 // readOrphan reads the lock of a Node whose Prototype is gone. Only the Lease is trusted.
@@ -211,7 +199,7 @@ func (h donorReservation) isActiveCapture(ctx context.Context, holder v1alpha1.H
 // protection if the list of the pool lacks the instance, too.
 func (h donorReservation) readProtection(ctx context.Context, w *observed) error {
 	f := &w.facts
-	if f.MustBoot() && !f.Returning && !f.Failed && !f.Deleting || mustBeRemoved(w) || !f.HoldMatters() {
+	if f.MustBoot() && !f.Returning && !f.Failed && !f.Deleting || mustBeRemoved(w) {
 		return nil
 	}
 	hold, err := h.Cloud.Protection(ctx, w.id)
@@ -286,7 +274,7 @@ func (h donorReservation) repeated(w *observed) v1alpha1.Reservation {
 // recordReturn records that the disk is no longer needed, and that the donor is started. A donor that another client
 // stopped must also leave its last boot.
 func (h donorReservation) recordReturn(ctx context.Context, w *observed) error {
-	return h.record(ctx, w, func(r *v1alpha1.Record) {
+	err := h.record(ctx, w, func(r *v1alpha1.Record) {
 		r.Returning = true
 		if r.LeaveBoot() == "" {
 			r.DownBootID = lastBoot(w.node)
@@ -297,15 +285,31 @@ func (h donorReservation) recordReturn(ctx context.Context, w *observed) error {
 			r.Reservation = &reservation
 		}
 	})
+	if err != nil || w.isOrphan || w.node == nil || w.facts.Lock != plan.Ours { // the reservation of an orphan is the record
+		return err
+	}
+	w.reservation = w.record.Reservation
+	return h.noteRecord(ctx, w)
 }
 
-// release restores the node and removes the reservation, and records the release.
+// noteRecord repeats the record just written, as the next pass would.
+func (h donorReservation) noteRecord(ctx context.Context, w *observed) error {
+	if err := h.permit(ctx, w, plan.Note); err != nil {
+		return err
+	}
+	return h.repeatRecord(ctx, w)
+}
+
+// release restores the Node, and then forgets the reservation.
 func (h donorReservation) release(ctx context.Context, w *observed) error {
 	if err := h.restore(ctx, w); err != nil {
 		return err
 	}
 	eventRecorder(h).released(w)
-	return nil
+	if !w.facts.Recorded { // the Lease is the record, and is dropped
+		return nil
+	}
+	return h.forget(ctx, w)
 }
 
 func (h donorReservation) restore(ctx context.Context, w *observed) error {

@@ -127,8 +127,8 @@ func kuredReservesNode(t *testing.T, moment string, protects bool) {
 	}
 	s.succeeded(s.play(func(int) {
 		if p := s.prototype(); waited > 0 && !gone {
-			if waited++; waited == 2 {
-				return // the next pass waits
+			if waited++; waited <= 4 {
+				return // the inspection's pod is deleted, and the next pass waits
 			}
 			if p.Status.Phase != v1alpha1.PhaseReserving || !strings.Contains(p.Status.Progress, "kured holds its lock for node peer") {
 				t.Errorf("in phase %s it says %q", p.Status.Phase, p.Status.Progress)
@@ -137,7 +137,7 @@ func kuredReservesNode(t *testing.T, moment string, protects bool) {
 			if cordoned := s.tracked("nodes", "", donorName).(*corev1.Node).Spec.Unschedulable; err != nil || hold.Protected != protects || cordoned {
 				t.Errorf("the donor is taken: %+v, %v, cordoned: %t", hold, err, cordoned)
 			}
-			if gone = waited > 4; gone {
+			if gone = waited > 6; gone {
 				s.must(s.objects.Update(sets, free, "kube-system"))
 			}
 		}

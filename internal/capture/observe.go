@@ -3,13 +3,11 @@ package capture
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
@@ -30,9 +28,11 @@ const powerOffGrace = 30 * time.Second
 
 // observed is the result of one observation: the objects for act, and the facts for package plan.
 type observed struct {
-	p      *v1alpha1.Prototype
-	record v1alpha1.Record
-	proof  *v1alpha1.Proof
+	p *v1alpha1.Prototype
+	// written is the status as the API server has it.
+	written *v1alpha1.PrototypeStatus
+	record  v1alpha1.Record
+	proof   *v1alpha1.Proof
 	// noProofReason is the pod's reason for a missing proof; empty without such a report.
 	noProofReason string
 	id            cloud.InstanceID
@@ -57,8 +57,6 @@ type observed struct {
 	ignoredReport string
 
 	snapshot        cloud.Snapshot
-	isCopying       bool // the snapshot was read, and is in progress
-	isPowerUnread   bool // the instance was not read
 	image           cloud.Image
 	recipe          cloud.Pool
 	isPoolDeleted   bool // the pool is deleted, and has no recipe
@@ -85,61 +83,49 @@ type observed struct {
 	removals                  int                  // donors of gone Prototypes whose instances are being removed
 	awaitsPoolReplacement     bool                 // a removed donor has no replacement yet
 
-	// isNodeUnread: the donor's Node is read only before an action. isLeaseUnread: the same for its Lease.
-	isNodeUnread, isLeaseUnread bool
-	isListed                    bool // a list of all Prototypes had p in this version
-	arePodsListed               bool // remainingPods has all pods of the donor
+	arePodsListed bool // remainingPods has all pods of the donor
 
-	observedAt time.Time  // begin of the observation
-	reads      *keptReads // reads of an earlier pass at the begin; nil without reuse
-	facts      plan.Facts
+	facts plan.Facts
 }
 
 // fromPrototype is the state from the Prototype alone.
 func fromPrototype(p *v1alpha1.Prototype, record v1alpha1.Record) *observed {
-	w := &observed{p: p, record: record, id: cloud.InstanceID(p.Spec.Donor.ProviderID)}
+	w := &observed{p: p, written: p.Status.DeepCopy(), record: record, id: cloud.InstanceID(p.Spec.Donor.ProviderID)}
 	w.facts.Deleting = p.DeletionTimestamp != nil
 	w.facts.Failed = p.Status.Failure != nil
 	return w
 }
 
-// observe reads only objects that can change the decision. The record precedes each effect, so later stages cost no request.
-// With an error, the result is not nil if only the admission is incomplete. reads are those of an earlier pass, or nil.
-func (e *Engine) observe(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record, reads *keptReads) (*observed, error) {
-	w := fromPrototype(p, record)
-	w.observedAt, w.reads = e.now(), reads
-	awaits, err := awaitsCloud(ctx, e, w)
-	if err != nil {
-		return nil, err
-	}
-	w.isNodeUnread = awaits || outlivesDonor(w)
-	return observeFrom(ctx, e, w)
+// unseen is the state from the Prototype alone, with a newer record.
+func (w *observed) unseen(record v1alpha1.Record) *observed {
+	again := fromPrototype(w.p, record)
+	again.written = w.written
+	return again
 }
 
-// observeFrom reads the Node, unless isNodeUnread, and all other objects.
-func observeFrom(ctx context.Context, e *Engine, w *observed) (*observed, error) {
-	lookNode := e.lookNode
-	if w.isNodeUnread {
-		lookNode = func(ctx context.Context, w *observed) error { return readDonor(ctx, e, w) }
+// observe looks at the capture, and judges its admission if it has not begun.
+func (e *Engine) observe(ctx context.Context, w *observed) error {
+	if err := e.look(ctx, w); err != nil {
+		return err
 	}
-	if err := lookNode(ctx, w); err != nil {
-		return nil, err
-	}
-	if err := e.lookPool(ctx, w); err != nil {
-		return nil, err
-	}
-	if w.pool == "" {
-		return w, e.lookPreflight(ctx, w)
-	}
-	for _, part := range []func(context.Context, *observed) error{
-		pods{e}.lookPod, artifacts{e}.lookCopy, replacements{e}.readReplacement, e.lookInstance, replacements{e}.readUnfilledPlace, orders{e}.lookReport, artifacts{e}.lookArtifacts,
-		trials{e}.lookTrial, trials{e}.lookGate, promotion{e}.lookRecipe, trials{e}.judgeAttempt, pods{e}.lookDonePod, orders{e}.lookLeftOrder, e.lookKuredAgain, trials{e}.findLostTrial,
+	return e.lookPreflight(ctx, w)
+}
+
+// look reads the objects of the capture, in an order in which each read knows what the reads before it found. The record
+// precedes each effect, so what the record excludes is not read.
+func (e *Engine) look(ctx context.Context, w *observed) error {
+	for _, look := range []func(context.Context, *observed) error{
+		e.lookNode, e.lookPool, replacements{e}.readReplacement, e.lookInstance, replacements{e}.readUnfilledPlace, orders{e}.readProof, artifacts{e}.lookArtifacts, pods{e}.lookPod, orders{e}.lookReport,
+		trials{e}.lookTrial, trials{e}.lookGate, promotion{e}.lookRecipe, trials{e}.judgeAttempt, pods{e}.lookLeftPod, orders{e}.lookLeftOrder, e.lookKuredAgain, trials{e}.findLostTrial,
 	} {
-		if err := part(ctx, w); err != nil {
-			return nil, err
+		if err := look(ctx, w); err != nil {
+			return err
+		}
+		if w.pool == "" && w.noPoolReason != "" {
+			break
 		}
 	}
-	return w, e.lookPreflight(ctx, w)
+	return nil
 }
 
 // lookPool finds the donor's pool. A donor without a pool is refused before the capture begins.
@@ -214,38 +200,6 @@ func readNamed(ctx context.Context, e *Engine, w *observed) error {
 	return nil
 }
 
-// outlivesDonor reports whether the donor is released or removed, and the capture mostly waits. The donor's Node is
-// then read only before an action.
-func outlivesDonor(w *observed) bool {
-	f, s := &w.facts, &w.p.Status
-	ended := w.record.Reservation == nil && w.record.LeaveBoot() != "" && s.Donor != nil && s.Donor.ReleasedAt != nil
-	return ended && slices.Contains(waitingPhases, s.Phase) && !f.Failed && !f.Deleting && w.p.Spec.PoolID != "" // without PoolID the Node may be needed to find the pool
-}
-
-// awaitsCloud reports whether a held donor waits only for its snapshot, or for its start: whatever the Node says, the wait
-// goes on. A passed deadline ends the wait, and is judged with the Node.
-func awaitsCloud(ctx context.Context, e *Engine, w *observed) (bool, error) {
-	r, s := w.record, &w.p.Status
-	if r.Reservation == nil || r.GeneralizeBootID == "" || r.Replacement != nil || w.p.Spec.PoolID == "" || w.facts.Failed || w.facts.Deleting || w.isOrphan {
-		return false, nil
-	}
-	switch {
-	case s.Phase == v1alpha1.PhaseSnapshotting && !r.Returning:
-		snapshot, err := e.Cloud.Snapshot(ctx, w.id, w.p.Name)
-		return snapshot.State == cloud.Pending && !snapshot.Taken, err
-	case s.Phase == v1alpha1.PhaseStarting && r.Returning:
-		instance, err := e.Cloud.Instance(ctx, w.id)
-		if cloud.Is(err, cloud.NotFound) {
-			return false, nil
-		}
-		return err == nil && power(instance.Power) == plan.Changing, err
-	}
-	return false, nil
-}
-
-// waitingPhases are the phases after the donor's release in which a capture mostly waits.
-var waitingPhases = []v1alpha1.Phase{v1alpha1.PhasePublishing, v1alpha1.PhaseRunningTrial, v1alpha1.PhaseAwaitingPromotion}
-
 // readNode sets the facts of the donor's Node.
 func (w *observed) readNode() {
 	n, f := w.node, &w.facts
@@ -261,41 +215,23 @@ func (w *observed) readNode() {
 	f.Rebooted = f.MustBoot() && boot != "" && boot != w.record.LeaveBoot()
 }
 
-// lookPod reads the pod on the donor: the inspecting pod before the order, the active generalize pod afterwards.
+// lookPod reads the pod on the donor: the inspecting pod before the order, the generalize pod afterwards. A record precedes each
+// pod, and the list of the donor's pods shows a pod of a late request.
 func (d pods) lookPod(ctx context.Context, w *observed) error {
-	if w.p.UID == "" || !w.facts.Unrecorded && (w.facts.Touched && w.podDone() || needsNoPod(w)) {
-		return nil
-	}
-	return d.readPod(ctx, w)
-}
-
-// needsNoPod reports whether a pod cannot change the decision: before the begin of the capture, and during the drain.
-// Before the order, the list of the donor's pods suffices; the inspection of an added donor also has a pod on another node.
-func needsNoPod(w *observed) bool {
 	f := &w.facts
-	if f.Failed || f.Deleting || f.Added && f.Patch == plan.PatchWanted {
-		return false
-	}
-	return isDraining(w) || w.arePodsListed && !w.remainingPods.HasOwnPod || !w.isHeld() && !f.MustBoot() && w.record.DiskCheckStartedAt == nil && !controllerutil.ContainsFinalizer(w.p, v1alpha1.CaptureFinalizer)
-}
-
-// lookDonePod reads a pod that should no longer exist. The recorded pod of this process needs no read, because the deletion
-// names its UID.
-func (d pods) lookDonePod(ctx context.Context, w *observed) error {
-	if !w.podDone() || !w.facts.DonePodMatters() {
-		return nil
-	}
-	made, _ := d.madePods.Load(w.p.UID)
-	if pod, found := made.(*corev1.Pod); found && w.facts.Proven && w.record.Order != nil && w.record.Order.Pod == pod.UID {
-		w.pod, w.facts.Pod, w.facts.PodKnown = pod, plan.PodActive, true
+	recorded := w.record.DiskCheckStartedAt != nil || f.MustBoot() || f.Failed || f.Deleting || w.arePodsListed && w.remainingPods.HasOwnPod
+	if w.p.UID == "" || !f.Unrecorded && !(recorded && f.PodMatters()) {
 		return nil
 	}
 	return d.readPod(ctx, w)
 }
 
-// podDone reports whether the pod has finished or is no longer needed.
-func (w *observed) podDone() bool {
-	return w.facts.Returning || mustBeRemoved(w) && !w.isHeld() || w.hasProof()
+// lookLeftPod reads a pod that should no longer exist, before the capture ends.
+func (d pods) lookLeftPod(ctx context.Context, w *observed) error {
+	if w.pod != nil || !w.facts.LeftoversMatter() {
+		return nil
+	}
+	return d.readPod(ctx, w)
 }
 
 func (d pods) readPod(ctx context.Context, w *observed) error {
@@ -320,15 +256,10 @@ func (d pods) readPod(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// lookInstance reads the instance if its power or protection can change the decision.
+// lookInstance reads the instance with its protection, unless the donor is released.
 func (e *Engine) lookInstance(ctx context.Context, w *observed) error {
 	f := &w.facts
-	if w.isInstanceIrrelevant() {
-		f.Power, f.Protected, f.ProtectionRestored = plan.On, true, !w.isHeld()
-		return nil
-	}
-	if w.isCopying {
-		f.Power = plan.Off // as at the start of the copy; read again before the next step
+	if !w.isHeld() && (f.MustBoot() || f.Failed || f.Deleting) {
 		return nil
 	}
 	instance, err := e.Cloud.Instance(ctx, w.id)
@@ -341,50 +272,14 @@ func (e *Engine) lookInstance(ctx context.Context, w *observed) error {
 		w.instance = instance
 		w.instance.BuiltFrom = e.Cloud.BuiltFrom(w.pool, instance)
 		f.Power, f.Removing = power(instance.Power), instance.Removing
-		if w.isRemoving() {
-			f.Power, f.Rebooted = plan.Off, false // whatever the state: its disk is not needed, and it is not started again
-		}
 		if err = (donorReservation{e}).endMissing(ctx, w); err == nil {
 			err = donorReservation{e}.readProtection(ctx, w)
 		}
 	}
-	if err != nil && !w.hasBegun() && f.Pod == plan.NoPod {
+	if err != nil && !w.hasBegun() && w.record.DiskCheckStartedAt == nil {
 		w.instanceErr, err = err, nil // so that other obstacles are also reported
 	}
 	return err
-}
-
-// isInstanceIrrelevant reports whether the instance need not be read: the Node shows that it runs while only the
-// cluster is awaited, or the donor is released.
-func (w *observed) isInstanceIrrelevant() bool {
-	f := &w.facts
-	ending := f.Failed || f.Deleting
-	if !w.isHeld() {
-		return f.MustBoot() || ending || w.isInspecting() && f.Node == plan.NodeReady
-	}
-	if ending || f.Node != plan.NodeReady {
-		return false
-	}
-	looked := f.Recorded && f.Lock == plan.Ours && f.Pod != plan.NoPod && !f.MustBoot() // the pod is deleted first, whatever the state of the instance
-	return f.Patch == plan.PatchUnderWay || isDraining(w) || looked || awaitsReplacement(w) || w.isPodWorking()
-}
-
-// isDraining reports whether pods are still to leave a cordoned, and therefore protected, donor. After the drain the
-// cloud is asked once more: without the cloud, a touched donor could be neither copied nor started.
-func isDraining(w *observed) bool {
-	f := &w.facts
-	return f.Recorded && f.Cordoned && !f.CordonRestored && !f.MustBoot() && !f.Drained && !isAddedBeforeOrder(w)
-}
-
-// isAddedBeforeOrder reports whether an added donor is cordoned, but its protection or its inspection may be incomplete.
-func isAddedBeforeOrder(w *observed) bool {
-	f := &w.facts
-	return f.Added && (f.Patch == plan.PatchWanted || f.Patch == plan.PatchUnderWay && w.record.Patch.Order == nil)
-}
-
-// isPodWorking reports whether the pod is working, without a proof and without a reboot.
-func (w *observed) isPodWorking() bool {
-	return w.facts.Pod == plan.PodActive && !w.facts.Rebooted && !w.hasProof()
 }
 
 func power(p cloud.Power) plan.Power {
@@ -398,6 +293,3 @@ func power(p cloud.Power) plan.Power {
 	}
 	return plan.Changing
 }
-
-// hasProof reports whether the Prototype carries a proof, valid or not.
-func (w *observed) hasProof() bool { return w.p.Status.Proof != nil }

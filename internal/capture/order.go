@@ -19,7 +19,7 @@ import (
 // orderKey is the key of the private key in the NodeOrder's Secret.
 const orderKey = "key"
 
-// order creates the NodeOrder and its key, then records both with the donor's boot. Only the recorded NodeOrder is trusted, and the pod
+// order creates the NodeOrder and its key, then records both with the donor's boot, and repeats the record on the Lease. Only the recorded NodeOrder is trusted, and the pod
 // follows the record. After a crash in between, the next pass creates a new NodeOrder.
 func (o orders) order(ctx context.Context, w *observed) error {
 	method := v1alpha1.InPlace
@@ -48,10 +48,14 @@ func (o orders) order(ctx context.Context, w *observed) error {
 	if err := o.makeKey(ctx, order, private); err != nil {
 		return err
 	}
-	return o.record(ctx, w, func(r *v1alpha1.Record) {
+	err = o.record(ctx, w, func(r *v1alpha1.Record) {
 		r.GeneralizeBootID, r.RulesDigest = token, rules
 		r.Order = &v1alpha1.OrderRecord{Namespace: order.Namespace, UID: order.UID, Key: public}
 	})
+	if err != nil {
+		return err
+	}
+	return donorReservation(o).noteRecord(ctx, w)
 }
 
 // tokenFor is the scope of a NodeOrder by the method: for InPlace, the boot ID.
@@ -139,16 +143,11 @@ func (o orders) deleteKey(ctx context.Context, order *v1alpha1.NodeOrder) error 
 	return nil
 }
 
-// lookReport reads the proof, and the pod's report on the NodeOrder. The power is read earlier, because the pod reports
-// just before the power-off. During the copy of the disk the NodeOrder is irrelevant.
+// lookReport reads the pod's report on the NodeOrder. The power is read earlier, because the pod reports just before the
+// power-off.
 func (o orders) lookReport(ctx context.Context, w *observed) error {
 	f := &w.facts
-	if !f.Touched {
-		return nil
-	}
-	o.readProof(w)
-	f.Outdated = w.record.Order == nil || w.record.Order.Namespace == ""
-	if f.Returning || f.Outdated || w.isCopying || mustBeRemoved(w) && !w.isHeld() || o.isDeleted(w) {
+	if f.Outdated || !f.OrderMatters() {
 		return nil
 	}
 	if err := o.readOrder(ctx, w); err != nil || w.order == nil {
@@ -188,20 +187,28 @@ func acceptReport(w *observed, report *v1alpha1.Report, now time.Time) error {
 }
 
 // believe copies the signed report to the Prototype, where only the engine writes. Later steps then do not depend on
-// the NodeOrder. A report without a proof revokes an earlier proof.
+// the NodeOrder: after a proof it is deleted. A report without a proof revokes an earlier proof.
 func (o orders) believe(ctx context.Context, w *observed) error {
 	said := w.reported
-	return o.commit(ctx, w.p, func(s *v1alpha1.PrototypeStatus) {
+	err := o.commit(ctx, w, func(s *v1alpha1.PrototypeStatus) {
 		s.Proof, s.Contents = said.Proof, said.Contents
 		if said.Unproven != nil {
 			s.Unproven = said.Unproven
 		}
 	})
+	if err != nil || said.Proof == nil {
+		return err
+	}
+	return o.deleteOrder(ctx, w)
 }
 
-// readProof sets the facts of the proof on the Prototype.
-func (o orders) readProof(w *observed) {
+// readProof sets the facts of the recorded NodeOrder, and of the proof on the Prototype.
+func (o orders) readProof(_ context.Context, w *observed) error {
 	f := &w.facts
+	if !f.Touched {
+		return nil
+	}
+	f.Outdated = w.record.Order == nil || w.record.Order.Namespace == ""
 	proof := w.p.Status.Proof
 	if w.record.Proves(proof, w.p.UID) {
 		w.proof = proof
@@ -211,11 +218,12 @@ func (o orders) readProof(w *observed) {
 		f.PoweringOff = age.Abs() < powerOffGrace
 	}
 	o.readUnproven(w)
+	return nil
 }
 
 // lookLeftOrder reads a NodeOrder that should no longer exist.
 func (o orders) lookLeftOrder(ctx context.Context, w *observed) error {
-	if w.order != nil || !w.facts.LeftOrderMatters() {
+	if f := &w.facts; w.order != nil || !f.LeftoversMatter() && !(f.Outdated && f.OrderMatters()) {
 		return nil
 	}
 	return o.readOrder(ctx, w)
@@ -246,15 +254,5 @@ func (o orders) deleteOrder(ctx context.Context, w *observed) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete order %s/%s: %w", w.order.Namespace, w.order.Name, err)
 	}
-	if len(w.order.Finalizers) == 0 {
-		o.deletedOrders.Store(w.p.UID, w.order.UID)
-	}
 	return nil
-}
-
-// isDeleted reports whether this process has deleted the recorded NodeOrder with a valid proof. Reports on another NodeOrder are not
-// trusted.
-func (o orders) isDeleted(w *observed) bool {
-	deleted, _ := o.deletedOrders.Load(w.p.UID)
-	return w.facts.Proven && deleted == w.record.Order.UID
 }

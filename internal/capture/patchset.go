@@ -47,15 +47,16 @@ func (f failedSet) refusal(pool string) cloud.Refusal {
 }
 
 // checkAndAct makes one pass over the check, or over the capture.
-func (c patchSetCheck) checkAndAct(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (Result, error) {
-	if begins, err := c.pass(ctx, p, c.readRecord(p)); err != nil || !begins {
+func (c patchSetCheck) checkAndAct(ctx context.Context, w *observed) (Result, error) {
+	if begins, err := c.pass(ctx, w); err != nil || !begins {
 		return Result{After: patchSetPoll}, err
 	}
-	return c.observeAndAct(ctx, p, isLeft)
+	return c.observeAndAct(ctx, w)
 }
 
 // pass makes one pass over the check. begins: nothing is to check, so the capture begins or continues.
-func (c patchSetCheck) pass(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record) (begins bool, err error) {
+func (c patchSetCheck) pass(ctx context.Context, w *observed) (begins bool, err error) {
+	p, record := w.p, w.record
 	begun := record.Reservation != nil || record.Replacement != nil || record.Patch != nil || record.DiskCheckStartedAt != nil || record.LeaveBoot() != ""
 	if p.Spec.Pioneer == nil || begun || p.DeletionTimestamp != nil || p.Status.Failure != nil {
 		return true, nil
@@ -66,18 +67,19 @@ func (c patchSetCheck) pass(ctx context.Context, p *v1alpha1.Prototype, record v
 	}
 	set := p.Status.PatchSet
 	if set == "" {
-		return c.check(ctx, p, record, failed)
+		return c.check(ctx, w, failed)
 	}
 	bad, is := failed[set]
 	if !is {
 		return true, nil
 	}
-	c.refuse(p, record, bad.refusal(p.Spec.Pool))
+	c.refuse(w, bad.refusal(p.Spec.Pool))
 	return false, nil
 }
 
 // check asks a node for its pending patches, and writes their digest to the Prototype.
-func (c patchSetCheck) check(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record, failed map[string]failedSet) (begins bool, err error) {
+func (c patchSetCheck) check(ctx context.Context, w *observed, failed map[string]failedSet) (begins bool, err error) {
+	p := w.p
 	node := p.Spec.Donor.NodeName
 	if p.Spec.AddsDonor() {
 		if node, err = c.nodeOfImage(ctx, p, failed); err != nil || node == "" {
@@ -86,7 +88,7 @@ func (c patchSetCheck) check(ctx context.Context, p *v1alpha1.Prototype, record 
 	}
 	if err := mayRun(c.Engine, p); err != nil {
 		if denied := (*deniedError)(nil); errors.As(err, &denied) {
-			c.refuse(p, record, denied.Refusal)
+			c.refuse(w, denied.Refusal)
 			return false, nil
 		}
 		return false, err
@@ -104,12 +106,12 @@ func (c patchSetCheck) check(ctx context.Context, p *v1alpha1.Prototype, record 
 	}
 	found := nodepatch.Summary(checked.Report, metav1.NewTime(c.now()))
 	if found.Reason != "" {
-		c.refuse(p, record, cloud.Refuse(v1alpha1.PolicyPatchesNotChecked,
+		c.refuse(w, cloud.Refuse(v1alpha1.PolicyPatchesNotChecked,
 			fmt.Sprintf("patches failed before in pool %s, and node %s could not check its pending patches (%s): %s", p.Spec.Pool, checked.Node, found.Reason, strings.TrimSuffix(found.Message, ".")),
 			"correct the cause, and try again"))
 		return false, nil
 	}
-	return false, c.commit(ctx, p, func(s *v1alpha1.PrototypeStatus) { s.PatchSet = found.Set })
+	return false, c.commit(ctx, w, func(s *v1alpha1.PrototypeStatus) { s.PatchSet = found.Set })
 }
 
 // preview returns the refusal of a capture whose pending patches are known to have failed. If a check will find the pending
@@ -169,8 +171,7 @@ func (c patchSetCheck) lastSet(ctx context.Context, p *v1alpha1.Prototype) (stri
 }
 
 // refuse ends the capture, which has not begun.
-func (c patchSetCheck) refuse(p *v1alpha1.Prototype, record v1alpha1.Record, why cloud.Refusal) {
-	w := fromPrototype(p, record)
+func (c patchSetCheck) refuse(w *observed, why cloud.Refusal) {
 	w.refusals, w.facts.Refused = []cloud.Refusal{why}, true
 	d := plan.Decision{Do: plan.Refuse}
 	report(w, d, c.now())

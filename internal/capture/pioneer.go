@@ -145,7 +145,7 @@ func patchTask(ctx context.Context, e *Engine, w *observed, r nodepatch.Record) 
 // isGoneForPatch reports whether the patch ends without the node. An added donor that is off is not started for its end.
 func isGoneForPatch(w *observed) bool {
 	f := &w.facts
-	return !w.isPowerUnread && (f.Power == plan.InstanceGone || f.Power == plan.Off && f.Added && (f.Failed || f.Deleting))
+	return f.Power == plan.InstanceGone || f.Power == plan.Off && f.Added && (f.Failed || f.Deleting)
 }
 
 // failedLevels are the patch levels that failed in other captures of the pool. The status of policies also has the levels

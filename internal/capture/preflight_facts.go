@@ -68,7 +68,6 @@ func (q preflight) turn(ctx context.Context, w *observed, c *admission.Case) {
 		err = fmt.Errorf("list prototypes: %w", err)
 	}
 	list.Items = slices.DeleteFunc(list.Items, func(other v1alpha1.Prototype) bool {
-		w.isListed = w.isListed || other.Name == w.p.Name && other.ResourceVersion == w.p.ResourceVersion
 		return other.Name == w.p.Name
 	})
 	w.activeCaptures = holding(list.Items)

@@ -20,12 +20,13 @@ import (
 // readDeparture reads from the settings whether the donor returns. Without a Prototype, the reservation has the answer.
 func readDeparture(w *observed) {
 	f := &w.facts
-	if !w.isOrphan {
+	if w.isOrphan {
+		f.DonorReplaced = w.reservation != nil && w.reservation.Replacement != nil
+		f.GrowFirst, f.Added = w.removalRecord().GrowFirst, w.removalRecord().Added
+	} else {
 		f.DonorReplaced, f.GrowFirst, f.Added = w.p.Spec.ReplacesDonor(), w.p.Spec.GrowsFirst(), w.p.Spec.AddsDonor()
-		return
 	}
-	f.DonorReplaced = w.reservation != nil && w.reservation.Replacement != nil
-	f.GrowFirst, f.Added = w.removalRecord().GrowFirst, w.removalRecord().Added
+	f.RemovalDecided = w.isRemoving()
 }
 
 // removalRecord returns the recorded replacement, or the zero value.
@@ -69,11 +70,6 @@ func needsReplacement(w *observed) bool {
 	f := &w.facts
 	return f.DonorReplaced && f.GrowFirst && !f.Added && f.Recorded && f.Lock == plan.Ours && f.Node != plan.NodeGone && f.Pod == plan.NoPod &&
 		!f.MustBoot() && !f.Failed && !f.Deleting && !f.Overdue && f.Patch != plan.PatchUnderWay
-}
-
-// awaitsReplacement reports whether the capture waits only for the replacement.
-func awaitsReplacement(w *observed) bool {
-	return needsReplacement(w) && w.facts.Replacement != plan.ReplacementReady
 }
 
 // readReplacement looks for the replacement of a donor before the drain. The cloud is not asked before the growth is

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +26,7 @@ import (
 type removalEnv struct {
 	*testEnv
 	growFirst bool
-	// touched: an order was written down. shrunk and grown is by how many nodes others have changed the pool.
+	// touched: the Lease names the boot of an order, which precedes the pod. shrunk and grown is by how many nodes others have changed the pool.
 	touched       bool
 	shrunk, grown int64
 	// size that the pool had after the last pass.
@@ -72,8 +73,15 @@ func (d *removalEnv) watch() {
 	d.t.Helper()
 	if p := d.prototype(); p != nil {
 		record, err := v1alpha1.RecordOf(p)
-		d.touched = d.touched || err == nil && record.GeneralizeBootID != ""
-		d.checkReplacement(record)
+		if err == nil {
+			d.checkReplacement(record)
+		}
+	}
+	for _, name := range d.leases() {
+		lease, err := d.objects.Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), ourspace, name)
+		d.must(err)
+		reservation, err := v1alpha1.ReservationOf(lease.(metav1.Object).GetAnnotations())
+		d.touched = d.touched || err == nil && reservation != nil && reservation.GeneralizeBootID != ""
 	}
 	least := 2 - d.shrunk
 	if !d.growFirst {

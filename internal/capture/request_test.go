@@ -61,39 +61,6 @@ func TestAPreflightIsNotMadeTwice(t *testing.T) {
 	}
 }
 
-// TestOnlySnapshotIsReadWhileCopying, and the donor's power before anything is made of it.
-func TestOnlySnapshotIsReadWhileCopying(t *testing.T) {
-	s := newTestEnv(t).decide()
-	waits, begun := 0, 0
-	p := s.play(func(int) {
-		p := s.prototype()
-		if p == nil || p.Status.Phase != v1alpha1.PhaseSnapshotting {
-			return
-		}
-		before := len(s.calls)
-		if _, err := s.engine.Pass(t.Context(), s.name); err != nil {
-			t.Fatal(err)
-		}
-		calls := slices.DeleteFunc(slices.Clone(s.calls[before:]), func(call string) bool {
-			return !strings.HasPrefix(call, "Instance ") && !strings.HasPrefix(call, "Snapshot ")
-		})
-		if s.prototype().Status.Phase == v1alpha1.PhaseSnapshotting {
-			waits++
-			if len(calls) != 1 || !strings.HasPrefix(calls[0], "Snapshot ") {
-				t.Errorf("while the copy is made: %v", calls)
-			}
-			return
-		}
-		if begun++; !slices.ContainsFunc(calls, func(call string) bool { return strings.HasPrefix(call, "Instance ") }) {
-			t.Errorf("the copy is complete, and the power was not looked at: %v", calls)
-		}
-	})
-	s.succeeded(p)
-	if waits == 0 {
-		t.Error("nothing was waited for")
-	}
-}
-
 // crowd gives the pool nodes of so many images, what the recipe names included.
 func (s *testEnv) crowd(images int) {
 	s.t.Helper()
@@ -129,40 +96,5 @@ func TestTooManyImages(t *testing.T) {
 		if p.Status.Failure == nil || p.Status.Failure.Reason != imagecount.TooManyImages || s.cloud.World().Count(memory.ByCaller, memory.EffectProtect, "") > 0 {
 			t.Errorf("%d images: %+v", images, p.Status.Failure)
 		}
-	}
-}
-
-// TestPodRemovalSendsNoCloudRequest: the inspecting pod is removed from a reserved node without a request to the
-// cloud.
-func TestPodRemovalSendsNoCloudRequest(t *testing.T) {
-	s := newTestEnv(t).decide()
-	removed, before := 0, 0
-	p := s.play(func(int) {
-		record, err := v1alpha1.RecordOf(s.prototype())
-		s.must(err)
-		if record.Reservation == nil || removed > 0 {
-			before = len(s.calls)
-			return
-		}
-		calls := s.calls[before:]
-		reserved, gone := slices.Index(calls, "patch nodes/"), slices.Index(calls, "delete pods/")
-		if reserved < 0 || gone < reserved {
-			t.Fatalf("the donor was reserved, and then the pod removed, by none of %v", calls)
-		}
-		if asked := slices.DeleteFunc(slices.Clone(calls[reserved:gone]), func(call string) bool { return !isCloudCall(call) }); len(asked) > 0 {
-			t.Errorf("the cloud was asked %v", asked)
-		}
-		if removed++; s.generalizePod() != nil {
-			t.Error("the pod that looked is still there")
-		}
-		looked := slices.IndexFunc(calls, func(call string) bool { return strings.HasPrefix(call, "Instance ") })
-		held := slices.IndexFunc(calls, func(call string) bool { return strings.HasPrefix(call, "ProtectFromScaleIn ") })
-		if looked < 0 || held < looked {
-			t.Errorf("it is held unseen: %v", calls)
-		}
-	})
-	s.succeeded(p)
-	if removed != 1 {
-		t.Errorf("it was removed %d times", removed)
 	}
 }

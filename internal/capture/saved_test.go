@@ -45,14 +45,13 @@ func TestWhereARecipeIsSavedIsInTheStatus(t *testing.T) {
 		t.Helper()
 		p := &v1alpha1.Prototype{}
 		must(e.Client.Get(ctx, client.ObjectKey{Name: "saved-2026.03.14"}, p))
-		before := p.DeepCopy()
-		w := &observed{p: p, pool: "memory:///pools/saved", change: cloud.RecipeChange{Removes: []cloud.RecipeField{{Kind: "customData"}}, Backup: []byte(`{"image":"generic"}`)}}
+		w := &observed{p: p, written: p.Status.DeepCopy(), pool: "memory:///pools/saved", change: cloud.RecipeChange{Removes: []cloud.RecipeField{{Kind: "customData"}}, Backup: []byte(`{"image":"generic"}`)}}
 		saved, err := promotion{e}.lookSaved(ctx, w)
 		must(err)
 		if !saved {
 			must(promotion{e}.saveRecipe(ctx, w))
 		}
-		must(e.writeStatus(ctx, before, p))
+		must(e.writeStatus(ctx, w))
 		return saved
 	}
 	says := func() string {

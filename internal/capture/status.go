@@ -194,7 +194,7 @@ func progress(w *observed, d plan.Decision) string {
 
 // isHeldWithoutNode reports whether a read has found no Node of the held donor.
 func (w *observed) isHeldWithoutNode() bool {
-	return w.facts.Node == plan.NodeGone && w.isHeld() && !w.isNodeUnread
+	return w.facts.Node == plan.NodeGone && w.isHeld()
 }
 
 // replacementProgress is the progress of a leaving donor.
@@ -427,51 +427,28 @@ var artifactPhases = []v1alpha1.Phase{
 	v1alpha1.PhasePublishing, v1alpha1.PhaseRunningTrial, v1alpha1.PhaseAwaitingPromotion, v1alpha1.PhasePromoting, v1alpha1.PhaseRetiring, v1alpha1.PhaseScalingOut,
 }
 
-// progressInterval is the minimum time between two status writes that change only the percentage of the replication.
-const progressInterval = time.Minute
-
-// deferProgress leaves a new percentage of the replication to a later pass if the last status write is recent.
-func (r prototypes) deferProgress(before, p *v1alpha1.Prototype) {
-	at, _ := r.statusWrites.Load(p.UID)
-	written, found := at.(time.Time)
-	if !found || before.Status.Image == nil || p.Status.Image == nil || r.now().Sub(written) >= progressInterval {
-		return
-	}
-	without := p.Status.DeepCopy()
-	without.Progress, without.Image.ReplicationPercent = before.Status.Progress, before.Status.Image.ReplicationPercent
-	if equality.Semantic.DeepEqual(*without, before.Status) {
-		p.Status = *without
-	}
-}
-
-// reportOf is a status without the parts on which effects depend: a report to people. Only commit writes the other parts.
-func reportOf(s v1alpha1.PrototypeStatus) v1alpha1.PrototypeStatus {
-	s.Record, s.Proof, s.Unproven, s.Contents, s.PatchSet = nil, nil, nil, "", ""
-	return s
-}
-
-// writeStatus writes the report in the status if the pass changed it. The patch is made from the statuses alone, which are the
-// smaller part of the object.
-func (e *Engine) writeStatus(ctx context.Context, before, p *v1alpha1.Prototype) error {
-	from, to := &v1alpha1.Prototype{Status: reportOf(before.Status)}, &v1alpha1.Prototype{Status: reportOf(p.Status)}
-	if equality.Semantic.DeepEqual(from.Status, to.Status) {
+// writeStatus writes record and report in one write, if the pass changed them. The resource version guards the write. The patch is
+// made from the statuses alone, which are the smaller part of the object.
+func (e *Engine) writeStatus(ctx context.Context, w *observed) error {
+	p := w.p
+	if equality.Semantic.DeepEqual(*w.written, p.Status) {
 		return nil
 	}
-	patch := client.MergeFrom(from)
-	if p.Status.Phase == v1alpha1.PhaseSucceeded { // no later pass corrects the end
-		from.ResourceVersion, to.ResourceVersion = p.ResourceVersion, p.ResourceVersion
-		patch = client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{})
-	}
-	difference, err := patch.Data(to)
+	wanted := p.Status.DeepCopy()
+	from, to := &v1alpha1.Prototype{Status: *w.written}, &v1alpha1.Prototype{Status: *wanted}
+	from.ResourceVersion, to.ResourceVersion = p.ResourceVersion, p.ResourceVersion
+	difference, err := client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{}).Data(to)
 	if err != nil {
 		return fmt.Errorf("compare the status of prototype %s: %w", p.Name, err)
 	}
 	err = e.Client.Status().Patch(ctx, p, client.RawPatch(types.MergePatchType, difference))
-	if client.IgnoreNotFound(err) != nil {
+	if err == nil && (wanted.Record != nil && p.Status.Record == nil || wanted.Proof != nil && p.Status.Proof == nil) {
+		err = errOutdatedDefinition
+	}
+	p.Status = *wanted
+	if err != nil {
 		return fmt.Errorf("write the status of prototype %s: %w", p.Name, err)
 	}
-	if err == nil {
-		e.statusWrites.Store(p.UID, e.now())
-	}
+	w.written = wanted.DeepCopy()
 	return nil
 }

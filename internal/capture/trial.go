@@ -30,9 +30,8 @@ const TrialUnsupported = "TrialUnsupported"
 
 // observedTrial is the observation of a trial.
 type observedTrial struct {
-	// cloud is the trial in the cloud, read at cloudAt. endedAt is the time of the latest request to remove the trial.
-	cloud            cloud.Trial
-	cloudAt, endedAt time.Time
+	// cloud is the trial in the cloud.
+	cloud cloud.Trial
 	// subject is the input of the TrialObserver, and observation its result.
 	subject     trial.Subject
 	observation trial.Observation
@@ -91,16 +90,8 @@ func (t trials) lookTrial(ctx context.Context, w *observed) error {
 	if err != nil {
 		return err
 	}
-	if w.reads != nil && w.reads.stillHolds(r, now) {
-		w.trial.cloud, w.trial.cloudAt = w.reads.trial, w.reads.trialAt
-	} else {
-		if w.reads != nil {
-			ctx = cloud.WithReadCache(ctx)
-		}
-		w.trial.cloudAt = now
-		if w.trial.cloud, err = runner.Trial(ctx, trialSpec(w)); err != nil {
-			return err
-		}
+	if w.trial.cloud, err = runner.Trial(ctx, trialSpec(w)); err != nil {
+		return err
 	}
 	if err := t.confirmTrialGone(ctx, w); err != nil {
 		return err

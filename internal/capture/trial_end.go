@@ -30,8 +30,6 @@ const (
 	// endTimeout limits the wait for a Node, and for the end of an error. Then the trial ends without the Node, and
 	// the error is reported.
 	endTimeout = 5 * time.Minute
-	// endRetryInterval is the interval of repeated requests to remove a trial.
-	endRetryInterval = 30 * time.Second
 )
 
 // end removes all objects of an attempt. The start of the removal is recorded first. The completion is recorded after
@@ -60,12 +58,7 @@ func (t trials) end(ctx context.Context, w *observed) error {
 		return err
 	}
 	spec, subject := trialSpec(w), subjectOf(w, t.now())
-	state := cloud.Deleting
-	if w.trial.endedAt = t.now(); w.reads != nil && w.trial.cloud.State != cloud.Absent && w.trial.endedAt.Sub(w.reads.endedAt) < endRetryInterval {
-		w.trial.endedAt = w.reads.endedAt // the latest request is recent, and the cloud still has objects of the trial
-	} else {
-		state, err = runner.EndTrial(ctx, spec)
-	}
+	state, err := runner.EndTrial(ctx, spec)
 	left, cleanErr := t.clean(ctx, w, subject)
 	if err := errors.Join(err, cleanErr); err != nil || left || state != cloud.Absent || w.trial.cloud.State != cloud.Absent {
 		return err

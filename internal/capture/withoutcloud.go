@@ -27,7 +27,6 @@ func (e *Engine) actWithoutCloud(ctx context.Context, w *observed, trouble error
 	if err := e.lookNode(ctx, w); err != nil || !w.isHeld() {
 		return nil
 	}
-	w.isPowerUnread = true
 	d := plan.WithoutCloud(w.facts)
 	e.Log.V(1).Info("decided without the cloud", "node", w.p.Spec.Donor.NodeName, "holder", w.p.Name, "decision", d.String())
 	switch d.Do {

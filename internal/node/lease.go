@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -40,44 +39,6 @@ type Reservations struct {
 	Namespace string
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
-	// Written, if set, keeps written Leases. The next write of a kept Lease needs no read.
-	Written *WrittenLeases
-}
-
-// WrittenLeases are the Leases that this process has created for reservations, as the API server returned them after the last
-// write. The key is the UID of the holder.
-type WrittenLeases struct{ byHolder sync.Map }
-
-// Forget removes the Lease of the holder.
-func (l *WrittenLeases) Forget(holder types.UID) { l.byHolder.Delete(holder) }
-
-// take removes and returns the holder's Lease; nil if unknown, or after a failed write.
-func (l *WrittenLeases) take(holder types.UID) *coordinationv1.Lease {
-	if l == nil {
-		return nil
-	}
-	kept, _ := l.byHolder.LoadAndDelete(holder)
-	lease, _ := kept.(*coordinationv1.Lease)
-	return lease
-}
-
-func (l *WrittenLeases) keep(holder types.UID, lease *coordinationv1.Lease) {
-	if l != nil {
-		l.byHolder.Store(holder, lease)
-	}
-}
-
-// created takes the Lease as a Lease to delete; nil if unknown.
-func (l *WrittenLeases) created(holder types.UID) *Lease {
-	lease := l.take(holder)
-	if lease == nil {
-		return nil
-	}
-	read, err := leaseOf(lease)
-	if err != nil {
-		return nil
-	}
-	return read
 }
 
 // Lease is the content of a reservation's Lease.
@@ -152,14 +113,8 @@ func (s Reservations) Drop(ctx context.Context, l Lease) error {
 	return nil
 }
 
-// DropOf deletes all Leases of the holder. Call DropOf when the holder reserves no node any more. A holder whose Lease this
-// process has created has no other Lease.
+// DropOf deletes all Leases of the holder. Call DropOf when the holder reserves no node any more.
 func (s Reservations) DropOf(ctx context.Context, holder types.UID) error {
-	if l := s.Written.created(holder); l != nil {
-		if err := s.Drop(ctx, *l); !apierrors.IsConflict(err) {
-			return err
-		}
-	}
 	all, err := s.All(ctx)
 	for _, l := range all {
 		if l.Reservation.UID == holder {
@@ -174,7 +129,6 @@ func (s Reservations) DropOf(ctx context.Context, holder types.UID) error {
 func (s Reservations) grant(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) (*Lease, error) {
 	made, err := s.create(ctx, n, r)
 	if err == nil {
-		s.Written.keep(r.UID, made)
 		return leaseOf(made)
 	}
 	if !apierrors.IsAlreadyExists(err) {
@@ -201,15 +155,6 @@ func (s Reservations) grant(ctx context.Context, n *corev1.Node, r v1alpha1.Rese
 // Renew writes the Lease of a reserved node, whether the Lease exists or not, and leaves the copy on the Node: the caller must
 // know that the node is reserved.
 func (s Reservations) Renew(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) error {
-	if have := s.Written.take(r.UID); have != nil && have.Name == v1alpha1.ReservationLeaseName(n.Name, n.UID) && !repeats(have, r) {
-		written, err := s.update(ctx, have, n, r)
-		if err == nil {
-			s.Written.keep(r.UID, written)
-		}
-		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-			return err
-		}
-	}
 	have, err := s.get(ctx, n)
 	switch {
 	case err != nil:
@@ -222,12 +167,6 @@ func (s Reservations) Renew(ctx context.Context, n *corev1.Node, r v1alpha1.Rese
 	}
 	_, err = s.update(ctx, have, n, r)
 	return err
-}
-
-// repeats reports whether the Lease has this reservation.
-func repeats(lease *coordinationv1.Lease, r v1alpha1.Reservation) bool {
-	text, err := json.Marshal(r)
-	return err == nil && lease.Annotations[v1alpha1.ReservationAnnotation] == string(text)
 }
 
 // End deletes the Lease of a released Node if the Lease belongs to the holder.

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
@@ -75,8 +73,6 @@ type Follower struct {
 	Now  func() time.Time
 
 	progress Progress
-	// seen is the resourceVersion of the last observation.
-	seen atomic.Value
 }
 
 // Run returns the last state of the Prototype. The error is ErrGone, ErrAway, the cause of the context's end, or a
@@ -87,9 +83,6 @@ func (f *Follower) Run(ctx context.Context) (*v1alpha1.Prototype, error) {
 	observations, news, driven := make(chan observation), make(chan ProcessName), make(chan error, 1)
 	wake, relook := make(chan struct{}, 1), make(chan struct{}, 1)
 
-	if engine, is := f.Engine.(*capture.Engine); is {
-		engine.Watched = f.watched
-	}
 	w := &watcher{
 		client: f.Cluster.Client, name: f.Prototype.Name, uid: f.Prototype.UID, relook: relook,
 		report: func(s observation) { send(working, observations, s) },
@@ -188,7 +181,6 @@ func (f *Follower) update(s observation) (done bool, err error) {
 	}
 	f.progress.Away, f.progress.Since, f.progress.Until = nil, time.Time{}, time.Time{}
 	if s.prototype != nil {
-		f.seen.Store(s.prototype.ResourceVersion)
 		f.Prototype = s.prototype
 		f.progress.Prototype = s.prototype
 	}
@@ -200,12 +192,6 @@ func (f *Follower) update(s observation) (done bool, err error) {
 	default:
 		return !f.UntilGone && Settled(f.Prototype), nil
 	}
-}
-
-// watched returns the resourceVersion that of the last observation, for capture.Engine; empty before the first one.
-func (f *Follower) watched(context.Context, string) string {
-	version, _ := f.seen.Load().(string)
-	return version
 }
 
 // checkAway returns ErrAway if the API server has been away for too long.

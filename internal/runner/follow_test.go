@@ -376,24 +376,6 @@ func TestFollowerNoticesReplacedPrototype(t *testing.T) {
 	})
 }
 
-// TestEngineGetsVersionOfWatch: the engine of a command hears which version of the Prototype the watch has seen.
-func TestEngineGetsVersionOfWatch(t *testing.T) {
-	b := newBench(t, time.Millisecond)
-	engine := &capture.Engine{}
-	b.follower.Engine = engine
-	ended, end := context.WithCancel(t.Context())
-	end()
-	if _, err := b.follower.Run(ended); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	if _, err := b.follower.update(observation{prototype: &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "41"}}}); err != nil {
-		t.Fatal(err)
-	}
-	if engine.Watched == nil || engine.Watched(t.Context(), "pool1-2026.03.09") != "41" {
-		t.Errorf("the engine does not hear of version 41")
-	}
-}
-
 // A failed pass runs again at the engine's time, and the view shows the error meanwhile.
 func TestTroubleOfAPassIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -92,6 +92,8 @@ type Facts struct {
 	// MustTakeOut: the pool has grown, and the record has neither the Ready replacement nor the begin of the donor's time out
 	// of service.
 	MustTakeOut bool
+	// RemovalDecided: the record says that the instance is removed.
+	RemovalDecided bool
 	// Removing: the cloud is removing the instance.
 	Removing bool
 	// PlaceKept: the instance is gone, but the pool keeps its place and its protection.
@@ -166,7 +168,9 @@ const (
 type Power string
 
 const (
-	InstanceGone Power = ""
+	// PowerUnread: the instance was not read. No decision about a held donor follows.
+	PowerUnread  Power = ""
+	InstanceGone Power = "gone"
 	On           Power = "on"
 	Changing     Power = "changing"
 	Off          Power = "off"
@@ -242,44 +246,36 @@ const (
 // isHeld reports whether the capture holds the donor.
 func (f Facts) isHeld() bool { return f.Lock == Ours || f.Recorded }
 
-// DonePodMatters reports whether a finished generalize pod can change the decision. Kamino removes the pod before the
-// start of the donor. At the end Kamino looks again: the request of a crashed process may have arrived late.
-func (f Facts) DonePodMatters() bool {
-	ends := f.Failed || f.Deleting
-	switch {
-	case !f.Touched, f.Returning && f.isHeld():
-		return false
-	case f.Returning, f.isGone():
-		return ends || f.isFinishing()
-	case f.Proven && f.Snapshot == Absent && f.Image == Absent:
-		return ends // the disk is still to be copied
-	default:
-		return ends || !f.needsDisk()
+// LeavesDisk reports whether the record says that the donor returns, or is removed: neither its disk nor the copy matters until
+// the donor is released.
+func (f Facts) LeavesDisk() bool { return f.isHeld() && (f.Returning || f.RemovalDecided) }
+
+// PodMatters reports whether the pod on the donor can change the decision: not between the proof and the copy, and no more once
+// the record says that the disk is not needed.
+func (f Facts) PodMatters() bool {
+	if !f.isHeld() {
+		return !f.MustBoot()
 	}
+	copies := f.Proven && (f.Snapshot == Absent && f.Image == Absent || f.needsDisk())
+	return !f.LeavesDisk() && (!copies || f.Failed || f.Deleting)
 }
 
-// HoldMatters reports whether the protection of the instance can change the decision. A returning donor that still
-// boots makes the protection irrelevant.
-func (f Facts) HoldMatters() bool {
-	return !f.Returning || f.isBack() || f.ReadyOverdue || f.Power == InstanceGone || f.DonorReplaced
+// OrderMatters reports whether the recorded NodeOrder can change the decision: until the copy, before which it is deleted, or
+// until the donor returns.
+func (f Facts) OrderMatters() bool {
+	return f.isHeld() && f.Touched && !f.LeavesDisk() && (f.Snapshot == Absent && f.Image == Absent || f.Failed || f.Deleting)
 }
 
-// LeftOrderMatters reports whether an unread NodeOrder can change the decision. A pass may have created a NodeOrder without a
-// record, or a late request of a crashed process may have restored the NodeOrder.
-func (f Facts) LeftOrderMatters() bool {
-	ends := f.Failed || f.Deleting
-	switch {
-	case !f.Touched:
-		return ends
-	case !f.Returning && !f.isGone():
-		return f.DonorReplaced && f.Outdated // otherwise the NodeOrder was read with the report
-	default:
-		return !f.isHeld() && (ends || f.isFinishing())
-	}
+// LeftoversMatter reports whether a pod or a NodeOrder that should no longer exist can change the decision. At the end Kamino
+// looks again: the request of a crashed process may have arrived late.
+func (f Facts) LeftoversMatter() bool {
+	return !f.isHeld() && (f.Failed || f.Deleting || f.isFinishing())
 }
 
 // isFinishing reports whether a successful capture only checks for leftovers.
-func (f Facts) isFinishing() bool { return f.Recipe == RecipeHere && f.Snapshot != Deleting }
+func (f Facts) isFinishing() bool {
+	return f.Recipe == RecipeHere && f.Snapshot != Deleting && !f.MustRetire && !f.MustScaleOut
+}
 
 // MustBoot reports whether the donor must boot before it serves. The donor must leave the boot of the order, or its
 // last boot before it went down.

@@ -14,6 +14,8 @@ func Next(f Facts) Decision {
 		return abandon(f)
 	case f.Unrecorded:
 		return fail(RecordLost)
+	case f.LeavesDisk():
+		return leave(f)
 	case f.Image != Absent:
 		return finish(f)
 	case f.Snapshot != Absent:

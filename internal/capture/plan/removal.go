@@ -21,7 +21,7 @@ func awaitReplacement(f Facts) Decision {
 // removeAdded removes an added donor, also before the order. The donor may serve pods, so the drain comes first. A node that is
 // down cannot end its pods: past the deadline the removal does not wait for these pods.
 func removeAdded(f Facts) Decision {
-	serves := !f.MustBoot() && f.Node != NodeGone && (f.Power == On || f.Power == Changing) && !f.Removing
+	serves := !f.MustBoot() && f.Node != NodeGone && (f.Power == On || f.Power == Changing) && !f.Removing && !f.RemovalDecided
 	switch {
 	case !serves, f.Pod != NoPod, f.Order, f.Lock == Theirs:
 		return removeDonor(f)

@@ -20,8 +20,6 @@ func publish(f Facts) Decision {
 		return fail(DeadlineExceeded)
 	case f.needsDisk():
 		return wait(ForSnapshot)
-	case f.isHeld() && f.Returning && f.Power == On && !f.isBack() && f.ReadyOverdue:
-		return fail(DonorNotReady)
 	case f.isHeld():
 		return endHold(f)
 	case f.Snapshot == Taken:
@@ -29,6 +27,14 @@ func publish(f Facts) Decision {
 	default:
 		return do(Publish)
 	}
+}
+
+// leave returns the donor, or removes it, whatever became of the copy.
+func leave(f Facts) Decision {
+	if f.Returning && f.Power == On && !f.isBack() && f.ReadyOverdue {
+		return fail(DonorNotReady)
+	}
+	return endHold(f)
 }
 
 // finish continues with an image version: release the donor, run the trial, promote the version.

@@ -75,19 +75,6 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// Watched returns a function that reads a Prototype's resourceVersion from a manager's cache; empty if the cache has no
-// such Prototype. Use Watched for capture.Engine, after the cache is filled.
-func Watched(cache client.Reader) func(ctx context.Context, name string) string {
-	return func(ctx context.Context, name string) string {
-		heard := &metav1.PartialObjectMetadata{}
-		heard.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Prototype"))
-		if err := cache.Get(ctx, client.ObjectKey{Name: name}, heard); err != nil {
-			return ""
-		}
-		return heard.ResourceVersion
-	}
-}
-
 // CacheOptions limits a manager's cache to the metadata of Prototypes, of generalize pods and of orders.
 func CacheOptions(namespace string) (cache.Options, error) {
 	ours, err := labels.NewRequirement(v1alpha1.PrototypeLabel, selection.Exists, nil)

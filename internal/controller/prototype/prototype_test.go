@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -50,30 +49,6 @@ func TestReconcileEndsQuietly(t *testing.T) {
 	r := &Reconciler{Pass: func(ctx context.Context, _ string) (capture.Result, error) { return capture.Result{}, ctx.Err() }}
 	if got, err := r.Reconcile(ctx, reconcile.Request{}); err != nil || got.RequeueAfter != 0 {
 		t.Errorf("Reconcile = %+v, %v", got, err)
-	}
-}
-
-// cached is a cache of one Prototype's metadata.
-type cached struct {
-	client.Reader
-	of metav1.PartialObjectMetadata
-}
-
-func (c cached) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
-	if into, is := o.(*metav1.PartialObjectMetadata); is && o.GetObjectKind().GroupVersionKind() == v1alpha1.GroupVersion.WithKind("Prototype") && key.Name == c.of.Name {
-		*into = c.of
-		return nil
-	}
-	return errors.New("not found")
-}
-
-func TestWatchedIsTheVersionInTheCache(t *testing.T) {
-	watched := Watched(cached{of: metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "p", ResourceVersion: "7"}}})
-	if got := watched(t.Context(), "p"); got != "7" {
-		t.Errorf("it has heard of version %q, want 7", got)
-	}
-	if got := watched(t.Context(), "q"); got != "" {
-		t.Errorf("it has heard of version %q of a Prototype that there is not", got)
 	}
 }
 
