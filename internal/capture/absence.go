@@ -70,10 +70,10 @@ func (h donorReservation) confirmGone(ctx context.Context, w *observed) error {
 		return h.confirmGoneBefore(ctx, w)
 	}
 	if f.Unrecorded && !f.Failed && !f.Deleting {
-		f.Power = plan.Changing // the capture fails first, whatever the instance
+		f.Donor.Power = plan.Changing // the capture fails first, whatever the instance
 		return nil
 	}
-	absence, now := plan.Absence{Node: f.Node, Requested: w.isRemoving()}, metav1.NewTime(h.now())
+	absence, now := plan.Absence{Node: f.Donor.Node, Requested: w.isRemoving()}, metav1.NewTime(h.now())
 	missing, agreed := orNow(w.reservation.MissingSince, now), notAfter(w.reservation.AgreedSince, now)
 	if agreed != nil {
 		absence.Since = now.Sub(agreed.Time)
@@ -84,7 +84,7 @@ func (h donorReservation) confirmGone(ctx context.Context, w *observed) error {
 	}
 	doubt := plan.DoubtOf(absence)
 	if doubt == plan.NoDoubt {
-		f.Power = plan.InstanceGone
+		f.Donor.Power = plan.InstanceGone
 		return h.readLastingProtection(ctx, w)
 	}
 	if err := h.recordMissing(ctx, w, missing, agreedAfter(doubt, agreed, now)); err != nil {
@@ -123,7 +123,7 @@ func (h donorReservation) confirmGoneBefore(ctx context.Context, w *observed) er
 		err = doubtful("the instance of node "+w.p.Spec.Donor.NodeName, string(w.id), doubts[plan.IsListed])
 	}
 	if err == nil {
-		w.facts.Power = plan.InstanceGone
+		w.facts.Donor.Power = plan.InstanceGone
 	}
 	return err
 }
@@ -150,7 +150,7 @@ func (h donorReservation) recordMissing(ctx context.Context, w *observed, since,
 		return nil
 	}
 	reservation.MissingSince, reservation.AgreedSince = since, agreed
-	if w.isOrphan || !w.facts.Recorded { // the Lease is the record
+	if w.isOrphan || !w.facts.Hold.Recorded { // the Lease is the record
 		if err := h.reservations().Renew(ctx, w.node, reservation); err != nil {
 			return fmt.Errorf("record the missing instance of node %s: %w", w.node.Name, err)
 		}
@@ -188,7 +188,7 @@ func (h donorReservation) confirmUnprotected(ctx context.Context, w *observed) e
 // keepsLease reports whether the Lease of a donor whose instance is gone outlives the capture. As long as the Node exists, the
 // instance could exist after all: the sweep then finds and returns the node.
 func keepsLease(w *observed) bool {
-	return w.facts.Power == plan.InstanceGone && w.node != nil && !w.isOrphan
+	return w.facts.Donor.Power == plan.InstanceGone && w.node != nil && !w.isOrphan
 }
 
 // ErrInstanceGone is returned for the reserved Node of an instance that the cloud does not have.
@@ -276,10 +276,10 @@ func confirmPoolGone(ctx context.Context, e *Engine, w *observed) error {
 // capture would end as interrupted.
 func (a artifacts) confirmLost(ctx context.Context, w *observed) error {
 	f := &w.facts
-	if w.isHeld() || w.isOrphan || !f.Touched || f.Failed || f.Deleting || f.Unrecorded {
+	if w.isHeld() || w.isOrphan || !f.Disk.Touched || f.Failed || f.Deleting || f.Unrecorded {
 		return nil
 	}
-	if f.Image != plan.Absent || f.Snapshot != plan.Absent && f.Snapshot != plan.Deleting {
+	if f.Image.Version != plan.Absent || f.Image.Snapshot != plan.Absent && f.Image.Snapshot != plan.Deleting {
 		return endConfirm(ctx, a.Engine, w, versionObject)
 	}
 	list, err := a.inLists(ctx, w)

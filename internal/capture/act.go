@@ -100,8 +100,8 @@ func (h donorReservation) reserve(ctx context.Context, w *observed) error {
 		return err
 	}
 	reservation := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID}, w.node, w.protection.Token, metav1.NewTime(h.now()))
-	if w.facts.DonorReplaced {
-		reservation.Replacement = &v1alpha1.DonorReplacement{GrowFirst: w.facts.GrowFirst, Added: w.facts.Added}
+	if w.facts.Leaving.Replaced {
+		reservation.Replacement = &v1alpha1.DonorReplacement{GrowFirst: w.facts.Leaving.GrowFirst, Added: w.facts.Leaving.Added}
 	}
 	written, err := h.reservations().Reserve(ctx, w.node, reservation)
 	if err != nil {

@@ -18,7 +18,7 @@ func (a eventRecorder) announce(w *observed, d plan.Decision) {
 	case plan.Bind:
 		a.event(w, corev1.EventTypeNormal, "Reserved", "node %s has joined pool %s, and is reserved for version %s; the patch follows", w.node.Name, pool, version)
 	case plan.Reserve:
-		if w.facts.DonorReplaced && w.facts.GrowFirst {
+		if w.facts.Leaving.Replaced && w.facts.Leaving.GrowFirst {
 			a.event(w, corev1.EventTypeNormal, "Reserved", "node %s is reserved for version %s of pool %s; the node serves until its replacement is Ready", node, version, pool)
 		} else {
 			a.event(w, corev1.EventTypeNormal, "Reserved", "node %s is reserved for version %s of pool %s; the drain follows", node, version, pool)
@@ -98,7 +98,7 @@ func (a eventRecorder) passed(w *observed) {
 
 // ends records the end of an attempt without a verdict.
 func (a eventRecorder) ends(w *observed) {
-	if w.facts.VersionVerdict == plan.NoVerdict && !w.facts.Failed && !w.facts.Deleting {
+	if w.facts.Trial.Verdict == plan.NoVerdict && !w.facts.Failed && !w.facts.Deleting {
 		a.ofVersion(w, corev1.EventTypeWarning, string(plan.TrialInconclusive), "attempt %d at the trial of version %s of pool %s has no verdict: %s",
 			w.record.Trial.Attempt, w.p.Spec.Version, w.p.Spec.Pool, inconclusiveReason(w))
 	}
@@ -137,7 +137,7 @@ func (a eventRecorder) event(w *observed, kind, reason, format string, args ...a
 
 // grows records that the pool grows by the donor's replacement.
 func (a eventRecorder) grows(w *observed) {
-	if w.facts.Added {
+	if w.facts.Leaving.Added {
 		a.event(w, corev1.EventTypeNormal, "Growing", "pool %s grows by one node, which is patched and captured", w.p.Spec.Pool)
 		return
 	}
@@ -147,7 +147,7 @@ func (a eventRecorder) grows(w *observed) {
 // goes records the removal of the donor's instance.
 func (a eventRecorder) goes(w *observed) {
 	why := "because its generalized disk cannot join the cluster again"
-	if w.facts.Added {
+	if w.facts.Leaving.Added {
 		why = "so that the pool has its former size"
 	}
 	a.event(w, corev1.EventTypeNormal, "Removing", "the instance of node %s is removed from pool %s, %s", w.p.Spec.Donor.NodeName, w.p.Spec.Pool, why)

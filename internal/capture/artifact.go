@@ -12,7 +12,7 @@ import (
 // found. The image follows the release of the donor. While the donor returns, or is removed, neither matters.
 func (a artifacts) lookArtifacts(ctx context.Context, w *observed) error {
 	f := &w.facts
-	if !f.Unrecorded && !f.Touched {
+	if !f.Unrecorded && !f.Disk.Touched {
 		a.lookOutrun(ctx, w)
 		return nil
 	}
@@ -24,16 +24,16 @@ func (a artifacts) lookArtifacts(ctx context.Context, w *observed) error {
 		if w.image, err = a.Cloud.Image(ctx, w.ref()); err != nil {
 			return err
 		}
-		f.Image = w.artifact(w.image.State, w.image.Tags)
-		f.Quarantined = w.image.Tags[cloud.TagQuarantined] != ""
+		f.Image.Version = w.artifact(w.image.State, w.image.Tags)
+		f.Image.Quarantined = w.image.Tags[cloud.TagQuarantined] != ""
 	}
-	if r := w.record.Trial; r != nil && r.Name != "" && f.Image == plan.Complete && !f.Failed && !f.Deleting {
+	if r := w.record.Trial; r != nil && r.Name != "" && f.Image.Version == plan.Complete && !f.Failed && !f.Deleting {
 		return nil // the deletion of the snapshot was requested before the attempt; the end looks again
 	}
 	if w.snapshot, err = a.Cloud.Snapshot(ctx, w.id, w.p.Name); err != nil {
 		return err
 	}
-	f.Snapshot = snapshotOf(w)
+	f.Image.Snapshot = snapshotOf(w)
 	return a.confirmLost(ctx, w)
 }
 
@@ -46,7 +46,7 @@ func (a artifacts) lookOutrun(ctx context.Context, w *observed) {
 	}
 	image, err := a.Cloud.Image(ctx, w.ref())
 	if err == nil && image.State == cloud.Complete && image.Tags[cloud.TagUID] == string(w.p.UID) {
-		w.image, w.facts.Image = image, plan.Complete
+		w.image, w.facts.Image.Version = image, plan.Complete
 	}
 }
 
@@ -71,7 +71,7 @@ func (w *observed) artifact(state cloud.State, tags map[string]string) plan.Arti
 		return plan.Foreign
 	}
 	if !w.facts.Unrecorded && !w.isOrphan && (w.proof == nil || tags[cloud.TagProof] != w.proof.Tag()) {
-		w.facts.ProofLost = true
+		w.facts.Disk.ProofLost = true
 	}
 	switch state {
 	case cloud.Complete:
@@ -92,6 +92,6 @@ func (a artifacts) lookOrphanSnapshot(ctx context.Context, w *observed) error {
 		return err
 	}
 	w.snapshot = snapshot
-	w.facts.Snapshot = snapshotOf(w)
+	w.facts.Image.Snapshot = snapshotOf(w)
 	return nil
 }

@@ -56,7 +56,7 @@ func (d pods) createInspectionPod(ctx context.Context, w *observed) error {
 // the inspection of the donor refuses the capture.
 func (d pods) compare(ctx context.Context, w *observed, spec *corev1.PodSpec) error {
 	container := &spec.Containers[0]
-	if w.facts.Pod == plan.PodCompared {
+	if w.facts.Disk.Pod == plan.PodCompared {
 		container.Args = append(container.Args, "--compare-with", w.pod.Spec.NodeName+"="+w.summary)
 		if w.summary == "" {
 			return d.deletePodAndKey(ctx, w)
@@ -227,16 +227,16 @@ func (w *observed) readInspection(now time.Time) {
 	failed := w.foreignPod() || podTrouble(w.pod) != "" || w.isInspectionOverdue(now)
 	switch {
 	case hasSummary(w):
-		f.Pod, w.summary = plan.PodCompared, messageOf(w.pod)
+		f.Disk.Pod, w.summary = plan.PodCompared, messageOf(w.pod)
 	case !w.foreignPod() && !isPeerPod(w) && (w.pod.Status.Phase == corev1.PodSucceeded || full):
-		f.Pod = plan.PodLooked
+		f.Disk.Pod = plan.PodLooked
 		if unknownFiles.Compares() && !full {
 			w.comparison = messageOf(w.pod)
 		}
 	case failed && !w.foreignPod() && isPeerPod(w) && unknownFiles == v1alpha1.UnknownFilesReportDifferent:
-		f.Pod = plan.PodCompared // the inspection of the donor reports the missing comparison
+		f.Disk.Pod = plan.PodCompared // the inspection of the donor reports the missing comparison
 	case failed:
-		f.Pod, w.inspectionObstacle = plan.PodFailed, w.inspectionMessage(now)
+		f.Disk.Pod, w.inspectionObstacle = plan.PodFailed, w.inspectionMessage(now)
 	}
 }
 
@@ -260,13 +260,13 @@ func (w *observed) isInspectionOverdue(now time.Time) bool {
 
 // isInspecting reports whether the inspection is in progress, or has found an obstacle.
 func (w *observed) isInspecting() bool {
-	return !w.isHeld() && !w.facts.MustBoot() && w.facts.Pod != plan.NoPod && w.facts.Pod != plan.PodLooked
+	return !w.isHeld() && !w.facts.MustBoot() && w.facts.Disk.Pod != plan.NoPod && w.facts.Disk.Pod != plan.PodLooked
 }
 
 // inspectionMessage is the obstacle, as the message of the failure.
 func (w *observed) inspectionMessage(now time.Time) string {
 	n, pod, stayed, whichStayed := w.p.Spec.Donor.NodeName, podName(w.p), ", and the node stayed in service", ", which stayed in service"
-	if w.facts.Added {
+	if w.facts.Leaving.Added {
 		stayed, whichStayed = "", "" // Kamino removes the node
 	}
 	container := slices.IndexFunc(w.pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Terminated != nil })

@@ -15,15 +15,15 @@ import (
 func (w *observed) donorState() v1alpha1.DonorState {
 	f := &w.facts
 	switch {
-	case f.Power == plan.InstanceGone && w.isRemoving():
+	case f.Donor.Power == plan.InstanceGone && w.isRemoving():
 		return v1alpha1.DonorRemoved
-	case f.Power == plan.InstanceGone:
+	case f.Donor.Power == plan.InstanceGone:
 		return v1alpha1.DonorGone
-	case f.Power != plan.On:
+	case f.Donor.Power != plan.On:
 		return v1alpha1.DonorOff
-	case f.Node == plan.NodeGone:
+	case f.Donor.Node == plan.NodeGone:
 		return v1alpha1.DonorNodeGone
-	case f.Node == plan.NodeReady && (f.Rebooted || !f.Returning):
+	case f.Donor.Node == plan.NodeReady && (f.Donor.Rebooted || !f.Hold.Returning):
 		return v1alpha1.DonorReady
 	}
 	return v1alpha1.DonorNotReady
@@ -51,7 +51,7 @@ func reportDonor(w *observed, now time.Time) {
 	case !w.isHeld() && s.Donor != nil && s.Donor.ReleasedAt == nil:
 		at := metav1.NewMicroTime(now)
 		s.Donor.ReleasedAt = &at
-		if w.facts.Node == plan.NodeReady && s.Donor.State == v1alpha1.DonorNotReady {
+		if w.facts.Donor.Node == plan.NodeReady && s.Donor.State == v1alpha1.DonorNotReady {
 			s.Donor.State = v1alpha1.DonorReady
 		}
 	}

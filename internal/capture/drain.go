@@ -11,8 +11,8 @@ import (
 // lookPods reads the pods that are still to be evicted during a drain.
 func (d drain) lookPods(ctx context.Context, w *observed) error {
 	f := &w.facts
-	if f.MustBoot() || f.Patch == plan.PatchUnderWay || !f.Recorded && !w.isOrphan || !f.Cordoned || w.node == nil || (f.Failed || f.Deleting) && !f.Added {
-		f.Drained = f.MustBoot()
+	if f.MustBoot() || f.Donor.Patch == plan.PatchUnderWay || !f.Hold.Recorded && !w.isOrphan || !f.Donor.Cordoned || w.node == nil || (f.Failed || f.Deleting) && !f.Leaving.Added {
+		f.Donor.Drained = f.MustBoot()
 		return nil
 	}
 	settings := w.p.Spec.Settings.Defaulted().Drain
@@ -21,9 +21,9 @@ func (d drain) lookPods(ctx context.Context, w *observed) error {
 		return err
 	}
 	w.remainingPods, w.arePodsListed = left, true
-	f.Drained = len(left.Pods) == 0 && len(left.Stuck) == 0
-	f.DrainOverdue = !settings.Force && d.overdue(w)
-	if f.DrainOverdue && !f.Drained {
+	f.Donor.Drained = len(left.Pods) == 0 && len(left.Stuck) == 0
+	f.Donor.DrainOverdue = !settings.Force && d.overdue(w)
+	if f.Donor.DrainOverdue && !f.Donor.Drained {
 		w.blockedPods = node.HeldBack(ctx, d.Kube, left) // for the message of the failure
 	}
 	return nil

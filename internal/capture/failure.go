@@ -93,10 +93,10 @@ func addedFailureMessage(w *observed, why plan.Reason) string {
 		return fmt.Sprintf("another client stopped the instance of node %s before the node was reserved, and Kamino changed nothing. Find that client, start the instance, then %s", n, retryRemedy(w))
 	case why == plan.AddedNodeNotJoined:
 		return fmt.Sprintf("pool %s has grown by one node for the patch, but no new node registered within %s. Find out why new nodes of the pool do not join, then %s", pool, limits.ReadyTimeout.Duration, retryPatch(w))
-	case !w.facts.Added:
+	case !w.facts.Leaving.Added:
 	case why == plan.DonorStopped:
 		return fmt.Sprintf("another client stopped the instance of node %s before the generalization. Find that client, then %s", n, retryRemedy(w))
-	case why == plan.DeadlineExceeded && w.facts.Patch == plan.PatchWanted:
+	case why == plan.DeadlineExceeded && w.facts.Donor.Patch == plan.PatchWanted:
 		return fmt.Sprintf("node %s has joined pool %s for the patch, but was not Ready in time. Find out why new nodes of the pool do not become Ready, then %s", n, pool, retryRemedy(w))
 	}
 	return ""
@@ -107,7 +107,7 @@ func removalFailureMessage(w *observed, why plan.Reason) string {
 	n, limits := w.p.Spec.Donor.NodeName, w.p.Spec.Settings.Defaulted().OutOfService
 	_, taken := w.outOfServiceSince()
 	switch {
-	case !w.facts.DonorReplaced, w.facts.Added && why != plan.Interrupted:
+	case !w.facts.Leaving.Replaced, w.facts.Leaving.Added && why != plan.Interrupted:
 	case why == plan.ReplacementNotReady:
 		return fmt.Sprintf("the replacement of node %s was not Ready within %s, so the node was not drained. Find out why new nodes of pool %s do not join, then %s", n, limits.ReadyTimeout.Duration, w.p.Spec.Pool, retryRemedy(w))
 	case why == plan.DeadlineExceeded && !taken:
@@ -121,7 +121,7 @@ func removalFailureMessage(w *observed, why plan.Reason) string {
 // retryRemedy is the remedy of a new attempt.
 func retryRemedy(w *observed) string {
 	switch {
-	case w.facts.Added:
+	case w.facts.Leaving.Added:
 		return retryPatch(w)
 	case mustBeRemoved(w):
 		return "capture another node"
@@ -133,7 +133,7 @@ func retryRemedy(w *observed) string {
 // is complete.
 func reportOutrun(w *observed, d plan.Decision) {
 	s := &w.p.Status
-	if s.Failure == nil || d.Do == plan.Fail || d.Do == plan.Refuse || s.Image != nil || w.facts.Image != plan.Complete {
+	if s.Failure == nil || d.Do == plan.Fail || d.Do == plan.Refuse || s.Image != nil || w.facts.Image.Version != plan.Complete {
 		return
 	}
 	s.Failure.Message += fmt.Sprintf("; but version %s of this capture is complete, so the record is older than the cloud, as after a restore of etcd. To see whether pool %s uses the version, run `kamino history %s`",
@@ -181,7 +181,7 @@ func (w *observed) reservationLost() string {
 
 func (w *observed) donorGone() string {
 	n := w.p.Spec.Donor.NodeName
-	if w.facts.Power == plan.InstanceGone {
+	if w.facts.Donor.Power == plan.InstanceGone {
 		return fmt.Sprintf("the instance of node %s was removed during the capture. Capture another node", n)
 	}
 	return fmt.Sprintf("another client deleted node %s during the capture, but its instance exists. Find the client that deletes nodes, then capture another node", n)
@@ -190,13 +190,13 @@ func (w *observed) donorGone() string {
 // removalNote describes the fate of a leaving donor and of its pool, as the end of a failure's message.
 func removalNote(w *observed) string {
 	switch {
-	case !w.facts.DonorReplaced || !w.isHeld():
+	case !w.facts.Leaving.Replaced || !w.isHeld():
 		return ""
-	case w.facts.Added:
+	case w.facts.Leaving.Added:
 		return fmt.Sprintf(". Node %s is drained and removed, so that pool %s has its former size", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
-	case w.facts.Touched && w.facts.GrowFirst:
+	case w.facts.Disk.Touched && w.facts.Leaving.GrowFirst:
 		return fmt.Sprintf(". Node %s cannot join again, so its instance is removed, and pool %s has already grown by one node", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
-	case w.facts.Touched:
+	case w.facts.Disk.Touched:
 		return fmt.Sprintf(". Node %s cannot join again, so its instance is removed, and pool %s gets a replacement", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
 	}
 	return poolGrowthNote(w)
@@ -206,7 +206,7 @@ func removalNote(w *observed) string {
 // empty text.
 func poolGrowthNote(w *observed) string {
 	d := w.removalRecord()
-	if !w.facts.GrowFirst || w.facts.Added || d.Target == 0 || d.OutOfServiceSince == nil && w.capacity > 0 && w.capacity < d.Target {
+	if !w.facts.Leaving.GrowFirst || w.facts.Leaving.Added || d.Target == 0 || d.OutOfServiceSince == nil && w.capacity > 0 && w.capacity < d.Target {
 		return ""
 	}
 	return fmt.Sprintf(". Pool %s has grown by one node for the capture, and keeps the node. Scale the pool in if you do not need the node", w.p.Spec.Pool)

@@ -51,7 +51,7 @@ func (h donorReservation) readLock(ctx context.Context, w *observed) error {
 	case err == nil && reservation.UID == w.p.UID:
 		return h.readOurs(ctx, w, reservation)
 	case w.reservation == nil:
-		f.Lock = plan.Theirs
+		f.Hold.Lock = plan.Theirs
 		return nil
 	case err == nil:
 		w.otherHolder = reservation.Holder.String()
@@ -60,21 +60,21 @@ func (h donorReservation) readLock(ctx context.Context, w *observed) error {
 			return err
 		}
 		if there {
-			f.Lock = plan.Theirs
+			f.Hold.Lock = plan.Theirs
 			return nil
 		}
 	default:
 		w.otherHolder = "an unreadable reservation"
 	}
-	f.Lock = plan.Overwritten
+	f.Hold.Lock = plan.Overwritten
 	return nil
 }
 
 // readOurs reads the lock of a Node with our reservation. Without a record, the Lease must confirm the reservation.
 func (h donorReservation) readOurs(ctx context.Context, w *observed, shadow *v1alpha1.Reservation) error {
 	f := &w.facts
-	if f.Recorded && repeatsRecord(w.record, shadow) { // permit asks the Lease before each effect
-		f.Lock = plan.Ours
+	if f.Hold.Recorded && repeatsRecord(w.record, shadow) { // permit asks the Lease before each effect
+		f.Hold.Lock = plan.Ours
 		return nil
 	}
 	lease, err := h.reservations().Confirmed(ctx, w.node)
@@ -83,13 +83,13 @@ func (h donorReservation) readOurs(ctx context.Context, w *observed, shadow *v1a
 	switch {
 	case err != nil:
 		return err
-	case f.Recorded:
-		f.Lock, f.Noted = plan.Ours, false
+	case f.Hold.Recorded:
+		f.Hold.Lock, f.Hold.Noted = plan.Ours, false
 	case ours:
-		f.Lock = plan.Ours
+		f.Hold.Lock = plan.Ours
 		w.useLease(lease)
 	default:
-		f.Lock, w.otherHolder = plan.Theirs, "a reservation in this prototype's name that no Lease confirms"
+		f.Hold.Lock, w.otherHolder = plan.Theirs, "a reservation in this prototype's name that no Lease confirms"
 	}
 	return nil
 }
@@ -105,12 +105,12 @@ func (h donorReservation) readLost(ctx context.Context, w *observed, shadow *v1a
 		if w.p.Spec.Pioneer != nil { // how far the patch has come is unknown, so it ends like any patch in progress
 			w.record.Patch = &v1alpha1.PatchRecord{PatchStatus: v1alpha1.PatchStatus{StartedAt: lease.ReservedAt}}
 		}
-		w.facts.Lock = plan.Ours
+		w.facts.Hold.Lock = plan.Ours
 		if w.node == nil {
-			w.facts.Lock, w.facts.Recorded = plan.Unlocked, true // the Lease outlives the Node, as a record does
+			w.facts.Hold.Lock, w.facts.Hold.Recorded = plan.Unlocked, true // the Lease outlives the Node, as a record does
 		}
 	case shadow != nil:
-		w.facts.Lock, w.otherHolder = plan.Theirs, shadow.Holder.String()+", which no Lease confirms"
+		w.facts.Hold.Lock, w.otherHolder = plan.Theirs, shadow.Holder.String()+", which no Lease confirms"
 	}
 	return nil
 }
@@ -139,9 +139,9 @@ func (h donorReservation) readOrphan(ctx context.Context, w *observed, shadow *v
 	if err != nil {
 		return err
 	}
-	w.facts.Lock = plan.Ours
+	w.facts.Hold.Lock = plan.Ours
 	if unreadable != nil || shadow != nil && !shadow.Same(lease.Holder) {
-		w.facts.Lock, w.otherHolder = plan.Overwritten, "a reservation that its Lease does not confirm"
+		w.facts.Hold.Lock, w.otherHolder = plan.Overwritten, "a reservation that its Lease does not confirm"
 	}
 	w.useLease(lease)
 	return nil
@@ -199,7 +199,7 @@ func (h donorReservation) isActiveCapture(ctx context.Context, holder v1alpha1.H
 // protection if the list of the pool lacks the instance, too.
 func (h donorReservation) readProtection(ctx context.Context, w *observed) error {
 	f := &w.facts
-	if f.MustBoot() && !f.Returning && !f.Failed && !f.Deleting || mustBeRemoved(w) {
+	if f.MustBoot() && !f.Hold.Returning && !f.Failed && !f.Deleting || mustBeRemoved(w) {
 		return nil
 	}
 	hold, err := h.Cloud.Protection(ctx, w.id)
@@ -210,8 +210,8 @@ func (h donorReservation) readProtection(ctx context.Context, w *observed) error
 		return err
 	}
 	w.protection = hold
-	f.Protected = hold.Protected || hold.Token == ""
-	f.ProtectionRestored = w.reservation == nil || hold.Token == "" || hold.Token == tokenOf(w.reservation)
+	f.Hold.Protected = hold.Protected || hold.Token == ""
+	f.Hold.ProtectionRestored = w.reservation == nil || hold.Token == "" || hold.Token == tokenOf(w.reservation)
 	return nil
 }
 
@@ -227,8 +227,8 @@ func (h donorReservation) readLastingProtection(ctx context.Context, w *observed
 	case err != nil || !hold.Lasts:
 		return err
 	}
-	w.protection, w.facts.PlaceKept = hold, true
-	w.facts.ProtectionRestored = w.reservation == nil || hold.Token == tokenOf(w.reservation)
+	w.protection, w.facts.Leaving.PlaceKept = hold, true
+	w.facts.Hold.ProtectionRestored = w.reservation == nil || hold.Token == tokenOf(w.reservation)
 	return nil
 }
 
@@ -285,7 +285,7 @@ func (h donorReservation) recordReturn(ctx context.Context, w *observed) error {
 			r.Reservation = &reservation
 		}
 	})
-	if err != nil || w.isOrphan || w.node == nil || w.facts.Lock != plan.Ours { // the reservation of an orphan is the record
+	if err != nil || w.isOrphan || w.node == nil || w.facts.Hold.Lock != plan.Ours { // the reservation of an orphan is the record
 		return err
 	}
 	w.reservation = w.record.Reservation
@@ -306,7 +306,7 @@ func (h donorReservation) release(ctx context.Context, w *observed) error {
 		return err
 	}
 	eventRecorder(h).released(w)
-	if !w.facts.Recorded { // the Lease is the record, and is dropped
+	if !w.facts.Hold.Recorded { // the Lease is the record, and is dropped
 		return nil
 	}
 	return h.forget(ctx, w)
@@ -314,11 +314,11 @@ func (h donorReservation) release(ctx context.Context, w *observed) error {
 
 func (h donorReservation) restore(ctx context.Context, w *observed) error {
 	n := w.node
-	if w.facts.Lock == plan.Overwritten { // no existing holder wrote this reservation
+	if w.facts.Hold.Lock == plan.Overwritten { // no existing holder wrote this reservation
 		n = w.node.DeepCopy()
 		delete(n.Annotations, v1alpha1.ReservationAnnotation)
 	}
-	if w.facts.Recorded {
+	if w.facts.Hold.Recorded {
 		return h.reservations().Restore(ctx, n, *w.reservation, nil) // forget drops the Lease
 	}
 	return h.reservations().Release(ctx, n, *w.reservation, nil)
@@ -334,7 +334,7 @@ func lastBoot(n *corev1.Node) string {
 
 // lookDeadlines compares the time out of service with the deadlines.
 func (h donorReservation) lookDeadlines(w *observed) {
-	if !w.isHeld() || w.reservation == nil || w.facts.Patch == plan.PatchUnderWay {
+	if !w.isHeld() || w.reservation == nil || w.facts.Donor.Patch == plan.PatchUnderWay {
 		return
 	}
 	f, now := &w.facts, h.now()
@@ -344,18 +344,18 @@ func (h donorReservation) lookDeadlines(w *observed) {
 	if !taken {
 		held -= limit.ReadyTimeout.Duration // the donor serves while its replacement is awaited
 	}
-	f.Overdue = held > limit.Deadline.Duration
-	f.ReadyOverdue = held > limit.Deadline.Duration+limit.ReadyTimeout.Duration
+	f.Hold.Overdue = held > limit.Deadline.Duration
+	f.Hold.ReadyOverdue = held > limit.Deadline.Duration+limit.ReadyTimeout.Duration
 	since = w.returningSince()
 	if since.IsZero() {
 		return
 	}
 	if w.isOrphan {
 		// An orphan may have waited for days: its timeout runs from the begin of the return.
-		f.ReadyOverdue = now.Sub(since) > limit.ReadyTimeout.Duration
+		f.Hold.ReadyOverdue = now.Sub(since) > limit.ReadyTimeout.Duration
 	}
 	if w.node == nil && now.Sub(since) > min(registerTimeout, limit.ReadyTimeout.Duration) {
-		f.ReadyOverdue = true
+		f.Hold.ReadyOverdue = true
 	}
 }
 

@@ -18,7 +18,7 @@ const KuredLockStale = "KuredLockStale"
 // see our reservation. A later race is possible: decision 0011 in docs/contribute/decisions separates the hours of both.
 func (e *Engine) lookKuredAgain(ctx context.Context, w *observed) error {
 	f := &w.facts
-	if !w.isHeld() || f.Cordoned || f.MustBoot() || f.Failed || f.Deleting || f.Node == plan.NodeGone || f.Patch == plan.PatchUnderWay {
+	if !w.isHeld() || f.Donor.Cordoned || f.MustBoot() || f.Failed || f.Deleting || f.Donor.Node == plan.NodeGone || f.Donor.Patch == plan.PatchUnderWay {
 		return nil
 	}
 	lock, err := kured.Read(ctx, e.Kube, e.Kured, e.now())

@@ -145,7 +145,7 @@ func noPool(id cloud.InstanceID, of cloud.Membership) error {
 	return &cloud.Error{Kind: cloud.Unsupported, Op: "find the pool of", Resource: string(id), Message: of.Why}
 }
 
-func (w *observed) isHeld() bool { return w.facts.Lock == plan.Ours || w.facts.Recorded }
+func (w *observed) isHeld() bool { return w.facts.Hold.Lock == plan.Ours || w.facts.Hold.Recorded }
 
 // lookNode reads the Node, its holder and the deadlines.
 func (e *Engine) lookNode(ctx context.Context, w *observed) error {
@@ -159,8 +159,8 @@ func (e *Engine) lookNode(ctx context.Context, w *observed) error {
 func readDonor(ctx context.Context, e *Engine, w *observed) error {
 	f := &w.facts
 	w.reservation = w.record.Reservation
-	f.Recorded = w.reservation != nil
-	f.Restored, f.Noted = true, true
+	f.Hold.Recorded = w.reservation != nil
+	f.Hold.Restored, f.Hold.Noted = true, true
 	var err error
 	switch {
 	case w.node != nil && !w.record.DonorGone:
@@ -171,8 +171,8 @@ func readDonor(ctx context.Context, e *Engine, w *observed) error {
 	if err != nil {
 		return err
 	}
-	f.Touched, f.PowerOffRecorded = w.record.GeneralizeBootID != "", w.record.LeaveBoot() != ""
-	f.Returning = w.record.Returning
+	f.Disk.Touched, f.Donor.MustLeaveBoot = w.record.GeneralizeBootID != "", w.record.LeaveBoot() != ""
+	f.Hold.Returning = w.record.Returning
 	f.Unrecorded = recordLost(w.p)
 	if w.node != nil {
 		w.readNode()
@@ -203,16 +203,16 @@ func readNamed(ctx context.Context, e *Engine, w *observed) error {
 // readNode sets the facts of the donor's Node.
 func (w *observed) readNode() {
 	n, f := w.node, &w.facts
-	f.Node = plan.NodeNotReady
+	f.Donor.Node = plan.NodeNotReady
 	if nodestate.Ready(n) {
-		f.Node = plan.NodeReady
+		f.Donor.Node = plan.NodeReady
 	}
-	f.Cordoned = n.Spec.Unschedulable
+	f.Donor.Cordoned = n.Spec.Unschedulable
 	if w.reservation != nil {
-		f.CordonRestored, f.Restored = n.Spec.Unschedulable == w.reservation.Unschedulable, node.Restored(n, *w.reservation)
+		f.Hold.CordonRestored, f.Hold.Restored = n.Spec.Unschedulable == w.reservation.Unschedulable, node.Restored(n, *w.reservation)
 	}
 	boot := n.Status.NodeInfo.BootID
-	f.Rebooted = f.MustBoot() && boot != "" && boot != w.record.LeaveBoot()
+	f.Donor.Rebooted = f.MustBoot() && boot != "" && boot != w.record.LeaveBoot()
 }
 
 // lookPod reads the pod on the donor: the inspecting pod before the order, the generalize pod afterwards. A record precedes each
@@ -244,15 +244,15 @@ func (d pods) readPod(ctx context.Context, w *observed) error {
 		return fmt.Errorf("read pod %s/%s: %w", namespace, podName(w.p), err)
 	}
 	w.pod = pod
-	w.facts.Pod = plan.PodActive
-	if !w.facts.Touched && !w.facts.Unrecorded {
+	w.facts.Disk.Pod = plan.PodActive
+	if !w.facts.Disk.Touched && !w.facts.Unrecorded {
 		w.readInspection(d.now())
 		return nil
 	}
 	if w.podTrouble() != "" || w.noProofReason != "" {
-		w.facts.Pod = plan.PodFailed
+		w.facts.Disk.Pod = plan.PodFailed
 	}
-	w.facts.PodKnown = w.record.Order != nil && w.record.Order.Pod == pod.UID
+	w.facts.Disk.PodKnown = w.record.Order != nil && w.record.Order.Pod == pod.UID
 	return nil
 }
 
@@ -271,7 +271,7 @@ func (e *Engine) lookInstance(ctx context.Context, w *observed) error {
 	case err == nil:
 		w.instance = instance
 		w.instance.BuiltFrom = e.Cloud.BuiltFrom(w.pool, instance)
-		f.Power, f.Removing = power(instance.Power), instance.Removing
+		f.Donor.Power, f.Leaving.Removing = power(instance.Power), instance.Removing
 		if err = (donorReservation{e}).endMissing(ctx, w); err == nil {
 			err = donorReservation{e}.readProtection(ctx, w)
 		}

@@ -147,7 +147,7 @@ func (o orders) deleteKey(ctx context.Context, order *v1alpha1.NodeOrder) error 
 // power-off.
 func (o orders) lookReport(ctx context.Context, w *observed) error {
 	f := &w.facts
-	if f.Outdated || !f.OrderMatters() {
+	if f.Disk.Outdated || !f.OrderMatters() {
 		return nil
 	}
 	if err := o.readOrder(ctx, w); err != nil || w.order == nil {
@@ -170,18 +170,18 @@ func acceptReport(w *observed, report *v1alpha1.Report, now time.Time) error {
 		if !w.record.Answers(report.Unproven, w.p.UID) {
 			return errors.New("the report names another donor or boot")
 		}
-		f.Reported = !equality.Semantic.DeepEqual(w.p.Status.Unproven, report.Unproven)
+		f.Disk.Reported = !equality.Semantic.DeepEqual(w.p.Status.Unproven, report.Unproven)
 	} else {
 		if !w.record.Proves(report.Proof, w.p.UID) {
 			return errors.New("the reported proof is not valid for this donor and boot")
 		}
-		f.Reported = !equality.Semantic.DeepEqual(w.p.Status.Proof, report.Proof)
+		f.Disk.Reported = !equality.Semantic.DeepEqual(w.p.Status.Proof, report.Proof)
 	}
-	if f.Reported {
+	if f.Disk.Reported {
 		w.reported = report
 	}
 	if report.Proof != nil {
-		f.PoweringOff = now.Sub(report.Proof.At.Time).Abs() < powerOffGrace
+		f.Disk.PoweringOff = now.Sub(report.Proof.At.Time).Abs() < powerOffGrace
 	}
 	return nil
 }
@@ -205,17 +205,17 @@ func (o orders) believe(ctx context.Context, w *observed) error {
 // readProof sets the facts of the recorded NodeOrder, and of the proof on the Prototype.
 func (o orders) readProof(_ context.Context, w *observed) error {
 	f := &w.facts
-	if !f.Touched {
+	if !f.Disk.Touched {
 		return nil
 	}
-	f.Outdated = w.record.Order == nil || w.record.Order.Namespace == ""
+	f.Disk.Outdated = w.record.Order == nil || w.record.Order.Namespace == ""
 	proof := w.p.Status.Proof
 	if w.record.Proves(proof, w.p.UID) {
 		w.proof = proof
 		age := o.now().Sub(proof.At.Time) // by the donor's clock, which may be ahead
-		f.Proven = age < proofLife
-		f.LevelDiffers = f.Patch == plan.PatchDone && proof.PatchLevel != w.record.Patch.Level
-		f.PoweringOff = age.Abs() < powerOffGrace
+		f.Disk.Proven = age < proofLife
+		f.Disk.LevelDiffers = f.Donor.Patch == plan.PatchDone && proof.PatchLevel != w.record.Patch.Level
+		f.Disk.PoweringOff = age.Abs() < powerOffGrace
 	}
 	o.readUnproven(w)
 	return nil
@@ -223,7 +223,7 @@ func (o orders) readProof(_ context.Context, w *observed) error {
 
 // lookLeftOrder reads a NodeOrder that should no longer exist.
 func (o orders) lookLeftOrder(ctx context.Context, w *observed) error {
-	if f := &w.facts; w.order != nil || !f.LeftoversMatter() && !(f.Outdated && f.OrderMatters()) {
+	if f := &w.facts; w.order != nil || !f.LeftoversMatter() && !(f.Disk.Outdated && f.OrderMatters()) {
 		return nil
 	}
 	return o.readOrder(ctx, w)
@@ -240,7 +240,7 @@ func (o orders) readOrder(ctx context.Context, w *observed) error {
 	case len(order.Unreadable) > 0:
 		return fmt.Errorf("order %s cannot be read: %s", key, order.Unreadable)
 	}
-	w.order, w.facts.Order = order, true
+	w.order, w.facts.Disk.Order = order, true
 	return nil
 }
 

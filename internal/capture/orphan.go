@@ -43,7 +43,7 @@ func (e *Engine) Orphan(ctx context.Context, name string, holder v1alpha1.Holder
 	}
 	decision := plan.Orphan(w.facts)
 	e.Log.V(1).Info("decided", "node", name, "holder", holder.Name, "decision", decision.String())
-	if decision.Do == plan.Wait && w.facts.Power == plan.InstanceGone && !w.isRemoving() {
+	if decision.Do == plan.Wait && w.facts.Donor.Power == plan.InstanceGone && !w.isRemoving() {
 		err := fmt.Errorf("node %s: %w", name, ErrInstanceGone)
 		return Result{After: e.backOff(key, err)}, err
 	}
@@ -109,7 +109,7 @@ var ErrInService = errors.New("the node takes pods without the reboot that its r
 // acceptsPodsInOldBoot reports whether the node takes pods in the recorded boot, instead of a new boot.
 func acceptsPodsInOldBoot(w *observed) bool {
 	f := &w.facts
-	return f.MustBoot() && !f.Rebooted && f.Node == plan.NodeReady && !f.Cordoned
+	return f.MustBoot() && !f.Donor.Rebooted && f.Donor.Node == plan.NodeReady && !f.Donor.Cordoned
 }
 
 // fromOrphan is the state of an orphan before the observation.
@@ -155,7 +155,7 @@ func (o orders) lookOrphanOrder(ctx context.Context, w *observed) error {
 		return err
 	}
 	if w.order.Spec.Holder.UID != w.p.UID {
-		w.order, w.facts.Order = nil, false
+		w.order, w.facts.Disk.Order = nil, false
 	}
 	return nil
 }

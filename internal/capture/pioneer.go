@@ -40,24 +40,24 @@ func readPatch(w *observed) {
 	f, r := &w.facts, w.record.Patch
 	switch {
 	case w.isOrphan || w.p.Spec.Pioneer == nil:
-		f.Patch = plan.NoPatch
+		f.Donor.Patch = plan.NoPatch
 	case r == nil || r.StartedAt.IsZero():
-		f.Patch = plan.PatchWanted
+		f.Donor.Patch = plan.PatchWanted
 	case r.FinishedAt.IsZero():
-		f.Patch = plan.PatchUnderWay
+		f.Donor.Patch = plan.PatchUnderWay
 	case r.Failure != "":
-		f.Patch = plan.PatchFailed
+		f.Donor.Patch = plan.PatchFailed
 	case r.Result == string(patchplan.Current):
-		f.Patch = plan.PatchCurrent
+		f.Donor.Patch = plan.PatchCurrent
 	default:
-		f.Patch = plan.PatchDone
+		f.Donor.Patch = plan.PatchDone
 	}
 }
 
 // servesForPatch reports whether the patch has not ended, so that no deadline of the capture runs. The patch has deadlines
 // of its own.
 func servesForPatch(w *observed) bool {
-	return w.facts.Patch == plan.PatchWanted || w.facts.Patch == plan.PatchUnderWay
+	return w.facts.Donor.Patch == plan.PatchWanted || w.facts.Donor.Patch == plan.PatchUnderWay
 }
 
 // patchEndedAt is the end of the patch; zero without an ended patch.
@@ -95,7 +95,7 @@ func patchDonor(ctx context.Context, e *Engine, w *observed) error {
 		return err
 	}
 	store := patchStore{e, w}
-	if w.facts.Patch == plan.PatchWanted && w.facts.Pod != plan.NoPod { // the pod of the inspection is deleted before the drain
+	if w.facts.Donor.Patch == plan.PatchWanted && w.facts.Disk.Pod != plan.NoPod { // the pod of the inspection is deleted before the drain
 		r.StartedAt = metav1.NewTime(e.now())
 		return store.Save(ctx, r)
 	}
@@ -145,7 +145,7 @@ func patchTask(ctx context.Context, e *Engine, w *observed, r nodepatch.Record) 
 // isGoneForPatch reports whether the patch ends without the node. An added donor that is off is not started for its end.
 func isGoneForPatch(w *observed) bool {
 	f := &w.facts
-	return f.Power == plan.InstanceGone || f.Power == plan.Off && f.Added && (f.Failed || f.Deleting)
+	return f.Donor.Power == plan.InstanceGone || f.Donor.Power == plan.Off && f.Leaving.Added && (f.Failed || f.Deleting)
 }
 
 // failedLevels are the patch levels that failed in other captures of the pool. The status of policies also has the levels
@@ -221,7 +221,7 @@ func (a eventRecorder) patches(w *observed, d patchplan.Decision) {
 func patchFailureMessage(w *observed, why plan.Reason) string {
 	n, r := w.p.Spec.Donor.NodeName, w.record.Patch
 	switch {
-	case why == plan.NothingToPatch && w.facts.Added:
+	case why == plan.NothingToPatch && w.facts.Leaving.Added:
 		return fmt.Sprintf("node %s, which pool %s got for the patch, has all patches, so no new image is needed", n, w.p.Spec.Pool)
 	case why == plan.NothingToPatch:
 		return fmt.Sprintf("node %s has all patches, so no new image is needed. To capture the node as it is, run `kamino capture %s`", n, n)
@@ -236,7 +236,7 @@ func patchFailureMessage(w *observed, why plan.Reason) string {
 
 // retryPatch is the remedy of a new attempt with a pioneer.
 func retryPatch(w *observed) string {
-	if w.facts.Added {
+	if w.facts.Leaving.Added {
 		return fmt.Sprintf("run `kamino capture --pool %s --pioneer=Grow`", w.p.Spec.Pool)
 	}
 	return fmt.Sprintf("run `kamino capture %s --pioneer`", w.p.Spec.Donor.NodeName)
@@ -244,7 +244,7 @@ func retryPatch(w *observed) string {
 
 // repair is the remedy for a node with a failed package. An added node is removed automatically.
 func repair(w *observed) string {
-	if w.facts.Added {
+	if w.facts.Leaving.Added {
 		return "correct the cause, then " + retryPatch(w)
 	}
 	return "repair the node, or replace the node"

@@ -32,7 +32,7 @@ import (
 func (q preflight) gather(ctx context.Context, w *observed) *admission.Case {
 	c := &admission.Case{
 		Now: q.now(), Prototype: w.p, Pool: w.pool, Unplaced: w.noPoolReason, Image: q.Image, AllowedImages: q.AllowedImages,
-		Namespace: q.podNamespace(), OwnNode: q.OwnNode, Drives: q.Drives, Again: w.facts.Pod != plan.NoPod,
+		Namespace: q.podNamespace(), OwnNode: q.OwnNode, Drives: q.Drives, Again: w.facts.Disk.Pod != plan.NoPod,
 	}
 	if c.Pool == "" {
 		return c

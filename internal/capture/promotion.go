@@ -26,31 +26,31 @@ func (m promotion) lookRecipe(ctx context.Context, w *observed) error {
 	if err := w.unreadableRecipe(); err != nil {
 		return err
 	}
-	if f.Trial != plan.NoTrial {
-		f.Recipe = promotedInTrial(w)
+	if f.Trial.Progress != plan.NoTrial {
+		f.Promotion.Recipe = promotedInTrial(w)
 		return nil
 	}
 	var err error
 	if w.change, err = m.Cloud.RecipeChange(ctx, w.ref(), removesBootstrap(w.p)); err != nil {
 		return err
 	}
-	f.Recipe, f.Manual = w.recipeState(), f.Manual || w.change.HandOver != ""
-	if f.Recipe == plan.RecipeElsewhere {
+	f.Promotion.Recipe, f.Promotion.Manual = w.recipeState(), f.Promotion.Manual || w.change.HandOver != ""
+	if f.Promotion.Recipe == plan.RecipeElsewhere {
 		m.lookContents(ctx, w)
-		f.Saved, err = m.lookSaved(ctx, w)
+		f.Promotion.Saved, err = m.lookSaved(ctx, w)
 	}
-	if err != nil || f.Recipe != plan.RecipeHere {
+	if err != nil || f.Promotion.Recipe != plan.RecipeHere {
 		return err
 	}
-	f.MustScaleOut = mustScaleOut(w)
+	f.Promotion.MustScaleOut = mustScaleOut(w)
 	return m.lookRetirement(ctx, w)
 }
 
 // isRecipeRelevant reports whether the recipe can matter: the image is complete, the snapshot is deleted, and no trial
 // is ending.
 func isRecipeRelevant(f *plan.Facts) bool {
-	copied := f.Snapshot != plan.Absent && f.Snapshot != plan.Deleting && f.Snapshot != plan.Foreign
-	return f.Image == plan.Complete && !copied && !f.Failed && !f.Deleting && f.Trial != plan.TrialEnding
+	copied := f.Image.Snapshot != plan.Absent && f.Image.Snapshot != plan.Deleting && f.Image.Snapshot != plan.Foreign
+	return f.Image.Version == plan.Complete && !copied && !f.Failed && !f.Deleting && f.Trial.Progress != plan.TrialEnding
 }
 
 // lookPool reads the pool. A deleted pool counts as a changed recipe.
@@ -60,7 +60,7 @@ func (m promotion) lookPool(ctx context.Context, w *observed) (there bool, err e
 		if err := confirmPoolGone(ctx, m.Engine, w); err != nil {
 			return false, err
 		}
-		w.facts.Recipe, w.isPoolDeleted = plan.RecipeChanged, true
+		w.facts.Promotion.Recipe, w.isPoolDeleted = plan.RecipeChanged, true
 		return false, nil
 	}
 	if err != nil {
@@ -127,7 +127,7 @@ func (m promotion) lookRetirement(ctx context.Context, w *observed) error {
 	if w.retire, err = m.retirable(ctx, w.pool, images, w.p.Spec.Version, keep); err != nil {
 		return err
 	}
-	w.facts.MustRetire = len(w.retire) > 0
+	w.facts.Promotion.MustRetire = len(w.retire) > 0
 	return nil
 }
 

@@ -21,12 +21,12 @@ import (
 func readDeparture(w *observed) {
 	f := &w.facts
 	if w.isOrphan {
-		f.DonorReplaced = w.reservation != nil && w.reservation.Replacement != nil
-		f.GrowFirst, f.Added = w.removalRecord().GrowFirst, w.removalRecord().Added
+		f.Leaving.Replaced = w.reservation != nil && w.reservation.Replacement != nil
+		f.Leaving.GrowFirst, f.Leaving.Added = w.removalRecord().GrowFirst, w.removalRecord().Added
 	} else {
-		f.DonorReplaced, f.GrowFirst, f.Added = w.p.Spec.ReplacesDonor(), w.p.Spec.GrowsFirst(), w.p.Spec.AddsDonor()
+		f.Leaving.Replaced, f.Leaving.GrowFirst, f.Leaving.Added = w.p.Spec.ReplacesDonor(), w.p.Spec.GrowsFirst(), w.p.Spec.AddsDonor()
 	}
-	f.RemovalDecided = w.isRemoving()
+	f.Leaving.Decided = w.isRemoving()
 }
 
 // removalRecord returns the recorded replacement, or the zero value.
@@ -41,10 +41,10 @@ func (w *observed) removalRecord() v1alpha1.DonorReplacement {
 }
 
 // isRemoving reports whether the record says that the donor's instance is removed.
-func (w *observed) isRemoving() bool { return w.facts.DonorReplaced && w.removalRecord().Removing }
+func (w *observed) isRemoving() bool { return w.facts.Leaving.Replaced && w.removalRecord().Removing }
 
 // mustBeRemoved reports whether the donor can only be removed, as in package plan.
-func mustBeRemoved(w *observed) bool { return w.facts.DonorReplaced && w.facts.Touched }
+func mustBeRemoved(w *observed) bool { return w.facts.Leaving.Replaced && w.facts.Disk.Touched }
 
 // outOfServiceSince is the begin of the donor's time out of service. A donor with GrowFirst serves until Protect, and a
 // pioneer until the end of its patch.
@@ -57,7 +57,7 @@ func (w *observed) outOfServiceSince() (at time.Time, taken bool) {
 		return w.reservation.ReservedAt.Time, false
 	case !patchEndedAt(w).IsZero():
 		return patchEndedAt(w), true
-	case !w.facts.DonorReplaced || !w.facts.GrowFirst || w.record.LeaveBoot() != "" && d.OutOfServiceSince == nil:
+	case !w.facts.Leaving.Replaced || !w.facts.Leaving.GrowFirst || w.record.LeaveBoot() != "" && d.OutOfServiceSince == nil:
 		return w.reservation.ReservedAt.Time, true
 	case d.OutOfServiceSince == nil:
 		return w.reservation.ReservedAt.Time, false
@@ -68,8 +68,8 @@ func (w *observed) outOfServiceSince() (at time.Time, taken bool) {
 // needsReplacement reports whether the capture needs the donor's replacement before its next step.
 func needsReplacement(w *observed) bool {
 	f := &w.facts
-	return f.DonorReplaced && f.GrowFirst && !f.Added && f.Recorded && f.Lock == plan.Ours && f.Node != plan.NodeGone && f.Pod == plan.NoPod &&
-		!f.MustBoot() && !f.Failed && !f.Deleting && !f.Overdue && f.Patch != plan.PatchUnderWay
+	return f.Leaving.Replaced && f.Leaving.GrowFirst && !f.Leaving.Added && f.Hold.Recorded && f.Hold.Lock == plan.Ours && f.Donor.Node != plan.NodeGone && f.Disk.Pod == plan.NoPod &&
+		!f.MustBoot() && !f.Failed && !f.Deleting && !f.Hold.Overdue && f.Donor.Patch != plan.PatchUnderWay
 }
 
 // readReplacement looks for the replacement of a donor before the drain. The cloud is not asked before the growth is
@@ -78,11 +78,11 @@ func (d replacements) readReplacement(ctx context.Context, w *observed) error {
 	f, replacement := &w.facts, w.removalRecord()
 	if !needsReplacement(w) {
 		_, taken := w.outOfServiceSince()
-		f.MustTakeOut = f.Added && !taken && replacement.OutOfServiceSince == nil
+		f.Leaving.MustTakeOut = f.Leaving.Added && !taken && replacement.OutOfServiceSince == nil
 		return nil
 	}
 	if replacement.Target == 0 {
-		f.Replacement = plan.ReplacementWanted
+		f.Leaving.Replacement = plan.ReplacementWanted
 		return nil
 	}
 	var err error
@@ -90,7 +90,7 @@ func (d replacements) readReplacement(ctx context.Context, w *observed) error {
 		return err
 	}
 	if w.replacement != nil {
-		f.Replacement = plan.ReplacementReady
+		f.Leaving.Replacement = plan.ReplacementReady
 		return nil
 	}
 	pool, err := d.Cloud.Pool(ctx, w.pool)
@@ -106,13 +106,13 @@ func (d replacements) readReplacement(ctx context.Context, w *observed) error {
 	limit := w.p.Spec.Settings.Defaulted().OutOfService.ReadyTimeout.Duration
 	switch {
 	case w.replacement != nil:
-		f.Replacement, f.MustTakeOut = plan.ReplacementReady, w.replacement.Name != replacement.Node
+		f.Leaving.Replacement, f.Leaving.MustTakeOut = plan.ReplacementReady, w.replacement.Name != replacement.Node
 	case replacement.OutOfServiceSince == nil && replacement.DecidedAt != nil && d.now().Sub(replacement.DecidedAt.Time) > limit:
-		f.Replacement = plan.ReplacementLate
+		f.Leaving.Replacement = plan.ReplacementLate
 	case w.capacity < replacement.Target:
-		f.Replacement = plan.ReplacementWanted
+		f.Leaving.Replacement = plan.ReplacementWanted
 	default:
-		f.Replacement = plan.ReplacementAwaited
+		f.Leaving.Replacement = plan.ReplacementAwaited
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func acceptsPods(n *corev1.Node) bool {
 // readUnfilledPlace reports whether the pool has replaced a removed donor, unless the pool grew first.
 func (d replacements) readUnfilledPlace(ctx context.Context, w *observed) error {
 	f := &w.facts
-	if !w.isHeld() || f.GrowFirst || f.Power != plan.InstanceGone || !w.isRemoving() {
+	if !w.isHeld() || f.Leaving.GrowFirst || f.Donor.Power != plan.InstanceGone || !w.isRemoving() {
 		return nil
 	}
 	pool, err := d.Cloud.Pool(ctx, w.pool)
@@ -163,7 +163,7 @@ func (d replacements) readUnfilledPlace(ctx context.Context, w *observed) error 
 		return err
 	}
 	if w.capacity = pool.Capacity; w.capacity < w.removalRecord().Target {
-		f.Replacement = plan.ReplacementWanted
+		f.Leaving.Replacement = plan.ReplacementWanted
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (d replacements) readUnfilledPlace(ctx context.Context, w *observed) error 
 // recordReplacement writes the replacement into the record and its reservation.
 func (d replacements) recordReplacement(ctx context.Context, w *observed, change func(*v1alpha1.DonorReplacement)) error {
 	replacement := w.removalRecord()
-	replacement.GrowFirst, replacement.Added = w.facts.GrowFirst, w.facts.Added
+	replacement.GrowFirst, replacement.Added = w.facts.Leaving.GrowFirst, w.facts.Leaving.Added
 	change(&replacement)
 	return d.record(ctx, w, func(r *v1alpha1.Record) {
 		r.Replacement = &replacement
@@ -194,7 +194,7 @@ func (d replacements) enlarge(ctx context.Context, w *observed) error {
 	if target == 0 || pool.Capacity < target-1 {
 		return d.recordTarget(ctx, w, pool.Capacity+1)
 	}
-	if w.facts.Lock == plan.Ours {
+	if w.facts.Hold.Lock == plan.Ours {
 		noted, err := d.reservations().Confirmed(ctx, w.node)
 		switch {
 		case err != nil:
@@ -222,7 +222,7 @@ func (d replacements) recordTarget(ctx context.Context, w *observed, target int6
 	replacement := w.removalRecord()
 	now := metav1.NewTime(d.now())
 	after := replacement.NewestNodeAt
-	if after == nil && w.facts.GrowFirst {
+	if after == nil && w.facts.Leaving.GrowFirst {
 		youngest := w.p.CreationTimestamp
 		err := node.Pages(ctx, d.Kube, "", func(page []corev1.Node) error {
 			for i := range page {
@@ -238,7 +238,7 @@ func (d replacements) recordTarget(ctx context.Context, w *observed, target int6
 		after = &youngest
 	}
 	unregistered := replacement.Unregistered
-	if w.facts.Added && replacement.Target == 0 {
+	if w.facts.Leaving.Added && replacement.Target == 0 {
 		var err error
 		if unregistered, err = d.unregistered(ctx, w, nil); err != nil {
 			return err
@@ -280,7 +280,7 @@ func (d replacements) takeOut(ctx context.Context, w *observed) error {
 func (d replacements) remove(ctx context.Context, w *observed) error {
 	if !w.removalRecord().Removing {
 		var size int64
-		if !w.facts.GrowFirst {
+		if !w.facts.Leaving.GrowFirst {
 			pool, err := d.Cloud.Pool(ctx, w.pool)
 			if err != nil {
 				return err
@@ -289,7 +289,7 @@ func (d replacements) remove(ctx context.Context, w *observed) error {
 		}
 		return d.recordReplacement(ctx, w, func(to *v1alpha1.DonorReplacement) {
 			to.Removing = true
-			if !w.facts.GrowFirst {
+			if !w.facts.Leaving.GrowFirst {
 				to.Target = size
 			}
 		})

@@ -101,7 +101,7 @@ func (w *observed) ends() bool { return w.facts.Failed || w.facts.Deleting }
 
 // isAddedWithoutPatch reports whether the pool has grown by the donor, and the patch has not begun.
 func isAddedWithoutPatch(w *observed) bool {
-	return w.facts.Added && w.facts.Patch == plan.PatchWanted && w.isHeld()
+	return w.facts.Leaving.Added && w.facts.Donor.Patch == plan.PatchWanted && w.isHeld()
 }
 
 func phaseOf(w *observed, d plan.Decision) v1alpha1.Phase {
@@ -120,9 +120,9 @@ func phaseOf(w *observed, d plan.Decision) v1alpha1.Phase {
 		return w.p.Status.Phase
 	case d.Do == plan.Wait:
 		return waitPhase(w, d.Why)
-	case d.Do == plan.DeletePod && !w.facts.Touched:
+	case d.Do == plan.DeletePod && !w.facts.Disk.Touched:
 		return v1alpha1.PhaseReserving // after the inspection
-	case d.Do == plan.Note && w.facts.Returning:
+	case d.Do == plan.Note && w.facts.Hold.Returning:
 		return v1alpha1.PhaseStarting
 	case d.Do == plan.Believe && w.reported != nil && w.reported.Proof != nil:
 		return v1alpha1.PhaseStopping // the donor powers itself off after its proof
@@ -132,7 +132,7 @@ func phaseOf(w *observed, d plan.Decision) v1alpha1.Phase {
 
 // endsPhase reports whether the decision is the end of the previous phase.
 func endsPhase(w *observed, d plan.Decision) bool {
-	return d.Do == plan.Wait && d.Why == plan.ForDeletion || d.Do == plan.DeleteOrder || d.Do == plan.DeletePod && w.facts.Patch == plan.PatchUnderWay
+	return d.Do == plan.Wait && d.Why == plan.ForDeletion || d.Do == plan.DeleteOrder || d.Do == plan.DeletePod && w.facts.Donor.Patch == plan.PatchUnderWay
 }
 
 // waitPhase is the phase of a wait. A snapshot that is pending after the donor's release belongs to the publication.
@@ -145,7 +145,7 @@ func waitPhase(w *observed, why plan.Reason) v1alpha1.Phase {
 
 // endsBeforeReservation reports whether the capture ends, or is about to end, without a reservation.
 func (w *observed) endsBeforeReservation(d plan.Decision) bool {
-	return d.Do == plan.Fail && d.Why == plan.DiskCheckFailed && !w.isHeld() || d.Do == plan.DeletePod && !w.facts.Touched && !w.isHeld() && w.p.Status.Donor == nil
+	return d.Do == plan.Fail && d.Why == plan.DiskCheckFailed && !w.isHeld() || d.Do == plan.DeletePod && !w.facts.Disk.Touched && !w.isHeld() && w.p.Status.Donor == nil
 }
 
 // enterPhase begins a phase, unless the capture is already in that phase.
@@ -194,13 +194,13 @@ func progress(w *observed, d plan.Decision) string {
 
 // isHeldWithoutNode reports whether a read has found no Node of the held donor.
 func (w *observed) isHeldWithoutNode() bool {
-	return w.facts.Node == plan.NodeGone && w.isHeld()
+	return w.facts.Donor.Node == plan.NodeGone && w.isHeld()
 }
 
 // replacementProgress is the progress of a leaving donor.
 func replacementProgress(w *observed, d plan.Decision) string {
 	switch {
-	case d.Why == plan.ForDonor && w.facts.Added && w.facts.Patch == plan.PatchWanted:
+	case d.Why == plan.ForDonor && w.facts.Leaving.Added && w.facts.Donor.Patch == plan.PatchWanted:
 		return fmt.Sprintf("waiting until the new node %s is Ready", w.p.Spec.Donor.NodeName)
 	case d.Do == plan.Enlarge && w.isRemoving():
 		return fmt.Sprintf("pool %s gets a replacement for node %s", w.p.Spec.Pool, w.p.Spec.Donor.NodeName)

@@ -52,38 +52,38 @@ func (t trials) lookGate(_ context.Context, w *observed) error {
 	result, since := trial.Read(w.image.Tags[cloud.TagTrial])
 	_, blamed := trial.Blamed(w.image.Tags[cloud.TagQuarantined])
 	switch {
-	case f.Quarantined && blamed:
-		f.VersionVerdict = plan.VerdictFailed
+	case f.Image.Quarantined && blamed:
+		f.Trial.Verdict = plan.VerdictFailed
 	case passedAt(w) != nil:
-		f.VersionVerdict = plan.VerdictPassed
+		f.Trial.Verdict = plan.VerdictPassed
 	}
 	age := t.now().Sub(since)
-	f.KeepsFailed = f.VersionVerdict == plan.VerdictFailed && result == trial.Failed && age < settings.Trial.KeepFailed.Duration && age > -observationGap
-	f.Manual = settings.Promotion.Mode == v1alpha1.PromotionManual
+	f.Trial.KeepsFailed = f.Trial.Verdict == plan.VerdictFailed && result == trial.Failed && age < settings.Trial.KeepFailed.Duration && age > -observationGap
+	f.Promotion.Manual = settings.Promotion.Mode == v1alpha1.PromotionManual
 	switch at := passedAt(w); {
-	case !f.NeedsTrial:
+	case !f.Trial.Needed:
 		since = history.BuiltAt(w.image)
 	case at != nil:
 		since = at.Time
 	default:
 		since = time.Time{}
 	}
-	f.Stale = !since.IsZero() && t.now().Sub(since) > settings.Promotion.Timeout.Duration
+	f.Promotion.Stale = !since.IsZero() && t.now().Sub(since) > settings.Promotion.Timeout.Duration
 	return nil
 }
 
 // lookTrial reads the recorded trial in all states of the capture, because its instance must be removed.
 func (t trials) lookTrial(ctx context.Context, w *observed) error {
 	f, r := &w.facts, w.record.Trial
-	f.NeedsTrial = w.p.Spec.Settings.HasTrial()
+	f.Trial.Needed = w.p.Spec.Settings.HasTrial()
 	if r == nil || w.isOrphan {
 		return nil
 	}
 	now := t.now()
 	timeout := w.p.Spec.Settings.Defaulted().Trial.Timeout.Duration
-	f.TrialOver = now.Sub(r.StartedAt.Time)-unobservedTime(r, now) > timeout
+	f.Trial.Over = now.Sub(r.StartedAt.Time)-unobservedTime(r, now) > timeout
 	if r.Name == "" {
-		f.Paused = r.CleanedUpAt != nil && now.Sub(r.CleanedUpAt.Time) < pauseAfter(r.Attempt, timeout)
+		f.Trial.Paused = r.CleanedUpAt != nil && now.Sub(r.CleanedUpAt.Time) < pauseAfter(r.Attempt, timeout)
 		return nil
 	}
 	runner, err := t.trialRunner()
@@ -96,7 +96,7 @@ func (t trials) lookTrial(ctx context.Context, w *observed) error {
 	if err := t.confirmTrialGone(ctx, w); err != nil {
 		return err
 	}
-	f.Trial = trialProgressOf(w.trial.cloud, r)
+	f.Trial.Progress = trialProgressOf(w.trial.cloud, r)
 	return nil
 }
 
@@ -133,8 +133,8 @@ func trialProgressOf(seen cloud.Trial, r *v1alpha1.TrialRecord) plan.Trial {
 // judgeAttempt judges an open attempt, unless a verdict exists or the capture ends.
 func (t trials) judgeAttempt(ctx context.Context, w *observed) error {
 	f := &w.facts
-	open := f.Trial == plan.TrialDecided || f.Trial == plan.TrialMaking || f.Trial == plan.TrialBuilt
-	if !open || f.Failed || f.Deleting || f.Image != plan.Complete || f.VersionVerdict != plan.NoVerdict || f.Quarantined || f.Recipe == plan.RecipeHere || w.isHeld() {
+	open := f.Trial.Progress == plan.TrialDecided || f.Trial.Progress == plan.TrialMaking || f.Trial.Progress == plan.TrialBuilt
+	if !open || f.Failed || f.Deleting || f.Image.Version != plan.Complete || f.Trial.Verdict != plan.NoVerdict || f.Image.Quarantined || f.Promotion.Recipe == plan.RecipeHere || w.isHeld() {
 		return nil
 	}
 	w.trial.subject = subjectOf(w, t.now())
@@ -143,11 +143,11 @@ func (t trials) judgeAttempt(ctx context.Context, w *observed) error {
 	w.trial.verdict = &verdict
 	switch verdict.Result {
 	case trial.Passed:
-		f.AttemptVerdict = plan.VerdictPassed
+		f.Trial.AttemptVerdict = plan.VerdictPassed
 	case trial.Failed:
-		f.AttemptVerdict = plan.VerdictFailed
+		f.Trial.AttemptVerdict = plan.VerdictFailed
 	case trial.Inconclusive:
-		f.AttemptVerdict = plan.VerdictInconclusive
+		f.Trial.AttemptVerdict = plan.VerdictInconclusive
 	case trial.Pending, trial.Skipped:
 	}
 	return nil

@@ -114,7 +114,7 @@ func withInstances(nodes []v1alpha1.TrialNodeRecord, instances []cloud.Instance)
 // Any client may have removed or overwritten the record.
 func (t trials) findLostTrial(ctx context.Context, w *observed) error {
 	f := &w.facts
-	if t.TrialObserver == nil || w.isOrphan || !f.NeedsTrial || f.Trial != plan.NoTrial {
+	if t.TrialObserver == nil || w.isOrphan || !f.Trial.Needed || f.Trial.Progress != plan.NoTrial {
 		return nil
 	}
 	switch plan.Next(*f).Do {
@@ -142,7 +142,7 @@ func (t trials) findLostTrial(ctx context.Context, w *observed) error {
 			return err
 		}
 		if seen.State != cloud.Absent { // the list may be older
-			w.trial.lost, w.trial.cloud, f.Trial = &spec, seen, plan.TrialEnding
+			w.trial.lost, w.trial.cloud, f.Trial.Progress = &spec, seen, plan.TrialEnding
 			return nil
 		}
 	}

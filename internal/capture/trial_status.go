@@ -27,7 +27,7 @@ const (
 // reportTrial writes the trial's status. Earlier results stay, so that the status of an ended trial keeps its findings.
 func reportTrial(w *observed, now time.Time) {
 	f, r := &w.facts, w.record.Trial
-	if !f.NeedsTrial || r == nil && f.VersionVerdict == plan.NoVerdict || f.Image != plan.Complete {
+	if !f.Trial.Needed || r == nil && f.Trial.Verdict == plan.NoVerdict || f.Image.Version != plan.Complete {
 		return
 	}
 	s := w.p.Status.Trial
@@ -54,9 +54,9 @@ func reportVerdict(s *v1alpha1.TrialStatus, w *observed) {
 	result, at := trial.Read(w.image.Tags[cloud.TagTrial])
 	blamed, isBlamed := trial.Blamed(w.image.Tags[cloud.TagQuarantined])
 	switch {
-	case f.VersionVerdict == plan.VerdictFailed && isBlamed:
+	case f.Trial.Verdict == plan.VerdictFailed && isBlamed:
 		s.Result, s.Message = v1alpha1.TrialFailed, wholeFailure(w, blamed)
-	case f.VersionVerdict == plan.VerdictPassed:
+	case f.Trial.Verdict == plan.VerdictPassed:
 		result, at = trial.Passed, passedAt(w).Time
 		s.Result = v1alpha1.TrialPassed
 		s.Message = "every check has passed"
@@ -141,7 +141,7 @@ func attemptReason(w *observed) string {
 // trialProgress is the progress of a trial, or of a promotion by a person.
 func trialProgress(w *observed, d plan.Decision) string {
 	switch {
-	case d.Do == plan.BeginTrial && w.facts.Trial == plan.NoTrial:
+	case d.Do == plan.BeginTrial && w.facts.Trial.Progress == plan.NoTrial:
 		return "beginning a trial"
 	case d.Do == plan.BeginTrial:
 		return "requesting the trial node"
@@ -149,7 +149,7 @@ func trialProgress(w *observed, d plan.Decision) string {
 		return w.trial.verdict.Message
 	case d.Do == plan.EndTrial:
 		return "removing the trial node"
-	case d.Why == plan.ForTrial && w.facts.KeepsFailed:
+	case d.Why == plan.ForTrial && w.facts.Trial.KeepsFailed:
 		return "keeping the instance of the failed trial (settings.trial.keepFailed)"
 	case d.Why == plan.ForTrial:
 		return "the last attempt has no verdict, and another attempt follows: " + inconclusiveReason(w)
@@ -166,9 +166,9 @@ func reportTrialPassed(w *observed, d plan.Decision, now time.Time) {
 	of := fmt.Sprintf("version %s of pool %s", p.Spec.Version, p.Spec.Pool)
 	switch {
 	case p.Status.Trial == nil:
-	case f.VersionVerdict == plan.VerdictPassed:
+	case f.Trial.Verdict == plan.VerdictPassed:
 		setCondition(p, now, v1alpha1.ConditionTrialPassed, metav1.ConditionTrue, TrialPassed, of+" has passed its trial")
-	case f.VersionVerdict == plan.VerdictFailed:
+	case f.Trial.Verdict == plan.VerdictFailed:
 		setCondition(p, now, v1alpha1.ConditionTrialPassed, metav1.ConditionFalse, string(plan.TrialFailed), of+" has failed its trial: "+p.Status.Trial.Message)
 	case d.Why == plan.ForTrial, d.Why == plan.TrialInconclusive:
 		setCondition(p, now, v1alpha1.ConditionTrialPassed, metav1.ConditionUnknown, string(plan.TrialInconclusive), "no verdict yet on "+of)

@@ -14,9 +14,9 @@ func (o orders) readUnproven(w *observed) {
 		return
 	}
 	w.noProofReason = u.Message
-	w.facts.Proven, w.proof = false, nil
-	if f := w.facts; w.pod != nil || !f.Failed && !f.Deleting && !f.Returning && !w.isRemoving() {
-		w.facts.Pod = plan.PodFailed // even if another client deleted the pod: no second pod may run
+	w.facts.Disk.Proven, w.proof = false, nil
+	if f := w.facts; w.pod != nil || !f.Failed && !f.Deleting && !f.Hold.Returning && !w.isRemoving() {
+		w.facts.Disk.Pod = plan.PodFailed // even if another client deleted the pod: no second pod may run
 	}
 }
 
@@ -33,7 +33,7 @@ func reportRecipe(w *observed, d plan.Decision) {
 }
 
 func reportImage(w *observed) {
-	if w.image.ID == "" || w.facts.Image == plan.Foreign {
+	if w.image.ID == "" || w.facts.Image.Version == plan.Foreign {
 		return
 	}
 	tags := w.image.Tags

@@ -1,17 +1,31 @@
 package plan
 
-// Facts is the state of one capture as one pass observed it. The values are few, so that tests can enumerate all
-// reachable states. The zero value is a new Prototype without an instance of the donor.
+// Facts is the state of one capture as one pass observed it, by room. The values are few, so that tests can enumerate all
+// reachable states. The zero value is a new Prototype of which nothing was read.
 type Facts struct {
 	// Deleting: the Prototype has a deletion timestamp, and stays until all leftovers are removed.
 	Deleting bool
 	// Failed: the status has a failure.
 	Failed bool
+	// Unrecorded: the capture has begun, but its record on the Prototype is lost. The capture ends; the Lease has what the
+	// return or the removal of the donor needs.
+	Unrecorded bool
 	// Refused: the preflight found an obstacle. Valid only before the capture begins.
 	Refused bool
 	// Queued: the limit of concurrent captures is reached, or another node of the cluster is out of service.
 	Queued bool
 
+	Hold      HoldFacts
+	Donor     DonorFacts
+	Leaving   LeavingFacts
+	Disk      DiskFacts
+	Image     ImageFacts
+	Trial     TrialFacts
+	Promotion PromotionFacts
+}
+
+// HoldFacts are the reservation of the donor, and what the capture has changed on the donor for its time.
+type HoldFacts struct {
 	// Lock is the holder of the Node by the reservation annotation.
 	Lock Lock
 	// Recorded: the reservation is saved in the Prototype, and so outlives the Node object.
@@ -19,41 +33,72 @@ type Facts struct {
 	// Noted: the reservation on the Node repeats the record of the order and the return, and so outlives the Prototype.
 	// True also if the Node does not carry our reservation.
 	Noted bool
-	// Unrecorded: the capture has begun, but its record on the Prototype is lost. The capture ends; the Lease has what the
-	// return or the removal of the donor needs.
-	Unrecorded bool
-	// Node is the state of the donor in the API server.
-	Node Node
-	// Cordoned: the node takes no new pods.
-	Cordoned bool
-	// CordonRestored: the cordon is as before the capture.
-	CordonRestored bool
-	// Restored: cordon and annotations of the Node are as before the capture, or the Node is gone.
-	Restored bool
-	// Drained: no pod is left to evict.
-	Drained bool
-	// DrainOverdue: the drain has exceeded its timeout, and force is off.
-	DrainOverdue bool
-
-	// Patch is the progress of a pioneer's patch, which precedes the drain for the capture.
-	Patch Patch
-	// LevelDiffers: the proof names another patch level than the signed report of the patch.
-	LevelDiffers bool
-
-	Power Power
 	// Protected: the instance is protected from scale-in.
 	Protected bool
 	// ProtectionRestored: the scale-in protection is as before the capture.
 	ProtectionRestored bool
+	// CordonRestored: the cordon is as before the capture.
+	CordonRestored bool
+	// Restored: cordon and annotations of the Node are as before the capture, or the Node is gone.
+	Restored bool
+	// Returning: the record says that the disk is no longer needed, and that the donor is started.
+	Returning bool
+	// Overdue: the donor has exceeded its deadline out of service without a snapshot.
+	Overdue bool
+	// ReadyOverdue: a started donor has exceeded its timeout to become Ready.
+	ReadyOverdue bool
+}
 
+// DonorFacts are the Node and the instance of the donor.
+type DonorFacts struct {
+	// Node is the state of the donor in the API server.
+	Node  Node
+	Power Power
+	// Cordoned: the node takes no new pods.
+	Cordoned bool
+	// Drained: no pod is left to evict.
+	Drained bool
+	// DrainOverdue: the drain has exceeded its timeout, and force is off.
+	DrainOverdue bool
+	// MustLeaveBoot: the record says that the donor is powered off, or about to be, in this capture. An order in place sets
+	// also Disk.Touched. A donor that another client stopped has an unchanged disk.
+	MustLeaveBoot bool
+	// Rebooted: the node has reported another boot than the recorded boot.
+	Rebooted bool
+	// Patch is the progress of a pioneer's patch, which precedes the drain for the capture.
+	Patch Patch
+}
+
+// LeavingFacts are the course of a donor that does not return.
+type LeavingFacts struct {
+	// Replaced: the donor does not return, because generalization removes its means to join. A touched donor is always
+	// removed, even if the capture fails. Before the order, the donor is released like any other.
+	Replaced bool
+	// GrowFirst: the pool grows by one before a leaving donor is drained. Otherwise the pool replaces the donor after
+	// its removal.
+	GrowFirst bool
+	// Added: the pool has grown by the donor itself, so that the donor always leaves, also before the order.
+	Added bool
+	// Replacement is the node in the place of a leaving donor.
+	Replacement Replacement
+	// MustTakeOut: the pool has grown, and the record has neither the Ready replacement nor the begin of the donor's time out
+	// of service.
+	MustTakeOut bool
+	// Decided: the record says that the instance is removed.
+	Decided bool
+	// Removing: the cloud is removing the instance.
+	Removing bool
+	// PlaceKept: the instance is gone, but the pool keeps its place and its protection.
+	PlaceKept bool
+}
+
+// DiskFacts are the inspection and the generalization of the donor's disk.
+type DiskFacts struct {
 	// Touched: the record names an order that changes the donor's disk, and the boot of the order.
 	Touched bool
-	// PowerOffRecorded: the record says that the donor is powered off, or about to be, in this capture. An order in
-	// place sets both. A donor that another client stopped has only PowerOffRecorded, with an unchanged disk.
-	PowerOffRecorded bool
 	// Outdated: a version of Kamino without NodeOrders wrote the record.
 	Outdated bool
-	// NodeOrder: the NodeOrder exists; its key may exist too.
+	// Order: the NodeOrder exists; its key may exist too.
 	Order bool
 	// Pod is the pod on the donor: the inspecting pod before the order, the generalize pod afterwards. Both have the
 	// same name.
@@ -68,55 +113,40 @@ type Facts struct {
 	ProofLost bool
 	// PoweringOff: the proof is so recent that the donor may still be powering off.
 	PoweringOff bool
-	// Rebooted: the node has reported another boot than the recorded boot.
-	Rebooted bool
-	// Returning: the record says that the disk is no longer needed, and that the donor is started.
-	Returning bool
+	// LevelDiffers: the proof names another patch level than the signed report of the patch.
+	LevelDiffers bool
+}
 
-	// Snapshot of the donor's disk, and the Image made from the snapshot.
+// ImageFacts are the snapshot of the donor's disk, and the image version made from the snapshot.
+type ImageFacts struct {
 	Snapshot Artifact
-	Image    Artifact
-	// Quarantined: no recipe may name the image.
+	Version  Artifact
+	// Quarantined: no recipe may name the version.
 	Quarantined bool
+}
 
-	// DonorReplaced: the donor does not return, because generalization removes its means to join. A touched donor is always
-	// removed, even if the capture fails. Before the order, the donor is released like any other.
-	DonorReplaced bool
-	// GrowFirst: the pool grows by one before a leaving donor is drained. Otherwise the pool replaces the donor after
-	// its removal.
-	GrowFirst bool
-	// Added: the pool has grown by the donor itself, so that the donor always leaves, also before the order.
-	Added bool
-	// Replacement is the node in the place of a leaving donor.
-	Replacement Replacement
-	// MustTakeOut: the pool has grown, and the record has neither the Ready replacement nor the begin of the donor's time out
-	// of service.
-	MustTakeOut bool
-	// RemovalDecided: the record says that the instance is removed.
-	RemovalDecided bool
-	// Removing: the cloud is removing the instance.
-	Removing bool
-	// PlaceKept: the instance is gone, but the pool keeps its place and its protection.
-	PlaceKept bool
-
-	// NeedsTrial: a trial of the version precedes the promotion.
-	NeedsTrial bool
-	// VersionVerdict is the verdict on the version in the image's tags. A failed version is also Quarantined.
-	VersionVerdict TrialVerdict
+// TrialFacts are the trial of the version.
+type TrialFacts struct {
+	// Needed: a trial of the version precedes the promotion.
+	Needed bool
+	// Verdict is the verdict on the version in the image's tags. A failed version is also Quarantined.
+	Verdict TrialVerdict
 	// KeepsFailed is true while the settings keep the instance of a failed trial for an inspection.
 	KeepsFailed bool
-	// Trial is the progress of the current attempt.
-	Trial Trial
+	// Progress is the progress of the current attempt.
+	Progress Trial
 	// AttemptVerdict is the verdict of the current attempt.
 	AttemptVerdict TrialVerdict
 	// Paused: the last attempt was inconclusive, and the next attempt is not due.
 	Paused bool
-	// TrialOver: the attempts have exceeded the trial's timeout.
-	TrialOver bool
+	// Over: the attempts have exceeded the trial's timeout.
+	Over bool
+}
 
+// PromotionFacts are the recipe of the pool.
+type PromotionFacts struct {
 	// Manual: a person promotes the version. Stale: no person did so within the timeout.
 	Manual, Stale bool
-
 	// Recipe compares the pool's recipe with this Prototype's version.
 	Recipe Recipe
 	// Saved: the removed parts of the recipe are saved, or the promotion removes nothing.
@@ -125,11 +155,6 @@ type Facts struct {
 	MustRetire bool
 	// MustScaleOut: the pool has yet to grow after the promotion.
 	MustScaleOut bool
-
-	// Overdue: the donor has exceeded its deadline out of service without a snapshot.
-	Overdue bool
-	// ReadyOverdue: a started donor has exceeded its timeout to become Ready.
-	ReadyOverdue bool
 }
 
 // Lock is the holder of the donor's Node.
@@ -244,11 +269,11 @@ const (
 )
 
 // isHeld reports whether the capture holds the donor.
-func (f Facts) isHeld() bool { return f.Lock == Ours || f.Recorded }
+func (f Facts) isHeld() bool { return f.Hold.Lock == Ours || f.Hold.Recorded }
 
 // LeavesDisk reports whether the record says that the donor returns, or is removed: neither its disk nor the copy matters until
 // the donor is released.
-func (f Facts) LeavesDisk() bool { return f.isHeld() && (f.Returning || f.RemovalDecided) }
+func (f Facts) LeavesDisk() bool { return f.isHeld() && (f.Hold.Returning || f.Leaving.Decided) }
 
 // PodMatters reports whether the pod on the donor can change the decision: not between the proof and the copy, and no more once
 // the record says that the disk is not needed.
@@ -256,14 +281,14 @@ func (f Facts) PodMatters() bool {
 	if !f.isHeld() {
 		return !f.MustBoot()
 	}
-	copies := f.Proven && (f.Snapshot == Absent && f.Image == Absent || f.needsDisk())
+	copies := f.Disk.Proven && (f.Image.Snapshot == Absent && f.Image.Version == Absent || f.needsDisk())
 	return !f.LeavesDisk() && (!copies || f.Failed || f.Deleting)
 }
 
 // OrderMatters reports whether the recorded NodeOrder can change the decision: until the copy, before which it is deleted, or
 // until the donor returns.
 func (f Facts) OrderMatters() bool {
-	return f.isHeld() && f.Touched && !f.LeavesDisk() && (f.Snapshot == Absent && f.Image == Absent || f.Failed || f.Deleting)
+	return f.isHeld() && f.Disk.Touched && !f.LeavesDisk() && (f.Image.Snapshot == Absent && f.Image.Version == Absent || f.Failed || f.Deleting)
 }
 
 // LeftoversMatter reports whether a pod or a NodeOrder that should no longer exist can change the decision. At the end Kamino
@@ -274,21 +299,21 @@ func (f Facts) LeftoversMatter() bool {
 
 // isFinishing reports whether a successful capture only checks for leftovers.
 func (f Facts) isFinishing() bool {
-	return f.Recipe == RecipeHere && f.Snapshot != Deleting && !f.MustRetire && !f.MustScaleOut
+	return f.Promotion.Recipe == RecipeHere && f.Image.Snapshot != Deleting && !f.Promotion.MustRetire && !f.Promotion.MustScaleOut
 }
 
 // MustBoot reports whether the donor must boot before it serves. The donor must leave the boot of the order, or its
 // last boot before it went down.
-func (f Facts) MustBoot() bool { return f.Touched || f.PowerOffRecorded }
+func (f Facts) MustBoot() bool { return f.Disk.Touched || f.Donor.MustLeaveBoot }
 
 // isGone reports whether a leaving donor was removed.
-func (f Facts) isGone() bool { return f.DonorReplaced && f.Touched && !f.isHeld() }
+func (f Facts) isGone() bool { return f.Leaving.Replaced && f.Disk.Touched && !f.isHeld() }
 
 // isBack reports whether the donor is Ready in another boot than the recorded boot.
-func (f Facts) isBack() bool { return f.Node == NodeReady && f.Rebooted }
+func (f Facts) isBack() bool { return f.Donor.Node == NodeReady && f.Donor.Rebooted }
 
 // needsDisk reports whether a copy still needs the donor's disk unchanged. The disk of a leaving donor goes with the
 // instance: only a complete copy suffices.
 func (f Facts) needsDisk() bool {
-	return f.Snapshot == Pending || f.Snapshot == Taken && f.mustRemove()
+	return f.Image.Snapshot == Pending || f.Image.Snapshot == Taken && f.mustRemove()
 }

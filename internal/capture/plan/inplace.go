@@ -14,45 +14,45 @@ func inPlace(f Facts) Decision {
 // snapshot continues after the order: run the pod, read the proof, wait for the power-off, copy the disk.
 func snapshot(f Facts) Decision {
 	switch {
-	case !f.isHeld(), f.Returning, !f.Touched:
+	case !f.isHeld(), f.Hold.Returning, !f.Disk.Touched:
 		return fail(Interrupted)
-	case f.Power == InstanceGone:
+	case f.Donor.Power == InstanceGone:
 		return fail(DonorGone)
-	case f.Rebooted:
+	case f.Donor.Rebooted:
 		return fail(DonorRestarted)
-	case f.Overdue:
+	case f.Hold.Overdue:
 		return fail(DeadlineExceeded)
-	case !f.Recorded:
+	case !f.Hold.Recorded:
 		// The Node has the order, but not whether the donor was already returning.
 		return fail(RecordLost)
-	case !f.Noted:
+	case !f.Hold.Noted:
 		return do(Note)
-	case f.Outdated:
+	case f.Disk.Outdated:
 		return fail(OrderOutdated)
-	case f.Reported:
+	case f.Disk.Reported:
 		return do(Believe)
-	case f.Proven && f.LevelDiffers:
+	case f.Disk.Proven && f.Disk.LevelDiffers:
 		return fail(PatchLevelChanged)
-	case f.Proven && f.Order:
+	case f.Disk.Proven && f.Disk.Order:
 		// From here on the pod cannot revoke its proof.
 		return do(DeleteOrder)
-	case f.Proven && (f.Power == Changing || f.Power == On && f.PoweringOff):
+	case f.Disk.Proven && (f.Donor.Power == Changing || f.Donor.Power == On && f.Disk.PoweringOff):
 		// A cloud takes minutes to stop an instance that powers itself off in seconds.
 		return wait(ForPowerOff)
-	case f.Proven && f.Power == On:
+	case f.Disk.Proven && f.Donor.Power == On:
 		return do(Stop)
-	case f.Proven:
+	case f.Disk.Proven:
 		return do(TakeSnapshot)
-	case f.Pod == PodFailed:
+	case f.Disk.Pod == PodFailed:
 		return fail(GeneralizeFailed)
-	case f.Pod != NoPod && !f.PodKnown:
+	case f.Disk.Pod != NoPod && !f.Disk.PodKnown:
 		return do(Adopt)
-	case f.Power == Off:
+	case f.Donor.Power == Off:
 		return fail(NotProven)
-	case f.Pod == NoPod && f.Node == NodeGone:
+	case f.Disk.Pod == NoPod && f.Donor.Node == NodeGone:
 		// Without a Node no kubelet runs the pod. The kubelet creates a Node only after a boot.
 		return fail(DonorGone)
-	case f.Pod == NoPod && f.Power == On:
+	case f.Disk.Pod == NoPod && f.Donor.Power == On:
 		return do(Generalize)
 	default:
 		return wait(ForProof)
@@ -63,27 +63,27 @@ func snapshot(f Facts) Decision {
 // that is not used at once is repeated later.
 func prepare(f Facts) Decision {
 	switch {
-	case !f.isHeld() && f.Pod != NoPod && (f.Refused || f.Lock != Unlocked || f.Queued):
+	case !f.isHeld() && f.Disk.Pod != NoPod && (f.Refused || f.Hold.Lock != Unlocked || f.Queued):
 		return do(DeletePod)
-	case !f.isHeld() && (f.Refused || f.Lock != Unlocked):
+	case !f.isHeld() && (f.Refused || f.Hold.Lock != Unlocked):
 		return do(Refuse)
 	case !f.isHeld() && f.Queued:
 		return wait(ForTurn)
-	case f.Node == NodeGone || f.Power == InstanceGone:
+	case f.Donor.Node == NodeGone || f.Donor.Power == InstanceGone:
 		return fail(DonorGone)
-	case f.Power == Off:
+	case f.Donor.Power == Off:
 		return fail(DonorStopped)
 	case !f.isHeld():
 		return inspectFirst(f)
-	case f.Lock == Overwritten && !f.Overdue, f.Added && f.Lock == Unlocked && !f.Overdue:
+	case f.Hold.Lock == Overwritten && !f.Hold.Overdue, f.Leaving.Added && f.Hold.Lock == Unlocked && !f.Hold.Overdue:
 		return do(Relock) // the record of an added donor precedes its lock
-	case f.Lock != Ours:
+	case f.Hold.Lock != Ours:
 		return fail(ReservationLost)
-	case f.Overdue:
+	case f.Hold.Overdue:
 		return fail(DeadlineExceeded)
-	case !f.Recorded:
+	case !f.Hold.Recorded:
 		return do(Record)
-	case f.Pod != NoPod && (!f.Added || f.Patch != PatchWanted):
+	case f.Disk.Pod != NoPod && (!f.Leaving.Added || f.Donor.Patch != PatchWanted):
 		return do(DeletePod) // the inspection is complete; the generalize pod needs the name
 	default:
 		return prepareHeld(f)
@@ -93,35 +93,35 @@ func prepare(f Facts) Decision {
 // prepareHeld leads from the reservation to a drained donor. A pioneer is patched first.
 func prepareHeld(f Facts) Decision {
 	switch {
-	case f.Added && f.Patch == PatchWanted && f.MustTakeOut:
+	case f.Leaving.Added && f.Donor.Patch == PatchWanted && f.Leaving.MustTakeOut:
 		return do(TakeOut)
-	case f.Added && f.Patch == PatchWanted && !f.Cordoned:
+	case f.Leaving.Added && f.Donor.Patch == PatchWanted && !f.Donor.Cordoned:
 		return do(Cordon) // before the first pods arrive
-	case f.Patch == PatchUnderWay:
+	case f.Donor.Patch == PatchUnderWay:
 		return do(PatchDonor)
-	case f.Patch == PatchFailed:
+	case f.Donor.Patch == PatchFailed:
 		return fail(DonorNotPatched)
-	case f.Patch == PatchCurrent:
+	case f.Donor.Patch == PatchCurrent:
 		return fail(NothingToPatch)
-	case !f.Cordoned && f.Queued:
+	case !f.Donor.Cordoned && f.Queued:
 		return wait(ForNeighbour)
-	case f.DonorReplaced && f.GrowFirst && !f.Added && f.Replacement != ReplacementReady:
+	case f.Leaving.Replaced && f.Leaving.GrowFirst && !f.Leaving.Added && f.Leaving.Replacement != ReplacementReady:
 		return awaitReplacement(f)
-	case f.MustTakeOut:
+	case f.Leaving.MustTakeOut:
 		return do(TakeOut)
-	case !f.Protected:
+	case !f.Hold.Protected:
 		return do(Protect)
-	case f.Added && f.Patch == PatchWanted:
+	case f.Leaving.Added && f.Donor.Patch == PatchWanted:
 		return inspectAdded(f)
-	case f.Patch == PatchWanted:
+	case f.Donor.Patch == PatchWanted:
 		return do(PatchDonor)
-	case !f.Cordoned:
+	case !f.Donor.Cordoned:
 		return do(Cordon)
-	case !f.Drained && f.DrainOverdue:
+	case !f.Donor.Drained && f.Donor.DrainOverdue:
 		return fail(DrainTimeout)
-	case !f.Drained:
+	case !f.Donor.Drained:
 		return do(Evict)
-	case f.Node != NodeReady || f.Power != On:
+	case f.Donor.Node != NodeReady || f.Donor.Power != On:
 		return wait(ForDonor)
 	default:
 		return do(Order)
@@ -132,13 +132,13 @@ func prepareHeld(f Facts) Decision {
 // the patch records the end of the inspection.
 func inspectAdded(f Facts) Decision {
 	switch {
-	case f.Pod == PodFailed:
+	case f.Disk.Pod == PodFailed:
 		return fail(DiskCheckFailed)
-	case f.Pod == PodActive:
+	case f.Disk.Pod == PodActive:
 		return wait(ForLook)
-	case f.Node != NodeReady:
+	case f.Donor.Node != NodeReady:
 		return wait(ForDonor)
-	case f.Pod == PodLooked:
+	case f.Disk.Pod == PodLooked:
 		return do(PatchDonor)
 	}
 	return do(Look)
@@ -147,7 +147,7 @@ func inspectAdded(f Facts) Decision {
 // inspectFirst inspects the donor's disk before the reservation. The inspection can only refuse: the pod's report is
 // unsigned.
 func inspectFirst(f Facts) Decision {
-	switch f.Pod {
+	switch f.Disk.Pod {
 	case NoPod, PodCompared:
 		return do(Look)
 	case PodActive:

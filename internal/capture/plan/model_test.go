@@ -58,7 +58,7 @@ func returningDonors() []model {
 			for _, protected := range []bool{false, true} {
 				for _, growing := range []bool{false, true} {
 					w := model{cordonedBefore: cordoned, protectedBefore: protected}
-					w.f = Facts{Refused: refused, Node: NodeReady, Power: On, Cordoned: cordoned, Protected: protected, MustScaleOut: growing, MustRetire: true}
+					w.f = Facts{Refused: refused, Donor: DonorFacts{Node: NodeReady, Power: On, Cordoned: cordoned}, Hold: HoldFacts{Protected: protected}, Promotion: PromotionFacts{MustScaleOut: growing, MustRetire: true}}
 					worlds = append(worlds, w.derived())
 				}
 			}
@@ -73,7 +73,7 @@ func returningDonors() []model {
 func instantDonors() []model {
 	var worlds []model
 	for _, w := range append(returningDonors(), leavingDonors()...) {
-		if w.f.Refused || w.f.MustScaleOut || w.cordonedBefore != w.protectedBefore {
+		if w.f.Refused || w.f.Promotion.MustScaleOut || w.cordonedBefore != w.protectedBefore {
 			continue
 		}
 		w.instant = true
@@ -86,11 +86,11 @@ func instantDonors() []model {
 func leavingDonors() []model {
 	var worlds []model
 	for _, w := range returningDonors() {
-		if w.f.Refused || w.f.MustScaleOut || w.cordonedBefore != w.protectedBefore {
+		if w.f.Refused || w.f.Promotion.MustScaleOut || w.cordonedBefore != w.protectedBefore {
 			continue
 		}
 		for _, growFirst := range []bool{false, true} {
-			w.f.DonorReplaced, w.f.GrowFirst = true, growFirst
+			w.f.Leaving.Replaced, w.f.Leaving.GrowFirst = true, growFirst
 			worlds = append(worlds, w.derived())
 		}
 	}
@@ -101,10 +101,10 @@ func leavingDonors() []model {
 func pioneers() []model {
 	var worlds []model
 	for _, w := range append(returningDonors(), leavingDonors()...) {
-		if w.f.Refused || w.f.MustScaleOut || w.cordonedBefore != w.protectedBefore || w.f.DonorReplaced && w.cordonedBefore {
+		if w.f.Refused || w.f.Promotion.MustScaleOut || w.cordonedBefore != w.protectedBefore || w.f.Leaving.Replaced && w.cordonedBefore {
 			continue
 		}
-		w.f.Patch, w.patchEnd = PatchWanted, PatchDone
+		w.f.Donor.Patch, w.patchEnd = PatchWanted, PatchDone
 		worlds = append(worlds, w.derived())
 	}
 	return worlds
@@ -116,7 +116,7 @@ func addedDonors() []model {
 	for _, node := range []Node{NodeNotReady, NodeReady} {
 		for _, instant := range []bool{false, true} {
 			w := model{size: 1, instant: instant, patchEnd: PatchDone}
-			w.f = Facts{Node: node, Power: On, MustRetire: true, Recorded: true, DonorReplaced: true, GrowFirst: true, Added: true, Patch: PatchWanted}
+			w.f = Facts{Donor: DonorFacts{Node: node, Power: On, Patch: PatchWanted}, Promotion: PromotionFacts{MustRetire: true}, Hold: HoldFacts{Recorded: true}, Leaving: LeavingFacts{Replaced: true, GrowFirst: true, Added: true}}
 			worlds = append(worlds, w.derived())
 		}
 	}
@@ -129,53 +129,53 @@ func addedDonors() []model {
 func (w model) patch() model {
 	f := &w.f
 	switch {
-	case f.Patch == PatchWanted:
-		f.Patch, f.Cordoned, f.Drained = PatchUnderWay, true, true
-	case f.Failed, f.Deleting, f.Lock != Ours, f.Node == NodeGone:
-		f.Patch = PatchFailed
+	case f.Donor.Patch == PatchWanted:
+		f.Donor.Patch, f.Donor.Cordoned, f.Donor.Drained = PatchUnderWay, true, true
+	case f.Failed, f.Deleting, f.Hold.Lock != Ours, f.Donor.Node == NodeGone:
+		f.Donor.Patch = PatchFailed
 	default:
-		f.Patch = w.patchEnd
+		f.Donor.Patch = w.patchEnd
 	}
-	if w.patched = f.Patch == PatchDone; w.patched {
-		f.Cordoned, f.Drained = w.cordonedBefore, false
+	if w.patched = f.Donor.Patch == PatchDone; w.patched {
+		f.Donor.Cordoned, f.Donor.Drained = w.cordonedBefore, false
 	}
 	return w
 }
 
 // derived sets the facts that follow from other facts.
 func (w model) derived() model {
-	if w.f.Lock != Ours {
+	if w.f.Hold.Lock != Ours {
 		w.noted, w.notedDown, w.notedBack = false, false, false
 	}
-	w.f.Touched = w.touched || w.noted
-	w.f.PowerOffRecorded = w.down || w.notedDown
-	w.f.Returning = w.returning || w.notedBack
-	w.f.Noted = w.f.Lock != Ours || w.noted == w.f.Touched && w.notedDown == w.f.PowerOffRecorded && w.notedBack == w.f.Returning
+	w.f.Disk.Touched = w.touched || w.noted
+	w.f.Donor.MustLeaveBoot = w.down || w.notedDown
+	w.f.Hold.Returning = w.returning || w.notedBack
+	w.f.Hold.Noted = w.f.Hold.Lock != Ours || w.noted == w.f.Disk.Touched && w.notedDown == w.f.Donor.MustLeaveBoot && w.notedBack == w.f.Hold.Returning
 	w.f.Unrecorded = w.unrecorded
-	if w.f.Node == NodeGone && !w.f.Recorded {
+	if w.f.Donor.Node == NodeGone && !w.f.Hold.Recorded {
 		w.cordonedBefore = false // a recreated Node owes nothing to an ended or missing hold
 	}
-	if w.f.Power != On {
-		w.f.PoweringOff = false
+	if w.f.Donor.Power != On {
+		w.f.Disk.PoweringOff = false
 	}
-	if w.f.Returning || !w.f.Order {
-		w.adopted, w.said, w.retracted = w.adopted && !w.f.Returning && w.f.Pod != NoPod, false, false
+	if w.f.Hold.Returning || !w.f.Disk.Order {
+		w.adopted, w.said, w.retracted = w.adopted && !w.f.Hold.Returning && w.f.Disk.Pod != NoPod, false, false
 	}
-	w.f.PodKnown = w.adopted && w.f.Pod != NoPod
-	w.f.Reported = w.adopted && !w.f.Outdated && (w.said && !w.f.Proven && !w.retracted && !w.proofGone || w.retracted && (w.f.Proven || w.f.Pod != PodFailed))
-	w.f.Proven = w.f.Proven && !w.proofGone
-	w.f.ProofLost = w.proofGone && (own(w.f.Snapshot) || own(w.f.Image))
+	w.f.Disk.PodKnown = w.adopted && w.f.Disk.Pod != NoPod
+	w.f.Disk.Reported = w.adopted && !w.f.Disk.Outdated && (w.said && !w.f.Disk.Proven && !w.retracted && !w.proofGone || w.retracted && (w.f.Disk.Proven || w.f.Disk.Pod != PodFailed))
+	w.f.Disk.Proven = w.f.Disk.Proven && !w.proofGone
+	w.f.Disk.ProofLost = w.proofGone && (own(w.f.Image.Snapshot) || own(w.f.Image.Version))
 	w.deriveTrial()
-	w.f.ProtectionRestored = w.f.Protected == w.protectedBefore
-	w.f.CordonRestored = w.f.Node != NodeGone && w.f.Lock == Ours && w.f.Cordoned == w.cordonedBefore
-	w.f.Replacement = w.replacement()
-	w.f.MustTakeOut = w.f.GrowFirst && !w.takenOut && !w.f.Touched && (w.f.Added || w.f.Replacement == ReplacementReady)
-	w.f.LevelDiffers = w.f.LevelDiffers && w.f.Proven && w.patched
-	w.f.Removing = w.f.Removing && w.f.Power != InstanceGone
-	w.f.PlaceKept = w.f.PlaceKept && w.f.Power == InstanceGone
-	w.f.Restored = w.f.Node == NodeGone || w.f.Lock == Unlocked && w.f.Cordoned == w.cordonedBefore
-	if w.f.Power != On || w.f.Node == NodeGone {
-		w.f.Drained = w.f.Drained || w.f.Node == NodeGone
+	w.f.Hold.ProtectionRestored = w.f.Hold.Protected == w.protectedBefore
+	w.f.Hold.CordonRestored = w.f.Donor.Node != NodeGone && w.f.Hold.Lock == Ours && w.f.Donor.Cordoned == w.cordonedBefore
+	w.f.Leaving.Replacement = w.replacement()
+	w.f.Leaving.MustTakeOut = w.f.Leaving.GrowFirst && !w.takenOut && !w.f.Disk.Touched && (w.f.Leaving.Added || w.f.Leaving.Replacement == ReplacementReady)
+	w.f.Disk.LevelDiffers = w.f.Disk.LevelDiffers && w.f.Disk.Proven && w.patched
+	w.f.Leaving.Removing = w.f.Leaving.Removing && w.f.Donor.Power != InstanceGone
+	w.f.Leaving.PlaceKept = w.f.Leaving.PlaceKept && w.f.Donor.Power == InstanceGone
+	w.f.Hold.Restored = w.f.Donor.Node == NodeGone || w.f.Hold.Lock == Unlocked && w.f.Donor.Cordoned == w.cordonedBefore
+	if w.f.Donor.Power != On || w.f.Donor.Node == NodeGone {
+		w.f.Donor.Drained = w.f.Donor.Drained || w.f.Donor.Node == NodeGone
 	}
 	return w
 }
@@ -183,11 +183,11 @@ func (w model) derived() model {
 // replacement is the replacement of a leaving donor: with GrowFirst until the pool has one more node, otherwise until the
 // pool has its old size.
 func (w model) replacement() Replacement {
-	gone := w.f.Power == InstanceGone && !w.f.PlaceKept
+	gone := w.f.Donor.Power == InstanceGone && !w.f.Leaving.PlaceKept
 	switch {
-	case !w.f.DonorReplaced, w.f.Added, w.f.GrowFirst && gone, !w.f.GrowFirst && !gone:
+	case !w.f.Leaving.Replaced, w.f.Leaving.Added, w.f.Leaving.GrowFirst && gone, !w.f.Leaving.GrowFirst && !gone:
 		return NoReplacement
-	case w.f.GrowFirst && w.size < 1, !w.f.GrowFirst && w.size+w.shrunk < 0:
+	case w.f.Leaving.GrowFirst && w.size < 1, !w.f.Leaving.GrowFirst && w.size+w.shrunk < 0:
 		return ReplacementWanted
 	case w.joined:
 		return ReplacementReady
@@ -211,91 +211,91 @@ func (w model) effect(d Decision) model {
 	case Fail:
 		f.Failed = true
 	case Look:
-		f.Pod, w.unrecorded = PodActive, false
+		f.Disk.Pod, w.unrecorded = PodActive, false
 	case Reserve:
-		f.Lock = Ours
+		f.Hold.Lock = Ours
 	case Record:
-		f.Outdated = f.Outdated || f.Touched // the Node does not name the order
-		f.Recorded, w.touched, w.down, w.returning, w.unrecorded = true, f.Touched, f.PowerOffRecorded, f.Returning, false
+		f.Disk.Outdated = f.Disk.Outdated || f.Disk.Touched // the Node does not name the order
+		f.Hold.Recorded, w.touched, w.down, w.returning, w.unrecorded = true, f.Disk.Touched, f.Donor.MustLeaveBoot, f.Hold.Returning, false
 	case Relock:
-		f.Lock, w.noted, w.notedDown, w.notedBack = Ours, w.touched, w.down, w.returning
+		f.Hold.Lock, w.noted, w.notedDown, w.notedBack = Ours, w.touched, w.down, w.returning
 	case Note:
-		w.noted, w.notedDown, w.notedBack = f.Touched, f.PowerOffRecorded, f.Returning
+		w.noted, w.notedDown, w.notedBack = f.Disk.Touched, f.Donor.MustLeaveBoot, f.Hold.Returning
 	case TakeOut:
 		w.takenOut = true
 	case Protect:
-		f.Protected = true
+		f.Hold.Protected = true
 	case PatchDonor:
 		w = w.patch()
 	case Cordon:
-		f.Cordoned = true
+		f.Donor.Cordoned = true
 	case Evict:
-		f.Drained = !f.Added || f.Node == NodeReady // a kubelet that is down ends no pods
+		f.Donor.Drained = !f.Leaving.Added || f.Donor.Node == NodeReady // a kubelet that is down ends no pods
 	case Order:
-		w.touched, w.down, w.unrecorded, f.Recorded, f.Order, f.Outdated = true, true, false, true, true, false
-		f.Proven, f.PoweringOff, f.Rebooted, w.booted, w.clean = false, false, false, false, false // the report is of this boot
-		w.adopted, w.said, w.retracted = false, false, false                                       // and has a key of its own
+		w.touched, w.down, w.unrecorded, f.Hold.Recorded, f.Disk.Order, f.Disk.Outdated = true, true, false, true, true, false
+		f.Disk.Proven, f.Disk.PoweringOff, f.Donor.Rebooted, w.booted, w.clean = false, false, false, false, false // the report is of this boot
+		w.adopted, w.said, w.retracted = false, false, false                                                       // and has a key of its own
 	case Generalize:
-		f.Pod, w.disturbed = PodActive, true
+		f.Disk.Pod, w.disturbed = PodActive, true
 		w.adopted, w.said, w.retracted = false, false, false
 	case Adopt:
 		w.adopted = true
 	case Believe:
-		f.Proven = !w.retracted
+		f.Disk.Proven = !w.retracted
 		if w.retracted {
-			f.Pod = PodFailed
+			f.Disk.Pod = PodFailed
 		}
 	case DeleteOrder:
-		f.Order = false
+		f.Disk.Order = false
 	case Stop:
-		if f.Power == On {
-			f.Power = Changing
+		if f.Donor.Power == On {
+			f.Donor.Power = Changing
 		}
 	case TakeSnapshot:
-		f.Snapshot, w.cleanSnapshot = Pending, w.clean
+		f.Image.Snapshot, w.cleanSnapshot = Pending, w.clean
 		if w.instant {
-			f.Snapshot = Taken
+			f.Image.Snapshot = Taken
 		}
 	case DeletePod:
-		f.Pod = NoPod
+		f.Disk.Pod = NoPod
 	case Return:
-		w.touched, w.down, w.returning, w.unrecorded, f.Recorded = f.Touched, true, true, false, true
+		w.touched, w.down, w.returning, w.unrecorded, f.Hold.Recorded = f.Disk.Touched, true, true, false, true
 	case Start:
 		w = w.boot()
 	case Unprotect:
-		f.Protected = w.protectedBefore
+		f.Hold.Protected = w.protectedBefore
 	case Forget:
-		f.Recorded, w.touched, w.down, w.returning, w.unrecorded = false, f.Touched, f.PowerOffRecorded, f.Returning, false
+		f.Hold.Recorded, w.touched, w.down, w.returning, w.unrecorded = false, f.Disk.Touched, f.Donor.MustLeaveBoot, f.Hold.Returning, false
 	case Serve:
-		f.Cordoned, f.Drained = w.cordonedBefore, false // pods may come
+		f.Donor.Cordoned, f.Donor.Drained = w.cordonedBefore, false // pods may come
 	case Release:
-		f.Lock = Unlocked
-		if f.Node != NodeGone {
-			f.Cordoned = w.cordonedBefore
+		f.Hold.Lock = Unlocked
+		if f.Donor.Node != NodeGone {
+			f.Donor.Cordoned = w.cordonedBefore
 		}
 	case Enlarge:
 		w.size++
 	case Remove:
-		f.Removing, w.removed = !w.locked, true
-		if f.PlaceKept && !w.locked {
-			f.PlaceKept, f.Protected, w.size = false, false, w.size-1
+		f.Leaving.Removing, w.removed = !w.locked, true
+		if f.Leaving.PlaceKept && !w.locked {
+			f.Leaving.PlaceKept, f.Hold.Protected, w.size = false, false, w.size-1
 		}
 	case DeleteNode:
-		f.Node, f.Lock, f.Cordoned = NodeGone, Unlocked, false
+		f.Donor.Node, f.Hold.Lock, f.Donor.Cordoned = NodeGone, Unlocked, false
 	case Publish:
-		f.Image, w.cleanImage = Pending, w.cleanSnapshot
+		f.Image.Version, w.cleanImage = Pending, w.cleanSnapshot
 	case DeleteSnapshot:
-		f.Snapshot = Deleting
+		f.Image.Snapshot = Deleting
 	case SaveRecipe:
-		f.Saved = true
+		f.Promotion.Saved = true
 	case Promote:
-		f.Recipe = RecipeHere
+		f.Promotion.Recipe = RecipeHere
 	case Retire:
-		f.MustRetire = false
+		f.Promotion.MustRetire = false
 	case ScaleOut:
-		f.MustScaleOut = false
+		f.Promotion.MustScaleOut = false
 	case DeleteImage:
-		f.Image = Deleting
+		f.Image.Version = Deleting
 	default:
 		w.effectOfTrial(d.Do)
 	}
@@ -304,10 +304,10 @@ func (w model) effect(d Decision) model {
 
 // boot powers the donor on: its disk gets an identity again.
 func (w model) boot() model {
-	if w.f.Power != Off {
+	if w.f.Donor.Power != Off {
 		return w
 	}
-	w.f.Power, w.clean = On, false
+	w.f.Donor.Power, w.clean = On, false
 	w.booted = w.booted || w.f.MustBoot()
 	return w
 }
@@ -316,47 +316,47 @@ func (w model) boot() model {
 func (w model) progress() model {
 	f := &w.f
 	switch {
-	case f.Pod == PodActive && (!f.isHeld() || f.Added) && !f.MustBoot() && f.Power == On && w.compares:
-		f.Pod, w.compares = PodCompared, false
-	case f.Pod == PodActive && (!f.isHeld() || f.Added) && !f.MustBoot() && f.Power == On:
-		f.Pod = PodLooked
-	case f.Pod == PodActive && f.Order && !w.said && f.Power == On && !w.booted && !f.Proven && !w.proofGone:
-		w.said, f.PoweringOff, w.clean = true, true, true
-	case w.clean && f.Power == On && !w.booted:
-		f.Power = Off // the pod powers the donor off
-	case f.Removing:
-		f.Power, f.Protected, w.size = InstanceGone, false, w.size-1
-	case f.Power == InstanceGone && f.Node == NodeReady:
-		f.Node = NodeNotReady
-	case f.Replacement == ReplacementAwaited:
+	case f.Disk.Pod == PodActive && (!f.isHeld() || f.Leaving.Added) && !f.MustBoot() && f.Donor.Power == On && w.compares:
+		f.Disk.Pod, w.compares = PodCompared, false
+	case f.Disk.Pod == PodActive && (!f.isHeld() || f.Leaving.Added) && !f.MustBoot() && f.Donor.Power == On:
+		f.Disk.Pod = PodLooked
+	case f.Disk.Pod == PodActive && f.Disk.Order && !w.said && f.Donor.Power == On && !w.booted && !f.Disk.Proven && !w.proofGone:
+		w.said, f.Disk.PoweringOff, w.clean = true, true, true
+	case w.clean && f.Donor.Power == On && !w.booted:
+		f.Donor.Power = Off // the pod powers the donor off
+	case f.Leaving.Removing:
+		f.Donor.Power, f.Hold.Protected, w.size = InstanceGone, false, w.size-1
+	case f.Donor.Power == InstanceGone && f.Donor.Node == NodeReady:
+		f.Donor.Node = NodeNotReady
+	case f.Leaving.Replacement == ReplacementAwaited:
 		w.joined = true
-	case f.Power == Changing:
-		f.Power = Off
-	case f.Power == On && !w.hung && f.Node != NodeGone && (f.Node != NodeReady || f.Rebooted != w.booted):
-		f.Node, f.Rebooted = NodeReady, w.booted
-	case f.Power == On && !w.hung && f.Node == NodeGone && w.booted:
-		f.Node, f.Rebooted, f.Cordoned, f.Lock = NodeReady, true, false, Unlocked // the kubelet registers the Node again
-	case f.Lock == Theirs:
-		f.Lock = Unlocked // the state before the capture is cordoned
-	case f.Snapshot == Pending, f.Snapshot == Taken:
-		f.Snapshot = Complete
-	case f.Snapshot == Deleting:
-		f.Snapshot = Absent
-	case f.Image == Pending:
-		f.Image = Complete
-	case f.Image == Deleting:
-		f.Image = Absent
+	case f.Donor.Power == Changing:
+		f.Donor.Power = Off
+	case f.Donor.Power == On && !w.hung && f.Donor.Node != NodeGone && (f.Donor.Node != NodeReady || f.Donor.Rebooted != w.booted):
+		f.Donor.Node, f.Donor.Rebooted = NodeReady, w.booted
+	case f.Donor.Power == On && !w.hung && f.Donor.Node == NodeGone && w.booted:
+		f.Donor.Node, f.Donor.Rebooted, f.Donor.Cordoned, f.Hold.Lock = NodeReady, true, false, Unlocked // the kubelet registers the Node again
+	case f.Hold.Lock == Theirs:
+		f.Hold.Lock = Unlocked // the state before the capture is cordoned
+	case f.Image.Snapshot == Pending, f.Image.Snapshot == Taken:
+		f.Image.Snapshot = Complete
+	case f.Image.Snapshot == Deleting:
+		f.Image.Snapshot = Absent
+	case f.Image.Version == Pending:
+		f.Image.Version = Complete
+	case f.Image.Version == Deleting:
+		f.Image.Version = Absent
 	case f.Queued:
 		f.Queued = false
 	case w.progressOfTrial():
-	case f.Power == Off && f.Node == NodeReady:
-		f.Node = NodeNotReady // noticed late: until now the node's last word stood
+	case f.Donor.Power == Off && f.Donor.Node == NodeReady:
+		f.Donor.Node = NodeNotReady // noticed late: until now the node's last word stood
 	}
 	return w.derived()
 }
 
 // sole reports whether the reservation on the Node is the only record of the hold.
-func (w model) sole() bool { return w.f.Lock == Ours && w.unrecorded }
+func (w model) sole() bool { return w.f.Hold.Lock == Ours && w.unrecorded }
 
 func notReady(n Node) Node {
 	if n == NodeGone {
@@ -388,125 +388,125 @@ func (w model) adverse() []model {
 	add(func(n *model) { n.f.Failed = false }) // the status is lost
 	add(func(n *model) { n.f.Queued = !n.f.MustBoot() })
 	add(func(n *model) { // what was in order when the pod began to look no longer is
-		n.f.Refused = n.f.Refused || !n.f.isHeld() && n.f.Pod != NoPod && n.f.Snapshot == Absent && n.f.Image == Absent
+		n.f.Refused = n.f.Refused || !n.f.isHeld() && n.f.Disk.Pod != NoPod && n.f.Image.Snapshot == Absent && n.f.Image.Version == Absent
 	})
 	add(func(n *model) {
 		if !n.sole() {
-			n.f.Node, n.f.Lock, n.f.Cordoned = NodeGone, Unlocked, false
+			n.f.Donor.Node, n.f.Hold.Lock, n.f.Donor.Cordoned = NodeGone, Unlocked, false
 		}
 	})
 	add(func(n *model) { // another client deletes the instance with its place
-		if n.sole() && n.f.DonorReplaced && !n.f.GrowFirst {
+		if n.sole() && n.f.Leaving.Replaced && !n.f.Leaving.GrowFirst {
 			return // a place is missing without a record
 		}
-		if n.f.Power != InstanceGone || n.f.PlaceKept {
+		if n.f.Donor.Power != InstanceGone || n.f.Leaving.PlaceKept {
 			n.size, n.shrunk = n.size-1, n.shrunk+1
 		}
-		n.f.Node, n.f.Lock, n.f.Cordoned = NodeGone, Unlocked, false
-		n.f.Power, n.f.Protected, n.f.PlaceKept = InstanceGone, false, false
+		n.f.Donor.Node, n.f.Hold.Lock, n.f.Donor.Cordoned = NodeGone, Unlocked, false
+		n.f.Donor.Power, n.f.Hold.Protected, n.f.Leaving.PlaceKept = InstanceGone, false, false
 	})
 	add(func(n *model) { // the cloud takes the instance, and the pool keeps the place
-		n.f.PlaceKept = n.f.PlaceKept || n.f.Power != InstanceGone
-		n.f.Power = InstanceGone
+		n.f.Leaving.PlaceKept = n.f.Leaving.PlaceKept || n.f.Donor.Power != InstanceGone
+		n.f.Donor.Power = InstanceGone
 	})
-	if w.f.DonorReplaced {
-		add(func(n *model) { n.late = n.f.Replacement == ReplacementAwaited })
-		add(func(n *model) { n.locked = n.f.Power != InstanceGone && !n.f.Removing })
+	if w.f.Leaving.Replaced {
+		add(func(n *model) { n.late = n.f.Leaving.Replacement == ReplacementAwaited })
+		add(func(n *model) { n.locked = n.f.Donor.Power != InstanceGone && !n.f.Leaving.Removing })
 		add(func(n *model) { // an autoscaler takes the replacement again
-			if n.f.Replacement == ReplacementReady {
+			if n.f.Leaving.Replacement == ReplacementReady {
 				n.size, n.shrunk, n.joined, n.takenOut = n.size-1, n.shrunk+1, false, false
 			}
 		})
 	}
 	for _, over := range []Lock{Unlocked, Overwritten, Theirs} {
 		add(func(n *model) { // a hand removes the annotation, or writes over it
-			if n.f.Lock == Ours && !n.sole() && (over == Unlocked || n.f.Recorded) {
-				n.f.Lock = over
+			if n.f.Hold.Lock == Ours && !n.sole() && (over == Unlocked || n.f.Hold.Recorded) {
+				n.f.Hold.Lock = over
 			}
 		})
 	}
 	add(func(n *model) { // a hand removes the record
-		if n.f.Lock == Ours || !n.f.isHeld() && (n.touched || n.down) {
-			n.f.Recorded, n.touched, n.down, n.returning, n.unrecorded = false, false, false, false, true
-			if n.f.Patch != NoPatch {
-				n.f.Patch, n.patched = PatchWanted, false
+		if n.f.Hold.Lock == Ours || !n.f.isHeld() && (n.touched || n.down) {
+			n.f.Hold.Recorded, n.touched, n.down, n.returning, n.unrecorded = false, false, false, false, true
+			if n.f.Donor.Patch != NoPatch {
+				n.f.Donor.Patch, n.patched = PatchWanted, false
 			}
 		}
 	})
-	if w.f.Patch != NoPatch {
+	if w.f.Donor.Patch != NoPatch {
 		for _, end := range []Patch{PatchFailed, PatchCurrent} {
 			add(func(n *model) {
-				if n.f.Patch == PatchUnderWay {
+				if n.f.Donor.Patch == PatchUnderWay {
 					n.patchEnd = end
 				}
 			})
 		}
-		add(func(n *model) { n.f.LevelDiffers = n.f.Snapshot == Absent && n.f.Image == Absent })
+		add(func(n *model) { n.f.Disk.LevelDiffers = n.f.Image.Snapshot == Absent && n.f.Image.Version == Absent })
 	}
-	add(func(n *model) { n.f.Node = notReady(n.f.Node) })
+	add(func(n *model) { n.f.Donor.Node = notReady(n.f.Donor.Node) })
 	add(func(n *model) {
 		// Another client starts the donor. The kubelet reports the new boot before the donor can be off again: start
 		// and stop take longer than the validity of a proof (package capture).
-		if n.f.Power == Off {
+		if n.f.Donor.Power == Off {
 			*n = n.boot()
-			if n.booted && (n.f.Proven || n.said) && !n.f.Returning {
-				n.f.Rebooted = true
+			if n.booted && (n.f.Disk.Proven || n.said) && !n.f.Hold.Returning {
+				n.f.Donor.Rebooted = true
 			}
 		}
 	})
 	add(func(n *model) { // a stranger stops it
-		if n.f.Power == On {
-			n.f.Power = Off
+		if n.f.Donor.Power == On {
+			n.f.Donor.Power = Off
 		}
 	})
-	add(func(n *model) { n.hung = n.f.MustBoot() || n.f.Added })
-	add(func(n *model) { n.f.PoweringOff = false }) // the announced power-off does not follow
+	add(func(n *model) { n.hung = n.f.MustBoot() || n.f.Leaving.Added })
+	add(func(n *model) { n.f.Disk.PoweringOff = false }) // the announced power-off does not follow
 	add(func(n *model) {
-		if n.f.Pod == PodActive {
-			n.f.Pod = PodFailed
+		if n.f.Disk.Pod == PodActive {
+			n.f.Disk.Pod = PodFailed
 		}
 	})
-	add(func(n *model) { n.f.Pod = NoPod }) // a client deletes the pod
+	add(func(n *model) { n.f.Disk.Pod = NoPod }) // a client deletes the pod
 	add(func(n *model) {
 		// Or the NodeOrder is removed, or a pass created a NodeOrder and crashed. A client that can delete NodeOrders can also
 		// write proofs: the model has no removal while the pod revokes its proof.
 		if !n.retracted {
-			n.f.Order = n.f.isHeld() && !n.f.MustBoot() && !n.f.Order
+			n.f.Disk.Order = n.f.isHeld() && !n.f.MustBoot() && !n.f.Disk.Order
 		}
 	})
 	add(func(n *model) { // the pod has no confirmation of the proof, revokes the proof and continues
-		if n.said && n.f.Order && n.f.Power == On && !n.booted {
+		if n.said && n.f.Disk.Order && n.f.Donor.Power == On && !n.booted {
 			n.retracted, n.clean = true, false
 		}
 	})
-	add(func(n *model) { n.proofGone = n.f.Proven || own(n.f.Snapshot) || own(n.f.Image) })
-	add(func(n *model) { n.f.Overdue = n.f.isHeld() })
-	add(func(n *model) { n.f.Overdue, n.f.ReadyOverdue = n.f.isHeld(), n.f.isHeld() })
-	add(func(n *model) { n.f.DrainOverdue = n.f.isHeld() && !n.f.Drained })
+	add(func(n *model) { n.proofGone = n.f.Disk.Proven || own(n.f.Image.Snapshot) || own(n.f.Image.Version) })
+	add(func(n *model) { n.f.Hold.Overdue = n.f.isHeld() })
+	add(func(n *model) { n.f.Hold.Overdue, n.f.Hold.ReadyOverdue = n.f.isHeld(), n.f.isHeld() })
+	add(func(n *model) { n.f.Donor.DrainOverdue = n.f.isHeld() && !n.f.Donor.Drained })
 	add(func(n *model) {
-		if n.f.Snapshot == Pending || n.f.Snapshot == Taken {
-			n.f.Snapshot = Broken
+		if n.f.Image.Snapshot == Pending || n.f.Image.Snapshot == Taken {
+			n.f.Image.Snapshot = Broken
 		}
 	})
 	add(func(n *model) {
-		if n.f.Snapshot == Taken || n.f.Snapshot == Complete {
-			n.f.Snapshot = Deleting
+		if n.f.Image.Snapshot == Taken || n.f.Image.Snapshot == Complete {
+			n.f.Image.Snapshot = Deleting
 		}
 	})
 	add(func(n *model) {
-		if n.f.Image == Pending {
-			n.f.Image = Broken
+		if n.f.Image.Version == Pending {
+			n.f.Image.Version = Broken
 		}
 	})
-	add(func(n *model) { n.f.Quarantined = n.f.Image == Complete })
+	add(func(n *model) { n.f.Image.Quarantined = n.f.Image.Version == Complete })
 	add(func(n *model) {
-		if n.f.Image == Complete {
-			n.f.Recipe = RecipeNewer
+		if n.f.Image.Version == Complete {
+			n.f.Promotion.Recipe = RecipeNewer
 		}
 	})
 	add(func(n *model) {
-		if n.f.Image == Complete && n.f.Recipe == RecipeElsewhere {
-			n.f.Recipe = RecipeChanged
+		if n.f.Image.Version == Complete && n.f.Promotion.Recipe == RecipeElsewhere {
+			n.f.Promotion.Recipe = RecipeChanged
 		}
 	})
 	return out

@@ -15,24 +15,24 @@ type mutant struct {
 var mutants = []mutant{
 	{"begins although refused", with(func(f *Facts) { f.Refused = false })},
 	{"takes a donor without a look", with(func(f *Facts) {
-		if !f.isHeld() && !f.MustBoot() && f.Pod == NoPod {
-			f.Pod = PodLooked
+		if !f.isHeld() && !f.MustBoot() && f.Disk.Pod == NoPod {
+			f.Disk.Pod = PodLooked
 		}
 	})},
 	{"takes a donor although the look said no", with(func(f *Facts) {
-		if !f.isHeld() && !f.MustBoot() && f.Pod == PodFailed {
-			f.Pod = PodLooked
+		if !f.isHeld() && !f.MustBoot() && f.Disk.Pod == PodFailed {
+			f.Disk.Pod = PodLooked
 		}
 	})},
 	{"takes a donor after the look at another node", with(func(f *Facts) {
-		if f.Pod == PodCompared {
-			f.Pod = PodLooked
+		if f.Disk.Pod == PodCompared {
+			f.Disk.Pod = PodLooked
 		}
 	})},
 	{"does not look again for who has a node away", with(func(f *Facts) { f.Queued = f.Queued && !f.isHeld() })},
 	{"drains beside the pod that looked", with(func(f *Facts) {
 		if f.isHeld() && !f.MustBoot() && !f.Failed && !f.Deleting {
-			f.Pod = NoPod
+			f.Disk.Pod = NoPod
 		}
 	})},
 	{"refuses and leaves the pod that looked", func(f Facts) Decision {
@@ -43,35 +43,35 @@ var mutants = []mutant{
 	}},
 	{"goes on although deleted", with(func(f *Facts) { f.Deleting = false })},
 	{"forgets its verdict", with(func(f *Facts) { f.Failed = false })},
-	{"cordons before it records", instead(Record, Cordon, func(f Facts) bool { return !f.Cordoned })},
-	{"evicts before it cordons", instead(Cordon, Evict, func(f Facts) bool { return !f.Drained })},
-	{"evicts without protection", with(func(f *Facts) { f.Protected = true })},
-	{"generalizes a donor that still has pods", with(func(f *Facts) { f.Drained = true })},
+	{"cordons before it records", instead(Record, Cordon, func(f Facts) bool { return !f.Donor.Cordoned })},
+	{"evicts before it cordons", instead(Cordon, Evict, func(f Facts) bool { return !f.Donor.Drained })},
+	{"evicts without protection", with(func(f *Facts) { f.Hold.Protected = true })},
+	{"generalizes a donor that still has pods", with(func(f *Facts) { f.Donor.Drained = true })},
 	{"makes the pod before the order", instead(Order, Generalize, always)},
 	{"stops before the proof", replace(Decision{Wait, ForProof}, Decision{Do: TakeSnapshot})},
-	{"copies a disk without proof", with(func(f *Facts) { f.Proven = f.Proven || f.Touched && f.Power == Off })},
+	{"copies a disk without proof", with(func(f *Facts) { f.Disk.Proven = f.Disk.Proven || f.Disk.Touched && f.Donor.Power == Off })},
 	{"acts on a proof that its pod may take back", func(f Facts) Decision {
-		if d := Next(f); d.Do == DeleteOrder && f.Proven && f.Snapshot == Absent {
-			f.Order = false
+		if d := Next(f); d.Do == DeleteOrder && f.Disk.Proven && f.Image.Snapshot == Absent {
+			f.Disk.Order = false
 			return Next(f)
 		}
 		return Next(f)
 	}},
-	{"believes before it knows the pod", with(func(f *Facts) { f.PodKnown = true })},
-	{"leaves the order behind", with(func(f *Facts) { f.Order = f.Order && !f.Failed })},
-	{"publishes what has lost its proof", with(func(f *Facts) { f.ProofLost = false })},
+	{"believes before it knows the pod", with(func(f *Facts) { f.Disk.PodKnown = true })},
+	{"leaves the order behind", with(func(f *Facts) { f.Disk.Order = f.Disk.Order && !f.Failed })},
+	{"publishes what has lost its proof", with(func(f *Facts) { f.Disk.ProofLost = false })},
 	{"copies a running disk", instead(Stop, TakeSnapshot, always)},
-	{"stops what is powering itself off", with(func(f *Facts) { f.PoweringOff = false })},
+	{"stops what is powering itself off", with(func(f *Facts) { f.Disk.PoweringOff = false })},
 	{"leaves a donor to its powering off for good", func(f Facts) Decision {
-		if d := Next(f); d.Do == Stop && f.Proven {
+		if d := Next(f); d.Do == Stop && f.Disk.Proven {
 			return Decision{Wait, ForPowerOff}
 		}
 		return Next(f)
 	}},
-	{"does not see that the donor was restarted", with(func(f *Facts) { f.Rebooted = f.Rebooted && f.Returning })},
+	{"does not see that the donor was restarted", with(func(f *Facts) { f.Donor.Rebooted = f.Donor.Rebooted && f.Hold.Returning })},
 	{"starts before it is written down", instead(Return, Start, always)},
 	{"starts while the pod is there", func(f Facts) Decision {
-		if d := Next(f); d.Do == DeletePod && f.Power == Off && !f.Returning {
+		if d := Next(f); d.Do == DeletePod && f.Donor.Power == Off && !f.Hold.Returning {
 			return Decision{Do: Return}
 		}
 		return Next(f)
@@ -83,13 +83,13 @@ var mutants = []mutant{
 		return Next(f)
 	}},
 	{"publishes while it holds the donor", func(f Facts) Decision {
-		if f.Snapshot == Complete && f.Image == Absent && f.isHeld() && !f.Failed && !f.Deleting {
+		if f.Image.Snapshot == Complete && f.Image.Version == Absent && f.isHeld() && !f.Failed && !f.Deleting {
 			return Decision{Do: Publish}
 		}
 		return Next(f)
 	}},
 	{"keeps the donor until the image is made", func(f Facts) Decision {
-		if d := Next(f); f.Snapshot == Complete && d.Do == Unprotect {
+		if d := Next(f); f.Image.Snapshot == Complete && d.Do == Unprotect {
 			return Decision{Wait, ForImage}
 		}
 		return Next(f)
@@ -107,91 +107,91 @@ var mutants = []mutant{
 		}
 		return Next(f)
 	}},
-	{"trusts a stale Ready", with(func(f *Facts) { f.Rebooted = f.Rebooted || f.Returning && f.Node == NodeReady })},
+	{"trusts a stale Ready", with(func(f *Facts) { f.Donor.Rebooted = f.Donor.Rebooted || f.Hold.Returning && f.Donor.Node == NodeReady })},
 	{"leaves the protection", instead(Unprotect, Release, always)},
-	{"leaves the cordon", with(func(f *Facts) { f.Restored = true; f.Lock = oursOnlyIfRecorded(*f) })},
-	{"forgets before it releases", instead(Release, Forget, func(f Facts) bool { return f.Recorded })},
+	{"leaves the cordon", with(func(f *Facts) { f.Hold.Restored = true; f.Hold.Lock = oursOnlyIfRecorded(*f) })},
+	{"forgets before it releases", instead(Release, Forget, func(f Facts) bool { return f.Hold.Recorded })},
 	{"gives up a donor that is off", func(f Facts) Decision {
-		if d := Next(f); d.Do == Start && f.ReadyOverdue {
+		if d := Next(f); d.Do == Start && f.Hold.ReadyOverdue {
 			return Decision{Do: Release}
 		}
 		return Next(f)
 	}},
 	{"promotes an unfinished image", replace(Decision{Wait, ForImage}, Decision{Do: Promote})},
-	{"promotes a quarantined image", with(func(f *Facts) { f.Quarantined = false })},
+	{"promotes a quarantined image", with(func(f *Facts) { f.Image.Quarantined = false })},
 	{"promotes over a newer version", with(func(f *Facts) {
-		if f.Recipe == RecipeNewer {
-			f.Recipe = RecipeElsewhere
+		if f.Promotion.Recipe == RecipeNewer {
+			f.Promotion.Recipe = RecipeElsewhere
 		}
 	})},
 	{"promotes before it saves", instead(SaveRecipe, Promote, always)},
-	{"retires before it promotes", instead(Promote, Retire, func(f Facts) bool { return f.MustRetire })},
+	{"retires before it promotes", instead(Promote, Retire, func(f Facts) bool { return f.Promotion.MustRetire })},
 	{"does not retire", instead(Retire, Succeed, always)},
 	{"does not grow the pool", instead(ScaleOut, Succeed, always)},
 	{"leaves the snapshot behind", with(func(f *Facts) {
-		if f.Image == Complete {
-			f.Snapshot = Absent
+		if f.Image.Version == Complete {
+			f.Image.Snapshot = Absent
 		}
 	})},
 	{"leaves the snapshot of a failure behind", instead(DeleteSnapshot, Close, always)},
 	{"deletes the snapshot too early", replace(Decision{Wait, ForImage}, Decision{Do: DeleteSnapshot})},
 	{"leaves the pod behind", with(func(f *Facts) {
 		if f.Failed {
-			f.Pod = NoPod
+			f.Disk.Pod = NoPod
 		}
 	})},
 	{"leaves a broken image behind", instead(DeleteImage, Close, always)},
 	{"deletes an image that a recipe may name", func(f Facts) Decision {
-		if (f.Failed || f.Deleting) && f.Image == Complete && !f.isHeld() {
+		if (f.Failed || f.Deleting) && f.Image.Version == Complete && !f.isHeld() {
 			return Decision{Do: DeleteImage}
 		}
 		return Next(f)
 	}},
-	{"waits for a proof past the deadline", with(func(f *Facts) { f.Overdue = false })},
-	{"waits for Ready for ever", with(func(f *Facts) { f.ReadyOverdue = false })},
-	{"waits for a budget for ever", with(func(f *Facts) { f.DrainOverdue = false; f.Overdue = false })},
+	{"waits for a proof past the deadline", with(func(f *Facts) { f.Hold.Overdue = false })},
+	{"waits for Ready for ever", with(func(f *Facts) { f.Hold.ReadyOverdue = false })},
+	{"waits for a budget for ever", with(func(f *Facts) { f.Donor.DrainOverdue = false; f.Hold.Overdue = false })},
 	{"never believes that the image is there", with(func(f *Facts) {
-		if f.Image == Complete {
-			f.Image = Pending
+		if f.Image.Version == Complete {
+			f.Image.Version = Pending
 		}
 	})},
 	{"takes a snapshot that failed for a good one", with(func(f *Facts) {
-		if f.Snapshot == Broken {
-			f.Snapshot = Complete
+		if f.Image.Snapshot == Broken {
+			f.Image.Snapshot = Complete
 		}
 	})},
 	{"leaves a stopped donor off", with(func(f *Facts) {
-		if f.Power == Off && !f.MustBoot() {
-			f.Power = On
+		if f.Donor.Power == Off && !f.MustBoot() {
+			f.Donor.Power = On
 		}
 	})},
 	{"waits for a stopped donor", replace(Decision{Fail, DonorStopped}, Decision{Wait, ForDonor})},
 	{"takes another holder's reservation away", with(func(f *Facts) {
-		if f.Lock == Theirs {
-			f.Lock = Overwritten
+		if f.Hold.Lock == Theirs {
+			f.Hold.Lock = Overwritten
 		}
 	})},
 	{"waits for a holder that there is not", with(func(f *Facts) {
-		if f.Lock == Overwritten && f.isHeld() {
-			f.Lock = Theirs
+		if f.Hold.Lock == Overwritten && f.isHeld() {
+			f.Hold.Lock = Theirs
 		}
 	})},
-	{"leaves the node after another client wrote over the reservation", with(func(f *Facts) { f.Restored = f.Restored || f.Lock == Overwritten })},
-	{"makes the pod before the Node knows of it", with(func(f *Facts) { f.Noted = true })},
+	{"leaves the node after another client wrote over the reservation", with(func(f *Facts) { f.Hold.Restored = f.Hold.Restored || f.Hold.Lock == Overwritten })},
+	{"makes the pod before the Node knows of it", with(func(f *Facts) { f.Hold.Noted = true })},
 	{"forgets the order with the record", with(func(f *Facts) {
-		if f.Lock == Ours && !f.Recorded {
-			f.Touched, f.PowerOffRecorded, f.Returning = false, false, false
+		if f.Hold.Lock == Ours && !f.Hold.Recorded {
+			f.Disk.Touched, f.Donor.MustLeaveBoot, f.Hold.Returning = false, false, false
 		}
 	})},
-	{"serves in the boot that it went down in", with(func(f *Facts) { f.PowerOffRecorded = f.Touched })},
+	{"serves in the boot that it went down in", with(func(f *Facts) { f.Donor.MustLeaveBoot = f.Disk.Touched })},
 	{"serves with the disk that was touched", with(func(f *Facts) {
 		if f.Failed || f.Deleting {
-			f.Touched, f.PowerOffRecorded = false, false
+			f.Disk.Touched, f.Donor.MustLeaveBoot = false, false
 		}
 	})},
 	{"begins again without its record", with(func(f *Facts) { f.Unrecorded = false })},
 	{"makes the pod again for a Node that is gone", func(f Facts) Decision {
-		if d := Next(f); d == fail(DonorGone) && f.Touched && f.Power == On {
+		if d := Next(f); d == fail(DonorGone) && f.Disk.Touched && f.Donor.Power == On {
 			return Decision{Do: Generalize}
 		}
 		return Next(f)
@@ -208,28 +208,28 @@ var mutants = []mutant{
 // instantMutants are wrong about a snapshot that is taken but not complete.
 var instantMutants = []mutant{
 	{"takes every snapshot that is pending for one that is taken", with(func(f *Facts) {
-		if f.Snapshot == Pending {
-			f.Snapshot = Taken
+		if f.Image.Snapshot == Pending {
+			f.Image.Snapshot = Taken
 		}
 	})},
 	{"holds the donor until its snapshot is complete", with(func(f *Facts) {
-		if f.Snapshot == Taken {
-			f.Snapshot = Pending
+		if f.Image.Snapshot == Taken {
+			f.Image.Snapshot = Pending
 		}
 	})},
 	{"publishes what is only taken", with(func(f *Facts) {
-		if f.Snapshot == Taken {
-			f.Snapshot = Complete
+		if f.Image.Snapshot == Taken {
+			f.Image.Snapshot = Complete
 		}
 	})},
 	{"removes a donor whose snapshot is only taken", func(f Facts) Decision {
-		if d := Next(f); f.Snapshot == Taken && f.mustRemove() && d.Why == ForSnapshot {
+		if d := Next(f); f.Image.Snapshot == Taken && f.mustRemove() && d.Why == ForSnapshot {
 			return removeDonor(f)
 		}
 		return Next(f)
 	}},
 	{"leaves a snapshot behind that is only taken", func(f Facts) Decision {
-		if d := Next(f); f.Snapshot == Taken && d.Do == DeleteSnapshot {
+		if d := Next(f); f.Image.Snapshot == Taken && d.Do == DeleteSnapshot {
 			return Decision{Do: Close}
 		}
 		return Next(f)
@@ -238,52 +238,52 @@ var instantMutants = []mutant{
 
 // leavingMutants are wrong about donors that leave.
 var leavingMutants = []mutant{
-	{"gives a donor back that cannot join", with(func(f *Facts) { f.DonorReplaced = f.DonorReplaced && !f.Touched })},
+	{"gives a donor back that cannot join", with(func(f *Facts) { f.Leaving.Replaced = f.Leaving.Replaced && !f.Disk.Touched })},
 	{"removes a donor that was not touched", with(func(f *Facts) {
-		if f.DonorReplaced && f.isHeld() && (f.Failed || f.Deleting) {
-			f.Touched = true
+		if f.Leaving.Replaced && f.isHeld() && (f.Failed || f.Deleting) {
+			f.Disk.Touched = true
 		}
 	})},
 	{"removes a donor before its disk is copied", func(f Facts) Decision {
-		if d := Next(f); f.DonorReplaced && d.Why == ForSnapshot {
+		if d := Next(f); f.Leaving.Replaced && d.Why == ForSnapshot {
 			return Decision{Do: Remove}
 		}
 		return Next(f)
 	}},
 	{"takes a donor before its replacement is Ready", with(func(f *Facts) {
-		if f.Replacement == ReplacementAwaited {
-			f.Replacement = ReplacementReady
+		if f.Leaving.Replacement == ReplacementAwaited {
+			f.Leaving.Replacement = ReplacementReady
 		}
 	})},
-	{"does not have the pool grow first", with(func(f *Facts) { f.GrowFirst = false })},
-	{"grows the pool again while the replacement boots", instead(Wait, Enlarge, func(f Facts) bool { return f.Replacement == ReplacementAwaited && f.isHeld() })},
+	{"does not have the pool grow first", with(func(f *Facts) { f.Leaving.GrowFirst = false })},
+	{"grows the pool again while the replacement boots", instead(Wait, Enlarge, func(f Facts) bool { return f.Leaving.Replacement == ReplacementAwaited && f.isHeld() })},
 	{"does not fill the place", with(func(f *Facts) {
-		if !f.GrowFirst {
-			f.Replacement = NoReplacement
+		if !f.Leaving.GrowFirst {
+			f.Leaving.Replacement = NoReplacement
 		}
 	})},
 	{"waits for a replacement for ever", with(func(f *Facts) {
-		if f.Replacement == ReplacementLate {
-			f.Replacement, f.Overdue = ReplacementAwaited, false
+		if f.Leaving.Replacement == ReplacementLate {
+			f.Leaving.Replacement, f.Hold.Overdue = ReplacementAwaited, false
 		}
 	})},
 	{"removes the Node while its machine is there", instead(Remove, DeleteNode, always)},
 	{"deletes a Node that says it is Ready", func(f Facts) Decision {
-		if d := Next(f); f.Power == InstanceGone && d.Why == ForRemoval {
+		if d := Next(f); f.Donor.Power == InstanceGone && d.Why == ForRemoval {
 			return Decision{Do: DeleteNode}
 		}
 		return Next(f)
 	}},
-	{"leaves the place of a vanished instance", with(func(f *Facts) { f.PlaceKept = false })},
+	{"leaves the place of a vanished instance", with(func(f *Facts) { f.Leaving.PlaceKept = false })},
 	{"leaves the Node behind", instead(DeleteNode, Forget, always)},
 	{"removes what another holder has", with(func(f *Facts) {
-		if f.DonorReplaced && f.Touched && f.Lock == Theirs {
-			f.Lock = Ours
+		if f.Leaving.Replaced && f.Disk.Touched && f.Hold.Lock == Theirs {
+			f.Hold.Lock = Ours
 		}
 	})},
-	{"removes what the Node does not know of", with(func(f *Facts) { f.Noted = f.Noted || f.Failed || f.Deleting })},
+	{"removes what the Node does not know of", with(func(f *Facts) { f.Hold.Noted = f.Hold.Noted || f.Failed || f.Deleting })},
 	{"leaves a donor that the cloud keeps", func(f Facts) Decision {
-		if d := Next(f); d.Do == Remove && f.Overdue {
+		if d := Next(f); d.Do == Remove && f.Hold.Overdue {
 			return Decision{Do: Release}
 		}
 		return Next(f)
@@ -299,66 +299,66 @@ var pioneerMutants = []mutant{
 	{"drains for the capture during the patch", patchIs(PatchUnderWay, PatchDone)},
 	{"releases a node under patch", with(func(f *Facts) {
 		if f.Failed || f.Deleting {
-			f.Patch = NoPatch
+			f.Donor.Patch = NoPatch
 		}
 	})},
 	{"begins a patch although it ends", func(f Facts) Decision {
-		if f.Patch == PatchWanted && f.isHeld() && (f.Failed || f.Deleting) {
+		if f.Donor.Patch == PatchWanted && f.isHeld() && (f.Failed || f.Deleting) {
 			return do(PatchDonor)
 		}
 		return Next(f)
 	}},
-	{"patches before the protection", instead(Protect, PatchDonor, func(f Facts) bool { return f.Patch == PatchWanted })},
-	{"patches while another node is away", with(func(f *Facts) { f.Queued = f.Queued && f.Patch != PatchWanted })},
+	{"patches before the protection", instead(Protect, PatchDonor, func(f Facts) bool { return f.Donor.Patch == PatchWanted })},
+	{"patches while another node is away", with(func(f *Facts) { f.Queued = f.Queued && f.Donor.Patch != PatchWanted })},
 	{"patches before the replacement is Ready", with(func(f *Facts) {
-		if f.Patch == PatchWanted && f.Replacement == ReplacementAwaited {
-			f.Replacement = ReplacementReady
+		if f.Donor.Patch == PatchWanted && f.Leaving.Replacement == ReplacementAwaited {
+			f.Leaving.Replacement = ReplacementReady
 		}
 	})},
-	{"drains before it records the replacement", with(func(f *Facts) { f.MustTakeOut = false })},
-	{"copies a disk of another patch level", with(func(f *Facts) { f.LevelDiffers = false })},
+	{"drains before it records the replacement", with(func(f *Facts) { f.Leaving.MustTakeOut = false })},
+	{"copies a disk of another patch level", with(func(f *Facts) { f.Disk.LevelDiffers = false })},
 }
 
 // addedMutants are wrong about donors by which the pool has grown.
 var addedMutants = []mutant{
-	{"returns an added donor to service", with(func(f *Facts) { f.Added = f.Added && !f.Failed && !f.Deleting })},
+	{"returns an added donor to service", with(func(f *Facts) { f.Leaving.Added = f.Leaving.Added && !f.Failed && !f.Deleting })},
 	{"removes an added donor with its pods", with(func(f *Facts) {
 		if f.Failed || f.Deleting {
-			f.Cordoned, f.Drained = true, true
+			f.Donor.Cordoned, f.Donor.Drained = true, true
 		}
 	})},
-	{"evicts the pods of a node that takes more pods", with(func(f *Facts) { f.Cordoned = f.Cordoned || f.Failed || f.Deleting })},
-	{"waits for the pods of a node that is down for ever", with(func(f *Facts) { f.Overdue = f.Overdue && !f.Failed && !f.Deleting })},
+	{"evicts the pods of a node that takes more pods", with(func(f *Facts) { f.Donor.Cordoned = f.Donor.Cordoned || f.Failed || f.Deleting })},
+	{"waits for the pods of a node that is down for ever", with(func(f *Facts) { f.Hold.Overdue = f.Hold.Overdue && !f.Failed && !f.Deleting })},
 	{"grows the pool again for a replacement", func(f Facts) Decision {
 		if d := Next(f); d.Do == Protect {
 			return do(Enlarge)
 		}
 		return Next(f)
 	}},
-	{"leaves an added node open until its patch", with(func(f *Facts) { f.Cordoned = f.Cordoned || f.Patch == PatchWanted })},
+	{"leaves an added node open until its patch", with(func(f *Facts) { f.Donor.Cordoned = f.Donor.Cordoned || f.Donor.Patch == PatchWanted })},
 	{"changes an added node before its lock", with(func(f *Facts) {
-		if f.Lock == Unlocked && !f.Failed && !f.Deleting {
-			f.Lock = Ours
+		if f.Hold.Lock == Unlocked && !f.Failed && !f.Deleting {
+			f.Hold.Lock = Ours
 		}
 	})},
 	{"patches an added node that is not Ready", with(func(f *Facts) {
-		if f.Patch == PatchWanted && f.Node == NodeNotReady {
-			f.Node = NodeReady
+		if f.Donor.Patch == PatchWanted && f.Donor.Node == NodeNotReady {
+			f.Donor.Node = NodeReady
 		}
 	})},
 	{"patches an added node without a look", with(func(f *Facts) {
-		if f.Added && f.Patch == PatchWanted && f.Pod == NoPod {
-			f.Pod = PodLooked
+		if f.Leaving.Added && f.Donor.Patch == PatchWanted && f.Disk.Pod == NoPod {
+			f.Disk.Pod = PodLooked
 		}
 	})},
 	{"patches an added node although the look said no", with(func(f *Facts) {
-		if f.Added && f.Patch == PatchWanted && f.Pod == PodFailed {
-			f.Pod = PodLooked
+		if f.Leaving.Added && f.Donor.Patch == PatchWanted && f.Disk.Pod == PodFailed {
+			f.Disk.Pod = PodLooked
 		}
 	})},
-	{"leaves the place of an added donor", with(func(f *Facts) { f.PlaceKept = false })},
+	{"leaves the place of an added donor", with(func(f *Facts) { f.Leaving.PlaceKept = false })},
 	{"keeps an added donor without patches", func(f Facts) Decision {
-		if d := Next(f); f.Failed && f.Patch == PatchCurrent && d.Do == Remove {
+		if d := Next(f); f.Failed && f.Donor.Patch == PatchCurrent && d.Do == Remove {
 			return do(Forget)
 		}
 		return Next(f)
@@ -368,8 +368,8 @@ var addedMutants = []mutant{
 // patchIs takes one state of the patch for another state.
 func patchIs(is, taken Patch) planner {
 	return with(func(f *Facts) {
-		if f.Patch == is {
-			f.Patch = taken
+		if f.Donor.Patch == is {
+			f.Donor.Patch = taken
 		}
 	})
 }
@@ -404,10 +404,10 @@ func replace(due, wrong Decision) planner {
 }
 
 func oursOnlyIfRecorded(f Facts) Lock {
-	if f.Recorded && (f.Failed || f.Snapshot == Complete) && f.Lock == Ours {
+	if f.Hold.Recorded && (f.Failed || f.Image.Snapshot == Complete) && f.Hold.Lock == Ours {
 		return Unlocked
 	}
-	return f.Lock
+	return f.Hold.Lock
 }
 
 // TestWrongPlannersAreCaught tests the properties: each mutant breaks a property in a reachable world.

@@ -16,9 +16,9 @@ func Next(f Facts) Decision {
 		return fail(RecordLost)
 	case f.LeavesDisk():
 		return leave(f)
-	case f.Image != Absent:
+	case f.Image.Version != Absent:
 		return finish(f)
-	case f.Snapshot != Absent:
+	case f.Image.Snapshot != Absent:
 		return publish(f)
 	default:
 		return inPlace(f)

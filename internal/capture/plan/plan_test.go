@@ -144,27 +144,27 @@ var publishedProperties = append(slices.Clone(properties), trialProperties...)
 // gaveBack reports whether the donor is unchanged: invariant 1.
 func (w model) gaveBack() bool {
 	f := w.f
-	if f.Lock == Ours || f.Recorded {
+	if f.Hold.Lock == Ours || f.Hold.Recorded {
 		return false
 	}
-	node := f.Node == NodeGone || f.Cordoned == w.cordonedBefore
-	instance := f.Power == InstanceGone && !f.PlaceKept || f.Protected == w.protectedBefore
+	node := f.Donor.Node == NodeGone || f.Donor.Cordoned == w.cordonedBefore
+	instance := f.Donor.Power == InstanceGone && !f.Leaving.PlaceKept || f.Hold.Protected == w.protectedBefore
 	return node && instance
 }
 
 // powered reports whether the capture started a donor again after its power-off.
 func (w model) powered() bool {
-	return !w.disturbed || w.booted || w.f.Power == InstanceGone
+	return !w.disturbed || w.booted || w.f.Donor.Power == InstanceGone
 }
 
 // isRemoved reports whether the donor can only be removed.
-func (w model) isRemoved() bool { return w.f.DonorReplaced && w.f.Touched }
+func (w model) isRemoved() bool { return w.f.Leaving.Replaced && w.f.Disk.Touched }
 
 // needed reports whether the donor's disk is still needed: before the snapshot exists (for a returning donor: before
 // the snapshot is taken), unless the capture fails.
 func needed(f Facts) bool {
-	open := !f.Deleting && !f.Failed && !f.LeavesDisk() && f.Image == Absent
-	return open && (f.Snapshot == Absent || f.Snapshot == Pending || f.Snapshot == Taken && f.DonorReplaced)
+	open := !f.Deleting && !f.Failed && !f.LeavesDisk() && f.Image.Version == Absent
+	return open && (f.Image.Snapshot == Absent || f.Image.Snapshot == Pending || f.Image.Snapshot == Taken && f.Leaving.Replaced)
 }
 
 const (
@@ -182,129 +182,135 @@ type property struct {
 var properties = []property{
 	{"a refused capture changes nothing", takes, func(w model, _ Decision) bool { return !w.f.Refused || w.f.isHeld() }},
 	{"nothing is taken once the end is decided", takes, func(w model, d Decision) bool {
-		return !w.f.Deleting && !w.f.Failed || d.Do == Record && w.isRemoved() || w.f.Added && (d.Do == Record || d.Do == Cordon || d.Do == Evict)
+		return !w.f.Deleting && !w.f.Failed || d.Do == Record && w.isRemoved() || w.f.Leaving.Added && (d.Do == Record || d.Do == Cordon || d.Do == Evict)
 	}},
-	{"a donor is taken only behind a look that found nothing", "|Reserve|", func(w model, _ Decision) bool { return w.f.Pod == PodLooked }},
-	{"no pod is left behind by a capture that ends", "|Refuse|Close|Succeed|", func(w model, _ Decision) bool { return w.f.Pod == NoPod }},
+	{"a donor is taken only behind a look that found nothing", "|Reserve|", func(w model, _ Decision) bool { return w.f.Disk.Pod == PodLooked }},
+	{"no pod is left behind by a capture that ends", "|Refuse|Close|Succeed|", func(w model, _ Decision) bool { return w.f.Disk.Pod == NoPod }},
 	{"nothing is drained while the look's pod is there", "|Protect|Cordon|Evict|NodeOrder|", func(w model, d Decision) bool {
-		return w.f.Pod == NoPod || w.f.Added && w.f.Patch == PatchWanted && (d.Do == Protect || d.Do == Cordon) // an added donor is protected first
+		return w.f.Disk.Pod == NoPod || w.f.Leaving.Added && w.f.Donor.Patch == PatchWanted && (d.Do == Protect || d.Do == Cordon) // an added donor is protected first
 	}},
 	{"an added donor is patched only behind a look that found nothing", "|PatchDonor|", func(w model, _ Decision) bool {
-		return !w.f.Added || w.f.Patch != PatchWanted || w.f.Pod == PodLooked
+		return !w.f.Leaving.Added || w.f.Donor.Patch != PatchWanted || w.f.Disk.Pod == PodLooked
 	}},
 	{"nothing but the lock is taken while another capture has a node away", "|TakeOut|Protect|Cordon|", func(w model, _ Decision) bool {
-		return !w.f.Queued || w.f.Cordoned || w.f.Added && (w.f.Patch == PatchWanted || w.f.Failed || w.f.Deleting)
+		return !w.f.Queued || w.f.Donor.Cordoned || w.f.Leaving.Added && (w.f.Donor.Patch == PatchWanted || w.f.Failed || w.f.Deleting)
 	}},
-	{"the lock comes first", "|Record|Protect|Cordon|Evict|NodeOrder|Generalize|", func(w model, _ Decision) bool { return w.f.Lock == Ours || w.f.Touched && w.f.isHeld() }},
-	{"the record comes before what it restores", "|Protect|Cordon|Evict|NodeOrder|Generalize|", func(w model, _ Decision) bool { return w.f.Recorded || w.f.Touched && w.f.isHeld() }},
+	{"the lock comes first", "|Record|Protect|Cordon|Evict|NodeOrder|Generalize|", func(w model, _ Decision) bool { return w.f.Hold.Lock == Ours || w.f.Disk.Touched && w.f.isHeld() }},
+	{"the record comes before what it restores", "|Protect|Cordon|Evict|NodeOrder|Generalize|", func(w model, _ Decision) bool { return w.f.Hold.Recorded || w.f.Disk.Touched && w.f.isHeld() }},
 	{"pods are evicted only from a cordoned, protected donor", "|Evict|", func(w model, _ Decision) bool {
-		return w.f.Cordoned && (w.f.Protected || w.f.Added && (w.f.Failed || w.f.Deleting))
+		return w.f.Donor.Cordoned && (w.f.Hold.Protected || w.f.Leaving.Added && (w.f.Failed || w.f.Deleting))
 	}},
-	{"only a drained donor is generalized", "|NodeOrder|", func(w model, _ Decision) bool { return w.f.Drained && w.f.Node == NodeReady }},
+	{"only a drained donor is generalized", "|NodeOrder|", func(w model, _ Decision) bool { return w.f.Donor.Drained && w.f.Donor.Node == NodeReady }},
 	{"a patch begins as carefully as a drain", "|PatchDonor|", func(w model, _ Decision) bool {
 		f := w.f
-		return f.Patch == PatchUnderWay || f.Patch == PatchWanted && !f.Failed && !f.Deleting && f.Lock == Ours && f.Recorded && f.Protected && (f.Pod == NoPod || f.Added) &&
-			(!f.Queued || f.Cordoned) && (!f.DonorReplaced || !f.GrowFirst || f.Added && f.Node == NodeReady || f.Replacement == ReplacementReady)
+		return f.Donor.Patch == PatchUnderWay || f.Donor.Patch == PatchWanted && !f.Failed && !f.Deleting && f.Hold.Lock == Ours && f.Hold.Recorded && f.Hold.Protected && (f.Disk.Pod == NoPod || f.Leaving.Added) &&
+			(!f.Queued || f.Donor.Cordoned) && (!f.Leaving.Replaced || !f.Leaving.GrowFirst || f.Leaving.Added && f.Donor.Node == NodeReady || f.Leaving.Replacement == ReplacementReady)
 	}},
 	{"a node under patch is left to the patch", "", func(w model, d Decision) bool {
-		return w.f.Patch != PatchUnderWay || w.f.Power == Off || strings.Contains("|PatchDonor|Fail|Record|Relock|DeletePod|", "|"+string(d.Do)+"|")
+		return w.f.Donor.Patch != PatchUnderWay || w.f.Donor.Power == Off || strings.Contains("|PatchDonor|Fail|Record|Relock|DeletePod|", "|"+string(d.Do)+"|")
 	}},
-	{"only a patched pioneer is generalized", "|NodeOrder|Generalize|", func(w model, _ Decision) bool { return w.f.Patch == NoPatch || w.patched }},
-	{"a disk of another patch level is not copied", "|TakeSnapshot|", func(w model, _ Decision) bool { return !w.f.LevelDiffers }},
+	{"only a patched pioneer is generalized", "|NodeOrder|Generalize|", func(w model, _ Decision) bool { return w.f.Donor.Patch == NoPatch || w.patched }},
+	{"a disk of another patch level is not copied", "|TakeSnapshot|", func(w model, _ Decision) bool { return !w.f.Disk.LevelDiffers }},
 	{"a proof that is acted on cannot be taken back", "|Stop|TakeSnapshot|", func(w model, _ Decision) bool {
-		return !needed(w.f) || !w.f.Order
+		return !needed(w.f) || !w.f.Disk.Order
 	}},
 	{"only a pod that was written down is waited for", "|Wait|", func(w model, d Decision) bool {
-		return d.Why != ForProof || w.f.Pod == NoPod || w.f.PodKnown
+		return d.Why != ForProof || w.f.Disk.Pod == NoPod || w.f.Disk.PodKnown
 	}},
 	{"nothing is made of a disk whose proof is gone", "|Publish|Promote|", func(w model, _ Decision) bool { return !w.proofGone }},
 	{"the order is written before the pod", "|Generalize|", func(w model, _ Decision) bool {
-		return w.f.Touched && !w.f.Rebooted && !w.f.Returning && w.f.Power == On
+		return w.f.Disk.Touched && !w.f.Donor.Rebooted && !w.f.Hold.Returning && w.f.Donor.Power == On
 	}},
-	{"power goes off only for a proven or a disturbed disk", "|Stop|", func(w model, _ Decision) bool { return w.f.Touched && w.f.isHeld() && !w.f.Returning }},
-	{"a donor that powers itself off is left to it", "|Stop|", func(w model, _ Decision) bool { return !w.f.PoweringOff }},
-	{"a donor that came back is not stopped again", "|Stop|", func(w model, _ Decision) bool { return !w.f.Rebooted }},
-	{"only a generalized disk that is off is copied", "|TakeSnapshot|", func(w model, _ Decision) bool { return w.clean && w.f.Power == Off && w.f.Proven }},
-	{"power comes back only after it was written down, without the pod", "|Start|", func(w model, _ Decision) bool { return w.f.Returning && w.f.Pod == NoPod }},
-	{"only a generalized snapshot is published", "|Publish|", func(w model, _ Decision) bool { return w.cleanSnapshot && w.f.Snapshot == Complete }},
+	{"power goes off only for a proven or a disturbed disk", "|Stop|", func(w model, _ Decision) bool { return w.f.Disk.Touched && w.f.isHeld() && !w.f.Hold.Returning }},
+	{"a donor that powers itself off is left to it", "|Stop|", func(w model, _ Decision) bool { return !w.f.Disk.PoweringOff }},
+	{"a donor that came back is not stopped again", "|Stop|", func(w model, _ Decision) bool { return !w.f.Donor.Rebooted }},
+	{"only a generalized disk that is off is copied", "|TakeSnapshot|", func(w model, _ Decision) bool { return w.clean && w.f.Donor.Power == Off && w.f.Disk.Proven }},
+	{"power comes back only after it was written down, without the pod", "|Start|", func(w model, _ Decision) bool { return w.f.Hold.Returning && w.f.Disk.Pod == NoPod }},
+	{"only a generalized snapshot is published", "|Publish|", func(w model, _ Decision) bool { return w.cleanSnapshot && w.f.Image.Snapshot == Complete }},
 	{"the donor is back before the image is made", "|Publish|", func(w model, _ Decision) bool { return w.gaveBack() }},
-	{"only a complete, generalized, trusted image is promoted", "|Promote|", func(w model, _ Decision) bool { return w.f.Image == Complete && w.cleanImage && !w.f.Quarantined }},
-	{"a promotion never goes backwards", "|Promote|", func(w model, _ Decision) bool { return w.f.Recipe == RecipeElsewhere }},
-	{"what the recipe loses is saved first", "|Promote|", func(w model, _ Decision) bool { return w.f.Saved }},
-	{"versions are retired only behind a promoted one", "|Retire|ScaleOut|", func(w model, _ Decision) bool { return w.f.Recipe == RecipeHere }},
-	{"an image that a recipe names, or that is complete, is not deleted", "|DeleteImage|", func(w model, _ Decision) bool { return w.f.Recipe != RecipeHere && w.f.Image != Complete }},
+	{"only a complete, generalized, trusted image is promoted", "|Promote|", func(w model, _ Decision) bool {
+		return w.f.Image.Version == Complete && w.cleanImage && !w.f.Image.Quarantined
+	}},
+	{"a promotion never goes backwards", "|Promote|", func(w model, _ Decision) bool { return w.f.Promotion.Recipe == RecipeElsewhere }},
+	{"what the recipe loses is saved first", "|Promote|", func(w model, _ Decision) bool { return w.f.Promotion.Saved }},
+	{"versions are retired only behind a promoted one", "|Retire|ScaleOut|", func(w model, _ Decision) bool { return w.f.Promotion.Recipe == RecipeHere }},
+	{"an image that a recipe names, or that is complete, is not deleted", "|DeleteImage|", func(w model, _ Decision) bool {
+		return w.f.Promotion.Recipe != RecipeHere && w.f.Image.Version != Complete
+	}},
 	{"the snapshot stays while it may be needed", "|DeleteSnapshot|", func(w model, _ Decision) bool {
-		return w.f.Deleting || w.f.Failed || w.f.Image == Complete
+		return w.f.Deleting || w.f.Failed || w.f.Image.Version == Complete
 	}},
 	{"a disturbed donor is not released before it went through a boot", "|Release|", func(w model, _ Decision) bool {
-		return !w.disturbed || w.booted || w.f.Power == InstanceGone
+		return !w.disturbed || w.booted || w.f.Donor.Power == InstanceGone
 	}},
 	{"a donor is released running", "|Release|", func(w model, _ Decision) bool {
-		return w.f.Power == On || w.f.Power == InstanceGone
+		return w.f.Donor.Power == On || w.f.Donor.Power == InstanceGone
 	}},
 	{"a donor that leaves does not come back", "|Return|Start|Unprotect|", func(w model, _ Decision) bool { return !w.isRemoved() }},
 	{"a donor is never both removed and returned to service", "|Release|", func(w model, _ Decision) bool { return !w.removed }},
-	{"only a donor that leaves, and was touched or added, is removed", "|Remove|", func(w model, _ Decision) bool { return (w.isRemoved() || w.f.Added) && w.f.isHeld() }},
-	{"an added donor is never returned", "|Return|Start|Unprotect|Release|", func(w model, _ Decision) bool { return !w.f.Added }},
+	{"only a donor that leaves, and was touched or added, is removed", "|Remove|", func(w model, _ Decision) bool { return (w.isRemoved() || w.f.Leaving.Added) && w.f.isHeld() }},
+	{"an added donor is never returned", "|Return|Start|Unprotect|Release|", func(w model, _ Decision) bool { return !w.f.Leaving.Added }},
 	{"an added donor that can serve is drained before its removal", "|Remove|", func(w model, _ Decision) bool {
 		f := w.f
-		return !f.Added || f.MustBoot() || f.Drained && f.Cordoned || f.Power == Off || f.Power == InstanceGone || f.Node == NodeGone || f.Node == NodeNotReady && f.Overdue && f.Cordoned
+		return !f.Leaving.Added || f.MustBoot() || f.Donor.Drained && f.Donor.Cordoned || f.Donor.Power == Off || f.Donor.Power == InstanceGone || f.Donor.Node == NodeGone || f.Donor.Node == NodeNotReady && f.Hold.Overdue && f.Donor.Cordoned
 	}},
-	{"an added donor takes no pods before its patch", "|Protect|PatchDonor|", func(w model, _ Decision) bool { return !w.f.Added || w.f.Patch != PatchWanted || w.f.Cordoned }},
-	{"a pool is never left larger than it was", "|Succeed|Close|", func(w model, _ Decision) bool { return !w.f.Added || w.size <= 0 }},
+	{"an added donor takes no pods before its patch", "|Protect|PatchDonor|", func(w model, _ Decision) bool {
+		return !w.f.Leaving.Added || w.f.Donor.Patch != PatchWanted || w.f.Donor.Cordoned
+	}},
+	{"a pool is never left larger than it was", "|Succeed|Close|", func(w model, _ Decision) bool { return !w.f.Leaving.Added || w.size <= 0 }},
 	{"a donor is removed when its disk is not needed", "|Remove|", func(w model, _ Decision) bool {
-		return !needed(w.f) || w.f.Snapshot == Complete
+		return !needed(w.f) || w.f.Image.Snapshot == Complete
 	}},
 	{"an instance is removed before its Node", "|DeleteNode|", func(w model, _ Decision) bool {
-		return w.f.Power == InstanceGone && !w.f.PlaceKept && (w.isRemoved() || w.f.Added)
+		return w.f.Donor.Power == InstanceGone && !w.f.Leaving.PlaceKept && (w.isRemoved() || w.f.Leaving.Added)
 	}},
-	{"only a Node that is down is deleted", "|DeleteNode|", func(w model, _ Decision) bool { return w.f.Node == NodeNotReady }},
-	{"another holder's Node is not removed", "|Remove|DeleteNode|", func(w model, _ Decision) bool { return w.f.Lock != Theirs }},
+	{"only a Node that is down is deleted", "|DeleteNode|", func(w model, _ Decision) bool { return w.f.Donor.Node == NodeNotReady }},
+	{"another holder's Node is not removed", "|Remove|DeleteNode|", func(w model, _ Decision) bool { return w.f.Hold.Lock != Theirs }},
 	{"a replacement is recorded before the donor is drained", "|Protect|Cordon|Evict|NodeOrder|PatchDonor|", func(w model, d Decision) bool {
-		return !w.f.GrowFirst || w.takenOut || w.f.Added && d.Do != PatchDonor || w.f.Patch == PatchUnderWay
+		return !w.f.Leaving.GrowFirst || w.takenOut || w.f.Leaving.Added && d.Do != PatchDonor || w.f.Donor.Patch == PatchUnderWay
 	}},
 	{"a donor that leaves is taken behind its replacement", "|TakeOut|Protect|Cordon|Evict|NodeOrder|", func(w model, _ Decision) bool {
-		return !w.f.DonorReplaced || !w.f.GrowFirst || w.f.Added || w.f.Replacement == ReplacementReady
+		return !w.f.Leaving.Replaced || !w.f.Leaving.GrowFirst || w.f.Leaving.Added || w.f.Leaving.Replacement == ReplacementReady
 	}},
 	{"a pool grows for its donor only, and by one", "|Enlarge|", func(w model, _ Decision) bool {
-		return w.f.DonorReplaced && w.f.Replacement == ReplacementWanted && w.f.isHeld() && w.size < 1
+		return w.f.Leaving.Replaced && w.f.Leaving.Replacement == ReplacementWanted && w.f.isHeld() && w.size < 1
 	}},
 	{"a pool is never left smaller than it was", "|Succeed|Close|", func(w model, _ Decision) bool {
-		return !w.f.DonorReplaced || w.size+w.shrunk >= 0
+		return !w.f.Leaving.Replaced || w.size+w.shrunk >= 0
 	}},
-	{"a donor that leaves takes its place along", "|Succeed|Close|", func(w model, _ Decision) bool { return !w.isRemoved() && !w.f.Added || !w.f.PlaceKept }},
-	{"another holder's reservation stays", "|Release|Relock|Note|", func(w model, _ Decision) bool { return w.f.Lock != Theirs }},
-	{"the Node knows of the order before the pod is made", "|Generalize|", func(w model, _ Decision) bool { return w.f.Lock != Ours || w.noted }},
+	{"a donor that leaves takes its place along", "|Succeed|Close|", func(w model, _ Decision) bool { return !w.isRemoved() && !w.f.Leaving.Added || !w.f.Leaving.PlaceKept }},
+	{"another holder's reservation stays", "|Release|Relock|Note|", func(w model, _ Decision) bool { return w.f.Hold.Lock != Theirs }},
+	{"the Node knows of the order before the pod is made", "|Generalize|", func(w model, _ Decision) bool { return w.f.Hold.Lock != Ours || w.noted }},
 	{"nothing goes on without its record", takes + "Publish|SaveRecipe|Promote|Retire|ScaleOut|", func(w model, _ Decision) bool { return !w.f.Unrecorded || w.f.Failed || w.f.Deleting }},
 	{"a stopped donor is not waited for", "|Wait|Evict|", func(w model, _ Decision) bool {
-		return w.f.MustBoot() || !needed(w.f) || w.f.Power != Off || !w.f.isHeld()
+		return w.f.MustBoot() || !needed(w.f) || w.f.Donor.Power != Off || !w.f.isHeld()
 	}},
 	{"a Node that is gone with its pod is not waited for", "|Wait|Generalize|", func(w model, _ Decision) bool {
-		return !w.f.Touched || !needed(w.f) || w.f.Proven || w.f.Node != NodeGone || w.f.Pod != NoPod || w.f.Image != Absent || w.f.Snapshot != Absent
+		return !w.f.Disk.Touched || !needed(w.f) || w.f.Disk.Proven || w.f.Donor.Node != NodeGone || w.f.Disk.Pod != NoPod || w.f.Image.Version != Absent || w.f.Image.Snapshot != Absent
 	}},
 	{"a donor is released Ready, unless that was awaited long enough", "|Release|Forget|", func(w model, _ Decision) bool {
-		return !w.f.MustBoot() || w.f.isBack() || w.f.ReadyOverdue || w.f.Power == InstanceGone || w.f.Lock == Unlocked && w.f.Node == NodeGone
+		return !w.f.MustBoot() || w.f.isBack() || w.f.Hold.ReadyOverdue || w.f.Donor.Power == InstanceGone || w.f.Hold.Lock == Unlocked && w.f.Donor.Node == NodeGone
 	}},
 	{"the end leaves nothing behind", "|Succeed|Close|Refuse|", func(w model, d Decision) bool {
-		return w.gaveBack() && w.powered() && w.f.Pod == NoPod && (!w.f.Order || d.Do == Refuse) && (w.f.Snapshot == Absent || w.f.Snapshot == Foreign)
+		return w.gaveBack() && w.powered() && w.f.Disk.Pod == NoPod && (!w.f.Disk.Order || d.Do == Refuse) && (w.f.Image.Snapshot == Absent || w.f.Image.Snapshot == Foreign)
 	}},
 	{"success means a promoted image", "|Succeed|", func(w model, _ Decision) bool {
-		return w.f.Recipe == RecipeHere && w.f.Image == Complete && w.cleanImage && !w.f.MustRetire && !w.f.MustScaleOut
+		return w.f.Promotion.Recipe == RecipeHere && w.f.Image.Version == Complete && w.cleanImage && !w.f.Promotion.MustRetire && !w.f.Promotion.MustScaleOut
 	}},
-	{"a failed end leaves no half-made image", "|Close|", func(w model, _ Decision) bool { return w.f.Image != Pending && w.f.Image != Broken }},
+	{"a failed end leaves no half-made image", "|Close|", func(w model, _ Decision) bool { return w.f.Image.Version != Pending && w.f.Image.Version != Broken }},
 	{"promptness: a donor whose disk is not needed is on its way back", "", func(w model, d Decision) bool {
 		return !w.f.isHeld() || needed(w.f) || strings.Contains(givesBack, "|"+string(d.Do)+"|") || d.Do == Record && w.isRemoved() ||
-			w.f.Added && slices.Contains([]Action{Record, Relock, Cordon, Evict}, d.Do)
+			w.f.Leaving.Added && slices.Contains([]Action{Record, Relock, Cordon, Evict}, d.Do)
 	}},
 	{"promptness: no wait while the donor's way back is open", "|Wait|", func(w model, d Decision) bool {
 		if !w.f.isHeld() || needed(w.f) {
 			return true
 		}
-		return d.Why == ForHolder && w.f.Lock == Theirs || d.Why == ForPowerOff && (w.f.Power == Changing || w.f.PoweringOff) || d.Why == ForPowerOn && w.f.Power == Changing ||
-			d.Why == ForReady && w.f.Power == On && !w.f.isBack() || d.Why == ForRemoval && (w.f.Removing || w.f.Power == InstanceGone && w.f.Node == NodeReady)
+		return d.Why == ForHolder && w.f.Hold.Lock == Theirs || d.Why == ForPowerOff && (w.f.Donor.Power == Changing || w.f.Disk.PoweringOff) || d.Why == ForPowerOn && w.f.Donor.Power == Changing ||
+			d.Why == ForReady && w.f.Donor.Power == On && !w.f.isBack() || d.Why == ForRemoval && (w.f.Leaving.Removing || w.f.Donor.Power == InstanceGone && w.f.Donor.Node == NodeReady)
 	}},
 	{"promptness: a deadline ends what holds the donor", "", func(w model, d Decision) bool {
-		return !w.f.Overdue || !w.f.isHeld() || !needed(w.f) || d.Do == Fail
+		return !w.f.Hold.Overdue || !w.f.isHeld() || !needed(w.f) || d.Do == Fail
 	}},
 	{"a wait has a reason and a verdict too", "|Wait|Fail|", func(_ model, d Decision) bool { return d.Why != "" }},
 }
@@ -329,10 +335,10 @@ func (e *exploration) live(from model) *violation {
 			after = w.progress()
 		}
 		if after == w { // nothing moves but time
-			after.f.PoweringOff = false
-			after.f.ReadyOverdue = w.f.Overdue && w.f.isHeld()
-			after.f.Overdue = w.f.isHeld()
-			after.locked = w.locked && !w.f.Overdue // a client removes the reservation
+			after.f.Disk.PoweringOff = false
+			after.f.Hold.ReadyOverdue = w.f.Hold.Overdue && w.f.isHeld()
+			after.f.Hold.Overdue = w.f.isHeld()
+			after.locked = w.locked && !w.f.Hold.Overdue // a client removes the reservation
 		}
 		if after == w {
 			return &violation{"liveness: stuck at " + d.String(), w, d}
@@ -376,17 +382,17 @@ func TestDownAndTouchedAreTwoFacts(t *testing.T) {
 	reached := everywhere(adversities(testing.Short())).facts
 	seen := map[[2]bool]int{}
 	for _, f := range reached {
-		seen[[2]bool{f.Touched, f.PowerOffRecorded}]++
+		seen[[2]bool{f.Disk.Touched, f.Donor.MustLeaveBoot}]++
 		for _, both := range [][2]bool{{false, false}, {false, true}, {true, false}, {true, true}} {
-			f.Touched, f.PowerOffRecorded = both[0], both[1]
+			f.Disk.Touched, f.Donor.MustLeaveBoot = both[0], both[1]
 			for _, d := range []Decision{Next(f), Orphan(f)} {
 				switch d.Do {
 				case Generalize, Adopt, Stop, TakeSnapshot:
-					if !f.Touched && (d.Do != Stop || !f.PowerOffRecorded) {
+					if !f.Disk.Touched && (d.Do != Stop || !f.Donor.MustLeaveBoot) {
 						t.Fatalf("%s, though no order touched the disk: %+v", d, f)
 					}
 				case Release, Forget:
-					if f.MustBoot() && f.isHeld() && f.Power == On && !f.isBack() && !f.ReadyOverdue {
+					if f.MustBoot() && f.isHeld() && f.Donor.Power == On && !f.isBack() && !f.Hold.ReadyOverdue {
 						t.Fatalf("%s, though the donor has not left its boot: %+v", d, f)
 					}
 				case Order, Protect, Cordon, Evict:
@@ -410,21 +416,21 @@ func TestWhatIsNotReadDoesNotMatter(t *testing.T) {
 	for _, f := range everywhere(adversities(testing.Short())).facts {
 		without := f
 		if !f.PodMatters() && !f.LeftoversMatter() {
-			without.Pod = NoPod
+			without.Disk.Pod = NoPod
 		}
-		if f.Touched && !f.OrderMatters() && !f.LeftoversMatter() {
-			without.Order, without.Reported = false, false
+		if f.Disk.Touched && !f.OrderMatters() && !f.LeftoversMatter() {
+			without.Disk.Order, without.Disk.Reported = false, false
 		}
 		if f.LeavesDisk() {
-			without.Snapshot, without.Image = Absent, Absent
+			without.Image.Snapshot, without.Image.Version = Absent, Absent
 		}
 		if !f.isHeld() && (f.MustBoot() || f.Failed || f.Deleting) {
-			without.Power, without.Protected, without.ProtectionRestored = PowerUnread, false, false
+			without.Donor.Power, without.Hold.Protected, without.Hold.ProtectionRestored = PowerUnread, false, false
 		}
 		if got, want := Next(without), Next(f); got != want {
 			t.Fatalf("%s without a look, %s with one: %+v", got, want, f)
 		}
-		for what, differs := range map[string]bool{"pod": without.Pod != f.Pod, "snapshot": without.Snapshot != f.Snapshot, "image": without.Image != f.Image, "instance": without.Power != f.Power, "order": without.Order != f.Order} {
+		for what, differs := range map[string]bool{"pod": without.Disk.Pod != f.Disk.Pod, "snapshot": without.Image.Snapshot != f.Image.Snapshot, "image": without.Image.Version != f.Image.Version, "instance": without.Donor.Power != f.Donor.Power, "order": without.Disk.Order != f.Disk.Order} {
 			if differs {
 				tried[what]++
 			}
@@ -472,16 +478,16 @@ func TestActionsOfWholeCapture(t *testing.T) {
 		of   model
 	}{
 		{taken + copied + complete + back + published, model{}},
-		{taken + patched + strings.TrimPrefix(copied, "Protect, ") + complete + back + published, model{f: Facts{Patch: PatchWanted}, patchEnd: PatchDone}},
+		{taken + patched + strings.TrimPrefix(copied, "Protect, ") + complete + back + published, model{f: Facts{Donor: DonorFacts{Patch: PatchWanted}}, patchEnd: PatchDone}},
 		{taken + copied + back + complete + published, model{instant: true}},
-		{taken + "Enlarge, Wait: Replacement, TakeOut, " + copied + complete + removed + "DeleteNode, Forget, " + published, model{f: Facts{DonorReplaced: true, GrowFirst: true}}},
-		{taken + copied + complete + removed + "Enlarge, Wait: Removal, DeleteNode, Forget, " + published, model{f: Facts{DonorReplaced: true}}},
+		{taken + "Enlarge, Wait: Replacement, TakeOut, " + copied + complete + removed + "DeleteNode, Forget, " + published, model{f: Facts{Leaving: LeavingFacts{Replaced: true, GrowFirst: true}}}},
+		{taken + copied + complete + removed + "Enlarge, Wait: Removal, DeleteNode, Forget, " + published, model{f: Facts{Leaving: LeavingFacts{Replaced: true}}}},
 		{"Relock, TakeOut, Cordon, Protect, Look, Wait: Look, PatchDonor, DeletePod, PatchDonor, " + strings.TrimPrefix(copied, "Protect, ") + complete + removed + "DeleteNode, Forget, " + published,
-			model{size: 1, patchEnd: PatchDone, f: Facts{DonorReplaced: true, GrowFirst: true, Added: true, Recorded: true, Patch: PatchWanted}}},
-		{taken + copied + complete + removed + "Enlarge, Wait: Removal, DeleteNode, Forget, " + published, model{f: Facts{DonorReplaced: true}, instant: true}},
+			model{size: 1, patchEnd: PatchDone, f: Facts{Leaving: LeavingFacts{Replaced: true, GrowFirst: true, Added: true}, Hold: HoldFacts{Recorded: true}, Donor: DonorFacts{Patch: PatchWanted}}}},
+		{taken + copied + complete + removed + "Enlarge, Wait: Removal, DeleteNode, Forget, " + published, model{f: Facts{Leaving: LeavingFacts{Replaced: true}}, instant: true}},
 	} {
 		f := &c.of.f
-		f.Node, f.Power, f.MustRetire, f.MustScaleOut = NodeReady, On, true, true
+		f.Donor.Node, f.Donor.Power, f.Promotion.MustRetire, f.Promotion.MustScaleOut = NodeReady, On, true, true
 		got, w := aloud(c.of)
 		if got != c.want {
 			t.Errorf("order of a capture:\n got %s\nwant %s", got, c.want)
@@ -500,13 +506,13 @@ func TestEqualDecisionsForBothDonors(t *testing.T) {
 		open := !f.Failed && !f.Deleting
 		var where string
 		switch {
-		case f.Added:
+		case f.Leaving.Added:
 			continue
 		case !f.isHeld() && !f.MustBoot():
 			where = "before it is held"
-		case open && f.Touched && f.isHeld() && !f.Returning && f.Image == Absent && f.Snapshot == Absent:
+		case open && f.Disk.Touched && f.isHeld() && !f.Hold.Returning && f.Image.Version == Absent && f.Image.Snapshot == Absent:
 			where = "from the order to the copy"
-		case open && !f.isHeld() && f.Image != Absent:
+		case open && !f.isHeld() && f.Image.Version != Absent:
 			where = "published"
 		default:
 			continue
@@ -517,7 +523,7 @@ func TestEqualDecisionsForBothDonors(t *testing.T) {
 			for _, growFirst := range []bool{false, true} {
 				for _, replacement := range []Replacement{NoReplacement, ReplacementWanted, ReplacementAwaited, ReplacementReady, ReplacementLate} {
 					other := f
-					other.DonorReplaced, other.GrowFirst, other.Replacement = leaves, growFirst, replacement
+					other.Leaving.Replaced, other.Leaving.GrowFirst, other.Leaving.Replacement = leaves, growFirst, replacement
 					if got := Next(other); got != want {
 						t.Fatalf("%s: %s, and %s for %+v", where, want, got, other)
 					}

@@ -4,11 +4,11 @@ package plan
 // instance, and the pool gets a replacement.
 
 // mustRemove reports whether the donor can only be removed.
-func (f Facts) mustRemove() bool { return f.DonorReplaced && f.Touched && f.isHeld() }
+func (f Facts) mustRemove() bool { return f.Leaving.Replaced && f.Disk.Touched && f.isHeld() }
 
 // awaitReplacement grows the pool before the drain of a leaving donor. The donor serves meanwhile.
 func awaitReplacement(f Facts) Decision {
-	switch f.Replacement {
+	switch f.Leaving.Replacement {
 	case ReplacementLate:
 		return fail(ReplacementNotReady)
 	case ReplacementAwaited:
@@ -21,17 +21,17 @@ func awaitReplacement(f Facts) Decision {
 // removeAdded removes an added donor, also before the order. The donor may serve pods, so the drain comes first. A node that is
 // down cannot end its pods: past the deadline the removal does not wait for these pods.
 func removeAdded(f Facts) Decision {
-	serves := !f.MustBoot() && f.Node != NodeGone && (f.Power == On || f.Power == Changing) && !f.Removing && !f.RemovalDecided
+	serves := !f.MustBoot() && f.Donor.Node != NodeGone && (f.Donor.Power == On || f.Donor.Power == Changing) && !f.Leaving.Removing && !f.Leaving.Decided
 	switch {
-	case !serves, f.Pod != NoPod, f.Order, f.Lock == Theirs:
+	case !serves, f.Disk.Pod != NoPod, f.Disk.Order, f.Hold.Lock == Theirs:
 		return removeDonor(f)
-	case f.Lock != Ours:
+	case f.Hold.Lock != Ours:
 		return do(Relock)
-	case !f.Recorded:
+	case !f.Hold.Recorded:
 		return do(Record)
-	case !f.Cordoned:
+	case !f.Donor.Cordoned:
 		return do(Cordon)
-	case !f.Drained && (f.Node == NodeReady || !f.Overdue):
+	case !f.Donor.Drained && (f.Donor.Node == NodeReady || !f.Hold.Overdue):
 		return do(Evict)
 	}
 	return removeDonor(f)
@@ -41,27 +41,27 @@ func removeAdded(f Facts) Decision {
 // finishes first. While the cloud refuses the removal, the reservation stays: a released node could not serve.
 func removeDonor(f Facts) Decision {
 	switch {
-	case f.Pod != NoPod:
+	case f.Disk.Pod != NoPod:
 		return do(DeletePod)
-	case f.Order && f.Reported && f.Proven:
+	case f.Disk.Order && f.Disk.Reported && f.Disk.Proven:
 		return do(Believe)
-	case f.Order:
+	case f.Disk.Order:
 		return do(DeleteOrder)
-	case f.Lock == Theirs:
+	case f.Hold.Lock == Theirs:
 		return wait(ForHolder)
-	case !f.Recorded:
+	case !f.Hold.Recorded:
 		return do(Record) // the instance's removal also deletes the Node, which may be the only record of the reservation
-	case !f.Noted:
+	case !f.Hold.Noted:
 		return do(Note) // a process that knows only the Node must not release a leaving donor
-	case f.Power != InstanceGone && f.Removing:
+	case f.Donor.Power != InstanceGone && f.Leaving.Removing:
 		return wait(ForRemoval)
-	case f.Power != InstanceGone, f.PlaceKept:
+	case f.Donor.Power != InstanceGone, f.Leaving.PlaceKept:
 		return do(Remove) // also of an instance that is already gone: the pool would keep its place unfilled
-	case f.Replacement == ReplacementWanted:
+	case f.Leaving.Replacement == ReplacementWanted:
 		return do(Enlarge) // before the deletion of the Node, which may be the only record of the reservation
-	case f.Node == NodeReady:
+	case f.Donor.Node == NodeReady:
 		return wait(ForRemoval) // the last status of the kubelet is still Ready; only a Node that is down may be deleted
-	case f.Node != NodeGone:
+	case f.Donor.Node != NodeGone:
 		return do(DeleteNode)
 	default:
 		return do(Forget)

@@ -5,24 +5,24 @@ package plan
 // publish continues with a snapshot. The disk is no longer needed, so the release of the donor comes first.
 func publish(f Facts) Decision {
 	switch {
-	case f.Snapshot == Foreign:
+	case f.Image.Snapshot == Foreign:
 		return fail(SnapshotOfOtherCapture)
-	case f.ProofLost:
+	case f.Disk.ProofLost:
 		return fail(ProofLost)
-	case f.Snapshot == Broken:
+	case f.Image.Snapshot == Broken:
 		return fail(SnapshotFailed)
-	case f.Snapshot == Deleting:
+	case f.Image.Snapshot == Deleting:
 		return fail(SnapshotLost)
-	case f.isHeld() && !f.Returning && (f.Power == On || f.Power == Changing || f.Rebooted):
+	case f.isHeld() && !f.Hold.Returning && (f.Donor.Power == On || f.Donor.Power == Changing || f.Donor.Rebooted):
 		// The start may precede the copy: the disk in the snapshot is not proven.
 		return fail(DonorRestarted)
-	case f.needsDisk() && f.Overdue:
+	case f.needsDisk() && f.Hold.Overdue:
 		return fail(DeadlineExceeded)
 	case f.needsDisk():
 		return wait(ForSnapshot)
 	case f.isHeld():
 		return endHold(f)
-	case f.Snapshot == Taken:
+	case f.Image.Snapshot == Taken:
 		return wait(ForSnapshot)
 	default:
 		return do(Publish)
@@ -31,7 +31,7 @@ func publish(f Facts) Decision {
 
 // leave returns the donor, or removes it, whatever became of the copy.
 func leave(f Facts) Decision {
-	if f.Returning && f.Power == On && !f.isBack() && f.ReadyOverdue {
+	if f.Hold.Returning && f.Donor.Power == On && !f.isBack() && f.Hold.ReadyOverdue {
 		return fail(DonorNotReady)
 	}
 	return endHold(f)
@@ -42,45 +42,45 @@ func finish(f Facts) Decision {
 	switch {
 	case f.isHeld():
 		return endHold(f)
-	case f.Image == Foreign:
+	case f.Image.Version == Foreign:
 		return fail(VersionOfOtherCapture)
-	case f.Image == Broken:
+	case f.Image.Version == Broken:
 		return fail(ImageFailed)
-	case f.Image == Deleting:
+	case f.Image.Version == Deleting:
 		return fail(ImageLost)
-	case f.Image == Pending:
+	case f.Image.Version == Pending:
 		return wait(ForImage)
-	case f.Quarantined:
+	case f.Image.Quarantined:
 		return quarantined(f)
-	case f.ProofLost && f.Recipe != RecipeHere:
+	case f.Disk.ProofLost && f.Promotion.Recipe != RecipeHere:
 		return fail(ProofLost)
-	case f.Snapshot != Absent && f.Snapshot != Deleting && f.Snapshot != Foreign:
+	case f.Image.Snapshot != Absent && f.Image.Snapshot != Deleting && f.Image.Snapshot != Foreign:
 		return do(DeleteSnapshot)
-	case f.Trial != NoTrial:
+	case f.Trial.Progress != NoTrial:
 		return attempt(f)
-	case f.Recipe == RecipeNewer:
+	case f.Promotion.Recipe == RecipeNewer:
 		return fail(Superseded)
-	case f.Recipe == RecipeChanged:
+	case f.Promotion.Recipe == RecipeChanged:
 		return fail(RecipeTaken)
-	case f.NeedsTrial && f.VersionVerdict != VerdictPassed && f.Recipe != RecipeHere:
+	case f.Trial.Needed && f.Trial.Verdict != VerdictPassed && f.Promotion.Recipe != RecipeHere:
 		return beginAttempt(f)
-	case f.Recipe == RecipeElsewhere && f.Manual && f.Stale:
+	case f.Promotion.Recipe == RecipeElsewhere && f.Promotion.Manual && f.Promotion.Stale:
 		return fail(PromotionStale)
-	case f.Recipe == RecipeElsewhere && f.Manual:
+	case f.Promotion.Recipe == RecipeElsewhere && f.Promotion.Manual:
 		return wait(ForPromotion)
-	case f.Recipe == RecipeElsewhere && !f.Saved:
+	case f.Promotion.Recipe == RecipeElsewhere && !f.Promotion.Saved:
 		return do(SaveRecipe)
-	case f.Recipe == RecipeElsewhere:
+	case f.Promotion.Recipe == RecipeElsewhere:
 		return do(Promote)
-	case f.MustRetire:
+	case f.Promotion.MustRetire:
 		return do(Retire)
-	case f.MustScaleOut:
+	case f.Promotion.MustScaleOut:
 		return do(ScaleOut)
-	case f.Snapshot == Deleting:
+	case f.Image.Snapshot == Deleting:
 		return wait(ForDeletion)
-	case f.Pod != NoPod:
+	case f.Disk.Pod != NoPod:
 		return do(DeletePod)
-	case f.Order:
+	case f.Disk.Order:
 		return do(DeleteOrder)
 	default:
 		return do(Succeed)
@@ -92,19 +92,19 @@ func abandon(f Facts) Decision {
 	switch {
 	case f.isHeld():
 		return endHold(f)
-	case f.Trial != NoTrial && f.Trial != TrialEnding && f.KeepsFailed && !f.Deleting:
+	case f.Trial.Progress != NoTrial && f.Trial.Progress != TrialEnding && f.Trial.KeepsFailed && !f.Deleting:
 		return wait(ForTrial)
-	case f.Trial != NoTrial:
+	case f.Trial.Progress != NoTrial:
 		return do(EndTrial)
-	case f.Pod != NoPod:
+	case f.Disk.Pod != NoPod:
 		return do(DeletePod)
-	case f.Order:
+	case f.Disk.Order:
 		return do(DeleteOrder)
-	case f.Image == Pending, f.Image == Broken:
+	case f.Image.Version == Pending, f.Image.Version == Broken:
 		return do(DeleteImage)
-	case f.Snapshot == Pending, f.Snapshot == Taken, f.Snapshot == Complete, f.Snapshot == Broken:
+	case f.Image.Snapshot == Pending, f.Image.Snapshot == Taken, f.Image.Snapshot == Complete, f.Image.Snapshot == Broken:
 		return do(DeleteSnapshot)
-	case f.Image == Deleting, f.Snapshot == Deleting:
+	case f.Image.Version == Deleting, f.Image.Snapshot == Deleting:
 		return wait(ForDeletion)
 	default:
 		return do(Close)
@@ -114,11 +114,11 @@ func abandon(f Facts) Decision {
 // Orphan decides for a held donor without a Prototype, as at the end of a deleted Prototype. The reservation on the
 // Node is the only record of the capture, so the snapshot is removed before the reservation.
 func Orphan(f Facts) Decision {
-	f.Recorded = true // without a Prototype there is no second record
+	f.Hold.Recorded = true // without a Prototype there is no second record
 	d := endHold(f)
-	keepsLease := d.Do == Forget && f.Power == InstanceGone && f.Node != NodeGone
+	keepsLease := d.Do == Forget && f.Donor.Power == InstanceGone && f.Donor.Node != NodeGone
 	if d.Do == Release || d.Do == DeleteNode || keepsLease {
-		switch f.Snapshot {
+		switch f.Image.Snapshot {
 		case Pending, Taken, Complete, Broken:
 			return do(DeleteSnapshot)
 		case Absent, Deleting, Foreign:
@@ -133,13 +133,13 @@ func Orphan(f Facts) Decision {
 // endHold removes a leaving donor, and releases all others. A patch ends first, because the node may be about to reboot. Kamino
 // starts a donor that is off, so that the patch can end, but removes an added donor.
 func endHold(f Facts) Decision {
-	if f.Patch == PatchUnderWay && (f.Power != Off || f.Added) {
+	if f.Donor.Patch == PatchUnderWay && (f.Donor.Power != Off || f.Leaving.Added) {
 		return do(PatchDonor)
 	}
 	switch {
 	case f.mustRemove():
 		return removeDonor(f)
-	case f.Added:
+	case f.Leaving.Added:
 		return removeAdded(f)
 	}
 	return returnDonor(f)
@@ -148,27 +148,27 @@ func endHold(f Facts) Decision {
 // returnDonor starts the donor, waits for Ready in a new boot, and undoes all protections. The record goes last, because only
 // the record can restore a changed Node. The pod goes before the boot: a kubelet would restart the pod.
 func returnDonor(f Facts) Decision {
-	if f.Power == Off || f.Power == Changing || f.Power == On && f.MustBoot() {
+	if f.Donor.Power == Off || f.Donor.Power == Changing || f.Donor.Power == On && f.MustBoot() {
 		if d, open := rebootDonor(f); open {
 			return d
 		}
 	}
 	switch {
-	case f.Pod != NoPod:
+	case f.Disk.Pod != NoPod:
 		return do(DeletePod)
-	case f.Order && f.Reported && f.Proven:
+	case f.Disk.Order && f.Disk.Reported && f.Disk.Proven:
 		return do(Believe) // a report that revokes the proof must not be lost with the NodeOrder
-	case f.Order:
+	case f.Disk.Order:
 		return do(DeleteOrder)
-	case f.Lock == Theirs:
+	case f.Hold.Lock == Theirs:
 		return wait(ForHolder)
-	case f.Power == InstanceGone && f.Node != NodeGone && !f.PlaceKept && !f.Recorded:
+	case f.Donor.Power == InstanceGone && f.Donor.Node != NodeGone && !f.Leaving.PlaceKept && !f.Hold.Recorded:
 		return do(Record)
-	case f.Power == InstanceGone && f.Node != NodeGone && !f.PlaceKept:
+	case f.Donor.Power == InstanceGone && f.Donor.Node != NodeGone && !f.Leaving.PlaceKept:
 		return do(Forget) // the Lease stays as long as the Node: the instance could exist after all
-	case !f.ProtectionRestored && (f.Power != InstanceGone || f.PlaceKept):
+	case !f.Hold.ProtectionRestored && (f.Donor.Power != InstanceGone || f.Leaving.PlaceKept):
 		return do(Unprotect)
-	case f.Lock == Ours, !f.Restored:
+	case f.Hold.Lock == Ours, !f.Hold.Restored:
 		return do(Release)
 	default:
 		return do(Forget)
@@ -179,25 +179,25 @@ func returnDonor(f Facts) Decision {
 // timeout.
 func rebootDonor(f Facts) (d Decision, open bool) {
 	switch {
-	case !f.Returning && (f.Power == Changing || f.Power == On && f.PoweringOff):
+	case !f.Hold.Returning && (f.Donor.Power == Changing || f.Donor.Power == On && f.Disk.PoweringOff):
 		return wait(ForPowerOff), true
-	case !f.Returning && f.Power == On && f.Snapshot == Absent && f.Image == Absent && !f.Rebooted:
+	case !f.Hold.Returning && f.Donor.Power == On && f.Image.Snapshot == Absent && f.Image.Version == Absent && !f.Donor.Rebooted:
 		return do(Stop), true
-	case !f.Returning && f.Pod != NoPod:
+	case !f.Hold.Returning && f.Disk.Pod != NoPod:
 		return do(DeletePod), true
-	case !f.Returning && f.Order && f.Reported && f.Proven:
+	case !f.Hold.Returning && f.Disk.Order && f.Disk.Reported && f.Disk.Proven:
 		return do(Believe), true
-	case !f.Returning && f.Order:
+	case !f.Hold.Returning && f.Disk.Order:
 		return do(DeleteOrder), true
-	case !f.Returning:
+	case !f.Hold.Returning:
 		return do(Return), true
-	case !f.Noted:
+	case !f.Hold.Noted:
 		return do(Note), true
-	case f.Power == Off:
+	case f.Donor.Power == Off:
 		return do(Start), true
-	case f.Power == Changing:
+	case f.Donor.Power == Changing:
 		return wait(ForPowerOn), true
-	case !f.isBack() && !f.ReadyOverdue:
+	case !f.isBack() && !f.Hold.ReadyOverdue:
 		return wait(ForReady), true
 	default:
 		return Decision{}, false

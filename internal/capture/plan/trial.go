@@ -6,15 +6,15 @@ package plan
 // attempt continues an open attempt.
 func attempt(f Facts) Decision {
 	switch {
-	case f.Trial == TrialEnding, f.VersionVerdict != NoVerdict, f.Recipe == RecipeHere:
+	case f.Trial.Progress == TrialEnding, f.Trial.Verdict != NoVerdict, f.Promotion.Recipe == RecipeHere:
 		return do(EndTrial) // or a person has decided meanwhile
-	case f.AttemptVerdict == VerdictFailed:
+	case f.Trial.AttemptVerdict == VerdictFailed:
 		return do(Quarantine)
-	case f.AttemptVerdict == VerdictPassed:
+	case f.Trial.AttemptVerdict == VerdictPassed:
 		return do(PassTrial)
-	case f.AttemptVerdict == VerdictInconclusive, f.TrialOver:
+	case f.Trial.AttemptVerdict == VerdictInconclusive, f.Trial.Over:
 		return do(EndTrial)
-	case f.Trial == TrialDecided:
+	case f.Trial.Progress == TrialDecided:
 		return do(BeginTrial)
 	default:
 		return do(WatchTrial)
@@ -24,9 +24,9 @@ func attempt(f Facts) Decision {
 // beginAttempt begins an attempt, unless the trial has exceeded its timeout.
 func beginAttempt(f Facts) Decision {
 	switch {
-	case f.TrialOver:
+	case f.Trial.Over:
 		return fail(TrialInconclusive)
-	case f.Paused:
+	case f.Trial.Paused:
 		return wait(ForTrial)
 	default:
 		return do(BeginTrial)
@@ -34,7 +34,7 @@ func beginAttempt(f Facts) Decision {
 }
 
 func quarantined(f Facts) Decision {
-	if f.VersionVerdict == VerdictFailed {
+	if f.Trial.Verdict == VerdictFailed {
 		return fail(TrialFailed)
 	}
 	return fail(Quarantined)

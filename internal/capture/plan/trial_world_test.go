@@ -17,8 +17,8 @@ type trialModel struct {
 // publishedVersions are the worlds with a complete version that has a trial or a manual promotion. Earlier worlds are
 // equal for all versions: TestWhereATrialMakesNoDifference.
 func publishedVersions() []model {
-	w := model{f: Facts{Node: NodeReady, Power: On, MustRetire: true}}.derived()
-	for w.f.Image != Complete {
+	w := model{f: Facts{Donor: DonorFacts{Node: NodeReady, Power: On}, Promotion: PromotionFacts{MustRetire: true}}}.derived()
+	for w.f.Image.Version != Complete {
 		if after := w.effect(Next(w.f)); after != w {
 			w = after
 		} else {
@@ -32,7 +32,7 @@ func publishedVersions() []model {
 			if !tries && !manual {
 				continue
 			}
-			w.f.NeedsTrial, w.f.Manual = tries, manual
+			w.f.Trial.Needed, w.f.Promotion.Manual = tries, manual
 			worlds = append(worlds, w.derived())
 		}
 	}
@@ -42,15 +42,15 @@ func publishedVersions() []model {
 // deriveTrial sets the facts of a trial that follow from other facts.
 func (w *model) deriveTrial() {
 	f := &w.f
-	if f.Trial == NoTrial || f.Trial == TrialEnding {
-		f.AttemptVerdict = NoVerdict
+	if f.Trial.Progress == NoTrial || f.Trial.Progress == TrialEnding {
+		f.Trial.AttemptVerdict = NoVerdict
 	}
-	if f.Image == Absent {
-		f.VersionVerdict = NoVerdict
+	if f.Image.Version == Absent {
+		f.Trial.Verdict = NoVerdict
 	}
-	f.KeepsFailed = f.KeepsFailed && f.VersionVerdict == VerdictFailed
-	f.Paused = f.Paused && f.Trial == NoTrial
-	f.Stale = f.Stale && f.Recipe == RecipeElsewhere
+	f.Trial.KeepsFailed = f.Trial.KeepsFailed && f.Trial.Verdict == VerdictFailed
+	f.Trial.Paused = f.Trial.Paused && f.Trial.Progress == NoTrial
+	f.Promotion.Stale = f.Promotion.Stale && f.Promotion.Recipe == RecipeElsewhere
 	w.tried.going = w.tried.going && w.tried.made
 }
 
@@ -58,25 +58,25 @@ func (w *model) effectOfTrial(action Action) {
 	f, t := &w.f, &w.tried
 	switch action {
 	case BeginTrial:
-		if f.Trial == NoTrial {
-			f.Trial = TrialDecided
+		if f.Trial.Progress == NoTrial {
+			f.Trial.Progress = TrialDecided
 			return
 		}
-		f.Trial, t.made, t.attempts = TrialMaking, true, t.attempts+1
+		f.Trial.Progress, t.made, t.attempts = TrialMaking, true, t.attempts+1
 	case PassTrial:
-		f.VersionVerdict = VerdictPassed
-		t.passed = t.passed || f.AttemptVerdict == VerdictPassed
+		f.Trial.Verdict = VerdictPassed
+		t.passed = t.passed || f.Trial.AttemptVerdict == VerdictPassed
 	case Quarantine:
-		f.VersionVerdict, f.Quarantined, f.KeepsFailed = VerdictFailed, true, true
-		t.wronged = t.wronged || f.AttemptVerdict != VerdictFailed
+		f.Trial.Verdict, f.Image.Quarantined, f.Trial.KeepsFailed = VerdictFailed, true, true
+		t.wronged = t.wronged || f.Trial.AttemptVerdict != VerdictFailed
 	case EndTrial:
 		switch {
-		case f.Trial != TrialEnding:
-			f.Trial = TrialEnding
+		case f.Trial.Progress != TrialEnding:
+			f.Trial.Progress = TrialEnding
 		case t.made:
 			t.going = true
 		default:
-			f.Trial, f.Paused = NoTrial, f.VersionVerdict == NoVerdict
+			f.Trial.Progress, f.Trial.Paused = NoTrial, f.Trial.Verdict == NoVerdict
 		}
 	default:
 	}
@@ -88,16 +88,16 @@ func (w *model) progressOfTrial() bool {
 	switch {
 	case t.going:
 		t.made = false
-	case f.Trial == TrialMaking:
-		f.Trial = TrialBuilt
-	case f.Trial == TrialBuilt && f.AttemptVerdict == NoVerdict && f.VersionVerdict == NoVerdict:
-		f.AttemptVerdict = VerdictPassed
-	case f.Paused:
-		f.Paused = false
-	case f.KeepsFailed:
-		f.KeepsFailed = false
-	case f.Manual && f.Recipe == RecipeElsewhere && f.Trial == NoTrial && f.Image == Complete && !f.Quarantined && (!f.NeedsTrial || f.VersionVerdict == VerdictPassed):
-		f.Recipe, t.byHand = RecipeHere, true
+	case f.Trial.Progress == TrialMaking:
+		f.Trial.Progress = TrialBuilt
+	case f.Trial.Progress == TrialBuilt && f.Trial.AttemptVerdict == NoVerdict && f.Trial.Verdict == NoVerdict:
+		f.Trial.AttemptVerdict = VerdictPassed
+	case f.Trial.Paused:
+		f.Trial.Paused = false
+	case f.Trial.KeepsFailed:
+		f.Trial.KeepsFailed = false
+	case f.Promotion.Manual && f.Promotion.Recipe == RecipeElsewhere && f.Trial.Progress == NoTrial && f.Image.Version == Complete && !f.Image.Quarantined && (!f.Trial.Needed || f.Trial.Verdict == VerdictPassed):
+		f.Promotion.Recipe, t.byHand = RecipeHere, true
 	default:
 		return false
 	}
@@ -111,43 +111,43 @@ func (w model) adverseToTrial() []model {
 	add(func(n *model) { n.f.Deleting = true })
 	add(func(n *model) { n.f.Failed = false }) // the status is lost
 	add(func(n *model) { n.proofGone = true })
-	add(func(n *model) { n.f.Quarantined = true })
+	add(func(n *model) { n.f.Image.Quarantined = true })
 	add(func(n *model) { // no cloud deletes an image that a recipe names
-		if n.f.Recipe != RecipeHere {
-			n.f.Image = Deleting
+		if n.f.Promotion.Recipe != RecipeHere {
+			n.f.Image.Version = Deleting
 		}
 	})
 	for _, other := range []Recipe{RecipeNewer, RecipeChanged} {
 		add(func(n *model) {
-			if n.f.Recipe == RecipeElsewhere {
-				n.f.Recipe = other
+			if n.f.Promotion.Recipe == RecipeElsewhere {
+				n.f.Promotion.Recipe = other
 			}
 		})
 	}
 	add(func(n *model) { // a person does not wait for the verdict
-		if n.f.Recipe == RecipeElsewhere && n.f.Image == Complete {
-			n.f.Recipe, n.tried.byHand = RecipeHere, true
+		if n.f.Promotion.Recipe == RecipeElsewhere && n.f.Image.Version == Complete {
+			n.f.Promotion.Recipe, n.tried.byHand = RecipeHere, true
 		}
 	})
-	add(func(n *model) { n.f.Stale = n.f.Manual && n.f.Trial == NoTrial })
-	if w.f.Trial != NoTrial && w.f.Trial != TrialEnding {
-		add(func(n *model) { n.f.AttemptVerdict = VerdictInconclusive })
-		add(func(n *model) { n.f.AttemptVerdict = NoVerdict }) // what could not be seen can be
+	add(func(n *model) { n.f.Promotion.Stale = n.f.Promotion.Manual && n.f.Trial.Progress == NoTrial })
+	if w.f.Trial.Progress != NoTrial && w.f.Trial.Progress != TrialEnding {
+		add(func(n *model) { n.f.Trial.AttemptVerdict = VerdictInconclusive })
+		add(func(n *model) { n.f.Trial.AttemptVerdict = NoVerdict }) // what could not be seen can be
 		add(func(n *model) {
-			if n.f.Trial != TrialDecided && n.f.AttemptVerdict == NoVerdict {
-				n.f.AttemptVerdict = VerdictFailed
+			if n.f.Trial.Progress != TrialDecided && n.f.Trial.AttemptVerdict == NoVerdict {
+				n.f.Trial.AttemptVerdict = VerdictFailed
 			}
 		})
 		add(func(n *model) { // another client removes the instance
-			if n.f.Trial == TrialBuilt {
-				n.f.AttemptVerdict, n.tried.made = VerdictInconclusive, false
+			if n.f.Trial.Progress == TrialBuilt {
+				n.f.Trial.AttemptVerdict, n.tried.made = VerdictInconclusive, false
 			}
 		})
 	}
-	add(func(n *model) { n.f.TrialOver = n.f.Trial != NoTrial || n.f.Paused })
+	add(func(n *model) { n.f.Trial.Over = n.f.Trial.Progress != NoTrial || n.f.Trial.Paused })
 	add(func(n *model) { // a hand removes the verdict
-		if n.f.VersionVerdict == VerdictPassed && n.f.Recipe == RecipeElsewhere {
-			n.f.VersionVerdict = NoVerdict
+		if n.f.Trial.Verdict == VerdictPassed && n.f.Promotion.Recipe == RecipeElsewhere {
+			n.f.Trial.Verdict = NoVerdict
 		}
 	})
 	return out

@@ -6,18 +6,18 @@ package plan
 // can undo the protection. A donor with an unchanged disk takes pods again.
 func WithoutCloud(f Facts) Decision {
 	switch {
-	case f.Patch == PatchUnderWay:
+	case f.Donor.Patch == PatchUnderWay:
 		return do(PatchDonor) // needs the cluster alone
-	case f.Lock != Ours || f.CordonRestored || f.Node != NodeReady || f.mustRemove() || f.Added && (f.Failed || f.Deleting):
+	case f.Hold.Lock != Ours || f.Hold.CordonRestored || f.Donor.Node != NodeReady || f.mustRemove() || f.Leaving.Added && (f.Failed || f.Deleting):
 		return wait(ForCloud)
 	case f.MustBoot():
-		if f.Returning && f.Rebooted {
+		if f.Hold.Returning && f.Donor.Rebooted {
 			return do(Serve)
 		}
 		return wait(ForCloud)
 	case f.Failed, f.Deleting:
 		return do(Serve)
-	case f.Overdue:
+	case f.Hold.Overdue:
 		return fail(DeadlineExceeded)
 	}
 	return wait(ForCloud)

@@ -7,13 +7,11 @@ import (
 
 // inCluster are the facts from the cluster alone.
 func (f Facts) inCluster() Facts {
+	hold, donor := f.Hold, f.Donor
+	hold.Protected, hold.ProtectionRestored, donor.Power = false, false, PowerUnread
 	return Facts{
-		Deleting: f.Deleting, Failed: f.Failed,
-		Lock: f.Lock, Recorded: f.Recorded, Noted: f.Noted, Unrecorded: f.Unrecorded,
-		Node: f.Node, Cordoned: f.Cordoned, CordonRestored: f.CordonRestored, Restored: f.Restored, Drained: f.Drained, DrainOverdue: f.DrainOverdue,
-		Touched: f.Touched, PowerOffRecorded: f.PowerOffRecorded, Rebooted: f.Rebooted, Returning: f.Returning,
-		DonorReplaced: f.DonorReplaced, GrowFirst: f.GrowFirst, Added: f.Added, Patch: f.Patch,
-		Overdue: f.Overdue, ReadyOverdue: f.ReadyOverdue,
+		Deleting: f.Deleting, Failed: f.Failed, Unrecorded: f.Unrecorded, Hold: hold, Donor: donor, Disk: DiskFacts{Touched: f.Disk.Touched},
+		Leaving: LeavingFacts{Replaced: f.Leaving.Replaced, GrowFirst: f.Leaving.GrowFirst, Added: f.Leaving.Added},
 	}
 }
 
@@ -30,32 +28,32 @@ func blindly(w model, d Decision) string {
 // idle reports whether no step is left for a donor that can serve, by the facts of the cluster.
 func (w model) idle() bool {
 	f := w.f
-	if f.Lock != Ours || f.Node != NodeReady || w.isRemoved() || f.Patch == PatchUnderWay {
+	if f.Hold.Lock != Ours || f.Donor.Node != NodeReady || w.isRemoved() || f.Donor.Patch == PatchUnderWay {
 		return false
 	}
 	if f.MustBoot() {
-		return f.Returning && f.Rebooted
+		return f.Hold.Returning && f.Donor.Rebooted
 	}
-	if f.Added && (f.Failed || f.Deleting) {
+	if f.Leaving.Added && (f.Failed || f.Deleting) {
 		return false // the donor is removed next
 	}
-	return f.Overdue || f.Failed || f.Deleting
+	return f.Hold.Overdue || f.Failed || f.Deleting
 }
 
 var unseenProperties = []property{
 	{name: "a capture waits if only the cloud can return the donor", holds: func(w model, d Decision) bool {
 		return d.Do == Wait || d.Do == Serve || d.Do == Fail || d.Do == PatchDonor
 	}},
-	{name: "only a patch that has begun goes on", holds: func(w model, d Decision) bool { return (d.Do == PatchDonor) == (w.f.Patch == PatchUnderWay) }},
+	{name: "only a patch that has begun goes on", holds: func(w model, d Decision) bool { return (d.Do == PatchDonor) == (w.f.Donor.Patch == PatchUnderWay) }},
 	{name: "only a donor that nothing is to be done with serves", holds: func(w model, d Decision) bool { return d.Do != Serve || w.idle() }},
 	{name: "a disturbed donor does not serve before it went through a boot", holds: func(w model, d Decision) bool { return d.Do != Serve || !w.disturbed || w.booted }},
 	{name: "the end is decided before a donor serves", holds: func(w model, d Decision) bool {
-		return d.Do != Serve || w.f.Failed || w.f.Deleting || w.f.Returning
+		return d.Do != Serve || w.f.Failed || w.f.Deleting || w.f.Hold.Returning
 	}},
 	{name: "only a deadline ends a capture", holds: func(w model, d Decision) bool {
-		return d.Do != Fail || d.Why == DeadlineExceeded && w.f.Overdue && !w.f.MustBoot() && !w.f.Failed && !w.f.Deleting
+		return d.Do != Fail || d.Why == DeadlineExceeded && w.f.Hold.Overdue && !w.f.MustBoot() && !w.f.Failed && !w.f.Deleting
 	}},
-	{name: "promptness: a donor that could serve is not kept from it", holds: func(w model, d Decision) bool { return d.Do != Wait || !w.idle() || w.f.CordonRestored }},
+	{name: "promptness: a donor that could serve is not kept from it", holds: func(w model, d Decision) bool { return d.Do != Wait || !w.idle() || w.f.Hold.CordonRestored }},
 }
 
 // unseenMutants misread the facts of the cluster.
@@ -79,23 +77,23 @@ var unseenMutants = []mutant{
 		}
 		return do(Release)
 	}},
-	{"serves with the disk that was touched", func(f Facts) Decision { f.Touched, f.PowerOffRecorded = false, false; return WithoutCloud(f) }},
-	{"serves in the boot that it must leave", func(f Facts) Decision { f.Rebooted = true; return WithoutCloud(f) }},
-	{"serves while its disk is needed", func(f Facts) Decision { f.Returning = true; return WithoutCloud(f) }},
+	{"serves with the disk that was touched", func(f Facts) Decision { f.Disk.Touched, f.Donor.MustLeaveBoot = false, false; return WithoutCloud(f) }},
+	{"serves in the boot that it must leave", func(f Facts) Decision { f.Donor.Rebooted = true; return WithoutCloud(f) }},
+	{"serves while its disk is needed", func(f Facts) Decision { f.Hold.Returning = true; return WithoutCloud(f) }},
 	{"serves though it leaves", func(f Facts) Decision {
-		f.DonorReplaced = false
-		f.Returning, f.Rebooted = f.Returning || f.Failed, f.Rebooted || f.Failed
+		f.Leaving.Replaced = false
+		f.Hold.Returning, f.Donor.Rebooted = f.Hold.Returning || f.Failed, f.Donor.Rebooted || f.Failed
 		return WithoutCloud(f)
 	}},
 	{"serves on a Node's last word", func(f Facts) Decision {
-		if f.Node == NodeNotReady {
-			f.Node = NodeReady
+		if f.Donor.Node == NodeNotReady {
+			f.Donor.Node = NodeReady
 		}
 		return WithoutCloud(f)
 	}},
 	{"serves another holder's node", func(f Facts) Decision {
-		if f.Lock == Theirs {
-			f.Lock = Ours
+		if f.Hold.Lock == Theirs {
+			f.Hold.Lock = Ours
 		}
 		return WithoutCloud(f)
 	}},
@@ -106,16 +104,16 @@ var unseenMutants = []mutant{
 		return wait(ForCloud)
 	}},
 	{"serves during the patch", func(f Facts) Decision {
-		if f.Patch == PatchUnderWay {
-			f.Patch = NoPatch
+		if f.Donor.Patch == PatchUnderWay {
+			f.Donor.Patch = NoPatch
 		}
 		return WithoutCloud(f)
 	}},
 	{"serves an added donor at its end", func(f Facts) Decision {
-		f.Added = f.Added && !f.Failed && !f.Deleting
+		f.Leaving.Added = f.Leaving.Added && !f.Failed && !f.Deleting
 		return WithoutCloud(f)
 	}},
-	{"ends a capture that has time", func(f Facts) Decision { f.Overdue = true; return WithoutCloud(f) }},
+	{"ends a capture that has time", func(f Facts) Decision { f.Hold.Overdue = true; return WithoutCloud(f) }},
 }
 
 // TestWrongBlindPlannersAreCaught proves those properties.
