@@ -64,9 +64,9 @@ func reportDoubt(p *v1alpha1.Prototype, e *cloud.Error, now time.Time) {
 
 // confirmGone returns an error unless the cloud's answer that the instance does not exist is believed. The time of the first
 // answer is recorded before Kamino acts on a later one.
-func (h donorReservation) confirmGone(ctx context.Context, w *observed) error {
+func (h donorReservation) confirmGone(ctx context.Context, w *pass) error {
 	f := &w.facts
-	if !w.isHeld() || w.reservation == nil {
+	if !w.isHeld() || w.donor.reservation == nil {
 		return h.confirmGoneBefore(ctx, w)
 	}
 	if f.Unrecorded && !f.Failed && !f.Deleting {
@@ -74,7 +74,7 @@ func (h donorReservation) confirmGone(ctx context.Context, w *observed) error {
 		return nil
 	}
 	absence, now := plan.Absence{Node: f.Donor.Node, Requested: w.isRemoving()}, metav1.NewTime(h.now())
-	missing, agreed := orNow(w.reservation.MissingSince, now), notAfter(w.reservation.AgreedSince, now)
+	missing, agreed := orNow(w.donor.reservation.MissingSince, now), notAfter(w.donor.reservation.AgreedSince, now)
 	if agreed != nil {
 		absence.Since = now.Sub(agreed.Time)
 	}
@@ -117,7 +117,7 @@ func agreedAfter(doubt plan.Doubt, agreed *metav1.Time, now metav1.Time) *metav1
 }
 
 // confirmGoneBefore is confirmGone before the reservation. A donor in service loses nothing, so the list is asked only once.
-func (h donorReservation) confirmGoneBefore(ctx context.Context, w *observed) error {
+func (h donorReservation) confirmGoneBefore(ctx context.Context, w *pass) error {
 	list, err := inPoolList(ctx, h.Cloud, w.pool, w.id)
 	if err == nil && list == plan.ListHas {
 		err = doubtful("the instance of node "+w.p.Spec.Donor.NodeName, string(w.id), doubts[plan.IsListed])
@@ -144,27 +144,27 @@ func inPoolList(ctx context.Context, c cloud.Provider, pool cloud.PoolID, id clo
 
 // recordMissing writes since when the instance is missing, and since when the list agrees, into the record of the reservation; nil
 // once the instance is there. An equal record costs nothing.
-func (h donorReservation) recordMissing(ctx context.Context, w *observed, since, agreed *metav1.Time) error {
-	reservation := *w.reservation
+func (h donorReservation) recordMissing(ctx context.Context, w *pass, since, agreed *metav1.Time) error {
+	reservation := *w.donor.reservation
 	if reservation.MissingSince.Equal(since) && reservation.AgreedSince.Equal(agreed) {
 		return nil
 	}
 	reservation.MissingSince, reservation.AgreedSince = since, agreed
 	if w.isOrphan || !w.facts.Hold.Recorded { // the Lease is the record
-		if err := h.reservations().Renew(ctx, w.node, reservation); err != nil {
-			return fmt.Errorf("record the missing instance of node %s: %w", w.node.Name, err)
+		if err := h.reservations().Renew(ctx, w.donor.node, reservation); err != nil {
+			return fmt.Errorf("record the missing instance of node %s: %w", w.donor.node.Name, err)
 		}
-		w.lease = &reservation
+		w.donor.lease = &reservation
 	} else if err := h.record(ctx, w, func(r *v1alpha1.Record) { r.Reservation = &reservation }); err != nil {
 		return err
 	}
-	w.reservation, w.record.Reservation = &reservation, &reservation
+	w.donor.reservation, w.record.Reservation = &reservation, &reservation
 	return nil
 }
 
 // endMissing ends the record of missing answers: the instance exists.
-func (h donorReservation) endMissing(ctx context.Context, w *observed) error {
-	if !w.isHeld() || w.reservation == nil || w.reservation.MissingSince == nil {
+func (h donorReservation) endMissing(ctx context.Context, w *pass) error {
+	if !w.isHeld() || w.donor.reservation == nil || w.donor.reservation.MissingSince == nil {
 		return nil
 	}
 	return h.recordMissing(ctx, w, nil, nil)
@@ -172,7 +172,7 @@ func (h donorReservation) endMissing(ctx context.Context, w *observed) error {
 
 // confirmUnprotected returns an error unless an instance that exists has no protection, because it is in no list of its pool: the
 // cloud has not found the protection.
-func (h donorReservation) confirmUnprotected(ctx context.Context, w *observed) error {
+func (h donorReservation) confirmUnprotected(ctx context.Context, w *pass) error {
 	list, err := inPoolList(ctx, h.Cloud, w.pool, w.id)
 	switch {
 	case err != nil:
@@ -187,8 +187,8 @@ func (h donorReservation) confirmUnprotected(ctx context.Context, w *observed) e
 
 // keepsLease reports whether the Lease of a donor whose instance is gone outlives the capture. As long as the Node exists, the
 // instance could exist after all: the sweep then finds and returns the node.
-func keepsLease(w *observed) bool {
-	return w.facts.Donor.Power == plan.InstanceGone && w.node != nil && !w.isOrphan
+func keepsLease(w *pass) bool {
+	return w.facts.Donor.Power == plan.InstanceGone && w.donor.node != nil && !w.isOrphan
 }
 
 // ErrInstanceGone is returned for the reserved Node of an instance that the cloud does not have.
@@ -203,7 +203,7 @@ const (
 
 // confirmMissing returns an error unless the cloud's answer is believed that an object of the capture does not exist. list is
 // the answer of another read that would find the object. The first answer is recorded.
-func confirmMissing(ctx context.Context, e *Engine, w *observed, object string, list plan.List) error {
+func confirmMissing(ctx context.Context, e *Engine, w *pass, object string, list plan.List) error {
 	now := metav1.NewTime(e.now())
 	noted := v1alpha1.MissingRecord{Object: object, Since: now}
 	if i := missingAt(w.record, object); i >= 0 && now.Sub(w.record.Missing[i].Last.Time).Abs() < consecutive {
@@ -237,7 +237,7 @@ func confirmMissing(ctx context.Context, e *Engine, w *observed, object string, 
 }
 
 // endConfirm ends the record of a missing object: the object exists.
-func endConfirm(ctx context.Context, e *Engine, w *observed, object string) error {
+func endConfirm(ctx context.Context, e *Engine, w *pass, object string) error {
 	if missingAt(w.record, object) < 0 {
 		return nil
 	}
@@ -261,7 +261,7 @@ func withoutMissing(all []v1alpha1.MissingRecord, object string) []v1alpha1.Miss
 }
 
 // confirmPoolGone is confirmMissing for the pool of the capture. The list of its instances is no witness, but contradicts.
-func confirmPoolGone(ctx context.Context, e *Engine, w *observed) error {
+func confirmPoolGone(ctx context.Context, e *Engine, w *pass) error {
 	_, err := e.Cloud.Instances(ctx, w.pool)
 	switch {
 	case err == nil:
@@ -274,7 +274,7 @@ func confirmPoolGone(ctx context.Context, e *Engine, w *observed) error {
 
 // confirmLost asks the lists of the cloud for the version and the snapshot of a released donor, if reads have found neither. The
 // capture would end as interrupted.
-func (a artifacts) confirmLost(ctx context.Context, w *observed) error {
+func (a artifacts) confirmLost(ctx context.Context, w *pass) error {
 	f := &w.facts
 	if w.isHeld() || w.isOrphan || !f.Disk.Touched || f.Failed || f.Deleting || f.Unrecorded {
 		return nil
@@ -290,7 +290,7 @@ func (a artifacts) confirmLost(ctx context.Context, w *observed) error {
 }
 
 // inLists looks for the version or the snapshot of the capture in the lists of the pool. A list that is not found is no witness.
-func (a artifacts) inLists(ctx context.Context, w *observed) (plan.List, error) {
+func (a artifacts) inLists(ctx context.Context, w *pass) (plan.List, error) {
 	uid, answer := string(w.p.UID), plan.ListWithout
 	images, err := a.Cloud.Images(ctx, w.pool)
 	if slices.ContainsFunc(images, func(i cloud.Image) bool { return i.Tags[cloud.TagUID] == uid && i.State != cloud.Deleting }) {
@@ -312,7 +312,7 @@ func (a artifacts) inLists(ctx context.Context, w *observed) (plan.List, error) 
 }
 
 // confirmTrialGone asks the list of trials for a trial whose instance has run, if a read has not found the trial.
-func (t trials) confirmTrialGone(ctx context.Context, w *observed) error {
+func (t trials) confirmTrialGone(ctx context.Context, w *pass) error {
 	r, f := w.record.Trial, &w.facts
 	if r.RunningSince == nil || r.CleaningUp || f.Failed || f.Deleting {
 		return nil

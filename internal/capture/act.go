@@ -20,7 +20,7 @@ import (
 )
 
 // act performs the decision.
-func (e *Engine) act(ctx context.Context, w *observed, d plan.Decision) error {
+func (e *Engine) act(ctx context.Context, w *pass, d plan.Decision) error {
 	eventRecorder{e}.announce(w, d)
 	performed, known := actions[d.Do]
 	switch {
@@ -36,7 +36,7 @@ func (e *Engine) act(ctx context.Context, w *observed, d plan.Decision) error {
 }
 
 // createGeneralizePod creates the pod that generalizes the donor, and records its UID.
-func (d pods) createGeneralizePod(ctx context.Context, w *observed) error {
+func (d pods) createGeneralizePod(ctx context.Context, w *pass) error {
 	if err := d.mayGeneralize(w); err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (d pods) createGeneralizePod(ctx context.Context, w *observed) error {
 	if err != nil || made == nil {
 		return err // the next pass adopts a pod that exists
 	}
-	w.pod = made
+	w.disk.pod = made
 	return d.adopt(ctx, w)
 }
 
@@ -61,10 +61,10 @@ func (d pods) makePod(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error)
 }
 
 // adopt records the UID of the pod. Reports of other pods are ignored.
-func (d pods) adopt(ctx context.Context, w *observed) error {
+func (d pods) adopt(ctx context.Context, w *pass) error {
 	return d.record(ctx, w, func(r *v1alpha1.Record) {
 		order := *r.Order
-		order.Pod = w.pod.UID
+		order.Pod = w.disk.pod.UID
 		r.Order = &order
 	})
 }
@@ -95,21 +95,21 @@ func isMarked(p *v1alpha1.Prototype) bool {
 
 // reserve writes the finalizer, then the Lease, the Node and the record, and ends the inspection. A deleted Prototype must keep the
 // donor's release, and other captures must see the held donor.
-func (h donorReservation) reserve(ctx context.Context, w *observed) error {
+func (h donorReservation) reserve(ctx context.Context, w *pass) error {
 	if err := h.begin(ctx, w.p); err != nil {
 		return err
 	}
-	reservation := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID}, w.node, w.protection.Token, metav1.NewTime(h.now()))
+	reservation := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID}, w.donor.node, w.donor.protection.Token, metav1.NewTime(h.now()))
 	if w.facts.Leaving.Replaced {
 		reservation.Replacement = &v1alpha1.DonorReplacement{GrowFirst: w.facts.Leaving.GrowFirst, Added: w.facts.Leaving.Added}
 	}
-	written, err := h.reservations().Reserve(ctx, w.node, reservation)
+	written, err := h.reservations().Reserve(ctx, w.donor.node, reservation)
 	if err != nil {
 		return err
 	}
-	w.node = written
+	w.donor.node = written
 	remember := w.remember(&reservation)
-	if w.pod != nil { // the inspection is complete, and the generalize pod needs the name
+	if w.disk.pod != nil { // the inspection is complete, and the generalize pod needs the name
 		if err := pods(h).deletePodAndKey(ctx, w); err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func (h donorReservation) reserve(ctx context.Context, w *observed) error {
 
 // forget drops the Lease, and then the reservation in the record. The Lease of a donor whose instance is gone stays with its
 // Node.
-func (h donorReservation) forget(ctx context.Context, w *observed) error {
+func (h donorReservation) forget(ctx context.Context, w *pass) error {
 	if keepsLease(w) {
 		if err := h.renewLease(ctx, w); err != nil {
 			return err
@@ -138,24 +138,24 @@ func (h donorReservation) forget(ctx context.Context, w *observed) error {
 
 // remember records the reservation, the image of the donor, and the image in the recipe before the capture. The
 // instance may be gone when its image is published.
-func (w *observed) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Record) {
+func (w *pass) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Record) {
 	return func(r *v1alpha1.Record) {
-		r.Reservation, r.BuiltFrom = reservation, w.instance.BuiltFrom
+		r.Reservation, r.BuiltFrom = reservation, w.donor.instance.BuiltFrom
 		if reservation != nil {
 			r.Replacement = reservation.Replacement
 		}
-		if image := w.recipe.Recipe.Image; image != "" {
+		if image := w.promotion.recipe.Recipe.Image; image != "" {
 			r.Recipe = image
 		}
 	}
 }
 
 // record changes the Prototype's record, before the effect that the record allows.
-func (e *Engine) record(ctx context.Context, w *observed, change func(*v1alpha1.Record)) error {
+func (e *Engine) record(ctx context.Context, w *pass, change func(*v1alpha1.Record)) error {
 	record := w.record
 	change(&record)
 	if w.isOrphan { // without a Prototype, the reservation is the record
-		_, err := e.reservations().Note(ctx, w.node, *record.Reservation)
+		_, err := e.reservations().Note(ctx, w.donor.node, *record.Reservation)
 		return err
 	}
 	record.UID = w.p.UID
@@ -171,7 +171,7 @@ var errOutdatedDefinition = errors.New("the definition of prototypes is older th
 
 // commit writes the status with a change on which effects depend. The resource version guards the write: a second process that
 // runs the same Prototype gets a conflict.
-func (e *Engine) commit(ctx context.Context, w *observed, change func(*v1alpha1.PrototypeStatus)) error {
+func (e *Engine) commit(ctx context.Context, w *pass, change func(*v1alpha1.PrototypeStatus)) error {
 	before := w.p.Status.DeepCopy()
 	change(&w.p.Status)
 	if err := e.writeStatus(ctx, w); err != nil {
@@ -194,7 +194,7 @@ func (e *Engine) patch(ctx context.Context, p, before *v1alpha1.Prototype) error
 }
 
 // deletePod deletes the pod. The record of an inspection ends with its pod.
-func (d pods) deletePod(ctx context.Context, w *observed) error {
+func (d pods) deletePod(ctx context.Context, w *pass) error {
 	if err := d.deletePodAndKey(ctx, w); err != nil || w.isOrphan || w.record.DiskCheckStartedAt == nil {
 		return err
 	}
@@ -202,9 +202,9 @@ func (d pods) deletePod(ctx context.Context, w *observed) error {
 }
 
 // deletePodAndKey deletes the pod, and first the key that only inspecting pods of a comparison have.
-func (d pods) deletePodAndKey(ctx context.Context, w *observed) error {
-	if hasSummaryKey(w.pod) {
-		if err := d.deleteSummaryKey(ctx, w.p, w.pod.Namespace); err != nil {
+func (d pods) deletePodAndKey(ctx context.Context, w *pass) error {
+	if hasSummaryKey(w.disk.pod) {
+		if err := d.deleteSummaryKey(ctx, w.p, w.disk.pod.Namespace); err != nil {
 			return err
 		}
 	}
@@ -212,28 +212,28 @@ func (d pods) deletePodAndKey(ctx context.Context, w *observed) error {
 }
 
 // deleteOnlyPod removes the pod without grace period: a stopped kubelet could not confirm.
-func (d pods) deleteOnlyPod(ctx context.Context, w *observed) error {
+func (d pods) deleteOnlyPod(ctx context.Context, w *pass) error {
 	now := int64(0)
-	err := d.Kube.CoreV1().Pods(w.pod.Namespace).Delete(ctx, w.pod.Name, metav1.DeleteOptions{
-		GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &w.pod.UID},
+	err := d.Kube.CoreV1().Pods(w.disk.pod.Namespace).Delete(ctx, w.disk.pod.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &w.disk.pod.UID},
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete pod %s/%s: %w", w.pod.Namespace, w.pod.Name, err)
+		return fmt.Errorf("delete pod %s/%s: %w", w.disk.pod.Namespace, w.disk.pod.Name, err)
 	}
 	return nil
 }
 
 // tags of a snapshot or an image version: the Prototype, the donor, the donor's own image version, and the proof.
-func (w *observed) tags() map[string]string {
+func (w *pass) tags() map[string]string {
 	tags := map[string]string{
 		cloud.TagBuiltFrom: w.p.Spec.Donor.NodeName,
 		cloud.TagPrototype: w.p.Name,
 		cloud.TagUID:       string(w.p.UID),
-		cloud.TagProof:     w.proof.Tag(),
-		cloud.TagVerified:  w.proof.Verified().Tag(),
+		cloud.TagProof:     w.disk.proof.Tag(),
+		cloud.TagVerified:  w.disk.proof.Verified().Tag(),
 	}
-	if w.proof.ContentsDigest != "" {
-		tags[cloud.TagContents] = w.proof.ContentsDigest
+	if w.disk.proof.ContentsDigest != "" {
+		tags[cloud.TagContents] = w.disk.proof.ContentsDigest
 	}
 	if w.record.BuiltFrom != "" {
 		tags[cloud.TagLineage] = w.record.BuiltFrom
@@ -243,8 +243,8 @@ func (w *observed) tags() map[string]string {
 }
 
 // imageSpec returns the image version to create from the snapshot.
-func (w *observed) imageSpec(now time.Time) cloud.ImageSpec {
+func (w *pass) imageSpec(now time.Time) cloud.ImageSpec {
 	tags := w.tags()
-	tags[cloud.TagBuiltAt] = history.BuiltAtTag(w.proof.At.Time, now)
-	return cloud.ImageSpec{ImageRef: w.ref(), SnapshotID: w.snapshot.ID, Tags: tags, Replicas: w.p.Spec.Settings.Replicas(), InitializationRate: w.p.Spec.Settings.InitializationRate()}
+	tags[cloud.TagBuiltAt] = history.BuiltAtTag(w.disk.proof.At.Time, now)
+	return cloud.ImageSpec{ImageRef: w.ref(), SnapshotID: w.image.snapshot.ID, Tags: tags, Replicas: w.p.Spec.Settings.Replicas(), InitializationRate: w.p.Spec.Settings.InitializationRate()}
 }

@@ -15,14 +15,14 @@ type action struct {
 	phase v1alpha1.Phase
 	// run has the effect; nil for a decision that only the status shows. The effect is idempotent: a pass may crash before or
 	// after the effect, and the next observation finds the result.
-	run func(ctx context.Context, e *Engine, w *observed) error
+	run func(ctx context.Context, e *Engine, w *pass) error
 	// wait sets the poll interval after an effect that takes time. Some actions are repeated until their effect is complete.
 	wait plan.Reason
 }
 
 // on calls a method of the type that acts on one kind of object.
-func on[T ~struct{ *Engine }](run func(T, context.Context, *observed) error) func(context.Context, *Engine, *observed) error {
-	return func(ctx context.Context, e *Engine, w *observed) error { return run(T(struct{ *Engine }{e}), ctx, w) }
+func on[T ~struct{ *Engine }](run func(T, context.Context, *pass) error) func(context.Context, *Engine, *pass) error {
+	return func(ctx context.Context, e *Engine, w *pass) error { return run(T(struct{ *Engine }{e}), ctx, w) }
 }
 
 // wait is a wait of the plan, as the engine polls and reports the wait.
@@ -69,14 +69,14 @@ var actions = map[plan.Action]action{
 	},
 	plan.Record: {
 		phase: v1alpha1.PhaseReserving,
-		run: func(ctx context.Context, e *Engine, w *observed) error {
-			return e.record(ctx, w, w.remember(w.reservation))
+		run: func(ctx context.Context, e *Engine, w *pass) error {
+			return e.record(ctx, w, w.remember(w.donor.reservation))
 		},
 	},
 	plan.Relock: {
 		phase: v1alpha1.PhaseReserving,
-		run: func(ctx context.Context, e *Engine, w *observed) error {
-			_, err := e.reservations().Note(ctx, w.node, *w.reservation)
+		run: func(ctx context.Context, e *Engine, w *pass) error {
+			_, err := e.reservations().Note(ctx, w.donor.node, *w.donor.reservation)
 			return err
 		},
 	},
@@ -90,15 +90,15 @@ var actions = map[plan.Action]action{
 	},
 	plan.Protect: {
 		phase: v1alpha1.PhaseReserving,
-		run: func(ctx context.Context, e *Engine, w *observed) error {
-			return e.Cloud.ProtectFromScaleIn(ctx, w.id, tokenOf(w.reservation))
+		run: func(ctx context.Context, e *Engine, w *pass) error {
+			return e.Cloud.ProtectFromScaleIn(ctx, w.id, tokenOf(w.donor.reservation))
 		},
 	},
 	plan.PatchDonor: {run: patchDonor, wait: plan.ForDonor},
 	plan.Cordon: {
 		phase: v1alpha1.PhaseDraining,
-		run: func(ctx context.Context, e *Engine, w *observed) error {
-			return node.Cordon(ctx, e.Kube, w.node)
+		run: func(ctx context.Context, e *Engine, w *pass) error {
+			return node.Cordon(ctx, e.Kube, w.donor.node)
 		},
 	},
 	plan.Evict: {phase: v1alpha1.PhaseDraining, run: on(drain.evict), wait: plan.ForDonor},
@@ -120,14 +120,14 @@ var actions = map[plan.Action]action{
 	},
 	plan.Stop: {
 		phase: v1alpha1.PhaseStopping,
-		run: func(ctx context.Context, e *Engine, w *observed) error {
+		run: func(ctx context.Context, e *Engine, w *pass) error {
 			_, err := e.Cloud.EnsureStopped(ctx, w.id)
 			return err
 		},
 	},
 	plan.TakeSnapshot: {
 		phase: v1alpha1.PhaseSnapshotting,
-		run: func(ctx context.Context, e *Engine, w *observed) error {
+		run: func(ctx context.Context, e *Engine, w *pass) error {
 			_, err := e.Cloud.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: w.p.Name, Instance: w.id, Tags: w.tags()})
 			return err
 		},
@@ -146,7 +146,7 @@ var actions = map[plan.Action]action{
 	},
 	plan.Start: {
 		phase: v1alpha1.PhaseStarting,
-		run: func(ctx context.Context, e *Engine, w *observed) error {
+		run: func(ctx context.Context, e *Engine, w *pass) error {
 			_, err := e.Cloud.EnsureStarted(ctx, w.id)
 			return err
 		},
@@ -154,13 +154,13 @@ var actions = map[plan.Action]action{
 	},
 	plan.Unprotect: {
 		phase: v1alpha1.PhaseReleasing,
-		run: func(ctx context.Context, e *Engine, w *observed) error {
-			return e.Cloud.Unprotect(ctx, w.id, tokenOf(w.reservation))
+		run: func(ctx context.Context, e *Engine, w *pass) error {
+			return e.Cloud.Unprotect(ctx, w.id, tokenOf(w.donor.reservation))
 		},
 	},
 	plan.Serve: {
-		run: func(ctx context.Context, e *Engine, w *observed) error {
-			return e.reservations().Serve(ctx, w.node, *w.reservation)
+		run: func(ctx context.Context, e *Engine, w *pass) error {
+			return e.reservations().Serve(ctx, w.donor.node, *w.donor.reservation)
 		},
 	},
 	plan.Release: {
@@ -176,7 +176,7 @@ var actions = map[plan.Action]action{
 	plan.DeleteNode: {phase: v1alpha1.PhaseRemoving, run: on(replacements.deleteNode)},
 	plan.Publish: {
 		phase: v1alpha1.PhasePublishing,
-		run: func(ctx context.Context, e *Engine, w *observed) error {
+		run: func(ctx context.Context, e *Engine, w *pass) error {
 			_, err := e.Cloud.EnsureImage(ctx, w.imageSpec(e.now()))
 			return err
 		},
@@ -184,7 +184,7 @@ var actions = map[plan.Action]action{
 	},
 	plan.DeleteSnapshot: {
 		phase: v1alpha1.PhasePublishing,
-		run: func(ctx context.Context, e *Engine, w *observed) error {
+		run: func(ctx context.Context, e *Engine, w *pass) error {
 			return e.Cloud.DeleteSnapshot(ctx, w.id, w.p.Name)
 		},
 	},
@@ -222,7 +222,7 @@ var actions = map[plan.Action]action{
 	plan.Succeed: {phase: v1alpha1.PhaseSucceeded},
 	plan.Fail:    {},
 	plan.DeleteImage: {
-		run: func(ctx context.Context, e *Engine, w *observed) error {
+		run: func(ctx context.Context, e *Engine, w *pass) error {
 			return e.Cloud.DeleteImage(ctx, w.ref())
 		},
 	},

@@ -12,19 +12,19 @@ import (
 )
 
 // announce records an event for the few actions that users wait for or must know of.
-func (a eventRecorder) announce(w *observed, d plan.Decision) {
+func (a eventRecorder) announce(w *pass, d plan.Decision) {
 	node, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
 	switch d.Do {
 	case plan.Bind:
-		a.event(w, corev1.EventTypeNormal, "Reserved", "node %s has joined pool %s, and is reserved for version %s; the patch follows", w.node.Name, pool, version)
+		a.event(w, corev1.EventTypeNormal, "Reserved", "node %s has joined pool %s, and is reserved for version %s; the patch follows", w.donor.node.Name, pool, version)
 	case plan.Reserve:
 		if w.facts.Leaving.Replaced && w.facts.Leaving.GrowFirst {
 			a.event(w, corev1.EventTypeNormal, "Reserved", "node %s is reserved for version %s of pool %s; the node serves until its replacement is Ready", node, version, pool)
 		} else {
 			a.event(w, corev1.EventTypeNormal, "Reserved", "node %s is reserved for version %s of pool %s; the drain follows", node, version, pool)
 		}
-		if w.kured.Unknown != "" {
-			a.event(w, corev1.EventTypeWarning, KuredLockUnknown, "kured's lock is unreadable, and kured may reboot another node meanwhile: %s", w.kured.Unknown)
+		if w.preflight.kured.Unknown != "" {
+			a.event(w, corev1.EventTypeWarning, KuredLockUnknown, "kured's lock is unreadable, and kured may reboot another node meanwhile: %s", w.preflight.kured.Unknown)
 		}
 	case plan.DeleteNode:
 		a.event(w, corev1.EventTypeNormal, "Removed", "node %s does not return: its instance was removed from pool %s, and its Node object is deleted", node, pool)
@@ -80,24 +80,24 @@ func (a eventRecorder) announceAwaiting(before, p *v1alpha1.Prototype) {
 }
 
 // ofVersion records an event only on the Prototype, because the event does not concern the donor.
-func (a eventRecorder) ofVersion(w *observed, kind, reason, format string, args ...any) {
+func (a eventRecorder) ofVersion(w *pass, kind, reason, format string, args ...any) {
 	if a.Recorder != nil {
 		a.Recorder.Eventf(w.p, nil, kind, reason, "Capture", format, args...)
 	}
 }
 
 // begins records the start of an attempt at a trial.
-func (a eventRecorder) begins(w *observed) {
+func (a eventRecorder) begins(w *pass) {
 	a.ofVersion(w, corev1.EventTypeNormal, "TrialStarted", "trial of version %s: a node is built outside pool %s", w.p.Spec.Version, w.p.Spec.Pool)
 }
 
 // passed records that the version passed. A failed trial is recorded as the failure of the capture.
-func (a eventRecorder) passed(w *observed) {
+func (a eventRecorder) passed(w *pass) {
 	a.ofVersion(w, corev1.EventTypeNormal, TrialPassed, "version %s of pool %s has passed its trial", w.p.Spec.Version, w.p.Spec.Pool)
 }
 
 // ends records the end of an attempt without a verdict.
-func (a eventRecorder) ends(w *observed) {
+func (a eventRecorder) ends(w *pass) {
 	if w.facts.Trial.Verdict == plan.NoVerdict && !w.facts.Failed && !w.facts.Deleting {
 		a.ofVersion(w, corev1.EventTypeWarning, string(plan.TrialInconclusive), "attempt %d at the trial of version %s of pool %s has no verdict: %s",
 			w.record.Trial.Attempt, w.p.Spec.Version, w.p.Spec.Pool, inconclusiveReason(w))
@@ -119,24 +119,24 @@ func (a eventRecorder) announceIgnoredReport(before, p *v1alpha1.Prototype) {
 }
 
 // event records an event on the Prototype and on the Node, if the Node exists.
-func (a eventRecorder) event(w *observed, kind, reason, format string, args ...any) {
+func (a eventRecorder) event(w *pass, kind, reason, format string, args ...any) {
 	if a.Recorder == nil {
 		return
 	}
 	if w.isOrphan {
-		a.Recorder.Eventf(w.node, nil, kind, reason, "Return", format, args...)
+		a.Recorder.Eventf(w.donor.node, nil, kind, reason, "Return", format, args...)
 		return
 	}
-	if w.node != nil {
-		a.Recorder.Eventf(w.node, w.p, kind, reason, "Capture", format, args...)
-		a.Recorder.Eventf(w.p, w.node, kind, reason, "Capture", format, args...)
+	if w.donor.node != nil {
+		a.Recorder.Eventf(w.donor.node, w.p, kind, reason, "Capture", format, args...)
+		a.Recorder.Eventf(w.p, w.donor.node, kind, reason, "Capture", format, args...)
 		return
 	}
 	a.Recorder.Eventf(w.p, nil, kind, reason, "Capture", format, args...)
 }
 
 // grows records that the pool grows by the donor's replacement.
-func (a eventRecorder) grows(w *observed) {
+func (a eventRecorder) grows(w *pass) {
 	if w.facts.Leaving.Added {
 		a.event(w, corev1.EventTypeNormal, "Growing", "pool %s grows by one node, which is patched and captured", w.p.Spec.Pool)
 		return
@@ -145,7 +145,7 @@ func (a eventRecorder) grows(w *observed) {
 }
 
 // goes records the removal of the donor's instance.
-func (a eventRecorder) goes(w *observed) {
+func (a eventRecorder) goes(w *pass) {
 	why := "because its generalized disk cannot join the cluster again"
 	if w.facts.Leaving.Added {
 		why = "so that the pool has its former size"

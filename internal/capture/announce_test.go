@@ -56,7 +56,7 @@ func TestRecipeWithBootstrapIsReversible(t *testing.T) {
 	} {
 		p := &v1alpha1.Prototype{}
 		p.Spec.Settings.Generalize.Profile = profile
-		w := &observed{p: p, recipe: cloud.Pool{ID: "pool1", Recipe: cloud.Recipe{Image: "ami-1"}}}
+		w := &pass{p: p, promotion: promotionObjects{recipe: cloud.Pool{ID: "pool1", Recipe: cloud.Recipe{Image: "ami-1"}}}}
 		reportReversible(w, time.Now())
 		var events recordedEvents
 		eventRecorder{&Engine{Recorder: &events}}.announceReversible(&v1alpha1.Prototype{}, p)

@@ -12,13 +12,13 @@ import (
 
 // lookContents compares the contents of the version with the version in the recipe, once before the promotion. The result
 // is for people: if the comparison fails, the capture continues without a result.
-func (m promotion) lookContents(ctx context.Context, w *observed) {
-	now := w.recipe.Recipe.Version
-	if r := w.p.Status.Recipe; r != nil && r.From == w.change.From {
-		w.contentsChange = r.Contents
+func (m promotion) lookContents(ctx context.Context, w *pass) {
+	now := w.promotion.recipe.Recipe.Version
+	if r := w.p.Status.Recipe; r != nil && r.From == w.promotion.change.From {
+		w.promotion.contentsChange = r.Contents
 		return
 	}
-	if now == "" || w.proof == nil || w.proof.ContentsDigest == "" {
+	if now == "" || w.disk.proof == nil || w.disk.proof.ContentsDigest == "" {
 		return
 	}
 	image, err := m.Cloud.Image(ctx, cloud.ImageRef{Pool: w.pool, Version: now})
@@ -30,7 +30,7 @@ func (m promotion) lookContents(ctx context.Context, w *observed) {
 		m.Log.V(1).Info("the contents of the version in the recipe are unknown", "prototype", w.p.Name, "version", now, "error", err.Error())
 		return
 	}
-	w.contentsChange = contents.Compare(w.p.Spec.Pool, contents.OfImage(image).Read(before), contents.OfImage(w.image).Read(w.p)).Line()
+	w.promotion.contentsChange = contents.Compare(w.p.Spec.Pool, contents.OfImage(image).Read(before), contents.OfImage(w.image.version).Read(w.p)).Line()
 }
 
 // compared is the comparison as the end of a message; empty without a comparison.

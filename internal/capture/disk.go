@@ -27,7 +27,7 @@ const inspectionContainer = "look"
 
 // createInspectionPod creates the inspecting pod: first on another node if the files are compared, then on the donor. Finalizer
 // and record precede the pod, so that a deleted Prototype leaves no pod.
-func (d pods) createInspectionPod(ctx context.Context, w *observed) error {
+func (d pods) createInspectionPod(ctx context.Context, w *pass) error {
 	if err := mayRun(d.Engine, w.p); err != nil {
 		return err
 	}
@@ -54,19 +54,19 @@ func (d pods) createInspectionPod(ctx context.Context, w *observed) error {
 
 // compare lets the pod summarize the files of another node, or compare the donor with the summary. Without another node
 // the inspection of the donor refuses the capture.
-func (d pods) compare(ctx context.Context, w *observed, spec *corev1.PodSpec) error {
+func (d pods) compare(ctx context.Context, w *pass, spec *corev1.PodSpec) error {
 	container := &spec.Containers[0]
 	if w.facts.Disk.Pod == plan.PodCompared {
-		container.Args = append(container.Args, "--compare-with", w.pod.Spec.NodeName+"="+w.summary)
-		if w.summary == "" {
+		container.Args = append(container.Args, "--compare-with", w.disk.pod.Spec.NodeName+"="+w.disk.summary)
+		if w.disk.summary == "" {
 			return d.deletePodAndKey(ctx, w)
 		}
 		addSummaryKey(w.p, spec)
 		return d.deleteOnlyPod(ctx, w)
 	}
-	if w.admission == nil { // an added donor is inspected without a preflight
-		w.admission = &admission.Case{}
-		preflight(d).surroundings(ctx, w, w.admission)
+	if w.preflight.admission == nil { // an added donor is inspected without a preflight
+		w.preflight.admission = &admission.Case{}
+		preflight(d).surroundings(ctx, w, w.preflight.admission)
 	}
 	if peer := peerOf(w); peer != "" {
 		spec.NodeName = peer
@@ -136,8 +136,8 @@ func hasSummaryKey(pod *corev1.Pod) bool {
 }
 
 // peerOf is the Ready node of the donor's pool whose files are compared; empty if there is none. Reserved nodes are excluded.
-func peerOf(w *observed) string {
-	around, err := w.admission.PoolNodes.Get()
+func peerOf(w *pass) string {
+	around, err := w.preflight.admission.PoolNodes.Get()
 	if err != nil {
 		return ""
 	}
@@ -221,73 +221,73 @@ func patchArgs(p *v1alpha1.Prototype) []string {
 
 // readInspection reads the facts from the inspecting pod. A pod that was rejected for lack of room has found nothing;
 // the generalize pod runs on a drained node.
-func (w *observed) readInspection(now time.Time) {
+func (w *pass) readInspection(now time.Time) {
 	f, unknownFiles := &w.facts, w.p.Spec.Settings.Generalize.UnknownFiles
-	full := w.pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(w.pod.Status.Reason, "OutOf")
-	failed := w.foreignPod() || podTrouble(w.pod) != "" || w.isInspectionOverdue(now)
+	full := w.disk.pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(w.disk.pod.Status.Reason, "OutOf")
+	failed := w.foreignPod() || podTrouble(w.disk.pod) != "" || w.isInspectionOverdue(now)
 	switch {
 	case hasSummary(w):
-		f.Disk.Pod, w.summary = plan.PodCompared, messageOf(w.pod)
-	case !w.foreignPod() && !isPeerPod(w) && (w.pod.Status.Phase == corev1.PodSucceeded || full):
+		f.Disk.Pod, w.disk.summary = plan.PodCompared, messageOf(w.disk.pod)
+	case !w.foreignPod() && !isPeerPod(w) && (w.disk.pod.Status.Phase == corev1.PodSucceeded || full):
 		f.Disk.Pod = plan.PodLooked
 		if unknownFiles.Compares() && !full {
-			w.comparison = messageOf(w.pod)
+			w.disk.comparison = messageOf(w.disk.pod)
 		}
 	case failed && !w.foreignPod() && isPeerPod(w) && unknownFiles == v1alpha1.UnknownFilesReportDifferent:
 		f.Disk.Pod = plan.PodCompared // the inspection of the donor reports the missing comparison
 	case failed:
-		f.Disk.Pod, w.inspectionObstacle = plan.PodFailed, w.inspectionMessage(now)
+		f.Disk.Pod, w.disk.obstacle = plan.PodFailed, w.inspectionMessage(now)
 	}
 }
 
 // hasSummary reports whether the pod has summarized the files of another node.
-func hasSummary(w *observed) bool {
-	return !w.foreignPod() && isPeerPod(w) && w.pod.Status.Phase == corev1.PodSucceeded && messageOf(w.pod) != ""
+func hasSummary(w *pass) bool {
+	return !w.foreignPod() && isPeerPod(w) && w.disk.pod.Status.Phase == corev1.PodSucceeded && messageOf(w.disk.pod) != ""
 }
 
 // foreignPod reports whether the pod of this name belongs to another Prototype or has another purpose.
-func (w *observed) foreignPod() bool {
-	return w.pod.Labels[v1alpha1.PrototypeUIDLabel] != string(w.p.UID) || w.pod.Labels["app.kubernetes.io/component"] != inspectionContainer
+func (w *pass) foreignPod() bool {
+	return w.disk.pod.Labels[v1alpha1.PrototypeUIDLabel] != string(w.p.UID) || w.disk.pod.Labels["app.kubernetes.io/component"] != inspectionContainer
 }
 
 // isPeerPod reports whether the pod summarizes the files of another node.
-func isPeerPod(w *observed) bool { return w.pod.Spec.NodeName != w.p.Spec.Donor.NodeName }
+func isPeerPod(w *pass) bool { return w.disk.pod.Spec.NodeName != w.p.Spec.Donor.NodeName }
 
 // isInspectionOverdue covers also a kubelet that does not end the pod, or never started it.
-func (w *observed) isInspectionOverdue(now time.Time) bool {
-	return w.pod.Status.Reason == "DeadlineExceeded" || w.record.DiskCheckStartedAt != nil && now.Sub(w.record.DiskCheckStartedAt.Time) > inspectionTimeout
+func (w *pass) isInspectionOverdue(now time.Time) bool {
+	return w.disk.pod.Status.Reason == "DeadlineExceeded" || w.record.DiskCheckStartedAt != nil && now.Sub(w.record.DiskCheckStartedAt.Time) > inspectionTimeout
 }
 
 // isInspecting reports whether the inspection is in progress, or has found an obstacle.
-func (w *observed) isInspecting() bool {
+func (w *pass) isInspecting() bool {
 	return !w.isHeld() && !w.facts.MustBoot() && w.facts.Disk.Pod != plan.NoPod && w.facts.Disk.Pod != plan.PodLooked
 }
 
 // inspectionMessage is the obstacle, as the message of the failure.
-func (w *observed) inspectionMessage(now time.Time) string {
+func (w *pass) inspectionMessage(now time.Time) string {
 	n, pod, stayed, whichStayed := w.p.Spec.Donor.NodeName, podName(w.p), ", and the node stayed in service", ", which stayed in service"
 	if w.facts.Leaving.Added {
 		stayed, whichStayed = "", "" // Kamino removes the node
 	}
-	container := slices.IndexFunc(w.pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Terminated != nil })
+	container := slices.IndexFunc(w.disk.pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Terminated != nil })
 	switch {
 	case w.foreignPod():
 		return fmt.Sprintf("pod %s belongs to another capture, and is removed: %s", pod, retryRemedy(w))
 	case isPeerPod(w):
-		trouble := podTrouble(w.pod)
+		trouble := podTrouble(w.disk.pod)
 		if w.isInspectionOverdue(now) {
 			trouble = fmt.Sprintf("the inspection did not end within %s", inspectionTimeout)
 		}
 		return fmt.Sprintf("the files of node %s cannot be compared with node %s%s: %s. Repair node %s, or set settings.generalize.unknownFiles to ReportDifferent",
-			w.pod.Spec.NodeName, n, whichStayed, trouble, w.pod.Spec.NodeName)
+			w.disk.pod.Spec.NodeName, n, whichStayed, trouble, w.disk.pod.Spec.NodeName)
 	case w.isInspectionOverdue(now):
 		return fmt.Sprintf("the inspection of the disk of node %s did not end within %s%s. Read the events of pod %s, and check that the node can pull %s",
-			n, inspectionTimeout, stayed, pod, w.pod.Spec.Containers[0].Image)
+			n, inspectionTimeout, stayed, pod, w.disk.pod.Spec.Containers[0].Image)
 	case container >= 0:
 		return fmt.Sprintf("node %s cannot be captured%s: %s",
-			n, stayed, strings.TrimPrefix(strings.TrimSpace(w.pod.Status.ContainerStatuses[container].State.Terminated.Message), "kamino: "))
+			n, stayed, strings.TrimPrefix(strings.TrimSpace(w.disk.pod.Status.ContainerStatuses[container].State.Terminated.Message), "kamino: "))
 	default:
 		return fmt.Sprintf("pod %s does not run on node %s%s: %s. Check that the node can pull %s, or name another image in settings.generalize.image",
-			pod, n, stayed, podTrouble(w.pod), w.pod.Spec.Containers[0].Image)
+			pod, n, stayed, podTrouble(w.disk.pod), w.disk.pod.Spec.Containers[0].Image)
 	}
 }

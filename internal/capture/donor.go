@@ -12,7 +12,7 @@ import (
 )
 
 // donorState is the observed state of the donor.
-func (w *observed) donorState() v1alpha1.DonorState {
+func (w *pass) donorState() v1alpha1.DonorState {
 	f := &w.facts
 	switch {
 	case f.Donor.Power == plan.InstanceGone && w.isRemoving():
@@ -30,10 +30,10 @@ func (w *observed) donorState() v1alpha1.DonorState {
 }
 
 // reportDonor writes the state of the donor and the time of the reservation and of the release.
-func reportDonor(w *observed, now time.Time) {
+func reportDonor(w *pass, now time.Time) {
 	s := &w.p.Status
 	switch {
-	case w.isHeld() && w.reservation != nil && s.Donor == nil:
+	case w.isHeld() && w.donor.reservation != nil && s.Donor == nil:
 		since, taken := w.outOfServiceSince()
 		if !taken {
 			return // the donor serves until its replacement serves
@@ -111,7 +111,7 @@ func (a eventRecorder) announceDonor(before, p *v1alpha1.Prototype) {
 }
 
 // released records the release of the donor with its observed state.
-func (a eventRecorder) released(w *observed) {
+func (a eventRecorder) released(w *pass) {
 	name := w.p.Spec.Donor.NodeName
 	switch state := w.donorState(); state {
 	case v1alpha1.DonorReady:

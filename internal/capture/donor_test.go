@@ -16,7 +16,7 @@ func TestDonorTimeAfterALostStatus(t *testing.T) {
 	for began, want := range map[time.Duration]time.Duration{
 		300 * time.Millisecond: 300 * time.Millisecond, 5 * time.Minute: 0, -5 * time.Minute: 0,
 	} {
-		w := &observed{p: &v1alpha1.Prototype{}, reservation: &v1alpha1.Reservation{ReservedAt: metav1.NewTime(noon)}}
+		w := &pass{p: &v1alpha1.Prototype{}, donor: donorObjects{reservation: &v1alpha1.Reservation{ReservedAt: metav1.NewTime(noon)}}}
 		w.facts.Hold.Lock = plan.Ours
 		w.p.Status.Steps = []v1alpha1.Step{{Phase: v1alpha1.PhaseReserving, StartedAt: metav1.NewMicroTime(noon.Add(began))}}
 		reportDonor(w, noon.Add(time.Hour))

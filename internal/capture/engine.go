@@ -134,7 +134,7 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 
 // continueOrRefuse continues the capture, unless a backup has restored the Prototype: the capture then ends and touches
 // nothing.
-func continueOrRefuse(ctx context.Context, e *Engine, w *observed) (Result, error) {
+func continueOrRefuse(ctx context.Context, e *Engine, w *pass) (Result, error) {
 	p := w.p
 	if why := restoredFrom(p); why != "" && p.DeletionTimestamp == nil {
 		w.record = v1alpha1.Record{} // of another object
@@ -202,7 +202,7 @@ func (e *Engine) refuseUnreadable(ctx context.Context, p *v1alpha1.Prototype) Re
 }
 
 // observeAndAct observes once, and does the action that package plan decides.
-func (e *Engine) observeAndAct(ctx context.Context, w *observed) (Result, error) {
+func (e *Engine) observeAndAct(ctx context.Context, w *pass) (Result, error) {
 	ctx = cloud.WithReadCache(ctx)
 	if growing, err := (poolGrowth{e}).lacksDonor(ctx, w); err != nil {
 		return Result{}, err

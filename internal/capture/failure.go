@@ -18,7 +18,7 @@ import (
 const CloudRefused = "CloudRefused"
 
 // failure returns the reason and the message of the capture's end, with object and remedy.
-func failure(w *observed, d plan.Decision) *v1alpha1.Failure {
+func failure(w *pass, d plan.Decision) *v1alpha1.Failure {
 	if d.Do == plan.Refuse {
 		return refusal(w)
 	}
@@ -29,23 +29,23 @@ func failure(w *observed, d plan.Decision) *v1alpha1.Failure {
 }
 
 // refusal joins all refusals of the preflight. The first refusal gives the reason.
-func refusal(w *observed) *v1alpha1.Failure {
-	if len(w.refusals) == 0 && w.otherHolder != "" {
+func refusal(w *pass) *v1alpha1.Failure {
+	if len(w.preflight.refusals) == 0 && w.donor.otherHolder != "" {
 		return &v1alpha1.Failure{Reason: "Reserved", Message: fmt.Sprintf("node %s carries %s. Find the client that writes annotation %s, then run `kamino return-node %s --node-only`",
-			w.p.Spec.Donor.NodeName, w.otherHolder, v1alpha1.ReservationAnnotation, w.p.Spec.Donor.NodeName)}
+			w.p.Spec.Donor.NodeName, w.donor.otherHolder, v1alpha1.ReservationAnnotation, w.p.Spec.Donor.NodeName)}
 	}
-	if len(w.refusals) == 0 {
+	if len(w.preflight.refusals) == 0 {
 		return &v1alpha1.Failure{Reason: "Reserved", Message: fmt.Sprintf("node %s is reserved by another capture. Try again after the end of that capture", w.p.Spec.Donor.NodeName)}
 	}
-	sentences := make([]string, len(w.refusals))
-	for i, r := range w.refusals {
+	sentences := make([]string, len(w.preflight.refusals))
+	for i, r := range w.preflight.refusals {
 		sentences[i] = r.Message
 	}
-	return &v1alpha1.Failure{Reason: w.refusals[0].Reason, Message: strings.Join(sentences, "; ")}
+	return &v1alpha1.Failure{Reason: w.preflight.refusals[0].Reason, Message: strings.Join(sentences, "; ")}
 }
 
 // failureMessage returns the message for a failure of package plan, and the cloud's own text, if any.
-func (w *observed) failureMessage(why plan.Reason) (message, cloudError string) {
+func (w *pass) failureMessage(why plan.Reason) (message, cloudError string) {
 	n, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
 	limits := w.p.Spec.Settings.Defaulted()
 	if text := cmp.Or(addedFailureMessage(w, why), removalFailureMessage(w, why), patchFailureMessage(w, why)); text != "" {
@@ -53,7 +53,7 @@ func (w *observed) failureMessage(why plan.Reason) (message, cloudError string) 
 	}
 	switch why {
 	case plan.DiskCheckFailed:
-		return w.inspectionObstacle, ""
+		return w.disk.obstacle, ""
 	case plan.DonorGone:
 		return w.donorGone(), ""
 	case plan.DonorStopped:
@@ -86,7 +86,7 @@ func (w *observed) failureMessage(why plan.Reason) (message, cloudError string) 
 
 // addedFailureMessage returns the message if a failure differs for a donor that Kamino added to the pool, or has not reserved; else
 // an empty text.
-func addedFailureMessage(w *observed, why plan.Reason) string {
+func addedFailureMessage(w *pass, why plan.Reason) string {
 	n, pool, limits := w.p.Spec.Donor.NodeName, w.p.Spec.Pool, w.p.Spec.Settings.Defaulted().OutOfService
 	switch {
 	case why == plan.DonorStopped && !w.isHeld():
@@ -103,7 +103,7 @@ func addedFailureMessage(w *observed, why plan.Reason) string {
 }
 
 // removalFailureMessage returns the message if a failure differs for a leaving donor; else an empty text.
-func removalFailureMessage(w *observed, why plan.Reason) string {
+func removalFailureMessage(w *pass, why plan.Reason) string {
 	n, limits := w.p.Spec.Donor.NodeName, w.p.Spec.Settings.Defaulted().OutOfService
 	_, taken := w.outOfServiceSince()
 	switch {
@@ -119,7 +119,7 @@ func removalFailureMessage(w *observed, why plan.Reason) string {
 }
 
 // retryRemedy is the remedy of a new attempt.
-func retryRemedy(w *observed) string {
+func retryRemedy(w *pass) string {
 	switch {
 	case w.facts.Leaving.Added:
 		return retryPatch(w)
@@ -131,7 +131,7 @@ func retryRemedy(w *observed) string {
 
 // reportOutrun completes the message of a failure that an outdated record has caused: the version that the record does not know
 // is complete.
-func reportOutrun(w *observed, d plan.Decision) {
+func reportOutrun(w *pass, d plan.Decision) {
 	s := &w.p.Status
 	if s.Failure == nil || d.Do == plan.Fail || d.Do == plan.Refuse || s.Image != nil || w.facts.Image.Version != plan.Complete {
 		return
@@ -140,46 +140,46 @@ func reportOutrun(w *observed, d plan.Decision) {
 		w.p.Spec.Version, w.p.Spec.Pool, w.p.Spec.Pool)
 }
 
-func (w *observed) artifactFailureMessage(why plan.Reason, version, pool string) (message, cloudError string) {
+func (w *pass) artifactFailureMessage(why plan.Reason, version, pool string) (message, cloudError string) {
 	switch why {
 	case plan.SnapshotOfOtherCapture:
-		return fmt.Sprintf("snapshot %s exists, but belongs to another capture. Delete the snapshot, then %s", w.snapshot.ID, retryRemedy(w)), ""
+		return fmt.Sprintf("snapshot %s exists, but belongs to another capture. Delete the snapshot, then %s", w.image.snapshot.ID, retryRemedy(w)), ""
 	case plan.SnapshotFailed:
-		return fmt.Sprintf("the cloud could not create the snapshot of node %s: %s", w.p.Spec.Donor.NodeName, orNothing(w.snapshot.Error)), w.snapshot.Error
+		return fmt.Sprintf("the cloud could not create the snapshot of node %s: %s", w.p.Spec.Donor.NodeName, orNothing(w.image.snapshot.Error)), w.image.snapshot.Error
 	case plan.SnapshotLost:
-		return fmt.Sprintf("another client deleted snapshot %s before the image was complete: %s", w.snapshot.ID, retryRemedy(w)), ""
+		return fmt.Sprintf("another client deleted snapshot %s before the image was complete: %s", w.image.snapshot.ID, retryRemedy(w)), ""
 	case plan.VersionOfOtherCapture:
 		return fmt.Sprintf("version %s of pool %s exists, but belongs to another capture. A pool gets one version a day: try again tomorrow (UTC), or first run `kamino delete-version %s %s`", version, pool, pool, version), ""
 	case plan.ImageFailed:
-		return fmt.Sprintf("the cloud could not create version %s of pool %s: %s", version, pool, orNothing(w.image.Error)), w.image.Error
+		return fmt.Sprintf("the cloud could not create version %s of pool %s: %s", version, pool, orNothing(w.image.version.Error)), w.image.version.Error
 	case plan.ImageLost:
 		return fmt.Sprintf("another client deleted version %s of pool %s before its promotion: %s", version, pool, retryRemedy(w)), ""
 	case plan.Quarantined:
-		return fmt.Sprintf("version %s of pool %s is quarantined (%s), and no recipe may name the version", version, pool, w.image.Tags[cloud.TagQuarantined]), ""
+		return fmt.Sprintf("version %s of pool %s is quarantined (%s), and no recipe may name the version", version, pool, w.image.version.Tags[cloud.TagQuarantined]), ""
 	case plan.TrialFailed, plan.TrialInconclusive:
 		return trialFailureMessage(w, why), cloudMessage(w.record.Trial)
 	case plan.PromotionStale:
 		return trialFailureMessage(w, why), ""
 	case plan.RecipeTaken:
-		if w.isPoolDeleted {
+		if w.promotion.isPoolDeleted {
 			return fmt.Sprintf("pool %s no longer exists, so no node uses version %s. The version is complete and kept: delete its image. If the pool exists after all, run `kamino promote %s %s`", pool, version, pool, version), ""
 		}
 		return fmt.Sprintf("another client changed the recipe of pool %s to %s before version %s was complete. The recipe stays as it is, and the version is kept. To use the version, run `kamino promote %s %s`",
-			pool, w.recipe.Recipe.Image, version, pool, version), ""
+			pool, w.promotion.recipe.Recipe.Image, version, pool, version), ""
 	case plan.Superseded:
-		return fmt.Sprintf("the recipe of pool %s already names the newer version %s; version %s is kept, but not used", pool, w.recipe.Recipe.Version, version), ""
+		return fmt.Sprintf("the recipe of pool %s already names the newer version %s; version %s is kept, but not used", pool, w.promotion.recipe.Recipe.Version, version), ""
 	}
 	return string(why), ""
 }
 
-func (w *observed) reservationLost() string {
-	if w.otherHolder == "" {
+func (w *pass) reservationLost() string {
+	if w.donor.otherHolder == "" {
 		return fmt.Sprintf("another client removed the reservation of node %s", w.p.Spec.Donor.NodeName)
 	}
-	return fmt.Sprintf("the reservation of node %s was overwritten by %s", w.p.Spec.Donor.NodeName, w.otherHolder)
+	return fmt.Sprintf("the reservation of node %s was overwritten by %s", w.p.Spec.Donor.NodeName, w.donor.otherHolder)
 }
 
-func (w *observed) donorGone() string {
+func (w *pass) donorGone() string {
 	n := w.p.Spec.Donor.NodeName
 	if w.facts.Donor.Power == plan.InstanceGone {
 		return fmt.Sprintf("the instance of node %s was removed during the capture. Capture another node", n)
@@ -188,7 +188,7 @@ func (w *observed) donorGone() string {
 }
 
 // removalNote describes the fate of a leaving donor and of its pool, as the end of a failure's message.
-func removalNote(w *observed) string {
+func removalNote(w *pass) string {
 	switch {
 	case !w.facts.Leaving.Replaced || !w.isHeld():
 		return ""
@@ -204,9 +204,9 @@ func removalNote(w *observed) string {
 
 // poolGrowthNote reports that the pool has grown for a donor that was not captured, as the end of a message; else an
 // empty text.
-func poolGrowthNote(w *observed) string {
+func poolGrowthNote(w *pass) string {
 	d := w.removalRecord()
-	if !w.facts.Leaving.GrowFirst || w.facts.Leaving.Added || d.Target == 0 || d.OutOfServiceSince == nil && w.capacity > 0 && w.capacity < d.Target {
+	if !w.facts.Leaving.GrowFirst || w.facts.Leaving.Added || d.Target == 0 || d.OutOfServiceSince == nil && w.donor.capacity > 0 && w.donor.capacity < d.Target {
 		return ""
 	}
 	return fmt.Sprintf(". Pool %s has grown by one node for the capture, and keeps the node. Scale the pool in if you do not need the node", w.p.Spec.Pool)
@@ -219,33 +219,33 @@ func orNothing(text string) string {
 	return text
 }
 
-func (w *observed) remainingPodsMessage() string {
-	if len(w.blockedPods) > 0 {
-		return w.blockedPods[0].String() + ". Relax the budget, try again later, or set settings.drain.force"
+func (w *pass) remainingPodsMessage() string {
+	if len(w.donor.blockedPods) > 0 {
+		return w.donor.blockedPods[0].String() + ". Relax the budget, try again later, or set settings.drain.force"
 	}
-	return strings.Join(append(w.remainingPods.Names(), w.remainingPods.Stuck...), ", ") + ". Find out why the pods do not end, or set settings.drain.force"
+	return strings.Join(append(w.donor.remainingPods.Names(), w.donor.remainingPods.Stuck...), ", ") + ". Find out why the pods do not end, or set settings.drain.force"
 }
 
 // missingProofMessage explains the missing proof.
-func missingProofMessage(w *observed) string {
-	if w.ignoredReport != "" {
-		return w.ignoredReport + ". Check which clients can change NodeOrders"
+func missingProofMessage(w *pass) string {
+	if w.disk.ignoredReport != "" {
+		return w.disk.ignoredReport + ". Check which clients can change NodeOrders"
 	}
 	return "read the log of pod " + podName(w.p)
 }
 
-func (w *observed) podFailureMessage() string {
-	if w.noProofReason != "" {
-		return w.noProofReason
+func (w *pass) podFailureMessage() string {
+	if w.disk.noProofReason != "" {
+		return w.disk.noProofReason
 	}
-	if w.pod == nil {
+	if w.disk.pod == nil {
 		return "the pod is gone"
 	}
 	return w.podTrouble()
 }
 
 // settingsFailure is the failure if the error says that a setting of the capture is missing or not allowed; nil otherwise.
-func settingsFailure(w *observed, err error) *v1alpha1.Failure {
+func settingsFailure(w *pass, err error) *v1alpha1.Failure {
 	if errors.Is(err, errRulesGone) {
 		return &v1alpha1.Failure{Reason: admission.RulesNotFound, Message: fmt.Sprintf("ConfigMap %s of settings.generalize.rules was deleted during the capture of node %s. Create the ConfigMap, then %s",
 			w.p.Spec.Settings.Generalize.Rules, w.p.Spec.Donor.NodeName, retryRemedy(w))}
@@ -261,7 +261,7 @@ func settingsFailure(w *observed, err error) *v1alpha1.Failure {
 
 // failFinally ends the capture after an error of the cloud if a wait would keep the donor out of service. The capture also
 // ends if the user's rules are gone. All other errors are retried.
-func (e failures) failFinally(w *observed, d plan.Decision, err error) error {
+func (e failures) failFinally(w *pass, d plan.Decision, err error) error {
 	if f := settingsFailure(w, err); f != nil {
 		f.Message += removalNote(w)
 		e.fail(w, f)
@@ -301,14 +301,14 @@ func endsCapture(kind cloud.Kind, back, ahead bool) bool {
 
 // failPromotion ends a capture whose promotion would change running nodes. The pool's upgrade policy may be intended,
 // and a waiting capture would block later captures of the pool. The version stays.
-func (e failures) failPromotion(w *observed, c *cloud.Error) {
+func (e failures) failPromotion(w *pass, c *cloud.Error) {
 	e.fail(w, &v1alpha1.Failure{Reason: c.Code, Message: fmt.Sprintf(
 		"version %s of pool %s is complete, but not promoted, because the promotion would change running nodes: %s. The version is kept; promote the version later with `kamino promote %s %s`",
 		w.p.Spec.Version, w.p.Spec.Pool, c.Message, w.p.Spec.Pool, w.p.Spec.Version)})
 }
 
 // fail records the failure. The release of the donor follows.
-func (e failures) fail(w *observed, f *v1alpha1.Failure) {
+func (e failures) fail(w *pass, f *v1alpha1.Failure) {
 	w.p.Status.Failure = f
 	enterPhase(&w.p.Status, v1alpha1.PhaseCleaningUp, e.now())
 	reportConditions(w.p, plan.Decision{Do: plan.Fail}, e.now())
@@ -316,7 +316,7 @@ func (e failures) fail(w *observed, f *v1alpha1.Failure) {
 }
 
 // lostRecordMessage explains a removed or unreadable record.
-func lostRecordMessage(w *observed) string {
+func lostRecordMessage(w *pass) string {
 	n := w.p.Spec.Donor.NodeName
 	if w.p.Spec.AwaitsDonor() {
 		return fmt.Sprintf("the record of prototype %s is lost, so Kamino does not know whether pool %s has grown by a node for the patch. Find the client that changes status.record, and compare the size of the pool", w.p.Name, w.p.Spec.Pool)

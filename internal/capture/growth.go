@@ -28,7 +28,7 @@ const PioneerNamesDonor = "PioneerNamesDonor"
 type poolGrowth struct{ *Engine }
 
 // lacksDonor reports whether the capture has no donor, or one that Kamino has not added although it adds the donor.
-func (e poolGrowth) lacksDonor(ctx context.Context, w *observed) (bool, error) {
+func (e poolGrowth) lacksDonor(ctx context.Context, w *pass) (bool, error) {
 	if err := e.nameDonor(ctx, w); err != nil {
 		return false, err
 	}
@@ -38,7 +38,7 @@ func (e poolGrowth) lacksDonor(ctx context.Context, w *observed) (bool, error) {
 
 // namesForeignDonor reports whether another client named the donor although Kamino adds the donor. Kamino would remove that
 // node. Only the record, or the Lease of a capture whose record is lost, names the donor that Kamino has added.
-func (e poolGrowth) namesForeignDonor(ctx context.Context, seen *observed) (bool, error) {
+func (e poolGrowth) namesForeignDonor(ctx context.Context, seen *pass) (bool, error) {
 	p, record := seen.p, seen.record
 	if !p.Spec.AddsDonor() || p.Spec.AwaitsDonor() || record.Donor != nil || p.Status.Terminal() {
 		return false, nil
@@ -53,7 +53,7 @@ func (e poolGrowth) namesForeignDonor(ctx context.Context, seen *observed) (bool
 
 // nameDonor makes the recorded donor the donor of the Prototype: in the object as read, and in the API server while the
 // Prototype names none.
-func (e poolGrowth) nameDonor(ctx context.Context, w *observed) error {
+func (e poolGrowth) nameDonor(ctx context.Context, w *pass) error {
 	p, record := w.p, w.record
 	if record.Donor == nil || !p.Spec.AddsDonor() || p.Spec.Donor == *record.Donor {
 		return nil
@@ -71,7 +71,7 @@ func (e poolGrowth) nameDonor(ctx context.Context, w *observed) error {
 }
 
 // observeGrowthAndAct makes a pass of a capture without a donor. Each pass has one action.
-func (e poolGrowth) observeGrowthAndAct(ctx context.Context, w *observed) (Result, error) {
+func (e poolGrowth) observeGrowthAndAct(ctx context.Context, w *pass) (Result, error) {
 	p := w.p
 	if w.record.Replacement == nil { // from the preflight to the record of the growth, as before a reservation
 		e.reserving.Lock()
@@ -95,7 +95,7 @@ func (e poolGrowth) observeGrowthAndAct(ctx context.Context, w *observed) (Resul
 }
 
 // observeGrowth reads the pool and its new node. Before the growth is decided, the capture is admitted like any other.
-func (e poolGrowth) observeGrowth(ctx context.Context, w *observed) (plan.GrowthFacts, error) {
+func (e poolGrowth) observeGrowth(ctx context.Context, w *pass) (plan.GrowthFacts, error) {
 	p := w.p
 	w.pool = cloud.PoolID(p.Spec.PoolID)
 	readDeparture(w)
@@ -105,7 +105,7 @@ func (e poolGrowth) observeGrowth(ctx context.Context, w *observed) (plan.Growth
 	switch {
 	case !p.Spec.AwaitsDonor():
 		facts.Refused = true
-		w.refusals = []cloud.Refusal{cloud.Refuse(PioneerNamesDonor, fmt.Sprintf("spec.donor names node %s, but Kamino adds the donor of a pioneer with node: Grow to the pool", p.Spec.Donor.NodeName),
+		w.preflight.refusals = []cloud.Refusal{cloud.Refuse(PioneerNamesDonor, fmt.Sprintf("spec.donor names node %s, but Kamino adds the donor of a pioneer with node: Grow to the pool", p.Spec.Donor.NodeName),
 			"create the Prototype without spec.donor")}
 	case facts.Decided:
 		err = replacements(e).readGrowth(ctx, w, &facts)
@@ -116,13 +116,13 @@ func (e poolGrowth) observeGrowth(ctx context.Context, w *observed) (plan.Growth
 }
 
 // admitGrowth judges the capture with a node that is like the new node.
-func (e poolGrowth) admitGrowth(ctx context.Context, w *observed, facts *plan.GrowthFacts) error {
+func (e poolGrowth) admitGrowth(ctx context.Context, w *pass, facts *plan.GrowthFacts) error {
 	m, err := e.observeCase(ctx, w.p)
 	if err != nil {
 		return err
 	}
-	w.refusals, w.imageLimitWarning, w.recipe = m.refusals, m.imageLimitWarning, m.recipe
-	w.activeCaptures, w.kured, w.removals, w.awaitsPoolReplacement = m.activeCaptures, m.kured, m.removals, m.awaitsPoolReplacement
+	w.preflight.refusals, w.preflight.imageLimitWarning, w.promotion.recipe = m.preflight.refusals, m.preflight.imageLimitWarning, m.promotion.recipe
+	w.preflight.activeCaptures, w.preflight.kured, w.preflight.removals, w.preflight.awaitsReplacement = m.preflight.activeCaptures, m.preflight.kured, m.preflight.removals, m.preflight.awaitsReplacement
 	facts.Refused, facts.Queued = m.facts.Refused, m.facts.Queued
 	w.facts.Refused = m.facts.Refused
 	return nil
@@ -130,7 +130,7 @@ func (e poolGrowth) admitGrowth(ctx context.Context, w *observed, facts *plan.Gr
 
 // observeCase observes a capture that has not begun. If the pool has yet to grow by the donor, a node of the pool is
 // observed in its place.
-func (e poolGrowth) observeCase(ctx context.Context, p *v1alpha1.Prototype) (*observed, error) {
+func (e poolGrowth) observeCase(ctx context.Context, p *v1alpha1.Prototype) (*pass, error) {
 	if !p.Spec.AwaitsDonor() {
 		return e.observeAsNew(ctx, p)
 	}
@@ -141,7 +141,7 @@ func (e poolGrowth) observeCase(ctx context.Context, p *v1alpha1.Prototype) (*ob
 	p = p.DeepCopy()
 	if like == nil {
 		w := fromPrototype(p, v1alpha1.Record{})
-		w.refusals = []cloud.Refusal{cloud.Refuse(admission.NodeNotFound, fmt.Sprintf("pool %s has no Ready node, so Kamino cannot check the pool before the growth", p.Spec.Pool),
+		w.preflight.refusals = []cloud.Refusal{cloud.Refuse(admission.NodeNotFound, fmt.Sprintf("pool %s has no Ready node, so Kamino cannot check the pool before the growth", p.Spec.Pool),
 			"wait until a node of the pool is Ready")}
 		w.facts.Refused = true
 		return w, nil
@@ -151,7 +151,7 @@ func (e poolGrowth) observeCase(ctx context.Context, p *v1alpha1.Prototype) (*ob
 }
 
 // observeAsNew observes a capture without a record. With an error, the result is not nil if only the admission is incomplete.
-func (e poolGrowth) observeAsNew(ctx context.Context, p *v1alpha1.Prototype) (*observed, error) {
+func (e poolGrowth) observeAsNew(ctx context.Context, p *v1alpha1.Prototype) (*pass, error) {
 	w := fromPrototype(p, v1alpha1.Record{})
 	if err := e.look(ctx, w); err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func (e poolGrowth) youngestNode(ctx context.Context, pool cloud.PoolID) (younge
 }
 
 // readGrowth reads the size of the pool, and then the new Node or, without a Node at the end, the new instance.
-func (d replacements) readGrowth(ctx context.Context, w *observed, facts *plan.GrowthFacts) error {
+func (d replacements) readGrowth(ctx context.Context, w *pass, facts *plan.GrowthFacts) error {
 	growth := w.removalRecord()
 	if err := d.readRemovedInstance(ctx, w, facts); err != nil || facts.Instance == plan.InstanceRemoved {
 		return err
@@ -183,16 +183,16 @@ func (d replacements) readGrowth(ctx context.Context, w *observed, facts *plan.G
 	if err != nil {
 		return err
 	}
-	w.recipe, w.capacity = pool, pool.Capacity
+	w.promotion.recipe, w.donor.capacity = pool, pool.Capacity
 	facts.Grown = pool.Capacity >= growth.Target
 	facts.Overdue = growth.DecidedAt != nil && d.now().Sub(growth.DecidedAt.Time) > w.p.Spec.Settings.Defaulted().OutOfService.ReadyTimeout.Duration
 	if !facts.Grown {
 		return nil
 	}
-	if w.node, err = d.findNewNode(ctx, w, isUnreserved); err != nil {
+	if w.donor.node, err = d.findNewNode(ctx, w, isUnreserved); err != nil {
 		return err
 	}
-	facts.Registered = w.node != nil
+	facts.Registered = w.donor.node != nil
 	if facts.Registered || growth.Instance != "" || !facts.Failed && !facts.Deleting {
 		return nil
 	}
@@ -204,7 +204,7 @@ func (d replacements) readGrowth(ctx context.Context, w *observed, facts *plan.G
 }
 
 // readRemovedInstance reads whether the recorded removal of the new instance is complete.
-func (d replacements) readRemovedInstance(ctx context.Context, w *observed, facts *plan.GrowthFacts) error {
+func (d replacements) readRemovedInstance(ctx context.Context, w *pass, facts *plan.GrowthFacts) error {
 	id := w.removalRecord().Instance
 	if id == "" {
 		return nil
@@ -235,7 +235,7 @@ func isUnreserved(n *corev1.Node) bool {
 }
 
 // unregistered returns the pool's instances without a Node, the youngest first, except the known instances.
-func (d replacements) unregistered(ctx context.Context, w *observed, known []string) (ids []string, err error) {
+func (d replacements) unregistered(ctx context.Context, w *pass, known []string) (ids []string, err error) {
 	instances, err := d.Cloud.Instances(ctx, w.pool)
 	if err != nil {
 		return nil, err
@@ -261,7 +261,7 @@ func (d replacements) unregistered(ctx context.Context, w *observed, known []str
 	return ids, err
 }
 
-func (e poolGrowth) actOnGrowth(ctx context.Context, w *observed, action plan.Action) error {
+func (e poolGrowth) actOnGrowth(ctx context.Context, w *pass, action plan.Action) error {
 	switch action {
 	case plan.Enlarge:
 		if err := e.begin(ctx, w.p); err != nil {
@@ -281,23 +281,23 @@ func (e poolGrowth) actOnGrowth(ctx context.Context, w *observed, action plan.Ac
 
 // bind records the new node as the donor, with its reservation, and then names it in the specification. The Lease, the
 // reservation on the Node and the cordon follow at once, before the first pods. A later pass repeats a lost write.
-func (d replacements) bind(ctx context.Context, w *observed) error {
-	id := cloud.InstanceID(w.node.Spec.ProviderID)
+func (d replacements) bind(ctx context.Context, w *pass) error {
+	id := cloud.InstanceID(w.donor.node.Spec.ProviderID)
 	instance, err := d.Cloud.Instance(ctx, id)
 	if err != nil {
 		return err
 	}
-	w.instance = instance
-	w.instance.BuiltFrom = d.Cloud.BuiltFrom(w.pool, instance)
+	w.donor.instance = instance
+	w.donor.instance.BuiltFrom = d.Cloud.BuiltFrom(w.pool, instance)
 	replacement := w.removalRecord()
 	replacement.Unregistered, replacement.Instance = nil, ""
 	holder := v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID}
-	reservation := node.NewReservation(holder, w.node, "", metav1.NewTime(d.now()))
+	reservation := node.NewReservation(holder, w.donor.node, "", metav1.NewTime(d.now()))
 	reservation.Replacement = &replacement
 	remember := w.remember(&reservation)
 	err = d.record(ctx, w, func(r *v1alpha1.Record) {
 		remember(r)
-		r.Donor = &v1alpha1.Donor{NodeName: w.node.Name, ProviderID: w.node.Spec.ProviderID}
+		r.Donor = &v1alpha1.Donor{NodeName: w.donor.node.Name, ProviderID: w.donor.node.Spec.ProviderID}
 	})
 	if err != nil {
 		return err
@@ -305,7 +305,7 @@ func (d replacements) bind(ctx context.Context, w *observed) error {
 	if err := poolGrowth(d).nameDonor(ctx, w); err != nil {
 		return err
 	}
-	reserved, err := d.reservations().Note(ctx, w.node, reservation)
+	reserved, err := d.reservations().Note(ctx, w.donor.node, reservation)
 	if err != nil {
 		return err
 	}
@@ -313,7 +313,7 @@ func (d replacements) bind(ctx context.Context, w *observed) error {
 }
 
 // removeUnregistered removes the new instance, which has no Node. The record precedes the removal.
-func (d replacements) removeUnregistered(ctx context.Context, w *observed) error {
+func (d replacements) removeUnregistered(ctx context.Context, w *pass) error {
 	id := w.removalRecord().Instance
 	if id == "" {
 		return d.recordReplacement(ctx, w, func(to *v1alpha1.DonorReplacement) { to.Instance = string(w.id) })

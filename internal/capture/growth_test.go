@@ -251,8 +251,8 @@ func TestAGrowthHasAPlace(t *testing.T) {
 		if len(held) != test.want {
 			t.Errorf("%s: %d captures hold a place, want %d", name, len(held), test.want)
 		}
-		if name == "the growth is recorded" && !strings.Contains(turnProgress(&observed{activeCaptures: held}), "whose pool pool1 grows by a node") {
-			t.Errorf("progress: %s", turnProgress(&observed{activeCaptures: held}))
+		if name == "the growth is recorded" && !strings.Contains(turnProgress(&pass{preflight: admissionObjects{activeCaptures: held}}), "whose pool pool1 grows by a node") {
+			t.Errorf("progress: %s", turnProgress(&pass{preflight: admissionObjects{activeCaptures: held}}))
 		}
 	}
 }

@@ -38,9 +38,9 @@ func recordLost(p *v1alpha1.Prototype) bool {
 
 // readLock finds the holder of the Node. Any client may annotate Nodes, so only record and Lease prove the reservation. Another
 // reservation applies only if its holder is an active capture of this node, or has the Lease.
-func (h donorReservation) readLock(ctx context.Context, w *observed) error {
+func (h donorReservation) readLock(ctx context.Context, w *pass) error {
 	f := &w.facts
-	reservation, err := v1alpha1.ReservationOf(w.node.Annotations)
+	reservation, err := v1alpha1.ReservationOf(w.donor.node.Annotations)
 	switch {
 	case w.isOrphan:
 		return h.readOrphan(ctx, w, reservation, err)
@@ -50,11 +50,11 @@ func (h donorReservation) readLock(ctx context.Context, w *observed) error {
 		return nil
 	case err == nil && reservation.UID == w.p.UID:
 		return h.readOurs(ctx, w, reservation)
-	case w.reservation == nil:
+	case w.donor.reservation == nil:
 		f.Hold.Lock = plan.Theirs
 		return nil
 	case err == nil:
-		w.otherHolder = reservation.Holder.String()
+		w.donor.otherHolder = reservation.Holder.String()
 		there, err := h.isHeldByOther(ctx, w, reservation.Holder)
 		if err != nil {
 			return err
@@ -64,21 +64,21 @@ func (h donorReservation) readLock(ctx context.Context, w *observed) error {
 			return nil
 		}
 	default:
-		w.otherHolder = "an unreadable reservation"
+		w.donor.otherHolder = "an unreadable reservation"
 	}
 	f.Hold.Lock = plan.Overwritten
 	return nil
 }
 
 // readOurs reads the lock of a Node with our reservation. Without a record, the Lease must confirm the reservation.
-func (h donorReservation) readOurs(ctx context.Context, w *observed, shadow *v1alpha1.Reservation) error {
+func (h donorReservation) readOurs(ctx context.Context, w *pass, shadow *v1alpha1.Reservation) error {
 	f := &w.facts
 	if f.Hold.Recorded && repeatsRecord(w.record, shadow) { // permit asks the Lease before each effect
 		f.Hold.Lock = plan.Ours
 		return nil
 	}
-	lease, err := h.reservations().Confirmed(ctx, w.node)
-	w.lease = lease
+	lease, err := h.reservations().Confirmed(ctx, w.donor.node)
+	w.donor.lease = lease
 	ours := lease != nil && lease.UID == w.p.UID
 	switch {
 	case err != nil:
@@ -89,13 +89,13 @@ func (h donorReservation) readOurs(ctx context.Context, w *observed, shadow *v1a
 		f.Hold.Lock = plan.Ours
 		w.useLease(lease)
 	default:
-		f.Hold.Lock, w.otherHolder = plan.Theirs, "a reservation in this prototype's name that no Lease confirms"
+		f.Hold.Lock, w.donor.otherHolder = plan.Theirs, "a reservation in this prototype's name that no Lease confirms"
 	}
 	return nil
 }
 
 // readLost rebuilds the reservation of a capture whose record is lost from the Lease, whatever the Node carries.
-func (h donorReservation) readLost(ctx context.Context, w *observed, shadow *v1alpha1.Reservation) error {
+func (h donorReservation) readLost(ctx context.Context, w *pass, shadow *v1alpha1.Reservation) error {
 	lease, err := h.ownLease(ctx, w)
 	switch {
 	case err != nil:
@@ -106,19 +106,19 @@ func (h donorReservation) readLost(ctx context.Context, w *observed, shadow *v1a
 			w.record.Patch = &v1alpha1.PatchRecord{PatchStatus: v1alpha1.PatchStatus{StartedAt: lease.ReservedAt}}
 		}
 		w.facts.Hold.Lock = plan.Ours
-		if w.node == nil {
+		if w.donor.node == nil {
 			w.facts.Hold.Lock, w.facts.Hold.Recorded = plan.Unlocked, true // the Lease outlives the Node, as a record does
 		}
 	case shadow != nil:
-		w.facts.Hold.Lock, w.otherHolder = plan.Theirs, shadow.Holder.String()+", which no Lease confirms"
+		w.facts.Hold.Lock, w.donor.otherHolder = plan.Theirs, shadow.Holder.String()+", which no Lease confirms"
 	}
 	return nil
 }
 
 // ownLease returns the reservation in the Lease of the capture for its donor, also if the Node is gone; nil without a Lease.
-func (h donorReservation) ownLease(ctx context.Context, w *observed) (*v1alpha1.Reservation, error) {
-	if w.node != nil {
-		lease, err := h.reservations().Confirmed(ctx, w.node)
+func (h donorReservation) ownLease(ctx context.Context, w *pass) (*v1alpha1.Reservation, error) {
+	if w.donor.node != nil {
+		lease, err := h.reservations().Confirmed(ctx, w.donor.node)
 		if lease != nil && lease.UID != w.p.UID {
 			lease = nil
 		}
@@ -134,14 +134,14 @@ func (h donorReservation) ownLease(ctx context.Context, w *observed) (*v1alpha1.
 }
 
 // readOrphan reads the lock of a Node whose Prototype is gone. Only the Lease is trusted.
-func (h donorReservation) readOrphan(ctx context.Context, w *observed, shadow *v1alpha1.Reservation, unreadable error) error {
-	lease, err := h.reservations().Held(ctx, w.node, v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID})
+func (h donorReservation) readOrphan(ctx context.Context, w *pass, shadow *v1alpha1.Reservation, unreadable error) error {
+	lease, err := h.reservations().Held(ctx, w.donor.node, v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID})
 	if err != nil {
 		return err
 	}
 	w.facts.Hold.Lock = plan.Ours
 	if unreadable != nil || shadow != nil && !shadow.Same(lease.Holder) {
-		w.facts.Hold.Lock, w.otherHolder = plan.Overwritten, "a reservation that its Lease does not confirm"
+		w.facts.Hold.Lock, w.donor.otherHolder = plan.Overwritten, "a reservation that its Lease does not confirm"
 	}
 	w.useLease(lease)
 	return nil
@@ -155,8 +155,8 @@ func repeatsRecord(record v1alpha1.Record, r *v1alpha1.Reservation) bool {
 }
 
 // useLease uses the Lease's reservation as the record.
-func (w *observed) useLease(reservation *v1alpha1.Reservation) {
-	w.reservation = reservation
+func (w *pass) useLease(reservation *v1alpha1.Reservation) {
+	w.donor.reservation = reservation
 	w.record.Reservation = reservation
 	w.record.GeneralizeBootID = cmp.Or(w.record.GeneralizeBootID, reservation.GeneralizeBootID)
 	w.record.DownBootID = cmp.Or(w.record.DownBootID, reservation.DownBootID)
@@ -171,11 +171,11 @@ func (w *observed) useLease(reservation *v1alpha1.Reservation) {
 
 // isHeldByOther reports whether another holder has the node: an active capture, or a holder of another kind with the
 // Lease. Holders of an unknown kind release the node without our help.
-func (h donorReservation) isHeldByOther(ctx context.Context, w *observed, holder v1alpha1.Holder) (bool, error) {
+func (h donorReservation) isHeldByOther(ctx context.Context, w *pass, holder v1alpha1.Holder) (bool, error) {
 	if holder.Is(v1alpha1.HolderPrototype) {
 		return h.isActiveCapture(ctx, holder, w.id)
 	}
-	lease, err := h.reservations().Confirmed(ctx, w.node)
+	lease, err := h.reservations().Confirmed(ctx, w.donor.node)
 	return err == nil && lease != nil && lease.Same(holder), err
 }
 
@@ -197,7 +197,7 @@ func (h donorReservation) isActiveCapture(ctx context.Context, holder v1alpha1.H
 
 // readProtection reads the instance's scale-in protection before Protect and before the release. NotFound counts as no
 // protection if the list of the pool lacks the instance, too.
-func (h donorReservation) readProtection(ctx context.Context, w *observed) error {
+func (h donorReservation) readProtection(ctx context.Context, w *pass) error {
 	f := &w.facts
 	if f.MustBoot() && !f.Hold.Returning && !f.Failed && !f.Deleting || mustBeRemoved(w) {
 		return nil
@@ -209,14 +209,14 @@ func (h donorReservation) readProtection(ctx context.Context, w *observed) error
 	if err != nil {
 		return err
 	}
-	w.protection = hold
+	w.donor.protection = hold
 	f.Hold.Protected = hold.Protected || hold.Token == ""
-	f.Hold.ProtectionRestored = w.reservation == nil || hold.Token == "" || hold.Token == tokenOf(w.reservation)
+	f.Hold.ProtectionRestored = w.donor.reservation == nil || hold.Token == "" || hold.Token == tokenOf(w.donor.reservation)
 	return nil
 }
 
 // readLastingProtection reads whether the pool keeps place or protection of a held instance that is gone.
-func (h donorReservation) readLastingProtection(ctx context.Context, w *observed) error {
+func (h donorReservation) readLastingProtection(ctx context.Context, w *pass) error {
 	if !w.isHeld() {
 		return nil
 	}
@@ -227,8 +227,8 @@ func (h donorReservation) readLastingProtection(ctx context.Context, w *observed
 	case err != nil || !hold.Lasts:
 		return err
 	}
-	w.protection, w.facts.Leaving.PlaceKept = hold, true
-	w.facts.Hold.ProtectionRestored = w.reservation == nil || hold.Token == tokenOf(w.reservation)
+	w.donor.protection, w.facts.Leaving.PlaceKept = hold, true
+	w.facts.Hold.ProtectionRestored = w.donor.reservation == nil || hold.Token == tokenOf(w.donor.reservation)
 	return nil
 }
 
@@ -239,28 +239,28 @@ func tokenOf(r *v1alpha1.Reservation) string {
 
 // repeatRecord repeats the record's order and return on the Lease and the Node. Kamino can then release the donor even
 // after a forced deletion of the Prototype.
-func (h donorReservation) repeatRecord(ctx context.Context, w *observed) error {
+func (h donorReservation) repeatRecord(ctx context.Context, w *pass) error {
 	reservation := h.repeated(w)
-	if _, err := h.reservations().Note(ctx, w.node, reservation); err != nil {
+	if _, err := h.reservations().Note(ctx, w.donor.node, reservation); err != nil {
 		return err
 	}
-	w.lease = &reservation
+	w.donor.lease = &reservation
 	return nil
 }
 
 // renewLease repeats the record on the Lease alone: another client has overwritten or removed the copy on the Node.
-func (h donorReservation) renewLease(ctx context.Context, w *observed) error {
+func (h donorReservation) renewLease(ctx context.Context, w *pass) error {
 	reservation := h.repeated(w)
-	if err := h.reservations().Renew(ctx, w.node, reservation); err != nil {
+	if err := h.reservations().Renew(ctx, w.donor.node, reservation); err != nil {
 		return err
 	}
-	w.lease = &reservation
+	w.donor.lease = &reservation
 	return nil
 }
 
 // repeated is the reservation with the record's order, return and removal.
-func (h donorReservation) repeated(w *observed) v1alpha1.Reservation {
-	reservation := *w.reservation
+func (h donorReservation) repeated(w *pass) v1alpha1.Reservation {
+	reservation := *w.donor.reservation
 	reservation.GeneralizeBootID, reservation.DownBootID = w.record.GeneralizeBootID, w.record.DownBootID
 	reservation.Replacement = cmp.Or(w.record.Replacement, reservation.Replacement)
 	reservation.MissingSince, reservation.AgreedSince = nil, nil // who takes over looks twice again
@@ -273,11 +273,11 @@ func (h donorReservation) repeated(w *observed) v1alpha1.Reservation {
 
 // recordReturn records that the disk is no longer needed, and that the donor is started. A donor that another client
 // stopped must also leave its last boot.
-func (h donorReservation) recordReturn(ctx context.Context, w *observed) error {
+func (h donorReservation) recordReturn(ctx context.Context, w *pass) error {
 	err := h.record(ctx, w, func(r *v1alpha1.Record) {
 		r.Returning = true
 		if r.LeaveBoot() == "" {
-			r.DownBootID = lastBoot(w.node)
+			r.DownBootID = lastBoot(w.donor.node)
 		}
 		if r.Reservation != nil {
 			reservation, since := *r.Reservation, metav1.NewTime(h.now())
@@ -285,15 +285,15 @@ func (h donorReservation) recordReturn(ctx context.Context, w *observed) error {
 			r.Reservation = &reservation
 		}
 	})
-	if err != nil || w.isOrphan || w.node == nil || w.facts.Hold.Lock != plan.Ours { // the reservation of an orphan is the record
+	if err != nil || w.isOrphan || w.donor.node == nil || w.facts.Hold.Lock != plan.Ours { // the reservation of an orphan is the record
 		return err
 	}
-	w.reservation = w.record.Reservation
+	w.donor.reservation = w.record.Reservation
 	return h.noteRecord(ctx, w)
 }
 
 // noteRecord repeats the record just written, as the next pass would.
-func (h donorReservation) noteRecord(ctx context.Context, w *observed) error {
+func (h donorReservation) noteRecord(ctx context.Context, w *pass) error {
 	if err := h.permit(ctx, w, plan.Note); err != nil {
 		return err
 	}
@@ -301,7 +301,7 @@ func (h donorReservation) noteRecord(ctx context.Context, w *observed) error {
 }
 
 // release restores the Node, and then forgets the reservation.
-func (h donorReservation) release(ctx context.Context, w *observed) error {
+func (h donorReservation) release(ctx context.Context, w *pass) error {
 	if err := h.restore(ctx, w); err != nil {
 		return err
 	}
@@ -312,16 +312,16 @@ func (h donorReservation) release(ctx context.Context, w *observed) error {
 	return h.forget(ctx, w)
 }
 
-func (h donorReservation) restore(ctx context.Context, w *observed) error {
-	n := w.node
+func (h donorReservation) restore(ctx context.Context, w *pass) error {
+	n := w.donor.node
 	if w.facts.Hold.Lock == plan.Overwritten { // no existing holder wrote this reservation
-		n = w.node.DeepCopy()
+		n = w.donor.node.DeepCopy()
 		delete(n.Annotations, v1alpha1.ReservationAnnotation)
 	}
 	if w.facts.Hold.Recorded {
-		return h.reservations().Restore(ctx, n, *w.reservation, nil) // forget drops the Lease
+		return h.reservations().Restore(ctx, n, *w.donor.reservation, nil) // forget drops the Lease
 	}
-	return h.reservations().Release(ctx, n, *w.reservation, nil)
+	return h.reservations().Release(ctx, n, *w.donor.reservation, nil)
 }
 
 // lastBoot is the last reported boot ID, or a text that is no boot ID.
@@ -333,8 +333,8 @@ func lastBoot(n *corev1.Node) string {
 }
 
 // lookDeadlines compares the time out of service with the deadlines.
-func (h donorReservation) lookDeadlines(w *observed) {
-	if !w.isHeld() || w.reservation == nil || w.facts.Donor.Patch == plan.PatchUnderWay {
+func (h donorReservation) lookDeadlines(w *pass) {
+	if !w.isHeld() || w.donor.reservation == nil || w.facts.Donor.Patch == plan.PatchUnderWay {
 		return
 	}
 	f, now := &w.facts, h.now()
@@ -354,13 +354,13 @@ func (h donorReservation) lookDeadlines(w *observed) {
 		// An orphan may have waited for days: its timeout runs from the begin of the return.
 		f.Hold.ReadyOverdue = now.Sub(since) > limit.ReadyTimeout.Duration
 	}
-	if w.node == nil && now.Sub(since) > min(registerTimeout, limit.ReadyTimeout.Duration) {
+	if w.donor.node == nil && now.Sub(since) > min(registerTimeout, limit.ReadyTimeout.Duration) {
 		f.Hold.ReadyOverdue = true
 	}
 }
 
-func (w *observed) returningSince() time.Time {
-	for _, r := range []*v1alpha1.Reservation{w.reservation, w.record.Reservation} {
+func (w *pass) returningSince() time.Time {
+	for _, r := range []*v1alpha1.Reservation{w.donor.reservation, w.record.Reservation} {
 		if r != nil && r.ReturningSince != nil {
 			return r.ReturningSince.Time
 		}

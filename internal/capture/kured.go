@@ -16,12 +16,12 @@ const KuredLockStale = "KuredLockStale"
 
 // lookKuredAgain reads kured's lock again before the cordon. Protect takes up to minutes in a cloud, and kured does not
 // see our reservation. A later race is possible: decision 0011 in docs/contribute/decisions separates the hours of both.
-func (e *Engine) lookKuredAgain(ctx context.Context, w *observed) error {
+func (e *Engine) lookKuredAgain(ctx context.Context, w *pass) error {
 	f := &w.facts
 	if !w.isHeld() || f.Donor.Cordoned || f.MustBoot() || f.Failed || f.Deleting || f.Donor.Node == plan.NodeGone || f.Donor.Patch == plan.PatchUnderWay {
 		return nil
 	}
 	lock, err := kured.Read(ctx, e.Kube, e.Kured, e.now())
-	w.kured, f.Queued = lock, lock.Node != ""
+	w.preflight.kured, f.Queued = lock, lock.Node != ""
 	return err
 }

@@ -21,7 +21,7 @@ const orderKey = "key"
 
 // order creates the NodeOrder and its key, then records both with the donor's boot, and repeats the record on the Lease. Only the recorded NodeOrder is trusted, and the pod
 // follows the record. After a crash in between, the next pass creates a new NodeOrder.
-func (o orders) order(ctx context.Context, w *observed) error {
+func (o orders) order(ctx context.Context, w *pass) error {
 	method := v1alpha1.InPlace
 	token, err := tokenFor(method, w)
 	if err == nil {
@@ -59,13 +59,13 @@ func (o orders) order(ctx context.Context, w *observed) error {
 }
 
 // tokenFor is the scope of a NodeOrder by the method: for InPlace, the boot ID.
-func tokenFor(method v1alpha1.OrderMethod, w *observed) (string, error) {
+func tokenFor(method v1alpha1.OrderMethod, w *pass) (string, error) {
 	switch method {
 	case v1alpha1.InPlace, v1alpha1.OrderCheck, v1alpha1.OrderPatch, v1alpha1.OrderReboot:
-		if boot := w.node.Status.NodeInfo.BootID; boot != "" {
+		if boot := w.donor.node.Status.NodeInfo.BootID; boot != "" {
 			return boot, nil
 		}
-		return "", fmt.Errorf("node %s reports no boot ID: a capture needs the boot ID from the kubelet", w.node.Name)
+		return "", fmt.Errorf("node %s reports no boot ID: a capture needs the boot ID from the kubelet", w.donor.node.Name)
 	}
 	return "", fmt.Errorf("no pod carries out orders by method %s", method)
 }
@@ -145,26 +145,26 @@ func (o orders) deleteKey(ctx context.Context, order *v1alpha1.NodeOrder) error 
 
 // lookReport reads the pod's report on the NodeOrder. The power is read earlier, because the pod reports just before the
 // power-off.
-func (o orders) lookReport(ctx context.Context, w *observed) error {
+func (o orders) lookReport(ctx context.Context, w *pass) error {
 	f := &w.facts
 	if f.Disk.Outdated || !f.OrderMatters() {
 		return nil
 	}
-	if err := o.readOrder(ctx, w); err != nil || w.order == nil {
+	if err := o.readOrder(ctx, w); err != nil || w.disk.order == nil {
 		return err
 	}
-	report, err := v1alpha1.ReportOf(w.order, *w.record.Order)
+	report, err := v1alpha1.ReportOf(w.disk.order, *w.record.Order)
 	if err == nil && report != nil {
 		err = acceptReport(w, report, o.now())
 	}
 	if err != nil && w.record.Order.Pod != "" { // before the record of the pod's UID no report is trusted or suspected
-		w.ignoredReport = err.Error()
+		w.disk.ignoredReport = err.Error()
 	}
 	return nil
 }
 
 // acceptReport checks a report that the NodeOrder's pod has signed. Reported is true until the Prototype carries the report.
-func acceptReport(w *observed, report *v1alpha1.Report, now time.Time) error {
+func acceptReport(w *pass, report *v1alpha1.Report, now time.Time) error {
 	f := &w.facts
 	if report.Unproven != nil {
 		if !w.record.Answers(report.Unproven, w.p.UID) {
@@ -178,7 +178,7 @@ func acceptReport(w *observed, report *v1alpha1.Report, now time.Time) error {
 		f.Disk.Reported = !equality.Semantic.DeepEqual(w.p.Status.Proof, report.Proof)
 	}
 	if f.Disk.Reported {
-		w.reported = report
+		w.disk.reported = report
 	}
 	if report.Proof != nil {
 		f.Disk.PoweringOff = now.Sub(report.Proof.At.Time).Abs() < powerOffGrace
@@ -188,8 +188,8 @@ func acceptReport(w *observed, report *v1alpha1.Report, now time.Time) error {
 
 // believe copies the signed report to the Prototype, where only the engine writes. Later steps then do not depend on
 // the NodeOrder: after a proof it is deleted. A report without a proof revokes an earlier proof.
-func (o orders) believe(ctx context.Context, w *observed) error {
-	said := w.reported
+func (o orders) believe(ctx context.Context, w *pass) error {
+	said := w.disk.reported
 	err := o.commit(ctx, w, func(s *v1alpha1.PrototypeStatus) {
 		s.Proof, s.Contents = said.Proof, said.Contents
 		if said.Unproven != nil {
@@ -203,7 +203,7 @@ func (o orders) believe(ctx context.Context, w *observed) error {
 }
 
 // readProof sets the facts of the recorded NodeOrder, and of the proof on the Prototype.
-func (o orders) readProof(_ context.Context, w *observed) error {
+func (o orders) readProof(_ context.Context, w *pass) error {
 	f := &w.facts
 	if !f.Disk.Touched {
 		return nil
@@ -211,7 +211,7 @@ func (o orders) readProof(_ context.Context, w *observed) error {
 	f.Disk.Outdated = w.record.Order == nil || w.record.Order.Namespace == ""
 	proof := w.p.Status.Proof
 	if w.record.Proves(proof, w.p.UID) {
-		w.proof = proof
+		w.disk.proof = proof
 		age := o.now().Sub(proof.At.Time) // by the donor's clock, which may be ahead
 		f.Disk.Proven = age < proofLife
 		f.Disk.LevelDiffers = f.Donor.Patch == plan.PatchDone && proof.PatchLevel != w.record.Patch.Level
@@ -222,14 +222,14 @@ func (o orders) readProof(_ context.Context, w *observed) error {
 }
 
 // lookLeftOrder reads a NodeOrder that should no longer exist.
-func (o orders) lookLeftOrder(ctx context.Context, w *observed) error {
-	if f := &w.facts; w.order != nil || !f.LeftoversMatter() && !(f.Disk.Outdated && f.OrderMatters()) {
+func (o orders) lookLeftOrder(ctx context.Context, w *pass) error {
+	if f := &w.facts; w.disk.order != nil || !f.LeftoversMatter() && !(f.Disk.Outdated && f.OrderMatters()) {
 		return nil
 	}
 	return o.readOrder(ctx, w)
 }
 
-func (o orders) readOrder(ctx context.Context, w *observed) error {
+func (o orders) readOrder(ctx context.Context, w *pass) error {
 	order := &v1alpha1.NodeOrder{}
 	key := client.ObjectKey{Namespace: podNamespaceOf(w, o.podNamespace()), Name: podName(w.p)}
 	switch err := o.Client.Get(ctx, key, order); {
@@ -240,19 +240,19 @@ func (o orders) readOrder(ctx context.Context, w *observed) error {
 	case len(order.Unreadable) > 0:
 		return fmt.Errorf("order %s cannot be read: %s", key, order.Unreadable)
 	}
-	w.order, w.facts.Disk.Order = order, true
+	w.disk.order, w.facts.Disk.Order = order, true
 	return nil
 }
 
 // deleteOrder deletes the key and then the NodeOrder, unless the pod has written to the NodeOrder since the read. A used proof
 // can no longer be revoked.
-func (o orders) deleteOrder(ctx context.Context, w *observed) error {
-	if err := o.deleteKey(ctx, w.order); err != nil {
+func (o orders) deleteOrder(ctx context.Context, w *pass) error {
+	if err := o.deleteKey(ctx, w.disk.order); err != nil {
 		return err
 	}
-	err := o.Client.Delete(ctx, w.order, client.Preconditions{UID: &w.order.UID, ResourceVersion: &w.order.ResourceVersion})
+	err := o.Client.Delete(ctx, w.disk.order, client.Preconditions{UID: &w.disk.order.UID, ResourceVersion: &w.disk.order.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete order %s/%s: %w", w.order.Namespace, w.order.Name, err)
+		return fmt.Errorf("delete order %s/%s: %w", w.disk.order.Namespace, w.disk.order.Name, err)
 	}
 	return nil
 }

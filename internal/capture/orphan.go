@@ -60,7 +60,7 @@ func (e *Engine) Orphan(ctx context.Context, name string, holder v1alpha1.Holder
 
 // findOrphan returns the state of the node as the donor of a deleted Prototype. The result is nil if the holder does
 // not hold the node, or if the capture is still active.
-func (e *Engine) findOrphan(ctx context.Context, name string, holder v1alpha1.Holder) (*observed, error) {
+func (e *Engine) findOrphan(ctx context.Context, name string, holder v1alpha1.Holder) (*pass, error) {
 	n, err := e.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -79,7 +79,7 @@ func (e *Engine) findOrphan(ctx context.Context, name string, holder v1alpha1.Ho
 	p.Name, p.UID, p.DeletionTimestamp = holder.Name, holder.UID, &now
 	p.Spec.Donor = v1alpha1.Donor{NodeName: name, ProviderID: n.Spec.ProviderID}
 	w := fromOrphan(p)
-	w.node = n
+	w.donor.node = n
 	return w, nil
 }
 
@@ -107,21 +107,21 @@ func (e *Engine) heldBy(ctx context.Context, n *corev1.Node, holder v1alpha1.Hol
 var ErrInService = errors.New("the node takes pods without the reboot that its reservation requires: a person must decide")
 
 // acceptsPodsInOldBoot reports whether the node takes pods in the recorded boot, instead of a new boot.
-func acceptsPodsInOldBoot(w *observed) bool {
+func acceptsPodsInOldBoot(w *pass) bool {
 	f := &w.facts
 	return f.MustBoot() && !f.Donor.Rebooted && f.Donor.Node == plan.NodeReady && !f.Donor.Cordoned
 }
 
 // fromOrphan is the state of an orphan before the observation.
-func fromOrphan(p *v1alpha1.Prototype) *observed {
+func fromOrphan(p *v1alpha1.Prototype) *pass {
 	w := fromPrototype(p, v1alpha1.Record{})
 	w.isOrphan = true
 	return w
 }
 
 // lookOrphan observes the orphan.
-func (e *Engine) lookOrphan(ctx context.Context, w *observed) error {
-	of, err := membership.OfNode(ctx, e.Cloud, w.node)
+func (e *Engine) lookOrphan(ctx context.Context, w *pass) error {
+	of, err := membership.OfNode(ctx, e.Cloud, w.donor.node)
 	switch {
 	case err != nil:
 		return err
@@ -131,7 +131,7 @@ func (e *Engine) lookOrphan(ctx context.Context, w *observed) error {
 	w.pool = of.Pool
 	w.p.Spec.Pool = e.Cloud.PoolName(w.pool)
 	w.p.Spec.Version = versionIn(w.p.Name, w.p.Spec.Pool)
-	for _, part := range []func(context.Context, *observed) error{e.lookNode, (pods{e}).readPod, (orders{e}).lookOrphanOrder, e.lookInstance, (replacements{e}).readUnfilledPlace, (artifacts{e}).lookOrphanSnapshot} {
+	for _, part := range []func(context.Context, *pass) error{e.lookNode, (pods{e}).readPod, (orders{e}).lookOrphanOrder, e.lookInstance, (replacements{e}).readUnfilledPlace, (artifacts{e}).lookOrphanSnapshot} {
 		if err := part(ctx, w); err != nil {
 			return err
 		}
@@ -150,12 +150,12 @@ func versionIn(name, pool string) string {
 }
 
 // lookOrphanOrder finds the pod's NodeOrder, which the API server may have deleted with the Prototype.
-func (o orders) lookOrphanOrder(ctx context.Context, w *observed) error {
-	if err := o.readOrder(ctx, w); err != nil || w.order == nil {
+func (o orders) lookOrphanOrder(ctx context.Context, w *pass) error {
+	if err := o.readOrder(ctx, w); err != nil || w.disk.order == nil {
 		return err
 	}
-	if w.order.Spec.Holder.UID != w.p.UID {
-		w.order, w.facts.Disk.Order = nil, false
+	if w.disk.order.Spec.Holder.UID != w.p.UID {
+		w.disk.order, w.facts.Disk.Order = nil, false
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (f failedSet) refusal(pool string) cloud.Refusal {
 }
 
 // checkAndAct makes one pass over the check, or over the capture.
-func (c patchSetCheck) checkAndAct(ctx context.Context, w *observed) (Result, error) {
+func (c patchSetCheck) checkAndAct(ctx context.Context, w *pass) (Result, error) {
 	if begins, err := c.pass(ctx, w); err != nil || !begins {
 		return Result{After: patchSetPoll}, err
 	}
@@ -55,7 +55,7 @@ func (c patchSetCheck) checkAndAct(ctx context.Context, w *observed) (Result, er
 }
 
 // pass makes one pass over the check. begins: nothing is to check, so the capture begins or continues.
-func (c patchSetCheck) pass(ctx context.Context, w *observed) (begins bool, err error) {
+func (c patchSetCheck) pass(ctx context.Context, w *pass) (begins bool, err error) {
 	p, record := w.p, w.record
 	begun := record.Reservation != nil || record.Replacement != nil || record.Patch != nil || record.DiskCheckStartedAt != nil || record.LeaveBoot() != ""
 	if p.Spec.Pioneer == nil || begun || p.DeletionTimestamp != nil || p.Status.Failure != nil {
@@ -78,7 +78,7 @@ func (c patchSetCheck) pass(ctx context.Context, w *observed) (begins bool, err 
 }
 
 // check asks a node for its pending patches, and writes their digest to the Prototype.
-func (c patchSetCheck) check(ctx context.Context, w *observed, failed map[string]failedSet) (begins bool, err error) {
+func (c patchSetCheck) check(ctx context.Context, w *pass, failed map[string]failedSet) (begins bool, err error) {
 	p := w.p
 	node := p.Spec.Donor.NodeName
 	if p.Spec.AddsDonor() {
@@ -171,8 +171,8 @@ func (c patchSetCheck) lastSet(ctx context.Context, p *v1alpha1.Prototype) (stri
 }
 
 // refuse ends the capture, which has not begun.
-func (c patchSetCheck) refuse(w *observed, why cloud.Refusal) {
-	w.refusals, w.facts.Refused = []cloud.Refusal{why}, true
+func (c patchSetCheck) refuse(w *pass, why cloud.Refusal) {
+	w.preflight.refusals, w.facts.Refused = []cloud.Refusal{why}, true
 	d := plan.Decision{Do: plan.Refuse}
 	report(w, d, c.now())
 	eventRecorder(c).announce(w, d)

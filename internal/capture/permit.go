@@ -34,51 +34,51 @@ func mayRemove(lease v1alpha1.Reservation) bool {
 
 // permit asks whether the action may change the donor: its Lease must allow exactly that, and no node in service is touched.
 // The reservation of an orphan is its Lease, as read.
-func (h donorReservation) permit(ctx context.Context, w *observed, do plan.Action) error {
+func (h donorReservation) permit(ctx context.Context, w *pass, do plan.Action) error {
 	allowed, guarded := allows[do]
 	writesLease := do == plan.Note || do == plan.Relock
-	if w.isOrphan || w.node == nil || !guarded && !writesLease { // a machine without a Node serves no pods
+	if w.isOrphan || w.donor.node == nil || !guarded && !writesLease { // a machine without a Node serves no pods
 		return nil
 	}
 	if err := h.readLease(ctx, w); err != nil {
 		return err
 	}
 	if inService(w, do) {
-		return fmt.Errorf("node %s: %w", w.node.Name, ErrInService)
+		return fmt.Errorf("node %s: %w", w.donor.node.Name, ErrInService)
 	}
 	if !guarded {
 		return nil
 	}
-	if w.reservation != nil && (w.lease == nil || w.leaseIsOurs() && !repeatsRecord(w.record, w.lease)) {
+	if w.donor.reservation != nil && (w.donor.lease == nil || w.leaseIsOurs() && !repeatsRecord(w.record, w.donor.lease)) {
 		if err := h.renewLease(ctx, w); err != nil {
 			return err
 		}
 	}
-	if !w.leaseIsOurs() || !allowed(*w.lease) {
-		return fmt.Errorf("%s of node %s: %w", do, w.node.Name, node.ErrUnconfirmed)
+	if !w.leaseIsOurs() || !allowed(*w.donor.lease) {
+		return fmt.Errorf("%s of node %s: %w", do, w.donor.node.Name, node.ErrUnconfirmed)
 	}
 	return nil
 }
 
 // leaseIsOurs reports whether the Lease of the node, as read, names this capture.
-func (w *observed) leaseIsOurs() bool { return w.lease != nil && w.lease.UID == w.p.UID }
+func (w *pass) leaseIsOurs() bool { return w.donor.lease != nil && w.donor.lease.UID == w.p.UID }
 
 // readLease reads the Lease of the node, unless this pass has read or written a Lease of this capture.
-func (h donorReservation) readLease(ctx context.Context, w *observed) error {
+func (h donorReservation) readLease(ctx context.Context, w *pass) error {
 	if w.leaseIsOurs() {
 		return nil
 	}
-	lease, err := h.reservations().Confirmed(ctx, w.node)
+	lease, err := h.reservations().Confirmed(ctx, w.donor.node)
 	if err == nil {
-		w.lease = lease
+		w.donor.lease = lease
 	}
 	return err
 }
 
 // inService reports whether the action would harm a node that is Ready and takes pods. A stop harms the node in the boot that
 // it must leave, and a removal in any boot. A new Lease would give the record alone a power over the node.
-func inService(w *observed, do plan.Action) bool {
-	if !nodestate.Ready(w.node) || w.node.Spec.Unschedulable || do == plan.Start {
+func inService(w *pass, do plan.Action) bool {
+	if !nodestate.Ready(w.donor.node) || w.donor.node.Spec.Unschedulable || do == plan.Start {
 		return false
 	}
 	switch do {
@@ -102,7 +102,7 @@ func mayRun(e *Engine, p *v1alpha1.Prototype) error {
 }
 
 // mayGeneralize asks whether the pod of the order may run: its image, and the user's rules only with the recorded digest.
-func (d pods) mayGeneralize(w *observed) error {
+func (d pods) mayGeneralize(w *pass) error {
 	if err := mayRun(d.Engine, w.p); err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func TestEveryWaitIsDescribed(t *testing.T) {
 			reasons = append(reasons, a.wait)
 		}
 	}
-	w := &observed{p: &v1alpha1.Prototype{}, otherHolder: "prototype other"}
+	w := &pass{p: &v1alpha1.Prototype{}, donor: donorObjects{otherHolder: "prototype other"}}
 	for _, why := range reasons {
 		d := plan.Decision{Do: plan.Wait, Why: why}
 		if cmp.Or(replacementProgress(w, d), trialProgress(w, d), progress(w, d)) == "" {

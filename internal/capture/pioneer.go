@@ -27,7 +27,7 @@ const (
 // patchStore keeps the record of the patch in the record of the capture.
 type patchStore struct {
 	*Engine
-	w *observed
+	w *pass
 }
 
 // Save writes the record before the effect that follows.
@@ -36,7 +36,7 @@ func (s patchStore) Save(ctx context.Context, r nodepatch.Record) error {
 }
 
 // readPatch sets the progress of the patch from the record.
-func readPatch(w *observed) {
+func readPatch(w *pass) {
 	f, r := &w.facts, w.record.Patch
 	switch {
 	case w.isOrphan || w.p.Spec.Pioneer == nil:
@@ -56,12 +56,12 @@ func readPatch(w *observed) {
 
 // servesForPatch reports whether the patch has not ended, so that no deadline of the capture runs. The patch has deadlines
 // of its own.
-func servesForPatch(w *observed) bool {
+func servesForPatch(w *pass) bool {
 	return w.facts.Donor.Patch == plan.PatchWanted || w.facts.Donor.Patch == plan.PatchUnderWay
 }
 
 // patchEndedAt is the end of the patch; zero without an ended patch.
-func patchEndedAt(w *observed) time.Time {
+func patchEndedAt(w *pass) time.Time {
 	if w.record.Patch == nil {
 		return time.Time{}
 	}
@@ -69,12 +69,12 @@ func patchEndedAt(w *observed) time.Time {
 }
 
 // patchDonor makes one step of the patch, and records the end of the patch.
-func patchDonor(ctx context.Context, e *Engine, w *observed) error {
+func patchDonor(ctx context.Context, e *Engine, w *pass) error {
 	var r nodepatch.Record
 	if w.record.Patch != nil {
 		r = *w.record.Patch
-	} else if w.node != nil {
-		r.NodeUID = w.node.UID
+	} else if w.donor.node != nil {
+		r.NodeUID = w.donor.node.UID
 	}
 	problem := ""
 	patcher := nodepatch.Patcher{
@@ -121,7 +121,7 @@ func patchDonor(ctx context.Context, e *Engine, w *observed) error {
 }
 
 // patchTask is the patch of the donor.
-func patchTask(ctx context.Context, e *Engine, w *observed, r nodepatch.Record) (nodepatch.Task, error) {
+func patchTask(ctx context.Context, e *Engine, w *pass, r nodepatch.Record) (nodepatch.Task, error) {
 	pioneer, settings := w.p.Spec.Pioneer.Defaulted(), w.p.Spec.Settings.Defaulted()
 	t := nodepatch.Task{
 		Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID},
@@ -143,7 +143,7 @@ func patchTask(ctx context.Context, e *Engine, w *observed, r nodepatch.Record) 
 }
 
 // isGoneForPatch reports whether the patch ends without the node. An added donor that is off is not started for its end.
-func isGoneForPatch(w *observed) bool {
+func isGoneForPatch(w *pass) bool {
 	f := &w.facts
 	return f.Donor.Power == plan.InstanceGone || f.Donor.Power == plan.Off && f.Leaving.Added && (f.Failed || f.Deleting)
 }
@@ -161,7 +161,7 @@ func failedLevels(ctx context.Context, e *Engine, p *v1alpha1.Prototype) (map[st
 }
 
 // patchPhase is the phase of a step of the patch, from the record before the step.
-func patchPhase(w *observed) v1alpha1.Phase {
+func patchPhase(w *pass) v1alpha1.Phase {
 	switch r := w.record.Patch; {
 	case r == nil || r.Result != string(patchplan.Patched):
 		return v1alpha1.PhasePatching
@@ -172,14 +172,14 @@ func patchPhase(w *observed) v1alpha1.Phase {
 }
 
 // reportPatch copies the record of the patch to the status.
-func reportPatch(w *observed) {
+func reportPatch(w *pass) {
 	if r := w.record.Patch; r != nil && w.p.Spec.Pioneer != nil {
 		w.p.Status.Patch = r.PatchStatus.DeepCopy()
 	}
 }
 
 // patchProgress describes the step of the patch. The text is stable during a wait.
-func patchProgress(w *observed, d patchplan.Decision, problem string) string {
+func patchProgress(w *pass, d patchplan.Decision, problem string) string {
 	r := w.record.Patch
 	switch {
 	case w.facts.Failed || w.facts.Deleting:
@@ -202,7 +202,7 @@ func patchProgress(w *observed, d patchplan.Decision, problem string) string {
 }
 
 // patches records the steps that users wait for.
-func (a eventRecorder) patches(w *observed, d patchplan.Decision) {
+func (a eventRecorder) patches(w *pass, d patchplan.Decision) {
 	name, r := w.p.Spec.Donor.NodeName, w.record.Patch
 	switch d.Do {
 	case patchplan.OrderPatch:
@@ -218,16 +218,16 @@ func (a eventRecorder) patches(w *observed, d patchplan.Decision) {
 }
 
 // patchFailureMessage explains the failures of pioneers; an empty text is another failure.
-func patchFailureMessage(w *observed, why plan.Reason) string {
+func patchFailureMessage(w *pass, why plan.Reason) string {
 	n, r := w.p.Spec.Donor.NodeName, w.record.Patch
 	switch {
 	case why == plan.NothingToPatch && w.facts.Leaving.Added:
 		return fmt.Sprintf("node %s, which pool %s got for the patch, has all patches, so no new image is needed", n, w.p.Spec.Pool)
 	case why == plan.NothingToPatch:
 		return fmt.Sprintf("node %s has all patches, so no new image is needed. To capture the node as it is, run `kamino capture %s`", n, n)
-	case why == plan.PatchLevelChanged && w.proof != nil && r != nil:
+	case why == plan.PatchLevelChanged && w.disk.proof != nil && r != nil:
 		return fmt.Sprintf("the disk of node %s has patch level %s, but the watched node had %s: another tool changed packages. Disable that tool, then %s",
-			n, cmp.Or(w.proof.PatchLevel, "unknown"), r.Level, retryPatch(w))
+			n, cmp.Or(w.disk.proof.PatchLevel, "unknown"), r.Level, retryPatch(w))
 	case why == plan.DonorNotPatched && r != nil:
 		return patchTroubleMessage(w, r)
 	}
@@ -235,7 +235,7 @@ func patchFailureMessage(w *observed, why plan.Reason) string {
 }
 
 // retryPatch is the remedy of a new attempt with a pioneer.
-func retryPatch(w *observed) string {
+func retryPatch(w *pass) string {
 	if w.facts.Leaving.Added {
 		return fmt.Sprintf("run `kamino capture --pool %s --pioneer=Grow`", w.p.Spec.Pool)
 	}
@@ -243,7 +243,7 @@ func retryPatch(w *observed) string {
 }
 
 // repair is the remedy for a node with a failed package. An added node is removed automatically.
-func repair(w *observed) string {
+func repair(w *pass) string {
 	if w.facts.Leaving.Added {
 		return "correct the cause, then " + retryPatch(w)
 	}
@@ -251,7 +251,7 @@ func repair(w *observed) string {
 }
 
 // patchTroubleMessage explains the failure in the record of the patch.
-func patchTroubleMessage(w *observed, r *nodepatch.Record) string {
+func patchTroubleMessage(w *pass, r *nodepatch.Record) string {
 	n, limits := w.p.Spec.Donor.NodeName, w.p.Spec.Settings.Defaulted()
 	retry := retryPatch(w)
 	switch patchplan.Reason(r.Failure) {

@@ -147,11 +147,11 @@ var waitingTroubles = map[string]bool{
 }
 
 // podTrouble explains why the pod will bring no proof; empty if a proof is possible.
-func (w *observed) podTrouble() string {
-	if o := w.record.Order; o != nil && w.pod.Annotations[v1alpha1.OrderAnnotation] != string(o.UID) {
+func (w *pass) podTrouble() string {
+	if o := w.record.Order; o != nil && w.disk.pod.Annotations[v1alpha1.OrderAnnotation] != string(o.UID) {
 		return "the pod belongs to another order: delete the pod, then try again"
 	}
-	return podTrouble(w.pod)
+	return podTrouble(w.disk.pod)
 }
 
 // podTrouble is the trouble in the pod's status.

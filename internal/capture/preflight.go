@@ -9,22 +9,22 @@ import (
 )
 
 // hasBegun reports whether the capture has begun or ended, so that no preflight is needed.
-func (w *observed) hasBegun() bool {
+func (w *pass) hasBegun() bool {
 	f := &w.facts
 	return w.isHeld() || f.MustBoot() || f.Failed || f.Deleting || w.isInspecting()
 }
 
 // lookPreflight checks the admission of a capture that has not begun. A known obstacle refuses the capture, even if
 // other facts are unreadable.
-func (e *Engine) lookPreflight(ctx context.Context, w *observed) error {
+func (e *Engine) lookPreflight(ctx context.Context, w *pass) error {
 	if w.hasBegun() && w.pool != "" {
 		return nil
 	}
-	w.admission = preflight{e}.gather(ctx, w)
-	verdict := w.admission.Judge()
-	w.refusals, w.admissionErr, w.imageLimitWarning = verdict.Refusals, verdict.Trouble(), w.admission.ImageLimitWarning()
-	w.facts.Queued, _ = w.admission.Queued.Get()
-	w.facts.Refused = len(w.refusals) > 0
+	w.preflight.admission = preflight{e}.gather(ctx, w)
+	verdict := w.preflight.admission.Judge()
+	w.preflight.refusals, w.preflight.admissionErr, w.preflight.imageLimitWarning = verdict.Refusals, verdict.Trouble(), w.preflight.admission.ImageLimitWarning()
+	w.facts.Queued, _ = w.preflight.admission.Queued.Get()
+	w.facts.Refused = len(w.preflight.refusals) > 0
 	return verdict.Err()
 }
 
@@ -36,21 +36,21 @@ func (e *Engine) Case(ctx context.Context, p *v1alpha1.Prototype) (*admission.Ca
 		return nil, err
 	}
 	e.askEvictions(ctx, w)
-	return w.admission, nil
+	return w.preflight.admission, nil
 }
 
 // askEvictions asks the API server whether budgets would block the evictions, as a dry run, and judges the case again.
-func (e *Engine) askEvictions(ctx context.Context, w *observed) {
-	if w.admission == nil || w.admission.Again || w.p.Spec.AddsDonor() || len(w.remainingPods.Pods) == 0 {
+func (e *Engine) askEvictions(ctx context.Context, w *pass) {
+	if w.preflight.admission == nil || w.preflight.admission.Again || w.p.Spec.AddsDonor() || len(w.donor.remainingPods.Pods) == 0 {
 		return
 	}
-	found, err := w.admission.Pods.Get()
+	found, err := w.preflight.admission.Pods.Get()
 	if err != nil {
 		return
 	}
-	for _, b := range node.HeldBack(ctx, e.Kube, w.remainingPods) {
+	for _, b := range node.HeldBack(ctx, e.Kube, w.donor.remainingPods) {
 		found.Blocked = append(found.Blocked, b.String())
 	}
-	w.admission.Pods = admission.Found(found)
-	w.refusals = w.admission.Judge().Refusals
+	w.preflight.admission.Pods = admission.Found(found)
+	w.preflight.refusals = w.preflight.admission.Judge().Refusals
 }

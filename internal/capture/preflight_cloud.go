@@ -16,8 +16,8 @@ import (
 )
 
 // cloud collects the facts of the cloud.
-func (q preflight) cloud(ctx context.Context, w *observed, c *admission.Case) {
-	asked := cloudCalls{w.instanceErr}
+func (q preflight) cloud(ctx context.Context, w *pass, c *admission.Case) {
+	asked := cloudCalls{w.preflight.instanceErr}
 	c.BuiltFrom = ask(&asked, func() (cloud.Image, error) { return q.builtFrom(ctx, w) })
 	c.Cloud = ask(&asked, func() ([]cloud.Refusal, error) { return q.preflight(ctx, w) })
 	if _, err := c.Cloud.Get(); cloud.Is(err, cloud.NotFound) || cloud.Is(err, cloud.Unsupported) {
@@ -26,7 +26,7 @@ func (q preflight) cloud(ctx context.Context, w *observed, c *admission.Case) {
 	c.Recipe = ask(&asked, func() (cloud.Pool, error) { return q.Cloud.Pool(ctx, w.pool) })
 	c.Images = ask(&asked, func() (admission.Images, error) { return q.images(ctx, w, c) })
 	c.CustomData = ask(&asked, func() (admission.CustomData, error) { return q.customData(ctx, w) })
-	w.recipe, _ = c.Recipe.Get()
+	w.promotion.recipe, _ = c.Recipe.Get()
 }
 
 // cloudCalls stops further requests of one observation after a request without an answer.
@@ -50,15 +50,15 @@ func isCloudOutage(err error) bool {
 }
 
 // builtFrom is the image version of the donor. A donor without a version costs no request.
-func (q preflight) builtFrom(ctx context.Context, w *observed) (cloud.Image, error) {
-	if w.instanceErr != nil || w.instance.BuiltFrom == "" {
-		return cloud.Image{}, w.instanceErr
+func (q preflight) builtFrom(ctx context.Context, w *pass) (cloud.Image, error) {
+	if w.preflight.instanceErr != nil || w.donor.instance.BuiltFrom == "" {
+		return cloud.Image{}, w.preflight.instanceErr
 	}
-	return q.Cloud.Image(ctx, cloud.ImageRef{Pool: w.pool, Version: w.instance.BuiltFrom})
+	return q.Cloud.Image(ctx, cloud.ImageRef{Pool: w.pool, Version: w.donor.instance.BuiltFrom})
 }
 
 // images counts the images of the pool's instances. Pools that are too small for the cloud's limit are skipped.
-func (q preflight) images(ctx context.Context, w *observed, c *admission.Case) (admission.Images, error) {
+func (q preflight) images(ctx context.Context, w *pass, c *admission.Case) (admission.Images, error) {
 	pool, err := c.Recipe.Get()
 	if err != nil || !imagecount.Possible(pool.Capacity, q.Cloud.MaxImages(w.pool)) {
 		return admission.Images{}, err
@@ -73,7 +73,7 @@ func (q preflight) images(ctx context.Context, w *observed, c *admission.Case) (
 	found := admission.Images{Spread: imagecount.Of(pool.Recipe, instances, q.Cloud.MaxImages(w.pool)), Names: map[cloud.InstanceID]string{}}
 	around, _ := c.PoolNodes.Get()
 	for _, id := range found.Spread.Brief().Oldest(pool.Recipe).Instances {
-		for _, n := range append([]corev1.Node{*w.node}, around.Peers...) {
+		for _, n := range append([]corev1.Node{*w.donor.node}, around.Peers...) {
 			if q.Cloud.SameInstance(cloud.InstanceID(n.Spec.ProviderID), id) {
 				found.Names[id] = n.Name
 			}
@@ -83,7 +83,7 @@ func (q preflight) images(ctx context.Context, w *observed, c *admission.Case) (
 }
 
 // customData checks the Secret from the settings, and whether the promotion needs the Secret.
-func (q preflight) customData(ctx context.Context, w *observed) (admission.CustomData, error) {
+func (q preflight) customData(ctx context.Context, w *pass) (admission.CustomData, error) {
 	_, err := promotion(q).customData(ctx, w.p)
 	var missing *cloud.Error
 	if !errors.As(err, &missing) || missing.Refusal == nil {
@@ -125,12 +125,12 @@ func (f *preflights) add(spec preflightKey, now time.Time) {
 
 // preflight asks the provider, unless a recent preflight found no refusal. Refusals of the instance and of the pool are
 // always current, because both are read in each observation.
-func (q preflight) preflight(ctx context.Context, w *observed) ([]cloud.Refusal, error) {
+func (q preflight) preflight(ctx context.Context, w *pass) ([]cloud.Refusal, error) {
 	spec := preflightKey{PreflightSpec: cloud.PreflightSpec{Pool: w.pool, Instance: w.id, Version: w.p.Spec.Version,
 		Removes: w.p.Spec.ReplacesDonor(), Grows: w.p.Spec.GrowsFirst(),
 		RemovesBootstrap: removesBootstrap(w.p)}, trial: w.p.Spec.Settings.Trial.Mode}
-	if w.instance.ID != "" && q.preflights.isValid(spec, q.now()) {
-		return slices.Clone(w.instance.Refusals), nil
+	if w.donor.instance.ID != "" && q.preflights.isValid(spec, q.now()) {
+		return slices.Clone(w.donor.instance.Refusals), nil
 	}
 	refusals, err := q.Cloud.Preflight(ctx, spec.PreflightSpec)
 	if err != nil {

@@ -29,7 +29,7 @@ import (
 
 // gather collects all facts for the admission of a capture; package admission decides. A failed read becomes part of
 // the case, and the other reads continue.
-func (q preflight) gather(ctx context.Context, w *observed) *admission.Case {
+func (q preflight) gather(ctx context.Context, w *pass) *admission.Case {
 	c := &admission.Case{
 		Now: q.now(), Prototype: w.p, Pool: w.pool, Unplaced: w.noPoolReason, Image: q.Image, AllowedImages: q.AllowedImages,
 		Namespace: q.podNamespace(), OwnNode: q.OwnNode, Drives: q.Drives, Again: w.facts.Disk.Pod != plan.NoPod,
@@ -38,9 +38,9 @@ func (q preflight) gather(ctx context.Context, w *observed) *admission.Case {
 		return c
 	}
 	c.PoolName = q.Cloud.PoolName(w.pool)
-	c.Donor = admission.Found(admission.Donor{Node: w.namedNode, Replaced: w.namedNode != nil && w.node == nil})
+	c.Donor = admission.Found(admission.Donor{Node: w.donor.namedNode, Replaced: w.donor.namedNode != nil && w.donor.node == nil})
 	q.turn(ctx, w, c)
-	if w.node != nil {
+	if w.donor.node != nil {
 		q.surroundings(ctx, w, c)
 	}
 	if c.Strayed() {
@@ -58,7 +58,7 @@ func (q preflight) gather(ctx context.Context, w *observed) *admission.Case {
 }
 
 // turn reads the other captures and the kured lock.
-func (q preflight) turn(ctx context.Context, w *observed, c *admission.Case) {
+func (q preflight) turn(ctx context.Context, w *pass, c *admission.Case) {
 	list := &v1alpha1.PrototypeList{}
 	err := q.Client.List(ctx, list)
 	if apierrors.IsNotFound(err) { // a preview in a cluster without the definitions
@@ -70,18 +70,18 @@ func (q preflight) turn(ctx context.Context, w *observed, c *admission.Case) {
 	list.Items = slices.DeleteFunc(list.Items, func(other v1alpha1.Prototype) bool {
 		return other.Name == w.p.Name
 	})
-	w.activeCaptures = holding(list.Items)
+	w.preflight.activeCaptures = holding(list.Items)
 	lock, kuredErr := kured.Read(ctx, q.Kube, q.Kured, q.now())
-	w.kured = lock
+	w.preflight.kured = lock
 	vacant, vacantErr := 0, error(nil)
-	if len(w.activeCaptures) < q.concurrent() {
+	if len(w.preflight.activeCaptures) < q.concurrent() {
 		vacant, vacantErr = q.unfilledPlaces(ctx, list.Items)
 	}
-	w.awaitsPoolReplacement = vacant > 0
-	if len(w.activeCaptures)+vacant < q.concurrent() && vacantErr == nil {
-		w.removals, vacantErr = q.removals(ctx, list.Items)
+	w.preflight.awaitsReplacement = vacant > 0
+	if len(w.preflight.activeCaptures)+vacant < q.concurrent() && vacantErr == nil {
+		w.preflight.removals, vacantErr = q.removals(ctx, list.Items)
 	}
-	c.Queued = admission.LookupOf(len(w.activeCaptures)+vacant+w.removals >= q.concurrent() || lock.Node != "", cmp.Or(err, vacantErr, kuredErr))
+	c.Queued = admission.LookupOf(len(w.preflight.activeCaptures)+vacant+w.preflight.removals >= q.concurrent() || lock.Node != "", cmp.Or(err, vacantErr, kuredErr))
 	of := make([]cloud.Membership, len(list.Items))
 	if err == nil {
 		of, err = membership.OfPrototypes(ctx, q.Cloud, list.Items)
@@ -153,7 +153,7 @@ func (q preflight) unfilledPlaces(ctx context.Context, prototypes []v1alpha1.Pro
 }
 
 // surroundings reads the nodes of the pool.
-func (q preflight) surroundings(ctx context.Context, w *observed, c *admission.Case) {
+func (q preflight) surroundings(ctx context.Context, w *pass, c *admission.Case) {
 	var around admission.PoolNodes
 	err := membership.Each(ctx, q.Kube, q.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
 		switch {
@@ -191,13 +191,13 @@ func (q preflight) reservedAmong(ctx context.Context, nodes []corev1.Node) (map[
 }
 
 // pods reads the pods that a drain would evict.
-func (q preflight) pods(ctx context.Context, w *observed, c *admission.Case) {
-	left, err := node.Left(ctx, q.Kube, w.node.Name, w.p.Spec.Settings.Drain, ownPod(q.podNamespace(), w.p))
-	w.remainingPods = left
+func (q preflight) pods(ctx context.Context, w *pass, c *admission.Case) {
+	left, err := node.Left(ctx, q.Kube, w.donor.node.Name, w.p.Spec.Settings.Drain, ownPod(q.podNamespace(), w.p))
+	w.donor.remainingPods = left
 	found := admission.Pods{Stuck: left.Stuck, Protected: left.Protected}
 	if err == nil && c.AsksRebooter() {
 		var runs bool
-		if runs, err = kured.RunsOn(ctx, q.Kube, q.Kured, w.node.Name); runs {
+		if runs, err = kured.RunsOn(ctx, q.Kube, q.Kured, w.donor.node.Name); runs {
 			found.Rebooter = q.Kured
 		}
 	}
@@ -205,8 +205,8 @@ func (q preflight) pods(ctx context.Context, w *observed, c *admission.Case) {
 }
 
 // cluster reads all further facts from the cluster.
-func (q preflight) cluster(ctx context.Context, w *observed, c *admission.Case) {
-	c.ClockAhead = admission.LookupOf(q.clockAhead(ctx, w.node.Name))
+func (q preflight) cluster(ctx context.Context, w *pass, c *admission.Case) {
+	c.ClockAhead = admission.LookupOf(q.clockAhead(ctx, w.donor.node.Name))
 	c.Account = admission.LookupOf(q.account(ctx))
 	queued, _ := c.Queued.Get()
 	if there, err := c.Account.Get(); err == nil && there && !queued {
@@ -228,8 +228,8 @@ func (q preflight) cluster(ctx context.Context, w *observed, c *admission.Case) 
 
 // carryOverDenied asks the API server whether this process may write the labels and taints that the replacement gets. Other
 // errors deny nothing: a webhook may not know dry runs.
-func (q preflight) carryOverDenied(ctx context.Context, w *observed) string {
-	err := node.TryCarryOver(ctx, q.Kube, w.node, w.p.Spec.Settings.Donor.CarryOver)
+func (q preflight) carryOverDenied(ctx context.Context, w *pass) string {
+	err := node.TryCarryOver(ctx, q.Kube, w.donor.node, w.p.Spec.Settings.Donor.CarryOver)
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 		return err.Error()
 	}
@@ -323,7 +323,7 @@ func (q preflight) orderRefused(ctx context.Context, p *v1alpha1.Prototype) stri
 
 // podRefused creates the generalize pod as a dry run: Pod Security, a quota or a webhook may refuse the pod. Missing
 // permissions and other errors are ignored, because a command may run with few rights.
-func (q preflight) podRefused(ctx context.Context, w *observed) string {
+func (q preflight) podRefused(ctx context.Context, w *pass) string {
 	pod := generalizePod(w.p, w.record, q.podNamespace(), q.Image)
 	if pod.Spec.Containers[0].Image == "" {
 		return ""

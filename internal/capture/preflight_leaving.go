@@ -24,7 +24,7 @@ const (
 
 // removalFacts collects the volumes that a leaving donor takes away, and the means of its pool to get a replacement. Missing
 // or forbidden objects are ignored.
-func (q preflight) removalFacts(ctx context.Context, w *observed, c *admission.Case) (admission.DonorRemoval, error) {
+func (q preflight) removalFacts(ctx context.Context, w *pass, c *admission.Case) (admission.DonorRemoval, error) {
 	var found admission.DonorRemoval
 	volumes, err := q.Kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
 	switch {
@@ -34,7 +34,7 @@ func (q preflight) removalFacts(ctx context.Context, w *observed, c *admission.C
 		return found, fmt.Errorf("list persistentvolumes: %w", err)
 	}
 	for i := range volumes.Items {
-		if admission.OnNode(&volumes.Items[i], w.node) {
+		if admission.OnNode(&volumes.Items[i], w.donor.node) {
 			found.Volumes = append(found.Volumes, volumes.Items[i].Name)
 		}
 	}
@@ -44,7 +44,7 @@ func (q preflight) removalFacts(ctx context.Context, w *observed, c *admission.C
 		return found, err
 	}
 	signed := slices.ContainsFunc(keys(info), func(key string) bool { return strings.HasPrefix(key, tokenSignature) })
-	_, machine := w.node.Annotations[cloud.MachineAnnotation] // Cluster API creates a token for each new machine
+	_, machine := w.donor.node.Annotations[cloud.MachineAnnotation] // Cluster API creates a token for each new machine
 	found.NoToken = info != nil && !signed && !machine
 	status, err := q.configMapData(ctx, metav1.NamespaceSystem, autoscalerStatus)
 	found.Most = admission.MostByAutoscaler(status["status"], c.PoolName)

@@ -17,7 +17,7 @@ func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.R
 	if err != nil {
 		return nil, err
 	}
-	return w.refusals, nil
+	return w.preflight.refusals, nil
 }
 
 // Preview returns the plan of a capture of the Prototype, which need not exist. With an error, the result has all known
@@ -30,28 +30,28 @@ func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (admission.
 	}
 	e.askEvictions(ctx, w)
 	if p.Spec.AddsDonor() {
-		w.remainingPods = node.Remaining{} // of a node like the donor
+		w.donor.remainingPods = node.Remaining{} // of a node like the donor
 	}
-	preview := admission.Preview{Refusals: w.refusals, Evicts: w.remainingPods.Names(), ImageLimitWarning: w.imageLimitWarning}
-	if w.admission != nil {
-		preview.Removal = w.admission.RemovalCost()
+	preview := admission.Preview{Refusals: w.preflight.refusals, Evicts: w.donor.remainingPods.Names(), ImageLimitWarning: w.preflight.imageLimitWarning}
+	if w.preflight.admission != nil {
+		preview.Removal = w.preflight.admission.RemovalCost()
 	}
 	more, check, err := patchSetCheck{e}.preview(ctx, p)
-	w.admissionErr = cmp.Or(w.admissionErr, err)
+	w.preflight.admissionErr = cmp.Or(w.preflight.admissionErr, err)
 	preview.Refusals, preview.PatchCheck = append(preview.Refusals, more...), check
-	if w.recipe.ID == "" {
-		return preview, w.admissionErr
+	if w.promotion.recipe.ID == "" {
+		return preview, w.preflight.admissionErr
 	}
 	change, err := e.Cloud.RecipeChange(ctx, w.ref(), removesBootstrap(p))
 	if err != nil {
-		return preview, cmp.Or(w.admissionErr, err)
+		return preview, cmp.Or(w.preflight.admissionErr, err)
 	}
-	preview.Change, preview.Irreversible = &change, w.recipe.Recipe.Version == ""
+	preview.Change, preview.Irreversible = &change, w.promotion.recipe.Recipe.Version == ""
 	images, err := e.Cloud.Images(ctx, w.pool)
 	if err != nil {
-		return preview, cmp.Or(w.admissionErr, err)
+		return preview, cmp.Or(w.preflight.admissionErr, err)
 	}
 	images = append(images, cloud.Image{Version: p.Spec.Version, State: cloud.Complete})
 	preview.Retires, err = promotion{e}.retirable(ctx, w.pool, images, p.Spec.Version, int(p.Spec.Settings.Defaulted().Keep))
-	return preview, cmp.Or(w.admissionErr, err)
+	return preview, cmp.Or(w.preflight.admissionErr, err)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // lookRecipe reads the pool's recipe once the image is complete, and then the versions to retire.
-func (m promotion) lookRecipe(ctx context.Context, w *observed) error {
+func (m promotion) lookRecipe(ctx context.Context, w *pass) error {
 	f := &w.facts
 	if !isRecipeRelevant(f) {
 		return nil
@@ -31,10 +31,10 @@ func (m promotion) lookRecipe(ctx context.Context, w *observed) error {
 		return nil
 	}
 	var err error
-	if w.change, err = m.Cloud.RecipeChange(ctx, w.ref(), removesBootstrap(w.p)); err != nil {
+	if w.promotion.change, err = m.Cloud.RecipeChange(ctx, w.ref(), removesBootstrap(w.p)); err != nil {
 		return err
 	}
-	f.Promotion.Recipe, f.Promotion.Manual = w.recipeState(), f.Promotion.Manual || w.change.HandOver != ""
+	f.Promotion.Recipe, f.Promotion.Manual = w.recipeState(), f.Promotion.Manual || w.promotion.change.HandOver != ""
 	if f.Promotion.Recipe == plan.RecipeElsewhere {
 		m.lookContents(ctx, w)
 		f.Promotion.Saved, err = m.lookSaved(ctx, w)
@@ -54,13 +54,13 @@ func isRecipeRelevant(f *plan.Facts) bool {
 }
 
 // lookPool reads the pool. A deleted pool counts as a changed recipe.
-func (m promotion) lookPool(ctx context.Context, w *observed) (there bool, err error) {
-	w.recipe, err = m.Cloud.Pool(ctx, w.pool)
+func (m promotion) lookPool(ctx context.Context, w *pass) (there bool, err error) {
+	w.promotion.recipe, err = m.Cloud.Pool(ctx, w.pool)
 	if cloud.Is(err, cloud.NotFound) {
 		if err := confirmPoolGone(ctx, m.Engine, w); err != nil {
 			return false, err
 		}
-		w.facts.Promotion.Recipe, w.isPoolDeleted = plan.RecipeChanged, true
+		w.facts.Promotion.Recipe, w.promotion.isPoolDeleted = plan.RecipeChanged, true
 		return false, nil
 	}
 	if err != nil {
@@ -71,30 +71,30 @@ func (m promotion) lookPool(ctx context.Context, w *observed) (there bool, err e
 
 // unreadableRecipe is the error for a recipe that no longer names an image, for example after the deletion of its
 // launch template. The loss is no decision for another image, so the capture waits.
-func (w *observed) unreadableRecipe() error {
-	if w.recipe.Recipe.Image != "" || w.record.Recipe == "" {
+func (w *pass) unreadableRecipe() error {
+	if w.promotion.recipe.Recipe.Image != "" || w.record.Recipe == "" {
 		return nil
 	}
 	why := []string{"the recipe no longer names an image"}
-	for _, r := range w.recipe.Refusals {
+	for _, r := range w.promotion.recipe.Refusals {
 		why = append(why, r.Message)
 	}
-	return &cloud.Error{Kind: cloud.NotFound, Op: "read the recipe of", Resource: w.recipe.Name, Message: strings.Join(why, "; ")}
+	return &cloud.Error{Kind: cloud.NotFound, Op: "read the recipe of", Resource: w.promotion.recipe.Name, Message: strings.Join(why, "; ")}
 }
 
 // promotedInTrial reports whether a person promoted the version during the trial.
-func promotedInTrial(w *observed) plan.Recipe {
-	if w.recipe.Recipe.Version == w.p.Spec.Version {
+func promotedInTrial(w *pass) plan.Recipe {
+	if w.promotion.recipe.Recipe.Version == w.p.Spec.Version {
 		return plan.RecipeHere
 	}
 	return plan.RecipeElsewhere
 }
 
 // recipeState compares the recipe with this Prototype's version.
-func (w *observed) recipeState() plan.Recipe {
-	now := w.recipe.Recipe.Version
+func (w *pass) recipeState() plan.Recipe {
+	now := w.promotion.recipe.Recipe.Version
 	switch {
-	case w.change.Done:
+	case w.promotion.change.Done:
 		return plan.RecipeHere
 	case now != "" && imageversion.Compare(now, w.p.Spec.Version) > 0:
 		return plan.RecipeNewer
@@ -107,12 +107,12 @@ func (w *observed) recipeState() plan.Recipe {
 
 // isRecipeChanged reports whether another client changed the recipe's image since the begin of the capture. Kamino does
 // not overwrite such a change.
-func (w *observed) isRecipeChanged() bool {
-	before, now := w.record.Recipe, w.recipe.Recipe
+func (w *pass) isRecipeChanged() bool {
+	before, now := w.record.Recipe, w.promotion.recipe.Recipe
 	return before != "" && !strings.EqualFold(now.Image, before) && imageversion.Compare(now.Version, w.p.Spec.Version) != 0
 }
 
-func (m promotion) lookRetirement(ctx context.Context, w *observed) error {
+func (m promotion) lookRetirement(ctx context.Context, w *pass) error {
 	images, err := m.Cloud.Images(ctx, w.pool)
 	if err != nil {
 		return err
@@ -124,10 +124,10 @@ func (m promotion) lookRetirement(ctx context.Context, w *observed) error {
 		}
 	}
 	keep := int(w.p.Spec.Settings.Defaulted().Keep)
-	if w.retire, err = m.retirable(ctx, w.pool, images, w.p.Spec.Version, keep); err != nil {
+	if w.promotion.retire, err = m.retirable(ctx, w.pool, images, w.p.Spec.Version, keep); err != nil {
 		return err
 	}
-	w.facts.Promotion.MustRetire = len(w.retire) > 0
+	w.facts.Promotion.MustRetire = len(w.promotion.retire) > 0
 	return nil
 }
 
@@ -174,14 +174,14 @@ func removesBootstrap(p *v1alpha1.Prototype) bool {
 }
 
 // retire deletes the versions beyond the retention limit. The versions are recorded before the first deletion.
-func (m promotion) retire(ctx context.Context, w *observed) error {
+func (m promotion) retire(ctx context.Context, w *pass) error {
 	isRecorded := func(version string) bool { return slices.Contains(w.record.Retired, version) }
-	if added := slices.DeleteFunc(slices.Clone(w.retire), isRecorded); len(added) > 0 {
+	if added := slices.DeleteFunc(slices.Clone(w.promotion.retire), isRecorded); len(added) > 0 {
 		if err := m.record(ctx, w, func(r *v1alpha1.Record) { r.Retired = slices.Concat(r.Retired, added) }); err != nil {
 			return err
 		}
 	}
-	for _, version := range w.retire {
+	for _, version := range w.promotion.retire {
 		if err := m.Cloud.DeleteImage(ctx, cloud.ImageRef{Pool: w.pool, Version: version}); err != nil {
 			return err
 		}
@@ -198,30 +198,30 @@ func reportRetired(p *v1alpha1.Prototype, version string) {
 }
 
 // promote sets the recipe.
-func (m promotion) promote(ctx context.Context, w *observed) error {
+func (m promotion) promote(ctx context.Context, w *pass) error {
 	if err := (trials(m)).copyVerdict(ctx, w); err != nil {
 		return err
 	}
-	return m.Cloud.SetRecipe(ctx, w.change)
+	return m.Cloud.SetRecipe(ctx, w.promotion.change)
 }
 
 // mustScaleOut reports whether the pool has yet to grow. The tag of the version outlives a record that a restore of etcd replaced.
-func mustScaleOut(w *observed) bool {
-	done := w.record.ScaleOut != nil && w.record.ScaleOut.Done || w.image.Tags[cloud.TagGrownTo] != ""
+func mustScaleOut(w *pass) bool {
+	done := w.record.ScaleOut != nil && w.record.ScaleOut.Done || w.image.version.Tags[cloud.TagGrownTo] != ""
 	return w.p.Spec.Settings.Recipe.NewNodes > 0 && !done
 }
 
 // scaleOut grows the pool once. The target size is recorded before the growth. The completion is tagged and recorded afterwards.
-func (m promotion) scaleOut(ctx context.Context, w *observed) error {
+func (m promotion) scaleOut(ctx context.Context, w *pass) error {
 	if w.record.ScaleOut == nil {
-		target := w.recipe.Capacity + int64(w.p.Spec.Settings.Recipe.NewNodes)
+		target := w.promotion.recipe.Capacity + int64(w.p.Spec.Settings.Recipe.NewNodes)
 		if err := m.record(ctx, w, func(r *v1alpha1.Record) { r.ScaleOut = &v1alpha1.ScaleOut{Target: target} }); err != nil {
 			return err
 		}
 	}
 	target := w.record.ScaleOut.Target
-	if w.recipe.Capacity < target {
-		if err := m.Cloud.SetCapacity(ctx, w.pool, w.recipe.Capacity, target); err != nil {
+	if w.promotion.recipe.Capacity < target {
+		if err := m.Cloud.SetCapacity(ctx, w.pool, w.promotion.recipe.Capacity, target); err != nil {
 			return err
 		}
 	}

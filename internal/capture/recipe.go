@@ -16,29 +16,29 @@ import (
 
 // lookSaved reports whether the current removed parts of the recipe are saved. The first promotion of a pool also loses
 // the image: no version of the pool leads back.
-func (m promotion) lookSaved(ctx context.Context, w *observed) (saved bool, err error) {
-	own := w.recipe.Recipe.Version != "" || w.recipe.Recipe.Latest
-	if len(w.change.Removes) == 0 && own {
+func (m promotion) lookSaved(ctx context.Context, w *pass) (saved bool, err error) {
+	own := w.promotion.recipe.Recipe.Version != "" || w.promotion.recipe.Recipe.Latest
+	if len(w.promotion.change.Removes) == 0 && own {
 		return true, nil
 	}
-	if len(w.change.Removes) > 0 {
-		if w.customData, err = m.customData(ctx, w.p); err != nil {
+	if len(w.promotion.change.Removes) > 0 {
+		if w.promotion.customData, err = m.customData(ctx, w.p); err != nil {
 			return false, err
 		}
 	}
-	if w.savedRecipeName, saved, err = m.savedRecipes().Lookup(ctx, w.p.Name, w.change.Backup, w.customData); saved && err == nil {
-		w.p.Status.SavedRecipe = m.namespace() + "/" + w.savedRecipeName
+	if w.promotion.savedRecipeName, saved, err = m.savedRecipes().Lookup(ctx, w.p.Name, w.promotion.change.Backup, w.promotion.customData); saved && err == nil {
+		w.p.Status.SavedRecipe = m.namespace() + "/" + w.promotion.savedRecipeName
 	}
 	return saved, err
 }
 
 // saveRecipe saves the parts of the recipe that the promotion removes.
-func (m promotion) saveRecipe(ctx context.Context, w *observed) error {
+func (m promotion) saveRecipe(ctx context.Context, w *pass) error {
 	of := recipe.Owner{Prototype: w.p.Name, UID: w.p.UID, Pool: w.p.Spec.Pool, PoolID: w.pool, Version: w.p.Spec.Version}
-	if err := m.savedRecipes().Save(ctx, w.savedRecipeName, of, w.change.Backup, w.customData); err != nil {
+	if err := m.savedRecipes().Save(ctx, w.promotion.savedRecipeName, of, w.promotion.change.Backup, w.promotion.customData); err != nil {
 		return err
 	}
-	w.p.Status.SavedRecipe = m.namespace() + "/" + w.savedRecipeName
+	w.p.Status.SavedRecipe = m.namespace() + "/" + w.promotion.savedRecipeName
 	return nil
 }
 

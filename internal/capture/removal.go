@@ -18,10 +18,10 @@ import (
 )
 
 // readDeparture reads from the settings whether the donor returns. Without a Prototype, the reservation has the answer.
-func readDeparture(w *observed) {
+func readDeparture(w *pass) {
 	f := &w.facts
 	if w.isOrphan {
-		f.Leaving.Replaced = w.reservation != nil && w.reservation.Replacement != nil
+		f.Leaving.Replaced = w.donor.reservation != nil && w.donor.reservation.Replacement != nil
 		f.Leaving.GrowFirst, f.Leaving.Added = w.removalRecord().GrowFirst, w.removalRecord().Added
 	} else {
 		f.Leaving.Replaced, f.Leaving.GrowFirst, f.Leaving.Added = w.p.Spec.ReplacesDonor(), w.p.Spec.GrowsFirst(), w.p.Spec.AddsDonor()
@@ -30,43 +30,43 @@ func readDeparture(w *observed) {
 }
 
 // removalRecord returns the recorded replacement, or the zero value.
-func (w *observed) removalRecord() v1alpha1.DonorReplacement {
+func (w *pass) removalRecord() v1alpha1.DonorReplacement {
 	if w.record.Replacement != nil {
 		return *w.record.Replacement
 	}
-	if w.reservation != nil && w.reservation.Replacement != nil {
-		return *w.reservation.Replacement
+	if w.donor.reservation != nil && w.donor.reservation.Replacement != nil {
+		return *w.donor.reservation.Replacement
 	}
 	return v1alpha1.DonorReplacement{}
 }
 
 // isRemoving reports whether the record says that the donor's instance is removed.
-func (w *observed) isRemoving() bool { return w.facts.Leaving.Replaced && w.removalRecord().Removing }
+func (w *pass) isRemoving() bool { return w.facts.Leaving.Replaced && w.removalRecord().Removing }
 
 // mustBeRemoved reports whether the donor can only be removed, as in package plan.
-func mustBeRemoved(w *observed) bool { return w.facts.Leaving.Replaced && w.facts.Disk.Touched }
+func mustBeRemoved(w *pass) bool { return w.facts.Leaving.Replaced && w.facts.Disk.Touched }
 
 // outOfServiceSince is the begin of the donor's time out of service. A donor with GrowFirst serves until Protect, and a
 // pioneer until the end of its patch.
-func (w *observed) outOfServiceSince() (at time.Time, taken bool) {
+func (w *pass) outOfServiceSince() (at time.Time, taken bool) {
 	d := w.removalRecord()
 	switch {
-	case w.reservation == nil:
+	case w.donor.reservation == nil:
 		return time.Time{}, false
 	case servesForPatch(w):
-		return w.reservation.ReservedAt.Time, false
+		return w.donor.reservation.ReservedAt.Time, false
 	case !patchEndedAt(w).IsZero():
 		return patchEndedAt(w), true
 	case !w.facts.Leaving.Replaced || !w.facts.Leaving.GrowFirst || w.record.LeaveBoot() != "" && d.OutOfServiceSince == nil:
-		return w.reservation.ReservedAt.Time, true
+		return w.donor.reservation.ReservedAt.Time, true
 	case d.OutOfServiceSince == nil:
-		return w.reservation.ReservedAt.Time, false
+		return w.donor.reservation.ReservedAt.Time, false
 	}
 	return d.OutOfServiceSince.Time, true
 }
 
 // needsReplacement reports whether the capture needs the donor's replacement before its next step.
-func needsReplacement(w *observed) bool {
+func needsReplacement(w *pass) bool {
 	f := &w.facts
 	return f.Leaving.Replaced && f.Leaving.GrowFirst && !f.Leaving.Added && f.Hold.Recorded && f.Hold.Lock == plan.Ours && f.Donor.Node != plan.NodeGone && f.Disk.Pod == plan.NoPod &&
 		!f.MustBoot() && !f.Failed && !f.Deleting && !f.Hold.Overdue && f.Donor.Patch != plan.PatchUnderWay
@@ -74,7 +74,7 @@ func needsReplacement(w *observed) bool {
 
 // readReplacement looks for the replacement of a donor before the drain. The cloud is not asked before the growth is
 // recorded, nor while the recorded replacement serves.
-func (d replacements) readReplacement(ctx context.Context, w *observed) error {
+func (d replacements) readReplacement(ctx context.Context, w *pass) error {
 	f, replacement := &w.facts, w.removalRecord()
 	if !needsReplacement(w) {
 		_, taken := w.outOfServiceSince()
@@ -86,10 +86,10 @@ func (d replacements) readReplacement(ctx context.Context, w *observed) error {
 		return nil
 	}
 	var err error
-	if w.replacement, err = d.recordedNode(ctx, replacement); err != nil {
+	if w.donor.replacement, err = d.recordedNode(ctx, replacement); err != nil {
 		return err
 	}
-	if w.replacement != nil {
+	if w.donor.replacement != nil {
 		f.Leaving.Replacement = plan.ReplacementReady
 		return nil
 	}
@@ -97,19 +97,19 @@ func (d replacements) readReplacement(ctx context.Context, w *observed) error {
 	if err != nil {
 		return err
 	}
-	w.capacity = pool.Capacity
-	if w.capacity >= replacement.Target {
-		if w.replacement, err = d.findNewNode(ctx, w, acceptsPods); err != nil {
+	w.donor.capacity = pool.Capacity
+	if w.donor.capacity >= replacement.Target {
+		if w.donor.replacement, err = d.findNewNode(ctx, w, acceptsPods); err != nil {
 			return err
 		}
 	}
 	limit := w.p.Spec.Settings.Defaulted().OutOfService.ReadyTimeout.Duration
 	switch {
-	case w.replacement != nil:
-		f.Leaving.Replacement, f.Leaving.MustTakeOut = plan.ReplacementReady, w.replacement.Name != replacement.Node
+	case w.donor.replacement != nil:
+		f.Leaving.Replacement, f.Leaving.MustTakeOut = plan.ReplacementReady, w.donor.replacement.Name != replacement.Node
 	case replacement.OutOfServiceSince == nil && replacement.DecidedAt != nil && d.now().Sub(replacement.DecidedAt.Time) > limit:
 		f.Leaving.Replacement = plan.ReplacementLate
-	case w.capacity < replacement.Target:
+	case w.donor.capacity < replacement.Target:
 		f.Leaving.Replacement = plan.ReplacementWanted
 	default:
 		f.Leaving.Replacement = plan.ReplacementAwaited
@@ -153,7 +153,7 @@ func acceptsPods(n *corev1.Node) bool {
 }
 
 // readUnfilledPlace reports whether the pool has replaced a removed donor, unless the pool grew first.
-func (d replacements) readUnfilledPlace(ctx context.Context, w *observed) error {
+func (d replacements) readUnfilledPlace(ctx context.Context, w *pass) error {
 	f := &w.facts
 	if !w.isHeld() || f.Leaving.GrowFirst || f.Donor.Power != plan.InstanceGone || !w.isRemoving() {
 		return nil
@@ -162,14 +162,14 @@ func (d replacements) readUnfilledPlace(ctx context.Context, w *observed) error 
 	if err != nil {
 		return err
 	}
-	if w.capacity = pool.Capacity; w.capacity < w.removalRecord().Target {
+	if w.donor.capacity = pool.Capacity; w.donor.capacity < w.removalRecord().Target {
 		f.Leaving.Replacement = plan.ReplacementWanted
 	}
 	return nil
 }
 
 // recordReplacement writes the replacement into the record and its reservation.
-func (d replacements) recordReplacement(ctx context.Context, w *observed, change func(*v1alpha1.DonorReplacement)) error {
+func (d replacements) recordReplacement(ctx context.Context, w *pass, change func(*v1alpha1.DonorReplacement)) error {
 	replacement := w.removalRecord()
 	replacement.GrowFirst, replacement.Added = w.facts.Leaving.GrowFirst, w.facts.Leaving.Added
 	change(&replacement)
@@ -185,7 +185,7 @@ func (d replacements) recordReplacement(ctx context.Context, w *observed, change
 
 // enlarge grows the pool by one. Prototype and Node record the target size first. If another client shrank the pool, the target
 // is lowered; if another client grew the pool, the target is reached.
-func (d replacements) enlarge(ctx context.Context, w *observed) error {
+func (d replacements) enlarge(ctx context.Context, w *pass) error {
 	pool, err := d.Cloud.Pool(ctx, w.pool)
 	if err != nil {
 		return err
@@ -195,11 +195,11 @@ func (d replacements) enlarge(ctx context.Context, w *observed) error {
 		return d.recordTarget(ctx, w, pool.Capacity+1)
 	}
 	if w.facts.Hold.Lock == plan.Ours {
-		noted, err := d.reservations().Confirmed(ctx, w.node)
+		noted, err := d.reservations().Confirmed(ctx, w.donor.node)
 		switch {
 		case err != nil:
 			return err
-		case noted == nil || !noted.Same(w.reservation.Holder) || noted.Replacement == nil || noted.Replacement.Target != target:
+		case noted == nil || !noted.Same(w.donor.reservation.Holder) || noted.Replacement == nil || noted.Replacement.Target != target:
 			return donorReservation(d).repeatRecord(ctx, w)
 		}
 	}
@@ -218,7 +218,7 @@ func (d replacements) enlarge(ctx context.Context, w *observed) error {
 }
 
 // recordTarget records the target size of the pool.
-func (d replacements) recordTarget(ctx context.Context, w *observed, target int64) error {
+func (d replacements) recordTarget(ctx context.Context, w *pass, target int64) error {
 	replacement := w.removalRecord()
 	now := metav1.NewTime(d.now())
 	after := replacement.NewestNodeAt
@@ -257,11 +257,11 @@ var errCarryOverDenied = errors.New("the replacement lacks labels and taints of 
 
 // takeOut records the begin of the time out of service, and the replacement. Before, the replacement gets the labels and
 // taints that the settings carry over, because the donor's pods may select them.
-func (d replacements) takeOut(ctx context.Context, w *observed) error {
+func (d replacements) takeOut(ctx context.Context, w *pass) error {
 	name := ""
-	if w.replacement != nil {
-		name = w.replacement.Name
-		if err := node.CarryOver(ctx, d.Kube, w.node, w.replacement, w.p.Spec.Settings.Donor.CarryOver); apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+	if w.donor.replacement != nil {
+		name = w.donor.replacement.Name
+		if err := node.CarryOver(ctx, d.Kube, w.donor.node, w.donor.replacement, w.p.Spec.Settings.Donor.CarryOver); apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 			return fmt.Errorf("%w: %w", errCarryOverDenied, err)
 		} else if err != nil {
 			return err
@@ -277,7 +277,7 @@ func (d replacements) takeOut(ctx context.Context, w *observed) error {
 }
 
 // remove asks the cloud to remove the donor's instance. The removal and the pool's target size are recorded first.
-func (d replacements) remove(ctx context.Context, w *observed) error {
+func (d replacements) remove(ctx context.Context, w *pass) error {
 	if !w.removalRecord().Removing {
 		var size int64
 		if !w.facts.Leaving.GrowFirst {
@@ -300,10 +300,10 @@ func (d replacements) remove(ctx context.Context, w *observed) error {
 }
 
 // deleteNode removes the Node of the removed instance by UID, and then its Lease.
-func (d replacements) deleteNode(ctx context.Context, w *observed) error {
-	err := d.Kube.CoreV1().Nodes().Delete(ctx, w.node.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &w.node.UID}})
+func (d replacements) deleteNode(ctx context.Context, w *pass) error {
+	err := d.Kube.CoreV1().Nodes().Delete(ctx, w.donor.node.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &w.donor.node.UID}})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete node %s: %w", w.node.Name, err)
+		return fmt.Errorf("delete node %s: %w", w.donor.node.Name, err)
 	}
 	return d.reservations().DropOf(ctx, w.p.UID)
 }

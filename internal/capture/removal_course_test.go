@@ -334,7 +334,7 @@ func TestReplacementNode(t *testing.T) {
 		p := &v1alpha1.Prototype{}
 		p.Spec.Donor.NodeName = donorName
 		after := metav1.NewTime(noon)
-		w := &observed{p: p, pool: s.pool, record: v1alpha1.Record{Replacement: &v1alpha1.DonorReplacement{NewestNodeAt: &after}}}
+		w := &pass{p: p, pool: s.pool, record: v1alpha1.Record{Replacement: &v1alpha1.DonorReplacement{NewestNodeAt: &after}}}
 		n := s.node("fresh", s.cloud.AddInstance(s.pool, "7"))
 		n.CreationTimestamp = metav1.NewTime(noon.Add(time.Minute))
 		if spoil != nil {

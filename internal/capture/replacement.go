@@ -15,7 +15,7 @@ import (
 
 // findNewNode returns the oldest Node that joined after the growth and fits; nil without such a Node. Any client may create
 // Nodes: the new Node must be the only Node of an instance, with a Lease from the kubelet.
-func (d replacements) findNewNode(ctx context.Context, w *observed, fits func(*corev1.Node) bool) (*corev1.Node, error) {
+func (d replacements) findNewNode(ctx context.Context, w *pass, fits func(*corev1.Node) bool) (*corev1.Node, error) {
 	after := w.removalRecord().NewestNodeAt
 	var all, candidates []*corev1.Node
 	err := membership.Each(ctx, d.Kube, d.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {

@@ -45,7 +45,7 @@ func TestWhereARecipeIsSavedIsInTheStatus(t *testing.T) {
 		t.Helper()
 		p := &v1alpha1.Prototype{}
 		must(e.Client.Get(ctx, client.ObjectKey{Name: "saved-2026.03.14"}, p))
-		w := &observed{p: p, written: p.Status.DeepCopy(), pool: "memory:///pools/saved", change: cloud.RecipeChange{Removes: []cloud.RecipeField{{Kind: "customData"}}, Backup: []byte(`{"image":"generic"}`)}}
+		w := &pass{p: p, written: p.Status.DeepCopy(), pool: "memory:///pools/saved", promotion: promotionObjects{change: cloud.RecipeChange{Removes: []cloud.RecipeField{{Kind: "customData"}}, Backup: []byte(`{"image":"generic"}`)}}}
 		saved, err := promotion{e}.lookSaved(ctx, w)
 		must(err)
 		if !saved {

@@ -22,7 +22,7 @@ import (
 )
 
 // report writes the observation and the decision into the status.
-func report(w *observed, d plan.Decision, now time.Time) {
+func report(w *pass, d plan.Decision, now time.Time) {
 	s := &w.p.Status
 	s.ObservedGeneration = w.p.Generation
 	if d.Do == plan.Refuse || d.Do == plan.Fail {
@@ -31,8 +31,8 @@ func report(w *observed, d plan.Decision, now time.Time) {
 	enterPhase(s, phaseOf(w, d), now)
 	s.Progress = cmp.Or(replacementProgress(w, d), trialProgress(w, d), progress(w, waitAfter(d)))
 	reportDonor(w, now)
-	if w.comparison != "" {
-		s.UnknownFiles = w.comparison
+	if w.disk.comparison != "" {
+		s.UnknownFiles = w.disk.comparison
 	}
 	reportOutrun(w, d)
 	reportImage(w)
@@ -73,38 +73,38 @@ func FirstPromotionNotice(p *v1alpha1.Prototype, image string, copied bool) stri
 }
 
 // reportReversible reports before a pool's first promotion which command undoes the promotion.
-func reportReversible(w *observed, now time.Time) {
-	if w.recipe.ID != "" && w.recipe.Recipe.Version == "" && !w.facts.Refused {
+func reportReversible(w *pass, now time.Time) {
+	if w.promotion.recipe.ID != "" && w.promotion.recipe.Recipe.Version == "" && !w.facts.Refused {
 		status, reason := metav1.ConditionTrue, Restorable
 		if removesBootstrap(w.p) {
 			status, reason = metav1.ConditionFalse, PartlyRestorable
 		}
-		setCondition(w.p, now, v1alpha1.ConditionReversible, status, reason, FirstPromotionNotice(w.p, w.recipe.Recipe.Image, w.p.Spec.Settings.Recipe.CustomDataFrom != nil))
+		setCondition(w.p, now, v1alpha1.ConditionReversible, status, reason, FirstPromotionNotice(w.p, w.promotion.recipe.Recipe.Image, w.p.Spec.Settings.Recipe.CustomDataFrom != nil))
 	}
 }
 
 // reportIgnoredReport reports an ignored report on the NodeOrder. Later reports can be valid.
-func reportIgnoredReport(w *observed, now time.Time) {
-	if w.ignoredReport != "" && w.proof == nil {
-		setCondition(w.p, now, v1alpha1.ConditionGeneralized, metav1.ConditionFalse, ReportRejected, w.ignoredReport+". Check which clients can change NodeOrders")
+func reportIgnoredReport(w *pass, now time.Time) {
+	if w.disk.ignoredReport != "" && w.disk.proof == nil {
+		setCondition(w.p, now, v1alpha1.ConditionGeneralized, metav1.ConditionFalse, ReportRejected, w.disk.ignoredReport+". Check which clients can change NodeOrders")
 	}
 }
 
 // isLeavingService reports whether a leaving donor is being removed.
-func isLeavingService(w *observed, d plan.Decision) bool {
+func isLeavingService(w *pass, d plan.Decision) bool {
 	failing := w.ends() || d.Do == plan.Fail
 	return w.isHeld() && (w.isRemoving() || d.Do == plan.DeletePod && mustBeRemoved(w) && !failing)
 }
 
 // ends reports whether the capture has failed, or is being cancelled.
-func (w *observed) ends() bool { return w.facts.Failed || w.facts.Deleting }
+func (w *pass) ends() bool { return w.facts.Failed || w.facts.Deleting }
 
 // isAddedWithoutPatch reports whether the pool has grown by the donor, and the patch has not begun.
-func isAddedWithoutPatch(w *observed) bool {
+func isAddedWithoutPatch(w *pass) bool {
 	return w.facts.Leaving.Added && w.facts.Donor.Patch == plan.PatchWanted && w.isHeld()
 }
 
-func phaseOf(w *observed, d plan.Decision) v1alpha1.Phase {
+func phaseOf(w *pass, d plan.Decision) v1alpha1.Phase {
 	switch {
 	case w.endsBeforeReservation(d):
 		return v1alpha1.PhasePreflight
@@ -124,19 +124,19 @@ func phaseOf(w *observed, d plan.Decision) v1alpha1.Phase {
 		return v1alpha1.PhaseReserving // after the inspection
 	case d.Do == plan.Note && w.facts.Hold.Returning:
 		return v1alpha1.PhaseStarting
-	case d.Do == plan.Believe && w.reported != nil && w.reported.Proof != nil:
+	case d.Do == plan.Believe && w.disk.reported != nil && w.disk.reported.Proof != nil:
 		return v1alpha1.PhaseStopping // the donor powers itself off after its proof
 	}
 	return actions[d.Do].phase
 }
 
 // endsPhase reports whether the decision is the end of the previous phase.
-func endsPhase(w *observed, d plan.Decision) bool {
+func endsPhase(w *pass, d plan.Decision) bool {
 	return d.Do == plan.Wait && d.Why == plan.ForDeletion || d.Do == plan.DeleteOrder || d.Do == plan.DeletePod && w.facts.Donor.Patch == plan.PatchUnderWay
 }
 
 // waitPhase is the phase of a wait. A snapshot that is pending after the donor's release belongs to the publication.
-func waitPhase(w *observed, why plan.Reason) v1alpha1.Phase {
+func waitPhase(w *pass, why plan.Reason) v1alpha1.Phase {
 	if why == plan.ForSnapshot && !w.isHeld() {
 		return v1alpha1.PhasePublishing
 	}
@@ -144,7 +144,7 @@ func waitPhase(w *observed, why plan.Reason) v1alpha1.Phase {
 }
 
 // endsBeforeReservation reports whether the capture ends, or is about to end, without a reservation.
-func (w *observed) endsBeforeReservation(d plan.Decision) bool {
+func (w *pass) endsBeforeReservation(d plan.Decision) bool {
 	return d.Do == plan.Fail && d.Why == plan.DiskCheckFailed && !w.isHeld() || d.Do == plan.DeletePod && !w.facts.Disk.Touched && !w.isHeld() && w.p.Status.Donor == nil
 }
 
@@ -174,14 +174,14 @@ func waitAfter(d plan.Decision) plan.Decision {
 }
 
 // progress is a short description of the current step.
-func progress(w *observed, d plan.Decision) string {
+func progress(w *pass, d plan.Decision) string {
 	switch {
 	case d.Do == plan.Wait && d.Why == plan.ForImage:
-		return fmt.Sprintf("replicating %d%%", w.image.Percent)
+		return fmt.Sprintf("replicating %d%%", w.image.version.Percent)
 	case d.Do == plan.Wait && slices.Contains(turnWaits, d.Why):
 		return turnProgress(w)
 	case d.Do == plan.Wait && d.Why == plan.ForHolder:
-		return fmt.Sprintf("waiting for %s, which has also reserved the node", w.otherHolder)
+		return fmt.Sprintf("waiting for %s, which has also reserved the node", w.donor.otherHolder)
 	case d.Do == plan.Wait && w.isHeldWithoutNode():
 		return waits[d.Why].text + "; the Node was deleted"
 	case d.Do == plan.Wait:
@@ -193,12 +193,12 @@ func progress(w *observed, d plan.Decision) string {
 }
 
 // isHeldWithoutNode reports whether a read has found no Node of the held donor.
-func (w *observed) isHeldWithoutNode() bool {
+func (w *pass) isHeldWithoutNode() bool {
 	return w.facts.Donor.Node == plan.NodeGone && w.isHeld()
 }
 
 // replacementProgress is the progress of a leaving donor.
-func replacementProgress(w *observed, d plan.Decision) string {
+func replacementProgress(w *pass, d plan.Decision) string {
 	switch {
 	case d.Why == plan.ForDonor && w.facts.Leaving.Added && w.facts.Donor.Patch == plan.PatchWanted:
 		return fmt.Sprintf("waiting until the new node %s is Ready", w.p.Spec.Donor.NodeName)
@@ -226,36 +226,36 @@ func replacementProgress(w *observed, d plan.Decision) string {
 var turnWaits = []plan.Reason{plan.ForTurn, plan.ForNeighbour}
 
 // turnProgress names the capture or node ahead, because a person may have to continue the other capture.
-func turnProgress(w *observed) string {
+func turnProgress(w *pass) string {
 	switch {
-	case w.kured.Node != "":
-		return "waiting: " + w.kured.Holder()
-	case len(w.activeCaptures) == 0 && w.awaitsPoolReplacement:
+	case w.preflight.kured.Node != "":
+		return "waiting: " + w.preflight.kured.Holder()
+	case len(w.preflight.activeCaptures) == 0 && w.preflight.awaitsReplacement:
 		return "waiting for the replacement of another capture's donor"
-	case len(w.activeCaptures) == 0 && w.removals > 0:
+	case len(w.preflight.activeCaptures) == 0 && w.preflight.removals > 0:
 		return "waiting for the removal of a donor without a Prototype: `kamino reservations` lists the node"
-	case len(w.activeCaptures) == 0:
+	case len(w.preflight.activeCaptures) == 0:
 		return "waiting for another capture"
 	}
-	ahead := &w.activeCaptures[0]
+	ahead := &w.preflight.activeCaptures[0]
 	if ahead.Spec.AwaitsDonor() {
 		return fmt.Sprintf("waiting for prototype %s, whose pool %s grows by a node", ahead.Name, ahead.Spec.Pool)
 	}
 	return fmt.Sprintf("waiting for prototype %s, which holds node %s", ahead.Name, ahead.Spec.Donor.NodeName)
 }
 
-func drainProgress(w *observed) string {
+func drainProgress(w *pass) string {
 	switch {
-	case len(w.blockedPods) > 0:
-		return fmt.Sprintf("pods left: %d; %s", len(w.remainingPods.Pods), w.blockedPods[0])
-	case len(w.remainingPods.Stuck) > 0:
-		return fmt.Sprintf("pods left: %d; delete these pods yourself: %s", len(w.remainingPods.Pods), strings.Join(w.remainingPods.Stuck, ", "))
+	case len(w.donor.blockedPods) > 0:
+		return fmt.Sprintf("pods left: %d; %s", len(w.donor.remainingPods.Pods), w.donor.blockedPods[0])
+	case len(w.donor.remainingPods.Stuck) > 0:
+		return fmt.Sprintf("pods left: %d; delete these pods yourself: %s", len(w.donor.remainingPods.Pods), strings.Join(w.donor.remainingPods.Stuck, ", "))
 	}
-	return fmt.Sprintf("pods left: %d", len(w.remainingPods.Pods))
+	return fmt.Sprintf("pods left: %d", len(w.donor.remainingPods.Pods))
 }
 
 // reportDrain updates the progress after the evictions.
-func reportDrain(w *observed) { w.p.Status.Progress = drainProgress(w) }
+func reportDrain(w *pass) { w.p.Status.Progress = drainProgress(w) }
 
 // reportConditions sets the conditions. Their messages are stable: no times, no counts.
 func reportConditions(p *v1alpha1.Prototype, d plan.Decision, now time.Time) {
@@ -324,33 +324,33 @@ const (
 )
 
 // endlessWait returns why a wait can last until a person acts; empty for a wait that ends automatically.
-func endlessWait(w *observed, d plan.Decision) (reason, message string) {
+func endlessWait(w *pass, d plan.Decision) (reason, message string) {
 	switch {
 	case d.Do != plan.Wait:
-	case slices.Contains(turnWaits, d.Why) && w.kured.Release != "":
-		return KuredLockStale, w.kured.Holder()
-	case slices.Contains(turnWaits, d.Why) && w.kured.Node == "" && len(w.activeCaptures) > 0:
-		ahead := &w.activeCaptures[0]
+	case slices.Contains(turnWaits, d.Why) && w.preflight.kured.Release != "":
+		return KuredLockStale, w.preflight.kured.Holder()
+	case slices.Contains(turnWaits, d.Why) && w.preflight.kured.Node == "" && len(w.preflight.activeCaptures) > 0:
+		ahead := &w.preflight.activeCaptures[0]
 		if is := meta.FindStatusCondition(ahead.Status.Conditions, v1alpha1.ConditionStalled); is != nil && is.Status == metav1.ConditionTrue && !ahead.Status.Terminal() {
 			return CaptureAheadStalled, fmt.Sprintf("%s; prototype %s waits for you (%s): run `kamino describe %s`", turnProgress(w), ahead.Name, is.Reason, ahead.Name)
 		}
 	case d.Why == plan.ForHolder && !isHeldByCapture(w):
-		return HolderUnattended, fmt.Sprintf("node %s is also reserved by %s: if the holder no longer works on the node, run `kamino return-node %s`", w.p.Spec.Donor.NodeName, w.otherHolder, w.p.Spec.Donor.NodeName)
+		return HolderUnattended, fmt.Sprintf("node %s is also reserved by %s: if the holder no longer works on the node, run `kamino return-node %s`", w.p.Spec.Donor.NodeName, w.donor.otherHolder, w.p.Spec.Donor.NodeName)
 	}
 	return "", ""
 }
 
 // isHeldByCapture reports whether another capture has reserved the donor. A capture releases its donor at a deadline.
-func isHeldByCapture(w *observed) bool {
-	if w.node == nil {
+func isHeldByCapture(w *pass) bool {
+	if w.donor.node == nil {
 		return false
 	}
-	other, err := v1alpha1.ReservationOf(w.node.Annotations)
+	other, err := v1alpha1.ReservationOf(w.donor.node.Annotations)
 	return err == nil && other != nil && other.UID != w.p.UID && other.Is(v1alpha1.HolderPrototype)
 }
 
 // reportEndlessWait sets condition Stalled during an endless wait, and removes the condition afterwards.
-func reportEndlessWait(w *observed, d plan.Decision, now time.Time) {
+func reportEndlessWait(w *pass, d plan.Decision, now time.Time) {
 	if reason, message := endlessWait(w, d); reason != "" {
 		setCondition(w.p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message)
 	} else if waitsEndlessly(w.p) {
@@ -429,7 +429,7 @@ var artifactPhases = []v1alpha1.Phase{
 
 // writeStatus writes record and report in one write, if the pass changed them. The resource version guards the write. The patch is
 // made from the statuses alone, which are the smaller part of the object.
-func (e *Engine) writeStatus(ctx context.Context, w *observed) error {
+func (e *Engine) writeStatus(ctx context.Context, w *pass) error {
 	p := w.p
 	if equality.Semantic.DeepEqual(*w.written, p.Status) {
 		return nil

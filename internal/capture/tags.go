@@ -19,10 +19,10 @@ const maxTag = 256
 
 // addSoftwareTags adds the donor's software. The image copies the snapshot's tags, because at the publication the donor
 // may be patched again or gone.
-func (w *observed) addSoftwareTags(tags map[string]string) {
-	known := w.snapshot.Tags
-	if w.snapshot.State == cloud.Absent && w.node != nil {
-		known = describeNode(w.node)
+func (w *pass) addSoftwareTags(tags map[string]string) {
+	known := w.image.snapshot.Tags
+	if w.image.snapshot.State == cloud.Absent && w.donor.node != nil {
+		known = describeNode(w.donor.node)
 	}
 	for _, key := range softwareTags {
 		if value := known[key]; value != "" {

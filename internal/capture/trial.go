@@ -28,8 +28,8 @@ const (
 // TrialUnsupported is the reason of a refusal: the provider cannot build trial nodes, or no TrialObserver is configured.
 const TrialUnsupported = "TrialUnsupported"
 
-// observedTrial is the observation of a trial.
-type observedTrial struct {
+// trialObjects is the observation of a trial.
+type trialObjects struct {
 	// cloud is the trial in the cloud.
 	cloud cloud.Trial
 	// subject is the input of the TrialObserver, and observation its result.
@@ -47,10 +47,10 @@ type observedTrial struct {
 
 // lookGate reads the verdict, the mode of the promotion, and the age of the version since its trial or its creation. A
 // tag can keep a version from its promotion, but only the record says that the version passed.
-func (t trials) lookGate(_ context.Context, w *observed) error {
+func (t trials) lookGate(_ context.Context, w *pass) error {
 	f, settings := &w.facts, w.p.Spec.Settings.Defaulted()
-	result, since := trial.Read(w.image.Tags[cloud.TagTrial])
-	_, blamed := trial.Blamed(w.image.Tags[cloud.TagQuarantined])
+	result, since := trial.Read(w.image.version.Tags[cloud.TagTrial])
+	_, blamed := trial.Blamed(w.image.version.Tags[cloud.TagQuarantined])
 	switch {
 	case f.Image.Quarantined && blamed:
 		f.Trial.Verdict = plan.VerdictFailed
@@ -62,7 +62,7 @@ func (t trials) lookGate(_ context.Context, w *observed) error {
 	f.Promotion.Manual = settings.Promotion.Mode == v1alpha1.PromotionManual
 	switch at := passedAt(w); {
 	case !f.Trial.Needed:
-		since = history.BuiltAt(w.image)
+		since = history.BuiltAt(w.image.version)
 	case at != nil:
 		since = at.Time
 	default:
@@ -73,7 +73,7 @@ func (t trials) lookGate(_ context.Context, w *observed) error {
 }
 
 // lookTrial reads the recorded trial in all states of the capture, because its instance must be removed.
-func (t trials) lookTrial(ctx context.Context, w *observed) error {
+func (t trials) lookTrial(ctx context.Context, w *pass) error {
 	f, r := &w.facts, w.record.Trial
 	f.Trial.Needed = w.p.Spec.Settings.HasTrial()
 	if r == nil || w.isOrphan {
@@ -131,7 +131,7 @@ func trialProgressOf(seen cloud.Trial, r *v1alpha1.TrialRecord) plan.Trial {
 }
 
 // judgeAttempt judges an open attempt, unless a verdict exists or the capture ends.
-func (t trials) judgeAttempt(ctx context.Context, w *observed) error {
+func (t trials) judgeAttempt(ctx context.Context, w *pass) error {
 	f := &w.facts
 	open := f.Trial.Progress == plan.TrialDecided || f.Trial.Progress == plan.TrialMaking || f.Trial.Progress == plan.TrialBuilt
 	if !open || f.Failed || f.Deleting || f.Image.Version != plan.Complete || f.Trial.Verdict != plan.NoVerdict || f.Image.Quarantined || f.Promotion.Recipe == plan.RecipeHere || w.isHeld() {
@@ -154,7 +154,7 @@ func (t trials) judgeAttempt(ctx context.Context, w *observed) error {
 }
 
 // observeNode observes the trial node, if the attempt has an instance.
-func (t trials) observeNode(ctx context.Context, w *observed) trial.Verdict {
+func (t trials) observeNode(ctx context.Context, w *pass) trial.Verdict {
 	subject := w.trial.subject
 	if len(subject.Instances) == 0 || subject.Facts.Instance.Gone {
 		return trial.Judge(subject.Facts)
@@ -173,20 +173,20 @@ func (t trials) observeNode(ctx context.Context, w *observed) trial.Verdict {
 }
 
 // subjectOf returns the facts of the attempt from the cloud and the record.
-func subjectOf(w *observed, now time.Time) trial.Subject {
+func subjectOf(w *pass, now time.Time) trial.Subject {
 	p, r, seen := w.p.DeepCopy(), w.record.Trial, withRecordedTrouble(w.trial.cloud, w.record.Trial)
 	p.Spec.Settings = p.Spec.Settings.Defaulted()
 	f := trial.Facts{Now: now, Begun: r.AttemptStartedAt.Time, Unobserved: unobservedTime(r, now)}
 	f.Limits = trial.Within(p.Spec.Settings.Trial.Timeout.Duration, p.Spec.Settings.Trial.Soak.Duration)
-	if w.proof != nil {
-		f.Proven = w.proof.ManifestDigest
-		f.Certificate = trial.FirstToEnd(w.proof.Credentials, p.Spec.Settings.Trial.IgnoreDifferences)
+	if w.disk.proof != nil {
+		f.Proven = w.disk.proof.ManifestDigest
+		f.Certificate = trial.FirstToEnd(w.disk.proof.Credentials, p.Spec.Settings.Trial.IgnoreDifferences)
 	}
 	for _, e := range p.Spec.Settings.Trial.Expect {
 		f.Expectations = append(f.Expectations, trial.Expectation{Name: trial.CheckName(e.Name)})
 	}
 	f.Instance = instanceOf(r, seen, now)
-	return trial.Subject{Prototype: p, Pool: w.pool, Spec: trialSpec(w), Attempt: r.Attempt, Instances: seen.Instances, Known: r.Nodes, Image: w.image, Facts: f}
+	return trial.Subject{Prototype: p, Pool: w.pool, Spec: trialSpec(w), Attempt: r.Attempt, Instances: seen.Instances, Known: r.Nodes, Image: w.image.version, Facts: f}
 }
 
 // instanceOf returns the facts of the attempt's instance.
@@ -213,7 +213,7 @@ func instanceOf(r *v1alpha1.TrialRecord, seen cloud.Trial, now time.Time) (i tri
 	return i
 }
 
-func trialSpec(w *observed) cloud.TrialSpec {
+func trialSpec(w *pass) cloud.TrialSpec {
 	spec := cloud.TrialSpec{
 		ImageRef: w.ref(), RemoveBootstrap: removesBootstrap(w.p),
 		Tags: map[string]string{cloud.TagPrototype: w.p.Name, cloud.TagUID: string(w.p.UID)},
@@ -225,7 +225,7 @@ func trialSpec(w *observed) cloud.TrialSpec {
 }
 
 // specWithCustomData adds the copy of customData from the settings to the spec, if the trial node needs customData.
-func (t trials) specWithCustomData(ctx context.Context, w *observed) (spec cloud.TrialSpec, err error) {
+func (t trials) specWithCustomData(ctx context.Context, w *pass) (spec cloud.TrialSpec, err error) {
 	spec = trialSpec(w)
 	if !spec.RemoveBootstrap {
 		spec.CustomData, err = promotion(t).customData(ctx, w.p)
@@ -247,7 +247,7 @@ func trialUnsupported() cloud.Refusal {
 }
 
 // preflight returns the obstacles to the trial in the settings.
-func (t trials) preflight(ctx context.Context, w *observed) ([]cloud.Refusal, error) {
+func (t trials) preflight(ctx context.Context, w *pass) ([]cloud.Refusal, error) {
 	if !w.p.Spec.Settings.HasTrial() {
 		return nil, nil
 	}
@@ -280,7 +280,7 @@ func trialName(p *v1alpha1.Prototype, attempt int32) string {
 }
 
 // note changes the trial's record.
-func (t trials) note(ctx context.Context, w *observed, change func(*v1alpha1.TrialRecord)) error {
+func (t trials) note(ctx context.Context, w *pass, change func(*v1alpha1.TrialRecord)) error {
 	var r v1alpha1.TrialRecord
 	if w.record.Trial != nil {
 		r = *w.record.Trial
@@ -290,7 +290,7 @@ func (t trials) note(ctx context.Context, w *observed, change func(*v1alpha1.Tri
 }
 
 // begin records an attempt. In the next call the cloud builds the instance.
-func (t trials) begin(ctx context.Context, w *observed) error {
+func (t trials) begin(ctx context.Context, w *pass) error {
 	if w.record.Trial == nil || w.record.Trial.Name == "" {
 		return t.decide(ctx, w)
 	}
@@ -312,7 +312,7 @@ func (t trials) begin(ctx context.Context, w *observed) error {
 	return err
 }
 
-func (t trials) decide(ctx context.Context, w *observed) error {
+func (t trials) decide(ctx context.Context, w *pass) error {
 	now := metav1.NewTime(t.now())
 	err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
 		started := r.StartedAt
@@ -330,7 +330,7 @@ func (t trials) decide(ctx context.Context, w *observed) error {
 }
 
 // watch records the observations that later passes need.
-func (t trials) watch(ctx context.Context, w *observed) error {
+func (t trials) watch(ctx context.Context, w *pass) error {
 	r, now := w.record.Trial, t.now()
 	running := w.trial.subject.Facts.Instance.Running
 	newNodes, nodes := nodeChanges(w)
@@ -354,7 +354,7 @@ func (t trials) watch(ctx context.Context, w *observed) error {
 }
 
 // pass records that the version passed, and copies the verdict to the image.
-func (t trials) pass(ctx context.Context, w *observed) error {
+func (t trials) pass(ctx context.Context, w *pass) error {
 	if passedAt(w) == nil {
 		now := metav1.NewTime(t.now().Truncate(time.Second)) // as the API server keeps it
 		if err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) { r.PassedAt = &now }); err != nil {
@@ -369,7 +369,7 @@ func (t trials) pass(ctx context.Context, w *observed) error {
 }
 
 // passedAt is the recorded time at which the version passed its trial; nil before.
-func passedAt(w *observed) *metav1.Time {
+func passedAt(w *pass) *metav1.Time {
 	if w.record.Trial == nil {
 		return nil
 	}
@@ -377,25 +377,25 @@ func passedAt(w *observed) *metav1.Time {
 }
 
 // copyVerdict tags the image of a passed version, unless it has the tag.
-func (t trials) copyVerdict(ctx context.Context, w *observed) error {
+func (t trials) copyVerdict(ctx context.Context, w *pass) error {
 	at := passedAt(w)
-	if result, _ := trial.Read(w.image.Tags[cloud.TagTrial]); at == nil || result == trial.Passed {
+	if result, _ := trial.Read(w.image.version.Tags[cloud.TagTrial]); at == nil || result == trial.Passed {
 		return nil
 	}
 	mark := map[string]string{cloud.TagTrial: trial.Mark(trial.Passed, at.Time)}
 	if err := t.Cloud.TagImage(ctx, w.ref(), mark); err != nil {
 		return err
 	}
-	w.image.Tags = maps.Clone(w.image.Tags)
-	if w.image.Tags == nil {
-		w.image.Tags = map[string]string{}
+	w.image.version.Tags = maps.Clone(w.image.version.Tags)
+	if w.image.version.Tags == nil {
+		w.image.version.Tags = map[string]string{}
 	}
-	maps.Copy(w.image.Tags, mark)
+	maps.Copy(w.image.version.Tags, mark)
 	return nil
 }
 
 // console returns what the serial console of the trial's instance says about the failure, as the end of a sentence.
-func (t trials) console(ctx context.Context, w *observed) string {
+func (t trials) console(ctx context.Context, w *pass) string {
 	if len(w.trial.cloud.Instances) == 0 {
 		return ""
 	}
@@ -405,7 +405,7 @@ func (t trials) console(ctx context.Context, w *observed) string {
 
 // quarantine records the whole cause, and tags the image as failed. Console and events are read first, because they end
 // with the instance.
-func (t trials) quarantine(ctx context.Context, w *observed) error {
+func (t trials) quarantine(ctx context.Context, w *pass) error {
 	failure := w.trial.verdict.Message + t.console(ctx, w) + t.TrialObserver.Evidence(ctx, w.trial.observation.Facts.Node)
 	if err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) { r.Failure = failure }); err != nil {
 		return err

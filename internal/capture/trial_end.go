@@ -34,7 +34,7 @@ const (
 
 // end removes all objects of an attempt. The start of the removal is recorded first. The completion is recorded after
 // an observation without objects in the cloud and the cluster.
-func (t trials) end(ctx context.Context, w *observed) error {
+func (t trials) end(ctx context.Context, w *pass) error {
 	if w.trial.lost != nil {
 		return t.adoptLost(ctx, w)
 	}
@@ -71,7 +71,7 @@ func (t trials) end(ctx context.Context, w *observed) error {
 
 // clean removes the objects in the cluster. After endTimeout, a Node that another client keeps Ready is left alone,
 // and a lasting error is reported.
-func (t trials) clean(ctx context.Context, w *observed, subject trial.Subject) (left bool, err error) {
+func (t trials) clean(ctx context.Context, w *pass, subject trial.Subject) (left bool, err error) {
 	overdue := w.record.Trial.CleanupStartedAt != nil && t.now().Sub(w.record.Trial.CleanupStartedAt.Time) > endTimeout
 	still, err := t.TrialObserver.Clean(ctx, subject)
 	if len(still) > 0 && overdue && err == nil {
@@ -88,7 +88,7 @@ func (t trials) clean(ctx context.Context, w *observed, subject trial.Subject) (
 }
 
 // nodeChanges reports whether the observed Nodes of the trial differ from the record, and returns the current Nodes.
-func nodeChanges(w *observed) (isNew bool, nodes []v1alpha1.TrialNodeRecord) {
+func nodeChanges(w *pass) (isNew bool, nodes []v1alpha1.TrialNodeRecord) {
 	before := w.record.Trial.Nodes
 	if w.trial.known == nil || equality.Semantic.DeepEqual(before, w.trial.known) {
 		return false, before
@@ -112,7 +112,7 @@ func withInstances(nodes []v1alpha1.TrialNodeRecord, instances []cloud.Instance)
 
 // findLostTrial asks the cloud for trials with the capture's UID, before a new trial and before the end of the capture.
 // Any client may have removed or overwritten the record.
-func (t trials) findLostTrial(ctx context.Context, w *observed) error {
+func (t trials) findLostTrial(ctx context.Context, w *pass) error {
 	f := &w.facts
 	if t.TrialObserver == nil || w.isOrphan || !f.Trial.Needed || f.Trial.Progress != plan.NoTrial {
 		return nil
@@ -150,7 +150,7 @@ func (t trials) findLostTrial(ctx context.Context, w *observed) error {
 }
 
 // adoptLost records a lost attempt as ending. The attempt keeps its number, so that its name is not reused.
-func (t trials) adoptLost(ctx context.Context, w *observed) error {
+func (t trials) adoptLost(ctx context.Context, w *pass) error {
 	spec, now := *w.trial.lost, metav1.NewTime(t.now())
 	number, _ := strconv.ParseInt(spec.Name[strings.LastIndex(spec.Name, "-")+1:], 10, 32)
 	return t.note(ctx, w, func(r *v1alpha1.TrialRecord) {

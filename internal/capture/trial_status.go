@@ -25,7 +25,7 @@ const (
 )
 
 // reportTrial writes the trial's status. Earlier results stay, so that the status of an ended trial keeps its findings.
-func reportTrial(w *observed, now time.Time) {
+func reportTrial(w *pass, now time.Time) {
 	f, r := &w.facts, w.record.Trial
 	if !f.Trial.Needed || r == nil && f.Trial.Verdict == plan.NoVerdict || f.Image.Version != plan.Complete {
 		return
@@ -49,10 +49,10 @@ func reportTrial(w *observed, now time.Time) {
 }
 
 // reportVerdict writes the verdict on the version, or the end of an attempt without a verdict.
-func reportVerdict(s *v1alpha1.TrialStatus, w *observed) {
+func reportVerdict(s *v1alpha1.TrialStatus, w *pass) {
 	f, r := &w.facts, w.record.Trial
-	result, at := trial.Read(w.image.Tags[cloud.TagTrial])
-	blamed, isBlamed := trial.Blamed(w.image.Tags[cloud.TagQuarantined])
+	result, at := trial.Read(w.image.version.Tags[cloud.TagTrial])
+	blamed, isBlamed := trial.Blamed(w.image.version.Tags[cloud.TagQuarantined])
 	switch {
 	case f.Trial.Verdict == plan.VerdictFailed && isBlamed:
 		s.Result, s.Message = v1alpha1.TrialFailed, wholeFailure(w, blamed)
@@ -72,7 +72,7 @@ func reportVerdict(s *v1alpha1.TrialStatus, w *observed) {
 }
 
 // wholeFailure is the recorded message of a failed version. The tag has the beginning.
-func wholeFailure(w *observed, blamed string) string {
+func wholeFailure(w *pass, blamed string) string {
 	if r := w.record.Trial; r != nil {
 		return trial.Whole(blamed, r.Failure)
 	}
@@ -80,7 +80,7 @@ func wholeFailure(w *observed, blamed string) string {
 }
 
 // copyObservation copies the observation of an attempt. Passed and failed are written only after the tag on the image.
-func copyObservation(s *v1alpha1.TrialStatus, w *observed, now time.Time) {
+func copyObservation(s *v1alpha1.TrialStatus, w *pass, now time.Time) {
 	verdict, observation := w.trial.verdict, w.trial.observation
 	s.Result, s.Message = v1alpha1.TrialPending, verdict.Message
 	if verdict.Result == trial.Inconclusive {
@@ -118,7 +118,7 @@ func checksSince(before []v1alpha1.TrialCheck, checks []trial.Check, now time.Ti
 }
 
 // inconclusiveReason is the reason for the missing verdict, with the cloud's message.
-func inconclusiveReason(w *observed) string {
+func inconclusiveReason(w *pass) string {
 	text := attemptReason(w)
 	if message := cloudMessage(w.record.Trial); message != "" && !strings.Contains(text, message) {
 		text += "; the cloud created no instance: " + message
@@ -126,7 +126,7 @@ func inconclusiveReason(w *observed) string {
 	return text
 }
 
-func attemptReason(w *observed) string {
+func attemptReason(w *pass) string {
 	switch {
 	case w.trial.verdict != nil && w.trial.verdict.Result == trial.Inconclusive:
 		return w.trial.verdict.Message
@@ -139,7 +139,7 @@ func attemptReason(w *observed) string {
 }
 
 // trialProgress is the progress of a trial, or of a promotion by a person.
-func trialProgress(w *observed, d plan.Decision) string {
+func trialProgress(w *pass, d plan.Decision) string {
 	switch {
 	case d.Do == plan.BeginTrial && w.facts.Trial.Progress == plan.NoTrial:
 		return "beginning a trial"
@@ -153,15 +153,15 @@ func trialProgress(w *observed, d plan.Decision) string {
 		return "keeping the instance of the failed trial (settings.trial.keepFailed)"
 	case d.Why == plan.ForTrial:
 		return "the last attempt has no verdict, and another attempt follows: " + inconclusiveReason(w)
-	case d.Why == plan.ForPromotion && w.change.HandOver != "":
-		return "handed over: " + w.change.HandOver
+	case d.Why == plan.ForPromotion && w.promotion.change.HandOver != "":
+		return "handed over: " + w.promotion.change.HandOver
 	case d.Why == plan.ForPromotion:
 		return fmt.Sprintf("waiting for `kamino promote %s %s`", w.p.Spec.Pool, w.p.Spec.Version)
 	}
 	return ""
 }
 
-func reportTrialPassed(w *observed, d plan.Decision, now time.Time) {
+func reportTrialPassed(w *pass, d plan.Decision, now time.Time) {
 	p, f := w.p, &w.facts
 	of := fmt.Sprintf("version %s of pool %s", p.Spec.Version, p.Spec.Pool)
 	switch {
@@ -186,15 +186,15 @@ func promotionWait(p *v1alpha1.Prototype) (reason, message string) {
 }
 
 // trialFailureMessage explains why a complete version is not used.
-func trialFailureMessage(w *observed, why plan.Reason) string {
+func trialFailureMessage(w *pass, why plan.Reason) string {
 	version, pool, settings := w.p.Spec.Version, w.p.Spec.Pool, w.p.Spec.Settings.Defaulted()
 	later := fmt.Sprintf("run `kamino promote %s %s`", pool, version)
-	if w.change.HandOver != "" {
-		later = w.change.HandOver
+	if w.promotion.change.HandOver != "" {
+		later = w.promotion.change.HandOver
 	}
 	switch why {
 	case plan.TrialFailed:
-		blamed, _ := trial.Blamed(w.image.Tags[cloud.TagQuarantined])
+		blamed, _ := trial.Blamed(w.image.version.Tags[cloud.TagQuarantined])
 		return fmt.Sprintf("version %s of pool %s has failed its trial and is quarantined; the pool is unchanged: %s. Fix the cause on the nodes, then capture again", version, pool, wholeFailure(w, blamed))
 	case plan.TrialInconclusive:
 		text := fmt.Sprintf("the trial of version %s of pool %s has no verdict after %s; the pool is unchanged: %s. Fix the cause and capture again",

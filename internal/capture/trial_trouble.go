@@ -23,7 +23,7 @@ func withRecordedTrouble(seen cloud.Trial, r *v1alpha1.TrialRecord) cloud.Trial 
 
 // troubleOf is the message to record: the new message, or the recorded message. An instance that is gone has no
 // message. A cloud that still tries has its latest error.
-func troubleOf(w *observed) *v1alpha1.TrialCloudError {
+func troubleOf(w *pass) *v1alpha1.TrialCloudError {
 	seen, r := w.trial.cloud, w.record.Trial
 	waits := seen.State == cloud.Pending && len(seen.Instances) == 0
 	if seen.State != cloud.Failed && !waits || seen.Trouble == "" || r.CloudError != nil && r.CloudError.Attempt == r.Attempt {
@@ -33,7 +33,7 @@ func troubleOf(w *observed) *v1alpha1.TrialCloudError {
 }
 
 // noteRefused records the cloud's message about missing room, which ends the attempt.
-func (t trials) noteRefused(ctx context.Context, w *observed, err error) error {
+func (t trials) noteRefused(ctx context.Context, w *pass, err error) error {
 	text := err.Error()
 	if c := (*cloud.Error)(nil); errors.As(err, &c) && c.Message != "" {
 		if text = c.Message; c.Code != "" && !strings.Contains(text, c.Code) {

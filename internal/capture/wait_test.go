@@ -30,18 +30,18 @@ func TestEndlessWaits(t *testing.T) {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "donor", Annotations: map[string]string{v1alpha1.ReservationAnnotation: string(text)}}}
 	}
 	for name, test := range map[string]struct {
-		w         observed
+		w         pass
 		why       plan.Reason
 		reason    string
 		mustHaves []string
 	}{
-		"a capture ahead that waits for a person": {observed{activeCaptures: ahead(metav1.ConditionTrue)}, plan.ForTurn, CaptureAheadStalled, []string{"holds node held", "(Denied)", "`kamino describe ahead`"}},
-		"a capture ahead that works":              {observed{activeCaptures: ahead(metav1.ConditionFalse)}, plan.ForTurn, "", nil},
-		"a lock of kured whose node exists":       {observed{kured: kured.Lock{Node: "peer"}, activeCaptures: ahead(metav1.ConditionTrue)}, plan.ForTurn, "", nil},
-		"a lock of kured whose node is gone":      {observed{kured: kured.Lock{Node: "gone", Release: "kubectl annotate"}}, plan.ForNeighbour, KuredLockStale, []string{"`kubectl annotate`"}},
-		"a holder of an unknown kind":             {observed{node: heldBy("Backup"), otherHolder: "backup other"}, plan.ForHolder, HolderUnattended, []string{"by backup other", "`kamino return-node donor`"}},
-		"another capture of the donor":            {observed{node: heldBy(v1alpha1.HolderPrototype)}, plan.ForHolder, "", nil},
-		"another wait":                            {observed{activeCaptures: ahead(metav1.ConditionTrue)}, plan.ForProof, "", nil},
+		"a capture ahead that waits for a person": {pass{preflight: admissionObjects{activeCaptures: ahead(metav1.ConditionTrue)}}, plan.ForTurn, CaptureAheadStalled, []string{"holds node held", "(Denied)", "`kamino describe ahead`"}},
+		"a capture ahead that works":              {pass{preflight: admissionObjects{activeCaptures: ahead(metav1.ConditionFalse)}}, plan.ForTurn, "", nil},
+		"a lock of kured whose node exists":       {pass{preflight: admissionObjects{kured: kured.Lock{Node: "peer"}, activeCaptures: ahead(metav1.ConditionTrue)}}, plan.ForTurn, "", nil},
+		"a lock of kured whose node is gone":      {pass{preflight: admissionObjects{kured: kured.Lock{Node: "gone", Release: "kubectl annotate"}}}, plan.ForNeighbour, KuredLockStale, []string{"`kubectl annotate`"}},
+		"a holder of an unknown kind":             {pass{donor: donorObjects{node: heldBy("Backup"), otherHolder: "backup other"}}, plan.ForHolder, HolderUnattended, []string{"by backup other", "`kamino return-node donor`"}},
+		"another capture of the donor":            {pass{donor: donorObjects{node: heldBy(v1alpha1.HolderPrototype)}}, plan.ForHolder, "", nil},
+		"another wait":                            {pass{preflight: admissionObjects{activeCaptures: ahead(metav1.ConditionTrue)}}, plan.ForProof, "", nil},
 	} {
 		w := test.w
 		w.p = &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "p"}, Spec: v1alpha1.PrototypeSpec{Donor: v1alpha1.Donor{NodeName: "donor"}}}

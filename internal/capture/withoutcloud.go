@@ -20,7 +20,7 @@ const Serving = "Serving"
 
 // actWithoutCloud acts with the cluster alone after a failed pass, because the donor must not wait for an unreachable cloud.
 // The error is only of this action. A conflict is no outage.
-func (e *Engine) actWithoutCloud(ctx context.Context, w *observed, trouble error) error {
+func (e *Engine) actWithoutCloud(ctx context.Context, w *pass, trouble error) error {
 	if apierrors.IsConflict(trouble) {
 		return nil
 	}
