@@ -12,7 +12,7 @@ import (
 )
 
 // announce records an event for the few actions that users wait for or must know of.
-func (a eventRecorder) announce(w *pass, d plan.Decision) {
+func (a recorder) announce(w *pass, d plan.Decision) {
 	node, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
 	switch d.Do {
 	case plan.Bind:
@@ -42,101 +42,79 @@ func (a eventRecorder) announce(w *pass, d plan.Decision) {
 	}
 }
 
-// announceTrouble records an event when a capture begins to wait for a user's action. The end of a capture has its own
-// event.
-func (a eventRecorder) announceTrouble(before, p *v1alpha1.Prototype) {
-	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionStalled)
-	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled)
-	if a.Recorder == nil || p.Status.Failure != nil && (is == nil || is.Reason == p.Status.Failure.Reason) || is == nil || is.Status != metav1.ConditionTrue || was != nil && was.Reason == is.Reason {
-		return
-	}
-	a.Recorder.Eventf(p, nil, corev1.EventTypeWarning, is.Reason, "Capture", "%s", is.Message)
-}
-
 // ReportRejected is the reason of condition Generalized, and of an event, for a report on the NodeOrder that the pod did
 // not sign.
 const ReportRejected = "ReportRejected"
 
-// announceReversible records once that no rollback undoes a pool's first promotion. The event is a warning if
-// `kamino restore` may not restore everything.
-func (a eventRecorder) announceReversible(before, p *v1alpha1.Prototype) {
-	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReversible)
-	if a.Recorder != nil && is != nil && meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionReversible) == nil {
-		kind := corev1.EventTypeWarning
-		if is.Status == metav1.ConditionTrue {
-			kind = corev1.EventTypeNormal
+// conditionEvents are the conditions whose begin users must know of, each with the changes that are news.
+var conditionEvents = []struct {
+	condition string
+	isNews    func(p *v1alpha1.Prototype, was, is metav1.Condition) bool
+}{
+	// The capture waits for a person. The end of a capture has its own event.
+	{v1alpha1.ConditionStalled, func(p *v1alpha1.Prototype, was, is metav1.Condition) bool {
+		return is.Status == metav1.ConditionTrue && was.Reason != is.Reason && (p.Status.Failure == nil || p.Status.Failure.Reason != is.Reason)
+	}},
+	// All later passes find an ignored report again, so each cause is news once.
+	{v1alpha1.ConditionGeneralized, func(_ *v1alpha1.Prototype, was, is metav1.Condition) bool {
+		return is.Reason == ReportRejected && (was.Reason != is.Reason || was.Message != is.Message)
+	}},
+	// No rollback undoes a pool's first promotion.
+	{v1alpha1.ConditionReversible, func(_ *v1alpha1.Prototype, was, _ metav1.Condition) bool { return was.Type == "" }},
+	// A held donor has lost its Node or its instance.
+	{v1alpha1.ConditionDonorInService, func(p *v1alpha1.Prototype, was, is metav1.Condition) bool {
+		return (is.Reason == string(v1alpha1.DonorNodeGone) || is.Reason == InstanceGone) && was.Reason != is.Reason && p.Status.Donor.ReleasedAt == nil
+	}},
+	// A version waits for a person.
+	{v1alpha1.ConditionReady, func(_ *v1alpha1.Prototype, was, is metav1.Condition) bool {
+		return (is.Reason == AwaitingPromotion || is.Reason == HandedOver) && was.Reason != is.Reason
+	}},
+}
+
+// announceChanges records an event for each condition that is news.
+func (a recorder) announceChanges(before, p *v1alpha1.Prototype) {
+	for _, e := range conditionEvents {
+		is := meta.FindStatusCondition(p.Status.Conditions, e.condition)
+		was := metav1.Condition{}
+		if c := meta.FindStatusCondition(before.Status.Conditions, e.condition); c != nil {
+			was = *c
 		}
-		a.Recorder.Eventf(p, nil, kind, is.Reason, "Capture", "%s", is.Message)
-	}
-}
-
-// announceAwaiting records once that a version waits for a person.
-func (a eventRecorder) announceAwaiting(before, p *v1alpha1.Prototype) {
-	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionReady)
-	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
-	if a.Recorder != nil && is != nil && (is.Reason == AwaitingPromotion || is.Reason == HandedOver) && (was == nil || was.Reason != is.Reason) {
-		a.Recorder.Eventf(p, nil, corev1.EventTypeNormal, is.Reason, "Capture", "%s", is.Message)
-	}
-}
-
-// ofVersion records an event only on the Prototype, because the event does not concern the donor.
-func (a eventRecorder) ofVersion(w *pass, kind, reason, format string, args ...any) {
-	if a.Recorder != nil {
-		a.Recorder.Eventf(w.p, nil, kind, reason, "Capture", format, args...)
+		if is == nil || !e.isNews(p, was, *is) {
+			continue
+		}
+		if is.Reason == ReportRejected {
+			a.log.Error(errors.New(is.Message), "report is not believed", "prototype", p.Name)
+		}
+		kind := corev1.EventTypeNormal
+		if is.Status == metav1.ConditionFalse || e.condition == v1alpha1.ConditionStalled {
+			kind = corev1.EventTypeWarning
+		}
+		if a.events != nil {
+			a.events.Eventf(p, nil, kind, is.Reason, "Capture", "%s", is.Message)
+		}
 	}
 }
 
 // begins records the start of an attempt at a trial.
-func (a eventRecorder) begins(w *pass) {
+func (a recorder) begins(w *pass) {
 	a.ofVersion(w, corev1.EventTypeNormal, "TrialStarted", "trial of version %s: a node is built outside pool %s", w.p.Spec.Version, w.p.Spec.Pool)
 }
 
 // passed records that the version passed. A failed trial is recorded as the failure of the capture.
-func (a eventRecorder) passed(w *pass) {
+func (a recorder) passed(w *pass) {
 	a.ofVersion(w, corev1.EventTypeNormal, TrialPassed, "version %s of pool %s has passed its trial", w.p.Spec.Version, w.p.Spec.Pool)
 }
 
 // ends records the end of an attempt without a verdict.
-func (a eventRecorder) ends(w *pass) {
+func (a recorder) ends(w *pass) {
 	if w.facts.Trial.Verdict == plan.NoVerdict && !w.facts.Failed && !w.facts.Deleting {
 		a.ofVersion(w, corev1.EventTypeWarning, string(plan.TrialInconclusive), "attempt %d at the trial of version %s of pool %s has no verdict: %s",
 			w.record.Trial.Attempt, w.p.Spec.Version, w.p.Spec.Pool, inconclusiveReason(w))
 	}
 }
 
-// announceIgnoredReport logs and records an ignored report once for each cause, because all later passes find the report
-// again.
-func (a eventRecorder) announceIgnoredReport(before, p *v1alpha1.Prototype) {
-	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionGeneralized)
-	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionGeneralized)
-	if is == nil || is.Reason != ReportRejected || was != nil && was.Reason == is.Reason && was.Message == is.Message {
-		return
-	}
-	a.Log.Error(errors.New(is.Message), "report is not believed", "prototype", p.Name)
-	if a.Recorder != nil {
-		a.Recorder.Eventf(p, nil, corev1.EventTypeWarning, ReportRejected, "Capture", "%s", is.Message)
-	}
-}
-
-// event records an event on the Prototype and on the Node, if the Node exists.
-func (a eventRecorder) event(w *pass, kind, reason, format string, args ...any) {
-	if a.Recorder == nil {
-		return
-	}
-	if w.isOrphan {
-		a.Recorder.Eventf(w.donor.node, nil, kind, reason, "Return", format, args...)
-		return
-	}
-	if w.donor.node != nil {
-		a.Recorder.Eventf(w.donor.node, w.p, kind, reason, "Capture", format, args...)
-		a.Recorder.Eventf(w.p, w.donor.node, kind, reason, "Capture", format, args...)
-		return
-	}
-	a.Recorder.Eventf(w.p, nil, kind, reason, "Capture", format, args...)
-}
-
 // grows records that the pool grows by the donor's replacement.
-func (a eventRecorder) grows(w *pass) {
+func (a recorder) grows(w *pass) {
 	if w.facts.Leaving.Added {
 		a.event(w, corev1.EventTypeNormal, "Growing", "pool %s grows by one node, which is patched and captured", w.p.Spec.Pool)
 		return
@@ -145,7 +123,7 @@ func (a eventRecorder) grows(w *pass) {
 }
 
 // goes records the removal of the donor's instance.
-func (a eventRecorder) goes(w *pass) {
+func (a recorder) goes(w *pass) {
 	why := "because its generalized disk cannot join the cluster again"
 	if w.facts.Leaving.Added {
 		why = "so that the pool has its former size"

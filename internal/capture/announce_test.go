@@ -59,7 +59,7 @@ func TestRecipeWithBootstrapIsReversible(t *testing.T) {
 		w := &pass{p: p, promotion: promotionObjects{recipe: cloud.Pool{ID: "pool1", Recipe: cloud.Recipe{Image: "ami-1"}}}}
 		reportReversible(w, time.Now())
 		var events recordedEvents
-		eventRecorder{&Engine{Recorder: &events}}.announceReversible(&v1alpha1.Prototype{}, p)
+		recorder{events: &events}.announceChanges(&v1alpha1.Prototype{}, p)
 		c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReversible)
 		kind, _, _ := strings.Cut(strings.Join(events, ""), " ")
 		if got := strings.Join([]string{kind, string(c.Status), c.Reason}, " "); got != want || !strings.Contains(c.Message, "`kamino restore`") {

@@ -3,6 +3,7 @@ package capture
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
@@ -18,31 +20,24 @@ import (
 	"github.com/kamino-dev/kamino/internal/node/nodestate"
 )
 
-// inspectionTimeout is the timeout of the disk inspection, including the image pull. The donor serves meanwhile. A
-// longer pull would later keep the donor out of service for as long.
-const inspectionTimeout = 5 * time.Minute
-
-// inspectionContainer is the container of the inspection, and the component label of its pod.
-const inspectionContainer = "look"
-
 // createInspectionPod creates the inspecting pod: first on another node if the files are compared, then on the donor. Finalizer
 // and record precede the pod, so that a deleted Prototype leaves no pod.
 func (d pods) createInspectionPod(ctx context.Context, w *pass) error {
-	if err := mayRun(d.Engine, w.p); err != nil {
+	if err := d.image.mayRun(w.p); err != nil {
 		return err
 	}
-	if err := d.begin(ctx, w.p); err != nil {
+	if err := d.store.begin(ctx, w.p); err != nil {
 		return err
 	}
 	remember, now := w.remember(w.record.Reservation), metav1.NewTime(d.now())
-	err := d.record(ctx, w, func(r *v1alpha1.Record) {
+	err := d.store.record(ctx, w, func(r *v1alpha1.Record) {
 		remember(r)
 		r.DiskCheckStartedAt = &now
 	})
 	if err != nil {
 		return err
 	}
-	pod := inspectionPod(w.p, d.podNamespace(), d.Image)
+	pod := inspectionPod(w.p, d.podNamespace, d.image.fallback)
 	if w.p.Spec.Settings.Generalize.UnknownFiles.Compares() {
 		if err := d.compare(ctx, w, &pod.Spec); err != nil {
 			return err
@@ -66,7 +61,7 @@ func (d pods) compare(ctx context.Context, w *pass, spec *corev1.PodSpec) error 
 	}
 	if w.preflight.admission == nil { // an added donor is inspected without a preflight
 		w.preflight.admission = &admission.Case{}
-		preflight(d).surroundings(ctx, w, w.preflight.admission)
+		d.preflight.surroundings(ctx, w, w.preflight.admission)
 	}
 	if peer := peerOf(w); peer != "" {
 		spec.NodeName = peer
@@ -77,10 +72,6 @@ func (d pods) compare(ctx context.Context, w *pass, spec *corev1.PodSpec) error 
 	return nil
 }
 
-// summaryKeyName is the Secret with the key of the summary. Without the key, a reader of pods could test guessed contents
-// against the summary.
-func summaryKeyName(p *v1alpha1.Prototype) string { return podName(p) + "-summary" }
-
 // makeSummaryKey creates the key that both inspecting pods mount.
 func (d pods) makeSummaryKey(ctx context.Context, p *v1alpha1.Prototype) error {
 	key := make([]byte, summaryKeyBytes)
@@ -88,51 +79,31 @@ func (d pods) makeSummaryKey(ctx context.Context, p *v1alpha1.Prototype) error {
 	immutable := true
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: summaryKeyName(p), Namespace: d.podNamespace(), Labels: podLabels(p), OwnerReferences: []metav1.OwnerReference{ownedBy(p)},
+			Name: summaryKeyName(p), Namespace: d.podNamespace, Labels: podLabels(p), OwnerReferences: []metav1.OwnerReference{ownedBy(p)},
 		},
 		Immutable: &immutable,
 		Data:      map[string][]byte{orderKey: key},
 	}
-	secrets := d.Kube.CoreV1().Secrets(d.podNamespace())
+	secrets := d.kube.CoreV1().Secrets(d.podNamespace)
 	_, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) { // of a pod that is gone
-		if err := d.deleteSummaryKey(ctx, p, d.podNamespace()); err != nil {
+		if err := d.deleteSummaryKey(ctx, p, d.podNamespace); err != nil {
 			return err
 		}
 		_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
 	}
 	if err != nil {
-		return fmt.Errorf("create secret %s/%s: %w", d.podNamespace(), secret.Name, err)
+		return fmt.Errorf("create secret %s/%s: %w", d.podNamespace, secret.Name, err)
 	}
 	return nil
 }
 
 func (d pods) deleteSummaryKey(ctx context.Context, p *v1alpha1.Prototype, namespace string) error {
-	err := d.Kube.CoreV1().Secrets(namespace).Delete(ctx, summaryKeyName(p), metav1.DeleteOptions{})
+	err := d.kube.CoreV1().Secrets(namespace).Delete(ctx, summaryKeyName(p), metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete secret %s/%s: %w", namespace, summaryKeyName(p), err)
 	}
 	return nil
-}
-
-const (
-	// summaryKeyVolume is the volume with the key of the summary.
-	summaryKeyVolume = "summary-key"
-	// summaryKeyBytes is the length that the program in the pod expects.
-	summaryKeyBytes = 32
-)
-
-func addSummaryKey(p *v1alpha1.Prototype, spec *corev1.PodSpec) {
-	container, mode := &spec.Containers[0], int32(0o400)
-	container.Args = append(container.Args, "--summary-key-file", credential+"/"+orderKey)
-	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: summaryKeyVolume, MountPath: credential, ReadOnly: true})
-	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: summaryKeyVolume, VolumeSource: corev1.VolumeSource{
-		Secret: &corev1.SecretVolumeSource{SecretName: summaryKeyName(p), DefaultMode: &mode},
-	}})
-}
-
-func hasSummaryKey(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == summaryKeyVolume })
 }
 
 // peerOf is the Ready node of the donor's pool whose files are compared; empty if there is none. Reserved nodes are excluded.
@@ -159,64 +130,6 @@ func messageOf(pod *corev1.Pod) string {
 		}
 	}
 	return ""
-}
-
-// inspectionPod inspects the disk of a donor in service, read-only, with image and service account of the generalize pod. The
-// check covers both, and the image is on the node before the drain. The result is in the pod's status.
-func inspectionPod(p *v1alpha1.Prototype, namespace, image string) *corev1.Pod {
-	yes, no := true, false
-	root, limit, ifPossible := int64(0), int64(inspectionTimeout/time.Second), corev1.RecursiveReadOnlyIfPossible
-	labels := podLabels(p)
-	labels["app.kubernetes.io/component"] = inspectionContainer
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: podName(p), Namespace: namespace, Labels: labels, OwnerReferences: []metav1.OwnerReference{ownedBy(p)},
-		},
-		Spec: corev1.PodSpec{
-			NodeName:                     p.Spec.Donor.NodeName,
-			RestartPolicy:                corev1.RestartPolicyNever,
-			ServiceAccountName:           v1alpha1.GeneralizeServiceAccount,
-			AutomountServiceAccountToken: &no,
-			EnableServiceLinks:           &no,
-			HostNetwork:                  true, // uses no pod address of the node, and leaves no trace of such an address on the disk
-			ActiveDeadlineSeconds:        &limit,
-			Tolerations:                  []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-			Containers: []corev1.Container{{
-				Name:  inspectionContainer,
-				Image: podImage(p, image),
-				Args:  append([]string{"inspect", "--root", hostMount}, settingsArgs(p)...),
-				SecurityContext: &corev1.SecurityContext{
-					RunAsUser: &root, AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
-					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"DAC_READ_SEARCH"}},
-					// SELinux denies the node's files to all other types.
-					SELinuxOptions: &corev1.SELinuxOptions{Type: "spc_t"},
-				},
-				TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
-				VolumeMounts:             []corev1.VolumeMount{{Name: "host", MountPath: hostMount, ReadOnly: true, RecursiveReadOnly: &ifPossible}},
-			}},
-			Volumes: []corev1.Volume{
-				{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}},
-			},
-		},
-	}
-	pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, patchArgs(p)...)
-	if rules := p.Spec.Settings.Generalize.Rules; rules != "" {
-		addRules(&pod.Spec, rules, "")
-	}
-	return pod
-}
-
-// patchArgs are the arguments for the inspection of a pioneer: no obstacle appears only after the patch.
-func patchArgs(p *v1alpha1.Prototype) []string {
-	if p.Spec.Pioneer == nil {
-		return nil
-	}
-	pioneer := p.Spec.Pioneer.Defaulted()
-	args := []string{"--patched-by-kamino", string(pioneer.OtherRebooters)}
-	if *pioneer.QuietNodes && !p.Spec.ReplacesDonor() {
-		args = append(args, "--quiet-nodes")
-	}
-	return args
 }
 
 // readInspection reads the facts from the inspecting pod. A pod that was rejected for lack of room has found nothing;
@@ -290,4 +203,130 @@ func (w *pass) inspectionMessage(now time.Time) string {
 		return fmt.Sprintf("pod %s does not run on node %s%s: %s. Check that the node can pull %s, or name another image in settings.generalize.image",
 			pod, n, stayed, podTrouble(w.disk.pod), w.disk.pod.Spec.Containers[0].Image)
 	}
+}
+
+// pods creates, reads and removes the pod on the donor.
+type pods struct {
+	kube         kubernetes.Interface
+	store        store
+	preflight    preflight
+	image        podImages
+	podNamespace string
+	now          clock
+}
+
+// lookPod reads the pod on the donor: the inspecting pod before the order, the generalize pod afterwards. A record precedes each
+// pod, and the list of the donor's pods shows a pod of a late request.
+func (d pods) lookPod(ctx context.Context, w *pass) error {
+	f := &w.facts
+	recorded := w.record.DiskCheckStartedAt != nil || f.MustBoot() || f.Failed || f.Deleting || w.donor.arePodsListed && w.donor.remainingPods.HasOwnPod
+	if w.p.UID == "" || !f.Unrecorded && !(recorded && f.PodMatters()) {
+		return nil
+	}
+	return d.readPod(ctx, w)
+}
+
+// lookLeftPod reads a pod that should no longer exist, before the capture ends.
+func (d pods) lookLeftPod(ctx context.Context, w *pass) error {
+	if w.disk.pod != nil || !w.facts.LeftoversMatter() {
+		return nil
+	}
+	return d.readPod(ctx, w)
+}
+
+func (d pods) readPod(ctx context.Context, w *pass) error {
+	namespace := podNamespaceOf(w, d.podNamespace)
+	pod, err := d.kube.CoreV1().Pods(namespace).Get(ctx, podName(w.p), metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read pod %s/%s: %w", namespace, podName(w.p), err)
+	}
+	w.disk.pod = pod
+	w.facts.Disk.Pod = plan.PodActive
+	if !w.facts.Disk.Touched && !w.facts.Unrecorded {
+		w.readInspection(d.now())
+		return nil
+	}
+	if w.podTrouble() != "" || w.disk.noProofReason != "" {
+		w.facts.Disk.Pod = plan.PodFailed
+	}
+	w.facts.Disk.PodKnown = w.record.Order != nil && w.record.Order.Pod == pod.UID
+	return nil
+}
+
+// createGeneralizePod creates the pod that generalizes the donor, and records its UID.
+func (d pods) createGeneralizePod(ctx context.Context, w *pass) error {
+	if err := d.mayGeneralize(w); err != nil {
+		return err
+	}
+	made, err := d.makePod(ctx, generalizePod(w.p, w.record, podNamespaceOf(w, d.podNamespace), d.image.fallback))
+	if err != nil || made == nil {
+		return err // the next pass adopts a pod that exists
+	}
+	w.disk.pod = made
+	return d.adopt(ctx, w)
+}
+
+// mayGeneralize asks whether the pod of the order may run: its image, and the user's rules only with the recorded digest.
+func (d pods) mayGeneralize(w *pass) error {
+	if err := d.image.mayRun(w.p); err != nil {
+		return err
+	}
+	if w.p.Spec.Settings.Generalize.Rules != "" && w.record.RulesDigest == "" {
+		return errors.New("the record of the order names no digest of the rules in settings.generalize.rules")
+	}
+	return nil
+}
+
+// makePod returns the created pod; nil if a pod of the name exists.
+func (d pods) makePod(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	made, err := d.kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("create pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return made, nil
+}
+
+// adopt records the UID of the pod. Reports of other pods are ignored.
+func (d pods) adopt(ctx context.Context, w *pass) error {
+	return d.store.record(ctx, w, func(r *v1alpha1.Record) {
+		order := *r.Order
+		order.Pod = w.disk.pod.UID
+		r.Order = &order
+	})
+}
+
+// deletePod deletes the pod. The record of an inspection ends with its pod.
+func (d pods) deletePod(ctx context.Context, w *pass) error {
+	if err := d.deletePodAndKey(ctx, w); err != nil || w.isOrphan || w.record.DiskCheckStartedAt == nil {
+		return err
+	}
+	return d.store.record(ctx, w, func(r *v1alpha1.Record) { r.DiskCheckStartedAt = nil })
+}
+
+// deletePodAndKey deletes the pod, and first the key that only inspecting pods of a comparison have.
+func (d pods) deletePodAndKey(ctx context.Context, w *pass) error {
+	if hasSummaryKey(w.disk.pod) {
+		if err := d.deleteSummaryKey(ctx, w.p, w.disk.pod.Namespace); err != nil {
+			return err
+		}
+	}
+	return d.deleteOnlyPod(ctx, w)
+}
+
+// deleteOnlyPod removes the pod without grace period: a stopped kubelet could not confirm.
+func (d pods) deleteOnlyPod(ctx context.Context, w *pass) error {
+	now := int64(0)
+	err := d.kube.CoreV1().Pods(w.disk.pod.Namespace).Delete(ctx, w.disk.pod.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &w.disk.pod.UID},
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete pod %s/%s: %w", w.disk.pod.Namespace, w.disk.pod.Name, err)
+	}
+	return nil
 }

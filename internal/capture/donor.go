@@ -1,122 +1,330 @@
 package capture
 
 import (
+	"context"
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/node/kured"
+	"github.com/kamino-dev/kamino/internal/node/nodestate"
 )
 
-// donorState is the observed state of the donor.
-func (w *pass) donorState() v1alpha1.DonorState {
+// donorReader reads Node, pods and instance of the donor.
+type donorReader struct {
+	kube    kubernetes.Interface
+	cloud   cloud.Provider
+	leases  node.Reservations
+	store   store
+	witness witness
+	locks   locks
+	drain   drain
+	kured   string
+	now     clock
+}
+
+// lookNode reads the Node, its holder and the deadlines.
+func (h donorReader) lookNode(ctx context.Context, w *pass) error {
+	if err := h.readNamed(ctx, w); err != nil {
+		return err
+	}
+	return h.readDonor(ctx, w)
+}
+
+// readNamed reads the Node of the donor's name.
+func (h donorReader) readNamed(ctx context.Context, w *pass) error {
+	name := w.p.Spec.Donor.NodeName
+	n, err := h.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read node %s: %w", name, err)
+	}
+	w.donor.namedNode = n
+	if h.cloud.SameInstance(cloud.InstanceID(n.Spec.ProviderID), w.id) {
+		w.donor.node = n
+	}
+	return nil
+}
+
+// readDonor sets the facts of the record and of the Node, if present.
+func (h donorReader) readDonor(ctx context.Context, w *pass) error {
 	f := &w.facts
+	w.donor.reservation = w.record.Reservation
+	f.Hold.Recorded = w.donor.reservation != nil
+	f.Hold.Restored, f.Hold.Noted = true, true
+	var err error
 	switch {
-	case f.Donor.Power == plan.InstanceGone && w.isRemoving():
-		return v1alpha1.DonorRemoved
-	case f.Donor.Power == plan.InstanceGone:
-		return v1alpha1.DonorGone
-	case f.Donor.Power != plan.On:
-		return v1alpha1.DonorOff
-	case f.Donor.Node == plan.NodeGone:
-		return v1alpha1.DonorNodeGone
-	case f.Donor.Node == plan.NodeReady && (f.Donor.Rebooted || !f.Hold.Returning):
-		return v1alpha1.DonorReady
+	case w.donor.node != nil && !w.record.DonorGone:
+		err = h.locks.readLock(ctx, w)
+	case recordLost(w.p) && !w.isOrphan:
+		err = h.locks.readLost(ctx, w, nil)
 	}
-	return v1alpha1.DonorNotReady
+	if err != nil {
+		return err
+	}
+	f.Disk.Touched, f.Donor.MustLeaveBoot = w.record.GeneralizeBootID != "", w.record.LeaveBoot() != ""
+	f.Hold.Returning = w.record.Returning
+	f.Unrecorded = recordLost(w.p)
+	if w.donor.node != nil {
+		w.readNode()
+	}
+	readDeparture(w)
+	readPatch(w)
+	h.lookDeadlines(w)
+	return h.drain.lookPods(ctx, w)
 }
 
-// reportDonor writes the state of the donor and the time of the reservation and of the release.
-func reportDonor(w *pass, now time.Time) {
-	s := &w.p.Status
+// readNode sets the facts of the donor's Node.
+func (w *pass) readNode() {
+	n, f := w.donor.node, &w.facts
+	f.Donor.Node = plan.NodeNotReady
+	if nodestate.Ready(n) {
+		f.Donor.Node = plan.NodeReady
+	}
+	f.Donor.Cordoned = n.Spec.Unschedulable
+	if w.donor.reservation != nil {
+		f.Hold.CordonRestored, f.Hold.Restored = n.Spec.Unschedulable == w.donor.reservation.Unschedulable, node.Restored(n, *w.donor.reservation)
+	}
+	boot := n.Status.NodeInfo.BootID
+	f.Donor.Rebooted = f.MustBoot() && boot != "" && boot != w.record.LeaveBoot()
+}
+
+// lookInstance reads the instance with its protection, unless the donor is released.
+func (h donorReader) lookInstance(ctx context.Context, w *pass) error {
+	f := &w.facts
+	if !w.isHeld() && (f.MustBoot() || f.Failed || f.Deleting) {
+		return nil
+	}
+	instance, err := h.cloud.Instance(ctx, w.id)
 	switch {
-	case w.isHeld() && w.donor.reservation != nil && s.Donor == nil:
-		since, taken := w.outOfServiceSince()
-		if !taken {
-			return // the donor serves until its replacement serves
-		}
-		at := metav1.NewMicroTime(since)
-		for _, step := range s.Steps {
-			if step.Phase == v1alpha1.PhaseReserving && step.StartedAt.Truncate(time.Second).Equal(at.Time) {
-				at = step.StartedAt // a reservation has the resolution of one second
-				break
-			}
-		}
-		s.Donor = &v1alpha1.DonorStatus{ReservedAt: &at, State: w.donorState()}
-	case w.isHeld() && s.Donor != nil:
-		s.Donor.State, s.Donor.ReleasedAt = w.donorState(), nil
-	case !w.isHeld() && s.Donor != nil && s.Donor.ReleasedAt == nil:
-		at := metav1.NewMicroTime(now)
-		s.Donor.ReleasedAt = &at
-		if w.facts.Donor.Node == plan.NodeReady && s.Donor.State == v1alpha1.DonorNotReady {
-			s.Donor.State = v1alpha1.DonorReady
+	case cloud.Is(err, cloud.NotFound):
+		err = h.confirmGone(ctx, w)
+	case cloud.Is(err, cloud.Unsupported) && !w.isHeld(): // the preflight reports the kind of instance
+		return nil
+	case err == nil:
+		w.donor.instance = instance
+		w.donor.instance.BuiltFrom = h.cloud.BuiltFrom(w.pool, instance)
+		f.Donor.Power, f.Leaving.Removing = power(instance.Power), instance.Removing
+		if err = h.endMissing(ctx, w); err == nil {
+			err = h.readProtection(ctx, w)
 		}
 	}
-}
-
-// donorWords are the messages of donor states.
-var donorWords = map[v1alpha1.DonorState]string{
-	v1alpha1.DonorNotReady: "the node was not Ready when last read",
-	v1alpha1.DonorOff:      "its instance was off when last read",
-	v1alpha1.DonorNodeGone: "its Node was gone when last read",
-	v1alpha1.DonorGone:     "its instance was gone when last read",
-}
-
-// reportInService sets condition DonorInService.
-func reportInService(p *v1alpha1.Prototype, now time.Time) {
-	donor := p.Status.Donor
-	set := func(status metav1.ConditionStatus, reason, message string) {
-		setCondition(p, now, v1alpha1.ConditionDonorInService, status, reason, message)
+	if err != nil && !w.hasBegun() && w.record.DiskCheckStartedAt == nil {
+		w.preflight.instanceErr, err = err, nil // so that other obstacles are also reported
 	}
+	return err
+}
+
+func power(p cloud.Power) plan.Power {
+	switch p {
+	case cloud.PowerRunning:
+		return plan.On
+	case cloud.PowerStopped:
+		return plan.Off
+	case cloud.PowerStarting, cloud.PowerStopping, cloud.PowerUnknown:
+		return plan.Changing
+	}
+	return plan.Changing
+}
+
+// readProtection reads the instance's scale-in protection before Protect and before the release. NotFound counts as no
+// protection if the list of the pool lacks the instance, too.
+func (h donorReader) readProtection(ctx context.Context, w *pass) error {
+	f := &w.facts
+	if f.MustBoot() && !f.Hold.Returning && !f.Failed && !f.Deleting || mustBeRemoved(w) {
+		return nil
+	}
+	hold, err := h.cloud.Protection(ctx, w.id)
+	if cloud.Is(err, cloud.NotFound) {
+		err = h.confirmUnprotected(ctx, w)
+	}
+	if err != nil {
+		return err
+	}
+	w.donor.protection = hold
+	f.Hold.Protected = hold.Protected || hold.Token == ""
+	f.Hold.ProtectionRestored = w.donor.reservation == nil || hold.Token == "" || hold.Token == tokenOf(w.donor.reservation)
+	return nil
+}
+
+// readLastingProtection reads whether the pool keeps place or protection of a held instance that is gone.
+func (h donorReader) readLastingProtection(ctx context.Context, w *pass) error {
+	if !w.isHeld() {
+		return nil
+	}
+	hold, err := h.cloud.Protection(ctx, w.id)
 	switch {
-	case p.Status.Phase == v1alpha1.PhasePatching, p.Status.Phase == v1alpha1.PhaseRebooting:
-		set(metav1.ConditionFalse, string(p.Status.Phase), "the capture patches the donor")
-	case p.Status.Phase == v1alpha1.PhaseSoaking:
-		set(metav1.ConditionTrue, string(p.Status.Phase), "the patched donor takes pods, but stays reserved")
-	case donor == nil:
-		set(metav1.ConditionTrue, "NotHeld", "the capture does not hold the donor")
-	case donor.ReleasedAt == nil && donor.State == v1alpha1.DonorNodeGone:
-		set(metav1.ConditionFalse, string(donor.State), fmt.Sprintf("node %s was deleted during the capture; its instance runs", p.Spec.Donor.NodeName))
-	case donor.State == v1alpha1.DonorRemoved:
-		set(metav1.ConditionFalse, string(donor.State), fmt.Sprintf("node %s does not return: its instance is removed", p.Spec.Donor.NodeName))
-	case donor.ReleasedAt == nil && donor.State == v1alpha1.DonorGone:
-		set(metav1.ConditionFalse, string(donor.State), fmt.Sprintf("the instance of node %s was removed during the capture", p.Spec.Donor.NodeName))
-	case donor.ReleasedAt == nil:
-		set(metav1.ConditionFalse, "Reserved", "the capture holds the donor")
-	case donorWords[donor.State] != "":
-		set(metav1.ConditionFalse, string(donor.State), "the capture no longer holds the donor; "+donorWords[donor.State])
-	default:
-		set(metav1.ConditionTrue, "NotHeld", "the capture does not hold the donor")
+	case cloud.Is(err, cloud.NotFound):
+		return nil
+	case err != nil || !hold.Lasts:
+		return err
 	}
+	w.donor.protection, w.facts.Leaving.PlaceKept = hold, true
+	w.facts.Hold.ProtectionRestored = w.donor.reservation == nil || hold.Token == tokenOf(w.donor.reservation)
+	return nil
 }
 
-// announceDonor records an event if a held donor has lost its Node or its instance.
-func (a eventRecorder) announceDonor(before, p *v1alpha1.Prototype) {
-	donor := p.Status.Donor
-	if a.Recorder == nil || donor == nil || donor.ReleasedAt != nil || before.Status.Donor != nil && before.Status.Donor.State == donor.State {
+// registerTimeout limits the wait for a started machine to register its deleted Node again.
+const registerTimeout = 10 * time.Minute
+
+// lookDeadlines compares the time out of service with the deadlines.
+func (h donorReader) lookDeadlines(w *pass) {
+	if !w.isHeld() || w.donor.reservation == nil || w.facts.Donor.Patch == plan.PatchUnderWay {
 		return
 	}
-	switch donor.State {
-	case v1alpha1.DonorNodeGone:
-		a.Recorder.Eventf(p, nil, corev1.EventTypeWarning, "NodeGone", "Capture",
-			"node %s was deleted during the capture; its instance runs, and registers the Node again at its next boot", p.Spec.Donor.NodeName)
-	case v1alpha1.DonorGone:
-		a.Recorder.Eventf(p, nil, corev1.EventTypeWarning, "InstanceGone", "Capture",
-			"the instance of node %s was removed during the capture", p.Spec.Donor.NodeName)
-	case v1alpha1.DonorReady, v1alpha1.DonorNotReady, v1alpha1.DonorOff, v1alpha1.DonorRemoved:
+	f, now := &w.facts, h.now()
+	limit := w.p.Spec.Settings.Defaulted().OutOfService
+	since, taken := w.outOfServiceSince()
+	held := now.Sub(since)
+	if !taken {
+		held -= limit.ReadyTimeout.Duration // the donor serves while its replacement is awaited
+	}
+	f.Hold.Overdue = held > limit.Deadline.Duration
+	f.Hold.ReadyOverdue = held > limit.Deadline.Duration+limit.ReadyTimeout.Duration
+	since = w.returningSince()
+	if since.IsZero() {
+		return
+	}
+	if w.isOrphan {
+		// An orphan may have waited for days: its timeout runs from the begin of the return.
+		f.Hold.ReadyOverdue = now.Sub(since) > limit.ReadyTimeout.Duration
+	}
+	if w.donor.node == nil && now.Sub(since) > min(registerTimeout, limit.ReadyTimeout.Duration) {
+		f.Hold.ReadyOverdue = true
 	}
 }
 
-// released records the release of the donor with its observed state.
-func (a eventRecorder) released(w *pass) {
-	name := w.p.Spec.Donor.NodeName
-	switch state := w.donorState(); state {
-	case v1alpha1.DonorReady:
-		a.event(w, corev1.EventTypeNormal, "Released", "node %s is in the same state as before the capture%s", name, poolGrowthNote(w))
-	default:
-		a.event(w, corev1.EventTypeWarning, "Released", "node %s is no longer reserved; %s%s", name, donorWords[state], poolGrowthNote(w))
+func (w *pass) returningSince() time.Time {
+	for _, r := range []*v1alpha1.Reservation{w.donor.reservation, w.record.Reservation} {
+		if r != nil && r.ReturningSince != nil {
+			return r.ReturningSince.Time
+		}
 	}
+	return time.Time{}
+}
+
+// outOfServiceSince is the begin of the donor's time out of service. A donor with GrowFirst serves until Protect, and a
+// pioneer until the end of its patch.
+func (w *pass) outOfServiceSince() (at time.Time, taken bool) {
+	d := w.removalRecord()
+	switch {
+	case w.donor.reservation == nil:
+		return time.Time{}, false
+	case servesForPatch(w):
+		return w.donor.reservation.ReservedAt.Time, false
+	case !patchEndedAt(w).IsZero():
+		return patchEndedAt(w), true
+	case !w.facts.Leaving.Replaced || !w.facts.Leaving.GrowFirst || w.record.LeaveBoot() != "" && d.OutOfServiceSince == nil:
+		return w.donor.reservation.ReservedAt.Time, true
+	case d.OutOfServiceSince == nil:
+		return w.donor.reservation.ReservedAt.Time, false
+	}
+	return d.OutOfServiceSince.Time, true
+}
+
+// lookKuredAgain reads kured's lock again before the cordon. Protect takes up to minutes in a cloud, and kured does not
+// see our reservation. A later race is possible: decision 0011 in docs/contribute/decisions separates the hours of both.
+func (h donorReader) lookKuredAgain(ctx context.Context, w *pass) error {
+	f := &w.facts
+	if !w.isHeld() || f.Donor.Cordoned || f.MustBoot() || f.Failed || f.Deleting || f.Donor.Node == plan.NodeGone || f.Donor.Patch == plan.PatchUnderWay {
+		return nil
+	}
+	lock, err := kured.Read(ctx, h.kube, h.kured, h.now())
+	w.preflight.kured, f.Queued = lock, lock.Node != ""
+	return err
+}
+
+// confirmGone returns an error unless the cloud's answer that the instance does not exist is believed. The time of the first
+// answer is recorded before Kamino acts on a later one.
+func (h donorReader) confirmGone(ctx context.Context, w *pass) error {
+	f := &w.facts
+	if !w.isHeld() || w.donor.reservation == nil {
+		return h.confirmGoneBefore(ctx, w)
+	}
+	if f.Unrecorded && !f.Failed && !f.Deleting {
+		f.Donor.Power = plan.Changing // the capture fails first, whatever the instance
+		return nil
+	}
+	absence, now := plan.Absence{Node: f.Donor.Node, Requested: w.isRemoving()}, metav1.NewTime(h.now())
+	missing, agreed := orNow(w.donor.reservation.MissingSince, now), notAfter(w.donor.reservation.AgreedSince, now)
+	if agreed != nil {
+		absence.Since = now.Sub(agreed.Time)
+	}
+	var err error
+	if absence.List, err = inPoolList(ctx, h.cloud, w.pool, w.id); err != nil {
+		return err
+	}
+	doubt := plan.DoubtOf(absence)
+	if doubt == plan.NoDoubt {
+		f.Donor.Power = plan.InstanceGone
+		return h.readLastingProtection(ctx, w)
+	}
+	if err := h.recordMissing(ctx, w, missing, agreedAfter(doubt, agreed, now)); err != nil {
+		return err
+	}
+	return doubtful("the instance of node "+w.p.Spec.Donor.NodeName, string(w.id), doubts[doubt])
+}
+
+// confirmGoneBefore is confirmGone before the reservation. A donor in service loses nothing, so the list is asked only once.
+func (h donorReader) confirmGoneBefore(ctx context.Context, w *pass) error {
+	list, err := inPoolList(ctx, h.cloud, w.pool, w.id)
+	if err == nil && list == plan.ListHas {
+		err = doubtful("the instance of node "+w.p.Spec.Donor.NodeName, string(w.id), doubts[plan.IsListed])
+	}
+	if err == nil {
+		w.facts.Donor.Power = plan.InstanceGone
+	}
+	return err
+}
+
+// recordMissing writes since when the instance is missing, and since when the list agrees, into the record of the reservation; nil
+// once the instance is there. An equal record costs nothing.
+func (h donorReader) recordMissing(ctx context.Context, w *pass, since, agreed *metav1.Time) error {
+	reservation := *w.donor.reservation
+	if reservation.MissingSince.Equal(since) && reservation.AgreedSince.Equal(agreed) {
+		return nil
+	}
+	reservation.MissingSince, reservation.AgreedSince = since, agreed
+	if w.isOrphan || !w.facts.Hold.Recorded { // the Lease is the record
+		if err := h.leases.Renew(ctx, w.donor.node, reservation); err != nil {
+			return fmt.Errorf("record the missing instance of node %s: %w", w.donor.node.Name, err)
+		}
+		w.donor.lease = &reservation
+	} else if err := h.store.record(ctx, w, func(r *v1alpha1.Record) { r.Reservation = &reservation }); err != nil {
+		return err
+	}
+	w.donor.reservation, w.record.Reservation = &reservation, &reservation
+	return nil
+}
+
+// endMissing ends the record of missing answers: the instance exists.
+func (h donorReader) endMissing(ctx context.Context, w *pass) error {
+	if !w.isHeld() || w.donor.reservation == nil || w.donor.reservation.MissingSince == nil {
+		return nil
+	}
+	return h.recordMissing(ctx, w, nil, nil)
+}
+
+// confirmUnprotected returns an error unless an instance that exists has no protection, because it is in no list of its pool: the
+// cloud has not found the protection.
+func (h donorReader) confirmUnprotected(ctx context.Context, w *pass) error {
+	list, err := inPoolList(ctx, h.cloud, w.pool, w.id)
+	switch {
+	case err != nil:
+		return err
+	case list == plan.ListHas:
+		return doubtful("the scale-in protection of node "+w.p.Spec.Donor.NodeName, string(w.id), doubts[plan.IsListed])
+	case list == plan.ListMissing && !w.isOrphan:
+		return h.witness.confirmPoolGone(ctx, w)
+	}
+	return nil
 }

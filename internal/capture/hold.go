@@ -3,21 +3,19 @@ package capture
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/node/nodestate"
 )
-
-// registerTimeout limits the wait for a started machine to register its deleted Node again.
-const registerTimeout = 10 * time.Minute
 
 // readRecord reads the Prototype's record. A record of another Prototype, or an unreadable record, counts as removed: the
 // Lease repeats the reservation, and otherwise the capture fails with RecordLost.
@@ -30,218 +28,22 @@ func (e *Engine) readRecord(p *v1alpha1.Prototype) v1alpha1.Record {
 	return record
 }
 
-// recordLost reports whether the capture had a record, and has no readable record now.
-func recordLost(p *v1alpha1.Prototype) bool {
-	_, err := v1alpha1.RecordOf(p)
-	return isMarked(p) && (err != nil || p.Status.Record == nil)
-}
-
-// readLock finds the holder of the Node. Any client may annotate Nodes, so only record and Lease prove the reservation. Another
-// reservation applies only if its holder is an active capture of this node, or has the Lease.
-func (h donorReservation) readLock(ctx context.Context, w *pass) error {
-	f := &w.facts
-	reservation, err := v1alpha1.ReservationOf(w.donor.node.Annotations)
-	switch {
-	case w.isOrphan:
-		return h.readOrphan(ctx, w, reservation, err)
-	case recordLost(w.p):
-		return h.readLost(ctx, w, reservation)
-	case err == nil && reservation == nil:
-		return nil
-	case err == nil && reservation.UID == w.p.UID:
-		return h.readOurs(ctx, w, reservation)
-	case w.donor.reservation == nil:
-		f.Hold.Lock = plan.Theirs
-		return nil
-	case err == nil:
-		w.donor.otherHolder = reservation.Holder.String()
-		there, err := h.isHeldByOther(ctx, w, reservation.Holder)
-		if err != nil {
-			return err
-		}
-		if there {
-			f.Hold.Lock = plan.Theirs
-			return nil
-		}
-	default:
-		w.donor.otherHolder = "an unreadable reservation"
-	}
-	f.Hold.Lock = plan.Overwritten
-	return nil
-}
-
-// readOurs reads the lock of a Node with our reservation. Without a record, the Lease must confirm the reservation.
-func (h donorReservation) readOurs(ctx context.Context, w *pass, shadow *v1alpha1.Reservation) error {
-	f := &w.facts
-	if f.Hold.Recorded && repeatsRecord(w.record, shadow) { // permit asks the Lease before each effect
-		f.Hold.Lock = plan.Ours
-		return nil
-	}
-	lease, err := h.reservations().Confirmed(ctx, w.donor.node)
-	w.donor.lease = lease
-	ours := lease != nil && lease.UID == w.p.UID
-	switch {
-	case err != nil:
-		return err
-	case f.Hold.Recorded:
-		f.Hold.Lock, f.Hold.Noted = plan.Ours, false
-	case ours:
-		f.Hold.Lock = plan.Ours
-		w.useLease(lease)
-	default:
-		f.Hold.Lock, w.donor.otherHolder = plan.Theirs, "a reservation in this prototype's name that no Lease confirms"
-	}
-	return nil
-}
-
-// readLost rebuilds the reservation of a capture whose record is lost from the Lease, whatever the Node carries.
-func (h donorReservation) readLost(ctx context.Context, w *pass, shadow *v1alpha1.Reservation) error {
-	lease, err := h.ownLease(ctx, w)
-	switch {
-	case err != nil:
-		return err
-	case lease != nil:
-		w.useLease(lease)
-		if w.p.Spec.Pioneer != nil { // how far the patch has come is unknown, so it ends like any patch in progress
-			w.record.Patch = &v1alpha1.PatchRecord{PatchStatus: v1alpha1.PatchStatus{StartedAt: lease.ReservedAt}}
-		}
-		w.facts.Hold.Lock = plan.Ours
-		if w.donor.node == nil {
-			w.facts.Hold.Lock, w.facts.Hold.Recorded = plan.Unlocked, true // the Lease outlives the Node, as a record does
-		}
-	case shadow != nil:
-		w.facts.Hold.Lock, w.donor.otherHolder = plan.Theirs, shadow.Holder.String()+", which no Lease confirms"
-	}
-	return nil
-}
-
-// ownLease returns the reservation in the Lease of the capture for its donor, also if the Node is gone; nil without a Lease.
-func (h donorReservation) ownLease(ctx context.Context, w *pass) (*v1alpha1.Reservation, error) {
-	if w.donor.node != nil {
-		lease, err := h.reservations().Confirmed(ctx, w.donor.node)
-		if lease != nil && lease.UID != w.p.UID {
-			lease = nil
-		}
-		return lease, err
-	}
-	all, err := h.reservations().All(ctx)
-	for i := range all {
-		if all[i].Reservation.UID == w.p.UID && all[i].Node == w.p.Spec.Donor.NodeName {
-			return &all[i].Reservation, nil
-		}
-	}
-	return nil, err
-}
-
-// readOrphan reads the lock of a Node whose Prototype is gone. Only the Lease is trusted.
-func (h donorReservation) readOrphan(ctx context.Context, w *pass, shadow *v1alpha1.Reservation, unreadable error) error {
-	lease, err := h.reservations().Held(ctx, w.donor.node, v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID})
-	if err != nil {
-		return err
-	}
-	w.facts.Hold.Lock = plan.Ours
-	if unreadable != nil || shadow != nil && !shadow.Same(lease.Holder) {
-		w.facts.Hold.Lock, w.donor.otherHolder = plan.Overwritten, "a reservation that its Lease does not confirm"
-	}
-	w.useLease(lease)
-	return nil
-}
-
-// repeatsRecord reports whether the reservation repeats the record's order, return and removal.
-func repeatsRecord(record v1alpha1.Record, r *v1alpha1.Reservation) bool {
-	return (record.GeneralizeBootID == "" || r.GeneralizeBootID == record.GeneralizeBootID) &&
-		(record.LeaveBoot() == "" || r.LeaveBoot() == record.LeaveBoot()) && (!record.Returning || r.ReturningSince != nil) &&
-		(record.Replacement == nil || !record.Replacement.Removing || r.Replacement != nil && r.Replacement.Removing)
-}
-
-// useLease uses the Lease's reservation as the record.
-func (w *pass) useLease(reservation *v1alpha1.Reservation) {
-	w.donor.reservation = reservation
-	w.record.Reservation = reservation
-	w.record.GeneralizeBootID = cmp.Or(w.record.GeneralizeBootID, reservation.GeneralizeBootID)
-	w.record.DownBootID = cmp.Or(w.record.DownBootID, reservation.DownBootID)
-	w.record.Returning = w.record.Returning || reservation.ReturningSince != nil
-	if w.record.Replacement == nil {
-		w.record.Replacement = reservation.Replacement
-	}
-	if donor := w.p.Spec.Donor; w.record.Donor == nil && w.p.Spec.AddsDonor() {
-		w.record.Donor = &donor
-	}
-}
-
-// isHeldByOther reports whether another holder has the node: an active capture, or a holder of another kind with the
-// Lease. Holders of an unknown kind release the node without our help.
-func (h donorReservation) isHeldByOther(ctx context.Context, w *pass, holder v1alpha1.Holder) (bool, error) {
-	if holder.Is(v1alpha1.HolderPrototype) {
-		return h.isActiveCapture(ctx, holder, w.id)
-	}
-	lease, err := h.reservations().Confirmed(ctx, w.donor.node)
-	return err == nil && lease != nil && lease.Same(holder), err
-}
-
-// isActiveCapture reports whether the holder is an active capture of this instance.
-func (h donorReservation) isActiveCapture(ctx context.Context, holder v1alpha1.Holder, id cloud.InstanceID) (bool, error) {
-	if !holder.Is(v1alpha1.HolderPrototype) || holder.Name == "" {
-		return false, nil
-	}
-	p := &v1alpha1.Prototype{}
-	err := h.Client.Get(ctx, client.ObjectKey{Name: holder.Name}, p)
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("read prototype %s, the holder of the donor's reservation: %w", holder.Name, err)
-	}
-	return p.UID == holder.UID && !p.Status.Terminal() && h.Cloud.SameInstance(cloud.InstanceID(p.Spec.Donor.ProviderID), id), nil
-}
-
-// readProtection reads the instance's scale-in protection before Protect and before the release. NotFound counts as no
-// protection if the list of the pool lacks the instance, too.
-func (h donorReservation) readProtection(ctx context.Context, w *pass) error {
-	f := &w.facts
-	if f.MustBoot() && !f.Hold.Returning && !f.Failed && !f.Deleting || mustBeRemoved(w) {
-		return nil
-	}
-	hold, err := h.Cloud.Protection(ctx, w.id)
-	if cloud.Is(err, cloud.NotFound) {
-		err = h.confirmUnprotected(ctx, w)
-	}
-	if err != nil {
-		return err
-	}
-	w.donor.protection = hold
-	f.Hold.Protected = hold.Protected || hold.Token == ""
-	f.Hold.ProtectionRestored = w.donor.reservation == nil || hold.Token == "" || hold.Token == tokenOf(w.donor.reservation)
-	return nil
-}
-
-// readLastingProtection reads whether the pool keeps place or protection of a held instance that is gone.
-func (h donorReservation) readLastingProtection(ctx context.Context, w *pass) error {
-	if !w.isHeld() {
-		return nil
-	}
-	hold, err := h.Cloud.Protection(ctx, w.id)
-	switch {
-	case cloud.Is(err, cloud.NotFound):
-		return nil
-	case err != nil || !hold.Lasts:
-		return err
-	}
-	w.donor.protection, w.facts.Leaving.PlaceKept = hold, true
-	w.facts.Hold.ProtectionRestored = w.donor.reservation == nil || hold.Token == tokenOf(w.donor.reservation)
-	return nil
-}
-
-// tokenOf is the cloud's token for the restoration of the protection.
-func tokenOf(r *v1alpha1.Reservation) string {
-	return cmp.Or(r.Protection, cloud.TokenUnprotected)
+// hold reserves the donor, takes it out of service and returns it. permit asks again before each effect.
+type hold struct {
+	kube   kubernetes.Interface
+	cloud  cloud.Provider
+	leases node.Reservations
+	store  store
+	pods   pods
+	events recorder
+	now    clock
 }
 
 // repeatRecord repeats the record's order and return on the Lease and the Node. Kamino can then release the donor even
 // after a forced deletion of the Prototype.
-func (h donorReservation) repeatRecord(ctx context.Context, w *pass) error {
+func (h hold) repeatRecord(ctx context.Context, w *pass) error {
 	reservation := h.repeated(w)
-	if _, err := h.reservations().Note(ctx, w.donor.node, reservation); err != nil {
+	if _, err := h.leases.Note(ctx, w.donor.node, reservation); err != nil {
 		return err
 	}
 	w.donor.lease = &reservation
@@ -249,9 +51,9 @@ func (h donorReservation) repeatRecord(ctx context.Context, w *pass) error {
 }
 
 // renewLease repeats the record on the Lease alone: another client has overwritten or removed the copy on the Node.
-func (h donorReservation) renewLease(ctx context.Context, w *pass) error {
+func (h hold) renewLease(ctx context.Context, w *pass) error {
 	reservation := h.repeated(w)
-	if err := h.reservations().Renew(ctx, w.donor.node, reservation); err != nil {
+	if err := h.leases.Renew(ctx, w.donor.node, reservation); err != nil {
 		return err
 	}
 	w.donor.lease = &reservation
@@ -259,7 +61,7 @@ func (h donorReservation) renewLease(ctx context.Context, w *pass) error {
 }
 
 // repeated is the reservation with the record's order, return and removal.
-func (h donorReservation) repeated(w *pass) v1alpha1.Reservation {
+func (h hold) repeated(w *pass) v1alpha1.Reservation {
 	reservation := *w.donor.reservation
 	reservation.GeneralizeBootID, reservation.DownBootID = w.record.GeneralizeBootID, w.record.DownBootID
 	reservation.Replacement = cmp.Or(w.record.Replacement, reservation.Replacement)
@@ -273,8 +75,8 @@ func (h donorReservation) repeated(w *pass) v1alpha1.Reservation {
 
 // recordReturn records that the disk is no longer needed, and that the donor is started. A donor that another client
 // stopped must also leave its last boot.
-func (h donorReservation) recordReturn(ctx context.Context, w *pass) error {
-	err := h.record(ctx, w, func(r *v1alpha1.Record) {
+func (h hold) recordReturn(ctx context.Context, w *pass) error {
+	err := h.store.record(ctx, w, func(r *v1alpha1.Record) {
 		r.Returning = true
 		if r.LeaveBoot() == "" {
 			r.DownBootID = lastBoot(w.donor.node)
@@ -293,7 +95,7 @@ func (h donorReservation) recordReturn(ctx context.Context, w *pass) error {
 }
 
 // noteRecord repeats the record just written, as the next pass would.
-func (h donorReservation) noteRecord(ctx context.Context, w *pass) error {
+func (h hold) noteRecord(ctx context.Context, w *pass) error {
 	if err := h.permit(ctx, w, plan.Note); err != nil {
 		return err
 	}
@@ -301,27 +103,27 @@ func (h donorReservation) noteRecord(ctx context.Context, w *pass) error {
 }
 
 // release restores the Node, and then forgets the reservation.
-func (h donorReservation) release(ctx context.Context, w *pass) error {
+func (h hold) release(ctx context.Context, w *pass) error {
 	if err := h.restore(ctx, w); err != nil {
 		return err
 	}
-	eventRecorder(h).released(w)
+	h.events.released(w)
 	if !w.facts.Hold.Recorded { // the Lease is the record, and is dropped
 		return nil
 	}
 	return h.forget(ctx, w)
 }
 
-func (h donorReservation) restore(ctx context.Context, w *pass) error {
+func (h hold) restore(ctx context.Context, w *pass) error {
 	n := w.donor.node
 	if w.facts.Hold.Lock == plan.Overwritten { // no existing holder wrote this reservation
 		n = w.donor.node.DeepCopy()
 		delete(n.Annotations, v1alpha1.ReservationAnnotation)
 	}
 	if w.facts.Hold.Recorded {
-		return h.reservations().Restore(ctx, n, *w.donor.reservation, nil) // forget drops the Lease
+		return h.leases.Restore(ctx, n, *w.donor.reservation, nil) // forget drops the Lease
 	}
-	return h.reservations().Release(ctx, n, *w.donor.reservation, nil)
+	return h.leases.Release(ctx, n, *w.donor.reservation, nil)
 }
 
 // lastBoot is the last reported boot ID, or a text that is no boot ID.
@@ -332,38 +134,187 @@ func lastBoot(n *corev1.Node) string {
 	return n.Status.NodeInfo.BootID
 }
 
-// lookDeadlines compares the time out of service with the deadlines.
-func (h donorReservation) lookDeadlines(w *pass) {
-	if !w.isHeld() || w.donor.reservation == nil || w.facts.Donor.Patch == plan.PatchUnderWay {
-		return
+// copyToRecord copies the reservation to the Prototype.
+func (h hold) copyToRecord(ctx context.Context, w *pass) error {
+	return h.store.record(ctx, w, w.remember(w.donor.reservation))
+}
+
+// relock writes the recorded reservation onto the Node again.
+func (h hold) relock(ctx context.Context, w *pass) error {
+	_, err := h.leases.Note(ctx, w.donor.node, *w.donor.reservation)
+	return err
+}
+
+func (h hold) protect(ctx context.Context, w *pass) error {
+	return h.cloud.ProtectFromScaleIn(ctx, w.id, tokenOf(w.donor.reservation))
+}
+
+func (h hold) unprotect(ctx context.Context, w *pass) error {
+	return h.cloud.Unprotect(ctx, w.id, tokenOf(w.donor.reservation))
+}
+
+func (h hold) cordon(ctx context.Context, w *pass) error {
+	return node.Cordon(ctx, h.kube, w.donor.node)
+}
+
+func (h hold) serve(ctx context.Context, w *pass) error {
+	return h.leases.Serve(ctx, w.donor.node, *w.donor.reservation)
+}
+
+func (h hold) stop(ctx context.Context, w *pass) error {
+	_, err := h.cloud.EnsureStopped(ctx, w.id)
+	return err
+}
+
+func (h hold) start(ctx context.Context, w *pass) error {
+	_, err := h.cloud.EnsureStarted(ctx, w.id)
+	return err
+}
+
+// reserve writes the finalizer, then the Lease, the Node and the record, and ends the inspection. A deleted Prototype must keep the
+// donor's release, and other captures must see the held donor.
+func (h hold) reserve(ctx context.Context, w *pass) error {
+	if err := h.store.begin(ctx, w.p); err != nil {
+		return err
 	}
-	f, now := &w.facts, h.now()
-	limit := w.p.Spec.Settings.Defaulted().OutOfService
-	since, taken := w.outOfServiceSince()
-	held := now.Sub(since)
-	if !taken {
-		held -= limit.ReadyTimeout.Duration // the donor serves while its replacement is awaited
+	reservation := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID}, w.donor.node, w.donor.protection.Token, metav1.NewTime(h.now()))
+	if w.facts.Leaving.Replaced {
+		reservation.Replacement = &v1alpha1.DonorReplacement{GrowFirst: w.facts.Leaving.GrowFirst, Added: w.facts.Leaving.Added}
 	}
-	f.Hold.Overdue = held > limit.Deadline.Duration
-	f.Hold.ReadyOverdue = held > limit.Deadline.Duration+limit.ReadyTimeout.Duration
-	since = w.returningSince()
-	if since.IsZero() {
-		return
+	written, err := h.leases.Reserve(ctx, w.donor.node, reservation)
+	if err != nil {
+		return err
 	}
-	if w.isOrphan {
-		// An orphan may have waited for days: its timeout runs from the begin of the return.
-		f.Hold.ReadyOverdue = now.Sub(since) > limit.ReadyTimeout.Duration
+	w.donor.node = written
+	remember := w.remember(&reservation)
+	if w.disk.pod != nil { // the inspection is complete, and the generalize pod needs the name
+		if err := h.pods.deletePodAndKey(ctx, w); err != nil {
+			return err
+		}
+		remember = func(r *v1alpha1.Record) {
+			w.remember(&reservation)(r)
+			r.DiskCheckStartedAt = nil
+		}
 	}
-	if w.donor.node == nil && now.Sub(since) > min(registerTimeout, limit.ReadyTimeout.Duration) {
-		f.Hold.ReadyOverdue = true
+	return h.store.record(ctx, w, remember)
+}
+
+// forget drops the Lease, and then the reservation in the record. The Lease of a donor whose instance is gone stays with its
+// Node.
+func (h hold) forget(ctx context.Context, w *pass) error {
+	if keepsLease(w) {
+		if err := h.renewLease(ctx, w); err != nil {
+			return err
+		}
+		return h.store.record(ctx, w, func(r *v1alpha1.Record) { r.Reservation, r.DonorGone = nil, true })
+	}
+	if err := h.leases.DropOf(ctx, w.p.UID); err != nil {
+		return err
+	}
+	return h.store.record(ctx, w, func(r *v1alpha1.Record) { r.Reservation = nil })
+}
+
+// keepsLease reports whether the Lease of a donor whose instance is gone outlives the capture. As long as the Node exists, the
+// instance could exist after all: the sweep then finds and returns the node.
+func keepsLease(w *pass) bool {
+	return w.facts.Donor.Power == plan.InstanceGone && w.donor.node != nil && !w.isOrphan
+}
+
+// remember records the reservation, the image of the donor, and the image in the recipe before the capture. The
+// instance may be gone when its image is published.
+func (w *pass) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Record) {
+	return func(r *v1alpha1.Record) {
+		r.Reservation, r.BuiltFrom = reservation, w.donor.instance.BuiltFrom
+		if reservation != nil {
+			r.Replacement = reservation.Replacement
+		}
+		if image := w.promotion.recipe.Recipe.Image; image != "" {
+			r.Recipe = image
+		}
 	}
 }
 
-func (w *pass) returningSince() time.Time {
-	for _, r := range []*v1alpha1.Reservation{w.donor.reservation, w.record.Reservation} {
-		if r != nil && r.ReturningSince != nil {
-			return r.ReturningSince.Time
+// allows are the effects on the donor's machine and on its Node, each with the condition on the Lease of the node. The Lease
+// repeats the record: see repeatsRecord.
+var allows = map[plan.Action]func(lease v1alpha1.Reservation) bool{
+	plan.Generalize: func(lease v1alpha1.Reservation) bool { return lease.GeneralizeBootID != "" },
+	plan.Stop:       func(lease v1alpha1.Reservation) bool { return lease.LeaveBoot() != "" },
+	plan.Start:      func(lease v1alpha1.Reservation) bool { return lease.LeaveBoot() != "" && lease.ReturningSince != nil },
+	plan.Remove:     mayRemove,
+	plan.DeleteNode: mayRemove, // the cloud has no instance any more
+}
+
+// mayRemove reports whether the reservation lets the instance go: a donor with a changed disk that does not return, or a node
+// by which the pool has grown.
+func mayRemove(lease v1alpha1.Reservation) bool {
+	return lease.Replacement != nil && (lease.GeneralizeBootID != "" || lease.Replacement.Added)
+}
+
+// permit asks whether the action may change the donor: its Lease must allow exactly that, and no node in service is touched.
+// The reservation of an orphan is its Lease, as read.
+func (h hold) permit(ctx context.Context, w *pass, do plan.Action) error {
+	allowed, guarded := allows[do]
+	writesLease := do == plan.Note || do == plan.Relock
+	if w.isOrphan || w.donor.node == nil || !guarded && !writesLease { // a machine without a Node serves no pods
+		return nil
+	}
+	if err := h.readLease(ctx, w); err != nil {
+		return err
+	}
+	if inService(w, do) {
+		return fmt.Errorf("node %s: %w", w.donor.node.Name, ErrInService)
+	}
+	if !guarded {
+		return nil
+	}
+	if w.donor.reservation != nil && (w.donor.lease == nil || w.leaseIsOurs() && !repeatsRecord(w.record, w.donor.lease)) {
+		if err := h.renewLease(ctx, w); err != nil {
+			return err
 		}
 	}
-	return time.Time{}
+	if !w.leaseIsOurs() || !allowed(*w.donor.lease) {
+		return fmt.Errorf("%s of node %s: %w", do, w.donor.node.Name, node.ErrUnconfirmed)
+	}
+	return nil
 }
+
+// readLease reads the Lease of the node, unless this pass has read or written a Lease of this capture.
+func (h hold) readLease(ctx context.Context, w *pass) error {
+	if w.leaseIsOurs() {
+		return nil
+	}
+	lease, err := h.leases.Confirmed(ctx, w.donor.node)
+	if err == nil {
+		w.donor.lease = lease
+	}
+	return err
+}
+
+// inService reports whether the action would harm a node that is Ready and takes pods. A stop harms the node in the boot that
+// it must leave, and a removal in any boot. A new Lease would give the record alone a power over the node.
+func inService(w *pass, do plan.Action) bool {
+	if !nodestate.Ready(w.donor.node) || w.donor.node.Spec.Unschedulable || do == plan.Start {
+		return false
+	}
+	switch do {
+	case plan.Remove, plan.DeleteNode:
+		return true
+	case plan.Note, plan.Relock:
+		return !w.leaseIsOurs() && w.facts.MustBoot() || acceptsPodsInOldBoot(w)
+	default:
+		return acceptsPodsInOldBoot(w)
+	}
+}
+
+// acceptsPodsInOldBoot reports whether the node takes pods in the recorded boot, instead of a new boot.
+func acceptsPodsInOldBoot(w *pass) bool {
+	f := &w.facts
+	return f.MustBoot() && !f.Donor.Rebooted && f.Donor.Node == plan.NodeReady && !f.Donor.Cordoned
+}
+
+// ErrInService is returned for a node that must boot, stop or be removed, but takes pods. Either a client uncordoned the
+// node, or the record is wrong. It is also the reason of condition Stalled, as InService.
+var ErrInService = errors.New("the node takes pods without the reboot that its reservation requires: a person must decide")
+
+// ErrInstanceGone is returned for the reserved Node of an instance that the cloud does not have.
+var ErrInstanceGone = errors.New("the cloud has no instance for the node, and its reservation stays as long as the Node: if the instance is gone, delete the Node")

@@ -10,34 +10,36 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/node/reservations"
+	"github.com/kamino-dev/kamino/internal/trial"
 )
 
 // Leftovers lists objects without an active Prototype: pods, NodeOrders, Leases, and with pools also snapshots and trials. Things in
 // the cloud belong to this cluster, by their tag or their Prototype, and snapshots have the name of a pool.
 func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
-	candidates, err := leftovers{e}.strayPods(ctx)
+	candidates, err := e.leftovers().strayPods(ctx)
 	if err != nil {
 		return nil, err
 	}
-	orders, err := leftovers{e}.strayOrders(ctx)
+	orders, err := e.leftovers().strayOrders(ctx)
 	if err != nil {
 		return nil, err
 	}
-	snapshots, err := leftovers{e}.straySnapshots(ctx, pools)
+	snapshots, err := e.leftovers().straySnapshots(ctx, pools)
 	if err != nil {
 		return nil, err
 	}
-	tried, err := leftovers{e}.strayTrials(ctx, pools)
+	tried, err := e.leftovers().strayTrials(ctx, pools)
 	if err != nil {
 		return nil, err
 	}
-	leases, err := leftovers{e}.strayLeases(ctx)
+	leases, err := e.leftovers().strayLeases(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -63,11 +65,28 @@ func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reserva
 	return left, nil
 }
 
+// leftovers finds and removes the objects of captures that are gone.
+type leftovers struct {
+	kube         kubernetes.Interface
+	client       client.Client
+	cloud        cloud.Provider
+	leases       node.Reservations
+	observer     TrialObserver
+	podNamespace string
+	now          clock
+}
+
+func (e *Engine) leftovers() leftovers {
+	return leftovers{
+		kube: e.Kube, client: e.Client, cloud: e.Cloud, leases: e.reservations(), observer: e.TrialObserver, podNamespace: e.podNamespace(), now: e.now,
+	}
+}
+
 // strayOrders lists the NodeOrders of generalize pods.
 func (r leftovers) strayOrders(ctx context.Context) ([]reservations.Leftover, error) {
 	list := &v1alpha1.NodeOrderList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(r.podNamespace())); err != nil && !apierrors.IsNotFound(err) { // an older version had no NodeOrders
-		return nil, fmt.Errorf("list the orders of namespace %s: %w", r.podNamespace(), err)
+	if err := r.client.List(ctx, list, client.InNamespace(r.podNamespace)); err != nil && !apierrors.IsNotFound(err) { // an older version had no NodeOrders
+		return nil, fmt.Errorf("list the orders of namespace %s: %w", r.podNamespace, err)
 	}
 	var found []reservations.Leftover
 	for _, o := range list.Items {
@@ -81,7 +100,7 @@ func (r leftovers) strayOrders(ctx context.Context) ([]reservations.Leftover, er
 
 // strayLeases lists the Leases whose Node is gone, released or never written.
 func (r leftovers) strayLeases(ctx context.Context) ([]reservations.Leftover, error) {
-	all, err := r.reservations().All(ctx)
+	all, err := r.leases.All(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +120,7 @@ func (r leftovers) strayLeases(ctx context.Context) ([]reservations.Leftover, er
 // isStray reports whether no Node needs the Lease. A changed Node may still be restored from the Lease, even if its
 // reservation is gone.
 func (r leftovers) isStray(ctx context.Context, l node.Lease) (bool, error) {
-	n, err := r.Kube.CoreV1().Nodes().Get(ctx, l.Node, metav1.GetOptions{})
+	n, err := r.kube.CoreV1().Nodes().Get(ctx, l.Node, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return true, nil
@@ -118,10 +137,10 @@ func (r leftovers) isStray(ctx context.Context, l node.Lease) (bool, error) {
 
 // dropLease deletes the Lease if the holder is unchanged.
 func (r leftovers) dropLease(ctx context.Context, l reservations.Leftover) error {
-	all, err := r.reservations().All(ctx)
+	all, err := r.leases.All(ctx)
 	for _, lease := range all {
 		if lease.Namespace+"/"+lease.Name == l.Name && lease.Reservation.UID == l.UID {
-			return r.reservations().Drop(ctx, lease)
+			return r.leases.Drop(ctx, lease)
 		}
 	}
 	return err
@@ -132,7 +151,7 @@ func (r leftovers) straySnapshots(ctx context.Context, pools []cloud.PoolID) ([]
 	if len(pools) == 0 {
 		return nil, nil
 	}
-	list, err := r.Cloud.Snapshots(ctx, pools...)
+	list, err := r.cloud.Snapshots(ctx, pools...)
 	if err != nil {
 		return nil, err
 	}
@@ -147,9 +166,9 @@ func (r leftovers) straySnapshots(ctx context.Context, pools []cloud.PoolID) ([]
 
 // strayPods lists the generalize pods.
 func (r leftovers) strayPods(ctx context.Context) ([]reservations.Leftover, error) {
-	list, err := r.Kube.CoreV1().Pods(r.podNamespace()).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.PrototypeUIDLabel})
+	list, err := r.kube.CoreV1().Pods(r.podNamespace).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.PrototypeUIDLabel})
 	if err != nil {
-		return nil, fmt.Errorf("list the pods of namespace %s: %w", r.podNamespace(), err)
+		return nil, fmt.Errorf("list the pods of namespace %s: %w", r.podNamespace, err)
 	}
 	var found []reservations.Leftover
 	for i := range list.Items {
@@ -164,7 +183,7 @@ func (r leftovers) strayPods(ctx context.Context) ([]reservations.Leftover, erro
 
 func (r leftovers) ofPools(prototype string, pools []cloud.PoolID) bool {
 	for _, pool := range pools {
-		if versionIn(prototype, r.Cloud.PoolName(pool)) != "" {
+		if versionIn(prototype, r.cloud.PoolName(pool)) != "" {
 			return true
 		}
 	}
@@ -180,7 +199,7 @@ func (e *Engine) SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]re
 	}
 	var problems []error
 	for _, l := range left { // an error of one leftover does not stop the others
-		problems = append(problems, leftovers{e}.remove(ctx, l, pools))
+		problems = append(problems, e.leftovers().remove(ctx, l, pools))
 	}
 	return left, errors.Join(problems...)
 }
@@ -193,28 +212,80 @@ func (r leftovers) remove(ctx context.Context, l reservations.Leftover, pools []
 		return r.dropLease(ctx, l)
 	case reservations.Pod:
 		now := int64(0)
-		err := r.Kube.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+		err := r.kube.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete pod %s: %w", l.Name, err)
 		}
 		return nil
 	case reservations.Order: // the Secret with the key has the NodeOrder as owner
 		order := &v1alpha1.NodeOrder{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-		if err := client.IgnoreNotFound(r.Client.Delete(ctx, order)); err != nil {
+		if err := client.IgnoreNotFound(r.client.Delete(ctx, order)); err != nil {
 			return fmt.Errorf("delete order %s: %w", l.Name, err)
 		}
 		return nil
 	}
 	for _, pool := range pools {
-		images, err := r.Cloud.Images(ctx, pool)
+		images, err := r.cloud.Images(ctx, pool)
 		if err != nil {
 			return err
 		}
 		for _, image := range images {
 			if image.Tags[cloud.TagUID] == string(l.UID) && (image.State == cloud.Pending || image.State == cloud.Failed) {
-				return r.Cloud.DeleteImage(ctx, cloud.ImageRef{Pool: pool, Version: image.Version})
+				return r.cloud.DeleteImage(ctx, cloud.ImageRef{Pool: pool, Version: image.Version})
 			}
 		}
 	}
-	return r.Cloud.DropSnapshot(ctx, l.Name)
+	return r.cloud.DropSnapshot(ctx, l.Name)
+}
+
+// strayTrials lists the trials of the pools in the cloud that carry the UID of a Prototype. A trial without a UID
+// cannot be matched, and stays.
+func (r leftovers) strayTrials(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
+	specs, err := r.tried(ctx, pools)
+	if err != nil {
+		return nil, err
+	}
+	var found []reservations.Leftover
+	for _, spec := range specs {
+		if uid := spec.Tags[cloud.TagUID]; uid != "" {
+			found = append(found, reservations.Leftover{Kind: reservations.Trial, Name: spec.Name, Prototype: spec.Tags[cloud.TagPrototype], UID: types.UID(uid), Unmarked: spec.Origin == cloud.Unmarked})
+		}
+	}
+	return found, nil
+}
+
+func (r leftovers) tried(ctx context.Context, pools []cloud.PoolID) ([]cloud.TrialSpec, error) {
+	if len(pools) == 0 {
+		return nil, nil
+	}
+	return r.cloud.Trials(ctx, pools...)
+}
+
+// endTrial continues the end of a trial without an active capture: objects on its Nodes, and objects in the cloud.
+func (r leftovers) endTrial(ctx context.Context, l reservations.Leftover, pools []cloud.PoolID) error {
+	specs, err := r.tried(ctx, pools)
+	if err != nil {
+		return err
+	}
+	for _, spec := range specs {
+		if spec.Name == l.Name && spec.Tags[cloud.TagUID] == string(l.UID) {
+			return r.endTrialOf(ctx, l, spec)
+		}
+	}
+	return nil
+}
+
+func (r leftovers) endTrialOf(ctx context.Context, l reservations.Leftover, spec cloud.TrialSpec) error {
+	seen, err := r.cloud.Trial(ctx, spec)
+	if err != nil {
+		return err
+	}
+	_, err = r.cloud.EndTrial(ctx, spec)
+	if r.observer == nil {
+		return err
+	}
+	p := &v1alpha1.Prototype{}
+	p.Name, p.UID = l.Prototype, l.UID
+	_, cleanErr := r.observer.Clean(ctx, trial.Subject{Prototype: p, Pool: spec.Pool, Spec: spec, Instances: seen.Instances})
+	return errors.Join(err, cleanErr)
 }

@@ -3,40 +3,16 @@ package capture
 import (
 	"context"
 	"fmt"
-	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/node/nodestate"
 	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
-
-// proofLife is the validity of a proof. Another client that starts and stops the donor takes longer. After a longer
-// pause of the capture, the proof is outdated.
-const proofLife = 10 * time.Minute
-
-// powerOffGrace is the time for the donor to power itself off after its proof. Later the cloud stops the instance.
-const powerOffGrace = 30 * time.Second
-
-// fromPrototype is the state from the Prototype alone.
-func fromPrototype(p *v1alpha1.Prototype, record v1alpha1.Record) *pass {
-	w := &pass{p: p, written: p.Status.DeepCopy(), record: record, id: cloud.InstanceID(p.Spec.Donor.ProviderID)}
-	w.facts.Deleting = p.DeletionTimestamp != nil
-	w.facts.Failed = p.Status.Failure != nil
-	return w
-}
-
-// unseen is the state from the Prototype alone, with a newer record.
-func (w *pass) unseen(record v1alpha1.Record) *pass {
-	again := fromPrototype(w.p, record)
-	again.written = w.written
-	return again
-}
 
 // observe looks at the capture, and judges its admission if it has not begun.
 func (e *Engine) observe(ctx context.Context, w *pass) error {
@@ -49,9 +25,12 @@ func (e *Engine) observe(ctx context.Context, w *pass) error {
 // look reads the objects of the capture, in an order in which each read knows what the reads before it found. The record
 // precedes each effect, so what the record excludes is not read.
 func (e *Engine) look(ctx context.Context, w *pass) error {
-	for _, look := range []func(context.Context, *pass) error{
-		e.lookNode, e.lookPool, replacements{e}.readReplacement, e.lookInstance, replacements{e}.readUnfilledPlace, orders{e}.readProof, artifacts{e}.lookArtifacts, pods{e}.lookPod, orders{e}.lookReport,
-		trials{e}.lookTrial, trials{e}.lookGate, promotion{e}.lookRecipe, trials{e}.judgeAttempt, pods{e}.lookLeftPod, orders{e}.lookLeftOrder, e.lookKuredAgain, trials{e}.findLostTrial,
+	r := e.rooms()
+	for _, look := range []effect{
+		r.donors.lookNode, e.lookPool, r.leaving.readReplacement, r.donors.lookInstance, r.leaving.readUnfilledPlace, r.orders.readProof,
+		r.images.lookArtifacts, r.pods.lookPod, r.orders.lookReport,
+		r.trialReader.lookTrial, r.trialReader.lookGate, r.promotion.lookRecipe, r.trialReader.judgeAttempt,
+		r.pods.lookLeftPod, r.orders.lookLeftOrder, r.donors.lookKuredAgain, r.trialReader.findLostTrial,
 	} {
 		if err := look(ctx, w); err != nil {
 			return err
@@ -80,151 +59,98 @@ func noPool(id cloud.InstanceID, of cloud.Membership) error {
 	return &cloud.Error{Kind: cloud.Unsupported, Op: "find the pool of", Resource: string(id), Message: of.Why}
 }
 
-func (w *pass) isHeld() bool { return w.facts.Hold.Lock == plan.Ours || w.facts.Hold.Recorded }
-
-// lookNode reads the Node, its holder and the deadlines.
-func (e *Engine) lookNode(ctx context.Context, w *pass) error {
-	if err := readNamed(ctx, e, w); err != nil {
-		return err
+// lookGrowth reads the pool and its new node. Before the growth is decided, the capture is admitted like any other.
+func (e *Engine) lookGrowth(ctx context.Context, w *pass) error {
+	f := &w.facts
+	w.pool = cloud.PoolID(w.p.Spec.PoolID)
+	readDeparture(w)
+	f.Unrecorded = recordLost(w.p)
+	f.Growth = plan.GrowthFacts{Awaited: true, Decided: w.removalRecord().Target != 0}
+	switch {
+	case !w.p.Spec.AwaitsDonor():
+		f.Refused = true
+		w.preflight.refusals = []cloud.Refusal{cloud.Refuse(PioneerNamesDonor, fmt.Sprintf("spec.donor names node %s, but Kamino adds the donor of a pioneer with node: Grow to the pool", w.p.Spec.Donor.NodeName),
+			"create the Prototype without spec.donor")}
+	case f.Growth.Decided:
+		return e.rooms().leaving.readGrowth(ctx, w)
+	case !f.Deleting && !f.Failed && !f.Unrecorded:
+		return e.admitGrowth(ctx, w)
 	}
-	return readDonor(ctx, e, w)
+	return nil
 }
 
-// readDonor sets the facts of the record and of the Node, if present.
-func readDonor(ctx context.Context, e *Engine, w *pass) error {
-	f := &w.facts
-	w.donor.reservation = w.record.Reservation
-	f.Hold.Recorded = w.donor.reservation != nil
-	f.Hold.Restored, f.Hold.Noted = true, true
-	var err error
-	switch {
-	case w.donor.node != nil && !w.record.DonorGone:
-		err = donorReservation{e}.readLock(ctx, w)
-	case recordLost(w.p) && !w.isOrphan:
-		err = donorReservation{e}.readLost(ctx, w, nil)
-	}
+// admitGrowth judges the capture with a node that is like the new node.
+func (e *Engine) admitGrowth(ctx context.Context, w *pass) error {
+	m, err := e.observeCase(ctx, w.p)
 	if err != nil {
 		return err
 	}
-	f.Disk.Touched, f.Donor.MustLeaveBoot = w.record.GeneralizeBootID != "", w.record.LeaveBoot() != ""
-	f.Hold.Returning = w.record.Returning
-	f.Unrecorded = recordLost(w.p)
-	if w.donor.node != nil {
-		w.readNode()
-	}
-	readDeparture(w)
-	readPatch(w)
-	donorReservation{e}.lookDeadlines(w)
-	return drain{e}.lookPods(ctx, w)
-}
-
-// readNamed reads the Node of the donor's name.
-func readNamed(ctx context.Context, e *Engine, w *pass) error {
-	name := w.p.Spec.Donor.NodeName
-	n, err := e.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("read node %s: %w", name, err)
-	}
-	w.donor.namedNode = n
-	if e.Cloud.SameInstance(cloud.InstanceID(n.Spec.ProviderID), w.id) {
-		w.donor.node = n
-	}
+	w.preflight, w.promotion.recipe = m.preflight, m.promotion.recipe
+	w.facts.Refused, w.facts.Queued = m.facts.Refused, m.facts.Queued
 	return nil
 }
 
-// readNode sets the facts of the donor's Node.
-func (w *pass) readNode() {
-	n, f := w.donor.node, &w.facts
-	f.Donor.Node = plan.NodeNotReady
-	if nodestate.Ready(n) {
-		f.Donor.Node = plan.NodeReady
+// observeCase observes a capture that has not begun. If the pool has yet to grow by the donor, a node of the pool is
+// observed in its place.
+func (e *Engine) observeCase(ctx context.Context, p *v1alpha1.Prototype) (*pass, error) {
+	if !p.Spec.AwaitsDonor() {
+		return e.observeAsNew(ctx, p)
 	}
-	f.Donor.Cordoned = n.Spec.Unschedulable
-	if w.donor.reservation != nil {
-		f.Hold.CordonRestored, f.Hold.Restored = n.Spec.Unschedulable == w.donor.reservation.Unschedulable, node.Restored(n, *w.donor.reservation)
+	like, err := e.youngestNode(ctx, cloud.PoolID(p.Spec.PoolID))
+	if err != nil {
+		return nil, err
 	}
-	boot := n.Status.NodeInfo.BootID
-	f.Donor.Rebooted = f.MustBoot() && boot != "" && boot != w.record.LeaveBoot()
+	p = p.DeepCopy()
+	if like == nil {
+		w := fromPrototype(p, v1alpha1.Record{})
+		w.preflight.refusals = []cloud.Refusal{cloud.Refuse(admission.NodeNotFound, fmt.Sprintf("pool %s has no Ready node, so Kamino cannot check the pool before the growth", p.Spec.Pool),
+			"wait until a node of the pool is Ready")}
+		w.facts.Refused = true
+		return w, nil
+	}
+	p.Spec.Donor = v1alpha1.Donor{NodeName: like.Name, ProviderID: like.Spec.ProviderID}
+	return e.observeAsNew(ctx, p)
 }
 
-// lookPod reads the pod on the donor: the inspecting pod before the order, the generalize pod afterwards. A record precedes each
-// pod, and the list of the donor's pods shows a pod of a late request.
-func (d pods) lookPod(ctx context.Context, w *pass) error {
-	f := &w.facts
-	recorded := w.record.DiskCheckStartedAt != nil || f.MustBoot() || f.Failed || f.Deleting || w.donor.arePodsListed && w.donor.remainingPods.HasOwnPod
-	if w.p.UID == "" || !f.Unrecorded && !(recorded && f.PodMatters()) {
-		return nil
+// observeAsNew observes a capture without a record. With an error, the result is not nil if only the admission is incomplete.
+func (e *Engine) observeAsNew(ctx context.Context, p *v1alpha1.Prototype) (*pass, error) {
+	w := fromPrototype(p, v1alpha1.Record{})
+	if err := e.look(ctx, w); err != nil {
+		return nil, err
 	}
-	return d.readPod(ctx, w)
+	return w, e.lookPreflight(ctx, w)
 }
 
-// lookLeftPod reads a pod that should no longer exist, before the capture ends.
-func (d pods) lookLeftPod(ctx context.Context, w *pass) error {
-	if w.disk.pod != nil || !w.facts.LeftoversMatter() {
-		return nil
-	}
-	return d.readPod(ctx, w)
-}
-
-func (d pods) readPod(ctx context.Context, w *pass) error {
-	namespace := podNamespaceOf(w, d.podNamespace())
-	pod, err := d.Kube.CoreV1().Pods(namespace).Get(ctx, podName(w.p), metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("read pod %s/%s: %w", namespace, podName(w.p), err)
-	}
-	w.disk.pod = pod
-	w.facts.Disk.Pod = plan.PodActive
-	if !w.facts.Disk.Touched && !w.facts.Unrecorded {
-		w.readInspection(d.now())
-		return nil
-	}
-	if w.podTrouble() != "" || w.disk.noProofReason != "" {
-		w.facts.Disk.Pod = plan.PodFailed
-	}
-	w.facts.Disk.PodKnown = w.record.Order != nil && w.record.Order.Pod == pod.UID
-	return nil
-}
-
-// lookInstance reads the instance with its protection, unless the donor is released.
-func (e *Engine) lookInstance(ctx context.Context, w *pass) error {
-	f := &w.facts
-	if !w.isHeld() && (f.MustBoot() || f.Failed || f.Deleting) {
-		return nil
-	}
-	instance, err := e.Cloud.Instance(ctx, w.id)
-	switch {
-	case cloud.Is(err, cloud.NotFound):
-		err = donorReservation{e}.confirmGone(ctx, w)
-	case cloud.Is(err, cloud.Unsupported) && !w.isHeld(): // the preflight reports the kind of instance
-		return nil
-	case err == nil:
-		w.donor.instance = instance
-		w.donor.instance.BuiltFrom = e.Cloud.BuiltFrom(w.pool, instance)
-		f.Donor.Power, f.Leaving.Removing = power(instance.Power), instance.Removing
-		if err = (donorReservation{e}).endMissing(ctx, w); err == nil {
-			err = donorReservation{e}.readProtection(ctx, w)
+// youngestNode returns the youngest Ready node of the pool; nil without such a node.
+func (e *Engine) youngestNode(ctx context.Context, pool cloud.PoolID) (youngest *corev1.Node, err error) {
+	err = membership.Each(ctx, e.Kube, e.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
+		if of.Pool == pool && nodestate.Ready(n) && (youngest == nil || youngest.CreationTimestamp.Before(&n.CreationTimestamp)) {
+			youngest = n.DeepCopy()
 		}
-	}
-	if err != nil && !w.hasBegun() && w.record.DiskCheckStartedAt == nil {
-		w.preflight.instanceErr, err = err, nil // so that other obstacles are also reported
-	}
-	return err
+		return nil
+	})
+	return youngest, err
 }
 
-func power(p cloud.Power) plan.Power {
-	switch p {
-	case cloud.PowerRunning:
-		return plan.On
-	case cloud.PowerStopped:
-		return plan.Off
-	case cloud.PowerStarting, cloud.PowerStopping, cloud.PowerUnknown:
-		return plan.Changing
+// lookPreflight checks the admission of a capture that has not begun. A known obstacle refuses the capture, even if
+// other facts are unreadable.
+func (e *Engine) lookPreflight(ctx context.Context, w *pass) error {
+	if w.hasBegun() && w.pool != "" {
+		return nil
 	}
-	return plan.Changing
+	w.preflight.admission = e.rooms().preflight.gather(ctx, w)
+	verdict := w.preflight.admission.Judge()
+	w.preflight.refusals, w.preflight.admissionErr, w.preflight.imageLimitWarning = verdict.Refusals, verdict.Trouble(), w.preflight.admission.ImageLimitWarning()
+	w.facts.Queued, _ = w.preflight.admission.Queued.Get()
+	w.facts.Refused = len(w.preflight.refusals) > 0
+	return verdict.Err()
 }
+
+// hasBegun reports whether the capture has begun or ended, so that no preflight is needed.
+func (w *pass) hasBegun() bool {
+	f := &w.facts
+	return w.isHeld() || f.MustBoot() || f.Failed || f.Deleting || w.isInspecting()
+}
+
+// PioneerNamesDonor is the reason of a refusal: with pioneer.node Grow, only Kamino writes the donor.
+const PioneerNamesDonor = "PioneerNamesDonor"

@@ -10,14 +10,25 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 )
 
-// orderKey is the key of the private key in the NodeOrder's Secret.
-const orderKey = "key"
+// orders creates, reads and removes the NodeOrder with its key, and copies the pod's report.
+type orders struct {
+	kube         kubernetes.Interface
+	client       client.Client
+	store        store
+	hold         hold
+	rules        ruleReader
+	image        podImages
+	podNamespace string
+	now          clock
+}
 
 // order creates the NodeOrder and its key, then records both with the donor's boot, and repeats the record on the Lease. Only the recorded NodeOrder is trusted, and the pod
 // follows the record. After a crash in between, the next pass creates a new NodeOrder.
@@ -25,12 +36,12 @@ func (o orders) order(ctx context.Context, w *pass) error {
 	method := v1alpha1.InPlace
 	token, err := tokenFor(method, w)
 	if err == nil {
-		err = errors.Join(mayRun(o.Engine, w.p), o.mayApply(ctx, w.p))
+		err = errors.Join(o.image.mayRun(w.p), o.mayApply(ctx, w.p))
 	}
 	if err != nil {
 		return err
 	}
-	rules, err := ruleReader(o).digest(ctx, w.p)
+	rules, err := o.rules.digest(ctx, w.p)
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("%w: %w", errRulesGone, err)
 	}
@@ -41,21 +52,21 @@ func (o orders) order(ctx context.Context, w *pass) error {
 	if err != nil {
 		return err
 	}
-	order := newOrder(w.p, o.podNamespace(), method, token, rules, public)
+	order := newOrder(w.p, o.podNamespace, method, token, rules, public)
 	if err := o.makeOrder(ctx, order); err != nil {
 		return err
 	}
 	if err := o.makeKey(ctx, order, private); err != nil {
 		return err
 	}
-	err = o.record(ctx, w, func(r *v1alpha1.Record) {
+	err = o.store.record(ctx, w, func(r *v1alpha1.Record) {
 		r.GeneralizeBootID, r.RulesDigest = token, rules
 		r.Order = &v1alpha1.OrderRecord{Namespace: order.Namespace, UID: order.UID, Key: public}
 	})
 	if err != nil {
 		return err
 	}
-	return donorReservation(o).noteRecord(ctx, w)
+	return o.hold.noteRecord(ctx, w)
 }
 
 // tokenFor is the scope of a NodeOrder by the method: for InPlace, the boot ID.
@@ -94,13 +105,13 @@ func afterCapture(p *v1alpha1.Prototype) v1alpha1.AfterCapture {
 }
 
 func (o orders) makeOrder(ctx context.Context, order *v1alpha1.NodeOrder) error {
-	err := o.Client.Create(ctx, order)
+	err := o.client.Create(ctx, order)
 	if apierrors.IsAlreadyExists(err) {
-		if err := client.IgnoreNotFound(o.Client.Delete(ctx, order)); err != nil {
+		if err := client.IgnoreNotFound(o.client.Delete(ctx, order)); err != nil {
 			return fmt.Errorf("delete unused order %s/%s: %w", order.Namespace, order.Name, err)
 		}
 		order.ResourceVersion, order.UID = "", ""
-		err = o.Client.Create(ctx, order)
+		err = o.client.Create(ctx, order)
 	}
 	if err != nil {
 		return fmt.Errorf("create order %s/%s: %w", order.Namespace, order.Name, err)
@@ -121,7 +132,7 @@ func (o orders) makeKey(ctx context.Context, order *v1alpha1.NodeOrder, private 
 		Immutable: &immutable,
 		Data:      map[string][]byte{orderKey: private},
 	}
-	secrets := o.Kube.CoreV1().Secrets(order.Namespace)
+	secrets := o.kube.CoreV1().Secrets(order.Namespace)
 	_, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		if err := o.deleteKey(ctx, order); err != nil {
@@ -136,7 +147,7 @@ func (o orders) makeKey(ctx context.Context, order *v1alpha1.NodeOrder, private 
 }
 
 func (o orders) deleteKey(ctx context.Context, order *v1alpha1.NodeOrder) error {
-	err := o.Kube.CoreV1().Secrets(order.Namespace).Delete(ctx, order.Name, metav1.DeleteOptions{})
+	err := o.kube.CoreV1().Secrets(order.Namespace).Delete(ctx, order.Name, metav1.DeleteOptions{})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete secret %s/%s: %w", order.Namespace, order.Name, err)
 	}
@@ -190,7 +201,7 @@ func acceptReport(w *pass, report *v1alpha1.Report, now time.Time) error {
 // the NodeOrder: after a proof it is deleted. A report without a proof revokes an earlier proof.
 func (o orders) believe(ctx context.Context, w *pass) error {
 	said := w.disk.reported
-	err := o.commit(ctx, w, func(s *v1alpha1.PrototypeStatus) {
+	err := o.store.commit(ctx, w, func(s *v1alpha1.PrototypeStatus) {
 		s.Proof, s.Contents = said.Proof, said.Contents
 		if said.Unproven != nil {
 			s.Unproven = said.Unproven
@@ -231,8 +242,8 @@ func (o orders) lookLeftOrder(ctx context.Context, w *pass) error {
 
 func (o orders) readOrder(ctx context.Context, w *pass) error {
 	order := &v1alpha1.NodeOrder{}
-	key := client.ObjectKey{Namespace: podNamespaceOf(w, o.podNamespace()), Name: podName(w.p)}
-	switch err := o.Client.Get(ctx, key, order); {
+	key := client.ObjectKey{Namespace: podNamespaceOf(w, o.podNamespace), Name: podName(w.p)}
+	switch err := o.client.Get(ctx, key, order); {
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
@@ -250,9 +261,50 @@ func (o orders) deleteOrder(ctx context.Context, w *pass) error {
 	if err := o.deleteKey(ctx, w.disk.order); err != nil {
 		return err
 	}
-	err := o.Client.Delete(ctx, w.disk.order, client.Preconditions{UID: &w.disk.order.UID, ResourceVersion: &w.disk.order.ResourceVersion})
+	err := o.client.Delete(ctx, w.disk.order, client.Preconditions{UID: &w.disk.order.UID, ResourceVersion: &w.disk.order.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete order %s/%s: %w", w.disk.order.Namespace, w.disk.order.Name, err)
 	}
 	return nil
 }
+
+// mayApply asks whether the user's rules are valid, before their digest enters an order.
+func (o orders) mayApply(ctx context.Context, p *v1alpha1.Prototype) error {
+	found, err := o.rules.validate(ctx, p)
+	if err != nil || found.Missing { // the reader of the digest reports missing rules
+		return err
+	}
+	return denied(admission.RulesOf(&admission.Case{Prototype: p, Namespace: o.podNamespace, Rules: admission.Found(found)}))
+}
+
+// readUnproven reads the pod's report that there is no proof. The report precedes the container's status, which comes
+// later and has only the exit. The report also revokes a proof whose write was not confirmed.
+func (o orders) readUnproven(w *pass) {
+	u := w.p.Status.Unproven
+	if !w.record.Answers(u, w.p.UID) {
+		return
+	}
+	w.disk.noProofReason = u.Message
+	w.facts.Disk.Proven, w.disk.proof = false, nil
+	if f := w.facts; w.disk.pod != nil || !f.Failed && !f.Deleting && !f.Hold.Returning && !w.isRemoving() {
+		w.facts.Disk.Pod = plan.PodFailed // even if another client deleted the pod: no second pod may run
+	}
+}
+
+// lookOrphanOrder finds the pod's NodeOrder, which the API server may have deleted with the Prototype.
+func (o orders) lookOrphanOrder(ctx context.Context, w *pass) error {
+	if err := o.readOrder(ctx, w); err != nil || w.disk.order == nil {
+		return err
+	}
+	if w.disk.order.Spec.Holder.UID != w.p.UID {
+		w.disk.order, w.facts.Disk.Order = nil, false
+	}
+	return nil
+}
+
+// proofLife is the validity of a proof. Another client that starts and stops the donor takes longer. After a longer
+// pause of the capture, the proof is outdated.
+const proofLife = 10 * time.Minute
+
+// powerOffGrace is the time for the donor to power itself off after its proof. Later the cloud stops the instance.
+const powerOffGrace = 30 * time.Second

@@ -72,7 +72,7 @@ func (e *Engine) findOrphan(ctx context.Context, name string, holder v1alpha1.Ho
 		return nil, err
 	}
 	id := cloud.InstanceID(n.Spec.ProviderID)
-	if there, err := (donorReservation{e}).isActiveCapture(ctx, holder, id); err != nil || there {
+	if there, err := e.rooms().locks.isActiveCapture(ctx, holder, id); err != nil || there {
 		return nil, err
 	}
 	p, now := &v1alpha1.Prototype{}, metav1.NewTime(e.now())
@@ -102,16 +102,6 @@ func (e *Engine) heldBy(ctx context.Context, n *corev1.Node, holder v1alpha1.Hol
 	return true, nil
 }
 
-// ErrInService is returned for a node that must boot, stop or be removed, but takes pods. Either a client uncordoned the
-// node, or the record is wrong. It is also the reason of condition Stalled, as InService.
-var ErrInService = errors.New("the node takes pods without the reboot that its reservation requires: a person must decide")
-
-// acceptsPodsInOldBoot reports whether the node takes pods in the recorded boot, instead of a new boot.
-func acceptsPodsInOldBoot(w *pass) bool {
-	f := &w.facts
-	return f.MustBoot() && !f.Donor.Rebooted && f.Donor.Node == plan.NodeReady && !f.Donor.Cordoned
-}
-
 // fromOrphan is the state of an orphan before the observation.
 func fromOrphan(p *v1alpha1.Prototype) *pass {
 	w := fromPrototype(p, v1alpha1.Record{})
@@ -131,8 +121,9 @@ func (e *Engine) lookOrphan(ctx context.Context, w *pass) error {
 	w.pool = of.Pool
 	w.p.Spec.Pool = e.Cloud.PoolName(w.pool)
 	w.p.Spec.Version = versionIn(w.p.Name, w.p.Spec.Pool)
-	for _, part := range []func(context.Context, *pass) error{e.lookNode, (pods{e}).readPod, (orders{e}).lookOrphanOrder, e.lookInstance, (replacements{e}).readUnfilledPlace, (artifacts{e}).lookOrphanSnapshot} {
-		if err := part(ctx, w); err != nil {
+	r := e.rooms()
+	for _, look := range []effect{r.donors.lookNode, r.pods.readPod, r.orders.lookOrphanOrder, r.donors.lookInstance, r.leaving.readUnfilledPlace, r.images.lookOrphanSnapshot} {
+		if err := look(ctx, w); err != nil {
 			return err
 		}
 	}
@@ -147,15 +138,4 @@ func versionIn(name, pool string) string {
 		return ""
 	}
 	return version
-}
-
-// lookOrphanOrder finds the pod's NodeOrder, which the API server may have deleted with the Prototype.
-func (o orders) lookOrphanOrder(ctx context.Context, w *pass) error {
-	if err := o.readOrder(ctx, w); err != nil || w.disk.order == nil {
-		return err
-	}
-	if w.disk.order.Spec.Holder.UID != w.p.UID {
-		w.disk.order, w.facts.Disk.Order = nil, false
-	}
-	return nil
 }

@@ -28,7 +28,7 @@ func TestARecordThatAnOlderDefinitionDrops(t *testing.T) {
 		if err := c.Create(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
-		return e.commit(t.Context(), fromPrototype(p, v1alpha1.Record{}), func(s *v1alpha1.PrototypeStatus) {
+		return e.rooms().store.commit(t.Context(), fromPrototype(p, v1alpha1.Record{}), func(s *v1alpha1.PrototypeStatus) {
 			s.Record = &v1alpha1.Record{UID: p.UID, DiskCheckStartedAt: &metav1.Time{Time: time.Now()}}
 		})
 	}

@@ -108,3 +108,35 @@ func (e *Engine) backOff(name string, err error) time.Duration {
 	pause := min(minPause<<min(count, 16), maxBackOff)
 	return max(pause, cloud.RetryAfter(err))
 }
+
+// wait is a wait of the plan, as the engine polls and reports the wait.
+type wait struct {
+	// phase of the status; waitPhase has the exceptions. Empty: the phase of the action before.
+	phase v1alpha1.Phase
+	// interval of the passes; reservedPollInterval if zero.
+	interval pollInterval
+	// text is the progress of a wait that needs no names.
+	text string
+}
+
+// waits are the waits with a phase or an interval of their own.
+var waits = map[plan.Reason]wait{
+	plan.ForTurn:        {phase: v1alpha1.PhasePending, interval: idlePollInterval},
+	plan.ForNeighbour:   {phase: v1alpha1.PhaseReserving, interval: idlePollInterval},
+	plan.ForLook:        {phase: v1alpha1.PhasePreflight, text: "inspecting the node's disk"},
+	plan.ForDonor:       {phase: v1alpha1.PhaseDraining, text: "waiting until the donor is Ready"},
+	plan.ForProof:       {phase: v1alpha1.PhaseGeneralizing, text: "generalizing"},
+	plan.ForPowerOff:    {phase: v1alpha1.PhaseStopping, text: "waiting until the instance is off"},
+	plan.ForSnapshot:    {phase: v1alpha1.PhaseSnapshotting, text: "waiting until the snapshot is complete"},
+	plan.ForPowerOn:     {phase: v1alpha1.PhaseStarting, interval: bootPollInterval, text: "waiting until the instance runs"},
+	plan.ForReady:       {phase: v1alpha1.PhaseWaitingReady, interval: bootPollInterval, text: "waiting until the Node is Ready"},
+	plan.ForReplacement: {phase: v1alpha1.PhaseGrowing, interval: idlePollInterval},
+	plan.ForAddedNode:   {phase: v1alpha1.PhaseGrowing, interval: addedPollInterval},
+	plan.ForRemoval:     {phase: v1alpha1.PhaseRemoving, interval: idlePollInterval},
+	plan.ForHolder:      {phase: v1alpha1.PhaseReleasing, interval: idlePollInterval},
+	plan.ForImage:       {phase: v1alpha1.PhasePublishing, interval: publishPollInterval},
+	plan.ForTrial:       {phase: v1alpha1.PhaseRunningTrial, interval: trialPollInterval, text: "waiting for the next trial"},
+	plan.ForPromotion:   {phase: v1alpha1.PhaseAwaitingPromotion, interval: promotionPollInterval},
+	plan.ForDeletion:    {interval: deletionPollInterval, text: "waiting until the cloud has deleted the leftovers"},
+	plan.ForCloud:       {text: "waiting for the cloud, which does not answer"},
+}

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -24,9 +25,18 @@ import (
 // patchSetPoll is the pause between two passes over the check of a pioneer.
 const patchSetPoll = 5 * time.Second
 
-// patchSetCheck refuses a pioneer whose pending patches failed before in the pool, before anything is installed. A node in
+// patchSets refuses a pioneer whose pending patches failed before in the pool, before anything is installed. A node in
 // service checks its repositories. A pool without failed patches needs no check.
-type patchSetCheck struct{ *Engine }
+type patchSets struct {
+	kube         kubernetes.Interface
+	client       client.Client
+	cloud        cloud.Provider
+	store        store
+	events       recorder
+	image        podImages
+	podNamespace string
+	now          clock
+}
 
 // failedSet is a set of patches that failed on a pioneer of the pool. The packages of its donor may be broken.
 type failedSet struct {
@@ -46,16 +56,8 @@ func (f failedSet) refusal(pool string) cloud.Refusal {
 		"wait for other patches, or hold the faulty package with pioneer.hold; to try these patches again, first run "+again)
 }
 
-// checkAndAct makes one pass over the check, or over the capture.
-func (c patchSetCheck) checkAndAct(ctx context.Context, w *pass) (Result, error) {
-	if begins, err := c.pass(ctx, w); err != nil || !begins {
-		return Result{After: patchSetPoll}, err
-	}
-	return c.observeAndAct(ctx, w)
-}
-
 // pass makes one pass over the check. begins: nothing is to check, so the capture begins or continues.
-func (c patchSetCheck) pass(ctx context.Context, w *pass) (begins bool, err error) {
+func (c patchSets) pass(ctx context.Context, w *pass) (begins bool, err error) {
 	p, record := w.p, w.record
 	begun := record.Reservation != nil || record.Replacement != nil || record.Patch != nil || record.DiskCheckStartedAt != nil || record.LeaveBoot() != ""
 	if p.Spec.Pioneer == nil || begun || p.DeletionTimestamp != nil || p.Status.Failure != nil {
@@ -78,7 +80,7 @@ func (c patchSetCheck) pass(ctx context.Context, w *pass) (begins bool, err erro
 }
 
 // check asks a node for its pending patches, and writes their digest to the Prototype.
-func (c patchSetCheck) check(ctx context.Context, w *pass, failed map[string]failedSet) (begins bool, err error) {
+func (c patchSets) check(ctx context.Context, w *pass, failed map[string]failedSet) (begins bool, err error) {
 	p := w.p
 	node := p.Spec.Donor.NodeName
 	if p.Spec.AddsDonor() {
@@ -86,7 +88,7 @@ func (c patchSetCheck) check(ctx context.Context, w *pass, failed map[string]fai
 			return err == nil, err // the patch level is compared before the reboot
 		}
 	}
-	if err := mayRun(c.Engine, p); err != nil {
+	if err := c.image.mayRun(p); err != nil {
 		if denied := (*deniedError)(nil); errors.As(err, &denied) {
 			c.refuse(w, denied.Refusal)
 			return false, nil
@@ -94,7 +96,7 @@ func (c patchSetCheck) check(ctx context.Context, w *pass, failed map[string]fai
 		return false, err
 	}
 	pioneer := p.Spec.Pioneer.Defaulted()
-	patcher := nodepatch.Patcher{Client: c.Client, Kube: c.Kube, Image: podImage(p, c.Image), MayRun: func() error { return mayRun(c.Engine, p) }, Now: c.now, Namespace: c.podNamespace()}
+	patcher := nodepatch.Patcher{Client: c.client, Kube: c.kube, Image: c.image.of(p), MayRun: func() error { return c.image.mayRun(p) }, Now: c.now, Namespace: c.podNamespace}
 	checked, err := patcher.Check(ctx, nodepatch.CheckTask{
 		Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: p.Name, UID: p.UID}, Pool: p.Spec.Pool, Node: node,
 		Patches: v1alpha1.OrderPatches{Patches: pioneer.Patches, Hold: pioneer.Hold},
@@ -111,12 +113,12 @@ func (c patchSetCheck) check(ctx context.Context, w *pass, failed map[string]fai
 			"correct the cause, and try again"))
 		return false, nil
 	}
-	return false, c.commit(ctx, w, func(s *v1alpha1.PrototypeStatus) { s.PatchSet = found.Set })
+	return false, c.store.commit(ctx, w, func(s *v1alpha1.PrototypeStatus) { s.PatchSet = found.Set })
 }
 
 // preview returns the refusal of a capture whose pending patches are known to have failed. If a check will find the pending
 // patches, preview describes the check.
-func (c patchSetCheck) preview(ctx context.Context, p *v1alpha1.Prototype) (refusals []cloud.Refusal, check string, err error) {
+func (c patchSets) preview(ctx context.Context, p *v1alpha1.Prototype) (refusals []cloud.Refusal, check string, err error) {
 	if p.Spec.Pioneer == nil {
 		return nil, "", nil
 	}
@@ -149,9 +151,9 @@ func (c patchSetCheck) preview(ctx context.Context, p *v1alpha1.Prototype) (refu
 }
 
 // lastSet is the set of pending patches that a policy with the same choice of patches last found in the pool; empty if unknown.
-func (c patchSetCheck) lastSet(ctx context.Context, p *v1alpha1.Prototype) (string, error) {
+func (c patchSets) lastSet(ctx context.Context, p *v1alpha1.Prototype) (string, error) {
 	policies := &v1alpha1.PrototypePolicyList{}
-	if err := c.Client.List(ctx, policies); err != nil {
+	if err := c.client.List(ctx, policies); err != nil {
 		return "", fmt.Errorf("list prototypepolicies: %w", err)
 	}
 	own := p.Spec.Pioneer.Defaulted()
@@ -171,17 +173,17 @@ func (c patchSetCheck) lastSet(ctx context.Context, p *v1alpha1.Prototype) (stri
 }
 
 // refuse ends the capture, which has not begun.
-func (c patchSetCheck) refuse(w *pass, why cloud.Refusal) {
+func (c patchSets) refuse(w *pass, why cloud.Refusal) {
 	w.preflight.refusals, w.facts.Refused = []cloud.Refusal{why}, true
 	d := plan.Decision{Do: plan.Refuse}
 	report(w, d, c.now())
-	eventRecorder(c).announce(w, d)
+	c.events.announce(w, d)
 }
 
 // nodeOfImage returns the youngest Ready node of the pool with the image of the recipe, which the new node will have; empty
 // without such a node. The donors of failed pioneers are no such nodes.
-func (c patchSetCheck) nodeOfImage(ctx context.Context, p *v1alpha1.Prototype, failed map[string]failedSet) (string, error) {
-	pool, err := c.Cloud.Pool(ctx, cloud.PoolID(p.Spec.PoolID))
+func (c patchSets) nodeOfImage(ctx context.Context, p *v1alpha1.Prototype, failed map[string]failedSet) (string, error) {
+	pool, err := c.cloud.Pool(ctx, cloud.PoolID(p.Spec.PoolID))
 	if err != nil {
 		return "", err
 	}
@@ -191,7 +193,7 @@ func (c patchSetCheck) nodeOfImage(ctx context.Context, p *v1alpha1.Prototype, f
 		_, marked := n.Annotations[v1alpha1.PatchFailedAnnotation]
 		return marked || slices.ContainsFunc(slices.Collect(maps.Values(failed)), func(f failedSet) bool { return f.donor == n.Name })
 	}
-	err = membership.Each(ctx, c.Kube, c.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
+	err = membership.Each(ctx, c.kube, c.cloud, "", func(n *corev1.Node, of cloud.Membership) error {
 		isCurrent := pool.Recipe.Version == "" || n.Labels[v1alpha1.VersionLabel] == label
 		if of.Pool == pool.ID && isCurrent && !isBroken(n) && nodestate.Available(n) && (youngest == nil || youngest.CreationTimestamp.Before(&n.CreationTimestamp)) {
 			youngest = n.DeepCopy()
@@ -205,9 +207,9 @@ func (c patchSetCheck) nodeOfImage(ctx context.Context, p *v1alpha1.Prototype, f
 }
 
 // failedSets are the sets of patches that failed in other captures of the pool.
-func (c patchSetCheck) failedSets(ctx context.Context, p *v1alpha1.Prototype) (map[string]failedSet, error) {
+func (c patchSets) failedSets(ctx context.Context, p *v1alpha1.Prototype) (map[string]failedSet, error) {
 	failed := map[string]failedSet{}
-	err := eachOfPool(ctx, c.Engine, p, func(other *v1alpha1.Prototype) {
+	err := eachOfPool(ctx, c.client, p, func(other *v1alpha1.Prototype) {
 		if set, message := nodepatch.FailedSet(other, false); set != "" && message != "" {
 			failed[set] = failedSet{prototype: other.Name, message: message, donor: other.Spec.Donor.NodeName}
 		}
@@ -219,9 +221,9 @@ func (c patchSetCheck) failedSets(ctx context.Context, p *v1alpha1.Prototype) (m
 
 // eachOfPool visits the other Prototypes of the pool, and the failed patches in the status of policies, which outlive deleted
 // Prototypes.
-func eachOfPool(ctx context.Context, e *Engine, p *v1alpha1.Prototype, prototype func(*v1alpha1.Prototype), failed func(string, v1alpha1.FailedPatches)) error {
+func eachOfPool(ctx context.Context, c client.Client, p *v1alpha1.Prototype, prototype func(*v1alpha1.Prototype), failed func(string, v1alpha1.FailedPatches)) error {
 	list := &v1alpha1.PrototypeList{}
-	if err := e.Client.List(ctx, list); err != nil {
+	if err := c.List(ctx, list); err != nil {
 		return fmt.Errorf("list prototypes: %w", err)
 	}
 	for i := range list.Items {
@@ -230,7 +232,7 @@ func eachOfPool(ctx context.Context, e *Engine, p *v1alpha1.Prototype, prototype
 		}
 	}
 	policies := &v1alpha1.PrototypePolicyList{}
-	if err := e.Client.List(ctx, policies); client.IgnoreNotFound(err) != nil {
+	if err := c.List(ctx, policies); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("list prototypepolicies: %w", err)
 	}
 	for i := range policies.Items {

@@ -9,9 +9,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/patch/nodepatch"
 	patchplan "github.com/kamino-dev/kamino/internal/patch/plan"
 	"github.com/kamino-dev/kamino/internal/wording"
@@ -24,15 +27,28 @@ const (
 	soakSlack = 2 * time.Hour
 )
 
+// patching patches the donor before its capture.
+type patching struct {
+	kube         kubernetes.Interface
+	client       client.Client
+	leases       node.Reservations
+	store        store
+	events       recorder
+	image        podImages
+	podNamespace string
+	unhealthy    func(ctx context.Context, node string, ignore []string) (string, error)
+	now          clock
+}
+
 // patchStore keeps the record of the patch in the record of the capture.
 type patchStore struct {
-	*Engine
-	w *pass
+	store store
+	w     *pass
 }
 
 // Save writes the record before the effect that follows.
 func (s patchStore) Save(ctx context.Context, r nodepatch.Record) error {
-	return s.record(ctx, s.w, func(to *v1alpha1.Record) { to.Patch = &r })
+	return s.store.record(ctx, s.w, func(to *v1alpha1.Record) { to.Patch = &r })
 }
 
 // readPatch sets the progress of the patch from the record.
@@ -68,8 +84,8 @@ func patchEndedAt(w *pass) time.Time {
 	return w.record.Patch.FinishedAt.Time
 }
 
-// patchDonor makes one step of the patch, and records the end of the patch.
-func patchDonor(ctx context.Context, e *Engine, w *pass) error {
+// step makes one step of the patch, and records the end of the patch.
+func (e patching) step(ctx context.Context, w *pass) error {
 	var r nodepatch.Record
 	if w.record.Patch != nil {
 		r = *w.record.Patch
@@ -78,11 +94,11 @@ func patchDonor(ctx context.Context, e *Engine, w *pass) error {
 	}
 	problem := ""
 	patcher := nodepatch.Patcher{
-		Client: e.Client, Kube: e.Kube, Reservations: e.reservations(), Image: podImage(w.p, e.Image), MayRun: func() error { return mayRun(e, w.p) }, Now: e.now,
-		Namespace: e.podNamespace(),
+		Client: e.client, Kube: e.kube, Reservations: e.leases, Image: e.image.of(w.p), MayRun: func() error { return e.image.mayRun(w.p) }, Now: e.now,
+		Namespace: e.podNamespace,
 		Unhealthy: func(ctx context.Context, node string) (_ string, err error) {
-			if e.Unhealthy != nil {
-				problem, err = e.Unhealthy(ctx, node, w.p.Spec.Settings.Trial.IgnoreDaemonSets)
+			if e.unhealthy != nil {
+				problem, err = e.unhealthy(ctx, node, w.p.Spec.Settings.Trial.IgnoreDaemonSets)
 			}
 			return problem, err
 		},
@@ -90,11 +106,11 @@ func patchDonor(ctx context.Context, e *Engine, w *pass) error {
 	if r.Order != nil {
 		patcher.Namespace = r.Order.Namespace // the setting may have changed since the order
 	}
-	task, err := patchTask(ctx, e, w, r)
+	task, err := e.task(ctx, w, r)
 	if err != nil {
 		return err
 	}
-	store := patchStore{e, w}
+	store := patchStore{e.store, w}
 	if w.facts.Donor.Patch == plan.PatchWanted && w.facts.Disk.Pod != plan.NoPod { // the pod of the inspection is deleted before the drain
 		r.StartedAt = metav1.NewTime(e.now())
 		return store.Save(ctx, r)
@@ -114,14 +130,14 @@ func patchDonor(ctx context.Context, e *Engine, w *pass) error {
 		enterPhase(&w.p.Status, patchPhase(w), e.now())
 		reportInService(w.p, e.now())
 	}
-	eventRecorder{e}.patches(w, pass.Decision)
+	e.events.patches(w, pass.Decision)
 	reportPatch(w)
 	w.p.Status.Progress = patchProgress(w, pass.Decision, problem)
 	return nil
 }
 
 // patchTask is the patch of the donor.
-func patchTask(ctx context.Context, e *Engine, w *pass, r nodepatch.Record) (nodepatch.Task, error) {
+func (e patching) task(ctx context.Context, w *pass, r nodepatch.Record) (nodepatch.Task, error) {
 	pioneer, settings := w.p.Spec.Pioneer.Defaulted(), w.p.Spec.Settings.Defaulted()
 	t := nodepatch.Task{
 		Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID},
@@ -137,7 +153,7 @@ func patchTask(ctx context.Context, e *Engine, w *pass, r nodepatch.Record) (nod
 	}
 	var err error
 	if r.Level != "" && r.BackAt.IsZero() {
-		t.Quarantined, err = failedLevels(ctx, e, w.p)
+		t.Quarantined, err = e.failedLevels(ctx, w.p)
 	}
 	return t, err
 }
@@ -150,9 +166,9 @@ func isGoneForPatch(w *pass) bool {
 
 // failedLevels are the patch levels that failed in other captures of the pool. The status of policies also has the levels
 // of deleted Prototypes.
-func failedLevels(ctx context.Context, e *Engine, p *v1alpha1.Prototype) (map[string]bool, error) {
+func (e patching) failedLevels(ctx context.Context, p *v1alpha1.Prototype) (map[string]bool, error) {
 	failed := map[string]bool{}
-	err := eachOfPool(ctx, e, p, func(other *v1alpha1.Prototype) {
+	err := eachOfPool(ctx, e.client, p, func(other *v1alpha1.Prototype) {
 		if other.Status.Patch != nil && other.Status.Patch.FailedLevel != "" {
 			failed[other.Status.Patch.FailedLevel] = true
 		}
@@ -202,7 +218,7 @@ func patchProgress(w *pass, d patchplan.Decision, problem string) string {
 }
 
 // patches records the steps that users wait for.
-func (a eventRecorder) patches(w *pass, d patchplan.Decision) {
+func (a recorder) patches(w *pass, d patchplan.Decision) {
 	name, r := w.p.Spec.Donor.NodeName, w.record.Patch
 	switch d.Do {
 	case patchplan.OrderPatch:

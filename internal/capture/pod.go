@@ -4,7 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -177,3 +179,103 @@ func podTrouble(pod *corev1.Pod) string {
 	}
 	return ""
 }
+
+// inspectionPod inspects the disk of a donor in service, read-only, with image and service account of the generalize pod. The
+// check covers both, and the image is on the node before the drain. The result is in the pod's status.
+func inspectionPod(p *v1alpha1.Prototype, namespace, image string) *corev1.Pod {
+	yes, no := true, false
+	root, limit, ifPossible := int64(0), int64(inspectionTimeout/time.Second), corev1.RecursiveReadOnlyIfPossible
+	labels := podLabels(p)
+	labels["app.kubernetes.io/component"] = inspectionContainer
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: podName(p), Namespace: namespace, Labels: labels, OwnerReferences: []metav1.OwnerReference{ownedBy(p)},
+		},
+		Spec: corev1.PodSpec{
+			NodeName:                     p.Spec.Donor.NodeName,
+			RestartPolicy:                corev1.RestartPolicyNever,
+			ServiceAccountName:           v1alpha1.GeneralizeServiceAccount,
+			AutomountServiceAccountToken: &no,
+			EnableServiceLinks:           &no,
+			HostNetwork:                  true, // uses no pod address of the node, and leaves no trace of such an address on the disk
+			ActiveDeadlineSeconds:        &limit,
+			Tolerations:                  []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			Containers: []corev1.Container{{
+				Name:  inspectionContainer,
+				Image: podImage(p, image),
+				Args:  append([]string{"inspect", "--root", hostMount}, settingsArgs(p)...),
+				SecurityContext: &corev1.SecurityContext{
+					RunAsUser: &root, AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
+					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"DAC_READ_SEARCH"}},
+					// SELinux denies the node's files to all other types.
+					SELinuxOptions: &corev1.SELinuxOptions{Type: "spc_t"},
+				},
+				TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+				VolumeMounts:             []corev1.VolumeMount{{Name: "host", MountPath: hostMount, ReadOnly: true, RecursiveReadOnly: &ifPossible}},
+			}},
+			Volumes: []corev1.Volume{
+				{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}},
+			},
+		},
+	}
+	pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, patchArgs(p)...)
+	if rules := p.Spec.Settings.Generalize.Rules; rules != "" {
+		addRules(&pod.Spec, rules, "")
+	}
+	return pod
+}
+
+// patchArgs are the arguments for the inspection of a pioneer: no obstacle appears only after the patch.
+func patchArgs(p *v1alpha1.Prototype) []string {
+	if p.Spec.Pioneer == nil {
+		return nil
+	}
+	pioneer := p.Spec.Pioneer.Defaulted()
+	args := []string{"--patched-by-kamino", string(pioneer.OtherRebooters)}
+	if *pioneer.QuietNodes && !p.Spec.ReplacesDonor() {
+		args = append(args, "--quiet-nodes")
+	}
+	return args
+}
+
+// podNamespaceOf returns the namespace of the capture's pod and NodeOrder: the recorded namespace, else the configured one.
+func podNamespaceOf(w *pass, configured string) string {
+	if o := w.record.Order; o != nil && o.Namespace != "" {
+		return o.Namespace
+	}
+	return configured
+}
+
+func addSummaryKey(p *v1alpha1.Prototype, spec *corev1.PodSpec) {
+	container, mode := &spec.Containers[0], int32(0o400)
+	container.Args = append(container.Args, "--summary-key-file", credential+"/"+orderKey)
+	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: summaryKeyVolume, MountPath: credential, ReadOnly: true})
+	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: summaryKeyVolume, VolumeSource: corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{SecretName: summaryKeyName(p), DefaultMode: &mode},
+	}})
+}
+
+func hasSummaryKey(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == summaryKeyVolume })
+}
+
+// summaryKeyName is the Secret with the key of the summary. Without the key, a reader of pods could test guessed contents
+// against the summary.
+func summaryKeyName(p *v1alpha1.Prototype) string { return podName(p) + "-summary" }
+
+const (
+	// summaryKeyVolume is the volume with the key of the summary.
+	summaryKeyVolume = "summary-key"
+	// summaryKeyBytes is the length that the program in the pod expects.
+	summaryKeyBytes = 32
+)
+
+// orderKey is the key of the private key in the NodeOrder's Secret.
+const orderKey = "key"
+
+// inspectionContainer is the container of the inspection, and the component label of its pod.
+const inspectionContainer = "look"
+
+// inspectionTimeout is the timeout of the disk inspection, including the image pull. The donor serves meanwhile. A
+// longer pull would later keep the donor out of service for as long.
+const inspectionTimeout = 5 * time.Minute

@@ -8,30 +8,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/node"
 )
 
-// hasBegun reports whether the capture has begun or ended, so that no preflight is needed.
-func (w *pass) hasBegun() bool {
-	f := &w.facts
-	return w.isHeld() || f.MustBoot() || f.Failed || f.Deleting || w.isInspecting()
-}
-
-// lookPreflight checks the admission of a capture that has not begun. A known obstacle refuses the capture, even if
-// other facts are unreadable.
-func (e *Engine) lookPreflight(ctx context.Context, w *pass) error {
-	if w.hasBegun() && w.pool != "" {
-		return nil
-	}
-	w.preflight.admission = preflight{e}.gather(ctx, w)
-	verdict := w.preflight.admission.Judge()
-	w.preflight.refusals, w.preflight.admissionErr, w.preflight.imageLimitWarning = verdict.Refusals, verdict.Trouble(), w.preflight.admission.ImageLimitWarning()
-	w.facts.Queued, _ = w.preflight.admission.Queued.Get()
-	w.facts.Refused = len(w.preflight.refusals) > 0
-	return verdict.Err()
-}
-
 // Case returns the facts for the admission of the Prototype, which need not exist. The error means that the Node or the
 // pools of nodes are unreadable. Reads under the caller's cloud.WithReadCache are reused.
 func (e *Engine) Case(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error) {
-	w, err := poolGrowth{e}.observeCase(ctx, p)
+	w, err := e.observeCase(ctx, p)
 	if w == nil {
 		return nil, err
 	}

@@ -15,17 +15,26 @@ import (
 	"github.com/kamino-dev/kamino/internal/history/imagecount"
 )
 
-// cloud collects the facts of the cloud.
-func (q preflight) cloud(ctx context.Context, w *pass, c *admission.Case) {
+// cloudChecks asks the cloud whether a capture can work.
+type cloudChecks struct {
+	cloud      cloud.Provider
+	trials     trials
+	customData customDataReader
+	memory     *preflights
+	now        clock
+}
+
+// cloudFacts collects the facts of the cloud.
+func (q cloudChecks) cloudFacts(ctx context.Context, w *pass, c *admission.Case) {
 	asked := cloudCalls{w.preflight.instanceErr}
 	c.BuiltFrom = ask(&asked, func() (cloud.Image, error) { return q.builtFrom(ctx, w) })
 	c.Cloud = ask(&asked, func() ([]cloud.Refusal, error) { return q.preflight(ctx, w) })
 	if _, err := c.Cloud.Get(); cloud.Is(err, cloud.NotFound) || cloud.Is(err, cloud.Unsupported) {
 		return // the cloud does not know the instance
 	}
-	c.Recipe = ask(&asked, func() (cloud.Pool, error) { return q.Cloud.Pool(ctx, w.pool) })
+	c.Recipe = ask(&asked, func() (cloud.Pool, error) { return q.cloud.Pool(ctx, w.pool) })
 	c.Images = ask(&asked, func() (admission.Images, error) { return q.images(ctx, w, c) })
-	c.CustomData = ask(&asked, func() (admission.CustomData, error) { return q.customData(ctx, w) })
+	c.CustomData = ask(&asked, func() (admission.CustomData, error) { return q.customDataFacts(ctx, w) })
 	w.promotion.recipe, _ = c.Recipe.Get()
 }
 
@@ -50,31 +59,31 @@ func isCloudOutage(err error) bool {
 }
 
 // builtFrom is the image version of the donor. A donor without a version costs no request.
-func (q preflight) builtFrom(ctx context.Context, w *pass) (cloud.Image, error) {
+func (q cloudChecks) builtFrom(ctx context.Context, w *pass) (cloud.Image, error) {
 	if w.preflight.instanceErr != nil || w.donor.instance.BuiltFrom == "" {
 		return cloud.Image{}, w.preflight.instanceErr
 	}
-	return q.Cloud.Image(ctx, cloud.ImageRef{Pool: w.pool, Version: w.donor.instance.BuiltFrom})
+	return q.cloud.Image(ctx, cloud.ImageRef{Pool: w.pool, Version: w.donor.instance.BuiltFrom})
 }
 
 // images counts the images of the pool's instances. Pools that are too small for the cloud's limit are skipped.
-func (q preflight) images(ctx context.Context, w *pass, c *admission.Case) (admission.Images, error) {
+func (q cloudChecks) images(ctx context.Context, w *pass, c *admission.Case) (admission.Images, error) {
 	pool, err := c.Recipe.Get()
-	if err != nil || !imagecount.Possible(pool.Capacity, q.Cloud.MaxImages(w.pool)) {
+	if err != nil || !imagecount.Possible(pool.Capacity, q.cloud.MaxImages(w.pool)) {
 		return admission.Images{}, err
 	}
-	instances, err := q.Cloud.Instances(ctx, w.pool)
+	instances, err := q.cloud.Instances(ctx, w.pool)
 	if cloud.Is(err, cloud.Unsupported) || cloud.Is(err, cloud.NotFound) {
 		return admission.Images{}, nil
 	}
 	if err != nil {
 		return admission.Images{}, err
 	}
-	found := admission.Images{Spread: imagecount.Of(pool.Recipe, instances, q.Cloud.MaxImages(w.pool)), Names: map[cloud.InstanceID]string{}}
+	found := admission.Images{Spread: imagecount.Of(pool.Recipe, instances, q.cloud.MaxImages(w.pool)), Names: map[cloud.InstanceID]string{}}
 	around, _ := c.PoolNodes.Get()
 	for _, id := range found.Spread.Brief().Oldest(pool.Recipe).Instances {
 		for _, n := range append([]corev1.Node{*w.donor.node}, around.Peers...) {
-			if q.Cloud.SameInstance(cloud.InstanceID(n.Spec.ProviderID), id) {
+			if q.cloud.SameInstance(cloud.InstanceID(n.Spec.ProviderID), id) {
 				found.Names[id] = n.Name
 			}
 		}
@@ -82,14 +91,14 @@ func (q preflight) images(ctx context.Context, w *pass, c *admission.Case) (admi
 	return found, nil
 }
 
-// customData checks the Secret from the settings, and whether the promotion needs the Secret.
-func (q preflight) customData(ctx context.Context, w *pass) (admission.CustomData, error) {
-	_, err := promotion(q).customData(ctx, w.p)
+// customDataFacts checks the Secret from the settings, and whether the promotion needs the Secret.
+func (q cloudChecks) customDataFacts(ctx context.Context, w *pass) (admission.CustomData, error) {
+	_, err := q.customData.read(ctx, w.p)
 	var missing *cloud.Error
 	if !errors.As(err, &missing) || missing.Refusal == nil {
 		return admission.CustomData{}, err
 	}
-	change, err := q.Cloud.RecipeChange(ctx, w.ref(), removesBootstrap(w.p))
+	change, err := q.cloud.RecipeChange(ctx, w.ref(), removesBootstrap(w.p))
 	return admission.CustomData{Missing: missing.Refusal, Needed: len(change.Removes) > 0}, err
 }
 
@@ -125,25 +134,25 @@ func (f *preflights) add(spec preflightKey, now time.Time) {
 
 // preflight asks the provider, unless a recent preflight found no refusal. Refusals of the instance and of the pool are
 // always current, because both are read in each observation.
-func (q preflight) preflight(ctx context.Context, w *pass) ([]cloud.Refusal, error) {
+func (q cloudChecks) preflight(ctx context.Context, w *pass) ([]cloud.Refusal, error) {
 	spec := preflightKey{PreflightSpec: cloud.PreflightSpec{Pool: w.pool, Instance: w.id, Version: w.p.Spec.Version,
 		Removes: w.p.Spec.ReplacesDonor(), Grows: w.p.Spec.GrowsFirst(),
 		RemovesBootstrap: removesBootstrap(w.p)}, trial: w.p.Spec.Settings.Trial.Mode}
-	if w.donor.instance.ID != "" && q.preflights.isValid(spec, q.now()) {
+	if w.donor.instance.ID != "" && q.memory.isValid(spec, q.now()) {
 		return slices.Clone(w.donor.instance.Refusals), nil
 	}
-	refusals, err := q.Cloud.Preflight(ctx, spec.PreflightSpec)
+	refusals, err := q.cloud.Preflight(ctx, spec.PreflightSpec)
 	if err != nil {
 		return refusals, err
 	}
-	ofTrial, err := trials(q).preflight(ctx, w)
+	ofTrial, err := q.trials.preflight(ctx, w)
 	for _, refusal := range ofTrial {
 		if !slices.Contains(refusals, refusal) { // refusals of both preflights are reported once
 			refusals = append(refusals, refusal)
 		}
 	}
 	if err == nil && len(refusals) == 0 {
-		q.preflights.add(spec, q.now())
+		q.memory.add(spec, q.now())
 	}
 	return refusals, err
 }

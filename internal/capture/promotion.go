@@ -7,12 +7,31 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/imageversion"
+	"github.com/kamino-dev/kamino/internal/contents"
 	"github.com/kamino-dev/kamino/internal/history/retention"
+	"github.com/kamino-dev/kamino/internal/recipe"
 )
+
+// promotion lets the recipe name the version: save the removed parts, write the recipe, retire versions, grow the pool.
+type promotion struct {
+	kube       kubernetes.Interface
+	client     client.Client
+	cloud      cloud.Provider
+	namespace  string
+	customData customDataReader
+	trials     trials
+	store      store
+	witness    witness
+	log        logr.Logger
+}
 
 // lookRecipe reads the pool's recipe once the image is complete, and then the versions to retire.
 func (m promotion) lookRecipe(ctx context.Context, w *pass) error {
@@ -31,7 +50,7 @@ func (m promotion) lookRecipe(ctx context.Context, w *pass) error {
 		return nil
 	}
 	var err error
-	if w.promotion.change, err = m.Cloud.RecipeChange(ctx, w.ref(), removesBootstrap(w.p)); err != nil {
+	if w.promotion.change, err = m.cloud.RecipeChange(ctx, w.ref(), removesBootstrap(w.p)); err != nil {
 		return err
 	}
 	f.Promotion.Recipe, f.Promotion.Manual = w.recipeState(), f.Promotion.Manual || w.promotion.change.HandOver != ""
@@ -55,9 +74,9 @@ func isRecipeRelevant(f *plan.Facts) bool {
 
 // lookPool reads the pool. A deleted pool counts as a changed recipe.
 func (m promotion) lookPool(ctx context.Context, w *pass) (there bool, err error) {
-	w.promotion.recipe, err = m.Cloud.Pool(ctx, w.pool)
+	w.promotion.recipe, err = m.cloud.Pool(ctx, w.pool)
 	if cloud.Is(err, cloud.NotFound) {
-		if err := confirmPoolGone(ctx, m.Engine, w); err != nil {
+		if err := m.witness.confirmPoolGone(ctx, w); err != nil {
 			return false, err
 		}
 		w.facts.Promotion.Recipe, w.promotion.isPoolDeleted = plan.RecipeChanged, true
@@ -66,7 +85,7 @@ func (m promotion) lookPool(ctx context.Context, w *pass) (there bool, err error
 	if err != nil {
 		return false, err
 	}
-	return true, endConfirm(ctx, m.Engine, w, poolObject)
+	return true, m.witness.endConfirm(ctx, w, poolObject)
 }
 
 // unreadableRecipe is the error for a recipe that no longer names an image, for example after the deletion of its
@@ -113,7 +132,7 @@ func (w *pass) isRecipeChanged() bool {
 }
 
 func (m promotion) lookRetirement(ctx context.Context, w *pass) error {
-	images, err := m.Cloud.Images(ctx, w.pool)
+	images, err := m.cloud.Images(ctx, w.pool)
 	if err != nil {
 		return err
 	}
@@ -142,7 +161,7 @@ func (m promotion) retirable(ctx context.Context, pool cloud.PoolID, images []cl
 	if len(retire) == 0 {
 		return retire, nil
 	}
-	instances, err := m.Cloud.Instances(ctx, pool)
+	instances, err := m.cloud.Instances(ctx, pool)
 	if cloud.Is(err, cloud.Unsupported) {
 		return retire, nil
 	}
@@ -158,7 +177,7 @@ func (m promotion) proves(ctx context.Context, images []cloud.Image) (func(uid s
 	known := map[string]bool{}
 	if slices.ContainsFunc(images, func(i cloud.Image) bool { return i.Origin == cloud.Unmarked && i.Tags[cloud.TagUID] != "" }) {
 		list := &v1alpha1.PrototypeList{}
-		if err := m.Client.List(ctx, list); err != nil {
+		if err := m.client.List(ctx, list); err != nil {
 			return nil, fmt.Errorf("list prototypes: %w", err)
 		}
 		for _, p := range list.Items {
@@ -168,21 +187,16 @@ func (m promotion) proves(ctx context.Context, images []cloud.Image) (func(uid s
 	return func(uid string) bool { return known[uid] }, nil
 }
 
-// removesBootstrap reports whether the image replaces the bootstrap data of the recipe.
-func removesBootstrap(p *v1alpha1.Prototype) bool {
-	return p.Spec.Settings.Profile().Traits().RemovesBootstrap
-}
-
 // retire deletes the versions beyond the retention limit. The versions are recorded before the first deletion.
 func (m promotion) retire(ctx context.Context, w *pass) error {
 	isRecorded := func(version string) bool { return slices.Contains(w.record.Retired, version) }
 	if added := slices.DeleteFunc(slices.Clone(w.promotion.retire), isRecorded); len(added) > 0 {
-		if err := m.record(ctx, w, func(r *v1alpha1.Record) { r.Retired = slices.Concat(r.Retired, added) }); err != nil {
+		if err := m.store.record(ctx, w, func(r *v1alpha1.Record) { r.Retired = slices.Concat(r.Retired, added) }); err != nil {
 			return err
 		}
 	}
 	for _, version := range w.promotion.retire {
-		if err := m.Cloud.DeleteImage(ctx, cloud.ImageRef{Pool: w.pool, Version: version}); err != nil {
+		if err := m.cloud.DeleteImage(ctx, cloud.ImageRef{Pool: w.pool, Version: version}); err != nil {
 			return err
 		}
 		reportRetired(w.p, version)
@@ -199,10 +213,10 @@ func reportRetired(p *v1alpha1.Prototype, version string) {
 
 // promote sets the recipe.
 func (m promotion) promote(ctx context.Context, w *pass) error {
-	if err := (trials(m)).copyVerdict(ctx, w); err != nil {
+	if err := m.trials.copyVerdict(ctx, w); err != nil {
 		return err
 	}
-	return m.Cloud.SetRecipe(ctx, w.promotion.change)
+	return m.cloud.SetRecipe(ctx, w.promotion.change)
 }
 
 // mustScaleOut reports whether the pool has yet to grow. The tag of the version outlives a record that a restore of etcd replaced.
@@ -215,18 +229,73 @@ func mustScaleOut(w *pass) bool {
 func (m promotion) scaleOut(ctx context.Context, w *pass) error {
 	if w.record.ScaleOut == nil {
 		target := w.promotion.recipe.Capacity + int64(w.p.Spec.Settings.Recipe.NewNodes)
-		if err := m.record(ctx, w, func(r *v1alpha1.Record) { r.ScaleOut = &v1alpha1.ScaleOut{Target: target} }); err != nil {
+		if err := m.store.record(ctx, w, func(r *v1alpha1.Record) { r.ScaleOut = &v1alpha1.ScaleOut{Target: target} }); err != nil {
 			return err
 		}
 	}
 	target := w.record.ScaleOut.Target
 	if w.promotion.recipe.Capacity < target {
-		if err := m.Cloud.SetCapacity(ctx, w.pool, w.promotion.recipe.Capacity, target); err != nil {
+		if err := m.cloud.SetCapacity(ctx, w.pool, w.promotion.recipe.Capacity, target); err != nil {
 			return err
 		}
 	}
-	if err := m.Cloud.TagImage(ctx, w.ref(), map[string]string{cloud.TagGrownTo: strconv.FormatInt(target, 10)}); err != nil {
+	if err := m.cloud.TagImage(ctx, w.ref(), map[string]string{cloud.TagGrownTo: strconv.FormatInt(target, 10)}); err != nil {
 		return err
 	}
-	return m.record(ctx, w, func(r *v1alpha1.Record) { r.ScaleOut = &v1alpha1.ScaleOut{Target: target, Done: true} })
+	return m.store.record(ctx, w, func(r *v1alpha1.Record) { r.ScaleOut = &v1alpha1.ScaleOut{Target: target, Done: true} })
+}
+
+// lookContents compares the contents of the version with the version in the recipe, once before the promotion. The result
+// is for people: if the comparison fails, the capture continues without a result.
+func (m promotion) lookContents(ctx context.Context, w *pass) {
+	now := w.promotion.recipe.Recipe.Version
+	if r := w.p.Status.Recipe; r != nil && r.From == w.promotion.change.From {
+		w.promotion.contentsChange = r.Contents
+		return
+	}
+	if now == "" || w.disk.proof == nil || w.disk.proof.ContentsDigest == "" {
+		return
+	}
+	image, err := m.cloud.Image(ctx, cloud.ImageRef{Pool: w.pool, Version: now})
+	if err != nil || image.Tags[cloud.TagContents] == "" {
+		return
+	}
+	before := &v1alpha1.Prototype{}
+	if err := m.client.Get(ctx, client.ObjectKey{Name: image.Tags[cloud.TagPrototype]}, before); err != nil {
+		m.log.V(1).Info("the contents of the version in the recipe are unknown", "prototype", w.p.Name, "version", now, "error", err.Error())
+		return
+	}
+	w.promotion.contentsChange = contents.Compare(w.p.Spec.Pool, contents.OfImage(image).Read(before), contents.OfImage(w.image.version).Read(w.p)).Line()
+}
+
+// lookSaved reports whether the current removed parts of the recipe are saved. The first promotion of a pool also loses
+// the image: no version of the pool leads back.
+func (m promotion) lookSaved(ctx context.Context, w *pass) (saved bool, err error) {
+	own := w.promotion.recipe.Recipe.Version != "" || w.promotion.recipe.Recipe.Latest
+	if len(w.promotion.change.Removes) == 0 && own {
+		return true, nil
+	}
+	if len(w.promotion.change.Removes) > 0 {
+		if w.promotion.customData, err = m.customData.read(ctx, w.p); err != nil {
+			return false, err
+		}
+	}
+	if w.promotion.savedRecipeName, saved, err = m.savedRecipes().Lookup(ctx, w.p.Name, w.promotion.change.Backup, w.promotion.customData); saved && err == nil {
+		w.p.Status.SavedRecipe = m.namespace + "/" + w.promotion.savedRecipeName
+	}
+	return saved, err
+}
+
+// saveRecipe saves the parts of the recipe that the promotion removes.
+func (m promotion) saveRecipe(ctx context.Context, w *pass) error {
+	of := recipe.Owner{Prototype: w.p.Name, UID: w.p.UID, Pool: w.p.Spec.Pool, PoolID: w.pool, Version: w.p.Spec.Version}
+	if err := m.savedRecipes().Save(ctx, w.promotion.savedRecipeName, of, w.promotion.change.Backup, w.promotion.customData); err != nil {
+		return err
+	}
+	w.p.Status.SavedRecipe = m.namespace + "/" + w.promotion.savedRecipeName
+	return nil
+}
+
+func (m promotion) savedRecipes() recipe.Secrets {
+	return recipe.Secrets{Kube: m.kube, Namespace: m.namespace}
 }

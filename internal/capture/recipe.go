@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
@@ -14,43 +15,21 @@ import (
 	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
-// lookSaved reports whether the current removed parts of the recipe are saved. The first promotion of a pool also loses
-// the image: no version of the pool leads back.
-func (m promotion) lookSaved(ctx context.Context, w *pass) (saved bool, err error) {
-	own := w.promotion.recipe.Recipe.Version != "" || w.promotion.recipe.Recipe.Latest
-	if len(w.promotion.change.Removes) == 0 && own {
-		return true, nil
-	}
-	if len(w.promotion.change.Removes) > 0 {
-		if w.promotion.customData, err = m.customData(ctx, w.p); err != nil {
-			return false, err
-		}
-	}
-	if w.promotion.savedRecipeName, saved, err = m.savedRecipes().Lookup(ctx, w.p.Name, w.promotion.change.Backup, w.promotion.customData); saved && err == nil {
-		w.p.Status.SavedRecipe = m.namespace() + "/" + w.promotion.savedRecipeName
-	}
-	return saved, err
+// customDataReader reads the user's copy of customData.
+type customDataReader struct {
+	kube      kubernetes.Interface
+	namespace string
 }
 
-// saveRecipe saves the parts of the recipe that the promotion removes.
-func (m promotion) saveRecipe(ctx context.Context, w *pass) error {
-	of := recipe.Owner{Prototype: w.p.Name, UID: w.p.UID, Pool: w.p.Spec.Pool, PoolID: w.pool, Version: w.p.Spec.Version}
-	if err := m.savedRecipes().Save(ctx, w.promotion.savedRecipeName, of, w.promotion.change.Backup, w.promotion.customData); err != nil {
-		return err
-	}
-	w.p.Status.SavedRecipe = m.namespace() + "/" + w.promotion.savedRecipeName
-	return nil
-}
-
-// customData reads the copy from the Secret in the settings; nil without such a setting. The content is used only for
+// read reads the copy from the Secret in the settings; nil without such a setting. The content is used only for
 // the saved recipe and for a trial node.
-func (m promotion) customData(ctx context.Context, p *v1alpha1.Prototype) ([]byte, error) {
+func (m customDataReader) read(ctx context.Context, p *v1alpha1.Prototype) ([]byte, error) {
 	from := p.Spec.Settings.Recipe.CustomDataFrom
 	if from == nil {
 		return nil, nil
 	}
-	key, name := cmp.Or(from.Key, recipe.CustomDataKey), m.namespace()+"/"+from.Name
-	secret, err := m.Kube.CoreV1().Secrets(m.namespace()).Get(ctx, from.Name, metav1.GetOptions{})
+	key, name := cmp.Or(from.Key, recipe.CustomDataKey), m.namespace+"/"+from.Name
+	secret, err := m.kube.CoreV1().Secrets(m.namespace).Get(ctx, from.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, missingCustomData("create the Secret", "settings.recipe.customDataFrom names Secret %s, which does not exist", name)
@@ -60,7 +39,7 @@ func (m promotion) customData(ctx context.Context, p *v1alpha1.Prototype) ([]byt
 		// Authors of Prototypes and policies choose the Secret: without the mark, a credential or the copy of another pool could
 		// reach the nodes.
 		return nil, unusableCustomData(admission.CustomDataNotAllowed,
-			fmt.Sprintf("mark the Secret as a copy with `kubectl -n %s label secret %s %s=%s`", m.namespace(), from.Name, v1alpha1.PoolLabel, poolLabel(p)),
+			fmt.Sprintf("mark the Secret as a copy with `kubectl -n %s label secret %s %s=%s`", m.namespace, from.Name, v1alpha1.PoolLabel, poolLabel(p)),
 			"Secret %s is not marked as a copy of pool %s's customData", name, p.Spec.Pool)
 	case len(secret.Data[key]) == 0:
 		return nil, missingCustomData("add the key", "settings.recipe.customDataFrom names key %s of Secret %s, which does not exist", key, name)
@@ -80,8 +59,4 @@ func missingCustomData(remedy, obstacle string, args ...any) error {
 func unusableCustomData(reason, remedy, obstacle string, args ...any) error {
 	r := cloud.Refuse(reason, fmt.Sprintf(obstacle, args...), remedy)
 	return &cloud.Error{Kind: cloud.Invalid, Op: "keep customData", Message: r.Message, Refusal: &r}
-}
-
-func (m promotion) savedRecipes() recipe.Secrets {
-	return recipe.Secrets{Kube: m.Kube, Namespace: m.namespace()}
 }

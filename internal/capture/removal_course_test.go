@@ -343,7 +343,7 @@ func TestReplacementNode(t *testing.T) {
 		if n.Name == "fresh" {
 			s.must(s.objects.Add(n))
 		}
-		found, err := replacements{s.engine}.findNewNode(t.Context(), w, acceptsPods)
+		found, err := s.engine.rooms().leaving.findNewNode(t.Context(), w, acceptsPods)
 		s.must(err)
 		if (found != nil) != (spoil == nil) || found != nil && found.Name != "fresh" {
 			t.Errorf("%s: %v takes the donor's place", name, found)

@@ -46,12 +46,12 @@ func TestWhereARecipeIsSavedIsInTheStatus(t *testing.T) {
 		p := &v1alpha1.Prototype{}
 		must(e.Client.Get(ctx, client.ObjectKey{Name: "saved-2026.03.14"}, p))
 		w := &pass{p: p, written: p.Status.DeepCopy(), pool: "memory:///pools/saved", promotion: promotionObjects{change: cloud.RecipeChange{Removes: []cloud.RecipeField{{Kind: "customData"}}, Backup: []byte(`{"image":"generic"}`)}}}
-		saved, err := promotion{e}.lookSaved(ctx, w)
+		saved, err := e.rooms().promotion.lookSaved(ctx, w)
 		must(err)
 		if !saved {
-			must(promotion{e}.saveRecipe(ctx, w))
+			must(e.rooms().promotion.saveRecipe(ctx, w))
 		}
-		must(e.writeStatus(ctx, w))
+		must(e.rooms().store.writeStatus(ctx, w))
 		return saved
 	}
 	says := func() string {
@@ -67,7 +67,7 @@ func TestWhereARecipeIsSavedIsInTheStatus(t *testing.T) {
 	must(e.Client.Get(ctx, client.ObjectKey{Name: p.Name}, p))
 	p.Status = v1alpha1.PrototypeStatus{SavedRecipe: "kamino-system/a-token"}
 	must(e.Client.Status().Update(ctx, p))
-	found, err := promotion{e}.savedRecipes().Find(ctx, "saved", "memory:///pools/saved", []v1alpha1.Prototype{*p})
+	found, err := e.rooms().promotion.savedRecipes().Find(ctx, "saved", "memory:///pools/saved", []v1alpha1.Prototype{*p})
 	must(err)
 	if len(found) != 1 || found[0].Secret != p.Name+"-recipe" || found[0].UID != p.UID || found[0].Doubt != "" || string(found[0].Backup) != `{"image":"generic"}` {
 		t.Errorf("a status that lies, and found is %+v", found)

@@ -2,19 +2,15 @@ package capture
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
@@ -96,9 +92,6 @@ func isLeavingService(w *pass, d plan.Decision) bool {
 	return w.isHeld() && (w.isRemoving() || d.Do == plan.DeletePod && mustBeRemoved(w) && !failing)
 }
 
-// ends reports whether the capture has failed, or is being cancelled.
-func (w *pass) ends() bool { return w.facts.Failed || w.facts.Deleting }
-
 // isAddedWithoutPatch reports whether the pool has grown by the donor, and the patch has not begun.
 func isAddedWithoutPatch(w *pass) bool {
 	return w.facts.Leaving.Added && w.facts.Donor.Patch == plan.PatchWanted && w.isHeld()
@@ -146,23 +139,6 @@ func waitPhase(w *pass, why plan.Reason) v1alpha1.Phase {
 // endsBeforeReservation reports whether the capture ends, or is about to end, without a reservation.
 func (w *pass) endsBeforeReservation(d plan.Decision) bool {
 	return d.Do == plan.Fail && d.Why == plan.DiskCheckFailed && !w.isHeld() || d.Do == plan.DeletePod && !w.facts.Disk.Touched && !w.isHeld() && w.p.Status.Donor == nil
-}
-
-// enterPhase begins a phase, unless the capture is already in that phase.
-func enterPhase(s *v1alpha1.PrototypeStatus, phase v1alpha1.Phase, now time.Time) {
-	if s.Phase == phase {
-		return
-	}
-	at := metav1.NewMicroTime(now)
-	if n := len(s.Steps); n > 0 && s.Steps[n-1].FinishedAt == nil {
-		s.Steps[n-1].FinishedAt = &at
-	}
-	s.Phase = phase
-	// The API server refuses a status with phases of earlier versions.
-	s.Steps = slices.DeleteFunc(s.Steps, func(step v1alpha1.Step) bool { return !slices.Contains(v1alpha1.Phases(), step.Phase) })
-	if !s.Terminal() {
-		s.Steps = append(s.Steps, v1alpha1.Step{Phase: phase, StartedAt: at})
-	}
 }
 
 // waitAfter is the wait that follows an action with a lasting effect; otherwise the decision itself.
@@ -305,14 +281,6 @@ func promotedMessage(p *v1alpha1.Prototype) string {
 	return message
 }
 
-// setCondition sets a condition; a new status gets the time now.
-func setCondition(p *v1alpha1.Prototype, now time.Time, kind string, status metav1.ConditionStatus, reason, message string) {
-	meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: message,
-		ObservedGeneration: p.Generation, LastTransitionTime: metav1.NewTime(now),
-	})
-}
-
 // endlessWaits are the reasons of endlessWait.
 var endlessWaits = []string{KuredLockStale, CaptureAheadStalled, HolderUnattended}
 
@@ -427,28 +395,55 @@ var artifactPhases = []v1alpha1.Phase{
 	v1alpha1.PhasePublishing, v1alpha1.PhaseRunningTrial, v1alpha1.PhaseAwaitingPromotion, v1alpha1.PhasePromoting, v1alpha1.PhaseRetiring, v1alpha1.PhaseScalingOut,
 }
 
-// writeStatus writes record and report in one write, if the pass changed them. The resource version guards the write. The patch is
-// made from the statuses alone, which are the smaller part of the object.
-func (e *Engine) writeStatus(ctx context.Context, w *pass) error {
-	p := w.p
-	if equality.Semantic.DeepEqual(*w.written, p.Status) {
-		return nil
+// compared is the comparison as the end of a message; empty without a comparison.
+func compared(r *v1alpha1.RecipeStatus) string {
+	if r == nil || r.Contents == "" {
+		return ""
 	}
-	wanted := p.Status.DeepCopy()
-	from, to := &v1alpha1.Prototype{Status: *w.written}, &v1alpha1.Prototype{Status: *wanted}
-	from.ResourceVersion, to.ResourceVersion = p.ResourceVersion, p.ResourceVersion
-	difference, err := client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{}).Data(to)
-	if err != nil {
-		return fmt.Errorf("compare the status of prototype %s: %w", p.Name, err)
+	return "; " + r.Contents
+}
+
+// reportRecipe keeps the change of the recipe as last seen before the promotion. Afterwards the cloud shows only the
+// result.
+func reportRecipe(w *pass, d plan.Decision) {
+	if d.Do != plan.SaveRecipe && d.Do != plan.Promote && d.Why != plan.ForPromotion {
+		return
 	}
-	err = e.Client.Status().Patch(ctx, p, client.RawPatch(types.MergePatchType, difference))
-	if err == nil && (wanted.Record != nil && p.Status.Record == nil || wanted.Proof != nil && p.Status.Proof == nil) {
-		err = errOutdatedDefinition
+	w.p.Status.Recipe = &v1alpha1.RecipeStatus{
+		From: w.promotion.change.From, To: w.promotion.change.To, Removes: cloud.DescribeFields(w.promotion.change.Removes), Keeps: cloud.DescribeFields(w.promotion.change.Keeps), HandOver: w.promotion.change.HandOver,
+		Contents: w.promotion.contentsChange,
 	}
-	p.Status = *wanted
-	if err != nil {
-		return fmt.Errorf("write the status of prototype %s: %w", p.Name, err)
+}
+
+func reportImage(w *pass) {
+	if w.image.version.ID == "" || w.facts.Image.Version == plan.Foreign {
+		return
 	}
-	w.written = wanted.DeepCopy()
-	return nil
+	tags := w.image.version.Tags
+	w.p.Status.Image = &v1alpha1.ImageStatus{
+		ID: w.image.version.ID, ReplicationPercent: w.image.version.Percent, Proof: tags[cloud.TagProof], ContentsDigest: tags[cloud.TagContents],
+		OS: tags[cloud.TagOS], Kernel: tags[cloud.TagKernel], Kubelet: tags[cloud.TagKubelet], Runtime: tags[cloud.TagRuntime],
+	}
+	if w.disk.proof != nil {
+		w.p.Status.Image.Verified = w.disk.proof.Verified()
+	}
+}
+
+// reportDoubt reports an answer that Kamino does not believe as progress. After two minutes, which a second look never takes, the
+// condition Stalled reports it too.
+func reportDoubt(p *v1alpha1.Prototype, e *cloud.Error, now time.Time) {
+	p.Status.Progress = "waiting: " + e.Message
+	since := now
+	if n := len(p.Status.Steps); n > 0 {
+		since = p.Status.Steps[n-1].StartedAt.Time
+	}
+	switch record, _ := v1alpha1.RecordOf(p); {
+	case record.Reservation != nil && record.Reservation.MissingSince != nil:
+		since = record.Reservation.MissingSince.Time
+	case len(record.Missing) > 0:
+		since = record.Missing[0].Since.Time
+	}
+	if now.Sub(since) > 2*time.Minute {
+		setCondition(p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, NotFoundDoubtful, e.Error())
+	}
 }

@@ -2,11 +2,11 @@ package capture
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"maps"
+	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -28,26 +28,19 @@ const (
 // TrialUnsupported is the reason of a refusal: the provider cannot build trial nodes, or no TrialObserver is configured.
 const TrialUnsupported = "TrialUnsupported"
 
-// trialObjects is the observation of a trial.
-type trialObjects struct {
-	// cloud is the trial in the cloud.
-	cloud cloud.Trial
-	// subject is the input of the TrialObserver, and observation its result.
-	subject     trial.Subject
-	observation trial.Observation
-	// known is the input of the next observation; nil if this pass did not observe the node.
-	known []v1alpha1.TrialNodeRecord
-	// lost is an attempt in the cloud that the record does not have; nil without such an attempt.
-	lost *cloud.TrialSpec
-	// verdict on this attempt; nil without a judgement.
-	verdict *trial.Verdict
-	// isUnobserved: the trial node could not be observed.
-	isUnobserved bool
+// trialReader reads the trial of a version, and judges the version.
+type trialReader struct {
+	cloud    cloud.Provider
+	observer TrialObserver // nil: trials are refused
+	witness  witness
+	events   recorder
+	log      logr.Logger
+	now      clock
 }
 
 // lookGate reads the verdict, the mode of the promotion, and the age of the version since its trial or its creation. A
 // tag can keep a version from its promotion, but only the record says that the version passed.
-func (t trials) lookGate(_ context.Context, w *pass) error {
+func (t trialReader) lookGate(_ context.Context, w *pass) error {
 	f, settings := &w.facts, w.p.Spec.Settings.Defaulted()
 	result, since := trial.Read(w.image.version.Tags[cloud.TagTrial])
 	_, blamed := trial.Blamed(w.image.version.Tags[cloud.TagQuarantined])
@@ -73,7 +66,7 @@ func (t trials) lookGate(_ context.Context, w *pass) error {
 }
 
 // lookTrial reads the recorded trial in all states of the capture, because its instance must be removed.
-func (t trials) lookTrial(ctx context.Context, w *pass) error {
+func (t trialReader) lookTrial(ctx context.Context, w *pass) error {
 	f, r := &w.facts, w.record.Trial
 	f.Trial.Needed = w.p.Spec.Settings.HasTrial()
 	if r == nil || w.isOrphan {
@@ -131,14 +124,14 @@ func trialProgressOf(seen cloud.Trial, r *v1alpha1.TrialRecord) plan.Trial {
 }
 
 // judgeAttempt judges an open attempt, unless a verdict exists or the capture ends.
-func (t trials) judgeAttempt(ctx context.Context, w *pass) error {
+func (t trialReader) judgeAttempt(ctx context.Context, w *pass) error {
 	f := &w.facts
 	open := f.Trial.Progress == plan.TrialDecided || f.Trial.Progress == plan.TrialMaking || f.Trial.Progress == plan.TrialBuilt
 	if !open || f.Failed || f.Deleting || f.Image.Version != plan.Complete || f.Trial.Verdict != plan.NoVerdict || f.Image.Quarantined || f.Promotion.Recipe == plan.RecipeHere || w.isHeld() {
 		return nil
 	}
 	w.trial.subject = subjectOf(w, t.now())
-	w.trial.subject.PoolInstances = func() ([]cloud.Instance, error) { return t.Cloud.Instances(ctx, w.pool) }
+	w.trial.subject.PoolInstances = func() ([]cloud.Instance, error) { return t.cloud.Instances(ctx, w.pool) }
 	verdict := t.observeNode(ctx, w)
 	w.trial.verdict = &verdict
 	switch verdict.Result {
@@ -154,12 +147,12 @@ func (t trials) judgeAttempt(ctx context.Context, w *pass) error {
 }
 
 // observeNode observes the trial node, if the attempt has an instance.
-func (t trials) observeNode(ctx context.Context, w *pass) trial.Verdict {
+func (t trialReader) observeNode(ctx context.Context, w *pass) trial.Verdict {
 	subject := w.trial.subject
 	if len(subject.Instances) == 0 || subject.Facts.Instance.Gone {
 		return trial.Judge(subject.Facts)
 	}
-	observation, err := t.TrialObserver.Observe(ctx, subject)
+	observation, err := t.observer.Observe(ctx, subject)
 	w.trial.known = observation.Known
 	if err == nil {
 		err = t.verifyTwins(ctx, &observation)
@@ -224,148 +217,17 @@ func trialSpec(w *pass) cloud.TrialSpec {
 	return spec
 }
 
-// specWithCustomData adds the copy of customData from the settings to the spec, if the trial node needs customData.
-func (t trials) specWithCustomData(ctx context.Context, w *pass) (spec cloud.TrialSpec, err error) {
-	spec = trialSpec(w)
-	if !spec.RemoveBootstrap {
-		spec.CustomData, err = promotion(t).customData(ctx, w.p)
-	}
-	return spec, err
-}
-
 // trialRunner returns the provider, if a TrialObserver is configured.
-func (t trials) trialRunner() (cloud.Provider, error) {
-	if t.TrialObserver == nil {
+func (t trialReader) trialRunner() (cloud.Provider, error) {
+	if t.observer == nil {
 		r := trialUnsupported()
 		return nil, &cloud.Error{Kind: cloud.Unsupported, Op: "try a version", Message: r.Message, Refusal: &r}
 	}
-	return t.Cloud, nil
+	return t.cloud, nil
 }
 
 func trialUnsupported() cloud.Refusal {
 	return cloud.Refuse(TrialUnsupported, "Kamino cannot run trial nodes here", "set settings.trial.mode: Off")
-}
-
-// preflight returns the obstacles to the trial in the settings.
-func (t trials) preflight(ctx context.Context, w *pass) ([]cloud.Refusal, error) {
-	if !w.p.Spec.Settings.HasTrial() {
-		return nil, nil
-	}
-	runner, err := t.trialRunner()
-	if err != nil {
-		return []cloud.Refusal{trialUnsupported()}, nil
-	}
-	spec, err := t.specWithCustomData(ctx, w)
-	var c *cloud.Error
-	switch {
-	case errors.As(err, &c) && c.Refusal != nil:
-		return []cloud.Refusal{*c.Refusal}, nil
-	case err != nil:
-		return nil, err
-	}
-	if spec.CustomData == nil {
-		spec.CustomData = t.GivenCustomData
-	}
-	spec.Name = trialName(w.p, 1)
-	refusals, err := runner.PreflightTrial(ctx, spec)
-	if err != nil {
-		return refusals, err
-	}
-	unsuitable, err := t.TrialObserver.Check(ctx, w.p.Spec.Settings)
-	return append(refusals, unsuitable...), err
-}
-
-func trialName(p *v1alpha1.Prototype, attempt int32) string {
-	return fmt.Sprintf("%s-trial-%d", p.Name, attempt)
-}
-
-// note changes the trial's record.
-func (t trials) note(ctx context.Context, w *pass, change func(*v1alpha1.TrialRecord)) error {
-	var r v1alpha1.TrialRecord
-	if w.record.Trial != nil {
-		r = *w.record.Trial
-	}
-	change(&r)
-	return t.record(ctx, w, func(record *v1alpha1.Record) { record.Trial = &r })
-}
-
-// begin records an attempt. In the next call the cloud builds the instance.
-func (t trials) begin(ctx context.Context, w *pass) error {
-	if w.record.Trial == nil || w.record.Trial.Name == "" {
-		return t.decide(ctx, w)
-	}
-	runner, err := t.trialRunner()
-	if err != nil {
-		return err
-	}
-	if err := t.watch(ctx, w); err != nil { // time with refusals of the cloud is no time without observation
-		return err
-	}
-	spec, err := t.specWithCustomData(ctx, w)
-	if err != nil {
-		return err
-	}
-	_, err = runner.EnsureTrial(ctx, spec)
-	if cloud.Is(err, cloud.QuotaExceeded) {
-		return t.noteRefused(ctx, w, err)
-	}
-	return err
-}
-
-func (t trials) decide(ctx context.Context, w *pass) error {
-	now := metav1.NewTime(t.now())
-	err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
-		started := r.StartedAt
-		if started.IsZero() {
-			started = now
-		}
-		*r = v1alpha1.TrialRecord{
-			Attempt: r.Attempt + 1, Name: trialName(w.p, r.Attempt+1), StartedAt: started, AttemptStartedAt: now, ObservedAt: &now, CloudError: r.CloudError,
-		}
-	})
-	if err == nil {
-		eventRecorder(t).begins(w)
-	}
-	return err
-}
-
-// watch records the observations that later passes need.
-func (t trials) watch(ctx context.Context, w *pass) error {
-	r, now := w.record.Trial, t.now()
-	running := w.trial.subject.Facts.Instance.Running
-	newNodes, nodes := nodeChanges(w)
-	isNew := newNodes || r.RunningSince == nil && !running.IsZero() || w.trial.isUnobserved || r.FailedReads > 0 || r.ObservedAt == nil || now.Sub(r.ObservedAt.Time) >= observationInterval
-	if !isNew {
-		return nil
-	}
-	return t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
-		r.Nodes = nodes
-		if r.RunningSince == nil && !running.IsZero() {
-			since := metav1.NewTime(running)
-			r.RunningSince, r.CloudError = &since, nil
-		}
-		if w.trial.isUnobserved {
-			r.FailedReads++
-			return
-		}
-		seen := metav1.NewTime(now)
-		r.Unobserved.Duration, r.ObservedAt, r.FailedReads = unobservedTime(r, now), &seen, 0
-	})
-}
-
-// pass records that the version passed, and copies the verdict to the image.
-func (t trials) pass(ctx context.Context, w *pass) error {
-	if passedAt(w) == nil {
-		now := metav1.NewTime(t.now().Truncate(time.Second)) // as the API server keeps it
-		if err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) { r.PassedAt = &now }); err != nil {
-			return err
-		}
-	}
-	if err := t.copyVerdict(ctx, w); err != nil {
-		return err
-	}
-	eventRecorder(t).passed(w)
-	return nil
 }
 
 // passedAt is the recorded time at which the version passed its trial; nil before.
@@ -376,41 +238,87 @@ func passedAt(w *pass) *metav1.Time {
 	return w.record.Trial.PassedAt
 }
 
-// copyVerdict tags the image of a passed version, unless it has the tag.
-func (t trials) copyVerdict(ctx context.Context, w *pass) error {
-	at := passedAt(w)
-	if result, _ := trial.Read(w.image.version.Tags[cloud.TagTrial]); at == nil || result == trial.Passed {
+// confirmTrialGone asks the list of trials for a trial whose instance has run, if a read has not found the trial.
+func (t trialReader) confirmTrialGone(ctx context.Context, w *pass) error {
+	r, f := w.record.Trial, &w.facts
+	if r.RunningSince == nil || r.CleaningUp || f.Failed || f.Deleting {
 		return nil
 	}
-	mark := map[string]string{cloud.TagTrial: trial.Mark(trial.Passed, at.Time)}
-	if err := t.Cloud.TagImage(ctx, w.ref(), mark); err != nil {
+	if w.trial.cloud.State != cloud.Absent {
+		return t.witness.endConfirm(ctx, w, trialObject)
+	}
+	specs, err := t.cloud.Trials(ctx, w.pool)
+	list := plan.ListWithout
+	switch {
+	case cloud.Is(err, cloud.NotFound), cloud.Is(err, cloud.Denied):
+		list = plan.ListMissing
+	case err != nil:
+		return err
+	case slices.ContainsFunc(specs, func(s cloud.TrialSpec) bool { return s.Name == r.Name }):
+		list = plan.ListHas
+	}
+	return t.witness.confirmMissing(ctx, w, trialObject, list)
+}
+
+// findLostTrial asks the cloud for trials with the capture's UID, before a new trial and before the end of the capture.
+// Any client may have removed or overwritten the record.
+func (t trialReader) findLostTrial(ctx context.Context, w *pass) error {
+	f := &w.facts
+	if t.observer == nil || w.isOrphan || !f.Trial.Needed || f.Trial.Progress != plan.NoTrial {
+		return nil
+	}
+	switch plan.Next(*f).Do {
+	case plan.BeginTrial, plan.Succeed, plan.Close:
+	default:
+		return nil
+	}
+	specs, err := t.cloud.Trials(ctx, w.pool)
+	switch {
+	case cloud.Is(err, cloud.NotFound): // with the pool, its trials are gone
+		return t.witness.confirmPoolGone(ctx, w)
+	case cloud.Is(err, cloud.Denied): // trials work without the permission to list trials
+		t.log.Error(err, "cannot list the trials of this capture", "prototype", w.p.Name)
+		t.events.ofVersion(w, corev1.EventTypeWarning, TrialListFailed, "the cloud does not let Kamino list trials: %v; look in the cloud for instances with the tag %s=%s", err, cloud.TagUID, w.p.UID)
+		return nil
+	case err != nil:
 		return err
 	}
-	w.image.version.Tags = maps.Clone(w.image.version.Tags)
-	if w.image.version.Tags == nil {
-		w.image.version.Tags = map[string]string{}
+	for _, spec := range specs {
+		if spec.Tags[cloud.TagUID] != string(w.p.UID) {
+			continue
+		}
+		seen, err := t.cloud.Trial(ctx, spec)
+		if err != nil {
+			return err
+		}
+		if seen.State != cloud.Absent { // the list may be older
+			w.trial.lost, w.trial.cloud, f.Trial.Progress = &spec, seen, plan.TrialEnding
+			return nil
+		}
 	}
-	maps.Copy(w.image.version.Tags, mark)
 	return nil
 }
 
-// console returns what the serial console of the trial's instance says about the failure, as the end of a sentence.
-func (t trials) console(ctx context.Context, w *pass) string {
-	if len(w.trial.cloud.Instances) == 0 {
-		return ""
+// verifyTwins asks the cloud for the instances of the node's twins. A Node without an existing instance proves nothing.
+func (t trialReader) verifyTwins(ctx context.Context, observation *trial.Observation) error {
+	f := &observation.Facts
+	var proven []string
+	for _, name := range f.Twins {
+		id, asked := observation.TwinInstances[name]
+		if !asked {
+			proven = append(proven, name)
+			continue
+		}
+		_, err := t.cloud.Instance(ctx, id)
+		switch {
+		case err == nil:
+			proven = append(proven, name)
+		case cloud.Is(err, cloud.NotFound), cloud.Is(err, cloud.Unsupported), cloud.Is(err, cloud.Invalid):
+			f.DoubtfulTwins = append(f.DoubtfulTwins, "node "+name+", whose instance the cloud does not have")
+		default:
+			return err
+		}
 	}
-	text, err := t.Cloud.ConsoleOutput(ctx, w.trial.cloud.Instances[0].ID)
-	return trial.Console(text, err, w.trial.observation.Facts.Ready)
-}
-
-// quarantine records the whole cause, and tags the image as failed. Console and events are read first, because they end
-// with the instance.
-func (t trials) quarantine(ctx context.Context, w *pass) error {
-	failure := w.trial.verdict.Message + t.console(ctx, w) + t.TrialObserver.Evidence(ctx, w.trial.observation.Facts.Node)
-	if err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) { r.Failure = failure }); err != nil {
-		return err
-	}
-	return t.Cloud.TagImage(ctx, w.ref(), map[string]string{
-		cloud.TagQuarantined: trial.Blame(w.trial.verdict.Message), cloud.TagTrial: trial.Mark(trial.Failed, t.now()),
-	})
+	f.Twins = proven
+	return nil
 }

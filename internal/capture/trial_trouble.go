@@ -1,10 +1,6 @@
 package capture
 
 import (
-	"context"
-	"errors"
-	"strings"
-
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -30,19 +26,6 @@ func troubleOf(w *pass) *v1alpha1.TrialCloudError {
 		return r.CloudError
 	}
 	return &v1alpha1.TrialCloudError{Attempt: r.Attempt, Message: seen.Trouble, LacksCapacity: seen.LacksCapacity, BlamesImage: seen.BlamesImage}
-}
-
-// noteRefused records the cloud's message about missing room, which ends the attempt.
-func (t trials) noteRefused(ctx context.Context, w *pass, err error) error {
-	text := err.Error()
-	if c := (*cloud.Error)(nil); errors.As(err, &c) && c.Message != "" {
-		if text = c.Message; c.Code != "" && !strings.Contains(text, c.Code) {
-			text = c.Code + ": " + text
-		}
-	}
-	return t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
-		r.CloudError = &v1alpha1.TrialCloudError{Attempt: r.Attempt, Message: text, LacksCapacity: true}
-	})
 }
 
 // isRefused reports whether the cloud refused the trial's instance for another reason than missing room. The pool's next node

@@ -24,19 +24,19 @@ func (e *Engine) actWithoutCloud(ctx context.Context, w *pass, trouble error) er
 	if apierrors.IsConflict(trouble) {
 		return nil
 	}
-	if err := e.lookNode(ctx, w); err != nil || !w.isHeld() {
+	if err := e.rooms().donors.lookNode(ctx, w); err != nil || !w.isHeld() {
 		return nil
 	}
 	d := plan.WithoutCloud(w.facts)
 	e.Log.V(1).Info("decided without the cloud", "node", w.p.Spec.Donor.NodeName, "holder", w.p.Name, "decision", d.String())
 	switch d.Do {
 	case plan.Fail:
-		failures{e}.fail(w, failure(w, d))
+		e.rooms().failures.fail(w, failure(w, d))
 	case plan.Serve:
 		if err := e.act(ctx, w, d); err != nil {
 			return err
 		}
-		eventRecorder{e}.event(w, corev1.EventTypeWarning, Serving, "node %s takes pods again, but stays reserved until the cloud answers: %v", w.p.Spec.Donor.NodeName, trouble)
+		e.rooms().events.event(w, corev1.EventTypeWarning, Serving, "node %s takes pods again, but stays reserved until the cloud answers: %v", w.p.Spec.Donor.NodeName, trouble)
 		w.p.Status.Progress = fmt.Sprintf("node %s takes pods again, but stays reserved until the cloud answers", w.p.Spec.Donor.NodeName)
 		setCondition(w.p, e.now(), v1alpha1.ConditionDonorInService, metav1.ConditionTrue, Serving, "the donor takes pods, but stays reserved until the cloud answers")
 	case plan.PatchDonor:

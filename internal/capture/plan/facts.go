@@ -15,6 +15,7 @@ type Facts struct {
 	// Queued: the limit of concurrent captures is reached, or another node of the cluster is out of service.
 	Queued bool
 
+	Growth    GrowthFacts
 	Hold      HoldFacts
 	Donor     DonorFacts
 	Leaving   LeavingFacts

@@ -2,12 +2,10 @@ package plan
 
 // The growth of a pool by a pioneer. The Prototype names no donor yet. After Bind, the added node is a donor that leaves.
 
-// GrowthFacts is the state of the growth as one pass observed it.
+// GrowthFacts is the state of a pool that grows by the donor.
 type GrowthFacts struct {
-	// Deleting, Failed, Refused and Queued are as in Facts.
-	Deleting, Failed, Refused, Queued bool
-	// Unrecorded: the record is lost, so that whether the pool has grown is unknown.
-	Unrecorded bool
+	// Awaited: the Prototype names no donor yet.
+	Awaited bool
 	// Decided: the record has the target size of the pool.
 	Decided bool
 	// Grown: the size of the pool is the target size.
@@ -30,27 +28,27 @@ const (
 	InstanceRemoved  AddedInstance = "removed"
 )
 
-// NextGrowth returns exactly one action or one wait before the Prototype names its donor. A registered Node is always bound,
+// grow decides before the Prototype names its donor. A registered Node is always bound,
 // also at the end, because the removal of a donor drains the node. The end waits for an instance in creation.
-func NextGrowth(f GrowthFacts) Decision {
+func grow(f Facts) Decision {
 	switch {
 	case f.Failed || f.Deleting:
 		return endGrowth(f)
-	case f.Instance == InstanceRemoved: // the status with the failure is lost
+	case f.Growth.Instance == InstanceRemoved: // the status with the failure is lost
 		return fail(AddedNodeNotJoined)
 	case f.Unrecorded:
 		return fail(RecordLost)
-	case !f.Decided && f.Refused:
+	case !f.Growth.Decided && f.Refused:
 		return do(Refuse)
-	case !f.Decided && f.Queued:
+	case !f.Growth.Decided && f.Queued:
 		return wait(ForTurn)
-	case f.Decided && f.Grown && f.Registered:
+	case f.Growth.Decided && f.Growth.Grown && f.Growth.Registered:
 		return do(Bind)
-	case f.Instance == InstanceRemoving:
+	case f.Growth.Instance == InstanceRemoving:
 		return do(Remove)
-	case f.Decided && f.Overdue:
+	case f.Growth.Decided && f.Growth.Overdue:
 		return fail(AddedNodeNotJoined)
-	case !f.Grown:
+	case !f.Growth.Grown:
 		return do(Enlarge)
 	default:
 		return wait(ForAddedNode)
@@ -58,13 +56,13 @@ func NextGrowth(f GrowthFacts) Decision {
 }
 
 // endGrowth ends a capture whose Prototype names no donor.
-func endGrowth(f GrowthFacts) Decision {
+func endGrowth(f Facts) Decision {
 	switch {
-	case f.Instance == InstanceRemoved, !f.Decided, !f.Grown && f.Instance != InstanceRemoving:
+	case f.Growth.Instance == InstanceRemoved, !f.Growth.Decided, !f.Growth.Grown && f.Growth.Instance != InstanceRemoving:
 		return do(Close)
-	case f.Grown && f.Registered:
+	case f.Growth.Grown && f.Growth.Registered:
 		return do(Bind)
-	case f.Instance == InstanceRemoving, f.Instance == InstancePresent:
+	case f.Growth.Instance == InstanceRemoving, f.Growth.Instance == InstancePresent:
 		return do(Remove)
 	default:
 		return wait(ForAddedNode)

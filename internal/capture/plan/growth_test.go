@@ -8,7 +8,7 @@ import (
 
 // growthModel is a model of a pool that grows by a pioneer.
 type growthModel struct {
-	f GrowthFacts
+	f Facts
 	// exists and joined are the truth about the added instance: it exists, and its Node is registered. removing is the cloud's
 	// removal.
 	exists, joined, removing bool
@@ -20,17 +20,18 @@ type growthModel struct {
 	bound, closed  bool
 }
 
-func (w growthModel) observed() GrowthFacts {
+func (w growthModel) observed() Facts {
 	f := w.f
-	f.Grown = f.Decided && w.size > 0
-	f.Registered = f.Grown && w.joined
+	f.Growth.Awaited = true
+	f.Growth.Grown = f.Growth.Decided && w.size > 0
+	f.Growth.Registered = f.Growth.Grown && w.joined
 	switch {
 	case w.named && !w.exists:
-		f.Instance = InstanceRemoved
+		f.Growth.Instance = InstanceRemoved
 	case w.named:
-		f.Instance = InstanceRemoving
-	case f.Grown && w.exists && !w.joined && (f.Failed || f.Deleting):
-		f.Instance = InstancePresent
+		f.Growth.Instance = InstanceRemoving
+	case f.Growth.Grown && w.exists && !w.joined && (f.Failed || f.Deleting):
+		f.Growth.Instance = InstancePresent
 	}
 	return f
 }
@@ -39,10 +40,10 @@ func (w growthModel) observed() GrowthFacts {
 func (w growthModel) effect(d Decision) growthModel {
 	switch d.Do {
 	case Enlarge:
-		if w.f.Decided {
+		if w.f.Growth.Decided {
 			w.size++
 		}
-		w.f.Decided = true
+		w.f.Growth.Decided = true
 	case Bind:
 		w.bound, w.closed = true, true
 	case Remove:
@@ -74,10 +75,10 @@ func (w growthModel) progress() growthModel {
 
 // later is the world after a long time without progress.
 func (w growthModel) later() growthModel {
-	if w.noRoom && w.f.Overdue {
+	if w.noRoom && w.f.Growth.Overdue {
 		w.noRoom = false // the cloud finds room, or a person sets the former size
 	}
-	w.f.Overdue = w.f.Decided
+	w.f.Growth.Overdue = w.f.Growth.Decided
 	return w
 }
 
@@ -91,9 +92,9 @@ func (w growthModel) adverse() (all []growthModel) {
 	}
 	add(func(n *growthModel) { n.f.Deleting = true })
 	add(func(n *growthModel) { n.f.Failed = false }) // the status is lost
-	add(func(n *growthModel) { n.f.Refused = !n.f.Decided })
-	add(func(n *growthModel) { n.f.Queued = !n.f.Decided })
-	add(func(n *growthModel) { n.f.Overdue = n.f.Decided })
+	add(func(n *growthModel) { n.f.Refused = !n.f.Growth.Decided })
+	add(func(n *growthModel) { n.f.Queued = !n.f.Growth.Decided })
+	add(func(n *growthModel) { n.f.Growth.Overdue = n.f.Growth.Decided })
 	add(func(n *growthModel) { n.noRoom = !n.exists })
 	add(func(n *growthModel) { n.broken = !n.joined })
 	add(func(n *growthModel) { // an autoscaler removes the instance with its place
@@ -111,7 +112,7 @@ var growthProperties = []struct {
 }{
 	{"a pool grows by one node", "|Enlarge|", func(w growthModel, _ Decision) bool { return w.size == 0 }},
 	{"a refused or queued capture changes nothing", "|Enlarge|", func(w growthModel, _ Decision) bool {
-		return w.f.Decided || !w.f.Refused && !w.f.Queued
+		return w.f.Growth.Decided || !w.f.Refused && !w.f.Queued
 	}},
 	{"nothing grows once the end is decided", "|Enlarge|", func(w growthModel, _ Decision) bool { return !w.f.Deleting && !w.f.Failed }},
 	{"only a registered node becomes the donor", "|Bind|", func(w growthModel, _ Decision) bool { return w.joined && w.size > 0 }},
@@ -120,7 +121,7 @@ var growthProperties = []struct {
 	{"the end leaves the pool as it was", "|Close|Refuse|", func(w growthModel, _ Decision) bool { return w.size <= 0 && !w.exists }},
 	{"a capture that ends without a donor says why", "|Close|", func(w growthModel, _ Decision) bool { return w.f.Failed || w.f.Deleting }},
 	{"a deadline ends the wait for a node", "|Wait|", func(w growthModel, _ Decision) bool {
-		return !w.f.Decided || !w.f.Overdue || w.f.Failed || w.f.Deleting
+		return !w.f.Growth.Decided || !w.f.Growth.Overdue || w.f.Failed || w.f.Deleting
 	}},
 	{"a failure comes once, with a reason", "|Fail|", func(w growthModel, d Decision) bool { return !w.f.Failed && d.Why != "" }},
 }
@@ -132,9 +133,9 @@ type growthViolation struct {
 }
 
 // exploreGrowth visits all worlds with so many adversities, each action lost before or after its effect.
-func exploreGrowth(next func(GrowthFacts) Decision, adversities int) (seen map[growthModel]bool, bad *growthViolation) {
+func exploreGrowth(next func(Facts) Decision, adversities int) (seen map[growthModel]bool, bad *growthViolation) {
 	seen = map[growthModel]bool{}
-	layer := []growthModel{{}, {f: GrowthFacts{Refused: true}}, {f: GrowthFacts{Queued: true}}}
+	layer := []growthModel{{}, {f: Facts{Refused: true}}, {f: Facts{Queued: true}}}
 	for range adversities + 1 {
 		var reached []growthModel
 		for queue := layer; len(queue) > 0; {
@@ -162,7 +163,7 @@ func exploreGrowth(next func(GrowthFacts) Decision, adversities int) (seen map[g
 }
 
 // endsGrowth reports whether the planner reaches an end without adversities.
-func endsGrowth(next func(GrowthFacts) Decision, w growthModel) bool {
+func endsGrowth(next func(Facts) Decision, w growthModel) bool {
 	for range 30 {
 		if w.closed {
 			return true
@@ -180,13 +181,13 @@ func endsGrowth(next func(GrowthFacts) Decision, w growthModel) bool {
 }
 
 func TestEveryReachableGrowth(t *testing.T) {
-	seen, bad := exploreGrowth(NextGrowth, 3)
+	seen, bad := exploreGrowth(Next, 3)
 	if bad != nil {
 		t.Fatalf("%s\n  decision: %s\n  world: %+v", bad.property, bad.decision, bad.world)
 	}
 	done := map[string]bool{}
 	for w := range seen {
-		done[NextGrowth(w.observed()).String()] = true
+		done[Next(w.observed()).String()] = true
 	}
 	for _, d := range []string{"Enlarge", "Bind", "Remove", "Close", "Refuse", "Fail: AddedNodeNotJoined", "Wait: Turn", "Wait: AddedNode"} {
 		if !done[d] {
@@ -198,38 +199,38 @@ func TestEveryReachableGrowth(t *testing.T) {
 
 // TestWrongGrowthsAreCaught tests the properties with wrong planners.
 func TestWrongGrowthsAreCaught(t *testing.T) {
-	without := func(change func(*GrowthFacts)) func(GrowthFacts) Decision {
-		return func(f GrowthFacts) Decision { change(&f); return NextGrowth(f) }
+	without := func(change func(*Facts)) func(Facts) Decision {
+		return func(f Facts) Decision { change(&f); return Next(f) }
 	}
-	instead := func(due Decision, wrong Decision) func(GrowthFacts) Decision {
-		return func(f GrowthFacts) Decision {
-			if d := NextGrowth(f); d != due {
+	instead := func(due Decision, wrong Decision) func(Facts) Decision {
+		return func(f Facts) Decision {
+			if d := Next(f); d != due {
 				return d
 			}
 			return wrong
 		}
 	}
 	caught := []string{}
-	for name, next := range map[string]func(GrowthFacts) Decision{
-		"grows although refused":             without(func(f *GrowthFacts) { f.Refused = false }),
-		"grows out of turn":                  without(func(f *GrowthFacts) { f.Queued = false }),
-		"grows although deleted":             without(func(f *GrowthFacts) { f.Deleting = false }),
-		"forgets its failure":                without(func(f *GrowthFacts) { f.Failed = false }),
+	for name, next := range map[string]func(Facts) Decision{
+		"grows although refused":             without(func(f *Facts) { f.Refused = false }),
+		"grows out of turn":                  without(func(f *Facts) { f.Queued = false }),
+		"grows although deleted":             without(func(f *Facts) { f.Deleting = false }),
+		"forgets its failure":                without(func(f *Facts) { f.Failed = false }),
 		"grows again while the node boots":   instead(wait(ForAddedNode), do(Enlarge)),
 		"takes a node before it registers":   instead(wait(ForAddedNode), do(Bind)),
 		"leaves the instance of a failure":   instead(do(Remove), do(Close)),
 		"leaves an instance that comes late": instead(wait(ForAddedNode), do(Close)),
 		"removes a node that may have pods":  instead(do(Bind), do(Remove)),
 		"ends while a node has joined":       instead(do(Bind), do(Close)),
-		"waits for a node for ever":          without(func(f *GrowthFacts) { f.Overdue = false }),
-		"waits for a removed instance": without(func(f *GrowthFacts) {
-			if f.Instance == InstanceRemoved {
-				f.Instance = InstanceRemoving
+		"waits for a node for ever":          without(func(f *Facts) { f.Growth.Overdue = false }),
+		"waits for a removed instance": without(func(f *Facts) {
+			if f.Growth.Instance == InstanceRemoved {
+				f.Growth.Instance = InstanceRemoving
 			}
 		}),
-		"ends without a reason": without(func(f *GrowthFacts) { f.Failed = f.Failed || f.Instance == InstanceRemoved }),
-		"fails without a reason": func(f GrowthFacts) Decision {
-			d := NextGrowth(f)
+		"ends without a reason": without(func(f *Facts) { f.Failed = f.Failed || f.Growth.Instance == InstanceRemoved }),
+		"fails without a reason": func(f Facts) Decision {
+			d := Next(f)
 			if d.Do == Fail {
 				d.Why = ""
 			}

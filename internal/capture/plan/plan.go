@@ -10,6 +10,8 @@ package plan
 // Next returns exactly one action or one wait.
 func Next(f Facts) Decision {
 	switch {
+	case f.Growth.Awaited:
+		return grow(f)
 	case f.Deleting, f.Failed:
 		return abandon(f)
 	case f.Unrecorded:

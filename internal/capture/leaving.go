@@ -4,18 +4,37 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/node/nodestate"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
+
+// leaving removes donors that do not return: the pool grows by a replacement, and the instance is removed with its Node. A pool
+// also grows by the donor of a pioneer.
+type leaving struct {
+	kube    kubernetes.Interface
+	cloud   cloud.Provider
+	leases  node.Reservations
+	donors  donorReader
+	locks   locks
+	hold    hold
+	store   store
+	witness witness
+	events  recorder
+	now     clock
+}
 
 // readDeparture reads from the settings whether the donor returns. Without a Prototype, the reservation has the answer.
 func readDeparture(w *pass) {
@@ -29,42 +48,6 @@ func readDeparture(w *pass) {
 	f.Leaving.Decided = w.isRemoving()
 }
 
-// removalRecord returns the recorded replacement, or the zero value.
-func (w *pass) removalRecord() v1alpha1.DonorReplacement {
-	if w.record.Replacement != nil {
-		return *w.record.Replacement
-	}
-	if w.donor.reservation != nil && w.donor.reservation.Replacement != nil {
-		return *w.donor.reservation.Replacement
-	}
-	return v1alpha1.DonorReplacement{}
-}
-
-// isRemoving reports whether the record says that the donor's instance is removed.
-func (w *pass) isRemoving() bool { return w.facts.Leaving.Replaced && w.removalRecord().Removing }
-
-// mustBeRemoved reports whether the donor can only be removed, as in package plan.
-func mustBeRemoved(w *pass) bool { return w.facts.Leaving.Replaced && w.facts.Disk.Touched }
-
-// outOfServiceSince is the begin of the donor's time out of service. A donor with GrowFirst serves until Protect, and a
-// pioneer until the end of its patch.
-func (w *pass) outOfServiceSince() (at time.Time, taken bool) {
-	d := w.removalRecord()
-	switch {
-	case w.donor.reservation == nil:
-		return time.Time{}, false
-	case servesForPatch(w):
-		return w.donor.reservation.ReservedAt.Time, false
-	case !patchEndedAt(w).IsZero():
-		return patchEndedAt(w), true
-	case !w.facts.Leaving.Replaced || !w.facts.Leaving.GrowFirst || w.record.LeaveBoot() != "" && d.OutOfServiceSince == nil:
-		return w.donor.reservation.ReservedAt.Time, true
-	case d.OutOfServiceSince == nil:
-		return w.donor.reservation.ReservedAt.Time, false
-	}
-	return d.OutOfServiceSince.Time, true
-}
-
 // needsReplacement reports whether the capture needs the donor's replacement before its next step.
 func needsReplacement(w *pass) bool {
 	f := &w.facts
@@ -74,7 +57,7 @@ func needsReplacement(w *pass) bool {
 
 // readReplacement looks for the replacement of a donor before the drain. The cloud is not asked before the growth is
 // recorded, nor while the recorded replacement serves.
-func (d replacements) readReplacement(ctx context.Context, w *pass) error {
+func (d leaving) readReplacement(ctx context.Context, w *pass) error {
 	f, replacement := &w.facts, w.removalRecord()
 	if !needsReplacement(w) {
 		_, taken := w.outOfServiceSince()
@@ -93,7 +76,7 @@ func (d replacements) readReplacement(ctx context.Context, w *pass) error {
 		f.Leaving.Replacement = plan.ReplacementReady
 		return nil
 	}
-	pool, err := d.Cloud.Pool(ctx, w.pool)
+	pool, err := d.cloud.Pool(ctx, w.pool)
 	if err != nil {
 		return err
 	}
@@ -118,11 +101,11 @@ func (d replacements) readReplacement(ctx context.Context, w *pass) error {
 }
 
 // recordedNode returns the recorded replacement if it takes pods, else nil.
-func (d replacements) recordedNode(ctx context.Context, replacement v1alpha1.DonorReplacement) (*corev1.Node, error) {
+func (d leaving) recordedNode(ctx context.Context, replacement v1alpha1.DonorReplacement) (*corev1.Node, error) {
 	if replacement.Node == "" {
 		return nil, nil
 	}
-	n, err := d.Kube.CoreV1().Nodes().Get(ctx, replacement.Node, metav1.GetOptions{})
+	n, err := d.kube.CoreV1().Nodes().Get(ctx, replacement.Node, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -153,12 +136,12 @@ func acceptsPods(n *corev1.Node) bool {
 }
 
 // readUnfilledPlace reports whether the pool has replaced a removed donor, unless the pool grew first.
-func (d replacements) readUnfilledPlace(ctx context.Context, w *pass) error {
+func (d leaving) readUnfilledPlace(ctx context.Context, w *pass) error {
 	f := &w.facts
 	if !w.isHeld() || f.Leaving.GrowFirst || f.Donor.Power != plan.InstanceGone || !w.isRemoving() {
 		return nil
 	}
-	pool, err := d.Cloud.Pool(ctx, w.pool)
+	pool, err := d.cloud.Pool(ctx, w.pool)
 	if err != nil {
 		return err
 	}
@@ -169,11 +152,11 @@ func (d replacements) readUnfilledPlace(ctx context.Context, w *pass) error {
 }
 
 // recordReplacement writes the replacement into the record and its reservation.
-func (d replacements) recordReplacement(ctx context.Context, w *pass, change func(*v1alpha1.DonorReplacement)) error {
+func (d leaving) recordReplacement(ctx context.Context, w *pass, change func(*v1alpha1.DonorReplacement)) error {
 	replacement := w.removalRecord()
 	replacement.GrowFirst, replacement.Added = w.facts.Leaving.GrowFirst, w.facts.Leaving.Added
 	change(&replacement)
-	return d.record(ctx, w, func(r *v1alpha1.Record) {
+	return d.store.record(ctx, w, func(r *v1alpha1.Record) {
 		r.Replacement = &replacement
 		if r.Reservation != nil {
 			reservation := *r.Reservation
@@ -185,8 +168,13 @@ func (d replacements) recordReplacement(ctx context.Context, w *pass, change fun
 
 // enlarge grows the pool by one. Prototype and Node record the target size first. If another client shrank the pool, the target
 // is lowered; if another client grew the pool, the target is reached.
-func (d replacements) enlarge(ctx context.Context, w *pass) error {
-	pool, err := d.Cloud.Pool(ctx, w.pool)
+func (d leaving) enlarge(ctx context.Context, w *pass) error {
+	if w.facts.Growth.Awaited { // before the first effect
+		if err := d.store.begin(ctx, w.p); err != nil {
+			return err
+		}
+	}
+	pool, err := d.cloud.Pool(ctx, w.pool)
 	if err != nil {
 		return err
 	}
@@ -195,36 +183,36 @@ func (d replacements) enlarge(ctx context.Context, w *pass) error {
 		return d.recordTarget(ctx, w, pool.Capacity+1)
 	}
 	if w.facts.Hold.Lock == plan.Ours {
-		noted, err := d.reservations().Confirmed(ctx, w.donor.node)
+		noted, err := d.leases.Confirmed(ctx, w.donor.node)
 		switch {
 		case err != nil:
 			return err
 		case noted == nil || !noted.Same(w.donor.reservation.Holder) || noted.Replacement == nil || noted.Replacement.Target != target:
-			return donorReservation(d).repeatRecord(ctx, w)
+			return d.hold.repeatRecord(ctx, w)
 		}
 	}
 	if pool.Capacity >= target {
 		return nil
 	}
-	err = d.Cloud.SetCapacity(ctx, w.pool, pool.Capacity, target)
+	err = d.cloud.SetCapacity(ctx, w.pool, pool.Capacity, target)
 	switch {
 	case cloud.Is(err, cloud.Conflict):
 		return nil // another client wrote meanwhile: the next pass looks again
 	case err != nil:
 		return err
 	}
-	eventRecorder(d).grows(w)
+	d.events.grows(w)
 	return nil
 }
 
 // recordTarget records the target size of the pool.
-func (d replacements) recordTarget(ctx context.Context, w *pass, target int64) error {
+func (d leaving) recordTarget(ctx context.Context, w *pass, target int64) error {
 	replacement := w.removalRecord()
 	now := metav1.NewTime(d.now())
 	after := replacement.NewestNodeAt
 	if after == nil && w.facts.Leaving.GrowFirst {
 		youngest := w.p.CreationTimestamp
-		err := node.Pages(ctx, d.Kube, "", func(page []corev1.Node) error {
+		err := node.Pages(ctx, d.kube, "", func(page []corev1.Node) error {
 			for i := range page {
 				if at := page[i].CreationTimestamp; youngest.Before(&at) {
 					youngest = at
@@ -257,11 +245,11 @@ var errCarryOverDenied = errors.New("the replacement lacks labels and taints of 
 
 // takeOut records the begin of the time out of service, and the replacement. Before, the replacement gets the labels and
 // taints that the settings carry over, because the donor's pods may select them.
-func (d replacements) takeOut(ctx context.Context, w *pass) error {
+func (d leaving) takeOut(ctx context.Context, w *pass) error {
 	name := ""
 	if w.donor.replacement != nil {
 		name = w.donor.replacement.Name
-		if err := node.CarryOver(ctx, d.Kube, w.donor.node, w.donor.replacement, w.p.Spec.Settings.Donor.CarryOver); apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		if err := node.CarryOver(ctx, d.kube, w.donor.node, w.donor.replacement, w.p.Spec.Settings.Donor.CarryOver); apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 			return fmt.Errorf("%w: %w", errCarryOverDenied, err)
 		} else if err != nil {
 			return err
@@ -277,11 +265,14 @@ func (d replacements) takeOut(ctx context.Context, w *pass) error {
 }
 
 // remove asks the cloud to remove the donor's instance. The removal and the pool's target size are recorded first.
-func (d replacements) remove(ctx context.Context, w *pass) error {
+func (d leaving) remove(ctx context.Context, w *pass) error {
+	if w.facts.Growth.Awaited {
+		return d.removeUnregistered(ctx, w)
+	}
 	if !w.removalRecord().Removing {
 		var size int64
 		if !w.facts.Leaving.GrowFirst {
-			pool, err := d.Cloud.Pool(ctx, w.pool)
+			pool, err := d.cloud.Pool(ctx, w.pool)
 			if err != nil {
 				return err
 			}
@@ -294,16 +285,67 @@ func (d replacements) remove(ctx context.Context, w *pass) error {
 			}
 		})
 	}
-	eventRecorder(d).goes(w)
-	_, err := d.Cloud.EnsureRemoved(ctx, w.id)
+	d.events.goes(w)
+	_, err := d.cloud.EnsureRemoved(ctx, w.id)
 	return err
 }
 
 // deleteNode removes the Node of the removed instance by UID, and then its Lease.
-func (d replacements) deleteNode(ctx context.Context, w *pass) error {
-	err := d.Kube.CoreV1().Nodes().Delete(ctx, w.donor.node.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &w.donor.node.UID}})
+func (d leaving) deleteNode(ctx context.Context, w *pass) error {
+	err := d.kube.CoreV1().Nodes().Delete(ctx, w.donor.node.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &w.donor.node.UID}})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete node %s: %w", w.donor.node.Name, err)
 	}
-	return d.reservations().DropOf(ctx, w.p.UID)
+	return d.leases.DropOf(ctx, w.p.UID)
+}
+
+// findNewNode returns the oldest Node that joined after the growth and fits; nil without such a Node. Any client may create
+// Nodes: the new Node must be the only Node of an instance, with a Lease from the kubelet.
+func (d leaving) findNewNode(ctx context.Context, w *pass, fits func(*corev1.Node) bool) (*corev1.Node, error) {
+	after := w.removalRecord().NewestNodeAt
+	var all, candidates []*corev1.Node
+	err := membership.Each(ctx, d.kube, d.cloud, "", func(n *corev1.Node, of cloud.Membership) error {
+		if of.Pool != w.pool {
+			return nil
+		}
+		all = append(all, n)
+		if n.Name != w.p.Spec.Donor.NodeName && fits(n) && (after == nil || n.CreationTimestamp.After(after.Time)) {
+			candidates = append(candidates, n)
+		}
+		return nil
+	})
+	if err != nil || len(candidates) == 0 {
+		return nil, err
+	}
+	without, err := node.WithoutKubelet(ctx, d.kube, candidates, func() []*corev1.Node { return all })
+	if err != nil && !apierrors.IsForbidden(err) { // without permission to read Leases the kubelet check is skipped
+		return nil, err
+	}
+	candidates = slices.DeleteFunc(candidates, func(n *corev1.Node) bool { return without[n.UID] || !d.isAlone(n, all, without) })
+	slices.SortStableFunc(candidates, func(a, b *corev1.Node) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	has, err := d.instancesOf(ctx, w.pool)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range candidates {
+		if has(cloud.InstanceID(n.Spec.ProviderID)) {
+			return n, nil
+		}
+	}
+	return nil, nil
+}
+
+// isAlone reports whether no further Node with a kubelet names the same instance.
+func (d leaving) isAlone(n *corev1.Node, all []*corev1.Node, without map[types.UID]bool) bool {
+	return !slices.ContainsFunc(all, func(other *corev1.Node) bool {
+		return other.UID != n.UID && !without[other.UID] && d.cloud.SameInstance(cloud.InstanceID(other.Spec.ProviderID), cloud.InstanceID(n.Spec.ProviderID))
+	})
+}
+
+// instancesOf returns a function that reports whether the pool has an instance that is not being removed.
+func (d leaving) instancesOf(ctx context.Context, pool cloud.PoolID) (has func(cloud.InstanceID) bool, err error) {
+	instances, err := d.cloud.Instances(ctx, pool)
+	return func(id cloud.InstanceID) bool {
+		return slices.ContainsFunc(instances, func(i cloud.Instance) bool { return !i.Removing && d.cloud.SameInstance(i.ID, id) })
+	}, err
 }

@@ -1,0 +1,215 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/node"
+)
+
+// clusterChecks asks the cluster what a capture will need.
+type clusterChecks struct {
+	kube         kubernetes.Interface
+	client       client.Client
+	image        podImages
+	podNamespace string
+	now          clock
+}
+
+// carryOverDenied asks the API server whether this process may write the labels and taints that the replacement gets. Other
+// errors deny nothing: a webhook may not know dry runs.
+func (q clusterChecks) carryOverDenied(ctx context.Context, w *pass) string {
+	err := node.TryCarryOver(ctx, q.kube, w.donor.node, w.p.Spec.Settings.Donor.CarryOver)
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		return err.Error()
+	}
+	return ""
+}
+
+// clockAhead is the lead of the donor's clock over the API server's clock, from the kubelet's Lease of the node. Zero
+// if the Lease is missing or forbidden.
+func (q clusterChecks) clockAhead(ctx context.Context, name string) (time.Duration, error) {
+	lease, err := q.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("read lease %s/%s: %w", corev1.NamespaceNodeLease, name, err)
+	case lease.Spec.RenewTime == nil:
+		return 0, nil
+	}
+	return lease.Spec.RenewTime.Sub(writtenAt(lease, q.now())), nil
+}
+
+// writtenAt is the time of the last write of the Lease by the API server's clock; now if unknown.
+func writtenAt(lease *coordinationv1.Lease, now time.Time) time.Time {
+	var last time.Time
+	for _, entry := range lease.ManagedFields {
+		if entry.Time != nil && entry.Time.After(last) {
+			last = entry.Time.Time
+		}
+	}
+	if last.IsZero() {
+		return now
+	}
+	return last
+}
+
+// account reports whether the service account of the generalize pod exists.
+func (q clusterChecks) account(ctx context.Context) (bool, error) {
+	_, err := q.kube.CoreV1().ServiceAccounts(q.podNamespace).Get(ctx, v1alpha1.GeneralizeServiceAccount, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("read service account %s/%s: %w", q.podNamespace, v1alpha1.GeneralizeServiceAccount, err)
+	}
+	return err == nil, nil
+}
+
+// accountRights are the permissions of the generalize pod's account in its namespace: read its NodeOrder, and report on the
+// NodeOrder.
+var accountRights = []authorizationv1.ResourceAttributes{
+	{Group: v1alpha1.GroupVersion.Group, Resource: "nodeorders", Verb: "get"},
+	{Group: v1alpha1.GroupVersion.Group, Resource: "nodeorders", Subresource: "status", Verb: "patch"},
+}
+
+// rightLacking returns the first missing permission of the account. Empty if this process may not ask.
+func (q clusterChecks) rightLacking(ctx context.Context) (string, error) {
+	for _, right := range accountRights {
+		right.Namespace = q.podNamespace
+		review, err := q.kube.AuthorizationV1().LocalSubjectAccessReviews(q.podNamespace).Create(ctx, &authorizationv1.LocalSubjectAccessReview{
+			ObjectMeta: metav1.ObjectMeta{Namespace: q.podNamespace},
+			Spec: authorizationv1.SubjectAccessReviewSpec{
+				ResourceAttributes: &right,
+				User:               fmt.Sprintf("system:serviceaccount:%s:%s", q.podNamespace, v1alpha1.GeneralizeServiceAccount),
+				Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + q.podNamespace, "system:authenticated"},
+			},
+		}, metav1.CreateOptions{})
+		switch {
+		case apierrors.IsForbidden(err):
+			return "", nil
+		case err != nil:
+			return "", fmt.Errorf("check the permissions of service account %s/%s: %w", q.podNamespace, v1alpha1.GeneralizeServiceAccount, err)
+		case !review.Status.Allowed:
+			resource := right.Resource
+			if right.Subresource != "" {
+				resource += "/" + right.Subresource
+			}
+			return right.Verb + " " + resource + "." + right.Group, nil
+		}
+	}
+	return "", nil
+}
+
+// orderRefused creates the NodeOrder as a dry run. A missing CRD would otherwise show only after the drain. Missing
+// permissions of this process are ignored.
+func (q clusterChecks) orderRefused(ctx context.Context, p *v1alpha1.Prototype) string {
+	order := newOrder(p, q.podNamespace, v1alpha1.InPlace, "preflight", "", "preflight")
+	order.OwnerReferences = nil // a Prototype of a preview has no UID
+	err := q.client.Create(ctx, order, client.DryRunAll)
+	if !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
+		return ""
+	}
+	return err.Error()
+}
+
+// podRefused creates the generalize pod as a dry run: Pod Security, a quota or a webhook may refuse the pod. Missing
+// permissions and other errors are ignored, because a command may run with few rights.
+func (q clusterChecks) podRefused(ctx context.Context, w *pass) string {
+	pod := generalizePod(w.p, w.record, q.podNamespace, q.image.fallback)
+	if pod.Spec.Containers[0].Image == "" {
+		return ""
+	}
+	_, err := q.kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) || notAuthorized(err) {
+		return ""
+	}
+	return err.Error()
+}
+
+// notAuthorized separates refusals of the authorizer from refusals of admission, which share the status code.
+func notAuthorized(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource")
+}
+
+// mayDelete reports whether this process may delete the resource. True if the process may not ask.
+func (q clusterChecks) mayDelete(ctx context.Context, resource string) (bool, error) {
+	review, err := q.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Resource: resource, Verb: "delete"}},
+	}, metav1.CreateOptions{})
+	switch {
+	case apierrors.IsForbidden(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("check the permission to delete %s: %w", resource, err)
+	}
+	return review.Status.Allowed, nil
+}
+
+// Objects of the cluster with facts on joining and growing. Sources: kubeadm's bootstrap signer, which adds
+// jws-kubeconfig-<token ID> to cluster-info for each valid token; the cluster autoscaler.
+const (
+	clusterInfo      = "cluster-info"
+	tokenSignature   = "jws-kubeconfig-"
+	autoscalerStatus = "cluster-autoscaler-status"
+)
+
+// removalFacts collects the volumes that a leaving donor takes away, and the means of its pool to get a replacement. Missing
+// or forbidden objects are ignored.
+func (q clusterChecks) removalFacts(ctx context.Context, w *pass, c *admission.Case) (admission.DonorRemoval, error) {
+	var found admission.DonorRemoval
+	volumes, err := q.kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
+	switch {
+	case apierrors.IsForbidden(err):
+		volumes = &corev1.PersistentVolumeList{}
+	case err != nil:
+		return found, fmt.Errorf("list persistentvolumes: %w", err)
+	}
+	for i := range volumes.Items {
+		if admission.OnNode(&volumes.Items[i], w.donor.node) {
+			found.Volumes = append(found.Volumes, volumes.Items[i].Name)
+		}
+	}
+	slices.Sort(found.Volumes)
+	info, err := q.configMapData(ctx, metav1.NamespacePublic, clusterInfo)
+	if err != nil {
+		return found, err
+	}
+	signed := slices.ContainsFunc(keys(info), func(key string) bool { return strings.HasPrefix(key, tokenSignature) })
+	_, machine := w.donor.node.Annotations[cloud.MachineAnnotation] // Cluster API creates a token for each new machine
+	found.NoToken = info != nil && !signed && !machine
+	status, err := q.configMapData(ctx, metav1.NamespaceSystem, autoscalerStatus)
+	found.Most = admission.MostByAutoscaler(status["status"], c.PoolName)
+	return found, err
+}
+
+// configMapData returns the data of a ConfigMap; nil if the ConfigMap is missing or forbidden.
+func (q clusterChecks) configMapData(ctx context.Context, namespace, name string) (map[string]string, error) {
+	found, err := q.kube.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read ConfigMap %s/%s: %w", namespace, name, err)
+	}
+	return found.Data, nil
+}
+
+func keys(of map[string]string) (all []string) {
+	for key := range of {
+		all = append(all, key)
+	}
+	return all
+}

@@ -1,0 +1,211 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/process"
+)
+
+// Pass observes once, and then does at most one action: it writes an intent into the record, or has one effect that is
+// recorded. After an error, the Result has the delay of the retry, and the status has the obstacle.
+func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
+	p := &v1alpha1.Prototype{}
+	err := e.Client.Get(ctx, client.ObjectKey{Name: name}, p)
+	switch {
+	case apierrors.IsNotFound(err):
+		return Result{Done: true}, nil
+	case err != nil:
+		return Result{After: e.backOff(name, err)}, fmt.Errorf("read prototype %s: %w", name, err)
+	case p.Status.Terminal():
+		e.notifyObserver(ctx, p, p)
+		return e.removeFinalizer(ctx, p)
+	case len(p.Unreadable) > 0 && p.DeletionTimestamp == nil:
+		return e.refuseUnreadable(ctx, p), nil
+	}
+	before, w := p.DeepCopy(), fromPrototype(p, e.readRecord(p))
+	result, err := e.continueOrRefuse(ctx, w)
+	switch {
+	case err != nil && p.Spec.AwaitsDonor():
+		setStalled(p, err, e.now())
+	case err != nil:
+		err = errors.Join(err, e.actWithoutCloud(ctx, w.unseen(e.readRecord(p)), err))
+		setStalled(p, err, e.now())
+	default:
+		clearStalled(p)
+	}
+	if statusErr := e.rooms().store.writeStatus(ctx, w); statusErr != nil {
+		err = errors.Join(err, statusErr)
+	} else {
+		e.notifyObserver(ctx, before, p)
+		e.rooms().events.announceChanges(before, p)
+	}
+	if err != nil {
+		return Result{After: e.backOff(name, err)}, err
+	}
+	e.failedPasses.Delete(name)
+	if p.Status.Terminal() {
+		return e.removeFinalizer(ctx, p)
+	}
+	return result, nil
+}
+
+// continueOrRefuse continues the capture. It ends, and touches nothing, if a backup has restored the Prototype, or if the pending
+// patches of a pioneer failed before.
+func (e *Engine) continueOrRefuse(ctx context.Context, w *pass) (Result, error) {
+	if why := restoredFrom(w.p); why != "" && w.p.DeletionTimestamp == nil {
+		w.record = v1alpha1.Record{} // of another object
+		e.rooms().patchSets.refuse(w, cloud.Refuse(string(plan.RecordLost), why,
+			fmt.Sprintf("delete the Prototype (`kubectl delete prototype %s`), then capture a node again", w.p.Name)))
+		return Result{}, nil
+	}
+	if begins, err := e.rooms().patchSets.pass(ctx, w); err != nil || !begins {
+		return Result{After: patchSetPoll}, err
+	}
+	return e.observeAndAct(ctx, w)
+}
+
+// restoredFrom explains why the Prototype is not the object that began the capture, or has lost its record after the end;
+// empty otherwise. Backups keep annotations, and not always the status or the UID.
+func restoredFrom(p *v1alpha1.Prototype) string {
+	mark, marked := p.Annotations[v1alpha1.BegunAnnotation]
+	record := p.Status.Record
+	switch {
+	case record != nil && record.UID == p.UID:
+		return ""
+	case record != nil && !marked:
+		return fmt.Sprintf("the record in the status of prototype %s belongs to another object (UID %s), as after the restore of a backup", p.Name, record.UID)
+	case marked && mark != string(p.UID):
+		return fmt.Sprintf("prototype %s is a copy of another object (UID %s in annotation %s), as after the restore of a backup", p.Name, mark, v1alpha1.BegunAnnotation)
+	case marked && !controllerutil.ContainsFinalizer(p, v1alpha1.CaptureFinalizer):
+		return fmt.Sprintf("prototype %s has lost the status of its capture", p.Name)
+	}
+	return ""
+}
+
+// Run makes passes until the Prototype is terminal or gone, or the context ends. Errors are logged and retried: a held
+// donor is never abandoned.
+func (e *Engine) Run(ctx context.Context, name string) error {
+	for {
+		result, err := e.Pass(ctx, name)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			e.Log.Error(err, "pass failed", "prototype", name, "retryAfter", result.After)
+		}
+		if result.Done {
+			return nil
+		}
+		if err := process.Wait(ctx, result.After); err != nil {
+			return err
+		}
+	}
+}
+
+// Unreadable is the reason of condition Stalled, and of an event, for a stored Prototype with fields that cannot be
+// decoded.
+const Unreadable = "Unreadable"
+
+// refuseUnreadable reports that the capture of a partly unreadable Prototype does not continue. After its deletion the
+// donor is released as usual.
+func (e *Engine) refuseUnreadable(ctx context.Context, p *v1alpha1.Prototype) Result {
+	before, w := p.DeepCopy(), fromPrototype(p, v1alpha1.Record{})
+	message := fmt.Sprintf("this version of Kamino cannot read the stored Prototype: %s. The capture does not continue; stop the capture with `kamino cancel %s`", p.Unreadable, p.Name)
+	setCondition(p, e.now(), v1alpha1.ConditionStalled, metav1.ConditionTrue, Unreadable, message)
+	err := e.rooms().store.writeStatus(ctx, w)
+	e.rooms().events.announceChanges(before, p)
+	if _, logged := e.unreadable.LoadOrStore(p.UID, true); !logged {
+		e.Log.Info("cannot read a Prototype", "prototype", p.Name, "why", message, "statusWritten", err == nil)
+	}
+	return Result{After: maxBackOff}
+}
+
+// observeAndAct observes once, and does the action that package plan decides.
+func (e *Engine) observeAndAct(ctx context.Context, w *pass) (Result, error) {
+	ctx = cloud.WithReadCache(ctx)
+	awaited, err := e.rooms().leaving.lacksDonor(ctx, w)
+	if err != nil {
+		return Result{}, err
+	}
+	if w.record.Reservation == nil && w.record.Replacement == nil && w.record.LeaveBoot() == "" {
+		e.reserving.Lock()
+		defer e.reserving.Unlock()
+	}
+	look := e.observe
+	if awaited {
+		look = e.lookGrowth
+	}
+	if err := look(ctx, w); err != nil {
+		return Result{}, err
+	}
+	decision := plan.Next(w.facts)
+	report(w, decision, e.now())
+	e.Log.V(1).Info("decided", "prototype", w.p.Name, "decision", decision.String())
+	if decision.Do == plan.Wait {
+		return Result{After: pollDelay(w.p, decision.Why, e.now())}, nil
+	}
+	if err := e.act(ctx, w, decision); err != nil {
+		return Result{}, e.rooms().failures.failFinally(w, decision, err)
+	}
+	return Result{After: delayAfter(w.p, w.record.Trial, decision.Do, e.now())}, nil
+}
+
+// act performs the decision.
+func (e *Engine) act(ctx context.Context, w *pass, d plan.Decision) error {
+	r := e.rooms()
+	r.events.announce(w, d)
+	performed, known := actions[d.Do]
+	switch {
+	case !known:
+		return fmt.Errorf("no such action: %s", d.Do)
+	case performed.run == nil:
+		return nil
+	}
+	if err := r.hold.permit(ctx, w, d.Do); err != nil {
+		return err
+	}
+	return performed.run(r)(ctx, w)
+}
+
+func (e *Engine) notifyObserver(ctx context.Context, before, after *v1alpha1.Prototype) {
+	if e.Observe != nil {
+		e.Observe(ctx, before, after)
+	}
+}
+
+// removeFinalizer removes the finalizer of an ended Prototype. A Lease may exist without a reservation on the Node,
+// after a crash between the two writes.
+func (e *Engine) removeFinalizer(ctx context.Context, p *v1alpha1.Prototype) (Result, error) {
+	before := p.DeepCopy()
+	if controllerutil.RemoveFinalizer(p, v1alpha1.CaptureFinalizer) {
+		if record := e.readRecord(p); !record.DonorGone && (record.LeaveBoot() == "" || record.Reservation != nil) { // otherwise forget has dropped the Leases
+			if err := e.reservations().DropOf(ctx, p.UID); err != nil {
+				return Result{After: e.backOff(p.Name, err)}, err
+			}
+		}
+		if err := e.Client.Patch(ctx, p, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+			return Result{After: e.backOff(p.Name, err)}, fmt.Errorf("remove finalizer of prototype %s: %w", p.Name, err)
+		}
+	}
+	e.failedPasses.Delete(p.Name)
+	return Result{Done: true}, nil
+}
+
+// Result of a pass.
+type Result struct {
+	// Done: the Prototype is terminal or gone.
+	Done bool
+	// After is the delay before the next pass; zero means at once.
+	After time.Duration
+}
