@@ -53,12 +53,13 @@ var rooms = map[string]room{
 	"internal/wording":              {pure: true},
 	"internal/wording/page":         {pure: true},
 	"internal/capture/admission":    {pure: true, own: "api cloud history history/imagecount cloud/imageversion selection", foreign: kubeTypes},
-	"internal/capture/plan":         {pure: true},
+	"internal/step":                 {pure: true},
+	"internal/capture/plan":         {pure: true, own: "step"},
 	"internal/pool/bootstrapkind":   {pure: true, own: "api cloud cloud/imageversion", foreign: kubeTypes},
 	"internal/policy/policyfile":    {pure: true, own: "api", foreign: kubeTypes + yaml},
 
 	"internal/patch":        {pure: true, own: "api"},
-	"internal/patch/plan":   {pure: true, own: "patch"},
+	"internal/patch/plan":   {pure: true, own: "patch step"},
 	"internal/rebuild/plan": {pure: true, own: "api cloud wording"},
 	"internal/recipe":       {own: "api cloud cluster history cloud/imageversion", foreign: kubeClient},
 

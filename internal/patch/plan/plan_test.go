@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -275,17 +274,5 @@ func TestTheCourseOfAPatch(t *testing.T) {
 		if got := aloud(w); got != c.want {
 			t.Errorf("%s, flaw %d:\n got %s\nwant %s", c.fate, c.flaw, got, c.want)
 		}
-	}
-}
-
-// TestTheTextOfADecision names the reason of a wait or failure.
-func TestTheTextOfADecision(t *testing.T) {
-	for want, d := range map[string]Decision{"Wait: Report": wait(ForReport), "Cordon": do(Cordon), "Fail: Stopped": fail(Stopped)} {
-		if got := d.String(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-	if slices.Contains(Actions, "") {
-		t.Error("an action has no name")
 	}
 }
