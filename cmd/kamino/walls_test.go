@@ -70,6 +70,7 @@ var rooms = map[string]room{
 	"internal/cloud/azure":       {own: "cloud cloud/imageversion process wording/page", foreign: "github.com/Azure/azure-sdk-for-go"},
 	"internal/cloud/capi":        {own: "cloud process wording/page", foreign: kubeClient},
 	"internal/testing/memory":    {own: "cloud cloud/imageversion"},
+	"internal/testing/plantest":  {own: "step"},
 	"internal/cloud/registry":    {own: "cloud cloud/aws cloud/azure"},
 	"internal/testing/cloudtest": {own: "cloud cloud/imageversion", foreign: "github.com/google/go-cmp"},
 
