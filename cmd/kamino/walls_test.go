@@ -61,7 +61,7 @@ var rooms = map[string]room{
 	"internal/patch":        {pure: true, own: "api"},
 	"internal/patch/plan":   {pure: true, own: "patch step"},
 	"internal/rebuild/plan": {pure: true, own: "api cloud wording"},
-	"internal/recipe":       {own: "api cloud cluster history cloud/imageversion", foreign: kubeClient},
+	"internal/recipe":       {own: "api cloud cluster history cloud/imageversion step", foreign: kubeClient},
 
 	"internal/patch/nodepatch": {own: "api node node/nodestate patch patch/plan", foreign: kubeLoop},
 

@@ -228,7 +228,7 @@ func TestRecipeChangeOfAnotherClientStays(t *testing.T) {
 		}
 		s.cloud.ChangeRecipe(s.pool, "ubuntu:2204")
 		r, err := change.Run(t.Context(), func(context.Context, time.Duration) error { return nil })
-		if !errors.Is(err, ErrElsewhere) || r.Did != Stop {
+		if !errors.Is(err, ErrElsewhere) || r.Did != fail(RecipeChanged) {
 			t.Errorf("after %d passes: %+v, %v", passes, r, err)
 		}
 		if quarantined := s.image(bad).Tags[cloud.TagQuarantined] != ""; quarantined != (passes == 1) {
