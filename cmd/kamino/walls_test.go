@@ -60,7 +60,7 @@ var rooms = map[string]room{
 
 	"internal/patch":        {pure: true, own: "api"},
 	"internal/patch/plan":   {pure: true, own: "patch step"},
-	"internal/rebuild/plan": {pure: true, own: "api cloud wording"},
+	"internal/rebuild/plan": {pure: true, own: "api cloud step wording"},
 	"internal/recipe":       {own: "api cloud cluster history cloud/imageversion step", foreign: kubeClient},
 
 	"internal/patch/nodepatch": {own: "api node node/nodestate patch patch/plan", foreign: kubeLoop},
@@ -118,7 +118,7 @@ var rooms = map[string]room{
 	"internal/node":            {own: "api node/nodestate", foreign: kubeClient + " k8s.io/kubectl"},
 	"internal/capture":         {own: "capture/admission api capture/plan cloud contents history history/imagecount cloud/imageversion pool/membership node node/kured node/nodestate patch/nodepatch patch/plan process recipe node/reservations history/retention selection trial wording", foreign: kubeLoop},
 	"internal/trial/trialnode": {own: "api cloud node node/nodestate trial/probe selection/expression trial", foreign: kubeClient + yaml + " k8s.io/component-helpers k8s.io/pod-security-admission"},
-	"internal/rebuild":         {own: "api cloud pool/membership node node/kured pool/nodecache node/nodestate rebuild/plan", foreign: kubeLoop},
+	"internal/rebuild":         {own: "api cloud pool/membership node node/kured pool/nodecache node/nodestate rebuild/plan step", foreign: kubeLoop},
 	"internal/doctor":          {own: "capture/admission api pool/bootstrapkind cloud history history/imagecount cloud/imageversion pool/membership node node/kured node/nodestate wording/page node/reservations selection wording", foreign: kubeClient},
 	"internal/manifest":        {own: "api", foreign: kubeTypes + yaml},
 	"internal/pool/nodejoin":   {own: "api cloud history cloud/imageversion joinhealth node/nodestate trial", foreign: kubeClient},

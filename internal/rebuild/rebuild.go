@@ -184,7 +184,7 @@ func (r *Replacement) begin() error {
 // add appends a step. After a step that changed something the next pass is due at once.
 func (r *Report) add(step Step) {
 	r.Steps = append(r.Steps, step)
-	switch step.Action {
+	switch step.Do {
 	case plan.Take, plan.Cordon, plan.Release, plan.ReturnToService, plan.Drop:
 		r.After = 0
 	case plan.Wait, plan.Evict, plan.Ask, plan.Keep:
