@@ -243,7 +243,7 @@ func (t trials) specWithCustomData(ctx context.Context, w *observed) (spec cloud
 }
 
 // trialRunner returns the provider, if a TrialObserver is configured.
-func (t trials) trialRunner() (cloud.Provider, error) {
+func (t trials) trialRunner() (cloud.TrialBuilder, error) {
 	if t.TrialObserver == nil {
 		r := trialUnsupported()
 		return nil, &cloud.Error{Kind: cloud.Unsupported, Op: "try a version", Message: r.Message, Refusal: &r}

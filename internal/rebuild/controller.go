@@ -24,7 +24,7 @@ import (
 // also finishes rebuilds after a change of the policy. The nodes hold the state, so a new process continues.
 type Controller struct {
 	Kube  kubernetes.Interface
-	Cloud cloud.Provider
+	Cloud Cloud
 	Nodes *nodecache.Nodes
 	// Policies reads policies.
 	Policies client.Reader

@@ -26,7 +26,7 @@ var outcomes = map[string]memory.Outcome{
 }
 
 // rebuildAll makes passes until nothing is left to do. After the end of a process, a new process continues.
-func (s *testEnv) rebuildAll(provider cloud.Provider) {
+func (s *testEnv) rebuildAll(provider Cloud) {
 	s.t.Helper()
 	for processes := 0; ; processes++ {
 		if processes > 5 {

@@ -32,7 +32,7 @@ var ErrStopped = errors.New("the recipe was changed")
 // requests: another Replacement with the same fields can continue at any moment.
 type Replacement struct {
 	Kube  kubernetes.Interface
-	Cloud cloud.Provider
+	Cloud Cloud
 	Pool  cloud.PoolID
 	// Namespace of the Leases of reservations: Kamino's own namespace. DefaultNamespace if empty.
 	Namespace string

@@ -22,7 +22,7 @@ import (
 
 // Change is the wanted state of a pool's versions and recipe.
 type Change struct {
-	Cloud cloud.Provider
+	Cloud Cloud
 	Pool  cloud.PoolID
 	// Name is the pool's name for messages.
 	Name string
@@ -45,22 +45,22 @@ type Change struct {
 }
 
 // OfRollback returns the change of a rollback.
-func OfRollback(r history.Rollback, provider cloud.Provider, pool cloud.PoolID) *Change {
+func OfRollback(r history.Rollback, provider Cloud, pool cloud.PoolID) *Change {
 	return &Change{Cloud: provider, Pool: pool, Name: r.Pool, Version: r.From, Tags: r.Tags, To: r.To, From: r.From}
 }
 
 // OfMark returns the change of a quarantine or a release.
-func OfMark(m history.Mark, provider cloud.Provider, pool cloud.PoolID) *Change {
+func OfMark(m history.Mark, provider Cloud, pool cloud.PoolID) *Change {
 	return &Change{Cloud: provider, Pool: pool, Name: m.Pool, Version: m.Version, Tags: m.Tags}
 }
 
 // OfRetirement returns the change of a retirement.
-func OfRetirement(r history.Retirement, provider cloud.Provider, pool cloud.PoolID) *Change {
+func OfRetirement(r history.Retirement, provider Cloud, pool cloud.PoolID) *Change {
 	return &Change{Cloud: provider, Pool: pool, Name: r.Pool, Version: r.Version, Retires: true}
 }
 
 // OfPromotion returns the change of the promotion of an existing version.
-func OfPromotion(p history.Promotion, provider cloud.Provider, pool cloud.PoolID, secrets Secrets) *Change {
+func OfPromotion(p history.Promotion, provider Cloud, pool cloud.PoolID, secrets Secrets) *Change {
 	return &Change{
 		Cloud: provider, Pool: pool, Name: p.Pool, Version: p.Version, To: p.Version, FromImage: p.From, Bootstrap: p.RemovesBootstrap,
 		Secrets: secrets, Prototype: p.Prototype,
@@ -68,7 +68,7 @@ func OfPromotion(p history.Promotion, provider cloud.Provider, pool cloud.PoolID
 }
 
 // OfRestoration returns the change of a restoration: see PlanRestoration.
-func OfRestoration(shown cloud.RecipeChange, provider cloud.Provider, name string) *Change {
+func OfRestoration(shown cloud.RecipeChange, provider Cloud, name string) *Change {
 	return &Change{Cloud: provider, Pool: shown.Pool, Name: name, Shown: &shown}
 }
 
