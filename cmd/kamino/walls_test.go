@@ -53,14 +53,15 @@ var rooms = map[string]room{
 	"internal/wording":              {pure: true},
 	"internal/wording/page":         {pure: true},
 	"internal/capture/admission":    {pure: true, own: "api cloud history history/imagecount cloud/imageversion selection", foreign: kubeTypes},
-	"internal/capture/plan":         {pure: true},
+	"internal/step":                 {pure: true},
+	"internal/capture/plan":         {pure: true, own: "step"},
 	"internal/pool/bootstrapkind":   {pure: true, own: "api cloud cloud/imageversion", foreign: kubeTypes},
 	"internal/policy/policyfile":    {pure: true, own: "api", foreign: kubeTypes + yaml},
 
 	"internal/patch":        {pure: true, own: "api"},
-	"internal/patch/plan":   {pure: true, own: "patch"},
-	"internal/rebuild/plan": {pure: true, own: "api cloud wording"},
-	"internal/recipe":       {own: "api cloud cluster history cloud/imageversion", foreign: kubeClient},
+	"internal/patch/plan":   {pure: true, own: "patch step"},
+	"internal/rebuild/plan": {pure: true, own: "api cloud step wording"},
+	"internal/recipe":       {own: "api cloud cluster history cloud/imageversion step", foreign: kubeClient},
 
 	"internal/patch/nodepatch": {own: "api node node/nodestate patch patch/plan", foreign: kubeLoop},
 
@@ -69,6 +70,7 @@ var rooms = map[string]room{
 	"internal/cloud/azure":       {own: "cloud cloud/imageversion process wording/page", foreign: "github.com/Azure/azure-sdk-for-go"},
 	"internal/cloud/capi":        {own: "cloud process wording/page", foreign: kubeClient},
 	"internal/testing/memory":    {own: "cloud cloud/imageversion"},
+	"internal/testing/plantest":  {own: "step"},
 	"internal/cloud/registry":    {own: "cloud cloud/aws cloud/azure"},
 	"internal/testing/cloudtest": {own: "cloud cloud/imageversion", foreign: "github.com/google/go-cmp"},
 
@@ -116,7 +118,7 @@ var rooms = map[string]room{
 	"internal/node":            {own: "api node/nodestate", foreign: kubeClient + " k8s.io/kubectl"},
 	"internal/capture":         {own: "capture/admission api capture/plan cloud contents history history/imagecount cloud/imageversion pool/membership node node/kured node/nodestate patch/nodepatch patch/plan process recipe node/reservations history/retention selection trial wording", foreign: kubeLoop},
 	"internal/trial/trialnode": {own: "api cloud node node/nodestate trial/probe selection/expression trial", foreign: kubeClient + yaml + " k8s.io/component-helpers k8s.io/pod-security-admission"},
-	"internal/rebuild":         {own: "api cloud pool/membership node node/kured pool/nodecache node/nodestate rebuild/plan", foreign: kubeLoop},
+	"internal/rebuild":         {own: "api cloud pool/membership node node/kured pool/nodecache node/nodestate rebuild/plan step", foreign: kubeLoop},
 	"internal/doctor":          {own: "capture/admission api pool/bootstrapkind cloud history history/imagecount cloud/imageversion pool/membership node node/kured node/nodestate wording/page node/reservations selection wording", foreign: kubeClient},
 	"internal/manifest":        {own: "api", foreign: kubeTypes + yaml},
 	"internal/pool/nodejoin":   {own: "api cloud history cloud/imageversion joinhealth node/nodestate trial", foreign: kubeClient},

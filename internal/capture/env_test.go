@@ -154,7 +154,7 @@ func newTestEnv(t testing.TB, options ...option) *testEnv {
 	}
 	s.buildCluster(s.peer)
 	provider := memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome { return s.next(c.Op + " " + c.Resource) })
-	s.wrapped = provider
+	s.wrapped = provider.Provider
 	s.restart()
 	return s
 }

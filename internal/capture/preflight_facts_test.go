@@ -191,7 +191,7 @@ func (r refusingCloud) PreflightTrial(context.Context, cloud.TrialSpec) ([]cloud
 // TestSharedObstacleIsReportedOnce: of the capture and of its trial.
 func TestSharedObstacleIsReportedOnce(t *testing.T) {
 	v := trying(t)
-	v.engine.Cloud = refusingCloud{v.wrapped}
+	v.engine.Cloud = memory.Provider(refusingCloud{v.wrapped})
 	if reasons, err := v.confirmationReasons(); err != nil || !slices.Equal(reasons, []string{"RollingUpdate", "TrialDiffers"}) {
 		t.Errorf("it is refused for %v: %v", reasons, err)
 	}

@@ -218,7 +218,7 @@ func trialSpec(w *pass) cloud.TrialSpec {
 }
 
 // trialRunner returns the provider, if a TrialObserver is configured.
-func (t trialReader) trialRunner() (cloud.Provider, error) {
+func (t trialReader) trialRunner() (cloud.TrialBuilder, error) {
 	if t.observer == nil {
 		r := trialUnsupported()
 		return nil, &cloud.Error{Kind: cloud.Unsupported, Op: "try a version", Message: r.Message, Refusal: &r}

@@ -23,7 +23,7 @@ func TestStatusShowsKnownFacts(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "node-1"}, Spec: corev1.NodeSpec{ProviderID: "memory:///pools/pool1/instances/1"},
 	})
 	c := &cluster.Connection{Kube: kube, Client: clientfake.NewClientBuilder().WithScheme(scheme).Build()}
-	report, err := (&session{Factory: &Factory{}, cluster: c, provider: provider}).report(t.Context(), "pool1")
+	report, err := (&session{Factory: &Factory{}, cluster: c, provider: provider.Provider}).report(t.Context(), "pool1")
 	if exitCode(err) != ExitNotAllowed {
 		t.Errorf("%v, want a denial", err)
 	}

@@ -32,7 +32,7 @@ func TestDashboardServes(t *testing.T) {
 	out, in := io.Pipe()
 	f := NewFactory()
 	f.Out, f.Err = in, t.Output()
-	f.Cloud = func(context.Context, *Options) (cloud.Provider, error) { return testPast("hostile"), nil }
+	f.Cloud = func(context.Context, *Options) (cloud.Provider, error) { return testPast("hostile").Provider, nil }
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := make(chan int, 1)
 	go func() { ended <- f.Run(ctx, []string{"dashboard", "--address", "localhost:0", "--kubeconfig", file}) }()

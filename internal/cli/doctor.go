@@ -64,10 +64,10 @@ func (f *Factory) examine(ctx context.Context, c *cluster.Connection, o *Options
 	if d.About, err = chosenCloud(ctx, o); err != nil {
 		return err
 	}
-	d.Cloud, d.CloudError = c.InCluster(f.Cloud(ctx, o))
-	if d.Cloud != nil {
-		engine := f.Engine(c, d.Cloud, o)
-		d.Leftovers, d.Case = engine.Leftovers, engine.Case
+	provider, err := c.InCluster(f.Cloud(ctx, o))
+	if d.CloudError = err; err == nil {
+		engine := f.Engine(c, provider, o)
+		d.Cloud, d.Leftovers, d.Case = provider, engine.Leftovers, engine.Case
 	}
 	report, err := d.Examine(ctx)
 	if err != nil {

@@ -31,7 +31,7 @@ func TestACommandRecordsEvents(t *testing.T) {
 	f := NewFactory()
 	f.In, f.Out, f.Err = strings.NewReader("settings: {generalize: {image: kamino:test}}"), t.Output(), t.Output()
 	f.Connect = func(*Options) (*cluster.Connection, error) { return c, nil }
-	f.Cloud = func(context.Context, *Options) (cloud.Provider, error) { return world, nil }
+	f.Cloud = func(context.Context, *Options) (cloud.Provider, error) { return world.Provider, nil }
 	if _, err := c.Kube.CoreV1().Namespaces().Create(t.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultNamespace}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

@@ -55,7 +55,7 @@ func TestTheControllerServesMetrics(t *testing.T) {
 	}
 	f.Cloud = func(_ context.Context, o *Options) (cloud.Provider, error) {
 		o.Clouds.OnRequest("azure", "read", http.StatusOK, false) // as the provider for Azure would
-		return world, nil
+		return world.Provider, nil
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan int)

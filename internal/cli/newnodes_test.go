@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
@@ -43,7 +42,7 @@ func newNodesAreAwaited(t *testing.T) {
 	kube := fake.NewClientset(objects[0], objects[1])
 	var out bytes.Buffer
 	now := grown
-	s := &session{Factory: &Factory{Out: io.Discard, Err: &out, Now: func() time.Time { now = now.Add(time.Minute); return now }}, cluster: &cluster.Connection{Kube: kube}, provider: cloud.Provider(provider)}
+	s := &session{Factory: &Factory{Out: io.Discard, Err: &out, Now: func() time.Time { now = now.Add(time.Minute); return now }}, cluster: &cluster.Connection{Kube: kube}, provider: provider.Provider}
 
 	if err := s.awaitNewNodes(t.Context(), p, 10*time.Minute); err != nil || out.Len() > 0 {
 		t.Errorf("a pool that did not grow: %v, %s", err, &out)

@@ -23,11 +23,11 @@ func connect(o *Options) (*cluster.Connection, error) {
 func newCloud(ctx context.Context, o *Options) (cloud.Provider, error) {
 	described, err := chosenCloud(ctx, o)
 	if err != nil {
-		return nil, err
+		return cloud.Provider{}, err
 	}
 	p, err := o.Clouds.Provider(ctx, described, o.Log)
 	if err != nil {
-		return nil, &failure{Code: ExitUsage, Err: err}
+		return p, &failure{Code: ExitUsage, Err: err}
 	}
 	return p, nil
 }

@@ -72,7 +72,7 @@ func TestReadsOfAVerb(t *testing.T) {
 		f.Connect = func(o *Options) (*cluster.Connection, error) {
 			return cluster.New(&rest.Config{Host: counting.URL}, "test")
 		}
-		f.Cloud = func(context.Context, *Options) (cloud.Provider, error) { return world, nil }
+		f.Cloud = func(context.Context, *Options) (cloud.Provider, error) { return world.Provider, nil }
 		if code := f.Run(t.Context(), []string{verb}); code != ExitDone {
 			t.Fatalf("%s: exit code %d", verb, code)
 		}

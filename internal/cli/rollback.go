@@ -111,7 +111,7 @@ func (c *change) goBack(ctx context.Context, r history.Rollback, made *recipe.Ch
 	switch {
 	case err == nil:
 		return nil
-	case result.Did == recipe.Point || result.Did == recipe.Stop:
+	case result.Did.Do == recipe.Point || result.Did.Do == recipe.Fail:
 		although := ""
 		if len(r.Tags) > 0 {
 			although = ", now quarantined"

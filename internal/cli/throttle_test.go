@@ -45,7 +45,9 @@ func TestPatienceOfVerbs(t *testing.T) {
 				f.Connect = func(*Options) (*cluster.Connection, error) {
 					return cluster.New(&rest.Config{Host: "https://api", Transport: throttlingServer{}}, "test")
 				}
-				f.Cloud = func(context.Context, *Options) (cloud.Provider, error) { return memory.New(memory.Config{}), nil }
+				f.Cloud = func(context.Context, *Options) (cloud.Provider, error) {
+					return memory.New(memory.Config{}).Provider, nil
+				}
 				begun, says := time.Now(), "The API server is too busy (429 Too Many Requests). Kamino tries each request again for up to "+wording.Duration(patience)+"."
 				code := f.Run(t.Context(), strings.Fields(verb))
 				if took := time.Since(begun); code != ExitUnreachable && code != ExitInterrupted || took > patience || took < patience-15*time.Second {

@@ -28,7 +28,7 @@ func testCommand() int {
 	f.Asks = func() bool { return os.Getenv("KAMINO_TEST_ASKS") != "" }
 	f.Window = func() (int, int) { return 0, 0 }
 	f.Cloud = func(context.Context, *Options) (cloud.Provider, error) {
-		return testPast(os.Getenv("KAMINO_TEST_PAST")), nil
+		return testPast(os.Getenv("KAMINO_TEST_PAST")).Provider, nil
 	}
 	f.Engine = func(c *cluster.Connection, provider cloud.Provider, o *Options) runner.Engine {
 		look := &trialnode.Observer{Kube: c.Kube, Namespace: o.Namespace, Image: o.Image, Same: provider.SameInstance}

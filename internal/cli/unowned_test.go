@@ -73,8 +73,8 @@ func newPress(t *testing.T) *unfinishedCapture {
 	objects := clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(prototype).WithStatusSubresource(prototype).Build()
 	connection := &cluster.Connection{Client: objects, Kube: fake.NewClientset(node), Skew: func() (time.Duration, bool) { return 0, false }}
 	f := &Factory{Out: p.out, Err: p.err, Getenv: func(string) string { return "" }, Now: time.Now, Window: func() (int, int) { return 0, 0 }}
-	engine := &capture.Engine{Client: objects, Kube: connection.Kube, Cloud: p.cloud, Image: "kamino:test", Log: logr.Discard()}
-	p.session = &session{Factory: f, options: &Options{Namespace: v1alpha1.DefaultNamespace, Log: logr.Discard()}, cluster: connection, provider: p.cloud, engine: engine}
+	engine := &capture.Engine{Client: objects, Kube: connection.Kube, Cloud: p.cloud.Provider, Image: "kamino:test", Log: logr.Discard()}
+	p.session = &session{Factory: f, options: &Options{Namespace: v1alpha1.DefaultNamespace, Log: logr.Discard()}, cluster: connection, provider: p.cloud.Provider, engine: engine}
 	return p
 }
 
@@ -169,7 +169,7 @@ func (p *unfinishedCapture) everyVerbLeadsOn(version string, current bool) {
 	p.Helper()
 	ctx := context.Background()
 	// A second capture on the same day makes the day's second version.
-	d, err := (&runner.CaptureRequest{Cluster: p.session.cluster, Cloud: p.cloud, Now: p.session.Now, Node: "node-1"}).Decide(ctx)
+	d, err := (&runner.CaptureRequest{Cluster: p.session.cluster, Cloud: p.cloud.Provider, Now: p.session.Now, Node: "node-1"}).Decide(ctx)
 	p.must(err)
 	if d.Prototype.Spec.Version != version+"02" {
 		p.Errorf("the same day's second try is %s", d.Prototype.Spec.Version)

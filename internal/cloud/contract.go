@@ -5,8 +5,7 @@ import "context"
 // ConsoleSize is the part of a serial console that ConsoleOutput returns, in bytes. Source: EC2, GetConsoleOutput.
 const ConsoleSize = 64 << 10
 
-// Machines are the calls about instances and snapshots. An ImageProvider implements Machines, and a Provider passes the
-// calls through.
+// Machines are the calls about instances and snapshots.
 type Machines interface {
 	// SameInstance reports whether two IDs name one instance, in any spelling. SameInstance does no I/O.
 	SameInstance(a, b InstanceID) bool
@@ -41,7 +40,7 @@ type Machines interface {
 	DropSnapshot(ctx context.Context, id string) error
 }
 
-// Pools are the calls about pools. A PoolProvider implements Pools, and a Provider passes the calls through.
+// Pools are the calls about pools and the instances of pools.
 type Pools interface {
 	// PoolsOf returns the pool of each node, in the order of the nodes, or why the node has no pool, which is no error.
 	// After an error nothing is known about any node. Ask once for all nodes, because a cloud may handle many nodes in
@@ -124,9 +123,10 @@ type Pools interface {
 	// EnsureRebuilt returns the progress. It returns Conflict, before any change, if the pool's recipe does not name the
 	// version, and NotFound without the instance. The guest is not asked: cordon and drain first.
 	EnsureRebuilt(ctx context.Context, id InstanceID, version string) (Rebuild, error)
+}
 
-	// A trial builds an instance from a version before its promotion.
-	//
+// TrialBuilder has the calls about trials. A trial builds an instance from a version before its promotion.
+type TrialBuilder interface {
 	// PreflightTrial returns every obstacle to a trial apart from the version: a missing permission, an exhausted
 	// quota, a pool that cannot be copied. Nil means no obstacle. The version need not exist.
 	PreflightTrial(ctx context.Context, spec TrialSpec) ([]Refusal, error)
@@ -153,12 +153,8 @@ type Pools interface {
 	EndTrial(ctx context.Context, spec TrialSpec) (State, error)
 }
 
-// Provider is a whole cloud for the rest of Kamino. New makes a Provider from an ImageProvider and a PoolProvider, the
-// two halves that a cloud implements. Intercept decorates a Provider.
-type Provider interface {
-	Machines
-	Pools
-
+// Versions are the calls about the recipe and the image versions of a pool. Both halves of a cloud answer together.
+type Versions interface {
 	// Pool returns a pool with its recipe.
 	Pool(ctx context.Context, id PoolID) (Pool, error)
 
@@ -197,4 +193,14 @@ type Provider interface {
 	// RecipeChange plans the change of the pool's recipe to the version. With removeBootstrap the recipe loses its
 	// bootstrap. All other parts stay.
 	RecipeChange(ctx context.Context, ref ImageRef, removeBootstrap bool) (RecipeChange, error)
+}
+
+// Provider is a whole cloud, for the programs that pass it on. A package that uses a cloud declares an interface with the few
+// methods that it calls; a Provider has all. New makes a Provider from an ImageProvider and a PoolProvider, the two halves that
+// a cloud implements. Intercept and InCluster decorate a Provider.
+type Provider struct {
+	Machines
+	Pools
+	TrialBuilder
+	Versions
 }

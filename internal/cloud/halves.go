@@ -48,10 +48,23 @@ type DiskSpec struct {
 	Instance InstanceID
 }
 
-// ImageProvider is the half of a cloud with machines, disks and images. An ImageProvider knows image families, but no pools and no recipes.
-type ImageProvider interface {
+// ImageProvider is the half of a cloud with machines, disks and images. An ImageProvider knows image families, but no pools and
+// no recipes.
+type ImageProvider struct {
 	Machines
+	ImageStore
+}
 
+// DisksOf returns the half with the calls of one value.
+func DisksOf[P interface {
+	Machines
+	ImageStore
+}](p P) ImageProvider {
+	return ImageProvider{Machines: p, ImageStore: p}
+}
+
+// ImageStore has the calls about the images of image families.
+type ImageStore interface {
 	// ImageID returns the present or future ID of a version, as recipes name the version. ImageID does no I/O.
 	ImageID(ref FamilyVersion) string
 
@@ -62,13 +75,13 @@ type ImageProvider interface {
 	// Latest returns the current latest version in a location; "" without a version.
 	Latest(ctx context.Context, family ImageFamily, location string) (string, error)
 
-	// Image, Images, EnsureImage and TagImage are as in Provider, for an image family.
+	// Image, Images, EnsureImage and TagImage are as in Versions, for an image family.
 	Image(ctx context.Context, ref FamilyVersion) (Image, error)
 	Images(ctx context.Context, family ImageFamily) ([]Image, error)
 	EnsureImage(ctx context.Context, spec VersionSpec) (Image, error)
 	TagImage(ctx context.Context, ref FamilyVersion, tags map[string]string) error
 
-	// DeleteImage starts the version's deletion. A missing version is no error. DeleteImage of Provider checks recipes
+	// DeleteImage starts the version's deletion. A missing version is no error. DeleteImage of Versions checks recipes
 	// before.
 	DeleteImage(ctx context.Context, ref FamilyVersion) error
 
@@ -76,10 +89,10 @@ type ImageProvider interface {
 	// NotFound without the instance.
 	PreflightDisk(ctx context.Context, spec DiskSpec) ([]Refusal, error)
 
-	// Snapshots is as in Provider, for the places of image families.
+	// Snapshots is as in Versions, for the places of image families.
 	Snapshots(ctx context.Context, families ...ImageFamily) ([]Snapshot, error)
 
-	// Permissions is as in Provider: the permissions for instances, disks and the image family's images.
+	// Permissions is as in Pools: the permissions for instances, disks and the image family's images.
 	Permissions(ctx context.Context, family ImageFamily) ([]Permission, error)
 
 	// NativeImage returns the cloud's own name of an image in a place, from the form of ImageID or a recipe. Kubernetes
@@ -89,7 +102,7 @@ type ImageProvider interface {
 	// ImageText returns the form of ImageID or an Instance from the cloud's own name of an image in a place.
 	ImageText(ctx context.Context, place, native string) (string, error)
 
-	// Groups returns the cloud's own pools that a controller builds its nodes in; nil without such pools. The cloud
+	// Groups returns the cloud's own pools that a controller builds its nodes in; empty without such pools. The cloud
 	// replaces instances there. Groups protects, removes and adds instances, and lets the controller own the image.
 	Groups() PoolProvider
 }
@@ -104,9 +117,26 @@ type Target struct {
 
 // PoolProvider is the half of a cloud with pools and recipes. A PoolProvider knows images only as texts, and no disks. On some
 // platforms a recipe is a Kubernetes object, while the disks are the cloud's.
-type PoolProvider interface {
+type PoolProvider struct {
 	Pools
+	TrialBuilder
+	Recipes
+}
 
+// RecipesOf returns the half with the calls of one value.
+func RecipesOf[P interface {
+	Pools
+	TrialBuilder
+	Recipes
+}](p P) PoolProvider {
+	return PoolProvider{Pools: p, TrialBuilder: p, Recipes: p}
+}
+
+// IsEmpty reports whether there are no pools of this kind.
+func (p PoolProvider) IsEmpty() bool { return p == PoolProvider{} }
+
+// Recipes are the calls about the recipes of pools.
+type Recipes interface {
 	// Family returns the pool's series of images. The joined provider asks once for each pool, so Family should need no I/O if the ID is
 	// enough. Family returns Unsupported for an unknown ID.
 	Family(ctx context.Context, id PoolID) (ImageFamily, error)
@@ -120,6 +150,6 @@ type PoolProvider interface {
 	// quota.
 	PreflightRecipe(ctx context.Context, spec PreflightSpec) ([]Refusal, error)
 
-	// RecipeChange is as in Provider, for an image that need not exist yet.
+	// RecipeChange is as in Versions, for an image that need not exist yet.
 	RecipeChange(ctx context.Context, to Target, removeBootstrap bool) (RecipeChange, error)
 }

@@ -24,14 +24,31 @@ type Interceptor func(ctx context.Context, op Op, call func(context.Context) err
 
 // Intercept returns a provider whose calls with I/O run through the interceptor. Methods without I/O are the provider's.
 func Intercept(provider Provider, around Interceptor) Provider {
-	return &intercepted{Provider: provider, interceptor: around}
+	return Provider{
+		Machines: interceptedMachines{provider.Machines, around}, Pools: interceptedPools{provider.Pools, around},
+		TrialBuilder: interceptedTrials{provider.TrialBuilder, around}, Versions: interceptedVersions{provider.Versions, around},
+	}
 }
 
-// intercepted forwards each method with a context. The embedded provider answers the methods without I/O.
-type intercepted struct {
-	Provider
-	interceptor Interceptor
-}
+// The intercepted parts forward each method with a context. The embedded part answers the methods without I/O.
+type (
+	interceptedMachines struct {
+		Machines
+		around Interceptor
+	}
+	interceptedPools struct {
+		Pools
+		around Interceptor
+	}
+	interceptedTrials struct {
+		TrialBuilder
+		around Interceptor
+	}
+	interceptedVersions struct {
+		Versions
+		around Interceptor
+	}
+)
 
 func readOp[Name ~string](op string, resource Name) Op {
 	return Op{Name: op, Resource: string(resource)}
@@ -42,11 +59,11 @@ func writeOp[Name ~string](op string, resource Name) Op {
 }
 
 // result makes a call with a result.
-func result[T any](ctx context.Context, p *intercepted, op Op, call func(context.Context) (T, error)) (T, error) {
+func result[T any](ctx context.Context, around Interceptor, op Op, call func(context.Context) (T, error)) (T, error) {
 	var value, none T
 	var own error
 	op.Result = &value
-	err := p.interceptor(ctx, op, func(ctx context.Context) error {
+	err := around(ctx, op, func(ctx context.Context) error {
 		value, own = call(ctx)
 		return own
 	})
@@ -57,149 +74,149 @@ func result[T any](ctx context.Context, p *intercepted, op Op, call func(context
 }
 
 // with makes a call with one argument and a result.
-func with[A, T any](ctx context.Context, p *intercepted, op Op, call func(context.Context, A) (T, error), a A) (T, error) {
-	return result(ctx, p, op, func(ctx context.Context) (T, error) { return call(ctx, a) })
+func with[A, T any](ctx context.Context, around Interceptor, op Op, call func(context.Context, A) (T, error), a A) (T, error) {
+	return result(ctx, around, op, func(ctx context.Context) (T, error) { return call(ctx, a) })
 }
 
 // callPools makes a call about several pools.
-func callPools[T any](ctx context.Context, p *intercepted, op string, call func(context.Context, ...PoolID) (T, error), pools []PoolID) (T, error) {
-	return result(ctx, p, Op{Name: op}, func(ctx context.Context) (T, error) { return call(ctx, pools...) })
+func callPools[T any](ctx context.Context, around Interceptor, op string, call func(context.Context, ...PoolID) (T, error), pools []PoolID) (T, error) {
+	return result(ctx, around, Op{Name: op}, func(ctx context.Context) (T, error) { return call(ctx, pools...) })
 }
 
-func (p *intercepted) Instance(ctx context.Context, id InstanceID) (Instance, error) {
-	return with(ctx, p, readOp("Instance", id), p.Provider.Instance, id)
+func (p interceptedMachines) Instance(ctx context.Context, id InstanceID) (Instance, error) {
+	return with(ctx, p.around, readOp("Instance", id), p.Machines.Instance, id)
 }
 
-func (p *intercepted) EnsureStopped(ctx context.Context, id InstanceID) (Power, error) {
-	return with(ctx, p, writeOp("EnsureStopped", id), p.Provider.EnsureStopped, id)
+func (p interceptedMachines) EnsureStopped(ctx context.Context, id InstanceID) (Power, error) {
+	return with(ctx, p.around, writeOp("EnsureStopped", id), p.Machines.EnsureStopped, id)
 }
 
-func (p *intercepted) EnsureStarted(ctx context.Context, id InstanceID) (Power, error) {
-	return with(ctx, p, writeOp("EnsureStarted", id), p.Provider.EnsureStarted, id)
+func (p interceptedMachines) EnsureStarted(ctx context.Context, id InstanceID) (Power, error) {
+	return with(ctx, p.around, writeOp("EnsureStarted", id), p.Machines.EnsureStarted, id)
 }
 
-func (p *intercepted) ConsoleOutput(ctx context.Context, id InstanceID) (string, error) {
-	return with(ctx, p, readOp("ConsoleOutput", id), p.Provider.ConsoleOutput, id)
+func (p interceptedMachines) ConsoleOutput(ctx context.Context, id InstanceID) (string, error) {
+	return with(ctx, p.around, readOp("ConsoleOutput", id), p.Machines.ConsoleOutput, id)
 }
 
-func (p *intercepted) Snapshot(ctx context.Context, instance InstanceID, name string) (Snapshot, error) {
-	return result(ctx, p, readOp("Snapshot", name), func(ctx context.Context) (Snapshot, error) { return p.Provider.Snapshot(ctx, instance, name) })
+func (p interceptedMachines) Snapshot(ctx context.Context, instance InstanceID, name string) (Snapshot, error) {
+	return result(ctx, p.around, readOp("Snapshot", name), func(ctx context.Context) (Snapshot, error) { return p.Machines.Snapshot(ctx, instance, name) })
 }
 
-func (p *intercepted) EnsureSnapshot(ctx context.Context, spec SnapshotSpec) (Snapshot, error) {
-	return with(ctx, p, writeOp("EnsureSnapshot", spec.Name), p.Provider.EnsureSnapshot, spec)
+func (p interceptedMachines) EnsureSnapshot(ctx context.Context, spec SnapshotSpec) (Snapshot, error) {
+	return with(ctx, p.around, writeOp("EnsureSnapshot", spec.Name), p.Machines.EnsureSnapshot, spec)
 }
 
-func (p *intercepted) DeleteSnapshot(ctx context.Context, instance InstanceID, name string) error {
-	return p.interceptor(ctx, writeOp("DeleteSnapshot", name), func(ctx context.Context) error { return p.Provider.DeleteSnapshot(ctx, instance, name) })
+func (p interceptedMachines) DeleteSnapshot(ctx context.Context, instance InstanceID, name string) error {
+	return p.around(ctx, writeOp("DeleteSnapshot", name), func(ctx context.Context) error { return p.Machines.DeleteSnapshot(ctx, instance, name) })
 }
 
-func (p *intercepted) DropSnapshot(ctx context.Context, id string) error {
-	return p.interceptor(ctx, writeOp("DropSnapshot", id), func(ctx context.Context) error { return p.Provider.DropSnapshot(ctx, id) })
+func (p interceptedMachines) DropSnapshot(ctx context.Context, id string) error {
+	return p.around(ctx, writeOp("DropSnapshot", id), func(ctx context.Context) error { return p.Machines.DropSnapshot(ctx, id) })
 }
 
-func (p *intercepted) PoolsOf(ctx context.Context, nodes []NodeValues) ([]Membership, error) {
-	return with(ctx, p, readOp("PoolsOf", ""), p.Provider.PoolsOf, nodes)
+func (p interceptedPools) PoolsOf(ctx context.Context, nodes []NodeValues) ([]Membership, error) {
+	return with(ctx, p.around, readOp("PoolsOf", ""), p.Pools.PoolsOf, nodes)
 }
 
-func (p *intercepted) SetRecipe(ctx context.Context, change RecipeChange) error {
-	return p.interceptor(ctx, writeOp("SetRecipe", change.Version), func(ctx context.Context) error { return p.Provider.SetRecipe(ctx, change) })
+func (p interceptedPools) SetRecipe(ctx context.Context, change RecipeChange) error {
+	return p.around(ctx, writeOp("SetRecipe", change.Version), func(ctx context.Context) error { return p.Pools.SetRecipe(ctx, change) })
 }
 
-func (p *intercepted) Protection(ctx context.Context, id InstanceID) (Protection, error) {
-	return with(ctx, p, readOp("Protection", id), p.Provider.Protection, id)
+func (p interceptedPools) Protection(ctx context.Context, id InstanceID) (Protection, error) {
+	return with(ctx, p.around, readOp("Protection", id), p.Pools.Protection, id)
 }
 
-func (p *intercepted) ProtectFromScaleIn(ctx context.Context, id InstanceID, token string) error {
-	return p.interceptor(ctx, writeOp("ProtectFromScaleIn", id), func(ctx context.Context) error { return p.Provider.ProtectFromScaleIn(ctx, id, token) })
+func (p interceptedPools) ProtectFromScaleIn(ctx context.Context, id InstanceID, token string) error {
+	return p.around(ctx, writeOp("ProtectFromScaleIn", id), func(ctx context.Context) error { return p.Pools.ProtectFromScaleIn(ctx, id, token) })
 }
 
-func (p *intercepted) Unprotect(ctx context.Context, id InstanceID, token string) error {
-	return p.interceptor(ctx, writeOp("Unprotect", id), func(ctx context.Context) error { return p.Provider.Unprotect(ctx, id, token) })
+func (p interceptedPools) Unprotect(ctx context.Context, id InstanceID, token string) error {
+	return p.around(ctx, writeOp("Unprotect", id), func(ctx context.Context) error { return p.Pools.Unprotect(ctx, id, token) })
 }
 
-func (p *intercepted) SetCapacity(ctx context.Context, id PoolID, from, to int64) error {
-	return p.interceptor(ctx, writeOp("SetCapacity", id), func(ctx context.Context) error { return p.Provider.SetCapacity(ctx, id, from, to) })
+func (p interceptedPools) SetCapacity(ctx context.Context, id PoolID, from, to int64) error {
+	return p.around(ctx, writeOp("SetCapacity", id), func(ctx context.Context) error { return p.Pools.SetCapacity(ctx, id, from, to) })
 }
 
-func (p *intercepted) Instances(ctx context.Context, pool PoolID) ([]Instance, error) {
-	return with(ctx, p, readOp("Instances", pool), p.Provider.Instances, pool)
+func (p interceptedPools) Instances(ctx context.Context, pool PoolID) ([]Instance, error) {
+	return with(ctx, p.around, readOp("Instances", pool), p.Pools.Instances, pool)
 }
 
-func (p *intercepted) PoolsInScope(ctx context.Context, pools ...PoolID) ([]PoolID, error) {
-	return callPools(ctx, p, "PoolsInScope", p.Provider.PoolsInScope, pools)
+func (p interceptedPools) PoolsInScope(ctx context.Context, pools ...PoolID) ([]PoolID, error) {
+	return callPools(ctx, p.around, "PoolsInScope", p.Pools.PoolsInScope, pools)
 }
 
-func (p *intercepted) Permissions(ctx context.Context, pool PoolID) ([]Permission, error) {
-	return with(ctx, p, readOp("Permissions", pool), p.Provider.Permissions, pool)
+func (p interceptedPools) Permissions(ctx context.Context, pool PoolID) ([]Permission, error) {
+	return with(ctx, p.around, readOp("Permissions", pool), p.Pools.Permissions, pool)
 }
 
-func (p *intercepted) RestoreChange(ctx context.Context, pool PoolID, saved Saved) (RecipeChange, error) {
-	return result(ctx, p, readOp("RestoreChange", pool), func(ctx context.Context) (RecipeChange, error) { return p.Provider.RestoreChange(ctx, pool, saved) })
+func (p interceptedPools) RestoreChange(ctx context.Context, pool PoolID, saved Saved) (RecipeChange, error) {
+	return result(ctx, p.around, readOp("RestoreChange", pool), func(ctx context.Context) (RecipeChange, error) { return p.Pools.RestoreChange(ctx, pool, saved) })
 }
 
-func (p *intercepted) EnsureRemoved(ctx context.Context, id InstanceID) (State, error) {
-	return with(ctx, p, writeOp("EnsureRemoved", id), p.Provider.EnsureRemoved, id)
+func (p interceptedPools) EnsureRemoved(ctx context.Context, id InstanceID) (State, error) {
+	return with(ctx, p.around, writeOp("EnsureRemoved", id), p.Pools.EnsureRemoved, id)
 }
 
-func (p *intercepted) EnsureRebuilt(ctx context.Context, id InstanceID, version string) (Rebuild, error) {
-	return result(ctx, p, writeOp("EnsureRebuilt", id), func(ctx context.Context) (Rebuild, error) { return p.Provider.EnsureRebuilt(ctx, id, version) })
+func (p interceptedPools) EnsureRebuilt(ctx context.Context, id InstanceID, version string) (Rebuild, error) {
+	return result(ctx, p.around, writeOp("EnsureRebuilt", id), func(ctx context.Context) (Rebuild, error) { return p.Pools.EnsureRebuilt(ctx, id, version) })
 }
 
-func (p *intercepted) PreflightTrial(ctx context.Context, spec TrialSpec) ([]Refusal, error) {
-	return with(ctx, p, readOp("PreflightTrial", spec.Pool), p.Provider.PreflightTrial, spec)
+func (p interceptedTrials) PreflightTrial(ctx context.Context, spec TrialSpec) ([]Refusal, error) {
+	return with(ctx, p.around, readOp("PreflightTrial", spec.Pool), p.TrialBuilder.PreflightTrial, spec)
 }
 
-func (p *intercepted) Trial(ctx context.Context, spec TrialSpec) (Trial, error) {
-	return with(ctx, p, readOp("Trial", spec.Version), p.Provider.Trial, spec)
+func (p interceptedTrials) Trial(ctx context.Context, spec TrialSpec) (Trial, error) {
+	return with(ctx, p.around, readOp("Trial", spec.Version), p.TrialBuilder.Trial, spec)
 }
 
-func (p *intercepted) Trials(ctx context.Context, pools ...PoolID) ([]TrialSpec, error) {
-	return callPools(ctx, p, "Trials", p.Provider.Trials, pools)
+func (p interceptedTrials) Trials(ctx context.Context, pools ...PoolID) ([]TrialSpec, error) {
+	return callPools(ctx, p.around, "Trials", p.TrialBuilder.Trials, pools)
 }
 
-func (p *intercepted) EnsureTrial(ctx context.Context, spec TrialSpec) (Trial, error) {
-	return with(ctx, p, writeOp("EnsureTrial", spec.Version), p.Provider.EnsureTrial, spec)
+func (p interceptedTrials) EnsureTrial(ctx context.Context, spec TrialSpec) (Trial, error) {
+	return with(ctx, p.around, writeOp("EnsureTrial", spec.Version), p.TrialBuilder.EnsureTrial, spec)
 }
 
-func (p *intercepted) EndTrial(ctx context.Context, spec TrialSpec) (State, error) {
-	return with(ctx, p, writeOp("EndTrial", spec.Version), p.Provider.EndTrial, spec)
+func (p interceptedTrials) EndTrial(ctx context.Context, spec TrialSpec) (State, error) {
+	return with(ctx, p.around, writeOp("EndTrial", spec.Version), p.TrialBuilder.EndTrial, spec)
 }
 
-func (p *intercepted) Pool(ctx context.Context, id PoolID) (Pool, error) {
-	return with(ctx, p, readOp("Pool", id), p.Provider.Pool, id)
+func (p interceptedVersions) Pool(ctx context.Context, id PoolID) (Pool, error) {
+	return with(ctx, p.around, readOp("Pool", id), p.Versions.Pool, id)
 }
 
-func (p *intercepted) Preflight(ctx context.Context, spec PreflightSpec) ([]Refusal, error) {
-	return with(ctx, p, readOp("Preflight", spec.Instance), p.Provider.Preflight, spec)
+func (p interceptedVersions) Preflight(ctx context.Context, spec PreflightSpec) ([]Refusal, error) {
+	return with(ctx, p.around, readOp("Preflight", spec.Instance), p.Versions.Preflight, spec)
 }
 
-func (p *intercepted) Image(ctx context.Context, ref ImageRef) (Image, error) {
-	return with(ctx, p, readOp("Image", ref.Version), p.Provider.Image, ref)
+func (p interceptedVersions) Image(ctx context.Context, ref ImageRef) (Image, error) {
+	return with(ctx, p.around, readOp("Image", ref.Version), p.Versions.Image, ref)
 }
 
-func (p *intercepted) Images(ctx context.Context, pool PoolID) ([]Image, error) {
-	return with(ctx, p, readOp("Images", pool), p.Provider.Images, pool)
+func (p interceptedVersions) Images(ctx context.Context, pool PoolID) ([]Image, error) {
+	return with(ctx, p.around, readOp("Images", pool), p.Versions.Images, pool)
 }
 
-func (p *intercepted) EnsureImage(ctx context.Context, spec ImageSpec) (Image, error) {
-	return with(ctx, p, writeOp("EnsureImage", spec.Version), p.Provider.EnsureImage, spec)
+func (p interceptedVersions) EnsureImage(ctx context.Context, spec ImageSpec) (Image, error) {
+	return with(ctx, p.around, writeOp("EnsureImage", spec.Version), p.Versions.EnsureImage, spec)
 }
 
-func (p *intercepted) TagImage(ctx context.Context, ref ImageRef, tags map[string]string) error {
-	return p.interceptor(ctx, writeOp("TagImage", ref.Version), func(ctx context.Context) error { return p.Provider.TagImage(ctx, ref, tags) })
+func (p interceptedVersions) TagImage(ctx context.Context, ref ImageRef, tags map[string]string) error {
+	return p.around(ctx, writeOp("TagImage", ref.Version), func(ctx context.Context) error { return p.Versions.TagImage(ctx, ref, tags) })
 }
 
-func (p *intercepted) DeleteImage(ctx context.Context, ref ImageRef) error {
-	return p.interceptor(ctx, writeOp("DeleteImage", ref.Version), func(ctx context.Context) error { return p.Provider.DeleteImage(ctx, ref) })
+func (p interceptedVersions) DeleteImage(ctx context.Context, ref ImageRef) error {
+	return p.around(ctx, writeOp("DeleteImage", ref.Version), func(ctx context.Context) error { return p.Versions.DeleteImage(ctx, ref) })
 }
 
-func (p *intercepted) Snapshots(ctx context.Context, pools ...PoolID) ([]Snapshot, error) {
-	return callPools(ctx, p, "Snapshots", p.Provider.Snapshots, pools)
+func (p interceptedVersions) Snapshots(ctx context.Context, pools ...PoolID) ([]Snapshot, error) {
+	return callPools(ctx, p.around, "Snapshots", p.Versions.Snapshots, pools)
 }
 
-func (p *intercepted) RecipeChange(ctx context.Context, ref ImageRef, removeBootstrap bool) (RecipeChange, error) {
-	return result(ctx, p, readOp("RecipeChange", ref.Version), func(ctx context.Context) (RecipeChange, error) {
-		return p.Provider.RecipeChange(ctx, ref, removeBootstrap)
+func (p interceptedVersions) RecipeChange(ctx context.Context, ref ImageRef, removeBootstrap bool) (RecipeChange, error) {
+	return result(ctx, p.around, readOp("RecipeChange", ref.Version), func(ctx context.Context) (RecipeChange, error) {
+		return p.Versions.RecipeChange(ctx, ref, removeBootstrap)
 	})
 }

@@ -18,11 +18,11 @@ func TestEveryCallIsIntercepted(t *testing.T) {
 	var seen []cloud.Op
 	memoryCloud := memory.New(memory.Config{})
 	pool := memoryCloud.AddPool(memory.PoolSpec{Name: "pool1"})
-	provider := cloud.Intercept(memoryCloud, func(ctx context.Context, op cloud.Op, call func(context.Context) error) error {
+	provider := cloud.Intercept(memoryCloud.Provider, func(ctx context.Context, op cloud.Op, call func(context.Context) error) error {
 		seen = append(seen, op)
 		return call(ctx)
 	})
-	contract := reflect.TypeFor[cloud.Provider]()
+	contract := reflect.TypeFor[memory.Calls]()
 	for i := range contract.NumMethod() {
 		method := contract.Method(i)
 		seen = nil
@@ -87,7 +87,7 @@ func TestInterceptorsReplaceAnswers(t *testing.T) {
 			return nil
 		}, "cached", nil},
 	} {
-		have, err := cloud.Intercept(memoryCloud, test.around).Pool(t.Context(), pool)
+		have, err := cloud.Intercept(memoryCloud.Provider, test.around).Pool(t.Context(), pool)
 		if have.ID != test.want || !errors.Is(err, test.err) {
 			t.Errorf("%s: %s, %v", name, have.ID, err)
 		}

@@ -40,18 +40,35 @@ func (o Origin) MayDelete(tags map[string]string, isPrototype func(uid string) b
 // InCluster returns a provider that writes TagCluster on new snapshots, trials and versions, and lists no snapshots and trials of
 // other clusters. id returns the cluster's ID; calls that need the ID fail with the error of id.
 func InCluster(provider Provider, id func(context.Context) (string, error)) Provider {
-	return &inCluster{Provider: provider, id: id}
+	own := clusterID(id)
+	provider.Machines = ownMachines{provider.Machines, own}
+	provider.TrialBuilder = ownTrials{provider.TrialBuilder, own}
+	provider.Versions = ownVersions{provider.Versions, own}
+	return provider
 }
 
-// inCluster changes the calls that make or list things with an origin.
-type inCluster struct {
-	Provider
-	id func(context.Context) (string, error)
-}
+// clusterID returns the cluster's ID.
+type clusterID func(context.Context) (string, error)
+
+// The own parts change the calls that make or list things with an origin.
+type (
+	ownMachines struct {
+		Machines
+		id clusterID
+	}
+	ownTrials struct {
+		TrialBuilder
+		id clusterID
+	}
+	ownVersions struct {
+		Versions
+		id clusterID
+	}
+)
 
 // marked adds TagCluster to a copy of the tags.
-func (p *inCluster) marked(ctx context.Context, tags map[string]string) (map[string]string, error) {
-	id, err := p.id(ctx)
+func (c clusterID) marked(ctx context.Context, tags map[string]string) (map[string]string, error) {
+	id, err := c(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -64,62 +81,62 @@ func (p *inCluster) marked(ctx context.Context, tags map[string]string) (map[str
 }
 
 // EnsureSnapshot implements Machines.
-func (p *inCluster) EnsureSnapshot(ctx context.Context, spec SnapshotSpec) (made Snapshot, err error) {
-	if spec.Tags, err = p.marked(ctx, spec.Tags); err != nil {
+func (p ownMachines) EnsureSnapshot(ctx context.Context, spec SnapshotSpec) (made Snapshot, err error) {
+	if spec.Tags, err = p.id.marked(ctx, spec.Tags); err != nil {
 		return Snapshot{}, err
 	}
-	return p.Provider.EnsureSnapshot(ctx, spec)
+	return p.Machines.EnsureSnapshot(ctx, spec)
 }
 
-// EnsureImage implements Provider.
-func (p *inCluster) EnsureImage(ctx context.Context, spec ImageSpec) (made Image, err error) {
-	if spec.Tags, err = p.marked(ctx, spec.Tags); err != nil {
+// EnsureImage implements Versions.
+func (p ownVersions) EnsureImage(ctx context.Context, spec ImageSpec) (made Image, err error) {
+	if spec.Tags, err = p.id.marked(ctx, spec.Tags); err != nil {
 		return Image{}, err
 	}
-	return p.Provider.EnsureImage(ctx, spec)
+	return p.Versions.EnsureImage(ctx, spec)
 }
 
-// EnsureTrial implements Pools.
-func (p *inCluster) EnsureTrial(ctx context.Context, spec TrialSpec) (made Trial, err error) {
-	if spec.Tags, err = p.marked(ctx, spec.Tags); err != nil {
+// EnsureTrial implements TrialBuilder.
+func (p ownTrials) EnsureTrial(ctx context.Context, spec TrialSpec) (made Trial, err error) {
+	if spec.Tags, err = p.id.marked(ctx, spec.Tags); err != nil {
 		return Trial{}, err
 	}
-	return p.Provider.EnsureTrial(ctx, spec)
+	return p.TrialBuilder.EnsureTrial(ctx, spec)
 }
 
-// Snapshots implements Provider.
-func (p *inCluster) Snapshots(ctx context.Context, pools ...PoolID) ([]Snapshot, error) {
+// Snapshots implements Versions.
+func (p ownVersions) Snapshots(ctx context.Context, pools ...PoolID) ([]Snapshot, error) {
 	id, err := p.id(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all, err := p.Provider.Snapshots(ctx, pools...)
+	all, err := p.Versions.Snapshots(ctx, pools...)
 	for i := range all {
 		all[i].Origin = OriginOf(all[i].Tags, id)
 	}
 	return slices.DeleteFunc(all, func(s Snapshot) bool { return s.Origin == Foreign }), err
 }
 
-// Trials implements Pools.
-func (p *inCluster) Trials(ctx context.Context, pools ...PoolID) ([]TrialSpec, error) {
+// Trials implements TrialBuilder.
+func (p ownTrials) Trials(ctx context.Context, pools ...PoolID) ([]TrialSpec, error) {
 	id, err := p.id(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all, err := p.Provider.Trials(ctx, pools...)
+	all, err := p.TrialBuilder.Trials(ctx, pools...)
 	for i := range all {
 		all[i].Origin = OriginOf(all[i].Tags, id)
 	}
 	return slices.DeleteFunc(all, func(s TrialSpec) bool { return s.Origin == Foreign }), err
 }
 
-// Images implements Provider. Versions of other clusters stay in the list, because their names are taken.
-func (p *inCluster) Images(ctx context.Context, pool PoolID) ([]Image, error) {
+// Images implements Versions. Versions of other clusters stay in the list, because their names are taken.
+func (p ownVersions) Images(ctx context.Context, pool PoolID) ([]Image, error) {
 	id, err := p.id(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all, err := p.Provider.Images(ctx, pool)
+	all, err := p.Versions.Images(ctx, pool)
 	for i := range all {
 		all[i].Origin = OriginOf(all[i].Tags, id)
 	}

@@ -51,9 +51,9 @@ func TestInClusterMarksAndHides(t *testing.T) {
 	donor := c.AddInstance(pool, "a")
 	ctx := t.Context()
 	for cluster, day := range map[string]string{"one": "2026.03.12", "two": "2026.03.13", "": "2026.03.14"} {
-		p := cloud.Provider(c)
+		p := c.Provider
 		if cluster != "" {
-			p = cloud.InCluster(c, clusterOf(cluster))
+			p = cloud.InCluster(c.Provider, clusterOf(cluster))
 		}
 		tags := map[string]string{cloud.TagPrototype: "md-0-" + day, cloud.TagUID: "uid-" + day}
 		given := maps.Clone(tags)
@@ -69,7 +69,7 @@ func TestInClusterMarksAndHides(t *testing.T) {
 			t.Errorf("the tags of the caller were changed: %v", tags)
 		}
 	}
-	one := cloud.InCluster(c, clusterOf("one"))
+	one := cloud.InCluster(c.Provider, clusterOf("one"))
 	got := map[string]cloud.Origin{}
 	snapshots, err := one.Snapshots(ctx, pool)
 	must(t, err)
@@ -102,7 +102,7 @@ func TestWithoutIDNothingIsMade(t *testing.T) {
 	donor := c.AddInstance(pool, "a")
 	c.AddVersion(pool, memory.VersionSpec{Version: "2026.03.14"})
 	ref, unread := cloud.ImageRef{Pool: pool, Version: "2026.03.14"}, errors.New("the namespace may not be read")
-	p := cloud.InCluster(c, func(context.Context) (string, error) { return "", unread })
+	p := cloud.InCluster(c.Provider, func(context.Context) (string, error) { return "", unread })
 	before := c.World()
 	for name, call := range map[string]func(context.Context) error{
 		"EnsureSnapshot": func(ctx context.Context) error {

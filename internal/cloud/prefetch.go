@@ -7,7 +7,7 @@ const prefetchFrom = 3
 
 // PrefetchRecipes lists the recipes of many pools at once. Reads with the returned context use the list as far as the provider
 // can. If the provider refuses the list, each pool takes a request.
-func PrefetchRecipes(ctx context.Context, provider Provider, ids []PoolID) context.Context {
+func PrefetchRecipes(ctx context.Context, provider poolNames, ids []PoolID) context.Context {
 	if len(ids) < prefetchFrom {
 		return ctx
 	}

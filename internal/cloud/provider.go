@@ -11,13 +11,12 @@ import (
 // New makes a provider from two halves, which may be of different clouds. Image families connect the halves, and a pool's image family
 // is read once. The joined provider never deletes a version that a recipe names.
 func New(disks ImageProvider, recipes PoolProvider) Provider {
-	return &joined{Machines: disks, Pools: recipes, disks: disks, recipes: recipes}
+	j := &joined{disks: disks, recipes: recipes}
+	return Provider{Machines: disks.Machines, Pools: joinedPools{recipes.Pools, j}, TrialBuilder: joinedTrials{recipes.TrialBuilder, j}, Versions: j}
 }
 
-// joined is a provider with two halves.
+// joined answers what needs both halves.
 type joined struct {
-	Machines
-	Pools
 	disks   ImageProvider
 	recipes PoolProvider
 
@@ -42,7 +41,7 @@ func (j *joined) ref(ctx context.Context, ref ImageRef) (FamilyVersion, error) {
 	return FamilyVersion{family, ref.Version}, err
 }
 
-// Pool implements Provider.
+// Pool implements Versions.
 func (j *joined) Pool(ctx context.Context, id PoolID) (Pool, error) {
 	pool, err := j.recipes.Pool(ctx, id)
 	if err != nil {
@@ -71,7 +70,7 @@ func (j *joined) requirementsOf(ctx context.Context, id PoolID) (ImageRequiremen
 	return known.(ImageRequirements), nil
 }
 
-// BuiltFrom implements Provider.
+// BuiltFrom implements Versions.
 func (j *joined) BuiltFrom(id PoolID, instance Instance) string {
 	if instance.BuiltFrom != "" {
 		return instance.BuiltFrom
@@ -84,7 +83,7 @@ func (j *joined) BuiltFrom(id PoolID, instance Instance) string {
 	return version
 }
 
-// Preflight implements Provider. Both halves share one read cache. A reason of the pool is not repeated for its
+// Preflight implements Versions. Both halves share one read cache. A reason of the pool is not repeated for its
 // instance, except missing permissions.
 func (j *joined) Preflight(ctx context.Context, spec PreflightSpec) ([]Refusal, error) {
 	ctx = EnsureReadCache(ctx)
@@ -114,7 +113,7 @@ func (j *joined) Preflight(ctx context.Context, spec PreflightSpec) ([]Refusal, 
 	return found, nil
 }
 
-// Image implements Provider.
+// Image implements Versions.
 func (j *joined) Image(ctx context.Context, ref ImageRef) (Image, error) {
 	at, err := j.ref(ctx, ref)
 	if err != nil {
@@ -136,7 +135,7 @@ func (i Image) withPool(pool PoolID) Image {
 	return i
 }
 
-// Images implements Provider.
+// Images implements Versions.
 func (j *joined) Images(ctx context.Context, pool PoolID) ([]Image, error) {
 	family, err := j.family(ctx, pool)
 	if err != nil {
@@ -149,7 +148,7 @@ func (j *joined) Images(ctx context.Context, pool PoolID) ([]Image, error) {
 	return images, err
 }
 
-// EnsureImage implements Provider.
+// EnsureImage implements Versions.
 func (j *joined) EnsureImage(ctx context.Context, spec ImageSpec) (Image, error) {
 	at, err := j.ref(ctx, spec.ImageRef)
 	if err != nil {
@@ -163,7 +162,7 @@ func (j *joined) EnsureImage(ctx context.Context, spec ImageSpec) (Image, error)
 	return image.withPool(spec.Pool), err
 }
 
-// TagImage implements Provider.
+// TagImage implements Versions.
 func (j *joined) TagImage(ctx context.Context, ref ImageRef, tags map[string]string) error {
 	at, err := j.ref(ctx, ref)
 	if err != nil {
@@ -172,7 +171,7 @@ func (j *joined) TagImage(ctx context.Context, ref ImageRef, tags map[string]str
 	return j.disks.TagImage(ctx, at, tags)
 }
 
-// DeleteImage implements Provider. The recipe of a deleted pool names no version.
+// DeleteImage implements Versions. The recipe of a deleted pool names no version.
 func (j *joined) DeleteImage(ctx context.Context, ref ImageRef) error {
 	at, err := j.ref(ctx, ref)
 	if err != nil {
@@ -202,7 +201,7 @@ func sameVersion(a, b string) bool {
 	})
 }
 
-// RecipeChange implements Provider.
+// RecipeChange implements Versions.
 func (j *joined) RecipeChange(ctx context.Context, ref ImageRef, removeBootstrap bool) (RecipeChange, error) {
 	at, err := j.ref(ctx, ref)
 	if err != nil {
@@ -239,24 +238,30 @@ func (j *joined) refuseRoot(ctx context.Context, ref ImageRef) (*Refusal, error)
 	if has <= gives {
 		return nil, nil
 	}
-	refusal := Refuse(RootDiskTooLarge, fmt.Sprintf("pool %s: version %s has a root disk of %d GiB, but the recipe gives new nodes %d GiB, and the cloud would not create them", j.PoolName(ref.Pool), ref.Version, has, gives),
+	refusal := Refuse(RootDiskTooLarge, fmt.Sprintf("pool %s: version %s has a root disk of %d GiB, but the recipe gives new nodes %d GiB, and the cloud would not create them", j.recipes.PoolName(ref.Pool), ref.Version, has, gives),
 		fmt.Sprintf("set the root disk of the recipe to at least %d GiB, or use a version with at most %d GiB", has, gives))
 	return &refusal, nil
 }
 
-// Instances implements Provider: the PoolProvider lists the instances, and the ImageProvider finds the versions.
-func (j *joined) Instances(ctx context.Context, pool PoolID) ([]Instance, error) {
-	list, err := j.recipes.Instances(ctx, pool)
+// joinedPools adds what the ImageProvider knows of the instances and permissions of a pool.
+type joinedPools struct {
+	Pools
+	both *joined
+}
+
+// Instances implements Pools: the PoolProvider lists the instances, and the ImageProvider finds the versions.
+func (p joinedPools) Instances(ctx context.Context, pool PoolID) ([]Instance, error) {
+	list, err := p.Pools.Instances(ctx, pool)
 	if err != nil {
 		return nil, err
 	}
 	for i := range list {
-		list[i].BuiltFrom = j.BuiltFrom(pool, list[i])
+		list[i].BuiltFrom = p.both.BuiltFrom(pool, list[i])
 	}
 	return list, nil
 }
 
-// Snapshots implements Provider.
+// Snapshots implements Versions.
 func (j *joined) Snapshots(ctx context.Context, pools ...PoolID) ([]Snapshot, error) {
 	families := make([]ImageFamily, len(pools))
 	for i, pool := range pools {
@@ -268,18 +273,18 @@ func (j *joined) Snapshots(ctx context.Context, pools ...PoolID) ([]Snapshot, er
 	return j.disks.Snapshots(ctx, families...)
 }
 
-// Permissions implements Provider: the permissions of both halves, each once.
-func (j *joined) Permissions(ctx context.Context, pool PoolID) ([]Permission, error) {
+// Permissions implements Pools: the permissions of both halves, each once.
+func (p joinedPools) Permissions(ctx context.Context, pool PoolID) ([]Permission, error) {
 	ctx = EnsureReadCache(ctx)
-	all, err := j.recipes.Permissions(ctx, pool)
+	all, err := p.Pools.Permissions(ctx, pool)
 	if err != nil {
 		return nil, err
 	}
-	family, err := j.family(ctx, pool)
+	family, err := p.both.family(ctx, pool)
 	if err != nil {
 		return nil, err
 	}
-	list, err := j.disks.Permissions(ctx, family)
+	list, err := p.both.disks.Permissions(ctx, family)
 	if err != nil {
 		return nil, err
 	}

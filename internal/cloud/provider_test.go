@@ -11,7 +11,7 @@ import (
 
 // counted counts the requests to the recipes.
 type counted struct {
-	*memory.PoolProvider
+	cloud.PoolProvider
 	families, pools int
 	rootDisk        int32 // in the recipe
 	missing         bool  // the pool is not found
@@ -47,8 +47,8 @@ func halves(t *testing.T) (*memory.Cloud, cloud.PoolID, *counted, *molded, cloud
 	t.Helper()
 	memoryCloud := memory.New(memory.Config{})
 	pool := memoryCloud.AddPool(memory.PoolSpec{Name: "pool1", Location: "here", MaxSize: 7, Traits: map[string]string{"generation": "V2"}})
-	recipes, disks := &counted{PoolProvider: memoryCloud.Recipes().(*memory.PoolProvider)}, &molded{ImageProvider: memoryCloud.Disks()}
-	return memoryCloud, pool, recipes, disks, cloud.New(disks, recipes)
+	recipes, disks := &counted{PoolProvider: memoryCloud.Recipes()}, &molded{ImageProvider: memoryCloud.Disks()}
+	return memoryCloud, pool, recipes, disks, cloud.New(cloud.DisksOf(disks), cloud.RecipesOf(recipes))
 }
 
 func TestALineIsAskedForOnce(t *testing.T) {
@@ -184,7 +184,7 @@ func TestRootDiskOfRecipe(t *testing.T) {
 		memoryCloud := memory.New(memory.Config{})
 		pool := memoryCloud.AddPool(memory.PoolSpec{Name: "pool1", DiskGB: 40})
 		memoryCloud.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
-		joined := cloud.New(memoryCloud.Disks(), &counted{PoolProvider: memoryCloud.Recipes().(*memory.PoolProvider), rootDisk: rootDisk})
+		joined := cloud.New(cloud.DisksOf(memoryCloud.Disks()), cloud.RecipesOf(&counted{PoolProvider: memoryCloud.Recipes(), rootDisk: rootDisk}))
 		change, err := joined.RecipeChange(t.Context(), cloud.ImageRef{Pool: pool, Version: "2026.03.01"}, false)
 		if err != nil {
 			t.Fatal(err)

@@ -4,49 +4,54 @@ import "context"
 
 // A trial of a joined provider is a trial of its PoolProvider, with the version's image from its ImageProvider.
 
+type joinedTrials struct {
+	TrialBuilder
+	both *joined
+}
+
 // withImage returns the spec with the version's image.
-func (j *joined) withImage(ctx context.Context, spec TrialSpec) (TrialSpec, error) {
-	at, err := j.ref(ctx, spec.ImageRef)
+func (t joinedTrials) withImage(ctx context.Context, spec TrialSpec) (TrialSpec, error) {
+	at, err := t.both.ref(ctx, spec.ImageRef)
 	if err == nil {
-		spec.To = j.disks.ImageID(at)
+		spec.To = t.both.disks.ImageID(at)
 	}
 	return spec, err
 }
 
 // shown sets the versions of the trial's instances from the ImageProvider.
-func (j *joined) shown(spec TrialSpec, trial Trial, err error) (Trial, error) {
+func (t joinedTrials) shown(spec TrialSpec, trial Trial, err error) (Trial, error) {
 	for i := range trial.Instances {
-		trial.Instances[i].BuiltFrom = j.BuiltFrom(spec.Pool, trial.Instances[i])
+		trial.Instances[i].BuiltFrom = t.both.BuiltFrom(spec.Pool, trial.Instances[i])
 	}
 	return trial, err
 }
 
-// PreflightTrial implements Provider.
-func (j *joined) PreflightTrial(ctx context.Context, spec TrialSpec) ([]Refusal, error) {
-	spec, err := j.withImage(ctx, spec)
+// PreflightTrial implements TrialBuilder.
+func (t joinedTrials) PreflightTrial(ctx context.Context, spec TrialSpec) ([]Refusal, error) {
+	spec, err := t.withImage(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	return j.recipes.PreflightTrial(ctx, spec)
+	return t.TrialBuilder.PreflightTrial(ctx, spec)
 }
 
-// Trial implements Provider.
-func (j *joined) Trial(ctx context.Context, spec TrialSpec) (Trial, error) {
-	spec, err := j.withImage(ctx, spec)
+// Trial implements TrialBuilder.
+func (t joinedTrials) Trial(ctx context.Context, spec TrialSpec) (Trial, error) {
+	spec, err := t.withImage(ctx, spec)
 	if err != nil {
 		return Trial{}, err
 	}
-	trial, err := j.recipes.Trial(ctx, spec)
-	return j.shown(spec, trial, err)
+	trial, err := t.TrialBuilder.Trial(ctx, spec)
+	return t.shown(spec, trial, err)
 }
 
-// EnsureTrial implements Provider. The ImageProvider checks the version before anything begins.
-func (j *joined) EnsureTrial(ctx context.Context, spec TrialSpec) (Trial, error) {
-	spec, err := j.withImage(ctx, spec)
+// EnsureTrial implements TrialBuilder. The ImageProvider checks the version before anything begins.
+func (t joinedTrials) EnsureTrial(ctx context.Context, spec TrialSpec) (Trial, error) {
+	spec, err := t.withImage(ctx, spec)
 	if err != nil {
 		return Trial{}, err
 	}
-	image, err := j.Image(ctx, spec.ImageRef)
+	image, err := t.both.Image(ctx, spec.ImageRef)
 	if err != nil {
 		return Trial{}, err
 	}
@@ -55,18 +60,18 @@ func (j *joined) EnsureTrial(ctx context.Context, spec TrialSpec) (Trial, error)
 		if image.State == Absent {
 			kind, is = NotFound, "absent"
 		}
-		return Trial{}, &Error{Kind: kind, Op: "begin the trial of", Resource: "version " + spec.Version + " of pool " + j.PoolName(spec.Pool),
+		return Trial{}, &Error{Kind: kind, Op: "begin the trial of", Resource: "version " + spec.Version + " of pool " + t.both.recipes.PoolName(spec.Pool),
 			Message: "the version is " + is + ": choose a Complete version"}
 	}
-	trial, err := j.recipes.EnsureTrial(ctx, spec)
-	return j.shown(spec, trial, err)
+	trial, err := t.TrialBuilder.EnsureTrial(ctx, spec)
+	return t.shown(spec, trial, err)
 }
 
-// EndTrial implements Provider.
-func (j *joined) EndTrial(ctx context.Context, spec TrialSpec) (State, error) {
-	spec, err := j.withImage(ctx, spec)
+// EndTrial implements TrialBuilder.
+func (t joinedTrials) EndTrial(ctx context.Context, spec TrialSpec) (State, error) {
+	spec, err := t.withImage(ctx, spec)
 	if err != nil {
 		return Absent, err
 	}
-	return j.recipes.EndTrial(ctx, spec)
+	return t.TrialBuilder.EndTrial(ctx, spec)
 }

@@ -43,9 +43,16 @@ type unknownPool string
 
 func (e unknownPool) Error() string { return string(e) }
 
+// poolNames finds pools, also pools without nodes.
+type poolNames interface {
+	PoolName(id PoolID) string
+	ReadPool(text string) (PoolID, bool)
+	PoolsInScope(ctx context.Context, pools ...PoolID) ([]PoolID, error)
+}
+
 // Find calls ResolvePool for the known pools. Without a match Find asks the provider for neighbouring pools, which may
 // have no nodes. A full ID is accepted without a check.
-func Find(ctx context.Context, provider Provider, text string, known []PoolID) (PoolID, error) {
+func Find(ctx context.Context, provider poolNames, text string, known []PoolID) (PoolID, error) {
 	named := func(ids []PoolID) map[PoolID]string {
 		names := map[PoolID]string{}
 		for _, id := range ids {

@@ -15,7 +15,7 @@ import (
 // InCluster returns the provider for this cluster: see cloud.InCluster. An error is passed on.
 func (c *Connection) InCluster(provider cloud.Provider, err error) (cloud.Provider, error) {
 	if err != nil {
-		return nil, err
+		return provider, err
 	}
 	return cloud.InCluster(provider, ID(c.Kube)), nil
 }

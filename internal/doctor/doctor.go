@@ -167,7 +167,7 @@ type Doctor struct {
 	// About is the cloud's description, with remedies in the cloud's words.
 	About cloud.Description
 	// Cloud is nil without a provider; CloudError then holds the reason.
-	Cloud      cloud.Provider
+	Cloud      Cloud
 	CloudError error
 	// Skew is the lead of the API server's clock; false if unknown.
 	Skew func() (time.Duration, bool)

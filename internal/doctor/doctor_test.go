@@ -84,8 +84,8 @@ func newDoctor(t *testing.T, spec memory.PoolSpec) (*Doctor, *memory.Cloud, clou
 		Prototypes: func(context.Context) ([]v1alpha1.Prototype, error) { return nil, nil },
 	}
 	d.Case = func(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error) {
-		engine := &capture.Engine{Client: objects, Kube: kube, Cloud: d.Cloud, Namespace: "ours", PodNamespace: "theirs", Image: "kamino:test", Now: d.Now, Log: logr.Discard(),
-			TrialObserver: &trialnode.Observer{Kube: kube, Namespace: "theirs", Image: "kamino:test", Same: d.Cloud.SameInstance}}
+		engine := &capture.Engine{Client: objects, Kube: kube, Cloud: memoryCloud.Provider, Namespace: "ours", PodNamespace: "theirs", Image: "kamino:test", Now: d.Now, Log: logr.Discard(),
+			TrialObserver: &trialnode.Observer{Kube: kube, Namespace: "theirs", Image: "kamino:test", Same: memoryCloud.SameInstance}}
 		return engine.Case(ctx, p)
 	}
 	return d, memoryCloud, pool

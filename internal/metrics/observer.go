@@ -20,15 +20,23 @@ const (
 	tick = time.Minute
 )
 
+// Cloud has the calls of a cloud.Provider for the metrics of pools.
+type Cloud interface {
+	membership.Registry
+	PoolName(id cloud.PoolID) string
+	Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
+	Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error)
+}
+
 // Observer watches the Prototypes that an engine passes, and their pools.
 type Observer struct {
 	metrics  *Metrics
-	provider cloud.Provider
+	provider Cloud
 	log      logr.Logger
 }
 
 // Observer returns an Observer. Only Start calls the provider, and seldom.
-func (m *Metrics) Observer(provider cloud.Provider, log logr.Logger) *Observer {
+func (m *Metrics) Observer(provider Cloud, log logr.Logger) *Observer {
 	return &Observer{metrics: m, provider: provider, log: log}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/notify/delivery"
 	"github.com/kamino-dev/kamino/internal/patch"
 	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 func page(t *testing.T, name string) string {
@@ -184,7 +185,7 @@ func TestClosedSetsAreOnThePage(t *testing.T) {
 	} {
 		values = append(values, string(kind))
 	}
-	calls := reflect.TypeFor[cloud.Provider]()
+	calls := reflect.TypeFor[memory.Calls]()
 	for i := range calls.NumMethod() {
 		if in := calls.Method(i).Type; in.NumIn() > 0 && in.In(0) == reflect.TypeFor[context.Context]() { // others do no I/O
 			values = append(values, calls.Method(i).Name)

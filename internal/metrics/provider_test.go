@@ -20,7 +20,7 @@ func TestCallsAreCounted(t *testing.T) {
 		return memory.Pass()
 	})
 	m := New(nil)
-	provider := m.Provider(faulty)
+	provider := m.Provider(faulty.Provider)
 	if _, err := provider.Pool(t.Context(), pool); !cloud.Is(err, cloud.Throttled) {
 		t.Errorf("the error is %v", err)
 	}

@@ -41,7 +41,7 @@ type Decider struct {
 	Read client.Reader
 	// Client reads and writes the API server without a cache.
 	Client    client.Client
-	Cloud     cloud.Provider
+	Cloud     Cloud
 	Nodes     *nodecache.Nodes
 	PoolCache *PoolCache
 	// Policies, if not nil, replace the policies of the cluster. A policy without a UID is not in the cluster, and Kamino

@@ -447,8 +447,8 @@ func (d *joinTracker) step(ctx context.Context, w *observed, t *watchedPool, beg
 	if known := d.pools[t.pool.ID]; known != nil {
 		known.due = w.now // the recipe and the versions have changed
 	}
-	d.Log.Info("join health", "pool", t.pool.Name, "version", t.version, "did", result.Did, "verdict", t.verdict.State, "why", t.verdict.Message)
-	d.announce(w, t, begun, arrives && result.Did == recipe.Tag)
+	d.Log.Info("join health", "pool", t.pool.Name, "version", t.version, "did", result.Did.String(), "verdict", t.verdict.State, "why", t.verdict.Message)
+	d.announce(w, t, begun, arrives && result.Did.Do == recipe.Tag)
 }
 
 // refused reports why Kamino cannot roll back the pool.

@@ -17,7 +17,7 @@ func (s *promotedPool) hour(each func(minute int)) int {
 		s.clock.Advance(time.Minute)
 		if minute%30 == 29 {
 			s.decider.PoolCache.Forget(s.pool)
-			_, err := s.decider.PoolCache.Provider().Pool(s.Context(), s.pool)
+			_, err := s.decider.PoolCache.Watcher().Pool(s.Context(), s.pool)
 			s.must(err)
 		}
 		if each != nil {

@@ -63,7 +63,7 @@ type PoolCache struct {
 	// Listed, if set, receives each new list of a pool's instances, and must not keep the slice.
 	Listed func(pool cloud.PoolID, instances []cloud.Instance)
 
-	provider cloud.Provider
+	provider PoolReader
 	now      func() time.Time
 
 	mu    sync.Mutex
@@ -100,7 +100,7 @@ func (f *Freshness) failed(err error, now time.Time) {
 }
 
 // NewPoolCache returns a cache for the provider. now is the clock.
-func NewPoolCache(provider cloud.Provider, now func() time.Time) *PoolCache {
+func NewPoolCache(provider PoolReader, now func() time.Time) *PoolCache {
 	return &PoolCache{provider: provider, now: now, pools: map[cloud.PoolID]*poolEntry{}}
 }
 
@@ -256,23 +256,24 @@ func (l *PoolCache) entry(id cloud.PoolID) *poolEntry {
 // sharedMaxAge is the age up to which an answer serves callers that only watch the version in use.
 const sharedMaxAge = 20 * time.Minute
 
-// Provider answers Pool and Image from the cache if the answer is younger than twenty minutes. Use Provider only to watch
-// pools, and never for a change.
-func (l *PoolCache) Provider() cloud.Provider { return &watching{l.provider, l} }
-
-type watching struct {
-	cloud.Provider
+// Watcher answers Pool and Image from a PoolCache if the answer is younger than twenty minutes. Use a Watcher only to watch pools,
+// and never for a change.
+type Watcher struct {
+	PoolReader
 	looks *PoolCache
 }
 
-// Pool implements cloud.Provider.
-func (w *watching) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
+// Watcher returns the Watcher of the cache.
+func (l *PoolCache) Watcher() *Watcher { return &Watcher{l.provider, l} }
+
+// Pool implements PoolReader.
+func (w *Watcher) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
 	look, err := w.looks.At(ctx, id, sharedMaxAge)
 	return look.Pool, err
 }
 
-// Image implements cloud.Provider.
-func (w *watching) Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error) {
+// Image returns a version of a pool; without it, an Image without a state.
+func (w *Watcher) Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error) {
 	look, err := w.looks.At(ctx, ref.Pool, sharedMaxAge)
 	if err != nil {
 		return cloud.Image{}, err

@@ -40,7 +40,7 @@ func (s *testEnv) crowd(name string, images int) cloud.PoolID {
 }
 
 // use replaces the decider's cloud.
-func (s *testEnv) use(provider cloud.Provider) {
+func (s *testEnv) use(provider memory.Calls) {
 	s.decider.Cloud, s.decider.PoolCache = provider, policy.NewPoolCache(provider, s.clock.Now)
 }
 
@@ -229,7 +229,7 @@ func TestAPlanEstimatesHowLongOldNodesStay(t *testing.T) {
 	}
 	for _, c := range []struct {
 		spec  *v1alpha1.RebuildSettings
-		cloud cloud.Provider
+		cloud memory.Calls
 		want  bool
 	}{
 		{nil, s.calls, true},

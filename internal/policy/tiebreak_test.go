@@ -7,8 +7,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/selection"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // TestPlanComparesBestCandidates: a plan names the same donor as the capture, and lists the pods of no more nodes than
@@ -49,8 +49,7 @@ func TestAPlanWaitsForACloudThatThrottles(t *testing.T) {
 	id := s.pool("pool1", 3, 20)
 	s.policy("all", nil)
 	throttled := &cloud.Error{Kind: cloud.Throttled, Op: "Pool", Message: "too many reads"}
-	s.decider.Cloud = &throttling{Provider: s.calls, err: throttled, times: 2}
-	s.decider.PoolCache = policy.NewPoolCache(s.decider.Cloud, s.clock.Now)
+	s.use(&throttling{Faulty: s.calls, err: throttled, times: 2})
 	plans, err := s.decider.Plan(t.Context(), []v1alpha1.PrototypePolicy{*s.status("all")}, nil)
 	s.must(err)
 	if plan := plans.Pools[0]; plan.Trouble != nil || plan.Pool.ID != id {
@@ -60,15 +59,15 @@ func TestAPlanWaitsForACloudThatThrottles(t *testing.T) {
 
 // throttling refuses the first looks at a pool.
 type throttling struct {
-	cloud.Provider
+	*memory.Faulty
 	err   error
 	times int
 }
 
-// Pool implements cloud.Provider.
+// Pool implements policy.Cloud.
 func (c *throttling) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
 	if c.times--; c.times >= 0 {
 		return cloud.Pool{}, c.err
 	}
-	return c.Provider.Pool(ctx, id)
+	return c.Faulty.Pool(ctx, id)
 }

@@ -25,7 +25,7 @@ import (
 // Finder reads one cluster and the cluster's cloud.
 type Finder struct {
 	Cluster *cluster.Connection
-	Cloud   cloud.Provider
+	Cloud   Cloud
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 	// Uncounted receives the error if the instances of a pool cannot be listed. A rollback is possible all the same.

@@ -35,9 +35,14 @@ func (r *Replacement) Advance(ctx context.Context, name string) (Step, error) {
 	case ctx.Err() != nil:
 		return Step{name, step}, ctx.Err()
 	case passes(err):
-		return Step{name, plan.Step{Action: plan.Wait, Says: "waits: " + why(err)}}, nil
+		return Step{name, waiting("waits: " + why(err))}, nil
 	}
 	return Step{name, step}, fmt.Errorf("node %s: %w", name, err)
+}
+
+// waiting is a step that changes nothing, with its news.
+func waiting(says string) plan.Step {
+	return plan.Step{Decision: plan.Decision{Do: plan.Wait}, Says: says}
 }
 
 // why returns the text of a temporary failure. The API server's text for a conflict only repeats the node's name.
@@ -54,11 +59,11 @@ func (r *Replacement) advance(ctx context.Context, name string) (plan.Step, erro
 		return plan.Step{}, err
 	}
 	step := plan.Next(w.facts)
-	if step.Action != plan.Ask {
+	if step.Do != plan.Ask {
 		return r.act(ctx, w, step)
 	}
 	if !r.due(w) {
-		return plan.Step{Action: plan.Wait}, nil
+		return waiting(""), nil
 	}
 	if !w.facts.Asked {
 		r.unannounced[name] = true
@@ -104,7 +109,7 @@ func (r *Replacement) noteAsked(ctx context.Context, w *observed) error {
 // act does a step.
 func (r *Replacement) act(ctx context.Context, w observed, step plan.Step) (plan.Step, error) {
 	var err error
-	switch step.Action {
+	switch step.Do {
 	case plan.Wait, plan.Take, plan.Ask:
 	case plan.Cordon:
 		err = node.Cordon(ctx, r.Kube, w.node)
@@ -166,7 +171,7 @@ func (r *Replacement) giveBack(ctx context.Context, w observed, step plan.Step) 
 // recordNeedsPerson records once that the node stays reserved and a person must look.
 func (r *Replacement) recordNeedsPerson(ctx context.Context, w observed, step plan.Step) (plan.Step, error) {
 	if noted(w) && r.Policy != nil {
-		return plan.Step{Action: plan.Wait}, nil
+		return waiting(""), nil
 	}
 	text, err := r.failure(w, step)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 // also finishes rebuilds after a change of the policy. The nodes hold the state, so a new process continues.
 type Controller struct {
 	Kube  kubernetes.Interface
-	Cloud cloud.Provider
+	Cloud Cloud
 	Nodes *nodecache.Nodes
 	// Policies reads policies.
 	Policies client.Reader
@@ -80,7 +80,7 @@ func (c *Controller) Take(ctx context.Context, wish Request) (RequestResult, err
 	report, err := r.Take(ctx)
 	taken := RequestResult{Waiting: report.Choice.Waiting, Alone: report.Choice.Alone}
 	for _, step := range report.Steps {
-		if step.Action == plan.Take {
+		if step.Do == plan.Take {
 			taken.Node = step.Node
 		}
 	}
@@ -140,10 +140,10 @@ func (c *Controller) step(ctx context.Context, j job, name string) {
 	if step.Says != "" {
 		c.Log.V(1).Info("rebuilds", "node", name, "says", step.Says)
 	}
-	switch step.Action {
+	switch step.Do {
 	case plan.Release, plan.ReturnToService, plan.Keep:
 		if c.Ended != nil {
-			c.Ended(step.Action)
+			c.Ended(step.Do)
 		}
 	case plan.Wait, plan.Take, plan.Cordon, plan.Evict, plan.Ask, plan.Drop:
 	}

@@ -26,7 +26,7 @@ var outcomes = map[string]memory.Outcome{
 }
 
 // rebuildAll makes passes until nothing is left to do. After the end of a process, a new process continues.
-func (s *testEnv) rebuildAll(provider cloud.Provider) {
+func (s *testEnv) rebuildAll(provider Cloud) {
 	s.t.Helper()
 	for processes := 0; ; processes++ {
 		if processes > 5 {
@@ -170,7 +170,7 @@ func (s *testEnv) byPolicy(change func(*Replacement)) (Report, Step) {
 	name := report.Taken[0]
 	for range 1000 {
 		step, err := s.policy(change).Advance(s.t.Context(), name)
-		if last = step; step.Refusal != nil || err != nil || step.Action == plan.Release {
+		if last = step; step.Refusal != nil || err != nil || step.Do == plan.Release {
 			return report, last
 		}
 		s.must(s.pause(s.t.Context(), 0))
@@ -220,7 +220,7 @@ func TestFailedNodeOfPolicy(t *testing.T) {
 		t.Fatalf("%+v", last)
 	}
 	for range 20 {
-		if step, err := s.policy(nil).Advance(t.Context(), "bad-0"); err != nil || step.Action != plan.Wait {
+		if step, err := s.policy(nil).Advance(t.Context(), "bad-0"); err != nil || step.Do != plan.Wait {
 			t.Fatalf("%+v, %v", step, err)
 		}
 		s.must(s.pause(t.Context(), 0))
@@ -235,7 +235,7 @@ func TestFailedNodeOfPolicy(t *testing.T) {
 	}
 	s.deaf["bad-0"] = false
 	s.must(s.pause(t.Context(), 0))
-	if step, err := s.policy(nil).Advance(t.Context(), "bad-0"); err != nil || step.Action != plan.Release {
+	if step, err := s.policy(nil).Advance(t.Context(), "bad-0"); err != nil || step.Do != plan.Release {
 		t.Errorf("%+v, %v", step, err)
 	}
 	s.wantClean(good, "bad-0")

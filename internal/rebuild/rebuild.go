@@ -32,7 +32,7 @@ var ErrStopped = errors.New("the recipe was changed")
 // requests: another Replacement with the same fields can continue at any moment.
 type Replacement struct {
 	Kube  kubernetes.Interface
-	Cloud cloud.Provider
+	Cloud Cloud
 	Pool  cloud.PoolID
 	// Namespace of the Leases of reservations: Kamino's own namespace. DefaultNamespace if empty.
 	Namespace string
@@ -184,7 +184,7 @@ func (r *Replacement) begin() error {
 // add appends a step. After a step that changed something the next pass is due at once.
 func (r *Report) add(step Step) {
 	r.Steps = append(r.Steps, step)
-	switch step.Action {
+	switch step.Do {
 	case plan.Take, plan.Cordon, plan.Release, plan.ReturnToService, plan.Drop:
 		r.After = 0
 	case plan.Wait, plan.Evict, plan.Ask, plan.Keep:

@@ -395,7 +395,7 @@ func TestANodeThatWasCordonedStaysSo(t *testing.T) {
 }
 
 // noRebuildCloud is a cloud that cannot rebuild.
-type noRebuildCloud struct{ cloud.Provider }
+type noRebuildCloud struct{ Cloud }
 
 func (noRebuildCloud) CanRebuild() bool { return false }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/rebuild/plan"
+	"github.com/kamino-dev/kamino/internal/step"
 )
 
 // Result is the result of a run.
@@ -26,12 +27,12 @@ type Result struct {
 func (r *Replacement) Run(ctx context.Context, notify func(node, what string), wait func(context.Context, time.Duration) error) (Result, error) {
 	t := reporter{notify: notify, last: map[string]plan.Step{}}
 	result, moved := Result{}, time.Time{}
-	for {
+	err := step.Run(step.Limits{Pause: pollInterval}, func() (step.Pass[plan.Action, plan.Reason], error) {
 		report, err := r.Pass(ctx)
-		for _, step := range report.Steps {
-			t.step(step)
-			if step.Action == plan.Release {
-				result.Rebuilt = append(result.Rebuilt, step.Node)
+		for _, s := range report.Steps {
+			t.step(s)
+			if s.Do == plan.Release {
+				result.Rebuilt = append(result.Rebuilt, s.Node)
 			}
 		}
 		t.alone(r.roster.choice.Alone)
@@ -39,19 +40,20 @@ func (r *Replacement) Run(ctx context.Context, notify func(node, what string), w
 		if r.roster.choice.Left > 0 {
 			result.Waiting = r.roster.choice.Waiting
 		}
-		if err != nil {
-			return result, err
-		}
-		if now := r.Now(); len(report.Taken) > 0 || moved.IsZero() {
+		if now := r.Now(); err == nil && (len(report.Taken) > 0 || moved.IsZero()) {
 			moved = now
 		}
-		if r.isDone(report, moved) {
-			return result, nil
-		}
-		if err := wait(ctx, report.After); err != nil {
-			return result, err
-		}
+		return step.Pass[plan.Action, plan.Reason]{Decision: report.decision(), Done: err == nil && r.isDone(report, moved), After: report.After}, err
+	}, func(pause time.Duration) error { return wait(ctx, pause) })
+	return result, err
+}
+
+// decision is the step of a pass with one node; a wait if several nodes are in progress, or none.
+func (r Report) decision() plan.Decision {
+	if len(r.Steps) != 1 {
+		return plan.Decision{Do: plan.Wait}
 	}
+	return r.Steps[0].Decision
 }
 
 // isDone reports whether nothing is in progress and nothing more can start. Nodes that are delayed from outside are
@@ -97,7 +99,7 @@ func (t *reporter) step(s Step) {
 		return
 	}
 	t.last[s.Node] = s.Step
-	if s.Action != plan.Evict || before.Action != plan.Evict || s.Blocked {
+	if s.Do != plan.Evict || before.Do != plan.Evict || s.Blocked {
 		t.notify(s.Node, s.Says)
 	}
 }

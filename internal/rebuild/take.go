@@ -73,7 +73,7 @@ func (r *Replacement) list(ctx context.Context, report *Report) error {
 		if m.Taken && m.Failed == nil {
 			taken[m.Name] = true
 			if !r.roster.taken[m.Name] {
-				report.add(Step{m.Name, plan.Step{Action: plan.Wait, Says: "was reserved earlier, and continues"}})
+				report.add(Step{m.Name, waiting("was reserved earlier, and continues")})
 			}
 		}
 	}
@@ -190,7 +190,7 @@ func (r *Replacement) takeNext(ctx context.Context, report *Report) (bool, error
 		if lock.Unknown != "" {
 			says = "is reserved; whether kured reboots another node is unknown: " + lock.Unknown
 		}
-		report.add(Step{r.roster.choice.Take, plan.Step{Action: plan.Take, Says: says}})
+		report.add(Step{r.roster.choice.Take, plan.Step{Decision: plan.Decision{Do: plan.Take}, Says: says}})
 		return true, nil
 	}
 	return false, nil

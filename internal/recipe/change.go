@@ -7,6 +7,7 @@
 package recipe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,11 +17,12 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/imageversion"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/step"
 )
 
 // Change is the wanted state of a pool's versions and recipe.
 type Change struct {
-	Cloud cloud.Provider
+	Cloud Cloud
 	Pool  cloud.PoolID
 	// Name is the pool's name for messages.
 	Name string
@@ -43,22 +45,22 @@ type Change struct {
 }
 
 // OfRollback returns the change of a rollback.
-func OfRollback(r history.Rollback, provider cloud.Provider, pool cloud.PoolID) *Change {
+func OfRollback(r history.Rollback, provider Cloud, pool cloud.PoolID) *Change {
 	return &Change{Cloud: provider, Pool: pool, Name: r.Pool, Version: r.From, Tags: r.Tags, To: r.To, From: r.From}
 }
 
 // OfMark returns the change of a quarantine or a release.
-func OfMark(m history.Mark, provider cloud.Provider, pool cloud.PoolID) *Change {
+func OfMark(m history.Mark, provider Cloud, pool cloud.PoolID) *Change {
 	return &Change{Cloud: provider, Pool: pool, Name: m.Pool, Version: m.Version, Tags: m.Tags}
 }
 
 // OfRetirement returns the change of a retirement.
-func OfRetirement(r history.Retirement, provider cloud.Provider, pool cloud.PoolID) *Change {
+func OfRetirement(r history.Retirement, provider Cloud, pool cloud.PoolID) *Change {
 	return &Change{Cloud: provider, Pool: pool, Name: r.Pool, Version: r.Version, Retires: true}
 }
 
 // OfPromotion returns the change of the promotion of an existing version.
-func OfPromotion(p history.Promotion, provider cloud.Provider, pool cloud.PoolID, secrets Secrets) *Change {
+func OfPromotion(p history.Promotion, provider Cloud, pool cloud.PoolID, secrets Secrets) *Change {
 	return &Change{
 		Cloud: provider, Pool: pool, Name: p.Pool, Version: p.Version, To: p.Version, FromImage: p.From, Bootstrap: p.RemovesBootstrap,
 		Secrets: secrets, Prototype: p.Prototype,
@@ -66,7 +68,7 @@ func OfPromotion(p history.Promotion, provider cloud.Provider, pool cloud.PoolID
 }
 
 // OfRestoration returns the change of a restoration: see PlanRestoration.
-func OfRestoration(shown cloud.RecipeChange, provider cloud.Provider, name string) *Change {
+func OfRestoration(shown cloud.RecipeChange, provider Cloud, name string) *Change {
 	return &Change{Cloud: provider, Pool: shown.Pool, Name: name, Shown: &shown}
 }
 
@@ -85,7 +87,7 @@ func (c *Change) MayWrite(ctx context.Context) (cloud.RecipeChange, error) {
 // Result is the result of a pass.
 type Result struct {
 	// Did is the step of the pass; Done if nothing is left to do.
-	Did Action
+	Did Decision
 	// Saved names the Secret with the lost parts of the recipe; empty if there are none.
 	Saved string
 	// After is the pause before the next pass.
@@ -95,7 +97,7 @@ type Result struct {
 }
 
 // Done reports whether nothing is left to do.
-func (r Result) Done() bool { return r.Did == Done }
+func (r Result) Done() bool { return r.Did.Do == Done }
 
 const (
 	// pollInterval is the pause between two passes, because a cloud may show a write with a delay.
@@ -114,10 +116,10 @@ func (c *Change) Pass(ctx context.Context) (Result, error) {
 		return Result{After: pollInterval}, err
 	}
 	r := Result{Did: next(w.facts), Saved: w.secret, After: pollInterval}
-	switch r.Did {
+	switch r.Did.Do {
 	case Done:
 		r.After = 0
-	case Stop:
+	case Fail:
 		err = c.stopped(w)
 	case Tag:
 		err = c.Cloud.TagImage(ctx, c.ref(c.Version), c.Tags)
@@ -227,28 +229,24 @@ func tagged(image cloud.Image, tags map[string]string) bool {
 // Run makes passes until nothing is left to do. wait makes the pauses. Run returns an error after maxAttempts passes with
 // the same step, because the cloud accepts the change but does not show it.
 func (c *Change) Run(ctx context.Context, wait func(context.Context, time.Duration) error) (Result, error) {
-	saved, last, again := "", Done, 0
-	for {
+	var last Result
+	err := step.Run(step.Limits{Times: maxAttempts}, func() (step.Pass[Action, Reason], error) {
 		r, err := c.Pass(ctx)
-		if r.Saved == "" {
-			r.Saved = saved
-		}
-		saved = r.Saved
-		if err != nil || r.Done() {
-			return r, err
-		}
-		if again++; r.Did != last {
-			last, again = r.Did, 1
-		}
-		if again == maxAttempts && r.Conflict != nil {
-			return r, fmt.Errorf("the pool changed during each attempt; run the same command again: %w", r.Conflict)
-		}
-		if again == maxAttempts {
-			return r, fmt.Errorf("the cloud accepted the change of pool %s %d times, but the change is not visible: run `kamino history %s`, or run the same command again",
-				c.Name, again, c.Name)
-		}
-		if err := wait(ctx, r.After); err != nil {
-			return r, err
-		}
+		r.Saved = cmp.Or(r.Saved, last.Saved)
+		last = r
+		return step.Pass[Action, Reason]{Decision: r.Did, Done: r.Done(), After: r.After}, err
+	}, func(pause time.Duration) error { return wait(ctx, pause) })
+	if unseen := (*step.NoChange)(nil); errors.As(err, &unseen) {
+		return last, c.unseen(last, unseen.Times)
 	}
+	return last, err
+}
+
+// unseen is the error of a run whose step shows no change.
+func (c *Change) unseen(last Result, times int) error {
+	if last.Conflict != nil {
+		return fmt.Errorf("the pool changed during each attempt; run the same command again: %w", last.Conflict)
+	}
+	return fmt.Errorf("the cloud accepted the change of pool %s %d times, but the change is not visible: "+
+		"run `kamino history %s`, or run the same command again", c.Name, times, c.Name)
 }

@@ -44,24 +44,24 @@ func newTestEnv(t *testing.T) *testEnv {
 // kinds lists the changes, each with the state after the change.
 var kinds = []struct {
 	name string
-	of   func(*testEnv, cloud.Provider) *Change
+	of   func(*testEnv, Cloud) *Change
 	want func(*testEnv) error
 }{
-	{"rollback", func(s *testEnv, c cloud.Provider) *Change {
+	{"rollback", func(s *testEnv, c Cloud) *Change {
 		return OfRollback(history.Rollback{Pool: "pool1", From: bad, To: old, Tags: map[string]string{cloud.TagQuarantined: "panics", cloud.TagRolledBackTo: old}}, c, s.pool)
 	}, func(s *testEnv) error {
 		return errors.Join(s.names(old), s.carries(bad, map[string]string{cloud.TagQuarantined: "panics", cloud.TagRolledBackTo: old}))
 	}},
-	{"a rollback that is taken back", func(s *testEnv, c cloud.Provider) *Change {
+	{"a rollback that is taken back", func(s *testEnv, c Cloud) *Change {
 		s.cloud.ChangeRecipe(s.pool, "memory:///pools/pool1/versions/"+old)
 		return OfRollback(history.Rollback{Pool: "pool1", From: old, To: bad}, c, s.pool)
 	}, func(s *testEnv) error { return errors.Join(s.names(bad), s.carries(old, nil)) }},
-	{"quarantine", func(s *testEnv, c cloud.Provider) *Change {
+	{"quarantine", func(s *testEnv, c Cloud) *Change {
 		return OfMark(history.Mark{Pool: "pool1", Version: old, Tags: map[string]string{cloud.TagQuarantined: "why"}}, c, s.pool)
 	}, func(s *testEnv) error {
 		return errors.Join(s.names(bad), s.carries(old, map[string]string{cloud.TagQuarantined: "why"}))
 	}},
-	{"retirement", func(s *testEnv, c cloud.Provider) *Change {
+	{"retirement", func(s *testEnv, c Cloud) *Change {
 		return OfRetirement(history.Retirement{Pool: "pool1", Version: old}, c, s.pool)
 	}, func(s *testEnv) error {
 		if image := s.image(old); image.State != cloud.Absent && image.State != cloud.Deleting {
@@ -69,12 +69,12 @@ var kinds = []struct {
 		}
 		return s.names(bad)
 	}},
-	{"promotion", func(s *testEnv, c cloud.Provider) *Change {
+	{"promotion", func(s *testEnv, c Cloud) *Change {
 		s.cloud.ChangeRecipe(s.pool, "ubuntu:2204", "customData")
 		return OfPromotion(history.Promotion{Pool: "pool1", Version: bad, Prototype: "pool1-" + bad, From: "ubuntu:2204", RemovesBootstrap: true}, c, s.pool,
 			Secrets{Kube: s.kube, Namespace: "kamino-system"})
 	}, func(s *testEnv) error { return errors.Join(s.names(bad), s.checkSaved()) }},
-	{"restoration", func(s *testEnv, c cloud.Provider) *Change {
+	{"restoration", func(s *testEnv, c Cloud) *Change {
 		s.cloud.ChangeRecipe(s.pool, "generic", "customData", "extension cse")
 		return OfRestoration(restorationOf(s.T, s.cloud, s.pool, bad), c, "pool1")
 	}, func(s *testEnv) error { return s.has(restored) }},
@@ -228,7 +228,7 @@ func TestRecipeChangeOfAnotherClientStays(t *testing.T) {
 		}
 		s.cloud.ChangeRecipe(s.pool, "ubuntu:2204")
 		r, err := change.Run(t.Context(), func(context.Context, time.Duration) error { return nil })
-		if !errors.Is(err, ErrElsewhere) || r.Did != Stop {
+		if !errors.Is(err, ErrElsewhere) || r.Did != fail(RecipeChanged) {
 			t.Errorf("after %d passes: %+v, %v", passes, r, err)
 		}
 		if quarantined := s.image(bad).Tags[cloud.TagQuarantined] != ""; quarantined != (passes == 1) {
@@ -251,7 +251,7 @@ func TestInvisibleChangeIsAnError(t *testing.T) {
 				return memory.Pass()
 			})
 			pauses := 0
-			provider := cloud.Provider(faulty)
+			provider := Cloud(faulty)
 			if loss.Err == nil {
 				provider = ignoringCloud{faulty}
 			}

@@ -87,9 +87,9 @@ var customData = cloud.RecipeField{Kind: cloud.CustomData}
 func Loses(change cloud.RecipeChange) bool { return cloud.HasField(change.Removes, customData) }
 
 // Rehearse plans the restoration from a change's backup and a copy, so that refusals are known before the change.
-func Rehearse(ctx context.Context, provider cloud.Provider, change cloud.RecipeChange, data []byte) ([]cloud.Refusal, error) {
+func Rehearse(ctx context.Context, provider restorer, change cloud.RecipeChange, data []byte) ([]cloud.Refusal, error) {
 	saved := cloud.Saved{Backup: change.Backup, Given: map[string][]byte{customData.String(): data}}
-	back, err := OfRestoration(cloud.RecipeChange{Pool: change.Pool, Restores: &saved}, provider, "").MayWrite(ctx)
+	back, err := provider.RestoreChange(ctx, change.Pool, saved)
 	return back.Refusals, err
 }
 

@@ -17,7 +17,7 @@ const cleanupTimeout = 5 * time.Second
 // CustomDataKeeper keeps a copy of the pool's customData for a capture. Clouds do not return customData.
 type CustomDataKeeper struct {
 	Secrets
-	Cloud cloud.Provider
+	Cloud Keeper
 	// CustomData is the user's file; nil without a file, and then the capture begins as any other.
 	CustomData []byte
 	// Say writes messages about the copy for the user.

@@ -1,5 +1,12 @@
 package recipe
 
+import "github.com/kamino-dev/kamino/internal/step"
+
+// Decision is one step of a Change, or a failure with its reason.
+type Decision = step.Decision[Action, Reason]
+
+var do, _, fail = step.Verbs[Action, Reason]()
+
 // Action is one step of a Change.
 type Action string
 
@@ -15,9 +22,15 @@ const (
 	Point Action = "Point"
 	// Delete deletes the version.
 	Delete Action = "Delete"
-	// Stop: another client changed the recipe since the decision. No further step is done.
-	Stop Action = "Stop"
+	// Fail: no further step is done.
+	Fail Action = step.Fail
 )
+
+// Reason is the cause of a failure.
+type Reason string
+
+// RecipeChanged: another client changed the recipe since the decision.
+const RecipeChanged Reason = "RecipeChanged"
 
 // state is the state of a pool's recipe relative to the decision.
 type state string
@@ -46,18 +59,18 @@ type facts struct {
 
 // next returns the next step, backwards from the goal, so that finished steps are not repeated. Tags come first: after a crash
 // a quarantined version is visibly in use, and no promotion uses the version again.
-func next(f facts) Action {
+func next(f facts) Decision {
 	switch {
 	case f.points && f.recipe == other:
-		return Stop
+		return fail(RecipeChanged)
 	case f.tags && !f.tagged && !f.gone:
-		return Tag
+		return do(Tag)
 	case f.points && f.recipe != wanted && f.loses && !f.saved:
-		return Save
+		return do(Save)
 	case f.points && f.recipe != wanted:
-		return Point
+		return do(Point)
 	case f.deletes && !f.deleted:
-		return Delete
+		return do(Delete)
 	}
-	return Done
+	return do(Done)
 }

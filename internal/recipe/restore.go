@@ -42,7 +42,7 @@ type Restoration struct {
 
 // PlanRestoration finds the saved recipe and plans its restoration. It changes nothing. A missing or untrusted saved
 // recipe returns a cluster.Refused.
-func PlanRestoration(ctx context.Context, provider cloud.Provider, secrets Secrets, h history.History, prototypes []v1alpha1.Prototype, w RestoreRequest) (Restoration, error) {
+func PlanRestoration(ctx context.Context, provider restorer, secrets Secrets, h history.History, prototypes []v1alpha1.Prototype, w RestoreRequest) (Restoration, error) {
 	all, err := secrets.Find(ctx, h.Pool, h.PoolID, prototypes)
 	if err != nil {
 		return Restoration{}, err
@@ -60,8 +60,7 @@ func PlanRestoration(ctx context.Context, provider cloud.Provider, secrets Secre
 	if saved.Given, err = callerParts(ctx, secrets, c.Saved, w); err != nil {
 		return Restoration{}, err
 	}
-	change := OfRestoration(cloud.RecipeChange{Pool: h.PoolID, Restores: &saved}, provider, h.Pool)
-	if c.Change, err = change.MayWrite(ctx); err != nil {
+	if c.Change, err = provider.RestoreChange(ctx, h.PoolID, saved); err != nil {
 		return Restoration{}, err
 	}
 	c.Refusals = slices.Concat(h.RefuseRestore(), c.Change.Refusals)

@@ -70,7 +70,7 @@ func (s *restoreEnv) saveRecipe(version, prototype string, backup []byte) error 
 	return s.secrets.Save(s.Context(), name, Owner{Prototype: prototype, Pool: "pool1", PoolID: s.pool, Version: version}, backup, nil)
 }
 
-func (s *restoreEnv) planRestore(provider cloud.Provider, w RestoreRequest) (Restoration, error) {
+func (s *restoreEnv) planRestore(provider Cloud, w RestoreRequest) (Restoration, error) {
 	return PlanRestoration(s.Context(), provider, s.secrets, s.history, nil, w)
 }
 

@@ -125,7 +125,7 @@ func (a *alertEnv) run() {
 func (a *alertEnv) runWith(c *cluster.Connection) {
 	k := &Controller{
 		Options: Options{Namespace: "default", PodNamespace: "default", Image: "kamino:test", Now: a.clock.Now, Log: logr.Discard()},
-		Cluster: c, Cloud: a.cloud, Counts: a.counts, Health: "0", Metrics: "0", Pprof: "0",
+		Cluster: c, Cloud: a.cloud.Provider, Counts: a.counts, Health: "0", Metrics: "0", Pprof: "0",
 		ClusterName: "test", Endpoints: a.endpoints,
 	}
 	ctx, cancel := context.WithCancel(context.Background())

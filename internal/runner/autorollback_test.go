@@ -96,7 +96,7 @@ func TestARollbackOutlivesItsProcess(t *testing.T) {
 		}
 	}
 	counting := memory.NewFaulty(memoryCloud, nil)
-	run(counting)
+	run(counting.Provider)
 	want(memoryCloud, id, "nothing is lost")
 	outcomes := map[string]memory.Outcome{
 		"lost before": memory.FailBefore(cloud.Unavailable), "lost behind": memory.FailAfter(cloud.Unavailable),
@@ -111,7 +111,7 @@ func TestARollbackOutlivesItsProcess(t *testing.T) {
 					return memory.Pass()
 				}
 				return outcome
-			}))
+			}).Provider)
 			want(memoryCloud, id, fmt.Sprintf("%s, call %d, %s", call.Op, i, name))
 		}
 	}

@@ -68,19 +68,19 @@ func TestACaptureOutlivesItsPlaceInThePool(t *testing.T) {
 	left := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{ProviderID: "memory:///elsewhere/n"}}
 	connection := &cluster.Connection{Kube: fake.NewClientset(left)}
 	provider := memory.New(memory.Config{})
-	_, err := FindDonor(t.Context(), connection, provider, "n", nil)
+	_, err := FindDonor(t.Context(), connection, provider.Provider, "n", nil)
 	if !refused(err) || !strings.Contains(err.Error(), "node n belongs to no pool that can be captured, and nothing was changed: not an instance of a pool") {
 		t.Errorf("it is %v", err)
 	}
 	if !isGone(err) {
 		t.Error("a capture does not explain that")
 	}
-	_, err = FindDonor(t.Context(), connection, provider, "m", nil)
+	_, err = FindDonor(t.Context(), connection, provider.Provider, "m", nil)
 	if !refused(err) || !isGone(err) {
 		t.Errorf("of a Node that is gone it is %v", err)
 	}
 	left.Spec.ProviderID = ""
-	_, err = FindDonor(t.Context(), &cluster.Connection{Kube: fake.NewClientset(left)}, provider, "n", nil)
+	_, err = FindDonor(t.Context(), &cluster.Connection{Kube: fake.NewClientset(left)}, provider.Provider, "n", nil)
 	if !refused(err) || isGone(err) {
 		t.Errorf("of a node that is no cloud's it is %v", err)
 	}

@@ -65,7 +65,7 @@ func (k *Controller) Run(ctx context.Context) error {
 	}
 	provider := k.Counts.Provider(k.Cloud)
 	looks := policy.NewPoolCache(provider, k.Now)
-	observer := k.Counts.Observer(looks.Provider(), k.Log.WithName("metrics"))
+	observer := k.Counts.Observer(looks.Watcher(), k.Log.WithName("metrics"))
 	background, err := k.Cluster.Background()
 	if err != nil {
 		return err

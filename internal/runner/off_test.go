@@ -25,7 +25,7 @@ func TestANodeAloneIsNotReleasedWhileItIsOff(t *testing.T) {
 		}
 		return memory.Pass()
 	})
-	h := &Reservations{Cluster: &cluster.Connection{Kube: y.kube}, Cloud: provider, Now: y.clock.Now}
+	h := &Reservations{Cluster: &cluster.Connection{Kube: y.kube}, Cloud: provider.Provider, Now: y.clock.Now}
 	y.must(h.AdmitRelease(t.Context(), held, true, false))
 
 	n := y.node(held.Name)

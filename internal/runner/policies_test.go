@@ -178,8 +178,9 @@ func TestSelectedPools(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := policyStage(t, test.funcs, test.objects...)
 			p.Name = test.named
-			engine := &capture.Engine{Client: p.Cluster.Client, Kube: p.Cluster.Kube, Cloud: p.Pools.Cloud, Namespace: "kamino-system", Now: nowThen}
-			decider, err := NewDecider(t.Context(), p.Cluster, p.Pools.Cloud, engine, Options{Now: nowThen})
+			provider := p.Pools.Cloud.(*memory.Cloud).Provider
+			engine := &capture.Engine{Client: p.Cluster.Client, Kube: p.Cluster.Kube, Cloud: provider, Namespace: "kamino-system", Now: nowThen}
+			decider, err := NewDecider(t.Context(), p.Cluster, provider, engine, Options{Now: nowThen})
 			if err != nil {
 				t.Fatal(err)
 			}

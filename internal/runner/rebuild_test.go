@@ -117,8 +117,9 @@ type controllerProcess struct {
 	decider *policy.Decider
 }
 
-func (y *poolEnv) process(provider cloud.Provider) *controllerProcess {
+func (y *poolEnv) process(calls memory.Calls) *controllerProcess {
 	y.Helper()
+	provider := memory.Provider(calls)
 	c := &cluster.Connection{Client: y.api, Kube: y.kube, Config: apitest.Server(y.T)}
 	options := Options{Now: y.clock.Now, Log: logr.Discard()}
 	decider, err := NewDecider(y.Context(), c, provider, NewEngine(c, provider, options, nil), options)

@@ -41,7 +41,7 @@ func TestANodeThatIsOffIsNotReleased(t *testing.T) {
 		}
 		return memory.Pass()
 	})
-	h := &Reservations{Cluster: &cluster.Connection{Kube: y.kube}, Cloud: provider, Now: y.clock.Now}
+	h := &Reservations{Cluster: &cluster.Connection{Kube: y.kube}, Cloud: provider.Provider, Now: y.clock.Now}
 	refused := (*cluster.Refused)(nil)
 	if err := h.takeFromReplacement(t.Context(), "crowd-3", holder); !errors.As(err, &refused) || y.node("crowd-3").Annotations[v1alpha1.ReservationAnnotation] == "" {
 		t.Errorf("released: %v", err)
@@ -63,7 +63,7 @@ func TestReleaseAfterThePool(t *testing.T) {
 			y.must(err)
 			y.cloud.RemoveInstance(id)
 			y.cloud.DeletePool(pool)
-			h := &Reservations{Cluster: &cluster.Connection{Kube: y.kube}, Cloud: y.cloud, Now: y.clock.Now}
+			h := &Reservations{Cluster: &cluster.Connection{Kube: y.kube}, Cloud: y.cloud.Provider, Now: y.clock.Now}
 			if way == "replacement" {
 				err = h.takeFromReplacement(t.Context(), "crowd-3", holder)
 			} else {

@@ -123,7 +123,7 @@ func (s *testEnv) restart() {
 		s.hears(s.calls[len(s.calls)-1] + ": " + what)
 		return lost(s.cut, n, what)
 	})
-	provider := memory.NewFaulty(cloud.New(s.cloud.Disks(), recipes), func(c memory.Call) memory.Outcome {
+	provider := memory.NewFaulty(cloud.New(cloud.DisksOf(s.cloud.Disks()), cloud.RecipesOf(recipes)), func(c memory.Call) memory.Outcome {
 		s.hears(c.Op)
 		if slices.Contains(ofDisks, c.Op) {
 			return memory.Pass()
@@ -132,7 +132,7 @@ func (s *testEnv) restart() {
 		s.calls = append(s.calls, c.Op)
 		return lost(s.lose, n, c.Op)
 	})
-	s.engine = &capture.Engine{Client: s.objects, Kube: s.kube, Cloud: cloud.InCluster(provider, ourCluster), Image: "kamino:test", Now: s.clock.Now, Log: logr.Discard(), TrialObserver: s.workload}
+	s.engine = &capture.Engine{Client: s.objects, Kube: s.kube, Cloud: cloud.InCluster(provider.Provider, ourCluster), Image: "kamino:test", Now: s.clock.Now, Log: logr.Discard(), TrialObserver: s.workload}
 }
 
 func lost(by func(int, string) memory.Outcome, n int, what string) memory.Outcome {

@@ -259,7 +259,7 @@ func (p groupPool) harness() cloudtest.RecipesHarness {
 			List:        func(testing.TB) []cloud.InstanceID { return p.instances() },
 			SetUpgrades: func(_ testing.TB, automatic bool) { p.refreshes(automatic) },
 		},
-		Recipes: p.recipes(), ImageID: p.imageID,
+		Recipes: cloud.RecipesOf(p.recipes()), ImageID: p.imageID,
 		Publish: func(_ testing.TB, versions ...string) { p.publish(versions...) }, Look: p.amazon.disks.Instance,
 	}
 }

@@ -312,7 +312,7 @@ func (p machinePool) harness() cloudtest.RecipesHarness {
 				p.surge(map[bool]int{true: 1}[automatic])
 			},
 		},
-		Recipes: p.recipes(), ImageID: p.imageID,
+		Recipes: cloud.RecipesOf(p.recipes()), ImageID: p.imageID,
 		Publish: func(_ testing.TB, versions ...string) { p.publish(versions...) }, Look: p.instance,
 	}
 }

@@ -595,7 +595,7 @@ func (p *pool) ImageText(_ context.Context, _, native string) (string, error) {
 }
 
 // Groups implements capi.Images: this cloud has no groups.
-func (p *pool) Groups() cloud.PoolProvider { return nil }
+func (p *pool) Groups() cloud.PoolProvider { return cloud.PoolProvider{} }
 
 // VersionOf implements capi.Images.
 func (p *pool) VersionOf(line cloud.ImageFamily, image string) (version string, latest bool) {
@@ -673,7 +673,7 @@ func (p *pool) harness() cloudtest.RecipesHarness {
 				p.merge("MachineDeployment", p.name, fmt.Sprintf(`{"spec":{"rollout":{"strategy":{"type":%q}}}}`, strategy))
 			},
 		},
-		Recipes: p.recipes(), ImageID: p.imageID,
+		Recipes: cloud.RecipesOf(p.recipes()), ImageID: p.imageID,
 		Publish: func(_ testing.TB, versions ...string) { p.publish(versions...) }, Look: p.instance,
 	}
 }

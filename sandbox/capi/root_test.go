@@ -24,7 +24,7 @@ func TestRootVolumeBelowDisk(t *testing.T) {
 	p.merge("MachineDeployment", p.name, `{"spec":{"template":{"spec":{"infrastructureRef":{"name":"workers-2"}}}}}`)
 
 	pool, donor := p.pool.id(), p.instances()[0]
-	both := cloud.New(p.amazon.disks, p.recipes())
+	both := cloud.New(cloud.DisksOf(p.amazon.disks), cloud.RecipesOf(p.recipes()))
 	isRefused := func(what string, all []cloud.Refusal, err error) {
 		t.Helper()
 		if err != nil || !slices.ContainsFunc(all, func(r cloud.Refusal) bool {

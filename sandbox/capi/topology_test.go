@@ -383,7 +383,9 @@ func TestRightsOfTopologies(t *testing.T) {
 	t.Parallel()
 	elsewhere := strings.ReplaceAll(class, "NAMESPACE", "NAMESPACE-classes")
 	p := newTopology(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: NAMESPACE-classes}\n---\n"+elsewhere, strings.Replace(classy, "{name: class}", "{name: class, namespace: NAMESPACE-classes}", 1), 3)
-	rules, err := capi.Rules(cloud.Description{Name: "aws", NewDisks: func(context.Context, cloud.Config) (cloud.ImageProvider, string, error) { return nil, "", nil }})
+	rules, err := capi.Rules(cloud.Description{Name: "aws", NewDisks: func(context.Context, cloud.Config) (cloud.ImageProvider, string, error) {
+		return cloud.ImageProvider{}, "", nil
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

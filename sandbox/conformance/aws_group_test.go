@@ -97,7 +97,7 @@ func (w *amazonGroup) list() []cloud.InstanceID {
 
 func (w *amazonGroup) harness() cloudtest.Harness {
 	return cloudtest.Harness{
-		Provider: cloud.New(w.disks, w.recipes), Pool: w.pool, Instances: w.ids, Missing: cloud.InstanceID("aws:///" + awsRegion + "a/i-00000000000000000"),
+		Provider: cloud.New(cloud.DisksOf(w.disks), cloud.RecipesOf(w.recipes)), Pool: w.pool, Instances: w.ids, Missing: cloud.InstanceID("aws:///" + awsRegion + "a/i-00000000000000000"),
 		RoomUnknown: true, Advance: func(testing.TB) { w.advance(10 * time.Second) }, Looks: 2000,
 		List:          func(testing.TB) []cloud.InstanceID { return w.list() },
 		PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { w.must(w.server.Shutdown(w.Context(), path.Base(string(id)))) },

@@ -29,7 +29,7 @@ func groupFrom(t *testing.T, change func(*aws.Platform)) *amazonGroup {
 // preflight returns the reasons of both halves against a capture of the first instance.
 func (w *amazonGroup) preflight() (reasons []string, all []cloud.Refusal) {
 	w.Helper()
-	all, err := cloud.New(w.disks, w.recipes).Preflight(w.Context(), cloud.PreflightSpec{Pool: w.pool, Instance: w.ids[0], Version: "2026.03.20"})
+	all, err := cloud.New(cloud.DisksOf(w.disks), cloud.RecipesOf(w.recipes)).Preflight(w.Context(), cloud.PreflightSpec{Pool: w.pool, Instance: w.ids[0], Version: "2026.03.20"})
 	w.must(err)
 	for _, r := range all {
 		reasons = append(reasons, r.Reason)

@@ -442,7 +442,7 @@ func TestAWSPolicyByTags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(day.Add(-20 * time.Hour)))
 		w := newNarrow(t, newWire(), p)
-		refusals, err := cloud.New(w.disks, w.recipes).Preflight(t.Context(), cloud.PreflightSpec{Pool: w.pool, Instance: w.ids[0], Version: version})
+		refusals, err := cloud.New(cloud.DisksOf(w.disks), cloud.RecipesOf(w.recipes)).Preflight(t.Context(), cloud.PreflightSpec{Pool: w.pool, Instance: w.ids[0], Version: version})
 		w.must(err)
 		if !slices.ContainsFunc(refusals, func(r cloud.Refusal) bool { return r.Reason == cloud.PermissionMissing }) {
 			t.Errorf("a group without the tag: %+v", refusals)

@@ -104,7 +104,7 @@ func (w *amazonGroup) settle(fresh bool, policy v1alpha1.PrototypePolicySpec) *c
 	})
 	w.advance(time.Hour)
 	policy.Pools.Names, policy.Settings.Generalize.Profile = []string{awsGroup}, v1alpha1.ProfileEKS
-	return newController(ctx, &cloudEnv{t: w.T}, cloud.New(w.disks, w.recipes), nodes, prototypeOf(awsGroup, old, nodes[0]),
+	return newController(ctx, &cloudEnv{t: w.T}, cloud.New(cloud.DisksOf(w.disks), cloud.RecipesOf(w.recipes)), nodes, prototypeOf(awsGroup, old, nodes[0]),
 		&v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "common", UID: "uid-common", Generation: 1}, Spec: policy})
 }
 

@@ -153,7 +153,7 @@ func TestDisksOfAWS(t *testing.T) {
 				PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { w.must(w.server.Shutdown(t.Context(), path.Base(string(id)))) },
 				Console:       func(_ testing.TB, id cloud.InstanceID, text string) { w.fleet.SetConsole(path.Base(string(id)), text) },
 			},
-			Disks: w.disks, Family: amazonLine, Requirements: cloud.ImageRequirements{Location: awsRegion, Nodes: 3},
+			Disks: cloud.DisksOf(w.disks), Family: amazonLine, Requirements: cloud.ImageRequirements{Location: awsRegion, Nodes: 3},
 		}
 	})
 }

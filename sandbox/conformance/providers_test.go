@@ -51,7 +51,7 @@ func TestImageProviderAlone(t *testing.T) {
 		pool, err := w.p.Pool(t.Context(), w.pool)
 		w.must(err)
 		return cloudtest.DisksHarness{
-			Harness: w.harness(), Disks: disks, Family: cloud.ImageFamily{Place: pool.Family.Place, Name: "lent"},
+			Harness: w.harness(), Disks: cloud.DisksOf(disks), Family: cloud.ImageFamily{Place: pool.Family.Place, Name: "lent"},
 			Requirements: cloud.ImageRequirements{Location: pool.Location, Traits: pool.Traits, Nodes: 3},
 		}
 	})
@@ -75,7 +75,7 @@ func TestDisksOfVMs(t *testing.T) {
 		h.Instances, h.Missing, h.List = ids, vmID("md-0-zzzzz"), nil
 		place := "/subscriptions/" + subscription + "/resourceGroups/" + strings.ToLower(group)
 		return cloudtest.DisksHarness{
-			Harness: h, Disks: disks, Family: cloud.ImageFamily{Place: place, Name: "capi.md-0"},
+			Harness: h, Disks: cloud.DisksOf(disks), Family: cloud.ImageFamily{Place: place, Name: "capi.md-0"},
 			Requirements: cloud.ImageRequirements{Location: location, Traits: map[string]string{"securityType": "Standard", "vmSize": "Standard_D2s_v5"}, Nodes: 3},
 		}
 	})
@@ -114,7 +114,7 @@ func TestPoolProviderAlone(t *testing.T) {
 		h := w.harness()
 		h.Pool = w.pool
 		return cloudtest.RecipesHarness{
-			Harness: h, Recipes: recipes, Look: disks.Instance,
+			Harness: h, Recipes: cloud.RecipesOf(recipes), Look: disks.Instance,
 			ImageID: func(version string) string {
 				return disks.ImageID(cloud.FamilyVersion{Family: line, Version: version})
 			},

@@ -114,7 +114,7 @@ func isTerraformWarned(t *testing.T, p cloud.Provider, id cloud.PoolID) bool {
 // refuses changes meanwhile, and the history shows the result.
 func TestTerraformUndoesPromotionOnAWS(t *testing.T) {
 	w := newGroup(t, atOnce, "1").suspendReplacement()
-	p, module := cloud.New(w.disks, w.recipes), awsConfiguration{image: awsImage, userData: "I2Nsb3VkLWNvbmZpZwpydW5jbWQ6IFtdCg=="}
+	p, module := cloud.New(cloud.DisksOf(w.disks), cloud.RecipesOf(w.recipes)), awsConfiguration{image: awsImage, userData: "I2Nsb3VkLWNvbmZpZwpydW5jbWQ6IFtdCg=="}
 	w.apply(module)
 	w.refreshed()
 	if !isTerraformWarned(t, p, w.pool) {
@@ -145,7 +145,7 @@ func TestTerraformUndoesPromotionOnAWS(t *testing.T) {
 // nothing, and a changed template keeps the image.
 func TestTerraformKeepsPromotionOnAWS(t *testing.T) {
 	w := newGroup(t, atOnce, "1").suspendReplacement()
-	p, tested := cloud.New(w.disks, w.recipes), awsConfiguration{image: awsImage, userData: "I2Nsb3VkLWNvbmZpZwo=", ignoresImage: true, namesLatest: true}
+	p, tested := cloud.New(cloud.DisksOf(w.disks), cloud.RecipesOf(w.recipes)), awsConfiguration{image: awsImage, userData: "I2Nsb3VkLWNvbmZpZwo=", ignoresImage: true, namesLatest: true}
 	w.promoted("2026.03.14")
 	before := w.list()
 	if w.apply(tested) || !slices.Equal(w.list(), before) {

@@ -1,24 +1,11 @@
 package plan
 
-import "fmt"
+import "github.com/kamino-dev/kamino/internal/step"
 
 // Decision is one action, with the reason of a wait or a failure.
-type Decision struct {
-	Do  Action
-	Why Reason
-}
+type Decision = step.Decision[Action, Reason]
 
-// String reads as "Wait: Proof", "Fail: DrainTimeout" or "Cordon".
-func (d Decision) String() string {
-	if d.Why == "" {
-		return string(d.Do)
-	}
-	return fmt.Sprintf("%s: %s", d.Do, d.Why)
-}
-
-func do(a Action) Decision   { return Decision{Do: a} }
-func wait(r Reason) Decision { return Decision{Do: Wait, Why: r} }
-func fail(r Reason) Decision { return Decision{Do: Fail, Why: r} }
+var do, wait, fail = step.Verbs[Action, Reason]()
 
 // Action is the effect of one pass of a capture.
 type Action string
@@ -26,7 +13,7 @@ type Action string
 // The actions in the order of a capture that meets no trouble.
 const (
 	// Wait changes nothing; Why is the awaited event.
-	Wait Action = "Wait"
+	Wait Action = step.Wait
 	// Refuse ends a capture that has not begun.
 	Refuse Action = "Refuse"
 	// Look creates the pod that inspects the donor's disk while the donor serves.
@@ -112,7 +99,7 @@ const (
 	// Succeed ends the capture with success.
 	Succeed Action = "Succeed"
 	// Fail records the failure with its reason. The donor is released next.
-	Fail Action = "Fail"
+	Fail Action = step.Fail
 	// DeleteImage removes an unfinished image version.
 	DeleteImage Action = "DeleteImage"
 	// Close ends a capture that failed or is being deleted, after the removal of all leftovers.

@@ -37,7 +37,7 @@ var mutants = []mutant{
 	})},
 	{"refuses and leaves the pod that looked", func(f Facts) Decision {
 		if d := Next(f); d.Do == DeletePod && f.Refused && !f.isHeld() && !f.Failed && !f.Deleting {
-			return Decision{Do: Refuse}
+			return do(Refuse)
 		}
 		return Next(f)
 	}},
@@ -48,7 +48,7 @@ var mutants = []mutant{
 	{"evicts without protection", with(func(f *Facts) { f.Hold.Protected = true })},
 	{"generalizes a donor that still has pods", with(func(f *Facts) { f.Donor.Drained = true })},
 	{"makes the pod before the order", instead(Order, Generalize, always)},
-	{"stops before the proof", replace(Decision{Wait, ForProof}, Decision{Do: TakeSnapshot})},
+	{"stops before the proof", replace(wait(ForProof), do(TakeSnapshot))},
 	{"copies a disk without proof", with(func(f *Facts) { f.Disk.Proven = f.Disk.Proven || f.Disk.Touched && f.Donor.Power == Off })},
 	{"acts on a proof that its pod may take back", func(f Facts) Decision {
 		if d := Next(f); d.Do == DeleteOrder && f.Disk.Proven && f.Image.Snapshot == Absent {
@@ -64,7 +64,7 @@ var mutants = []mutant{
 	{"stops what is powering itself off", with(func(f *Facts) { f.Disk.PoweringOff = false })},
 	{"leaves a donor to its powering off for good", func(f Facts) Decision {
 		if d := Next(f); d.Do == Stop && f.Disk.Proven {
-			return Decision{Wait, ForPowerOff}
+			return wait(ForPowerOff)
 		}
 		return Next(f)
 	}},
@@ -72,38 +72,38 @@ var mutants = []mutant{
 	{"starts before it is written down", instead(Return, Start, always)},
 	{"starts while the pod is there", func(f Facts) Decision {
 		if d := Next(f); d.Do == DeletePod && f.Donor.Power == Off && !f.Hold.Returning {
-			return Decision{Do: Return}
+			return do(Return)
 		}
 		return Next(f)
 	}},
 	{"stops a donor that comes back", func(f Facts) Decision {
 		if d := Next(f); d.Why == ForReady && d.Do == Wait {
-			return Decision{Do: Stop}
+			return do(Stop)
 		}
 		return Next(f)
 	}},
 	{"publishes while it holds the donor", func(f Facts) Decision {
 		if f.Image.Snapshot == Complete && f.Image.Version == Absent && f.isHeld() && !f.Failed && !f.Deleting {
-			return Decision{Do: Publish}
+			return do(Publish)
 		}
 		return Next(f)
 	}},
 	{"keeps the donor until the image is made", func(f Facts) Decision {
 		if d := Next(f); f.Image.Snapshot == Complete && d.Do == Unprotect {
-			return Decision{Wait, ForImage}
+			return wait(ForImage)
 		}
 		return Next(f)
 	}},
 	{"holds the donor one step too long", instead(Start, Wait, always)},
 	{"releases without waiting for Ready", func(f Facts) Decision {
 		if d := Next(f); d.Why == ForReady {
-			return Decision{Do: Release}
+			return do(Release)
 		}
 		return Next(f)
 	}},
 	{"releases a disturbed donor without a boot", func(f Facts) Decision {
 		if d := Next(f); d.Do == Stop && (f.Failed || f.Deleting) {
-			return Decision{Do: Release}
+			return do(Release)
 		}
 		return Next(f)
 	}},
@@ -113,11 +113,11 @@ var mutants = []mutant{
 	{"forgets before it releases", instead(Release, Forget, func(f Facts) bool { return f.Hold.Recorded })},
 	{"gives up a donor that is off", func(f Facts) Decision {
 		if d := Next(f); d.Do == Start && f.Hold.ReadyOverdue {
-			return Decision{Do: Release}
+			return do(Release)
 		}
 		return Next(f)
 	}},
-	{"promotes an unfinished image", replace(Decision{Wait, ForImage}, Decision{Do: Promote})},
+	{"promotes an unfinished image", replace(wait(ForImage), do(Promote))},
 	{"promotes a quarantined image", with(func(f *Facts) { f.Image.Quarantined = false })},
 	{"promotes over a newer version", with(func(f *Facts) {
 		if f.Promotion.Recipe == RecipeNewer {
@@ -134,7 +134,7 @@ var mutants = []mutant{
 		}
 	})},
 	{"leaves the snapshot of a failure behind", instead(DeleteSnapshot, Close, always)},
-	{"deletes the snapshot too early", replace(Decision{Wait, ForImage}, Decision{Do: DeleteSnapshot})},
+	{"deletes the snapshot too early", replace(wait(ForImage), do(DeleteSnapshot))},
 	{"leaves the pod behind", with(func(f *Facts) {
 		if f.Failed {
 			f.Disk.Pod = NoPod
@@ -143,7 +143,7 @@ var mutants = []mutant{
 	{"leaves a broken image behind", instead(DeleteImage, Close, always)},
 	{"deletes an image that a recipe may name", func(f Facts) Decision {
 		if (f.Failed || f.Deleting) && f.Image.Version == Complete && !f.isHeld() {
-			return Decision{Do: DeleteImage}
+			return do(DeleteImage)
 		}
 		return Next(f)
 	}},
@@ -165,7 +165,7 @@ var mutants = []mutant{
 			f.Donor.Power = On
 		}
 	})},
-	{"waits for a stopped donor", replace(Decision{Fail, DonorStopped}, Decision{Wait, ForDonor})},
+	{"waits for a stopped donor", replace(fail(DonorStopped), wait(ForDonor))},
 	{"takes another holder's reservation away", with(func(f *Facts) {
 		if f.Hold.Lock == Theirs {
 			f.Hold.Lock = Overwritten
@@ -192,7 +192,7 @@ var mutants = []mutant{
 	{"begins again without its record", with(func(f *Facts) { f.Unrecorded = false })},
 	{"makes the pod again for a Node that is gone", func(f Facts) Decision {
 		if d := Next(f); d == fail(DonorGone) && f.Disk.Touched && f.Donor.Power == On {
-			return Decision{Do: Generalize}
+			return do(Generalize)
 		}
 		return Next(f)
 	}},
@@ -230,7 +230,7 @@ var instantMutants = []mutant{
 	}},
 	{"leaves a snapshot behind that is only taken", func(f Facts) Decision {
 		if d := Next(f); f.Image.Snapshot == Taken && d.Do == DeleteSnapshot {
-			return Decision{Do: Close}
+			return do(Close)
 		}
 		return Next(f)
 	}},
@@ -246,7 +246,7 @@ var leavingMutants = []mutant{
 	})},
 	{"removes a donor before its disk is copied", func(f Facts) Decision {
 		if d := Next(f); f.Leaving.Replaced && d.Why == ForSnapshot {
-			return Decision{Do: Remove}
+			return do(Remove)
 		}
 		return Next(f)
 	}},
@@ -270,7 +270,7 @@ var leavingMutants = []mutant{
 	{"removes the Node while its machine is there", instead(Remove, DeleteNode, always)},
 	{"deletes a Node that says it is Ready", func(f Facts) Decision {
 		if d := Next(f); f.Donor.Power == InstanceGone && d.Why == ForRemoval {
-			return Decision{Do: DeleteNode}
+			return do(DeleteNode)
 		}
 		return Next(f)
 	}},
@@ -284,7 +284,7 @@ var leavingMutants = []mutant{
 	{"removes what the Node does not know of", with(func(f *Facts) { f.Hold.Noted = f.Hold.Noted || f.Failed || f.Deleting })},
 	{"leaves a donor that the cloud keeps", func(f Facts) Decision {
 		if d := Next(f); d.Do == Remove && f.Hold.Overdue {
-			return Decision{Do: Release}
+			return do(Release)
 		}
 		return Next(f)
 	}},
@@ -386,9 +386,9 @@ func instead(due, wrong Action, when func(Facts) bool) planner {
 	return func(f Facts) Decision {
 		if d := Next(f); d.Do == due && when(f) {
 			if wrong == Wait {
-				return Decision{Wait, ForReady}
+				return wait(ForReady)
 			}
-			return Decision{Do: wrong}
+			return do(wrong)
 		}
 		return Next(f)
 	}

@@ -136,7 +136,7 @@ func (o *Options) Provider(ctx context.Context, described cloud.Description, log
 	}
 	p, source, err := described.New(ctx, config)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
 	log.V(1).Info("cloud", "name", described.Name, "credential", source)
 	return p, nil

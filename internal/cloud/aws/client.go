@@ -231,11 +231,6 @@ type PoolProvider struct {
 	capa bool
 }
 
-var (
-	_ cloud.ImageProvider = (*ImageProvider)(nil)
-	_ cloud.PoolProvider  = (*PoolProvider)(nil)
-)
-
 // New makes both halves of AWS with a common account. New makes no request.
 func New(c Config) (*ImageProvider, *PoolProvider) {
 	a := newAccount(c)
@@ -244,7 +239,7 @@ func New(c Config) (*ImageProvider, *PoolProvider) {
 
 // Groups implements cloud.ImageProvider for the groups that Cluster API's provider makes for AWSMachinePools.
 func (p *ImageProvider) Groups() cloud.PoolProvider {
-	return &PoolProvider{account: p.account, capa: true}
+	return cloud.RecipesOf(&PoolProvider{account: p.account, capa: true})
 }
 
 // recipe reads the recipe of a group.

@@ -34,13 +34,16 @@ func Describe() cloud.Description {
 		New: func(ctx context.Context, c cloud.Config) (cloud.Provider, string, error) {
 			disks, recipes, source, err := load(ctx, c)
 			if err != nil {
-				return nil, "", err
+				return cloud.Provider{}, "", err
 			}
-			return cloud.New(disks, recipes), source, nil
+			return cloud.New(cloud.DisksOf(disks), cloud.RecipesOf(recipes)), source, nil
 		},
 		NewDisks: func(ctx context.Context, c cloud.Config) (cloud.ImageProvider, string, error) {
 			disks, _, source, err := load(ctx, c)
-			return disks, source, err
+			if err != nil {
+				return cloud.ImageProvider{}, "", err
+			}
+			return cloud.DisksOf(disks), source, nil
 		},
 		Reasons: refusalReasons,
 		Grant:   policy,

@@ -48,24 +48,24 @@ func Describe() cloud.Description {
 		New: func(ctx context.Context, c cloud.Config) (cloud.Provider, string, error) {
 			config, err := configOf(c)
 			if err != nil {
-				return nil, "", err
+				return cloud.Provider{}, "", err
 			}
 			p, err := New(ctx, config)
 			if err != nil {
-				return nil, "", err
+				return cloud.Provider{}, "", err
 			}
 			return p, config.Source, nil
 		},
 		NewDisks: func(ctx context.Context, c cloud.Config) (cloud.ImageProvider, string, error) {
 			config, err := configOf(c)
 			if err != nil {
-				return nil, "", err
+				return cloud.ImageProvider{}, "", err
 			}
 			d, err := NewDisks(ctx, config)
 			if err != nil {
-				return nil, "", err
+				return cloud.ImageProvider{}, "", err
 			}
-			return d, config.Source, nil
+			return cloud.DisksOf(d), config.Source, nil
 		},
 		Reasons:   refusalReasons,
 		Grant:     role,

@@ -46,4 +46,4 @@ func (p *ImageProvider) ImageText(_ context.Context, _, native string) (string, 
 }
 
 // Groups returns nil: Cluster API's provider makes scale sets that Kamino handles as objects.
-func (*account) Groups() cloud.PoolProvider { return nil }
+func (*account) Groups() cloud.PoolProvider { return cloud.PoolProvider{} }

@@ -91,11 +91,6 @@ type account struct {
 	noZoneRedundancy map[string]bool
 }
 
-var (
-	_ cloud.ImageProvider = (*ImageProvider)(nil)
-	_ cloud.PoolProvider  = (*PoolProvider)(nil)
-)
-
 // clients of a subscription.
 type clients struct {
 	scaleSets   *armcompute.VirtualMachineScaleSetsClient
@@ -117,9 +112,9 @@ type clients struct {
 func New(_ context.Context, config Config) (cloud.Provider, error) {
 	shared, err := connect(config)
 	if err != nil {
-		return nil, err
+		return cloud.Provider{}, err
 	}
-	return cloud.New(&ImageProvider{shared, false}, &PoolProvider{shared}), nil
+	return cloud.New(cloud.DisksOf(&ImageProvider{shared, false}), cloud.RecipesOf(&PoolProvider{shared})), nil
 }
 
 // NewDisks makes the ImageProvider for another PoolProvider. Instances may be standalone VMs. NewDisks does no I/O.

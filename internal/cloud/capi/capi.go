@@ -43,7 +43,7 @@ type PoolProvider struct{ *clusterAccess }
 type clusterAccess struct {
 	cluster types.NamespacedName
 	images  Images
-	// groups is the PoolProvider of the cloud's groups behind machine pools; nil on clouds without such groups.
+	// groups is the PoolProvider of the cloud's groups behind machine pools; empty on clouds without such groups.
 	groups  cloud.PoolProvider
 	kube    *management
 	account kubernetes.Interface
@@ -54,8 +54,6 @@ type clusterAccess struct {
 	// machines are names of Machines by provider ID, from the last read.
 	machines map[cloud.InstanceID]string
 }
-
-var _ cloud.PoolProvider = (*PoolProvider)(nil)
 
 // New makes the PoolProvider. New does no I/O.
 func New(c Config) (*PoolProvider, error) {

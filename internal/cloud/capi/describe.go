@@ -22,13 +22,13 @@ func Describe(d cloud.Description, management *rest.Config, cluster types.Namesp
 	d.New = func(ctx context.Context, c cloud.Config) (cloud.Provider, string, error) {
 		half, source, err := disks(ctx, c)
 		if err != nil {
-			return nil, "", err
+			return cloud.Provider{}, "", err
 		}
 		recipes, err := New(Config{Management: management, Cluster: cluster, Images: half})
 		if err != nil {
-			return nil, "", err
+			return cloud.Provider{}, "", err
 		}
-		return cloud.New(half, recipes), source + ", and Cluster " + cluster.String() + " at " + management.Host, nil
+		return cloud.New(half, cloud.RecipesOf(recipes)), source + ", and Cluster " + cluster.String() + " at " + management.Host, nil
 	}
 	d.Reasons = WithReasons(d).Reasons
 	d.Remedies.Pool = "check that the MachineDeployment or MachinePool exists in namespace " + cluster.Namespace + " of the management cluster"

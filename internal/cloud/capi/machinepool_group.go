@@ -24,7 +24,7 @@ func (r inGroups) groupOf(ctx context.Context, v poolView) (*cloud.Pool, []cloud
 	}
 	const remedy = "wait until the provider has made the group, or check the object's conditions"
 	id := cloud.PoolID(v.template.text("spec", "providerID"))
-	if id == "" || r.groups == nil {
+	if id == "" || r.groups.IsEmpty() {
 		return nil, refuse(true, nil, reasonGroup, remedy, "%s does not name a group yet", v.template), nil
 	}
 	family, err := r.groups.Family(ctx, id)
@@ -56,7 +56,7 @@ func (v poolView) pendingInGroup() []cloud.Refusal {
 // grouped reports whether a Machine belongs to an instance in a group.
 func (r *clusterAccess) grouped(m object) bool {
 	owner, of := m.controller(), m.reference(pathMachineInfrastructure...)
-	if owner == nil || owner.Kind != kindPool || r.groups == nil {
+	if owner == nil || owner.Kind != kindPool || r.groups.IsEmpty() {
 		return false
 	}
 	for _, kind := range machinePoolKinds {
@@ -102,7 +102,7 @@ func (r inGroups) protectionOf(ctx context.Context, id cloud.InstanceID, of clou
 // protect protects a Machine's instance in its group, or removes the protection. Without a group hold does nothing.
 func (r inGroups) protect(ctx context.Context, op string, id cloud.InstanceID, token string) error {
 	_, inGroup := splitToken(token)
-	if inGroup == "" || token == cloud.TokenUnprotected && r.groups == nil {
+	if inGroup == "" || token == cloud.TokenUnprotected && r.groups.IsEmpty() {
 		return nil
 	}
 	if err := r.requireNotMoved(ctx, op); err != nil {

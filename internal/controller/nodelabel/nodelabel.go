@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 	"github.com/kamino-dev/kamino/internal/process"
 )
 
@@ -49,11 +50,17 @@ func (p Pace) orDefaults() Pace {
 	return p
 }
 
+// Cloud has the calls of a cloud.Provider about the pools of nodes.
+type Cloud interface {
+	membership.Registry
+	PoolName(id cloud.PoolID) string
+}
+
 // Labeler labels nodes. Metadata and Kube need the permissions to list, watch and patch Nodes.
 type Labeler struct {
 	Kube     kubernetes.Interface
 	Metadata metadata.Interface
-	Cloud    cloud.Provider
+	Cloud    Cloud
 	// Now is the clock; nil means time.Now.
 	Now  func() time.Time
 	Pace Pace

@@ -52,7 +52,7 @@ func newField(t *testing.T) *forgedCluster {
 			f.must(f.kube.Tracker().Add(n))
 		}
 	}
-	f.engine = &capture.Engine{Client: inmemory.New(f.clock.Now).Client(nil), Kube: f.kube, Cloud: f.cloud, Now: f.clock.Now, Log: logr.Discard()}
+	f.engine = &capture.Engine{Client: inmemory.New(f.clock.Now).Client(nil), Kube: f.kube, Cloud: f.cloud.Provider, Now: f.clock.Now, Log: logr.Discard()}
 	f.sweeper = &sweep.Sweeper{Held: f.reservedNodes, Orphan: f.engine.Orphan, Sweep: f.engine.SweepLeftovers, Now: f.clock.Now, Log: logr.Discard()}
 	return f
 }

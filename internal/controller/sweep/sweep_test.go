@@ -62,7 +62,7 @@ func newTestEnv(t *testing.T) *testEnv {
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.now)}}
 		s.must(s.api.Status().Update(t.Context(), n))
 	}
-	s.provider = cloud.InCluster(s.cloud, cluster.ID(s.kube))
+	s.provider = cloud.InCluster(s.cloud.Provider, cluster.ID(s.kube))
 	engine := &capture.Engine{Client: s.api, Kube: s.kube, Cloud: s.provider, Now: func() time.Time { return s.now }, Log: logr.Discard()}
 	s.sweeper = &sweep.Sweeper{
 		Held: s.reservedNodes, Orphan: engine.Orphan, Now: func() time.Time { return s.now }, Log: logr.Discard(),

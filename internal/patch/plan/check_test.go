@@ -1,179 +1,156 @@
 package plan
 
-import "testing"
+import (
+	"testing"
 
-// checkWorld is a model of a check: the facts, and what happens without Kamino.
-type checkWorld struct {
+	"github.com/kamino-dev/kamino/internal/testing/plantest"
+)
+
+// checkModel is a model of a check: the facts, and what happens without Kamino.
+type checkModel struct {
 	f CheckFacts
-	// key: the NodeOrder has its key. said: the pod has reported. age is the number of steps since the NodeOrder.
+	// key: the NodeOrder has its key. said: the pod has reported.
 	key, said bool
-	age       int
-	ended     string
+	closed    bool
 }
 
-const checkLimit = 6
+type checker = plantest.Planner[CheckFacts, Action, Reason]
 
-func (w checkWorld) observed() CheckFacts {
+// checkWorld is the model of a check on one node.
+func checkWorld() *plantest.Model[checkModel, CheckFacts, Action, Reason] {
+	m := &plantest.Model[checkModel, CheckFacts, Action, Reason]{
+		Facts: checkModel.observed, Effect: checkModel.effect, Cut: checkModel.cut, Progress: checkModel.progress, Later: checkModel.later,
+		Adverse: checkModel.adverse, Closed: func(w checkModel) bool { return w.closed }, Rules: plantest.Always(checkRules),
+	}
+	for _, n := range []Node{NodeReady, NodeNotReady} {
+		for _, pod := range []Pod{NoPod, PodFailed} {
+			m.Starts = append(m.Starts, checkModel{f: CheckFacts{Node: n, Pod: pod}})
+		}
+	}
+	return m
+}
+
+func (w checkModel) observed() CheckFacts {
 	f := w.f
-	f.Overdue = f.Order && w.age > checkLimit
+	f.Overdue = f.Overdue && f.Order
 	f.Reported = w.said && f.Order && f.Pod != NoPod
 	return f
 }
 
-// after returns the worlds after the action. A crash may end OrderCheck after each of its three writes.
-func (w checkWorld) after(d Decision) []checkWorld {
+func (w checkModel) effect(d Decision) checkModel {
 	switch d.Do {
 	case OrderCheck:
-		order := w
-		order.f.Order, order.f.Rebooted, order.key, order.said, order.age = true, false, false, false, 0
-		key := order
-		key.key = true
-		pod := key
-		pod.f.Pod = PodActive
-		return []checkWorld{w, order, key, pod}
+		w.f.Order, w.f.Overdue, w.f.Rebooted, w.said, w.key, w.f.Pod = true, false, false, false, true, PodActive
 	case DeletePod:
 		w.f.Pod = NoPod
 	case DeleteOrder:
-		key := w
-		key.key = false
 		w.f.Order, w.key = false, false
-		return []checkWorld{w, key}
 	case Believe, Fail:
-		w.ended = d.String()
+		w.closed = true
 	}
-	return []checkWorld{w}
+	return w
 }
 
-// changes are the worlds after an event on the node.
-func (w checkWorld) changes() []checkWorld {
-	all := []checkWorld{w}
-	add := func(change func(*checkWorld)) {
+// cut are the worlds after a crash between the writes of an action.
+func (w checkModel) cut(d Decision) []checkModel {
+	after := w.effect(d)
+	switch d.Do {
+	case OrderCheck:
+		after.f.Pod = w.f.Pod
+		order := after
+		order.key = false
+		return []checkModel{order, after}
+	case DeleteOrder:
+		after.f.Order = true
+		return []checkModel{after}
+	}
+	return nil
+}
+
+// progress lets the pod report, and the node become Ready.
+func (w checkModel) progress() checkModel {
+	switch {
+	case w.f.Pod == PodActive && w.f.Node == NodeReady && w.key && !w.f.Rebooted:
+		w.said = true
+	case w.f.Node == NodeNotReady:
+		w.f.Node = NodeReady
+	}
+	return w
+}
+
+func (w checkModel) later() checkModel {
+	w.f.Overdue = w.f.Order
+	return w
+}
+
+// adverse are the worlds after an event on the node.
+func (w checkModel) adverse() []checkModel {
+	var all []checkModel
+	add := func(change func(*checkModel)) {
 		next := w
 		change(&next)
 		all = append(all, next)
 	}
-	if w.f.Pod == PodActive && w.f.Node == NodeReady && w.key && !w.f.Rebooted {
-		add(func(n *checkWorld) { n.said = true })
-	}
+	add(func(n *checkModel) { n.f.Overdue = n.f.Order })
 	if w.f.Pod == PodActive {
-		add(func(n *checkWorld) { n.f.Pod = PodFailed })
-		add(func(n *checkWorld) { n.f.Rebooted, n.f.Pod = n.f.Order, PodFailed })
+		add(func(n *checkModel) { n.f.Pod = PodFailed })
+		add(func(n *checkModel) { n.f.Rebooted, n.f.Pod = n.f.Order, PodFailed })
 	}
 	if w.f.Node == NodeReady {
-		add(func(n *checkWorld) { n.f.Node = NodeNotReady })
-		add(func(n *checkWorld) { n.f.Node, n.f.Pod = NodeGone, NoPod })
-	}
-	if w.f.Node == NodeNotReady {
-		add(func(n *checkWorld) { n.f.Node = NodeReady })
-	}
-	for i := range all {
-		if all[i].f.Order {
-			all[i].age = min(all[i].age+1, checkLimit+1)
-		}
+		add(func(n *checkModel) { n.f.Node = NodeNotReady })
+		add(func(n *checkModel) { n.f.Node, n.f.Pod = NodeGone, NoPod })
 	}
 	return all
 }
 
-// breachOf returns the broken rule of a step; empty if the step keeps all rules.
-func breachOf(w checkWorld, d Decision) string {
-	f := w.observed()
-	switch {
-	case d.Do == Believe && !w.said:
-		return "believes without a report"
-	case d.Do == OrderCheck && (f.Order || f.Pod != NoPod || f.Node != NodeReady):
-		return "nodeorders twice, or without a Ready node"
-	case d.Do == Fail && f.Reported:
-		return "drops a report"
-	case d.Do == Fail && d.Why == "":
-		return "fails without a reason"
-	case d.Do == Wait && f.Order && !w.key && f.Overdue:
-		return "waits for a pod without a key for ever"
-	case d.Do == Wait && f.Overdue:
-		return "waits for ever"
-	case d.Do == DeletePod && f.Pod == NoPod:
-		return "deletes no pod"
-	case d.Do == DeletePod && f.Order:
-		return "ends a running check"
-	case d.Do == DeleteOrder && f.Pod != NoPod:
-		return "leaves a pod without an order"
-	case d.Do == Wait && f.Order && f.Pod != PodActive:
-		return "waits without a pod"
-	case d.Do == Fail && d.Why == CheckTimeout && !f.Overdue:
-		return "gives up early"
-	}
-	return ""
+var checkRules = []plantest.Rule[checkModel, Action, Reason]{
+	plantest.That("only a report is believed", "|Believe|", func(w checkModel, _ Decision) bool { return w.said }),
+	plantest.That("one order at a time, and for a Ready node", "|OrderCheck|", func(w checkModel, _ Decision) bool {
+		return !w.f.Order && w.f.Pod == NoPod && w.f.Node == NodeReady
+	}),
+	plantest.That("no report is dropped", "|Fail|", func(w checkModel, _ Decision) bool { return !w.observed().Reported }),
+	plantest.That("a failure has a reason", "|Fail|", func(_ checkModel, d Decision) bool { return d.Why != "" }),
+	plantest.That("a deadline ends each wait", "|Wait|", func(w checkModel, _ Decision) bool { return !w.observed().Overdue }),
+	plantest.That("only a running pod is waited for", "|Wait|", func(w checkModel, _ Decision) bool { return !w.f.Order || w.f.Pod == PodActive }),
+	plantest.That("only a pod that is left over is deleted", "|DeletePod|", func(w checkModel, _ Decision) bool { return w.f.Pod != NoPod && !w.f.Order }),
+	plantest.That("no pod is left without its order", "|DeleteOrder|", func(w checkModel, _ Decision) bool { return w.f.Pod == NoPod }),
+	plantest.That("a check has its time", "|Fail|", func(w checkModel, d Decision) bool { return d.Why != CheckTimeout || w.observed().Overdue }),
 }
 
-// exploreChecks walks all reachable worlds of a planner. It returns the broken rule, the number of worlds, and the ends.
-func exploreChecks(next func(CheckFacts) Decision) (breach string, worlds int, ends map[string]bool) {
-	ends = map[string]bool{}
-	var queue []checkWorld
-	for _, n := range []Node{NodeReady, NodeNotReady} {
-		for _, pod := range []Pod{NoPod, PodFailed} {
-			queue = append(queue, checkWorld{f: CheckFacts{Node: n, Pod: pod}})
-		}
-	}
-	seen := map[checkWorld]bool{}
-	for len(queue) > 0 {
-		w := queue[0]
-		queue = queue[1:]
-		if seen[w] {
-			continue
-		}
-		seen[w] = true
-		if w.ended != "" {
-			ends[w.ended] = true
-			continue
-		}
-		d := next(w.observed())
-		if breach := breachOf(w, d); breach != "" {
-			return breach, len(seen), ends
-		}
-		for _, a := range w.after(d) {
-			queue = append(queue, a.changes()...)
-		}
-	}
-	return "", len(seen), ends
-}
+// manyAdversities are more than the model of a check has worlds for.
+const manyAdversities = 20
 
 func TestEveryCheckEnds(t *testing.T) {
-	breach, worlds, ends := exploreChecks(NextCheck)
-	if breach != "" {
-		t.Fatal(breach)
+	m, ends := checkWorld(), map[Decision]bool{}
+	m.Visit = func(w checkModel) { ends[NextCheck(w.observed())] = true }
+	e := m.Explore(NextCheck, manyAdversities)
+	if e.Bad != nil {
+		t.Fatal(e.Bad)
 	}
 	for _, want := range []Decision{do(Believe), fail(NodeGoneAway), fail(Interrupted), fail(CheckFailed), fail(CheckTimeout)} {
-		if !ends[want.String()] {
-			t.Errorf("no check ends with %s: %v", want, ends)
+		if !ends[want] {
+			t.Errorf("no check ends with %s", want)
 		}
 	}
-	t.Logf("%d worlds, %d ends", worlds, len(ends))
+	t.Logf("%d worlds", e.Worlds)
 }
 
 // TestWrongChecksAreCaught: each wrong planner breaks a rule in a reachable world.
 func TestWrongChecksAreCaught(t *testing.T) {
-	without := func(change func(*CheckFacts)) func(CheckFacts) Decision {
-		return func(f CheckFacts) Decision { change(&f); return NextCheck(f) }
-	}
-	for name, next := range map[string]func(CheckFacts) Decision{
-		"believes every pod":          without(func(f *CheckFacts) { f.Reported = f.Reported || f.Pod == PodActive }),
-		"sees no report":              without(func(f *CheckFacts) { f.Reported = false }),
-		"has no deadline":             without(func(f *CheckFacts) { f.Overdue = false }),
-		"waits for a lost pod":        without(func(f *CheckFacts) { f.Pod = PodActive }),
-		"asks a node that is away":    without(func(f *CheckFacts) { f.Node = NodeReady }),
-		"forgets the order":           without(func(f *CheckFacts) { f.Order = false }),
-		"keeps the pod of an order":   without(func(f *CheckFacts) { f.Pod = NoPod }),
-		"gives up at once":            without(func(f *CheckFacts) { f.Overdue = true }),
-		"restarts with every failure": func(f CheckFacts) Decision { return orElse(NextCheck(f), CheckFailed, do(DeleteOrder)) },
-	} {
-		if breach, _, _ := exploreChecks(next); breach == "" {
-			t.Errorf("%s: no rule noticed", name)
-		}
-	}
-}
-
-func orElse(d Decision, why Reason, other Decision) Decision {
-	if d.Why == why {
-		return other
-	}
-	return d
+	without := func(change func(*CheckFacts)) checker { return plantest.With(NextCheck, change) }
+	plantest.Catch(t, plantest.Wrong[CheckFacts, Action, Reason]{
+		"believes every pod":        without(func(f *CheckFacts) { f.Reported = f.Reported || f.Pod == PodActive }),
+		"sees no report":            without(func(f *CheckFacts) { f.Reported = false }),
+		"has no deadline":           without(func(f *CheckFacts) { f.Overdue = false }),
+		"waits for a lost pod":      without(func(f *CheckFacts) { f.Pod = PodActive }),
+		"asks a node that is away":  without(func(f *CheckFacts) { f.Node = NodeReady }),
+		"forgets the order":         without(func(f *CheckFacts) { f.Order = false }),
+		"keeps the pod of an order": without(func(f *CheckFacts) { f.Pod = NoPod }),
+		"gives up at once":          without(func(f *CheckFacts) { f.Overdue = true }),
+		"fails without a reason":    plantest.Mute(NextCheck),
+		"restarts with every failure": plantest.Where(NextCheck, func(_ CheckFacts, d Decision) bool { return d.Why == CheckFailed },
+			do(DeleteOrder)),
+	}, func(next checker) *plantest.Exploration[checkModel, CheckFacts, Action, Reason] {
+		return checkWorld().Explore(next, manyAdversities)
+	})
 }

@@ -1,24 +1,11 @@
 package plan
 
-import "fmt"
+import "github.com/kamino-dev/kamino/internal/step"
 
 // Decision is one action, with the reason of a wait or a failure.
-type Decision struct {
-	Do  Action
-	Why Reason
-}
+type Decision = step.Decision[Action, Reason]
 
-// String reads as "Wait: Report", "Fail: PatchFailed" or "Cordon".
-func (d Decision) String() string {
-	if d.Why == "" {
-		return string(d.Do)
-	}
-	return fmt.Sprintf("%s: %s", d.Do, d.Why)
-}
-
-func do(a Action) Decision   { return Decision{Do: a} }
-func wait(r Reason) Decision { return Decision{Do: Wait, Why: r} }
-func fail(r Reason) Decision { return Decision{Do: Fail, Why: r} }
+var do, wait, fail = step.Verbs[Action, Reason]()
 
 // Action is the effect of one pass.
 type Action string
@@ -26,7 +13,7 @@ type Action string
 // The actions in the order of a patch without trouble.
 const (
 	// Wait changes nothing; Why is the awaited event.
-	Wait Action = "Wait"
+	Wait Action = step.Wait
 	// Cordon keeps new pods away. Evict requests one eviction for each remaining pod.
 	Cordon Action = "Cordon"
 	Evict  Action = "Evict"
@@ -54,7 +41,7 @@ const (
 	// Finish ends the patch with success.
 	Finish Action = "Finish"
 	// Fail records the failure with its reason.
-	Fail Action = "Fail"
+	Fail Action = step.Fail
 	// Quarantine records that the patch level failed, so that no other node boots the level.
 	Quarantine Action = "Quarantine"
 	// MarkFailed annotates the node: the patch failed.

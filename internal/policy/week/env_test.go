@@ -132,7 +132,7 @@ func (w *weekEnv) must(err error) {
 // restart is a new controller without memory. A decision runs concurrent calls, so a kill happens only between decisions.
 func (w *weekEnv) restart() {
 	w.engine = &capture.Engine{
-		Client: w.api, Kube: w.kube, Cloud: memory.NewFaulty(w.cloud, w.trouble(true)), Image: "kamino:test", MaxConcurrent: 1,
+		Client: w.api, Kube: w.kube, Cloud: memory.NewFaulty(w.cloud, w.trouble(true)).Provider, Image: "kamino:test", MaxConcurrent: 1,
 		PolicyConcurrent: func() int { return w.decider.MaxConcurrent() }, Now: w.clock.Now, Log: logr.Discard(), TrialObserver: witness{w},
 	}
 	provider := memory.NewFaulty(w.cloud, w.trouble(false))

@@ -25,8 +25,8 @@ func TestUnreservedNodeIsDropped(t *testing.T) {
 			if step.Refusal != nil {
 				reason, text = step.Refusal.Reason, step.Refusal.Message
 			}
-			if step.Action != Drop || reason != test.reason || !strings.Contains(text, test.says) {
-				t.Fatalf("%s: %+v: %s, %s: %s", name, n, step.Action, reason, text)
+			if step.Do != Drop || reason != test.reason || !strings.Contains(text, test.says) {
+				t.Fatalf("%s: %+v: %s, %s: %s", name, n, step.Do, reason, text)
 			}
 		}
 	}
@@ -41,11 +41,11 @@ func TestARebuildWithoutItsPolicy(t *testing.T) {
 		}
 		n.Unattended, n.PolicyGone = true, true
 		step := Next(n)
-		if !n.Asked && step.Action != ReturnToService {
-			t.Fatalf("%+v: %s, want %s", n, step.Action, ReturnToService)
+		if !n.Asked && step.Do != ReturnToService {
+			t.Fatalf("%+v: %s, want %s", n, step.Do, ReturnToService)
 		}
-		if n.Asked && !n.Cordoned && n.Ready && !n.Rebooted && step.Action != Keep {
-			t.Fatalf("%+v: %s, want %s", n, step.Action, Keep)
+		if n.Asked && !n.Cordoned && n.Ready && !n.Rebooted && step.Do != Keep {
+			t.Fatalf("%+v: %s, want %s", n, step.Do, Keep)
 		}
 	}
 }

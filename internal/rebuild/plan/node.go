@@ -4,14 +4,16 @@
 package plan
 
 import (
-	"fmt"
-	"strings"
 	"time"
 
-	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/wording"
+	"github.com/kamino-dev/kamino/internal/step"
 )
+
+// Decision is one action, with the reason of a wait or of a node that is not rebuilt.
+type Decision = step.Decision[Action, Reason]
+
+var do, wait, _ = step.Verbs[Action, Reason]()
 
 // Action is a step with a reserved node.
 type Action string
@@ -19,7 +21,7 @@ type Action string
 // The actions. Each action may be repeated.
 const (
 	// Wait: no action is needed for now.
-	Wait Action = "Wait"
+	Wait Action = step.Wait
 	// Take reserves the node and records its state. Choose returns the node.
 	Take Action = "Take"
 	// Cordon marks the node unschedulable.
@@ -58,6 +60,18 @@ const (
 	Elsewhere Answer = "Elsewhere"
 	// Denied: the cloud refuses the rebuild permanently.
 	Denied Answer = "Denied"
+)
+
+// Reason is the awaited event of a wait, or why a node is not rebuilt.
+type Reason string
+
+// The events that a rebuild waits for.
+const (
+	// ForTurn: the cloud rebuilds the instance later. ForRebuild: the cloud rebuilds the instance. ForBoot: the rebuilt
+	// instance is not Ready under its new boot.
+	ForTurn    Reason = "Turn"
+	ForRebuild Reason = "Rebuild"
+	ForBoot    Reason = "Boot"
 )
 
 // Reasons why a node is not rebuilt.
@@ -119,9 +133,9 @@ type Node struct {
 	Said   string
 }
 
-// Step is the next step of a node.
+// Step is the next step of a node, in words.
 type Step struct {
-	Action Action
+	Decision
 	// Hard deletes pods instead of evicting them.
 	Hard bool
 	// Blocked is true if a budget blocks an eviction for now.
@@ -132,93 +146,88 @@ type Step struct {
 	Refusal *cloud.Refusal
 }
 
-// Next returns the next step of a node. The cloud is asked only after the drain, except with AtOnce. The node is back
-// only under a new boot.
+// Next returns the next step of a node.
 func Next(n Node) Step {
+	d := decide(n)
+	s := Step{Decision: d, Hard: d.Do == Evict && n.Force && n.Overdue}
+	if d.Why == "" || d.Waits() {
+		s.Says = n.news(d)
+		return s
+	}
+	refusal := cloud.Refuse(string(d.Why), n.obstacle(d), n.remedy(d))
+	s.Says, s.Refusal = refusal.Message, &refusal
+	return s
+}
+
+// decide returns the next step of a node. The cloud is asked only after the drain, except with AtOnce. The node is back
+// only under a new boot.
+func decide(n Node) Decision {
 	switch {
 	case n.Gone:
-		return Step{Action: Drop, Says: "is gone, and needs no rebuild"}
+		return do(Drop)
 	case !n.Held:
 		return n.lost()
 	case n.PolicyGone && !n.Asked:
-		return refused(ReturnToService, PolicyGone, "returns to service without a rebuild: the policy is deleted", "create the policy again, or run `kamino rebuild`")
+		return Decision{Do: ReturnToService, Why: PolicyGone}
 	case n.Unattended && n.Asked && !n.Cordoned && n.Ready && !n.Rebooted:
-		return refused(Keep, InService, "was uncordoned during the rebuild, and accepts pods: Kamino leaves the node alone",
-			"run `kamino return-node "+n.Name+"` to keep the node, or cordon the node for the rebuild")
+		return Decision{Do: Keep, Why: InService}
 	case !n.Cordoned:
-		return Step{Action: Cordon, Says: "is cordoned"}
+		return do(Cordon)
 	case !n.Asked && !n.AtOnce && (n.Pods > 0 || len(n.Stuck) > 0):
 		return n.drain()
 	case n.Answer == Unasked:
-		return Step{Action: Ask}
+		return do(Ask)
 	}
 	return n.answered()
 }
 
 // lost returns the step of a node that this replacement does not hold.
-func (n Node) lost() Step {
+func (n Node) lost() Decision {
 	switch {
 	case n.Released:
-		return Step{Action: Drop, Says: "is released"}
+		return do(Drop)
 	case n.Unconfirmed:
-		return refused(Drop, Unconfirmed, "has a reservation without a Lease of Kamino, and is left alone",
-			"find the client that writes annotation "+v1alpha1.ReservationAnnotation+", then run `kamino return-node "+n.Name+" --node-only`")
-	case n.By == "":
-		return refused(Drop, ReservationLost, "is no longer reserved for this rebuild: annotation "+v1alpha1.ReservationAnnotation+" is gone", "find the client that works on the node")
+		return Decision{Do: Drop, Why: Unconfirmed}
 	}
-	return refused(Drop, ReservationLost, "is no longer reserved for this rebuild: the node is held by "+n.By, "wait until the holder releases the node")
+	return Decision{Do: Drop, Why: ReservationLost}
 }
 
-func (n Node) drain() Step {
+func (n Node) drain() Decision {
 	switch {
 	case len(n.Stuck) > 0:
-		return refused(ReturnToService, PodsStuck, "cannot be drained: "+strings.Join(n.Stuck, "; "), "remove the pods, or delete the pods with --force (settings.drain.force)")
+		return Decision{Do: ReturnToService, Why: PodsStuck}
 	case n.Overdue && !n.Force:
-		why := n.Blocked
-		if why == "" {
-			why = wording.Count(n.Pods, "pod") + " left"
-		}
-		return refused(ReturnToService, NotDrained, fmt.Sprintf("was not drained within %s: %s", n.DrainTime, why),
-			"remove the obstacle, or ignore budgets with --force (settings.drain.force)")
+		return Decision{Do: ReturnToService, Why: NotDrained}
 	}
-	return Step{Action: Evict, Hard: n.Force && n.Overdue, Says: "drains: " + wording.Count(n.Pods, "pod") + " left"}
+	return do(Evict)
 }
 
 // answered returns the step after the cloud's answer. A complete instance that stays Ready under its old boot until the
 // deadline was rebuilt before the reservation.
-func (n Node) answered() Step {
+func (n Node) answered() Decision {
 	switch {
 	case n.Answer == NoInstance:
-		return Step{Action: Drop, Says: "has no instance any more, and needs no rebuild"}
+		return do(Drop)
 	case n.Answer == Complete && n.Ready && (n.Rebooted || n.ReturnOverdue):
-		return Step{Action: Release, Says: "runs version " + n.To + " and is back in service"}
+		return do(Release)
 	case n.Answer == Elsewhere:
-		return n.stopped(RecipeChanged, "point the recipe at version "+n.To+" again, or start a rebuild with the version of the recipe")
+		return n.stopped(RecipeChanged)
 	case n.Answer == Denied:
-		return n.stopped(RebuildRefused, "correct the cause; `kamino doctor` names missing permissions")
+		return n.stopped(RebuildRefused)
 	case n.ReturnOverdue:
-		return refused(Keep, NodeNotReady, fmt.Sprintf("was not Ready again within %s, and stays cordoned", n.ReadyTime),
-			fmt.Sprintf("see `kubectl describe node %s`; the same command continues the rebuild", n.Name))
+		return Decision{Do: Keep, Why: NodeNotReady}
 	case n.Answer == Busy:
-		return Step{Action: Wait, Says: "waits: " + n.Said}
+		return wait(ForTurn)
 	case n.Answer == Complete:
-		return Step{Action: Wait, Says: "boots"}
+		return wait(ForBoot)
 	}
-	if n.Said != "" {
-		return Step{Action: Wait, Says: "is rebuilt again, because the cloud failed: " + n.Said}
-	}
-	return Step{Action: Wait, Says: "is being rebuilt from version " + n.To}
+	return wait(ForRebuild)
 }
 
 // stopped ends a node that the cloud does not rebuild. A node whose rebuild may have begun stays reserved.
-func (n Node) stopped(reason, remedy string) Step {
+func (n Node) stopped(why Reason) Decision {
 	if n.Asked {
-		return refused(Keep, reason, "is partly rebuilt, and stays cordoned: "+n.Said, remedy)
+		return Decision{Do: Keep, Why: why}
 	}
-	return refused(ReturnToService, reason, "returns to service without a rebuild: "+n.Said, remedy)
-}
-
-func refused(action Action, reason, obstacle, remedy string) Step {
-	r := cloud.Refuse(reason, obstacle, remedy)
-	return Step{Action: action, Says: r.Message, Refusal: &r}
+	return Decision{Do: ReturnToService, Why: why}
 }

@@ -23,7 +23,7 @@ func RunDisks(t *testing.T, fresh func(t *testing.T) DisksHarness) {
 	run(t, slices.Concat(instanceCases, snapshotCases, imageCases, snapshotListerCases), ofRecipes, func(t *testing.T) suite {
 		t.Helper()
 		h := fresh(t)
-		h.Pool, h.Provider = lentPool, cloud.New(h.Disks, stubRecipes{h: h})
+		h.Pool, h.Provider = lentPool, cloud.New(h.Disks, cloud.RecipesOf(stubRecipes{h: h}))
 		return suite{Harness: h.Harness, p: h.Provider}
 	})
 }

@@ -114,10 +114,10 @@ func mutated(mutate func(*memory.Cloud, *hooks)) (cloudtest.Harness, *memory.Clo
 		Unreadable: []string{"customData"}, Extensions: []string{"extension billing"},
 	})
 	a, b := c.AddInstance(pool, "a"), c.AddInstance(pool, "b")
-	h := hooks{Provider: c}
+	h := hooks{Provider: c.Provider}
 	mutate(c, &h)
 	return cloudtest.Harness{
-		Provider: h, Pool: pool, Instances: []cloud.InstanceID{a, b}, Missing: a + "-not", FoldsCase: true, Looks: 60,
+		Provider: memory.Provider(h), Pool: pool, Instances: []cloud.InstanceID{a, b}, Missing: a + "-not", FoldsCase: true, Looks: 60,
 		Advance:       func(testing.TB) { clock.Advance(time.Second) },
 		List:          func(testing.TB) []cloud.InstanceID { return c.InstanceIDs(pool) },
 		Generalize:    func(_ testing.TB, id cloud.InstanceID) { c.MarkGeneralized(id) },

@@ -38,7 +38,7 @@ func RunRecipes(t *testing.T, fresh func(t *testing.T) RecipesHarness) {
 		family, err := h.Recipes.Family(t.Context(), h.Pool)
 		must(t, err)
 		disks := &stubDisks{h: h, line: family}
-		h.Provider = cloud.New(disks, h.Recipes)
+		h.Provider = cloud.New(cloud.DisksOf(disks), h.Recipes)
 		return suite{Harness: h.Harness, p: h.Provider, publishes: func(t *testing.T, versions ...string) {
 			t.Helper()
 			h.Publish(t, versions...)

@@ -41,15 +41,15 @@ func TestRecipesMutant(t *testing.T) {
 	mutate := mutation(t)
 	cloudtest.RunRecipes(t, func(t *testing.T) cloudtest.RecipesHarness {
 		harness, c := mutated(mutate)
-		mutant := harness.Provider.(hooks)
-		harness.Provider = nil
+		mutant := harness.Provider.Versions.(hooks)
+		harness.Provider = cloud.Provider{}
 		family, err := c.Recipes().Family(t.Context(), harness.Pool)
 		if err != nil {
 			t.Fatal(err)
 		}
 		disks := c.Disks()
 		return cloudtest.RecipesHarness{
-			Harness: harness, Recipes: hookedRecipes{mutant, c.Recipes()}, Look: disks.Instance,
+			Harness: harness, Recipes: cloud.RecipesOf(hookedRecipes{mutant, c.Recipes()}), Look: disks.Instance,
 			ImageID: func(version string) string {
 				return disks.ImageID(cloud.FamilyVersion{Family: family, Version: version})
 			},

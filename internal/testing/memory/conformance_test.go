@@ -25,7 +25,7 @@ func TestConformance(t *testing.T) {
 				t.Parallel()
 				r := newRig(t, change)
 				return cloudtest.Harness{
-					Provider: r.Cloud, Pool: r.pool, Instances: []cloud.InstanceID{r.a, r.b},
+					Provider: r.Provider, Pool: r.pool, Instances: []cloud.InstanceID{r.a, r.b},
 					Node: func(_ testing.TB, id cloud.InstanceID) cloud.NodeValues {
 						return cloud.NodeValues{ProviderID: id, Annotations: map[string]string{memory.PoolAnnotation: "Pool1"}}
 					},
@@ -59,7 +59,7 @@ func TestImageProviderOnly(t *testing.T) {
 						PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { r.GuestPowerOff(id) },
 						Console:       func(_ testing.TB, id cloud.InstanceID, text string) { r.SetConsole(id, text) },
 					},
-					Disks: r.Disks(), Family: cloud.ImageFamily{Place: "memory:///elsewhere/", Name: "lent"}, Requirements: cloud.ImageRequirements{Location: "here", Nodes: 3},
+					Disks: cloud.DisksOf(r.Disks()), Family: cloud.ImageFamily{Place: "memory:///elsewhere/", Name: "lent"}, Requirements: cloud.ImageRequirements{Location: "here", Nodes: 3},
 				}
 			})
 		})

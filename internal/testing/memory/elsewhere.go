@@ -52,4 +52,4 @@ func (c *ImageProvider) ImageText(_ context.Context, _, native string) (string, 
 }
 
 // Groups returns nil: no controller builds its nodes in the pools here.
-func (c *ImageProvider) Groups() cloud.PoolProvider { return nil }
+func (c *ImageProvider) Groups() cloud.PoolProvider { return cloud.PoolProvider{} }

@@ -78,17 +78,31 @@ func RunUntilCrash(run func()) (crashed bool) {
 // Faulty is a provider that loses calls. Faulty is safe for concurrent use if Inject is.
 type Faulty struct {
 	cloud.Provider
-	inner  cloud.Provider
+	inner  cloud.Versions
 	inject func(Call) Outcome
 
 	mu    sync.Mutex
 	calls []Call
 }
 
-// NewFaulty wraps a provider with inject. A nil inject passes and counts all calls.
-func NewFaulty(provider cloud.Provider, inject func(Call) Outcome) *Faulty {
-	f := &Faulty{inner: provider, inject: inject}
-	f.Provider = cloud.Intercept(provider, f.intercept)
+// Calls are all calls of a cloud. A *Cloud has them, a *Faulty, a cloud.Provider, and doubles that embed one of these and replace
+// some calls.
+type Calls interface {
+	cloud.Machines
+	cloud.Pools
+	cloud.TrialBuilder
+	cloud.Versions
+}
+
+// Provider returns the provider with these calls.
+func Provider(calls Calls) cloud.Provider {
+	return cloud.Provider{Machines: calls, Pools: calls, TrialBuilder: calls, Versions: calls}
+}
+
+// NewFaulty wraps a cloud with inject. A nil inject passes and counts all calls.
+func NewFaulty(calls Calls, inject func(Call) Outcome) *Faulty {
+	f := &Faulty{inner: calls, inject: inject}
+	f.Provider = cloud.Intercept(Provider(calls), f.intercept)
 	return f
 }
 

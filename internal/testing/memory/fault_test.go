@@ -89,7 +89,7 @@ func TestLostCalls(t *testing.T) {
 	r := newRig(t)
 	f := memory.NewFaulty(r.Cloud, func(memory.Call) memory.Outcome { return memory.FailBefore(cloud.Unavailable) })
 	before := r.World()
-	callAll(t, f, r)
+	callAll(t, f.Provider, r)
 	if diff := cmp.Diff(before, r.World()); diff != "" {
 		t.Errorf("calls lost on their way changed the world: %s", diff)
 	}
@@ -123,8 +123,8 @@ func TestReadsWriteNothing(t *testing.T) {
 		last = now
 		return memory.Pass()
 	})
-	callAll(t, f, r)
-	callAll(t, f, r)
+	callAll(t, f.Provider, r)
+	callAll(t, f.Provider, r)
 }
 
 func TestOtherPanics(t *testing.T) {

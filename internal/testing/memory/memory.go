@@ -88,13 +88,6 @@ type pools struct {
 	trials []*trial
 }
 
-var (
-	_ cloud.Provider      = (*Cloud)(nil)
-	_ cloud.ImageProvider = (*ImageProvider)(nil)
-	_ cloud.PoolProvider  = (*PoolProvider)(nil)
-	_ cloud.PoolProvider  = (*Objects)(nil)
-)
-
 type timer struct {
 	due time.Time
 	do  func()
@@ -112,7 +105,7 @@ func New(config Config) *Cloud {
 	}
 	pools := &pools{machines: machines}
 	made := &Cloud{controls: &controls{machines}, machines: machines, pools: pools}
-	made.Provider = cloud.New(made.Disks(), made.Recipes())
+	made.Provider = cloud.New(cloud.DisksOf(made.Disks()), made.Recipes())
 	return made
 }
 
@@ -122,9 +115,9 @@ func (c *Cloud) Disks() *ImageProvider { return &ImageProvider{c.machines} }
 // Recipes returns the half with pools and recipes, for another ImageProvider with the same machines.
 func (c *Cloud) Recipes() cloud.PoolProvider {
 	if c.config.Apart {
-		return &Objects{&PoolProvider{c.pools}}
+		return cloud.RecipesOf(&Objects{&PoolProvider{c.pools}})
 	}
-	return &PoolProvider{c.pools}
+	return cloud.RecipesOf(&PoolProvider{c.pools})
 }
 
 // family returns the state of an image family.
