@@ -6,8 +6,13 @@ package plan
 // mustRemove reports whether the donor can only be removed.
 func (f Facts) mustRemove() bool { return f.Leaving.Replaced && f.Disk.Touched && f.isHeld() }
 
-// awaitReplacement grows the pool before the drain of a leaving donor. The donor serves meanwhile.
-func awaitReplacement(f Facts) Decision {
+// awaitsReplacement reports whether the pool grows before the donor leaves, and has no Ready replacement yet.
+func (l LeavingFacts) awaitsReplacement() bool {
+	return l.Replaced && l.GrowFirst && !l.Added && l.Replacement != ReplacementReady
+}
+
+// growFirst grows the pool before the drain of a leaving donor. The donor serves meanwhile.
+func growFirst(f Facts) Decision {
 	switch f.Leaving.Replacement {
 	case ReplacementLate:
 		return fail(ReplacementNotReady)

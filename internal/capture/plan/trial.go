@@ -3,9 +3,11 @@ package plan
 // The trial of a version, which precedes its promotion. The verdict is written onto the image before the trial ends.
 // Without a passed trial no promotion follows.
 
-// attempt continues an open attempt.
-func attempt(f Facts) Decision {
+// endAttempt continues an open attempt to its end.
+func endAttempt(f Facts) Decision {
 	switch {
+	case f.Trial.Progress == NoTrial:
+		return onward
 	case f.Trial.Progress == TrialEnding, f.Trial.Verdict != NoVerdict, f.Promotion.Recipe == RecipeHere:
 		return do(EndTrial) // or a person has decided meanwhile
 	case f.Trial.AttemptVerdict == VerdictFailed:
@@ -16,26 +18,30 @@ func attempt(f Facts) Decision {
 		return do(EndTrial)
 	case f.Trial.Progress == TrialDecided:
 		return do(BeginTrial)
-	default:
-		return do(WatchTrial)
 	}
+	return do(WatchTrial)
 }
 
-// beginAttempt begins an attempt, unless the trial has exceeded its timeout.
-func beginAttempt(f Facts) Decision {
+// tryVersion begins an attempt, unless the version has passed or the trial has exceeded its timeout.
+func tryVersion(f Facts) Decision {
 	switch {
+	case !f.Trial.Needed, f.Trial.Verdict == VerdictPassed, f.Promotion.Recipe == RecipeHere:
+		return onward
 	case f.Trial.Over:
 		return fail(TrialInconclusive)
 	case f.Trial.Paused:
 		return wait(ForTrial)
-	default:
-		return do(BeginTrial)
 	}
+	return do(BeginTrial)
 }
 
-func quarantined(f Facts) Decision {
-	if f.Trial.Verdict == VerdictFailed {
-		return fail(TrialFailed)
+// endTrial removes the trial of a capture that failed or is deleted. The settings may keep the instance of a failed trial.
+func endTrial(f Facts) Decision {
+	switch {
+	case f.Trial.Progress == NoTrial:
+		return onward
+	case f.Trial.Progress != TrialEnding && f.Trial.KeepsFailed && !f.Deleting:
+		return wait(ForTrial)
 	}
-	return fail(Quarantined)
+	return do(EndTrial)
 }
