@@ -63,7 +63,7 @@ var conditionEvents = []struct {
 	{v1alpha1.ConditionReversible, func(_ *v1alpha1.Prototype, was, _ metav1.Condition) bool { return was.Type == "" }},
 	// A held donor has lost its Node or its instance.
 	{v1alpha1.ConditionDonorInService, func(p *v1alpha1.Prototype, was, is metav1.Condition) bool {
-		return (is.Reason == string(v1alpha1.DonorNodeGone) || is.Reason == InstanceGone) && was.Reason != is.Reason && p.Status.Donor.ReleasedAt == nil
+		return (is.Reason == string(v1alpha1.DonorNodeGone) || is.Reason == instanceGone) && was.Reason != is.Reason && p.Status.Donor.ReleasedAt == nil
 	}},
 	// A version waits for a person.
 	{v1alpha1.ConditionReady, func(_ *v1alpha1.Prototype, was, is metav1.Condition) bool {

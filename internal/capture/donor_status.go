@@ -65,8 +65,8 @@ var donorWords = map[v1alpha1.DonorState]string{
 	v1alpha1.DonorGone:     "its instance was gone when last read",
 }
 
-// InstanceGone is the reason of condition DonorInService, and of an event: the instance of the held donor does not exist.
-const InstanceGone = "InstanceGone"
+// instanceGone is the reason of condition DonorInService, and of an event: the instance of the held donor does not exist.
+const instanceGone = "InstanceGone"
 
 // reportInService sets condition DonorInService.
 func reportInService(p *v1alpha1.Prototype, now time.Time) {
@@ -86,7 +86,7 @@ func reportInService(p *v1alpha1.Prototype, now time.Time) {
 	case donor.State == v1alpha1.DonorRemoved:
 		set(metav1.ConditionFalse, string(donor.State), fmt.Sprintf("node %s does not return: its instance is removed", p.Spec.Donor.NodeName))
 	case donor.ReleasedAt == nil && donor.State == v1alpha1.DonorGone:
-		set(metav1.ConditionFalse, InstanceGone, fmt.Sprintf("the instance of node %s was removed during the capture", p.Spec.Donor.NodeName))
+		set(metav1.ConditionFalse, instanceGone, fmt.Sprintf("the instance of node %s was removed during the capture", p.Spec.Donor.NodeName))
 	case donor.ReleasedAt == nil:
 		set(metav1.ConditionFalse, "Reserved", "the capture holds the donor")
 	case donorWords[donor.State] != "":

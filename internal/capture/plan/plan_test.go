@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"hash/maphash"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -533,5 +534,25 @@ func TestEqualDecisionsForBothDonors(t *testing.T) {
 	}
 	if tried["before it is held"] == 0 || tried["from the order to the copy"] == 0 || tried["published"] == 0 {
 		t.Errorf("worlds that were tried: %v", tried)
+	}
+}
+
+// TestTheCourseIsDocumented: the page on architecture lists the stages in their order.
+func TestTheCourseIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/contribute/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := string(page)
+	for _, s := range course {
+		_, after, found := strings.Cut(rest, "| "+s.name+" |")
+		if !found {
+			t.Fatalf("the page does not list the stage %q after the stages before", s.name)
+		}
+		row, _, _ := strings.Cut(after, "\n")
+		if parts := strings.Count(row, ",") + 1; parts != len(s.parts) {
+			t.Errorf("the page lists %d parts of the stage %q, want %d", parts, s.name, len(s.parts))
+		}
+		rest = after
 	}
 }
