@@ -22,7 +22,8 @@ func TestAPodThatIsNotLetInIsRefusedBeforehand(t *testing.T) {
 	s := newTestEnv(t).decide()
 	s.admits = forbidden(`violates PodSecurity "restricted:latest": privileged`)
 	p := s.play()
-	if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != admission.NotInstalled || !strings.Contains(p.Status.Failure.Message, "violates PodSecurity") {
+	if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != admission.NotInstalled ||
+		!strings.Contains(p.Status.Failure.Message, "violates PodSecurity") {
 		t.Fatalf("it is not refused: %s", verdict(p))
 	}
 	if p.Status.Donor != nil {

@@ -16,18 +16,22 @@ func (a recorder) announce(w *pass, d plan.Decision) {
 	node, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
 	switch d.Do {
 	case plan.Bind:
-		a.event(w, corev1.EventTypeNormal, "Reserved", "node %s has joined pool %s, and is reserved for version %s; the patch follows", w.donor.node.Name, pool, version)
+		a.event(w, corev1.EventTypeNormal, "Reserved", "node %s has joined pool %s, and is reserved for version %s; the patch follows",
+			w.donor.node.Name, pool, version)
 	case plan.Reserve:
 		if w.facts.Leaving.Replaced && w.facts.Leaving.GrowFirst {
-			a.event(w, corev1.EventTypeNormal, "Reserved", "node %s is reserved for version %s of pool %s; the node serves until its replacement is Ready", node, version, pool)
+			a.event(w, corev1.EventTypeNormal, "Reserved",
+				"node %s is reserved for version %s of pool %s; the node serves until its replacement is Ready", node, version, pool)
 		} else {
 			a.event(w, corev1.EventTypeNormal, "Reserved", "node %s is reserved for version %s of pool %s; the drain follows", node, version, pool)
 		}
 		if w.preflight.kured.Unknown != "" {
-			a.event(w, corev1.EventTypeWarning, KuredLockUnknown, "kured's lock is unreadable, and kured may reboot another node meanwhile: %s", w.preflight.kured.Unknown)
+			a.event(w, corev1.EventTypeWarning, KuredLockUnknown, "kured's lock is unreadable, and kured may reboot another node meanwhile: %s",
+				w.preflight.kured.Unknown)
 		}
 	case plan.DeleteNode:
-		a.event(w, corev1.EventTypeNormal, "Removed", "node %s does not return: its instance was removed from pool %s, and its Node object is deleted", node, pool)
+		a.event(w, corev1.EventTypeNormal, "Removed",
+			"node %s does not return: its instance was removed from pool %s, and its Node object is deleted", node, pool)
 	case plan.TakeSnapshot:
 		a.event(w, corev1.EventTypeNormal, "Generalized", "node %s is generalized and powered off; its disk is copied next", node)
 	case plan.Promote:

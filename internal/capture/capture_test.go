@@ -115,7 +115,8 @@ func (s *testEnv) failed(p *v1alpha1.Prototype, reason string) {
 	if p == nil || p.Status.Phase != v1alpha1.PhaseFailed || p.Status.Failure == nil || p.Status.Failure.Reason != reason {
 		s.t.Fatalf("the capture did not fail for %s: %s", reason, verdict(p))
 	}
-	if !meta.IsStatusConditionFalse(p.Status.Conditions, v1alpha1.ConditionReady) || !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionStalled) {
+	if !meta.IsStatusConditionFalse(p.Status.Conditions, v1alpha1.ConditionReady) ||
+		!meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionStalled) {
 		s.t.Errorf("conditions: %+v", p.Status.Conditions)
 	}
 	s.gaveBack()
@@ -132,8 +133,19 @@ func TestACaptureFromEndToEnd(t *testing.T) {
 	for _, step := range p.Status.Steps {
 		phases = append(phases, step.Phase)
 	}
-	want := []v1alpha1.Phase{v1alpha1.PhasePreflight, v1alpha1.PhaseReserving, v1alpha1.PhaseDraining, v1alpha1.PhaseGeneralizing, v1alpha1.PhaseStopping, v1alpha1.PhaseSnapshotting,
-		v1alpha1.PhaseStarting, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing, v1alpha1.PhasePromoting, v1alpha1.PhaseScalingOut}
+	want := []v1alpha1.Phase{
+		v1alpha1.PhasePreflight,
+		v1alpha1.PhaseReserving,
+		v1alpha1.PhaseDraining,
+		v1alpha1.PhaseGeneralizing,
+		v1alpha1.PhaseStopping,
+		v1alpha1.PhaseSnapshotting,
+		v1alpha1.PhaseStarting,
+		v1alpha1.PhaseReleasing,
+		v1alpha1.PhasePublishing,
+		v1alpha1.PhasePromoting,
+		v1alpha1.PhaseScalingOut,
+	}
 	if diff := cmp.Diff(want, slices.Compact(phases)); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
@@ -146,7 +158,8 @@ func TestACaptureFromEndToEnd(t *testing.T) {
 		t.Errorf("the pool has %d nodes, want 4", got)
 	}
 	image := s.cloud.World().Images[0]
-	if image.Tags[cloud.TagBuiltFrom] != donorName || image.Tags[cloud.TagUID] != string(p.UID) || image.Tags[cloud.TagCluster] != ourCluster || !image.Generalized {
+	if image.Tags[cloud.TagBuiltFrom] != donorName || image.Tags[cloud.TagUID] != string(p.UID) || image.Tags[cloud.TagCluster] != ourCluster ||
+		!image.Generalized {
 		t.Errorf("image: %+v", image)
 	}
 	proof := p.Status.Proof

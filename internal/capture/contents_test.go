@@ -30,7 +30,12 @@ func (s *testEnv) priorContents(list string) {
 		cloud.TagPrototype: name, cloud.TagContents: v1alpha1.ContentsDigest(list), cloud.TagKubelet: "v1.36.1",
 	}))
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "before"}}
-	p.Spec = v1alpha1.PrototypeSpec{Pool: "pool1", PoolID: string(s.pool), Version: s.lineage, Donor: v1alpha1.Donor{NodeName: "gone", ProviderID: "memory:///gone"}}
+	p.Spec = v1alpha1.PrototypeSpec{
+		Pool:    "pool1",
+		PoolID:  string(s.pool),
+		Version: s.lineage,
+		Donor:   v1alpha1.Donor{NodeName: "gone", ProviderID: "memory:///gone"},
+	}
 	s.must(s.clean.Create(s.t.Context(), p))
 	p.Status.Phase, p.Status.Contents = v1alpha1.PhaseSucceeded, list
 	s.must(s.clean.Status().Update(s.t.Context(), p))

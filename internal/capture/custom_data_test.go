@@ -93,7 +93,15 @@ func TestOnlyAMarkedSecretIsCopied(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTestEnv(t)
-			s.must(s.objects.Add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "ours", Namespace: ourspace, Labels: test.labels}, Type: test.of, Data: map[string][]byte{"mine": []byte("needle")}}))
+			s.must(
+				s.objects.Add(
+					&corev1.Secret{
+						ObjectMeta: metav1.ObjectMeta{Name: "ours", Namespace: ourspace, Labels: test.labels},
+						Type:       test.of,
+						Data:       map[string][]byte{"mine": []byte("needle")},
+					},
+				),
+			)
 			p := s.decide(func(p *v1alpha1.Prototype) {
 				p.Spec.Settings.Recipe.CustomDataFrom = &v1alpha1.SecretKey{Name: "ours", Key: "mine"}
 			}).play()

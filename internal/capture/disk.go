@@ -191,7 +191,8 @@ func (w *pass) inspectionMessage(now time.Time) string {
 		if w.isInspectionOverdue(now) {
 			trouble = fmt.Sprintf("the inspection did not end within %s", inspectionTimeout)
 		}
-		return fmt.Sprintf("the files of node %s cannot be compared with node %s%s: %s. Repair node %s, or set settings.generalize.unknownFiles to ReportDifferent",
+		return fmt.Sprintf(
+			"the files of node %s cannot be compared with node %s%s: %s. Repair node %s, or set settings.generalize.unknownFiles to ReportDifferent",
 			w.disk.pod.Spec.NodeName, n, whichStayed, trouble, w.disk.pod.Spec.NodeName)
 	case w.isInspectionOverdue(now):
 		return fmt.Sprintf("the inspection of the disk of node %s did not end within %s%s. Read the events of pod %s, and check that the node can pull %s",

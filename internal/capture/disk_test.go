@@ -111,7 +111,8 @@ func TestTheLookCostsTheDonorNothing(t *testing.T) {
 	} {
 		p := s.prototype()
 		p.Spec.Pioneer = c.pioneer
-		if args := strings.Join(inspectionPod(p, podspace, "kamino:test").Spec.Containers[0].Args, " "); !strings.HasSuffix(args, "--unknown-files Refuse"+c.want) {
+		if args := strings.Join(inspectionPod(p, podspace, "kamino:test").Spec.Containers[0].Args, " "); !strings.HasSuffix(args,
+			"--unknown-files Refuse"+c.want) {
 			t.Errorf("the inspection of the pioneer %+v runs %s", c.pioneer, args)
 		}
 	}
@@ -138,7 +139,8 @@ func TestTheLookCostsTheDonorNothing(t *testing.T) {
 	}
 	whole := inspectionPod(s.prototype(), podspace, "kamino:test")
 	generalize := generalizePod(s.prototype(), v1alpha1.Record{}, podspace, "kamino:test")
-	if whole.Spec.Containers[0].Image != generalize.Spec.Containers[0].Image || whole.Spec.ServiceAccountName != generalize.Spec.ServiceAccountName || whole.Spec.NodeName != generalize.Spec.NodeName {
+	if whole.Spec.Containers[0].Image != generalize.Spec.Containers[0].Image || whole.Spec.ServiceAccountName != generalize.Spec.ServiceAccountName ||
+		whole.Spec.NodeName != generalize.Spec.NodeName {
 		t.Error("it is not of the image, the account and the node of the generalize pod")
 	}
 }
@@ -217,7 +219,8 @@ func TestAnAddedNodeIsCompared(t *testing.T) {
 					return
 				}
 				args := strings.Join(pod.Spec.Containers[0].Args, " ")
-				line := fmt.Sprintf("on the new node %t, summarizes %t, compares %t", pod.Spec.NodeName == s.donorNode, strings.Contains(args, "--summarize"), strings.Contains(args, "=FILES"))
+				line := fmt.Sprintf("on the new node %t, summarizes %t, compares %t",
+					pod.Spec.NodeName == s.donorNode, strings.Contains(args, "--summarize"), strings.Contains(args, "=FILES"))
 				if !slices.Contains(ran, line) {
 					ran = append(ran, line)
 				}
@@ -233,7 +236,9 @@ func TestAnAddedNodeIsCompared(t *testing.T) {
 				}
 				return
 			}
-			if p.Status.Failure == nil || p.Status.Failure.Reason != string(plan.DiskCheckFailed) || !strings.Contains(p.Status.Failure.Message, "/opt/x differs") || s.patches.installs > 0 {
+			if p.Status.Failure == nil || p.Status.Failure.Reason != string(plan.DiskCheckFailed) ||
+				!strings.Contains(p.Status.Failure.Message, "/opt/x differs") ||
+				s.patches.installs > 0 {
 				t.Errorf("%d installs: %s", s.patches.installs, verdict(p))
 			}
 			s.checkFormerPool(1)
@@ -319,7 +324,8 @@ func TestLostCallsOfAComparison(t *testing.T) {
 func TestAnotherNodeThatCannotBeCompared(t *testing.T) {
 	s := newTestEnv(t).decide(comparing)
 	s.summary = ended(3, "kamino: refused, nothing was changed: the profile asked for is static")
-	s.refused(string(plan.DiskCheckFailed), "the files of node peer cannot be compared with node donor, which stayed in service", "profile asked for", "unknownFiles")
+	s.refused(string(plan.DiskCheckFailed), "the files of node peer cannot be compared with node donor, which stayed in service", "profile asked for",
+		"unknownFiles")
 	if s.generalizePod() != nil || s.summaryKey() != nil {
 		t.Error("a pod or its key is left")
 	}

@@ -44,12 +44,21 @@ func TestDisruptionCostOfRemovedDonor(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "two"}, Status: policyv1.PodDisruptionBudgetStatus{ExpectedPods: 1},
 				Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": "two"}}},
 			}))
-			s.must(s.objects.Add(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "disk"}}))
+			s.must(
+				s.objects.Add(
+					&corev1.PersistentVolumeClaim{
+						ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data"},
+						Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "disk"},
+					},
+				),
+			)
 			s.must(s.objects.Add(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk"}, Spec: corev1.PersistentVolumeSpec{
 				PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/mnt/disk"}},
 			}}))
 			s.changePod("app-1", func(p *corev1.Pod) {
-				p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+				p.Spec.Volumes = []corev1.Volume{
+					{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
+				}
 			})
 			s.changePod("app-2", func(p *corev1.Pod) { p.Labels = map[string]string{"name": "two"} })
 			if c.answer != nil {

@@ -82,7 +82,8 @@ func reportInService(p *v1alpha1.Prototype, now time.Time) {
 	case donor == nil:
 		set(metav1.ConditionTrue, "NotHeld", "the capture does not hold the donor")
 	case donor.ReleasedAt == nil && donor.State == v1alpha1.DonorNodeGone:
-		set(metav1.ConditionFalse, string(donor.State), fmt.Sprintf("node %s was deleted during the capture; its instance runs, and registers the Node again at its next boot", p.Spec.Donor.NodeName))
+		set(metav1.ConditionFalse, string(donor.State),
+			fmt.Sprintf("node %s was deleted during the capture; its instance runs, and registers the Node again at its next boot", p.Spec.Donor.NodeName))
 	case donor.State == v1alpha1.DonorRemoved:
 		set(metav1.ConditionFalse, string(donor.State), fmt.Sprintf("node %s does not return: its instance is removed", p.Spec.Donor.NodeName))
 	case donor.ReleasedAt == nil && donor.State == v1alpha1.DonorGone:

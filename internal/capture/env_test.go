@@ -142,7 +142,16 @@ func newTestEnv(t testing.TB, options ...option) *testEnv {
 		Stop: 10 * time.Second, GuestOff: 3 * time.Second, Start: 20 * time.Second, Snapshot: copying,
 		Image: 20 * time.Second, Delete: 5 * time.Second,
 	}})
-	s.pool = s.cloud.AddPool(memory.PoolSpec{Name: "pool1", MaxSize: 10, Bootstrap: []string{"customData", "vmssCSE"}, Extensions: []string{"billing"}, Owner: s.owner, Unreadable: s.unreadable})
+	s.pool = s.cloud.AddPool(
+		memory.PoolSpec{
+			Name:       "pool1",
+			MaxSize:    10,
+			Bootstrap:  []string{"customData", "vmssCSE"},
+			Extensions: []string{"billing"},
+			Owner:      s.owner,
+			Unreadable: s.unreadable,
+		},
+	)
 	if s.lineage != "" {
 		s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: s.lineage, Tags: ours()})
 		s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/"+s.lineage, "customData", "vmssCSE")
@@ -226,7 +235,16 @@ func appPod(name string) *corev1.Pod {
 
 // restart is a new process: a new engine that knows nothing.
 func (s *testEnv) restart() {
-	s.engine = &Engine{PodNamespace: s.podNamespace, Client: s.faulty, Kube: s.kube, Cloud: cloud.InCluster(s.wrapped, s.id), Image: "kamino:test", Now: s.clock.Now, Log: logr.Discard(), TrialObserver: s.tryout}
+	s.engine = &Engine{
+		PodNamespace:  s.podNamespace,
+		Client:        s.faulty,
+		Kube:          s.kube,
+		Cloud:         cloud.InCluster(s.wrapped, s.id),
+		Image:         "kamino:test",
+		Now:           s.clock.Now,
+		Log:           logr.Discard(),
+		TrialObserver: s.tryout,
+	}
 	if s.onRestart != nil {
 		s.onRestart()
 	}
@@ -339,7 +357,9 @@ func (s *testEnv) evicted(action kubetesting.CreateAction) error {
 	if s.blocked > 0 {
 		s.blocked--
 		err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
-		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: "DisruptionBudget", Message: "The disruption budget app needs 3 healthy pods and has 3 currently"}}
+		err.ErrStatus.Details.Causes = []metav1.StatusCause{
+			{Type: "DisruptionBudget", Message: "The disruption budget app needs 3 healthy pods and has 3 currently"},
+		}
 		return err
 	}
 	if options := action.GetObject().(*policyv1.Eviction).DeleteOptions; options != nil && len(options.DryRun) > 0 {
@@ -356,7 +376,12 @@ func (s *testEnv) decide(change ...func(*v1alpha1.Prototype)) *testEnv {
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{
 		Name: "pool1-2026.03.14", UID: types.UID(fmt.Sprintf("uid-%d", uids.Add(1))), CreationTimestamp: metav1.NewTime(s.clock.Now()),
 	}}
-	p.Spec = v1alpha1.PrototypeSpec{Pool: "pool1", PoolID: string(s.pool), Version: "2026.03.14", Donor: v1alpha1.Donor{NodeName: donorName, ProviderID: string(s.donor)}}
+	p.Spec = v1alpha1.PrototypeSpec{
+		Pool:    "pool1",
+		PoolID:  string(s.pool),
+		Version: "2026.03.14",
+		Donor:   v1alpha1.Donor{NodeName: donorName, ProviderID: string(s.donor)},
+	}
 	for _, c := range change {
 		c(p)
 	}
@@ -481,7 +506,8 @@ func (s *testEnv) runPod() {
 
 // runLook runs the inspecting pod.
 func (s *testEnv) runLook(pod *corev1.Pod) {
-	if pod == nil || pod.Labels["app.kubernetes.io/component"] != inspectionContainer || pod.Status.Phase != "" || s.blind || s.cloud.World().Instance(s.donor).Power != cloud.PowerRunning {
+	if pod == nil || pod.Labels["app.kubernetes.io/component"] != inspectionContainer || pod.Status.Phase != "" || s.blind ||
+		s.cloud.World().Instance(s.donor).Power != cloud.PowerRunning {
 		return
 	}
 	pod.Status = corev1.PodStatus{Phase: corev1.PodSucceeded}
@@ -503,8 +529,21 @@ func (s *testEnv) proofFor(order *v1alpha1.NodeOrder) *v1alpha1.Proof {
 	if s.patches != nil {
 		level = s.patches.level
 	}
-	return &v1alpha1.Proof{PatchLevel: level, ContentsDigest: digest, UID: order.Spec.Holder.UID, Order: order.UID, BootID: order.Spec.Token, Profile: order.Spec.Generalize.Profile, ProfileVersion: "1",
-		Rules: 7, Met: 7, Changed: 3, Search: &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1}, ManifestDigest: "sha256:0", At: metav1.NewTime(s.clock.Now())}
+	return &v1alpha1.Proof{
+		PatchLevel:     level,
+		ContentsDigest: digest,
+		UID:            order.Spec.Holder.UID,
+		Order:          order.UID,
+		BootID:         order.Spec.Token,
+		Profile:        order.Spec.Generalize.Profile,
+		ProfileVersion: "1",
+		Rules:          7,
+		Met:            7,
+		Changed:        3,
+		Search:         &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1},
+		ManifestDigest: "sha256:0",
+		At:             metav1.NewTime(s.clock.Now()),
+	}
 }
 
 // signReport has the pod sign a report, with the key that lies in the order's Secret.

@@ -24,11 +24,17 @@ func failure(w *pass, d plan.Decision) *v1alpha1.Failure {
 // refusal joins all refusals of the preflight. The first refusal gives the reason.
 func refusal(w *pass) *v1alpha1.Failure {
 	if len(w.preflight.refusals) == 0 && w.donor.otherHolder != "" {
-		return &v1alpha1.Failure{Reason: "Reserved", Message: fmt.Sprintf("node %s carries %s. Find the client that writes annotation %s, then run `kamino return-node %s --node-only`",
-			w.p.Spec.Donor.NodeName, w.donor.otherHolder, v1alpha1.ReservationAnnotation, w.p.Spec.Donor.NodeName)}
+		return &v1alpha1.Failure{
+			Reason: "Reserved",
+			Message: fmt.Sprintf("node %s carries %s. Find the client that writes annotation %s, then run `kamino return-node %s --node-only`",
+				w.p.Spec.Donor.NodeName, w.donor.otherHolder, v1alpha1.ReservationAnnotation, w.p.Spec.Donor.NodeName),
+		}
 	}
 	if len(w.preflight.refusals) == 0 {
-		return &v1alpha1.Failure{Reason: "Reserved", Message: fmt.Sprintf("node %s is reserved by another capture. Try again after the end of that capture", w.p.Spec.Donor.NodeName)}
+		return &v1alpha1.Failure{
+			Reason:  "Reserved",
+			Message: fmt.Sprintf("node %s is reserved by another capture. Try again after the end of that capture", w.p.Spec.Donor.NodeName),
+		}
 	}
 	sentences := make([]string, len(w.preflight.refusals))
 	for i, r := range w.preflight.refusals {
@@ -50,29 +56,43 @@ func (w *pass) failureMessage(why plan.Reason) (message, cloudError string) {
 	case plan.DonorGone:
 		return w.donorGone(), ""
 	case plan.DonorStopped:
-		return fmt.Sprintf("another client stopped the instance of node %s before the generalization; Kamino starts the instance again. Find that client, then %s", n, retryRemedy(w)), ""
+		return fmt.Sprintf(
+			"another client stopped the instance of node %s before the generalization; Kamino starts the instance again. Find that client, then %s",
+			n, retryRemedy(w)), ""
 	case plan.RecordLost:
 		return lostRecordMessage(w), ""
 	case plan.ReservationLost:
-		return fmt.Sprintf("%s during the capture. Find the client that changes annotation %s, then %s", w.reservationLost(), v1alpha1.ReservationAnnotation, retryRemedy(w)), ""
+		return fmt.Sprintf("%s during the capture. Find the client that changes annotation %s, then %s",
+			w.reservationLost(), v1alpha1.ReservationAnnotation, retryRemedy(w)), ""
 	case plan.DeadlineExceeded:
-		return fmt.Sprintf("node %s exceeded the deadline of %s out of service without a snapshot. Find the slow step with `kamino describe %s`, or raise settings.outOfService.deadline", n, limits.OutOfService.Deadline.Duration, w.p.Name), ""
+		return fmt.Sprintf(
+			"node %s exceeded the deadline of %s out of service without a snapshot. Find the slow step with `kamino describe %s`, or raise settings.outOfService.deadline",
+			n, limits.OutOfService.Deadline.Duration, w.p.Name), ""
 	case plan.DrainTimeout:
 		return fmt.Sprintf("node %s was not drained within %s; remaining: %s", n, limits.Drain.Timeout.Duration, w.remainingPodsMessage()), ""
 	case plan.Interrupted:
-		return fmt.Sprintf("the capture of node %s was interrupted after the change of its disk, and the node was returned to service without a snapshot: %s", n, retryRemedy(w)), ""
+		return fmt.Sprintf("the capture of node %s was interrupted after the change of its disk, and the node was returned to service without a snapshot: %s",
+			n, retryRemedy(w)), ""
 	case plan.DonorRestarted:
-		return fmt.Sprintf("another client started node %s between generalization and snapshot, so the disk is no longer proven. Keep other tools from starting the node, then %s", n, retryRemedy(w)), ""
+		return fmt.Sprintf(
+			"another client started node %s between generalization and snapshot, so the disk is no longer proven. Keep other tools from starting the node, then %s",
+			n, retryRemedy(w)), ""
 	case plan.OrderOutdated:
-		return fmt.Sprintf("an earlier version of Kamino ordered the generalization of node %s. Other clients can write such a proof, so the disk is not used: %s", n, retryRemedy(w)), ""
+		return fmt.Sprintf(
+			"an earlier version of Kamino ordered the generalization of node %s. Other clients can write such a proof, so the disk is not used: %s",
+			n, retryRemedy(w)), ""
 	case plan.GeneralizeFailed:
 		return fmt.Sprintf("pod %s did not generalize node %s: %s", podName(w.p), n, w.podFailureMessage()), ""
 	case plan.NotProven:
 		return fmt.Sprintf("node %s powered off without a proof of its generalization, so the disk is not used: %s", n, missingProofMessage(w)), ""
 	case plan.ProofLost:
-		return fmt.Sprintf("another client removed or changed the proof of prototype %s, so the copy of node %s is not used. Find the client that changes status.proof, then %s", w.p.Name, n, retryRemedy(w)), ""
+		return fmt.Sprintf(
+			"another client removed or changed the proof of prototype %s, so the copy of node %s is not used. Find the client that changes status.proof, then %s",
+			w.p.Name, n, retryRemedy(w)), ""
 	case plan.DonorNotReady:
-		return fmt.Sprintf("node %s was started again, but did not become Ready within %s after the deadline. The node is returned as it is, without an image. Read its boot log", n, limits.OutOfService.ReadyTimeout.Duration), ""
+		return fmt.Sprintf(
+			"node %s was started again, but did not become Ready within %s after the deadline. The node is returned as it is, without an image. Read its boot log",
+			n, limits.OutOfService.ReadyTimeout.Duration), ""
 	}
 	return w.artifactFailureMessage(why, version, pool)
 }
@@ -83,14 +103,20 @@ func addedFailureMessage(w *pass, why plan.Reason) string {
 	n, pool, limits := w.p.Spec.Donor.NodeName, w.p.Spec.Pool, w.p.Spec.Settings.Defaulted().OutOfService
 	switch {
 	case why == plan.DonorStopped && !w.isHeld():
-		return fmt.Sprintf("another client stopped the instance of node %s before the node was reserved, and Kamino changed nothing. Find that client, start the instance, then %s", n, retryRemedy(w))
+		return fmt.Sprintf(
+			"another client stopped the instance of node %s before the node was reserved, and Kamino changed nothing. Find that client, start the instance, then %s",
+			n, retryRemedy(w))
 	case why == plan.AddedNodeNotJoined:
-		return fmt.Sprintf("pool %s has grown by one node for the patch, but no new node registered within %s. Find out why new nodes of the pool do not join, then %s", pool, limits.ReadyTimeout.Duration, retryPatch(w))
+		return fmt.Sprintf(
+			"pool %s has grown by one node for the patch, but no new node registered within %s. Find out why new nodes of the pool do not join, then %s",
+			pool, limits.ReadyTimeout.Duration, retryPatch(w))
 	case !w.facts.Leaving.Added:
 	case why == plan.DonorStopped:
 		return fmt.Sprintf("another client stopped the instance of node %s before the generalization. Find that client, then %s", n, retryRemedy(w))
 	case why == plan.DeadlineExceeded && w.facts.Donor.Patch == plan.PatchWanted:
-		return fmt.Sprintf("node %s has joined pool %s for the patch, but was not Ready in time. Find out why new nodes of the pool do not become Ready, then %s", n, pool, retryRemedy(w))
+		return fmt.Sprintf(
+			"node %s has joined pool %s for the patch, but was not Ready in time. Find out why new nodes of the pool do not become Ready, then %s",
+			n, pool, retryRemedy(w))
 	}
 	return ""
 }
@@ -102,9 +128,12 @@ func removalFailureMessage(w *pass, why plan.Reason) string {
 	switch {
 	case !w.facts.Leaving.Replaced, w.facts.Leaving.Added && why != plan.Interrupted:
 	case why == plan.ReplacementNotReady:
-		return fmt.Sprintf("the replacement of node %s was not Ready within %s, so the node was not drained. Find out why new nodes of pool %s do not join, then %s", n, limits.ReadyTimeout.Duration, w.p.Spec.Pool, retryRemedy(w))
+		return fmt.Sprintf(
+			"the replacement of node %s was not Ready within %s, so the node was not drained. Find out why new nodes of pool %s do not join, then %s",
+			n, limits.ReadyTimeout.Duration, w.p.Spec.Pool, retryRemedy(w))
 	case why == plan.DeadlineExceeded && !taken:
-		return fmt.Sprintf("node %s was reserved for longer than %s, but not drained. Find the awaited event with `kamino describe %s`, then %s", n, limits.Deadline.Duration+limits.ReadyTimeout.Duration, w.p.Name, retryRemedy(w))
+		return fmt.Sprintf("node %s was reserved for longer than %s, but not drained. Find the awaited event with `kamino describe %s`, then %s",
+			n, limits.Deadline.Duration+limits.ReadyTimeout.Duration, w.p.Name, retryRemedy(w))
 	case why == plan.Interrupted:
 		return fmt.Sprintf("the capture of node %s was interrupted after the change of its disk, and the node was removed. Capture another node", n)
 	}
@@ -129,7 +158,8 @@ func reportOutrun(w *pass, d plan.Decision) {
 	if s.Failure == nil || d.Do == plan.Fail || d.Do == plan.Refuse || s.Image != nil || w.facts.Image.Version != plan.Complete {
 		return
 	}
-	s.Failure.Message += fmt.Sprintf("; but version %s of this capture is complete, so the record is older than the cloud, as after a restore of etcd. To see whether pool %s uses the version, run `kamino history %s`",
+	s.Failure.Message += fmt.Sprintf(
+		"; but version %s of this capture is complete, so the record is older than the cloud, as after a restore of etcd. To see whether pool %s uses the version, run `kamino history %s`",
 		w.p.Spec.Version, w.p.Spec.Pool, w.p.Spec.Pool)
 }
 
@@ -138,29 +168,37 @@ func (w *pass) artifactFailureMessage(why plan.Reason, version, pool string) (me
 	case plan.SnapshotOfOtherCapture:
 		return fmt.Sprintf("snapshot %s exists, but belongs to another capture. Delete the snapshot, then %s", w.image.snapshot.ID, retryRemedy(w)), ""
 	case plan.SnapshotFailed:
-		return fmt.Sprintf("the cloud could not create the snapshot of node %s: %s", w.p.Spec.Donor.NodeName, orNothing(w.image.snapshot.Error)), w.image.snapshot.Error
+		return fmt.Sprintf("the cloud could not create the snapshot of node %s: %s",
+			w.p.Spec.Donor.NodeName, orNothing(w.image.snapshot.Error)), w.image.snapshot.Error
 	case plan.SnapshotLost:
 		return fmt.Sprintf("another client deleted snapshot %s before the image was complete: %s", w.image.snapshot.ID, retryRemedy(w)), ""
 	case plan.VersionOfOtherCapture:
-		return fmt.Sprintf("version %s of pool %s exists, but belongs to another capture. A pool gets one version a day: try again tomorrow (UTC), or first run `kamino delete-version %s %s`", version, pool, pool, version), ""
+		return fmt.Sprintf(
+			"version %s of pool %s exists, but belongs to another capture. A pool gets one version a day: try again tomorrow (UTC), or first run `kamino delete-version %s %s`",
+			version, pool, pool, version), ""
 	case plan.ImageFailed:
 		return fmt.Sprintf("the cloud could not create version %s of pool %s: %s", version, pool, orNothing(w.image.version.Error)), w.image.version.Error
 	case plan.ImageLost:
 		return fmt.Sprintf("another client deleted version %s of pool %s before its promotion: %s", version, pool, retryRemedy(w)), ""
 	case plan.Quarantined:
-		return fmt.Sprintf("version %s of pool %s is quarantined (%s), and no recipe may name the version", version, pool, w.image.version.Tags[cloud.TagQuarantined]), ""
+		return fmt.Sprintf("version %s of pool %s is quarantined (%s), and no recipe may name the version",
+			version, pool, w.image.version.Tags[cloud.TagQuarantined]), ""
 	case plan.TrialFailed, plan.TrialInconclusive:
 		return trialFailureMessage(w, why), cloudMessage(w.record.Trial)
 	case plan.PromotionStale:
 		return trialFailureMessage(w, why), ""
 	case plan.RecipeTaken:
 		if w.promotion.isPoolDeleted {
-			return fmt.Sprintf("pool %s no longer exists, so no node uses version %s. The version is complete and kept: delete its image. If the pool exists after all, run `kamino promote %s %s`", pool, version, pool, version), ""
+			return fmt.Sprintf(
+				"pool %s no longer exists, so no node uses version %s. The version is complete and kept: delete its image. If the pool exists after all, run `kamino promote %s %s`",
+				pool, version, pool, version), ""
 		}
-		return fmt.Sprintf("another client changed the recipe of pool %s to %s before version %s was complete. The recipe stays as it is, and the version is kept. To use the version, run `kamino promote %s %s`",
+		return fmt.Sprintf(
+			"another client changed the recipe of pool %s to %s before version %s was complete. The recipe stays as it is, and the version is kept. To use the version, run `kamino promote %s %s`",
 			pool, w.promotion.recipe.Recipe.Image, version, pool, version), ""
 	case plan.Superseded:
-		return fmt.Sprintf("the recipe of pool %s already names the newer version %s; version %s is kept, but not used", pool, w.promotion.recipe.Recipe.Version, version), ""
+		return fmt.Sprintf("the recipe of pool %s already names the newer version %s; version %s is kept, but not used",
+			pool, w.promotion.recipe.Recipe.Version, version), ""
 	}
 	return string(why), ""
 }
@@ -177,7 +215,9 @@ func (w *pass) donorGone() string {
 	if w.facts.Donor.Power == plan.InstanceGone {
 		return fmt.Sprintf("the instance of node %s was removed during the capture. Capture another node", n)
 	}
-	return fmt.Sprintf("another client deleted node %s during the capture, but its instance exists. Find the client that deletes nodes, then capture another node", n)
+	return fmt.Sprintf(
+		"another client deleted node %s during the capture, but its instance exists. Find the client that deletes nodes, then capture another node",
+		n)
 }
 
 // removalNote describes the fate of a leaving donor and of its pool, as the end of a failure's message.
@@ -188,7 +228,8 @@ func removalNote(w *pass) string {
 	case w.facts.Leaving.Added:
 		return fmt.Sprintf(". Node %s is drained and removed, so that pool %s has its former size", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
 	case w.facts.Disk.Touched && w.facts.Leaving.GrowFirst:
-		return fmt.Sprintf(". Node %s cannot join again, so its instance is removed, and pool %s has already grown by one node", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
+		return fmt.Sprintf(". Node %s cannot join again, so its instance is removed, and pool %s has already grown by one node",
+			w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
 	case w.facts.Disk.Touched:
 		return fmt.Sprintf(". Node %s cannot join again, so its instance is removed, and pool %s gets a replacement", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
 	}
@@ -199,7 +240,8 @@ func removalNote(w *pass) string {
 // empty text.
 func poolGrowthNote(w *pass) string {
 	d := w.removalRecord()
-	if !w.facts.Leaving.GrowFirst || w.facts.Leaving.Added || d.Target == 0 || d.OutOfServiceSince == nil && w.donor.capacity > 0 && w.donor.capacity < d.Target {
+	if !w.facts.Leaving.GrowFirst || w.facts.Leaving.Added || d.Target == 0 ||
+		d.OutOfServiceSince == nil && w.donor.capacity > 0 && w.donor.capacity < d.Target {
 		return ""
 	}
 	return fmt.Sprintf(". Pool %s has grown by one node for the capture, and keeps the node. Scale the pool in if you do not need the node", w.p.Spec.Pool)
@@ -216,7 +258,10 @@ func (w *pass) remainingPodsMessage() string {
 	if len(w.donor.blockedPods) > 0 {
 		return w.donor.blockedPods[0].String() + ". Relax the budget, try again later, or set settings.drain.force"
 	}
-	return strings.Join(append(w.donor.remainingPods.Names(), w.donor.remainingPods.Stuck...), ", ") + ". Find out why the pods do not end, or set settings.drain.force"
+	return strings.Join(
+		append(w.donor.remainingPods.Names(), w.donor.remainingPods.Stuck...),
+		", ",
+	) + ". Find out why the pods do not end, or set settings.drain.force"
 }
 
 // missingProofMessage explains the missing proof.
@@ -241,10 +286,14 @@ func (w *pass) podFailureMessage() string {
 func lostRecordMessage(w *pass) string {
 	n := w.p.Spec.Donor.NodeName
 	if w.p.Spec.AwaitsDonor() {
-		return fmt.Sprintf("the record of prototype %s is lost, so Kamino does not know whether pool %s has grown by a node for the patch. Find the client that changes status.record, and compare the size of the pool", w.p.Name, w.p.Spec.Pool)
+		return fmt.Sprintf(
+			"the record of prototype %s is lost, so Kamino does not know whether pool %s has grown by a node for the patch. Find the client that changes status.record, and compare the size of the pool",
+			w.p.Name, w.p.Spec.Pool)
 	}
 	if _, err := v1alpha1.RecordOf(w.p); err != nil {
-		return fmt.Sprintf("Kamino cannot read the record of prototype %s: %v. Find node %s with `kamino reservations`, which names the remedy, then %s", w.p.Name, err, n, retryRemedy(w))
+		return fmt.Sprintf("Kamino cannot read the record of prototype %s: %v. Find node %s with `kamino reservations`, which names the remedy, then %s",
+			w.p.Name, err, n, retryRemedy(w))
 	}
-	return fmt.Sprintf("another client removed the record of prototype %s during the capture of node %s. Find the client that changes status.record, then %s", w.p.Name, n, retryRemedy(w))
+	return fmt.Sprintf("another client removed the record of prototype %s during the capture of node %s. Find the client that changes status.record, then %s",
+		w.p.Name, n, retryRemedy(w))
 }

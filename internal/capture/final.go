@@ -80,8 +80,11 @@ const CloudRefused = "CloudRefused"
 // settingsFailure is the failure if the error says that a setting of the capture is missing or not allowed; nil otherwise.
 func settingsFailure(w *pass, err error) *v1alpha1.Failure {
 	if errors.Is(err, errRulesGone) {
-		return &v1alpha1.Failure{Reason: admission.RulesNotFound, Message: fmt.Sprintf("ConfigMap %s of settings.generalize.rules was deleted during the capture of node %s. Create the ConfigMap, then %s",
-			w.p.Spec.Settings.Generalize.Rules, w.p.Spec.Donor.NodeName, retryRemedy(w))}
+		return &v1alpha1.Failure{
+			Reason: admission.RulesNotFound,
+			Message: fmt.Sprintf("ConfigMap %s of settings.generalize.rules was deleted during the capture of node %s. Create the ConfigMap, then %s",
+				w.p.Spec.Settings.Generalize.Rules, w.p.Spec.Donor.NodeName, retryRemedy(w)),
+		}
 	}
 	if errors.Is(err, errCarryOverDenied) {
 		return &v1alpha1.Failure{Reason: admission.CarryOverNotAllowed, Message: err.Error() + ": " + admission.CarryOverRemedy + ". Then " + retryRemedy(w)}

@@ -46,7 +46,8 @@ func TestSnapshotBelongsToItsUID(t *testing.T) {
 				s.must(err)
 			})
 			p := s.play()
-			if p.Status.Failure == nil || p.Status.Failure.Reason != "SnapshotOfOtherCapture" || !strings.Contains(p.Status.Failure.Message, made.ID) || !strings.Contains(p.Status.Failure.Message, "Delete the snapshot") {
+			if p.Status.Failure == nil || p.Status.Failure.Reason != "SnapshotOfOtherCapture" || !strings.Contains(p.Status.Failure.Message, made.ID) ||
+				!strings.Contains(p.Status.Failure.Message, "Delete the snapshot") {
 				t.Errorf("it ended so: %s", verdict(p))
 			}
 			s.nothingPublished()

@@ -256,7 +256,8 @@ func TestRejectedReportIsAnnouncedOnce(t *testing.T) {
 		}
 	}
 	if shown != 2 || logged != 2 || len(slices.Compact(conditions)) != 2 {
-		t.Errorf("%d events and %d lines of the log name 2 causes, and the condition says %q:\n%s", shown, logged, slices.Compact(conditions), strings.Join(events, "\n"))
+		t.Errorf("%d events and %d lines of the log name 2 causes, and the condition says %q:\n%s",
+			shown, logged, slices.Compact(conditions), strings.Join(events, "\n"))
 	}
 	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionGeneralized); c == nil || c.Status != metav1.ConditionTrue {
 		t.Errorf("at the end the condition is %+v", c)

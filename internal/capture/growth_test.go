@@ -64,7 +64,8 @@ func (s *testEnv) checkFormerPool(growths int) {
 	}
 	for name, id := range map[string]cloud.InstanceID{donorName: s.first, "peer": s.peer} {
 		n, _ := s.tracked("nodes", "", name).(*corev1.Node)
-		if want := s.node(name, id); n == nil || s.text(n.Annotations) != s.text(want.Annotations) || n.Spec.Unschedulable || w.Instance(id).ScaleInProtected || w.Instance(id).Boots != 1 {
+		if want := s.node(name, id); n == nil || s.text(n.Annotations) != s.text(want.Annotations) || n.Spec.Unschedulable || w.Instance(id).ScaleInProtected ||
+			w.Instance(id).Boots != 1 {
 			s.t.Errorf("node %s was touched: %+v", name, n)
 		}
 	}
@@ -97,7 +98,8 @@ func TestAnAddedPioneer(t *testing.T) {
 		}
 		if n != nil && !seen {
 			seen = true
-			if n.Annotations[v1alpha1.ScaleDownDisabledAnnotation] != "true" || n.Annotations[v1alpha1.DoNotDisruptAnnotation] != "true" || !n.Spec.Unschedulable {
+			if n.Annotations[v1alpha1.ScaleDownDisabledAnnotation] != "true" || n.Annotations[v1alpha1.DoNotDisruptAnnotation] != "true" ||
+				!n.Spec.Unschedulable {
 				t.Errorf("the new node is cordoned: %t, with annotations %v", n.Spec.Unschedulable, n.Annotations)
 			}
 		}
@@ -251,7 +253,8 @@ func TestAGrowthHasAPlace(t *testing.T) {
 		if len(held) != test.want {
 			t.Errorf("%s: %d captures hold a place, want %d", name, len(held), test.want)
 		}
-		if name == "the growth is recorded" && !strings.Contains(turnProgress(&pass{preflight: admissionObjects{activeCaptures: held}}), "whose pool pool1 grows by a node") {
+		if name == "the growth is recorded" &&
+			!strings.Contains(turnProgress(&pass{preflight: admissionObjects{activeCaptures: held}}), "whose pool pool1 grows by a node") {
 			t.Errorf("progress: %s", turnProgress(&pass{preflight: admissionObjects{activeCaptures: held}}))
 		}
 	}

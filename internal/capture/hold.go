@@ -177,7 +177,8 @@ func (h hold) reserve(ctx context.Context, w *pass) error {
 	if err := h.store.begin(ctx, w.p); err != nil {
 		return err
 	}
-	reservation := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID}, w.donor.node, w.donor.protection.Token, metav1.NewTime(h.now()))
+	reservation := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID}, w.donor.node,
+		w.donor.protection.Token, metav1.NewTime(h.now()))
 	if w.facts.Leaving.Replaced {
 		reservation.Replacement = &v1alpha1.DonorReplacement{GrowFirst: w.facts.Leaving.GrowFirst, Added: w.facts.Leaving.Added}
 	}
@@ -317,4 +318,6 @@ func acceptsPodsInOldBoot(w *pass) bool {
 var ErrInService = errors.New("the node takes pods without the reboot that its reservation requires: a person must decide")
 
 // ErrInstanceGone is returned for the reserved Node of an instance that the cloud does not have.
-var ErrInstanceGone = errors.New("the cloud has no instance for the node, and its reservation stays as long as the Node: if the instance is gone, delete the Node")
+var ErrInstanceGone = errors.New(
+	"the cloud has no instance for the node, and its reservation stays as long as the Node: if the instance is gone, delete the Node",
+)

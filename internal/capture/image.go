@@ -55,7 +55,8 @@ func (a images) lookArtifacts(ctx context.Context, w *pass) error {
 // record of a restored etcd is older than the cloud. The version is only reported, so an error does not matter.
 func (a images) lookOutrun(ctx context.Context, w *pass) {
 	f := w.p.Status.Failure
-	if f == nil || w.isHeld() || w.isOrphan || w.p.Status.Image != nil || !slices.Contains([]string{string(plan.DonorGone), string(plan.ReservationLost)}, f.Reason) {
+	if f == nil || w.isHeld() || w.isOrphan || w.p.Status.Image != nil ||
+		!slices.Contains([]string{string(plan.DonorGone), string(plan.ReservationLost)}, f.Reason) {
 		return
 	}
 	image, err := a.cloud.Image(ctx, w.ref())
@@ -188,7 +189,13 @@ func (w *pass) tags() map[string]string {
 func (w *pass) imageSpec(now time.Time) cloud.ImageSpec {
 	tags := w.tags()
 	tags[cloud.TagBuiltAt] = history.BuiltAtTag(w.disk.proof.At.Time, now)
-	return cloud.ImageSpec{ImageRef: w.ref(), SnapshotID: w.image.snapshot.ID, Tags: tags, Replicas: w.p.Spec.Settings.Replicas(), InitializationRate: w.p.Spec.Settings.InitializationRate()}
+	return cloud.ImageSpec{
+		ImageRef:           w.ref(),
+		SnapshotID:         w.image.snapshot.ID,
+		Tags:               tags,
+		Replicas:           w.p.Spec.Settings.Replicas(),
+		InitializationRate: w.p.Spec.Settings.InitializationRate(),
+	}
 }
 
 // addSoftwareTags adds the donor's software. The image copies the snapshot's tags, because at the publication the donor
@@ -214,7 +221,12 @@ const maxTag = 256
 // describeNode returns the tags from a Node.
 func describeNode(n *corev1.Node) map[string]string {
 	info := n.Status.NodeInfo
-	tags := map[string]string{cloud.TagOS: info.OSImage, cloud.TagKernel: info.KernelVersion, cloud.TagKubelet: info.KubeletVersion, cloud.TagRuntime: info.ContainerRuntimeVersion}
+	tags := map[string]string{
+		cloud.TagOS:      info.OSImage,
+		cloud.TagKernel:  info.KernelVersion,
+		cloud.TagKubelet: info.KubeletVersion,
+		cloud.TagRuntime: info.ContainerRuntimeVersion,
+	}
 	if images := len(n.Status.Images); images > 0 {
 		tags[cloud.TagImages] = strconv.Itoa(images)
 	}

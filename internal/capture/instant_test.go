@@ -42,8 +42,18 @@ func TestDonorReturnsBeforeCopyIsComplete(t *testing.T) {
 	for _, step := range p.Status.Steps {
 		phases = append(phases, step.Phase)
 	}
-	want := []v1alpha1.Phase{v1alpha1.PhasePreflight, v1alpha1.PhaseReserving, v1alpha1.PhaseDraining, v1alpha1.PhaseGeneralizing, v1alpha1.PhaseStopping, v1alpha1.PhaseSnapshotting,
-		v1alpha1.PhaseStarting, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing, v1alpha1.PhasePromoting}
+	want := []v1alpha1.Phase{
+		v1alpha1.PhasePreflight,
+		v1alpha1.PhaseReserving,
+		v1alpha1.PhaseDraining,
+		v1alpha1.PhaseGeneralizing,
+		v1alpha1.PhaseStopping,
+		v1alpha1.PhaseSnapshotting,
+		v1alpha1.PhaseStarting,
+		v1alpha1.PhaseReleasing,
+		v1alpha1.PhasePublishing,
+		v1alpha1.PhasePromoting,
+	}
 	if diff := cmp.Diff(want, slices.Compact(phases)); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}

@@ -56,7 +56,13 @@ func TestALockOfANodeThatDoesNotExist(t *testing.T) {
 	s := newTestEnv(t).decide()
 	s.engine.Kured = kured.Default
 	sets := appsv1.SchemeGroupVersion.WithResource("daemonsets")
-	held := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kured", Annotations: map[string]string{"weave.works/kured-node-lock": `{"nodeID":"gone"}`}}}
+	held := &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   "kube-system",
+			Name:        "kured",
+			Annotations: map[string]string{"weave.works/kured-node-lock": `{"nodeID":"gone"}`},
+		},
+	}
 	s.must(s.objects.Create(sets, held, "kube-system"))
 	waited := 0
 	s.succeeded(s.play(func(int) {
@@ -119,7 +125,9 @@ func kuredReservesNode(t *testing.T, moment string, protects bool) {
 	s.lose = func(_ int, what string) memory.Outcome {
 		if waited == 0 && strings.HasPrefix(what, moment) {
 			held := free.DeepCopy()
-			held.Annotations = map[string]string{"weave.works/kured-node-lock": fmt.Sprintf(`{"nodeID":"peer","created":%q,"TTL":0}`, noon.Format(time.RFC3339))}
+			held.Annotations = map[string]string{
+				"weave.works/kured-node-lock": fmt.Sprintf(`{"nodeID":"peer","created":%q,"TTL":0}`, noon.Format(time.RFC3339)),
+			}
 			s.must(s.objects.Update(sets, held, "kube-system"))
 			waited++
 		}

@@ -59,7 +59,8 @@ func TestReservationIsRestoredAfterPublication(t *testing.T) {
 	s := newTestEnv(t).decide()
 	text, struck := "", false
 	s.lose = func(_ int, what string) memory.Outcome {
-		if n := s.tracked("nodes", "", donorName).(*corev1.Node); strings.HasPrefix(what, "DeleteSnapshot ") && n.Annotations[v1alpha1.ReservationAnnotation] != "" {
+		if n := s.tracked("nodes", "", donorName).(*corev1.Node); strings.HasPrefix(what, "DeleteSnapshot ") &&
+			n.Annotations[v1alpha1.ReservationAnnotation] != "" {
 			t.Error("the capture goes on, and its donor is reserved")
 		}
 		return memory.Pass()

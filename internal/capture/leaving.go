@@ -52,7 +52,8 @@ func readDeparture(w *pass) {
 func needsReplacement(w *pass) bool {
 	f := &w.facts
 	return f.Leaving.Replaced && f.Leaving.GrowFirst && !f.Leaving.Added && f.Hold.Recorded && f.Hold.Lock == plan.Ours && f.Donor.Node != plan.NodeGone && f.Disk.Pod == plan.NoPod &&
-		!f.MustBoot() && !f.Failed && !f.Deleting && !f.Hold.Overdue && f.Donor.Patch != plan.PatchUnderWay
+		!f.MustBoot() && !f.Failed && !f.Deleting && !f.Hold.Overdue &&
+		f.Donor.Patch != plan.PatchUnderWay
 }
 
 // readReplacement looks for the replacement of a donor before the drain. The cloud is not asked before the growth is
@@ -249,7 +250,8 @@ func (d leaving) takeOut(ctx context.Context, w *pass) error {
 	name := ""
 	if w.donor.replacement != nil {
 		name = w.donor.replacement.Name
-		if err := node.CarryOver(ctx, d.kube, w.donor.node, w.donor.replacement, w.p.Spec.Settings.Donor.CarryOver); apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		if err := node.CarryOver(ctx, d.kube, w.donor.node, w.donor.replacement, w.p.Spec.Settings.Donor.CarryOver); apierrors.IsForbidden(err) ||
+			apierrors.IsInvalid(err) {
 			return fmt.Errorf("%w: %w", errCarryOverDenied, err)
 		} else if err != nil {
 			return err

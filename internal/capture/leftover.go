@@ -93,7 +93,8 @@ func (r leftovers) strayOrders(ctx context.Context) ([]reservations.Leftover, er
 		if !o.Spec.Holder.Is(v1alpha1.HolderPrototype) {
 			continue // the policy removes the order of its check
 		}
-		found = append(found, reservations.Leftover{Kind: reservations.Order, Name: o.Namespace + "/" + o.Name, Prototype: o.Spec.Holder.Name, UID: o.Spec.Holder.UID})
+		found = append(found,
+			reservations.Leftover{Kind: reservations.Order, Name: o.Namespace + "/" + o.Name, Prototype: o.Spec.Holder.Name, UID: o.Spec.Holder.UID})
 	}
 	return found, nil
 }
@@ -111,7 +112,8 @@ func (r leftovers) strayLeases(ctx context.Context) ([]reservations.Leftover, er
 		case err != nil:
 			return nil, err
 		case stray:
-			found = append(found, reservations.Leftover{Kind: reservations.Lease, Name: l.Namespace + "/" + l.Name, Prototype: l.Reservation.Name, UID: l.Reservation.UID})
+			found = append(found,
+				reservations.Leftover{Kind: reservations.Lease, Name: l.Namespace + "/" + l.Name, Prototype: l.Reservation.Name, UID: l.Reservation.UID})
 		}
 	}
 	return found, nil
@@ -158,7 +160,16 @@ func (r leftovers) straySnapshots(ctx context.Context, pools []cloud.PoolID) ([]
 	var found []reservations.Leftover
 	for _, s := range list {
 		if s.State != cloud.Deleting && r.ofPools(s.Name, pools) {
-			found = append(found, reservations.Leftover{Kind: reservations.Snapshot, Name: s.ID, Prototype: s.Name, UID: types.UID(s.Tags[cloud.TagUID]), Unmarked: s.Origin == cloud.Unmarked})
+			found = append(
+				found,
+				reservations.Leftover{
+					Kind:      reservations.Snapshot,
+					Name:      s.ID,
+					Prototype: s.Name,
+					UID:       types.UID(s.Tags[cloud.TagUID]),
+					Unmarked:  s.Origin == cloud.Unmarked,
+				},
+			)
 		}
 	}
 	return found, nil
@@ -248,7 +259,16 @@ func (r leftovers) strayTrials(ctx context.Context, pools []cloud.PoolID) ([]res
 	var found []reservations.Leftover
 	for _, spec := range specs {
 		if uid := spec.Tags[cloud.TagUID]; uid != "" {
-			found = append(found, reservations.Leftover{Kind: reservations.Trial, Name: spec.Name, Prototype: spec.Tags[cloud.TagPrototype], UID: types.UID(uid), Unmarked: spec.Origin == cloud.Unmarked})
+			found = append(
+				found,
+				reservations.Leftover{
+					Kind:      reservations.Trial,
+					Name:      spec.Name,
+					Prototype: spec.Tags[cloud.TagPrototype],
+					UID:       types.UID(uid),
+					Unmarked:  spec.Origin == cloud.Unmarked,
+				},
+			)
 		}
 	}
 	return found, nil

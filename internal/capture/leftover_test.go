@@ -62,7 +62,8 @@ func TestASweepLosesEachCall(t *testing.T) {
 			s.must(s.clean.List(t.Context(), orders))
 			pod := s.tracked("pods", podspace, "kamino-pool1-2026.03.12")
 			if len(snapshots)+len(images)+len(orders.Items) > 0 || pod != nil {
-				t.Fatalf("call %d (%s) lost: %s: snapshots %v, images %v, orders %d, pod %t", n, s.calls[n], loss.name, snapshots, images, len(orders.Items), pod != nil)
+				t.Fatalf("call %d (%s) lost: %s: snapshots %v, images %v, orders %d, pod %t",
+					n, s.calls[n], loss.name, snapshots, images, len(orders.Items), pod != nil)
 			}
 		}
 	}

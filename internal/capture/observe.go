@@ -69,8 +69,11 @@ func (e *Engine) lookGrowth(ctx context.Context, w *pass) error {
 	switch {
 	case !w.p.Spec.AwaitsDonor():
 		f.Refused = true
-		w.preflight.refusals = []cloud.Refusal{cloud.Refuse(PioneerNamesDonor, fmt.Sprintf("spec.donor names node %s, but Kamino adds the donor of a pioneer with node: Grow to the pool", w.p.Spec.Donor.NodeName),
-			"create the Prototype without spec.donor")}
+		w.preflight.refusals = []cloud.Refusal{
+			cloud.Refuse(PioneerNamesDonor,
+				fmt.Sprintf("spec.donor names node %s, but Kamino adds the donor of a pioneer with node: Grow to the pool", w.p.Spec.Donor.NodeName),
+				"create the Prototype without spec.donor"),
+		}
 	case f.Growth.Decided:
 		return e.rooms().leaving.readGrowth(ctx, w)
 	case !f.Deleting && !f.Failed && !f.Unrecorded:
@@ -103,8 +106,10 @@ func (e *Engine) observeCase(ctx context.Context, p *v1alpha1.Prototype) (*pass,
 	p = p.DeepCopy()
 	if like == nil {
 		w := fromPrototype(p, v1alpha1.Record{})
-		w.preflight.refusals = []cloud.Refusal{cloud.Refuse(admission.NodeNotFound, fmt.Sprintf("pool %s has no Ready node, so Kamino cannot check the pool before the growth", p.Spec.Pool),
-			"wait until a node of the pool is Ready")}
+		w.preflight.refusals = []cloud.Refusal{
+			cloud.Refuse(admission.NodeNotFound, fmt.Sprintf("pool %s has no Ready node, so Kamino cannot check the pool before the growth", p.Spec.Pool),
+				"wait until a node of the pool is Ready"),
+		}
 		w.facts.Refused = true
 		return w, nil
 	}

@@ -51,9 +51,12 @@ func (f failedSet) refusal(pool string) cloud.Refusal {
 	if f.policy != "" {
 		again += fmt.Sprintf(" and `%s`", v1alpha1.RetryCommand(f.policy))
 	}
-	return cloud.Refuse(v1alpha1.PolicyPatchesQuarantined,
-		fmt.Sprintf("the pending patches of pool %s failed on the pioneer of prototype %s, and were not installed again: %s", pool, f.prototype, strings.TrimSuffix(f.message, ".")),
-		"wait for other patches, or hold the faulty package with pioneer.hold; to try these patches again, first run "+again)
+	return cloud.Refuse(
+		v1alpha1.PolicyPatchesQuarantined,
+		fmt.Sprintf("the pending patches of pool %s failed on the pioneer of prototype %s, and were not installed again: %s",
+			pool, f.prototype, strings.TrimSuffix(f.message, ".")),
+		"wait for other patches, or hold the faulty package with pioneer.hold; to try these patches again, first run "+again,
+	)
 }
 
 // pass makes one pass over the check. begins: nothing is to check, so the capture begins or continues.
@@ -96,7 +99,14 @@ func (c patchSets) check(ctx context.Context, w *pass, failed map[string]failedS
 		return false, err
 	}
 	pioneer := p.Spec.Pioneer.Defaulted()
-	patcher := nodepatch.Patcher{Client: c.client, Kube: c.kube, Image: c.image.of(p), MayRun: func() error { return c.image.mayRun(p) }, Now: c.now, Namespace: c.podNamespace}
+	patcher := nodepatch.Patcher{
+		Client:    c.client,
+		Kube:      c.kube,
+		Image:     c.image.of(p),
+		MayRun:    func() error { return c.image.mayRun(p) },
+		Now:       c.now,
+		Namespace: c.podNamespace,
+	}
 	checked, err := patcher.Check(ctx, nodepatch.CheckTask{
 		Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: p.Name, UID: p.UID}, Pool: p.Spec.Pool, Node: node,
 		Patches: v1alpha1.OrderPatches{Patches: pioneer.Patches, Hold: pioneer.Hold},
@@ -108,9 +118,12 @@ func (c patchSets) check(ctx context.Context, w *pass, failed map[string]failedS
 	}
 	found := nodepatch.Summary(checked.Report, metav1.NewTime(c.now()))
 	if found.Reason != "" {
-		c.refuse(w, cloud.Refuse(v1alpha1.PolicyPatchesNotChecked,
-			fmt.Sprintf("patches failed before in pool %s, and node %s could not check its pending patches (%s): %s", p.Spec.Pool, checked.Node, found.Reason, strings.TrimSuffix(found.Message, ".")),
-			"correct the cause, and try again"))
+		c.refuse(w, cloud.Refuse(
+			v1alpha1.PolicyPatchesNotChecked,
+			fmt.Sprintf("patches failed before in pool %s, and node %s could not check its pending patches (%s): %s",
+				p.Spec.Pool, checked.Node, found.Reason, strings.TrimSuffix(found.Message, ".")),
+			"correct the cause, and try again",
+		))
 		return false, nil
 	}
 	return false, c.store.commit(ctx, w, func(s *v1alpha1.PrototypeStatus) { s.PatchSet = found.Set })
@@ -146,7 +159,8 @@ func (c patchSets) preview(ctx context.Context, p *v1alpha1.Prototype) (refusals
 		before = append(before, fmt.Sprintf("%s (%s)", f.prototype, strings.TrimSuffix(f.message, ".")))
 	}
 	slices.Sort(before)
-	return nil, fmt.Sprintf("first check which patches are pending on node %s. The capture is refused (%s) if the patches failed before, on the pioneer of prototype %s",
+	return nil, fmt.Sprintf(
+		"first check which patches are pending on node %s. The capture is refused (%s) if the patches failed before, on the pioneer of prototype %s",
 		node, v1alpha1.PolicyPatchesQuarantined, strings.Join(before, ", or of ")), nil
 }
 
@@ -195,7 +209,8 @@ func (c patchSets) nodeOfImage(ctx context.Context, p *v1alpha1.Prototype, faile
 	}
 	err = membership.Each(ctx, c.kube, c.cloud, "", func(n *corev1.Node, of cloud.Membership) error {
 		isCurrent := pool.Recipe.Version == "" || n.Labels[v1alpha1.VersionLabel] == label
-		if of.Pool == pool.ID && isCurrent && !isBroken(n) && nodestate.Available(n) && (youngest == nil || youngest.CreationTimestamp.Before(&n.CreationTimestamp)) {
+		if of.Pool == pool.ID && isCurrent && !isBroken(n) && nodestate.Available(n) &&
+			(youngest == nil || youngest.CreationTimestamp.Before(&n.CreationTimestamp)) {
 			youngest = n.DeepCopy()
 		}
 		return nil
@@ -221,7 +236,8 @@ func (c patchSets) failedSets(ctx context.Context, p *v1alpha1.Prototype) (map[s
 
 // eachOfPool visits the other Prototypes of the pool, and the failed patches in the status of policies, which outlive deleted
 // Prototypes.
-func eachOfPool(ctx context.Context, c client.Client, p *v1alpha1.Prototype, prototype func(*v1alpha1.Prototype), failed func(string, v1alpha1.FailedPatches)) error {
+func eachOfPool(ctx context.Context, c client.Client, p *v1alpha1.Prototype, prototype func(*v1alpha1.Prototype),
+	failed func(string, v1alpha1.FailedPatches)) error {
 	list := &v1alpha1.PrototypeList{}
 	if err := c.List(ctx, list); err != nil {
 		return fmt.Errorf("list prototypes: %w", err)

@@ -102,7 +102,9 @@ func TestPreviewOfFailedPatches(t *testing.T) {
 			failedBefore(s, openssl)
 			policy := &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "all", UID: "all"}}
 			policy.Spec.Pioneer = &v1alpha1.PolicyPioneerSettings{}
-			policy.Status.Pools = []v1alpha1.PoolStatus{{Name: "pool1", Patches: &v1alpha1.PatchesStatus{PendingPatches: v1alpha1.PendingPatches{Set: openssl}}}}
+			policy.Status.Pools = []v1alpha1.PoolStatus{
+				{Name: "pool1", Patches: &v1alpha1.PatchesStatus{PendingPatches: v1alpha1.PendingPatches{Set: openssl}}},
+			}
 			change(policy)
 			s.must(s.clean.Create(s.t.Context(), policy.DeepCopy()))
 			s.must(s.clean.Status().Update(s.t.Context(), policy))
@@ -185,7 +187,8 @@ func TestWhichNodeChecksBeforeAGrowth(t *testing.T) {
 					}
 				}
 			})
-			if asked != test.node || s.patches.checks != test.checks || (p.Status.Failure != nil && p.Status.Failure.Reason == v1alpha1.PolicyPatchesQuarantined) != (test.checks > 0) {
+			if asked != test.node || s.patches.checks != test.checks ||
+				(p.Status.Failure != nil && p.Status.Failure.Reason == v1alpha1.PolicyPatchesQuarantined) != (test.checks > 0) {
 				t.Errorf("%d checks of node %q: %s", s.patches.checks, asked, verdict(p))
 			}
 		})

@@ -226,9 +226,11 @@ func (a recorder) patches(w *pass, d patchplan.Decision) {
 	case patchplan.OrderReboot:
 		a.event(w, corev1.EventTypeNormal, "Rebooting", "node %s has installed patches for %s and reboots", name, wording.Count(int(r.Installed), "package"))
 	case patchplan.Uncordon:
-		a.event(w, corev1.EventTypeNormal, "Soaking", "node %s is patched and takes pods; the capture waits until the node has been healthy for %s", name, w.p.Spec.Pioneer.Defaulted().Soak.Duration)
+		a.event(w, corev1.EventTypeNormal, "Soaking", "node %s is patched and takes pods; the capture waits until the node has been healthy for %s",
+			name, w.p.Spec.Pioneer.Defaulted().Soak.Duration)
 	case patchplan.Quarantine:
-		a.event(w, corev1.EventTypeWarning, "PatchLevelFailed", "patch level %s failed on node %s; no other node of pool %s boots the level", r.FailedLevel, name, w.p.Spec.Pool)
+		a.event(w, corev1.EventTypeWarning, "PatchLevelFailed", "patch level %s failed on node %s; no other node of pool %s boots the level",
+			r.FailedLevel, name, w.p.Spec.Pool)
 	default:
 	}
 }
@@ -272,24 +274,33 @@ func patchTroubleMessage(w *pass, r *nodepatch.Record) string {
 	retry := retryPatch(w)
 	switch patchplan.Reason(r.Failure) {
 	case patchplan.DrainTimeout:
-		return fmt.Sprintf("node %s was not drained for its patch within %s. Find the remaining pods with `kubectl get pods -A --field-selector spec.nodeName=%s`, then %s", n, limits.Drain.Timeout.Duration, n, retry)
+		return fmt.Sprintf(
+			"node %s was not drained for its patch within %s. Find the remaining pods with `kubectl get pods -A --field-selector spec.nodeName=%s`, then %s",
+			n, limits.Drain.Timeout.Duration, n, retry)
 	case patchplan.NodeUnhealthy:
-		return fmt.Sprintf("node %s was not patched, because the node was not healthy for %s: %s. Repair the DaemonSet, or name the DaemonSet in settings.trial.ignoreDaemonSets. Then %s",
+		return fmt.Sprintf(
+			"node %s was not patched, because the node was not healthy for %s: %s. Repair the DaemonSet, or name the DaemonSet in settings.trial.ignoreDaemonSets. Then %s",
 			n, limits.Drain.Timeout.Duration, r.Problem, retry)
 	case patchplan.PatchRefused:
 		return fmt.Sprintf("node %s installed no patches: %s. Correct the cause, then %s", n, strings.TrimSuffix(orNothing(r.Problem), "."), retry)
 	case patchplan.PatchFailed:
-		return fmt.Sprintf("the patch of node %s failed: %s. The node is marked with %s: %s", n, orNothing(r.Problem), v1alpha1.PatchFailedAnnotation, repair(w))
+		return fmt.Sprintf("the patch of node %s failed: %s. The node is marked with %s: %s",
+			n, orNothing(r.Problem), v1alpha1.PatchFailedAnnotation, repair(w))
 	case patchplan.PatchTimeout:
 		return fmt.Sprintf("node %s did not report its patch within %s. Read the journal of the unit kamino-patch on the node, then %s", n, patchLimit, retry)
 	case patchplan.Interrupted:
 		return fmt.Sprintf("another client rebooted node %s during its patch. Find that client, then %s", n, retry)
 	case patchplan.LevelQuarantined:
-		return fmt.Sprintf("patch level %s of node %s failed in an earlier capture of pool %s. Wait for newer patches, or hold the faulty package with spec.pioneer.hold", r.Level, n, w.p.Spec.Pool)
+		return fmt.Sprintf(
+			"patch level %s of node %s failed in an earlier capture of pool %s. Wait for newer patches, or hold the faulty package with spec.pioneer.hold",
+			r.Level, n, w.p.Spec.Pool)
 	case patchplan.NotRebooted, patchplan.RebootTimeout:
-		return fmt.Sprintf("node %s was not Ready under another boot within %s after its patch. Read the boot log of the node; patch level %s is not used", n, limits.OutOfService.ReadyTimeout.Duration, r.Level)
+		return fmt.Sprintf("node %s was not Ready under another boot within %s after its patch. Read the boot log of the node; patch level %s is not used",
+			n, limits.OutOfService.ReadyTimeout.Duration, r.Level)
 	case patchplan.SoakFailed:
-		return fmt.Sprintf("the patched node %s was not healthy in service for %s without a break. Check the node and its DaemonSets; patch level %s is not used", n, w.p.Spec.Pioneer.Defaulted().Soak.Duration, r.Level)
+		return fmt.Sprintf(
+			"the patched node %s was not healthy in service for %s without a break. Check the node and its DaemonSets; patch level %s is not used",
+			n, w.p.Spec.Pioneer.Defaulted().Soak.Duration, r.Level)
 	default:
 		return fmt.Sprintf("the patch of node %s ended without a result (%s). Capture another node, or %s", n, r.Failure, retry)
 	}

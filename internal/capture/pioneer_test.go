@@ -157,7 +157,8 @@ func TestAPioneer(t *testing.T) {
 		t.Errorf("DonorInService:\n got %s\nwant %s", got, want)
 	}
 	status := p.Status.Patch
-	if status == nil || status.Result != "patched" || status.Level != patchLevels[1] || status.Installed != 1 || status.FinishedAt.IsZero() || status.Failure != "" {
+	if status == nil || status.Result != "patched" || status.Level != patchLevels[1] || status.Installed != 1 || status.FinishedAt.IsZero() ||
+		status.Failure != "" {
 		t.Errorf("status.patch is %+v", status)
 	}
 	if m := s.cloud.World().Instance(s.donor); m.Boots != 3 || s.patches.installs != 1 || !s.patches.served {

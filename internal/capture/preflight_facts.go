@@ -95,7 +95,8 @@ func (q preflight) turn(ctx context.Context, w *pass, c *admission.Case) {
 	if len(w.preflight.activeCaptures)+vacant < q.concurrent() && vacantErr == nil {
 		w.preflight.removals, vacantErr = q.removals(ctx, list.Items)
 	}
-	c.Queued = admission.LookupOf(len(w.preflight.activeCaptures)+vacant+w.preflight.removals >= q.concurrent() || lock.Node != "", cmp.Or(err, vacantErr, kuredErr))
+	c.Queued = admission.LookupOf(len(w.preflight.activeCaptures)+vacant+w.preflight.removals >= q.concurrent() || lock.Node != "",
+		cmp.Or(err, vacantErr, kuredErr))
 	of := make([]cloud.Membership, len(list.Items))
 	if err == nil {
 		of, err = membership.OfPrototypes(ctx, q.cloud, list.Items)

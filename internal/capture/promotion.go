@@ -280,7 +280,8 @@ func (m promotion) lookSaved(ctx context.Context, w *pass) (saved bool, err erro
 			return false, err
 		}
 	}
-	if w.promotion.savedRecipeName, saved, err = m.savedRecipes().Lookup(ctx, w.p.Name, w.promotion.change.Backup, w.promotion.customData); saved && err == nil {
+	if w.promotion.savedRecipeName, saved, err = m.savedRecipes().Lookup(ctx, w.p.Name, w.promotion.change.Backup, w.promotion.customData); saved &&
+		err == nil {
 		w.p.Status.SavedRecipe = m.namespace + "/" + w.promotion.savedRecipeName
 	}
 	return saved, err

@@ -21,7 +21,10 @@ import (
 // The Secret stays, because it may be the only copy.
 func TestStaleSecretIsNoSavedRecipe(t *testing.T) {
 	s := newTestEnv(t).decide()
-	stale := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: s.name + "-recipe", Namespace: ourspace}, Data: map[string][]byte{recipe.RecipeKey: []byte(`{"customData":"of last year"}`)}}
+	stale := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: s.name + "-recipe", Namespace: ourspace},
+		Data:       map[string][]byte{recipe.RecipeKey: []byte(`{"customData":"of last year"}`)},
+	}
 	s.must(s.objects.Add(stale))
 	change := s.changeTo("2026.03.14")
 	if len(change.Removes) > 0 {

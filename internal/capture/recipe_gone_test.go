@@ -36,7 +36,8 @@ func TestMissingObjectOfRecipe(t *testing.T) {
 					back = test.take(s)
 				case back == nil || p.Status.Terminal():
 				case stalled != nil && stalled.Status == metav1.ConditionTrue:
-					if stalled.Reason != string(cloud.NotFound) || !strings.Contains(stalled.Message, test.says) || !strings.Contains(stalled.Message, "continues automatically") {
+					if stalled.Reason != string(cloud.NotFound) || !strings.Contains(stalled.Message, test.says) ||
+						!strings.Contains(stalled.Message, "continues automatically") {
 						t.Errorf("%+v", stalled)
 					}
 					if waited++; waited == 3 {

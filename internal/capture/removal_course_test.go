@@ -112,7 +112,8 @@ func TestDeniedCarryOver(t *testing.T) {
 				}
 			})
 			d.checkEnd(p)
-			if f := p.Status.Failure; f == nil || f.Reason != admission.CarryOverNotAllowed || !strings.Contains(f.Message, "no labels") || !strings.Contains(f.Message, "admission.carryOver") {
+			if f := p.Status.Failure; f == nil || f.Reason != admission.CarryOverNotAllowed || !strings.Contains(f.Message, "no labels") ||
+				!strings.Contains(f.Message, "admission.carryOver") {
 				t.Errorf("it is not refused: %s", verdict(p))
 			}
 			if got := d.cloud.World().Pools[0].Capacity; got != size {

@@ -102,7 +102,8 @@ func TestADonorThatDoesNotReturn(t *testing.T) {
 			if diff := cmp.Diff(c.steps, slices.Compact(phases)); c.steps != nil && diff != "" {
 				t.Errorf("steps (-want +got):\n%s", diff)
 			}
-			if !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionReady) || p.Status.Donor.State != v1alpha1.DonorRemoved || p.Status.Donor.ReleasedAt == nil {
+			if !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionReady) || p.Status.Donor.State != v1alpha1.DonorRemoved ||
+				p.Status.Donor.ReleasedAt == nil {
 				t.Errorf("conditions: %+v, donor: %+v", p.Status.Conditions, p.Status.Donor)
 			}
 			if n, _ := s.tracked("nodes", "", "peer").(*corev1.Node); n == nil || n.Spec.Unschedulable {

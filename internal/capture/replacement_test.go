@@ -61,7 +61,8 @@ func TestAForgedSuccessor(t *testing.T) {
 			if !forged || p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != "ReplacementNotReady" {
 				t.Errorf("forged %t: %s", forged, verdict(p))
 			}
-			if n, _ := d.tracked("nodes", "", donorName).(*corev1.Node); n == nil || n.Spec.Unschedulable || d.cloud.World().Count(memory.ByCaller, memory.EffectStop, "") != 0 {
+			if n, _ := d.tracked("nodes", "", donorName).(*corev1.Node); n == nil || n.Spec.Unschedulable ||
+				d.cloud.World().Count(memory.ByCaller, memory.EffectStop, "") != 0 {
 				t.Errorf("the donor was taken: %+v", n)
 			}
 		})

@@ -93,7 +93,8 @@ func TestTooManyImages(t *testing.T) {
 			continue
 		}
 		p := s.play()
-		if p.Status.Failure == nil || p.Status.Failure.Reason != imagecount.TooManyImages || s.cloud.World().Count(memory.ByCaller, memory.EffectProtect, "") > 0 {
+		if p.Status.Failure == nil || p.Status.Failure.Reason != imagecount.TooManyImages ||
+			s.cloud.World().Count(memory.ByCaller, memory.EffectProtect, "") > 0 {
 			t.Errorf("%d images: %+v", images, p.Status.Failure)
 		}
 	}

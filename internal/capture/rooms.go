@@ -58,7 +58,18 @@ func (e *Engine) rooms() rooms {
 	r.patching = patching{
 		kube: e.Kube, client: e.Client, leases: e.reservations(), store: kept, events: record, image: image, podNamespace: e.podNamespace(), unhealthy: e.Unhealthy, now: e.now,
 	}
-	r.leaving = leaving{kube: e.Kube, cloud: e.Cloud, leases: e.reservations(), donors: r.donors, locks: r.locks, hold: r.hold, store: kept, witness: missing, events: record, now: e.now}
+	r.leaving = leaving{
+		kube:    e.Kube,
+		cloud:   e.Cloud,
+		leases:  e.reservations(),
+		donors:  r.donors,
+		locks:   r.locks,
+		hold:    r.hold,
+		store:   kept,
+		witness: missing,
+		events:  record,
+		now:     e.now,
+	}
 	r.orders = orders{kube: e.Kube, client: e.Client, store: kept, hold: r.hold, rules: rules, image: image, podNamespace: e.podNamespace(), now: e.now}
 	r.images = images{cloud: e.Cloud, witness: missing, now: e.now}
 	r.promotion = promotion{

@@ -86,7 +86,8 @@ func restoredFrom(p *v1alpha1.Prototype) string {
 	case record != nil && !marked:
 		return fmt.Sprintf("the record in the status of prototype %s belongs to another object (UID %s), as after the restore of a backup", p.Name, record.UID)
 	case marked && mark != string(p.UID):
-		return fmt.Sprintf("prototype %s is a copy of another object (UID %s in annotation %s), as after the restore of a backup", p.Name, mark, v1alpha1.BegunAnnotation)
+		return fmt.Sprintf("prototype %s is a copy of another object (UID %s in annotation %s), as after the restore of a backup",
+			p.Name, mark, v1alpha1.BegunAnnotation)
 	case marked && !controllerutil.ContainsFinalizer(p, v1alpha1.CaptureFinalizer):
 		return fmt.Sprintf("prototype %s has lost the status of its capture", p.Name)
 	}
@@ -121,7 +122,9 @@ const Unreadable = "Unreadable"
 // donor is released as usual.
 func (e *Engine) refuseUnreadable(ctx context.Context, p *v1alpha1.Prototype) Result {
 	before, w := p.DeepCopy(), fromPrototype(p, v1alpha1.Record{})
-	message := fmt.Sprintf("this version of Kamino cannot read the stored Prototype: %s. The capture does not continue; stop the capture with `kamino cancel %s`", p.Unreadable, p.Name)
+	message := fmt.Sprintf(
+		"this version of Kamino cannot read the stored Prototype: %s. The capture does not continue; stop the capture with `kamino cancel %s`",
+		p.Unreadable, p.Name)
 	setCondition(p, e.now(), v1alpha1.ConditionStalled, metav1.ConditionTrue, Unreadable, message)
 	err := e.rooms().store.writeStatus(ctx, w)
 	e.rooms().events.announceChanges(before, p)

@@ -37,7 +37,12 @@ func TestWhereARecipeIsSavedIsInTheStatus(t *testing.T) {
 	}
 	e := &Engine{Client: apitest.Client(t), Kube: kube, Now: func() time.Time { return time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC) }}
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "saved-2026.03.14"}}
-	p.Spec = v1alpha1.PrototypeSpec{Pool: "saved", Version: "2026.03.14", Settings: v1alpha1.Settings{}.Defaulted(), Donor: v1alpha1.Donor{NodeName: "n", ProviderID: "memory:///pools/saved/instances/1"}}
+	p.Spec = v1alpha1.PrototypeSpec{
+		Pool:     "saved",
+		Version:  "2026.03.14",
+		Settings: v1alpha1.Settings{}.Defaulted(),
+		Donor:    v1alpha1.Donor{NodeName: "n", ProviderID: "memory:///pools/saved/instances/1"},
+	}
 	must(e.Client.Create(ctx, p))
 
 	// pass is the part of a pass for the recipe: read, save if necessary, and write the status.
@@ -45,7 +50,12 @@ func TestWhereARecipeIsSavedIsInTheStatus(t *testing.T) {
 		t.Helper()
 		p := &v1alpha1.Prototype{}
 		must(e.Client.Get(ctx, client.ObjectKey{Name: "saved-2026.03.14"}, p))
-		w := &pass{p: p, written: p.Status.DeepCopy(), pool: "memory:///pools/saved", promotion: promotionObjects{change: cloud.RecipeChange{Removes: []cloud.RecipeField{{Kind: "customData"}}, Backup: []byte(`{"image":"generic"}`)}}}
+		w := &pass{
+			p:         p,
+			written:   p.Status.DeepCopy(),
+			pool:      "memory:///pools/saved",
+			promotion: promotionObjects{change: cloud.RecipeChange{Removes: []cloud.RecipeField{{Kind: "customData"}}, Backup: []byte(`{"image":"generic"}`)}},
+		}
 		saved, err := e.rooms().promotion.lookSaved(ctx, w)
 		must(err)
 		if !saved {
@@ -69,7 +79,8 @@ func TestWhereARecipeIsSavedIsInTheStatus(t *testing.T) {
 	must(e.Client.Status().Update(ctx, p))
 	found, err := e.rooms().promotion.savedRecipes().Find(ctx, "saved", "memory:///pools/saved", []v1alpha1.Prototype{*p})
 	must(err)
-	if len(found) != 1 || found[0].Secret != p.Name+"-recipe" || found[0].UID != p.UID || found[0].Doubt != "" || string(found[0].Backup) != `{"image":"generic"}` {
+	if len(found) != 1 || found[0].Secret != p.Name+"-recipe" || found[0].UID != p.UID || found[0].Doubt != "" ||
+		string(found[0].Backup) != `{"image":"generic"}` {
 		t.Errorf("a status that lies, and found is %+v", found)
 	}
 	if saved := pass(); !saved || says() != want {

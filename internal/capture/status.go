@@ -75,14 +75,16 @@ func reportReversible(w *pass, now time.Time) {
 		if removesBootstrap(w.p) {
 			status, reason = metav1.ConditionFalse, PartlyRestorable
 		}
-		setCondition(w.p, now, v1alpha1.ConditionReversible, status, reason, FirstPromotionNotice(w.p, w.promotion.recipe.Recipe.Image, w.p.Spec.Settings.Recipe.CustomDataFrom != nil))
+		setCondition(w.p, now, v1alpha1.ConditionReversible, status, reason,
+			FirstPromotionNotice(w.p, w.promotion.recipe.Recipe.Image, w.p.Spec.Settings.Recipe.CustomDataFrom != nil))
 	}
 }
 
 // reportIgnoredReport reports an ignored report on the NodeOrder. Later reports can be valid.
 func reportIgnoredReport(w *pass, now time.Time) {
 	if w.disk.ignoredReport != "" && w.disk.proof == nil {
-		setCondition(w.p, now, v1alpha1.ConditionGeneralized, metav1.ConditionFalse, ReportRejected, w.disk.ignoredReport+". Check which clients can change NodeOrders")
+		setCondition(w.p, now, v1alpha1.ConditionGeneralized, metav1.ConditionFalse, ReportRejected,
+			w.disk.ignoredReport+". Check which clients can change NodeOrders")
 	}
 }
 
@@ -138,7 +140,8 @@ func waitPhase(w *pass, why plan.Reason) v1alpha1.Phase {
 
 // endsBeforeReservation reports whether the capture ends, or is about to end, without a reservation.
 func (w *pass) endsBeforeReservation(d plan.Decision) bool {
-	return d.Do == plan.Fail && d.Why == plan.DiskCheckFailed && !w.isHeld() || d.Do == plan.DeletePod && !w.facts.Disk.Touched && !w.isHeld() && w.p.Status.Donor == nil
+	return d.Do == plan.Fail && d.Why == plan.DiskCheckFailed && !w.isHeld() ||
+		d.Do == plan.DeletePod && !w.facts.Disk.Touched && !w.isHeld() && w.p.Status.Donor == nil
 }
 
 // waitAfter is the wait that follows an action with a lasting effect; otherwise the decision itself.
@@ -183,7 +186,8 @@ func replacementProgress(w *pass, d plan.Decision) string {
 	case d.Do == plan.Enlarge:
 		return fmt.Sprintf("pool %s grows by one", w.p.Spec.Pool)
 	case d.Why == plan.ForAddedNode && (w.facts.Failed || w.facts.Deleting):
-		return fmt.Sprintf("waiting for the new instance of pool %s, which is then removed. To end the wait, set the size of the pool to %d", w.p.Spec.Pool, w.removalRecord().Target-1)
+		return fmt.Sprintf("waiting for the new instance of pool %s, which is then removed. To end the wait, set the size of the pool to %d",
+			w.p.Spec.Pool, w.removalRecord().Target-1)
 	case d.Why == plan.ForAddedNode:
 		return fmt.Sprintf("waiting for the new node of pool %s", w.p.Spec.Pool)
 	case d.Why == plan.ForReplacement:
@@ -299,11 +303,14 @@ func endlessWait(w *pass, d plan.Decision) (reason, message string) {
 		return KuredLockStale, w.preflight.kured.Holder()
 	case slices.Contains(turnWaits, d.Why) && w.preflight.kured.Node == "" && len(w.preflight.activeCaptures) > 0:
 		ahead := &w.preflight.activeCaptures[0]
-		if is := meta.FindStatusCondition(ahead.Status.Conditions, v1alpha1.ConditionStalled); is != nil && is.Status == metav1.ConditionTrue && !ahead.Status.Terminal() {
-			return CaptureAheadStalled, fmt.Sprintf("%s; prototype %s waits for you (%s): run `kamino describe %s`", turnProgress(w), ahead.Name, is.Reason, ahead.Name)
+		if is := meta.FindStatusCondition(ahead.Status.Conditions, v1alpha1.ConditionStalled); is != nil && is.Status == metav1.ConditionTrue &&
+			!ahead.Status.Terminal() {
+			return CaptureAheadStalled, fmt.Sprintf("%s; prototype %s waits for you (%s): run `kamino describe %s`",
+				turnProgress(w), ahead.Name, is.Reason, ahead.Name)
 		}
 	case d.Why == plan.ForHolder && !isHeldByCapture(w):
-		return HolderUnattended, fmt.Sprintf("node %s is also reserved by %s: if the holder no longer works on the node, run `kamino return-node %s`", w.p.Spec.Donor.NodeName, w.donor.otherHolder, w.p.Spec.Donor.NodeName)
+		return HolderUnattended, fmt.Sprintf("node %s is also reserved by %s: if the holder no longer works on the node, run `kamino return-node %s`",
+			w.p.Spec.Donor.NodeName, w.donor.otherHolder, w.p.Spec.Donor.NodeName)
 	}
 	return "", ""
 }
@@ -356,7 +363,8 @@ func setStalled(p *v1alpha1.Prototype, err error, now time.Time) {
 	inCluster := apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
 	record, _ := v1alpha1.RecordOf(p)
 	trying := record.Trial != nil && record.Trial.Name != ""
-	departs := p.Status.Phase == v1alpha1.PhaseRemoving || trying || p.Spec.Settings.HasTrial() && p.Status.Image != nil // trouble after a failure is reported only if it delays the removal of the donor or the trial
+	departs := p.Status.Phase == v1alpha1.PhaseRemoving || trying ||
+		p.Spec.Settings.HasTrial() && p.Status.Image != nil // trouble after a failure is reported only if it delays the removal of the donor or the trial
 	if p.Status.Failure != nil && !departs || !errors.As(err, &e) && !inCluster {
 		return
 	}

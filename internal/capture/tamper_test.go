@@ -82,10 +82,12 @@ var tamperings = []struct {
 	}},
 	{"the reservation is garbled", func(s *testEnv) { s.reservation("?") }},
 	{"a reservation without a holder is over it", func(s *testEnv) {
-		s.reservation(`{"kind":"Prototype","name":"pool1-2020.01.01","uid":"nobody","reservedAt":"2026-03-14T12:00:00Z","unschedulable":true,"scaleInProtected":true}`)
+		s.reservation(
+			`{"kind":"Prototype","name":"pool1-2020.01.01","uid":"nobody","reservedAt":"2026-03-14T12:00:00Z","unschedulable":true,"scaleInProtected":true}`)
 	}},
 	{"a replacement's reservation stands over it", func(s *testEnv) {
-		s.reservation(`{"kind":"Replacement","name":"kamino-rollback","uid":"kamino-rollback","reservedAt":"2026-03-14T12:00:00Z","unschedulable":true,"scaleInProtected":true}`)
+		s.reservation(
+			`{"kind":"Replacement","name":"kamino-rollback","uid":"kamino-rollback","reservedAt":"2026-03-14T12:00:00Z","unschedulable":true,"scaleInProtected":true}`)
 	}},
 	{"the Node is deleted", func(s *testEnv) {
 		_ = s.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName)

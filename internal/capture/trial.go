@@ -127,7 +127,9 @@ func trialProgressOf(seen cloud.Trial, r *v1alpha1.TrialRecord) plan.Trial {
 func (t trialReader) judgeAttempt(ctx context.Context, w *pass) error {
 	f := &w.facts
 	open := f.Trial.Progress == plan.TrialDecided || f.Trial.Progress == plan.TrialMaking || f.Trial.Progress == plan.TrialBuilt
-	if !open || f.Failed || f.Deleting || f.Image.Version != plan.Complete || f.Trial.Verdict != plan.NoVerdict || f.Image.Quarantined || f.Promotion.Recipe == plan.RecipeHere || w.isHeld() {
+	if !open || f.Failed || f.Deleting || f.Image.Version != plan.Complete || f.Trial.Verdict != plan.NoVerdict || f.Image.Quarantined ||
+		f.Promotion.Recipe == plan.RecipeHere ||
+		w.isHeld() {
 		return nil
 	}
 	w.trial.subject = subjectOf(w, t.now())
@@ -179,7 +181,16 @@ func subjectOf(w *pass, now time.Time) trial.Subject {
 		f.Expectations = append(f.Expectations, trial.Expectation{Name: trial.CheckName(e.Name)})
 	}
 	f.Instance = instanceOf(r, seen, now)
-	return trial.Subject{Prototype: p, Pool: w.pool, Spec: trialSpec(w), Attempt: r.Attempt, Instances: seen.Instances, Known: r.Nodes, Image: w.image.version, Facts: f}
+	return trial.Subject{
+		Prototype: p,
+		Pool:      w.pool,
+		Spec:      trialSpec(w),
+		Attempt:   r.Attempt,
+		Instances: seen.Instances,
+		Known:     r.Nodes,
+		Image:     w.image.version,
+		Facts:     f,
+	}
 }
 
 // instanceOf returns the facts of the attempt's instance.
@@ -278,7 +289,8 @@ func (t trialReader) findLostTrial(ctx context.Context, w *pass) error {
 		return t.witness.confirmPoolGone(ctx, w)
 	case cloud.Is(err, cloud.Denied): // trials work without the permission to list trials
 		t.log.Error(err, "cannot list the trials of this capture", "prototype", w.p.Name)
-		t.events.ofVersion(w, corev1.EventTypeWarning, TrialListFailed, "the cloud does not let Kamino list trials: %v; look in the cloud for instances with the tag %s=%s", err, cloud.TagUID, w.p.UID)
+		t.events.ofVersion(w, corev1.EventTypeWarning, TrialListFailed,
+			"the cloud does not let Kamino list trials: %v; look in the cloud for instances with the tag %s=%s", err, cloud.TagUID, w.p.UID)
 		return nil
 	case err != nil:
 		return err

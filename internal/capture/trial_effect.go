@@ -76,7 +76,8 @@ func (t trials) clean(ctx context.Context, w *pass, subject trial.Subject) (left
 	overdue := w.record.Trial.CleanupStartedAt != nil && t.now().Sub(w.record.Trial.CleanupStartedAt.Time) > endTimeout
 	still, err := t.reader.observer.Clean(ctx, subject)
 	if len(still) > 0 && overdue && err == nil {
-		t.events.ofVersion(w, corev1.EventTypeWarning, TrialNodeNotRemoved, "%s; the capture continues, and the node returns to service. Find the client that writes its status, and delete the Node if no kubelet runs there",
+		t.events.ofVersion(w, corev1.EventTypeWarning, TrialNodeNotRemoved,
+			"%s; the capture continues, and the node returns to service. Find the client that writes its status, and delete the Node if no kubelet runs there",
 			strings.Join(still, "; "))
 		subject.Overdue = true
 		still, err = t.reader.observer.Clean(ctx, subject)
@@ -232,7 +233,8 @@ func (t trials) watch(ctx context.Context, w *pass) error {
 	r, now := w.record.Trial, t.now()
 	running := w.trial.subject.Facts.Instance.Running
 	newNodes, nodes := nodeChanges(w)
-	isNew := newNodes || r.RunningSince == nil && !running.IsZero() || w.trial.isUnobserved || r.FailedReads > 0 || r.ObservedAt == nil || now.Sub(r.ObservedAt.Time) >= observationInterval
+	isNew := newNodes || r.RunningSince == nil && !running.IsZero() || w.trial.isUnobserved || r.FailedReads > 0 || r.ObservedAt == nil ||
+		now.Sub(r.ObservedAt.Time) >= observationInterval
 	if !isNew {
 		return nil
 	}

@@ -144,7 +144,9 @@ func TestTheCourseBeforeATrial(t *testing.T) {
 		t.Errorf("with a trial:\n%v\nwithout:\n%v", got, want)
 	}
 	made, err := v1alpha1.RecordOf(published(t).prototype())
-	if with.must(err); made.GeneralizeBootID == "" || record.GeneralizeBootID == "" || (made.Order == nil) != (record.Order == nil) || made.Reservation != nil || record.Reservation != nil {
+	if with.must(err); made.GeneralizeBootID == "" || record.GeneralizeBootID == "" || (made.Order == nil) != (record.Order == nil) ||
+		made.Reservation != nil ||
+		record.Reservation != nil {
 		t.Errorf("the record is %+v, and is made as %+v", record, made)
 	}
 }

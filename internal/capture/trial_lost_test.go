@@ -209,7 +209,8 @@ func TestATwinThatTheCloudDoesNotHave(t *testing.T) {
 			t.Fatal(verdict(p))
 		}
 		reason, quarantined := p.Status.Failure.Reason, l.tagged(cloud.TagQuarantined, "")
-		if there != quarantined || there != (reason == "TrialFailed") || !there && (reason != "TrialInconclusive" || !strings.Contains(p.Status.Failure.Message, "node peer, whose instance the cloud does not have")) {
+		if there != quarantined || there != (reason == "TrialFailed") ||
+			!there && (reason != "TrialInconclusive" || !strings.Contains(p.Status.Failure.Message, "node peer, whose instance the cloud does not have")) {
 			t.Errorf("there %t: quarantined %t: %s", there, quarantined, verdict(p))
 		}
 		l.nothingLeft(p)
@@ -222,7 +223,9 @@ func TestTrialObservationIsRecorded(t *testing.T) {
 	l.observation = func(observation *trial.Observation) {
 		looks++
 		observation.Facts.NodeUID = "uid-of-the-node"
-		observation.Known = []v1alpha1.TrialNodeRecord{{Instance: "x", Node: observation.Facts.Node, UID: "uid-of-the-node", Pods: map[string]types.UID{"p": types.UID(fmt.Sprint(min(looks, 3)))}}}
+		observation.Known = []v1alpha1.TrialNodeRecord{
+			{Instance: "x", Node: observation.Facts.Node, UID: "uid-of-the-node", Pods: map[string]types.UID{"p": types.UID(fmt.Sprint(min(looks, 3)))}},
+		}
 	}
 	looking(t, l)
 	var seen []string
@@ -271,7 +274,8 @@ func TestTheListOfTrialsIsDenied(t *testing.T) {
 	for len(recorder.Events) > 0 {
 		shown += <-recorder.Events + "\n"
 	}
-	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || p.Status.Trial.Result != v1alpha1.TrialPassed || !strings.Contains(shown, "Warning "+TrialListFailed) {
+	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || p.Status.Trial.Result != v1alpha1.TrialPassed ||
+		!strings.Contains(shown, "Warning "+TrialListFailed) {
 		t.Errorf("%s\n%s", verdict(p), shown)
 	}
 }

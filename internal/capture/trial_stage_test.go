@@ -63,10 +63,22 @@ func (v *trialEnv) observeTrial(subject trial.Subject) (trial.Observation, error
 		f := &observation.Facts
 		f.Node, f.Registered, f.Ready, f.WasReady, f.Changed = n.Name, n.CreationTimestamp.Time, true, true, n.CreationTimestamp.Time
 		f.IdentityKnown, f.Digest, f.Comparison = true, f.Proven, &trial.PeerComparison{Others: 2}
-		f.Network, f.Images, f.Job = trial.Measure{Result: trial.Passed, Says: "pods reach each other"}, trial.Measure{Result: trial.Passed, Says: "started"}, trial.Measure{Result: trial.Skipped, Says: "none"}
+		f.Network, f.Images, f.Job = trial.Measure{
+			Result: trial.Passed,
+			Says:   "pods reach each other",
+		}, trial.Measure{
+			Result: trial.Passed,
+			Says:   "started",
+		}, trial.Measure{
+			Result: trial.Skipped,
+			Says:   "none",
+		}
 		observation.Node = &v1alpha1.TrialNode{Kernel: "6.8.0"}
 		if v.tracked("pods", podspace, probe(subject)) == nil {
-			v.must(v.objects.Create(corev1.SchemeGroupVersion.WithResource("pods"), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: probe(subject), Namespace: podspace}}, podspace))
+			v.must(
+				v.objects.Create(corev1.SchemeGroupVersion.WithResource("pods"),
+					&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: probe(subject), Namespace: podspace}}, podspace),
+			)
 		}
 		if v.finds != nil {
 			v.finds(subject.Attempt, f)
@@ -141,8 +153,23 @@ func published(t testing.TB, change ...func(*v1alpha1.Prototype)) *trialEnv {
 	v.restart()
 	v.decide()
 	p := v.prototype()
-	proof := v1alpha1.Proof{UID: p.UID, Order: "order", BootID: "boot", Profile: p.Spec.Settings.Generalize.Profile, ProfileVersion: "1", Rules: 7, Met: 7, ManifestDigest: "sha256:0", At: metav1.NewTime(noon)}
-	record := v1alpha1.Record{GeneralizeBootID: "boot", Order: &v1alpha1.OrderRecord{UID: "order", Key: "key"}, Returning: true, Recipe: v.cloud.World().Pools[0].Recipe.Image}
+	proof := v1alpha1.Proof{
+		UID:            p.UID,
+		Order:          "order",
+		BootID:         "boot",
+		Profile:        p.Spec.Settings.Generalize.Profile,
+		ProfileVersion: "1",
+		Rules:          7,
+		Met:            7,
+		ManifestDigest: "sha256:0",
+		At:             metav1.NewTime(noon),
+	}
+	record := v1alpha1.Record{
+		GeneralizeBootID: "boot",
+		Order:            &v1alpha1.OrderRecord{UID: "order", Key: "key"},
+		Returning:        true,
+		Recipe:           v.cloud.World().Pools[0].Recipe.Image,
+	}
 	v.onPrototype(func(p *v1alpha1.Prototype) {
 		controllerutil.AddFinalizer(p, v1alpha1.CaptureFinalizer)
 		metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.BegunAnnotation, string(p.UID))

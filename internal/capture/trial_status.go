@@ -169,7 +169,8 @@ func reportTrialPassed(w *pass, d plan.Decision, now time.Time) {
 	case f.Trial.Verdict == plan.VerdictPassed:
 		setCondition(p, now, v1alpha1.ConditionTrialPassed, metav1.ConditionTrue, TrialPassed, of+" has passed its trial")
 	case f.Trial.Verdict == plan.VerdictFailed:
-		setCondition(p, now, v1alpha1.ConditionTrialPassed, metav1.ConditionFalse, string(plan.TrialFailed), of+" has failed its trial: "+p.Status.Trial.Message)
+		setCondition(p, now, v1alpha1.ConditionTrialPassed, metav1.ConditionFalse, string(plan.TrialFailed),
+			of+" has failed its trial: "+p.Status.Trial.Message)
 	case d.Why == plan.ForTrial, d.Why == plan.TrialInconclusive:
 		setCondition(p, now, v1alpha1.ConditionTrialPassed, metav1.ConditionUnknown, string(plan.TrialInconclusive), "no verdict yet on "+of)
 	case !f.Failed && !f.Deleting && d.Do != plan.Fail:
@@ -182,7 +183,8 @@ func promotionWait(p *v1alpha1.Prototype) (reason, message string) {
 	if over := p.Status.HandsOver(); over != "" {
 		return HandedOver, fmt.Sprintf("version %s of pool %s is complete and handed over: %s%s", p.Spec.Version, p.Spec.Pool, over, compared(p.Status.Recipe))
 	}
-	return AwaitingPromotion, fmt.Sprintf("version %s of pool %s is complete, and waits for `kamino promote %s %s`%s", p.Spec.Version, p.Spec.Pool, p.Spec.Pool, p.Spec.Version, compared(p.Status.Recipe))
+	return AwaitingPromotion, fmt.Sprintf("version %s of pool %s is complete, and waits for `kamino promote %s %s`%s",
+		p.Spec.Version, p.Spec.Pool, p.Spec.Pool, p.Spec.Version, compared(p.Status.Recipe))
 }
 
 // trialFailureMessage explains why a complete version is not used.
@@ -195,7 +197,9 @@ func trialFailureMessage(w *pass, why plan.Reason) string {
 	switch why {
 	case plan.TrialFailed:
 		blamed, _ := trial.Blamed(w.image.version.Tags[cloud.TagQuarantined])
-		return fmt.Sprintf("version %s of pool %s has failed its trial and is quarantined; the pool is unchanged: %s. Fix the cause on the nodes, then capture again", version, pool, wholeFailure(w, blamed))
+		return fmt.Sprintf(
+			"version %s of pool %s has failed its trial and is quarantined; the pool is unchanged: %s. Fix the cause on the nodes, then capture again",
+			version, pool, wholeFailure(w, blamed))
 	case plan.TrialInconclusive:
 		text := fmt.Sprintf("the trial of version %s of pool %s has no verdict after %s; the pool is unchanged: %s. Fix the cause and capture again",
 			version, pool, settings.Trial.Timeout.Duration, inconclusiveReason(w))
@@ -204,6 +208,7 @@ func trialFailureMessage(w *pass, why plan.Reason) string {
 		}
 		return text + ", or use the version without a trial: " + later
 	default: // plan.PromotionStale
-		return fmt.Sprintf("version %s of pool %s was not promoted within %s; the version is kept: %s", version, pool, settings.Promotion.Timeout.Duration, later)
+		return fmt.Sprintf("version %s of pool %s was not promoted within %s; the version is kept: %s",
+			version, pool, settings.Promotion.Timeout.Duration, later)
 	}
 }

@@ -41,7 +41,9 @@ func TestACaptureWithATrial(t *testing.T) {
 		t.Errorf("the steps are %v", phases)
 	}
 	s := p.Status.Trial
-	if s == nil || s.Result != v1alpha1.TrialPassed || s.Attempt != 1 || s.Node == "" || s.Instance == "" || s.NodeInfo == nil || s.StartedAt == nil || s.FinishedAt == nil || s.FinishedAt.Before(s.StartedAt) {
+	if s == nil || s.Result != v1alpha1.TrialPassed || s.Attempt != 1 || s.Node == "" || s.Instance == "" || s.NodeInfo == nil || s.StartedAt == nil ||
+		s.FinishedAt == nil ||
+		s.FinishedAt.Before(s.StartedAt) {
 		t.Errorf("the status of the trial is %+v", s)
 	}
 	for name, message := range trialChecks(p) {
@@ -87,7 +89,9 @@ func TestAVersionThatFails(t *testing.T) {
 	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != "TrialFailed" || !strings.Contains(c.Message, says) {
 		t.Errorf("condition: %+v", c)
 	}
-	if s := p.Status.Trial; s.Result != v1alpha1.TrialFailed || !strings.HasPrefix(s.Message, says) || !strings.HasPrefix(trialChecks(p)["Identity"], "Failed: ") || s.FinishedAt == nil {
+	if s := p.Status.Trial; s.Result != v1alpha1.TrialFailed || !strings.HasPrefix(s.Message, says) ||
+		!strings.HasPrefix(trialChecks(p)["Identity"], "Failed: ") ||
+		s.FinishedAt == nil {
 		t.Errorf("the status is %+v", s)
 	}
 }
@@ -204,7 +208,8 @@ func TestInconclusiveAttemptIsRepeated(t *testing.T) {
 		if pause := begun[2].Sub(begun[1]); pause < 5*time.Minute || pause > 20*time.Minute {
 			t.Errorf("%s: the second attempt followed after %s", name, pause)
 		}
-		if strings.Count(shown, "Warning TrialInconclusive attempt 1 at the trial of version 2026.03.14 of pool pool1 has no verdict") != 1 || !strings.Contains(shown, spoil.says) {
+		if strings.Count(shown, "Warning TrialInconclusive attempt 1 at the trial of version 2026.03.14 of pool pool1 has no verdict") != 1 ||
+			!strings.Contains(shown, spoil.says) {
 			t.Errorf("%s: events:\n%s", name, shown)
 		}
 		if v.tagged(cloud.TagQuarantined, "trial") {
@@ -266,8 +271,12 @@ func TestAPersonPromotes(t *testing.T) {
 				p := v.prototype()
 				if p.Status.Phase == v1alpha1.PhaseAwaitingPromotion {
 					waited++
-					reconciling, ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReconciling), meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
-					if reconciling.Status != metav1.ConditionFalse || reconciling.Reason != AwaitingPromotion || ready.Status != metav1.ConditionUnknown || ready.Reason != AwaitingPromotion {
+					reconciling, ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReconciling), meta.FindStatusCondition(
+						p.Status.Conditions,
+						v1alpha1.ConditionReady,
+					)
+					if reconciling.Status != metav1.ConditionFalse || reconciling.Reason != AwaitingPromotion || ready.Status != metav1.ConditionUnknown ||
+						ready.Reason != AwaitingPromotion {
 						t.Errorf("%s: conditions: %+v", mode, p.Status.Conditions)
 					}
 					if waited > 3 && !comes {
@@ -309,7 +318,8 @@ func TestAVersionThatIsHandedOver(t *testing.T) {
 		}
 		waited++
 		for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling} {
-			if c := meta.FindStatusCondition(p.Status.Conditions, kind); c.Reason != HandedOver || !strings.Contains(c.Message, "kOps writes the recipe of pool pool1: have it name "+string(s.pool)) {
+			if c := meta.FindStatusCondition(p.Status.Conditions, kind); c.Reason != HandedOver ||
+				!strings.Contains(c.Message, "kOps writes the recipe of pool pool1: have it name "+string(s.pool)) {
 				t.Errorf("condition %+v", c)
 			}
 		}
@@ -354,7 +364,10 @@ func TestATagIsNoVerdictOfARunningTrial(t *testing.T) {
 		trialCourses[1].prepare(v) // the course that fails
 		tag := func(pass int) {
 			if pass == at {
-				v.must(v.cloud.TagImage(t.Context(), cloud.ImageRef{Pool: v.pool, Version: triedVersion}, map[string]string{cloud.TagTrial: trial.Mark(trial.Passed, v.clock.Now())}))
+				v.must(
+					v.cloud.TagImage(t.Context(), cloud.ImageRef{Pool: v.pool, Version: triedVersion},
+						map[string]string{cloud.TagTrial: trial.Mark(trial.Passed, v.clock.Now())}),
+				)
 			}
 		}
 		tag(0)

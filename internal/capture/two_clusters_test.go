@@ -57,7 +57,15 @@ func TestASweepKnowsItsCluster(t *testing.T) {
 			made, err := v.cloud.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: "pool1-2026.03.12", Instance: v.donor, Tags: tags})
 			v.must(err)
 			v.clock.Advance(time.Minute)
-			_, err = v.cloud.EnsureTrial(t.Context(), cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: v.pool, Version: triedVersion}, Name: "pool1-2026.03.12-trial-1", RemoveBootstrap: true, Tags: tags})
+			_, err = v.cloud.EnsureTrial(
+				t.Context(),
+				cloud.TrialSpec{
+					ImageRef:        cloud.ImageRef{Pool: v.pool, Version: triedVersion},
+					Name:            "pool1-2026.03.12-trial-1",
+					RemoveBootstrap: true,
+					Tags:            tags,
+				},
+			)
 			v.must(err)
 			left, err := v.engine.Leftovers(t.Context(), []cloud.PoolID{v.pool})
 			v.must(err)

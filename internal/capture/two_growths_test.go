@@ -31,7 +31,9 @@ func newRivals(t *testing.T, pools, concurrent int) *rivals {
 	s.onRestart = func() { staged(); s.engine.MaxConcurrent = concurrent }
 	s.onRestart()
 	r := &rivals{testEnv: s, concurrent: concurrent, names: []string{s.name, "pool1-2026.03.1402"}}
-	second := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: r.names[1], UID: "second", CreationTimestamp: metav1.NewTime(s.clock.Now().Add(time.Second))}}
+	second := &v1alpha1.Prototype{
+		ObjectMeta: metav1.ObjectMeta{Name: r.names[1], UID: "second", CreationTimestamp: metav1.NewTime(s.clock.Now().Add(time.Second))},
+	}
 	second.Spec = s.prototype().Spec
 	second.Spec.Version = "2026.03.1402"
 	if pools == 2 {

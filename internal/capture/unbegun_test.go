@@ -27,7 +27,9 @@ import (
 func forgedRecords(boot string, now time.Time) map[string]v1alpha1.Record {
 	at := metav1.NewTime(now)
 	held := func(change ...func(*v1alpha1.Record)) v1alpha1.Record {
-		r := v1alpha1.Record{Reservation: &v1alpha1.Reservation{Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "pool1-2026.03.14", UID: "x"}, ReservedAt: at}}
+		r := v1alpha1.Record{
+			Reservation: &v1alpha1.Reservation{Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "pool1-2026.03.14", UID: "x"}, ReservedAt: at},
+		}
 		for _, c := range change {
 			c(&r)
 		}
@@ -55,9 +57,13 @@ func forgedRecords(boot string, now time.Time) map[string]v1alpha1.Record {
 		"an added donor":    held(leaves(v1alpha1.DonorReplacement{GrowFirst: true, Added: true, Removing: true, Target: 3})),
 		"an instance":       {Replacement: &v1alpha1.DonorReplacement{Added: true, Target: 2, Instance: "memory:///pools/pool1/instances/1", DecidedAt: &at}},
 		"a disk check":      {DiskCheckStartedAt: &at},
-		"a trial":           {GeneralizeBootID: boot, Returning: true, Trial: &v1alpha1.TrialRecord{Attempt: 1, Name: "pool1-trial", StartedAt: at, AttemptStartedAt: at}},
-		"retired versions":  {GeneralizeBootID: boot, Returning: true, Retired: []string{"2026.03.01"}},
-		"a scale-out":       {GeneralizeBootID: boot, Returning: true, ScaleOut: &v1alpha1.ScaleOut{Target: 9}},
+		"a trial": {
+			GeneralizeBootID: boot,
+			Returning:        true,
+			Trial:            &v1alpha1.TrialRecord{Attempt: 1, Name: "pool1-trial", StartedAt: at, AttemptStartedAt: at},
+		},
+		"retired versions": {GeneralizeBootID: boot, Returning: true, Retired: []string{"2026.03.01"}},
+		"a scale-out":      {GeneralizeBootID: boot, Returning: true, ScaleOut: &v1alpha1.ScaleOut{Target: 9}},
 		"a patch": held(func(r *v1alpha1.Record) {
 			r.Patch = &v1alpha1.PatchRecord{PatchStatus: v1alpha1.PatchStatus{StartedAt: at}}
 		}),
@@ -77,7 +83,8 @@ func annotate(s *testEnv, p *v1alpha1.Prototype, r v1alpha1.Record) {
 		r.Reservation.UID = p.UID
 	}
 	metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.FormerRecordAnnotation, s.text(r))
-	metav1.SetMetaDataAnnotation(&p.ObjectMeta, "kamino.dev/proof", s.text(&v1alpha1.Proof{UID: p.UID, BootID: r.GeneralizeBootID, Rules: 1, Met: 1, ManifestDigest: "sha256:0", At: metav1.NewTime(s.clock.Now())}))
+	metav1.SetMetaDataAnnotation(&p.ObjectMeta, "kamino.dev/proof",
+		s.text(&v1alpha1.Proof{UID: p.UID, BootID: r.GeneralizeBootID, Rules: 1, Met: 1, ManifestDigest: "sha256:0", At: metav1.NewTime(s.clock.Now())}))
 }
 
 // forgers are the accounts of the page on threats that can write a part of a capture, or a copy of it.
@@ -200,7 +207,8 @@ func TestACaptureThatNeverBeganHasNoEffect(t *testing.T) {
 						tried++
 						if diff := gocmp.Diff(before, s.world()); diff != "" {
 							if acted++; acted <= 5 {
-								t.Errorf("%s; the donor is %s and %s; forged: %s; deleted %t: %s\n%s", account, state, course, field, deleted, verdict(s.prototype()), diff)
+								t.Errorf("%s; the donor is %s and %s; forged: %s; deleted %t: %s\n%s",
+									account, state, course, field, deleted, verdict(s.prototype()), diff)
 							}
 						}
 					}
@@ -267,7 +275,8 @@ func TestARecordAloneTouchesNoNodeInService(t *testing.T) {
 					t.Errorf("the donor is %+v", m)
 				}
 				p := s.prototype()
-				if is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled); mustLeave && !awaitsBoot && (is == nil || is.Reason != InService) {
+				if is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled); mustLeave && !awaitsBoot &&
+					(is == nil || is.Reason != InService) {
 					t.Errorf("the capture does not say why it waits: %+v", is)
 				}
 			})

@@ -174,7 +174,9 @@ func TestRulesDeletedDuringTheDrain(t *testing.T) {
 		}
 	})
 	f := p.Status.Failure
-	if want := "ConfigMap our-rules of settings.generalize.rules was deleted during the capture of node " + donorName; f == nil || f.Reason != admission.RulesNotFound || !strings.Contains(f.Message, want) {
+	if want := "ConfigMap our-rules of settings.generalize.rules was deleted during the capture of node " + donorName; f == nil ||
+		f.Reason != admission.RulesNotFound ||
+		!strings.Contains(f.Message, want) {
 		t.Errorf("failure %+v", f)
 	}
 	s.gaveBack()

@@ -36,9 +36,11 @@ func (e *Engine) actWithoutCloud(ctx context.Context, w *pass, trouble error) er
 		if err := e.act(ctx, w, d); err != nil {
 			return err
 		}
-		e.rooms().events.event(w, corev1.EventTypeWarning, Serving, "node %s takes pods again, but stays reserved until the cloud answers: %v", w.p.Spec.Donor.NodeName, trouble)
+		e.rooms().events.event(w, corev1.EventTypeWarning, Serving, "node %s takes pods again, but stays reserved until the cloud answers: %v",
+			w.p.Spec.Donor.NodeName, trouble)
 		w.p.Status.Progress = fmt.Sprintf("node %s takes pods again, but stays reserved until the cloud answers", w.p.Spec.Donor.NodeName)
-		setCondition(w.p, e.now(), v1alpha1.ConditionDonorInService, metav1.ConditionTrue, Serving, "the donor takes pods, but stays reserved until the cloud answers")
+		setCondition(w.p, e.now(), v1alpha1.ConditionDonorInService, metav1.ConditionTrue, Serving,
+			"the donor takes pods, but stays reserved until the cloud answers")
 	case plan.PatchDonor:
 		if c := (*cloud.Error)(nil); errors.As(trouble, &c) { // after another error the next pass makes the step
 			return e.act(ctx, w, d)

@@ -34,7 +34,12 @@ func sound() *Case {
 	donor := readyNode("donor")
 	donor.Labels["team"] = "blue"
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "pool1-2026.03.14", UID: "uid", CreationTimestamp: metav1.NewTime(noon)}}
-	p.Spec = v1alpha1.PrototypeSpec{Pool: "pool1", PoolID: "memory:///pool1", Version: "2026.03.14", Donor: v1alpha1.Donor{NodeName: "donor", ProviderID: donor.Spec.ProviderID}}
+	p.Spec = v1alpha1.PrototypeSpec{
+		Pool:    "pool1",
+		PoolID:  "memory:///pool1",
+		Version: "2026.03.14",
+		Donor:   v1alpha1.Donor{NodeName: "donor", ProviderID: donor.Spec.ProviderID},
+	}
 	p.Spec.Settings = p.Spec.Settings.Defaulted()
 	p.Spec.Settings.Generalize.Rules = "ours"
 	p.Spec.Settings.Drain.Force = true
@@ -46,7 +51,9 @@ func sound() *Case {
 		PoolNodes: Found(PoolNodes{Of: cloud.Membership{Pool: "memory:///pool1"}, OfName: "pool1", Peers: []corev1.Node{readyNode("peer")}}),
 		Pods:      Found(Pods{}), ClockAhead: Found(time.Duration(0)), BuiltFrom: Found(cloud.Image{}),
 		Account: Found(true), RightLacking: Found(""), OrderRefused: Found(""), PodRefused: Found(""),
-		Rules: Found(Rules{}), CustomData: Found(CustomData{}), MayDelete: Found(true), MayDeleteNode: Found(true), CarryOverDenied: Found(""), Removal: Found(DonorRemoval{}),
+		Rules: Found(
+			Rules{},
+		), CustomData: Found(CustomData{}), MayDelete: Found(true), MayDeleteNode: Found(true), CarryOverDenied: Found(""), Removal: Found(DonorRemoval{}),
 		Cloud: Found[[]cloud.Refusal](nil), Recipe: Found(cloud.Pool{ID: "memory:///pool1"}), Images: Found(Images{}),
 	}
 }
@@ -279,7 +286,8 @@ var maskings = []masking{
 		words: "node donor was built from the quarantined version 2026.03.01 (panics)",
 		of:    []string{"BuiltFrom"},
 		spoil: func(c *Case) {
-			c.BuiltFrom = Found(cloud.Image{ImageRef: cloud.ImageRef{Version: "2026.03.01"}, Version: "2026.03.01", Tags: map[string]string{cloud.TagQuarantined: "panics"}})
+			c.BuiltFrom = Found(
+				cloud.Image{ImageRef: cloud.ImageRef{Version: "2026.03.01"}, Version: "2026.03.01", Tags: map[string]string{cloud.TagQuarantined: "panics"}})
 		},
 	},
 	{
@@ -436,7 +444,8 @@ func (s masking) hides(other masking) bool {
 	return s.strays && slices.ContainsFunc(append(other.of, s.of...), func(of string) bool { return of != "Others" && slices.Contains(append(other.of, ""), of) }) ||
 		s.reason == ProfileUnsupported && (slices.Contains(other.of, "MayDeleteNode") || slices.Contains(other.of, "CarryOverDenied") || slices.Contains(other.of, "Removal")) || // a donor that returns
 		s.reason == ForceNotAllowed && other.reason == LocalVolumes || // a drain that is forced loses them
-		s.alone == "cloud" && slices.Contains(other.of, "Cloud") || s.alone == "account" && slices.Contains(other.of, "Account")
+		s.alone == "cloud" && slices.Contains(other.of, "Cloud") ||
+		s.alone == "account" && slices.Contains(other.of, "Account")
 }
 
 func reasons(v Verdict) (list []string) {
@@ -530,7 +539,8 @@ func TestMissingLookupPreventsCapture(t *testing.T) {
 		}
 		c := sound()
 		reflect.ValueOf(c).Elem().Field(i).SetZero()
-		if v := c.Judge(); v.Admitted() || len(v.Unread) != 1 || !strings.HasSuffix(v.Err().Error(), errNotLooked.Error()) || v.Err().Error() == errNotLooked.Error() {
+		if v := c.Judge(); v.Admitted() || len(v.Unread) != 1 || !strings.HasSuffix(v.Err().Error(), errNotLooked.Error()) ||
+			v.Err().Error() == errNotLooked.Error() {
 			t.Errorf("without a look at %s: %+v", name, v)
 		}
 		c, away := sound(), errors.New("it is away")

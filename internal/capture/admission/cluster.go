@@ -34,7 +34,8 @@ func installation(c *Case) ([]cloud.Refusal, error) {
 	order, orderErr := resultOf(c.OrderRefused, "whether the API server accepts NodeOrders")
 	if orderErr == nil && order != "" {
 		refusals = append(refusals, refuse(NotInstalled, manifests,
-			"the API server rejects NodeOrders for the generalize pod in namespace %s: %s. Install the manifests of this Kamino version", c.Namespace, order)...)
+			"the API server rejects NodeOrders for the generalize pod in namespace %s: %s. Install the manifests of this Kamino version", c.Namespace,
+			order)...)
 	}
 	pod, podErr := resultOf(c.PodRefused, "whether the API server accepts the generalize pod")
 	if podErr == nil && pod != "" {

@@ -67,7 +67,8 @@ func Image(c *Case) ([]cloud.Refusal, error) {
 	named := c.Prototype.Spec.Settings.Generalize.Image
 	switch {
 	case named == "" && c.Image == "":
-		return refuse(NoImage, "build an image (podman build --target kamino-node -t REGISTRY/kamino-node:TAG .) and push the image. Then name the image with `kamino capture --image`, KAMINO_IMAGE or settings.generalize.image",
+		return refuse(NoImage,
+			"build an image (podman build --target kamino-node -t REGISTRY/kamino-node:TAG .) and push the image. Then name the image with `kamino capture --image`, KAMINO_IMAGE or settings.generalize.image",
 			"no image for the generalize pod: this build of Kamino is not published"), nil
 	case named == "", named == c.Image, slices.ContainsFunc(c.AllowedImages, func(allowed string) bool { return allows(allowed, named) }):
 		return nil, nil

@@ -107,8 +107,10 @@ func pods(c *Case) ([]cloud.Refusal, error) {
 			"node %s cannot be drained: %s", c.node(), strings.Join(found.Stuck, "; "))
 	}
 	if len(found.Protected) > 0 && !c.Prototype.Spec.Settings.Drain.Disrupt {
-		refusals = append(refusals, refuse(ProtectedPods, "choose another node, wait until these pods have ended, or allow the eviction with settings.drain.disrupt: true",
-			"pods of node %s must not be evicted: %s", c.node(), strings.Join(found.Protected, ", "))...)
+		refusals = append(
+			refusals,
+			refuse(ProtectedPods, "choose another node, wait until these pods have ended, or allow the eviction with settings.drain.disrupt: true",
+				"pods of node %s must not be evicted: %s", c.node(), strings.Join(found.Protected, ", "))...)
 	}
 	refusals = append(refusals, c.refuseRebooter(found)...)
 	if len(found.Blocked) > 0 && !c.AsksForce() {

@@ -40,7 +40,8 @@ func TestRepeatedCaseReadsOnlyChangingFacts(t *testing.T) {
 func TestADonorOfNoPool(t *testing.T) {
 	p := sound().Prototype
 	c := &Case{Now: noon, Prototype: p, Unplaced: "it is alone", Image: "kamino:v1"}
-	if v := c.Judge(); !slices.Equal(reasons(v), []string{NotInPool}) || len(v.Unread) != 0 || !strings.Contains(v.Refusals[0].Message, "supported pool: it is alone") {
+	if v := c.Judge(); !slices.Equal(reasons(v), []string{NotInPool}) || len(v.Unread) != 0 ||
+		!strings.Contains(v.Refusals[0].Message, "supported pool: it is alone") {
 		t.Errorf("%+v", v)
 	}
 	c.Image = ""

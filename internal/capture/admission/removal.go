@@ -40,7 +40,8 @@ func refuseRemoval(c *Case) ([]cloud.Refusal, error) {
 	}
 	if found.NoToken {
 		refusals = append(refusals, refuse(BootstrapTokenExpired, "create the token of the pool's recipe (kubeadm token create), then try again",
-			"no bootstrap token of the cluster is valid (ConfigMap kube-public/cluster-info has no token signature), so new nodes of pool %s cannot join", c.PoolName)...)
+			"no bootstrap token of the cluster is valid (ConfigMap kube-public/cluster-info has no token signature), so new nodes of pool %s cannot join",
+			c.PoolName)...)
 	}
 	pool, err := c.Recipe.Get()
 	most := least(pool.MaxSize, found.Most)
@@ -51,7 +52,8 @@ func refuseRemoval(c *Case) ([]cloud.Refusal, error) {
 			"pool %s must grow by one node for the patch, but has %d of %d nodes, the maximum of the autoscaler", c.PoolName, pool.Capacity, most)...)
 	default:
 		refusals = append(refusals, refuse(cloud.PoolAtMaximum, "disable the surge with settings.donor.growFirst: false, or raise the maximum",
-			"pool %s must grow by one node before node %s is drained, but has %d of %d nodes, the maximum of the autoscaler", c.PoolName, c.node(), pool.Capacity, most)...)
+			"pool %s must grow by one node before node %s is drained, but has %d of %d nodes, the maximum of the autoscaler", c.PoolName, c.node(),
+			pool.Capacity, most)...)
 	}
 	return refusals, nil
 }
@@ -189,7 +191,11 @@ func (d *RemovalCost) Sentences(node, pool string) []string {
 	case !d.GrowsFirst:
 		says = append(says, "leave the pool one node short until the replacement is Ready")
 	case d.Nodes > 0:
-		says = append(says, fmt.Sprintf("first grow the pool from %d to %d nodes, and wait until the new node is Ready: the pool has one extra node for about an hour", d.Nodes, d.Nodes+1))
+		says = append(
+			says,
+			fmt.Sprintf("first grow the pool from %d to %d nodes, and wait until the new node is Ready: the pool has one extra node for about an hour",
+				d.Nodes, d.Nodes+1),
+		)
 	default:
 		says = append(says, "first grow the pool by one node, and wait until the node is Ready: the pool has one extra node for about an hour")
 	}
@@ -204,8 +210,12 @@ func (d *RemovalCost) Sentences(node, pool string) []string {
 		all  []string
 	}{{"label", d.Labels}, {"taint", d.Taints}} {
 		if len(lost.all) > 0 {
-			says = append(says, fmt.Sprintf("lose %ss that no other node of the pool has: %s. Set the %ss in the pool's recipe, in settings.donor.carryOver, or on the replacement: kubectl %s node REPLACEMENT %s",
-				lost.what, strings.Join(lost.all, ", "), lost.what, lost.what, strings.Join(lost.all, " ")))
+			says = append(
+				says,
+				fmt.Sprintf(
+					"lose %ss that no other node of the pool has: %s. Set the %ss in the pool's recipe, in settings.donor.carryOver, or on the replacement: kubectl %s node REPLACEMENT %s",
+					lost.what, strings.Join(lost.all, ", "), lost.what, lost.what, strings.Join(lost.all, " ")),
+			)
 		}
 	}
 	return says

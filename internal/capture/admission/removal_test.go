@@ -176,7 +176,14 @@ func TestRemovalCostSentences(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	marked, peer := readyNode("donor"), readyNode("peer")
-	marked.Labels = map[string]string{corev1.LabelOSStable: "linux", corev1.LabelHostname: "donor", "team": "blue", "gpu": "", v1alpha1.VersionLabel: "2026.03.01", "node.kubernetes.io/exclude": "x"}
+	marked.Labels = map[string]string{
+		corev1.LabelOSStable:         "linux",
+		corev1.LabelHostname:         "donor",
+		"team":                       "blue",
+		"gpu":                        "",
+		v1alpha1.VersionLabel:        "2026.03.01",
+		"node.kubernetes.io/exclude": "x",
+	}
 	peer.Labels[corev1.LabelHostname] = "peer"
 	marked.Spec.Taints = []corev1.Taint{
 		{Key: "dedicated", Value: "batch", Effect: corev1.TaintEffectNoSchedule}, {Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule},
@@ -184,8 +191,11 @@ func TestRemovalCostSentences(t *testing.T) {
 	}
 	peer.Spec.Taints = marked.Spec.Taints[2:]
 	c.Donor, c.PoolNodes = Found(Donor{Node: &marked}), Found(PoolNodes{Peers: []corev1.Node{peer}})
-	want = append(want, "lose labels that no other node of the pool has: gpu=, team=blue. Set the labels in the pool's recipe, in settings.donor.carryOver, or on the replacement: kubectl label node REPLACEMENT gpu= team=blue",
-		"lose taints that no other node of the pool has: dedicated=batch:NoSchedule. Set the taints in the pool's recipe, in settings.donor.carryOver, or on the replacement: kubectl taint node REPLACEMENT dedicated=batch:NoSchedule")
+	want = append(
+		want,
+		"lose labels that no other node of the pool has: gpu=, team=blue. Set the labels in the pool's recipe, in settings.donor.carryOver, or on the replacement: kubectl label node REPLACEMENT gpu= team=blue",
+		"lose taints that no other node of the pool has: dedicated=batch:NoSchedule. Set the taints in the pool's recipe, in settings.donor.carryOver, or on the replacement: kubectl taint node REPLACEMENT dedicated=batch:NoSchedule",
+	)
 	if got := c.RemovalCost().Sentences("donor", "pool1"); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}

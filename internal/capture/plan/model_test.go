@@ -58,7 +58,12 @@ func returningDonors() []model {
 			for _, protected := range []bool{false, true} {
 				for _, growing := range []bool{false, true} {
 					w := model{cordonedBefore: cordoned, protectedBefore: protected}
-					w.f = Facts{Refused: refused, Donor: DonorFacts{Node: NodeReady, Power: On, Cordoned: cordoned}, Hold: HoldFacts{Protected: protected}, Promotion: PromotionFacts{MustScaleOut: growing, MustRetire: true}}
+					w.f = Facts{
+						Refused:   refused,
+						Donor:     DonorFacts{Node: NodeReady, Power: On, Cordoned: cordoned},
+						Hold:      HoldFacts{Protected: protected},
+						Promotion: PromotionFacts{MustScaleOut: growing, MustRetire: true},
+					}
 					worlds = append(worlds, w.derived())
 				}
 			}
@@ -116,7 +121,12 @@ func addedDonors() []model {
 	for _, node := range []Node{NodeNotReady, NodeReady} {
 		for _, instant := range []bool{false, true} {
 			w := model{size: 1, instant: instant, patchEnd: PatchDone}
-			w.f = Facts{Donor: DonorFacts{Node: node, Power: On, Patch: PatchWanted}, Promotion: PromotionFacts{MustRetire: true}, Hold: HoldFacts{Recorded: true}, Leaving: LeavingFacts{Replaced: true, GrowFirst: true, Added: true}}
+			w.f = Facts{
+				Donor:     DonorFacts{Node: node, Power: On, Patch: PatchWanted},
+				Promotion: PromotionFacts{MustRetire: true},
+				Hold:      HoldFacts{Recorded: true},
+				Leaving:   LeavingFacts{Replaced: true, GrowFirst: true, Added: true},
+			}
 			worlds = append(worlds, w.derived())
 		}
 	}
@@ -162,7 +172,8 @@ func (w model) derived() model {
 		w.adopted, w.said, w.retracted = w.adopted && !w.f.Hold.Returning && w.f.Disk.Pod != NoPod, false, false
 	}
 	w.f.Disk.PodKnown = w.adopted && w.f.Disk.Pod != NoPod
-	w.f.Disk.Reported = w.adopted && !w.f.Disk.Outdated && (w.said && !w.f.Disk.Proven && !w.retracted && !w.proofGone || w.retracted && (w.f.Disk.Proven || w.f.Disk.Pod != PodFailed))
+	w.f.Disk.Reported = w.adopted && !w.f.Disk.Outdated &&
+		(w.said && !w.f.Disk.Proven && !w.retracted && !w.proofGone || w.retracted && (w.f.Disk.Proven || w.f.Disk.Pod != PodFailed))
 	w.f.Disk.Proven = w.f.Disk.Proven && !w.proofGone
 	w.f.Disk.ProofLost = w.proofGone && (own(w.f.Image.Snapshot) || own(w.f.Image.Version))
 	w.deriveTrial()

@@ -176,7 +176,10 @@ var mutants = []mutant{
 			f.Hold.Lock = Theirs
 		}
 	})},
-	{"leaves the node after another client wrote over the reservation", with(func(f *Facts) { f.Hold.Restored = f.Hold.Restored || f.Hold.Lock == Overwritten })},
+	{
+		"leaves the node after another client wrote over the reservation",
+		with(func(f *Facts) { f.Hold.Restored = f.Hold.Restored || f.Hold.Lock == Overwritten }),
+	},
 	{"makes the pod before the Node knows of it", with(func(f *Facts) { f.Hold.Noted = true })},
 	{"forgets the order with the record", with(func(f *Facts) {
 		if f.Hold.Lock == Ours && !f.Hold.Recorded {
@@ -256,7 +259,10 @@ var leavingMutants = []mutant{
 		}
 	})},
 	{"does not have the pool grow first", with(func(f *Facts) { f.Leaving.GrowFirst = false })},
-	{"grows the pool again while the replacement boots", instead(Wait, Enlarge, func(f Facts) bool { return f.Leaving.Replacement == ReplacementAwaited && f.isHeld() })},
+	{
+		"grows the pool again while the replacement boots",
+		instead(Wait, Enlarge, func(f Facts) bool { return f.Leaving.Replacement == ReplacementAwaited && f.isHeld() }),
+	},
 	{"does not fill the place", with(func(f *Facts) {
 		if !f.Leaving.GrowFirst {
 			f.Leaving.Replacement = NoReplacement
@@ -428,5 +434,6 @@ func TestWrongPlannersAreCaught(t *testing.T) {
 			})
 		}
 	}
-	t.Logf("%d wrong planners, caught by %d properties", len(mutants)+len(leavingMutants)+len(instantMutants)+len(pioneerMutants)+len(addedMutants)+len(trialMutants), len(caughtBy))
+	t.Logf("%d wrong planners, caught by %d properties",
+		len(mutants)+len(leavingMutants)+len(instantMutants)+len(pioneerMutants)+len(addedMutants)+len(trialMutants), len(caughtBy))
 }

@@ -31,7 +31,11 @@ var course = []stage{
 	{"a version is tried and promoted", Facts.hasVersion, []part{endHold, completeVersion, endAttempt, keepRecipe, tryVersion, promote, finish}},
 	{"a copy becomes a version, after the donor", Facts.hasCopy, []part{checkCopy, awaitCopy, endHold, publish}},
 	{"an ordered disk is generalized and copied", Facts.MustBoot, []part{checkDisk, believe, copyProven, generalize}},
-	{"a donor is inspected, reserved, patched and drained", func(Facts) bool { return true }, []part{refuse, checkDonor, inspect, checkHold, patch, takeOut, drain}},
+	{
+		"a donor is inspected, reserved, patched and drained",
+		func(Facts) bool { return true },
+		[]part{refuse, checkDonor, inspect, checkHold, patch, takeOut, drain},
+	},
 }
 
 // Next returns exactly one action or one wait.

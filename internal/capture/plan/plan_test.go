@@ -188,7 +188,8 @@ var properties = []property{
 	{"a donor is taken only behind a look that found nothing", "|Reserve|", func(w model, _ Decision) bool { return w.f.Disk.Pod == PodLooked }},
 	{"no pod is left behind by a capture that ends", "|Refuse|Close|Succeed|", func(w model, _ Decision) bool { return w.f.Disk.Pod == NoPod }},
 	{"nothing is drained while the look's pod is there", "|Protect|Cordon|Evict|NodeOrder|", func(w model, d Decision) bool {
-		return w.f.Disk.Pod == NoPod || w.f.Leaving.Added && w.f.Donor.Patch == PatchWanted && (d.Do == Protect || d.Do == Cordon) // an added donor is protected first
+		return w.f.Disk.Pod == NoPod ||
+			w.f.Leaving.Added && w.f.Donor.Patch == PatchWanted && (d.Do == Protect || d.Do == Cordon) // an added donor is protected first
 	}},
 	{"an added donor is patched only behind a look that found nothing", "|PatchDonor|", func(w model, _ Decision) bool {
 		return !w.f.Leaving.Added || w.f.Donor.Patch != PatchWanted || w.f.Disk.Pod == PodLooked
@@ -196,16 +197,26 @@ var properties = []property{
 	{"nothing but the lock is taken while another capture has a node away", "|TakeOut|Protect|Cordon|", func(w model, _ Decision) bool {
 		return !w.f.Queued || w.f.Donor.Cordoned || w.f.Leaving.Added && (w.f.Donor.Patch == PatchWanted || w.f.Failed || w.f.Deleting)
 	}},
-	{"the lock comes first", "|Record|Protect|Cordon|Evict|NodeOrder|Generalize|", func(w model, _ Decision) bool { return w.f.Hold.Lock == Ours || w.f.Disk.Touched && w.f.isHeld() }},
-	{"the record comes before what it restores", "|Protect|Cordon|Evict|NodeOrder|Generalize|", func(w model, _ Decision) bool { return w.f.Hold.Recorded || w.f.Disk.Touched && w.f.isHeld() }},
+	{
+		"the lock comes first",
+		"|Record|Protect|Cordon|Evict|NodeOrder|Generalize|",
+		func(w model, _ Decision) bool { return w.f.Hold.Lock == Ours || w.f.Disk.Touched && w.f.isHeld() },
+	},
+	{
+		"the record comes before what it restores",
+		"|Protect|Cordon|Evict|NodeOrder|Generalize|",
+		func(w model, _ Decision) bool { return w.f.Hold.Recorded || w.f.Disk.Touched && w.f.isHeld() },
+	},
 	{"pods are evicted only from a cordoned, protected donor", "|Evict|", func(w model, _ Decision) bool {
 		return w.f.Donor.Cordoned && (w.f.Hold.Protected || w.f.Leaving.Added && (w.f.Failed || w.f.Deleting))
 	}},
 	{"only a drained donor is generalized", "|NodeOrder|", func(w model, _ Decision) bool { return w.f.Donor.Drained && w.f.Donor.Node == NodeReady }},
 	{"a patch begins as carefully as a drain", "|PatchDonor|", func(w model, _ Decision) bool {
 		f := w.f
-		return f.Donor.Patch == PatchUnderWay || f.Donor.Patch == PatchWanted && !f.Failed && !f.Deleting && f.Hold.Lock == Ours && f.Hold.Recorded && f.Hold.Protected && (f.Disk.Pod == NoPod || f.Leaving.Added) &&
-			(!f.Queued || f.Donor.Cordoned) && (!f.Leaving.Replaced || !f.Leaving.GrowFirst || f.Leaving.Added && f.Donor.Node == NodeReady || f.Leaving.Replacement == ReplacementReady)
+		return f.Donor.Patch == PatchUnderWay ||
+			f.Donor.Patch == PatchWanted && !f.Failed && !f.Deleting && f.Hold.Lock == Ours && f.Hold.Recorded && f.Hold.Protected && (f.Disk.Pod == NoPod || f.Leaving.Added) &&
+				(!f.Queued || f.Donor.Cordoned) &&
+				(!f.Leaving.Replaced || !f.Leaving.GrowFirst || f.Leaving.Added && f.Donor.Node == NodeReady || f.Leaving.Replacement == ReplacementReady)
 	}},
 	{"a node under patch is left to the patch", "", func(w model, d Decision) bool {
 		return w.f.Donor.Patch != PatchUnderWay || w.f.Donor.Power == Off || strings.Contains("|PatchDonor|Fail|Record|Relock|DeletePod|", "|"+string(d.Do)+"|")
@@ -222,11 +233,23 @@ var properties = []property{
 	{"the order is written before the pod", "|Generalize|", func(w model, _ Decision) bool {
 		return w.f.Disk.Touched && !w.f.Donor.Rebooted && !w.f.Hold.Returning && w.f.Donor.Power == On
 	}},
-	{"power goes off only for a proven or a disturbed disk", "|Stop|", func(w model, _ Decision) bool { return w.f.Disk.Touched && w.f.isHeld() && !w.f.Hold.Returning }},
+	{
+		"power goes off only for a proven or a disturbed disk",
+		"|Stop|",
+		func(w model, _ Decision) bool { return w.f.Disk.Touched && w.f.isHeld() && !w.f.Hold.Returning },
+	},
 	{"a donor that powers itself off is left to it", "|Stop|", func(w model, _ Decision) bool { return !w.f.Disk.PoweringOff }},
 	{"a donor that came back is not stopped again", "|Stop|", func(w model, _ Decision) bool { return !w.f.Donor.Rebooted }},
-	{"only a generalized disk that is off is copied", "|TakeSnapshot|", func(w model, _ Decision) bool { return w.clean && w.f.Donor.Power == Off && w.f.Disk.Proven }},
-	{"power comes back only after it was written down, without the pod", "|Start|", func(w model, _ Decision) bool { return w.f.Hold.Returning && w.f.Disk.Pod == NoPod }},
+	{
+		"only a generalized disk that is off is copied",
+		"|TakeSnapshot|",
+		func(w model, _ Decision) bool { return w.clean && w.f.Donor.Power == Off && w.f.Disk.Proven },
+	},
+	{
+		"power comes back only after it was written down, without the pod",
+		"|Start|",
+		func(w model, _ Decision) bool { return w.f.Hold.Returning && w.f.Disk.Pod == NoPod },
+	},
 	{"only a generalized snapshot is published", "|Publish|", func(w model, _ Decision) bool { return w.cleanSnapshot && w.f.Image.Snapshot == Complete }},
 	{"the donor is back before the image is made", "|Publish|", func(w model, _ Decision) bool { return w.gaveBack() }},
 	{"only a complete, generalized, trusted image is promoted", "|Promote|", func(w model, _ Decision) bool {
@@ -249,11 +272,17 @@ var properties = []property{
 	}},
 	{"a donor that leaves does not come back", "|Return|Start|Unprotect|", func(w model, _ Decision) bool { return !w.isRemoved() }},
 	{"a donor is never both removed and returned to service", "|Release|", func(w model, _ Decision) bool { return !w.removed }},
-	{"only a donor that leaves, and was touched or added, is removed", "|Remove|", func(w model, _ Decision) bool { return (w.isRemoved() || w.f.Leaving.Added) && w.f.isHeld() }},
+	{
+		"only a donor that leaves, and was touched or added, is removed",
+		"|Remove|",
+		func(w model, _ Decision) bool { return (w.isRemoved() || w.f.Leaving.Added) && w.f.isHeld() },
+	},
 	{"an added donor is never returned", "|Return|Start|Unprotect|Release|", func(w model, _ Decision) bool { return !w.f.Leaving.Added }},
 	{"an added donor that can serve is drained before its removal", "|Remove|", func(w model, _ Decision) bool {
 		f := w.f
-		return !f.Leaving.Added || f.MustBoot() || f.Donor.Drained && f.Donor.Cordoned || f.Donor.Power == Off || f.Donor.Power == InstanceGone || f.Donor.Node == NodeGone || f.Donor.Node == NodeNotReady && f.Hold.Overdue && f.Donor.Cordoned
+		return !f.Leaving.Added || f.MustBoot() || f.Donor.Drained && f.Donor.Cordoned || f.Donor.Power == Off || f.Donor.Power == InstanceGone ||
+			f.Donor.Node == NodeGone ||
+			f.Donor.Node == NodeNotReady && f.Hold.Overdue && f.Donor.Cordoned
 	}},
 	{"an added donor takes no pods before its patch", "|Protect|PatchDonor|", func(w model, _ Decision) bool {
 		return !w.f.Leaving.Added || w.f.Donor.Patch != PatchWanted || w.f.Donor.Cordoned
@@ -279,26 +308,41 @@ var properties = []property{
 	{"a pool is never left smaller than it was", "|Succeed|Close|", func(w model, _ Decision) bool {
 		return !w.f.Leaving.Replaced || w.size+w.shrunk >= 0
 	}},
-	{"a donor that leaves takes its place along", "|Succeed|Close|", func(w model, _ Decision) bool { return !w.isRemoved() && !w.f.Leaving.Added || !w.f.Leaving.PlaceKept }},
+	{
+		"a donor that leaves takes its place along",
+		"|Succeed|Close|",
+		func(w model, _ Decision) bool { return !w.isRemoved() && !w.f.Leaving.Added || !w.f.Leaving.PlaceKept },
+	},
 	{"another holder's reservation stays", "|Release|Relock|Note|", func(w model, _ Decision) bool { return w.f.Hold.Lock != Theirs }},
 	{"the Node knows of the order before the pod is made", "|Generalize|", func(w model, _ Decision) bool { return w.f.Hold.Lock != Ours || w.noted }},
-	{"nothing goes on without its record", takes + "Publish|SaveRecipe|Promote|Retire|ScaleOut|", func(w model, _ Decision) bool { return !w.f.Unrecorded || w.f.Failed || w.f.Deleting }},
+	{
+		"nothing goes on without its record",
+		takes + "Publish|SaveRecipe|Promote|Retire|ScaleOut|",
+		func(w model, _ Decision) bool { return !w.f.Unrecorded || w.f.Failed || w.f.Deleting },
+	},
 	{"a stopped donor is not waited for", "|Wait|Evict|", func(w model, _ Decision) bool {
 		return w.f.MustBoot() || !needed(w.f) || w.f.Donor.Power != Off || !w.f.isHeld()
 	}},
 	{"a Node that is gone with its pod is not waited for", "|Wait|Generalize|", func(w model, _ Decision) bool {
-		return !w.f.Disk.Touched || !needed(w.f) || w.f.Disk.Proven || w.f.Donor.Node != NodeGone || w.f.Disk.Pod != NoPod || w.f.Image.Version != Absent || w.f.Image.Snapshot != Absent
+		return !w.f.Disk.Touched || !needed(w.f) || w.f.Disk.Proven || w.f.Donor.Node != NodeGone || w.f.Disk.Pod != NoPod || w.f.Image.Version != Absent ||
+			w.f.Image.Snapshot != Absent
 	}},
 	{"a donor is released Ready, unless that was awaited long enough", "|Release|Forget|", func(w model, _ Decision) bool {
-		return !w.f.MustBoot() || w.f.isBack() || w.f.Hold.ReadyOverdue || w.f.Donor.Power == InstanceGone || w.f.Hold.Lock == Unlocked && w.f.Donor.Node == NodeGone
+		return !w.f.MustBoot() || w.f.isBack() || w.f.Hold.ReadyOverdue || w.f.Donor.Power == InstanceGone ||
+			w.f.Hold.Lock == Unlocked && w.f.Donor.Node == NodeGone
 	}},
 	{"the end leaves nothing behind", "|Succeed|Close|Refuse|", func(w model, d Decision) bool {
-		return w.gaveBack() && w.powered() && w.f.Disk.Pod == NoPod && (!w.f.Disk.Order || d.Do == Refuse) && (w.f.Image.Snapshot == Absent || w.f.Image.Snapshot == Foreign)
+		return w.gaveBack() && w.powered() && w.f.Disk.Pod == NoPod && (!w.f.Disk.Order || d.Do == Refuse) &&
+			(w.f.Image.Snapshot == Absent || w.f.Image.Snapshot == Foreign)
 	}},
 	{"success means a promoted image", "|Succeed|", func(w model, _ Decision) bool {
 		return w.f.Promotion.Recipe == RecipeHere && w.f.Image.Version == Complete && w.cleanImage && !w.f.Promotion.MustRetire && !w.f.Promotion.MustScaleOut
 	}},
-	{"a failed end leaves no half-made image", "|Close|", func(w model, _ Decision) bool { return w.f.Image.Version != Pending && w.f.Image.Version != Broken }},
+	{
+		"a failed end leaves no half-made image",
+		"|Close|",
+		func(w model, _ Decision) bool { return w.f.Image.Version != Pending && w.f.Image.Version != Broken },
+	},
 	{"promptness: a donor whose disk is not needed is on its way back", "", func(w model, d Decision) bool {
 		return !w.f.isHeld() || needed(w.f) || strings.Contains(givesBack, "|"+string(d.Do)+"|") || d.Do == Record && w.isRemoved() ||
 			w.f.Leaving.Added && slices.Contains([]Action{Record, Relock, Cordon, Evict}, d.Do)
@@ -307,8 +351,10 @@ var properties = []property{
 		if !w.f.isHeld() || needed(w.f) {
 			return true
 		}
-		return d.Why == ForHolder && w.f.Hold.Lock == Theirs || d.Why == ForPowerOff && (w.f.Donor.Power == Changing || w.f.Disk.PoweringOff) || d.Why == ForPowerOn && w.f.Donor.Power == Changing ||
-			d.Why == ForReady && w.f.Donor.Power == On && !w.f.isBack() || d.Why == ForRemoval && (w.f.Leaving.Removing || w.f.Donor.Power == InstanceGone && w.f.Donor.Node == NodeReady)
+		return d.Why == ForHolder && w.f.Hold.Lock == Theirs || d.Why == ForPowerOff && (w.f.Donor.Power == Changing || w.f.Disk.PoweringOff) ||
+			d.Why == ForPowerOn && w.f.Donor.Power == Changing ||
+			d.Why == ForReady && w.f.Donor.Power == On && !w.f.isBack() ||
+			d.Why == ForRemoval && (w.f.Leaving.Removing || w.f.Donor.Power == InstanceGone && w.f.Donor.Node == NodeReady)
 	}},
 	{"promptness: a deadline ends what holds the donor", "", func(w model, d Decision) bool {
 		return !w.f.Hold.Overdue || !w.f.isHeld() || !needed(w.f) || d.Do == Fail

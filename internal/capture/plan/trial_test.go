@@ -42,7 +42,11 @@ var trialProperties = []property{
 		return !judged || w.f.Promotion.Recipe == RecipeHere || w.f.Trial.Verdict != NoVerdict || w.f.Image.Quarantined || w.f.Deleting || w.f.Failed
 	}},
 	{"a trial is not ended while it may come to something", "|EndTrial|", func(w model, _ Decision) bool {
-		return w.f.Trial.Progress == TrialEnding || w.f.Promotion.Recipe == RecipeHere || w.f.Trial.Verdict != NoVerdict || w.f.Trial.AttemptVerdict != NoVerdict || w.f.Trial.Over || w.f.Deleting || w.f.Failed
+		return w.f.Trial.Progress == TrialEnding || w.f.Promotion.Recipe == RecipeHere || w.f.Trial.Verdict != NoVerdict ||
+			w.f.Trial.AttemptVerdict != NoVerdict ||
+			w.f.Trial.Over ||
+			w.f.Deleting ||
+			w.f.Failed
 	}},
 	{"a failed instance stays as long as it is kept", "|EndTrial|", func(w model, _ Decision) bool {
 		return !w.f.Trial.KeepsFailed || !w.f.Failed || w.f.Deleting || w.f.Trial.Progress == TrialEnding
@@ -52,7 +56,8 @@ var trialProperties = []property{
 	}},
 	{"no wait for a node with a verdict", "|WatchTrial|", func(w model, _ Decision) bool { return w.f.Trial.AttemptVerdict == NoVerdict && !w.f.Trial.Over }},
 	{"a version that failed says so", "|Fail|", func(w model, d Decision) bool {
-		return (d.Why != TrialFailed || w.f.Image.Quarantined && w.f.Trial.Verdict == VerdictFailed) && (d.Why != Quarantined || w.f.Trial.Verdict != VerdictFailed)
+		return (d.Why != TrialFailed || w.f.Image.Quarantined && w.f.Trial.Verdict == VerdictFailed) &&
+			(d.Why != Quarantined || w.f.Trial.Verdict != VerdictFailed)
 	}},
 	{"a missing judge is not a failure", "|Fail|", func(w model, d Decision) bool {
 		return d.Why != TrialInconclusive || w.f.Trial.Over && !w.f.Image.Quarantined && w.f.Trial.Verdict == NoVerdict && w.f.Trial.Progress == NoTrial
@@ -60,9 +65,14 @@ var trialProperties = []property{
 	{"nothing is quarantined that has not failed", "", func(w model, _ Decision) bool { return !w.tried.wronged }},
 	{"where a person promotes, Kamino does not", "|SaveRecipe|Promote|", func(w model, _ Decision) bool { return !w.f.Promotion.Manual }},
 	{"a person is waited for only behind the trial", "|Wait|", func(w model, d Decision) bool {
-		return d.Why != ForPromotion || w.f.Promotion.Manual && !w.f.Promotion.Stale && w.f.Trial.Progress == NoTrial && (!w.f.Trial.Needed || w.f.Trial.Verdict == VerdictPassed)
+		return d.Why != ForPromotion ||
+			w.f.Promotion.Manual && !w.f.Promotion.Stale && w.f.Trial.Progress == NoTrial && (!w.f.Trial.Needed || w.f.Trial.Verdict == VerdictPassed)
 	}},
-	{"a version is stale only where a person was waited for", "|Fail|", func(w model, d Decision) bool { return d.Why != PromotionStale || w.f.Promotion.Stale }},
+	{
+		"a version is stale only where a person was waited for",
+		"|Fail|",
+		func(w model, d Decision) bool { return d.Why != PromotionStale || w.f.Promotion.Stale },
+	},
 }
 
 // everyTrial is what is reached from a complete image.

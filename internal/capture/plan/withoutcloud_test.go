@@ -46,14 +46,20 @@ var unseenProperties = []property{
 	}},
 	{name: "only a patch that has begun goes on", holds: func(w model, d Decision) bool { return (d.Do == PatchDonor) == (w.f.Donor.Patch == PatchUnderWay) }},
 	{name: "only a donor that nothing is to be done with serves", holds: func(w model, d Decision) bool { return d.Do != Serve || w.idle() }},
-	{name: "a disturbed donor does not serve before it went through a boot", holds: func(w model, d Decision) bool { return d.Do != Serve || !w.disturbed || w.booted }},
+	{
+		name:  "a disturbed donor does not serve before it went through a boot",
+		holds: func(w model, d Decision) bool { return d.Do != Serve || !w.disturbed || w.booted },
+	},
 	{name: "the end is decided before a donor serves", holds: func(w model, d Decision) bool {
 		return d.Do != Serve || w.f.Failed || w.f.Deleting || w.f.Hold.Returning
 	}},
 	{name: "only a deadline ends a capture", holds: func(w model, d Decision) bool {
 		return d.Do != Fail || d.Why == DeadlineExceeded && w.f.Hold.Overdue && !w.f.MustBoot() && !w.f.Failed && !w.f.Deleting
 	}},
-	{name: "promptness: a donor that could serve is not kept from it", holds: func(w model, d Decision) bool { return d.Do != Wait || !w.idle() || w.f.Hold.CordonRestored }},
+	{
+		name:  "promptness: a donor that could serve is not kept from it",
+		holds: func(w model, d Decision) bool { return d.Do != Wait || !w.idle() || w.f.Hold.CordonRestored },
+	},
 }
 
 // unseenMutants misread the facts of the cluster.
