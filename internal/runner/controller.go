@@ -81,7 +81,8 @@ func (k *Controller) Run(ctx context.Context) error {
 	engine := NewEngine(k.Cluster, provider, k.Options, noteLimiter{manager.GetEventRecorder(eventSource)})
 	sweeper := k.sweeper(engine, decider.Nodes, manager.GetCache(), decider.MaxConcurrent, noteLimiter{manager.GetEventRecorder(eventSource)})
 	engine.Watched = prototype.Watched(manager.GetCache())
-	engine.Observe, engine.PolicyConcurrent, engine.Drives = each(looks.Observe, observer.Observe, sweeper.Observe, logChanges(k.Log.WithName("capture")), noticed), decider.MaxConcurrent, true
+	engine.Observe, engine.PolicyConcurrent, engine.Drives = each(looks.Observe, observer.Observe, sweeper.Observe,
+		logChanges(k.Log.WithName("capture")), noticed), decider.MaxConcurrent, true
 	if err := (&prototype.Reconciler{Pass: k.Counts.Pass(engine.Pass)}).SetupWithManager(manager); err != nil {
 		return err
 	}

@@ -59,7 +59,8 @@ func (r Capture) replacementRows() [][3]string {
 	}
 	return [][3]string{
 		{"a capture whose donor returns", whole(r.Command, r.Requests, r.took()), fmt.Sprintf("at most %.0f s", maxReturned.Seconds())},
-		{"a capture with a removed donor, and a pool that grew before", whole(l.Command, l.Requests, l.Simulated), fmt.Sprintf("at most %.0f s", maxReplaced.Seconds())},
+		{"a capture with a removed donor, and a pool that grew before", whole(l.Command, l.Requests, l.Simulated),
+			fmt.Sprintf("at most %.0f s", maxReplaced.Seconds())},
 	}
 }
 

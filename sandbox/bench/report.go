@@ -130,13 +130,15 @@ const original = 113 * time.Second
 // outOfServiceParts lists the parts of the donor's time out of service.
 func (r Capture) outOfServiceParts() string {
 	d := r.Donor
-	return fmt.Sprintf("%s (drain %s, stop %s, snapshot %s, start to Ready %s)", seconds(d.Cloud()), seconds(d.Drain), seconds(d.Stop), seconds(d.Snapshot), seconds(d.Start))
+	return fmt.Sprintf("%s (drain %s, stop %s, snapshot %s, start to Ready %s)",
+		seconds(d.Cloud()), seconds(d.Drain), seconds(d.Stop), seconds(d.Snapshot), seconds(d.Start))
 }
 
 // defaultRows are the rows of the run with default latencies.
 func (r Capture) defaultRows() [][3]string {
 	return [][3]string{
-		{"at the sandbox's own latencies: donor out of service", seconds(r.Donor.OutOfService), fmt.Sprintf("at most %.0f s; the original %.0f s", maxAway.Seconds(), original.Seconds())},
+		{"at the sandbox's own latencies: donor out of service", seconds(r.Donor.OutOfService),
+			fmt.Sprintf("at most %.0f s; the original %.0f s", maxAway.Seconds(), original.Seconds())},
 		{"cloud and cluster within", r.outOfServiceParts(), ""},
 		{"requests to stop the donor after the power-off", fmt.Sprint(r.Stops), "0"},
 		{"latencies of this run", described(r.Latencies), ""},
@@ -154,7 +156,8 @@ func (r Capture) rows() [][3]string {
 		{"cloud and cluster within", r.outOfServiceParts(), ""},
 		{"latencies of this run", described(r.Latencies), ""},
 		{"ratio of the two", fmt.Sprintf("%.3f", d.Ratio()), fmt.Sprintf("at most %.2f", maxRatio)},
-		{"CPU of the command, whole capture", fmt.Sprintf("%.2f s: %.1f times one `kubectl get nodes`", r.Command.CPU.Seconds(), r.cost()), fmt.Sprintf("at most %d times", maxCPU)},
+		{"CPU of the command, whole capture", fmt.Sprintf("%.2f s: %.1f times one `kubectl get nodes`", r.Command.CPU.Seconds(), r.cost()),
+			fmt.Sprintf("at most %d times", maxCPU)},
 		{"peak memory of the command", mebibytes(r.Command.PeakMemory), "at most " + mebibytes(maxMemory)},
 		{"requests to Azure, polls apart", fmt.Sprintf("%d (and %d polls)", r.Requests.Counted, r.Requests.Polls), fmt.Sprintf("at most %d", maxRequests)},
 		{"size of `kamino`", mebibytes(r.KaminoBytes), ""},

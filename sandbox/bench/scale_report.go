@@ -15,7 +15,8 @@ const (
 func (s Scale) rows() [][3]string {
 	size := fmt.Sprintf("%d nodes in %d pools", s.Nodes, s.Pools)
 	return [][3]string{
-		{size + ": one LIST of the nodes", fmt.Sprintf("%s (in pages %s; %.1f KiB each)", short(s.List()), short(median(s.Paged)), float64(s.NodeBytes)/1024), ""},
+		{size + ": one LIST of the nodes",
+			fmt.Sprintf("%s (in pages %s; %.1f KiB each)", short(s.List()), short(median(s.Paged)), float64(s.NodeBytes)/1024), ""},
 		{"controller's start to the first decision over all pools", fmt.Sprintf("%s (%d requests to Azure)", short(s.Decision()), s.Look), ""},
 		{"ratio of the two", fmt.Sprintf("%.2f", s.Ratio()), fmt.Sprintf("at most %d", maxDecision)},
 		{"controller's memory, peak at the start", mebibytes(s.PeakMemory), "at most " + mebibytes(maxPeakMemory)},

@@ -124,7 +124,8 @@ func fileContent(random *rand.Rand, i int) []byte {
 
 func (t Tree) rows() [][3]string {
 	row := func(name string, of []time.Duration, limit int) [3]string {
-		return [3]string{fmt.Sprintf("CPU of `kamino-node %s` against `cat`", name), fmt.Sprintf("%.2f (%s)", t.Ratio(of), short(median(of))), fmt.Sprintf("at most %d", limit)}
+		return [3]string{fmt.Sprintf("CPU of `kamino-node %s` against `cat`", name), fmt.Sprintf("%.2f (%s)", t.Ratio(of), short(median(of))),
+			fmt.Sprintf("at most %d", limit)}
 	}
 	return [][3]string{
 		{fmt.Sprintf("%d files without a package, %s: CPU of `cat`", t.Files, mebibytes(t.Bytes)), short(median(t.Cats)), ""},

@@ -61,7 +61,8 @@ func (o Options) measureTrying(ctx context.Context, w *world.World, donor contro
 		return nil, err
 	}
 	second := w.Clock().Now().UTC().Format("2006.01.02") + "02" // the day's own version is there already
-	child, err := measured(ctx, o.programs(w.Environment()), o.Kamino, "capture", donor.Node, "--version", second, "--trial", string(v1alpha1.TrialApart), "-f", settings)
+	child, err := measured(ctx, o.programs(w.Environment()), o.Kamino, "capture", donor.Node, "--version", second, "--trial",
+		string(v1alpha1.TrialApart), "-f", settings)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +154,8 @@ func (r Capture) trialRows() [][3]string {
 		return nil
 	}
 	return [][3]string{
-		{"a trial next to the pool, from begin to verdict", fmt.Sprintf("%s (node Ready after %s, soak %s)", seconds(t.Trial), seconds(t.Join), seconds(t.Soak)), ""},
+		{"a trial next to the pool, from begin to verdict",
+			fmt.Sprintf("%s (node Ready after %s, soak %s)", seconds(t.Trial), seconds(t.Join), seconds(t.Soak)), ""},
 		{"of this, Kamino alone: without the cloud, the node and the soak", seconds(t.Own()), fmt.Sprintf("at most %.0f s", maxVerdict.Seconds())},
 		{"what the trial adds to a capture", fmt.Sprintf("CPU %.2f s, %d requests and %d polls", (t.Command.CPU - r.Command.CPU).Seconds(),
 			t.Requests.Counted-r.Requests.Counted, t.Requests.Polls-r.Requests.Polls), ""},

@@ -129,7 +129,8 @@ func (c *cluster) runVerb(ctx context.Context, o Options, into *Verb, args ...st
 }
 
 // asked are the resources that commands read. The API server also reads other resources.
-var asked = []string{"configmaps", "daemonsets", "nodes", "nodeorders", "persistentvolumeclaims", "poddisruptionbudgets", "pods", "prototypepolicies", "prototypes", "secrets"}
+var asked = []string{"configmaps", "daemonsets", "nodes", "nodeorders", "persistentvolumeclaims", "poddisruptionbudgets", "pods", "prototypepolicies",
+	"prototypes", "secrets"}
 
 // requests counts the reads that the API server has answered, by verb and resource.
 func (c *cluster) requests(ctx context.Context) (map[string]int, error) {
@@ -176,7 +177,8 @@ func (c *cluster) addCaptures(ctx context.Context) error {
 	err := inParallel(scalePools, func(i int) error {
 		spec := v1alpha1.PrototypePolicySpec{DryRun: true}
 		spec.Pools.Names = []string{poolOf(i).ScaleSet()}
-		_, err := c.create(ctx, "PrototypePolicy", "prototypepolicies", &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: poolOf(i).Name}, Spec: spec})
+		_, err := c.create(ctx, "PrototypePolicy", "prototypepolicies",
+			&v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: poolOf(i).Name}, Spec: spec})
 		return err
 	})
 	if err != nil {
@@ -193,7 +195,8 @@ func (c *cluster) addCapture(ctx context.Context, i int) error {
 	began := metav1.NewMicroTime(time.Now().AddDate(0, 0, -1-i/scalePools).UTC())
 	node := c.node(i)
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%s-%d", poolOf(i).Name, began.Format("2006.01.02"), i)}}
-	p.Spec.Pool, p.Spec.PoolID = poolOf(i).ScaleSet(), strings.TrimPrefix(node.Spec.ProviderID[:strings.LastIndex(node.Spec.ProviderID, "/virtualMachines/")], "azure://")
+	p.Spec.Pool, p.Spec.PoolID = poolOf(i).ScaleSet(),
+		strings.TrimPrefix(node.Spec.ProviderID[:strings.LastIndex(node.Spec.ProviderID, "/virtualMachines/")], "azure://")
 	p.Spec.Version, p.Spec.Donor = began.Format("2006.01.02"), v1alpha1.Donor{NodeName: node.Name, ProviderID: node.Spec.ProviderID}
 	made, err := c.create(ctx, "Prototype", "prototypes", p)
 	if err != nil {
@@ -201,13 +204,17 @@ func (c *cluster) addCapture(ctx context.Context, i int) error {
 	}
 	s := v1alpha1.PrototypeStatus{ObservedGeneration: 1, Phase: v1alpha1.PhaseSucceeded}
 	for n, phase := range []v1alpha1.Phase{
-		v1alpha1.PhasePreflight, v1alpha1.PhaseReserving, v1alpha1.PhaseDraining, v1alpha1.PhaseGeneralizing, v1alpha1.PhaseStopping, v1alpha1.PhaseSnapshotting,
-		v1alpha1.PhaseStarting, v1alpha1.PhaseWaitingReady, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing, v1alpha1.PhasePromoting, v1alpha1.PhaseRetiring,
+		v1alpha1.PhasePreflight, v1alpha1.PhaseReserving, v1alpha1.PhaseDraining, v1alpha1.PhaseGeneralizing, v1alpha1.PhaseStopping,
+		v1alpha1.PhaseSnapshotting, v1alpha1.PhaseStarting, v1alpha1.PhaseWaitingReady, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing,
+		v1alpha1.PhasePromoting, v1alpha1.PhaseRetiring,
 	} {
 		end := metav1.NewMicroTime(began.Add(time.Duration(n+1) * time.Minute))
 		s.Steps = append(s.Steps, v1alpha1.Step{Phase: phase, StartedAt: metav1.NewMicroTime(began.Add(time.Duration(n) * time.Minute)), FinishedAt: &end})
 	}
-	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionDonorInService, v1alpha1.ConditionGeneralized, v1alpha1.ConditionPublished} {
+	for _, kind := range []string{
+		v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionDonorInService, v1alpha1.ConditionGeneralized,
+		v1alpha1.ConditionPublished,
+	} {
 		s.Conditions = append(s.Conditions, metav1.Condition{
 			Type: kind, Status: metav1.ConditionTrue, Reason: "Succeeded", LastTransitionTime: metav1.NewTime(began.Time),
 			Message: "the recipe of the pool names the version, and the donor is back in service",
