@@ -43,7 +43,8 @@ func newNodesAreAwaited(t *testing.T) {
 	kube := fake.NewClientset(objects[0], objects[1])
 	var out bytes.Buffer
 	now := grown
-	s := &session{Factory: &Factory{Out: io.Discard, Err: &out, Now: func() time.Time { now = now.Add(time.Minute); return now }}, cluster: &cluster.Connection{Kube: kube}, provider: cloud.Provider(provider)}
+	s := &session{Factory: &Factory{Out: io.Discard, Err: &out, Now: func() time.Time { now = now.Add(time.Minute); return now }},
+		cluster: &cluster.Connection{Kube: kube}, provider: cloud.Provider(provider)}
 
 	if err := s.awaitNewNodes(t.Context(), p, 10*time.Minute); err != nil || out.Len() > 0 {
 		t.Errorf("a pool that did not grow: %v, %s", err, &out)

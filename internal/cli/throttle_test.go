@@ -23,7 +23,8 @@ type throttlingServer struct{}
 func (throttlingServer) RoundTrip(*http.Request) (*http.Response, error) {
 	const status = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429,"message":"too many requests"}`
 	header := http.Header{"Content-Type": {"application/json"}, "Retry-After": {"1"}}
-	return &http.Response{StatusCode: http.StatusTooManyRequests, Status: "429 Too Many Requests", Header: header, Body: io.NopCloser(strings.NewReader(status))}, nil
+	return &http.Response{StatusCode: http.StatusTooManyRequests, Status: "429 Too Many Requests", Header: header,
+		Body: io.NopCloser(strings.NewReader(status))}, nil
 }
 
 // TestPatienceOfVerbs: a verb waits for a busy API server as long as --timeout permits, from the first request on; five
@@ -46,7 +47,8 @@ func TestPatienceOfVerbs(t *testing.T) {
 					return cluster.New(&rest.Config{Host: "https://api", Transport: throttlingServer{}}, "test")
 				}
 				f.Cloud = func(context.Context, *Options) (cloud.Provider, error) { return memory.New(memory.Config{}), nil }
-				begun, says := time.Now(), "The API server is too busy (429 Too Many Requests). Kamino tries each request again for up to "+wording.Duration(patience)+"."
+				begun, says := time.Now(), "The API server is too busy (429 Too Many Requests). Kamino tries each request again for up to "+
+					wording.Duration(patience)+"."
 				code := f.Run(t.Context(), strings.Fields(verb))
 				if took := time.Since(begun); code != ExitUnreachable && code != ExitInterrupted || took > patience || took < patience-15*time.Second {
 					t.Errorf("exit code %d after %s, want the end of %s", code, took, patience)

@@ -31,7 +31,8 @@ func TestLatencyTable(t *testing.T) {
 	}
 	with := *run(false)
 	with.TimeScale, with.Command = 1, CommandCost{Wall: time.Minute, CPU: time.Second, PeakMemory: 1 << 20}
-	with.Replacement = &Replacement{Command: CommandCost{CPU: 2 * time.Second, PeakMemory: 2 << 20}, Requests: Requests{Counted: 7, Polls: 3}, Simulated: 90 * time.Second}
+	with.Replacement = &Replacement{Command: CommandCost{CPU: 2 * time.Second, PeakMemory: 2 << 20}, Requests: Requests{Counted: 7, Polls: 3},
+		Simulated: 90 * time.Second}
 	with.Trial = &Trial{
 		Command: CommandCost{CPU: 3 * time.Second, PeakMemory: 3 << 20}, Requests: Requests{Counted: 9, Polls: 4},
 		Trial: 3 * time.Minute, Join: 40 * time.Second, Soak: 2 * time.Minute,
@@ -42,7 +43,8 @@ func TestLatencyTable(t *testing.T) {
 	}
 	for _, line := range []string{
 		"| a capture whose donor returns | CPU 1.00 s, 1.0 MiB, 0 requests and 0 polls, 1.0 min of the cloud's time | at most 160 s |",
-		"| a capture with a removed donor, and a pool that grew before | CPU 2.00 s, 2.0 MiB, 7 requests and 3 polls, 1.5 min of the cloud's time | at most 180 s |",
+		"| a capture with a removed donor, and a pool that grew before | CPU 2.00 s, 2.0 MiB, 7 requests and 3 polls, " +
+			"1.5 min of the cloud's time | at most 180 s |",
 		"| a trial next to the pool, from begin to verdict | 180.0 s (node Ready after 40.0 s, soak 120.0 s) |  |",
 		"| of this, Kamino alone: without the cloud, the node and the soak | 20.0 s | at most 60 s |",
 		"| what the trial adds to a capture | CPU 2.00 s, 9 requests and 4 polls |  |",
@@ -66,7 +68,8 @@ func TestLatencyTable(t *testing.T) {
 	if missed := (Report{Capture: &long}).Missed(); !slices.Equal(missed, []string{"time of a capture with a removed donor", "time of a capture"}) {
 		t.Errorf("captures that take too long are beyond: %v", missed)
 	}
-	slow := Capture{Yardstick: time.Second, Donor: Times{OutOfService: time.Second, Drain: time.Second}, Trial: &Trial{Trial: time.Hour, Command: CommandCost{PeakMemory: maxMemory + 1}}}
+	slow := Capture{Yardstick: time.Second, Donor: Times{OutOfService: time.Second, Drain: time.Second},
+		Trial: &Trial{Trial: time.Hour, Command: CommandCost{PeakMemory: maxMemory + 1}}}
 	if missed := (Report{Capture: &slow}).Missed(); !slices.Equal(missed, []string{"trial's own time", "memory with a trial"}) {
 		t.Errorf("a trial without an hour's wait is beyond: %v", missed)
 	}

@@ -132,7 +132,8 @@ func (s *testEnv) restart() {
 		s.calls = append(s.calls, c.Op)
 		return lost(s.lose, n, c.Op)
 	})
-	s.engine = &capture.Engine{Client: s.objects, Kube: s.kube, Cloud: cloud.InCluster(provider, ourCluster), Image: "kamino:test", Now: s.clock.Now, Log: logr.Discard(), TrialObserver: s.workload}
+	s.engine = &capture.Engine{Client: s.objects, Kube: s.kube, Cloud: cloud.InCluster(provider, ourCluster), Image: "kamino:test", Now: s.clock.Now,
+		Log: logr.Discard(), TrialObserver: s.workload}
 }
 
 func lost(by func(int, string) memory.Outcome, n int, what string) memory.Outcome {

@@ -321,7 +321,8 @@ func TestSizesOfTopologies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := slices.ContainsFunc(found, func(f cloud.Refusal) bool { return f.Reason == "TopologyReplicas" }); got != (spec.Grows || spec.Removes) || len(found) > 1 {
+		if got := slices.ContainsFunc(found, func(f cloud.Refusal) bool { return f.Reason == "TopologyReplicas" }); got != (spec.Grows ||
+			spec.Removes) || len(found) > 1 {
 			t.Errorf("%+v: %+v", spec, found)
 		}
 	}
@@ -382,8 +383,10 @@ func TestTopologyNotReconciled(t *testing.T) {
 func TestRightsOfTopologies(t *testing.T) {
 	t.Parallel()
 	elsewhere := strings.ReplaceAll(class, "NAMESPACE", "NAMESPACE-classes")
-	p := newTopology(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: NAMESPACE-classes}\n---\n"+elsewhere, strings.Replace(classy, "{name: class}", "{name: class, namespace: NAMESPACE-classes}", 1), 3)
-	rules, err := capi.Rules(cloud.Description{Name: "aws", NewDisks: func(context.Context, cloud.Config) (cloud.ImageProvider, string, error) { return nil, "", nil }})
+	p := newTopology(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: NAMESPACE-classes}\n---\n"+elsewhere,
+		strings.Replace(classy, "{name: class}", "{name: class, namespace: NAMESPACE-classes}", 1), 3)
+	rules, err := capi.Rules(cloud.Description{Name: "aws",
+		NewDisks: func(context.Context, cloud.Config) (cloud.ImageProvider, string, error) { return nil, "", nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

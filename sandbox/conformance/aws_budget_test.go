@@ -21,7 +21,8 @@ import (
 // stage returns the group.
 func (w *amazonGroup) stage() captureEnv {
 	donor := path.Base(string(w.ids[0]))
-	return captureEnv{t: w.T, p: cloud.New(w.disks, w.recipes), pool: w.pool, poolName: awsGroup, profile: v1alpha1.ProfileEKS, donor: w.ids[0], peer: w.ids[1], requests: w.server,
+	return captureEnv{t: w.T, p: cloud.New(w.disks, w.recipes), pool: w.pool, poolName: awsGroup, profile: v1alpha1.ProfileEKS, donor: w.ids[0],
+		peer: w.ids[1], requests: w.server,
 		isOn: func() bool { return w.fleet.Power(donor) == fleet.On }, powerOff: func() { w.must(w.server.Shutdown(w.Context(), donor)) }}
 }
 

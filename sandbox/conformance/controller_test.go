@@ -116,7 +116,8 @@ func newController(ctx context.Context, w *cloudEnv, p cloud.Provider, nodes []*
 	provider := cloud.InCluster(c.metrics.Provider(p), func(context.Context) (string, error) { return string(systemNamespace().UID), nil })
 	c.nodes, c.looks = nodecache.NewNodes(provider), policy.NewPoolCache(provider, time.Now)
 	c.watch = c.metrics.Observer(c.looks.Provider(), logr.Discard())
-	known := []runtime.Object{&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: v1alpha1.DefaultGeneralizeNamespace}}}
+	known := []runtime.Object{&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount,
+		Namespace: v1alpha1.DefaultGeneralizeNamespace}}}
 	var names []runtime.Object
 	for _, n := range nodes {
 		c.nodes.Set(n)

@@ -76,7 +76,8 @@ func TestDisksOfVMs(t *testing.T) {
 		place := "/subscriptions/" + subscription + "/resourceGroups/" + strings.ToLower(group)
 		return cloudtest.DisksHarness{
 			Harness: h, Disks: disks, Family: cloud.ImageFamily{Place: place, Name: "capi.md-0"},
-			Requirements: cloud.ImageRequirements{Location: location, Traits: map[string]string{"securityType": "Standard", "vmSize": "Standard_D2s_v5"}, Nodes: 3},
+			Requirements: cloud.ImageRequirements{Location: location,
+				Traits: map[string]string{"securityType": "Standard", "vmSize": "Standard_D2s_v5"}, Nodes: 3},
 		}
 	})
 }
@@ -94,8 +95,10 @@ func (w *cloudEnv) vm(name string) cloud.InstanceID {
 		"diagnosticsProfile": map[string]any{"bootDiagnostics": map[string]any{"enabled": true}},
 		"osProfile":          map[string]any{"computerName": name, "adminUsername": "capi", "customData": "I2Nsb3VkLWNvbmZpZwo="},
 		"storageProfile": map[string]any{
-			"imageReference": map[string]any{"publisher": "Canonical", "offer": "0001-com-ubuntu-server-jammy", "sku": "22_04-lts-gen2", "version": "22.04.202611010"},
-			"osDisk":         map[string]any{"osType": "Linux", "createOption": "FromImage", "managedDisk": map[string]any{"storageAccountType": "Premium_LRS"}},
+			"imageReference": map[string]any{"publisher": "Canonical", "offer": "0001-com-ubuntu-server-jammy", "sku": "22_04-lts-gen2",
+				"version": "22.04.202611010"},
+			"osDisk": map[string]any{"osType": "Linux", "createOption": "FromImage",
+				"managedDisk": map[string]any{"storageAccountType": "Premium_LRS"}},
 		},
 	}})
 	return id

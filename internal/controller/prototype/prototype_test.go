@@ -60,7 +60,8 @@ type cached struct {
 }
 
 func (c cached) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
-	if into, is := o.(*metav1.PartialObjectMetadata); is && o.GetObjectKind().GroupVersionKind() == v1alpha1.GroupVersion.WithKind("Prototype") && key.Name == c.of.Name {
+	if into, is := o.(*metav1.PartialObjectMetadata); is &&
+		o.GetObjectKind().GroupVersionKind() == v1alpha1.GroupVersion.WithKind("Prototype") && key.Name == c.of.Name {
 		*into = c.of
 		return nil
 	}

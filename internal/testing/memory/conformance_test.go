@@ -59,7 +59,8 @@ func TestImageProviderOnly(t *testing.T) {
 						PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { r.GuestPowerOff(id) },
 						Console:       func(_ testing.TB, id cloud.InstanceID, text string) { r.SetConsole(id, text) },
 					},
-					Disks: r.Disks(), Family: cloud.ImageFamily{Place: "memory:///elsewhere/", Name: "lent"}, Requirements: cloud.ImageRequirements{Location: "here", Nodes: 3},
+					Disks: r.Disks(), Family: cloud.ImageFamily{Place: "memory:///elsewhere/", Name: "lent"},
+					Requirements: cloud.ImageRequirements{Location: "here", Nodes: 3},
 				}
 			})
 		})
