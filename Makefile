@@ -86,7 +86,7 @@ test-product test-sandbox test-long test-times test-machines test-machines-core:
 SUITE_ENV = KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets KAMINO_CLUSTERAPI_BIN=$(CURDIR)/$(CLUSTERAPI) \
 	KAMINO_CLUSTERAPI_AWS_BIN=$(CURDIR)/$(CLUSTERAPI_AWS) \
 	KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_SANDBOX_BIN=$(CURDIR)/$(BIN)/kamino-sandbox
-TESTSUITE = $(GO) run ./hack/testsuite
+TESTSUITE = GOTESTSUM=$(CURDIR)/$(BIN)/gotestsum SANDBOX_FLAGS="'-ldflags=$(SANDBOX_LDFLAGS)'" hack/testsuite/testsuite.sh
 
 # docs/contribute/tests.md describes the layers of tests and the time of each package.
 .PHONY: test
@@ -108,21 +108,19 @@ test-sandbox: build
 # SHARD=2/9 runs part 2 of 9. Only shards that run Cluster API's controllers build the controllers, and likewise its real provider.
 SHARD ?=
 .PHONY: test-long
-test-long: build assets ## Run the long suite: simulated weeks, lost calls, kills, Cluster API, all demos (SHARD=k/n: one part).
-	@if $(TESTSUITE) needs -shard "$(SHARD)" KAMINO_CLUSTERAPI_BIN; then $(MAKE) $(CLUSTERAPI); fi
-	@if $(TESTSUITE) needs -shard "$(SHARD)" KAMINO_CLUSTERAPI_AWS_BIN; then $(MAKE) $(CLUSTERAPI_AWS); fi
-	@$(SUITE_ENV) $(TESTSUITE) long -shard "$(SHARD)" -flags "'-ldflags=$(SANDBOX_LDFLAGS)'"
+test-long: build assets $(BIN)/gotestsum ## Run the long suite: simulated weeks, lost calls, kills, Cluster API, all demos (SHARD=k/n: one part).
+	@if $(TESTSUITE) needs "$(SHARD)" KAMINO_CLUSTERAPI_BIN; then $(MAKE) $(CLUSTERAPI); fi
+	@if $(TESTSUITE) needs "$(SHARD)" KAMINO_CLUSTERAPI_AWS_BIN; then $(MAKE) $(CLUSTERAPI_AWS); fi
+	@$(SUITE_ENV) $(TESTSUITE) run long "$(SHARD)"
 
 # TIMES=short or TIMES=long measures one suite, and TIMES=machines the tests on real machines. PACKAGES="internal/capture" measures only
 # these packages.
 TIMES ?= short long
 PACKAGES ?=
 .PHONY: test-times
-test-times: build assets $(if $(filter long,$(TIMES)),$(CLUSTERAPI) $(CLUSTERAPI_AWS)) ## Measure both suites on an idle machine. Write docs/contribute/tests.md and the times for shards.
-	@if [[ " $(TIMES) " == *" machines "* ]]; then $(MAKE) test-machines MACHINES_FLAGS=-write; fi
-	@for suite in $(filter-out machines,$(TIMES)); do \
-		$(SUITE_ENV) $(TESTSUITE) times $$([[ $$suite == short ]] || echo -long) -flags "'-ldflags=$(SANDBOX_LDFLAGS)'" $(PACKAGES); \
-	done
+test-times: build assets $(BIN)/gotestsum $(if $(filter long,$(TIMES)),$(CLUSTERAPI) $(CLUSTERAPI_AWS)) ## Measure both suites on an idle machine. Write docs/contribute/tests.md and the times for shards.
+	@if [[ " $(TIMES) " == *" machines "* ]]; then $(MAKE) test-machines MACHINES_COMMAND="times machines"; fi
+	@for suite in $(filter-out machines,$(TIMES)); do $(SUITE_ENV) $(TESTSUITE) times $$suite $(PACKAGES); done
 
 # Chromium from Debian, and axe-core from the npm registry. A missing browser is an error: the target must not pass without
 # a check.
@@ -160,16 +158,16 @@ $(OSV_SCANNER):
 
 # A shard without tests of real kubelets and stores builds neither kubelet nor containerd from source.
 MACHINES_TEST = KAMINO_AGENT_BIN=$(CURDIR)/$(BIN)/kamino-node KAMINO_NODE_BIN=$(CURDIR)/$(BIN)/nodes KAMINO_CONTAINERD_BIN=$(CURDIR)/$(CONTAINERD) \
-	$(TESTSUITE) machines -shard "$(SHARD)" -flags "'-ldflags=$(SANDBOX_LDFLAGS)'"
-MACHINES_FLAGS ?=
+	GOTESTSUM_FORMAT=testname $(TESTSUITE)
+MACHINES_COMMAND ?= run machines "$(SHARD)"
 .PHONY: test-machines
-test-machines: $(BIN)/kamino ## Test identity on real Debian machines in containers. Needs root and Debian packages (SHARD=k/n: one part).
-	@if $(TESTSUITE) list -machines -shard "$(SHARD)" | grep -qw -e TestNodes -e TestStores; then $(MAKE) $(BIN)/nodes $(CONTAINERD); fi
-	@$(MACHINES_TEST) $(MACHINES_FLAGS)
+test-machines: $(BIN)/kamino $(BIN)/gotestsum ## Test identity on real Debian machines in containers. Needs root and Debian packages (SHARD=k/n: one part).
+	@if $(TESTSUITE) list machines "$(SHARD)" | grep -qw -e TestNodes -e TestStores; then $(MAKE) $(BIN)/nodes $(CONTAINERD); fi
+	@$(MACHINES_TEST) $(MACHINES_COMMAND)
 
 .PHONY: test-machines-core
-test-machines-core: $(BIN)/kamino ## Run the part of test-machines without real kubelets and without containerd from source.
-	@$(MACHINES_TEST) -short
+test-machines-core: $(BIN)/kamino $(BIN)/gotestsum ## Run the part of test-machines without real kubelets and without containerd from source.
+	@$(MACHINES_TEST) run machines "$(SHARD)" -test.short
 
 .PHONY: clusterapi
 clusterapi: $(CLUSTERAPI) ## Build Cluster API's own controllers, for tests and sandboxes that run them.
@@ -215,7 +213,7 @@ figures: ## Measure the structure of the code: each figure with its limit and it
 	@$(GO) run ./hack/figures $(FIGURES)
 
 .PHONY: generate
-generate: $(BIN)/controller-gen ## Generate the deep copies, the CustomResourceDefinitions, the generated files of the chart, and pages.
+generate: $(BIN)/controller-gen $(BIN)/.modules ## Generate the deep copies, the CustomResourceDefinitions, the generated files of the chart, and pages.
 	@$(BIN)/controller-gen object paths=./api/... crd output:crd:artifacts:config=api/crds
 	@$(GO) run ./charts/generate
 	@$(GO) generate ./docs >/dev/null
@@ -230,7 +228,7 @@ BENCH ?=
 bench: build ## Measure captures, the controller with 15,000 nodes, status, plan, disks and joins (25 minutes).
 	@cd sandbox && $(GO) build -ldflags '$(SANDBOX_LDFLAGS)' -o ../$(BIN)/kamino-bench ./cmd/kamino-bench
 	@$(GO) test -vet=off -run xxx -bench JoinHealth ./internal/policy/week
-	@$(BIN)/kamino-bench --kamino $(BIN)/kamino --sandbox $(BIN)/kamino-sandbox --json $(BIN)/bench.json $(if $(BENCH),$(BENCH),--page docs/reference/benchmarks.md)
+	@$(BIN)/kamino-bench --kamino $(BIN)/kamino --sandbox $(BIN)/kamino-sandbox $(if $(BENCH),$(BENCH),--page docs/reference/benchmarks.md)
 
 RELEASE_TOOLS := $(BIN)/release-tools
 # Each of four platforms compiles all packages once. goreleaser's default limit of one hour is too short for two cores.
@@ -314,9 +312,9 @@ $(BIN)/.modules: go.mod go.sum sandbox/go.mod sandbox/go.sum
 	@cd sandbox && ../hack/retry.sh $(GO) mod download
 	@touch $@
 
-$(BIN)/controller-gen: tools/go.mod tools/go.sum
+$(BIN)/controller-gen $(BIN)/gotestsum: tools/go.mod tools/go.sum
 	@mkdir -p $(BIN)
-	@cd tools && ../hack/retry.sh $(GO) mod download && $(GO) build -o ../$(BIN)/controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen
+	@cd tools && ../hack/retry.sh $(GO) mod download && $(GO) build -o ../$@ $$($(GO) list -f '{{.ImportPath}}' tool | grep '/$(@F)$$')
 
 # goreleaser has many modules. The build downloads only the modules that the program needs.
 $(RELEASE_TOOLS)/%: tools/release/go.mod tools/release/go.sum

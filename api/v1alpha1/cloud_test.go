@@ -58,9 +58,11 @@ func TestSettingsOfACloud(t *testing.T) {
 		"an empty section":                  {settings: map[string]any{"azure": map[string]any{}}},
 		"a section of another cloud":        {settings: map[string]any{"azure": five}, providerID: "aws:///eu-west-1a/i-1", says: otherCloud},
 		"an empty section of another cloud": {settings: map[string]any{"azure": map[string]any{}}, providerID: "aws:///eu-west-1a/i-1", says: otherCloud},
-		"a rate on Azure":                   {settings: map[string]any{"aws": rate(200)}, says: "settings.aws is for nodes of AWS, but the donor is in another cloud: remove settings.aws"},
-		"a rate on AWS":                     {settings: map[string]any{"aws": rate(200)}, providerID: "aws:///eu-west-1a/i-1"},
-		"a rate that AWS does not have":     {settings: map[string]any{"aws": rate(400)}, providerID: "aws:///eu-west-1a/i-1", says: "less than or equal to 300", policy: true},
+		"a rate on Azure": {settings: map[string]any{"aws": rate(200)},
+			says: "settings.aws is for nodes of AWS, but the donor is in another cloud: remove settings.aws"},
+		"a rate on AWS": {settings: map[string]any{"aws": rate(200)}, providerID: "aws:///eu-west-1a/i-1"},
+		"a rate that AWS does not have": {settings: map[string]any{"aws": rate(400)}, providerID: "aws:///eu-west-1a/i-1",
+			says: "less than or equal to 300", policy: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := apitest.Client(t)

@@ -31,12 +31,13 @@ func TestDefaultsAgree(t *testing.T) {
 	}
 	share := intstr.FromString("10%")
 	want := v1alpha1.Settings{
-		Drain:        v1alpha1.DrainSettings{Timeout: metav1.Duration{Duration: 15 * time.Minute}},
-		Generalize:   v1alpha1.GeneralizeSettings{UnknownFiles: v1alpha1.UnknownFilesReportDifferent},
-		OutOfService: v1alpha1.OutOfServiceSettings{Deadline: metav1.Duration{Duration: 30 * time.Minute}, ReadyTimeout: metav1.Duration{Duration: 15 * time.Minute}, MaxUnavailable: &share},
-		Trial:        v1alpha1.TrialSettings{Soak: &metav1.Duration{Duration: 10 * time.Minute}, Timeout: metav1.Duration{Duration: 2 * time.Hour}},
-		Promotion:    v1alpha1.PromotionSettings{Mode: v1alpha1.PromotionAutomatic, Timeout: metav1.Duration{Duration: 168 * time.Hour}},
-		Keep:         3,
+		Drain:      v1alpha1.DrainSettings{Timeout: metav1.Duration{Duration: 15 * time.Minute}},
+		Generalize: v1alpha1.GeneralizeSettings{UnknownFiles: v1alpha1.UnknownFilesReportDifferent},
+		OutOfService: v1alpha1.OutOfServiceSettings{Deadline: metav1.Duration{Duration: 30 * time.Minute},
+			ReadyTimeout: metav1.Duration{Duration: 15 * time.Minute}, MaxUnavailable: &share},
+		Trial:     v1alpha1.TrialSettings{Soak: &metav1.Duration{Duration: 10 * time.Minute}, Timeout: metav1.Duration{Duration: 2 * time.Hour}},
+		Promotion: v1alpha1.PromotionSettings{Mode: v1alpha1.PromotionAutomatic, Timeout: metav1.Duration{Duration: 168 * time.Hour}},
+		Keep:      3,
 	}
 	if diff := cmp.Diff(want, stored.Spec.Settings); diff != "" {
 		t.Errorf("not the documented defaults (-want +got):\n%s", diff)
@@ -70,11 +71,13 @@ func TestDefaultedKeepsSetFields(t *testing.T) {
 		Drain: v1alpha1.DrainSettings{
 			GracePeriod: &metav1.Duration{Duration: time.Second}, Timeout: metav1.Duration{Duration: time.Minute}, Force: true,
 		},
-		Generalize:   v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileBootstrap, UnknownFiles: v1alpha1.UnknownFilesAllow, Image: "i"},
-		OutOfService: v1alpha1.OutOfServiceSettings{Deadline: metav1.Duration{Duration: time.Minute}, ReadyTimeout: metav1.Duration{Duration: time.Hour}, MaxUnavailable: &two},
+		Generalize: v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileBootstrap, UnknownFiles: v1alpha1.UnknownFilesAllow, Image: "i"},
+		OutOfService: v1alpha1.OutOfServiceSettings{Deadline: metav1.Duration{Duration: time.Minute},
+			ReadyTimeout: metav1.Duration{Duration: time.Hour}, MaxUnavailable: &two},
 		Trial: v1alpha1.TrialSettings{
 			Mode: v1alpha1.TrialApart, Soak: &metav1.Duration{}, Timeout: metav1.Duration{Duration: time.Hour},
-			IgnoreDaemonSets: []string{"kube-system/agent"}, IgnoreDifferences: []string{"clock"}, KeepFailed: metav1.Duration{Duration: time.Hour}, Job: "check",
+			IgnoreDaemonSets: []string{"kube-system/agent"}, IgnoreDifferences: []string{"clock"},
+			KeepFailed: metav1.Duration{Duration: time.Hour}, Job: "check",
 			Expect: []v1alpha1.TrialExpectation{{Name: "Devices", Expression: "true"}},
 		},
 		Promotion: v1alpha1.PromotionSettings{Mode: v1alpha1.PromotionManual, Timeout: metav1.Duration{Duration: time.Hour}},
@@ -204,7 +207,8 @@ func TestPrinterColumns(t *testing.T) {
 	delete(got, "Age")
 	want := map[string]any{
 		"Name": "columns", "Pool": "workers", "Version": "2026.11.21", "Donor": "workers000003", "Phase": "Publishing",
-		"Progress": "replicating 40%", "Ready": "Unknown", "Reason": "Publishing", "In Use": nil, "Message": "the image is being made", "Image": "/galleries/g/versions/2026.11.21",
+		"Progress": "replicating 40%", "Ready": "Unknown", "Reason": "Publishing", "In Use": nil, "Message": "the image is being made",
+		"Image": "/galleries/g/versions/2026.11.21",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("columns (-want +got):\n%s", diff)

@@ -23,10 +23,12 @@ func TestACaptureOfAnEarlierVersionIsFound(t *testing.T) {
 		"its donor is back":   {func(p *v1alpha1.Prototype) { p.Status.Donor, p.Status.Image = nil, &v1alpha1.ImageStatus{ID: "i"} }, true},
 		"its pool is growing": {func(p *v1alpha1.Prototype) { p.Status.Donor, p.Status.Phase = nil, v1alpha1.PhaseGrowing }, true},
 	} {
-		p := v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "pool1-2026.03.14", UID: "u", Annotations: map[string]string{v1alpha1.FormerRecordAnnotation: "{}"}}}
+		p := v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "pool1-2026.03.14", UID: "u",
+			Annotations: map[string]string{v1alpha1.FormerRecordAnnotation: "{}"}}}
 		p.Status.Phase, p.Status.Donor = v1alpha1.PhaseStopping, &v1alpha1.DonorStatus{}
 		test.change(&p)
-		if says := v1alpha1.EarlierCapture([]v1alpha1.Prototype{{}, p}); (says != "") != test.found || test.found && !strings.Contains(says, "pool1-2026.03.14") {
+		if says := v1alpha1.EarlierCapture([]v1alpha1.Prototype{{}, p}); (says != "") != test.found ||
+			test.found && !strings.Contains(says, "pool1-2026.03.14") {
 			t.Errorf("%s: %q", name, says)
 		}
 	}

@@ -48,7 +48,8 @@ func TestPolicyPioneerDefaults(t *testing.T) {
 	if err := c.Create(t.Context(), with(t, policy("pioneers"), "pioneer", map[string]any{})); err != nil {
 		t.Fatal(err)
 	}
-	want := &v1alpha1.PolicyPioneerSettings{PioneerSettings: v1alpha1.PioneerSettings{}.Defaulted(), CheckEvery: &metav1.Duration{Duration: 6 * time.Hour}, MaxPerWeek: 3}
+	want := &v1alpha1.PolicyPioneerSettings{PioneerSettings: v1alpha1.PioneerSettings{}.Defaulted(),
+		CheckEvery: &metav1.Duration{Duration: 6 * time.Hour}, MaxPerWeek: 3}
 	if diff := cmp.Diff(want, getPolicy(t, c, "pioneers").Spec.Pioneer); diff != "" {
 		t.Errorf("not the documented defaults (-want +got):\n%s", diff)
 	}
@@ -97,7 +98,8 @@ func TestAddedDonor(t *testing.T) {
 	}
 	nowhere := grows("nowhere")
 	unstructured.RemoveNestedField(nowhere.Object, "spec", "poolID")
-	if err := c.Create(t.Context(), nowhere); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.poolID: Required value: name the pool by its ID") {
+	if err := c.Create(t.Context(), nowhere); !apierrors.IsInvalid(err) ||
+		!strings.Contains(err.Error(), "spec.poolID: Required value: name the pool by its ID") {
 		t.Errorf("without a pool: %v", err)
 	}
 	stored := grows("grows")

@@ -120,7 +120,8 @@ func aReport() v1alpha1.PrototypePolicyStatus {
 	namesake := v1alpha1.PoolStatus{Name: "workers", ID: "/b/workers"}
 	return v1alpha1.PrototypePolicyStatus{
 		ObservedGeneration: 1, PoolCount: 2, NextRun: &at, Pools: []v1alpha1.PoolStatus{pool, namesake},
-		Conditions: []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: v1alpha1.PolicyWatching, Message: "2 pools are watched", LastTransitionTime: at}},
+		Conditions: []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: v1alpha1.PolicyWatching, Message: "2 pools are watched",
+			LastTransitionTime: at}},
 	}
 }
 
@@ -199,7 +200,8 @@ func TestPolicyColumns(t *testing.T) {
 	}
 	delete(got, "Age")
 	want := map[string]any{
-		"Name": "columns", "Pools": 2.0, "Ready": "True", "Reason": "Watching", "Suspended": false, "Next run": "2026-11-22T02:00:00Z", "Dry run": false, "Message": "2 pools are watched",
+		"Name": "columns", "Pools": 2.0, "Ready": "True", "Reason": "Watching", "Suspended": false, "Next run": "2026-11-22T02:00:00Z",
+		"Dry run": false, "Message": "2 pools are watched",
 	}
 	for name, value := range want {
 		if number, ok := got[name].(int64); ok {

@@ -59,7 +59,8 @@ func TestProofHolds(t *testing.T) {
 func TestRecordsAreReadBack(t *testing.T) {
 	before := "false"
 	reservation := v1alpha1.Reservation{
-		Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "workers-2026.11.21", UID: "u"}, ReservedAt: metav1.NewTime(time.Unix(1_800_000_000, 0).Local()), Unschedulable: true,
+		Holder:     v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "workers-2026.11.21", UID: "u"},
+		ReservedAt: metav1.NewTime(time.Unix(1_800_000_000, 0).Local()), Unschedulable: true,
 		Annotations: map[string]*string{v1alpha1.ScaleDownDisabledAnnotation: &before, v1alpha1.DoNotDisruptAnnotation: nil},
 	}
 	record := v1alpha1.Record{UID: "u", Reservation: &reservation, GeneralizeBootID: "b", ScaleOut: &v1alpha1.ScaleOut{Target: 4}}
@@ -89,8 +90,9 @@ func TestNilIsNoError(t *testing.T) {
 	}
 
 	for name, p := range map[string]*v1alpha1.Prototype{
-		"of another Prototype": {ObjectMeta: metav1.ObjectMeta{UID: "u"}, Status: v1alpha1.PrototypeStatus{Record: &v1alpha1.Record{UID: "v", Returning: true}}},
-		"of no Prototype":      {ObjectMeta: metav1.ObjectMeta{UID: "u"}, Status: v1alpha1.PrototypeStatus{Record: &v1alpha1.Record{Returning: true}}},
+		"of another Prototype": {ObjectMeta: metav1.ObjectMeta{UID: "u"},
+			Status: v1alpha1.PrototypeStatus{Record: &v1alpha1.Record{UID: "v", Returning: true}}},
+		"of no Prototype": {ObjectMeta: metav1.ObjectMeta{UID: "u"}, Status: v1alpha1.PrototypeStatus{Record: &v1alpha1.Record{Returning: true}}},
 	} {
 		if r, err := v1alpha1.RecordOf(p); err == nil || r.Returning {
 			t.Errorf("a record %s is believed: %+v", name, r)
@@ -187,7 +189,8 @@ func TestVerifiedFitsATag(t *testing.T) {
 	if tag := p.Verified().Tag(); len(tag) > 256 {
 		t.Errorf("the tag has %d characters: %s", len(tag), tag)
 	}
-	if got := (&v1alpha1.Unproven{UID: "u", BootID: "b"}); !got.Speaks("u", "b") || got.Speaks("u", "c") || got.Speaks("v", "b") || (*v1alpha1.Unproven)(nil).Speaks("u", "b") {
+	if got := (&v1alpha1.Unproven{UID: "u", BootID: "b"}); !got.Speaks("u", "b") || got.Speaks("u", "c") || got.Speaks("v", "b") ||
+		(*v1alpha1.Unproven)(nil).Speaks("u", "b") {
 		t.Error("the word on a missing proof is taken for another's")
 	}
 }
@@ -232,7 +235,8 @@ func TestARetiredFieldIsRefusedByName(t *testing.T) {
 	for field, value := range map[string]string{"scaleInProtected": "true", "hold": `"token"`, "departure": `{"removing":true}`} {
 		reservation := `{"name":"p","uid":"u","reservedAt":"2026-03-14T12:00:00Z","` + field + `":` + value + `}`
 		want := "has the field " + field + " of an earlier version"
-		if r, err := v1alpha1.ReservationOf(map[string]string{v1alpha1.ReservationAnnotation: reservation}); r != nil || err == nil || !strings.Contains(err.Error(), want) {
+		if r, err := v1alpha1.ReservationOf(map[string]string{v1alpha1.ReservationAnnotation: reservation}); r != nil || err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("the reservation is %+v, %v", r, err)
 		}
 	}

@@ -30,7 +30,8 @@ func TestUnreadableFieldsAreLeftOut(t *testing.T) {
 		{
 			name: "a number", text: `{"metadata":{"name":"a"},"spec":{"suspend":true,"settings":{"keep":4,"outOfService":{"maxUnavailable":4294967296}}}}`,
 			unreadable: "spec.settings.outOfService.maxUnavailable is 4294967296", inSpec: true,
-			want: v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1alpha1.PrototypePolicySpec{Suspend: true, Settings: v1alpha1.Settings{Keep: 4}}},
+			want: v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "a"},
+				Spec: v1alpha1.PrototypePolicySpec{Suspend: true, Settings: v1alpha1.Settings{Keep: 4}}},
 		},
 		{
 			name: "a trial mode of a former version", text: `{"metadata":{"name":"a"},"spec":{"settings":{"keep":4,"trial":{"mode":"InPool"}}}}`,
@@ -44,7 +45,8 @@ func TestUnreadableFieldsAreLeftOut(t *testing.T) {
 		{
 			name: "an item", text: `{"metadata":{"name":"a"},"spec":{},"status":{"pools":[{"name":"p"},7,{"name":"q","nodes":"two"}]}}`,
 			unreadable: `status.pools[1] is 7; status.pools[2].nodes is "two"`,
-			want:       v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: v1alpha1.PrototypePolicyStatus{Pools: []v1alpha1.PoolStatus{{Name: "p"}, {Name: "q"}}}},
+			want: v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "a"},
+				Status: v1alpha1.PrototypePolicyStatus{Pools: []v1alpha1.PoolStatus{{Name: "p"}, {Name: "q"}}}},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -154,7 +156,8 @@ func items(list runtime.Object) (first, middle, last item) {
 
 // weirdValues are values of every kind that JSON has.
 func weirdValues() []any {
-	return []any{int64(1) << 32, -1e300, 1.5, int64(0), "", "one", "2026-03-09t12:00:00z", true, nil, []any{}, []any{int64(7), "x", nil}, map[string]any{}, map[string]any{"a": int64(1)}}
+	return []any{int64(1) << 32, -1e300, 1.5, int64(0), "", "one", "2026-03-09t12:00:00z", true, nil, []any{}, []any{int64(7), "x", nil},
+		map[string]any{}, map[string]any{"a": int64(1)}}
 }
 
 // spoiled replaces a random part of a value.

@@ -28,15 +28,17 @@ func under(name, prefix string) bool {
 // containerd's format, so the binary holds bbolt.
 func TestBinaryDependencies(t *testing.T) {
 	for program, never := range map[string][]string{
-		"kamino":      {module + "internal/agent"},
-		"kamino-node": {module + "internal/cloud/aws", module + "internal/cloud/azure", module + "internal/cloud/capi", module + "internal/cluster", module + "internal/capture", "github.com/aws", "github.com/Azure", "sigs.k8s.io/controller-runtime", "k8s.io/client-go/kubernetes"},
+		"kamino": {module + "internal/agent"},
+		"kamino-node": {module + "internal/cloud/aws", module + "internal/cloud/azure", module + "internal/cloud/capi", module + "internal/cluster",
+			module + "internal/capture", "github.com/aws", "github.com/Azure", "sigs.k8s.io/controller-runtime", "k8s.io/client-go/kubernetes"},
 	} {
 		holds(t, program, append(never,
 			"k8s.io/kubernetes", "k8s.io/apiserver", "k8s.io/kube-aggregator", "k8s.io/kubelet", "go.etcd.io/etcd", "go.etcd.io/raft",
-			module+"sandbox", module+"internal/testing/apitest", module+"internal/testing/memory", module+"internal/testing/cloudtest", module+"internal/testing/example", module+"internal/tmpdeps",
+			module+"sandbox", module+"internal/testing/apitest", module+"internal/testing/memory", module+"internal/testing/cloudtest",
+			module+"internal/testing/example", module+"internal/tmpdeps",
 			"testing", "net/http/httptest", "github.com/rogpeppe/go-internal", "pgregory.net/rapid",
-			"sigs.k8s.io/kwok", "k8s.io/client-go/kubernetes/fake", "sigs.k8s.io/controller-runtime/pkg/client/fake", "sigs.k8s.io/controller-runtime/pkg/envtest",
-			"github.com/stretchr/testify", "github.com/onsi"))
+			"sigs.k8s.io/kwok", "k8s.io/client-go/kubernetes/fake", "sigs.k8s.io/controller-runtime/pkg/client/fake",
+			"sigs.k8s.io/controller-runtime/pkg/envtest", "github.com/stretchr/testify", "github.com/onsi"))
 	}
 }
 

@@ -30,7 +30,8 @@ func TestPurePackagesAreTestedThrough(t *testing.T) {
 			}
 		}
 		if tests*100 < testsAtLeast*code {
-			t.Errorf("%s has %d lines of tests for %d lines of code, or %d per hundred: at least %d are required", name, tests, code, tests*100/code, testsAtLeast)
+			t.Errorf("%s has %d lines of tests for %d lines of code, or %d per hundred: at least %d are required",
+				name, tests, code, tests*100/code, testsAtLeast)
 		}
 	}
 }

@@ -15,7 +15,8 @@ import (
 func TestRefusalsHaveRemedies(t *testing.T) {
 	made := 0
 	err := filepath.WalkDir("../../internal", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasSuffix(filepath.Dir(path), "test") || strings.HasSuffix(path, "cloud/refusal.go") {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+			strings.HasSuffix(filepath.Dir(path), "test") || strings.HasSuffix(path, "cloud/refusal.go") {
 			return err
 		}
 		set := token.NewFileSet()

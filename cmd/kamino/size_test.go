@@ -48,7 +48,7 @@ func TestNoTypeHasTooManyMethods(t *testing.T) {
 
 // linesAtMost limits the lines of a package, without tests and packages below: the command asks and prints, and other code
 // belongs into packages that a controller can use, too.
-var linesAtMost = map[string]int{"../../internal/cli": 4200}
+var linesAtMost = map[string]int{"../../internal/cli": 4000}
 
 func TestNoPackageIsTooLong(t *testing.T) {
 	for room, most := range linesAtMost {

@@ -74,15 +74,16 @@ var rooms = map[string]room{
 	"internal/cloud/registry":    {own: "cloud cloud/aws cloud/azure"},
 	"internal/testing/cloudtest": {own: "cloud cloud/imageversion", foreign: "github.com/google/go-cmp"},
 
-	"internal/agent/tree":       {foreign: unix},
-	"internal/agent/store":      {own: "agent/tree rules", foreign: "github.com/klauspost/compress go.etcd.io/bbolt"},
-	"internal/contents":         {pure: true, own: "api cloud"},
-	"internal/history/report":   {pure: true, own: "api cloud/imageversion", foreign: kubeTypes},
-	"internal/contents/sbom":    {own: "contents", foreign: "github.com/CycloneDX/cyclonedx-go github.com/package-url/packageurl-go"},
-	"internal/agent/dpkgdb":     {},
-	"internal/agent/rpmdb":      {},
-	"internal/agent/inventory":  {own: "contents agent/dpkgdb agent/rpmdb agent/tree"},
-	"internal/agent/scan":       {own: "agent/rpmdb", foreign: unix + " github.com/klauspost/compress github.com/pelletier/go-toml github.com/ulikunitz/xz github.com/zricethezav/gitleaks"},
+	"internal/agent/tree":      {foreign: unix},
+	"internal/agent/store":     {own: "agent/tree rules", foreign: "github.com/klauspost/compress go.etcd.io/bbolt"},
+	"internal/contents":        {pure: true, own: "api cloud"},
+	"internal/history/report":  {pure: true, own: "api cloud/imageversion", foreign: kubeTypes},
+	"internal/contents/sbom":   {own: "contents", foreign: "github.com/CycloneDX/cyclonedx-go github.com/package-url/packageurl-go"},
+	"internal/agent/dpkgdb":    {},
+	"internal/agent/rpmdb":     {},
+	"internal/agent/inventory": {own: "contents agent/dpkgdb agent/rpmdb agent/tree"},
+	"internal/agent/scan": {own: "agent/rpmdb",
+		foreign: unix + " github.com/klauspost/compress github.com/pelletier/go-toml github.com/ulikunitz/xz github.com/zricethezav/gitleaks"},
 	"internal/agent/generalize": {own: "api contents agent/inventory agent/scan agent/store agent/tree rules", foreign: kubeTypes + yaml},
 	"internal/rules":            {own: "api", foreign: yaml},
 	"internal/agent/generalize/host": {
@@ -104,7 +105,8 @@ var rooms = map[string]room{
 	"internal/dashboard/web":        {own: "dashboard dashboard/web/page", foreign: "github.com/go-logr/logr"},
 	"internal/notify/delivery":      {own: "notify", foreign: "github.com/go-logr/logr"},
 
-	"internal/pool":               {own: "api cloud cluster contents history history/imagecount cloud/imageversion joinhealth pool/membership pool/nodejoin node/nodestate history/report history/timeline", foreign: kubeClient},
+	"internal/pool": {own: "api cloud cluster contents history history/imagecount cloud/imageversion joinhealth pool/membership " +
+		"pool/nodejoin node/nodestate history/report history/timeline", foreign: kubeClient},
 	"internal/build":              {},
 	"internal/process":            {},
 	"internal/trial/probe":        {},
@@ -132,13 +134,17 @@ var rooms = map[string]room{
 
 	"internal/cluster": {own: "api cloud wording", foreign: kubeLoop},
 	"internal/runner": {
-		own: "capture/admission api pool/bootstrapkind capture cloud cluster controller/nodelabel controller/policy controller/prototype controller/sweep notify/delivery rules history/imagecount cloud/imageversion pool/membership metrics node pool/nodecache " +
-			"pool/nodejoin node/nodestate notify patch/nodepatch policy policy/policyfile pool process rebuild rebuild/plan node/reservations selection trial/trialnode dashboard/web dashboard/web/gather wording",
+		own: "capture/admission api pool/bootstrapkind capture cloud cluster controller/nodelabel controller/policy controller/prototype " +
+			"controller/sweep notify/delivery rules history/imagecount cloud/imageversion pool/membership metrics node pool/nodecache " +
+			"pool/nodejoin node/nodestate notify patch/nodepatch policy policy/policyfile pool process rebuild rebuild/plan node/reservations " +
+			"selection trial/trialnode dashboard/web dashboard/web/gather wording",
 		foreign: kubeLoop,
 	},
 
-	"internal/cli/clouds":   {own: "cloud cloud/capi cloud/registry cluster", foreign: kubeClient + " github.com/spf13/pflag"},
-	"internal/cli/print":    {own: "capture/admission api cli/output pool/bootstrapkind build cloud cluster contents doctor history history/estimate history/imagecount joinhealth wording/page pool history/report node/reservations history/retention selection history/timeline wording", foreign: kubeTypes + yaml},
+	"internal/cli/clouds": {own: "cloud cloud/capi cloud/registry cluster", foreign: kubeClient + " github.com/spf13/pflag"},
+	"internal/cli/print": {own: "capture/admission api cli/output pool/bootstrapkind build cloud cluster contents doctor history history/estimate " +
+		"history/imagecount joinhealth wording/page pool history/report node/reservations history/retention selection history/timeline wording",
+		foreign: kubeTypes + yaml},
 	"internal/cli/help":     {own: "cli/output", foreign: "github.com/spf13/cobra github.com/spf13/pflag"},
 	"internal/cli/exit":     {},
 	"internal/cli/logging":  {foreign: kubeLoop + " k8s.io/klog"},
@@ -148,8 +154,9 @@ var rooms = map[string]room{
 	"cmd/kamino":            {own: "*", foreign: "*"},
 
 	"internal/cli/output": {own: "cli/exit wording", foreign: yaml + " github.com/spf13/cobra"},
-	"internal/agent":      {own: "api agent/generalize agent/generalize/disk agent/generalize/host agent/scan agent/patch/disk agent/patch/host build cli/exit cli/help cli/output process rules trial/probe", foreign: kubeTypes + " github.com/spf13/cobra github.com/spf13/pflag"},
-	"cmd/kamino-node":     {own: "agent"},
+	"internal/agent": {own: "api agent/generalize agent/generalize/disk agent/generalize/host agent/scan agent/patch/disk agent/patch/host build " +
+		"cli/exit cli/help cli/output process rules trial/probe", foreign: kubeTypes + " github.com/spf13/cobra github.com/spf13/pflag"},
+	"cmd/kamino-node": {own: "agent"},
 
 	// For tests alone; TestBinaryDependencies keeps them out of the binary.
 	"internal/testing/apitest":          {own: "api", foreign: "*"},

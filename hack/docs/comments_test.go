@@ -91,8 +91,9 @@ func TestCommentsArePlain(t *testing.T) {
 
 // TestCommentsAreRead: what the limits see of a file.
 func TestCommentsAreRead(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "x.go", "// Package x is\n// short. Told is `told`.\n//\n//\tcode that is told\n//\n// More.\npackage x\n\n"+
-		"//go:generate that\n// +marker:of=\"that\"\nvar Told = 1 //nolint:gosec // a reason\n\nvar b = 2 // behind code\n", parser.ParseComments)
+	file, err := parser.ParseFile(token.NewFileSet(), "x.go",
+		"// Package x is\n// short. Told is `told`.\n//\n//\tcode that is told\n//\n// More.\npackage x\n\n"+
+			"//go:generate that\n// +marker:of=\"that\"\nvar Told = 1 //nolint:gosec // a reason\n\nvar b = 2 // behind code\n", parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +105,9 @@ func TestCommentsAreRead(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	names := exportedNames(file)
-	for text, want := range map[string]string{got[0]: "", "It was told.": "was told", "Told by the cloud": "", "Nobody knows": "Nobody", "a nobodyish word": ""} {
+	for text, want := range map[string]string{
+		got[0]: "", "It was told.": "was told", "Told by the cloud": "", "Nobody knows": "Nobody", "a nobodyish word": "",
+	} {
 		if have := banned.FindString(withoutNames(text, names)); have != want {
 			t.Errorf("%q: %q is banned, want %q", text, have, want)
 		}
@@ -147,7 +150,8 @@ func TestTestsArePlain(t *testing.T) {
 
 // commented are the files other than Go whose comments users and reviewers read. {{/* */}} are comments of templates.
 var commented = []string{"internal/manifest/files/*.yaml", "charts/kamino/*.yaml", "charts/kamino/files/alerts.yaml", "charts/kamino/templates/*",
-	"Makefile", "Containerfile", ".golangci.yml", ".ko.yaml", ".goreleaser.yaml", "hack/*.sh", "internal/rules/profile/*.yaml", "sandbox/capi/definitions/*.yaml"}
+	"Makefile", "Containerfile", ".golangci.yml", ".ko.yaml", ".goreleaser.yaml", "hack/*.sh", "internal/rules/profile/*.yaml",
+	"sandbox/capi/definitions/*.yaml"}
 
 // hashComments returns the blocks of comment lines of a file: lines that begin with #, {{/* */}}, and the help of targets.
 func hashComments(text string) (blocks []string) {

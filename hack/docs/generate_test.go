@@ -179,7 +179,8 @@ func refusals(t *testing.T) string {
 	b.WriteString("<!-- Made by go generate ./docs from the clouds' reasons. -->\n\n# Refusals by cloud\n\n")
 	b.WriteString("Kamino checks these obstacles before any change. [Obstacles of all clouds](prototype.md#when-a-capture-does-not-begin).\n")
 	for _, c := range clouds(t) {
-		fmt.Fprintf(&b, "\n## %s\n\n[%s](%s) explains the pools.\n\n| reason | obstacle | remedy |\n|---|---|---|\n", c.title, c.title, relative(refusalsPage, c.page))
+		fmt.Fprintf(&b, "\n## %s\n\n[%s](%s) explains the pools.\n\n| reason | obstacle | remedy |\n|---|---|---|\n",
+			c.title, c.title, relative(refusalsPage, c.page))
 		for _, r := range c.reasons {
 			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", r.Name, relink(refusalsPage, c.page, r.Means), relink(refusalsPage, c.page, r.Remedy))
 		}
@@ -196,7 +197,9 @@ func conditions(t *testing.T, all map[string][]entry) {
 	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (.*) \\|$").FindAllStringSubmatch(section, -1) {
 		for _, cell := range strings.Split(row[2], " | ") {
 			for _, name := range regexp.MustCompile("`([A-Z][a-z]+[A-Z]\\w+|Serving|Restorable)`").FindAllStringSubmatch(cell, -1) {
-				all[name[1]] = append(all[name[1]], entry{where: fmt.Sprintf("[condition `%s` of a capture](%s#conditions)", row[1], relative(reasonsPage, path)), means: relink(reasonsPage, path, cell)})
+				all[name[1]] = append(all[name[1]],
+					entry{where: fmt.Sprintf("[condition `%s` of a capture](%s#conditions)", row[1], relative(reasonsPage, path)),
+						means: relink(reasonsPage, path, cell)})
 				found++
 			}
 		}

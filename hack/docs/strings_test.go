@@ -68,7 +68,8 @@ func TestCommands(t *testing.T) {
 			known[program+" "+c.Name()] = c
 		}
 	}
-	command, flag := regexp.MustCompile("(?m)(?:`|^ *(?:\\$ )?|bin/|\\| |&& )(kamino(?:-node)? ([a-z][a-z-]*))([^`\n#|]*)"), regexp.MustCompile(`(?:^|[ \[])--([a-z][a-z-]*)`)
+	command, flag := regexp.MustCompile("(?m)(?:`|^ *(?:\\$ )?|bin/|\\| |&& )(kamino(?:-node)? ([a-z][a-z-]*))([^`\n#|]*)"),
+		regexp.MustCompile(`(?:^|[ \[])--([a-z][a-z-]*)`)
 	found := 0
 	for _, path := range append(files(t, ".md"), "../charts/kamino/values.yaml", "../charts/kamino/files/alerts.yaml") {
 		if path == "../CHANGELOG.md" { // names earlier verbs

@@ -259,7 +259,8 @@ func edge(a bool) bool { return ` + strings.Repeat("a && ", 15) + `a }
 
 // The first line has 160 columns: two tabs and 152 runes. The second line has 161.
 var wideLines = "\n-- internal/agent/apt/a.go --\npackage apt\n//\t\t" + strings.Repeat("ä", 150) + "\n//\t\t" + strings.Repeat("a", 151) +
-	"\n-- internal/testing/memory/a.go --\npackage memory\n//" + strings.Repeat("a", 170) + "\n-- internal/a/a_test.go --\npackage a\n//" + strings.Repeat("a", 170) + "\n"
+	"\n-- internal/testing/memory/a.go --\npackage memory\n//" + strings.Repeat("a", 170) + "\n-- internal/a/a_test.go --\npackage a\n//" +
+	strings.Repeat("a", 170) + "\n"
 
 const definition = `
 -- api/crds/order.yaml --
@@ -315,7 +316,8 @@ func Example() {}
 `
 
 // Three files name ec2:Copy, and two name the action of toys. Other actions are in no table of docs/reference.
-const facts = "\n-- docs/reference/aws.md --\nFirst `iam:First`.\n\n<!-- actions: a test -->\n| for | actions |\n|---|---|\n| a | `ec2:Copy`, `Microsoft.Compute/toys/read` |\n\nAlso `iam:PassRole`.\n" +
+const facts = "\n-- docs/reference/aws.md --\nFirst `iam:First`.\n\n<!-- actions: a test -->\n| for | actions |\n|---|---|\n| a | `ec2:Copy`, " +
+	"`Microsoft.Compute/toys/read` |\n\nAlso `iam:PassRole`.\n" +
 	"-- docs/tasks/a.md --\n<!-- actions: elsewhere -->\n| `iam:Other` |\n" + `
 -- CHANGELOG.md --
 ec2:Copy
@@ -407,7 +409,8 @@ func TestZeroIsAnError(t *testing.T) {
 }
 
 func TestRatchet(t *testing.T) {
-	today := []value{{figure{name: "better"}, 1, ""}, {figure{name: "equal"}, 2, ""}, {figure{name: "new"}, 4, ""}, {figure{name: "worse", remedy: "help"}, 3.5, "there"}}
+	today := []value{{figure{name: "better"}, 1, ""}, {figure{name: "equal"}, 2, ""}, {figure{name: "new"}, 4, ""},
+		{figure{name: "worse", remedy: "help"}, 3.5, "there"}}
 	limits, err := parseLimits("better\t2\nequal\t2\nold\t1\nworse\t3\n")
 	if err != nil {
 		t.Fatal(err)

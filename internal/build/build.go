@@ -40,7 +40,8 @@ type Info struct {
 
 // Read returns the Info of this build.
 func Read() Info {
-	b := Info{Version: Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Image: cmp.Or(Image, published(NodeRepository)), ControllerImage: published(Repository)}
+	b := Info{Version: Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Image: cmp.Or(Image, published(NodeRepository)),
+		ControllerImage: published(Repository)}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			switch s.Key {

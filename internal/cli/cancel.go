@@ -60,7 +60,8 @@ func (s *session) followAway(ctx context.Context, p *v1alpha1.Prototype) error {
 	if err == nil {
 		ctx := context.WithoutCancel(ctx)
 		left, err := s.pools().Left(ctx, p)
-		_, err = fmt.Fprintf(s.Out, "Prototype %s is deleted, and %s; %s.\n", p.Name, print.VersionLeft(left, p.Spec.Version, err, explain), donorNow(ctx, s, p))
+		_, err = fmt.Fprintf(s.Out, "Prototype %s is deleted, and %s; %s.\n",
+			p.Name, print.VersionLeft(left, p.Spec.Version, err, explain), donorNow(ctx, s, p))
 		return err
 	}
 	return cutShort(err, ". "+again)

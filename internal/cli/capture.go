@@ -83,19 +83,27 @@ type captureFlags struct {
 }
 
 func (c *captureFlags) bind(flags *pflag.FlagSet) {
-	flags.StringVar(&c.version, "version", "", "version name: a day as YYYY.MM.DD; for another version of the day, add two digits, as YYYY.MM.DD02 (default: today in UTC)")
-	flags.StringVarP(&c.settingsFile, "filename", "f", "", "YAML `file` with settings, or - for standard input: the fields settings, maxConcurrent and pioneer of a policy's spec")
+	flags.StringVar(&c.version, "version", "",
+		"version name: a day as YYYY.MM.DD; for another version of the day, add two digits, as YYYY.MM.DD02 (default: today in UTC)")
+	flags.StringVarP(&c.settingsFile, "filename", "f", "",
+		"YAML `file` with settings, or - for standard input: the fields settings, maxConcurrent and pioneer of a policy's spec")
 	flags.StringVar(&c.profile, "profile", "", "how nodes get their credentials: static, eks or bootstrap (default: detected from the way the node joined)")
-	flags.BoolVar(&c.force, "force", false, "also evict pods without a controller; after settings.drain.timeout, delete remaining pods despite their disruption budgets")
+	flags.BoolVar(&c.force, "force", false,
+		"also evict pods without a controller; after settings.drain.timeout, delete remaining pods despite their disruption budgets")
 	flags.StringVar(&c.trial, "trial", "", "where a trial node boots from the new version before the pool uses the version: Apart or Off (default: Apart)")
-	flags.StringVar(&c.pioneer, "pioneer", "", "patch and reboot the node before the capture, and watch the node in service: Take, which patches the named node or the pool's best candidate, or Grow, which adds a node to its pool and later removes the node")
+	flags.StringVar(&c.pioneer, "pioneer", "",
+		"patch and reboot the node before the capture, and watch the node in service: Take, which patches the named node or the pool's best candidate, "+
+			"or Grow, which adds a node to its pool and later removes the node")
 	flags.Lookup("pioneer").NoOptDefVal = string(v1alpha1.PioneerTake)
 	flags.StringVar(&c.pool, "pool", "", "`name` of the pool of a pioneer, instead of NODE")
 	flags.StringVar(&c.promotion, "promotion", string(v1alpha1.PromotionAutomatic), "Automatic, or Manual to wait for kamino promote")
 	flags.Int32Var(&c.newNodes, "new-nodes", 0, "how many nodes to add to the pool afterwards; exit code 4 unless the nodes are Ready within 20 minutes")
-	flags.StringVar(&c.customDataFile, "custom-data", "", "`file` with the original customData of the pool, or - for standard input; Kamino keeps a copy for kamino restore")
-	flags.StringVar(&c.image, "image", "", "container image of the generalize pod, for a build of Kamino without a published image (default: KAMINO_IMAGE, or the image of this release)")
-	flags.BoolVar(&c.install, "install", false, "install Kamino first if the cluster has no definitions of Kamino, as \"kamino manifests\" prints; a terminal is asked")
+	flags.StringVar(&c.customDataFile, "custom-data", "",
+		"`file` with the original customData of the pool, or - for standard input; Kamino keeps a copy for kamino restore")
+	flags.StringVar(&c.image, "image", "",
+		"container image of the generalize pod, for a build of Kamino without a published image (default: KAMINO_IMAGE, or the image of this release)")
+	flags.BoolVar(&c.install, "install", false,
+		"install Kamino first if the cluster has no definitions of Kamino, as \"kamino manifests\" prints; a terminal is asked")
 	flags.BoolVar(&c.wait, "wait", true, "wait until the capture has ended")
 	flags.BoolVar(&c.dryRun, "dry-run", false, "print the plan and all obstacles, and change nothing")
 	flags.BoolVarP(&c.yes, "yes", "y", false, "skip the confirmation that a terminal asks for before a pool's first capture and before a donor is removed")
@@ -184,7 +192,8 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 			node := strings.TrimPrefix(strings.TrimPrefix(strings.Join(args, ""), "node/"), "nodes/")
 			return (&capturing{session: s, flags: &flags,
 				beginning: &runner.CaptureRequest{
-					Cluster: s.cluster, Cloud: s.provider, Now: s.Now, Node: node, Decider: s.decider, Version: flags.version, Settings: flags.Settings, Pioneer: flags.Pioneer, Written: flags.Written,
+					Cluster: s.cluster, Cloud: s.provider, Now: s.Now, Node: node, Decider: s.decider, Version: flags.version,
+					Settings: flags.Settings, Pioneer: flags.Pioneer, Written: flags.Written,
 				},
 				keeper: &recipe.CustomDataKeeper{Secrets: s.secrets(), Cloud: s.provider, CustomData: flags.customData, Say: s.note},
 			}).run(cmd.Context())
@@ -313,7 +322,8 @@ func (c *capturing) confirm(ctx context.Context, p *v1alpha1.Prototype, copied b
 		return nil
 	}
 	preview, err := c.engine.Preview(ctx, p)
-	if err == nil && preview.Removal != nil && !c.agreed("This capture would "+strings.Join(preview.Removal.Sentences(p.Spec.Donor.NodeName, p.Spec.Pool), "; ")+".") {
+	if err == nil && preview.Removal != nil &&
+		!c.agreed("This capture would "+strings.Join(preview.Removal.Sentences(p.Spec.Donor.NodeName, p.Spec.Pool), "; ")+".") {
 		return refusedf("not confirmed, and nothing was changed: --yes skips the confirmation")
 	}
 	if err != nil || !preview.Irreversible {

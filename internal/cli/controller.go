@@ -51,11 +51,15 @@ to a running controller.`,
 	}
 	cmd.Flags().StringVar(&controller.Health, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz; 0 to disable")
 	cmd.Flags().StringVar(&controller.Metrics, "metrics-bind-address", "0", "`address` of /metrics; 0 to disable")
-	cmd.Flags().StringVar(&controller.Pprof, "pprof-bind-address", "0", "`address` of /debug/pprof, which has no authentication and exposes internals of the process; 0 to disable")
-	cmd.Flags().StringVar(&controller.Dashboard, "dashboard-bind-address", "0", "`address` of the read-only dashboard, which has no authentication, such as 127.0.0.1:8082 for kubectl port-forward; 0 to disable")
-	cmd.Flags().StringVar(&notifyFile, "notify-url-file", "", "`file` with the URLs of endpoints for notices, one in each line: https:// for CloudEvents, chat+https:// for a chat's webhook")
+	cmd.Flags().StringVar(&controller.Pprof, "pprof-bind-address", "0",
+		"`address` of /debug/pprof, which has no authentication and exposes internals of the process; 0 to disable")
+	cmd.Flags().StringVar(&controller.Dashboard, "dashboard-bind-address", "0",
+		"`address` of the read-only dashboard, which has no authentication, such as 127.0.0.1:8082 for kubectl port-forward; 0 to disable")
+	cmd.Flags().StringVar(&notifyFile, "notify-url-file", "",
+		"`file` with the URLs of endpoints for notices, one in each line: https:// for CloudEvents, chat+https:// for a chat's webhook")
 	cmd.Flags().StringVar(&controller.ClusterName, "cluster-name", "", "`name` of the cluster in notices and on the dashboard")
-	cmd.Flags().IntVar(&maxConcurrent, "max-concurrent", 1, "how many nodes of the cluster may be out of service at once, at most one per pool, if no policy allows more")
+	cmd.Flags().IntVar(&maxConcurrent, "max-concurrent", 1,
+		"how many nodes of the cluster may be out of service at once, at most one per pool, if no policy allows more")
 	cmd.Flags().StringVar(&o.Image, "image", defaultImage(f.Getenv), "image of the pod that generalizes a disk, if the Prototype names none")
 	return cmd
 }

@@ -44,7 +44,8 @@ Each finding is ok, warn or fail, and has a remedy. The exit code is 0 if no che
 // examine needs no session: examine works without a credential for the cloud, and reports the missing credential.
 func (f *Factory) examine(ctx context.Context, c *cluster.Connection, o *Options, only string, format output.Format) error {
 	d := &doctor.Doctor{
-		Kube: c.Kube, Served: c.Served, Skew: c.Skew, Policies: c.Policies, Namespace: o.Namespace, PodNamespace: o.GeneralizeNamespace, Only: only, Kured: o.Kured, Now: f.Now,
+		Kube: c.Kube, Served: c.Served, Skew: c.Skew, Policies: c.Policies, Namespace: o.Namespace, PodNamespace: o.GeneralizeNamespace, Only: only,
+		Kured: o.Kured, Now: f.Now,
 		Holder: func(ctx context.Context) (string, error) {
 			holder, err := runner.LeaseHolder(ctx, c, o.Namespace, f.Now())
 			if err != nil || holder.Role == "" {

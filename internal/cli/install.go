@@ -33,9 +33,12 @@ func (c *capturing) install(ctx context.Context, d runner.Decision) (runner.Deci
 		return d, err
 	}
 	settings, o := d.Prototype.Spec.Settings, c.options
-	m := manifest.Options{Namespace: o.Namespace, GeneralizeNamespace: o.GeneralizeNamespace, Force: settings.Drain.Force, RemoveDonors: d.Prototype.Spec.ReplacesDonor(), CarryOver: settings.Donor.CarryOver}
+	m := manifest.Options{Namespace: o.Namespace, GeneralizeNamespace: o.GeneralizeNamespace, Force: settings.Drain.Force,
+		RemoveDonors: d.Prototype.Spec.ReplacesDonor(), CarryOver: settings.Donor.CarryOver}
 	if !c.flags.install {
-		if c.flags.yes || !c.asks() || !c.agreed(fmt.Sprintf("The cluster has no definitions of Kamino. To install the definitions, namespaces %s and %s, service accounts and permissions, as `kamino manifests` prints, go on.", o.Namespace, o.GeneralizeNamespace)) {
+		question := fmt.Sprintf("The cluster has no definitions of Kamino. To install the definitions, namespaces %s and %s, "+
+			"service accounts and permissions, as `kamino manifests` prints, go on.", o.Namespace, o.GeneralizeNamespace)
+		if c.flags.yes || !c.asks() || !c.agreed(question) {
 			return d, refusedf("%w, or pass --install", cluster.ErrNotInstalled)
 		}
 	}

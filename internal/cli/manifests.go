@@ -63,7 +63,9 @@ permissions instead, and --crds prints only the definitions.`,
 	cmd.Flags().StringVar(&m.ControllerImage, "controller-image", build.Read().ControllerImage, "with --controller: image of the controller")
 	cmd.Flags().StringSliceVar(&m.CarryOver.Labels, "carry-over-labels", nil, "`keys` of labels that donor.carryOver may copy to a donor's replacement")
 	cmd.Flags().StringSliceVar(&m.CarryOver.Taints, "carry-over-taints", nil, "`keys` of taints that donor.carryOver may copy to a donor's replacement")
-	cmd.Flags().BoolVar(&m.NoAdmissionPolicy, "no-admission-policy", false, "omit the ValidatingAdmissionPolicy, which API servers older than 1.30 do not support")
-	cmd.Flags().StringVar(&m.CloudConfigSecret, "cloud-config-secret", "", "`name` of the Secret with the cloud configuration in key "+clouds.ConfigFiles()+" (default: the pod's workload identity)")
+	cmd.Flags().BoolVar(&m.NoAdmissionPolicy, "no-admission-policy", false,
+		"omit the ValidatingAdmissionPolicy, which API servers older than 1.30 do not support")
+	cmd.Flags().StringVar(&m.CloudConfigSecret, "cloud-config-secret", "",
+		"`name` of the Secret with the cloud configuration in key "+clouds.ConfigFiles()+" (default: the pod's workload identity)")
 	return cmd
 }

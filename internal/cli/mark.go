@@ -15,7 +15,8 @@ import (
 )
 
 // versionCommand is a verb on one version of a pool.
-func versionCommand(f *Factory, o *Options, cmd *cobra.Command, flags *changeFlags, do func(ctx context.Context, c *change, version string) error) *cobra.Command {
+func versionCommand(f *Factory, o *Options, cmd *cobra.Command, flags *changeFlags,
+	do func(ctx context.Context, c *change, version string) error) *cobra.Command {
 	cmd.Args, cmd.ValidArgsFunction = cobra.ExactArgs(2), completePoolVersions(f, o, 1)
 	cmd.RunE = changing(f, o, flags, func(ctx context.Context, c *change, args []string) error { return do(ctx, c, args[1]) })
 	flags.bind(cmd)

@@ -35,8 +35,9 @@ func (s *session) awaitNewNodes(ctx context.Context, p *v1alpha1.Prototype, limi
 	ready, err := g.Await(ctx, g.Since.Add(limit), s.Now)
 	switch {
 	case ctx.Err() != nil:
-		return &failure{Code: ExitInterrupted, Err: fmt.Errorf("interrupted while waiting for %s of pool %s: the capture is done, and the recipe names version %s",
-			want, spec.Pool, spec.Version)}
+		return &failure{Code: ExitInterrupted,
+			Err: fmt.Errorf("interrupted while waiting for %s of pool %s: the capture is done, and the recipe names version %s",
+				want, spec.Pool, spec.Version)}
 	case err != nil && cluster.NotAllowed(err):
 		return err
 	case len(ready) < g.Want:
@@ -48,7 +49,8 @@ func (s *session) awaitNewNodes(ctx context.Context, p *v1alpha1.Prototype, limi
 	for _, n := range g.BuiltFrom(ctx, ready) {
 		run = append(run, n.Name+whatItRuns(n, spec.Version))
 	}
-	s.note("%s Ready %s after the pool began to grow: %s.", wording.Are(len(ready), "new node"), wording.Duration(s.Now().Sub(g.Since)), strings.Join(run, ", "))
+	s.note("%s Ready %s after the pool began to grow: %s.", wording.Are(len(ready), "new node"), wording.Duration(s.Now().Sub(g.Since)),
+		strings.Join(run, ", "))
 	return nil
 }
 

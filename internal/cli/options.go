@@ -78,8 +78,10 @@ func (o *Options) bind(flags *pflag.FlagSet, getenv func(string) string) {
 		"`namespace` of the privileged pods that generalize disks (default: "+envGeneralize+", or "+v1alpha1.DefaultGeneralizeNamespace+")")
 	o.Clouds.Bind(flags, getenv)
 	flags.StringSliceVar(&o.AllowedImages, "allowed-images", strings.FieldsFunc(getenv(envAllowed), func(r rune) bool { return r == ',' }),
-		"additional `images` that a Prototype may use for the pod on the donor. An entry is an image, a repository, or a prefix that ends with / (default: "+envAllowed+")")
-	flags.StringVar(&o.Kured, "kured", kured.Default, "`DaemonSet` of kured as NAMESPACE/NAME. While kured holds its lock, Kamino drains no node. Empty: ignore kured")
+		"additional `images` that a Prototype may use for the pod on the donor. An entry is an image, a repository, "+
+			"or a prefix that ends with / (default: "+envAllowed+")")
+	flags.StringVar(&o.Kured, "kured", kured.Default,
+		"`DaemonSet` of kured as NAMESPACE/NAME. While kured holds its lock, Kamino drains no node. Empty: ignore kured")
 	flags.Lookup("generalize-namespace").DefValue = "" // the text names the variable
 	flags.Lookup("allowed-images").DefValue = "[]"
 	flags.StringVar(&o.LogLevel, "log-level", "", "debug, info, warn or error (default: warn; controller: info)")

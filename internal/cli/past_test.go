@@ -13,7 +13,8 @@ import (
 // testContents are the stored lists of two versions. One package has a hostile name.
 var testContents = map[string]string{
 	"2026.02.15": stored(map[string]string{"curl": "8.5.0-2", "libcurl4": "8.5.0-2"}, nil, ""),
-	"2026.03.01": stored(map[string]string{"curl": "8.5.0-3", "libcurl4": "8.5.0-3", "linux-image-6.8.0-1021-azure": "6.8.0-1021.25", "evil\x1b[8m\u202e": hostileText},
+	"2026.03.01": stored(map[string]string{"curl": "8.5.0-3", "libcurl4": "8.5.0-3", "linux-image-6.8.0-1021-azure": "6.8.0-1021.25",
+		"evil\x1b[8m\u202e": hostileText},
 		[]string{"CVE-2026-1234"}, "registry.k8s.io/pause:3.10"),
 }
 
@@ -82,7 +83,8 @@ func testPast(what string) *memory.Cloud {
 		c.AddInstance("memory:///pools/pool2", "1")
 	case "contents":
 		for version, text := range testContents {
-			tag(version, map[string]string{cloud.TagContents: v1alpha1.ContentsDigest(text), cloud.TagPrototype: "pool1-" + version, cloud.TagKernel: "6.8.0-1020-azure"})
+			tag(version, map[string]string{cloud.TagContents: v1alpha1.ContentsDigest(text), cloud.TagPrototype: "pool1-" + version,
+				cloud.TagKernel: "6.8.0-1020-azure"})
 		}
 		tag("2026.02.01", map[string]string{cloud.TagContents: "sha256:other", cloud.TagPrototype: "pool1-2026.02.01"})
 		tag("2026.03.01", map[string]string{cloud.TagKernel: "6.8.0-1021-azure"})
@@ -99,7 +101,8 @@ func testPast(what string) *memory.Cloud {
 	case "tried in the pool":
 		tag("2026.03.01", map[string]string{cloud.TagPrototype: "pool1-2026.03.01"})
 	case "rolled back automatically", "rolled back automatically, bad", "rolled back automatically, in vain":
-		tag("2026.03.01", map[string]string{cloud.TagSuspect: "2 of its first 2 nodes did not join", cloud.TagRolledBackAt: "2026-03-09T10:00:00Z", cloud.TagRolledBackTo: "2026.02.15"})
+		tag("2026.03.01", map[string]string{cloud.TagSuspect: "2 of its first 2 nodes did not join", cloud.TagRolledBackAt: "2026-03-09T10:00:00Z",
+			cloud.TagRolledBackTo: "2026.02.15"})
 		point("2026.02.15")
 		tag("2026.02.15", map[string]string{cloud.TagPromotedAt: "2026-03-09T10:00:00Z"})
 		switch what {
@@ -109,7 +112,8 @@ func testPast(what string) *memory.Cloud {
 			tag("2026.03.01", map[string]string{cloud.TagSuspect: "", cloud.TagRolledBackTo: ""})
 		}
 	case "rolling back":
-		tag("2026.03.01", map[string]string{cloud.TagSuspect: "2 of its first 2 nodes did not join", cloud.TagRolledBackAt: "2026-03-09T10:00:00Z", cloud.TagRolledBackTo: "2026.02.15"})
+		tag("2026.03.01", map[string]string{cloud.TagSuspect: "2 of its first 2 nodes did not join", cloud.TagRolledBackAt: "2026-03-09T10:00:00Z",
+			cloud.TagRolledBackTo: "2026.02.15"})
 	case "no prior":
 		tag("2026.02.15", map[string]string{cloud.TagQuarantined: "bad too"})
 	case "generic":
@@ -135,7 +139,8 @@ func testPast(what string) *memory.Cloud {
 		point("2026.03.01")
 	case "hostile":
 		for _, version := range []string{"2026.02.15", "2026.03.01"} {
-			tag(version, map[string]string{cloud.TagOS: hostileText, cloud.TagKernel: hostileText, cloud.TagKubelet: hostileText + version, cloud.TagBuiltFrom: hostileText})
+			tag(version, map[string]string{cloud.TagOS: hostileText, cloud.TagKernel: hostileText, cloud.TagKubelet: hostileText + version,
+				cloud.TagBuiltFrom: hostileText})
 		}
 		tag("2026.02.01", map[string]string{cloud.TagQuarantined: hostileText})
 		tag("2026.02.15", map[string]string{cloud.TagQuarantined: hostileText})

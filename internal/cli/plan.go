@@ -137,7 +137,8 @@ func (s *session) poolPlan(ctx context.Context, plan policy.Plan, took estimate.
 	if len(p.Refusals) > 0 {
 		p.Captures = false
 		p.Decision = v1alpha1.PoolDecision{Reason: p.Refusals[0].Reason, Message: fmt.Sprintf(
-			"node %s would be the donor, but the capture would be refused: %s", p.Donor, print.AboutIt(p.Donor, p.Refusals[0].Message)), Remedy: p.Refusals[0].Remedy}
+			"node %s would be the donor, but the capture would be refused: %s", p.Donor, print.AboutIt(p.Donor, p.Refusals[0].Message)),
+			Remedy: p.Refusals[0].Remedy}
 	}
 	if err != nil {
 		p.Error = explain(err)

@@ -37,8 +37,10 @@ func (r *replaceFlags) bindPace(cmd *cobra.Command, with string) {
 	flags := cmd.Flags()
 	flags.IntVar(&r.MaxUnavailable, "max-unavailable", 1, with+"how many nodes of the pool may be out of service at once")
 	flags.BoolVar(&r.force, "force", false, with+"evict pods without a controller; after --drain-timeout, ignore disruption budgets")
-	flags.BoolVar(&r.disrupt, "disrupt", false, with+"rebuild nodes and evict pods despite the do-not-disrupt annotations of Karpenter and the cluster autoscaler")
-	flags.DurationVar(&r.drainTimeout, "drain-timeout", 15*time.Minute, with+"how long a drain may take; after that Kamino uncordons the node without a rebuild")
+	flags.BoolVar(&r.disrupt, "disrupt", false,
+		with+"rebuild nodes and evict pods despite the do-not-disrupt annotations of Karpenter and the cluster autoscaler")
+	flags.DurationVar(&r.drainTimeout, "drain-timeout", 15*time.Minute,
+		with+"how long a drain may take; after that Kamino uncordons the node without a rebuild")
 	flags.DurationVar(&r.readyTimeout, "ready-timeout", 30*time.Minute, with+"how long a node may take from the start of the rebuild until Ready")
 }
 

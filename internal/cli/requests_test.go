@@ -33,12 +33,17 @@ func TestReadsOfAVerb(t *testing.T) {
 			world.AddVersion(id, memory.VersionSpec{Version: "2026.03.01"})
 			world.ChangeRecipe(id, string(id)+"/versions/2026.03.01")
 		}
-		objects = append(objects, fmt.Sprintf("apiVersion: kamino.dev/v1alpha1\nkind: PrototypePolicy\nmetadata: {name: %s}\nspec: {dryRun: true, pools: {names: [%s]}}\n", name, name))
+		objects = append(objects,
+			fmt.Sprintf("apiVersion: kamino.dev/v1alpha1\nkind: PrototypePolicy\nmetadata: {name: %s}\nspec: {dryRun: true, pools: {names: [%s]}}\n",
+				name, name))
 		for n, created := range []time.Time{longAgo, longAgo, time.Now().Add(-time.Minute)} {
 			instance := world.AddInstance(id, fmt.Sprint(n))
-			objects = append(objects, fmt.Sprintf("apiVersion: v1\nkind: Node\nmetadata: {name: %s-%d, creationTimestamp: %q, labels: {kubernetes.io/os: linux}, annotations: {%s: %q}}\n"+
-				"spec: {providerID: %q}\nstatus: {conditions: [{type: Ready, status: \"True\", lastTransitionTime: %q}]}\n",
-				name, n, created.Format(time.RFC3339), v1alpha1.KuredRebootNeededAnnotation, longAgo.Format(time.RFC3339), instance, created.Add(time.Hour).Format(time.RFC3339)))
+			objects = append(objects,
+				fmt.Sprintf("apiVersion: v1\nkind: Node\nmetadata: {name: %s-%d, creationTimestamp: %q, labels: {kubernetes.io/os: linux}, "+
+					"annotations: {%s: %q}}\n"+
+					"spec: {providerID: %q}\nstatus: {conditions: [{type: Ready, status: \"True\", lastTransitionTime: %q}]}\n",
+					name, n, created.Format(time.RFC3339), v1alpha1.KuredRebootNeededAnnotation, longAgo.Format(time.RFC3339), instance,
+					created.Add(time.Hour).Format(time.RFC3339)))
 		}
 	}
 	api, err := newAPIServer([]byte(strings.Join(objects, "---\n")), nil)
@@ -64,7 +69,8 @@ func TestReadsOfAVerb(t *testing.T) {
 		// Half of the pools have candidates without pods: the plan looks at the first candidate of each pool. The other
 		// half has a version and a young node per pool: the plan reads Leases of kubelets one by one, then lists the
 		// Leases.
-		"plan": {"nodes": 1, "prototypes": 1, "prototypepolicies": 1, "daemonsets": 1, "kubeadm-config": 1, "pods": pools / 2, "kubelet leases": 23, "leases": 1, "kube-system": 1},
+		"plan": {"nodes": 1, "prototypes": 1, "prototypepolicies": 1, "daemonsets": 1, "kubeadm-config": 1, "pods": pools / 2, "kubelet leases": 23,
+			"leases": 1, "kube-system": 1},
 	} {
 		clear(reads)
 		f := NewFactory()

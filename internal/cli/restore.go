@@ -64,7 +64,8 @@ func newRestoreCommand(f *Factory, o *Options) *cobra.Command {
 	cmd.Flags().StringVar(&flags.Version, "version", "", "restore the fields that were lost with this `version`")
 	cmd.Flags().StringVar(&flags.Prototype, "prototype", "", "restore the fields that were lost with this `Prototype`, which may be deleted")
 	cmd.Flags().StringVar(&flags.CustomData, "custom-data-from", "", "`SECRET[/KEY]` in Kamino's namespace with customData (key: customData)")
-	cmd.Flags().StringSliceVar(&flags.protected, "protected-settings-from", nil, "`EXTENSION=SECRET[/KEY]`: Secret in Kamino's namespace with the extension's protected settings as JSON (key: protectedSettings)")
+	cmd.Flags().StringSliceVar(&flags.protected, "protected-settings-from", nil,
+		"`EXTENSION=SECRET[/KEY]`: Secret in Kamino's namespace with the extension's protected settings as JSON (key: protectedSettings)")
 	cmd.Flags().BoolVar(&flags.Incomplete, "incomplete", false, "omit missing fields")
 	cmd.Flags().BoolVarP(&flags.yes, "yes", "y", false, "skip the confirmation")
 	_ = cmd.RegisterFlagCompletionFunc("version", completeVersions(f, o))
@@ -78,8 +79,8 @@ func (c *change) restore(ctx context.Context, flags *restoreFlags) error {
 		return err
 	}
 	r := print.Restore{
-		Pool: c.history.Pool, Secret: c.options.Namespace + "/" + found.Saved.Secret, SavedAt: found.Saved.SavedAt, Prototype: found.Saved.Prototype, Version: found.Saved.Version,
-		Change: found.Change, DryRun: flags.dryRun, Refusals: found.Refusals, Others: found.Others,
+		Pool: c.history.Pool, Secret: c.options.Namespace + "/" + found.Saved.Secret, SavedAt: found.Saved.SavedAt, Prototype: found.Saved.Prototype,
+		Version: found.Saved.Version, Change: found.Change, DryRun: flags.dryRun, Refusals: found.Refusals, Others: found.Others,
 	}
 	if len(r.Refusals) > 0 {
 		if err := print.WriteRestore(c.Out, flags.format, r); err != nil {

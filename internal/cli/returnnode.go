@@ -65,7 +65,8 @@ the node from the replacement. To continue the replacement, run the rollback aga
 		}),
 	}
 	cmd.Flags().BoolVar(&flags.leftovers, "leftovers", false, "delete leftovers of captures that no longer exist, and return no node")
-	cmd.Flags().BoolVar(&flags.nodeOnly, "node-only", false, "for an unconfirmed reservation: delete the reservation and uncordon the node; do not change the instance")
+	cmd.Flags().BoolVar(&flags.nodeOnly, "node-only", false,
+		"for an unconfirmed reservation: delete the reservation and uncordon the node; do not change the instance")
 	cmd.Flags().BoolVar(&flags.start, "start", false, "with --node-only: start the instance if it is off")
 	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "print the plan, and change nothing")
 	cmd.Flags().DurationVar(&flags.timeout, "timeout", 20*time.Minute, "how long to work and wait until the node is Ready")
@@ -95,7 +96,8 @@ func (s *session) returnNode(ctx context.Context, name string, flags returnNodeF
 		return err
 	}
 	if flags.dryRun {
-		return print.Returned(s.Out, flags.format, print.ReturnedNode{Node: name, Holder: n.Holder, WillBeRemoved: n.WillBeRemoved, NodeOnly: flags.nodeOnly, DryRun: true})
+		return print.Returned(s.Out, flags.format,
+			print.ReturnedNode{Node: name, Holder: n.Holder, WillBeRemoved: n.WillBeRemoved, NodeOnly: flags.nodeOnly, DryRun: true})
 	}
 	if flags.start {
 		err = client.Start(ctx, name)

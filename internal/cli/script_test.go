@@ -198,7 +198,8 @@ func (s *scriptedEngine) Preview(_ context.Context, p *v1alpha1.Prototype) (admi
 	preview := admission.Preview{
 		Evicts: []string{"default/web-0", "default/web-1"},
 		Change: &cloud.RecipeChange{
-			Pool: cloud.PoolID(p.Spec.PoolID), From: "ubuntu:2204", To: "pool1/versions/" + p.Spec.Version, Backup: fmt.Appendf(nil, `{"pool": %q, "image": "ubuntu:2204"}`, p.Spec.PoolID),
+			Pool: cloud.PoolID(p.Spec.PoolID), From: "ubuntu:2204", To: "pool1/versions/" + p.Spec.Version,
+			Backup:  fmt.Appendf(nil, `{"pool": %q, "image": "ubuntu:2204"}`, p.Spec.PoolID),
 			Removes: []cloud.RecipeField{{Kind: "customData", Unreadable: true}}, Keeps: []cloud.RecipeField{{Kind: "extension", Name: "billing"}},
 		},
 		Retires: []string{"2026.02.01"}, Irreversible: true,

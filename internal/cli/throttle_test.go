@@ -23,7 +23,8 @@ type throttlingServer struct{}
 func (throttlingServer) RoundTrip(*http.Request) (*http.Response, error) {
 	const status = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429,"message":"too many requests"}`
 	header := http.Header{"Content-Type": {"application/json"}, "Retry-After": {"1"}}
-	return &http.Response{StatusCode: http.StatusTooManyRequests, Status: "429 Too Many Requests", Header: header, Body: io.NopCloser(strings.NewReader(status))}, nil
+	return &http.Response{StatusCode: http.StatusTooManyRequests, Status: "429 Too Many Requests", Header: header,
+		Body: io.NopCloser(strings.NewReader(status))}, nil
 }
 
 // TestPatienceOfVerbs: a verb waits for a busy API server as long as --timeout permits, from the first request on; five

@@ -48,13 +48,16 @@ func newPress(t *testing.T) *unfinishedCapture {
 	p.cloud.AddInstance(p.pool, "1")
 	version := time.Now().UTC().Format("2006.01.02")
 	p.name = "pool1-" + version
-	proof := v1alpha1.Proof{UID: "u1", BootID: "before", Profile: v1alpha1.ProfileStatic, ProfileVersion: "1", Rules: 7, Met: 7, ManifestDigest: "sha256:0", At: metav1.Now()}
+	proof := v1alpha1.Proof{UID: "u1", BootID: "before", Profile: v1alpha1.ProfileStatic, ProfileVersion: "1", Rules: 7, Met: 7,
+		ManifestDigest: "sha256:0", At: metav1.Now()}
 	prototype := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{
 		Name: p.name, UID: "u1", Finalizers: []string{v1alpha1.CaptureFinalizer}, CreationTimestamp: metav1.Now()}}
-	prototype.Spec = v1alpha1.PrototypeSpec{Pool: "pool1", Version: version, Donor: v1alpha1.Donor{NodeName: "node-1", ProviderID: string(id)}, Settings: v1alpha1.Settings{}.Defaulted()}
+	prototype.Spec = v1alpha1.PrototypeSpec{Pool: "pool1", Version: version, Donor: v1alpha1.Donor{NodeName: "node-1", ProviderID: string(id)},
+		Settings: v1alpha1.Settings{}.Defaulted()}
 	prototype.Status.Phase, prototype.Status.Proof = v1alpha1.PhasePublishing, &proof
 	prototype.Status.Record = &v1alpha1.Record{UID: "u1", GeneralizeBootID: "before", Returning: true, Recipe: "generic"}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{corev1.LabelOSStable: "linux"}}, Spec: corev1.NodeSpec{ProviderID: string(id)}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{corev1.LabelOSStable: "linux"}},
+		Spec: corev1.NodeSpec{ProviderID: string(id)}}
 	node.Status.NodeInfo.BootID = "after"
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	p.cloud.MarkGeneralized(id)

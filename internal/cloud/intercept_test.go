@@ -43,7 +43,8 @@ func TestEveryCallIsIntercepted(t *testing.T) {
 		if seen[0].Writes != writes {
 			t.Errorf("%s is intercepted as a write: %t, want %t", method.Name, seen[0].Writes, writes)
 		}
-		if result := method.Type.NumOut() > 1; result != (seen[0].Result != nil) || result && !reflect.DeepEqual(reflect.ValueOf(seen[0].Result).Elem().Interface(), answers[0].Interface()) {
+		if result := method.Type.NumOut() > 1; result != (seen[0].Result != nil) ||
+			result && !reflect.DeepEqual(reflect.ValueOf(seen[0].Result).Elem().Interface(), answers[0].Interface()) {
 			t.Errorf("%s returns %v, and the interceptor sees %v", method.Name, answers[0], seen[0].Result)
 		}
 	}

@@ -63,7 +63,8 @@ func TestInClusterMarksAndHides(t *testing.T) {
 		_, err = p.EnsureImage(ctx, cloud.ImageSpec{ImageRef: cloud.ImageRef{Pool: pool, Version: day}, SnapshotID: shot.ID, Tags: tags})
 		must(t, err)
 		clock.Advance(time.Hour)
-		_, err = p.EnsureTrial(ctx, cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: pool, Version: day}, Name: "trial-" + day, RemoveBootstrap: true, Tags: tags})
+		_, err = p.EnsureTrial(ctx, cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: pool, Version: day}, Name: "trial-" + day,
+			RemoveBootstrap: true, Tags: tags})
 		must(t, err)
 		if !maps.Equal(tags, given) {
 			t.Errorf("the tags of the caller were changed: %v", tags)

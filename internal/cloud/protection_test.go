@@ -9,7 +9,8 @@ import (
 func TestProtectionIsReadBack(t *testing.T) {
 	for _, protected := range []bool{false, true} {
 		hold := ProtectionOf(protected)
-		if back, err := ParseProtection("x", "i", hold.Token); err != nil || back != protected || hold.Protected != protected || hold.Token == "" || len(hold.Token) > MaxToken {
+		if back, err := ParseProtection("x", "i", hold.Token); err != nil || back != protected || hold.Protected != protected || hold.Token == "" ||
+			len(hold.Token) > MaxToken {
 			t.Errorf("%+v reads %t, %v", hold, back, err)
 		}
 	}

@@ -90,7 +90,8 @@ func TestVersionHasRequirementsOfPool(t *testing.T) {
 			t.Fatal(err)
 		}
 		asked := disks.asked
-		if asked.Location != "here" || asked.Nodes != 7 || asked.Traits["generation"] != "V2" || asked.Replicas != 4 || asked.Version != version || asked.Tags["a"] != "b" {
+		if asked.Location != "here" || asked.Nodes != 7 || asked.Traits["generation"] != "V2" || asked.Replicas != 4 || asked.Version != version ||
+			asked.Tags["a"] != "b" {
 			t.Errorf("asked for %+v", asked)
 		}
 		if recipes.pools != 1 {
@@ -189,7 +190,8 @@ func TestRootDiskOfRecipe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if is := len(change.Refusals) == 1 && change.Refusals[0].Reason == cloud.RootDiskTooLarge && strings.Contains(change.Refusals[0].Message, "40 GiB, but the recipe gives new nodes 30 GiB"); is != refused {
+		if is := len(change.Refusals) == 1 && change.Refusals[0].Reason == cloud.RootDiskTooLarge &&
+			strings.Contains(change.Refusals[0].Message, "40 GiB, but the recipe gives new nodes 30 GiB"); is != refused {
 			t.Errorf("with a root disk of %d GiB, the change is refused with %+v", rootDisk, change.Refusals)
 		}
 	}

@@ -54,6 +54,7 @@ func (c *Connection) CheckClock() error {
 	if ahead < 0 {
 		side = "ahead of"
 	}
-	return Refusef("the clock of this machine is %s %s the clock of the API server, and nothing was changed: set the clock, because versions and deadlines depend on the time",
+	return Refusef("the clock of this machine is %s %s the clock of the API server, and nothing was changed: set the clock, "+
+		"because versions and deadlines depend on the time",
 		wording.Duration(by), side)
 }

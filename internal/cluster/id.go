@@ -34,7 +34,8 @@ func ID(kube kubernetes.Interface) func(context.Context) (string, error) {
 		system, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 		switch {
 		case apierrors.IsForbidden(err):
-			return "", fmt.Errorf("the cluster's ID, the UID of namespace %s, may not be read: apply the roles of this version (`kamino manifests`), or allow the verb get on this one namespace: %w", metav1.NamespaceSystem, err)
+			return "", fmt.Errorf("the cluster's ID, the UID of namespace %s, may not be read: apply the roles of this version (`kamino manifests`), "+
+				"or allow the verb get on this one namespace: %w", metav1.NamespaceSystem, err)
 		case err != nil:
 			return "", fmt.Errorf("read the cluster's ID, the UID of namespace %s: %w", metav1.NamespaceSystem, err)
 		case system.UID == "":

@@ -78,7 +78,8 @@ func (c *Connection) Origins(ctx context.Context, limit int64) ([]NodeOrigin, er
 		annotations := nodes.Items[i].Annotations
 		origins[i].ProviderID, origins[i].Created = nodes.Items[i].Spec.ProviderID, nodes.Items[i].CreationTimestamp.Time
 		if annotations[cloud.MachineAnnotation] != "" || annotations[cloud.MachineOwnerKindAnnotation] == "MachinePool" {
-			origins[i].Cluster = types.NamespacedName{Namespace: annotations[cloud.MachineNamespaceAnnotation], Name: annotations[cloud.MachineClusterAnnotation]}
+			origins[i].Cluster = types.NamespacedName{Namespace: annotations[cloud.MachineNamespaceAnnotation],
+				Name: annotations[cloud.MachineClusterAnnotation]}
 		}
 	}
 	return origins, nil

@@ -14,10 +14,12 @@ import (
 )
 
 func machineNode(name, of string, created time.Time) *corev1.Node {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(created)}, Spec: corev1.NodeSpec{ProviderID: "aws:///eu-central-1a/" + name}}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(created)},
+		Spec: corev1.NodeSpec{ProviderID: "aws:///eu-central-1a/" + name}}
 	if of != "" {
 		cluster, ofPool := strings.CutSuffix(of, " by a pool")
-		n.Annotations = map[string]string{"cluster.x-k8s.io/machine": name, "cluster.x-k8s.io/cluster-namespace": "fleet", "cluster.x-k8s.io/cluster-name": cluster}
+		n.Annotations = map[string]string{"cluster.x-k8s.io/machine": name, "cluster.x-k8s.io/cluster-namespace": "fleet",
+			"cluster.x-k8s.io/cluster-name": cluster}
 		if ofPool { // of a MachinePool without Machines
 			delete(n.Annotations, "cluster.x-k8s.io/machine")
 			n.Annotations["cluster.x-k8s.io/owner-kind"], n.Annotations["cluster.x-k8s.io/owner-name"] = "MachinePool", "workers"

@@ -137,7 +137,8 @@ func (c *retrier) took(request *http.Request, d time.Duration) {
 	for _, one := range c.slow {
 		all += one
 	}
-	c.say(fmt.Sprintf("The API server is slow: %d answers took %s each. Every step of Kamino takes longer.", slowAnswers, wording.Duration((all / slowAnswers).Round(time.Second))))
+	c.say(fmt.Sprintf("The API server is slow: %d answers took %s each. Every step of Kamino takes longer.",
+		slowAnswers, wording.Duration((all / slowAnswers).Round(time.Second))))
 }
 
 // reportBusy reports once that Kamino retries requests. retryTime is how long Kamino retries this request.

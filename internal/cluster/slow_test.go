@@ -99,15 +99,16 @@ func TestABusyAPIServerIsWaitedFor(t *testing.T) {
 		want, tries        int
 		takes              time.Duration
 	}{
-		"half of the answers":        {"GET", "/a", "", busy(1, "1"), 0, 200, 2, time.Second},
-		"a write":                    {"PATCH", "/a", "patch", busy(3, "1"), 0, 200, 4, 3 * time.Second},
-		"it asks for longer":         {"GET", "/a", "", busy(2, "30"), 0, 200, 3, time.Minute},
-		"it asks for nothing":        {"GET", "/a", "", busy(5, ""), 0, 200, 6, (1 + 2 + 4 + 8 + 10) * time.Second},
-		"for ever":                   {"GET", "/a", "", busy(1000, "10"), 0, 429, 30, 290 * time.Second},
-		"for as long as is given":    {"GET", "/a", "", busy(1000, "10"), time.Hour, 429, 360, 3590 * time.Second},
-		"no time":                    {"GET", "/a", "", busy(1000, "10"), 5 * time.Second, 429, 1, 0},
-		"an eviction":                {"POST", "/api/v1/namespaces/a/pods/b/eviction", "{}", busy(1, "10"), 0, 429, 1, 0},
-		"a read that took too long":  {"GET", "/a", "", func(n int) (int, string, error) { return map[bool]int{true: 504, false: 200}[n == 1], "", nil }, 0, 200, 2, time.Second},
+		"half of the answers":     {"GET", "/a", "", busy(1, "1"), 0, 200, 2, time.Second},
+		"a write":                 {"PATCH", "/a", "patch", busy(3, "1"), 0, 200, 4, 3 * time.Second},
+		"it asks for longer":      {"GET", "/a", "", busy(2, "30"), 0, 200, 3, time.Minute},
+		"it asks for nothing":     {"GET", "/a", "", busy(5, ""), 0, 200, 6, (1 + 2 + 4 + 8 + 10) * time.Second},
+		"for ever":                {"GET", "/a", "", busy(1000, "10"), 0, 429, 30, 290 * time.Second},
+		"for as long as is given": {"GET", "/a", "", busy(1000, "10"), time.Hour, 429, 360, 3590 * time.Second},
+		"no time":                 {"GET", "/a", "", busy(1000, "10"), 5 * time.Second, 429, 1, 0},
+		"an eviction":             {"POST", "/api/v1/namespaces/a/pods/b/eviction", "{}", busy(1, "10"), 0, 429, 1, 0},
+		"a read that took too long": {"GET", "/a", "", func(n int) (int, string, error) { return map[bool]int{true: 504, false: 200}[n == 1], "", nil },
+			0, 200, 2, time.Second},
 		"a write that took too long": {"PATCH", "/a", "patch", func(int) (int, string, error) { return 504, "", nil }, 0, 504, 1, 0},
 		"no answer to a read": {"GET", "/a", "", func(n int) (int, string, error) {
 			if n == 1 {
@@ -128,9 +129,11 @@ func TestABusyAPIServerIsWaitedFor(t *testing.T) {
 				var messages []string
 				server := &answers{status: test.status}
 				begun := time.Now()
-				response, err := send(ctx, t, &retrier{next: server, say: func(text string) { messages = append(messages, text) }}, test.method, test.path, test.body)
+				response, err := send(ctx, t, &retrier{next: server, say: func(text string) { messages = append(messages, text) }},
+					test.method, test.path, test.body)
 				if err != nil || response.StatusCode != test.want || len(server.bodies) != test.tries || time.Since(begun) != test.takes {
-					t.Errorf("%v, %v after %d tries and %s; want %d after %d and %s", response, err, len(server.bodies), time.Since(begun), test.want, test.tries, test.takes)
+					t.Errorf("%v, %v after %d tries and %s; want %d after %d and %s",
+						response, err, len(server.bodies), time.Since(begun), test.want, test.tries, test.takes)
 				}
 				if err == nil && test.want == 429 && test.method == "GET" && response.Header.Get("Retry-After") != "" {
 					t.Error("client-go would try again")

@@ -36,17 +36,19 @@ func encoded(t *testing.T, c Contents) string {
 
 func TestSort(t *testing.T) {
 	c := Contents{
-		Packages: []Package{deb("b", "1"), deb("a", "2"), deb("b", "1"), deb("a", "1"), {Kind: RPM, Name: "a", Version: "1", Arch: "amd64"}, {Kind: Deb, Name: "a", Version: "1"}},
-		Images:   []Image{{"b", "sha256:1"}, {"a", "sha256:2"}, {"a", "sha256:1"}, {"b", "sha256:1"}},
-		Unknown:  []Directory{{"/opt", 1}, {"/etc", 2}},
-		Notes:    []string{"b", "a", "b"},
+		Packages: []Package{deb("b", "1"), deb("a", "2"), deb("b", "1"), deb("a", "1"), {Kind: RPM, Name: "a", Version: "1", Arch: "amd64"},
+			{Kind: Deb, Name: "a", Version: "1"}},
+		Images:  []Image{{"b", "sha256:1"}, {"a", "sha256:2"}, {"a", "sha256:1"}, {"b", "sha256:1"}},
+		Unknown: []Directory{{"/opt", 1}, {"/etc", 2}},
+		Notes:   []string{"b", "a", "b"},
 	}
 	c.Sort()
 	want := Contents{
-		Packages: []Package{{Kind: Deb, Name: "a", Version: "1"}, deb("a", "1"), deb("a", "2"), {Kind: RPM, Name: "a", Version: "1", Arch: "amd64"}, deb("b", "1")},
-		Images:   []Image{{"a", "sha256:1"}, {"a", "sha256:2"}, {"b", "sha256:1"}},
-		Unknown:  []Directory{{"/etc", 2}, {"/opt", 1}},
-		Notes:    []string{"a", "b"},
+		Packages: []Package{{Kind: Deb, Name: "a", Version: "1"}, deb("a", "1"), deb("a", "2"),
+			{Kind: RPM, Name: "a", Version: "1", Arch: "amd64"}, deb("b", "1")},
+		Images:  []Image{{"a", "sha256:1"}, {"a", "sha256:2"}, {"b", "sha256:1"}},
+		Unknown: []Directory{{"/etc", 2}, {"/opt", 1}},
+		Notes:   []string{"a", "b"},
 	}
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Error(diff)
@@ -126,7 +128,8 @@ func TestEncodeHasALimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.FixesPerSource >= 200 || got.FixesPerSource == 0 || len(got.Fixes["source7"]) != got.FixesPerSource || got.Fixes["source7"][0] != c.Fixes["source7"][0] {
+	if got.FixesPerSource >= 200 || got.FixesPerSource == 0 || len(got.Fixes["source7"]) != got.FixesPerSource ||
+		got.Fixes["source7"][0] != c.Fixes["source7"][0] {
 		t.Errorf("%d CVEs of each source, %d of source7", got.FixesPerSource, len(got.Fixes["source7"]))
 	}
 	if len(c.Fixes["source7"]) != 200 {
@@ -155,7 +158,8 @@ func TestARealListFits(t *testing.T) {
 	c := *listOf()
 	for i := range 2000 {
 		c.Packages = append(c.Packages, Package{
-			Kind: Deb, Arch: "amd64", Name: fmt.Sprintf("lib%s-%d", noise(r, 6), i), Version: fmt.Sprintf("%d.%d.%d-%d+deb12u%d", r.Intn(9), r.Intn(40), r.Intn(20), r.Intn(5), r.Intn(9)), Source: noise(r, 6),
+			Kind: Deb, Arch: "amd64", Name: fmt.Sprintf("lib%s-%d", noise(r, 6), i),
+			Version: fmt.Sprintf("%d.%d.%d-%d+deb12u%d", r.Intn(9), r.Intn(40), r.Intn(20), r.Intn(5), r.Intn(9)), Source: noise(r, 6),
 		})
 	}
 	if text := encoded(t, c); len(text) > MaxEncoded*2/3 {

@@ -65,7 +65,8 @@ func (d Diff) Known() bool { return d.From.Contents != nil && d.To.Contents != n
 // Compare returns the difference between two versions. Without the contents of a version, only the facts of the kubelets
 // are compared.
 func Compare(pool string, from, to Version) Diff {
-	d := Diff{Pool: pool, From: from, To: to, Packages: []PackageChange{}, Fixed: []CVEFix{}, ImagesAdded: []Image{}, ImagesGone: []Image{}, Unknown: []DirectoryChange{}}
+	d := Diff{Pool: pool, From: from, To: to, Packages: []PackageChange{}, Fixed: []CVEFix{}, ImagesAdded: []Image{}, ImagesGone: []Image{},
+		Unknown: []DirectoryChange{}}
 	for _, v := range []Version{from, to} {
 		if v.Contents == nil {
 			d.Notes = append(d.Notes, fmt.Sprintf("version %s: packages, images and files are unknown: %s", v.Version, v.Missing))

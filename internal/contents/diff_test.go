@@ -84,13 +84,15 @@ func TestCompareFixes(t *testing.T) {
 			with(listOf(openssl("1")), "openssl", "CVE-2025-1"), with(listOf(openssl("2")), "openssl", "CVE-2026-2", "CVE-2025-1"),
 			[]CVEFix{{"CVE-2026-2", "openssl"}}, "",
 		},
-		"no new CVE":              {with(listOf(openssl("1")), "openssl", "CVE-2025-1"), with(listOf(openssl("2")), "openssl", "CVE-2025-1"), []CVEFix{}, ""},
-		"more than the limit":     {with(listOf(openssl("1")), "openssl"), with(listOf(openssl("2")), "openssl", "CVE-2026-2", "CVE-2026-1"), []CVEFix{{"CVE-2026-1", "openssl"}, {"CVE-2026-2", "openssl"}}, "CVEs of openssl: only the newest 2 are known"},
+		"no new CVE": {with(listOf(openssl("1")), "openssl", "CVE-2025-1"), with(listOf(openssl("2")), "openssl", "CVE-2025-1"), []CVEFix{}, ""},
+		"more than the limit": {with(listOf(openssl("1")), "openssl"), with(listOf(openssl("2")), "openssl", "CVE-2026-2", "CVE-2026-1"),
+			[]CVEFix{{"CVE-2026-1", "openssl"}, {"CVE-2026-2", "openssl"}}, "CVEs of openssl: only the newest 2 are known"},
 		"the version is the same": {with(listOf(openssl("1")), "openssl"), with(listOf(openssl("1")), "openssl", "CVE-2026-1"), []CVEFix{}, ""},
 		"a new package":           {listOf(), with(listOf(openssl("1")), "openssl", "CVE-2026-1"), []CVEFix{}, ""},
 		"a removed package":       {with(listOf(openssl("1")), "openssl", "CVE-2026-1"), listOf(), []CVEFix{}, ""},
-		"no changelog before":     {listOf(openssl("1")), with(listOf(openssl("2")), "openssl", "CVE-2026-1"), []CVEFix{}, "CVEs of 1 changed source packages are unknown"},
-		"no changelog after":      {with(listOf(openssl("1")), "openssl"), listOf(openssl("2")), []CVEFix{}, "CVEs of 1 changed source packages are unknown"},
+		"no changelog before": {listOf(openssl("1")), with(listOf(openssl("2")), "openssl", "CVE-2026-1"), []CVEFix{},
+			"CVEs of 1 changed source packages are unknown"},
+		"no changelog after": {with(listOf(openssl("1")), "openssl"), listOf(openssl("2")), []CVEFix{}, "CVEs of 1 changed source packages are unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := compare(test.from, test.to)

@@ -81,7 +81,8 @@ func TestWholeDiff(t *testing.T) {
 	a.Unknown, b.Unknown = []Directory{{"/opt", 1}}, []Directory{{"/opt", 2}}
 	b.Images, b.Notes = []Image{{"pause:3.9", "sha256:1"}}, []string{"packages of rpm: the database is damaged"}
 	from, to := versionsOf(a, b)
-	from.Prototype, from.Donor, from.OS, from.Kernel, from.Kubelet, from.Runtime, from.Digest = "pool1-2026.02.01", "node-1", "Debian 12", "6.1", "v1.33.1", "containerd://1.7.1", "sha256:1"
+	from.Prototype, from.Donor, from.OS, from.Kernel, from.Kubelet, from.Runtime, from.Digest = "pool1-2026.02.01", "node-1", "Debian 12", "6.1",
+		"v1.33.1", "containerd://1.7.1", "sha256:1"
 	to.Lineage, to.Missing = "2026.02.01", "not read"
 	text, err := json.MarshalIndent(Compare("pool1", from, to), "", "  ")
 	if err != nil {

@@ -66,7 +66,8 @@ func TestOfPrototype(t *testing.T) {
 		t.Errorf("before the publication: %+v", got)
 	}
 	p.Status.Record = &v1alpha1.Record{UID: "u", BuiltFrom: "2026.02.01"}
-	p.Status.Image = &v1alpha1.ImageStatus{OS: "Debian 12", Kernel: "6.1", Kubelet: "v1.33.1", Runtime: "containerd://1.7.1", ContentsDigest: v1alpha1.ContentsDigest(text)}
+	p.Status.Image = &v1alpha1.ImageStatus{OS: "Debian 12", Kernel: "6.1", Kubelet: "v1.33.1", Runtime: "containerd://1.7.1",
+		ContentsDigest: v1alpha1.ContentsDigest(text)}
 	want := Version{
 		Version: "2026.03.01", Prototype: "pool1-2026.03.01", Donor: "node-1", Lineage: "2026.02.01", OS: "Debian 12", Kernel: "6.1", Kubelet: "v1.33.1",
 		Runtime: "containerd://1.7.1", Digest: v1alpha1.ContentsDigest(text), Contents: listOf(deb("a", "1")),

@@ -44,7 +44,8 @@ func captureOf(p *v1alpha1.Prototype, now time.Time) Capture {
 		c.Waits = is.Message
 	}
 	if p.Status.Phase == v1alpha1.PhaseAwaitingPromotion && c.Waits == "" {
-		c.Waits = cmp.Or(p.Status.HandsOver(), fmt.Sprintf("version %s waits for approval: run `kamino promote %s %s`", p.Spec.Version, p.Spec.Pool, p.Spec.Version))
+		c.Waits = cmp.Or(p.Status.HandsOver(),
+			fmt.Sprintf("version %s waits for approval: run `kamino promote %s %s`", p.Spec.Version, p.Spec.Pool, p.Spec.Version))
 	}
 	for i, step := range p.Status.Steps {
 		end, last := now, i == len(p.Status.Steps)-1

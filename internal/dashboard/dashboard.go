@@ -236,7 +236,8 @@ func versionsOf(h history.History, now time.Time) (shown []VersionRow, hidden in
 	}
 	for _, v := range all {
 		row := VersionRow{
-			Version: v.Version, Kind: kindOf(v), Use: useOf(v), State: string(v.State), Donor: v.Donor, Built: ago(v.BuiltAt, now), Nodes: "unknown", Why: v.Why,
+			Version: v.Version, Kind: kindOf(v), Use: useOf(v), State: string(v.State), Donor: v.Donor, Built: ago(v.BuiltAt, now),
+			Nodes: "unknown", Why: v.Why,
 			Parent: slices.IndexFunc(all, func(other history.Version) bool { return v.Lineage != "" && other.Version == v.Lineage }),
 		}
 		if v.Nodes != nil {

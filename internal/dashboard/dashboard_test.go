@@ -77,7 +77,8 @@ func only(t *testing.T, f Facts) PoolSection {
 func TestOf(t *testing.T) {
 	second := pool1()
 	second.History.Pool = "apool"
-	v := Of(Facts{Now: now.In(time.FixedZone("east", 3600)), Cluster: "prod", Pools: []PoolFacts{pool1(), second}, Troubles: []string{"The events are unknown."}})
+	v := Of(Facts{Now: now.In(time.FixedZone("east", 3600)), Cluster: "prod", Pools: []PoolFacts{pool1(), second},
+		Troubles: []string{"The events are unknown."}})
 	if v.Cluster != "prod" || v.At.Location() != time.UTC || !v.At.Equal(now) || len(v.Troubles) != 1 {
 		t.Errorf("%+v", v)
 	}
@@ -257,9 +258,10 @@ func TestCaptures(t *testing.T) {
 	}
 	stalled := draining
 	stalled.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, Message: "look at image: Denied"}}
-	failed := v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseFailed, Failure: &v1alpha1.Failure{Reason: "DrainTimeout", Message: "pod a stays"}, Conditions: stalled.Conditions, Steps: []v1alpha1.Step{
-		{Phase: v1alpha1.PhaseDraining, StartedAt: micro(time.Minute), FinishedAt: ended(0)}, {Phase: v1alpha1.PhaseFailed, StartedAt: micro(0)},
-	}}
+	failed := v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseFailed, Failure: &v1alpha1.Failure{Reason: "DrainTimeout", Message: "pod a stays"},
+		Conditions: stalled.Conditions, Steps: []v1alpha1.Step{
+			{Phase: v1alpha1.PhaseDraining, StartedAt: micro(time.Minute), FinishedAt: ended(0)}, {Phase: v1alpha1.PhaseFailed, StartedAt: micro(0)},
+		}}
 	trying := v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseRunningTrial, Trial: &v1alpha1.TrialStatus{Checks: []v1alpha1.TrialCheck{
 		{Name: "Joined", Result: v1alpha1.TrialPassed},
 		{Name: "Network", Result: v1alpha1.TrialFailed, Message: "no DNS"},
@@ -345,7 +347,8 @@ func TestPolicies(t *testing.T) {
 		policy("other", v1alpha1.PoolStatus{ID: "id/pool11"}),
 	}
 	want := []Policy{
-		{Name: "full", Reason: "NoNewPatch", Message: "no node is newer", Remedy: "patch a node", Next: "in 1h30m", JoinHealth: "Watching: 2 of 3 nodes joined"},
+		{Name: "full", Reason: "NoNewPatch", Message: "no node is newer", Remedy: "patch a node", Next: "in 1h30m",
+			JoinHealth: "Watching: 2 of 3 nodes joined"},
 		{Name: "bare", JoinHealth: "Quiet"},
 	}
 	if diff := cmp.Diff(want, only(t, Facts{Pools: []PoolFacts{pool1()}, Policies: all}).Policies); diff != "" {
@@ -503,13 +506,16 @@ func TestLastSteps(t *testing.T) {
 func TestReport(t *testing.T) {
 	f := pool1()
 	f.Report = report.Of(report.Facts{Since: before(48 * time.Hour), Now: now, Counted: true, PricePerGBMonth: -1})
-	f.Changes = map[string]string{"2026.03.04": "compared with version 2026.03.03: kernel 1 -> 2", "2026.03.02": "compared with version 2026.03.01: kernel 0 -> 1", "gone": "x"}
+	f.Changes = map[string]string{"2026.03.04": "compared with version 2026.03.03: kernel 1 -> 2",
+		"2026.03.02": "compared with version 2026.03.01: kernel 0 -> 1", "gone": "x"}
 	p := only(t, Facts{Pools: []PoolFacts{f}})
-	want := []string{"Version 2026.03.04, compared with version 2026.03.03: kernel 1 -> 2", "Version 2026.03.02, compared with version 2026.03.01: kernel 0 -> 1"}
+	want := []string{"Version 2026.03.04, compared with version 2026.03.03: kernel 1 -> 2",
+		"Version 2026.03.02, compared with version 2026.03.01: kernel 0 -> 1"}
 	if diff := cmp.Diff(want, p.Changes); diff != "" {
 		t.Error(diff)
 	}
-	if p.ReportDays != 2 || len(p.Figures) == 0 || p.Figures[0] != (Figure{"risk", "failed joins", "0 nodes", "instances and Nodes that exist now; removed nodes are not counted"}) {
+	if p.ReportDays != 2 || len(p.Figures) == 0 ||
+		p.Figures[0] != (Figure{"risk", "failed joins", "0 nodes", "instances and Nodes that exist now; removed nodes are not counted"}) {
 		t.Errorf("%d days: %+v", p.ReportDays, p.Figures)
 	}
 	f.Trouble = "no answer"

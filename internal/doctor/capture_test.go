@@ -130,7 +130,8 @@ func TestACaptureAtWorkIsNoTrouble(t *testing.T) {
 		}
 		return gathered, err
 	}
-	if got := findings(examine(t, d), CheckPool); !slices.Equal(got, []string{"ok: the only obstacle to a capture of node b: prototype other is capturing pool pool1"}) {
+	if got := findings(examine(t, d), CheckPool); !slices.Equal(got,
+		[]string{"ok: the only obstacle to a capture of node b: prototype other is capturing pool pool1"}) {
 		t.Errorf("%q", got)
 	}
 }
@@ -167,7 +168,8 @@ func TestAMissingActionHasTheRemedyOfItsCloud(t *testing.T) {
 		}
 	}
 	slices.Sort(remedies)
-	if want := []string{"allow the action in the credential's IAM policy", "allow the action in the credential's IAM policy, if you use the feature"}; !slices.Equal(remedies, want) {
+	if want := []string{"allow the action in the credential's IAM policy",
+		"allow the action in the credential's IAM policy, if you use the feature"}; !slices.Equal(remedies, want) {
 		t.Errorf("%q, want %q", remedies, want)
 	}
 }
@@ -182,7 +184,8 @@ func TestMissingInstallation(t *testing.T) {
 		d.Served = func(context.Context, string) (bool, error) { return served, nil }
 		report := examine(t, d)
 		reported := slices.ContainsFunc(report.Findings, func(f Finding) bool {
-			return f.Level == Warn && f.Check == CheckInstallation && f.Reason == admission.NotInstalled && strings.Contains(f.Message, "service account kamino-generalize not found")
+			return f.Level == Warn && f.Check == CheckInstallation && f.Reason == admission.NotInstalled &&
+				strings.Contains(f.Message, "service account kamino-generalize not found")
 		})
 		if reported != served || report.Failures > 0 || report.Warnings != 1 {
 			t.Errorf("served %t: %+v", served, report.Findings)

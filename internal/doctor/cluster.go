@@ -101,8 +101,10 @@ func formerPods(ctx context.Context, c *observed) []Finding {
 		return nil
 	}
 	policy := "kamino-nodeorders." + c.Namespace
-	return []Finding{warn(fmt.Sprintf("when no capture of the earlier version is running: kubectl -n %s delete --ignore-not-found rolebinding/%s role/%s rolebinding/%s serviceaccount/%s "+
-		"validatingadmissionpolicybinding/%s validatingadmissionpolicy/%s", c.Namespace, role, role, account, account, policy, policy),
+	return []Finding{warn(
+		fmt.Sprintf("when no capture of the earlier version is running: "+
+			"kubectl -n %s delete --ignore-not-found rolebinding/%s role/%s rolebinding/%s serviceaccount/%s "+
+			"validatingadmissionpolicybinding/%s validatingadmissionpolicy/%s", c.Namespace, role, role, account, account, policy, policy),
 		"RoleBinding %s/%s lets the engine create pods in its own namespace; only earlier versions need this permission", c.Namespace, role)}
 }
 
@@ -219,7 +221,8 @@ func nodesInPools(_ context.Context, c *observed) []Finding {
 	case c.onlyError != nil:
 		f = fail(admission.NotInPool, "run again without a pool name to list the pools", "%s", c.onlyError)
 	case len(c.pools) == 0:
-		f = fail(admission.NotInPool, c.About.Remedies.NoPool, "none of the cluster's %d nodes belongs to a supported pool%s", c.nodes, suffix(", such as ", c.outside))
+		f = fail(admission.NotInPool, c.About.Remedies.NoPool, "none of the cluster's %d nodes belongs to a supported pool%s",
+			c.nodes, suffix(", such as ", c.outside))
 	}
 	return []Finding{f}
 }
@@ -239,7 +242,8 @@ func disks(_ context.Context, c *observed) []Finding {
 		return []Finding{ok("no node has a disk of the in-tree driver; CSI drivers attached %s", wording.Count(c.csi, "volume"))}
 	}
 	return []Finding{warn(c.About.Remedies.OldDisks,
-		"%s (for example %s) with disks of the in-tree driver. The driver and Kamino both update the instance model: a conflict is possible, followed by a retry",
+		"%s (for example %s) with disks of the in-tree driver. The driver and Kamino both update the instance model: "+
+			"a conflict is possible, followed by a retry",
 		wording.Count(len(c.inTree), "node"), c.inTree[0])}
 }
 

@@ -45,7 +45,8 @@ func newDoctor(t *testing.T, spec memory.PoolSpec) (*Doctor, *memory.Cloud, clou
 	pool := memoryCloud.AddPool(spec)
 	kube := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ours"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}})
 	for _, name := range []string{"a", "b"} {
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"agentpool": "pool1", "kubernetes.azure.com/role": "agent"}, Annotations: map[string]string{"weave.works/kured-most-recent-reboot-needed": now.Format(time.RFC3339)}}}
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"agentpool": "pool1", "kubernetes.azure.com/role": "agent"},
+			Annotations: map[string]string{"weave.works/kured-most-recent-reboot-needed": now.Format(time.RFC3339)}}}
 		n.Spec.ProviderID = string(memoryCloud.AddInstance(pool, name))
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		if err := kube.Tracker().Add(n); err != nil {
@@ -227,7 +228,8 @@ func TestReservationsAndLeftovers(t *testing.T) {
 		t.Errorf("a capture at work: %s %s", level, says)
 	}
 	reserve("b", `{"kind":"Prototype","name":"q","uid":"gone","reservedAt":"2026-03-14T11:00:00Z"}`)
-	if level, says := worst(examine(t, d), CheckReservations); level != Warn || says != "node b is reserved for 1h0m0s by prototype q, which is deleted or has ended kamino return-node b" {
+	if level, says := worst(examine(t, d), CheckReservations); level != Warn ||
+		says != "node b is reserved for 1h0m0s by prototype q, which is deleted or has ended kamino return-node b" {
 		t.Errorf("a capture that is gone: %s %s", level, says)
 	}
 	reserve("b", `{"kind":"Prototype","name":"p","uid":"u"}`)
@@ -237,7 +239,8 @@ func TestReservationsAndLeftovers(t *testing.T) {
 		}
 		return []reservations.Leftover{{Kind: reservations.Snapshot, Name: "s", Prototype: "q", UID: "gone"}}, nil
 	}
-	if level, says := worst(examine(t, d), CheckReservations); level != Warn || !strings.HasPrefix(says, "snapshot s is a leftover of the deleted prototype q wait for the controller, or run kamino return-node --leftovers") {
+	if level, says := worst(examine(t, d), CheckReservations); level != Warn ||
+		!strings.HasPrefix(says, "snapshot s is a leftover of the deleted prototype q wait for the controller, or run kamino return-node --leftovers") {
 		t.Errorf("a snapshot is left: %s %s", level, says)
 	}
 }
@@ -256,7 +259,10 @@ func TestRightsAreAskedWhereTheyAreUsed(t *testing.T) {
 			}
 		}
 	}
-	for right, namespace := range map[string]string{"create pods/": "theirs", "create pods/eviction": "", "create leases/": "ours", "get secrets/": "ours", "delete secrets/": "theirs", "create nodeorders/": "theirs"} {
+	for right, namespace := range map[string]string{
+		"create pods/": "theirs", "create pods/eviction": "", "create leases/": "ours", "get secrets/": "ours", "delete secrets/": "theirs",
+		"create nodeorders/": "theirs",
+	} {
 		if got, was := asked[right]; !was || got != namespace {
 			t.Errorf("%s is asked of namespace %q, want %q", right, got, namespace)
 		}
@@ -284,21 +290,26 @@ func TestProblemsAreFound(t *testing.T) {
 		"no namespace": {CheckInstallation, Warn, "missing namespace elsewhere", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			d.Namespace = "elsewhere"
 		}},
-		"no namespace for the pods": {CheckInstallation, Warn, "missing namespace elsewhere", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
-			d.PodNamespace = "elsewhere"
-		}},
-		"no namespace by default": {CheckInstallation, Warn, "missing namespace kamino-generalize", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
-			d.PodNamespace = ""
-		}},
-		"one namespace": {CheckInstallation, Warn, "every account that may create pods there can mount the engine's Secrets", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
-			d.Namespace = "theirs"
-		}},
-		"pods in the engine's namespace before": {CheckInstallation, Warn, "kubectl -n ours delete --ignore-not-found rolebinding/kamino-engine-pods", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
-			_ = d.Kube.(*fake.Clientset).Tracker().Add(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: "kamino-engine-pods"}})
-		}},
-		"policies that cannot be listed": {CheckInstallation, Warn, "unknown whether policies need more permissions: no such right", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
-			d.Policies = func(context.Context) ([]v1alpha1.PrototypePolicy, error) { return nil, errors.New("no such right") }
-		}},
+		"no namespace for the pods": {CheckInstallation, Warn, "missing namespace elsewhere", memory.PoolSpec{},
+			func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+				d.PodNamespace = "elsewhere"
+			}},
+		"no namespace by default": {CheckInstallation, Warn, "missing namespace kamino-generalize", memory.PoolSpec{},
+			func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+				d.PodNamespace = ""
+			}},
+		"one namespace": {CheckInstallation, Warn, "every account that may create pods there can mount the engine's Secrets", memory.PoolSpec{},
+			func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+				d.Namespace = "theirs"
+			}},
+		"pods in the engine's namespace before": {CheckInstallation, Warn, "kubectl -n ours delete --ignore-not-found rolebinding/kamino-engine-pods",
+			memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+				_ = d.Kube.(*fake.Clientset).Tracker().Add(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: "kamino-engine-pods"}})
+			}},
+		"policies that cannot be listed": {CheckInstallation, Warn, "unknown whether policies need more permissions: no such right",
+			memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+				d.Policies = func(context.Context) ([]v1alpha1.PrototypePolicy, error) { return nil, errors.New("no such right") }
+			}},
 		"no rights": {CheckRBAC, Fail, "may not get prototypes.kamino.dev", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			allow(d.Kube.(*fake.Clientset), false)
 		}},
@@ -311,13 +322,16 @@ func TestProblemsAreFound(t *testing.T) {
 		"a permission": {CheckPermissions, Fail, "EnsureSnapshot", memory.PoolSpec{}, func(_ *Doctor, memoryCloud *memory.Cloud, _ cloud.PoolID) {
 			memoryCloud.Forbid("EnsureSnapshot")
 		}},
-		"a permission that captures do without": {CheckPermissions, Warn, "replace-nodes", memory.PoolSpec{}, func(_ *Doctor, memoryCloud *memory.Cloud, _ cloud.PoolID) {
-			memoryCloud.Forbid("EnsureRebuilt")
-		}},
-		"permissions that can't be listed": {CheckPermissions, Warn, "may not list its own", memory.PoolSpec{}, func(_ *Doctor, memoryCloud *memory.Cloud, _ cloud.PoolID) {
-			memoryCloud.Forbid("Permissions")
-		}},
-		"a pool of the wrong kind": {CheckPool, Fail, "set it to Manual", memory.PoolSpec{Refusals: []cloud.Refusal{{Reason: "X", Message: "the policy is Automatic: set it to Manual"}}},
+		"a permission that captures do without": {CheckPermissions, Warn, "replace-nodes", memory.PoolSpec{},
+			func(_ *Doctor, memoryCloud *memory.Cloud, _ cloud.PoolID) {
+				memoryCloud.Forbid("EnsureRebuilt")
+			}},
+		"permissions that can't be listed": {CheckPermissions, Warn, "may not list its own", memory.PoolSpec{},
+			func(_ *Doctor, memoryCloud *memory.Cloud, _ cloud.PoolID) {
+				memoryCloud.Forbid("Permissions")
+			}},
+		"a pool of the wrong kind": {CheckPool, Fail, "set it to Manual",
+			memory.PoolSpec{Refusals: []cloud.Refusal{{Reason: "X", Message: "the policy is Automatic: set it to Manual"}}},
 			func(*Doctor, *memory.Cloud, cloud.PoolID) {}},
 		"a pool of one": {CheckPool, Fail, "grow the pool", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			_ = d.Kube.(*fake.Clientset).Tracker().Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", "b")
@@ -325,19 +339,23 @@ func TestProblemsAreFound(t *testing.T) {
 		"no pool": {CheckNodes, Fail, `pool "other" not found; did you mean pool1?`, memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			d.Only = "other"
 		}},
-		"Machines of Cluster API's": {CheckNodes, OK, "1 pool, but not node b: the node is Machine fleet/md-0 of Cluster API's cluster c1", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
-			n, _ := d.Kube.CoreV1().Nodes().Get(context.Background(), "b", metav1.GetOptions{}) //nolint:usetesting // It has no test at hand.
-			n.Spec.ProviderID = "elsewhere:///vm"
-			n.Annotations = map[string]string{"cluster.x-k8s.io/machine": "md-0", "cluster.x-k8s.io/cluster-namespace": "fleet", "cluster.x-k8s.io/cluster-name": "c1"}
-			_ = d.Kube.(*fake.Clientset).Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, "")
-		}},
-		"a recipe that names the definition": {CheckVersions, Warn, "pins the recipe", memory.PoolSpec{Latest: true}, func(_ *Doctor, memoryCloud *memory.Cloud, pool cloud.PoolID) {
-			memoryCloud.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
-		}},
-		"a quarantined recipe": {CheckVersions, Fail, "kamino rollback pool1", memory.PoolSpec{}, func(_ *Doctor, memoryCloud *memory.Cloud, pool cloud.PoolID) {
-			memoryCloud.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01", Tags: map[string]string{cloud.TagQuarantined: "bad"}})
-			memoryCloud.ChangeRecipe(pool, string(pool)+"/versions/2026.03.01")
-		}},
+		"Machines of Cluster API's": {CheckNodes, OK, "1 pool, but not node b: the node is Machine fleet/md-0 of Cluster API's cluster c1",
+			memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+				n, _ := d.Kube.CoreV1().Nodes().Get(context.Background(), "b", metav1.GetOptions{}) //nolint:usetesting // It has no test at hand.
+				n.Spec.ProviderID = "elsewhere:///vm"
+				n.Annotations = map[string]string{"cluster.x-k8s.io/machine": "md-0", "cluster.x-k8s.io/cluster-namespace": "fleet",
+					"cluster.x-k8s.io/cluster-name": "c1"}
+				_ = d.Kube.(*fake.Clientset).Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, "")
+			}},
+		"a recipe that names the definition": {CheckVersions, Warn, "pins the recipe", memory.PoolSpec{Latest: true},
+			func(_ *Doctor, memoryCloud *memory.Cloud, pool cloud.PoolID) {
+				memoryCloud.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
+			}},
+		"a quarantined recipe": {CheckVersions, Fail, "kamino rollback pool1", memory.PoolSpec{},
+			func(_ *Doctor, memoryCloud *memory.Cloud, pool cloud.PoolID) {
+				memoryCloud.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01", Tags: map[string]string{cloud.TagQuarantined: "bad"}})
+				memoryCloud.ChangeRecipe(pool, string(pool)+"/versions/2026.03.01")
+			}},
 		"no patches": {CheckPatching, Warn, "--annotate-nodes", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			for _, name := range []string{"a", "b"} {
 				n, _ := d.Kube.CoreV1().Nodes().Get(context.Background(), name, metav1.GetOptions{}) //nolint:usetesting // It has no test at hand.
@@ -481,10 +499,12 @@ func TestKuredLockFinding(t *testing.T) {
 		level Level
 		says  string
 	}{
-		"free":         {level: OK, says: "kured is not installed, or reboots no node now"},
-		"of no node":   {lock: `{"nodeID":"node-8"}`, level: Warn, says: "captures wait: kured holds its lock for node node-8, which does not exist"},
-		"held":         {lock: `{"nodeID":"node-7"}`, level: OK, says: "kured holds its lock for node node-7: Kamino drains no other node until the node is back"},
-		"not readable": {lock: "{", level: Warn, says: "unknown whether kured is rebooting a node, so that a capture may drain a second node meanwhile: annotation weave.works/kured-node-lock"},
+		"free":       {level: OK, says: "kured is not installed, or reboots no node now"},
+		"of no node": {lock: `{"nodeID":"node-8"}`, level: Warn, says: "captures wait: kured holds its lock for node node-8, which does not exist"},
+		"held": {lock: `{"nodeID":"node-7"}`, level: OK,
+			says: "kured holds its lock for node node-7: Kamino drains no other node until the node is back"},
+		"not readable": {lock: "{", level: Warn,
+			says: "unknown whether kured is rebooting a node, so that a capture may drain a second node meanwhile: annotation weave.works/kured-node-lock"},
 	} {
 		d, _, _ := newDoctor(t, memory.PoolSpec{})
 		d.Kured = "kube-system/kured"

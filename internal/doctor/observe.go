@@ -202,7 +202,8 @@ func (m *members) readPatching(n *corev1.Node) {
 		}
 		m.unreadable++
 	}
-	if pending := n.Annotations[v1alpha1.RebootPendingAnnotation]; n.Annotations[v1alpha1.KuredRebootInProgressAnnotation] != "" || pending != "" && pending != "false" {
+	pending := n.Annotations[v1alpha1.RebootPendingAnnotation]
+	if n.Annotations[v1alpha1.KuredRebootInProgressAnnotation] != "" || pending != "" && pending != "false" {
 		m.pending++
 	}
 }
@@ -226,7 +227,8 @@ func (m *members) likely() []donor {
 func (m *members) policy(all []v1alpha1.PrototypePolicy, id cloud.PoolID, is func(v1alpha1.Settings) bool) *v1alpha1.PrototypePolicy {
 	for i := range all {
 		p := &all[i]
-		named := slices.ContainsFunc(p.Spec.Pools.Names, func(name string) bool { return strings.EqualFold(name, m.name) || strings.EqualFold(name, string(id)) })
+		named := slices.ContainsFunc(p.Spec.Pools.Names,
+			func(name string) bool { return strings.EqualFold(name, m.name) || strings.EqualFold(name, string(id)) })
 		selects := named || slices.Contains(m.selected, p.Name) || len(p.Spec.Pools.Names) == 0 && p.Spec.Pools.NodeSelector == nil
 		if selects && is(p.Spec.Settings) {
 			return p

@@ -58,7 +58,8 @@ func (p *poolView) refuse(r cloud.Refusal) []Finding {
 func permissions(ctx context.Context, p *poolView) (found []Finding) {
 	list, err := p.Cloud.Permissions(ctx, p.id)
 	if err != nil {
-		return []Finding{warn(p.About.Remedies.Audit, "the credential may not list its own permissions, so that missing permissions are found only during a capture: %s", sentence(err))}
+		return []Finding{warn(p.About.Remedies.Audit,
+			"the credential may not list its own permissions, so that missing permissions are found only during a capture: %s", sentence(err))}
 	}
 	p.reported[cloud.PermissionMissing] = true
 	tries := p.tries()

@@ -49,10 +49,11 @@ func TestPermissionsOfDonorRemoval(t *testing.T) {
 		err    error // of reading policies
 		leaves string
 	}{
-		"they return":            {},
-		"nodes of Cluster API":   {joins: "cluster.x-k8s.io/machine", leaves: "Kamino deletes the join credential of profile bootstrap from the disk"},
-		"a policy for all":       {policy: new(removal(nil)), leaves: "policy swap removes donors"},
-		"a policy that names it": {policy: new(removal(func(p *v1alpha1.PrototypePolicySpec) { p.Pools.Names = []string{"other", "POOL1"} })), leaves: "policy swap removes donors"},
+		"they return":          {},
+		"nodes of Cluster API": {joins: "cluster.x-k8s.io/machine", leaves: "Kamino deletes the join credential of profile bootstrap from the disk"},
+		"a policy for all":     {policy: new(removal(nil)), leaves: "policy swap removes donors"},
+		"a policy that names it": {policy: new(removal(func(p *v1alpha1.PrototypePolicySpec) { p.Pools.Names = []string{"other", "POOL1"} })),
+			leaves: "policy swap removes donors"},
 		"one that names another": {policy: new(removal(func(p *v1alpha1.PrototypePolicySpec) { p.Pools.Names = []string{"other"} }))},
 		"a policy that selects it": {policy: new(removal(func(p *v1alpha1.PrototypePolicySpec) {
 			p.Pools.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"name": "a"}}

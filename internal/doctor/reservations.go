@@ -31,7 +31,8 @@ func reserved(ctx context.Context, c *observed) (found []Finding) {
 			found = append(found, warn("", "leftovers of deleted captures are unknown: %s", sentence(err)))
 		}
 		for _, l := range left {
-			found = append(found, warn("wait for the controller, or run kamino return-node --leftovers", "%s %s is a leftover of the deleted prototype %s", l.Kind, l.Name, l.Prototype))
+			found = append(found, warn("wait for the controller, or run kamino return-node --leftovers", "%s %s is a leftover of the deleted prototype %s",
+				l.Kind, l.Name, l.Prototype))
 		}
 	}
 	switch {
@@ -73,9 +74,11 @@ func describeReservation(n reservations.Node, now time.Time) string {
 	case reservations.Unreadable:
 		return fmt.Sprintf("node %s has an unreadable reservation", n.Name)
 	case reservations.Stripped:
-		return fmt.Sprintf("node %s is cordoned and scale-in protected, but has no Kamino reservation: either the reservation was deleted, or you cordoned the node yourself", n.Name)
+		return fmt.Sprintf("node %s is cordoned and scale-in protected, but has no Kamino reservation: either the reservation was deleted, "+
+			"or you cordoned the node yourself", n.Name)
 	case reservations.Unconfirmed:
-		return fmt.Sprintf("node %s has a reservation by %s without a Lease of Kamino: any user who may annotate Nodes can write the annotation, so Kamino ignores the reservation",
+		return fmt.Sprintf("node %s has a reservation by %s without a Lease of Kamino: any user who may annotate Nodes can write the annotation, "+
+			"so Kamino ignores the reservation",
 			n.Name, n.Holder.Brief())
 	case reservations.Orphaned, reservations.ByCapture:
 	}

@@ -93,13 +93,17 @@ func (r AutoRollback) Refusal(pool string, recipe cloud.Recipe) cloud.Refusal {
 	switch {
 	case r.on(recipe).RollingBack:
 		return cloud.Refuse(RollingBackReason, fmt.Sprintf("pool %s is rolling back from version %s to %s since %s, and the recipe still names %s",
-			pool, r.Version, r.To, r.At.UTC().Format(time.RFC3339), r.Version), fmt.Sprintf("the controller finishes the rollback, even without a policy; without a controller, run `kamino rollback %s`", pool))
+			pool, r.Version, r.To, r.At.UTC().Format(time.RFC3339), r.Version),
+			fmt.Sprintf("the controller finishes the rollback, even without a policy; without a controller, run `kamino rollback %s`", pool))
 	case r.Why == "" && named:
-		what = fmt.Sprintf("pool %s started a rollback from version %s, but the version is no longer suspect, and the recipe names the version", pool, r.Version)
+		what = fmt.Sprintf("pool %s started a rollback from version %s, but the version is no longer suspect, and the recipe names the version",
+			pool, r.Version)
 	case r.Why == "":
-		what = fmt.Sprintf("pool %s rolled back automatically from version %s, but the image was not the cause: find out why nodes do not join", pool, r.Version)
+		what = fmt.Sprintf("pool %s rolled back automatically from version %s, but the image was not the cause: find out why nodes do not join",
+			pool, r.Version)
 	case mark && named:
-		what = fmt.Sprintf("version %s of pool %s is marked as suspect (%s), and the recipe names the version: to roll back, run `kamino rollback %s`", r.Version, pool, r.Why, pool)
+		what = fmt.Sprintf("version %s of pool %s is marked as suspect (%s), and the recipe names the version: to roll back, run `kamino rollback %s`",
+			r.Version, pool, r.Why, pool)
 	case mark:
 		what = fmt.Sprintf("version %s of pool %s is marked as suspect (%s)", r.Version, pool, r.Why)
 	case named:

@@ -48,17 +48,22 @@ func TestReturns(t *testing.T) {
 	}{
 		"nothing":                {map[string]string{}, "", nil, false, ""},
 		"a rollback by a person": {map[string]string{cloud.TagQuarantined: "bad", cloud.TagRolledBackTo: v1}, "", nil, false, ""},
-		"begun":                  {base, "", &AutoRollback{Version: v2, To: v1, At: midday, Why: "nodes do not join", Open: true}, true, "the next node of the pool will show"},
-		"arrived long ago":       {base, clock(-24), &AutoRollback{Version: v2, To: v1, At: midday, Why: "nodes do not join", Open: true}, true, "the next node of the pool will show"},
-		"arrived":                {base, clock(0), &AutoRollback{Version: v2, To: v1, At: midday, Why: "nodes do not join", Open: true, Arrived: true}, false, "the next node of the pool will show"},
+		"begun": {base, "", &AutoRollback{Version: v2, To: v1, At: midday, Why: "nodes do not join", Open: true}, true,
+			"the next node of the pool will show"},
+		"arrived long ago": {base, clock(-24), &AutoRollback{Version: v2, To: v1, At: midday, Why: "nodes do not join", Open: true}, true,
+			"the next node of the pool will show"},
+		"arrived": {base, clock(0), &AutoRollback{Version: v2, To: v1, At: midday, Why: "nodes do not join", Open: true, Arrived: true},
+			false, "the next node of the pool will show"},
 		"confirmed bad": {with(map[string]string{cloud.TagQuarantined: "join health: so"}), clock(0),
 			&AutoRollback{Version: v2, To: v1, At: midday, Why: "nodes do not join", Bad: true, Arrived: true}, false, "the version is quarantined"},
 		"cleared": {with(map[string]string{cloud.TagSuspect: "", cloud.TagRolledBackTo: ""}), clock(0),
 			&AutoRollback{Version: v2, At: midday}, false, "the image was not the cause"},
 		"acknowledged": {with(map[string]string{cloud.TagSuspect: "", cloud.TagRolledBackAt: clock(0) + " " + clock(3)}), clock(0),
 			&AutoRollback{Version: v2, To: v1, At: midday, Acknowledged: midday.Add(3 * time.Hour), Arrived: true}, false, ""},
-		"another tool's tag": {map[string]string{cloud.TagSuspect: "I do not like it"}, "", &AutoRollback{Version: v2, Why: "I do not like it", Open: true}, false, "is marked as suspect"},
-		"no time at all":     {with(map[string]string{cloud.TagRolledBackAt: "yesterday"}), "", &AutoRollback{Version: v2, To: v1, Why: "nodes do not join", Open: true}, false, "is marked as suspect"},
+		"another tool's tag": {map[string]string{cloud.TagSuspect: "I do not like it"}, "",
+			&AutoRollback{Version: v2, Why: "I do not like it", Open: true}, false, "is marked as suspect"},
+		"no time at all": {with(map[string]string{cloud.TagRolledBackAt: "yesterday"}), "",
+			&AutoRollback{Version: v2, To: v1, Why: "nodes do not join", Open: true}, false, "is marked as suspect"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			older := ours(v1)
@@ -87,7 +92,8 @@ func TestReturns(t *testing.T) {
 				t.Fatalf("waits: %+v", waits)
 			}
 			if waits != nil {
-				if refusal := waits.Refusal("pool1", cloud.Recipe{Version: v1}); refusal.Reason != RolledBack || !strings.Contains(refusal.Message, test.says) || !strings.Contains(refusal.Message, "kamino acknowledge pool1") {
+				if refusal := waits.Refusal("pool1", cloud.Recipe{Version: v1}); refusal.Reason != RolledBack ||
+					!strings.Contains(refusal.Message, test.says) || !strings.Contains(refusal.Message, "kamino acknowledge pool1") {
 					t.Errorf("%+v", refusal)
 				}
 			}
@@ -128,13 +134,15 @@ func TestSince(t *testing.T) {
 		tags map[string]string
 		want time.Time
 	}{
-		"never left":            {nil, time.Time{}},
-		"come to":               {map[string]string{cloud.TagPromotedAt: clock(1)}, midday.Add(time.Hour)},
-		"acknowledged":          {map[string]string{cloud.TagRolledBackAt: clock(0) + " " + clock(2)}, midday.Add(2 * time.Hour)},
-		"both":                  {map[string]string{cloud.TagRolledBackAt: clock(0) + " " + clock(2), cloud.TagPromotedAt: clock(5)}, midday.Add(5 * time.Hour)},
-		"both, the other order": {map[string]string{cloud.TagRolledBackAt: clock(0) + " " + clock(7), cloud.TagPromotedAt: clock(5)}, midday.Add(7 * time.Hour)},
-		"not acknowledged":      {map[string]string{cloud.TagRolledBackAt: clock(0)}, time.Time{}},
-		"nonsense":              {map[string]string{cloud.TagPromotedAt: "soon"}, time.Time{}},
+		"never left":   {nil, time.Time{}},
+		"come to":      {map[string]string{cloud.TagPromotedAt: clock(1)}, midday.Add(time.Hour)},
+		"acknowledged": {map[string]string{cloud.TagRolledBackAt: clock(0) + " " + clock(2)}, midday.Add(2 * time.Hour)},
+		"both": {map[string]string{cloud.TagRolledBackAt: clock(0) + " " + clock(2), cloud.TagPromotedAt: clock(5)},
+			midday.Add(5 * time.Hour)},
+		"both, the other order": {map[string]string{cloud.TagRolledBackAt: clock(0) + " " + clock(7), cloud.TagPromotedAt: clock(5)},
+			midday.Add(7 * time.Hour)},
+		"not acknowledged": {map[string]string{cloud.TagRolledBackAt: clock(0)}, time.Time{}},
+		"nonsense":         {map[string]string{cloud.TagPromotedAt: "soon"}, time.Time{}},
 	} {
 		if got := Since([]cloud.Image{ours(v1), withTags(v2, test.tags)}, v2); !got.Equal(test.want) {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
@@ -177,7 +185,8 @@ func TestBeginAutoRollback(t *testing.T) {
 func TestSuspectsAreNotUsed(t *testing.T) {
 	suspect := withTags(v2, map[string]string{cloud.TagSuspect: "two nodes", cloud.TagRolledBackAt: clock(0)})
 	h := historyOf(v3, ours(v1), suspect, ours(v3))
-	if _, refusals := h.Promote(v2); len(refusals) != 1 || refusals[0].Reason != VersionSuspect || !strings.Contains(refusals[0].Message, "`kamino acknowledge pool1`") {
+	if _, refusals := h.Promote(v2); len(refusals) != 1 || refusals[0].Reason != VersionSuspect ||
+		!strings.Contains(refusals[0].Message, "`kamino acknowledge pool1`") {
 		t.Errorf("%v", refusals)
 	}
 	if _, refusals := h.Rollback(v2, "why"); len(refusals) != 1 || refusals[0].Reason != VersionSuspect {
@@ -201,7 +210,8 @@ func TestRolledBackVersionIsNotRetired(t *testing.T) {
 		"not the cause": {cloud.TagRolledBackAt: clock(0)},
 	} {
 		p := &pool{images: []cloud.Image{ours(v1), withTags(v2, tags), ours(v3), ours("2026.03.04")}, current: "2026.03.04"}
-		if _, refusals := p.history().Retire(v2); len(refusals) != 1 || refusals[0].Reason != RolledBack || !strings.Contains(refusals[0].Remedy, "`kamino acknowledge pool1`") {
+		if _, refusals := p.history().Retire(v2); len(refusals) != 1 || refusals[0].Reason != RolledBack ||
+			!strings.Contains(refusals[0].Remedy, "`kamino acknowledge pool1`") {
 			t.Errorf("%s: %v", name, refusals)
 		}
 		if v := p.history().Find(v2); !v.Keep || v.Suspect != "" && !strings.Contains(v.Why, "`kamino acknowledge pool1`") {
@@ -226,7 +236,8 @@ func TestAutoRollbackFromBeginToEnd(t *testing.T) {
 			t.Fatal(refusals)
 		}
 		p.tag(back.From, back.Tags)
-		again, refusals := p.history().RollBackAutomatically(rapid.SampledFrom([]string{v1, v2, ""}).Draw(t, "thought better"), "three nodes", midday.Add(time.Hour))
+		again, refusals := p.history().RollBackAutomatically(rapid.SampledFrom([]string{v1, v2, ""}).Draw(t, "thought better"),
+			"three nodes", midday.Add(time.Hour))
 		if refusals != nil || again.To != v2 || !maps.Equal(again.Tags, back.Tags) {
 			t.Fatalf("begun as %+v, gone on with as %+v, %v", back, again, refusals)
 		}
@@ -270,7 +281,8 @@ func TestAutoRollbackFromBeginToEnd(t *testing.T) {
 func TestShort(t *testing.T) {
 	for _, text := range []string{"", "short", strings.Repeat("ä", MaxReason), strings.Repeat("ä", MaxReason+1)} {
 		got := Short(text)
-		if n := utf8.RuneCountInString(got); n > MaxReason || n < min(utf8.RuneCountInString(text), MaxReason) || !strings.HasPrefix(text, strings.TrimSuffix(got, "…")) {
+		if n := utf8.RuneCountInString(got); n > MaxReason || n < min(utf8.RuneCountInString(text), MaxReason) ||
+			!strings.HasPrefix(text, strings.TrimSuffix(got, "…")) {
 			t.Errorf("%d characters became %d", utf8.RuneCountInString(text), n)
 		}
 	}

@@ -19,7 +19,8 @@ func TestBuiltAt(t *testing.T) {
 		image cloud.Image
 		want  time.Time
 	}{
-		{"the tag counts most", cloud.Image{Version: "2026.01.09", CreatedAt: made, Tags: map[string]string{cloud.TagBuiltAt: "2026-01-09 04:05:00.000000"}}, tagged},
+		{"the tag counts most", cloud.Image{Version: "2026.01.09", CreatedAt: made,
+			Tags: map[string]string{cloud.TagBuiltAt: "2026-01-09 04:05:00.000000"}}, tagged},
 		{"a tag that can't be read", cloud.Image{Version: "2026.01.09", CreatedAt: made, Tags: map[string]string{cloud.TagBuiltAt: "yesterday"}}, made},
 		{"no tag", cloud.Image{Version: "2026.01.09", CreatedAt: made}, made},
 		{"nothing but a name", cloud.Image{Version: "2026.01.09"}, day},
@@ -47,7 +48,8 @@ func TestPrototypeAndTagHaveEqualTime(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			p := &v1alpha1.Prototype{Spec: v1alpha1.PrototypeSpec{Version: "2026.01.09"}, Status: v1alpha1.PrototypeStatus{
 				Image: &v1alpha1.ImageStatus{Verified: &v1alpha1.Verified{At: metav1.NewTime(test.proof)}},
-				Steps: []v1alpha1.Step{{Phase: v1alpha1.PhaseDraining}, {Phase: v1alpha1.PhasePublishing, StartedAt: metav1.NewMicroTime(test.now)}, {Phase: v1alpha1.PhasePromoting}},
+				Steps: []v1alpha1.Step{{Phase: v1alpha1.PhaseDraining}, {Phase: v1alpha1.PhasePublishing, StartedAt: metav1.NewMicroTime(test.now)},
+					{Phase: v1alpha1.PhasePromoting}},
 			}}
 			image := cloud.Image{Tags: map[string]string{cloud.TagBuiltAt: BuiltAtTag(test.proof, test.now)}}
 			if got := BuiltAt(image); !got.Equal(test.want) {

@@ -115,7 +115,8 @@ func (h History) target(to string) (*Version, []cloud.Refusal) {
 	case v.Suspect != "":
 		return nil, h.refuseSuspect(v)
 	case v.State != cloud.Complete:
-		return nil, refuse(VersionIncomplete, "wait until the version is complete, or name another version", "version %s of pool %s is %s, not complete", v.Version, h.Pool, v.State)
+		return nil, refuse(VersionIncomplete, "wait until the version is complete, or name another version", "version %s of pool %s is %s, not complete",
+			v.Version, h.Pool, v.State)
 	case v.lostProof():
 		return nil, refuse(VersionUnproven, fmt.Sprintf("name another version, or delete the version with `kamino delete-version %s %s`", h.Pool, v.Version),
 			"version %s of pool %s, from prototype %s, has no proof of a generalized disk", v.Version, h.Pool, v.Prototype)
@@ -159,7 +160,8 @@ func (h History) Retire(name string) (Retirement, []cloud.Refusal) {
 	r.Forgets = v.Quarantined != "" && (len(v.Nodes) > 0 || imageversion.Compare(v.Version, h.Recipe.Version) > 0)
 	for _, c := range h.Captures {
 		if same(c.Version, v.Version) {
-			return Retirement{}, refuse(CaptureInFlight, fmt.Sprintf("wait for the end of the capture, or stop the capture with `kamino cancel %s`", c.Prototype),
+			return Retirement{}, refuse(CaptureInFlight,
+				fmt.Sprintf("wait for the end of the capture, or stop the capture with `kamino cancel %s`", c.Prototype),
 				"prototype %s is creating version %s of pool %s", c.Prototype, v.Version, h.Pool)
 		}
 	}
@@ -176,7 +178,8 @@ func (h History) Retire(name string) (Retirement, []cloud.Refusal) {
 			"version %s is the rollback target of pool %s", v.Version, h.Pool)
 	case slices.ContainsFunc(h.AutoRollbacks, func(back AutoRollback) bool { return back.Version == v.Version && back.Acknowledged.IsZero() }):
 		return Retirement{}, refuse(RolledBack, fmt.Sprintf("acknowledge the rollback first: `kamino acknowledge %s`", h.Pool),
-			"pool %s rolled back automatically from version %s; deleting the version would end the stop of captures before anyone reviewed the rollback", h.Pool, v.Version)
+			"pool %s rolled back automatically from version %s; deleting the version would end the stop of captures before anyone reviewed the rollback",
+			h.Pool, v.Version)
 	case v.State == cloud.Pending:
 		return Retirement{}, refuse(VersionIncomplete, "wait for the cloud",
 			"the cloud is still creating version %s of pool %s", v.Version, h.Pool)
@@ -305,8 +308,9 @@ func (h History) refuseInFlight() []cloud.Refusal {
 		if c.AwaitsPromotion {
 			continue
 		}
-		refusals = append(refusals, refuse(CaptureInFlight, fmt.Sprintf("stop the capture with `kamino cancel %s`; then the pool can be rolled back at once", c.Prototype),
-			"prototype %s is capturing node %s and would point pool %s at version %s afterwards", c.Prototype, c.Donor, h.Pool, c.Version)...)
+		refusals = append(refusals,
+			refuse(CaptureInFlight, fmt.Sprintf("stop the capture with `kamino cancel %s`; then the pool can be rolled back at once", c.Prototype),
+				"prototype %s is capturing node %s and would point pool %s at version %s afterwards", c.Prototype, c.Donor, h.Pool, c.Version)...)
 	}
 	return refusals
 }
@@ -325,7 +329,8 @@ func (h History) refuseAbsent(name string) []cloud.Refusal {
 }
 
 func (h History) refuseForeign(v *Version) []cloud.Refusal {
-	return refuse(VersionOfOtherCluster, fmt.Sprintf("name another version; if that cluster is gone and the pool is yours, remove tag %s from the version in the cloud", cloud.TagCluster),
+	return refuse(VersionOfOtherCluster,
+		fmt.Sprintf("name another version; if that cluster is gone and the pool is yours, remove tag %s from the version in the cloud", cloud.TagCluster),
 		"another cluster made version %s of pool %s, and Kamino leaves the version alone", v.Version, h.Pool)
 }
 

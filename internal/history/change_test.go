@@ -39,7 +39,8 @@ func TestRollback(t *testing.T) {
 			Rollback{From: v3, To: v2, Tags: quarantines("why", v2)}, ""},
 		{"past a quarantined one", historyOf(v3, image(v1), image(v2, cloud.TagQuarantined, "x"), image(v3)), "",
 			Rollback{From: v3, To: v1, Tags: quarantines("why", v1)}, ""},
-		{"past one in work and one that failed", historyOf("2026.03.04", image(v1), in(cloud.Pending, image(v2)), in(cloud.Failed, image(v3)), image("2026.03.04")), "",
+		{"past one in work and one that failed",
+			historyOf("2026.03.04", image(v1), in(cloud.Pending, image(v2)), in(cloud.Failed, image(v3)), image("2026.03.04")), "",
 			Rollback{From: "2026.03.04", To: v1, Tags: quarantines("why", v1)}, ""},
 		{"to a named one", historyOf(v3, image(v1), image(v2), image(v3)), v1,
 			Rollback{From: v3, To: v1, Tags: quarantines("why", v1)}, ""},
@@ -86,8 +87,9 @@ func TestRollback(t *testing.T) {
 
 func TestACaptureInFlight(t *testing.T) {
 	h := Of(Facts{
-		Pool:   cloud.Pool{Name: "pool1", Recipe: cloud.Recipe{Version: v2}},
-		Images: []cloud.Image{image("2026.02.28"), image(v1), image(v2), in(cloud.Pending, image(v3))}, Prototypes: []v1alpha1.Prototype{capturing("pool1-x", v3)},
+		Pool:       cloud.Pool{Name: "pool1", Recipe: cloud.Recipe{Version: v2}},
+		Images:     []cloud.Image{image("2026.02.28"), image(v1), image(v2), in(cloud.Pending, image(v3))},
+		Prototypes: []v1alpha1.Prototype{capturing("pool1-x", v3)},
 	})
 	_, refusals := h.Rollback("", "why")
 	if reasons(refusals) != CaptureInFlight || !strings.Contains(refusals[0].Message, "kamino cancel pool1-x") {

@@ -17,11 +17,13 @@ func of(origin cloud.Origin, image cloud.Image) cloud.Image {
 // marks stop nothing. A version without a cluster's tag stays usable.
 func TestAVersionOfAnotherClusterIsLeftAlone(t *testing.T) {
 	const foreign = "2026.03.02"
-	marked := of(cloud.Foreign, image(foreign, cloud.TagPrototype, "pool1-"+foreign, cloud.TagProof, "static/1/sha256:0", cloud.TagSuspect, "their nodes do not join",
+	marked := of(cloud.Foreign, image(foreign, cloud.TagPrototype, "pool1-"+foreign, cloud.TagProof, "static/1/sha256:0", cloud.TagSuspect,
+		"their nodes do not join",
 		cloud.TagRolledBackAt, "2026-03-03T00:00:00Z"))
 	h := historyOf("2026.03.03", of(cloud.Unmarked, image("2026.03.01")), marked, image("2026.03.03"))
 	v := h.Find(foreign)
-	if h.Prior != "2026.03.01" || v.Use != OtherCluster || !v.OtherCluster || !v.Keep || len(h.AutoRollbacks) > 0 || Unacknowledged([]cloud.Image{marked}) != nil {
+	if h.Prior != "2026.03.01" || v.Use != OtherCluster || !v.OtherCluster || !v.Keep || len(h.AutoRollbacks) > 0 ||
+		Unacknowledged([]cloud.Image{marked}) != nil {
 		t.Errorf("the version is %+v, the rollback target %q, automatic rollbacks %+v", v, h.Prior, h.AutoRollbacks)
 	}
 	_, rollback := h.Rollback(foreign, "bad")

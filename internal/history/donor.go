@@ -16,6 +16,7 @@ func RefuseDonor(node, pool string, builtFrom cloud.Image) []cloud.Refusal {
 	if why == "" {
 		return nil
 	}
-	return refuse(BuiltFromQuarantined, fmt.Sprintf("choose a node of another version, or lift the quarantine with `kamino unquarantine %s %s`", pool, builtFrom.Version),
+	return refuse(BuiltFromQuarantined, fmt.Sprintf("choose a node of another version, or lift the quarantine with `kamino unquarantine %s %s`",
+		pool, builtFrom.Version),
 		"node %s was built from the quarantined version %s (%s)", node, builtFrom.Version, why)
 }

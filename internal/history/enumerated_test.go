@@ -174,7 +174,8 @@ func TestEveryWorldsRollback(t *testing.T) {
 				continue
 			}
 			there := w.kind(w.recipe) != absent && w.kind(w.recipe) != going
-			if marks := there && imageversion.Compare(target, w.recipe) < 0; got.To != target || got.From != w.recipe || got.Done || (len(got.Tags) > 0) != marks {
+			if marks := there && imageversion.Compare(target, w.recipe) < 0; got.To != target || got.From != w.recipe || got.Done ||
+				(len(got.Tags) > 0) != marks {
 				return fmt.Sprintf("a rollback to %q is %+v, want one to %s which marks: %t", to, got, target, marks)
 			}
 			if nodes := w.run && w.kind(w.recipe) != absent; (len(got.Nodes) == 1) != nodes {
@@ -183,7 +184,9 @@ func TestEveryWorldsRollback(t *testing.T) {
 		}
 		return ""
 	})
-	for _, outcome := range []string{"", RecipeNotOurs, CaptureInFlight, NoPrior, VersionNotFound, VersionCurrent, VersionQuarantined, VersionUnproven, VersionIncomplete} {
+	for _, outcome := range []string{
+		"", RecipeNotOurs, CaptureInFlight, NoPrior, VersionNotFound, VersionCurrent, VersionQuarantined, VersionUnproven, VersionIncomplete,
+	} {
 		if outcomes[outcome] < 50 {
 			t.Errorf("only %d rollbacks come to %q", outcomes[outcome], outcome)
 		}
@@ -278,7 +281,8 @@ func TestEveryWorldsUses(t *testing.T) {
 		if h.Prior != w.back() {
 			return fmt.Sprintf("prior is %q", h.Prior)
 		}
-		if len(h.Versions) != len(w.images()) || !slices.IsSortedFunc(h.Versions, func(a, b Version) int { return imageversion.Compare(b.Version, a.Version) }) {
+		if len(h.Versions) != len(w.images()) ||
+			!slices.IsSortedFunc(h.Versions, func(a, b Version) int { return imageversion.Compare(b.Version, a.Version) }) {
 			return fmt.Sprintf("the versions are %v", h.Versions)
 		}
 		for _, v := range h.Versions {

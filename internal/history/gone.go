@@ -29,7 +29,8 @@ func Gone(pool cloud.Pool, images []cloud.Image) *cloud.Refusal {
 	if current == "" {
 		what = "an image definition without a latest version"
 	}
-	gone := cloud.Refuse(CurrentVersionMissing, fmt.Sprintf("the recipe of pool %s names %s: the pool cannot create new nodes", pool.Name, what), wayOut(pool, images))
+	gone := cloud.Refuse(CurrentVersionMissing,
+		fmt.Sprintf("the recipe of pool %s names %s: the pool cannot create new nodes", pool.Name, what), wayOut(pool, images))
 	return &gone
 }
 

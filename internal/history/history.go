@@ -252,7 +252,8 @@ func inFlight(prototypes []v1alpha1.Prototype) []Capture {
 			continue
 		}
 		captures = append(captures, Capture{Prototype: p.Name, Version: p.Spec.Version, Donor: p.Spec.Donor.NodeName,
-			AwaitsPromotion: p.Status.Phase == v1alpha1.PhaseAwaitingPromotion, HandOver: p.Status.HandsOver(), HasTrial: p.Status.Phase == v1alpha1.PhaseRunningTrial})
+			AwaitsPromotion: p.Status.Phase == v1alpha1.PhaseAwaitingPromotion, HandOver: p.Status.HandsOver(),
+			HasTrial: p.Status.Phase == v1alpha1.PhaseRunningTrial})
 	}
 	slices.SortFunc(captures, func(a, b Capture) int { return cmp.Compare(a.Prototype, b.Prototype) })
 	return captures
@@ -281,9 +282,9 @@ func version(image cloud.Image) Version {
 		patched = time.Time{}
 	}
 	return Version{
-		OS: image.Tags[cloud.TagOS], Kernel: image.Tags[cloud.TagKernel], Kubelet: image.Tags[cloud.TagKubelet], Runtime: image.Tags[cloud.TagRuntime], PatchedAt: patched,
-		Contents: image.Tags[cloud.TagContents],
-		Version:  image.Version, State: image.State, Percent: image.Percent, ID: image.ID, SizeGB: image.SizeGB, Error: image.Error,
+		OS: image.Tags[cloud.TagOS], Kernel: image.Tags[cloud.TagKernel], Kubelet: image.Tags[cloud.TagKubelet],
+		Runtime: image.Tags[cloud.TagRuntime], PatchedAt: patched, Contents: image.Tags[cloud.TagContents],
+		Version: image.Version, State: image.State, Percent: image.Percent, ID: image.ID, SizeGB: image.SizeGB, Error: image.Error,
 		Donor: image.Tags[cloud.TagBuiltFrom], Lineage: image.Tags[cloud.TagLineage], BuiltAt: BuiltAt(image),
 		Prototype: image.Tags[cloud.TagPrototype], OtherCluster: image.Origin == cloud.Foreign, Proof: image.Tags[cloud.TagProof],
 		Quarantined: image.Tags[cloud.TagQuarantined], RolledBackTo: image.Tags[cloud.TagRolledBackTo],

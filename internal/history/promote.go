@@ -51,12 +51,14 @@ func (h History) Promote(name string) (Promotion, []cloud.Refusal) {
 	case v.Use == OtherCluster:
 		return Promotion{}, h.refuseForeign(v)
 	case v.Quarantined != "":
-		return Promotion{}, refuse(VersionQuarantined, fmt.Sprintf("name another version, or lift the quarantine with `kamino unquarantine %s %s`", h.Pool, v.Version),
+		return Promotion{}, refuse(VersionQuarantined,
+			fmt.Sprintf("name another version, or lift the quarantine with `kamino unquarantine %s %s`", h.Pool, v.Version),
 			"version %s of pool %s is quarantined (%s)", v.Version, h.Pool, v.Quarantined)
 	case v.Suspect != "" && (!same(v.Version, h.Recipe.Version) || h.begun(v.Version) != nil):
 		return Promotion{}, h.refuseSuspect(v)
 	case v.State != cloud.Complete:
-		return Promotion{}, refuse(VersionIncomplete, "wait until the version is complete, or name another version", "version %s of pool %s is %s, not complete", v.Version, h.Pool, v.State)
+		return Promotion{}, refuse(VersionIncomplete, "wait until the version is complete, or name another version",
+			"version %s of pool %s is %s, not complete", v.Version, h.Pool, v.State)
 	}
 	p := Promotion{Pool: h.Pool, Version: v.Version, Prototype: v.Prototype, Trial: v.Trial, From: h.Recipe.Image, FromVersion: h.Recipe.Version}
 	if same(v.Version, h.Recipe.Version) && !h.Recipe.Latest && !h.tries(v.Version) {

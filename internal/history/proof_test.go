@@ -28,7 +28,8 @@ func TestUnprovenVersionIsNoTarget(t *testing.T) {
 				t.Errorf("proof %q: %s: %v", proof, way, refusals)
 			}
 		}
-		on := historyOf(v3, ours(v1), lost(v2, proof), image(v3, cloud.TagPrototype, "p", cloud.TagProof, "static/1/sha256:0", cloud.TagQuarantined, "bad", cloud.TagRolledBackTo, v2))
+		on := historyOf(v3, ours(v1), lost(v2, proof),
+			image(v3, cloud.TagPrototype, "p", cloud.TagProof, "static/1/sha256:0", cloud.TagQuarantined, "bad", cloud.TagRolledBackTo, v2))
 		if r, refusals := on.Rollback("", "bad"); refusals != nil || r.To != v1 {
 			t.Errorf("proof %q: half-way, it goes on to %s, %v", proof, r.To, refusals)
 		}

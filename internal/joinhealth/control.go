@@ -78,7 +78,8 @@ func (j Join) mostJoined(control []Join, now time.Time) bool {
 func (j Join) followsFailure(control []Join) bool {
 	last := Join{}
 	for _, c := range control {
-		if (c.Outcome == Failed || c.Outcome == Joined) && !c.Running.After(j.Running) && j.Running.Sub(c.Running) <= sameTime && c.Running.After(last.Running) {
+		shortlyBefore := !c.Running.After(j.Running) && j.Running.Sub(c.Running) <= sameTime
+		if shortlyBefore && (c.Outcome == Failed || c.Outcome == Joined) && c.Running.After(last.Running) {
 			last = c
 		}
 	}

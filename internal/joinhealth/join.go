@@ -286,7 +286,8 @@ func fault(now, observedSince time.Time, n Node, limits Limits) string {
 	case !n.Ready && since(n.Running) > limits.Join:
 		return fmt.Sprintf("the instance has run for %s, and the Node is not Ready", minutes(now.Sub(n.Running)))
 	case n.Ready && n.UnhealthyDaemonSet != "" && since(n.UnhealthySince) > limits.Daemons && !later(n, n.UnhealthySince, limits):
-		return fmt.Sprintf("DaemonSet %s has not been Ready on the node for %s, but is Ready on other nodes", n.UnhealthyDaemonSet, minutes(now.Sub(n.UnhealthySince)))
+		return fmt.Sprintf("DaemonSet %s has not been Ready on the node for %s, but is Ready on other nodes",
+			n.UnhealthyDaemonSet, minutes(now.Sub(n.UnhealthySince)))
 	case n.Ready && limits.FailsDifferent:
 		return difference(n)
 	default:

@@ -112,7 +112,8 @@ func Decide(f Facts) Verdict {
 		return f.watch()
 	}
 	last := failed[len(failed)-1]
-	against := fmt.Sprintf("%d of the last %d nodes of version %s in pool %s failed, last %s: %s", len(failed), len(failed)+e.joined, f.Current, f.Pool, last.name(), last.Why)
+	against := fmt.Sprintf("%d of the last %d nodes of version %s in pool %s failed, last %s: %s",
+		len(failed), len(failed)+e.joined, f.Current, f.Pool, last.name(), last.Why)
 	if why := f.stays(e); why != "" {
 		return Verdict{State: Failing, Failed: failed, Message: against + "; the pool stays on the version: " + why}
 	}
@@ -191,8 +192,9 @@ func (f Facts) watch() Verdict {
 	if overdue == 0 || !f.unwell() {
 		return Verdict{State: Watching, Message: f.count()}
 	}
-	return Verdict{State: Failing, Message: fmt.Sprintf("%s, %d of them for more than %s; failures are ignored while only %d of %d nodes of other images are Ready",
-		f.count(), overdue, minutes(overdueAfter), f.OthersReady, f.Others) + f.unlisted()}
+	return Verdict{State: Failing,
+		Message: fmt.Sprintf("%s, %d of them for more than %s; failures are ignored while only %d of %d nodes of other images are Ready",
+			f.count(), overdue, minutes(overdueAfter), f.OthersReady, f.Others) + f.unlisted()}
 }
 
 // unlisted returns the end of a message about other nodes.
@@ -209,7 +211,9 @@ func (f Facts) unwell() bool { return f.OthersReady*100 < f.Others*Healthy }
 func countertest(f Facts) Verdict {
 	judged := judgedOf(f.Joins, f.Current, f.LastRollback)
 	if len(judged) == 0 {
-		return Verdict{State: Suspected, Message: fmt.Sprintf("pool %s rolled back from version %s to %s: the next node shows whether the image was the cause", f.Pool, f.Suspect, f.Current)}
+		return Verdict{State: Suspected,
+			Message: fmt.Sprintf("pool %s rolled back from version %s to %s: the next node shows whether the image was the cause",
+				f.Pool, f.Suspect, f.Current)}
 	}
 	next := judged[0]
 	if next.Outcome == Failed {
@@ -217,8 +221,9 @@ func countertest(f Facts) Verdict {
 			"version %s of pool %s was not the cause: node %s of version %s did not join either: %s", f.Suspect, f.Pool, next.name(), f.Current, next.Why)}
 	}
 	if f.Now.Sub(next.Running) <= failingAge(judgedOf(f.Joins, f.Suspect, time.Time{})) {
-		return Verdict{State: Suspected, Message: fmt.Sprintf("pool %s rolled back from version %s to %s: node %s has joined, but is younger than the nodes of version %s at the failure",
-			f.Pool, f.Suspect, f.Current, next.name(), f.Suspect)}
+		return Verdict{State: Suspected,
+			Message: fmt.Sprintf("pool %s rolled back from version %s to %s: node %s has joined, but is younger than the nodes of version %s at the failure",
+				f.Pool, f.Suspect, f.Current, next.name(), f.Suspect)}
 	}
 	return Verdict{Do: ConfirmBad, State: Confirmed, To: f.Suspect, Message: fmt.Sprintf(
 		"version %s of pool %s was bad: node %s of version %s has joined", f.Suspect, f.Pool, next.name(), f.Current)}

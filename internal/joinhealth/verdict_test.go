@@ -138,20 +138,24 @@ func TestVerdicts(t *testing.T) {
 		"no version": {"FF", func(f *Facts) { f.Current = "" }, Nothing, Watching, "the recipe of pool workers names no version of the pool"},
 		"too few":    {"JFw", nil, Nothing, Watching, "version 2026.03.09 of pool workers: 1 nodes joined, 1 failed, 1 pending"},
 		"bad":        {"FF", nil, RollBack, Failing, goes},
-		"half join": {"FJFJ", nil, Nothing, Failing, "2 of the last 4 nodes of version 2026.03.09 in pool workers failed, last n2: the instance has run for 16 min without a Node; " +
-			"the pool stays on the version: at least half of these nodes joined"},
+		"half join": {"FJFJ", nil, Nothing, Failing,
+			"2 of the last 4 nodes of version 2026.03.09 in pool workers failed, last n2: the instance has run for 16 min without a Node; " +
+				"the pool stays on the version: at least half of these nodes joined"},
 		"a person settled the failures": {"FFJ", func(f *Facts) { f.Since = noon.Add(-2*time.Hour + 2*time.Minute) }, Nothing, Watching,
 			"version 2026.03.09 of pool workers: 1 nodes joined, 2 failed, 0 pending"},
-		"more than a day ago": {"FF", func(f *Facts) { f.Now = f.Now.Add(23 * time.Hour) }, Nothing, Watching, "version 2026.03.09 of pool workers: 0 nodes joined, 2 failed, 0 pending"},
-		"other nodes fail":    {"FF", func(f *Facts) { f.Elsewhere = joined("x", "Fwu", noon.Add(-2*time.Hour)) }, Nothing, Failing, noControl},
+		"more than a day ago": {"FF", func(f *Facts) { f.Now = f.Now.Add(23 * time.Hour) }, Nothing, Watching,
+			"version 2026.03.09 of pool workers: 0 nodes joined, 2 failed, 0 pending"},
+		"other nodes fail": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "Fwu", noon.Add(-2*time.Hour)) }, Nothing, Failing, noControl},
 		"another version joins in the pool": {"FF", func(f *Facts) {
 			f.Elsewhere, f.Joins = nil, append(f.Joins, joined("2026.03.01", "wJ", noon.Add(-2*time.Hour))...)
 		}, RollBack, Failing, goes},
 		"no control": {"FF", func(f *Facts) { f.Others, f.OthersReady = 0, 0 }, Nothing, Failing, stays + "there is no node of another image to compare with"},
-		"unwell":     {"FF", func(f *Facts) { f.OthersReady = 7 }, Nothing, Failing, stays + "only 7 of 10 nodes of other images are Ready, so the image may not be the cause"},
-		"just well":  {"FF", func(f *Facts) { f.OthersReady = 8 }, RollBack, Failing, goes},
-		"too many are not Ready for anything to count": {"Jww", func(f *Facts) { f.OthersReady = 7 }, Nothing, Failing, "version 2026.03.09 of pool workers: 1 nodes joined, 0 failed, 2 pending, " +
-			"2 of them for more than 30 min; failures are ignored while only 7 of 10 nodes of other images are Ready"},
+		"unwell": {"FF", func(f *Facts) { f.OthersReady = 7 }, Nothing, Failing,
+			stays + "only 7 of 10 nodes of other images are Ready, so the image may not be the cause"},
+		"just well": {"FF", func(f *Facts) { f.OthersReady = 8 }, RollBack, Failing, goes},
+		"too many are not Ready for anything to count": {"Jww", func(f *Facts) { f.OthersReady = 7 }, Nothing, Failing,
+			"version 2026.03.09 of pool workers: 1 nodes joined, 0 failed, 2 pending, " +
+				"2 of them for more than 30 min; failures are ignored while only 7 of 10 nodes of other images are Ready"},
 		"too many are not Ready, and no node is late": {"Jww", func(f *Facts) { f.OthersReady, f.Now = 7, f.Now.Add(-90*time.Minute) }, Nothing, Watching,
 			"version 2026.03.09 of pool workers: 1 nodes joined, 0 failed, 2 pending"},
 		"no prior": {"FF", func(f *Facts) { f.Prior = "" }, Nothing, Failing, stays + "there is no version to roll back to"},
@@ -159,14 +163,16 @@ func TestVerdicts(t *testing.T) {
 			stays + "the last automatic rollback was at 2026-03-08T12:00:01Z, and Kamino rolls a pool back at most once a day"},
 		"a day later":  {"FF", func(f *Facts) { f.LastRollback = noon.Add(-Pause) }, RollBack, Failing, goes},
 		"switched off": {"FF", func(f *Facts) { f.Off = true }, Nothing, Failing, stays + "the policy does not enable automatic rollback"},
-		"suspected":    {"FF", after("w"), Nothing, Suspected, "pool workers rolled back from version 2026.03.09 to 2026.03.01: the next node shows whether the image was the cause"},
-		"confirmed":    {"FF", after("wJF"), ConfirmBad, Confirmed, "version 2026.03.09 of pool workers was bad: node n1 of version 2026.03.01 has joined"},
+		"suspected": {"FF", after("w"), Nothing, Suspected,
+			"pool workers rolled back from version 2026.03.09 to 2026.03.01: the next node shows whether the image was the cause"},
+		"confirmed": {"FF", after("wJF"), ConfirmBad, Confirmed, "version 2026.03.09 of pool workers was bad: node n1 of version 2026.03.01 has joined"},
 		"confirmed by a node of the same second": {"FF", func(f *Facts) {
 			after("J")(f)
 			f.Joins[len(f.Joins)-1].Running = f.LastRollback
 		}, ConfirmBad, Confirmed, "version 2026.03.09 of pool workers was bad: node n0 of version 2026.03.01 has joined"},
 		"cleared": {"FF", after("FJ"), ClearSuspect, Cleared,
-			"version 2026.03.09 of pool workers was not the cause: node n0 of version 2026.03.01 did not join either: the instance has run for 16 min without a Node"},
+			"version 2026.03.09 of pool workers was not the cause: node n0 of version 2026.03.01 did not join either: " +
+				"the instance has run for 16 min without a Node"},
 		"a person promoted the suspect again": {"FJ", func(f *Facts) { f.Suspect = f.Current }, Nothing, Watching,
 			"version 2026.03.09 of pool workers: 1 nodes joined, 1 failed, 0 pending"},
 	} {
@@ -191,7 +197,8 @@ var drawn = rapid.Custom(func(t *rapid.T) Facts {
 		Now: noon, Pool: "workers", Current: rapid.SampledFrom([]string{"", "b", "a"}).Draw(t, "current"),
 		Prior: rapid.SampledFrom([]string{"", "a"}).Draw(t, "prior"), Suspect: rapid.SampledFrom([]string{"", "b"}).Draw(t, "suspect"),
 		Others: others, OthersReady: rapid.IntRange(0, others).Draw(t, "ready"),
-		Elsewhere: joined("x", word.Draw(t, "elsewhere"), rapid.SampledFrom([]time.Time{noon.Add(-2 * time.Hour), noon.Add(-time.Hour)}).Draw(t, "elsewhere from")), Off: rapid.Bool().Draw(t, "off"),
+		Elsewhere: joined("x", word.Draw(t, "elsewhere"),
+			rapid.SampledFrom([]time.Time{noon.Add(-2 * time.Hour), noon.Add(-time.Hour)}).Draw(t, "elsewhere from")), Off: rapid.Bool().Draw(t, "off"),
 		Since: rapid.SampledFrom([]time.Time{{}, noon.Add(-118 * time.Minute)}).Draw(t, "since"),
 		Joins: append(joined("a", word.Draw(t, "a"), noon.Add(-5*time.Hour)), joined("b", word.Draw(t, "b"), noon.Add(-2*time.Hour))...),
 	}

@@ -114,7 +114,8 @@ func Write(w io.Writer, o Options) error {
 		return err
 	}
 	if o.Controller && (o.Image == "" || o.ControllerImage == "") {
-		return fmt.Errorf("the controller's Deployment needs two images, and this build of Kamino has no published images: push the images, and pass --controller-image, and --image for the pods on nodes")
+		return fmt.Errorf("the controller's Deployment needs two images, and this build of Kamino has no published images: push the images, " +
+			"and pass --controller-image, and --image for the pods on nodes")
 	}
 	if o.CloudConfigSecret != "" && o.ConfigFile == "" {
 		return fmt.Errorf("the key of Secret %s is not named", o.CloudConfigSecret)

@@ -150,7 +150,8 @@ func TestTwoNamespacesByDefault(t *testing.T) {
 			}
 		}
 		deployment := as[appsv1.Deployment](t, objects, "Deployment", "kamino-controller")
-		if args := deployment.Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--namespace="+engine) || !slices.Contains(args, "--generalize-namespace="+pods) {
+		if args := deployment.Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--namespace="+engine) ||
+			!slices.Contains(args, "--generalize-namespace="+pods) {
 			t.Errorf("args = %v", args)
 		}
 		if deployment.Namespace != engine || deployment.Spec.Template.Spec.Volumes[0].Secret.SecretName != "cc" {
@@ -184,7 +185,8 @@ func TestTheAdmissionPolicyCanBeLeftOut(t *testing.T) {
 }
 
 func TestTheController(t *testing.T) {
-	objects := documents(t, Options{Controller: true, Image: "example.test/kamino-node:v1", ControllerImage: "example.test/kamino:v1", CloudConfigSecret: "cc", ConfigFile: "cloud.json"})
+	objects := documents(t, Options{Controller: true, Image: "example.test/kamino-node:v1", ControllerImage: "example.test/kamino:v1",
+		CloudConfigSecret: "cc", ConfigFile: "cloud.json"})
 	deployment := as[appsv1.Deployment](t, objects, "Deployment", "kamino-controller")
 	pod := deployment.Spec.Template.Spec
 	for _, want := range []string{"controller", "--namespace=kamino-system", "--image=example.test/kamino-node:v1", "--cloud-config=/etc/kamino/cloud.json"} {
@@ -200,7 +202,8 @@ func TestTheController(t *testing.T) {
 	}
 	as[corev1.ServiceAccount](t, objects, "ServiceAccount", pod.ServiceAccountName)
 
-	bare := as[appsv1.Deployment](t, documents(t, Options{Controller: true, Image: "i", ControllerImage: "c"}), "Deployment", "kamino-controller").Spec.Template.Spec
+	bare := as[appsv1.Deployment](t, documents(t, Options{Controller: true, Image: "i", ControllerImage: "c"}), "Deployment",
+		"kamino-controller").Spec.Template.Spec
 	if len(bare.Volumes) != 0 || len(bare.Containers[0].VolumeMounts) != 0 {
 		t.Errorf("a volume without a Secret: %+v", bare.Volumes)
 	}
@@ -261,7 +264,8 @@ func TestManagementApart(t *testing.T) {
 		role := as[rbacv1.Role](t, objects, "Role", "kamino-"+namespace)
 		binding := as[rbacv1.RoleBinding](t, objects, "RoleBinding", role.Name)
 		want := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "kamino"}}
-		if diff := cmp.Diff(want, binding.Subjects); diff != "" || role.Namespace != "elsewhere" || binding.Namespace != "elsewhere" || binding.RoleRef.Name != role.Name {
+		if diff := cmp.Diff(want, binding.Subjects); diff != "" || role.Namespace != "elsewhere" || binding.Namespace != "elsewhere" ||
+			binding.RoleRef.Name != role.Name {
 			t.Errorf("in %s, the binding is of %+v (-want +got):\n%s", binding.Namespace, binding.RoleRef, diff)
 		}
 		if diff := cmp.Diff(rules, role.Rules); diff != "" || len(objects) != 6 || names[role.Name] {
@@ -284,9 +288,13 @@ func TestBadOptionsAreRefused(t *testing.T) {
 // the generalize pods. The default namespace keeps its names, so that an upgrade finds its binding.
 func TestTwoInstallations(t *testing.T) {
 	owner := map[string]string{}
-	for _, o := range []Options{{Force: true, RemoveDonors: true}, {Namespace: "team-a", Force: true, RemoveDonors: true}, {Namespace: "team-b", Force: true, RemoveDonors: true}, {Namespace: "team-c", GeneralizeNamespace: "team-c-pods"}} {
+	for _, o := range []Options{
+		{Force: true, RemoveDonors: true}, {Namespace: "team-a", Force: true, RemoveDonors: true},
+		{Namespace: "team-b", Force: true, RemoveDonors: true}, {Namespace: "team-c", GeneralizeNamespace: "team-c-pods"},
+	} {
 		for _, object := range documents(t, o) {
-			if binds := object.GetKind() == "ClusterRoleBinding" || object.GetKind() == "RoleBinding"; !binds || object.GetName() == v1alpha1.GeneralizeServiceAccount {
+			if binds := object.GetKind() == "ClusterRoleBinding" || object.GetKind() == "RoleBinding"; !binds ||
+				object.GetName() == v1alpha1.GeneralizeServiceAccount {
 				continue
 			}
 			name := object.GetNamespace() + "/" + object.GetName()
@@ -328,7 +336,9 @@ func TestTheRightToDeletePodsIsAskedFor(t *testing.T) {
 // The permissions for donors that do not return exist only on request. If possible, the API server limits the permissions to
 // nodes out of service.
 func TestTheRightToDeleteNodesIsAskedFor(t *testing.T) {
-	for _, o := range []Options{{}, {Force: true}, {RemoveDonors: true}, {RemoveDonors: true, NoAdmissionPolicy: true}, {RemoveDonors: true, Namespace: "team-a"}} {
+	for _, o := range []Options{
+		{}, {Force: true}, {RemoveDonors: true}, {RemoveDonors: true, NoAdmissionPolicy: true}, {RemoveDonors: true, Namespace: "team-a"},
+	} {
 		var deletes, walls, reads []string
 		for _, object := range documents(t, o) {
 			if object.GetKind() == "ValidatingAdmissionPolicy" && strings.HasPrefix(object.GetName(), "kamino-nodes.") {
@@ -360,7 +370,8 @@ func TestTheRightToDeleteNodesIsAskedFor(t *testing.T) {
 		if !o.RemoveDonors {
 			continue
 		}
-		bound := as[rbacv1.ClusterRoleBinding](t, documents(t, o), "ClusterRoleBinding", "kamino-engine-remove"+apart(stdcmp.Or(o.Namespace, v1alpha1.DefaultNamespace)))
+		bound := as[rbacv1.ClusterRoleBinding](t, documents(t, o), "ClusterRoleBinding",
+			"kamino-engine-remove"+apart(stdcmp.Or(o.Namespace, v1alpha1.DefaultNamespace)))
 		if bound.RoleRef.Name != "kamino-engine-remove" || bound.Subjects[0].Name != "kamino-engine" {
 			t.Errorf("%+v: bound is %+v", o, bound)
 		}

@@ -111,7 +111,8 @@ func install(t *testing.T, admin kubernetes.Interface) {
 	_, err := admin.RbacV1().ClusterRoles().Create(ctx, role, create)
 	must(err)
 	_, err = admin.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "kured"},
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "kured"}, Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "kured"}}}, create)
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "kured"},
+		Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "kured"}}}, create)
 	must(err)
 }
 
@@ -159,7 +160,8 @@ func TestMarksOnNodesAreKaminosOwn(t *testing.T) {
 						continue
 					}
 					for what, value := range map[string]string{"writes": "forged", "removes": ""} {
-						if field == "annotations" && key == "kamino.dev/version" && value == "" || field == "labels" && key == "kamino.dev/trial" && value == "" {
+						if field == "annotations" && key == "kamino.dev/version" && value == "" ||
+							field == "labels" && key == "kamino.dev/trial" && value == "" {
 							continue // it is not there
 						}
 						if err := patch(who, field, key, value, status...); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
@@ -168,7 +170,10 @@ func TestMarksOnNodesAreKaminosOwn(t *testing.T) {
 					}
 				}
 			}
-			for _, key := range []string{"kamino.dev/patched-at", "kamino.dev/reboot-pending", "kamino.dev/patch-failed", "kamino.dev/patch-level", "weave.works/kured-most-recent-reboot-needed"} {
+			for _, key := range []string{
+				"kamino.dev/patched-at", "kamino.dev/reboot-pending", "kamino.dev/patch-failed", "kamino.dev/patch-level",
+				"weave.works/kured-most-recent-reboot-needed",
+			} {
 				if err := patch(who, "annotations", key, "2026-03-14T12:00:00Z", status...); err != nil {
 					t.Errorf("%s writes %s %v: %v", who, key, status, err)
 				}
@@ -183,7 +188,8 @@ func TestMarksOnNodesAreKaminosOwn(t *testing.T) {
 		{Name: "marked", Annotations: map[string]string{"kamino.dev/reservation": "forged"}},
 		{Name: "marked", Labels: map[string]string{"kamino.dev/trial": "forged"}},
 	} {
-		if _, err := kubelet.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: meta}, metav1.CreateOptions{}); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+		if _, err := kubelet.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: meta}, metav1.CreateOptions{}); !apierrors.IsForbidden(err) &&
+			!apierrors.IsInvalid(err) {
 			t.Errorf("a kubelet registers with %v %v: %v", meta.Annotations, meta.Labels, err)
 		}
 	}

@@ -68,7 +68,8 @@ func TestEngineWritesOfNode(t *testing.T) {
 		{"another label on the node of a trial", `{"metadata":{"labels":{"kamino.dev/trial":"x","node.kubernetes.io/other":"true"}}}`, "no labels"},
 		{"a taint", `{"spec":{"taints":[{"key":"example.com/mine","effect":"NoSchedule"},{"key":"a","effect":"NoExecute"}]}}`, "no taints"},
 		{"a taint removed", `{"spec":{"taints":null}}`, "no taints"},
-		{"a taint beside one that is carried over", taints(append(node.Spec.Taints[1:], corev1.Taint{Key: "example.com/dedicated", Effect: corev1.TaintEffectNoExecute})), "no taints"},
+		{"a taint beside one that is carried over",
+			taints(append(node.Spec.Taints[1:], corev1.Taint{Key: "example.com/dedicated", Effect: corev1.TaintEffectNoExecute})), "no taints"},
 		{"a key that only begins like a carried key", `{"metadata":{"labels":{"example.com/team-a":"b"}}}`, "no labels"},
 	}
 	waitForPolicy(t, "kamino-node-labels", func(int) error { return patch(refused[0].body) })

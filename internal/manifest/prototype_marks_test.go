@@ -33,7 +33,8 @@ func prototypesAs(t *testing.T, user string, verbs ...string) client.Client {
 			t.Fatal(err)
 		}
 		if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: user},
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user}, Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: user}}}, metav1.CreateOptions{}); err != nil {
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
+			Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: user}}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -85,12 +86,14 @@ func TestMarksOnPrototypesAreKaminosOwn(t *testing.T) {
 	}
 	born := prototypeNamed("born", func(p *v1alpha1.Prototype) {
 		p.Annotations = map[string]string{"example.com/note": "mine"}
-		p.Status = v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseGeneralizing, Record: &v1alpha1.Record{UID: "u", Returning: true}, Proof: &v1alpha1.Proof{UID: "u"}, PatchSet: "x"}
+		p.Status = v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseGeneralizing, Record: &v1alpha1.Record{UID: "u", Returning: true},
+			Proof: &v1alpha1.Proof{UID: "u"}, PatchSet: "x"}
 	})
 	if err := creator.Create(t.Context(), born); err != nil {
 		t.Fatalf("a Prototype with an annotation of another tool: %v", err)
 	}
-	if err := engine.Get(t.Context(), client.ObjectKey{Name: "born"}, born); err != nil || born.Status.Record != nil || born.Status.Proof != nil || born.Status.Phase != "" || born.Status.PatchSet != "" {
+	if err := engine.Get(t.Context(), client.ObjectKey{Name: "born"}, born); err != nil || born.Status.Record != nil || born.Status.Proof != nil ||
+		born.Status.Phase != "" || born.Status.PatchSet != "" {
 		t.Fatalf("a Prototype is born with the status %+v: %v", born.Status, err)
 	}
 	patch := func(c client.Client, text string) error {
@@ -100,7 +103,8 @@ func TestMarksOnPrototypesAreKaminosOwn(t *testing.T) {
 		t.Fatalf("Kamino writes its mark and finalizer: %v", err)
 	}
 	recorded := born.DeepCopy()
-	recorded.Status.Record = &v1alpha1.Record{UID: born.UID, GeneralizeBootID: "b", Reservation: &v1alpha1.Reservation{Annotations: v1alpha1.FormerAnnotations{"absent": nil}}}
+	recorded.Status.Record = &v1alpha1.Record{UID: born.UID, GeneralizeBootID: "b",
+		Reservation: &v1alpha1.Reservation{Annotations: v1alpha1.FormerAnnotations{"absent": nil}}}
 	if err := engine.Status().Patch(t.Context(), recorded, client.MergeFrom(born)); err != nil {
 		t.Fatalf("Kamino writes the record: %v", err)
 	}
@@ -112,8 +116,10 @@ func TestMarksOnPrototypesAreKaminosOwn(t *testing.T) {
 		t.Fatalf("the API server keeps the record %+v, %v", r, err)
 	}
 	for what, text := range map[string]string{
-		"changes the mark": `{"metadata":{"annotations":{"kamino.dev/begun":"v"}}}`, "removes the mark": `{"metadata":{"annotations":{"kamino.dev/begun":null}}}`,
-		"adds an annotation": `{"metadata":{"annotations":{"kamino.dev/record":"{}"}}}`, "adds a finalizer": `{"metadata":{"finalizers":["kamino.dev/capture","kamino.dev/other"]}}`,
+		"changes the mark":   `{"metadata":{"annotations":{"kamino.dev/begun":"v"}}}`,
+		"removes the mark":   `{"metadata":{"annotations":{"kamino.dev/begun":null}}}`,
+		"adds an annotation": `{"metadata":{"annotations":{"kamino.dev/record":"{}"}}}`,
+		"adds a finalizer":   `{"metadata":{"finalizers":["kamino.dev/capture","kamino.dev/other"]}}`,
 	} {
 		for who, c := range map[string]client.Client{"updater": updater, "remover": remover} {
 			if err := patch(c, text); !refused(err) {
@@ -124,7 +130,8 @@ func TestMarksOnPrototypesAreKaminosOwn(t *testing.T) {
 	if err := patch(updater, `{"metadata":{"annotations":{"example.com/note":"theirs"},"labels":{"a":"b"}}}`); err != nil {
 		t.Errorf("an account writes an annotation of another tool: %v", err)
 	}
-	if err := updater.Status().Patch(t.Context(), prototypeNamed("born"), client.RawPatch(types.MergePatchType, []byte(`{"status":{"record":{"returning":true}}}`))); !apierrors.IsForbidden(err) {
+	if err := updater.Status().Patch(t.Context(), prototypeNamed("born"),
+		client.RawPatch(types.MergePatchType, []byte(`{"status":{"record":{"returning":true}}}`))); !apierrors.IsForbidden(err) {
 		t.Errorf("an account that updates Prototypes writes the record: %v", err)
 	}
 	if err := patch(updater, `{"metadata":{"finalizers":null}}`); !refused(err) || !strings.Contains(err.Error(), "may delete") {

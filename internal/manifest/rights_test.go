@@ -26,7 +26,8 @@ func TestPodCreatorsReadNoEngineSecret(t *testing.T) {
 	if _, err := admin.RbacV1().Roles(podSpace).Create(ctx, role, create); err != nil {
 		t.Fatal(err)
 	}
-	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "pod-maker"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "pod-maker"},
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "pod-maker"},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "pod-maker"},
 		Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "pod-maker"}}}
 	if _, err := admin.RbacV1().RoleBindings(podSpace).Create(ctx, binding, create); err != nil {
 		t.Fatal(err)
@@ -49,7 +50,9 @@ func TestPodCreatorsReadNoEngineSecret(t *testing.T) {
 		t.Fatalf("the rights of pod-maker and kured do not apply: %v", err)
 	}
 	const engine = "system:serviceaccount:" + engineSpace + ":kamino-engine"
-	for _, account := range []string{"pod-maker", "system:serviceaccount:" + podSpace + ":kamino-generalize", "system:serviceaccount:" + podSpace + ":default"} {
+	for _, account := range []string{
+		"pod-maker", "system:serviceaccount:" + podSpace + ":kamino-generalize", "system:serviceaccount:" + podSpace + ":default",
+	} {
 		for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete"} {
 			for _, resource := range []string{"secrets", "pods"} {
 				if may(account, engineSpace, verb, resource) {
@@ -60,7 +63,8 @@ func TestPodCreatorsReadNoEngineSecret(t *testing.T) {
 	}
 	// Some permissions exist, so the checks are not empty.
 	for _, right := range []struct{ account, namespace, verb, resource string }{
-		{"pod-maker", podSpace, "create", "pods"}, {engine, podSpace, "create", "pods"}, {engine, podSpace, "create", "secrets"}, {engine, engineSpace, "get", "secrets"},
+		{"pod-maker", podSpace, "create", "pods"}, {engine, podSpace, "create", "pods"}, {engine, podSpace, "create", "secrets"},
+		{engine, engineSpace, "get", "secrets"},
 	} {
 		if !may(right.account, right.namespace, right.verb, right.resource) {
 			t.Errorf("%s may not %s %s in namespace %s", right.account, right.verb, right.resource, right.namespace)

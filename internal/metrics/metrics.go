@@ -67,27 +67,33 @@ func New(now func() time.Time, clouds ...cloud.Description) *Metrics {
 		now = time.Now
 	}
 	m := &Metrics{
-		now:          now,
-		clouds:       clouds,
-		refusals:     RefusalsOf(clouds...),
-		captures:     counters("captures_total", "Ended captures, by pool, result and failure reason.", "pool", "result", "reason"),
-		steps:        histograms("capture_step_duration_seconds", "Duration of capture steps, by phase.", stepBuckets, "phase"),
-		outOfService: histograms("donor_out_of_service_seconds", "Time that donors were out of service, from the reservation to the release, by pool.", serviceBuckets, "pool"),
-		trials:       counters("trials_total", "Trial attempts, by pool and result.", "pool", "result"),
-		trialTimes:   prometheus.NewHistogram(histogramOptions("trial_duration_seconds", "Duration of trials until the verdict, including inconclusive attempts.", serviceBuckets)),
-		passes:       prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "passes_total", Help: "Passes of the capture engine, including failed passes."}),
-		passErrors:   counters("pass_errors_total", "Failed passes of the capture engine, by source and kind of the error.", "source", "kind"),
-		calls:        counters("cloud_calls_total", "Calls to the cloud provider, by operation and result.", "op", "result"),
-		callTimes:    histograms("cloud_call_duration_seconds", "Duration of calls to the cloud provider, including retries, by operation.", callBuckets, "op"),
-		requests:     counters("cloud_requests_total", "Requests to the cloud, including retries, by cloud, operation and status class.", "cloud", "operation", "status"),
-		joins:        histograms("node_join_seconds", "Time from the creation of an instance to a Ready node, by source of the image.", joinBuckets, "built_from"),
-		returns:      counters("rollbacks_total", "Automatic rollbacks, by pool.", "pool"),
-		rebuilds:     counters("node_rebuilds_total", "Node rebuilds by policies, by result.", "result"),
-		notices:      counters("notices_total", "Notices to endpoints, by result.", "result"),
-		throttled:    counters("cloud_requests_throttled_total", "Requests throttled by the cloud, by cloud and operation.", "cloud", "operation"),
+		now:      now,
+		clouds:   clouds,
+		refusals: RefusalsOf(clouds...),
+		captures: counters("captures_total", "Ended captures, by pool, result and failure reason.", "pool", "result", "reason"),
+		steps:    histograms("capture_step_duration_seconds", "Duration of capture steps, by phase.", stepBuckets, "phase"),
+		outOfService: histograms("donor_out_of_service_seconds", "Time that donors were out of service, from the reservation to the release, by pool.",
+			serviceBuckets, "pool"),
+		trials: counters("trials_total", "Trial attempts, by pool and result.", "pool", "result"),
+		trialTimes: prometheus.NewHistogram(histogramOptions("trial_duration_seconds",
+			"Duration of trials until the verdict, including inconclusive attempts.", serviceBuckets)),
+		passes: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "passes_total",
+			Help: "Passes of the capture engine, including failed passes."}),
+		passErrors: counters("pass_errors_total", "Failed passes of the capture engine, by source and kind of the error.", "source", "kind"),
+		calls:      counters("cloud_calls_total", "Calls to the cloud provider, by operation and result.", "op", "result"),
+		callTimes:  histograms("cloud_call_duration_seconds", "Duration of calls to the cloud provider, including retries, by operation.", callBuckets, "op"),
+		requests: counters("cloud_requests_total", "Requests to the cloud, including retries, by cloud, operation and status class.",
+			"cloud", "operation", "status"),
+		joins: histograms("node_join_seconds", "Time from the creation of an instance to a Ready node, by source of the image.",
+			joinBuckets, "built_from"),
+		returns:   counters("rollbacks_total", "Automatic rollbacks, by pool.", "pool"),
+		rebuilds:  counters("node_rebuilds_total", "Node rebuilds by policies, by result.", "result"),
+		notices:   counters("notices_total", "Notices to endpoints, by result.", "result"),
+		throttled: counters("cloud_requests_throttled_total", "Requests throttled by the cloud, by cloud and operation.", "cloud", "operation"),
 	}
 	m.parts = []prometheus.Collector{
-		m.captures, m.steps, m.outOfService, m.trials, m.trialTimes, m.passes, m.passErrors, m.calls, m.callTimes, m.requests, m.throttled, m.joins, m.rebuilds, m.returns, m.notices,
+		m.captures, m.steps, m.outOfService, m.trials, m.trialTimes, m.passes, m.passErrors, m.calls, m.callTimes, m.requests, m.throttled, m.joins,
+		m.rebuilds, m.returns, m.notices,
 	}
 	m.begin()
 	return m
@@ -150,7 +156,11 @@ func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, part := range m.parts {
 		part.Describe(descriptions)
 	}
-	for _, d := range []*prometheus.Desc{inFlightDesc, poolAgeDesc, poolInfoDesc, poolNodesDesc, poolImagesDesc, poolMaxImagesDesc, poolCandidatesDesc, poolRefusedDesc, captureRefusedDesc, policyStalledDesc, poolJoinsDesc, poolRolledBackDesc, poolStaysDesc, pendingPatchesDesc, patchesUncheckedDesc, patchesBadDesc} {
+	for _, d := range []*prometheus.Desc{
+		inFlightDesc, poolAgeDesc, poolInfoDesc, poolNodesDesc, poolImagesDesc, poolMaxImagesDesc, poolCandidatesDesc, poolRefusedDesc,
+		captureRefusedDesc, policyStalledDesc, poolJoinsDesc, poolRolledBackDesc, poolStaysDesc, pendingPatchesDesc, patchesUncheckedDesc,
+		patchesBadDesc,
+	} {
 		descriptions <- d
 	}
 }

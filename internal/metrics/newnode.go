@@ -9,7 +9,8 @@ import (
 )
 
 var (
-	poolJoinsDesc      = gauge("pool_joins", "Nodes of the pool's current version, and of a version after an automatic rollback, by pool, version and join result.", "pool", "version", "outcome")
+	poolJoinsDesc = gauge("pool_joins",
+		"Nodes of the pool's current version, and of a version after an automatic rollback, by pool, version and join result.", "pool", "version", "outcome")
 	poolRolledBackDesc = gauge("pool_rolled_back", "1 after an automatic rollback of the pool until a user acknowledges the rollback, else 0, by pool.", "pool")
 	poolStaysDesc      = gauge("pool_nodes_do_not_join", "1 while the pool stays on a version whose nodes do not join, else 0, by pool.", "pool")
 )

@@ -50,7 +50,8 @@ kamino_rollbacks_total{pool="b"} 1
 kamino_rollbacks_total{pool="c"} 0
 kamino_rollbacks_total{pool="gone"} 0
 `
-	if err := testutil.CollectAndCompare(m, strings.NewReader(want), "kamino_pool_joins", "kamino_pool_nodes_do_not_join", "kamino_pool_rolled_back", "kamino_rollbacks_total"); err != nil {
+	if err := testutil.CollectAndCompare(m, strings.NewReader(want), "kamino_pool_joins", "kamino_pool_nodes_do_not_join", "kamino_pool_rolled_back",
+		"kamino_rollbacks_total"); err != nil {
 		t.Error(err)
 	}
 }

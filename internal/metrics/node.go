@@ -21,11 +21,13 @@ const (
 var joinBuckets = []float64{15, 30, 45, 60, 90, 120, 180, 240, 300, 420, 600, 900, 1200, 1800, 3600}
 
 var (
-	poolNodesDesc      = gauge("pool_nodes", "Instances of a pool, by image version, from the last list of the cloud.", "pool", "version")
-	poolImagesDesc     = gauge("pool_images", "Number of different images of the pool's instances and recipe, from the last list of the cloud.", "pool")
-	poolMaxImagesDesc  = gauge("pool_images_limit", "Limit of the cloud for different images in a pool; a pool at the limit cannot grow with another image.", "pool")
+	poolNodesDesc     = gauge("pool_nodes", "Instances of a pool, by image version, from the last list of the cloud.", "pool", "version")
+	poolImagesDesc    = gauge("pool_images", "Number of different images of the pool's instances and recipe, from the last list of the cloud.", "pool")
+	poolMaxImagesDesc = gauge("pool_images_limit",
+		"Limit of the cloud for different images in a pool; a pool at the limit cannot grow with another image.", "pool")
 	poolCandidatesDesc = gauge("pool_candidates", "Nodes of a pool that can be donors, at the last decision.", "pool")
-	poolRefusedDesc    = gauge("pool_refused_nodes", "Nodes of a pool that cannot be donors, at the last decision, by reason; a node may have several reasons.", "pool", "reason")
+	poolRefusedDesc    = gauge("pool_refused_nodes",
+		"Nodes of a pool that cannot be donors, at the last decision, by reason; a node may have several reasons.", "pool", "reason")
 )
 
 // tallies are the last counts of each pool. A count replaces the earlier count, so that no deleted version, reason or pool

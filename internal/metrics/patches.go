@@ -10,9 +10,11 @@ import (
 )
 
 var (
-	pendingPatchesDesc   = gauge("pool_pending_patches", "Patches that nodes of the pool's image lack, at the last check that read all repositories, by pool and set.", "pool", "set")
-	patchesUncheckedDesc = gauge("pool_patches_unchecked", "1 while the last check for patches of the pool had no answer, by pool and reason.", "pool", "reason")
-	patchesBadDesc       = gauge("pool_patches_quarantined", "1 while the pending patches of the pool have failed on a pioneer, else 0, by pool.", "pool")
+	pendingPatchesDesc = gauge("pool_pending_patches",
+		"Patches that nodes of the pool's image lack, at the last check that read all repositories, by pool and set.", "pool", "set")
+	patchesUncheckedDesc = gauge("pool_patches_unchecked",
+		"1 while the last check for patches of the pool had no answer, by pool and reason.", "pool", "reason")
+	patchesBadDesc = gauge("pool_patches_quarantined", "1 while the pending patches of the pool have failed on a pioneer, else 0, by pool.", "pool")
 )
 
 var uncheckedReasons = setOf(patch.Reasons()...)

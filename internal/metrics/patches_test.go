@@ -36,7 +36,8 @@ kamino_pool_pending_patches{pool="a",set="security"} 2
 kamino_pool_pending_patches{pool="c",set="all"} 1
 kamino_pool_pending_patches{pool="c",set="security"} 0
 `
-	if err := testutil.CollectAndCompare(m, strings.NewReader(want), "kamino_pool_pending_patches", "kamino_pool_patches_unchecked", "kamino_pool_patches_quarantined"); err != nil {
+	if err := testutil.CollectAndCompare(m, strings.NewReader(want), "kamino_pool_pending_patches", "kamino_pool_patches_unchecked",
+		"kamino_pool_patches_quarantined"); err != nil {
 		t.Error(err)
 	}
 }

@@ -11,7 +11,8 @@ import (
 
 var captureRefusedDesc = gauge("pool_capture_refused", "1 while a capture of the pool is due but refused, by pool and reason.", "pool", "reason")
 
-var policyStalledDesc = gauge("policy_stalled", "1 while a policy waits for a user to fix the cause in condition Stalled, by policy, pool and reason.", "policy", "pool", "reason")
+var policyStalledDesc = gauge("policy_stalled", "1 while a policy waits for a user to fix the cause in condition Stalled, by policy, pool and reason.",
+	"policy", "pool", "reason")
 
 // stalledReasons are the reasons of a policy's condition Stalled.
 var stalledReasons = setOf(

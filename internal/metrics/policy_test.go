@@ -15,8 +15,9 @@ import (
 func TestStalledPoliciesAreReplaced(t *testing.T) {
 	m := New(nil, registry.All()...)
 	m.PoliciesStalled(map[policy.Stall]bool{
-		{Policy: "all", Pool: "pool1", Reason: v1alpha1.PolicyTooManyFailures}: true, {Policy: "all", Pool: "pool2", Reason: v1alpha1.PolicyTooManyFailures}: true,
-		{Policy: "gpu", Reason: "Made up"}: true,
+		{Policy: "all", Pool: "pool1", Reason: v1alpha1.PolicyTooManyFailures}: true,
+		{Policy: "all", Pool: "pool2", Reason: v1alpha1.PolicyTooManyFailures}: true,
+		{Policy: "gpu", Reason: "Made up"}:                                     true,
 	})
 	page := `
 # HELP kamino_policy_stalled 1 while a policy waits for a user to fix the cause in condition Stalled, by policy, pool and reason.

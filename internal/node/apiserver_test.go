@@ -31,7 +31,8 @@ func newYard(t *testing.T, annotations map[string]string) *nodeEnv {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-", Annotations: annotations}}, metav1.CreateOptions{})
+	n, err := kube.CoreV1().Nodes().Create(t.Context(),
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-", Annotations: annotations}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +160,9 @@ func TestReservationOfAnotherHolderStays(t *testing.T) {
 func TestUnreadableReservationStays(t *testing.T) {
 	y := newYard(t, map[string]string{v1alpha1.ReservationAnnotation: "?"})
 	r := NewReservation(holder, y.getNode(), "", now())
-	for what, err := range map[string]error{"taken": Reserve(t.Context(), y.kube, y.getNode(), r), "released": Release(t.Context(), y.kube, y.getNode(), r, nil)} {
+	for what, err := range map[string]error{
+		"taken": Reserve(t.Context(), y.kube, y.getNode(), r), "released": Release(t.Context(), y.kube, y.getNode(), r, nil),
+	} {
 		if !apierrors.IsConflict(err) {
 			t.Errorf("it is %s: %v", what, err)
 		}

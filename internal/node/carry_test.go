@@ -33,12 +33,14 @@ func TestCarryOver(t *testing.T) {
 		},
 		"other values": {
 			labels: map[string]string{"team": "red", "absent": "x"}, wantLabels: map[string]string{"team": "blue", "absent": "x"},
-			taints:     []corev1.Taint{{Key: "dedicated", Value: "web", Effect: no}, {Key: "mine", Effect: no}},
-			wantTaints: []corev1.Taint{{Key: "mine", Effect: no}, {Key: "dedicated", Value: "batch", Effect: no}, {Key: "dedicated", Value: "batch", Effect: execute}},
+			taints: []corev1.Taint{{Key: "dedicated", Value: "web", Effect: no}, {Key: "mine", Effect: no}},
+			wantTaints: []corev1.Taint{{Key: "mine", Effect: no}, {Key: "dedicated", Value: "batch", Effect: no},
+				{Key: "dedicated", Value: "batch", Effect: execute}},
 		},
 		"the same values": {
 			labels: map[string]string{"team": "blue"}, wantLabels: map[string]string{"team": "blue"},
-			taints: donor.Spec.Taints[:2], wantTaints: []corev1.Taint{{Key: "dedicated", Value: "batch", Effect: no}, {Key: "dedicated", Value: "batch", Effect: execute}}, none: true,
+			taints:     donor.Spec.Taints[:2],
+			wantTaints: []corev1.Taint{{Key: "dedicated", Value: "batch", Effect: no}, {Key: "dedicated", Value: "batch", Effect: execute}}, none: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

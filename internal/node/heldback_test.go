@@ -32,10 +32,12 @@ func (y *nodeEnv) budget(app string, allowed int32) *policyv1.PodDisruptionBudge
 	budgets := y.kube.PolicyV1().PodDisruptionBudgets("default")
 	made, err := budgets.Create(y.Context(), &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: app + "-"},
-		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &least, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app + y.name}}},
+		Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: &least,
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app + y.name}}},
 	}, metav1.CreateOptions{})
 	y.must(err)
-	made.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: made.Generation, DisruptionsAllowed: allowed, CurrentHealthy: 1 + allowed, DesiredHealthy: 1, ExpectedPods: 1 + allowed}
+	made.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: made.Generation, DisruptionsAllowed: allowed, CurrentHealthy: 1 + allowed,
+		DesiredHealthy: 1, ExpectedPods: 1 + allowed}
 	made, err = budgets.UpdateStatus(y.Context(), made, metav1.UpdateOptions{})
 	y.must(err)
 	return made

@@ -44,12 +44,14 @@ func TestANodeWithoutAKubelet(t *testing.T) {
 		asked  []*corev1.Node
 		want   string
 	}{
-		"its own Lease":                         {[]runtime.Object{heart("own", registered.Add(time.Minute))}, []*corev1.Node{own}, ""},
-		"no Lease, and another asked has one":   {[]runtime.Object{heart("own", registered)}, []*corev1.Node{own, fake1, fake2}, "fake-1 fake-2"},
-		"no Lease, and an old node has one":     {[]runtime.Object{heart("old", registered)}, []*corev1.Node{fake1, fake2}, "fake-1 fake-2"},
-		"no Lease, as no node of the cluster":   {nil, []*corev1.Node{own, fake1}, ""},
-		"a Lease of an earlier node":            {[]runtime.Object{heart("fake-1", registered.Add(-2*time.Minute)), heart("old", registered)}, []*corev1.Node{fake1}, "fake-1"},
-		"a Lease that came a little before":     {[]runtime.Object{heart("own", registered.Add(-30*time.Second)), heart("old", registered)}, []*corev1.Node{own}, ""},
+		"its own Lease":                       {[]runtime.Object{heart("own", registered.Add(time.Minute))}, []*corev1.Node{own}, ""},
+		"no Lease, and another asked has one": {[]runtime.Object{heart("own", registered)}, []*corev1.Node{own, fake1, fake2}, "fake-1 fake-2"},
+		"no Lease, and an old node has one":   {[]runtime.Object{heart("old", registered)}, []*corev1.Node{fake1, fake2}, "fake-1 fake-2"},
+		"no Lease, as no node of the cluster": {nil, []*corev1.Node{own, fake1}, ""},
+		"a Lease of an earlier node": {[]runtime.Object{heart("fake-1", registered.Add(-2*time.Minute)), heart("old", registered)},
+			[]*corev1.Node{fake1}, "fake-1"},
+		"a Lease that came a little before": {[]runtime.Object{heart("own", registered.Add(-30*time.Second)), heart("old", registered)},
+			[]*corev1.Node{own}, ""},
 		"only a node that is not Ready has one": {[]runtime.Object{heart("lost", registered)}, []*corev1.Node{fake1}, ""},
 	} {
 		for _, many := range []bool{false, true} {
@@ -83,11 +85,13 @@ func TestLeasesThatCannotBeRead(t *testing.T) {
 	kube := fake.NewClientset()
 	away := errors.New("away")
 	kube.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, away })
-	if _, err := WithoutKubelet(t.Context(), kube, []*corev1.Node{readyAt("own", registered)}, nil); !errors.Is(err, away) || !strings.Contains(err.Error(), "kube-node-lease/own") {
+	if _, err := WithoutKubelet(t.Context(), kube, []*corev1.Node{readyAt("own", registered)}, nil); !errors.Is(err, away) ||
+		!strings.Contains(err.Error(), "kube-node-lease/own") {
 		t.Error(err)
 	}
 	kube.PrependReactor("list", "leases", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, away })
-	if _, err := WithoutKubelet(t.Context(), kube, slices.Repeat([]*corev1.Node{readyAt("own", registered)}, mostLeases+mostReferences+1), nil); !errors.Is(err, away) {
+	if _, err := WithoutKubelet(t.Context(), kube, slices.Repeat([]*corev1.Node{readyAt("own", registered)}, mostLeases+mostReferences+1),
+		nil); !errors.Is(err, away) {
 		t.Error(err)
 	}
 }
@@ -135,7 +139,8 @@ func TestTheClockOfAKubelet(t *testing.T) {
 	renewed := metav1.NewMicroTime(registered.Add(-time.Hour - 400*time.Millisecond))
 	own.Spec.RenewTime = &renewed
 	k := &Kubelets{Kube: fake.NewClientset(own, unknown), Now: time.Now}
-	if _, err := k.Without(t.Context(), []*corev1.Node{readyAt("own", registered), readyAt("unknown", registered), readyAt("none", registered)}, nil); err != nil {
+	if _, err := k.Without(t.Context(),
+		[]*corev1.Node{readyAt("own", registered), readyAt("unknown", registered), readyAt("none", registered)}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if offset, known := k.Offset("own"); !known || offset != -time.Hour-time.Minute {

@@ -16,7 +16,8 @@ import (
 func TestOnlyOwnLabelsAreWritten(t *testing.T) {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", ResourceVersion: "1"}}
 	for key, own := range map[string]bool{
-		v1alpha1.VersionLabel: true, v1alpha1.TrialKey: true, "node-restriction.kubernetes.io/kamino-donor": false, "kubernetes.io/os": false, "kamino.dev": false,
+		v1alpha1.VersionLabel: true, v1alpha1.TrialKey: true, "node-restriction.kubernetes.io/kamino-donor": false,
+		"kubernetes.io/os": false, "kamino.dev": false,
 		"kamino.dev.example.com/a": false, "": false,
 	} {
 		for name, write := range map[string]func(*fake.Clientset) error{
@@ -27,7 +28,8 @@ func TestOnlyOwnLabelsAreWritten(t *testing.T) {
 		} {
 			kube := fake.NewClientset(n.DeepCopy())
 			err := write(kube)
-			writes := slices.DeleteFunc(kube.Actions(), func(a clienttesting.Action) bool { return a.GetVerb() == "get" || a.GetResource().Resource != "nodes" })
+			writes := slices.DeleteFunc(kube.Actions(),
+				func(a clienttesting.Action) bool { return a.GetVerb() == "get" || a.GetResource().Resource != "nodes" })
 			if (err == nil) != own || (len(writes) > 0) != own {
 				t.Errorf("%s of %q: %v after the writes %v", name, key, err, writes)
 			}

@@ -146,9 +146,11 @@ func TestLeft(t *testing.T) {
 		left  []string
 		stuck []string
 	}{
-		{"without force", false, []string{"default/agent-ended", "kamino/another", "default/app", "kamino/clerk", "default/ended", "default/labelled", "default/ours",
+		{"without force", false, []string{"default/agent-ended", "kamino/another", "default/app", "kamino/clerk", "default/ended",
+			"default/labelled", "default/ours",
 			"default/own-kind", "default/scratch", "default/visitor"}, []string{"pod default/lonely has no controller that would create the pod again"}},
-		{"with force", true, []string{"default/agent-ended", "kamino/another", "default/app", "kamino/clerk", "default/ended", "default/labelled", "default/lonely", "default/ours",
+		{"with force", true, []string{"default/agent-ended", "kamino/another", "default/app", "kamino/clerk", "default/ended", "default/labelled",
+			"default/lonely", "default/ours",
 			"default/own-kind", "default/scratch", "default/visitor"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -179,7 +181,8 @@ func TestEvict(t *testing.T) {
 		switch name {
 		case "guarded":
 			err := apierrors.NewTooManyRequests("no", 0)
-			err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: "DisruptionBudget", Message: "The disruption budget app needs 1 healthy pods and has 1 currently"}}
+			err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: "DisruptionBudget",
+				Message: "The disruption budget app needs 1 healthy pods and has 1 currently"}}
 			return true, nil, err
 		case "gone":
 			return true, nil, apierrors.NewNotFound(corev1.Resource("pods"), name)
@@ -203,7 +206,8 @@ func TestEvict(t *testing.T) {
 func TestHardEvictDeletes(t *testing.T) {
 	kube := fake.NewClientset(pod("guarded"))
 	grace := metav1.Duration{Duration: 5 * time.Second}
-	if _, err := Evict(t.Context(), kube, Remaining{Pods: []corev1.Pod{*pod("guarded")}}, v1alpha1.DrainSettings{Force: true, GracePeriod: &grace}, true); err != nil {
+	if _, err := Evict(t.Context(), kube, Remaining{Pods: []corev1.Pod{*pod("guarded")}},
+		v1alpha1.DrainSettings{Force: true, GracePeriod: &grace}, true); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := kube.CoreV1().Pods("default").Get(t.Context(), "guarded", metav1.GetOptions{}); !apierrors.IsNotFound(err) {

@@ -71,7 +71,8 @@ func OfPrototype(before, after *v1alpha1.Prototype, now time.Time) (all []Notice
 		})
 	}
 	if f := after.Status.Failure; f != nil && before.Status.Failure == nil {
-		add(Failed, f.Reason, fmt.Sprintf("The capture of version %s of pool %s failed: %s", version, pool, f.Message), "kamino describe "+after.Name, "reference/prototype.md#when-a-capture-fails")
+		add(Failed, f.Reason, fmt.Sprintf("The capture of version %s of pool %s failed: %s", version, pool, f.Message), "kamino describe "+after.Name,
+			"reference/prototype.md#when-a-capture-fails")
 	}
 	if is, was := after.Status.Phase, before.Status.Phase; is != was && is == v1alpha1.PhaseSucceeded {
 		add(Promoted, "", fmt.Sprintf("New nodes of pool %s use version %s.", pool, version), "kamino history "+pool, "tasks/history.md")
@@ -97,16 +98,19 @@ func OfPolicy(before, after *v1alpha1.PrototypePolicy, now time.Time) (all []Not
 		was := poolOf(before, is.ID)
 		add := func(kind Kind, key string, data Data) {
 			data.Pool = is.Name
-			all = append(all, Notice{ID: fmt.Sprintf("%s-%s-%s-%s", after.UID, is.Name, kind, key), Kind: kind, At: now, Subject: "prototypepolicies/" + after.Name, Data: data})
+			all = append(all, Notice{ID: fmt.Sprintf("%s-%s-%s-%s", after.UID, is.Name, kind, key), Kind: kind, At: now,
+				Subject: "prototypepolicies/" + after.Name, Data: data})
 		}
-		if p := is.JoinHealth; p != nil && p.RolledBackAt != nil && (was.JoinHealth == nil || was.JoinHealth.RolledBackAt == nil || !was.JoinHealth.RolledBackAt.Equal(p.RolledBackAt)) {
+		if p := is.JoinHealth; p != nil && p.RolledBackAt != nil && (was.JoinHealth == nil || !p.RolledBackAt.Equal(was.JoinHealth.RolledBackAt)) {
 			add(RolledBack, p.RolledBackAt.UTC().Format(time.RFC3339), Data{
-				Version: p.Suspect, Reason: p.State, Message: fmt.Sprintf("Pool %s rolled back automatically from version %s to %s. %s", is.Name, p.Suspect, is.CurrentVersion, p.Message),
+				Version: p.Suspect, Reason: p.State,
+				Message: fmt.Sprintf("Pool %s rolled back automatically from version %s to %s. %s", is.Name, p.Suspect, is.CurrentVersion, p.Message),
 				Command: "kamino history " + is.Name, Link: docs + "concepts/join-health.md",
 			})
 		}
 		if frozen(is) && !frozen(&was) {
-			data := Data{Version: is.CurrentVersion, Reason: is.Decision.Reason, Message: fmt.Sprintf("Kamino captures no node of pool %s: %s", is.Name, is.Decision.Message)}
+			data := Data{Version: is.CurrentVersion, Reason: is.Decision.Reason,
+				Message: fmt.Sprintf("Kamino captures no node of pool %s: %s", is.Name, is.Decision.Message)}
 			data.Command, data.Link = v1alpha1.RetryCommand(after.Name), docs+"reference/policy.md"
 			if is.Decision.Reason == v1alpha1.PolicyRolledBack {
 				data.Command, data.Link = "kamino acknowledge "+is.Name, docs+"concepts/join-health.md"

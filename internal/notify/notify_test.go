@@ -50,7 +50,8 @@ func TestOfPrototype(t *testing.T) {
 	failed := v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseCleaningUp, Failure: &v1alpha1.Failure{Reason: "DrainTimeout", Message: "pod a stays"}}
 	ended := failed
 	ended.Phase = v1alpha1.PhaseFailed
-	awaits := v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseAwaitingPromotion, Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Reason: "AwaitingPromotion"}}}
+	awaits := v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseAwaitingPromotion,
+		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Reason: "AwaitingPromotion"}}}
 	handed := v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseAwaitingPromotion, Recipe: &v1alpha1.RecipeStatus{HandOver: "run kops update"}}
 	in := func(phase v1alpha1.Phase) v1alpha1.PrototypeStatus { return v1alpha1.PrototypeStatus{Phase: phase} }
 	promoted := "promoted prototypes/pool1-2026.03.09 pool1 2026.03.09 [] New nodes of pool pool1 use version 2026.03.09.; kamino history pool1"
@@ -63,16 +64,21 @@ func TestOfPrototype(t *testing.T) {
 		"promoted":         {in(v1alpha1.PhaseRetiring), in(v1alpha1.PhaseSucceeded), []string{promoted}},
 		"promoted by hand": {awaits, in(v1alpha1.PhaseSucceeded), []string{promoted}},
 		"failed": {in(v1alpha1.PhaseDraining), failed, []string{
-			"failed prototypes/pool1-2026.03.09 pool1 2026.03.09 [DrainTimeout] The capture of version 2026.03.09 of pool pool1 failed: pod a stays; kamino describe pool1-2026.03.09",
+			"failed prototypes/pool1-2026.03.09 pool1 2026.03.09 [DrainTimeout] The capture of version 2026.03.09 of pool pool1 failed: pod a stays; " +
+				"kamino describe pool1-2026.03.09",
 		}},
-		"a failure that ends":   {failed, ended, nil},
-		"a failure in one pass": {in(v1alpha1.PhasePreflight), ended, []string{"failed prototypes/pool1-2026.03.09 pool1 2026.03.09 [DrainTimeout] The capture of version 2026.03.09 of pool pool1 failed: pod a stays; kamino describe pool1-2026.03.09"}},
+		"a failure that ends": {failed, ended, nil},
+		"a failure in one pass": {in(v1alpha1.PhasePreflight), ended,
+			[]string{"failed prototypes/pool1-2026.03.09 pool1 2026.03.09 [DrainTimeout] The capture of version 2026.03.09 of pool pool1 failed: " +
+				"pod a stays; kamino describe pool1-2026.03.09"}},
 		"waits for approval": {in(v1alpha1.PhaseRunningTrial), awaits, []string{
-			"approval prototypes/pool1-2026.03.09 pool1 2026.03.09 [AwaitingPromotion] Version 2026.03.09 of pool pool1 waits for approval.; kamino promote pool1 2026.03.09",
+			"approval prototypes/pool1-2026.03.09 pool1 2026.03.09 [AwaitingPromotion] Version 2026.03.09 of pool pool1 waits for approval.; " +
+				"kamino promote pool1 2026.03.09",
 		}},
 		"still waits": {awaits, awaits, nil},
 		"handed over": {in(v1alpha1.PhasePublishing), handed, []string{
-			"approval prototypes/pool1-2026.03.09 pool1 2026.03.09 [] Version 2026.03.09 of pool pool1 is handed over: run kops update; kamino promote pool1 2026.03.09",
+			"approval prototypes/pool1-2026.03.09 pool1 2026.03.09 [] Version 2026.03.09 of pool pool1 is handed over: run kops update; " +
+				"kamino promote pool1 2026.03.09",
 		}},
 		"a lost status": {in(v1alpha1.PhaseSucceeded), v1alpha1.PrototypeStatus{}, nil},
 	} {
@@ -119,7 +125,8 @@ func TestOfPolicy(t *testing.T) {
 		},
 		"patches unknown": {
 			policy(pool("pool1", checked(""))), policy(pool("pool1", checked("RepositoryUnreachable"))),
-			[]string{"unchecked prototypepolicies/all pool1 2026.03.01 [RepositoryUnreachable] The pending patches of pool pool1 are unknown: node n1 could not check: no answer; kamino plan pool1"},
+			[]string{"unchecked prototypepolicies/all pool1 2026.03.01 [RepositoryUnreachable] The pending patches of pool pool1 are unknown: " +
+				"node n1 could not check: no answer; kamino plan pool1"},
 		},
 		"patches still unknown": {policy(pool("pool1", checked("RepositoryUnreachable"))), policy(pool("pool1", checked("NodeFailed"))), nil},
 		"patches known again":   {policy(pool("pool1", checked("NodeFailed"))), policy(pool("pool1", checked(""))), nil},
@@ -128,11 +135,14 @@ func TestOfPolicy(t *testing.T) {
 		"frozen after failures": {
 			policy(pool("pool1", decided("Capturing")), pool("pool2", decided("TooManyFailures"))),
 			policy(pool("pool1", decided("TooManyFailures")), pool("pool2", decided("TooManyFailures"))),
-			[]string{"frozen prototypepolicies/all pool1 2026.03.01 [TooManyFailures] Kamino captures no node of pool pool1: because; " + v1alpha1.RetryCommand("all")},
+			[]string{"frozen prototypepolicies/all pool1 2026.03.01 [TooManyFailures] Kamino captures no node of pool pool1: because; " +
+				v1alpha1.RetryCommand("all")},
 		},
 		"two pools of one name": {
 			policy(pool("pool1", decided("RolledBack")), v1alpha1.PoolStatus{Name: "pool1", ID: "other"}),
-			policy(pool("pool1", decided("RolledBack")), v1alpha1.PoolStatus{Name: "pool1", ID: "other", CurrentVersion: "2026.03.01", Decision: &v1alpha1.PoolDecision{Reason: "RolledBack", Message: "because"}}),
+			policy(pool("pool1", decided("RolledBack")),
+				v1alpha1.PoolStatus{Name: "pool1", ID: "other", CurrentVersion: "2026.03.01",
+					Decision: &v1alpha1.PoolDecision{Reason: "RolledBack", Message: "because"}}),
 			[]string{frozenByRollback},
 		},
 	} {

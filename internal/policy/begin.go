@@ -210,7 +210,8 @@ func (d *Decider) create(ctx context.Context, w *observed, o *cachedOutcome, don
 	o.Status.Decision = &v1alpha1.PoolDecision{Reason: Capturing, Message: fmt.Sprintf(
 		"node %s is captured as version %s by prototype %s", p.Spec.Donor.NodeName, p.Spec.Version, p.Name)}
 	if p.Spec.AwaitsDonor() {
-		o.Status.Decision.Message = fmt.Sprintf("pool %s grows by a node, which is patched and captured as version %s by prototype %s", o.Pool.Name, p.Spec.Version, p.Name)
+		o.Status.Decision.Message = fmt.Sprintf("pool %s grows by a node, which is patched and captured as version %s by prototype %s",
+			o.Pool.Name, p.Spec.Version, p.Name)
 	}
 	d.Log.Info("decided", "policy", o.Policy, "pool", o.Pool.Name, "donor", p.Spec.Donor.NodeName, "prototype", p.Name, "why", o.Choice.Message)
 	d.announce(w, o, p)

@@ -40,7 +40,8 @@ func TestAnEmptyPolicyCapturesTheBestPatchedNode(t *testing.T) {
 		t.Errorf("spec = %+v", p.Spec)
 	}
 	status := s.poolStatus("all", "pool1")
-	if status.Candidates != 3 || status.Nodes != 3 || status.Prototype != p.Name || status.Donor != "pool1-2" || status.CurrentVersion == "" || status.ImageBuiltAt == nil || status.NewestPatch == nil {
+	if status.Candidates != 3 || status.Nodes != 3 || status.Prototype != p.Name || status.Donor != "pool1-2" || status.CurrentVersion == "" ||
+		status.ImageBuiltAt == nil || status.NewestPatch == nil {
 		t.Errorf("status = %+v", status)
 	}
 	s.decided("all", "pool1", policy.Capturing, "pool1-2", today)
@@ -155,7 +156,8 @@ func TestUnreadableObjectsAreNamed(t *testing.T) {
 		"a trial's CEL that does not compile": {func(p *v1alpha1.PrototypePolicySpec) {
 			p.Settings.Trial.Expect = []v1alpha1.TrialExpectation{{Name: "Devices", Expression: "node.status =="}}
 		}, v1alpha1.PolicyExpressionInvalid, "settings.trial.expect Devices"},
-		"a score that is no number": {func(p *v1alpha1.PrototypePolicySpec) { p.Selection.Score = "'high'" }, v1alpha1.PolicyExpressionInvalid, "selection.score"},
+		"a score that is no number": {func(p *v1alpha1.PrototypePolicySpec) { p.Selection.Score = "'high'" },
+			v1alpha1.PolicyExpressionInvalid, "selection.score"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTestEnv(t)
@@ -201,7 +203,8 @@ func TestRulesThatExcludeAllNodesAreCounted(t *testing.T) {
 	s.runPass()
 	s.decided("strict", "pool1", "TooFewCandidates", "ReadyTooShort 3", "kamino plan pool1")
 	s.well("strict")
-	if got := s.poolStatus("strict", "pool1"); got.Candidates != 0 || got.Refusals[0].Count != 3 || got.Decision.Remedy != "for the reason of each node, run `kamino plan pool1`" {
+	if got := s.poolStatus("strict", "pool1"); got.Candidates != 0 || got.Refusals[0].Count != 3 ||
+		got.Decision.Remedy != "for the reason of each node, run `kamino plan pool1`" {
 		t.Errorf("status = %+v", got)
 	}
 }
@@ -327,7 +330,8 @@ func TestFailures(t *testing.T) {
 	}
 	s.stalled("all", v1alpha1.PolicyTooManyFailures, "pool pool1", "delete")
 	s.decided("all", "pool1", "TooManyFailures")
-	if status := s.poolStatus("all", "pool1"); status.Failures != 3 || status.LastResult == nil || !strings.Contains(status.LastResult.Message, "DrainTimeout") {
+	if status := s.poolStatus("all", "pool1"); status.Failures != 3 || status.LastResult == nil ||
+		!strings.Contains(status.LastResult.Message, "DrainTimeout") {
 		t.Errorf("status = %+v", status)
 	}
 	if !s.heardOf(v1alpha1.PolicyTooManyFailures) {

@@ -62,7 +62,8 @@ func TestNodesThatCannotBeListed(t *testing.T) {
 	})
 	s.grow(2, false)
 	s.last(40)
-	if p := s.joinHealth(); p.State != "NodesDoNotJoin" || !strings.Contains(p.Message, "forged-0, forged-1, forged-10 and 17 more") || !strings.Contains(p.Message, "injected fault") {
+	if p := s.joinHealth(); p.State != "NodesDoNotJoin" || !strings.Contains(p.Message, "forged-0, forged-1, forged-10 and 17 more") ||
+		!strings.Contains(p.Message, "injected fault") {
 		t.Errorf("%+v", p)
 	}
 }

@@ -49,7 +49,8 @@ func (i *Intents) begin(ctx context.Context, pool cloud.PoolID, back history.Rol
 	lease, err := leases.Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		_, err = leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: i.Namespace, Annotations: annotations}}, metav1.CreateOptions{})
+		_, err = leases.Create(ctx,
+			&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: i.Namespace, Annotations: annotations}}, metav1.CreateOptions{})
 	case err == nil:
 		lease.Annotations = annotations
 		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})

@@ -35,7 +35,8 @@ func TestRecordLost(t *testing.T) {
 			}
 		},
 		"of another second": func(s *promotedPool) {
-			s.must(s.cloud.TagImage(s.Context(), cloud.ImageRef{Pool: s.pool, Version: s.bad}, map[string]string{cloud.TagRolledBackAt: s.clock.Now().Add(-time.Hour).UTC().Format(time.RFC3339)}))
+			s.must(s.cloud.TagImage(s.Context(), cloud.ImageRef{Pool: s.pool, Version: s.bad},
+				map[string]string{cloud.TagRolledBackAt: s.clock.Now().Add(-time.Hour).UTC().Format(time.RFC3339)}))
 		},
 	} {
 		for _, again := range []bool{false, true} {

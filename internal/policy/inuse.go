@@ -67,7 +67,8 @@ func inUse(p *v1alpha1.Prototype, look PoolLook) metav1.Condition {
 	pool, version := p.Spec.Pool, p.Spec.Version
 	same := func(other string) bool { return other != "" && imageversion.Compare(other, version) == 0 }
 	if same(look.Pool.Recipe.Version) {
-		return metav1.Condition{Status: metav1.ConditionTrue, Reason: inUseCurrent, Message: fmt.Sprintf("the recipe of pool %s names version %s", pool, version)}
+		return metav1.Condition{Status: metav1.ConditionTrue, Reason: inUseCurrent,
+			Message: fmt.Sprintf("the recipe of pool %s names version %s", pool, version)}
 	}
 	no := metav1.Condition{Status: metav1.ConditionFalse, Reason: inUseOther, Message: fmt.Sprintf("the recipe of pool %s names another image", pool)}
 	at := slices.IndexFunc(look.Images, func(i cloud.Image) bool { return same(i.Version) })

@@ -175,7 +175,8 @@ func (d *joinTracker) watchOne(ctx context.Context, r *rules, t *watchedPool, su
 // judgeJoins judges the join of each node.
 func (d *joinTracker) judgeJoins(ctx context.Context, r *rules, t *watchedPool, sums map[cloud.PoolID]nodecache.Summary, now time.Time) error {
 	limits, nodes := nodejoin.Limits(r.spec.Rollback), d.Nodes.Of(t.pool.ID)
-	seen := nodejoin.Observation{Now: now, Instances: t.list.Instances, Nodes: nodes, Images: t.look.Images, Same: d.Cloud.SameInstance, Reserved: reserved(d.Decider)}
+	seen := nodejoin.Observation{Now: now, Instances: t.list.Instances, Nodes: nodes, Images: t.look.Images, Same: d.Cloud.SameInstance,
+		Reserved: reserved(d.Decider)}
 	if err := d.askKubelets(ctx, t, nodes, limits, now); err != nil {
 		return err
 	}

@@ -223,7 +223,8 @@ func TestNewNodesAreNoOutage(t *testing.T) {
 		name := fmt.Sprintf("came%d", i)
 		s.node(name, s.cloud.AddInstance(pool, name), func(node *corev1.Node) {
 			node.UID, node.CreationTimestamp = types.UID(name), metav1.NewTime(s.clock.Now())
-			node.Status.Conditions[0] = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(s.clock.Now())}
+			node.Status.Conditions[0] = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse,
+				LastTransitionTime: metav1.NewTime(s.clock.Now())}
 		})
 	}
 	s.decider.PoolCache.Forget(s.pool)

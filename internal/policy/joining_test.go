@@ -31,9 +31,10 @@ func TestTheProfileIsFound(t *testing.T) {
 	}{
 		"a node of Cluster API":   {carries: "cluster.x-k8s.io/machine", want: v1alpha1.ProfileBootstrap, decided: policy.Capturing},
 		"what the version proved": {carries: "cluster.x-k8s.io/machine", proof: "static/1/sha256:0", want: v1alpha1.ProfileStatic, decided: policy.Capturing},
-		"what the policy names":   {carries: "cluster.x-k8s.io/machine", named: v1alpha1.ProfileStatic, want: v1alpha1.ProfileStatic, decided: policy.Capturing},
-		"no sign":                 {decided: bootstrapkind.ProfileUnknown},
-		"unknown":                 {fails: errors.New("the API server is away"), decided: v1alpha1.PolicyPreflightFailed},
+		"what the policy names": {carries: "cluster.x-k8s.io/machine", named: v1alpha1.ProfileStatic, want: v1alpha1.ProfileStatic,
+			decided: policy.Capturing},
+		"no sign": {decided: bootstrapkind.ProfileUnknown},
+		"unknown": {fails: errors.New("the API server is away"), decided: v1alpha1.PolicyPreflightFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTestEnv(t)

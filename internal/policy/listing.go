@@ -24,7 +24,8 @@ const (
 
 // verifySums corrects the counts of pools whose Nodes would block a rollback. Any client can create Nodes that are not Ready,
 // so each instance of the cloud counts once. unlisted names Nodes of pools without a list.
-func (d *joinTracker) verifySums(ctx context.Context, sums map[cloud.PoolID]nodecache.Summary, now time.Time) (_ map[cloud.PoolID]nodecache.Summary, unlisted string) {
+func (d *joinTracker) verifySums(ctx context.Context, sums map[cloud.PoolID]nodecache.Summary,
+	now time.Time) (_ map[cloud.PoolID]nodecache.Summary, unlisted string) {
 	if !anyUnhealthy(d.watches, sums) {
 		return sums, ""
 	}

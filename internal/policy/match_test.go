@@ -28,15 +28,17 @@ func TestOverlap(t *testing.T) {
 		counts   []string
 		troubled []string // the receivers
 	}{
-		"one":                          {[]v1alpha1.PrototypePolicy{policy("a", all, false)}, []string{"a"}, nil},
-		"a name before all":            {[]v1alpha1.PrototypePolicy{policy("a", all, false), policy("b", named, false)}, []string{"b"}, []string{"a"}},
-		"a name before a selector":     {[]v1alpha1.PrototypePolicy{policy("a", selected, false), policy("b", named, false)}, []string{"b"}, []string{"a"}},
-		"a selector before all":        {[]v1alpha1.PrototypePolicy{policy("a", selected, false), policy("b", all, false)}, []string{"a"}, []string{"b"}},
-		"a dry run claims nothing":     {[]v1alpha1.PrototypePolicy{policy("a", named, true), policy("b", all, false)}, []string{"b"}, []string{"a"}},
-		"a dry run alone":              {[]v1alpha1.PrototypePolicy{policy("a", all, true)}, []string{"a"}, nil},
-		"two dry runs":                 {[]v1alpha1.PrototypePolicy{policy("a", all, true), policy("b", named, true)}, []string{"b"}, []string{"a"}},
-		"two that are as specific":     {[]v1alpha1.PrototypePolicy{policy("b", named, false), policy("a", named, false)}, []string{"a", "b"}, []string{"a", "b"}},
-		"two, and one for all besides": {[]v1alpha1.PrototypePolicy{policy("b", named, false), policy("c", all, false), policy("a", named, false)}, []string{"a", "b"}, []string{"a", "b", "c"}},
+		"one":                      {[]v1alpha1.PrototypePolicy{policy("a", all, false)}, []string{"a"}, nil},
+		"a name before all":        {[]v1alpha1.PrototypePolicy{policy("a", all, false), policy("b", named, false)}, []string{"b"}, []string{"a"}},
+		"a name before a selector": {[]v1alpha1.PrototypePolicy{policy("a", selected, false), policy("b", named, false)}, []string{"b"}, []string{"a"}},
+		"a selector before all":    {[]v1alpha1.PrototypePolicy{policy("a", selected, false), policy("b", all, false)}, []string{"a"}, []string{"b"}},
+		"a dry run claims nothing": {[]v1alpha1.PrototypePolicy{policy("a", named, true), policy("b", all, false)}, []string{"b"}, []string{"a"}},
+		"a dry run alone":          {[]v1alpha1.PrototypePolicy{policy("a", all, true)}, []string{"a"}, nil},
+		"two dry runs":             {[]v1alpha1.PrototypePolicy{policy("a", all, true), policy("b", named, true)}, []string{"b"}, []string{"a"}},
+		"two that are as specific": {[]v1alpha1.PrototypePolicy{policy("b", named, false), policy("a", named, false)},
+			[]string{"a", "b"}, []string{"a", "b"}},
+		"two, and one for all besides": {[]v1alpha1.PrototypePolicy{policy("b", named, false), policy("c", all, false), policy("a", named, false)},
+			[]string{"a", "b"}, []string{"a", "b", "c"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := claim(c.policies, []PoolRef{one}, func(PoolRef) []*corev1.Node { return []*corev1.Node{node} })

@@ -36,7 +36,8 @@ func TestAKubeletNominatesItsOwnNode(t *testing.T) {
 				n.Spec.ProviderID = string(s.cloud.AddInstance(id, fmt.Sprint(i)))
 				s.must(s.client.Create(t.Context(), n))
 				t.Cleanup(func() { _ = s.client.Delete(context.WithoutCancel(t.Context()), n) })
-				n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.clock.Now().Add(-10 * time.Hour))}}
+				n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+					LastTransitionTime: metav1.NewTime(s.clock.Now().Add(-10 * time.Hour))}}
 				s.must(s.client.Status().Update(t.Context(), n))
 			}
 			look := func() {

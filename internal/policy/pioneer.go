@@ -146,9 +146,11 @@ func (c pioneerCase) decide() (p pioneer, again time.Time) {
 	case why == patchplan.UpToDate:
 		say(NoPatchesPending, "no patch is pending for pool %s, as node %s reported", c.pool, c.known.Node)
 	case why == patchplan.TooYoung:
-		say(PatchesTooYoung, "%s of pool %s must be older than %s (spec.pioneer.minAge)", pending(c.known.PendingPatches), c.pool, wording.Duration(c.settings.MinAge.Duration))
+		say(PatchesTooYoung, "%s of pool %s must be older than %s (spec.pioneer.minAge)",
+			pending(c.known.PendingPatches), c.pool, wording.Duration(c.settings.MinAge.Duration))
 	case why == patchplan.TooManyPioneers:
-		say(TooManyPioneers, "%s of pool %s must wait: %d pioneers have begun in the last seven days (spec.pioneer.maxPerWeek)", pending(c.known.PendingPatches), c.pool, c.settings.MaxPerWeek)
+		say(TooManyPioneers, "%s of pool %s must wait: %d pioneers have begun in the last seven days (spec.pioneer.maxPerWeek)",
+			pending(c.known.PendingPatches), c.pool, c.settings.MaxPerWeek)
 	case why == patchplan.PatchesQuarantined:
 		say(v1alpha1.PolicyPatchesQuarantined, "%s", c.quarantined())
 	}
@@ -159,11 +161,13 @@ func (c pioneerCase) decide() (p pioneer, again time.Time) {
 func (c pioneerCase) look() (reason, message string) {
 	switch {
 	case !c.canCheck:
-		return v1alpha1.PolicyPatchesNotChecked, fmt.Sprintf("the pending patches of pool %s are unknown: only a controller or `kamino auto` checks nodes, for a policy in the cluster", c.pool)
+		return v1alpha1.PolicyPatchesNotChecked, fmt.Sprintf(
+			"the pending patches of pool %s are unknown: only a controller or `kamino auto` checks nodes, for a policy in the cluster", c.pool)
 	case c.node != "":
 		return CheckingPatches, fmt.Sprintf("a node of pool %s checks for pending patches", c.pool)
 	case c.version != "":
-		return NoNodeToCheck, fmt.Sprintf("no Ready node of pool %s has the image of version %s, so no node can check for patches that the image lacks", c.pool, c.version)
+		return NoNodeToCheck, fmt.Sprintf("no Ready node of pool %s has the image of version %s, so no node can check for patches that the image lacks",
+			c.pool, c.version)
 	}
 	return NoNodeToCheck, fmt.Sprintf("no node of pool %s is Ready and in service, so no node can check for patches", c.pool)
 }
@@ -179,7 +183,8 @@ func (c pioneerCase) quarantined() string {
 	for _, f := range c.known.Failed {
 		if f.Set == c.known.Set {
 			return fmt.Sprintf("%s of pool %s failed on the pioneer of prototype %s: %s. The pool keeps its image, and Kamino waits for other patches. "+
-				"To try these patches again, delete prototype %s, then run `%s`", pending(c.known.PendingPatches), c.pool, f.Prototype, strings.TrimSuffix(f.Message, "."), f.Prototype, v1alpha1.RetryCommand(c.policy))
+				"To try these patches again, delete prototype %s, then run `%s`",
+				pending(c.known.PendingPatches), c.pool, f.Prototype, strings.TrimSuffix(f.Message, "."), f.Prototype, v1alpha1.RetryCommand(c.policy))
 		}
 	}
 	return ""

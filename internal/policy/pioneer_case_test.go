@@ -98,7 +98,8 @@ func TestACheckWithoutAnAnswerKeepsThePatches(t *testing.T) {
 		since int
 		read  bool
 	}{{first, 0, true}, {dead, 0, false}, {again, 0, true}, {other, 3, true}} {
-		if !c.known.Since.Time.Equal(hour(c.since)) || !c.known.CheckedAt.Time.Equal(hour(i)) || (c.known.Reason == "") != c.read || c.known.Packages != 1 || c.known.Set == "" {
+		if !c.known.Since.Time.Equal(hour(c.since)) || !c.known.CheckedAt.Time.Equal(hour(i)) || (c.known.Reason == "") != c.read ||
+			c.known.Packages != 1 || c.known.Set == "" {
 			t.Errorf("check %d: %+v", i, c.known.PatchesStatus)
 		}
 	}
@@ -193,7 +194,8 @@ func TestWhichPatchesFailed(t *testing.T) {
 		{"no pioneer", pioneer(func(p *v1alpha1.Prototype) { p.Status.PatchSet = "" }), nil, nil, "", nil},
 		{"an earlier failure", pioneer(func(*v1alpha1.Prototype) {}), nil, before, "", []string{"set", "earlier"}},
 		{"a retry", pioneer(func(*v1alpha1.Prototype) {}), nil, before, pioneerNoon.Add(time.Hour).Format(time.RFC3339), nil},
-		{"a retry between two failures", pioneer(func(*v1alpha1.Prototype) {}), nil, before, pioneerNoon.Add(-time.Minute).Format(time.RFC3339), []string{"set"}},
+		{"a retry between two failures", pioneer(func(*v1alpha1.Prototype) {}), nil, before,
+			pioneerNoon.Add(-time.Minute).Format(time.RFC3339), []string{"set"}},
 	} {
 		got := failedPatches(c.prototypes, c.images, c.before, c.retry)
 		if again := failedPatches(c.prototypes, c.images, got, c.retry); len(again) != len(got) {

@@ -133,7 +133,8 @@ func TestPendingPatchesBeginAPioneer(t *testing.T) {
 	s := newPioneerStage(t, func(spec *v1alpha1.PrototypePolicySpec) { spec.Pioneer.MinAge.Duration = time.Hour })
 	s.runPass()
 	s.decided("all", "pool1", policy.CheckingPatches)
-	if len(s.asked) != 1 || s.asked[0].Holder.Kind != v1alpha1.HolderPolicy || s.asked[0].Holder.UID == "" || s.asked[0].Pool != string(s.pool) || s.asked[0].Patches.Patches != v1alpha1.PatchSecurity {
+	if len(s.asked) != 1 || s.asked[0].Holder.Kind != v1alpha1.HolderPolicy || s.asked[0].Holder.UID == "" || s.asked[0].Pool != string(s.pool) ||
+		s.asked[0].Patches.Patches != v1alpha1.PatchSecurity {
 		t.Fatalf("asked %+v", s.asked)
 	}
 	if s.after > 10*time.Second {

@@ -98,7 +98,8 @@ func (c rebuildCase) decide() (wanted bool, decision v1alpha1.PoolDecision) {
 	case c.imageCount.Limit == 0 && (c.outdated == nil || len(c.imageCount.Images) == 0):
 		return decideNot(NotCounted, "the images of the nodes of pool %s are not counted yet, or the cloud has no limit of images", c.pool)
 	case c.unable:
-		return decideNot(CannotRebuild, "the cloud of pool %s cannot rebuild nodes: remove spec.rebuild from policy %s, and replace nodes of old images yourself", c.pool, c.policy)
+		return decideNot(CannotRebuild,
+			"the cloud of pool %s cannot rebuild nodes: remove spec.rebuild from policy %s, and replace nodes of old images yourself", c.pool, c.policy)
 	case cause == "":
 		return c.notDue(oldest)
 	case len(c.refusals) > 0:
@@ -123,17 +124,23 @@ func (c rebuildCase) decideNow(oldest imagecount.Image, cause string) (wanted bo
 	case c.holding >= c.maxAtOnce:
 		return decideNot(Queued, "the limit of policy %s is reached: %d reserved nodes in the cluster (spec.maxConcurrent)", c.policy, c.maxAtOnce)
 	case c.next(cause).After(c.now):
-		return decideNot(Waiting, "the next node of pool %s is rebuilt later: the limit is %s per hour (spec.rebuild.outdated.perHour)", c.pool, wording.Count(int(c.outdated.PerHour), "rebuild"))
+		return decideNot(Waiting, "the next node of pool %s is rebuilt later: the limit is %s per hour (spec.rebuild.outdated.perHour)",
+			c.pool, wording.Count(int(c.outdated.PerHour), "rebuild"))
 	}
 	images := wording.Count(len(c.imageCount.Images), "different image")
 	if c.dryRun {
-		return decideNot(v1alpha1.PolicyDryRun, "the nodes and the recipe of pool %s use %s, and nodes of %s would be rebuilt, but policy %s has spec.dryRun", c.pool, images, called(oldest), c.policy)
+		return decideNot(v1alpha1.PolicyDryRun,
+			"the nodes and the recipe of pool %s use %s, and nodes of %s would be rebuilt, but policy %s has spec.dryRun",
+			c.pool, images, called(oldest), c.policy)
 	}
 	if cause == OutdatedNodes {
-		_, decision = decideNot(OutdatedNodes, "nodes of pool %s are not of version %s: nodes of %s, the oldest, are rebuilt, at most %d per hour", c.pool, c.recipe.Version, called(oldest), c.outdated.PerHour)
+		_, decision = decideNot(OutdatedNodes, "nodes of pool %s are not of version %s: nodes of %s, the oldest, are rebuilt, at most %d per hour",
+			c.pool, c.recipe.Version, called(oldest), c.outdated.PerHour)
 		return true, decision
 	}
-	_, decision = decideNot(OldestImage, "the nodes and the recipe of pool %s use %s, and nodes of %s, the oldest, are rebuilt with version %s, one at a time", c.pool, images, called(oldest), c.recipe.Version)
+	_, decision = decideNot(OldestImage,
+		"the nodes and the recipe of pool %s use %s, and nodes of %s, the oldest, are rebuilt with version %s, one at a time",
+		c.pool, images, called(oldest), c.recipe.Version)
 	return true, decision
 }
 
@@ -211,8 +218,8 @@ func (d *Decider) judgeRebuild(o *PoolOutcome, r *rules, inFlight string, now ti
 	c := rebuildCase{
 		pool: o.Pool.Name, policy: o.Policy, atImages: r.spec.Rebuild.AtImages, outdated: r.spec.Rebuild.Outdated, builtAt: builtAt(o.Look), now: now,
 		recipe: o.Look.Pool.Recipe, held: d.replaced(nodes), inFlight: inFlight, openRollback: o.openRollback(), notJoining: isNotJoining(d.probes, o.Pool.ID),
-		capture: o.Wanted || len(o.replaced) > 0 && o.Status.Decision.Reason == Rebuilding, suspended: r.spec.Suspend, dryRun: r.spec.DryRun, calendar: calendar,
-		holding: d.holding, maxAtOnce: int(r.spec.MaxConcurrent), unable: !d.Cloud.CanRebuild(),
+		capture: o.Wanted || len(o.replaced) > 0 && o.Status.Decision.Reason == Rebuilding, suspended: r.spec.Suspend,
+		dryRun: r.spec.DryRun, calendar: calendar, holding: d.holding, maxAtOnce: int(r.spec.MaxConcurrent), unable: !d.Cloud.CanRebuild(),
 	}
 	c.foreign, c.startedAt = running(d, nodes, o.Policy)
 	c.proven = hasReady(nodes, c.recipe.Version)
@@ -274,7 +281,9 @@ func (o *PoolOutcome) failedRebuilds(nodes []*corev1.Node, r *rules) {
 		remedy := "Kamino tries again automatically"
 		switch {
 		case n.Annotations[v1alpha1.ReservationAnnotation] != "":
-			remedy = fmt.Sprintf("`kubectl describe node %s` shows the cause; the rebuild continues after the repair, and `kamino return-node %s` returns the node unchanged", n.Name, n.Name)
+			remedy = fmt.Sprintf(
+				"`kubectl describe node %s` shows the cause; the rebuild continues after the repair, "+
+					"and `kamino return-node %s` returns the node unchanged", n.Name, n.Name)
 		case failed.Attempts >= int(r.spec.Failures.Limit):
 			remedy = fmt.Sprintf("%d tries failed (failures.limit): repair the cause, then run `kamino rebuild %s`", failed.Attempts, o.Pool.Name)
 		}

@@ -110,7 +110,8 @@ func TestTheOldestImageIsRebuilt(t *testing.T) {
 				return
 			}
 			oldest := imageversion.Of(s.clock.Now().AddDate(0, 0, -test.images-1))
-			if got := (*asked)[0]; got.From != oldest || got.To != s.poolStatus("all", "pool1").CurrentVersion || got.MaxUnavailable != 1 || got.Policy != "all" {
+			if got := (*asked)[0]; got.From != oldest || got.To != s.poolStatus("all", "pool1").CurrentVersion ||
+				got.MaxUnavailable != 1 || got.Policy != "all" {
 				t.Errorf("asked for %+v, want %s to go", got, oldest)
 			}
 			s.wantRebuild(policy.Rebuilding, "node pool1-0")
@@ -175,7 +176,8 @@ func TestOutdatedNodesAreRebuilt(t *testing.T) {
 	s.wantRebuild(policy.Queued, "spec.maxConcurrent")
 	s.change(id, "pool1-1", func(n *corev1.Node) { n.Annotations = nil })
 	s.change(id, "pool1-0", func(n *corev1.Node) {
-		n.Annotations[v1alpha1.NotRebuiltAnnotation] = fmt.Sprintf(`{"to":%q,"reason":"NodeNotReady","message":"was not Ready","attempts":1,"at":%q}`, current, s.clock.Now().Format(time.RFC3339))
+		n.Annotations[v1alpha1.NotRebuiltAnnotation] = fmt.Sprintf(`{"to":%q,"reason":"NodeNotReady","message":"was not Ready","attempts":1,"at":%q}`,
+			current, s.clock.Now().Format(time.RFC3339))
 	})
 	s.runPass()
 	if s.wantRebuild(policy.Rebuilding, "node pool1-0"); len(*asked) != 2 {
@@ -242,7 +244,8 @@ func TestAPlanEstimatesHowLongOldNodesStay(t *testing.T) {
 		p.Spec.Rebuild = c.spec
 		plans, err := s.decider.Plan(t.Context(), []v1alpha1.PrototypePolicy{p}, nil)
 		s.must(err)
-		if got := plans.Pools[0]; got.SlowTurnover != c.want || got.Turnover.Nodes != 3 || got.Turnover.Earlier != 2 || got.Turnover.Replaced() != 60*24*time.Hour {
+		if got := plans.Pools[0]; got.SlowTurnover != c.want || got.Turnover.Nodes != 3 || got.Turnover.Earlier != 2 ||
+			got.Turnover.Replaced() != 60*24*time.Hour {
 			t.Errorf("%+v: %+v, slow %t", c.spec, got.Turnover, got.SlowTurnover)
 		}
 	}
@@ -339,7 +342,8 @@ func TestRebuildObstacleIsReported(t *testing.T) {
 	current := s.poolStatus("all", "pool1").CurrentVersion
 	for attempts, remedy := range map[int]string{1: "Kamino tries again automatically", 3: "kamino rebuild pool1"} {
 		s.change(id, "pool1-0", func(n *corev1.Node) {
-			n.Annotations = map[string]string{v1alpha1.NotRebuiltAnnotation: fmt.Sprintf(`{"to":%q,"reason":"NotDrained","message":"was not drained","attempts":%d}`, current, attempts)}
+			n.Annotations = map[string]string{v1alpha1.NotRebuiltAnnotation: fmt.Sprintf(
+				`{"to":%q,"reason":"NotDrained","message":"was not drained","attempts":%d}`, current, attempts)}
 		})
 		s.runPass()
 		s.degradedFor(v1alpha1.PolicyNotRebuilt, "node pool1-0 of pool pool1 was not drained", remedy)

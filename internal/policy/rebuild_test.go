@@ -22,7 +22,8 @@ func crowdedCase(images int) rebuildCase {
 	}
 	var instances []cloud.Instance
 	for i := range images - 1 {
-		instances = append(instances, cloud.Instance{ID: cloud.InstanceID(fmt.Sprint(i)), Image: fmt.Sprintf("v%d", i), BuiltFrom: fmt.Sprintf("2026.03.%02d", i+1)})
+		instances = append(instances, cloud.Instance{ID: cloud.InstanceID(fmt.Sprint(i)), Image: fmt.Sprintf("v%d", i),
+			BuiltFrom: fmt.Sprintf("2026.03.%02d", i+1)})
 	}
 	c.imageCount = imagecount.Of(c.recipe, instances, 10)
 	return c
@@ -36,7 +37,8 @@ func TestWhetherToRebuild(t *testing.T) {
 		reason string
 		words  string
 	}{
-		{"many", 8, nil, OldestImage, "the nodes and the recipe of pool pool1 use 8 different images, and nodes of version 2026.03.01, the oldest, are rebuilt with version 2026.03.14"},
+		{"many", 8, nil, OldestImage,
+			"the nodes and the recipe of pool pool1 use 8 different images, and nodes of version 2026.03.01, the oldest, are rebuilt with version 2026.03.14"},
 		{"more", 10, nil, OldestImage, "10 different images"},
 		{"few", 7, nil, FewImages, "use 7 different images; rebuilds of the oldest begin at 8 (spec.rebuild.atImages)"},
 		{"few are enough", 3, func(c *rebuildCase) { c.atImages = 3 }, OldestImage, "3 different images"},
@@ -47,11 +49,14 @@ func TestWhetherToRebuild(t *testing.T) {
 		{"dry run", 8, func(c *rebuildCase) { c.dryRun = true }, v1alpha1.PolicyDryRun, "would be rebuilt, but policy all has spec.dryRun"},
 		{"one is under way", 8, func(c *rebuildCase) { c.held = []string{"node a"} }, Rebuilding, "node a of pool pool1 is being rebuilt"},
 		{"one is under way though suspended", 8, func(c *rebuildCase) { c.held, c.suspended = []string{"node a"}, true }, Rebuilding, "node a"},
-		{"a capture runs", 8, func(c *rebuildCase) { c.inFlight = "pool1-2026.03.14" }, selection.CaptureInFlight, "prototype pool1-2026.03.14 is capturing pool pool1"},
+		{"a capture runs", 8, func(c *rebuildCase) { c.inFlight = "pool1-2026.03.14" }, selection.CaptureInFlight,
+			"prototype pool1-2026.03.14 is capturing pool pool1"},
 		{"a capture begins", 8, func(c *rebuildCase) { c.capture = true }, CapturePending, "about to begin"},
-		{"outside the window", 8, func(c *rebuildCase) { c.calendar = schedule.Answer{Reason: schedule.OutsideSchedule} }, schedule.OutsideSchedule, "allows no rebuild"},
+		{"outside the window", 8, func(c *rebuildCase) { c.calendar = schedule.Answer{Reason: schedule.OutsideSchedule} },
+			schedule.OutsideSchedule, "allows no rebuild"},
 		{"a blackout", 8, func(c *rebuildCase) { c.calendar = schedule.Answer{Reason: schedule.Blackout} }, schedule.Blackout, "allows no rebuild"},
-		{"others hold nodes", 8, func(c *rebuildCase) { c.holding = 1 }, Queued, "the limit of policy all is reached: 1 reserved nodes in the cluster (spec.maxConcurrent)"},
+		{"others hold nodes", 8, func(c *rebuildCase) { c.holding = 1 }, Queued,
+			"the limit of policy all is reached: 1 reserved nodes in the cluster (spec.maxConcurrent)"},
 		{"there is room beside others", 8, func(c *rebuildCase) { c.holding, c.maxAtOnce = 1, 2 }, OldestImage, ""},
 		{"the recipe is not ours", 8, func(c *rebuildCase) {
 			c.refusals = []cloud.Refusal{cloud.Refuse(history.RecipeNotOurs, "it is none of ours", "capture a node first")}
@@ -90,19 +95,23 @@ func TestRebuildOfOutdatedNodes(t *testing.T) {
 		reason string
 		words  string
 	}{
-		{"outdated", 3, nil, OutdatedNodes, "nodes of pool pool1 are not of version 2026.03.14: nodes of version 2026.03.01, the oldest, are rebuilt, at most 20 per hour"},
+		{"outdated", 3, nil, OutdatedNodes,
+			"nodes of pool pool1 are not of version 2026.03.14: nodes of version 2026.03.01, the oldest, are rebuilt, at most 20 per hour"},
 		{"all are current", 1, nil, AllCurrent, "all nodes of pool pool1 have the image of the recipe"},
 		{"not counted", 3, func(c *rebuildCase) { c.imageCount = imagecount.Count{} }, NotCounted, "not counted yet"},
-		{"too young", 3, func(c *rebuildCase) { c.builtAt = c.now.Add(-24*time.Hour + time.Second) }, VersionTooYoung, "version 2026.03.14 of pool pool1 is younger than 1d"},
+		{"too young", 3, func(c *rebuildCase) { c.builtAt = c.now.Add(-24*time.Hour + time.Second) }, VersionTooYoung,
+			"version 2026.03.14 of pool pool1 is younger than 1d"},
 		{"just old enough", 3, func(c *rebuildCase) { c.builtAt = c.now.Add(-24 * time.Hour) }, OutdatedNodes, ""},
 		{"too young, and near the limit", 8, func(c *rebuildCase) { c.builtAt, c.imageCount.Limit = c.now, 10 }, OldestImage, ""},
 		{"the first is under way", 3, func(c *rebuildCase) { held(c); c.proven = false }, Rebuilding, "node a"},
 		{"a second one", 3, held, OutdatedNodes, ""},
-		{"one too soon", 3, func(c *rebuildCase) { held(c); c.startedAt = c.now.Add(-time.Minute) }, Waiting, "the limit is 20 rebuilds per hour (spec.rebuild.outdated.perHour)"},
+		{"one too soon", 3, func(c *rebuildCase) { held(c); c.startedAt = c.now.Add(-time.Minute) }, Waiting,
+			"the limit is 20 rebuilds per hour (spec.rebuild.outdated.perHour)"},
 		{"as many as may be", 3, func(c *rebuildCase) { held(c); c.holding = 3 }, Queued, "spec.maxConcurrent"},
 		{"one failed, or is a person's", 3, func(c *rebuildCase) { held(c); c.foreign = true }, Rebuilding, "node a"},
 		{"a capture waits", 3, func(c *rebuildCase) { held(c); c.capture = true }, CapturePending, ""},
-		{"the pool rolled back", 3, func(c *rebuildCase) { c.openRollback = &cloud.Refusal{Reason: RolledBack, Message: "rolled back"} }, RolledBack, "rolled back"},
+		{"the pool rolled back", 3, func(c *rebuildCase) { c.openRollback = &cloud.Refusal{Reason: RolledBack, Message: "rolled back"} },
+			RolledBack, "rolled back"},
 		{"its nodes do not join", 3, func(c *rebuildCase) { c.notJoining = true }, NotJoining, "no node is rebuilt from the version"},
 		{"the cloud can't", 3, func(c *rebuildCase) { c.unable = true }, CannotRebuild, "cannot rebuild nodes"},
 		{"dry run", 3, func(c *rebuildCase) { c.dryRun = true }, v1alpha1.PolicyDryRun, "would be rebuilt"},
@@ -113,7 +122,8 @@ func TestRebuildOfOutdatedNodes(t *testing.T) {
 			test.change(&c)
 		}
 		wanted, decision := c.decide()
-		if wanted != (test.reason == OutdatedNodes || test.reason == OldestImage) || decision.Reason != test.reason || !strings.Contains(decision.Message, test.words) {
+		if wanted != (test.reason == OutdatedNodes || test.reason == OldestImage) || decision.Reason != test.reason ||
+			!strings.Contains(decision.Message, test.words) {
 			t.Errorf("%s: wanted %t, %+v", test.name, wanted, decision)
 		}
 	}

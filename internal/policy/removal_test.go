@@ -33,7 +33,8 @@ func TestALeavingDonorHasTheFewestPodsThatAreHardToMove(t *testing.T) {
 		"they leave":                  {removedDonors, true, "pool1-1"},
 		"they return":                 {func(p *v1alpha1.PrototypePolicySpec) { p.Settings.Generalize.Profile = v1alpha1.ProfileStatic }, false, "pool1-0"},
 		"it is found that they leave": {nil, true, "pool1-1"},
-		"they are removed though they could return": {func(p *v1alpha1.PrototypePolicySpec) { p.Settings.Donor.AfterCapture = v1alpha1.RemoveDonor }, true, "pool1-1"},
+		"they are removed though they could return": {func(p *v1alpha1.PrototypePolicySpec) { p.Settings.Donor.AfterCapture = v1alpha1.RemoveDonor },
+			true, "pool1-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTestEnv(t)
@@ -60,7 +61,8 @@ func TestALeavingDonorHasTheFewestPodsThatAreHardToMove(t *testing.T) {
 					t.Fatal(plans, err)
 				}
 				plan := plans.Pools[0]
-				if message := plan.Status.Decision.Message; plan.Status.Donor != c.want || plan.Prototype.Spec.Donor.NodeName != c.want || !strings.HasPrefix(message, "node "+c.want+" ") ||
+				if message := plan.Status.Decision.Message; plan.Status.Donor != c.want || plan.Prototype.Spec.Donor.NodeName != c.want ||
+					!strings.HasPrefix(message, "node "+c.want+" ") ||
 					!dry && strings.Contains(message, "hard to move") != c.donorReplaced {
 					t.Errorf("dry run %t: donor %s of %s, decided: %s", dry, plan.Status.Donor, plan.Prototype.Spec.Donor.NodeName, message)
 				}
@@ -144,7 +146,9 @@ func TestUnfilledPlaceCountsAsReserved(t *testing.T) {
 				p.Status.Record, p.Status.Donor = &record, &status
 				if !reserved && c.fails {
 					p.Status.Phase = v1alpha1.PhaseFailed
-					meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "Done", LastTransitionTime: metav1.NewTime(s.clock.Now())})
+					meta.SetStatusCondition(&p.Status.Conditions,
+						metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "Done",
+							LastTransitionTime: metav1.NewTime(s.clock.Now())})
 				}
 				s.must(s.client.Status().Update(s.Context(), &p))
 			}

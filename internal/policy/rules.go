@@ -33,15 +33,17 @@ type rules struct {
 // compile reads a policy. An unreadable policy decides nothing, and invalid names the wrong field.
 func compile(p *v1alpha1.PrototypePolicy, now time.Time) *rules {
 	spec := p.Spec.Defaulted()
-	r := &rules{policy: p.Name, uid: p.UID, generation: p.Generation, spec: spec, choice: selection.RulesOf(spec), retry: p.Annotations[v1alpha1.RetryAnnotation]}
+	r := &rules{policy: p.Name, uid: p.UID, generation: p.Generation, spec: spec, choice: selection.RulesOf(spec),
+		retry: p.Annotations[v1alpha1.RetryAnnotation]}
 	refuse := func(reason, message string) *rules {
 		r.invalid = &policyProblem{reason: reason, message: fmt.Sprintf("policy %s: %s", p.Name, message)}
 		return r
 	}
 	if p.Unreadable.InSpec() {
 		r.spec.Suspend = true // a part of the spec is missing
-		return refuse(v1alpha1.PolicyUnreadable, fmt.Sprintf("this version of Kamino cannot read the stored policy: %s. Kamino decides nothing by this policy. "+
-			"Correct the policy with `kubectl edit prototypepolicy %s`", p.Unreadable, p.Name))
+		return refuse(v1alpha1.PolicyUnreadable,
+			fmt.Sprintf("this version of Kamino cannot read the stored policy: %s. Kamino decides nothing by this policy. "+
+				"Correct the policy with `kubectl edit prototypepolicy %s`", p.Unreadable, p.Name))
 	}
 	var err error
 	if r.schedule, err = schedule.Compile(spec.Schedule); err != nil {

@@ -134,7 +134,8 @@ func statusOf(p *v1alpha1.PrototypePolicy, mine []*cachedOutcome, troubles, degr
 		}
 	}
 	set := func(kind string, is bool, reason, message string) {
-		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message, ObservedGeneration: p.Generation, LastTransitionTime: now}
+		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message, ObservedGeneration: p.Generation,
+			LastTransitionTime: now}
 		if is {
 			c.Status = metav1.ConditionTrue
 		}

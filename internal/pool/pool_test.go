@@ -61,7 +61,8 @@ func newTestEnv(t *testing.T, funcs interceptor.Funcs) *testEnv {
 	for _, name := range []string{"pool1", "pool2", "shrunk"} {
 		id := c.AddPool(memory.PoolSpec{Name: name, Image: "memory:///pools/" + name + "/versions/2026.03.01"})
 		for _, version := range []string{"2026.02.01", "2026.03.01"} {
-			c.AddVersion(id, memory.VersionSpec{Version: version, CreatedAt: time.Unix(1770000000, 0), Tags: map[string]string{cloud.TagUID: "uid-" + name + "-" + version}})
+			c.AddVersion(id, memory.VersionSpec{Version: version, CreatedAt: time.Unix(1770000000, 0),
+				Tags: map[string]string{cloud.TagUID: "uid-" + name + "-" + version}})
 		}
 	}
 	for _, id := range []string{"1", "2", "3"} {
@@ -126,7 +127,8 @@ func TestHistory(t *testing.T) {
 	}
 	h := report("pool1")
 	// An instance has the name of its Node, in any case of the ID. Before the Node joins, the instance has its ID.
-	if want := []string{"a", string(pool1) + "/instances/3", "upper"}; !h.Counted || len(h.Versions) != 2 || !slices.Equal(slices.Sorted(slices.Values(h.Versions[0].Nodes)), want) {
+	if want := []string{"a", string(pool1) + "/instances/3", "upper"}; !h.Counted || len(h.Versions) != 2 ||
+		!slices.Equal(slices.Sorted(slices.Values(h.Versions[0].Nodes)), want) {
 		t.Errorf("%+v", h)
 	}
 	if h = report("shrunk"); !h.Counted || len(h.Versions[0].Nodes) != 0 {
@@ -273,7 +275,8 @@ func TestLeft(t *testing.T) {
 		}
 	}
 	s.memory.Forbid("Image")
-	if _, err := s.Left(t.Context(), prototype("pool1-2026.03.01", "2026.03.01", "pool1", cloud.InstanceID(pool1)+"/instances/1")); !cloud.Is(err, cloud.Denied) {
+	if _, err := s.Left(t.Context(), prototype("pool1-2026.03.01", "2026.03.01", "pool1", cloud.InstanceID(pool1)+
+		"/instances/1")); !cloud.Is(err, cloud.Denied) {
 		t.Errorf("unknown: %v", err)
 	}
 	if _, err := s.Left(t.Context(), prototype("x", "2026.03.01", "unknown", cloud.InstanceID(unknown)+"/instances/1")); err == nil {
@@ -291,7 +294,8 @@ func TestNodesComeInPages(t *testing.T) {
 		}
 		list := &corev1.NodeList{}
 		for i := range 10 {
-			list.Items = append(list.Items, *node(fmt.Sprint(pages*10+i), cloud.InstanceID(fmt.Sprintf("memory:///pools/pool%d/instances/%d", i%2+1, i)), corev1.ConditionTrue))
+			list.Items = append(list.Items,
+				*node(fmt.Sprint(pages*10+i), cloud.InstanceID(fmt.Sprintf("memory:///pools/pool%d/instances/%d", i%2+1, i)), corev1.ConditionTrue))
 		}
 		if pages++; pages < 3 {
 			list.Continue = "more"

@@ -79,7 +79,8 @@ func (f *Finder) FactsOf(past PastPool, p *Pool, since time.Time) report.Facts {
 	}
 	for _, n := range past.nodes {
 		at := p.patches[n.Name]
-		node := report.NodeFacts{Version: n.Version, Created: n.Running, Registered: registered[n.Name], PatchedAt: at.patched, PendingSince: at.pending, Failed: failed[n.Instance]}
+		node := report.NodeFacts{Version: n.Version, Created: n.Running, Registered: registered[n.Name], PatchedAt: at.patched,
+			PendingSince: at.pending, Failed: failed[n.Instance]}
 		if n.Ready {
 			node.Ready = n.Changed
 		}
@@ -139,7 +140,8 @@ func (f *Finder) Pools(ctx context.Context, name string) ([]*Pool, error) {
 // tried the version.
 func Contents(v *history.Version, prototypes []v1alpha1.Prototype) contents.Version {
 	known := contents.Version{
-		Version: v.Version, Prototype: v.Prototype, Donor: v.Donor, Lineage: v.Lineage, OS: v.OS, Kernel: v.Kernel, Kubelet: v.Kubelet, Runtime: v.Runtime, Digest: v.Contents,
+		Version: v.Version, Prototype: v.Prototype, Donor: v.Donor, Lineage: v.Lineage, OS: v.OS, Kernel: v.Kernel, Kubelet: v.Kubelet,
+		Runtime: v.Runtime, Digest: v.Contents,
 	}
 	i := slices.IndexFunc(prototypes, func(p v1alpha1.Prototype) bool {
 		return p.Name == v.Prototype && imageversion.Compare(p.Spec.Version, v.Version) == 0

@@ -71,8 +71,9 @@ func TestPatchTimes(t *testing.T) {
 		"before the reboot, after another patch": {
 			map[string]string{v1alpha1.PatchedAtAnnotation: at(1), v1alpha1.KuredRebootNeededAnnotation: at(6), v1alpha1.RebootPendingAnnotation: "true"}, 6, 1,
 		},
-		"without a need for a reboot":      {map[string]string{v1alpha1.KuredRebootNeededAnnotation: at(6), v1alpha1.RebootPendingAnnotation: "false"}, 0, 6},
-		"after a reboot by another client": {map[string]string{v1alpha1.KuredRebootNeededAnnotation: at(2), v1alpha1.KuredRebootInProgressAnnotation: at(2)}, 0, 2},
+		"without a need for a reboot": {map[string]string{v1alpha1.KuredRebootNeededAnnotation: at(6), v1alpha1.RebootPendingAnnotation: "false"}, 0, 6},
+		"after a reboot by another client": {map[string]string{v1alpha1.KuredRebootNeededAnnotation: at(2),
+			v1alpha1.KuredRebootInProgressAnnotation: at(2)}, 0, 2},
 	} {
 		n := node("n", "", corev1.ConditionTrue)
 		n.Annotations = test.annotations

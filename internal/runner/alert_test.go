@@ -39,7 +39,8 @@ type alertEnv struct {
 
 func newAlarmed(t *testing.T) *alertEnv {
 	clock := memory.NewClock(time.Now().UTC().Truncate(time.Second))
-	a := &alertEnv{T: t, api: apitest.Client(t), clock: clock, cloud: memory.New(memory.Config{Now: clock.Now, Latency: memory.Latency{Start: time.Second}}), counts: metrics.New(clock.Now)}
+	a := &alertEnv{T: t, api: apitest.Client(t), clock: clock,
+		cloud: memory.New(memory.Config{Now: clock.Now, Latency: memory.Latency{Start: time.Second}}), counts: metrics.New(clock.Now)}
 	kube := kubernetes.NewForConfigOrDie(apitest.Server(t))
 	ctx := context.WithoutCancel(t.Context())
 	t.Cleanup(func() { // behind the controller, which has ended by then
@@ -72,7 +73,8 @@ func (a *alertEnv) pool(name string, used bool, tags map[string]string) cloud.Po
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name + "-" + number, Labels: map[string]string{corev1.LabelOSStable: "linux"}}}
 		n.Spec.ProviderID = string(a.cloud.AddInstance(id, number))
 		a.must(a.api.Create(a.Context(), n))
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(a.clock.Now().Add(-time.Hour))}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+			LastTransitionTime: metav1.NewTime(a.clock.Now().Add(-time.Hour))}}
 		a.must(a.api.Status().Update(a.Context(), n))
 	}
 	a.cloud.AddVersion(id, memory.VersionSpec{Version: goodVersion})
@@ -90,17 +92,21 @@ func (a *alertEnv) captured(name string, settle func(*v1alpha1.Settings)) {
 	id := a.pool(name, false, nil)
 	p := &v1alpha1.Prototype{
 		ObjectMeta: metav1.ObjectMeta{Name: name + "-" + version, Finalizers: []string{v1alpha1.CaptureFinalizer}},
-		Spec:       v1alpha1.PrototypeSpec{Pool: name, PoolID: string(id), Version: version, Donor: v1alpha1.Donor{NodeName: name + "-0", ProviderID: string(a.cloud.InstanceIDs(id)[0])}},
+		Spec: v1alpha1.PrototypeSpec{Pool: name, PoolID: string(id), Version: version,
+			Donor: v1alpha1.Donor{NodeName: name + "-0", ProviderID: string(a.cloud.InstanceIDs(id)[0])}},
 	}
-	p.Spec.Settings = v1alpha1.Settings{Generalize: v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileStatic}, Donor: v1alpha1.DonorSettings{AfterCapture: v1alpha1.ReturnDonor}}.Defaulted()
+	p.Spec.Settings = v1alpha1.Settings{Generalize: v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileStatic},
+		Donor: v1alpha1.DonorSettings{AfterCapture: v1alpha1.ReturnDonor}}.Defaulted()
 	settle(&p.Spec.Settings)
 	a.must(a.api.Create(a.Context(), p))
-	proof := v1alpha1.Proof{UID: p.UID, Order: "order", BootID: "boot", Profile: v1alpha1.ProfileStatic, ProfileVersion: "1", Rules: 7, Met: 7, ManifestDigest: "sha256:0", At: metav1.NewTime(a.clock.Now())}
+	proof := v1alpha1.Proof{UID: p.UID, Order: "order", BootID: "boot", Profile: v1alpha1.ProfileStatic, ProfileVersion: "1", Rules: 7, Met: 7,
+		ManifestDigest: "sha256:0", At: metav1.NewTime(a.clock.Now())}
 	a.cloud.AddVersion(id, memory.VersionSpec{Version: version, Tags: map[string]string{
 		cloud.TagPrototype: p.Name, cloud.TagUID: string(p.UID), cloud.TagProof: proof.Tag(), cloud.TagBuiltAt: a.clock.Now().Format(cloud.BuiltAtLayout)}})
 	pool, err := a.cloud.Pool(a.Context(), id)
 	a.must(err)
-	record := v1alpha1.Record{UID: p.UID, GeneralizeBootID: "boot", Order: &v1alpha1.OrderRecord{UID: "order", Key: "key"}, Returning: true, Recipe: pool.Recipe.Image}
+	record := v1alpha1.Record{UID: p.UID, GeneralizeBootID: "boot", Order: &v1alpha1.OrderRecord{UID: "order", Key: "key"}, Returning: true,
+		Recipe: pool.Recipe.Image}
 	controllerutil.AddFinalizer(p, v1alpha1.CaptureFinalizer)
 	a.must(a.api.Update(a.Context(), p))
 	p.Status.Record, p.Status.Proof = &record, &proof
@@ -119,7 +125,8 @@ func (a *alertEnv) run() {
 	config := apitest.Server(a)
 	web, err := rest.HTTPClientFor(config)
 	a.must(err)
-	a.runWith(&cluster.Connection{HTTP: web, Client: a.api, Kube: kubernetes.NewForConfigOrDie(config), Config: config, Skew: func() (time.Duration, bool) { return 0, false }})
+	a.runWith(&cluster.Connection{HTTP: web, Client: a.api, Kube: kubernetes.NewForConfigOrDie(config), Config: config,
+		Skew: func() (time.Duration, bool) { return 0, false }})
 }
 
 func (a *alertEnv) runWith(c *cluster.Connection) {
@@ -172,7 +179,8 @@ func TestMetricsOfAlerts(t *testing.T) {
 	a.captured("waiting", func(s *v1alpha1.Settings) { s.Promotion.Mode = v1alpha1.PromotionManual })
 	// KaminoPoolRolledBack: the pool rolled back, and no person has acknowledged the rollback.
 	went := a.clock.Now().Add(-time.Hour).Format(time.RFC3339)
-	back := a.pool("back", false, map[string]string{cloud.TagRolledBackAt: went, cloud.TagSuspect: "nodes do not join", cloud.TagQuarantined: "join health: nodes do not join", cloud.TagRolledBackTo: goodVersion})
+	back := a.pool("back", false, map[string]string{cloud.TagRolledBackAt: went, cloud.TagSuspect: "nodes do not join",
+		cloud.TagQuarantined: "join health: nodes do not join", cloud.TagRolledBackTo: goodVersion})
 	a.cloud.ChangeRecipe(back, string(back)+"/versions/"+goodVersion)
 	// KaminoNodesDoNotJoin: two instances of the pool's version never become nodes, and the policy may not roll back.
 	frozen := a.pool("frozen", true, nil)
@@ -207,7 +215,8 @@ func TestMetricsOfAlerts(t *testing.T) {
 		}
 		// Time passes, and a person touches the policy, so that the controller looks.
 		a.clock.Advance(20 * time.Second)
-		a.must(client.IgnoreNotFound(a.api.Patch(t.Context(), policy, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"test/look":"`+time.Now().String()+`"}}}`)))))
+		a.must(client.IgnoreNotFound(a.api.Patch(t.Context(), policy,
+			client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"test/look":"`+time.Now().String()+`"}}}`)))))
 		time.Sleep(100 * time.Millisecond) // the controller is another goroutine
 	}
 	for event, times := range inbox.all() {

@@ -22,7 +22,8 @@ import (
 
 // TestCancel deletes a running capture once, by its UID, and leaves an ended capture alone.
 func TestCancel(t *testing.T) {
-	running, ended, going := prior("running", "2026.03.09", "n", v1alpha1.PhaseDraining), prior("ended", "2026.03.08", "n", v1alpha1.PhaseSucceeded), prior("going", "2026.03.07", "n", v1alpha1.PhaseFailed)
+	running, ended, going := prior("running", "2026.03.09", "n", v1alpha1.PhaseDraining), prior("ended", "2026.03.08", "n", v1alpha1.PhaseSucceeded),
+		prior("going", "2026.03.07", "n", v1alpha1.PhaseFailed)
 	for _, p := range []*v1alpha1.Prototype{&running, &ended, &going} {
 		p.UID, p.Finalizers = "uid", []string{v1alpha1.CaptureFinalizer}
 	}
@@ -35,19 +36,22 @@ func TestCancel(t *testing.T) {
 		fails  bool
 	}{
 		"running": {name: "running"}, "going already": {name: "going"},
-		"another client was faster": {name: "running", answer: apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("prototypes").GroupResource(), "running")},
-		"ended":                     {name: "ended", why: "has ended (Succeeded), and nothing was changed"},
-		"none":                      {name: "none", why: "Prototype none does not exist, and nothing was changed"},
-		"not heard":                 {name: "running", answer: away, fails: true},
+		"another client was faster": {name: "running",
+			answer: apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("prototypes").GroupResource(), "running")},
+		"ended":     {name: "ended", why: "has ended (Succeeded), and nothing was changed"},
+		"none":      {name: "none", why: "Prototype none does not exist, and nothing was changed"},
+		"not heard": {name: "running", answer: away, fails: true},
 	} {
 		scheme, err := cluster.Scheme()
 		if err != nil {
 			t.Fatal(err)
 		}
 		c := &cluster.Connection{Skew: func() (time.Duration, bool) { return 0, false }}
-		c.Client = clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(running.DeepCopy(), ended.DeepCopy(), going.DeepCopy()).WithInterceptorFuncs(interceptor.Funcs{
+		c.Client = clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(running.DeepCopy(), ended.DeepCopy(),
+			going.DeepCopy()).WithInterceptorFuncs(interceptor.Funcs{
 			Delete: func(ctx context.Context, w client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-				if by := (&client.DeleteOptions{}).ApplyOptions(opts); by.Preconditions == nil || by.Preconditions.UID == nil || *by.Preconditions.UID != "uid" {
+				if by := (&client.DeleteOptions{}).ApplyOptions(opts); by.Preconditions == nil || by.Preconditions.UID == nil ||
+					*by.Preconditions.UID != "uid" {
 					t.Errorf("%s: deleted by %+v", name, by)
 				}
 				if test.answer != nil {

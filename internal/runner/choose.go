@@ -25,7 +25,8 @@ func (b *CaptureRequest) ChooseNode(ctx context.Context, pools *pool.Finder, nam
 		return err
 	}
 	if !slices.Contains(known, id) {
-		return cluster.Refusef("pool %s has no node in this cluster, and nothing was changed: grow the pool to two nodes first. Run `kamino status %s` to see the recipe",
+		return cluster.Refusef(
+			"pool %s has no node in this cluster, and nothing was changed: grow the pool to two nodes first. Run `kamino status %s` to see the recipe",
 			b.Cloud.PoolName(id), id)
 	}
 	plan, all, err := b.planOf(ctx, decider, id)

@@ -27,13 +27,15 @@ func (k *Controller) decider(manager ctrl.Manager, c *cluster.Connection, provid
 	looks.Intents = &policy.Intents{Kube: c.Kube, Namespace: k.Namespace}
 	return &policy.Decider{
 		Read: manager.GetCache(), Client: c.Client, Cloud: provider, Nodes: nodes, PoolCache: looks,
-		OwnNode: k.OwnNode, Now: k.Now, Joins: joins(c, k.Options), Leased: leased(c, k.Options), Recorder: noteLimiter{manager.GetEventRecorder(eventSource)}, Log: k.Log.WithName("policy"),
+		OwnNode: k.OwnNode, Now: k.Now, Joins: joins(c, k.Options), Leased: leased(c, k.Options),
+		Recorder: noteLimiter{manager.GetEventRecorder(eventSource)}, Log: k.Log.WithName("policy"),
 		Observe: func(pool policy.PoolRef, choice selection.Choice) {
 			k.Counts.Decided(pool.ID, pool.Name, len(choice.Candidates), policy.Refused(choice))
 		},
 		Stalled:             k.Counts.PoliciesStalled,
 		UnhealthyDaemonSets: unhealthyDaemonSets(c, k.Options, nodes), Differences: (&nodejoin.Peers{Kube: c.Kube, Now: clock(k.Options)}).Differences,
-		WithoutKubelet: withoutKubelet(c, k.Options), ObservedSince: k.now(), OnRollback: func(pool policy.PoolRef) { k.Counts.CountRollback(pool.Name) }, JoinHealth: k.reportJoins,
+		WithoutKubelet: withoutKubelet(c, k.Options), ObservedSince: k.now(),
+		OnRollback: func(pool policy.PoolRef) { k.Counts.CountRollback(pool.Name) }, JoinHealth: k.reportJoins,
 		Check: patcher.Check, SweepChecks: patcher.SweepChecks, Patches: k.Counts.Patches,
 		Degraded: k.Counts.CapturesRefused, Permissions: provider.Permissions,
 		Gone: func(pool policy.PoolRef) {
@@ -58,7 +60,8 @@ func (k *Controller) now() time.Time {
 func (k *Controller) reportJoins(reported []policy.JoinHealth) {
 	pools := make([]metrics.PoolJoins, len(reported))
 	for i, p := range reported {
-		pools[i] = metrics.PoolJoins{Pool: p.Pool.Name, Version: p.Version, Of: p.Tally, Suspect: p.Suspect, OfSuspect: p.SuspectTally, RolledBack: p.Frozen, Stays: p.Stays}
+		pools[i] = metrics.PoolJoins{Pool: p.Pool.Name, Version: p.Version, Of: p.Tally, Suspect: p.Suspect, OfSuspect: p.SuspectTally,
+			RolledBack: p.Frozen, Stays: p.Stays}
 	}
 	k.Counts.Joins(pools)
 }
@@ -87,11 +90,13 @@ func (k *Controller) watchPolicies(ctx context.Context, manager ctrl.Manager, c 
 	err := c.Client.List(ctx, &v1alpha1.PrototypePolicyList{})
 	switch {
 	case apierrors.IsNotFound(err):
-		k.Log.Info("this cluster has no definition of PrototypePolicies, so the controller follows no policy: run `" + v1alpha1.DefinitionsCommand + "`, then restart the controller")
+		k.Log.Info("this cluster has no definition of PrototypePolicies, so the controller follows no policy: run `" + v1alpha1.DefinitionsCommand +
+			"`, then restart the controller")
 		return nil
 	case err != nil:
 		return fmt.Errorf("list prototypepolicies: %w", err)
 	}
 	waits := func(ctx context.Context) (bool, error) { return nodejoin.PodsWait(ctx, c.Kube, k.now()) }
-	return (&policycontroller.Reconciler{Pass: decider.Pass, Nodes: decider.Nodes, PodsWait: waits, Expect: func() bool { return decider.Growth.Expect(k.now()) }}).SetupWithManager(manager)
+	return (&policycontroller.Reconciler{Pass: decider.Pass, Nodes: decider.Nodes, PodsWait: waits,
+		Expect: func() bool { return decider.Growth.Expect(k.now()) }}).SetupWithManager(manager)
 }

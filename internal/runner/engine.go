@@ -58,9 +58,10 @@ type Options struct {
 func NewEngine(c *cluster.Connection, provider cloud.Provider, o Options, recorder events.EventRecorder) *capture.Engine {
 	return &capture.Engine{
 		Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, PodNamespace: o.PodNamespace, Image: o.Image,
-		AllowedImages: o.AllowedImages, GivenCustomData: o.CustomData, MaxConcurrent: o.MaxConcurrent, Now: o.Now, OwnNode: o.OwnNode, Log: o.Log.WithName("capture"),
-		CheckRules: checkRules, Kured: o.Kured, Recorder: recorder, Unhealthy: unhealthy(c, o),
-		TrialObserver: &trialnode.Observer{Kube: c.Kube, Namespace: cmp.Or(o.PodNamespace, v1alpha1.DefaultGeneralizeNamespace), Image: o.Image, Same: provider.SameInstance, Reserved: leased(c, o)},
+		AllowedImages: o.AllowedImages, GivenCustomData: o.CustomData, MaxConcurrent: o.MaxConcurrent, Now: o.Now, OwnNode: o.OwnNode,
+		Log: o.Log.WithName("capture"), CheckRules: checkRules, Kured: o.Kured, Recorder: recorder, Unhealthy: unhealthy(c, o),
+		TrialObserver: &trialnode.Observer{Kube: c.Kube, Namespace: cmp.Or(o.PodNamespace, v1alpha1.DefaultGeneralizeNamespace), Image: o.Image,
+			Same: provider.SameInstance, Reserved: leased(c, o)},
 	}
 }
 

@@ -26,7 +26,8 @@ func (a *alertEnv) receiver() *inbox {
 			Type, Source string
 			Data         struct{ Pool, Message, Link string }
 		}{}
-		if err := json.NewDecoder(r.Body).Decode(&event); err != nil || r.URL.Path != "/hook/token" || event.Source != "/kamino/test" || event.Data.Message == "" || event.Data.Link == "" {
+		if err := json.NewDecoder(r.Body).Decode(&event); err != nil || r.URL.Path != "/hook/token" || event.Source != "/kamino/test" ||
+			event.Data.Message == "" || event.Data.Link == "" {
 			a.Errorf("%s %s: event %+v, error %v", r.Method, r.URL, event, err)
 		}
 		box.mu.Lock()

@@ -16,20 +16,25 @@ import (
 func (h *Reservations) AdmitRelease(ctx context.Context, n reservations.Node, nodeOnly, start bool) error {
 	switch {
 	case n.State == reservations.ByCapture:
-		return cluster.Refusef("node %s is reserved by the running %s, and nothing was changed: to stop the capture, run `kamino cancel %s`", n.Name, n.Holder, n.Holder.Name)
+		return cluster.Refusef("node %s is reserved by the running %s, and nothing was changed: to stop the capture, run `kamino cancel %s`",
+			n.Name, n.Holder, n.Holder.Name)
 	case n.State == reservations.ByUnknown:
-		return cluster.Refusef("node %s is reserved by %s, and nothing was changed: release the node with the Kamino version that reserved the node", n.Name, n.Holder)
+		return cluster.Refusef("node %s is reserved by %s, and nothing was changed: release the node with the Kamino version that reserved the node",
+			n.Name, n.Holder)
 	case !n.Believed() && !nodeOnly:
 		return cluster.Refusef("no Lease of Kamino confirms the reservation of node %s, and nothing was changed: run `kamino return-node %s --node-only`. "+
-			"The command deletes the reservation and the annotations that block autoscalers, and uncordons the node. Check the instance: the command does not change the instance", n.Name, n.Name)
+			"The command deletes the reservation and the annotations that block autoscalers, and uncordons the node. Check the instance: "+
+			"the command does not change the instance", n.Name, n.Name)
 	case n.Believed() && nodeOnly:
-		return cluster.Refusef("node %s is reserved by %s, and nothing was changed: run again without --node-only, because the instance may also need a restart", n.Name, n.Holder)
+		return cluster.Refusef(
+			"node %s is reserved by %s, and nothing was changed: run again without --node-only, because the instance may also need a restart", n.Name, n.Holder)
 	case !nodeOnly || start:
 		return nil
 	}
 	off, _, err := h.isOff(ctx, n.Name)
 	if err == nil && off {
-		return cluster.Refusef("the instance of node %s is off, and nothing was changed: run `kamino return-node %s --node-only --start`, which also starts the instance", n.Name, n.Name)
+		return cluster.Refusef("the instance of node %s is off, and nothing was changed: run `kamino return-node %s --node-only --start`, "+
+			"which also starts the instance", n.Name, n.Name)
 	}
 	return err
 }

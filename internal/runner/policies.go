@@ -147,7 +147,9 @@ func (p *Policies) Plan(ctx context.Context, decider *policy.Decider, asked stri
 	}
 	name := p.Pools.Cloud.PoolName(resolved)
 	if !slices.Contains(known, resolved) {
-		return planned, cluster.Refusef("pool %s has no node in this cluster, so Kamino cannot capture the pool: grow the pool to two nodes first. Run `kamino status %s` to see the recipe", name, resolved)
+		return planned, cluster.Refusef(
+			"pool %s has no node in this cluster, so Kamino cannot capture the pool: grow the pool to two nodes first. "+
+				"Run `kamino status %s` to see the recipe", name, resolved)
 	}
 	only := func(p policy.PoolRef) bool { return p.ID == resolved }
 	if planned.Plans, err = decider.Plan(ctx, policies, only); err != nil || len(planned.Pools) > 0 {

@@ -161,9 +161,12 @@ func TestSelectedPools(t *testing.T) {
 		none    string
 		why     string
 	}{
-		"a policy for each":           {objects: []client.Object{writtenPolicy("a", "pool1"), writtenPolicy("b", "pool2")}, decided: []string{"pool1 by a", "pool2 by b"}},
-		"a policy for the one":        {objects: []client.Object{writtenPolicy("a", "pool1"), writtenPolicy("b", "pool2")}, asked: "2", decided: []string{"pool2 by b"}},
-		"no policy for the one":       {objects: []client.Object{writtenPolicy("a", "pool1")}, asked: "pool2", decided: []string{"pool2 by " + AdHocName}, none: "pool2"},
+		"a policy for each": {objects: []client.Object{writtenPolicy("a", "pool1"), writtenPolicy("b", "pool2")},
+			decided: []string{"pool1 by a", "pool2 by b"}},
+		"a policy for the one": {objects: []client.Object{writtenPolicy("a", "pool1"), writtenPolicy("b", "pool2")}, asked: "2",
+			decided: []string{"pool2 by b"}},
+		"no policy for the one": {objects: []client.Object{writtenPolicy("a", "pool1")}, asked: "pool2",
+			decided: []string{"pool2 by " + AdHocName}, none: "pool2"},
 		"two for the one":             {objects: twice, asked: "pool1", decided: []string{"pool1 by " + AdHocName}, none: "pool1", said: 2},
 		"two for one of all":          {objects: twice, said: 2},
 		"a policy for no pool":        {objects: []client.Object{writtenPolicy("a", "nowhere")}, said: 1},

@@ -51,7 +51,8 @@ func newYard(t *testing.T) *poolEnv {
 	t.Helper()
 	y := &poolEnv{T: t, api: apitest.Client(t), kube: kubernetes.NewForConfigOrDie(apitest.Server(t)), ids: map[string]cloud.InstanceID{},
 		clock: memory.NewClock(time.Now().UTC().Truncate(24 * time.Hour).Add(12 * time.Hour))}
-	if err := y.api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultNamespace}}); client.IgnoreAlreadyExists(err) != nil {
+	if err := y.api.Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultNamespace}}); client.IgnoreAlreadyExists(err) != nil {
 		t.Fatal(err)
 	}
 	y.clean()
@@ -60,7 +61,8 @@ func newYard(t *testing.T) *poolEnv {
 	y.pool = y.cloud.AddPool(memory.PoolSpec{Name: "crowd", Capacity: 8, MaxSize: 100})
 	for i := range 8 {
 		at := y.clock.Now().AddDate(0, 0, i-10)
-		y.cloud.AddVersion(y.pool, memory.VersionSpec{Version: imageversion.Of(at), Tags: map[string]string{cloud.TagBuiltAt: at.Format(cloud.BuiltAtLayout)}, CreatedAt: at})
+		y.cloud.AddVersion(y.pool, memory.VersionSpec{Version: imageversion.Of(at),
+			Tags: map[string]string{cloud.TagBuiltAt: at.Format(cloud.BuiltAtLayout)}, CreatedAt: at})
 		y.cloud.ChangeRecipe(y.pool, string(y.pool)+"/versions/"+imageversion.Of(at))
 		name := fmt.Sprintf("crowd-%d", i)
 		y.ids[name] = y.cloud.AddInstance(y.pool, name)
@@ -125,7 +127,8 @@ func (y *poolEnv) process(calls memory.Calls) *controllerProcess {
 	decider, err := NewDecider(y.Context(), c, provider, NewEngine(c, provider, options, nil), options)
 	y.must(err)
 	recorder := events.NewFakeRecorder(1000)
-	rebuilds := &rebuild.Controller{Kube: c.Kube, Cloud: provider, Nodes: decider.Nodes, Policies: y.api, Recorder: recorder, Now: y.clock.Now, Log: logr.Discard(),
+	rebuilds := &rebuild.Controller{Kube: c.Kube, Cloud: provider, Nodes: decider.Nodes, Policies: y.api, Recorder: recorder,
+		Now: y.clock.Now, Log: logr.Discard(),
 		Ended: func(a plan.Action) { y.ended = append(y.ended, a) }}
 	decider.Read, decider.Recorder, decider.Rebuild = y.api, recorder, rebuilds.Take
 	return &controllerProcess{rebuilds, c, decider}
@@ -160,7 +163,8 @@ func (y *poolEnv) counted(p *controllerProcess) {
 	y.Helper()
 	plans, err := p.decider.Plan(y.Context(), []v1alpha1.PrototypePolicy{y.policy()}, nil)
 	y.must(err)
-	if len(plans.Pools) != 1 || plans.Pools[0].Status.Rebuild == nil || plans.Pools[0].Status.Rebuild.Reason != policy.OldestImage && plans.Pools[0].Status.Rebuild.Reason != policy.Rebuilding &&
+	if len(plans.Pools) != 1 || plans.Pools[0].Status.Rebuild == nil || plans.Pools[0].Status.Rebuild.Reason != policy.OldestImage &&
+		plans.Pools[0].Status.Rebuild.Reason != policy.Rebuilding &&
 		plans.Pools[0].Status.Rebuild.Reason != policy.FewImages {
 		y.Fatalf("plans: %+v", plans)
 	}

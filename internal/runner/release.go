@@ -142,7 +142,8 @@ func (h *Reservations) passes(ctx context.Context, name string, holder v1alpha1.
 		}
 		if err != nil {
 			doubtful := capture.IsDoubtful(err) != nil && h.Now().Sub(begun) > doubtLimit
-			if errors.Is(err, capture.ErrInstanceGone) || doubtful || !cloud.Is(err, cloud.Throttled) && !cloud.Is(err, cloud.Unavailable) && !apierrors.IsConflict(err) {
+			passes := cloud.Is(err, cloud.Throttled) || cloud.Is(err, cloud.Unavailable) || apierrors.IsConflict(err)
+			if errors.Is(err, capture.ErrInstanceGone) || doubtful || !passes {
 				return err
 			}
 			if h.Trouble != nil {
@@ -208,7 +209,8 @@ func (h *Reservations) confirmGone(ctx context.Context, n *corev1.Node) error {
 		return !i.Removing && h.Cloud.SameInstance(i.ID, cloud.InstanceID(n.Spec.ProviderID))
 	}
 	if slices.ContainsFunc(instances, has) {
-		return cluster.Refusef("the cloud answers that the instance of node %s does not exist, but the list of its pool has the instance, and nothing was changed: run `kamino return-node %s` again", n.Name, n.Name)
+		return cluster.Refusef("the cloud answers that the instance of node %s does not exist, but the list of its pool has the instance, "+
+			"and nothing was changed: run `kamino return-node %s` again", n.Name, n.Name)
 	}
 	return nil
 }

@@ -43,7 +43,8 @@ func TestANodeThatIsOffIsNotReleased(t *testing.T) {
 	})
 	h := &Reservations{Cluster: &cluster.Connection{Kube: y.kube}, Cloud: provider.Provider, Now: y.clock.Now}
 	refused := (*cluster.Refused)(nil)
-	if err := h.takeFromReplacement(t.Context(), "crowd-3", holder); !errors.As(err, &refused) || y.node("crowd-3").Annotations[v1alpha1.ReservationAnnotation] == "" {
+	if err := h.takeFromReplacement(t.Context(), "crowd-3", holder); !errors.As(err, &refused) ||
+		y.node("crowd-3").Annotations[v1alpha1.ReservationAnnotation] == "" {
 		t.Errorf("released: %v", err)
 	}
 	missing = false

@@ -71,7 +71,8 @@ func TestReadsOfAFirstDecision(t *testing.T) {
 	counted := a.runCounted()
 	for look := 0; ; look++ {
 		a.must(a.api.Get(t.Context(), client.ObjectKeyFromObject(policy), policy))
-		if n := len(policy.Status.Pools); n == pools && !slices.ContainsFunc(policy.Status.Pools, func(p v1alpha1.PoolStatus) bool { return p.Decision == nil || p.JoinHealth == nil }) {
+		if n := len(policy.Status.Pools); n == pools &&
+			!slices.ContainsFunc(policy.Status.Pools, func(p v1alpha1.PoolStatus) bool { return p.Decision == nil || p.JoinHealth == nil }) {
 			break
 		}
 		if look == 600 {

@@ -23,7 +23,8 @@ import (
 func weirdObject(kind, name, path string, value any) *unstructured.Unstructured {
 	object := map[string]any{"spec": map[string]any{}}
 	if kind == "Prototype" {
-		object["spec"] = map[string]any{"pool": "elsewhere", "version": "2026.03.03", "donor": map[string]any{"nodeName": "none", "providerID": "memory:///pools/elsewhere/instances/1"}}
+		object["spec"] = map[string]any{"pool": "elsewhere", "version": "2026.03.03",
+			"donor": map[string]any{"nodeName": "none", "providerID": "memory:///pools/elsewhere/instances/1"}}
 	}
 	u := &unstructured.Unstructured{Object: object}
 	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
@@ -75,8 +76,10 @@ func TestControllerWorksWithUnreadableObjects(t *testing.T) {
 	a.definitions(true)
 	values := []any{int64(1) << 32, "seven", []any{int64(7)}, map[string]any{"a": "b"}, 1.5, true}
 	for kind, paths := range map[string][]string{
-		"PrototypePolicy": {"spec.settings.outOfService.maxUnavailable", "spec.settings.keep", "spec.selection.minReadyTime", "spec.schedule", "spec.rollback.mode", "status.pools", "status.nextRun"},
-		"Prototype":       {"spec.settings.outOfService.maxUnavailable", "spec.settings.trial", "spec.settings.drain.timeout", "status.steps", "status.trial.attempt", "status.image"},
+		"PrototypePolicy": {"spec.settings.outOfService.maxUnavailable", "spec.settings.keep", "spec.selection.minReadyTime", "spec.schedule",
+			"spec.rollback.mode", "status.pools", "status.nextRun"},
+		"Prototype": {"spec.settings.outOfService.maxUnavailable", "spec.settings.trial", "spec.settings.drain.timeout", "status.steps",
+			"status.trial.attempt", "status.image"},
 	} {
 		for i, path := range paths {
 			for j, value := range values {
@@ -118,7 +121,8 @@ func (a *alertEnv) unreported() string {
 	a.must(a.api.Get(a.Context(), client.ObjectKey{Name: "weird-0-0"}, policy))
 	a.must(a.api.Get(a.Context(), client.ObjectKey{Name: "good"}, good))
 	for what, conditions := range map[string][]metav1.Condition{"the Prototype": p.Status.Conditions, "the policy": policy.Status.Conditions} {
-		if c := meta.FindStatusCondition(conditions, v1alpha1.ConditionStalled); c == nil || c.Reason != v1alpha1.PolicyUnreadable || !strings.Contains(c.Message, "maxUnavailable is 4294967296") {
+		if c := meta.FindStatusCondition(conditions, v1alpha1.ConditionStalled); c == nil || c.Reason != v1alpha1.PolicyUnreadable ||
+			!strings.Contains(c.Message, "maxUnavailable is 4294967296") {
 			return fmt.Sprintf("%s says %+v", what, c)
 		}
 	}

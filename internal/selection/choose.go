@@ -243,7 +243,8 @@ func (j *evaluation) decide(c *Choice) decision {
 	case len(c.Candidates) >= enough:
 		return decided(DonorChosen, "%s", chosen(name, c.Candidates))
 	case !j.waived && c.NewestPatch.IsZero():
-		return withRemedy(cloud.Refuse(NothingPatched, fmt.Sprintf("no node of pool %s has the time of a patch in annotation %s", name, j.rules.MostRecentPatch),
+		return withRemedy(cloud.Refuse(NothingPatched,
+			fmt.Sprintf("no node of pool %s has the time of a patch in annotation %s", name, j.rules.MostRecentPatch),
 			"run a patcher that annotates nodes (kured with --annotate-nodes), or set selection.maxImageAge to ignore patches"))
 	case !j.waived && !j.pool.BuiltAt.IsZero() && !j.news:
 		return decided(UpToDate, "no node of pool %s has a patch that %s lacks", name, j.image())

@@ -107,18 +107,22 @@ func TestRules(t *testing.T) {
 		{name: "control plane", node: func(n *corev1.Node) { n.Labels["node-role.kubernetes.io/control-plane"] = "" }, want: []string{ControlPlane}},
 		{name: "our own node", around: func(p *PoolState, _ *Rules) { p.OwnNode = "n1" }, want: []string{OwnNode}},
 		{name: "ignored by name", around: func(_ *PoolState, r *Rules) { r.IgnoreNodes = []string{"n0", "n1"} }, want: []string{Ignored}},
-		{name: "ignored by annotation", node: annotated("example.com/pet", ""), around: func(_ *PoolState, r *Rules) { r.IgnoreAnnotations = []string{"example.com/pet"} }, want: []string{Ignored}},
-		{name: "ignored by label", node: func(n *corev1.Node) { n.Labels["gpu"] = "no" }, around: func(_ *PoolState, r *Rules) { r.IgnoreLabels = []string{"gpu"} }, want: []string{Ignored}},
+		{name: "ignored by annotation", node: annotated("example.com/pet", ""),
+			around: func(_ *PoolState, r *Rules) { r.IgnoreAnnotations = []string{"example.com/pet"} }, want: []string{Ignored}},
+		{name: "ignored by label", node: func(n *corev1.Node) { n.Labels["gpu"] = "no" },
+			around: func(_ *PoolState, r *Rules) { r.IgnoreLabels = []string{"gpu"} }, want: []string{Ignored}},
 		{name: "others are ignored", around: func(_ *PoolState, r *Rules) { r.IgnoreNodes, r.IgnoreLabels = []string{"n2"}, []string{"gpu"} }},
 		{name: "asks not to be disrupted", node: annotated(v1alpha1.DoNotDisruptAnnotation, "true"), want: []string{DoNotDisrupt}},
 		{name: "has nothing against it", node: annotated(v1alpha1.DoNotDisruptAnnotation, "false")},
-		{name: "is disrupted all the same", node: annotated(v1alpha1.DoNotDisruptAnnotation, "true"), around: func(_ *PoolState, r *Rules) { r.Disrupt = true }},
+		{name: "is disrupted all the same", node: annotated(v1alpha1.DoNotDisruptAnnotation, "true"),
+			around: func(_ *PoolState, r *Rules) { r.Disrupt = true }},
 		{name: "cordoned", node: cordon, want: []string{Unschedulable}},
 		{name: "waits for its reboot", node: annotated(pendingKey, patchedAt.Format(time.RFC3339)), want: []string{RebootPending}},
 		{name: "says that no reboot is pending", node: annotated(pendingKey, "false")},
 		{name: "its patch failed", node: annotated(v1alpha1.PatchFailedAnnotation, "sha256:cd"), want: []string{PatchFailed}},
 		{name: "says that no patch failed", node: annotated(v1alpha1.PatchFailedAnnotation, "false")},
-		{name: "rebooted without new packages", node: annotated(v1alpha1.PatchLevelAnnotation, "sha256:ab"), around: level("sha256:ab"), want: []string{SamePatchLevel}},
+		{name: "rebooted without new packages", node: annotated(v1alpha1.PatchLevelAnnotation, "sha256:ab"), around: level("sha256:ab"),
+			want: []string{SamePatchLevel}},
 		{name: "another level", node: annotated(v1alpha1.PatchLevelAnnotation, "sha256:cd"), around: level("sha256:ab")},
 		{name: "no level", around: level("sha256:ab")},
 		{name: "an image without a level", node: annotated(v1alpha1.PatchLevelAnnotation, "")},
@@ -135,10 +139,12 @@ func TestRules(t *testing.T) {
 		{name: "patched before the image", node: patchedOn(builtAt.Add(-time.Hour)), want: []string{PatchedBeforeImage}},
 		{name: "patched when the image was captured", node: patchedOn(builtAt), want: []string{PatchedBeforeImage}},
 		{name: "patched right after", node: patchedOn(builtAt.Add(time.Second))},
-		{name: "the pool has no prototype", node: patchedOn(builtAt.Add(-time.Hour)), around: func(p *PoolState, _ *Rules) { p.Version, p.BuiltAt = "", time.Time{} }},
+		{name: "the pool has no prototype", node: patchedOn(builtAt.Add(-time.Hour)),
+			around: func(p *PoolState, _ *Rules) { p.Version, p.BuiltAt = "", time.Time{} }},
 		{name: "carries a patch that was rolled back", around: func(p *PoolState, _ *Rules) { p.BadUntil = patchedAt }, want: []string{SuspectPatch}},
 		{name: "patched after what was rolled back", around: func(p *PoolState, _ *Rules) { p.BadUntil = patchedAt.Add(-time.Second) }},
-		{name: "a rollback to no prototype", around: func(p *PoolState, _ *Rules) { p.BuiltAt, p.BadUntil = time.Time{}, patchedAt }, want: []string{SuspectPatch}},
+		{name: "a rollback to no prototype", around: func(p *PoolState, _ *Rules) { p.BuiltAt, p.BadUntil = time.Time{}, patchedAt },
+			want: []string{SuspectPatch}},
 		{name: "the need was found, the reboot is to come", node: readySince(patchedAt.Add(-time.Hour)), want: []string{NotRebootedSincePatch}},
 		{name: "Ready in the second of the patch", node: readySince(patchedAt), want: []string{NotRebootedSincePatch}},
 		{name: "Ready in the next", node: readySince(patchedAt.Add(time.Second))},
@@ -158,8 +164,10 @@ func TestRules(t *testing.T) {
 		{name: "the only one", around: func(p *PoolState, _ *Rules) { p.Nodes = p.Nodes[:1] }, want: []string{OnlyReadyNode}},
 		{name: "the only one that works", around: func(p *PoolState, _ *Rules) { notReady(p.Nodes[1]) }, want: []string{OnlyReadyNode}},
 		{name: "the only one that takes pods", around: func(p *PoolState, _ *Rules) { cordon(p.Nodes[1]) }, want: []string{OnlyReadyNode}},
-		{name: "the last of its zone, and would leave", node: in("eu-1"), around: func(p *PoolState, _ *Rules) { p.DonorReplaced = allLeave; in("eu-2")(p.Nodes[1]) }, want: []string{LastOfZone}},
-		{name: "cordoned beside one that takes pods", node: cordon, around: func(p *PoolState, _ *Rules) { p.Nodes = append(p.Nodes, patchedNode("n3", cordon)) }, want: []string{Unschedulable}},
+		{name: "the last of its zone, and would leave", node: in("eu-1"),
+			around: func(p *PoolState, _ *Rules) { p.DonorReplaced = allLeave; in("eu-2")(p.Nodes[1]) }, want: []string{LastOfZone}},
+		{name: "cordoned beside one that takes pods", node: cordon,
+			around: func(p *PoolState, _ *Rules) { p.Nodes = append(p.Nodes, patchedNode("n3", cordon)) }, want: []string{Unschedulable}},
 		{name: "refused by others", around: func(p *PoolState, _ *Rules) {
 			p.NodeRefusals = map[string][]cloud.Refusal{"n1": {{Reason: "EphemeralOSDisk", Message: "node n1 has one: no"}}, "n2": nil}
 		}, want: []string{"EphemeralOSDisk"}},
@@ -299,7 +307,8 @@ func TestOrder(t *testing.T) {
 		{"longest Ready, then by name", nil, nil, []string{"a", "e", "c", "b", "d"}},
 		{"the score first", map[string]float64{"d": 1, "b": 1, "c": -1}, nil, []string{"b", "d", "a", "e", "c"}},
 		{"who failed today comes last", map[string]float64{"e": 9}, map[string]string{"a": "p", "e": "long-name"}, []string{"c", "b", "d", "e", "a"}},
-		{"all failed today: another try is all there is", nil, map[string]string{"a": "p", "b": "p", "c": "p", "d": "p", "e": "p-2"}, []string{"a", "e", "c", "b", "d"}},
+		{"all failed today: another try is all there is", nil, map[string]string{"a": "p", "b": "p", "c": "p", "d": "p", "e": "p-2"},
+			[]string{"a", "e", "c", "b", "d"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pool, rules := pool, defaults()
@@ -357,22 +366,26 @@ func TestDecision(t *testing.T) {
 	}{
 		{"a donor", func(*PoolState, *Rules) {}, DonorChosen, []string{"node n1", "2 candidates"}, true},
 		{"the only one", func(p *PoolState, _ *Rules) { without(patchKey)(p.Nodes[0]) }, DonorChosen, []string{"node n2 is the only candidate"}, true},
-		{"one too few", func(p *PoolState, r *Rules) { without(patchKey)(p.Nodes[0]); r.MinCandidates = 2 }, TooFewCandidates, []string{"has 1 candidate,"}, true},
+		{"one too few", func(p *PoolState, r *Rules) { without(patchKey)(p.Nodes[0]); r.MinCandidates = 2 }, TooFewCandidates,
+			[]string{"has 1 candidate,"}, true},
 		{"refused by the cloud", func(p *PoolState, _ *Rules) {
 			p.Refusals, p.InFlight = []cloud.Refusal{cloud.Refuse("AKSManaged", "AKS owns it", "leave it")}, "p"
 		}, PoolRefused, []string{"cannot be captured: AKS owns it; leave it"}, true},
-		{"in flight", func(p *PoolState, _ *Rules) { p.InFlight, p.CapturedToday = "workers-2026.01.12", "other" }, CaptureInFlight, []string{"workers-2026.01.12"}, true},
+		{"in flight", func(p *PoolState, _ *Rules) { p.InFlight, p.CapturedToday = "workers-2026.01.12", "other" }, CaptureInFlight,
+			[]string{"workers-2026.01.12"}, true},
 		{"captured today", func(p *PoolState, _ *Rules) { p.CapturedToday = "workers-2026.01.12" }, CapturedToday, []string{"workers-2026.01.12"}, true},
 		{"empty", func(p *PoolState, _ *Rules) { p.Nodes = nil }, NoNodes, []string{"no nodes"}, false},
 		{"no patches", each(without(patchKey)), NothingPatched, []string{patchKey, "--annotate-nodes", "maxImageAge"}, false},
 		{"no times", each(annotated(patchKey, "true")), NothingPatched, []string{patchKey}, false},
 		{"nothing new", each(patchedOn(builtAt.Add(-time.Hour))), UpToDate, []string{"version 2026.01.10"}, false},
-		{"nothing new, and one never patched", func(p *PoolState, _ *Rules) { patchedOn(builtAt)(p.Nodes[0]); without(patchKey)(p.Nodes[1]) }, UpToDate, nil, false},
+		{"nothing new, and one never patched",
+			func(p *PoolState, _ *Rules) { patchedOn(builtAt)(p.Nodes[0]); without(patchKey)(p.Nodes[1]) }, UpToDate, nil, false},
 		{"rebooted without new packages", func(p *PoolState, r *Rules) {
 			each(annotated(v1alpha1.PatchLevelAnnotation, "sha256:ab"))(p, r)
 			p.Level = "sha256:ab"
 		}, UpToDate, []string{"version 2026.01.10"}, false},
-		{"a patch without reboot", each(readySince(patchedAt.Add(-time.Minute))), TooFewCandidates, []string{"0 candidates", "requires 1", "NotRebootedSincePatch 2", "kamino plan workers"}, false},
+		{"a patch without reboot", each(readySince(patchedAt.Add(-time.Minute))), TooFewCandidates,
+			[]string{"0 candidates", "requires 1", "NotRebootedSincePatch 2", "kamino plan workers"}, false},
 		{"too few", func(_ *PoolState, r *Rules) { r.MinCandidates = 3 }, TooFewCandidates, []string{"2 candidates", "requires 3", "refused: none"}, true},
 		{"enough", func(_ *PoolState, r *Rules) { r.MinCandidates = 2 }, DonorChosen, nil, true},
 		{"fewer than one is one", func(_ *PoolState, r *Rules) { r.MinCandidates = -1 }, DonorChosen, nil, true},
@@ -412,7 +425,8 @@ func TestDecision(t *testing.T) {
 
 // TestCounts: the counts of a status add up.
 func TestCounts(t *testing.T) {
-	c := Choose(poolOf(patchedNode("a"), patchedNode("b", notReady, cordon), patchedNode("c", cordon), patchedNode("d", notReady), patchedNode("e", without(patchKey))), defaults(), now)
+	c := Choose(poolOf(patchedNode("a"), patchedNode("b", notReady, cordon), patchedNode("c", cordon), patchedNode("d", notReady),
+		patchedNode("e", without(patchKey))), defaults(), now)
 	want := []v1alpha1.RefusalCount{{Reason: Unschedulable, Count: 2}, {Reason: NotPatched, Count: 1}, {Reason: NotReady, Count: 1}}
 	if diff := cmp.Diff(want, c.Refusals); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)

@@ -26,7 +26,8 @@ func TestAReservationThatNothingConfirms(t *testing.T) {
 		reserved := func(n *corev1.Node) bool { return confirmed && n.Name == "peer" }
 
 		lone := refusedFor(Refusals(Candidate{Node: donor, Pool: "pool", Peers: []corev1.Node{*peer}, Reserved: reserved}), OnlyReadyNode)
-		last := refusedFor(Refusals(Candidate{Node: donor, Pool: "pool", Peers: []corev1.Node{*peer, *other}, DonorReplaced: true, Reserved: reserved}), LastOfZone)
+		last := refusedFor(Refusals(Candidate{Node: donor, Pool: "pool", Peers: []corev1.Node{*peer, *other}, DonorReplaced: true, Reserved: reserved}),
+			LastOfZone)
 		if lone != confirmed || last != confirmed {
 			t.Errorf("a person's choice, confirmed %t: alone %t, last of its zone %t", confirmed, lone, last)
 		}
@@ -34,7 +35,8 @@ func TestAReservationThatNothingConfirms(t *testing.T) {
 		leaves := func(*corev1.Node) bool { return true }
 		few := Choose(PoolState{Name: "pool", Nodes: []*corev1.Node{donor, peer}, Reserved: reserved}, Rules{}, now)
 		zoned := Choose(PoolState{Name: "pool", Nodes: []*corev1.Node{donor, peer, other}, DonorReplaced: leaves, Reserved: reserved}, Rules{}, now)
-		if lone, last := refusedFor(few.Verdicts[0].Refusals, OnlyReadyNode), refusedFor(zoned.Verdicts[0].Refusals, LastOfZone); lone != confirmed || last != confirmed {
+		if lone, last := refusedFor(few.Verdicts[0].Refusals, OnlyReadyNode), refusedFor(zoned.Verdicts[0].Refusals, LastOfZone); lone != confirmed ||
+			last != confirmed {
 			t.Errorf("a policy's choice, confirmed %t: alone %t, last of its zone %t", confirmed, lone, last)
 		}
 	}

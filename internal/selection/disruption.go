@@ -189,7 +189,8 @@ func (c *Choice) Prefer(pool PoolState, burdens map[string]DisruptionCost) {
 		}
 		unknownA, heavyA, evictionsA := cost(a)
 		unknownB, heavyB, evictionsB := cost(b)
-		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.ZoneNodes, a.ZoneNodes), cmp.Compare(unknownA, unknownB), cmp.Compare(heavyA, heavyB), cmp.Compare(evictionsA, evictionsB))
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.ZoneNodes, a.ZoneNodes), cmp.Compare(unknownA, unknownB),
+			cmp.Compare(heavyA, heavyB), cmp.Compare(evictionsA, evictionsB))
 	})
 	best := c.Candidates[0].Node
 	i := slices.IndexFunc(pool.Nodes, func(n *corev1.Node) bool { return n.Name == best })

@@ -88,7 +88,8 @@ func TestMoveObstacles(t *testing.T) {
 		"another namespace's budget":             {budget: new(budget("other", "web", 1, 0))},
 		"an unreadable budget": {budget: &policyv1.PodDisruptionBudget{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default"},
-			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "near"}}}},
+			Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app",
+				Operator: "near"}}}},
 		}},
 		"a budget for nothing":       {budget: &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}}},
 		"it writes to the node":      {pod: on(directory, false), want: HostPath},
@@ -132,7 +133,8 @@ func TestLocalVolumes(t *testing.T) {
 		return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
 	}
 	two := on(is(corev1.LabelHostname, "n1"))
-	two.Required.NodeSelectorTerms = append(two.Required.NodeSelectorTerms, corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{is(corev1.LabelTopologyZone, "eu-1")}})
+	two.Required.NodeSelectorTerms = append(two.Required.NodeSelectorTerms,
+		corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{is(corev1.LabelTopologyZone, "eu-1")}})
 	for name, c := range map[string]struct {
 		volume corev1.PersistentVolumeSpec
 		want   bool
@@ -143,10 +145,11 @@ func TestLocalVolumes(t *testing.T) {
 		"two nodes":            {corev1.PersistentVolumeSpec{NodeAffinity: on(is(corev1.LabelHostname, "n1", "n2"))}, false},
 		"one node, and others": {corev1.PersistentVolumeSpec{NodeAffinity: two}, false},
 		"a zone's":             {corev1.PersistentVolumeSpec{NodeAffinity: on(is(corev1.LabelTopologyZone, "eu-1"))}, false},
-		"every node but one":   {corev1.PersistentVolumeSpec{NodeAffinity: on(corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"n1"}})}, false},
-		"anywhere":             {corev1.PersistentVolumeSpec{}, false},
-		"nothing required":     {corev1.PersistentVolumeSpec{NodeAffinity: &corev1.VolumeNodeAffinity{}}, false},
-		"no term":              {corev1.PersistentVolumeSpec{NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{}}}, false},
+		"every node but one": {corev1.PersistentVolumeSpec{NodeAffinity: on(corev1.NodeSelectorRequirement{Key: corev1.LabelHostname,
+			Operator: corev1.NodeSelectorOpNotIn, Values: []string{"n1"}})}, false},
+		"anywhere":         {corev1.PersistentVolumeSpec{}, false},
+		"nothing required": {corev1.PersistentVolumeSpec{NodeAffinity: &corev1.VolumeNodeAffinity{}}, false},
+		"no term":          {corev1.PersistentVolumeSpec{NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{}}}, false},
 	} {
 		if got := IsLocal(&corev1.PersistentVolume{Spec: c.volume}); got != c.want {
 			t.Errorf("%s: local %t", name, got)
@@ -280,9 +283,10 @@ func TestALeavingDonorIsTheLightest(t *testing.T) {
 		want   []string
 		says   string
 	}{
-		"they return":                {want: []string{"a", "d", "c", "b"}},
-		"they leave":                 {leaves: allLeave, want: []string{"c", "b", "a", "d"}, says: "no pods that are hard to move"},
-		"a score still counts more":  {leaves: allLeave, scored: "d", want: []string{"d", "c", "b", "a"}, says: "2 pods that are hard to move (1 that nothing makes again, 1 that its budget keeps)"},
+		"they return": {want: []string{"a", "d", "c", "b"}},
+		"they leave":  {leaves: allLeave, want: []string{"c", "b", "a", "d"}, says: "no pods that are hard to move"},
+		"a score still counts more": {leaves: allLeave, scored: "d", want: []string{"d", "c", "b", "a"},
+			says: "2 pods that are hard to move (1 that nothing makes again, 1 that its budget keeps)"},
 		"some leave and some return": {leaves: func(n *corev1.Node) bool { return n.Name != "a" }, want: []string{"a", "c", "b", "d"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -322,7 +326,8 @@ func TestDonorHasLowestCost(t *testing.T) {
 		burdens := map[string]DisruptionCost{}
 		for _, v := range choice.Candidates {
 			if rapid.IntRange(0, 4).Draw(t, "known") > 0 {
-				burdens[v.Node] = DisruptionCost{Evictions: rapid.IntRange(0, 3).Draw(t, "evictions"), Hard: map[MoveObstacle]int{Bare: rapid.IntRange(0, 2).Draw(t, "bare")}}
+				burdens[v.Node] = DisruptionCost{Evictions: rapid.IntRange(0, 3).Draw(t, "evictions"),
+					Hard: map[MoveObstacle]int{Bare: rapid.IntRange(0, 2).Draw(t, "bare")}}
 			}
 		}
 		choice.Prefer(pool, burdens)

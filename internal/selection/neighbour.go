@@ -25,7 +25,8 @@ func undisrupted(s Candidate) *cloud.Refusal {
 	if s.Disrupt || s.Node.Annotations[v1alpha1.DoNotDisruptAnnotation] != "true" || s.Node.Annotations[v1alpha1.ReservationAnnotation] != "" {
 		return nil
 	}
-	return refuse(DoNotDisrupt, "choose another node, or allow the disruption with settings.drain.disrupt: true", "node %s must not be disrupted (annotation %s)", s.Node.Name, v1alpha1.DoNotDisruptAnnotation)
+	return refuse(DoNotDisrupt, "choose another node, or allow the disruption with settings.drain.disrupt: true",
+		"node %s must not be disrupted (annotation %s)", s.Node.Name, v1alpha1.DoNotDisruptAnnotation)
 }
 
 // outnumbered refuses a node if too many nodes of the pool are out of service. The rule OnlyReadyNode has precedence.
@@ -40,7 +41,8 @@ func outnumbered(s Candidate) *cloud.Refusal {
 	if away < allowed || notAlone(s) != nil {
 		return nil
 	}
-	return refuse(TooManyUnavailable, "wait until these nodes are back, or raise settings.outOfService.maxUnavailable", "node %s cannot be drained now: %s", s.Node.Name, awaySentence(s.Pool, away, allowed))
+	return refuse(TooManyUnavailable, "wait until these nodes are back, or raise settings.outOfService.maxUnavailable", "node %s cannot be drained now: %s",
+		s.Node.Name, awaySentence(s.Pool, away, allowed))
 }
 
 // unavailable reports whether a node is not Ready or cordoned, by any client.

@@ -110,8 +110,10 @@ func TestTimeAloneChangesNothingBefore(t *testing.T) {
 		}
 		for _, later := range moments {
 			second := Choose(pool, rules, later)
-			if got, want := fmt.Sprint(candidateNames(second)), fmt.Sprint(candidateNames(first)); got != want || second.Reason != first.Reason || second.Waived != first.Waived {
-				t.Fatalf("at %s the candidates are %s (%s), and were %s (%s); it was to change at %s", later, got, second.Reason, want, first.Reason, first.Changes)
+			if got, want := fmt.Sprint(candidateNames(second)), fmt.Sprint(candidateNames(first)); got != want || second.Reason != first.Reason ||
+				second.Waived != first.Waived {
+				t.Fatalf("at %s the candidates are %s (%s), and were %s (%s); it was to change at %s",
+					later, got, second.Reason, want, first.Reason, first.Changes)
 			}
 		}
 	})
@@ -140,7 +142,8 @@ func TestPreferOnlyOrders(t *testing.T) {
 			}
 		}
 		after.Prefer(pool, light(evictions))
-		if a, b := slices.Sorted(slices.Values(candidateNames(before))), slices.Sorted(slices.Values(candidateNames(after))); !slices.Equal(a, b) || before.Reason != after.Reason {
+		if a, b := slices.Sorted(slices.Values(candidateNames(before))), slices.Sorted(slices.Values(candidateNames(after))); !slices.Equal(a, b) ||
+			before.Reason != after.Reason {
 			t.Fatalf("the candidates were %v (%s) and are %v (%s)", a, before.Reason, b, after.Reason)
 		}
 		for i := 1; i < len(after.Candidates); i++ {

@@ -30,7 +30,8 @@ func noRebootPending(s *subject) *cloud.Refusal {
 	case !found, value == "false":
 		return nil
 	case !s.verdict.PatchedAt.IsZero() && s.verdict.ReadySince.After(s.verdict.PatchedAt):
-		return refuse(RebootPending, fmt.Sprintf("after a manual reboot, remove the annotation: `kubectl annotate node %s %s-`", s.Node.Name, name), "node %s waits for a reboot (annotation %s), although the node became Ready after the annotation was written", s.Node.Name, name)
+		return refuse(RebootPending, fmt.Sprintf("after a manual reboot, remove the annotation: `kubectl annotate node %s %s-`", s.Node.Name, name),
+			"node %s waits for a reboot (annotation %s), although the node became Ready after the annotation was written", s.Node.Name, name)
 	}
 	return refuse(RebootPending, "wait for the reboot", "node %s waits for a reboot (annotation %s), so the patch is incomplete", s.Node.Name, name)
 }
@@ -53,7 +54,8 @@ func patched(s *subject) *cloud.Refusal {
 	case !s.found:
 		return refuse(NotPatched, "wait until the patcher has written the annotation", "node %s has no time of a patch (annotation %s)", s.Node.Name, name)
 	case s.err != nil:
-		return refuse(PatchTimeInvalid, "fix the tool that writes the annotation", "node %s has %q in annotation %s; expected a time in RFC 3339, such as %s", s.Node.Name, clip(s.patch), name, utc(time.Unix(0, 0)))
+		return refuse(PatchTimeInvalid, "fix the tool that writes the annotation",
+			"node %s has %q in annotation %s; expected a time in RFC 3339, such as %s", s.Node.Name, clip(s.patch), name, utc(time.Unix(0, 0)))
 	case s.verdict.PatchedAt.IsZero():
 		return refuse(PatchedInFuture, "check the clock of the node", "node %s has a time in the future in annotation %s: %s", s.Node.Name, name, clip(s.patch))
 	}
@@ -65,7 +67,8 @@ func patchedSinceImage(s *subject) *cloud.Refusal {
 	if s.waived || at.IsZero() || s.pool.BuiltAt.IsZero() || at.After(s.pool.BuiltAt) {
 		return nil
 	}
-	return refuse(PatchedBeforeImage, "wait for the next patch", "node %s was patched at %s, before the capture of %s, so an image would be no newer", s.Node.Name, utc(at), s.image())
+	return refuse(PatchedBeforeImage, "wait for the next patch", "node %s was patched at %s, before the capture of %s, so an image would be no newer",
+		s.Node.Name, utc(at), s.image())
 }
 
 // hasImageLevel reports whether the node has the packages of the image.
@@ -94,7 +97,8 @@ func goodPatch(s *subject) *cloud.Refusal {
 	if at.IsZero() || !at.After(s.pool.BuiltAt) || at.After(s.pool.BadUntil) {
 		return nil
 	}
-	return refuse(SuspectPatch, "wait for the next patch, or lift the quarantine with `kamino unquarantine`", "node %s was patched at %s, before the capture of a quarantined version, and may have the same fault", s.Node.Name, utc(at))
+	return refuse(SuspectPatch, "wait for the next patch, or lift the quarantine with `kamino unquarantine`",
+		"node %s was patched at %s, before the capture of a quarantined version, and may have the same fault", s.Node.Name, utc(at))
 }
 
 // rebootedSincePatch requires that the node became Ready after the time in the annotation. kured writes the time when
@@ -104,7 +108,8 @@ func rebootedSincePatch(s *subject) *cloud.Refusal {
 	if s.waived || at.IsZero() || !s.ready || s.verdict.ReadySince.After(at) {
 		return nil
 	}
-	return refuse(NotRebootedSincePatch, "reboot the node", "node %s has been Ready since before %s, when the patcher found that a reboot was needed, so the node runs unpatched software", s.Node.Name, utc(at))
+	return refuse(NotRebootedSincePatch, "reboot the node",
+		"node %s has been Ready since before %s, when the patcher found that a reboot was needed, so the node runs unpatched software", s.Node.Name, utc(at))
 }
 
 // clip limits the length of an annotation's value in messages.

@@ -19,7 +19,8 @@ import (
 // TestEveryCombination tests all combinations of patches, reboots and images against a second, shorter definition of a
 // donor.
 func TestEveryCombination(t *testing.T) {
-	patches := map[string]time.Time{"": {}, "soon": {}, "future": now.Add(time.Hour), "old": builtAt.Add(-time.Hour), "bad": builtAt.Add(time.Hour), "good": patchedAt}
+	patches := map[string]time.Time{"": {}, "soon": {}, "future": now.Add(time.Hour), "old": builtAt.Add(-time.Hour),
+		"bad": builtAt.Add(time.Hour), "good": patchedAt}
 	readies := []time.Time{{}, builtAt.Add(-2 * time.Hour), builtAt.Add(30 * time.Minute), builtAt.Add(2 * time.Hour), rebootedAt, now.Add(-time.Minute)}
 	cases, candidates := 0, 0
 	for patch, at := range patches {
@@ -55,7 +56,8 @@ func TestEveryCombination(t *testing.T) {
 					known := !at.IsZero() && patch != "future"
 					fresh := known && (generic || at.After(builtAt)) && since.After(at)
 					suspect := quarantined && known && at.Before(pool.BadUntil) && (generic || at.After(builtAt))
-					want := !since.IsZero() && now.Sub(since) >= time.Hour && !cordoned && (pending == "" || pending == "false") && !suspect && (waived || fresh)
+					want := !since.IsZero() && now.Sub(since) >= time.Hour && !cordoned && (pending == "" || pending == "false") &&
+						!suspect && (waived || fresh)
 
 					v := verdictOn(t, Choose(pool, rules, now), "n1")
 					if got := len(v.Refusals) == 0; got != want {
@@ -122,7 +124,8 @@ func drawPool(t *rapid.T) (PoolState, Rules) {
 	if rapid.Bool().Draw(t, "bad") {
 		pool.BadUntil = now.Add(-time.Duration(rapid.IntRange(0, 60).Draw(t, "until")) * time.Hour)
 	}
-	rules.Expressions = scores{of: score, refuse: fmt.Sprintf("n%02d", rapid.IntRange(0, 20).Draw(t, "refuse")), fail: fmt.Sprintf("n%02d", rapid.IntRange(0, 20).Draw(t, "fail"))}
+	rules.Expressions = scores{of: score, refuse: fmt.Sprintf("n%02d", rapid.IntRange(0, 20).Draw(t, "refuse")),
+		fail: fmt.Sprintf("n%02d", rapid.IntRange(0, 20).Draw(t, "fail"))}
 	return pool, rules
 }
 

@@ -54,7 +54,8 @@ func TestTheLastOfAZoneStays(t *testing.T) {
 			}
 			p, rules := poolOf(nodes...), defaults()
 			subject := Candidate{Node: nodes[0], Pool: p.Name, Peers: peers}
-			if verdict := verdictOn(t, Choose(p, rules, now), "n1"); slices.Contains(reasons(verdict), LastOfZone) || lastOfZoneMessage(Refusals(subject)) != "" {
+			if verdict := verdictOn(t, Choose(p, rules, now), "n1"); slices.Contains(reasons(verdict), LastOfZone) ||
+				lastOfZoneMessage(Refusals(subject)) != "" {
 				t.Errorf("a donor that returns is refused: %v", verdict)
 			}
 			p.DonorReplaced, subject.DonorReplaced = allLeave, true
@@ -65,7 +66,8 @@ func TestTheLastOfAZoneStays(t *testing.T) {
 			if (named != "") != refused {
 				t.Errorf("said %q, and refused should be %t", named, refused)
 			}
-			if refused && (!strings.Contains(named, "zone eu-1;") || !strings.Contains(named, "pool workers") || !strings.Contains(named, ": grow the pool until")) {
+			if refused && (!strings.Contains(named, "zone eu-1;") || !strings.Contains(named, "pool workers") ||
+				!strings.Contains(named, ": grow the pool until")) {
 				t.Errorf("zone, pool and remedy are not all in %q", named)
 			}
 		})

@@ -54,7 +54,8 @@ type subject struct {
 // chooserRules are the rules of Choose in the order of a person's questions. A refused node is counted under its first
 // refusal.
 var chooserRules = []func(*subject) *cloud.Refusal{
-	forSubject(linux), forSubject(changeable), forSubject(worker), forSubject(notHere), notIgnored, forSubject(undisrupted), schedulable, noRebootPending, noPatchFailed, patched, patchedSinceImage, newLevel, goodPatch, rebootedSincePatch,
+	forSubject(linux), forSubject(changeable), forSubject(worker), forSubject(notHere), notIgnored, forSubject(undisrupted), schedulable,
+	noRebootPending, noPatchFailed, patched, patchedSinceImage, newLevel, goodPatch, rebootedSincePatch,
 	forSubject(staying), forSubject(ready), forSubject(roomy), readyLongEnough, forSubject(free), notAloneInPool, zonedInPool,
 }
 
@@ -99,7 +100,8 @@ func newJudge(pool PoolState, rules Rules, now time.Time) *evaluation {
 
 // evaluate applies every rule to a node.
 func (j *evaluation) evaluate(n *corev1.Node) NodeVerdict {
-	s := subject{evaluation: j, Candidate: Candidate{Node: n, Pool: j.pool.Name, OwnNode: j.pool.OwnNode, Disrupt: j.rules.Disrupt, DonorReplaced: j.pool.isRemoved(n)}}
+	s := subject{evaluation: j, Candidate: Candidate{Node: n, Pool: j.pool.Name, OwnNode: j.pool.OwnNode, Disrupt: j.rules.Disrupt,
+		DonorReplaced: j.pool.isRemoved(n)}}
 	s.verdict = NodeVerdict{Node: n.Name, FailedToday: j.pool.FailedToday[n.Name]}
 	if since, ready := nodestate.ReadySince(n); ready {
 		s.ready, s.verdict.ReadySince = true, since
@@ -180,9 +182,11 @@ func (s *subject) evaluate() {
 	}
 	switch {
 	case err != nil:
-		s.refuse(refuse(ExpressionFailed, "correct the expression, for example with has() before an optional field", "the expression failed for node %s: %s", s.Node.Name, err))
+		s.refuse(refuse(ExpressionFailed, "correct the expression, for example with has() before an optional field",
+			"the expression failed for node %s: %s", s.Node.Name, err))
 	case refused:
-		s.refuse(refuse(RefusedByExpression, "to allow the node as a donor, change the expression", "node %s is refused by the policy's expression selection.refuse", s.Node.Name))
+		s.refuse(refuse(RefusedByExpression, "to allow the node as a donor, change the expression",
+			"node %s is refused by the policy's expression selection.refuse", s.Node.Name))
 	}
 }
 

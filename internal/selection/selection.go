@@ -94,13 +94,15 @@ func changeable(s Candidate) *cloud.Refusal {
 	if !strings.HasPrefix(os, bottlerocket) {
 		return nil
 	}
-	return refuse(Bottlerocket, "exclude the pool; the vendor publishes updates as images", "node %s runs %s, an image-based system that verifies each boot, so a capture is useless", s.Node.Name, os)
+	return refuse(Bottlerocket, "exclude the pool; the vendor publishes updates as images",
+		"node %s runs %s, an image-based system that verifies each boot, so a capture is useless", s.Node.Name, os)
 }
 
 func worker(s Candidate) *cloud.Refusal {
 	for _, label := range []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"} {
 		if _, found := s.Node.Labels[label]; found {
-			return refuse(ControlPlane, "choose a worker node", "node %s is a control plane node (label %s), and control plane keys must never be in an image", s.Node.Name, label)
+			return refuse(ControlPlane, "choose a worker node",
+				"node %s is a control plane node (label %s), and control plane keys must never be in an image", s.Node.Name, label)
 		}
 	}
 	return nil
@@ -125,7 +127,8 @@ func ready(s Candidate) *cloud.Refusal {
 func roomy(s Candidate) *cloud.Refusal {
 	for i := range s.Node.Status.Conditions {
 		if c := &s.Node.Status.Conditions[i]; c.Type == corev1.NodeDiskPressure && c.Status == corev1.ConditionTrue {
-			return refuse(DiskPressure, "free disk space, or choose another node", "node %s has DiskPressure, and generalizing the disk needs space", s.Node.Name)
+			return refuse(DiskPressure, "free disk space, or choose another node",
+				"node %s has DiskPressure, and generalizing the disk needs space", s.Node.Name)
 		}
 	}
 	return nil
@@ -141,7 +144,8 @@ func notAlone(s Candidate) *cloud.Refusal {
 }
 
 func onlyReadyNode(s Candidate) *cloud.Refusal {
-	return refuse(OnlyReadyNode, "grow the pool by one first", "node %s is the only Ready and schedulable node of pool %s; evicted pods would have no other node", s.Node.Name, s.Pool)
+	return refuse(OnlyReadyNode, "grow the pool by one first",
+		"node %s is the only Ready and schedulable node of pool %s; evicted pods would have no other node", s.Node.Name, s.Pool)
 }
 
 func notHere(s Candidate) *cloud.Refusal {
@@ -155,13 +159,15 @@ func free(s Candidate) *cloud.Refusal {
 	reservation, err := v1alpha1.ReservationOf(s.Node.Annotations)
 	switch {
 	case err != nil, reservation != nil && reservation.Name == "":
-		return refuse(Reserved, fmt.Sprintf("to see the holder, run `kamino reservations`; without a holder, run `kamino return-node %s`", s.Node.Name), "node %s has an unreadable reservation (annotation %s)", s.Node.Name, v1alpha1.ReservationAnnotation)
+		return refuse(Reserved, fmt.Sprintf("to see the holder, run `kamino reservations`; without a holder, run `kamino return-node %s`", s.Node.Name),
+			"node %s has an unreadable reservation (annotation %s)", s.Node.Name, v1alpha1.ReservationAnnotation)
 	case reservation == nil, reservation.Is(v1alpha1.HolderPrototype) && reservation.Name == s.Prototype:
 		return nil
 	case !reservation.Known():
 		return refuse(Reserved, "release the node with the Kamino version that reserved the node", "node %s is reserved by %s", s.Node.Name, reservation.Holder)
 	case !reservation.Is(v1alpha1.HolderPrototype):
-		return refuse(Reserved, fmt.Sprintf("wait for the end, or release the node with `kamino return-node %s`", s.Node.Name), "node %s is reserved by %s", s.Node.Name, reservation.Holder)
+		return refuse(Reserved, fmt.Sprintf("wait for the end, or release the node with `kamino return-node %s`", s.Node.Name), "node %s is reserved by %s",
+			s.Node.Name, reservation.Holder)
 	}
 	return refuse(Reserved, "wait for the end of the capture, or delete the prototype", "node %s is reserved by prototype %s", s.Node.Name, reservation.Name)
 }

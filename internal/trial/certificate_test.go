@@ -13,7 +13,8 @@ import (
 func TestFirstToEnd(t *testing.T) {
 	early, late := time.Unix(1e9, 0), time.Unix(2e9, 0)
 	credentials := []v1alpha1.Credential{
-		{Path: "/late", NotAfter: metav1.NewTime(late)}, {Path: "/early", NotAfter: metav1.NewTime(early)}, {Path: "/later", NotAfter: metav1.NewTime(late.Add(1))},
+		{Path: "/late", NotAfter: metav1.NewTime(late)}, {Path: "/early", NotAfter: metav1.NewTime(early)},
+		{Path: "/later", NotAfter: metav1.NewTime(late.Add(1))},
 	}
 	for name, test := range map[string]struct {
 		of      []v1alpha1.Credential

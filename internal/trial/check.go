@@ -326,7 +326,8 @@ func ready(f Facts) (Result, string) {
 	case f.WasReady && f.since(f.Registered) > f.Limits.Ready+tries*f.Limits.Soak:
 		return Failed, fmt.Sprintf("node %s does not stay Ready", f.Node)
 	case f.Ready:
-		return Pending, fmt.Sprintf("node %s has just become Ready, and is watched until %s", f.Node, f.clock(max(f.Limits.Settle, f.Limits.Soak)-f.since(f.Changed)))
+		return Pending, fmt.Sprintf("node %s has just become Ready, and is watched until %s",
+			f.Node, f.clock(max(f.Limits.Settle, f.Limits.Soak)-f.since(f.Changed)))
 	case f.WasReady && f.since(f.Changed) > f.Limits.Settle:
 		return Failed, fmt.Sprintf("node %s was Ready, and is not any more", f.Node)
 	case f.WasReady:
@@ -373,7 +374,8 @@ func identity(f Facts) (Result, string) {
 	case len(f.Twins) > 0:
 		return Failed, fmt.Sprintf("node %s has the machine ID or the system UUID of %s", f.Node, strings.Join(f.Twins, ", "))
 	case len(f.DoubtfulTwins) > 0:
-		return Inconclusive, fmt.Sprintf("node %s has the machine ID or the system UUID of %s; find the client that writes the status of the Node", f.Node, strings.Join(f.DoubtfulTwins, ", "))
+		return Inconclusive, fmt.Sprintf("node %s has the machine ID or the system UUID of %s; find the client that writes the status of the Node",
+			f.Node, strings.Join(f.DoubtfulTwins, ", "))
 	case f.IdentityKnown:
 		return Passed, fmt.Sprintf("no other node has the machine ID or the system UUID of node %s", f.Node)
 	default:
@@ -462,7 +464,8 @@ func disk(f Facts) (Result, string) {
 	case f.Digest != f.Proven:
 		return Failed, fmt.Sprintf("the manifest on the disk of node %s is %s, and the version was proven with %s", f.Node, f.Digest, f.Proven)
 	case f.Certificate.endsSoon(f.Now):
-		return Failed, fmt.Sprintf("the client certificate %s on the disk of node %s ends at %s, and new nodes need a certificate for %d days at least; renew the certificate of the donor, then capture again",
+		return Failed, fmt.Sprintf("the client certificate %s on the disk of node %s ends at %s, "+
+			"and new nodes need a certificate for %d days at least; renew the certificate of the donor, then capture again",
 			f.Certificate.Path, f.Node, f.Certificate.End.UTC().Format(time.RFC3339), leastDays)
 	default:
 		return Passed, fmt.Sprintf("the manifest on the disk of node %s is the proof's", f.Node)

@@ -35,7 +35,8 @@ var (
 var secrets = []*regexp.Regexp{
 	regexp.MustCompile(`-----BEGIN .*`),
 	regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)[a-z0-9._~+/=-]{8,}`),
-	regexp.MustCompile(`(?i)([a-z0-9_.-]*(?:password|passwd|passphrase|secret|token|credentials?|api-?key|access-?key|account-?key|private-?key|authorization|\bsig)["']?\s*[:=]\s*)(?:"[^"]*"|'[^']*'|[^\s"',;&]+)`),
+	regexp.MustCompile(`(?i)([a-z0-9_.-]*(?:password|passwd|passphrase|secret|token|credentials?|api-?key|` +
+		`access-?key|account-?key|private-?key|authorization|\bsig)["']?\s*[:=]\s*)(?:"[^"]*"|'[^']*'|[^\s"',;&]+)`),
 	regexp.MustCompile(`(?i)([a-z][a-z0-9+.-]*://)[^/\s@]+:[^/\s@]*@`),
 	regexp.MustCompile(`\beyJ[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)*`),
 	regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`),
@@ -118,5 +119,6 @@ func brief(line string) string {
 
 // isKey reports whether a long text has the characters of a key: digits, small and capital letters. A path has few digits.
 func isKey(text string) bool {
-	return strings.ContainsAny(text, "0123456789") && strings.ToLower(text) != text && strings.ToUpper(text) != text && strings.Count(text, "/") < 1+len(text)/16
+	return strings.ContainsAny(text, "0123456789") && strings.ToLower(text) != text && strings.ToUpper(text) != text &&
+		strings.Count(text, "/") < 1+len(text)/16
 }

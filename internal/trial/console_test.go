@@ -13,15 +13,18 @@ import (
 // TestConsole: the sentence has the last different lines that may explain the failure, in their order.
 func TestConsole(t *testing.T) {
 	for name, c := range map[string]struct{ console, want string }{
-		"empty":    {"", ""},
-		"blank":    {"\r\n \r\n\x1b[0m\r\n", ""},
-		"no error": {"[    0.000000] kernel: Linux version 5.15\r\nUbuntu 22.04 LTS n1 ttyS0\r\nn1 login: ", ". The serial console has no error, and ends with: n1 login:"},
+		"empty": {"", ""},
+		"blank": {"\r\n \r\n\x1b[0m\r\n", ""},
+		"no error": {"[    0.000000] kernel: Linux version 5.15\r\nUbuntu 22.04 LTS n1 ttyS0\r\nn1 login: ",
+			". The serial console has no error, and ends with: n1 login:"},
 		"a flag": {
-			"[    1.500000] kernel: Linux version 5.15\r\n[   12.250000] kubelet: command failed: failed to parse kubelet flag: unknown flag: --max-podz\r\n[\x1b[0;1;31mFAILED\x1b[0m] Failed to start kubelet.service.\r\nn1 login: ",
+			"[    1.500000] kernel: Linux version 5.15\r\n[   12.250000] kubelet: command failed: failed to parse kubelet flag: unknown flag: " +
+				"--max-podz\r\n[\x1b[0;1;31mFAILED\x1b[0m] Failed to start kubelet.service.\r\nn1 login: ",
 			". Serial console: kubelet: command failed: failed to parse kubelet flag: unknown flag: --max-podz; [FAILED] Failed to start kubelet.service.",
 		},
 		"repeated": {
-			"[ 1.0] a: dial tcp 10.0.0.1:443: connection refused, attempt 1\n[ 2.0] b: no space left on device\n[ 3.0] a: dial tcp 10.0.0.1:443: connection refused, attempt 2\n",
+			"[ 1.0] a: dial tcp 10.0.0.1:443: connection refused, attempt 1\n[ 2.0] b: no space left on device\n[ 3.0] a: dial tcp 10.0.0.1:443: " +
+				"connection refused, attempt 2\n",
 			". Serial console: b: no space left on device; a: dial tcp 10.0.0.1:443: connection refused, attempt 2",
 		},
 		"the last lines": {
@@ -71,12 +74,13 @@ func TestConsoleHidesSecrets(t *testing.T) {
 		"error: https://h/blob?se=1&sig=a%2Fb":                        "error: https://h/blob?se=1&sig=(hidden)",
 		"error: 0123456789abcdef0123456789abcdef01234567":             "error: (hidden)",
 		// These texts explain a failure, and stay.
-		"error: dial unix /run/containerd/containerd.sock: connect: no such file or directory":                   "error: dial unix /run/containerd/containerd.sock: connect: no such file or directory",
-		"error: x509: certificate signed by unknown authority":                                                   "error: x509: certificate signed by unknown authority",
-		"error: node 3f2504e0-4f89-11d3-9a0c-0305e82c3301 not found":                                             "error: node 3f2504e0-4f89-11d3-9a0c-0305e82c3301 not found",
-		"error: /var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/metadata.db: invalid database":        "error: /var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/metadata.db: invalid database",
-		`error: Post "https://10.7.7.7:443/api/v1/nodes": dial tcp: i/o timeout`:                                 `error: Post "https://10.7.7.7:443/api/v1/nodes": dial tcp: i/o timeout`,
-		"error: failed to load TOML: /etc/containerd/config.toml: (1, 12): was expecting token keygroup or TOML": "error: failed to load TOML: /etc/containerd/config.toml: (1, 12): was expecting token keygroup or TOML",
+		"error: dial unix /run/containerd/containerd.sock: connect: no such file or directory":            "error: dial unix /run/containerd/containerd.sock: connect: no such file or directory",
+		"error: x509: certificate signed by unknown authority":                                            "error: x509: certificate signed by unknown authority",
+		"error: node 3f2504e0-4f89-11d3-9a0c-0305e82c3301 not found":                                      "error: node 3f2504e0-4f89-11d3-9a0c-0305e82c3301 not found",
+		"error: /var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/metadata.db: invalid database": "error: /var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/metadata.db: invalid database",
+		`error: Post "https://10.7.7.7:443/api/v1/nodes": dial tcp: i/o timeout`:                          `error: Post "https://10.7.7.7:443/api/v1/nodes": dial tcp: i/o timeout`,
+		"error: failed to load TOML: /etc/containerd/config.toml: (1, 12): was expecting token keygroup or TOML": "error: failed to load TOML: " +
+			"/etc/containerd/config.toml: (1, 12): was expecting token keygroup or TOML",
 	} {
 		if got := Console(line, nil, false); got != ". Serial console: "+want {
 			t.Errorf("%s:\n%s", line, got)

@@ -193,7 +193,8 @@ func (c *comparison) labels() {
 		}
 		for value, count := range counts {
 			here, found := c.node.Node.Labels[key]
-			if 2*count <= len(c.others) || found && here == value || c.own(value, here, found) || found && number.MatchString(value) && number.MatchString(here) {
+			bothNumbers := found && number.MatchString(value) && number.MatchString(here)
+			if 2*count <= len(c.others) || found && here == value || c.own(value, here, found) || bothNumbers {
 				continue
 			}
 			has := "is missing"
@@ -313,7 +314,8 @@ func (c *comparison) sets() {
 // kubelet reports at most 50 images, on the donor as here.
 func (c *comparison) donorImages() {
 	if here := len(c.node.Node.Status.Images); 4*here < 3*c.except.DonorImages {
-		c.add("images", fmt.Sprintf("%d container images are on the disk, and %d were on the donor's", here, c.except.DonorImages), func(Peer) bool { return false })
+		c.add("images", fmt.Sprintf("%d container images are on the disk, and %d were on the donor's", here, c.except.DonorImages),
+			func(Peer) bool { return false })
 	}
 }
 

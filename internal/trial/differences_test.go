@@ -18,14 +18,17 @@ func poolNode(i int) Peer {
 	n := &corev1.Node{}
 	n.Name = fmt.Sprint("w-", i)
 	n.Labels = map[string]string{
-		"kubernetes.io/hostname": n.Name, "topology.kubernetes.io/zone": fmt.Sprint("zone-", i), "topology.disk.csi.azure.com/zone": fmt.Sprint("zone-", i), "machine": n.Name,
-		"node.kubernetes.io/instance-type": "m6i.large", "agentpool": "pool", "kamino.dev/version": "2026.11.22", "feature.example.com/kernel": "5.15.0-101", "team": "payments",
+		"kubernetes.io/hostname": n.Name, "topology.kubernetes.io/zone": fmt.Sprint("zone-", i),
+		"topology.disk.csi.azure.com/zone": fmt.Sprint("zone-", i), "machine": n.Name,
+		"node.kubernetes.io/instance-type": "m6i.large", "agentpool": "pool", "kamino.dev/version": "2026.11.22",
+		"feature.example.com/kernel": "5.15.0-101", "team": "payments",
 	}
 	n.Spec.Taints = []corev1.Taint{{Key: "dedicated", Value: "gpu", Effect: corev1.TaintEffectNoSchedule}}
 	n.Status = corev1.NodeStatus{
 		Allocatable: corev1.ResourceList{
-			"cpu": resource.MustParse("1930m"), "memory": resource.MustParse("7Gi"), "pods": resource.MustParse("110"), "nvidia.com/gpu": resource.MustParse("1"),
-			"hugepages-2Mi": resource.MustParse("0"), "attachable-volumes-azure-disk": resource.MustParse("8"),
+			"cpu": resource.MustParse("1930m"), "memory": resource.MustParse("7Gi"), "pods": resource.MustParse("110"),
+			"nvidia.com/gpu": resource.MustParse("1"),
+			"hugepages-2Mi":  resource.MustParse("0"), "attachable-volumes-azure-disk": resource.MustParse("8"),
 		},
 		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}, {Type: "KernelDeadlock", Status: corev1.ConditionFalse}},
 		Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: fmt.Sprint("10.0.0.", i)}, {Type: corev1.NodeHostName, Address: n.Name}},
@@ -38,7 +41,8 @@ func poolNode(i int) Peer {
 // likePool compares one changed node with others. The node is a node of a trial, with another version.
 func likePool(others int, change func(node *Peer, others []Peer)) Comparison {
 	node, peers := changed(others, change)
-	return Compare(node, peers, Exceptions{Pool: []string{"pool"}, Own: []string{"kt26ee6b"}, Ignored: []string{"label/team", "daemonset/debug/*"}, Server: "v1.37.1"})
+	return Compare(node, peers, Exceptions{Pool: []string{"pool"}, Own: []string{"kt26ee6b"},
+		Ignored: []string{"label/team", "daemonset/debug/*"}, Server: "v1.37.1"})
 }
 
 // changed returns the trial node and its peers.
@@ -93,8 +97,9 @@ var differences = map[string]struct {
 		[]string{`label node.kubernetes.io/instance-type is "m6i.small", and is "m6i.large" on other nodes`}},
 	"another kernel":              {func(n *Peer, _ []Peer) { n.Node.Labels["feature.example.com/kernel"] = "6.1.0" }, nil},
 	"no pool, and none is needed": {func(n *Peer, _ []Peer) { delete(n.Node.Labels, "agentpool") }, nil},
-	"another pool":                {func(n *Peer, _ []Peer) { n.Node.Labels["agentpool"] = "pool2" }, []string{`label agentpool is "pool2", and is "pool" on other nodes`}},
-	"an ignored label":            {func(n *Peer, _ []Peer) { delete(n.Node.Labels, "team") }, nil},
+	"another pool": {func(n *Peer, _ []Peer) { n.Node.Labels["agentpool"] = "pool2" },
+		[]string{`label agentpool is "pool2", and is "pool" on other nodes`}},
+	"an ignored label": {func(n *Peer, _ []Peer) { delete(n.Node.Labels, "team") }, nil},
 	"labels that the others do not share": {func(n *Peer, o []Peer) {
 		for i := range o {
 			o[i].Node.Labels["team"], o[i].Node.Labels["node.kubernetes.io/instance-type"] = fmt.Sprint(i), fmt.Sprint("size-", i)
@@ -220,7 +225,8 @@ func TestImagesOfTheDonor(t *testing.T) {
 		"fewer, and ignored": {3, 8, 0, "images", ""},
 	} {
 		node, peers := changed(test.others, func(n *Peer, _ []Peer) { n.Node.Status.Images = n.Node.Status.Images[:test.here] })
-		c := Compare(node, peers, Exceptions{Pool: []string{"pool"}, Own: []string{"kt26ee6b"}, Ignored: []string{"label/team", test.ignored}, DonorImages: test.donor, Server: "v1.37.1"})
+		c := Compare(node, peers, Exceptions{Pool: []string{"pool"}, Own: []string{"kt26ee6b"}, Ignored: []string{"label/team", test.ignored},
+			DonorImages: test.donor, Server: "v1.37.1"})
 		got := ""
 		for _, d := range c.Differences {
 			got += d.Message
@@ -288,16 +294,22 @@ func TestALikeness(t *testing.T) {
 		result   Result
 		says     string
 	}{
-		"not yet":      {nil, Pending, "Differences: is compared"},
-		"no others":    {&PeerComparison{Skipped: "the pool has one other node"}, Passed, "every check has passed"},
-		"donor's":      {&PeerComparison{Skipped: "one other node", Differences: []LastingDifference{{Difference{"images", "0 container images"}, ago(6)}}}, Failed, "Differences: node trial-0 differs from its donor, or from the API server: 0 container images"},
-		"alike":        {&PeerComparison{Others: 3}, Passed, "every check has passed"},
-		"a moment":     {&PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(5)}}}, Pending, "Differences: node trial-0 still differs from 3 other nodes of the pool: taint broken is on no other node"},
-		"lasting":      {&PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(6)}}}, Failed, "Differences: node trial-0 differs from 3 other nodes of the pool: taint broken is on no other node"},
-		"before Ready": {&PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(90)}}}, Failed, "Differences: node trial-0 differs from 3 other nodes of the pool: taint broken is on no other node"},
-		"one of two":   {&PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(1)}, {pods, ago(6)}}}, Failed, "Differences: node trial-0 differs from 3 other nodes of the pool: allocatable pods is 8"},
+		"not yet":   {nil, Pending, "Differences: is compared"},
+		"no others": {&PeerComparison{Skipped: "the pool has one other node"}, Passed, "every check has passed"},
+		"donor's": {&PeerComparison{Skipped: "one other node", Differences: []LastingDifference{{Difference{"images", "0 container images"}, ago(6)}}},
+			Failed, "Differences: node trial-0 differs from its donor, or from the API server: 0 container images"},
+		"alike": {&PeerComparison{Others: 3}, Passed, "every check has passed"},
+		"a moment": {&PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(5)}}}, Pending,
+			"Differences: node trial-0 still differs from 3 other nodes of the pool: taint broken is on no other node"},
+		"lasting": {&PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(6)}}}, Failed,
+			"Differences: node trial-0 differs from 3 other nodes of the pool: taint broken is on no other node"},
+		"before Ready": {&PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(90)}}}, Failed,
+			"Differences: node trial-0 differs from 3 other nodes of the pool: taint broken is on no other node"},
+		"one of two": {&PeerComparison{Others: 3, Differences: []LastingDifference{{taint, ago(1)}, {pods, ago(6)}}}, Failed,
+			"Differences: node trial-0 differs from 3 other nodes of the pool: allocatable pods is 8"},
 		"many": {&PeerComparison{Others: 2, Differences: many, Notes: []string{"node x is forged"}}, Failed,
-			"Differences: node trial-0 differs from 2 other nodes of the pool: label 0; label 1; label 2; label 3; label 4; and 2 more. Not compared: node x is forged"},
+			"Differences: node trial-0 differs from 2 other nodes of the pool: label 0; label 1; label 2; label 3; label 4; and 2 more. " +
+				"Not compared: node x is forged"},
 	} {
 		f := good()
 		f.Comparison = test.likeness

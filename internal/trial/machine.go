@@ -32,7 +32,8 @@ func (m Machine) Worse(other Machine, ignored []string) (slow, lacks []string) {
 		return !slices.ContainsFunc(ignored, func(i string) bool { return matches(i, name) })
 	}
 	if m.Sync > leastSync && other.Sync > 0 && m.Sync > slower*other.Sync && counts(differentDisk) {
-		slow = append(slow, fmt.Sprintf("writing 16 MiB to the disk takes %s, and %s there", m.Sync.Round(time.Millisecond), other.Sync.Round(time.Millisecond)))
+		slow = append(slow, fmt.Sprintf("writing 16 MiB to the disk takes %s, and %s there",
+			m.Sync.Round(time.Millisecond), other.Sync.Round(time.Millisecond)))
 	}
 	if m.Hashes > 0 && m.Hashes*slower < other.Hashes && counts(differentProcessor) {
 		slow = append(slow, fmt.Sprintf("the processor hashes %d blocks in a second, and %d there", m.Hashes, other.Hashes))

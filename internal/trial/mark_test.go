@@ -22,7 +22,10 @@ func TestMark(t *testing.T) {
 
 // TestInvalidMark: an invalid mark is no result, so that no promotion uses the mark.
 func TestInvalidMark(t *testing.T) {
-	for _, mark := range []string{"", "Passed", "Passed yesterday", "passed 2026-11-22T10:00:00Z", "Inconclusive 2026-11-22T10:00:00Z", "Pending 2026-11-22T10:00:00Z", " 2026-11-22T10:00:00Z", "Passed  2026-11-22T10:00:00Z"} {
+	for _, mark := range []string{
+		"", "Passed", "Passed yesterday", "passed 2026-11-22T10:00:00Z", "Inconclusive 2026-11-22T10:00:00Z", "Pending 2026-11-22T10:00:00Z",
+		" 2026-11-22T10:00:00Z", "Passed  2026-11-22T10:00:00Z",
+	} {
 		if got, when := Read(mark); got != "" || !when.IsZero() {
 			t.Errorf("%q reads as %q at %s", mark, got, when)
 		}

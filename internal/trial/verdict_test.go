@@ -23,7 +23,8 @@ func good() Facts {
 		Node: "trial-0", Registered: ago(17), Ready: true, WasReady: true, Changed: ago(15),
 		Daemons:       []Daemon{{Name: "kube-system/cni", Ready: true, Restarts: 1}, {Name: "kube-system/proxy", Ready: true}},
 		IdentityKnown: true, Comparison: &PeerComparison{Others: 3}, Digest: "sha256:a", Proven: "sha256:a",
-		Network: Measure{Passed, "pods reach each other"}, Images: Measure{Passed, "started without a pull"}, Job: Measure{Skipped, "settings.trial.job names no Job"},
+		Network: Measure{Passed, "pods reach each other"}, Images: Measure{Passed, "started without a pull"},
+		Job: Measure{Skipped, "settings.trial.job names no Job"},
 	}
 }
 
@@ -43,15 +44,18 @@ var worlds = map[string]struct {
 }{
 	"good":                    {good, nil, Passed, "every check has passed"},
 	"a soak that is not over": {young, nil, Pending, "Soaked: node trial-0 is watched until 12:07 UTC"},
-	"a soak's last minute":    {young, func(f *Facts) { f.Limits.Soak = 3*time.Minute + time.Second }, Pending, "Soaked: node trial-0 is watched until 12:01 UTC"},
+	"a soak's last minute": {young, func(f *Facts) { f.Limits.Soak = 3*time.Minute + time.Second }, Pending,
+		"Soaked: node trial-0 is watched until 12:01 UTC"},
 
 	"no instance yet": {young, func(f *Facts) { f.Instance = Instance{} }, Pending, "Provisioned: the cloud makes the instance"},
 	"no quota": {young, func(f *Facts) { f.Instance = Instance{Refused: "12 of 12 cores are used"} }, Inconclusive,
 		"Provisioned: the cloud has no instance to spare: 12 of 12 cores are used"},
-	"an instance that takes too long": {good, func(f *Facts) { f.Instance = Instance{} }, Inconclusive, "Provisioned: the cloud has not made an instance within 10m0s"},
+	"an instance that takes too long": {good, func(f *Facts) { f.Instance = Instance{} }, Inconclusive,
+		"Provisioned: the cloud has not made an instance within 10m0s"},
 	"an image that cannot be used": {young, func(f *Facts) { f.Instance = Instance{Broken: "the image has no boot disk"} }, Failed,
 		"Provisioned: the cloud could not make an instance from the version: the image has no boot disk"},
-	"an instance that cannot be made, without a cause": {good, func(f *Facts) { f.Instance = Instance{Unclear: "NetworkingInternalOperationError: no"} }, Inconclusive,
+	"an instance that cannot be made, without a cause": {good,
+		func(f *Facts) { f.Instance = Instance{Unclear: "NetworkingInternalOperationError: no"} }, Inconclusive,
 		"Provisioned: the cloud could not make an instance, and the cause may not be the version: NetworkingInternalOperationError: no"},
 
 	"an instance that a user removed": {good, func(f *Facts) { f.Instance.Gone, f.Node = true, "" }, Inconclusive,
@@ -62,10 +66,11 @@ var worlds = map[string]struct {
 	"no provider ID yet": {young, func(f *Facts) { f.WithoutProviderID = true }, Pending, "Registered: node trial-0 has no provider ID yet"},
 	"no provider ID": {good, func(f *Facts) { f.WithoutProviderID = true }, Failed,
 		"Registered: node trial-0 has no provider ID: check the kubelet's flags --cloud-provider and --provider-id on the disk"},
-	"no Node, unwatched":  {good, func(f *Facts) { f.Node, f.Unobserved = "", 9*time.Minute }, Pending, "Registered: the instance has no Node yet"},
-	"a Node, not Ready":   {young, func(f *Facts) { f.Ready, f.WasReady = false, false }, Pending, "Ready: node trial-0 is not Ready yet"},
-	"a Node, never Ready": {good, func(f *Facts) { f.Ready, f.WasReady = false, false }, Failed, "Ready: node trial-0 is not Ready, 10m0s after the registration"},
-	"just Ready":          {young, func(f *Facts) { f.Changed = ago(1) }, Pending, "Ready: node trial-0 has just become Ready, and is watched until 12:09 UTC"},
+	"no Node, unwatched": {good, func(f *Facts) { f.Node, f.Unobserved = "", 9*time.Minute }, Pending, "Registered: the instance has no Node yet"},
+	"a Node, not Ready":  {young, func(f *Facts) { f.Ready, f.WasReady = false, false }, Pending, "Ready: node trial-0 is not Ready yet"},
+	"a Node, never Ready": {good, func(f *Facts) { f.Ready, f.WasReady = false, false }, Failed,
+		"Ready: node trial-0 is not Ready, 10m0s after the registration"},
+	"just Ready": {young, func(f *Facts) { f.Changed = ago(1) }, Pending, "Ready: node trial-0 has just become Ready, and is watched until 12:09 UTC"},
 	"just Ready, to soak for a while": {young, func(f *Facts) { f.Changed, f.Limits = ago(1), Within(2*time.Hour, 100*time.Second) }, Pending,
 		"Ready: node trial-0 has just become Ready, and is watched until 12:01 UTC"},
 	"away for a moment": {good, func(f *Facts) { f.Ready, f.Changed = false, ago(1) }, Pending, "Ready: node trial-0 was Ready, and is not at the moment"},
@@ -92,17 +97,21 @@ var worlds = map[string]struct {
 	"a DaemonSet that crashes": {young, func(f *Facts) { f.Daemons[0].Restarts, f.Daemons[0].Why = 3, "exit code 1" }, Failed,
 		"DaemonSets: DaemonSet kube-system/cni was restarted 3 times on node trial-0 (exit code 1)"},
 
-	"a twin":      {young, func(f *Facts) { f.Twins = []string{"w-1", "w-2"} }, Failed, "Identity: node trial-0 has the machine ID or the system UUID of w-1, w-2"},
-	"no identity": {good, func(f *Facts) { f.IdentityKnown = false }, Inconclusive, "Identity: node trial-0 does not report the machine ID and the system UUID"},
+	"a twin": {young, func(f *Facts) { f.Twins = []string{"w-1", "w-2"} }, Failed,
+		"Identity: node trial-0 has the machine ID or the system UUID of w-1, w-2"},
+	"no identity": {good, func(f *Facts) { f.IdentityKnown = false }, Inconclusive,
+		"Identity: node trial-0 does not report the machine ID and the system UUID"},
 	"another size": {good, func(f *Facts) {
 		f.Comparison = &PeerComparison{Others: 2, Differences: []LastingDifference{{Difference{"allocatable/pods", "allocatable pods is 8"}, ago(10)}}}
 	}, Failed, "Differences: node trial-0 differs from 2 other nodes of the pool: allocatable pods is 8"},
-	"a size to compare":          {young, func(f *Facts) { f.Comparison = nil }, Pending, "Differences: is compared"},
-	"an expression that is true": {good, func(f *Facts) { f.Expectations = []Expectation{{Name: "Devices", Evaluated: true, Met: true}} }, Passed, "every check has passed"},
-	"an expression to evaluate":  {good, func(f *Facts) { f.Expectations = []Expectation{{Name: "Devices"}} }, Pending, "Devices: is evaluated"},
+	"a size to compare": {young, func(f *Facts) { f.Comparison = nil }, Pending, "Differences: is compared"},
+	"an expression that is true": {good, func(f *Facts) { f.Expectations = []Expectation{{Name: "Devices", Evaluated: true, Met: true}} }, Passed,
+		"every check has passed"},
+	"an expression to evaluate": {good, func(f *Facts) { f.Expectations = []Expectation{{Name: "Devices"}} }, Pending, "Devices: is evaluated"},
 	"an expression that is false": {good, func(f *Facts) { f.Expectations = []Expectation{{Name: "Devices", Evaluated: true, Since: ago(6)}} }, Failed,
 		"Devices: the expression is false for node trial-0"},
-	"an expression that is false for a moment": {good, func(f *Facts) { f.Expectations = []Expectation{{Name: "Devices", Evaluated: true, Since: ago(5)}} }, Pending,
+	"an expression that is false for a moment": {good,
+		func(f *Facts) { f.Expectations = []Expectation{{Name: "Devices", Evaluated: true, Since: ago(5)}} }, Pending,
 		"Devices: the expression is still false for node trial-0"},
 	"an expression without a value": {good, func(f *Facts) {
 		f.Expectations = []Expectation{{Name: "Devices", Evaluated: true, Error: "no such key: gpu"}}
@@ -112,9 +121,11 @@ var worlds = map[string]struct {
 		f.Expectations = []Expectation{{Name: "Devices", Evaluated: true, Met: true, Error: "no such key: gpu"}}
 	}, Pending,
 		"Devices: the expression has no value yet for node trial-0: no such key: gpu"},
-	"another disk": {young, func(f *Facts) { f.Digest = "sha256:b" }, Failed, "Disk: the manifest on the disk of node trial-0 is sha256:b, and the version was proven with sha256:a"},
+	"another disk": {young, func(f *Facts) { f.Digest = "sha256:b" }, Failed,
+		"Disk: the manifest on the disk of node trial-0 is sha256:b, and the version was proven with sha256:a"},
 	"an ending certificate": {good, func(f *Facts) { f.Certificate = Certificate{"/c.crt", f.Now.Add(7*24*time.Hour - time.Second)} }, Failed,
-		"Disk: the client certificate /c.crt on the disk of node trial-0 ends at 2026-03-16T11:59:59Z, and new nodes need a certificate for 7 days at least; renew the certificate of the donor, then capture again"},
+		"Disk: the client certificate /c.crt on the disk of node trial-0 ends at 2026-03-16T11:59:59Z, " +
+			"and new nodes need a certificate for 7 days at least; renew the certificate of the donor, then capture again"},
 	"a valid certificate":   {good, func(f *Facts) { f.Certificate = Certificate{"/c.crt", f.Now.Add(7 * 24 * time.Hour)} }, Passed, "every check has passed"},
 	"a disk to be read":     {young, func(f *Facts) { f.Digest = "" }, Pending, "Disk: the manifest on the disk of node trial-0 is read"},
 	"an unread disk":        {good, func(f *Facts) { f.Digest = "" }, Inconclusive, "Disk: the manifest on the disk of node trial-0 could not be read"},
@@ -131,7 +142,8 @@ var worlds = map[string]struct {
 	"unread once":     {young, func(f *Facts) { f.FailedReads = 3 }, Pending, "Soaked: node trial-0 is watched until 12:07 UTC"},
 	"unread for long": {young, func(f *Facts) { f.FailedReads = 4 }, Inconclusive, "the last 4 observations of the trial failed"},
 	"passed, unread":  {good, func(f *Facts) { f.FailedReads = 9 }, Passed, "every check has passed"},
-	"failed, unread":  {young, func(f *Facts) { f.FailedReads, f.Twins = 9, []string{"w-1"} }, Failed, "Identity: node trial-0 has the machine ID or the system UUID of w-1"},
+	"failed, unread": {young, func(f *Facts) { f.FailedReads, f.Twins = 9, []string{"w-1"} }, Failed,
+		"Identity: node trial-0 has the machine ID or the system UUID of w-1"},
 }
 
 func TestJudge(t *testing.T) {
@@ -212,7 +224,8 @@ var drawn = rapid.Custom(func(t *rapid.T) Facts {
 		return Measure{rapid.SampledFrom([]Result{"", Pending, Passed, Failed, Inconclusive, Skipped}).Draw(t, name), name}
 	}
 	f := Facts{
-		Now: noon, Begun: when("begun"), FailedReads: rapid.IntRange(0, 5).Draw(t, "unread"), Unobserved: time.Duration(rapid.IntRange(0, 20).Draw(t, "blind")) * time.Minute,
+		Now: noon, Begun: when("begun"), FailedReads: rapid.IntRange(0, 5).Draw(t, "unread"),
+		Unobserved: time.Duration(rapid.IntRange(0, 20).Draw(t, "blind")) * time.Minute,
 		Registered: when("registered"), Changed: when("changed"), Node: rapid.SampledFrom([]string{"", "trial-0"}).Draw(t, "node"),
 		Ready: rapid.Bool().Draw(t, "ready"), WasReady: rapid.Bool().Draw(t, "was ready"), IdentityKnown: rapid.Bool().Draw(t, "identity known"),
 		Digest: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "digest"), Proven: "a", Comparison: &PeerComparison{Others: 2},
@@ -223,7 +236,8 @@ var drawn = rapid.Custom(func(t *rapid.T) Facts {
 	}
 	f.Instance.Gone = rapid.IntRange(0, 9).Draw(t, "gone") == 0
 	for i := range rapid.IntRange(0, 2).Draw(t, "daemons") {
-		f.Daemons = append(f.Daemons, Daemon{Name: fmt.Sprint(i), Ready: rapid.Bool().Draw(t, "daemon ready"), Restarts: int32(rapid.IntRange(0, 4).Draw(t, "restarts"))})
+		f.Daemons = append(f.Daemons,
+			Daemon{Name: fmt.Sprint(i), Ready: rapid.Bool().Draw(t, "daemon ready"), Restarts: int32(rapid.IntRange(0, 4).Draw(t, "restarts"))})
 	}
 	if rapid.Bool().Draw(t, "twin") {
 		f.Twins = []string{"w-1"}
@@ -254,7 +268,8 @@ func objection(f Facts, v Verdict) string {
 		return "it passes a node that may be another's copy"
 	case v.Result == Passed && slices.ContainsFunc(f.Daemons, func(d Daemon) bool { return !d.Ready || d.Restarts > 2 }):
 		return "it passes a node without its DaemonSets"
-	case v.Result == Passed && slices.ContainsFunc([]Measure{f.Network, f.Images, f.Job}, func(m Measure) bool { return m.Result != Passed && m.Result != Skipped }):
+	case v.Result == Passed && slices.ContainsFunc([]Measure{f.Network, f.Images, f.Job},
+		func(m Measure) bool { return m.Result != Passed && m.Result != Skipped }):
 		return "it passes what was not measured"
 	case v.Result == Passed && (f.Comparison == nil || len(f.Comparison.Differences) > 0):
 		return "it passes a node that differs from the others"

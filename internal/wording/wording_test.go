@@ -33,7 +33,8 @@ func TestNames(t *testing.T) {
 	}
 	names := strings.Fields("a b c d e f g h i j k l")
 	for n, want := range map[int]string{
-		0: "", 1: "a", 2: "a, b", 10: "a, b, c, d, e, f, g, h, i, j", 11: "a, b, c, d, e, f, g, h, i, j and 1 more", 12: "a, b, c, d, e, f, g, h, i, j and 2 more",
+		0: "", 1: "a", 2: "a, b", 10: "a, b, c, d, e, f, g, h, i, j", 11: "a, b, c, d, e, f, g, h, i, j and 1 more",
+		12: "a, b, c, d, e, f, g, h, i, j and 2 more",
 	} {
 		if got := Names(names[:n]); got != want {
 			t.Errorf("%d names are %q, want %q", n, got, want)

@@ -72,7 +72,8 @@ func TestAptOnADisk(t *testing.T) {
 		}
 	}
 	publish(Package{Name: "curl", Version: "7.81.0-1ubuntu1.17", Postinst: "exit 1\n"})
-	if out, err := run("/usr/bin/apt-get", "-y", "install", "--only-upgrade", "curl"); err == nil || !strings.Contains(out, "installed curl package post-installation script subprocess returned error exit status 1") {
+	if out, err := run("/usr/bin/apt-get", "-y", "install", "--only-upgrade", "curl"); err == nil ||
+		!strings.Contains(out, "installed curl package post-installation script subprocess returned error exit status 1") {
 		t.Errorf("a failed script: %v\n%s", err, out)
 	}
 	// The mounts are gone with the command.

@@ -174,7 +174,8 @@ func (r *Repository) build(p Package) error {
 	}
 	filler := make([]byte, p.Size)
 	_, _ = rand.Read(filler)
-	control := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: amd64\nInstalled-Size: %d\nMaintainer: Sandbox <sandbox@example.com>\nDescription: a package of the sandbox\n",
+	control := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: amd64\nInstalled-Size: %d\nMaintainer: Sandbox <sandbox@example.com>\nDescription: "+
+		"a package of the sandbox\n",
 		p.Name, p.Version, p.Size>>10+8)
 	files := []file{
 		{"DEBIAN/control", []byte(control), 0o644},

@@ -68,7 +68,8 @@ func TestCheck(t *testing.T) {
 		out[name] = value
 		return out
 	}
-	accepted := []Federation{{Issuer: "https://issuer", Subject: "a", KeyFile: file}, {Issuer: "https://issuer", Subject: "own", Audience: "mine", KeyFile: file},
+	accepted := []Federation{{Issuer: "https://issuer", Subject: "a", KeyFile: file},
+		{Issuer: "https://issuer", Subject: "own", Audience: "mine", KeyFile: file},
 		{Issuer: "https://issuer", Subject: "lost", KeyFile: file + ".gone"}}
 	own := with("sub", "own")
 	for name, try := range map[string]struct {

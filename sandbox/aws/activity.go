@@ -27,7 +27,8 @@ func (s activities) actions() []*action {
 // begin records the start of an activity.
 func (w *backend) begin(g *group, description, cause string) *activity {
 	now := w.stamp()
-	a := &activity{ID: newUUID(), Description: description, Cause: "At " + now.Format("2006-01-02T15:04:05Z") + " " + cause + ".", Status: "InProgress", Start: now, Progress: 30}
+	a := &activity{ID: newUUID(), Description: description, Cause: "At " + now.Format("2006-01-02T15:04:05Z") + " " + cause + ".",
+		Status: "InProgress", Start: now, Progress: 30}
 	g.Activities = append(g.Activities, a)
 	if n := len(g.Activities); n > keptActivities {
 		g.Activities = slices.Delete(g.Activities, 0, n-keptActivities)
@@ -68,7 +69,8 @@ func (s activities) describe(c *call, st *state) (query.Element, error) {
 }
 
 func (a *activity) element(group string) query.Element {
-	return query.Of("", query.Text("ActivityId", a.ID), query.Text("AutoScalingGroupName", group), query.Text("Description", a.Description), query.Text("Cause", a.Cause),
+	return query.Of("", query.Text("ActivityId", a.ID), query.Text("AutoScalingGroupName", group), query.Text("Description", a.Description),
+		query.Text("Cause", a.Cause),
 		query.Date("StartTime", a.Start), query.Date("EndTime", a.End), query.Text("StatusCode", a.Status), query.Text("StatusMessage", a.Message),
 		query.Int("Progress", a.Progress), query.Text("Details", "{}"))
 }

@@ -37,12 +37,15 @@ func (s attachments) attach(c *call, st *state, g *group) (query.Element, error)
 		}
 	}
 	if g.Desired+len(ids) > g.Max {
-		return query.Element{}, invalid("AutoScalingGroup %s has min-size=%d, max-size=%d, and desired-size=%d. To attach %d more instance, please update the AutoScalingGroup sizes appropriately.",
+		return query.Element{}, invalid(
+			"AutoScalingGroup %s has min-size=%d, max-size=%d, and desired-size=%d. To attach %d more instance, "+
+				"please update the AutoScalingGroup sizes appropriately.",
 			g.Name, g.Min, g.Max, g.Desired, len(ids))
 	}
 	for _, id := range ids {
 		i := st.Instances[id]
-		a := s.begin(g, "Attaching an existing EC2 instance: "+id, fmt.Sprintf("an instance was added in response to user request, increasing the capacity from %d to %d", g.Desired, g.Desired+1))
+		a := s.begin(g, "Attaching an existing EC2 instance: "+id,
+			fmt.Sprintf("an instance was added in response to user request, increasing the capacity from %d to %d", g.Desired, g.Desired+1))
 		m := &member{ID: id, Lifecycle: lifePending, Protected: g.Protect, Type: i.Type, Joined: st.moment, Activity: a.ID}
 		if t := i.Tags["aws:ec2launchtemplate:id"]; st.Templates[t] != nil {
 			m.Template = spec{t, st.Templates[t].Name, i.Tags["aws:ec2launchtemplate:version"]}

@@ -14,7 +14,8 @@ func (s groups) balance(st *state, e event) *work {
 		return nil
 	}
 	for g.size() < g.Desired && !slices.Contains(g.Suspended, "Launch") {
-		cause := fmt.Sprintf("an instance was started in response to a difference between desired and actual capacity, increasing the capacity from %d to %d", g.size(), g.size()+1)
+		cause := fmt.Sprintf("an instance was started in response to a difference between desired and actual capacity, "+
+			"increasing the capacity from %d to %d", g.size(), g.size()+1)
 		if s.thaw(st, g, cause) {
 			continue
 		}
@@ -29,7 +30,9 @@ func (s groups) balance(st *state, e event) *work {
 		if m == nil {
 			break
 		}
-		s.members.terminate(st, g, m, fmt.Sprintf("an instance was taken out of service in response to a difference between desired and actual capacity, shrinking the capacity from %d to %d", g.size(), g.size()-1), e.At)
+		s.members.terminate(st, g, m,
+			fmt.Sprintf("an instance was taken out of service in response to a difference between desired and actual capacity, "+
+				"shrinking the capacity from %d to %d", g.size(), g.size()-1), e.At)
 	}
 	s.rebalanceZones(st, g, e)
 	s.fillWarm(st, g)
@@ -57,7 +60,8 @@ func (s groups) rebalanceZones(st *state, g *group, e event) {
 	if g.size() != g.Desired || zones[most]-zones[least] <= 1 {
 		return
 	}
-	cause := fmt.Sprintf("invocations of the AZRebalance process: an instance was launched to aid in balancing the group's zones (%s: %d, %s: %d)", most, zones[most], least, zones[least])
+	cause := fmt.Sprintf("invocations of the AZRebalance process: an instance was launched to aid in balancing the group's zones (%s: %d, %s: %d)",
+		most, zones[most], least, zones[least])
 	if p := s.members.launch(st, g, lifePending, cause); p != nil {
 		return
 	}

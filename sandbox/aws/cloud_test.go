@@ -46,7 +46,8 @@ func testConfig(t *testing.T, f *fleet.Memory) Config {
 	t.Helper()
 	return Config{Dir: t.TempDir(), Clock: clock.Clock{Calendar: &clock.Calendar{}}, Fleet: f, Account: testAccount, Region: testRegion,
 		Users: []User{{Name: "kamino", KeyID: testKey, Secret: newUUID()}}, Roles: []Role{{Name: "node"}},
-		Images: []Platform{{ID: testImage, Name: "al2023", Content: "platform:x86"}, {ID: testArm, Name: "al2023-arm", Content: "platform:arm", Architecture: "arm64", BootMode: "uefi"}},
+		Images: []Platform{{ID: testImage, Name: "al2023", Content: "platform:x86"},
+			{ID: testArm, Name: "al2023-arm", Content: "platform:arm", Architecture: "arm64", BootMode: "uefi"}},
 		// A separate test covers throttling.
 		Throttle: Throttle{ReadBurst: 1e6, WriteBurst: 1e6, GroupBurst: 1e6}}
 }

@@ -29,7 +29,8 @@ func (s configurations) actions() []*action {
 func (s configurations) create(c *call, st *state) (query.Element, error) {
 	name := c.in.Get("LaunchConfigurationName")
 	if st.Configurations[name] != nil {
-		return query.Element{}, bad("AlreadyExists", "Launch Configuration by this name already exists - A launch configuration already exists with the name %s", name)
+		return query.Element{}, bad("AlreadyExists",
+			"Launch Configuration by this name already exists - A launch configuration already exists with the name %s", name)
 	}
 	if !c.in.Has("ImageId") || !c.in.Has("InstanceType") {
 		return query.Element{}, invalid("Valid requests must contain either the InstanceID parameter or both the ImageId and InstanceType parameters.")
@@ -62,7 +63,8 @@ func (s configurations) describe(c *call, st *state) (query.Element, error) {
 	}
 	slices.SortFunc(all, func(a, b *configuration) int { return strings.Compare(a.Name, b.Name) })
 	return listed(s.backend, c, "LaunchConfigurations", all, 0, 100, func(v *configuration) query.Element {
-		return query.Of("", query.Text("LaunchConfigurationName", v.Name), query.Text("ImageId", v.Data.Get("ImageId")), query.Text("InstanceType", v.Data.Get("InstanceType")),
+		return query.Of("", query.Text("LaunchConfigurationName", v.Name), query.Text("ImageId", v.Data.Get("ImageId")),
+			query.Text("InstanceType", v.Data.Get("InstanceType")),
 			query.Date("CreatedTime", v.Created), query.Text("UserData", v.Data.Get("UserData")))
 	})
 }

@@ -57,10 +57,12 @@ func TestAuthentication(t *testing.T) {
 	c.use(credentials.NewStaticCredentialsProvider("AKIANOBODY", "x", ""))
 	_, err = c.asg.DescribeAutoScalingGroups(t.Context(), &autoscaling.DescribeAutoScalingGroupsInput{})
 	wantCode(t, err, http.StatusForbidden, "InvalidClientTokenId")
-	if status, body := c.send(t, "Action=DescribeInstances&Version=2016-11-15"); status != refused || !strings.Contains(body, "<Code>MissingAuthenticationToken</Code>") {
+	if status, body := c.send(t, "Action=DescribeInstances&Version=2016-11-15"); status != refused ||
+		!strings.Contains(body, "<Code>MissingAuthenticationToken</Code>") {
 		t.Errorf("unsigned: %d %s", status, body)
 	}
-	if status, body := c.send(t, "Action=DescribeAutoScalingGroups&Version=2011-01-01"); status != http.StatusForbidden || !strings.Contains(body, "<ErrorResponse xmlns=") {
+	if status, body := c.send(t, "Action=DescribeAutoScalingGroups&Version=2011-01-01"); status != http.StatusForbidden ||
+		!strings.Contains(body, "<ErrorResponse xmlns=") {
 		t.Errorf("unsigned: %d %s", status, body)
 	}
 	_, err = good.DescribeVpnGateways(t.Context(), &ec2.DescribeVpnGatewaysInput{})
@@ -173,11 +175,14 @@ func TestLag(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := int32(1)
-	i := ok(c.ec2.RunInstances(t.Context(), &ec2.RunInstancesInput{ImageId: sdk.String(testImage), InstanceType: testType, MinCount: &n, MaxCount: &n, ClientToken: sdk.String("c")}))(t).Instances[0]
+	i := ok(c.ec2.RunInstances(t.Context(),
+		&ec2.RunInstancesInput{ImageId: sdk.String(testImage), InstanceType: testType, MinCount: &n, MaxCount: &n,
+			ClientToken: sdk.String("c")}))(t).Instances[0]
 	image := ok(c.ec2.RegisterImage(t.Context(), like("lagging", snap)))(t)
 	_, err := c.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{*i.InstanceId}})
 	wantCode(t, err, refused, "InvalidInstanceID.NotFound")
-	_, err = c.ec2.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: []string{*i.InstanceId}, Tags: []types.Tag{{Key: sdk.String("a"), Value: sdk.String("b")}}})
+	_, err = c.ec2.CreateTags(t.Context(),
+		&ec2.CreateTagsInput{Resources: []string{*i.InstanceId}, Tags: []types.Tag{{Key: sdk.String("a"), Value: sdk.String("b")}}})
 	wantCode(t, err, refused, "InvalidInstanceID.NotFound")
 	_, err = c.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{ImageIds: []string{*image.ImageId}})
 	wantCode(t, err, refused, "InvalidAMIID.NotFound")
@@ -254,7 +259,8 @@ func TestPagination(t *testing.T) {
 	c := newCloud(t, func(c *Config) { c.PageSize = 2 })
 	c.group(t, 5, nil)
 	for range 4 {
-		ok(c.ec2.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateName: sdk.String(testGroup), LaunchTemplateData: rich("snap-1")}))(t)
+		ok(c.ec2.CreateLaunchTemplateVersion(t.Context(),
+			&ec2.CreateLaunchTemplateVersionInput{LaunchTemplateName: sdk.String(testGroup), LaunchTemplateData: rich("snap-1")}))(t)
 	}
 	donor := *c.currentGroup(t).Instances[0].InstanceId
 	for _, name := range []string{"one", "two", "three"} {
@@ -284,12 +290,15 @@ func TestPagination(t *testing.T) {
 	for p := autoscaling.NewDescribeScalingActivitiesPaginator(c.asg, &autoscaling.DescribeScalingActivitiesInput{}); p.HasMorePages(); {
 		n["activities"] += len(ok(p.NextPage(t.Context()))(t).Activities)
 	}
-	for what, want := range map[string]int{"instances": 5, "instance pages": 3, "images": 3, "image pages": 2, "snapshots": 3, "volumes": 5, "versions": 5, "members": 5, "activities": 5} {
+	for what, want := range map[string]int{
+		"instances": 5, "instance pages": 3, "images": 3, "image pages": 2, "snapshots": 3, "volumes": 5, "versions": 5, "members": 5, "activities": 5,
+	} {
 		if n[what] != want {
 			t.Errorf("%d %s, want %d", n[what], what, want)
 		}
 	}
-	if whole := ok(c.ec2.DescribeSnapshots(t.Context(), &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}}))(t); len(whole.Snapshots) != 3 || whole.NextToken != nil {
+	if whole := ok(c.ec2.DescribeSnapshots(t.Context(), &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}}))(t); len(whole.Snapshots) != 3 ||
+		whole.NextToken != nil {
 		t.Errorf("without a size: %d snapshots, next %v", len(whole.Snapshots), whole.NextToken)
 	}
 	_, err := c.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{NextToken: sdk.String("guessed")})
@@ -318,7 +327,8 @@ func TestTags(t *testing.T) {
 	if len(got) != 1 || *got[0].Key != "a" || *got[0].Value != "2" || got[0].ResourceType != types.ResourceTypeInstance {
 		t.Errorf("tags are %+v, want a=2: a tag goes only with its value", got)
 	}
-	if all := ok(c.ec2.DescribeTags(t.Context(), &ec2.DescribeTagsInput{Filters: []types.Filter{{Name: sdk.String("resource-type"), Values: []string{"volume"}}}}))(t).Tags; len(all) != 2 {
+	if all := ok(c.ec2.DescribeTags(t.Context(),
+		&ec2.DescribeTagsInput{Filters: []types.Filter{{Name: sdk.String("resource-type"), Values: []string{"volume"}}}}))(t).Tags; len(all) != 2 {
 		t.Errorf("the volume's tags are %+v", all)
 	}
 	var many []types.Tag
@@ -350,7 +360,8 @@ func TestRestart(t *testing.T) {
 	d := openCloud(t, config, f)
 	d.wantState(t, donor, types.InstanceStateNameStopping)
 	d.advance(10 * time.Minute)
-	if got := ok(d.ec2.DescribeSnapshots(t.Context(), &ec2.DescribeSnapshotsInput{SnapshotIds: []string{*snap.SnapshotId}}))(t).Snapshots[0]; got.State != types.SnapshotStateCompleted {
+	if got := ok(d.ec2.DescribeSnapshots(t.Context(),
+		&ec2.DescribeSnapshotsInput{SnapshotIds: []string{*snap.SnapshotId}}))(t).Snapshots[0]; got.State != types.SnapshotStateCompleted {
 		t.Errorf("snapshot is %s", got.State)
 	}
 	d.wantLifecycles(t, "2: InService InService")

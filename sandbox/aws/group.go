@@ -116,7 +116,9 @@ func (s groups) create(c *call, st *state) (query.Element, error) {
 	name := c.in.Get("AutoScalingGroupName")
 	switch {
 	case name == "" || len(name) > 255 || strings.Contains(name, ":"):
-		return query.Element{}, invalid("1 validation error detected: Value at 'autoScalingGroupName' failed to satisfy constraint: Member must have length between 1 and 255, without a colon")
+		return query.Element{}, invalid(
+			"1 validation error detected: Value at 'autoScalingGroupName' failed to satisfy constraint: " +
+				"Member must have length between 1 and 255, without a colon")
 	case st.Groups[name] != nil:
 		return query.Element{}, bad("AlreadyExists", "AutoScalingGroup by this name already exists - A group with the name %s already exists", name)
 	}
@@ -133,7 +135,8 @@ func (s groups) create(c *call, st *state) (query.Element, error) {
 		return query.Element{}, p
 	}
 	if g.Template == nil && g.Mixed == nil && g.Configuration == "" {
-		return query.Element{}, invalid("Valid requests must contain either LaunchTemplate, LaunchConfigurationName, InstanceId or MixedInstancesPolicy parameter.")
+		return query.Element{}, invalid(
+			"Valid requests must contain either LaunchTemplate, LaunchConfigurationName, InstanceId or MixedInstancesPolicy parameter.")
 	}
 	if len(g.Subnets) == 0 {
 		return query.Element{}, invalid("At least one Availability Zone or VPC Subnet is required.")
@@ -209,7 +212,8 @@ func (s groups) sizes(in *query.Value, g *group) *problem {
 		if in.Has(path) {
 			n, err := strconv.Atoi(in.Get(path))
 			if err != nil || n < 0 {
-				return invalid("1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: Member must be a number of at least 0", in.Get(path), path)
+				return invalid("1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: Member must be a number of at least 0",
+					in.Get(path), path)
 			}
 			*field = n
 		}
@@ -313,7 +317,8 @@ func (s groups) desire(c *call, st *state, g *group) (query.Element, error) {
 	case n > g.Max:
 		return query.Element{}, invalid("New SetDesiredCapacity value %d is above max value %d for the AutoScalingGroup.", n, g.Max)
 	case c.in.True("HonorCooldown") && busyGroup(g):
-		return query.Element{}, bad("ScalingActivityInProgress", "Scaling activity %s is in progress and blocks this action", g.Activities[len(g.Activities)-1].ID)
+		return query.Element{}, bad("ScalingActivityInProgress", "Scaling activity %s is in progress and blocks this action",
+			g.Activities[len(g.Activities)-1].ID)
 	}
 	g.Desired = n
 	st.rebalance(g, st.moment)
@@ -327,7 +332,8 @@ func busyGroup(g *group) bool {
 // delete refuses a group with instances. A forced deletion terminates the instances first.
 func (s groups) delete(c *call, st *state, g *group) (query.Element, error) {
 	if !c.in.True("ForceDelete") && len(g.Members) > 0 {
-		return query.Element{}, bad("ResourceInUse", "You cannot delete an AutoScalingGroup while there are instances or pending Spot instance request(s) still in the group.")
+		return query.Element{}, bad("ResourceInUse",
+			"You cannot delete an AutoScalingGroup while there are instances or pending Spot instance request(s) still in the group.")
 	}
 	g.Deleting, g.Min, g.Desired, g.Suspended = true, 0, 0, nil
 	now := st.moment

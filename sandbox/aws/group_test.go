@@ -30,7 +30,8 @@ func (c *testCloud) template(t *testing.T, name string) string {
 func (c *testCloud) group(t *testing.T, n int32, change func(*autoscaling.CreateAutoScalingGroupInput)) string {
 	t.Helper()
 	id := c.template(t, testGroup)
-	in := &autoscaling.CreateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), MinSize: sdk.Int32(0), MaxSize: sdk.Int32(10), DesiredCapacity: &n,
+	in := &autoscaling.CreateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), MinSize: sdk.Int32(0),
+		MaxSize: sdk.Int32(10), DesiredCapacity: &n,
 		VPCZoneIdentifier: sdk.String(c.world.config.Subnets[0].ID + "," + c.world.config.Subnets[1].ID),
 		LaunchTemplate:    &types.LaunchTemplateSpecification{LaunchTemplateId: &id, Version: sdk.String("1")},
 		Tags: []types.Tag{{Key: sdk.String("team"), Value: sdk.String("a"), PropagateAtLaunch: sdk.Bool(true)},
@@ -85,7 +86,8 @@ func (c *testCloud) member(t *testing.T, id string) *types.AutoScalingInstanceDe
 // last is the group's latest activity.
 func (c *testCloud) last(t *testing.T) types.Activity {
 	t.Helper()
-	return ok(c.asg.DescribeScalingActivities(t.Context(), &autoscaling.DescribeScalingActivitiesInput{AutoScalingGroupName: sdk.String(testGroup)}))(t).Activities[0]
+	return ok(c.asg.DescribeScalingActivities(t.Context(),
+		&autoscaling.DescribeScalingActivitiesInput{AutoScalingGroupName: sdk.String(testGroup)}))(t).Activities[0]
 }
 
 func TestGroupKeepsItsSize(t *testing.T) {
@@ -107,25 +109,31 @@ func TestGroupKeepsItsSize(t *testing.T) {
 	for _, tag := range c.currentInstance(t, *g.Instances[0].InstanceId).Tags {
 		tags[*tag.Key] = *tag.Value
 	}
-	for key, want := range map[string]string{"team": "a", "cost": "", "aws:autoscaling:groupName": testGroup, "aws:ec2launchtemplate:id": id, "aws:ec2launchtemplate:version": "1"} {
+	for key, want := range map[string]string{
+		"team": "a", "cost": "", "aws:autoscaling:groupName": testGroup, "aws:ec2launchtemplate:id": id, "aws:ec2launchtemplate:version": "1",
+	} {
 		if tags[key] != want {
 			t.Errorf("tag %s is %q, want %q", key, tags[key], want)
 		}
 	}
-	ok(c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(1)}))(t)
+	ok(c.asg.SetDesiredCapacity(t.Context(),
+		&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(1)}))(t)
 	c.wantLifecycles(t, "1: InService Terminating Terminating")
 	c.advance(2 * time.Minute)
 	c.wantLifecycles(t, "1: InService")
 	if c.fleet.Size() != 1 {
 		t.Errorf("%d machines are left, want 1", c.fleet.Size())
 	}
-	_, err := c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(11)})
+	_, err := c.asg.SetDesiredCapacity(t.Context(),
+		&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(11)})
 	wantCode(t, err, refused, "ValidationError")
 	_, err = c.asg.DeleteAutoScalingGroup(t.Context(), &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup)})
 	wantCode(t, err, refused, "ResourceInUse")
-	ok(c.asg.DeleteAutoScalingGroup(t.Context(), &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), ForceDelete: sdk.Bool(true)}))(t)
+	ok(c.asg.DeleteAutoScalingGroup(t.Context(),
+		&autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), ForceDelete: sdk.Bool(true)}))(t)
 	c.advance(5 * time.Minute)
-	_, err = c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(1)})
+	_, err = c.asg.SetDesiredCapacity(t.Context(),
+		&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(1)})
 	wantCode(t, err, refused, "ValidationError")
 	if c.fleet.Size() != 0 {
 		t.Error("machines are left of a group that is gone")
@@ -187,10 +195,13 @@ func TestSuspendedProcesses(t *testing.T) {
 	if c.member(t, id) != nil {
 		t.Error("it was not replaced")
 	}
-	_, err := c.asg.SuspendProcesses(t.Context(), &autoscaling.SuspendProcessesInput{AutoScalingGroupName: sdk.String(testGroup), ScalingProcesses: []string{"Nap"}})
+	_, err := c.asg.SuspendProcesses(t.Context(),
+		&autoscaling.SuspendProcessesInput{AutoScalingGroupName: sdk.String(testGroup), ScalingProcesses: []string{"Nap"}})
 	wantCode(t, err, refused, "ValidationError")
-	ok(c.asg.SuspendProcesses(t.Context(), &autoscaling.SuspendProcessesInput{AutoScalingGroupName: sdk.String(testGroup), ScalingProcesses: []string{"Launch"}}))(t)
-	ok(c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(3)}))(t)
+	ok(c.asg.SuspendProcesses(t.Context(),
+		&autoscaling.SuspendProcessesInput{AutoScalingGroupName: sdk.String(testGroup), ScalingProcesses: []string{"Launch"}}))(t)
+	ok(c.asg.SetDesiredCapacity(t.Context(),
+		&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(3)}))(t)
 	c.advance(10 * time.Minute)
 	c.wantLifecycles(t, "3: InService InService")
 }
@@ -201,7 +212,8 @@ func TestFailedLaunchIsRetried(t *testing.T) {
 	if err := c.Exhaust("*"); err != nil {
 		t.Fatal(err)
 	}
-	ok(c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(2)}))(t)
+	ok(c.asg.SetDesiredCapacity(t.Context(),
+		&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(2)}))(t)
 	c.advance(time.Minute)
 	a := c.last(t)
 	if a.StatusCode != types.ScalingActivityStatusCodeFailed || !strings.Contains(*a.StatusMessage, "sufficient "+testType+" capacity") {
@@ -226,7 +238,8 @@ func TestLatestAppliesAtCreation(t *testing.T) {
 		id := c.group(t, 1, func(in *autoscaling.CreateAutoScalingGroupInput) { in.LaunchTemplate.Version = &version })
 		ok(c.ec2.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: &id, SourceVersion: sdk.String("1"),
 			LaunchTemplateData: &ec2types.RequestLaunchTemplateData{InstanceType: "m6i.xlarge"}}))(t)
-		ok(c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(2)}))(t)
+		ok(c.asg.SetDesiredCapacity(t.Context(),
+			&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(2)}))(t)
 		c.advance(time.Minute)
 		g := c.currentGroup(t)
 		if got := *g.LaunchTemplate.Version; got != version {
@@ -282,7 +295,8 @@ func TestMixedInstances(t *testing.T) {
 	policy := func(version string) *types.MixedInstancesPolicy {
 		return &types.MixedInstancesPolicy{
 			InstancesDistribution: &types.InstancesDistribution{OnDemandBaseCapacity: sdk.Int32(1), OnDemandPercentageAboveBaseCapacity: sdk.Int32(0)},
-			LaunchTemplate: &types.LaunchTemplate{LaunchTemplateSpecification: &types.LaunchTemplateSpecification{LaunchTemplateName: sdk.String(testGroup), Version: &version},
+			LaunchTemplate: &types.LaunchTemplate{LaunchTemplateSpecification: &types.LaunchTemplateSpecification{LaunchTemplateName: sdk.String(testGroup),
+				Version: &version},
 				Overrides: []types.LaunchTemplateOverrides{{InstanceType: sdk.String("m6i.large")}, {InstanceType: sdk.String("m5.large")}}},
 		}
 	}
@@ -300,15 +314,18 @@ func TestMixedInstances(t *testing.T) {
 	if kinds["m6i.large"] != 2 || kinds["m5.large"] != 1 || spot != 2 {
 		t.Errorf("types are %v, %d of them spot, want both types and all spot but one", kinds, spot)
 	}
-	if g.LaunchTemplate != nil || len(g.MixedInstancesPolicy.LaunchTemplate.Overrides) != 2 || *g.MixedInstancesPolicy.InstancesDistribution.OnDemandBaseCapacity != 1 {
+	if g.LaunchTemplate != nil || len(g.MixedInstancesPolicy.LaunchTemplate.Overrides) != 2 ||
+		*g.MixedInstancesPolicy.InstancesDistribution.OnDemandBaseCapacity != 1 {
 		t.Errorf("policy reads %+v", g.MixedInstancesPolicy)
 	}
-	ok(c.ec2.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateName: sdk.String(testGroup), SourceVersion: sdk.String("1"),
-		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{KeyName: sdk.String("k")}}))(t)
+	ok(c.ec2.CreateLaunchTemplateVersion(t.Context(),
+		&ec2.CreateLaunchTemplateVersionInput{LaunchTemplateName: sdk.String(testGroup), SourceVersion: sdk.String("1"),
+			LaunchTemplateData: &ec2types.RequestLaunchTemplateData{KeyName: sdk.String("k")}}))(t)
 	// An update with a policy without overrides removes the overrides, so clients must send the whole policy.
 	next := policy("2")
 	next.InstancesDistribution, next.LaunchTemplate.Overrides = nil, nil
-	ok(c.asg.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), MixedInstancesPolicy: next}))(t)
+	ok(c.asg.UpdateAutoScalingGroup(t.Context(),
+		&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), MixedInstancesPolicy: next}))(t)
 	g = c.currentGroup(t)
 	if len(g.MixedInstancesPolicy.LaunchTemplate.Overrides) != 0 || *g.MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification.Version != "2" {
 		t.Errorf("policy reads %+v after an update without overrides", g.MixedInstancesPolicy.LaunchTemplate)
@@ -324,7 +341,8 @@ func TestMixedInstances(t *testing.T) {
 		c.advance(time.Minute)
 		c.wantState(t, *i.InstanceId, ec2types.InstanceStateNameRunning)
 		c.advance(5 * time.Minute)
-		if got := c.currentInstance(t, *i.InstanceId); got.State.Name != ec2types.InstanceStateNameTerminated || *got.StateReason.Code != "Server.SpotInstanceTermination" {
+		if got := c.currentInstance(t, *i.InstanceId); got.State.Name != ec2types.InstanceStateNameTerminated ||
+			*got.StateReason.Code != "Server.SpotInstanceTermination" {
 			t.Errorf("it is %s for %v", got.State.Name, got.StateReason)
 		}
 		break
@@ -333,18 +351,21 @@ func TestMixedInstances(t *testing.T) {
 
 func TestGroupWithLaunchConfiguration(t *testing.T) {
 	c := newCloud(t, nil)
-	ok(c.asg.CreateLaunchConfiguration(t.Context(), &autoscaling.CreateLaunchConfigurationInput{LaunchConfigurationName: sdk.String("old"), ImageId: sdk.String(testImage),
-		InstanceType: sdk.String(testType)}))(t)
+	ok(c.asg.CreateLaunchConfiguration(t.Context(),
+		&autoscaling.CreateLaunchConfigurationInput{LaunchConfigurationName: sdk.String("old"), ImageId: sdk.String(testImage),
+			InstanceType: sdk.String(testType)}))(t)
 	c.group(t, 1, func(in *autoscaling.CreateAutoScalingGroupInput) {
 		in.LaunchTemplate, in.LaunchConfigurationName = nil, sdk.String("old")
 	})
 	g := c.currentGroup(t)
-	if *g.LaunchConfigurationName != "old" || g.LaunchTemplate != nil || *g.Instances[0].LaunchConfigurationName != "old" || g.Instances[0].LaunchTemplate != nil {
+	if *g.LaunchConfigurationName != "old" || g.LaunchTemplate != nil || *g.Instances[0].LaunchConfigurationName != "old" ||
+		g.Instances[0].LaunchTemplate != nil {
 		t.Errorf("the group reads %+v", g)
 	}
 	_, err := c.asg.DeleteLaunchConfiguration(t.Context(), &autoscaling.DeleteLaunchConfigurationInput{LaunchConfigurationName: sdk.String("old")})
 	wantCode(t, err, refused, "ResourceInUse")
-	if all := ok(c.asg.DescribeLaunchConfigurations(t.Context(), &autoscaling.DescribeLaunchConfigurationsInput{}))(t).LaunchConfigurations; len(all) != 1 || *all[0].ImageId != testImage {
+	if all := ok(c.asg.DescribeLaunchConfigurations(t.Context(),
+		&autoscaling.DescribeLaunchConfigurationsInput{}))(t).LaunchConfigurations; len(all) != 1 || *all[0].ImageId != testImage {
 		t.Errorf("launch configurations are %+v", all)
 	}
 }
@@ -352,7 +373,8 @@ func TestGroupWithLaunchConfiguration(t *testing.T) {
 func TestTagsOfGroups(t *testing.T) {
 	c := newCloud(t, nil)
 	c.group(t, 0, nil)
-	tag := types.Tag{ResourceId: sdk.String(testGroup), ResourceType: sdk.String("auto-scaling-group"), Key: sdk.String("eks:nodegroup-name"), Value: sdk.String("x"), PropagateAtLaunch: sdk.Bool(true)}
+	tag := types.Tag{ResourceId: sdk.String(testGroup), ResourceType: sdk.String("auto-scaling-group"), Key: sdk.String("eks:nodegroup-name"),
+		Value: sdk.String("x"), PropagateAtLaunch: sdk.Bool(true)}
 	ok(c.asg.CreateOrUpdateTags(t.Context(), &autoscaling.CreateOrUpdateTagsInput{Tags: []types.Tag{tag}}))(t)
 	byTag := &autoscaling.DescribeAutoScalingGroupsInput{Filters: []types.Filter{{Name: sdk.String("tag:eks:nodegroup-name"), Values: []string{"x"}}}}
 	if all := ok(c.asg.DescribeAutoScalingGroups(t.Context(), byTag))(t).AutoScalingGroups; len(all) != 1 || len(all[0].Tags) != 3 {
@@ -362,9 +384,12 @@ func TestTagsOfGroups(t *testing.T) {
 	if all := ok(c.asg.DescribeAutoScalingGroups(t.Context(), byTag))(t).AutoScalingGroups; len(all) != 0 {
 		t.Errorf("by a tag that is gone is found %+v", all)
 	}
-	if all := ok(c.asg.DescribeTags(t.Context(), &autoscaling.DescribeTagsInput{Filters: []types.Filter{{Name: sdk.String("auto-scaling-group"), Values: []string{testGroup}}}}))(t).Tags; len(all) != 2 {
+	if all := ok(c.asg.DescribeTags(t.Context(),
+		&autoscaling.DescribeTagsInput{Filters: []types.Filter{{Name: sdk.String("auto-scaling-group"),
+			Values: []string{testGroup}}}}))(t).Tags; len(all) != 2 {
 		t.Errorf("tags are %+v", all)
 	}
-	_, err := c.asg.CreateAutoScalingGroup(t.Context(), &autoscaling.CreateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), MinSize: sdk.Int32(0), MaxSize: sdk.Int32(0)})
+	_, err := c.asg.CreateAutoScalingGroup(t.Context(),
+		&autoscaling.CreateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), MinSize: sdk.Int32(0), MaxSize: sdk.Int32(0)})
 	wantCode(t, err, http.StatusBadRequest, "AlreadyExists")
 }

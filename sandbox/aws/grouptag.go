@@ -87,7 +87,8 @@ func (s groupTags) describe(c *call, st *state) (query.Element, error) {
 		for _, t := range g.Tags {
 			fitting := true
 			for _, f := range filters {
-				has := map[string]string{"auto-scaling-group": g.Name, "key": t.Key, "value": t.Value, "propagate-at-launch": map[bool]string{true: "true", false: "false"}[t.Propagate]}
+				has := map[string]string{"auto-scaling-group": g.Name, "key": t.Key, "value": t.Value,
+					"propagate-at-launch": map[bool]string{true: "true", false: "false"}[t.Propagate]}
 				fitting = fitting && slices.Contains(f.Texts("Values"), has[f.Get("Name")])
 			}
 			if fitting {

@@ -129,7 +129,8 @@ func (s hooks) describe(c *call, _ *state, g *group) (query.Element, error) {
 	all := slices.DeleteFunc(slices.Clone(g.Hooks), func(h *lifecycleHook) bool { return len(wanted) > 0 && !slices.Contains(wanted, h.Name) })
 	return query.Of("", query.List("LifecycleHooks", "member", all, func(h *lifecycleHook) query.Element {
 		e := query.Of("", query.Text("AutoScalingGroupName", g.Name), query.Text("LifecycleHookName", h.Name), query.Text("LifecycleTransition", h.Transition),
-			query.Text("DefaultResult", h.Result), query.Int("HeartbeatTimeout", int(h.Timeout.Seconds())), query.Int("GlobalTimeout", min(int(100*h.Timeout.Seconds()), 172800)))
+			query.Text("DefaultResult", h.Result), query.Int("HeartbeatTimeout", int(h.Timeout.Seconds())),
+			query.Int("GlobalTimeout", min(int(100*h.Timeout.Seconds()), 172800)))
 		for _, name := range hookSettings {
 			if value := h.Settings[name]; value != "" {
 				e.Kids = append(e.Kids, query.Text(name, value))

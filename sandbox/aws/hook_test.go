@@ -12,7 +12,8 @@ import (
 // hook creates a lifecycle hook of the group with the default timeout.
 func (c *testCloud) hook(t *testing.T, name, transition string) {
 	t.Helper()
-	ok(c.asg.PutLifecycleHook(t.Context(), &autoscaling.PutLifecycleHookInput{AutoScalingGroupName: sdk.String(testGroup), LifecycleHookName: &name, LifecycleTransition: &transition}))(t)
+	ok(c.asg.PutLifecycleHook(t.Context(),
+		&autoscaling.PutLifecycleHookInput{AutoScalingGroupName: sdk.String(testGroup), LifecycleHookName: &name, LifecycleTransition: &transition}))(t)
 }
 
 // complete ends the wait of the instance in a lifecycle state for a hook.
@@ -35,7 +36,8 @@ func TestLaunchHook(t *testing.T) {
 	c.group(t, 1, c.inOneZone)
 	c.hook(t, "first", hookLaunching)
 	c.hook(t, "second", hookLaunching)
-	ok(c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(2)}))(t)
+	ok(c.asg.SetDesiredCapacity(t.Context(),
+		&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(2)}))(t)
 	c.advance(time.Minute)
 	c.wantLifecycles(t, "2: InService Pending:Wait")
 	waiting := func() string {
@@ -81,23 +83,30 @@ func TestTerminationHook(t *testing.T) {
 	c.group(t, 2, c.inOneZone)
 	c.hook(t, "drain", hookTerminating)
 	name := sdk.String("drain")
-	ok(c.asg.PutLifecycleHook(t.Context(), &autoscaling.PutLifecycleHookInput{AutoScalingGroupName: sdk.String(testGroup), LifecycleHookName: name, HeartbeatTimeout: sdk.Int32(300)}))(t)
-	all := ok(c.asg.DescribeLifecycleHooks(t.Context(), &autoscaling.DescribeLifecycleHooksInput{AutoScalingGroupName: sdk.String(testGroup)}))(t).LifecycleHooks
-	if len(all) != 1 || *all[0].LifecycleTransition != hookTerminating || *all[0].HeartbeatTimeout != 300 || *all[0].DefaultResult != hookAbandon || *all[0].GlobalTimeout != 30000 {
+	ok(c.asg.PutLifecycleHook(t.Context(),
+		&autoscaling.PutLifecycleHookInput{AutoScalingGroupName: sdk.String(testGroup), LifecycleHookName: name, HeartbeatTimeout: sdk.Int32(300)}))(t)
+	all := ok(c.asg.DescribeLifecycleHooks(t.Context(),
+		&autoscaling.DescribeLifecycleHooksInput{AutoScalingGroupName: sdk.String(testGroup)}))(t).LifecycleHooks
+	if len(all) != 1 || *all[0].LifecycleTransition != hookTerminating || *all[0].HeartbeatTimeout != 300 || *all[0].DefaultResult != hookAbandon ||
+		*all[0].GlobalTimeout != 30000 {
 		t.Fatalf("the hooks are %+v", all)
 	}
 	first := *c.currentGroup(t).Instances[0].InstanceId
-	ok(c.asg.TerminateInstanceInAutoScalingGroup(t.Context(), &autoscaling.TerminateInstanceInAutoScalingGroupInput{InstanceId: &first, ShouldDecrementDesiredCapacity: sdk.Bool(true)}))(t)
+	ok(c.asg.TerminateInstanceInAutoScalingGroup(t.Context(),
+		&autoscaling.TerminateInstanceInAutoScalingGroupInput{InstanceId: &first, ShouldDecrementDesiredCapacity: sdk.Bool(true)}))(t)
 	c.wantLifecycles(t, "1: InService Terminating:Wait")
 	c.wantState(t, first, "running")
 	c.complete(t, types.LifecycleStateTerminatingWait, "drain", hookContinue)
 	c.advance(2 * time.Minute)
 	c.wantLifecycles(t, "1: InService")
-	_, err := c.asg.CompleteLifecycleAction(t.Context(), &autoscaling.CompleteLifecycleActionInput{AutoScalingGroupName: sdk.String(testGroup), LifecycleHookName: name, LifecycleActionResult: sdk.String(hookContinue), InstanceId: &first})
+	_, err := c.asg.CompleteLifecycleAction(t.Context(),
+		&autoscaling.CompleteLifecycleActionInput{AutoScalingGroupName: sdk.String(testGroup), LifecycleHookName: name,
+			LifecycleActionResult: sdk.String(hookContinue), InstanceId: &first})
 	wantCode(t, err, refused, "ValidationError")
 
 	second := *c.currentGroup(t).Instances[0].InstanceId
-	ok(c.asg.TerminateInstanceInAutoScalingGroup(t.Context(), &autoscaling.TerminateInstanceInAutoScalingGroupInput{InstanceId: &second, ShouldDecrementDesiredCapacity: sdk.Bool(true)}))(t)
+	ok(c.asg.TerminateInstanceInAutoScalingGroup(t.Context(),
+		&autoscaling.TerminateInstanceInAutoScalingGroupInput{InstanceId: &second, ShouldDecrementDesiredCapacity: sdk.Bool(true)}))(t)
 	c.wantLifecycles(t, "0: Terminating:Wait")
 	ok(c.asg.DeleteLifecycleHook(t.Context(), &autoscaling.DeleteLifecycleHookInput{AutoScalingGroupName: sdk.String(testGroup), LifecycleHookName: name}))(t)
 	c.advance(2 * time.Minute)

@@ -89,11 +89,13 @@ func (s images) seed(st *state) {
 		}
 		snap := &snapshot{resource: s.fresh(st, "snap"), Size: p.Size, Owner: p.Owner, State: snapshotDone, Content: p.Content, Copied: true, Hidden: true}
 		im := &image{resource: s.fresh(st, "ami"), Name: p.Name, Owner: p.Owner, State: imageAvailable, Architecture: p.Architecture, Virtualization: "hvm",
-			RootDevice: p.RootDevice, BootMode: p.BootMode, Sriov: "simple", Tpm: p.Tpm, Imds: "v2.0", Details: p.Details, Usage: p.Usage, Uefi: p.Uefi, Unbilled: p.Unbilled, Ena: true, Codes: p.Codes}
+			RootDevice: p.RootDevice, BootMode: p.BootMode, Sriov: "simple", Tpm: p.Tpm, Imds: "v2.0", Details: p.Details, Usage: p.Usage,
+			Uefi: p.Uefi, Unbilled: p.Unbilled, Ena: true, Codes: p.Codes}
 		for _, d := range []struct {
 			field *string
 			value string
-		}{{&im.Owner, "137112412989"}, {&im.Architecture, "x86_64"}, {&im.RootDevice, "/dev/xvda"}, {&im.BootMode, "uefi-preferred"}, {&im.Details, "Linux/UNIX"}, {&im.Usage, "RunInstances"}} {
+		}{{&im.Owner, "137112412989"}, {&im.Architecture, "x86_64"}, {&im.RootDevice, "/dev/xvda"}, {&im.BootMode, "uefi-preferred"},
+			{&im.Details, "Linux/UNIX"}, {&im.Usage, "RunInstances"}} {
 			if *d.field == "" {
 				*d.field = d.value
 			}
@@ -115,7 +117,8 @@ var imageName = regexp.MustCompile(`^[A-Za-z0-9()\[\] ./\-'@_]{3,128}$`)
 // mayName checks a new image's name, and the quota. A name is taken as soon as it was asked for, seen or not.
 func (s images) mayName(st *state, name string) *problem {
 	if !imageName.MatchString(name) {
-		return bad("InvalidAMIName.Malformed", "AMI names must be between 3 and 128 characters long, and may contain letters, numbers, '(', ')', '[', ']', ' ', '.', '/', '-', ''', '@' and '_'")
+		return bad("InvalidAMIName.Malformed",
+			"AMI names must be between 3 and 128 characters long, and may contain letters, numbers, '(', ')', '[', ']', ' ', '.', '/', '-', ''', '@' and '_'")
 	}
 	own := 0
 	for _, im := range st.Images {
@@ -127,7 +130,9 @@ func (s images) mayName(st *state, name string) *problem {
 		}
 	}
 	if own >= s.config.ImageQuota {
-		return bad("AMIQuotaExceeded", "You have reached your quota of %d public and private AMIs allowed in this Region. Deregister unused AMIs, or request an increase in your AMIs quota.", s.config.ImageQuota)
+		return bad("AMIQuotaExceeded",
+			"You have reached your quota of %d public and private AMIs allowed in this Region. Deregister unused AMIs, "+
+				"or request an increase in your AMIs quota.", s.config.ImageQuota)
 	}
 	return nil
 }
@@ -194,7 +199,9 @@ func (s images) devices(st *state, in *query.Value, root string) ([]device, *pro
 			return nil, p
 		}
 		if m.Has("Ebs.Encrypted") {
-			return nil, bad("InvalidParameterCombination", "The parameter Encrypted cannot be specified in a block device mapping when registering an image from a snapshot; the encryption status follows the snapshot")
+			return nil, bad("InvalidParameterCombination",
+				"The parameter Encrypted cannot be specified in a block device mapping when registering an image from a snapshot; "+
+					"the encryption status follows the snapshot")
 		}
 		if d.Virtual == "" {
 			if p := s.backing(st, &d, root); p != nil {
@@ -278,8 +285,8 @@ func (s images) create(c *call, st *state) (query.Element, error) {
 	}
 	of := st.Images[i.Image]
 	im := &image{resource: s.fresh(st, "ami"), Name: c.in.Get("Name"), Description: c.in.Get("Description"), Owner: s.config.Account, State: imagePending,
-		Architecture: i.Architecture, Virtualization: "hvm", RootDevice: i.RootDevice, Ena: true, SourceInstance: i.ID, SourceImage: i.Image, Details: i.Details, Usage: i.Usage,
-		Sriov: "simple", Fails: c.fails()}
+		Architecture: i.Architecture, Virtualization: "hvm", RootDevice: i.RootDevice, Ena: true, SourceInstance: i.ID, SourceImage: i.Image,
+		Details: i.Details, Usage: i.Usage, Sriov: "simple", Fails: c.fails()}
 	if of != nil {
 		im.BootMode, im.Tpm, im.Imds, im.Uefi, im.Codes = of.BootMode, of.Tpm, of.Imds, of.Uefi, of.Codes
 	}
@@ -339,7 +346,8 @@ func (s images) deregister(c *call, st *state) (query.Element, error) {
 	case im.Owner != s.config.Account:
 		return query.Element{}, bad("AuthFailure", "Not authorized for image:%s", im.ID)
 	case im.Protected:
-		return query.Element{}, bad("OperationNotPermitted", "The image '%s' may not be deregistered. Disable its deregistration protection, and try again.", im.ID)
+		return query.Element{}, bad("OperationNotPermitted",
+			"The image '%s' may not be deregistered. Disable its deregistration protection, and try again.", im.ID)
 	}
 	if p := s.changeable(c, im); p != nil {
 		return query.Element{}, p
@@ -425,7 +433,8 @@ func (s images) attribute(c *call, st *state) (query.Element, error) {
 	out := query.Of("", query.Text("imageId", im.ID))
 	switch name := c.in.Get("Attribute"); name {
 	case "launchPermission":
-		out.Kids = append(out.Kids, query.List("launchPermission", "item", im.Launchers, func(account string) query.Element { return query.Of("", query.Text("userId", account)) }))
+		out.Kids = append(out.Kids, query.List("launchPermission", "item", im.Launchers,
+			func(account string) query.Element { return query.Of("", query.Text("userId", account)) }))
 	case "uefiData":
 		out.Kids = append(out.Kids, query.Of("uefiData", query.Text("value", im.Uefi)))
 	case "bootMode":
@@ -439,12 +448,16 @@ func (s images) attribute(c *call, st *state) (query.Element, error) {
 }
 
 func (s images) element(v *image) query.Element {
-	e := query.Of("", query.Text("imageId", v.ID), query.Text("imageLocation", v.Owner+"/"+v.Name), query.Text("imageState", v.State), query.Text("imageOwnerId", v.Owner),
-		query.Bool("isPublic", v.Owner != s.config.Account), query.Text("architecture", v.Architecture), query.Text("imageType", "machine"), query.Text("name", v.Name),
+	e := query.Of("", query.Text("imageId", v.ID), query.Text("imageLocation", v.Owner+"/"+v.Name), query.Text("imageState", v.State),
+		query.Text("imageOwnerId", v.Owner),
+		query.Bool("isPublic", v.Owner != s.config.Account), query.Text("architecture", v.Architecture), query.Text("imageType", "machine"),
+		query.Text("name", v.Name),
 		query.Text("description", v.Description), query.Text("rootDeviceType", "ebs"), query.Text("rootDeviceName", v.RootDevice),
-		query.Text("virtualizationType", v.Virtualization), query.Text("hypervisor", "xen"), query.Bool("enaSupport", v.Ena), query.Text("sriovNetSupport", v.Sriov),
+		query.Text("virtualizationType", v.Virtualization), query.Text("hypervisor", "xen"), query.Bool("enaSupport", v.Ena),
+		query.Text("sriovNetSupport", v.Sriov),
 		query.Text("bootMode", v.BootMode), query.Text("tpmSupport", v.Tpm), query.Text("imdsSupport", v.Imds), query.Text("platformDetails", v.Details),
-		query.Text("usageOperation", v.Usage), query.Date("creationDate", v.Created), query.Text("deprecationTime", v.DeprecateAt), query.Text("sourceInstanceId", v.SourceInstance),
+		query.Text("usageOperation", v.Usage), query.Date("creationDate", v.Created), query.Text("deprecationTime", v.DeprecateAt),
+		query.Text("sourceInstanceId", v.SourceInstance),
 		query.Text("sourceImageId", v.SourceImage), query.Text("deregistrationProtection", map[bool]string{true: "enabled", false: "disabled"}[v.Protected]),
 		query.List("blockDeviceMapping", "item", v.Devices, deviceElement), tagSet(v.Tags))
 	if v.Owner != s.config.Account {

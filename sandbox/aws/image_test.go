@@ -19,8 +19,10 @@ import (
 // like returns the settings that an image needs to boot on current instance types.
 func like(name, snapshot string) *ec2.RegisterImageInput {
 	return &ec2.RegisterImageInput{Name: &name, Architecture: types.ArchitectureValuesX8664, VirtualizationType: sdk.String("hvm"), EnaSupport: sdk.Bool(true),
-		RootDeviceName: sdk.String("/dev/xvda"), BootMode: types.BootModeValuesUefiPreferred, ImdsSupport: types.ImdsSupportValuesV20, SriovNetSupport: sdk.String("simple"),
-		BlockDeviceMappings: []types.BlockDeviceMapping{{DeviceName: sdk.String("/dev/xvda"), Ebs: &types.EbsBlockDevice{SnapshotId: &snapshot, VolumeType: types.VolumeTypeGp3}}}}
+		RootDeviceName: sdk.String("/dev/xvda"), BootMode: types.BootModeValuesUefiPreferred, ImdsSupport: types.ImdsSupportValuesV20,
+		SriovNetSupport: sdk.String("simple"),
+		BlockDeviceMappings: []types.BlockDeviceMapping{{DeviceName: sdk.String("/dev/xvda"),
+			Ebs: &types.EbsBlockDevice{SnapshotId: &snapshot, VolumeType: types.VolumeTypeGp3}}}}
 }
 
 func (c *testCloud) image(t *testing.T, id string) types.Image {
@@ -46,7 +48,8 @@ func TestCloneOfDonor(t *testing.T) {
 	ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{*donor.InstanceId}}))(t)
 	c.advance(time.Minute)
 	snap := ok(c.ec2.CreateSnapshot(t.Context(), &ec2.CreateSnapshotInput{VolumeId: sdk.String(string(disk)), Description: sdk.String("d"),
-		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeSnapshot, Tags: []types.Tag{{Key: sdk.String("for"), Value: sdk.String("2026.11.22")}}}}}))(t)
+		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeSnapshot,
+			Tags: []types.Tag{{Key: sdk.String("for"), Value: sdk.String("2026.11.22")}}}}}))(t)
 	if snap.State != types.SnapshotStatePending || *snap.VolumeSize != 20 {
 		t.Errorf("snapshot is %s of %d GiB", snap.State, *snap.VolumeSize)
 	}
@@ -55,7 +58,8 @@ func TestCloneOfDonor(t *testing.T) {
 	_, err := c.ec2.RegisterImage(t.Context(), like("early", *snap.SnapshotId))
 	wantCode(t, err, refused, "InvalidSnapshot.NotReady")
 	c.advance(2 * time.Minute)
-	byTag := &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}, Filters: []types.Filter{{Name: sdk.String("tag:for"), Values: []string{"2026.*"}}, {Name: sdk.String("volume-id"), Values: []string{string(disk)}}}}
+	byTag := &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"},
+		Filters: []types.Filter{{Name: sdk.String("tag:for"), Values: []string{"2026.*"}}, {Name: sdk.String("volume-id"), Values: []string{string(disk)}}}}
 	found := ok(c.ec2.DescribeSnapshots(t.Context(), byTag))(t).Snapshots
 	if len(found) != 1 || found[0].State != types.SnapshotStatePending || *found[0].Progress == "0%" || *found[0].Progress == "100%" {
 		t.Fatalf("by tag and volume is found %+v", found)
@@ -70,7 +74,8 @@ func TestCloneOfDonor(t *testing.T) {
 		t.Errorf("%d snapshots are there, want 2", len(all))
 	}
 	image := c.register(t, "copy", *snap.SnapshotId)
-	if got := c.image(t, image); got.State != types.ImageStateAvailable || !*got.EnaSupport || got.BootMode != types.BootModeValuesUefiPreferred || *got.OwnerId != testAccount {
+	if got := c.image(t, image); got.State != types.ImageStateAvailable || !*got.EnaSupport || got.BootMode != types.BootModeValuesUefiPreferred ||
+		*got.OwnerId != testAccount {
 		t.Errorf("image is %+v", got)
 	}
 	clone := c.run(t, 1, func(in *ec2.RunInstancesInput) { in.ImageId = &image })[0]
@@ -125,10 +130,12 @@ func TestRegisterImageDefaults(t *testing.T) {
 	c := newCloud(t, nil)
 	donor := c.run(t, 1, nil)[0]
 	snap := c.shoot(t, *donor.InstanceId)
-	bare := ok(c.ec2.RegisterImage(t.Context(), &ec2.RegisterImageInput{Name: sdk.String("bare"), RootDeviceName: sdk.String("/dev/xvda"), BlockDeviceMappings: like("", snap).BlockDeviceMappings}))(t)
+	bare := ok(c.ec2.RegisterImage(t.Context(),
+		&ec2.RegisterImageInput{Name: sdk.String("bare"), RootDeviceName: sdk.String("/dev/xvda"), BlockDeviceMappings: like("", snap).BlockDeviceMappings}))(t)
 	c.advance(time.Minute)
 	got := c.image(t, *bare.ImageId)
-	if got.Architecture != types.ArchitectureValuesI386 || got.VirtualizationType != types.VirtualizationTypeParavirtual || *got.EnaSupport || got.BootMode != "" || got.ImdsSupport != "" {
+	if got.Architecture != types.ArchitectureValuesI386 || got.VirtualizationType != types.VirtualizationTypeParavirtual || *got.EnaSupport ||
+		got.BootMode != "" || got.ImdsSupport != "" {
 		t.Errorf("defaults are %+v", got)
 	}
 	for name, forget := range map[string]func(*ec2.RegisterImageInput){
@@ -142,7 +149,8 @@ func TestRegisterImageDefaults(t *testing.T) {
 		forget(in)
 		out := ok(c.ec2.RegisterImage(t.Context(), in))(t)
 		c.advance(time.Minute)
-		_, err := c.ec2.RunInstances(t.Context(), &ec2.RunInstancesInput{ImageId: out.ImageId, InstanceType: testType, MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1)})
+		_, err := c.ec2.RunInstances(t.Context(),
+			&ec2.RunInstancesInput{ImageId: out.ImageId, InstanceType: testType, MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1)})
 		if err == nil || !strings.Contains(err.Error(), "InvalidParameter") {
 			t.Errorf("%s: an instance runs: %v", name, err)
 		}
@@ -151,12 +159,14 @@ func TestRegisterImageDefaults(t *testing.T) {
 		change func(*ec2.RegisterImageInput)
 		code   string
 	}{
-		"a name with a colon":     {func(in *ec2.RegisterImageInput) { in.Name = sdk.String("a:b") }, "InvalidAMIName.Malformed"},
-		"a name that is taken":    {func(in *ec2.RegisterImageInput) { in.Name = sdk.String("bare") }, "InvalidAMIName.Duplicate"},
-		"no root":                 {func(in *ec2.RegisterImageInput) { in.RootDeviceName = nil }, "MissingParameter"},
-		"another root":            {func(in *ec2.RegisterImageInput) { in.RootDeviceName = sdk.String("/dev/sda1") }, "InvalidBlockDeviceMapping"},
-		"encryption that is said": {func(in *ec2.RegisterImageInput) { in.BlockDeviceMappings[0].Ebs.Encrypted = sdk.Bool(false) }, "InvalidParameterCombination"},
-		"no such snapshot":        {func(in *ec2.RegisterImageInput) { in.BlockDeviceMappings[0].Ebs.SnapshotId = sdk.String("snap-0") }, "InvalidSnapshot.NotFound"},
+		"a name with a colon":  {func(in *ec2.RegisterImageInput) { in.Name = sdk.String("a:b") }, "InvalidAMIName.Malformed"},
+		"a name that is taken": {func(in *ec2.RegisterImageInput) { in.Name = sdk.String("bare") }, "InvalidAMIName.Duplicate"},
+		"no root":              {func(in *ec2.RegisterImageInput) { in.RootDeviceName = nil }, "MissingParameter"},
+		"another root":         {func(in *ec2.RegisterImageInput) { in.RootDeviceName = sdk.String("/dev/sda1") }, "InvalidBlockDeviceMapping"},
+		"encryption that is said": {func(in *ec2.RegisterImageInput) { in.BlockDeviceMappings[0].Ebs.Encrypted = sdk.Bool(false) },
+			"InvalidParameterCombination"},
+		"no such snapshot": {func(in *ec2.RegisterImageInput) { in.BlockDeviceMappings[0].Ebs.SnapshotId = sdk.String("snap-0") },
+			"InvalidSnapshot.NotFound"},
 		"a rate that is too low": {func(in *ec2.RegisterImageInput) {
 			in.BlockDeviceMappings[0].Ebs.VolumeInitializationRate = sdk.Int32(50)
 		}, "InvalidParameterValue"},
@@ -238,7 +248,8 @@ func TestCreateImage(t *testing.T) {
 		t.Errorf("before its snapshot is complete the image is %s of %s", got.State, *got.SourceInstanceId)
 	}
 	c.advance(10 * time.Minute)
-	if got = c.image(t, first); got.State != types.ImageStateAvailable || got.Architecture != types.ArchitectureValuesX8664 || !*got.EnaSupport || got.BootMode != types.BootModeValuesUefiPreferred {
+	if got = c.image(t, first); got.State != types.ImageStateAvailable || got.Architecture != types.ArchitectureValuesX8664 || !*got.EnaSupport ||
+		got.BootMode != types.BootModeValuesUefiPreferred {
 		t.Errorf("image is %+v", got)
 	}
 	if boots := c.fleet.Machine(*i.InstanceId).Boots; boots != 1 {
@@ -269,14 +280,17 @@ func TestLongFaults(t *testing.T) {
 	donor := c.run(t, 1, nil)[0]
 	volume := root(c.currentInstance(t, *donor.InstanceId))
 	order := func(noun string) {
-		if _, err := c.AddFault(fault.Fault{Resource: noun, Long: true, Count: 1, Method: http.MethodPost, Operation: map[string]string{"snapshot": "CreateSnapshot", "image": "RegisterImage", "instance": "RunInstances"}[noun]}); err != nil {
+		if _, err := c.AddFault(fault.Fault{Resource: noun, Long: true, Count: 1, Method: http.MethodPost,
+			Operation: map[string]string{"snapshot": "CreateSnapshot", "image": "RegisterImage", "instance": "RunInstances"}[noun]}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	order("snapshot")
 	snap := ok(c.ec2.CreateSnapshot(t.Context(), &ec2.CreateSnapshotInput{VolumeId: &volume}))(t)
 	c.advance(10 * time.Minute)
-	if got := ok(c.ec2.DescribeSnapshots(t.Context(), &ec2.DescribeSnapshotsInput{SnapshotIds: []string{*snap.SnapshotId}}))(t).Snapshots[0]; got.State != types.SnapshotStateError || *got.StateMessage == "" {
+	if got := ok(c.ec2.DescribeSnapshots(t.Context(),
+		&ec2.DescribeSnapshotsInput{SnapshotIds: []string{*snap.SnapshotId}}))(t).Snapshots[0]; got.State != types.SnapshotStateError ||
+		*got.StateMessage == "" {
 		t.Errorf("snapshot is %s", got.State)
 	}
 	order("image")
@@ -296,7 +310,8 @@ func TestForbiddenKMSKey(t *testing.T) {
 	const key = "arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555"
 	c := newCloud(t, nil)
 	i := c.run(t, 1, func(in *ec2.RunInstancesInput) {
-		in.BlockDeviceMappings = []types.BlockDeviceMapping{{DeviceName: sdk.String("/dev/xvda"), Ebs: &types.EbsBlockDevice{Encrypted: sdk.Bool(true), KmsKeyId: sdk.String(key)}}}
+		in.BlockDeviceMappings = []types.BlockDeviceMapping{{DeviceName: sdk.String("/dev/xvda"),
+			Ebs: &types.EbsBlockDevice{Encrypted: sdk.Bool(true), KmsKeyId: sdk.String(key)}}}
 	})[0]
 	volume := root(c.currentInstance(t, *i.InstanceId))
 	image := c.register(t, "sealed", c.shoot(t, *i.InstanceId))
@@ -332,7 +347,8 @@ func TestVolumes(t *testing.T) {
 	if c.fleet.HasDisk(fleet.DiskID(*v.VolumeId)) {
 		t.Error("its content is still there")
 	}
-	attached := ok(c.ec2.DescribeVolumes(t.Context(), &ec2.DescribeVolumesInput{Filters: []types.Filter{{Name: sdk.String("attachment.instance-id"), Values: []string{*i.InstanceId}}}}))(t).Volumes
+	attached := ok(c.ec2.DescribeVolumes(t.Context(),
+		&ec2.DescribeVolumesInput{Filters: []types.Filter{{Name: sdk.String("attachment.instance-id"), Values: []string{*i.InstanceId}}}}))(t).Volumes
 	if len(attached) != 1 || attached[0].State != types.VolumeStateInUse || *attached[0].Attachments[0].Device != "/dev/xvda" {
 		t.Errorf("attached are %+v", attached)
 	}

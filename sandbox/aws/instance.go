@@ -220,11 +220,12 @@ func (s instances) element(st *state, i *instance) query.Element {
 		query.Int("amiLaunchIndex", i.Index), query.Text("instanceType", i.Type), query.Date("launchTime", i.Launched),
 		query.Of("placement", query.Text("availabilityZone", i.Zone), query.Text("tenancy", "default")),
 		query.Of("monitoring", query.Text("state", "disabled")), query.Text("architecture", i.Architecture),
-		query.Text("rootDeviceType", "ebs"), query.Text("rootDeviceName", i.RootDevice), query.Text("virtualizationType", "hvm"), query.Text("hypervisor", "xen"),
-		query.Bool("enaSupport", true), query.Text("clientToken", i.Token), query.Text("instanceLifecycle", lifecycle(i)), query.Text("platformDetails", i.Details),
+		query.Text("rootDeviceType", "ebs"), query.Text("rootDeviceName", i.RootDevice), query.Text("virtualizationType", "hvm"),
+		query.Text("hypervisor", "xen"), query.Bool("enaSupport", true), query.Text("clientToken", i.Token),
+		query.Text("instanceLifecycle", lifecycle(i)), query.Text("platformDetails", i.Details),
 		query.Text("usageOperation", i.Usage), codesElement(i.Codes), query.Text("currentInstanceBootMode", bootedWith(i.BootMode)),
-		query.Text("bootMode", i.BootMode), query.Text("tpmSupport", i.Tpm), query.Text("keyName", i.Data.Get("KeyName")), tagSet(i.Tags), operatorElement(i.Operator),
-		s.profile(i), s.devices(st, i), metadataElement(st, i))
+		query.Text("bootMode", i.BootMode), query.Text("tpmSupport", i.Tpm), query.Text("keyName", i.Data.Get("KeyName")), tagSet(i.Tags),
+		operatorElement(i.Operator), s.profile(i), s.devices(st, i), metadataElement(st, i))
 	if code, text, found := strings.Cut(i.Reason, ": "); found {
 		e.Kids = append(e.Kids, query.Of("stateReason", query.Text("code", code), query.Text("message", code+": "+text)), query.Text("reason", text))
 	}
@@ -236,7 +237,8 @@ func (s instances) element(st *state, i *instance) query.Element {
 }
 
 // metadataDefaults are EC2's for an image without requirements. Source: InstanceMetadataOptionsResponse.
-var metadataDefaults = [][2]string{{"HttpTokens", "optional"}, {"HttpPutResponseHopLimit", "1"}, {"HttpEndpoint", "enabled"}, {"HttpProtocolIpv6", "disabled"}, {"InstanceMetadataTags", "disabled"}}
+var metadataDefaults = [][2]string{{"HttpTokens", "optional"}, {"HttpPutResponseHopLimit", "1"}, {"HttpEndpoint", "enabled"},
+	{"HttpProtocolIpv6", "disabled"}, {"InstanceMetadataTags", "disabled"}}
 
 // metadataElement has the metadata options of an instance, which EC2 always shows.
 func metadataElement(st *state, i *instance) query.Element {

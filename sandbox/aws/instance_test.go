@@ -17,7 +17,8 @@ func TestInstanceLifecycle(t *testing.T) {
 	c := newCloud(t, nil)
 	n := int32(1)
 	out := ok(c.ec2.RunInstances(t.Context(), &ec2.RunInstancesInput{ImageId: sdk.String(testImage), InstanceType: testType, MinCount: &n, MaxCount: &n,
-		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{{Key: sdk.String("Name"), Value: sdk.String("one")}}}}}))(t)
+		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance,
+			Tags: []types.Tag{{Key: sdk.String("Name"), Value: sdk.String("one")}}}}}))(t)
 	id := *out.Instances[0].InstanceId
 	c.wantState(t, id, types.InstanceStateNamePending)
 	if c.fleet.Size() != 0 {
@@ -28,7 +29,8 @@ func TestInstanceLifecycle(t *testing.T) {
 	if i.State.Name != types.InstanceStateNameRunning || *i.State.Code != 16 || c.fleet.Machine(id).Power != fleet.On {
 		t.Fatalf("instance is %v, its machine %v, want both to run", i.State, c.fleet.Machine(id).Power)
 	}
-	if len(i.Tags) != 1 || *i.Tags[0].Value != "one" || *i.RootDeviceName != "/dev/xvda" || i.Architecture != types.ArchitectureValuesX8664 || *i.Placement.AvailabilityZone != testRegion+"a" {
+	if len(i.Tags) != 1 || *i.Tags[0].Value != "one" || *i.RootDeviceName != "/dev/xvda" || i.Architecture != types.ArchitectureValuesX8664 ||
+		*i.Placement.AvailabilityZone != testRegion+"a" {
 		t.Errorf("instance is %+v", i)
 	}
 	disk := fleet.DiskID(root(i))
@@ -78,7 +80,8 @@ func TestGuestPowerOff(t *testing.T) {
 		types.ShutdownBehaviorStop: types.InstanceStateNameStopped, types.ShutdownBehaviorTerminate: types.InstanceStateNameTerminated,
 	} {
 		i := c.run(t, 1, func(in *ec2.RunInstancesInput) { in.InstanceInitiatedShutdownBehavior = behaviour })[0]
-		got := ok(c.ec2.DescribeInstanceAttribute(t.Context(), &ec2.DescribeInstanceAttributeInput{InstanceId: i.InstanceId, Attribute: types.InstanceAttributeNameInstanceInitiatedShutdownBehavior}))(t)
+		got := ok(c.ec2.DescribeInstanceAttribute(t.Context(),
+			&ec2.DescribeInstanceAttributeInput{InstanceId: i.InstanceId, Attribute: types.InstanceAttributeNameInstanceInitiatedShutdownBehavior}))(t)
 		if *got.InstanceInitiatedShutdownBehavior.Value != string(behaviour) {
 			t.Errorf("behaviour is %s, want %s", *got.InstanceInitiatedShutdownBehavior.Value, behaviour)
 		}
@@ -97,14 +100,17 @@ func TestStopAndTerminationProtection(t *testing.T) {
 	c := newCloud(t, nil)
 	i := c.run(t, 1, func(in *ec2.RunInstancesInput) { in.DisableApiStop = sdk.Bool(true) })[0]
 	ids := []string{*i.InstanceId}
-	got := ok(c.ec2.DescribeInstanceAttribute(t.Context(), &ec2.DescribeInstanceAttributeInput{InstanceId: i.InstanceId, Attribute: types.InstanceAttributeNameDisableApiStop}))(t)
+	got := ok(c.ec2.DescribeInstanceAttribute(t.Context(),
+		&ec2.DescribeInstanceAttributeInput{InstanceId: i.InstanceId, Attribute: types.InstanceAttributeNameDisableApiStop}))(t)
 	if !*got.DisableApiStop.Value {
 		t.Error("disableApiStop does not show")
 	}
 	_, err := c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: ids})
 	wantCode(t, err, refused, "OperationNotPermitted")
-	ok(c.ec2.ModifyInstanceAttribute(t.Context(), &ec2.ModifyInstanceAttributeInput{InstanceId: i.InstanceId, DisableApiStop: &types.AttributeBooleanValue{Value: sdk.Bool(false)}}))(t)
-	ok(c.ec2.ModifyInstanceAttribute(t.Context(), &ec2.ModifyInstanceAttributeInput{InstanceId: i.InstanceId, DisableApiTermination: &types.AttributeBooleanValue{Value: sdk.Bool(true)}}))(t)
+	ok(c.ec2.ModifyInstanceAttribute(t.Context(),
+		&ec2.ModifyInstanceAttributeInput{InstanceId: i.InstanceId, DisableApiStop: &types.AttributeBooleanValue{Value: sdk.Bool(false)}}))(t)
+	ok(c.ec2.ModifyInstanceAttribute(t.Context(),
+		&ec2.ModifyInstanceAttributeInput{InstanceId: i.InstanceId, DisableApiTermination: &types.AttributeBooleanValue{Value: sdk.Bool(true)}}))(t)
 	ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: ids}))(t)
 	_, err = c.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: ids})
 	wantCode(t, err, refused, "OperationNotPermitted")
@@ -132,7 +138,8 @@ func TestClientToken(t *testing.T) {
 	if c.fleet.Size() != 4 {
 		t.Errorf("%d machines run, want 2 for each token", c.fleet.Size())
 	}
-	got := ok(c.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{Filters: []types.Filter{{Name: sdk.String("client-token"), Values: []string{"once"}}}}))(t)
+	got := ok(c.ec2.DescribeInstances(t.Context(),
+		&ec2.DescribeInstancesInput{Filters: []types.Filter{{Name: sdk.String("client-token"), Values: []string{"once"}}}}))(t)
 	if len(got.Reservations) != 1 || len(got.Reservations[0].Instances) != 2 {
 		t.Errorf("by its token is found %+v", got.Reservations)
 	}
@@ -141,7 +148,8 @@ func TestClientToken(t *testing.T) {
 func TestDryRunChangesNothing(t *testing.T) {
 	c := newCloud(t, nil)
 	n := int32(1)
-	_, err := c.ec2.RunInstances(t.Context(), &ec2.RunInstancesInput{ImageId: sdk.String(testImage), InstanceType: testType, MinCount: &n, MaxCount: &n, DryRun: sdk.Bool(true)})
+	_, err := c.ec2.RunInstances(t.Context(),
+		&ec2.RunInstancesInput{ImageId: sdk.String(testImage), InstanceType: testType, MinCount: &n, MaxCount: &n, DryRun: sdk.Bool(true)})
 	wantCode(t, err, http.StatusPreconditionFailed, "DryRunOperation")
 	c.advance(time.Minute)
 	if got := ok(c.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{}))(t); len(got.Reservations) != 0 || c.fleet.Size() != 0 {
@@ -162,7 +170,8 @@ func TestRefusedLaunches(t *testing.T) {
 		"a subnet that is not there":  {func(in *ec2.RunInstancesInput) { in.SubnetId = sdk.String("subnet-1") }, "InvalidSubnetID.NotFound"},
 		"fewer than none":             {func(in *ec2.RunInstancesInput) { in.MinCount = sdk.Int32(0) }, "InvalidParameterValue"},
 		"a tag of AWS's own": {func(in *ec2.RunInstancesInput) {
-			in.TagSpecifications = []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{{Key: sdk.String("aws:x"), Value: sdk.String("")}}}}
+			in.TagSpecifications = []types.TagSpecification{{ResourceType: types.ResourceTypeInstance,
+				Tags: []types.Tag{{Key: sdk.String("aws:x"), Value: sdk.String("")}}}}
 		}, "InvalidParameterValue"},
 		"a disk that is too small": {func(in *ec2.RunInstancesInput) {
 			in.BlockDeviceMappings = []types.BlockDeviceMapping{{DeviceName: sdk.String("/dev/xvda"), Ebs: &types.EbsBlockDevice{VolumeSize: sdk.Int32(8)}}}
@@ -207,13 +216,16 @@ func TestReplaceRootVolume(t *testing.T) {
 	c.fleet.WriteFile(fleet.DiskID(root(c.currentInstance(t, *donor.InstanceId))), "made", "by hand")
 	snap := c.shoot(t, *donor.InstanceId)
 	before := c.currentInstance(t, *other.InstanceId)
-	in := &ec2.CreateReplaceRootVolumeTaskInput{InstanceId: other.InstanceId, SnapshotId: &snap, DeleteReplacedRootVolume: sdk.Bool(true), ClientToken: sdk.String("t")}
+	in := &ec2.CreateReplaceRootVolumeTaskInput{InstanceId: other.InstanceId, SnapshotId: &snap, DeleteReplacedRootVolume: sdk.Bool(true),
+		ClientToken: sdk.String("t")}
 	task := ok(c.ec2.CreateReplaceRootVolumeTask(t.Context(), in))(t).ReplaceRootVolumeTask
-	if again := ok(c.ec2.CreateReplaceRootVolumeTask(t.Context(), in))(t); *again.ReplaceRootVolumeTask.ReplaceRootVolumeTaskId != *task.ReplaceRootVolumeTaskId {
+	if again := ok(c.ec2.CreateReplaceRootVolumeTask(t.Context(),
+		in))(t); *again.ReplaceRootVolumeTask.ReplaceRootVolumeTaskId != *task.ReplaceRootVolumeTaskId {
 		t.Error("the same token made another task")
 	}
 	c.advance(5 * time.Minute)
-	tasks := ok(c.ec2.DescribeReplaceRootVolumeTasks(t.Context(), &ec2.DescribeReplaceRootVolumeTasksInput{ReplaceRootVolumeTaskIds: []string{*task.ReplaceRootVolumeTaskId}}))(t)
+	tasks := ok(c.ec2.DescribeReplaceRootVolumeTasks(t.Context(),
+		&ec2.DescribeReplaceRootVolumeTasksInput{ReplaceRootVolumeTaskIds: []string{*task.ReplaceRootVolumeTaskId}}))(t)
 	after := c.currentInstance(t, *other.InstanceId)
 	if state := tasks.ReplaceRootVolumeTasks[0].TaskState; state != types.ReplaceRootVolumeTaskStateSucceeded {
 		t.Fatalf("task is %s", state)

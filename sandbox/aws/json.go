@@ -96,7 +96,8 @@ func (s parameters) get(c *call, _ *state) (query.Element, error) {
 	if !found {
 		return query.Element{}, bad("ParameterNotFound", "Parameter %s not found.", name)
 	}
-	return query.Of("", query.Of("Parameter", query.Text("Name", name), query.Text("Type", "String"), query.Text("Value", value), query.Text("DataType", "text"),
+	return query.Of("", query.Of("Parameter", query.Text("Name", name), query.Text("Type", "String"), query.Text("Value", value),
+		query.Text("DataType", "text"),
 		query.Text("ARN", s.arn("ssm", "parameter"+name)))), nil
 }
 

@@ -46,7 +46,8 @@ func TestServicesInJSON(t *testing.T) {
 		}
 		r.Header.Set("Content-Type", "application/x-amz-json-1.1")
 		r.Header.Set("X-Amz-Target", test.target)
-		if err := signer.NewSigner().SignHTTP(t.Context(), sdk.Credentials{AccessKeyID: test.key, SecretAccessKey: test.secret}, r, sum(test.body), test.service, testRegion, time.Now()); err != nil {
+		if err := signer.NewSigner().SignHTTP(t.Context(), sdk.Credentials{AccessKeyID: test.key, SecretAccessKey: test.secret}, r, sum(test.body),
+			test.service, testRegion, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		resp, err := c.web.Client().Do(r)
@@ -86,11 +87,13 @@ func TestForgottenParameters(t *testing.T) {
 	_, err = c.ec2.DescribeAvailabilityZones(t.Context(), &ec2.DescribeAvailabilityZonesInput{AllAvailabilityZones: sdk.Bool(true)})
 	wantCode(t, err, refused, "UnknownParameter")
 	c.group(t, 1, nil)
-	_, err = c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(1), HonorCooldown: sdk.Bool(true)})
+	_, err = c.asg.SetDesiredCapacity(t.Context(),
+		&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(1), HonorCooldown: sdk.Bool(true)})
 	if err != nil {
 		t.Errorf("a parameter without an effect: %v", err)
 	}
-	_, err = c.asg.StartInstanceRefresh(t.Context(), &autoscaling.StartInstanceRefreshInput{AutoScalingGroupName: sdk.String(testGroup), Strategy: "ReplaceRootVolume"})
+	_, err = c.asg.StartInstanceRefresh(t.Context(),
+		&autoscaling.StartInstanceRefreshInput{AutoScalingGroupName: sdk.String(testGroup), Strategy: "ReplaceRootVolume"})
 	wantCode(t, err, refused, "ValidationError")
 	status, answer := c.sendSigned(t, "autoscaling", "Action=DescribeAutoScalingGroups&Version=2011-01-01&Color=red")
 	if status != refused || !strings.Contains(answer, "Color") {

@@ -340,7 +340,8 @@ func (s members) element(st *state, m *member) query.Element {
 	if i := st.Instances[m.ID]; i != nil {
 		zone, image = i.Zone, i.Image
 	}
-	e := query.Of("", query.Text("InstanceId", m.ID), query.Text("InstanceType", m.Type), query.Text("AvailabilityZone", zone), query.Text("LifecycleState", m.Lifecycle),
+	e := query.Of("", query.Text("InstanceId", m.ID), query.Text("InstanceType", m.Type), query.Text("AvailabilityZone", zone),
+		query.Text("LifecycleState", m.Lifecycle),
 		query.Text("HealthStatus", health), query.Bool("ProtectedFromScaleIn", m.Protected), query.Text("ImageId", image))
 	if m.Template.ID != "" {
 		e.Kids = append(e.Kids, specElement("LaunchTemplate", m.Template))

@@ -127,7 +127,8 @@ func (s metadata) all(id, role string) map[string]string {
 		}
 		region := s.config.Region
 		identity, _ := json.MarshalIndent(map[string]any{ // made of texts only
-			"accountId": s.config.Account, "architecture": i.Architecture, "availabilityZone": i.Zone, "imageId": i.Image, "instanceId": i.ID, "instanceType": i.Type,
+			"accountId": s.config.Account, "architecture": i.Architecture, "availabilityZone": i.Zone, "imageId": i.Image,
+			"instanceId": i.ID, "instanceType": i.Type,
 			"pendingTime": i.Launched.Format(time.RFC3339), "privateIp": i.Address, "region": region, "version": "2017-09-30",
 		}, "", "  ")
 		out = map[string]string{

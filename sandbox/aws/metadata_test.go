@@ -38,7 +38,8 @@ func (c *testCloud) chain(t *testing.T, environment map[string]string) sdk.Confi
 	nothing := filepath.Join(t.TempDir(), "nothing")
 	t.Setenv("AWS_CONFIG_FILE", nothing)
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", nothing)
-	config, err := awsconfig.LoadDefaultConfig(t.Context(), awsconfig.WithHTTPClient(c.client()), awsconfig.WithBaseEndpoint(c.web.URL), awsconfig.WithEC2IMDSRegion())
+	config, err := awsconfig.LoadDefaultConfig(t.Context(), awsconfig.WithHTTPClient(c.client()), awsconfig.WithBaseEndpoint(c.web.URL),
+		awsconfig.WithEC2IMDSRegion())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,8 @@ func TestDefaultCredentialChain(t *testing.T) {
 		"through a proxy":    {403, "403", func() (int, string) { return ask(http.MethodPut, path, ttl, "60", "X-Forwarded-For", "10.0.0.1") }},
 		"who it is":          {200, id, func() (int, string) { return ask(http.MethodGet, "/latest/meta-data/instance-id", with, token) }},
 		"user data":          {200, "#cloud-config", func() (int, string) { return ask(http.MethodGet, "/latest/user-data", with, token) }},
-		"a list":             {200, "availability-zone\nregion", func() (int, string) { return ask(http.MethodGet, "/latest/meta-data/placement/", with, token) }},
+		"a list": {200, "availability-zone\nregion",
+			func() (int, string) { return ask(http.MethodGet, "/latest/meta-data/placement/", with, token) }},
 		"nothing there": {404, "404", func() (int, string) {
 			return ask(http.MethodGet, "/latest/meta-data/spot/instance-action", with, token)
 		}},
@@ -140,9 +142,11 @@ func issuer(t *testing.T) (file string, token func(claims map[string]any) string
 func TestServiceAccountToken(t *testing.T) {
 	keys, token := issuer(t)
 	c := newCloud(t, func(c *Config) {
-		c.Roles = append(c.Roles, Role{Name: "kamino", Federated: []Federation{{Issuer: "https://oidc", Subject: "system:serviceaccount:kamino-system:kamino", KeyFile: keys}}})
+		c.Roles = append(c.Roles,
+			Role{Name: "kamino", Federated: []Federation{{Issuer: "https://oidc", Subject: "system:serviceaccount:kamino-system:kamino", KeyFile: keys}}})
 	})
-	claims := map[string]any{"iss": "https://oidc", "sub": "system:serviceaccount:kamino-system:kamino", "aud": "sts.amazonaws.com", "exp": time.Now().Unix() + 600}
+	claims := map[string]any{"iss": "https://oidc", "sub": "system:serviceaccount:kamino-system:kamino", "aud": "sts.amazonaws.com",
+		"exp": time.Now().Unix() + 600}
 	try := func(change string, value any) error {
 		all := map[string]any{}
 		for k, v := range claims {
@@ -155,7 +159,8 @@ func TestServiceAccountToken(t *testing.T) {
 		if err := os.WriteFile(file, []byte(token(all)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		config := c.chain(t, map[string]string{"AWS_REGION": testRegion, "AWS_WEB_IDENTITY_TOKEN_FILE": file, "AWS_ROLE_ARN": "arn:aws:iam::" + testAccount + ":role/kamino", "AWS_EC2_METADATA_DISABLED": "true"})
+		config := c.chain(t, map[string]string{"AWS_REGION": testRegion, "AWS_WEB_IDENTITY_TOKEN_FILE": file,
+			"AWS_ROLE_ARN": "arn:aws:iam::" + testAccount + ":role/kamino", "AWS_EC2_METADATA_DISABLED": "true"})
 		config.Retryer = func() sdk.Retryer { return sdk.NopRetryer{} }
 		out, err := sts.NewFromConfig(config).GetCallerIdentity(t.Context(), &sts.GetCallerIdentityInput{})
 		if err == nil && !strings.HasPrefix(*out.Arn, "arn:aws:sts::"+testAccount+":assumed-role/kamino/") {
@@ -169,7 +174,8 @@ func TestServiceAccountToken(t *testing.T) {
 	for change, wrong := range map[string]struct {
 		value any
 		code  string
-	}{"sub": {"system:serviceaccount:default:default", "AccessDenied"}, "aud": {"else", "InvalidIdentityToken"}, "exp": {time.Now().Unix() - 1, "ExpiredTokenException"}} {
+	}{"sub": {"system:serviceaccount:default:default", "AccessDenied"}, "aud": {"else", "InvalidIdentityToken"},
+		"exp": {time.Now().Unix() - 1, "ExpiredTokenException"}} {
 		if err := try(change, wrong.value); err == nil || !strings.Contains(err.Error(), wrong.code) {
 			t.Errorf("%s: %v, want %s", change, err, wrong.code)
 		}
@@ -208,12 +214,18 @@ func TestPoliciesAreSimulated(t *testing.T) {
 		return resp.StatusCode, string(data)
 	}
 	status, body := simulate("arn:aws:iam::" + testAccount + ":user/kamino")
-	for action, want := range map[string]string{"autoscaling:EnterStandby": "implicitDeny", "autoscaling:ExitStandby": "explicitDeny", "autoscaling:SetDesiredCapacity": "explicitDeny", "ec2:RunInstances": "allowed"} {
-		if text := "<EvalActionName>" + action + "</EvalActionName><EvalResourceName>*</EvalResourceName><EvalDecision>" + want + "</EvalDecision>"; status != 200 || !strings.Contains(body, text) {
+	for action, want := range map[string]string{
+		"autoscaling:EnterStandby": "implicitDeny", "autoscaling:ExitStandby": "explicitDeny", "autoscaling:SetDesiredCapacity": "explicitDeny",
+		"ec2:RunInstances": "allowed",
+	} {
+		if text := "<EvalActionName>" + action + "</EvalActionName><EvalResourceName>*</EvalResourceName><EvalDecision>" + want +
+			"</EvalDecision>"; status != 200 || !strings.Contains(body, text) {
 			t.Errorf("%s is not %s in %d %s", action, want, status, body)
 		}
 	}
-	for _, part := range []string{"<AllowedByOrganizations>false</AllowedByOrganizations>", "<AllowedByPermissionsBoundary>false</AllowedByPermissionsBoundary>"} {
+	for _, part := range []string{
+		"<AllowedByOrganizations>false</AllowedByOrganizations>", "<AllowedByPermissionsBoundary>false</AllowedByPermissionsBoundary>",
+	} {
 		if strings.Count(body, part) != 1 {
 			t.Errorf("%s is not once in %s", part, body)
 		}

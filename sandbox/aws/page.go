@@ -28,8 +28,9 @@ func (w *backend) page(c *call, n, least, most int) (span, query.Element, *probl
 	if text := c.in.Get(name); text != "" {
 		asked, err := strconv.Atoi(text)
 		if err != nil || asked < max(least, 1) || asked > most && least > 0 {
-			return span{}, query.Element{}, c.wrong("InvalidParameterValue", "Value ( "+text+" ) for parameter maxResults is invalid. Expecting a value in the range "+
-				strconv.Itoa(max(least, 1))+" to "+strconv.Itoa(most)+".")
+			return span{}, query.Element{}, c.wrong("InvalidParameterValue",
+				"Value ( "+text+" ) for parameter maxResults is invalid. Expecting a value in the range "+
+					strconv.Itoa(max(least, 1))+" to "+strconv.Itoa(most)+".")
 		}
 		size = min(asked, most)
 	}

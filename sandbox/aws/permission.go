@@ -27,7 +27,8 @@ func (s permissions) role(c *call, _ *state) (query.Element, error) {
 	for _, r := range s.config.Roles {
 		if name := c.in.Get("RoleName"); r.Name == name {
 			return query.Of("", query.Of("Role", query.Text("RoleName", r.Name), query.Text("Path", cmp.Or(r.Path, "/")), query.Text("Arn", s.roleARN(r)),
-				query.Text("RoleId", "AROA"+hexOf(r.Name)), query.Date("CreateDate", time.Unix(0, 0).UTC()), query.Text("AssumeRolePolicyDocument", "%7B%7D"))), nil
+				query.Text("RoleId", "AROA"+hexOf(r.Name)), query.Date("CreateDate", time.Unix(0, 0).UTC()),
+				query.Text("AssumeRolePolicyDocument", "%7B%7D"))), nil
 		}
 	}
 	return query.Element{}, refuse(http.StatusNotFound, "NoSuchEntity", "The role with name %s cannot be found.", c.in.Get("RoleName"))
@@ -63,7 +64,8 @@ func unauthorized(c *call, q question, reason string) *problem {
 	if c.service.name != "ec2" {
 		return refuse(http.StatusForbidden, "AccessDenied", "%s", text)
 	}
-	return refuse(http.StatusForbidden, "UnauthorizedOperation", "You are not authorized to perform this operation. %s. Encoded authorization failure message: %s", text, encoded(q.action))
+	return refuse(http.StatusForbidden, "UnauthorizedOperation",
+		"You are not authorized to perform this operation. %s. Encoded authorization failure message: %s", text, encoded(q.action))
 }
 
 // why names the denying policy.

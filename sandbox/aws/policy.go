@@ -133,7 +133,8 @@ func namedIDs(c *call) (ids []string) {
 }
 
 // createdKinds are the kinds of new resources by action.
-var createdKinds = map[string]string{"CreateSnapshot": "snapshot", "RegisterImage": "image", "RunInstances": "instance", "CreateReplaceRootVolumeTask": "replace-root-volume-task"}
+var createdKinds = map[string]string{"CreateSnapshot": "snapshot", "RegisterImage": "image", "RunInstances": "instance",
+	"CreateReplaceRootVolumeTask": "replace-root-volume-task"}
 
 // targets are the resources of a request. Actions without known resources have the resource "*".
 func (s permissions) targets(c *call, st *state) []target {
@@ -179,7 +180,8 @@ func (s permissions) targets(c *call, st *state) []target {
 		out = append(out, known(c.in.Get("VolumeId")))
 	case "RunInstances":
 		out = append(out, known(c.in.Get("LaunchTemplate.LaunchTemplateId")))
-	case "CreateReplaceRootVolumeTask", "CreateTags", "DeleteTags", "StopInstances", "StartInstances", "TerminateInstances", "DeleteSnapshot", "DeregisterImage", "CreateLaunchTemplateVersion":
+	case "CreateReplaceRootVolumeTask", "CreateTags", "DeleteTags", "StopInstances", "StartInstances", "TerminateInstances", "DeleteSnapshot",
+		"DeregisterImage", "CreateLaunchTemplateVersion":
 		for _, id := range namedIDs(c) {
 			out = append(out, known(id))
 		}

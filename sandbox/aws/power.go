@@ -64,7 +64,8 @@ func (s powers) start(c *call, st *state) (query.Element, error) {
 			continue
 		}
 		if i.Spot {
-			return query.Element{}, bad("UnsupportedOperation", "You can't start the Spot Instance '%s' because the associated Spot Instance request is not persistent.", i.ID)
+			return query.Element{}, bad("UnsupportedOperation",
+				"You can't start the Spot Instance '%s' because the associated Spot Instance request is not persistent.", i.ID)
 		}
 		if p := s.runs.capacity(st, i.Type, i.Zone); p != nil {
 			return query.Element{}, p
@@ -123,9 +124,12 @@ func (s powers) stop(c *call, st *state) (query.Element, error) {
 		case i.State != running && i.State != stopping && i.State != stopped && i.State != pending:
 			return query.Element{}, wrongState(i)
 		case i.KeepOn && i.State == running:
-			return query.Element{}, bad("OperationNotPermitted", "The instance '%s' may not be stopped. Modify its 'disableApiStop' instance attribute and try again.", i.ID)
+			return query.Element{}, bad("OperationNotPermitted",
+				"The instance '%s' may not be stopped. Modify its 'disableApiStop' instance attribute and try again.", i.ID)
 		case i.Spot && i.State == running:
-			return query.Element{}, bad("UnsupportedOperation", "You can't stop the Spot Instance '%s' because it is associated with a one-time Spot Instance request. You can only stop Spot Instances associated with persistent Spot Instance requests.", i.ID)
+			return query.Element{}, bad("UnsupportedOperation",
+				"You can't stop the Spot Instance '%s' because it is associated with a one-time Spot Instance request. "+
+					"You can only stop Spot Instances associated with persistent Spot Instance requests.", i.ID)
 		case i.State == pending:
 			return query.Element{}, wrongState(i)
 		}
@@ -219,7 +223,8 @@ func (s powers) terminate(c *call, st *state) (query.Element, error) {
 	}
 	for _, i := range all {
 		if i.KeepAlive && i.State != terminated {
-			return query.Element{}, bad("OperationNotPermitted", "The instance '%s' may not be terminated. Modify its 'disableApiTermination' instance attribute and try again.", i.ID)
+			return query.Element{}, bad("OperationNotPermitted",
+				"The instance '%s' may not be terminated. Modify its 'disableApiTermination' instance attribute and try again.", i.ID)
 		}
 	}
 	var out []change

@@ -8,7 +8,8 @@ import (
 )
 
 // everyProcess lists the automatic processes of a group.
-var everyProcess = []string{"Launch", "Terminate", "AddToLoadBalancer", "AlarmNotification", "AZRebalance", "HealthCheck", "InstanceRefresh", "ReplaceUnhealthy", "ScheduledActions"}
+var everyProcess = []string{"Launch", "Terminate", "AddToLoadBalancer", "AlarmNotification", "AZRebalance", "HealthCheck", "InstanceRefresh",
+	"ReplaceUnhealthy", "ScheduledActions"}
 
 // processes can be suspended.
 type processes struct {

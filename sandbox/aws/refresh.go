@@ -61,7 +61,8 @@ func (s refreshes) turns() map[string]turn { return map[string]turn{"refresh.ste
 
 func (s refreshes) start(c *call, st *state, g *group) (query.Element, error) {
 	if g.refreshing() != nil {
-		return query.Element{}, bad("InstanceRefreshInProgress", "An Instance Refresh is already in progress and blocks the execution of this Instance Refresh.")
+		return query.Element{}, bad("InstanceRefreshInProgress",
+			"An Instance Refresh is already in progress and blocks the execution of this Instance Refresh.")
 	}
 	if strategy := c.in.Get("Strategy"); strategy != "" && strategy != "Rolling" {
 		return query.Element{}, invalid("The simulation has no strategy %s of instance refreshes, only Rolling", strategy)
@@ -204,7 +205,8 @@ func (s refreshes) rollback(c *call, st *state) (query.Element, error) {
 		return query.Element{}, p
 	}
 	if r.Desired == nil || g.Template == nil || slices.Contains([]string{"", "$Latest", "$Default"}, g.Template.Version) {
-		return query.Element{}, bad("IrreversibleInstanceRefresh", "The instance refresh has no desired configuration to go back from, or the group names no version by its number")
+		return query.Element{}, bad("IrreversibleInstanceRefresh",
+			"The instance refresh has no desired configuration to go back from, or the group names no version by its number")
 	}
 	r.Status, r.Desired, r.Began = refreshRollback, g.Template, st.moment
 	return query.Of("", query.Text("InstanceRefreshId", r.ID)), nil
@@ -224,7 +226,8 @@ func (s refreshes) describe(c *call, st *state, g *group) (query.Element, error)
 		if r.Total > 0 && r.going() {
 			percent = max(0, 100*(r.Total-left)/r.Total)
 		}
-		return query.Of("", query.Text("InstanceRefreshId", r.ID), query.Text("AutoScalingGroupName", g.Name), query.Text("Status", r.Status), query.Text("StatusReason", r.Reason),
+		return query.Of("", query.Text("InstanceRefreshId", r.ID), query.Text("AutoScalingGroupName", g.Name), query.Text("Status", r.Status),
+			query.Text("StatusReason", r.Reason),
 			query.Date("StartTime", r.Start), query.Date("EndTime", r.End), query.Int("PercentageComplete", percent), query.Int("InstancesToUpdate", left),
 			asWritten("Preferences", r.Preferences))
 	})

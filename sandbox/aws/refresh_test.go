@@ -22,7 +22,8 @@ func (c *testCloud) bump(t *testing.T, id string) *types.LaunchTemplateSpecifica
 // refresh is the group's latest refresh.
 func (c *testCloud) refresh(t *testing.T) types.InstanceRefresh {
 	t.Helper()
-	return ok(c.asg.DescribeInstanceRefreshes(t.Context(), &autoscaling.DescribeInstanceRefreshesInput{AutoScalingGroupName: sdk.String(testGroup)}))(t).InstanceRefreshes[0]
+	return ok(c.asg.DescribeInstanceRefreshes(t.Context(),
+		&autoscaling.DescribeInstanceRefreshesInput{AutoScalingGroupName: sdk.String(testGroup)}))(t).InstanceRefreshes[0]
 }
 
 // versions counts the group's instances by version.
@@ -38,8 +39,9 @@ func (c *testCloud) versions(t *testing.T) map[string]int {
 func TestRefreshReplacesSequentially(t *testing.T) {
 	c := newCloud(t, nil)
 	next := c.bump(t, c.group(t, 3, nil))
-	start := &autoscaling.StartInstanceRefreshInput{AutoScalingGroupName: sdk.String(testGroup), DesiredConfiguration: &types.DesiredConfiguration{LaunchTemplate: next},
-		Preferences: &types.RefreshPreferences{SkipMatching: sdk.Bool(true), BakeTime: sdk.Int32(600)}}
+	start := &autoscaling.StartInstanceRefreshInput{AutoScalingGroupName: sdk.String(testGroup),
+		DesiredConfiguration: &types.DesiredConfiguration{LaunchTemplate: next},
+		Preferences:          &types.RefreshPreferences{SkipMatching: sdk.Bool(true), BakeTime: sdk.Int32(600)}}
 	ok(c.asg.StartInstanceRefresh(t.Context(), start))(t)
 	_, err := c.asg.StartInstanceRefresh(t.Context(), start)
 	wantCode(t, err, refused, "InstanceRefreshInProgress")
@@ -152,8 +154,11 @@ func TestWarmPool(t *testing.T) {
 	c.wantState(t, id, ec2types.InstanceStateNameStopped)
 	wantCode(t, c.protect(t, id, true), refused, "ValidationError")
 	// The next node comes from the warm pool, even if the template has changed.
-	ok(c.asg.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), LaunchTemplate: c.bump(t, *c.currentGroup(t).LaunchTemplate.LaunchTemplateId)}))(t)
-	ok(c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(2)}))(t)
+	ok(c.asg.UpdateAutoScalingGroup(t.Context(),
+		&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup),
+			LaunchTemplate: c.bump(t, *c.currentGroup(t).LaunchTemplate.LaunchTemplateId)}))(t)
+	ok(c.asg.SetDesiredCapacity(t.Context(),
+		&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(2)}))(t)
 	c.advance(5 * time.Minute)
 	c.wantLifecycles(t, "2: InService InService")
 	if got := c.member(t, id); got.LaunchTemplate == nil || *got.LaunchTemplate.Version != "1" || *got.LifecycleState != "InService" {

@@ -114,7 +114,8 @@ func (s roots) replace(st *state, e event) *work {
 		return nil
 	}
 	old := rootOf(st, i)
-	fresh := &volume{resource: s.fresh(st, "vol"), Zone: i.Zone, Size: old.Size, Type: old.Type, Snapshot: task.Snapshot, Key: old.Key, Rate: task.Rate, Ready: true,
+	fresh := &volume{resource: s.fresh(st, "vol"), Zone: i.Zone, Size: old.Size, Type: old.Type, Snapshot: task.Snapshot, Key: old.Key,
+		Rate: task.Rate, Ready: true,
 		Instance: i.ID, Device: i.RootDevice, Temporary: old.Temporary, Attached: s.stamp()}
 	old.Instance, old.Device = "", ""
 	st.Volumes[fresh.ID] = fresh

@@ -56,7 +56,8 @@ func (s runs) run(c *call, st *state) (query.Element, error) {
 	least, err := strconv.Atoi(c.in.Get("MinCount"))
 	most, wrong := strconv.Atoi(c.in.Get("MaxCount"))
 	if err != nil || wrong != nil || least < 1 || most < least {
-		return query.Element{}, bad("InvalidParameterValue", "Value (%s) for parameter minCount is invalid; it must be at least 1 and at most maxCount (%s)", c.in.Get("MinCount"), c.in.Get("MaxCount"))
+		return query.Element{}, bad("InvalidParameterValue",
+			"Value (%s) for parameter minCount is invalid; it must be at least 1 and at most maxCount (%s)", c.in.Get("MinCount"), c.in.Get("MaxCount"))
 	}
 	o, p := s.order(c, st)
 	if p != nil {
@@ -168,11 +169,17 @@ func (s runs) check(st *state, o order) *problem {
 	case subnet < 0:
 		return bad("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", o.subnet)
 	case im.Architecture != architecture(kind):
-		return bad("InvalidParameterValue", "The architecture '%s' of the specified instance type does not match the architecture '%s' of the specified AMI. Specify an instance type and an AMI that have matching architectures, and try again.", architecture(kind), im.Architecture)
+		return bad("InvalidParameterValue",
+			"The architecture '%s' of the specified instance type does not match the architecture '%s' of the specified AMI. "+
+				"Specify an instance type and an AMI that have matching architectures, and try again.", architecture(kind), im.Architecture)
 	case im.Virtualization != "hvm":
-		return bad("InvalidParameterCombination", "The instance type '%s' does not support an AMI with a virtualization type of '%s'. Specify an instance type that supports this virtualization type.", kind, im.Virtualization)
+		return bad("InvalidParameterCombination",
+			"The instance type '%s' does not support an AMI with a virtualization type of '%s'. "+
+				"Specify an instance type that supports this virtualization type.", kind, im.Virtualization)
 	case !im.Ena:
-		return bad("InvalidParameterCombination", "Enhanced networking with the Elastic Network Adapter (ENA) is required for the '%s' instance type. Ensure that you are using an AMI that is enabled for ENA.", kind)
+		return bad("InvalidParameterCombination",
+			"Enhanced networking with the Elastic Network Adapter (ENA) is required for the '%s' instance type. "+
+				"Ensure that you are using an AMI that is enabled for ENA.", kind)
 	}
 	devices, p := s.devicesOf(st, im, o.data)
 	if p != nil {
@@ -189,7 +196,10 @@ func (s runs) check(st *state, o order) *problem {
 // capacity refuses exhausted types.
 func (s runs) capacity(st *state, kind, zone string) *problem {
 	if slices.Contains(st.Full, kind) || slices.Contains(st.Full, kind+"/"+zone) || slices.Contains(st.Full, "*") {
-		return refuse(http.StatusInternalServerError, "InsufficientInstanceCapacity", "We currently do not have sufficient %s capacity in the Availability Zone you requested (%s). Our system will be working on provisioning additional capacity. You can currently get %s capacity by not specifying an Availability Zone in your request or choosing another one.", kind, zone, kind)
+		return refuse(http.StatusInternalServerError, "InsufficientInstanceCapacity",
+			"We currently do not have sufficient %s capacity in the Availability Zone you requested (%s). "+
+				"Our system will be working on provisioning additional capacity. "+
+				"You can currently get %s capacity by not specifying an Availability Zone in your request or choosing another one.", kind, zone, kind)
 	}
 	return nil
 }
@@ -243,7 +253,8 @@ func (s runs) make(st *state, o order, reservation string, index int) *instance 
 	im := st.Images[s.resolved(o.data.Get("ImageId"))]
 	devices, _ := s.devicesOf(st, im, o.data)
 	i := &instance{resource: s.fresh(st, "i"), Reservation: reservation, Index: index, State: pending, Image: im.ID, Type: o.data.Get("InstanceType"),
-		Architecture: im.Architecture, Details: im.Details, Usage: im.Usage, Codes: im.Codes, Uefi: im.Uefi, BootMode: im.BootMode, Tpm: im.Tpm, RootDevice: im.RootDevice, Subnet: o.subnet, Token: o.token,
+		Architecture: im.Architecture, Details: im.Details, Usage: im.Usage, Codes: im.Codes, Uefi: im.Uefi, BootMode: im.BootMode, Tpm: im.Tpm,
+		RootDevice: im.RootDevice, Subnet: o.subnet, Token: o.token,
 		Spot: o.spot, Data: o.data.Copy("TagSpecification"), Shutdown: "stop", Fails: o.fails,
 		KeepOn: o.data.True("DisableApiStop"), KeepAlive: o.data.True("DisableApiTermination")}
 	if i.Type == "" {

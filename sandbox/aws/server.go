@@ -69,17 +69,20 @@ func compose(w *backend) *Server {
 	hook := hooks{w, group}
 	rights := permissions{w}
 	for _, turns := range []map[string]turn{
-		run.turns(), power.turns(), volumes{w}.turns(), snapshot.turns(), image.turns(), root.turns(), member.turns(), group.turns(), refresh.turns(), warm.turns(), hook.turns(),
+		run.turns(), power.turns(), volumes{w}.turns(), snapshot.turns(), image.turns(), root.turns(), member.turns(), group.turns(), refresh.turns(),
+		warm.turns(), hook.turns(),
 	} {
 		maps.Copy(w.turns, turns)
 	}
 	known := services(
 		[]noun{templates{w}, machine, run, power, attributes{w, machine}, volumes{w}, snapshot, image, root, tags{w}, consoles{w}, surroundings{w}},
-		[]noun{group, activities{w}, processes{w, group}, standbys{w, group}, attachments{w, group}, refresh, warm, hook, configurations{w}, groupTags{w}, additions{w, group}},
+		[]noun{group, activities{w}, processes{w, group}, standbys{w, group}, attachments{w, group}, refresh, warm, hook, configurations{w},
+			groupTags{w}, additions{w, group}},
 		[]noun{tokens{w, held}}, []noun{rights}, []noun{parameters{w}})
 	orders, requests := faultsOf(w), requestlog.New()
 	requests.Record = w.config.Record
-	f := &front{backend: w, faults: orders, permissions: rights, sessions: held, services: known, understood: &understood{calls: map[string]bool{}}, requests: requests, buckets: &simulator.Buckets{Clock: w.config.Clock}}
+	f := &front{backend: w, faults: orders, permissions: rights, sessions: held, services: known, understood: &understood{calls: map[string]bool{}},
+		requests: requests, buckets: &simulator.Buckets{Clock: w.config.Clock}}
 	return &Server{world: w, runs: run, metadata: metadata{w, held}, front: f, Shell: simulator.Shell{
 		Cloud: "aws", Certificate: w.config.Certificate, Services: http.HandlerFunc(f.serve), Log: requests, Orders: orders.Faults}}
 }

@@ -225,5 +225,6 @@ func (w *backend) keyDenied(key string) bool {
 }
 
 func keyRefusal() *problem {
-	return bad("KMSKeyNotAccessibleFault", "The specified KMS key is not accessible: the ciphertext refers to a customer master key that does not exist, or which you do not have access to.")
+	return bad("KMSKeyNotAccessibleFault",
+		"The specified KMS key is not accessible: the ciphertext refers to a customer master key that does not exist, or which you do not have access to.")
 }

@@ -66,7 +66,8 @@ func decrement(c *call, g *group, n int, doing string) (int, *problem) {
 	case !smaller:
 		return 0, nil
 	case g.Desired-n < g.Min:
-		return 0, invalid("AutoScalingGroup %s has min-size=%d, max-size=%d, and desired-size=%d. To %s %d instance, please update the AutoScalingGroup sizes appropriately.",
+		return 0, invalid("AutoScalingGroup %s has min-size=%d, max-size=%d, and desired-size=%d. To %s %d instance, "+
+			"please update the AutoScalingGroup sizes appropriately.",
 			g.Name, g.Min, g.Max, g.Desired, doing, n)
 	}
 	return n, nil
@@ -84,7 +85,8 @@ func (s standbys) enter(c *call, st *state) (query.Element, error) {
 	}
 	var out []*activity
 	for _, m := range all {
-		a := s.begin(g, "Moving EC2 instance to Standby: "+m.ID, fmt.Sprintf("instance %s was moved to standby in response to a user request, shrinking the capacity from %d to %d", m.ID, g.Desired, g.Desired-n))
+		a := s.begin(g, "Moving EC2 instance to Standby: "+m.ID,
+			fmt.Sprintf("instance %s was moved to standby in response to a user request, shrinking the capacity from %d to %d", m.ID, g.Desired, g.Desired-n))
 		m.Lifecycle, m.Activity = lifeEntering, a.ID
 		st.plan(st.moment+s.config.Latencies.Standby, "member.settle", m.ID, lifeStandby)
 		out = append(out, a)
@@ -102,12 +104,16 @@ func (s standbys) exit(c *call, st *state) (query.Element, error) {
 	}
 	// Not verified on AWS, standby: `ExitStandby` returns `ValidationError` if the group is at the maximum size.
 	if g.Desired+len(all) > g.Max {
-		return query.Element{}, invalid("AutoScalingGroup %s has min-size=%d, max-size=%d, and desired-size=%d. To move %d instance out of standby, please update the AutoScalingGroup sizes appropriately.",
+		return query.Element{}, invalid(
+			"AutoScalingGroup %s has min-size=%d, max-size=%d, and desired-size=%d. To move %d instance out of standby, "+
+				"please update the AutoScalingGroup sizes appropriately.",
 			g.Name, g.Min, g.Max, g.Desired, len(all))
 	}
 	var out []*activity
 	for _, m := range all {
-		a := s.begin(g, "Moving EC2 instance out of Standby: "+m.ID, fmt.Sprintf("instance %s was moved out of standby in response to a user request, increasing the capacity from %d to %d", m.ID, g.Desired, g.Desired+1))
+		a := s.begin(g, "Moving EC2 instance out of Standby: "+m.ID,
+			fmt.Sprintf("instance %s was moved out of standby in response to a user request, increasing the capacity from %d to %d",
+				m.ID, g.Desired, g.Desired+1))
 		// Not verified on AWS, standby: no lifecycle hook runs when an instance leaves standby.
 		m.Lifecycle, m.Activity = lifePending, a.ID
 		st.plan(st.moment+s.config.Latencies.Standby, "member.settle", m.ID, lifeInService)
@@ -126,7 +132,8 @@ func (s standbys) protect(c *call, st *state) (query.Element, error) {
 	}
 	value, err := strconv.ParseBool(c.in.Get("ProtectedFromScaleIn"))
 	if err != nil {
-		return query.Element{}, invalid("1 validation error detected: Value null at 'protectedFromScaleIn' failed to satisfy constraint: Member must not be null")
+		return query.Element{}, invalid(
+			"1 validation error detected: Value null at 'protectedFromScaleIn' failed to satisfy constraint: Member must not be null")
 	}
 	for _, m := range all {
 		m.Protected = value
@@ -162,10 +169,13 @@ func (s standbys) terminate(c *call, st *state) (query.Element, error) {
 	if !m.counts() {
 		n = 0
 	} else if p != nil {
-		p.Text = fmt.Sprintf("Currently, desiredSize equals minSize (%d). Terminating instance without replacement will violate group's min size constraint. Either set shouldDecrementDesiredCapacity flag to false or lower group's min size.", g.Min)
+		p.Text = fmt.Sprintf("Currently, desiredSize equals minSize (%d). Terminating instance without replacement will violate group's min size constraint. "+
+			"Either set shouldDecrementDesiredCapacity flag to false or lower group's min size.", g.Min)
 		return query.Element{}, p
 	}
-	a := s.groups.members.terminate(st, g, m, fmt.Sprintf("instance %s was taken out of service in response to a user request, shrinking the capacity from %d to %d", id, g.Desired, g.Desired-n), st.moment)
+	a := s.groups.members.terminate(st, g, m,
+		fmt.Sprintf("instance %s was taken out of service in response to a user request, shrinking the capacity from %d to %d",
+			id, g.Desired, g.Desired-n), st.moment)
 	g.Desired -= n
 	st.rebalance(g, st.moment)
 	e := a.element(g.Name)

@@ -13,7 +13,8 @@ import (
 
 func (c *testCloud) enter(t *testing.T, id string, decrement bool) error {
 	t.Helper()
-	_, err := c.asg.EnterStandby(t.Context(), &autoscaling.EnterStandbyInput{AutoScalingGroupName: sdk.String(testGroup), InstanceIds: []string{id}, ShouldDecrementDesiredCapacity: &decrement})
+	_, err := c.asg.EnterStandby(t.Context(),
+		&autoscaling.EnterStandbyInput{AutoScalingGroupName: sdk.String(testGroup), InstanceIds: []string{id}, ShouldDecrementDesiredCapacity: &decrement})
 	return err
 }
 
@@ -39,7 +40,8 @@ func TestStandbyRebalancesZones(t *testing.T) {
 			c := newCloud(t, nil)
 			c.group(t, 5, nil) // in two zones
 			if test.suspended {
-				ok(c.asg.SuspendProcesses(t.Context(), &autoscaling.SuspendProcessesInput{AutoScalingGroupName: sdk.String(testGroup), ScalingProcesses: []string{"AZRebalance"}}))(t)
+				ok(c.asg.SuspendProcesses(t.Context(),
+					&autoscaling.SuspendProcessesInput{AutoScalingGroupName: sdk.String(testGroup), ScalingProcesses: []string{"AZRebalance"}}))(t)
 			}
 			zones, before := map[string]int{}, map[string]bool{}
 			for _, m := range c.currentGroup(t).Instances {
@@ -131,12 +133,14 @@ func TestStandbyAtTheBounds(t *testing.T) {
 	id := *c.currentGroup(t).Instances[0].InstanceId
 	wantCode(t, c.enter(t, id, true), refused, "ValidationError")
 	c.wantLifecycles(t, "2: InService InService")
-	ok(c.asg.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), MinSize: sdk.Int32(1)}))(t)
+	ok(c.asg.UpdateAutoScalingGroup(t.Context(),
+		&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), MinSize: sdk.Int32(1)}))(t)
 	if err := c.enter(t, id, true); err != nil {
 		t.Fatal(err)
 	}
 	c.advance(time.Minute)
-	ok(c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(2)}))(t)
+	ok(c.asg.SetDesiredCapacity(t.Context(),
+		&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(2)}))(t)
 	c.advance(time.Minute)
 	wantCode(t, c.exit(t, id), refused, "ValidationError") // there is no room at the maximum
 	wantCode(t, c.enter(t, "i-00000000000000000", true), refused, "ValidationError")
@@ -158,7 +162,8 @@ func TestTerminationInStandby(t *testing.T) {
 
 func (c *testCloud) protect(t *testing.T, id string, value bool) error {
 	t.Helper()
-	_, err := c.asg.SetInstanceProtection(t.Context(), &autoscaling.SetInstanceProtectionInput{AutoScalingGroupName: sdk.String(testGroup), InstanceIds: []string{id}, ProtectedFromScaleIn: &value})
+	_, err := c.asg.SetInstanceProtection(t.Context(),
+		&autoscaling.SetInstanceProtectionInput{AutoScalingGroupName: sdk.String(testGroup), InstanceIds: []string{id}, ProtectedFromScaleIn: &value})
 	return err
 }
 
@@ -173,7 +178,8 @@ func TestProtectionIsForScaleInOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ok(c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(0)}))(t)
+	ok(c.asg.SetDesiredCapacity(t.Context(),
+		&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(0)}))(t)
 	c.advance(5 * time.Minute)
 	c.wantLifecycles(t, "0: InService InService")
 	if got := c.member(t, first); got == nil || !*got.ProtectedFromScaleIn {
@@ -196,7 +202,8 @@ func TestTerminatingInAGroup(t *testing.T) {
 	c.group(t, 3, func(in *autoscaling.CreateAutoScalingGroupInput) { in.MinSize = sdk.Int32(2) })
 	end := func(decrement bool) (string, error) {
 		id := *c.currentGroup(t).Instances[0].InstanceId
-		out, err := c.asg.TerminateInstanceInAutoScalingGroup(t.Context(), &autoscaling.TerminateInstanceInAutoScalingGroupInput{InstanceId: &id, ShouldDecrementDesiredCapacity: &decrement})
+		out, err := c.asg.TerminateInstanceInAutoScalingGroup(t.Context(),
+			&autoscaling.TerminateInstanceInAutoScalingGroupInput{InstanceId: &id, ShouldDecrementDesiredCapacity: &decrement})
 		if err == nil && *out.Activity.Description != "Terminating EC2 instance: "+id {
 			t.Errorf("activity is %s", *out.Activity.Description)
 		}
@@ -222,7 +229,8 @@ func TestDetachAndAttach(t *testing.T) {
 	c := newCloud(t, nil)
 	c.group(t, 2, nil)
 	id := *c.currentGroup(t).Instances[0].InstanceId
-	in := &autoscaling.DetachInstancesInput{AutoScalingGroupName: sdk.String(testGroup), InstanceIds: []string{id}, ShouldDecrementDesiredCapacity: sdk.Bool(true)}
+	in := &autoscaling.DetachInstancesInput{AutoScalingGroupName: sdk.String(testGroup), InstanceIds: []string{id},
+		ShouldDecrementDesiredCapacity: sdk.Bool(true)}
 	ok(c.asg.DetachInstances(t.Context(), in))(t)
 	c.advance(time.Minute)
 	c.wantLifecycles(t, "1: InService")
@@ -238,9 +246,11 @@ func TestDetachAndAttach(t *testing.T) {
 	c.wantLifecycles(t, "2: InService InService")
 	_, err := c.asg.AttachInstances(t.Context(), attach)
 	wantCode(t, err, refused, "ValidationError")
-	ok(c.asg.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), MaxSize: sdk.Int32(2)}))(t)
+	ok(c.asg.UpdateAutoScalingGroup(t.Context(),
+		&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), MaxSize: sdk.Int32(2)}))(t)
 	other := c.run(t, 1, nil)[0]
-	_, err = c.asg.AttachInstances(t.Context(), &autoscaling.AttachInstancesInput{AutoScalingGroupName: sdk.String(testGroup), InstanceIds: []string{*other.InstanceId}})
+	_, err = c.asg.AttachInstances(t.Context(),
+		&autoscaling.AttachInstancesInput{AutoScalingGroupName: sdk.String(testGroup), InstanceIds: []string{*other.InstanceId}})
 	wantCode(t, err, refused, "ValidationError")
 	in.ShouldDecrementDesiredCapacity = sdk.Bool(false)
 	ok(c.asg.DetachInstances(t.Context(), in))(t)

@@ -42,7 +42,8 @@ func (s surroundings) zones(c *call, _ *state) (query.Element, error) {
 		return query.Element{}, bad("InvalidParameterValue", "Invalid availability zone: [%s]", strings.Join(wanted, ", "))
 	}
 	return query.Of("", query.List("availabilityZoneInfo", "item", names, func(name string) query.Element {
-		return query.Of("", query.Text("zoneName", name), query.Text("zoneState", "available"), query.Text("regionName", s.config.Region), query.Text("zoneType", "availability-zone"),
+		return query.Of("", query.Text("zoneName", name), query.Text("zoneState", "available"), query.Text("regionName", s.config.Region),
+			query.Text("zoneType", "availability-zone"),
 			query.Text("optInStatus", "opt-in-not-required"), query.Text("groupName", s.config.Region))
 	})), nil
 }
@@ -72,12 +73,14 @@ func (s surroundings) vpcs(c *call, _ *state) (query.Element, error) {
 	if wanted := c.in.Texts("VpcId"); len(wanted) > 1 || len(wanted) == 1 && wanted[0] != VPC {
 		return query.Element{}, bad("InvalidVpcID.NotFound", "The vpc ID '%s' does not exist", strings.Join(wanted, ", "))
 	}
-	all, p := filtered(c, []string{VPC}, map[string]func(string) []string{"vpc-id": func(id string) []string { return []string{id} }, "state": func(string) []string { return []string{"available"} }}, nil)
+	all, p := filtered(c, []string{VPC}, map[string]func(string) []string{"vpc-id": func(id string) []string { return []string{id} },
+		"state": func(string) []string { return []string{"available"} }}, nil)
 	if p != nil {
 		return query.Element{}, p
 	}
 	return query.Of("", query.List("vpcSet", "item", all, func(id string) query.Element {
-		return query.Of("", query.Text("vpcId", id), query.Text("dhcpOptionsId", dhcpOptions), query.Text("state", "available"), query.Text("cidrBlock", "10.0.0.0/8"), query.Text("ownerId", s.config.Account), query.Bool("isDefault", true), tagSet(nil))
+		return query.Of("", query.Text("vpcId", id), query.Text("dhcpOptionsId", dhcpOptions), query.Text("state", "available"),
+			query.Text("cidrBlock", "10.0.0.0/8"), query.Text("ownerId", s.config.Account), query.Bool("isDefault", true), tagSet(nil))
 	})), nil
 }
 
@@ -91,9 +94,11 @@ func (s surroundings) dhcp(c *call, _ *state) (query.Element, error) {
 		return query.Element{}, p
 	}
 	return query.Of("", query.List("dhcpOptionsSet", "item", all, func(id string) query.Element {
-		domain := query.List("valueSet", "item", []string{s.config.Region + domainSuffix}, func(name string) query.Element { return query.Of("", query.Text("value", name)) })
+		domain := query.List("valueSet", "item", []string{s.config.Region + domainSuffix},
+			func(name string) query.Element { return query.Of("", query.Text("value", name)) })
 		return query.Of("", query.Text("dhcpOptionsId", id), query.Text("ownerId", s.config.Account), tagSet(nil),
-			query.List("dhcpConfigurationSet", "item", []string{"domain-name"}, func(key string) query.Element { return query.Of("", query.Text("key", key), domain) }))
+			query.List("dhcpConfigurationSet", "item", []string{"domain-name"},
+				func(key string) query.Element { return query.Of("", query.Text("key", key), domain) }))
 	})), nil
 }
 
@@ -120,14 +125,17 @@ func (s surroundings) interfaces(c *call, st *state) (query.Element, error) {
 	all := slices.DeleteFunc(slices.Collect(maps.Values(st.Instances)), func(i *instance) bool { return i.State == terminated })
 	slices.SortFunc(all, func(a, b *instance) int { return strings.Compare(a.ID, b.ID) })
 	all, p := filtered(c, all, map[string]func(*instance) []string{"attachment.instance-id": one(func(i *instance) string { return i.ID }),
-		"network-interface-id": one(id), "subnet-id": one(func(i *instance) string { return i.Subnet }), "vpc-id": one(func(*instance) string { return VPC })}, func(i *instance) map[string]string { return i.Interface.Tags })
+		"network-interface-id": one(id), "subnet-id": one(func(i *instance) string { return i.Subnet }),
+		"vpc-id": one(func(*instance) string { return VPC })}, func(i *instance) map[string]string { return i.Interface.Tags })
 	if p != nil {
 		return query.Element{}, p
 	}
 	return query.Of("", query.List("networkInterfaceSet", "item", all, func(i *instance) query.Element {
-		return query.Of("", query.Text("networkInterfaceId", id(i)), query.Text("subnetId", i.Subnet), query.Text("vpcId", VPC), query.Text("availabilityZone", i.Zone), query.Text("ownerId", s.config.Account),
-			query.Text("status", "in-use"), query.Text("privateIpAddress", i.Address), query.Text("privateDnsName", dnsName(i)), securityGroups(i), tagSet(i.Interface.Tags),
-			query.Of("attachment", query.Text("attachmentId", "eni-attach-"+strings.TrimPrefix(i.ID, "i-")), query.Text("instanceId", i.ID), query.Int("deviceIndex", 0), query.Text("status", "attached")))
+		return query.Of("", query.Text("networkInterfaceId", id(i)), query.Text("subnetId", i.Subnet), query.Text("vpcId", VPC),
+			query.Text("availabilityZone", i.Zone), query.Text("ownerId", s.config.Account),
+			query.Text("status", "in-use"), query.Text("privateIpAddress", i.Address), query.Text("privateDnsName", dnsName(i)), securityGroups(i),
+			tagSet(i.Interface.Tags), query.Of("attachment", query.Text("attachmentId", "eni-attach-"+strings.TrimPrefix(i.ID, "i-")),
+				query.Text("instanceId", i.ID), query.Int("deviceIndex", 0), query.Text("status", "attached")))
 	})), nil
 }
 
@@ -147,7 +155,8 @@ func (s surroundings) types(c *call, _ *state) (query.Element, error) {
 		return query.Of("", query.Text("instanceType", name), query.Bool("currentGeneration", true), query.Text("hypervisor", "nitro"),
 			query.Of("processorInfo", query.Texts("supportedArchitectures", "item", []string{architecture(name)})),
 			query.Texts("supportedBootModes", "item", []string{"legacy-bios", "uefi"}), query.Texts("supportedRootDeviceTypes", "item", []string{"ebs"}),
-			query.Of("vCpuInfo", query.Int("defaultVCpus", 2)), query.Of("memoryInfo", query.Int("sizeInMiB", 8192)), query.Bool("instanceStorageSupported", false))
+			query.Of("vCpuInfo", query.Int("defaultVCpus", 2)), query.Of("memoryInfo", query.Int("sizeInMiB", 8192)),
+			query.Bool("instanceStorageSupported", false))
 	})), nil
 }
 

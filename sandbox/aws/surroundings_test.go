@@ -29,7 +29,9 @@ func TestSurroundings(t *testing.T) {
 	}
 	ok(c.asg.DescribePolicies(t.Context(), &autoscaling.DescribePoliciesInput{AutoScalingGroupName: name}))(t)
 	ok(c.asg.DescribeScheduledActions(t.Context(), &autoscaling.DescribeScheduledActionsInput{}))(t)
-	_, err := c.asg.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: name, InstanceMaintenancePolicy: &types.InstanceMaintenancePolicy{MinHealthyPercentage: sdk.Int32(90), MaxHealthyPercentage: sdk.Int32(120)}})
+	_, err := c.asg.UpdateAutoScalingGroup(t.Context(),
+		&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: name,
+			InstanceMaintenancePolicy: &types.InstanceMaintenancePolicy{MinHealthyPercentage: sdk.Int32(90), MaxHealthyPercentage: sdk.Int32(120)}})
 	wantCode(t, err, refused, "ValidationError")
 	if !strings.Contains(err.Error(), "InstanceMaintenancePolicy") {
 		t.Errorf("the parameter is not named: %v", err)
@@ -42,15 +44,20 @@ func TestCallsOfClusterAPI(t *testing.T) {
 	c := newCloud(t, nil)
 	c.group(t, 1, nil)
 	subnets := ok(c.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{}))(t).Subnets
-	ok(c.asg.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), VPCZoneIdentifier: sdk.String(*subnets[0].SubnetId + ", " + *subnets[1].SubnetId)}))(t)
-	if g := ok(c.asg.DescribeAutoScalingGroups(t.Context(), &autoscaling.DescribeAutoScalingGroupsInput{}))(t).AutoScalingGroups[0]; len(g.AvailabilityZones) != 2 {
+	ok(c.asg.UpdateAutoScalingGroup(t.Context(),
+		&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup),
+			VPCZoneIdentifier: sdk.String(*subnets[0].SubnetId + ", " + *subnets[1].SubnetId)}))(t)
+	if g := ok(c.asg.DescribeAutoScalingGroups(t.Context(),
+		&autoscaling.DescribeAutoScalingGroupsInput{}))(t).AutoScalingGroups[0]; len(g.AvailabilityZones) != 2 {
 		t.Errorf("the group has the zones %v", g.AvailabilityZones)
 	}
 	m := ok(c.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{}))(t).Reservations[0].Instances[0]
-	if o := m.MetadataOptions; o == nil || o.HttpEndpoint != ec2types.InstanceMetadataEndpointStateEnabled || o.State != ec2types.InstanceMetadataOptionsStateApplied {
+	if o := m.MetadataOptions; o == nil || o.HttpEndpoint != ec2types.InstanceMetadataEndpointStateEnabled ||
+		o.State != ec2types.InstanceMetadataOptionsStateApplied {
 		t.Fatalf("the metadata options are %+v", o)
 	}
-	ok(c.ec2.ModifyInstanceMetadataOptions(t.Context(), &ec2.ModifyInstanceMetadataOptionsInput{InstanceId: m.InstanceId, HttpPutResponseHopLimit: sdk.Int32(3)}))(t)
+	ok(c.ec2.ModifyInstanceMetadataOptions(t.Context(),
+		&ec2.ModifyInstanceMetadataOptionsInput{InstanceId: m.InstanceId, HttpPutResponseHopLimit: sdk.Int32(3)}))(t)
 	again := ok(c.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{*m.InstanceId}}))(t).Reservations[0].Instances[0]
 	if *again.MetadataOptions.HttpPutResponseHopLimit != 3 || again.MetadataOptions.HttpTokens != m.MetadataOptions.HttpTokens {
 		t.Errorf("the metadata options became %+v", again.MetadataOptions)
@@ -58,8 +65,10 @@ func TestCallsOfClusterAPI(t *testing.T) {
 	of := []ec2types.Filter{{Name: sdk.String("attachment.instance-id"), Values: []string{*m.InstanceId}}}
 	faces := ok(c.ec2.DescribeNetworkInterfaces(t.Context(), &ec2.DescribeNetworkInterfacesInput{Filters: of}))(t).NetworkInterfaces
 	vpcs := ok(c.ec2.DescribeVpcs(t.Context(), &ec2.DescribeVpcsInput{VpcIds: []string{*m.VpcId}}))(t).Vpcs
-	ok(c.ec2.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: []string{*faces[0].NetworkInterfaceId}, Tags: []ec2types.Tag{{Key: sdk.String("a"), Value: sdk.String("b")}}}))(t)
-	if of := ok(c.ec2.DescribeNetworkInterfaces(t.Context(), &ec2.DescribeNetworkInterfacesInput{Filters: of}))(t).NetworkInterfaces[0]; len(of.TagSet) != 1 || *of.TagSet[0].Value != "b" {
+	ok(c.ec2.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: []string{*faces[0].NetworkInterfaceId},
+		Tags: []ec2types.Tag{{Key: sdk.String("a"), Value: sdk.String("b")}}}))(t)
+	if of := ok(c.ec2.DescribeNetworkInterfaces(t.Context(),
+		&ec2.DescribeNetworkInterfacesInput{Filters: of}))(t).NetworkInterfaces[0]; len(of.TagSet) != 1 || *of.TagSet[0].Value != "b" {
 		t.Errorf("the network interface has the tags %+v", of.TagSet)
 	}
 	options := ok(c.ec2.DescribeDhcpOptions(t.Context(), &ec2.DescribeDhcpOptionsInput{DhcpOptionsIds: []string{*vpcs[0].DhcpOptionsId}}))(t).DhcpOptions
@@ -74,18 +83,21 @@ func TestCallsOfClusterAPI(t *testing.T) {
 // TestSharedImage shares an image, copies it, and marks it as deprecated.
 func TestSharedImage(t *testing.T) {
 	c := newCloud(t, nil)
-	made := ok(c.ec2.CopyImage(t.Context(), &ec2.CopyImageInput{Name: sdk.String("copy"), SourceImageId: sdk.String(testImage), SourceRegion: sdk.String(testRegion)}))(t)
+	made := ok(c.ec2.CopyImage(t.Context(),
+		&ec2.CopyImageInput{Name: sdk.String("copy"), SourceImageId: sdk.String(testImage), SourceRegion: sdk.String(testRegion)}))(t)
 	c.advance(time.Hour)
 	id := made.ImageId
 	ok(c.ec2.ModifyImageAttribute(t.Context(), &ec2.ModifyImageAttributeInput{ImageId: id, LaunchPermission: &ec2types.LaunchPermissionModifications{
 		Add: []ec2types.LaunchPermission{{UserId: sdk.String("210987654321")}, {UserId: sdk.String("310987654321")}}}}))(t)
 	ok(c.ec2.ModifyImageAttribute(t.Context(), &ec2.ModifyImageAttributeInput{ImageId: id, LaunchPermission: &ec2types.LaunchPermissionModifications{
 		Remove: []ec2types.LaunchPermission{{UserId: sdk.String("310987654321")}}}}))(t)
-	out := ok(c.ec2.DescribeImageAttribute(t.Context(), &ec2.DescribeImageAttributeInput{ImageId: id, Attribute: ec2types.ImageAttributeNameLaunchPermission}))(t)
+	out := ok(c.ec2.DescribeImageAttribute(t.Context(),
+		&ec2.DescribeImageAttributeInput{ImageId: id, Attribute: ec2types.ImageAttributeNameLaunchPermission}))(t)
 	if len(out.LaunchPermissions) != 1 || *out.LaunchPermissions[0].UserId != "210987654321" {
 		t.Errorf("%+v", out.LaunchPermissions)
 	}
-	ok(c.ec2.EnableImageDeprecation(t.Context(), &ec2.EnableImageDeprecationInput{ImageId: id, DeprecateAt: sdk.Time(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))}))(t)
+	ok(c.ec2.EnableImageDeprecation(t.Context(),
+		&ec2.EnableImageDeprecationInput{ImageId: id, DeprecateAt: sdk.Time(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))}))(t)
 	im := ok(c.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{ImageIds: []string{*id}}))(t).Images[0]
 	if im.State != ec2types.ImageStateAvailable || *im.SourceImageId != testImage || !strings.HasPrefix(sdk.ToString(im.DeprecationTime), "2030-01-01") {
 		t.Errorf("%+v", im)

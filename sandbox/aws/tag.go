@@ -197,7 +197,8 @@ func (s tags) describe(c *call, st *state) (query.Element, error) {
 		return query.Element{}, p
 	}
 	return listed(s.backend, c, "tagSet", all, 5, 1000, func(t tagged) query.Element {
-		return query.Of("", query.Text("resourceId", t.id), query.Text("resourceType", t.kind), query.Text("key", t.key), query.Element{Name: "value", Text: t.value})
+		return query.Of("", query.Text("resourceId", t.id), query.Text("resourceType", t.kind), query.Text("key", t.key),
+			query.Element{Name: "value", Text: t.value})
 	})
 }
 
@@ -205,7 +206,8 @@ func (s tags) describe(c *call, st *state) (query.Element, error) {
 func (st *state) ids() func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for _, keys := range []func(func(string) bool){
-			maps.Keys(st.Instances), st.interfaces(), maps.Keys(st.Volumes), maps.Keys(st.Snapshots), maps.Keys(st.Images), maps.Keys(st.Templates), maps.Keys(st.Roots),
+			maps.Keys(st.Instances), st.interfaces(), maps.Keys(st.Volumes), maps.Keys(st.Snapshots), maps.Keys(st.Images),
+			maps.Keys(st.Templates), maps.Keys(st.Roots),
 		} {
 			for id := range keys {
 				if !yield(id) {

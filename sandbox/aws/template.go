@@ -84,7 +84,8 @@ func (t *template) version(text string) (*templateVersion, *problem) {
 	default:
 		number, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return nil, bad("InvalidLaunchTemplateId.VersionNotFound", "Could not find the specified version %s for the launch template with ID %s.", text, t.ID)
+			return nil, bad("InvalidLaunchTemplateId.VersionNotFound",
+				"Could not find the specified version %s for the launch template with ID %s.", text, t.ID)
 		}
 		n = number
 	}
@@ -127,7 +128,8 @@ func (s templates) create(c *call, st *state) (query.Element, error) {
 	}
 	name, data := c.in.Get("LaunchTemplateName"), c.in.At("LaunchTemplateData")
 	if !templateName.MatchString(name) {
-		return query.Element{}, bad("InvalidLaunchTemplateName.MalformedException", "A launch template name must be between 3 and 128 characters, and may contain letters, numbers, and the following characters: - ( ) . / _.")
+		return query.Element{}, bad("InvalidLaunchTemplateName.MalformedException",
+			"A launch template name must be between 3 and 128 characters, and may contain letters, numbers, and the following characters: - ( ) . / _.")
 	}
 	if t, _ := st.template("", name); t != nil {
 		return query.Element{}, bad("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.")
@@ -253,7 +255,9 @@ func (s templates) deleteVersions(c *call, st *state) (query.Element, error) {
 			item.Kids = append(item.Kids, query.Of("responseError", query.Text("code", "launchTemplateVersionDoesNotExist"), query.Text("message", p.Text)))
 			poor.Kids = append(poor.Kids, item)
 		case v.Number == t.Default:
-			item.Kids = append(item.Kids, query.Of("responseError", query.Text("code", "unexpectedError"), query.Text("message", "You cannot delete the default version of a launch template")))
+			item.Kids = append(item.Kids,
+				query.Of("responseError", query.Text("code", "unexpectedError"),
+					query.Text("message", "You cannot delete the default version of a launch template")))
 			poor.Kids = append(poor.Kids, item)
 		default:
 			delete(t.Numbers, v.Number)
@@ -354,7 +358,8 @@ func (s templates) describeVersions(c *call, st *state) (query.Element, error) {
 
 func (s templates) element(name string, t *template) query.Element {
 	return query.Of(name, query.Text("launchTemplateId", t.ID), query.Text("launchTemplateName", t.Name), query.Date("createTime", t.Created),
-		query.Text("createdBy", t.By), query.Int("defaultVersionNumber", t.Default), query.Int("latestVersionNumber", t.Latest), tagSet(t.Tags), operatorElement(t.Operator))
+		query.Text("createdBy", t.By), query.Int("defaultVersionNumber", t.Default), query.Int("latestVersionNumber", t.Latest), tagSet(t.Tags),
+		operatorElement(t.Operator))
 }
 
 func (s templates) versionElement(name string, t *template, v *templateVersion) query.Element {
@@ -375,8 +380,10 @@ func operatorElement(by string) query.Element {
 // answered maps names in requests to different names in answers.
 var answered = map[string]string{
 	"BlockDeviceMapping": "blockDeviceMappingSet", "NetworkInterface": "networkInterfaceSet", "TagSpecification": "tagSpecificationSet", "Tag": "tagSet",
-	"SecurityGroupId": "securityGroupIdSet", "SecurityGroup": "securityGroupSet", "LicenseSpecification": "licenseSet", "ElasticGpuSpecification": "elasticGpuSpecificationSet",
-	"ElasticInferenceAccelerator": "elasticInferenceAcceleratorSet", "RamDiskId": "ramDiskId", "Ipv6Addresses": "ipv6AddressesSet", "PrivateIpAddresses": "privateIpAddressesSet",
+	"SecurityGroupId": "securityGroupIdSet", "SecurityGroup": "securityGroupSet", "LicenseSpecification": "licenseSet",
+	"ElasticGpuSpecification":     "elasticGpuSpecificationSet",
+	"ElasticInferenceAccelerator": "elasticInferenceAcceleratorSet", "RamDiskId": "ramDiskId", "Ipv6Addresses": "ipv6AddressesSet",
+	"PrivateIpAddresses": "privateIpAddressesSet",
 }
 
 // dataElement returns a value as written, with the names of answers.

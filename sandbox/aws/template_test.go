@@ -17,12 +17,16 @@ func rich(snapshot string) *types.RequestLaunchTemplateData {
 		UserData: sdk.String(base64.StdEncoding.EncodeToString([]byte("#!/bin/sh"))), SecurityGroupIds: []string{"sg-1", "sg-2"},
 		IamInstanceProfile: &types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: sdk.String("node")},
 		BlockDeviceMappings: []types.LaunchTemplateBlockDeviceMappingRequest{
-			{DeviceName: sdk.String("/dev/xvda"), Ebs: &types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: sdk.Int32(50), VolumeType: types.VolumeTypeGp3, VolumeInitializationRate: sdk.Int32(200)}},
+			{DeviceName: sdk.String("/dev/xvda"),
+				Ebs: &types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: sdk.Int32(50), VolumeType: types.VolumeTypeGp3,
+					VolumeInitializationRate: sdk.Int32(200)}},
 			{DeviceName: sdk.String("/dev/sdb"), Ebs: &types.LaunchTemplateEbsBlockDeviceRequest{SnapshotId: &snapshot, VolumeSize: sdk.Int32(30)}}},
-		MetadataOptions: &types.LaunchTemplateInstanceMetadataOptionsRequest{HttpTokens: types.LaunchTemplateHttpTokensStateRequired, HttpPutResponseHopLimit: sdk.Int32(2)},
+		MetadataOptions: &types.LaunchTemplateInstanceMetadataOptionsRequest{HttpTokens: types.LaunchTemplateHttpTokensStateRequired,
+			HttpPutResponseHopLimit: sdk.Int32(2)},
 		NetworkInterfaces: []types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{
 			{DeviceIndex: sdk.Int32(0), AssociatePublicIpAddress: sdk.Bool(false), Groups: []string{"sg-3"}}},
-		TagSpecifications: []types.LaunchTemplateTagSpecificationRequest{{ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{{Key: sdk.String("a"), Value: sdk.String("")}}}},
+		TagSpecifications: []types.LaunchTemplateTagSpecificationRequest{{ResourceType: types.ResourceTypeInstance,
+			Tags: []types.Tag{{Key: sdk.String("a"), Value: sdk.String("")}}}},
 	}
 }
 
@@ -30,7 +34,8 @@ func TestTemplateKeepsUnknownData(t *testing.T) {
 	c := newCloud(t, nil)
 	donor := c.run(t, 1, nil)[0]
 	snap := c.shoot(t, *donor.InstanceId)
-	in := &ec2.CreateLaunchTemplateInput{LaunchTemplateName: sdk.String("t-1"), LaunchTemplateData: rich(snap), ClientToken: sdk.String("once"), VersionDescription: sdk.String("first")}
+	in := &ec2.CreateLaunchTemplateInput{LaunchTemplateName: sdk.String("t-1"), LaunchTemplateData: rich(snap), ClientToken: sdk.String("once"),
+		VersionDescription: sdk.String("first")}
 	made := ok(c.ec2.CreateLaunchTemplate(t.Context(), in))(t).LaunchTemplate
 	if again := ok(c.ec2.CreateLaunchTemplate(t.Context(), in))(t).LaunchTemplate; *again.LaunchTemplateId != *made.LaunchTemplateId {
 		t.Error("the same token made another template")
@@ -45,7 +50,8 @@ func TestTemplateKeepsUnknownData(t *testing.T) {
 	if again := ok(c.ec2.CreateLaunchTemplateVersion(t.Context(), next))(t).LaunchTemplateVersion; *again.VersionNumber != 2 || *second.VersionNumber != 2 {
 		t.Errorf("versions are %d and %d for one token, want 2", *second.VersionNumber, *again.VersionNumber)
 	}
-	versions := ok(c.ec2.DescribeLaunchTemplateVersions(t.Context(), &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: made.LaunchTemplateId, Versions: []string{"1", "$Latest"}}))(t).LaunchTemplateVersions
+	versions := ok(c.ec2.DescribeLaunchTemplateVersions(t.Context(),
+		&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: made.LaunchTemplateId, Versions: []string{"1", "$Latest"}}))(t).LaunchTemplateVersions
 	for n, want := range []struct {
 		image, snapshot string
 		isDefault       bool
@@ -54,13 +60,17 @@ func TestTemplateKeepsUnknownData(t *testing.T) {
 		if *d.ImageId != want.image || sdk.ToString(d.BlockDeviceMappings[1].Ebs.SnapshotId) != want.snapshot || *v.DefaultVersion != want.isDefault {
 			t.Errorf("version %d: image %s, snapshot %v, default %v", *v.VersionNumber, *d.ImageId, d.BlockDeviceMappings[1].Ebs.SnapshotId, *v.DefaultVersion)
 		}
-		if *d.KeyName != "key" || *d.IamInstanceProfile.Name != "node" || fmt.Sprint(d.SecurityGroupIds) != "[sg-1 sg-2]" || *d.BlockDeviceMappings[0].Ebs.VolumeInitializationRate != 200 ||
+		if *d.KeyName != "key" || *d.IamInstanceProfile.Name != "node" || fmt.Sprint(d.SecurityGroupIds) != "[sg-1 sg-2]" ||
+			*d.BlockDeviceMappings[0].Ebs.VolumeInitializationRate != 200 ||
 			d.MetadataOptions.HttpTokens != types.LaunchTemplateHttpTokensStateRequired || *d.MetadataOptions.HttpPutResponseHopLimit != 2 ||
-			fmt.Sprint(d.NetworkInterfaces[0].Groups) != "[sg-3]" || *d.TagSpecifications[0].Tags[0].Key != "a" || d.TagSpecifications[0].ResourceType != types.ResourceTypeInstance {
+			fmt.Sprint(d.NetworkInterfaces[0].Groups) != "[sg-3]" || *d.TagSpecifications[0].Tags[0].Key != "a" ||
+			d.TagSpecifications[0].ResourceType != types.ResourceTypeInstance {
 			t.Errorf("version %d has lost something: %+v", *v.VersionNumber, d)
 		}
 	}
-	_, err = c.ec2.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: made.LaunchTemplateId, SourceVersion: sdk.String("9"), LaunchTemplateData: next.LaunchTemplateData})
+	_, err = c.ec2.CreateLaunchTemplateVersion(t.Context(),
+		&ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: made.LaunchTemplateId, SourceVersion: sdk.String("9"),
+			LaunchTemplateData: next.LaunchTemplateData})
 	wantCode(t, err, refused, "InvalidLaunchTemplateId.VersionNotFound")
 }
 
@@ -82,9 +92,11 @@ func TestDefaultAndLatest(t *testing.T) {
 		t.Errorf("default is %d, latest %d, want 1 and 3", def, latest)
 	}
 	ok(c.ec2.ModifyLaunchTemplate(t.Context(), &ec2.ModifyLaunchTemplateInput{LaunchTemplateId: &id, DefaultVersion: sdk.String("2")}))(t)
-	out := ok(c.ec2.DeleteLaunchTemplateVersions(t.Context(), &ec2.DeleteLaunchTemplateVersionsInput{LaunchTemplateId: &id, Versions: []string{"2", "3", "9"}}))(t)
+	out := ok(c.ec2.DeleteLaunchTemplateVersions(t.Context(),
+		&ec2.DeleteLaunchTemplateVersionsInput{LaunchTemplateId: &id, Versions: []string{"2", "3", "9"}}))(t)
 	if len(out.SuccessfullyDeletedLaunchTemplateVersions) != 1 || len(out.UnsuccessfullyDeletedLaunchTemplateVersions) != 2 {
-		t.Errorf("deleted are %+v, not %+v: want the latest, and neither the default nor one that is not there", out.SuccessfullyDeletedLaunchTemplateVersions, out.UnsuccessfullyDeletedLaunchTemplateVersions)
+		t.Errorf("deleted are %+v, not %+v: want the latest, and neither the default nor one that is not there",
+			out.SuccessfullyDeletedLaunchTemplateVersions, out.UnsuccessfullyDeletedLaunchTemplateVersions)
 	}
 	if def, latest := numbers(); def != 2 || latest != 2 {
 		t.Errorf("default is %d, latest %d, want 2 and 2", def, latest)
@@ -116,7 +128,8 @@ func TestDefaultAndLatest(t *testing.T) {
 // TestOperatorResources: other principals cannot change the resources of an operator.
 func TestOperatorResources(t *testing.T) {
 	c := newCloud(t, nil)
-	in := &ec2.CreateLaunchTemplateInput{LaunchTemplateName: sdk.String("managed"), LaunchTemplateData: rich("snap-1"), Operator: &types.OperatorRequest{Principal: sdk.String("eks.amazonaws.com")}}
+	in := &ec2.CreateLaunchTemplateInput{LaunchTemplateName: sdk.String("managed"), LaunchTemplateData: rich("snap-1"),
+		Operator: &types.OperatorRequest{Principal: sdk.String("eks.amazonaws.com")}}
 	id := ok(c.ec2.CreateLaunchTemplate(t.Context(), in))(t).LaunchTemplate.LaunchTemplateId
 	got := ok(c.ec2.DescribeLaunchTemplates(t.Context(), &ec2.DescribeLaunchTemplatesInput{LaunchTemplateIds: []string{*id}}))(t).LaunchTemplates[0]
 	if got.Operator == nil || !*got.Operator.Managed || *got.Operator.Principal != "eks.amazonaws.com" {

@@ -40,13 +40,15 @@ var sessionName = regexp.MustCompile(`^[\w+=,.@-]{2,64}$`)
 func (s tokens) terms(c *call) (name string, lifetime time.Duration, p *problem) {
 	name = c.in.Get("RoleSessionName")
 	if !sessionName.MatchString(name) {
-		return "", 0, invalid("1 validation error detected: Value '%s' at 'roleSessionName' failed to satisfy constraint: Member must satisfy regular expression pattern: [\\w+=,.@-]*", name)
+		return "", 0, invalid("1 validation error detected: Value '%s' at 'roleSessionName' failed to satisfy constraint: "+
+			"Member must satisfy regular expression pattern: [\\w+=,.@-]*", name)
 	}
 	lifetime = time.Hour
 	if text := c.in.Get("DurationSeconds"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 900 || n > 43200 {
-			return "", 0, invalid("1 validation error detected: Value '%s' at 'durationSeconds' failed to satisfy constraint: Member must have value between 900 and 43200", text)
+			return "", 0, invalid(
+				"1 validation error detected: Value '%s' at 'durationSeconds' failed to satisfy constraint: Member must have value between 900 and 43200", text)
 		}
 		lifetime = time.Duration(n) * time.Second
 	}
@@ -60,7 +62,8 @@ func (s tokens) assume(c *call, st *state) (query.Element, error) {
 	}
 	role := s.sessions.role(c.in.Get("RoleArn"))
 	if role == nil {
-		return query.Element{}, refuse(http.StatusForbidden, "AccessDenied", "User: %s is not authorized to perform: sts:AssumeRole on resource: %s", c.who.arn, c.in.Get("RoleArn"))
+		return query.Element{}, refuse(http.StatusForbidden, "AccessDenied", "User: %s is not authorized to perform: sts:AssumeRole on resource: %s",
+			c.who.arn, c.in.Get("RoleArn"))
 	}
 	return query.Of("", s.sessions.issue(st, role.Name, name, lifetime).element(), s.assumed(role.Name, name)), nil
 }

@@ -107,7 +107,8 @@ func (s warmPools) describe(c *call, st *state, g *group) (query.Element, error)
 	if p != nil {
 		return query.Element{}, p
 	}
-	out := query.Of("", query.List("Instances", "member", all[page.from:page.to], func(m *member) query.Element { return s.groups.members.element(st, m) }), next)
+	out := query.Of("", query.List("Instances", "member", all[page.from:page.to],
+		func(m *member) query.Element { return s.groups.members.element(st, m) }), next)
 	if g.Warm != nil {
 		out.Kids = append(out.Kids, g.Warm.element())
 	}

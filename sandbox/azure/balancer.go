@@ -29,7 +29,8 @@ func (b *balancer) document() object {
 }
 
 func balancerID(c *call) string {
-	return "/subscriptions/" + c.vars["subscription"] + "/resourceGroups/" + c.vars["group"] + "/providers/Microsoft.Network/loadBalancers/" + c.vars["balancer"]
+	return "/subscriptions/" + c.vars["subscription"] + "/resourceGroups/" + c.vars["group"] +
+		"/providers/Microsoft.Network/loadBalancers/" + c.vars["balancer"]
 }
 
 func (s balancers) get(c *call) (*reply, error) {
@@ -40,7 +41,8 @@ func (s balancers) get(c *call) (*reply, error) {
 		}
 	})
 	if doc == nil {
-		return nil, refuse(http.StatusNotFound, "ResourceNotFound", "The Resource 'Microsoft.Network/loadBalancers/%s' under resource group '%s' was not found.", c.vars["balancer"], c.vars["group"])
+		return nil, refuse(http.StatusNotFound, "ResourceNotFound",
+			"The Resource 'Microsoft.Network/loadBalancers/%s' under resource group '%s' was not found.", c.vars["balancer"], c.vars["group"])
 	}
 	return ok(doc), nil
 }

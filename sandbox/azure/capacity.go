@@ -201,7 +201,8 @@ func (s machines) newDisk(st *state, set *scaleSet, i *instance) {
 	}
 	properties := object{"osType": text(profile, "storageProfile", "osDisk", "osType"), "hyperVGeneration": i.Generation,
 		"diskSizeGB": size, "diskSizeBytes": size << 30, "creationData": s.creationData(i),
-		"encryption": object{"type": "EncryptionAtRestWithPlatformKey"}, "supportedCapabilities": object{"architecture": architectureOf(text(set.Body, "sku", "name"))}}
+		"encryption":            object{"type": "EncryptionAtRestWithPlatformKey"},
+		"supportedCapabilities": object{"architecture": architectureOf(text(set.Body, "sku", "name"))}}
 	if security := text(profile, "securityProfile", "securityType"); security != "" {
 		properties["securityProfile"] = object{"securityType": security}
 	}

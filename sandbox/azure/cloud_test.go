@@ -155,7 +155,8 @@ func retryAfter(t *testing.T, err error) string {
 // token gets an access token as any client does.
 func (c *testCloud) token(t *testing.T) string {
 	t.Helper()
-	form := strings.NewReader("grant_type=client_credentials&client_id=" + testClient + "&client_secret=" + c.config.ClientSecret + "&scope=" + c.web.URL + "/.default")
+	form := strings.NewReader("grant_type=client_credentials&client_id=" + testClient + "&client_secret=" + c.config.ClientSecret + "&scope=" +
+		c.web.URL + "/.default")
 	resp, err := c.web.Client().Post(c.web.URL+"/"+testTenant+"/oauth2/v2.0/token", "application/x-www-form-urlencoded", form)
 	if err != nil {
 		t.Fatal(err)

@@ -104,10 +104,13 @@ func (s consoles) serve(w http.ResponseWriter, r *http.Request, entry *requestlo
 	switch {
 	case !hmac.Equal([]byte(wanted), []byte(r.URL.Query().Get("sig"))) || late != nil || time.Now().After(end):
 		w.WriteHeader(http.StatusForbidden)
-		_, _ = fmt.Fprint(w, "<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>AuthenticationFailed</Code><Message>Server failed to authenticate the request.</Message></Error>")
+		_, _ = fmt.Fprint(w,
+			"<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>AuthenticationFailed</Code><Message>Server failed to authenticate the "+
+				"request.</Message></Error>")
 	case err != nil || blob != "serialconsole.log":
 		w.WriteHeader(http.StatusNotFound)
-		_, _ = fmt.Fprint(w, "<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>BlobNotFound</Code><Message>The specified blob does not exist.</Message></Error>")
+		_, _ = fmt.Fprint(w,
+			"<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>BlobNotFound</Code><Message>The specified blob does not exist.</Message></Error>")
 	default:
 		w.Header().Set("Content-Type", "text/plain")
 		w.Header().Set("x-ms-blob-type", "AppendBlob")

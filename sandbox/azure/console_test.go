@@ -31,7 +31,8 @@ func TestBootDiagnostics(t *testing.T) {
 	c.pool(t, 1, nil)
 	c.fleet.SetConsole(strings.ToLower(*c.instances(t)[0].ID), "the boot of 0")
 	client := c.factory.NewVirtualMachineScaleSetVMsClient()
-	got, err := client.RetrieveBootDiagnosticsData(t.Context(), testGroup, testPool, "0", &armcompute.VirtualMachineScaleSetVMsClientRetrieveBootDiagnosticsDataOptions{SasURIExpirationTimeInMinutes: to.Ptr[int32](5)})
+	got, err := client.RetrieveBootDiagnosticsData(t.Context(), testGroup, testPool, "0",
+		&armcompute.VirtualMachineScaleSetVMsClientRetrieveBootDiagnosticsDataOptions{SasURIExpirationTimeInMinutes: to.Ptr[int32](5)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,8 +46,10 @@ func TestBootDiagnostics(t *testing.T) {
 	if status, _ := c.blob(t, *got.ConsoleScreenshotBlobURI); status != http.StatusNotFound {
 		t.Errorf("the screenshot gets %d", status)
 	}
-	vm, err := client.Get(t.Context(), testGroup, testPool, "0", &armcompute.VirtualMachineScaleSetVMsClientGetOptions{Expand: to.Ptr(armcompute.InstanceViewTypesInstanceView)})
-	if err != nil || !*vm.Properties.DiagnosticsProfile.BootDiagnostics.Enabled || vm.Properties.InstanceView.BootDiagnostics == nil || vm.Properties.InstanceView.BootDiagnostics.SerialConsoleLogBlobURI != nil {
+	vm, err := client.Get(t.Context(), testGroup, testPool, "0",
+		&armcompute.VirtualMachineScaleSetVMsClientGetOptions{Expand: to.Ptr(armcompute.InstanceViewTypesInstanceView)})
+	if err != nil || !*vm.Properties.DiagnosticsProfile.BootDiagnostics.Enabled || vm.Properties.InstanceView.BootDiagnostics == nil ||
+		vm.Properties.InstanceView.BootDiagnostics.SerialConsoleLogBlobURI != nil {
 		t.Errorf("the instance has %+v (%v)", vm.Properties, err)
 	}
 	_, err = client.RetrieveBootDiagnosticsData(t.Context(), testGroup, testPool, "7", nil)

@@ -61,7 +61,8 @@ func TestFaultByPathSkipsAndCounts(t *testing.T) {
 	var got []int
 	token := c.token(t)
 	for range 4 {
-		resp, _ := c.raw(t, token, "GET", "/subscriptions/"+testSubscription+"/resourceGroups/rg1/providers/Microsoft.Compute/galleries/SIG_rg1?api-version=1", "")
+		resp, _ := c.raw(t, token, "GET",
+			"/subscriptions/"+testSubscription+"/resourceGroups/rg1/providers/Microsoft.Compute/galleries/SIG_rg1?api-version=1", "")
 		got = append(got, resp.StatusCode)
 	}
 	if diff := cmp.Diff([]int{404, 500, 500, 404}, got); diff != "" {
@@ -147,7 +148,9 @@ func TestDeniedActionIsRefusedAndListed(t *testing.T) {
 	snapshots := c.factory.NewSnapshotsClient()
 	_, err := snapshots.BeginCreateOrUpdate(t.Context(), testGroup, "snap", snapshotOf(disk), nil)
 	wantCode(t, err, http.StatusForbidden, "AuthorizationFailed")
-	for _, says := range []string{"The client '" + testClient + "' with object id '", "perform action 'Microsoft.Compute/snapshots/write' over scope '/subscriptions/"} {
+	for _, says := range []string{
+		"The client '" + testClient + "' with object id '", "perform action 'Microsoft.Compute/snapshots/write' over scope '/subscriptions/",
+	} {
 		if !strings.Contains(err.Error(), says) {
 			t.Errorf("the refusal does not say %q: %v", says, err)
 		}
@@ -172,7 +175,8 @@ func TestDeniedActionIsRefusedAndListed(t *testing.T) {
 	if diff := cmp.Diff([]string{"Microsoft.Compute/snapshots/write", "Microsoft.Compute/disks/beginGetAccess/*"}, denied); diff != "" {
 		t.Errorf("denied actions (-want +got):\n%s", diff)
 	}
-	if _, err := permissions.NewListForResourcePager(testGroup, "Microsoft.Compute", "", "virtualMachineScaleSets", testPool, nil).NextPage(t.Context()); err != nil {
+	if _, err := permissions.NewListForResourcePager(testGroup, "Microsoft.Compute", "", "virtualMachineScaleSets", testPool,
+		nil).NextPage(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if err := c.ClearFaults("no-snapshots"); err != nil {

@@ -38,5 +38,6 @@ func (s logins) checkAssertion(token string) *badAssertion {
 		return &badAssertion{700027, "The certificate or key used to sign the client assertion is not registered, or the signature is invalid."}
 	case assertion.Untrusted:
 	}
-	return &badAssertion{700211, fmt.Sprintf("No matching federated identity record found for presented assertion issuer '%s' and subject '%s'.", claims.Issuer, claims.Subject)}
+	return &badAssertion{700211, fmt.Sprintf("No matching federated identity record found for presented assertion issuer '%s' and subject '%s'.",
+		claims.Issuer, claims.Subject)}
 }

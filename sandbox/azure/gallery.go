@@ -59,7 +59,8 @@ func (s galleries) list(c *call) (*reply, error) {
 func (s galleries) put(c *call) (*reply, error) {
 	id := c.galleryID()
 	if !galleryName.MatchString(id.name()) {
-		return nil, invalid("galleryName", "The entity name 'galleryName' is invalid according to its validation rule: ^[^_\\W][\\w._]{0,79}(?<![-.])$: '%s'.", id.name())
+		return nil, invalid("galleryName",
+			"The entity name 'galleryName' is invalid according to its validation rule: ^[^_\\W][\\w._]{0,79}(?<![-.])$: '%s'.", id.name())
 	}
 	if p := s.tracked(c); p != nil {
 		return nil, p
@@ -67,7 +68,8 @@ func (s galleries) put(c *call) (*reply, error) {
 	return s.putSimple(c, id, func(st *state) (map[string]*resource, *problem) {
 		for _, other := range st.Galleries {
 			if strings.EqualFold(other.id().name(), id.name()) && other.key() != id.key() {
-				return nil, conflict("Conflict", "The gallery name '%s' is already used by '%s'. Gallery names must be unique within the subscription.", id.name(), other.ID)
+				return nil, conflict("Conflict",
+					"The gallery name '%s' is already used by '%s'. Gallery names must be unique within the subscription.", id.name(), other.ID)
 			}
 		}
 		return st.Galleries, s.withinQuota(st, "Galleries", 1)

@@ -128,7 +128,8 @@ func TestVersionWithoutZoneRedundantStorage(t *testing.T) {
 		}
 		err := put(armcompute.StorageAccountTypeStandardZRS)
 		if atOnce {
-			if wantCode(t, err, http.StatusBadRequest, "InvalidParameter"); !strings.Contains(err.Error(), "ZRS storage account type is not supported in this region") {
+			wantCode(t, err, http.StatusBadRequest, "InvalidParameter")
+			if !strings.Contains(err.Error(), "ZRS storage account type is not supported in this region") {
 				t.Errorf("the refusal reads %v", err)
 			}
 		} else {
@@ -180,7 +181,8 @@ func TestDefinitionDefaultsByAPIVersion(t *testing.T) {
 	token := c.token(t)
 	path := "/subscriptions/" + testSubscription + "/resourceGroups/" + testGroup + "/providers/Microsoft.Compute/galleries/" + testGallery + "/images/"
 	for version, want := range map[string]string{"2021-10-01": "V1", "2024-03-03": "V2"} {
-		body := `{"location":"westus2","properties":{"osType":"Linux","osState":"Generalized","identifier":{"publisher":"p","offer":"o","sku":"` + version + `"}}}`
+		body := `{"location":"westus2","properties":{"osType":"Linux","osState":"Generalized","identifier":{"publisher":"p","offer":"o","sku":"` +
+			version + `"}}}`
 		resp, doc := c.raw(t, token, "PUT", path+"d"+version+"?api-version="+version, body)
 		if resp.StatusCode != http.StatusCreated || text(doc, "properties", "hyperVGeneration") != want {
 			t.Errorf("API version %s: %d, generation %q; want %q", version, resp.StatusCode, text(doc, "properties", "hyperVGeneration"), want)
@@ -208,11 +210,13 @@ func TestVersionRefusals(t *testing.T) {
 		code      string
 	}{
 		{"a name that is no version", "2026-11-21", versionOf(snapshot, armcompute.StorageAccountTypeStandardLRS), http.StatusBadRequest, "InvalidParameter"},
-		{"a number beyond 32 bits", "2026.11.99999999999", versionOf(snapshot, armcompute.StorageAccountTypeStandardLRS), http.StatusBadRequest, "InvalidParameter"},
+		{"a number beyond 32 bits", "2026.11.99999999999", versionOf(snapshot, armcompute.StorageAccountTypeStandardLRS),
+			http.StatusBadRequest, "InvalidParameter"},
 		{"not in its own region", testVersion, elsewhere, http.StatusBadRequest, "InvalidParameter"},
 		{"two sources", testVersion, both, http.StatusBadRequest, "InvalidParameter"},
 		{"a source that isn't there", testVersion, versionOf(snapshot+"x", armcompute.StorageAccountTypeStandardLRS), http.StatusNotFound, "ResourceNotFound"},
-		{"a source of the other generation", testVersion, versionOf(snapshot, armcompute.StorageAccountTypeStandardLRS), http.StatusBadRequest, "InvalidParameter"},
+		{"a source of the other generation", testVersion, versionOf(snapshot, armcompute.StorageAccountTypeStandardLRS),
+			http.StatusBadRequest, "InvalidParameter"},
 	} {
 		t.Log(refused.why)
 		_, err := versions.BeginCreateOrUpdate(t.Context(), testGroup, testGallery, testDefinition, refused.name, refused.body, nil)

@@ -117,9 +117,11 @@ func (s locks) get(c *call) (*reply, error) {
 }
 
 func (s locks) put(c *call) (*reply, error) {
-	made := &lock{ID: c.lockID(), Scope: c.vars["scope"], Name: c.vars["lock"], Level: text(c.body, "properties", "level"), Notes: text(c.body, "properties", "notes")}
+	made := &lock{ID: c.lockID(), Scope: c.vars["scope"], Name: c.vars["lock"], Level: text(c.body, "properties", "level"),
+		Notes: text(c.body, "properties", "notes")}
 	if made.Level != lockAgainstDelete && made.Level != lockReadOnly {
-		return nil, badRequest("LockLevelNotSupported", "The lock level '%s' is not supported. Supported levels are '%s,%s'.", made.Level, lockAgainstDelete, lockReadOnly)
+		return nil, badRequest("LockLevelNotSupported", "The lock level '%s' is not supported. Supported levels are '%s,%s'.",
+			made.Level, lockAgainstDelete, lockReadOnly)
 	}
 	rep := ok(made.document())
 	err := s.store.Write(func(st *state) error {

@@ -16,7 +16,8 @@ const (
 // lock creates a lock on a scope.
 func (c *testCloud) lock(t *testing.T, scope, level string) {
 	t.Helper()
-	resp, body := c.raw(t, c.token(t), http.MethodPut, scope+"/providers/Microsoft.Authorization/locks/keep"+lockVersion, `{"properties":{"level":"`+level+`"}}`)
+	resp, body := c.raw(t, c.token(t), http.MethodPut, scope+"/providers/Microsoft.Authorization/locks/keep"+lockVersion,
+		`{"properties":{"level":"`+level+`"}}`)
 	if resp.StatusCode != http.StatusCreated {
 		t.Fatalf("the lock was answered with %d %v", resp.StatusCode, body)
 	}

@@ -137,7 +137,8 @@ func (s logins) serveToken(w http.ResponseWriter, r *http.Request, entry *reques
 	}
 	if audience == "" {
 		writeLogin(w, http.StatusBadRequest, loginError("invalid_scope",
-			fmt.Sprintf("AADSTS1002012: The provided value for scope %s is not valid. Client credential flows must have a scope value with /.default suffixed to the resource identifier.",
+			fmt.Sprintf("AADSTS1002012: The provided value for scope %s is not valid. "+
+				"Client credential flows must have a scope value with /.default suffixed to the resource identifier.",
 				form.Get("scope")), 1002012))
 		return
 	}

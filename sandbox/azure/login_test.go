@@ -135,7 +135,8 @@ func TestWorkloadIdentity(t *testing.T) {
 	c := newCloud(t, func(c *Config) {
 		c.Federated = []Federation{{Issuer: "https://issuer", Subject: "system:serviceaccount:kamino-system:kamino", KeyFile: file}}
 	})
-	good := object{"iss": "https://issuer", "sub": "system:serviceaccount:kamino-system:kamino", "aud": []any{"api://AzureADTokenExchange"}, "exp": time.Now().Unix() + 600}
+	good := object{"iss": "https://issuer", "sub": "system:serviceaccount:kamino-system:kamino", "aud": []any{"api://AzureADTokenExchange"},
+		"exp": time.Now().Unix() + 600}
 	for _, try := range []struct {
 		why   string
 		key   crypto.Signer
@@ -167,7 +168,8 @@ func scopeOf(resource string) policy.TokenRequestOptions {
 }
 
 func TestManagedIdentity(t *testing.T) {
-	user := Identity{ClientID: newUUID(), ObjectID: newUUID(), ResourceID: "/subscriptions/s/resourceGroups/g/providers/Microsoft.ManagedIdentity/userAssignedIdentities/u"}
+	user := Identity{ClientID: newUUID(), ObjectID: newUUID(),
+		ResourceID: "/subscriptions/s/resourceGroups/g/providers/Microsoft.ManagedIdentity/userAssignedIdentities/u"}
 	c := newCloud(t, func(c *Config) { c.SystemIdentity, c.UserIdentities = newUUID(), []Identity{user} })
 	web := httptest.NewServer(c.IdentityHandler())
 	defer web.Close()

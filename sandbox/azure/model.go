@@ -231,7 +231,8 @@ func securityFits(profile object, generation string, definition *resource) *prob
 	case generation != "V2":
 		return badRequest("BadRequest", "Use of %s setting is not supported for the provided image. Please select a %s supported Gen2 OS Image.", want, want)
 	case definition != nil && !strings.Contains(feature, strings.TrimSuffix(want, "VM")):
-		return badRequest("BadRequest", "Use of %s setting is not supported for the provided image: the gallery image '%s' has security type '%s'.", want, definition.id().name(), feature)
+		return badRequest("BadRequest", "Use of %s setting is not supported for the provided image: the gallery image '%s' has security type '%s'.",
+			want, definition.id().name(), feature)
 	}
 	return nil
 }

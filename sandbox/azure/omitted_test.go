@@ -49,7 +49,8 @@ func TestDiskCreationData(t *testing.T) {
 	token := c.token(t)
 	disk := *c.instances(t)[0].Properties.StorageProfile.OSDisk.ManagedDisk.ID
 	_, document := c.raw(t, token, http.MethodGet, disk+"?api-version=2024-03-02", "")
-	if id := text(document, "properties", "creationData", "imageReference", "id"); !strings.Contains(id, "/Publishers/") || !strings.Contains(id, "/Versions/") {
+	if id := text(document, "properties", "creationData", "imageReference", "id"); !strings.Contains(id, "/Publishers/") ||
+		!strings.Contains(id, "/Versions/") {
 		t.Errorf("a disk of the platform's image says %q", id)
 	}
 }

@@ -70,7 +70,8 @@ func (p PoolSpec) withDefaults() PoolSpec {
 		p.Image = "Canonical:0001-com-ubuntu-server-jammy:" + sku + ":22.04.202611010"
 	}
 	if p.CustomData == nil {
-		p.CustomData = []byte("#cloud-config\nwrite_files:\n- path: /opt/azure/containers/provision.sh\n  permissions: \"0744\"\n  content: |\n    #!/bin/bash\n")
+		p.CustomData = []byte(
+			"#cloud-config\nwrite_files:\n- path: /opt/azure/containers/provision.sh\n  permissions: \"0744\"\n  content: |\n    #!/bin/bash\n")
 	}
 	return p
 }

@@ -53,13 +53,16 @@ func TestCreatePoolLaunchesMachines(t *testing.T) {
 	if got := c.fleet.Size(); got != 2 {
 		t.Fatalf("the fleet has %d machines, want 2", got)
 	}
-	id := "/subscriptions/" + testSubscription + "/resourceGroups/" + testGroup + "/providers/Microsoft.Compute/virtualMachineScaleSets/" + testPool + "/virtualMachines/1"
+	id := "/subscriptions/" + testSubscription + "/resourceGroups/" + testGroup + "/providers/Microsoft.Compute/virtualMachineScaleSets/" +
+		testPool + "/virtualMachines/1"
 	spec := c.fleet.Machine(id).Spec
 	want := fleet.Spec{ID: id, Pool: testPool, ComputerName: testPool + "000001", ProviderID: "azure://" + id, VMID: spec.VMID, Disk: spec.Disk,
 		CustomData: []byte("#cloud-config"), Image: "Canonical:0001-com-ubuntu-server-jammy:22_04-lts-gen2:22.04.202611010",
 		Extensions: []fleet.Extension{
-			{Name: "vmssCSE", Publisher: "Microsoft.Azure.Extensions", Type: "CustomScript", Settings: object{}, ProtectedSettings: object{"commandToExecute": "join"}},
-			{Name: testPool + "-AKSLinuxBilling", Publisher: "Microsoft.AKS", Type: "Compute.AKS-Engine.Linux.Billing", Settings: object{}, ProtectedSettings: object{}},
+			{Name: "vmssCSE", Publisher: "Microsoft.Azure.Extensions", Type: "CustomScript", Settings: object{},
+				ProtectedSettings: object{"commandToExecute": "join"}},
+			{Name: testPool + "-AKSLinuxBilling", Publisher: "Microsoft.AKS", Type: "Compute.AKS-Engine.Linux.Billing", Settings: object{},
+				ProtectedSettings: object{}},
 		}}
 	if diff := cmp.Diff(want, spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
@@ -181,7 +184,8 @@ func TestLatestSkipsExcludedVersions(t *testing.T) {
 			Properties: &armcompute.GalleryImageVersionProperties{PublishingProfile: &armcompute.GalleryImageVersionPublishingProfile{ExcludeFromLatest: to.Ptr(false)}}}, nil)
 		done(t, poller, err)
 	}
-	definition := "/subscriptions/" + testSubscription + "/resourceGroups/" + testGroup + "/providers/Microsoft.Compute/galleries/" + testGallery + "/images/" + testDefinition
+	definition := "/subscriptions/" + testSubscription + "/resourceGroups/" + testGroup + "/providers/Microsoft.Compute/galleries/" + testGallery +
+		"/images/" + testDefinition
 	if err := c.patch(t, imageOf(definition)); err != nil {
 		t.Fatal(err)
 	}
@@ -329,14 +333,16 @@ func TestPoolsRefusedAfterStart(t *testing.T) {
 		says func(armcompute.VirtualMachineScaleSet, *armcompute.VirtualMachineScaleSetVM) bool
 	}{
 		"ephemeral": {func(p *PoolSpec) { p.Ephemeral = true }, func(s armcompute.VirtualMachineScaleSet, i *armcompute.VirtualMachineScaleSetVM) bool {
-			return s.Properties.VirtualMachineProfile.StorageProfile.OSDisk.DiffDiskSettings != nil && i.Properties.StorageProfile.OSDisk.DiffDiskSettings != nil
+			return s.Properties.VirtualMachineProfile.StorageProfile.OSDisk.DiffDiskSettings != nil &&
+				i.Properties.StorageProfile.OSDisk.DiffDiskSettings != nil
 		}},
 		"windows": {func(p *PoolSpec) { p.Windows = true }, func(s armcompute.VirtualMachineScaleSet, _ *armcompute.VirtualMachineScaleSetVM) bool {
 			return *s.Properties.VirtualMachineProfile.StorageProfile.OSDisk.OSType == armcompute.OperatingSystemTypesWindows
 		}},
-		"confidential": {func(p *PoolSpec) { p.SecurityType = "ConfidentialVM" }, func(s armcompute.VirtualMachineScaleSet, i *armcompute.VirtualMachineScaleSetVM) bool {
-			return *i.Properties.SecurityProfile.SecurityType == armcompute.SecurityTypesConfidentialVM
-		}},
+		"confidential": {func(p *PoolSpec) { p.SecurityType = "ConfidentialVM" },
+			func(s armcompute.VirtualMachineScaleSet, i *armcompute.VirtualMachineScaleSetVM) bool {
+				return *i.Properties.SecurityProfile.SecurityType == armcompute.SecurityTypesConfidentialVM
+			}},
 		"osupgrade": {func(p *PoolSpec) { p.AutoOSUpgrade = true }, func(s armcompute.VirtualMachineScaleSet, _ *armcompute.VirtualMachineScaleSetVM) bool {
 			return *s.Properties.UpgradePolicy.AutomaticOSUpgradePolicy.EnableAutomaticOSUpgrade
 		}},
@@ -404,7 +410,8 @@ func TestTenModels(t *testing.T) {
 		}
 	}
 	err := grow()
-	if wantCode(t, err, http.StatusConflict, "OperationNotAllowed"); !strings.Contains(err.Error(), "has reached its limit of 10 models that may be referenced by one or more VMs") {
+	wantCode(t, err, http.StatusConflict, "OperationNotAllowed")
+	if !strings.Contains(err.Error(), "has reached its limit of 10 models that may be referenced by one or more VMs") {
 		t.Errorf("the refusal reads %v", err)
 	}
 	if got := len(c.instances(t)); got != maxModels {

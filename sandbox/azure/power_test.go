@@ -23,7 +23,8 @@ func TestPowerActions(t *testing.T) {
 				return ctx.Err()
 			}
 		}
-		poller, err := vms.BeginPowerOff(t.Context(), testGroup, testPool, "1", &armcompute.VirtualMachineScaleSetVMsClientBeginPowerOffOptions{SkipShutdown: to.Ptr(true)})
+		poller, err := vms.BeginPowerOff(t.Context(), testGroup, testPool, "1",
+			&armcompute.VirtualMachineScaleSetVMsClientBeginPowerOffOptions{SkipShutdown: to.Ptr(true)})
 		if err != nil {
 			t.Fatal(err)
 		}

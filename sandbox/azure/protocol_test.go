@@ -27,7 +27,8 @@ func TestRefusalsOfARM(t *testing.T) {
 		{"GET", groupURL, http.StatusBadRequest, "MissingApiVersionParameter"},
 		{"GET", "/subscriptions/" + newUUID() + "/resourceGroups/rg1?api-version=1", http.StatusNotFound, "SubscriptionNotFound"},
 		{"GET", "/subscriptions/" + testSubscription + "/resourceGroups/other?api-version=1", http.StatusNotFound, "ResourceGroupNotFound"},
-		{"GET", "/subscriptions/" + testSubscription + "/resourceGroups/other/providers/Microsoft.Compute/disks/d?api-version=1", http.StatusNotFound, "ResourceGroupNotFound"},
+		{"GET", "/subscriptions/" + testSubscription + "/resourceGroups/other/providers/Microsoft.Compute/disks/d?api-version=1", http.StatusNotFound,
+			"ResourceGroupNotFound"},
 		{"GET", groupURL + "/providers/Microsoft.Compute/disks/d?api-version=1", http.StatusNotFound, "ResourceNotFound"},
 		{"GET", groupURL + "/providers/Microsoft.Compute/virtualMachines/v?api-version=1", http.StatusNotFound, "ResourceNotFound"},
 		{"GET", groupURL + "/providers/Microsoft.Compute/toasters/t?api-version=1", http.StatusNotFound, "InvalidResourceType"},
@@ -35,7 +36,8 @@ func TestRefusalsOfARM(t *testing.T) {
 		{"POST", groupURL + "/providers/Microsoft.Compute/disks/d?api-version=1", http.StatusMethodNotAllowed, "MethodNotAllowed"},
 		{"PUT", groupURL + "/providers/Microsoft.Compute/galleries/g?api-version=1", http.StatusBadRequest, "LocationRequired"},
 		{"GET", groupURL + "/providers/Microsoft.Compute/virtualMachineScaleSets/none/virtualMachines?api-version=1", http.StatusNotFound, "ResourceNotFound"},
-		{"GET", "/subscriptions/" + testSubscription + "/providers/Microsoft.Compute/locations/westus2/operations/none?api-version=1", http.StatusNotFound, "NotFound"},
+		{"GET", "/subscriptions/" + testSubscription + "/providers/Microsoft.Compute/locations/westus2/operations/none?api-version=1",
+			http.StatusNotFound, "NotFound"},
 	} {
 		resp, doc := c.raw(t, token, try.method, try.path, "")
 		if resp.StatusCode != try.status || text(doc, "error", "code") != try.code || text(doc, "error", "message") == "" {
@@ -55,10 +57,11 @@ func TestCommandsNotImplemented(t *testing.T) {
 	token := c.token(t)
 	const subscription = "/subscriptions/" + testSubscription
 	for command, path := range map[string]string{
-		"resource list":                   subscription + "/resources",
-		"resource list -g":                groupURL + "/resources",
-		"vmss nic list":                   groupURL + "/providers/Microsoft.Compute/virtualMachineScaleSets/" + testPool + "/networkInterfaces",
-		"vmss nic list-vm-nics":           groupURL + "/providers/Microsoft.Compute/virtualMachineScaleSets/" + testPool + "/virtualMachines/0/networkInterfaces",
+		"resource list":    subscription + "/resources",
+		"resource list -g": groupURL + "/resources",
+		"vmss nic list":    groupURL + "/providers/Microsoft.Compute/virtualMachineScaleSets/" + testPool + "/networkInterfaces",
+		"vmss nic list-vm-nics": groupURL + "/providers/Microsoft.Compute/virtualMachineScaleSets/" + testPool +
+			"/virtualMachines/0/networkInterfaces",
 		"tag list":                        subscription + "/tagNames",
 		"role assignment list":            subscription + "/providers/Microsoft.Authorization/roleAssignments",
 		"role assignment list -g":         groupURL + "/providers/Microsoft.Authorization/roleAssignments",
@@ -67,7 +70,8 @@ func TestCommandsNotImplemented(t *testing.T) {
 		"monitor activity-log list (old)": subscription + "/providers/microsoft.insights/eventtypes/management/values",
 	} {
 		resp, doc := c.raw(t, token, "GET", path+"?api-version=1", "")
-		if resp.StatusCode != http.StatusNotImplemented || text(doc, "error", "code") != "NotImplemented" || !strings.Contains(text(doc, "error", "message"), "'"+path+"'") {
+		if resp.StatusCode != http.StatusNotImplemented || text(doc, "error", "code") != "NotImplemented" ||
+			!strings.Contains(text(doc, "error", "message"), "'"+path+"'") {
 			t.Errorf("az %s: %d %v, want 501 NotImplemented with the path", command, resp.StatusCode, doc)
 		}
 	}
@@ -95,7 +99,8 @@ func TestGalleryNameIsUniqueInTheSubscription(t *testing.T) {
 		t.Fatalf("the group's PUT answered %d", resp.StatusCode)
 	}
 	for path, want := range map[string]int{other: http.StatusCreated} {
-		if resp, _ := c.raw(t, token, "PUT", path+"/providers/Microsoft.Compute/galleries/SIG_rg1?api-version=1", `{"location":"westus2"}`); resp.StatusCode != want {
+		if resp, _ := c.raw(t, token, "PUT", path+
+			"/providers/Microsoft.Compute/galleries/SIG_rg1?api-version=1", `{"location":"westus2"}`); resp.StatusCode != want {
 			t.Fatalf("the gallery's PUT answered %d", resp.StatusCode)
 		}
 	}
@@ -103,7 +108,8 @@ func TestGalleryNameIsUniqueInTheSubscription(t *testing.T) {
 	if resp.StatusCode != http.StatusConflict {
 		t.Errorf("a second gallery of the name gets %d %v", resp.StatusCode, doc)
 	}
-	if _, doc = c.raw(t, token, "GET", "/subscriptions/"+testSubscription+"/providers/Microsoft.Compute/galleries?api-version=1", ""); len(list(doc, "value")) != 1 {
+	if _, doc = c.raw(t, token, "GET", "/subscriptions/"+testSubscription+
+		"/providers/Microsoft.Compute/galleries?api-version=1", ""); len(list(doc, "value")) != 1 {
 		t.Errorf("the subscription's galleries are %v", doc)
 	}
 }
@@ -143,7 +149,8 @@ func TestMergePatchLaws(t *testing.T) {
 		if depth == 0 {
 			return leaf
 		}
-		return rapid.OneOf(leaf, rapid.Map(rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}), value(depth-1), 0, 3), func(m map[string]any) any { return m }))
+		return rapid.OneOf(leaf, rapid.Map(rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}), value(depth-1), 0, 3),
+			func(m map[string]any) any { return m }))
 	}
 	objects := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}), value(2), 0, 3)
 	rapid.Check(t, func(t *rapid.T) {

@@ -36,9 +36,11 @@ func (s versions) check(c *call, body object) *problem {
 	source, given := sourceOf(body)
 	switch {
 	case given == 0:
-		return invalid("galleryImageVersion.properties.storageProfile", "Required parameter 'galleryImageVersion.properties.storageProfile.source' is missing (null).")
+		return invalid("galleryImageVersion.properties.storageProfile",
+			"Required parameter 'galleryImageVersion.properties.storageProfile.source' is missing (null).")
 	case given > 1:
-		return invalid("galleryImageVersion.properties.storageProfile", "Only one of 'storageProfile.source' and 'storageProfile.osDiskImage.source' may be given.")
+		return invalid("galleryImageVersion.properties.storageProfile",
+			"Only one of 'storageProfile.source' and 'storageProfile.osDiskImage.source' may be given.")
 	}
 	if id, ok := parseID(source); ok && id.is("snapshots") {
 		if p := s.permissions.authorizeLinked(c, "Microsoft.Compute/snapshots/read", source); p != nil {
@@ -75,7 +77,8 @@ func (s versions) checkStorage(kind string) *problem {
 		}
 		return nil
 	default:
-		return invalid("galleryImageVersion.properties.publishingProfile.storageAccountType", "The value '%s' of parameter 'storageAccountType' is invalid.", kind)
+		return invalid("galleryImageVersion.properties.publishingProfile.storageAccountType",
+			"The value '%s' of parameter 'storageAccountType' is invalid.", kind)
 	}
 }
 
@@ -84,7 +87,8 @@ func (s versions) checkSource(st *state, id resourceID, body object) *problem {
 	source, _ := sourceOf(body)
 	src := st.resourceAt(source)
 	if src == nil || src.State == stateDeleting {
-		return refuse(http.StatusNotFound, "ResourceNotFound", "The resource '%s' could not be found: it is the source of the gallery image version '%s'.", source, id.name())
+		return refuse(http.StatusNotFound, "ResourceNotFound",
+			"The resource '%s' could not be found: it is the source of the gallery image version '%s'.", source, id.name())
 	}
 	if src.State != stateSucceeded {
 		return conflict("Conflict", "The source '%s' of the gallery image version is in provisioning state '%s'; it must be Succeeded.", source, src.State)
@@ -93,11 +97,15 @@ func (s versions) checkSource(st *state, id resourceID, body object) *problem {
 	for _, property := range []string{"hyperVGeneration", "osType"} {
 		have, want := text(src.Body, "properties", property), text(definition.Body, "properties", property)
 		if have != "" && want != "" && !strings.EqualFold(have, want) {
-			return invalid("galleryImageVersion.properties.storageProfile", "The property '%s' of the source '%s' is '%s' and does not match the gallery image's '%s'.", property, source, have, want)
+			return invalid("galleryImageVersion.properties.storageProfile",
+				"The property '%s' of the source '%s' is '%s' and does not match the gallery image's '%s'.", property, source, have, want)
 		}
 	}
-	if feature := featureOf(definition.Body, "SecurityType"); text(src.Body, "properties", "securityProfile", "securityType") == "TrustedLaunch" && feature != "TrustedLaunch" {
-		return invalid("galleryImageVersion.properties.storageProfile", "The source '%s' has security type 'TrustedLaunch', which is supported in a gallery image of security type 'TrustedLaunch' only, not '%s'.", source, feature)
+	feature := featureOf(definition.Body, "SecurityType")
+	if text(src.Body, "properties", "securityProfile", "securityType") == "TrustedLaunch" && feature != "TrustedLaunch" {
+		return invalid("galleryImageVersion.properties.storageProfile",
+			"The source '%s' has security type 'TrustedLaunch', which is supported in a gallery image of security type 'TrustedLaunch' only, not '%s'.",
+			source, feature)
 	}
 	return nil
 }

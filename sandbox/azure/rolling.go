@@ -8,8 +8,10 @@ type rollingUpgrades struct{ *backend }
 func (s rollingUpgrades) routes() []*route {
 	const action = "Microsoft.Compute/virtualMachineScaleSets/rollingUpgrades/"
 	return []*route{
-		{method: http.MethodGet, pattern: scaleSetPath + "/rollingUpgrades/latest", noun: "rollingUpgrade", operation: "get", action: action + "read", handle: s.get},
-		{method: http.MethodPost, pattern: scaleSetPath + "/rollingUpgrades/cancel", noun: "rollingUpgrade", operation: "cancel", action: action + "cancel/action", handle: s.cancel},
+		{method: http.MethodGet, pattern: scaleSetPath + "/rollingUpgrades/latest", noun: "rollingUpgrade", operation: "get",
+			action: action + "read", handle: s.get},
+		{method: http.MethodPost, pattern: scaleSetPath + "/rollingUpgrades/cancel", noun: "rollingUpgrade", operation: "cancel",
+			action: action + "cancel/action", handle: s.cancel},
 	}
 }
 

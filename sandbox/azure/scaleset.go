@@ -251,7 +251,8 @@ func (s scaleSets) getView(c *call) (*reply, error) {
 		if set := st.ScaleSets[id.key()]; set != nil {
 			known = true
 			if set.Error != nil {
-				own = object{"code": provisioningText[stateFailed][0] + "/" + set.Error.Code, "level": "Error", "displayStatus": provisioningText[stateFailed][1], "message": set.Error.Message}
+				own = object{"code": provisioningText[stateFailed][0] + "/" + set.Error.Code, "level": "Error",
+					"displayStatus": provisioningText[stateFailed][1], "message": set.Error.Message}
 			}
 			for _, i := range st.instancesOf(set) {
 				all = append(all, *i)

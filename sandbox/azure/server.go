@@ -58,7 +58,8 @@ func compose(w *backend, sign *signer) *Server {
 	console := consoles{w, sign}
 	alone := vms{backend: w, models: sets, machines: fleet, views: looks}
 	all := []resourceKind{
-		group, operations{w}, rights, locked, balancers{w}, usages{w}, galleries{w}, definitions{w}, version, snapshot, disk, pool, extensions{pool}, rollingUpgrades{w}, instance, alone, power, console,
+		group, operations{w}, rights, locked, balancers{w}, usages{w}, galleries{w}, definitions{w}, version, snapshot, disk, pool, extensions{pool},
+		rollingUpgrades{w}, instance, alone, power, console,
 	}
 	for _, work := range []map[string]job{w.work(), version.work(), snapshot.work(), disk.work(), fleet.work(), alone.work(), power.work()} {
 		maps.Copy(w.jobs, work)

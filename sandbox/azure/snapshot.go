@@ -76,7 +76,8 @@ func (s snapshots) list(c *call) (*reply, error) {
 func (s snapshots) put(c *call) (*reply, error) {
 	id := c.snapshotID()
 	if !diskName.MatchString(id.name()) {
-		return nil, invalid("snapshotName", "The entity name 'snapshotName' is invalid according to its validation rule: '%s' (at most 80 letters, digits, '_', '.' and '-').", id.name())
+		return nil, invalid("snapshotName",
+			"The entity name 'snapshotName' is invalid according to its validation rule: '%s' (at most 80 letters, digits, '_', '.' and '-').", id.name())
 	}
 	if p := s.tracked(c); p != nil {
 		return nil, p
@@ -84,7 +85,8 @@ func (s snapshots) put(c *call) (*reply, error) {
 	body := writable(c.body)
 	source := text(body, "properties", "creationData", "sourceResourceId")
 	if text(body, "properties", "creationData", "createOption") != "Copy" || source == "" {
-		return nil, invalid("snapshot.properties.creationData", "Required parameter 'creationData.sourceResourceId' with createOption 'Copy' is missing (null).")
+		return nil, invalid("snapshot.properties.creationData",
+			"Required parameter 'creationData.sourceResourceId' with createOption 'Copy' is missing (null).")
 	}
 	if p := s.permissions.authorizeLinked(c, "Microsoft.Compute/disks/beginGetAccess/action", source); p != nil {
 		return nil, p
@@ -114,7 +116,8 @@ func (s snapshots) put(c *call) (*reply, error) {
 // replace is a PUT on an existing snapshot: the source stays.
 func (s snapshots) replace(st *state, c *call, v *snapshot, body object, rep *reply) error {
 	if v.State == stateCreating || v.State == stateDeleting {
-		return conflict("OperationNotAllowed", "The snapshot '%s' is in provisioning state '%s'. Please wait for that operation to end.", v.id().name(), v.State)
+		return conflict("OperationNotAllowed",
+			"The snapshot '%s' is in provisioning state '%s'. Please wait for that operation to end.", v.id().name(), v.State)
 	}
 	from := []string{"properties", "creationData", "sourceResourceId"}
 	if !strings.EqualFold(text(v.Body, from...), text(body, from...)) {

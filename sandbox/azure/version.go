@@ -219,7 +219,9 @@ func (s versions) put(c *call) (*reply, error) {
 func (s versions) replace(st *state, c *call, v *version, body object, rep *reply) error {
 	switch v.State {
 	case stateCreating, stateDeleting, stateUpdating:
-		return conflict("Conflict", "The request failed due to conflict with a concurrent request. The gallery image version '%s' is in provisioning state '%s'.", v.id().name(), v.State)
+		return conflict("Conflict",
+			"The request failed due to conflict with a concurrent request. The gallery image version '%s' is in provisioning state '%s'.",
+			v.id().name(), v.State)
 	}
 	if p := sameVersion(v.Body, body); p != nil {
 		return p
@@ -244,7 +246,9 @@ func (s versions) replace(st *state, c *call, v *version, body object, rep *repl
 
 // sameVersion refuses changes of immutable properties.
 func sameVersion(old, next object) *problem {
-	for _, path := range [][]string{{"publishingProfile", "storageAccountType"}, {"publishingProfile", "replicationMode"}, {"storageProfile", "osDiskImage", "source"}} {
+	for _, path := range [][]string{
+		{"publishingProfile", "storageAccountType"}, {"publishingProfile", "replicationMode"}, {"storageProfile", "osDiskImage", "source"},
+	} {
 		full := append([]string{"properties"}, path...)
 		before, after := fold(jsonText(at(old, full...))), fold(jsonText(at(next, full...)))
 		if before != after {
@@ -263,7 +267,9 @@ func (s versions) patch(c *call) (*reply, error) {
 			return notFound(id)
 		}
 		if v.State != stateSucceeded {
-			return conflict("Conflict", "The request failed due to conflict with a concurrent request. The gallery image version '%s' is in provisioning state '%s'.", id.name(), v.State)
+			return conflict("Conflict",
+				"The request failed due to conflict with a concurrent request. The gallery image version '%s' is in provisioning state '%s'.",
+				id.name(), v.State)
 		}
 		next := mergePatch(v.Body, writable(c.body))
 		if p := sameVersion(v.Body, next); p != nil {
@@ -283,7 +289,8 @@ func (s versions) delete(c *call) (*reply, error) {
 	id := c.versionID()
 	return s.beginDelete(c, id, s.config.Latencies.VersionDelete, func(st *state) *problem {
 		if state := st.Versions[id.key()].State; state == stateCreating || state == stateUpdating {
-			return conflict("Conflict", "The request failed due to conflict with a concurrent request. The gallery image version '%s' is in provisioning state '%s'.", id.name(), state)
+			return conflict("Conflict",
+				"The request failed due to conflict with a concurrent request. The gallery image version '%s' is in provisioning state '%s'.", id.name(), state)
 		}
 		return nil
 	})

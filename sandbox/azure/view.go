@@ -68,7 +68,8 @@ func (s views) instanceView(o instanceCopy) object {
 	view := object{
 		"statuses": statuses, "hyperVGeneration": i.Generation, "platformUpdateDomain": i.Number % 5, "platformFaultDomain": i.Number % 5,
 		"computerName": fold(computerName(profile, i.Number)),
-		"disks":        []any{object{"name": parsed.name(), "statuses": []any{object{"code": "ProvisioningState/succeeded", "level": "Info", "displayStatus": "Provisioning succeeded"}}}},
+		"disks": []any{object{"name": parsed.name(),
+			"statuses": []any{object{"code": "ProvisioningState/succeeded", "level": "Info", "displayStatus": "Provisioning succeeded"}}}},
 	}
 	if s.config.Fleet.Power(i.ID) == fleet.On {
 		view["vmAgent"] = object{"vmAgentVersion": "2.9.1.1", "statuses": []any{object{"code": "ProvisioningState/succeeded", "level": "Info",

@@ -16,11 +16,11 @@ import (
 // CommandCost is the cost of a run of the command.
 type CommandCost struct {
 	// Wall is from start to end, CPU is user and system time.
-	Wall time.Duration `json:"wall"`
-	CPU  time.Duration `json:"cpu"`
+	Wall time.Duration
+	CPU  time.Duration
 	// PeakMemory is the highest anonymous resident size, in bytes. The mapped pages of the program file do not count:
 	// their number depends on the page cache of the machine.
-	PeakMemory int64 `json:"peakMemory"`
+	PeakMemory int64
 }
 
 // programs run with the variables of a sandbox, but without the host's own certificate authorities, which are as many as a

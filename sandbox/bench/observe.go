@@ -26,15 +26,15 @@ import (
 // Times of the donor, as observed at the API server and the machine.
 type Times struct {
 	// OutOfService is the time from the reservation on the Node to its removal.
-	OutOfService time.Duration `json:"outOfService"`
+	OutOfService time.Duration
 	// Drain is the time from the first deletion of a pod to the end of the last pod.
-	Drain time.Duration `json:"drain"`
+	Drain time.Duration
 	// Stop is from the proof to the power being off.
-	Stop time.Duration `json:"stop"`
+	Stop time.Duration
 	// Snapshot is the simulated cloud's time for a snapshot.
-	Snapshot time.Duration `json:"snapshot"`
+	Snapshot time.Duration
 	// Start is from the cloud's being asked to start the machine to its Node being Ready under a new boot.
-	Start time.Duration `json:"start"`
+	Start time.Duration
 }
 
 // Cloud is the time of cloud and cluster.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,83 +34,74 @@ const scalePage = 500
 // kubelets do.
 const scaleHeartbeats = 5000
 
-// Scale is the measured cost of the controller in a large cluster.
-type Scale struct {
-	Nodes int `json:"nodes"`
-	Pools int `json:"pools"`
-	// NodeBytes is the size of a Node from the API server, with managed fields.
-	NodeBytes int `json:"nodeBytes"`
-	// Lists are the times to list and keep all nodes as protobuf in one piece, the fastest way. Paged are the times
-	// in pages, as most clients ask.
-	Lists []time.Duration `json:"lists"`
-	Paged []time.Duration `json:"pagedLists"`
-	// Decisions are the times from the start of the process to the first status with decisions over all pools. The
-	// times include the connection to the API server and the Lease.
-	Decisions []time.Duration `json:"decisions"`
-	// PeakMemory is the highest anonymous resident size of all starts, in bytes. SteadyMemory is the highest size while
-	// heartbeats arrive.
-	PeakMemory   int64 `json:"peakMemory"`
-	SteadyMemory int64 `json:"steadyMemory"`
-	// Heartbeats is the number of sent heartbeats. Passes are the resulting passes over policies, and Requests the
-	// resulting requests to Azure.
-	Heartbeats int `json:"heartbeats"`
-	Passes     int `json:"heartbeatPasses"`
-	Requests   int `json:"heartbeatRequests"`
-	// Look is the number of requests to Azure for a first decision.
-	Look int `json:"firstDecisionRequests"`
-	// Took is how long the whole measurement took.
-	Took time.Duration `json:"took"`
-}
+// Limits of the controller's figures.
+const (
+	maxDecision     = 2
+	maxSteadyMemory = 180 << 20
+	maxPeakMemory   = 200 << 20
+)
 
-// List is the median time of the lists in one piece.
-func (s Scale) List() time.Duration { return median(s.Lists) }
-
-// Decision is the median of the first decisions.
-func (s Scale) Decision() time.Duration { return median(s.Decisions) }
-
-// Ratio of a first decision to a list.
-func (s Scale) Ratio() float64 { return s.Decision().Seconds() / s.List().Seconds() }
-
-func median(all []time.Duration) time.Duration {
-	if len(all) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(all))
-	return sorted[len(sorted)/2]
+// scaleCost is the cost of the controller in a large cluster.
+type scaleCost struct {
+	// lists are the times to list and keep all nodes as protobuf in one piece, the fastest way. paged are the times in
+	// pages, as most clients ask.
+	lists, paged []time.Duration
+	// decisions are the times from the start of the process to the first status with decisions over all pools. The times
+	// include the connection to the API server and the Lease.
+	decisions []time.Duration
+	// peak is the highest anonymous resident size of all starts, in bytes, and steady the highest while heartbeats arrive.
+	peak, steady int64
+	// passes over policies and requests to Azure that the heartbeats cause.
+	passes, requests int
+	// look is the number of requests to Azure for a first decision.
+	look int
 }
 
 // RunScale measures the controller on a real API server with the nodes of a large cluster.
-func RunScale(ctx context.Context, o Options) (s Scale, err error) {
+func RunScale(ctx context.Context, o Options) (r Report, err error) {
 	o = o.withDefaults()
-	began := time.Now()
 	dir, err := os.MkdirTemp("", "kamino-scale-")
 	if err != nil {
-		return Scale{}, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	o.Say("starting an API server and a cloud with %d pools", scalePools)
 	c, err := startCluster(ctx, o, dir, scaleNodes)
 	if err != nil {
-		return Scale{}, fmt.Errorf("start a cluster: %w", err)
+		return nil, fmt.Errorf("start a cluster: %w", err)
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
 	o.Say("making %d nodes", scaleNodes)
-	s = Scale{Nodes: scaleNodes, Pools: scalePools}
-	if s.NodeBytes, err = c.fill(ctx); err != nil {
-		return s, fmt.Errorf("make nodes: %w", err)
+	bytes, err := c.fill(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("make nodes: %w", err)
 	}
+	var s scaleCost
 	if err := c.measure(ctx, o, &s); err != nil {
-		return s, err
+		return nil, err
 	}
-	s.Took = time.Since(began)
-	return s, nil
+	return s.report(bytes), nil
+}
+
+// report has the size of a Node from the API server, with managed fields, in bytes.
+func (s scaleCost) report(node int) (r Report) {
+	list, decision := median(s.lists), median(s.decisions)
+	r.add(fmt.Sprintf("%d nodes in %d pools: one LIST of the nodes", scaleNodes, scalePools),
+		fmt.Sprintf("%s (in pages %s; %.1f KiB each)", short(list), short(median(s.paged)), float64(node)/1024))
+	r.add("controller's start to the first decision over all pools", fmt.Sprintf("%s (%d requests to Azure)", short(decision), s.look))
+	r.limited("ratio of the two", fmt.Sprintf("%.2f", ratio(decision, list)), ratio(decision, list) > maxDecision, atMost(fmt.Sprint(maxDecision)))
+	r.limited("controller's memory, peak at the start", mebibytes(s.peak), s.peak > maxPeakMemory, atMost(mebibytes(maxPeakMemory)))
+	r.limited("controller's memory, steady", mebibytes(s.steady), s.steady > maxSteadyMemory, atMost(mebibytes(maxSteadyMemory)))
+	r.limited(fmt.Sprintf("%d heartbeats: passes, requests to Azure", scaleHeartbeats), fmt.Sprintf("%d, %d", s.passes, s.requests),
+		s.passes != 0 || s.requests != 0, "0, 0")
+	return r
 }
 
 // measure lists and starts by turns. The last controller goes on to the heartbeats.
-func (c *cluster) measure(ctx context.Context, o Options, s *Scale) error {
+func (c *cluster) measure(ctx context.Context, o Options, s *scaleCost) error {
 	for try := range scaleTries {
 		for range scaleLists {
-			for page, all := range map[int64]*[]time.Duration{0: &s.Lists, scalePage: &s.Paged} {
+			for page, all := range map[int64]*[]time.Duration{0: &s.lists, scalePage: &s.paged} {
 				took, err := c.list(ctx, page)
 				if err != nil {
 					return fmt.Errorf("list the nodes: %w", err)
@@ -122,13 +112,13 @@ func (c *cluster) measure(ctx context.Context, o Options, s *Scale) error {
 		if err := c.start(ctx, o, s, try == scaleTries-1); err != nil {
 			return err
 		}
-		o.Say("one LIST took %s, the first decision %s", short(s.Lists[len(s.Lists)-1]), short(s.Decisions[try]))
+		o.Say("one LIST took %s, the first decision %s", short(s.lists[len(s.lists)-1]), short(s.decisions[try]))
 	}
 	return nil
 }
 
 // start lets a controller decide. The last controller also receives the heartbeats of many nodes.
-func (c *cluster) start(ctx context.Context, o Options, s *Scale, last bool) (err error) {
+func (c *cluster) start(ctx context.Context, o Options, s *scaleCost, last bool) (err error) {
 	if err := c.renewPolicy(ctx); err != nil {
 		return fmt.Errorf("make a policy: %w", err)
 	}
@@ -146,12 +136,12 @@ func (c *cluster) start(ctx context.Context, o Options, s *Scale, last bool) (er
 	if err != nil {
 		return err
 	}
-	s.Decisions = append(s.Decisions, decided.Sub(p.began))
+	s.decisions = append(s.decisions, decided.Sub(p.began))
 	if err := p.passes(ctx, 1); err != nil {
 		return err
 	}
-	s.PeakMemory = max(s.PeakMemory, peak())
-	s.Look = c.cloud.Stats().Requests - before
+	s.peak = max(s.peak, peak())
+	s.look = c.cloud.Stats().Requests - before
 	if !last {
 		return nil
 	}
@@ -160,7 +150,7 @@ func (c *cluster) start(ctx context.Context, o Options, s *Scale, last bool) (er
 
 // hear sends heartbeats, and then a real change. A watch keeps the order: after the pass for the change, all passes
 // for heartbeats are done.
-func (c *cluster) hear(ctx context.Context, o Options, p *controller, s *Scale) error {
+func (c *cluster) hear(ctx context.Context, o Options, p *controller, s *scaleCost) error {
 	if err := p.profile(ctx, o.Profiles, "decided"); err != nil {
 		return err
 	}
@@ -184,8 +174,8 @@ func (c *cluster) hear(ctx context.Context, o Options, p *controller, s *Scale) 
 	if err != nil {
 		return err
 	}
-	s.Heartbeats, s.Passes, s.Requests = scaleHeartbeats, after-passes-1, c.cloud.Stats().Requests-requests
-	s.SteadyMemory = peak()
+	s.passes, s.requests = after-passes-1, c.cloud.Stats().Requests-requests
+	s.steady = peak()
 	return p.profile(ctx, o.Profiles, "steady")
 }
 

@@ -24,48 +24,49 @@ const (
 	maxVerify     = 3
 )
 
-// Tree is the cost of the commands that read a whole disk.
-type Tree struct {
-	Files int   `json:"files"`
-	Bytes int64 `json:"bytes"`
-	// Cats, Generalize and Verify are the user and system times, one of each try.
-	Cats       []time.Duration `json:"cats"`
-	Generalize []time.Duration `json:"generalize"`
-	Verify     []time.Duration `json:"verify"`
-}
-
-// Ratio of a command's CPU to that of `cat`.
-func (t Tree) Ratio(of []time.Duration) float64 {
-	return median(of).Seconds() / median(t.Cats).Seconds()
-}
+// treeCost has the user and system times of the commands that read a whole disk, one of each try.
+type treeCost struct{ cats, generalize, verify []time.Duration }
 
 // RunTree measures `kamino-node generalize` and `kamino-node verify` on directory trees. Each try has a fresh tree.
-func RunTree(ctx context.Context, o Options) (t Tree, err error) {
+func RunTree(ctx context.Context, o Options) (r Report, err error) {
 	o = o.withDefaults()
 	dir, err := os.MkdirTemp("", "kamino-tree-")
 	if err != nil {
-		return Tree{}, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	var t treeCost
+	var size int64
 	for try := range treeTries {
 		root := filepath.Join(dir, fmt.Sprint(try))
-		if t.Bytes, err = makeTree(root); err != nil {
-			return t, fmt.Errorf("make a tree: %w", err)
+		if size, err = makeTree(root); err != nil {
+			return nil, fmt.Errorf("make a tree: %w", err)
 		}
-		t.Files = treeFiles
 		if err := o.tryTree(ctx, &t, root); err != nil {
-			return t, err
+			return nil, err
 		}
 		if err := os.RemoveAll(root); err != nil {
-			return t, err
+			return nil, err
 		}
-		o.Say("cat took %s of CPU, generalize %s, verify %s", short(t.Cats[try]), short(t.Generalize[try]), short(t.Verify[try]))
+		o.Say("cat took %s of CPU, generalize %s, verify %s", short(t.cats[try]), short(t.generalize[try]), short(t.verify[try]))
 	}
-	return t, nil
+	return t.report(size), nil
+}
+
+func (t treeCost) report(size int64) (r Report) {
+	r.add(fmt.Sprintf("%d files without a package, %s: CPU of `cat`", treeFiles, mebibytes(size)), short(median(t.cats)))
+	command := func(name string, took []time.Duration, limit int) {
+		times := ratio(median(took), median(t.cats))
+		r.limited(fmt.Sprintf("CPU of `kamino-node %s` against `cat`", name), fmt.Sprintf("%.2f (%s)", times, short(median(took))),
+			times > float64(limit), atMost(fmt.Sprint(limit)))
+	}
+	command("generalize", t.generalize, maxGeneralize)
+	command("verify", t.verify, maxVerify)
+	return r
 }
 
 // tryTree runs each command once. The first `cat` only fills the page cache.
-func (o Options) tryTree(ctx context.Context, t *Tree, root string) error {
+func (o Options) tryTree(ctx context.Context, t *treeCost, root string) error {
 	var unused []time.Duration
 	cat := []string{"-c", `find "$0" -type f -exec cat {} + > /dev/null`, root}
 	for _, step := range []struct {
@@ -74,9 +75,9 @@ func (o Options) tryTree(ctx context.Context, t *Tree, root string) error {
 		args   []string
 	}{
 		{&unused, "/bin/sh", cat},
-		{&t.Cats, "/bin/sh", cat},
-		{&t.Generalize, o.node(), []string{"generalize", "--root", root, "--profile", "static"}},
-		{&t.Verify, o.node(), []string{"verify", root}},
+		{&t.cats, "/bin/sh", cat},
+		{&t.generalize, o.node(), []string{"generalize", "--root", root, "--profile", "static"}},
+		{&t.verify, o.node(), []string{"verify", root}},
 	} {
 		cost, err := measured(ctx, o.programs(nil), step.binary, step.args...)
 		if err != nil {
@@ -120,18 +121,4 @@ func fileContent(random *rand.Rand, i int) []byte {
 		content = fmt.Appendf(content, "setting-%d of part %d is %s\n", line, i, []string{"on", "off", "default", "unset"}[random.IntN(4)])
 	}
 	return content
-}
-
-func (t Tree) rows() [][3]string {
-	row := func(name string, of []time.Duration, limit int) [3]string {
-		return [3]string{fmt.Sprintf("CPU of `kamino-node %s` against `cat`", name), fmt.Sprintf("%.2f (%s)", t.Ratio(of), short(median(of))), fmt.Sprintf("at most %d", limit)}
-	}
-	return [][3]string{
-		{fmt.Sprintf("%d files without a package, %s: CPU of `cat`", t.Files, mebibytes(t.Bytes)), short(median(t.Cats)), ""},
-		row("generalize", t.Generalize, maxGeneralize), row("verify", t.Verify, maxVerify),
-	}
-}
-
-func (t Tree) checks() []check {
-	return []check{{"kamino-node generalize", t.Ratio(t.Generalize) > maxGeneralize}, {"kamino-node verify", t.Ratio(t.Verify) > maxVerify}}
 }

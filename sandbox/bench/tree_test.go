@@ -3,25 +3,8 @@ package bench
 import (
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
-	"time"
 )
-
-func TestTreeLimits(t *testing.T) {
-	seconds := func(s float64) []time.Duration { return []time.Duration{time.Duration(s * float64(time.Second))} }
-	tree := Tree{Files: 7, Bytes: 3 << 20, Cats: seconds(0.5), Generalize: seconds(2.1), Verify: seconds(1.5)}
-	r := Report{Tree: &tree}
-	if missed := r.Missed(); !slices.Equal(missed, []string{"kamino-node generalize"}) {
-		t.Errorf("beyond its limit: %v", missed)
-	}
-	var text strings.Builder
-	want := "| CPU of `kamino-node generalize` against `cat` | 4.20 (2.10 s) | at most 4 |\n| CPU of `kamino-node verify` against `cat` | 3.00 (1.50 s) | at most 3 |\n"
-	if err := r.Markdown(&text); err != nil || !strings.Contains(text.String(), want) {
-		t.Errorf("%v\n%s", err, &text)
-	}
-}
 
 // TestTreeIsRepeatable: two trees have the same files, so that tries measure the same work.
 func TestTreeIsRepeatable(t *testing.T) {

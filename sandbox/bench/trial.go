@@ -31,53 +31,40 @@ const soaking = 2 * time.Minute
 // minute apart, and the pods run during the soak.
 const maxVerdict = time.Minute
 
-// Trial is a capture with a trial next to the pool.
-type Trial struct {
-	// Command is the cost of the command, Requests the requests to Azure.
-	Command  CommandCost `json:"command"`
-	Requests Requests    `json:"requests"`
-	// Trial is the time from the start to the verdict. Join is the time until the trial node was Ready, Soak the
-	// configured soak time.
-	Trial time.Duration `json:"trial"`
-	Join  time.Duration `json:"join"`
-	Soak  time.Duration `json:"soak"`
-}
-
-// Own is the time of the trial without the node's join and the soak.
-func (t Trial) Own() time.Duration { return t.Trial - t.Join - t.Soak }
-
-// measureTrying captures a node once more, with a trial.
-func (o Options) measureTrying(ctx context.Context, w *world.World, donor control.Machine) (*Trial, error) {
+// measureTrial captures a node once more, with a trial.
+func (o Options) measureTrial(ctx context.Context, w *world.World, donor control.Machine, without captureCost, r *Report) error {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	seen, err := watchNewcomers(watching, w)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	w.Cloud().ResetStats()
 	o.Say("capturing %s, and trying the version for %s", donor.Node, soaking)
 	settings := filepath.Join(w.Dir(), "settings.yaml")
 	if err := os.WriteFile(settings, fmt.Appendf(nil, "settings: {trial: {soak: %s}}\n", soaking), 0o600); err != nil {
-		return nil, err
+		return err
 	}
 	second := w.Clock().Now().UTC().Format("2006.01.02") + "02" // the day's own version is there already
-	child, err := measured(ctx, o.programs(w.Environment()), o.Kamino, "capture", donor.Node, "--version", second, "--trial", string(v1alpha1.TrialApart), "-f", settings)
+	c, err := o.capture(ctx, w, "capture", donor.Node, "--version", second, "--trial", string(v1alpha1.TrialApart), "-f", settings)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	trial, err := trialOf(ctx, w, donor.Node)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ready := seen.readyAt(trial.Node)
 	if ready.IsZero() {
-		return nil, fmt.Errorf("the trial node %s was never Ready", trial.Node)
+		return fmt.Errorf("the trial node %s was never Ready", trial.Node)
 	}
-	stats := w.Cloud().Stats()
-	return &Trial{
-		Command: child, Requests: Requests{Counted: stats.Reads + stats.Writes, Polls: stats.Polls + stats.Repeats, ByOperation: stats.ByOperation},
-		Trial: trial.FinishedAt.Sub(trial.StartedAt.Time), Join: ready.Sub(trial.StartedAt.Time), Soak: soaking,
-	}, nil
+	whole, join := trial.FinishedAt.Sub(trial.StartedAt.Time), ready.Sub(trial.StartedAt.Time)
+	own := whole - join - soaking
+	r.add("a trial next to the pool, from begin to verdict", fmt.Sprintf("%s (node Ready after %s, soak %s)", seconds(whole), seconds(join), seconds(soaking)))
+	r.limited("of this, Kamino alone: without the cloud, the node and the soak", seconds(own), own > maxVerdict, atMost(brief(maxVerdict)))
+	r.add("what the trial adds to a capture",
+		fmt.Sprintf("CPU %s, %d requests and %d polls", short(c.CPU-without.CPU), c.requests-without.requests, c.polls-without.polls))
+	r.limited("peak memory of a capture with a trial", mebibytes(c.PeakMemory), c.PeakMemory > maxMemory, atMost(mebibytes(maxMemory)))
+	return nil
 }
 
 // trialOf returns the passed trial of the node's newest Prototype.
@@ -144,26 +131,4 @@ func (n *readyTimes) readyAt(name string) time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.ready[name]
-}
-
-// trialRows compare a capture with a trial and a capture without one.
-func (r Capture) trialRows() [][3]string {
-	t := r.Trial
-	if t == nil {
-		return nil
-	}
-	return [][3]string{
-		{"a trial next to the pool, from begin to verdict", fmt.Sprintf("%s (node Ready after %s, soak %s)", seconds(t.Trial), seconds(t.Join), seconds(t.Soak)), ""},
-		{"of this, Kamino alone: without the cloud, the node and the soak", seconds(t.Own()), fmt.Sprintf("at most %.0f s", maxVerdict.Seconds())},
-		{"what the trial adds to a capture", fmt.Sprintf("CPU %.2f s, %d requests and %d polls", (t.Command.CPU - r.Command.CPU).Seconds(),
-			t.Requests.Counted-r.Requests.Counted, t.Requests.Polls-r.Requests.Polls), ""},
-		{"peak memory of a capture with a trial", mebibytes(t.Command.PeakMemory), "at most " + mebibytes(maxMemory)},
-	}
-}
-
-func (r Capture) tryingChecks() []check {
-	if r.Trial == nil {
-		return nil
-	}
-	return []check{{"trial's own time", r.Trial.Own() > maxVerdict}, {"memory with a trial", r.Trial.Command.PeakMemory > maxMemory}}
 }

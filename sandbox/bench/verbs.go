@@ -32,75 +32,68 @@ const (
 	maxPlan   = 6
 )
 
-// Verb is the cost of a command in a large cluster.
-type Verb struct {
-	// Walls are from the start to the end of the process, CPUs are user and system time.
-	Walls []time.Duration `json:"walls"`
-	CPUs  []time.Duration `json:"cpus"`
-	// PeakMemory is the highest anonymous resident size of all runs, in bytes.
-	PeakMemory int64 `json:"peakMemory"`
-	// Requests to the API server of the last run, and those to Azure.
-	Requests int `json:"requests"`
-	Azure    int `json:"azureRequests"`
-	// ByResource counts the requests to the API server by name, such as "LIST nodes".
-	ByResource map[string]int `json:"byResource"`
+// verbCost is the cost of a command in a large cluster.
+type verbCost struct {
+	// walls are from the start to the end of the process, cpus are user and system time.
+	walls, cpus []time.Duration
+	// peak is the highest anonymous resident size of all runs, in bytes.
+	peak int64
+	// requests to the API server of the last run, and those to Azure.
+	requests, azure int
 }
-
-// Verbs is the cost of commands in a cluster of many nodes, Prototypes and policies.
-type Verbs struct {
-	Nodes      int `json:"nodes"`
-	Prototypes int `json:"prototypes"`
-	Policies   int `json:"policies"`
-	// Lists are the times to list the nodes as protobuf in one piece.
-	Lists  []time.Duration `json:"lists"`
-	Status Verb            `json:"status"`
-	Plan   Verb            `json:"plan"`
-}
-
-// Ratio of a command's time to a list of the nodes.
-func (v Verbs) Ratio(of Verb) float64 { return median(of.Walls).Seconds() / median(v.Lists).Seconds() }
 
 // RunVerbs measures commands on a real API server with the nodes, Prototypes and policies of a large cluster.
-func RunVerbs(ctx context.Context, o Options) (v Verbs, err error) {
+func RunVerbs(ctx context.Context, o Options) (r Report, err error) {
 	o = o.withDefaults()
 	dir, err := os.MkdirTemp("", "kamino-verbs-")
 	if err != nil {
-		return Verbs{}, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	o.Say("starting an API server and a cloud with %d pools", scalePools)
 	c, err := startCluster(ctx, o, dir, verbNodes)
 	if err != nil {
-		return Verbs{}, fmt.Errorf("start a cluster: %w", err)
+		return nil, fmt.Errorf("start a cluster: %w", err)
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
-	v = Verbs{Nodes: verbNodes, Prototypes: verbPrototypes, Policies: scalePools}
-	o.Say("making %d nodes, %d Prototypes and %d policies", v.Nodes, v.Prototypes, v.Policies)
+	o.Say("making %d nodes, %d Prototypes and %d policies", verbNodes, verbPrototypes, scalePools)
 	if _, err := c.fill(ctx); err != nil {
-		return v, fmt.Errorf("make nodes: %w", err)
+		return nil, fmt.Errorf("make nodes: %w", err)
 	}
 	if err := c.addCaptures(ctx); err != nil {
-		return v, err
+		return nil, err
 	}
+	var lists []time.Duration
+	var status, plan verbCost
 	for range verbTries {
 		took, err := c.list(ctx, 0)
 		if err != nil {
-			return v, fmt.Errorf("list the nodes: %w", err)
+			return nil, fmt.Errorf("list the nodes: %w", err)
 		}
-		v.Lists = append(v.Lists, took)
-		if err := c.runVerb(ctx, o, &v.Status, "status"); err != nil {
-			return v, err
+		lists = append(lists, took)
+		if err := c.runVerb(ctx, o, &status, "status"); err != nil {
+			return nil, err
 		}
-		if err := c.runVerb(ctx, o, &v.Plan, "plan"); err != nil {
-			return v, err
+		if err := c.runVerb(ctx, o, &plan, "plan"); err != nil {
+			return nil, err
 		}
-		o.Say("one LIST took %s, status %s, plan %s", short(took), short(v.Status.Walls[len(v.Status.Walls)-1]), short(v.Plan.Walls[len(v.Plan.Walls)-1]))
+		o.Say("one LIST took %s, status %s, plan %s", short(took), short(status.walls[len(status.walls)-1]), short(plan.walls[len(plan.walls)-1]))
 	}
-	return v, nil
+	r.add(fmt.Sprintf("%d nodes, %d Prototypes, %d policies: one LIST of the nodes", verbNodes, verbPrototypes, scalePools), short(median(lists)))
+	status.report(&r, "status", median(lists), maxStatus)
+	plan.report(&r, "plan", median(lists), maxPlan)
+	return r, nil
+}
+
+func (v verbCost) report(r *Report, name string, list time.Duration, limit int) {
+	r.add(fmt.Sprintf("`kamino %s`", name), fmt.Sprintf("%s, CPU %s, %s, %d requests to the API server, %d to Azure",
+		short(median(v.walls)), short(median(v.cpus)), mebibytes(v.peak), v.requests, v.azure))
+	times := ratio(median(v.walls), list)
+	r.limited(fmt.Sprintf("`kamino %s` against one LIST", name), fmt.Sprintf("%.2f", times), times > float64(limit), atMost(fmt.Sprint(limit)))
 }
 
 // runVerb runs a command once.
-func (c *cluster) runVerb(ctx context.Context, o Options, into *Verb, args ...string) error {
+func (c *cluster) runVerb(ctx context.Context, o Options, into *verbCost, args ...string) error {
 	if err := c.letForget(ctx); err != nil {
 		return err
 	}
@@ -117,33 +110,27 @@ func (c *cluster) runVerb(ctx context.Context, o Options, into *Verb, args ...st
 	if err != nil {
 		return err
 	}
-	into.Walls, into.CPUs, into.PeakMemory = append(into.Walls, child.Wall), append(into.CPUs, child.CPU), max(into.PeakMemory, child.PeakMemory)
-	into.Requests, into.Azure, into.ByResource = 0, c.cloud.Stats().Requests-azure, map[string]int{}
-	for key, n := range after {
-		if n -= before[key]; n > 0 {
-			into.ByResource[key] = n
-			into.Requests += n
-		}
-	}
+	into.walls, into.cpus, into.peak = append(into.walls, child.Wall), append(into.cpus, child.CPU), max(into.peak, child.PeakMemory)
+	into.requests, into.azure = after-before, c.cloud.Stats().Requests-azure
 	return nil
 }
 
 // asked are the resources that commands read. The API server also reads other resources.
-var asked = []string{"configmaps", "daemonsets", "nodes", "nodeorders", "persistentvolumeclaims", "poddisruptionbudgets", "pods", "prototypepolicies", "prototypes", "secrets"}
+var asked = []string{"configmaps", "daemonsets", "nodes", "nodeorders", "persistentvolumeclaims", "poddisruptionbudgets", "pods", "prototypepolicies",
+	"prototypes", "secrets"}
 
-// requests counts the reads that the API server has answered, by verb and resource.
-func (c *cluster) requests(ctx context.Context) (map[string]int, error) {
+// requests counts the reads that the API server has answered.
+func (c *cluster) requests(ctx context.Context) (int, error) {
 	body, err := c.kube.CoreV1().RESTClient().Get().AbsPath("/metrics").SetHeader("Accept", "text/plain").Stream(ctx)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	defer func() { _ = body.Close() }()
 	return readsIn(body)
 }
 
-// readsIn sums the series of apiserver_request_total by verb and resource.
-func readsIn(metrics io.Reader) (map[string]int, error) {
-	counts := map[string]int{}
+// readsIn sums the series of apiserver_request_total that commands cause.
+func readsIn(metrics io.Reader) (count int, err error) {
 	lines := bufio.NewScanner(metrics)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -157,11 +144,11 @@ func readsIn(metrics io.Reader) (map[string]int, error) {
 		}
 		n, err := strconv.ParseFloat(value, 64)
 		if err != nil {
-			return nil, fmt.Errorf("metric %s}: %w", series, err)
+			return 0, fmt.Errorf("metric %s}: %w", series, err)
 		}
-		counts[verb+" "+resource] += int(n)
+		count += int(n)
 	}
-	return counts, lines.Err()
+	return count, lines.Err()
 }
 
 // labelIn is the value of a label of a series.
@@ -176,7 +163,8 @@ func (c *cluster) addCaptures(ctx context.Context) error {
 	err := inParallel(scalePools, func(i int) error {
 		spec := v1alpha1.PrototypePolicySpec{DryRun: true}
 		spec.Pools.Names = []string{poolOf(i).ScaleSet()}
-		_, err := c.create(ctx, "PrototypePolicy", "prototypepolicies", &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: poolOf(i).Name}, Spec: spec})
+		_, err := c.create(ctx, "PrototypePolicy", "prototypepolicies",
+			&v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: poolOf(i).Name}, Spec: spec})
 		return err
 	})
 	if err != nil {
@@ -193,7 +181,8 @@ func (c *cluster) addCapture(ctx context.Context, i int) error {
 	began := metav1.NewMicroTime(time.Now().AddDate(0, 0, -1-i/scalePools).UTC())
 	node := c.node(i)
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%s-%d", poolOf(i).Name, began.Format("2006.01.02"), i)}}
-	p.Spec.Pool, p.Spec.PoolID = poolOf(i).ScaleSet(), strings.TrimPrefix(node.Spec.ProviderID[:strings.LastIndex(node.Spec.ProviderID, "/virtualMachines/")], "azure://")
+	p.Spec.Pool, p.Spec.PoolID = poolOf(i).ScaleSet(),
+		strings.TrimPrefix(node.Spec.ProviderID[:strings.LastIndex(node.Spec.ProviderID, "/virtualMachines/")], "azure://")
 	p.Spec.Version, p.Spec.Donor = began.Format("2006.01.02"), v1alpha1.Donor{NodeName: node.Name, ProviderID: node.Spec.ProviderID}
 	made, err := c.create(ctx, "Prototype", "prototypes", p)
 	if err != nil {
@@ -201,13 +190,17 @@ func (c *cluster) addCapture(ctx context.Context, i int) error {
 	}
 	s := v1alpha1.PrototypeStatus{ObservedGeneration: 1, Phase: v1alpha1.PhaseSucceeded}
 	for n, phase := range []v1alpha1.Phase{
-		v1alpha1.PhasePreflight, v1alpha1.PhaseReserving, v1alpha1.PhaseDraining, v1alpha1.PhaseGeneralizing, v1alpha1.PhaseStopping, v1alpha1.PhaseSnapshotting,
-		v1alpha1.PhaseStarting, v1alpha1.PhaseWaitingReady, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing, v1alpha1.PhasePromoting, v1alpha1.PhaseRetiring,
+		v1alpha1.PhasePreflight, v1alpha1.PhaseReserving, v1alpha1.PhaseDraining, v1alpha1.PhaseGeneralizing, v1alpha1.PhaseStopping,
+		v1alpha1.PhaseSnapshotting, v1alpha1.PhaseStarting, v1alpha1.PhaseWaitingReady, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing,
+		v1alpha1.PhasePromoting, v1alpha1.PhaseRetiring,
 	} {
 		end := metav1.NewMicroTime(began.Add(time.Duration(n+1) * time.Minute))
 		s.Steps = append(s.Steps, v1alpha1.Step{Phase: phase, StartedAt: metav1.NewMicroTime(began.Add(time.Duration(n) * time.Minute)), FinishedAt: &end})
 	}
-	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionDonorInService, v1alpha1.ConditionGeneralized, v1alpha1.ConditionPublished} {
+	for _, kind := range []string{
+		v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionDonorInService, v1alpha1.ConditionGeneralized,
+		v1alpha1.ConditionPublished,
+	} {
 		s.Conditions = append(s.Conditions, metav1.Condition{
 			Type: kind, Status: metav1.ConditionTrue, Reason: "Succeeded", LastTransitionTime: metav1.NewTime(began.Time),
 			Message: "the recipe of the pool names the version, and the donor is back in service",
@@ -232,20 +225,4 @@ func (c *cluster) create(ctx context.Context, kind, resource string, object any)
 	u := &unstructured.Unstructured{Object: text}
 	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
 	return c.objects.Resource(v1alpha1.GroupVersion.WithResource(resource)).Create(ctx, u, metav1.CreateOptions{})
-}
-
-func (v Verbs) rows() [][3]string {
-	row := func(name string, of Verb, limit int) [][3]string {
-		return [][3]string{
-			{fmt.Sprintf("`kamino %s`", name), fmt.Sprintf("%s, CPU %s, %s, %d requests to the API server, %d to Azure",
-				short(median(of.Walls)), short(median(of.CPUs)), mebibytes(of.PeakMemory), of.Requests, of.Azure), ""},
-			{fmt.Sprintf("`kamino %s` against one LIST", name), fmt.Sprintf("%.2f", v.Ratio(of)), fmt.Sprintf("at most %d", limit)},
-		}
-	}
-	size := fmt.Sprintf("%d nodes, %d Prototypes, %d policies: one LIST of the nodes", v.Nodes, v.Prototypes, v.Policies)
-	return slices.Concat([][3]string{{size, short(median(v.Lists)), ""}}, row("status", v.Status, maxStatus), row("plan", v.Plan, maxPlan))
-}
-
-func (v Verbs) checks() []check {
-	return []check{{"kamino status", v.Ratio(v.Status) > maxStatus}, {"kamino plan", v.Ratio(v.Plan) > maxPlan}}
 }

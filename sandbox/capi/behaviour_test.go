@@ -188,7 +188,8 @@ func (p *pool) waitAdded(before []cloud.InstanceID) (id cloud.InstanceID) {
 }
 
 // marksOfRemoval are the annotations of a removal that no object keeps.
-var marksOfRemoval = []string{hook, "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kamino", "kamino.dev/removing", "kamino.dev/place-of", "cluster.x-k8s.io/paused"}
+var marksOfRemoval = []string{hook, "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kamino", "kamino.dev/removing", "kamino.dev/place-of",
+	"cluster.x-k8s.io/paused"}
 
 // remove has an instance removed.
 func (p *pool) remove(r *capi.PoolProvider, id cloud.InstanceID) {
@@ -227,7 +228,8 @@ func TestPausedCluster(t *testing.T) {
 	}
 	const paused = "ClusterAPIPaused"
 	found, err := r.PreflightRecipe(t.Context(), cloud.PreflightSpec{Pool: p.id(), Instance: p.instances()[0], Version: "2026.03.14"})
-	if at := slices.IndexFunc(found, func(f cloud.Refusal) bool { return f.Reason == paused }); err != nil || at < 0 || !strings.HasPrefix(found[at].What(), "Cluster "+p.namespace+"/home is paused") {
+	if at := slices.IndexFunc(found, func(f cloud.Refusal) bool { return f.Reason == paused }); err != nil || at < 0 ||
+		!strings.HasPrefix(found[at].What(), "Cluster "+p.namespace+"/home is paused") {
 		t.Errorf("the preflight says %+v, %v", found, err)
 	}
 	for what, err := range map[string]error{"growth": r.SetCapacity(t.Context(), p.id(), 4, 5), "promotion": r.SetRecipe(t.Context(), change)} {

@@ -120,7 +120,8 @@ type process struct {
 func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 func (c *Controllers) start(o Options, m manager, pair authority.Pair, webhook, health int) error {
-	p := &process{name: m.binary, webhook: local(webhook), health: local(health), log: filepath.Join(o.Dir, "clusterapi-"+m.binary+".log"), ended: make(chan error, 1)}
+	p := &process{name: m.binary, webhook: local(webhook), health: local(health), log: filepath.Join(o.Dir, "clusterapi-"+m.binary+".log"),
+		ended: make(chan error, 1)}
 	out, err := os.Create(p.log)
 	if err != nil {
 		return err

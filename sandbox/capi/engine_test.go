@@ -142,7 +142,8 @@ func (s *testEnv) wantUnmarked() {
 	s.t.Helper()
 	for _, o := range append(s.list("Machine"), *s.get("MachineDeployment", s.pool.name)) {
 		for key, value := range o.GetAnnotations() {
-			if strings.HasSuffix(key, "/kamino") || strings.HasPrefix(key, "kamino.dev/") || key == "cluster.x-k8s.io/paused" || key == "cluster.x-k8s.io/skip-remediation" && value == "" {
+			if strings.HasSuffix(key, "/kamino") || strings.HasPrefix(key, "kamino.dev/") || key == "cluster.x-k8s.io/paused" ||
+				key == "cluster.x-k8s.io/skip-remediation" && value == "" {
 				s.t.Errorf("%s %s still has %s", o.GetKind(), o.GetName(), key)
 			}
 		}
@@ -155,8 +156,10 @@ func (s *testEnv) wantEnd(size int64, boots int) {
 	s.t.Helper()
 	w := s.cloud.World()
 	machines, above := s.list("Machine"), s.get("MachineDeployment", s.pool.name)
-	if replicas(*above) != size || len(machines) != int(size) || len(w.Instances) != int(size) || len(s.list("AWSMachine")) != int(size) || len(s.all()) != int(size) {
-		s.t.Errorf("the pool wants %d nodes, and has %d machines, %d instances and %d Nodes, want %d", replicas(*above), len(machines), len(w.Instances), len(s.all()), size)
+	if replicas(*above) != size || len(machines) != int(size) || len(w.Instances) != int(size) || len(s.list("AWSMachine")) != int(size) ||
+		len(s.all()) != int(size) {
+		s.t.Errorf("the pool wants %d nodes, and has %d machines, %d instances and %d Nodes, want %d",
+			replicas(*above), len(machines), len(w.Instances), len(s.all()), size)
 	}
 	s.wantUnmarked()
 	for _, n := range s.all() {
@@ -167,7 +170,8 @@ func (s *testEnv) wantEnd(size int64, boots int) {
 	if pods := s.ownPods(); len(pods) > 0 {
 		s.t.Errorf("%d pods are left", len(pods))
 	}
-	snapshots, versions, booted := w.Count(memory.ByCaller, memory.EffectSnapshot, ""), w.Count(memory.ByCaller, memory.EffectImage, ""), w.Count(memory.ByCloud, memory.EffectBoot, "")
+	snapshots, versions, booted := w.Count(memory.ByCaller, memory.EffectSnapshot, ""), w.Count(memory.ByCaller, memory.EffectImage, ""),
+		w.Count(memory.ByCloud, memory.EffectBoot, "")
 	if snapshots != 1 || versions != 1 || booted != boots {
 		s.t.Errorf("there were %d snapshots, %d versions and %d boots, want 1, 1 and %d", snapshots, versions, booted, boots)
 	}

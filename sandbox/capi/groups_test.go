@@ -76,7 +76,8 @@ func newAmazon(ctx context.Context, dir string, nodes client.Client) (*amazon, e
 
 // shoot creates the snapshot from an instance outside all groups.
 func (a *amazon) shoot(ctx context.Context) error {
-	out, err := a.ec2.RunInstances(ctx, &ec2.RunInstancesInput{ImageId: sdk.String(amazonImage), InstanceType: "m6i.large", MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1)})
+	out, err := a.ec2.RunInstances(ctx, &ec2.RunInstancesInput{ImageId: sdk.String(amazonImage), InstanceType: "m6i.large", MinCount: sdk.Int32(1),
+		MaxCount: sdk.Int32(1)})
 	if err != nil {
 		return err
 	}
@@ -165,7 +166,8 @@ type groupOf struct {
 
 func (p groupPool) group() (g groupOf) {
 	p.t.Helper()
-	out, err := p.amazon.scaling.DescribeAutoScalingGroups(context.Background(), &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{p.name}})
+	out, err := p.amazon.scaling.DescribeAutoScalingGroups(context.Background(),
+		&autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{p.name}})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -177,7 +179,8 @@ func (p groupPool) group() (g groupOf) {
 			}
 		}
 	}
-	refreshes, err := p.amazon.scaling.DescribeInstanceRefreshes(context.Background(), &autoscaling.DescribeInstanceRefreshesInput{AutoScalingGroupName: sdk.String(p.name)})
+	refreshes, err := p.amazon.scaling.DescribeInstanceRefreshes(context.Background(),
+		&autoscaling.DescribeInstanceRefreshesInput{AutoScalingGroupName: sdk.String(p.name)})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -195,7 +198,8 @@ func (p groupPool) imageID(version string) string {
 func (p groupPool) publish(versions ...string) {
 	p.t.Helper()
 	for _, version := range versions {
-		spec := cloud.VersionSpec{FamilyVersion: cloud.FamilyVersion{Family: p.at(), Version: version}, SnapshotID: p.amazon.snapshot, Tags: map[string]string{cloud.TagKubelet: "v1.37.1"}}
+		spec := cloud.VersionSpec{FamilyVersion: cloud.FamilyVersion{Family: p.at(), Version: version}, SnapshotID: p.amazon.snapshot,
+			Tags: map[string]string{cloud.TagKubelet: "v1.37.1"}}
 		p.wait("version "+version, func() bool {
 			image, err := p.amazon.disks.EnsureImage(context.Background(), spec)
 			if err != nil {
@@ -266,7 +270,8 @@ func (p groupPool) harness() cloudtest.RecipesHarness {
 
 // TestRecipesOfGroups runs the suite on a MachinePool on AWS, with the real ImageProvider on a simulated AWS.
 func TestRecipesOfGroups(t *testing.T) {
-	suite(t, func(t *testing.T) *pool { return newGroupPool(t, withTwoMachines(awsMachinePool)).pool }, func(p *pool) cloudtest.RecipesHarness { return groupPool{p}.harness() }, append(kindCases, "hold")...)
+	suite(t, func(t *testing.T) *pool { return newGroupPool(t, withTwoMachines(awsMachinePool)).pool },
+		func(p *pool) cloudtest.RecipesHarness { return groupPool{p}.harness() }, append(kindCases, "hold")...)
 }
 
 // TestRefusedGroups: a setting that would let the provider roll instances is refused, and nothing changes.
@@ -288,7 +293,8 @@ func TestRefusedGroups(t *testing.T) {
 		if err := recipes.SetCapacity(t.Context(), p.id(), 3, 4); !cloud.Is(err, cloud.Refused) {
 			t.Errorf("growing ends with %v", err)
 		}
-		if found, err := recipes.PreflightRecipe(t.Context(), cloud.PreflightSpec{Pool: p.id(), Instance: before[0], Grows: true, Removes: true}); err != nil || !slices.Contains(reasons(found), reason) {
+		if found, err := recipes.PreflightRecipe(t.Context(),
+			cloud.PreflightSpec{Pool: p.id(), Instance: before[0], Grows: true, Removes: true}); err != nil || !slices.Contains(reasons(found), reason) {
 			t.Errorf("a preflight finds %v, %v", found, err)
 		}
 		if now := p.factory().Object["spec"]; fmt.Sprint(now) != fmt.Sprint(image) || p.group().Desired != size || !slices.Equal(before, p.instances()) {
@@ -304,7 +310,8 @@ func TestRefusedGroups(t *testing.T) {
 
 	bound := func(least, most int32, spec cloud.PreflightSpec, reason string) {
 		t.Helper()
-		_, err := p.amazon.scaling.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(p.name), MinSize: sdk.Int32(least), MaxSize: sdk.Int32(most)})
+		_, err := p.amazon.scaling.UpdateAutoScalingGroup(t.Context(),
+			&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(p.name), MinSize: sdk.Int32(least), MaxSize: sdk.Int32(most)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -319,8 +326,9 @@ func TestRefusedGroups(t *testing.T) {
 	// An object with the ID of a foreign group does not let Kamino change that group.
 	other := groupPool{&pool{management: p.management, t: t, name: p.name + "-other"}}
 	_, err := p.amazon.scaling.CreateAutoScalingGroup(t.Context(), &autoscaling.CreateAutoScalingGroupInput{
-		AutoScalingGroupName: sdk.String(other.name), MinSize: sdk.Int32(0), MaxSize: sdk.Int32(9), DesiredCapacity: sdk.Int32(0), VPCZoneIdentifier: sdk.String(amazonSubnet),
-		LaunchTemplate: &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateName: sdk.String(p.name), Version: sdk.String("$Latest")},
+		AutoScalingGroupName: sdk.String(other.name), MinSize: sdk.Int32(0), MaxSize: sdk.Int32(9), DesiredCapacity: sdk.Int32(0),
+		VPCZoneIdentifier: sdk.String(amazonSubnet),
+		LaunchTemplate:    &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateName: sdk.String(p.name), Version: sdk.String("$Latest")},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -385,9 +393,11 @@ func TestGroupProviderOverwrites(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ok(p.amazon.scaling.SuspendProcesses(t.Context(), &autoscaling.SuspendProcessesInput{AutoScalingGroupName: name, ScalingProcesses: []string{"AZRebalance", "InstanceRefresh"}}))
+	ok(p.amazon.scaling.SuspendProcesses(t.Context(),
+		&autoscaling.SuspendProcessesInput{AutoScalingGroupName: name, ScalingProcesses: []string{"AZRebalance", "InstanceRefresh"}}))
 	p.wait("resumed processes", func() bool {
-		out, err := p.amazon.scaling.DescribeAutoScalingGroups(t.Context(), &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{p.name}})
+		out, err := p.amazon.scaling.DescribeAutoScalingGroups(t.Context(),
+			&autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{p.name}})
 		return err == nil && len(out.AutoScalingGroups[0].SuspendedProcesses) == 0
 	})
 	versions := []string{"2026.01.09", "2026.01.10", "2026.01.11"}
@@ -397,7 +407,8 @@ func TestGroupProviderOverwrites(t *testing.T) {
 		ids = append(ids, path.Base(string(id)))
 	}
 	// The refresh waits for protected instances.
-	ok(p.amazon.scaling.SetInstanceProtection(t.Context(), &autoscaling.SetInstanceProtectionInput{AutoScalingGroupName: name, InstanceIds: ids, ProtectedFromScaleIn: sdk.Bool(true)}))
+	ok(p.amazon.scaling.SetInstanceProtection(t.Context(),
+		&autoscaling.SetInstanceProtectionInput{AutoScalingGroupName: name, InstanceIds: ids, ProtectedFromScaleIn: sdk.Bool(true)}))
 	ok(p.amazon.scaling.StartInstanceRefresh(t.Context(), &autoscaling.StartInstanceRefreshInput{AutoScalingGroupName: name}))
 	for _, version := range versions {
 		native, err := p.amazon.disks.NativeImage(t.Context(), region, p.imageID(version))
@@ -405,14 +416,16 @@ func TestGroupProviderOverwrites(t *testing.T) {
 		p.change(fmt.Sprintf(`{"spec":{"awsLaunchTemplate":{"ami":{"id":%q}}}}`, native))
 		p.wait("a template with version "+version, func() bool {
 			out, err := p.amazon.ec2.DescribeLaunchTemplateVersions(t.Context(), &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateName: name})
-			return err == nil && len(out.LaunchTemplateVersions) <= 3 && slices.ContainsFunc(out.LaunchTemplateVersions, func(v ec2types.LaunchTemplateVersion) bool {
-				return sdk.ToString(v.LaunchTemplateData.ImageId) == native
-			})
+			return err == nil && len(out.LaunchTemplateVersions) <= 3 &&
+				slices.ContainsFunc(out.LaunchTemplateVersions, func(v ec2types.LaunchTemplateVersion) bool {
+					return sdk.ToString(v.LaunchTemplateData.ImageId) == native
+				})
 		})
 	}
 	out, err := p.amazon.scaling.DescribeInstanceRefreshes(t.Context(), &autoscaling.DescribeInstanceRefreshesInput{AutoScalingGroupName: name})
 	ok(out, err)
-	if r := out.InstanceRefreshes; len(r) != 1 || r[0].Status != autoscalingtypes.InstanceRefreshStatusCancelled && r[0].Status != autoscalingtypes.InstanceRefreshStatusCancelling {
+	if r := out.InstanceRefreshes; len(r) != 1 || r[0].Status != autoscalingtypes.InstanceRefreshStatusCancelled &&
+		r[0].Status != autoscalingtypes.InstanceRefreshStatusCancelling {
 		t.Errorf("the refreshes are %+v", r)
 	}
 }
@@ -446,7 +459,8 @@ func TestGroupRemoval(t *testing.T) {
 		t.Errorf("of %v there are %v, and the group is %+v", before, now, p.group())
 	}
 	was := hold(before[1])
-	_, err := p.amazon.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{string(before[1])[strings.LastIndex(string(before[1]), "/")+1:]}})
+	_, err := p.amazon.ec2.TerminateInstances(t.Context(),
+		&ec2.TerminateInstancesInput{InstanceIds: []string{string(before[1])[strings.LastIndex(string(before[1]), "/")+1:]}})
 	must(err)
 	p.wait("its Machine deleted", func() bool {
 		return !slices.ContainsFunc(p.list("Machine"), func(m unstructured.Unstructured) bool {
@@ -512,7 +526,8 @@ func TestRightsOfGroups(t *testing.T) {
 	hold, err := recipes.Protection(t.Context(), donor)
 	must(err)
 	must(recipes.ProtectFromScaleIn(t.Context(), donor, hold.Token))
-	p.runTrial(recipes, cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.id(), Version: "2026.01.09"}, Name: "of-rights", To: p.imageID("2026.01.09")}, func() {})
+	p.runTrial(recipes, cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.id(), Version: "2026.01.09"}, Name: "of-rights",
+		To: p.imageID("2026.01.09")}, func() {})
 	p.wait("the donor's end", func() bool {
 		state, err := recipes.EnsureRemoved(t.Context(), donor)
 		must(err)

@@ -37,7 +37,8 @@ func (s *testEnv) addedMachine() (m unstructured.Unstructured) {
 func (s *testEnv) wantFormerPool(size int64) {
 	s.t.Helper()
 	machines, w := s.list("Machine"), s.cloud.World()
-	if have := replicas(*s.get("MachineDeployment", s.pool.name)); have != size || len(machines) != int(size) || len(w.Instances) != int(size) || len(s.all()) != int(size) {
+	if have := replicas(*s.get("MachineDeployment", s.pool.name)); have != size || len(machines) != int(size) || len(w.Instances) != int(size) ||
+		len(s.all()) != int(size) {
 		s.t.Errorf("the pool wants %d machines, and has %d with %d instances and %d Nodes, want %d", have, len(machines), len(w.Instances), len(s.all()), size)
 	}
 	s.wantUntouched(s.donor)

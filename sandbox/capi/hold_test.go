@@ -36,7 +36,8 @@ func (p *pool) failNode(m unstructured.Unstructured) {
 	if err := p.client.Get(p.t.Context(), client.ObjectKey{Name: nodeNameOf(m)}, node); err != nil {
 		p.t.Fatal(err)
 	}
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Hour))}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown,
+		LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Hour))}}
 	if err := p.client.Status().Update(p.t.Context(), node); err != nil {
 		p.t.Fatal(err)
 	}

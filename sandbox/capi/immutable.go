@@ -28,12 +28,14 @@ func keepTemplates(ctx context.Context, c client.Client, imitateAWS bool) error 
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: name, Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 		FailurePolicy:    new(admissionregistrationv1.Fail),
 		MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: all}}},
-		Validations:      []admissionregistrationv1.Validation{{Expression: immutable, Message: "a template cannot be changed; make another one, and name that"}},
+		Validations: []admissionregistrationv1.Validation{{Expression: immutable,
+			Message: "a template cannot be changed; make another one, and name that"}},
 	}}
 	if err := apply(ctx, c, policy); err != nil {
 		return err
 	}
-	return apply(ctx, c, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: name, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: policy.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-	}})
+	return apply(ctx, c, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: name,
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: policy.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+		}})
 }

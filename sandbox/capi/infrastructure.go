@@ -95,7 +95,9 @@ func RunInfrastructure(ctx context.Context, config *rest.Config, makers map[stri
 		}
 		r := &machineReconciler{client: mgr.GetClient(), direct: mgr.GetAPIReader(), kind: gv.WithKind(kind), maker: makers[kind]}
 		owner := empty(coreVersion.WithKind("Machine"))
-		if err := ctrl.NewControllerManagedBy(mgr).Named(kind).For(empty(gv.WithKind(kind))).Watches(owner, handler.EnqueueRequestsFromMapFunc(r.ofMachine)).Complete(r); err != nil {
+		err := ctrl.NewControllerManagedBy(mgr).Named(kind).For(empty(gv.WithKind(kind))).
+			Watches(owner, handler.EnqueueRequestsFromMapFunc(r.ofMachine)).Complete(r)
+		if err != nil {
 			return err
 		}
 		cluster := gv.WithKind(map[string]string{"AWSMachine": "AWSCluster", "AzureMachine": "AzureCluster"}[kind])
@@ -192,7 +194,8 @@ func (r *machineReconciler) Reconcile(ctx context.Context, request reconcile.Req
 	if paused, err := clusterPaused(ctx, r.client, o); err != nil || paused {
 		return reconcile.Result{RequeueAfter: pollInterval}, err
 	}
-	m := Machine{UID: cmp.Or(o.GetAnnotations()[annotationMade], string(o.GetUID())), Namespace: o.GetNamespace(), Name: o.GetName(), Kind: r.kind.Kind, Labels: o.GetLabels(), Spec: spec}
+	m := Machine{UID: cmp.Or(o.GetAnnotations()[annotationMade], string(o.GetUID())), Namespace: o.GetNamespace(), Name: o.GetName(),
+		Kind: r.kind.Kind, Labels: o.GetLabels(), Spec: spec}
 	if o.GetDeletionTimestamp() != nil {
 		return r.remove(ctx, o, m)
 	}
@@ -316,12 +319,14 @@ func writeState(ctx context.Context, c client.Client, o *unstructured.Unstructur
 	// The summary Ready has only a count, and the core copies the summary to the Machine. Source: AWS's provider,
 	// pkg/cloud/scope/machine.go.
 	conditions := []any{
-		map[string]any{"type": "Ready", "status": "False", "severity": "Error", "reason": reason, "message": fmt.Sprintf("%d of 2 completed", done), "lastTransitionTime": at},
+		map[string]any{"type": "Ready", "status": "False", "severity": "Error", "reason": reason, "message": fmt.Sprintf("%d of 2 completed", done),
+			"lastTransitionTime": at},
 		map[string]any{"type": "InstanceReady", "status": "False", "severity": "Error", "reason": reason, "message": trouble, "lastTransitionTime": at},
 	}
 	if state == Running {
 		conditions = []any{
-			map[string]any{"type": "Ready", "status": "True", "lastTransitionTime": at}, map[string]any{"type": "InstanceReady", "status": "True", "lastTransitionTime": at},
+			map[string]any{"type": "Ready", "status": "True", "lastTransitionTime": at},
+			map[string]any{"type": "InstanceReady", "status": "True", "lastTransitionTime": at},
 		}
 	}
 	status := map[string]any{"ready": state == Running, field: now, "trouble": trouble, "conditions": conditions}

@@ -129,7 +129,8 @@ func (r *poolReconciler) Reconcile(ctx context.Context, request reconcile.Reques
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
-	look := &poolObservation{o: o, pool: Machine{UID: string(o.GetUID()), Namespace: o.GetNamespace(), Name: o.GetName(), Kind: kindPool, Labels: o.GetLabels(), Spec: spec}}
+	look := &poolObservation{o: o, pool: Machine{UID: string(o.GetUID()), Namespace: o.GetNamespace(), Name: o.GetName(), Kind: kindPool,
+		Labels: o.GetLabels(), Spec: spec}}
 	if o.GetDeletionTimestamp() != nil {
 		return r.remove(ctx, look)
 	}
@@ -352,7 +353,8 @@ func (r *poolReconciler) status(ctx context.Context, l *poolObservation) error {
 		if at.Runs {
 			ready++
 		}
-		status := map[string]any{"ready": at.Runs, "latestModelApplied": reflect.DeepEqual(at.Image, l.set.Image), "provisioningState": "Succeeded", "instanceName": m.GetName()}
+		status := map[string]any{"ready": at.Runs, "latestModelApplied": reflect.DeepEqual(at.Image, l.set.Image), "provisioningState": "Succeeded",
+			"instanceName": m.GetName()}
 		if have, _, _ := unstructured.NestedMap(m.Object, "status"); reflect.DeepEqual(have, status) || m.GetDeletionTimestamp() != nil {
 			continue
 		}

@@ -77,7 +77,8 @@ func RunGroups(ctx context.Context, config *rest.Config, groups Groups, interval
 		return err
 	}
 	machines := &groupMachineReconciler{mgr.GetClient(), groups}
-	if err := ctrl.NewControllerManagedBy(mgr).Named("AWSMachines of pools").For(empty(infrastructureAWS.WithKind("AWSMachine"))).Complete(machines); err != nil {
+	machine := empty(infrastructureAWS.WithKind("AWSMachine"))
+	if err := ctrl.NewControllerManagedBy(mgr).Named("AWSMachines of pools").For(machine).Complete(machines); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -111,7 +112,8 @@ func (r *groupReconciler) Reconcile(ctx context.Context, request reconcile.Reque
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
-	look := &groupObservation{o: o, pool: Machine{UID: string(o.GetUID()), Namespace: o.GetNamespace(), Name: o.GetName(), Kind: kindGroupPool, Labels: o.GetLabels(), Spec: spec}}
+	look := &groupObservation{o: o, pool: Machine{UID: string(o.GetUID()), Namespace: o.GetNamespace(), Name: o.GetName(), Kind: kindGroupPool,
+		Labels: o.GetLabels(), Spec: spec}}
 	if o.GetDeletionTimestamp() != nil {
 		return r.remove(ctx, look)
 	}

@@ -109,7 +109,8 @@ func TestRightsOfMachinePools(t *testing.T) {
 		must(err)
 		return found
 	}
-	if found := preflight(); !slices.Equal(reasons(found), []string{"FeatureGateUnknown"}) || !strings.Contains(found[0].Message, "kamino manifests --management") {
+	if found := preflight(); !slices.Equal(reasons(found), []string{"FeatureGateUnknown"}) ||
+		!strings.Contains(found[0].Message, "kamino manifests --management") {
 		t.Fatalf("without the right to look at the Deployment: %+v", found)
 	}
 	for namespace, rules := range capi.RulesApart(azure) {
@@ -139,7 +140,8 @@ func TestRightsOfMachinePools(t *testing.T) {
 	trial := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.id(), Version: "2026.01.09"}, Name: "of-rights", To: p.imageID("2026.01.09")}
 	p.runTrial(recipes, trial, func() {
 		for _, m := range p.list("Machine") { // the pool's zone, but not the data
-			if m.GetLabels()["told"] != "kept" || m.GetLabels()["cluster.x-k8s.io/pool-name"] == "" && m.Object["spec"].(map[string]any)["failureDomain"] != "2" {
+			if m.GetLabels()["told"] != "kept" || m.GetLabels()["cluster.x-k8s.io/pool-name"] == "" &&
+				m.Object["spec"].(map[string]any)["failureDomain"] != "2" {
 				t.Errorf("Machine %s: %v, %v", m.GetName(), m.GetLabels(), m.Object["spec"])
 			}
 		}

@@ -332,7 +332,8 @@ func (p machinePool) publish(versions ...string) {
 // TestRecipesOfMachinePools runs the suite on a MachinePool on Azure, with a provider that would roll out changes
 // unless prevented.
 func TestRecipesOfMachinePools(t *testing.T) {
-	suite(t, func(t *testing.T) *pool { return newMachinePool(t, withTwoMachines(azurePool)).pool }, func(p *pool) cloudtest.RecipesHarness { return machinePool{p}.harness() }, kindCases...)
+	suite(t, func(t *testing.T) *pool { return newMachinePool(t, withTwoMachines(azurePool)).pool },
+		func(p *pool) cloudtest.RecipesHarness { return machinePool{p}.harness() }, kindCases...)
 }
 
 // reasons of refusals, in order.
@@ -448,7 +449,8 @@ func TestForeignMachinePools(t *testing.T) {
 		t.Errorf("removing ends with %v, %v", state, err)
 	}
 	for spec, want := range map[cloud.PreflightSpec][]string{
-		{Pool: p.id(), Instance: before[0]}: nil, {Pool: p.id(), Instance: before[0], Grows: true}: {"ReplicasManaged"}, {Pool: p.id(), Instance: before[0], Removes: true}: {"ReplicasManaged"},
+		{Pool: p.id(), Instance: before[0]}: nil, {Pool: p.id(), Instance: before[0], Grows: true}: {"ReplicasManaged"},
+		{Pool: p.id(), Instance: before[0], Removes: true}: {"ReplicasManaged"},
 	} {
 		if found, err := recipes.PreflightRecipe(t.Context(), spec); err != nil || !slices.Equal(reasons(found), want) {
 			t.Errorf("%+v: %v, %+v", spec, err, found)

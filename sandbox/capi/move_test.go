@@ -66,7 +66,8 @@ func newOther(t *testing.T) *secondCluster {
 	}
 	start, stop := context.WithTimeout(t.Context(), maxWait)
 	defer stop()
-	controllers, err := sandbox.Start(start, sandbox.Options{Bin: os.Getenv("KAMINO_CLUSTERAPI_BIN"), Config: config, Kubeconfig: filepath.Join(o.dir, "late"), Dir: o.dir})
+	controllers, err := sandbox.Start(start,
+		sandbox.Options{Bin: os.Getenv("KAMINO_CLUSTERAPI_BIN"), Config: config, Kubeconfig: filepath.Join(o.dir, "late"), Dir: o.dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +305,8 @@ func TestMachineGoneBeforeAWrite(t *testing.T) {
 			if err := p.client.Delete(t.Context(), m); err != nil {
 				t.Error(err)
 			}
-			if err := p.client.Patch(t.Context(), m, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
+			if err := p.client.Patch(t.Context(), m,
+				client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
 				t.Error(err)
 			}
 		}}
@@ -378,9 +380,11 @@ func (p *pool) wantMoved(donor cloud.InstanceID) {
 	p.t.Helper()
 	r, ctx, trial := p.recipes(), p.t.Context(), cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.poolID(), Version: "2026.03.14"}, Name: "one"}
 	for what, err := range map[string]error{
-		"EnsureRemoved": errorOf(r.EnsureRemoved(ctx, donor)), "Protection": errorOf(r.Protection(ctx, donor)), "ProtectFromScaleIn": r.ProtectFromScaleIn(ctx, donor, cloud.TokenUnprotected), "Unprotect": r.Unprotect(ctx, donor, cloud.TokenUnprotected),
+		"EnsureRemoved": errorOf(r.EnsureRemoved(ctx, donor)), "Protection": errorOf(r.Protection(ctx, donor)),
+		"ProtectFromScaleIn": r.ProtectFromScaleIn(ctx, donor, cloud.TokenUnprotected), "Unprotect": r.Unprotect(ctx, donor, cloud.TokenUnprotected),
 		"Pool": errorOf(r.Pool(ctx, trial.Pool)), "SetCapacity": r.SetCapacity(ctx, trial.Pool, 2, 3), "Instances": errorOf(r.Instances(ctx, trial.Pool)),
-		"PoolsOf": errorOf(r.PoolsOf(ctx, []cloud.NodeValues{{ProviderID: donor}})), "Trial": errorOf(r.Trial(ctx, trial)), "EndTrial": errorOf(r.EndTrial(ctx, trial)), "EnsureTrial": errorOf(r.EnsureTrial(ctx, trial)),
+		"PoolsOf": errorOf(r.PoolsOf(ctx, []cloud.NodeValues{{ProviderID: donor}})), "Trial": errorOf(r.Trial(ctx, trial)),
+		"EndTrial": errorOf(r.EndTrial(ctx, trial)), "EnsureTrial": errorOf(r.EnsureTrial(ctx, trial)),
 	} {
 		if !cloud.Is(err, cloud.Unavailable) || !strings.Contains(err.Error(), "--management-kubeconfig") {
 			p.t.Errorf("%s of a Cluster that was moved: %v", what, err)
@@ -414,9 +418,12 @@ func TestPausedClusterIsWaitedFor(t *testing.T) {
 	const missing = cloud.InstanceID("aws:///eu-central-1a/i-0fffffffffffffff0")
 	trial := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.id(), Version: "2026.03.14"}, Name: "one", To: p.imageID("2026.03.14")}
 	for what, err := range map[string]error{
-		"EnsureRemoved": errorOf(r.EnsureRemoved(ctx, donor)), "EnsureRemoved of none": errorOf(r.EnsureRemoved(ctx, missing)), "Protection none": errorOf(r.Protection(ctx, missing)),
-		"ProtectFromScaleIn": r.ProtectFromScaleIn(ctx, donor, cloud.TokenUnprotected), "Unprotect": r.Unprotect(ctx, donor, cloud.TokenUnprotected), "SetCapacity": r.SetCapacity(ctx, p.id(), 3, 4), "SetRecipe": r.SetRecipe(ctx, change),
-		"Instances": errorOf(r.Instances(ctx, p.id())), "Trial": errorOf(r.Trial(ctx, trial)), "EnsureTrial": errorOf(r.EnsureTrial(ctx, trial)), "EndTrial": errorOf(r.EndTrial(ctx, trial)),
+		"EnsureRemoved": errorOf(r.EnsureRemoved(ctx, donor)), "EnsureRemoved of none": errorOf(r.EnsureRemoved(ctx, missing)),
+		"Protection none":    errorOf(r.Protection(ctx, missing)),
+		"ProtectFromScaleIn": r.ProtectFromScaleIn(ctx, donor, cloud.TokenUnprotected), "Unprotect": r.Unprotect(ctx, donor, cloud.TokenUnprotected),
+		"SetCapacity": r.SetCapacity(ctx, p.id(), 3, 4), "SetRecipe": r.SetRecipe(ctx, change),
+		"Instances": errorOf(r.Instances(ctx, p.id())), "Trial": errorOf(r.Trial(ctx, trial)), "EnsureTrial": errorOf(r.EnsureTrial(ctx, trial)),
+		"EndTrial": errorOf(r.EndTrial(ctx, trial)),
 	} {
 		if !cloud.Is(err, cloud.Unavailable) || !strings.Contains(err.Error(), "paused") {
 			t.Errorf("%s: %v", what, err)

@@ -46,13 +46,15 @@ func TestHooksOfGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	const launching = "autoscaling:EC2_INSTANCE_LAUNCHING"
-	_, err := a.scaling.PutLifecycleHook(t.Context(), &autoscaling.PutLifecycleHookInput{AutoScalingGroupName: name, LifecycleHookName: sdk.String("by-hand"), LifecycleTransition: sdk.String(launching)})
+	_, err := a.scaling.PutLifecycleHook(t.Context(),
+		&autoscaling.PutLifecycleHookInput{AutoScalingGroupName: name, LifecycleHookName: sdk.String("by-hand"), LifecycleTransition: sdk.String(launching)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for want, hooks := range map[string][]any{
-		"":                          nil,
-		"of-the-object 1m CONTINUE": {map[string]any{"name": "of-the-object", "lifecycleTransition": launching, "heartbeatTimeout": "1m0s", "defaultResult": "CONTINUE"}},
+		"": nil,
+		"of-the-object 1m CONTINUE": {map[string]any{"name": "of-the-object", "lifecycleTransition": launching, "heartbeatTimeout": "1m0s",
+			"defaultResult": "CONTINUE"}},
 	} {
 		pool.Spec["lifecycleHooks"] = hooks
 		if _, err := groups.Get(t.Context(), pool); err != nil {

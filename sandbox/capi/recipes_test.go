@@ -358,8 +358,8 @@ func (p *pool) state() string {
 var kindCases = []string{
 	"looks change nothing in a fresh pool", "preflight", "a pool shows itself", "a node names its pool", "nodes come in their order",
 	"RecipeChange shows what is", "SetRecipe pins", "a change made from another recipe is a conflict", "running instances are not changed by SetRecipe",
-	"SetCapacity", "new instances are built from the version", "would roll a new", "SetRecipe gives a recipe back", "the list shows each instance", "the list shows the version",
-	"EnsureRemoved is repeated", "removing takes one place", "a trial apart builds", "a trial apart belongs to no pool",
+	"SetCapacity", "new instances are built from the version", "would roll a new", "SetRecipe gives a recipe back", "the list shows each instance",
+	"the list shows the version", "EnsureRemoved is repeated", "removing takes one place", "a trial apart builds", "a trial apart belongs to no pool",
 }
 
 // suite runs the cases for recipes on pools that made creates: cases with one of these words in their names, or all
@@ -405,7 +405,8 @@ func (p *pool) setControlPlaneReady(name string) {
 	plane.SetKind("ExternalControlPlane")
 	plane.SetNamespace(p.namespace)
 	plane.SetName(name)
-	up := client.RawPatch(types.MergePatchType, []byte(`{"status":{"version":"v1.37.1","externalManagedControlPlane":true,"initialization":{"controlPlaneInitialized":true}}}`))
+	up := client.RawPatch(types.MergePatchType,
+		[]byte(`{"status":{"version":"v1.37.1","externalManagedControlPlane":true,"initialization":{"controlPlaneInitialized":true}}}`))
 	if err := p.client.Status().Patch(p.t.Context(), plane, up); err != nil {
 		p.t.Fatal(err)
 	}
@@ -611,7 +612,8 @@ func (p *pool) publish(versions ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, version := range versions {
-		p.published[version] = cloud.Image{Version: version, ID: p.imageID(version), State: cloud.Complete, Percent: 100, Tags: map[string]string{cloud.TagKubelet: "v1.37.1"}}
+		p.published[version] = cloud.Image{Version: version, ID: p.imageID(version), State: cloud.Complete, Percent: 100,
+			Tags: map[string]string{cloud.TagKubelet: "v1.37.1"}}
 	}
 }
 

@@ -57,7 +57,8 @@ func TestRootVolumeBelowDisk(t *testing.T) {
 		seen, err = r.Trial(t.Context(), spec)
 		return err == nil && seen.Trouble != ""
 	})
-	if want := "failed to create AWSMachine instance: root volume size (30) must be greater than or equal to snapshot size (40)"; seen.Trouble != want || seen.State != cloud.Pending || len(seen.Instances) > 0 {
+	if want := "failed to create AWSMachine instance: root volume size (30) must be greater than or equal to snapshot size (40)"; seen.Trouble != want ||
+		seen.State != cloud.Pending || len(seen.Instances) > 0 {
 		t.Errorf("the trial is %+v, want trouble %q", seen, want)
 	}
 	p.wait("end of the trial", func() bool {

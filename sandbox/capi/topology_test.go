@@ -321,7 +321,8 @@ func TestSizesOfTopologies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := slices.ContainsFunc(found, func(f cloud.Refusal) bool { return f.Reason == "TopologyReplicas" }); got != (spec.Grows || spec.Removes) || len(found) > 1 {
+		if got := slices.ContainsFunc(found, func(f cloud.Refusal) bool { return f.Reason == "TopologyReplicas" }); got != (spec.Grows ||
+			spec.Removes) || len(found) > 1 {
 			t.Errorf("%+v: %+v", spec, found)
 		}
 	}

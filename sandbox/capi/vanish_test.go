@@ -55,7 +55,8 @@ func TestDonorInstanceTerminatedByOthers(t *testing.T) {
 			if seen < c.nth {
 				t.Fatalf("there were %d calls %s", seen, c.at)
 			}
-			if c.fails == "" && p.Status.Phase != v1alpha1.PhaseSucceeded || c.fails != "" && (p.Status.Failure == nil || p.Status.Failure.Reason != string(c.fails)) {
+			if c.fails == "" && p.Status.Phase != v1alpha1.PhaseSucceeded ||
+				c.fails != "" && (p.Status.Failure == nil || p.Status.Failure.Reason != string(c.fails)) {
 				t.Errorf("the capture has come to: %s", verdict(p))
 			}
 			size := int64(2)

@@ -54,7 +54,8 @@ func newWorkload(t testing.TB, clock *memory.Clock, cloud *memory.Cloud) *worklo
 	w := &workload{t: t, clock: clock, cloud: cloud, kube: &fake.Clientset{}}
 	w.tracker = kubetesting.NewObjectTracker(kubescheme.Scheme, kubescheme.Codecs.UniversalDecoder())
 	w.kube.AddReactor("*", "*", w.react)
-	w.must(w.tracker.Add(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: v1alpha1.DefaultGeneralizeNamespace}}))
+	w.must(w.tracker.Add(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount,
+		Namespace: v1alpha1.DefaultGeneralizeNamespace}}))
 	scheme := runtime.NewScheme()
 	w.must(v1alpha1.AddToScheme(scheme))
 	w.objects = kubefake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.Prototype{}, &v1alpha1.NodeOrder{}).

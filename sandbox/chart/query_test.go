@@ -290,7 +290,8 @@ type alert struct {
 
 func TestAlerts(t *testing.T) {
 	known := export(t)
-	rule := render(t, Values{"metrics": Values{"rules": Values{"enabled": true, "imageAgeDays": 14, "disabled": []any{"KaminoThrottled"}}}}).Find("PrometheusRule", "kamino")
+	rule := render(t,
+		Values{"metrics": Values{"rules": Values{"enabled": true, "imageAgeDays": 14, "disabled": []any{"KaminoThrottled"}}}}).Find("PrometheusRule", "kamino")
 	if rule == nil {
 		t.Fatal("there is no PrometheusRule")
 	}

@@ -159,11 +159,15 @@ func TestModes(t *testing.T) {
 		kind   string
 		never  []string
 	}{
-		"controller": {Values{}, []string{"controller", "--namespace=kamino-system", "--generalize-namespace=kamino-generalize", "--metrics-bind-address=:8080", "--pprof-bind-address=0"},
+		"controller": {Values{}, []string{"controller", "--namespace=kamino-system", "--generalize-namespace=kamino-generalize",
+			"--metrics-bind-address=:8080", "--pprof-bind-address=0"},
 			"Deployment", []string{"Job", "CronJob"}},
-		"cronjob":        {Values{"mode": "cronjob"}, []string{"auto", "--namespace=kamino-system", "--log-format=text"}, "CronJob", []string{"Job", "Deployment", "Service"}},
-		"job for a node": {Values{"mode": "job", "job": Values{"node": "n1", "captureArgs": []any{"--new-nodes=2"}, "settings": Values{"keep": 5}}}, []string{"capture", "n1", "--new-nodes=2", "--filename=/etc/kamino-settings/settings.yaml", "--log-format=text"}, "Job", []string{"CronJob", "Deployment"}},
-		"job":            {Values{"mode": "job"}, []string{"auto"}, "Job", []string{"CronJob", "Deployment"}},
+		"cronjob": {Values{"mode": "cronjob"}, []string{"auto", "--namespace=kamino-system", "--log-format=text"}, "CronJob",
+			[]string{"Job", "Deployment", "Service"}},
+		"job for a node": {Values{"mode": "job", "job": Values{"node": "n1", "captureArgs": []any{"--new-nodes=2"}, "settings": Values{"keep": 5}}},
+			[]string{"capture", "n1", "--new-nodes=2", "--filename=/etc/kamino-settings/settings.yaml", "--log-format=text"}, "Job",
+			[]string{"CronJob", "Deployment"}},
+		"job": {Values{"mode": "job"}, []string{"auto"}, "Job", []string{"CronJob", "Deployment"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			maps.Copy(test.values, extra)

@@ -59,7 +59,8 @@ reboots the machine. The node is a good donor afterwards. The command returns wh
 			return client.Patch(ctx, args[0], order, r.teller())
 		}),
 	}
-	command.Flags().StringArrayVar(&order.Packages, "package", nil, "a package to upgrade, as name or name=version (repeatable; default: the kernel and all other packages)")
+	command.Flags().StringArrayVar(&order.Packages, "package", nil,
+		"a package to upgrade, as name or name=version (repeatable; default: the kernel and all other packages)")
 	command.Flags().BoolVar(&order.Reboot, "reboot", true, "reboot afterwards")
 	return command
 }

@@ -22,7 +22,8 @@ func (c *clusterAPI) bind(flags *pflag.FlagSet) {
 			c.binaries = found[len(found)-1]
 		}
 	}
-	flags.BoolVar(&c.wanted, "capi", false, "let Cluster API's own controllers build the nodes; the default cloud is AWS, the default kind of pool is MachineDeployment")
+	flags.BoolVar(&c.wanted, "capi", false,
+		"let Cluster API's own controllers build the nodes; the default cloud is AWS, the default kind of pool is MachineDeployment")
 	flags.StringVar(&c.binaries, "capi-binaries", c.binaries, "the `directory` with the controllers of Cluster API, made by \"make clusterapi\"")
 }
 

@@ -43,7 +43,8 @@ files and API objects of the new node. The exit code is 0 only if all checks pas
 	command.Flags().Var(&o.Cloud, "cloud", "the simulated cloud: azure or aws (azure); on AWS, nodes join with the role of their instance")
 	command.Flags().BoolVar(&o.Kubeadm, "kubeadm", false, "show a pool of nodes that join with kubeadm, and a donor that is replaced")
 	command.Flags().BoolVar(&o.Rollback, "rollback", false, "show an untested bad version: its nodes do not join, and Kamino rolls the pool back")
-	command.Flags().StringVar((*string)(&o.Pioneer), "pioneer", "", "show a node that Kamino patches with apt before the capture, and new nodes that never run apt: Take, for a node of the pool, or Grow, for a new node")
+	command.Flags().StringVar((*string)(&o.Pioneer), "pioneer", "",
+		"show a node that Kamino patches with apt before the capture, and new nodes that never run apt: Take, for a node of the pool, or Grow, for a new node")
 	command.Flags().Lookup("pioneer").NoOptDefVal = string(v1alpha1.PioneerTake)
 	capi.bind(command.Flags())
 	command.MarkFlagsMutuallyExclusive("kubeadm", "rollback", "pioneer", "capi")

@@ -58,7 +58,8 @@ func (r *root) faultAdd() *cobra.Command {
 	flags.StringVar(&f.Name, "name", "", "name of the fault, for `fault clear` (default: generated)")
 	flags.StringVar(&f.Method, "method", "", "match requests with this HTTP method")
 	flags.StringVar(&f.Path, "path", "", "match requests whose path matches this regular expression")
-	flags.StringVar(&f.Resource, "resource", "", "match requests for gallery, definition, version, snapshot, disk, pool, instance, extension, operation (a poll), token, ...")
+	flags.StringVar(&f.Resource, "resource", "",
+		"match requests for gallery, definition, version, snapshot, disk, pool, instance, extension, operation (a poll), token, ...")
 	flags.StringVar(&f.Operation, "operation", "", "match requests to get, list, put, patch, delete, view, powerOff, start, ...")
 	flags.IntVar(&f.Skip, "skip", 0, "let this number of requests pass first")
 	flags.IntVar(&f.Count, "count", 0, "end after this number of requests (0: never)")
@@ -72,7 +73,8 @@ func (r *root) faultAdd() *cobra.Command {
 	flags.BoolVar(&f.Ignore, "ignore", false, "answer with success and do nothing")
 	flags.BoolVar(&f.Drop, "drop", false, "break the connection")
 	flags.StringVar(&f.Deny, "deny", "", "remove a permission, such as Microsoft.Compute/snapshots/write")
-	_ = command.RegisterFlagCompletionFunc("phase", cobra.FixedCompletions([]string{string(fault.Before), string(fault.After)}, cobra.ShellCompDirectiveNoFileComp))
+	_ = command.RegisterFlagCompletionFunc("phase",
+		cobra.FixedCompletions([]string{string(fault.Before), string(fault.After)}, cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 

@@ -47,7 +47,8 @@ A version that is captured from a node with a defect has the defect, too.`,
 	flags.StringVar(&kind, "with", "", "kind of the defect: "+joined(disk.DefectKinds()))
 	flags.IntVar(&d.Share, "share", 100, "percentage of machines with the defect")
 	flags.Uint64Var(&d.Seed, "seed", 0, "selects the machines of --share; the same seed selects the same machines")
-	flags.DurationVar(&d.After, "after", 0, "not-ready-later: how long the node is Ready; joins-late: how late the kubelet starts; in simulated time (default 5m)")
+	flags.DurationVar(&d.After, "after", 0,
+		"not-ready-later: how long the node is Ready; joins-late: how late the kubelet starts; in simulated time (default 5m)")
 	flags.StringVar(&d.DaemonSet, "daemonset", "", "crashing-daemonset: the DaemonSet, as namespace/name (default: all DaemonSets)")
 	_ = command.RegisterFlagCompletionFunc("with", cobra.FixedCompletions(words(disk.DefectKinds()), cobra.ShellCompDirectiveNoFileComp))
 	command.RunE = func(command *cobra.Command, args []string) error {

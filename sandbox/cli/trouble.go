@@ -10,11 +10,13 @@ import (
 )
 
 func (r *root) crash() *cobra.Command {
-	return r.trouble("crash", "Cut the power of a machine without a shutdown", "%s has crashed: the cloud shows the machine as stopped; start the machine with `az vmss start` or a capture\n")
+	return r.trouble("crash", "Cut the power of a machine without a shutdown",
+		"%s has crashed: the cloud shows the machine as stopped; start the machine with `az vmss start` or a capture\n")
 }
 
 func (r *root) hang() *cobra.Command {
-	return r.trouble("hang", "Let a machine hang: the power is on, and nothing answers", "%s hangs: its node will soon be NotReady; end this with `kamino-sandbox unhang`\n")
+	return r.trouble("hang", "Let a machine hang: the power is on, and nothing answers",
+		"%s hangs: its node will soon be NotReady; end this with `kamino-sandbox unhang`\n")
 }
 
 func (r *root) unhang() *cobra.Command {

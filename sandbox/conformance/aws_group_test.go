@@ -42,15 +42,17 @@ func newGroup(t *testing.T, standby time.Duration, version string) *amazonGroup 
 func groupOf(t *testing.T, in *amazon, version string) *amazonGroup {
 	t.Helper()
 	w := &amazonGroup{amazon: in}
-	made, err := w.raw.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{LaunchTemplateName: sdk.String(awsGroup), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
-		ImageId: sdk.String(awsImage), InstanceType: "m6i.large", UserData: sdk.String("I2Nsb3VkLWNvbmZpZwo="),
-	}})
+	made, err := w.raw.CreateLaunchTemplate(t.Context(),
+		&ec2.CreateLaunchTemplateInput{LaunchTemplateName: sdk.String(awsGroup), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
+			ImageId: sdk.String(awsImage), InstanceType: "m6i.large", UserData: sdk.String("I2Nsb3VkLWNvbmZpZwo="),
+		}})
 	w.must(err)
 	w.template = sdk.ToString(made.LaunchTemplate.LaunchTemplateId)
 	w.advance(time.Minute)
 	_, err = w.scaling.CreateAutoScalingGroup(t.Context(), &autoscaling.CreateAutoScalingGroupInput{
-		AutoScalingGroupName: sdk.String(awsGroup), MinSize: sdk.Int32(0), MaxSize: sdk.Int32(10), DesiredCapacity: sdk.Int32(2), AvailabilityZones: []string{awsRegion + "a"},
-		LaunchTemplate: &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: made.LaunchTemplate.LaunchTemplateId, Version: sdk.String(version)},
+		AutoScalingGroupName: sdk.String(awsGroup), MinSize: sdk.Int32(0), MaxSize: sdk.Int32(10), DesiredCapacity: sdk.Int32(2),
+		AvailabilityZones: []string{awsRegion + "a"},
+		LaunchTemplate:    &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: made.LaunchTemplate.LaunchTemplateId, Version: sdk.String(version)},
 	})
 	w.must(err)
 	w.until("in service", func() bool {
@@ -71,7 +73,8 @@ func groupOf(t *testing.T, in *amazon, version string) *amazonGroup {
 
 func (w *amazonGroup) group() scalingtypes.AutoScalingGroup {
 	w.Helper()
-	out, err := w.scaling.DescribeAutoScalingGroups(context.Background(), &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{awsGroup}})
+	out, err := w.scaling.DescribeAutoScalingGroups(context.Background(),
+		&autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{awsGroup}})
 	w.must(err)
 	if len(out.AutoScalingGroups) != 1 {
 		w.Fatalf("there are %d groups", len(out.AutoScalingGroups))
@@ -83,7 +86,8 @@ func (w *amazonGroup) group() scalingtypes.AutoScalingGroup {
 func (w *amazonGroup) list() []cloud.InstanceID {
 	w.Helper()
 	out, err := w.raw.DescribeInstances(context.Background(), &ec2.DescribeInstancesInput{
-		Filters: []ec2types.Filter{{Name: sdk.String("tag:aws:autoscaling:groupName"), Values: []string{awsGroup}}, {Name: sdk.String("instance-state-name"), Values: []string{"pending", "running", "stopping", "stopped"}}},
+		Filters: []ec2types.Filter{{Name: sdk.String("tag:aws:autoscaling:groupName"), Values: []string{awsGroup}},
+			{Name: sdk.String("instance-state-name"), Values: []string{"pending", "running", "stopping", "stopped"}}},
 	})
 	w.must(err)
 	var ids []cloud.InstanceID
@@ -102,7 +106,8 @@ func (w *amazonGroup) harness() cloudtest.Harness {
 		List:          func(testing.TB) []cloud.InstanceID { return w.list() },
 		PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { w.must(w.server.Shutdown(w.Context(), path.Base(string(id)))) },
 		Crowd: func(testing.TB) {
-			_, err := w.scaling.UpdateAutoScalingGroup(w.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup), MaxSize: w.group().DesiredCapacity})
+			_, err := w.scaling.UpdateAutoScalingGroup(w.Context(),
+				&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup), MaxSize: w.group().DesiredCapacity})
 			w.must(err)
 			w.must(w.server.Exhaust("*"))
 		},
@@ -116,7 +121,8 @@ func (w *amazonGroup) harness() cloudtest.Harness {
 // suspendReplacement stops the group's replacement of instances, because the suite stops instances without standby.
 func (w *amazonGroup) suspendReplacement() *amazonGroup {
 	w.Helper()
-	_, err := w.scaling.SuspendProcesses(w.Context(), &autoscaling.SuspendProcessesInput{AutoScalingGroupName: sdk.String(awsGroup), ScalingProcesses: []string{"ReplaceUnhealthy"}})
+	_, err := w.scaling.SuspendProcesses(w.Context(),
+		&autoscaling.SuspendProcessesInput{AutoScalingGroupName: sdk.String(awsGroup), ScalingProcesses: []string{"ReplaceUnhealthy"}})
 	w.must(err)
 	return w
 }

@@ -122,8 +122,9 @@ func TestAWSRestoresProtection(t *testing.T) {
 // TestAWSKeepsForeignProtection: a detached instance is in no group. Kamino has nothing to protect or to restore.
 func TestAWSKeepsForeignProtection(t *testing.T) {
 	w := newGroup(t, atOnce, "1")
-	_, err := w.scaling.DetachInstances(t.Context(), &autoscaling.DetachInstancesInput{AutoScalingGroupName: sdk.String(awsGroup), InstanceIds: []string{path.Base(string(w.ids[0]))},
-		ShouldDecrementDesiredCapacity: sdk.Bool(true)})
+	_, err := w.scaling.DetachInstances(t.Context(),
+		&autoscaling.DetachInstancesInput{AutoScalingGroupName: sdk.String(awsGroup), InstanceIds: []string{path.Base(string(w.ids[0]))},
+			ShouldDecrementDesiredCapacity: sdk.Bool(true)})
 	w.must(err)
 	w.advance(time.Minute)
 	if hold, err := w.recipes.Protection(t.Context(), w.ids[0]); err != nil || hold != (cloud.Protection{}) {

@@ -95,13 +95,15 @@ func TestAWSKeepsUEFIVariables(t *testing.T) {
 	w.must(err)
 	config.Now = w.now
 	other, _ := provider.New(config)
-	if _, err := other.EnsureImage(t.Context(), cloud.VersionSpec{FamilyVersion: ref, SnapshotID: snapshot.ID}); !cloud.Is(err, cloud.Invalid) || !strings.Contains(err.Error(), "UEFI") {
+	if _, err := other.EnsureImage(t.Context(), cloud.VersionSpec{FamilyVersion: ref, SnapshotID: snapshot.ID}); !cloud.Is(err, cloud.Invalid) ||
+		!strings.Contains(err.Error(), "UEFI") {
 		t.Errorf("a process without the variables: %v", err)
 	}
 	_, err = w.disks.EnsureImage(t.Context(), cloud.VersionSpec{FamilyVersion: ref, SnapshotID: snapshot.ID})
 	w.must(err)
 	w.advance(5 * time.Minute)
-	out, err := w.raw.DescribeImageAttribute(t.Context(), &ec2.DescribeImageAttributeInput{ImageId: sdk.String(w.amiOf(ref)), Attribute: ec2types.ImageAttributeNameUefiData})
+	out, err := w.raw.DescribeImageAttribute(t.Context(),
+		&ec2.DescribeImageAttributeInput{ImageId: sdk.String(w.amiOf(ref)), Attribute: ec2types.ImageAttributeNameUefiData})
 	w.must(err)
 	if got := sdk.ToString(out.UefiData.Value); got != variables {
 		t.Errorf("the image has the variables %q", got)
@@ -116,12 +118,14 @@ func TestAWSKeepsUEFIVariables(t *testing.T) {
 // TestAWSComparesDisks checks the disks of the donor with the launch template before a capture, and before a promotion.
 func TestAWSComparesDisks(t *testing.T) {
 	root := func(w *amazonGroup, size int32) {
-		out, err := w.raw.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: sdk.String(w.template), SourceVersion: sdk.String("1"),
-			LaunchTemplateData: &ec2types.RequestLaunchTemplateData{BlockDeviceMappings: []ec2types.LaunchTemplateBlockDeviceMappingRequest{
-				{DeviceName: sdk.String("/dev/xvda"), Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: sdk.Int32(size)}}}}})
+		out, err := w.raw.CreateLaunchTemplateVersion(t.Context(),
+			&ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: sdk.String(w.template), SourceVersion: sdk.String("1"),
+				LaunchTemplateData: &ec2types.RequestLaunchTemplateData{BlockDeviceMappings: []ec2types.LaunchTemplateBlockDeviceMappingRequest{
+					{DeviceName: sdk.String("/dev/xvda"), Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: sdk.Int32(size)}}}}})
 		w.must(err)
-		_, err = w.scaling.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup), LaunchTemplate: &scalingtypes.LaunchTemplateSpecification{
-			LaunchTemplateId: sdk.String(w.template), Version: sdk.String(string(rune('0' + sdk.ToInt64(out.LaunchTemplateVersion.VersionNumber))))}})
+		_, err = w.scaling.UpdateAutoScalingGroup(t.Context(),
+			&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup), LaunchTemplate: &scalingtypes.LaunchTemplateSpecification{
+				LaunchTemplateId: sdk.String(w.template), Version: sdk.String(string(rune('0' + sdk.ToInt64(out.LaunchTemplateVersion.VersionNumber))))}})
 		w.must(err)
 	}
 	t.Run("root disk", func(t *testing.T) {
@@ -157,7 +161,8 @@ func TestAWSRoleWithPath(t *testing.T) {
 	w := groupOf(t, startAmazonOn(t, nil, atOnce, func(c *aws.Config) { c.Roles = []aws.Role{{Name: "admin", Path: path}} }), "1")
 	config, err := provider.Load(t.Context(), "")
 	w.must(err)
-	session, err := sts.NewFromConfig(config.AWS).AssumeRole(t.Context(), &sts.AssumeRoleInput{RoleArn: sdk.String("arn:aws:iam::123456789012:role" + path + "admin"), RoleSessionName: sdk.String("me")})
+	session, err := sts.NewFromConfig(config.AWS).AssumeRole(t.Context(),
+		&sts.AssumeRoleInput{RoleArn: sdk.String("arn:aws:iam::123456789012:role" + path + "admin"), RoleSessionName: sdk.String("me")})
 	w.must(err)
 	c := session.Credentials
 	config.AWS.Credentials = credentials.NewStaticCredentialsProvider(*c.AccessKeyId, *c.SecretAccessKey, *c.SessionToken)
@@ -184,7 +189,8 @@ func TestAWSRoleWithPath(t *testing.T) {
 // TestAWSFullGroup checks what Kamino reports if another instance has taken the donor's place.
 func TestAWSFullGroup(t *testing.T) {
 	w := newGroup(t, atOnce, "1").suspendReplacement()
-	_, err := w.scaling.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup), MaxSize: sdk.Int32(2)})
+	_, err := w.scaling.UpdateAutoScalingGroup(t.Context(),
+		&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup), MaxSize: sdk.Int32(2)})
 	w.must(err)
 	pool, err := w.recipes.Pool(t.Context(), w.pool)
 	w.must(err)
@@ -195,14 +201,16 @@ func TestAWSFullGroup(t *testing.T) {
 	}
 	w.must(w.recipes.ProtectFromScaleIn(t.Context(), w.ids[0], cloud.TokenUnprotected))
 	w.advance(time.Minute)
-	_, err = w.scaling.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(awsGroup), DesiredCapacity: sdk.Int32(2)})
+	_, err = w.scaling.SetDesiredCapacity(t.Context(),
+		&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(awsGroup), DesiredCapacity: sdk.Int32(2)})
 	w.must(err)
 	w.advance(5 * time.Minute)
 	err = w.recipes.Unprotect(t.Context(), w.ids[0], cloud.TokenUnprotected)
 	if !cloud.Is(err, cloud.Conflict) || !strings.Contains(err.Error(), "raise its maximum by one") || !strings.Contains(err.Error(), "maximum size of 2") {
 		t.Errorf("%v", err)
 	}
-	_, err = w.scaling.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup), MaxSize: sdk.Int32(3)})
+	_, err = w.scaling.UpdateAutoScalingGroup(t.Context(),
+		&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup), MaxSize: sdk.Int32(3)})
 	w.must(err)
 	w.must(w.recipes.Unprotect(t.Context(), w.ids[0], cloud.TokenUnprotected))
 }

@@ -35,9 +35,10 @@ func TestQuietHoursOnAWS(t *testing.T) {
 		policy v1alpha1.PrototypePolicySpec
 		fault  fault.Fault
 	}{
-		"not patched since":     {reason: "UpToDate"},
-		"only shown":            {reason: "DryRun", fresh: true, policy: v1alpha1.PrototypePolicySpec{DryRun: true}},
-		"waits for its hours":   {reason: "OutsideSchedule", fresh: true, policy: v1alpha1.PrototypePolicySpec{Schedule: v1alpha1.ScheduleSettings{Cron: "0 3 1 1 *"}}},
+		"not patched since": {reason: "UpToDate"},
+		"only shown":        {reason: "DryRun", fresh: true, policy: v1alpha1.PrototypePolicySpec{DryRun: true}},
+		"waits for its hours": {reason: "OutsideSchedule", fresh: true,
+			policy: v1alpha1.PrototypePolicySpec{Schedule: v1alpha1.ScheduleSettings{Cron: "0 3 1 1 *"}}},
 		"may not be looked at":  {fault: fault.Fault{Deny: "autoscaling:DescribeAutoScalingGroups"}},
 		"captures are refused":  {reason: cloud.PermissionMissing, fresh: true, fault: fault.Fault{Deny: "ec2:CreateSnapshot"}},
 		"an instance refresh":   {reason: "InstanceRefreshRunning", fresh: true},
@@ -128,7 +129,8 @@ func (w *amazonGroup) tally() tally {
 // startRefresh begins an instance refresh that never ends.
 func (w *amazonGroup) startRefresh() {
 	w.Helper()
-	_, err := w.scaling.SuspendProcesses(w.Context(), &autoscaling.SuspendProcessesInput{AutoScalingGroupName: sdk.String(awsGroup), ScalingProcesses: []string{"InstanceRefresh"}})
+	_, err := w.scaling.SuspendProcesses(w.Context(),
+		&autoscaling.SuspendProcessesInput{AutoScalingGroupName: sdk.String(awsGroup), ScalingProcesses: []string{"InstanceRefresh"}})
 	w.must(err)
 	_, err = w.scaling.StartInstanceRefresh(w.Context(), &autoscaling.StartInstanceRefreshInput{AutoScalingGroupName: sdk.String(awsGroup)})
 	w.must(err)

@@ -66,7 +66,8 @@ func TestAWSRebuildsOnce(t *testing.T) {
 	if all := w.list(); len(all) != 2 {
 		t.Errorf("the group has the instances %v, want two", all)
 	}
-	out, err := w.raw.DescribeVolumes(t.Context(), &ec2.DescribeVolumesInput{Filters: []ec2types.Filter{{Name: sdk.String("attachment.instance-id"), Values: []string{id}}}})
+	out, err := w.raw.DescribeVolumes(t.Context(),
+		&ec2.DescribeVolumesInput{Filters: []ec2types.Filter{{Name: sdk.String("attachment.instance-id"), Values: []string{id}}}})
 	w.must(err)
 	if len(out.Volumes) != 1 || sdk.ToInt32(out.Volumes[0].VolumeInitializationRate) != rate {
 		t.Errorf("the instance has the volumes %+v, want one with a rate of %d MiB/s", out.Volumes, rate)

@@ -72,18 +72,24 @@ func TestAWSPinsNewestVersion(t *testing.T) {
 func TestAWSKeepsOtherFields(t *testing.T) {
 	w := newGroup(t, atOnce, "1").suspendReplacement()
 	rate := int32(200)
-	made, err := w.raw.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: sdk.String(w.template), SourceVersion: sdk.String("1"),
-		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{KeyName: sdk.String("key"), BlockDeviceMappings: []ec2types.LaunchTemplateBlockDeviceMappingRequest{
-			{DeviceName: sdk.String("/dev/xvda"), Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: sdk.Int32(50), VolumeInitializationRate: &rate}}}}})
+	made, err := w.raw.CreateLaunchTemplateVersion(t.Context(),
+		&ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: sdk.String(w.template), SourceVersion: sdk.String("1"),
+			LaunchTemplateData: &ec2types.RequestLaunchTemplateData{KeyName: sdk.String("key"),
+				BlockDeviceMappings: []ec2types.LaunchTemplateBlockDeviceMappingRequest{
+					{DeviceName: sdk.String("/dev/xvda"),
+						Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: sdk.Int32(50), VolumeInitializationRate: &rate}}}}})
 	w.must(err)
 	policy := &scalingtypes.MixedInstancesPolicy{
-		InstancesDistribution: &scalingtypes.InstancesDistribution{OnDemandBaseCapacity: sdk.Int32(1), OnDemandPercentageAboveBaseCapacity: sdk.Int32(50), SpotAllocationStrategy: sdk.String("price-capacity-optimized")},
+		InstancesDistribution: &scalingtypes.InstancesDistribution{OnDemandBaseCapacity: sdk.Int32(1),
+			OnDemandPercentageAboveBaseCapacity: sdk.Int32(50), SpotAllocationStrategy: sdk.String("price-capacity-optimized")},
 		LaunchTemplate: &scalingtypes.LaunchTemplate{
 			LaunchTemplateSpecification: &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: sdk.String(w.template), Version: sdk.String("2")},
-			Overrides:                   []scalingtypes.LaunchTemplateOverrides{{InstanceType: sdk.String("m6i.large")}, {InstanceType: sdk.String("m5.large"), WeightedCapacity: sdk.String("1")}},
+			Overrides: []scalingtypes.LaunchTemplateOverrides{{InstanceType: sdk.String("m6i.large")},
+				{InstanceType: sdk.String("m5.large"), WeightedCapacity: sdk.String("1")}},
 		},
 	}
-	_, err = w.scaling.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup), MixedInstancesPolicy: policy})
+	_, err = w.scaling.UpdateAutoScalingGroup(t.Context(),
+		&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup), MixedInstancesPolicy: policy})
 	w.must(err)
 	w.published("2026.03.14")
 	w.advance(time.Minute)
@@ -95,7 +101,8 @@ func TestAWSKeepsOtherFields(t *testing.T) {
 	}
 	after.MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification.Version = sdk.String("2")
 	wantSame(t, before, after)
-	out, err := w.raw.DescribeLaunchTemplateVersions(t.Context(), &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: sdk.String(w.template), Versions: []string{"3"}})
+	out, err := w.raw.DescribeLaunchTemplateVersions(t.Context(),
+		&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: sdk.String(w.template), Versions: []string{"3"}})
 	w.must(err)
 	was, is := made.LaunchTemplateVersion.LaunchTemplateData, out.LaunchTemplateVersions[0].LaunchTemplateData
 	if sdk.ToString(is.ImageId) == awsImage {
@@ -109,8 +116,9 @@ func TestAWSKeepsOtherFields(t *testing.T) {
 func tag(key, value string) func(*amazonGroup) {
 	return func(w *amazonGroup) {
 		w.Helper()
-		_, err := w.scaling.CreateOrUpdateTags(w.Context(), &autoscaling.CreateOrUpdateTagsInput{Tags: []scalingtypes.Tag{{Key: sdk.String(key), Value: sdk.String(value), PropagateAtLaunch: sdk.Bool(true),
-			ResourceId: sdk.String(awsGroup), ResourceType: sdk.String("auto-scaling-group")}}})
+		_, err := w.scaling.CreateOrUpdateTags(w.Context(),
+			&autoscaling.CreateOrUpdateTagsInput{Tags: []scalingtypes.Tag{{Key: sdk.String(key), Value: sdk.String(value), PropagateAtLaunch: sdk.Bool(true),
+				ResourceId: sdk.String(awsGroup), ResourceType: sdk.String("auto-scaling-group")}}})
 		w.must(err)
 	}
 }
@@ -130,9 +138,11 @@ func TestAWSFillsDisksAtARate(t *testing.T) {
 	if got := cautions(); len(got) > 0 {
 		t.Errorf("group without an own version: cautions %v", got)
 	}
-	_, err := w.raw.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: sdk.String(w.template), SourceVersion: sdk.String("1"),
-		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{BlockDeviceMappings: []ec2types.LaunchTemplateBlockDeviceMappingRequest{
-			{DeviceName: sdk.String("/dev/xvdb"), Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: sdk.Int32(100), VolumeType: ec2types.VolumeTypeGp3}}}}})
+	_, err := w.raw.CreateLaunchTemplateVersion(t.Context(),
+		&ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: sdk.String(w.template), SourceVersion: sdk.String("1"),
+			LaunchTemplateData: &ec2types.RequestLaunchTemplateData{BlockDeviceMappings: []ec2types.LaunchTemplateBlockDeviceMappingRequest{
+				{DeviceName: sdk.String("/dev/xvdb"),
+					Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: sdk.Int32(100), VolumeType: ec2types.VolumeTypeGp3}}}}})
 	w.must(err)
 	_, err = w.scaling.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup),
 		LaunchTemplate: &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: sdk.String(w.template), Version: sdk.String("2")}})
@@ -148,7 +158,8 @@ func TestAWSFillsDisksAtARate(t *testing.T) {
 	w.advance(time.Minute)
 	// A user with the right to tag images must not break the group's next launch.
 	ami := w.amiOf(cloud.FamilyVersion{Family: amazonLine, Version: "2026.03.13"})
-	_, err = w.raw.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: []string{ami}, Tags: []ec2types.Tag{{Key: sdk.String("kamino-initialization-rate"), Value: sdk.String("9000")}}})
+	_, err = w.raw.CreateTags(t.Context(),
+		&ec2.CreateTagsInput{Resources: []string{ami}, Tags: []ec2types.Tag{{Key: sdk.String("kamino-initialization-rate"), Value: sdk.String("9000")}}})
 	w.must(err)
 	for _, test := range []struct {
 		version  string
@@ -158,7 +169,9 @@ func TestAWSFillsDisksAtARate(t *testing.T) {
 		{"2026.03.13", 0, []string{"VolumesLoadLazily"}}, {"2026.03.14", 200, nil}, {"2026.03.13", 200, nil}, {"2026.03.14", 200, nil},
 	} {
 		w.must(w.recipes.SetRecipe(t.Context(), w.change(test.version)))
-		out, err := w.raw.DescribeLaunchTemplateVersions(t.Context(), &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: sdk.String(w.template), Versions: []string{sdk.ToString(w.group().LaunchTemplate.Version)}})
+		out, err := w.raw.DescribeLaunchTemplateVersions(t.Context(),
+			&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: sdk.String(w.template),
+				Versions: []string{sdk.ToString(w.group().LaunchTemplate.Version)}})
 		w.must(err)
 		root, data := int32(0), int32(0)
 		for _, m := range out.LaunchTemplateVersions[0].LaunchTemplateData.BlockDeviceMappings {
@@ -214,8 +227,9 @@ func TestAWSHandOverToKops(t *testing.T) {
 	}
 	w.must(w.recipes.SetCapacity(t.Context(), w.pool, 2, 3))
 	// kOps writes this.
-	_, err = w.raw.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: sdk.String(w.template), SourceVersion: sdk.String("1"),
-		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: sdk.String(ami)}})
+	_, err = w.raw.CreateLaunchTemplateVersion(t.Context(),
+		&ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: sdk.String(w.template), SourceVersion: sdk.String("1"),
+			LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: sdk.String(ami)}})
 	w.must(err)
 	w.advance(time.Minute)
 	if change = w.change("2026.03.14"); !change.Done {
@@ -227,7 +241,9 @@ func TestAWSHandOverToKops(t *testing.T) {
 
 func (w *amazonGroup) amiOf(ref cloud.FamilyVersion) string {
 	w.Helper()
-	out, err := w.raw.DescribeImages(w.Context(), &ec2.DescribeImagesInput{Owners: []string{"self"}, Filters: []ec2types.Filter{{Name: sdk.String("name"), Values: []string{"kamino/" + ref.Family.Name + "/" + ref.Version}}}})
+	out, err := w.raw.DescribeImages(w.Context(),
+		&ec2.DescribeImagesInput{Owners: []string{"self"},
+			Filters: []ec2types.Filter{{Name: sdk.String("name"), Values: []string{"kamino/" + ref.Family.Name + "/" + ref.Version}}}})
 	w.must(err)
 	if len(out.Images) != 1 {
 		w.Fatalf("%d images of %s", len(out.Images), ref.Version)
@@ -247,7 +263,8 @@ func TestAWSRefuses(t *testing.T) {
 	}
 	template := func(data *ec2types.RequestLaunchTemplateData) func(*amazonGroup) {
 		return func(w *amazonGroup) {
-			_, err := w.raw.CreateLaunchTemplateVersion(w.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: sdk.String(w.template), SourceVersion: sdk.String("1"), LaunchTemplateData: data})
+			_, err := w.raw.CreateLaunchTemplateVersion(w.Context(),
+				&ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: sdk.String(w.template), SourceVersion: sdk.String("1"), LaunchTemplateData: data})
 			w.must(err)
 			update(func(in *autoscaling.UpdateAutoScalingGroupInput) {
 				in.LaunchTemplate = &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: sdk.String(w.template), Version: sdk.String("2")}
@@ -263,7 +280,9 @@ func TestAWSRefuses(t *testing.T) {
 		"EKS":         {tag("eks:nodegroup-name", "workers"), "EKSManaged", false},
 		"Cluster API": {tag("sigs.k8s.io/cluster-api-provider-aws/cluster/c", "owned"), "CAPAManaged", false},
 		"launch configuration": {func(w *amazonGroup) {
-			_, err := w.scaling.CreateLaunchConfiguration(w.Context(), &autoscaling.CreateLaunchConfigurationInput{LaunchConfigurationName: sdk.String("old"), ImageId: sdk.String(awsImage), InstanceType: sdk.String("m6i.large")})
+			_, err := w.scaling.CreateLaunchConfiguration(w.Context(),
+				&autoscaling.CreateLaunchConfigurationInput{LaunchConfigurationName: sdk.String("old"), ImageId: sdk.String(awsImage),
+					InstanceType: sdk.String("m6i.large")})
 			w.must(err)
 			update(func(in *autoscaling.UpdateAutoScalingGroupInput) { in.LaunchConfigurationName = sdk.String("old") })(w)
 		}, "LaunchConfiguration", false},
@@ -277,9 +296,12 @@ func TestAWSRefuses(t *testing.T) {
 				Overrides:                   []scalingtypes.LaunchTemplateOverrides{{InstanceType: sdk.String("m6g.large"), ImageId: sdk.String(awsArm)}},
 			}}
 		}), "OverrideNamesImage", false},
-		"snapshot": {template(&ec2types.RequestLaunchTemplateData{BlockDeviceMappings: []ec2types.LaunchTemplateBlockDeviceMappingRequest{{DeviceName: sdk.String("/dev/xvdb"),
-			Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{SnapshotId: sdk.String("snap-0123456789abcdef0")}}}}), "SnapshotInTemplate", false},
-		"parameter": {template(&ec2types.RequestLaunchTemplateData{ImageId: sdk.String("resolve:ssm:/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64/standard/recommended/image_id")}), "ImageFromParameter", false},
+		"snapshot": {template(
+			&ec2types.RequestLaunchTemplateData{BlockDeviceMappings: []ec2types.LaunchTemplateBlockDeviceMappingRequest{{DeviceName: sdk.String("/dev/xvdb"),
+				Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{SnapshotId: sdk.String("snap-0123456789abcdef0")}}}}), "SnapshotInTemplate", false},
+		"parameter": {template(
+			&ec2types.RequestLaunchTemplateData{ImageId: sdk.String(
+				"resolve:ssm:/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64/standard/recommended/image_id")}), "ImageFromParameter", false},
 		"refresh": {func(w *amazonGroup) {
 			_, err := w.scaling.StartInstanceRefresh(w.Context(), &autoscaling.StartInstanceRefreshInput{AutoScalingGroupName: sdk.String(awsGroup)})
 			w.must(err)
@@ -322,12 +344,14 @@ func TestAWSRefuses(t *testing.T) {
 // do not change the new group.
 func TestAWSRecognizesGroup(t *testing.T) {
 	w := newGroup(t, atOnce, "1")
-	_, err := w.scaling.DeleteAutoScalingGroup(t.Context(), &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup), ForceDelete: sdk.Bool(true)})
+	_, err := w.scaling.DeleteAutoScalingGroup(t.Context(),
+		&autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup), ForceDelete: sdk.Bool(true)})
 	w.must(err)
 	w.advance(10 * time.Minute)
 	_, err = w.scaling.CreateAutoScalingGroup(t.Context(), &autoscaling.CreateAutoScalingGroupInput{
-		AutoScalingGroupName: sdk.String(awsGroup), MinSize: sdk.Int32(0), MaxSize: sdk.Int32(10), DesiredCapacity: sdk.Int32(2), AvailabilityZones: []string{awsRegion + "a"},
-		LaunchTemplate: &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: sdk.String(w.template), Version: sdk.String("1")},
+		AutoScalingGroupName: sdk.String(awsGroup), MinSize: sdk.Int32(0), MaxSize: sdk.Int32(10), DesiredCapacity: sdk.Int32(2),
+		AvailabilityZones: []string{awsRegion + "a"},
+		LaunchTemplate:    &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: sdk.String(w.template), Version: sdk.String("1")},
 	})
 	w.must(err)
 	if _, err := w.recipes.Pool(t.Context(), w.pool); !cloud.Is(err, cloud.NotFound) {
@@ -355,7 +379,8 @@ func TestAWSWithoutTemplate(t *testing.T) {
 			change := w.change("2026.03.14") // with the template in its cache, because a numbered version does not change
 			_, err := w.raw.DeleteLaunchTemplate(t.Context(), &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: sdk.String(w.template)})
 			w.must(err)
-			if err := w.recipes.SetRecipe(ctx, change); !cloud.Is(err, cloud.NotFound) || !strings.Contains(err.Error(), "point the group at an existing version") {
+			if err := w.recipes.SetRecipe(ctx, change); !cloud.Is(err, cloud.NotFound) ||
+				!strings.Contains(err.Error(), "point the group at an existing version") {
 				t.Errorf("%v", err)
 			}
 			pool, err := w.recipes.Pool(t.Context(), w.pool)

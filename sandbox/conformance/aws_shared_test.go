@@ -17,8 +17,9 @@ import (
 func (w *amazonGroup) neighbor(name, version string) {
 	w.Helper()
 	_, err := w.scaling.CreateAutoScalingGroup(w.Context(), &autoscaling.CreateAutoScalingGroupInput{
-		AutoScalingGroupName: sdk.String(name), MinSize: sdk.Int32(0), MaxSize: sdk.Int32(1), DesiredCapacity: sdk.Int32(0), AvailabilityZones: []string{awsRegion + "a"},
-		LaunchTemplate: &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: sdk.String(w.template), Version: sdk.String(version)},
+		AutoScalingGroupName: sdk.String(name), MinSize: sdk.Int32(0), MaxSize: sdk.Int32(1), DesiredCapacity: sdk.Int32(0),
+		AvailabilityZones: []string{awsRegion + "a"},
+		LaunchTemplate:    &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: sdk.String(w.template), Version: sdk.String(version)},
 	})
 	w.must(err)
 }

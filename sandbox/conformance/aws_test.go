@@ -53,7 +53,8 @@ func newAmazon(t *testing.T, image string) *amazon {
 	t.Helper()
 	w := startAmazon(t, 0)
 	size := map[string]ec2types.InstanceType{awsImage: "m6i.large", awsArm: "m6g.large"}[image]
-	out, err := w.raw.RunInstances(t.Context(), &ec2.RunInstancesInput{ImageId: sdk.String(image), InstanceType: size, MinCount: sdk.Int32(2), MaxCount: sdk.Int32(2)})
+	out, err := w.raw.RunInstances(t.Context(),
+		&ec2.RunInstancesInput{ImageId: sdk.String(image), InstanceType: size, MinCount: sdk.Int32(2), MaxCount: sdk.Int32(2)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,8 @@ func startAmazonOn(t *testing.T, on *wire, standby time.Duration, change ...func
 	bundle := filepath.Join(t.TempDir(), "ca.pem")
 	w.must(os.WriteFile(bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw}), 0o600))
 	for name, value := range map[string]string{
-		"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret, "AWS_SESSION_TOKEN": "", "AWS_REGION": awsRegion, "AWS_ENDPOINT_URL": web.URL, "AWS_CA_BUNDLE": bundle,
+		"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret, "AWS_SESSION_TOKEN": "", "AWS_REGION": awsRegion, "AWS_ENDPOINT_URL": web.URL,
+		"AWS_CA_BUNDLE":   bundle,
 		"AWS_CONFIG_FILE": filepath.Join(t.TempDir(), "none"), "AWS_SHARED_CREDENTIALS_FILE": filepath.Join(t.TempDir(), "none"), "AWS_PROFILE": "",
 	} {
 		t.Setenv(name, value)
@@ -199,7 +201,8 @@ func (w *amazon) shot(name string) (snapshot cloud.Snapshot) {
 	w.Helper()
 	w.until("copied", func() bool {
 		var err error
-		snapshot, err = w.disks.EnsureSnapshot(w.Context(), cloud.SnapshotSpec{Name: name, Instance: w.ids[0], Tags: map[string]string{cloud.TagUID: "u", cloud.TagPrototype: name}})
+		snapshot, err = w.disks.EnsureSnapshot(w.Context(),
+			cloud.SnapshotSpec{Name: name, Instance: w.ids[0], Tags: map[string]string{cloud.TagUID: "u", cloud.TagPrototype: name}})
 		w.must(err)
 		return snapshot.State == cloud.Complete
 	})
@@ -314,7 +317,8 @@ func TestAWSListsInstancesOfImages(t *testing.T) {
 	w.advance(time.Minute)
 	images, err := w.raw.DescribeImages(t.Context(), &ec2.DescribeImagesInput{Owners: []string{"self"}})
 	w.must(err)
-	out, err := w.raw.RunInstances(t.Context(), &ec2.RunInstancesInput{ImageId: images.Images[0].ImageId, InstanceType: "m6i.large", MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1)})
+	out, err := w.raw.RunInstances(t.Context(),
+		&ec2.RunInstancesInput{ImageId: images.Images[0].ImageId, InstanceType: "m6i.large", MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1)})
 	w.must(err)
 	w.advance(time.Minute)
 	m, err := w.disks.Instance(t.Context(), cloud.InstanceID("aws:///"+awsRegion+"a/"+*out.Instances[0].InstanceId))

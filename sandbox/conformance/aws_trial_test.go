@@ -23,14 +23,16 @@ func newAWSTrial(t *testing.T) (*amazonGroup, cloud.TrialSpec) {
 	w := newGroup(t, atOnce, "1").suspendReplacement()
 	ref := w.published("2026.03.14")
 	w.advance(time.Minute)
-	return w, cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: w.pool, Version: ref.Version}, Name: "it", To: w.disks.ImageID(ref), Tags: map[string]string{cloud.TagUID: "u", cloud.TagPrototype: "it"}}
+	return w, cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: w.pool, Version: ref.Version}, Name: "it", To: w.disks.ImageID(ref),
+		Tags: map[string]string{cloud.TagUID: "u", cloud.TagPrototype: "it"}}
 }
 
 // trialInstances returns the trial's instances in all states.
 func (w *amazonGroup) trialInstances() []ec2types.Instance {
 	w.Helper()
 	w.advance(time.Minute)
-	out, err := w.raw.DescribeInstances(w.Context(), &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{{Name: sdk.String("tag-key"), Values: []string{"kamino-trial-name"}}}})
+	out, err := w.raw.DescribeInstances(w.Context(),
+		&ec2.DescribeInstancesInput{Filters: []ec2types.Filter{{Name: sdk.String("tag-key"), Values: []string{"kamino-trial-name"}}}})
 	w.must(err)
 	var all []ec2types.Instance
 	for _, r := range out.Reservations {
@@ -43,8 +45,10 @@ func (w *amazonGroup) trialInstances() []ec2types.Instance {
 func TestAWSTrialUsesGroupTemplate(t *testing.T) {
 	w, spec := newAWSTrial(t)
 	_, err := w.scaling.CreateOrUpdateTags(t.Context(), &autoscaling.CreateOrUpdateTagsInput{Tags: []scalingtypes.Tag{
-		{Key: sdk.String("kubernetes.io/cluster/c"), Value: sdk.String("owned"), PropagateAtLaunch: sdk.Bool(true), ResourceId: sdk.String(awsGroup), ResourceType: sdk.String("auto-scaling-group")},
-		{Key: sdk.String("k8s.io/cluster-autoscaler/enabled"), Value: sdk.String("true"), PropagateAtLaunch: sdk.Bool(false), ResourceId: sdk.String(awsGroup), ResourceType: sdk.String("auto-scaling-group")},
+		{Key: sdk.String("kubernetes.io/cluster/c"), Value: sdk.String("owned"), PropagateAtLaunch: sdk.Bool(true), ResourceId: sdk.String(awsGroup),
+			ResourceType: sdk.String("auto-scaling-group")},
+		{Key: sdk.String("k8s.io/cluster-autoscaler/enabled"), Value: sdk.String("true"), PropagateAtLaunch: sdk.Bool(false),
+			ResourceId: sdk.String(awsGroup), ResourceType: sdk.String("auto-scaling-group")},
 	}})
 	w.must(err)
 	_, err = w.recipes.EnsureTrial(t.Context(), spec)
@@ -57,10 +61,12 @@ func TestAWSTrialUsesGroupTemplate(t *testing.T) {
 	for _, tag := range all[0].Tags {
 		tags[*tag.Key] = *tag.Value
 	}
-	if tags["kubernetes.io/cluster/c"] != "owned" || tags["k8s.io/cluster-autoscaler/enabled"] != "" || tags["aws:autoscaling:groupName"] != "" || tags[cloud.TagUID] != "u" {
+	if tags["kubernetes.io/cluster/c"] != "owned" || tags["k8s.io/cluster-autoscaler/enabled"] != "" || tags["aws:autoscaling:groupName"] != "" ||
+		tags[cloud.TagUID] != "u" {
 		t.Errorf("its tags are %v", tags)
 	}
-	if subnets := sdk.ToString(w.group().VPCZoneIdentifier); !strings.Contains(subnets, sdk.ToString(all[0].SubnetId)) || all[0].InstanceType != "m6i.large" || sdk.ToString(all[0].ImageId) == awsImage {
+	if subnets := sdk.ToString(w.group().VPCZoneIdentifier); !strings.Contains(subnets, sdk.ToString(all[0].SubnetId)) ||
+		all[0].InstanceType != "m6i.large" || sdk.ToString(all[0].ImageId) == awsImage {
 		t.Errorf("it is in %s of %s, of type %s, and of image %s", sdk.ToString(all[0].SubnetId), subnets, all[0].InstanceType, sdk.ToString(all[0].ImageId))
 	}
 }
@@ -100,7 +106,8 @@ func TestAWSReportsLostTrial(t *testing.T) {
 	_, err = w.raw.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
 	w.must(err)
 	for range 3 {
-		if have, err := w.recipes.EnsureTrial(t.Context(), spec); err != nil || have.State != cloud.Failed || have.Trouble != "" || have.LacksCapacity || have.BlamesImage {
+		if have, err := w.recipes.EnsureTrial(t.Context(), spec); err != nil || have.State != cloud.Failed || have.Trouble != "" ||
+			have.LacksCapacity || have.BlamesImage {
 			t.Errorf("%+v, %v", have, err)
 		}
 		w.advance(time.Minute)

@@ -19,7 +19,8 @@ func TestAWSGroupWithoutVersion(t *testing.T) {
 			spec := &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: sdk.String(w.template)}
 			in := &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup), LaunchTemplate: spec}
 			if mixed {
-				in.LaunchTemplate, in.MixedInstancesPolicy = nil, &scalingtypes.MixedInstancesPolicy{LaunchTemplate: &scalingtypes.LaunchTemplate{LaunchTemplateSpecification: spec}}
+				in.LaunchTemplate, in.MixedInstancesPolicy = nil,
+					&scalingtypes.MixedInstancesPolicy{LaunchTemplate: &scalingtypes.LaunchTemplate{LaunchTemplateSpecification: spec}}
 			}
 			_, err := w.scaling.UpdateAutoScalingGroup(t.Context(), in)
 			w.must(err)

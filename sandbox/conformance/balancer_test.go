@@ -17,10 +17,13 @@ func TestTrialUsesOutboundPool(t *testing.T) {
 	rule := func(pool string) []any {
 		return []any{map[string]any{"name": "rule", "properties": map[string]any{"backendAddressPool": ref(pool)}}}
 	}
-	w.change(http.MethodPut, lb, map[string]any{"location": location, "properties": map[string]any{"outboundRules": rule("egress"), "loadBalancingRules": rule("outboundLooking")}})
-	w.change(http.MethodPatch, string(w.pool), map[string]any{"properties": map[string]any{"virtualMachineProfile": map[string]any{"networkProfile": map[string]any{
-		"networkInterfaceConfigurations": []any{map[string]any{"name": "nic", "properties": map[string]any{"primary": true, "ipConfigurations": []any{
-			map[string]any{"name": "ip", "properties": map[string]any{"loadBalancerBackendAddressPools": []any{ref("egress"), ref("outboundLooking")}}}}}}}}}}})
+	w.change(http.MethodPut, lb, map[string]any{"location": location,
+		"properties": map[string]any{"outboundRules": rule("egress"), "loadBalancingRules": rule("outboundLooking")}})
+	w.change(http.MethodPatch, string(w.pool),
+		map[string]any{"properties": map[string]any{"virtualMachineProfile": map[string]any{"networkProfile": map[string]any{
+			"networkInterfaceConfigurations": []any{map[string]any{"name": "nic", "properties": map[string]any{"primary": true, "ipConfigurations": []any{
+				map[string]any{"name": "ip",
+					"properties": map[string]any{"loadBalancerBackendAddressPools": []any{ref("egress"), ref("outboundLooking")}}}}}}}}}}})
 	w.until("settled", func() bool {
 		return w.document(string(w.pool))["properties"].(map[string]any)["provisioningState"] == "Succeeded"
 	})
@@ -31,7 +34,8 @@ func TestTrialUsesOutboundPool(t *testing.T) {
 		if name == poolName {
 			continue
 		}
-		text := w.encode(w.document("/subscriptions/" + subscription + "/resourceGroups/" + group + "/providers/Microsoft.Compute/virtualMachineScaleSets/" + name))
+		text := w.encode(w.document("/subscriptions/" + subscription + "/resourceGroups/" + group +
+			"/providers/Microsoft.Compute/virtualMachineScaleSets/" + name))
 		if !strings.Contains(text, "backendAddressPools/egress") || strings.Contains(text, "outboundLooking") {
 			t.Errorf("scale set %s is %s", name, text)
 		}

@@ -89,7 +89,8 @@ func newCourse(on captureEnv) *captureCourse {
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: v1alpha1.DefaultGeneralizeNamespace}})
 	c.cluster.PrependReactor("create", "*", keepNoDryRun)
 	c.cluster.PrependReactor("create", "*", c.withUID)
-	c.engine = &capture.Engine{Client: c.api, Kube: c.cluster, Cloud: cloud.InCluster(on.p, cluster.ID(c.cluster)), Image: "kamino:test", Log: logr.Discard(), TrialObserver: c}
+	c.engine = &capture.Engine{Client: c.api, Kube: c.cluster, Cloud: cloud.InCluster(on.p, cluster.ID(c.cluster)), Image: "kamino:test",
+		Log: logr.Discard(), TrialObserver: c}
 	return c
 }
 

@@ -139,7 +139,8 @@ func TestBadCredentials(t *testing.T) {
 		_, err := w.connect(env).Pool(t.Context(), w.pool)
 		return err
 	}
-	w.wantError(look(func(env map[string]string) { env["AZURE_CLIENT_SECRET"] = rand.Text() }), cloud.Unauthenticated, "AADSTS7000215", "the client secret is wrong")
+	w.wantError(look(func(env map[string]string) { env["AZURE_CLIENT_SECRET"] = rand.Text() }), cloud.Unauthenticated, "AADSTS7000215",
+		"the client secret is wrong")
 	w.wantError(look(func(env map[string]string) { env["AZURE_CLIENT_ID"] = "nobody" }), cloud.Unauthenticated, "the tenant does not know the application")
 	w.wantError(look(func(env map[string]string) { env["AZURE_TENANT_ID"] = "99999999-0000-0000-0000-00000000dead" }), cloud.Unauthenticated, "tenant")
 }

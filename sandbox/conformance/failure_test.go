@@ -53,7 +53,8 @@ func TestErrorOfFailedCreation(t *testing.T) {
 			reason: "CloudRefused", says: []string{"make " + galleryWords, "GalleryCreationFailed", brokenText},
 		},
 		"definition refused": {
-			fault:  fault.Fault{Resource: "definition", Status: http.StatusBadRequest, Code: "InvalidParameter", Message: "The value of parameter features is invalid."},
+			fault: fault.Fault{Resource: "definition", Status: http.StatusBadRequest, Code: "InvalidParameter",
+				Message: "The value of parameter features is invalid."},
 			reason: "CloudRefused", says: []string{"make " + definitionWords, "InvalidParameter", "parameter features is invalid"},
 		},
 		"definition failed": {
@@ -69,7 +70,8 @@ func TestErrorOfFailedCreation(t *testing.T) {
 			waits: true, says: []string{"make image version " + version, poolName, "RequestDisallowedByPolicy", policyText},
 		},
 		"version refused for a quota": {
-			fault:  fault.Fault{Resource: "version", Status: http.StatusConflict, Code: "OperationNotAllowed", Message: "Exceeding the approved quota of replicas."},
+			fault: fault.Fault{Resource: "version", Status: http.StatusConflict, Code: "OperationNotAllowed",
+				Message: "Exceeding the approved quota of replicas."},
 			reason: "CloudRefused", says: []string{"make image version " + version, "OperationNotAllowed", "quota of replicas"},
 		},
 		"version failed": {

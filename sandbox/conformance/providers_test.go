@@ -94,8 +94,10 @@ func (w *cloudEnv) vm(name string) cloud.InstanceID {
 		"diagnosticsProfile": map[string]any{"bootDiagnostics": map[string]any{"enabled": true}},
 		"osProfile":          map[string]any{"computerName": name, "adminUsername": "capi", "customData": "I2Nsb3VkLWNvbmZpZwo="},
 		"storageProfile": map[string]any{
-			"imageReference": map[string]any{"publisher": "Canonical", "offer": "0001-com-ubuntu-server-jammy", "sku": "22_04-lts-gen2", "version": "22.04.202611010"},
-			"osDisk":         map[string]any{"osType": "Linux", "createOption": "FromImage", "managedDisk": map[string]any{"storageAccountType": "Premium_LRS"}},
+			"imageReference": map[string]any{"publisher": "Canonical", "offer": "0001-com-ubuntu-server-jammy", "sku": "22_04-lts-gen2",
+				"version": "22.04.202611010"},
+			"osDisk": map[string]any{"osType": "Linux", "createOption": "FromImage",
+				"managedDisk": map[string]any{"storageAccountType": "Premium_LRS"}},
 		},
 	}})
 	return id

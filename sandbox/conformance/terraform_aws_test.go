@@ -33,7 +33,8 @@ func (w *amazonGroup) apply(c awsConfiguration) bool {
 	w.must(err)
 	template := described.LaunchTemplates[0]
 	latest, initial := *template.LatestVersionNumber, *template.DefaultVersionNumber
-	read, err := w.raw.DescribeLaunchTemplateVersions(w.Context(), &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: template.LaunchTemplateId, Versions: []string{strconv.FormatInt(latest, 10)}})
+	read, err := w.raw.DescribeLaunchTemplateVersions(w.Context(),
+		&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: template.LaunchTemplateId, Versions: []string{strconv.FormatInt(latest, 10)}})
 	w.must(err)
 	state := read.LaunchTemplateVersions[0].LaunchTemplateData
 	if c.ignoresImage {
@@ -41,11 +42,13 @@ func (w *amazonGroup) apply(c awsConfiguration) bool {
 	}
 	if c.image != sdk.ToString(state.ImageId) || c.userData != sdk.ToString(state.UserData) {
 		made, err := w.raw.CreateLaunchTemplateVersion(w.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: template.LaunchTemplateId,
-			LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: sdk.String(c.image), InstanceType: state.InstanceType, UserData: sdk.String(c.userData)}})
+			LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: sdk.String(c.image), InstanceType: state.InstanceType,
+				UserData: sdk.String(c.userData)}})
 		w.must(err)
 		latest = *made.LaunchTemplateVersion.VersionNumber
 		if !c.namesLatest {
-			_, err := w.raw.ModifyLaunchTemplate(w.Context(), &ec2.ModifyLaunchTemplateInput{LaunchTemplateId: template.LaunchTemplateId, DefaultVersion: sdk.String(strconv.FormatInt(latest, 10))})
+			_, err := w.raw.ModifyLaunchTemplate(w.Context(),
+				&ec2.ModifyLaunchTemplateInput{LaunchTemplateId: template.LaunchTemplateId, DefaultVersion: sdk.String(strconv.FormatInt(latest, 10))})
 			w.must(err)
 			initial = latest
 		}
@@ -60,8 +63,9 @@ func (w *amazonGroup) apply(c awsConfiguration) bool {
 	_, err = w.scaling.UpdateAutoScalingGroup(w.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup),
 		LaunchTemplate: &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: template.LaunchTemplateId, Version: sdk.String(version)}})
 	w.must(err)
-	_, err = w.scaling.StartInstanceRefresh(w.Context(), &autoscaling.StartInstanceRefreshInput{AutoScalingGroupName: sdk.String(awsGroup), Strategy: scalingtypes.RefreshStrategyRolling,
-		Preferences: &scalingtypes.RefreshPreferences{MinHealthyPercentage: sdk.Int32(66)}})
+	_, err = w.scaling.StartInstanceRefresh(w.Context(),
+		&autoscaling.StartInstanceRefreshInput{AutoScalingGroupName: sdk.String(awsGroup), Strategy: scalingtypes.RefreshStrategyRolling,
+			Preferences: &scalingtypes.RefreshPreferences{MinHealthyPercentage: sdk.Int32(66)}})
 	w.must(err)
 	return true
 }

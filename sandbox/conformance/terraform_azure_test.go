@@ -35,7 +35,8 @@ func (w *cloudEnv) GetToken(context.Context, policy.TokenRequestOptions) (azcore
 func (w *cloudEnv) apply(c azureConfiguration) bool {
 	w.t.Helper()
 	factory, err := armcompute.NewClientFactory(subscription, w, &arm.ClientOptions{ClientOptions: policy.ClientOptions{Transport: w.web.Client(),
-		Cloud: azure.Configuration{Services: map[azure.ServiceName]azure.ServiceConfiguration{azure.ResourceManager: {Endpoint: w.web.URL, Audience: w.audience}}}}})
+		Cloud: azure.Configuration{Services: map[azure.ServiceName]azure.ServiceConfiguration{azure.ResourceManager: {Endpoint: w.web.URL,
+			Audience: w.audience}}}}})
 	w.must(err)
 	sets, ctx := factory.NewVirtualMachineScaleSetsClient(), w.t.Context()
 	have, err := sets.Get(ctx, group, poolName, nil)
@@ -44,9 +45,11 @@ func (w *cloudEnv) apply(c azureConfiguration) bool {
 	if c.ignoresImage || state.ID == nil && *state.SKU == *c.image.SKU && *state.Version == *c.image.Version {
 		return false
 	}
-	updating, err := sets.BeginUpdate(ctx, group, poolName, armcompute.VirtualMachineScaleSetUpdate{Properties: &armcompute.VirtualMachineScaleSetUpdateProperties{
-		VirtualMachineProfile: &armcompute.VirtualMachineScaleSetUpdateVMProfile{StorageProfile: &armcompute.VirtualMachineScaleSetUpdateStorageProfile{
-			ImageReference: &armcompute.ImageReference{ID: azcore.NullValue[*string](), Publisher: c.image.Publisher, Offer: c.image.Offer, SKU: c.image.SKU, Version: c.image.Version}}}}}, nil)
+	updating, err := sets.BeginUpdate(ctx, group, poolName,
+		armcompute.VirtualMachineScaleSetUpdate{Properties: &armcompute.VirtualMachineScaleSetUpdateProperties{
+			VirtualMachineProfile: &armcompute.VirtualMachineScaleSetUpdateVMProfile{StorageProfile: &armcompute.VirtualMachineScaleSetUpdateStorageProfile{
+				ImageReference: &armcompute.ImageReference{ID: azcore.NullValue[*string](), Publisher: c.image.Publisher, Offer: c.image.Offer,
+					SKU: c.image.SKU, Version: c.image.Version}}}}}, nil)
 	w.must(err)
 	finish(w, updating)
 	if !c.rolls {
@@ -104,9 +107,11 @@ func TestTerraformOnAzure(t *testing.T) {
 			if !isTerraformWarned(t, w.p, w.pool) {
 				t.Error("Kamino does not warn of Terraform")
 			}
-			image := w.document(scaleSetPath)["properties"].(map[string]any)["virtualMachineProfile"].(map[string]any)["storageProfile"].(map[string]any)["imageReference"].(map[string]any)
+			image := w.document(
+				scaleSetPath)["properties"].(map[string]any)["virtualMachineProfile"].(map[string]any)["storageProfile"].(map[string]any)["imageReference"].(map[string]any)
 			text := func(key string) *string { return to.Ptr(image[key].(string)) }
-			config := azureConfiguration{armcompute.ImageReference{Publisher: text("publisher"), Offer: text("offer"), SKU: text("sku"), Version: text("version")}, test.ignoresImage, test.rolls}
+			config := azureConfiguration{armcompute.ImageReference{Publisher: text("publisher"), Offer: text("offer"), SKU: text("sku"),
+				Version: text("version")}, test.ignoresImage, test.rolls}
 			w.publish(w.snapshot())
 			promotion, err := w.p.RecipeChange(t.Context(), w.ref(), false)
 			w.must(err)

@@ -31,10 +31,11 @@ func TestErrorOfFailedTrial(t *testing.T) {
 		lacksCapacity bool
 		blamesImage   bool
 	}{
-		"no capacity":               {fault: fault.Fault{Long: true, Code: "AllocationFailed"}, lacksCapacity: true},
-		"no capacity in the zone":   {fault: fault.Fault{Long: true, Code: "ZonalAllocationFailed"}, lacksCapacity: true},
-		"no such size":              {fault: fault.Fault{Status: http.StatusConflict, Code: "SkuNotAvailable"}, atOnce: true, lacksCapacity: true},
-		"no quota":                  {fault: fault.Fault{Status: http.StatusConflict, Code: "OperationNotAllowed", Message: words + " Exceeding approved quota."}, atOnce: true, lacksCapacity: true},
+		"no capacity":             {fault: fault.Fault{Long: true, Code: "AllocationFailed"}, lacksCapacity: true},
+		"no capacity in the zone": {fault: fault.Fault{Long: true, Code: "ZonalAllocationFailed"}, lacksCapacity: true},
+		"no such size":            {fault: fault.Fault{Status: http.StatusConflict, Code: "SkuNotAvailable"}, atOnce: true, lacksCapacity: true},
+		"no quota": {fault: fault.Fault{Status: http.StatusConflict, Code: "OperationNotAllowed",
+			Message: words + " Exceeding approved quota."}, atOnce: true, lacksCapacity: true},
 		"the guest does not report": {fault: fault.Fault{Long: true, Phase: fault.After, Code: "OSProvisioningTimedOut"}, blamesImage: true},
 		"the guest fails":           {fault: fault.Fault{Long: true, Phase: fault.After, Code: "OSProvisioningClientError"}, blamesImage: true},
 		"Azure fails":               {fault: fault.Fault{Long: true, Phase: fault.After, Code: "OSProvisioningInternalError"}},
@@ -64,7 +65,8 @@ func TestErrorOfFailedTrial(t *testing.T) {
 				other, err := w.connect(w.environment(w.secret)).Trial(t.Context(), spec)
 				w.must(err)
 				for who, seen := range map[string]cloud.Trial{"who began it": have, "another process": other} {
-					if seen.LacksCapacity != test.lacksCapacity || seen.BlamesImage != test.blamesImage || !strings.Contains(seen.Trouble, test.fault.Code) || !strings.Contains(seen.Trouble, words) {
+					if seen.LacksCapacity != test.lacksCapacity || seen.BlamesImage != test.blamesImage ||
+						!strings.Contains(seen.Trouble, test.fault.Code) || !strings.Contains(seen.Trouble, words) {
 						t.Errorf("%s sees %+v", who, seen)
 					}
 				}

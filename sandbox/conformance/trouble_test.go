@@ -236,17 +236,20 @@ func TestHistoryOfTheOriginal(t *testing.T) {
 	from := w.snapshot()
 	for _, old := range []string{"2021.9.30", "2021.10.01"} {
 		path := definitionPath + "/versions/" + old
-		w.change(http.MethodPut, path, map[string]any{"location": location, "tags": map[string]any{"BuiltFrom": "old-node", "BuiltAt": "2021-09-30 01:02:03.000004"},
-			"properties": map[string]any{
-				"publishingProfile": map[string]any{"replicaCount": 3, "storageAccountType": "Standard_ZRS", "targetRegions": []any{map[string]any{"name": location}}},
-				"storageProfile":    map[string]any{"osDiskImage": map[string]any{"source": map[string]any{"id": from.ID}}},
-			}})
+		w.change(http.MethodPut, path,
+			map[string]any{"location": location, "tags": map[string]any{"BuiltFrom": "old-node", "BuiltAt": "2021-09-30 01:02:03.000004"},
+				"properties": map[string]any{
+					"publishingProfile": map[string]any{"replicaCount": 3, "storageAccountType": "Standard_ZRS",
+						"targetRegions": []any{map[string]any{"name": location}}},
+					"storageProfile": map[string]any{"osDiskImage": map[string]any{"source": map[string]any{"id": from.ID}}},
+				}})
 		w.until("published", func() bool {
 			return w.document(path)["properties"].(map[string]any)["provisioningState"] == "Succeeded"
 		})
 	}
-	w.change(http.MethodPatch, scaleSetPath, map[string]any{"properties": map[string]any{"virtualMachineProfile": map[string]any{"storageProfile": map[string]any{
-		"imageReference": map[string]any{"id": definitionPath, "publisher": nil, "offer": nil, "sku": nil, "version": nil}}}}})
+	w.change(http.MethodPatch, scaleSetPath,
+		map[string]any{"properties": map[string]any{"virtualMachineProfile": map[string]any{"storageProfile": map[string]any{
+			"imageReference": map[string]any{"id": definitionPath, "publisher": nil, "offer": nil, "sku": nil, "version": nil}}}}})
 
 	images, err := w.p.Images(t.Context(), w.pool)
 	w.must(err)
@@ -298,8 +301,9 @@ func TestIgnoredRecipeWrite(t *testing.T) {
 		}
 	}
 
-	w.change(http.MethodPatch, scaleSetPath, map[string]any{"properties": map[string]any{"virtualMachineProfile": map[string]any{"storageProfile": map[string]any{
-		"imageReference": map[string]any{"id": nil, "publisher": "Canonical", "offer": "o", "sku": "s-gen2", "version": "1.0.0"}}}}})
+	w.change(http.MethodPatch, scaleSetPath,
+		map[string]any{"properties": map[string]any{"virtualMachineProfile": map[string]any{"storageProfile": map[string]any{
+			"imageReference": map[string]any{"id": nil, "publisher": "Canonical", "offer": "o", "sku": "s-gen2", "version": "1.0.0"}}}}})
 	change, err = w.p.RecipeChange(t.Context(), w.ref(), true)
 	w.must(err)
 	w.fault(fault.Fault{Name: "lost", Method: http.MethodPatch, Resource: "pool", Ignore: true})

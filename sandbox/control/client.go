@@ -171,7 +171,8 @@ func order[T any](ctx context.Context, c *Client, method, path string, payload a
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return result, fmt.Errorf("the sandbox in %s refuses the request (%s): its version differs from this command's version; restart the sandbox", c.dir, response.Status)
+		return result, fmt.Errorf("the sandbox in %s refuses the request (%s): its version differs from this command's version; restart the sandbox",
+			c.dir, response.Status)
 	}
 	lines := json.NewDecoder(response.Body)
 	for {

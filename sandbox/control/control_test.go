@@ -160,7 +160,8 @@ func TestOrdersReachTheSandbox(t *testing.T) {
 	err := errors.Join(
 		client.Patch(ctx, "a/b", Patch{Packages: []string{"x", "y=2"}}, onEvent),
 		client.Age(ctx, "n", 26*time.Hour, nil),
-		client.Trouble(ctx, "n", "crash"), client.Trouble(ctx, "n", "hang"), client.Trouble(ctx, "n", "unhang"), client.Outage(ctx, Outage{What: kubelet.NewNodes, For: time.Minute}),
+		client.Trouble(ctx, "n", "crash"), client.Trouble(ctx, "n", "hang"), client.Trouble(ctx, "n", "unhang"),
+		client.Outage(ctx, Outage{What: kubelet.NewNodes, For: time.Minute}),
 		client.Workload(ctx, nil), client.ClearFaults(ctx, "f", "g"), client.ResetStats(ctx), client.Stop(ctx),
 	)
 	if err != nil {

@@ -29,7 +29,8 @@ func TestJoin(t *testing.T) {
 		}
 		return true, nil
 	})
-	info := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "cluster-info", Namespace: metav1.NamespacePublic}, Data: map[string]string{"kubeconfig": "{}"}}
+	info := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "cluster-info", Namespace: metav1.NamespacePublic},
+		Data: map[string]string{"kubeconfig": "{}"}}
 	if _, err := client.CoreV1().ConfigMaps(info.Namespace).Create(t.Context(), info, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -146,7 +146,8 @@ func (s *scenario) patchedWithoutPatching(context.Context) error {
 		return fmt.Errorf("the donor has the packages of %s, which was never patched", s.generic.Node)
 	}
 	if s.clone.machine.Kernel != donor.Kernel || donor.Kernel == s.generic.machine.Kernel {
-		return fmt.Errorf("kernels: %s has %s, the donor %s, %s %s", s.clone.Node, s.clone.machine.Kernel, donor.Kernel, s.generic.Node, s.generic.machine.Kernel)
+		return fmt.Errorf("kernels: %s has %s, the donor %s, %s %s", s.clone.Node, s.clone.machine.Kernel, donor.Kernel, s.generic.Node,
+			s.generic.machine.Kernel)
 	}
 	if s.clone.machine.Boots != 1 {
 		return fmt.Errorf("the machine has booted %d times", s.clone.machine.Boots)

@@ -173,7 +173,8 @@ func (s *scenario) end() error {
 
 func (s *scenario) clusterComesUp(ctx context.Context) (err error) {
 	options := world.Options{
-		Dir: filepath.Join(s.dir, "sandbox"), TimeScale: TimeScale, Kamino: s.Kamino, Binary: s.Sandbox, Cloud: s.Cloud, ClusterAPI: s.ClusterAPI, Azure: region.AzureOptions{Latencies: quickVersions},
+		Dir: filepath.Join(s.dir, "sandbox"), TimeScale: TimeScale, Kamino: s.Kamino, Binary: s.Sandbox, Cloud: s.Cloud, ClusterAPI: s.ClusterAPI,
+		Azure:    region.AzureOptions{Latencies: quickVersions},
 		Progress: func(text string) { s.print.line("%s", text) },
 	}
 	switch {

@@ -34,7 +34,8 @@ type pioneerState struct {
 
 // advisory has the new packages, with sizes as on Ubuntu 22.04. Source: packages.ubuntu.com.
 var advisory = []apt.Package{
-	{Name: "libssl3", Before: "3.0.2-0ubuntu1.15", Version: "3.0.2-0ubuntu1.16", CVEs: []string{"CVE-2026-0001", "CVE-2026-0002"}, Size: 1_900_000, Postinst: apt.RequestReboot},
+	{Name: "libssl3", Before: "3.0.2-0ubuntu1.15", Version: "3.0.2-0ubuntu1.16", CVEs: []string{"CVE-2026-0001", "CVE-2026-0002"}, Size: 1_900_000,
+		Postinst: apt.RequestReboot},
 	{Name: "openssl", Before: "3.0.2-0ubuntu1.15", Version: "3.0.2-0ubuntu1.16", CVEs: []string{"CVE-2026-0001"}, Size: 1_200_000},
 }
 
@@ -92,7 +93,8 @@ func (s pioneerDemo) stopRepository() error {
 
 func (s pioneerDemo) advisoryAppears(context.Context) error {
 	for _, p := range advisory {
-		s.print.event(control.Event{Subject: apt.Security, Text: fmt.Sprintf("%s %s fixes %s, was %s", p.Name, p.Version, strings.Join(p.CVEs, " and "), p.Before)})
+		s.print.event(control.Event{Subject: apt.Security,
+			Text: fmt.Sprintf("%s %s fixes %s, was %s", p.Name, p.Version, strings.Join(p.CVEs, " and "), p.Before)})
 	}
 	return s.pioneer.repository.Publish(advisory...)
 }

@@ -136,9 +136,14 @@ func (t things) awsSees(e event, kamino bool) {
 		out, _ = response.(object)
 	}
 	for _, r := range append(items(out, "reservationSet"), out) {
-		for _, list := range [][5]string{{"imagesSet", "image", "imageId", "imageState", "available"}, {"snapshotSet", "snapshot", "snapshotId", "status", "completed"}, {"instancesSet", "instance", "instanceId"}} {
+		for _, list := range [][5]string{
+			{"imagesSet", "image", "imageId", "imageState", "available"},
+			{"snapshotSet", "snapshot", "snapshotId", "status", "completed"},
+			{"instancesSet", "instance", "instanceId"},
+		} {
 			for _, r := range items(r, list[0]) {
-				t.awsCreated(list[1], text(r, list[2]), kamino && e.action() == "ec2/RunInstances", r, "blockDeviceMapping", "ebs", "snapshotId").complete = text(r, list[3]) == list[4]
+				t.awsCreated(list[1], text(r, list[2]), kamino && e.action() == "ec2/RunInstances", r, "blockDeviceMapping", "ebs",
+					"snapshotId").complete = text(r, list[3]) == list[4]
 			}
 		}
 	}

@@ -33,7 +33,8 @@ func (j *judge) request(e event, kamino bool) {
 	if slices.Contains([]string{"nodes", "prototypes", "leases"}, e.resource) {
 		j.expect(9, j.named(e, kamino), e, "the threat page names no such writer")
 	}
-	if created := slices.Contains([]string{"pods", "nodeorders", "secrets", "jobs", "leases", "machines"}, e.resource+e.sub) && e.verb == "create"; created && kamino {
+	created := e.verb == "create" && slices.Contains([]string{"pods", "nodeorders", "secrets", "jobs", "leases", "machines"}, e.resource+e.sub)
+	if created && kamino {
 		j.made[key] = e.line
 	}
 	maps.DeleteFunc(j.made, func(k, _ string) bool {
@@ -109,7 +110,8 @@ func (j *judge) clusterRecipe(e event, key string, kamino bool) {
 
 func (j *judge) prototype(e event, uid string) {
 	spec, phase := part(e.out, "spec"), text(e.out, "status", "phase")
-	p := &prototype{name: e.name, spec: spec, pool: strings.ToLower(cmp.Or(text(spec, "poolID"), text(spec, "pool"))), instance: instanceID(text(spec, "donor", "providerID"))}
+	p := &prototype{name: e.name, spec: spec, pool: strings.ToLower(cmp.Or(text(spec, "poolID"), text(spec, "pool"))),
+		instance: instanceID(text(spec, "donor", "providerID"))}
 	deleted := (e.verb == "delete" || text(e.out, "metadata", "deletionTimestamp") != "") && len(items(e.out, "metadata", "finalizers")) == 0
 	if phase == "Succeeded" || phase == "Failed" || deleted {
 		p.ended = e.at
@@ -124,7 +126,8 @@ func (j *judge) proof(order object, report, signature string) {
 	key, _ := base64.StdEncoding.DecodeString(text(order, "key"))
 	sum, _ := base64.StdEncoding.DecodeString(signature)
 	var signed struct{ Proof object }
-	if len(key) == ed25519.PublicKeySize && ed25519.Verify(key, []byte("kamino.dev/v1alpha1 report\n"+report), sum) && json.Unmarshal([]byte(report), &signed) == nil {
+	isSigned := len(key) == ed25519.PublicKeySize && ed25519.Verify(key, []byte("kamino.dev/v1alpha1 report\n"+report), sum)
+	if isSigned && json.Unmarshal([]byte(report), &signed) == nil {
 		p := signed.Proof
 		if text(p, "uid") == text(order, "holder", "uid") && text(p, "rules") == text(p, "met") && text(p, "search", "findings") == "0" {
 			j.known[text(p, "uid")+" "+text(p, "profile")+"/"+text(p, "profileVersion")+"/"+text(p, "manifestDigest")] = true
@@ -152,7 +155,8 @@ func has(rule any, field, value string) bool {
 func (j *judge) permitted(e event) bool {
 	return strings.HasPrefix(e.resource, "selfsubject") || slices.ContainsFunc(slices.Concat(facts.Rules, facts.Management, facts.People), func(r object) bool {
 		return has(r, "verbs", e.verb) && has(r, "apiGroups", e.group) && has(r, "resources", strings.Trim(e.resource+"/"+e.sub, "/")) &&
-			(r["resourceNames"] == nil || has(r, "resourceNames", e.name)) && (r["namespaced"] == nil || strings.Contains(e.namespace, "kamino") || j.known["in "+e.namespace])
+			(r["resourceNames"] == nil || has(r, "resourceNames", e.name)) &&
+			(r["namespaced"] == nil || strings.Contains(e.namespace, "kamino") || j.known["in "+e.namespace])
 	})
 }
 
@@ -160,7 +164,8 @@ func (j *judge) permitted(e event) bool {
 func (j *judge) named(e event, kamino bool) bool {
 	node, kubelet := strings.CutPrefix(e.user, "system:node:")
 	controlPlane := strings.HasPrefix(e.user, "system:serviceaccount:kube-system:") || strings.HasPrefix(e.user, "system:kube-") || e.user == "system:apiserver"
-	return kamino || j.known[e.user] || slices.Contains(e.groups, any("system:masters")) || e.resource != "prototypes" && (controlPlane || kubelet && node == e.name)
+	return kamino || j.known[e.user] || slices.Contains(e.groups, any("system:masters")) ||
+		e.resource != "prototypes" && (controlPlane || kubelet && node == e.name)
 }
 
 // node replays a write of a Node.

@@ -121,7 +121,8 @@ func (j *judge) needed(image *thing) bool {
 		current, newest := j.thing(pool.image()), ""
 		family, now := version(current)
 		for _, other := range j.things {
-			usable := other.complete && !other.gone && other.tags["kamino-quarantined"] == "" && other.tags["kamino-suspect"] == "" && other.tags["kamino-proof"] != ""
+			usable := other.complete && !other.gone && other.tags["kamino-quarantined"] == "" && other.tags["kamino-suspect"] == "" &&
+				other.tags["kamino-proof"] != ""
 			if f, v := version(other); other.kind == "image" && f == family && v < now && usable {
 				newest = max(newest, v)
 			}

@@ -115,7 +115,8 @@ func report(l logs, limit int, azure bool) *Report {
 		holds: map[string]*hold{}, made: map[string]string{}, orders: map[string]object{}, open: map[string][]event{},
 	}
 	for _, e := range l.events {
-		kamino := slices.ContainsFunc([]string{"kamino/", "kamino ", "kamino-generalize"}, func(agent string) bool { return strings.HasPrefix(e.agent, agent) }) ||
+		kamino := slices.ContainsFunc([]string{"kamino/", "kamino ", "kamino-generalize"},
+			func(agent string) bool { return strings.HasPrefix(e.agent, agent) }) ||
 			strings.HasPrefix(e.agent, "aws-sdk-go-v2/") && strings.Contains(e.agent, " app/kamino")
 		if e.method == "" {
 			j.request(e, kamino)

@@ -87,7 +87,8 @@ func (r *record) asked(t *testing.T, what string) (found []int) {
 	for i, o := range r.audit {
 		ref, code := at(o, "objectRef"), text(o, "responseStatus", "code")
 		is := strings.Trim(text(ref, "resource")+"/"+text(ref, "subresource"), "/")
-		if text(o, "verb") == want[0] && is == want[1] && strings.HasPrefix(text(ref, "name"), strings.Join(want[2:], "")) && code < "300" && !strings.Contains(text(o, "requestURI"), "dryRun") {
+		if text(o, "verb") == want[0] && is == want[1] && strings.HasPrefix(text(ref, "name"), strings.Join(want[2:], "")) && code < "300" &&
+			!strings.Contains(text(o, "requestURI"), "dryRun") {
 			found = append(found, i)
 		}
 	}
@@ -199,7 +200,8 @@ func TestTrialOfClusterAPI(t *testing.T) {
 	for name, creator := range map[string]string{"by Kamino": "kamino/v1", "by another client": "manager/v1"} {
 		t.Run(name, func(t *testing.T) {
 			write := func(agent, verb, resource, name string, out object) event {
-				return event{line: verb + " " + resource, agent: agent, user: "admin", groups: []any{"system:masters"}, verb: verb, resource: resource, name: name, out: out}
+				return event{line: verb + " " + resource, agent: agent, user: "admin", groups: []any{"system:masters"}, verb: verb,
+					resource: resource, name: name, out: out}
 			}
 			r := report(logs{events: []event{
 				write(creator, "create", "machines", "x", object{}),
@@ -217,7 +219,8 @@ func TestTrialOfClusterAPI(t *testing.T) {
 // TestPoolOfAMachine: a new Node has no annotation of its owner yet, so its Machine says the pool.
 func TestPoolOfAMachine(t *testing.T) {
 	write := func(agent, verb, resource, name string, out object) event {
-		return event{line: name, agent: agent, user: "admin", groups: []any{"system:masters"}, verb: verb, resource: resource, namespace: "n", name: name, out: out}
+		return event{line: name, agent: agent, user: "admin", groups: []any{"system:masters"}, verb: verb, resource: resource,
+			namespace: "n", name: name, out: out}
 	}
 	machine := func(name, id string) event {
 		labels := object{"cluster.x-k8s.io/deployment-name": "md-0"}
@@ -229,7 +232,8 @@ func TestPoolOfAMachine(t *testing.T) {
 			"status": object{"conditions": []any{object{"type": "Ready", "status": "True"}}},
 		})
 	}
-	lease := write("kamino/v1", "create", "leases", "l", object{"metadata": object{"labels": object{"kamino.dev/holder": "u"}, "annotations": object{"kamino.dev/node": "one"}}})
+	lease := write("kamino/v1", "create", "leases", "l",
+		object{"metadata": object{"labels": object{"kamino.dev/holder": "u"}, "annotations": object{"kamino.dev/node": "one"}}})
 	for others, kept := range map[int]bool{0: false, 1: true} {
 		events := []event{machine("m1", "aws:///a/i-1"), machine("m2", "aws:///a/i-2"), node("kubelet/v1", "one", "aws:///a/i-1", false)}
 		if others > 0 {

@@ -101,7 +101,8 @@ func (l *logs) read(start string) error {
 	}
 	err = errors.Join(err, each(filepath.Join(start, "cloud.log.gz"), func(o object) error { l.called++; return l.addCloud(o, answers) }))
 	if l.audited += events; events < max(want.Events, 1) || len(answers) != want.Requests {
-		err = errors.Join(err, fmt.Errorf("%d of %d events of the API server, %d of %d requests to the cloud", events, want.Events, len(answers), want.Requests))
+		err = errors.Join(err, fmt.Errorf("%d of %d events of the API server, %d of %d requests to the cloud",
+			events, want.Events, len(answers), want.Requests))
 	}
 	return err
 }
@@ -144,13 +145,15 @@ func (l *logs) addAudit(o object) error {
 		who = as
 	}
 	e := event{
-		at: when, user: text(who, "username"), groups: items(who, "groups"), agent: text(o, "userAgent"), verb: text(o, "verb"), group: text(ref, "apiGroup"), resource: text(ref, "resource"),
-		sub: text(ref, "subresource"), namespace: text(ref, "namespace"), name: cmp.Or(text(ref, "name"), text(out, "metadata", "name")), in: part(o, "requestObject"), out: out,
+		at: when, user: text(who, "username"), groups: items(who, "groups"), agent: text(o, "userAgent"), verb: text(o, "verb"),
+		group: text(ref, "apiGroup"), resource: text(ref, "resource"), sub: text(ref, "subresource"), namespace: text(ref, "namespace"),
+		name: cmp.Or(text(ref, "name"), text(out, "metadata", "name")), in: part(o, "requestObject"), out: out,
 	}
 	if code >= 300 {
 		e.code = code
 	}
-	e.line = fmt.Sprintf("%s %s %s/%s %s/%s by %s, audit %s", when.Format("15:04:05.000"), e.verb, e.resource, e.sub, e.namespace, e.name, e.user, text(o, "auditID"))
+	e.line = fmt.Sprintf("%s %s %s/%s %s/%s by %s, audit %s", when.Format("15:04:05.000"), e.verb, e.resource, e.sub, e.namespace, e.name,
+		e.user, text(o, "auditID"))
 	l.events = append(l.events, e)
 	return nil
 }
@@ -159,7 +162,8 @@ func (l *logs) addAudit(o object) error {
 func (l *logs) addCloud(o object, answers map[string]object) error {
 	began, err := time.Parse(time.RFC3339Nano, text(o, "time"))
 	took, wrong := strconv.ParseInt(text(o, "took"), 10, 64)
-	e := event{at: began.Add(time.Duration(took)), agent: text(o, "agent"), method: text(o, "method"), path: strings.Trim(text(o, "path"), "/"), in: part(o, "in"), out: part(o, "out")}
+	e := event{at: began.Add(time.Duration(took)), agent: text(o, "agent"), method: text(o, "method"), path: strings.Trim(text(o, "path"), "/"),
+		in: part(o, "in"), out: part(o, "out")}
 	if earlier, same := answers[text(o, "same")]; same {
 		e.out = earlier
 	}

@@ -100,7 +100,8 @@ var wrongRuns = []struct {
 	{4, "the node stays cordoned", "azure", func(_ *testing.T, r *record) {
 		reserved := false
 		r.nodes(func(name string, n object) {
-			if reserved = reserved || name == donor && text(n, "spec", "unschedulable") == "true" && text(n, "metadata", "annotations", "kamino.dev/reservation") != ""; reserved && name == donor {
+			if reserved = reserved || name == donor && text(n, "spec", "unschedulable") == "true" &&
+				text(n, "metadata", "annotations", "kamino.dev/reservation") != ""; reserved && name == donor {
 				set(n, true, "spec", "unschedulable")
 			}
 		})

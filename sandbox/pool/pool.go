@@ -102,17 +102,20 @@ var options = []option{
 	{"nodes", "number of nodes at the start (3)", number(func(s *Spec) *int { return &s.Nodes })},
 	{"max", "maximum of the autoscaler, 0 for none (10)", number(func(s *Spec) *int { return &s.Max })},
 	{"generation", "Hyper-V generation: V1 or V2 (V2)", oneOf(func(s *Spec) *string { return &s.Generation }, "V1", "V2")},
-	{"profile", "how nodes join: static (Azure), bootstrap, or eks (AWS); default static on Azure, bootstrap on AWS", oneOf(func(s *Spec) *string { return &s.Profile }, "static", "bootstrap", "eks")},
+	{"profile", "how nodes join: static (Azure), bootstrap, or eks (AWS); default static on Azure, bootstrap on AWS",
+		oneOf(func(s *Spec) *string { return &s.Profile }, "static", "bootstrap", "eks")},
 	{"token-ttl", "lifetime of the recipe's bootstrap token, by the real clock (unlimited)", length(func(s *Spec) *time.Duration { return &s.TokenTTL })},
 	{"upgrade-policy", "Manual, Automatic or Rolling (Manual)", oneOf(func(s *Spec) *string { return &s.UpgradePolicy }, "Manual", "Automatic", "Rolling")},
 	{"os-upgrade", "automatic OS image upgrades", truth(func(s *Spec) *bool { return &s.OSUpgrade })},
 	{"ephemeral", "ephemeral OS disks", truth(func(s *Spec) *bool { return &s.Ephemeral })},
 	{"windows", "Windows nodes", truth(func(s *Spec) *bool { return &s.Windows })},
-	{"security", "Standard, TrustedLaunch or ConfidentialVM (Standard)", oneOf(func(s *Spec) *string { return &s.Security }, "Standard", "TrustedLaunch", "ConfidentialVM")},
+	{"security", "Standard, TrustedLaunch or ConfidentialVM (Standard)",
+		oneOf(func(s *Spec) *string { return &s.Security }, "Standard", "TrustedLaunch", "ConfidentialVM")},
 	{"aks", "with the marks of a pool of AKS", truth(func(s *Spec) *bool { return &s.AKS })},
 	{"zones", "spread over three zones", truth(func(s *Spec) *bool { return &s.Zones })},
 	{"light", "nodes without files, for scale tests", truth(func(s *Spec) *bool { return &s.Light })},
-	{"kind", "with --capi: MachineDeployment, ClusterClass or MachinePool (MachineDeployment)", oneOf(func(s *Spec) *Kind { return &s.Kind }, MachineDeployment, ClusterClass, MachinePool)},
+	{"kind", "with --capi: MachineDeployment, ClusterClass or MachinePool (MachineDeployment)",
+		oneOf(func(s *Spec) *Kind { return &s.Kind }, MachineDeployment, ClusterClass, MachinePool)},
 }
 
 // Keys describes the keys of Parse, with a line for each key.
@@ -184,7 +187,8 @@ func (s Spec) On(cloud Cloud) (Spec, error) {
 		key string
 		set bool
 	}{
-		{"generation", s.Generation != "V2"}, {"profile=static", s.Profile == "static"}, {"upgrade-policy", s.UpgradePolicy != "Manual"}, {"os-upgrade", s.OSUpgrade},
+		{"generation", s.Generation != "V2"}, {"profile=static", s.Profile == "static"}, {"upgrade-policy", s.UpgradePolicy != "Manual"},
+		{"os-upgrade", s.OSUpgrade},
 		{"ephemeral", s.Ephemeral}, {"windows", s.Windows}, {"security", s.Security != "Standard"}, {"aks", s.AKS}, {"light", s.Light},
 	} {
 		if azures.set {

@@ -118,7 +118,8 @@ func (a *AWS) MakePool(ctx context.Context, spec pool.Spec, userData string) err
 	}
 	least, most := bounds(spec)
 	_, err = a.groups.CreateAutoScalingGroup(ctx, &autoscaling.CreateAutoScalingGroupInput{
-		AutoScalingGroupName: sdk.String(name), MinSize: sdk.Int32(int32(least)), MaxSize: sdk.Int32(int32(most)), DesiredCapacity: sdk.Int32(int32(spec.Nodes)),
+		AutoScalingGroupName: sdk.String(name), MinSize: sdk.Int32(int32(least)), MaxSize: sdk.Int32(int32(most)),
+		DesiredCapacity:   sdk.Int32(int32(spec.Nodes)),
 		LaunchTemplate:    &astypes.LaunchTemplateSpecification{LaunchTemplateName: sdk.String(name), Version: sdk.String("1")},
 		VPCZoneIdentifier: sdk.String(strings.Join(in, ",")),
 		Tags:              []astypes.Tag{{Key: sdk.String("Name"), Value: sdk.String(spec.Name), PropagateAtLaunch: sdk.Bool(true)}},
@@ -220,7 +221,8 @@ func (a *AWS) Pool(ctx context.Context, spec pool.Spec) (control.Pool, bool, err
 	if err != nil || !found {
 		return control.Pool{}, false, err
 	}
-	p := control.Pool{Spec: spec, Group: spec.Group(), ID: sdk.ToString(g.AutoScalingGroupARN), Capacity: int64(sdk.ToInt32(g.DesiredCapacity)), Extensions: []string{}}
+	p := control.Pool{Spec: spec, Group: spec.Group(), ID: sdk.ToString(g.AutoScalingGroupARN),
+		Capacity: int64(sdk.ToInt32(g.DesiredCapacity)), Extensions: []string{}}
 	if g.LaunchTemplate == nil {
 		return p, true, nil
 	}
@@ -256,7 +258,8 @@ func (a *AWS) protectedIn(ctx context.Context, group string) ([]string, error) {
 	g, _, err := a.groupNamed(ctx, group)
 	var ids []string
 	for _, i := range g.Instances {
-		if sdk.ToBool(i.ProtectedFromScaleIn) || i.LifecycleState == astypes.LifecycleStateStandby || i.LifecycleState == astypes.LifecycleStateEnteringStandby {
+		standby := i.LifecycleState == astypes.LifecycleStateStandby || i.LifecycleState == astypes.LifecycleStateEnteringStandby
+		if standby || sdk.ToBool(i.ProtectedFromScaleIn) {
 			ids = append(ids, sdk.ToString(i.InstanceId))
 		}
 	}
@@ -276,7 +279,8 @@ func (a *AWS) Resize(ctx context.Context, spec pool.Spec, nodes int64) (int64, f
 }
 
 func (a *AWS) resize(ctx context.Context, group string, nodes int64) error {
-	_, err := a.groups.SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(group), DesiredCapacity: sdk.Int32(int32(nodes))})
+	_, err := a.groups.SetDesiredCapacity(ctx,
+		&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(group), DesiredCapacity: sdk.Int32(int32(nodes))})
 	return shortError(err)
 }
 
@@ -368,7 +372,8 @@ func (a *AWS) versions(ctx context.Context, line string) ([]Version, error) {
 		if !is {
 			continue
 		}
-		v := Version{Complete: im.State == ec2types.ImageStateAvailable, Name: version, ID: sdk.ToString(im.ImageId), Disk: fleet.DiskID(backing(im)), Tags: map[string]string{}}
+		v := Version{Complete: im.State == ec2types.ImageStateAvailable, Name: version, ID: sdk.ToString(im.ImageId), Disk: fleet.DiskID(backing(im)),
+			Tags: map[string]string{}}
 		for _, t := range im.Tags {
 			v.Tags[sdk.ToString(t.Key)] = sdk.ToString(t.Value)
 		}

@@ -148,7 +148,8 @@ func (a *Azure) Pool(ctx context.Context, spec pool.Spec) (control.Pool, bool, e
 	if err != nil {
 		return control.Pool{}, false, err
 	}
-	p := control.Pool{Spec: spec, Group: spec.ScaleSet(), ID: a.scaleSetID(spec), Image: imageOf(got.VirtualMachineScaleSet), Extensions: extensionsOf(got.VirtualMachineScaleSet)}
+	p := control.Pool{Spec: spec, Group: spec.ScaleSet(), ID: a.scaleSetID(spec), Image: imageOf(got.VirtualMachineScaleSet),
+		Extensions: extensionsOf(got.VirtualMachineScaleSet)}
 	if got.SKU != nil && got.SKU.Capacity != nil {
 		p.Capacity = *got.SKU.Capacity
 	}
@@ -276,7 +277,8 @@ func (a *Azure) versions(ctx context.Context, line string) ([]Version, error) {
 			return nil, brief(err)
 		}
 		for _, v := range page.Value {
-			complete := v.Properties != nil && v.Properties.ProvisioningState != nil && *v.Properties.ProvisioningState == armcompute.GalleryProvisioningStateSucceeded
+			complete := v.Properties != nil && v.Properties.ProvisioningState != nil &&
+				*v.Properties.ProvisioningState == armcompute.GalleryProvisioningStateSucceeded
 			found := Version{Complete: complete, Name: *v.Name, ID: *v.ID, Disk: fleet.DiskID(strings.ToLower(*v.ID)), Tags: map[string]string{}}
 			for key, value := range v.Tags {
 				found.Tags[key] = *value
@@ -315,7 +317,8 @@ func (a *Azure) MembersOf(ctx context.Context, set string) ([]*armcompute.Virtua
 }
 
 // members returns the instances of a scale set, with list options.
-func (a *Azure) members(ctx context.Context, set string, with *armcompute.VirtualMachineScaleSetVMsClientListOptions) ([]*armcompute.VirtualMachineScaleSetVM, error) {
+func (a *Azure) members(ctx context.Context, set string,
+	with *armcompute.VirtualMachineScaleSetVMsClientListOptions) ([]*armcompute.VirtualMachineScaleSetVM, error) {
 	client, err := a.instances()
 	if err != nil {
 		return nil, err

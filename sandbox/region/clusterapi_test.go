@@ -28,24 +28,26 @@ func TestMakePoolAwaitsTheGroup(t *testing.T) {
 		_, _ = fmt.Fprintf(w, `<DescribeAutoScalingGroupsResponse><DescribeAutoScalingGroupsResult><AutoScalingGroups>%s</AutoScalingGroups></DescribeAutoScalingGroupsResult></DescribeAutoScalingGroupsResponse>`, groups)
 	}))
 	t.Cleanup(web.Close)
-	a := &AWS{groups: autoscaling.NewFromConfig(sdk.Config{Region: "eu-central-1", BaseEndpoint: sdk.String(web.URL), Credentials: credentials.NewStaticCredentialsProvider("a", "b", "")})}
+	a := &AWS{groups: autoscaling.NewFromConfig(sdk.Config{Region: "eu-central-1", BaseEndpoint: sdk.String(web.URL),
+		Credentials: credentials.NewStaticCredentialsProvider("a", "b", "")})}
 	polls := 0
-	objects := interceptor.NewClient(kubefake.NewClientBuilder().Build(), interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
-		if polls++; polls == 3 {
-			groups = fmt.Sprintf("<member><DesiredCapacity>%d</DesiredCapacity></member>", nodes)
-			for n := range nodes {
-				m := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"providerID": fmt.Sprintf("aws:///eu-central-1a/i-%d", n)}}}
-				m.SetGroupVersionKind(core.WithKind("Machine"))
-				m.SetNamespace("clusters")
-				m.SetName(fmt.Sprintf("m-%d", n))
-				m.SetLabels(map[string]string{machinePools.label: "workers"})
-				if err := c.Create(ctx, m); err != nil {
-					return err
+	objects := interceptor.NewClient(kubefake.NewClientBuilder().Build(),
+		interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+			if polls++; polls == 3 {
+				groups = fmt.Sprintf("<member><DesiredCapacity>%d</DesiredCapacity></member>", nodes)
+				for n := range nodes {
+					m := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"providerID": fmt.Sprintf("aws:///eu-central-1a/i-%d", n)}}}
+					m.SetGroupVersionKind(core.WithKind("Machine"))
+					m.SetNamespace("clusters")
+					m.SetName(fmt.Sprintf("m-%d", n))
+					m.SetLabels(map[string]string{machinePools.label: "workers"})
+					if err := c.Create(ctx, m); err != nil {
+						return err
+					}
 				}
 			}
-		}
-		return c.List(ctx, list, o...)
-	}})
+			return c.List(ctx, list, o...)
+		}})
 	c, err := NewClusterAPI(a, objects, types.NamespacedName{Namespace: "clusters", Name: "home"}, "v1.34.0")
 	if err != nil {
 		t.Fatal(err)

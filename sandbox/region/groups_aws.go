@@ -40,7 +40,8 @@ const latest = "$Latest"
 // Get implements capi.Groups.
 func (c awsGroups) Get(ctx context.Context, pool capi.Machine) (capi.Group, error) {
 	var found capi.Group
-	versions, err := c.ec2.DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateName: sdk.String(pool.Name), Versions: []string{latest}})
+	versions, err := c.ec2.DescribeLaunchTemplateVersions(ctx,
+		&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateName: sdk.String(pool.Name), Versions: []string{latest}})
 	switch {
 	case is(err, "InvalidLaunchTemplateName.NotFoundException"):
 		return found, nil
@@ -62,7 +63,8 @@ func (c awsGroups) Get(ctx context.Context, pool capi.Machine) (capi.Group, erro
 	images, err := c.imagesIn(ctx, pool.Name)
 	for _, i := range g.Instances {
 		id := sdk.ToString(i.InstanceId)
-		found.Instances = append(found.Instances, capi.GroupInstance{ID: id, ProviderID: "aws:///" + sdk.ToString(i.AvailabilityZone) + "/" + id, Image: images[id]})
+		found.Instances = append(found.Instances,
+			capi.GroupInstance{ID: id, ProviderID: "aws:///" + sdk.ToString(i.AvailabilityZone) + "/" + id, Image: images[id]})
 	}
 	return found, err
 }
@@ -99,14 +101,16 @@ func (c awsGroups) Publish(ctx context.Context, pool capi.Machine) error {
 		return err
 	}
 	if size > 0 {
-		data.BlockDeviceMappings = []ec2types.LaunchTemplateBlockDeviceMappingRequest{{DeviceName: sdk.String(device), Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: sdk.Int32(size)}}}
+		data.BlockDeviceMappings = []ec2types.LaunchTemplateBlockDeviceMappingRequest{{DeviceName: sdk.String(device),
+			Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: sdk.Int32(size)}}}
 	}
 	_, err = c.ec2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{LaunchTemplateName: sdk.String(pool.Name), LaunchTemplateData: data})
 	if is(err, "InvalidLaunchTemplateName.AlreadyExistsException") {
 		if err := errors.Join(c.cancelRefresh(ctx, pool.Name), c.prune(ctx, pool.Name)); err != nil {
 			return err
 		}
-		_, err = c.ec2.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateName: sdk.String(pool.Name), LaunchTemplateData: data})
+		_, err = c.ec2.CreateLaunchTemplateVersion(ctx,
+			&ec2.CreateLaunchTemplateVersionInput{LaunchTemplateName: sdk.String(pool.Name), LaunchTemplateData: data})
 	}
 	return shortError(err)
 }
@@ -131,7 +135,8 @@ func (c awsGroups) prune(ctx context.Context, name string) error {
 	slices.SortFunc(all, func(a, b ec2types.LaunchTemplateVersion) int { return cmp.Compare(*a.VersionNumber, *b.VersionNumber) })
 	for _, v := range all[:len(all)-1] {
 		if !sdk.ToBool(v.DefaultVersion) {
-			_, err := c.ec2.DeleteLaunchTemplateVersions(ctx, &ec2.DeleteLaunchTemplateVersionsInput{LaunchTemplateName: sdk.String(name), Versions: []string{strconv.FormatInt(*v.VersionNumber, 10)}})
+			_, err := c.ec2.DeleteLaunchTemplateVersions(ctx,
+				&ec2.DeleteLaunchTemplateVersionsInput{LaunchTemplateName: sdk.String(name), Versions: []string{strconv.FormatInt(*v.VersionNumber, 10)}})
 			return shortError(err)
 		}
 	}
@@ -167,7 +172,8 @@ func (c awsGroups) hooks(ctx context.Context, pool capi.Machine) error {
 			value, _, _ := unstructured.NestedString(spec, field)
 			return value
 		}
-		in := &autoscaling.PutLifecycleHookInput{AutoScalingGroupName: sdk.String(pool.Name), LifecycleHookName: sdk.String(text("name")), LifecycleTransition: sdk.String(text("lifecycleTransition"))}
+		in := &autoscaling.PutLifecycleHookInput{AutoScalingGroupName: sdk.String(pool.Name), LifecycleHookName: sdk.String(text("name")),
+			LifecycleTransition: sdk.String(text("lifecycleTransition"))}
 		if result := text("defaultResult"); result != "" {
 			in.DefaultResult = sdk.String(result)
 		}
@@ -182,7 +188,8 @@ func (c awsGroups) hooks(ctx context.Context, pool capi.Machine) error {
 			delete(missing, name)
 			continue
 		}
-		_, err := c.groups.DeleteLifecycleHook(ctx, &autoscaling.DeleteLifecycleHookInput{AutoScalingGroupName: h.AutoScalingGroupName, LifecycleHookName: h.LifecycleHookName})
+		_, err := c.groups.DeleteLifecycleHook(ctx,
+			&autoscaling.DeleteLifecycleHookInput{AutoScalingGroupName: h.AutoScalingGroupName, LifecycleHookName: h.LifecycleHookName})
 		if err != nil {
 			return shortError(err)
 		}
@@ -200,7 +207,8 @@ func (c awsGroups) Create(ctx context.Context, pool capi.Machine, desired int64)
 	least, _, _ := unstructured.NestedInt64(pool.Spec, "minSize")
 	most, _, _ := unstructured.NestedInt64(pool.Spec, "maxSize")
 	_, err := c.groups.CreateAutoScalingGroup(ctx, &autoscaling.CreateAutoScalingGroupInput{
-		AutoScalingGroupName: sdk.String(pool.Name), MinSize: sdk.Int32(int32(least)), MaxSize: sdk.Int32(int32(most)), DesiredCapacity: sdk.Int32(int32(desired)),
+		AutoScalingGroupName: sdk.String(pool.Name), MinSize: sdk.Int32(int32(least)), MaxSize: sdk.Int32(int32(most)),
+		DesiredCapacity:   sdk.Int32(int32(desired)),
 		LaunchTemplate:    &astypes.LaunchTemplateSpecification{LaunchTemplateName: sdk.String(pool.Name), Version: sdk.String(latest)},
 		VPCZoneIdentifier: sdk.String(c.subnet),
 		Tags: []astypes.Tag{
@@ -217,7 +225,8 @@ func (c awsGroups) Create(ctx context.Context, pool capi.Machine, desired int64)
 
 // Resize implements capi.Groups.
 func (c awsGroups) Resize(ctx context.Context, pool capi.Machine, desired int64) error {
-	_, err := c.groups.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(pool.Name), DesiredCapacity: sdk.Int32(int32(desired))})
+	_, err := c.groups.UpdateAutoScalingGroup(ctx,
+		&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(pool.Name), DesiredCapacity: sdk.Int32(int32(desired))})
 	return shortError(err)
 }
 
@@ -237,7 +246,8 @@ func (c awsGroups) Delete(ctx context.Context, pool capi.Machine) (bool, error) 
 		return false, err
 	}
 	if found.There {
-		_, err := c.groups.DeleteAutoScalingGroup(ctx, &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String(pool.Name), ForceDelete: sdk.Bool(true)})
+		_, err := c.groups.DeleteAutoScalingGroup(ctx,
+			&autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String(pool.Name), ForceDelete: sdk.Bool(true)})
 		if err != nil && strings.Contains(err.Error(), "deletion") {
 			err = nil
 		}

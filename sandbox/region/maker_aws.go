@@ -81,7 +81,8 @@ const notCreated = "failed to create AWSMachine instance"
 func (c maker) Ensure(ctx context.Context, m capi.Machine) (id string, state capi.MachineState, err error) {
 	ami, _, _ := unstructured.NestedString(m.Spec, "ami", "id")
 	kind, _, _ := unstructured.NestedString(m.Spec, "instanceType")
-	all := []ec2types.Tag{{Key: sdk.String("Name"), Value: sdk.String(m.Name)}, {Key: sdk.String("sigs.k8s.io/cluster-api-provider-aws/cluster/" + c.cluster), Value: sdk.String("owned")}}
+	all := []ec2types.Tag{{Key: sdk.String("Name"), Value: sdk.String(m.Name)},
+		{Key: sdk.String("sigs.k8s.io/cluster-api-provider-aws/cluster/" + c.cluster), Value: sdk.String("owned")}}
 	if of := m.Labels["cluster.x-k8s.io/deployment-name"]; of != "" { // a standalone Machine has no such label
 		all = append(all, ec2types.Tag{Key: sdk.String(aws.PoolTag), Value: sdk.String(of)})
 	}
@@ -173,7 +174,8 @@ func (c maker) instance(ctx context.Context, m capi.Machine) (*ec2types.Instance
 	filter := func(name string, values ...string) ec2types.Filter {
 		return ec2types.Filter{Name: sdk.String(name), Values: values}
 	}
-	filters := []ec2types.Filter{filter("tag:Name", m.Name), filter("tag:sigs.k8s.io/cluster-api-provider-aws/cluster/"+c.cluster, "owned"), filter("instance-state-name", "pending", "running")}
+	filters := []ec2types.Filter{filter("tag:Name", m.Name), filter("tag:sigs.k8s.io/cluster-api-provider-aws/cluster/"+c.cluster, "owned"),
+		filter("instance-state-name", "pending", "running")}
 	if id := knownID(m); id != "" {
 		filters = []ec2types.Filter{filter("instance-id", path.Base(id))}
 	}

@@ -58,8 +58,10 @@ func imageReference(spec map[string]any) *armcompute.ImageReference {
 		return text
 	}
 	if gallery := value("computeGallery", "gallery"); gallery != "" {
-		return &armcompute.ImageReference{ID: to.Ptr(fmt.Sprintf("/subscriptions/%s/resourceGroups/%s/providers/Microsoft.Compute/galleries/%s/images/%s/versions/%s",
-			value("computeGallery", "subscriptionID"), value("computeGallery", "resourceGroup"), gallery, value("computeGallery", "name"), value("computeGallery", "version")))}
+		return &armcompute.ImageReference{ID: to.Ptr(
+			fmt.Sprintf("/subscriptions/%s/resourceGroups/%s/providers/Microsoft.Compute/galleries/%s/images/%s/versions/%s",
+				value("computeGallery", "subscriptionID"), value("computeGallery", "resourceGroup"), gallery, value("computeGallery", "name"),
+				value("computeGallery", "version")))}
 	}
 	return &armcompute.ImageReference{
 		Publisher: to.Ptr(value("marketplace", "publisher")), Offer: to.Ptr(value("marketplace", "offer")),
@@ -103,7 +105,8 @@ func (c azureMaker) Ensure(ctx context.Context, m capi.Machine) (id string, stat
 	if err != nil {
 		return "", "", err
 	}
-	got, err := client.Get(ctx, c.config.Facts.ResourceGroup, m.Name, &armcompute.VirtualMachinesClientGetOptions{Expand: to.Ptr(armcompute.InstanceViewTypesInstanceView)})
+	got, err := client.Get(ctx, c.config.Facts.ResourceGroup, m.Name,
+		&armcompute.VirtualMachinesClientGetOptions{Expand: to.Ptr(armcompute.InstanceViewTypesInstanceView)})
 	if missing(err) {
 		return "", "", c.begin(ctx, client, m)
 	}
@@ -133,7 +136,8 @@ func (c azureMaker) begin(ctx context.Context, client *armcompute.VirtualMachine
 			},
 			StorageProfile: &armcompute.StorageProfile{
 				ImageReference: imageReference(m.Spec),
-				OSDisk: &armcompute.OSDisk{OSType: to.Ptr(armcompute.OperatingSystemTypesLinux), CreateOption: to.Ptr(armcompute.DiskCreateOptionTypesFromImage), DiskSizeGB: to.Ptr[int32](30),
+				OSDisk: &armcompute.OSDisk{OSType: to.Ptr(armcompute.OperatingSystemTypesLinux),
+					CreateOption: to.Ptr(armcompute.DiskCreateOptionTypesFromImage), DiskSizeGB: to.Ptr[int32](30),
 					ManagedDisk: &armcompute.ManagedDiskParameters{StorageAccountType: to.Ptr(armcompute.StorageAccountTypesPremiumLRS)}},
 			},
 		},

@@ -27,7 +27,8 @@ type poolKind struct {
 
 // All forms.
 var (
-	deployments  = poolKind{kind: "MachineDeployment", resource: "machinedeployments", label: "cluster.x-k8s.io/deployment-name", machine: []string{"spec", "template", "spec"}}
+	deployments = poolKind{kind: "MachineDeployment", resource: "machinedeployments", label: "cluster.x-k8s.io/deployment-name",
+		machine: []string{"spec", "template", "spec"}}
 	machinePools = poolKind{kind: "MachinePool", resource: "machinepools", label: "cluster.x-k8s.io/pool-name", suffix: ".mp"}
 )
 

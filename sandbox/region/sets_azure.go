@@ -32,7 +32,8 @@ func (s azureSets) Get(ctx context.Context, pool capi.Machine) (capi.ScaleSet, e
 	if err != nil {
 		return capi.ScaleSet{}, ignoreMissing(err)
 	}
-	all, err := s.members(ctx, pool.Name, &armcompute.VirtualMachineScaleSetVMsClientListOptions{Expand: to.Ptr(string(armcompute.InstanceViewTypesInstanceView))})
+	all, err := s.members(ctx, pool.Name,
+		&armcompute.VirtualMachineScaleSetVMsClientListOptions{Expand: to.Ptr(string(armcompute.InstanceViewTypesInstanceView))})
 	if err != nil {
 		return capi.ScaleSet{}, err
 	}
@@ -40,7 +41,8 @@ func (s azureSets) Get(ctx context.Context, pool capi.Machine) (capi.ScaleSet, e
 	set := capi.ScaleSet{There: true, Capacity: *got.SKU.Capacity, Image: imageAs(template, got.Properties.VirtualMachineProfile.StorageProfile.ImageReference)}
 	for _, vm := range all {
 		set.Instances = append(set.Instances, capi.ScaleSetInstance{
-			ProviderID: "azure://" + *vm.ID, Number: *vm.InstanceID, Image: imageAs(template, vm.Properties.StorageProfile.ImageReference), Runs: vm.Properties.InstanceView != nil && hasPower(vm.Properties.InstanceView.Statuses),
+			ProviderID: "azure://" + *vm.ID, Number: *vm.InstanceID, Image: imageAs(template, vm.Properties.StorageProfile.ImageReference),
+			Runs: vm.Properties.InstanceView != nil && hasPower(vm.Properties.InstanceView.Statuses),
 		})
 	}
 	return set, nil
@@ -85,8 +87,10 @@ func (s azureSets) Apply(ctx context.Context, pool capi.Machine, capacity int64)
 				},
 				StorageProfile: &armcompute.VirtualMachineScaleSetStorageProfile{
 					ImageReference: imageReference(template),
-					OSDisk: &armcompute.VirtualMachineScaleSetOSDisk{OSType: to.Ptr(armcompute.OperatingSystemTypesLinux), CreateOption: to.Ptr(armcompute.DiskCreateOptionTypesFromImage), DiskSizeGB: to.Ptr[int32](30),
-						ManagedDisk: &armcompute.VirtualMachineScaleSetManagedDiskParameters{StorageAccountType: to.Ptr(armcompute.StorageAccountTypesPremiumLRS)}},
+					OSDisk: &armcompute.VirtualMachineScaleSetOSDisk{OSType: to.Ptr(armcompute.OperatingSystemTypesLinux),
+						CreateOption: to.Ptr(armcompute.DiskCreateOptionTypesFromImage), DiskSizeGB: to.Ptr[int32](30),
+						ManagedDisk: &armcompute.VirtualMachineScaleSetManagedDiskParameters{
+							StorageAccountType: to.Ptr(armcompute.StorageAccountTypesPremiumLRS)}},
 				},
 			},
 		},

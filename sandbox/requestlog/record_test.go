@@ -77,7 +77,9 @@ func TestRecordHoldsNoSecrets(t *testing.T) {
 	lines, _ := recorded(t,
 		Request{Method: "PUT", Path: "/set", Wire: &Wire{In: `{"properties":{"osProfile":{"customData":"` + secret + `","adminPassword":"` + secret + `"}}}`}},
 		Request{Method: "PUT", Path: "/set", Wire: &Wire{In: `{"properties":{"protectedSettings":{"script":"` + secret + `"}}}`}},
-		Request{Method: "POST", Path: "/ec2/RunInstances", Wire: &Wire{In: "Action=RunInstances&LaunchTemplateData.UserData=" + secret, Out: "<R><i><userData><value>" + secret + "</value></userData></i></R>"}},
+		Request{Method: "POST", Path: "/ec2/RunInstances",
+			Wire: &Wire{In: "Action=RunInstances&LaunchTemplateData.UserData=" + secret,
+				Out: "<R><i><userData><value>" + secret + "</value></userData></i></R>"}},
 		Request{Method: "POST", Path: "/token", Class: Login, Wire: &Wire{In: "client_secret=" + secret, Out: `{"access_token":"` + secret + `"}`}},
 	)
 	for _, line := range lines {

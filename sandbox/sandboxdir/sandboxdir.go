@@ -76,7 +76,8 @@ type InUseError struct {
 }
 
 func (e *InUseError) Error() string {
-	return fmt.Sprintf("a sandbox already runs in %s (process %s): use it, stop it with `kamino-sandbox down --dir %s`, or choose another --dir", e.Dir, e.PID, e.Dir)
+	return fmt.Sprintf("a sandbox already runs in %s (process %s): use it, stop it with `kamino-sandbox down --dir %s`, or choose another --dir",
+		e.Dir, e.PID, e.Dir)
 }
 
 // Open locks a directory, and reads or creates its facts. A new sandbox is on the given cloud, by default Azure; another cloud

@@ -40,7 +40,8 @@ func (s *Sandbox) ObjectsOf(ctx context.Context, pool, plural string) ([]unstruc
 func (s *Sandbox) LogPools(t testing.TB) {
 	t.Helper()
 	out := s.Run(t, nil, "kubectl", "get", "machinedeployments,machinepools,machinesets,machines", "-n", ClusterNamespace, "-o",
-		`jsonpath={range .items[*]}{.kind} {.metadata.name} of {.spec.replicas} {.status.phase} {.status.nodeRef.name} {.metadata.deletionTimestamp} {.metadata.annotations}{"\n"}{end}`)
+		`jsonpath={range .items[*]}{.kind} {.metadata.name} of {.spec.replicas} {.status.phase} {.status.nodeRef.name} `+
+			`{.metadata.deletionTimestamp} {.metadata.annotations}{"\n"}{end}`)
 	t.Logf("%s%s", out.Stdout, out.Stderr)
 }
 

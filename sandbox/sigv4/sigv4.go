@@ -106,7 +106,8 @@ func parseScope(beside, fields func(string) string) (Scope, error) {
 	s := Scope{KeyID: parts[0], Day: parts[1], Region: parts[2], Service: parts[3], Headers: strings.Split(fields("SignedHeaders"), ";"),
 		Token: beside("X-Amz-Security-Token"), Stamp: stamp, signature: fields("Signature")}
 	if s.Day != stamp.Format("20060102") {
-		return Scope{}, refuse(Malformed, "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: '%s' != '%s'.", s.Day, stamp.Format("20060102"))
+		return Scope{}, refuse(Malformed, "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: '%s' != '%s'.",
+			s.Day, stamp.Format("20060102"))
 	}
 	return s, nil
 }
@@ -133,12 +134,15 @@ func (s Scope) covers(r *http.Request) error {
 // Verify checks the signature of a request with this body, for the secret of its key and the given time.
 func (s Scope) Verify(r *http.Request, body []byte, secret string, now time.Time) error {
 	if d := now.Sub(s.Stamp); d > Skew || d < -Skew {
-		return refuse(Expired, "Signature expired: %s is now %s from %s (%s).", s.Stamp.Format(stampForm), d.Round(time.Second), now.UTC().Format(stampForm), Skew)
+		return refuse(Expired, "Signature expired: %s is now %s from %s (%s).",
+			s.Stamp.Format(stampForm), d.Round(time.Second), now.UTC().Format(stampForm), Skew)
 	}
 	text := strings.Join([]string{algorithm, s.Stamp.Format(stampForm), s.scope(), digest([]byte(s.canonical(r, body)))}, "\n")
 	want := hex.EncodeToString(mac(s.key(secret), text))
 	if !hmac.Equal([]byte(want), []byte(s.signature)) {
-		return refuse(Mismatch, "The request signature we calculated does not match the signature you provided. Check your AWS Secret Access Key and signing method. Consult the service documentation for details.")
+		return refuse(Mismatch,
+			"The request signature we calculated does not match the signature you provided. Check your AWS Secret Access Key and signing method. "+
+				"Consult the service documentation for details.")
 	}
 	return nil
 }

@@ -79,7 +79,8 @@ func TestSignedRequests(t *testing.T) {
 // TestPresignedRequests: a presigned address allows this request only, for a limited time.
 func TestPresignedRequests(t *testing.T) {
 	presigned := func(credentials aws.Credentials) *http.Request {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://sts.example/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Expires=60", nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			"https://sts.example/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Expires=60", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

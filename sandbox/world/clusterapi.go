@@ -47,7 +47,8 @@ func (w *World) startClusterAPI(ctx context.Context) error {
 	// capi.Start waits for the processes: errors of their start appear here, and not in a pool.
 	config := rest.CopyConfig(w.plane.Admin())
 	config.QPS, config.Burst = 200, 400
-	controllers, err := capi.Start(ctx, capi.Options{Bin: w.options.ClusterAPI, Config: config, Kubeconfig: kubeconfig, Dir: dir, Kubeadm: true, AWS: w.options.awsProvider(w.Environment())})
+	controllers, err := capi.Start(ctx, capi.Options{Bin: w.options.ClusterAPI, Config: config, Kubeconfig: kubeconfig, Dir: dir, Kubeadm: true,
+		AWS: w.options.awsProvider(w.Environment())})
 	if err != nil {
 		return fmt.Errorf("start the controllers of Cluster API: %w", err)
 	}
@@ -138,6 +139,7 @@ func makeCluster(ctx context.Context, w *World, c client.Client, over *region.Cl
 	if err != nil {
 		return err
 	}
-	said := fmt.Appendf(nil, `{"status":{"version":%q,"externalManagedControlPlane":true,"initialization":{"controlPlaneInitialized":true}}}`, disk.DefaultKubelet)
+	said := fmt.Appendf(nil, `{"status":{"version":%q,"externalManagedControlPlane":true,"initialization":{"controlPlaneInitialized":true}}}`,
+		disk.DefaultKubelet)
 	return c.Status().Patch(ctx, plane, client.RawPatch(types.MergePatchType, said))
 }

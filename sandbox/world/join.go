@@ -83,7 +83,8 @@ func (w *World) letNodesJoin(ctx context.Context) error {
 func (w *World) uploadConfig(ctx context.Context) error {
 	config := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: constants.KubeadmConfigConfigMap, Namespace: metav1.NamespaceSystem},
-		Data: map[string]string{constants.ClusterConfigurationConfigMapKey: "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nclusterName: kubernetes\n" +
+		Data: map[string]string{constants.ClusterConfigurationConfigMapKey: "apiVersion: kubeadm.k8s.io/v1beta4\nkind: " +
+			"ClusterConfiguration\nclusterName: kubernetes\n" +
 			"controlPlaneEndpoint: " + strings.TrimPrefix(w.plane.URL(), "https://") + "\nkubernetesVersion: " + disk.DefaultKubelet + "\n"},
 	}
 	_, err := w.kube.CoreV1().ConfigMaps(config.Namespace).Create(ctx, config, metav1.CreateOptions{})

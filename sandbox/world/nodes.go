@@ -114,7 +114,8 @@ func (w *World) awaitNodesOf(ctx context.Context, pool string, least int) error 
 			said = ready
 			w.progress("nodes: %d of %d Ready", ready, wanted)
 		}
-		return ready == wanted && wanted >= least, fmt.Sprintf("%d of %d nodes are Ready, not %s (see %s)", ready, wanted, missing, w.directory.Path("sandbox.log"))
+		return ready == wanted && wanted >= least, fmt.Sprintf("%d of %d nodes are Ready, not %s (see %s)",
+			ready, wanted, missing, w.directory.Path("sandbox.log"))
 	})
 }
 

@@ -41,7 +41,8 @@ func (w *World) startCloud(context.Context) error {
 		return err
 	}
 	w.directory.CloudPort, w.servers.Cloud = port(front), "https://"+front.Addr().String()
-	config := region.Config{Dir: w.directory.Path(name), Clock: w.clock, Fleet: w.fleet, Facts: w.directory.Identity, Servers: w.servers, Certificate: certificate, Record: w.record.cloud}
+	config := region.Config{Dir: w.directory.Path(name), Clock: w.clock, Fleet: w.fleet, Facts: w.directory.Identity, Servers: w.servers,
+		Certificate: certificate, Record: w.record.cloud}
 	if w.directory.Cloud == pool.AWS {
 		w.cloud, err = region.NewAWS(config, w.options.AWS)
 	} else {

@@ -114,13 +114,15 @@ var ErrStopRequested = errors.New("the sandbox received the order to stop before
 // Start starts a sandbox and returns when all its nodes are Ready. On an error, nothing runs. A process can start a
 // single sandbox. The context limits the start, not the life of the sandbox.
 func Start(ctx context.Context, o Options) (*World, error) {
-	w := &World{options: o.withDefaults(), since: time.Now(), asked: make(chan struct{}), tokens: authenticator{answers: make(chan struct{})}, lost: make(chan error, 8)}
+	w := &World{options: o.withDefaults(), since: time.Now(), asked: make(chan struct{}), tokens: authenticator{answers: make(chan struct{})},
+		lost: make(chan error, 8)}
 	w.clock = clock.Clock{Scale: w.options.TimeScale, Calendar: w.options.Calendar}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	ctx, started := w.untilTrouble(ctx)
 	defer started()
 	for _, step := range []func(context.Context) error{
-		w.openSite, w.startAuthenticator, w.startControlPlane, w.startMachines, w.startCloud, w.startClusterAPI, w.writeFiles, w.makePools, w.startControl, w.awaitNodes,
+		w.openSite, w.startAuthenticator, w.startControlPlane, w.startMachines, w.startCloud, w.startClusterAPI, w.writeFiles, w.makePools,
+		w.startControl, w.awaitNodes,
 	} {
 		if err := step(ctx); err != nil {
 			if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
@@ -251,7 +253,8 @@ func (w *World) openSite(context.Context) error {
 		s.ClusterAPI = w.options.ClusterAPI != ""
 	}
 	if s.ClusterAPI != (w.options.ClusterAPI != "") {
-		return fmt.Errorf("the sandbox in %s was created %s Cluster API: start the sandbox the same way, or use another --dir", s.Dir, map[bool]string{true: "with", false: "without"}[s.ClusterAPI])
+		return fmt.Errorf("the sandbox in %s was created %s Cluster API: start the sandbox the same way, or use another --dir",
+			s.Dir, map[bool]string{true: "with", false: "without"}[s.ClusterAPI])
 	}
 	if s.Fresh {
 		w.progress("new sandbox in %s", s.Dir)

@@ -108,7 +108,9 @@ func (o *Options) Chosen(ctx context.Context, connect func() (*cluster.Connectio
 	}
 	of := cluster.MostlyOf(seen, now)
 	if of.Name == "" {
-		return about, fmt.Errorf("--%s is set, but most nodes of this cluster have no Cluster API Machine. Remove the flag. If the nodes have just joined, wait and retry", ManagementFlag)
+		return about, fmt.Errorf(
+			"--%s is set, but most nodes of this cluster have no Cluster API Machine. Remove the flag. If the nodes have just joined, wait and retry",
+			ManagementFlag)
 	}
 	management, err := cluster.Connect(cluster.Options{Kubeconfig: o.Management, Agent: agent})
 	if err != nil {

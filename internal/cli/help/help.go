@@ -149,7 +149,8 @@ func argumentError(cmd *cobra.Command, args []string) error {
 	}
 	switch {
 	case len(args) < required:
-		return fmt.Errorf("missing argument %s: run %q", strings.TrimSuffix(names[len(args)], "..."), strings.Join(append([]string{cmd.CommandPath()}, names...), " "))
+		return fmt.Errorf("missing argument %s: run %q",
+			strings.TrimSuffix(names[len(args)], "..."), strings.Join(append([]string{cmd.CommandPath()}, names...), " "))
 	case len(names) == 0:
 		return fmt.Errorf("unexpected argument %q: %q takes no arguments", args[0], cmd.CommandPath())
 	}

@@ -48,12 +48,14 @@ func TestDeeds(t *testing.T) {
 		"promote": {Promoted(tried, loses, "ns/s", nil, false), true, []string{
 			"Pool p now builds new nodes from version 3 instead of generic.", "The recipe lost customData.",
 			"Its trial: Passed at noon.", "Secret ns/s keeps the removed fields that the cloud returns.", "Running nodes do not change."}},
-		"promote, from a version": {Promoted(history.Promotion{Pool: "p", Version: "3", FromVersion: "2"}, cloud.RecipeChange{From: "/galleries/p/2"}, "", nil, false), true, []string{
+		"promote, from a version": {Promoted(history.Promotion{Pool: "p", Version: "3", FromVersion: "2"}, cloud.RecipeChange{From: "/galleries/p/2"},
+			"", nil, false), true, []string{
 			"Pool p now builds new nodes from version 3 instead of version 2.", "The version had no trial node.", "Running nodes do not change."}},
 		"promote, dry, from nothing": {Promoted(promotion, cloud.RecipeChange{}, "", nil, true), false, []string{
 			"Pool p would build new nodes from version 3 instead of no image.",
 			"The version had no trial node.", "Running nodes do not change."}},
-		"promote, Terraform": {Promoted(promotion, cloud.RecipeChange{From: "generic"}, "", []cloud.Refusal{cloud.Refuse("TerraformManaged", "tag t names Terraform", "ignore image_id")}, false), true, []string{
+		"promote, Terraform": {Promoted(promotion, cloud.RecipeChange{From: "generic"}, "",
+			[]cloud.Refusal{cloud.Refuse("TerraformManaged", "tag t names Terraform", "ignore image_id")}, false), true, []string{
 			"Pool p now builds", "The version had no trial node.", "Running nodes do not change.", "Warning: tag t names Terraform. Remedy: ignore image_id."}},
 		"promote, already": {Promoted(there, cloud.RecipeChange{}, "", nil, false), false, []string{"The recipe of pool p already names version 3."}},
 		"rollback": {RolledBack(back, nil, false), true, []string{
@@ -61,9 +63,13 @@ func TestDeeds(t *testing.T) {
 		"rollback, already": {RolledBack(done, nil, false), false, []string{
 			"Pool p is already rolled back", "If version 1 is bad too, name an older version: kamino rollback p --to VERSION"}},
 		"rollback and rebuild": {RolledBack(back, &Pace{MaxUnavailable: 3}, false), true, []string{
-			"Version 2 is quarantined: it panics", "Pool p now builds new nodes from version 1.", "2 nodes run version 2 and are rebuilt now from version 1, 3 at a time: a, b"}},
-		"rollback and rebuild one":      {RolledBack(one, &Pace{AllAtOnce: true}, false), true, []string{"", "", "1 node runs version 2 and is rebuilt now from version 1, all at once: a"}},
-		"rollback and rebuild, dry":     {RolledBack(unknown, &Pace{MaxUnavailable: 1}, true), false, []string{"would be quarantined", "would build", "The nodes of version 2 are not known yet; all nodes of the version would be rebuilt from version 1, 1 at a time."}},
+			"Version 2 is quarantined: it panics", "Pool p now builds new nodes from version 1.",
+			"2 nodes run version 2 and are rebuilt now from version 1, 3 at a time: a, b"}},
+		"rollback and rebuild one": {RolledBack(one, &Pace{AllAtOnce: true}, false), true,
+			[]string{"", "", "1 node runs version 2 and is rebuilt now from version 1, all at once: a"}},
+		"rollback and rebuild, dry": {RolledBack(unknown, &Pace{MaxUnavailable: 1}, true), false,
+			[]string{"would be quarantined", "would build",
+				"The nodes of version 2 are not known yet; all nodes of the version would be rebuilt from version 1, 1 at a time."}},
 		"rollback and rebuild, nothing": {RolledBack(noNodes, &Pace{MaxUnavailable: 1}, false), true, []string{"", "", "No node runs version 2."}},
 		"rebuild": {Rebuilt(recipe, imagecount.Image{Name: "/1", Version: "1", Count: 2}, Pace{MaxUnavailable: 1}, false), false, []string{
 			"2 nodes run 1, the oldest image of pool p: rebuilt now from version 3, 1 at a time."}},
@@ -81,7 +87,8 @@ func TestDeeds(t *testing.T) {
 			}
 		}
 		var out bytes.Buffer
-		if err := WriteChangeResult(&out, output.Text, test.deed); err != nil || strings.HasPrefix(out.String(), "Dry run: nothing is changed.\n") != test.deed.DryRun {
+		if err := WriteChangeResult(&out, output.Text, test.deed); err != nil ||
+			strings.HasPrefix(out.String(), "Dry run: nothing is changed.\n") != test.deed.DryRun {
 			t.Errorf("%s: %v, %s", name, err, &out)
 		}
 	}
@@ -93,8 +100,10 @@ func TestUnfinished(t *testing.T) {
 		deed       ChangeResult
 		done, left string
 	}{
-		"some":  {ChangeResult{Verb: "rollback", Pool: "p", Rebuilt: []string{"a"}, NotRebuilt: map[string]string{"c": "is full", "b": "is gone"}}, "pool p is rolled back, and 1 node was rebuilt, but not all", "\n  node b is gone\n  node c is full"},
-		"none":  {ChangeResult{Verb: "rebuild", Pool: "p", Waiting: "kured reboots d"}, "pool p has nodes of its oldest image, but no node was rebuilt", "\n  the other nodes wait: kured reboots d"},
+		"some": {ChangeResult{Verb: "rollback", Pool: "p", Rebuilt: []string{"a"}, NotRebuilt: map[string]string{"c": "is full", "b": "is gone"}},
+			"pool p is rolled back, and 1 node was rebuilt, but not all", "\n  node b is gone\n  node c is full"},
+		"none": {ChangeResult{Verb: "rebuild", Pool: "p", Waiting: "kured reboots d"},
+			"pool p has nodes of its oldest image, but no node was rebuilt", "\n  the other nodes wait: kured reboots d"},
 		"quiet": {ChangeResult{Verb: "rollback", Pool: "p"}, "pool p is rolled back, but no node was rebuilt", ""},
 	} {
 		if done, left := test.deed.Unfinished(); done != test.done || left != test.left {

@@ -124,7 +124,8 @@ func summary(p *v1alpha1.Prototype, lineage string, now time.Time) [][2]string {
 		rows = append(rows, [2]string{"Pool ID", p.Spec.PoolID})
 	}
 	rows = append(rows, [][2]string{
-		{"Version", p.Spec.Version}, {"Phase", phase}, {"Donor", cmp.Or(p.Spec.Donor.NodeName, p.Spec.DonorName())}, {"Instance", orNone(p.Spec.Donor.ProviderID)},
+		{"Version", p.Spec.Version}, {"Phase", phase}, {"Donor", cmp.Or(p.Spec.Donor.NodeName, p.Spec.DonorName())},
+		{"Instance", orNone(p.Spec.Donor.ProviderID)},
 	}...)
 	if lineage != "" {
 		rows = append(rows, [2]string{"Built from", "version " + lineage})
@@ -227,7 +228,8 @@ func imageOf(p *v1alpha1.Prototype, c *ContentsCount) [][2]string {
 	if c == nil {
 		return rows
 	}
-	message := fmt.Sprintf("%d packages, %d container images, %d files of unknown origin; details: `kamino sbom %s %s`", c.Packages, c.Images, c.UnknownFiles, p.Spec.Pool, p.Spec.Version)
+	message := fmt.Sprintf("%d packages, %d container images, %d files of unknown origin; details: `kamino sbom %s %s`",
+		c.Packages, c.Images, c.UnknownFiles, p.Spec.Pool, p.Spec.Version)
 	if c.Missing != "" {
 		message = "unknown: " + c.Missing
 	}
@@ -249,7 +251,8 @@ func recipeOf(p *v1alpha1.Prototype) [][2]string {
 		}
 	}
 	if p.Status.SavedRecipe != "" {
-		rows = append(rows, [2]string{"Saved in", fmt.Sprintf("Secret %s; to restore: `kamino restore %s --prototype %s`", p.Status.SavedRecipe, p.Spec.Pool, p.Name)})
+		rows = append(rows, [2]string{"Saved in",
+			fmt.Sprintf("Secret %s; to restore: `kamino restore %s --prototype %s`", p.Status.SavedRecipe, p.Spec.Pool, p.Name)})
 	}
 	if len(p.Status.Retired) > 0 {
 		rows = append(rows, [2]string{"Retired", strings.Join(p.Status.Retired, ", ")})

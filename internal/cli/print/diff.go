@@ -49,7 +49,8 @@ func Diff(w io.Writer, format output.Format, d contents.Diff) error {
 func diffTables(d contents.Diff, wide bool) []grid {
 	facts := newGrid([]string{"FACT", d.From.Version, d.To.Version}, nil)
 	for _, fact := range [][3]string{
-		{"os", d.From.OS, d.To.OS}, {"kernel", d.From.Kernel, d.To.Kernel}, {"kubelet", d.From.Kubelet, d.To.Kubelet}, {"runtime", d.From.Runtime, d.To.Runtime},
+		{"os", d.From.OS, d.To.OS}, {"kernel", d.From.Kernel, d.To.Kernel}, {"kubelet", d.From.Kubelet, d.To.Kubelet},
+		{"runtime", d.From.Runtime, d.To.Runtime},
 		{"donor", d.From.Donor, d.To.Donor}, {"built from", d.From.Lineage, d.To.Lineage},
 	} {
 		if fact[1] != fact[2] {

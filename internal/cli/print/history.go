@@ -60,7 +60,8 @@ func historyRow(v history.Version, wide bool, now time.Time) []string {
 	row = append(row, Age(v.BuiltAt, now), proof(v.Proof, wide), verdict)
 	if wide {
 		row = append(row, joinNumbers(v.Joins)...)
-		row = append(row, orNone(v.OS), orNone(v.Kernel), orNone(v.Kubelet), moment(v.PatchedAt), moment(v.BuiltAt), size(v.SizeGB), orNone(v.Why), orNone(v.Prototype), orNone(v.ID))
+		row = append(row, orNone(v.OS), orNone(v.Kernel), orNone(v.Kubelet), moment(v.PatchedAt), moment(v.BuiltAt), size(v.SizeGB), orNone(v.Why),
+			orNone(v.Prototype), orNone(v.ID))
 	}
 	return row
 }

@@ -25,8 +25,11 @@ type realistic struct {
 }
 
 var clouds = []realistic{
-	{"aws", "eks-workers-20260301-a7f3c1", "ami-0123456789abcdef0", [3]string{"ip-10-4-180-11.eu-central-1.compute.internal", "ip-10-4-180-112.eu-central-1.compute.internal", "ip-10-4-7-9.eu-central-1.compute.internal"}},
-	{"azure", "k8s-agentpool1-24816321-vmss", "SIG_kubernetes/images/kamino-k8s-agentpool1-24816321-vmss/versions/2026.03.0902", [3]string{"k8s-agentpool1-24816321-vmss000003", "k8s-agentpool1-24816321-vmss00000a", "k8s-agentpool1-24816321-vmss00001z"}},
+	{"aws", "eks-workers-20260301-a7f3c1", "ami-0123456789abcdef0",
+		[3]string{"ip-10-4-180-11.eu-central-1.compute.internal", "ip-10-4-180-112.eu-central-1.compute.internal",
+			"ip-10-4-7-9.eu-central-1.compute.internal"}},
+	{"azure", "k8s-agentpool1-24816321-vmss", "SIG_kubernetes/images/kamino-k8s-agentpool1-24816321-vmss/versions/2026.03.0902",
+		[3]string{"k8s-agentpool1-24816321-vmss000003", "k8s-agentpool1-24816321-vmss00000a", "k8s-agentpool1-24816321-vmss00001z"}},
 }
 
 func (r realistic) capture() *v1alpha1.Prototype {
@@ -38,7 +41,8 @@ func (r realistic) capture() *v1alpha1.Prototype {
 
 func (r realistic) status(w io.Writer, format output.Format) error {
 	failed := r.capture()
-	failed.Status.Phase, failed.Status.Progress, failed.Status.Failure = v1alpha1.PhaseFailed, "", &v1alpha1.Failure{Reason: "GeneralizationFailed", Message: "it did"}
+	failed.Status.Phase, failed.Status.Progress, failed.Status.Failure = v1alpha1.PhaseFailed, "",
+		&v1alpha1.Failure{Reason: "GeneralizationFailed", Message: "it did"}
 	version := func(name string, donor int) VersionStatus {
 		return VersionStatus{Version: name, State: cloud.Complete, Donor: r.nodes[donor], BuiltAt: now.AddDate(0, 0, -8), Proof: "static/1+ours1/sha256:ab"}
 	}
@@ -59,8 +63,9 @@ func (r realistic) history(w io.Writer, format output.Format) error {
 	h := history.History{Pool: r.pool, Counted: true, Recipe: cloud.Recipe{Version: "2026.03.0902"}}
 	for i, use := range []history.Use{history.Newer, history.Current, history.Prior} {
 		h.Versions = append(h.Versions, history.Version{
-			Version: "2026.03.0902", Use: use, State: cloud.Complete, Donor: r.nodes[i], Lineage: "2026.03.01", Nodes: []string{r.nodes[0]}, BuiltAt: now.AddDate(0, 0, -8),
-			Joins: &history.Joins{Judged: 13, Joined: 11, Failed: 2, Waiting: 4, MedianSeconds: 148}, Suspect: "its nodes did not join", Proof: "static/1+ours1/sha256:ab", Keep: i > 0,
+			Version: "2026.03.0902", Use: use, State: cloud.Complete, Donor: r.nodes[i], Lineage: "2026.03.01", Nodes: []string{r.nodes[0]},
+			BuiltAt: now.AddDate(0, 0, -8), Joins: &history.Joins{Judged: 13, Joined: 11, Failed: 2, Waiting: 4, MedianSeconds: 148},
+			Suspect: "its nodes did not join", Proof: "static/1+ours1/sha256:ab", Keep: i > 0,
 		})
 	}
 	return History(w, format, h, now)
@@ -74,7 +79,9 @@ func (r realistic) plan(w io.Writer, format output.Format, full bool) error {
 		Status:   v1alpha1.PoolStatus{CurrentVersion: "2026.03.01", Candidates: 2, Nodes: 12, NextRun: &next},
 		Nodes: []selection.NodeVerdict{
 			{Node: r.nodes[0], PatchedAt: now.AddDate(0, 0, -1), ReadySince: now.Add(-20 * time.Hour)},
-			{Node: r.nodes[1], PatchedAt: now.AddDate(0, 0, -1), Refusals: []cloud.Refusal{{Reason: "NotReadyLongEnough", Message: "node " + r.nodes[1] + " has been Ready for 12m of 1h: wait until 12:48, or lower selection.minReadyTime"}}},
+			{Node: r.nodes[1], PatchedAt: now.AddDate(0, 0, -1),
+				Refusals: []cloud.Refusal{{Reason: "NotReadyLongEnough",
+					Message: "node " + r.nodes[1] + " has been Ready for 12m of 1h: wait until 12:48, or lower selection.minReadyTime"}}},
 		},
 	}
 	if full {
@@ -93,7 +100,8 @@ func (r realistic) reservations(w io.Writer, format output.Format) error {
 func (r realistic) auto(w io.Writer, format output.Format) error {
 	return AutoResults(w, format, AutoReport{Pools: []AutoResult{
 		{Pool: r.pool, Policy: "default", Result: AutoCaptured, Version: "2026.03.0902", Donor: r.nodes[0], Took: "42m10s", Reason: "Captured"},
-		{Pool: r.pool + "2", Policy: "default", Result: AutoRefused, Code: 3, Message: "the cloud refuses snapshots of disk " + r.image + ": ask for a larger quota"},
+		{Pool: r.pool + "2", Policy: "default", Result: AutoRefused, Code: 3,
+			Message: "the cloud refuses snapshots of disk " + r.image + ": ask for a larger quota"},
 	}})
 }
 
@@ -101,7 +109,8 @@ func (r realistic) auto(w io.Writer, format output.Format) error {
 func (r realistic) progress(w io.Writer, _ output.Format) error {
 	p := r.capture()
 	p.Status.Progress = "the new node is not Ready yet: node " + r.nodes[1]
-	NewLive(NewTerminal(w, func() (int, int) { return narrow, 40 }), Style{Unicode: true}).Show(Progress{Prototype: p, Driver: "this command does the work"}, now.Add(401*time.Second))
+	NewLive(NewTerminal(w, func() (int, int) { return narrow, 40 }),
+		Style{Unicode: true}).Show(Progress{Prototype: p, Driver: "this command does the work"}, now.Add(401*time.Second))
 	return nil
 }
 

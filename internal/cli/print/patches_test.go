@@ -31,11 +31,13 @@ func TestAPlanShowsPendingPatches(t *testing.T) {
 		{"none", &checked, "Pending patches: none, checked 2h00m ago on node a."},
 		{"some", with(func(s *v1alpha1.PatchesStatus) {
 			s.Packages, s.Security, s.CVECount, s.Names, s.CVEs = 2, 1, 1, []string{"openssl 1 to 2", "curl 1 to 2"}, []string{"CVE-2026-1"}
-		}), "Pending patches: 2 packages, 1 for security, checked 2h00m ago on node a. First seen 1d2h ago.\n  openssl 1 to 2, curl 1 to 2\n  The patches fix at least 1 CVE: CVE-2026-1"},
+		}), "Pending patches: 2 packages, 1 for security, checked 2h00m ago on node a. First seen 1d2h ago.\n  openssl 1 to 2, " +
+			"curl 1 to 2\n  The patches fix at least 1 CVE: CVE-2026-1"},
 		{"unknown", with(func(s *v1alpha1.PatchesStatus) { s.Set, s.Reason, s.Message = "", "Locked", "dpkg is locked" }),
 			"Pending patches: unknown. The last check, 2h00m ago on node a, had no answer (Locked): dpkg is locked."},
 		{"unknown after some", with(func(s *v1alpha1.PatchesStatus) { s.Packages, s.Reason, s.Message = 1, "Locked", "dpkg is locked" }),
-			"Pending patches: unknown. The last check, 2h00m ago on node a, had no answer (Locked): dpkg is locked.\nPending patches: 1 package, 0 for security, checked earlier. First seen 1d2h ago."},
+			"Pending patches: unknown. The last check, 2h00m ago on node a, had no answer (Locked): dpkg is locked.\nPending patches: 1 package, " +
+				"0 for security, checked earlier. First seen 1d2h ago."},
 	} {
 		if got := strings.Join(patchLines(c.status, now), "\n"); got != c.want {
 			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, c.want)

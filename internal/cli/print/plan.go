@@ -78,7 +78,8 @@ func planLines(plan Plan) []string {
 		add("generalize the disk with an unknown profile, and publish version %s", spec.Version)
 	}
 	if spec.Settings.Generalize.Profile == v1alpha1.ProfileStatic {
-		add("keep the shared join credential in the image (AKS Engine: a client certificate of system:masters): every reader of the image is cluster-admin until you replace the cluster's CA")
+		add("keep the shared join credential in the image (AKS Engine: a client certificate of system:masters): " +
+			"every reader of the image is cluster-admin until you replace the cluster's CA")
 	}
 	for _, message := range append(trying(spec), changing(plan)...) {
 		add("%s", message)

@@ -101,7 +101,8 @@ func refusalCounts(refusals []v1alpha1.RefusalCount) string {
 func poolPlan(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
 	lines := []string{fmt.Sprintf("Pool %s, policy %s: %s.", p.Pool, p.Policy, cmp.Or(p.Says, p.Decision.Message))}
 	if p.Status.NextRun != nil {
-		lines = append(lines, fmt.Sprintf("The policy begins no capture before %s, in %s.", p.Status.NextRun.UTC().Format(time.RFC3339), wording.Duration(p.Status.NextRun.Sub(now))))
+		lines = append(lines, fmt.Sprintf("The policy begins no capture before %s, in %s.",
+			p.Status.NextRun.UTC().Format(time.RFC3339), wording.Duration(p.Status.NextRun.Sub(now))))
 	}
 	lines = append(lines, patchLines(p.Status.Patches, now)...)
 	if p.Status.Rebuild != nil {
@@ -110,7 +111,8 @@ func poolPlan(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
 	if t := p.Turnover; t != nil {
 		lines = append(lines, turnover(*t, p.SlowTurnover))
 	}
-	if reported := p.Status.JoinHealth; reported != nil && reported.Message != "" && (reported.Joined+reported.Failed+reported.Waiting > 0 || reported.Suspect != "") {
+	if reported := p.Status.JoinHealth; reported != nil && reported.Message != "" &&
+		(reported.Joined+reported.Failed+reported.Waiting > 0 || reported.Suspect != "") {
 		lines = append(lines, fmt.Sprintf("New nodes: %s.", reported.Message))
 	}
 	if _, err := io.WriteString(w, strings.Join(lines, "\n")+"\n"); err != nil {
@@ -139,7 +141,8 @@ func patchLines(s *v1alpha1.PatchesStatus, now time.Time) []string {
 	checked := fmt.Sprintf("%s ago on node %s", wording.Duration(now.Sub(s.CheckedAt.Time)), s.Node)
 	var lines []string
 	if s.Reason != "" {
-		lines = append(lines, fmt.Sprintf("Pending patches: unknown. The last check, %s, had no answer (%s): %s.", checked, s.Reason, strings.TrimSuffix(s.Message, ".")))
+		lines = append(lines, fmt.Sprintf("Pending patches: unknown. The last check, %s, had no answer (%s): %s.",
+			checked, s.Reason, strings.TrimSuffix(s.Message, ".")))
 		if s.Set == "" {
 			return lines
 		}
@@ -274,7 +277,8 @@ func captureLines(p PoolPlan) []string {
 		add("retire %s", strings.Join(p.Retires, ", "))
 	}
 	if e := p.Estimate; e.Captures > 0 {
-		add("take about %s, with the node out of service for %s (median of %s in this cluster)", wording.Duration(e.Total()), wording.Duration(e.OutOfService()), wording.Count(e.Captures, "capture"))
+		add("take about %s, with the node out of service for %s (median of %s in this cluster)",
+			wording.Duration(e.Total()), wording.Duration(e.OutOfService()), wording.Count(e.Captures, "capture"))
 	} else {
 		add("take an unknown time: no capture has succeeded in this cluster")
 	}

@@ -114,14 +114,16 @@ func TestLinesOfATrial(t *testing.T) {
 	view.Show(Progress{Prototype: p}, now.Add(401*time.Second))
 	view.Show(Progress{Prototype: p}, now.Add(402*time.Second))
 	p = p.DeepCopy()
-	p.Status.Trial.Checks[3].Result, p.Status.Trial.Checks[3].At, p.Status.Trial.Checks[3].Message = v1alpha1.TrialFailed, new(at(600)), "it is not Ready any more"
+	p.Status.Trial.Checks[3].Result, p.Status.Trial.Checks[3].At, p.Status.Trial.Checks[3].Message = v1alpha1.TrialFailed, new(at(600)),
+		"it is not Ready any more"
 	view.Show(Progress{Prototype: p}, now.Add(600*time.Second))
 	golden(t, "trial.txt", out.Bytes())
 }
 
 func TestPlanOfATrial(t *testing.T) {
 	for mode, want := range map[v1alpha1.TrialMode]string{
-		"": "", v1alpha1.TrialOff: "", v1alpha1.TrialApart: "  test the version on a trial node outside the pool, which must stay Ready for 10m00s and pass all checks, and is then removed",
+		"": "", v1alpha1.TrialOff: "",
+		v1alpha1.TrialApart: "  test the version on a trial node outside the pool, which must stay Ready for 10m00s and pass all checks, and is then removed",
 	} {
 		for promotion, waits := range map[v1alpha1.PromotionMode]bool{"": false, v1alpha1.PromotionAutomatic: false, v1alpha1.PromotionManual: true} {
 			p := followed()[0]
@@ -275,13 +277,16 @@ func TestStatusTables(t *testing.T) {
 					Recipe: cloud.Recipe{Image: "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/SIG_g/images/kamino-pool1-prototype/versions/2026.03.01", Short: "SIG_g/images/kamino-pool1-prototype/versions/2026.03.01", Version: "2026.03.01", Bootstrap: []string{"customData", "extension vmssCSE"}}},
 				Nodes: 3, ReadyNodes: 2,
 				Versions: []VersionStatus{
-					{Version: "2026.03.09", State: cloud.Pending, Percent: 40, ID: "id3", Verified: "rules=7 files=200 findings=0 tool=v1", Donor: "node-1", BuiltAt: now.Add(-time.Hour), Proof: "static/1/sha256:ab"},
-					{Version: "2026.03.01", State: cloud.Complete, Percent: 100, ID: "id2", Donor: "node-2", BuiltAt: now.AddDate(0, 0, -8), Current: true, SizeGB: 30, Prototype: "p2"},
+					{Version: "2026.03.09", State: cloud.Pending, Percent: 40, ID: "id3", Verified: "rules=7 files=200 findings=0 tool=v1",
+						Donor: "node-1", BuiltAt: now.Add(-time.Hour), Proof: "static/1/sha256:ab"},
+					{Version: "2026.03.01", State: cloud.Complete, Percent: 100, ID: "id2", Donor: "node-2", BuiltAt: now.AddDate(0, 0, -8),
+						Current: true, SizeGB: 30, Prototype: "p2"},
 					{Version: "2026.02.01", State: cloud.Failed, ID: "id1", Error: "quota exceeded"},
 					{Version: "2026.01.01", State: cloud.Complete, ID: "id0", Prior: true, Quarantined: "no network"},
 				},
 			},
-			{Pool: cloud.Pool{Name: "pool2", Recipe: cloud.Recipe{Image: "ubuntu:2204", Version: "2026.01.01", Latest: true}, Refusals: []cloud.Refusal{{Reason: "Windows", Message: "it runs Windows"}}}, Nodes: 1},
+			{Pool: cloud.Pool{Name: "pool2", Recipe: cloud.Recipe{Image: "ubuntu:2204", Version: "2026.01.01", Latest: true},
+				Refusals: []cloud.Refusal{{Reason: "Windows", Message: "it runs Windows"}}}, Nodes: 1},
 			{Pool: cloud.Pool{Name: "pool3"}, Nodes: 1, Versions: []VersionStatus{{Version: "2026.03.09", State: cloud.Pending, ID: "id4"}}, Error: "denied"},
 		},
 		Captures: []v1alpha1.Prototype{*followed()[4]},
@@ -344,7 +349,8 @@ func TestParseFormat(t *testing.T) {
 // TestHistoryShowsJoins in columns; an unjudged version has no zero.
 func TestHistoryShowsJoins(t *testing.T) {
 	h := history.History{Pool: "pool1", Counted: true, Versions: []history.Version{
-		{Version: "2026.03.03", Use: history.Newer, State: cloud.Complete, Joins: &history.Joins{Judged: 3, Joined: 1, Failed: 2, Waiting: 4, MedianSeconds: 48}, Suspect: "its nodes did not join", Nodes: []string{}},
+		{Version: "2026.03.03", Use: history.Newer, State: cloud.Complete,
+			Joins: &history.Joins{Judged: 3, Joined: 1, Failed: 2, Waiting: 4, MedianSeconds: 48}, Suspect: "its nodes did not join", Nodes: []string{}},
 		{Version: "2026.03.02", Use: history.Current, State: cloud.Complete, Joins: &history.Joins{Waiting: 1}, Nodes: []string{}},
 		{Version: "2026.03.01", Use: history.Prior, State: cloud.Complete, Nodes: []string{}},
 	}}

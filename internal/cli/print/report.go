@@ -99,8 +99,8 @@ func versionOf(image cloud.Image, reason retention.Reason) VersionStatus {
 	return VersionStatus{
 		Version: image.Version, State: image.State, Percent: image.Percent, ID: image.ID, SizeGB: image.SizeGB, Error: image.Error,
 		Donor: image.Tags[cloud.TagBuiltFrom], BuiltAt: history.BuiltAt(image), Prototype: image.Tags[cloud.TagPrototype],
-		Proof: image.Tags[cloud.TagProof], Verified: image.Tags[cloud.TagVerified], Quarantined: image.Tags[cloud.TagQuarantined], Suspect: image.Tags[cloud.TagSuspect],
-		Current: reason == retention.Current, Prior: reason == retention.Prior,
+		Proof: image.Tags[cloud.TagProof], Verified: image.Tags[cloud.TagVerified], Quarantined: image.Tags[cloud.TagQuarantined],
+		Suspect: image.Tags[cloud.TagSuspect], Current: reason == retention.Current, Prior: reason == retention.Prior,
 	}
 }
 

@@ -196,11 +196,13 @@ func reportHTML(w io.Writer, all []report.Report) error {
 				for _, cell := range buildRow(build) {
 					fmt.Fprintf(&b, "<td>%s</td>", html.EscapeString(cell))
 				}
-				fmt.Fprintf(&b, `<td><svg aria-hidden="true" viewBox="0 0 100 8" preserveAspectRatio="none"><rect width="%d" height="8" fill="currentColor"/></svg></td></tr>`+"\n", build.MedianSeconds*100/longest)
+				fmt.Fprintf(&b, `<td><svg aria-hidden="true" viewBox="0 0 100 8" preserveAspectRatio="none">`+
+					`<rect width="%d" height="8" fill="currentColor"/></svg></td></tr>`+"\n", build.MedianSeconds*100/longest)
 			}
 			b.WriteString("</table></div>\n")
 		}
-		b.WriteString("<div class=\"wide\"><table>\n<caption>Figures</caption>\n<tr><th scope=\"col\">Kind</th><th scope=\"col\">Figure</th><th scope=\"col\">Value</th><th scope=\"col\">Source</th></tr>\n")
+		b.WriteString("<div class=\"wide\"><table>\n<caption>Figures</caption>\n<tr><th scope=\"col\">Kind</th><th scope=\"col\">Figure</th>" +
+			"<th scope=\"col\">Value</th><th scope=\"col\">Source</th></tr>\n")
 		for _, f := range r.Figures {
 			fmt.Fprintf(&b, `<tr><td>%s</td><td>%s</td><td class="number">%s</td><td class="source">%s</td></tr>`+"\n",
 				html.EscapeString(string(f.Kind)), html.EscapeString(f.Title), html.EscapeString(f.Text()), html.EscapeString(f.Source))

@@ -74,7 +74,9 @@ func Reservations(w io.Writer, format output.Format, report ReservationReport, n
 		}
 	}
 	for _, l := range report.Leftovers {
-		if _, err := fmt.Fprintf(w, "Leftover of deleted prototype %s: %s %s. The controller deletes leftovers; without a controller, run `kamino return-node --leftovers`.\n", l.Prototype, l.Kind, l.Name); err != nil {
+		_, err := fmt.Fprintf(w, "Leftover of deleted prototype %s: %s %s. The controller deletes leftovers; without a controller, "+
+			"run `kamino return-node --leftovers`.\n", l.Prototype, l.Kind, l.Name)
+		if err != nil {
 			return err
 		}
 	}
@@ -113,7 +115,9 @@ func ReservationLines(report ReservationReport, now time.Time) []string {
 		lines = append(lines, line+reservedBy(n))
 	}
 	for _, l := range report.Leftovers {
-		lines = append(lines, fmt.Sprintf("Deleted prototype %s left %s %s. The controller deletes leftovers; without a controller, run `kamino return-node --leftovers`", l.Prototype, l.Kind, l.Name))
+		lines = append(lines,
+			fmt.Sprintf("Deleted prototype %s left %s %s. The controller deletes leftovers; without a controller, run `kamino return-node --leftovers`",
+				l.Prototype, l.Kind, l.Name))
 	}
 	return lines
 }
@@ -137,7 +141,8 @@ func reservedBy(n reservations.Node) string {
 	case reservations.Stripped:
 		return " without a reservation: " + back
 	case reservations.Unconfirmed:
-		return fmt.Sprintf(" by %s, but no Lease of Kamino confirms the reservation: check who writes annotation %s, then %s", n.Holder.Brief(), v1alpha1.ReservationAnnotation, back)
+		return fmt.Sprintf(" by %s, but no Lease of Kamino confirms the reservation: check who writes annotation %s, then %s",
+			n.Holder.Brief(), v1alpha1.ReservationAnnotation, back)
 	case reservations.Orphaned, reservations.ByCapture:
 	}
 	return fmt.Sprintf(" by %s, which no longer exists or has ended: %s", n.Holder, back)
@@ -162,7 +167,8 @@ func ClearedAway(w io.Writer, format output.Format, c DeletedLeftovers) error {
 		text += "No capture left resources.\n"
 	}
 	for _, l := range c.Leftovers {
-		text += fmt.Sprintf("%s %s of prototype %s %s.\n", strings.ToUpper(l.Kind[:1])+l.Kind[1:], l.Name, l.Prototype, verb(c.DryRun, "is removed", "would be removed"))
+		text += fmt.Sprintf("%s %s of prototype %s %s.\n",
+			strings.ToUpper(l.Kind[:1])+l.Kind[1:], l.Name, l.Prototype, verb(c.DryRun, "is removed", "would be removed"))
 	}
 	_, err := io.WriteString(w, text)
 	return err
@@ -189,13 +195,16 @@ func Returned(w io.Writer, format output.Format, r ReturnedNode) error {
 	text := fmt.Sprintf("Node %s is released. Last known state: %s.", r.Node, r.State)
 	switch {
 	case r.DryRun && r.NodeOnly:
-		text = fmt.Sprintf("Dry run: nothing is changed.\nKamino would delete the reservation and its annotations from node %s, and uncordon the node. The instance would not change.", r.Node)
+		text = fmt.Sprintf("Dry run: nothing is changed.\nKamino would delete the reservation and its annotations from node %s, and uncordon the node. "+
+			"The instance would not change.", r.Node)
 	case r.DryRun && r.WillBeRemoved:
-		text = fmt.Sprintf("Dry run: nothing is changed.\nKamino would take node %s from %s and delete the node, instance, snapshot and pod: the node cannot rejoin.", r.Node, r.Holder)
+		text = fmt.Sprintf("Dry run: nothing is changed.\nKamino would take node %s from %s and delete the node, instance, "+
+			"snapshot and pod: the node cannot rejoin.", r.Node, r.Holder)
 	case r.State == v1alpha1.DonorRemoved:
 		text = fmt.Sprintf("Node %s and its instance are deleted: the node could not rejoin.", r.Node)
 	case r.DryRun:
-		text = fmt.Sprintf("Dry run: nothing is changed.\nKamino would release node %s from %s: start the instance if stopped, delete snapshot and pod, unprotect and uncordon the node.", r.Node, r.Holder)
+		text = fmt.Sprintf("Dry run: nothing is changed.\nKamino would release node %s from %s: start the instance if stopped, "+
+			"delete snapshot and pod, unprotect and uncordon the node.", r.Node, r.Holder)
 	case r.State == v1alpha1.DonorReady:
 		text = fmt.Sprintf("Node %s is back in service and Ready.", r.Node)
 	}

@@ -70,7 +70,9 @@ func WriteRestore(w io.Writer, format output.Format, r Restore) error {
 	case r.Changed:
 		lines = append(lines, fmt.Sprintf("Pool %s now builds new nodes from this recipe. Running nodes do not change.", r.Pool))
 		if r.Version != "" {
-			lines = append(lines, fmt.Sprintf("Version %s stays; if the version is bad: kamino quarantine %s %s --reason TEXT. The next capture removes the restored fields again.", r.Version, r.Pool, r.Version))
+			lines = append(lines,
+				fmt.Sprintf("Version %s stays; if the version is bad: kamino quarantine %s %s --reason TEXT. "+
+					"The next capture removes the restored fields again.", r.Version, r.Pool, r.Version))
 		}
 	case !r.Change.Done && len(r.Refusals) == 0:
 		lines = append(lines, fmt.Sprintf("Pool %s would build new nodes from this recipe. Running nodes do not change.", r.Pool))

@@ -12,7 +12,8 @@ import (
 // TestUnrestoredParts appears in the plan, in a dry run, in a refusal, at the end, and in the machine-readable output.
 func TestUnrestoredParts(t *testing.T) {
 	change := cloud.RecipeChange{
-		From: "version", To: "generic", Adds: []cloud.RecipeField{{Kind: "extension", Name: "whole"}, {Kind: "extension", Name: "half", Unreadable: true}}, Missing: []cloud.RecipeField{{Kind: "customData"}},
+		From: "version", To: "generic", Adds: []cloud.RecipeField{{Kind: "extension", Name: "whole"}, {Kind: "extension", Name: "half", Unreadable: true}},
+		Missing: []cloud.RecipeField{{Kind: "customData"}},
 	}
 	const half, none = "    ? protected settings of extension half  (lost if there were any: no Secret given)", "    ? customData  (lost: no Secret given)"
 	for name, r := range map[string]Restore{
@@ -35,7 +36,8 @@ func TestUnrestoredParts(t *testing.T) {
 			}
 		}
 		var reported struct{ Change cloud.RecipeChange }
-		if err := json.Unmarshal([]byte(object.String()), &reported); err != nil || len(reported.Change.Missing) != 1 || len(cloud.Unreadable(reported.Change.Adds)) != 1 {
+		if err := json.Unmarshal([]byte(object.String()), &reported); err != nil || len(reported.Change.Missing) != 1 ||
+			len(cloud.Unreadable(reported.Change.Adds)) != 1 {
 			t.Errorf("%s: programs are shown %s (%v)", name, object.String(), err)
 		}
 	}

@@ -43,7 +43,8 @@ func TestTimelineFits(t *testing.T) {
 func TestMoreOfTimeline(t *testing.T) {
 	for format, want := range map[output.Format]string{
 		output.Text: "2026-03-09T12:00:00Z  Built             version/2026.03.0902: -\n",
-		output.JSON: "{\n  \"at\": \"2026-03-09T12:00:00Z\",\n  \"source\": \"Version\",\n  \"object\": \"version/2026.03.0902\",\n  \"reason\": \"Built\"\n}\n",
+		output.JSON: "{\n  \"at\": \"2026-03-09T12:00:00Z\",\n  \"source\": \"Version\",\n  \"object\": " +
+			"\"version/2026.03.0902\",\n  \"reason\": \"Built\"\n}\n",
 		output.YAML: "---\nat: \"2026-03-09T12:00:00Z\"\nobject: version/2026.03.0902\nreason: Built\nsource: Version\n",
 	} {
 		var out bytes.Buffer

@@ -46,12 +46,14 @@ func TestErrors(t *testing.T) {
 		"in use":        {answered(400, "InvalidSnapshot.InUse", "by ami-1", nil), cloud.Conflict, "by ami-1"},
 		"nonsense":      {answered(400, "InvalidParameterValue", "what?", nil), cloud.Invalid, "what?"},
 		"given up":      {context.DeadlineExceeded, cloud.Unavailable, "given up"},
-		"no credential": {errors.New("operation error EC2: StartInstances, get identity: get credentials: no EC2 IMDS role found"), cloud.Unauthenticated, "AWS_PROFILE"},
-		"no answer":     {errors.New("dial tcp: connection refused"), cloud.Unavailable, "cannot be reached"},
+		"no credential": {errors.New("operation error EC2: StartInstances, get identity: get credentials: no EC2 IMDS role found"),
+			cloud.Unauthenticated, "AWS_PROFILE"},
+		"no answer": {errors.New("dial tcp: connection refused"), cloud.Unavailable, "cannot be reached"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := fail("start", instance{id: "i-1"}, test.err)
-			if cloud.KindOf(got) != test.kind || !strings.Contains(got.Error(), test.says) || !strings.HasPrefix(got.Error(), "start instance i-1: ") || !errors.Is(got, test.err) {
+			if cloud.KindOf(got) != test.kind || !strings.Contains(got.Error(), test.says) ||
+				!strings.HasPrefix(got.Error(), "start instance i-1: ") || !errors.Is(got, test.err) {
 				t.Errorf("%v", got)
 			}
 			if again := fail("look", instance{}, got); again.Error() != got.Error() {
@@ -101,7 +103,8 @@ func TestImageNames(t *testing.T) {
 
 // TestMachineText: the description of a machine survives the round trip through a tag.
 func TestMachineText(t *testing.T) {
-	m := imageProperties{Architecture: "x86_64_mac", Root: "/dev/nvme-a-long-name0n1", ENA: true, Sriov: "simple", BootMode: "uefi-preferred", TPM: "v2.0", IMDS: "v2.0", Volume: "standard", Iops: 256_000, Throughput: 1000}
+	m := imageProperties{Architecture: "x86_64_mac", Root: "/dev/nvme-a-long-name0n1", ENA: true, Sriov: "simple", BootMode: "uefi-preferred",
+		TPM: "v2.0", IMDS: "v2.0", Volume: "standard", Iops: 256_000, Throughput: 1000}
 	if back, err := parseProperties(m.String()); err != nil || back != m || len(m.String()) > maxTagValue {
 		t.Errorf("%s: %+v, %v", m, back, err)
 	}
@@ -111,7 +114,8 @@ func TestMachineText(t *testing.T) {
 		}
 	}
 	in := m.registration(cloud.FamilyVersion{Family: cloud.ImageFamily{Name: "workers"}, Version: "1"}, "snap-1", nil)
-	if sdk.ToString(in.VirtualizationType) != "hvm" || in.BlockDeviceMappings[0].Ebs.Encrypted != nil || sdk.ToInt32(in.BlockDeviceMappings[0].Ebs.Iops) != 256_000 {
+	if sdk.ToString(in.VirtualizationType) != "hvm" || in.BlockDeviceMappings[0].Ebs.Encrypted != nil ||
+		sdk.ToInt32(in.BlockDeviceMappings[0].Ebs.Iops) != 256_000 {
 		t.Errorf("%+v", in)
 	}
 }
@@ -127,7 +131,9 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%+v, want %s", found, want)
 		}
 	}
-	if found := refusalsOf(instance{}, types.Instance{RootDeviceType: types.DeviceTypeEbs, ProductCodes: []types.ProductCode{{ProductCodeType: types.ProductCodeValuesMarketplace}}}); len(found) > 0 {
+	if found := refusalsOf(instance{},
+		types.Instance{RootDeviceType: types.DeviceTypeEbs,
+			ProductCodes: []types.ProductCode{{ProductCodeType: types.ProductCodeValuesMarketplace}}}); len(found) > 0 {
 		t.Errorf("%+v", found)
 	}
 }
@@ -151,7 +157,8 @@ func TestRecentOperations(t *testing.T) {
 	a.recordCreated("x", "snap-1", map[string]string{"for": "us"})
 	a.recordCreated("y", "snap-2", nil)
 	a.recordDeleted("eu-central-1", "snap-2")
-	if a.recentlyCreated("x").id != "snap-1" || a.recentlyCreated("x").tags["for"] != "us" || a.recentlyCreated("y").id != "" || !a.recentlyDeleted("eu-central-1", "snap-2") || a.recentlyDeleted("eu-west-1", "snap-2") || a.recentlyCreated("z").id != "" {
+	if a.recentlyCreated("x").id != "snap-1" || a.recentlyCreated("x").tags["for"] != "us" || a.recentlyCreated("y").id != "" ||
+		!a.recentlyDeleted("eu-central-1", "snap-2") || a.recentlyDeleted("eu-west-1", "snap-2") || a.recentlyCreated("z").id != "" {
 		t.Errorf("%+v, %+v", a.created, a.deleted)
 	}
 	now = now.Add(consistencyDelay + time.Second)

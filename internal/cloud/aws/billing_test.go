@@ -35,8 +35,9 @@ func TestBillingOfImage(t *testing.T) {
 		"unreadable donor":    {"{", linux, "RunInstances", nil, ""},
 		"donor without codes": {billingOf(sdk.String(linux), sdk.String("RunInstances"), nil).String(), linux, "RunInstances", nil, ""},
 	} {
-		im := types.Image{ImageId: sdk.String("ami-1"), PlatformDetails: sdk.String(test.details), UsageOperation: sdk.String(test.operation), ProductCodes: test.codes,
-			Tags: toTags(nil, map[string]string{tagBilling: test.donor})}
+		im := types.Image{ImageId: sdk.String("ami-1"), PlatformDetails: sdk.String(test.details), UsageOperation: sdk.String(test.operation),
+			ProductCodes: test.codes,
+			Tags:         toTags(nil, map[string]string{tagBilling: test.donor})}
 		if got := billingFault(im); (got == "") != (test.fault == "") || !strings.Contains(got, test.fault) {
 			t.Errorf("%s: %q, want %q", name, got, test.fault)
 		}

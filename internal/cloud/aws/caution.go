@@ -71,17 +71,24 @@ func (r recipe) cautions(ref group, own bool) []cloud.Refusal {
 			"compare node times with `kamino history`, and set settings.aws.volumeInitializationRate if startup is slow")
 	}
 	if days := sdk.ToInt32(r.group.MaxInstanceLifetime) / (24 * 60 * 60); days > 0 {
-		add(cautionLifetime, fmt.Sprintf("AWS replaces instances after %d days, even during a capture", days), "no action is needed if captures rarely meet a replacement")
+		add(cautionLifetime, fmt.Sprintf("AWS replaces instances after %d days, even during a capture", days),
+			"no action is needed if captures rarely meet a replacement")
 	}
 	if zone, counts := fullestZone(r.group); zone != "" {
-		add(cautionZones, fmt.Sprintf("zones have different numbers of nodes (%s); a donor from a smaller zone can make AWS rebalance the zones, and terminate a node without a drain", counts),
-			fmt.Sprintf("capture a node of zone %s as policies do, or run `aws autoscaling suspend-processes --auto-scaling-group-name %s --scaling-processes AZRebalance`", zone, ref.name))
+		add(cautionZones,
+			fmt.Sprintf("zones have different numbers of nodes (%s); a donor from a smaller zone can make AWS rebalance the zones, "+
+				"and terminate a node without a drain", counts),
+			fmt.Sprintf("capture a node of zone %s as policies do, "+
+				"or run `aws autoscaling suspend-processes --auto-scaling-group-name %s --scaling-processes AZRebalance`", zone, ref.name))
 	}
 	if most := sdk.ToInt32(r.group.MaxSize); most > 0 && sdk.ToInt32(r.group.DesiredCapacity) >= most {
-		add(cautionFull, fmt.Sprintf("the group is at its maximum size of %d; if an autoscaler fills the donor's place during a capture, the donor cannot return", most), "raise the maximum size by one")
+		add(cautionFull,
+			fmt.Sprintf("the group is at its maximum size of %d; if an autoscaler fills the donor's place during a capture, the donor cannot return", most),
+			"raise the maximum size by one")
 	}
 	if at := slices.IndexFunc(r.group.Tags, func(t types.TagDescription) bool { return sdk.ToString(t.Key) == stackTag }); at >= 0 {
-		add(cautionStack, fmt.Sprintf("CloudFormation stack %s created the group, and the next stack update may restore the old launch template", strings.TrimSpace(sdk.ToString(r.group.Tags[at].Value))),
+		add(cautionStack, fmt.Sprintf("CloudFormation stack %s created the group, and the next stack update may restore the old launch template",
+			strings.TrimSpace(sdk.ToString(r.group.Tags[at].Value))),
 			"remove the launch template version from the stack, or keep the current version in the stack")
 	}
 	if sign := r.terraformSign(); sign != "" {
@@ -98,7 +105,8 @@ func (r recipe) terraformSign() string {
 		return fmt.Sprintf("tag %s names Terraform", tag)
 	}
 	if r.pinned() && r.isDefault && r.number > 1 {
-		return fmt.Sprintf("the group names version %d by its number, which is also the template's default version, as the module terraform-aws-eks does", r.number)
+		return fmt.Sprintf("the group names version %d by its number, which is also the template's default version, as the module terraform-aws-eks does",
+			r.number)
 	}
 	return ""
 }

@@ -111,7 +111,9 @@ func newAccount(c Config) *account {
 	}
 	return &account{
 		config: c, clients: map[string]any{}, imageTexts: map[string]string{}, available: map[string]cachedImage{}, cachedImages: map[string]cachedImage{},
-		created: map[string]createdResource{}, deleted: map[string]time.Time{}, members: map[string]membership{}, denials: map[string]denial{}, groupTags: map[cloud.PoolID]map[string]string{}, uefi: map[string]uefiVariables{}, trials: map[string]cloud.TrialSpec{}, versions: map[string]seenVersion{},
+		created: map[string]createdResource{}, deleted: map[string]time.Time{}, members: map[string]membership{}, denials: map[string]denial{},
+		groupTags: map[cloud.PoolID]map[string]string{}, uefi: map[string]uefiVariables{}, trials: map[string]cloud.TrialSpec{},
+		versions:     map[string]seenVersion{},
 		largeRegions: map[string]bool{}, completed: map[string]completedSnapshots{}, standbys: map[string]enteredStandby{},
 		uses: &useLog{now: c.Now, at: map[string]time.Time{}},
 	}

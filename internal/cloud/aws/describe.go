@@ -84,16 +84,17 @@ func (a *account) countRequests(stack *middleware.Stack) error {
 	if report == nil {
 		return nil
 	}
-	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("kaminoCounting", func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
-		out, meta, err := next.HandleInitialize(ctx, in)
-		class := classWrite
-		if isRead(in.Parameters) {
-			class = classRead
-		}
-		status, throttled := answer(err)
-		report(class, status, throttled)
-		return out, meta, err
-	}), middleware.After) // after the read cache, so that cached answers are not counted
+	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("kaminoCounting",
+		func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
+			out, meta, err := next.HandleInitialize(ctx, in)
+			class := classWrite
+			if isRead(in.Parameters) {
+				class = classRead
+			}
+			status, throttled := answer(err)
+			report(class, status, throttled)
+			return out, meta, err
+		}), middleware.After) // after the read cache, so that cached answers are not counted
 }
 
 // answer returns the HTTP status, 0 without an answer, and whether AWS throttled the request.

@@ -38,7 +38,8 @@ func rootTooLarge(ref fmt.Stringer, what string, has, gives int32) *cloud.Refusa
 	if gives == 0 || has <= gives {
 		return nil
 	}
-	refusal := cloud.Refuse(cloud.RootDiskTooLarge, fmt.Sprintf("%s: %s has a root disk of %d GiB, but the recipe gives new nodes %d GiB, and EC2 would not launch them", ref, what, has, gives),
+	refusal := cloud.Refuse(cloud.RootDiskTooLarge,
+		fmt.Sprintf("%s: %s has a root disk of %d GiB, but the recipe gives new nodes %d GiB, and EC2 would not launch them", ref, what, has, gives),
 		fmt.Sprintf("set the root volume of the recipe to at least %d GiB, or capture a node with at most %d GiB", has, gives))
 	return &refusal
 }
@@ -96,7 +97,8 @@ func refusalsOfImageDisks(ctx context.Context, a *account, ref group, r recipe, 
 		if own != nil && (own.NoDevice != nil || r.sizeOf(device) > 0 && sdk.ToString(d.Ebs.SnapshotId) == "") {
 			continue
 		}
-		return []cloud.Refusal{cloud.Refuse(reasonImageDisks, fmt.Sprintf("%s: image %s maps disk %s, and nodes from Kamino's image would lack the disk", ref, sdk.ToString(im.ImageId), device),
+		return []cloud.Refusal{cloud.Refuse(reasonImageDisks,
+			fmt.Sprintf("%s: image %s maps disk %s, and nodes from Kamino's image would lack the disk", ref, sdk.ToString(im.ImageId), device),
 			fmt.Sprintf("map %s in the launch template with a size, or with NoDevice", device))}, nil
 	}
 	return nil, nil

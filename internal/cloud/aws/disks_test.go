@@ -21,7 +21,8 @@ func withRoot(size int32) recipe {
 // TestRootDiskTooLarge checks that the refusal names both sizes.
 func TestRootDiskTooLarge(t *testing.T) {
 	im := ec2types.Image{ImageId: sdk.String("ami-1"), RootDeviceName: sdk.String("/dev/xvda"), BlockDeviceMappings: []ec2types.BlockDeviceMapping{
-		{DeviceName: sdk.String("/dev/xvda"), Ebs: &ec2types.EbsBlockDevice{VolumeSize: sdk.Int32(40)}}, {DeviceName: sdk.String("/dev/xvdb"), Ebs: &ec2types.EbsBlockDevice{VolumeSize: sdk.Int32(900)}}}}
+		{DeviceName: sdk.String("/dev/xvda"), Ebs: &ec2types.EbsBlockDevice{VolumeSize: sdk.Int32(40)}},
+		{DeviceName: sdk.String("/dev/xvdb"), Ebs: &ec2types.EbsBlockDevice{VolumeSize: sdk.Int32(900)}}}}
 	for name, test := range map[string]struct {
 		r       recipe
 		refused bool
@@ -37,7 +38,8 @@ func TestRootDiskTooLarge(t *testing.T) {
 		if (got != nil) != test.refused {
 			t.Errorf("%s: %+v", name, got)
 		}
-		if got != nil && (!strings.Contains(got.What(), "40 GiB") || !strings.Contains(got.What(), "30 GiB") || !strings.Contains(got.Remedy, "40 GiB") || !strings.Contains(got.Remedy, "30 GiB")) {
+		if got != nil && (!strings.Contains(got.What(), "40 GiB") || !strings.Contains(got.What(), "30 GiB") ||
+			!strings.Contains(got.Remedy, "40 GiB") || !strings.Contains(got.Remedy, "30 GiB")) {
 			t.Errorf("%s: %s", name, got.Message)
 		}
 	}
@@ -71,7 +73,8 @@ func TestUnitsOfCapacity(t *testing.T) {
 		if got := unitOf(test.g); got != test.want {
 			t.Errorf("%s: %q", name, got)
 		}
-		found := reasons(refusalsOfGroup(group{}, recipe{group: test.g, spec: &types.LaunchTemplateSpecification{}, data: &ec2types.ResponseLaunchTemplateData{ImageId: sdk.String("ami-1")}}))
+		found := reasons(refusalsOfGroup(group{},
+			recipe{group: test.g, spec: &types.LaunchTemplateSpecification{}, data: &ec2types.ResponseLaunchTemplateData{ImageId: sdk.String("ami-1")}}))
 		if slices.Contains(found, reasonUnits) != (test.want != "") {
 			t.Errorf("%s: refusals %v", name, found)
 		}
@@ -82,7 +85,8 @@ func TestUnitsOfCapacity(t *testing.T) {
 func TestTypeOfTrial(t *testing.T) {
 	mixed := func(overrides ...types.LaunchTemplateOverrides) types.AutoScalingGroup {
 		return types.AutoScalingGroup{
-			Instances:            []types.Instance{{InstanceId: sdk.String("i-2"), InstanceType: sdk.String("c6i.large")}, {InstanceId: sdk.String("i-1"), InstanceType: sdk.String("m7i.xlarge")}},
+			Instances: []types.Instance{{InstanceId: sdk.String("i-2"), InstanceType: sdk.String("c6i.large")},
+				{InstanceId: sdk.String("i-1"), InstanceType: sdk.String("m7i.xlarge")}},
 			MixedInstancesPolicy: &types.MixedInstancesPolicy{LaunchTemplate: &types.LaunchTemplate{Overrides: overrides}},
 		}
 	}
@@ -90,9 +94,10 @@ func TestTypeOfTrial(t *testing.T) {
 		g    types.AutoScalingGroup
 		want ec2types.InstanceType
 	}{
-		"plain":         {types.AutoScalingGroup{}, ""},
-		"no overrides":  {mixed(), ""},
-		"by types":      {mixed(types.LaunchTemplateOverrides{InstanceType: sdk.String("m6i.large")}, types.LaunchTemplateOverrides{InstanceType: sdk.String("m5.large")}), "m6i.large"},
+		"plain":        {types.AutoScalingGroup{}, ""},
+		"no overrides": {mixed(), ""},
+		"by types": {mixed(types.LaunchTemplateOverrides{InstanceType: sdk.String("m6i.large")},
+			types.LaunchTemplateOverrides{InstanceType: sdk.String("m5.large")}), "m6i.large"},
 		"by attributes": {mixed(types.LaunchTemplateOverrides{InstanceRequirements: &types.InstanceRequirements{}}), "m7i.xlarge"},
 	} {
 		if got := trialType(recipe{group: test.g}); got != test.want {
@@ -132,14 +137,19 @@ func TestZonesOfGroup(t *testing.T) {
 
 // TestNetworkOfTrial checks that a trial keeps the IPv6 and prefix settings of the launch template.
 func TestNetworkOfTrial(t *testing.T) {
-	r := recipe{group: types.AutoScalingGroup{VPCZoneIdentifier: sdk.String("subnet-1")}, spec: &types.LaunchTemplateSpecification{}, data: &ec2types.ResponseLaunchTemplateData{
-		NetworkInterfaces: []ec2types.LaunchTemplateInstanceNetworkInterfaceSpecification{{
-			PrimaryIpv6: sdk.Bool(true), Ipv4PrefixCount: sdk.Int32(2), Ipv6PrefixCount: sdk.Int32(1), SecondaryPrivateIpAddressCount: sdk.Int32(3), AssociateCarrierIpAddress: sdk.Bool(true),
-			EnaSrdSpecification: &ec2types.LaunchTemplateEnaSrdSpecification{EnaSrdEnabled: sdk.Bool(true), EnaSrdUdpSpecification: &ec2types.LaunchTemplateEnaSrdUdpSpecification{EnaSrdUdpEnabled: sdk.Bool(true)}},
-		}}}}
+	r := recipe{group: types.AutoScalingGroup{VPCZoneIdentifier: sdk.String("subnet-1")}, spec: &types.LaunchTemplateSpecification{},
+		data: &ec2types.ResponseLaunchTemplateData{
+			NetworkInterfaces: []ec2types.LaunchTemplateInstanceNetworkInterfaceSpecification{{
+				PrimaryIpv6: sdk.Bool(true), Ipv4PrefixCount: sdk.Int32(2), Ipv6PrefixCount: sdk.Int32(1), SecondaryPrivateIpAddressCount: sdk.Int32(3),
+				AssociateCarrierIpAddress: sdk.Bool(true),
+				EnaSrdSpecification: &ec2types.LaunchTemplateEnaSrdSpecification{EnaSrdEnabled: sdk.Bool(true),
+					EnaSrdUdpSpecification: &ec2types.LaunchTemplateEnaSrdUdpSpecification{EnaSrdUdpEnabled: sdk.Bool(true)}},
+			}}}}
 	n := launch(trialRef{}, r, "ami-1", cloud.TrialSpec{}).NetworkInterfaces[0]
-	if !sdk.ToBool(n.PrimaryIpv6) || sdk.ToInt32(n.Ipv4PrefixCount) != 2 || sdk.ToInt32(n.Ipv6PrefixCount) != 1 || sdk.ToInt32(n.SecondaryPrivateIpAddressCount) != 3 ||
-		!sdk.ToBool(n.AssociateCarrierIpAddress) || !sdk.ToBool(n.EnaSrdSpecification.EnaSrdUdpSpecification.EnaSrdUdpEnabled) || sdk.ToString(n.SubnetId) != "subnet-1" {
+	if !sdk.ToBool(n.PrimaryIpv6) || sdk.ToInt32(n.Ipv4PrefixCount) != 2 || sdk.ToInt32(n.Ipv6PrefixCount) != 1 ||
+		sdk.ToInt32(n.SecondaryPrivateIpAddressCount) != 3 ||
+		!sdk.ToBool(n.AssociateCarrierIpAddress) || !sdk.ToBool(n.EnaSrdSpecification.EnaSrdUdpSpecification.EnaSrdUdpEnabled) ||
+		sdk.ToString(n.SubnetId) != "subnet-1" {
 		t.Errorf("%+v", n)
 	}
 }

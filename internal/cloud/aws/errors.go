@@ -121,7 +121,8 @@ func withoutCode(err error) (cloud.Kind, string) {
 func remedyOf(e *cloud.Error) string {
 	switch {
 	case e.Kind == cloud.Denied && strings.Contains(e.Message, "explicit deny"):
-		return "; an explicit deny in a service control policy or permissions boundary overrides all policies of the account: ask the policy's owner for an exception"
+		return "; an explicit deny in a service control policy or permissions boundary overrides all policies of the account: " +
+			"ask the policy's owner for an exception"
 	case ofKey(e.Code):
 		return "; enable the key, and allow the credential to use the key: the actions are at " + docs + "#permissions"
 	case e.Kind == cloud.Denied && e.Code != "":

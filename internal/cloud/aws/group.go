@@ -41,7 +41,8 @@ func (p *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, e
 	}
 	out := cloud.Pool{
 		ID: id, Name: ref.name, Location: ref.region, Capacity: capacityOf(r.group), MaxSize: int64(sdk.ToInt32(r.group.MaxSize)) + standbyCount(r.group),
-		Family: cloud.ImageFamily{Place: ref.region, Name: ref.name}, Recipe: cloud.Recipe{Image: r.image}, Owner: r.templateOwner(), Refusals: refusalsOfGroup(ref, r),
+		Family: cloud.ImageFamily{Place: ref.region, Name: ref.name}, Recipe: cloud.Recipe{Image: r.image}, Owner: r.templateOwner(),
+		Refusals: refusalsOfGroup(ref, r),
 	}
 	out.Cautions = r.cautions(ref, versionOf(out.Family, r.image) != "")
 	for _, part := range r.parts() {
@@ -113,9 +114,11 @@ func (p *PoolProvider) SetCapacity(ctx context.Context, id cloud.PoolID, from, t
 	}
 	switch now := capacityOf(r.group); {
 	case now != from:
-		return &cloud.Error{Kind: cloud.Conflict, Op: "grow", Resource: ref.String(), Message: fmt.Sprintf("the group has %d nodes, not %d: another client changed the size", now, from)}
+		return &cloud.Error{Kind: cloud.Conflict, Op: "grow", Resource: ref.String(),
+			Message: fmt.Sprintf("the group has %d nodes, not %d: another client changed the size", now, from)}
 	case to <= from:
-		return &cloud.Error{Kind: cloud.Invalid, Op: "grow", Resource: ref.String(), Message: fmt.Sprintf("the new size %d is not above the current size %d: Kamino only grows pools", to, from)}
+		return &cloud.Error{Kind: cloud.Invalid, Op: "grow", Resource: ref.String(),
+			Message: fmt.Sprintf("the new size %d is not above the current size %d: Kamino only grows pools", to, from)}
 	}
 	if err := p.refuseWrite(ctx, "grow", ref, r); err != nil {
 		return err
@@ -124,7 +127,10 @@ func (p *PoolProvider) SetCapacity(ctx context.Context, id cloud.PoolID, from, t
 	if most := int64(sdk.ToInt32(r.group.MaxSize)); desired > most {
 		return atMaximum(ref, most).Error("grow", ref.String())
 	}
-	_, err = p.autoScaling(ref.region).SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(ref.name), DesiredCapacity: sdk.Int32(int32(desired))}) //nolint:gosec // at most MaxSize, an int32
+	_, err = p.autoScaling(ref.region).SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{
+		AutoScalingGroupName: sdk.String(ref.name),
+		DesiredCapacity:      sdk.Int32(int32(desired)), //nolint:gosec // at most MaxSize, an int32
+	})
 	return fail("grow", ref, err)
 }
 
@@ -166,7 +172,8 @@ type owner struct {
 // api/v1beta2/tags.go.
 var owners = []owner{
 	{reasonEKS, "eks:nodegroup-name", false, "EKS owns the launch template, and replaces nodes at every change", "use a self-managed node group"},
-	{reasonCAPA, "sigs.k8s.io/cluster-api-provider-aws/cluster/", true, "Cluster API writes the launch template", "leave the pool to Cluster API, or name the management cluster with --management-kubeconfig"},
+	{reasonCAPA, "sigs.k8s.io/cluster-api-provider-aws/cluster/", true, "Cluster API writes the launch template",
+		"leave the pool to Cluster API, or name the management cluster with --management-kubeconfig"},
 }
 
 // kopsKey is the tag with the name of kOps' instance group. Source: kOps, upup/pkg/fi/cloudup
@@ -236,7 +243,8 @@ func refusalsOfGroup(ref group, r recipe) []cloud.Refusal {
 		refuse(reasonWarmPool, "the next nodes come from a warm pool with the previous image", "remove the warm pool")
 	}
 	if unit := unitOf(r.group); unit != "" {
-		refuse(reasonUnits, "the group counts its capacity in "+unit+", but Kamino counts instances", "remove the weights, and set the desired capacity type to units")
+		refuse(reasonUnits, "the group counts its capacity in "+unit+", but Kamino counts instances",
+			"remove the weights, and set the desired capacity type to units")
 	}
 	return append(found, refusalsOfTemplate(ref, r)...)
 }
@@ -285,7 +293,8 @@ func (p *PoolProvider) refuseWrite(ctx context.Context, op string, ref group, r 
 
 // refreshing returns the refusal for an active instance refresh of the group; nil without a refresh.
 func (a *account) refreshing(ctx context.Context, ref group) (*cloud.Refusal, error) {
-	out, err := a.autoScaling(ref.region).DescribeInstanceRefreshes(ctx, &autoscaling.DescribeInstanceRefreshesInput{AutoScalingGroupName: sdk.String(ref.name), MaxRecords: sdk.Int32(1)}) // the newest
+	newest := &autoscaling.DescribeInstanceRefreshesInput{AutoScalingGroupName: sdk.String(ref.name), MaxRecords: sdk.Int32(1)}
+	out, err := a.autoScaling(ref.region).DescribeInstanceRefreshes(ctx, newest)
 	if err != nil {
 		return nil, fail("read the instance refreshes of", ref, err)
 	}
@@ -293,7 +302,9 @@ func (a *account) refreshing(ctx context.Context, ref group) (*cloud.Refusal, er
 		switch r.Status {
 		case types.InstanceRefreshStatusPending, types.InstanceRefreshStatusInProgress, types.InstanceRefreshStatusCancelling,
 			types.InstanceRefreshStatusRollbackInProgress, types.InstanceRefreshStatusBaking:
-			refusal := cloud.Refuse(reasonRefresh, fmt.Sprintf("%s: instance refresh %s is %s, and replaces nodes", ref, sdk.ToString(r.InstanceRefreshId), r.Status), "wait until the refresh ends, or cancel the refresh with `aws autoscaling cancel-instance-refresh`")
+			refusal := cloud.Refuse(reasonRefresh, fmt.Sprintf("%s: instance refresh %s is %s, and replaces nodes",
+				ref, sdk.ToString(r.InstanceRefreshId), r.Status),
+				"wait until the refresh ends, or cancel the refresh with `aws autoscaling cancel-instance-refresh`")
 			return &refusal, nil
 		default:
 		}
@@ -362,10 +373,13 @@ func (p *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.Preflight
 	case spec.Grows && desired+1 > most:
 		found = append(found, atMaximum(ref, most))
 	case !spec.Grows && desired-1 < least:
-		found = append(found, cloud.Refuse(reasonMinimum, fmt.Sprintf("%s is at the minimum size of %d instances, but the donor must leave service during the capture", ref, least), "lower the minimum size, or grow the group by one"))
+		found = append(found, cloud.Refuse(reasonMinimum,
+			fmt.Sprintf("%s is at the minimum size of %d instances, but the donor must leave service during the capture", ref, least),
+			"lower the minimum size, or grow the group by one"))
 	}
 	if spec.RemovesBootstrap && len(r.parts()) > 0 {
-		found = append(found, cloud.Refuse(reasonUserData, fmt.Sprintf("%s: the launch template has user data, which stays and would run again on nodes from the image", ref),
+		found = append(found, cloud.Refuse(reasonUserData,
+			fmt.Sprintf("%s: the launch template has user data, which stays and would run again on nodes from the image", ref),
 			"capture with the profile bootstrap or eks, or join nodes without user data"))
 	}
 	denied, err := deniedOfGroup(ctx, p, ref, r, spec)

@@ -74,8 +74,9 @@ func parsePool(id cloud.PoolID) (group, error) {
 			return g, nil
 		}
 	}
-	return group{}, unsupported(string(id), "not the ARN of an Auto Scaling group (arn:aws:autoscaling:REGION:ACCOUNT:autoScalingGroup:ID:autoScalingGroupName/NAME): "+
-		"copy the ARN from the output of `aws autoscaling describe-auto-scaling-groups`")
+	return group{}, unsupported(string(id),
+		"not the ARN of an Auto Scaling group (arn:aws:autoscaling:REGION:ACCOUNT:autoScalingGroup:ID:autoScalingGroupName/NAME): "+
+			"copy the ARN from the output of `aws autoscaling describe-auto-scaling-groups`")
 }
 
 func unsupported(resource, message string) error {

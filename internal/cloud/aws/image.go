@@ -58,7 +58,8 @@ func (p *ImageProvider) image(ctx context.Context, ref cloud.FamilyVersion) (*ty
 	slices.SortStableFunc(all, func(a, b types.Image) int { return cmp.Compare(rank(a), rank(b)) })
 	if im := all[0]; tagOf(im.Tags, tagFamily) != shorten(ref.Family.Name, maxTagValue) {
 		return nil, &cloud.Error{Kind: cloud.Conflict, Op: "read", Resource: versionRef(ref).String(),
-			Message: fmt.Sprintf("%s has this name, but is not Kamino's image of the pool: copy the image to another name, then deregister the original", sdk.ToString(im.ImageId))}
+			Message: fmt.Sprintf("%s has this name, but is not Kamino's image of the pool: copy the image to another name, then deregister the original",
+				sdk.ToString(im.ImageId))}
 	}
 	rememberOwn(p.account, ref, all[0])
 	for _, d := range all[0].BlockDeviceMappings {
@@ -78,7 +79,8 @@ func rank(im types.Image) int {
 
 // images lists own images of a region. Deregistered images, which EC2 shows for some time, are left out.
 func (a *account) images(ctx context.Context, region string, of fmt.Stringer, filter types.Filter) ([]types.Image, error) {
-	pages := ec2.NewDescribeImagesPaginator(a.ec2(region), &ec2.DescribeImagesInput{Owners: []string{"self"}, Filters: []types.Filter{filter}, MaxResults: sdk.Int32(maxPage)})
+	pages := ec2.NewDescribeImagesPaginator(a.ec2(region),
+		&ec2.DescribeImagesInput{Owners: []string{"self"}, Filters: []types.Filter{filter}, MaxResults: sdk.Int32(maxPage)})
 	var all []types.Image
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -132,7 +134,8 @@ func imageState(im types.Image) cloud.State {
 
 // Images implements cloud.ImageProvider.
 func (p *ImageProvider) Images(ctx context.Context, family cloud.ImageFamily) ([]cloud.Image, error) {
-	all, err := p.images(ctx, family.Place, text("the images of "+family.Place), types.Filter{Name: sdk.String("tag:" + tagFamily), Values: []string{shorten(family.Name, maxTagValue)}})
+	all, err := p.images(ctx, family.Place, text("the images of "+family.Place),
+		types.Filter{Name: sdk.String("tag:" + tagFamily), Values: []string{shorten(family.Name, maxTagValue)}})
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +159,8 @@ func (p *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec)
 	of := versionRef(spec.FamilyVersion)
 	in, id, ok := parseSnapshot(spec.SnapshotID)
 	if !ok || in != spec.Family.Place {
-		return cloud.Image{}, &cloud.Error{Kind: cloud.Invalid, Op: "make", Resource: of.String(), Message: fmt.Sprintf("%q is not a snapshot in %s", spec.SnapshotID, spec.Family.Place)}
+		return cloud.Image{}, &cloud.Error{Kind: cloud.Invalid, Op: "make", Resource: of.String(),
+			Message: fmt.Sprintf("%q is not a snapshot in %s", spec.SnapshotID, spec.Family.Place)}
 	}
 	client := p.ec2(in)
 	snapshot, err := p.snapshotByID(ctx, of, in, id)

@@ -80,10 +80,14 @@ func powerOf(m types.Instance) cloud.Power {
 func refusalsOf(ref instance, m types.Instance) []cloud.Refusal {
 	var found []cloud.Refusal
 	if m.InstanceLifecycle == types.InstanceLifecycleTypeSpot {
-		found = append(found, cloud.Refuse("SpotInstance", fmt.Sprintf("%s is a spot instance; AWS may terminate a stopped spot instance, or refuse to start the instance again", ref), "capture a node of an on-demand instance"))
+		found = append(found, cloud.Refuse("SpotInstance",
+			fmt.Sprintf("%s is a spot instance; AWS may terminate a stopped spot instance, or refuse to start the instance again", ref),
+			"capture a node of an on-demand instance"))
 	}
 	if m.RootDeviceType == types.DeviceTypeInstanceStore {
-		found = append(found, cloud.Refuse("InstanceStoreRoot", fmt.Sprintf("%s has a root disk on an instance store, which AWS deletes at a stop and cannot copy", ref), "use an image whose root is an EBS volume"))
+		found = append(found, cloud.Refuse("InstanceStoreRoot",
+			fmt.Sprintf("%s has a root disk on an instance store, which AWS deletes at a stop and cannot copy", ref),
+			"use an image whose root is an EBS volume"))
 	}
 	if strings.EqualFold(string(m.Platform), string(types.PlatformValuesWindows)) { // the API's value is in lower case
 		found = append(found, cloud.Refuse("Windows", fmt.Sprintf("%s runs Windows; only Linux nodes can be captured", ref), "leave the pool out"))
@@ -114,7 +118,8 @@ func (p *ImageProvider) EnsureStarted(ctx context.Context, id cloud.InstanceID) 
 }
 
 // changePower changes the power state of an instance in the state from. In any other state turn changes nothing.
-func (p *ImageProvider) changePower(ctx context.Context, id cloud.InstanceID, from cloud.Power, change func(*ec2.Client, instance) (cloud.Power, error)) (cloud.Power, error) {
+func (p *ImageProvider) changePower(ctx context.Context, id cloud.InstanceID, from cloud.Power,
+	change func(*ec2.Client, instance) (cloud.Power, error)) (cloud.Power, error) {
 	ref, err := parseInstance(id)
 	if err != nil {
 		return cloud.PowerUnknown, err

@@ -116,8 +116,9 @@ func (m imageProperties) registration(ref cloud.FamilyVersion, snapshot string, 
 		root.Throughput = sdk.Int32(m.Throughput)
 	}
 	in := &ec2.RegisterImageInput{
-		Name: sdk.String(imageName(ref)), Architecture: types.ArchitectureValues(m.Architecture), VirtualizationType: sdk.String("hvm"), RootDeviceName: sdk.String(m.Root),
-		EnaSupport: sdk.Bool(m.ENA), BootMode: types.BootModeValues(m.BootMode), TpmSupport: types.TpmSupportValues(m.TPM), ImdsSupport: types.ImdsSupportValues(m.IMDS),
+		Name: sdk.String(imageName(ref)), Architecture: types.ArchitectureValues(m.Architecture), VirtualizationType: sdk.String("hvm"),
+		RootDeviceName: sdk.String(m.Root), EnaSupport: sdk.Bool(m.ENA), BootMode: types.BootModeValues(m.BootMode),
+		TpmSupport: types.TpmSupportValues(m.TPM), ImdsSupport: types.ImdsSupportValues(m.IMDS),
 		BlockDeviceMappings: []types.BlockDeviceMapping{{DeviceName: sdk.String(m.Root), Ebs: root}},
 		TagSpecifications:   []types.TagSpecification{{ResourceType: types.ResourceTypeImage, Tags: tags}},
 	}

@@ -189,7 +189,8 @@ func (a *account) eachGroup(ctx context.Context, in string, names []string, do f
 	if names != nil && len(names) == 0 {
 		return nil
 	}
-	pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(a.autoScaling(in), &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: names, MaxRecords: sdk.Int32(maxGroups)})
+	pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(a.autoScaling(in),
+		&autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: names, MaxRecords: sdk.Int32(maxGroups)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {

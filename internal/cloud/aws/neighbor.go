@@ -39,8 +39,10 @@ func templateShared(ctx context.Context, a *account, ref group, r recipe) (*clou
 		names += fmt.Sprintf(" and %d more", more)
 	}
 	refusal := cloud.Refuse(reasonShared,
-		fmt.Sprintf("%s: other groups use launch template %s at %s, and would launch nodes from the image of this group: %s", ref, sdk.ToString(r.spec.LaunchTemplateId), newestVersion, names),
-		fmt.Sprintf("point these groups at a version number with `aws autoscaling update-auto-scaling-group`, or give %s a launch template of its own", ref.name))
+		fmt.Sprintf("%s: other groups use launch template %s at %s, and would launch nodes from the image of this group: %s",
+			ref, sdk.ToString(r.spec.LaunchTemplateId), newestVersion, names),
+		fmt.Sprintf("point these groups at a version number with `aws autoscaling update-auto-scaling-group`, or give %s a launch template of its own",
+			ref.name))
 	return &refusal, nil
 }
 
@@ -99,5 +101,6 @@ func usesNewest(g types.AutoScalingGroup, template string) bool {
 	if g.MixedInstancesPolicy == nil || g.MixedInstancesPolicy.LaunchTemplate == nil {
 		return false
 	}
-	return slices.ContainsFunc(g.MixedInstancesPolicy.LaunchTemplate.Overrides, func(o types.LaunchTemplateOverrides) bool { return isNewest(o.LaunchTemplateSpecification) })
+	return slices.ContainsFunc(g.MixedInstancesPolicy.LaunchTemplate.Overrides,
+		func(o types.LaunchTemplateOverrides) bool { return isNewest(o.LaunchTemplateSpecification) })
 }

@@ -14,7 +14,8 @@ func TestUsesNewestVersion(t *testing.T) {
 	}
 	mixed := func(of, override *scaling.LaunchTemplateSpecification) scaling.AutoScalingGroup {
 		return scaling.AutoScalingGroup{MixedInstancesPolicy: &scaling.MixedInstancesPolicy{LaunchTemplate: &scaling.LaunchTemplate{
-			LaunchTemplateSpecification: of, Overrides: []scaling.LaunchTemplateOverrides{{InstanceType: sdk.String("m6i.large")}, {LaunchTemplateSpecification: override}}}}}
+			LaunchTemplateSpecification: of,
+			Overrides:                   []scaling.LaunchTemplateOverrides{{InstanceType: sdk.String("m6i.large")}, {LaunchTemplateSpecification: override}}}}}
 	}
 	for name, test := range map[string]struct {
 		g    scaling.AutoScalingGroup

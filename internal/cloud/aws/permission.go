@@ -77,14 +77,16 @@ func deniedOfGroup(ctx context.Context, p *PoolProvider, ref group, r recipe, sp
 	attempts := []dryRun{
 		{newVersionAction, false, func() error {
 			_, err := client.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{
-				LaunchTemplateId: r.spec.LaunchTemplateId, SourceVersion: sdk.String(r.text()), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: r.data.ImageId}, DryRun: try,
+				LaunchTemplateId: r.spec.LaunchTemplateId, SourceVersion: sdk.String(r.text()),
+				LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: r.data.ImageId}, DryRun: try,
 			})
 			return err
 		}},
 		// The launch of a node with an instance profile also needs the role of the nodes, which only the dry run checks.
 		{launchAction, r.data.IamInstanceProfile != nil, func() error {
 			_, err := client.RunInstances(ctx, &ec2.RunInstancesInput{
-				LaunchTemplate: &ec2types.LaunchTemplateSpecification{LaunchTemplateId: r.spec.LaunchTemplateId, Version: sdk.String(r.text())}, MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1), DryRun: try,
+				LaunchTemplate: &ec2types.LaunchTemplateSpecification{LaunchTemplateId: r.spec.LaunchTemplateId, Version: sdk.String(r.text())},
+				MinCount:       sdk.Int32(1), MaxCount: sdk.Int32(1), DryRun: try,
 			})
 			return err
 		}},
@@ -152,7 +154,8 @@ func deniedDryRuns(attempts []dryRun, known map[string]decision, on fmt.Stringer
 }
 
 func permissionMissing(action string, on fmt.Stringer) cloud.Refusal {
-	return cloud.Refuse(cloud.PermissionMissing, fmt.Sprintf("the credential may not do %s on %s", action, on), "allow the action in the credential's IAM policy")
+	return cloud.Refuse(cloud.PermissionMissing, fmt.Sprintf("the credential may not do %s on %s", action, on),
+		"allow the action in the credential's IAM policy")
 }
 
 // isDryRunDenied reports whether AWS denied a dry run. Other refusals appear in the real call. An error means that AWS did

@@ -36,7 +36,8 @@ func TestActionsAreDeclared(t *testing.T) {
 				t.Errorf("%s: PolicyByTags has no statement %s", u.For, sid)
 			}
 		}
-		if len(u.ByTags) == 0 || u.Statement == "" || u.Where != "" || !slices.Contains([]string{"", cloud.ForRemoval, cloud.ForTrialApart, cloud.ForConsole, "rebuilding nodes"}, u.Feature) {
+		if len(u.ByTags) == 0 || u.Statement == "" || u.Where != "" ||
+			!slices.Contains([]string{"", cloud.ForRemoval, cloud.ForTrialApart, cloud.ForConsole, "rebuilding nodes"}, u.Feature) {
 			t.Errorf("a use without a statement, or with an unknown feature: %+v", u)
 		}
 		for _, kind := range u.Kinds {

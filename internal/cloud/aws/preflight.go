@@ -61,20 +61,24 @@ func (p *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) 
 // settings returns obstacles in attributes of the instance. EC2 returns a single attribute per request.
 func (p *ImageProvider) settings(ctx context.Context, ref instance) ([]cloud.Refusal, error) {
 	client := p.ec2(ref.region)
-	off, err := client.DescribeInstanceAttribute(ctx, &ec2.DescribeInstanceAttributeInput{InstanceId: sdk.String(ref.id), Attribute: types.InstanceAttributeNameInstanceInitiatedShutdownBehavior})
+	off, err := client.DescribeInstanceAttribute(ctx,
+		&ec2.DescribeInstanceAttributeInput{InstanceId: sdk.String(ref.id), Attribute: types.InstanceAttributeNameInstanceInitiatedShutdownBehavior})
 	if err != nil {
 		return nil, fail("read the shutdown behavior of", ref, err)
 	}
-	kept, err := client.DescribeInstanceAttribute(ctx, &ec2.DescribeInstanceAttributeInput{InstanceId: sdk.String(ref.id), Attribute: types.InstanceAttributeNameDisableApiStop})
+	kept, err := client.DescribeInstanceAttribute(ctx,
+		&ec2.DescribeInstanceAttributeInput{InstanceId: sdk.String(ref.id), Attribute: types.InstanceAttributeNameDisableApiStop})
 	if err != nil {
 		return nil, fail("read the stop protection of", ref, err)
 	}
 	var found []cloud.Refusal
 	if b := off.InstanceInitiatedShutdownBehavior; b != nil && sdk.ToString(b.Value) == string(types.ShutdownBehaviorTerminate) {
-		found = append(found, cloud.Refuse("ShutdownTerminates", fmt.Sprintf("%s is terminated at power-off", ref), "set the shutdown behavior of instance and launch template to stop"))
+		found = append(found, cloud.Refuse("ShutdownTerminates", fmt.Sprintf("%s is terminated at power-off", ref),
+			"set the shutdown behavior of instance and launch template to stop"))
 	}
 	if b := kept.DisableApiStop; b != nil && sdk.ToBool(b.Value) {
-		found = append(found, cloud.Refuse("StopProtected", fmt.Sprintf("%s is protected from being stopped", ref), "disable stop protection, or capture another node"))
+		found = append(found, cloud.Refuse("StopProtected", fmt.Sprintf("%s is protected from being stopped", ref),
+			"disable stop protection, or capture another node"))
 	}
 	return found, nil
 }
@@ -96,7 +100,8 @@ func (p *ImageProvider) denied(ctx context.Context, ref instance, volume string,
 			return err
 		}},
 		{copyAction, false, func() error {
-			in := &ec2.CreateSnapshotInput{VolumeId: sdk.String(volume), DryRun: try, TagSpecifications: tagSpecification(types.ResourceTypeSnapshot, sampleTags)}
+			in := &ec2.CreateSnapshotInput{VolumeId: sdk.String(volume), DryRun: try,
+				TagSpecifications: tagSpecification(types.ResourceTypeSnapshot, sampleTags)}
 			_, err := client.CreateSnapshot(ctx, in)
 			return err
 		}},

@@ -55,7 +55,8 @@ func readToken(op string, id cloud.InstanceID, token string) (s groupState, err 
 	switch token {
 	case cloud.TokenUnprotected, cloud.TokenProtected, tokenStandby, tokenStandbyProtected:
 	default:
-		return s, &cloud.Error{Kind: cloud.Invalid, Op: op, Resource: string(id), Message: fmt.Sprintf("the token %q is not a token of this cloud", token[:min(len(token), cloud.MaxToken)])}
+		return s, &cloud.Error{Kind: cloud.Invalid, Op: op, Resource: string(id),
+			Message: fmt.Sprintf("the token %q is not a token of this cloud", token[:min(len(token), cloud.MaxToken)])}
 	}
 	if s.protected = strings.HasSuffix(token, cloud.TokenProtected); strings.HasPrefix(token, tokenStandby) {
 		s.lifecycle = string(types.LifecycleStateStandby)
@@ -206,7 +207,8 @@ func (p *PoolProvider) requireGroupState(ctx context.Context, op string, ref ins
 	if _, err := p.readInstance(ctx, ref); err != nil {
 		return nil, err
 	}
-	return nil, &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(), Message: "the instance is no longer in an Auto Scaling group: attach the instance to a group"}
+	return nil, &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(),
+		Message: "the instance is no longer in an Auto Scaling group: attach the instance to a group"}
 }
 
 // enterStandby puts an instance into standby. AWS refuses below the group's minimum size.
@@ -233,10 +235,12 @@ func (p *PoolProvider) exitStandby(ctx context.Context, ref instance, now *group
 		return err
 	}
 	if power := powerOf(m); power != cloud.PowerRunning {
-		return &cloud.Error{Kind: cloud.Conflict, Op: opUnprotect, Resource: ref.String(), Message: fmt.Sprintf("the instance is %s, and the group would replace the instance: start the instance first", strings.ToLower(string(power)))}
+		return &cloud.Error{Kind: cloud.Conflict, Op: opUnprotect, Resource: ref.String(),
+			Message: fmt.Sprintf("the instance is %s, and the group would replace the instance: start the instance first", strings.ToLower(string(power)))}
 	}
 	recordStandby(p.account, ref, nil)
-	_, err = p.autoScaling(ref.region).ExitStandby(ctx, &autoscaling.ExitStandbyInput{AutoScalingGroupName: sdk.String(now.group), InstanceIds: []string{ref.id}})
+	_, err = p.autoScaling(ref.region).ExitStandby(ctx,
+		&autoscaling.ExitStandbyInput{AutoScalingGroupName: sdk.String(now.group), InstanceIds: []string{ref.id}})
 	if full := fullGroup(ctx, p.account, ref, now.group, err); full != nil {
 		return full
 	}
@@ -253,7 +257,8 @@ func fullGroup(ctx context.Context, a *account, ref instance, name string, err e
 	_ = a.eachGroup(cloud.WithoutReadCache(ctx), ref.region, []string{name}, func(g types.AutoScalingGroup) { // otherwise the first error is returned
 		if most := sdk.ToInt32(g.MaxSize); sdk.ToInt32(g.DesiredCapacity) >= most {
 			full = &cloud.Error{Kind: cloud.Conflict, Op: opUnprotect, Resource: ref.String(), Err: err,
-				Message: fmt.Sprintf("Auto Scaling group %s is at its maximum size of %d, because another instance took the place: raise its maximum by one", name, most)}
+				Message: fmt.Sprintf(
+					"Auto Scaling group %s is at its maximum size of %d, because another instance took the place: raise its maximum by one", name, most)}
 		}
 	})
 	return full

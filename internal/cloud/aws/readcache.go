@@ -16,29 +16,31 @@ import (
 // share the answers and must not change them.
 func readCacheLayer(region string) func(*middleware.Stack) error {
 	return func(stack *middleware.Stack) error {
-		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("kaminoOneLook", func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
-			cache := cloud.ReadCacheOf(ctx)
-			switch {
-			case cache == nil || isDryRun(in.Parameters):
-				return next.HandleInitialize(ctx, in)
-			case !isRead(in.Parameters):
-				cache.Invalidate()
-				return next.HandleInitialize(ctx, in)
-			}
-			what, err := json.Marshal(in.Parameters)
-			if err != nil {
-				return next.HandleInitialize(ctx, in)
-			}
-			key := fmt.Sprintf("%s %T %s", region, in.Parameters, what)
-			if kept, found := cache.Get(key); found {
-				return middleware.InitializeOutput{Result: kept}, middleware.Metadata{}, nil
-			}
-			out, meta, err := next.HandleInitialize(ctx, in)
-			if err == nil {
-				cache.Put(key, out.Result)
-			}
-			return out, meta, err
-		}), middleware.After)
+		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("kaminoOneLook",
+			func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput,
+				middleware.Metadata, error) {
+				cache := cloud.ReadCacheOf(ctx)
+				switch {
+				case cache == nil || isDryRun(in.Parameters):
+					return next.HandleInitialize(ctx, in)
+				case !isRead(in.Parameters):
+					cache.Invalidate()
+					return next.HandleInitialize(ctx, in)
+				}
+				what, err := json.Marshal(in.Parameters)
+				if err != nil {
+					return next.HandleInitialize(ctx, in)
+				}
+				key := fmt.Sprintf("%s %T %s", region, in.Parameters, what)
+				if kept, found := cache.Get(key); found {
+					return middleware.InitializeOutput{Result: kept}, middleware.Metadata{}, nil
+				}
+				out, meta, err := next.HandleInitialize(ctx, in)
+				if err == nil {
+					cache.Put(key, out.Result)
+				}
+				return out, meta, err
+			}), middleware.After)
 	}
 }
 

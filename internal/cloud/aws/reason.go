@@ -41,7 +41,8 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "count the capacity in instances: remove the weights, and set the desired capacity type to units",
 	},
 	{
-		Name: cloud.RootDiskTooLarge, Means: "the donor's root disk is larger than the root volume in the launch template, so nodes from the image could not start",
+		Name:   cloud.RootDiskTooLarge,
+		Means:  "the donor's root disk is larger than the root volume in the launch template, so nodes from the image could not start",
 		Remedy: "raise the volume size in the launch template, or capture a node with a smaller disk",
 	},
 	{
@@ -93,7 +94,9 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "point the other groups at a version number, or give the group a launch template of its own",
 	},
 	{
-		Name: reasonUserData, Means: "the profile removes the bootstrap from the recipe, because the image contains the result; user data of a launch template stays, and would run again",
+		Name: reasonUserData,
+		Means: "the profile removes the bootstrap from the recipe, because the image contains the result; " +
+			"user data of a launch template stays, and would run again",
 		Remedy: "use the profile `bootstrap` or `eks`, or join nodes without user data",
 	},
 	{

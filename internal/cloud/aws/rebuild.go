@@ -103,14 +103,16 @@ func (p *PoolProvider) rebuiltFrom(ctx context.Context, ref instance, version st
 	}
 	want := imageText(cloud.FamilyVersion{Family: cloud.ImageFamily{Place: of.region, Name: of.name}, Version: version})
 	if r.image != want {
-		return of, "", &cloud.Error{Kind: cloud.Conflict, Op: opRebuild, Resource: ref.String(), Message: fmt.Sprintf("%s builds new instances from %s, not from %s: point the group at the version first", of, or(r.image, "nothing"), want)}
+		return of, "", &cloud.Error{Kind: cloud.Conflict, Op: opRebuild, Resource: ref.String(),
+			Message: fmt.Sprintf("%s builds new instances from %s, not from %s: point the group at the version first", of, or(r.image, "nothing"), want)}
 	}
 	return of, want, nil
 }
 
 // lastRebuild returns the newest replacement of an instance's root volume; nil without a replacement.
 func (a *account) lastRebuild(ctx context.Context, ref instance) (*types.ReplaceRootVolumeTask, error) {
-	pages := ec2.NewDescribeReplaceRootVolumeTasksPaginator(a.ec2(ref.region), &ec2.DescribeReplaceRootVolumeTasksInput{Filters: []types.Filter{{Name: sdk.String("instance-id"), Values: []string{ref.id}}}})
+	pages := ec2.NewDescribeReplaceRootVolumeTasksPaginator(a.ec2(ref.region),
+		&ec2.DescribeReplaceRootVolumeTasksInput{Filters: []types.Filter{{Name: sdk.String("instance-id"), Values: []string{ref.id}}}})
 	var last *types.ReplaceRootVolumeTask
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -129,5 +131,6 @@ func (a *account) lastRebuild(ctx context.Context, ref instance) (*types.Replace
 
 // underway reports whether a replacement is running.
 func underway(state types.ReplaceRootVolumeTaskState) bool {
-	return state == types.ReplaceRootVolumeTaskStatePending || state == types.ReplaceRootVolumeTaskStateInProgress || state == types.ReplaceRootVolumeTaskStateFailing
+	return state == types.ReplaceRootVolumeTaskStatePending || state == types.ReplaceRootVolumeTaskStateInProgress ||
+		state == types.ReplaceRootVolumeTaskStateFailing
 }

@@ -89,7 +89,8 @@ func (p *PoolProvider) changeTo(ctx context.Context, ref group, r recipe, image 
 
 // rootRefusal is refusalOfRoot of an image in Kamino's text form. A template without a size of volumes costs no request.
 func rootRefusal(ctx context.Context, p *PoolProvider, ref group, r recipe, image string) (*cloud.Refusal, error) {
-	if r.data == nil || !slices.ContainsFunc(r.data.BlockDeviceMappings, func(m ec2types.LaunchTemplateBlockDeviceMapping) bool { return m.Ebs != nil && m.Ebs.VolumeSize != nil }) {
+	hasSize := func(m ec2types.LaunchTemplateBlockDeviceMapping) bool { return m.Ebs != nil && m.Ebs.VolumeSize != nil }
+	if r.data == nil || !slices.ContainsFunc(r.data.BlockDeviceMappings, hasSize) {
 		return nil, nil
 	}
 	im, err := p.availableImage(ctx, opRecipe, ref, ref.region, image)
@@ -143,7 +144,8 @@ func (p *PoolProvider) SetRecipe(ctx context.Context, change cloud.RecipeChange)
 func changedSince(op string, ref group, r recipe, change cloud.RecipeChange, try int) error {
 	switch {
 	case r.data == nil && try > 1: // the version from this call
-		return &cloud.Error{Kind: cloud.Unavailable, Op: op, Resource: ref.String(), Message: "AWS does not show the new launch template version yet: try again"}
+		return &cloud.Error{Kind: cloud.Unavailable, Op: op, Resource: ref.String(),
+			Message: "AWS does not show the new launch template version yet: try again"}
 	case r.data == nil:
 		return errorOfTemplate(op, ref, r)
 	case r.image != change.From && r.image != change.To:
@@ -151,7 +153,8 @@ func changedSince(op string, ref group, r recipe, change cloud.RecipeChange, try
 			Message: fmt.Sprintf("the image is %s, not %s as planned: another client changed the image", r.image, change.From)}
 	case try > maxRecipeWrites:
 		return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(),
-			Message: fmt.Sprintf("the group was set to %s %d times, but shows %s: find the client that changes the group back", change.To, maxRecipeWrites, r.image)}
+			Message: fmt.Sprintf("the group was set to %s %d times, but shows %s: find the client that changes the group back",
+				change.To, maxRecipeWrites, r.image)}
 	}
 	return nil
 }
@@ -245,7 +248,8 @@ func (a *account) availableImage(ctx context.Context, op string, of fmt.Stringer
 			return im, nil
 		}
 	}
-	return ec2types.Image{}, &cloud.Error{Kind: cloud.NotFound, Op: op, Resource: of.String(), Message: fmt.Sprintf("image %s does not exist, or is not available: name an available image", image)}
+	return ec2types.Image{}, &cloud.Error{Kind: cloud.NotFound, Op: op, Resource: of.String(),
+		Message: fmt.Sprintf("image %s does not exist, or is not available: name an available image", image)}
 }
 
 // RestoreChange implements cloud.PoolProvider. Kamino removes nothing but the image from a recipe.

@@ -27,14 +27,17 @@ func TestInstanceRefusals(t *testing.T) {
 		m    types.Instance
 		want []string
 	}{
-		"one of today's":  {types.Instance{RootDeviceType: types.DeviceTypeEbs}, nil},
-		"spot":            {types.Instance{InstanceLifecycle: types.InstanceLifecycleTypeSpot}, []string{"SpotInstance"}},
-		"scheduled":       {types.Instance{InstanceLifecycle: types.InstanceLifecycleTypeScheduled}, nil},
-		"its root goes":   {types.Instance{RootDeviceType: types.DeviceTypeInstanceStore}, []string{"InstanceStoreRoot"}},
-		"Windows":         {types.Instance{Platform: types.PlatformValuesWindows}, []string{"Windows"}},
-		"of a product":    {types.Instance{ProductCodes: []types.ProductCode{{ProductCodeId: sdk.String("p"), ProductCodeType: types.ProductCodeValuesMarketplace}}}, nil},
-		"of a free code":  {types.Instance{ProductCodes: []types.ProductCode{{ProductCodeId: sdk.String("p"), ProductCodeType: types.ProductCodeValuesDevpay}}}, nil},
-		"all that can be": {types.Instance{InstanceLifecycle: types.InstanceLifecycleTypeSpot, RootDeviceType: types.DeviceTypeInstanceStore}, []string{"SpotInstance", "InstanceStoreRoot"}},
+		"one of today's": {types.Instance{RootDeviceType: types.DeviceTypeEbs}, nil},
+		"spot":           {types.Instance{InstanceLifecycle: types.InstanceLifecycleTypeSpot}, []string{"SpotInstance"}},
+		"scheduled":      {types.Instance{InstanceLifecycle: types.InstanceLifecycleTypeScheduled}, nil},
+		"its root goes":  {types.Instance{RootDeviceType: types.DeviceTypeInstanceStore}, []string{"InstanceStoreRoot"}},
+		"Windows":        {types.Instance{Platform: types.PlatformValuesWindows}, []string{"Windows"}},
+		"of a product": {types.Instance{ProductCodes: []types.ProductCode{{ProductCodeId: sdk.String("p"),
+			ProductCodeType: types.ProductCodeValuesMarketplace}}}, nil},
+		"of a free code": {types.Instance{ProductCodes: []types.ProductCode{{ProductCodeId: sdk.String("p"),
+			ProductCodeType: types.ProductCodeValuesDevpay}}}, nil},
+		"all that can be": {types.Instance{InstanceLifecycle: types.InstanceLifecycleTypeSpot, RootDeviceType: types.DeviceTypeInstanceStore},
+			[]string{"SpotInstance", "InstanceStoreRoot"}},
 	} {
 		if got := reasons(refusalsOf(instance{id: "i-1"}, test.m)); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
@@ -78,7 +81,8 @@ func pinnedTo(version string) *scaling.LaunchTemplateSpecification {
 func TestGroupWarnings(t *testing.T) {
 	const day = 24 * 60 * 60
 	mapping := func(rate *int32) []types.LaunchTemplateBlockDeviceMapping {
-		return []types.LaunchTemplateBlockDeviceMapping{{DeviceName: sdk.String("/dev/sdb"), VirtualName: sdk.String("ephemeral0")}, {DeviceName: sdk.String("/dev/xvda"), Ebs: &types.LaunchTemplateEbsBlockDevice{VolumeInitializationRate: rate}}}
+		return []types.LaunchTemplateBlockDeviceMapping{{DeviceName: sdk.String("/dev/sdb"), VirtualName: sdk.String("ephemeral0")},
+			{DeviceName: sdk.String("/dev/xvda"), Ebs: &types.LaunchTemplateEbsBlockDevice{VolumeInitializationRate: rate}}}
 	}
 	for name, test := range map[string]struct {
 		change func(*recipe)
@@ -115,20 +119,25 @@ func TestGroupWarnings(t *testing.T) {
 // cause.
 func TestTrialFailures(t *testing.T) {
 	ended := func(code string, tags ...types.Tag) types.Instance {
-		return types.Instance{State: &types.InstanceState{Name: types.InstanceStateNameTerminated}, StateReason: &types.StateReason{Code: sdk.String(code), Message: sdk.String(code + ": why")}, Tags: tags}
+		return types.Instance{State: &types.InstanceState{Name: types.InstanceStateNameTerminated},
+			StateReason: &types.StateReason{Code: sdk.String(code), Message: sdk.String(code + ": why")}, Tags: tags}
 	}
 	for name, test := range map[string]struct {
 		m    types.Instance
 		want cloud.Trial
 	}{
-		"no room":              {ended("Server.InsufficientInstanceCapacity"), cloud.Trial{State: cloud.Failed, Trouble: "Server.InsufficientInstanceCapacity: why", LacksCapacity: true}},
-		"too many volumes":     {ended("Client.VolumeLimitExceeded"), cloud.Trial{State: cloud.Failed, Trouble: "Client.VolumeLimitExceeded: why", LacksCapacity: true}},
-		"its snapshot is gone": {ended("Client.InvalidSnapshot.NotFound"), cloud.Trial{State: cloud.Failed, Trouble: "Client.InvalidSnapshot.NotFound: why", BlamesImage: true}},
-		"of itself":            {ended("Server.InternalError"), cloud.Trial{State: cloud.Failed, Trouble: "Server.InternalError: why"}},
-		"by a person":          {ended("Client.UserInitiatedShutdown"), cloud.Trial{State: cloud.Failed}},
-		"by Kamino":            {ended("Client.UserInitiatedShutdown", types.Tag{Key: sdk.String(tagEnding), Value: sdk.String("true")}), cloud.Trial{}},
+		"no room": {ended("Server.InsufficientInstanceCapacity"),
+			cloud.Trial{State: cloud.Failed, Trouble: "Server.InsufficientInstanceCapacity: why", LacksCapacity: true}},
+		"too many volumes": {ended("Client.VolumeLimitExceeded"),
+			cloud.Trial{State: cloud.Failed, Trouble: "Client.VolumeLimitExceeded: why", LacksCapacity: true}},
+		"its snapshot is gone": {ended("Client.InvalidSnapshot.NotFound"),
+			cloud.Trial{State: cloud.Failed, Trouble: "Client.InvalidSnapshot.NotFound: why", BlamesImage: true}},
+		"of itself":   {ended("Server.InternalError"), cloud.Trial{State: cloud.Failed, Trouble: "Server.InternalError: why"}},
+		"by a person": {ended("Client.UserInitiatedShutdown"), cloud.Trial{State: cloud.Failed}},
+		"by Kamino":   {ended("Client.UserInitiatedShutdown", types.Tag{Key: sdk.String(tagEnding), Value: sdk.String("true")}), cloud.Trial{}},
 	} {
-		if got := trialFrom(test.m, cloud.Instance{}); got.State != test.want.State || got.Trouble != test.want.Trouble || got.LacksCapacity != test.want.LacksCapacity || got.BlamesImage != test.want.BlamesImage {
+		if got := trialFrom(test.m, cloud.Instance{}); got.State != test.want.State || got.Trouble != test.want.Trouble ||
+			got.LacksCapacity != test.want.LacksCapacity || got.BlamesImage != test.want.BlamesImage {
 			t.Errorf("%s: %+v, want %+v", name, got, test.want)
 		}
 	}

@@ -49,5 +49,6 @@ func (p *PoolProvider) removalState(ctx context.Context, ref instance, ends bool
 	case ends || stateOf(m) == ec2types.InstanceStateNameShuttingDown:
 		return cloud.Deleting, nil
 	}
-	return cloud.Absent, &cloud.Error{Kind: cloud.Conflict, Op: opRemove, Resource: ref.String(), Message: "the instance is no longer in an Auto Scaling group: terminate the detached instance with `aws ec2 terminate-instances`"}
+	return cloud.Absent, &cloud.Error{Kind: cloud.Conflict, Op: opRemove, Resource: ref.String(),
+		Message: "the instance is no longer in an Auto Scaling group: terminate the detached instance with `aws ec2 terminate-instances`"}
 }

@@ -142,7 +142,8 @@ type callerIdentity struct {
 
 // simulateAs returns the decisions of IAM for a user or role. IAM does not find a role with a path by the ARN of a session,
 // so the role is read by name. Roles of IAM Identity Center have a path.
-func (p permissionReader) simulateAs(ctx context.Context, in, who string, scopes []string, tags map[string]string, names []string) (map[string]decision, error) {
+func (p permissionReader) simulateAs(ctx context.Context, in, who string, scopes []string, tags map[string]string,
+	names []string) (map[string]decision, error) {
 	decisions, err := p.simulate(ctx, in, who, scopes, tags, names)
 	_, name, isRole := strings.Cut(who, ":role/")
 	if !isRole || !isCode(err, "NoSuchEntity", "NoSuchEntityException") {
@@ -180,7 +181,8 @@ func decisionOf(r types.EvaluationResult) decision {
 	isScoped := slices.ContainsFunc(r.ResourceSpecificResults, func(s types.ResourceSpecificResult) bool {
 		return s.EvalResourceDecision == types.PolicyEvaluationDecisionTypeAllowed
 	})
-	isConditional := isScoped || len(r.MissingContextValues) > 0 || slices.ContainsFunc(r.ResourceSpecificResults, func(s types.ResourceSpecificResult) bool { return len(s.MissingContextValues) > 0 })
+	isConditional := isScoped || len(r.MissingContextValues) > 0 ||
+		slices.ContainsFunc(r.ResourceSpecificResults, func(s types.ResourceSpecificResult) bool { return len(s.MissingContextValues) > 0 })
 	byOrganization := r.OrganizationsDecisionDetail != nil && !r.OrganizationsDecisionDetail.AllowedByOrganizations
 	byBoundary := r.PermissionsBoundaryDecisionDetail != nil && !r.PermissionsBoundaryDecisionDetail.AllowedByPermissionsBoundary ||
 		slices.ContainsFunc(r.ResourceSpecificResults, func(s types.ResourceSpecificResult) bool {

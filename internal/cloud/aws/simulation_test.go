@@ -10,24 +10,33 @@ import (
 
 // TestDecisionOfSimulation checks that a denial is known only if IAM had all values of the conditions.
 func TestDecisionOfSimulation(t *testing.T) {
-	const allow, implicit, explicit = types.PolicyEvaluationDecisionTypeAllowed, types.PolicyEvaluationDecisionTypeImplicitDeny, types.PolicyEvaluationDecisionTypeExplicitDeny
+	const allow, implicit, explicit = types.PolicyEvaluationDecisionTypeAllowed, types.PolicyEvaluationDecisionTypeImplicitDeny,
+		types.PolicyEvaluationDecisionTypeExplicitDeny
 	for name, test := range map[string]struct {
 		result types.EvaluationResult
 		want   decision
 	}{
-		"allowed":               {types.EvaluationResult{EvalDecision: allow}, decisionAllowed},
-		"no statement":          {types.EvaluationResult{EvalDecision: implicit}, decisionDenied},
-		"deny statement":        {types.EvaluationResult{EvalDecision: explicit}, decisionDenied},
-		"condition":             {types.EvaluationResult{EvalDecision: implicit, MissingContextValues: []string{"aws:ResourceTag/team"}}, decisionUnknown},
-		"condition of a deny":   {types.EvaluationResult{EvalDecision: explicit, MissingContextValues: []string{"aws:SourceIp"}}, decisionUnknown},
-		"condition, allowed":    {types.EvaluationResult{EvalDecision: allow, MissingContextValues: []string{"aws:SourceIp"}}, decisionAllowed},
-		"condition on resource": {types.EvaluationResult{EvalDecision: implicit, ResourceSpecificResults: []types.ResourceSpecificResult{{MissingContextValues: []string{"aws:SourceIp"}}}}, decisionUnknown},
-		"allowed on a resource": {types.EvaluationResult{EvalDecision: implicit, ResourceSpecificResults: []types.ResourceSpecificResult{{EvalResourceDecision: allow}, {EvalResourceDecision: implicit}}}, decisionUnknown},
-		"organization":          {types.EvaluationResult{EvalDecision: explicit, OrganizationsDecisionDetail: &types.OrganizationsDecisionDetail{}}, decisionUnknown},
-		"organization allows":   {types.EvaluationResult{EvalDecision: implicit, OrganizationsDecisionDetail: &types.OrganizationsDecisionDetail{AllowedByOrganizations: true}}, decisionDenied},
-		"boundary":              {types.EvaluationResult{EvalDecision: implicit, PermissionsBoundaryDecisionDetail: &types.PermissionsBoundaryDecisionDetail{}}, decisionUnknown},
-		"boundary allows":       {types.EvaluationResult{EvalDecision: implicit, PermissionsBoundaryDecisionDetail: &types.PermissionsBoundaryDecisionDetail{AllowedByPermissionsBoundary: true}}, decisionDenied},
-		"boundary on resource":  {types.EvaluationResult{EvalDecision: implicit, ResourceSpecificResults: []types.ResourceSpecificResult{{PermissionsBoundaryDecisionDetail: &types.PermissionsBoundaryDecisionDetail{}}}}, decisionUnknown},
+		"allowed":             {types.EvaluationResult{EvalDecision: allow}, decisionAllowed},
+		"no statement":        {types.EvaluationResult{EvalDecision: implicit}, decisionDenied},
+		"deny statement":      {types.EvaluationResult{EvalDecision: explicit}, decisionDenied},
+		"condition":           {types.EvaluationResult{EvalDecision: implicit, MissingContextValues: []string{"aws:ResourceTag/team"}}, decisionUnknown},
+		"condition of a deny": {types.EvaluationResult{EvalDecision: explicit, MissingContextValues: []string{"aws:SourceIp"}}, decisionUnknown},
+		"condition, allowed":  {types.EvaluationResult{EvalDecision: allow, MissingContextValues: []string{"aws:SourceIp"}}, decisionAllowed},
+		"condition on resource": {types.EvaluationResult{EvalDecision: implicit,
+			ResourceSpecificResults: []types.ResourceSpecificResult{{MissingContextValues: []string{"aws:SourceIp"}}}}, decisionUnknown},
+		"allowed on a resource": {types.EvaluationResult{EvalDecision: implicit,
+			ResourceSpecificResults: []types.ResourceSpecificResult{{EvalResourceDecision: allow}, {EvalResourceDecision: implicit}}}, decisionUnknown},
+		"organization": {types.EvaluationResult{EvalDecision: explicit, OrganizationsDecisionDetail: &types.OrganizationsDecisionDetail{}},
+			decisionUnknown},
+		"organization allows": {types.EvaluationResult{EvalDecision: implicit,
+			OrganizationsDecisionDetail: &types.OrganizationsDecisionDetail{AllowedByOrganizations: true}}, decisionDenied},
+		"boundary": {types.EvaluationResult{EvalDecision: implicit,
+			PermissionsBoundaryDecisionDetail: &types.PermissionsBoundaryDecisionDetail{}}, decisionUnknown},
+		"boundary allows": {types.EvaluationResult{EvalDecision: implicit,
+			PermissionsBoundaryDecisionDetail: &types.PermissionsBoundaryDecisionDetail{AllowedByPermissionsBoundary: true}}, decisionDenied},
+		"boundary on resource": {types.EvaluationResult{EvalDecision: implicit,
+			ResourceSpecificResults: []types.ResourceSpecificResult{{PermissionsBoundaryDecisionDetail: &types.PermissionsBoundaryDecisionDetail{}}}},
+			decisionUnknown},
 	} {
 		if got := decisionOf(test.result); got != test.want {
 			t.Errorf("%s: %d, want %d", name, got, test.want)

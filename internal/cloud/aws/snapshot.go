@@ -127,7 +127,8 @@ func (a *account) snapshotByID(ctx context.Context, of fmt.Stringer, region, id 
 
 // snapshots lists own snapshots of a region.
 func (a *account) snapshots(ctx context.Context, region string, of fmt.Stringer, filter types.Filter) ([]types.Snapshot, error) {
-	pages := ec2.NewDescribeSnapshotsPaginator(a.ec2(region), &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}, Filters: []types.Filter{filter}, MaxResults: sdk.Int32(maxPage)})
+	pages := ec2.NewDescribeSnapshotsPaginator(a.ec2(region),
+		&ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}, Filters: []types.Filter{filter}, MaxResults: sdk.Int32(maxPage)})
 	var all []types.Snapshot
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -195,14 +196,16 @@ func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotS
 	made, err := p.ec2(ref.region).CreateSnapshot(ctx, &ec2.CreateSnapshotInput{
 		VolumeId: root.VolumeId, Description: sdk.String("Kamino's, of the node's root disk"),
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeSnapshot, Tags: toTags(spec.Tags, map[string]string{
-			tagSnapshot: spec.Name, tagName: spec.Name, tagMachine: like.String(), tagBilling: billingOf(m.PlatformDetails, m.UsageOperation, m.ProductCodes).String(),
+			tagSnapshot: spec.Name, tagName: spec.Name, tagMachine: like.String(),
+			tagBilling: billingOf(m.PlatformDetails, m.UsageOperation, m.ProductCodes).String(),
 		})}},
 	})
 	if err != nil {
 		return cloud.Snapshot{}, fail("make", ref, err)
 	}
 	p.recordCreated(ref.key(), sdk.ToString(made.SnapshotId), spec.Tags)
-	return cloud.Snapshot{Name: spec.Name, ID: snapshotID(ref.region, sdk.ToString(made.SnapshotId)), State: cloud.Pending, Taken: true, Tags: tagsOf(made.Tags)}, nil
+	return cloud.Snapshot{Name: spec.Name, ID: snapshotID(ref.region, sdk.ToString(made.SnapshotId)), State: cloud.Pending, Taken: true,
+		Tags: tagsOf(made.Tags)}, nil
 }
 
 // DeleteSnapshot implements cloud.ImageProvider. A snapshot that backs an image is handed over to the image, and is
@@ -246,7 +249,8 @@ func (a *account) deleteSnapshot(ctx context.Context, region, id string, of fmt.
 		}
 	}
 	// A single write for all three tags. An empty value means no name and no UID.
-	_, err := a.ec2(region).CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: toTags(nil, map[string]string{tagBacks: "true", tagSnapshot: "", cloud.TagUID: ""})})
+	_, err := a.ec2(region).CreateTags(ctx,
+		&ec2.CreateTagsInput{Resources: []string{id}, Tags: toTags(nil, map[string]string{tagBacks: "true", tagSnapshot: "", cloud.TagUID: ""})})
 	if err != nil {
 		return fail("hand over", of, err)
 	}

@@ -65,7 +65,8 @@ func specOf(g types.AutoScalingGroup) *types.LaunchTemplateSpecification {
 	if spec == nil || sdk.ToString(spec.Version) != "" {
 		return spec
 	}
-	return &types.LaunchTemplateSpecification{LaunchTemplateId: spec.LaunchTemplateId, LaunchTemplateName: spec.LaunchTemplateName, Version: sdk.String(defaultVersion)}
+	return &types.LaunchTemplateSpecification{LaunchTemplateId: spec.LaunchTemplateId, LaunchTemplateName: spec.LaunchTemplateName,
+		Version: sdk.String(defaultVersion)}
 }
 
 // sameSpec reports whether two references have the same template and version text.
@@ -108,7 +109,8 @@ func (a *account) version(ctx context.Context, ref group, spec types.LaunchTempl
 	if found && a.config.Now().Sub(known.at) < versionLife && !cloud.IsUncached(ctx) {
 		return known.LaunchTemplateVersion, nil
 	}
-	out, err := a.ec2(ref.region).DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: sdk.String(id), Versions: []string{named}})
+	out, err := a.ec2(ref.region).DescribeLaunchTemplateVersions(ctx,
+		&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: sdk.String(id), Versions: []string{named}})
 	switch {
 	case isCode(err, templateGone...), err == nil && len(out.LaunchTemplateVersions) == 0:
 		forgetVersion(a, ref, spec)
@@ -162,7 +164,9 @@ func refusalsOfTemplate(ref group, r recipe) []cloud.Refusal {
 	case r.spec == nil:
 		return []cloud.Refusal{of(reasonConfiguration, "the group has a launch configuration, which cannot be changed", "give the group a launch template")}
 	case r.data == nil:
-		return []cloud.Refusal{of(reasonNoTemplate, fmt.Sprintf("version %s of launch template %s does not exist, so the group cannot grow", sdk.ToString(r.spec.Version), sdk.ToString(r.spec.LaunchTemplateId)),
+		return []cloud.Refusal{of(reasonNoTemplate,
+			fmt.Sprintf("version %s of launch template %s does not exist, so the group cannot grow",
+				sdk.ToString(r.spec.Version), sdk.ToString(r.spec.LaunchTemplateId)),
 			"point the group at an existing version")}
 	}
 	var found []cloud.Refusal
@@ -175,15 +179,19 @@ func refusalsOfTemplate(ref group, r recipe) []cloud.Refusal {
 	if m := r.group.MixedInstancesPolicy; m != nil && m.LaunchTemplate != nil {
 		for _, o := range m.LaunchTemplate.Overrides {
 			if o.LaunchTemplateSpecification != nil || sdk.ToString(o.ImageId) != "" {
-				found = append(found, of(reasonOverride, fmt.Sprintf("the mixed instances policy overrides the launch template for %s, which would keep the old image", or(sdk.ToString(o.InstanceType), "some instances")),
-					"use a single launch template for all instances"))
+				found = append(found,
+					of(reasonOverride, fmt.Sprintf("the mixed instances policy overrides the launch template for %s, which would keep the old image",
+						or(sdk.ToString(o.InstanceType), "some instances")),
+						"use a single launch template for all instances"))
 				break
 			}
 		}
 	}
 	for _, d := range r.data.BlockDeviceMappings {
 		if d.Ebs != nil && sdk.ToString(d.Ebs.SnapshotId) != "" {
-			found = append(found, of(reasonSnapshot, fmt.Sprintf("the launch template makes %s from snapshot %s, and a new template version would lose the snapshot", sdk.ToString(d.DeviceName), sdk.ToString(d.Ebs.SnapshotId)),
+			found = append(found, of(reasonSnapshot,
+				fmt.Sprintf("the launch template makes %s from snapshot %s, and a new template version would lose the snapshot",
+					sdk.ToString(d.DeviceName), sdk.ToString(d.Ebs.SnapshotId)),
 				"remove the snapshot from the launch template's block device mappings"))
 		}
 	}
@@ -232,7 +240,8 @@ func (p *PoolProvider) templateWithImage(ctx context.Context, op string, ref gro
 		data.BlockDeviceMappings = withInitializationRate(r.data.BlockDeviceMappings, sdk.ToString(im.RootDeviceName), rate)
 	}
 	out, err := p.ec2(ref.region).CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{
-		LaunchTemplateId: r.spec.LaunchTemplateId, SourceVersion: sdk.String(r.text()), ClientToken: sdk.String("kamino-" + digest(sdk.ToString(r.spec.LaunchTemplateId)+" "+r.text()+" "+ami)),
+		LaunchTemplateId: r.spec.LaunchTemplateId, SourceVersion: sdk.String(r.text()),
+		ClientToken:        sdk.String("kamino-" + digest(sdk.ToString(r.spec.LaunchTemplateId)+" "+r.text()+" "+ami)),
 		VersionDescription: sdk.String(shorten("Kamino: version "+r.text()+" with "+image, maxDescription)),
 		LaunchTemplateData: data,
 	})
@@ -246,10 +255,12 @@ func (p *PoolProvider) templateWithImage(ctx context.Context, op string, ref gro
 	}
 	made := out.LaunchTemplateVersion
 	if made == nil || made.LaunchTemplateData == nil || sdk.ToString(made.LaunchTemplateData.ImageId) != ami {
-		return 0, &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(), Message: "AWS made a launch template version without image " + ami + ": try again"}
+		return 0, &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(),
+			Message: "AWS made a launch template version without image " + ami + ": try again"}
 	}
 	number := sdk.ToInt64(made.VersionNumber)
-	rememberVersion(p.account, ref, types.LaunchTemplateSpecification{LaunchTemplateId: r.spec.LaunchTemplateId, Version: sdk.String(strconv.FormatInt(number, 10))}, made)
+	rememberVersion(p.account, ref, types.LaunchTemplateSpecification{LaunchTemplateId: r.spec.LaunchTemplateId,
+		Version: sdk.String(strconv.FormatInt(number, 10))}, made)
 	return number, nil
 }
 
@@ -282,7 +293,8 @@ func withInitializationRate(mappings []ec2types.LaunchTemplateBlockDeviceMapping
 		out = append(out, to)
 	}
 	if !there {
-		out = append(out, ec2types.LaunchTemplateBlockDeviceMappingRequest{DeviceName: sdk.String(root), Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeInitializationRate: sdk.Int32(rate)}})
+		out = append(out, ec2types.LaunchTemplateBlockDeviceMappingRequest{DeviceName: sdk.String(root),
+			Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeInitializationRate: sdk.Int32(rate)}})
 	}
 	return out
 }

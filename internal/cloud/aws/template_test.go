@@ -33,7 +33,8 @@ func (s *templates) Do(*http.Request) (*http.Response, error) {
 // NotFound.
 func TestMissingLaunchTemplate(t *testing.T) {
 	server := &templates{}
-	a := newAccount(Config{AWS: sdk.Config{HTTPClient: server, BaseEndpoint: sdk.String("http://localhost"), Credentials: credentials.NewStaticCredentialsProvider("a", "b", "")}})
+	a := newAccount(Config{AWS: sdk.Config{HTTPClient: server, BaseEndpoint: sdk.String("http://localhost"),
+		Credentials: credentials.NewStaticCredentialsProvider("a", "b", "")}})
 	ref := group{region: "eu-west-1", name: "workers"}
 	spec := types.LaunchTemplateSpecification{LaunchTemplateId: sdk.String("lt-1"), Version: sdk.String("3")}
 	look := func(fresh, found bool, reads int) {
@@ -57,7 +58,8 @@ func TestMissingLaunchTemplate(t *testing.T) {
 	look(false, true, 4)
 
 	err := errorOfTemplate(opRecipe, ref, recipe{spec: &spec})
-	if !cloud.Is(err, cloud.NotFound) || !strings.Contains(err.Error(), "launch template lt-1 does not exist") || !strings.Contains(err.Error(), "point the group at an existing version") {
+	if !cloud.Is(err, cloud.NotFound) || !strings.Contains(err.Error(), "launch template lt-1 does not exist") ||
+		!strings.Contains(err.Error(), "point the group at an existing version") {
 		t.Errorf("a write says %v", err)
 	}
 	if err := errorOfTemplate(opRecipe, ref, recipe{}); !cloud.Is(err, cloud.Refused) {

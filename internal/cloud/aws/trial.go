@@ -44,7 +44,8 @@ func trialOf(spec cloud.TrialSpec) (trialRef, error) {
 
 // noCapacityCodes are the error codes of missing capacity. Source: "Error codes for the Amazon EC2 API".
 var noCapacityCodes = []string{
-	"InsufficientInstanceCapacity", "InsufficientCapacity", "InsufficientHostCapacity", "InsufficientFreeAddressesInSubnet", "InstanceLimitExceeded", "VcpuLimitExceeded", "MaxSpotInstanceCountExceeded",
+	"InsufficientInstanceCapacity", "InsufficientCapacity", "InsufficientHostCapacity", "InsufficientFreeAddressesInSubnet", "InstanceLimitExceeded",
+	"VcpuLimitExceeded", "MaxSpotInstanceCountExceeded",
 	"SpotMaxPriceTooLow", "Server.InsufficientInstanceCapacity", "Server.SpotInstanceTermination", "Client.VolumeLimitExceeded", "VolumeLimitExceeded",
 }
 
@@ -65,7 +66,8 @@ func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 		return found, nil
 	}
 	if r.data.InstanceRequirements != nil { // "RunInstances cannot launch such a template": RequestLaunchTemplateData
-		return []cloud.Refusal{cloud.Refuse(reasonRequirements, fmt.Sprintf("%s: the launch template selects instance types by attributes, and a trial cannot launch such a template", ref.group),
+		return []cloud.Refusal{cloud.Refuse(reasonRequirements,
+			fmt.Sprintf("%s: the launch template selects instance types by attributes, and a trial cannot launch such a template", ref.group),
 			"move the requirements to the overrides of the mixed instances policy, or set settings.trial.mode to Off")}, nil
 	}
 	var found []cloud.Refusal
@@ -121,10 +123,12 @@ func launch(ref trialRef, r recipe, ami string, spec cloud.TrialSpec) *ec2.RunIn
 	// Not verified on AWS, trials: a launch accepts the template's network interfaces with another subnet.
 	for _, n := range r.data.NetworkInterfaces { // AWS refuses a subnet together with network interfaces
 		in.NetworkInterfaces = append(in.NetworkInterfaces, types.InstanceNetworkInterfaceSpecification{
-			AssociatePublicIpAddress: n.AssociatePublicIpAddress, DeleteOnTermination: n.DeleteOnTermination, Description: n.Description, DeviceIndex: n.DeviceIndex, Groups: n.Groups,
+			AssociatePublicIpAddress: n.AssociatePublicIpAddress, DeleteOnTermination: n.DeleteOnTermination, Description: n.Description,
+			DeviceIndex: n.DeviceIndex, Groups: n.Groups,
 			InterfaceType: n.InterfaceType, Ipv6AddressCount: n.Ipv6AddressCount, NetworkCardIndex: n.NetworkCardIndex, SubnetId: subnet,
 			PrimaryIpv6: n.PrimaryIpv6, Ipv4PrefixCount: n.Ipv4PrefixCount, Ipv6PrefixCount: n.Ipv6PrefixCount,
-			SecondaryPrivateIpAddressCount: n.SecondaryPrivateIpAddressCount, AssociateCarrierIpAddress: n.AssociateCarrierIpAddress, EnaSrdSpecification: enaSettings(n.EnaSrdSpecification),
+			SecondaryPrivateIpAddressCount: n.SecondaryPrivateIpAddressCount, AssociateCarrierIpAddress: n.AssociateCarrierIpAddress,
+			EnaSrdSpecification: enaSettings(n.EnaSrdSpecification),
 		})
 	}
 	return in
@@ -211,7 +215,8 @@ func trialFrom(m types.Instance, one cloud.Instance) cloud.Trial {
 		// Not verified on AWS, trials: an instance that EC2 ended has a `StateReason`, and one value blames the image.
 		if why := m.StateReason; why != nil && !strings.HasPrefix(sdk.ToString(why.Code), "Client.User") {
 			out.Trouble = oneLine(sdk.ToString(why.Message))
-			out.LacksCapacity, out.BlamesImage = slices.Contains(noCapacityCodes, sdk.ToString(why.Code)), slices.Contains(imageFaultCodes, sdk.ToString(why.Code))
+			out.LacksCapacity, out.BlamesImage = slices.Contains(noCapacityCodes, sdk.ToString(why.Code)),
+				slices.Contains(imageFaultCodes, sdk.ToString(why.Code))
 		}
 		return out
 	case state == types.InstanceStateNamePending:
@@ -267,7 +272,8 @@ func (p *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]clo
 				continue
 			}
 			found = append(found, cloud.TrialSpec{
-				ImageRef: cloud.ImageRef{Pool: wanted[in][at], Version: tagOf(m.Tags, tagVersion)}, Name: tagOf(m.Tags, tagTrial), Tags: cloud.OwnerTags(tagsOf(m.Tags)),
+				ImageRef: cloud.ImageRef{Pool: wanted[in][at], Version: tagOf(m.Tags, tagVersion)}, Name: tagOf(m.Tags, tagTrial),
+				Tags: cloud.OwnerTags(tagsOf(m.Tags)),
 			})
 		}
 	}
@@ -287,7 +293,8 @@ func (a *account) unlistedTrials(seen []cloud.TrialSpec, pools []cloud.PoolID) [
 			a.mu.Lock()
 			delete(a.trials, key)
 			a.mu.Unlock()
-		case slices.Contains(pools, spec.Pool) && !slices.ContainsFunc(seen, func(s cloud.TrialSpec) bool { return s.Pool == spec.Pool && s.Name == spec.Name }):
+		case slices.Contains(pools, spec.Pool) &&
+			!slices.ContainsFunc(seen, func(s cloud.TrialSpec) bool { return s.Pool == spec.Pool && s.Name == spec.Name }):
 			more = append(more, spec)
 		}
 	}

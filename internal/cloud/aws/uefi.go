@@ -72,5 +72,6 @@ func deniedUEFI(ctx context.Context, a *account, ref instance, m types.Instance)
 
 // lostUEFI is the error of an image whose donor is gone before its UEFI variables were read.
 func lostUEFI(of versionRef, ref instance) error {
-	return &cloud.Error{Kind: cloud.Invalid, Op: "make", Resource: of.String(), Message: fmt.Sprintf("%s is gone, and the image would lack the UEFI variables of the donor: capture again", ref)}
+	return &cloud.Error{Kind: cloud.Invalid, Op: "make", Resource: of.String(),
+		Message: fmt.Sprintf("%s is gone, and the image would lack the UEFI variables of the donor: capture again", ref)}
 }

@@ -28,13 +28,15 @@ type useLog struct {
 // layer records allowed and denied calls in a region, also dry runs.
 func (u *useLog) layer(region string) func(*middleware.Stack) error {
 	return func(stack *middleware.Stack) error {
-		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("kaminoUses", func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
-			out, meta, err := next.HandleInitialize(ctx, in)
-			if prefix, found := actionPrefixes[awsmiddleware.GetServiceID(ctx)]; found {
-				u.record(region, prefix+awsmiddleware.GetOperationName(ctx), err)
-			}
-			return out, meta, err
-		}), middleware.After)
+		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("kaminoUses",
+			func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput,
+				middleware.Metadata, error) {
+				out, meta, err := next.HandleInitialize(ctx, in)
+				if prefix, found := actionPrefixes[awsmiddleware.GetServiceID(ctx)]; found {
+					u.record(region, prefix+awsmiddleware.GetOperationName(ctx), err)
+				}
+				return out, meta, err
+			}), middleware.After)
 	}
 }
 

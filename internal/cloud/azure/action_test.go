@@ -10,13 +10,16 @@ import (
 // TestActionsAreDeclared: checks name declared actions only, and every use of the pool's resource group is checked.
 func TestActionsAreDeclared(t *testing.T) {
 	all := uses.Actions(func(cloud.Use) bool { return true })
-	for _, action := range []string{joinSubnet, joinSecurity, joinBalancer, joinGroup, assignIdentity, readBalancer, rollingUpgradeRead, permissionRead, lockRead} {
+	for _, action := range []string{
+		joinSubnet, joinSecurity, joinBalancer, joinGroup, assignIdentity, readBalancer, rollingUpgradeRead, permissionRead, lockRead,
+	} {
 		if !slices.Contains(all, action) {
 			t.Errorf("actions.yaml lacks %s", action)
 		}
 	}
 	for _, u := range uses {
-		if !slices.Contains([]string{"", cloud.ForRemoval, cloud.ForTrialApart, cloud.ForConsole, forRebuild}, u.Feature) || u.Where == "" && len(u.Kinds) == 0 {
+		if !slices.Contains([]string{"", cloud.ForRemoval, cloud.ForTrialApart, cloud.ForConsole, forRebuild}, u.Feature) ||
+			u.Where == "" && len(u.Kinds) == 0 {
 			t.Errorf("a use with an unknown feature, or without a check: %+v", u)
 		}
 		for _, kind := range u.Kinds {

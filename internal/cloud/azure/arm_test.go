@@ -278,7 +278,8 @@ func (a *fakeARM) vm(changes string) {
 	if changes != "" {
 		a.documents[fold(id)] = merge(a.documents[fold(id)], object(a.t, changes))
 	}
-	a.has(testScope+"/providers/Microsoft.Compute/disks/disk0", `{"location": "westus2", "properties": {"hyperVGeneration": "V2", "supportedCapabilities": {"architecture": "x64"}}}`)
+	a.has(testScope+"/providers/Microsoft.Compute/disks/disk0",
+		`{"location": "westus2", "properties": {"hyperVGeneration": "V2", "supportedCapabilities": {"architecture": "x64"}}}`)
 }
 
 func (a *fakeARM) power(state string) {

@@ -29,7 +29,9 @@ func (foreignServer) Do(request *http.Request) (*http.Response, error) {
 
 // TestCredentialAttempts: if a chain fails, the error lists the result of each credential, and how to select one.
 func TestCredentialAttempts(t *testing.T) {
-	for _, name := range []string{"AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_FEDERATED_TOKEN_FILE", "IDENTITY_ENDPOINT", "MSI_ENDPOINT"} {
+	for _, name := range []string{
+		"AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_FEDERATED_TOKEN_FILE", "IDENTITY_ENDPOINT", "MSI_ENDPOINT",
+	} {
 		t.Setenv(name, "")
 	}
 	identity, err := azidentity.NewManagedIdentityCredential(&azidentity.ManagedIdentityCredentialOptions{

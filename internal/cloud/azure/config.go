@@ -100,7 +100,8 @@ func (l loader) config() (Config, error) {
 	case l.Credential == credentialFile && l.AzureJSON == "":
 		return Config{}, errors.New("the credential file needs an azure.json: name the file with --cloud-config")
 	case l.Credential != "" && l.Credential != credentialFile && l.AzureJSON != "":
-		return Config{}, fmt.Errorf("the credential %s conflicts with the credential of %s: remove --azure-credential or --cloud-config", l.Credential, l.AzureJSON)
+		return Config{}, fmt.Errorf("the credential %s conflicts with the credential of %s: remove --azure-credential or --cloud-config",
+			l.Credential, l.AzureJSON)
 	case l.AzureJSON != "":
 		return l.fromFile(l.AzureJSON)
 	}

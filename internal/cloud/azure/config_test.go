@@ -55,14 +55,16 @@ func TestLoadConfig(t *testing.T) {
 		{name: "managed identity by flag", path: "/k/azure.json", source: "managed identity of /k/azure.json, cloud AzureChinaCloud",
 			setting: setting{files: map[string]string{"/k/azure.json": `{"cloud": "AzureChinaCloud", "useManagedIdentityExtension": true, "userAssignedIdentityID": "/subscriptions/s/x"}`}}},
 		{name: "workload identity of azure.json", path: "/k/azure.json", source: "workload identity of /k/azure.json, cloud AzurePublicCloud",
-			setting: setting{files: map[string]string{"/token": "x", "/k/azure.json": `{"tenantId": "t", "aadClientId": "c", "useFederatedWorkloadIdentityExtension": true, "aadFederatedTokenFile": "/token"}`}}},
+			setting: setting{files: map[string]string{"/token": "x",
+				"/k/azure.json": `{"tenantId": "t", "aadClientId": "c", "useFederatedWorkloadIdentityExtension": true, "aadFederatedTokenFile": "/token"}`}}},
 		{name: "custom cloud beside azure.json", path: "/k/azure.json", source: "service principal of /k/azure.json, cloud AzureStackCloud",
 			setting: setting{files: map[string]string{"/k/azurestackcloud.json": customCloudFile,
 				"/k/azure.json": `{"cloud": "AzureStackCloud", "tenantId": "t", "aadClientId": "c", "aadClientSecret": "` + secret + `"}`}}},
 		{name: "service principal of the environment", source: "service principal of the environment, cloud AzurePublicCloud",
 			setting: setting{env: map[string]string{"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c", "AZURE_CLIENT_SECRET": secret}}},
 		{name: "workload identity of the environment", source: "workload identity of the environment, cloud AzurePublicCloud",
-			setting: setting{files: map[string]string{"/token": "x"}, env: map[string]string{"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c", "AZURE_FEDERATED_TOKEN_FILE": "/token"}}},
+			setting: setting{files: map[string]string{"/token": "x"},
+				env: map[string]string{"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c", "AZURE_FEDERATED_TOKEN_FILE": "/token"}}},
 		{name: "managed identity of the environment", source: "managed identity of the environment, cloud AzurePublicCloud",
 			setting: setting{env: map[string]string{"IDENTITY_ENDPOINT": "http://127.0.0.1/x", "IDENTITY_HEADER": "h"}}},
 		{name: "the machine", source: "managed identity of the VM or the `az` login, cloud AzurePublicCloud"},
@@ -110,19 +112,29 @@ func TestLoadConfigErrors(t *testing.T) {
 		{name: "no JSON", path: "/k/azure.json", setting: file(`{"aadClientSecret": "` + secret + `",`), says: []string{"/k/azure.json", "invalid JSON"}},
 		{name: "wrong type", path: "/k/azure.json", setting: file(`{"aadClientSecret": "` + secret + `", "tenantId": 5}`), says: []string{"field tenantId"}},
 		{name: "no client", path: "/k/azure.json", setting: file(`{"tenantId": "t", "aadClientSecret": "` + secret + `"}`), says: []string{"aadClientId"}},
-		{name: "no secret", path: "/k/azure.json", setting: file(`{"tenantId": "t", "aadClientId": "c"}`), says: []string{"aadClientSecret", "aadClientCertPath"}},
-		{name: "no certificate", path: "/k/azure.json", setting: file(`{"tenantId": "t", "aadClientId": "c", "aadClientCertPath": "c.pem"}`), says: []string{"/k/c.pem"}},
-		{name: "bad tenant", path: "/k/azure.json", setting: file(`{"tenantId": "not a tenant", "aadClientId": "c", "aadClientSecret": "` + secret + `"}`), says: []string{"/k/azure.json"}},
-		{name: "unknown cloud", path: "/k/azure.json", setting: file(`{"cloud": "AzureGermanCloud"}`), says: []string{"/k/azure.json", "AzureGermanCloud", "AzureChinaCloud"}},
-		{name: "custom cloud without its file", path: "/k/azure.json", setting: file(`{"cloud": "AzureStackCloud"}`), says: []string{"/k/azurestackcloud.json"}},
+		{name: "no secret", path: "/k/azure.json", setting: file(`{"tenantId": "t", "aadClientId": "c"}`),
+			says: []string{"aadClientSecret", "aadClientCertPath"}},
+		{name: "no certificate", path: "/k/azure.json", setting: file(`{"tenantId": "t", "aadClientId": "c", "aadClientCertPath": "c.pem"}`),
+			says: []string{"/k/c.pem"}},
+		{name: "bad tenant", path: "/k/azure.json", setting: file(`{"tenantId": "not a tenant", "aadClientId": "c", "aadClientSecret": "` + secret + `"}`),
+			says: []string{"/k/azure.json"}},
+		{name: "unknown cloud", path: "/k/azure.json", setting: file(`{"cloud": "AzureGermanCloud"}`),
+			says: []string{"/k/azure.json", "AzureGermanCloud", "AzureChinaCloud"}},
+		{name: "custom cloud without its file", path: "/k/azure.json", setting: file(`{"cloud": "AzureStackCloud"}`),
+			says: []string{"/k/azurestackcloud.json"}},
 		{name: "custom cloud of nowhere", setting: setting{env: with("AZURE_ENVIRONMENT", "AzureStackCloud")}, says: []string{"AZURE_ENVIRONMENT_FILEPATH"}},
 		{name: "custom cloud over HTTP", setting: setting{env: with("AZURE_ENVIRONMENT", "AzureStackCloud", "AZURE_ENVIRONMENT_FILEPATH", "/c"),
-			files: map[string]string{"/c": `{"resourceManagerEndpoint": "http://a", "activeDirectoryEndpoint": "https://b"}`}}, says: []string{"/c", "HTTPS", "http://a"}},
+			files: map[string]string{"/c": `{"resourceManagerEndpoint": "http://a", "activeDirectoryEndpoint": "https://b"}`}},
+			says: []string{"/c", "HTTPS", "http://a"}},
 		{name: "custom cloud without endpoints", setting: setting{env: with("AZURE_ENVIRONMENT", "AzureStackCloud", "AZURE_ENVIRONMENT_FILEPATH", "/c"),
 			files: map[string]string{"/c": `{}`}}, says: []string{"/c", "resourceManagerEndpoint"}},
-		{name: "secret alone", setting: setting{env: map[string]string{"AZURE_CLIENT_SECRET": secret}}, says: []string{"AZURE_CLIENT_SECRET is set", "AZURE_TENANT_ID and AZURE_CLIENT_ID"}},
-		{name: "token file alone", setting: setting{env: map[string]string{"AZURE_FEDERATED_TOKEN_FILE": "/t"}}, says: []string{"AZURE_TENANT_ID and AZURE_CLIENT_ID"}},
-		{name: "token file gone", setting: setting{env: map[string]string{"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c", "AZURE_FEDERATED_TOKEN_FILE": "/t"}}, says: []string{"AZURE_FEDERATED_TOKEN_FILE", "/t"}},
+		{name: "secret alone", setting: setting{env: map[string]string{"AZURE_CLIENT_SECRET": secret}},
+			says: []string{"AZURE_CLIENT_SECRET is set", "AZURE_TENANT_ID and AZURE_CLIENT_ID"}},
+		{name: "token file alone", setting: setting{env: map[string]string{"AZURE_FEDERATED_TOKEN_FILE": "/t"}},
+			says: []string{"AZURE_TENANT_ID and AZURE_CLIENT_ID"}},
+		{name: "token file gone",
+			setting: setting{env: map[string]string{"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c", "AZURE_FEDERATED_TOKEN_FILE": "/t"}},
+			says:    []string{"AZURE_FEDERATED_TOKEN_FILE", "/t"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := test.setting.load(test.path, nil)
@@ -149,7 +161,8 @@ func TestCustomCloud(t *testing.T) {
 		t.Fatal(err)
 	}
 	service := config.Cloud.Services[azcloud.ResourceManager]
-	if service.Endpoint != "https://arm.local:8443" || service.Audience != "https://audience.local/" || config.Cloud.ActiveDirectoryAuthorityHost != "https://login.local:8443/" {
+	if service.Endpoint != "https://arm.local:8443" || service.Audience != "https://audience.local/" ||
+		config.Cloud.ActiveDirectoryAuthorityHost != "https://login.local:8443/" {
 		t.Errorf("cloud %+v", config.Cloud)
 	}
 	if config.SubscriptionID != "s" || config.ResourceGroup != "g" {
@@ -182,7 +195,8 @@ func (e entra) RoundTrip(request *http.Request) (*http.Response, error) {
 	status := e.status
 	if strings.HasSuffix(request.URL.Path, "openid-configuration") {
 		host := "https://" + request.URL.Host + "/t"
-		document, err := json.Marshal(map[string]string{"issuer": host + "/v2.0", "token_endpoint": host + "/oauth2/v2.0/token", "authorization_endpoint": host + "/oauth2/v2.0/authorize"})
+		document, err := json.Marshal(map[string]string{"issuer": host + "/v2.0", "token_endpoint": host + "/oauth2/v2.0/token",
+			"authorization_endpoint": host + "/oauth2/v2.0/authorize"})
 		if err != nil {
 			return nil, err
 		}
@@ -194,13 +208,15 @@ func (e entra) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 		*e.saw = string(form)
 	}
-	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: request}, nil
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(body)), Request: request}, nil
 }
 
 func TestTokenErrors(t *testing.T) {
 	secret := rand.Text()
-	s := setting{files: map[string]string{"/c": customCloudFile}, env: map[string]string{"AZURE_ENVIRONMENT": "AzureStackCloud", "AZURE_ENVIRONMENT_FILEPATH": "/c",
-		"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c", "AZURE_CLIENT_SECRET": secret}}
+	s := setting{files: map[string]string{"/c": customCloudFile},
+		env: map[string]string{"AZURE_ENVIRONMENT": "AzureStackCloud", "AZURE_ENVIRONMENT_FILEPATH": "/c",
+			"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c", "AZURE_CLIENT_SECRET": secret}}
 	description := func(text string) string {
 		return fmt.Sprintf(`{"error": "invalid_client", "error_description": %q, "error_codes": [1]}`, text)
 	}
@@ -212,8 +228,10 @@ func TestTokenErrors(t *testing.T) {
 	}{
 		{"wrong secret", description("AADSTS7000215: Invalid client secret provided. Trace ID: 1"), 401, cloud.Unauthenticated, "the client secret is wrong"},
 		{"expired secret", description("AADSTS7000222: The provided client secret keys are expired."), 401, cloud.Unauthenticated, "has expired"},
-		{"unknown application", description("AADSTS700016: Application with identifier 'c' was not found."), 400, cloud.Unauthenticated, "the tenant does not know the application"},
-		{"another reason", description("AADSTS50000: There was an error. Trace ID: 1 Correlation ID: 2"), 400, cloud.Unauthenticated, "AADSTS50000: There was an error."},
+		{"unknown application", description("AADSTS700016: Application with identifier 'c' was not found."), 400, cloud.Unauthenticated,
+			"the tenant does not know the application"},
+		{"another reason", description("AADSTS50000: There was an error. Trace ID: 1 Correlation ID: 2"), 400, cloud.Unauthenticated,
+			"AADSTS50000: There was an error."},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var form string

@@ -35,7 +35,8 @@ func (p *ImageProvider) ConsoleOutput(ctx context.Context, id cloud.InstanceID) 
 	address, err := p.consoleAddress(ctx, ref)
 	switch {
 	case isStatus(err, http.StatusConflict), err == nil && address == "":
-		return "", &cloud.Error{Kind: cloud.Unsupported, Op: opConsole, Resource: ref.String(), Message: "boot diagnostics with managed storage are not enabled", Err: err}
+		return "", &cloud.Error{Kind: cloud.Unsupported, Op: opConsole, Resource: ref.String(),
+			Message: "boot diagnostics with managed storage are not enabled", Err: err}
 	case err != nil:
 		return "", fail(opConsole, ref, err)
 	}
@@ -51,10 +52,12 @@ func (p *account) consoleAddress(ctx context.Context, ref instance) (string, err
 	}
 	minutes := to.Ptr[int32](consoleMinutes)
 	if ref.isStandalone() {
-		got, err := clients.machines.RetrieveBootDiagnosticsData(ctx, ref.group, ref.number, &armcompute.VirtualMachinesClientRetrieveBootDiagnosticsDataOptions{SasURIExpirationTimeInMinutes: minutes})
+		got, err := clients.machines.RetrieveBootDiagnosticsData(ctx, ref.group, ref.number,
+			&armcompute.VirtualMachinesClientRetrieveBootDiagnosticsDataOptions{SasURIExpirationTimeInMinutes: minutes})
 		return value(got.SerialConsoleLogBlobURI), err
 	}
-	got, err := clients.instances.RetrieveBootDiagnosticsData(ctx, ref.group, ref.name, ref.number, &armcompute.VirtualMachineScaleSetVMsClientRetrieveBootDiagnosticsDataOptions{SasURIExpirationTimeInMinutes: minutes})
+	got, err := clients.instances.RetrieveBootDiagnosticsData(ctx, ref.group, ref.name, ref.number,
+		&armcompute.VirtualMachineScaleSetVMsClientRetrieveBootDiagnosticsDataOptions{SasURIExpirationTimeInMinutes: minutes})
 	return value(got.SerialConsoleLogBlobURI), err
 }
 

@@ -42,7 +42,8 @@ func (l loader) credentialOfFile(file clusterFile, to target, path string) (azco
 		credential, err := l.workloadIdentity(file.TenantID, file.ClientID, file.FederatedTokenFile, to)
 		return credential, "workload identity", located(path, err)
 	case file.ClientID == "" || file.TenantID == "":
-		return nil, "", fmt.Errorf("%s lacks aadClientId or tenantId: a service principal needs both, a managed identity needs aadClientId %q", path, managedIdentityMark)
+		return nil, "", fmt.Errorf("%s lacks aadClientId or tenantId: a service principal needs both, a managed identity needs aadClientId %q",
+			path, managedIdentityMark)
 	case file.ClientSecret != "" && !strings.EqualFold(file.ClientSecret, managedIdentityMark):
 		credential, err := l.clientSecret(file.TenantID, file.ClientID, file.ClientSecret, to)
 		return credential, "service principal", located(path, err)
@@ -54,7 +55,8 @@ func (l loader) credentialOfFile(file clusterFile, to target, path string) (azco
 		credential, err := l.clientCertificate(file.TenantID, file.ClientID, cert, file.ClientCertPassword, to)
 		return credential, "service principal with a certificate", located(path, err)
 	default:
-		return nil, "", fmt.Errorf("%s has neither aadClientSecret nor aadClientCertPath: set either field, or set aadClientId to %q", path, managedIdentityMark)
+		return nil, "", fmt.Errorf("%s has neither aadClientSecret nor aadClientCertPath: set either field, or set aadClientId to %q",
+			path, managedIdentityMark)
 	}
 }
 

@@ -43,7 +43,8 @@ func Describe() cloud.Description {
 		Environment: "the Azure SDK's environment variables",
 		Options: []cloud.Option{{
 			Flag: credentialOption, Variable: "KAMINO_AZURE_CREDENTIAL",
-			Usage: "the only `credential` for Azure: " + strings.Join(Credentials(), ", ") + " (default: KAMINO_AZURE_CREDENTIAL, or the first complete credential)",
+			Usage: "the only `credential` for Azure: " + strings.Join(Credentials(), ", ") +
+				" (default: KAMINO_AZURE_CREDENTIAL, or the first complete credential)",
 		}},
 		New: func(ctx context.Context, c cloud.Config) (cloud.Provider, string, error) {
 			config, err := configOf(c)

@@ -26,12 +26,15 @@ func TestEgress(t *testing.T) {
 		rules string
 		want  []string
 	}{
-		"none":               {`{}`, nil},
-		"outbound":           {`{"outboundRules": [{"properties": {"backendAddressPool": ` + ref("web") + `}}]}`, []string{"web"}},
-		"only by its name":   {`{"loadBalancingRules": [{"properties": {"backendAddressPool": ` + ref("aksOutboundBackendPool") + `}}]}`, nil},
-		"in and out by one":  {`{"outboundRules": [{"properties": {"backendAddressPool": ` + ref("web") + `}}], "loadBalancingRules": [{"properties": {"backendAddressPool": ` + ref("web") + `}}]}`, nil},
-		"in by many":         {`{"outboundRules": [{"properties": {"backendAddressPool": ` + ref("web") + `}}], "loadBalancingRules": [{"properties": {"backendAddressPools": [` + ref("web") + `]}}]}`, nil},
-		"one of two":         {`{"outboundRules": [{"properties": {"backendAddressPool": ` + ref("web") + `}}], "loadBalancingRules": [{"properties": {"backendAddressPool": ` + ref("aksOutboundBackendPool") + `}}]}`, []string{"web"}},
+		"none":             {`{}`, nil},
+		"outbound":         {`{"outboundRules": [{"properties": {"backendAddressPool": ` + ref("web") + `}}]}`, []string{"web"}},
+		"only by its name": {`{"loadBalancingRules": [{"properties": {"backendAddressPool": ` + ref("aksOutboundBackendPool") + `}}]}`, nil},
+		"in and out by one": {`{"outboundRules": [{"properties": {"backendAddressPool": ` + ref("web") +
+			`}}], "loadBalancingRules": [{"properties": {"backendAddressPool": ` + ref("web") + `}}]}`, nil},
+		"in by many": {`{"outboundRules": [{"properties": {"backendAddressPool": ` + ref("web") +
+			`}}], "loadBalancingRules": [{"properties": {"backendAddressPools": [` + ref("web") + `]}}]}`, nil},
+		"one of two": {`{"outboundRules": [{"properties": {"backendAddressPool": ` + ref("web") +
+			`}}], "loadBalancingRules": [{"properties": {"backendAddressPool": ` + ref("aksOutboundBackendPool") + `}}]}`, []string{"web"}},
 		"another's pool too": {`{"outboundRules": [{"properties": {"backendAddressPool": ` + ref("elsewhere") + `}}]}`, nil},
 	} {
 		a := newARM(t)

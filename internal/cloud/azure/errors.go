@@ -153,7 +153,8 @@ func deniedMessage(code, message string) string {
 		return message + " The subscription is disabled: enable the subscription"
 	}
 	if found := denied.FindStringSubmatch(message); found != nil {
-		return fmt.Sprintf("action %s on %s is not allowed for client %s: assign a role with the action at that scope, then try again (a new role assignment needs some minutes)",
+		return fmt.Sprintf("action %s on %s is not allowed for client %s: assign a role with the action at that scope, "+
+			"then try again (a new role assignment needs some minutes)",
 			found[2], found[3], found[1])
 	}
 	return message + " Assign a role with the action to the credential, then try again (a new role assignment needs some minutes)"
@@ -278,7 +279,9 @@ func fromCredential(out *cloud.Error, response *http.Response, text string) {
 
 // unreachable distinguishes a failed connection from a refused credential. MSAL returns only text.
 func unreachable(text string) bool {
-	for _, sign := range []string{"dial tcp", "connection refused", "no such host", "i/o timeout", "x509:", "EOF", "connection reset", "TLS handshake", "deadline exceeded"} {
+	for _, sign := range []string{
+		"dial tcp", "connection refused", "no such host", "i/o timeout", "x509:", "EOF", "connection reset", "TLS handshake", "deadline exceeded",
+	} {
 		if strings.Contains(text, sign) {
 			return true
 		}
@@ -300,7 +303,8 @@ func fromTransport(out *cloud.Error, err error) {
 		out.Message = "Azure cannot be reached: " + oneLine(err.Error())
 	case noCredential(err):
 		out.Kind = cloud.Unauthenticated
-		out.Message = "no Azure credential found: run `az login`; or set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET; or name an azure.json; or run with a managed or workload identity" + attempts(err)
+		out.Message = "no Azure credential found: run `az login`; or set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET; " +
+			"or name an azure.json; or run with a managed or workload identity" + attempts(err)
 	default:
 		out.Message = oneLine(err.Error())
 	}

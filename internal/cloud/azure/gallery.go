@@ -61,7 +61,8 @@ func definitionState(definition armcompute.GalleryImage) armcompute.GalleryProvi
 }
 
 // checkDefinition compares an existing definition with the pool's requirements.
-func checkDefinition(ctx context.Context, p *ImageProvider, clients *clients, s scaleSet, definition armcompute.GalleryImage, requirements cloud.ImageRequirements, snapshotID string) error {
+func checkDefinition(ctx context.Context, p *ImageProvider, clients *clients, s scaleSet, definition armcompute.GalleryImage,
+	requirements cloud.ImageRequirements, snapshotID string) error {
 	wanted, err := wantedFor(ctx, p, clients, s, requirements, snapshotID)
 	if err != nil {
 		return err
@@ -73,7 +74,8 @@ func checkDefinition(ctx context.Context, p *ImageProvider, clients *clients, s 
 }
 
 // wantedFor returns the definition's requirements from pool and snapshot.
-func wantedFor(ctx context.Context, p *ImageProvider, clients *clients, s scaleSet, requirements cloud.ImageRequirements, snapshotID string) (definitionTraits, error) {
+func wantedFor(ctx context.Context, p *ImageProvider, clients *clients, s scaleSet, requirements cloud.ImageRequirements,
+	snapshotID string) (definitionTraits, error) {
 	disk, err := snapshotTraits(ctx, p, clients, s, snapshotID)
 	return wantedTraits(disk, requirements.Traits), err
 }
@@ -141,7 +143,8 @@ func (p *ImageProvider) reportFailure(h prerequisites, snapshotID string) error 
 }
 
 // makeDefinition starts to make the definition. ready is true if Azure finished at once.
-func (p *ImageProvider) makeDefinition(ctx context.Context, clients *clients, s scaleSet, requirements cloud.ImageRequirements, snapshotID string) (ready bool, err error) {
+func (p *ImageProvider) makeDefinition(ctx context.Context, clients *clients, s scaleSet, requirements cloud.ImageRequirements,
+	snapshotID string) (ready bool, err error) {
 	wanted, err := wantedFor(ctx, p, clients, s, requirements, snapshotID)
 	if err != nil {
 		return false, err
@@ -153,7 +156,8 @@ func (p *ImageProvider) makeDefinition(ctx context.Context, clients *clients, s 
 	return ready, err
 }
 
-func (p *ImageProvider) putDefinition(ctx context.Context, clients *clients, s scaleSet, definition armcompute.GalleryImage, snapshotID string) (ready bool, err error) {
+func (p *ImageProvider) putDefinition(ctx context.Context, clients *clients, s scaleSet, definition armcompute.GalleryImage,
+	snapshotID string) (ready bool, err error) {
 	poller, err := clients.definitions.BeginCreateOrUpdate(ctx, s.group, s.gallery(), s.definition(), definition, nil)
 	if err != nil {
 		return false, fail("make", text("image definition "+s.definition()), err)
@@ -172,7 +176,8 @@ func started[T any](p *ImageProvider, id string, poller *runtime.Poller[T], snap
 }
 
 // ensureGallery adopts the gallery or starts to make the gallery. A failed gallery is made again unchanged.
-func (p *ImageProvider) ensureGallery(ctx context.Context, clients *clients, s scaleSet, requirements cloud.ImageRequirements, snapshotID string) (ready bool, err error) {
+func (p *ImageProvider) ensureGallery(ctx context.Context, clients *clients, s scaleSet, requirements cloud.ImageRequirements,
+	snapshotID string) (ready bool, err error) {
 	if p.contains(p.defined, s.galleryID()) {
 		return true, nil
 	}

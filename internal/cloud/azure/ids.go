@@ -131,7 +131,8 @@ func parseInstance(id cloud.InstanceID) (instance, error) {
 	found, err := parseVM(id)
 	if err == nil && found.isStandalone() {
 		return instance{}, unsupported(string(id), fmt.Sprintf(
-			"VM %s is standalone or in a scale set with Flexible orchestration; only nodes of scale sets with Uniform orchestration can be captured", found.number))
+			"VM %s is standalone or in a scale set with Flexible orchestration; only nodes of scale sets with Uniform orchestration can be captured",
+			found.number))
 	}
 	return found, err
 }

@@ -17,7 +17,8 @@ func TestPoolsOf(t *testing.T) {
 		says     string
 	}{
 		{name: "Uniform", id: string(testInstance), want: testPool},
-		{name: "another case", id: "azure:///SUBSCRIPTIONS/" + testSubscription + "/resourcegroups/RG1/providers/microsoft.compute/virtualmachinescalesets/Pool1/virtualmachines/0", want: testPool},
+		{name: "another case", id: "azure:///SUBSCRIPTIONS/" + testSubscription +
+			"/resourcegroups/RG1/providers/microsoft.compute/virtualmachinescalesets/Pool1/virtualmachines/0", want: testPool},
 		{name: "Flexible", id: "azure://" + testScope + "/providers/Microsoft.Compute/virtualMachines/pool1_ab12", says: "Flexible orchestration"},
 		{name: "not a VM", id: "azure://" + testScope + "/providers/Microsoft.Compute/disks/d", says: "not a VM of a scale set"},
 		{name: "another cloud", id: "aws:///us-east-1a/i-0123", says: "not the provider ID of an Azure VM"},

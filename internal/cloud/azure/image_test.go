@@ -38,17 +38,21 @@ func TestImageStates(t *testing.T) {
 		{"replicating", `{"provisioningState": "Creating", "replicationStatus": {"aggregatedState": "InProgress", "summary": [{"region": "West US 2", "progress": 42}]}}`, cloud.Pending, 42, ""},
 		{"not begun", `{"provisioningState": "Creating"}`, cloud.Pending, 0, ""},
 		{"complete", `{"provisioningState": "Succeeded"}`, cloud.Complete, 100, ""},
-		{"being tagged", `{"provisioningState": "Updating", "replicationStatus": {"aggregatedState": "Completed", "summary": [{"progress": 100}]}}`, cloud.Complete, 100, ""},
+		{"being tagged", `{"provisioningState": "Updating", "replicationStatus": {"aggregatedState": "Completed", "summary": [{"progress": 100}]}}`,
+			cloud.Complete, 100, ""},
 		{"made, and not in the region yet", `{"provisioningState": "Succeeded", "replicationStatus": {"aggregatedState": "InProgress", "summary": [{"region": "West US 2", "state": "Replicating", "progress": 40}]}}`, cloud.Pending, 40, ""},
 		{"made, and the region failed", `{"provisioningState": "Succeeded", "replicationStatus": {"aggregatedState": "Failed", "summary": [{"region": "West US 2", "state": "Failed", "progress": 40, "details": "no room"}]}}`, cloud.Failed, 40, "no room"},
 		{"in the region, and not in another", `{"provisioningState": "Succeeded", "replicationStatus": {"aggregatedState": "InProgress", "summary": [{"region": "West US 2", "state": "Completed", "progress": 100}, {"region": "East US", "state": "Replicating", "progress": 7}]}}`, cloud.Complete, 100, ""},
 		{"in the region, and another failed", `{"provisioningState": "Succeeded", "replicationStatus": {"aggregatedState": "Failed", "summary": [{"region": "West US 2", "state": "Completed", "progress": 100}, {"region": "East US", "state": "Failed", "details": "no room"}]}}`, cloud.Complete, 100, ""},
 		{"made, and no region named", `{"provisioningState": "Succeeded", "replicationStatus": {"aggregatedState": "InProgress"}}`, cloud.Pending, 0, ""},
 		{"growing to another region", `{"provisioningState": "Updating", "replicationStatus": {"aggregatedState": "InProgress", "summary": [{"region": "West US 2", "state": "Completed", "progress": 100}, {"region": "East US", "state": "Replicating", "progress": 7}]}}`, cloud.Complete, 100, ""},
-		{"failed", `{"provisioningState": "Failed", "replicationStatus": {"summary": [{"details": "the disk is\n too large"}]}}`, cloud.Failed, 0, "the disk is too large"},
+		{"failed", `{"provisioningState": "Failed", "replicationStatus": {"summary": [{"details": "the disk is\n too large"}]}}`, cloud.Failed, 0,
+			"the disk is too large"},
 		{"failed silently", `{"provisioningState": "Failed"}`, cloud.Failed, 0, "Azure gave no reason: see the activity log of the image version"},
-		{"no zones", `{"provisioningState": "Failed", ` + zoned + `, "replicationStatus": {"summary": [{"details": "ZRS storage account type is not supported in this region"}]}}`, cloud.Absent, 0, ""},
-		{"zones and another reason", `{"provisioningState": "Failed", ` + zoned + `, "replicationStatus": {"summary": [{"details": "zones are fine"}]}}`, cloud.Failed, 0, "zones are fine"},
+		{"no zones", `{"provisioningState": "Failed", ` + zoned +
+			`, "replicationStatus": {"summary": [{"details": "ZRS storage account type is not supported in this region"}]}}`, cloud.Absent, 0, ""},
+		{"zones and another reason", `{"provisioningState": "Failed", ` + zoned + `, "replicationStatus": {"summary": [{"details": "zones are fine"}]}}`,
+			cloud.Failed, 0, "zones are fine"},
 		{"going", `{"provisioningState": "Deleting"}`, cloud.Deleting, 0, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -105,7 +109,8 @@ func TestEnsureImage(t *testing.T) {
 		t.Fatalf("%+v, %v", made, err)
 	}
 	if got := a.made(); !slices.EqualFunc(got, []string{
-		"PUT galleries/SIG_rg1", "PUT galleries/SIG_rg1/images/kamino-pool1-prototype", "PUT galleries/SIG_rg1/images/kamino-pool1-prototype/versions/2026.11.21",
+		"PUT galleries/SIG_rg1", "PUT galleries/SIG_rg1/images/kamino-pool1-prototype",
+		"PUT galleries/SIG_rg1/images/kamino-pool1-prototype/versions/2026.11.21",
 	}, strings.EqualFold) {
 		t.Fatalf("sent %v", got)
 	}
@@ -191,7 +196,8 @@ func TestFailedParent(t *testing.T) {
 			t.Errorf("%+v, %v", got, err)
 		}
 		_, err := p.EnsureImage(t.Context(), imageSpec())
-		if e := mustKind(t, err, cloud.Invalid); e.Code != "InternalServerError" || e.Message != "once more" || !strings.Contains(e.Resource, id[strings.LastIndex(id, "/")+1:]) {
+		if e := mustKind(t, err, cloud.Invalid); e.Code != "InternalServerError" || e.Message != "once more" ||
+			!strings.Contains(e.Resource, id[strings.LastIndex(id, "/")+1:]) {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -241,9 +247,12 @@ func TestDefinitionMismatch(t *testing.T) {
 		{"architecture", strings.Replace(goodDefinition, "x64", "Arm64", 1), "", "for Arm64"},
 		{"Windows", strings.Replace(goodDefinition, "Linux", "Windows", 1), "", "for Windows"},
 		{"specialized", strings.Replace(goodDefinition, "Generalized", "Specialized", 1), "", "specialized"},
-		{"no Trusted Launch", goodDefinition, `{"properties": {"virtualMachineProfile": {"securityProfile": {"securityType": "TrustedLaunch"}}}}`, "does not support Trusted Launch"},
-		{"Trusted Launch too", strings.Replace(goodDefinition, "{", `{"features": [{"name": "SecurityType", "value": "TrustedLaunchSupported"}], `, 1), `{"properties": {"virtualMachineProfile": {"securityProfile": {"securityType": "TrustedLaunch"}}}}`, "only for TrustedLaunch"},
-		{"Trusted Launch only", strings.Replace(goodDefinition, "{", `{"features": [{"name": "SecurityType", "value": "TrustedLaunch"}], `, 1), "", "allows only TrustedLaunch"},
+		{"no Trusted Launch", goodDefinition, `{"properties": {"virtualMachineProfile": {"securityProfile": {"securityType": "TrustedLaunch"}}}}`,
+			"does not support Trusted Launch"},
+		{"Trusted Launch too", strings.Replace(goodDefinition, "{", `{"features": [{"name": "SecurityType", "value": "TrustedLaunchSupported"}], `, 1),
+			`{"properties": {"virtualMachineProfile": {"securityProfile": {"securityType": "TrustedLaunch"}}}}`, "only for TrustedLaunch"},
+		{"Trusted Launch only", strings.Replace(goodDefinition, "{", `{"features": [{"name": "SecurityType", "value": "TrustedLaunch"}], `, 1), "",
+			"allows only TrustedLaunch"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := newARM(t)
@@ -393,7 +402,8 @@ func TestTagImage(t *testing.T) {
 	if err != nil || !cmp.Equal(got.Tags, map[string]string{"BuiltFrom": "n", cloud.TagQuarantined: "bad"}) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if sent := a.last("PATCH", "/versions/2026.11.21").Body["tags"]; !cmp.Equal(sent, map[string]any{"BuiltFrom": "n", "old": nil, cloud.TagQuarantined: "bad"}) {
+	if sent := a.last("PATCH", "/versions/2026.11.21").Body["tags"]; !cmp.Equal(sent,
+		map[string]any{"BuiltFrom": "n", "old": nil, cloud.TagQuarantined: "bad"}) {
 		t.Errorf("sent %v", sent)
 	}
 	before := len(a.made())

@@ -32,7 +32,8 @@ func (p *ImageProvider) NativeImage(ctx context.Context, _, image string) (strin
 		state = value(got.Properties.ProvisioningState)
 	}
 	if state != armcompute.GalleryProvisioningStateSucceeded {
-		return "", &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: "image version " + rid.Name, Message: fmt.Sprintf("the version is %s: name a complete version", state)}
+		return "", &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: "image version " + rid.Name,
+			Message: fmt.Sprintf("the version is %s: name a complete version", state)}
 	}
 	return image, nil
 }

@@ -69,7 +69,8 @@ func (p *account) vm(ctx context.Context, ref instance) (armcompute.VirtualMachi
 		return armcompute.VirtualMachineScaleSetVM{}, err
 	}
 	if ref.isStandalone() {
-		got, err := clients.machines.Get(ctx, ref.group, ref.number, &armcompute.VirtualMachinesClientGetOptions{Expand: to.Ptr(armcompute.InstanceViewTypesInstanceView)})
+		got, err := clients.machines.Get(ctx, ref.group, ref.number,
+			&armcompute.VirtualMachinesClientGetOptions{Expand: to.Ptr(armcompute.InstanceViewTypesInstanceView)})
 		if err != nil {
 			return armcompute.VirtualMachineScaleSetVM{}, fail("read", ref, err)
 		}
@@ -186,7 +187,8 @@ func (p *ImageProvider) EnsureStopped(ctx context.Context, id cloud.InstanceID) 
 		return power == cloud.PowerRunning || power == cloud.PowerUnknown
 	}, func(clients *clients) error {
 		if ref.isStandalone() {
-			poller, err := clients.machines.BeginPowerOff(ctx, ref.group, ref.number, &armcompute.VirtualMachinesClientBeginPowerOffOptions{SkipShutdown: to.Ptr(true)})
+			poller, err := clients.machines.BeginPowerOff(ctx, ref.group, ref.number,
+				&armcompute.VirtualMachinesClientBeginPowerOffOptions{SkipShutdown: to.Ptr(true)})
 			if err == nil {
 				rememberOperation(p.account, string(id), poller)
 			}

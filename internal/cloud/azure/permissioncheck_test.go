@@ -14,7 +14,8 @@ const permissionsOf = testScope + "/providers/Microsoft.Authorization/permission
 func TestPermissions(t *testing.T) {
 	a := newARM(t)
 	a.lists[fold(permissionsOf)] = []any{map[string]any{
-		"actions": []any{"Microsoft.Compute/*"}, "notActions": []any{"Microsoft.Compute/snapshots/delete", "*/reimage/action", "*/virtualMachines/delete", "*/virtualMachineScaleSets/delete"},
+		"actions":    []any{"Microsoft.Compute/*"},
+		"notActions": []any{"Microsoft.Compute/snapshots/delete", "*/reimage/action", "*/virtualMachines/delete", "*/virtualMachineScaleSets/delete"},
 	}}
 	a.has(string(testPool), `{"properties": {"virtualMachineProfile": {"networkProfile": {"networkInterfaceConfigurations": [{"name": "nic", "properties": {
 		"networkSecurityGroup": {"id": "`+networks+`/networkSecurityGroups/nsg"},
@@ -52,7 +53,8 @@ func TestPermissions(t *testing.T) {
 	}
 	// If permissions in the other resource group cannot be listed, only the calls themselves show missing
 	// permissions.
-	a.next("GET", "/subscriptions/"+testSubscription+"/resourceGroups/net/providers/Microsoft.Authorization/permissions", armError(403, "AuthorizationFailed", "no"))
+	a.next("GET", "/subscriptions/"+testSubscription+"/resourceGroups/net/providers/Microsoft.Authorization/permissions",
+		armError(403, "AuthorizationFailed", "no"))
 	got, err = a.provider().Permissions(t.Context(), testPool)
 	if err != nil || slices.ContainsFunc(got, func(p cloud.Permission) bool { return p.Action == joinSecurity }) {
 		t.Errorf("%v: %+v", err, got)

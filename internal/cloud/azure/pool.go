@@ -89,7 +89,8 @@ func cautionsOfPool(s scaleSet, model armcompute.VirtualMachineScaleSet) []cloud
 	if tag == "" {
 		return nil
 	}
-	return []cloud.Refusal{cloud.Refuse(cloud.TerraformManaged, fmt.Sprintf("%s: tag %s names Terraform; the next apply can name the old image again, and reimage all nodes", s, tag),
+	return []cloud.Refusal{cloud.Refuse(cloud.TerraformManaged,
+		fmt.Sprintf("%s: tag %s names Terraform; the next apply can name the old image again, and reimage all nodes", s, tag),
 		"in Terraform, ignore changes of source_image_id, and set roll_instances_when_required = false: see "+docs+"#terraform")}
 }
 
@@ -224,7 +225,8 @@ func refusalsOfPool(s scaleSet, model armcompute.VirtualMachineScaleSet) []cloud
 	if storage := profile.StorageProfile; storage != nil && storage.OSDisk != nil {
 		disk := storage.OSDisk
 		add(disk.DiffDiskSettings != nil && disk.DiffDiskSettings.Option != nil, ephemeral(s))
-		add(value(disk.OSType) == armcompute.OperatingSystemTypesWindows || profile.OSProfile != nil && profile.OSProfile.WindowsConfiguration != nil, windows(s))
+		add(value(disk.OSType) == armcompute.OperatingSystemTypesWindows ||
+			profile.OSProfile != nil && profile.OSProfile.WindowsConfiguration != nil, windows(s))
 	}
 	if set := encryptionSetOf(model); set != "" {
 		other, outside := outsideSubscription(set, s)
@@ -269,7 +271,8 @@ func outsideSubscription(id string, s scaleSet) (subscription string, outside bo
 }
 
 func ephemeral(on fmt.Stringer) cloud.Refusal {
-	return cloud.Refuse("EphemeralOSDisk", fmt.Sprintf("%s has an ephemeral OS disk, which is on the host and cannot be copied", on), "use a pool with managed OS disks")
+	return cloud.Refuse("EphemeralOSDisk", fmt.Sprintf("%s has an ephemeral OS disk, which is on the host and cannot be copied", on),
+		"use a pool with managed OS disks")
 }
 
 func windows(on fmt.Stringer) cloud.Refusal {

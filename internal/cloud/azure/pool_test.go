@@ -37,12 +37,14 @@ func TestPoolRefusals(t *testing.T) {
 	}{
 		{"UpgradePolicyAutomatic", `{"properties": {"upgradePolicy": {"mode": "Automatic"}}}`, "set upgradePolicy.mode to Manual"},
 		{"UpgradePolicyRolling", `{"properties": {"upgradePolicy": {"mode": "Rolling"}}}`, "batch by batch"},
-		{"AutomaticOSUpgrade", `{"properties": {"upgradePolicy": {"automaticOSUpgradePolicy": {"enableAutomaticOSUpgrade": true}}}}`, "enableAutomaticOSUpgrade to false"},
+		{"AutomaticOSUpgrade", `{"properties": {"upgradePolicy": {"automaticOSUpgradePolicy": {"enableAutomaticOSUpgrade": true}}}}`,
+			"enableAutomaticOSUpgrade to false"},
 		{"FlexibleOrchestration", `{"properties": {"orchestrationMode": "Flexible"}}`, "only Uniform"},
 		{"AKSManaged", `{"tags": {"aks-managed-poolName": "np1"}}`, "AKS owns the model"},
 		{"CAPZManaged", `{"tags": {"sigs.k8s.io_cluster-api-provider-azure_cluster_c1": "owned"}}`, "machine pool of Cluster API"},
 		{"ConfidentialVM", `{"properties": {"virtualMachineProfile": {"securityProfile": {"securityType": "ConfidentialVM"}}}}`, "bound to a single VM"},
-		{"EphemeralOSDisk", `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"diffDiskSettings": {"option": "Local"}}}}}}`, "ephemeral OS disk"},
+		{"EphemeralOSDisk", `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"diffDiskSettings": {"option": "Local"}}}}}}`,
+			"ephemeral OS disk"},
 		{"Windows", `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"osType": "Windows"}}}}}`, "only Linux"},
 		{"DiskEncryptionSetElsewhere", `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"managedDisk": {"diskEncryptionSet":
 			{"id": "/subscriptions/other/resourceGroups/r/providers/Microsoft.Compute/diskEncryptionSets/d"}}}}}}}`, "subscription other"},
@@ -82,7 +84,8 @@ func TestRecipeVersions(t *testing.T) {
 		name, image string
 		want        cloud.Recipe
 	}{
-		{"pinned", testDefinition + "/versions/2026.11.3", cloud.Recipe{Short: "SIG_rg1/images/kamino-pool1-prototype/versions/2026.11.3", Version: "2026.11.3"}},
+		{"pinned", testDefinition + "/versions/2026.11.3",
+			cloud.Recipe{Short: "SIG_rg1/images/kamino-pool1-prototype/versions/2026.11.3", Version: "2026.11.3"}},
 		{"latest", testDefinition, cloud.Recipe{Short: "SIG_rg1/images/kamino-pool1-prototype", Version: "2026.11.3", Latest: true}},
 		{"foreign", testScope + "/providers/Microsoft.Compute/images/mine", cloud.Recipe{}},
 	} {

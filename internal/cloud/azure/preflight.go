@@ -89,7 +89,8 @@ func (l *preflight) donor(ctx context.Context) error {
 		has = value(p.StorageProfile.OSDisk.DiskSizeGB)
 	}
 	if gives > 0 && has > gives {
-		l.refuse(cloud.RootDiskTooLarge, fmt.Sprintf("set osDisk.diskSizeGB of the model to at least %d, or capture a node with an OS disk of at most %d GiB", has, gives),
+		l.refuse(cloud.RootDiskTooLarge,
+			fmt.Sprintf("set osDisk.diskSizeGB of the model to at least %d, or capture a node with an OS disk of at most %d GiB", has, gives),
 			"%s has an OS disk of %d GiB, but the model gives new instances %d GiB, and Azure would not create them", l.instance, has, gives)
 	}
 	return nil
@@ -147,7 +148,8 @@ func (l *preflight) gallery(ctx context.Context) error {
 	}
 	wanted := wantedTraits(disk, l.requirements.Traits)
 	if known && wanted.trustedLaunch && disk.orDefaults().generation == armcompute.HyperVGenerationV1 {
-		l.refuse("GenerationMismatch", "capture a newer node", "%s is a generation 1 VM, but %s makes Trusted Launch VMs, which need generation 2", l.instance, s)
+		l.refuse("GenerationMismatch", "capture a newer node",
+			"%s is a generation 1 VM, but %s makes Trusted Launch VMs, which need generation 2", l.instance, s)
 	}
 	definition, err := l.clients.definitions.Get(ctx, s.group, s.gallery(), s.definition(), nil)
 	if isNotFound(err) {
@@ -226,7 +228,8 @@ func (l *preflight) galleryName(ctx context.Context) error {
 			group, _, ok := groupAndName(value(gallery.ID), "galleries")
 			if ok && !strings.EqualFold(group, s.group) {
 				l.refuse("GalleryNameTaken", "delete the other gallery",
-					"gallery name %s is in use in resource group %s; the pool's images need the name in resource group %s, and gallery names are unique in a subscription",
+					"gallery name %s is in use in resource group %s; the pool's images need the name in resource group %s, "+
+						"and gallery names are unique in a subscription",
 					s.gallery(), group, s.group)
 			}
 		}

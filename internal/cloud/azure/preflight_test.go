@@ -36,7 +36,8 @@ func TestPreflight(t *testing.T) {
 		{name: "nothing in the way"},
 		{name: "a definition of ours", world: func(a *fakeARM) { a.definition(goodDefinition) }},
 		{name: "larger disk", pool: `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"diskSizeGB": 30}}}}}`,
-			vm: `{"properties": {"storageProfile": {"osDisk": {"diskSizeGB": 80}}}}`, reasons: []string{"RootDiskTooLarge"}, says: "OS disk of 80 GiB, but the model gives new instances 30 GiB"},
+			vm: `{"properties": {"storageProfile": {"osDisk": {"diskSizeGB": 80}}}}`, reasons: []string{"RootDiskTooLarge"},
+			says: "OS disk of 80 GiB, but the model gives new instances 30 GiB"},
 		{name: "equal disk", pool: `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"diskSizeGB": 80}}}}}`,
 			vm: `{"properties": {"storageProfile": {"osDisk": {"diskSizeGB": 80}}}}`},
 		{name: "automatic", pool: `{"properties": {"upgradePolicy": {"mode": "Automatic"}}}`, reasons: []string{"UpgradePolicyAutomatic"}},
@@ -60,11 +61,13 @@ func TestPreflight(t *testing.T) {
 		}, reasons: []string{"QuotaUsedUp"}, says: "100 of 100"},
 		{name: "quotas unknown", world: func(a *fakeARM) { a.next("GET", usagesPath, armError(403, "AuthorizationFailed", "no")) }},
 		{name: "galleries unknown", world: func(a *fakeARM) { a.next("GET", galleriesPath, armError(403, "AuthorizationFailed", "no")) }},
-		{name: "generation", pool: `{"properties": {"virtualMachineProfile": {"securityProfile": {"securityType": "TrustedLaunch"}}}}`, world: func(a *fakeARM) {
-			a.has(testScope+"/providers/Microsoft.Compute/disks/disk0", `{"location": "westus2", "properties": {"hyperVGeneration": "V1"}}`)
-		}, reasons: []string{"GenerationMismatch"}},
+		{name: "generation", pool: `{"properties": {"virtualMachineProfile": {"securityProfile": {"securityType": "TrustedLaunch"}}}}`,
+			world: func(a *fakeARM) {
+				a.has(testScope+"/providers/Microsoft.Compute/disks/disk0", `{"location": "westus2", "properties": {"hyperVGeneration": "V1"}}`)
+			}, reasons: []string{"GenerationMismatch"}},
 		{name: "encrypted within the VM", world: func(a *fakeARM) {
-			a.has(testScope+"/providers/Microsoft.Compute/disks/disk0", `{"location": "westus2", "properties": {"hyperVGeneration": "V2", "encryptionSettingsCollection": {"enabled": true}}}`)
+			a.has(testScope+"/providers/Microsoft.Compute/disks/disk0",
+				`{"location": "westus2", "properties": {"hyperVGeneration": "V2", "encryptionSettingsCollection": {"enabled": true}}}`)
 		}, reasons: []string{"DiskEncryptedInGuest"}, says: "disk0"},
 		{name: "encryption set elsewhere", pool: `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"managedDisk": {"diskEncryptionSet":
 			{"id": "` + testScope + `/providers/Microsoft.Compute/diskEncryptionSets/d"}}}}}}}`, world: func(a *fakeARM) {

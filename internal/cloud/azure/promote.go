@@ -46,7 +46,8 @@ func (p *PoolProvider) SetRecipe(ctx context.Context, change cloud.RecipeChange)
 		}
 		if try > maxRecipeWrites {
 			return &cloud.Error{Kind: cloud.Conflict, Op: "set the recipe of", Resource: r.scaleSet.String(),
-				Message: fmt.Sprintf("Azure accepted the change %d times, but still shows %s: find the client that reverts the change", maxRecipeWrites, strings.Join(left, ", "))}
+				Message: fmt.Sprintf("Azure accepted the change %d times, but still shows %s: find the client that reverts the change",
+					maxRecipeWrites, strings.Join(left, ", "))}
 		}
 		answered, err := p.writeAnswered(ctx, "set the recipe of", r.scaleSet, model, recipePatch(r, model, change.Removes))
 		if err != nil {

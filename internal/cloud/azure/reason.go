@@ -25,7 +25,9 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "pass the original customData of the pool, with gzip if the original was compressed",
 	},
 	{
-		Name: "DefinitionMismatch", Means: "the image definition has another generation, architecture, system or security type than the pool, and is immutable; a Trusted Launch pool needs the type `TrustedLaunch`, because Azure refuses Trusted Launch disks for `TrustedLaunchSupported`",
+		Name: "DefinitionMismatch",
+		Means: "the image definition has another generation, architecture, system or security type than the pool, and is immutable; " +
+			"a Trusted Launch pool needs the type `TrustedLaunch`, because Azure refuses Trusted Launch disks for `TrustedLaunchSupported`",
 		Remedy: "point the pool at another image, delete the definition and its versions, then try again",
 	},
 	{
@@ -53,7 +55,9 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "capture a newer node",
 	},
 	{
-		Name: "InstanceLocked", Means: "a management lock on the instance, scale set, resource group or subscription prevents the deletion of a donor or a trial; checked only if the credential may list locks (`" + lockRead + "`)",
+		Name: "InstanceLocked",
+		Means: "a management lock on the instance, scale set, resource group or subscription prevents the deletion of a donor or a trial; " +
+			"checked only if the credential may list locks (`" + lockRead + "`)",
 		Remedy: "remove the lock, or choose a pool without a lock",
 	},
 	{
@@ -65,11 +69,14 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "delete unused resources, or ask Azure for a larger quota",
 	},
 	{
-		Name: rollingUpgradeRuns, Means: "a rolling upgrade would give the new image to running nodes, or the credential may not read rolling upgrades; found only at the write of a recipe or size",
+		Name: rollingUpgradeRuns,
+		Means: "a rolling upgrade would give the new image to running nodes, or the credential may not read rolling upgrades; " +
+			"found only at the write of a recipe or size",
 		Remedy: "wait until the upgrade ends, or cancel the upgrade with `az vmss rolling-upgrade cancel`",
 	},
 	{
-		Name: cloud.RootDiskTooLarge, Means: "the donor's OS disk is larger than the OS disk in the scale set's model, so instances from the image could not be created",
+		Name:   cloud.RootDiskTooLarge,
+		Means:  "the donor's OS disk is larger than the OS disk in the scale set's model, so instances from the image could not be created",
 		Remedy: "raise `osDisk.diskSizeGB` of the model, or capture a node with a smaller disk",
 	},
 	{

@@ -29,12 +29,16 @@ func TestEnsureRebuilt(t *testing.T) {
 	}{
 		{"the model is old", `{"properties": {"latestModelApplied": false}}`, "", cloud.Pending, []string{update}},
 		{"Azure works on it", `{"properties": {"provisioningState": "Updating", "latestModelApplied": false}}`, "", cloud.Pending, nil},
-		{"only the disk is old", newModel, `{"creationData": {"createOption": "FromImage", "imageReference": {"id": "` + testDefinition + `/versions/` + old + `"}}}`, cloud.Pending, []string{reimage}},
+		{"only the disk is old", newModel, `{"creationData": {"createOption": "FromImage", "imageReference": {"id": "` + testDefinition +
+			`/versions/` + old + `"}}}`, cloud.Pending, []string{reimage}},
 		{"the disk is of the marketplace", newModel, `{"creationData": {"imageReference": {"id": "/Subscriptions/s/Providers/Microsoft.Compute/Locations/westus2/Publishers/Canonical"}}}`, cloud.Pending, []string{reimage}},
-		{"the disk is new", newModel, `{"creationData": {"createOption": "FromImage", "galleryImageReference": {"id": "` + testDefinition + `/versions/` + testVersion + `"}}}`, cloud.Complete, nil},
+		{"the disk is new", newModel, `{"creationData": {"createOption": "FromImage", "galleryImageReference": {"id": "` + testDefinition +
+			`/versions/` + testVersion + `"}}}`, cloud.Complete, nil},
 		{"the disk shows no image", newModel, `{}`, cloud.Complete, nil},
-		{"it is off afterwards", `{"properties": {"storageProfile": {"imageReference": ` + reference(testVersion) + `}, "instanceView": {"statuses": [{"code": "PowerState/stopped"}]}}}`, `{}`, cloud.Pending, []string{start}},
-		{"it starts", `{"properties": {"storageProfile": {"imageReference": ` + reference(testVersion) + `}, "instanceView": {"statuses": [{"code": "PowerState/starting"}]}}}`, `{}`, cloud.Pending, nil},
+		{"it is off afterwards", `{"properties": {"storageProfile": {"imageReference": ` + reference(testVersion) +
+			`}, "instanceView": {"statuses": [{"code": "PowerState/stopped"}]}}}`, `{}`, cloud.Pending, []string{start}},
+		{"it starts", `{"properties": {"storageProfile": {"imageReference": ` + reference(testVersion) +
+			`}, "instanceView": {"statuses": [{"code": "PowerState/starting"}]}}}`, `{}`, cloud.Pending, nil},
 		{"the last attempt failed", `{"properties": {"provisioningState": "Failed"}}`, "", cloud.Pending, []string{update}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -109,7 +109,8 @@ func TestRecipeChange(t *testing.T) {
 		t.Errorf("unreadable %q", lost)
 	}
 	saved := object(t, string(change.Backup))
-	if !strings.Contains(string(change.Backup), `"commandToExecute": "join"`) || saved["imageReference"] == nil || strings.Contains(string(change.Backup), "Billing") {
+	if !strings.Contains(string(change.Backup), `"commandToExecute": "join"`) || saved["imageReference"] == nil ||
+		strings.Contains(string(change.Backup), "Billing") {
 		t.Errorf("backup %s", change.Backup)
 	}
 	if made := a.made(); len(made) != 0 {
@@ -117,7 +118,8 @@ func TestRecipeChange(t *testing.T) {
 	}
 
 	plain, err := p.RecipeChange(t.Context(), testImage, false)
-	if err != nil || len(plain.Removes) != 0 || len(plain.Keeps) != 3 || plain.From != "Canonical:ubuntu-24_04-lts:server:latest" || !strings.EqualFold(plain.To, testDefinition+"/versions/2026.11.21") {
+	if err != nil || len(plain.Removes) != 0 || len(plain.Keeps) != 3 || plain.From != "Canonical:ubuntu-24_04-lts:server:latest" ||
+		!strings.EqualFold(plain.To, testDefinition+"/versions/2026.11.21") {
 		t.Errorf("%+v, %v", plain, err)
 	}
 }

@@ -26,7 +26,8 @@ type reloadingCredential struct {
 }
 
 // newReloadingCredential makes the first credential, which must succeed.
-func newReloadingCredential(read func(string) ([]byte, error), load func(read func(string) ([]byte, error)) (azcore.TokenCredential, error)) (*reloadingCredential, error) {
+func newReloadingCredential(read func(string) ([]byte, error),
+	load func(read func(string) ([]byte, error)) (azcore.TokenCredential, error)) (*reloadingCredential, error) {
 	r := &reloadingCredential{load: load, read: read}
 	credential, digests, err := r.make()
 	r.current, r.digests = credential, digests

@@ -20,7 +20,8 @@ const locksVersion = "2020-05-01"
 
 // refuseRemoval returns the obstacles to removing the donor, and to growing the pool first, in up to two requests. Facts
 // that the credential may not read are left out.
-func (p *PoolProvider) refuseRemoval(ctx context.Context, s scaleSet, model armcompute.VirtualMachineScaleSet, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+func (p *PoolProvider) refuseRemoval(ctx context.Context, s scaleSet, model armcompute.VirtualMachineScaleSet,
+	spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	var found []cloud.Refusal
 	if spec.Removes {
 		refusal, err := p.refusePermissions(ctx, s, actionsFor(cloud.ForRemoval, "pool"))
@@ -108,7 +109,8 @@ func (p *PoolProvider) refuseLocksOn(ctx context.Context, scope, what string) ([
 	var found []cloud.Refusal
 	for _, lock := range list.Value {
 		on, _, _ := strings.Cut(lock.ID, "/providers/Microsoft.Authorization/")
-		found = append(found, cloud.Refuse("InstanceLocked", fmt.Sprintf("lock %s (%s) on %s prevents the deletion of %s", lock.Name, lock.Properties.Level, on, ref),
+		found = append(found, cloud.Refuse("InstanceLocked",
+			fmt.Sprintf("lock %s (%s) on %s prevents the deletion of %s", lock.Name, lock.Properties.Level, on, ref),
 			"remove the lock, or choose a pool without a lock"))
 	}
 	return found, nil
@@ -131,7 +133,8 @@ func wantedOf(size string) map[string]int64 {
 
 // refuseCores checks the region's quotas of cores and VMs for another instance of the pool's size. apart adds a scale
 // set.
-func (p *PoolProvider) refuseCores(ctx context.Context, s scaleSet, model armcompute.VirtualMachineScaleSet, apart bool, remedy string) ([]cloud.Refusal, error) {
+func (p *PoolProvider) refuseCores(ctx context.Context, s scaleSet, model armcompute.VirtualMachineScaleSet, apart bool,
+	remedy string) ([]cloud.Refusal, error) {
 	size := ""
 	if model.SKU != nil {
 		size = value(model.SKU.Name)
@@ -163,7 +166,8 @@ func (p *PoolProvider) refuseCores(ctx context.Context, s scaleSet, model armcom
 			name, used := value(usage.Name.Value), int64(value(usage.CurrentValue))
 			if more := wanted[strings.ToLower(name)]; more > 0 && used+more > *usage.Limit {
 				found = append(found, cloud.Refuse("QuotaUsedUp", fmt.Sprintf(
-					"the quota %s of region %s is too small for another %s of %s (%d of %d used, %d more needed)", name, location, size, s, used, *usage.Limit, more), remedy))
+					"the quota %s of region %s is too small for another %s of %s (%d of %d used, %d more needed)",
+					name, location, size, s, used, *usage.Limit, more), remedy))
 			}
 		}
 	}

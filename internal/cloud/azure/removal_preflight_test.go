@@ -19,7 +19,8 @@ func TestRemovalPreflight(t *testing.T) {
 		}
 	}
 	locked := func(a *fakeARM) {
-		a.lists[fold(locksPath)] = []any{object(a.t, `{"id": "`+testScope+`/providers/Microsoft.Authorization/locks/keep", "name": "keep", "properties": {"level": "CanNotDelete"}}`)}
+		a.lists[fold(locksPath)] = []any{object(a.t,
+			`{"id": "`+testScope+`/providers/Microsoft.Authorization/locks/keep", "name": "keep", "properties": {"level": "CanNotDelete"}}`)}
 	}
 	for _, test := range []struct {
 		name, pool string
@@ -34,7 +35,8 @@ func TestRemovalPreflight(t *testing.T) {
 		{name: "no right to delete", world: func(a *fakeARM) {
 			a.lists[fold(permissionsPath)] = []any{object(a.t, `{"actions": ["*"], "notActions": ["*/virtualMachines/delete"]}`)}
 		}, removes: []string{cloud.PermissionMissing}, says: "virtualMachines/delete on " + testScope},
-		{name: "the cores of its family", world: usage("standardDSv5Family", "9", "10"), grows: []string{"QuotaUsedUp"}, says: "too small for another Standard_D2s_v5"},
+		{name: "the cores of its family", world: usage("standardDSv5Family", "9", "10"), grows: []string{"QuotaUsedUp"},
+			says: "too small for another Standard_D2s_v5"},
 		{name: "the last cores of its family", world: usage("standardDSv5Family", "8", "10")},
 		{name: "all cores", world: usage("cores", "10", "10"), grows: []string{"QuotaUsedUp"}, says: "2 more needed"},
 		{name: "machines", world: usage("virtualMachines", "10", "10"), grows: []string{"QuotaUsedUp"}, says: "1 more needed"},
@@ -46,7 +48,8 @@ func TestRemovalPreflight(t *testing.T) {
 		}},
 		{name: "a thousand", pool: `{"sku": {"capacity": 1000}}`, grows: []string{cloud.PoolAtMaximum}, says: "Azure's limit is 1000"},
 		{name: "one less", pool: `{"sku": {"capacity": 999}}`},
-		{name: "a placement group", pool: `{"sku": {"capacity": 100}, "properties": {"singlePlacementGroup": true}}`, grows: []string{cloud.PoolAtMaximum}, says: "Azure's limit is 100"},
+		{name: "a placement group", pool: `{"sku": {"capacity": 100}, "properties": {"singlePlacementGroup": true}}`,
+			grows: []string{cloud.PoolAtMaximum}, says: "Azure's limit is 100"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, spec := range []cloud.PreflightSpec{{}, {Removes: true}, {Removes: true, Grows: true}} {

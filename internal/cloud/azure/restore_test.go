@@ -40,13 +40,15 @@ func TestRestorePatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	says := strings.Join(cloud.DescribeFields(change.Adds), "; ")
-	if want := "customData (21 bytes, sha256 "; !strings.HasPrefix(says, want) || !strings.Contains(says, "extension vmssCSE ("+withoutProtected) || strings.Contains(says, "needle") {
+	if want := "customData (21 bytes, sha256 "; !strings.HasPrefix(says, want) || !strings.Contains(says, "extension vmssCSE ("+withoutProtected) ||
+		strings.Contains(says, "needle") {
 		t.Errorf("it says %s", says)
 	}
 	if doubtful := cloud.Unreadable(change.Adds); len(doubtful) != 1 || doubtful[0].Name != "vmssCSE" {
 		t.Errorf("of these more may have been lost: %+v", doubtful)
 	}
-	whole := cloud.Saved{Backup: saved.Backup, Given: map[string][]byte{"customData": customDataGiven["customData"], "extension vmssCSE": []byte(`{"a": "needle"}`)}}
+	whole := cloud.Saved{Backup: saved.Backup,
+		Given: map[string][]byte{"customData": customDataGiven["customData"], "extension vmssCSE": []byte(`{"a": "needle"}`)}}
 	if change, err := p.RestoreChange(t.Context(), testPool, whole); err != nil || len(cloud.Unreadable(change.Adds)) != 0 {
 		t.Errorf("with all that was lost given: %+v, %v", change.Adds, err)
 	}
@@ -86,7 +88,8 @@ const protectedCSE = `{"properties": {"virtualMachineProfile": {"extensionProfil
 func TestRestoreProtectedSettings(t *testing.T) {
 	a, p, saved := promoted(t, protectedCSE)
 	change, err := p.RestoreChange(t.Context(), testPool, saved)
-	if err != nil || len(change.Missing) != 1 || !strings.Contains(change.Missing[0].Describe(), "extension vmssCSE (the command is in the protected settings") {
+	if err != nil || len(change.Missing) != 1 ||
+		!strings.Contains(change.Missing[0].Describe(), "extension vmssCSE (the command is in the protected settings") {
 		t.Fatalf("%+v, %v", change, err)
 	}
 	saved.Given = map[string][]byte{"customData": []byte("x"), "extension vmssCSE": []byte("join")}
@@ -168,7 +171,8 @@ func TestRestoreKeepsChanges(t *testing.T) {
 	}
 
 	own := newARM(t)
-	own.pool(`{"properties": {"virtualMachineProfile": {"storageProfile": {"imageReference": {"id": "` + testDefinition + `/versions/2026.11.20", "publisher": null, "offer": null, "sku": null, "version": null}}}}}`)
+	own.pool(`{"properties": {"virtualMachineProfile": {"storageProfile": {"imageReference": {"id": "` + testDefinition +
+		`/versions/2026.11.20", "publisher": null, "offer": null, "sku": null, "version": null}}}}}`)
 	p = own.provider()
 	promotion, err := p.RecipeChange(t.Context(), testImage, true)
 	if err == nil {

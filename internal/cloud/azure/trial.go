@@ -181,5 +181,6 @@ func (p *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (clou
 
 // notOurs is the error of a foreign scale set with the trial's name.
 func notOurs(op string, s scaleSet) error {
-	return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: s.String(), Message: fmt.Sprintf("tag %s does not name the trial: rename or delete the scale set manually", trialMarkTag)}
+	return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: s.String(),
+		Message: fmt.Sprintf("tag %s does not name the trial: rename or delete the scale set manually", trialMarkTag)}
 }

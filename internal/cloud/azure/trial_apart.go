@@ -150,7 +150,8 @@ func (p trials) removeApart(ctx context.Context, t trialRef) (cloud.State, error
 	if err != nil {
 		return cloud.Absent, err
 	}
-	poller, err := clients.scaleSets.BeginDelete(ctx, at.group, at.name, &armcompute.VirtualMachineScaleSetsClientBeginDeleteOptions{ForceDeletion: to.Ptr(true)})
+	poller, err := clients.scaleSets.BeginDelete(ctx, at.group, at.name,
+		&armcompute.VirtualMachineScaleSetsClientBeginDeleteOptions{ForceDeletion: to.Ptr(true)})
 	if err := fail(op, at, err); cloud.Is(err, cloud.NotFound) {
 		return cloud.Absent, nil
 	} else if err != nil {
@@ -181,7 +182,8 @@ func copied(t trialRef, model armcompute.VirtualMachineScaleSet, out egress) arm
 				BillingProfile: profile.BillingProfile, CapacityReservation: profile.CapacityReservation, DiagnosticsProfile: managedConsole(),
 				EvictionPolicy: profile.EvictionPolicy, HardwareProfile: profile.HardwareProfile, LicenseType: profile.LicenseType,
 				Priority: profile.Priority, SecurityProfile: profile.SecurityProfile,
-				OSProfile: hostOf(t, profile.OSProfile, needsCustomData(t, model)), StorageProfile: disksOf(t, profile.StorageProfile), NetworkProfile: networkOf(profile.NetworkProfile, out.has),
+				OSProfile: hostOf(t, profile.OSProfile, needsCustomData(t, model)), StorageProfile: disksOf(t, profile.StorageProfile),
+				NetworkProfile: networkOf(profile.NetworkProfile, out.has),
 			},
 		},
 	}
@@ -201,7 +203,8 @@ func assigned(identity *armcompute.VirtualMachineScaleSetIdentity) *armcompute.V
 	if identity == nil || len(identity.UserAssignedIdentities) == 0 {
 		return nil
 	}
-	out := &armcompute.VirtualMachineScaleSetIdentity{Type: to.Ptr(armcompute.ResourceIdentityTypeUserAssigned), UserAssignedIdentities: map[string]*armcompute.UserAssignedIdentitiesValue{}}
+	out := &armcompute.VirtualMachineScaleSetIdentity{Type: to.Ptr(armcompute.ResourceIdentityTypeUserAssigned),
+		UserAssignedIdentities: map[string]*armcompute.UserAssignedIdentitiesValue{}}
 	for id := range identity.UserAssignedIdentities {
 		out.UserAssignedIdentities[id] = &armcompute.UserAssignedIdentitiesValue{}
 	}
@@ -251,7 +254,8 @@ func disksOf(t trialRef, was *armcompute.VirtualMachineScaleSetStorageProfile) *
 
 // networkOf returns the network without inbound traffic. Backend pools stay if keeps accepts them, for egress. A public
 // address loses its DNS name, which belongs to the pool.
-func networkOf(was *armcompute.VirtualMachineScaleSetNetworkProfile, keeps func(*armcompute.SubResource) bool) *armcompute.VirtualMachineScaleSetNetworkProfile {
+func networkOf(was *armcompute.VirtualMachineScaleSetNetworkProfile,
+	keeps func(*armcompute.SubResource) bool) *armcompute.VirtualMachineScaleSetNetworkProfile {
 	if was == nil {
 		return nil
 	}
@@ -274,15 +278,17 @@ func networkOf(was *armcompute.VirtualMachineScaleSetNetworkProfile, keeps func(
 	return out
 }
 
-func addressOf(was *armcompute.VirtualMachineScaleSetIPConfiguration, keeps func(*armcompute.SubResource) bool) *armcompute.VirtualMachineScaleSetIPConfiguration {
+func addressOf(was *armcompute.VirtualMachineScaleSetIPConfiguration,
+	keeps func(*armcompute.SubResource) bool) *armcompute.VirtualMachineScaleSetIPConfiguration {
 	if was == nil || was.Properties == nil {
 		return was
 	}
 	sent, properties := *was, *was.Properties
 	properties.ApplicationGatewayBackendAddressPools, properties.LoadBalancerInboundNatPools = nil, nil
-	properties.LoadBalancerBackendAddressPools = slices.DeleteFunc(slices.Clone(properties.LoadBalancerBackendAddressPools), func(pool *armcompute.SubResource) bool {
-		return !keeps(pool)
-	})
+	properties.LoadBalancerBackendAddressPools = slices.DeleteFunc(slices.Clone(properties.LoadBalancerBackendAddressPools),
+		func(pool *armcompute.SubResource) bool {
+			return !keeps(pool)
+		})
 	if public := properties.PublicIPAddressConfiguration; public != nil && public.Properties != nil {
 		nameless, inside := *public, *public.Properties
 		inside.DNSSettings = nil

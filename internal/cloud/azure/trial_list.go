@@ -62,7 +62,8 @@ func trialIn(model armcompute.VirtualMachineScaleSet, at scaleSet, pools []scale
 			id = value(image.ID)
 		}
 		spec.Version = id[strings.LastIndex(id, "/")+1:]
-		spec.Tags = cloud.OwnerTags(map[string]string{cloud.TagPrototype: tagIn(tags, cloud.TagPrototype), cloud.TagUID: tagIn(tags, cloud.TagUID), cloud.TagCluster: tagIn(tags, cloud.TagCluster)})
+		spec.Tags = cloud.OwnerTags(map[string]string{cloud.TagPrototype: tagIn(tags, cloud.TagPrototype), cloud.TagUID: tagIn(tags, cloud.TagUID),
+			cloud.TagCluster: tagIn(tags, cloud.TagCluster)})
 		return spec, spec.Version != ""
 	}
 	return cloud.TrialSpec{}, false

@@ -27,7 +27,8 @@ func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 	if err != nil {
 		return nil, err
 	}
-	spent, err := p.refuseCores(ctx, t.scaleSet, model, true, "delete unused resources, ask Azure for a larger quota, or disable trials (settings.trial.mode: Off)")
+	spent, err := p.refuseCores(ctx, t.scaleSet, model, true,
+		"delete unused resources, ask Azure for a larger quota, or disable trials (settings.trial.mode: Off)")
 	return append(found, spent...), err
 }
 
@@ -71,7 +72,8 @@ func notCopyable(t trialRef, model armcompute.VirtualMachineScaleSet) []cloud.Re
 			found = append(found, cloud.Refuse(cloud.PoolNotCopyable, fmt.Sprintf("nodes of %s need customData, which Azure never returns", t.scaleSet),
 				"pass the original file with `--custom-data FILE` (settings.recipe.customDataFrom), or set settings.trial.mode to Off"))
 		case size > maxCustomData:
-			found = append(found, cloud.Refuse(cloud.PoolNotCopyable, fmt.Sprintf("the copy of customData has %d bytes, but Azure's limit is %d", size, maxCustomData),
+			found = append(found, cloud.Refuse(cloud.PoolNotCopyable,
+				fmt.Sprintf("the copy of customData has %d bytes, but Azure's limit is %d", size, maxCustomData),
 				"pass the original file with `--custom-data FILE` (settings.recipe.customDataFrom)"))
 		}
 	}

@@ -203,12 +203,15 @@ func TestPreflightTrial(t *testing.T) {
 		"identity": {"type": "UserAssigned", "userAssignedIdentities": {"/subscriptions/` + testSubscription + `/resourceGroups/net/providers/Microsoft.ManagedIdentity/userAssignedIdentities/one": {}}}}`
 	lock := func(path, on string) func(*fakeARM) {
 		return func(a *fakeARM) {
-			a.lists[fold(path)] = []any{object(a.t, `{"id": "`+on+`/providers/Microsoft.Authorization/locks/keep", "name": "keep", "properties": {"level": "CanNotDelete"}}`)}
+			a.lists[fold(path)] = []any{object(a.t,
+				`{"id": "`+on+`/providers/Microsoft.Authorization/locks/keep", "name": "keep", "properties": {"level": "CanNotDelete"}}`)}
 		}
 	}
 	without := func(actions ...string) func(*fakeARM) {
 		return func(a *fakeARM) {
-			for _, path := range []string{permissionsPath, "/subscriptions/" + testSubscription + "/resourceGroups/net/providers/Microsoft.Authorization/permissions"} {
+			for _, path := range []string{
+				permissionsPath, "/subscriptions/" + testSubscription + "/resourceGroups/net/providers/Microsoft.Authorization/permissions",
+			} {
 				a.lists[fold(path)] = []any{map[string]any{"actions": []any{"*"}, "notActions": anys(actions)}}
 			}
 		}
@@ -226,14 +229,21 @@ func TestPreflightTrial(t *testing.T) {
 		want, says []string
 	}{
 		{name: "nodes that join once and for all"},
-		{name: "nodes that join without a command", keeps: true, pool: static, want: []string{cloud.PoolNotCopyable}, says: []string{"customData, which Azure never returns"}},
+		{name: "nodes that join without a command", keeps: true, pool: static, want: []string{cloud.PoolNotCopyable},
+			says: []string{"customData, which Azure never returns"}},
 		{name: "with a script", keeps: true, want: []string{cloud.PoolNotCopyable, cloud.PoolNotCopyable}},
 		{name: "promoted before", keeps: true, pool: `{"tags": {"kamino-bootstrap-removed": "1"}, "properties": {"virtualMachineProfile": {"extensionProfile": null, "storageProfile": {"imageReference": {"id": "` + testDefinition + `/versions/1.0.0", "publisher": null, "offer": null, "sku": null, "version": null}}}}}`},
-		{name: "an identity of its own", keeps: true, pool: `{"identity": {"type": "SystemAssigned, UserAssigned"}}`, want: []string{cloud.PoolNotCopyable, cloud.PoolNotCopyable, cloud.PoolNotCopyable}},
-		{name: "a password", pool: `{"properties": {"virtualMachineProfile": {"osProfile": {"linuxConfiguration": {"disablePasswordAuthentication": false}}}}}`, want: []string{cloud.PoolNotCopyable}, says: []string{"login with a password"}},
-		{name: "a lock on the group", world: lock(apartScope, testScope), want: []string{"InstanceLocked"}, says: []string{"lock keep (CanNotDelete) on " + testScope}},
-		{name: "no right to delete scale sets", world: without("*/virtualMachineScaleSets/delete"), want: []string{cloud.PermissionMissing}, says: []string{"Microsoft.Compute/virtualMachineScaleSets/delete on " + testScope}},
-		{name: "no right to join", pool: network, world: without("*/join/action", "*/joinIpConfiguration/action", "*/assign/action"), want: []string{cloud.PermissionMissing}, says: []string{joinSubnet, joinSecurity, joinBalancer, joinGroup, assignIdentity, "resourceGroups/net"}},
+		{name: "an identity of its own", keeps: true, pool: `{"identity": {"type": "SystemAssigned, UserAssigned"}}`,
+			want: []string{cloud.PoolNotCopyable, cloud.PoolNotCopyable, cloud.PoolNotCopyable}},
+		{name: "a password",
+			pool: `{"properties": {"virtualMachineProfile": {"osProfile": {"linuxConfiguration": {"disablePasswordAuthentication": false}}}}}`,
+			want: []string{cloud.PoolNotCopyable}, says: []string{"login with a password"}},
+		{name: "a lock on the group", world: lock(apartScope, testScope), want: []string{"InstanceLocked"},
+			says: []string{"lock keep (CanNotDelete) on " + testScope}},
+		{name: "no right to delete scale sets", world: without("*/virtualMachineScaleSets/delete"), want: []string{cloud.PermissionMissing},
+			says: []string{"Microsoft.Compute/virtualMachineScaleSets/delete on " + testScope}},
+		{name: "no right to join", pool: network, world: without("*/join/action", "*/joinIpConfiguration/action", "*/assign/action"),
+			want: []string{cloud.PermissionMissing}, says: []string{joinSubnet, joinSecurity, joinBalancer, joinGroup, assignIdentity, "resourceGroups/net"}},
 		{name: "cores", world: usage("cores"), want: []string{"QuotaUsedUp"}},
 		{name: "scale sets", world: usage("virtualMachineScaleSets"), want: []string{"QuotaUsedUp"}},
 	} {

@@ -21,13 +21,15 @@ const rollingUpgradeRuns = "RollingUpgradeRunning"
 
 // write performs every write of a scale set. The upgrade policy may let Azure update running instances, so the write is
 // conditional on the model with that policy. Without an ETag the write itself sets Manual.
-func (p *PoolProvider) write(ctx context.Context, op string, s scaleSet, model armcompute.VirtualMachineScaleSet, update armcompute.VirtualMachineScaleSetUpdate) error {
+func (p *PoolProvider) write(ctx context.Context, op string, s scaleSet, model armcompute.VirtualMachineScaleSet,
+	update armcompute.VirtualMachineScaleSetUpdate) error {
 	_, err := p.writeAnswered(ctx, op, s, model, update)
 	return err
 }
 
 // writeAnswered is write, and returns the scale set from the answer; nil if the answer has none.
-func (p *PoolProvider) writeAnswered(ctx context.Context, op string, s scaleSet, model armcompute.VirtualMachineScaleSet, update armcompute.VirtualMachineScaleSetUpdate) (*armcompute.VirtualMachineScaleSet, error) {
+func (p *PoolProvider) writeAnswered(ctx context.Context, op string, s scaleSet, model armcompute.VirtualMachineScaleSet,
+	update armcompute.VirtualMachineScaleSetUpdate) (*armcompute.VirtualMachineScaleSet, error) {
 	clients, err := p.in(s)
 	if err != nil {
 		return nil, err
@@ -107,10 +109,12 @@ func refusalsOfWrite(s scaleSet, model armcompute.VirtualMachineScaleSet) (out [
 		add("AutomaticOSUpgrade", "set enableAutomaticOSUpgrade to false", "%s has automatic OS image upgrades on: Azure would reimage running nodes", s)
 	}
 	if isCAPZ(model) {
-		add("CAPZManaged", "leave the pool to Cluster API, or name the management cluster with --management-kubeconfig", "%s is a machine pool of Cluster API; Cluster API writes the model, and replaces running nodes after another client's write", s)
+		add("CAPZManaged", "leave the pool to Cluster API, or name the management cluster with --management-kubeconfig",
+			"%s is a machine pool of Cluster API; Cluster API writes the model, and replaces running nodes after another client's write", s)
 	}
 	if mark := markOf(model); mark != "" {
-		add("TrialInPoolOpen", "restore the image that the tags "+trialMarkTag+"-before* name, delete the trial's instances, and then remove the tag "+trialMarkTag,
+		add("TrialInPoolOpen", "restore the image that the tags "+trialMarkTag+
+			"-before* name, delete the trial's instances, and then remove the tag "+trialMarkTag,
 			"an earlier version of Kamino left trial %s in %s (tag %s): the recipe may name the tried version", mark, s, trialMarkTag)
 	}
 	return out

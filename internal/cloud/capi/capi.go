@@ -106,7 +106,8 @@ func (r *clusterAccess) readPlacement(ctx context.Context) (placement, error) {
 	var at placement
 	at.place, at.location = kind.place(specOf(of, "spec"))
 	if at.place == "" {
-		return placement{}, &cloud.Error{Kind: cloud.Unavailable, Op: opLook, Resource: of.String(), Message: "the location of the machines is unknown: wait until the infrastructure is provisioned"}
+		return placement{}, &cloud.Error{Kind: cloud.Unavailable, Op: opLook, Resource: of.String(),
+			Message: "the location of the machines is unknown: wait until the infrastructure is provisioned"}
 	}
 	r.mu.Lock()
 	r.placement = &at

@@ -17,7 +17,8 @@ import (
 func Describe(d cloud.Description, management *rest.Config, cluster types.NamespacedName) (cloud.Description, error) {
 	disks := d.NewDisks
 	if disks == nil {
-		return d, fmt.Errorf("the nodes are Machines of Cluster %s of Cluster API, which Kamino does not support on %s: see %s", cluster, d.Name, page.ClusterAPI)
+		return d, fmt.Errorf("the nodes are Machines of Cluster %s of Cluster API, which Kamino does not support on %s: see %s",
+			cluster, d.Name, page.ClusterAPI)
 	}
 	d.New = func(ctx context.Context, c cloud.Config) (cloud.Provider, string, error) {
 		half, source, err := disks(ctx, c)
@@ -33,7 +34,8 @@ func Describe(d cloud.Description, management *rest.Config, cluster types.Namesp
 	d.Reasons = WithReasons(d).Reasons
 	d.Remedies.Pool = "check that the MachineDeployment or MachinePool exists in namespace " + cluster.Namespace + " of the management cluster"
 	d.Remedies.Permissions += "; if the management cluster refused, " + giveRights
-	d.Remedies.NoPool = "a node must be a Machine of a MachineDeployment, a MachineSet or a MachinePool of Cluster " + cluster.String() + ": see " + page.ClusterAPI
+	d.Remedies.NoPool = "a node must be a Machine of a MachineDeployment, a MachineSet or a MachinePool of Cluster " + cluster.String() +
+		": see " + page.ClusterAPI
 	return d, nil
 }
 

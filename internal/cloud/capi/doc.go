@@ -5,7 +5,8 @@
 // variable that holds the image. The recipe of a MachinePool is the infrastructure object. The ImageProvider is the
 // cloud's, and so is the group behind a MachinePool.
 //
-// Objects are unstructured. The core version is that of the management cluster (v1beta2 or v1beta1), and infrastructure kinds belong to other projects. A write must keep unknown fields. Package capi never repeats decisions of Cluster API's
+// Objects are unstructured. The core version is that of the management cluster (v1beta2 or v1beta1), and infrastructure
+// kinds belong to other projects. A write must keep unknown fields. Package capi never repeats decisions of Cluster API's
 // controllers: a write changes their input, and the next read shows the result.
 //
 // Each noun has a file: pool, recipe, topology, machinepool, hold, remove, trial, member. topology_class.go and

@@ -39,7 +39,8 @@ func (r *clusterAccess) readFeatureGate(ctx context.Context) (featureGateState, 
 	var seen featureGateState
 	switch err := fail("read", "Deployment "+gateNamespace+"/"+gateDeployment, err); {
 	case cloud.Is(err, cloud.Denied):
-		seen = featureGateState{why: fmt.Sprintf("the account in the management cluster may not read CAPZ's Deployment %s/%s", gateNamespace, gateDeployment), remedy: giveRights}
+		seen = featureGateState{why: fmt.Sprintf("the account in the management cluster may not read CAPZ's Deployment %s/%s",
+			gateNamespace, gateDeployment), remedy: giveRights}
 	case cloud.Is(err, cloud.NotFound):
 		seen = featureGateState{why: fmt.Sprintf("CAPZ's Deployment %s/%s does not exist", gateNamespace, gateDeployment),
 			remedy: "install CAPZ with clusterctl, or set on the MachinePool the annotation " + annotationReplicas}
@@ -56,7 +57,8 @@ func (r *clusterAccess) readFeatureGate(ctx context.Context) (featureGateState, 
 // has its own gates. A gate without a value is off, as alpha features are.
 func gateOf(d *appsv1.Deployment, name string) featureGateState {
 	if s := d.Status; s.ObservedGeneration < d.Generation || s.Replicas == 0 || s.UpdatedReplicas != s.Replicas {
-		return featureGateState{why: fmt.Sprintf("Deployment %s/%s is not rolled out: %d of %d pods are of the latest revision", d.Namespace, d.Name, s.UpdatedReplicas, s.Replicas), remedy: "wait until the rollout is complete"}
+		return featureGateState{why: fmt.Sprintf("Deployment %s/%s is not rolled out: %d of %d pods are of the latest revision",
+			d.Namespace, d.Name, s.UpdatedReplicas, s.Replicas), remedy: "wait until the rollout is complete"}
 	}
 	var seen featureGateState
 	for _, c := range d.Spec.Template.Spec.Containers {

@@ -35,7 +35,8 @@ var azure = infrastructure{
 // galleryParts are the segments of a version's resource ID with the fields of computeGallery. A segment without a field
 // is constant.
 var galleryParts = []struct{ word, field string }{
-	{"subscriptions", "subscriptionID"}, {"resourceGroups", "resourceGroup"}, {"providers", ""}, {"galleries", "gallery"}, {"images", "name"}, {"versions", "version"},
+	{"subscriptions", "subscriptionID"}, {"resourceGroups", "resourceGroup"}, {"providers", ""}, {"galleries", "gallery"}, {"images", "name"},
+	{"versions", "version"},
 }
 
 const computeProvider = "Microsoft.Compute"
@@ -120,7 +121,8 @@ func setAzureImage(m spec, image string) error {
 }
 
 func noImage(text string) error {
-	return &cloud.Error{Kind: cloud.Invalid, Op: "name", Resource: text, Message: "not the ID of a gallery version or an image, and not a marketplace image: use an ID or publisher:offer:sku:version"}
+	return &cloud.Error{Kind: cloud.Invalid, Op: "name", Resource: text,
+		Message: "not the ID of a gallery version or an image, and not a marketplace image: use an ID or publisher:offer:sku:version"}
 }
 
 // azureTraits returns the traits of package azure (Trait constants) from an AzureMachine's spec.
@@ -142,7 +144,8 @@ func azureTraits(m spec) map[string]string {
 func azureRefusals(m spec, of fmt.Stringer) []cloud.Refusal {
 	found := refuse(m.has("osDisk", "diffDiskSettings"), nil, "EphemeralOSDisk", "use a pool with managed OS disks",
 		"%s asks for ephemeral OS disks, which are on the host and cannot be copied", of)
-	found = refuse(strings.EqualFold(m.text("osDisk", "osType"), "Windows"), found, "Windows", "leave the pool out", "%s asks for Windows; only Linux nodes can be captured", of)
+	found = refuse(strings.EqualFold(m.text("osDisk", "osType"), "Windows"), found, "Windows", "leave the pool out",
+		"%s asks for Windows; only Linux nodes can be captured", of)
 	found = refuse(m.text("securityProfile", "securityType") == "ConfidentialVM", found, "ConfidentialVM", "leave the pool out",
 		"%s asks for confidential VMs; a confidential disk is bound to a single VM and cannot become an image", of)
 	return refuse(m.has("spotVMOptions"), found, "SpotInstance", "capture a node of an on-demand pool",

@@ -71,7 +71,8 @@ func (m *management) resource(op string, kind schema.GroupKind) (*meta.RESTMappi
 	switch {
 	case err == nil && kind.Group == coreGroup && !slices.Contains(coreVersions, mapping.GroupVersionKind.Version):
 		return nil, &cloud.Error{Kind: cloud.Unsupported, Op: op, Resource: kind.String(),
-			Message: fmt.Sprintf("the management cluster serves only version %s: Kamino supports v1beta2 and v1beta1 of Cluster API", mapping.GroupVersionKind.Version)}
+			Message: fmt.Sprintf("the management cluster serves only version %s: Kamino supports v1beta2 and v1beta1 of Cluster API",
+				mapping.GroupVersionKind.Version)}
 	case meta.IsNoMatchError(err):
 		return nil, &cloud.Error{Kind: cloud.Unsupported, Op: op, Resource: kind.String(), Err: err,
 			Message: "the management cluster does not serve the kind: check that --management-kubeconfig names the cluster with the objects of Cluster API"}

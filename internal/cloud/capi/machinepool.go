@@ -220,7 +220,8 @@ func (r *clusterAccess) instancesOfPool(ctx context.Context, v poolView, machine
 	var found []cloud.Instance
 	for _, m := range machines {
 		of, exists := seen[m.providerID()]
-		found = append(found, cloud.Instance{ID: m.providerID(), Pool: v.ref.pool(), Image: of.Image, CreatedAt: of.CreatedAt, Removing: m.deleting() || of.Removing || seen != nil && !exists})
+		found = append(found, cloud.Instance{ID: m.providerID(), Pool: v.ref.pool(), Image: of.Image, CreatedAt: of.CreatedAt,
+			Removing: m.deleting() || of.Removing || seen != nil && !exists})
 	}
 	return found, nil
 }
@@ -254,7 +255,8 @@ func (r removal) reduceMachinePool(ctx context.Context, of, name string) error {
 		return err
 	}
 	if by != "" && slices.ContainsFunc(machines, func(m object) bool { return m.GetAnnotations()[annotationRemoving] == by }) {
-		return &cloud.Error{Kind: cloud.Conflict, Op: opRemove, Resource: pool.String(), Message: "another Machine of the pool is being removed: wait until the removal ends"}
+		return &cloud.Error{Kind: cloud.Conflict, Op: opRemove, Resource: pool.String(),
+			Message: "another Machine of the pool is being removed: wait until the removal ends"}
 	}
 	_, err = r.kube.patch(ctx, opRemove, pool, oneReplicaLess(pool, map[string]any{annotationPlace: name}))
 	return err

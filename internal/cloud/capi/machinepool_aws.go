@@ -29,7 +29,8 @@ var pathLaunchTemplate = []string{"spec", "awsLaunchTemplate"}
 func awsRolls(pool, factory object, _ featureGateState) []cloud.Refusal {
 	found := refuse(!factory.truth("spec", "refreshPreferences", "disable"), nil, reasonPoolRolls, "set spec.refreshPreferences.disable to true",
 		"CAPA would start an instance refresh at every new image of %s, and replace all instances", factory)
-	found = refuse(pool.replicasElsewhere() == "", found, reasonReplicasWritten, "let another tool manage the replicas, such as the cluster autoscaler for AWS, and set the annotation "+annotationReplicas,
+	found = refuse(pool.replicasElsewhere() == "", found, reasonReplicasWritten,
+		"let another tool manage the replicas, such as the cluster autoscaler for AWS, and set the annotation "+annotationReplicas,
 		"CAPA overwrites the group's size with the replicas of %s, so the group would replace a donor in standby", pool)
 	return refuse(factory.text("status", "infrastructureMachineKind") == "", found, reasonNoMachines, "start CAPA with "+gatesOfMachinePools,
 		"CAPA made no Machines for the instances of %s", factory)
@@ -38,7 +39,8 @@ func awsRolls(pool, factory object, _ featureGateState) []cloud.Refusal {
 // copiedAWSFields are the fields of an AWSMachinePool's launch template that an AWSMachine has too, with the same names and
 // types.
 var copiedAWSFields = []string{
-	"additionalSecurityGroups", "ami", "capacityReservationId", "capacityReservationPreference", "iamInstanceProfile", "imageLookupBaseOS", "imageLookupFormat", "imageLookupOrg",
+	"additionalSecurityGroups", "ami", "capacityReservationId", "capacityReservationPreference", "iamInstanceProfile", "imageLookupBaseOS",
+	"imageLookupFormat", "imageLookupOrg",
 	"instanceMetadataOptions", "instanceType", "marketType", "nonRootVolumes", "privateDnsName", "rootVolume", "spotMarketOptions", "sshKeyName",
 }
 
@@ -48,7 +50,8 @@ var copiedAWSPoolFields = []string{"additionalTags", "ignition"}
 // ignoredAWSFields are fields without effect on a single machine: placement, replacement and termination in the group, other
 // instance types, and fields that CAPA writes.
 var ignoredAWSFields = []string{
-	"availabilityZoneSubnetType", "availabilityZones", "awsLaunchTemplate", "capacityRebalance", "defaultCoolDown", "defaultInstanceWarmup", "lifecycleHooks", "maxSize", "minSize",
+	"availabilityZoneSubnetType", "availabilityZones", "awsLaunchTemplate", "capacityRebalance", "defaultCoolDown", "defaultInstanceWarmup",
+	"lifecycleHooks", "maxSize", "minSize",
 	"mixedInstancesPolicy", "name", "providerID", "providerIDList", "refreshPreferences", "subnets", "suspendProcesses", "versionNumber",
 }
 
@@ -58,7 +61,8 @@ func awsSeparateMachine(factory object) (machine spec, without []string) {
 	whole, _, _ := unstructured.NestedMap(factory.Object, "spec")
 	template, _, _ := unstructured.NestedMap(factory.Object, pathLaunchTemplate...)
 	machine = spec{}
-	without = append(machine.copyFields(whole, "spec.", copiedAWSPoolFields, ignoredAWSFields), machine.copyFields(template, "spec.awsLaunchTemplate.", copiedAWSFields, ignoredAWSFields)...)
+	without = append(machine.copyFields(whole, "spec.", copiedAWSPoolFields, ignoredAWSFields),
+		machine.copyFields(template, "spec.awsLaunchTemplate.", copiedAWSFields, ignoredAWSFields)...)
 	if subnets, _, _ := unstructured.NestedSlice(whole, "subnets"); len(subnets) > 0 {
 		machine["subnet"] = subnets[0]
 	}

@@ -23,13 +23,17 @@ func TestGroupRefreshRefusals(t *testing.T) {
 		pool, factory string
 		want          []string
 	}{
-		"all as it must be":      {poolOfGroup, factoryOfGroup, nil},
-		"refreshes":              {poolOfGroup, strings.Replace(factoryOfGroup, "disable: true", "disable: false", 1), []string{reasonPoolRolls}},
-		"refreshes by default":   {poolOfGroup, strings.Replace(factoryOfGroup, "refreshPreferences: {disable: true}, ", "", 1), []string{reasonPoolRolls}},
-		"replicas of its own":    {strings.Replace(poolOfGroup, "cluster.x-k8s.io/replicas-managed-by", "other", 1), factoryOfGroup, []string{reasonReplicasWritten}},
-		"replicas that are not":  {strings.Replace(poolOfGroup, "managed-by: autoscaler", "managed-by: 'false'", 1), factoryOfGroup, []string{reasonReplicasWritten}},
-		"no machines":            {poolOfGroup, strings.Replace(factoryOfGroup, "{infrastructureMachineKind: AWSMachine}", "{}", 1), []string{reasonNoMachines}},
-		"nothing as it must be ": {strings.Replace(poolOfGroup, "managed-by: autoscaler", "managed-by: 'false'", 1), `{kind: AWSMachinePool, spec: {}}`, []string{reasonPoolRolls, reasonReplicasWritten, reasonNoMachines}},
+		"all as it must be":    {poolOfGroup, factoryOfGroup, nil},
+		"refreshes":            {poolOfGroup, strings.Replace(factoryOfGroup, "disable: true", "disable: false", 1), []string{reasonPoolRolls}},
+		"refreshes by default": {poolOfGroup, strings.Replace(factoryOfGroup, "refreshPreferences: {disable: true}, ", "", 1), []string{reasonPoolRolls}},
+		"replicas of its own": {strings.Replace(poolOfGroup, "cluster.x-k8s.io/replicas-managed-by", "other", 1), factoryOfGroup,
+			[]string{reasonReplicasWritten}},
+		"replicas that are not": {strings.Replace(poolOfGroup, "managed-by: autoscaler", "managed-by: 'false'", 1), factoryOfGroup,
+			[]string{reasonReplicasWritten}},
+		"no machines": {poolOfGroup, strings.Replace(factoryOfGroup, "{infrastructureMachineKind: AWSMachine}", "{}", 1),
+			[]string{reasonNoMachines}},
+		"nothing as it must be ": {strings.Replace(poolOfGroup, "managed-by: autoscaler", "managed-by: 'false'", 1),
+			`{kind: AWSMachinePool, spec: {}}`, []string{reasonPoolRolls, reasonReplicasWritten, reasonNoMachines}},
 	} {
 		var got []string
 		for _, r := range awsRolls(parseObject(t, c.pool), parseObject(t, c.factory), featureGateState{}) {
@@ -69,7 +73,8 @@ func TestTrialMachinesOfGroups(t *testing.T) {
 		spec, want string
 		without    []string
 	}{
-		"plain": {`{minSize: 1, maxSize: 3, awsLaunchTemplate: {instanceType: m, ami: {id: a}}}`, `{instanceType: m, ami: {id: a}, cloudInit: {insecureSkipSecretsManager: true}}`, nil},
+		"plain": {`{minSize: 1, maxSize: 3, awsLaunchTemplate: {instanceType: m, ami: {id: a}}}`,
+			`{instanceType: m, ami: {id: a}, cloudInit: {insecureSkipSecretsManager: true}}`, nil},
 		"all": {
 			`{minSize: 1, maxSize: 3, providerID: p, providerIDList: [a], availabilityZones: [x], availabilityZoneSubnetType: all, subnets: [{id: s1}, {id: s2}], additionalTags: {a: b}, defaultCoolDown: 1s,
 			  defaultInstanceWarmup: 1s, refreshPreferences: {disable: true}, capacityRebalance: true, suspendProcesses: {all: true}, lifecycleHooks: [], mixedInstancesPolicy: {overrides: [{instanceType: n}]},

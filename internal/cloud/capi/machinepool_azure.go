@@ -54,9 +54,11 @@ func azureRolls(pool, factory object, skips featureGateState) []cloud.Refusal {
 		"%s has a maxSurge of %s, so CAPZ would add instances of every new image, and delete as many running instances", factory, text)
 	switch {
 	case skips.why != "":
-		found = append(found, cloud.Refuse(reasonGate, "it is unknown whether CAPZ would replace all instances of "+factory.String()+": "+skips.why, skips.remedy))
+		found = append(found, cloud.Refuse(reasonGate,
+			"it is unknown whether CAPZ would replace all instances of "+factory.String()+": "+skips.why, skips.remedy))
 	case !skips.on:
-		found = append(found, cloud.Refuse(reasonPoolRolls, "CAPZ would replace all instances of "+factory.String()+", because feature gate "+gateName+" is off",
+		found = append(found, cloud.Refuse(reasonPoolRolls,
+			"CAPZ would replace all instances of "+factory.String()+", because feature gate "+gateName+" is off",
 			"start CAPZ (v1.25 or later) with --feature-gates="+gateName+"=true, or set on the MachinePool the annotation "+annotationReplicas))
 	}
 	return found
@@ -74,8 +76,8 @@ var copiedPoolFields = []string{"additionalTags", "identity", "userAssignedIdent
 // ignoredFields are fields without effect on a single machine: placement, replacement and termination in the scale set, fields
 // that CAPZ writes, and names of role assignments.
 var ignoredFields = []string{
-	"location", "orchestrationMode", "platformFaultDomainCount", "providerID", "providerIDList", "roleAssignmentName", "strategy", "systemAssignedIdentityRole", "template",
-	"terminateNotificationTimeout", "zoneBalance",
+	"location", "orchestrationMode", "platformFaultDomainCount", "providerID", "providerIDList", "roleAssignmentName", "strategy",
+	"systemAssignedIdentityRole", "template", "terminateNotificationTimeout", "zoneBalance",
 }
 
 // azureSeparateMachine returns the spec of an AzureMachine like the instances of an AzureMachinePool. Source: CAPZ,
@@ -84,7 +86,8 @@ func azureSeparateMachine(factory object) (machine spec, without []string) {
 	machine = spec{}
 	whole, _, _ := unstructured.NestedMap(factory.Object, "spec")
 	template, _, _ := unstructured.NestedMap(whole, "template")
-	without = append(machine.copyFields(whole, "spec.", copiedPoolFields, ignoredFields), machine.copyFields(template, "spec.template.", copiedFields, ignoredFields)...)
+	without = append(machine.copyFields(whole, "spec.", copiedPoolFields, ignoredFields),
+		machine.copyFields(template, "spec.template.", copiedFields, ignoredFields)...)
 	if role, found, _ := unstructured.NestedMap(whole, "systemAssignedIdentityRole"); found {
 		delete(role, "name")
 		machine["systemAssignedIdentityRole"] = role

@@ -28,7 +28,8 @@ func (r inGroups) groupOf(ctx context.Context, v poolView) (*cloud.Pool, []cloud
 		return nil, refuse(true, nil, reasonGroup, remedy, "%s does not name a group yet", v.template), nil
 	}
 	family, err := r.groups.Family(ctx, id)
-	if err == nil && (r.groups.PoolName(id) != v.named.name || family.Place != v.at.place) { // a client that may write the object must not make Kamino change another group
+	// A client that may write the object must not make Kamino change another group.
+	if err == nil && (r.groups.PoolName(id) != v.named.name || family.Place != v.at.place) {
 		return nil, refuse(true, nil, reasonGroup, remedy, "%s names group %s, which is not the group of the pool", v.template, id), nil
 	}
 	if err != nil {
@@ -49,7 +50,8 @@ func (v poolView) pendingInGroup() []cloud.Refusal {
 	if v.group == nil || v.group.Recipe.Image == v.image {
 		return nil
 	}
-	return []cloud.Refusal{cloud.Refuse(reasonGroupPending, fmt.Sprintf("%s names image %s, but the group's launch template names %s", v.named, v.image, v.group.Recipe.Image),
+	return []cloud.Refusal{cloud.Refuse(reasonGroupPending,
+		fmt.Sprintf("%s names image %s, but the group's launch template names %s", v.named, v.image, v.group.Recipe.Image),
 		"wait until the provider has updated the group, or check the condition LaunchTemplateReady of "+v.template.String())}
 }
 
@@ -119,7 +121,8 @@ func (r inGroups) protect(ctx context.Context, op string, id cloud.InstanceID, t
 	case token == cloud.TokenUnprotected:
 		return nil
 	}
-	return &cloud.Error{Kind: cloud.Invalid, Op: op, Resource: string(id), Message: fmt.Sprintf("the token %q is for an instance in a group, but the instance is in no group", token[:min(len(token), cloud.MaxToken)])}
+	return &cloud.Error{Kind: cloud.Invalid, Op: op, Resource: string(id),
+		Message: fmt.Sprintf("the token %q is for an instance in a group, but the instance is in no group", token[:min(len(token), cloud.MaxToken)])}
 }
 
 // removeFromGroup terminates an instance in its group, and then releases the Machine. The Machine stays while the

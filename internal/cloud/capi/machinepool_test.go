@@ -29,7 +29,8 @@ const (
 // viewOf is a look at a MachinePool.
 func viewOf(t *testing.T, pool, factory string) poolView {
 	t.Helper()
-	v := poolView{ref: ref{"fleet", machinePools, "workers"}, at: placement{location: "westeurope"}, cluster: parseObject(t, clusterOfIt), pool: parseObject(t, pool), template: parseObject(t, factory)}
+	v := poolView{ref: ref{"fleet", machinePools, "workers"}, at: placement{location: "westeurope"}, cluster: parseObject(t, clusterOfIt),
+		pool: parseObject(t, pool), template: parseObject(t, factory)}
 	v.named = v.pool.reference(pathInfrastructure...)
 	v.of, v.known, v.path = v.infrastructure()
 	if v.known {
@@ -87,16 +88,17 @@ func TestRollingMachinePools(t *testing.T) {
 		want          []string
 		says          string
 	}{
-		"gate, no surge":           {poolOfIt, factoryOfIt, on, nil, ""},
-		"gate, none of percents":   {poolOfIt, surges(`maxSurge: "0%"`), on, nil, ""},
-		"gate, surge":              {poolOfIt, surges("maxSurge: 2"), on, []string{reasonPoolRolls}, "maxSurge of 2"},
-		"gate, percents":           {poolOfIt, surges(`maxSurge: "10%"`), on, []string{reasonPoolRolls}, "maxSurge of 10%"},
-		"gate, surge by default":   {poolOfIt, surges("x: y"), on, []string{reasonPoolRolls}, "set spec.strategy.rollingUpdate.maxSurge to 0"},
-		"no gate, no surge":        {poolOfIt, factoryOfIt, off, []string{reasonPoolRolls}, "--feature-gates=SkipMachinePoolModelReconciliation=true"},
-		"no gate, surge":           {poolOfIt, surges("x: y"), off, []string{reasonPoolRolls, reasonPoolRolls}, ""},
-		"gate is unreadable":       {poolOfIt, factoryOfIt, unknown, []string{reasonGate}, ": unreadable; grant the right"},
-		"elsewhere":                {elsewhere, surges("x: y"), off, nil, ""},
-		"flexible, elsewhere":      {elsewhere, surges("x: y}}, orchestrationMode: Flexible, other: {a: {b: c"), off, []string{"FlexibleOrchestration"}, "Flexible orchestration"},
+		"gate, no surge":         {poolOfIt, factoryOfIt, on, nil, ""},
+		"gate, none of percents": {poolOfIt, surges(`maxSurge: "0%"`), on, nil, ""},
+		"gate, surge":            {poolOfIt, surges("maxSurge: 2"), on, []string{reasonPoolRolls}, "maxSurge of 2"},
+		"gate, percents":         {poolOfIt, surges(`maxSurge: "10%"`), on, []string{reasonPoolRolls}, "maxSurge of 10%"},
+		"gate, surge by default": {poolOfIt, surges("x: y"), on, []string{reasonPoolRolls}, "set spec.strategy.rollingUpdate.maxSurge to 0"},
+		"no gate, no surge":      {poolOfIt, factoryOfIt, off, []string{reasonPoolRolls}, "--feature-gates=SkipMachinePoolModelReconciliation=true"},
+		"no gate, surge":         {poolOfIt, surges("x: y"), off, []string{reasonPoolRolls, reasonPoolRolls}, ""},
+		"gate is unreadable":     {poolOfIt, factoryOfIt, unknown, []string{reasonGate}, ": unreadable; grant the right"},
+		"elsewhere":              {elsewhere, surges("x: y"), off, nil, ""},
+		"flexible, elsewhere": {elsewhere, surges("x: y}}, orchestrationMode: Flexible, other: {a: {b: c"), off,
+			[]string{"FlexibleOrchestration"}, "Flexible orchestration"},
 		"elsewhere, but it is not": {strings.Replace(elsewhere, "cluster-autoscaler", "'false'", 1), factoryOfIt, off, []string{reasonPoolRolls}, ""},
 	} {
 		var reasons []string
@@ -104,7 +106,8 @@ func TestRollingMachinePools(t *testing.T) {
 		for _, r := range azureRolls(parseObject(t, c.pool), parseObject(t, c.factory), c.skips) {
 			reasons = append(reasons, r.Reason)
 			messages.WriteString(r.Message)
-			if r.Remedy == "" || r.Reason != "FlexibleOrchestration" && !slices.ContainsFunc(Reasons(), func(known cloud.Reason) bool { return known.Name == r.Reason }) {
+			if r.Remedy == "" || r.Reason != "FlexibleOrchestration" &&
+				!slices.ContainsFunc(Reasons(), func(known cloud.Reason) bool { return known.Name == r.Reason }) {
 				t.Errorf("%s: %+v", name, r)
 			}
 		}
@@ -138,7 +141,8 @@ func TestFeatureGates(t *testing.T) {
 		}
 	}
 	deployment := func(change func(*appsv1.Deployment)) *appsv1.Deployment {
-		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: gateNamespace, Name: gateDeployment, Generation: 2}, Status: appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 1, UpdatedReplicas: 1}}
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: gateNamespace, Name: gateDeployment, Generation: 2},
+			Status: appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 1, UpdatedReplicas: 1}}
 		d.Spec.Template.Spec.Containers = []corev1.Container{{Args: []string{"--leader-elect", "--feature-gates=" + name + "=true"}}, {Args: []string{"--v=0"}}}
 		change(d)
 		return d
@@ -166,9 +170,10 @@ func TestOverlays(t *testing.T) {
 		"same":      {`{a: 1, b: {c: d}}`, `{a: 1, b: {c: d}}`, `{}`},
 		"changed":   {`{a: 1, b: {c: d, e: f}}`, `{a: 1, b: {c: x, e: f}}`, `{b: {c: x}}`},
 		"one other": {`{image: {marketplace: {offer: o}}}`, `{image: {computeGallery: {name: n}}}`, `{image: {marketplace: null, computeGallery: {name: n}}}`},
-		"less":      {`{image: {computeGallery: {name: n, plan: {sku: s}}}}`, `{image: {computeGallery: {name: n}}}`, `{image: {computeGallery: {plan: null}}}`},
-		"no map":    {`{a: {b: c}}`, `{a: [x]}`, `{a: [x]}`},
-		"new":       {`{}`, `{image: {id: i}}`, `{image: {id: i}}`},
+		"less": {`{image: {computeGallery: {name: n, plan: {sku: s}}}}`, `{image: {computeGallery: {name: n}}}`,
+			`{image: {computeGallery: {plan: null}}}`},
+		"no map": {`{a: {b: c}}`, `{a: [x]}`, `{a: [x]}`},
+		"new":    {`{}`, `{image: {id: i}}`, `{image: {id: i}}`},
 	} {
 		got := overlay(parseObject(t, c.was).Object, parseObject(t, c.is).Object)
 		if diff := cmp.Diff(parseObject(t, c.want).Object, got); diff != "" {
@@ -200,7 +205,8 @@ func TestTrialMachinesOfPools(t *testing.T) {
 			`{identity: SystemAssigned, systemAssignedIdentityRole: {scope: s}, disableVMBootstrapExtension: true}`, nil,
 		},
 		"more than is known": {
-			`{hosts: h, template: {vmSize: s, placement: p}}`, `{vmSize: s, disableVMBootstrapExtension: true}`, []string{"spec.hosts", "spec.template.placement"},
+			`{hosts: h, template: {vmSize: s, placement: p}}`, `{vmSize: s, disableVMBootstrapExtension: true}`,
+			[]string{"spec.hosts", "spec.template.placement"},
 		},
 	} {
 		factory := parseObject(t, `{kind: AzureMachinePool, spec: `+c.spec+`}`)
@@ -222,11 +228,13 @@ func TestTrialMachinesOfPools(t *testing.T) {
 // TestTrialsOfMachinePools covers the obstacles to a trial, and the bootstrap configuration of its Machine.
 func TestTrialsOfMachinePools(t *testing.T) {
 	for name, c := range map[string]struct{ pool, factory, says string }{
-		"nothing":           {poolOfIt, factoryOfIt, ""},
-		"more":              {poolOfIt, strings.Replace(factoryOfIt, "vmSize:", "placement: p, vmSize:", 1), "cannot have spec.template.placement"},
-		"elsewhere":         {poolOfIt, strings.Replace(factoryOfIt, "westeurope", "northeurope", 1), "are in northeurope"},
-		"another bootstrap": {strings.Replace(poolOfIt, "kind: KubeadmConfig", "kind: RKE2Config", 1), factoryOfIt, "RKE2Config join, which Kamino cannot copy"},
-		"data of its own":   {strings.Replace(poolOfIt, ", configRef: {apiGroup: bootstrap.cluster.x-k8s.io, kind: KubeadmConfig, name: join}", "", 1), factoryOfIt, ""},
+		"nothing":   {poolOfIt, factoryOfIt, ""},
+		"more":      {poolOfIt, strings.Replace(factoryOfIt, "vmSize:", "placement: p, vmSize:", 1), "cannot have spec.template.placement"},
+		"elsewhere": {poolOfIt, strings.Replace(factoryOfIt, "westeurope", "northeurope", 1), "are in northeurope"},
+		"another bootstrap": {strings.Replace(poolOfIt, "kind: KubeadmConfig", "kind: RKE2Config", 1), factoryOfIt,
+			"RKE2Config join, which Kamino cannot copy"},
+		"data of its own": {strings.Replace(poolOfIt, ", configRef: {apiGroup: bootstrap.cluster.x-k8s.io, kind: KubeadmConfig, name: join}",
+			"", 1), factoryOfIt, ""},
 	} {
 		found := viewOf(t, c.pool, c.factory).refuseSeparateMachine()
 		if len(found) != min(len(c.says), 1) || c.says != "" && (!strings.Contains(found[0].Message, c.says) || found[0].Reason != reasonTrialDiffers) {
@@ -244,7 +252,9 @@ func TestTrialsOfMachinePools(t *testing.T) {
 	if text, _ := json.Marshal(machine); strings.Contains(string(text), "pools-own") || machine["failureDomain"] != "2" {
 		t.Errorf("the Machine is %s", text)
 	}
-	for from, to := range map[string]string{kindAzurePool: "AzureMachine", "AzureMachineTemplate": "AzureMachine", kindConfig: kindConfig, "KubeadmConfigTemplate": kindConfig} {
+	for from, to := range map[string]string{
+		kindAzurePool: "AzureMachine", "AzureMachineTemplate": "AzureMachine", kindConfig: kindConfig, "KubeadmConfigTemplate": kindConfig,
+	} {
 		if made := madeOf(schema.GroupKind{Group: infrastructureGroup, Kind: from}); made.Kind != to {
 			t.Errorf("from %s is made %s", from, made)
 		}

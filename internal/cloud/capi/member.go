@@ -69,7 +69,8 @@ func (r *PoolProvider) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([
 func whyNoMachine(node cloud.NodeValues, pools []object) string {
 	for _, pool := range pools {
 		if node.Annotations[cloud.MachineOwnerKindAnnotation] == kindPool && node.Annotations[cloud.MachineOwnerNameAnnotation] == pool.GetName() {
-			return pool.String() + " has no Machines for its instances (" + reasonNoMachines + "): start the infrastructure provider with " + gatesOfMachinePools
+			return pool.String() + " has no Machines for its instances (" + reasonNoMachines +
+				"): start the infrastructure provider with " + gatesOfMachinePools
 		}
 	}
 	return "only Machines of a MachineDeployment, a MachineSet or a MachinePool can be captured"
@@ -113,7 +114,8 @@ func (r *clusterAccess) machineOf(ctx context.Context, op string, id cloud.Insta
 			return m, nil
 		}
 	}
-	return object{}, r.confirmMissing(ctx, op, &cloud.Error{Kind: cloud.NotFound, Op: op, Resource: string(id), Message: "no Machine of Cluster " + r.cluster.String() + " has the provider ID"})
+	return object{}, r.confirmMissing(ctx, op,
+		&cloud.Error{Kind: cloud.NotFound, Op: op, Resource: string(id), Message: "no Machine of Cluster " + r.cluster.String() + " has the provider ID"})
 }
 
 // PoolsInScope implements cloud.PoolProvider and returns MachineDeployments, MachinePools, and MachineSets without an

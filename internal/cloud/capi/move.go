@@ -18,7 +18,8 @@ func (r *clusterAccess) readCluster(ctx context.Context, op string) (object, err
 	cluster, err := r.kube.get(ctx, core(kindCluster), r.cluster.Name)
 	if cloud.Is(err, cloud.NotFound) {
 		return object{}, &cloud.Error{Kind: cloud.Unavailable, Op: op, Resource: kindCluster + " " + r.cluster.String(), Code: reasonMoved,
-			Message: "the Cluster is not in this management cluster: after a move, name the new management cluster with --management-kubeconfig; a begun capture continues there"}
+			Message: "the Cluster is not in this management cluster: after a move, name the new management cluster with --management-kubeconfig; " +
+				"a begun capture continues there"}
 	}
 	return cluster, err
 }

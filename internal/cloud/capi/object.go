@@ -204,7 +204,8 @@ func ownerOf(m object, sets []object) (ref, string) {
 	case owner.Kind == kindPool:
 		return ref{m.GetNamespace(), machinePools, owner.Name}, ""
 	case owner.Kind != kindSet:
-		return ref{}, m.String() + " is made by " + owner.Kind + " " + owner.Name + ": only Machines of a MachineDeployment, a MachineSet or a MachinePool can be captured"
+		return ref{}, m.String() + " is made by " + owner.Kind + " " + owner.Name +
+			": only Machines of a MachineDeployment, a MachineSet or a MachinePool can be captured"
 	default:
 		at := slices.IndexFunc(sets, func(s object) bool { return s.GetName() == owner.Name })
 		if at < 0 {

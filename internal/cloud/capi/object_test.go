@@ -33,7 +33,8 @@ const (
 func TestBothAPIVersions(t *testing.T) {
 	for _, manifest := range []string{deploymentV1beta2, deploymentV1beta1} {
 		o := parseObject(t, manifest)
-		if ref := o.reference(pathInfrastructure...); o.strategy() != onDelete || o.replicas() != 1 || ref.Group != infrastructureGroup || ref.Kind != "AWSMachineTemplate" || ref.name != "one" {
+		if ref := o.reference(pathInfrastructure...); o.strategy() != onDelete || o.replicas() != 1 || ref.Group != infrastructureGroup ||
+			ref.Kind != "AWSMachineTemplate" || ref.name != "one" {
 			t.Errorf("%s: %s, %d, %+v", o.GetAPIVersion(), o.strategy(), o.replicas(), ref)
 		}
 	}
@@ -73,15 +74,23 @@ func TestNoted(t *testing.T) {
 		manifest string
 		want     bool
 	}{
-		"as it is":            {"{apiVersion: cluster.x-k8s.io/v1beta2, " + working + ", status: {conditions: [{type: Ready, status: 'True', observedGeneration: 3}, {type: Paused, status: 'False', observedGeneration: 4}]}}", true},
-		"as it was":           {"{apiVersion: cluster.x-k8s.io/v1beta2, " + working + ", status: {conditions: [{type: Ready, status: 'True', observedGeneration: 4}, {type: Paused, status: 'False', observedGeneration: 3}]}}", false},
-		"paused":              {"{apiVersion: cluster.x-k8s.io/v1beta2, " + paused + ", status: {conditions: [{type: Paused, status: 'True', observedGeneration: 4}]}}", true},
-		"paused since":        {"{apiVersion: cluster.x-k8s.io/v1beta2, " + paused + ", status: {conditions: [{type: Paused, status: 'False', observedGeneration: 4}]}}", false},
-		"paused, and resized": {"{apiVersion: cluster.x-k8s.io/v1beta2, " + paused + ", status: {conditions: [{type: Paused, status: 'True', observedGeneration: 3}]}}", false},
-		"v1beta1":             {"{apiVersion: cluster.x-k8s.io/v1beta1, " + paused + ", status: {v1beta2: {conditions: [{type: Paused, status: 'True', observedGeneration: 4}]}}}", true},
-		"v1beta1, as it was":  {"{apiVersion: cluster.x-k8s.io/v1beta1, " + paused + ", status: {v1beta2: {conditions: [{type: Paused, status: 'True', observedGeneration: 3}]}}}", false},
-		"before v1.9":         {"{apiVersion: cluster.x-k8s.io/v1beta1, " + paused + ", status: {observedGeneration: 4, conditions: [{type: Ready, status: 'True'}]}}", false},
-		"new":                 {"{apiVersion: cluster.x-k8s.io/v1beta2, " + working + "}", false},
+		"as it is": {"{apiVersion: cluster.x-k8s.io/v1beta2, " + working +
+			", status: {conditions: [{type: Ready, status: 'True', observedGeneration: 3}, {type: Paused, status: 'False', observedGeneration: 4}]}}", true},
+		"as it was": {"{apiVersion: cluster.x-k8s.io/v1beta2, " + working +
+			", status: {conditions: [{type: Ready, status: 'True', observedGeneration: 4}, {type: Paused, status: 'False', observedGeneration: 3}]}}", false},
+		"paused": {"{apiVersion: cluster.x-k8s.io/v1beta2, " + paused +
+			", status: {conditions: [{type: Paused, status: 'True', observedGeneration: 4}]}}", true},
+		"paused since": {"{apiVersion: cluster.x-k8s.io/v1beta2, " + paused +
+			", status: {conditions: [{type: Paused, status: 'False', observedGeneration: 4}]}}", false},
+		"paused, and resized": {"{apiVersion: cluster.x-k8s.io/v1beta2, " + paused +
+			", status: {conditions: [{type: Paused, status: 'True', observedGeneration: 3}]}}", false},
+		"v1beta1": {"{apiVersion: cluster.x-k8s.io/v1beta1, " + paused +
+			", status: {v1beta2: {conditions: [{type: Paused, status: 'True', observedGeneration: 4}]}}}", true},
+		"v1beta1, as it was": {"{apiVersion: cluster.x-k8s.io/v1beta1, " + paused +
+			", status: {v1beta2: {conditions: [{type: Paused, status: 'True', observedGeneration: 3}]}}}", false},
+		"before v1.9": {"{apiVersion: cluster.x-k8s.io/v1beta1, " + paused +
+			", status: {observedGeneration: 4, conditions: [{type: Ready, status: 'True'}]}}", false},
+		"new": {"{apiVersion: cluster.x-k8s.io/v1beta2, " + working + "}", false},
 	} {
 		content, err := yaml.YAMLToJSON([]byte(c.manifest))
 		o := object{&unstructured.Unstructured{}}
@@ -135,14 +144,21 @@ func TestRefusals(t *testing.T) {
 		want          []string
 		says          string
 	}{
-		"nothing":          {clusterOfIt, deploymentV1beta2, nil, ""},
-		"rolling":          {clusterOfIt, strings.Replace(deploymentV1beta2, onDelete, rollingUpdate, 1), []string{reasonRolling}, "set spec.rollout.strategy.type to OnDelete"},
-		"rolling, v1beta1": {clusterOfIt, strings.Replace(deploymentV1beta1, onDelete, rollingUpdate, 1), []string{reasonRolling}, "set spec.strategy.type to OnDelete"},
-		"paused pool":      {clusterOfIt, strings.Replace(deploymentV1beta2, "namespace: fleet", "namespace: fleet, annotations: {cluster.x-k8s.io/paused: ''}", 1), []string{reasonPaused}, "MachineDeployment fleet/workers is paused"},
-		"paused by us":     {clusterOfIt, strings.Replace(deploymentV1beta2, "namespace: fleet", "namespace: fleet, annotations: {cluster.x-k8s.io/paused: '', kamino.dev/place-of: uid}", 1), nil, ""},
-		"paused cluster":   {strings.Replace(clusterOfIt, "kind: Cluster,", "kind: Cluster, spec: {paused: true},", 1), deploymentV1beta2, []string{reasonPaused}, "Cluster fleet/prod is paused"},
-		"set":              {clusterOfIt, strings.Replace(strings.Replace(deploymentV1beta2, onDelete, rollingUpdate, 1), kindDeployment, kindSet, 1), nil, ""},
-		"deleted":          {strings.Replace(clusterOfIt, "name: prod", "name: prod, deletionTimestamp: '2026-01-01T00:00:00Z'", 1), deploymentV1beta2, []string{reasonDeleted}, "Cluster fleet/prod is being deleted"},
+		"nothing": {clusterOfIt, deploymentV1beta2, nil, ""},
+		"rolling": {clusterOfIt, strings.Replace(deploymentV1beta2, onDelete, rollingUpdate, 1), []string{reasonRolling},
+			"set spec.rollout.strategy.type to OnDelete"},
+		"rolling, v1beta1": {clusterOfIt, strings.Replace(deploymentV1beta1, onDelete, rollingUpdate, 1), []string{reasonRolling},
+			"set spec.strategy.type to OnDelete"},
+		"paused pool": {clusterOfIt, strings.Replace(deploymentV1beta2, "namespace: fleet",
+			"namespace: fleet, annotations: {cluster.x-k8s.io/paused: ''}", 1), []string{reasonPaused}, "MachineDeployment fleet/workers is paused"},
+		"paused by us": {clusterOfIt,
+			strings.Replace(deploymentV1beta2, "namespace: fleet",
+				"namespace: fleet, annotations: {cluster.x-k8s.io/paused: '', kamino.dev/place-of: uid}", 1), nil, ""},
+		"paused cluster": {strings.Replace(clusterOfIt, "kind: Cluster,", "kind: Cluster, spec: {paused: true},", 1), deploymentV1beta2,
+			[]string{reasonPaused}, "Cluster fleet/prod is paused"},
+		"set": {clusterOfIt, strings.Replace(strings.Replace(deploymentV1beta2, onDelete, rollingUpdate, 1), kindDeployment, kindSet, 1), nil, ""},
+		"deleted": {strings.Replace(clusterOfIt, "name: prod", "name: prod, deletionTimestamp: '2026-01-01T00:00:00Z'", 1),
+			deploymentV1beta2, []string{reasonDeleted}, "Cluster fleet/prod is being deleted"},
 	} {
 		var reasons []string
 		var messages strings.Builder
@@ -160,9 +176,10 @@ func TestRefusals(t *testing.T) {
 func TestNodeWithoutMachine(t *testing.T) {
 	pools := []object{parseObject(t, "{kind: MachinePool, metadata: {name: workers, namespace: fleet}}")}
 	for owner, want := range map[string]string{
-		"MachinePool/workers": "MachinePool fleet/workers has no Machines for its instances (MachinePoolWithoutMachines): start the infrastructure provider with --feature-gates=MachinePool=true,MachinePoolMachines=true",
-		"MachinePool/others":  "only Machines of a MachineDeployment, a MachineSet or a MachinePool can be captured",
-		"MachineSet/workers":  "only Machines of a MachineDeployment, a MachineSet or a MachinePool can be captured",
+		"MachinePool/workers": "MachinePool fleet/workers has no Machines for its instances (MachinePoolWithoutMachines): " +
+			"start the infrastructure provider with --feature-gates=MachinePool=true,MachinePoolMachines=true",
+		"MachinePool/others": "only Machines of a MachineDeployment, a MachineSet or a MachinePool can be captured",
+		"MachineSet/workers": "only Machines of a MachineDeployment, a MachineSet or a MachinePool can be captured",
 	} {
 		kind, name, _ := strings.Cut(owner, "/")
 		node := cloud.NodeValues{Annotations: map[string]string{"cluster.x-k8s.io/owner-kind": kind, "cluster.x-k8s.io/owner-name": name}}
@@ -228,18 +245,26 @@ func TestImagesOfTemplates(t *testing.T) {
 		fails    bool
 		mustLose string
 	}{
-		"aws":                 {of: aws, spec: `{ami: {id: ami-1, eksLookupType: x}, imageLookupOrg: "1"}`, was: "ami-1", set: "ami-2", want: "ami-2", mustLose: "imageLookupOrg"},
-		"aws, looked up":      {of: aws, spec: `{imageLookupFormat: x}`, was: "", set: "ami-2", want: "ami-2", mustLose: "imageLookupFormat"},
-		"gallery":             {of: azure, spec: `{image: {computeGallery: {subscriptionID: s, resourceGroup: g, gallery: SIG_g, name: i, version: 1.0.0}}}`, was: "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/SIG_g/images/i/versions/1.0.0", set: version, want: version},
-		"marketplace":         {of: azure, spec: `{image: {marketplace: {publisher: p, offer: o, sku: s, version: latest}}}`, was: "p:o:s:latest", set: version, want: version},
-		"community":           {of: azure, spec: `{image: {computeGallery: {gallery: c, name: i, version: 1.0.0}}}`, was: "community:c:i:1.0.0", set: version, want: version},
+		"aws": {of: aws, spec: `{ami: {id: ami-1, eksLookupType: x}, imageLookupOrg: "1"}`, was: "ami-1", set: "ami-2", want: "ami-2",
+			mustLose: "imageLookupOrg"},
+		"aws, looked up": {of: aws, spec: `{imageLookupFormat: x}`, was: "", set: "ami-2", want: "ami-2", mustLose: "imageLookupFormat"},
+		"gallery": {of: azure,
+			spec: `{image: {computeGallery: {subscriptionID: s, resourceGroup: g, gallery: SIG_g, name: i, version: 1.0.0}}}`,
+			was:  "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/SIG_g/images/i/versions/1.0.0", set: version, want: version},
+		"marketplace": {of: azure, spec: `{image: {marketplace: {publisher: p, offer: o, sku: s, version: latest}}}`, was: "p:o:s:latest",
+			set: version, want: version},
+		"community": {of: azure, spec: `{image: {computeGallery: {gallery: c, name: i, version: 1.0.0}}}`, was: "community:c:i:1.0.0",
+			set: version, want: version},
 		"image":               {of: azure, spec: `{image: {id: /an/image}}`, was: "/an/image", set: version, want: version},
 		"back to marketplace": {of: azure, spec: `{image: {id: /an/image}}`, was: "/an/image", set: "p:o:s:latest", want: "p:o:s:latest"},
-		"back to a plan":      {of: azure, spec: `{image: {marketplace: {publisher: p, offer: o, sku: s, version: "1", thirdPartyImage: true}}}`, was: "p:o:s:1:plan", set: "p:o:s:1:plan", want: "p:o:s:1:plan"},
-		"back to community":   {of: azure, spec: `{image: {id: /an/image}}`, was: "/an/image", set: "community:c:i:1.0.0", want: "community:c:i:1.0.0"},
-		"back to an image":    {of: azure, spec: `{image: {marketplace: {publisher: p, offer: o, sku: s, version: "1"}}}`, was: "p:o:s:1", set: "/other/image", want: "/other/image"},
-		"no image":            {of: azure, spec: `{image: {id: /an/image}}`, was: "/an/image", set: "other", want: "/an/image", fails: true},
-		"a gallery's part":    {of: azure, spec: `{image: {id: /an/image}}`, was: "/an/image", set: "/subscriptions/s/galleries/g", want: "/an/image", fails: true},
+		"back to a plan": {of: azure, spec: `{image: {marketplace: {publisher: p, offer: o, sku: s, version: "1", thirdPartyImage: true}}}`,
+			was: "p:o:s:1:plan", set: "p:o:s:1:plan", want: "p:o:s:1:plan"},
+		"back to community": {of: azure, spec: `{image: {id: /an/image}}`, was: "/an/image", set: "community:c:i:1.0.0", want: "community:c:i:1.0.0"},
+		"back to an image": {of: azure, spec: `{image: {marketplace: {publisher: p, offer: o, sku: s, version: "1"}}}`, was: "p:o:s:1",
+			set: "/other/image", want: "/other/image"},
+		"no image": {of: azure, spec: `{image: {id: /an/image}}`, was: "/an/image", set: "other", want: "/an/image", fails: true},
+		"a gallery's part": {of: azure, spec: `{image: {id: /an/image}}`, was: "/an/image", set: "/subscriptions/s/galleries/g",
+			want: "/an/image", fails: true},
 	} {
 		inner := parseObject(t, c.spec).Object
 		if have := c.of.image(inner); have != c.was {
@@ -256,7 +281,8 @@ func TestImagesOfTemplates(t *testing.T) {
 
 func TestTokens(t *testing.T) {
 	for token, annotations := range map[string]map[string]string{
-		cloud.TokenUnprotected: nil, "skip-remediation": {annotationSkip: ""}, "pre-drain": {annotationHook: ""}, "skip-remediation,pre-drain": {annotationSkip: "", annotationHook: "x"},
+		cloud.TokenUnprotected: nil, "skip-remediation": {annotationSkip: ""}, "pre-drain": {annotationHook: ""},
+		"skip-remediation,pre-drain": {annotationSkip: "", annotationHook: "x"},
 	} {
 		m := parseObject(t, `{kind: Machine}`)
 		m.SetAnnotations(annotations)

@@ -39,8 +39,8 @@ func rights(kinds ...string) []right {
 		return right{group: coreGroup, resource: resource, verbs: strings.Fields(verbs), purpose: purpose}
 	}
 	all := []right{
-		need("clusters", "get", ""), need("machinedeployments", readVerbs+" patch", ""), need("machinesets", readVerbs+" patch", ""), need("machines", readVerbs+" patch", ""),
-		need("clusters", "patch", forTopology), need(resourceClasses, "get", forTopology),
+		need("clusters", "get", ""), need("machinedeployments", readVerbs+" patch", ""), need("machinesets", readVerbs+" patch", ""),
+		need("machines", readVerbs+" patch", ""), need("clusters", "patch", forTopology), need(resourceClasses, "get", forTopology),
 		need("machines", "delete", cloud.ForRemoval), need("machines", "create delete", cloud.ForTrialApart),
 		{group: bootstrapGroup, resource: "kubeadmconfigtemplates", verbs: []string{"get"}, purpose: cloud.ForTrialApart},
 		{group: bootstrapGroup, resource: "kubeadmconfigs", verbs: strings.Fields("get create delete"), purpose: cloud.ForTrialApart},
@@ -52,7 +52,8 @@ func rights(kinds ...string) []right {
 		of := func(resource, verbs, purpose string) right {
 			return right{group: infrastructureGroup, resource: resource, verbs: strings.Fields(verbs), purpose: purpose}
 		}
-		all = append(all, of(strings.ToLower(infra.cluster)+"s", "get", ""), of(resource+"templates", "get list create delete", ""), of(resource+"s", "list", ""),
+		all = append(all, of(strings.ToLower(infra.cluster)+"s", "get", ""), of(resource+"templates", "get list create delete", ""),
+			of(resource+"s", "list", ""),
 			of(resource+"s", "get create delete", cloud.ForTrialApart))
 		all = append(all, poolRights(kind)...)
 	}
@@ -127,8 +128,8 @@ func (r *clusterAccess) permissions(ctx context.Context, v poolView) ([]cloud.Pe
 		}
 		for _, verb := range need.verbs {
 			p := cloud.Permission{
-				Action: verb + " " + schema.GroupResource{Group: need.group, Resource: need.resource}.String(), Scope: where, For: need.purpose, Remedy: giveRights,
-				Allowed: allows(reported.Status.ResourceRules, need, verb),
+				Action: verb + " " + schema.GroupResource{Group: need.group, Resource: need.resource}.String(), Scope: where,
+				For: need.purpose, Remedy: giveRights, Allowed: allows(reported.Status.ResourceRules, need, verb),
 			}
 			in := r.cluster.Namespace
 			if need.purpose == forTopology {
@@ -187,7 +188,8 @@ func (r *clusterAccess) refuseRights(ctx context.Context, v poolView, purposes .
 	if len(lack) == 0 {
 		return nil, nil
 	}
-	return []cloud.Refusal{cloud.Refuse(cloud.PermissionMissing, fmt.Sprintf("in namespace %s of the management cluster, the account may not %s", r.cluster.Namespace, strings.Join(lack, ", ")),
+	return []cloud.Refusal{cloud.Refuse(cloud.PermissionMissing,
+		fmt.Sprintf("in namespace %s of the management cluster, the account may not %s", r.cluster.Namespace, strings.Join(lack, ", ")),
 		giveRights)}, nil
 }
 
@@ -219,7 +221,8 @@ func (r *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.Preflight
 		return r.inGroups().preflight(ctx, v, spec, found)
 	}
 	if most := v.pool.maxSize(); spec.Grows && most > 0 && v.pool.replicas() >= most {
-		found = append(found, cloud.Refuse(cloud.PoolAtMaximum, fmt.Sprintf("%s cannot grow: the pool has %d of %d nodes that the annotation %s allows", v.ref, v.pool.replicas(), most, annotationMaxSize),
+		found = append(found, cloud.Refuse(cloud.PoolAtMaximum,
+			fmt.Sprintf("%s cannot grow: the pool has %d of %d nodes that the annotation %s allows", v.ref, v.pool.replicas(), most, annotationMaxSize),
 			"raise the limit, or capture when the pool is smaller"))
 	}
 	return found, nil
@@ -230,7 +233,8 @@ func (r *clusterAccess) refuseMachine(ctx context.Context, found []cloud.Refusal
 	m, err := r.machineOf(ctx, "read", spec.Instance)
 	switch {
 	case cloud.Is(err, cloud.NotFound):
-		return append(found, cloud.Refuse(reasonElsewhere, fmt.Sprintf("instance %[2]s has no Machine in Cluster %[1]s", r.cluster, spec.Instance), "choose a node of a Machine")), nil
+		return append(found, cloud.Refuse(reasonElsewhere, fmt.Sprintf("instance %[2]s has no Machine in Cluster %[1]s", r.cluster, spec.Instance),
+			"choose a node of a Machine")), nil
 	case err != nil:
 		return nil, err
 	case m.deleting():
@@ -246,7 +250,8 @@ func (r *clusterAccess) refuseMachine(ctx context.Context, found []cloud.Refusal
 func (r *clusterAccess) refuseUnheld(ctx context.Context, found []cloud.Refusal, cluster, pool, m object) ([]cloud.Refusal, error) {
 	found = refuse(m.text("status", "nodeRef", "name") == "", found, reasonNotHeld, "wait until the field is set",
 		"%s has no status.nodeRef, so Cluster API would not wait for the hook that protects the donor", m)
-	found = refuse(pool.GetKind() != kindPool && pool.pausedCondition() == nil, found, reasonUnnoticed, "wait until the condition is set, or use Cluster API v1.9 or later",
+	found = refuse(pool.GetKind() != kindPool && pool.pausedCondition() == nil, found, reasonUnnoticed,
+		"wait until the condition is set, or use Cluster API v1.9 or later",
 		"%s has no condition %s, so Kamino cannot see whether Cluster API has observed the object", pool, conditionPaused)
 	if cluster.text("spec", "controlPlaneRef", "name") != "" {
 		return found, nil

@@ -85,7 +85,8 @@ func (r *clusterAccess) view(ctx context.Context, id cloud.PoolID) (v poolView, 
 		return v, r.confirmMissing(ctx, opLook, err)
 	}
 	if of := v.pool.text("spec", "clusterName"); of != r.cluster.Name {
-		return v, &cloud.Error{Kind: cloud.NotFound, Op: opLook, Resource: v.ref.String(), Message: fmt.Sprintf("the pool belongs to Cluster %s, not to %s", of, r.cluster.Name)}
+		return v, &cloud.Error{Kind: cloud.NotFound, Op: opLook, Resource: v.ref.String(),
+			Message: fmt.Sprintf("the pool belongs to Cluster %s, not to %s", of, r.cluster.Name)}
 	}
 	if v.topology, err = r.topologyOf(ctx, v.cluster, v.pool); err != nil {
 		return v, err
@@ -131,7 +132,8 @@ func (v poolView) refusals() []cloud.Refusal {
 		return append(found, cloud.Refuse(reasonTemplate, fmt.Sprintf("%s names %s, which does not exist", v.ref, v.named),
 			"create the object again, or point the pool at an existing object"))
 	case v.image == "":
-		found = append(found, cloud.Refuse(reasonImage, fmt.Sprintf("%s of %s names no image, so the provider would look up an image", v.named, v.ref), "name the image in the template"))
+		found = append(found, cloud.Refuse(reasonImage, fmt.Sprintf("%s of %s names no image, so the provider would look up an image", v.named, v.ref),
+			"name the image in the template"))
 	}
 	return append(found, v.of.refusals(v.machine(), v.named)...)
 }
@@ -144,7 +146,8 @@ func (r *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, e
 	}
 	pool := cloud.Pool{
 		ID: v.ref.pool(), Name: v.name, Location: v.at.location, Capacity: v.pool.replicas(), MaxSize: v.pool.maxSize(),
-		Family: r.family(v.at, v.ref), Recipe: cloud.Recipe{Image: v.image, Bootstrap: v.bootstrap()}, Refusals: append(v.refusals(), v.pending()...), Cautions: v.cautions(),
+		Family: r.family(v.at, v.ref), Recipe: cloud.Recipe{Image: v.image, Bootstrap: v.bootstrap()},
+		Refusals: append(v.refusals(), v.pending()...), Cautions: v.cautions(),
 	}
 	if v.known && !v.missing {
 		pool.Traits = v.of.traits(v.machine())
@@ -174,7 +177,8 @@ func (v poolView) cautions() []cloud.Refusal {
 		return nil
 	}
 	return []cloud.Refusal{cloud.Refuse(cautionRemediation,
-		fmt.Sprintf("a MachineHealthCheck replaces no machine of %s with an earlier template, because Cluster API does not remediate such machines with OnDelete", v.ref),
+		fmt.Sprintf("a MachineHealthCheck replaces no machine of %s with an earlier template, "+
+			"because Cluster API does not remediate such machines with OnDelete", v.ref),
 		"after a promotion, monitor the running nodes by other means, or rebuild the nodes")}
 }
 

@@ -42,11 +42,14 @@ func Reasons() []cloud.Reason {
 			Remedy: "end the pause when the reason for the pause is gone",
 		},
 		{
-			Name: reasonNotHeld, Means: "the donor does not return, and Cluster API would not wait for the hook; Cluster API waits only if the Machine has a Node and the Cluster has a control plane",
+			Name: reasonNotHeld,
+			Means: "the donor does not return, and Cluster API would not wait for the hook; " +
+				"Cluster API waits only if the Machine has a Node and the Cluster has a control plane",
 			Remedy: "wait for the Machine's `status.nodeRef`; name the control plane in the Cluster's `spec.controlPlaneRef`",
 		},
 		{
-			Name: reasonUnnoticed, Means: "the donor does not return, and Cluster API does not report whether the pool was observed, so Cluster API might remove another machine",
+			Name:   reasonUnnoticed,
+			Means:  "the donor does not return, and Cluster API does not report whether the pool was observed, so Cluster API might remove another machine",
 			Remedy: "wait until the controllers have observed the pool, as shown by the condition `Paused` (v1.9 or later)",
 		},
 		{
@@ -54,7 +57,8 @@ func Reasons() []cloud.Reason {
 			Remedy: "use AWSMachineTemplate, AzureMachineTemplate, AWSMachinePool or AzureMachinePool, or leave the pool out",
 		},
 		{
-			Name: reasonKubernetes, Means: "the pool asks for another version of Kubernetes than the image has; a new node might not join, or would have the wrong version",
+			Name:   reasonKubernetes,
+			Means:  "the pool asks for another version of Kubernetes than the image has; a new node might not join, or would have the wrong version",
 			Remedy: "capture a node of the pool's version",
 		},
 		{
@@ -75,7 +79,8 @@ func Reasons() []cloud.Reason {
 		},
 		{
 			Name: reasonRolling, Means: "Cluster API would replace all machines of the pool at every change of the template",
-			Remedy: "set `spec.rollout.strategy.type` (v1beta1: `spec.strategy.type`) to `OnDelete`; with a ClusterClass, in the Cluster's `spec.topology.workers.machineDeployments[]`",
+			Remedy: "set `spec.rollout.strategy.type` (v1beta1: `spec.strategy.type`) to `OnDelete`; with a ClusterClass, " +
+				"in the Cluster's `spec.topology.workers.machineDeployments[]`",
 		},
 		{
 			Name: reasonTemplate, Means: "the pool's infrastructure template does not exist, so the pool can build no machine",
@@ -86,15 +91,20 @@ func Reasons() []cloud.Reason {
 			Remedy: "name the image in the template (AWS: `ami.id`; Azure: `image`)",
 		},
 		{
-			Name: reasonTopology, Means: "the pool is made from a ClusterClass, and Kamino finds no variable with the image; the topology controller would revert a write to the pool",
+			Name: reasonTopology,
+			Means: "the pool is made from a ClusterClass, and Kamino finds no variable with the image; " +
+				"the topology controller would revert a write to the pool",
 			Remedy: "set the image from a variable in an inline patch of the ClusterClass, with `valueFrom.variable` and without `enabledIf`",
 		},
 		{
-			Name: reasonPending, Means: "the Cluster's topology asks for another image than the pool's template names: Cluster API has not applied the image, or another source sets the image",
+			Name: reasonPending,
+			Means: "the Cluster's topology asks for another image than the pool's template names: Cluster API has not applied the image, " +
+				"or another source sets the image",
 			Remedy: "wait, or check the Cluster's condition `TopologyReconciled`",
 		},
 		{
-			Name: reasonReplicas, Means: "the pool must grow or lose the donor, but the Cluster's topology sets the replicas; the topology controller would revert the change",
+			Name:   reasonReplicas,
+			Means:  "the pool must grow or lose the donor, but the Cluster's topology sets the replicas; the topology controller would revert the change",
 			Remedy: "remove `spec.topology.workers.machineDeployments[].replicas`, as for the cluster autoscaler",
 		},
 	}, reasonsOfMachinePools...)
@@ -105,16 +115,21 @@ func Reasons() []cloud.Reason {
 // reasonsOfMachinePools are the reasons for machine pools.
 var reasonsOfMachinePools = []cloud.Reason{
 	{
-		Name: reasonGate, Means: "it is unknown whether the provider would replace all instances of the machine pool: the provider's Deployment is missing, not rolled out, or unreadable",
+		Name: reasonGate,
+		Means: "it is unknown whether the provider would replace all instances of the machine pool: the provider's Deployment is missing, " +
+			"not rolled out, or unreadable",
 		Remedy: "give the account the Role for `capz-system` that `kamino manifests --management` prints, or let another tool manage the replicas",
 	},
 	{
 		Name: reasonPoolRolls, Means: "the provider would replace running instances at every change of the machine pool's image",
-		Remedy: "AWS: set `spec.refreshPreferences.disable`; Azure: set `spec.strategy.rollingUpdate.maxSurge` to 0 and start CAPZ with the feature gate `SkipMachinePoolModelReconciliation`, or let another tool manage the replicas (`cluster.x-k8s.io/replicas-managed-by`)",
+		Remedy: "AWS: set `spec.refreshPreferences.disable`; Azure: set `spec.strategy.rollingUpdate.maxSurge` to 0 and start CAPZ with the feature " +
+			"gate `SkipMachinePoolModelReconciliation`, or let another tool manage the replicas (`cluster.x-k8s.io/replicas-managed-by`)",
 	},
 	{
-		Name: reasonReplicasWritten, Means: "CAPA overwrites the size of the Auto Scaling group with the replicas, so the group would replace a donor in standby",
-		Remedy: "let another tool manage the group's size, such as the cluster autoscaler for AWS, and annotate the MachinePool with `cluster.x-k8s.io/replicas-managed-by`",
+		Name:  reasonReplicasWritten,
+		Means: "CAPA overwrites the size of the Auto Scaling group with the replicas, so the group would replace a donor in standby",
+		Remedy: "let another tool manage the group's size, such as the cluster autoscaler for AWS, " +
+			"and annotate the MachinePool with `cluster.x-k8s.io/replicas-managed-by`",
 	},
 	{
 		Name: reasonNoMachines, Means: "CAPA makes no Machines for the machine pool's instances, so Kamino cannot find the nodes",
@@ -129,7 +144,8 @@ var reasonsOfMachinePools = []cloud.Reason{
 		Remedy: "wait, or check the condition `LaunchTemplateReady` of the AWSMachinePool",
 	},
 	{
-		Name: reasonManaged, Means: "the donor does not return, or the pool must grow first, but another tool manages the replicas and would overwrite the size",
+		Name:   reasonManaged,
+		Means:  "the donor does not return, or the pool must grow first, but another tool manages the replicas and would overwrite the size",
 		Remedy: "capture donors that return, or remove `cluster.x-k8s.io/replicas-managed-by`",
 	},
 	{

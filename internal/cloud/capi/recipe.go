@@ -102,7 +102,8 @@ func (r *clusterAccess) otherKubernetes(ctx context.Context, v poolView, version
 	if err != nil || has == "" || strings.TrimPrefix(has, "v") == strings.TrimPrefix(asked, "v") {
 		return nil, err
 	}
-	return []cloud.Refusal{cloud.Refuse(reasonKubernetes, fmt.Sprintf("%s asks for Kubernetes %s, but the kubelet of version %s is %s", v.ref, asked, version, has),
+	return []cloud.Refusal{cloud.Refuse(reasonKubernetes,
+		fmt.Sprintf("%s asks for Kubernetes %s, but the kubelet of version %s is %s", v.ref, asked, version, has),
 		"capture a node of the pool's version")}, nil
 }
 
@@ -150,7 +151,8 @@ func (r *PoolProvider) setRecipe(ctx context.Context, change cloud.RecipeChange)
 	case err != nil:
 		return err
 	case v.image != change.To:
-		return &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(), Message: fmt.Sprintf("the recipe was set to %s, but shows %s: another client changed the recipe", change.To, v.image)}
+		return &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(),
+			Message: fmt.Sprintf("the recipe was set to %s, but shows %s: another client changed the recipe", change.To, v.image)}
 	}
 	r.deleteUnusedCopies(ctx, v)
 	return nil
@@ -254,7 +256,8 @@ func (r *clusterAccess) templateFor(ctx context.Context, v poolView, change clou
 	case err != nil:
 		return object{}, err
 	case there.deleting() || v.of.image(specOf(there, pathOfTemplate...)) != native:
-		return object{}, &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(), Message: there.String() + " is being deleted, or names another image: delete the template, and promote again"}
+		return object{}, &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(),
+			Message: there.String() + " is being deleted, or names another image: delete the template, and promote again"}
 	}
 	return there, nil
 }

@@ -27,7 +27,8 @@ func (r *PoolProvider) CanRebuild() bool { return false }
 
 // EnsureRebuilt implements cloud.PoolProvider.
 func (r *PoolProvider) EnsureRebuilt(_ context.Context, id cloud.InstanceID, _ string) (cloud.Rebuild, error) {
-	return cloud.Rebuild{}, &cloud.Error{Kind: cloud.Unsupported, Op: "rebuild", Resource: string(id), Message: "Cluster API rebuilds no Machine in place: delete the Machine"}
+	return cloud.Rebuild{}, &cloud.Error{Kind: cloud.Unsupported, Op: "rebuild", Resource: string(id),
+		Message: "Cluster API rebuilds no Machine in place: delete the Machine"}
 }
 
 // EnsureRemoved implements cloud.PoolProvider.
@@ -250,9 +251,11 @@ func (r removal) reduceDeployment(ctx context.Context, above object, uid string)
 	case by == uid:
 		return above, nil
 	case by != "":
-		return above, &cloud.Error{Kind: cloud.Conflict, Op: opRemove, Resource: above.String(), Message: "another Machine of the pool is being removed: wait until the removal ends"}
+		return above, &cloud.Error{Kind: cloud.Conflict, Op: opRemove, Resource: above.String(),
+			Message: "another Machine of the pool is being removed: wait until the removal ends"}
 	case above.paused():
-		return above, cloud.Refuse(reasonPaused, fmt.Sprintf("%s is paused, so Cluster API would ignore a write", above), "end the pause when the reason for the pause is gone").
+		return above, cloud.Refuse(reasonPaused, fmt.Sprintf("%s is paused, so Cluster API would ignore a write", above),
+			"end the pause when the reason for the pause is gone").
 			Error(opRemove, above.String())
 	}
 	return r.kube.patch(ctx, opRemove, above, oneReplicaLess(above, map[string]any{annotationPlace: uid, annotationPaused: ""}))

@@ -44,16 +44,20 @@ func (r *clusterAccess) topologyOf(ctx context.Context, cluster, pool object) (*
 	t := &topology{cluster: cluster, entry: entryOf(cluster, pool)}
 	namespace, name := classOf(cluster)
 	if pool.GetKind() != kindDeployment || t.entry == nil || name == "" {
-		t.refuse(reasonTopology, fmt.Sprintf("%s is made from a topology, but the topology of %s has no such MachineDeployment", pool, cluster), "leave the pool out, or remove the label if there is no topology")
+		t.refuse(reasonTopology, fmt.Sprintf("%s is made from a topology, but the topology of %s has no such MachineDeployment", pool, cluster),
+			"leave the pool out, or remove the label if there is no topology")
 		return t, nil
 	}
 	var err error
 	t.class, err = r.kube.getIn(ctx, namespace, core(kindClass), name)
 	switch {
 	case cloud.Is(err, cloud.NotFound):
-		t.refuse(reasonTopology, fmt.Sprintf("%s is made from %s %s/%s, which does not exist", cluster, kindClass, namespace, name), "create the ClusterClass again")
+		t.refuse(reasonTopology, fmt.Sprintf("%s is made from %s %s/%s, which does not exist", cluster, kindClass, namespace, name),
+			"create the ClusterClass again")
 	case cloud.Is(err, cloud.Denied):
-		t.refuse(cloud.PermissionMissing, fmt.Sprintf("the account in the management cluster may not get clusterclasses.%s in namespace %s, but %s is made from %s there", coreGroup, namespace, cluster, name),
+		t.refuse(cloud.PermissionMissing,
+			fmt.Sprintf("the account in the management cluster may not get clusterclasses.%s in namespace %s, but %s is made from %s there",
+				coreGroup, namespace, cluster, name),
 			remedyClass(namespace, r.cluster.Namespace))
 	case err != nil:
 		return nil, err
@@ -73,7 +77,8 @@ func remedyClass(namespace, own string) string {
 	if namespace == own {
 		return giveRights
 	}
-	return "give the account a Role with get of clusterclasses in the ClusterClass's namespace: the Role of `kamino manifests --management` is for namespace " + own
+	return "give the account a Role with get of clusterclasses in the ClusterClass's namespace: " +
+		"the Role of `kamino manifests --management` is for namespace " + own
 }
 
 func (t *topology) refuse(reason, obstacle, remedy string) {
@@ -158,7 +163,8 @@ func (v poolView) refuseTopology(found []cloud.Refusal) []cloud.Refusal {
 		case v.pool.strategy() != onDelete:
 			found = refuse(true, found, reasonRolling, remedy, "%s has the strategy "+all, v.pool, v.pool.strategy())
 		case asked == "":
-			found = refuse(true, found, reasonRolling, remedy, "the topology of %s sets no strategy, and by default Cluster API would replace all machines", v.pool)
+			found = refuse(true, found, reasonRolling, remedy,
+				"the topology of %s sets no strategy, and by default Cluster API would replace all machines", v.pool)
 		}
 	}
 	if v.topology.refused != nil {
@@ -172,7 +178,8 @@ func (t *topology) refuseReplicas(pool fmt.Stringer) []cloud.Refusal {
 	if t == nil || !t.entry.has("replicas") {
 		return nil
 	}
-	return []cloud.Refusal{cloud.Refuse(reasonReplicas, fmt.Sprintf("the topology of %s sets the replicas of %s, so the topology controller would revert a new size", t.cluster, pool),
+	return []cloud.Refusal{cloud.Refuse(reasonReplicas,
+		fmt.Sprintf("the topology of %s sets the replicas of %s, so the topology controller would revert a new size", t.cluster, pool),
 		fmt.Sprintf("remove spec.topology.workers.machineDeployments[%s].replicas, as for the cluster autoscaler", t.entry.text("name")))}
 }
 
@@ -185,7 +192,8 @@ func (v poolView) pending() []cloud.Refusal {
 	if v.topology == nil || v.topology.asked == v.topology.carried {
 		return nil
 	}
-	return []cloud.Refusal{cloud.Refuse(reasonPending, fmt.Sprintf("the topology of %s asks for image %s for %s, but %s names %s", v.cluster, v.topology.asked, v.ref, v.named, v.topology.carried),
+	return []cloud.Refusal{cloud.Refuse(reasonPending,
+		fmt.Sprintf("the topology of %s asks for image %s for %s, but %s names %s", v.cluster, v.topology.asked, v.ref, v.named, v.topology.carried),
 		"wait until Cluster API has applied the image, or check the Cluster's condition TopologyReconciled")}
 }
 
@@ -232,7 +240,8 @@ func (v poolView) overridesTo(change cloud.RecipeChange, native string) ([]overr
 	}
 	overrides, err := overridesFor(v.of, v.machine(), t.imageVariables, t.value, native)
 	if err != nil {
-		return nil, cloud.Refuse(reasonTopology, fmt.Sprintf("the variables of %s cannot express %s: %v", t.class, native, err), "let the variables hold the whole image").Error(opRecipe, v.ref.String())
+		return nil, cloud.Refuse(reasonTopology, fmt.Sprintf("the variables of %s cannot express %s: %v", t.class, native, err),
+			"let the variables hold the whole image").Error(opRecipe, v.ref.String())
 	}
 	return overrides, nil
 }
@@ -284,7 +293,8 @@ func (r *clusterAccess) waitForImage(ctx context.Context, change cloud.RecipeCha
 		late := v.pending()
 		switch {
 		case v.image != change.To:
-			return &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(), Message: fmt.Sprintf("the recipe was set to %s, but shows %s: another client changed the recipe", change.To, v.image)}
+			return &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(),
+				Message: fmt.Sprintf("the recipe was set to %s, but shows %s: another client changed the recipe", change.To, v.image)}
 		case len(late) == 0:
 			return nil
 		case time.Now().After(last):

@@ -83,8 +83,9 @@ func imageVariablesOf(class object, of spec, root string) (found []imageVariable
 	apiVersion, kind := machinesOf(of, class.v1beta1())
 	for _, patch := range specsIn(specOf(class, "spec"), "patches") {
 		if patch.has("external", "generatePatchesExtension") || patch.has("external", "generateExtension") {
-			found = append(found, imageVariable{at: []string{root}, unknown: "patch " + patch.text("name") + " comes from an extension, which may write to any template",
-				need: "set the image in an inline patch of the ClusterClass, and remove the extension"})
+			found = append(found, imageVariable{at: []string{root},
+				unknown: "patch " + patch.text("name") + " comes from an extension, which may write to any template",
+				need:    "set the image in an inline patch of the ClusterClass, and remove the extension"})
 		}
 		for _, definition := range specsIn(patch, "definitions") {
 			if !selects(specIn(definition, "selector"), apiVersion, kind, of.text("class")) {
@@ -137,7 +138,8 @@ func addWrite(found []imageVariable, write, patch spec, root string) []imageVari
 	}
 	by := patch.text("enabledIf")
 	if by != "" {
-		h = h.unknownValue("patch "+patch.text("name")+" writes to the image under a condition, enabledIf: "+by, "remove the condition, and give the variable a value everywhere")
+		h = h.unknownValue("patch "+patch.text("name")+" writes to the image under a condition, enabledIf: "+by,
+			"remove the condition, and give the variable a value everywhere")
 	}
 	if by == "" {
 		found = slices.DeleteFunc(found, func(earlier imageVariable) bool { return within(earlier.at, h.at) })
@@ -147,7 +149,8 @@ func addWrite(found []imageVariable, write, patch spec, root string) []imageVari
 	}
 	// A fixed value has no variable. A fixed value inside a variable's value would apply to all values of the variable.
 	if slices.ContainsFunc(found, func(earlier imageVariable) bool { return within(h.at, earlier.at) }) {
-		return append(found, h.unknownValue("patch "+patch.text("name")+" writes a part of the variable's image, at "+write.text("path"), "let the variable hold the whole image"))
+		return append(found, h.unknownValue("patch "+patch.text("name")+" writes a part of the variable's image, at "+write.text("path"),
+			"let the variable hold the whole image"))
 	}
 	return found
 }
@@ -161,9 +164,11 @@ func (h *imageVariable) readSource(write, patch spec) {
 	name, field, _ := strings.Cut(variable, ".")
 	switch {
 	case write.has("valueFrom", "template"):
-		*h = h.unknownValue("patch "+patch.text("name")+" makes the image from a template", "set the image from a variable in the patch, with valueFrom.variable")
+		*h = h.unknownValue("patch "+patch.text("name")+" makes the image from a template",
+			"set the image from a variable in the patch, with valueFrom.variable")
 	case strings.ContainsAny(variable, "[]"):
-		*h = h.unknownValue("patch "+patch.text("name")+" reads the image from an element of a list, "+variable, "let a variable, or a field of a variable, hold the image")
+		*h = h.unknownValue("patch "+patch.text("name")+" reads the image from an element of a list, "+variable,
+			"let a variable, or a field of a variable, hold the image")
 	case name == builtin:
 	default:
 		h.variable = name

@@ -58,7 +58,8 @@ func TestImageVariables(t *testing.T) {
 			machine: ami, asked: "ami-1", set: "ami-2", want: `[{name: ami, value: ami-2}]`,
 		},
 		"an override of it": {
-			of: aws, patches: `[{op: replace, path: /spec/template/spec/ami/id, valueFrom: {variable: ami}}]`, variables: `[{name: ami, value: ami-1}]`, override: `[{name: other, value: 7}, {name: ami, value: ami-3}]`,
+			of: aws, patches: `[{op: replace, path: /spec/template/spec/ami/id, valueFrom: {variable: ami}}]`,
+			variables: `[{name: ami, value: ami-1}]`, override: `[{name: other, value: 7}, {name: ami, value: ami-3}]`,
 			machine: ami, asked: "ami-3", set: "ami-2", want: `[{name: other, value: 7}, {name: ami, value: ami-2}]`,
 		},
 		"the default of the class": {
@@ -70,8 +71,9 @@ func TestImageVariables(t *testing.T) {
 			machine: ami, asked: "ami-1", set: "ami-2", want: `[{name: ami, value: {id: ami-2}}]`,
 		},
 		"a field of one": {
-			of: aws, patches: `[{op: replace, path: /spec/template/spec/ami/id, valueFrom: {variable: worker.image.ami}}]`, variables: `[{name: worker, value: {size: 3, image: {ami: ami-1, os: debian}}}]`,
-			machine: ami, asked: "ami-1", set: "ami-2", want: `[{name: worker, value: {size: 3, image: {ami: ami-2, os: debian}}}]`,
+			of: aws, patches: `[{op: replace, path: /spec/template/spec/ami/id, valueFrom: {variable: worker.image.ami}}]`,
+			variables: `[{name: worker, value: {size: 3, image: {ami: ami-1, os: debian}}}]`,
+			machine:   ami, asked: "ami-1", set: "ami-2", want: `[{name: worker, value: {size: 3, image: {ami: ami-2, os: debian}}}]`,
 		},
 		"what is written later": {
 			of: aws, patches: `[{op: replace, path: /spec/template/spec/ami/id, value: ami-fixed}, {op: replace, path: /spec/template/spec/ami/id, valueFrom: {template: "{{ .x }}"}},
@@ -79,13 +81,16 @@ func TestImageVariables(t *testing.T) {
 			variables: `[{name: ami, value: {id: ami-1}}]`, machine: ami, asked: "ami-1", set: "ami-2", want: `[{name: ami, value: {id: ami-2}}]`,
 		},
 		"all of an image": {
-			of: azure, patches: `[{op: add, path: /spec/template/spec/image, valueFrom: {variable: image}}]`, variables: `[{name: image, value: {marketplace: {publisher: p, offer: o, sku: s, version: "1"}}}]`,
-			machine: `{image: {id: /old}}`, asked: "p:o:s:1", set: inGallery + "2026.1.9",
+			of: azure, patches: `[{op: add, path: /spec/template/spec/image, valueFrom: {variable: image}}]`,
+			variables: `[{name: image, value: {marketplace: {publisher: p, offer: o, sku: s, version: "1"}}}]`,
+			machine:   `{image: {id: /old}}`, asked: "p:o:s:1", set: inGallery + "2026.1.9",
 			want: `[{name: image, value: {computeGallery: {subscriptionID: s, resourceGroup: g, gallery: SIG_g, name: kamino-prod.workers, version: 2026.1.9}}}]`,
 		},
 		"the gallery's part": {
-			of: azure, patches: `[{op: add, path: /spec/template/spec/image/computeGallery, valueFrom: {variable: from}}]`, variables: `[{name: from, value: {subscriptionID: s, resourceGroup: g, gallery: c, name: i, version: 1.0.0}}]`,
-			machine: `{image: {}}`, asked: "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/c/images/i/versions/1.0.0", set: inGallery + "2026.1.9",
+			of: azure, patches: `[{op: add, path: /spec/template/spec/image/computeGallery, valueFrom: {variable: from}}]`,
+			variables: `[{name: from, value: {subscriptionID: s, resourceGroup: g, gallery: c, name: i, version: 1.0.0}}]`,
+			machine:   `{image: {}}`, asked: "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/c/images/i/versions/1.0.0",
+			set:  inGallery + "2026.1.9",
 			want: `[{name: from, value: {subscriptionID: s, resourceGroup: g, gallery: SIG_g, name: kamino-prod.workers, version: 2026.1.9}}]`,
 		},
 		"field by field": {
@@ -126,7 +131,8 @@ func TestImageVariables(t *testing.T) {
 				t.Errorf("%s: once written, it asks for %q: %+v", name, got.asked, got.refused)
 			}
 			back, empty := entriesWith(t, got.cluster, was), c.override == ""
-			if diff := gocmp.Diff(parseObject(t, "{all: "+cmp.Or(c.override, "null")+"}").Object["all"], overridesIn(back)); diff != "" || empty && back[1].(map[string]any)["variables"] != nil {
+			if diff := gocmp.Diff(parseObject(t, "{all: "+cmp.Or(c.override, "null")+"}").Object["all"], overridesIn(back)); diff != "" ||
+				empty && back[1].(map[string]any)["variables"] != nil {
 				t.Errorf("%s: released, it is %v:\n%s", name, back[1], diff)
 			}
 		}
@@ -160,25 +166,40 @@ func TestImagesWithoutVariable(t *testing.T) {
 		class, patches string
 		says           []string
 	}{
-		"none":                   {patches: `[{op: replace, path: /spec/template/spec/instanceType, valueFrom: {variable: ami}}]`, says: []string{"no patch sets the image", "valueFrom.variable"}},
-		"fixed":                  {patches: `[` + byVariable + `, {op: replace, path: /spec/template/spec/ami/id, value: ami-9}]`, says: []string{"no patch sets the image"}},
-		"builtin":                {patches: `[{op: replace, path: /spec/template/spec/ami/id, valueFrom: {variable: builtin.machineDeployment.version}}]`, says: []string{"no patch sets the image"}},
-		"taken away":             {patches: `[` + byVariable + `, {op: remove, path: /spec/template/spec/ami}]`, says: []string{"no patch sets the image"}},
-		"a template":             {patches: `[{op: replace, path: /spec/template/spec/ami/id, valueFrom: {template: "{{ .ami }}"}}]`, says: []string{"patch image makes the image from a template", "with valueFrom.variable"}},
-		"an element":             {patches: `[{op: replace, path: /spec/template/spec/ami/id, valueFrom: {variable: "amis[0].id"}}]`, says: []string{"element of a list, amis[0].id"}},
-		"no value":               {patches: `[{op: replace, path: /spec/template/spec/ami/id, valueFrom: {variable: none.of.them}}]`, says: []string{"none.of.them has no value", "set the value"}},
-		"all of the machine":     {patches: `[{op: replace, path: /spec/template/spec, valueFrom: {variable: ami}}]`, says: []string{"writes more than the image at /spec/template/spec"}},
-		"a condition":            {class: of(classV1beta2, "{name: image,", "{name: image, enabledIf: '{{ if .ami }}true{{end}}',"), patches: `[` + byVariable + `]`, says: []string{"patch image writes to the image under a condition", "remove the condition"}},
-		"an extension":           {class: of(classV1beta2, "patches: [", "patches: [{name: far, external: {generatePatchesExtension: x}}, "), patches: `[` + byVariable + `]`, says: []string{"patch far comes from an extension"}},
-		"an extension, v1beta1":  {class: of(classV1beta1, "patches: [", "patches: [{name: far, external: {generateExtension: x}}, "), patches: `[` + byVariable + `]`, says: []string{"patch far comes from an extension"}},
-		"another class":          {class: of(classV1beta2, "names: [worker]", "names: [server, w*x]"), patches: `[` + byVariable + `]`, says: []string{"no patch sets the image"}},
-		"another kind":           {class: of(classV1beta2, "kind: MACHINETemplate, match", "kind: OtherTemplate, match"), patches: `[` + byVariable + `]`, says: []string{"no patch sets the image"}},
-		"another version":        {class: of(classV1beta2, "v1beta2, kind: MACHINETemplate, match", "v1beta1, kind: MACHINETemplate, match"), patches: `[` + byVariable + `]`, says: []string{"no patch sets the image"}},
-		"a class that is gone":   {class: of(classV1beta2, "[{class: worker", "[{class: gone"), patches: `[` + byVariable + `]`, says: []string{"has no class worker"}},
-		"a validating extension": {class: of(classV1beta2, "patches: [", "patches: [{name: far, external: {validateTopologyExtension: x}}, "), patches: `[` + byVariable + `]`},
-		"any class":              {class: of(classV1beta2, "names: [worker]", "names: ['*']"), patches: `[` + byVariable + `]`},
-		"its beginning":          {class: of(classV1beta2, "names: [worker]", "names: ['work*']"), patches: `[` + byVariable + `]`},
-		"its end":                {class: of(classV1beta2, "names: [worker]", "names: ['*ker']"), patches: `[` + byVariable + `]`},
+		"none": {patches: `[{op: replace, path: /spec/template/spec/instanceType, valueFrom: {variable: ami}}]`,
+			says: []string{"no patch sets the image", "valueFrom.variable"}},
+		"fixed": {patches: `[` + byVariable + `, {op: replace, path: /spec/template/spec/ami/id, value: ami-9}]`,
+			says: []string{"no patch sets the image"}},
+		"builtin": {patches: `[{op: replace, path: /spec/template/spec/ami/id, valueFrom: {variable: builtin.machineDeployment.version}}]`,
+			says: []string{"no patch sets the image"}},
+		"taken away": {patches: `[` + byVariable + `, {op: remove, path: /spec/template/spec/ami}]`, says: []string{"no patch sets the image"}},
+		"a template": {patches: `[{op: replace, path: /spec/template/spec/ami/id, valueFrom: {template: "{{ .ami }}"}}]`,
+			says: []string{"patch image makes the image from a template", "with valueFrom.variable"}},
+		"an element": {patches: `[{op: replace, path: /spec/template/spec/ami/id, valueFrom: {variable: "amis[0].id"}}]`,
+			says: []string{"element of a list, amis[0].id"}},
+		"no value": {patches: `[{op: replace, path: /spec/template/spec/ami/id, valueFrom: {variable: none.of.them}}]`,
+			says: []string{"none.of.them has no value", "set the value"}},
+		"all of the machine": {patches: `[{op: replace, path: /spec/template/spec, valueFrom: {variable: ami}}]`,
+			says: []string{"writes more than the image at /spec/template/spec"}},
+		"a condition": {class: of(classV1beta2, "{name: image,", "{name: image, enabledIf: '{{ if .ami }}true{{end}}',"),
+			patches: `[` + byVariable + `]`, says: []string{"patch image writes to the image under a condition", "remove the condition"}},
+		"an extension": {class: of(classV1beta2, "patches: [", "patches: [{name: far, external: {generatePatchesExtension: x}}, "),
+			patches: `[` + byVariable + `]`, says: []string{"patch far comes from an extension"}},
+		"an extension, v1beta1": {class: of(classV1beta1, "patches: [", "patches: [{name: far, external: {generateExtension: x}}, "),
+			patches: `[` + byVariable + `]`, says: []string{"patch far comes from an extension"}},
+		"another class": {class: of(classV1beta2, "names: [worker]", "names: [server, w*x]"), patches: `[` + byVariable + `]`,
+			says: []string{"no patch sets the image"}},
+		"another kind": {class: of(classV1beta2, "kind: MACHINETemplate, match", "kind: OtherTemplate, match"),
+			patches: `[` + byVariable + `]`, says: []string{"no patch sets the image"}},
+		"another version": {class: of(classV1beta2, "v1beta2, kind: MACHINETemplate, match", "v1beta1, kind: MACHINETemplate, match"),
+			patches: `[` + byVariable + `]`, says: []string{"no patch sets the image"}},
+		"a class that is gone": {class: of(classV1beta2, "[{class: worker", "[{class: gone"), patches: `[` + byVariable + `]`,
+			says: []string{"has no class worker"}},
+		"a validating extension": {class: of(classV1beta2, "patches: [", "patches: [{name: far, external: {validateTopologyExtension: x}}, "),
+			patches: `[` + byVariable + `]`},
+		"any class":     {class: of(classV1beta2, "names: [worker]", "names: ['*']"), patches: `[` + byVariable + `]`},
+		"its beginning": {class: of(classV1beta2, "names: [worker]", "names: ['work*']"), patches: `[` + byVariable + `]`},
+		"its end":       {class: of(classV1beta2, "names: [worker]", "names: ['*ker']"), patches: `[` + byVariable + `]`},
 	} {
 		got := made(t, aws, cmp.Or(c.class, classV1beta2), classyV1beta2, c.patches, `[{name: ami, value: ami-1}]`, `[]`, `{ami: {id: ami-old}}`, "eu/kamino/x")
 		if (got.refused == nil) != (len(c.says) == 0) {
@@ -205,10 +226,13 @@ func TestPartsOfAnImage(t *testing.T) {
 	whole := `{op: add, path: /spec/template/spec/image, valueFrom: {variable: image}}`
 	for name, c := range map[string]struct{ patches, says string }{
 		"the version alone": {`[` + version + `]`, "a part of the image"},
-		"an image's ID":     {`[{op: add, path: /spec/template/spec/image/id, valueFrom: {variable: version}}]`, "has no image.id, but variable version holds the field"},
-		"fixed below":       {`[` + whole + `, {op: replace, path: /spec/template/spec/image/computeGallery/version, value: "1"}]`, "writes a part of the variable's image"},
+		"an image's ID": {`[{op: add, path: /spec/template/spec/image/id, valueFrom: {variable: version}}]`,
+			"has no image.id, but variable version holds the field"},
+		"fixed below": {`[` + whole + `, {op: replace, path: /spec/template/spec/image/computeGallery/version, value: "1"}]`,
+			"writes a part of the variable's image"},
 	} {
-		got := made(t, azure, classV1beta2, classyV1beta2, c.patches, `[{name: version, value: "1.0.0"}, {name: image, value: {computeGallery: {gallery: c, name: i, version: "1"}}}]`, `[]`,
+		got := made(t, azure, classV1beta2, classyV1beta2, c.patches,
+			`[{name: version, value: "1.0.0"}, {name: image, value: {computeGallery: {gallery: c, name: i, version: "1"}}}]`, `[]`,
 			`{image: {computeGallery: {subscriptionID: s, resourceGroup: g, gallery: c, name: i, version: 1.0.0}}}`, inGallery+anyVersion)
 		if got.refused == nil || !strings.Contains(got.refused.Message, c.says) {
 			t.Errorf("%s: %+v", name, got.refused)
@@ -225,19 +249,28 @@ func TestRefusalsOfTopologies(t *testing.T) {
 		want                 []string
 		says                 string
 	}{
-		"nothing":               {},
-		"the entry rolls":       {cluster: strings.Replace(classyV1beta2, own, `rollout: {strategy: {type: RollingUpdate}}`, 1), want: []string{reasonRolling}, says: "set spec.topology.workers.machineDeployments[md-0].rollout.strategy.type of Cluster fleet/prod to OnDelete"},
-		"it rolls, v1beta1":     {cluster: strings.Replace(classyV1beta1, own, `strategy: {type: RollingUpdate}`, 1), want: []string{reasonRolling}, says: "set spec.topology.workers.machineDeployments[md-0].strategy.type of"},
-		"the class rolls":       {class: strings.Replace(classV1beta2, onDelete, rollingUpdate, 1), want: []string{reasonRolling}, says: "asks for the strategy RollingUpdate"},
-		"no strategy":           {class: strings.Replace(classV1beta2, `rollout: {strategy: {type: OnDelete}}, `, "", 1), want: []string{reasonRolling}, says: "sets no strategy"},
-		"the pool rolls":        {pool: strings.Replace(ownedByIt, onDelete, rollingUpdate, 1), want: []string{reasonRolling}, says: "has the strategy RollingUpdate"},
-		"a day for roll-outs":   {cluster: strings.Replace(classyV1beta2, own, `rollout: {after: '2026-01-01T00:00:00Z'}`, 1), want: []string{reasonRolling}, says: "sets no strategy"},
-		"the entry wins":        {class: strings.Replace(classV1beta2, onDelete, rollingUpdate, 1), cluster: strings.Replace(classyV1beta2, own, `rollout: {strategy: {type: OnDelete}}`, 1)},
-		"a size":                {cluster: strings.Replace(classyV1beta2, own, `replicas: 3`, 1), want: []string{reasonReplicas}, says: "remove spec.topology.workers.machineDeployments[md-0].replicas"},
+		"nothing": {},
+		"the entry rolls": {cluster: strings.Replace(classyV1beta2, own, `rollout: {strategy: {type: RollingUpdate}}`, 1),
+			want: []string{reasonRolling}, says: "set spec.topology.workers.machineDeployments[md-0].rollout.strategy.type of Cluster fleet/prod to OnDelete"},
+		"it rolls, v1beta1": {cluster: strings.Replace(classyV1beta1, own, `strategy: {type: RollingUpdate}`, 1), want: []string{reasonRolling},
+			says: "set spec.topology.workers.machineDeployments[md-0].strategy.type of"},
+		"the class rolls": {class: strings.Replace(classV1beta2, onDelete, rollingUpdate, 1), want: []string{reasonRolling},
+			says: "asks for the strategy RollingUpdate"},
+		"no strategy": {class: strings.Replace(classV1beta2, `rollout: {strategy: {type: OnDelete}}, `, "", 1),
+			want: []string{reasonRolling}, says: "sets no strategy"},
+		"the pool rolls": {pool: strings.Replace(ownedByIt, onDelete, rollingUpdate, 1), want: []string{reasonRolling},
+			says: "has the strategy RollingUpdate"},
+		"a day for roll-outs": {cluster: strings.Replace(classyV1beta2, own, `rollout: {after: '2026-01-01T00:00:00Z'}`, 1),
+			want: []string{reasonRolling}, says: "sets no strategy"},
+		"the entry wins": {class: strings.Replace(classV1beta2, onDelete, rollingUpdate, 1),
+			cluster: strings.Replace(classyV1beta2, own, `rollout: {strategy: {type: OnDelete}}`, 1)},
+		"a size": {cluster: strings.Replace(classyV1beta2, own, `replicas: 3`, 1), want: []string{reasonReplicas},
+			says: "remove spec.topology.workers.machineDeployments[md-0].replicas"},
 		"a size of none at all": {cluster: strings.Replace(classyV1beta2, own, `replicas: 0`, 1), want: []string{reasonReplicas}},
 	} {
 		v := poolView{pool: parseObject(t, cmp.Or(c.pool, ownedByIt))}
-		v.topology = made(t, aws, cmp.Or(c.class, classV1beta2), cmp.Or(c.cluster, classyV1beta2), patches, variables, `[]`, `{ami: {id: ami-1}}`, "eu/kamino/x")
+		v.topology = made(t, aws, cmp.Or(c.class, classV1beta2), cmp.Or(c.cluster, classyV1beta2), patches, variables, `[]`,
+			`{ami: {id: ami-1}}`, "eu/kamino/x")
 		v.cluster = v.topology.cluster
 		var reasons []string
 		var messages strings.Builder
@@ -255,7 +288,9 @@ func TestRefusalsOfTopologies(t *testing.T) {
 // before any search.
 func TestPoolWithoutTopology(t *testing.T) {
 	set := strings.Replace(ownedByIt, kindDeployment, kindSet, 1)
-	for name, c := range map[string]struct{ cluster, pool string }{"no topology": {clusterOfIt, ownedByIt}, "another": {classyV1beta2, strings.Replace(ownedByIt, "md-0}", "md-1}", 1)}, "a set": {classyV1beta2, set}} {
+	for name, c := range map[string]struct {
+		cluster, pool string
+	}{"no topology": {clusterOfIt, ownedByIt}, "another": {classyV1beta2, strings.Replace(ownedByIt, "md-0}", "md-1}", 1)}, "a set": {classyV1beta2, set}} {
 		fill := strings.NewReplacer("VARIABLES", "[]", "OVERRIDES", "[]").Replace
 		v := poolView{cluster: parseObject(t, fill(c.cluster)), pool: parseObject(t, c.pool)}
 		var err error
@@ -277,7 +312,8 @@ func TestPoolWithoutTopology(t *testing.T) {
 func TestPendingTopology(t *testing.T) {
 	const patches, variables = `[{op: replace, path: /spec/template/spec/ami/id, valueFrom: {variable: ami}}]`, `[{name: ami, value: ami-1}]`
 	for carried, late := range map[string]bool{"ami-1": false, "ami-0": true} {
-		v := poolView{pool: parseObject(t, ownedByIt), topology: made(t, aws, classV1beta2, classyV1beta2, patches, variables, `[]`, fmt.Sprintf(`{ami: {id: %s}}`, carried), "eu/kamino/x")}
+		v := poolView{pool: parseObject(t, ownedByIt),
+			topology: made(t, aws, classV1beta2, classyV1beta2, patches, variables, `[]`, fmt.Sprintf(`{ami: {id: %s}}`, carried), "eu/kamino/x")}
 		v.cluster = v.topology.cluster
 		if found := v.pending(); (len(found) == 1) != late || late && found[0].Reason != reasonPending || v.topology.asked != "ami-1" {
 			t.Errorf("%s: it asks for %s: %+v", carried, v.topology.asked, found)

@@ -62,7 +62,8 @@ func (r *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 	if by := v.pool.reference(pathBootstrap...); by.name != "" {
 		_, err := r.kube.get(ctx, by.GroupKind, by.name)
 		if cloud.Is(err, cloud.NotFound) {
-			found = append(found, cloud.Refuse(reasonTemplate, fmt.Sprintf("%s names %s, which does not exist", v.ref, by), "create the object again, or point the pool at an existing object"))
+			found = append(found, cloud.Refuse(reasonTemplate, fmt.Sprintf("%s names %s, which does not exist", v.ref, by),
+				"create the object again, or point the pool at an existing object"))
 		} else if err != nil && !cloud.Is(err, cloud.Denied) {
 			return nil, err
 		}
@@ -119,7 +120,9 @@ func (o object) refusal() string {
 	all, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, c := range all {
 		said, is := c.(map[string]any)
-		if kind := spec(said); is && kind.text("type") != "Ready" && kind.text("status") == "False" && strings.Contains(kind.text("reason"), "Failed") && kind.text("message") != "" {
+		kind := spec(said)
+		failed := kind.text("status") == "False" && strings.Contains(kind.text("reason"), "Failed")
+		if is && failed && kind.text("type") != "Ready" && kind.text("message") != "" {
 			return kind.text("message")
 		}
 	}
@@ -181,7 +184,8 @@ func (r *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]clo
 		if !is || !slices.Contains(pools, record.Pool) {
 			continue
 		}
-		found = append(found, cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: record.Pool, Version: record.Version}, Name: record.Name, To: record.Image, Tags: cloud.OwnerTags(record.Tags)})
+		found = append(found, cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: record.Pool, Version: record.Version}, Name: record.Name,
+			To: record.Image, Tags: cloud.OwnerTags(record.Tags)})
 	}
 	return found, nil
 }
@@ -355,7 +359,8 @@ func (r *PoolProvider) endTrial(ctx context.Context, spec cloud.TrialSpec) (clou
 	if finalizers := m.GetFinalizers(); len(finalizers) > 1 || !slices.Contains(finalizers, finalizerTrial) {
 		return cloud.Deleting, nil
 	}
-	if _, err := r.kube.patch(ctx, opEnd, m, map[string]any{"metadata": map[string]any{"finalizers": []string{}}}); err != nil && !cloud.Is(err, cloud.NotFound) {
+	_, err = r.kube.patch(ctx, opEnd, m, map[string]any{"metadata": map[string]any{"finalizers": []string{}}})
+	if err != nil && !cloud.Is(err, cloud.NotFound) {
 		return cloud.Absent, err
 	}
 	return cloud.Absent, r.dropParts(ctx, of, spec.Name)

@@ -75,7 +75,8 @@ func awaitServed(ctx context.Context, c client.Client, name string) error {
 		return served(found), nil
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		return fmt.Errorf("definition %s is applied, but the API server does not serve the kind after %s: run `kubectl describe crd %s`", name, establishedWithin, name)
+		return fmt.Errorf("definition %s is applied, but the API server does not serve the kind after %s: run `kubectl describe crd %s`",
+			name, establishedWithin, name)
 	}
 	return err
 }

@@ -124,11 +124,12 @@ func TestServed(t *testing.T) {
 		status any
 		want   bool
 	}{
-		"new":          {nil, false},
-		"null":         {map[string]any{"conditions": nil}, false},
-		"not yet":      {map[string]any{"conditions": []any{map[string]any{"type": "Established", "status": "False"}}}, false},
-		"another":      {map[string]any{"conditions": []any{map[string]any{"type": "NamesAccepted", "status": "True"}}}, false},
-		"served":       {map[string]any{"conditions": []any{map[string]any{"type": "NamesAccepted"}, map[string]any{"type": "Established", "status": "True"}}}, true},
+		"new":     {nil, false},
+		"null":    {map[string]any{"conditions": nil}, false},
+		"not yet": {map[string]any{"conditions": []any{map[string]any{"type": "Established", "status": "False"}}}, false},
+		"another": {map[string]any{"conditions": []any{map[string]any{"type": "NamesAccepted", "status": "True"}}}, false},
+		"served": {map[string]any{"conditions": []any{map[string]any{"type": "NamesAccepted"},
+			map[string]any{"type": "Established", "status": "True"}}}, true},
 		"no condition": {map[string]any{"conditions": []any{"Established"}}, false},
 	} {
 		if got := served(&unstructured.Unstructured{Object: map[string]any{"status": test.status}}); got != test.want {

@@ -51,7 +51,8 @@ func (s Subject) sum() []byte {
 func (s Subject) facts() [][2]string {
 	var facts [][2]string
 	for _, fact := range [][2]string{
-		{"image", s.ID}, {"prototype", s.Prototype}, {"donor", s.Donor}, {"lineage", s.Lineage}, {"kernel", s.Kernel}, {"kubelet", s.Kubelet}, {"runtime", s.Runtime},
+		{"image", s.ID}, {"prototype", s.Prototype}, {"donor", s.Donor}, {"lineage", s.Lineage}, {"kernel", s.Kernel},
+		{"kubelet", s.Kubelet}, {"runtime", s.Runtime},
 		{"contents-digest", s.Digest},
 	} {
 		if fact[1] != "" {
@@ -101,7 +102,8 @@ func imageURL(i contents.Image) string {
 	if tag != "" {
 		qualifiers["tag"] = tag
 	}
-	return packageurl.NewPackageURL(packageurl.TypeOCI, "", strings.ToLower(path.Base(repository)), i.Digest, packageurl.QualifiersFromMap(qualifiers), "").ToString()
+	return packageurl.NewPackageURL(packageurl.TypeOCI, "", strings.ToLower(path.Base(repository)), i.Digest,
+		packageurl.QualifiersFromMap(qualifiers), "").ToString()
 }
 
 // imageName splits a reference into repository and tag. A colon before the last slash belongs to a port.

@@ -24,7 +24,8 @@ func subject() Subject {
 				Packages: []contents.Package{
 					{Kind: contents.Deb, Name: "libssl3", Version: "3.0.15-1~deb12u1", Arch: "amd64", Source: "openssl", SourceVersion: "3.0.15-1"},
 					{Kind: contents.Deb, Name: "libstdc++6", Version: "12.2.0-14", Arch: "amd64", Source: "gcc-12"},
-					{Kind: contents.RPM, Name: "openssl-libs", Version: "1:3.2.2-6.el9", Arch: "x86_64", Source: "openssl", SourceRPM: "openssl-3.2.2-6.el9.src.rpm"},
+					{Kind: contents.RPM, Name: "openssl-libs", Version: "1:3.2.2-6.el9", Arch: "x86_64", Source: "openssl",
+						SourceRPM: "openssl-3.2.2-6.el9.src.rpm"},
 					{Kind: contents.Deb, Name: "evil?arch=other&x=\"\x1b[2J\u202e\n/../#", Version: "1@2?3"},
 				},
 				Images: []contents.Image{{Name: "registry.example.org:5000/team/App:1.2", Digest: "sha256:2222"}, {Digest: "sha256:3333"}, {Name: "busybox"}},
@@ -99,7 +100,8 @@ func TestCycloneDX(t *testing.T) {
 	for _, p := range *bom.Metadata.Component.Properties {
 		properties[p.Name] = p.Value
 	}
-	if properties["kamino:kernel"] != "6.1.0-28-amd64" || properties["kamino:incomplete"] != "packages of rpm: the database is damaged" || properties["kamino:lineage"] != "" {
+	if properties["kamino:kernel"] != "6.1.0-28-amd64" || properties["kamino:incomplete"] != "packages of rpm: the database is damaged" ||
+		properties["kamino:lineage"] != "" {
 		t.Errorf("properties %v", properties)
 	}
 }

@@ -36,7 +36,8 @@ func TestScanner(t *testing.T) {
 		{Kind: contents.Deb, Name: "libstdc++6", Version: "12.2.0-14", Arch: "amd64", Source: "gcc-12"},
 	}
 	s.Contents.Images = nil
-	want := map[string]string{"curl Debian:12 7.88.1-10+deb12u8": "DEBIAN-CVE-2026-1234", "libssl3 Debian:12 3.0.15-1~deb12u1": "", "libstdc++6 Debian:12 12.2.0-14": ""}
+	want := map[string]string{"curl Debian:12 7.88.1-10+deb12u8": "DEBIAN-CVE-2026-1234", "libssl3 Debian:12 3.0.15-1~deb12u1": "",
+		"libstdc++6 Debian:12 12.2.0-14": ""}
 	text, err := Write(s)
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +68,8 @@ func advisories(t *testing.T, file string) {
 // scan returns the packages that the scanner has read, each with the IDs of its vulnerabilities.
 func scan(t *testing.T, program, database, file string) map[string]string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program, "scan", "source", "--offline", "--local-db-path", database, "--all-packages", "--format", "json", "--lockfile", file)
+	cmd := exec.CommandContext(t.Context(), program, "scan", "source", "--offline", "--local-db-path", database, "--all-packages", "--format",
+		"json", "--lockfile", file)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	text, err := cmd.Output()

@@ -38,7 +38,8 @@ type forgedCluster struct {
 
 func newField(t *testing.T) *forgedCluster {
 	t.Helper()
-	f := &forgedCluster{T: t, clock: memory.NewClock(time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)), kube: fake.NewClientset(), ids: map[string]cloud.InstanceID{}}
+	f := &forgedCluster{T: t, clock: memory.NewClock(time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)), kube: fake.NewClientset(),
+		ids: map[string]cloud.InstanceID{}}
 	f.cloud = memory.New(memory.Config{Now: f.clock.Now})
 	for _, pool := range []string{"pool1", "pool2"} {
 		id := f.cloud.AddPool(memory.PoolSpec{Name: pool, Capacity: 3})
@@ -104,7 +105,9 @@ func (f *forgedCluster) passes(n int) {
 // TestAForgedReservationOnEveryNode of two pools: the sweeper removes, stops, cordons and writes no node, even with the
 // Nodes' own claims as input.
 func TestAForgedReservationOnEveryNode(t *testing.T) {
-	for name, replacement := range map[string]string{"removed": `,"replacement":{"growFirst":true,"removing":true}`, "rebooted": "", "annotated": `,"annotations":{"evil.example/key":"x"}`} {
+	for name, replacement := range map[string]string{
+		"removed": `,"replacement":{"growFirst":true,"removing":true}`, "rebooted": "", "annotated": `,"annotations":{"evil.example/key":"x"}`,
+	} {
 		t.Run(name, func(t *testing.T) {
 			f := newField(t)
 			for _, n := range f.nodes() {
@@ -129,7 +132,8 @@ func (f *forgedCluster) reserve(name string, cordoned bool) {
 	f.Helper()
 	n, err := f.kube.CoreV1().Nodes().Get(f.Context(), name, metav1.GetOptions{})
 	f.must(err)
-	r := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: n.Name, UID: types.UID("gone-" + n.Name)}, n, "", metav1.NewTime(f.clock.Now()))
+	r := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: n.Name, UID: types.UID("gone-" + n.Name)}, n, "",
+		metav1.NewTime(f.clock.Now()))
 	r.GeneralizeBootID, r.Replacement = n.Status.NodeInfo.BootID, &v1alpha1.DonorReplacement{GrowFirst: true}
 	_, err = node.Reservations{Kube: f.kube, Now: f.clock.Now}.Note(f.Context(), n, r)
 	f.must(err)
@@ -200,7 +204,8 @@ func TestUncordonedDonorIsOnlyReported(t *testing.T) {
 	if diff := cmp.Diff(effects, f.cloud.World().Effects); diff != "" {
 		t.Errorf("the cloud was changed:\n%s", diff)
 	}
-	if _, err := f.engine.Orphan(t.Context(), "pool1-0", v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "pool1-0", UID: "gone-pool1-0"}); !errors.Is(err, capture.ErrInService) {
+	if _, err := f.engine.Orphan(t.Context(), "pool1-0",
+		v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "pool1-0", UID: "gone-pool1-0"}); !errors.Is(err, capture.ErrInService) {
 		t.Errorf("the engine says %v", err)
 	}
 	if len(reported) != 1 {

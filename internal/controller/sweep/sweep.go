@@ -126,10 +126,12 @@ func (s *Sweeper) Pass(ctx context.Context) error {
 func skipReason(n reservations.Node) string {
 	switch {
 	case n.State == reservations.Unconfirmed:
-		return fmt.Sprintf("node %s carries a reservation of %s that no Lease of Kamino confirms, and Kamino leaves the node alone: find the writer of annotation %s, then run `kamino return-node %s --node-only`",
+		return fmt.Sprintf("node %s carries a reservation of %s that no Lease of Kamino confirms, and Kamino leaves the node alone: "+
+			"find the writer of annotation %s, then run `kamino return-node %s --node-only`",
 			n.Name, n.Holder.Brief(), v1alpha1.ReservationAnnotation, n.Name)
 	case n.State == reservations.Orphaned && n.InService:
-		return fmt.Sprintf("node %s takes pods, but its reservation of %s requires a reboot or a removal, and Kamino leaves the node alone: run `kamino return-node %s` to reboot or remove the node",
+		return fmt.Sprintf("node %s takes pods, but its reservation of %s requires a reboot or a removal, and Kamino leaves the node alone: "+
+			"run `kamino return-node %s` to reboot or remove the node",
 			n.Name, n.Holder.Brief(), n.Name)
 	}
 	return ""

@@ -119,7 +119,8 @@ func (s *testEnv) node(name string) *corev1.Node {
 // hold reserves a node as a capture does, with cordon and protection.
 func (s *testEnv) hold(name string, holder v1alpha1.Holder) {
 	s.Helper()
-	_, err := node.Reservations{Kube: s.kube}.Note(s.Context(), s.node(name), node.NewReservation(holder, s.node(name), cloud.TokenUnprotected, metav1.NewTime(s.now)))
+	_, err := node.Reservations{Kube: s.kube}.Note(s.Context(), s.node(name),
+		node.NewReservation(holder, s.node(name), cloud.TokenUnprotected, metav1.NewTime(s.now)))
 	s.must(err)
 	s.must(node.Cordon(s.Context(), s.kube, s.node(name)))
 	s.must(s.cloud.ProtectFromScaleIn(s.Context(), cloud.InstanceID(s.node(name).Spec.ProviderID), cloud.TokenUnprotected))

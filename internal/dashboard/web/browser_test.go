@@ -80,7 +80,8 @@ func TestInABrowser(t *testing.T) {
 func open(t *testing.T, browser string, axe []byte, size string, isDark bool) report {
 	t.Helper()
 	source := &viewSource{view: example.View()}
-	s := &Server{Look: source.nextView, Explain: func(err error) string { return err.Error() }, Interval: 200 * time.Millisecond, Now: time.Now, Log: logr.Discard()}
+	s := &Server{Look: source.nextView, Explain: func(err error) string { return err.Error() }, Interval: 200 * time.Millisecond,
+		Now: time.Now, Log: logr.Discard()}
 	page, done := s.Handler(t.Context()), make(chan report, 1)
 	mux := http.NewServeMux()
 	mux.Handle("/", page)
@@ -126,7 +127,8 @@ func open(t *testing.T, browser string, axe []byte, size string, isDark bool) re
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	var output strings.Builder
-	cmd := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+t.TempDir(), "--window-size="+size, "--hide-scrollbars",
+	cmd := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+t.TempDir(),
+		"--window-size="+size, "--hide-scrollbars",
 		"--blink-settings=preferredColorScheme="+scheme, "--remote-debugging-port=0", server.URL+"/")
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.WaitDelay = 10 * time.Second

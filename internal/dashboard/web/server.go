@@ -98,7 +98,8 @@ func ListenLocal(ctx context.Context, address string) (net.Listener, error) {
 }
 
 // policy allows only this server's own style sheet, script and stream.
-const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // guard refuses foreign Hosts, and sets the headers of all answers.
 func guard(next http.Handler) http.Handler {

@@ -58,7 +58,8 @@ func TestMediansOfEachStep(t *testing.T) {
 // TestAStepThatWasEnteredTwiceIsAddedUp: a step that ran twice after an error has the sum of both times.
 func TestAStepThatWasEnteredTwiceIsAddedUp(t *testing.T) {
 	got := estimate.Of([]v1alpha1.Prototype{
-		capture(v1alpha1.PhaseSucceeded, time.Minute, v1alpha1.PhaseSnapshotting, 10*time.Second, v1alpha1.PhaseStarting, time.Second, v1alpha1.PhaseSnapshotting, 20*time.Second),
+		capture(v1alpha1.PhaseSucceeded, time.Minute, v1alpha1.PhaseSnapshotting, 10*time.Second, v1alpha1.PhaseStarting, time.Second,
+			v1alpha1.PhaseSnapshotting, 20*time.Second),
 		capture(v1alpha1.PhaseSucceeded, 2*time.Minute, v1alpha1.PhaseSnapshotting, 40*time.Second, v1alpha1.PhaseStarting, 3*time.Second),
 	})
 	if got.Steps[0].Seconds != 35 || got.Steps[1].Seconds != 2 || got.Seconds != 37 || got.OutOfServiceSeconds != 90 {

@@ -141,8 +141,9 @@ func (s Count) Warning(pool string, recipe cloud.Recipe, name func(cloud.Instanc
 	if oldest.Version == "" {
 		of = "image " + oldest.Name
 	}
-	return cloud.Refuse(TooManyImages, fmt.Sprintf("the nodes and the recipe of pool %s have %d different images; the pool cannot grow with more than %d images. "+
-		"The oldest image is %s, on %s", pool, len(s.Images), s.Limit, of, strings.Join(nodes, ", ")),
+	return cloud.Refuse(TooManyImages,
+		fmt.Sprintf("the nodes and the recipe of pool %s have %d different images; the pool cannot grow with more than %d images. "+
+			"The oldest image is %s, on %s", pool, len(s.Images), s.Limit, of, strings.Join(nodes, ", ")),
 		fmt.Sprintf("rebuild these nodes with `kamino rebuild %s`, or delete the nodes; with Cluster API, delete the Machines", pool))
 }
 

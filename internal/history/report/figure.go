@@ -80,7 +80,8 @@ func (f Facts) rebootsAvoided() Figure {
 		}
 	}
 	if figure.Source = noPatches; isKnown {
-		figure.Value, figure.Source = known(float64(n)), "nodes built from versions with the tag kamino-patched-at: one patch and one reboot for each node; "+fromInstances
+		figure.Value, figure.Source = known(float64(n)),
+			"nodes built from versions with the tag kamino-patched-at: one patch and one reboot for each node; "+fromInstances
 	}
 	return figure
 }
@@ -133,7 +134,8 @@ func (f Facts) bytesAvoided() Figure {
 
 func (f Facts) packagesAvoided() Figure {
 	return Figure{
-		Name: "package-downloads-avoided", Title: "package downloads avoided", Unit: "GiB", Kind: Saved, Source: "unknown: neither dpkg nor rpm keeps the size of a download",
+		Name: "package-downloads-avoided", Title: "package downloads avoided", Unit: "GiB", Kind: Saved,
+		Source: "unknown: neither dpkg nor rpm keeps the size of a download",
 	}
 }
 
@@ -409,7 +411,8 @@ func (f Facts) storage() Figure {
 	}
 	figure := Figure{
 		Name: "storage", Title: "storage of versions, at most", Unit: "GiB-months", Kind: Cost, Value: known(sum),
-		Source: "disk sizes in the cloud, one copy each; replicas are not counted; versions that a capture deleted have the size of the largest present version",
+		Source: "disk sizes in the cloud, one copy each; replicas are not counted; " +
+			"versions that a capture deleted have the size of the largest present version",
 	}
 	if unsized == len(all) && unsized > 0 {
 		figure.Value, figure.Source = nil, "unknown: the cloud reports no sizes"

@@ -158,7 +158,8 @@ func TestTimeSaved(t *testing.T) {
 	f.Nodes = f.Nodes[:4]
 	expect(t, f, "time-saved", "unknown", "no node of a version")
 	f = facts()
-	f.Nodes[4].Ready, f.Nodes[5].Ready, f.Nodes[6].Ready = f.Nodes[4].Created.Add(30*time.Minute), f.Nodes[5].Created.Add(30*time.Minute), f.Nodes[6].Created.Add(30*time.Minute)
+	f.Nodes[4].Ready, f.Nodes[5].Ready, f.Nodes[6].Ready = f.Nodes[4].Created.Add(30*time.Minute), f.Nodes[5].Created.Add(30*time.Minute),
+		f.Nodes[6].Created.Add(30*time.Minute)
 	expect(t, f, "time-saved", "-0.9", "3 nodes of versions") // a version may also be slower
 }
 
@@ -258,7 +259,8 @@ func TestCosts(t *testing.T) {
 	f.Captures[3].Status.Donor.ReleasedAt = nil // the capture ended without the donor
 	expect(t, f, "donor-hours", "2.5", "4 Prototypes")
 	at := metav1.NewMicroTime(f.Captures[3].Status.Steps[0].FinishedAt.Add(time.Hour))
-	f.Captures[3].Status.Steps = append(f.Captures[3].Status.Steps, v1alpha1.Step{Phase: v1alpha1.PhaseCleaningUp, StartedAt: *f.Captures[3].Status.Steps[0].FinishedAt, FinishedAt: &at})
+	f.Captures[3].Status.Steps = append(f.Captures[3].Status.Steps,
+		v1alpha1.Step{Phase: v1alpha1.PhaseCleaningUp, StartedAt: *f.Captures[3].Status.Steps[0].FinishedAt, FinishedAt: &at})
 	expect(t, f, "trial-hours", "2.5", "4 Prototypes")
 	f.Captures[3].Status.Trial = &v1alpha1.TrialStatus{Result: v1alpha1.TrialFailed} // its node stays for an inspection
 	expect(t, f, "trial-hours", "3.5", "4 Prototypes")
@@ -321,7 +323,8 @@ func TestStorage(t *testing.T) {
 func TestEveryFigureHasASource(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := rapid.IntRange(-40, 40)
-		f := Facts{Pool: "pool1", Since: since, Now: now, Counted: rapid.Bool().Draw(t, "counted"), PricePerGBMonth: float64(rapid.IntRange(-1, 1).Draw(t, "price"))}
+		f := Facts{Pool: "pool1", Since: since, Now: now, Counted: rapid.Bool().Draw(t, "counted"),
+			PricePerGBMonth: float64(rapid.IntRange(-1, 1).Draw(t, "price"))}
 		moment := func(label string) time.Time {
 			if rapid.Bool().Draw(t, label) {
 				return time.Time{}
@@ -335,7 +338,8 @@ func TestEveryFigureHasASource(t *testing.T) {
 			})
 		}
 		for range rapid.IntRange(0, 6).Draw(t, "nodes") {
-			f.Nodes = append(f.Nodes, NodeFacts{Version: version.Draw(t, "version"), Created: moment("created"), Ready: moment("ready"), PatchedAt: moment("patched"), PendingSince: moment("pending"), Failed: rapid.Bool().Draw(t, "failed")})
+			f.Nodes = append(f.Nodes, NodeFacts{Version: version.Draw(t, "version"), Created: moment("created"), Ready: moment("ready"),
+				PatchedAt: moment("patched"), PendingSince: moment("pending"), Failed: rapid.Bool().Draw(t, "failed")})
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "captures") {
 			f.Captures = append(f.Captures, capture(draw.Draw(t, "decided"), v1alpha1.PhaseSucceeded, draw.Draw(t, "from"), draw.Draw(t, "to")))

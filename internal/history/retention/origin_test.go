@@ -15,12 +15,14 @@ func TestOnlyWhatIsProvenOursIsRetired(t *testing.T) {
 		return cloud.Image{Version: version, State: cloud.Complete, Origin: origin, Tags: map[string]string{cloud.TagUID: uid}}
 	}
 	images := []cloud.Image{
-		of("2026.01.01", cloud.Foreign, "known"), of("2026.01.02", cloud.Unmarked, "gone"), of("2026.01.03", cloud.Unmarked, "known"), of("2026.01.04", cloud.Unmarked, ""),
-		of("2026.01.05", cloud.Own, "gone"), of("2026.01.06", cloud.Unmarked, "gone"), of("2026.01.07", cloud.Foreign, "gone"), of("2026.01.08", cloud.Own, "gone"),
+		of("2026.01.01", cloud.Foreign, "known"), of("2026.01.02", cloud.Unmarked, "gone"), of("2026.01.03", cloud.Unmarked, "known"),
+		of("2026.01.04", cloud.Unmarked, ""), of("2026.01.05", cloud.Own, "gone"), of("2026.01.06", cloud.Unmarked, "gone"),
+		of("2026.01.07", cloud.Foreign, "gone"), of("2026.01.08", cloud.Own, "gone"),
 		of("2026.01.09", cloud.Foreign, "gone"),
 	}
 	want := []Decision{
-		{"2026.01.09", true, OtherCluster}, {"2026.01.08", true, Current}, {"2026.01.07", true, OtherCluster}, {"2026.01.06", true, Prior}, {"2026.01.05", false, Surplus},
+		{"2026.01.09", true, OtherCluster}, {"2026.01.08", true, Current}, {"2026.01.07", true, OtherCluster}, {"2026.01.06", true, Prior},
+		{"2026.01.05", false, Surplus},
 		{"2026.01.04", true, Unmarked}, {"2026.01.03", false, Surplus}, {"2026.01.02", true, Unmarked}, {"2026.01.01", true, OtherCluster},
 	}
 	known := func(uid string) bool { return uid == "known" }

@@ -33,22 +33,30 @@ func TestRolledBackVersionStays(t *testing.T) {
 		want  Decision
 		prior bool // the version is the target of a rollback
 	}{
-		"suspect":                            {tags: map[string]string{cloud.TagSuspect: "why", cloud.TagRolledBackAt: rolledBackAt}, want: Decision{Keep: true, Reason: Unacknowledged}},
-		"quarantined for it":                 {tags: map[string]string{cloud.TagSuspect: "why", cloud.TagRolledBackAt: rolledBackAt, cloud.TagQuarantined: "bad"}, want: Decision{Keep: true, Reason: Unacknowledged}},
-		"suspect since an unknown time":      {tags: map[string]string{cloud.TagSuspect: "why"}, want: Decision{Keep: true, Reason: Unacknowledged}},
-		"not the cause":                      {tags: map[string]string{cloud.TagRolledBackAt: rolledBackAt}, want: Decision{Keep: true, Reason: Prior}, prior: true},
-		"not the cause, and failed since":    {state: cloud.Failed, tags: map[string]string{cloud.TagRolledBackAt: rolledBackAt}, want: Decision{Keep: true, Reason: Unacknowledged}},
-		"acknowledged and bad":               {tags: map[string]string{cloud.TagRolledBackAt: acknowledgedAt, cloud.TagQuarantined: "bad"}, want: Decision{Reason: Surplus}},
-		"acknowledged and good":              {tags: map[string]string{cloud.TagRolledBackAt: acknowledgedAt}, want: Decision{Keep: true, Reason: Prior}, prior: true},
+		"suspect": {tags: map[string]string{cloud.TagSuspect: "why", cloud.TagRolledBackAt: rolledBackAt},
+			want: Decision{Keep: true, Reason: Unacknowledged}},
+		"quarantined for it": {tags: map[string]string{cloud.TagSuspect: "why", cloud.TagRolledBackAt: rolledBackAt,
+			cloud.TagQuarantined: "bad"}, want: Decision{Keep: true, Reason: Unacknowledged}},
+		"suspect since an unknown time": {tags: map[string]string{cloud.TagSuspect: "why"}, want: Decision{Keep: true, Reason: Unacknowledged}},
+		"not the cause": {tags: map[string]string{cloud.TagRolledBackAt: rolledBackAt},
+			want: Decision{Keep: true, Reason: Prior}, prior: true},
+		"not the cause, and failed since": {state: cloud.Failed, tags: map[string]string{cloud.TagRolledBackAt: rolledBackAt},
+			want: Decision{Keep: true, Reason: Unacknowledged}},
+		"acknowledged and bad": {tags: map[string]string{cloud.TagRolledBackAt: acknowledgedAt, cloud.TagQuarantined: "bad"},
+			want: Decision{Reason: Surplus}},
+		"acknowledged and good": {tags: map[string]string{cloud.TagRolledBackAt: acknowledgedAt},
+			want: Decision{Keep: true, Reason: Prior}, prior: true},
 		"quarantined by a person or a trial": {tags: map[string]string{cloud.TagQuarantined: "bad"}, want: Decision{Reason: Surplus}},
-		"a tag that is no time":              {tags: map[string]string{cloud.TagRolledBackAt: "lately", cloud.TagQuarantined: "bad"}, want: Decision{Reason: Surplus}},
+		"a tag that is no time": {tags: map[string]string{cloud.TagRolledBackAt: "lately", cloud.TagQuarantined: "bad"},
+			want: Decision{Reason: Surplus}},
 	} {
 		state := cloud.Complete
 		if c.state != "" {
 			state = c.state
 		}
 		c.want.Version = "2026.01.03"
-		images := []cloud.Image{image("2026.01.04", cloud.Complete), {Version: "2026.01.03", State: state, Tags: c.tags, Origin: cloud.Own}, image("2026.01.02", cloud.Complete)}
+		images := []cloud.Image{image("2026.01.04", cloud.Complete), {Version: "2026.01.03", State: state, Tags: c.tags, Origin: cloud.Own},
+			image("2026.01.02", cloud.Complete)}
 		verdicts := Decide(images, "2026.01.04", 2, nil, nil)
 		if diff := cmp.Diff(c.want, verdicts[1]); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -162,7 +170,8 @@ func TestARollbackIsAlwaysPossible(t *testing.T) {
 			if !v.Keep && inUse[i.Version] > 0 {
 				t.Fatalf("%s is retired, and instances were built from it", i.Version)
 			}
-			if open := i.Tags[cloud.TagSuspect] != "" || i.Tags[cloud.TagRolledBackAt] == rolledBackAt; !v.Keep && open && i.Tags[cloud.TagRolledBackAt] != acknowledgedAt {
+			if open := i.Tags[cloud.TagSuspect] != "" || i.Tags[cloud.TagRolledBackAt] == rolledBackAt; !v.Keep && open &&
+				i.Tags[cloud.TagRolledBackAt] != acknowledgedAt {
 				t.Fatalf("%s is retired, and no user has acknowledged that the pool rolled back from the version", i.Version)
 			}
 			if usable(i) && i.Version < current && i.Version > prior {
@@ -184,7 +193,8 @@ func TestUnprovenVersionIsNoTarget(t *testing.T) {
 	const proof = "static/1/sha256:0"
 	images := []cloud.Image{of("2026.01.01", proof), of("2026.01.02", proof), of("2026.01.03", "static"), of("2026.01.04", ""), of("2026.01.05", proof)}
 	want := []Decision{
-		{"2026.01.05", true, Current}, {"2026.01.04", true, Unproven}, {"2026.01.03", true, Unproven}, {"2026.01.02", true, Prior}, {"2026.01.01", false, Surplus},
+		{"2026.01.05", true, Current}, {"2026.01.04", true, Unproven}, {"2026.01.03", true, Unproven}, {"2026.01.02", true, Prior},
+		{"2026.01.01", false, Surplus},
 	}
 	if diff := cmp.Diff(want, Decide(images, "2026.01.05", 2, nil, nil)); diff != "" {
 		t.Errorf("verdicts (-want +got):\n%s", diff)

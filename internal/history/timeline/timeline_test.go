@@ -44,7 +44,8 @@ func lines(entries []Entry) []string {
 }
 
 func event(kind, name string, seconds float64, reason, message string) corev1.Event {
-	e := corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name}, EventTime: micro(seconds), Reason: reason, Message: message, Type: corev1.EventTypeNormal}
+	e := corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name}, EventTime: micro(seconds), Reason: reason, Message: message,
+		Type: corev1.EventTypeNormal}
 	return e
 }
 
@@ -117,16 +118,17 @@ func TestOf(t *testing.T) {
 			},
 		},
 		"a condition with the message of an event is one fact": {
-			Facts{History: pool1, Events: []corev1.Event{warning(event("Prototype", "pool1-2026.03.09", 5.7, "Denied", "may not"))}, Prototypes: []v1alpha1.Prototype{
-				prototype("pool1-2026.03.09", v1alpha1.PrototypeStatus{Conditions: []metav1.Condition{
-					condition("Stalled", metav1.ConditionTrue, 5, "Denied", "may not"),
-					condition("Ready", metav1.ConditionFalse, 6, "Denied", "may not"),
-					condition("Reconciling", metav1.ConditionTrue, 6, "Draining", "draining"),
-					condition("Published", metav1.ConditionTrue, 7, "Complete", ""),
-					condition("TrialPassed", metav1.ConditionFalse, 8, "TrialFailed", "no DNS"),
-					condition("Stalled", metav1.ConditionTrue, 90, "Denied", "may not"),
-				}}),
-			}},
+			Facts{History: pool1, Events: []corev1.Event{warning(event("Prototype", "pool1-2026.03.09", 5.7, "Denied", "may not"))},
+				Prototypes: []v1alpha1.Prototype{
+					prototype("pool1-2026.03.09", v1alpha1.PrototypeStatus{Conditions: []metav1.Condition{
+						condition("Stalled", metav1.ConditionTrue, 5, "Denied", "may not"),
+						condition("Ready", metav1.ConditionFalse, 6, "Denied", "may not"),
+						condition("Reconciling", metav1.ConditionTrue, 6, "Draining", "draining"),
+						condition("Published", metav1.ConditionTrue, 7, "Complete", ""),
+						condition("TrialPassed", metav1.ConditionFalse, 8, "TrialFailed", "no DNS"),
+						condition("Stalled", metav1.ConditionTrue, 90, "Denied", "may not"),
+					}}),
+				}},
 			[]string{
 				"5.7 Event prototype/pool1-2026.03.09 ! Denied: may not",
 				"7 Condition prototype/pool1-2026.03.09 Complete: Published is True",
@@ -135,12 +137,13 @@ func TestOf(t *testing.T) {
 			},
 		},
 		"checks with a result": {
-			Facts{History: pool1, Prototypes: []v1alpha1.Prototype{prototype("p", v1alpha1.PrototypeStatus{Trial: &v1alpha1.TrialStatus{Checks: []v1alpha1.TrialCheck{
-				{Name: "Joined", Result: v1alpha1.TrialPassed, At: end(3)},
-				{Name: "Network", Result: v1alpha1.TrialFailed, Message: "no DNS", At: end(4)},
-				{Name: "Job", Result: v1alpha1.TrialPending, Message: "waiting", At: end(5)},
-				{Name: "Soak", Result: v1alpha1.TrialSkipped},
-			}}})}},
+			Facts{History: pool1,
+				Prototypes: []v1alpha1.Prototype{prototype("p", v1alpha1.PrototypeStatus{Trial: &v1alpha1.TrialStatus{Checks: []v1alpha1.TrialCheck{
+					{Name: "Joined", Result: v1alpha1.TrialPassed, At: end(3)},
+					{Name: "Network", Result: v1alpha1.TrialFailed, Message: "no DNS", At: end(4)},
+					{Name: "Job", Result: v1alpha1.TrialPending, Message: "waiting", At: end(5)},
+					{Name: "Soak", Result: v1alpha1.TrialSkipped},
+				}}})}},
 			[]string{"3 Check prototype/p Joined: Passed", "4 Check prototype/p ! Network: Failed: no DNS"},
 		},
 		"events of deleted Prototypes of the pool": {
@@ -153,7 +156,8 @@ func TestOf(t *testing.T) {
 			[]string{"1 Event prototype/pool1-2026.03.09-2 Reserved: x"},
 		},
 		"events of policies": {
-			Facts{History: pool1, Policies: []v1alpha1.PrototypePolicy{policy("one", "pool1"), policy("two", "pool1", "pool2"), policy("other", "pool2")}, Events: []corev1.Event{
+			Facts{History: pool1, Policies: []v1alpha1.PrototypePolicy{policy("one", "pool1"), policy("two", "pool1", "pool2"),
+				policy("other", "pool2")}, Events: []corev1.Event{
 				event("PrototypePolicy", "one", 1, "Recovered", "policy one works again"),
 				event("PrototypePolicy", "two", 2, "Decided", "pool pool1: node a"),
 				event("PrototypePolicy", "two", 3, "Decided", "pool pool2: node b"),
@@ -189,8 +193,10 @@ func TestOf(t *testing.T) {
 		},
 		"joins": {
 			Facts{History: pool1, Policies: joins(
-				v1alpha1.JoinStatus{Instance: "i-1", Node: "a", RunningSince: metav1.NewTime(after(0)), Outcome: "Joined", ReadyAfter: &metav1.Duration{Duration: 41 * time.Second}},
-				v1alpha1.JoinStatus{Instance: "i-2", RunningSince: metav1.NewTime(after(1)), Outcome: "Failed", Message: "no Node", OverdueSince: &metav1.Time{Time: after(900)}},
+				v1alpha1.JoinStatus{Instance: "i-1", Node: "a", RunningSince: metav1.NewTime(after(0)), Outcome: "Joined",
+					ReadyAfter: &metav1.Duration{Duration: 41 * time.Second}},
+				v1alpha1.JoinStatus{Instance: "i-2", RunningSince: metav1.NewTime(after(1)), Outcome: "Failed", Message: "no Node",
+					OverdueSince: &metav1.Time{Time: after(900)}},
 				v1alpha1.JoinStatus{Instance: "i-3", RunningSince: metav1.NewTime(after(2)), Outcome: "Waiting"},
 				v1alpha1.JoinStatus{Instance: "i-4", RunningSince: metav1.NewTime(after(3)), Outcome: "Failed"},
 			)},
@@ -204,14 +210,16 @@ func TestOf(t *testing.T) {
 		"joins of another pool": {
 			Facts{History: pool1, Policies: func() []v1alpha1.PrototypePolicy {
 				p := policy("two", "pool1", "pool2")
-				p.Status.Pools[1].JoinHealth = &v1alpha1.JoinHealthStatus{Joins: []v1alpha1.JoinStatus{{Instance: "i", RunningSince: metav1.NewTime(after(0)), Outcome: "Waiting"}}}
+				p.Status.Pools[1].JoinHealth = &v1alpha1.JoinHealthStatus{Joins: []v1alpha1.JoinStatus{{Instance: "i",
+					RunningSince: metav1.NewTime(after(0)), Outcome: "Waiting"}}}
 				return []v1alpha1.PrototypePolicy{p}
 			}()},
 			nil,
 		},
 		"versions and rollbacks": {
 			Facts{History: with(func(h *history.History) {
-				h.Versions = []history.Version{{Version: "2026.03.09", Donor: "a", BuiltAt: after(0)}, {Version: "2026.03.01"}, {Version: "2026.02.01", BuiltAt: after(-9)}}
+				h.Versions = []history.Version{{Version: "2026.03.09", Donor: "a", BuiltAt: after(0)}, {Version: "2026.03.01"},
+					{Version: "2026.02.01", BuiltAt: after(-9)}}
 				h.AutoRollbacks = []history.AutoRollback{
 					{Version: "2026.03.09", To: "2026.03.01", At: after(60), Why: "2 nodes did not join", Acknowledged: after(90)},
 					{Version: "2026.03.01", To: "2026.02.01", At: after(30)},
@@ -261,7 +269,8 @@ func TestEntriesAreUTC(t *testing.T) {
 	if len(got) != 1 || got[0].At.Location() != time.UTC || !got[0].At.Equal(start) {
 		t.Errorf("%v", got)
 	}
-	if seen := map[Entry]bool{got[0]: true}; !seen[Of(Facts{History: history.History{Pool: "pool1"}, Events: []corev1.Event{event("Prototype", "pool1-2026.03.09", 0, "Reserved", "x")}})[0]] {
+	if seen := map[Entry]bool{got[0]: true}; !seen[Of(Facts{History: history.History{Pool: "pool1"},
+		Events: []corev1.Event{event("Prototype", "pool1-2026.03.09", 0, "Reserved", "x")}})[0]] {
 		t.Error("an equal entry is not equal")
 	}
 }
@@ -279,7 +288,8 @@ func TestHostileNames(t *testing.T) {
 // TestOneFactPerSource: each source of a fact, and which one is kept if two report the fact.
 func TestOneFactPerSource(t *testing.T) {
 	condition := func(seconds float64, message string) v1alpha1.Prototype {
-		return prototype("pool1-2026.03.09", v1alpha1.PrototypeStatus{Conditions: []metav1.Condition{condition("Stalled", metav1.ConditionTrue, seconds, "Denied", message)}})
+		return prototype("pool1-2026.03.09",
+			v1alpha1.PrototypeStatus{Conditions: []metav1.Condition{condition("Stalled", metav1.ConditionTrue, seconds, "Denied", message)}})
 	}
 	for name, test := range map[string]struct {
 		event, condition float64

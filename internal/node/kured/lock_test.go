@@ -47,7 +47,8 @@ func TestRead(t *testing.T) {
 		"several":            {set: daemonSet(annotation, `{"maxOwners":2,"locks":[`+one("n1", time.Minute)+`,`+one("n2", 0)+`]}`), node: "n2"},
 		"several, free":      {set: daemonSet(annotation, `{"maxOwners":2,"locks":[]}`)},
 		"another annotation": {set: daemonSet("example.com/lock", one("n1", 0), "--period=1h", "--lock-annotation=example.com/lock"), node: "n1"},
-		"not readable":       {set: daemonSet(annotation, "{"), unknown: "annotation weave.works/kured-node-lock of DaemonSet kube-system/kured is no lock of kured's: "},
+		"not readable": {set: daemonSet(annotation, "{"),
+			unknown: "annotation weave.works/kured-node-lock of DaemonSet kube-system/kured is no lock of kured's: "},
 	} {
 		kube := fake.NewClientset(c.set, node("n1"), node("n2"))
 		lock, err := Read(t.Context(), kube, Default, noon)
@@ -78,7 +79,8 @@ func TestALockOfANodeThatIsGone(t *testing.T) {
 	}
 	for lock, want := range map[Lock]string{
 		{Node: "n1"}: "kured holds its lock for node n1",
-		want:         "kured holds its lock for node n1, which does not exist: if the node does not come back, release the lock with `kubectl -n kube-system annotate daemonset kured example.com/lock-`",
+		want: "kured holds its lock for node n1, which does not exist: if the node does not come back, " +
+			"release the lock with `kubectl -n kube-system annotate daemonset kured example.com/lock-`",
 	} {
 		if got := lock.Holder(); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -118,7 +120,8 @@ func TestReadThatIsRefused(t *testing.T) {
 func TestRunsOn(t *testing.T) {
 	yes := true
 	of := func(kind, name, on string) *corev1.Pod {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name + "-" + on, OwnerReferences: []metav1.OwnerReference{{Kind: kind, Name: name, Controller: &yes}}}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name + "-" + on,
+			OwnerReferences: []metav1.OwnerReference{{Kind: kind, Name: name, Controller: &yes}}}}
 		pod.Spec.NodeName = on
 		return pod
 	}

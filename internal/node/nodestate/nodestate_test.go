@@ -65,7 +65,8 @@ func TestArriving(t *testing.T) {
 	} {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(came)}}
 		if test.ready != "" {
-			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: test.ready, LastTransitionTime: metav1.NewTime(came.Add(test.changed))}}
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: test.ready,
+				LastTransitionTime: metav1.NewTime(came.Add(test.changed))}}
 		}
 		if got := Arriving(n, came.Add(test.age)); got != test.want {
 			t.Errorf("%s: %t", name, got)

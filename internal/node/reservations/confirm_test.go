@@ -28,19 +28,23 @@ func TestTheLeaseIsBelieved(t *testing.T) {
 		want        Node
 		none        bool
 	}{
-		"a donor, by the Node alone":        {node: removed, want: Node{State: Unconfirmed, Holder: p}},
-		"a rebuild, by the Node alone":      {node: `{"kind":"Replacement","name":"r","uid":"r"}`, want: Node{State: Unconfirmed, Holder: v1alpha1.Holder{Kind: v1alpha1.HolderReplacement, Name: "r", UID: "r"}}},
-		"a kind of the future, likewise":    {node: `{"kind":"Pioneer","name":"r","uid":"r"}`, want: Node{State: Unconfirmed, Holder: v1alpha1.Holder{Kind: "Pioneer", Name: "r", UID: "r"}}},
+		"a donor, by the Node alone": {node: removed, want: Node{State: Unconfirmed, Holder: p}},
+		"a rebuild, by the Node alone": {node: `{"kind":"Replacement","name":"r","uid":"r"}`,
+			want: Node{State: Unconfirmed, Holder: v1alpha1.Holder{Kind: v1alpha1.HolderReplacement, Name: "r", UID: "r"}}},
+		"a kind of the future, likewise": {node: `{"kind":"Pioneer","name":"r","uid":"r"}`,
+			want: Node{State: Unconfirmed, Holder: v1alpha1.Holder{Kind: "Pioneer", Name: "r", UID: "r"}}},
 		"another holder's Lease":            {node: removed, lease: `{"kind":"Prototype","name":"q","uid":"v"}`, want: Node{State: Unconfirmed, Holder: p}},
 		"a capture that works elsewhere":    {node: removed, prototypes: elsewhere, want: Node{State: Unconfirmed, Holder: p}},
 		"a capture that is reserving it":    {node: kept, prototypes: working, want: Node{State: ByCapture, Holder: p}},
 		"both":                              {node: kept, lease: kept, want: Node{State: Orphaned, Holder: p}},
 		"more on the Node than was allowed": {node: removed, lease: kept, want: Node{State: Orphaned, Holder: p}},
-		"less on the Node":                  {node: kept, lease: removed, cordoned: true, want: Node{State: Orphaned, Holder: p, Ordered: true, Down: true, WillBeRemoved: true, Removing: true, Cordoned: true}},
-		"one that takes pods":               {node: kept, lease: removed, want: Node{State: Orphaned, Holder: p, Ordered: true, Down: true, WillBeRemoved: true, Removing: true, InService: true}},
-		"unreadable, with a Lease":          {node: "?", lease: kept, want: Node{State: Orphaned, Holder: p}},
-		"unreadable":                        {node: "?", want: Node{State: Unreadable}},
-		"a Lease whose Node is free":        {lease: kept, none: true},
+		"less on the Node": {node: kept, lease: removed, cordoned: true,
+			want: Node{State: Orphaned, Holder: p, Ordered: true, Down: true, WillBeRemoved: true, Removing: true, Cordoned: true}},
+		"one that takes pods": {node: kept, lease: removed,
+			want: Node{State: Orphaned, Holder: p, Ordered: true, Down: true, WillBeRemoved: true, Removing: true, InService: true}},
+		"unreadable, with a Lease":   {node: "?", lease: kept, want: Node{State: Orphaned, Holder: p}},
+		"unreadable":                 {node: "?", want: Node{State: Unreadable}},
+		"a Lease whose Node is free": {lease: kept, none: true},
 	} {
 		n := node("n", c.node, true, c.cordoned)
 		n.Status.NodeInfo.BootID = "b"

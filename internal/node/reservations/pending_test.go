@@ -51,7 +51,8 @@ func TestPendingReplacement(t *testing.T) {
 			v, vacant := PendingReplacementOf(p)
 			want := !held && leaves && !growFirst && removing && isReleased
 			if vacant != want {
-				t.Errorf("held %t, leaves %t, grew first %t, removing %t, released %t, ended %t: vacant %t", held, leaves, growFirst, removing, isReleased, ended, vacant)
+				t.Errorf("held %t, leaves %t, grew first %t, removing %t, released %t, ended %t: vacant %t",
+					held, leaves, growFirst, removing, isReleased, ended, vacant)
 			}
 			if !vacant {
 				continue

@@ -37,7 +37,8 @@ func TestHolderOfNode(t *testing.T) {
 		{"a replacement", `{"kind":"Replacement","name":"kamino-rollback","uid":"kamino-rollback"}`, nil, ByReplacement},
 		{"a replacement with an identity", `{"kind":"Replacement","name":"pool1-2026.03.01","uid":"v"}`, nil, ByReplacement},
 		{"what a newer version knows", `{"kind":"Pioneer","name":"p","uid":"u"}`, nil, ByUnknown},
-		{"what a newer version knows, with a capture's UID", `{"kind":"Pioneer","name":"p","uid":"u"}`, []v1alpha1.Prototype{prototype("p", "u", v1alpha1.PhaseDraining, "")}, ByUnknown},
+		{"what a newer version knows, with a capture's UID", `{"kind":"Pioneer","name":"p","uid":"u"}`,
+			[]v1alpha1.Prototype{prototype("p", "u", v1alpha1.PhaseDraining, "")}, ByUnknown},
 		{"nonsense", "?", nil, Unreadable},
 		{"no holder", "{}", nil, Unreadable},
 	} {

@@ -49,14 +49,18 @@ func TestReservationFields(t *testing.T) {
 		want        Node
 	}{
 		"by its record": {`{"kind":"Prototype","name":"other","uid":"v","reservedAt":"` + since + `"}`, []v1alpha1.Prototype{capturing},
-			Node{State: ByCapture, Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "p", UID: "u"}, Since: at(earlier), Ordered: true, Down: true}},
+			Node{State: ByCapture, Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "p", UID: "u"}, Since: at(earlier),
+				Ordered: true, Down: true}},
 		"by the Node, ordered": {`{"kind":"Prototype","name":"p","uid":"u","reservedAt":"` + since + `","generalizeBootID":"b"}`, nil,
 			Node{State: Orphaned, Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "p", UID: "u"}, Since: at(since), Ordered: true, Down: true}},
 		"by the Node": {`{"kind":"Replacement","name":"r","uid":"w","reservedAt":"` + since + `"}`, []v1alpha1.Prototype{},
 			Node{State: ByReplacement, Holder: v1alpha1.Holder{Kind: v1alpha1.HolderReplacement, Name: "r", UID: "w"}, Since: at(since)}},
-		"one that does not return, touched": {`{"kind":"Prototype","name":"p","uid":"u","reservedAt":"` + since + `","generalizeBootID":"b","replacement":{}}`, nil,
-			Node{State: Orphaned, Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "p", UID: "u"}, Since: at(since), Ordered: true, Down: true, WillBeRemoved: true}},
-		"one that would not, and was not touched": {`{"kind":"Prototype","name":"p","uid":"u","reservedAt":"` + since + `","replacement":{"growFirst":true}}`, nil,
+		"one that does not return, touched": {`{"kind":"Prototype","name":"p","uid":"u","reservedAt":"` + since +
+			`","generalizeBootID":"b","replacement":{}}`, nil,
+			Node{State: Orphaned, Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "p", UID: "u"}, Since: at(since), Ordered: true,
+				Down: true, WillBeRemoved: true}},
+		"one that would not, and was not touched": {`{"kind":"Prototype","name":"p","uid":"u","reservedAt":"` + since +
+			`","replacement":{"growFirst":true}}`, nil,
 			Node{State: Orphaned, Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "p", UID: "u"}, Since: at(since)}},
 		"unreadable": {"{", nil, Node{State: Unreadable}},
 	} {

@@ -72,7 +72,8 @@ func start(t *testing.T, r *record, urls ...string) *Sender {
 }
 
 func notice(id string) notify.Notice {
-	return notify.Notice{ID: id, Kind: notify.Promoted, Subject: "prototypes/p", Data: notify.Data{Pool: "pool1", Message: "New nodes of pool pool1 use version 1."}}
+	return notify.Notice{ID: id, Kind: notify.Promoted, Subject: "prototypes/p",
+		Data: notify.Data{Pool: "pool1", Message: "New nodes of pool pool1 use version 1."}}
 }
 
 // TestDelivery sends a CloudEvent to one endpoint, and a text to a chat.
@@ -211,7 +212,8 @@ func TestNoSecretLeaks(t *testing.T) {
 		t.Errorf("log:\n%s", log)
 	}
 	for _, line := range []string{
-		token, "https://", "ftp://host/" + token, "https://host/%zz" + token, "http://[" + token, "slack://" + token, "chat+" + token, "https://host:port/" + token, "",
+		token, "https://", "ftp://host/" + token, "https://host/%zz" + token, "http://[" + token, "slack://" + token, "chat+" + token,
+		"https://host:port/" + token, "",
 	} {
 		file := filepath.Join(t.TempDir(), "urls")
 		if err := os.WriteFile(file, []byte("https://good\n"+line), 0o600); err != nil {

@@ -50,7 +50,8 @@ func Parse(name string, text []byte) ([]v1alpha1.PrototypePolicy, error) {
 		}
 		p := v1alpha1.PrototypePolicy(read)
 		if p.Kind != "PrototypePolicy" || p.APIVersion != v1alpha1.GroupVersion.String() {
-			return nil, Invalidf("%s contains a %s of %s: only PrototypePolicies of apiVersion %s are allowed", name, p.Kind, p.APIVersion, v1alpha1.GroupVersion)
+			return nil, Invalidf("%s contains a %s of %s: only PrototypePolicies of apiVersion %s are allowed",
+				name, p.Kind, p.APIVersion, v1alpha1.GroupVersion)
 		}
 		policies = append(policies, p)
 	}

@@ -98,13 +98,15 @@ func (s *Schedule) At(now time.Time, past PastCaptures, failures v1alpha1.Failur
 	switch {
 	case past.Failures >= limit:
 		return Answer{Reason: TooManyFailures, Message: fmt.Sprintf(
-			"%d captures in a row have failed, the last of them prototype %s, and the policy allows %d (failures.limit): see `kamino describe %s`. Correct the cause. "+
+			"%d captures in a row have failed, the last of them prototype %s, and the policy allows %d (failures.limit): "+
+				"see `kamino describe %s`. Correct the cause. "+
 				"To let the policy continue, delete the failed Prototypes or capture a node by hand", past.Failures, past.Failed, limit, past.Failed)}
 	case s.free(now).IsZero():
 		message, _ := s.Never(now)
 		return Answer{Reason: NeverFires, Message: message}
 	case past.Failures > 0 && now.Before(retry):
-		return later(BackingOff, latest(retry, again), "the last capture, prototype %s, has failed, %d in a row: the next capture waits for failures.backoff", past.Failed, past.Failures)
+		return later(BackingOff, latest(retry, again),
+			"the last capture, prototype %s, has failed, %d in a row: the next capture waits for failures.backoff", past.Failed, past.Failures)
 	case !past.LastSuccess.IsZero() && now.Before(again):
 		return later(TooSoon, again, "the last capture began less than schedule.minInterval ago")
 	}

@@ -105,7 +105,8 @@ func TestNextIsAllowed(t *testing.T) {
 			settings.Cron, settings.TimeZone, settings.Window = drawCron(t, z.from), z.name, hours(t, "window", 1, 6)
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "blackouts") {
-			settings.Blackouts = append(settings.Blackouts, v1alpha1.Blackout{Start: drawCron(t, z.from), TimeZone: z.name, Duration: hours(t, "blackout", 1, 30)})
+			settings.Blackouts = append(settings.Blackouts,
+				v1alpha1.Blackout{Start: drawCron(t, z.from), TimeZone: z.name, Duration: hours(t, "blackout", 1, 30)})
 		}
 		s, err := Compile(settings)
 		if err != nil {
@@ -167,7 +168,10 @@ func TestBackoffDoubles(t *testing.T) {
 
 // FuzzCompile: for any input, compile and the search end without a panic.
 func FuzzCompile(f *testing.F) {
-	for _, text := range []string{"0 2 * * *", "*/5 0-23/2 1,15 JAN-mar MON", "@daily", "TZ=", "CRON_TZ=UTC ", "0 0 30 2 *", "60 * * * *", "0-0-0 * * * *", "*/0 * * * *", "1-99999999999 * * * *"} {
+	for _, text := range []string{
+		"0 2 * * *", "*/5 0-23/2 1,15 JAN-mar MON", "@daily", "TZ=", "CRON_TZ=UTC ", "0 0 30 2 *", "60 * * * *", "0-0-0 * * * *", "*/0 * * * *",
+		"1-99999999999 * * * *",
+	} {
 		f.Add(text, "Europe/Berlin", int64(3600))
 	}
 	now := time.Date(2026, 1, 12, 12, 0, 0, 0, time.UTC)

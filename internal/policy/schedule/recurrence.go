@@ -38,7 +38,8 @@ func compile(text, zone string, length time.Duration) (recurrence, error) {
 	}
 	parsed, err := cron.NewParser(fields).Parse(text)
 	if err != nil {
-		return recurrence{}, fmt.Errorf("cron %q cannot be read (%w): write minute, hour, day of month, month and day of week, for example \"0 2 * * 1-5\"", text, err)
+		return recurrence{}, fmt.Errorf("cron %q cannot be read (%w): write minute, hour, day of month, month and day of week, for example \"0 2 * * 1-5\"",
+			text, err)
 	}
 	spec, ok := parsed.(*cron.SpecSchedule)
 	if !ok {

@@ -95,7 +95,8 @@ func (s *Schedule) blackedOut(t time.Time) (end time.Time, black bool) {
 func (s *Schedule) Never(now time.Time) (message string, never bool) {
 	switch {
 	case s.windows != nil && s.windows.next(now).IsZero() && !s.open(now):
-		return fmt.Sprintf("schedule.cron %s never matches, because no year has the day: correct the field, or omit the field to allow any time", s.windows.text), true
+		return fmt.Sprintf("schedule.cron %s never matches, because no year has the day: correct the field, or omit the field to allow any time",
+			s.windows.text), true
 	case s.free(now).IsZero():
 		return "schedule.blackouts cover every time of schedule.cron: shorten the blackouts, or make schedule.window longer", true
 	}

@@ -77,11 +77,13 @@ func TestCalendar(t *testing.T) {
 		{"overlapping blackouts", office, "Mon 12 Jan 17:30", Blackout, "Mon 12 Jan 19:00"},
 		{"one on the heels of the other", office, "Mon 12 Jan 08:00", Blackout, "Mon 12 Jan 19:00"},
 		{"at the end of a blackout", office, "Mon 12 Jan 19:00", Allowed, "Mon 12 Jan 19:00"},
-		{"a blackout in a time zone", v1alpha1.ScheduleSettings{Blackouts: []v1alpha1.Blackout{{Start: "0 0 24 12 *", Duration: duration("72h"), TimeZone: "Asia/Tokyo"}}},
+		{"a blackout in a time zone",
+			v1alpha1.ScheduleSettings{Blackouts: []v1alpha1.Blackout{{Start: "0 0 24 12 *", Duration: duration("72h"), TimeZone: "Asia/Tokyo"}}},
 			"Wed 23 Dec 15:00", Blackout, "Sat 26 Dec 15:00"},
 		{"a blackout that cuts a window", v1alpha1.ScheduleSettings{Cron: "0 2 * * *", Blackouts: []v1alpha1.Blackout{blackout("30 2 * * *", "30m")}},
 			"Mon 12 Jan 02:45", Blackout, "Mon 12 Jan 03:00"},
-		{"outside, and the next window is cut at its start", v1alpha1.ScheduleSettings{Cron: "0 2 * * *", Blackouts: []v1alpha1.Blackout{blackout("0 1 13 * *", "90m")}},
+		{"outside, and the next window is cut at its start",
+			v1alpha1.ScheduleSettings{Cron: "0 2 * * *", Blackouts: []v1alpha1.Blackout{blackout("0 1 13 * *", "90m")}},
 			"Mon 12 Jan 12:00", OutsideSchedule, "Tue 13 Jan 02:30"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -160,9 +162,12 @@ func TestNever(t *testing.T) {
 		{"29 February", v1alpha1.ScheduleSettings{Cron: "0 0 29 2 *"}, "", "2028-02-29T00:00:00Z"},
 		{"a blackout without end", v1alpha1.ScheduleSettings{Blackouts: []v1alpha1.Blackout{blackout("0 0 * * *", "24h")}}, "blackouts cover", ""},
 		{"blackouts minute by minute", v1alpha1.ScheduleSettings{Blackouts: []v1alpha1.Blackout{blackout("* * * * *", "1m")}}, "blackouts cover", ""},
-		{"a blackout over every window", v1alpha1.ScheduleSettings{Cron: "0 2 * * *", Blackouts: []v1alpha1.Blackout{blackout("0 1 * * *", "4h")}}, "blackouts cover", ""},
-		{"a blackout on a day that never comes", v1alpha1.ScheduleSettings{Blackouts: []v1alpha1.Blackout{blackout("0 0 30 2 *", "24h")}}, "", "2026-01-12T12:00:00Z"},
-		{"a blackout of all but December", v1alpha1.ScheduleSettings{Cron: "0 2 * * *", Blackouts: []v1alpha1.Blackout{blackout("0 0 * 1-11 *", "24h")}}, "", "2026-12-01T02:00:00Z"},
+		{"a blackout over every window",
+			v1alpha1.ScheduleSettings{Cron: "0 2 * * *", Blackouts: []v1alpha1.Blackout{blackout("0 1 * * *", "4h")}}, "blackouts cover", ""},
+		{"a blackout on a day that never comes", v1alpha1.ScheduleSettings{Blackouts: []v1alpha1.Blackout{blackout("0 0 30 2 *", "24h")}}, "",
+			"2026-01-12T12:00:00Z"},
+		{"a blackout of all but December", v1alpha1.ScheduleSettings{Cron: "0 2 * * *", Blackouts: []v1alpha1.Blackout{blackout("0 0 * 1-11 *", "24h")}},
+			"", "2026-12-01T02:00:00Z"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := compiled(t, c.settings)
@@ -203,7 +208,8 @@ func TestCompileErrors(t *testing.T) {
 		{v1alpha1.ScheduleSettings{Cron: "TZ=0"}, []string{"use the field timeZone"}},
 		{v1alpha1.ScheduleSettings{Cron: "0 2 * * *", TimeZone: "Mars/Olympus"}, []string{"schedule: ", `"Mars/Olympus"`, "Europe/Berlin"}},
 		{v1alpha1.ScheduleSettings{Cron: "0 2 * * *", TimeZone: "Local"}, []string{"Europe/Berlin"}},
-		{v1alpha1.ScheduleSettings{Blackouts: []v1alpha1.Blackout{blackout("0 0 * * *", "1h"), blackout("x", "1h")}}, []string{"schedule.blackouts[1]: ", `"x"`}},
+		{v1alpha1.ScheduleSettings{Blackouts: []v1alpha1.Blackout{blackout("0 0 * * *", "1h"), blackout("x", "1h")}},
+			[]string{"schedule.blackouts[1]: ", `"x"`}},
 	} {
 		_, err := Compile(c.settings)
 		if err == nil {
@@ -233,16 +239,27 @@ func TestPast(t *testing.T) {
 		{"a success long ago", weekly, PastCaptures{LastSuccess: at(t, "Mon 05 Jan 12:00")}, v1alpha1.FailureSettings{}, Allowed, "Mon 12 Jan 12:00"},
 		{"a success not long ago", weekly, PastCaptures{LastSuccess: at(t, "Mon 05 Jan 12:01")}, v1alpha1.FailureSettings{}, TooSoon, "Mon 12 Jan 12:01"},
 		{"no interval", nightly, PastCaptures{LastSuccess: at(t, "Mon 12 Jan 11:00")}, v1alpha1.FailureSettings{}, OutsideSchedule, "Tue 13 Jan 02:00"},
-		{"one failure", v1alpha1.ScheduleSettings{}, PastCaptures{Failures: 1, LastFailure: at(t, "Mon 12 Jan 11:01"), Failed: "p"}, v1alpha1.FailureSettings{}, BackingOff, "Mon 12 Jan 12:01"},
-		{"one failure an hour ago", v1alpha1.ScheduleSettings{}, PastCaptures{Failures: 1, LastFailure: at(t, "Mon 12 Jan 11:00"), Failed: "p"}, v1alpha1.FailureSettings{}, Allowed, "Mon 12 Jan 12:00"},
-		{"two failures", v1alpha1.ScheduleSettings{}, PastCaptures{Failures: 2, LastFailure: at(t, "Mon 12 Jan 11:00"), Failed: "p"}, v1alpha1.FailureSettings{}, BackingOff, "Mon 12 Jan 13:00"},
-		{"the window is over by then", nightly, PastCaptures{Failures: 2, LastFailure: at(t, "Mon 12 Jan 11:00"), Failed: "p"}, v1alpha1.FailureSettings{}, BackingOff, "Tue 13 Jan 02:00"},
-		{"three failures", v1alpha1.ScheduleSettings{}, PastCaptures{Failures: 3, LastFailure: at(t, "Mon 05 Jan 11:00"), Failed: "p"}, v1alpha1.FailureSettings{}, TooManyFailures, ""},
-		{"a higher limit", v1alpha1.ScheduleSettings{}, PastCaptures{Failures: 9, LastFailure: at(t, "Mon 12 Jan 11:00"), Failed: "p"}, v1alpha1.FailureSettings{Limit: 10}, BackingOff, "Tue 13 Jan 11:00"},
-		{"no back-off", v1alpha1.ScheduleSettings{}, PastCaptures{Failures: 2, LastFailure: at(t, "Mon 12 Jan 12:00"), Failed: "p"}, v1alpha1.FailureSettings{Backoff: &metav1.Duration{}}, Allowed, "Mon 12 Jan 12:00"},
-		{"a back-off of more than a day", v1alpha1.ScheduleSettings{}, PastCaptures{Failures: 2, LastFailure: at(t, "Mon 12 Jan 12:00"), Failed: "p"}, v1alpha1.FailureSettings{Backoff: new(duration("48h"))}, BackingOff, "Wed 14 Jan 12:00"},
-		{"an interval that is longer than the back-off", weekly, PastCaptures{Failures: 1, LastFailure: at(t, "Mon 12 Jan 11:30"), Failed: "p", LastSuccess: at(t, "Sat 10 Jan 12:00")}, v1alpha1.FailureSettings{}, BackingOff, "Sat 17 Jan 12:00"},
-		{"too many failures in a blackout", v1alpha1.ScheduleSettings{Blackouts: []v1alpha1.Blackout{blackout("0 0 * * *", "23h")}}, PastCaptures{Failures: 3, Failed: "p"}, v1alpha1.FailureSettings{}, TooManyFailures, ""},
+		{"one failure", v1alpha1.ScheduleSettings{}, PastCaptures{Failures: 1, LastFailure: at(t, "Mon 12 Jan 11:01"), Failed: "p"},
+			v1alpha1.FailureSettings{}, BackingOff, "Mon 12 Jan 12:01"},
+		{"one failure an hour ago", v1alpha1.ScheduleSettings{}, PastCaptures{Failures: 1, LastFailure: at(t, "Mon 12 Jan 11:00"), Failed: "p"},
+			v1alpha1.FailureSettings{}, Allowed, "Mon 12 Jan 12:00"},
+		{"two failures", v1alpha1.ScheduleSettings{}, PastCaptures{Failures: 2, LastFailure: at(t, "Mon 12 Jan 11:00"), Failed: "p"},
+			v1alpha1.FailureSettings{}, BackingOff, "Mon 12 Jan 13:00"},
+		{"the window is over by then", nightly, PastCaptures{Failures: 2, LastFailure: at(t, "Mon 12 Jan 11:00"), Failed: "p"},
+			v1alpha1.FailureSettings{}, BackingOff, "Tue 13 Jan 02:00"},
+		{"three failures", v1alpha1.ScheduleSettings{}, PastCaptures{Failures: 3, LastFailure: at(t, "Mon 05 Jan 11:00"), Failed: "p"},
+			v1alpha1.FailureSettings{}, TooManyFailures, ""},
+		{"a higher limit", v1alpha1.ScheduleSettings{}, PastCaptures{Failures: 9, LastFailure: at(t, "Mon 12 Jan 11:00"), Failed: "p"},
+			v1alpha1.FailureSettings{Limit: 10}, BackingOff, "Tue 13 Jan 11:00"},
+		{"no back-off", v1alpha1.ScheduleSettings{}, PastCaptures{Failures: 2, LastFailure: at(t, "Mon 12 Jan 12:00"), Failed: "p"},
+			v1alpha1.FailureSettings{Backoff: &metav1.Duration{}}, Allowed, "Mon 12 Jan 12:00"},
+		{"a back-off of more than a day", v1alpha1.ScheduleSettings{}, PastCaptures{Failures: 2, LastFailure: at(t, "Mon 12 Jan 12:00"), Failed: "p"},
+			v1alpha1.FailureSettings{Backoff: new(duration("48h"))}, BackingOff, "Wed 14 Jan 12:00"},
+		{"an interval that is longer than the back-off", weekly,
+			PastCaptures{Failures: 1, LastFailure: at(t, "Mon 12 Jan 11:30"), Failed: "p", LastSuccess: at(t, "Sat 10 Jan 12:00")},
+			v1alpha1.FailureSettings{}, BackingOff, "Sat 17 Jan 12:00"},
+		{"too many failures in a blackout", v1alpha1.ScheduleSettings{Blackouts: []v1alpha1.Blackout{blackout("0 0 * * *", "23h")}},
+			PastCaptures{Failures: 3, Failed: "p"}, v1alpha1.FailureSettings{}, TooManyFailures, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := compiled(t, c.settings).At(at(t, "Mon 12 Jan 12:00"), c.past, c.failures)
@@ -277,12 +294,14 @@ func TestPastOf(t *testing.T) {
 	}
 	ended := func(when string) func(*v1alpha1.Prototype) {
 		return func(p *v1alpha1.Prototype) {
-			p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionStalled}, {Type: v1alpha1.ConditionReady, LastTransitionTime: metav1.NewTime(at(t, when))}}
+			p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionStalled},
+				{Type: v1alpha1.ConditionReady, LastTransitionTime: metav1.NewTime(at(t, when))}}
 		}
 	}
 	deleted := func(p *v1alpha1.Prototype) { p.DeletionTimestamp = &metav1.Time{Time: at(t, "Mon 12 Jan 12:00")} }
 	const failed, succeeded = v1alpha1.PhaseFailed, v1alpha1.PhaseSucceeded
-	old := []v1alpha1.Prototype{prototype("a", "Mon 05 Jan 10:00", failed), prototype("b", "Mon 05 Jan 11:00", succeeded), prototype("c", "Tue 06 Jan 10:00", succeeded)}
+	old := []v1alpha1.Prototype{prototype("a", "Mon 05 Jan 10:00", failed), prototype("b", "Mon 05 Jan 11:00", succeeded),
+		prototype("c", "Tue 06 Jan 10:00", succeeded)}
 	for _, c := range []struct {
 		name string
 		all  []v1alpha1.Prototype
@@ -291,13 +310,17 @@ func TestPastOf(t *testing.T) {
 		{"nothing", nil, PastCaptures{}},
 		{"successes", old, PastCaptures{LastSuccess: at(t, "Tue 06 Jan 10:00")}},
 		{"successes in another order", []v1alpha1.Prototype{old[2], old[1]}, PastCaptures{LastSuccess: at(t, "Tue 06 Jan 10:00")}},
-		{"failures since", append(old, prototype("d", "Wed 07 Jan 10:00", failed, ended("Wed 07 Jan 10:20")), prototype("e", "Wed 07 Jan 12:00", failed, ended("Wed 07 Jan 12:05"))),
+		{"failures since", append(old, prototype("d", "Wed 07 Jan 10:00", failed, ended("Wed 07 Jan 10:20")),
+			prototype("e", "Wed 07 Jan 12:00", failed, ended("Wed 07 Jan 12:05"))),
 			PastCaptures{LastSuccess: at(t, "Tue 06 Jan 10:00"), Failures: 2, LastFailure: at(t, "Wed 07 Jan 12:05"), Failed: "e"}},
-		{"in another order", append([]v1alpha1.Prototype{prototype("e", "Wed 07 Jan 12:00", failed, ended("Wed 07 Jan 12:05")), prototype("d", "Wed 07 Jan 10:00", failed)}, old...),
+		{"in another order",
+			append([]v1alpha1.Prototype{prototype("e", "Wed 07 Jan 12:00", failed, ended("Wed 07 Jan 12:05")),
+				prototype("d", "Wed 07 Jan 10:00", failed)}, old...),
 			PastCaptures{LastSuccess: at(t, "Tue 06 Jan 10:00"), Failures: 2, LastFailure: at(t, "Wed 07 Jan 12:05"), Failed: "e"}},
 		{"one that runs", []v1alpha1.Prototype{prototype("d", "Wed 07 Jan 10:00", v1alpha1.PhaseDraining)}, PastCaptures{}},
 		{"a failure that is deleted", []v1alpha1.Prototype{prototype("d", "Wed 07 Jan 10:00", failed, deleted)}, PastCaptures{}},
-		{"a success that is deleted was one", []v1alpha1.Prototype{prototype("d", "Wed 07 Jan 10:00", succeeded, deleted)}, PastCaptures{LastSuccess: at(t, "Wed 07 Jan 10:00")}},
+		{"a success that is deleted was one", []v1alpha1.Prototype{prototype("d", "Wed 07 Jan 10:00", succeeded, deleted)},
+			PastCaptures{LastSuccess: at(t, "Wed 07 Jan 10:00")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, PastOf(c.all)); diff != "" {

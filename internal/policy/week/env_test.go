@@ -94,7 +94,8 @@ func levelKey(pool cloud.PoolID, version string) string { return string(pool) + 
 
 func newWeekEnv(t *testing.T, seed uint64) *weekEnv {
 	w := &weekEnv{
-		t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 7)), draws: map[string]int{}, clock: memory.NewClock(start), machines: map[string]*machine{}, levels: map[string]int{},
+		t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 7)), draws: map[string]int{}, clock: memory.NewClock(start),
+		machines: map[string]*machine{}, levels: map[string]int{},
 		inUse: map[cloud.PoolID]map[string]bool{}, retiring: map[cloud.PoolID]string{}, foundOut: map[string]bool{}, donorsGone: map[cloud.PoolID]int{},
 		// fake.NewClientset also tracks field owners, at half of the time.
 		kube: &fake.Clientset{}, tracker: kubetesting.NewObjectTracker(kubescheme.Scheme, kubescheme.Codecs.UniversalDecoder()),
@@ -103,7 +104,8 @@ func newWeekEnv(t *testing.T, seed uint64) *weekEnv {
 		Stop: 20 * time.Second, GuestOff: 10 * time.Second, Start: time.Minute, Snapshot: 30 * time.Second, Image: 10 * time.Minute, Delete: 20 * time.Second,
 	}})
 	w.kube.AddReactor("*", "*", w.react)
-	w.must(w.tracker.Add(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: v1alpha1.DefaultGeneralizeNamespace}}))
+	w.must(w.tracker.Add(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount,
+		Namespace: v1alpha1.DefaultGeneralizeNamespace}}))
 	server := inmemory.New(w.clock.Now)
 	w.clean, w.api = server.Client(nil), server.Client(w.disturbed)
 	w.nodes = nodecache.NewNodes(w.cloud)
@@ -348,7 +350,8 @@ func nodeName(id cloud.InstanceID) string {
 func (w *weekEnv) join(name string, m memory.InstanceView) {
 	level := w.levels[levelKey(m.Pool, m.BuiltFrom)]
 	w.machines[name] = &machine{pool: string(m.Pool), id: m.ID, disk: level, active: level}
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{corev1.LabelOSStable: "linux"}, Annotations: map[string]string{}}}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{corev1.LabelOSStable: "linux"},
+		Annotations: map[string]string{}}}
 	n.CreationTimestamp = metav1.NewTime(w.clock.Now())
 	n.Spec.ProviderID, n.Status.NodeInfo.BootID = string(m.ID), m.BootID
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now())}}
@@ -499,7 +502,8 @@ func (w *weekEnv) goBack() {
 		pool, err := w.cloud.Pool(ctx, id)
 		w.must(err)
 		if w.levels[levelKey(id, pool.Recipe.Version)] != badDay {
-			w.t.Errorf("%s: pool %s points at %q with patch %d on the bad day", w.clock.Now(), id, pool.Recipe.Version, w.levels[levelKey(id, pool.Recipe.Version)])
+			w.t.Errorf("%s: pool %s points at %q with patch %d on the bad day",
+				w.clock.Now(), id, pool.Recipe.Version, w.levels[levelKey(id, pool.Recipe.Version)])
 			continue
 		}
 		images, err := w.cloud.Images(ctx, id)

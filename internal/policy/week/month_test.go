@@ -330,7 +330,8 @@ func (m *month) describe(id cloud.PoolID, since time.Time) {
 	}
 	for _, p := range m.prototypes() {
 		if d := p.Status.Donor; d != nil && p.Spec.PoolID == string(id) && d.ReservedAt != nil && d.ReservedAt.After(since) {
-			m.t.Logf("Kamino: %s: %s from %s to %s, %s; steps %v", p.Name, p.Spec.Donor.NodeName, d.ReservedAt.Format(time.DateTime), d.ReleasedAt, d.State, p.Status.Steps)
+			m.t.Logf("Kamino: %s: %s from %s to %s, %s; steps %v", p.Name, p.Spec.Donor.NodeName, d.ReservedAt.Format(time.DateTime), d.ReleasedAt,
+				d.State, p.Status.Steps)
 		}
 	}
 }

@@ -67,7 +67,8 @@ func newPioneers(t *testing.T, seed uint64, node v1alpha1.PioneerNode) *pioneers
 	server := inmemory.New(w.clock.Now)
 	w.api = server.Client(w.disturbed)
 	p := &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: policyName}, Spec: v1alpha1.PrototypePolicySpec{
-		MaxConcurrent: pools, Failures: v1alpha1.FailureSettings{Limit: 100}, Pioneer: &v1alpha1.PolicyPioneerSettings{PioneerSettings: v1alpha1.PioneerSettings{Node: node}},
+		MaxConcurrent: pools, Failures: v1alpha1.FailureSettings{Limit: 100},
+		Pioneer: &v1alpha1.PolicyPioneerSettings{PioneerSettings: v1alpha1.PioneerSettings{Node: node}},
 	}}
 	w.must(server.Client(nil).Create(t.Context(), p))
 	for i := range pools {
@@ -128,7 +129,8 @@ func (w *pioneers) nodeOf(id cloud.InstanceID, version string) *corev1.Node {
 		node.Labels[v1alpha1.VersionLabel] = v1alpha1.VersionLabelValue(version)
 	}
 	node.Spec.ProviderID = string(id)
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now().Add(-2 * time.Hour))}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: metav1.NewTime(w.clock.Now().Add(-2 * time.Hour))}}
 	return node
 }
 
@@ -226,7 +228,8 @@ func (w *pioneers) end(p *v1alpha1.Prototype, pool cloud.PoolID, level int) {
 	}
 	w.endAs(p, "", level)
 	w.captured++
-	w.cloud.AddVersion(pool, memory.VersionSpec{Version: p.Spec.Version, CreatedAt: w.clock.Now(), Tags: map[string]string{cloud.TagBuiltAt: w.clock.Now().Format(cloud.BuiltAtLayout)}})
+	w.cloud.AddVersion(pool, memory.VersionSpec{Version: p.Spec.Version, CreatedAt: w.clock.Now(),
+		Tags: map[string]string{cloud.TagBuiltAt: w.clock.Now().Format(cloud.BuiltAtLayout)}})
 	w.cloud.ChangeRecipe(pool, string(pool)+"/versions/"+p.Spec.Version)
 	w.images[pool] = level
 	w.label(pool, p.Spec.Version)
@@ -324,7 +327,8 @@ func TestFourWeeksOfPioneers(t *testing.T) {
 			if w.failed == 0 || w.captured == 0 || w.lost == 0 || w.killed == 0 {
 				t.Errorf("the weeks were too quiet: %+v", w)
 			}
-			t.Logf("%d releases, %d checks, %d captures, %d failed pioneers, %d kills, %d lost statuses", w.release, w.checks, w.captured, w.failed, w.killed, w.lost)
+			t.Logf("%d releases, %d checks, %d captures, %d failed pioneers, %d kills, %d lost statuses",
+				w.release, w.checks, w.captured, w.failed, w.killed, w.lost)
 		})
 	}
 }

@@ -77,7 +77,8 @@ func (a *tally) add(t *testing.T, seed int, w *trustEnv) {
 		t.Logf("seed %d: false alarm: %s; troubles %v%s", seed, messages, w.troubles, w.stories[i])
 	}
 	a.detections, a.alarms, a.latency = a.detections+len(w.detected), a.alarms+len(w.alarmed), append(a.latency, w.latency...)
-	t.Logf("seed %d: %d bad versions, %d detected, %d false alarms, %d nodes built, up to %d at once, %d killings", seed, len(w.bad), len(w.detected), len(w.alarmed), w.made, w.step, w.killed)
+	t.Logf("seed %d: %d bad versions, %d detected, %d false alarms, %d nodes built, up to %d at once, %d killings",
+		seed, len(w.bad), len(w.detected), len(w.alarmed), w.made, w.step, w.killed)
 }
 
 // report judges and logs the results of the weeks.
@@ -86,7 +87,8 @@ func (a *tally) report(t *testing.T, seeds int) {
 		t.Fatal("nothing was bad: such weeks show nothing")
 	}
 	slices.Sort(a.latency)
-	t.Logf("%d weeks: %d detections, %d only reported, %d missed, %d false alarms, %d of which too few failed; from the first node until the pool rolled back: median %s, nine of ten within %s",
+	t.Logf("%d weeks: %d detections, %d only reported, %d missed, %d false alarms, %d of which too few failed; "+
+		"from the first node until the pool rolled back: median %s, nine of ten within %s",
 		seeds, a.detections, a.reported, a.missed, a.alarms, a.stays, a.latency[len(a.latency)/2], a.latency[len(a.latency)*9/10])
 	if 10*a.reported > a.detections {
 		t.Errorf("%d bad versions were only reported, and %d rolled back", a.reported, a.detections)

@@ -252,7 +252,8 @@ func newTrust(t testing.TB, seed uint64, pools int) *trustEnv {
 // promote names a new version of the day in the pool's recipe.
 func (w *trustEnv) promote(id cloud.PoolID, day int, bad *fault) {
 	version := imageversion.Of(start.AddDate(0, 0, day-1))
-	w.cloud.AddVersion(id, memory.VersionSpec{Version: version, Tags: map[string]string{cloud.TagBuiltAt: w.clock.Now().Format(cloud.BuiltAtLayout)}, CreatedAt: w.clock.Now()})
+	w.cloud.AddVersion(id, memory.VersionSpec{Version: version, Tags: map[string]string{cloud.TagBuiltAt: w.clock.Now().Format(cloud.BuiltAtLayout)},
+		CreatedAt: w.clock.Now()})
 	w.cloud.ChangeRecipe(id, string(id)+"/versions/"+version)
 	if bad != nil {
 		w.bad[key(id, version)] = &badVersion{fault: *bad, promoted: w.clock.Now()}
@@ -419,7 +420,8 @@ func (w *trustEnv) show(m *joiningInstance) {
 	if m.isReady {
 		ready = corev1.ConditionTrue
 	}
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(m.id), CreationTimestamp: metav1.NewTime(m.since), Labels: map[string]string{corev1.LabelOSStable: "linux"}}}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(m.id), CreationTimestamp: metav1.NewTime(m.since),
+		Labels: map[string]string{corev1.LabelOSStable: "linux"}}}
 	n.Spec.ProviderID = string(m.id)
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(m.changed)}}
 	nodecache.Strip(n)
@@ -555,7 +557,8 @@ func (w *trustEnv) checkRollbacks() {
 			continue
 		}
 		k := key(id, went.Version)
-		if messages := fmt.Sprintf("%s from %s at %s", id, went.Version, went.At); !slices.Contains(w.detected, messages) && !slices.Contains(w.alarmed, messages) {
+		if messages := fmt.Sprintf("%s from %s at %s", id, went.Version, went.At); !slices.Contains(w.detected, messages) &&
+			!slices.Contains(w.alarmed, messages) {
 			if ill := w.bad[k]; ill != nil {
 				ill.back = went.At
 				w.detected, w.latency = append(w.detected, messages), append(w.latency, went.At.Sub(ill.births[0]))

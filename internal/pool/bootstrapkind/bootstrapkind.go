@@ -134,7 +134,8 @@ func Of(f Facts) Answer {
 	case f.Proof != "":
 		name, _, _ := strings.Cut(f.Proof, "/")
 		if !known(v1alpha1.Profile(name)) {
-			a.Why = fmt.Sprintf("the recipe names version %s, which was generalized with profile %q: the profile is unknown to this version of Kamino", f.Version, name)
+			a.Why = fmt.Sprintf("the recipe names version %s, which was generalized with profile %q: the profile is unknown to this version of Kamino",
+				f.Version, name)
 			return a
 		}
 		a.Profile, a.Why = v1alpha1.Profile(name), fmt.Sprintf("the recipe names version %s, which was generalized with profile %s", f.Version, name)
@@ -147,7 +148,8 @@ func Of(f Facts) Answer {
 		}
 		a.Profile, a.Why = found[0].profile, fmt.Sprintf("node %s joined with %s: %s", f.Node.Name, found[0].by, found[0].carries)
 	case f.KubeadmConfig:
-		a.Profile, a.Why = v1alpha1.ProfileBootstrap, fmt.Sprintf("node %s joined with kubeadm: the cluster has ConfigMap kube-system/kubeadm-config", f.Node.Name)
+		a.Profile, a.Why = v1alpha1.ProfileBootstrap,
+			fmt.Sprintf("node %s joined with kubeadm: the cluster has ConfigMap kube-system/kubeadm-config", f.Node.Name)
 	default:
 		a.Why = fmt.Sprintf("the bootstrap method of node %s is unknown: the node has no mark of kubeadm, Cluster API, EKS, kOps or AKS Engine", f.Node.Name)
 		if f.Unread != "" {
@@ -163,7 +165,8 @@ func known(p v1alpha1.Profile) bool {
 }
 
 // Choice is the advice on the choice of a profile.
-const Choice = "static: all nodes share a kubelet credential (AKS Engine); eks: nodeadm joins the node at every boot (EKS with Amazon Linux 2023); bootstrap: each node has its own credential (kubeadm, Cluster API, kOps)"
+const Choice = "static: all nodes share a kubelet credential (AKS Engine); eks: nodeadm joins the node at every boot (EKS with Amazon Linux 2023); " +
+	"bootstrap: each node has its own credential (kubeadm, Cluster API, kOps)"
 
 // Refusals returns the refusal of a capture with an unknown profile; none with a profile.
 func (a Answer) Refusals() []cloud.Refusal {

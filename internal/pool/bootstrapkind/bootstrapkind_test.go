@@ -71,14 +71,19 @@ func TestOf(t *testing.T) {
 		"nodeadm": {Facts{Node: running("v1.33.5-eks-113cf36", "Amazon Linux 2023.9.20251117")}, eks,
 			"node n joined with nodeadm: kubelet v1.33.5-eks-113cf36 on Amazon Linux 2023.9.20251117"},
 		"nodeadm in a group of eksctl's": {Facts{Node: running("v1.33.5-eks-113cf36", "Amazon Linux 2023.9.20251117", byEksctl...)}, eks, "nodeadm"},
-		"EKS, set up once":               {Facts{Node: running("v1.29.0-eks-5e0fdde", "Amazon Linux 2", byEksctl...)}, bootstrap, "label alpha.eksctl.io/nodegroup-name"},
-		"EKS, unknown bootstrap":         {Facts{Node: running("v1.29.0-eks-5e0fdde", "Amazon Linux 2")}, unknown, "is unknown"},
-		"kubeadm on Amazon Linux":        {Facts{Node: running("v1.33.5", "Amazon Linux 2023.9.20251117"), KubeadmConfig: true}, bootstrap, "kubeadm-config"},
+		"EKS, set up once": {Facts{Node: running("v1.29.0-eks-5e0fdde", "Amazon Linux 2", byEksctl...)}, bootstrap,
+			"label alpha.eksctl.io/nodegroup-name"},
+		"EKS, unknown bootstrap":  {Facts{Node: running("v1.29.0-eks-5e0fdde", "Amazon Linux 2")}, unknown, "is unknown"},
+		"kubeadm on Amazon Linux": {Facts{Node: running("v1.33.5", "Amazon Linux 2023.9.20251117"), KubeadmConfig: true}, bootstrap, "kubeadm-config"},
 		"nodeadm in a cluster of kubeadm's": {Facts{Node: running("v1.33.5-eks-113cf36", "Amazon Linux 2023.9.20251117", byKubeadm...)}, unknown,
-			"annotation kubeadm.alpha.kubernetes.io/cri-socket means profile bootstrap, kubelet v1.33.5-eks-113cf36 on Amazon Linux 2023.9.20251117 means profile eks"},
-		"nodeadm, proven before": {Facts{Node: running("v1.33.5-eks-113cf36", "Amazon Linux 2023.9.20251117"), Version: "2026.03.01", Proof: "bootstrap/1/sha256:0"}, bootstrap, "2026.03.01"},
-		"AKS Engine":             {Facts{Node: carrying(byAKSEngine...)}, static, "node n joined with AKS Engine: labels kubernetes.azure.com/role=agent and agentpool"},
-		"an early AKS Engine":    {Facts{Node: carrying(byOldEngine...)}, static, "node n joined with AKS Engine: labels kubernetes.io/role=agent and agentpool"},
+			"annotation kubeadm.alpha.kubernetes.io/cri-socket means profile bootstrap, " +
+				"kubelet v1.33.5-eks-113cf36 on Amazon Linux 2023.9.20251117 means profile eks"},
+		"nodeadm, proven before": {Facts{Node: running("v1.33.5-eks-113cf36", "Amazon Linux 2023.9.20251117"), Version: "2026.03.01",
+			Proof: "bootstrap/1/sha256:0"}, bootstrap, "2026.03.01"},
+		"AKS Engine": {Facts{Node: carrying(byAKSEngine...)}, static,
+			"node n joined with AKS Engine: labels kubernetes.azure.com/role=agent and agentpool"},
+		"an early AKS Engine": {Facts{Node: carrying(byOldEngine...)}, static,
+			"node n joined with AKS Engine: labels kubernetes.io/role=agent and agentpool"},
 		"AKS":                    {Facts{Node: carrying(byAKS...)}, unknown, "the bootstrap method of node n is unknown"},
 		"a master of AKS Engine": {Facts{Node: carrying("agentpool=pool1", "kubernetes.azure.com/role=master")}, unknown, "is unknown"},
 		"a pool's label alone":   {Facts{Node: carrying("agentpool=pool1")}, unknown, "is unknown"},
@@ -88,13 +93,16 @@ func TestOf(t *testing.T) {
 			"ConfigMap kube-system/kubeadm-config cannot be read: configmaps is forbidden"},
 		"two that agree": {Facts{Node: carrying(append(byKubeadm, byClusterAPI...)...)}, bootstrap, "joined with Cluster API"},
 		"two that do not": {Facts{Node: carrying(append(byKubeadm, byAKSEngine...)...)}, unknown,
-			"the marks of node n contradict each other: annotation kubeadm.alpha.kubernetes.io/cri-socket means profile bootstrap, labels kubernetes.azure.com/role=agent and agentpool means profile static"},
+			"the marks of node n contradict each other: annotation kubeadm.alpha.kubernetes.io/cri-socket means profile bootstrap, " +
+				"labels kubernetes.azure.com/role=agent and agentpool means profile static"},
 		"a node of AKS Engine beside kubeadm's": {Facts{Node: carrying(byAKSEngine...), KubeadmConfig: true}, static, "AKS Engine"},
 		"proven": {Facts{Node: carrying(), Version: "2026.03.01", Proof: "bootstrap/1/sha256:0"}, bootstrap,
 			"the recipe names version 2026.03.01, which was generalized with profile bootstrap"},
-		"proven against what it carries": {Facts{Node: carrying(byKubeadm...), KubeadmConfig: true, Version: "2026.03.01", Proof: "static/1/sha256:0"}, static, "profile static"},
-		"proven with what is not known":  {Facts{Node: carrying(byKubeadm...), Version: "2026.03.01", Proof: "nodeadm/1/sha256:0"}, unknown, `profile "nodeadm": the profile is unknown`},
-		"proven with no word":            {Facts{Node: carrying(byKubeadm...), Version: "2026.03.01", Proof: "/"}, unknown, "is unknown to"},
+		"proven against what it carries": {Facts{Node: carrying(byKubeadm...), KubeadmConfig: true, Version: "2026.03.01", Proof: "static/1/sha256:0"},
+			static, "profile static"},
+		"proven with what is not known": {Facts{Node: carrying(byKubeadm...), Version: "2026.03.01", Proof: "nodeadm/1/sha256:0"}, unknown,
+			`profile "nodeadm": the profile is unknown`},
+		"proven with no word": {Facts{Node: carrying(byKubeadm...), Version: "2026.03.01", Proof: "/"}, unknown, "is unknown to"},
 	} {
 		got := Of(test.facts)
 		if got.Profile != test.want || !strings.Contains(got.Why, test.why) || got.Node != "n" {
@@ -190,7 +198,10 @@ func TestTheSentences(t *testing.T) {
 	for _, n := range []*corev1.Node{
 		carrying(), carrying(byAKS...), carrying(byKOps...), carrying(byAKSEngine...), carrying(append(byKOps, byAKSEngine...)...),
 	} {
-		for _, f := range []Facts{{Node: n}, {Node: n, KubeadmConfig: true}, {Node: n, Unread: "forbidden"}, {Node: n, Version: "2026.03.01", Proof: "static/1/a"}, {Node: n, Version: "2026.03.01", Proof: "x"}} {
+		for _, f := range []Facts{
+			{Node: n}, {Node: n, KubeadmConfig: true}, {Node: n, Unread: "forbidden"}, {Node: n, Version: "2026.03.01", Proof: "static/1/a"},
+			{Node: n, Version: "2026.03.01", Proof: "x"},
+		} {
 			a := Of(f)
 			if strings.HasSuffix(a.Why, ".") || strings.ToLower(a.Why[:1]) != a.Why[:1] || strings.Contains(a.Why, "  ") {
 				t.Errorf("%q", a.Why)

@@ -77,11 +77,13 @@ func TestEachAsksOnceForAPage(t *testing.T) {
 		t.Errorf("asked %+v", r.questions)
 	}
 	r.err = errors.New("away")
-	if err := membership.Each(t.Context(), fake.NewClientset(nodes...), r, "", func(*corev1.Node, cloud.Membership) error { return nil }); !errors.Is(err, r.err) {
+	if err := membership.Each(t.Context(), fake.NewClientset(nodes...), r, "",
+		func(*corev1.Node, cloud.Membership) error { return nil }); !errors.Is(err, r.err) {
 		t.Errorf("a cloud that is away: %v", err)
 	}
 	r.err = nil
-	if err := membership.Each(t.Context(), fake.NewClientset(nodes...), r, "", func(*corev1.Node, cloud.Membership) error { return errors.New("enough") }); err == nil {
+	if err := membership.Each(t.Context(), fake.NewClientset(nodes...), r, "",
+		func(*corev1.Node, cloud.Membership) error { return errors.New("enough") }); err == nil {
 		t.Error("what is done with a node does not end it")
 	}
 }
@@ -89,8 +91,10 @@ func TestEachAsksOnceForAPage(t *testing.T) {
 // TestMachinesOfClusterAPI: without a pool, the reason names the Machine of Cluster API. A Machine of a pool counts as
 // any other node.
 func TestMachinesOfClusterAPI(t *testing.T) {
-	annotations := map[string]string{"cluster.x-k8s.io/machine": "md-0-x7", "cluster.x-k8s.io/cluster-namespace": "fleet", "cluster.x-k8s.io/cluster-name": "c1"}
-	values := []cloud.NodeValues{{ProviderID: "elsewhere:///vm/1", Annotations: annotations}, {ProviderID: "memory:///pools/pool1/instances/i", Annotations: annotations}}
+	annotations := map[string]string{"cluster.x-k8s.io/machine": "md-0-x7", "cluster.x-k8s.io/cluster-namespace": "fleet",
+		"cluster.x-k8s.io/cluster-name": "c1"}
+	values := []cloud.NodeValues{{ProviderID: "elsewhere:///vm/1", Annotations: annotations},
+		{ProviderID: "memory:///pools/pool1/instances/i", Annotations: annotations}}
 	found, err := membership.Of(t.Context(), registry(), values...)
 	if err != nil || found[0].Pool != "" || !strings.Contains(found[0].Why, "Machine fleet/md-0-x7 of Cluster API's cluster c1") {
 		t.Errorf("%+v, %v", found, err)

@@ -22,11 +22,16 @@ func largeNode(t *testing.T, i int) *corev1.Node {
 	n := wholeNode(name, "8")
 	n.Annotations["csi.volume.kubernetes.io/nodeid"] = `{"disk.csi.azure.com":"` + name + `"}`
 	n.ManagedFields[0].FieldsV1 = metav1.NewFieldsV1(strings.Repeat(`{"f:status":{}}`, 200))
-	for _, key := range []string{"beta.kubernetes.io/arch", "beta.kubernetes.io/instance-type", "failure-domain.beta.kubernetes.io/region", "kubernetes.io/arch", "kubernetes.io/role", "node.kubernetes.io/instance-type", "topology.kubernetes.io/region", "topology.kubernetes.io/zone"} {
+	for _, key := range []string{
+		"beta.kubernetes.io/arch", "beta.kubernetes.io/instance-type", "failure-domain.beta.kubernetes.io/region", "kubernetes.io/arch",
+		"kubernetes.io/role", "node.kubernetes.io/instance-type", "topology.kubernetes.io/region", "topology.kubernetes.io/zone",
+	} {
 		n.Labels[key] = "value-of-" + key[:4]
 	}
 	for _, kind := range []corev1.NodeConditionType{"NetworkUnavailable", "MemoryPressure", "DiskPressure", "PIDPressure"} {
-		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: kind, Status: corev1.ConditionFalse, Reason: "Kubelet" + string(kind), Message: "kubelet has sufficient resources available", LastHeartbeatTime: metav1.Now()})
+		n.Status.Conditions = append(n.Status.Conditions,
+			corev1.NodeCondition{Type: kind, Status: corev1.ConditionFalse, Reason: "Kubelet" + string(kind),
+				Message: "kubelet has sufficient resources available", LastHeartbeatTime: metav1.Now()})
 	}
 	for _, name := range []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourcePods, corev1.ResourceEphemeralStorage, "hugepages-1Gi", "hugepages-2Mi"} {
 		n.Status.Capacity[name] = resource.MustParse("16Gi")
@@ -34,7 +39,8 @@ func largeNode(t *testing.T, i int) *corev1.Node {
 	n.Status.Allocatable = n.Status.Capacity.DeepCopy()
 	n.Status.Images = nil
 	for image := range 50 {
-		n.Status.Images = append(n.Status.Images, corev1.ContainerImage{Names: []string{fmt.Sprintf("registry.example.org/team/application-%d@sha256:%064d", image, image)}, SizeBytes: 1 << 20})
+		n.Status.Images = append(n.Status.Images,
+			corev1.ContainerImage{Names: []string{fmt.Sprintf("registry.example.org/team/application-%d@sha256:%064d", image, image)}, SizeBytes: 1 << 20})
 	}
 	text, err := n.Marshal()
 	if err != nil {

@@ -25,7 +25,8 @@ func wholeNode(name, cpu string) *corev1.Node {
 	}}
 	node.Spec.ProviderID = "memory:///pools/pool1/instances/" + name
 	node.Spec.Taints = []corev1.Taint{{Key: "t"}}
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "m", LastHeartbeatTime: metav1.Now()}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "m",
+		LastHeartbeatTime: metav1.Now()}}
 	node.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
 	node.Status.Images = []corev1.ContainerImage{{Names: []string{"i"}}}
 	node.Status.Addresses = []corev1.NodeAddress{{Address: "10.0.0.1"}}
@@ -43,7 +44,8 @@ func TestStripKeepsUsedFields(t *testing.T) {
 	if node.Spec.ProviderID == "" || len(node.Spec.Taints) != 1 {
 		t.Errorf("spec = %+v", node.Spec)
 	}
-	if cpu := node.Status.Capacity[corev1.ResourceCPU]; cpu.String() != "8" || node.Status.NodeInfo.KernelVersion != "5.15" || node.Status.NodeInfo.BootID != "b" {
+	if cpu := node.Status.Capacity[corev1.ResourceCPU]; cpu.String() != "8" || node.Status.NodeInfo.KernelVersion != "5.15" ||
+		node.Status.NodeInfo.BootID != "b" {
 		t.Errorf("status = %+v", node.Status)
 	}
 	c := node.Status.Conditions[0]

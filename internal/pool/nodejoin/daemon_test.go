@@ -105,15 +105,17 @@ func TestLacks(t *testing.T) {
 		ignore []string
 		want   map[string]UnhealthyDaemonSet
 	}{
-		"Ready":                    {newDaemons(10, 9, podOn("new0", corev1.ConditionTrue, 0)), nil, map[string]UnhealthyDaemonSet{}},
-		"not Ready":                {newDaemons(10, 9, podOn("new0", corev1.ConditionFalse, 0)), nil, map[string]UnhealthyDaemonSet{"new0": notReady}},
-		"crashes":                  {newDaemons(10, 9, podOn("new0", corev1.ConditionFalse, 3)), nil, map[string]UnhealthyDaemonSet{"new0": {"kube-system/cni", ago(40)}}},
-		"ignored":                  {newDaemons(10, 9, podOn("new0", corev1.ConditionFalse, 0)), []string{"kube-system/cni"}, map[string]UnhealthyDaemonSet{}},
-		"nowhere Ready":            {newDaemons(10, 0, podOn("new0", corev1.ConditionFalse, 0)), nil, map[string]UnhealthyDaemonSet{}},
-		"Ready on few of others":   {newDaemons(11, 7, podOn("new0", corev1.ConditionFalse, 0)), nil, map[string]UnhealthyDaemonSet{}},
-		"on no other node":         {newDaemons(1, 0, podOn("new0", corev1.ConditionFalse, 0)), nil, map[string]UnhealthyDaemonSet{}},
-		"both new ones, not Ready": {newDaemons(10, 8, podOn("new0", corev1.ConditionFalse, 0), podOn("new1", corev1.ConditionFalse, 0)), nil, map[string]UnhealthyDaemonSet{"new0": notReady, "new1": notReady}},
-		"none there yet":           {newDaemons(9, 8), nil, map[string]UnhealthyDaemonSet{}},
+		"Ready":     {newDaemons(10, 9, podOn("new0", corev1.ConditionTrue, 0)), nil, map[string]UnhealthyDaemonSet{}},
+		"not Ready": {newDaemons(10, 9, podOn("new0", corev1.ConditionFalse, 0)), nil, map[string]UnhealthyDaemonSet{"new0": notReady}},
+		"crashes": {newDaemons(10, 9, podOn("new0", corev1.ConditionFalse, 3)), nil,
+			map[string]UnhealthyDaemonSet{"new0": {"kube-system/cni", ago(40)}}},
+		"ignored":                {newDaemons(10, 9, podOn("new0", corev1.ConditionFalse, 0)), []string{"kube-system/cni"}, map[string]UnhealthyDaemonSet{}},
+		"nowhere Ready":          {newDaemons(10, 0, podOn("new0", corev1.ConditionFalse, 0)), nil, map[string]UnhealthyDaemonSet{}},
+		"Ready on few of others": {newDaemons(11, 7, podOn("new0", corev1.ConditionFalse, 0)), nil, map[string]UnhealthyDaemonSet{}},
+		"on no other node":       {newDaemons(1, 0, podOn("new0", corev1.ConditionFalse, 0)), nil, map[string]UnhealthyDaemonSet{}},
+		"both new ones, not Ready": {newDaemons(10, 8, podOn("new0", corev1.ConditionFalse, 0), podOn("new1", corev1.ConditionFalse, 0)), nil,
+			map[string]UnhealthyDaemonSet{"new0": notReady, "new1": notReady}},
+		"none there yet": {newDaemons(9, 8), nil, map[string]UnhealthyDaemonSet{}},
 	} {
 		got, err := test.kube.reader().Unhealthy(t.Context(), []string{"new0", "new1"}, test.ignore)
 		if err != nil {
@@ -169,7 +171,8 @@ func TestSinceWhenAPodIsNotReady(t *testing.T) {
 		"a second restart": {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].RestartCount = 2 }, 3},
 		"a crash after a long run": {func(p *corev1.Pod) {
 			c := &p.Status.ContainerStatuses[0]
-			c.RestartCount, c.LastTerminationState.Terminated = 5, &corev1.ContainerStateTerminated{StartedAt: metav1.NewTime(ago(30)), FinishedAt: metav1.NewTime(ago(3))}
+			c.RestartCount, c.LastTerminationState.Terminated = 5,
+				&corev1.ContainerStateTerminated{StartedAt: metav1.NewTime(ago(30)), FinishedAt: metav1.NewTime(ago(3))}
 		}, 3},
 	} {
 		pod := podOn("new0", corev1.ConditionFalse, 0)

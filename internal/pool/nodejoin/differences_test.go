@@ -51,7 +51,8 @@ func TestDifferences(t *testing.T) {
 		{"others that are not Ready or gone", []string{"few"}, []string{"a", "away", "gone"}, nil, 0, nil, 3},
 		{"nodes", []string{"same", "few", "away", "gone"}, []string{"a", "b"}, nil, 0, map[string]string{"few": "allocatable pods is 8"}, 6},
 		{"from memory", []string{"same", "few"}, []string{"a", "b"}, nil, time.Minute, map[string]string{"few": "allocatable pods is 8"}, 0},
-		{"another node", []string{"few", "unlabeled"}, []string{"a", "b"}, nil, 0, map[string]string{"few": "allocatable pods is 8", "unlabeled": "label tier is missing"}, 3},
+		{"another node", []string{"few", "unlabeled"}, []string{"a", "b"}, nil, 0,
+			map[string]string{"few": "allocatable pods is 8", "unlabeled": "label tier is missing"}, 3},
 		{"again", []string{"same", "few"}, []string{"a", "b"}, []string{"allocatable/*"}, 4 * time.Minute, nil, 4},
 	} {
 		now = now.Add(c.after)

@@ -200,7 +200,8 @@ func (s Observation) excludedReason(instance *cloud.Instance, node *corev1.Node,
 func Young(joins []joinhealth.Join, version string, now time.Time, limits joinhealth.Limits) bool {
 	watch := limits.Defaulted().Watch
 	for _, join := range joins {
-		if same(join.Version, version) && !join.Running.IsZero() && (join.Outcome == joinhealth.Waiting || join.Outcome == joinhealth.Joined && now.Sub(join.Running) <= watch) {
+		open := join.Outcome == joinhealth.Waiting || join.Outcome == joinhealth.Joined && now.Sub(join.Running) <= watch
+		if open && same(join.Version, version) && !join.Running.IsZero() {
 			return true
 		}
 	}

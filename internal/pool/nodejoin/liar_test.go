@@ -33,7 +33,8 @@ func TestKubeletAffectsOwnNodeOnly(t *testing.T) {
 		for _, join := range joinhealth.Judge(noon, ago(600), Nodes(seen), []joinhealth.Join{
 			{Instance: "x://1", Version: "2026.03.08", Running: ago(40), Outcome: joinhealth.Waiting, OverdueSince: ago(20)},
 		}, joinhealth.Limits{}) {
-			if join.Instance == "x://1" && (join.Outcome != joinhealth.Uncounted || !strings.Contains(join.Why, "honest") || !strings.Contains(join.Why, "liar")) {
+			if join.Instance == "x://1" && (join.Outcome != joinhealth.Uncounted || !strings.Contains(join.Why, "honest") ||
+				!strings.Contains(join.Why, "liar")) {
 				t.Errorf("one of two nodes' word counts: %+v", join)
 			}
 		}

@@ -70,7 +70,8 @@ func TestNodes(t *testing.T) {
 			if test.instance != nil {
 				test.instance(&instance)
 			}
-			seen := Observation{Now: noon, Instances: []cloud.Instance{instance}, Images: []cloud.Image{made}, UnhealthyDaemonSets: map[string]UnhealthyDaemonSet{"lame": {"kube-system/cni", ago(12)}}}
+			seen := Observation{Now: noon, Instances: []cloud.Instance{instance}, Images: []cloud.Image{made},
+				UnhealthyDaemonSets: map[string]UnhealthyDaemonSet{"lame": {"kube-system/cni", ago(12)}}}
 			if test.node != nil {
 				n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{ProviderID: "x://1"}}
 				ready(n, ago(28))

@@ -23,9 +23,10 @@ type twoLooks struct {
 }
 
 func (s *twoLooks) observe(minute int, nodes ...*corev1.Node) joinhealth.Join {
-	seen := Observation{Now: ago(40 - minute), Nodes: nodes, WithoutKubelet: s.without, Reserved: s.reserved, Same: func(a, b cloud.InstanceID) bool { return a == b || a == "X:///one" || b == "X:///one" }, Instances: []cloud.Instance{
-		{ID: "x://1", BuiltFrom: "2026.03.08", CreatedAt: ago(40), Power: cloud.PowerRunning},
-	}}
+	seen := Observation{Now: ago(40 - minute), Nodes: nodes, WithoutKubelet: s.without, Reserved: s.reserved,
+		Same: func(a, b cloud.InstanceID) bool { return a == b || a == "X:///one" || b == "X:///one" }, Instances: []cloud.Instance{
+			{ID: "x://1", BuiltFrom: "2026.03.08", CreatedAt: ago(40), Power: cloud.PowerRunning},
+		}}
 	for i := range seen.Nodes {
 		seen.Nodes[i] = Strip(seen.Nodes[i])
 	}

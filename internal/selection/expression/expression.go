@@ -132,7 +132,8 @@ func measure(e ast.NavigableExpr) (nesting, parts int) {
 }
 
 // flat has the operators that people write in a row.
-var flat = map[string]bool{operators.Add: true, operators.Subtract: true, operators.Multiply: true, operators.LogicalAnd: true, operators.LogicalOr: true, operators.Index: true}
+var flat = map[string]bool{operators.Add: true, operators.Subtract: true, operators.Multiply: true, operators.LogicalAnd: true,
+	operators.LogicalOr: true, operators.Index: true}
 
 // complaint returns CEL's first error without the drawing of the position.
 func complaint(issues *cel.Issues) error {

@@ -223,7 +223,8 @@ func TestWithSelection(t *testing.T) {
 
 // TestNoPanic tests arbitrary texts and nodes.
 func TestNoPanic(t *testing.T) {
-	words := []string{"node", ".metadata", ".labels", "[\"x\"]", ".spec", " == ", "1", "\"a\"", "has(", ")", " && ", "now", ".size()", "duration(", "[", "]", " ? ", " : ", "!", "-", ".exists(x, ", "x", "timestamp(", ".matches(", "9223372036854775807", " + ", " / ", "0"}
+	words := []string{"node", ".metadata", ".labels", "[\"x\"]", ".spec", " == ", "1", "\"a\"", "has(", ")", " && ", "now", ".size()", "duration(",
+		"[", "]", " ? ", " : ", "!", "-", ".exists(x, ", "x", "timestamp(", ".matches(", "9223372036854775807", " + ", " / ", "0"}
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(words), 1, 12).Draw(t, "words"), "")
 		e, err := Compile(text, text)

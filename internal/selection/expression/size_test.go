@@ -16,15 +16,16 @@ func nested(open, inner, end string, levels int) string {
 // TestLargeExpressionsAreRefused before the type check: the type check of some of these took half a minute.
 func TestLargeExpressionsAreRefused(t *testing.T) {
 	for name, test := range map[string]struct{ text, says string }{
-		"lists of maps":       {nested("[{1:", "1", "}]", 120) + "==[]", "selection.refuse is nested 241 levels deep, and at most 30 are allowed: put fewer"},
-		"more than CEL reads": {nested("[{1:", "1", "}]", 161) + "==[]", "selection.refuse is nested too deep for CEL (expression recursion limit exceeded: 250), and at most 30 levels are allowed"},
-		"a long sum":          {strings.Repeat("1+", 450) + "1 == 1", "is nested too deep for CEL"},
-		"ternaries":           {nested("[true?[]:", "[]", "]", 100) + " == []", "levels deep, and at most 30 are allowed"},
-		"macros":              {nested("[1].map(a,", "1", ")", 100) + " == []", "levels deep, and at most 30 are allowed"},
-		"macros in a row":     {"[1]" + strings.Repeat(".map(a,[a])", 40) + " == []", "levels deep, and at most 30 are allowed"},
-		"optional values":     {nested("optional.of(1).optMap(a,", "1", ")", 100) + " == optional.none()", "levels deep, and at most 30 are allowed"},
-		"calls":               {nested("dyn(", "true", ")", 31), "is nested 31 levels deep, and at most 30 are allowed"},
-		"many parts":          {"1 in [" + strings.Repeat("1,", 1000) + "1]", "has 1004 parts, and at most 1000 are allowed: shorten the expression"},
+		"lists of maps": {nested("[{1:", "1", "}]", 120) + "==[]", "selection.refuse is nested 241 levels deep, and at most 30 are allowed: put fewer"},
+		"more than CEL reads": {nested("[{1:", "1", "}]", 161) + "==[]",
+			"selection.refuse is nested too deep for CEL (expression recursion limit exceeded: 250), and at most 30 levels are allowed"},
+		"a long sum":      {strings.Repeat("1+", 450) + "1 == 1", "is nested too deep for CEL"},
+		"ternaries":       {nested("[true?[]:", "[]", "]", 100) + " == []", "levels deep, and at most 30 are allowed"},
+		"macros":          {nested("[1].map(a,", "1", ")", 100) + " == []", "levels deep, and at most 30 are allowed"},
+		"macros in a row": {"[1]" + strings.Repeat(".map(a,[a])", 40) + " == []", "levels deep, and at most 30 are allowed"},
+		"optional values": {nested("optional.of(1).optMap(a,", "1", ")", 100) + " == optional.none()", "levels deep, and at most 30 are allowed"},
+		"calls":           {nested("dyn(", "true", ")", 31), "is nested 31 levels deep, and at most 30 are allowed"},
+		"many parts":      {"1 in [" + strings.Repeat("1,", 1000) + "1]", "has 1004 parts, and at most 1000 are allowed: shorten the expression"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Compile(test.text, ""); err == nil || !strings.Contains(err.Error(), test.says) {

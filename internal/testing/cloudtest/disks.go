@@ -19,7 +19,8 @@ type DisksHarness struct {
 
 // RunDisks runs the cases about an ImageProvider, with a stub PoolProvider that only has an image family.
 func RunDisks(t *testing.T, fresh func(t *testing.T) DisksHarness) {
-	ofRecipes := []string{"an instance shows itself", "a version is unused until the recipe names the version", "the version that the recipe names is not deleted"}
+	ofRecipes := []string{"an instance shows itself", "a version is unused until the recipe names the version",
+		"the version that the recipe names is not deleted"}
 	run(t, slices.Concat(instanceCases, snapshotCases, imageCases, snapshotListerCases), ofRecipes, func(t *testing.T) suite {
 		t.Helper()
 		h := fresh(t)

@@ -30,7 +30,8 @@ type mutant struct {
 }
 
 func allMutants() []mutant {
-	return slices.Concat(diskMutants, recipeMutants, instanceListerMutants, holdMutants, snapshotListerMutants, rebuildMutants, upgradeMutants, restoreMutants, removeMutants, trialMutants)
+	return slices.Concat(diskMutants, recipeMutants, instanceListerMutants, holdMutants, snapshotListerMutants, rebuildMutants, upgradeMutants,
+		restoreMutants, removeMutants, trialMutants)
 }
 
 func TestSuiteCatchesMutants(t *testing.T) {
@@ -45,7 +46,8 @@ func TestRecipesSuiteCatchesMutants(t *testing.T) {
 	if os.Getenv(mutantEnv) != "" {
 		t.Skip("this process runs one mutant")
 	}
-	theirs := slices.DeleteFunc(slices.Concat(recipeMutants, instanceListerMutants, holdMutants, rebuildMutants, upgradeMutants, restoreMutants, removeMutants, trialMutants), func(m mutant) bool {
+	theirs := slices.DeleteFunc(slices.Concat(recipeMutants, instanceListerMutants, holdMutants, rebuildMutants, upgradeMutants, restoreMutants,
+		removeMutants, trialMutants), func(m mutant) bool {
 		return slices.Contains(notOfRecipes, m.name)
 	})
 	if len(theirs) < 55 {

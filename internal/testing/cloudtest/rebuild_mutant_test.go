@@ -14,25 +14,27 @@ var rebuildMutants = []mutant{
 			return cloud.Rebuild{State: cloud.Complete}, nil
 		}
 	}},
-	{"a rebuild is complete when it begins", "EnsureRebuilt is repeated until complete, and the instance runs what the version holds", func(c *memory.Cloud, h *hooks) {
-		h.ensureRebuilt = func(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
-			have, err := c.EnsureRebuilt(ctx, id, version)
-			if err == nil {
-				have.State = cloud.Complete
-			}
-			return have, err
-		}
-	}},
-	{"all instances of the pool are rebuilt", "EnsureRebuilt is repeated until complete, and the instance runs what the version holds", func(c *memory.Cloud, h *hooks) {
-		h.ensureRebuilt = func(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
-			if pool, err := c.PoolOf(id); err == nil {
-				for _, other := range c.InstanceIDs(pool) {
-					_, _ = c.EnsureRebuilt(ctx, other, version)
+	{"a rebuild is complete when it begins", "EnsureRebuilt is repeated until complete, and the instance runs what the version holds",
+		func(c *memory.Cloud, h *hooks) {
+			h.ensureRebuilt = func(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
+				have, err := c.EnsureRebuilt(ctx, id, version)
+				if err == nil {
+					have.State = cloud.Complete
 				}
+				return have, err
 			}
-			return c.EnsureRebuilt(ctx, id, version)
-		}
-	}},
+		}},
+	{"all instances of the pool are rebuilt", "EnsureRebuilt is repeated until complete, and the instance runs what the version holds",
+		func(c *memory.Cloud, h *hooks) {
+			h.ensureRebuilt = func(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
+				if pool, err := c.PoolOf(id); err == nil {
+					for _, other := range c.InstanceIDs(pool) {
+						_, _ = c.EnsureRebuilt(ctx, other, version)
+					}
+				}
+				return c.EnsureRebuilt(ctx, id, version)
+			}
+		}},
 	{"each call rebuilds", "rebuilding an instance of the version does nothing", func(c *memory.Cloud, h *hooks) {
 		h.ensureRebuilt = func(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 			have, err := c.EnsureRebuilt(ctx, id, version)
@@ -42,16 +44,17 @@ var rebuildMutants = []mutant{
 			return have, err
 		}
 	}},
-	{"whatever the recipe names is good enough", "rebuilding from a version that the recipe does not name is a conflict and changes nothing", func(c *memory.Cloud, h *hooks) {
-		h.ensureRebuilt = func(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
-			have, err := c.EnsureRebuilt(ctx, id, version)
-			if cloud.Is(err, cloud.Conflict) {
-				c.Reboot(id)
-				return cloud.Rebuild{State: cloud.Pending}, nil
+	{"whatever the recipe names is good enough", "rebuilding from a version that the recipe does not name is a conflict and changes nothing",
+		func(c *memory.Cloud, h *hooks) {
+			h.ensureRebuilt = func(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
+				have, err := c.EnsureRebuilt(ctx, id, version)
+				if cloud.Is(err, cloud.Conflict) {
+					c.Reboot(id)
+					return cloud.Rebuild{State: cloud.Pending}, nil
+				}
+				return have, err
 			}
-			return have, err
-		}
-	}},
+		}},
 	{"an instance that is gone is rebuilt", "rebuilding a missing instance is not found", func(c *memory.Cloud, h *hooks) {
 		h.ensureRebuilt = func(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 			have, err := c.EnsureRebuilt(ctx, id, version)

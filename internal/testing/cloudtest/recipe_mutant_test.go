@@ -50,16 +50,18 @@ var recipeMutants = []mutant{
 		}
 		return of
 	})},
-	{"any node has a pool", "a node of no known pool belongs to none, with a sentence", eachMember(func(_ cloud.NodeValues, of cloud.Membership) cloud.Membership {
-		if of.Pool == "" {
-			return cloud.Membership{Pool: "memory:///pools/default"}
-		}
-		return of
-	})},
-	{"a stranger without a sentence", "a node of no known pool belongs to none, with a sentence", eachMember(func(_ cloud.NodeValues, of cloud.Membership) cloud.Membership {
-		of.Why = ""
-		return of
-	})},
+	{"any node has a pool", "a node of no known pool belongs to none, with a sentence",
+		eachMember(func(_ cloud.NodeValues, of cloud.Membership) cloud.Membership {
+			if of.Pool == "" {
+				return cloud.Membership{Pool: "memory:///pools/default"}
+			}
+			return of
+		})},
+	{"a stranger without a sentence", "a node of no known pool belongs to none, with a sentence",
+		eachMember(func(_ cloud.NodeValues, of cloud.Membership) cloud.Membership {
+			of.Why = ""
+			return of
+		})},
 	{"strangers are left out", "nodes come in their order, strangers between them and each as often as it is asked", func(c *memory.Cloud, h *hooks) {
 		h.poolsOf = func(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
 			found, err := c.PoolsOf(ctx, nodes)
@@ -76,11 +78,12 @@ var recipeMutants = []mutant{
 			return found, err
 		}
 	}},
-	{"only the first fifty are asked about", "nodes come in their order, strangers between them and each as often as it is asked", func(c *memory.Cloud, h *hooks) {
-		h.poolsOf = func(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
-			return c.PoolsOf(ctx, nodes[:min(len(nodes), 50)])
-		}
-	}},
+	{"only the first fifty are asked about", "nodes come in their order, strangers between them and each as often as it is asked",
+		func(c *memory.Cloud, h *hooks) {
+			h.poolsOf = func(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
+				return c.PoolsOf(ctx, nodes[:min(len(nodes), 50)])
+			}
+		}},
 	{"no node is an error", "no nodes have no pools, and that is no error", func(c *memory.Cloud, h *hooks) {
 		h.poolsOf = func(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
 			if len(nodes) == 0 {

@@ -11,7 +11,8 @@ import (
 
 // notOfRecipes lists the mutants with mistakes of disks: versions and instances.
 var notOfRecipes = []string{
-	"publishing promotes", "nothing is refused", "a refusal without a message", "a start removes the protection", "what is held stays", "its snapshots go with it",
+	"publishing promotes", "nothing is refused", "a refusal without a message", "a start removes the protection", "what is held stays",
+	"its snapshots go with it",
 	"the image of an instance is unknown", "all instances claim to be of today's version", "a version that is gone is tried",
 }
 

@@ -100,8 +100,9 @@ func New(config Config) *Cloud {
 	}
 	clock := &simulatedClock{now: config.Now, at: config.Now()}
 	machines := &machines{
-		simulatedClock: clock, credential: credential{clock, map[string]bool{}}, imageStore: imageStore{simulatedClock: clock, families: map[cloud.ImageFamily]*familyState{}},
-		config: config, failing: failing{rebuilds: map[cloud.InstanceID]int{}},
+		simulatedClock: clock, credential: credential{clock, map[string]bool{}},
+		imageStore: imageStore{simulatedClock: clock, families: map[cloud.ImageFamily]*familyState{}},
+		config:     config, failing: failing{rebuilds: map[cloud.InstanceID]int{}},
 	}
 	pools := &pools{machines: machines}
 	made := &Cloud{controls: &controls{machines}, machines: machines, pools: pools}

@@ -48,7 +48,8 @@ func (c *machines) lacksCapacity() []cloud.Refusal {
 		}
 	}
 	if most := c.config.Quota.Instances; most > 0 && have >= most {
-		return []cloud.Refusal{cloud.Refuse(ReasonQuotaExceeded, fmt.Sprintf("the quota of %d instances is used up", most), "ask for more, or do not grow the pool first")}
+		return []cloud.Refusal{cloud.Refuse(ReasonQuotaExceeded, fmt.Sprintf("the quota of %d instances is used up", most),
+			"ask for more, or do not grow the pool first")}
 	}
 	return nil
 }
@@ -67,7 +68,8 @@ func (c *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) 
 	refusals := slices.Concat(m.refusals, c.missingPermissions(diskCalls, spec.Family.Name), c.usedUp())
 	if v != nil {
 		refusals = append(refusals, cloud.Refuse(ReasonVersionExists,
-			fmt.Sprintf("version %s of pool %s exists and is %s", v.version, spec.Family.Name, v.state), "choose another version name of the day, or delete the version"))
+			fmt.Sprintf("version %s of pool %s exists and is %s", v.version, spec.Family.Name, v.state),
+			"choose another version name of the day, or delete the version"))
 	}
 	return refusals, nil
 }

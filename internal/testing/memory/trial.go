@@ -133,7 +133,8 @@ func (c *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 	case v == nil:
 		return cloud.Trial{}, refused(cloud.NotFound, opEnsureTrial, resource, "ImageNotFound", fmt.Sprintf("version %s does not exist", spec.Version))
 	case v.state != cloud.Complete:
-		return cloud.Trial{}, refused(cloud.Conflict, opEnsureTrial, resource, "ImageNotReady", fmt.Sprintf("version %s is %s, not Complete", v.version, v.state))
+		return cloud.Trial{}, refused(cloud.Conflict, opEnsureTrial, resource, "ImageNotReady",
+			fmt.Sprintf("version %s is %s, not Complete", v.version, v.state))
 	case len(c.lacksCapacity()) > 0:
 		return cloud.Trial{}, refused(cloud.QuotaExceeded, opEnsureTrial, resource, "OperationNotAllowed",
 			fmt.Sprintf("the quota of %d instances is used up", c.config.Quota.Instances))

@@ -77,7 +77,8 @@ func TestFailedTrial(t *testing.T) {
 		_, err := r.EnsureTrial(t.Context(), spec)
 		must(t, err)
 		r.clock.Advance(latency.Start)
-		if trial := r.trial(t, spec); trial.State != cloud.Failed || trial.LacksCapacity != lacksCapacity || trial.BlamesImage == lacksCapacity || trial.Trouble != "no" {
+		if trial := r.trial(t, spec); trial.State != cloud.Failed || trial.LacksCapacity != lacksCapacity ||
+			trial.BlamesImage == lacksCapacity || trial.Trouble != "no" {
 			t.Errorf("it is %+v", trial)
 		}
 		_, err = r.EndTrial(t.Context(), spec)

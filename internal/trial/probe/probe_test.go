@@ -215,7 +215,8 @@ func nameserver(t *testing.T, names ...string) string {
 				if q := m.Questions[0]; q.Name.String() == name {
 					m.RCode = dnsmessage.RCodeSuccess
 					if q.Type == dnsmessage.TypeA {
-						m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: 1}, Body: &dnsmessage.AResource{A: [4]byte{127, 81, 0, 2}}}}
+						m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: 1},
+							Body: &dnsmessage.AResource{A: [4]byte{127, 81, 0, 2}}}}
 					}
 				}
 			}
@@ -268,7 +269,9 @@ func TestTheManifestsDigest(t *testing.T) {
 	if err := errors.Join(os.WriteFile(file, []byte("abc"), 0o600), os.Symlink(file, link)); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{file: "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", link: "", dir: "", filepath.Join(dir, "none"): ""} {
+	for path, want := range map[string]string{
+		file: "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", link: "", dir: "", filepath.Join(dir, "none"): "",
+	} {
 		r, err := Options{Manifest: path}.Run(t.Context())
 		if err != nil || r.Digest != want || (r.Unread == "") != (want != "") || len(r.Findings) > 0 {
 			t.Errorf("%s: %+v, %v", path, r, err)

@@ -209,7 +209,8 @@ func setsByNode(ctx context.Context, a *attempt, nodes []*corev1.Node, on *daemo
 	for i := range on.sets {
 		set := &on.sets[i]
 		name := set.Namespace + "/" + set.Name
-		if set.DeletionTimestamp != nil || slices.Contains(ignoredSets(a), name) || podOf(set, on.pods) != nil || int(set.Status.CurrentNumberScheduled) < len(nodes)-1 {
+		if set.DeletionTimestamp != nil || slices.Contains(ignoredSets(a), name) || podOf(set, on.pods) != nil ||
+			int(set.Status.CurrentNumberScheduled) < len(nodes)-1 {
 			continue
 		}
 		pods, err := podsOfSet(ctx, a, set)

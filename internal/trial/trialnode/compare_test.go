@@ -135,7 +135,8 @@ func TestForgedPeersAreNamed(t *testing.T) {
 	w.trialNode("8")
 	f := w.observeUntil("a comparison", func(f trial.Facts) bool { return f.Comparison != nil && len(f.Comparison.Notes) > 0 })
 	names, _ := differences(f.Comparison)
-	if want := []string{"node x-1, whose lease kube-node-lease/x-1 no kubelet renews"}; !slices.Equal(names, []string{"allocatable/pods"}) || !slices.Equal(f.Comparison.Notes, want) {
+	if want := []string{"node x-1, whose lease kube-node-lease/x-1 no kubelet renews"}; !slices.Equal(names, []string{"allocatable/pods"}) ||
+		!slices.Equal(f.Comparison.Notes, want) {
 		t.Errorf("%+v", f.Comparison)
 	}
 	if f.Comparison.Others != 3 {
@@ -150,14 +151,16 @@ func TestTooFewNodesAreNamed(t *testing.T) {
 	w.node("x-1", true, func(n *corev1.Node) { n.Spec.ProviderID = "cloud:///W-1" })
 	w.trialNode("8")
 	f := w.observeUntil("a comparison", func(f trial.Facts) bool { return f.Comparison != nil && strings.Contains(f.Comparison.Skipped, "x-1") })
-	if want := "the pool has 1 other Ready nodes with another version, and a comparison needs two; not used: node x-1, whose lease kube-node-lease/x-1 no kubelet renews"; f.Comparison.Skipped != want {
+	if want := "the pool has 1 other Ready nodes with another version, and a comparison needs two; not used: node x-1, " +
+		"whose lease kube-node-lease/x-1 no kubelet renews"; f.Comparison.Skipped != want {
 		t.Errorf("%s", f.Comparison.Skipped)
 	}
 	// The two container images of the node are fewer than half of the donor's.
 	w.subject.Image.Tags = map[string]string{cloud.TagImages: "5"}
 	w.subject.Known = nil
 	f = w.observeUntil("fewer images", func(f trial.Facts) bool { return f.Comparison != nil && len(f.Comparison.Differences) > 0 })
-	if d := f.Comparison.Differences[0]; f.Comparison.Skipped == "" || d.Name != "images" || d.Message != "2 container images are on the disk, and 5 were on the donor's" {
+	if d := f.Comparison.Differences[0]; f.Comparison.Skipped == "" || d.Name != "images" ||
+		d.Message != "2 container images are on the disk, and 5 were on the donor's" {
 		t.Errorf("%+v", f.Comparison)
 	}
 	w.subject.Image.Tags = nil
@@ -200,7 +203,8 @@ func TestDriversAndDaemonSets(t *testing.T) {
 	yes := true
 	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "gpu", Namespace: w.tryout.Namespace}, Spec: appsv1.DaemonSetSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{NodeSelector: map[string]string{"gpu": "yes"}, Containers: []corev1.Container{{Name: "c", Image: "c"}}}},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec: corev1.PodSpec{NodeSelector: map[string]string{"gpu": "yes"}, Containers: []corev1.Container{{Name: "c", Image: "c"}}}},
 	}}
 	set, err := w.kube.AppsV1().DaemonSets(set.Namespace).Create(t.Context(), set, metav1.CreateOptions{})
 	w.must(err)
@@ -208,11 +212,14 @@ func TestDriversAndDaemonSets(t *testing.T) {
 	_, err = w.kube.AppsV1().DaemonSets(set.Namespace).UpdateStatus(t.Context(), set, metav1.UpdateOptions{})
 	w.must(err)
 	for _, name := range []string{"w-1", "w-2"} {
-		_, err := w.kube.StorageV1().CSINodes().Create(t.Context(), &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "disk.csi", NodeID: name}}}}, metav1.CreateOptions{})
+		_, err := w.kube.StorageV1().CSINodes().Create(t.Context(),
+			&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "disk.csi", NodeID: name}}}}, metav1.CreateOptions{})
 		w.must(err)
 		_, err = w.kube.CoreV1().Pods(set.Namespace).Create(t.Context(), &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "gpu", UID: set.UID, Controller: &yes}}},
-			Spec:       corev1.PodSpec{NodeName: name, Containers: []corev1.Container{{Name: "c", Image: "c"}}},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels,
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "gpu", UID: set.UID, Controller: &yes}}},
+			Spec: corev1.PodSpec{NodeName: name, Containers: []corev1.Container{{Name: "c", Image: "c"}}},
 		}, metav1.CreateOptions{})
 		w.must(err)
 	}
@@ -245,7 +252,8 @@ func TestExpressionsOfTheUser(t *testing.T) {
 	w.pool("w-1", "w-2")
 	w.trialNode("8")
 	w.subject.Prototype.Spec.Settings.Trial.Expect = []v1alpha1.TrialExpectation{
-		{Name: "Peers", Expression: "size(peers) == 2"}, {Name: "Pods", Expression: `node.status.allocatable.pods == "110"`}, {Name: "Gpu", Expression: `node.status.allocatable.gpu == "1"`},
+		{Name: "Peers", Expression: "size(peers) == 2"}, {Name: "Pods", Expression: `node.status.allocatable.pods == "110"`},
+		{Name: "Gpu", Expression: `node.status.allocatable.gpu == "1"`},
 	}
 	f := w.observeUntil("the results", func(f trial.Facts) bool { return len(f.Expectations) == 3 && f.Expectations[0].Met })
 	want := []trial.Expectation{
@@ -266,10 +274,12 @@ func TestAPodOfADaemonSet(t *testing.T) {
 		restarts int32
 	}
 	for name, looks := range map[string][]look{
-		"never Ready":             {{nil, 0, 0}, {aPod("1", "1", false, 0), 0, 0}, {aPod("1", "1", false, 5), 0, 0}},
-		"Ready after a while":     {{aPod("1", "1", false, 4), 0, 0}, {aPod("1", "1", true, 5), -1, 0}, {aPod("1", "1", true, 8), -1, 3}},
-		"restarts":                {{aPod("1", "1", true, 0), -1, 0}, {aPod("1", "1", false, 1), 1, 1}, {aPod("1", "1", true, 1), -1, 1}, {aPod("1", "1", false, 2), 3, 2}},
-		"a rollout passes by":     {{aPod("1", "1", false, 0), 0, 0}, {nil, 0, 0}, {aPod("2", "2", false, 0), 2, 0}, {aPod("2", "2", false, 0), 2, 0}, {aPod("2", "2", true, 0), -1, 0}},
+		"never Ready":         {{nil, 0, 0}, {aPod("1", "1", false, 0), 0, 0}, {aPod("1", "1", false, 5), 0, 0}},
+		"Ready after a while": {{aPod("1", "1", false, 4), 0, 0}, {aPod("1", "1", true, 5), -1, 0}, {aPod("1", "1", true, 8), -1, 3}},
+		"restarts": {{aPod("1", "1", true, 0), -1, 0}, {aPod("1", "1", false, 1), 1, 1}, {aPod("1", "1", true, 1), -1, 1},
+			{aPod("1", "1", false, 2), 3, 2}},
+		"a rollout passes by": {{aPod("1", "1", false, 0), 0, 0}, {nil, 0, 0}, {aPod("2", "2", false, 0), 2, 0}, {aPod("2", "2", false, 0), 2, 0},
+			{aPod("2", "2", true, 0), -1, 0}},
 		"evicted again and again": {{aPod("1", "1", false, 3), 0, 0}, {aPod("2", "1", false, 0), 0, 0}, {aPod("3", "1", false, 0), 0, 0}},
 		"deleted by a person":     {{aPod("1", "1", true, 2), -1, 0}, {nil, 1, 0}, {aPod("2", "1", false, 0), 1, 0}, {aPod("2", "1", true, 0), -1, 0}},
 	} {

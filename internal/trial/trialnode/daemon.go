@@ -43,7 +43,8 @@ func readDaemonPods(ctx context.Context, a *attempt, node *corev1.Node) (*daemon
 	if err != nil {
 		return nil, fmt.Errorf("list daemonsets: %w", err)
 	}
-	pods, err := a.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node.Name).String()})
+	pods, err := a.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx,
+		metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node.Name).String()})
 	if err != nil {
 		return nil, fmt.Errorf("list the pods of node %s: %w", node.Name, err)
 	}
@@ -112,7 +113,8 @@ const generationLabel = "pod-template-generation"
 // isNewest reports whether a rollout is in progress, and the pod is of the new template.
 func isNewest(set *appsv1.DaemonSet, pod *corev1.Pod) bool {
 	current, s := set.Annotations[appsv1.DeprecatedTemplateGeneration], set.Status
-	return pod != nil && current != "" && pod.Labels[generationLabel] == current && (s.ObservedGeneration < set.Generation || s.UpdatedNumberScheduled < s.DesiredNumberScheduled)
+	return pod != nil && current != "" && pod.Labels[generationLabel] == current &&
+		(s.ObservedGeneration < set.Generation || s.UpdatedNumberScheduled < s.DesiredNumberScheduled)
 }
 
 // isProven reports whether the pods of the pod's template are Ready on other nodes.

@@ -56,7 +56,8 @@ func newTestEnv(t *testing.T) *testEnv {
 	if err != nil {
 		t.Fatal(err)
 	}
-	namespace, err := kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "kamino-"}}, metav1.CreateOptions{})
+	namespace, err := kube.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "kamino-"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,6 +331,7 @@ func (w *testEnv) untouched(before *corev1.Node) {
 	w.Helper()
 	now := w.get(before.Name)
 	if !maps.Equal(now.Labels, before.Labels) || now.Spec.Unschedulable != before.Spec.Unschedulable || now.Annotations[v1alpha1.TrialKey] != "" {
-		w.Errorf("node %s was released as %v %v %t, and was %v %t", now.Name, now.Labels, now.Annotations, now.Spec.Unschedulable, before.Labels, before.Spec.Unschedulable)
+		w.Errorf("node %s was released as %v %v %t, and was %v %t", now.Name, now.Labels, now.Annotations, now.Spec.Unschedulable, before.Labels,
+			before.Spec.Unschedulable)
 	}
 }

@@ -13,7 +13,8 @@ import (
 // anEvent is a Warning event of a pod, from the kubelet of the node.
 func anEvent(name, node, reason string, count int32) *corev1.Event {
 	return &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop"}, Type: corev1.EventTypeWarning, Reason: reason, Message: "the message of " + reason, Count: count,
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop"}, Type: corev1.EventTypeWarning, Reason: reason,
+		Message: "the message of " + reason, Count: count,
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: "log-agent"}, Source: corev1.EventSource{Component: "kubelet", Host: node},
 	}
 }
@@ -36,8 +37,10 @@ func TestEvidence(t *testing.T) {
 		"one":             {[]runtime.Object{anEvent("a", "t-0", "Failed", 1)}, ". Warning events: Pod log-agent: Failed: the message of Failed"},
 		"about the Node":  {[]runtime.Object{about}, ". Warning events: Node t-0: KernelDeadlock: the message of KernelDeadlock"},
 		"by another name": {[]runtime.Object{newer}, ". Warning events: Pod log-agent: Unhealthy: the message of Unhealthy"},
-		"many": {[]runtime.Object{anEvent("a", "t-0", "A", 1), anEvent("b", "t-0", "B", 4), anEvent("c", "t-0", "B", 3), anEvent("d", "t-0", "C", 2), anEvent("e", "t-0", "D", 3)},
-			". Warning events: Pod log-agent: B: the message of B (7 times); Pod log-agent: D: the message of D (3 times); Pod log-agent: C: the message of C (2 times)"},
+		"many": {[]runtime.Object{anEvent("a", "t-0", "A", 1), anEvent("b", "t-0", "B", 4), anEvent("c", "t-0", "B", 3), anEvent("d", "t-0", "C", 2),
+			anEvent("e", "t-0", "D", 3)},
+			". Warning events: Pod log-agent: B: the message of B (7 times); Pod log-agent: D: the message of D (3 times); Pod log-agent: C: " +
+				"the message of C (2 times)"},
 	} {
 		if got := of(c.events...); got != c.want {
 			t.Errorf("%s: %q", name, got)

@@ -205,7 +205,8 @@ func TestForgedNodesHideNoDaemonSet(t *testing.T) {
 	labels := map[string]string{"app": "cni"}
 	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "cni", Namespace: w.tryout.Namespace}, Spec: appsv1.DaemonSetSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "c"}}}},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "c"}}}},
 	}}
 	set, err := w.kube.AppsV1().DaemonSets(set.Namespace).Create(t.Context(), set, metav1.CreateOptions{})
 	w.must(err)
@@ -330,8 +331,10 @@ func (w *testEnv) forgery(name string) string {
 		stamp = n.Status.Conditions[0].LastTransitionTime.UTC().Format("2006-01-02T15:04:05Z")
 	}
 	text, err := json.Marshal(map[string]any{
-		"prototype": w.subject.Prototype.Name, "uid": w.subject.Prototype.UID, "trial": w.subject.Spec.Name, "boot": n.Status.NodeInfo.BootID, "going": true, "cordoned": true,
-		"ready": len(n.Status.Conditions) > 0 && n.Status.Conditions[0].Status == corev1.ConditionTrue, "since": noon.Add(-time.Hour), "stamp": stamp, "firstReady": noon.Add(-time.Hour),
+		"prototype": w.subject.Prototype.Name, "uid": w.subject.Prototype.UID, "trial": w.subject.Spec.Name, "boot": n.Status.NodeInfo.BootID,
+		"going": true, "cordoned": true,
+		"ready": len(n.Status.Conditions) > 0 && n.Status.Conditions[0].Status == corev1.ConditionTrue, "since": noon.Add(-time.Hour), "stamp": stamp,
+		"firstReady": noon.Add(-time.Hour),
 	})
 	w.must(err)
 	return string(text)
@@ -452,7 +455,8 @@ func TestMarksDoNotLeaveATrialAlone(t *testing.T) {
 // Lease counts.
 func TestAMarkDoesNotChooseTheNodeToMeasureWith(t *testing.T) {
 	marks := map[string]string{v1alpha1.TrialKey: "x", v1alpha1.ReservationAnnotation: "{}"}
-	free, marked := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b", UID: "b"}}, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a", Labels: marks, Annotations: marks}}
+	free, marked := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b", UID: "b"}},
+		corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a", Labels: marks, Annotations: marks}}
 	for i, n := range []*corev1.Node{&free, &marked} {
 		n.Spec.ProviderID = fmt.Sprint("cloud:///", i)
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
@@ -532,7 +536,8 @@ func testNodeWithoutProviderID(t *testing.T, change func(*cloud.Instance)) {
 	n.Spec.ProviderID = "cloud:///t-0"
 	_, err := w.kube.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{})
 	w.must(err)
-	if f := w.observeUntil("its provider ID", func(f trial.Facts) bool { return !f.WithoutProviderID }); f.Doubt != "" || trial.Judge(f).Result == trial.Failed {
+	if f := w.observeUntil("its provider ID", func(f trial.Facts) bool { return !f.WithoutProviderID }); f.Doubt != "" ||
+		trial.Judge(f).Result == trial.Failed {
 		t.Errorf("%+v", trial.Judge(f))
 	}
 }

@@ -43,7 +43,8 @@ func (t *Observer) Check(ctx context.Context, settings v1alpha1.Settings) (refus
 	}
 	for _, e := range settings.Trial.Expect {
 		if _, err := expression.CompileExpectation(e.Expression); err != nil {
-			refusals = append(refusals, cloud.Refuse(trial.ExpressionInvalid, fmt.Sprintf("settings.trial.expect %s %v", e.Name, err), "fix the expression, or remove the expression from settings.trial.expect"))
+			refusals = append(refusals, cloud.Refuse(trial.ExpressionInvalid, fmt.Sprintf("settings.trial.expect %s %v", e.Name, err),
+				"fix the expression, or remove the expression from settings.trial.expect"))
 		}
 	}
 	if settings.Trial.Job == "" {
@@ -92,7 +93,8 @@ func parseJob(text, namespace string) (*batchv1.Job, error) {
 		refused bool
 		why     string
 	}{
-		{made.Namespace != "" && made.Namespace != namespace, fmt.Sprintf("metadata.namespace is %s: remove the field, the Job runs in %s", made.Namespace, namespace)},
+		{made.Namespace != "" && made.Namespace != namespace,
+			fmt.Sprintf("metadata.namespace is %s: remove the field, the Job runs in %s", made.Namespace, namespace)},
 		{made.GenerateName != "", "metadata.generateName: remove the field"},
 		{pointed(spec.Parallelism, 1) != 1 || pointed(spec.Completions, 1) != 1, "spec.parallelism and spec.completions: want 1, because one pod runs"},
 		{spec.Selector != nil || spec.ManualSelector != nil, "spec.selector: remove the field"},
@@ -101,7 +103,8 @@ func parseJob(text, namespace string) (*batchv1.Job, error) {
 		{len(pod.Containers) == 0, "spec.template.spec.containers: want a container"},
 		{pod.ServiceAccountName != "" || pod.DeprecatedServiceAccount != "", "serviceAccountName: the Job gets no account"},
 		{pod.AutomountServiceAccountToken != nil && *pod.AutomountServiceAccountToken, "automountServiceAccountToken: the Job gets no account"},
-		{len(pod.ImagePullSecrets) > 0, fmt.Sprintf("imagePullSecrets: remove the field, and add the Secrets to the service account default of namespace %s", namespace)},
+		{len(pod.ImagePullSecrets) > 0,
+			fmt.Sprintf("imagePullSecrets: remove the field, and add the Secrets to the service account default of namespace %s", namespace)},
 		{pod.RuntimeClassName != nil, "runtimeClassName: remove the field, the trial uses the node's own runtime"},
 		{len(pod.ResourceClaims) > 0, "resourceClaims: a Job of a trial gets no devices"},
 	}

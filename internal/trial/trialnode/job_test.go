@@ -71,16 +71,17 @@ func TestJobsThatAreRefused(t *testing.T) {
 	}
 	container := func(fields string) string { return replace("command: [check]", "command: [check], "+fields) }
 	for name, test := range map[string]struct{ text, says string }{
-		"no YAML":             {"a: b: c", "mapping values"},
-		"an unknown field":    {pod("hostNetwrk: true"), "unknown field"},
-		"another kind":        {replace("kind: Job", "kind: CronJob"), `"CronJob"`},
-		"another namespace":   {replace("name: mine,", "name: mine, namespace: kube-system,"), "kube-system"},
-		"two pods":            {replace("spec:\n", "spec:\n  parallelism: 2\n"), "one pod"},
-		"no pod":              {replace("spec:\n", "spec:\n  completions: 0\n"), "one pod"},
-		"never":               {replace("spec:\n", "spec:\n  suspend: true\n"), "never run"},
-		"others' pods":        {replace("spec:\n", "spec:\n  manualSelector: true\n"), "selector"},
-		"another controller":  {replace("spec:\n", "spec:\n  managedBy: example.com/mine\n"), "managedBy"},
-		"no container":        {replace("      containers:\n      - {name: check, image: registry.example.com/check:1, command: [check]}\n", ""), "want a container"},
+		"no YAML":            {"a: b: c", "mapping values"},
+		"an unknown field":   {pod("hostNetwrk: true"), "unknown field"},
+		"another kind":       {replace("kind: Job", "kind: CronJob"), `"CronJob"`},
+		"another namespace":  {replace("name: mine,", "name: mine, namespace: kube-system,"), "kube-system"},
+		"two pods":           {replace("spec:\n", "spec:\n  parallelism: 2\n"), "one pod"},
+		"no pod":             {replace("spec:\n", "spec:\n  completions: 0\n"), "one pod"},
+		"never":              {replace("spec:\n", "spec:\n  suspend: true\n"), "never run"},
+		"others' pods":       {replace("spec:\n", "spec:\n  manualSelector: true\n"), "selector"},
+		"another controller": {replace("spec:\n", "spec:\n  managedBy: example.com/mine\n"), "managedBy"},
+		"no container": {replace("      containers:\n      - {name: check, image: registry.example.com/check:1, command: [check]}\n",
+			""), "want a container"},
 		"Kamino's account":    {pod("serviceAccountName: kamino-engine"), "no account"},
 		"its former name":     {pod("serviceAccount: kamino-engine"), "no account"},
 		"a token":             {pod("automountServiceAccountToken: true"), "no account"},
@@ -123,7 +124,8 @@ func TestTheUsersJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod := made.Spec.Template
-	if pod.Spec.NodeName != "t-0" || pod.Spec.NodeSelector != nil || pod.Spec.PriorityClassName != "" || *pod.Spec.AutomountServiceAccountToken || pod.Spec.Tolerations[0].Operator != corev1.TolerationOpExists {
+	if pod.Spec.NodeName != "t-0" || pod.Spec.NodeSelector != nil || pod.Spec.PriorityClassName != "" || *pod.Spec.AutomountServiceAccountToken ||
+		pod.Spec.Tolerations[0].Operator != corev1.TolerationOpExists {
 		t.Errorf("its pod is %+v", pod.Spec)
 	}
 	if pod.Labels["app"] != "mine" || pod.Labels["app.kubernetes.io/component"] != component || made.OwnerReferences[0].Kind != "Prototype" {
@@ -182,7 +184,8 @@ func TestResultsOfJob(t *testing.T) {
 		"about to fail":    {[]batchv1.JobCondition{{Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue}}, trial.Pending},
 		"about to succeed": {[]batchv1.JobCondition{{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue}}, trial.Pending},
 	} {
-		if got := verdict(&batchv1.Job{Status: batchv1.JobStatus{Conditions: test.conditions}}); got.Result != test.want || (got.Says == "") != (test.want == trial.Pending) {
+		if got := verdict(&batchv1.Job{Status: batchv1.JobStatus{Conditions: test.conditions}}); got.Result != test.want ||
+			(got.Says == "") != (test.want == trial.Pending) {
 			t.Errorf("%s: %+v, want %s", name, got, test.want)
 		}
 	}
@@ -207,7 +210,8 @@ func TestCheck(t *testing.T) {
 		t.Error(why)
 	}
 	settings.Trial.Expect = []v1alpha1.TrialExpectation{{Name: "Fine", Expression: "size(peers) > 1"}, {Name: "Wrong", Expression: "node.spec =="}}
-	if why := check(); !strings.HasPrefix(why, trial.ExpressionInvalid+": settings.trial.expect Wrong is wrong at line 1, column ") || strings.Contains(why, "Fine") {
+	if why := check(); !strings.HasPrefix(why, trial.ExpressionInvalid+": settings.trial.expect Wrong is wrong at line 1, column ") ||
+		strings.Contains(why, "Fine") {
 		t.Error(why)
 	}
 	settings.Trial.Expect = nil

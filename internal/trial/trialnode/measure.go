@@ -246,7 +246,8 @@ func network(here, control podState, node string, alone bool, from string) trial
 	if slices.ContainsFunc(networkSubjects, func(s probe.Connection) bool { return !works(here.report, s) }) {
 		return trial.Measure{Result: trial.Inconclusive, Says: "the report of the measuring pod is incomplete"}
 	}
-	return trial.Measure{Result: trial.Passed, Says: fmt.Sprintf("pods on node %s connect to a pod of another node in both directions, to a Service, and resolve names", node)}
+	return trial.Measure{Result: trial.Passed,
+		Says: fmt.Sprintf("pods on node %s connect to a pod of another node in both directions, to a Service, and resolve names", node)}
 }
 
 func works(r *probe.Report, subject probe.Connection) bool {
@@ -282,7 +283,8 @@ func performance(a *attempt, here, other podState, node string, pods map[string]
 	case c == nil, c.Says != "":
 		return trial.Measure{}
 	case h.Says != "":
-		return trial.Measure{Result: trial.Failed, Says: fmt.Sprintf("node %s cannot write 16 MiB to the disk (%s), but node %s can", node, brief(h.Says), a.on(pods[control]))}
+		return trial.Measure{Result: trial.Failed,
+			Says: fmt.Sprintf("node %s cannot write 16 MiB to the disk (%s), but node %s can", node, brief(h.Says), a.on(pods[control]))}
 	}
 	return trial.JudgePerformance(machineOf(h), machineOf(c), node, a.on(pods[control]), a.Attempt, a.Prototype.Spec.Settings.Trial.IgnoreDifferences)
 }

@@ -41,13 +41,14 @@ func TestNetwork(t *testing.T) {
 		want          trial.Result
 		says          string
 	}{
-		"good":                        {good, good, false, trial.Passed, "in both directions"},
-		"good, uncontrolled":          {good, none, false, trial.Passed, "in both directions"},
-		"good, control is worse":      {good, bad(probe.Pod), false, trial.Passed, "in both directions"},
-		"alone":                       {podWith(ended(0, "{}"), 0), none, true, trial.Skipped, "no other node"},
-		"not yet":                     {none, good, false, trial.Pending, ""},
-		"bad, not controlled yet":     {bad(probe.Pod), none, false, trial.Pending, ""},
-		"not there":                   {bad(probe.Pod), good, false, trial.Failed, "no connection to a pod of another node from node t-0 (i/o timeout), but works from node w-1"},
+		"good":                    {good, good, false, trial.Passed, "in both directions"},
+		"good, uncontrolled":      {good, none, false, trial.Passed, "in both directions"},
+		"good, control is worse":  {good, bad(probe.Pod), false, trial.Passed, "in both directions"},
+		"alone":                   {podWith(ended(0, "{}"), 0), none, true, trial.Skipped, "no other node"},
+		"not yet":                 {none, good, false, trial.Pending, ""},
+		"bad, not controlled yet": {bad(probe.Pod), none, false, trial.Pending, ""},
+		"not there": {bad(probe.Pod), good, false, trial.Failed,
+			"no connection to a pod of another node from node t-0 (i/o timeout), but works from node w-1"},
 		"not back":                    {bad(probe.Back), good, false, trial.Failed, "no connection from a pod of another node"},
 		"no Service":                  {bad(probe.Service), good, false, trial.Failed, "no connection to the API server's Service"},
 		"no names":                    {bad(probe.Inside), good, false, trial.Failed, "name of a Service does not resolve"},
@@ -56,11 +57,12 @@ func TestNetwork(t *testing.T) {
 		"control does not measure":    {bad(probe.Pod), podWith(again(4, "exec"), 0), false, trial.Inconclusive, "the control pod failed"},
 		"does not measure":            {podWith(again(4, "exec"), 0), good, false, trial.Inconclusive, "ended 4 times"},
 		"may measure yet":             {podWith(again(3, "exec"), 0), good, false, trial.Pending, ""},
-		"is turned away":              {podWith(corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfpods"}, 0), good, false, trial.Inconclusive, "OutOfpods"},
-		"says too little":             {podWith(ended(0, `{"findings":[{"subject":"pod"}]}`), 0), good, false, trial.Inconclusive, "is incomplete"},
-		"says nothing":                {podWith(ended(0, "{}"), 0), good, false, trial.Inconclusive, "is incomplete"},
-		"says what it was not asked":  {podWith(ended(0, `{"verdict":"Passed"}`), 0), good, false, trial.Inconclusive, "not a report"},
-		"control says little":         {bad(probe.Pod), podWith(ended(0, "{}"), 0), false, trial.Inconclusive, "also not"},
+		"is turned away": {podWith(corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfpods"}, 0), good, false,
+			trial.Inconclusive, "OutOfpods"},
+		"says too little":            {podWith(ended(0, `{"findings":[{"subject":"pod"}]}`), 0), good, false, trial.Inconclusive, "is incomplete"},
+		"says nothing":               {podWith(ended(0, "{}"), 0), good, false, trial.Inconclusive, "is incomplete"},
+		"says what it was not asked": {podWith(ended(0, `{"verdict":"Passed"}`), 0), good, false, trial.Inconclusive, "not a report"},
+		"control says little":        {bad(probe.Pod), podWith(ended(0, "{}"), 0), false, trial.Inconclusive, "also not"},
 	} {
 		got := network(test.here, test.control, "t-0", test.alone, "w-1")
 		if got.Result != test.want || !strings.Contains(got.Says, test.says) || (got.Says == "") != (test.says == "") {
@@ -92,7 +94,8 @@ func TestImages(t *testing.T) {
 		"does not start yet":        {podWith(waitingFor("CreateContainerError"), time.Minute), none, none, false, trial.Pending, ""},
 		"crashes":                   {podWith(again(4, "exec format error"), 0), up, up, false, trial.Failed, "exec format error"},
 		"crashes everywhere":        {podWith(again(4, "exec format error"), 0), up, broken, false, trial.Inconclusive, "does not work either"},
-		"is turned away":            {on, podWith(corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfpods"}, 0), up, false, trial.Inconclusive, "OutOfpods"},
+		"is turned away": {on, podWith(corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfpods"}, 0), up, false,
+			trial.Inconclusive, "OutOfpods"},
 	} {
 		got := images(test.there, test.here, test.control, test.alone)
 		if got.Result != test.want || !strings.Contains(got.Says, test.says) || (got.Says == "") != (test.says == "") {
@@ -118,7 +121,8 @@ func TestPerformance(t *testing.T) {
 	pods := func(inPool bool) map[string]*corev1.Pod {
 		return map[string]*corev1.Pod{measuring: a.measuringPod(measuring, "t-0", with, inPool), control: a.measuringPod(control, "w-1", with, inPool)}
 	}
-	good, few := machineReport(&probe.Machine{SyncMillis: 300, Hashes: 1000, OpenFiles: 1 << 20}), machineReport(&probe.Machine{SyncMillis: 300, Hashes: 1, OpenFiles: 1024})
+	good, few := machineReport(&probe.Machine{SyncMillis: 300, Hashes: 1000, OpenFiles: 1 << 20}),
+		machineReport(&probe.Machine{SyncMillis: 300, Hashes: 1, OpenFiles: 1024})
 	unmeasured := machineReport(&probe.Machine{Says: "no space left on device"})
 	crashed := podWith(again(4, "exec"), 0)
 	for name, test := range map[string]struct {
@@ -127,15 +131,16 @@ func TestPerformance(t *testing.T) {
 		want        trial.Result
 		says        string
 	}{
-		"no pod yet":              {none, none, nil, trial.Pending, ""},
-		"no node of the pool":     {podWith(reported(""), 0), podWith(reported(""), 0), pods(false), "", ""},
-		"not yet":                 {none, good, pods(true), trial.Pending, ""},
-		"control not yet":         {good, none, pods(true), trial.Pending, ""},
-		"crashed":                 {crashed, good, pods(true), trial.Inconclusive, "the measuring pod failed"},
-		"control crashed":         {good, crashed, pods(true), "", ""},
-		"equal":                   {good, good, pods(true), trial.Passed, "are like those of node w-1"},
-		"a lower limit":           {few, good, pods(true), trial.Failed, "node t-0 is worse than node w-1: a process may open 1024 files"},
-		"cannot write":            {unmeasured, good, pods(true), trial.Failed, "node t-0 cannot write 16 MiB to the disk (no space left on device), but node w-1 can"},
+		"no pod yet":          {none, none, nil, trial.Pending, ""},
+		"no node of the pool": {podWith(reported(""), 0), podWith(reported(""), 0), pods(false), "", ""},
+		"not yet":             {none, good, pods(true), trial.Pending, ""},
+		"control not yet":     {good, none, pods(true), trial.Pending, ""},
+		"crashed":             {crashed, good, pods(true), trial.Inconclusive, "the measuring pod failed"},
+		"control crashed":     {good, crashed, pods(true), "", ""},
+		"equal":               {good, good, pods(true), trial.Passed, "are like those of node w-1"},
+		"a lower limit":       {few, good, pods(true), trial.Failed, "node t-0 is worse than node w-1: a process may open 1024 files"},
+		"cannot write": {unmeasured, good, pods(true), trial.Failed,
+			"node t-0 cannot write 16 MiB to the disk (no space left on device), but node w-1 can"},
 		"no node can write":       {unmeasured, unmeasured, pods(true), "", ""},
 		"an incomplete report":    {podWith(reported(""), 0), good, pods(true), trial.Inconclusive, "is incomplete"},
 		"control says too little": {good, podWith(reported(""), 0), pods(true), "", ""},
@@ -163,7 +168,8 @@ func daemonPod(set string, ready bool, restarts int32, age time.Duration) corev1
 		status = corev1.ConditionTrue
 	}
 	pod := corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(noon.Add(-age)), OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", UID: types.UID(set), Controller: &yes}}},
+		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(noon.Add(-age)),
+			OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", UID: types.UID(set), Controller: &yes}}},
 		Status: corev1.PodStatus{
 			Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: status}},
 			ContainerStatuses: []corev1.ContainerStatus{{Name: "c", RestartCount: restarts}},
@@ -177,7 +183,8 @@ func daemonPod(set string, ready bool, restarts int32, age time.Duration) corev1
 
 func TestDaemons(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "t-0", Labels: map[string]string{"disk": "ssd"}}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{
-		{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}, {Key: "gpu", Effect: corev1.TaintEffectNoSchedule}, {Key: "soft", Effect: corev1.TaintEffectPreferNoSchedule},
+		{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}, {Key: "gpu", Effect: corev1.TaintEffectNoSchedule},
+		{Key: "soft", Effect: corev1.TaintEffectPreferNoSchedule},
 	}}}
 	tolerant := corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}}}
 	with := func(change func(*corev1.PodSpec)) corev1.PodSpec {
@@ -203,26 +210,28 @@ func TestDaemons(t *testing.T) {
 		ignored []string
 		want    []trial.Daemon
 	}{
-		"none there":             {set("a", 4, 3, tolerant), nil, nil, absent},
-		"fine":                   {set("a", 4, 4, tolerant), []corev1.Pod{daemonPod("a", true, 0, time.Minute)}, nil, fine},
-		"ignored":                {set("a", 4, 3, tolerant), nil, []string{name}, nil},
-		"another is ignored":     {set("a", 4, 4, tolerant), nil, []string{"default/a"}, absent},
-		"ill elsewhere":          {set("a", 5, 3, tolerant), nil, nil, nil},
-		"well enough elsewhere":  {set("a", 6, 4, tolerant), nil, nil, absent},
-		"ill but for here":       {set("a", 5, 4, tolerant), []corev1.Pod{daemonPod("a", true, 0, 0)}, nil, nil},
-		"well but for here":      {set("a", 5, 4, tolerant), []corev1.Pod{daemonPod("a", false, 0, 0)}, nil, []trial.Daemon{{Name: name}}},
-		"nowhere else":           {set("a", 1, 1, tolerant), []corev1.Pod{daemonPod("a", true, 0, 0)}, nil, nil},
-		"not for the taint":      {set("a", 4, 4, corev1.PodSpec{}), nil, nil, nil},
-		"there for all that":     {set("a", 4, 4, corev1.PodSpec{}), []corev1.Pod{daemonPod("a", true, 0, 0)}, nil, fine},
-		"not for the label":      {set("a", 4, 4, with(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"disk": "hdd"} })), nil, nil, nil},
-		"for the label":          {set("a", 4, 4, with(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"disk": "ssd"} })), nil, nil, absent},
-		"not for the affinity":   {set("a", 4, 4, with(func(s *corev1.PodSpec) { s.Affinity = required("gone") })), nil, nil, nil},
-		"for the affinity":       {set("a", 4, 4, with(func(s *corev1.PodSpec) { s.Affinity = required("disk") })), nil, nil, absent},
-		"restarted":              {set("a", 4, 4, tolerant), []corev1.Pod{daemonPod("a", true, 3, 0)}, nil, []trial.Daemon{{Name: name, Ready: true, Restarts: 3, Why: "container c ended with exit code 7"}}},
-		"another's pod":          {set("a", 4, 4, tolerant), []corev1.Pod{daemonPod("b", true, 0, 0)}, nil, absent},
-		"a pod on its way out":   {set("a", 4, 4, tolerant), []corev1.Pod{leaving}, nil, absent},
-		"replaced":               {set("a", 4, 4, tolerant), []corev1.Pod{daemonPod("a", false, 9, time.Hour), daemonPod("a", true, 0, 0)}, nil, fine},
-		"does not get its image": {set("a", 4, 3, tolerant), []corev1.Pod{pulling}, nil, []trial.Daemon{{Name: name, Why: "container c: ImagePullBackOff: " + brief(strings.Repeat("x", 300))}}},
+		"none there":            {set("a", 4, 3, tolerant), nil, nil, absent},
+		"fine":                  {set("a", 4, 4, tolerant), []corev1.Pod{daemonPod("a", true, 0, time.Minute)}, nil, fine},
+		"ignored":               {set("a", 4, 3, tolerant), nil, []string{name}, nil},
+		"another is ignored":    {set("a", 4, 4, tolerant), nil, []string{"default/a"}, absent},
+		"ill elsewhere":         {set("a", 5, 3, tolerant), nil, nil, nil},
+		"well enough elsewhere": {set("a", 6, 4, tolerant), nil, nil, absent},
+		"ill but for here":      {set("a", 5, 4, tolerant), []corev1.Pod{daemonPod("a", true, 0, 0)}, nil, nil},
+		"well but for here":     {set("a", 5, 4, tolerant), []corev1.Pod{daemonPod("a", false, 0, 0)}, nil, []trial.Daemon{{Name: name}}},
+		"nowhere else":          {set("a", 1, 1, tolerant), []corev1.Pod{daemonPod("a", true, 0, 0)}, nil, nil},
+		"not for the taint":     {set("a", 4, 4, corev1.PodSpec{}), nil, nil, nil},
+		"there for all that":    {set("a", 4, 4, corev1.PodSpec{}), []corev1.Pod{daemonPod("a", true, 0, 0)}, nil, fine},
+		"not for the label":     {set("a", 4, 4, with(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"disk": "hdd"} })), nil, nil, nil},
+		"for the label":         {set("a", 4, 4, with(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"disk": "ssd"} })), nil, nil, absent},
+		"not for the affinity":  {set("a", 4, 4, with(func(s *corev1.PodSpec) { s.Affinity = required("gone") })), nil, nil, nil},
+		"for the affinity":      {set("a", 4, 4, with(func(s *corev1.PodSpec) { s.Affinity = required("disk") })), nil, nil, absent},
+		"restarted": {set("a", 4, 4, tolerant), []corev1.Pod{daemonPod("a", true, 3, 0)}, nil,
+			[]trial.Daemon{{Name: name, Ready: true, Restarts: 3, Why: "container c ended with exit code 7"}}},
+		"another's pod":        {set("a", 4, 4, tolerant), []corev1.Pod{daemonPod("b", true, 0, 0)}, nil, absent},
+		"a pod on its way out": {set("a", 4, 4, tolerant), []corev1.Pod{leaving}, nil, absent},
+		"replaced":             {set("a", 4, 4, tolerant), []corev1.Pod{daemonPod("a", false, 9, time.Hour), daemonPod("a", true, 0, 0)}, nil, fine},
+		"does not get its image": {set("a", 4, 3, tolerant), []corev1.Pod{pulling}, nil,
+			[]trial.Daemon{{Name: name, Why: "container c: ImagePullBackOff: " + brief(strings.Repeat("x", 300))}}},
 	} {
 		test.set.Status.CurrentNumberScheduled = test.set.Status.DesiredNumberScheduled
 		if len(test.pods) == 0 {
@@ -241,10 +250,11 @@ func TestDaemons(t *testing.T) {
 
 func TestTwins(t *testing.T) {
 	node := func(name, machine, system string) corev1.Node {
-		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}, Spec: corev1.NodeSpec{ProviderID: "cloud:///" + name}, Status: corev1.NodeStatus{
-			NodeInfo:   corev1.NodeSystemInfo{MachineID: machine, SystemUUID: system},
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
-		}}
+		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}, Spec: corev1.NodeSpec{ProviderID: "cloud:///" + name},
+			Status: corev1.NodeStatus{
+				NodeInfo:   corev1.NodeSystemInfo{MachineID: machine, SystemUUID: system},
+				Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+			}}
 	}
 	for name, test := range map[string]struct {
 		machine, system string
@@ -270,7 +280,8 @@ func TestTwins(t *testing.T) {
 
 func TestNeighbours(t *testing.T) {
 	node := func(name string, change func(*corev1.Node)) corev1.Node {
-		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{corev1.LabelOSStable: "linux"}, Annotations: map[string]string{}}}
+		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{corev1.LabelOSStable: "linux"},
+			Annotations: map[string]string{}}}
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		if change != nil {
 			change(&n)

@@ -72,11 +72,13 @@ func (t *objects) pod(part, node string, o probe.Options, pull corev1.PullPolicy
 			ServiceAccountName: v1alpha1.GeneralizeServiceAccount,
 			NodeName:           node, RestartPolicy: corev1.RestartPolicyOnFailure, ActiveDeadlineSeconds: &seconds,
 			AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
-			Tolerations:     []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &user, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &user,
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 			Containers: []corev1.Container{{
 				Name: "probe", Image: t.image(), ImagePullPolicy: pull, Args: append(o.Args(), "--report="+report), TerminationMessagePath: report,
-				Env: []corev1.EnvVar{{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"}}}},
+				Env: []corev1.EnvVar{{Name: "POD_IP",
+					ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"}}}},
 				SecurityContext: &corev1.SecurityContext{
 					AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 				},
@@ -84,12 +86,16 @@ func (t *objects) pod(part, node string, o probe.Options, pull corev1.PullPolicy
 		},
 	}
 	if o.Scratch != "" {
-		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: resource.NewQuantity(scratchSize, resource.BinarySI)}}})
+		pod.Spec.Volumes = append(pod.Spec.Volumes,
+			corev1.Volume{Name: "scratch",
+				VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: resource.NewQuantity(scratchSize, resource.BinarySI)}}})
 		pod.Spec.Containers[0].VolumeMounts = append(pod.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "scratch", MountPath: scratchDir})
 	}
 	if o.Manifest != "" {
-		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "manifest", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: manifestDir}}})
-		pod.Spec.Containers[0].VolumeMounts = append(pod.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "manifest", MountPath: manifestDir, ReadOnly: true})
+		pod.Spec.Volumes = append(pod.Spec.Volumes,
+			corev1.Volume{Name: "manifest", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: manifestDir}}})
+		pod.Spec.Containers[0].VolumeMounts = append(pod.Spec.Containers[0].VolumeMounts,
+			corev1.VolumeMount{Name: "manifest", MountPath: manifestDir, ReadOnly: true})
 	}
 	return pod
 }
@@ -193,7 +199,8 @@ func noted(k *trialRecord, part string, uid types.UID) {
 // removePod deletes a pod without a grace period: the pod has no work to finish, and a deleted node would never confirm.
 func (t *objects) removePod(ctx context.Context, pod *corev1.Pod) error {
 	now := int64(0)
-	err := t.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+	err := t.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name,
+		metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &pod.UID}})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete pod %s/%s of the trial: %w", pod.Namespace, pod.Name, err)
 	}

@@ -139,7 +139,8 @@ func withoutKubelet(ctx context.Context, a *attempt, node *corev1.Node) (why str
 	if err != nil || !without[node.UID] {
 		return "", err
 	}
-	return fmt.Sprintf("node %s names the instance, and no kubelet renews the lease %s/%s; find the client that creates Nodes", node.Name, corev1.NamespaceNodeLease, node.Name), nil
+	return fmt.Sprintf("node %s names the instance, and no kubelet renews the lease %s/%s; find the client that creates Nodes",
+		node.Name, corev1.NamespaceNodeLease, node.Name), nil
 }
 
 // unregistered returns the reason why an instance may have had a Node: its kubelet renews a Lease, so a client has deleted
@@ -161,7 +162,8 @@ func unregistered(ctx context.Context, a *attempt) (why string, err error) {
 	case cluster.LeaseWrittenAt(lease).Before(a.Facts.Instance.Running): // of an earlier instance with the same name
 		return "", nil
 	}
-	return fmt.Sprintf("the kubelet of instance %s renews the lease %s/%s, and there is no Node; find the client that deletes Nodes", oldest.ID, corev1.NamespaceNodeLease, oldest.Host), nil
+	return fmt.Sprintf("the kubelet of instance %s renews the lease %s/%s, and there is no Node; find the client that deletes Nodes",
+		oldest.ID, corev1.NamespaceNodeLease, oldest.Host), nil
 }
 
 // statusOf are the facts in the node's status.
@@ -184,7 +186,8 @@ func (a *attempt) keepAway(ctx context.Context) (judged *corev1.Node, member *tr
 	for i, instance := range instances {
 		node, k, why, err := a.keepOff(ctx, instance.ID)
 		if node != nil && why == "" && node.Spec.ProviderID != "" && instance.Host != "" && instance.Host != strings.ToLower(node.Name) {
-			why = fmt.Sprintf("node %s names instance %s, but the cloud says host name %s; find the client that creates Nodes", node.Name, instance.ID, instance.Host)
+			why = fmt.Sprintf("node %s names instance %s, but the cloud says host name %s; find the client that creates Nodes",
+				node.Name, instance.ID, instance.Host)
 		}
 		if err != nil {
 			return nil, nil, "", err
@@ -245,9 +248,11 @@ func doubtOf(all []*trialRecord, there map[types.UID]*corev1.Node) string {
 	case len(names) == 1 && len(gone) == 0:
 		return ""
 	case len(gone) == 0:
-		return fmt.Sprintf("nodes %s name the same instance %s, but an instance has one Node; find the client that creates Nodes", strings.Join(names, " and "), instance)
+		return fmt.Sprintf("nodes %s name the same instance %s, but an instance has one Node; find the client that creates Nodes",
+			strings.Join(names, " and "), instance)
 	case len(names) == 0:
-		return fmt.Sprintf("node %s named instance %s and was deleted, while the cloud has the instance; find the client that deletes Nodes", strings.Join(gone, " and "), instance)
+		return fmt.Sprintf("node %s named instance %s and was deleted, while the cloud has the instance; find the client that deletes Nodes",
+			strings.Join(gone, " and "), instance)
 	}
 	return fmt.Sprintf("node %s named instance %s and was deleted, and node %s names the instance now; find the client that creates and deletes Nodes",
 		strings.Join(gone, " and "), instance, strings.Join(names, " and "))
@@ -348,7 +353,9 @@ func (a *attempt) twins(node *corev1.Node) twins {
 	for i := range a.nodes {
 		other := &a.nodes[i]
 		o := other.Status.NodeInfo
-		if other.UID == node.UID || (member.MachineID == "" || o.MachineID != member.MachineID) && (member.SystemUUID == "" || o.SystemUUID != member.SystemUUID) {
+		sameMachine := member.MachineID != "" && o.MachineID == member.MachineID
+		sameSystem := member.SystemUUID != "" && o.SystemUUID == member.SystemUUID
+		if other.UID == node.UID || !sameMachine && !sameSystem {
 			continue
 		}
 		switch {
@@ -436,7 +443,8 @@ func (a *attempt) listUnseen(ctx context.Context) error {
 			if k.UID == "" && a.isNodeOf(n, cloud.InstanceID(k.Instance)) {
 				var m trialMark
 				_ = json.Unmarshal([]byte(n.Annotations[v1alpha1.TrialKey]), &m) // an unreadable mark is ignored
-				a.known = append(a.known, &trialRecord{Instance: k.Instance, Node: n.Name, UID: n.UID, WithoutProviderID: n.Spec.ProviderID == "", Cordoned: m.Cordoned && m.UID == a.uid(), Excluded: m.Excluded && m.UID == a.uid()})
+				a.known = append(a.known, &trialRecord{Instance: k.Instance, Node: n.Name, UID: n.UID, WithoutProviderID: n.Spec.ProviderID == "",
+					Cordoned: m.Cordoned && m.UID == a.uid(), Excluded: m.Excluded && m.UID == a.uid()})
 			}
 		}
 	}

@@ -213,7 +213,8 @@ func TestTheWholeStory(t *testing.T) {
 	}
 	for _, part := range []string{measuring, control} {
 		pod, key := w.part(part), keyOf(w.part(peer))
-		if args := pod.Spec.Containers[0].Args; keyOf(pod) != key || len(key) < 20 || !slices.Contains(args, "--peer=10.0.0.7") || pod.Spec.Containers[0].ImagePullPolicy != corev1.PullAlways {
+		if args := pod.Spec.Containers[0].Args; keyOf(pod) != key || len(key) < 20 || !slices.Contains(args, "--peer=10.0.0.7") ||
+			pod.Spec.Containers[0].ImagePullPolicy != corev1.PullAlways {
 			t.Errorf("%s: %v", part, args)
 		}
 	}
@@ -243,7 +244,8 @@ func (w *testEnv) privileges(part string, pod *corev1.Pod) {
 	want := ""
 	if part == measuring {
 		want = "restricted volume types"
-		if v := pod.Spec.Volumes[0].HostPath; len(pod.Spec.Volumes) != 1 || v == nil || v.Path != "/var/lib/kamino" || !pod.Spec.Containers[0].VolumeMounts[0].ReadOnly {
+		if v := pod.Spec.Volumes[0].HostPath; len(pod.Spec.Volumes) != 1 || v == nil || v.Path != "/var/lib/kamino" ||
+			!pod.Spec.Containers[0].VolumeMounts[0].ReadOnly {
 			w.Errorf("it mounts %+v", pod.Spec.Volumes)
 		}
 	}
@@ -352,7 +354,9 @@ func TestAPeerThatLeaves(t *testing.T) {
 		{probe.Pod, false, trial.Failed}, {probe.Back, true, trial.Inconclusive}, {probe.Pod, true, trial.Inconclusive}, {probe.Service, true, trial.Failed},
 	} {
 		with := &corev1.Pod{Status: running("10.0.0.7")}
-		found := map[string]*corev1.Pod{peer: with, measuring: (&attempt{nodeWriter: nodeWriter{objects{&Observer{}, trial.Subject{Prototype: &v1alpha1.Prototype{}}}}}).measuringPod(measuring, "t-0", keyed(with), false)}
+		found := map[string]*corev1.Pod{peer: with,
+			measuring: (&attempt{nodeWriter: nodeWriter{objects{&Observer{}, trial.Subject{Prototype: &v1alpha1.Prototype{}}}}}).measuringPod(measuring,
+				"t-0", keyed(with), false)}
 		if c.leaves { // and another one has come
 			found[peer] = &corev1.Pod{Status: running("10.0.0.8")}
 		}
@@ -426,7 +430,8 @@ func (w *testEnv) persist() {
 			}
 		}
 		f := observation.Facts
-		return f.Network.Result == trial.Passed && f.Images.Result == trial.Passed && f.Digest == "sha256:a" && f.Job.Result == trial.Pending && w.jobs() == 1, nil
+		return f.Network.Result == trial.Passed && f.Images.Result == trial.Passed && f.Digest == "sha256:a" &&
+			f.Job.Result == trial.Pending && w.jobs() == 1, nil
 	})
 	w.until("the going", func() (bool, error) {
 		_, err := w.tryout.Clean(w.T.Context(), w.subject)

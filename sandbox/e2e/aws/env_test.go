@@ -49,7 +49,8 @@ func (e env) before(action string, do func()) {
 
 func (e env) group() astypes.AutoScalingGroup {
 	e.Helper()
-	out, err := sandbox.AWS().Groups().DescribeAutoScalingGroups(e.Context(), &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{e.Group}})
+	out, err := sandbox.AWS().Groups().DescribeAutoScalingGroups(e.Context(),
+		&autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{e.Group}})
 	e.Must(err)
 	if len(out.AutoScalingGroups) != 1 {
 		e.Fatalf("there are %d groups %s", len(out.AutoScalingGroups), e.Group)

@@ -21,7 +21,8 @@ func TestKopsTakesOver(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "kops")
 	_, err := sandbox.AWS().Groups().CreateOrUpdateTags(t.Context(), &autoscaling.CreateOrUpdateTagsInput{Tags: []astypes.Tag{{
-		Key: sdk.String("kops.k8s.io/instancegroup"), Value: sdk.String("nodes-a"), PropagateAtLaunch: sdk.Bool(true), ResourceId: sdk.String(e.Group), ResourceType: sdk.String("auto-scaling-group"),
+		Key: sdk.String("kops.k8s.io/instancegroup"), Value: sdk.String("nodes-a"), PropagateAtLaunch: sdk.Bool(true),
+		ResourceId: sdk.String(e.Group), ResourceType: sdk.String("auto-scaling-group"),
 	}}})
 	e.Must(err)
 	e.useTemplate("$Latest")
@@ -39,7 +40,8 @@ func TestKopsTakesOver(t *testing.T) {
 		t.Errorf("the group uses version %s of its template, and builds from %s", sdk.ToString(e.group().LaunchTemplate.Version), now.Image)
 	}
 	_, err = sandbox.AWS().EC2().CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{
-		LaunchTemplateName: sdk.String(e.Group), SourceVersion: sdk.String("1"), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: sdk.String(ami[1])},
+		LaunchTemplateName: sdk.String(e.Group), SourceVersion: sdk.String("1"),
+		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: sdk.String(ami[1])},
 	})
 	e.Must(err)
 	capture.ExpectExit(0, "handed over", "`kops edit instancegroup nodes-a`", "now builds new nodes from version")

@@ -107,7 +107,8 @@ func TestGroupIsDeletedInATrial(t *testing.T) {
 	e := newEnv(t, "tried", "profile=eks")
 	group := e.Group
 	e.before("RunInstances", func() {
-		_, err := sandbox.AWS().Groups().DeleteAutoScalingGroup(t.Context(), &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String(group), ForceDelete: sdk.Bool(true)})
+		_, err := sandbox.AWS().Groups().DeleteAutoScalingGroup(t.Context(),
+			&autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String(group), ForceDelete: sdk.Bool(true)})
 		e.Must(err)
 	})
 	capture := e.Start("capture", e.Donor, "--trial", "Apart", "-f", sandboxtest.SettingsFile(t, "trial: {soak: 10s}"))

@@ -18,7 +18,8 @@ func TestCapture(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "captured")
 	generic, ofPool := e.Machines[0].Image, e.template().GetName()
-	if err := e.patch("awsmachinetemplates", ofPool, `{"spec":{"template":{"spec":{"instanceType":"m6i.xlarge"}}}}`); err == nil || !strings.Contains(err.Error(), "AWSMachineTemplate.Spec is immutable") {
+	if err := e.patch("awsmachinetemplates", ofPool, `{"spec":{"template":{"spec":{"instanceType":"m6i.xlarge"}}}}`); err == nil ||
+		!strings.Contains(err.Error(), "AWSMachineTemplate.Spec is immutable") {
 		t.Fatalf("the provider's webhook does not refuse a changed template: %v", err)
 	}
 	e.capture("soak: 1s").ExpectExit(0, "now builds new nodes from version ", "after the drain and is replaced", "Provisioned: Passed")

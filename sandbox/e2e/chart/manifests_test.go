@@ -63,7 +63,8 @@ func TestFromManifestsToTheChart(t *testing.T) {
 	wantUserObjects(t, kept)
 
 	shell(t, before)
-	if left := sandbox.Must(t, "kubectl", "get", "clusterrole,clusterrolebinding,validatingadmissionpolicy,validatingadmissionpolicybinding", "-o", "name", "-l", "app.kubernetes.io/name=kamino,!app.kubernetes.io/instance"); left != "" {
+	if left := sandbox.Must(t, "kubectl", "get", "clusterrole,clusterrolebinding,validatingadmissionpolicy,validatingadmissionpolicybinding", "-o",
+		"name", "-l", "app.kubernetes.io/name=kamino,!app.kubernetes.io/instance"); left != "" {
 		t.Errorf("left of the manifests is %s", left)
 	}
 	eventually(t, "the pods' old namespace is gone", func() bool {
@@ -85,7 +86,8 @@ func TestFromManifestsToTheChart(t *testing.T) {
 		}
 	}
 	for _, may := range [][]string{{"create", "prototypes.kamino.dev"}, {"patch", "nodes"}, {"create", "pods", "--subresource=eviction"}} {
-		messages := sandbox.Run(t, nil, "kubectl", append([]string{"auth", "can-i"}, append(may, "--as", "system:serviceaccount:kamino-system:kamino", "-A")...)...)
+		messages := sandbox.Run(t, nil, "kubectl",
+			append([]string{"auth", "can-i"}, append(may, "--as", "system:serviceaccount:kamino-system:kamino", "-A")...)...)
 		if strings.TrimSpace(messages.Stdout) != "yes" {
 			t.Errorf("the release's account may not %v: %s%s", may, messages.Stdout, messages.Stderr)
 		}
@@ -172,10 +174,13 @@ func createUserObjects(t *testing.T) userObjects {
 	t.Helper()
 	dir := t.TempDir()
 	for name, object := range map[string]map[string]any{
-		"prototypepolicies/mine": {"apiVersion": "kamino.dev/v1alpha1", "kind": "PrototypePolicy", "metadata": map[string]any{"name": "mine"}, "spec": map[string]any{"suspend": true}},
+		"prototypepolicies/mine": {"apiVersion": "kamino.dev/v1alpha1", "kind": "PrototypePolicy", "metadata": map[string]any{"name": "mine"},
+			"spec": map[string]any{"suspend": true}},
 		"prototypes/old-2026.01.01": {
 			"apiVersion": "kamino.dev/v1alpha1", "kind": "Prototype", "metadata": map[string]any{"name": "old-2026.01.01"},
-			"spec": map[string]any{"pool": "old", "version": "2026.01.01", "donor": map[string]any{"nodeName": "n", "providerID": "azure:///subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachineScaleSets/old/virtualMachines/0"}},
+			"spec": map[string]any{"pool": "old", "version": "2026.01.01",
+				"donor": map[string]any{"nodeName": "n",
+					"providerID": "azure:///subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachineScaleSets/old/virtualMachines/0"}},
 		},
 		"secrets/old-2026.01.01-recipe": {
 			"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "old-2026.01.01-recipe", "namespace": v1alpha1.DefaultNamespace},
@@ -196,7 +201,10 @@ func createUserObjects(t *testing.T) userObjects {
 func readUserObjects(t *testing.T) userObjects {
 	t.Helper()
 	all := userObjects{}
-	for _, name := range []string{"prototypepolicies/mine", "prototypes/old-2026.01.01", "secrets/old-2026.01.01-recipe", "namespaces/kamino-system", "crds/prototypes.kamino.dev", "crds/nodeorders.kamino.dev"} {
+	for _, name := range []string{
+		"prototypepolicies/mine", "prototypes/old-2026.01.01", "secrets/old-2026.01.01-recipe", "namespaces/kamino-system",
+		"crds/prototypes.kamino.dev", "crds/nodeorders.kamino.dev",
+	} {
 		all[name] = types.UID(sandbox.Must(t, "kubectl", "-n", v1alpha1.DefaultNamespace, "get", name, "-o", "jsonpath={.metadata.uid}"))
 	}
 	return all

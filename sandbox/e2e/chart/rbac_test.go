@@ -48,10 +48,11 @@ func TestPermissions(t *testing.T) {
 				"update prototypes.kamino.dev/status",
 				"watch prototypepolicies.kamino.dev", "update prototypepolicies.kamino.dev/status",
 				"list nodes", "watch nodes", "patch nodes", "list pods", "create pods/eviction kube-system/x",
-				"list poddisruptionbudgets.policy", "get leases.coordination.k8s.io kube-node-lease/x", "list leases.coordination.k8s.io kube-node-lease", "list daemonsets.apps", "list csinodes.storage.k8s.io", "get namespaces -/kube-system", "list events", "create events.events.k8s.io default",
+				"list poddisruptionbudgets.policy", "get leases.coordination.k8s.io kube-node-lease/x", "list leases.coordination.k8s.io kube-node-lease",
+				"list daemonsets.apps", "list csinodes.storage.k8s.io", "get namespaces -/kube-system", "list events", "create events.events.k8s.io default",
 				"create leases.coordination.k8s.io " + own, "update leases.coordination.k8s.io " + own + "/kamino-controller",
-				"list leases.coordination.k8s.io " + own, "update leases.coordination.k8s.io " + own + "/node-x", "delete leases.coordination.k8s.io " + own + "/node-x",
-				"create secrets " + own, "get secrets " + own + "/x-recipe",
+				"list leases.coordination.k8s.io " + own, "update leases.coordination.k8s.io " + own + "/node-x",
+				"delete leases.coordination.k8s.io " + own + "/node-x", "create secrets " + own, "get secrets " + own + "/x-recipe",
 				"create pods " + pods, "delete pods " + pods + "/generalize-x", "watch pods " + pods,
 				"create localsubjectaccessreviews.authorization.k8s.io " + pods,
 				"get serviceaccounts " + pods + "/kamino-generalize",
@@ -59,13 +60,15 @@ func TestPermissions(t *testing.T) {
 				"create secrets " + pods, "delete secrets " + pods + "/generalize-x",
 			},
 			mayNot: []request{
-				"update prototypes.kamino.dev/finalizers", "create subjectaccessreviews.authorization.k8s.io", "create localsubjectaccessreviews.authorization.k8s.io " + own,
+				"update prototypes.kamino.dev/finalizers", "create subjectaccessreviews.authorization.k8s.io",
+				"create localsubjectaccessreviews.authorization.k8s.io " + own,
 				"create pods " + own, "create pods kube-system", "create pods default", "create pods/exec " + pods, "create deployments.apps " + own,
 				"list secrets " + own, "get secrets kube-system/x", "get secrets " + pods + "/x", "delete secrets " + own + "/x",
 				"update secrets " + own + "/x-recipe", "patch secrets " + own + "/x-recipe", "list secrets " + pods, "update secrets " + pods + "/x",
 				"update nodeorders.kamino.dev " + pods + "/x", "patch nodeorders.kamino.dev/status " + pods + "/x", "create nodeorders.kamino.dev " + own,
 				"delete pods kube-system/x", "delete pods " + own + "/x",
-				"delete nodes -/x", "get namespaces -/default", "list namespaces", "list persistentvolumes", "get persistentvolumeclaims default/x", "create nodes", "update nodes/status", "get nodes/proxy",
+				"delete nodes -/x", "get namespaces -/default", "list namespaces", "list persistentvolumes", "get persistentvolumeclaims default/x",
+				"create nodes", "update nodes/status", "get nodes/proxy",
 				"update prototypepolicies.kamino.dev", "create prototypepolicies.kamino.dev", "delete prototypepolicies.kamino.dev",
 				"update leases.coordination.k8s.io kube-node-lease/x",
 				"update customresourcedefinitions.apiextensions.k8s.io -/prototypes.kamino.dev", "create serviceaccounts/token " + pods + "/kamino-generalize",
@@ -75,7 +78,8 @@ func TestPermissions(t *testing.T) {
 		pods + ":kamino-generalize": {
 			may: []request{"get nodeorders.kamino.dev " + pods + "/x", "patch nodeorders.kamino.dev/status " + pods + "/x"},
 			mayNot: []request{
-				"get prototypes.kamino.dev -/x", "patch prototypes.kamino.dev -/x", "list nodeorders.kamino.dev " + pods, "patch nodeorders.kamino.dev " + pods + "/x",
+				"get prototypes.kamino.dev -/x", "patch prototypes.kamino.dev -/x", "list nodeorders.kamino.dev " + pods,
+				"patch nodeorders.kamino.dev " + pods + "/x",
 				"create nodeorders.kamino.dev " + pods, "delete nodeorders.kamino.dev " + pods + "/x", "get nodeorders.kamino.dev " + own + "/x",
 				"list prototypes.kamino.dev", "create prototypes.kamino.dev", "delete prototypes.kamino.dev", "patch prototypes.kamino.dev/status",
 				"get nodes -/x", "patch nodes -/x", "list pods", "create pods " + pods, "get secrets " + pods + "/x", "get secrets " + own + "/x",
@@ -100,7 +104,8 @@ func TestPermissions(t *testing.T) {
 		})
 	}
 	// The doctor comes to the same end: whether there are pools to examine is another matter.
-	messages := sandbox.Run(t, nil, "kamino", "doctor", "--namespace", own, "--generalize-namespace", pods, "--as", "system:serviceaccount:"+own+":may-kamino").Stdout
+	messages := sandbox.Run(t, nil, "kamino", "doctor", "--namespace", own, "--generalize-namespace", pods, "--as",
+		"system:serviceaccount:"+own+":may-kamino").Stdout
 	if !regexp.MustCompile(`has all \d+ permissions in the cluster that a controller needs`).MatchString(messages) {
 		t.Errorf("kamino doctor says of the release's account:\n%s", messages)
 	}

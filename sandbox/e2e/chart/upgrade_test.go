@@ -53,7 +53,8 @@ func TestUpgrade(t *testing.T) {
 		t.Fatalf("the pods' namespace: %v, %v", pods.Labels, err)
 	}
 
-	after := chart.Values{"image": image, "mode": "cronjob", "policies": chart.Values{"stays": chart.Values{"dryRun": true}, "comes": chart.Values{"suspend": true}}}
+	after := chart.Values{"image": image, "mode": "cronjob",
+		"policies": chart.Values{"stays": chart.Values{"dryRun": true}, "comes": chart.Values{"suspend": true}}}
 	if err := helm.upgrade(t.Context(), "up", after, false); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +131,8 @@ func TestDefinitionsOfAnotherVersion(t *testing.T) {
 	for _, command := range commands {
 		sandbox.Must(t, "kubectl", "patch", "crd", "prototypepolicies.kamino.dev", "--type=json", "-p", other)
 		shell(t, command)
-		if definition := sandbox.Must(t, "kubectl", "get", "crd", "prototypepolicies.kamino.dev", "-o", "jsonpath={.spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.other}"); definition != "" {
+		if definition := sandbox.Must(t, "kubectl", "get", "crd", "prototypepolicies.kamino.dev", "-o",
+			"jsonpath={.spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.other}"); definition != "" {
 			t.Errorf("after %q the definition still has %s", command, definition)
 		}
 		wantUserObjects(t, kept)

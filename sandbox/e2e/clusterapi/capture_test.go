@@ -15,7 +15,8 @@ import (
 )
 
 // identityFiles contain the identity and credential of one node.
-var identityFiles = []string{"etc/machine-id", "etc/ssh/ssh_host_ed25519_key", "var/lib/kubelet/pki/kubelet-client-current.pem", "var/lib/kubelet/pki/kubelet.key", "var/lib/cloud/data/instance-id"}
+var identityFiles = []string{"etc/machine-id", "etc/ssh/ssh_host_ed25519_key", "var/lib/kubelet/pki/kubelet-client-current.pem",
+	"var/lib/kubelet/pki/kubelet.key", "var/lib/cloud/data/instance-id"}
 
 func (e *env) identityOf(m machine.Status) map[string]string {
 	e.Helper()

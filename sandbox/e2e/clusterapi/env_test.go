@@ -135,7 +135,8 @@ func (e *env) captureWithTrial(node string) *sandboxtest.Process {
 func (e *env) captureTwiceAndRestore(promoted func(machine.Status), restored func()) {
 	e.Helper()
 	generic := e.Machines[0].Image
-	e.captureWithTrial(e.Donor).ExpectExit(0, "now builds new nodes from version ", "after the drain and is replaced", "Provisioned: Passed", "Identity: Passed")
+	e.captureWithTrial(e.Donor).ExpectExit(0, "now builds new nodes from version ", "after the drain and is replaced",
+		"Provisioned: Passed", "Identity: Passed")
 	e.assertReplaced(e.Donor, 2)
 	version := e.Prototype().Spec.Version
 	copied := e.grow(version)

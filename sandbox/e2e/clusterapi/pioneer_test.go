@@ -36,7 +36,8 @@ func TestAddedPioneer(t *testing.T) {
 	})
 	settings := filepath.Join(t.TempDir(), "settings.yaml")
 	e.Must(os.WriteFile(settings, []byte("maxConcurrent: 100\nsettings: {trial: {soak: 1s}}\npioneer: {soak: 1s}\n"), 0o600))
-	e.Start("capture", e.Donor, "-f", settings, "--pioneer=Grow").ExpectExit(0, "Growing: inspecting the node's disk", "Patching", "Rebooting", "Soaking", "Removing",
+	e.Start("capture", e.Donor, "-f", settings, "--pioneer=Grow").ExpectExit(0, "Growing: inspecting the node's disk", "Patching",
+		"Rebooting", "Soaking", "Removing",
 		"Soaked: Passed", "so that the pool has its former size")
 	p := e.Prototype()
 	if p.Status.Patch == nil || p.Status.Patch.Installed != 1 || slices.Contains(e.Nodes, p.Spec.Donor.NodeName) {

@@ -19,7 +19,8 @@ import (
 func TestQuickstart(t *testing.T) {
 	onlyOn(t, pool.AWS)
 	e := newEnv(t, "quick")
-	_, err := sandbox.Objects(e.resource).Patch(t.Context(), e.Pool, types.MergePatchType, []byte(`{"spec":{"rollout":{"strategy":{"type":"RollingUpdate"}}}}`), metav1.PatchOptions{})
+	_, err := sandbox.Objects(e.resource).Patch(t.Context(), e.Pool, types.MergePatchType,
+		[]byte(`{"spec":{"rollout":{"strategy":{"type":"RollingUpdate"}}}}`), metav1.PatchOptions{})
 	e.Must(err)
 	e.Capture(e.Donor).ExpectExit(exitRefused, "RollingUpdate")
 

@@ -30,7 +30,8 @@ func (e *env) newAccount() (role *rbacv1.Role, kubeconfig string) {
 	e.Must(err)
 	e.Must(os.WriteFile(filepath.Join(dir, "management.kubeconfig"), admin, 0o600))
 	// The token appears a moment after its Secret.
-	script = strings.Replace(script, "umask ", "kubectl --kubeconfig management.kubeconfig -n clusters wait secret/kamino --for=jsonpath={.data.token}\numask ", 1)
+	script = strings.Replace(script, "umask ",
+		"kubectl --kubeconfig management.kubeconfig -n clusters wait secret/kamino --for=jsonpath={.data.token}\numask ", 1)
 	command := exec.CommandContext(e.Context(), "sh", "-ec", script)
 	command.Env, command.Dir = sandbox.Env(), dir
 	if out, err := command.CombinedOutput(); err != nil {

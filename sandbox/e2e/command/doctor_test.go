@@ -52,8 +52,9 @@ func TestDoctorAsAServiceAccount(t *testing.T) {
 		saysNone string
 	}{
 		"kamino-engine": {0, []string{"kamino-engine has all "}, "fail "},
-		"half":          {3, []string{"half may not create leases.coordination.k8s.io in namespace kamino-system; ", "create secrets in namespace kamino-system"}, "nodes;"},
-		"default":       {5, []string{"system:serviceaccount:kamino-system:default", "nodes"}, "ok "},
+		"half": {3, []string{"half may not create leases.coordination.k8s.io in namespace kamino-system; ",
+			"create secrets in namespace kamino-system"}, "nodes;"},
+		"default": {5, []string{"system:serviceaccount:kamino-system:default", "nodes"}, "ok "},
 	} {
 		result := sandbox.Run(t, nil, "kamino", "doctor", pool, "--as", "system:serviceaccount:kamino-system:"+account)
 		messages := result.Stdout + result.Stderr

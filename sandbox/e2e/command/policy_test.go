@@ -19,7 +19,8 @@ func TestCommandsForAPolicy(t *testing.T) {
 		return sandbox.Must(t, "kubectl", "get", "prototypepolicy", "paused", "-o", "jsonpath={"+field+"}")
 	}
 	file := filepath.Join(t.TempDir(), "policy.yaml")
-	if err := os.WriteFile(file, []byte("{apiVersion: kamino.dev/v1alpha1, kind: PrototypePolicy, metadata: {name: paused}, spec: {dryRun: true}}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("{apiVersion: kamino.dev/v1alpha1, kind: PrototypePolicy, metadata: {name: paused}, spec: {dryRun: true}}\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	sandbox.Must(t, "kubectl", "apply", "-f", file)

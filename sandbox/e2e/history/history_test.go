@@ -220,7 +220,8 @@ func replaceNodes(t *testing.T, node, good, bad string) {
 	if len(before) != 2 || len(after) != 2 || before[0] != after[0] || before[1] == after[1] {
 		t.Errorf("Node and boot were %v and are %v", before, after)
 	}
-	state := sandbox.Must(t, "kubectl", "get", "node", node, "-o", `jsonpath={.spec.unschedulable}|{.metadata.annotations.kamino\.dev/rebuild}|{.metadata.labels.kamino\.dev/version}`)
+	state := sandbox.Must(t, "kubectl", "get", "node", node, "-o",
+		`jsonpath={.spec.unschedulable}|{.metadata.annotations.kamino\.dev/rebuild}|{.metadata.labels.kamino\.dev/version}`)
 	if strings.TrimSpace(state) != "||"+good {
 		t.Errorf("the node is %q, want it uncordoned, free and labelled with %s", state, good)
 	}

@@ -93,7 +93,8 @@ func describe(t *testing.T, prototype string) (d described) {
 // prototypesOf a scale set, oldest first.
 func prototypesOf(t *testing.T, set string) []string {
 	t.Helper()
-	out := sandbox.Must(t, "kubectl", "get", "prototypes", "-o", "name", "-l", v1alpha1.PoolLabel+"="+v1alpha1.ObjectName(set), "--sort-by", ".metadata.creationTimestamp")
+	out := sandbox.Must(t, "kubectl", "get", "prototypes", "-o", "name", "-l", v1alpha1.PoolLabel+"="+v1alpha1.ObjectName(set), "--sort-by",
+		".metadata.creationTimestamp")
 	return strings.Fields(strings.ReplaceAll(out, "prototype.kamino.dev/", ""))
 }
 
@@ -164,7 +165,8 @@ func TestDifferentFilesStopTheCapture(t *testing.T) {
 	if result.Code != 3 || !strings.Contains(result.Stderr, want) || strings.Contains(result.Stderr, "/opt/acme/settings") {
 		t.Fatalf("exit code %d, want 3, the sentence %q and no equal file:\n%s", result.Code, want, result.Stderr)
 	}
-	pods := sandbox.Must(t, "kubectl", "get", "pods", "-n", "kamino-generalize", "-l", v1alpha1.PrototypeLabel+"="+v1alpha1.LabelValue(prototypesOf(t, path.Base(machines[0].Pool))[0]), "-o", "name")
+	pods := sandbox.Must(t, "kubectl", "get", "pods", "-n", "kamino-generalize", "-l",
+		v1alpha1.PrototypeLabel+"="+v1alpha1.LabelValue(prototypesOf(t, path.Base(machines[0].Pool))[0]), "-o", "name")
 	if pods != "" {
 		t.Errorf("pods are left: %s", pods)
 	}

@@ -53,7 +53,8 @@ func TestCapture(t *testing.T) {
 		if spec := e.specOf(copied); string(spec.CustomData) != string(built.CustomData) || len(spec.Extensions) != len(built.Extensions) {
 			t.Errorf("the recipe of node %s is not the donor's: %d extensions, customData of %d bytes", copied.Node, len(spec.Extensions), len(spec.CustomData))
 		}
-		if !maps.Equal(copied.Packages, packages) || copied.Boots != 1 || slices.ContainsFunc(donor.Images, func(i string) bool { return !slices.Contains(copied.Images, i) }) {
+		if !maps.Equal(copied.Packages, packages) || copied.Boots != 1 ||
+			slices.ContainsFunc(donor.Images, func(i string) bool { return !slices.Contains(copied.Images, i) }) {
 			t.Errorf("node %s has other packages or images than its donor, or booted %d times", copied.Node, copied.Boots)
 		}
 	}

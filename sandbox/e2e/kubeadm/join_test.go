@@ -60,7 +60,8 @@ func TestNodesJoinWithKubeadm(t *testing.T) {
 func (e env) testSecretOfPod(node *kubernetes.Clientset, name string) {
 	e.Helper()
 	core := e.Kube().CoreV1()
-	_, err := core.Secrets("default").Create(e.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "wanted"}, StringData: map[string]string{"word": "open"}}, metav1.CreateOptions{})
+	_, err := core.Secrets("default").Create(e.Context(),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "wanted"}, StringData: map[string]string{"word": "open"}}, metav1.CreateOptions{})
 	e.Must(err)
 	if _, err := node.CoreV1().Secrets("default").Get(e.Context(), "wanted", metav1.GetOptions{}); !apierrors.IsForbidden(err) {
 		e.Errorf("a node reads a Secret of none of its pods: %v", err)

@@ -118,7 +118,8 @@ func (c *cloud) recipe(t *testing.T) armcompute.VirtualMachineScaleSetUpdate {
 				ID: to.Ptr(c.definition), Publisher: azcore.NullValue[*string](), Offer: azcore.NullValue[*string](),
 				SKU: azcore.NullValue[*string](), Version: azcore.NullValue[*string](),
 			}},
-			OSProfile:        &armcompute.VirtualMachineScaleSetUpdateOSProfile{CustomData: to.Ptr(base64.StdEncoding.EncodeToString([]byte("#cloud-config\n")))},
+			OSProfile: &armcompute.VirtualMachineScaleSetUpdateOSProfile{CustomData: to.Ptr(
+				base64.StdEncoding.EncodeToString([]byte("#cloud-config\n")))},
 			ExtensionProfile: &armcompute.VirtualMachineScaleSetExtensionProfile{Extensions: kept},
 		},
 	}}

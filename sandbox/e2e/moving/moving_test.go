@@ -140,19 +140,20 @@ func (c *cloud) publish(t *testing.T, version, disk string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := c.factory.NewGalleryImageVersionsClient().BeginCreateOrUpdate(t.Context(), c.group, c.gallery, c.image, version, armcompute.GalleryImageVersion{
-		Location: &c.location,
-		Tags:     map[string]*string{"BuiltFrom": &c.donor, "BuiltAt": to.Ptr(built.Format("2006-01-02 15:04:05.000000"))},
-		Properties: &armcompute.GalleryImageVersionProperties{
-			StorageProfile: &armcompute.GalleryImageVersionStorageProfile{OSDiskImage: &armcompute.GalleryOSDiskImage{
-				Source: &armcompute.GalleryDiskImageSource{ID: &snapshot},
-			}},
-			PublishingProfile: &armcompute.GalleryImageVersionPublishingProfile{
-				ReplicaCount: to.Ptr[int32](3), StorageAccountType: to.Ptr(armcompute.StorageAccountTypeStandardZRS),
-				TargetRegions: []*armcompute.TargetRegion{{Name: &c.location}},
+	made, err := c.factory.NewGalleryImageVersionsClient().BeginCreateOrUpdate(t.Context(), c.group, c.gallery, c.image, version,
+		armcompute.GalleryImageVersion{
+			Location: &c.location,
+			Tags:     map[string]*string{"BuiltFrom": &c.donor, "BuiltAt": to.Ptr(built.Format("2006-01-02 15:04:05.000000"))},
+			Properties: &armcompute.GalleryImageVersionProperties{
+				StorageProfile: &armcompute.GalleryImageVersionStorageProfile{OSDiskImage: &armcompute.GalleryOSDiskImage{
+					Source: &armcompute.GalleryDiskImageSource{ID: &snapshot},
+				}},
+				PublishingProfile: &armcompute.GalleryImageVersionPublishingProfile{
+					ReplicaCount: to.Ptr[int32](3), StorageAccountType: to.Ptr(armcompute.StorageAccountTypeStandardZRS),
+					TargetRegions: []*armcompute.TargetRegion{{Name: &c.location}},
+				},
 			},
-		},
-	}, nil)
+		}, nil)
 	done(t, made, err)
 	deleted, err := snapshots.BeginDelete(t.Context(), c.group, name, nil)
 	done(t, deleted, err)

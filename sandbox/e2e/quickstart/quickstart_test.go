@@ -168,7 +168,8 @@ func TestSandbox(t *testing.T) {
 	if err := os.Symlink(sandbox.Programs, filepath.Join(dir, "bin")); err != nil {
 		t.Fatal(err)
 	}
-	sandbox.RunPage(t, pages+"get-started/sandbox.md", dir, nil, "make build\n", "", "/tmp/kamino", filepath.Join(dir, "s"), "short.yaml", filepath.Join(dir, "short.yaml"))
+	sandbox.RunPage(t, pages+"get-started/sandbox.md", dir, nil, "make build\n", "", "/tmp/kamino", filepath.Join(dir, "s"), "short.yaml",
+		filepath.Join(dir, "short.yaml"))
 }
 
 // TestReadme runs the demo of README, and compares the table.

@@ -147,28 +147,34 @@ var brokenDisks = []struct {
 	// Without a Node, only the serial console shows the difference.
 	{"flagtypo", func(d *diskEdit) { d.replace(kubeletFlags, "--config=", "--max-podz=30 --config=") }, differs, trial.Registered, "unknown flag: --max-podz"},
 	{"badtoml", func(d *diskEdit) { d.append(runtimeConfig, "[plugins.\n") }, differs, trial.Registered, "failed to load TOML: /etc/containerd/config.toml"},
-	{"elsewhere", func(d *diskEdit) { d.replace(kubeconfig, disk.Server, "10.7.7.7") }, differs, trial.Registered, `Post "https://10.7.7.7:443/api/v1/nodes": dial tcp: i/o timeout`},
+	{"elsewhere", func(d *diskEdit) { d.replace(kubeconfig, disk.Server, "10.7.7.7") }, differs, trial.Registered,
+		`Post "https://10.7.7.7:443/api/v1/nodes": dial tcp: i/o timeout`},
 	{"nokey", func(d *diskEdit) { d.remove("etc/kubernetes/certs/client.key") }, differs, trial.Registered, "unable to read client certificate or key"},
 	{"deadindex", func(d *diskEdit) { d.fill(index, 32<<10) }, differs, trial.Registered, index + ": invalid database"},
 	{"deadstore", func(d *diskEdit) { d.fill(store, 32<<10) }, differs, trial.Registered, store + ": invalid database"},
 
-	{"expired", func(d *diskEdit) { d.certificate(clientCertificate, time.Now().AddDate(-11, 0, 0)) }, differs, trial.Registered, "client certificate in /var/lib/kubelet/kubeconfig is expired"},
-	{"protected", func(d *diskEdit) { d.append(kubeletConfig, "protectKernelDefaults: true\n") }, differs, trial.Registered, "invalid kernel flag: vm/overcommit_memory"},
+	{"expired", func(d *diskEdit) { d.certificate(clientCertificate, time.Now().AddDate(-11, 0, 0)) }, differs, trial.Registered,
+		"client certificate in /var/lib/kubelet/kubeconfig is expired"},
+	{"protected", func(d *diskEdit) { d.append(kubeletConfig, "protectKernelDefaults: true\n") }, differs, trial.Registered,
+		"invalid kernel flag: vm/overcommit_memory"},
 
 	{"noprovider", func(d *diskEdit) { d.replace(kubeletFlags, "--cloud-provider=external ", "") }, differs, trial.Registered, "has no provider ID"},
 	{"nocni", func(d *diskEdit) { d.remove("etc/cni/net.d/10-azure.conflist") }, differs, trial.Ready, "is not Ready"},
 	{"nocnibin", func(d *diskEdit) { d.remove("opt/cni/bin/azure-vnet") }, differs, trial.Daemons, `failed to find plugin "azure-vnet"`},
 	{"cgroups", func(d *diskEdit) { d.append(kubeletConfig, "cgroupDriver: systemd\n") }, differs, trial.Daemons, "is not valid for driver cgroupfs"},
-	{"nooverlay", func(d *diskEdit) { d.write("etc/modprobe.d/cis.conf", "install overlay /bin/false\n") }, differs, trial.Daemons, "fstype: overlay: no such device"},
+	{"nooverlay", func(d *diskEdit) { d.write("etc/modprobe.d/cis.conf", "install overlay /bin/false\n") }, differs, trial.Daemons,
+		"fstype: overlay: no such device"},
 	{"hog", func(d *diskEdit) {
 		d.write("etc/kubernetes/manifests/hog.yaml", `{apiVersion: v1, kind: Pod, metadata: {name: hog, namespace: kube-system},
 spec: {containers: [{name: main, image: registry.example.com/hog:1, resources: {requests: {cpu: 1900m}}}]}}`)
 	}, differs, "", workload.Namespace + "/" + workload.DaemonSet},
 	{"fulldisk", func(d *diskEdit) { d.fill("var/cache/old-images.tar", 26<<30) }, differs, "", "DiskPressure"},
-	{"nearlyfull", func(d *diskEdit) { d.replace(kubeletConfig, "memory: 512Mi", "memory: 512Mi, ephemeral-storage: 25Gi") }, differs, trial.Differences, "ephemeral-storage"},
+	{"nearlyfull", func(d *diskEdit) { d.replace(kubeletConfig, "memory: 512Mi", "memory: 512Mi, ephemeral-storage: 25Gi") }, differs,
+		trial.Differences, "ephemeral-storage"},
 	{"ahead", func(d *diskEdit) { d.setClock(24 * time.Hour) }, differs, trial.Differences, "clock"},
 	{"behind", func(d *diskEdit) { d.setClock(-14 * time.Hour) }, differs, trial.Differences, "clock"},
-	{"wrongdns", func(d *diskEdit) { d.replace(kubeletConfig, "clusterDNS: [10.0.0.10]", "clusterDNS: [10.9.9.9]") }, differs, trial.Network, "the name of a Service does not resolve"},
+	{"wrongdns", func(d *diskEdit) { d.replace(kubeletConfig, "clusterDNS: [10.0.0.10]", "clusterDNS: [10.9.9.9]") }, differs, trial.Network,
+		"the name of a Service does not resolve"},
 	{"noforward", func(d *diskEdit) { d.write("etc/sysctl.d/99-hardening.conf", "net.ipv4.ip_forward = 0\n") }, differs, trial.Network, "no connection to"},
 	{"hostdns", func(d *diskEdit) {
 		d.link("etc/resolv.conf", "/etc/resolv.static")

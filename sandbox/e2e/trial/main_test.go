@@ -79,5 +79,6 @@ func captureArgs(e *sandboxtest.Env, timeout time.Duration, settings ...string) 
 	if !slices.ContainsFunc(settings, func(s string) bool { return strings.HasPrefix(s, "soak: ") }) {
 		settings = append(settings, "soak: 6s")
 	}
-	return []string{"capture", e.Donor, "--trial", string(v1alpha1.TrialApart), "-f", sandboxtest.SettingsFile(e.T, "trial: {"+strings.Join(settings, ", ")+"}")}
+	return []string{"capture", e.Donor, "--trial", string(v1alpha1.TrialApart), "-f",
+		sandboxtest.SettingsFile(e.T, "trial: {"+strings.Join(settings, ", ")+"}")}
 }

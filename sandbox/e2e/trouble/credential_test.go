@@ -19,7 +19,8 @@ func TestTokenExpiresWhileTheImageIsMade(t *testing.T) {
 	publishing := e.Barrier().Hold(sandboxtest.CreateVersion)
 	capture := e.Capture(e.Donor)
 	publishing.Wait()
-	renew := e.Fault(fault.Fault{Resource: "version", Path: e.Group, Status: http.StatusUnauthorized, Code: "ExpiredAuthenticationToken", Message: "The access token has expired."})
+	renew := e.Fault(fault.Fault{Resource: "version", Path: e.Group, Status: http.StatusUnauthorized, Code: "ExpiredAuthenticationToken",
+		Message: "The access token has expired."})
 	publishing.Release()
 	p := e.WaitPrototype("its Prototype is stalled", func(p *v1alpha1.Prototype) bool {
 		return meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionStalled)

@@ -103,9 +103,10 @@ func stealToken(e *sandboxtest.Env) *thief {
 
 	seconds := int64(600)
 	answer, err := e.Kube().CoreV1().ServiceAccounts(e.PodNamespace).CreateToken(e.Context(), t.pod.Spec.ServiceAccountName,
-		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds, BoundObjectRef: &authenticationv1.BoundObjectReference{
-			Kind: "Pod", APIVersion: "v1", Name: t.pod.Name, UID: t.pod.UID,
-		}}}, metav1.CreateOptions{})
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds,
+			BoundObjectRef: &authenticationv1.BoundObjectReference{
+				Kind: "Pod", APIVersion: "v1", Name: t.pod.Name, UID: t.pod.UID,
+			}}}, metav1.CreateOptions{})
 	e.Must(err)
 	config := rest.AnonymousClientConfig(sandbox.Config())
 	config.BearerToken = answer.Status.Token
@@ -182,7 +183,8 @@ func (t *thief) expectPolicy() {
 		"another-pod":  func(s *v1alpha1.NodeOrderSpec) { s.PodName = "generalize-another" },
 		"another-node": func(s *v1alpha1.NodeOrderSpec) { s.NodeName = t.Nodes[1] },
 	} {
-		other := &v1alpha1.NodeOrder{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeOrder"}, ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: t.order.Spec}
+		other := &v1alpha1.NodeOrder{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeOrder"},
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: t.order.Spec}
 		change(&other.Spec)
 		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(other)
 		t.Must(err)

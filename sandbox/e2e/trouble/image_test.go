@@ -12,7 +12,8 @@ func TestImageVersionFails(t *testing.T) {
 	t.Parallel()
 	e := sandbox.NewEnv(t, "name=badimage,nodes=2")
 	e.Fault(fault.Fault{Resource: "version", Operation: "put", Path: e.Group, Long: true, Count: 1, Message: "The source disk could not be read."})
-	e.Capture(e.Donor, today).ExpectExit(exitFailed, "the cloud could not create version ", "of pool "+e.Group, "The source disk could not be read.", "was returned to service")
+	e.Capture(e.Donor, today).ExpectExit(exitFailed, "the cloud could not create version ", "of pool "+e.Group, "The source disk could not be read.",
+		"was returned to service")
 	e.AssertReturned(e.Before, e.Donor, 1)
 	e.AssertFailed("ImageFailed")
 	if e.CountWrites("version delete") == 0 {

@@ -55,7 +55,8 @@ func TestPioneerWithABadPackage(t *testing.T) {
 	t.Parallel()
 	e, repository := pioneerEnv(t, "name=badpatch,nodes=2")
 	e.Must(repository.Publish(apt.Package{Name: "openssl", Before: "3.0.2-0ubuntu1.15", Version: "3.0.2-0ubuntu1.16", Postinst: "exit 1\n"}))
-	e.Capture(e.Donor, "--pioneer").ExpectExit(exitFailed, "DonorNotPatched", "packages are not completely installed: openssl", "installed openssl package post-installation script subprocess returned error exit status 1", "was returned to service")
+	e.Capture(e.Donor, "--pioneer").ExpectExit(exitFailed, "DonorNotPatched", "packages are not completely installed: openssl",
+		"installed openssl package post-installation script subprocess returned error exit status 1", "was returned to service")
 	if p := e.AssertFailed("DonorNotPatched").Status.Patch; p == nil || p.FailedLevel == "" || p.FailedLevel != p.Level || p.Result != "incomplete" {
 		t.Errorf("status.patch is %+v", p)
 	}
@@ -64,9 +65,11 @@ func TestPioneerWithABadPackage(t *testing.T) {
 	failed := e.Prototype().Name
 	for _, again := range [][]string{{"capture", e.Nodes[1], "--pioneer"}, {"capture", "--pool", e.Group, "--pioneer=Grow"}} {
 		again = append(again, "-f", sandboxtest.SettingsFile(t, ""), "--profile", string(v1alpha1.ProfileStatic))
-		e.Start(append(again, "--dry-run")...).ExpectExit(0, "first check which patches are pending on node", v1alpha1.PolicyPatchesQuarantined, "of prototype "+failed)
+		e.Start(append(again, "--dry-run")...).ExpectExit(0, "first check which patches are pending on node",
+			v1alpha1.PolicyPatchesQuarantined, "of prototype "+failed)
 		e.Start(again...).ExpectExit(exitRefused, "checks whether its pending patches failed before", v1alpha1.PolicyPatchesQuarantined,
-			"failed on the pioneer of prototype "+failed+", and were not installed again", "packages are not completely installed: openssl", "kubectl delete prototype "+failed)
+			"failed on the pioneer of prototype "+failed+", and were not installed again", "packages are not completely installed: openssl",
+			"kubectl delete prototype "+failed)
 		e.AssertState(e.Before)
 	}
 	if now := e.Machine(e.Nodes[1]); now.Packages["openssl"] != e.Machines[1].Packages["openssl"] {
@@ -96,7 +99,8 @@ func TestPioneerBesideUnattendedUpgrades(t *testing.T) {
 		e.Must(os.MkdirAll(filepath.Dir(path), 0o755))
 		e.Must(os.WriteFile(path, []byte(text), 0o600))
 	}
-	e.Capture(e.Donor, "--pioneer").ExpectExit(exitRefused, "DiskCheckFailed", "stayed in service", "apt-daily-upgrade.timer", "systemctl disable --now apt-daily-upgrade.timer")
+	e.Capture(e.Donor, "--pioneer").ExpectExit(exitRefused, "DiskCheckFailed", "stayed in service", "apt-daily-upgrade.timer",
+		"systemctl disable --now apt-daily-upgrade.timer")
 	e.AssertReturned(e.Before, e.Donor, 0)
 }
 
@@ -135,7 +139,8 @@ func TestAddedPioneer(t *testing.T) {
 		apt.Package{Name: disk.KernelPackage(root), Before: disk.Kernel(root), Version: "99.0", Postinst: fmt.Sprintf(newKernel, kernel)}))
 	settings := filepath.Join(t.TempDir(), "settings.yaml")
 	e.Must(os.WriteFile(settings, []byte("maxConcurrent: 100\nsettings: {trial: {soak: 1s}}\npioneer: {soak: 1s}\n"), 0o600))
-	e.Start("capture", "--pool", e.Group, "-f", settings, "--pioneer=Grow").ExpectExit(0, "Growing: inspecting the node's disk", "Patching", "Rebooting", "Soaking", "Removing",
+	e.Start("capture", "--pool", e.Group, "-f", settings, "--pioneer=Grow").ExpectExit(0, "Growing: inspecting the node's disk", "Patching",
+		"Rebooting", "Soaking", "Removing",
 		"Soaked: Passed", "so that the pool has its former size")
 	p := e.Prototype()
 	if p.Status.Patch == nil || p.Status.Patch.Installed != 2 || p.Spec.Donor.NodeName == e.Donor {
@@ -150,7 +155,8 @@ func TestAddedPioneer(t *testing.T) {
 	if info := e.Node(clone.Node).Status.NodeInfo; info.KernelVersion != kernel {
 		t.Errorf("the next node runs kernel %s, want %s", info.KernelVersion, kernel)
 	}
-	if quiet, err := os.ReadFile(filepath.Join(clone.Disk, "etc/apt/apt.conf.d/99kamino-quiet")); err != nil || !strings.Contains(string(quiet), "APT::Periodic::Enable") {
+	if quiet, err := os.ReadFile(filepath.Join(clone.Disk, "etc/apt/apt.conf.d/99kamino-quiet")); err != nil ||
+		!strings.Contains(string(quiet), "APT::Periodic::Enable") {
 		t.Errorf("the next node is not quiet: %q, %v", quiet, err)
 	}
 	if later := repository.Traffic().Since(sent); later.Requests > 0 {

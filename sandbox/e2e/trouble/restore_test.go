@@ -65,7 +65,8 @@ func TestRestoredPoolBootstraps(t *testing.T) {
 		t.Error("customData is missing, though a copy was kept")
 	}
 	_, err = secrets.Create(t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "cse"}, StringData: map[string]string{"protectedSettings": `{"commandToExecute": "/bin/bash /opt/azure/containers/provision.sh"}`},
+		ObjectMeta: metav1.ObjectMeta{Name: "cse"},
+		StringData: map[string]string{"protectedSettings": `{"commandToExecute": "/bin/bash /opt/azure/containers/provision.sh"}`},
 	}, metav1.CreateOptions{})
 	e.Must(err)
 	e.Start("restore", e.Group, "--yes", "--protected-settings-from", "vmssCSE=cse").ExpectExit(0)

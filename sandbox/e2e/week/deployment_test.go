@@ -211,7 +211,8 @@ func (d *deployments) assertAlways(w *week, nodes []corev1.Node, all []v1alpha1.
 			}
 		}
 		if placesOf(md) < wanted || serving < wanted {
-			w.Fatalf("%s: pool %s is to have %d nodes, and %d serve, but the autoscaler wants %d", now().Format(time.DateTime), pool, placesOf(md), serving, wanted)
+			w.Fatalf("%s: pool %s is to have %d nodes, and %d serve, but the autoscaler wants %d",
+				now().Format(time.DateTime), pool, placesOf(md), serving, wanted)
 		}
 		of := func(p v1alpha1.Prototype) bool { return p.Spec.Pool == pool && !ended(&p) }
 		if left := d.marks(w, pool); len(left) > 0 && !slices.ContainsFunc(all, of) && !slices.ContainsFunc(w.prototypes(), of) {
@@ -293,9 +294,10 @@ func (d *deployments) assertTemplates(w *week, pool string) {
 		}
 		copied++
 		version := o.GetAnnotations()["kamino.dev/version"]
-		if !slices.ContainsFunc(versions, func(v region.Version) bool { return v.Name == version }) && !slices.ContainsFunc(sets, func(s unstructured.Unstructured) bool {
-			return sandboxtest.Text(s, "spec", "template", "spec", "infrastructureRef", "name") == o.GetName()
-		}) {
+		if !slices.ContainsFunc(versions, func(v region.Version) bool { return v.Name == version }) &&
+			!slices.ContainsFunc(sets, func(s unstructured.Unstructured) bool {
+				return sandboxtest.Text(s, "spec", "template", "spec", "infrastructureRef", "name") == o.GetName()
+			}) {
 			w.Errorf("template %s of %s is left, whose version %s was gone this morning", o.GetName(), pool, version)
 		}
 	}

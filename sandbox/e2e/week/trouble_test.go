@@ -160,7 +160,8 @@ func (v *removal) take(server sandboxtest.Server, r *http.Request) bool {
 	if v.next == nil || v.next.server != server {
 		return false
 	}
-	if write := sandboxtest.WriteOf(r); write == "" || !strings.HasPrefix(write, v.next.write) || !strings.Contains(strings.ToLower(sandboxtest.RequestText(r)), v.next.text) {
+	if write := sandboxtest.WriteOf(r); write == "" || !strings.HasPrefix(write, v.next.write) ||
+		!strings.Contains(strings.ToLower(sandboxtest.RequestText(r)), v.next.text) {
 		return false
 	}
 	v.next = nil

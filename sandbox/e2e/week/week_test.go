@@ -81,7 +81,8 @@ func (w *week) day(day int) {
 		w.goBack(day)
 	}
 	w.settle()
-	w.Logf("%s: day %d is over, which took %.1f s; versions %v", now().Format(time.DateTime), day, time.Since(began).Seconds(), slices.Sorted(maps.Values(recipes)))
+	w.Logf("%s: day %d is over, which took %.1f s; versions %v",
+		now().Format(time.DateTime), day, time.Since(began).Seconds(), slices.Sorted(maps.Values(recipes)))
 }
 
 // moveOn skips hours: the controller is killed, and the next controller starts at a later time.

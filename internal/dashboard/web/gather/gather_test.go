@@ -40,7 +40,8 @@ func newGatherer(t *testing.T) (*Gatherer, *memory.Cloud, *fake.Clientset) {
 	p.Spec = v1alpha1.PrototypeSpec{Pool: "pool1", Version: "2026.03.09", Donor: v1alpha1.Donor{NodeName: "node-1", ProviderID: string(instance)}}
 	p.Status.Phase = v1alpha1.PhaseDraining
 	policy := &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}}
-	policy.Status.Pools = []v1alpha1.PoolStatus{{Name: "pool1", ID: string(id), Decision: &v1alpha1.PoolDecision{Reason: "Capturing", Message: "node node-1 is captured"}}}
+	policy.Status.Pools = []v1alpha1.PoolStatus{{Name: "pool1", ID: string(id),
+		Decision: &v1alpha1.PoolDecision{Reason: "Capturing", Message: "node node-1 is captured"}}}
 	scheme, err := cluster.Scheme()
 	if err != nil {
 		t.Fatal(err)

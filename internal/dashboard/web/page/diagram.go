@@ -34,7 +34,8 @@ func bars(p dashboard.PoolSection) *element {
 	var parts []node
 	for _, bar := range p.Bars {
 		w := width * float64(bar.Nodes) / float64(total)
-		parts = append(parts, el("rect", attr("class", "use-"+string(bar.Kind)), number("x", round(x)), attr("y", "0"), number("width", round(max(w-gap, 1))), number("height", height), attr("rx", "2"),
+		parts = append(parts, el("rect", attr("class", "use-"+string(bar.Kind)), number("x", round(x)), attr("y", "0"),
+			number("width", round(max(w-gap, 1))), number("height", height), attr("rx", "2"),
 			el("title", fmt.Sprintf("%s: %s", bar.Version, wording.Count(bar.Nodes, "node")))))
 		x += w
 	}
@@ -47,7 +48,8 @@ func round(x float64) float64 { return float64(int(x*10+0.5)) / 10 }
 func legend(p dashboard.PoolSection) *element {
 	var items []node
 	for _, bar := range p.Bars {
-		items = append(items, el("li", el("span", attr("class", "swatch use-"+string(bar.Kind)), attr("aria-hidden", "true")), fmt.Sprintf("%s: %s, %s", bar.Version, wording.Count(bar.Nodes, "node"), bar.Kind)))
+		items = append(items, el("li", el("span", attr("class", "swatch use-"+string(bar.Kind)), attr("aria-hidden", "true")),
+			fmt.Sprintf("%s: %s, %s", bar.Version, wording.Count(bar.Nodes, "node"), bar.Kind)))
 	}
 	return el("ul", attr("class", "legend"), attr("aria-label", "Nodes by version"), items)
 }
@@ -110,7 +112,8 @@ func joins(p dashboard.PoolSection, now time.Time) *element {
 	for _, j := range p.Joins {
 		if j.Failed {
 			cx, cy := x(j.At), top-4.0
-			parts = append(parts, el("path", attr("class", "cross"), attr("d", fmt.Sprintf("M%g %g l6 6 m0 -6 l-6 6", cx-3, cy-3)), el("title", fmt.Sprintf("%s: failed, version %s", j.Node, orNone(j.Version)))))
+			parts = append(parts, el("path", attr("class", "cross"), attr("d", fmt.Sprintf("M%g %g l6 6 m0 -6 l-6 6", cx-3, cy-3)),
+				el("title", fmt.Sprintf("%s: failed, version %s", j.Node, orNone(j.Version)))))
 			continue
 		}
 		class := "from-version"
@@ -120,7 +123,8 @@ func joins(p dashboard.PoolSection, now time.Time) *element {
 		parts = append(parts, el("circle", attr("class", class), number("cx", x(j.At)), number("cy", y(j.Took)), attr("r", "3.5"),
 			el("title", fmt.Sprintf("%s: Ready after %s, version %s", j.Node, wording.Duration(j.Took), orNone(j.Version)))))
 	}
-	label := fmt.Sprintf("Time until Ready of %s since %s: at most %s, %d failed", wording.Count(len(p.Joins), "node"), first.Format("2006-01-02 15:04"), wording.Duration(longest), failed)
+	label := fmt.Sprintf("Time until Ready of %s since %s: at most %s, %d failed",
+		wording.Count(len(p.Joins), "node"), first.Format("2006-01-02 15:04"), wording.Duration(longest), failed)
 	return el("figure", diagram("joins", label, width, height, parts...),
 		el("figcaption", "Time from the start of an instance until its node was Ready. Filled: built from a version. Hollow: another image. Cross: failed."))
 }

@@ -204,7 +204,8 @@ func orNone(s string) string {
 func capture(c dashboard.Capture) *element {
 	parts := []node{
 		el("h3", "Capture ", el("span", attr("class", "name"), c.Name)),
-		el("p", "Version ", el("b", c.Version), " from node ", el("b", attr("class", "name"), c.Donor), ", ", orNone(c.Since), ": ", el("b", c.Phase), when(c.Progress != "", el("span", ", "+c.Progress))),
+		el("p", "Version ", el("b", c.Version), " from node ", el("b", attr("class", "name"), c.Donor), ", ", orNone(c.Since), ": ", el("b", c.Phase),
+			when(c.Progress != "", el("span", ", "+c.Progress))),
 	}
 	if c.Failure != "" {
 		parts = append(parts, el("p", attr("class", "alert"), el("b", "Failed. "), sentence(c.Failure)))
@@ -236,7 +237,8 @@ func capture(c dashboard.Capture) *element {
 			case check.Passed:
 				class = "done"
 			}
-			checks = append(checks, el("li", attr("class", class), el("b", check.Name), " "+check.Result, when(check.Message != "", el("span", attr("class", "took"), ": "+check.Message))))
+			checks = append(checks, el("li", attr("class", class), el("b", check.Name), " "+check.Result,
+				when(check.Message != "", el("span", attr("class", "took"), ": "+check.Message))))
 		}
 		parts = append(parts, el("ul", attr("class", "checks"), attr("aria-label", "Checks of the trial"), checks))
 	}
@@ -274,7 +276,8 @@ func policies(label string, p dashboard.PoolSection) *element {
 	var rows []node
 	for _, policy := range p.Policies {
 		rows = append(rows, el("tr",
-			el("th", attr("scope", "row"), policy.Name), el("td", orNone(policy.Reason)), el("td", sentence(orNone(strings.TrimSpace(policy.Message+" "+policy.Remedy)))),
+			el("th", attr("scope", "row"), policy.Name), el("td", orNone(policy.Reason)),
+			el("td", sentence(orNone(strings.TrimSpace(policy.Message+" "+policy.Remedy)))),
 			el("td", orNone(policy.Next)), el("td", orNone(policy.JoinHealth)),
 		))
 	}
@@ -288,7 +291,8 @@ func events(label string, p dashboard.PoolSection) *element {
 		if e.Warning {
 			reason = el("td", el("b", attr("class", "warning"), "! "+e.Reason))
 		}
-		rows = append(rows, el("tr", el("th", attr("scope", "row"), clock(e.At)), reason, el("td", attr("class", "name"), e.Object), el("td", sentence(orNone(e.Message)))))
+		rows = append(rows, el("tr", el("th", attr("scope", "row"), clock(e.At)), reason, el("td", attr("class", "name"), e.Object),
+			el("td", sentence(orNone(e.Message)))))
 	}
 	return grid(label, []string{"Time", "Reason", "Object", "Message"}, rows)
 }

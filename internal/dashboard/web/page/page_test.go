@@ -21,8 +21,9 @@ const hostile = "evil\"'`><script src=//x>alert(1)</script><img src=x onerror=al
 
 // elements and attributes of the page. Nothing of the cluster adds one.
 var (
-	elements = strings.Fields("html head meta title link script body a header h1 h2 h3 p main nav section article div dl dt dd ul ol li table thead tbody tr th td " +
-		"time code b span details summary figure figcaption svg rect circle path text tspan")
+	elements = strings.Fields(
+		"html head meta title link script body a header h1 h2 h3 p main nav section article div dl dt dd ul ol li table thead tbody tr th td " +
+			"time code b span details summary figure figcaption svg rect circle path text tspan")
 	attributes = strings.Fields("lang charset name content rel href src defer class id role tabindex scope datetime viewbox x y width height rx cx cy r d " +
 		"text-anchor aria-label aria-labelledby aria-hidden")
 	links = regexp.MustCompile(`^(#main|#pool-\d+|assets/(dashboard\.css|dashboard\.js|icon\.svg))$`)
@@ -158,7 +159,8 @@ func TestText(t *testing.T) {
 		"aria-label=\"Nodes by version: 3 nodes of 2026.03.08 (current), 2 nodes of 2026.02.22 (older), 2 nodes of other images (other)\"",
 		"Lineage, newest first: 2026.03.08 (current) from 2026.02.22", "<code>kamino promote gpu 2026.03.09</code>",
 		"Time until Ready of ", "Version 2026.03.08, compared with version 2026.02.22: kernel 6.1.0-28 -&gt; 6.1.0-31",
-		"Savings, risks and costs of 30 days", "time of nodes without the newest patch", "node-hours", "<span class=\"hidden\">running: </span>RunningTrial", "<b>Waits. </b>",
+		"Savings, risks and costs of 30 days", "time of nodes without the newest patch", "node-hours",
+		"<span class=\"hidden\">running: </span>RunningTrial", "<b>Waits. </b>",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%q is missing", want)
@@ -168,7 +170,8 @@ func TestText(t *testing.T) {
 	if !strings.Contains(empty, "No node of this cluster belongs to a known pool.") {
 		t.Errorf("an empty page: %s", empty)
 	}
-	if troubled := string(HTML(dashboard.View{Troubles: []string{"The last look failed: no answer"}})); !strings.Contains(troubled, "no answer") || strings.Contains(troubled, "No node of this cluster") {
+	if troubled := string(HTML(dashboard.View{Troubles: []string{"The last look failed: no answer"}})); !strings.Contains(troubled, "no answer") ||
+		strings.Contains(troubled, "No node of this cluster") {
 		t.Errorf("a page without facts: %s", troubled)
 	}
 }

@@ -217,7 +217,8 @@ func (r *serverClient) Delete(_ context.Context, o client.Object, options ...cli
 		}
 		if only := asked.Preconditions; only != nil {
 			if only.UID != nil && *only.UID != have.GetUID() || only.ResourceVersion != nil && *only.ResourceVersion != have.GetResourceVersion() {
-				return apierrors.NewConflict(resourceOf(o), o.GetName(), fmt.Errorf("the object has UID %s, version %s", have.GetUID(), have.GetResourceVersion()))
+				return apierrors.NewConflict(resourceOf(o), o.GetName(),
+					fmt.Errorf("the object has UID %s, version %s", have.GetUID(), have.GetResourceVersion()))
 			}
 		}
 		if len(have.GetFinalizers()) == 0 {
@@ -244,7 +245,8 @@ func (r *serverClient) Update(_ context.Context, o client.Object, _ ...client.Up
 }
 
 // patch applies a merge patch: next returns the object after the change.
-func (r *serverClient) patch(o client.Object, patch client.Patch, status bool, next func(have client.Object, change map[string]any) (client.Object, error)) error {
+func (r *serverClient) patch(o client.Object, patch client.Patch, status bool,
+	next func(have client.Object, change map[string]any) (client.Object, error)) error {
 	return r.does("patch", o, status, func() error {
 		have, err := r.server.find(o)
 		if err != nil {

@@ -21,7 +21,8 @@ const name = "pool-2026.03.14"
 
 func fresh() *v1alpha1.Prototype {
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"of": "them"}}}
-	p.Spec = v1alpha1.PrototypeSpec{Pool: "pool", Version: "2026.03.14", Settings: v1alpha1.Settings{}.Defaulted(), Donor: v1alpha1.Donor{NodeName: "n", ProviderID: "memory:///pools/pool/instances/1"}}
+	p.Spec = v1alpha1.PrototypeSpec{Pool: "pool", Version: "2026.03.14", Settings: v1alpha1.Settings{}.Defaulted(),
+		Donor: v1alpha1.Donor{NodeName: "n", ProviderID: "memory:///pools/pool/instances/1"}}
 	p.Status.Phase = v1alpha1.PhaseSucceeded // not allowed on creation
 	return p
 }
@@ -68,11 +69,14 @@ func TestResultsEqualRealAPIServer(t *testing.T) {
 			next := last.DeepCopy()
 			next.Labels = nil // which is not said here
 			next.Status.Phase, next.Status.Progress = v1alpha1.PhaseDraining, "pods left: 3"
-			next.Status.Steps = []v1alpha1.Step{{Phase: v1alpha1.PhaseDraining, StartedAt: metav1.NewMicroTime(time.Date(2026, 3, 14, 9, 0, 0, 7000, time.UTC))}}
+			next.Status.Steps = []v1alpha1.Step{{Phase: v1alpha1.PhaseDraining,
+				StartedAt: metav1.NewMicroTime(time.Date(2026, 3, 14, 9, 0, 0, 7000, time.UTC))}}
 			return c.Status().Update(ctx, next)
 		}},
 		{"patches the status", func(c client.Client) error {
-			return c.Status().Patch(ctx, last.DeepCopy(), client.RawPatch(client.Merge.Type(), []byte(`{"status":{"progress":null,"savedRecipe":"kamino-system/r"},"metadata":{"labels":{"not":"said"}}}`)))
+			return c.Status().Patch(ctx, last.DeepCopy(),
+				client.RawPatch(client.Merge.Type(),
+					[]byte(`{"status":{"progress":null,"savedRecipe":"kamino-system/r"},"metadata":{"labels":{"not":"said"}}}`)))
 		}},
 		{"patches the status that it read before", func(c client.Client) error {
 			next := old.DeepCopy()
