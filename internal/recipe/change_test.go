@@ -168,33 +168,18 @@ func (s *testEnv) invariants(name string) error {
 // TestEverySingleCallLost: each call of each change is lost, before and after the effect, as an error and as a crash. A
 // second run completes the change.
 func TestEverySingleCallLost(t *testing.T) {
-	losses := map[string]memory.Outcome{
-		"refused": memory.FailBefore(cloud.Unavailable), "answer lost": memory.FailAfter(cloud.Unavailable),
-		"conflict": memory.FailBefore(cloud.Conflict), "conflict after": memory.FailAfter(cloud.Conflict),
-		"crash before": memory.CrashBefore(), "crash after": memory.CrashAfter(),
-	}
+	losses := append(memory.Losses(), memory.Loss{Name: "conflict before its effect", Outcome: memory.FailBefore(cloud.Conflict)},
+		memory.Loss{Name: "conflict after its effect", Outcome: memory.FailAfter(cloud.Conflict)})
 	for _, kind := range kinds {
-		for name, loss := range losses {
-			t.Run(kind.name+"/"+name, func(t *testing.T) {
-				calls := 1
-				for n := 0; n < calls; n++ {
-					s := newTestEnv(t)
-					seen := 0
-					faulty := memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome {
-						if seen = max(seen, c.Index+1); c.Index == n {
-							return loss
-						}
-						return memory.Pass()
-					})
-					change := kind.of(s, faulty)
-					s.toItsEnd(kind.name, change)
-					if err := kind.want(s); err != nil {
-						t.Errorf("call %d: %v", n, err)
-					}
-					calls = max(calls, seen)
+		t.Run(kind.name, func(t *testing.T) {
+			memory.Courses{Losses: losses, Least: 2, Play: func(t *testing.T, schedule *memory.Schedule) {
+				s := newTestEnv(t)
+				s.toItsEnd(kind.name, kind.of(s, memory.NewFaulty(s.cloud, schedule.Inject)))
+				if err := kind.want(s); err != nil {
+					t.Error(err)
 				}
-			})
-		}
+			}}.LoseEach(t)
+		})
 	}
 }
 
