@@ -159,7 +159,8 @@ func TestFailureIsRecordedOnNode(t *testing.T) {
 		s.clock.Advance(time.Duration(attempt) * time.Hour)
 	}
 	again, _ := s.byPolicy(nil)
-	if r := again.Choice.Alone["bad-0"]; len(again.Taken) > 0 || !strings.Contains(r.Remedy, "2 attempts reached failures.limit") || !strings.Contains(r.Remedy, "kamino rebuild pool1") {
+	if r := again.Choice.Alone["bad-0"]; len(again.Taken) > 0 || !strings.Contains(r.Remedy, "2 attempts reached failures.limit") ||
+		!strings.Contains(r.Remedy, "kamino rebuild pool1") {
 		t.Errorf("at the limit: %+v", again)
 	}
 	s.budget["on-bad-0"] = 0

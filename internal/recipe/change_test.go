@@ -36,7 +36,8 @@ func newTestEnv(t *testing.T) *testEnv {
 	s := &testEnv{T: t, cloud: memory.New(memory.Config{Now: func() time.Time { return now }}), kube: fake.NewClientset()}
 	s.pool = s.cloud.AddPool(memory.PoolSpec{Name: "pool1", Image: "memory:///pools/pool1/versions/" + bad, Bootstrap: []string{"customData"}})
 	for _, v := range []string{old, bad} {
-		s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: v, Tags: map[string]string{cloud.TagProof: "static/1/sha256:a", cloud.TagPrototype: "pool1-" + v}})
+		s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: v,
+			Tags: map[string]string{cloud.TagProof: "static/1/sha256:a", cloud.TagPrototype: "pool1-" + v}})
 	}
 	return s
 }
@@ -48,7 +49,8 @@ var kinds = []struct {
 	want func(*testEnv) error
 }{
 	{"rollback", func(s *testEnv, c Cloud) *Change {
-		return OfRollback(history.Rollback{Pool: "pool1", From: bad, To: old, Tags: map[string]string{cloud.TagQuarantined: "panics", cloud.TagRolledBackTo: old}}, c, s.pool)
+		return OfRollback(history.Rollback{Pool: "pool1", From: bad, To: old,
+			Tags: map[string]string{cloud.TagQuarantined: "panics", cloud.TagRolledBackTo: old}}, c, s.pool)
 	}, func(s *testEnv) error {
 		return errors.Join(s.names(old), s.carries(bad, map[string]string{cloud.TagQuarantined: "panics", cloud.TagRolledBackTo: old}))
 	}},

@@ -113,7 +113,8 @@ func TestACheckReportsPendingPatches(t *testing.T) {
 	}
 }
 
-// TestEachLostWriteOfACheck loses each write before or after its effect, by an error and by the end of the process. The check ends all the same, and leaves nothing.
+// TestEachLostWriteOfACheck loses each write before or after its effect, by an error and by the end of the process. The
+// check ends all the same, and leaves nothing.
 func TestEachLostWriteOfACheck(t *testing.T) {
 	memory.Courses{Least: 6, Play: func(t *testing.T, schedule *memory.Schedule) {
 		s := newCheckStage(t)

@@ -81,7 +81,8 @@ func newTestEnv(t *testing.T) *testEnv {
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	s.must(s.kube.Tracker().Add(n))
 	yes := true
-	app := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "app", Namespace: "default", OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "app", UID: "rs", Controller: &yes}}}}
+	app := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "app", Namespace: "default",
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "app", UID: "rs", Controller: &yes}}}}
 	app.Spec.NodeName, app.Status.Phase = nodeName, corev1.PodRunning
 	s.must(s.kube.Tracker().Add(app))
 	s.task = Task{
@@ -326,7 +327,8 @@ func (s *testEnv) wantEnd(failure plan.Reason, marks map[string]string) {
 		s.Errorf("the key is left: %v", err)
 	}
 	n := s.node()
-	for _, key := range []string{v1alpha1.PatchedAtAnnotation, v1alpha1.PatchLevelAnnotation, v1alpha1.RebootPendingAnnotation, v1alpha1.PatchFailedAnnotation} {
+	for _, key := range []string{v1alpha1.PatchedAtAnnotation, v1alpha1.PatchLevelAnnotation, v1alpha1.RebootPendingAnnotation,
+		v1alpha1.PatchFailedAnnotation} {
 		value, found := n.Annotations[key]
 		if want, wanted := marks[key]; found != wanted || wanted && want != "*" && value != want {
 			s.Errorf("annotation %s is %q, want %q", key, value, want)

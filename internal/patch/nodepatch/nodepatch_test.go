@@ -92,7 +92,8 @@ func TestHowAPatchEnds(t *testing.T) {
 		{"a report of another boot", func(r *patch.Report) { r.Token = bootID(7) }, nil, plan.PatchTimeout, unknown, false},
 		{"stopped before the drain", nil, func(s *testEnv) { s.task.Ending = true }, plan.Stopped, nil, false},
 		{"stopped during the patch", nil, func(s *testEnv) { s.between = func(int) { s.task.Ending = s.record.Method != "" } }, plan.Stopped, pending, false},
-		{"stopped during the reboot", nil, func(s *testEnv) { s.between = func(int) { s.task.Ending = s.record.Method == v1alpha1.OrderReboot } }, plan.Stopped, patchedMarks, false},
+		{"stopped during the reboot", nil, func(s *testEnv) { s.between = func(int) { s.task.Ending = s.record.Method == v1alpha1.OrderReboot } },
+			plan.Stopped, patchedMarks, false},
 		{"another client reboots during the patch", nil, func(s *testEnv) {
 			s.report = nil
 			s.between = func(int) {
@@ -208,7 +209,8 @@ func TestThePodOfAnOrder(t *testing.T) {
 	if o := patch.OrderOf(order.Spec); o.Method != patch.Patch || !o.Drained || s.task.Patches.Drained {
 		t.Errorf("%+v", o)
 	}
-	if order := newOrder(s.task, plan.OrderReboot, "kamino-generalize", bootID(1), "key"); order.Spec.Patch != nil || order.Spec.Method != v1alpha1.OrderReboot {
+	if order := newOrder(s.task, plan.OrderReboot, "kamino-generalize", bootID(1), "key"); order.Spec.Patch != nil ||
+		order.Spec.Method != v1alpha1.OrderReboot {
 		t.Errorf("%+v", order.Spec)
 	}
 }
