@@ -247,6 +247,12 @@ func (j *joined) refuseRoot(ctx context.Context, ref ImageRef) (*Refusal, error)
 	return &refusal, nil
 }
 
+// joinedTrials names the images of trials, which only the ImageProvider knows.
+type joinedTrials struct {
+	TrialBuilder
+	both *joined
+}
+
 // joinedPools adds what the ImageProvider knows of the instances and permissions of a pool.
 type joinedPools struct {
 	Pools

@@ -11,6 +11,20 @@ type (
 	rule    = plantest.Rule[model, Action, Reason]
 )
 
+// world is the model of the patch of one node.
+func world() *plantest.Model[model, Facts, Action, Reason] {
+	return &plantest.Model[model, Facts, Action, Reason]{
+		Starts: starts(), Facts: model.observed, Effect: model.effect, Progress: model.progress, Later: model.later, Adverse: model.adverse,
+		Closed: func(w model) bool { return w.closed }, Rules: plantest.Always(rules),
+	}
+}
+
+// later is the world after a long time: each deadline is over.
+func (w model) later() model {
+	w.f.Overdue = true
+	return w
+}
+
 // adversities is the number of troubles on one path. Two are enough for all wrong planners.
 func adversities(short bool) int {
 	if short {
