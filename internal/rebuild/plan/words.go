@@ -86,6 +86,7 @@ func (n Node) obstacle(d Decision) string {
 		return fmt.Sprintf("was not drained within %s: %s", n.DrainTime, why)
 	case NodeNotReady:
 		return fmt.Sprintf("was not Ready again within %s, and stays cordoned", n.ReadyTime)
+	case ForTurn, ForRebuild, ForBoot: // a wait has news, and no obstacle
 	}
 	if d.Do == Keep {
 		return "is partly rebuilt, and stays cordoned: " + n.Said
@@ -115,6 +116,7 @@ func (n Node) remedy(d Decision) string {
 		return "point the recipe at version " + n.To + " again, or start a rebuild with the version of the recipe"
 	case NodeNotReady:
 		return fmt.Sprintf("see `kubectl describe node %s`; the same command continues the rebuild", n.Name)
+	case ForTurn, ForRebuild, ForBoot: // a wait needs nothing
 	}
 	return "correct the cause; `kamino doctor` names missing permissions"
 }
