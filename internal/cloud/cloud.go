@@ -174,11 +174,13 @@ const (
 	TagContents     = "kamino-contents"       // v1alpha1.ContentsDigest of the version's list of contents; absent without a list
 	TagTrial        = "kamino-trial"          // the result and the time in RFC 3339 of the version's trial; absent without a trial
 	TagSuspect      = "kamino-suspect"        // why a pool rolled back automatically, until a person acknowledges the rollback
-	TagRolledBackAt = "kamino-rolled-back-at" // the time of the automatic rollback from the version, and of its acknowledgement, in RFC 3339; see history.AutoRollback
-	TagPromotedAt   = "kamino-promoted-at"    // when an automatic rollback reached the version, in RFC 3339
-	TagGrownTo      = "kamino-grown-to"       // the size of the pool after the growth that followed the promotion; absent before, and without a growth
-	TagPatchedAt    = "kamino-patched-at"     // the time of the donor's last patch in RFC 3339; absent if unknown
-	TagPatchLevel   = "kamino-patch-level"    // the donor's patch level; absent if unknown
+	// TagRolledBackAt is the time of the automatic rollback from the version, and of its acknowledgement, in RFC 3339; see
+	// history.AutoRollback.
+	TagRolledBackAt = "kamino-rolled-back-at"
+	TagPromotedAt   = "kamino-promoted-at" // when an automatic rollback reached the version, in RFC 3339
+	TagGrownTo      = "kamino-grown-to"    // the size of the pool after the growth that followed the promotion; absent before, and without a growth
+	TagPatchedAt    = "kamino-patched-at"  // the time of the donor's last patch in RFC 3339; absent if unknown
+	TagPatchLevel   = "kamino-patch-level" // the donor's patch level; absent if unknown
 )
 
 // BuiltAtLayout is the layout of TagBuiltAt.

@@ -152,7 +152,8 @@ func (p interceptedPools) Permissions(ctx context.Context, pool PoolID) ([]Permi
 }
 
 func (p interceptedPools) RestoreChange(ctx context.Context, pool PoolID, saved Saved) (RecipeChange, error) {
-	return result(ctx, p.around, readOp("RestoreChange", pool), func(ctx context.Context) (RecipeChange, error) { return p.Pools.RestoreChange(ctx, pool, saved) })
+	return result(ctx, p.around, readOp("RestoreChange", pool),
+		func(ctx context.Context) (RecipeChange, error) { return p.Pools.RestoreChange(ctx, pool, saved) })
 }
 
 func (p interceptedPools) EnsureRemoved(ctx context.Context, id InstanceID) (State, error) {

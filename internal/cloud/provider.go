@@ -48,7 +48,8 @@ func (j *joined) Pool(ctx context.Context, id PoolID) (Pool, error) {
 		return Pool{}, err
 	}
 	j.families.Store(id, pool.Family)
-	j.requirements.Store(id, ImageRequirements{Location: pool.Location, Traits: pool.Traits, Nodes: max(pool.MaxSize, pool.Capacity), RootDiskGB: pool.RootDiskGB})
+	j.requirements.Store(id, ImageRequirements{Location: pool.Location, Traits: pool.Traits, Nodes: max(pool.MaxSize, pool.Capacity),
+		RootDiskGB: pool.RootDiskGB})
 	if pool.Recipe.Version == "" {
 		pool.Recipe.Version, pool.Recipe.Latest = j.disks.VersionOf(pool.Family, pool.Recipe.Image)
 	}
@@ -99,7 +100,8 @@ func (j *joined) Preflight(ctx context.Context, spec PreflightSpec) ([]Refusal, 
 	if err != nil {
 		return nil, err
 	}
-	ofDisk, err := j.disks.PreflightDisk(ctx, DiskSpec{FamilyVersion: FamilyVersion{pool.Family, spec.Version}, ImageRequirements: requirements, Instance: spec.Instance})
+	ofDisk, err := j.disks.PreflightDisk(ctx, DiskSpec{FamilyVersion: FamilyVersion{pool.Family, spec.Version}, ImageRequirements: requirements,
+		Instance: spec.Instance})
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +160,8 @@ func (j *joined) EnsureImage(ctx context.Context, spec ImageSpec) (Image, error)
 	if err != nil {
 		return Image{}, err
 	}
-	image, err := j.disks.EnsureImage(ctx, VersionSpec{FamilyVersion: at, ImageRequirements: requirements, SnapshotID: spec.SnapshotID, Tags: spec.Tags, Replicas: spec.Replicas, InitializationRate: spec.InitializationRate})
+	image, err := j.disks.EnsureImage(ctx, VersionSpec{FamilyVersion: at, ImageRequirements: requirements, SnapshotID: spec.SnapshotID,
+		Tags: spec.Tags, Replicas: spec.Replicas, InitializationRate: spec.InitializationRate})
 	return image.withPool(spec.Pool), err
 }
 
@@ -238,9 +241,16 @@ func (j *joined) refuseRoot(ctx context.Context, ref ImageRef) (*Refusal, error)
 	if has <= gives {
 		return nil, nil
 	}
-	refusal := Refuse(RootDiskTooLarge, fmt.Sprintf("pool %s: version %s has a root disk of %d GiB, but the recipe gives new nodes %d GiB, and the cloud would not create them", j.recipes.PoolName(ref.Pool), ref.Version, has, gives),
+	refusal := Refuse(RootDiskTooLarge, fmt.Sprintf("pool %s: version %s has a root disk of %d GiB, but the recipe gives new nodes %d GiB, "+
+		"and the cloud would not create them", j.recipes.PoolName(ref.Pool), ref.Version, has, gives),
 		fmt.Sprintf("set the root disk of the recipe to at least %d GiB, or use a version with at most %d GiB", has, gives))
 	return &refusal, nil
+}
+
+// joinedTrials names the images of trials, which only the ImageProvider knows.
+type joinedTrials struct {
+	TrialBuilder
+	both *joined
 }
 
 // joinedPools adds what the ImageProvider knows of the instances and permissions of a pool.

@@ -4,11 +4,6 @@ import "context"
 
 // A trial of a joined provider is a trial of its PoolProvider, with the version's image from its ImageProvider.
 
-type joinedTrials struct {
-	TrialBuilder
-	both *joined
-}
-
 // withImage returns the spec with the version's image.
 func (t joinedTrials) withImage(ctx context.Context, spec TrialSpec) (TrialSpec, error) {
 	at, err := t.both.ref(ctx, spec.ImageRef)

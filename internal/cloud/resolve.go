@@ -34,7 +34,8 @@ func ResolvePool(text string, names map[PoolID]string) (PoolID, error) {
 	case len(names) == 0:
 		return "", unknownPool(fmt.Sprintf("pool %q not found: no node of this cluster belongs to a pool. Pass the full ID of the pool in the cloud", text))
 	default:
-		return "", unknownPool(fmt.Sprintf("pool %q not found; did you mean %s? `kamino status` lists pools. For a pool without nodes, pass the full ID in the cloud", text, nearest(text, names)))
+		return "", unknownPool(fmt.Sprintf("pool %q not found; did you mean %s? `kamino status` lists pools. For a pool without nodes, pass "+
+			"the full ID in the cloud", text, nearest(text, names)))
 	}
 }
 

@@ -6,7 +6,8 @@ const (
 	PoolNotCopyable = "PoolNotCopyable"
 )
 
-// TrialSpec describes a trial: an instance of a version outside its pool. The pool stays unchanged. Callers save the spec before the first call, so that another process can end the trial.
+// TrialSpec describes a trial: an instance of a version outside its pool. The pool stays unchanged. Callers save the spec
+// before the first call, so that another process can end the trial.
 type TrialSpec struct {
 	ImageRef
 	// Name is the caller's name, unique for the capture and its attempt. The provider derives a legal resource name.

@@ -18,9 +18,10 @@ var (
 func done() *Report {
 	return &Report{
 		Method: Patch, Token: boot, Manager: APT, OS: "debian 12", Before: levelA, After: levelB, Health: Healthy,
-		Installed:    []Change{{Name: "openssl", From: "3.0.16", To: "3.0.17", Arch: "amd64", Security: true, CVEs: []string{"CVE-2026-1"}}},
-		Repositories: []Repository{{ID: "http://deb.debian.org/debian-security bookworm-security", Read: true, Date: time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)}},
-		Reboot:       RebootNeed{Need: Needed, Witnesses: []Witness{RebootRequiredFile}, Packages: []string{"openssl"}}, Bytes: 3 << 20, Seconds: 41,
+		Installed: []Change{{Name: "openssl", From: "3.0.16", To: "3.0.17", Arch: "amd64", Security: true, CVEs: []string{"CVE-2026-1"}}},
+		Repositories: []Repository{{ID: "http://deb.debian.org/debian-security bookworm-security", Read: true,
+			Date: time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)}},
+		Reboot: RebootNeed{Need: Needed, Witnesses: []Witness{RebootRequiredFile}, Packages: []string{"openssl"}}, Bytes: 3 << 20, Seconds: 41,
 	}
 }
 
@@ -186,7 +187,8 @@ func TestALongReportIsCut(t *testing.T) {
 	r := done()
 	r.Installed = nil
 	for i := range 3000 {
-		change := Change{Name: fmt.Sprintf("package-%d", i), From: "1.0", To: "2.0", Arch: "amd64", Origin: "Debian-Security:12/stable-security", Security: true, CVEs: []string{"CVE-2026-12345"}}
+		change := Change{Name: fmt.Sprintf("package-%d", i), From: "1.0", To: "2.0", Arch: "amd64", Origin: "Debian-Security:12/stable-security",
+			Security: true, CVEs: []string{"CVE-2026-12345"}}
 		r.Pending, r.Installed = append(r.Pending, change), append(r.Installed, change)
 	}
 	r.Failure = &Failure{Reason: InstallFailed, Message: strings.Repeat("é", MaxMessage)}

@@ -40,11 +40,6 @@ func (r *Replacement) Advance(ctx context.Context, name string) (Step, error) {
 	return Step{name, step}, fmt.Errorf("node %s: %w", name, err)
 }
 
-// waiting is a step that changes nothing, with its news.
-func waiting(says string) plan.Step {
-	return plan.Step{Decision: plan.Decision{Do: plan.Wait}, Says: says}
-}
-
 // why returns the text of a temporary failure. The API server's text for a conflict only repeats the node's name.
 func why(err error) string {
 	if apierrors.IsConflict(err) {

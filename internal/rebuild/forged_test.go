@@ -16,7 +16,8 @@ import (
 func (s *testEnv) forge(name string, asked bool) {
 	s.t.Helper()
 	n, now := s.node(name), metav1.NewTime(s.clock.Now())
-	r := v1alpha1.Reservation{Holder: s.replacement().holder(), ReservedAt: now, Unschedulable: true, Annotations: map[string]*string{"evil.example/key": new(string)}}
+	r := v1alpha1.Reservation{Holder: s.replacement().holder(), ReservedAt: now, Unschedulable: true,
+		Annotations: map[string]*string{"evil.example/key": new(string)}}
 	r.Rebuild = &v1alpha1.Rebuild{From: bad, To: good, Policy: "all", BootID: n.Status.NodeInfo.BootID, StartedAt: now}
 	if asked {
 		r.Rebuild.AskedAt = &now

@@ -3,7 +3,6 @@ package rebuild
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -14,16 +13,9 @@ import (
 	kubetesting "k8s.io/client-go/testing"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/rebuild/plan"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
-
-// outcomes lists the outcomes of a call.
-var outcomes = map[string]memory.Outcome{
-	"lost before": memory.FailBefore(cloud.Unavailable), "lost behind": memory.FailAfter(cloud.Unavailable),
-	"the end before": memory.CrashBefore(), "the end behind": memory.CrashAfter(),
-}
 
 // rebuildAll makes passes until nothing is left to do. After the end of a process, a new process continues.
 func (s *testEnv) rebuildAll(provider Cloud) {
@@ -56,75 +48,42 @@ func (s *testEnv) wantRebuilt(what string) {
 	}
 }
 
-// TestEachCallToTheCloudLost, before and after the effect, as an error and with the end of the process.
-func TestEachCallToTheCloudLost(t *testing.T) {
-	s := newTestEnv(t, 1)
-	counting := memory.NewFaulty(s.cloud, nil)
-	s.rebuildAll(counting)
-	s.wantRebuilt("nothing is lost")
-	for i, call := range counting.Calls() {
-		for name, outcome := range outcomes {
-			s := newTestEnv(t, 1)
-			lost := 0
-			s.rebuildAll(memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome {
-				if c.Index != i {
-					return memory.Pass()
-				}
-				lost++
-				return outcome
-			}))
-			if lost != 1 {
-				t.Fatalf("call %d was made %d times", i, lost)
-			}
-			s.wantRebuilt(fmt.Sprintf("%s, call %d, %s", call.Op, i, name))
-		}
-	}
-}
-
-// lose loses the n-th write to the API server.
-func (s *testEnv) lose(number int, outcome memory.Outcome) (made *int) {
-	made = new(int)
+// lose gives each write to the API server the fate of the schedule.
+func (s *testEnv) lose(schedule *memory.Schedule) {
 	do := func(a kubetesting.Action) (bool, runtime.Object, error) {
 		if create, is := a.(kubetesting.CreateAction); is && create.GetSubresource() == "eviction" {
 			return s.evict(a)
 		}
 		return kubetesting.ObjectReaction(s.kube.Tracker())(a)
 	}
-	for _, verb := range []string{"patch", "create"} {
-		s.kube.PrependReactor(verb, "*", func(a kubetesting.Action) (bool, runtime.Object, error) {
-			if *made++; *made != number {
+	for _, verb := range []string{"patch", "create", "update", "delete"} {
+		s.kube.PrependReactor(verb, "*", func(a kubetesting.Action) (handled bool, made runtime.Object, err error) {
+			outcome := schedule.Next(verb + " " + a.GetResource().Resource)
+			if outcome == memory.Pass() {
 				return false, nil, nil
 			}
-			if outcome.After {
+			if outcome.Err != nil {
+				outcome.Err = apierrors.NewServerTimeout(corev1.Resource("nodes"), verb, 0)
+			}
+			return true, nil, outcome.Apply(func() error {
 				if _, _, err := do(a); err != nil {
 					s.t.Error(err)
 				}
-			}
-			if outcome.Crash {
-				panic(memory.Crash)
-			}
-			return true, nil, apierrors.NewServerTimeout(corev1.Resource("nodes"), verb, 0)
+				return nil
+			})
 		})
 	}
-	return made
 }
 
-// TestEachWriteToTheAPIServerLost: the reservation, the cordon, an eviction, the record of the request, the release.
-func TestEachWriteToTheAPIServerLost(t *testing.T) {
-	s := newTestEnv(t, 1)
-	writes := s.lose(0, memory.Outcome{})
-	s.rebuildAll(s.cloud)
-	if *writes < 5 {
-		t.Fatalf("only %d writes", *writes)
-	}
-	for number := 1; number <= *writes; number++ {
-		for name, outcome := range outcomes {
-			s := newTestEnv(t, 1)
-			s.lose(number, outcome)
-			s.rebuildAll(s.cloud)
-			s.wantRebuilt(fmt.Sprintf("write %d, %s", number, name))
-		}
-	}
+// TestEveryCallLost: each call to the cloud and each write to the API server (the reservation and its Lease, the cordon, an
+// eviction, the record of the request, the release) is lost before and after its effect, by an error and by the end of the process.
+func TestEveryCallLost(t *testing.T) {
+	memory.Courses{Least: 12, Play: func(t *testing.T, schedule *memory.Schedule) {
+		s := newTestEnv(t, 1)
+		s.lose(schedule)
+		s.rebuildAll(memory.NewFaulty(s.cloud, schedule.Inject))
+		s.wantRebuilt("at the end")
+	}}.LoseEach(t)
 }
 
 // TestTwoProcessesAtOnce make passes in turn and rebuild each node once.
@@ -200,7 +159,8 @@ func TestFailureIsRecordedOnNode(t *testing.T) {
 		s.clock.Advance(time.Duration(attempt) * time.Hour)
 	}
 	again, _ := s.byPolicy(nil)
-	if r := again.Choice.Alone["bad-0"]; len(again.Taken) > 0 || !strings.Contains(r.Remedy, "2 attempts reached failures.limit") || !strings.Contains(r.Remedy, "kamino rebuild pool1") {
+	if r := again.Choice.Alone["bad-0"]; len(again.Taken) > 0 || !strings.Contains(r.Remedy, "2 attempts reached failures.limit") ||
+		!strings.Contains(r.Remedy, "kamino rebuild pool1") {
 		t.Errorf("at the limit: %+v", again)
 	}
 	s.budget["on-bad-0"] = 0

@@ -95,6 +95,11 @@ type Step struct {
 	plan.Step
 }
 
+// waiting is a step that changes nothing, with its news.
+func waiting(says string) plan.Step {
+	return plan.Step{Decision: plan.Decision{Do: plan.Wait}, Says: says}
+}
+
 // Report is the result of a pass.
 type Report struct {
 	// Steps are the steps of the pass, in order.

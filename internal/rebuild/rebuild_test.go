@@ -113,7 +113,8 @@ func TestBudgetsAreRespected(t *testing.T) {
 	if diff := cmp.Diff([]string{"bad-0", "bad-2"}, result.Rebuilt); diff != "" {
 		t.Errorf("rebuilt (-want +got):\n%s", diff)
 	}
-	if why := result.Failed["bad-1"]; !strings.Contains(why, "was not drained within 15m0s: default/on-bad-1: ") || !strings.Contains(why, "the budget says no") {
+	if why := result.Failed["bad-1"]; !strings.Contains(why, "was not drained within 15m0s: default/on-bad-1: ") ||
+		!strings.Contains(why, "the budget says no") {
 		t.Errorf("failed: %v", result.Failed)
 	}
 	s.wantClean(good, "bad-0", "bad-2")
@@ -180,7 +181,8 @@ func TestFailedNodeStopsRebuild(t *testing.T) {
 	s := newTestEnv(t, 2)
 	s.deaf["bad-0"] = true
 	result := s.run(s.replacement())
-	if len(result.Rebuilt) > 0 || !strings.Contains(result.Failed["bad-0"], "was not Ready again within 30m0s") || !strings.Contains(result.Waiting, "bad-0 (being rebuilt)") {
+	if len(result.Rebuilt) > 0 || !strings.Contains(result.Failed["bad-0"], "was not Ready again within 30m0s") ||
+		!strings.Contains(result.Waiting, "bad-0 (being rebuilt)") {
 		t.Errorf("%+v", result)
 	}
 	if n := s.node("bad-0"); !n.Spec.Unschedulable || n.Annotations[v1alpha1.ReservationAnnotation] == "" {
@@ -296,7 +298,8 @@ func TestRunAdoptsOwnNodes(t *testing.T) {
 				s.wantClean(good, "bad-0")
 				return
 			}
-			if after := s.node("bad-0"); len(result.Rebuilt) > 0 || s.rebuilds() > 0 || after.Spec.Unschedulable || !maps.Equal(after.Annotations, held.Annotations) {
+			if after := s.node("bad-0"); len(result.Rebuilt) > 0 || s.rebuilds() > 0 || after.Spec.Unschedulable ||
+				!maps.Equal(after.Annotations, held.Annotations) {
 				t.Errorf("%+v, and the node carries %v", result, after.Annotations)
 			}
 			if !strings.Contains(result.Waiting, "node bad-0 is held by ") {
@@ -442,7 +445,8 @@ func TestDoNotDisruptIsRespected(t *testing.T) {
 	}
 	s := arrange()
 	result := s.run(s.replacement())
-	if s.rebuilds() != 0 || !strings.Contains(result.Failed["bad-0"], "default/on-bad-0") || !strings.Contains(result.Failed["bad-1"], v1alpha1.DoNotDisruptAnnotation) {
+	if s.rebuilds() != 0 || !strings.Contains(result.Failed["bad-0"], "default/on-bad-0") ||
+		!strings.Contains(result.Failed["bad-1"], v1alpha1.DoNotDisruptAnnotation) {
 		t.Errorf("%d rebuilds, failed: %v", s.rebuilds(), result.Failed)
 	}
 	for _, why := range result.Failed {

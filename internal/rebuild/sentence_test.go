@@ -13,7 +13,9 @@ import (
 // TestMessagesAreReportedOnce: the sentence after the node's name does not repeat the name.
 func TestMessagesAreReportedOnce(t *testing.T) {
 	const name = "k8s-pool1-24816321-vmss000004"
-	conflict := fmt.Errorf("patch node %s: %w", name, apierrors.NewConflict(corev1.Resource("nodes"), name, errors.New("the object has been modified; please apply your changes to the latest version and try again")))
+	conflict := fmt.Errorf("patch node %s: %w", name,
+		apierrors.NewConflict(corev1.Resource("nodes"), name,
+			errors.New("the object has been modified; please apply your changes to the latest version and try again")))
 	if !passes(conflict) {
 		t.Fatal("a conflict does not pass")
 	}

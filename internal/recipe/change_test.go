@@ -36,7 +36,8 @@ func newTestEnv(t *testing.T) *testEnv {
 	s := &testEnv{T: t, cloud: memory.New(memory.Config{Now: func() time.Time { return now }}), kube: fake.NewClientset()}
 	s.pool = s.cloud.AddPool(memory.PoolSpec{Name: "pool1", Image: "memory:///pools/pool1/versions/" + bad, Bootstrap: []string{"customData"}})
 	for _, v := range []string{old, bad} {
-		s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: v, Tags: map[string]string{cloud.TagProof: "static/1/sha256:a", cloud.TagPrototype: "pool1-" + v}})
+		s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: v,
+			Tags: map[string]string{cloud.TagProof: "static/1/sha256:a", cloud.TagPrototype: "pool1-" + v}})
 	}
 	return s
 }
@@ -48,7 +49,8 @@ var kinds = []struct {
 	want func(*testEnv) error
 }{
 	{"rollback", func(s *testEnv, c Cloud) *Change {
-		return OfRollback(history.Rollback{Pool: "pool1", From: bad, To: old, Tags: map[string]string{cloud.TagQuarantined: "panics", cloud.TagRolledBackTo: old}}, c, s.pool)
+		return OfRollback(history.Rollback{Pool: "pool1", From: bad, To: old,
+			Tags: map[string]string{cloud.TagQuarantined: "panics", cloud.TagRolledBackTo: old}}, c, s.pool)
 	}, func(s *testEnv) error {
 		return errors.Join(s.names(old), s.carries(bad, map[string]string{cloud.TagQuarantined: "panics", cloud.TagRolledBackTo: old}))
 	}},
@@ -168,33 +170,18 @@ func (s *testEnv) invariants(name string) error {
 // TestEverySingleCallLost: each call of each change is lost, before and after the effect, as an error and as a crash. A
 // second run completes the change.
 func TestEverySingleCallLost(t *testing.T) {
-	losses := map[string]memory.Outcome{
-		"refused": memory.FailBefore(cloud.Unavailable), "answer lost": memory.FailAfter(cloud.Unavailable),
-		"conflict": memory.FailBefore(cloud.Conflict), "conflict after": memory.FailAfter(cloud.Conflict),
-		"crash before": memory.CrashBefore(), "crash after": memory.CrashAfter(),
-	}
+	losses := append(memory.Losses(), memory.Loss{Name: "conflict before its effect", Outcome: memory.FailBefore(cloud.Conflict)},
+		memory.Loss{Name: "conflict after its effect", Outcome: memory.FailAfter(cloud.Conflict)})
 	for _, kind := range kinds {
-		for name, loss := range losses {
-			t.Run(kind.name+"/"+name, func(t *testing.T) {
-				calls := 1
-				for n := 0; n < calls; n++ {
-					s := newTestEnv(t)
-					seen := 0
-					faulty := memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome {
-						if seen = max(seen, c.Index+1); c.Index == n {
-							return loss
-						}
-						return memory.Pass()
-					})
-					change := kind.of(s, faulty)
-					s.toItsEnd(kind.name, change)
-					if err := kind.want(s); err != nil {
-						t.Errorf("call %d: %v", n, err)
-					}
-					calls = max(calls, seen)
+		t.Run(kind.name, func(t *testing.T) {
+			memory.Courses{Losses: losses, Least: 2, Play: func(t *testing.T, schedule *memory.Schedule) {
+				s := newTestEnv(t)
+				s.toItsEnd(kind.name, kind.of(s, memory.NewFaulty(s.cloud, schedule.Inject)))
+				if err := kind.want(s); err != nil {
+					t.Error(err)
 				}
-			})
-		}
+			}}.LoseEach(t)
+		})
 	}
 }
 

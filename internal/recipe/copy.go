@@ -37,8 +37,9 @@ func NewCopy(pool string, data []byte) CustomDataCopy {
 func (s Secrets) Keep(ctx context.Context, c CustomDataCopy) (made bool, err error) {
 	immutable := true
 	_, err = s.Kube.CoreV1().Secrets(s.Namespace).Create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: c.Name, Namespace: s.Namespace, Labels: map[string]string{v1alpha1.PoolLabel: v1alpha1.LabelValue(v1alpha1.ObjectName(c.Pool))}},
-		Immutable:  &immutable, Data: map[string][]byte{CustomDataKey: c.Data},
+		ObjectMeta: metav1.ObjectMeta{Name: c.Name, Namespace: s.Namespace,
+			Labels: map[string]string{v1alpha1.PoolLabel: v1alpha1.LabelValue(v1alpha1.ObjectName(c.Pool))}},
+		Immutable: &immutable, Data: map[string][]byte{CustomDataKey: c.Data},
 	}, metav1.CreateOptions{})
 	switch {
 	case err == nil:

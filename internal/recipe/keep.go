@@ -79,7 +79,8 @@ func refOf(spec v1alpha1.PrototypeSpec) cloud.ImageRef {
 
 // Begin saves the copy, and then calls create with the key of the copy; nil without a copy. create returns a new
 // Prototype, or an existing Prototype of the same node. Begin deletes a new copy that no Prototype uses.
-func (k *CustomDataKeeper) Begin(ctx context.Context, c *CustomDataCopy, create func(*v1alpha1.SecretKey) (p *v1alpha1.Prototype, existing bool, err error)) error {
+func (k *CustomDataKeeper) Begin(ctx context.Context, c *CustomDataCopy,
+	create func(*v1alpha1.SecretKey) (p *v1alpha1.Prototype, existing bool, err error)) error {
 	if c == nil {
 		p, existing, err := create(nil)
 		if err == nil && existing {
@@ -117,7 +118,8 @@ func uses(p *v1alpha1.Prototype, name string) bool {
 // own sets the Prototype as the owner of the copy. The capture does not depend on the owner, so own only reports an error.
 func (k *CustomDataKeeper) own(ctx context.Context, c CustomDataCopy, p *v1alpha1.Prototype) {
 	if err := k.Own(ctx, c, p); err != nil {
-		k.Say("The copy of customData is saved, but Prototype %s does not own the copy: delete Secret %s/%s after the capture (%s).", p.Name, k.Namespace, c.Name, err)
+		k.Say("The copy of customData is saved, but Prototype %s does not own the copy: delete Secret %s/%s after the capture (%s).",
+			p.Name, k.Namespace, c.Name, err)
 	}
 }
 

@@ -42,7 +42,8 @@ type Restoration struct {
 
 // PlanRestoration finds the saved recipe and plans its restoration. It changes nothing. A missing or untrusted saved
 // recipe returns a cluster.Refused.
-func PlanRestoration(ctx context.Context, provider restorer, secrets Secrets, h history.History, prototypes []v1alpha1.Prototype, w RestoreRequest) (Restoration, error) {
+func PlanRestoration(ctx context.Context, provider restorer, secrets Secrets, h history.History, prototypes []v1alpha1.Prototype,
+	w RestoreRequest) (Restoration, error) {
 	all, err := secrets.Find(ctx, h.Pool, h.PoolID, prototypes)
 	if err != nil {
 		return Restoration{}, err
@@ -77,13 +78,15 @@ func pick(pool, namespace string, all []SavedPart, w RestoreRequest) (SavedPart,
 	})
 	switch {
 	case len(all) == 0:
-		return SavedPart{}, cluster.Refusef("no saved recipe of pool %s in namespace %s, and nothing was changed: only a promotion that removes fields saves a recipe", pool, namespace)
+		return SavedPart{}, cluster.Refusef("no saved recipe of pool %s in namespace %s, and nothing was changed: only a promotion that "+
+			"removes fields saves a recipe", pool, namespace)
 	case i < 0:
 		var names []string
 		for _, f := range all {
 			names = append(names, f.Secret)
 		}
-		return SavedPart{}, cluster.Refusef("no saved recipe of pool %s for %s, and nothing was changed: saved recipes are %s", pool, cmp.Or(w.Prototype, w.Version), strings.Join(names, ", "))
+		return SavedPart{}, cluster.Refusef("no saved recipe of pool %s for %s, and nothing was changed: saved recipes are %s",
+			pool, cmp.Or(w.Prototype, w.Version), strings.Join(names, ", "))
 	case all[i].Doubt != "":
 		return SavedPart{}, cluster.Refusef("secret %s/%s does not match the saved recipe, and nothing was changed: %s", namespace, all[i].Secret, all[i].Doubt)
 	}
@@ -130,7 +133,8 @@ func content(ctx context.Context, s Secrets, name, key string) ([]byte, error) {
 	case secret == nil:
 		return nil, cluster.Refusef("Secret %s/%s not found, and nothing was changed: create the Secret", s.Namespace, name)
 	case len(secret.Data[key]) == 0:
-		return nil, cluster.Refusef("key %s not found in Secret %s/%s, and nothing was changed: add the key, or name another key as %s/KEY", key, s.Namespace, name, name)
+		return nil, cluster.Refusef("key %s not found in Secret %s/%s, and nothing was changed: add the key, or name another key as %s/KEY",
+			key, s.Namespace, name, name)
 	}
 	return secret.Data[key], nil
 }

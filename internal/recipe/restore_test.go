@@ -123,13 +123,18 @@ func TestMeanwhile(t *testing.T) {
 		writes    int
 		want      string
 	}{
-		"no other client":                      {writes: 1, want: restored},
-		"another client changes the size":      {conflicts: 3, writes: 4, want: restored},
-		"another client changes it each time":  {conflicts: 100, kind: cloud.Conflict, writes: maxAttempts, want: promoted},
-		"another client points it elsewhere":   {meanwhile: func(s *restoreEnv) { s.cloud.ChangeRecipe(s.pool, "theirs") }, changed: true, want: "theirs[]"},
-		"another client adds an extension":     {meanwhile: func(s *restoreEnv) { s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/"+version, "extension x") }, changed: true, want: strings.TrimSuffix(promoted, "]") + "extension x]"},
-		"another client restored it":           {meanwhile: func(s *restoreEnv) { s.cloud.ChangeRecipe(s.pool, "generic", "customData", "extension cse") }, want: restored},
-		"a write of it would roll by now":      {meanwhile: func(s *restoreEnv) { s.cloud.SetUpgrades(s.pool, true) }, kind: cloud.Refused, writes: 1, want: promoted},
+		"no other client":                     {writes: 1, want: restored},
+		"another client changes the size":     {conflicts: 3, writes: 4, want: restored},
+		"another client changes it each time": {conflicts: 100, kind: cloud.Conflict, writes: maxAttempts, want: promoted},
+		"another client points it elsewhere":  {meanwhile: func(s *restoreEnv) { s.cloud.ChangeRecipe(s.pool, "theirs") }, changed: true, want: "theirs[]"},
+		"another client adds an extension": {meanwhile: func(s *restoreEnv) {
+			s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/"+version, "extension x")
+		}, changed: true, want: strings.TrimSuffix(promoted, "]") + "extension x]"},
+		"another client restored it": {meanwhile: func(s *restoreEnv) {
+			s.cloud.ChangeRecipe(s.pool, "generic", "customData", "extension cse")
+		}, want: restored},
+		"a write of it would roll by now": {meanwhile: func(s *restoreEnv) { s.cloud.SetUpgrades(s.pool, true) }, kind: cloud.Refused,
+			writes: 1, want: promoted},
 		"the permission was taken away by now": {meanwhile: func(s *restoreEnv) { s.cloud.Forbid("SetRecipe") }, kind: cloud.Denied, writes: 1, want: promoted},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -148,7 +153,8 @@ func TestMeanwhile(t *testing.T) {
 				return memory.Pass()
 			})
 			_, err := OfRestoration(shown, faulty, "pool1").Run(t.Context(), atOnce)
-			if test.kind != "" && !cloud.Is(err, test.kind) || errors.Is(err, ErrElsewhere) != test.changed || (err == nil) != (test.kind == "" && !test.changed) {
+			if test.kind != "" && !cloud.Is(err, test.kind) || errors.Is(err, ErrElsewhere) != test.changed ||
+				(err == nil) != (test.kind == "" && !test.changed) {
 				t.Errorf("%v", err)
 			}
 			if writes != test.writes || s.recipe() != test.want {
@@ -164,7 +170,8 @@ func TestPick(t *testing.T) {
 		return SavedPart{Secret: secret, Owner: Owner{Prototype: prototype, Version: version}, Doubt: doubt}
 	}
 	all := []SavedPart{
-		kept("c-recipe", "c", "2026.03.03", ""), kept("b-recipe", "b", "", ""), kept("a-recipe", "a", "2026.03.01", "the Secret is not immutable"), kept("a-recipe-2", "a", "2026.03.01", ""),
+		kept("c-recipe", "c", "2026.03.03", ""), kept("b-recipe", "b", "", ""),
+		kept("a-recipe", "a", "2026.03.01", "the Secret is not immutable"), kept("a-recipe-2", "a", "2026.03.01", ""),
 	}
 	for name, test := range map[string]struct {
 		all       []SavedPart
@@ -175,11 +182,13 @@ func TestPick(t *testing.T) {
 		"by its prototype":         {all, RestoreRequest{Prototype: "b"}, "b-recipe", ""},
 		"by its version":           {all, RestoreRequest{Version: "2026.03.03"}, "c-recipe", ""},
 		"by its version, sloppily": {all, RestoreRequest{Version: "2026.3.3"}, "c-recipe", ""},
-		"the first is in doubt":    {all, RestoreRequest{Prototype: "a"}, "", "secret kamino-system/a-recipe does not match the saved recipe, and nothing was changed: the Secret is not immutable"},
-		"no such prototype":        {all, RestoreRequest{Prototype: "z"}, "", "for z, and nothing was changed: saved recipes are c-recipe, b-recipe, a-recipe, a-recipe-2"},
-		"no such version":          {all, RestoreRequest{Version: "2026.04.01"}, "", "for 2026.04.01"},
-		"of another version":       {all, RestoreRequest{Prototype: "c", Version: "2026.03.01"}, "", "no saved recipe"},
-		"nothing is kept":          {nil, RestoreRequest{}, "", "no saved recipe of pool pool1 in namespace kamino-system"},
+		"the first is in doubt": {all, RestoreRequest{Prototype: "a"}, "",
+			"secret kamino-system/a-recipe does not match the saved recipe, and nothing was changed: the Secret is not immutable"},
+		"no such prototype": {all, RestoreRequest{Prototype: "z"}, "",
+			"for z, and nothing was changed: saved recipes are c-recipe, b-recipe, a-recipe, a-recipe-2"},
+		"no such version":    {all, RestoreRequest{Version: "2026.04.01"}, "", "for 2026.04.01"},
+		"of another version": {all, RestoreRequest{Prototype: "c", Version: "2026.03.01"}, "", "no saved recipe"},
+		"nothing is kept":    {nil, RestoreRequest{}, "", "no saved recipe of pool pool1 in namespace kamino-system"},
 	} {
 		got, err := pick("pool1", namespace, test.all, test.wish)
 		var refused *cluster.Refused

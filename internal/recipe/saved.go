@@ -93,7 +93,8 @@ func (s Secrets) Save(ctx context.Context, name string, of Owner, backup, custom
 	if customData != nil {
 		data[CustomDataKey] = customData
 	}
-	labels := map[string]string{v1alpha1.PrototypeLabel: v1alpha1.LabelValue(of.Prototype), v1alpha1.PoolLabel: v1alpha1.LabelValue(v1alpha1.ObjectName(of.Pool))}
+	labels := map[string]string{v1alpha1.PrototypeLabel: v1alpha1.LabelValue(of.Prototype),
+		v1alpha1.PoolLabel: v1alpha1.LabelValue(v1alpha1.ObjectName(of.Pool))}
 	for label, value := range map[string]string{v1alpha1.PrototypeUIDLabel: string(of.UID), v1alpha1.VersionLabel: of.Version} {
 		if value != "" {
 			labels[label] = value

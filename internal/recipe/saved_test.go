@@ -102,9 +102,11 @@ func TestFound(t *testing.T) {
 	s.save(t, Owner{Prototype: "pool1-2026.03.02", Pool: "pool1", PoolID: "/groups/OTHER/pools/pool1"}, `{}`, "")
 	s.save(t, Owner{Prototype: "pool2-2026.03.01", Pool: "pool2", PoolID: "/groups/g/pools/pool2"}, `{}`, "")
 	for name, prototypes := range map[string][]v1alpha1.Prototype{
-		"its Prototype is gone":       nil,
-		"its Prototype is there":      {{ObjectMeta: metav1.ObjectMeta{Name: owner.Prototype, UID: owner.UID}, Spec: v1alpha1.PrototypeSpec{Version: owner.Version}}},
-		"another one is of that name": {{ObjectMeta: metav1.ObjectMeta{Name: owner.Prototype, UID: "u-2"}, Spec: v1alpha1.PrototypeSpec{Version: "2027.01.01"}}},
+		"its Prototype is gone": nil,
+		"its Prototype is there": {{ObjectMeta: metav1.ObjectMeta{Name: owner.Prototype, UID: owner.UID},
+			Spec: v1alpha1.PrototypeSpec{Version: owner.Version}}},
+		"another one is of that name": {{ObjectMeta: metav1.ObjectMeta{Name: owner.Prototype, UID: "u-2"},
+			Spec: v1alpha1.PrototypeSpec{Version: "2027.01.01"}}},
 	} {
 		found := map[string]SavedPart{}
 		for _, f := range s.find(t, prototypes...) {
@@ -127,16 +129,23 @@ func TestForged(t *testing.T) {
 		doubt  string
 		absent bool
 	}{
-		"an earlier version's":      {secret: corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "p-recipe", Labels: labels}, Immutable: &yes}},
-		"kept beside":               {secret: corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "p-recipe-" + sum[:8], Labels: labels}, Immutable: &yes}},
-		"of another's name":         {secret: corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "q-recipe", Labels: labels}, Immutable: &yes}, doubt: "does not match the Prototype"},
-		"of no name":                {secret: corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "p-other", Labels: labels}, Immutable: &yes}, doubt: "does not match the Prototype"},
-		"of another digest's name":  {secret: corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "p-recipe-00000000", Labels: labels}, Immutable: &yes}, doubt: "not the saved recipe"},
-		"of another content":        {secret: corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "p-recipe", Labels: labels, Annotations: map[string]string{DigestAnnotation: "00"}}, Immutable: &yes}, doubt: "not the saved recipe"},
-		"that can be changed":       {secret: corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "p-recipe", Labels: labels}}, doubt: "not immutable"},
-		"of another pool":           {secret: corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "p-recipe", Labels: map[string]string{v1alpha1.PoolLabel: "pool2"}}, Immutable: &yes}, absent: true},
-		"of another pool's ID":      {secret: corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "p-recipe", Labels: labels, Annotations: map[string]string{PoolIDAnnotation: "/x"}}, Immutable: &yes}, absent: true},
-		"that holds something else": {secret: corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "p-recipe", Labels: labels}, Immutable: &yes, Data: map[string][]byte{"token": []byte("{}")}}, absent: true},
+		"an earlier version's": {secret: corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "p-recipe", Labels: labels}, Immutable: &yes}},
+		"kept beside":          {secret: corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "p-recipe-" + sum[:8], Labels: labels}, Immutable: &yes}},
+		"of another's name": {secret: corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "q-recipe", Labels: labels}, Immutable: &yes},
+			doubt: "does not match the Prototype"},
+		"of no name": {secret: corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "p-other", Labels: labels}, Immutable: &yes},
+			doubt: "does not match the Prototype"},
+		"of another digest's name": {secret: corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "p-recipe-00000000", Labels: labels},
+			Immutable: &yes}, doubt: "not the saved recipe"},
+		"of another content": {secret: corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "p-recipe", Labels: labels,
+			Annotations: map[string]string{DigestAnnotation: "00"}}, Immutable: &yes}, doubt: "not the saved recipe"},
+		"that can be changed": {secret: corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "p-recipe", Labels: labels}}, doubt: "not immutable"},
+		"of another pool": {secret: corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "p-recipe",
+			Labels: map[string]string{v1alpha1.PoolLabel: "pool2"}}, Immutable: &yes}, absent: true},
+		"of another pool's ID": {secret: corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "p-recipe", Labels: labels,
+			Annotations: map[string]string{PoolIDAnnotation: "/x"}}, Immutable: &yes}, absent: true},
+		"that holds something else": {secret: corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "p-recipe", Labels: labels},
+			Immutable: &yes, Data: map[string][]byte{"token": []byte("{}")}}, absent: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSecrets(t)
@@ -164,12 +173,14 @@ func TestForged(t *testing.T) {
 func TestFoundByName(t *testing.T) {
 	s := newSecrets(t)
 	s.save(t, owner, `{"image":"generic"}`, "")
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "get"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "create"}}}}
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "get"},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "create"}}}}
 	if _, err := s.Kube.RbacV1().Roles(s.Namespace).Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	user := "reader-of-" + s.Namespace
-	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "get"}, RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: "get"},
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "get"},
+		RoleRef:  rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: "get"},
 		Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: "rbac.authorization.k8s.io", Name: user}}}
 	if _, err := s.Kube.RbacV1().RoleBindings(s.Namespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

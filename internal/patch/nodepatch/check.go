@@ -246,7 +246,8 @@ func (p *Patcher) SweepChecks(ctx context.Context, wanted []CheckTask) error {
 		keep[checkName(t)] = true
 	}
 	list := &v1alpha1.NodeOrderList{}
-	if err := p.Client.List(ctx, list, client.InNamespace(p.Namespace), client.MatchingLabels{componentLabel: checkComponent}); client.IgnoreNotFound(err) != nil {
+	if err := p.Client.List(ctx, list, client.InNamespace(p.Namespace),
+		client.MatchingLabels{componentLabel: checkComponent}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("list the orders of namespace %s: %w", p.Namespace, err)
 	}
 	for i := range list.Items {
@@ -286,7 +287,8 @@ func newCheck(t CheckTask, namespace, boot, key string) *v1alpha1.NodeOrder {
 				v1alpha1.PolicyLabel:     v1alpha1.LabelValue(t.Holder.Name),
 				"app.kubernetes.io/name": "kamino", componentLabel: checkComponent, "app.kubernetes.io/managed-by": "kamino",
 			},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: string(t.Holder.Kind), Name: t.Holder.Name, UID: t.Holder.UID}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: string(t.Holder.Kind),
+				Name: t.Holder.Name, UID: t.Holder.UID}},
 		},
 		Spec: v1alpha1.NodeOrderSpec{
 			Holder: t.Holder, NodeName: t.Node, Method: v1alpha1.OrderCheck, Token: boot, PodName: checkName(t), Key: key, Patch: &patches,

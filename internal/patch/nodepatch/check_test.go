@@ -2,7 +2,6 @@ package nodepatch
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/patch"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // checkStage is a stage with a check of a pool.
@@ -69,10 +69,11 @@ func (s *checkStage) answer() {
 func (s *checkStage) end() *Checked {
 	s.Helper()
 	for range 100 {
-		got, err := s.p.Check(s.Context(), s.check)
-		if err != nil && !errors.Is(err, errLost) {
-			s.Fatal(err)
-		}
+		var got *Checked
+		s.pass(func() (err error) {
+			got, err = s.p.Check(s.Context(), s.check)
+			return err
+		})
 		if got != nil {
 			return got
 		}
@@ -112,19 +113,15 @@ func TestACheckReportsPendingPatches(t *testing.T) {
 	}
 }
 
-// TestEachLostWriteOfACheck loses one write before or after its effect. The check ends all the same, and leaves nothing.
+// TestEachLostWriteOfACheck loses each write before or after its effect, by an error and by the end of the process. The
+// check ends all the same, and leaves nothing.
 func TestEachLostWriteOfACheck(t *testing.T) {
-	for _, after := range []bool{false, true} {
-		for lost := range 20 {
-			s := newCheckStage(t)
-			s.lost, s.after = lost, after
-			s.end()
-			s.wantPending(two)
-			if lost == 0 && s.writes < 6 {
-				t.Errorf("a check makes %d writes", s.writes)
-			}
-		}
-	}
+	memory.Courses{Least: 6, Play: func(t *testing.T, schedule *memory.Schedule) {
+		s := newCheckStage(t)
+		s.schedule = schedule
+		s.end()
+		s.wantPending(two)
+	}}.LoseEach(t)
 }
 
 // TestACheckWithoutAnAnswer: trouble of any kind gives a reason, never an empty set of patches.

@@ -3,7 +3,6 @@ package nodepatch
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -20,10 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/patch"
 	"github.com/kamino-dev/kamino/internal/patch/plan"
 	"github.com/kamino-dev/kamino/internal/testing/apitest/inmemory"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 const nodeName = "node-1"
@@ -52,9 +53,8 @@ type testEnv struct {
 	// forged replaces the key of the signature.
 	forged bool
 
-	// writes counts the writes of the Patcher. The write number lost is lost: before its effect, or after.
-	writes, lost int
-	after        bool
+	// schedule decides about the writes of the Patcher.
+	schedule *memory.Schedule
 	// between is called after each pass.
 	between func(pass int)
 	did     []string
@@ -64,7 +64,7 @@ type testEnv struct {
 
 func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
-	s := &testEnv{T: t, now: time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC), lost: -1, boots: 1}
+	s := &testEnv{T: t, now: time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC), schedule: memory.NewSchedule(nil), boots: 1}
 	s.report = &patch.Report{
 		Method: patch.Patch, Token: bootID(1), Manager: patch.APT, Before: levels[0], After: levels[1], Health: patch.Healthy,
 		Installed: []patch.Change{{Name: "openssl", From: "1", To: "2"}}, Repositories: []patch.Repository{{ID: "main", Read: true}},
@@ -81,7 +81,8 @@ func newTestEnv(t *testing.T) *testEnv {
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	s.must(s.kube.Tracker().Add(n))
 	yes := true
-	app := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "app", Namespace: "default", OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "app", UID: "rs", Controller: &yes}}}}
+	app := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "app", Namespace: "default",
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "app", UID: "rs", Controller: &yes}}}}
 	app.Spec.NodeName, app.Status.Phase = nodeName, corev1.PodRunning
 	s.must(s.kube.Tracker().Add(app))
 	s.task = Task{
@@ -108,25 +109,30 @@ func (s *testEnv) must(err error) {
 	}
 }
 
-var errLost = errors.New("the connection is lost")
-
-// isLost counts a write, and reports whether the write is lost.
-func (s *testEnv) isLost() bool {
-	s.writes++
-	return s.writes-1 == s.lost
+// pass makes a pass of a process. A lost write is an error, or ends the process.
+func (s *testEnv) pass(do func() error) {
+	s.Helper()
+	var err error
+	if memory.RunUntilCrash(func() { err = do() }); err != nil && !cloud.Is(err, cloud.Unavailable) {
+		s.Fatal(err)
+	}
 }
 
-// lose loses a write of the Patcher. The test itself writes to the tracker.
-func (s *testEnv) lose(a kubetesting.Action) (bool, runtime.Object, error) {
-	if a.GetVerb() == "get" || a.GetVerb() == "list" || !s.isLost() {
+// lose gives a write of the Patcher the fate of the schedule. The test itself writes to the tracker.
+func (s *testEnv) lose(a kubetesting.Action) (handled bool, made runtime.Object, err error) {
+	if a.GetVerb() == "get" || a.GetVerb() == "list" {
 		return false, nil, nil
 	}
-	if s.after {
+	outcome := s.schedule.Next(a.GetVerb() + " " + a.GetResource().Resource)
+	if outcome == memory.Pass() {
+		return false, nil, nil
+	}
+	return true, nil, outcome.Apply(func() error {
 		if _, err := s.apply(a); err != nil {
 			s.Fatal(err)
 		}
-	}
-	return true, nil, errLost
+		return nil
+	})
 }
 
 // apply does the effect of a write.
@@ -142,28 +148,20 @@ func (s *testEnv) apply(a kubetesting.Action) (runtime.Object, error) {
 }
 
 func (s *testEnv) loseOrder(c inmemory.Call, effect func() error) error {
-	if c.Verb == "get" || !s.isLost() {
+	if c.Verb == "get" {
 		return effect()
 	}
-	if s.after {
-		s.must(client.IgnoreNotFound(effect()))
-	}
-	return errLost
+	return s.schedule.Next(c.Verb + " nodeorders").Apply(effect)
 }
 
 // Save implements Store.
 func (s *testEnv) Save(_ context.Context, r Record) error {
 	text, err := json.Marshal(r)
 	s.must(err)
-	lost := s.isLost()
-	if !lost || s.after {
+	return s.schedule.Next("save").Apply(func() error {
 		s.record = Record{}
-		s.must(json.Unmarshal(text, &s.record))
-	}
-	if lost {
-		return errLost
-	}
-	return nil
+		return json.Unmarshal(text, &s.record)
+	})
 }
 
 func (s *testEnv) podsOfNode(a kubetesting.Action) (bool, runtime.Object, error) {
@@ -297,10 +295,11 @@ func (s *testEnv) sign(order *v1alpha1.NodeOrder, pod *corev1.Pod) {
 func (s *testEnv) run() {
 	s.Helper()
 	for pass := range 600 {
-		got, err := s.p.Pass(s.Context(), s.task, s.record, s)
-		if err != nil && !errors.Is(err, errLost) {
-			s.Fatal(err)
-		}
+		var got Pass
+		s.pass(func() (err error) {
+			got, err = s.p.Pass(s.Context(), s.task, s.record, s)
+			return err
+		})
 		if message := got.Decision.String(); message != "" && (len(s.did) == 0 || s.did[len(s.did)-1] != message) {
 			s.did = append(s.did, message)
 		}
@@ -328,7 +327,8 @@ func (s *testEnv) wantEnd(failure plan.Reason, marks map[string]string) {
 		s.Errorf("the key is left: %v", err)
 	}
 	n := s.node()
-	for _, key := range []string{v1alpha1.PatchedAtAnnotation, v1alpha1.PatchLevelAnnotation, v1alpha1.RebootPendingAnnotation, v1alpha1.PatchFailedAnnotation} {
+	for _, key := range []string{v1alpha1.PatchedAtAnnotation, v1alpha1.PatchLevelAnnotation, v1alpha1.RebootPendingAnnotation,
+		v1alpha1.PatchFailedAnnotation} {
 		value, found := n.Annotations[key]
 		if want, wanted := marks[key]; found != wanted || wanted && want != "*" && value != want {
 			s.Errorf("annotation %s is %q, want %q", key, value, want)

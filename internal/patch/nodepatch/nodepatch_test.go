@@ -12,6 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/patch"
 	"github.com/kamino-dev/kamino/internal/patch/plan"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 var patchedMarks = map[string]string{v1alpha1.PatchedAtAnnotation: "*", v1alpha1.PatchLevelAnnotation: levels[1]}
@@ -47,25 +48,14 @@ func TestAPatch(t *testing.T) {
 	}
 }
 
-// TestEveryLostCall: each write is lost once, before and after its effect. The patch ends as without the loss.
+// TestEveryLostCall: each write is lost once, before and after its effect, by an error and by the end of the process. The patch ends as without the loss.
 func TestEveryLostCall(t *testing.T) {
-	for _, after := range []bool{false, true} {
-		for lost := 0; ; lost++ {
-			s := newTestEnv(t)
-			s.lost, s.after = lost, after
-			s.run()
-			s.wantPatched()
-			if t.Failed() {
-				t.Fatalf("write %d lost, after its effect %t: %v", lost, after, s.did)
-			}
-			if s.writes <= lost {
-				if lost < 20 {
-					t.Errorf("only %d writes", s.writes)
-				}
-				break
-			}
-		}
-	}
+	memory.Courses{Least: 20, Play: func(t *testing.T, schedule *memory.Schedule) {
+		s := newTestEnv(t)
+		s.schedule = schedule
+		s.run()
+		s.wantPatched()
+	}}.LoseEach(t)
 }
 
 func TestHowAPatchEnds(t *testing.T) {
@@ -102,7 +92,8 @@ func TestHowAPatchEnds(t *testing.T) {
 		{"a report of another boot", func(r *patch.Report) { r.Token = bootID(7) }, nil, plan.PatchTimeout, unknown, false},
 		{"stopped before the drain", nil, func(s *testEnv) { s.task.Ending = true }, plan.Stopped, nil, false},
 		{"stopped during the patch", nil, func(s *testEnv) { s.between = func(int) { s.task.Ending = s.record.Method != "" } }, plan.Stopped, pending, false},
-		{"stopped during the reboot", nil, func(s *testEnv) { s.between = func(int) { s.task.Ending = s.record.Method == v1alpha1.OrderReboot } }, plan.Stopped, patchedMarks, false},
+		{"stopped during the reboot", nil, func(s *testEnv) { s.between = func(int) { s.task.Ending = s.record.Method == v1alpha1.OrderReboot } },
+			plan.Stopped, patchedMarks, false},
 		{"another client reboots during the patch", nil, func(s *testEnv) {
 			s.report = nil
 			s.between = func(int) {
@@ -218,7 +209,8 @@ func TestThePodOfAnOrder(t *testing.T) {
 	if o := patch.OrderOf(order.Spec); o.Method != patch.Patch || !o.Drained || s.task.Patches.Drained {
 		t.Errorf("%+v", o)
 	}
-	if order := newOrder(s.task, plan.OrderReboot, "kamino-generalize", bootID(1), "key"); order.Spec.Patch != nil || order.Spec.Method != v1alpha1.OrderReboot {
+	if order := newOrder(s.task, plan.OrderReboot, "kamino-generalize", bootID(1), "key"); order.Spec.Patch != nil ||
+		order.Spec.Method != v1alpha1.OrderReboot {
 		t.Errorf("%+v", order.Spec)
 	}
 }

@@ -217,7 +217,8 @@ func TestAFleetWithAPioneer(t *testing.T) {
 		{"little turnover, old nodes are rebuilt", 50, 60, 6, [2]float64{0.10, 0.28}, [2]float64{6, 24}},
 	} {
 		got := simulate(c.least, c.most, c.perHour, 0)
-		t.Logf("%s: %.3f GB, %.2f reboots and %.0f rebuilds a day, %.0f %% exposed, %.0f h to 95 %%", c.name, got.gigabytes, got.reboots, got.rebuilds, 100*got.exposed, got.hours)
+		t.Logf("%s: %.3f GB, %.2f reboots and %.0f rebuilds a day, %.0f %% exposed, %.0f h to 95 %%", c.name, got.gigabytes,
+			got.reboots, got.rebuilds, 100*got.exposed, got.hours)
 		if got.gigabytes > 0.06 || got.reboots > 0.6 {
 			t.Errorf("%s: %.3f GB and %.2f reboots a day", c.name, got.gigabytes, got.reboots)
 		}

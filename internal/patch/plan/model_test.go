@@ -1,15 +1,5 @@
 package plan
 
-import "github.com/kamino-dev/kamino/internal/testing/plantest"
-
-// world is the model of the patch of one node.
-func world() *plantest.Model[model, Facts, Action, Reason] {
-	return &plantest.Model[model, Facts, Action, Reason]{
-		Starts: starts(), Facts: model.observed, Effect: model.effect, Progress: model.progress, Later: model.later, Adverse: model.adverse,
-		Closed: func(w model) bool { return w.closed }, Rules: plantest.Always(rules),
-	}
-}
-
 // model is a small model of a patched node: the observable state, and the truth that only the model knows.
 type model struct {
 	f Facts
@@ -168,12 +158,6 @@ func (w model) progress() model {
 	case f.Rebooted && f.PatchedMarked && !f.Cordoned && f.Node == NodeReady && w.flaw != noHealth && !w.ill && f.Failure == "":
 		f.Soaked = true
 	}
-	return w
-}
-
-// later is the world after a long time: each deadline is over.
-func (w model) later() model {
-	w.f.Overdue = true
 	return w
 }
 

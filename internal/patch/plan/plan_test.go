@@ -11,6 +11,20 @@ type (
 	rule    = plantest.Rule[model, Action, Reason]
 )
 
+// world is the model of the patch of one node.
+func world() *plantest.Model[model, Facts, Action, Reason] {
+	return &plantest.Model[model, Facts, Action, Reason]{
+		Starts: starts(), Facts: model.observed, Effect: model.effect, Progress: model.progress, Later: model.later, Adverse: model.adverse,
+		Closed: func(w model) bool { return w.closed }, Rules: plantest.Always(rules),
+	}
+}
+
+// later is the world after a long time: each deadline is over.
+func (w model) later() model {
+	w.f.Overdue = true
+	return w
+}
+
 // adversities is the number of troubles on one path. Two are enough for all wrong planners.
 func adversities(short bool) int {
 	if short {
@@ -25,7 +39,8 @@ const (
 )
 
 var rules = []rule{
-	plantest.That("only a reserved node is changed", changesNode+"MarkPatched|Finish|", func(w model, _ Decision) bool { return w.f.Lock == Ours && w.f.Node != NodeGone }),
+	plantest.That("only a reserved node is changed", changesNode+"MarkPatched|Finish|",
+		func(w model, _ Decision) bool { return w.f.Lock == Ours && w.f.Node != NodeGone }),
 	plantest.That("nothing begins once the end is decided", begins, func(w model, _ Decision) bool { return w.f.Failure == "" && !w.f.Ending }),
 	plantest.That("only a drained node is patched", "|OrderPatch|", func(w model, _ Decision) bool {
 		return w.f.Cordoned && w.f.Drained && w.f.Node == NodeReady && w.f.Order == NoOrder
@@ -33,14 +48,16 @@ var rules = []rule{
 	plantest.That("only a healthy node is drained and patched", "|Cordon|Evict|OrderPatch|", func(w model, _ Decision) bool {
 		return w.f.Order != NoOrder || w.f.Node != NodeReady || !w.ill
 	}),
-	plantest.That("only a drained node is rebooted", "|OrderReboot|", func(w model, _ Decision) bool { return w.f.Cordoned && w.f.Drained && w.f.Node == NodeReady }),
+	plantest.That("only a drained node is rebooted", "|OrderReboot|",
+		func(w model, _ Decision) bool { return w.f.Cordoned && w.f.Drained && w.f.Node == NodeReady }),
 	plantest.That("a pod has a recorded order", "|RunPod|", func(w model, _ Decision) bool { return w.f.Order != NoOrder && w.f.Pod == NoPod }),
 	plantest.That("a patch runs under the boot of its order", "|RunPod|", func(w model, _ Decision) bool { return w.f.Order == RebootOrder || !w.f.Rebooted }),
 	plantest.That("a report is believed of a known pod only", "|Believe|", func(w model, _ Decision) bool { return w.said && w.f.PodKnown }),
 	plantest.That("only a complete patch is booted", "|OrderReboot|", func(w model, _ Decision) bool { return w.f.Result == Patched && w.disk == newDisk }),
 	plantest.That("no quarantined level is booted", "|OrderReboot|", func(w model, _ Decision) bool { return !w.f.LevelQuarantined }),
 	plantest.That("a reboot is announced before it is ordered", "|OrderReboot|", func(w model, _ Decision) bool { return w.f.PendingMarked }),
-	plantest.That("the pod of the patch is gone before the reboot", "|OrderReboot|", func(w model, _ Decision) bool { return w.f.Pod == NoPod && !w.f.OrderLeft }),
+	plantest.That("the pod of the patch is gone before the reboot", "|OrderReboot|",
+		func(w model, _ Decision) bool { return w.f.Pod == NoPod && !w.f.OrderLeft }),
 	plantest.That("no node is rebooted twice", "|OrderReboot|", func(w model, _ Decision) bool { return !w.f.Rebooted && w.f.Order != RebootOrder }),
 	plantest.That("patched means installed and booted", "|MarkPatched|", func(w model, _ Decision) bool {
 		return w.f.Result == Patched && w.f.Rebooted && w.disk == newDisk && w.running && w.f.Node == NodeReady
@@ -125,7 +142,8 @@ func TestTheCourseOfAPatch(t *testing.T) {
 		{Incomplete, sound, false, run + "Fail: PatchFailed, Quarantine, MarkFailed, MarkPending, DeletePod, DeleteOrder, Close"},
 		{Patched, sound, true, run + "Fail: LevelQuarantined, MarkFailed, MarkPending, DeletePod, DeleteOrder, Close"},
 		{Patched, noBoot, false, run + rebooted + "Fail: RebootTimeout, Quarantine, MarkFailed, DeletePod, DeleteOrder, Close"},
-		{Patched, noHealth, false, run + rebooted + "DeletePod, DeleteOrder, MarkPatched, Uncordon, Wait: Soak, Fail: SoakFailed, Quarantine, MarkFailed, Close"},
+		{Patched, noHealth, false, run + rebooted + "DeletePod, DeleteOrder, MarkPatched, Uncordon, Wait: Soak, Fail: SoakFailed, " +
+			"Quarantine, MarkFailed, Close"},
 	} {
 		from := model{fate: c.fate, flaw: c.flaw, f: Facts{Lock: Ours, Node: NodeReady, LevelQuarantined: c.bad}}
 		if got, _ := world().Course(Next, from); got != c.want {

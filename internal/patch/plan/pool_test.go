@@ -53,7 +53,8 @@ func TestWhenAPioneerBegins(t *testing.T) {
 		{"too young beyond the next check", PioneerFacts{MinAge: 48 * time.Hour, Checked: ago(time.Hour, checked("openssl"))}, Rest, TooYoung, 5 * time.Hour},
 		{"two of three in a week", PioneerFacts{Begun: begun(1, 2, 8, 9), Checked: ago(time.Hour, checked("openssl"))}, BeginPioneer, "", 0},
 		{"three in a week", PioneerFacts{Begun: begun(1, 8, 2, 6), Checked: ago(time.Hour, checked("openssl"))}, Rest, TooManyPioneers, 5 * time.Hour},
-		{"three in a week, the first almost a week ago", PioneerFacts{Begun: begun(1, 2, 6.9), Checked: ago(time.Hour, checked("openssl"))}, Rest, TooManyPioneers, 144 * time.Minute},
+		{"three in a week, the first almost a week ago", PioneerFacts{Begun: begun(1, 2, 6.9), Checked: ago(time.Hour, checked("openssl"))},
+			Rest, TooManyPioneers, 144 * time.Minute},
 		{"three in a week, and nothing pending", PioneerFacts{Begun: begun(1, 2, 3), Checked: ago(time.Hour, checked())}, Rest, UpToDate, 5 * time.Hour},
 		{"old enough", PioneerFacts{MinAge: time.Hour, Checked: ago(time.Hour, checked("openssl"))}, BeginPioneer, "", 0},
 	} {

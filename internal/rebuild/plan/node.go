@@ -6,7 +6,6 @@ package plan
 import (
 	"time"
 
-	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/step"
 )
 
@@ -131,32 +130,6 @@ type Node struct {
 	// Answer is the cloud's answer, and Said its message without success.
 	Answer Answer
 	Said   string
-}
-
-// Step is the next step of a node, in words.
-type Step struct {
-	Decision
-	// Hard deletes pods instead of evicting them.
-	Hard bool
-	// Blocked is true if a budget blocks an eviction for now.
-	Blocked bool
-	// Says continues a sentence that begins with the node's name; empty without news.
-	Says string
-	// Refusal is why the node is not rebuilt; nil if it is, or if no rebuild is needed.
-	Refusal *cloud.Refusal
-}
-
-// Next returns the next step of a node.
-func Next(n Node) Step {
-	d := decide(n)
-	s := Step{Decision: d, Hard: d.Do == Evict && n.Force && n.Overdue}
-	if d.Why == "" || d.Waits() {
-		s.Says = n.news(d)
-		return s
-	}
-	refusal := cloud.Refuse(string(d.Why), n.obstacle(d), n.remedy(d))
-	s.Says, s.Refusal = refusal.Message, &refusal
-	return s
 }
 
 // decide returns the next step of a node. The cloud is asked only after the drain, except with AtOnce. The node is back

@@ -75,7 +75,8 @@ func Choose(p PoolFacts) Choice {
 		case p.Careful && m.Ready && p.alone(m):
 			c.wait(fmt.Sprintf("node %s is the only node of pool %s that accepts pods: add a node to the pool", m.Name, p.Name))
 		case m.Stays != "":
-			c.Alone[m.Name] = cloud.Refuse(DoNotDisrupt, "is left alone: "+m.Stays, "wait until the annotation is gone, or pass --disrupt (settings.drain.disrupt)")
+			c.Alone[m.Name] = cloud.Refuse(DoNotDisrupt, "is left alone: "+m.Stays,
+				"wait until the annotation is gone, or pass --disrupt (settings.drain.disrupt)")
 		case c.Take == "":
 			c.Take = m.Name
 		default:

@@ -174,7 +174,8 @@ func TestChoose(t *testing.T) {
 		alone   string
 	}{
 		{"the first by name", PoolFacts{Limit: 1, Members: many(nil, as, as)}, "n1", 1, "", ""},
-		{"one that is down goes first", PoolFacts{Limit: 1, Members: many(nil, as, down)}, "n2", 1, "1 node of pool pool1 out of service, and 1 may be: n2 (not Ready)", ""},
+		{"one that is down goes first", PoolFacts{Limit: 1, Members: many(nil, as, down)}, "n2", 1,
+			"1 node of pool pool1 out of service, and 1 may be: n2 (not Ready)", ""},
 		{"one that is down and good holds the others up", PoolFacts{Limit: 1, Members: many(as, func(m *Member) { m.Old, m.Ready = false, false })}, "", 1,
 			"1 node of pool pool1 out of service, and 1 may be: n1 (not Ready); run `kubectl get nodes`, and repair, uncordon or delete these nodes", ""},
 		{"one at a time", PoolFacts{Limit: 1, Members: many(taken, as)}, "", 1, "1 node of pool pool1 out of service, and 1 may be: n0 (being rebuilt)", ""},
@@ -185,7 +186,8 @@ func TestChoose(t *testing.T) {
 			"4 nodes of pool pool1 out of service, and 2 may be: n0 (being rebuilt), n1 (being rebuilt), n2 (being rebuilt), and 1 more", ""},
 		{"kured", PoolFacts{Limit: 1, Kured: "n0", KuredHolder: "kured has node n0", Members: many(nil, as)}, "", 1, "kured has node n0", ""},
 		{"kured's own", PoolFacts{Limit: 1, Kured: "n1", KuredHolder: "kured has node n1", Members: many(nil, as, as)}, "n1", 1, "kured has node n1", ""},
-		{"a capture's", PoolFacts{Limit: 1, Members: many(held, as)}, "n1", 1, "node n0 is held by prototype p: `kamino reservations` shows whether the holder will release the node", ""},
+		{"a capture's", PoolFacts{Limit: 1, Members: many(held, as)}, "n1", 1,
+			"node n0 is held by prototype p: `kamino reservations` shows whether the holder will release the node", ""},
 		{"its own", PoolFacts{Limit: 1, Members: many(own, nil)}, "", 0, "", "is left alone, because this process runs on the node: run the command elsewhere"},
 		{"one that asks to stay", PoolFacts{Limit: 1, Members: many(stays, nil)}, "", 0, "",
 			"is left alone: it asks to stay; wait until the annotation is gone, or pass --disrupt (settings.drain.disrupt)"},

@@ -5,8 +5,35 @@ import (
 	"strings"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
+
+// Step is the next step of a node, in words.
+type Step struct {
+	Decision
+	// Hard deletes pods instead of evicting them.
+	Hard bool
+	// Blocked is true if a budget blocks an eviction for now.
+	Blocked bool
+	// Says continues a sentence that begins with the node's name; empty without news.
+	Says string
+	// Refusal is why the node is not rebuilt; nil if it is, or if no rebuild is needed.
+	Refusal *cloud.Refusal
+}
+
+// Next returns the next step of a node.
+func Next(n Node) Step {
+	d := decide(n)
+	s := Step{Decision: d, Hard: d.Do == Evict && n.Force && n.Overdue}
+	if d.Why == "" || d.Waits() {
+		s.Says = n.news(d)
+		return s
+	}
+	refusal := cloud.Refuse(string(d.Why), n.obstacle(d), n.remedy(d))
+	s.Says, s.Refusal = refusal.Message, &refusal
+	return s
+}
 
 // news is the sentence after the node's name for a step without a refusal; empty without news.
 func (n Node) news(d Decision) string {
@@ -59,6 +86,7 @@ func (n Node) obstacle(d Decision) string {
 		return fmt.Sprintf("was not drained within %s: %s", n.DrainTime, why)
 	case NodeNotReady:
 		return fmt.Sprintf("was not Ready again within %s, and stays cordoned", n.ReadyTime)
+	case ForTurn, ForRebuild, ForBoot: // a wait has news, and no obstacle
 	}
 	if d.Do == Keep {
 		return "is partly rebuilt, and stays cordoned: " + n.Said
@@ -88,6 +116,7 @@ func (n Node) remedy(d Decision) string {
 		return "point the recipe at version " + n.To + " again, or start a rebuild with the version of the recipe"
 	case NodeNotReady:
 		return fmt.Sprintf("see `kubectl describe node %s`; the same command continues the rebuild", n.Name)
+	case ForTurn, ForRebuild, ForBoot: // a wait needs nothing
 	}
 	return "correct the cause; `kamino doctor` names missing permissions"
 }

@@ -151,7 +151,8 @@ func (w model) adverse() []model {
 func (w model) loaded() bool { return (w.pods || w.stuck) && !w.atOnce }
 
 var rules = []rule{
-	plantest.That("only a reserved node is changed", "|Cordon|Evict|Ask|Release|GiveBack|Keep|Wait|", func(w model, _ Decision) bool { return w.held && !w.gone }),
+	plantest.That("only a reserved node is changed", "|Cordon|Evict|Ask|Release|GiveBack|Keep|Wait|",
+		func(w model, _ Decision) bool { return w.held && !w.gone }),
 	plantest.That("a node is cordoned once", "|Cordon|", func(w model, _ Decision) bool { return !w.cordoned }),
 	plantest.That("only a cordoned node is drained, and before the request", "|Evict|", func(w model, _ Decision) bool {
 		return w.cordoned && w.pods && !w.stuck && !w.asked && !w.atOnce

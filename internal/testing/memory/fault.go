@@ -32,6 +32,22 @@ type Outcome struct {
 	After bool
 }
 
+// Apply makes a call with this fate. A crash panics with the value Crash.
+func (o Outcome) Apply(call func() error) error {
+	passes := !o.Crash && o.Err == nil
+	var err error
+	if o.After || passes {
+		err = call()
+	}
+	switch {
+	case o.Crash:
+		panic(Crash)
+	case passes:
+		return err
+	}
+	return o.Err
+}
+
 type crash struct{}
 
 // Crash is the panic value of a crashed call. RunUntilCrash recovers it.
@@ -169,18 +185,8 @@ func (f *Faulty) intercept(ctx context.Context, op cloud.Op, call func(context.C
 
 func (f *Faulty) lossy(ctx context.Context, op cloud.Op, call func(context.Context) error) error {
 	outcome := f.next(op)
-	var err error
-	passes := !outcome.Crash && outcome.Err == nil
-	if outcome.After || passes {
-		err = call(ctx)
-	}
-	switch {
-	case outcome.Crash:
-		panic(Crash)
-	case passes:
-		return err
-	}
-	return attributed(outcome.Err, op)
+	outcome.Err = attributed(outcome.Err, op)
+	return outcome.Apply(func() error { return call(ctx) })
 }
 
 // attributed returns a copy of an injected error with the operation and the resource of the call.

@@ -114,7 +114,8 @@ func TestWrongPlannersAreCaught(t *testing.T) {
 			t.Errorf("%s: %v after %d adversities", name, e.Bad, e.Adverse)
 			continue
 		}
-		if text := e.Bad.String(); !strings.Contains(text, test.rule) || !strings.Contains(text, e.Bad.Decision.String()) || !strings.Contains(text, "unlocked:") {
+		if text := e.Bad.String(); !strings.Contains(text, test.rule) || !strings.Contains(text, e.Bad.Decision.String()) ||
+			!strings.Contains(text, "unlocked:") {
 			t.Errorf("%s: the text has no world: %s", name, text)
 		}
 	}
