@@ -221,7 +221,8 @@ type pods struct {
 func (d pods) lookPod(ctx context.Context, w *pass) error {
 	f := &w.facts
 	recorded := w.record.DiskCheckStartedAt != nil || f.MustBoot() || f.Failed || f.Deleting || w.donor.arePodsListed && w.donor.remainingPods.HasOwnPod
-	if w.p.UID == "" || !f.Unrecorded && !(recorded && f.PodMatters()) {
+	matters := f.Unrecorded || recorded && f.PodMatters()
+	if w.p.UID == "" || !matters {
 		return nil
 	}
 	return d.readPod(ctx, w)

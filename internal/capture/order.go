@@ -234,7 +234,9 @@ func (o orders) readProof(_ context.Context, w *pass) error {
 
 // lookLeftOrder reads a NodeOrder that should no longer exist.
 func (o orders) lookLeftOrder(ctx context.Context, w *pass) error {
-	if f := &w.facts; w.disk.order != nil || !f.LeftoversMatter() && !(f.Disk.Outdated && f.OrderMatters()) {
+	f := &w.facts
+	matters := f.LeftoversMatter() || f.Disk.Outdated && f.OrderMatters()
+	if w.disk.order != nil || !matters {
 		return nil
 	}
 	return o.readOrder(ctx, w)

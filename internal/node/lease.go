@@ -148,8 +148,7 @@ func (s Reservations) grant(ctx context.Context, n *corev1.Node, r v1alpha1.Rese
 	if err != nil {
 		return nil, apierrors.NewConflict(corev1.Resource("nodes"), n.Name, err)
 	}
-	_, err = s.update(ctx, have, n, r)
-	return nil, err
+	return nil, s.update(ctx, have, n, r)
 }
 
 // Renew writes the Lease of a reserved node, whether the Lease exists or not, and leaves the copy on the Node: the caller must
@@ -165,8 +164,7 @@ func (s Reservations) Renew(ctx context.Context, n *corev1.Node, r v1alpha1.Rese
 		}
 		return err
 	}
-	_, err = s.update(ctx, have, n, r)
-	return err
+	return s.update(ctx, have, n, r)
 }
 
 // End deletes the Lease of a released Node if the Lease belongs to the holder.
@@ -192,21 +190,19 @@ func (s Reservations) create(ctx context.Context, n *corev1.Node, r v1alpha1.Res
 	return made, nil
 }
 
-// update writes the Lease if the content changes, and returns the Lease as written. The resource version makes the API server
-// refuse a concurrent write.
-func (s Reservations) update(ctx context.Context, have *coordinationv1.Lease, n *corev1.Node, r v1alpha1.Reservation) (*coordinationv1.Lease, error) {
+// update writes the Lease if the content changes. The resource version makes the API server refuse a concurrent write.
+func (s Reservations) update(ctx context.Context, have *coordinationv1.Lease, n *corev1.Node, r v1alpha1.Reservation) error {
 	want := have.DeepCopy()
 	if err := fill(want, n, r, s.now()); err != nil {
-		return nil, err
+		return err
 	}
 	if maps.Equal(want.Annotations, have.Annotations) && maps.Equal(want.Labels, have.Labels) {
-		return have, nil
+		return nil
 	}
-	written, err := s.leases().Update(ctx, want, metav1.UpdateOptions{FieldManager: "kamino"})
-	if err != nil {
-		return nil, fmt.Errorf("update lease %s/%s: %w", want.Namespace, want.Name, err)
+	if _, err := s.leases().Update(ctx, want, metav1.UpdateOptions{FieldManager: "kamino"}); err != nil {
+		return fmt.Errorf("update lease %s/%s: %w", want.Namespace, want.Name, err)
 	}
-	return written, nil
+	return nil
 }
 
 // fill writes the reservation into the Lease. The spec is for people: `kubectl get leases` shows the holder.

@@ -307,9 +307,6 @@ func (f Facts) isFinishing() bool {
 // last boot before it went down.
 func (f Facts) MustBoot() bool { return f.Disk.Touched || f.Donor.MustLeaveBoot }
 
-// isGone reports whether a leaving donor was removed.
-func (f Facts) isGone() bool { return f.Leaving.Replaced && f.Disk.Touched && !f.isHeld() }
-
 // isBack reports whether the donor is Ready in another boot than the recorded boot.
 func (f Facts) isBack() bool { return f.Donor.Node == NodeReady && f.Donor.Rebooted }
 
