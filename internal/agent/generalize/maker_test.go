@@ -72,6 +72,64 @@ func TestMakerIsDisabled(t *testing.T) {
 	}
 }
 
+// TestMakersAtBoot: makers are checked as the next boot finds them.
+func TestMakersAtBoot(t *testing.T) {
+	const keys, off = "home/ops/.ssh/authorized_keys", "run/cloud-init/disabled"
+	unit := "[Service]\n[Install]\nWantedBy=multi-user.target\n"
+	for what, test := range map[string]struct {
+		files map[string]string
+		rules string // refusing, joined by spaces
+	}{
+		"enabled":                        {map[string]string{"run/cloud-init/enabled": "", keys: "k"}, ""},
+		"without a data source":          {map[string]string{off: "", keys: "k", "etc/kubernetes/kubelet.conf": "c"}, "hostname authorized-keys kubelet-credentials"},
+		"in the log of an older release": {map[string]string{"run/cloud-init/ds-identify.log": "No ds found [mode=search, notfound=disabled]. Disabled cloud-init [1]\n"}, "hostname"},
+		"found":                          {map[string]string{"run/cloud-init/ds-identify.log": "Found single datasource: NoCloud\n"}, ""},
+		"a file that no clone has":       {map[string]string{off: "", "etc/cloud/cloud-init.disabled": "", keys: "k"}, ""},
+		"the policy of the kernel":       {map[string]string{"etc/kernel/cmdline": "quiet ci.di.policy=disabled\n", keys: "k"}, "hostname authorized-keys"},
+		"a name from DHCP":               {map[string]string{off: "", "run/systemd/netif/leases/2": "ADDRESS=10.0.3.17\nHOSTNAME=a\n"}, ""},
+		"the Azure agent":                {map[string]string{off: "", keys: "k", "etc/waagent.conf": "Provisioning.Agent=waagent\n", "usr/lib/systemd/system/walinuxagent.service": "[Service]\n"}, ""},
+		"the Azure agent, off":           {map[string]string{off: "", keys: "k", "etc/waagent.conf": "Provisioning.Agent=waagent\n"}, "hostname authorized-keys"},
+		"a join by a unit": {map[string]string{off: "", "run/systemd/netif/leases/2": "HOSTNAME=a\n", "etc/kubernetes/kubelet.conf": "c",
+			"etc/systemd/system/join.service": "[Service]\nExecStart=/usr/bin/kubeadm join --config /run/join\n"}, ""},
+		"a comment about a join": {map[string]string{off: "", "run/systemd/netif/leases/2": "HOSTNAME=a\n", "etc/kubernetes/kubelet.conf": "c",
+			"etc/systemd/system/kubelet.service.d/10-kubeadm.conf": "# \"kubeadm init\" and \"kubeadm join\" generate it\n[Service]\n"}, "kubelet-credentials"},
+		"an agent of RKE2": {map[string]string{off: "", "run/systemd/netif/leases/2": "HOSTNAME=a\n", "var/lib/rancher/rke2/agent/client-kubelet.key": "k",
+			"usr/lib/systemd/system/rke2-agent.service": unit, "etc/systemd/system/multi-user.target.wants/rke2-agent.service": "-> /usr/lib/systemd/system/rke2-agent.service"}, ""},
+		"an agent that is off": {map[string]string{off: "", "run/systemd/netif/leases/2": "HOSTNAME=a\n", "var/lib/rancher/rke2/agent/client-kubelet.key": "k",
+			"usr/lib/systemd/system/rke2-agent.service": unit}, "rancher-credentials"},
+		"a host certificate":       {map[string]string{"etc/ssh/ssh_host_rsa_key-cert.pub": "c"}, "ssh-host-certificates"},
+		"a cached address of CNI":  {map[string]string{"var/lib/azure-network/azure-vnet.json": "{}"}, "cni-identity"},
+		"Insights":                 {map[string]string{"etc/insights-client/machine-id": "x"}, "insights"},
+		"a join token of SPIRE":    {map[string]string{"var/lib/spire/agent/keys.json": "{}", "etc/spire/agent/agent.conf": "plugins { NodeAttestor \"join_token\" { } }\n"}, "agent-spire"},
+		"a registration with SUSE": {map[string]string{"etc/zypp/credentials.d/SCCcredentials": "x"}, "suse-registration"},
+		"a pod of a worker":        {map[string]string{"etc/kubernetes/manifests/nginx-proxy.yml": "kind: Pod\n"}, "static-pods"},
+		"a draft of a pod":         {map[string]string{"etc/kubernetes/manifests/.proxy.yml.swp": "kind: Pod\n"}, ""},
+		"a pod without nodeup":     {map[string]string{"etc/kubernetes/manifests/kube-proxy.manifest": "kind: Pod\n"}, "kops-static-pods"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			err := runner(load(t, v1alpha1.ProfileBootstrap)).Refusals(open(t, plant(t, node, test.files)))
+			refusing(t, err, test.rules)
+		})
+	}
+}
+
+// refusing fails the test unless exactly these rules refuse.
+func refusing(t *testing.T, err error, want string) {
+	t.Helper()
+	if want == "" {
+		must(t, err)
+		return
+	}
+	var got []string
+	for _, why := range refusedOf(t, err).Whys {
+		rule, _, _ := strings.Cut(strings.TrimPrefix(why, "rule "), ":")
+		got = append(got, rule)
+	}
+	if diff := cmp.Diff(slices.Sorted(slices.Values(strings.Fields(want))), slices.Sorted(slices.Values(got))); diff != "" {
+		t.Errorf("rules that refuse (-want +got):\n%s\n%v", diff, err)
+	}
+}
+
 // TestAllowedWithoutMaker: the user takes over the work of the maker, and the files are removed.
 func TestAllowedWithoutMaker(t *testing.T) {
 	p := load(t, v1alpha1.ProfileBootstrap)
@@ -144,7 +202,11 @@ func TestMakerEvidence(t *testing.T) {
 }
 
 // scripts show makers that no file alone shows.
-var scripts = map[string]string{"azure-arc-enrolment": "azcmagent connect -g x\n", "red-hat-registration": "subscription-manager register --org x\n"}
+var scripts = map[string]string{
+	"azure-arc-enrolment": "azcmagent connect -g x\n", "red-hat-registration": "subscription-manager register --org x\n", "landscape-registration": "landscape-config --silent\n",
+	"host-certificate": "step ssh certificate --host x\n", "suse-registration": "registercloudguest\n", "certificate-request": "getcert request -f x\n",
+	"zerotier-authorization": "curl https://my.zerotier.com/api\n", "gluster-join": "gluster --remote-host=a peer probe $(hostname)\n",
+}
 
 // withMakers returns files that show the makers of a rule.
 func withMakers(p *rules.Profile, r *rules.Rule) map[string]string {

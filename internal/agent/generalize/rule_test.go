@@ -68,6 +68,10 @@ var refused = map[string]string{
 	"network-mac":          "network:\n  ethernets:\n    a: {match: {macaddress: \"fa:16:3e:aa:bb:cc\"}}\n",
 	"network-static":       "[ipv4]\naddress=10.0.3.17/24\nIPADDR=10.0.3.17\n",
 	"kubelet-of-donor":     "KUBELET_EXTRA_ARGS=\"--node-ip=10.0.3.17\"\n",
+	"rhsm-own-facts":       "{\"network.hostname\": \"a\"}\n",
+	"nfs-client":           "options nfs nfs4_unique_id=5fb06bd0\nnfs4_unique_id=5fb06bd0\n",
+	"pod-subnet":           `{"name":"kubenet","ipam":{"subnet":"10.244.7.0/24"}}`,
+	"saved-firewall":       ":KUBE-SERVICES - [0:0]\n",
 	"agent-ssm-hybrid":     "{\"ManagedInstanceID\":\"mi-0123456789abcdef0\"}\n",
 	"udev-hardware":        `SUBSYSTEM=="net", ATTR{address}=="00:0d:3a:12:34:56", NAME="lan0"` + "\n",
 }

@@ -129,6 +129,7 @@ func (r *Runner) refusals(t *tree.Tree, rule *rules.Rule, before *DonorValues) (
 	case rules.Truncate:
 		whys, err = linkedFiles(t, rule)
 	case rules.Delete:
+		whys, err = r.needed(t, rule, before)
 	case rules.Forget:
 		found, err := findAll(t, rule)
 		return linked(t, rule, found), err
