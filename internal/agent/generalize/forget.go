@@ -3,8 +3,8 @@ package generalize
 import (
 	"errors"
 	"fmt"
+	"path"
 	"slices"
-	"strings"
 
 	"github.com/kamino-dev/kamino/internal/agent/scan"
 	"github.com/kamino-dev/kamino/internal/agent/store"
@@ -90,7 +90,10 @@ func (r *Runner) broken(t *tree.Tree, before *DonorValues, works bool) error {
 		return err
 	}
 	for _, place := range places {
-		if !forgets(r.Profile, place) {
+		switch {
+		case place.Kind == "" && !removes(r.Profile, place.Index):
+			whys = append(whys, fmt.Sprintf("%s keeps containers in /%s, and no rule covers the directory: use the default directory, or add a rule that deletes %s", place.By, place.Index, path.Dir("/"+place.Index)+"/*"))
+		case place.Kind != "" && !forgets(t, r.Profile, place):
 			whys = append(whys, fmt.Sprintf("%s keeps containers in /%s, and no rule covers the directory: add a rule with the action forget and the store %s", place.By, place.Index, place.Kind))
 		}
 	}
@@ -101,11 +104,13 @@ func (r *Runner) broken(t *tree.Tree, before *DonorValues, works bool) error {
 }
 
 // forgets reports whether a rule removes the containers of the store.
-func forgets(p *rules.Profile, place store.Place) bool {
+func forgets(t *tree.Tree, p *rules.Profile, place store.Place) bool {
 	return slices.ContainsFunc(p.Rules, func(r rules.Rule) bool {
-		return r.Action == rules.Forget && r.Store == place.Kind && slices.ContainsFunc(r.Paths, func(pattern string) bool {
-			return expression(strings.Split(tree.Rel(pattern), "/")).MatchString(place.Index)
-		})
+		if r.Action != rules.Forget || r.Store != place.Kind {
+			return false
+		}
+		found, err := findAll(t, &r)
+		return err == nil && slices.ContainsFunc(found, func(m tree.Match) bool { return m.Path == place.Index })
 	})
 }
 
