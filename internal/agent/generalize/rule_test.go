@@ -359,7 +359,7 @@ func TestSwapFilesInFstab(t *testing.T) {
 	if exists(dir, "data/page file") || !exists(dir, "srv/other") || !exists(dir, "srv/dir/file") {
 		t.Error("a swap file is there, or another file is not")
 	}
-	want := "UUID=aaaa / ext4 defaults 0 1\n#/srv/other none swap sw 0 0\n/dev/sda3 none swap sw 0 0\n"
+	want := "UUID=aaaa / ext4 defaults 0 1\n#/srv/other none swap sw 0 0\n/dev/sda3 none swap sw,nofail,x-systemd.device-timeout=10s 0 0\n"
 	if diff := cmp.Diff(want, readFile(t, dir, "etc/fstab")); diff != "" {
 		t.Errorf("etc/fstab (-want +got):\n%s", diff)
 	}
