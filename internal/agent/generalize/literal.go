@@ -166,7 +166,7 @@ func filesOf(t *tree.Tree, patterns ...string) (all [][]byte) {
 var diskFiles = []string{
 	"/etc/fstab", "/etc/crypttab", "/etc/default/grub", "/etc/grub", "/etc/kernel/", "/etc/sysconfig/grub", "/etc/sysconfig/kernel", "/etc/lvm/",
 	"/etc/mdadm", "/etc/initramfs-tools/", "/etc/dracut", "/etc/blkid", "/etc/systemd/system/", "/etc/extlinux", "/var/lib/os-prober/",
-	"/var/lib/initramfs-tools/", "/var/lib/grub/", "/var/lib/systemd/", "/var/lib/rpm", "/var/lib/ostree",
+	"/etc/cmdline.d/", "/var/lib/dracut/", "/var/lib/initramfs-tools/", "/var/lib/grub/", "/var/lib/systemd/", "/var/lib/rpm", "/var/lib/ostree",
 }
 
 var fileSystemUUID = regexp.MustCompile(`(?i)^UUID="?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"?$`)

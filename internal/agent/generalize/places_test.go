@@ -1,9 +1,12 @@
 package generalize
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -66,5 +69,23 @@ func TestKindsOfEdits(t *testing.T) {
 	}
 	if diff := cmp.Diff(maps.Clone(rules.Editors), known); diff != "" {
 		t.Errorf("editors (-rules +code):\n%s", diff)
+	}
+}
+
+// TestInitramfsOfDonor: a clone takes its first name from the initramfs. The refusal says how to build another.
+func TestInitramfsOfDonor(t *testing.T) {
+	entry := func(name, content string) string {
+		head := fmt.Sprintf("070701%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%s\x00", 1, 0o100644, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name)+1, 0, name)
+		return head + strings.Repeat("\x00", -len(head)&3) + content + strings.Repeat("\x00", -len(content)&3)
+	}
+	const image = "boot/initramfs-6.1.img"
+	for _, host := range []string{donor, "worker"} {
+		dir := plant(t, withoutEditsOf(node, map[string]string{"etc/hostname": ""}), map[string]string{
+			"etc/hostname": host + "\n", image: gzipped(entry("etc/hostname", host+"\n") + entry("TRAILER!!!", "")),
+		})
+		_, err := run(t, dir, &Runner{Profile: load(t, v1alpha1.ProfileStatic), DryRun: true, Now: time.Now})
+		if why := strings.Join(refusedOf(t, err).Lines(), "\n"); !strings.Contains(why, "the donor's host name, in gzip in /"+image) || !strings.Contains(why, "dracut --force --no-hostonly") || strings.Contains(why, "remove the files") {
+			t.Errorf("%s: got %s", host, why)
+		}
 	}
 }

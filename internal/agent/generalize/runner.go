@@ -298,7 +298,7 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 		Tool: r.Tool, Profile: r.Profile.Name, ProfileVersion: r.Profile.Version, RulesDigest: r.Profile.RulesDigest, RunSubject: r.Subject,
 		OS: before.OS, UnknownFiles: r.UnknownFiles, DryRun: r.DryRun, Outcomes: []Outcome{}, Exempt: r.Profile.Exempt, Credentials: credentials(r.Profile, t, before),
 	}
-	m.literals = literals(t, before)
+	m.literals, m.names = literals(t, before), before.Names
 	if err := m.inherit(t, before); err != nil {
 		return nil, NewRefused(err.Error())
 	}

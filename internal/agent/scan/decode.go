@@ -12,8 +12,10 @@ import (
 	"errors"
 	"io"
 	"path"
+	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
@@ -135,6 +137,9 @@ func (d *decoder) search(p part, above *streamSearch, r io.Reader) {
 	for len(d.buffers) <= d.depth {
 		d.buffers = append(d.buffers, make([]byte, nested))
 	}
+	if p.isEntry && d.namesDonor(p.name, p.whole) {
+		found(secretHit{kind: Identity, what: "the donor's host name", trace: true})
+	}
 	s := everything().sweep(p.name, p.named, found)
 	s.decoder = &next
 	// An error ends the decodable part: the file is damaged, or only resembles the format.
@@ -144,9 +149,30 @@ func (d *decoder) search(p part, above *streamSearch, r io.Reader) {
 		if len(d.known.paths) > 0 {
 			d.known.ids(w, found)
 		}
+		if p.isEntry && d.literals.watches(p.name) {
+			d.literals.find(p.name, w, found)
+		}
 		return nil
 	})
 	s.finish()
+}
+
+// nameFiles have the name of the machine, in an initramfs that was built for it. Source: dracut, modules 00systemd and 35network;
+// systemd, hostname(5).
+var nameFiles = []string{"/etc/hostname", "/etc/HOSTNAME", "/etc/hosts", "/etc/sysconfig/network"}
+
+// namesDonor reports whether a file of an initramfs gives a clone the name of the donor, by a name that is no literal.
+func (s *scanner) namesDonor(file string, content []byte) bool {
+	if !slices.Contains(nameFiles, file) {
+		return false
+	}
+	words := strings.FieldsFunc(strings.ToLower(string(content)), func(r rune) bool { return unicode.IsSpace(r) || r == '=' || r == '"' })
+	return slices.ContainsFunc(words, func(word string) bool {
+		short, _, _ := strings.Cut(word, ".")
+		return slices.ContainsFunc(s.Names, func(name string) bool {
+			return (word == name || short == name) && !slices.ContainsFunc(s.Literals, func(v Literal) bool { return v.Text == name })
+		})
+	})
 }
 
 // nested is the buffer size for a stream within a stream.
