@@ -12,6 +12,26 @@ import (
 )
 
 // TestLiterals: files of people and their tools must not name the donor.
+// TestDistinctNames: a host name is searched if other files hardly have it.
+func TestDistinctNames(t *testing.T) {
+	for name, want := range map[string]bool{
+		donor: true, "worker-alpha": true, "ip-10-0-3-17": true, "alpha.corp.example": true, "green_tiger_lamp": true,
+		"worker": false, "kube-worker": false, "control-plane": false, "localhost.localdomain": false, "debian": false, "a-b": false, "web-server": false, "prometheus": false,
+	} {
+		if got := isDistinctName(name); got != want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	dir := plant(t, withoutEditsOf(node, map[string]string{"etc/hostname": ""}), map[string]string{
+		"etc/hostname": "worker-alpha\n", "var/lib/acme/state.db": `["map",[["hostname","worker-alpha"],["other","worker-alphabet"]]]`,
+	})
+	r := runner(load(t, v1alpha1.ProfileStatic))
+	_, err := r.Preflight(t.Context(), open(t, dir))
+	if why := refusedOf(t, err); why.Count != 1 || !strings.Contains(why.Error(), "the donor's host name in /var/lib/acme/state.db") {
+		t.Errorf("got %v", why)
+	}
+}
+
 func TestLiterals(t *testing.T) {
 	for name, test := range map[string]struct {
 		path, content string
