@@ -141,31 +141,27 @@ func TestPoolsOfZFS(t *testing.T) {
 
 // TestSwapOfMissingDisks: no clone waits for swap space that it does not have, and the capture is not refused.
 func TestSwapOfMissingDisks(t *testing.T) {
-	const root = "UUID=aaaa / ext4 defaults 0 1\n"
-	for file, lines := range map[string][][2]string{
-		"etc/fstab": {
-			{"UUID=bbbb none swap sw 0 0", "UUID=bbbb none swap sw,nofail,x-systemd.device-timeout=10s 0 0"},
-			{"UUID=bbbb swap swap defaults", "UUID=bbbb swap swap defaults,nofail,x-systemd.device-timeout=10s"},
-			{"LABEL=s none swap", "LABEL=s none swap nofail,x-systemd.device-timeout=10s"},
-			{"/dev/sdb none swap sw,nofail 0 0", "/dev/sdb none swap sw,nofail,x-systemd.device-timeout=10s 0 0"},
-			{"/dev/mapper/cswap none swap sw 0 0", "/dev/mapper/cswap none swap sw,nofail,x-systemd.device-timeout=10s 0 0"},
-			{"UUID=bbbb none swap sw,x-systemd.device-timeout=3 0 0", "UUID=bbbb none swap sw,x-systemd.device-timeout=3 0 0"},
-			{"UUID=bbbb none swap noauto 0 0", "UUID=bbbb none swap noauto 0 0"},
-			{"/dev/zram0 none swap pri=100 0 0", "/dev/zram0 none swap pri=100 0 0"},
-			{"# UUID=bbbb none swap sw 0 0", "# UUID=bbbb none swap sw 0 0"},
-		},
+	const root, file = "UUID=aaaa / ext4 defaults 0 1\n", "etc/fstab"
+	for _, line := range [][2]string{
+		{"UUID=bbbb none swap sw 0 0", "UUID=bbbb none swap sw,nofail,x-systemd.device-timeout=10s 0 0"},
+		{"UUID=bbbb swap swap defaults", "UUID=bbbb swap swap defaults,nofail,x-systemd.device-timeout=10s"},
+		{"LABEL=s none swap", "LABEL=s none swap nofail,x-systemd.device-timeout=10s"},
+		{"/dev/sdb none swap sw,nofail 0 0", "/dev/sdb none swap sw,nofail,x-systemd.device-timeout=10s 0 0"},
+		{"/dev/mapper/cswap none swap sw 0 0", "/dev/mapper/cswap none swap sw,nofail,x-systemd.device-timeout=10s 0 0"},
+		{"UUID=bbbb none swap sw,x-systemd.device-timeout=3 0 0", "UUID=bbbb none swap sw,x-systemd.device-timeout=3 0 0"},
+		{"UUID=bbbb none swap noauto 0 0", "UUID=bbbb none swap noauto 0 0"},
+		{"/dev/zram0 none swap pri=100 0 0", "/dev/zram0 none swap pri=100 0 0"},
+		{"# UUID=bbbb none swap sw 0 0", "# UUID=bbbb none swap sw 0 0"},
 	} {
-		for _, line := range lines {
-			dir := plant(t, withoutEditsOf(node, map[string]string{file: ""}), map[string]string{file: root + line[0] + "\n"})
-			r := runner(load(t, v1alpha1.ProfileStatic))
-			must(t, r.Refusals(open(t, dir)))
-			rule := r.Profile.Rules[slices.IndexFunc(r.Profile.Rules, func(rule rules.Rule) bool { return rule.ID == "foreign-disks" })]
-			if o := r.apply(open(t, dir), &rule, &DonorValues{}); o.Why != "" {
-				t.Error(o.Why)
-			}
-			if diff := cmp.Diff(root+line[1]+"\n", readFile(t, dir, file)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", line[0], diff)
-			}
+		dir := plant(t, withoutEditsOf(node, map[string]string{file: ""}), map[string]string{file: root + line[0] + "\n"})
+		r := runner(load(t, v1alpha1.ProfileStatic))
+		must(t, r.Refusals(open(t, dir)))
+		rule := r.Profile.Rules[slices.IndexFunc(r.Profile.Rules, func(rule rules.Rule) bool { return rule.ID == "foreign-disks" })]
+		if o := r.apply(open(t, dir), &rule, &DonorValues{}); o.Why != "" {
+			t.Error(o.Why)
+		}
+		if diff := cmp.Diff(root+line[1]+"\n", readFile(t, dir, file)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", line[0], diff)
 		}
 	}
 }

@@ -108,30 +108,40 @@ func each(t *tree.Tree, patterns []string, visit func(file, text string)) error 
 	return nil
 }
 
+// configsOf returns patterns for the files with a setting: its own, those that flags of the services name, and their imports.
+func configsOf(t *tree.Tree, files, services []string) ([]string, error) {
+	own := filesOf(services)
+	if files == nil {
+		return own, nil
+	}
+	configs := slices.Clone(files)
+	err := each(t, own, func(_, text string) {
+		for _, file := range valuesOf(configFlag, text) {
+			configs = append(configs, tree.Rel(file))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = each(t, slices.Clone(configs), func(_, text string) {
+		for _, list := range valuesOf(tomlImports, text) {
+			for _, file := range valuesOf(quotedPath, list) {
+				configs = append(configs, tree.Rel(file))
+			}
+		}
+	})
+	return configs, err
+}
+
 // Places returns the existing stores named by configurations of runtimes.
 func Places(t *tree.Tree) (places []Place, err error) {
 	for _, setting := range settings {
-		own, configs := filesOf(setting.services), slices.Clone(setting.files)
-		if setting.files == nil {
-			configs = own
-		} else if err := each(t, own, func(_, text string) {
-			for _, file := range valuesOf(configFlag, text) {
-				configs = append(configs, tree.Rel(file))
-			}
-		}); err != nil {
-			return nil, err
-		}
-		if err := each(t, slices.Clone(configs), func(_, text string) {
-			for _, list := range valuesOf(tomlImports, text) {
-				for _, file := range valuesOf(quotedPath, list) {
-					configs = append(configs, tree.Rel(file))
-				}
-			}
-		}); err != nil {
+		configs, err := configsOf(t, setting.files, setting.services)
+		if err != nil {
 			return nil, err
 		}
 		var problems []error
-		err := each(t, configs, func(file, text string) {
+		err = each(t, configs, func(file, text string) {
 			if at := tomlSection.FindStringIndex(text); at != nil && setting.top {
 				text = text[:at[0]]
 			}
