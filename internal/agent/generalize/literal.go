@@ -18,6 +18,8 @@ func literals(t *tree.Tree, before *DonorValues) []scan.Literal {
 	for _, name := range before.Names {
 		if isDistinctName(name) {
 			l.add("host name", name)
+		} else {
+			l = append(l, scan.Literal{Text: name, IsWord: true})
 		}
 	}
 	if entries, err := t.List("var/lib/cloud/instances"); err == nil {

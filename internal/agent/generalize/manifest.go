@@ -64,8 +64,6 @@ type Manifest struct {
 	Exempt []rules.Exemption `json:"exempt,omitempty"`
 	// literals are the donor's values in plain text, which the manifest must not keep.
 	literals []scan.Literal
-	// names are the donor's host names.
-	names []string
 
 	// Scan is the result of the rule-independent search for secrets and identities. A manifest without Scan is
 	// incomplete.

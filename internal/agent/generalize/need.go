@@ -10,7 +10,7 @@ import (
 )
 
 // needed returns why a rule must not remove a match: the configuration of the machine names it, or cannot do without it.
-func (r *Runner) needed(t *tree.Tree, rule *rules.Rule, before *DonorValues) ([]string, error) {
+func needed(p *rules.Profile, t *tree.Tree, rule *rules.Rule, before *DonorValues) ([]string, error) {
 	if len(rule.NeededBy) == 0 {
 		return nil, nil
 	}
@@ -25,7 +25,7 @@ func (r *Runner) needed(t *tree.Tree, rule *rules.Rule, before *DonorValues) ([]
 		if len(found) == 0 {
 			return nil, nil
 		}
-		by, file, err := r.needs(t, &rule.NeededBy[i], found)
+		by, file, err := needs(p, t, &rule.NeededBy[i], found)
 		if err != nil {
 			return nil, err
 		}
@@ -38,7 +38,7 @@ func (r *Runner) needed(t *tree.Tree, rule *rules.Rule, before *DonorValues) ([]
 }
 
 // needs returns a file of the configuration that stays and needs a match, with the match.
-func (r *Runner) needs(t *tree.Tree, need *rules.Need, found []tree.Match) (by, match string, err error) {
+func needs(p *rules.Profile, t *tree.Tree, need *rules.Need, found []tree.Match) (by, match string, err error) {
 	configuration, err := findAll(t, &rules.Rule{Paths: need.Paths})
 	if err != nil {
 		return "", "", err
@@ -48,7 +48,7 @@ func (r *Runner) needs(t *tree.Tree, need *rules.Need, found []tree.Match) (by, 
 		if err != nil {
 			return "", "", err
 		}
-		if !is || removes(r.Profile, file.Path) {
+		if !is || removes(p, file.Path) {
 			continue
 		}
 		for _, m := range found {

@@ -129,7 +129,7 @@ func (r *Runner) refusals(t *tree.Tree, rule *rules.Rule, before *DonorValues) (
 	case rules.Truncate:
 		whys, err = linkedFiles(t, rule)
 	case rules.Delete:
-		whys, err = r.needed(t, rule, before)
+		whys, err = needed(r.Profile, t, rule, before)
 	case rules.Forget:
 		found, err := findAll(t, rule)
 		return linked(t, rule, found), err
@@ -298,7 +298,7 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 		Tool: r.Tool, Profile: r.Profile.Name, ProfileVersion: r.Profile.Version, RulesDigest: r.Profile.RulesDigest, RunSubject: r.Subject,
 		OS: before.OS, UnknownFiles: r.UnknownFiles, DryRun: r.DryRun, Outcomes: []Outcome{}, Exempt: r.Profile.Exempt, Credentials: credentials(r.Profile, t, before),
 	}
-	m.literals, m.names = literals(t, before), before.Names
+	m.literals = literals(t, before)
 	if err := m.inherit(t, before); err != nil {
 		return nil, NewRefused(err.Error())
 	}

@@ -14,7 +14,7 @@ import (
 // search searches the whole disk for secrets and the donor's identities.
 func (r *Runner) search(ctx context.Context, t *tree.Tree, m *Manifest) (*scan.Report, error) {
 	report, err := scan.Tree(ctx, t.Dir(), scan.Options{
-		Identities: m.Identities(), Literals: m.literals, Names: m.names, Owner: Owner(r.Profile, r.Allow...), Base: Base(r.Profile), Leftovers: leftovers(t, r.Below),
+		Identities: m.Identities(), Literals: m.literals, Owner: Owner(r.Profile, r.Allow...), Base: Base(r.Profile), Leftovers: leftovers(t, r.Below),
 	})
 	if err == nil && r.Below != nil {
 		err = r.searchHidden(ctx, m, report)
@@ -30,7 +30,7 @@ func (r *Runner) searchBefore(ctx context.Context, t *tree.Tree, m *Manifest, be
 		return "", err
 	}
 	report, err := scan.Tree(ctx, t.Dir(), scan.Options{
-		Identities: m.Identities(), Literals: literals(t, before), Names: before.Names, Owner: Owner(r.Profile, r.Allow...), Changed: later.of, Base: Base(r.Profile),
+		Identities: m.Identities(), Literals: literals(t, before), Owner: Owner(r.Profile, r.Allow...), Changed: later.of, Base: Base(r.Profile),
 		Hashes: r.UnknownFiles.Compares(),
 	})
 	if err != nil {

@@ -161,7 +161,7 @@ func (d *decoder) search(p part, above *streamSearch, r io.Reader) {
 // systemd, hostname(5).
 var nameFiles = []string{"/etc/hostname", "/etc/HOSTNAME", "/etc/hosts", "/etc/sysconfig/network"}
 
-// namesDonor reports whether a file of an initramfs gives a clone the name of the donor, by a name that is no literal.
+// namesDonor reports whether a file of an initramfs gives a clone the name of the donor, by a word of other files.
 func (s *scanner) namesDonor(file string, content []byte) bool {
 	if !slices.Contains(nameFiles, file) {
 		return false
@@ -169,9 +169,7 @@ func (s *scanner) namesDonor(file string, content []byte) bool {
 	words := strings.FieldsFunc(strings.ToLower(string(content)), func(r rune) bool { return unicode.IsSpace(r) || r == '=' || r == '"' })
 	return slices.ContainsFunc(words, func(word string) bool {
 		short, _, _ := strings.Cut(word, ".")
-		return slices.ContainsFunc(s.Names, func(name string) bool {
-			return (word == name || short == name) && !slices.ContainsFunc(s.Literals, func(v Literal) bool { return v.Text == name })
-		})
+		return slices.ContainsFunc(s.Literals, func(v Literal) bool { return v.IsWord && (word == v.Text || short == v.Text) })
 	})
 }
 

@@ -115,9 +115,6 @@ type Options struct {
 	Identities []Value
 	// Literals are the donor's values in plain text. They are searched in files of people and their tools only.
 	Literals []Literal
-	// Names are the donor's host names, also those that other files have as words. They are searched where an initramfs has the
-	// name of its machine.
-	Names []string
 	// Owner returns the rule of a path in a tree. May be nil.
 	Owner func(path string) Owner
 	// Changed returns what a later run leaves of a file or directory, for a search before the run. Nil: everything stays.

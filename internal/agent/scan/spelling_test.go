@@ -152,7 +152,7 @@ func TestInitramfs(t *testing.T) {
 		dir := t.TempDir()
 		writeFile(t, dir, "boot/initramfs.img", string(content))
 		report, err := Tree(t.Context(), dir, Options{
-			Identities: ofDonor, Names: []string{"worker.corp.example", "worker"}, Literals: []Literal{{What: "address", Text: "10.0.3.17"}, {What: "host name", Text: "pool-donor-07"}},
+			Identities: ofDonor, Literals: []Literal{{Text: "worker.corp.example", IsWord: true}, {Text: "worker", IsWord: true}, {What: "host name", Text: "pool-donor-07"}},
 		})
 		if err != nil {
 			t.Fatal(err)
