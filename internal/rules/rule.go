@@ -228,7 +228,6 @@ func (r *Rule) checkFields() error {
 		{len(r.Except) == 0 || limits, "except is for refuse, delete and regenerate"},
 		{r.Only == "" || limits, "only is for refuse, delete and regenerate"},
 		{r.Unless == nil || r.Action.Is(Delete), "unless is for delete"},
-		{len(r.NeededBy) == 0 || r.Action.Is(Delete) && r.Allowable, "neededBy is for delete, and needs allowable"},
 		{!r.Present || r.Action.Is(Truncate), "present is for truncate"},
 		{!r.Allowable || r.Action.Is(Refuse, Delete, Regenerate, Edit), "allowable is for refuse, delete, regenerate and edit"},
 		{!r.Identity || r.Action.Is(Delete, Regenerate, Truncate), "identity is for delete, regenerate and truncate"},
@@ -240,8 +239,11 @@ func (r *Rule) checkFields() error {
 	return r.checkTargets()
 }
 
-// checkTargets requires fixed paths for writing actions.
+// checkTargets requires fixed paths for writing actions, and a way around needed files.
 func (r *Rule) checkTargets() error {
+	if len(r.NeededBy) > 0 && (!r.Action.Is(Delete) || !r.Allowable) {
+		return fmt.Errorf("rule %s: neededBy is for delete, and needs allowable", r.ID)
+	}
 	if r.Action.Is(Record, Install, Truncate) && slices.ContainsFunc(r.Paths, Wild) {
 		return fmt.Errorf("rule %s: record, install and truncate take paths without wildcards", r.ID)
 	}

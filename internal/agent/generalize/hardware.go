@@ -19,6 +19,8 @@ type device struct {
 	line int
 	// spec is the name in the configuration, for example UUID=…, and point the mount point or the mapped name.
 	spec, point string
+	// isSwap: a clone boots without it.
+	isSwap bool
 }
 
 // systemPoints are mount points of the root's own disk, if the disk of a device is unknown.
@@ -79,7 +81,8 @@ func lineDevices(content []byte, parse func(fields []string) (spec, point, optio
 			return slices.Contains(localOnly, name) && (name != "nofail" || point != swapSpace) || name == swapTimeout && point == swapSpace
 		})
 		if isDevice(spec) && !optional {
-			found = append(found, device{number + 1, spec, tree.Unescape(point)})
+			isSwap := point == swapSpace || slices.Contains(strings.Split(options, ","), "swap")
+			found = append(found, device{number + 1, spec, tree.Unescape(point), isSwap})
 		}
 	}
 	return found
@@ -96,12 +99,12 @@ func arrays(content string) (found []device) {
 		switch strings.ToUpper(fields[0]) {
 		case "ARRAY":
 			if isDevice(fields[1]) {
-				found = append(found, device{number + 1, fields[1], "an array"})
+				found = append(found, device{number + 1, fields[1], "an array", false})
 			}
 		case "DEVICE", "DEVICES":
 			for _, spec := range fields[1:] {
 				if strings.HasPrefix(spec, "/dev/disk/by-id/") {
-					found = append(found, device{number + 1, spec, "an array"})
+					found = append(found, device{number + 1, spec, "an array", false})
 				}
 			}
 		}
@@ -330,7 +333,7 @@ func volumeGroup(spec string) string {
 
 // refuseForeign names the first device that a clone may lack.
 func refuseForeign(t *tree.Tree, p string, content []byte, _ *DonorValues) string {
-	found := slices.DeleteFunc(foreignDevices(t, p, content), func(dev device) bool { return dev.point == swapSpace && path.Ext(p) == "" })
+	found := slices.DeleteFunc(foreignDevices(t, p, content), func(dev device) bool { return dev.isSwap })
 	if len(found) == 0 {
 		return ""
 	}

@@ -37,8 +37,9 @@ func isSetting(whole, secret []byte) bool {
 	at := bytes.LastIndex(whole, secret)
 	name, after := whole[1:at], whole[at+len(secret):]
 	hasSigns := bytes.ContainsAny(name, ":=[|>\n") || bytes.Contains(name, []byte(`",`)) || bytes.Contains(name, []byte(`',`))
-	return hasSigns && !bytes.ContainsAny(after, ":=") && !bytes.HasSuffix(secret, []byte(":")) && !bytes.HasPrefix(secret, []byte("*")) &&
-		!(bytes.ContainsRune(name, '\n') && isAssignment().Match(secret)) && !tokenOfRequest().Match(whole[:at]) && !bytes.Contains(whole, []byte("://")) && !bytes.HasPrefix(whole, resourceOfSecret) && secretive(string(secret))
+	isName := bytes.ContainsAny(after, ":=") || bytes.HasSuffix(secret, []byte(":")) || bytes.ContainsRune(name, '\n') && isAssignment().Match(secret)
+	refers := bytes.HasPrefix(secret, []byte("*")) || bytes.Contains(whole, []byte("://")) || bytes.HasPrefix(whole, resourceOfSecret)
+	return hasSigns && !isName && !refers && !tokenOfRequest().Match(whole[:at]) && secretive(string(secret))
 }
 
 // isAssignment matches the next setting, after a name without a value.
