@@ -213,7 +213,8 @@ func (d disks) foreign(dev device) bool {
 	}
 	at := devicePath(dev.spec)
 	if name, byID := strings.CutPrefix(at, "dev/disk/by-id/"); byID {
-		return !slices.ContainsFunc([]string{"dm-name-", "dm-uuid-LVM-", "lvm-pv-uuid-", "md-uuid-", "md-name-"}, func(of string) bool { return strings.HasPrefix(name, of) })
+		return !slices.ContainsFunc([]string{"dm-name-", "dm-uuid-LVM-", "lvm-pv-uuid-", "md-uuid-", "md-name-"},
+			func(of string) bool { return strings.HasPrefix(name, of) })
 	}
 	if len(d.root) > 0 {
 		at = d.sysfs(at)
@@ -288,7 +289,8 @@ func awaitedDevice(name, spec, line string, hasSysfs bool) string {
 	case name == "resume" && noResume.MatchString(line), strings.HasPrefix(name, "rd.") && !hasSysfs:
 		return ""
 	case strings.HasPrefix(name, "systemd."):
-		if parts := strings.Split(spec, ":"); slices.ContainsFunc(strings.Split(parts[len(parts)-1], ","), func(o string) bool { return slices.Contains(localOnly, o) }) {
+		if parts := strings.Split(spec, ":"); slices.ContainsFunc(strings.Split(parts[len(parts)-1], ","),
+			func(o string) bool { return slices.Contains(localOnly, o) }) {
 			return ""
 		}
 		spec, _, _ = strings.Cut(spec, ":")
@@ -338,7 +340,8 @@ func refuseForeign(t *tree.Tree, p string, content []byte, _ *DonorValues) strin
 		return ""
 	}
 	if path.Ext(p) == ".conf" {
-		return fmt.Sprintf("line %d assembles %s, and a clone has no such disks. Remove the line, then run update-initramfs -u or dracut -f", found[0].line, found[0].spec)
+		return fmt.Sprintf("line %d assembles %s, and a clone has no such disks. Remove the line, then run update-initramfs -u or dracut -f",
+			found[0].line, found[0].spec)
 	}
 	if path.Ext(p) != "" {
 		if wanted, err := (files{tree: t}).wanted(path.Base(p)); err == nil && !wanted {
@@ -346,7 +349,8 @@ func refuseForeign(t *tree.Tree, p string, content []byte, _ *DonorValues) strin
 		}
 	}
 	if found[0].point == swapSpace {
-		return fmt.Sprintf("line %d needs %s, and each boot of a clone without this disk would wait 90 seconds. Disable the unit: systemctl mask %s", found[0].line, found[0].spec, path.Base(p))
+		return fmt.Sprintf("line %d needs %s, and each boot of a clone without this disk would wait 90 seconds. Disable the unit: systemctl mask %s",
+			found[0].line, found[0].spec, path.Base(p))
 	}
 	return fmt.Sprintf("line %d needs %s for %s, and the boot of a clone without this disk would stop. Add nofail to the line (in a unit: Options=nofail), or remove the line",
 		found[0].line, found[0].spec, found[0].point)

@@ -220,7 +220,8 @@ var hostWords = strings.Fields("agent app cluster cloud control corp db debian d
 // isDistinctName is isDistinct for host names, which may be joined words: worker-alpha, but not kube-worker.
 func isDistinctName(name string) bool {
 	words := strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '.' || r == '_' })
-	return isDistinct(name) || len(name) >= minJoined && len(words) > 1 && slices.ContainsFunc(words, func(word string) bool { return !slices.Contains(hostWords, strings.ToLower(word)) })
+	return isDistinct(name) || len(name) >= minJoined && len(words) > 1 && slices.ContainsFunc(words,
+		func(word string) bool { return !slices.Contains(hostWords, strings.ToLower(word)) })
 }
 
 func (l *literalSet) lines(t *tree.Tree, p string) []string {

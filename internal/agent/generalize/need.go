@@ -52,7 +52,8 @@ func needs(p *rules.Profile, t *tree.Tree, need *rules.Need, found []tree.Match)
 			continue
 		}
 		for _, m := range found {
-			if need.File == "" && need.Pattern == "" && naming("/"+m.Name).Match(content) || need.Pattern != "" && (need.File == "" || need.File == "/"+m.Name) && need.Matcher.Match(content) {
+			named := need.Pattern == "" && naming("/"+m.Name).Match(content)
+			if named || need.Pattern != "" && (need.File == "" || need.File == "/"+m.Name) && need.Matcher.Match(content) {
 				return file.Path, m.Path, nil
 			}
 		}

@@ -19,7 +19,9 @@ const (
 
 // OnDisk returns the profile for a disk: its rules also have the homes and the kubelet's directories that the settings name.
 func OnDisk(t *tree.Tree, p *rules.Profile) *rules.Profile {
-	return p.Elsewhere(map[string][]string{homes: homesOf(t), kubeletDir: dirsOfKubelet(t, rootDir, kubeletDir), podLogsDir: dirsOfKubelet(t, podLogs, podLogsDir)})
+	return p.Elsewhere(map[string][]string{
+		homes: homesOf(t), kubeletDir: dirsOfKubelet(t, rootDir, kubeletDir), podLogsDir: dirsOfKubelet(t, podLogs, podLogsDir),
+	})
 }
 
 var (
@@ -52,7 +54,8 @@ func homesOf(t *tree.Tree) []string {
 			add("/" + literal(fields[5][1:]))
 		}
 	}
-	for _, content := range filesOf(t, "etc/sssd/sssd.conf", "etc/sssd/conf.d/*.conf", "etc/samba/smb.conf", "etc/default/useradd", "etc/adduser.conf", "etc/nslcd.conf") {
+	for _, content := range filesOf(t, "etc/sssd/sssd.conf", "etc/sssd/conf.d/*.conf", "etc/samba/smb.conf", "etc/default/useradd",
+		"etc/adduser.conf", "etc/nslcd.conf") {
 		for _, m := range homeSetting.FindAllStringSubmatch(string(content), -1) {
 			home := homeVariable.ReplaceAllString(m[1], "*")
 			if !rules.Wild(home) {

@@ -376,7 +376,8 @@ func (d *decoder) wide(w *window, s *streamSearch) {
 
 // isWide reports whether an ASCII character and a zero are at a position.
 func isWide(data []byte, at int) bool {
-	return at >= 0 && at+1 < len(data) && data[at+1] == 0 && data[at] != 0 && (data[at] >= 0x20 && data[at] < 0x7f || data[at] == '\n' || data[at] == '\r' || data[at] == '\t')
+	return at >= 0 && at+1 < len(data) && data[at+1] == 0 && data[at] != 0 && (data[at] >= 0x20 && data[at] < 0x7f || data[at] == '\n' ||
+		data[at] == '\r' || data[at] == '\t')
 }
 
 // packed names the compression format of the content; empty for unknown formats.
@@ -467,7 +468,8 @@ func (d *decoder) archive(file io.ReaderAt, size int64, s *streamSearch) {
 			continue
 		}
 		if d.depth < maxDepth {
-			d.search(part{how: "zip", name: path.Clean("/" + entry.Name), named: takesNames("/" + entry.Name)}, s, &budget{r: content, left: d.left, cut: d.cut})
+			d.search(part{how: "zip", name: path.Clean("/" + entry.Name), named: takesNames("/" + entry.Name)}, s, &budget{r: content, left: d.left,
+				cut: d.cut})
 		}
 		content.Close()
 	}
