@@ -32,11 +32,13 @@ type run struct {
 func (r *run) bind(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&r.root, "root", "", "root directory of the machine")
-	flags.StringVar((*string)(&r.rules.Profile), "profile", "", fmt.Sprintf("profile of the rules: one of %v (default: detected from the disk)", v1alpha1.Profiles()))
+	flags.StringVar((*string)(&r.rules.Profile), "profile", "", fmt.Sprintf("profile of the rules: one of %v (default: detected from the disk)",
+		v1alpha1.Profiles()))
 	flags.StringVar(&r.rules.File, "profile-file", "", "file, or directory of *.yaml, with your own rules, agents and exemptions")
 	flags.StringVar(&r.rules.Digest, "rules-digest", "", "refuse your own rules unless sha256:HEX of all files, concatenated, matches")
 	flags.StringSliceVar(&r.allow, "allow", nil, "names of rules that the disk may break (only rules that generalize --list shows as allowable)")
-	flags.StringVar(&r.unknownFiles, "unknown-files", string(v1alpha1.UnknownFilesAllow), "action for files that no package, no image and no base system installed: Allow or Refuse")
+	flags.StringVar(&r.unknownFiles, "unknown-files", string(v1alpha1.UnknownFilesAllow),
+		"action for files that no package, no image and no base system installed: Allow or Refuse")
 	flags.BoolVar(&r.quiet, "quiet-nodes", false, "mask other tools that install patches")
 	hide(flags, "rules-digest", "quiet-nodes")
 	completeProfiles(cmd)

@@ -73,7 +73,8 @@ func printManifest(w io.Writer, format output.Format, m *generalize.Manifest) er
 		return err
 	}
 	if m.Scan != nil {
-		fmt.Fprintf(w, "\n%s searched for secrets and identities: %d found, %d more allowed with a reason\n", generalize.Counted(m.Scan.Files, "file"), m.Scan.Count, m.Scan.KeptCount)
+		fmt.Fprintf(w, "\n%s searched for secrets and identities: %d found, %d more allowed with a reason\n", generalize.Counted(m.Scan.Files,
+			"file"), m.Scan.Count, m.Scan.KeptCount)
 		possible(w, &m.Scan.KnownFiles)
 	}
 	unusedAndKept(w, m)
@@ -104,7 +105,8 @@ func expected(w io.Writer, m *generalize.Manifest) error {
 		return err
 	}
 	unusedAndKept(w, m)
-	_, err := fmt.Fprintf(w, "\nA run would act by %d of the %s of profile %s/%s; nothing was changed\n", changes, generalize.Counted(m.Rules, "rule"), m.Profile, m.ProfileVersion)
+	_, err := fmt.Fprintf(w, "\nA run would act by %d of the %s of profile %s/%s; nothing was changed\n", changes, generalize.Counted(m.Rules,
+		"rule"), m.Profile, m.ProfileVersion)
 	return err
 }
 
@@ -141,7 +143,8 @@ func printFound(w io.Writer, format output.Format, found *disk.SearchResult) err
 			if kept == "" {
 				kept = "no"
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", generalize.Printable(finding.Where()), finding.Kind, generalize.Printable(finding.What), rule, generalize.Printable(kept))
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", generalize.Printable(finding.Where()), finding.Kind, generalize.Printable(finding.What), rule,
+				generalize.Printable(kept))
 		}
 	}
 	if err := table.Flush(); err != nil {
@@ -196,7 +199,8 @@ func compared(w io.Writer, c *disk.Comparison) {
 	if c == nil {
 		return
 	}
-	fmt.Fprintf(w, "Compared with %s, of the files of unknown origin: %d equal, %d different, %d only here\n", generalize.Printable(c.With), c.Equal, len(c.Different), len(c.Only))
+	fmt.Fprintf(w, "Compared with %s, of the files of unknown origin: %d equal, %d different, %d only here\n", generalize.Printable(c.With), c.Equal,
+		len(c.Different), len(c.Only))
 	for _, name := range c.Different {
 		fmt.Fprintln(w, "  differs:", generalize.Printable(name))
 	}
@@ -210,7 +214,8 @@ func possible(w io.Writer, known *scan.KnownFiles) {
 	if known.Possible.Count == 0 {
 		return
 	}
-	fmt.Fprintf(w, "%s of unknown origin may hold an identity. Write a rule for each file, or exempt it with a reason:\n", generalize.Counted(known.Possible.Count, "file"))
+	fmt.Fprintf(w, "%s of unknown origin may hold an identity. Write a rule for each file, or exempt it with a reason:\n",
+		generalize.Counted(known.Possible.Count, "file"))
 	for _, name := range known.Possible.First {
 		fmt.Fprintln(w, " ", generalize.Printable(name))
 	}

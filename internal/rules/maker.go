@@ -20,6 +20,8 @@ type Maker struct {
 	Units []string `json:"units,omitempty"`
 	// DisabledBy are the settings that switch the maker off.
 	DisabledBy []Setting `json:"disabledBy,omitempty"`
+	// Or are other makers of the same files. One that works suffices.
+	Or []string `json:"or,omitempty"`
 	// Missing names what is missing, and Remedy is the user's next step.
 	Missing string `json:"missing"`
 	Remedy  string `json:"remedy"`
@@ -37,6 +39,8 @@ type Setting struct {
 	Values []string `json:"values,omitempty"`
 	// Without matches if the list at Key has none of these entries.
 	Without []string `json:"without,omitempty"`
+	// Unless are paths. If one exists, the setting has no effect.
+	Unless []string `json:"unless,omitempty"`
 
 	// Matcher is Pattern, compiled.
 	Matcher *regexp.Regexp `json:"-"`
@@ -66,7 +70,7 @@ func (s *Setting) prepare() (err error) {
 	if len(s.Paths) == 0 || (s.Pattern == "") == (s.Key == "") || (s.Key == "") != (len(s.Values)+len(s.Without) == 0) {
 		return errors.New("a setting needs paths, and a pattern, or a key with values")
 	}
-	for _, p := range s.Paths {
+	for _, p := range slices.Concat(s.Paths, s.Unless) {
 		if err := checkPath(p); err != nil {
 			return err
 		}
@@ -86,6 +90,13 @@ func (p *Profile) prepareMakers() error {
 		}
 		names[m.Name] = true
 		problems = append(problems, m.check())
+	}
+	for i := range p.Makers {
+		for _, name := range p.Makers[i].Or {
+			if !names[name] {
+				problems = append(problems, fmt.Errorf("maker %s: or names an unknown maker %q", p.Makers[i].Name, name))
+			}
+		}
 	}
 	for i := range p.Rules {
 		for _, name := range p.Rules[i].MakerNames() {

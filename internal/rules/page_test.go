@@ -103,7 +103,11 @@ func renderMakers(b *strings.Builder, all map[v1alpha1.Profile]*Profile) {
 				continue
 			}
 			seen[m.Name] = true
-			fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", m.Name, joined(codes(m.Paths), settings(m.Evidence)), codes(m.Units), settings(m.DisabledBy), cell(m.Remedy))
+			name := "`" + m.Name + "`"
+			if len(m.Or) > 0 {
+				name += ", or " + strings.ReplaceAll(codes(m.Or), "<br>", ", ")
+			}
+			fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", name, joined(codes(m.Paths), settings(m.Evidence)), codes(m.Units), settings(m.DisabledBy), cell(m.Remedy))
 		}
 	}
 }
@@ -111,6 +115,10 @@ func renderMakers(b *strings.Builder, all map[v1alpha1.Profile]*Profile) {
 func settings(all []Setting) string {
 	var texts []string
 	for _, s := range all {
+		if s.Pattern == "\\A" {
+			texts = append(texts, strings.ReplaceAll(codes(s.Paths), "<br>", ", "))
+			continue
+		}
 		what := "`" + cell(s.Pattern) + "`"
 		if s.Key != "" {
 			what = "`" + s.Key + "`"
@@ -148,6 +156,9 @@ func renderRules(b *strings.Builder, p *Profile, which func(*Rule) bool) {
 		}
 		if makers := r.MakerNames(); len(makers) > 0 {
 			paths += "<br>created again by " + codes(makers)
+		}
+		if len(r.NeededBy) > 0 {
+			paths += "<br>refused if a setting needs a match"
 		}
 		if r.Unless != nil {
 			paths += "<br>unless " + cell(r.Unless.Reason)

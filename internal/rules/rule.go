@@ -97,6 +97,8 @@ type Rule struct {
 	// By are the makers that create Regenerate's files again: names of makers, which are checked before any change, and
 	// paths of programs, which must also exist afterwards.
 	By []string `json:"by,omitempty"`
+	// NeededBy are settings that need the matches of Delete. The run is refused if one does.
+	NeededBy []Need `json:"neededBy,omitempty"`
 	// Present limits Truncate to existing files.
 	Present bool `json:"present,omitempty"`
 	// OnlyOS and ExceptOS limit the rule by the ID of os-release.
@@ -127,6 +129,18 @@ type Condition struct {
 	Paths   []string `json:"paths"`
 	Pattern string   `json:"pattern"`
 	Reason  string   `json:"reason"`
+
+	// Matcher is Pattern, compiled.
+	Matcher *regexp.Regexp `json:"-"`
+}
+
+// Need is a use of files by the configuration of a machine.
+type Need struct {
+	// Paths are the files with the configuration. Without a pattern, they need the matches that they name.
+	Paths []string `json:"paths"`
+	// Pattern matches the content of a file that needs File, or all matches if File is empty.
+	Pattern string `json:"pattern,omitempty"`
+	File    string `json:"file,omitempty"`
 
 	// Matcher is Pattern, compiled.
 	Matcher *regexp.Regexp `json:"-"`
@@ -225,8 +239,11 @@ func (r *Rule) checkFields() error {
 	return r.checkTargets()
 }
 
-// checkTargets requires fixed paths for writing actions.
+// checkTargets requires fixed paths for writing actions, and a way around needed files.
 func (r *Rule) checkTargets() error {
+	if len(r.NeededBy) > 0 && (!r.Action.Is(Delete) || !r.Allowable) {
+		return fmt.Errorf("rule %s: neededBy is for delete, and needs allowable", r.ID)
+	}
 	if r.Action.Is(Record, Install, Truncate) && slices.ContainsFunc(r.Paths, Wild) {
 		return fmt.Errorf("rule %s: record, install and truncate take paths without wildcards", r.ID)
 	}
@@ -285,6 +302,11 @@ func (r *Rule) prepare(file func(string) ([]byte, error)) (err error) {
 			return fmt.Errorf("rule %s: unless: %w", r.ID, err)
 		}
 	}
+	for i := range r.NeededBy {
+		if err := r.NeededBy[i].prepare(); err != nil {
+			return fmt.Errorf("rule %s: neededBy: %w", r.ID, err)
+		}
+	}
 	if r.File == "" {
 		return nil
 	}
@@ -297,6 +319,19 @@ func (r *Rule) prepare(file func(string) ([]byte, error)) (err error) {
 		return fmt.Errorf("rule %s: %w", r.ID, err)
 	}
 	return nil
+}
+
+func (n *Need) prepare() (err error) {
+	if len(n.Paths) == 0 || n.File != "" && n.Pattern == "" {
+		return errors.New("paths are needed, and a pattern with file")
+	}
+	for _, p := range n.Paths {
+		if err := checkPath(p); err != nil {
+			return err
+		}
+	}
+	n.Matcher, err = regexp.Compile(n.Pattern)
+	return err
 }
 
 func (c *Condition) prepare() (err error) {

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -115,5 +116,42 @@ func TestMakersAreChecked(t *testing.T) {
 	p := Profile{Rules: []Rule{{ID: "r", Action: Regenerate, By: []string{"/bin/x", "nobody"}}}}
 	if err := p.prepareMakers(); err == nil || !strings.Contains(err.Error(), `unknown maker "nobody"`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// ownFiles are the rules whose files are of one program alone. The program creates them when it starts, and nothing else
+// needs them.
+var ownFiles = map[string]string{
+	"cloud-init-seed": "the cloud, as a data source", "machine-id-flatcar": "systemd", "waagent-state": "the Azure agent, and returning.sh on the donor",
+	"storage-sessions": "the storage driver, for each volume", "lvm-devices": "LVM", "multipath": "multipathd", "package-lists": "package managers",
+	"runtime-identity": "the container runtime", "docker-containers": "the kubelet and Docker", "longhorn-disk": "Longhorn", "openebs-disk": "OpenEBS",
+	"agent-docker": "Docker", "agent-fwupd": "fwupd", "agent-kilo": "Kilo", "agent-splunk": "the forwarder",
+}
+
+// claim matches a reason that says that something creates the file again.
+var claim = regexp.MustCompile(`(?i)\b(?:again|another|its own|writes|makes|creates|lists|logs in|enrols)\b`)
+
+// TestDeletionsNameTheirMaker: a rule whose reason promises the file again is checked before any change, or its file is of
+// one program alone.
+func TestDeletionsNameTheirMaker(t *testing.T) {
+	promised := map[string]bool{}
+	for _, name := range v1alpha1.Profiles() {
+		p, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range p.Rules {
+			if r.Action.Is(Delete) && claim.MatchString(r.Reason) {
+				promised[r.ID] = true
+				if ownFiles[r.ID] == "" {
+					t.Errorf("rule %s has no maker, and its reason is: %s", r.ID, r.Reason)
+				}
+			}
+		}
+	}
+	for id := range ownFiles {
+		if !promised[id] {
+			t.Errorf("no deletion %s promises its files", id)
+		}
 	}
 }

@@ -3,8 +3,8 @@ package generalize
 import (
 	"errors"
 	"fmt"
+	"path"
 	"slices"
-	"strings"
 
 	"github.com/kamino-dev/kamino/internal/agent/scan"
 	"github.com/kamino-dev/kamino/internal/agent/store"
@@ -85,27 +85,38 @@ func (r *Runner) broken(t *tree.Tree, before *DonorValues, works bool) error {
 			return err
 		}
 	}
-	places, err := store.Places(t)
-	if err != nil {
-		return err
-	}
-	for _, place := range places {
-		if !forgets(r.Profile, place) {
-			whys = append(whys, fmt.Sprintf("%s keeps containers in /%s, and no rule covers the directory: add a rule with the action forget and the store %s", place.By, place.Index, place.Kind))
-		}
-	}
-	if len(whys) > 0 {
+	more, err := elsewhere(t, r.Profile)
+	if whys = append(whys, more...); err == nil && len(whys) > 0 {
 		return NewRefused(whys...)
 	}
-	return nil
+	return err
+}
+
+// elsewhere names the places of containers that settings name, and no rule covers.
+func elsewhere(t *tree.Tree, p *rules.Profile) (whys []string, _ error) {
+	places, err := store.Places(t)
+	for _, place := range places {
+		remedy := "add a rule with the action forget and the store " + string(place.Kind)
+		covered := place.Kind != "" && forgets(t, p, place)
+		if place.Kind == "" {
+			covered = removes(p, place.Index)
+			remedy = "use the default directory, or add a rule that deletes " + path.Dir("/"+place.Index) + "/*"
+		}
+		if !covered {
+			whys = append(whys, fmt.Sprintf("%s keeps containers in /%s, and no rule covers the directory: %s", place.By, place.Index, remedy))
+		}
+	}
+	return whys, err
 }
 
 // forgets reports whether a rule removes the containers of the store.
-func forgets(p *rules.Profile, place store.Place) bool {
+func forgets(t *tree.Tree, p *rules.Profile, place store.Place) bool {
 	return slices.ContainsFunc(p.Rules, func(r rules.Rule) bool {
-		return r.Action == rules.Forget && r.Store == place.Kind && slices.ContainsFunc(r.Paths, func(pattern string) bool {
-			return expression(strings.Split(tree.Rel(pattern), "/")).MatchString(place.Index)
-		})
+		if r.Action != rules.Forget || r.Store != place.Kind {
+			return false
+		}
+		found, err := findAll(t, &r)
+		return err == nil && slices.ContainsFunc(found, func(m tree.Match) bool { return m.Path == place.Index })
 	})
 }
 

@@ -19,6 +19,8 @@ type device struct {
 	line int
 	// spec is the name in the configuration, for example UUID=…, and point the mount point or the mapped name.
 	spec, point string
+	// isSwap: a clone boots without it.
+	isSwap bool
 }
 
 // systemPoints are mount points of the root's own disk, if the disk of a device is unknown.
@@ -26,7 +28,17 @@ var systemPoints = []string{"/", "/boot", "/boot/efi", "/boot/firmware", "/efi",
 
 // localOnly are the options of a line whose device may be missing, or is no disk of the machine. Source: mount(8),
 // systemd.mount(5), crypttab(5).
-var localOnly = []string{"nofail", "noauto", "_netdev", "bind", "rbind", "loop", "swap"}
+var localOnly = []string{"nofail", "noauto", "_netdev", "bind", "rbind", "loop", "x-systemd.automount"}
+
+// swapSpace is the point of swap space in fstab and units. nofail does not shorten the boot: the swap target starts after all
+// swap units, so that only a timeout ends the wait for a missing device. Source: systemd.swap(5), systemd-fstab-generator(8).
+const (
+	swapSpace   = "swap"
+	swapTimeout = "x-systemd.device-timeout"
+)
+
+// virtual matches devices that the kernel makes on every machine.
+var virtual = regexp.MustCompile(`^/dev/(?:zram|loop|ram|shm)`)
 
 // withoutDisk are file systems without a disk. Source: filesystems(5).
 var withoutDisk = strings.Fields("proc sysfs tmpfs devtmpfs devpts cgroup cgroup2 overlay nfs nfs4 cifs smb3 ceph glusterfs lustre 9p virtiofs efs")
@@ -34,8 +46,10 @@ var withoutDisk = strings.Fields("proc sysfs tmpfs devtmpfs devpts cgroup cgroup
 // devices returns the devices in fstab, crypttab or a unit that a boot waits for.
 func devices(p string, content []byte) []device {
 	switch {
-	case strings.HasSuffix(p, ".mount"), strings.HasSuffix(p, ".swap"):
-		return unitDevices(string(content))
+	case strings.HasSuffix(p, ".mount"):
+		return unitDevices(string(content), "")
+	case strings.HasSuffix(p, ".swap"):
+		return unitDevices(string(content), swapSpace)
 	case strings.HasSuffix(p, ".conf"):
 		return arrays(string(content))
 	case path.Base(p) == "crypttab":
@@ -46,6 +60,9 @@ func devices(p string, content []byte) []device {
 		return lineDevices(content, func(f []string) (spec, point string, options string) {
 			if len(f) > 2 && slices.Contains(withoutDisk, f[2]) {
 				return "", "", ""
+			}
+			if len(f) > 2 && f[2] == "swap" {
+				f[1] = swapSpace
 			}
 			return f[0], f[1], strings.Join(f[min(3, len(f)):min(4, len(f))], ",")
 		})
@@ -59,9 +76,13 @@ func lineDevices(content []byte, parse func(fields []string) (spec, point, optio
 			continue
 		}
 		spec, point, options := parse(fields)
-		optional := slices.ContainsFunc(strings.Split(options, ","), func(o string) bool { return slices.Contains(localOnly, o) })
+		optional := slices.ContainsFunc(strings.Split(options, ","), func(o string) bool {
+			name, _, _ := strings.Cut(o, "=")
+			return slices.Contains(localOnly, name) && (name != "nofail" || point != swapSpace) || name == swapTimeout && point == swapSpace
+		})
 		if isDevice(spec) && !optional {
-			found = append(found, device{number + 1, spec, tree.Unescape(point)})
+			isSwap := point == swapSpace || slices.Contains(strings.Split(options, ","), "swap")
+			found = append(found, device{number + 1, spec, tree.Unescape(point), isSwap})
 		}
 	}
 	return found
@@ -78,12 +99,12 @@ func arrays(content string) (found []device) {
 		switch strings.ToUpper(fields[0]) {
 		case "ARRAY":
 			if isDevice(fields[1]) {
-				found = append(found, device{number + 1, fields[1], "an array"})
+				found = append(found, device{number + 1, fields[1], "an array", false})
 			}
 		case "DEVICE", "DEVICES":
 			for _, spec := range fields[1:] {
 				if strings.HasPrefix(spec, "/dev/disk/by-id/") {
-					found = append(found, device{number + 1, spec, "an array"})
+					found = append(found, device{number + 1, spec, "an array", false})
 				}
 			}
 		}
@@ -91,8 +112,8 @@ func arrays(content string) (found []device) {
 	return found
 }
 
-func unitDevices(content string) []device {
-	var d device
+func unitDevices(content, point string) []device {
+	d := device{point: point}
 	for number, line := range strings.Split(content, "\n") {
 		key, value, _ := strings.Cut(line, "=")
 		value = strings.TrimSpace(value)
@@ -187,9 +208,13 @@ func (d disks) sysfs(at string) string {
 // foreign reports whether a clone may lack a device: another disk, or a name with the serial number of the donor's
 // disk. If sysfs does not show the disk, only mount points of the system are on the root's disk.
 func (d disks) foreign(dev device) bool {
+	if virtual.MatchString(dev.spec) {
+		return false
+	}
 	at := devicePath(dev.spec)
 	if name, byID := strings.CutPrefix(at, "dev/disk/by-id/"); byID {
-		return !slices.ContainsFunc([]string{"dm-name-", "dm-uuid-LVM-", "lvm-pv-uuid-", "md-uuid-", "md-name-"}, func(of string) bool { return strings.HasPrefix(name, of) })
+		return !slices.ContainsFunc([]string{"dm-name-", "dm-uuid-LVM-", "lvm-pv-uuid-", "md-uuid-", "md-name-"},
+			func(of string) bool { return strings.HasPrefix(name, of) })
 	}
 	if len(d.root) > 0 {
 		at = d.sysfs(at)
@@ -199,8 +224,7 @@ func (d disks) foreign(dev device) bool {
 		own := d.below(at, 0)
 		return len(own) == 0 || slices.ContainsFunc(own, func(disk string) bool { return !slices.Contains(d.root, disk) })
 	}
-	// A clone without its swap space boots all the same.
-	return dev.point != "" && dev.point != "none" && dev.point != "swap" && !slices.Contains(systemPoints, dev.point)
+	return dev.point != "" && dev.point != "none" && !slices.Contains(systemPoints, dev.point)
 }
 
 // foreignDevices returns the devices of a file that a clone may lack. mapped are the devices that hold a system file
@@ -265,7 +289,8 @@ func awaitedDevice(name, spec, line string, hasSysfs bool) string {
 	case name == "resume" && noResume.MatchString(line), strings.HasPrefix(name, "rd.") && !hasSysfs:
 		return ""
 	case strings.HasPrefix(name, "systemd."):
-		if parts := strings.Split(spec, ":"); slices.ContainsFunc(strings.Split(parts[len(parts)-1], ","), func(o string) bool { return slices.Contains(localOnly, o) }) {
+		if parts := strings.Split(spec, ":"); slices.ContainsFunc(strings.Split(parts[len(parts)-1], ","),
+			func(o string) bool { return slices.Contains(localOnly, o) }) {
 			return ""
 		}
 		spec, _, _ = strings.Cut(spec, ":")
@@ -310,23 +335,28 @@ func volumeGroup(spec string) string {
 
 // refuseForeign names the first device that a clone may lack.
 func refuseForeign(t *tree.Tree, p string, content []byte, _ *DonorValues) string {
-	found := foreignDevices(t, p, content)
+	found := slices.DeleteFunc(foreignDevices(t, p, content), func(dev device) bool { return dev.isSwap })
 	if len(found) == 0 {
 		return ""
 	}
 	if path.Ext(p) == ".conf" {
-		return fmt.Sprintf("line %d assembles %s, and a clone has no such disks. Remove the line, then run update-initramfs -u or dracut -f", found[0].line, found[0].spec)
+		return fmt.Sprintf("line %d assembles %s, and a clone has no such disks. Remove the line, then run update-initramfs -u or dracut -f",
+			found[0].line, found[0].spec)
 	}
 	if path.Ext(p) != "" {
 		if wanted, err := (files{tree: t}).wanted(path.Base(p)); err == nil && !wanted {
 			return ""
 		}
 	}
+	if found[0].point == swapSpace {
+		return fmt.Sprintf("line %d needs %s, and each boot of a clone without this disk would wait 90 seconds. Disable the unit: systemctl mask %s",
+			found[0].line, found[0].spec, path.Base(p))
+	}
 	return fmt.Sprintf("line %d needs %s for %s, and the boot of a clone without this disk would stop. Add nofail to the line (in a unit: Options=nofail), or remove the line",
 		found[0].line, found[0].spec, found[0].point)
 }
 
-// addNofail adds the option to the lines with a device that a clone may lack. Units stay.
+// addNofail adds the option to the lines with a device that a clone may lack, and a timeout for swap space. Units stay.
 func addNofail(t *tree.Tree, p string, content []byte, _ *rules.Rule, _ *DonorValues) []byte {
 	found := foreignDevices(t, p, content)
 	if path.Ext(p) != "" {
@@ -342,10 +372,16 @@ func addNofail(t *tree.Tree, p string, content []byte, _ *rules.Rule, _ *DonorVa
 		} else if len(fields) == 2 {
 			fields = append(fields, "auto")
 		}
+		options := []string{"nofail"}
+		if dev.point == swapSpace {
+			options = append(options, swapTimeout+"=10s")
+		}
 		if len(fields) == column {
-			fields = append(fields, "nofail")
+			fields = append(fields, strings.Join(options, ","))
 		} else {
-			fields[column] += ",nofail"
+			had := strings.Split(fields[column], ",")
+			options = slices.DeleteFunc(options, func(o string) bool { return slices.Contains(had, o) })
+			fields[column] = strings.Join(append(had, options...), ",")
 		}
 		lines[dev.line-1] = []byte(strings.Join(fields, " ") + "\n")
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/agent/tree"
+	"github.com/kamino-dev/kamino/internal/rules"
 )
 
 // TestForeignDisks: a mount of a disk that a clone may not have is refused before any change.
@@ -24,7 +26,8 @@ func TestForeignDisks(t *testing.T) {
 		want  string // part of the refusal; empty: not refused
 	}{
 		"the system":           {map[string]string{"etc/fstab": root + "LABEL=BOOT /boot ext4 defaults 0 2\nUUID=CCCC-DDDD /boot/efi vfat umask=0077 0 1\n"}, ""},
-		"swap space":           {map[string]string{"etc/fstab": root + "UUID=bbbb none swap sw 0 0\n"}, ""},
+		"swap space":           {map[string]string{"etc/fstab": root + "UUID=bbbb none swap sw 0 0\n", "etc/crypttab": "cswap UUID=cccc /dev/urandom swap,nofail\n"}, ""},
+		"swap that is mapped":  {map[string]string{"etc/crypttab": "cswap UUID=cccc /dev/urandom swap\n"}, ""},
 		"a UUID":               {map[string]string{"etc/fstab": root + "UUID=bbbb /data ext4 defaults 0 2\n"}, "line 2 needs UUID=bbbb for /data"},
 		"quotes and tabs":      {map[string]string{"etc/fstab": "UUID=\"bbbb\"\t/my\\040data\text4\tdefaults\t0\t2\n"}, `needs UUID="bbbb" for /my data`},
 		"a label":              {map[string]string{"etc/fstab": root + "PARTLABEL=data /srv xfs\n"}, "PARTLABEL=data for /srv"},
@@ -35,6 +38,9 @@ func TestForeignDisks(t *testing.T) {
 		"a similar option":     {map[string]string{"etc/fstab": root + "UUID=bbbb /data ext4 x-nofail 0 2\n"}, "UUID=bbbb"},
 		"the network":          {map[string]string{"etc/fstab": root + "10.0.0.9:/x /x nfs4 defaults 0 0\n//srv/y /y cifs user=z 0 0\n/dev/rbd0 /r ext4 _netdev 0 0\n"}, ""},
 		"memory and binds":     {map[string]string{"etc/fstab": root + "tmpfs /tmp tmpfs defaults 0 0\n/srv /var/srv none bind 0 0\n/dev/shm /x tmpfs defaults 0 0\n"}, ""},
+		"automatic":            {map[string]string{"etc/fstab": root + "UUID=bbbb /data ext4 x-systemd.automount 0 2\n"}, ""},
+		"a unit for swap":      {map[string]string{"etc/systemd/system/dev-sdb.swap": "[Swap]\nWhat=/dev/sdb\n", "etc/systemd/system/swap.target.wants/dev-sdb.swap": "-> ../dev-sdb.swap"}, "dev-sdb.swap: line 2 needs /dev/sdb"},
+		"swap in memory":       {map[string]string{"etc/systemd/system/dev-zram0.swap": "[Swap]\nWhat=/dev/zram0\n", "etc/systemd/system/swap.target.wants/dev-zram0.swap": "-> ../dev-zram0.swap"}, ""},
 		"a comment":            {map[string]string{"etc/fstab": root + "# UUID=bbbb /data ext4 defaults 0 2\n"}, ""},
 		"removed lines":        {map[string]string{"etc/fstab": root + "/dev/disk/cloud/azure_resource-part1 /mnt auto defaults 0 2\n/dev/sdb1 /mnt ext4 comment=cloudconfig 0 2\n"}, ""},
 		"a line after them":    {map[string]string{"etc/fstab": "/dev/sdb1 /mnt ext4 comment=cloudconfig 0 2\nUUID=bbbb /data ext4 defaults 0 2\n"}, "line 2 needs UUID=bbbb"},
@@ -133,6 +139,38 @@ func TestPoolsOfZFS(t *testing.T) {
 	}
 }
 
+// TestSwapOfMissingDisks: no clone waits for swap space that it does not have, and the capture is not refused.
+func TestSwapOfMissingDisks(t *testing.T) {
+	const root = "UUID=aaaa / ext4 defaults 0 1\n"
+	for _, line := range [][2]string{
+		{"UUID=bbbb none swap sw 0 0", "UUID=bbbb none swap sw,nofail,x-systemd.device-timeout=10s 0 0"},
+		{"UUID=bbbb swap swap defaults", "UUID=bbbb swap swap defaults,nofail,x-systemd.device-timeout=10s"},
+		{"LABEL=s none swap", "LABEL=s none swap nofail,x-systemd.device-timeout=10s"},
+		{"/dev/sdb none swap sw,nofail 0 0", "/dev/sdb none swap sw,nofail,x-systemd.device-timeout=10s 0 0"},
+		{"/dev/mapper/cswap none swap sw 0 0", "/dev/mapper/cswap none swap sw,nofail,x-systemd.device-timeout=10s 0 0"},
+		{"UUID=bbbb none swap sw,x-systemd.device-timeout=3 0 0", "UUID=bbbb none swap sw,x-systemd.device-timeout=3 0 0"},
+		{"UUID=bbbb none swap noauto 0 0", "UUID=bbbb none swap noauto 0 0"},
+		{"cswap UUID=cccc /dev/urandom swap", "cswap UUID=cccc /dev/urandom swap,nofail"},
+		{"/dev/zram0 none swap pri=100 0 0", "/dev/zram0 none swap pri=100 0 0"},
+		{"# UUID=bbbb none swap sw 0 0", "# UUID=bbbb none swap sw 0 0"},
+	} {
+		file, head := "etc/fstab", root
+		if strings.HasPrefix(line[0], "cswap") {
+			file, head = "etc/crypttab", ""
+		}
+		dir := plant(t, withoutEditsOf(node, map[string]string{file: ""}), map[string]string{file: head + line[0] + "\n"})
+		r := runner(load(t, v1alpha1.ProfileStatic))
+		must(t, r.Refusals(open(t, dir)))
+		rule := r.Profile.Rules[slices.IndexFunc(r.Profile.Rules, func(rule rules.Rule) bool { return rule.ID == "foreign-disks" })]
+		if o := r.apply(open(t, dir), &rule, &DonorValues{}); o.Why != "" {
+			t.Error(o.Why)
+		}
+		if diff := cmp.Diff(head+line[1]+"\n", readFile(t, dir, file)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", line[0], diff)
+		}
+	}
+}
+
 // TestAllowedForeignDisks get the option nofail; all other lines stay.
 func TestAllowedForeignDisks(t *testing.T) {
 	dir := plant(t, node, map[string]string{"etc/crypttab": "data UUID=bbbb\nmore UUID=cccc none luks # x\n"})
@@ -179,7 +217,7 @@ func TestDisksOfARunningMachine(t *testing.T) {
 	for spec, want := range map[string]bool{
 		"UUID=aaaa": false, "/dev/sda2": false, "8:2": false, "8:17": true, "8:99": true, "/dev/mapper/vg-home": false, "UUID=bbbb": true, "LABEL=\"my data\"": true, "/dev/mapper/vg-data": true, "UUID=none": true,
 	} {
-		if got := d.foreign(device{1, spec, "/home"}); got != want {
+		if got := d.foreign(device{1, spec, "/home", false}); got != want {
 			t.Errorf("%s: foreign %t, want %t", spec, got, want)
 		}
 	}

@@ -16,8 +16,10 @@ import (
 func literals(t *tree.Tree, before *DonorValues) []scan.Literal {
 	var l literalSet
 	for _, name := range before.Names {
-		if isDistinct(name) {
+		if isDistinctName(name) {
 			l.add("host name", name)
+		} else {
+			l = append(l, scan.Literal{Text: name, IsWord: true})
 		}
 	}
 	if entries, err := t.List("var/lib/cloud/instances"); err == nil {
@@ -68,7 +70,7 @@ func (l *literalSet) certificates(t *tree.Tree) {
 				names = append(names, name)
 			}
 			for _, name := range names {
-				if isDistinct(name) {
+				if isDistinctName(name) {
 					l.add("host name", name)
 				}
 			}
@@ -141,7 +143,7 @@ func (l *literalSet) flag(name, value string) {
 		if id := path.Base(value); instanceID.MatchString(id) {
 			l.add("instance ID", id)
 		}
-	case isDistinct(value):
+	case isDistinctName(value):
 		l.add("host name", value)
 	}
 }
@@ -166,7 +168,7 @@ func filesOf(t *tree.Tree, patterns ...string) (all [][]byte) {
 var diskFiles = []string{
 	"/etc/fstab", "/etc/crypttab", "/etc/default/grub", "/etc/grub", "/etc/kernel/", "/etc/sysconfig/grub", "/etc/sysconfig/kernel", "/etc/lvm/",
 	"/etc/mdadm", "/etc/initramfs-tools/", "/etc/dracut", "/etc/blkid", "/etc/systemd/system/", "/etc/extlinux", "/var/lib/os-prober/",
-	"/var/lib/initramfs-tools/", "/var/lib/grub/", "/var/lib/systemd/", "/var/lib/rpm", "/var/lib/ostree",
+	"/etc/cmdline.d/", "/var/lib/dracut/", "/var/lib/initramfs-tools/", "/var/lib/grub/", "/var/lib/systemd/", "/var/lib/rpm", "/var/lib/ostree",
 }
 
 var fileSystemUUID = regexp.MustCompile(`(?i)^UUID="?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"?$`)
@@ -207,6 +209,20 @@ var hasDigit = regexp.MustCompile(`[0-9]`)
 
 // isDistinct reports whether a name is likely the donor's alone. Names such as "debian" are words of other files.
 func isDistinct(name string) bool { return len(name) >= minLiteral && hasDigit.MatchString(name) }
+
+// minJoined is the length of the shortest searched host name without a digit.
+const minJoined = 10
+
+// hostWords are parts of host names that other files have as well.
+var hostWords = strings.Fields("agent app cluster cloud control corp db debian default desktop dev example generic host image instance internal k3s kube kubernetes lan linux live " +
+	"local localdomain localhost machine main master my net new node old plane pool primary prod rke server site staging test ubuntu user vm web worker")
+
+// isDistinctName is isDistinct for host names, which may be joined words: worker-alpha, but not kube-worker.
+func isDistinctName(name string) bool {
+	words := strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '.' || r == '_' })
+	return isDistinct(name) || len(name) >= minJoined && len(words) > 1 && slices.ContainsFunc(words,
+		func(word string) bool { return !slices.Contains(hostWords, strings.ToLower(word)) })
+}
 
 func (l *literalSet) lines(t *tree.Tree, p string) []string {
 	content, err := t.Read(p)

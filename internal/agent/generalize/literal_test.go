@@ -12,6 +12,26 @@ import (
 )
 
 // TestLiterals: files of people and their tools must not name the donor.
+// TestDistinctNames: a host name is searched if other files hardly have it.
+func TestDistinctNames(t *testing.T) {
+	for name, want := range map[string]bool{
+		donor: true, "worker-alpha": true, "ip-10-0-3-17": true, "alpha.corp.example": true, "green_tiger_lamp": true,
+		"worker": false, "kube-worker": false, "control-plane": false, "localhost.localdomain": false, "debian": false, "a-b": false, "web-server": false, "prometheus": false,
+	} {
+		if got := isDistinctName(name); got != want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	dir := plant(t, withoutEditsOf(node, map[string]string{"etc/hostname": ""}), map[string]string{
+		"etc/hostname": "worker-alpha\n", "var/lib/acme/state.db": `["map",[["hostname","worker-alpha"],["other","worker-alphabet"]]]`,
+	})
+	r := runner(load(t, v1alpha1.ProfileStatic))
+	_, err := r.Preflight(t.Context(), open(t, dir))
+	if why := refusedOf(t, err); why.Count != 1 || !strings.Contains(why.Error(), "the donor's host name in /var/lib/acme/state.db") {
+		t.Errorf("got %v", why)
+	}
+}
+
 func TestLiterals(t *testing.T) {
 	for name, test := range map[string]struct {
 		path, content string
@@ -38,7 +58,7 @@ func TestLiterals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{
-				"var/lib/cloud/instances/i-0abcdef0123456789/x": "x", "etc/netplan/50-cloud-init.yaml": network,
+				"var/lib/cloud/instances/i-0abcdef0123456789/x": "x", "etc/netplan/50-cloud-init.yaml": network, "opt/cni/bin/azure-vnet": "\x7fELF",
 				"var/lib/dhcp/dhclient.leases": "lease {\n  fixed-address 10.0.3.17;\n}\n",
 				"etc/fstab":                    "UUID=0b1c2d3e-0000-4000-8000-00000000aaaa / ext4 defaults 0 1\n", test.path: test.content,
 			}

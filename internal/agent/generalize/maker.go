@@ -25,13 +25,24 @@ func noMaker(p *rules.Profile, t *tree.Tree, r *rules.Rule) (string, error) {
 		}
 	}
 	for _, name := range r.MakerNames() {
-		i := slices.IndexFunc(p.Makers, func(m rules.Maker) bool { return m.Name == name })
-		why, err := whyNot(&p.Makers[i], disk)
+		m := makerOf(p, name)
+		why, err := whyNot(m, disk)
+		for _, other := range m.Or {
+			if err == nil && why != "" {
+				if also, failed := whyNot(makerOf(p, other), disk); failed != nil || also == "" {
+					why, err = also, failed
+				}
+			}
+		}
 		if err != nil || why != "" {
-			return why + ". " + p.Makers[i].Remedy, err
+			return why + ". " + m.Remedy, err
 		}
 	}
 	return "", nil
+}
+
+func makerOf(p *rules.Profile, name string) *rules.Maker {
+	return &p.Makers[slices.IndexFunc(p.Makers, func(m rules.Maker) bool { return m.Name == name })]
 }
 
 // whyNot returns why a maker will not do its work; empty if it will.
@@ -76,6 +87,11 @@ func isPresent(m *rules.Maker, disk files) (bool, error) {
 
 // place returns the file with the setting; empty if there is none.
 func place(s *rules.Setting, disk files) (where string, err error) {
+	for _, pattern := range s.Unless {
+		if found, err := disk.find(pattern); err != nil || len(found) > 0 {
+			return "", err
+		}
+	}
 	for _, pattern := range s.Paths {
 		found, err := disk.find(pattern)
 		if err != nil {

@@ -364,7 +364,7 @@ func TestNearMisses(t *testing.T) {
 	} {
 		files[fmt.Sprintf("opt/near/%02d", i)] = content
 	}
-	files["etc/crypttab"] = "data UUID=1 none luks,nofail\nswap /dev/sdb /dev/urandom swap\n"
+	files["etc/crypttab"] = "data UUID=1 none luks,nofail\nswap /dev/sdb /dev/urandom swap,nofail\n"
 	files["etc/shadow"] = "root:*:19000::::::\nbob:!:19000::::::\nsys:!*:19000::::::\n"
 	m, err := run(t, plant(t, node, files), runner(p))
 	must(t, err)

@@ -45,9 +45,9 @@ func (r *Reasons) Lines() (lines []string) {
 	for _, why := range r.Whys {
 		lines = append(lines, Printable(why))
 	}
-	var byRule []string // rules with findings, in the order of the findings
+	var byRule []string // groups of findings, in the order of the findings
 	for i := range r.Findings {
-		if rule := r.Findings[i].Rule; !slices.Contains(byRule, rule) {
+		if rule := remedyOf(&r.Findings[i]); !slices.Contains(byRule, rule) {
 			byRule = append(byRule, rule)
 		}
 	}
@@ -55,7 +55,7 @@ func (r *Reasons) Lines() (lines []string) {
 		var paths []string
 		for i := range r.Findings {
 			f := &r.Findings[i]
-			if f.Rule != rule {
+			if remedyOf(f) != rule {
 				continue
 			}
 			lines = append(lines, Printable(f.What+" in "+f.Where()))
@@ -71,8 +71,19 @@ func (r *Reasons) Lines() (lines []string) {
 	return lines
 }
 
+// remedyOf groups findings: by rule, and those in an initramfs.
+func remedyOf(f *scan.Finding) string {
+	if f.Rule == "" && isInitramfs(f.Path) {
+		return rebuild
+	}
+	return f.Rule
+}
+
 // remedy returns the lines after findings: what to do, and the exemption for a file with rules.
 func remedy(rule string, paths []string) []string {
+	if rule == rebuild {
+		return []string{"  " + rebuild + "."}
+	}
 	if rule != "" {
 		return []string{"  Rule " + rule + " removes such files, but did not remove these. Run kamino-node generalize again, or remove the files."}
 	}
@@ -96,10 +107,22 @@ func asPattern(p string) string {
 	return pattern
 }
 
+// rebuild is the remedy for an initramfs, which boots the machine and cannot be removed.
+const rebuild = "An initramfs has files of the machine that it was built for. Build it without them: dracut --force --no-hostonly --regenerate-all " +
+	"(and hostonly=no in /etc/dracut.conf.d), or update-initramfs -u -k all"
+
+// isInitramfs reports whether a path is that of an initramfs. Source: dracut(8), initramfs-tools(7), kernel-install(8).
+func isInitramfs(p string) bool {
+	return (strings.HasPrefix(p, "/boot/") || strings.HasPrefix(p, "/efi/")) && strings.HasPrefix(path.Base(p), "init") && path.Ext(p) != ".conf"
+}
+
 // whyFound describes a finding in a sentence.
 func whyFound(f *scan.Finding) string {
 	if f.Rule != "" {
 		return fmt.Sprintf("%s in %s; rule %s should have removed the file", f.What, f.Where(), f.Rule)
+	}
+	if isInitramfs(f.Path) {
+		return fmt.Sprintf("%s in %s. %s", f.What, f.Where(), rebuild)
 	}
 	return fmt.Sprintf("%s in %s; no rule covers the path: remove the file, add a rule, or exempt the path with a reason", f.What, f.Where())
 }

@@ -68,6 +68,10 @@ var refused = map[string]string{
 	"network-mac":          "network:\n  ethernets:\n    a: {match: {macaddress: \"fa:16:3e:aa:bb:cc\"}}\n",
 	"network-static":       "[ipv4]\naddress=10.0.3.17/24\nIPADDR=10.0.3.17\n",
 	"kubelet-of-donor":     "KUBELET_EXTRA_ARGS=\"--node-ip=10.0.3.17\"\n",
+	"rhsm-own-facts":       "{\"network.hostname\": \"a\"}\n",
+	"nfs-client":           "options nfs nfs4_unique_id=5fb06bd0\nnfs4_unique_id=5fb06bd0\n",
+	"pod-subnet":           `{"name":"kubenet","ipam":{"subnet":"10.244.7.0/24"}}`,
+	"saved-firewall":       ":KUBE-SERVICES - [0:0]\n",
 	"agent-ssm-hybrid":     "{\"ManagedInstanceID\":\"mi-0123456789abcdef0\"}\n",
 	"udev-hardware":        `SUBSYSTEM=="net", ATTR{address}=="00:0d:3a:12:34:56", NAME="lan0"` + "\n",
 }
@@ -355,7 +359,7 @@ func TestSwapFilesInFstab(t *testing.T) {
 	if exists(dir, "data/page file") || !exists(dir, "srv/other") || !exists(dir, "srv/dir/file") {
 		t.Error("a swap file is there, or another file is not")
 	}
-	want := "UUID=aaaa / ext4 defaults 0 1\n#/srv/other none swap sw 0 0\n/dev/sda3 none swap sw 0 0\n"
+	want := "UUID=aaaa / ext4 defaults 0 1\n#/srv/other none swap sw 0 0\n/dev/sda3 none swap sw,nofail,x-systemd.device-timeout=10s 0 0\n"
 	if diff := cmp.Diff(want, readFile(t, dir, "etc/fstab")); diff != "" {
 		t.Errorf("etc/fstab (-want +got):\n%s", diff)
 	}

@@ -129,6 +129,7 @@ func (r *Runner) refusals(t *tree.Tree, rule *rules.Rule, before *DonorValues) (
 	case rules.Truncate:
 		whys, err = linkedFiles(t, rule)
 	case rules.Delete:
+		whys, err = needed(r.Profile, t, rule, before)
 	case rules.Forget:
 		found, err := findAll(t, rule)
 		return linked(t, rule, found), err
@@ -171,7 +172,8 @@ func (r *Runner) refused(t *tree.Tree, rule *rules.Rule) ([]string, error) {
 		return nil, err
 	}
 	found = slices.DeleteFunc(found, func(m tree.Match) bool {
-		return rule.Excepts(m.Name) || rule.Only == "files" && m.Info.IsDir() || !contains(rule, t, m.Path) || rule.Pattern != "" && rule.Agent == "" && removes(r.Profile, m.Path)
+		return rule.Excepts(m.Name) || rule.Only == "files" && m.Info.IsDir() || !contains(rule, t, m.Path) || rule.Pattern != "" &&
+			rule.Agent == "" && removes(r.Profile, m.Path)
 	})
 	if len(found) == 0 {
 		return nil, nil

@@ -218,7 +218,7 @@ func TestHostile(t *testing.T) {
 		{"no logs behind a link", map[string]string{"var/log": "-> /data", "data/": ""}, "ancestry: "},
 		{"machine ID is a link", map[string]string{"etc/machine-id": "-> passwd"}, "machine-id: "},
 		{"hosts is a link", map[string]string{"etc/hosts": "-> /srv/hosts", "srv/hosts": "10.0.0.1 " + donor + "\n"}, "own-name-in-hosts: "},
-		{"home behind a link", map[string]string{"home/bob": "-> /data/other", "data/other/.ssh/authorized_keys": "key"}, "user-keys: "},
+		{"home behind a link", map[string]string{"home/bob": "-> /data/other", "data/other/.ssh/authorized_keys": "key"}, "authorized-keys: "},
 		{"unit directory is a link", map[string]string{"etc/systemd": "-> /data", "data/": ""}, "first-boot-unit: "},
 		{"swap through a link", map[string]string{"swap": "-> /etc"}, "swap-files: "},
 		{"the manifest's directory is a link", map[string]string{"var/lib/kamino": "-> /data", "data/": ""}, "var/lib/kamino"},

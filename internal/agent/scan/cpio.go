@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"path"
+	"slices"
 	"strconv"
 )
 
@@ -17,6 +19,10 @@ func (d *decoder) afterCPIO(file io.ReaderAt, size int64, s *streamSearch) {
 			length, name, ok := cpioLengths(head)
 			if !ok || entries == maxEntries {
 				return
+			}
+			if entry := path.Clean("/" + string(bytes.TrimRight(headAt(file, at+cpioHeader, int(min(name, maxName))), "\x00"))); slices.Contains(nameFiles, entry) {
+				content := headAt(file, padded(at+cpioHeader+name), int(min(length, nested)))
+				d.search(part{how: "cpio", name: entry, isEntry: true, whole: content}, s, bytes.NewReader(content))
 			}
 			last := string(bytesAt(file, at+cpioHeader, len(cpioTrailer))) == cpioTrailer
 			at = padded(padded(at+cpioHeader+name) + length)

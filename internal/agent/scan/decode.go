@@ -12,8 +12,10 @@ import (
 	"errors"
 	"io"
 	"path"
+	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
@@ -135,6 +137,9 @@ func (d *decoder) search(p part, above *streamSearch, r io.Reader) {
 	for len(d.buffers) <= d.depth {
 		d.buffers = append(d.buffers, make([]byte, nested))
 	}
+	if p.isEntry && d.namesDonor(p.name, p.whole) {
+		found(secretHit{kind: Identity, what: "the donor's host name", trace: true})
+	}
 	s := everything().sweep(p.name, p.named, found)
 	s.decoder = &next
 	// An error ends the decodable part: the file is damaged, or only resembles the format.
@@ -144,9 +149,28 @@ func (d *decoder) search(p part, above *streamSearch, r io.Reader) {
 		if len(d.known.paths) > 0 {
 			d.known.ids(w, found)
 		}
+		if p.isEntry && d.literals.watches(p.name) {
+			d.literals.find(p.name, w, found)
+		}
 		return nil
 	})
 	s.finish()
+}
+
+// nameFiles have the name of the machine, in an initramfs that was built for it. Source: dracut, modules 00systemd and 35network;
+// systemd, hostname(5).
+var nameFiles = []string{"/etc/hostname", "/etc/HOSTNAME", "/etc/hosts", "/etc/sysconfig/network"}
+
+// namesDonor reports whether a file of an initramfs gives a clone the name of the donor, by a word of other files.
+func (s *scanner) namesDonor(file string, content []byte) bool {
+	if !slices.Contains(nameFiles, file) {
+		return false
+	}
+	words := strings.FieldsFunc(strings.ToLower(string(content)), func(r rune) bool { return unicode.IsSpace(r) || r == '=' || r == '"' })
+	return slices.ContainsFunc(words, func(word string) bool {
+		short, _, _ := strings.Cut(word, ".")
+		return slices.ContainsFunc(s.Literals, func(v Literal) bool { return v.IsWord && (word == v.Text || short == v.Text) })
+	})
 }
 
 // nested is the buffer size for a stream within a stream.
@@ -352,7 +376,8 @@ func (d *decoder) wide(w *window, s *streamSearch) {
 
 // isWide reports whether an ASCII character and a zero are at a position.
 func isWide(data []byte, at int) bool {
-	return at >= 0 && at+1 < len(data) && data[at+1] == 0 && data[at] != 0 && (data[at] >= 0x20 && data[at] < 0x7f || data[at] == '\n' || data[at] == '\r' || data[at] == '\t')
+	return at >= 0 && at+1 < len(data) && data[at+1] == 0 && data[at] != 0 && (data[at] >= 0x20 && data[at] < 0x7f || data[at] == '\n' ||
+		data[at] == '\r' || data[at] == '\t')
 }
 
 // packed names the compression format of the content; empty for unknown formats.
@@ -443,7 +468,8 @@ func (d *decoder) archive(file io.ReaderAt, size int64, s *streamSearch) {
 			continue
 		}
 		if d.depth < maxDepth {
-			d.search(part{how: "zip", name: path.Clean("/" + entry.Name), named: takesNames("/" + entry.Name)}, s, &budget{r: content, left: d.left, cut: d.cut})
+			d.search(part{how: "zip", name: path.Clean("/" + entry.Name), named: takesNames("/" + entry.Name)}, s, &budget{r: content, left: d.left,
+				cut: d.cut})
 		}
 		content.Close()
 	}

@@ -13,6 +13,9 @@ type Literal struct {
 	Text string
 	// Allowed are the beginnings of paths that have the value by design.
 	Allowed []string
+	// IsWord is true for a host name that other files have as a word. It is searched where an initramfs has the name of its
+	// machine.
+	IsWord bool
 }
 
 var (
@@ -68,6 +71,7 @@ type literals struct {
 }
 
 func literalsOf(values []Literal) *literals {
+	values = slices.DeleteFunc(slices.Clone(values), func(v Literal) bool { return v.IsWord })
 	if len(values) == 0 {
 		return nil
 	}

@@ -24,6 +24,8 @@ var (
 	wholeKey = expression(`^(?:[A-Za-z0-9+/]{43}=|[A-Za-z0-9_-]{43}=?|[0-9a-fA-F]{64})\s*$`)
 	// namedID matches a setting that names a machine or an agent by a number.
 	namedID = expression(`(?i)\b(?:computer|machine|host|node|agent|device|client|sensor|system|endpoint|registration|enrollment)[-_ ]?(?:id|guid|uuid)\b["']?\s*[=:]\s*["']?[0-9a-z{-]*\d{2}`)
+	// namedWord matches such a setting with a word, which is the rest of the line.
+	namedWord = expression(`(?im)\b(?:computer|machine|host|node|agent|device|sensor|system|endpoint|enrollment|instance|chassis|member)[-_ ]?(?:id|guid|uuid)\b["']?[ \t]*[=:][ \t]*["']?[a-z][a-z._-]{7,80}["']?[ \t]*[,;}]?[ \t]*$`)
 	// namedKey matches a setting with the key of a machine or an agent.
 	namedKey = expression(`(?i)\b(?:computer|machine|host|node|agent|device|client|sensor|system)[-_ ]?key\b["']?\s*[=:]\s*["']?[0-9a-z]{16}`)
 	// oneWord matches content that is a single word of at least 20 characters.
@@ -58,7 +60,7 @@ func (w *treeWalk) possible(content []byte, at placeOf, found func(secretHit)) {
 func isKey(name string, content []byte) bool {
 	// The expression is tried last, because most files are text.
 	if len(content) <= maxWord && oneWord().Match(content) {
-		return (isMixed(content) || keyName().MatchString(name)) && !checksumName().MatchString(name)
+		return (isMixed(content) || isRandomWord(bytes.TrimSpace(content)) || keyName().MatchString(name)) && !checksumName().MatchString(name)
 	}
 	return isRandom(content) && keyName().MatchString(name) && !publicKey().MatchString(name)
 }
@@ -88,7 +90,7 @@ func setsID(content []byte) bool {
 			at += next
 			key := bytes.TrimRight(content[max(0, at-around):at], " \t\"'")
 			part := content[max(0, at-around):min(len(content), at+around)]
-			if endsIn(key, "id") && namedID().Match(part) || endsIn(key, "key") && namedKey().Match(part) {
+			if endsIn(key, "id") && (namedID().Match(part) || namedWord().Match(part)) || endsIn(key, "key") && namedKey().Match(part) {
 				return true
 			}
 		}
@@ -116,6 +118,20 @@ func isRandom(content []byte) bool {
 // isMixed reports whether a word has digits, capitals and small letters, like a random text.
 func isMixed(word []byte) bool {
 	return bytes.ContainsAny(word, "0123456789") && !bytes.Equal(word, bytes.ToUpper(word)) && !bytes.Equal(word, bytes.ToLower(word))
+}
+
+// isRandomWord reports whether a word of letters alone is like a random text: a language has more vowels.
+func isRandomWord(word []byte) bool {
+	vowels := 0
+	for _, c := range word {
+		if c = fold(c); c < 'a' || c > 'z' {
+			return false
+		}
+		if bytes.IndexByte([]byte("aeiou"), c) >= 0 {
+			vowels++
+		}
+	}
+	return 4*vowels <= len(word) && entropy(string(word)) >= 3.5
 }
 
 // countIDs counts UUIDs and numbers of 32 digits, up to a limit. Each covers a position divisible by 32, so that the

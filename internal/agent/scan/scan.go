@@ -191,7 +191,8 @@ func newScanner(o Options) (*scanner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &scanner{Options: o, known: knownOf(o.Identities), literals: literalsOf(o.Literals), report: &Report{RuleSet: set}, buffer: make([]byte, buffered)}, nil
+	return &scanner{Options: o, known: knownOf(o.Identities), literals: literalsOf(o.Literals), report: &Report{RuleSet: set}, buffer: make([]byte,
+		buffered)}, nil
 }
 
 // add adds a finding to the report.
@@ -329,7 +330,8 @@ func (w *treeWalk) foundIn(f body, place placeOf, broughtBy string) func(secretH
 				broughtBy = "a package"
 			}
 		}
-		w.addFinding(Finding{Path: place.shown, Offset: h.offset, Kind: h.kind, What: h.what, SHA256: h.sum, Rule: owner.Rule, Kept: owner.Keeps}, h.key(), broughtBy)
+		w.addFinding(Finding{Path: place.shown, Offset: h.offset, Kind: h.kind, What: h.what, SHA256: h.sum, Rule: owner.Rule, Kept: owner.Keeps},
+			h.key(), broughtBy)
 	}
 }
 

@@ -96,7 +96,7 @@ func newCatalogue(forms []signature) *catalogue {
 
 // everything is the catalogue of all forms. It is built at the first search, because most commands do not search.
 var everything = sync.OnceValue(func() *catalogue {
-	return newCatalogue(slices.Concat(keyForms(), tokenForms(), passwordForms(), ruleSet().forms))
+	return newCatalogue(slices.Concat(keyForms(), tokenForms(), passwordForms(), structureForms(), ruleSet().forms))
 })
 
 // expression is compiled at its first use, because each command starts with this package and few search.

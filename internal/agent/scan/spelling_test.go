@@ -139,7 +139,8 @@ func TestPackagesInAnInitramfs(t *testing.T) {
 	}
 }
 
-// TestInitramfs: the machine ID is found in each archive of an initramfs, in each usual compression.
+// TestInitramfs: the machine ID, and a host name that is a word, are found in each archive of an initramfs, in each usual
+// compression.
 func TestInitramfs(t *testing.T) {
 	packers := map[string]func(io.Writer) (io.WriteCloser, error){
 		"gzip": func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriter(w), nil },
@@ -147,29 +148,56 @@ func TestInitramfs(t *testing.T) {
 		"xz":   func(w io.Writer) (io.WriteCloser, error) { return xz.NewWriter(w) },
 		"none": func(w io.Writer) (io.WriteCloser, error) { return nopCloser{w}, nil },
 	}
-	main := cpio("etc/machine-id", donorID+"\n")
-	microcode := append(cpio("kernel/x86/microcode/GenuineIntel.bin", strings.Repeat("m", 3000)), make([]byte, 700)...)
-	empty := append(cpio("", ""), make([]byte, 300)...)
-	for how, pack := range packers {
-		var packed bytes.Buffer
-		w, err := pack(&packed)
-		if err == nil {
-			_, err = w.Write(main)
-		}
-		if err == nil {
-			err = w.Close()
-		}
+	find := func(content []byte) int {
+		dir := t.TempDir()
+		writeFile(t, dir, "boot/initramfs.img", string(content))
+		report, err := Tree(t.Context(), dir, Options{
+			Identities: ofDonor, Literals: []Literal{{Text: "worker.corp.example", IsWord: true}, {Text: "worker", IsWord: true}, {What: "host name", Text: "pool-donor-07"}},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for what, early := range map[string][]byte{"alone": nil, "after microcode": microcode, "after an empty archive": empty, "after both": append(bytes.Clone(empty), microcode...)} {
-			if identitiesIn(t, "boot/initramfs.img", append(bytes.Clone(early), packed.Bytes()...)) == 0 {
-				t.Errorf("%s, %s: not found", how, what)
+		return report.Count
+	}
+	microcode := append(cpio("kernel/x86/microcode/GenuineIntel.bin", strings.Repeat("m", 3000)), make([]byte, 700)...)
+	empty := append(cpio("", ""), make([]byte, 300)...)
+	for what, main := range map[string]struct {
+		archive []byte
+		want    int
+	}{
+		"a machine ID":         {cpio("etc/machine-id", donorID+"\n"), 1},
+		"a host name":          {cpio("./etc/hostname", "Worker\n"), 1},
+		"a long host name":     {cpio("etc/hostname", "worker.corp.example\n"), 1},
+		"a hosts file":         {cpio("etc/hosts", "127.0.0.1 localhost\n127.0.1.1 worker.corp.example worker\n"), 1},
+		"a network file":       {cpio("etc/sysconfig/network", "NETWORKING=yes\nHOSTNAME=\"worker\"\n"), 1},
+		"a distinct name":      {cpio("etc/hosts", "127.0.1.1 pool-donor-07\n"), 1},
+		"an empty machine ID":  {cpio("etc/machine-id", ""), 0},
+		"no host name":         {cpio("etc/hostname", ""), 0},
+		"the name of no host":  {cpio("etc/hosts", "127.0.0.1 localhost\n10.0.0.9 worker-registry\n"), 0},
+		"the name as a word":   {cpio("usr/lib/dracut/worker.sh", "# starts a worker\n"), 0},
+		"a name in no setting": {cpio("etc/services", "worker 9000/tcp\n"), 0},
+	} {
+		for how, pack := range packers {
+			var packed bytes.Buffer
+			w, err := pack(&packed)
+			if err == nil {
+				_, err = w.Write(main.archive)
+			}
+			if err == nil {
+				err = w.Close()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for where, early := range map[string][]byte{"alone": nil, "after microcode": microcode, "after an empty archive": empty, "after both": append(bytes.Clone(empty), microcode...)} {
+				if got := find(append(bytes.Clone(early), packed.Bytes()...)); (got > 0) != (main.want > 0) {
+					t.Errorf("%s, %s, %s: %d findings", what, how, where, got)
+				}
 			}
 		}
 	}
 	for name, damaged := range map[string][]byte{"cut": microcode[:200], "a header alone": []byte("070701"), "no number": []byte("070701" + strings.Repeat("x", 200)), "an end": cpio("", "")} {
-		if identitiesIn(t, "boot/initramfs.img", damaged) != 0 {
+		if find(damaged) != 0 {
 			t.Errorf("%s: found", name)
 		}
 	}

@@ -62,11 +62,13 @@ func (s containerdStore) broken() (string, error) {
 		info, err := s.tree.Lstat(s.blob(digest))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return fmt.Sprintf("a cached image is damaged: /%s is missing, but listed in /%s; remove the image, and pull the image again", s.blob(digest), s.index), nil
+			return fmt.Sprintf("a cached image is damaged: /%s is missing, but listed in /%s; remove the image, and pull the image again",
+				s.blob(digest), s.index), nil
 		case err != nil:
 			return "", err
 		case info.Size() != size:
-			return fmt.Sprintf("a cached image is damaged: /%s has %d bytes, and /%s lists %d; remove the image, and pull the image again", s.blob(digest), info.Size(), s.index, size), nil
+			return fmt.Sprintf("a cached image is damaged: /%s has %d bytes, and /%s lists %d; remove the image, and pull the image again",
+				s.blob(digest), info.Size(), s.index, size), nil
 		}
 	}
 	return s.brokenLayers(c)

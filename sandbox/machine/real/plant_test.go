@@ -40,7 +40,8 @@ var plantRows = []plantRow{
 		what: "network hardware and leases",
 		gone: []string{"etc/udev/rules.d/70-persistent-net.rules", "etc/netplan/50-cloud-init.yaml", "etc/systemd/network/10-cloud-init-eth9.network", "etc/network/interfaces.d/50-cloud-init",
 			"var/lib/dhclient/dhclient.leases", "var/lib/dhcp/dhclient.eth9.leases", "var/lib/dhcpcd/duid", "var/lib/dhcpcd/eth9.lease", "etc/dhcpcd.duid",
-			"var/lib/NetworkManager/internal-eth9.lease", "var/lib/NetworkManager/secret_key", "var/lib/NetworkManager/timestamps"},
+			"var/lib/NetworkManager/internal-eth9.lease", "var/lib/NetworkManager/secret_key", "var/lib/NetworkManager/timestamps",
+			"var/lib/wicked/duid.xml", "etc/openvswitch/system-id.conf", "etc/openvswitch/conf.db", "var/lib/nfs/statd/sm/nas.site", "var/lib/nfs/statd/state"},
 		stays: []string{"etc/udev/rules.d/60-site.rules", "etc/netplan/01-site.yaml", "etc/dhcp/dhclient.conf", "etc/NetworkManager/NetworkManager.conf", "etc/resolv.conf"},
 		goneLines: []plantLine{
 			{"etc/sysconfig/network-scripts/ifcfg-eth9", "HWADDR=00:0d:3a:00:00:09"}, {"etc/sysconfig/network-scripts/ifcfg-eth9", "UUID=5fb06bd0-0bb0-7ffb-45f1-d6edd65f3e03"},
@@ -86,9 +87,13 @@ var plantRows = []plantRow{
 	},
 	{
 		what: "enrolment",
-		with: map[string]string{"etc/cloud/cloud.cfg.d/95-pro.cfg": "ubuntu_pro: {}\n"},
+		with: map[string]string{
+			"etc/cloud/cloud.cfg.d/95-pro.cfg": "ubuntu_pro: {}\n",
+			"usr/local/sbin/site-register":     "#!/bin/sh\nlandscape-config --silent\nSUSEConnect -r site\nstep ssh certificate --host site\ngluster peer probe site\ngetcert request -f site\n",
+		},
 		gone: []string{"etc/krb5.keytab", "var/lib/sss/db/cache_site.ldb", "var/lib/sss/secrets/.secrets.mkey", "var/lib/samba/private/secrets.tdb", "etc/pki/consumer/key.pem", "etc/pki/entitlement/1.pem",
-			"var/lib/rhsm/productid.js", "etc/sysconfig/rhn/systemid", "var/lib/ubuntu-advantage/private/machine-token.json", "var/lib/landscape/client/broker.bpickle"},
+			"var/lib/rhsm/productid.js", "etc/sysconfig/rhn/systemid", "var/lib/ubuntu-advantage/private/machine-token.json", "var/lib/landscape/client/broker.bpickle",
+			"etc/rhsm/facts/uuid.facts", "etc/zypp/credentials.d/SCCcredentials", "var/lib/zypp/AnonymousUniqueId", "var/lib/certmonger/local/creds", "var/lib/certmonger/requests/20260101000000"},
 		stays: []string{"etc/krb5.conf", "etc/sssd/sssd.conf", "etc/samba/smb.conf", "etc/pki/tls/openssl.cnf", "etc/ubuntu-advantage/uaclient.conf", "etc/landscape/client.conf"},
 	},
 	{
@@ -96,7 +101,7 @@ var plantRows = []plantRow{
 		with: map[string]string{
 			"etc/systemd/system/site-enrol.service": "[Service]\nExecStart=/opt/CrowdStrike/falconctl -s --cid=site\nExecStart=/usr/bin/netbird up --setup-key-file /etc/site.key\n",
 			"usr/local/sbin/site-enrol-more": "#!/bin/sh\ntailscale up --auth-key=file:/run/key\nteleport start --join-method=azure\nadcli join example.com\nsubscription-manager register --org site\n" +
-				"elastic-agent enroll --url=x\ndsa_control -a dsm://x\nazcmagent connect\nillumio-ven-ctl activate\nnessuscli agent link\ncmk-agent-ctl register\ntwingate setup\n",
+				"elastic-agent enroll --url=x\ndsa_control -a dsm://x\nazcmagent connect\nillumio-ven-ctl activate\nnessuscli agent link\ncmk-agent-ctl register\ntwingate setup\nzerotier-cli info\n",
 			"opt/Tanium/TaniumClient/tanium-init.dat": "x\n", "etc/chef/validation.pem": "x\n", "etc/qualys/cloud-agent/qualys-cloud-agent.conf": "ActivationId=site\n",
 			"etc/rc.local": "#!/bin/sh\n# python3 /opt/site/MicrosoftDefenderATPOnboardingLinuxServer.py\n",
 		},
@@ -104,7 +109,7 @@ var plantRows = []plantRow{
 			"etc/opt/microsoft/omsagent/site/certs/oms.key", "etc/datadog-agent/auth_token", "opt/datadog-agent/run/host_id", "var/lib/teleport/host_uuid", "var/lib/tailscale/tailscaled.state",
 			"opt/consul/node-id", "opt/consul/data/serf/local.snapshot", "opt/nomad/data/client/client-id", "etc/puppetlabs/puppet/ssl/private_keys/donor.pem", "etc/chef/client.pem",
 			"etc/salt/pki/minion/minion.pem", "etc/salt/minion_id", "opt/Elastic/Agent/fleet.enc", "var/lib/filebeat/meta.json", "opt/CrowdStrike/falconstore", "var/ossec/etc/client.keys",
-			"var/osquery/osquery.db", "etc/qualys/hostid", "etc/tenable_tag", "var/lib/docker/engine-id", "var/lib/fwupd/pki/secret.key",
+			"var/osquery/osquery.db", "etc/qualys/hostid", "etc/tenable_tag", "var/lib/docker/engine-id", "var/lib/spire/agent/keys.json", "var/lib/promtail/positions.yaml", "var/lib/alloy/data/alloy_seed.json", "var/lib/fwupd/pki/secret.key",
 			"var/lib/zerotier-one/identity.secret", "var/lib/netbird/state.json", "var/lib/kilo/key", "var/lib/weave/weave-netdata.db", "var/lib/dynatrace/oneagent/agent/config/ruxithost.id",
 			"var/lib/netdata/registry/netdata.public.unique.id", "opt/orbit/identifier", "etc/rapid7/ir_agent/agent.id", "opt/Tanium/TaniumClient/client.db", "var/opt/ds_agent/dsa_core/ds_agent.crt",
 			"var/opt/azcmagent/agentconfig.json", "var/opt/BESClient/KeyStorage/site", "opt/illumio_ven_data/etc/agentid", "var/lib/lacework/.hostid", "opt/sophos-spl/base/etc/machine_id.txt",
@@ -168,7 +173,7 @@ var plantRows = []plantRow{
 		what: "kubeadm: the node's own credential, and what the join writes",
 		only: disk.Bootstrap,
 		gone: []string{"var/lib/kubelet/pki/kubelet-client-current.pem", "var/lib/kubelet/pki/kubelet-client-2026-01-01.pem", "var/lib/kubelet/pki/kubelet.key", "var/lib/kubelet/pki/kubelet.crt",
-			"etc/kubernetes/kubelet.conf", "etc/kubernetes/bootstrap-kubelet.conf", "etc/kubernetes/pki/ca.crt", "etc/kubernetes/manifests/proxy.yaml",
+			"etc/kubernetes/kubelet.conf", "etc/kubernetes/bootstrap-kubelet.conf", "etc/kubernetes/pki/ca.crt",
 			"var/lib/kubelet/config.yaml", "var/lib/kubelet/kubeadm-flags.env", "var/lib/kubelet/instance-config.yaml"},
 		stays: []string{"usr/local/bin/kubeadm", "etc/systemd/system/kubelet.service.d/10-kubeadm.conf", "etc/default/kubelet"},
 	},
@@ -184,7 +189,7 @@ var plantRows = []plantRow{
 		what: "kOps: what nodeup writes at each boot, beside nodeup and its downloads",
 		only: disk.Bootstrap,
 		gone: []string{"srv/kubernetes/kubelet-server.key", "srv/kubernetes/kubelet-server.crt", "srv/kubernetes/ca.crt", "var/lib/kube-proxy/kubeconfig", "var/lib/kube-router/kubeconfig",
-			"etc/kubernetes/pki/cilium/etcd-client-cilium.pem", "var/lib/kubelet/kubelet.conf", "etc/sysconfig/kubelet", "opt/kops/conf/kube_env.yaml", "etc/sysconfig/kops-configuration",
+			"etc/kubernetes/pki/cilium/etcd-client-cilium.pem", "var/lib/kubelet/kubelet.conf", "etc/sysconfig/kubelet", "opt/kops/conf/kube_env.yaml", "etc/sysconfig/kops-configuration", "etc/kubernetes/manifests/kube-proxy.manifest",
 			"usr/lib/systemd/system/kops-configuration.service"},
 		stays: []string{"opt/kops/bin/nodeup", "var/cache/nodeup/extracted/kubelet"},
 	},
@@ -192,7 +197,8 @@ var plantRows = []plantRow{
 		what: "k3s and RKE2: what an agent is known by",
 		only: disk.Bootstrap,
 		gone: []string{"var/lib/rancher/k3s/agent/client-kubelet.key", "var/lib/rancher/k3s/agent/serving-kubelet.crt", "var/lib/rancher/rke2/agent/client-kube-proxy.key",
-			"var/lib/rancher/k3s/agent/client-k3s-controller.key", "etc/rancher/node/password"},
+			"var/lib/rancher/k3s/agent/client-k3s-controller.key", "etc/rancher/node/password", "var/lib/rancher/rke2/agent/pod-manifests/kube-proxy.yaml",
+			"etc/rancher/agent/cattle-id", "var/lib/rancher/agent/rancher2_connection_info.json", "var/lib/rancher/state/.physical_host_uuid"},
 	},
 }
 

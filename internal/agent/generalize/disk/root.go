@@ -122,5 +122,9 @@ func (r Rules) LoadFor(root Root) (*rules.Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.Load()
+	p, err := r.Load()
+	if err != nil {
+		return nil, err
+	}
+	return generalize.OnDisk(t, p), nil
 }

@@ -183,7 +183,7 @@ func (s *Search) lookIntoStores(found *SearchResult) error {
 		return err
 	}
 	defer t.Close()
-	return generalize.LookIntoStores(t, profile, found.Report)
+	return generalize.LookIntoStores(t, generalize.OnDisk(t, profile), found.Report)
 }
 
 // knowBrought adds the keys of packages and container images to the allowed keys. The manifest has precedence.
@@ -226,20 +226,25 @@ func (s *Search) options(m *generalize.Manifest) (scan.Options, *SearchResult, e
 			chosen.Profile = m.Profile
 		}
 	}
-	if chosen.Profile == "" && s.isTree {
+	onDisk := func(p *rules.Profile) *rules.Profile { return p }
+	if s.isTree {
 		t, err := tree.Open(s.Target)
 		if err != nil {
 			return o, nil, err
 		}
 		defer t.Close()
-		// Without a profile nothing may stay, which is the safe default.
-		chosen.Profile, _, _ = generalize.Detect(t)
+		if chosen.Profile == "" {
+			// Without a profile nothing may stay, which is the safe default.
+			chosen.Profile, _, _ = generalize.Detect(t)
+		}
+		onDisk = func(p *rules.Profile) *rules.Profile { return generalize.OnDisk(t, p) }
 	}
 	if chosen.Profile != "" {
 		loaded, err := chosen.Load()
 		if err != nil {
 			return o, nil, err
 		}
+		loaded = onDisk(loaded)
 		o.Owner, o.Base = generalize.Owner(loaded), generalize.Base(loaded)
 		found.Profile, found.ProfileVersion = loaded.Name, loaded.Version
 	} else if s.File != "" {

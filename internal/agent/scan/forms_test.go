@@ -1,0 +1,72 @@
+package scan
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// secretForms are the ways in which settings have a secret, by the kind of file. %s is the value.
+var secretForms = map[string]string{
+	"a.yaml plain":              "db:\n  password: %s\n",
+	"b.yaml quoted key":         "\"password\": '%s'\n",
+	"c.yaml flow":               "db: {user: a, password: %s}\n",
+	"d.yaml block":              "password: |\n  %s\n",
+	"e.yaml folded":             "password: >-\n    %s\nuser: a\n",
+	"f.yaml block with comment": "password: |- # of the site\n  %s\n",
+	"g.yaml next line":          "password:\n  %s\n",
+	"h.yaml name and value":     "env:\n- name: DB_PASSWORD\n  value: %s\n",
+	"i.yaml value and name":     "env:\n- value: \"%s\"\n  name: DB_PASSWORD\n",
+	"j.yaml flow pair":          "env: [{name: DB_PASSWORD, value: %s}]\n",
+	"k.yaml key and value":      "- key: api-token\n  value: %s\n",
+	"l.yaml tag":                "password: !!str %s\n",
+	"m.yaml anchor":             "password: &p %s\n",
+	"n.yaml list":               "passwords:\n- %s\n",
+	"o.yaml list in flow":       "tokens: [%s]\n",
+	"p.yaml nested":             "password:\n  value: %s\n",
+	"q.yaml camel":              "dbPassword: %s\n",
+	"r.yaml explicit key":       "? password\n: %s\n",
+	"s.yaml long flow":          "{user: a,\n password:\n   %s}\n",
+	"t.json compact":            "{\"password\":\"%s\"}",
+	"u.json spaced":             "{\n  \"password\" :\n    \"%s\"\n}\n",
+	"v.json name and value":     "{\"name\":\"DB_PASSWORD\",\"value\":\"%s\"}",
+	"w.json pair":               "[\"password\",\"%s\"]",
+	"x.json map in OVSDB":       "[\"map\",[[\"user\",\"a\"],[\"password\",\"%s\"]]]",
+	"y.json list":               "{\"tokens\":[\"%s\"]}",
+	"z.json nested":             "{\"password\":{\"value\":\"%s\"}}",
+	"a.json in a text":          "{\"env\":\"{\\\"password\\\":\\\"%s\\\"}\"}",
+	"a.toml plain":              "password = \"%s\"\n",
+	"b.toml literal":            "password = '%s'\n",
+	"c.toml lines":              "password = \"\"\"\n%s\"\"\"\n",
+	"d.toml literal lines":      "password = '''%s'''\n",
+	"e.toml dotted":             "db.password = \"%s\"\n",
+	"f.toml inline":             "db = {user = \"a\", password = \"%s\"}\n",
+	"g.toml list":               "tokens = [\n  \"%s\",\n]\n",
+	"h.toml quoted key":         "\"db password\" = \"%s\"\n",
+	"a.ini equals":              "[db]\npassword=%s\n",
+	"b.ini colon":               "[db]\npassword: %s\n",
+	"c.ini spaces":              "[db]\npassword   =    %s\n",
+	"d.ini space":               "[db]\npassword %s\n",
+	"e.ini continued":           "[db]\npassword =\n    %s\n",
+	"f.ini export":              "export DB_PASSWORD=\"%s\"\n",
+	"g.ini quoted":              "[db]\npassword = '%s'\n",
+	"h.ini comment after":       "[db]\npassword = %s ; of the site\n",
+	"i.ini dash":                "db-password = %s\n",
+	"j.ini spaces in name":      "db password = %s\n",
+	"k.ini backslash":           "password = \\\n  %s\n",
+}
+
+func TestSecretForms(t *testing.T) {
+	for name, form := range secretForms {
+		dir := t.TempDir()
+		format, _, _ := strings.Cut(name[1:], " ")
+		writeFile(t, dir, "etc/acme/x"+format, fmt.Sprintf(form, "x7Kq2vXj5Tr8Zw"))
+		report, err := Tree(t.Context(), dir, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if report.Count == 0 {
+			t.Errorf("%s: not found", name)
+		}
+	}
+}
