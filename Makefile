@@ -163,7 +163,7 @@ MACHINES_TEST = KAMINO_AGENT_BIN=$(CURDIR)/$(BIN)/kamino-node KAMINO_NODE_BIN=$(
 	$(TESTSUITE) machines -shard "$(SHARD)" -flags "'-ldflags=$(SANDBOX_LDFLAGS)'"
 MACHINES_FLAGS ?=
 .PHONY: test-machines
-test-machines: $(BIN)/kamino ## Test identity on real Debian machines in containers. Needs root and Debian packages (SHARD=k/n: one part).
+test-machines: $(BIN)/kamino ## Test identity on real Debian machines in containers and QEMU. Needs root and Debian packages (SHARD=k/n: one part).
 	@if $(TESTSUITE) list -machines -shard "$(SHARD)" | grep -qw -e TestNodes -e TestStores; then $(MAKE) $(BIN)/nodes $(CONTAINERD); fi
 	@$(MACHINES_TEST) $(MACHINES_FLAGS)
 

@@ -94,9 +94,7 @@ func (l *lab) platformImage(t *testing.T, profile disk.Profile) string {
 	if err := os.Mkdir(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	run(t, "tar", "-xf", rootTarball(t, packageList), "-C", root)
-	removeBuildTraces(t, root)
-	installSoftware(t, root, profile)
+	installPlatform(t, root, packageList, profile)
 	image := root + ".img"
 	run(t, "truncate", "-s", imageSize, image)
 	run(t, "mkfs.ext4", "-q", "-d", root, image)
@@ -104,6 +102,14 @@ func (l *lab) platformImage(t *testing.T, profile disk.Profile) string {
 		t.Fatal(err)
 	}
 	return image
+}
+
+// installPlatform unpacks Debian without identity, and adds the software of a node before its join.
+func installPlatform(t *testing.T, root, packageList string, profile disk.Profile) {
+	t.Helper()
+	run(t, "tar", "-xf", rootTarball(t, packageList), "-C", root)
+	removeBuildTraces(t, root)
+	installSoftware(t, root, profile)
 }
 
 // removeBuildTraces removes traces of the build from the root file system: host keys and the builder's name.

@@ -4,6 +4,8 @@ package real
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -56,17 +58,28 @@ func (l *lab) readIdentity(t *testing.T, m *machine, seed string) identity {
 	}
 	m.sh(t, "systemctl is-active kubelet.service walinuxagent.service ssh.service")
 	id.Upgraded = m.sh(t, "dpkg-query -W -f '${Version}' "+tools+" 2>/dev/null || true")
-	id.Files = files(t, m.root)
-	id.Agent = id.Files["var/lib/waagent/TransportPrivate.pem"]
-	if own, err := m.try("readlink -e /var/lib/kubelet/pki/kubelet-client-current.pem"); err == nil {
-		id.Own, id.Serving = id.Files[strings.Trim(own, "/\n")], id.Files["var/lib/kubelet/pki/kubelet.key"]
+	if m.root != "" {
+		id.readFiles(t, m.root)
+	}
+	if id.Own != "" {
 		return id
 	}
-	id.Cluster, id.Serving = id.Files["etc/kubernetes/certs/client.key"], id.Files["etc/kubernetes/certs/kubeletserver.key"]
 	if restarts := m.sh(t, "systemctl show -P NRestarts kubelet.service"); restarts != "0" {
 		t.Errorf("%s: the kubelet was started %s times too often", m.name, restarts)
 	}
 	return id
+}
+
+// readFiles reads what is on a machine's disk.
+func (id *identity) readFiles(t *testing.T, root string) {
+	t.Helper()
+	id.Files = files(t, root)
+	id.Agent = id.Files["var/lib/waagent/TransportPrivate.pem"]
+	if own, err := os.Readlink(filepath.Join(root, "var/lib/kubelet/pki/kubelet-client-current.pem")); err == nil {
+		id.Own, id.Serving = id.Files["var/lib/kubelet/pki/"+filepath.Base(own)], id.Files["var/lib/kubelet/pki/kubelet.key"]
+		return
+	}
+	id.Cluster, id.Serving = id.Files["etc/kubernetes/certs/client.key"], id.Files["etc/kubernetes/certs/kubeletserver.key"]
 }
 
 func seedOf(t *testing.T, image string) (seed string) {

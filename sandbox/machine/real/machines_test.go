@@ -35,7 +35,7 @@ func TestMachines(t *testing.T) {
 	if err := was.complete(); err != nil {
 		t.Fatal(err)
 	}
-	needles := secrets(t, donor.root, secretsOfStatic)
+	needles := secrets(t, donor.root, slices.Concat(secretsOfMachine, secretsOfUse, secretsOfStatic)...)
 	list := l.listIdentities(t, donor)
 	l.lap("the donor is patched and was rebooted")
 	donor.powerOff(t)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,11 +15,14 @@ import (
 	"time"
 )
 
-// machine is a running container with its own disk.
+// machine is a running container, or virtual machine, with its own disk.
 type machine struct {
 	name, image string
-	// root is where the host sees the machine's disk.
+	// root is where the host sees a container's disk; empty for a virtual machine.
 	root string
+	// shell is the command before a shell command on the machine, and media is where a virtual machine finds the media.
+	shell []string
+	media string
 	// mac of the network card.
 	mac   string
 	spawn *exec.Cmd
@@ -46,9 +50,7 @@ const notForOnline = "systemd.mask=systemd-networkd-wait-online.service"
 func (l *lab) insert(t *testing.T, name, image, userData string) (m *machine, options []string) {
 	t.Helper()
 	m = &machine{name: name, image: image, root: image + ".tree", ended: make(chan struct{})}
-	seed := filepath.Join(l.media, "seed-"+name)
-	write(t, filepath.Join(seed, "meta-data"), "instance-id: i-"+name+"\nlocal-hostname: "+name+"\n", 0o600)
-	write(t, filepath.Join(seed, "user-data"), userData, 0o600)
+	seed := l.writeSeed(t, name, userData)
 	if err := os.MkdirAll(m.root, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -58,6 +60,15 @@ func (l *lab) insert(t *testing.T, name, image, userData string) (m *machine, op
 		"--register=no", "--keep-unit", "--console=read-only", "--link-journal=no", "--resolv-conf=off", "--timezone=off",
 		"--network-bridge=" + l.bridge, "--bind-ro=" + l.media + ":/mnt", "--bind-ro=" + seed + ":/var/lib/cloud/seed/nocloud-net",
 	}
+}
+
+// writeSeed writes the values from the cloud, and returns their directory.
+func (l *lab) writeSeed(t *testing.T, name, userData string) string {
+	t.Helper()
+	seed := filepath.Join(l.media, "seed-"+name)
+	write(t, filepath.Join(seed, "meta-data"), "instance-id: i-"+name+"\nlocal-hostname: "+name+"\n", 0o600)
+	write(t, filepath.Join(seed, "user-data"), userData, 0o600)
+	return seed
 }
 
 // start starts a machine and waits until systemd has started all units.
@@ -72,7 +83,7 @@ func (m *machine) switchOn(t *testing.T) {
 	t.Helper()
 	console, err := os.Create(m.image + ".console")
 	if err != nil {
-		run(t, "umount", m.root)
+		m.eject(t)
 		t.Fatal(err)
 	}
 	defer console.Close()
@@ -80,7 +91,7 @@ func (m *machine) switchOn(t *testing.T) {
 	m.spawn.Env = append(os.Environ(), "SYSTEMD_NSPAWN_TMPFS_TMP=0")
 	m.spawn.Stdout, m.spawn.Stderr, m.begun = console, console, time.Now()
 	if err := m.spawn.Start(); err != nil {
-		run(t, "umount", m.root)
+		m.eject(t)
 		t.Fatal(err)
 	}
 	go func() {
@@ -108,11 +119,18 @@ func (m *machine) awaitStarted(t *testing.T) {
 		if m.leader = leaderOf(m.spawn.Process.Pid); m.leader == 0 {
 			return false
 		}
-		out, _ := attempt("nsenter", "-t", strconv.Itoa(m.leader), "-a", "systemctl", "is-system-running", "--wait")
-		state := strings.TrimSpace(out)
-		return state == "running" || state == "degraded"
+		// Without the host's TMPDIR.
+		m.shell = []string{"nsenter", "-t", strconv.Itoa(m.leader), "-a", "env", "-u", "TMPDIR", "sh", "-c"}
+		return m.hasStarted()
 	})
 	m.mac = strings.TrimSpace(m.sh(t, "cat /sys/class/net/host0/address"))
+}
+
+// hasStarted waits for all units of the machine, as long as one command may take.
+func (m *machine) hasStarted() bool {
+	out, _ := m.try("systemctl is-system-running --wait")
+	state := strings.TrimSpace(out)
+	return state == "running" || state == "degraded"
 }
 
 // leaderOf finds the container's first process among the children of systemd-nspawn.
@@ -137,9 +155,9 @@ func leaderOf(nspawn int) int {
 	return 0
 }
 
-// try runs a shell command on the machine, without the host's TMPDIR.
+// try runs a shell command on the machine.
 func (m *machine) try(command string) (string, error) {
-	return attempt("nsenter", "-t", strconv.Itoa(m.leader), "-a", "env", "-u", "TMPDIR", "sh", "-c", command)
+	return attempt(m.shell[0], append(slices.Clone(m.shell[1:]), command)...)
 }
 
 // sh runs a shell command that must succeed on the machine.
@@ -177,7 +195,15 @@ func (m *machine) cutPower(t *testing.T) {
 	}
 	m.off = true
 	m.kill()
-	detach(t, m.image, m.root)
+	m.eject(t)
+}
+
+// eject unmounts a container's disk.
+func (m *machine) eject(t *testing.T) {
+	t.Helper()
+	if m.root != "" {
+		detach(t, m.image, m.root)
+	}
 }
 
 // kill ends the machine's processes and leaves its disk mounted. Kill all concurrent machines before the first
