@@ -104,14 +104,6 @@ func (l *lab) platformImage(t *testing.T, profile disk.Profile) string {
 	return image
 }
 
-// installPlatform unpacks Debian without identity, and adds the software of a node before its join.
-func installPlatform(t *testing.T, root, packageList string, profile disk.Profile) {
-	t.Helper()
-	run(t, "tar", "-xf", rootTarball(t, packageList), "-C", root)
-	removeBuildTraces(t, root)
-	installSoftware(t, root, profile)
-}
-
 // removeBuildTraces removes traces of the build from the root file system: host keys and the builder's name.
 func removeBuildTraces(t *testing.T, root string) {
 	t.Helper()

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/agent/generalize"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
@@ -183,18 +182,4 @@ func (l *lab) generalizeLive(t *testing.T, m *machine, extra ...string) {
 	m.cutPower(t)
 	run(t, "e2fsck", "-fn", m.image)
 	l.testProof(t, m.image, bootID)
-}
-
-// testProof requires the proof of a run in a boot, and that the manifest on the disk is the manifest of the proof.
-func (l *lab) testProof(t *testing.T, image, bootID string) {
-	t.Helper()
-	proof := l.api.proof(t)
-	if !proof.Holds(prototypeUID, bootID) {
-		t.Fatalf("the proof %+v does not hold for boot %s", proof, bootID)
-	}
-	mounted(t, image, func(root string) {
-		if sum := "sha256:" + files(t, filepath.Join(root, filepath.Dir(generalize.ManifestPath)))["generalize.json"]; sum != proof.ManifestDigest {
-			t.Errorf("the manifest on the disk is %s, the proof is of %s", sum, proof.ManifestDigest)
-		}
-	})
 }

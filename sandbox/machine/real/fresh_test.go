@@ -144,3 +144,13 @@ func testDiskOfGRUB(t *testing.T, root string) {
 		t.Errorf("after the second boot debconf answers %q", got)
 	}
 }
+
+// agentProgram is the kamino-node of the tests.
+func agentProgram(t *testing.T) string {
+	t.Helper()
+	kamino := os.Getenv("KAMINO_AGENT_BIN")
+	if kamino == "" {
+		t.Fatal("KAMINO_AGENT_BIN must name the kamino-node binary; `make test-machines` builds it and sets it")
+	}
+	return kamino
+}

@@ -4,8 +4,6 @@ package real
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -68,18 +66,6 @@ func (l *lab) readIdentity(t *testing.T, m *machine, seed string) identity {
 		t.Errorf("%s: the kubelet was started %s times too often", m.name, restarts)
 	}
 	return id
-}
-
-// readFiles reads what is on a machine's disk.
-func (id *identity) readFiles(t *testing.T, root string) {
-	t.Helper()
-	id.Files = files(t, root)
-	id.Agent = id.Files["var/lib/waagent/TransportPrivate.pem"]
-	if own, err := os.Readlink(filepath.Join(root, "var/lib/kubelet/pki/kubelet-client-current.pem")); err == nil {
-		id.Own, id.Serving = id.Files["var/lib/kubelet/pki/"+filepath.Base(own)], id.Files["var/lib/kubelet/pki/kubelet.key"]
-		return
-	}
-	id.Cluster, id.Serving = id.Files["etc/kubernetes/certs/client.key"], id.Files["etc/kubernetes/certs/kubeletserver.key"]
 }
 
 func seedOf(t *testing.T, image string) (seed string) {

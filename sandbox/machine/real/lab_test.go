@@ -111,16 +111,6 @@ func (l *lab) mountMedia(t *testing.T) {
 	write(t, filepath.Join(l.media, "kamino-node"), string(binary), 0o755)
 }
 
-// agentProgram is the kamino-node of the tests.
-func agentProgram(t *testing.T) string {
-	t.Helper()
-	kamino := os.Getenv("KAMINO_AGENT_BIN")
-	if kamino == "" {
-		t.Fatal("KAMINO_AGENT_BIN must name the kamino-node binary; `make test-machines` builds it and sets it")
-	}
-	return kamino
-}
-
 func requireTools(t *testing.T, programs map[string]string) {
 	t.Helper()
 	if os.Getuid() != 0 {

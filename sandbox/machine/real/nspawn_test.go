@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,15 +61,6 @@ func (l *lab) insert(t *testing.T, name, image, userData string) (m *machine, op
 	}
 }
 
-// writeSeed writes the values from the cloud, and returns their directory.
-func (l *lab) writeSeed(t *testing.T, name, userData string) string {
-	t.Helper()
-	seed := filepath.Join(l.media, "seed-"+name)
-	write(t, filepath.Join(seed, "meta-data"), "instance-id: i-"+name+"\nlocal-hostname: "+name+"\n", 0o600)
-	write(t, filepath.Join(seed, "user-data"), userData, 0o600)
-	return seed
-}
-
 // start starts a machine and waits until systemd has started all units.
 func (m *machine) start(t *testing.T) {
 	t.Helper()
@@ -124,13 +114,6 @@ func (m *machine) awaitStarted(t *testing.T) {
 		return m.hasStarted()
 	})
 	m.mac = strings.TrimSpace(m.sh(t, "cat /sys/class/net/host0/address"))
-}
-
-// hasStarted waits for all units of the machine, as long as one command may take.
-func (m *machine) hasStarted() bool {
-	out, _ := m.try("systemctl is-system-running --wait")
-	state := strings.TrimSpace(out)
-	return state == "running" || state == "degraded"
 }
 
 // leaderOf finds the container's first process among the children of systemd-nspawn.
@@ -196,14 +179,6 @@ func (m *machine) cutPower(t *testing.T) {
 	m.off = true
 	m.kill()
 	m.eject(t)
-}
-
-// eject unmounts a container's disk.
-func (m *machine) eject(t *testing.T) {
-	t.Helper()
-	if m.root != "" {
-		detach(t, m.image, m.root)
-	}
 }
 
 // kill ends the machine's processes and leaves its disk mounted. Kill all concurrent machines before the first
