@@ -42,6 +42,11 @@ func TestBootChain(t *testing.T) {
 	l.publish(t, "1.0")
 	image := bootDisk(t, l.imageOf("donor"), "ext4", func(root string) {
 		installPlatform(t, root, serverPackages, disk.Static)
+		for _, pulled := range disk.BaseImages {
+			if err := disk.AddImage(root, pulled); err != nil {
+				t.Fatal(err)
+			}
+		}
 		// Half of the processor time of a boot, and no part of its chain.
 		run(t, "chroot", root, "systemctl", "--quiet", "mask", "snapd.service", "snapd.socket", "snapd.seeded.service", "apparmor.service", "e2scrub_reap.service")
 		write(t, filepath.Join(root, "etc/apt/sources.list"), "deb [trusted=yes] "+l.mediaURL+"/repo ./\n", 0o644)

@@ -81,11 +81,10 @@ func bootDisk(t *testing.T, image, fileSystem string, install func(root string))
 // donorName is the name of the machine that lived on the disks.
 const donorName = "ip-10-0-3-17"
 
-// What a console shows when systemd of the root file system begins, when its basic system is there, and when a boot has come to its
-// end, waits for a disk, or has the donor's name or ID.
+// What a console shows when systemd of the root file system begins, and when a boot has come to its end, lacks a disk, or has the
+// donor's name or ID.
 const (
 	begun   = `Welcome to [^\n]*\(bookworm\)\S*!(?s:.*?)(?:Hostname set to <[^>]*>|Queued start job)`
-	basic   = `Reached target [^\n]*sysinit\.target`
 	trouble = `\(initramfs\)|Kernel panic|[Ee]mergency [Mm]ode|Dependency failed for [^\n]*(?:local-fs|swap)\.target|Gave up waiting for suspend|Hostname set to <` + donorName + `>|systemd\.machine_id=\w`
 )
 
@@ -97,8 +96,10 @@ type brokenDisk struct {
 	control, remedy string
 	// unseen means that Kamino does not see what is wrong, and that the clone has the fate of the control.
 	unseen bool
-	// xfs is the root file system. mounts means that a boot is good when all mounts and swap spaces are there.
-	xfs, mounts bool
+	// xfs is the root file system.
+	xfs bool
+	// target is what systemd must reach; empty if its start is enough.
+	target string
 }
 
 // lost is the fate of a boot that lacks a mount or a swap space, and missing the UUID of a disk that is not there.
@@ -111,21 +112,21 @@ var onNVMe = hardware{nvme: true}
 
 // brokenDisks by name. A script runs in the root directory, and knows the version of the kernel.
 var brokenDisks = map[string]brokenDisk{
-	"BIOS":                {mounts: true},
+	"BIOS":                {target: "local-fs"},
 	"XFS, UEFI, NVMe":     {xfs: true, hardware: hardware{uefi: true, nvme: true}},
 	"root by its label":   {script: `sed -i "s,root=UUID=[^ ]*,root=LABEL=root," /boot/grub/grub.cfg`, hardware: onNVMe},
-	"root's name, fstab":  {script: `sed -i "s,^UUID=[^ ]* / ,/dev/vda1 / ," /etc/fstab`, hardware: onNVMe, mounts: true},
+	"root's name, fstab":  {script: `sed -i "s,^UUID=[^ ]* / ,/dev/vda1 / ," /etc/fstab`, hardware: onNVMe, target: "local-fs"},
 	"root's name, kernel": {script: `sed -i "s,root=UUID=[^ ]*,root=/dev/vda1," /boot/grub/grub.cfg`, hardware: onNVMe, control: `\(initramfs\)`, unseen: true},
 	"root's serial":       {script: `sed -i "s,root=UUID=[^ ]*,root=/dev/disk/by-id/virtio-0123456789-part1," /boot/grub/grub.cfg`, control: `\(initramfs\)`, remedy: "Use UUID= or LABEL="},
-	"EFI's name":          {script: `sed -i "s,^UUID=[^ ]* /boot/efi .*,/dev/vda3 /boot/efi vfat x-systemd.device-timeout=5," /etc/fstab`, hardware: onNVMe, control: lost, unseen: true, mounts: true},
-	"data disk":           {script: `echo "UUID=` + missing + ` /data ext4 x-systemd.device-timeout=5" >>/etc/fstab`, control: lost, remedy: "Add nofail", mounts: true},
+	"EFI's name":          {script: `sed -i "s,^UUID=[^ ]* /boot/efi .*,/dev/vda3 /boot/efi vfat x-systemd.device-timeout=5," /etc/fstab`, hardware: onNVMe, control: lost, unseen: true, target: "local-fs"},
+	"data disk":           {script: `echo "UUID=` + missing + ` /data ext4 x-systemd.device-timeout=5" >>/etc/fstab`, control: lost, remedy: "Add nofail", target: "local-fs"},
 	"data disk of a unit": {
 		script: `printf "[Unit]\nBefore=local-fs.target\n[Mount]\nWhat=/dev/disk/by-uuid/` + missing + `\nWhere=/data\n[Install]\nRequiredBy=local-fs.target\n" >/etc/systemd/system/data.mount
 			systemctl -q enable data.mount; d="/etc/systemd/system/$(systemd-escape --path --suffix=device /dev/disk/by-uuid/` + missing + `).d"
 			mkdir "$d"; printf "[Unit]\nJobRunningTimeoutSec=5\n" >"$d/5.conf"`,
-		control: lost, remedy: "Add nofail", mounts: true,
+		control: lost, remedy: "Add nofail", target: "local-fs",
 	},
-	"swap disk":     {script: `echo "UUID=` + missing + ` none swap sw,x-systemd.device-timeout=5" >>/etc/fstab`, control: lost, unseen: true, mounts: true},
+	"swap disk":     {script: `echo "UUID=` + missing + ` none swap sw,x-systemd.device-timeout=5" >>/etc/fstab`, control: lost, unseen: true, target: "swap"},
 	"resume=":       {script: `sed -i "s,root=UUID,resume=UUID=` + missing + ` root=UUID," /boot/grub/grub.cfg`, control: "Gave up", remedy: "Remove the parameter"},
 	"RESUME=":       {script: `echo RESUME=UUID=` + missing + ` >/etc/initramfs-tools/conf.d/resume; update-initramfs -u`, control: "Gave up", remedy: "RESUME=none"},
 	"modules, NVMe": {script: `sed -i s/^MODULES=.*/MODULES=list/ /etc/initramfs-tools/initramfs.conf; printf "nvme\next4\n" >/etc/initramfs-tools/modules; update-initramfs -u`, control: `\(initramfs\)`, unseen: true},
@@ -229,8 +230,8 @@ func (d brokenDisk) judge(t *testing.T, control, refusal, clone string) {
 func (d brokenDisk) fate(t *testing.T, image string) (found string) {
 	t.Helper()
 	end := trouble + "|" + begun
-	if d.mounts {
-		end = trouble + "|" + basic
+	if d.target != "" {
+		end = trouble + `|Reached target [^\n]*` + d.target + `\.target`
 	}
 	m := &machine{name: filepath.Base(image), image: image, ended: make(chan struct{})}
 	m.spawn = exec.Command("qemu-system-x86_64", append(d.hardware.options(t, image), "-nic", "none", "-snapshot")...)

@@ -47,7 +47,7 @@ func (l *lab) readIdentity(t *testing.T, m *machine, seed string) identity {
 		Hostname:    m.sh(t, "hostname"),
 		SSH:         strings.Fields(m.sh(t, `for key in /etc/ssh/ssh_host_*_key.pub; do ssh-keygen -l -f "$key" | cut -d' ' -f2; done`)),
 		Seed:        seed,
-		Journal:     strings.Fields(m.sh(t, "journalctl -q -m -F _MACHINE_ID; journalctl -q -m -F _HOSTNAME")),
+		Journal:     strings.Fields(m.sh(t, "journalctl -q -m -F _MACHINE_ID; journalctl -q -m -F _HOSTNAME | grep -vx localhost")),
 		Instance:    m.sh(t, "cat /var/lib/cloud/data/instance-id"),
 		Modules:     strings.Fields(m.sh(t, "ls /var/lib/cloud/instance/sem")),
 		Provisioned: strings.Fields(m.sh(t, "cat "+provisionedLog)),
