@@ -224,7 +224,7 @@ func (m *machine) awaitVM(t *testing.T, l *lab) {
 	t.Helper()
 	key := []string{"-i", filepath.Join(l.dir, "key"), "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
 		"-o", "LogLevel=ERROR", "-S", m.image + ".ssh"}
-	deadline := time.Now().Add(maxWait)
+	deadline := time.Now().Add(2 * maxWait)
 	for {
 		if m.shell == nil {
 			m.shell = m.connect(l, key)
