@@ -84,7 +84,7 @@ const donorName = "ip-10-0-3-17"
 // What a console shows when systemd of the root file system begins, and when a boot has come to its end, lacks a disk, or has the
 // donor's name or ID.
 const (
-	begun   = `Welcome to [^\n]*\(bookworm\)\S*!(?s:.*?)(?:Hostname set to <[^>]*>|Queued start job)`
+	begun   = `Welcome to [^\n]*\(bookworm\)\S*!(?s:.*?)(?:Hostname set to <[^>]*>|Reached target)`
 	trouble = `\(initramfs\)|Kernel panic|[Ee]mergency [Mm]ode|Dependency failed for [^\n]*(?:local-fs|swap)\.target|Gave up waiting for suspend|Hostname set to <` + donorName + `>|systemd\.machine_id=\w`
 )
 
