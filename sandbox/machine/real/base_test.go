@@ -94,9 +94,7 @@ func (l *lab) platformImage(t *testing.T, profile disk.Profile) string {
 	if err := os.Mkdir(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	run(t, "tar", "-xf", rootTarball(t, packageList), "-C", root)
-	removeBuildTraces(t, root)
-	installSoftware(t, root, profile)
+	installPlatform(t, root, packageList, profile)
 	image := root + ".img"
 	run(t, "truncate", "-s", imageSize, image)
 	run(t, "mkfs.ext4", "-q", "-d", root, image)

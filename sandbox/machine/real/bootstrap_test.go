@@ -29,7 +29,7 @@ func TestKubeadmMachines(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.testNotLive(t, donor)
-	needles := secrets(t, donor.root, secretsOfBootstrap)
+	needles := secrets(t, donor.root, slices.Concat(secretsOfMachine, secretsOfUse, secretsOfBootstrap)...)
 	list := l.listIdentities(t, donor)
 	donor.powerOff(t)
 	was.Seed = seedOf(t, donor.image)

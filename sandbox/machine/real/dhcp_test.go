@@ -158,7 +158,7 @@ func (l *lab) leaseOf(t *testing.T, m *machine) lease {
 		return found.Address != ""
 	})
 	await(t, m.name+" to take its address", func() bool {
-		out, err := m.try("ip -4 -o addr show dev host0")
+		out, err := m.try("ip -4 -o addr show")
 		return err == nil && strings.Contains(out, found.Address+"/")
 	})
 	return found

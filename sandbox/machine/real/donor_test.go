@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/agent/generalize"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
@@ -98,7 +97,8 @@ func (l *lab) patch(t *testing.T, m *machine, boot func() *machine) *machine {
 //
 // A container shares its kernel with the host, so the trigger for the power-off would turn off the host. A pipe
 // without a reader covers the trigger, so that a non-blocking open for writing fails (ENXIO). Without the cover the
-// script stops. The run trims all disks that are visible, so only the machine's disk may be visible.
+// script stops. The run trims all disks that are visible, so only the machine's disk may be visible. A virtual machine has a
+// kernel and disks of its own.
 const pod = `set -eu
 host=/run/kamino-pod/host
 mkdir -p "$host"
@@ -115,20 +115,22 @@ for at in $(awk 'index($5, "/var/lib/kubelet/") == 1 { print $5 }' /proc/self/mo
 	umount -l "$at" 2>/dev/null || ! mountpoint -q "$at" || { echo "$at is not taken away" >&2; exit 96; }
 done
 trigger="$host/proc/sysrq-trigger"
-if [ -e "$trigger" ]; then
+if [ -e "$trigger" ] && [ "$KERNEL" != own ]; then
 	mkfifo -m 0600 /run/kamino-pod/trigger
 	mount --bind /run/kamino-pod/trigger "$trigger"
 	[ -p "$trigger" ] || { echo "the trigger of the host is not covered" >&2; exit 97; }
 fi
 disk=$(stat -c %d "$host")
-for at in $(awk -v host="$host/" 'index($5, host) == 1 && /- [^ ]+ \/dev\//{ print $5 }' /proc/self/mountinfo); do
+[ "$KERNEL" = own ] || for at in $(awk -v host="$host/" 'index($5, host) == 1 && /- [^ ]+ \/dev\//{ print $5 }' /proc/self/mountinfo); do
 	[ "$(stat -c %d "$at")" = "$disk" ] || { echo "a disk that is not the machine's is seen at $at" >&2; exit 98; }
 done
-# A node's pod sees all of the kernel's settings, which systemd-nspawn hides from machines.
-mount -t sysfs settings "$host/sys"
-mount -o remount,rw "$host/sys"
-[ ! -d /run/firmware ] || mount --bind /run/firmware "$host/sys/class"
-mount -o remount,bind,rw "$host/proc/sys"
+if [ "$KERNEL" != own ]; then
+	# A node's pod sees all of the kernel's settings, which systemd-nspawn hides from machines.
+	mount -t sysfs settings "$host/sys"
+	mount -o remount,rw "$host/sys"
+	[ ! -d /run/firmware ] || mount --bind /run/firmware "$host/sys/class"
+	mount -o remount,bind,rw "$host/proc/sys"
+fi
 exec /mnt/kamino-node generalize --root "$host" --live --profile "$PROFILE" --prototype "$PROTOTYPE" --uid "$OWNER" --boot-id "$BOOT" --order "$ORDER" --order-uid "$ORDER_UID" --key-file /mnt/key --pod-uid-file /mnt/pod-uid --token-file /mnt/token --ca-file /mnt/ca.crt $EXTRA
 `
 
@@ -141,11 +143,12 @@ func (l *lab) live(t *testing.T, m *machine, profile, bootID string, extra ...st
 	write(t, filepath.Join(l.media, "pod-uid"), podUID, 0o644)
 	write(t, filepath.Join(l.media, "ca.crt"), string(l.api.ca), 0o644)
 	env := strings.Join([]string{
-		"PROFILE=" + profile, "PROTOTYPE=" + prototype, "OWNER=" + string(prototypeUID), "BOOT=" + bootID,
+		"KERNEL=" + m.kernel(), "PROFILE=" + profile, "PROTOTYPE=" + prototype, "OWNER=" + string(prototypeUID), "BOOT=" + bootID,
 		"ORDER=" + v1alpha1.DefaultNamespace + "/" + orderName, "ORDER_UID=" + string(orderUID),
 		"KUBERNETES_SERVICE_HOST=" + l.address, "KUBERNETES_SERVICE_PORT=" + l.api.port,
 		"EXTRA='" + strings.Join(extra, " ") + "'",
 	}, " ")
+	m.fetchMedia(t)
 	return m.try("exec env " + env + " unshare --mount sh /mnt/pod.sh")
 }
 
@@ -178,13 +181,5 @@ func (l *lab) generalizeLive(t *testing.T, m *machine, extra ...string) {
 	testTrimmed(t, out)
 	m.cutPower(t)
 	run(t, "e2fsck", "-fn", m.image)
-	proof := l.api.proof(t)
-	if !proof.Holds(prototypeUID, bootID) {
-		t.Fatalf("the proof %+v does not hold for boot %s", proof, bootID)
-	}
-	mounted(t, m.image, func(root string) {
-		if sum := "sha256:" + files(t, filepath.Join(root, filepath.Dir(generalize.ManifestPath)))["generalize.json"]; sum != proof.ManifestDigest {
-			t.Errorf("the manifest on the disk is %s, the proof is of %s", sum, proof.ManifestDigest)
-		}
-	})
+	l.testProof(t, m.image, bootID)
 }

@@ -16,17 +16,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/agent/generalize/disk"
 )
 
-// serverPackages are the packages that Ubuntu's server images have and a small Debian has not. gzip packs the initramfs,
-// because zstd is not installed.
-const serverPackages = packageList + ",initramfs-tools,linux-image-cloud-amd64,grub-pc,netplan.io,snapd,lvm2,mdadm,open-iscsi,nvme-cli,ssl-cert"
+// serverPackages are the packages that Ubuntu's server images have and a small Debian has not, with GRUB for both firmwares, and the other maker of an
+// initramfs. gzip packs the initramfs, because zstd is not installed.
+const serverPackages = packageList + ",initramfs-tools,linux-image-cloud-amd64,grub-pc,grub-efi-amd64-bin,cloud-guest-utils,xfsprogs,dracut-core,netplan.io,snapd,lvm2,mdadm,open-iscsi,nvme-cli,ssl-cert"
 
 // TestFreshSystem generalizes systems as their packages install them, with a name and addresses. A fresh system must have
 // no false finding, and no false report of a file that may hold an identity.
 func TestFreshSystem(t *testing.T) {
-	bin := os.Getenv("KAMINO_AGENT_BIN")
-	if bin == "" {
-		t.Fatal("KAMINO_AGENT_BIN names no kamino-node: run `make test-machines`")
-	}
+	bin := agentProgram(t)
 	for name, test := range map[string]struct {
 		packages string
 		// secrets and identities are the true findings before the run.
@@ -42,7 +39,8 @@ func TestFreshSystem(t *testing.T) {
 			if testing.Short() && test.packages == serverPackages {
 				t.Skip("needs another system of 630 MiB")
 			}
-			root := freshSystem(t, test.packages)
+			root := filepath.Join(t.TempDir(), "root")
+			freshSystem(t, root, test.packages)
 			var found disk.SearchResult
 			output, _ := exec.Command(bin, "verify", root, "-o", "json").Output()
 			if err := json.Unmarshal(output, &found); err != nil {
@@ -78,23 +76,21 @@ func TestFreshSystem(t *testing.T) {
 }
 
 // freshSystem unpacks a system, and gives it the values that a cloud gives to a machine.
-func freshSystem(t *testing.T, packages string) string {
+func freshSystem(t *testing.T, root, packages string) {
 	t.Helper()
-	root := filepath.Join(t.TempDir(), "root")
-	if err := os.Mkdir(root, 0o755); err != nil {
+	if err := os.MkdirAll(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	run(t, "tar", "-xf", rootTarball(t, packages), "-C", root)
 	for file, content := range map[string]string{
-		"etc/machine-id": "5b1d0e6f2a9c4b7d8e3f1a6c0d9b2e47\n", "etc/hostname": "ip-10-0-3-17\n",
-		"etc/hosts": "127.0.0.1 localhost\n10.0.3.17 ip-10-0-3-17\n", "etc/fstab": "UUID=0f1e2d3c-1b2a-4111-8111-1a2b3c4d5e6f / ext4 defaults 0 1\n",
+		"etc/machine-id": "5b1d0e6f2a9c4b7d8e3f1a6c0d9b2e47\n", "etc/hostname": donorName + "\n",
+		"etc/hosts": "127.0.0.1 localhost\n10.0.3.17 " + donorName + "\n", "etc/fstab": "UUID=0f1e2d3c-1b2a-4111-8111-1a2b3c4d5e6f / ext4 defaults 0 1\n",
 	} {
 		write(t, filepath.Join(root, file), content, 0o644)
 	}
 	if packages == serverPackages {
 		setDiskOfGRUB(t, root, donorDisk)
 	}
-	return root
 }
 
 // testTrueOnly requires that each found path matches one of the patterns, and that each pattern was found.
@@ -147,4 +143,14 @@ func testDiskOfGRUB(t *testing.T, root string) {
 	if got := answer(); got != "0 /dev/sdx" {
 		t.Errorf("after the second boot debconf answers %q", got)
 	}
+}
+
+// agentProgram is the kamino-node of the tests.
+func agentProgram(t *testing.T) string {
+	t.Helper()
+	kamino := os.Getenv("KAMINO_AGENT_BIN")
+	if kamino == "" {
+		t.Fatal("KAMINO_AGENT_BIN must name the kamino-node binary; `make test-machines` builds it and sets it")
+	}
+	return kamino
 }

@@ -47,7 +47,7 @@ func (l *lab) readIdentity(t *testing.T, m *machine, seed string) identity {
 		Hostname:    m.sh(t, "hostname"),
 		SSH:         strings.Fields(m.sh(t, `for key in /etc/ssh/ssh_host_*_key.pub; do ssh-keygen -l -f "$key" | cut -d' ' -f2; done`)),
 		Seed:        seed,
-		Journal:     strings.Fields(m.sh(t, "journalctl -q -m -F _MACHINE_ID; journalctl -q -m -F _HOSTNAME")),
+		Journal:     strings.Fields(m.sh(t, "journalctl -q -m -F _MACHINE_ID; journalctl -q -m -F _HOSTNAME | grep -vx localhost")),
 		Instance:    m.sh(t, "cat /var/lib/cloud/data/instance-id"),
 		Modules:     strings.Fields(m.sh(t, "ls /var/lib/cloud/instance/sem")),
 		Provisioned: strings.Fields(m.sh(t, "cat "+provisionedLog)),
@@ -56,13 +56,12 @@ func (l *lab) readIdentity(t *testing.T, m *machine, seed string) identity {
 	}
 	m.sh(t, "systemctl is-active kubelet.service walinuxagent.service ssh.service")
 	id.Upgraded = m.sh(t, "dpkg-query -W -f '${Version}' "+tools+" 2>/dev/null || true")
-	id.Files = files(t, m.root)
-	id.Agent = id.Files["var/lib/waagent/TransportPrivate.pem"]
-	if own, err := m.try("readlink -e /var/lib/kubelet/pki/kubelet-client-current.pem"); err == nil {
-		id.Own, id.Serving = id.Files[strings.Trim(own, "/\n")], id.Files["var/lib/kubelet/pki/kubelet.key"]
+	if m.root != "" {
+		id.readFiles(t, m.root)
+	}
+	if id.Own != "" {
 		return id
 	}
-	id.Cluster, id.Serving = id.Files["etc/kubernetes/certs/client.key"], id.Files["etc/kubernetes/certs/kubeletserver.key"]
 	if restarts := m.sh(t, "systemctl show -P NRestarts kubelet.service"); restarts != "0" {
 		t.Errorf("%s: the kubelet was started %s times too often", m.name, restarts)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // maxWait limits one command. The limit only ends a test that hangs.
-const maxWait = 4 * time.Minute
+const maxWait = 10 * time.Minute
 
 // programs maps each program to its package in Debian and Ubuntu.
 var programs = map[string]string{
@@ -43,8 +43,10 @@ type lab struct {
 	number          int
 	dhcp            *dhcpServer
 	api             *apiServer
-	kamino          string
-	// boots of nodes. Each boot has its own cgroups.
+	// mediaURL is where virtual machines find the media.
+	mediaURL string
+	kamino   string
+	// boots of nodes, which have their own cgroups, and of virtual machines, which have their own network card.
 	boots int
 	// times of all timed boots. lap reports the progress of the test.
 	times []bootTime
@@ -54,10 +56,7 @@ type lab struct {
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	requireTools(t, programs)
-	kamino := os.Getenv("KAMINO_AGENT_BIN")
-	if kamino == "" {
-		t.Fatal("KAMINO_AGENT_BIN must name the kamino-node binary; `make test-machines` builds it and sets it")
-	}
+	kamino := agentProgram(t)
 	dir := t.TempDir()
 	requireSpace(t, dir)
 	begun := time.Now()
@@ -175,7 +174,7 @@ func mounted(t *testing.T, image string, do func(root string)) {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	run(t, "mount", "-o", "loop", image, root)
+	run(t, "mount", "-o", fmt.Sprintf("loop,offset=%d", rootOffset(t, image)), image, root)
 	defer detach(t, image, root)
 	do(root)
 }

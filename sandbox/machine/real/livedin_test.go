@@ -36,10 +36,7 @@ var livedInSecrets = []string{"/etc/ssh/ssh_host_*_key", "/etc/ssl/private/ssl-c
 // testLivedIn requires one answer of look, run and verification: a system has its true secrets before the run, and none after. A
 // secret in a file of each kind whose content looks like secrets is found.
 func testLivedIn(t *testing.T, release string, secrets ...string) {
-	bin := os.Getenv("KAMINO_AGENT_BIN")
-	if bin == "" {
-		t.Fatal("KAMINO_AGENT_BIN names no kamino-node: run `make test-machines`")
-	}
+	bin := agentProgram(t)
 	if testing.Short() {
 		t.Skip("needs a system of two gigabytes")
 	}

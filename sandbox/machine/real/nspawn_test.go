@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,11 +14,14 @@ import (
 	"time"
 )
 
-// machine is a running container with its own disk.
+// machine is a running container, or virtual machine, with its own disk.
 type machine struct {
 	name, image string
-	// root is where the host sees the machine's disk.
+	// root is where the host sees a container's disk; empty for a virtual machine.
 	root string
+	// shell is the command before a shell command on the machine, and media is where a virtual machine finds the media.
+	shell []string
+	media string
 	// mac of the network card.
 	mac   string
 	spawn *exec.Cmd
@@ -46,9 +49,7 @@ const notForOnline = "systemd.mask=systemd-networkd-wait-online.service"
 func (l *lab) insert(t *testing.T, name, image, userData string) (m *machine, options []string) {
 	t.Helper()
 	m = &machine{name: name, image: image, root: image + ".tree", ended: make(chan struct{})}
-	seed := filepath.Join(l.media, "seed-"+name)
-	write(t, filepath.Join(seed, "meta-data"), "instance-id: i-"+name+"\nlocal-hostname: "+name+"\n", 0o600)
-	write(t, filepath.Join(seed, "user-data"), userData, 0o600)
+	seed := l.writeSeed(t, name, userData)
 	if err := os.MkdirAll(m.root, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func (m *machine) switchOn(t *testing.T) {
 	t.Helper()
 	console, err := os.Create(m.image + ".console")
 	if err != nil {
-		run(t, "umount", m.root)
+		m.eject(t)
 		t.Fatal(err)
 	}
 	defer console.Close()
@@ -80,7 +81,7 @@ func (m *machine) switchOn(t *testing.T) {
 	m.spawn.Env = append(os.Environ(), "SYSTEMD_NSPAWN_TMPFS_TMP=0")
 	m.spawn.Stdout, m.spawn.Stderr, m.begun = console, console, time.Now()
 	if err := m.spawn.Start(); err != nil {
-		run(t, "umount", m.root)
+		m.eject(t)
 		t.Fatal(err)
 	}
 	go func() {
@@ -108,9 +109,9 @@ func (m *machine) awaitStarted(t *testing.T) {
 		if m.leader = leaderOf(m.spawn.Process.Pid); m.leader == 0 {
 			return false
 		}
-		out, _ := attempt("nsenter", "-t", strconv.Itoa(m.leader), "-a", "systemctl", "is-system-running", "--wait")
-		state := strings.TrimSpace(out)
-		return state == "running" || state == "degraded"
+		// Without the host's TMPDIR.
+		m.shell = []string{"nsenter", "-t", strconv.Itoa(m.leader), "-a", "env", "-u", "TMPDIR", "sh", "-c"}
+		return m.hasStarted()
 	})
 	m.mac = strings.TrimSpace(m.sh(t, "cat /sys/class/net/host0/address"))
 }
@@ -137,9 +138,9 @@ func leaderOf(nspawn int) int {
 	return 0
 }
 
-// try runs a shell command on the machine, without the host's TMPDIR.
+// try runs a shell command on the machine.
 func (m *machine) try(command string) (string, error) {
-	return attempt("nsenter", "-t", strconv.Itoa(m.leader), "-a", "env", "-u", "TMPDIR", "sh", "-c", command)
+	return attempt(m.shell[0], append(slices.Clone(m.shell[1:]), command)...)
 }
 
 // sh runs a shell command that must succeed on the machine.
@@ -177,7 +178,7 @@ func (m *machine) cutPower(t *testing.T) {
 	}
 	m.off = true
 	m.kill()
-	detach(t, m.image, m.root)
+	m.eject(t)
 }
 
 // kill ends the machine's processes and leaves its disk mounted. Kill all concurrent machines before the first

@@ -19,22 +19,21 @@ import (
 )
 
 // secretsOfStatic and secretsOfBootstrap list files with secrets on a node of the profile, besides the secrets of
-// every machine.
+// every machine and the secrets that its use leaves.
 var (
+	secretsOfMachine   = []string{"etc/ssh/ssh_host_*_key", "var/lib/waagent/TransportPrivate.pem"}
+	secretsOfUse       = []string{"root/.aws/credentials", "root/.bash_history", "root/.kube/config", "var/lib/kubelet/config.json", "var/lib/tailscale/tailscaled.state"}
 	secretsOfStatic    = []string{"etc/kubernetes/certs/kubeletserver.key"}
 	secretsOfBootstrap = []string{"var/lib/kubelet/pki/kubelet.key", "var/lib/kubelet/pki/kubelet-client-*.pem"}
 )
 
 // secrets returns unique pieces of a donor's secrets by path: a line from the middle of each private key, and
 // planted tokens and passwords.
-func secrets(t *testing.T, root string, patterns []string) map[string][]byte {
+func secrets(t *testing.T, root string, patterns ...string) map[string][]byte {
 	t.Helper()
 	found := map[string][]byte{}
 	var keys []string
-	for _, pattern := range append([]string{
-		"etc/ssh/ssh_host_*_key", "var/lib/waagent/TransportPrivate.pem", "root/.aws/credentials",
-		"root/.bash_history", "root/.kube/config", "var/lib/kubelet/config.json", "var/lib/tailscale/tailscaled.state",
-	}, patterns...) {
+	for _, pattern := range patterns {
 		paths, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("there is no %s on the donor: %v", pattern, err)

@@ -28,10 +28,7 @@ import (
 // runtimes must start again, without containers and with a working image.
 func TestStores(t *testing.T) {
 	requireTools(t, programs)
-	bin := os.Getenv("KAMINO_AGENT_BIN")
-	if bin == "" {
-		t.Fatal("KAMINO_AGENT_BIN names no kamino-node: run `make test-machines`")
-	}
+	bin := agentProgram(t)
 	image := handmadeImage(t)
 	t.Run("containerd of Debian", func(t *testing.T) { testStore(t, bin, image, &containerdStore{dir: "/usr/bin"}) })
 	t.Run("containerd of today", func(t *testing.T) {
