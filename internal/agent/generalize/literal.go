@@ -214,8 +214,8 @@ func isDistinct(name string) bool { return len(name) >= minLiteral && hasDigit.M
 const minJoined = 10
 
 // hostWords are parts of host names that other files have as well.
-var hostWords = strings.Fields("agent app cluster cloud control corp db debian default desktop dev example generic host image instance internal k3s kube kubernetes lan linux live " +
-	"local localdomain localhost machine main master my net new node old plane pool primary prod rke server site staging test ubuntu user vm web worker")
+var hostWords = strings.Split("agent,app,cluster,cloud,control,corp,db,debian,default,desktop,dev,example,generic,host,image,instance,internal,k3s,kube,kubernetes,lan,linux,live,local,"+
+	"localdomain,localhost,machine,main,master,my,net,new,node,old,plane,pool,primary,prod,rke,server,site,staging,test,ubuntu,user,vm,web,worker", ",")
 
 // isDistinctName is isDistinct for host names, which may be joined words: worker-alpha, but not kube-worker.
 func isDistinctName(name string) bool {
