@@ -60,6 +60,7 @@ var wrong = map[string]map[string]string{
 var refused = map[string]string{
 	"machine-id-of-kernel": "linux /vmlinuz root=/dev/sda1 systemd.machine_id=" + donorID + "\n",
 	"disk-of-kernel":       "options root=/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_vol0123-part1 ro\n",
+	"names-of-kernel":      "options root=UUID=aaaa hostname=node7 systemd.hostname=node7\n",
 	"network-of-kernel":    "GRUB_CMDLINE_LINUX=\"ip=10.0.3.17::10.0.3.1:255.255.255.0:node:eth0:none\"\n",
 	"boot-disks":           "RESUME=/dev/disk/by-id/scsi-36002248\n",
 	"lvm-names":            "local {\n  system_id_source = \"uname\"\n}\n",
