@@ -71,3 +71,51 @@ func TestNamesOfKernel(t *testing.T) {
 		check(file, content, true)
 	}
 }
+
+// TestDiskNamesOfKernel: a kernel command line on the disk names disks as each clone finds them. The host of a machine can
+// pass one too, with the names that it gives to all.
+func TestDiskNamesOfKernel(t *testing.T) {
+	profile := load(t, v1alpha1.ProfileStatic)
+	for line, refused := range map[string]bool{
+		"root=/dev/vda1 ro":                          true,
+		"ro root=/dev/nvme0n1p1":                     true,
+		"'root=/dev/xvda' quiet":                     true,
+		"root=block:/dev/sda15":                      true,
+		"root=/dev/mmcblk0p2 rootwait":               true,
+		"root=254:1":                                 true,
+		"root=UUID=aaaa resume=/dev/vda2":            true,
+		"root=UUID=aaaa fips=1 boot=/dev/sda1":       true,
+		"cryptdevice=/dev/vda3:root":                 true,
+		"root=/dev/md0 md=0,/dev/sda1,/dev/sdb1":     true,
+		"mount.usr=/dev/vda3":                        true,
+		"systemd.mount-extra=/dev/vda3:/srv:ext4":    true,
+		"root=UUID=aaaa ro console=ttyS0":            false,
+		"root=PARTUUID=aaaa-01":                      false,
+		"root=LABEL=cloudimg-rootfs":                 false,
+		"root=/dev/mapper/vg-root rd.lvm.lv=vg/root": false,
+		"root=/dev/vg/root root=/dev/md0":            false,
+		"root=zfs:rpool/ROOT root=/dev/nfs":          false,
+		"root=/dev/disk/azure/root-part1":            false,
+		"site.root=/dev/vda1 # root=/dev/vda1":       false,
+	} {
+		for file, content := range map[string]string{
+			"boot/grub/grub.cfg":           "\tlinux\t/vmlinuz " + line + "\n",
+			"boot/loader/entries/6.1.conf": "options " + line + "\n",
+		} {
+			err := runner(profile).Refusals(open(t, plant(t, node, map[string]string{file: content})))
+			if got := err != nil && strings.Contains(err.Error(), "rule disk-name-of-kernel: /"+file) && strings.Contains(err.Error(), "blkid"); got != refused || !refused && err != nil {
+				t.Errorf("/%s with %q: %v, want it refused: %t", file, line, err, refused)
+			}
+		}
+	}
+	for file, content := range map[string]string{
+		"etc/initramfs-tools/conf.d/resume": "RESUME=/dev/vda2\n", "etc/default/grub": "GRUB_CMDLINE_LINUX=\"root=/dev/vda1\"\n", "etc/kernel/cmdline": "root=/dev/vda1 ro\n",
+		"boot/grub2/grubenv": "# GRUB Environment Block\nkernelopts=root=/dev/vda1 ro\n####\n", "boot/extlinux/extlinux.conf": "append root=/dev/vda1\n",
+	} {
+		err := runner(profile).Refusals(open(t, plant(t, node, map[string]string{file: content})))
+		if err == nil || !strings.Contains(err.Error(), "rule disk-name-of-kernel: /"+file) {
+			t.Errorf("/%s: %v", file, err)
+		}
+	}
+	must(t, runner(profile).Refusals(open(t, plant(t, node, map[string]string{"proc/cmdline": "root=/dev/vda1 ro\n"}))))
+}
