@@ -232,7 +232,7 @@ func (d disks) foreign(dev device) bool {
 // foreignDevices returns the devices of a file that a clone may lack, or may have by another name.
 func foreignDevices(t *tree.Tree, p string, content []byte) []device {
 	isOwn := ownDevices(t, p)
-	return slices.DeleteFunc(devices(p, content), func(dev device) bool { return isOwn(dev) && !dev.isNamedByKernel() })
+	return slices.DeleteFunc(devices(p, content), func(dev device) bool { return isOwn(dev) && !isKernelName(dev.spec, dev.point) })
 }
 
 // ownDevices returns a function that reports whether a device of a file is on the disk of the root.
@@ -353,8 +353,9 @@ func refuseForeign(t *tree.Tree, p string, content []byte, _ *DonorValues) strin
 			return ""
 		}
 	}
-	if dev := found[0]; dev.isNamedByKernel() && ownDevices(t, p)(dev) {
-		return fmt.Sprintf("line %d names %s for %s, and other hardware gives the disk another name. Name it by the UUID= of blkid %s (in a unit: /dev/disk/by-uuid/UUID)", dev.line, dev.spec, dev.point, dev.spec)
+	if dev := found[0]; isKernelName(dev.spec, dev.point) && ownDevices(t, p)(dev) {
+		return fmt.Sprintf("line %d names %s for %s, and other hardware gives the disk another name. Name it by the UUID= of blkid %s (in a unit: /dev/disk/by-uuid/UUID)",
+			dev.line, dev.spec, dev.point, dev.spec)
 	}
 	if found[0].point == swapSpace {
 		return fmt.Sprintf("line %d needs %s, and each boot of a clone without this disk would wait 90 seconds. Disable the unit: systemctl mask %s", found[0].line, found[0].spec, path.Base(p))

@@ -10,9 +10,9 @@ import (
 // disks. Source: Linux, devices.txt.
 var kernelName = regexp.MustCompile(`^/dev/(?:(?:sd|vd|xvd|hd)[a-z]+[0-9]*|nvme[0-9]+n[0-9]+(?:p[0-9]+)?|mmcblk[0-9]+(?:p[0-9]+)?)$`)
 
-// isNamedByKernel reports whether a clone on other hardware may have the device by another name. The name of the root in fstab is
+// isKernelName reports whether a clone on other hardware may have the device of a mount point by another name. The name of the root in fstab is
 // no reason to wait: the root is already mounted.
-func (d device) isNamedByKernel() bool { return d.point != "/" && kernelName.MatchString(d.spec) }
+func isKernelName(spec, point string) bool { return point != "/" && kernelName.MatchString(spec) }
 
 // kernelNameIn returns the first disk that a line of mdadm.conf names by such a name; else empty.
 func kernelNameIn(words []string) string {
