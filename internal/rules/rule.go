@@ -44,6 +44,12 @@ var order = map[Action]int{Refuse: 0, Keep: 1, Install: 2, Record: 3, Edit: 4, F
 // Editors are the names of Edit's changes, and whether a change takes a pattern.
 var Editors = map[string]bool{"drop-lines": true, "own-name": false, "nofail": false, "boot-id": false}
 
+// The checks of Refuse.
+const (
+	CheckDisks   = "disks"
+	CheckEntries = "entries"
+)
+
 // Store is a kind of container store.
 type Store string
 
@@ -80,8 +86,9 @@ type Rule struct {
 	// Editor and Pattern define the change of Edit. A pattern limits Refuse to files with a matching content.
 	Editor  string `json:"editor,omitempty"`
 	Pattern string `json:"pattern,omitempty"`
-	// Disks limits Refuse to files with a boot parameter for a disk that a clone may lack.
-	Disks bool `json:"disks,omitempty"`
+	// Check limits Refuse to files that fail a check: "disks" for a boot parameter that names a disk which a clone may lack, and
+	// "entries" for an entry of a boot menu without its kernel or initramfs.
+	Check string `json:"check,omitempty"`
 	// Handlers are names, with wildcards, of VM extension handlers that enrol the agent. The handlers run again on a
 	// returning donor if the rule finds something.
 	Handlers []string `json:"handlers,omitempty"`
@@ -219,7 +226,7 @@ func (r *Rule) checkFields() error {
 		{(r.Store != "") == r.Action.Is(Forget), "store is for forget, and needed there"},
 		{len(r.Handlers) == 0 || removes, "handlers is for delete and regenerate"},
 		{r.Pattern == "" || r.Action.Is(Edit, Refuse), "pattern is for edit and refuse"},
-		{!r.Disks || r.Action.Is(Refuse), "disks is for refuse"},
+		{r.isCheckKnown(), "check is for refuse, and may be \"disks\" or \"entries\""},
 		{r.Names == "" || r.Names == "swap" && r.Action.Is(Delete), "names is for delete, and may be \"swap\""},
 		{(len(r.By) > 0) == r.Action.Is(Regenerate), "by is for regenerate, and needed there"},
 		{(r.File+r.Link != "") == r.Action.Is(Install), "file or link is for install, and needed there"},
@@ -237,6 +244,11 @@ func (r *Rule) checkFields() error {
 		}
 	}
 	return r.checkTargets()
+}
+
+// isCheckKnown reports whether a check belongs to the action, and exists.
+func (r *Rule) isCheckKnown() bool {
+	return r.Check == "" || r.Action.Is(Refuse) && slices.Contains([]string{CheckDisks, CheckEntries}, r.Check)
 }
 
 // checkTargets requires fixed paths for writing actions, and a way around needed files.

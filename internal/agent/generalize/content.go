@@ -5,17 +5,27 @@ import (
 	"github.com/kamino-dev/kamino/internal/rules"
 )
 
-// contains reports whether the content of a path fulfils the rule's pattern, or names a disk. Other rules need no
+// contains reports whether the content of a path fulfils the rule's pattern, or fails its check. Other rules need no
 // content.
-func contains(r *rules.Rule, t *tree.Tree, p string) bool {
-	if r.Action != rules.Refuse || r.Matcher == nil && !r.Disks {
-		return true
+func contains(r *rules.Rule, t *tree.Tree, p string) bool { return whyContained(r, t, p) != "" }
+
+// whyContained returns what a rule finds in the content of a path; empty if nothing.
+func whyContained(r *rules.Rule, t *tree.Tree, p string) string {
+	const is = "is there"
+	if r.Action != rules.Refuse || r.Matcher == nil && r.Check == "" {
+		return is
 	}
 	content, found, err := files{tree: t}.read(p)
 	if err != nil || !found {
-		return false
+		return ""
 	}
-	return r.Matcher != nil && r.Matcher.Match(content) || r.Disks && waitsForDisk(t, content)
+	if r.Check == rules.CheckEntries {
+		return brokenEntry(t, p, content)
+	}
+	if r.Matcher != nil && r.Matcher.Match(content) || r.Check == rules.CheckDisks && waitsForDisk(t, content) {
+		return is
+	}
+	return ""
 }
 
 // met reports whether a line of the files matches.

@@ -101,9 +101,12 @@ func arrays(content string) (found []device) {
 			if isDevice(fields[1]) {
 				found = append(found, device{number + 1, fields[1], "an array", false})
 			}
+			if disk := kernelNameIn(fields[2:]); disk != "" {
+				found = append(found, device{number + 1, disk, "an array", false})
+			}
 		case "DEVICE", "DEVICES":
 			for _, spec := range fields[1:] {
-				if strings.HasPrefix(spec, "/dev/disk/by-id/") {
+				if strings.HasPrefix(spec, "/dev/disk/by-id/") || kernelName.MatchString(spec) {
 					found = append(found, device{number + 1, spec, "an array", false})
 				}
 			}
@@ -227,17 +230,22 @@ func (d disks) foreign(dev device) bool {
 	return dev.point != "" && dev.point != "none" && !slices.Contains(systemPoints, dev.point)
 }
 
-// foreignDevices returns the devices of a file that a clone may lack. mapped are the devices that hold a system file
-// system.
+// foreignDevices returns the devices of a file that a clone may lack, or may have by another name.
 func foreignDevices(t *tree.Tree, p string, content []byte) []device {
+	isOwn := ownDevices(t, p)
+	return slices.DeleteFunc(devices(p, content), func(dev device) bool { return isOwn(dev) && !isKernelName(dev.spec, dev.point) })
+}
+
+// ownDevices returns a function that reports whether a device of a file is on the disk of the root.
+func ownDevices(t *tree.Tree, p string) func(device) bool {
 	d := disksOf(t)
 	var system []string
 	if path.Base(p) == "crypttab" || path.Ext(p) == ".conf" {
 		system = systemDevices(t)
 	}
-	return slices.DeleteFunc(devices(p, content), func(dev device) bool {
+	return func(dev device) bool {
 		return slices.Contains(system, dev.point) || slices.Contains(system, dev.spec) || !d.foreign(dev)
-	})
+	}
 }
 
 // systemDevices returns the devices of the system's file systems, as fstab names them.
@@ -347,6 +355,10 @@ func refuseForeign(t *tree.Tree, p string, content []byte, _ *DonorValues) strin
 		if wanted, err := (files{tree: t}).wanted(path.Base(p)); err == nil && !wanted {
 			return ""
 		}
+	}
+	if dev := found[0]; isKernelName(dev.spec, dev.point) && ownDevices(t, p)(dev) {
+		return fmt.Sprintf("line %d names %s for %s, and other hardware gives the disk another name. Name it by the UUID= of blkid %s (in a unit: /dev/disk/by-uuid/UUID)",
+			dev.line, dev.spec, dev.point, dev.spec)
 	}
 	if found[0].point == swapSpace {
 		return fmt.Sprintf("line %d needs %s, and each boot of a clone without this disk would wait 90 seconds. Disable the unit: systemctl mask %s",

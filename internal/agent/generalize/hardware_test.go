@@ -51,9 +51,25 @@ func TestForeignDisks(t *testing.T) {
 		"an array":             {map[string]string{"etc/mdadm/mdadm.conf": "HOMEHOST <system>\nARRAY /dev/md/data metadata=1.2 UUID=1:2:3:4\n"}, "line 2 assembles /dev/md/data"},
 		"disks of an array":    {map[string]string{"etc/mdadm.conf": "DEVICE /dev/disk/by-id/nvme-vol01 partitions\n"}, "line 1 assembles /dev/disk/by-id/nvme-vol01"},
 		"the system's array":   {map[string]string{"etc/fstab": "/dev/md0 / ext4 defaults 0 1\n", "etc/mdadm/mdadm.conf": "DEVICE partitions\nARRAY /dev/md0 UUID=1:2:3:4\nARRAY <ignore> UUID=5\n"}, ""},
-		"a unit that is off":   {map[string]string{"etc/systemd/system/data.mount": unit}, ""},
-		"an optional unit":     {map[string]string{"etc/systemd/system/data.mount": unit + "Options=noatime,nofail\n", wanted: "-> ../data.mount"}, ""},
-		"a unit for NFS":       {map[string]string{"etc/systemd/system/data.mount": unit + "Type=nfs\n", wanted: "-> ../data.mount"}, ""},
+		"EFI by its name":      {map[string]string{"etc/fstab": root + "/dev/vda3 /boot/efi vfat defaults 0 1\n"}, "line 2 names /dev/vda3 for /boot/efi"},
+		"/boot by its name":    {map[string]string{"etc/fstab": root + "/dev/nvme0n1p2\t/boot ext4 defaults 0 2\n"}, "the UUID= of blkid /dev/nvme0n1p2"},
+		"/usr by its name":     {map[string]string{"etc/fstab": root + "/dev/xvda2 /usr ext4 defaults 0 2\n"}, "/dev/xvda2 for /usr"},
+		"a card by its name":   {map[string]string{"etc/fstab": root + "/dev/mmcblk0p1 /boot/firmware vfat\n"}, "/dev/mmcblk0p1 for /boot/firmware"},
+		"a disk of IDE":        {map[string]string{"etc/fstab": root + "/dev/hda1 /boot ext3\n"}, "/dev/hda1 for /boot"},
+		"an optional name":     {map[string]string{"etc/fstab": root + "/dev/vda3 /boot/efi vfat nofail 0 1\n/dev/sr0 /media/cdrom0 udf,iso9660 user,noauto 0 0\n"}, ""},
+		"the root by its name": {map[string]string{"etc/fstab": "/dev/vda1 / ext4 defaults 0 1\n"}, ""},
+		"a volume's name":      {map[string]string{"etc/fstab": root + "/dev/mapper/vg-boot /boot ext4\n/dev/vg/efi /boot/efi vfat\n"}, ""},
+		"swap by its name":     {map[string]string{"etc/fstab": root + "/dev/vda2 none swap sw 0 0\n"}, ""},
+		"the system's mapping by its name": {map[string]string{"etc/fstab": "/dev/mapper/root / ext4 defaults 0 1\n", "etc/crypttab": "root /dev/vda3 none luks\n"},
+			"etc/crypttab: line 1 names /dev/vda3 for /dev/mapper/root"},
+		"a unit by its name": {map[string]string{"etc/systemd/system/boot-efi.mount": "[Mount]\nWhat=/dev/vda3\nWhere=/boot/efi\n", "etc/systemd/system/local-fs.target.requires/boot-efi.mount": "-> ../boot-efi.mount"},
+			"boot-efi.mount: line 2 names /dev/vda3 for /boot/efi"},
+		"the array's disks by their names": {map[string]string{"etc/fstab": "/dev/md0 / ext4 defaults 0 1\n", "etc/mdadm/mdadm.conf": "DEVICE /dev/sda1 /dev/sdb1\nARRAY /dev/md0 UUID=1:2:3:4\n"}, "line 1 assembles /dev/sda1"},
+		"an array of named disks":          {map[string]string{"etc/fstab": "/dev/md0 / ext4 defaults 0 1\n", "etc/mdadm.conf": "ARRAY /dev/md0 level=1 devices=/dev/sda1,/dev/sdb1\n"}, "line 1 assembles /dev/sda1"},
+		"any disks of arrays":              {map[string]string{"etc/fstab": "/dev/md0 / ext4 defaults 0 1\n", "etc/mdadm.conf": "DEVICE /dev/sd*[0-9] /dev/nvme*\nARRAY /dev/md0 UUID=1:2:3:4\n"}, ""},
+		"a unit that is off":               {map[string]string{"etc/systemd/system/data.mount": unit}, ""},
+		"an optional unit":                 {map[string]string{"etc/systemd/system/data.mount": unit + "Options=noatime,nofail\n", wanted: "-> ../data.mount"}, ""},
+		"a unit for NFS":                   {map[string]string{"etc/systemd/system/data.mount": unit + "Type=nfs\n", wanted: "-> ../data.mount"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := plant(t, withoutEditsOf(node, map[string]string{"etc/fstab": ""}), test.files)
@@ -221,6 +237,14 @@ func TestDisksOfARunningMachine(t *testing.T) {
 			t.Errorf("%s: foreign %t, want %t", spec, got, want)
 		}
 	}
+	// Even on the disk of the root, a kernel name is not that of all clones.
+	const home, swap = "UUID=aaaa / ext4\n/dev/sda2 /home ext4\n", "/dev/sda1 / ext4\n/dev/sda2 none swap sw\n"
+	if why := refuseForeign(running, "etc/fstab", []byte(home), nil); !strings.Contains(why, "line 2 names /dev/sda2 for /home") {
+		t.Errorf("%q: got %q", home, why)
+	}
+	if got := string(addNofail(running, "etc/fstab", []byte(swap), nil, nil)); got != "/dev/sda1 / ext4\n/dev/sda2 none swap sw,nofail,x-systemd.device-timeout=10s\n" {
+		t.Errorf("%q: got %q", swap, got)
+	}
 }
 
 // TestBootEntries: names and content lose the machine ID, the sizes stay, and entries without the ID stay.
@@ -248,6 +272,7 @@ func TestBootEntries(t *testing.T) {
 func TestRefusedNamesOfDisks(t *testing.T) {
 	for rule, files := range map[string]map[string]string{
 		"lvm-names":       {"etc/lvm/lvmlocal.conf": "local {\n\tsystem_id_source = \"machineid\"\n}\n"},
+		"lvm-names  ":     {"etc/lvm/lvm.conf": "devices {\n  filter = [ \"a|^/dev/sda2$|\",\n \"r|.*|\" ]\n}\n"},
 		"lvm-names ":      {"etc/lvm/lvm.conf": "devices {\n  global_filter = [ \"a|/dev/disk/by-id/nvme-vol1|\", \"r|.*|\" ]\n}\n"},
 		"multipath-names": {"etc/multipath.conf": "multipaths {\n  multipath {\n    wwid 3600508b400105e210000900000490000\n  }\n}\n"},
 	} {
@@ -274,7 +299,7 @@ func TestPatternsOfRefusals(t *testing.T) {
 		"etc/cdi/nvidia.yaml":                  "devices:\n- name: \"0\"\n- name: all\n",
 		"boot/0123456789abcdef/config":         "x",
 		"etc/multipath.conf":                   "defaults {}\nblacklist {\n  devnode \"^vd\"\n}\n",
-		"etc/lvm/lvm.conf":                     "# system_id_source = \"uname\"\nsystem_id_source = \"none\"\nfilter = [ \"a|.*|\" ]\n",
+		"etc/lvm/lvm.conf":                     "# system_id_source = \"uname\"\nsystem_id_source = \"none\"\nfilter = [ \"a|.*|\" ]\nglobal_filter = [ \"a|/dev/sd.*|\", \"a|/dev/nvme.*|\", \"r|.*|\" ]\nfilter = [ \"r|/dev/sda2|\" ]\n",
 		"etc/udev/rules.d/66-azure-disk.rules": "ENV{ID_SERIAL}==\"*\", SYMLINK+=\"disk/x\"\n",
 	} {
 		_, err := run(t, plant(t, node, map[string]string{name: content}), runner(load(t, v1alpha1.ProfileStatic)))

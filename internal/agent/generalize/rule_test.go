@@ -2,6 +2,7 @@ package generalize
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,6 +61,9 @@ var wrong = map[string]map[string]string{
 var refused = map[string]string{
 	"machine-id-of-kernel": "linux /vmlinuz root=/dev/sda1 systemd.machine_id=" + donorID + "\n",
 	"disk-of-kernel":       "options root=/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_vol0123-part1 ro\n",
+	"names-of-kernel":      "options root=UUID=aaaa hostname=node7 systemd.hostname=node7\n",
+	"boot-files":           "menuentry 'Linux' {\n\tlinux /vmlinuz-6.9 root=UUID=aaaa ro\n}\n",
+	"disk-name-of-kernel":  "linux /vmlinuz root=/dev/vda1 ro\n",
 	"network-of-kernel":    "GRUB_CMDLINE_LINUX=\"ip=10.0.3.17::10.0.3.1:255.255.255.0:node:eth0:none\"\n",
 	"boot-disks":           "RESUME=/dev/disk/by-id/scsi-36002248\n",
 	"lvm-names":            "local {\n  system_id_source = \"uname\"\n}\n",
@@ -75,6 +79,9 @@ var refused = map[string]string{
 	"agent-ssm-hybrid":     "{\"ManagedInstanceID\":\"mi-0123456789abcdef0\"}\n",
 	"udev-hardware":        `SUBSYSTEM=="net", ATTR{address}=="00:0d:3a:12:34:56", NAME="lan0"` + "\n",
 }
+
+// besides has files without which a rule refuses nothing.
+var besides = map[string]map[string]string{"boot-files": {"boot/vmlinuz-6.1": "k"}}
 
 // contentOf returns a content that a refusal refuses.
 func contentOf(rule *rules.Rule) string {
@@ -219,8 +226,9 @@ func shares(p *rules.Profile, other, rule *rules.Rule) bool {
 }
 
 func testRefusal(t *testing.T, p *rules.Profile, rule *rules.Rule) {
-	for _, pattern := range rule.Paths {
-		dir := plant(t, node, map[string]string{concrete(pattern): contentOf(rule)})
+	paths := slices.DeleteFunc(slices.Clone(rule.Paths), func(p string) bool { return slices.Contains(rule.Except, p) })
+	for _, pattern := range paths {
+		dir := plant(t, node, besides[rule.ID], map[string]string{concrete(pattern): contentOf(rule)})
 		untouched := snapshot(t, dir)
 		_, err := run(t, dir, runner(p))
 		refused := refusedOf(t, err)
@@ -237,12 +245,12 @@ func testRefusal(t *testing.T, p *rules.Profile, rule *rules.Rule) {
 	if !rule.Allowable {
 		return
 	}
-	dir := plant(t, node, map[string]string{concrete(rule.Paths[0]): contentOf(rule)})
+	dir := plant(t, node, besides[rule.ID], map[string]string{concrete(paths[0]): contentOf(rule)})
 	r := runner(p)
 	r.Allow = []string{rule.ID}
 	m, err := run(t, dir, r)
 	must(t, err)
-	if at := concrete(rule.Paths[0]); !exists(dir, at) && !removes(p, at) {
+	if at := concrete(paths[0]); !exists(dir, at) && !removes(p, at) {
 		t.Error("what was allowed to stay is gone")
 	}
 	for _, o := range m.Outcomes {

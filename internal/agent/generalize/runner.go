@@ -178,7 +178,8 @@ func (r *Runner) refused(t *tree.Tree, rule *rules.Rule) ([]string, error) {
 	if len(found) == 0 {
 		return nil, nil
 	}
-	return []string{fmt.Sprintf("rule %s: /%s is there (%d found). %s", rule.ID, found[0].Path, len(found), rule.Reason)}, nil
+	why := whyContained(rule, t, found[0].Path)
+	return []string{fmt.Sprintf("rule %s: /%s %s (%d found). %s", rule.ID, found[0].Path, why, len(found), rule.Reason)}, nil
 }
 
 // unmade returns why nothing creates the matches of a rule again.
