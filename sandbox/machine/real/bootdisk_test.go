@@ -116,9 +116,9 @@ var brokenDisks = map[string]brokenDisk{
 	"XFS, UEFI, NVMe":     {xfs: true, hardware: hardware{uefi: true, nvme: true}},
 	"root by its label":   {script: `sed -i "s,root=UUID=[^ ]*,root=LABEL=root," /boot/grub/grub.cfg`, hardware: onNVMe},
 	"root's name, fstab":  {script: `sed -i "s,^UUID=[^ ]* / ,/dev/vda1 / ," /etc/fstab`, hardware: onNVMe, target: "local-fs"},
-	"root's name, kernel": {script: `sed -i "s,root=UUID=[^ ]*,root=/dev/vda1," /boot/grub/grub.cfg`, hardware: onNVMe, control: `\(initramfs\)`, unseen: true},
+	"root's name, kernel": {script: `sed -i "s,root=UUID=[^ ]*,root=/dev/vda1," /boot/grub/grub.cfg`, hardware: onNVMe, control: `\(initramfs\)`, remedy: "Name it by the UUID="},
 	"root's serial":       {script: `sed -i "s,root=UUID=[^ ]*,root=/dev/disk/by-id/virtio-0123456789-part1," /boot/grub/grub.cfg`, control: `\(initramfs\)`, remedy: "Use UUID= or LABEL="},
-	"EFI's name":          {script: `sed -i "s,^UUID=[^ ]* /boot/efi .*,/dev/vda3 /boot/efi vfat x-systemd.device-timeout=5," /etc/fstab`, hardware: onNVMe, control: lost, unseen: true, target: "local-fs"},
+	"EFI's name":          {script: `sed -i "s,^UUID=[^ ]* /boot/efi .*,/dev/vda3 /boot/efi vfat x-systemd.device-timeout=5," /etc/fstab`, hardware: onNVMe, control: lost, remedy: "Name it by the UUID=", target: "local-fs"},
 	"data disk":           {script: `echo "UUID=` + missing + ` /data ext4 x-systemd.device-timeout=5" >>/etc/fstab`, control: lost, remedy: "Add nofail", target: "local-fs"},
 	"data disk of a unit": {
 		script: `printf "[Unit]\nBefore=local-fs.target\n[Mount]\nWhat=/dev/disk/by-uuid/` + missing + `\nWhere=/data\n[Install]\nRequiredBy=local-fs.target\n" >/etc/systemd/system/data.mount
@@ -126,7 +126,7 @@ var brokenDisks = map[string]brokenDisk{
 			mkdir "$d"; printf "[Unit]\nJobRunningTimeoutSec=5\n" >"$d/5.conf"`,
 		control: lost, remedy: "Add nofail", target: "local-fs",
 	},
-	"swap disk":     {script: `echo "UUID=` + missing + ` none swap sw,x-systemd.device-timeout=5" >>/etc/fstab`, control: lost, unseen: true, target: "swap"},
+	"swap disk":     {script: `echo "UUID=` + missing + ` none swap sw,x-systemd.device-timeout=5" >>/etc/fstab`, control: lost, target: "swap"},
 	"resume=":       {script: `sed -i "s,root=UUID,resume=UUID=` + missing + ` root=UUID," /boot/grub/grub.cfg`, control: "Gave up", remedy: "Remove the parameter"},
 	"RESUME=":       {script: `echo RESUME=UUID=` + missing + ` >/etc/initramfs-tools/conf.d/resume; update-initramfs -u`, control: "Gave up", remedy: "RESUME=none"},
 	"modules, NVMe": {script: `sed -i s/^MODULES=.*/MODULES=list/ /etc/initramfs-tools/initramfs.conf; printf "nvme\next4\n" >/etc/initramfs-tools/modules; update-initramfs -u`, control: `\(initramfs\)`, unseen: true},
@@ -136,10 +136,10 @@ var brokenDisks = map[string]brokenDisk{
 	},
 	"dracut, generic":    {script: `dracut --quiet --force --no-hostonly /boot/initrd.img-$version $version`, hardware: onNVMe},
 	"machine ID, kernel": {script: `sed -i "s,root=UUID,systemd.machine_id=$(cat /etc/machine-id) root=UUID," /boot/grub/grub.cfg`, control: "machine_id", remedy: "Remove systemd.machine_id="},
-	"host name, kernel":  {script: `sed -i "s,root=UUID,systemd.hostname=$(cat /etc/hostname) root=UUID," /boot/grub/grub.cfg`, control: donorName, unseen: true},
+	"host name, kernel":  {script: `sed -i "s,root=UUID,systemd.hostname=$(cat /etc/hostname) root=UUID," /boot/grub/grub.cfg`, control: donorName, remedy: "update-grub"},
 	"kernel without its initramfs": {
 		script:  `cp /boot/vmlinuz-$version /boot/vmlinuz-9.9.9-cloud-amd64; sed -i "s,vmlinuz-$version,vmlinuz-9.9.9-cloud-amd64,; /^\sinitrd/d" /boot/grub/grub.cfg`,
-		control: "Kernel panic", unseen: true,
+		control: "Kernel panic", remedy: "update-initramfs",
 	},
 }
 
