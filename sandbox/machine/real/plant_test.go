@@ -93,7 +93,8 @@ var plantRows = []plantRow{
 		},
 		gone: []string{"etc/krb5.keytab", "var/lib/sss/db/cache_site.ldb", "var/lib/sss/secrets/.secrets.mkey", "var/lib/samba/private/secrets.tdb", "etc/pki/consumer/key.pem", "etc/pki/entitlement/1.pem",
 			"var/lib/rhsm/productid.js", "etc/sysconfig/rhn/systemid", "var/lib/ubuntu-advantage/private/machine-token.json", "var/lib/landscape/client/broker.bpickle",
-			"etc/rhsm/facts/uuid.facts", "etc/zypp/credentials.d/SCCcredentials", "var/lib/zypp/AnonymousUniqueId", "var/lib/certmonger/local/creds", "var/lib/certmonger/requests/20260101000000"},
+			"etc/rhsm/facts/uuid.facts", "etc/zypp/credentials.d/SCCcredentials", "var/lib/zypp/AnonymousUniqueId", "var/lib/certmonger/local/creds", "var/lib/certmonger/requests/20260101000000",
+			"etc/insights-client/machine-id", "var/lib/systemd/home/local.private", "var/lib/chrony/site.nts", "etc/kubernetes/sp.txt"},
 		stays: []string{"etc/krb5.conf", "etc/sssd/sssd.conf", "etc/samba/smb.conf", "etc/pki/tls/openssl.cnf", "etc/ubuntu-advantage/uaclient.conf", "etc/landscape/client.conf"},
 	},
 	{
@@ -102,7 +103,8 @@ var plantRows = []plantRow{
 			"etc/systemd/system/site-enrol.service": "[Service]\nExecStart=/opt/CrowdStrike/falconctl -s --cid=site\nExecStart=/usr/bin/netbird up --setup-key-file /etc/site.key\n",
 			"usr/local/sbin/site-enrol-more": "#!/bin/sh\ntailscale up --auth-key=file:/run/key\nteleport start --join-method=azure\nadcli join example.com\nsubscription-manager register --org site\n" +
 				"elastic-agent enroll --url=x\ndsa_control -a dsm://x\nazcmagent connect\nillumio-ven-ctl activate\nnessuscli agent link\ncmk-agent-ctl register\ntwingate setup\nzerotier-cli info\n",
-			"opt/Tanium/TaniumClient/tanium-init.dat": "x\n", "etc/chef/validation.pem": "x\n", "etc/qualys/cloud-agent/qualys-cloud-agent.conf": "ActivationId=site\n",
+			"opt/Tanium/TaniumClient/tanium-init.dat": "x\n", "etc/netdata/claim.conf": "[global]\n",
+			"var/lib/kubelet/pods/site/containers/portworx/log": "x\n", "etc/chef/validation.pem": "x\n", "etc/qualys/cloud-agent/qualys-cloud-agent.conf": "ActivationId=site\n",
 			"etc/rc.local": "#!/bin/sh\n# python3 /opt/site/MicrosoftDefenderATPOnboardingLinuxServer.py\n",
 		},
 		gone: []string{"var/lib/amazon/ssm/Vault/Store/RegistrationKey", "etc/opt/microsoft/mdatp/mdatp_onboard.json", "etc/opt/microsoft/azuremonitoragent/config-cache/metrics.json",
@@ -111,7 +113,7 @@ var plantRows = []plantRow{
 			"etc/salt/pki/minion/minion.pem", "etc/salt/minion_id", "opt/Elastic/Agent/fleet.enc", "var/lib/filebeat/meta.json", "opt/CrowdStrike/falconstore", "var/ossec/etc/client.keys",
 			"var/osquery/osquery.db", "etc/qualys/hostid", "etc/tenable_tag", "var/lib/docker/engine-id", "var/lib/spire/agent/keys.json", "var/lib/promtail/positions.yaml", "var/lib/alloy/data/alloy_seed.json", "var/lib/fwupd/pki/secret.key",
 			"var/lib/zerotier-one/identity.secret", "var/lib/netbird/state.json", "var/lib/kilo/key", "var/lib/weave/weave-netdata.db", "var/lib/dynatrace/oneagent/agent/config/ruxithost.id",
-			"var/lib/netdata/registry/netdata.public.unique.id", "opt/orbit/identifier", "etc/rapid7/ir_agent/agent.id", "opt/Tanium/TaniumClient/client.db", "var/opt/ds_agent/dsa_core/ds_agent.crt",
+			"var/lib/netdata/registry/netdata.public.unique.id", "var/lib/netdata/cloud.d/claimed_id", "etc/pwx/.private.json", "opt/orbit/identifier", "etc/rapid7/ir_agent/agent.id", "opt/Tanium/TaniumClient/client.db", "var/opt/ds_agent/dsa_core/ds_agent.crt",
 			"var/opt/azcmagent/agentconfig.json", "var/opt/BESClient/KeyStorage/site", "opt/illumio_ven_data/etc/agentid", "var/lib/lacework/.hostid", "opt/sophos-spl/base/etc/machine_id.txt",
 			"opt/sentinelone/configuration/basic.conf", "var/lib/cmk-agent/registered_connections.json", "var/db/newrelic-infra/data/site", "opt/splunkforwarder/etc/instance.cfg",
 			"opt/aws/amazon-cloudwatch-agent/logs/state/site", "var/lib/twingate/site", "etc/hostid", "etc/multipath/wwids", "etc/.fstab.swp", "var/lib/longhorn/longhorn-disk.cfg", "var/openebs/ndm/site"},
