@@ -223,7 +223,7 @@ func (h hardware) options(t *testing.T, image string) []string {
 func (m *machine) awaitVM(t *testing.T, l *lab) {
 	t.Helper()
 	key := []string{"-i", filepath.Join(l.dir, "key"), "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
-		"-o", "LogLevel=ERROR", "-S", m.image + ".ssh"}
+		"-o", "LogLevel=ERROR", "-o", "ServerAliveInterval=5", "-S", m.image + ".ssh"}
 	deadline := time.Now().Add(2 * maxWait)
 	for {
 		if m.shell == nil {
