@@ -17,10 +17,18 @@ import (
 	"github.com/kamino-dev/kamino/internal/node/nodestate"
 )
 
+// donorCloud has the calls of a cloud.Provider that read the donor's instance.
+type donorCloud interface {
+	instanceLister
+	Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error)
+	BuiltFrom(pool cloud.PoolID, instance cloud.Instance) string
+	Protection(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error)
+}
+
 // donorReader reads Node, pods and instance of the donor.
 type donorReader struct {
 	kube    kubernetes.Interface
-	cloud   cloud.Provider
+	cloud   donorCloud
 	leases  node.Reservations
 	store   store
 	witness witness

@@ -28,10 +28,18 @@ func (e *Engine) readRecord(p *v1alpha1.Prototype) v1alpha1.Record {
 	return record
 }
 
+// holdCloud has the calls of a cloud.Provider that take an instance out of service and return it.
+type holdCloud interface {
+	ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, token string) error
+	Unprotect(ctx context.Context, id cloud.InstanceID, token string) error
+	EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error)
+	EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error)
+}
+
 // hold reserves the donor, takes it out of service and returns it. permit asks again before each effect.
 type hold struct {
 	kube   kubernetes.Interface
-	cloud  cloud.Provider
+	cloud  holdCloud
 	leases node.Reservations
 	store  store
 	pods   pods

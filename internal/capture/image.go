@@ -15,9 +15,21 @@ import (
 	"github.com/kamino-dev/kamino/internal/history"
 )
 
+// imageCloud has the calls of a cloud.Provider about snapshots and versions.
+type imageCloud interface {
+	Snapshot(ctx context.Context, instance cloud.InstanceID, name string) (cloud.Snapshot, error)
+	Snapshots(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error)
+	EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error)
+	DeleteSnapshot(ctx context.Context, instance cloud.InstanceID, name string) error
+	Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error)
+	Images(ctx context.Context, pool cloud.PoolID) ([]cloud.Image, error)
+	EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud.Image, error)
+	DeleteImage(ctx context.Context, ref cloud.ImageRef) error
+}
+
 // images copies the disk, and makes a version of the copy.
 type images struct {
-	cloud   cloud.Provider
+	cloud   imageCloud
 	witness witness
 	now     clock
 }

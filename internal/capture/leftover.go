@@ -65,11 +65,23 @@ func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reserva
 	return left, nil
 }
 
+// leftoverCloud has the calls of a cloud.Provider that find and remove what captures left.
+type leftoverCloud interface {
+	PoolName(id cloud.PoolID) string
+	Snapshots(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error)
+	DropSnapshot(ctx context.Context, id string) error
+	Images(ctx context.Context, pool cloud.PoolID) ([]cloud.Image, error)
+	DeleteImage(ctx context.Context, ref cloud.ImageRef) error
+	Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error)
+	Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error)
+	EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error)
+}
+
 // leftovers finds and removes the objects of captures that are gone.
 type leftovers struct {
 	kube         kubernetes.Interface
 	client       client.Client
-	cloud        cloud.Provider
+	cloud        leftoverCloud
 	leases       node.Reservations
 	observer     TrialObserver
 	podNamespace string

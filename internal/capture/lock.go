@@ -14,10 +14,15 @@ import (
 	"github.com/kamino-dev/kamino/internal/node"
 )
 
+// instanceMatcher compares the IDs of instances, as a cloud.Provider does.
+type instanceMatcher interface {
+	SameInstance(a, b cloud.InstanceID) bool
+}
+
 // locks reads who holds the donor: the Lease, and its copies on the Node and in the record.
 type locks struct {
 	client client.Client
-	cloud  cloud.Provider
+	cloud  instanceMatcher
 	leases node.Reservations
 }
 

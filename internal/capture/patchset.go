@@ -25,12 +25,18 @@ import (
 // patchSetPoll is the pause between two passes over the check of a pioneer.
 const patchSetPoll = 5 * time.Second
 
+// patchSetCloud has the calls of a cloud.Provider that find a node with the image of the recipe.
+type patchSetCloud interface {
+	membership.Registry
+	Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
+}
+
 // patchSets refuses a pioneer whose pending patches failed before in the pool, before anything is installed. A node in
 // service checks its repositories. A pool without failed patches needs no check.
 type patchSets struct {
 	kube         kubernetes.Interface
 	client       client.Client
-	cloud        cloud.Provider
+	cloud        patchSetCloud
 	store        store
 	events       recorder
 	image        podImages

@@ -23,13 +23,19 @@ import (
 	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
 
+// poolFinder has the calls of a cloud.Provider that find and name the pools of nodes.
+type poolFinder interface {
+	membership.Registry
+	PoolName(id cloud.PoolID) string
+}
+
 // preflight gathers all facts for the admission of a capture.
 type preflight struct {
 	clusterChecks clusterChecks
 	cloudChecks   cloudChecks
 	kube          kubernetes.Interface
 	client        client.Client
-	cloud         cloud.Provider
+	cloud         poolFinder
 	leases        node.Reservations
 	rules         ruleReader
 	image         podImages

@@ -20,11 +20,24 @@ import (
 	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
+// promotionCloud has the calls of a cloud.Provider that change a recipe and retire versions.
+type promotionCloud interface {
+	Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
+	RecipeChange(ctx context.Context, ref cloud.ImageRef, removeBootstrap bool) (cloud.RecipeChange, error)
+	SetRecipe(ctx context.Context, change cloud.RecipeChange) error
+	SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error
+	Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error)
+	Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error)
+	Images(ctx context.Context, pool cloud.PoolID) ([]cloud.Image, error)
+	TagImage(ctx context.Context, ref cloud.ImageRef, tags map[string]string) error
+	DeleteImage(ctx context.Context, ref cloud.ImageRef) error
+}
+
 // promotion lets the recipe name the version: save the removed parts, write the recipe, retire versions, grow the pool.
 type promotion struct {
 	kube       kubernetes.Interface
 	client     client.Client
-	cloud      cloud.Provider
+	cloud      promotionCloud
 	namespace  string
 	customData customDataReader
 	trials     trials

@@ -28,9 +28,17 @@ const (
 // TrialUnsupported is the reason of a refusal: the provider cannot build trial nodes, or no TrialObserver is configured.
 const TrialUnsupported = "TrialUnsupported"
 
+// trialReaderCloud has the calls of a cloud.Provider that read trials and the instances beside them.
+type trialReaderCloud interface {
+	Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error)
+	Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error)
+	Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error)
+	Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error)
+}
+
 // trialReader reads the trial of a version, and judges the version.
 type trialReader struct {
-	cloud    cloud.Provider
+	cloud    trialReaderCloud
 	observer TrialObserver // nil: trials are refused
 	witness  witness
 	events   recorder
@@ -79,14 +87,14 @@ func (t trialReader) lookTrial(ctx context.Context, w *pass) error {
 		f.Trial.Paused = r.CleanedUpAt != nil && now.Sub(r.CleanedUpAt.Time) < pauseAfter(r.Attempt, timeout)
 		return nil
 	}
-	runner, err := t.trialRunner()
+	err := t.supported()
+	if err == nil {
+		w.trial.cloud, err = t.cloud.Trial(ctx, trialSpec(w))
+	}
+	if err == nil {
+		err = t.confirmTrialGone(ctx, w)
+	}
 	if err != nil {
-		return err
-	}
-	if w.trial.cloud, err = runner.Trial(ctx, trialSpec(w)); err != nil {
-		return err
-	}
-	if err := t.confirmTrialGone(ctx, w); err != nil {
 		return err
 	}
 	f.Trial.Progress = trialProgressOf(w.trial.cloud, r)
@@ -228,17 +236,13 @@ func trialSpec(w *pass) cloud.TrialSpec {
 	return spec
 }
 
-// trialRunner returns the provider, if a TrialObserver is configured.
-func (t trialReader) trialRunner() (cloud.TrialBuilder, error) {
-	if t.observer == nil {
-		r := trialUnsupported()
-		return nil, &cloud.Error{Kind: cloud.Unsupported, Op: "try a version", Message: r.Message, Refusal: &r}
+// supported returns an error with a refusal unless a TrialObserver is configured.
+func (t trialReader) supported() error {
+	if t.observer != nil {
+		return nil
 	}
-	return t.cloud, nil
-}
-
-func trialUnsupported() cloud.Refusal {
-	return cloud.Refuse(TrialUnsupported, "Kamino cannot run trial nodes here", "set settings.trial.mode: Off")
+	r := cloud.Refuse(TrialUnsupported, "Kamino cannot run trial nodes here", "set settings.trial.mode: Off")
+	return &cloud.Error{Kind: cloud.Unsupported, Op: "try a version", Message: r.Message, Refusal: &r}
 }
 
 // passedAt is the recorded time at which the version passed its trial; nil before.

@@ -54,12 +54,11 @@ func (t trials) end(ctx context.Context, w *pass) error {
 		}
 		return err
 	}
-	runner, err := t.reader.trialRunner()
-	if err != nil {
+	if err := t.reader.supported(); err != nil {
 		return err
 	}
 	spec, subject := trialSpec(w), subjectOf(w, t.now())
-	state, err := runner.EndTrial(ctx, spec)
+	state, err := t.cloud.EndTrial(ctx, spec)
 	left, cleanErr := t.clean(ctx, w, subject)
 	if err := errors.Join(err, cleanErr); err != nil || left || state != cloud.Absent || w.trial.cloud.State != cloud.Absent {
 		return err
@@ -125,9 +124,18 @@ func (t trials) adoptLost(ctx context.Context, w *pass) error {
 	})
 }
 
+// trialCloud has the calls of a cloud.Provider that change trials, and the tags of the tried version.
+type trialCloud interface {
+	PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error)
+	EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error)
+	EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error)
+	ConsoleOutput(ctx context.Context, id cloud.InstanceID) (string, error)
+	TagImage(ctx context.Context, ref cloud.ImageRef, tags map[string]string) error
+}
+
 // trials builds nodes from a version, and records the verdict.
 type trials struct {
-	cloud      cloud.Provider
+	cloud      trialCloud
 	reader     trialReader
 	customData customDataReader
 	given      []byte // a copy of customData that is not saved yet
@@ -150,11 +158,11 @@ func (t trials) preflight(ctx context.Context, w *pass) ([]cloud.Refusal, error)
 	if !w.p.Spec.Settings.HasTrial() {
 		return nil, nil
 	}
-	runner, err := t.reader.trialRunner()
-	if err != nil {
-		return []cloud.Refusal{trialUnsupported()}, nil
+	var spec cloud.TrialSpec
+	err := t.reader.supported()
+	if err == nil {
+		spec, err = t.specWithCustomData(ctx, w)
 	}
-	spec, err := t.specWithCustomData(ctx, w)
 	var c *cloud.Error
 	switch {
 	case errors.As(err, &c) && c.Refusal != nil:
@@ -166,7 +174,7 @@ func (t trials) preflight(ctx context.Context, w *pass) ([]cloud.Refusal, error)
 		spec.CustomData = t.given
 	}
 	spec.Name = trialName(w.p, 1)
-	refusals, err := runner.PreflightTrial(ctx, spec)
+	refusals, err := t.cloud.PreflightTrial(ctx, spec)
 	if err != nil {
 		return refusals, err
 	}
@@ -193,8 +201,7 @@ func (t trials) begin(ctx context.Context, w *pass) error {
 	if w.record.Trial == nil || w.record.Trial.Name == "" {
 		return t.decide(ctx, w)
 	}
-	runner, err := t.reader.trialRunner()
-	if err != nil {
+	if err := t.reader.supported(); err != nil {
 		return err
 	}
 	if err := t.watch(ctx, w); err != nil { // time with refusals of the cloud is no time without observation
@@ -204,7 +211,7 @@ func (t trials) begin(ctx context.Context, w *pass) error {
 	if err != nil {
 		return err
 	}
-	_, err = runner.EnsureTrial(ctx, spec)
+	_, err = t.cloud.EnsureTrial(ctx, spec)
 	if cloud.Is(err, cloud.QuotaExceeded) {
 		return t.noteRefused(ctx, w, err)
 	}

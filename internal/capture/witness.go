@@ -65,8 +65,14 @@ func agreedAfter(doubt plan.Doubt, agreed *metav1.Time, now metav1.Time) *metav1
 	return orNow(agreed, now)
 }
 
+// instanceLister has the calls of a cloud.Provider that find an instance in the list of its pool.
+type instanceLister interface {
+	instanceMatcher
+	Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error)
+}
+
 // inPoolList looks for an instance in the list of its pool. An instance that is being removed counts as absent.
-func inPoolList(ctx context.Context, c cloud.Provider, pool cloud.PoolID, id cloud.InstanceID) (plan.List, error) {
+func inPoolList(ctx context.Context, c instanceLister, pool cloud.PoolID, id cloud.InstanceID) (plan.List, error) {
 	instances, err := c.Instances(ctx, pool)
 	switch {
 	case cloud.Is(err, cloud.NotFound), cloud.Is(err, cloud.Unsupported):
@@ -81,7 +87,7 @@ func inPoolList(ctx context.Context, c cloud.Provider, pool cloud.PoolID, id clo
 
 // witness asks a second time before a capture believes that one of its objects does not exist.
 type witness struct {
-	cloud cloud.Provider
+	cloud instanceLister
 	store store
 	now   clock
 }
