@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -134,10 +133,10 @@ func messageOf(pod *corev1.Pod) string {
 
 // readInspection reads the facts from the inspecting pod. A pod that was rejected for lack of room has found nothing;
 // the generalize pod runs on a drained node.
-func (w *pass) readInspection(now time.Time) {
+func (d pods) readInspection(w *pass) {
 	f, unknownFiles := &w.facts, w.p.Spec.Settings.Generalize.UnknownFiles
 	full := w.disk.pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(w.disk.pod.Status.Reason, "OutOf")
-	failed := w.foreignPod() || podTrouble(w.disk.pod) != "" || w.isInspectionOverdue(now)
+	failed := w.foreignPod() || podTrouble(w.disk.pod) != "" || d.isOverdue(w)
 	switch {
 	case hasSummary(w):
 		f.Disk.Pod, w.disk.summary = plan.PodCompared, messageOf(w.disk.pod)
@@ -149,7 +148,7 @@ func (w *pass) readInspection(now time.Time) {
 	case failed && !w.foreignPod() && isPeerPod(w) && unknownFiles == v1alpha1.UnknownFilesReportDifferent:
 		f.Disk.Pod = plan.PodCompared // the inspection of the donor reports the missing comparison
 	case failed:
-		f.Disk.Pod, w.disk.obstacle = plan.PodFailed, w.inspectionMessage(now)
+		f.Disk.Pod, w.disk.obstacle = plan.PodFailed, d.inspectionMessage(w)
 	}
 }
 
@@ -166,9 +165,10 @@ func (w *pass) foreignPod() bool {
 // isPeerPod reports whether the pod summarizes the files of another node.
 func isPeerPod(w *pass) bool { return w.disk.pod.Spec.NodeName != w.p.Spec.Donor.NodeName }
 
-// isInspectionOverdue covers also a kubelet that does not end the pod, or never started it.
-func (w *pass) isInspectionOverdue(now time.Time) bool {
-	return w.disk.pod.Status.Reason == "DeadlineExceeded" || w.record.DiskCheckStartedAt != nil && now.Sub(w.record.DiskCheckStartedAt.Time) > inspectionTimeout
+// isOverdue reports whether the inspection has exceeded its timeout. The kubelet may not end the pod, or may never start it.
+func (d pods) isOverdue(w *pass) bool {
+	since := w.record.DiskCheckStartedAt
+	return w.disk.pod.Status.Reason == "DeadlineExceeded" || since != nil && d.now().Sub(since.Time) > inspectionTimeout
 }
 
 // isInspecting reports whether the inspection is in progress, or has found an obstacle.
@@ -177,7 +177,7 @@ func (w *pass) isInspecting() bool {
 }
 
 // inspectionMessage is the obstacle, as the message of the failure.
-func (w *pass) inspectionMessage(now time.Time) string {
+func (d pods) inspectionMessage(w *pass) string {
 	n, pod, stayed, whichStayed := w.p.Spec.Donor.NodeName, podName(w.p), ", and the node stayed in service", ", which stayed in service"
 	if w.facts.Leaving.Added {
 		stayed, whichStayed = "", "" // Kamino removes the node
@@ -188,13 +188,13 @@ func (w *pass) inspectionMessage(now time.Time) string {
 		return fmt.Sprintf("pod %s belongs to another capture, and is removed: %s", pod, retryRemedy(w))
 	case isPeerPod(w):
 		trouble := podTrouble(w.disk.pod)
-		if w.isInspectionOverdue(now) {
+		if d.isOverdue(w) {
 			trouble = fmt.Sprintf("the inspection did not end within %s", inspectionTimeout)
 		}
 		return fmt.Sprintf(
 			"the files of node %s cannot be compared with node %s%s: %s. Repair node %s, or set settings.generalize.unknownFiles to ReportDifferent",
 			w.disk.pod.Spec.NodeName, n, whichStayed, trouble, w.disk.pod.Spec.NodeName)
-	case w.isInspectionOverdue(now):
+	case d.isOverdue(w):
 		return fmt.Sprintf("the inspection of the disk of node %s did not end within %s%s. Read the events of pod %s, and check that the node can pull %s",
 			n, inspectionTimeout, stayed, pod, w.disk.pod.Spec.Containers[0].Image)
 	case container >= 0:
@@ -248,7 +248,7 @@ func (d pods) readPod(ctx context.Context, w *pass) error {
 	w.disk.pod = pod
 	w.facts.Disk.Pod = plan.PodActive
 	if !w.facts.Disk.Touched && !w.facts.Unrecorded {
-		w.readInspection(d.now())
+		d.readInspection(w)
 		return nil
 	}
 	if w.podTrouble() != "" || w.disk.noProofReason != "" {

@@ -15,10 +15,12 @@ import (
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/node/kured"
 	"github.com/kamino-dev/kamino/internal/node/nodestate"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
 
 // donorCloud has the calls of a cloud.Provider that read the donor's instance.
 type donorCloud interface {
+	poolFinder
 	instanceLister
 	Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error)
 	BuiltFrom(pool cloud.PoolID, instance cloud.Instance) string
@@ -44,6 +46,23 @@ func (h donorReader) lookNode(ctx context.Context, w *pass) error {
 		return err
 	}
 	return h.readDonor(ctx, w)
+}
+
+// lookPool finds the donor's pool. A donor without a pool is refused before the capture begins.
+func (h donorReader) lookPool(ctx context.Context, w *pass) error {
+	of, err := membership.OfPrototype(ctx, h.cloud, w.p, w.donor.node)
+	switch {
+	case err != nil:
+		return err
+	case of.Pool == "" && w.isHeld():
+		return noPool(w.id, of)
+	}
+	w.pool, w.noPoolReason = of.Pool, of.Why
+	return nil
+}
+
+func noPool(id cloud.InstanceID, of cloud.Membership) error {
+	return &cloud.Error{Kind: cloud.Unsupported, Op: "find the pool of", Resource: string(id), Message: of.Why}
 }
 
 // readNamed reads the Node of the donor's name.
@@ -83,7 +102,7 @@ func (h donorReader) readDonor(ctx context.Context, w *pass) error {
 	f.Hold.Returning = w.record.Returning
 	f.Unrecorded = recordLost(w.p)
 	if w.donor.node != nil {
-		w.readNode()
+		readNode(w)
 	}
 	readDeparture(w)
 	readPatch(w)
@@ -92,7 +111,7 @@ func (h donorReader) readDonor(ctx context.Context, w *pass) error {
 }
 
 // readNode sets the facts of the donor's Node.
-func (w *pass) readNode() {
+func readNode(w *pass) {
 	n, f := w.donor.node, &w.facts
 	f.Donor.Node = plan.NodeNotReady
 	if nodestate.Ready(n) {

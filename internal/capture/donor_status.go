@@ -12,7 +12,7 @@ import (
 )
 
 // donorState is the observed state of the donor.
-func (w *pass) donorState() v1alpha1.DonorState {
+func donorState(w *pass) v1alpha1.DonorState {
 	f := &w.facts
 	switch {
 	case f.Donor.Power == plan.InstanceGone && w.isRemoving():
@@ -45,9 +45,9 @@ func reportDonor(w *pass, now time.Time) {
 				break
 			}
 		}
-		s.Donor = &v1alpha1.DonorStatus{ReservedAt: &at, State: w.donorState()}
+		s.Donor = &v1alpha1.DonorStatus{ReservedAt: &at, State: donorState(w)}
 	case w.isHeld() && s.Donor != nil:
-		s.Donor.State, s.Donor.ReleasedAt = w.donorState(), nil
+		s.Donor.State, s.Donor.ReleasedAt = donorState(w), nil
 	case !w.isHeld() && s.Donor != nil && s.Donor.ReleasedAt == nil:
 		at := metav1.NewMicroTime(now)
 		s.Donor.ReleasedAt = &at
@@ -100,7 +100,7 @@ func reportInService(p *v1alpha1.Prototype, now time.Time) {
 // released records the release of the donor with its observed state.
 func (a recorder) released(w *pass) {
 	name := w.p.Spec.Donor.NodeName
-	switch state := w.donorState(); state {
+	switch state := donorState(w); state {
 	case v1alpha1.DonorReady:
 		a.event(w, corev1.EventTypeNormal, "Released", "node %s is in the same state as before the capture%s", name, poolGrowthNote(w))
 	default:

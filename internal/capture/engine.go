@@ -66,8 +66,7 @@ type Engine struct {
 	reserving sync.Mutex
 	// unreadable are the UIDs of unreadable Prototypes that were already logged.
 	unreadable sync.Map
-	// failedPasses are the consecutive failed passes by name of the Prototype, for the delay of retries.
-	failedPasses sync.Map
+	retries    retries
 }
 
 // concurrent is the limit of captures that hold donors at the same time.

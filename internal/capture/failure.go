@@ -16,7 +16,7 @@ func failure(w *pass, d plan.Decision) *v1alpha1.Failure {
 		return refusal(w)
 	}
 	f := &v1alpha1.Failure{Reason: string(d.Why)}
-	f.Message, f.CloudError = w.failureMessage(d.Why)
+	f.Message, f.CloudError = failureMessage(w, d.Why)
 	f.Message += removalNote(w)
 	return f
 }
@@ -44,9 +44,8 @@ func refusal(w *pass) *v1alpha1.Failure {
 }
 
 // failureMessage returns the message for a failure of package plan, and the cloud's own text, if any.
-func (w *pass) failureMessage(why plan.Reason) (message, cloudError string) {
-	n, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
-	limits := w.p.Spec.Settings.Defaulted()
+func failureMessage(w *pass, why plan.Reason) (message, cloudError string) {
+	n, limits := w.p.Spec.Donor.NodeName, w.p.Spec.Settings.Defaulted()
 	if text := cmp.Or(addedFailureMessage(w, why), removalFailureMessage(w, why), patchFailureMessage(w, why)); text != "" {
 		return text, ""
 	}
@@ -54,7 +53,7 @@ func (w *pass) failureMessage(why plan.Reason) (message, cloudError string) {
 	case plan.DiskCheckFailed:
 		return w.disk.obstacle, ""
 	case plan.DonorGone:
-		return w.donorGone(), ""
+		return donorGoneMessage(w), ""
 	case plan.DonorStopped:
 		return fmt.Sprintf(
 			"another client stopped the instance of node %s before the generalization; Kamino starts the instance again. Find that client, then %s",
@@ -63,13 +62,13 @@ func (w *pass) failureMessage(why plan.Reason) (message, cloudError string) {
 		return lostRecordMessage(w), ""
 	case plan.ReservationLost:
 		return fmt.Sprintf("%s during the capture. Find the client that changes annotation %s, then %s",
-			w.reservationLost(), v1alpha1.ReservationAnnotation, retryRemedy(w)), ""
+			reservationLostMessage(w), v1alpha1.ReservationAnnotation, retryRemedy(w)), ""
 	case plan.DeadlineExceeded:
 		return fmt.Sprintf(
 			"node %s exceeded the deadline of %s out of service without a snapshot. Find the slow step with `kamino describe %s`, or raise settings.outOfService.deadline",
 			n, limits.OutOfService.Deadline.Duration, w.p.Name), ""
 	case plan.DrainTimeout:
-		return fmt.Sprintf("node %s was not drained within %s; remaining: %s", n, limits.Drain.Timeout.Duration, w.remainingPodsMessage()), ""
+		return fmt.Sprintf("node %s was not drained within %s; remaining: %s", n, limits.Drain.Timeout.Duration, remainingPodsMessage(w)), ""
 	case plan.Interrupted:
 		return fmt.Sprintf("the capture of node %s was interrupted after the change of its disk, and the node was returned to service without a snapshot: %s",
 			n, retryRemedy(w)), ""
@@ -82,7 +81,7 @@ func (w *pass) failureMessage(why plan.Reason) (message, cloudError string) {
 			"an earlier version of Kamino ordered the generalization of node %s. Other clients can write such a proof, so the disk is not used: %s",
 			n, retryRemedy(w)), ""
 	case plan.GeneralizeFailed:
-		return fmt.Sprintf("pod %s did not generalize node %s: %s", podName(w.p), n, w.podFailureMessage()), ""
+		return fmt.Sprintf("pod %s did not generalize node %s: %s", podName(w.p), n, podFailureMessage(w)), ""
 	case plan.NotProven:
 		return fmt.Sprintf("node %s powered off without a proof of its generalization, so the disk is not used: %s", n, missingProofMessage(w)), ""
 	case plan.ProofLost:
@@ -94,7 +93,7 @@ func (w *pass) failureMessage(why plan.Reason) (message, cloudError string) {
 			"node %s was started again, but did not become Ready within %s after the deadline. The node is returned as it is, without an image. Read its boot log",
 			n, limits.OutOfService.ReadyTimeout.Duration), ""
 	}
-	return w.artifactFailureMessage(why, version, pool)
+	return artifactFailureMessage(w, why)
 }
 
 // addedFailureMessage returns the message if a failure differs for a donor that Kamino added to the pool, or has not reserved; else
@@ -163,7 +162,9 @@ func reportOutrun(w *pass, d plan.Decision) {
 		w.p.Spec.Version, w.p.Spec.Pool, w.p.Spec.Pool)
 }
 
-func (w *pass) artifactFailureMessage(why plan.Reason, version, pool string) (message, cloudError string) {
+// artifactFailureMessage is failureMessage for snapshot, version, trial and promotion.
+func artifactFailureMessage(w *pass, why plan.Reason) (message, cloudError string) {
+	version, pool := w.p.Spec.Version, w.p.Spec.Pool
 	switch why {
 	case plan.SnapshotOfOtherCapture:
 		return fmt.Sprintf("snapshot %s exists, but belongs to another capture. Delete the snapshot, then %s", w.image.snapshot.ID, retryRemedy(w)), ""
@@ -203,14 +204,14 @@ func (w *pass) artifactFailureMessage(why plan.Reason, version, pool string) (me
 	return string(why), ""
 }
 
-func (w *pass) reservationLost() string {
+func reservationLostMessage(w *pass) string {
 	if w.donor.otherHolder == "" {
 		return fmt.Sprintf("another client removed the reservation of node %s", w.p.Spec.Donor.NodeName)
 	}
 	return fmt.Sprintf("the reservation of node %s was overwritten by %s", w.p.Spec.Donor.NodeName, w.donor.otherHolder)
 }
 
-func (w *pass) donorGone() string {
+func donorGoneMessage(w *pass) string {
 	n := w.p.Spec.Donor.NodeName
 	if w.facts.Donor.Power == plan.InstanceGone {
 		return fmt.Sprintf("the instance of node %s was removed during the capture. Capture another node", n)
@@ -254,7 +255,7 @@ func orNothing(text string) string {
 	return text
 }
 
-func (w *pass) remainingPodsMessage() string {
+func remainingPodsMessage(w *pass) string {
 	if len(w.donor.blockedPods) > 0 {
 		return w.donor.blockedPods[0].String() + ". Relax the budget, try again later, or set settings.drain.force"
 	}
@@ -272,7 +273,7 @@ func missingProofMessage(w *pass) string {
 	return "read the log of pod " + podName(w.p)
 }
 
-func (w *pass) podFailureMessage() string {
+func podFailureMessage(w *pass) string {
 	if w.disk.noProofReason != "" {
 		return w.disk.noProofReason
 	}

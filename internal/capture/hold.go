@@ -19,10 +19,10 @@ import (
 
 // readRecord reads the Prototype's record. A record of another Prototype, or an unreadable record, counts as removed: the
 // Lease repeats the reservation, and otherwise the capture fails with RecordLost.
-func (e *Engine) readRecord(p *v1alpha1.Prototype) v1alpha1.Record {
+func (r rooms) readRecord(p *v1alpha1.Prototype) v1alpha1.Record {
 	record, err := v1alpha1.RecordOf(p)
 	if err != nil {
-		e.Log.Error(err, "an unreadable record counts as removed", "prototype", p.Name)
+		r.events.log.Error(err, "an unreadable record counts as removed", "prototype", p.Name)
 		return v1alpha1.Record{}
 	}
 	return record

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"sync"
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -98,16 +99,22 @@ func delayAfter(p *v1alpha1.Prototype, r *v1alpha1.TrialRecord, done plan.Action
 	return 0
 }
 
-// backOff is the delay after an error: doubled for each consecutive error, but at least the cloud's Retry-After.
-func (e *Engine) backOff(name string, err error) time.Duration {
+// retries counts the consecutive errors of each Prototype and each orphan, by a key. It is safe for concurrent use.
+type retries struct{ errors sync.Map }
+
+// delay is the delay after an error: doubled for each consecutive error, but at least the cloud's Retry-After.
+func (r *retries) delay(key string, err error) time.Duration {
 	count := 0
-	if v, found := e.failedPasses.Load(name); found {
+	if v, found := r.errors.Load(key); found {
 		count, _ = v.(int)
 	}
-	e.failedPasses.Store(name, count+1)
+	r.errors.Store(key, count+1)
 	pause := min(minPause<<min(count, 16), maxBackOff)
 	return max(pause, cloud.RetryAfter(err))
 }
+
+// reset ends the count after a success.
+func (r *retries) reset(key string) { r.errors.Delete(key) }
 
 // wait is a wait of the plan, as the engine polls and reports the wait.
 type wait struct {

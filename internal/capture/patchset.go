@@ -207,19 +207,14 @@ func (c patchSets) nodeOfImage(ctx context.Context, p *v1alpha1.Prototype, faile
 	if err != nil {
 		return "", err
 	}
-	var youngest *corev1.Node
 	label := v1alpha1.VersionLabelValue(pool.Recipe.Version)
 	isBroken := func(n *corev1.Node) bool {
 		_, marked := n.Annotations[v1alpha1.PatchFailedAnnotation]
 		return marked || slices.ContainsFunc(slices.Collect(maps.Values(failed)), func(f failedSet) bool { return f.donor == n.Name })
 	}
-	err = membership.Each(ctx, c.kube, c.cloud, "", func(n *corev1.Node, of cloud.Membership) error {
+	youngest, err := youngestNode(ctx, c.kube, c.cloud, pool.ID, func(n *corev1.Node) bool {
 		isCurrent := pool.Recipe.Version == "" || n.Labels[v1alpha1.VersionLabel] == label
-		if of.Pool == pool.ID && isCurrent && !isBroken(n) && nodestate.Available(n) &&
-			(youngest == nil || youngest.CreationTimestamp.Before(&n.CreationTimestamp)) {
-			youngest = n.DeepCopy()
-		}
-		return nil
+		return isCurrent && !isBroken(n) && nodestate.Available(n)
 	})
 	if youngest == nil {
 		return "", err

@@ -101,7 +101,7 @@ func isAddedWithoutPatch(w *pass) bool {
 
 func phaseOf(w *pass, d plan.Decision) v1alpha1.Phase {
 	switch {
-	case w.endsBeforeReservation(d):
+	case endsBeforeReservation(w, d):
 		return v1alpha1.PhasePreflight
 	case isLeavingService(w, d):
 		return v1alpha1.PhaseRemoving
@@ -139,7 +139,7 @@ func waitPhase(w *pass, why plan.Reason) v1alpha1.Phase {
 }
 
 // endsBeforeReservation reports whether the capture ends, or is about to end, without a reservation.
-func (w *pass) endsBeforeReservation(d plan.Decision) bool {
+func endsBeforeReservation(w *pass, d plan.Decision) bool {
 	return d.Do == plan.Fail && d.Why == plan.DiskCheckFailed && !w.isHeld() ||
 		d.Do == plan.DeletePod && !w.facts.Disk.Touched && !w.isHeld() && w.p.Status.Donor == nil
 }
@@ -161,7 +161,7 @@ func progress(w *pass, d plan.Decision) string {
 		return turnProgress(w)
 	case d.Do == plan.Wait && d.Why == plan.ForHolder:
 		return fmt.Sprintf("waiting for %s, which has also reserved the node", w.donor.otherHolder)
-	case d.Do == plan.Wait && w.isHeldWithoutNode():
+	case d.Do == plan.Wait && w.isHeld() && w.facts.Donor.Node == plan.NodeGone:
 		return waits[d.Why].text + "; the Node was deleted"
 	case d.Do == plan.Wait:
 		return waits[d.Why].text
@@ -169,11 +169,6 @@ func progress(w *pass, d plan.Decision) string {
 		return drainProgress(w)
 	}
 	return ""
-}
-
-// isHeldWithoutNode reports whether a read has found no Node of the held donor.
-func (w *pass) isHeldWithoutNode() bool {
-	return w.facts.Donor.Node == plan.NodeGone && w.isHeld()
 }
 
 // replacementProgress is the progress of a leaving donor.
