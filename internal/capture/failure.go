@@ -8,6 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/trial"
 )
 
 // failure returns the reason and the message of the capture's end, with object and remedy.
@@ -185,7 +186,7 @@ func artifactFailureMessage(w *pass, why plan.Reason) (message, cloudError strin
 		return fmt.Sprintf("version %s of pool %s is quarantined (%s), and no recipe may name the version",
 			version, pool, w.image.version.Tags[cloud.TagQuarantined]), ""
 	case plan.TrialFailed, plan.TrialInconclusive:
-		return trialFailureMessage(w, why), cloudMessage(w.record.Trial)
+		return trialFailureMessage(w, why), trial.CloudMessage(w.record.Trial)
 	case plan.PromotionStale:
 		return trialFailureMessage(w, why), ""
 	case plan.RecipeTaken:

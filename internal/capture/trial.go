@@ -16,15 +16,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-const (
-	// firstPause is the pause after the first inconclusive attempt. Each further pause is twice as long, up to the
-	// trial's timeout divided by pauseShare.
-	firstPause, pauseShare = 5 * time.Minute, 8
-	// observationInterval is the interval of records of a successful observation. A gap longer than observationGap
-	// counts as time without observation.
-	observationInterval, observationGap = 2 * time.Minute, 3 * time.Minute
-)
-
 // TrialUnsupported is the reason of a refusal: the provider cannot build trial nodes, or no TrialObserver is configured.
 const TrialUnsupported = "TrialUnsupported"
 
@@ -59,7 +50,7 @@ func (t trialReader) lookGate(_ context.Context, w *pass) error {
 		f.Trial.Verdict = plan.VerdictPassed
 	}
 	age := t.now().Sub(since)
-	f.Trial.KeepsFailed = f.Trial.Verdict == plan.VerdictFailed && result == trial.Failed && age < settings.Trial.KeepFailed.Duration && age > -observationGap
+	f.Trial.KeepsFailed = f.Trial.Verdict == plan.VerdictFailed && result == trial.Failed && age < settings.Trial.KeepFailed.Duration && age > -trial.ObservationGap
 	f.Promotion.Manual = settings.Promotion.Mode == v1alpha1.PromotionManual
 	switch at := passedAt(w); {
 	case !f.Trial.Needed:
@@ -82,9 +73,9 @@ func (t trialReader) lookTrial(ctx context.Context, w *pass) error {
 	}
 	now := t.now()
 	timeout := w.p.Spec.Settings.Defaulted().Trial.Timeout.Duration
-	f.Trial.Over = now.Sub(r.StartedAt.Time)-unobservedTime(r, now) > timeout
+	f.Trial.Over = now.Sub(r.StartedAt.Time)-trial.UnobservedTime(r, now) > timeout
 	if r.Name == "" {
-		f.Trial.Paused = r.CleanedUpAt != nil && now.Sub(r.CleanedUpAt.Time) < pauseAfter(r.Attempt, timeout)
+		f.Trial.Paused = r.CleanedUpAt != nil && now.Sub(r.CleanedUpAt.Time) < trial.PauseAfter(r.Attempt, timeout)
 		return nil
 	}
 	err := t.supported()
@@ -99,22 +90,6 @@ func (t trialReader) lookTrial(ctx context.Context, w *pass) error {
 	}
 	f.Trial.Progress = trialProgressOf(w.trial.cloud, r)
 	return nil
-}
-
-// pauseAfter is the pause after the given number of attempts.
-func pauseAfter(attempts int32, timeout time.Duration) time.Duration {
-	return min(firstPause<<min(max(attempts-1, 0), 8), timeout/pauseShare)
-}
-
-// unobservedTime is the time without observation since the attempt began.
-func unobservedTime(r *v1alpha1.TrialRecord, now time.Time) time.Duration {
-	if r.ObservedAt == nil || r.Name == "" {
-		return 0
-	}
-	if gap := now.Sub(r.ObservedAt.Time); gap > observationGap {
-		return r.Unobserved.Duration + gap
-	}
-	return r.Unobserved.Duration
 }
 
 func trialProgressOf(seen cloud.Trial, r *v1alpha1.TrialRecord) plan.Trial {
@@ -177,9 +152,9 @@ func (t trialReader) observeNode(ctx context.Context, w *pass) trial.Verdict {
 
 // subjectOf returns the facts of the attempt from the cloud and the record.
 func subjectOf(w *pass, now time.Time) trial.Subject {
-	p, r, seen := w.p.DeepCopy(), w.record.Trial, withRecordedTrouble(w.trial.cloud, w.record.Trial)
+	p, r, seen := w.p.DeepCopy(), w.record.Trial, trial.WithRecordedTrouble(w.trial.cloud, w.record.Trial)
 	p.Spec.Settings = p.Spec.Settings.Defaulted()
-	f := trial.Facts{Now: now, Begun: r.AttemptStartedAt.Time, Unobserved: unobservedTime(r, now)}
+	f := trial.Facts{Now: now, Begun: r.AttemptStartedAt.Time, Unobserved: trial.UnobservedTime(r, now)}
 	f.Limits = trial.Within(p.Spec.Settings.Trial.Timeout.Duration, p.Spec.Settings.Trial.Soak.Duration)
 	if w.disk.proof != nil {
 		f.Proven = w.disk.proof.ManifestDigest
@@ -188,7 +163,7 @@ func subjectOf(w *pass, now time.Time) trial.Subject {
 	for _, e := range p.Spec.Settings.Trial.Expect {
 		f.Expectations = append(f.Expectations, trial.Expectation{Name: trial.CheckName(e.Name)})
 	}
-	f.Instance = instanceOf(r, seen, now)
+	f.Instance = trial.InstanceOf(r, seen, now)
 	return trial.Subject{
 		Prototype: p,
 		Pool:      w.pool,
@@ -199,30 +174,6 @@ func subjectOf(w *pass, now time.Time) trial.Subject {
 		Image:     w.image.version,
 		Facts:     f,
 	}
-}
-
-// instanceOf returns the facts of the attempt's instance.
-func instanceOf(r *v1alpha1.TrialRecord, seen cloud.Trial, now time.Time) (i trial.Instance) {
-	none := len(seen.Instances) == 0
-	switch failed := seen.State == cloud.Failed; {
-	case seen.LacksCapacity:
-		i.Refused = orNothing(seen.Trouble)
-	case none && failed && seen.Trouble != "": // without an instance, a message that blames the image is not trusted
-		i.Unclear = seen.Trouble
-	case none && (failed || seen.State == cloud.Absent && r.RunningSince != nil), seen.State == cloud.Deleting:
-		i.Gone = true
-	case failed && seen.BlamesImage:
-		i.Broken = orNothing(seen.Trouble)
-	case failed:
-		i.Unclear = orNothing(seen.Trouble)
-	case none && seen.State == cloud.Pending:
-		i.Error = seen.Trouble
-	case r.RunningSince != nil:
-		i.Running = r.RunningSince.Time
-	case seen.State == cloud.Complete:
-		i.Running = now
-	}
-	return i
 }
 
 func trialSpec(w *pass) cloud.TrialSpec {

@@ -46,7 +46,7 @@ func (t trials) end(ctx context.Context, w *pass) error {
 		now := metav1.NewTime(t.now())
 		_, nodes := nodeChanges(w)
 		err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
-			r.CloudError, r.Nodes = troubleOf(w), withInstances(nodes, w.trial.cloud.Instances)
+			r.CloudError, r.Nodes = trial.TroubleOf(w.trial.cloud, w.record.Trial), trial.WithInstances(nodes, w.trial.cloud.Instances)
 			r.CleaningUp, r.CleanupStartedAt = true, &now
 		})
 		if err == nil {
@@ -97,20 +97,6 @@ func nodeChanges(w *pass) (isNew bool, nodes []v1alpha1.TrialNodeRecord) {
 	return true, w.trial.known
 }
 
-// withInstances adds the instances without a Node.
-func withInstances(nodes []v1alpha1.TrialNodeRecord, instances []cloud.Instance) []v1alpha1.TrialNodeRecord {
-	known := map[string]bool{}
-	for _, n := range nodes {
-		known[strings.ToLower(n.Instance)] = true
-	}
-	for _, i := range instances {
-		if !known[strings.ToLower(string(i.ID))] {
-			nodes = append(nodes, v1alpha1.TrialNodeRecord{Instance: string(i.ID)})
-		}
-	}
-	return nodes
-}
-
 // adoptLost records a lost attempt as ending. The attempt keeps its number, so that its name is not reused.
 func (t trials) adoptLost(ctx context.Context, w *pass) error {
 	spec, now := *w.trial.lost, metav1.NewTime(t.now())
@@ -120,7 +106,7 @@ func (t trials) adoptLost(ctx context.Context, w *pass) error {
 			r.StartedAt, r.AttemptStartedAt = now, now
 		}
 		r.Attempt, r.Name = max(r.Attempt, int32(number)), spec.Name
-		r.Nodes, r.CleaningUp, r.CleanupStartedAt, r.RunningSince = withInstances(nil, w.trial.cloud.Instances), true, &now, nil
+		r.Nodes, r.CleaningUp, r.CleanupStartedAt, r.RunningSince = trial.WithInstances(nil, w.trial.cloud.Instances), true, &now, nil
 	})
 }
 
@@ -241,7 +227,7 @@ func (t trials) watch(ctx context.Context, w *pass) error {
 	running := w.trial.subject.Facts.Instance.Running
 	newNodes, nodes := nodeChanges(w)
 	isNew := newNodes || r.RunningSince == nil && !running.IsZero() || w.trial.isUnobserved || r.FailedReads > 0 || r.ObservedAt == nil ||
-		now.Sub(r.ObservedAt.Time) >= observationInterval
+		now.Sub(r.ObservedAt.Time) >= trial.ObservationInterval
 	if !isNew {
 		return nil
 	}
@@ -256,7 +242,7 @@ func (t trials) watch(ctx context.Context, w *pass) error {
 			return
 		}
 		seen := metav1.NewTime(now)
-		r.Unobserved.Duration, r.ObservedAt, r.FailedReads = unobservedTime(r, now), &seen, 0
+		r.Unobserved.Duration, r.ObservedAt, r.FailedReads = trial.UnobservedTime(r, now), &seen, 0
 	})
 }
 
