@@ -16,6 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/node/nodestate"
 )
 
@@ -75,34 +76,9 @@ func (d pods) compare(ctx context.Context, w *pass, spec *corev1.PodSpec) error 
 func (d pods) makeSummaryKey(ctx context.Context, p *v1alpha1.Prototype) error {
 	key := make([]byte, summaryKeyBytes)
 	_, _ = rand.Read(key) // never fails
-	immutable := true
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: summaryKeyName(p), Namespace: d.podNamespace, Labels: podLabels(p), OwnerReferences: []metav1.OwnerReference{ownedBy(p)},
-		},
-		Immutable: &immutable,
-		Data:      map[string][]byte{orderKey: key},
-	}
-	secrets := d.kube.CoreV1().Secrets(d.podNamespace)
-	_, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) { // of a pod that is gone
-		if err := d.deleteSummaryKey(ctx, p, d.podNamespace); err != nil {
-			return err
-		}
-		_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
-	}
-	if err != nil {
-		return fmt.Errorf("create secret %s/%s: %w", d.podNamespace, secret.Name, err)
-	}
-	return nil
-}
-
-func (d pods) deleteSummaryKey(ctx context.Context, p *v1alpha1.Prototype, namespace string) error {
-	err := d.kube.CoreV1().Secrets(namespace).Delete(ctx, summaryKeyName(p), metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete secret %s/%s: %w", namespace, summaryKeyName(p), err)
-	}
-	return nil
+	return node.CreateKey(ctx, d.kube, metav1.ObjectMeta{
+		Name: summaryKeyName(p), Namespace: d.podNamespace, Labels: podLabels(p), OwnerReferences: []metav1.OwnerReference{ownedBy(p)},
+	}, key)
 }
 
 // peerOf is the Ready node of the donor's pool whose files are compared; empty if there is none. Reserved nodes are excluded.
@@ -314,7 +290,7 @@ func (d pods) deletePod(ctx context.Context, w *pass) error {
 // deletePodAndKey deletes the pod, and first the key that only inspecting pods of a comparison have.
 func (d pods) deletePodAndKey(ctx context.Context, w *pass) error {
 	if hasSummaryKey(w.disk.pod) {
-		if err := d.deleteSummaryKey(ctx, w.p, w.disk.pod.Namespace); err != nil {
+		if err := node.DeleteKey(ctx, d.kube, w.disk.pod.Namespace, summaryKeyName(w.p)); err != nil {
 			return err
 		}
 	}

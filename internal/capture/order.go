@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/node"
 )
 
 // orders creates, reads and removes the NodeOrder with its key, and copies the pod's report.
@@ -56,7 +56,7 @@ func (o orders) order(ctx context.Context, w *pass) error {
 	if err := o.makeOrder(ctx, order); err != nil {
 		return err
 	}
-	if err := o.makeKey(ctx, order, private); err != nil {
+	if err := node.CreateOrderKey(ctx, o.kube, order, private); err != nil {
 		return err
 	}
 	err = o.store.record(ctx, w, func(r *v1alpha1.Record) {
@@ -115,41 +115,6 @@ func (o orders) makeOrder(ctx context.Context, order *v1alpha1.NodeOrder) error 
 	}
 	if err != nil {
 		return fmt.Errorf("create order %s/%s: %w", order.Namespace, order.Name, err)
-	}
-	return nil
-}
-
-// makeKey stores the private key in a Secret that only the NodeOrder's pod mounts. The Secret has the NodeOrder as owner.
-func (o orders) makeKey(ctx context.Context, order *v1alpha1.NodeOrder, private []byte) error {
-	immutable := true
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: order.Name, Namespace: order.Namespace, Labels: order.Labels,
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeOrder", Name: order.Name, UID: order.UID,
-			}},
-		},
-		Immutable: &immutable,
-		Data:      map[string][]byte{orderKey: private},
-	}
-	secrets := o.kube.CoreV1().Secrets(order.Namespace)
-	_, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		if err := o.deleteKey(ctx, order); err != nil {
-			return err
-		}
-		_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
-	}
-	if err != nil {
-		return fmt.Errorf("create secret %s/%s: %w", order.Namespace, order.Name, err)
-	}
-	return nil
-}
-
-func (o orders) deleteKey(ctx context.Context, order *v1alpha1.NodeOrder) error {
-	err := o.kube.CoreV1().Secrets(order.Namespace).Delete(ctx, order.Name, metav1.DeleteOptions{})
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete secret %s/%s: %w", order.Namespace, order.Name, err)
 	}
 	return nil
 }
@@ -260,7 +225,7 @@ func (o orders) readOrder(ctx context.Context, w *pass) error {
 // deleteOrder deletes the key and then the NodeOrder, unless the pod has written to the NodeOrder since the read. A used proof
 // can no longer be revoked.
 func (o orders) deleteOrder(ctx context.Context, w *pass) error {
-	if err := o.deleteKey(ctx, w.disk.order); err != nil {
+	if err := node.DeleteKey(ctx, o.kube, w.disk.order.Namespace, w.disk.order.Name); err != nil {
 		return err
 	}
 	err := o.client.Delete(ctx, w.disk.order, client.Preconditions{UID: &w.disk.order.UID, ResourceVersion: &w.disk.order.ResourceVersion})
