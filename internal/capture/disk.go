@@ -37,7 +37,7 @@ func (d pods) createInspectionPod(ctx context.Context, w *pass) error {
 	if err != nil {
 		return err
 	}
-	pod := inspectionPod(w.p, d.podNamespace, d.image.fallback)
+	pod := inspectionPod(w.p, d.podNamespace, d.image.of(w.p))
 	if w.p.Spec.Settings.Generalize.UnknownFiles.Compares() {
 		if err := d.compare(ctx, w, &pod.Spec); err != nil {
 			return err
@@ -239,7 +239,7 @@ func (d pods) createGeneralizePod(ctx context.Context, w *pass) error {
 	if err := d.mayGeneralize(w); err != nil {
 		return err
 	}
-	made, err := d.makePod(ctx, generalizePod(w.p, w.record, podNamespaceOf(w, d.podNamespace), d.image.fallback))
+	made, err := d.makePod(ctx, generalizePod(w.p, w.record, podNamespaceOf(w, d.podNamespace), d.image.of(w.p)))
 	if err != nil || made == nil {
 		return err // the next pass adopts a pod that exists
 	}

@@ -34,14 +34,13 @@ type patchSetCloud interface {
 // patchSets refuses a pioneer whose pending patches failed before in the pool, before anything is installed. A node in
 // service checks its repositories. A pool without failed patches needs no check.
 type patchSets struct {
-	kube         kubernetes.Interface
-	client       client.Client
-	cloud        patchSetCloud
-	store        store
-	events       recorder
-	image        podImages
-	podNamespace string
-	now          clock
+	kube    kubernetes.Interface
+	client  client.Client
+	cloud   patchSetCloud
+	patcher patcherOf
+	store   store
+	events  recorder
+	now     clock
 }
 
 // failedSet is a set of patches that failed on a pioneer of the pool. The packages of its donor may be broken.
@@ -97,7 +96,8 @@ func (c patchSets) check(ctx context.Context, w *pass, failed map[string]failedS
 			return err == nil, err // the patch level is compared before the reboot
 		}
 	}
-	if err := c.image.mayRun(p); err != nil {
+	patcher := c.patcher(p)
+	if err := patcher.MayRun(); err != nil {
 		if denied := (*deniedError)(nil); errors.As(err, &denied) {
 			c.refuse(w, denied.Refusal)
 			return false, nil
@@ -105,14 +105,6 @@ func (c patchSets) check(ctx context.Context, w *pass, failed map[string]failedS
 		return false, err
 	}
 	pioneer := p.Spec.Pioneer.Defaulted()
-	patcher := nodepatch.Patcher{
-		Client:    c.client,
-		Kube:      c.kube,
-		Image:     c.image.of(p),
-		MayRun:    func() error { return c.image.mayRun(p) },
-		Now:       c.now,
-		Namespace: c.podNamespace,
-	}
 	checked, err := patcher.Check(ctx, nodepatch.CheckTask{
 		Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: p.Name, UID: p.UID}, Pool: p.Spec.Pool, Node: node,
 		Patches: v1alpha1.OrderPatches{Patches: pioneer.Patches, Hold: pioneer.Hold},

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
 )
 
@@ -39,7 +42,7 @@ func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, ima
 	if record.Order != nil {
 		order.UID = record.Order.UID
 	}
-	pod := node.OrderPod(order, podImage(p, image), "generalize", "--live", "--prototype", p.Name, "--uid", string(p.UID), "--boot-id", record.GeneralizeBootID)
+	pod := node.OrderPod(order, image, "generalize", "--live", "--prototype", p.Name, "--uid", string(p.UID), "--boot-id", record.GeneralizeBootID)
 	pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, settingsArgs(p)...)
 	if p.Spec.Pioneer != nil && *p.Spec.Pioneer.Defaulted().QuietNodes {
 		pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, "--quiet-nodes")
@@ -136,7 +139,7 @@ func inspectionPod(p *v1alpha1.Prototype, namespace, image string) *corev1.Pod {
 			Tolerations:                  []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 			Containers: []corev1.Container{{
 				Name:  inspectionContainer,
-				Image: podImage(p, image),
+				Image: image,
 				Args:  append([]string{"inspect", "--root", node.HostMount}, settingsArgs(p)...),
 				SecurityContext: &corev1.SecurityContext{
 					RunAsUser: &root, AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
@@ -213,3 +216,31 @@ const inspectionContainer = "look"
 // inspectionTimeout is the timeout of the disk inspection, including the image pull. The donor serves meanwhile. A
 // longer pull would later keep the donor out of service for as long.
 const inspectionTimeout = 5 * time.Minute
+
+// podImages decides which image runs on nodes: the settings may name an allowed image.
+type podImages struct {
+	fallback string
+	allowed  []string
+}
+
+// of is the image of the pods on nodes: from the settings, else from the engine.
+func (i podImages) of(p *v1alpha1.Prototype) string {
+	return cmp.Or(p.Spec.Settings.Generalize.Image, i.fallback)
+}
+
+// mayRun asks whether a pod with the image of the settings may run on a node.
+func (i podImages) mayRun(p *v1alpha1.Prototype) error {
+	return denied(admission.Image(&admission.Case{Prototype: p, Image: i.fallback, AllowedImages: i.allowed}))
+}
+
+// deniedError is a setting that the process allows no more, or has never allowed.
+type deniedError struct{ cloud.Refusal }
+
+func (d *deniedError) Error() string { return d.Message }
+
+func denied(refusals []cloud.Refusal, err error) error {
+	if err != nil || len(refusals) == 0 {
+		return err
+	}
+	return &deniedError{refusals[0]}
+}

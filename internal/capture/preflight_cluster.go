@@ -118,7 +118,7 @@ func (q clusterChecks) orderRefused(ctx context.Context, p *v1alpha1.Prototype) 
 // podRefused creates the generalize pod as a dry run: Pod Security, a quota or a webhook may refuse the pod. Missing
 // permissions and other errors are ignored, because a command may run with few rights.
 func (q clusterChecks) podRefused(ctx context.Context, w *pass) string {
-	pod := generalizePod(w.p, w.record, q.podNamespace, q.image.fallback)
+	pod := generalizePod(w.p, w.record, q.podNamespace, q.image.of(w.p))
 	if pod.Spec.Containers[0].Image == "" {
 		return ""
 	}

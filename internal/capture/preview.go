@@ -56,3 +56,31 @@ func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (admission.
 	preview.Retires, err = r.promotion.retirable(ctx, w.pool, images, p.Spec.Version, int(p.Spec.Settings.Defaulted().Keep))
 	return preview, cmp.Or(w.preflight.admissionErr, err)
 }
+
+// Case returns the facts for the admission of the Prototype, which need not exist. The error means that the Node or the
+// pools of nodes are unreadable. Reads under the caller's cloud.WithReadCache are reused.
+func (e *Engine) Case(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error) {
+	r := e.rooms()
+	w, err := r.observeCase(ctx, p)
+	if w == nil {
+		return nil, err
+	}
+	r.preflight.askEvictions(ctx, w)
+	return w.preflight.admission, nil
+}
+
+// askEvictions asks the API server whether budgets would block the evictions, as a dry run, and judges the case again.
+func (q preflight) askEvictions(ctx context.Context, w *pass) {
+	if w.preflight.admission == nil || w.preflight.admission.Again || w.p.Spec.AddsDonor() || len(w.donor.remainingPods.Pods) == 0 {
+		return
+	}
+	found, err := w.preflight.admission.Pods.Get()
+	if err != nil {
+		return
+	}
+	for _, b := range node.HeldBack(ctx, q.kube, w.donor.remainingPods) {
+		found.Blocked = append(found.Blocked, b.String())
+	}
+	w.preflight.admission.Pods = admission.Found(found)
+	w.preflight.refusals = w.preflight.admission.Judge().Refusals
+}

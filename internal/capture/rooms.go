@@ -1,5 +1,10 @@
 package capture
 
+import (
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/patch/nodepatch"
+)
+
 // rooms are the parts of a capture: preflight, donor, disk, image, trial and promotion. Each part has its own clients.
 type rooms struct {
 	events   recorder
@@ -34,10 +39,16 @@ func (e *Engine) rooms() rooms {
 	missing := witness{cloud: e.Cloud, store: kept, now: e.now}
 	image := podImages{fallback: e.Image, allowed: e.AllowedImages}
 	data := customDataReader{kube: e.Kube, namespace: e.namespace()}
+	patcher := func(p *v1alpha1.Prototype) nodepatch.Patcher {
+		return nodepatch.Patcher{
+			Client: e.Client, Kube: e.Kube, Reservations: e.reservations(), Namespace: e.podNamespace(),
+			Image: image.of(p), MayRun: func() error { return image.mayRun(p) }, Now: e.now,
+		}
+	}
 	rules := ruleReader{kube: e.Kube, podNamespace: e.podNamespace(), check: e.CheckRules}
 
 	r := rooms{events: record, failures: failures{events: record, now: e.now}, store: kept}
-	r.trialReader = trialReader{cloud: e.Cloud, observer: e.TrialObserver, witness: missing, events: record, log: e.Log, now: e.now}
+	r.trialReader = trialReader{cloud: e.Cloud, observer: e.TrialObserver, witness: missing, events: record, now: e.now}
 	r.trials = trials{cloud: e.Cloud, reader: r.trialReader, customData: data, given: e.GivenCustomData, store: kept, events: record, now: e.now}
 	r.preflight = preflight{
 		kube: e.Kube, client: e.Client, cloud: e.Cloud, leases: e.reservations(), rules: rules, image: image, now: e.now,
@@ -45,9 +56,7 @@ func (e *Engine) rooms() rooms {
 		clusterChecks: clusterChecks{kube: e.Kube, client: e.Client, image: image, podNamespace: e.podNamespace(), now: e.now},
 		cloudChecks:   cloudChecks{cloud: e.Cloud, trials: r.trials, customData: data, memory: &e.preflights, now: e.now},
 	}
-	r.patchSets = patchSets{
-		kube: e.Kube, client: e.Client, cloud: e.Cloud, store: kept, events: record, image: image, podNamespace: e.podNamespace(), now: e.now,
-	}
+	r.patchSets = patchSets{kube: e.Kube, client: e.Client, cloud: e.Cloud, patcher: patcher, store: kept, events: record, now: e.now}
 	r.drain = drain{kube: e.Kube, podNamespace: e.podNamespace(), now: e.now}
 	r.pods = pods{kube: e.Kube, store: kept, preflight: r.preflight, image: image, podNamespace: e.podNamespace(), now: e.now}
 	r.locks = locks{client: e.Client, cloud: e.Cloud, leases: e.reservations()}
@@ -55,20 +64,10 @@ func (e *Engine) rooms() rooms {
 		kube: e.Kube, cloud: e.Cloud, leases: e.reservations(), store: kept, witness: missing, locks: r.locks, drain: r.drain, kured: e.Kured, now: e.now,
 	}
 	r.hold = hold{kube: e.Kube, cloud: e.Cloud, leases: e.reservations(), store: kept, pods: r.pods, events: record, now: e.now}
-	r.patching = patching{
-		kube: e.Kube, client: e.Client, leases: e.reservations(), store: kept, events: record, image: image, podNamespace: e.podNamespace(), unhealthy: e.Unhealthy, now: e.now,
-	}
+	r.patching = patching{client: e.Client, patcher: patcher, store: kept, events: record, unhealthy: e.Unhealthy, now: e.now}
 	r.leaving = leaving{
-		kube:    e.Kube,
-		cloud:   e.Cloud,
-		leases:  e.reservations(),
-		donors:  r.donors,
-		locks:   r.locks,
-		hold:    r.hold,
-		store:   kept,
-		witness: missing,
-		events:  record,
-		now:     e.now,
+		kube: e.Kube, cloud: e.Cloud, leases: e.reservations(), donors: r.donors, locks: r.locks, hold: r.hold, store: kept, witness: missing,
+		events: record, now: e.now,
 	}
 	r.orders = orders{kube: e.Kube, client: e.Client, store: kept, hold: r.hold, rules: rules, image: image, podNamespace: e.podNamespace(), now: e.now}
 	r.images = images{cloud: e.Cloud, witness: missing, now: e.now}

@@ -284,6 +284,8 @@ func promotedMessage(p *v1alpha1.Prototype) string {
 var endlessWaits = []string{KuredLockStale, CaptureAheadStalled, HolderUnattended}
 
 const (
+	// KuredLockStale is the reason of condition Stalled: a capture waits for a kured lock whose Node does not exist.
+	KuredLockStale = "KuredLockStale"
 	// CaptureAheadStalled is the reason of condition Stalled: the capture waits for another capture, which waits for a person.
 	CaptureAheadStalled = "CaptureAheadStalled"
 	// HolderUnattended is the reason of condition Stalled: no controller releases the other reservation of the donor.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -33,7 +32,6 @@ type trialReader struct {
 	observer TrialObserver // nil: trials are refused
 	witness  witness
 	events   recorder
-	log      logr.Logger
 	now      clock
 }
 
@@ -243,7 +241,7 @@ func (t trialReader) findLostTrial(ctx context.Context, w *pass) error {
 	case cloud.Is(err, cloud.NotFound): // with the pool, its trials are gone
 		return t.witness.confirmPoolGone(ctx, w)
 	case cloud.Is(err, cloud.Denied): // trials work without the permission to list trials
-		t.log.Error(err, "cannot list the trials of this capture", "prototype", w.p.Name)
+		t.events.log.Error(err, "cannot list the trials of this capture", "prototype", w.p.Name)
 		t.events.ofVersion(w, corev1.EventTypeWarning, TrialListFailed,
 			"the cloud does not let Kamino list trials: %v; look in the cloud for instances with the tag %s=%s", err, cloud.TagUID, w.p.UID)
 		return nil
@@ -288,4 +286,23 @@ func (t trialReader) verifyTwins(ctx context.Context, observation *trial.Observa
 	}
 	f.Twins = proven
 	return nil
+}
+
+// TrialObserver observes trial nodes in the cluster. Facts from the cloud are part of the subject.
+type TrialObserver interface {
+	// Check returns the obstacles in the settings: a Job that cannot run on a trial node, or an expression that does not
+	// compile. Nil without an obstacle.
+	Check(ctx context.Context, settings v1alpha1.Settings) ([]cloud.Refusal, error)
+
+	// Observe completes the subject's facts from the cluster, cordons the trial's instances and keeps measuring pods on the
+	// node. Callers repeat Observe until a verdict, from any process: all state is in the observation, also with an error.
+	Observe(ctx context.Context, subject trial.Subject) (trial.Observation, error)
+
+	// Evidence returns the Warning events of the node and of its pods, as the end of a sentence; empty without events. An
+	// unread event is no reason to wait, so that an error is part of the text.
+	Evidence(ctx context.Context, node string) string
+
+	// Clean starts the removal of all objects of Observe, and of the Nodes of removed instances. left names existing objects.
+	// Callers begin once the instances are being removed, and repeat Clean until nothing is left.
+	Clean(ctx context.Context, subject trial.Subject) (left []string, err error)
 }

@@ -216,7 +216,7 @@ func (t trials) decide(ctx context.Context, w *pass) error {
 		}
 	})
 	if err == nil {
-		t.events.begins(w)
+		t.events.ofVersion(w, corev1.EventTypeNormal, "TrialStarted", "trial of version %s: a node is built outside pool %s", w.p.Spec.Version, w.p.Spec.Pool)
 	}
 	return err
 }
@@ -257,7 +257,7 @@ func (t trials) pass(ctx context.Context, w *pass) error {
 	if err := t.copyVerdict(ctx, w); err != nil {
 		return err
 	}
-	t.events.passed(w)
+	t.events.ofVersion(w, corev1.EventTypeNormal, TrialPassed, "version %s of pool %s has passed its trial", w.p.Spec.Version, w.p.Spec.Pool)
 	return nil
 }
 
