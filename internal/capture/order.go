@@ -241,7 +241,7 @@ func (o orders) mayApply(ctx context.Context, p *v1alpha1.Prototype) error {
 	if err != nil || found.Missing { // the reader of the digest reports missing rules
 		return err
 	}
-	return denied(admission.RulesOf(&admission.Case{Prototype: p, Namespace: o.podNamespace, Rules: admission.Found(found)}))
+	return denied(admission.RulesOf(&admission.Case{Prototype: p, Process: admission.Process{Namespace: o.podNamespace}, Rules: admission.Found(found)}))
 }
 
 // readUnproven reads the pod's report that there is no proof. The report precedes the container's status, which comes

@@ -230,7 +230,7 @@ func (i podImages) of(p *v1alpha1.Prototype) string {
 
 // mayRun asks whether a pod with the image of the settings may run on a node.
 func (i podImages) mayRun(p *v1alpha1.Prototype) error {
-	return denied(admission.Image(&admission.Case{Prototype: p, Image: i.fallback, AllowedImages: i.allowed}))
+	return denied(admission.Image(&admission.Case{Prototype: p, Process: admission.Process{Image: i.fallback, AllowedImages: i.allowed}}))
 }
 
 // deniedError is a setting that the process allows no more, or has never allowed.

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/patch/nodepatch"
 )
 
@@ -51,8 +52,10 @@ func (e *Engine) rooms() rooms {
 	r.trialReader = trialReader{cloud: e.Cloud, observer: e.TrialObserver, witness: missing, events: record, now: e.now}
 	r.trials = trials{cloud: e.Cloud, reader: r.trialReader, customData: data, given: e.GivenCustomData, store: kept, events: record, now: e.now}
 	r.preflight = preflight{
-		kube: e.Kube, client: e.Client, cloud: e.Cloud, leases: e.reservations(), rules: rules, image: image, now: e.now,
-		podNamespace: e.podNamespace(), kured: e.Kured, ownNode: e.OwnNode, drives: e.Drives, concurrent: e.concurrent,
+		kube: e.Kube, client: e.Client, cloud: e.Cloud, leases: e.reservations(), rules: rules, kured: e.Kured, concurrent: e.concurrent, now: e.now,
+		process: admission.Process{
+			Image: e.Image, AllowedImages: e.AllowedImages, Namespace: e.podNamespace(), OwnNode: e.OwnNode, Drives: e.Drives,
+		},
 		clusterChecks: clusterChecks{kube: e.Kube, client: e.Client, image: image, podNamespace: e.podNamespace(), now: e.now},
 		cloudChecks:   cloudChecks{cloud: e.Cloud, trials: r.trials, customData: data, memory: &e.preflights, now: e.now},
 	}
