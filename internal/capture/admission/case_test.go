@@ -48,7 +48,7 @@ func sound() *Case {
 	return &Case{
 		Now: noon, Prototype: p, Pool: "memory:///pool1", PoolName: "pool1",
 		Process: Process{Image: "kamino:v1", Namespace: "ours", OwnNode: "elsewhere"},
-		Queued: Found(false), Others: Found[[]OtherCapture](nil), Donor: Found(Donor{Node: &donor}),
+		Queued:  Found(false), Others: Found[[]OtherCapture](nil), Donor: Found(Donor{Node: &donor}),
 		PoolNodes: Found(PoolNodes{Of: cloud.Membership{Pool: "memory:///pool1"}, OfName: "pool1", Peers: []corev1.Node{readyNode("peer")}}),
 		Pods:      Found(Pods{}), ClockAhead: Found(time.Duration(0)), BuiltFrom: Found(cloud.Image{}),
 		Account: Found(true), RightLacking: Found(""), OrderRefused: Found(""), PodRefused: Found(""),
