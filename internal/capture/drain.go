@@ -56,7 +56,7 @@ func (d drain) evict(ctx context.Context, w *pass) error {
 	settings := w.p.Spec.Settings.Defaulted().Drain
 	blocked, err := node.Evict(ctx, d.kube, w.donor.remainingPods, settings, settings.Force && d.overdue(w))
 	w.donor.blockedPods = blocked
-	reportDrain(w)
+	w.p.Status.Progress = drainProgress(w)
 	return err
 }
 

@@ -30,15 +30,14 @@ type orders struct {
 	now          clock
 }
 
-// order creates the NodeOrder and its key, then records both with the donor's boot, and repeats the record on the Lease. Only the recorded NodeOrder is trusted, and the pod
-// follows the record. After a crash in between, the next pass creates a new NodeOrder.
+// order creates the NodeOrder and its key, then records both with the donor's boot, and repeats the record on the Lease. Only the
+// recorded NodeOrder is trusted, and the pod follows the record. After a crash in between, the next pass creates a new NodeOrder.
 func (o orders) order(ctx context.Context, w *pass) error {
-	method := v1alpha1.InPlace
-	token, err := tokenFor(method, w)
-	if err == nil {
-		err = errors.Join(o.image.mayRun(w.p), o.mayApply(ctx, w.p))
+	boot := w.donor.node.Status.NodeInfo.BootID
+	if boot == "" {
+		return fmt.Errorf("node %s reports no boot ID: a capture needs the boot ID from the kubelet", w.donor.node.Name)
 	}
-	if err != nil {
+	if err := errors.Join(o.image.mayRun(w.p), o.mayApply(ctx, w.p)); err != nil {
 		return err
 	}
 	rules, err := o.rules.digest(ctx, w.p)
@@ -52,7 +51,7 @@ func (o orders) order(ctx context.Context, w *pass) error {
 	if err != nil {
 		return err
 	}
-	order := newOrder(w.p, o.podNamespace, method, token, rules, public)
+	order := newOrder(w.p, o.podNamespace, boot, rules, public)
 	if err := o.makeOrder(ctx, order); err != nil {
 		return err
 	}
@@ -60,7 +59,7 @@ func (o orders) order(ctx context.Context, w *pass) error {
 		return err
 	}
 	err = o.store.record(ctx, w, func(r *v1alpha1.Record) {
-		r.GeneralizeBootID, r.RulesDigest = token, rules
+		r.GeneralizeBootID, r.RulesDigest = boot, rules
 		r.Order = &v1alpha1.OrderRecord{Namespace: order.Namespace, UID: order.UID, Key: public}
 	})
 	if err != nil {
@@ -69,20 +68,8 @@ func (o orders) order(ctx context.Context, w *pass) error {
 	return o.hold.noteRecord(ctx, w)
 }
 
-// tokenFor is the scope of a NodeOrder by the method: for InPlace, the boot ID.
-func tokenFor(method v1alpha1.OrderMethod, w *pass) (string, error) {
-	switch method {
-	case v1alpha1.InPlace, v1alpha1.OrderCheck, v1alpha1.OrderPatch, v1alpha1.OrderReboot:
-		if boot := w.donor.node.Status.NodeInfo.BootID; boot != "" {
-			return boot, nil
-		}
-		return "", fmt.Errorf("node %s reports no boot ID: a capture needs the boot ID from the kubelet", w.donor.node.Name)
-	}
-	return "", fmt.Errorf("no pod carries out orders by method %s", method)
-}
-
 // newOrder is the NodeOrder that the pod on the donor will read. NodeOrder, key and pod have the same name.
-func newOrder(p *v1alpha1.Prototype, namespace string, method v1alpha1.OrderMethod, token, rules, key string) *v1alpha1.NodeOrder {
+func newOrder(p *v1alpha1.Prototype, namespace, boot, rules, key string) *v1alpha1.NodeOrder {
 	generalize := p.Spec.Settings.Generalize
 	generalize.Profile = p.Spec.Settings.Profile() // the NodeOrder names the profile even if the settings do not
 	return &v1alpha1.NodeOrder{
@@ -90,7 +77,7 @@ func newOrder(p *v1alpha1.Prototype, namespace string, method v1alpha1.OrderMeth
 			Name: podName(p), Namespace: namespace, Labels: podLabels(p), OwnerReferences: []metav1.OwnerReference{ownedBy(p)},
 		},
 		Spec: v1alpha1.NodeOrderSpec{
-			Holder: v1alpha1.Holder{Name: p.Name, UID: p.UID}, NodeName: p.Spec.Donor.NodeName, Method: method, Token: token, PodName: podName(p),
+			Holder: v1alpha1.Holder{Name: p.Name, UID: p.UID}, NodeName: p.Spec.Donor.NodeName, Method: v1alpha1.InPlace, Token: boot, PodName: podName(p),
 			Generalize: generalize, RulesDigest: rules, Key: key, AfterCapture: afterCapture(p),
 		},
 	}

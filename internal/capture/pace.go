@@ -28,13 +28,12 @@ var (
 	addedPollInterval = pollInterval{shortest: 2 * time.Second, longest: 4 * time.Second, share: 0.05}
 	// trialPollInterval applies to trials, which take 15 minutes to two hours.
 	trialPollInterval = pollInterval{shortest: 5 * time.Second, longest: 30 * time.Second, share: 0.3}
-	// trialEndPollInterval applies to the removal of a trial, which takes minutes.
-	trialEndPollInterval = pollInterval{shortest: 5 * time.Second, longest: 20 * time.Second, share: 0.35}
 	// promotionPollInterval applies to a person's action.
 	promotionPollInterval = pollInterval{shortest: 5 * time.Second, longest: 2 * time.Minute, share: 0.5}
 	// publishPollInterval applies to the creation of an image version, which takes 30 minutes to two hours.
 	publishPollInterval = pollInterval{shortest: 5 * time.Second, longest: 2 * time.Minute, share: 0.5}
-	// deletionPollInterval applies to the deletion of the snapshot, which takes seconds.
+	// deletionPollInterval applies to the deletion of the snapshot, which takes seconds, and to the removal of a trial, which
+	// takes minutes.
 	deletionPollInterval = pollInterval{shortest: 5 * time.Second, longest: 20 * time.Second, share: 0.35}
 )
 
@@ -89,9 +88,9 @@ func (t pollInterval) pause(waited time.Duration) time.Duration {
 func delayAfter(p *v1alpha1.Prototype, r *v1alpha1.TrialRecord, done plan.Action, now time.Time) time.Duration {
 	switch {
 	case done == plan.EndTrial && r != nil && r.CleanupStartedAt != nil:
-		return trialEndPollInterval.pause(now.Sub(r.CleanupStartedAt.Time))
+		return deletionPollInterval.pause(now.Sub(r.CleanupStartedAt.Time))
 	case done == plan.EndTrial && r != nil && r.CleaningUp:
-		return trialEndPollInterval.longest
+		return deletionPollInterval.longest
 	}
 	if wait := actions[done].wait; wait != "" {
 		return pollDelay(p, wait, now)

@@ -38,7 +38,7 @@ func podName(p *v1alpha1.Prototype) string {
 // generalizePod is the pod that generalizes the donor, reports the proof, and powers the donor off. The pod does nothing in
 // another boot than the boot in its arguments. The inspection has pulled its image.
 func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, image string) *corev1.Pod {
-	order := newOrder(p, namespace, v1alpha1.InPlace, record.GeneralizeBootID, record.RulesDigest, "")
+	order := newOrder(p, namespace, record.GeneralizeBootID, record.RulesDigest, "")
 	if record.Order != nil {
 		order.UID = record.Order.UID
 	}

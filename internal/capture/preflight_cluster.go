@@ -106,7 +106,7 @@ func (q clusterChecks) rightLacking(ctx context.Context) (string, error) {
 // orderRefused creates the NodeOrder as a dry run. A missing CRD would otherwise show only after the drain. Missing
 // permissions of this process are ignored.
 func (q clusterChecks) orderRefused(ctx context.Context, p *v1alpha1.Prototype) string {
-	order := newOrder(p, q.podNamespace, v1alpha1.InPlace, "preflight", "", "preflight")
+	order := newOrder(p, q.podNamespace, "preflight", "", "preflight")
 	order.OwnerReferences = nil // a Prototype of a preview has no UID
 	err := q.client.Create(ctx, order, client.DryRunAll)
 	if !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {

@@ -229,9 +229,6 @@ func drainProgress(w *pass) string {
 	return fmt.Sprintf("pods left: %d", len(w.donor.remainingPods.Pods))
 }
 
-// reportDrain updates the progress after the evictions.
-func reportDrain(w *pass) { w.p.Status.Progress = drainProgress(w) }
-
 // reportConditions sets the conditions. Their messages are stable: no times, no counts.
 func reportConditions(p *v1alpha1.Prototype, d plan.Decision, now time.Time) {
 	s := &p.Status
