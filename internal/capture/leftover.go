@@ -248,7 +248,8 @@ func (r leftovers) strayTrials(ctx context.Context) ([]reservations.Leftover, er
 	for _, spec := range specs {
 		if uid := spec.Tags[cloud.TagUID]; uid != "" {
 			found = append(found, reservations.Leftover{
-				Kind: reservations.Trial, Name: spec.Name, Prototype: spec.Tags[cloud.TagPrototype], UID: types.UID(uid), Unmarked: spec.Origin == cloud.Unmarked,
+				Kind: reservations.Trial, Name: spec.Name, Prototype: spec.Tags[cloud.TagPrototype], UID: types.UID(uid),
+				Unmarked: spec.Origin == cloud.Unmarked,
 			})
 		}
 	}

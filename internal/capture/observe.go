@@ -128,11 +128,12 @@ func (r rooms) lookPreflight(ctx context.Context, w *pass) error {
 	if w.hasBegun() && w.pool != "" {
 		return nil
 	}
-	w.preflight.admission = r.preflight.gather(ctx, w)
-	verdict := w.preflight.admission.Judge()
-	w.preflight.refusals, w.preflight.admissionErr, w.preflight.imageLimitWarning = verdict.Refusals, verdict.Trouble(), w.preflight.admission.ImageLimitWarning()
-	w.facts.Queued, _ = w.preflight.admission.Queued.Get()
-	w.facts.Refused = len(w.preflight.refusals) > 0
+	c := r.preflight.gather(ctx, w)
+	verdict := c.Judge()
+	w.preflight.admission, w.preflight.refusals = c, verdict.Refusals
+	w.preflight.admissionErr, w.preflight.imageLimitWarning = verdict.Trouble(), c.ImageLimitWarning()
+	w.facts.Queued, _ = c.Queued.Get()
+	w.facts.Refused = len(verdict.Refusals) > 0
 	return verdict.Err()
 }
 

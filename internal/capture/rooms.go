@@ -76,7 +76,8 @@ func (e *Engine) rooms() rooms {
 	r.orders = orders{kube: e.Kube, client: e.Client, store: kept, hold: r.hold, rules: rules, image: image, podNamespace: podNamespace, now: e.now}
 	r.images = images{cloud: e.Cloud, witness: missing, now: e.now}
 	r.promotion = promotion{
-		kube: e.Kube, client: e.Client, cloud: e.Cloud, namespace: leases.Namespace, customData: data, trials: r.trials, store: kept, witness: missing, log: e.Log,
+		kube: e.Kube, client: e.Client, cloud: e.Cloud, namespace: leases.Namespace, customData: data, trials: r.trials, store: kept, witness: missing,
+		log: e.Log,
 	}
 	return r
 }

@@ -193,7 +193,8 @@ func (e *Engine) notifyObserver(ctx context.Context, before, after *v1alpha1.Pro
 func (e *Engine) removeFinalizer(ctx context.Context, p *v1alpha1.Prototype) (Result, error) {
 	before := p.DeepCopy()
 	if controllerutil.RemoveFinalizer(p, v1alpha1.CaptureFinalizer) {
-		if record := e.rooms().readRecord(p); !record.DonorGone && (record.LeaveBoot() == "" || record.Reservation != nil) { // otherwise forget has dropped the Leases
+		record := e.rooms().readRecord(p)
+		if !record.DonorGone && (record.LeaveBoot() == "" || record.Reservation != nil) { // otherwise forget has dropped the Leases
 			if err := e.reservations().DropOf(ctx, p.UID); err != nil {
 				return Result{After: e.retries.delay(p.Name, err)}, err
 			}

@@ -411,8 +411,9 @@ func reportRecipe(w *pass, d plan.Decision) {
 	if d.Do != plan.SaveRecipe && d.Do != plan.Promote && d.Why != plan.ForPromotion {
 		return
 	}
+	change := w.promotion.change
 	w.p.Status.Recipe = &v1alpha1.RecipeStatus{
-		From: w.promotion.change.From, To: w.promotion.change.To, Removes: cloud.DescribeFields(w.promotion.change.Removes), Keeps: cloud.DescribeFields(w.promotion.change.Keeps), HandOver: w.promotion.change.HandOver,
+		From: change.From, To: change.To, Removes: cloud.DescribeFields(change.Removes), Keeps: cloud.DescribeFields(change.Keeps), HandOver: change.HandOver,
 		Contents: w.promotion.contentsChange,
 	}
 }

@@ -48,7 +48,8 @@ func (t trialReader) lookGate(_ context.Context, w *pass) error {
 		f.Trial.Verdict = plan.VerdictPassed
 	}
 	age := t.now().Sub(since)
-	f.Trial.KeepsFailed = f.Trial.Verdict == plan.VerdictFailed && result == trial.Failed && age < settings.Trial.KeepFailed.Duration && age > -trial.ObservationGap
+	isYoung := age < settings.Trial.KeepFailed.Duration && age > -trial.ObservationGap
+	f.Trial.KeepsFailed = f.Trial.Verdict == plan.VerdictFailed && result == trial.Failed && isYoung
 	f.Promotion.Manual = settings.Promotion.Mode == v1alpha1.PromotionManual
 	switch at := passedAt(w); {
 	case !f.Trial.Needed:
