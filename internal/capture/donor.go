@@ -281,21 +281,17 @@ func (h donorReader) confirmGone(ctx context.Context, w *pass) error {
 		f.Donor.Power = plan.Changing // the capture fails first, whatever the instance
 		return nil
 	}
-	absence, now := plan.Absence{Node: f.Donor.Node, Requested: w.isRemoving()}, metav1.NewTime(h.now())
-	missing, agreed := orNow(w.donor.reservation.MissingSince, now), notAfter(w.donor.reservation.AgreedSince, now)
-	if agreed != nil {
-		absence.Since = now.Sub(agreed.Time)
-	}
-	var err error
-	if absence.List, err = inPoolList(ctx, h.cloud, w.pool, w.id); err != nil {
+	list, err := inPoolList(ctx, h.cloud, w.pool, w.id)
+	if err != nil {
 		return err
 	}
-	doubt := plan.DoubtOf(absence)
+	now, absence := metav1.NewTime(h.now()), plan.Absence{Node: f.Donor.Node, List: list, Requested: w.isRemoving()}
+	doubt, agreed := judgeAbsence(absence, w.donor.reservation.AgreedSince, now)
 	if doubt == plan.NoDoubt {
 		f.Donor.Power = plan.InstanceGone
 		return h.readLastingProtection(ctx, w)
 	}
-	if err := h.recordMissing(ctx, w, missing, agreedAfter(doubt, agreed, now)); err != nil {
+	if err := h.recordMissing(ctx, w, orNow(w.donor.reservation.MissingSince, now), agreed); err != nil {
 		return err
 	}
 	return doubtful("the instance of node "+w.p.Spec.Donor.NodeName, string(w.id), doubts[doubt])

@@ -242,24 +242,25 @@ func reportConditions(p *v1alpha1.Prototype, d plan.Decision, now time.Time) {
 	if s.Image != nil && s.Image.ReplicationPercent >= 100 {
 		set(v1alpha1.ConditionPublished, metav1.ConditionTrue, "Complete", "the image version is complete")
 	}
+	reason, message := "InProgress", "the capture is in progress"
+	if d.Why == plan.ForPromotion {
+		reason, message = promotionWait(p)
+	}
 	switch {
 	case s.Phase == v1alpha1.PhaseSucceeded:
 		set(v1alpha1.ConditionReady, metav1.ConditionTrue, "Promoted", promotedMessage(p))
 	case s.Failure != nil:
 		set(v1alpha1.ConditionReady, metav1.ConditionFalse, s.Failure.Reason, s.Failure.Message)
-	case d.Why == plan.ForPromotion:
-		reason, message := promotionWait(p)
-		set(v1alpha1.ConditionReady, metav1.ConditionUnknown, reason, message)
 	default:
-		set(v1alpha1.ConditionReady, metav1.ConditionUnknown, "InProgress", "the capture is in progress")
+		set(v1alpha1.ConditionReady, metav1.ConditionUnknown, reason, message)
 	}
-	if d.Why == plan.ForPromotion {
-		reason, message := promotionWait(p)
+	switch {
+	case d.Why == plan.ForPromotion:
 		set(v1alpha1.ConditionReconciling, metav1.ConditionFalse, reason, message)
-	} else if p.Status.Terminal() {
+	case s.Terminal():
 		set(v1alpha1.ConditionReconciling, metav1.ConditionFalse, "Ended", "the capture has ended")
-	} else {
-		set(v1alpha1.ConditionReconciling, metav1.ConditionTrue, string(s.Phase), "the capture is in progress")
+	default:
+		set(v1alpha1.ConditionReconciling, metav1.ConditionTrue, string(s.Phase), message)
 	}
 	if s.Failure != nil && d.Do != plan.Succeed {
 		set(v1alpha1.ConditionStalled, metav1.ConditionTrue, s.Failure.Reason, s.Failure.Message)

@@ -57,12 +57,17 @@ func orNow(at *metav1.Time, now metav1.Time) *metav1.Time {
 	return at
 }
 
-// agreedAfter is since when the witnesses agree, after a look: a contradiction begins the count again.
-func agreedAfter(doubt plan.Doubt, agreed *metav1.Time, now metav1.Time) *metav1.Time {
-	if doubt != plan.NotAgain {
-		return nil
+// judgeAbsence judges an absence on which the witnesses agree since a recorded time, and returns the time to record: a
+// contradiction begins the count again.
+func judgeAbsence(absence plan.Absence, agreed *metav1.Time, now metav1.Time) (plan.Doubt, *metav1.Time) {
+	if at := notAfter(agreed, now); at != nil {
+		absence.Since = now.Sub(at.Time)
 	}
-	return orNow(agreed, now)
+	doubt := plan.DoubtOf(absence)
+	if doubt != plan.NotAgain {
+		return doubt, nil
+	}
+	return doubt, orNow(agreed, now)
 }
 
 // instanceLister has the calls of a cloud.Provider that find an instance in the list of its pool.
@@ -107,15 +112,10 @@ func (e witness) confirmMissing(ctx context.Context, w *pass, object string, lis
 	if i := missingAt(w.record, object); i >= 0 && now.Sub(w.record.Missing[i].Last.Time).Abs() < consecutive {
 		noted = w.record.Missing[i]
 	}
-	absence, agreed := plan.Absence{List: list}, notAfter(noted.AgreedSince, now)
-	if agreed != nil {
-		absence.Since = now.Sub(agreed.Time)
-	}
-	doubt := plan.DoubtOf(absence)
+	doubt, agreed := judgeAbsence(plan.Absence{List: list}, noted.AgreedSince, now)
 	if doubt == plan.NoDoubt {
 		return nil
 	}
-	agreed = agreedAfter(doubt, agreed, now)
 	if now.Sub(noted.Last.Time) >= lastEvery || !noted.AgreedSince.Equal(agreed) {
 		noted.Last, noted.AgreedSince = now, agreed
 		if err := e.store.record(ctx, w, func(r *v1alpha1.Record) {
