@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
@@ -68,4 +69,20 @@ var actions = map[plan.Action]action{
 	plan.Fail:           {},
 	plan.DeleteImage:    {run: func(r rooms) effect { return r.images.deleteVersion }},
 	plan.Close:          {phase: v1alpha1.PhaseFailed},
+}
+
+// act performs the decision.
+func (r rooms) act(ctx context.Context, w *pass, d plan.Decision) error {
+	r.events.announce(w, d)
+	performed, known := actions[d.Do]
+	switch {
+	case !known:
+		return fmt.Errorf("no such action: %s", d.Do)
+	case performed.run == nil:
+		return nil
+	}
+	if err := r.hold.permit(ctx, w, d.Do); err != nil {
+		return err
+	}
+	return performed.run(r)(ctx, w)
 }

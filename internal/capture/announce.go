@@ -52,10 +52,6 @@ func (a recorder) announce(w *pass, d plan.Decision) {
 // lock does not block captures, because the cluster may have no kured.
 const KuredLockUnknown = "KuredLockUnknown"
 
-// ReportRejected is the reason of condition Generalized, and of an event, for a report on the NodeOrder that the pod did
-// not sign.
-const ReportRejected = "ReportRejected"
-
 // conditionEvents are the conditions whose begin users must know of, each with the changes that are news.
 var conditionEvents = []struct {
 	condition string
@@ -158,5 +154,16 @@ func (a recorder) event(w *pass, kind, reason, format string, args ...any) {
 func (a recorder) ofVersion(w *pass, kind, reason, format string, args ...any) {
 	if a.events != nil {
 		a.events.Eventf(w.p, nil, kind, reason, "Capture", format, args...)
+	}
+}
+
+// released records the release of the donor with its observed state.
+func (a recorder) released(w *pass) {
+	name := w.p.Spec.Donor.NodeName
+	switch state := donorState(w); state {
+	case v1alpha1.DonorReady:
+		a.event(w, corev1.EventTypeNormal, "Released", "node %s is in the same state as before the capture%s", name, poolGrowthNote(w))
+	default:
+		a.event(w, corev1.EventTypeWarning, "Released", "node %s is no longer reserved; %s%s", name, donorWords[state], poolGrowthNote(w))
 	}
 }

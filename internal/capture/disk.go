@@ -147,6 +147,12 @@ func (d pods) isOverdue(w *pass) bool {
 	return w.disk.pod.Status.Reason == "DeadlineExceeded" || since != nil && d.now().Sub(since.Time) > inspectionTimeout
 }
 
+// hasBegun reports whether the capture has begun or ended, so that no preflight is needed.
+func (w *pass) hasBegun() bool {
+	f := &w.facts
+	return w.isHeld() || f.MustBoot() || f.Failed || f.Deleting || w.isInspecting()
+}
+
 // isInspecting reports whether the inspection is in progress, or has found an obstacle.
 func (w *pass) isInspecting() bool {
 	return !w.isHeld() && !w.facts.MustBoot() && w.facts.Disk.Pod != plan.NoPod && w.facts.Disk.Pod != plan.PodLooked

@@ -249,13 +249,6 @@ func poolGrowthNote(w *pass) string {
 	return fmt.Sprintf(". Pool %s has grown by one node for the capture, and keeps the node. Scale the pool in if you do not need the node", w.p.Spec.Pool)
 }
 
-func orNothing(text string) string {
-	if text == "" {
-		return "no reason given"
-	}
-	return text
-}
-
 func remainingPodsMessage(w *pass) string {
 	if len(w.donor.blockedPods) > 0 {
 		return w.donor.blockedPods[0].String() + ". Relax the budget, try again later, or set settings.drain.force"

@@ -229,20 +229,6 @@ func keepsLease(w *pass) bool {
 	return w.facts.Donor.Power == plan.InstanceGone && w.donor.node != nil && !w.isOrphan
 }
 
-// remember records the reservation, the image of the donor, and the image in the recipe before the capture. The
-// instance may be gone when its image is published.
-func (w *pass) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Record) {
-	return func(r *v1alpha1.Record) {
-		r.Reservation, r.BuiltFrom = reservation, w.donor.instance.BuiltFrom
-		if reservation != nil {
-			r.Replacement = reservation.Replacement
-		}
-		if image := w.promotion.recipe.Recipe.Image; image != "" {
-			r.Recipe = image
-		}
-	}
-}
-
 // allows are the effects on the donor's machine and on its Node, each with the condition on the Lease of the node. The Lease
 // repeats the record: see repeatsRecord.
 var allows = map[plan.Action]func(lease v1alpha1.Reservation) bool{

@@ -137,11 +137,5 @@ func (r rooms) lookPreflight(ctx context.Context, w *pass) error {
 	return verdict.Err()
 }
 
-// hasBegun reports whether the capture has begun or ended, so that no preflight is needed.
-func (w *pass) hasBegun() bool {
-	f := &w.facts
-	return w.isHeld() || f.MustBoot() || f.Failed || f.Deleting || w.isInspecting()
-}
-
 // PioneerNamesDonor is the reason of a refusal: with pioneer.node Grow, only Kamino writes the donor.
 const PioneerNamesDonor = "PioneerNamesDonor"

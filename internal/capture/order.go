@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -66,29 +65,6 @@ func (o orders) order(ctx context.Context, w *pass) error {
 		return err
 	}
 	return o.hold.noteRecord(ctx, w)
-}
-
-// newOrder is the NodeOrder that the pod on the donor will read. NodeOrder, key and pod have the same name.
-func newOrder(p *v1alpha1.Prototype, namespace, boot, rules, key string) *v1alpha1.NodeOrder {
-	generalize := p.Spec.Settings.Generalize
-	generalize.Profile = p.Spec.Settings.Profile() // the NodeOrder names the profile even if the settings do not
-	return &v1alpha1.NodeOrder{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: podName(p), Namespace: namespace, Labels: podLabels(p), OwnerReferences: []metav1.OwnerReference{ownedBy(p)},
-		},
-		Spec: v1alpha1.NodeOrderSpec{
-			Holder: v1alpha1.Holder{Name: p.Name, UID: p.UID}, NodeName: p.Spec.Donor.NodeName, Method: v1alpha1.InPlace, Token: boot, PodName: podName(p),
-			Generalize: generalize, RulesDigest: rules, Key: key, AfterCapture: afterCapture(p),
-		},
-	}
-}
-
-// afterCapture is the fate of the donor, as input for the pod.
-func afterCapture(p *v1alpha1.Prototype) v1alpha1.AfterCapture {
-	if p.Spec.ReplacesDonor() {
-		return v1alpha1.RemoveDonor
-	}
-	return v1alpha1.ReturnDonor
 }
 
 func (o orders) makeOrder(ctx context.Context, order *v1alpha1.NodeOrder) error {

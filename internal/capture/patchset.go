@@ -43,6 +43,9 @@ type patchSets struct {
 	now     clock
 }
 
+// patcherOf returns the patcher of a Prototype, with the image in its settings.
+type patcherOf = func(p *v1alpha1.Prototype) nodepatch.Patcher
+
 // failedSet is a set of patches that failed on a pioneer of the pool. The packages of its donor may be broken.
 type failedSet struct {
 	prototype, message, donor string

@@ -35,9 +35,6 @@ type patching struct {
 	now       clock
 }
 
-// patcherOf returns the patcher of a Prototype, with the image in its settings.
-type patcherOf = func(p *v1alpha1.Prototype) nodepatch.Patcher
-
 // patchStore keeps the record of the patch in the record of the capture.
 type patchStore struct {
 	store store
@@ -298,4 +295,11 @@ func patchTroubleMessage(w *pass, r *nodepatch.Record) string {
 	default:
 		return fmt.Sprintf("the patch of node %s ended without a result (%s). Capture another node, or %s", n, r.Failure, retry)
 	}
+}
+
+func orNothing(text string) string {
+	if text == "" {
+		return "no reason given"
+	}
+	return text
 }

@@ -35,6 +35,29 @@ func podName(p *v1alpha1.Prototype) string {
 	return strings.TrimRight(name[:min(len(name), maxPodName-len(hash))], "-") + hash
 }
 
+// newOrder is the NodeOrder that the pod on the donor will read. NodeOrder, key and pod have the same name.
+func newOrder(p *v1alpha1.Prototype, namespace, boot, rules, key string) *v1alpha1.NodeOrder {
+	generalize := p.Spec.Settings.Generalize
+	generalize.Profile = p.Spec.Settings.Profile() // the NodeOrder names the profile even if the settings do not
+	return &v1alpha1.NodeOrder{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: podName(p), Namespace: namespace, Labels: podLabels(p), OwnerReferences: []metav1.OwnerReference{ownedBy(p)},
+		},
+		Spec: v1alpha1.NodeOrderSpec{
+			Holder: v1alpha1.Holder{Name: p.Name, UID: p.UID}, NodeName: p.Spec.Donor.NodeName, Method: v1alpha1.InPlace, Token: boot, PodName: podName(p),
+			Generalize: generalize, RulesDigest: rules, Key: key, AfterCapture: afterCapture(p),
+		},
+	}
+}
+
+// afterCapture is the fate of the donor, as input for the pod.
+func afterCapture(p *v1alpha1.Prototype) v1alpha1.AfterCapture {
+	if p.Spec.ReplacesDonor() {
+		return v1alpha1.RemoveDonor
+	}
+	return v1alpha1.ReturnDonor
+}
+
 // generalizePod is the pod that generalizes the donor, reports the proof, and powers the donor off. The pod does nothing in
 // another boot than the boot in its arguments. The inspection has pulled its image.
 func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, image string) *corev1.Pod {

@@ -166,22 +166,6 @@ func (e *Engine) observeAndAct(ctx context.Context, r rooms, w *pass) (Result, e
 	return Result{After: delayAfter(w.p, w.record.Trial, decision.Do, e.now())}, nil
 }
 
-// act performs the decision.
-func (r rooms) act(ctx context.Context, w *pass, d plan.Decision) error {
-	r.events.announce(w, d)
-	performed, known := actions[d.Do]
-	switch {
-	case !known:
-		return fmt.Errorf("no such action: %s", d.Do)
-	case performed.run == nil:
-		return nil
-	}
-	if err := r.hold.permit(ctx, w, d.Do); err != nil {
-		return err
-	}
-	return performed.run(r)(ctx, w)
-}
-
 func (e *Engine) notifyObserver(ctx context.Context, before, after *v1alpha1.Prototype) {
 	if e.Observe != nil {
 		e.Observe(ctx, before, after)

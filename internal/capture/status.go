@@ -80,6 +80,10 @@ func reportReversible(w *pass, now time.Time) {
 	}
 }
 
+// ReportRejected is the reason of condition Generalized, and of an event, for a report on the NodeOrder that the pod did
+// not sign.
+const ReportRejected = "ReportRejected"
+
 // reportIgnoredReport reports an ignored report on the NodeOrder. Later reports can be valid.
 func reportIgnoredReport(w *pass, now time.Time) {
 	if w.disk.ignoredReport != "" && w.disk.proof == nil {
@@ -396,14 +400,6 @@ const InService = "InService"
 // donor's observation reports a missing donor.
 var artifactPhases = []v1alpha1.Phase{
 	v1alpha1.PhasePublishing, v1alpha1.PhaseRunningTrial, v1alpha1.PhaseAwaitingPromotion, v1alpha1.PhasePromoting, v1alpha1.PhaseRetiring, v1alpha1.PhaseScalingOut,
-}
-
-// compared is the comparison as the end of a message; empty without a comparison.
-func compared(r *v1alpha1.RecipeStatus) string {
-	if r == nil || r.Contents == "" {
-		return ""
-	}
-	return "; " + r.Contents
 }
 
 // reportRecipe keeps the change of the recipe as last seen before the promotion. Afterwards the cloud shows only the

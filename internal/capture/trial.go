@@ -15,8 +15,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// TrialUnsupported is the reason of a refusal: the provider cannot build trial nodes, or no TrialObserver is configured.
-const TrialUnsupported = "TrialUnsupported"
+const (
+	// TrialUnsupported is the reason of a refusal: the provider cannot build trial nodes, or no TrialObserver is configured.
+	TrialUnsupported = "TrialUnsupported"
+	// TrialListFailed is the reason of an event: the cloud denies the list of trials, so an instance without a record may
+	// still run.
+	TrialListFailed = "TrialListFailed"
+)
 
 // trialReaderCloud has the calls of a cloud.Provider that read trials and the instances beside them.
 type trialReaderCloud interface {

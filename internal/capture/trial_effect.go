@@ -25,9 +25,6 @@ const (
 	// TrialNodeNotRemoved is the reason of an event: a Node of the trial still reports Ready long after the removal of its
 	// instance.
 	TrialNodeNotRemoved = "TrialNodeNotRemoved"
-	// TrialListFailed is the reason of an event: the cloud denies the list of trials, so an instance without a record may
-	// still run.
-	TrialListFailed = "TrialListFailed"
 	// endTimeout limits the wait for a Node, and for the end of an error. Then the trial ends without the Node, and
 	// the error is reported.
 	endTimeout = 5 * time.Minute

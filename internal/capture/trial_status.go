@@ -195,3 +195,11 @@ func trialFailureMessage(w *pass, why plan.Reason) string {
 			version, pool, settings.Promotion.Timeout.Duration, later)
 	}
 }
+
+// compared is the comparison as the end of a message; empty without a comparison.
+func compared(r *v1alpha1.RecipeStatus) string {
+	if r == nil || r.Contents == "" {
+		return ""
+	}
+	return "; " + r.Contents
+}
