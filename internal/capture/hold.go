@@ -185,8 +185,7 @@ func (h hold) reserve(ctx context.Context, w *pass) error {
 	if err := h.store.begin(ctx, w.p); err != nil {
 		return err
 	}
-	reservation := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID}, w.donor.node,
-		w.donor.protection.Token, metav1.NewTime(h.now()))
+	reservation := node.NewReservation(holderOf(w.p), w.donor.node, w.donor.protection.Token, metav1.NewTime(h.now()))
 	if w.facts.Leaving.Replaced {
 		reservation.Replacement = &v1alpha1.DonorReplacement{GrowFirst: w.facts.Leaving.GrowFirst, Added: w.facts.Leaving.Added}
 	}

@@ -181,6 +181,11 @@ func (w *pass) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Record
 // leaseIsOurs reports whether the Lease of the node, as read, names this capture.
 func (w *pass) leaseIsOurs() bool { return w.donor.lease != nil && w.donor.lease.UID == w.p.UID }
 
+// holderOf is the capture as the holder of a reservation.
+func holderOf(p *v1alpha1.Prototype) v1alpha1.Holder {
+	return v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: p.Name, UID: p.UID}
+}
+
 // isMarked reports whether a capture of this very object has begun.
 func isMarked(p *v1alpha1.Prototype) bool {
 	return p.UID != "" && p.Annotations[v1alpha1.BegunAnnotation] == string(p.UID)

@@ -109,7 +109,7 @@ func (c patchSets) check(ctx context.Context, w *pass, failed map[string]failedS
 	}
 	pioneer := p.Spec.Pioneer.Defaulted()
 	checked, err := patcher.Check(ctx, nodepatch.CheckTask{
-		Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: p.Name, UID: p.UID}, Pool: p.Spec.Pool, Node: node,
+		Holder: holderOf(p), Pool: p.Spec.Pool, Node: node,
 		Patches: v1alpha1.OrderPatches{Patches: pioneer.Patches, Hold: pioneer.Hold},
 	})
 	if err != nil || checked == nil {

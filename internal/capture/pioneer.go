@@ -131,7 +131,7 @@ func (e patching) step(ctx context.Context, w *pass) error {
 func (e patching) task(ctx context.Context, w *pass, r nodepatch.Record) (nodepatch.Task, error) {
 	pioneer, settings := w.p.Spec.Pioneer.Defaulted(), w.p.Spec.Settings.Defaulted()
 	t := nodepatch.Task{
-		Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID},
+		Holder: holderOf(w.p),
 		Node:   w.p.Spec.Donor.NodeName, NodeUID: r.NodeUID, Gone: isGoneForPatch(w),
 		Patches: v1alpha1.OrderPatches{Patches: pioneer.Patches, Hold: pioneer.Hold}, Drain: settings.Drain,
 		Limits: nodepatch.Limits{
