@@ -15,7 +15,7 @@ func newPatchCommand(e Environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "patch", Short: "Carry out an order for patches on a node from a pod", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r.Wait = process.Wait
+			r.Node.Wait = process.Wait
 			r.Access.Host, r.Access.Port = e.Getenv("KUBERNETES_SERVICE_HOST"), e.Getenv("KUBERNETES_SERVICE_PORT")
 			err := r.Do(cmd.Context())
 			disk.LeaveError(disk.TerminationLog, err)
@@ -27,7 +27,7 @@ func newPatchCommand(e Environment) *cobra.Command {
 		name, usage string
 		value       *string
 	}{
-		{"root", "root directory of the running host", &r.Root},
+		{"root", "root directory of the running host", &r.Node.Root},
 		{"order", "the NodeOrder as NAMESPACE/NAME", &r.Order},
 		{"order-uid", "UID of the NodeOrder", &r.OrderUID},
 		{"key-file", "file with the key that signs the report", &r.Files.Key},

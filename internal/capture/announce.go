@@ -3,9 +3,11 @@ package capture
 import (
 	"errors"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
@@ -46,9 +48,9 @@ func (a recorder) announce(w *pass, d plan.Decision) {
 	}
 }
 
-// ReportRejected is the reason of condition Generalized, and of an event, for a report on the NodeOrder that the pod did
-// not sign.
-const ReportRejected = "ReportRejected"
+// KuredLockUnknown is the reason of an event: Kamino reserved a donor without knowledge of kured's lock. An unreadable
+// lock does not block captures, because the cluster may have no kured.
+const KuredLockUnknown = "KuredLockUnknown"
 
 // conditionEvents are the conditions whose begin users must know of, each with the changes that are news.
 var conditionEvents = []struct {
@@ -99,16 +101,6 @@ func (a recorder) announceChanges(before, p *v1alpha1.Prototype) {
 	}
 }
 
-// begins records the start of an attempt at a trial.
-func (a recorder) begins(w *pass) {
-	a.ofVersion(w, corev1.EventTypeNormal, "TrialStarted", "trial of version %s: a node is built outside pool %s", w.p.Spec.Version, w.p.Spec.Pool)
-}
-
-// passed records that the version passed. A failed trial is recorded as the failure of the capture.
-func (a recorder) passed(w *pass) {
-	a.ofVersion(w, corev1.EventTypeNormal, TrialPassed, "version %s of pool %s has passed its trial", w.p.Spec.Version, w.p.Spec.Pool)
-}
-
 // ends records the end of an attempt without a verdict.
 func (a recorder) ends(w *pass) {
 	if w.facts.Trial.Verdict == plan.NoVerdict && !w.facts.Failed && !w.facts.Deleting {
@@ -133,4 +125,45 @@ func (a recorder) goes(w *pass) {
 		why = "so that the pool has its former size"
 	}
 	a.event(w, corev1.EventTypeNormal, "Removing", "the instance of node %s is removed from pool %s, %s", w.p.Spec.Donor.NodeName, w.p.Spec.Pool, why)
+}
+
+// recorder records events and logs for users.
+type recorder struct {
+	events events.EventRecorder // nil: no events
+	log    logr.Logger
+}
+
+// event records an event on the Prototype and on the Node, if the Node exists.
+func (a recorder) event(w *pass, kind, reason, format string, args ...any) {
+	if a.events == nil {
+		return
+	}
+	if w.isOrphan {
+		a.events.Eventf(w.donor.node, nil, kind, reason, "Return", format, args...)
+		return
+	}
+	if w.donor.node != nil {
+		a.events.Eventf(w.donor.node, w.p, kind, reason, "Capture", format, args...)
+		a.events.Eventf(w.p, w.donor.node, kind, reason, "Capture", format, args...)
+		return
+	}
+	a.events.Eventf(w.p, nil, kind, reason, "Capture", format, args...)
+}
+
+// ofVersion records an event only on the Prototype, because the event does not concern the donor.
+func (a recorder) ofVersion(w *pass, kind, reason, format string, args ...any) {
+	if a.events != nil {
+		a.events.Eventf(w.p, nil, kind, reason, "Capture", format, args...)
+	}
+}
+
+// released records the release of the donor with its observed state.
+func (a recorder) released(w *pass) {
+	name := w.p.Spec.Donor.NodeName
+	switch state := donorState(w); state {
+	case v1alpha1.DonorReady:
+		a.event(w, corev1.EventTypeNormal, "Released", "node %s is in the same state as before the capture%s", name, poolGrowthNote(w))
+	default:
+		a.event(w, corev1.EventTypeWarning, "Released", "node %s is no longer reserved; %s%s", name, donorWords[state], poolGrowthNote(w))
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/node/nodestate"
 )
 
@@ -37,7 +37,7 @@ func (d pods) createInspectionPod(ctx context.Context, w *pass) error {
 	if err != nil {
 		return err
 	}
-	pod := inspectionPod(w.p, d.podNamespace, d.image.fallback)
+	pod := inspectionPod(w.p, d.podNamespace, d.image.of(w.p))
 	if w.p.Spec.Settings.Generalize.UnknownFiles.Compares() {
 		if err := d.compare(ctx, w, &pod.Spec); err != nil {
 			return err
@@ -76,34 +76,9 @@ func (d pods) compare(ctx context.Context, w *pass, spec *corev1.PodSpec) error 
 func (d pods) makeSummaryKey(ctx context.Context, p *v1alpha1.Prototype) error {
 	key := make([]byte, summaryKeyBytes)
 	_, _ = rand.Read(key) // never fails
-	immutable := true
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: summaryKeyName(p), Namespace: d.podNamespace, Labels: podLabels(p), OwnerReferences: []metav1.OwnerReference{ownedBy(p)},
-		},
-		Immutable: &immutable,
-		Data:      map[string][]byte{orderKey: key},
-	}
-	secrets := d.kube.CoreV1().Secrets(d.podNamespace)
-	_, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) { // of a pod that is gone
-		if err := d.deleteSummaryKey(ctx, p, d.podNamespace); err != nil {
-			return err
-		}
-		_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
-	}
-	if err != nil {
-		return fmt.Errorf("create secret %s/%s: %w", d.podNamespace, secret.Name, err)
-	}
-	return nil
-}
-
-func (d pods) deleteSummaryKey(ctx context.Context, p *v1alpha1.Prototype, namespace string) error {
-	err := d.kube.CoreV1().Secrets(namespace).Delete(ctx, summaryKeyName(p), metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete secret %s/%s: %w", namespace, summaryKeyName(p), err)
-	}
-	return nil
+	return node.CreateKey(ctx, d.kube, metav1.ObjectMeta{
+		Name: summaryKeyName(p), Namespace: d.podNamespace, Labels: podLabels(p), OwnerReferences: []metav1.OwnerReference{ownedBy(p)},
+	}, key)
 }
 
 // peerOf is the Ready node of the donor's pool whose files are compared; empty if there is none. Reserved nodes are excluded.
@@ -134,10 +109,10 @@ func messageOf(pod *corev1.Pod) string {
 
 // readInspection reads the facts from the inspecting pod. A pod that was rejected for lack of room has found nothing;
 // the generalize pod runs on a drained node.
-func (w *pass) readInspection(now time.Time) {
+func (d pods) readInspection(w *pass) {
 	f, unknownFiles := &w.facts, w.p.Spec.Settings.Generalize.UnknownFiles
 	full := w.disk.pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(w.disk.pod.Status.Reason, "OutOf")
-	failed := w.foreignPod() || podTrouble(w.disk.pod) != "" || w.isInspectionOverdue(now)
+	failed := w.foreignPod() || podTrouble(w.disk.pod) != "" || d.isOverdue(w)
 	switch {
 	case hasSummary(w):
 		f.Disk.Pod, w.disk.summary = plan.PodCompared, messageOf(w.disk.pod)
@@ -149,7 +124,7 @@ func (w *pass) readInspection(now time.Time) {
 	case failed && !w.foreignPod() && isPeerPod(w) && unknownFiles == v1alpha1.UnknownFilesReportDifferent:
 		f.Disk.Pod = plan.PodCompared // the inspection of the donor reports the missing comparison
 	case failed:
-		f.Disk.Pod, w.disk.obstacle = plan.PodFailed, w.inspectionMessage(now)
+		f.Disk.Pod, w.disk.obstacle = plan.PodFailed, d.inspectionMessage(w)
 	}
 }
 
@@ -166,9 +141,16 @@ func (w *pass) foreignPod() bool {
 // isPeerPod reports whether the pod summarizes the files of another node.
 func isPeerPod(w *pass) bool { return w.disk.pod.Spec.NodeName != w.p.Spec.Donor.NodeName }
 
-// isInspectionOverdue covers also a kubelet that does not end the pod, or never started it.
-func (w *pass) isInspectionOverdue(now time.Time) bool {
-	return w.disk.pod.Status.Reason == "DeadlineExceeded" || w.record.DiskCheckStartedAt != nil && now.Sub(w.record.DiskCheckStartedAt.Time) > inspectionTimeout
+// isOverdue reports whether the inspection has exceeded its timeout. The kubelet may not end the pod, or may never start it.
+func (d pods) isOverdue(w *pass) bool {
+	since := w.record.DiskCheckStartedAt
+	return w.disk.pod.Status.Reason == "DeadlineExceeded" || since != nil && d.now().Sub(since.Time) > inspectionTimeout
+}
+
+// hasBegun reports whether the capture has begun or ended, so that no preflight is needed.
+func (w *pass) hasBegun() bool {
+	f := &w.facts
+	return w.isHeld() || f.MustBoot() || f.Failed || f.Deleting || w.isInspecting()
 }
 
 // isInspecting reports whether the inspection is in progress, or has found an obstacle.
@@ -177,7 +159,7 @@ func (w *pass) isInspecting() bool {
 }
 
 // inspectionMessage is the obstacle, as the message of the failure.
-func (w *pass) inspectionMessage(now time.Time) string {
+func (d pods) inspectionMessage(w *pass) string {
 	n, pod, stayed, whichStayed := w.p.Spec.Donor.NodeName, podName(w.p), ", and the node stayed in service", ", which stayed in service"
 	if w.facts.Leaving.Added {
 		stayed, whichStayed = "", "" // Kamino removes the node
@@ -188,13 +170,13 @@ func (w *pass) inspectionMessage(now time.Time) string {
 		return fmt.Sprintf("pod %s belongs to another capture, and is removed: %s", pod, retryRemedy(w))
 	case isPeerPod(w):
 		trouble := podTrouble(w.disk.pod)
-		if w.isInspectionOverdue(now) {
+		if d.isOverdue(w) {
 			trouble = fmt.Sprintf("the inspection did not end within %s", inspectionTimeout)
 		}
 		return fmt.Sprintf(
 			"the files of node %s cannot be compared with node %s%s: %s. Repair node %s, or set settings.generalize.unknownFiles to ReportDifferent",
 			w.disk.pod.Spec.NodeName, n, whichStayed, trouble, w.disk.pod.Spec.NodeName)
-	case w.isInspectionOverdue(now):
+	case d.isOverdue(w):
 		return fmt.Sprintf("the inspection of the disk of node %s did not end within %s%s. Read the events of pod %s, and check that the node can pull %s",
 			n, inspectionTimeout, stayed, pod, w.disk.pod.Spec.Containers[0].Image)
 	case container >= 0:
@@ -248,7 +230,7 @@ func (d pods) readPod(ctx context.Context, w *pass) error {
 	w.disk.pod = pod
 	w.facts.Disk.Pod = plan.PodActive
 	if !w.facts.Disk.Touched && !w.facts.Unrecorded {
-		w.readInspection(d.now())
+		d.readInspection(w)
 		return nil
 	}
 	if w.podTrouble() != "" || w.disk.noProofReason != "" {
@@ -263,7 +245,7 @@ func (d pods) createGeneralizePod(ctx context.Context, w *pass) error {
 	if err := d.mayGeneralize(w); err != nil {
 		return err
 	}
-	made, err := d.makePod(ctx, generalizePod(w.p, w.record, podNamespaceOf(w, d.podNamespace), d.image.fallback))
+	made, err := d.makePod(ctx, generalizePod(w.p, w.record, podNamespaceOf(w, d.podNamespace), d.image.of(w.p)))
 	if err != nil || made == nil {
 		return err // the next pass adopts a pod that exists
 	}
@@ -314,7 +296,7 @@ func (d pods) deletePod(ctx context.Context, w *pass) error {
 // deletePodAndKey deletes the pod, and first the key that only inspecting pods of a comparison have.
 func (d pods) deletePodAndKey(ctx context.Context, w *pass) error {
 	if hasSummaryKey(w.disk.pod) {
-		if err := d.deleteSummaryKey(ctx, w.p, w.disk.pod.Namespace); err != nil {
+		if err := node.DeleteKey(ctx, d.kube, w.disk.pod.Namespace, summaryKeyName(w.p)); err != nil {
 			return err
 		}
 	}

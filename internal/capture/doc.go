@@ -1,5 +1,5 @@
 // Package capture runs one Prototype. Each pass observes the cluster and the cloud (observe.go), lets package plan decide,
-// and carries the decision out (act.go).
+// and carries the decision out (actions.go).
 //
 // All state is on objects: the spec, record and proof on the Prototype, the Lease and the Node with the reservation,
 // tags in the cloud. After a crash, the next pass of any process continues.

@@ -15,12 +15,22 @@ import (
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/node/kured"
 	"github.com/kamino-dev/kamino/internal/node/nodestate"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
+
+// donorCloud has the calls of a cloud.Provider that read the donor's instance.
+type donorCloud interface {
+	poolFinder
+	instanceLister
+	Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error)
+	BuiltFrom(pool cloud.PoolID, instance cloud.Instance) string
+	Protection(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error)
+}
 
 // donorReader reads Node, pods and instance of the donor.
 type donorReader struct {
 	kube    kubernetes.Interface
-	cloud   cloud.Provider
+	cloud   donorCloud
 	leases  node.Reservations
 	store   store
 	witness witness
@@ -36,6 +46,23 @@ func (h donorReader) lookNode(ctx context.Context, w *pass) error {
 		return err
 	}
 	return h.readDonor(ctx, w)
+}
+
+// lookPool finds the donor's pool. A donor without a pool is refused before the capture begins.
+func (h donorReader) lookPool(ctx context.Context, w *pass) error {
+	of, err := membership.OfPrototype(ctx, h.cloud, w.p, w.donor.node)
+	switch {
+	case err != nil:
+		return err
+	case of.Pool == "" && w.isHeld():
+		return noPool(w.id, of)
+	}
+	w.pool, w.noPoolReason = of.Pool, of.Why
+	return nil
+}
+
+func noPool(id cloud.InstanceID, of cloud.Membership) error {
+	return &cloud.Error{Kind: cloud.Unsupported, Op: "find the pool of", Resource: string(id), Message: of.Why}
 }
 
 // readNamed reads the Node of the donor's name.
@@ -75,7 +102,7 @@ func (h donorReader) readDonor(ctx context.Context, w *pass) error {
 	f.Hold.Returning = w.record.Returning
 	f.Unrecorded = recordLost(w.p)
 	if w.donor.node != nil {
-		w.readNode()
+		readNode(w)
 	}
 	readDeparture(w)
 	readPatch(w)
@@ -84,7 +111,7 @@ func (h donorReader) readDonor(ctx context.Context, w *pass) error {
 }
 
 // readNode sets the facts of the donor's Node.
-func (w *pass) readNode() {
+func readNode(w *pass) {
 	n, f := w.donor.node, &w.facts
 	f.Donor.Node = plan.NodeNotReady
 	if nodestate.Ready(n) {
@@ -254,21 +281,17 @@ func (h donorReader) confirmGone(ctx context.Context, w *pass) error {
 		f.Donor.Power = plan.Changing // the capture fails first, whatever the instance
 		return nil
 	}
-	absence, now := plan.Absence{Node: f.Donor.Node, Requested: w.isRemoving()}, metav1.NewTime(h.now())
-	missing, agreed := orNow(w.donor.reservation.MissingSince, now), notAfter(w.donor.reservation.AgreedSince, now)
-	if agreed != nil {
-		absence.Since = now.Sub(agreed.Time)
-	}
-	var err error
-	if absence.List, err = inPoolList(ctx, h.cloud, w.pool, w.id); err != nil {
+	list, err := inPoolList(ctx, h.cloud, w.pool, w.id)
+	if err != nil {
 		return err
 	}
-	doubt := plan.DoubtOf(absence)
+	now, absence := metav1.NewTime(h.now()), plan.Absence{Node: f.Donor.Node, List: list, Requested: w.isRemoving()}
+	doubt, agreed := judgeAbsence(absence, w.donor.reservation.AgreedSince, now)
 	if doubt == plan.NoDoubt {
 		f.Donor.Power = plan.InstanceGone
 		return h.readLastingProtection(ctx, w)
 	}
-	if err := h.recordMissing(ctx, w, missing, agreedAfter(doubt, agreed, now)); err != nil {
+	if err := h.recordMissing(ctx, w, orNow(w.donor.reservation.MissingSince, now), agreed); err != nil {
 		return err
 	}
 	return doubtful("the instance of node "+w.p.Spec.Donor.NodeName, string(w.id), doubts[doubt])

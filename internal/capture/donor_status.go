@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -12,7 +11,7 @@ import (
 )
 
 // donorState is the observed state of the donor.
-func (w *pass) donorState() v1alpha1.DonorState {
+func donorState(w *pass) v1alpha1.DonorState {
 	f := &w.facts
 	switch {
 	case f.Donor.Power == plan.InstanceGone && w.isRemoving():
@@ -45,9 +44,9 @@ func reportDonor(w *pass, now time.Time) {
 				break
 			}
 		}
-		s.Donor = &v1alpha1.DonorStatus{ReservedAt: &at, State: w.donorState()}
+		s.Donor = &v1alpha1.DonorStatus{ReservedAt: &at, State: donorState(w)}
 	case w.isHeld() && s.Donor != nil:
-		s.Donor.State, s.Donor.ReleasedAt = w.donorState(), nil
+		s.Donor.State, s.Donor.ReleasedAt = donorState(w), nil
 	case !w.isHeld() && s.Donor != nil && s.Donor.ReleasedAt == nil:
 		at := metav1.NewMicroTime(now)
 		s.Donor.ReleasedAt = &at
@@ -94,16 +93,5 @@ func reportInService(p *v1alpha1.Prototype, now time.Time) {
 		set(metav1.ConditionFalse, string(donor.State), "the capture no longer holds the donor; "+donorWords[donor.State])
 	default:
 		set(metav1.ConditionTrue, "NotHeld", "the capture does not hold the donor")
-	}
-}
-
-// released records the release of the donor with its observed state.
-func (a recorder) released(w *pass) {
-	name := w.p.Spec.Donor.NodeName
-	switch state := w.donorState(); state {
-	case v1alpha1.DonorReady:
-		a.event(w, corev1.EventTypeNormal, "Released", "node %s is in the same state as before the capture%s", name, poolGrowthNote(w))
-	default:
-		a.event(w, corev1.EventTypeWarning, "Released", "node %s is no longer reserved; %s%s", name, donorWords[state], poolGrowthNote(w))
 	}
 }

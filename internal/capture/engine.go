@@ -66,8 +66,7 @@ type Engine struct {
 	reserving sync.Mutex
 	// unreadable are the UIDs of unreadable Prototypes that were already logged.
 	unreadable sync.Map
-	// failedPasses are the consecutive failed passes by name of the Prototype, for the delay of retries.
-	failedPasses sync.Map
+	retries    retries
 }
 
 // concurrent is the limit of captures that hold donors at the same time.
@@ -86,11 +85,9 @@ func (e *Engine) now() time.Time {
 	return e.Now()
 }
 
-func (e *Engine) namespace() string { return cmp.Or(e.Namespace, v1alpha1.DefaultNamespace) }
-
 // reservations are the Leases of held nodes.
 func (e *Engine) reservations() node.Reservations {
-	return node.Reservations{Kube: e.Kube, Namespace: e.namespace(), Now: e.now}
+	return node.Reservations{Kube: e.Kube, Namespace: cmp.Or(e.Namespace, v1alpha1.DefaultNamespace), Now: e.now}
 }
 
 // podNamespace is the pod namespace of new captures. Captures in progress keep their own: podNamespaceOf.

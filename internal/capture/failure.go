@@ -8,6 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/trial"
 )
 
 // failure returns the reason and the message of the capture's end, with object and remedy.
@@ -15,10 +16,9 @@ func failure(w *pass, d plan.Decision) *v1alpha1.Failure {
 	if d.Do == plan.Refuse {
 		return refusal(w)
 	}
-	f := &v1alpha1.Failure{Reason: string(d.Why)}
-	f.Message, f.CloudError = w.failureMessage(d.Why)
-	f.Message += removalNote(w)
-	return f
+	message := cmp.Or(addedFailureMessage(w, d.Why), removalFailureMessage(w, d.Why), patchFailureMessage(w, d.Why),
+		donorFailureMessage(w, d.Why), artifactFailureMessage(w, d.Why), string(d.Why))
+	return &v1alpha1.Failure{Reason: string(d.Why), Message: message + removalNote(w), CloudError: cloudError(w, d.Why)}
 }
 
 // refusal joins all refusals of the preflight. The first refusal gives the reason.
@@ -43,58 +43,67 @@ func refusal(w *pass) *v1alpha1.Failure {
 	return &v1alpha1.Failure{Reason: w.preflight.refusals[0].Reason, Message: strings.Join(sentences, "; ")}
 }
 
-// failureMessage returns the message for a failure of package plan, and the cloud's own text, if any.
-func (w *pass) failureMessage(why plan.Reason) (message, cloudError string) {
-	n, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
-	limits := w.p.Spec.Settings.Defaulted()
-	if text := cmp.Or(addedFailureMessage(w, why), removalFailureMessage(w, why), patchFailureMessage(w, why)); text != "" {
-		return text, ""
+// cloudError is the cloud's own text about a failure of package plan; empty without one.
+func cloudError(w *pass, why plan.Reason) string {
+	switch why {
+	case plan.SnapshotFailed:
+		return w.image.snapshot.Error
+	case plan.ImageFailed:
+		return w.image.version.Error
+	case plan.TrialFailed, plan.TrialInconclusive:
+		return trial.CloudMessage(w.record.Trial)
 	}
+	return ""
+}
+
+// donorFailureMessage returns the message for a failure of donor or disk; else an empty text.
+func donorFailureMessage(w *pass, why plan.Reason) string {
+	n, limits := w.p.Spec.Donor.NodeName, w.p.Spec.Settings.Defaulted()
 	switch why {
 	case plan.DiskCheckFailed:
-		return w.disk.obstacle, ""
+		return w.disk.obstacle
 	case plan.DonorGone:
-		return w.donorGone(), ""
+		return donorGoneMessage(w)
 	case plan.DonorStopped:
 		return fmt.Sprintf(
 			"another client stopped the instance of node %s before the generalization; Kamino starts the instance again. Find that client, then %s",
-			n, retryRemedy(w)), ""
+			n, retryRemedy(w))
 	case plan.RecordLost:
-		return lostRecordMessage(w), ""
+		return lostRecordMessage(w)
 	case plan.ReservationLost:
 		return fmt.Sprintf("%s during the capture. Find the client that changes annotation %s, then %s",
-			w.reservationLost(), v1alpha1.ReservationAnnotation, retryRemedy(w)), ""
+			reservationLostMessage(w), v1alpha1.ReservationAnnotation, retryRemedy(w))
 	case plan.DeadlineExceeded:
 		return fmt.Sprintf(
 			"node %s exceeded the deadline of %s out of service without a snapshot. Find the slow step with `kamino describe %s`, or raise settings.outOfService.deadline",
-			n, limits.OutOfService.Deadline.Duration, w.p.Name), ""
+			n, limits.OutOfService.Deadline.Duration, w.p.Name)
 	case plan.DrainTimeout:
-		return fmt.Sprintf("node %s was not drained within %s; remaining: %s", n, limits.Drain.Timeout.Duration, w.remainingPodsMessage()), ""
+		return fmt.Sprintf("node %s was not drained within %s; remaining: %s", n, limits.Drain.Timeout.Duration, remainingPodsMessage(w))
 	case plan.Interrupted:
 		return fmt.Sprintf("the capture of node %s was interrupted after the change of its disk, and the node was returned to service without a snapshot: %s",
-			n, retryRemedy(w)), ""
+			n, retryRemedy(w))
 	case plan.DonorRestarted:
 		return fmt.Sprintf(
 			"another client started node %s between generalization and snapshot, so the disk is no longer proven. Keep other tools from starting the node, then %s",
-			n, retryRemedy(w)), ""
+			n, retryRemedy(w))
 	case plan.OrderOutdated:
 		return fmt.Sprintf(
 			"an earlier version of Kamino ordered the generalization of node %s. Other clients can write such a proof, so the disk is not used: %s",
-			n, retryRemedy(w)), ""
+			n, retryRemedy(w))
 	case plan.GeneralizeFailed:
-		return fmt.Sprintf("pod %s did not generalize node %s: %s", podName(w.p), n, w.podFailureMessage()), ""
+		return fmt.Sprintf("pod %s did not generalize node %s: %s", podName(w.p), n, podFailureMessage(w))
 	case plan.NotProven:
-		return fmt.Sprintf("node %s powered off without a proof of its generalization, so the disk is not used: %s", n, missingProofMessage(w)), ""
+		return fmt.Sprintf("node %s powered off without a proof of its generalization, so the disk is not used: %s", n, missingProofMessage(w))
 	case plan.ProofLost:
 		return fmt.Sprintf(
 			"another client removed or changed the proof of prototype %s, so the copy of node %s is not used. Find the client that changes status.proof, then %s",
-			w.p.Name, n, retryRemedy(w)), ""
+			w.p.Name, n, retryRemedy(w))
 	case plan.DonorNotReady:
 		return fmt.Sprintf(
 			"node %s was started again, but did not become Ready within %s after the deadline. The node is returned as it is, without an image. Read its boot log",
-			n, limits.OutOfService.ReadyTimeout.Duration), ""
+			n, limits.OutOfService.ReadyTimeout.Duration)
 	}
-	return w.artifactFailureMessage(why, version, pool)
+	return ""
 }
 
 // addedFailureMessage returns the message if a failure differs for a donor that Kamino added to the pool, or has not reserved; else
@@ -163,54 +172,54 @@ func reportOutrun(w *pass, d plan.Decision) {
 		w.p.Spec.Version, w.p.Spec.Pool, w.p.Spec.Pool)
 }
 
-func (w *pass) artifactFailureMessage(why plan.Reason, version, pool string) (message, cloudError string) {
+// artifactFailureMessage returns the message for a failure of snapshot, version, trial or promotion; else an empty text.
+func artifactFailureMessage(w *pass, why plan.Reason) string {
+	version, pool := w.p.Spec.Version, w.p.Spec.Pool
 	switch why {
 	case plan.SnapshotOfOtherCapture:
-		return fmt.Sprintf("snapshot %s exists, but belongs to another capture. Delete the snapshot, then %s", w.image.snapshot.ID, retryRemedy(w)), ""
+		return fmt.Sprintf("snapshot %s exists, but belongs to another capture. Delete the snapshot, then %s", w.image.snapshot.ID, retryRemedy(w))
 	case plan.SnapshotFailed:
 		return fmt.Sprintf("the cloud could not create the snapshot of node %s: %s",
-			w.p.Spec.Donor.NodeName, orNothing(w.image.snapshot.Error)), w.image.snapshot.Error
+			w.p.Spec.Donor.NodeName, orNothing(w.image.snapshot.Error))
 	case plan.SnapshotLost:
-		return fmt.Sprintf("another client deleted snapshot %s before the image was complete: %s", w.image.snapshot.ID, retryRemedy(w)), ""
+		return fmt.Sprintf("another client deleted snapshot %s before the image was complete: %s", w.image.snapshot.ID, retryRemedy(w))
 	case plan.VersionOfOtherCapture:
 		return fmt.Sprintf(
 			"version %s of pool %s exists, but belongs to another capture. A pool gets one version a day: try again tomorrow (UTC), or first run `kamino delete-version %s %s`",
-			version, pool, pool, version), ""
+			version, pool, pool, version)
 	case plan.ImageFailed:
-		return fmt.Sprintf("the cloud could not create version %s of pool %s: %s", version, pool, orNothing(w.image.version.Error)), w.image.version.Error
+		return fmt.Sprintf("the cloud could not create version %s of pool %s: %s", version, pool, orNothing(w.image.version.Error))
 	case plan.ImageLost:
-		return fmt.Sprintf("another client deleted version %s of pool %s before its promotion: %s", version, pool, retryRemedy(w)), ""
+		return fmt.Sprintf("another client deleted version %s of pool %s before its promotion: %s", version, pool, retryRemedy(w))
 	case plan.Quarantined:
 		return fmt.Sprintf("version %s of pool %s is quarantined (%s), and no recipe may name the version",
-			version, pool, w.image.version.Tags[cloud.TagQuarantined]), ""
-	case plan.TrialFailed, plan.TrialInconclusive:
-		return trialFailureMessage(w, why), cloudMessage(w.record.Trial)
-	case plan.PromotionStale:
-		return trialFailureMessage(w, why), ""
+			version, pool, w.image.version.Tags[cloud.TagQuarantined])
+	case plan.TrialFailed, plan.TrialInconclusive, plan.PromotionStale:
+		return trialFailureMessage(w, why)
 	case plan.RecipeTaken:
 		if w.promotion.isPoolDeleted {
 			return fmt.Sprintf(
 				"pool %s no longer exists, so no node uses version %s. The version is complete and kept: delete its image. If the pool exists after all, run `kamino promote %s %s`",
-				pool, version, pool, version), ""
+				pool, version, pool, version)
 		}
 		return fmt.Sprintf(
 			"another client changed the recipe of pool %s to %s before version %s was complete. The recipe stays as it is, and the version is kept. To use the version, run `kamino promote %s %s`",
-			pool, w.promotion.recipe.Recipe.Image, version, pool, version), ""
+			pool, w.promotion.recipe.Recipe.Image, version, pool, version)
 	case plan.Superseded:
 		return fmt.Sprintf("the recipe of pool %s already names the newer version %s; version %s is kept, but not used",
-			pool, w.promotion.recipe.Recipe.Version, version), ""
+			pool, w.promotion.recipe.Recipe.Version, version)
 	}
-	return string(why), ""
+	return ""
 }
 
-func (w *pass) reservationLost() string {
+func reservationLostMessage(w *pass) string {
 	if w.donor.otherHolder == "" {
 		return fmt.Sprintf("another client removed the reservation of node %s", w.p.Spec.Donor.NodeName)
 	}
 	return fmt.Sprintf("the reservation of node %s was overwritten by %s", w.p.Spec.Donor.NodeName, w.donor.otherHolder)
 }
 
-func (w *pass) donorGone() string {
+func donorGoneMessage(w *pass) string {
 	n := w.p.Spec.Donor.NodeName
 	if w.facts.Donor.Power == plan.InstanceGone {
 		return fmt.Sprintf("the instance of node %s was removed during the capture. Capture another node", n)
@@ -247,14 +256,7 @@ func poolGrowthNote(w *pass) string {
 	return fmt.Sprintf(". Pool %s has grown by one node for the capture, and keeps the node. Scale the pool in if you do not need the node", w.p.Spec.Pool)
 }
 
-func orNothing(text string) string {
-	if text == "" {
-		return "no reason given"
-	}
-	return text
-}
-
-func (w *pass) remainingPodsMessage() string {
+func remainingPodsMessage(w *pass) string {
 	if len(w.donor.blockedPods) > 0 {
 		return w.donor.blockedPods[0].String() + ". Relax the budget, try again later, or set settings.drain.force"
 	}
@@ -272,7 +274,7 @@ func missingProofMessage(w *pass) string {
 	return "read the log of pod " + podName(w.p)
 }
 
-func (w *pass) podFailureMessage() string {
+func podFailureMessage(w *pass) string {
 	if w.disk.noProofReason != "" {
 		return w.disk.noProofReason
 	}

@@ -28,7 +28,10 @@ func (e failures) failFinally(w *pass, d plan.Decision, err error) error {
 	}
 	var c *cloud.Error
 	if errors.As(err, &c) && c.Kind == cloud.Refused && d.Do == plan.Promote {
-		e.failPromotion(w, c)
+		// The pool's upgrade policy may be intended, and a waiting capture would block later captures of the pool. The version stays.
+		e.fail(w, &v1alpha1.Failure{Reason: c.Code, Message: fmt.Sprintf(
+			"version %s of pool %s is complete, but not promoted, because the promotion would change running nodes: %s. The version is kept; promote the version later with `kamino promote %s %s`",
+			w.p.Spec.Version, w.p.Spec.Pool, c.Message, w.p.Spec.Pool, w.p.Spec.Version)})
 		return nil
 	}
 	ahead := d.Do == plan.Enlarge && !w.isRemoving() // the reserved donor waits for the growth
@@ -56,14 +59,6 @@ func endsCapture(kind cloud.Kind, back, ahead bool) bool {
 	case cloud.NotFound, cloud.Conflict, cloud.Throttled, cloud.Unavailable:
 	}
 	return false
-}
-
-// failPromotion ends a capture whose promotion would change running nodes. The pool's upgrade policy may be intended,
-// and a waiting capture would block later captures of the pool. The version stays.
-func (e failures) failPromotion(w *pass, c *cloud.Error) {
-	e.fail(w, &v1alpha1.Failure{Reason: c.Code, Message: fmt.Sprintf(
-		"version %s of pool %s is complete, but not promoted, because the promotion would change running nodes: %s. The version is kept; promote the version later with `kamino promote %s %s`",
-		w.p.Spec.Version, w.p.Spec.Pool, c.Message, w.p.Spec.Pool, w.p.Spec.Version)})
 }
 
 // fail records the failure. The release of the donor follows.

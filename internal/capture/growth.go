@@ -165,8 +165,7 @@ func (d leaving) bind(ctx context.Context, w *pass) error {
 	w.donor.instance.BuiltFrom = d.cloud.BuiltFrom(w.pool, instance)
 	replacement := w.removalRecord()
 	replacement.Unregistered, replacement.Instance = nil, ""
-	holder := v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID}
-	reservation := node.NewReservation(holder, w.donor.node, "", metav1.NewTime(d.now()))
+	reservation := node.NewReservation(holderOf(w.p), w.donor.node, "", metav1.NewTime(d.now()))
 	reservation.Replacement = &replacement
 	remember := w.remember(&reservation)
 	err = d.store.record(ctx, w, func(r *v1alpha1.Record) {

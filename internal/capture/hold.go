@@ -19,19 +19,27 @@ import (
 
 // readRecord reads the Prototype's record. A record of another Prototype, or an unreadable record, counts as removed: the
 // Lease repeats the reservation, and otherwise the capture fails with RecordLost.
-func (e *Engine) readRecord(p *v1alpha1.Prototype) v1alpha1.Record {
+func (r rooms) readRecord(p *v1alpha1.Prototype) v1alpha1.Record {
 	record, err := v1alpha1.RecordOf(p)
 	if err != nil {
-		e.Log.Error(err, "an unreadable record counts as removed", "prototype", p.Name)
+		r.events.log.Error(err, "an unreadable record counts as removed", "prototype", p.Name)
 		return v1alpha1.Record{}
 	}
 	return record
 }
 
+// holdCloud has the calls of a cloud.Provider that take an instance out of service and return it.
+type holdCloud interface {
+	ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, token string) error
+	Unprotect(ctx context.Context, id cloud.InstanceID, token string) error
+	EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error)
+	EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error)
+}
+
 // hold reserves the donor, takes it out of service and returns it. permit asks again before each effect.
 type hold struct {
 	kube   kubernetes.Interface
-	cloud  cloud.Provider
+	cloud  holdCloud
 	leases node.Reservations
 	store  store
 	pods   pods
@@ -177,8 +185,7 @@ func (h hold) reserve(ctx context.Context, w *pass) error {
 	if err := h.store.begin(ctx, w.p); err != nil {
 		return err
 	}
-	reservation := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID}, w.donor.node,
-		w.donor.protection.Token, metav1.NewTime(h.now()))
+	reservation := node.NewReservation(holderOf(w.p), w.donor.node, w.donor.protection.Token, metav1.NewTime(h.now()))
 	if w.facts.Leaving.Replaced {
 		reservation.Replacement = &v1alpha1.DonorReplacement{GrowFirst: w.facts.Leaving.GrowFirst, Added: w.facts.Leaving.Added}
 	}
@@ -219,20 +226,6 @@ func (h hold) forget(ctx context.Context, w *pass) error {
 // instance could exist after all: the sweep then finds and returns the node.
 func keepsLease(w *pass) bool {
 	return w.facts.Donor.Power == plan.InstanceGone && w.donor.node != nil && !w.isOrphan
-}
-
-// remember records the reservation, the image of the donor, and the image in the recipe before the capture. The
-// instance may be gone when its image is published.
-func (w *pass) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Record) {
-	return func(r *v1alpha1.Record) {
-		r.Reservation, r.BuiltFrom = reservation, w.donor.instance.BuiltFrom
-		if reservation != nil {
-			r.Replacement = reservation.Replacement
-		}
-		if image := w.promotion.recipe.Recipe.Image; image != "" {
-			r.Recipe = image
-		}
-	}
 }
 
 // allows are the effects on the donor's machine and on its Node, each with the condition on the Lease of the node. The Lease

@@ -15,9 +15,21 @@ import (
 	"github.com/kamino-dev/kamino/internal/history"
 )
 
+// imageCloud has the calls of a cloud.Provider about snapshots and versions.
+type imageCloud interface {
+	Snapshot(ctx context.Context, instance cloud.InstanceID, name string) (cloud.Snapshot, error)
+	Snapshots(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error)
+	EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error)
+	DeleteSnapshot(ctx context.Context, instance cloud.InstanceID, name string) error
+	Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error)
+	Images(ctx context.Context, pool cloud.PoolID) ([]cloud.Image, error)
+	EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud.Image, error)
+	DeleteImage(ctx context.Context, ref cloud.ImageRef) error
+}
+
 // images copies the disk, and makes a version of the copy.
 type images struct {
-	cloud   cloud.Provider
+	cloud   imageCloud
 	witness witness
 	now     clock
 }
@@ -38,7 +50,7 @@ func (a images) lookArtifacts(ctx context.Context, w *pass) error {
 		if w.image.version, err = a.cloud.Image(ctx, w.ref()); err != nil {
 			return err
 		}
-		f.Image.Version = w.artifact(w.image.version.State, w.image.version.Tags)
+		f.Image.Version = artifact(w, w.image.version.State, w.image.version.Tags)
 		f.Image.Quarantined = w.image.version.Tags[cloud.TagQuarantined] != ""
 	}
 	if r := w.record.Trial; r != nil && r.Name != "" && f.Image.Version == plan.Complete && !f.Failed && !f.Deleting {
@@ -66,7 +78,7 @@ func (a images) lookOutrun(ctx context.Context, w *pass) {
 }
 
 func snapshotOf(w *pass) plan.Artifact {
-	is := w.artifact(w.image.snapshot.State, w.image.snapshot.Tags)
+	is := artifact(w, w.image.snapshot.State, w.image.snapshot.Tags)
 	if is == plan.Pending && w.image.snapshot.Taken {
 		return plan.Taken
 	}
@@ -74,7 +86,7 @@ func snapshotOf(w *pass) plan.Artifact {
 }
 
 // artifact compares the UID in the tags with this Prototype. An artifact with another proof is removed, but never used.
-func (w *pass) artifact(state cloud.State, tags map[string]string) plan.Artifact {
+func artifact(w *pass, state cloud.State, tags map[string]string) plan.Artifact {
 	switch {
 	case state == cloud.Absent:
 		return plan.Absent
@@ -181,7 +193,7 @@ func (w *pass) tags() map[string]string {
 	if w.record.BuiltFrom != "" {
 		tags[cloud.TagLineage] = w.record.BuiltFrom
 	}
-	w.addSoftwareTags(tags)
+	addSoftwareTags(w, tags)
 	return tags
 }
 
@@ -200,7 +212,7 @@ func (w *pass) imageSpec(now time.Time) cloud.ImageSpec {
 
 // addSoftwareTags adds the donor's software. The image copies the snapshot's tags, because at the publication the donor
 // may be patched again or gone.
-func (w *pass) addSoftwareTags(tags map[string]string) {
+func addSoftwareTags(w *pass, tags map[string]string) {
 	known := w.image.snapshot.Tags
 	if w.image.snapshot.State == cloud.Absent && w.donor.node != nil {
 		known = describeNode(w.donor.node)

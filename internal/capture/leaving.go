@@ -21,11 +21,22 @@ import (
 	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
 
+// leavingCloud has the calls of a cloud.Provider that change the size of a pool.
+type leavingCloud interface {
+	membership.Registry
+	instanceLister
+	Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error)
+	BuiltFrom(pool cloud.PoolID, instance cloud.Instance) string
+	Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
+	SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error
+	EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error)
+}
+
 // leaving removes donors that do not return: the pool grows by a replacement, and the instance is removed with its Node. A pool
 // also grows by the donor of a pioneer.
 type leaving struct {
 	kube    kubernetes.Interface
-	cloud   cloud.Provider
+	cloud   leavingCloud
 	leases  node.Reservations
 	donors  donorReader
 	locks   locks

@@ -23,27 +23,19 @@ import (
 // Leftovers lists objects without an active Prototype: pods, NodeOrders, Leases, and with pools also snapshots and trials. Things in
 // the cloud belong to this cluster, by their tag or their Prototype, and snapshots have the name of a pool.
 func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
-	candidates, err := e.leftovers().strayPods(ctx)
-	if err != nil {
-		return nil, err
+	r := e.leftovers(pools)
+	lists := []func(context.Context) ([]reservations.Leftover, error){r.strayPods, r.strayOrders, r.strayLeases}
+	if len(pools) > 0 {
+		lists = append(lists, r.straySnapshots, r.strayTrials)
 	}
-	orders, err := e.leftovers().strayOrders(ctx)
-	if err != nil {
-		return nil, err
+	var candidates []reservations.Leftover
+	for _, list := range lists {
+		found, err := list(ctx)
+		if err != nil {
+			return nil, err
+		}
+		candidates = append(candidates, found...)
 	}
-	snapshots, err := e.leftovers().straySnapshots(ctx, pools)
-	if err != nil {
-		return nil, err
-	}
-	tried, err := e.leftovers().strayTrials(ctx, pools)
-	if err != nil {
-		return nil, err
-	}
-	leases, err := e.leftovers().strayLeases(ctx)
-	if err != nil {
-		return nil, err
-	}
-	candidates = slices.Concat(candidates, orders, leases, snapshots, tried)
 	if len(candidates) == 0 {
 		return nil, nil
 	}
@@ -65,20 +57,34 @@ func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reserva
 	return left, nil
 }
 
+// leftoverCloud has the calls of a cloud.Provider that find and remove what captures left.
+type leftoverCloud interface {
+	PoolName(id cloud.PoolID) string
+	Snapshots(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error)
+	DropSnapshot(ctx context.Context, id string) error
+	Images(ctx context.Context, pool cloud.PoolID) ([]cloud.Image, error)
+	DeleteImage(ctx context.Context, ref cloud.ImageRef) error
+	Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error)
+	Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error)
+	EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error)
+}
+
 // leftovers finds and removes the objects of captures that are gone.
 type leftovers struct {
 	kube         kubernetes.Interface
 	client       client.Client
-	cloud        cloud.Provider
+	cloud        leftoverCloud
 	leases       node.Reservations
 	observer     TrialObserver
 	podNamespace string
+	pools        []cloud.PoolID // whose snapshots and trials are asked for
 	now          clock
 }
 
-func (e *Engine) leftovers() leftovers {
+func (e *Engine) leftovers(pools []cloud.PoolID) leftovers {
 	return leftovers{
-		kube: e.Kube, client: e.Client, cloud: e.Cloud, leases: e.reservations(), observer: e.TrialObserver, podNamespace: e.podNamespace(), now: e.now,
+		kube: e.Kube, client: e.Client, cloud: e.Cloud, leases: e.reservations(), observer: e.TrialObserver, podNamespace: e.podNamespace(),
+		pools: pools, now: e.now,
 	}
 }
 
@@ -149,27 +155,18 @@ func (r leftovers) dropLease(ctx context.Context, l reservations.Leftover) error
 }
 
 // straySnapshots lists the snapshots of the pools that are not being deleted.
-func (r leftovers) straySnapshots(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
-	if len(pools) == 0 {
-		return nil, nil
-	}
-	list, err := r.cloud.Snapshots(ctx, pools...)
+func (r leftovers) straySnapshots(ctx context.Context) ([]reservations.Leftover, error) {
+	list, err := r.cloud.Snapshots(ctx, r.pools...)
 	if err != nil {
 		return nil, err
 	}
 	var found []reservations.Leftover
 	for _, s := range list {
-		if s.State != cloud.Deleting && r.ofPools(s.Name, pools) {
-			found = append(
-				found,
-				reservations.Leftover{
-					Kind:      reservations.Snapshot,
-					Name:      s.ID,
-					Prototype: s.Name,
-					UID:       types.UID(s.Tags[cloud.TagUID]),
-					Unmarked:  s.Origin == cloud.Unmarked,
-				},
-			)
+		ofPool := func(pool cloud.PoolID) bool { return versionIn(s.Name, r.cloud.PoolName(pool)) != "" }
+		if s.State != cloud.Deleting && slices.ContainsFunc(r.pools, ofPool) {
+			found = append(found, reservations.Leftover{
+				Kind: reservations.Snapshot, Name: s.ID, Prototype: s.Name, UID: types.UID(s.Tags[cloud.TagUID]), Unmarked: s.Origin == cloud.Unmarked,
+			})
 		}
 	}
 	return found, nil
@@ -192,15 +189,6 @@ func (r leftovers) strayPods(ctx context.Context) ([]reservations.Leftover, erro
 	return found, nil
 }
 
-func (r leftovers) ofPools(prototype string, pools []cloud.PoolID) bool {
-	for _, pool := range pools {
-		if versionIn(prototype, r.cloud.PoolName(pool)) != "" {
-			return true
-		}
-	}
-	return false
-}
-
 // SweepLeftovers removes the objects that Leftovers lists. An unfinished image version is removed before its snapshot;
 // the next sweep removes the snapshot.
 func (e *Engine) SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
@@ -210,15 +198,15 @@ func (e *Engine) SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]re
 	}
 	var problems []error
 	for _, l := range left { // an error of one leftover does not stop the others
-		problems = append(problems, e.leftovers().remove(ctx, l, pools))
+		problems = append(problems, e.leftovers(pools).remove(ctx, l))
 	}
 	return left, errors.Join(problems...)
 }
 
-func (r leftovers) remove(ctx context.Context, l reservations.Leftover, pools []cloud.PoolID) error {
+func (r leftovers) remove(ctx context.Context, l reservations.Leftover) error {
 	switch namespace, name, _ := strings.Cut(l.Name, "/"); l.Kind {
 	case reservations.Trial:
-		return r.endTrial(ctx, l, pools)
+		return r.endTrial(ctx, l)
 	case reservations.Lease:
 		return r.dropLease(ctx, l)
 	case reservations.Pod:
@@ -235,7 +223,7 @@ func (r leftovers) remove(ctx context.Context, l reservations.Leftover, pools []
 		}
 		return nil
 	}
-	for _, pool := range pools {
+	for _, pool := range r.pools {
 		images, err := r.cloud.Images(ctx, pool)
 		if err != nil {
 			return err
@@ -251,39 +239,26 @@ func (r leftovers) remove(ctx context.Context, l reservations.Leftover, pools []
 
 // strayTrials lists the trials of the pools in the cloud that carry the UID of a Prototype. A trial without a UID
 // cannot be matched, and stays.
-func (r leftovers) strayTrials(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
-	specs, err := r.tried(ctx, pools)
+func (r leftovers) strayTrials(ctx context.Context) ([]reservations.Leftover, error) {
+	specs, err := r.cloud.Trials(ctx, r.pools...)
 	if err != nil {
 		return nil, err
 	}
 	var found []reservations.Leftover
 	for _, spec := range specs {
 		if uid := spec.Tags[cloud.TagUID]; uid != "" {
-			found = append(
-				found,
-				reservations.Leftover{
-					Kind:      reservations.Trial,
-					Name:      spec.Name,
-					Prototype: spec.Tags[cloud.TagPrototype],
-					UID:       types.UID(uid),
-					Unmarked:  spec.Origin == cloud.Unmarked,
-				},
-			)
+			found = append(found, reservations.Leftover{
+				Kind: reservations.Trial, Name: spec.Name, Prototype: spec.Tags[cloud.TagPrototype], UID: types.UID(uid),
+				Unmarked: spec.Origin == cloud.Unmarked,
+			})
 		}
 	}
 	return found, nil
 }
 
-func (r leftovers) tried(ctx context.Context, pools []cloud.PoolID) ([]cloud.TrialSpec, error) {
-	if len(pools) == 0 {
-		return nil, nil
-	}
-	return r.cloud.Trials(ctx, pools...)
-}
-
 // endTrial continues the end of a trial without an active capture: objects on its Nodes, and objects in the cloud.
-func (r leftovers) endTrial(ctx context.Context, l reservations.Leftover, pools []cloud.PoolID) error {
-	specs, err := r.tried(ctx, pools)
+func (r leftovers) endTrial(ctx context.Context, l reservations.Leftover) error {
+	specs, err := r.cloud.Trials(ctx, r.pools...)
 	if err != nil {
 		return err
 	}

@@ -14,10 +14,15 @@ import (
 	"github.com/kamino-dev/kamino/internal/node"
 )
 
+// instanceMatcher compares the IDs of instances, as a cloud.Provider does.
+type instanceMatcher interface {
+	SameInstance(a, b cloud.InstanceID) bool
+}
+
 // locks reads who holds the donor: the Lease, and its copies on the Node and in the record.
 type locks struct {
 	client client.Client
-	cloud  cloud.Provider
+	cloud  instanceMatcher
 	leases node.Reservations
 }
 
@@ -120,7 +125,7 @@ func (h locks) ownLease(ctx context.Context, w *pass) (*v1alpha1.Reservation, er
 
 // readOrphan reads the lock of a Node whose Prototype is gone. Only the Lease is trusted.
 func (h locks) readOrphan(ctx context.Context, w *pass, shadow *v1alpha1.Reservation, unreadable error) error {
-	lease, err := h.leases.Held(ctx, w.donor.node, v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID})
+	lease, err := h.leases.Held(ctx, w.donor.node, holderOf(w.p))
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
@@ -15,19 +16,18 @@ import (
 )
 
 // observe looks at the capture, and judges its admission if it has not begun.
-func (e *Engine) observe(ctx context.Context, w *pass) error {
-	if err := e.look(ctx, w); err != nil {
+func (r rooms) observe(ctx context.Context, w *pass) error {
+	if err := r.look(ctx, w); err != nil {
 		return err
 	}
-	return e.lookPreflight(ctx, w)
+	return r.lookPreflight(ctx, w)
 }
 
 // look reads the objects of the capture, in an order in which each read knows what the reads before it found. The record
 // precedes each effect, so what the record excludes is not read.
-func (e *Engine) look(ctx context.Context, w *pass) error {
-	r := e.rooms()
+func (r rooms) look(ctx context.Context, w *pass) error {
 	for _, look := range []effect{
-		r.donors.lookNode, e.lookPool, r.leaving.readReplacement, r.donors.lookInstance, r.leaving.readUnfilledPlace, r.orders.readProof,
+		r.donors.lookNode, r.donors.lookPool, r.leaving.readReplacement, r.donors.lookInstance, r.leaving.readUnfilledPlace, r.orders.readProof,
 		r.images.lookArtifacts, r.pods.lookPod, r.orders.lookReport,
 		r.trialReader.lookTrial, r.trialReader.lookGate, r.promotion.lookRecipe, r.trialReader.judgeAttempt,
 		r.pods.lookLeftPod, r.orders.lookLeftOrder, r.donors.lookKuredAgain, r.trialReader.findLostTrial,
@@ -42,25 +42,8 @@ func (e *Engine) look(ctx context.Context, w *pass) error {
 	return nil
 }
 
-// lookPool finds the donor's pool. A donor without a pool is refused before the capture begins.
-func (e *Engine) lookPool(ctx context.Context, w *pass) error {
-	of, err := membership.OfPrototype(ctx, e.Cloud, w.p, w.donor.node)
-	switch {
-	case err != nil:
-		return err
-	case of.Pool == "" && w.isHeld():
-		return noPool(w.id, of)
-	}
-	w.pool, w.noPoolReason = of.Pool, of.Why
-	return nil
-}
-
-func noPool(id cloud.InstanceID, of cloud.Membership) error {
-	return &cloud.Error{Kind: cloud.Unsupported, Op: "find the pool of", Resource: string(id), Message: of.Why}
-}
-
 // lookGrowth reads the pool and its new node. Before the growth is decided, the capture is admitted like any other.
-func (e *Engine) lookGrowth(ctx context.Context, w *pass) error {
+func (r rooms) lookGrowth(ctx context.Context, w *pass) error {
 	f := &w.facts
 	w.pool = cloud.PoolID(w.p.Spec.PoolID)
 	readDeparture(w)
@@ -75,16 +58,16 @@ func (e *Engine) lookGrowth(ctx context.Context, w *pass) error {
 				"create the Prototype without spec.donor"),
 		}
 	case f.Growth.Decided:
-		return e.rooms().leaving.readGrowth(ctx, w)
+		return r.leaving.readGrowth(ctx, w)
 	case !f.Deleting && !f.Failed && !f.Unrecorded:
-		return e.admitGrowth(ctx, w)
+		return r.admitGrowth(ctx, w)
 	}
 	return nil
 }
 
 // admitGrowth judges the capture with a node that is like the new node.
-func (e *Engine) admitGrowth(ctx context.Context, w *pass) error {
-	m, err := e.observeCase(ctx, w.p)
+func (r rooms) admitGrowth(ctx context.Context, w *pass) error {
+	m, err := r.observeCase(ctx, w.p)
 	if err != nil {
 		return err
 	}
@@ -95,11 +78,11 @@ func (e *Engine) admitGrowth(ctx context.Context, w *pass) error {
 
 // observeCase observes a capture that has not begun. If the pool has yet to grow by the donor, a node of the pool is
 // observed in its place.
-func (e *Engine) observeCase(ctx context.Context, p *v1alpha1.Prototype) (*pass, error) {
+func (r rooms) observeCase(ctx context.Context, p *v1alpha1.Prototype) (*pass, error) {
 	if !p.Spec.AwaitsDonor() {
-		return e.observeAsNew(ctx, p)
+		return r.observeAsNew(ctx, p)
 	}
-	like, err := e.youngestNode(ctx, cloud.PoolID(p.Spec.PoolID))
+	like, err := youngestNode(ctx, r.preflight.kube, r.preflight.cloud, cloud.PoolID(p.Spec.PoolID), nodestate.Ready)
 	if err != nil {
 		return nil, err
 	}
@@ -114,22 +97,24 @@ func (e *Engine) observeCase(ctx context.Context, p *v1alpha1.Prototype) (*pass,
 		return w, nil
 	}
 	p.Spec.Donor = v1alpha1.Donor{NodeName: like.Name, ProviderID: like.Spec.ProviderID}
-	return e.observeAsNew(ctx, p)
+	return r.observeAsNew(ctx, p)
 }
 
 // observeAsNew observes a capture without a record. With an error, the result is not nil if only the admission is incomplete.
-func (e *Engine) observeAsNew(ctx context.Context, p *v1alpha1.Prototype) (*pass, error) {
+func (r rooms) observeAsNew(ctx context.Context, p *v1alpha1.Prototype) (*pass, error) {
 	w := fromPrototype(p, v1alpha1.Record{})
-	if err := e.look(ctx, w); err != nil {
+	if err := r.look(ctx, w); err != nil {
 		return nil, err
 	}
-	return w, e.lookPreflight(ctx, w)
+	return w, r.lookPreflight(ctx, w)
 }
 
-// youngestNode returns the youngest Ready node of the pool; nil without such a node.
-func (e *Engine) youngestNode(ctx context.Context, pool cloud.PoolID) (youngest *corev1.Node, err error) {
-	err = membership.Each(ctx, e.Kube, e.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
-		if of.Pool == pool && nodestate.Ready(n) && (youngest == nil || youngest.CreationTimestamp.Before(&n.CreationTimestamp)) {
+// youngestNode returns the youngest node of the pool that fits; nil without such a node.
+func youngestNode(
+	ctx context.Context, kube kubernetes.Interface, finder membership.Registry, pool cloud.PoolID, fits func(*corev1.Node) bool,
+) (youngest *corev1.Node, err error) {
+	err = membership.Each(ctx, kube, finder, "", func(n *corev1.Node, of cloud.Membership) error {
+		if of.Pool == pool && fits(n) && (youngest == nil || youngest.CreationTimestamp.Before(&n.CreationTimestamp)) {
 			youngest = n.DeepCopy()
 		}
 		return nil
@@ -139,22 +124,17 @@ func (e *Engine) youngestNode(ctx context.Context, pool cloud.PoolID) (youngest 
 
 // lookPreflight checks the admission of a capture that has not begun. A known obstacle refuses the capture, even if
 // other facts are unreadable.
-func (e *Engine) lookPreflight(ctx context.Context, w *pass) error {
+func (r rooms) lookPreflight(ctx context.Context, w *pass) error {
 	if w.hasBegun() && w.pool != "" {
 		return nil
 	}
-	w.preflight.admission = e.rooms().preflight.gather(ctx, w)
-	verdict := w.preflight.admission.Judge()
-	w.preflight.refusals, w.preflight.admissionErr, w.preflight.imageLimitWarning = verdict.Refusals, verdict.Trouble(), w.preflight.admission.ImageLimitWarning()
-	w.facts.Queued, _ = w.preflight.admission.Queued.Get()
-	w.facts.Refused = len(w.preflight.refusals) > 0
+	c := r.preflight.gather(ctx, w)
+	verdict := c.Judge()
+	w.preflight.admission, w.preflight.refusals = c, verdict.Refusals
+	w.preflight.admissionErr, w.preflight.imageLimitWarning = verdict.Trouble(), c.ImageLimitWarning()
+	w.facts.Queued, _ = c.Queued.Get()
+	w.facts.Refused = len(verdict.Refusals) > 0
 	return verdict.Err()
-}
-
-// hasBegun reports whether the capture has begun or ended, so that no preflight is needed.
-func (w *pass) hasBegun() bool {
-	f := &w.facts
-	return w.isHeld() || f.MustBoot() || f.Failed || f.Deleting || w.isInspecting()
 }
 
 // PioneerNamesDonor is the reason of a refusal: with pioneer.node Grow, only Kamino writes the donor.

@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/node"
 )
 
 // orders creates, reads and removes the NodeOrder with its key, and copies the pod's report.
@@ -30,15 +29,14 @@ type orders struct {
 	now          clock
 }
 
-// order creates the NodeOrder and its key, then records both with the donor's boot, and repeats the record on the Lease. Only the recorded NodeOrder is trusted, and the pod
-// follows the record. After a crash in between, the next pass creates a new NodeOrder.
+// order creates the NodeOrder and its key, then records both with the donor's boot, and repeats the record on the Lease. Only the
+// recorded NodeOrder is trusted, and the pod follows the record. After a crash in between, the next pass creates a new NodeOrder.
 func (o orders) order(ctx context.Context, w *pass) error {
-	method := v1alpha1.InPlace
-	token, err := tokenFor(method, w)
-	if err == nil {
-		err = errors.Join(o.image.mayRun(w.p), o.mayApply(ctx, w.p))
+	boot := w.donor.node.Status.NodeInfo.BootID
+	if boot == "" {
+		return fmt.Errorf("node %s reports no boot ID: a capture needs the boot ID from the kubelet", w.donor.node.Name)
 	}
-	if err != nil {
+	if err := errors.Join(o.image.mayRun(w.p), o.mayApply(ctx, w.p)); err != nil {
 		return err
 	}
 	rules, err := o.rules.digest(ctx, w.p)
@@ -52,56 +50,21 @@ func (o orders) order(ctx context.Context, w *pass) error {
 	if err != nil {
 		return err
 	}
-	order := newOrder(w.p, o.podNamespace, method, token, rules, public)
+	order := newOrder(w.p, o.podNamespace, boot, rules, public)
 	if err := o.makeOrder(ctx, order); err != nil {
 		return err
 	}
-	if err := o.makeKey(ctx, order, private); err != nil {
+	if err := node.CreateOrderKey(ctx, o.kube, order, private); err != nil {
 		return err
 	}
 	err = o.store.record(ctx, w, func(r *v1alpha1.Record) {
-		r.GeneralizeBootID, r.RulesDigest = token, rules
+		r.GeneralizeBootID, r.RulesDigest = boot, rules
 		r.Order = &v1alpha1.OrderRecord{Namespace: order.Namespace, UID: order.UID, Key: public}
 	})
 	if err != nil {
 		return err
 	}
 	return o.hold.noteRecord(ctx, w)
-}
-
-// tokenFor is the scope of a NodeOrder by the method: for InPlace, the boot ID.
-func tokenFor(method v1alpha1.OrderMethod, w *pass) (string, error) {
-	switch method {
-	case v1alpha1.InPlace, v1alpha1.OrderCheck, v1alpha1.OrderPatch, v1alpha1.OrderReboot:
-		if boot := w.donor.node.Status.NodeInfo.BootID; boot != "" {
-			return boot, nil
-		}
-		return "", fmt.Errorf("node %s reports no boot ID: a capture needs the boot ID from the kubelet", w.donor.node.Name)
-	}
-	return "", fmt.Errorf("no pod carries out orders by method %s", method)
-}
-
-// newOrder is the NodeOrder that the pod on the donor will read. NodeOrder, key and pod have the same name.
-func newOrder(p *v1alpha1.Prototype, namespace string, method v1alpha1.OrderMethod, token, rules, key string) *v1alpha1.NodeOrder {
-	generalize := p.Spec.Settings.Generalize
-	generalize.Profile = p.Spec.Settings.Profile() // the NodeOrder names the profile even if the settings do not
-	return &v1alpha1.NodeOrder{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: podName(p), Namespace: namespace, Labels: podLabels(p), OwnerReferences: []metav1.OwnerReference{ownedBy(p)},
-		},
-		Spec: v1alpha1.NodeOrderSpec{
-			Holder: v1alpha1.Holder{Name: p.Name, UID: p.UID}, NodeName: p.Spec.Donor.NodeName, Method: method, Token: token, PodName: podName(p),
-			Generalize: generalize, RulesDigest: rules, Key: key, AfterCapture: afterCapture(p),
-		},
-	}
-}
-
-// afterCapture is the fate of the donor, as input for the pod.
-func afterCapture(p *v1alpha1.Prototype) v1alpha1.AfterCapture {
-	if p.Spec.ReplacesDonor() {
-		return v1alpha1.RemoveDonor
-	}
-	return v1alpha1.ReturnDonor
 }
 
 func (o orders) makeOrder(ctx context.Context, order *v1alpha1.NodeOrder) error {
@@ -115,41 +78,6 @@ func (o orders) makeOrder(ctx context.Context, order *v1alpha1.NodeOrder) error 
 	}
 	if err != nil {
 		return fmt.Errorf("create order %s/%s: %w", order.Namespace, order.Name, err)
-	}
-	return nil
-}
-
-// makeKey stores the private key in a Secret that only the NodeOrder's pod mounts. The Secret has the NodeOrder as owner.
-func (o orders) makeKey(ctx context.Context, order *v1alpha1.NodeOrder, private []byte) error {
-	immutable := true
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: order.Name, Namespace: order.Namespace, Labels: order.Labels,
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeOrder", Name: order.Name, UID: order.UID,
-			}},
-		},
-		Immutable: &immutable,
-		Data:      map[string][]byte{orderKey: private},
-	}
-	secrets := o.kube.CoreV1().Secrets(order.Namespace)
-	_, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		if err := o.deleteKey(ctx, order); err != nil {
-			return err
-		}
-		_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
-	}
-	if err != nil {
-		return fmt.Errorf("create secret %s/%s: %w", order.Namespace, order.Name, err)
-	}
-	return nil
-}
-
-func (o orders) deleteKey(ctx context.Context, order *v1alpha1.NodeOrder) error {
-	err := o.kube.CoreV1().Secrets(order.Namespace).Delete(ctx, order.Name, metav1.DeleteOptions{})
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete secret %s/%s: %w", order.Namespace, order.Name, err)
 	}
 	return nil
 }
@@ -260,7 +188,7 @@ func (o orders) readOrder(ctx context.Context, w *pass) error {
 // deleteOrder deletes the key and then the NodeOrder, unless the pod has written to the NodeOrder since the read. A used proof
 // can no longer be revoked.
 func (o orders) deleteOrder(ctx context.Context, w *pass) error {
-	if err := o.deleteKey(ctx, w.disk.order); err != nil {
+	if err := node.DeleteKey(ctx, o.kube, w.disk.order.Namespace, w.disk.order.Name); err != nil {
 		return err
 	}
 	err := o.client.Delete(ctx, w.disk.order, client.Preconditions{UID: &w.disk.order.UID, ResourceVersion: &w.disk.order.ResourceVersion})
@@ -276,7 +204,7 @@ func (o orders) mayApply(ctx context.Context, p *v1alpha1.Prototype) error {
 	if err != nil || found.Missing { // the reader of the digest reports missing rules
 		return err
 	}
-	return denied(admission.RulesOf(&admission.Case{Prototype: p, Namespace: o.podNamespace, Rules: admission.Found(found)}))
+	return denied(admission.RulesOf(&admission.Case{Prototype: p, Process: admission.Process{Namespace: o.podNamespace}, Rules: admission.Found(found)}))
 }
 
 // readUnproven reads the pod's report that there is no proof. The report precedes the container's status, which comes

@@ -25,57 +25,60 @@ func (e *Engine) Orphan(ctx context.Context, name string, holder v1alpha1.Holder
 		return Result{}, fmt.Errorf("node %s is held by %s, not by a capture", name, holder)
 	}
 	key := "node/" + name // no Prototype can have this name
-	w, err := e.findOrphan(ctx, name, holder)
+	result, err := e.rooms().returnOrphan(ctx, name, holder)
 	if err != nil {
-		return Result{After: e.backOff(key, err)}, err
+		return Result{After: e.retries.delay(key, err)}, err
 	}
-	if w == nil {
-		e.failedPasses.Delete(key)
-		return Result{Done: true}, nil
+	if result.After == 0 { // a wait is no success
+		e.retries.reset(key)
 	}
-	if err := e.lookOrphan(ctx, w); err != nil {
-		err = errors.Join(err, e.actWithoutCloud(ctx, fromOrphan(w.p), err))
-		return Result{After: e.backOff(key, err)}, err
+	return result, nil
+}
+
+// returnOrphan makes one step of the release, as Orphan.
+func (r rooms) returnOrphan(ctx context.Context, name string, holder v1alpha1.Holder) (Result, error) {
+	w, err := r.donors.findOrphan(ctx, name, holder)
+	if err != nil || w == nil {
+		return Result{Done: err == nil}, err
+	}
+	if err := r.lookOrphan(ctx, w); err != nil {
+		return Result{}, errors.Join(err, r.actWithoutCloud(ctx, fromOrphan(w.p), err))
 	}
 	if acceptsPodsInOldBoot(w) {
-		err := fmt.Errorf("node %s: %w", name, ErrInService)
-		return Result{After: e.backOff(key, err)}, err
+		return Result{}, fmt.Errorf("node %s: %w", name, ErrInService)
 	}
 	decision := plan.Orphan(w.facts)
-	e.Log.V(1).Info("decided", "node", name, "holder", holder.Name, "decision", decision.String())
-	if decision.Do == plan.Wait && w.facts.Donor.Power == plan.InstanceGone && !w.isRemoving() {
-		err := fmt.Errorf("node %s: %w", name, ErrInstanceGone)
-		return Result{After: e.backOff(key, err)}, err
+	r.events.log.V(1).Info("decided", "node", name, "holder", holder.Name, "decision", decision.String())
+	switch {
+	case decision.Do == plan.Wait && w.facts.Donor.Power == plan.InstanceGone && !w.isRemoving():
+		return Result{}, fmt.Errorf("node %s: %w", name, ErrInstanceGone)
+	case decision.Do == plan.Wait:
+		return Result{After: pollDelay(w.p, decision.Why, r.donors.now())}, nil
 	}
-	if decision.Do == plan.Wait {
-		return Result{After: pollDelay(w.p, decision.Why, e.now())}, nil
+	if err := r.act(ctx, w, decision); err != nil {
+		return Result{}, fmt.Errorf("return node %s: %w", name, errors.Join(err, r.actWithoutCloud(ctx, fromOrphan(w.p), err)))
 	}
-	if err := e.act(ctx, w, decision); err != nil {
-		err = errors.Join(err, e.actWithoutCloud(ctx, fromOrphan(w.p), err))
-		return Result{After: e.backOff(key, err)}, fmt.Errorf("return node %s: %w", name, err)
-	}
-	e.failedPasses.Delete(key)
 	return Result{}, nil
 }
 
 // findOrphan returns the state of the node as the donor of a deleted Prototype. The result is nil if the holder does
 // not hold the node, or if the capture is still active.
-func (e *Engine) findOrphan(ctx context.Context, name string, holder v1alpha1.Holder) (*pass, error) {
-	n, err := e.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+func (h donorReader) findOrphan(ctx context.Context, name string, holder v1alpha1.Holder) (*pass, error) {
+	n, err := h.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, e.reservations().DropOf(ctx, holder.UID)
+		return nil, h.leases.DropOf(ctx, holder.UID)
 	case err != nil:
 		return nil, fmt.Errorf("read node %s: %w", name, err)
 	}
-	if held, err := e.heldBy(ctx, n, holder); err != nil || !held {
+	if held, err := h.locks.heldBy(ctx, n, holder); err != nil || !held {
 		return nil, err
 	}
 	id := cloud.InstanceID(n.Spec.ProviderID)
-	if there, err := e.rooms().locks.isActiveCapture(ctx, holder, id); err != nil || there {
+	if there, err := h.locks.isActiveCapture(ctx, holder, id); err != nil || there {
 		return nil, err
 	}
-	p, now := &v1alpha1.Prototype{}, metav1.NewTime(e.now())
+	p, now := &v1alpha1.Prototype{}, metav1.NewTime(h.now())
 	p.Name, p.UID, p.DeletionTimestamp = holder.Name, holder.UID, &now
 	p.Spec.Donor = v1alpha1.Donor{NodeName: name, ProviderID: n.Spec.ProviderID}
 	w := fromOrphan(p)
@@ -85,9 +88,9 @@ func (e *Engine) findOrphan(ctx context.Context, name string, holder v1alpha1.Ho
 
 // heldBy reports whether the Lease of the gone capture holds the node, whatever the reservation on the Node. The Lease
 // of a released Node is dropped.
-func (e *Engine) heldBy(ctx context.Context, n *corev1.Node, holder v1alpha1.Holder) (bool, error) {
+func (h locks) heldBy(ctx context.Context, n *corev1.Node, holder v1alpha1.Holder) (bool, error) {
 	shadow, unreadable := v1alpha1.ReservationOf(n.Annotations)
-	lease, err := e.reservations().Confirmed(ctx, n)
+	lease, err := h.leases.Confirmed(ctx, n)
 	if err != nil {
 		return false, err
 	}
@@ -97,7 +100,7 @@ func (e *Engine) heldBy(ctx context.Context, n *corev1.Node, holder v1alpha1.Hol
 	case !confirmed:
 		return false, nil
 	case shadow == nil && unreadable == nil && node.AsBefore(n, *lease):
-		return false, e.reservations().DropOf(ctx, holder.UID)
+		return false, h.leases.DropOf(ctx, holder.UID)
 	}
 	return true, nil
 }
@@ -109,9 +112,9 @@ func fromOrphan(p *v1alpha1.Prototype) *pass {
 	return w
 }
 
-// lookOrphan observes the orphan.
-func (e *Engine) lookOrphan(ctx context.Context, w *pass) error {
-	of, err := membership.OfNode(ctx, e.Cloud, w.donor.node)
+// lookOrphanPool finds the pool of the orphan.
+func (h donorReader) lookOrphanPool(ctx context.Context, w *pass) error {
+	of, err := membership.OfNode(ctx, h.cloud, w.donor.node)
 	switch {
 	case err != nil:
 		return err
@@ -119,10 +122,17 @@ func (e *Engine) lookOrphan(ctx context.Context, w *pass) error {
 		return noPool(w.id, of)
 	}
 	w.pool = of.Pool
-	w.p.Spec.Pool = e.Cloud.PoolName(w.pool)
+	w.p.Spec.Pool = h.cloud.PoolName(w.pool)
 	w.p.Spec.Version = versionIn(w.p.Name, w.p.Spec.Pool)
-	r := e.rooms()
-	for _, look := range []effect{r.donors.lookNode, r.pods.readPod, r.orders.lookOrphanOrder, r.donors.lookInstance, r.leaving.readUnfilledPlace, r.images.lookOrphanSnapshot} {
+	return nil
+}
+
+// lookOrphan observes the orphan.
+func (r rooms) lookOrphan(ctx context.Context, w *pass) error {
+	for _, look := range []effect{
+		r.donors.lookOrphanPool, r.donors.lookNode, r.pods.readPod, r.orders.lookOrphanOrder, r.donors.lookInstance, r.leaving.readUnfilledPlace,
+		r.images.lookOrphanSnapshot,
+	} {
 		if err := look(ctx, w); err != nil {
 			return err
 		}

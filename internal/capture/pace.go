@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"sync"
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -27,13 +28,12 @@ var (
 	addedPollInterval = pollInterval{shortest: 2 * time.Second, longest: 4 * time.Second, share: 0.05}
 	// trialPollInterval applies to trials, which take 15 minutes to two hours.
 	trialPollInterval = pollInterval{shortest: 5 * time.Second, longest: 30 * time.Second, share: 0.3}
-	// trialEndPollInterval applies to the removal of a trial, which takes minutes.
-	trialEndPollInterval = pollInterval{shortest: 5 * time.Second, longest: 20 * time.Second, share: 0.35}
 	// promotionPollInterval applies to a person's action.
 	promotionPollInterval = pollInterval{shortest: 5 * time.Second, longest: 2 * time.Minute, share: 0.5}
 	// publishPollInterval applies to the creation of an image version, which takes 30 minutes to two hours.
 	publishPollInterval = pollInterval{shortest: 5 * time.Second, longest: 2 * time.Minute, share: 0.5}
-	// deletionPollInterval applies to the deletion of the snapshot, which takes seconds.
+	// deletionPollInterval applies to the deletion of the snapshot, which takes seconds, and to the removal of a trial, which
+	// takes minutes.
 	deletionPollInterval = pollInterval{shortest: 5 * time.Second, longest: 20 * time.Second, share: 0.35}
 )
 
@@ -88,9 +88,9 @@ func (t pollInterval) pause(waited time.Duration) time.Duration {
 func delayAfter(p *v1alpha1.Prototype, r *v1alpha1.TrialRecord, done plan.Action, now time.Time) time.Duration {
 	switch {
 	case done == plan.EndTrial && r != nil && r.CleanupStartedAt != nil:
-		return trialEndPollInterval.pause(now.Sub(r.CleanupStartedAt.Time))
+		return deletionPollInterval.pause(now.Sub(r.CleanupStartedAt.Time))
 	case done == plan.EndTrial && r != nil && r.CleaningUp:
-		return trialEndPollInterval.longest
+		return deletionPollInterval.longest
 	}
 	if wait := actions[done].wait; wait != "" {
 		return pollDelay(p, wait, now)
@@ -98,16 +98,22 @@ func delayAfter(p *v1alpha1.Prototype, r *v1alpha1.TrialRecord, done plan.Action
 	return 0
 }
 
-// backOff is the delay after an error: doubled for each consecutive error, but at least the cloud's Retry-After.
-func (e *Engine) backOff(name string, err error) time.Duration {
+// retries counts the consecutive errors of each Prototype and each orphan, by a key. It is safe for concurrent use.
+type retries struct{ errors sync.Map }
+
+// delay is the delay after an error: doubled for each consecutive error, but at least the cloud's Retry-After.
+func (r *retries) delay(key string, err error) time.Duration {
 	count := 0
-	if v, found := e.failedPasses.Load(name); found {
+	if v, found := r.errors.Load(key); found {
 		count, _ = v.(int)
 	}
-	e.failedPasses.Store(name, count+1)
+	r.errors.Store(key, count+1)
 	pause := min(minPause<<min(count, 16), maxBackOff)
 	return max(pause, cloud.RetryAfter(err))
 }
+
+// reset ends the count after a success.
+func (r *retries) reset(key string) { r.errors.Delete(key) }
 
 // wait is a wait of the plan, as the engine polls and reports the wait.
 type wait struct {

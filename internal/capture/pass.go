@@ -164,8 +164,27 @@ func (w *pass) isRemoving() bool { return w.facts.Leaving.Replaced && w.removalR
 // mustBeRemoved reports whether the donor can only be removed, as in package plan.
 func mustBeRemoved(w *pass) bool { return w.facts.Leaving.Replaced && w.facts.Disk.Touched }
 
+// remember records the reservation, the image of the donor, and the image in the recipe before the capture. The
+// instance may be gone when its image is published.
+func (w *pass) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Record) {
+	return func(r *v1alpha1.Record) {
+		r.Reservation, r.BuiltFrom = reservation, w.donor.instance.BuiltFrom
+		if reservation != nil {
+			r.Replacement = reservation.Replacement
+		}
+		if image := w.promotion.recipe.Recipe.Image; image != "" {
+			r.Recipe = image
+		}
+	}
+}
+
 // leaseIsOurs reports whether the Lease of the node, as read, names this capture.
 func (w *pass) leaseIsOurs() bool { return w.donor.lease != nil && w.donor.lease.UID == w.p.UID }
+
+// holderOf is the capture as the holder of a reservation.
+func holderOf(p *v1alpha1.Prototype) v1alpha1.Holder {
+	return v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: p.Name, UID: p.UID}
+}
 
 // isMarked reports whether a capture of this very object has begun.
 func isMarked(p *v1alpha1.Prototype) bool {

@@ -25,18 +25,26 @@ import (
 // patchSetPoll is the pause between two passes over the check of a pioneer.
 const patchSetPoll = 5 * time.Second
 
+// patchSetCloud has the calls of a cloud.Provider that find a node with the image of the recipe.
+type patchSetCloud interface {
+	membership.Registry
+	Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
+}
+
 // patchSets refuses a pioneer whose pending patches failed before in the pool, before anything is installed. A node in
 // service checks its repositories. A pool without failed patches needs no check.
 type patchSets struct {
-	kube         kubernetes.Interface
-	client       client.Client
-	cloud        cloud.Provider
-	store        store
-	events       recorder
-	image        podImages
-	podNamespace string
-	now          clock
+	kube    kubernetes.Interface
+	client  client.Client
+	cloud   patchSetCloud
+	patcher patcherOf
+	store   store
+	events  recorder
+	now     clock
 }
+
+// patcherOf returns the patcher of a Prototype, with the image in its settings.
+type patcherOf = func(p *v1alpha1.Prototype) nodepatch.Patcher
 
 // failedSet is a set of patches that failed on a pioneer of the pool. The packages of its donor may be broken.
 type failedSet struct {
@@ -91,7 +99,8 @@ func (c patchSets) check(ctx context.Context, w *pass, failed map[string]failedS
 			return err == nil, err // the patch level is compared before the reboot
 		}
 	}
-	if err := c.image.mayRun(p); err != nil {
+	patcher := c.patcher(p)
+	if err := patcher.MayRun(); err != nil {
 		if denied := (*deniedError)(nil); errors.As(err, &denied) {
 			c.refuse(w, denied.Refusal)
 			return false, nil
@@ -99,16 +108,8 @@ func (c patchSets) check(ctx context.Context, w *pass, failed map[string]failedS
 		return false, err
 	}
 	pioneer := p.Spec.Pioneer.Defaulted()
-	patcher := nodepatch.Patcher{
-		Client:    c.client,
-		Kube:      c.kube,
-		Image:     c.image.of(p),
-		MayRun:    func() error { return c.image.mayRun(p) },
-		Now:       c.now,
-		Namespace: c.podNamespace,
-	}
 	checked, err := patcher.Check(ctx, nodepatch.CheckTask{
-		Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: p.Name, UID: p.UID}, Pool: p.Spec.Pool, Node: node,
+		Holder: holderOf(p), Pool: p.Spec.Pool, Node: node,
 		Patches: v1alpha1.OrderPatches{Patches: pioneer.Patches, Hold: pioneer.Hold},
 	})
 	if err != nil || checked == nil {
@@ -201,19 +202,14 @@ func (c patchSets) nodeOfImage(ctx context.Context, p *v1alpha1.Prototype, faile
 	if err != nil {
 		return "", err
 	}
-	var youngest *corev1.Node
 	label := v1alpha1.VersionLabelValue(pool.Recipe.Version)
 	isBroken := func(n *corev1.Node) bool {
 		_, marked := n.Annotations[v1alpha1.PatchFailedAnnotation]
 		return marked || slices.ContainsFunc(slices.Collect(maps.Values(failed)), func(f failedSet) bool { return f.donor == n.Name })
 	}
-	err = membership.Each(ctx, c.kube, c.cloud, "", func(n *corev1.Node, of cloud.Membership) error {
+	youngest, err := youngestNode(ctx, c.kube, c.cloud, pool.ID, func(n *corev1.Node) bool {
 		isCurrent := pool.Recipe.Version == "" || n.Labels[v1alpha1.VersionLabel] == label
-		if of.Pool == pool.ID && isCurrent && !isBroken(n) && nodestate.Available(n) &&
-			(youngest == nil || youngest.CreationTimestamp.Before(&n.CreationTimestamp)) {
-			youngest = n.DeepCopy()
-		}
-		return nil
+		return isCurrent && !isBroken(n) && nodestate.Available(n)
 	})
 	if youngest == nil {
 		return "", err

@@ -9,12 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
-	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/patch/nodepatch"
 	patchplan "github.com/kamino-dev/kamino/internal/patch/plan"
 	"github.com/kamino-dev/kamino/internal/wording"
@@ -29,15 +27,12 @@ const (
 
 // patching patches the donor before its capture.
 type patching struct {
-	kube         kubernetes.Interface
-	client       client.Client
-	leases       node.Reservations
-	store        store
-	events       recorder
-	image        podImages
-	podNamespace string
-	unhealthy    func(ctx context.Context, node string, ignore []string) (string, error)
-	now          clock
+	client    client.Client
+	patcher   patcherOf
+	store     store
+	events    recorder
+	unhealthy func(ctx context.Context, node string, ignore []string) (string, error)
+	now       clock
 }
 
 // patchStore keeps the record of the patch in the record of the capture.
@@ -92,16 +87,12 @@ func (e patching) step(ctx context.Context, w *pass) error {
 	} else if w.donor.node != nil {
 		r.NodeUID = w.donor.node.UID
 	}
-	problem := ""
-	patcher := nodepatch.Patcher{
-		Client: e.client, Kube: e.kube, Reservations: e.leases, Image: e.image.of(w.p), MayRun: func() error { return e.image.mayRun(w.p) }, Now: e.now,
-		Namespace: e.podNamespace,
-		Unhealthy: func(ctx context.Context, node string) (_ string, err error) {
-			if e.unhealthy != nil {
-				problem, err = e.unhealthy(ctx, node, w.p.Spec.Settings.Trial.IgnoreDaemonSets)
-			}
-			return problem, err
-		},
+	problem, patcher := "", e.patcher(w.p)
+	patcher.Unhealthy = func(ctx context.Context, node string) (_ string, err error) {
+		if e.unhealthy != nil {
+			problem, err = e.unhealthy(ctx, node, w.p.Spec.Settings.Trial.IgnoreDaemonSets)
+		}
+		return problem, err
 	}
 	if r.Order != nil {
 		patcher.Namespace = r.Order.Namespace // the setting may have changed since the order
@@ -136,11 +127,11 @@ func (e patching) step(ctx context.Context, w *pass) error {
 	return nil
 }
 
-// patchTask is the patch of the donor.
+// task is the patch of the donor.
 func (e patching) task(ctx context.Context, w *pass, r nodepatch.Record) (nodepatch.Task, error) {
 	pioneer, settings := w.p.Spec.Pioneer.Defaulted(), w.p.Spec.Settings.Defaulted()
 	t := nodepatch.Task{
-		Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID},
+		Holder: holderOf(w.p),
 		Node:   w.p.Spec.Donor.NodeName, NodeUID: r.NodeUID, Gone: isGoneForPatch(w),
 		Patches: v1alpha1.OrderPatches{Patches: pioneer.Patches, Hold: pioneer.Hold}, Drain: settings.Drain,
 		Limits: nodepatch.Limits{
@@ -304,4 +295,11 @@ func patchTroubleMessage(w *pass, r *nodepatch.Record) string {
 	default:
 		return fmt.Sprintf("the patch of node %s ended without a result (%s). Capture another node, or %s", n, r.Failure, retry)
 	}
+}
+
+func orNothing(text string) string {
+	if text == "" {
+		return "no reason given"
+	}
+	return text
 }

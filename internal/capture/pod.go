@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -12,13 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-)
-
-const (
-	hostMount  = "/host"
-	credential = "/var/run/kamino"
-	// tokenSeconds is the lifetime of the pod's token, the shortest that the API server grants.
-	tokenSeconds = 600
+	"github.com/kamino-dev/kamino/internal/capture/admission"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/node"
 )
 
 // maxPodName is the limit of a DNS label in characters: the pod's name becomes a host name.
@@ -38,55 +35,38 @@ func podName(p *v1alpha1.Prototype) string {
 	return strings.TrimRight(name[:min(len(name), maxPodName-len(hash))], "-") + hash
 }
 
-// generalizePod is the pod that generalizes the donor, reports the proof, and powers the donor off. NodeName binds the
-// pod without scheduler and despite the cordon. The pod does nothing in another boot than the boot in its arguments.
-func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, image string) *corev1.Pod {
-	yes, no := true, false
-	root := int64(0)
-	order := v1alpha1.OrderRecord{}
-	if record.Order != nil {
-		order = *record.Order
-	}
-	pod := &corev1.Pod{
+// newOrder is the NodeOrder that the pod on the donor will read. NodeOrder, key and pod have the same name.
+func newOrder(p *v1alpha1.Prototype, namespace, boot, rules, key string) *v1alpha1.NodeOrder {
+	generalize := p.Spec.Settings.Generalize
+	generalize.Profile = p.Spec.Settings.Profile() // the NodeOrder names the profile even if the settings do not
+	return &v1alpha1.NodeOrder{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: podName(p), Namespace: namespace,
-			Labels: podLabels(p), Annotations: map[string]string{v1alpha1.OrderAnnotation: string(order.UID)},
+			Name: podName(p), Namespace: namespace, Labels: podLabels(p), OwnerReferences: []metav1.OwnerReference{ownedBy(p)},
 		},
-		Spec: corev1.PodSpec{
-			NodeName:                     p.Spec.Donor.NodeName,
-			RestartPolicy:                corev1.RestartPolicyNever,
-			ServiceAccountName:           v1alpha1.GeneralizeServiceAccount,
-			AutomountServiceAccountToken: &no,
-			EnableServiceLinks:           &no,
-			HostNetwork:                  true, // independent of the pod network, which stops with its agents
-			HostPID:                      true,
-			PriorityClassName:            "system-node-critical",
-			Tolerations:                  []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-			Containers: []corev1.Container{{
-				Name:  "generalize",
-				Image: podImage(p, image),
-				// The inspection has pulled this image.
-				ImagePullPolicy: corev1.PullIfNotPresent,
-				Args: append([]string{
-					"generalize", "--root", hostMount, "--live",
-					"--prototype", p.Name, "--uid", string(p.UID), "--boot-id", record.GeneralizeBootID,
-					"--order", namespace + "/" + podName(p), "--order-uid", string(order.UID),
-					"--token-file", credential + "/token", "--ca-file", credential + "/ca.crt",
-					"--key-file", credential + "/key", "--pod-uid-file", credential + "/pod-uid",
-				}, settingsArgs(p)...),
-				SecurityContext:          &corev1.SecurityContext{Privileged: &yes, RunAsUser: &root},
-				TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
-				VolumeMounts: []corev1.VolumeMount{
-					{Name: "host", MountPath: hostMount},
-					{Name: "credential", MountPath: credential, ReadOnly: true},
-				},
-			}},
-			Volumes: []corev1.Volume{
-				{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}},
-				{Name: "credential", VolumeSource: corev1.VolumeSource{Projected: credentialVolume(p)}},
-			},
+		Spec: v1alpha1.NodeOrderSpec{
+			Holder: v1alpha1.Holder{Name: p.Name, UID: p.UID}, NodeName: p.Spec.Donor.NodeName, Method: v1alpha1.InPlace, Token: boot, PodName: podName(p),
+			Generalize: generalize, RulesDigest: rules, Key: key, AfterCapture: afterCapture(p),
 		},
 	}
+}
+
+// afterCapture is the fate of the donor, as input for the pod.
+func afterCapture(p *v1alpha1.Prototype) v1alpha1.AfterCapture {
+	if p.Spec.ReplacesDonor() {
+		return v1alpha1.RemoveDonor
+	}
+	return v1alpha1.ReturnDonor
+}
+
+// generalizePod is the pod that generalizes the donor, reports the proof, and powers the donor off. The pod does nothing in
+// another boot than the boot in its arguments. The inspection has pulled its image.
+func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, image string) *corev1.Pod {
+	order := newOrder(p, namespace, record.GeneralizeBootID, record.RulesDigest, "")
+	if record.Order != nil {
+		order.UID = record.Order.UID
+	}
+	pod := node.OrderPod(order, image, "generalize", "--live", "--prototype", p.Name, "--uid", string(p.UID), "--boot-id", record.GeneralizeBootID)
+	pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, settingsArgs(p)...)
 	if p.Spec.Pioneer != nil && *p.Spec.Pioneer.Defaulted().QuietNodes {
 		pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, "--quiet-nodes")
 	}
@@ -119,26 +99,6 @@ func podLabels(p *v1alpha1.Prototype) map[string]string {
 // ownedBy lets the cluster delete an object with its Prototype.
 func ownedBy(p *v1alpha1.Prototype) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Prototype", Name: p.Name, UID: p.UID}
-}
-
-// credentialVolume is in memory: the container runtime would write arguments and environment variables onto the disk. A
-// missing key must not block the pod's start, because the pod reports the missing key, and the kubelet would only wait.
-func credentialVolume(p *v1alpha1.Prototype) *corev1.ProjectedVolumeSource {
-	seconds, yes := int64(tokenSeconds), true
-	return &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
-		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &seconds}},
-		{ConfigMap: &corev1.ConfigMapProjection{
-			LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
-			Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
-		}},
-		{Secret: &corev1.SecretProjection{
-			LocalObjectReference: corev1.LocalObjectReference{Name: podName(p)}, Optional: &yes,
-			Items: []corev1.KeyToPath{{Key: orderKey, Path: "key"}},
-		}},
-		{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
-			{Path: "pod-uid", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"}},
-		}}},
-	}}
 }
 
 // waitingTroubles are the kubelet's reasons for a container that will not start soon. Source:
@@ -202,8 +162,8 @@ func inspectionPod(p *v1alpha1.Prototype, namespace, image string) *corev1.Pod {
 			Tolerations:                  []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 			Containers: []corev1.Container{{
 				Name:  inspectionContainer,
-				Image: podImage(p, image),
-				Args:  append([]string{"inspect", "--root", hostMount}, settingsArgs(p)...),
+				Image: image,
+				Args:  append([]string{"inspect", "--root", node.HostMount}, settingsArgs(p)...),
 				SecurityContext: &corev1.SecurityContext{
 					RunAsUser: &root, AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
 					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"DAC_READ_SEARCH"}},
@@ -211,7 +171,7 @@ func inspectionPod(p *v1alpha1.Prototype, namespace, image string) *corev1.Pod {
 					SELinuxOptions: &corev1.SELinuxOptions{Type: "spc_t"},
 				},
 				TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
-				VolumeMounts:             []corev1.VolumeMount{{Name: "host", MountPath: hostMount, ReadOnly: true, RecursiveReadOnly: &ifPossible}},
+				VolumeMounts:             []corev1.VolumeMount{{Name: "host", MountPath: node.HostMount, ReadOnly: true, RecursiveReadOnly: &ifPossible}},
 			}},
 			Volumes: []corev1.Volume{
 				{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}},
@@ -248,8 +208,8 @@ func podNamespaceOf(w *pass, configured string) string {
 
 func addSummaryKey(p *v1alpha1.Prototype, spec *corev1.PodSpec) {
 	container, mode := &spec.Containers[0], int32(0o400)
-	container.Args = append(container.Args, "--summary-key-file", credential+"/"+orderKey)
-	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: summaryKeyVolume, MountPath: credential, ReadOnly: true})
+	container.Args = append(container.Args, "--summary-key-file", node.CredentialMount+"/"+orderKey)
+	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: summaryKeyVolume, MountPath: node.CredentialMount, ReadOnly: true})
 	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: summaryKeyVolume, VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: summaryKeyName(p), DefaultMode: &mode},
 	}})
@@ -270,8 +230,8 @@ const (
 	summaryKeyBytes = 32
 )
 
-// orderKey is the key of the private key in the NodeOrder's Secret.
-const orderKey = "key"
+// orderKey is the key of a Secret with a key: of the NodeOrder, or of the summary.
+const orderKey = node.SecretKey
 
 // inspectionContainer is the container of the inspection, and the component label of its pod.
 const inspectionContainer = "look"
@@ -279,3 +239,31 @@ const inspectionContainer = "look"
 // inspectionTimeout is the timeout of the disk inspection, including the image pull. The donor serves meanwhile. A
 // longer pull would later keep the donor out of service for as long.
 const inspectionTimeout = 5 * time.Minute
+
+// podImages decides which image runs on nodes: the settings may name an allowed image.
+type podImages struct {
+	fallback string
+	allowed  []string
+}
+
+// of is the image of the pods on nodes: from the settings, else from the engine.
+func (i podImages) of(p *v1alpha1.Prototype) string {
+	return cmp.Or(p.Spec.Settings.Generalize.Image, i.fallback)
+}
+
+// mayRun asks whether a pod with the image of the settings may run on a node.
+func (i podImages) mayRun(p *v1alpha1.Prototype) error {
+	return denied(admission.Image(&admission.Case{Prototype: p, Process: admission.Process{Image: i.fallback, AllowedImages: i.allowed}}))
+}
+
+// deniedError is a setting that the process allows no more, or has never allowed.
+type deniedError struct{ cloud.Refusal }
+
+func (d *deniedError) Error() string { return d.Message }
+
+func denied(refusals []cloud.Refusal, err error) error {
+	if err != nil || len(refusals) == 0 {
+		return err
+	}
+	return &deniedError{refusals[0]}
+}

@@ -15,9 +15,19 @@ import (
 	"github.com/kamino-dev/kamino/internal/history/imagecount"
 )
 
+// preflightCloud has the calls of a cloud.Provider that show whether a capture can work.
+type preflightCloud interface {
+	instanceLister
+	Preflight(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error)
+	Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
+	RecipeChange(ctx context.Context, ref cloud.ImageRef, removeBootstrap bool) (cloud.RecipeChange, error)
+	Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error)
+	MaxImages(pool cloud.PoolID) int
+}
+
 // cloudChecks asks the cloud whether a capture can work.
 type cloudChecks struct {
-	cloud      cloud.Provider
+	cloud      preflightCloud
 	trials     trials
 	customData customDataReader
 	memory     *preflights

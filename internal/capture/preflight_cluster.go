@@ -3,12 +3,12 @@ package capture
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,21 +52,11 @@ func (q clusterChecks) clockAhead(ctx context.Context, name string) (time.Durati
 	case lease.Spec.RenewTime == nil:
 		return 0, nil
 	}
-	return lease.Spec.RenewTime.Sub(writtenAt(lease, q.now())), nil
-}
-
-// writtenAt is the time of the last write of the Lease by the API server's clock; now if unknown.
-func writtenAt(lease *coordinationv1.Lease, now time.Time) time.Time {
-	var last time.Time
-	for _, entry := range lease.ManagedFields {
-		if entry.Time != nil && entry.Time.After(last) {
-			last = entry.Time.Time
-		}
+	written := q.now() // of an API server that does not say
+	if len(lease.ManagedFields) > 0 {
+		written = node.LeaseWrittenAt(lease)
 	}
-	if last.IsZero() {
-		return now
-	}
-	return last
+	return lease.Spec.RenewTime.Sub(written), nil
 }
 
 // account reports whether the service account of the generalize pod exists.
@@ -116,7 +106,7 @@ func (q clusterChecks) rightLacking(ctx context.Context) (string, error) {
 // orderRefused creates the NodeOrder as a dry run. A missing CRD would otherwise show only after the drain. Missing
 // permissions of this process are ignored.
 func (q clusterChecks) orderRefused(ctx context.Context, p *v1alpha1.Prototype) string {
-	order := newOrder(p, q.podNamespace, v1alpha1.InPlace, "preflight", "", "preflight")
+	order := newOrder(p, q.podNamespace, "preflight", "", "preflight")
 	order.OwnerReferences = nil // a Prototype of a preview has no UID
 	err := q.client.Create(ctx, order, client.DryRunAll)
 	if !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
@@ -128,7 +118,7 @@ func (q clusterChecks) orderRefused(ctx context.Context, p *v1alpha1.Prototype) 
 // podRefused creates the generalize pod as a dry run: Pod Security, a quota or a webhook may refuse the pod. Missing
 // permissions and other errors are ignored, because a command may run with few rights.
 func (q clusterChecks) podRefused(ctx context.Context, w *pass) string {
-	pod := generalizePod(w.p, w.record, q.podNamespace, q.image.fallback)
+	pod := generalizePod(w.p, w.record, q.podNamespace, q.image.of(w.p))
 	if pod.Spec.Containers[0].Image == "" {
 		return ""
 	}
@@ -187,7 +177,7 @@ func (q clusterChecks) removalFacts(ctx context.Context, w *pass, c *admission.C
 	if err != nil {
 		return found, err
 	}
-	signed := slices.ContainsFunc(keys(info), func(key string) bool { return strings.HasPrefix(key, tokenSignature) })
+	signed := slices.ContainsFunc(slices.Collect(maps.Keys(info)), func(key string) bool { return strings.HasPrefix(key, tokenSignature) })
 	_, machine := w.donor.node.Annotations[cloud.MachineAnnotation] // Cluster API creates a token for each new machine
 	found.NoToken = info != nil && !signed && !machine
 	status, err := q.configMapData(ctx, metav1.NamespaceSystem, autoscalerStatus)
@@ -205,11 +195,4 @@ func (q clusterChecks) configMapData(ctx context.Context, namespace, name string
 		return nil, fmt.Errorf("read ConfigMap %s/%s: %w", namespace, name, err)
 	}
 	return found.Data, nil
-}
-
-func keys(of map[string]string) (all []string) {
-	for key := range of {
-		all = append(all, key)
-	}
-	return all
 }

@@ -23,20 +23,23 @@ import (
 	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
 
+// poolFinder has the calls of a cloud.Provider that find and name the pools of nodes.
+type poolFinder interface {
+	membership.Registry
+	PoolName(id cloud.PoolID) string
+}
+
 // preflight gathers all facts for the admission of a capture.
 type preflight struct {
 	clusterChecks clusterChecks
 	cloudChecks   cloudChecks
 	kube          kubernetes.Interface
 	client        client.Client
-	cloud         cloud.Provider
+	cloud         poolFinder
 	leases        node.Reservations
 	rules         ruleReader
-	image         podImages
-	podNamespace  string
+	process       admission.Process
 	kured         string
-	ownNode       string
-	drives        bool
 	concurrent    func() int
 	now           clock
 }
@@ -45,8 +48,7 @@ type preflight struct {
 // the case, and the other reads continue.
 func (q preflight) gather(ctx context.Context, w *pass) *admission.Case {
 	c := &admission.Case{
-		Now: q.now(), Prototype: w.p, Pool: w.pool, Unplaced: w.noPoolReason, Image: q.image.fallback, AllowedImages: q.image.allowed,
-		Namespace: q.podNamespace, OwnNode: q.ownNode, Drives: q.drives, Again: w.facts.Disk.Pod != plan.NoPod,
+		Now: q.now(), Prototype: w.p, Pool: w.pool, Unplaced: w.noPoolReason, Process: q.process, Again: w.facts.Disk.Pod != plan.NoPod,
 	}
 	if c.Pool == "" {
 		return c
@@ -207,7 +209,7 @@ func (q preflight) reservedAmong(ctx context.Context, nodes []corev1.Node) (map[
 
 // pods reads the pods that a drain would evict.
 func (q preflight) pods(ctx context.Context, w *pass, c *admission.Case) {
-	left, err := node.Left(ctx, q.kube, w.donor.node.Name, w.p.Spec.Settings.Drain, ownPod(q.podNamespace, w.p))
+	left, err := node.Left(ctx, q.kube, w.donor.node.Name, w.p.Spec.Settings.Drain, ownPod(q.process.Namespace, w.p))
 	w.donor.remainingPods = left
 	found := admission.Pods{Stuck: left.Stuck, Protected: left.Protected}
 	if err == nil && c.AsksRebooter() {

@@ -13,7 +13,7 @@ import (
 // Refusals returns all reasons against capturing the Prototype, which need not exist. Nil means that the capture would
 // begin. An error means no known reason, but incomplete facts.
 func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
-	w, err := e.observeCase(cloud.EnsureReadCache(ctx), p)
+	w, err := e.rooms().observeCase(cloud.EnsureReadCache(ctx), p)
 	if err != nil {
 		return nil, err
 	}
@@ -24,11 +24,12 @@ func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.R
 // parts.
 func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (admission.Preview, error) {
 	ctx = cloud.WithReadCache(ctx)
-	w, err := e.observeCase(ctx, p)
+	r := e.rooms()
+	w, err := r.observeCase(ctx, p)
 	if w == nil {
 		return admission.Preview{}, err
 	}
-	e.askEvictions(ctx, w)
+	r.preflight.askEvictions(ctx, w)
 	if p.Spec.AddsDonor() {
 		w.donor.remainingPods = node.Remaining{} // of a node like the donor
 	}
@@ -36,7 +37,7 @@ func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (admission.
 	if w.preflight.admission != nil {
 		preview.Removal = w.preflight.admission.RemovalCost()
 	}
-	more, check, err := e.rooms().patchSets.preview(ctx, p)
+	more, check, err := r.patchSets.preview(ctx, p)
 	w.preflight.admissionErr = cmp.Or(w.preflight.admissionErr, err)
 	preview.Refusals, preview.PatchCheck = append(preview.Refusals, more...), check
 	if w.promotion.recipe.ID == "" {
@@ -52,6 +53,34 @@ func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (admission.
 		return preview, cmp.Or(w.preflight.admissionErr, err)
 	}
 	images = append(images, cloud.Image{Version: p.Spec.Version, State: cloud.Complete})
-	preview.Retires, err = e.rooms().promotion.retirable(ctx, w.pool, images, p.Spec.Version, int(p.Spec.Settings.Defaulted().Keep))
+	preview.Retires, err = r.promotion.retirable(ctx, w.pool, images, p.Spec.Version, int(p.Spec.Settings.Defaulted().Keep))
 	return preview, cmp.Or(w.preflight.admissionErr, err)
+}
+
+// Case returns the facts for the admission of the Prototype, which need not exist. The error means that the Node or the
+// pools of nodes are unreadable. Reads under the caller's cloud.WithReadCache are reused.
+func (e *Engine) Case(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error) {
+	r := e.rooms()
+	w, err := r.observeCase(ctx, p)
+	if w == nil {
+		return nil, err
+	}
+	r.preflight.askEvictions(ctx, w)
+	return w.preflight.admission, nil
+}
+
+// askEvictions asks the API server whether budgets would block the evictions, as a dry run, and judges the case again.
+func (q preflight) askEvictions(ctx context.Context, w *pass) {
+	if w.preflight.admission == nil || w.preflight.admission.Again || w.p.Spec.AddsDonor() || len(w.donor.remainingPods.Pods) == 0 {
+		return
+	}
+	found, err := w.preflight.admission.Pods.Get()
+	if err != nil {
+		return
+	}
+	for _, b := range node.HeldBack(ctx, q.kube, w.donor.remainingPods) {
+		found.Blocked = append(found.Blocked, b.String())
+	}
+	w.preflight.admission.Pods = admission.Found(found)
+	w.preflight.refusals = w.preflight.admission.Judge().Refusals
 }

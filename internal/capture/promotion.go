@@ -20,11 +20,24 @@ import (
 	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
+// promotionCloud has the calls of a cloud.Provider that change a recipe and retire versions.
+type promotionCloud interface {
+	Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
+	RecipeChange(ctx context.Context, ref cloud.ImageRef, removeBootstrap bool) (cloud.RecipeChange, error)
+	SetRecipe(ctx context.Context, change cloud.RecipeChange) error
+	SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error
+	Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error)
+	Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error)
+	Images(ctx context.Context, pool cloud.PoolID) ([]cloud.Image, error)
+	TagImage(ctx context.Context, ref cloud.ImageRef, tags map[string]string) error
+	DeleteImage(ctx context.Context, ref cloud.ImageRef) error
+}
+
 // promotion lets the recipe name the version: save the removed parts, write the recipe, retire versions, grow the pool.
 type promotion struct {
 	kube       kubernetes.Interface
 	client     client.Client
-	cloud      cloud.Provider
+	cloud      promotionCloud
 	namespace  string
 	customData customDataReader
 	trials     trials
@@ -42,7 +55,7 @@ func (m promotion) lookRecipe(ctx context.Context, w *pass) error {
 	if there, err := m.lookPool(ctx, w); err != nil || !there {
 		return err
 	}
-	if err := w.unreadableRecipe(); err != nil {
+	if err := unreadableRecipe(w); err != nil {
 		return err
 	}
 	if f.Trial.Progress != plan.NoTrial {
@@ -53,7 +66,7 @@ func (m promotion) lookRecipe(ctx context.Context, w *pass) error {
 	if w.promotion.change, err = m.cloud.RecipeChange(ctx, w.ref(), removesBootstrap(w.p)); err != nil {
 		return err
 	}
-	f.Promotion.Recipe, f.Promotion.Manual = w.recipeState(), f.Promotion.Manual || w.promotion.change.HandOver != ""
+	f.Promotion.Recipe, f.Promotion.Manual = recipeState(w), f.Promotion.Manual || w.promotion.change.HandOver != ""
 	if f.Promotion.Recipe == plan.RecipeElsewhere {
 		m.lookContents(ctx, w)
 		f.Promotion.Saved, err = m.lookSaved(ctx, w)
@@ -90,7 +103,7 @@ func (m promotion) lookPool(ctx context.Context, w *pass) (there bool, err error
 
 // unreadableRecipe is the error for a recipe that no longer names an image, for example after the deletion of its
 // launch template. The loss is no decision for another image, so the capture waits.
-func (w *pass) unreadableRecipe() error {
+func unreadableRecipe(w *pass) error {
 	if w.promotion.recipe.Recipe.Image != "" || w.record.Recipe == "" {
 		return nil
 	}
@@ -110,14 +123,14 @@ func promotedInTrial(w *pass) plan.Recipe {
 }
 
 // recipeState compares the recipe with this Prototype's version.
-func (w *pass) recipeState() plan.Recipe {
+func recipeState(w *pass) plan.Recipe {
 	now := w.promotion.recipe.Recipe.Version
 	switch {
 	case w.promotion.change.Done:
 		return plan.RecipeHere
 	case now != "" && imageversion.Compare(now, w.p.Spec.Version) > 0:
 		return plan.RecipeNewer
-	case w.isRecipeChanged():
+	case isRecipeChanged(w):
 		return plan.RecipeChanged
 	default:
 		return plan.RecipeElsewhere
@@ -126,7 +139,7 @@ func (w *pass) recipeState() plan.Recipe {
 
 // isRecipeChanged reports whether another client changed the recipe's image since the begin of the capture. Kamino does
 // not overwrite such a change.
-func (w *pass) isRecipeChanged() bool {
+func isRecipeChanged(w *pass) bool {
 	before, now := w.record.Recipe, w.promotion.recipe.Recipe
 	return before != "" && !strings.EqualFold(now.Image, before) && imageversion.Compare(now.Version, w.p.Spec.Version) != 0
 }

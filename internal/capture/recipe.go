@@ -32,7 +32,8 @@ func (m customDataReader) read(ctx context.Context, p *v1alpha1.Prototype) ([]by
 	secret, err := m.kube.CoreV1().Secrets(m.namespace).Get(ctx, from.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, missingCustomData("create the Secret", "settings.recipe.customDataFrom names Secret %s, which does not exist", name)
+		return nil, unusableCustomData(admission.CustomDataMissing, "create the Secret",
+			"settings.recipe.customDataFrom names Secret %s, which does not exist", name)
 	case err != nil:
 		return nil, fmt.Errorf("read secret %s: %w", name, err)
 	case secret.Labels[v1alpha1.PoolLabel] != poolLabel(p):
@@ -42,17 +43,14 @@ func (m customDataReader) read(ctx context.Context, p *v1alpha1.Prototype) ([]by
 			fmt.Sprintf("mark the Secret as a copy with `kubectl -n %s label secret %s %s=%s`", m.namespace, from.Name, v1alpha1.PoolLabel, poolLabel(p)),
 			"Secret %s is not marked as a copy of pool %s's customData", name, p.Spec.Pool)
 	case len(secret.Data[key]) == 0:
-		return nil, missingCustomData("add the key", "settings.recipe.customDataFrom names key %s of Secret %s, which does not exist", key, name)
+		return nil, unusableCustomData(admission.CustomDataMissing, "add the key",
+			"settings.recipe.customDataFrom names key %s of Secret %s, which does not exist", key, name)
 	}
 	return secret.Data[key], nil
 }
 
 func poolLabel(p *v1alpha1.Prototype) string {
 	return v1alpha1.LabelValue(v1alpha1.ObjectName(p.Spec.Pool))
-}
-
-func missingCustomData(remedy, obstacle string, args ...any) error {
-	return unusableCustomData(admission.CustomDataMissing, remedy, obstacle, args...)
 }
 
 // unusableCustomData is an error that a person can fix. The capture waits and reports the error.

@@ -1,5 +1,11 @@
 package capture
 
+import (
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
+	"github.com/kamino-dev/kamino/internal/patch/nodepatch"
+)
+
 // rooms are the parts of a capture: preflight, donor, disk, image, trial and promotion. Each part has its own clients.
 type rooms struct {
 	events   recorder
@@ -29,51 +35,49 @@ type rooms struct {
 
 // rooms gives each part the clients that it needs.
 func (e *Engine) rooms() rooms {
+	leases, podNamespace := e.reservations(), e.podNamespace()
 	record := recorder{events: e.Recorder, log: e.Log}
-	kept := store{client: e.Client, leases: e.reservations()}
+	kept := store{client: e.Client, leases: leases}
 	missing := witness{cloud: e.Cloud, store: kept, now: e.now}
 	image := podImages{fallback: e.Image, allowed: e.AllowedImages}
-	data := customDataReader{kube: e.Kube, namespace: e.namespace()}
-	rules := ruleReader{kube: e.Kube, podNamespace: e.podNamespace(), check: e.CheckRules}
+	data := customDataReader{kube: e.Kube, namespace: leases.Namespace}
+	patcher := func(p *v1alpha1.Prototype) nodepatch.Patcher {
+		return nodepatch.Patcher{
+			Client: e.Client, Kube: e.Kube, Reservations: leases, Namespace: podNamespace,
+			Image: image.of(p), MayRun: func() error { return image.mayRun(p) }, Now: e.now,
+		}
+	}
+	rules := ruleReader{kube: e.Kube, podNamespace: podNamespace, check: e.CheckRules}
 
 	r := rooms{events: record, failures: failures{events: record, now: e.now}, store: kept}
-	r.trialReader = trialReader{cloud: e.Cloud, observer: e.TrialObserver, witness: missing, events: record, log: e.Log, now: e.now}
+	r.trialReader = trialReader{cloud: e.Cloud, observer: e.TrialObserver, witness: missing, events: record, now: e.now}
 	r.trials = trials{cloud: e.Cloud, reader: r.trialReader, customData: data, given: e.GivenCustomData, store: kept, events: record, now: e.now}
 	r.preflight = preflight{
-		kube: e.Kube, client: e.Client, cloud: e.Cloud, leases: e.reservations(), rules: rules, image: image, now: e.now,
-		podNamespace: e.podNamespace(), kured: e.Kured, ownNode: e.OwnNode, drives: e.Drives, concurrent: e.concurrent,
-		clusterChecks: clusterChecks{kube: e.Kube, client: e.Client, image: image, podNamespace: e.podNamespace(), now: e.now},
+		kube: e.Kube, client: e.Client, cloud: e.Cloud, leases: leases, rules: rules, kured: e.Kured, concurrent: e.concurrent, now: e.now,
+		process: admission.Process{
+			Image: e.Image, AllowedImages: e.AllowedImages, Namespace: podNamespace, OwnNode: e.OwnNode, Drives: e.Drives,
+		},
+		clusterChecks: clusterChecks{kube: e.Kube, client: e.Client, image: image, podNamespace: podNamespace, now: e.now},
 		cloudChecks:   cloudChecks{cloud: e.Cloud, trials: r.trials, customData: data, memory: &e.preflights, now: e.now},
 	}
-	r.patchSets = patchSets{
-		kube: e.Kube, client: e.Client, cloud: e.Cloud, store: kept, events: record, image: image, podNamespace: e.podNamespace(), now: e.now,
-	}
-	r.drain = drain{kube: e.Kube, podNamespace: e.podNamespace(), now: e.now}
-	r.pods = pods{kube: e.Kube, store: kept, preflight: r.preflight, image: image, podNamespace: e.podNamespace(), now: e.now}
-	r.locks = locks{client: e.Client, cloud: e.Cloud, leases: e.reservations()}
+	r.patchSets = patchSets{kube: e.Kube, client: e.Client, cloud: e.Cloud, patcher: patcher, store: kept, events: record, now: e.now}
+	r.drain = drain{kube: e.Kube, podNamespace: podNamespace, now: e.now}
+	r.pods = pods{kube: e.Kube, store: kept, preflight: r.preflight, image: image, podNamespace: podNamespace, now: e.now}
+	r.locks = locks{client: e.Client, cloud: e.Cloud, leases: leases}
 	r.donors = donorReader{
-		kube: e.Kube, cloud: e.Cloud, leases: e.reservations(), store: kept, witness: missing, locks: r.locks, drain: r.drain, kured: e.Kured, now: e.now,
+		kube: e.Kube, cloud: e.Cloud, leases: leases, store: kept, witness: missing, locks: r.locks, drain: r.drain, kured: e.Kured, now: e.now,
 	}
-	r.hold = hold{kube: e.Kube, cloud: e.Cloud, leases: e.reservations(), store: kept, pods: r.pods, events: record, now: e.now}
-	r.patching = patching{
-		kube: e.Kube, client: e.Client, leases: e.reservations(), store: kept, events: record, image: image, podNamespace: e.podNamespace(), unhealthy: e.Unhealthy, now: e.now,
-	}
+	r.hold = hold{kube: e.Kube, cloud: e.Cloud, leases: leases, store: kept, pods: r.pods, events: record, now: e.now}
+	r.patching = patching{client: e.Client, patcher: patcher, store: kept, events: record, unhealthy: e.Unhealthy, now: e.now}
 	r.leaving = leaving{
-		kube:    e.Kube,
-		cloud:   e.Cloud,
-		leases:  e.reservations(),
-		donors:  r.donors,
-		locks:   r.locks,
-		hold:    r.hold,
-		store:   kept,
-		witness: missing,
-		events:  record,
-		now:     e.now,
+		kube: e.Kube, cloud: e.Cloud, leases: leases, donors: r.donors, locks: r.locks, hold: r.hold, store: kept, witness: missing,
+		events: record, now: e.now,
 	}
-	r.orders = orders{kube: e.Kube, client: e.Client, store: kept, hold: r.hold, rules: rules, image: image, podNamespace: e.podNamespace(), now: e.now}
+	r.orders = orders{kube: e.Kube, client: e.Client, store: kept, hold: r.hold, rules: rules, image: image, podNamespace: podNamespace, now: e.now}
 	r.images = images{cloud: e.Cloud, witness: missing, now: e.now}
 	r.promotion = promotion{
-		kube: e.Kube, client: e.Client, cloud: e.Cloud, namespace: e.namespace(), customData: data, trials: r.trials, store: kept, witness: missing, log: e.Log,
+		kube: e.Kube, client: e.Client, cloud: e.Cloud, namespace: leases.Namespace, customData: data, trials: r.trials, store: kept, witness: missing,
+		log: e.Log,
 	}
 	return r
 }

@@ -26,34 +26,35 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 	case apierrors.IsNotFound(err):
 		return Result{Done: true}, nil
 	case err != nil:
-		return Result{After: e.backOff(name, err)}, fmt.Errorf("read prototype %s: %w", name, err)
+		return Result{After: e.retries.delay(name, err)}, fmt.Errorf("read prototype %s: %w", name, err)
 	case p.Status.Terminal():
 		e.notifyObserver(ctx, p, p)
 		return e.removeFinalizer(ctx, p)
 	case len(p.Unreadable) > 0 && p.DeletionTimestamp == nil:
 		return e.refuseUnreadable(ctx, p), nil
 	}
-	before, w := p.DeepCopy(), fromPrototype(p, e.readRecord(p))
-	result, err := e.continueOrRefuse(ctx, w)
+	r := e.rooms()
+	before, w := p.DeepCopy(), fromPrototype(p, r.readRecord(p))
+	result, err := e.continueOrRefuse(ctx, r, w)
 	switch {
 	case err != nil && p.Spec.AwaitsDonor():
 		setStalled(p, err, e.now())
 	case err != nil:
-		err = errors.Join(err, e.actWithoutCloud(ctx, w.unseen(e.readRecord(p)), err))
+		err = errors.Join(err, r.actWithoutCloud(ctx, w.unseen(r.readRecord(p)), err))
 		setStalled(p, err, e.now())
 	default:
 		clearStalled(p)
 	}
-	if statusErr := e.rooms().store.writeStatus(ctx, w); statusErr != nil {
+	if statusErr := r.store.writeStatus(ctx, w); statusErr != nil {
 		err = errors.Join(err, statusErr)
 	} else {
 		e.notifyObserver(ctx, before, p)
-		e.rooms().events.announceChanges(before, p)
+		r.events.announceChanges(before, p)
 	}
 	if err != nil {
-		return Result{After: e.backOff(name, err)}, err
+		return Result{After: e.retries.delay(name, err)}, err
 	}
-	e.failedPasses.Delete(name)
+	e.retries.reset(name)
 	if p.Status.Terminal() {
 		return e.removeFinalizer(ctx, p)
 	}
@@ -62,17 +63,17 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 
 // continueOrRefuse continues the capture. It ends, and touches nothing, if a backup has restored the Prototype, or if the pending
 // patches of a pioneer failed before.
-func (e *Engine) continueOrRefuse(ctx context.Context, w *pass) (Result, error) {
+func (e *Engine) continueOrRefuse(ctx context.Context, r rooms, w *pass) (Result, error) {
 	if why := restoredFrom(w.p); why != "" && w.p.DeletionTimestamp == nil {
 		w.record = v1alpha1.Record{} // of another object
-		e.rooms().patchSets.refuse(w, cloud.Refuse(string(plan.RecordLost), why,
+		r.patchSets.refuse(w, cloud.Refuse(string(plan.RecordLost), why,
 			fmt.Sprintf("delete the Prototype (`kubectl delete prototype %s`), then capture a node again", w.p.Name)))
 		return Result{}, nil
 	}
-	if begins, err := e.rooms().patchSets.pass(ctx, w); err != nil || !begins {
+	if begins, err := r.patchSets.pass(ctx, w); err != nil || !begins {
 		return Result{After: patchSetPoll}, err
 	}
-	return e.observeAndAct(ctx, w)
+	return e.observeAndAct(ctx, r, w)
 }
 
 // restoredFrom explains why the Prototype is not the object that began the capture, or has lost its record after the end;
@@ -126,8 +127,9 @@ func (e *Engine) refuseUnreadable(ctx context.Context, p *v1alpha1.Prototype) Re
 		"this version of Kamino cannot read the stored Prototype: %s. The capture does not continue; stop the capture with `kamino cancel %s`",
 		p.Unreadable, p.Name)
 	setCondition(p, e.now(), v1alpha1.ConditionStalled, metav1.ConditionTrue, Unreadable, message)
-	err := e.rooms().store.writeStatus(ctx, w)
-	e.rooms().events.announceChanges(before, p)
+	r := e.rooms()
+	err := r.store.writeStatus(ctx, w)
+	r.events.announceChanges(before, p)
 	if _, logged := e.unreadable.LoadOrStore(p.UID, true); !logged {
 		e.Log.Info("cannot read a Prototype", "prototype", p.Name, "why", message, "statusWritten", err == nil)
 	}
@@ -135,9 +137,9 @@ func (e *Engine) refuseUnreadable(ctx context.Context, p *v1alpha1.Prototype) Re
 }
 
 // observeAndAct observes once, and does the action that package plan decides.
-func (e *Engine) observeAndAct(ctx context.Context, w *pass) (Result, error) {
+func (e *Engine) observeAndAct(ctx context.Context, r rooms, w *pass) (Result, error) {
 	ctx = cloud.WithReadCache(ctx)
-	awaited, err := e.rooms().leaving.lacksDonor(ctx, w)
+	awaited, err := r.leaving.lacksDonor(ctx, w)
 	if err != nil {
 		return Result{}, err
 	}
@@ -145,9 +147,9 @@ func (e *Engine) observeAndAct(ctx context.Context, w *pass) (Result, error) {
 		e.reserving.Lock()
 		defer e.reserving.Unlock()
 	}
-	look := e.observe
+	look := r.observe
 	if awaited {
-		look = e.lookGrowth
+		look = r.lookGrowth
 	}
 	if err := look(ctx, w); err != nil {
 		return Result{}, err
@@ -158,27 +160,10 @@ func (e *Engine) observeAndAct(ctx context.Context, w *pass) (Result, error) {
 	if decision.Do == plan.Wait {
 		return Result{After: pollDelay(w.p, decision.Why, e.now())}, nil
 	}
-	if err := e.act(ctx, w, decision); err != nil {
-		return Result{}, e.rooms().failures.failFinally(w, decision, err)
+	if err := r.act(ctx, w, decision); err != nil {
+		return Result{}, r.failures.failFinally(w, decision, err)
 	}
 	return Result{After: delayAfter(w.p, w.record.Trial, decision.Do, e.now())}, nil
-}
-
-// act performs the decision.
-func (e *Engine) act(ctx context.Context, w *pass, d plan.Decision) error {
-	r := e.rooms()
-	r.events.announce(w, d)
-	performed, known := actions[d.Do]
-	switch {
-	case !known:
-		return fmt.Errorf("no such action: %s", d.Do)
-	case performed.run == nil:
-		return nil
-	}
-	if err := r.hold.permit(ctx, w, d.Do); err != nil {
-		return err
-	}
-	return performed.run(r)(ctx, w)
 }
 
 func (e *Engine) notifyObserver(ctx context.Context, before, after *v1alpha1.Prototype) {
@@ -192,16 +177,17 @@ func (e *Engine) notifyObserver(ctx context.Context, before, after *v1alpha1.Pro
 func (e *Engine) removeFinalizer(ctx context.Context, p *v1alpha1.Prototype) (Result, error) {
 	before := p.DeepCopy()
 	if controllerutil.RemoveFinalizer(p, v1alpha1.CaptureFinalizer) {
-		if record := e.readRecord(p); !record.DonorGone && (record.LeaveBoot() == "" || record.Reservation != nil) { // otherwise forget has dropped the Leases
+		record := e.rooms().readRecord(p)
+		if !record.DonorGone && (record.LeaveBoot() == "" || record.Reservation != nil) { // otherwise forget has dropped the Leases
 			if err := e.reservations().DropOf(ctx, p.UID); err != nil {
-				return Result{After: e.backOff(p.Name, err)}, err
+				return Result{After: e.retries.delay(p.Name, err)}, err
 			}
 		}
 		if err := e.Client.Patch(ctx, p, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-			return Result{After: e.backOff(p.Name, err)}, fmt.Errorf("remove finalizer of prototype %s: %w", p.Name, err)
+			return Result{After: e.retries.delay(p.Name, err)}, fmt.Errorf("remove finalizer of prototype %s: %w", p.Name, err)
 		}
 	}
-	e.failedPasses.Delete(p.Name)
+	e.retries.reset(p.Name)
 	return Result{Done: true}, nil
 }
 

@@ -80,6 +80,10 @@ func reportReversible(w *pass, now time.Time) {
 	}
 }
 
+// ReportRejected is the reason of condition Generalized, and of an event, for a report on the NodeOrder that the pod did
+// not sign.
+const ReportRejected = "ReportRejected"
+
 // reportIgnoredReport reports an ignored report on the NodeOrder. Later reports can be valid.
 func reportIgnoredReport(w *pass, now time.Time) {
 	if w.disk.ignoredReport != "" && w.disk.proof == nil {
@@ -101,7 +105,7 @@ func isAddedWithoutPatch(w *pass) bool {
 
 func phaseOf(w *pass, d plan.Decision) v1alpha1.Phase {
 	switch {
-	case w.endsBeforeReservation(d):
+	case endsBeforeReservation(w, d):
 		return v1alpha1.PhasePreflight
 	case isLeavingService(w, d):
 		return v1alpha1.PhaseRemoving
@@ -139,7 +143,7 @@ func waitPhase(w *pass, why plan.Reason) v1alpha1.Phase {
 }
 
 // endsBeforeReservation reports whether the capture ends, or is about to end, without a reservation.
-func (w *pass) endsBeforeReservation(d plan.Decision) bool {
+func endsBeforeReservation(w *pass, d plan.Decision) bool {
 	return d.Do == plan.Fail && d.Why == plan.DiskCheckFailed && !w.isHeld() ||
 		d.Do == plan.DeletePod && !w.facts.Disk.Touched && !w.isHeld() && w.p.Status.Donor == nil
 }
@@ -161,7 +165,7 @@ func progress(w *pass, d plan.Decision) string {
 		return turnProgress(w)
 	case d.Do == plan.Wait && d.Why == plan.ForHolder:
 		return fmt.Sprintf("waiting for %s, which has also reserved the node", w.donor.otherHolder)
-	case d.Do == plan.Wait && w.isHeldWithoutNode():
+	case d.Do == plan.Wait && w.isHeld() && w.facts.Donor.Node == plan.NodeGone:
 		return waits[d.Why].text + "; the Node was deleted"
 	case d.Do == plan.Wait:
 		return waits[d.Why].text
@@ -169,11 +173,6 @@ func progress(w *pass, d plan.Decision) string {
 		return drainProgress(w)
 	}
 	return ""
-}
-
-// isHeldWithoutNode reports whether a read has found no Node of the held donor.
-func (w *pass) isHeldWithoutNode() bool {
-	return w.facts.Donor.Node == plan.NodeGone && w.isHeld()
 }
 
 // replacementProgress is the progress of a leaving donor.
@@ -234,9 +233,6 @@ func drainProgress(w *pass) string {
 	return fmt.Sprintf("pods left: %d", len(w.donor.remainingPods.Pods))
 }
 
-// reportDrain updates the progress after the evictions.
-func reportDrain(w *pass) { w.p.Status.Progress = drainProgress(w) }
-
 // reportConditions sets the conditions. Their messages are stable: no times, no counts.
 func reportConditions(p *v1alpha1.Prototype, d plan.Decision, now time.Time) {
 	s := &p.Status
@@ -250,24 +246,25 @@ func reportConditions(p *v1alpha1.Prototype, d plan.Decision, now time.Time) {
 	if s.Image != nil && s.Image.ReplicationPercent >= 100 {
 		set(v1alpha1.ConditionPublished, metav1.ConditionTrue, "Complete", "the image version is complete")
 	}
+	reason, message := "InProgress", "the capture is in progress"
+	if d.Why == plan.ForPromotion {
+		reason, message = promotionWait(p)
+	}
 	switch {
 	case s.Phase == v1alpha1.PhaseSucceeded:
 		set(v1alpha1.ConditionReady, metav1.ConditionTrue, "Promoted", promotedMessage(p))
 	case s.Failure != nil:
 		set(v1alpha1.ConditionReady, metav1.ConditionFalse, s.Failure.Reason, s.Failure.Message)
-	case d.Why == plan.ForPromotion:
-		reason, message := promotionWait(p)
-		set(v1alpha1.ConditionReady, metav1.ConditionUnknown, reason, message)
 	default:
-		set(v1alpha1.ConditionReady, metav1.ConditionUnknown, "InProgress", "the capture is in progress")
+		set(v1alpha1.ConditionReady, metav1.ConditionUnknown, reason, message)
 	}
-	if d.Why == plan.ForPromotion {
-		reason, message := promotionWait(p)
+	switch {
+	case d.Why == plan.ForPromotion:
 		set(v1alpha1.ConditionReconciling, metav1.ConditionFalse, reason, message)
-	} else if p.Status.Terminal() {
+	case s.Terminal():
 		set(v1alpha1.ConditionReconciling, metav1.ConditionFalse, "Ended", "the capture has ended")
-	} else {
-		set(v1alpha1.ConditionReconciling, metav1.ConditionTrue, string(s.Phase), "the capture is in progress")
+	default:
+		set(v1alpha1.ConditionReconciling, metav1.ConditionTrue, string(s.Phase), message)
 	}
 	if s.Failure != nil && d.Do != plan.Succeed {
 		set(v1alpha1.ConditionStalled, metav1.ConditionTrue, s.Failure.Reason, s.Failure.Message)
@@ -289,6 +286,8 @@ func promotedMessage(p *v1alpha1.Prototype) string {
 var endlessWaits = []string{KuredLockStale, CaptureAheadStalled, HolderUnattended}
 
 const (
+	// KuredLockStale is the reason of condition Stalled: a capture waits for a kured lock whose Node does not exist.
+	KuredLockStale = "KuredLockStale"
 	// CaptureAheadStalled is the reason of condition Stalled: the capture waits for another capture, which waits for a person.
 	CaptureAheadStalled = "CaptureAheadStalled"
 	// HolderUnattended is the reason of condition Stalled: no controller releases the other reservation of the donor.
@@ -403,22 +402,15 @@ var artifactPhases = []v1alpha1.Phase{
 	v1alpha1.PhasePublishing, v1alpha1.PhaseRunningTrial, v1alpha1.PhaseAwaitingPromotion, v1alpha1.PhasePromoting, v1alpha1.PhaseRetiring, v1alpha1.PhaseScalingOut,
 }
 
-// compared is the comparison as the end of a message; empty without a comparison.
-func compared(r *v1alpha1.RecipeStatus) string {
-	if r == nil || r.Contents == "" {
-		return ""
-	}
-	return "; " + r.Contents
-}
-
 // reportRecipe keeps the change of the recipe as last seen before the promotion. Afterwards the cloud shows only the
 // result.
 func reportRecipe(w *pass, d plan.Decision) {
 	if d.Do != plan.SaveRecipe && d.Do != plan.Promote && d.Why != plan.ForPromotion {
 		return
 	}
+	change := w.promotion.change
 	w.p.Status.Recipe = &v1alpha1.RecipeStatus{
-		From: w.promotion.change.From, To: w.promotion.change.To, Removes: cloud.DescribeFields(w.promotion.change.Removes), Keeps: cloud.DescribeFields(w.promotion.change.Keeps), HandOver: w.promotion.change.HandOver,
+		From: change.From, To: change.To, Removes: cloud.DescribeFields(change.Removes), Keeps: cloud.DescribeFields(change.Keeps), HandOver: change.HandOver,
 		Contents: w.promotion.contentsChange,
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -17,24 +16,27 @@ import (
 )
 
 const (
-	// firstPause is the pause after the first inconclusive attempt. Each further pause is twice as long, up to the
-	// trial's timeout divided by pauseShare.
-	firstPause, pauseShare = 5 * time.Minute, 8
-	// observationInterval is the interval of records of a successful observation. A gap longer than observationGap
-	// counts as time without observation.
-	observationInterval, observationGap = 2 * time.Minute, 3 * time.Minute
+	// TrialUnsupported is the reason of a refusal: the provider cannot build trial nodes, or no TrialObserver is configured.
+	TrialUnsupported = "TrialUnsupported"
+	// TrialListFailed is the reason of an event: the cloud denies the list of trials, so an instance without a record may
+	// still run.
+	TrialListFailed = "TrialListFailed"
 )
 
-// TrialUnsupported is the reason of a refusal: the provider cannot build trial nodes, or no TrialObserver is configured.
-const TrialUnsupported = "TrialUnsupported"
+// trialReaderCloud has the calls of a cloud.Provider that read trials and the instances beside them.
+type trialReaderCloud interface {
+	Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error)
+	Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error)
+	Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error)
+	Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error)
+}
 
 // trialReader reads the trial of a version, and judges the version.
 type trialReader struct {
-	cloud    cloud.Provider
+	cloud    trialReaderCloud
 	observer TrialObserver // nil: trials are refused
 	witness  witness
 	events   recorder
-	log      logr.Logger
 	now      clock
 }
 
@@ -51,7 +53,8 @@ func (t trialReader) lookGate(_ context.Context, w *pass) error {
 		f.Trial.Verdict = plan.VerdictPassed
 	}
 	age := t.now().Sub(since)
-	f.Trial.KeepsFailed = f.Trial.Verdict == plan.VerdictFailed && result == trial.Failed && age < settings.Trial.KeepFailed.Duration && age > -observationGap
+	isYoung := age < settings.Trial.KeepFailed.Duration && age > -trial.ObservationGap
+	f.Trial.KeepsFailed = f.Trial.Verdict == plan.VerdictFailed && result == trial.Failed && isYoung
 	f.Promotion.Manual = settings.Promotion.Mode == v1alpha1.PromotionManual
 	switch at := passedAt(w); {
 	case !f.Trial.Needed:
@@ -74,39 +77,23 @@ func (t trialReader) lookTrial(ctx context.Context, w *pass) error {
 	}
 	now := t.now()
 	timeout := w.p.Spec.Settings.Defaulted().Trial.Timeout.Duration
-	f.Trial.Over = now.Sub(r.StartedAt.Time)-unobservedTime(r, now) > timeout
+	f.Trial.Over = now.Sub(r.StartedAt.Time)-trial.UnobservedTime(r, now) > timeout
 	if r.Name == "" {
-		f.Trial.Paused = r.CleanedUpAt != nil && now.Sub(r.CleanedUpAt.Time) < pauseAfter(r.Attempt, timeout)
+		f.Trial.Paused = r.CleanedUpAt != nil && now.Sub(r.CleanedUpAt.Time) < trial.PauseAfter(r.Attempt, timeout)
 		return nil
 	}
-	runner, err := t.trialRunner()
+	err := t.supported()
+	if err == nil {
+		w.trial.cloud, err = t.cloud.Trial(ctx, trialSpec(w))
+	}
+	if err == nil {
+		err = t.confirmTrialGone(ctx, w)
+	}
 	if err != nil {
-		return err
-	}
-	if w.trial.cloud, err = runner.Trial(ctx, trialSpec(w)); err != nil {
-		return err
-	}
-	if err := t.confirmTrialGone(ctx, w); err != nil {
 		return err
 	}
 	f.Trial.Progress = trialProgressOf(w.trial.cloud, r)
 	return nil
-}
-
-// pauseAfter is the pause after the given number of attempts.
-func pauseAfter(attempts int32, timeout time.Duration) time.Duration {
-	return min(firstPause<<min(max(attempts-1, 0), 8), timeout/pauseShare)
-}
-
-// unobservedTime is the time without observation since the attempt began.
-func unobservedTime(r *v1alpha1.TrialRecord, now time.Time) time.Duration {
-	if r.ObservedAt == nil || r.Name == "" {
-		return 0
-	}
-	if gap := now.Sub(r.ObservedAt.Time); gap > observationGap {
-		return r.Unobserved.Duration + gap
-	}
-	return r.Unobserved.Duration
 }
 
 func trialProgressOf(seen cloud.Trial, r *v1alpha1.TrialRecord) plan.Trial {
@@ -169,9 +156,9 @@ func (t trialReader) observeNode(ctx context.Context, w *pass) trial.Verdict {
 
 // subjectOf returns the facts of the attempt from the cloud and the record.
 func subjectOf(w *pass, now time.Time) trial.Subject {
-	p, r, seen := w.p.DeepCopy(), w.record.Trial, withRecordedTrouble(w.trial.cloud, w.record.Trial)
+	p, r, seen := w.p.DeepCopy(), w.record.Trial, trial.WithRecordedTrouble(w.trial.cloud, w.record.Trial)
 	p.Spec.Settings = p.Spec.Settings.Defaulted()
-	f := trial.Facts{Now: now, Begun: r.AttemptStartedAt.Time, Unobserved: unobservedTime(r, now)}
+	f := trial.Facts{Now: now, Begun: r.AttemptStartedAt.Time, Unobserved: trial.UnobservedTime(r, now)}
 	f.Limits = trial.Within(p.Spec.Settings.Trial.Timeout.Duration, p.Spec.Settings.Trial.Soak.Duration)
 	if w.disk.proof != nil {
 		f.Proven = w.disk.proof.ManifestDigest
@@ -180,7 +167,7 @@ func subjectOf(w *pass, now time.Time) trial.Subject {
 	for _, e := range p.Spec.Settings.Trial.Expect {
 		f.Expectations = append(f.Expectations, trial.Expectation{Name: trial.CheckName(e.Name)})
 	}
-	f.Instance = instanceOf(r, seen, now)
+	f.Instance = trial.InstanceOf(r, seen, now)
 	return trial.Subject{
 		Prototype: p,
 		Pool:      w.pool,
@@ -191,30 +178,6 @@ func subjectOf(w *pass, now time.Time) trial.Subject {
 		Image:     w.image.version,
 		Facts:     f,
 	}
-}
-
-// instanceOf returns the facts of the attempt's instance.
-func instanceOf(r *v1alpha1.TrialRecord, seen cloud.Trial, now time.Time) (i trial.Instance) {
-	none := len(seen.Instances) == 0
-	switch failed := seen.State == cloud.Failed; {
-	case seen.LacksCapacity:
-		i.Refused = orNothing(seen.Trouble)
-	case none && failed && seen.Trouble != "": // without an instance, a message that blames the image is not trusted
-		i.Unclear = seen.Trouble
-	case none && (failed || seen.State == cloud.Absent && r.RunningSince != nil), seen.State == cloud.Deleting:
-		i.Gone = true
-	case failed && seen.BlamesImage:
-		i.Broken = orNothing(seen.Trouble)
-	case failed:
-		i.Unclear = orNothing(seen.Trouble)
-	case none && seen.State == cloud.Pending:
-		i.Error = seen.Trouble
-	case r.RunningSince != nil:
-		i.Running = r.RunningSince.Time
-	case seen.State == cloud.Complete:
-		i.Running = now
-	}
-	return i
 }
 
 func trialSpec(w *pass) cloud.TrialSpec {
@@ -228,17 +191,13 @@ func trialSpec(w *pass) cloud.TrialSpec {
 	return spec
 }
 
-// trialRunner returns the provider, if a TrialObserver is configured.
-func (t trialReader) trialRunner() (cloud.TrialBuilder, error) {
-	if t.observer == nil {
-		r := trialUnsupported()
-		return nil, &cloud.Error{Kind: cloud.Unsupported, Op: "try a version", Message: r.Message, Refusal: &r}
+// supported returns an error with a refusal unless a TrialObserver is configured.
+func (t trialReader) supported() error {
+	if t.observer != nil {
+		return nil
 	}
-	return t.cloud, nil
-}
-
-func trialUnsupported() cloud.Refusal {
-	return cloud.Refuse(TrialUnsupported, "Kamino cannot run trial nodes here", "set settings.trial.mode: Off")
+	r := cloud.Refuse(TrialUnsupported, "Kamino cannot run trial nodes here", "set settings.trial.mode: Off")
+	return &cloud.Error{Kind: cloud.Unsupported, Op: "try a version", Message: r.Message, Refusal: &r}
 }
 
 // passedAt is the recorded time at which the version passed its trial; nil before.
@@ -288,7 +247,7 @@ func (t trialReader) findLostTrial(ctx context.Context, w *pass) error {
 	case cloud.Is(err, cloud.NotFound): // with the pool, its trials are gone
 		return t.witness.confirmPoolGone(ctx, w)
 	case cloud.Is(err, cloud.Denied): // trials work without the permission to list trials
-		t.log.Error(err, "cannot list the trials of this capture", "prototype", w.p.Name)
+		t.events.log.Error(err, "cannot list the trials of this capture", "prototype", w.p.Name)
 		t.events.ofVersion(w, corev1.EventTypeWarning, TrialListFailed,
 			"the cloud does not let Kamino list trials: %v; look in the cloud for instances with the tag %s=%s", err, cloud.TagUID, w.p.UID)
 		return nil
@@ -333,4 +292,23 @@ func (t trialReader) verifyTwins(ctx context.Context, observation *trial.Observa
 	}
 	f.Twins = proven
 	return nil
+}
+
+// TrialObserver observes trial nodes in the cluster. Facts from the cloud are part of the subject.
+type TrialObserver interface {
+	// Check returns the obstacles in the settings: a Job that cannot run on a trial node, or an expression that does not
+	// compile. Nil without an obstacle.
+	Check(ctx context.Context, settings v1alpha1.Settings) ([]cloud.Refusal, error)
+
+	// Observe completes the subject's facts from the cluster, cordons the trial's instances and keeps measuring pods on the
+	// node. Callers repeat Observe until a verdict, from any process: all state is in the observation, also with an error.
+	Observe(ctx context.Context, subject trial.Subject) (trial.Observation, error)
+
+	// Evidence returns the Warning events of the node and of its pods, as the end of a sentence; empty without events. An
+	// unread event is no reason to wait, so that an error is part of the text.
+	Evidence(ctx context.Context, node string) string
+
+	// Clean starts the removal of all objects of Observe, and of the Nodes of removed instances. left names existing objects.
+	// Callers begin once the instances are being removed, and repeat Clean until nothing is left.
+	Clean(ctx context.Context, subject trial.Subject) (left []string, err error)
 }

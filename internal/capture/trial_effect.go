@@ -25,9 +25,6 @@ const (
 	// TrialNodeNotRemoved is the reason of an event: a Node of the trial still reports Ready long after the removal of its
 	// instance.
 	TrialNodeNotRemoved = "TrialNodeNotRemoved"
-	// TrialListFailed is the reason of an event: the cloud denies the list of trials, so an instance without a record may
-	// still run.
-	TrialListFailed = "TrialListFailed"
 	// endTimeout limits the wait for a Node, and for the end of an error. Then the trial ends without the Node, and
 	// the error is reported.
 	endTimeout = 5 * time.Minute
@@ -46,7 +43,7 @@ func (t trials) end(ctx context.Context, w *pass) error {
 		now := metav1.NewTime(t.now())
 		_, nodes := nodeChanges(w)
 		err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
-			r.CloudError, r.Nodes = troubleOf(w), withInstances(nodes, w.trial.cloud.Instances)
+			r.CloudError, r.Nodes = trial.TroubleOf(w.trial.cloud, w.record.Trial), trial.WithInstances(nodes, w.trial.cloud.Instances)
 			r.CleaningUp, r.CleanupStartedAt = true, &now
 		})
 		if err == nil {
@@ -54,12 +51,11 @@ func (t trials) end(ctx context.Context, w *pass) error {
 		}
 		return err
 	}
-	runner, err := t.reader.trialRunner()
-	if err != nil {
+	if err := t.reader.supported(); err != nil {
 		return err
 	}
 	spec, subject := trialSpec(w), subjectOf(w, t.now())
-	state, err := runner.EndTrial(ctx, spec)
+	state, err := t.cloud.EndTrial(ctx, spec)
 	left, cleanErr := t.clean(ctx, w, subject)
 	if err := errors.Join(err, cleanErr); err != nil || left || state != cloud.Absent || w.trial.cloud.State != cloud.Absent {
 		return err
@@ -98,20 +94,6 @@ func nodeChanges(w *pass) (isNew bool, nodes []v1alpha1.TrialNodeRecord) {
 	return true, w.trial.known
 }
 
-// withInstances adds the instances without a Node.
-func withInstances(nodes []v1alpha1.TrialNodeRecord, instances []cloud.Instance) []v1alpha1.TrialNodeRecord {
-	known := map[string]bool{}
-	for _, n := range nodes {
-		known[strings.ToLower(n.Instance)] = true
-	}
-	for _, i := range instances {
-		if !known[strings.ToLower(string(i.ID))] {
-			nodes = append(nodes, v1alpha1.TrialNodeRecord{Instance: string(i.ID)})
-		}
-	}
-	return nodes
-}
-
 // adoptLost records a lost attempt as ending. The attempt keeps its number, so that its name is not reused.
 func (t trials) adoptLost(ctx context.Context, w *pass) error {
 	spec, now := *w.trial.lost, metav1.NewTime(t.now())
@@ -121,13 +103,22 @@ func (t trials) adoptLost(ctx context.Context, w *pass) error {
 			r.StartedAt, r.AttemptStartedAt = now, now
 		}
 		r.Attempt, r.Name = max(r.Attempt, int32(number)), spec.Name
-		r.Nodes, r.CleaningUp, r.CleanupStartedAt, r.RunningSince = withInstances(nil, w.trial.cloud.Instances), true, &now, nil
+		r.Nodes, r.CleaningUp, r.CleanupStartedAt, r.RunningSince = trial.WithInstances(nil, w.trial.cloud.Instances), true, &now, nil
 	})
+}
+
+// trialCloud has the calls of a cloud.Provider that change trials, and the tags of the tried version.
+type trialCloud interface {
+	PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error)
+	EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error)
+	EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error)
+	ConsoleOutput(ctx context.Context, id cloud.InstanceID) (string, error)
+	TagImage(ctx context.Context, ref cloud.ImageRef, tags map[string]string) error
 }
 
 // trials builds nodes from a version, and records the verdict.
 type trials struct {
-	cloud      cloud.Provider
+	cloud      trialCloud
 	reader     trialReader
 	customData customDataReader
 	given      []byte // a copy of customData that is not saved yet
@@ -150,11 +141,11 @@ func (t trials) preflight(ctx context.Context, w *pass) ([]cloud.Refusal, error)
 	if !w.p.Spec.Settings.HasTrial() {
 		return nil, nil
 	}
-	runner, err := t.reader.trialRunner()
-	if err != nil {
-		return []cloud.Refusal{trialUnsupported()}, nil
+	var spec cloud.TrialSpec
+	err := t.reader.supported()
+	if err == nil {
+		spec, err = t.specWithCustomData(ctx, w)
 	}
-	spec, err := t.specWithCustomData(ctx, w)
 	var c *cloud.Error
 	switch {
 	case errors.As(err, &c) && c.Refusal != nil:
@@ -166,7 +157,7 @@ func (t trials) preflight(ctx context.Context, w *pass) ([]cloud.Refusal, error)
 		spec.CustomData = t.given
 	}
 	spec.Name = trialName(w.p, 1)
-	refusals, err := runner.PreflightTrial(ctx, spec)
+	refusals, err := t.cloud.PreflightTrial(ctx, spec)
 	if err != nil {
 		return refusals, err
 	}
@@ -193,8 +184,7 @@ func (t trials) begin(ctx context.Context, w *pass) error {
 	if w.record.Trial == nil || w.record.Trial.Name == "" {
 		return t.decide(ctx, w)
 	}
-	runner, err := t.reader.trialRunner()
-	if err != nil {
+	if err := t.reader.supported(); err != nil {
 		return err
 	}
 	if err := t.watch(ctx, w); err != nil { // time with refusals of the cloud is no time without observation
@@ -204,7 +194,7 @@ func (t trials) begin(ctx context.Context, w *pass) error {
 	if err != nil {
 		return err
 	}
-	_, err = runner.EnsureTrial(ctx, spec)
+	_, err = t.cloud.EnsureTrial(ctx, spec)
 	if cloud.Is(err, cloud.QuotaExceeded) {
 		return t.noteRefused(ctx, w, err)
 	}
@@ -223,7 +213,7 @@ func (t trials) decide(ctx context.Context, w *pass) error {
 		}
 	})
 	if err == nil {
-		t.events.begins(w)
+		t.events.ofVersion(w, corev1.EventTypeNormal, "TrialStarted", "trial of version %s: a node is built outside pool %s", w.p.Spec.Version, w.p.Spec.Pool)
 	}
 	return err
 }
@@ -234,7 +224,7 @@ func (t trials) watch(ctx context.Context, w *pass) error {
 	running := w.trial.subject.Facts.Instance.Running
 	newNodes, nodes := nodeChanges(w)
 	isNew := newNodes || r.RunningSince == nil && !running.IsZero() || w.trial.isUnobserved || r.FailedReads > 0 || r.ObservedAt == nil ||
-		now.Sub(r.ObservedAt.Time) >= observationInterval
+		now.Sub(r.ObservedAt.Time) >= trial.ObservationInterval
 	if !isNew {
 		return nil
 	}
@@ -249,7 +239,7 @@ func (t trials) watch(ctx context.Context, w *pass) error {
 			return
 		}
 		seen := metav1.NewTime(now)
-		r.Unobserved.Duration, r.ObservedAt, r.FailedReads = unobservedTime(r, now), &seen, 0
+		r.Unobserved.Duration, r.ObservedAt, r.FailedReads = trial.UnobservedTime(r, now), &seen, 0
 	})
 }
 
@@ -264,7 +254,7 @@ func (t trials) pass(ctx context.Context, w *pass) error {
 	if err := t.copyVerdict(ctx, w); err != nil {
 		return err
 	}
-	t.events.passed(w)
+	t.events.ofVersion(w, corev1.EventTypeNormal, TrialPassed, "version %s of pool %s has passed its trial", w.p.Spec.Version, w.p.Spec.Pool)
 	return nil
 }
 

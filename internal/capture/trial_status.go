@@ -96,31 +96,14 @@ func copyObservation(s *v1alpha1.TrialStatus, w *pass, now time.Time) {
 		s.NodeInfo = observation.Node
 	}
 	if len(verdict.Checks) > 0 {
-		s.Checks = checksSince(s.Checks, verdict.Checks, now)
+		s.Checks = trial.ChecksSince(s.Checks, verdict.Checks, now)
 	}
-}
-
-// checksSince returns the checks, each with the begin of its current result.
-func checksSince(before []v1alpha1.TrialCheck, checks []trial.Check, now time.Time) []v1alpha1.TrialCheck {
-	since := map[string]v1alpha1.TrialCheck{}
-	for _, check := range before {
-		since[check.Name] = check
-	}
-	next := make([]v1alpha1.TrialCheck, len(checks))
-	for i, check := range checks {
-		at := metav1.NewMicroTime(now)
-		next[i] = v1alpha1.TrialCheck{Name: string(check.Name), Result: v1alpha1.TrialResult(check.Result), Message: check.Message, At: &at}
-		if was, known := since[string(check.Name)]; known && was.Result == next[i].Result {
-			next[i].At = was.At
-		}
-	}
-	return next
 }
 
 // inconclusiveReason is the reason for the missing verdict, with the cloud's message.
 func inconclusiveReason(w *pass) string {
 	text := attemptReason(w)
-	if message := cloudMessage(w.record.Trial); message != "" && !strings.Contains(text, message) {
+	if message := trial.CloudMessage(w.record.Trial); message != "" && !strings.Contains(text, message) {
 		text += "; the cloud created no instance: " + message
 	}
 	return text
@@ -203,7 +186,7 @@ func trialFailureMessage(w *pass, why plan.Reason) string {
 	case plan.TrialInconclusive:
 		text := fmt.Sprintf("the trial of version %s of pool %s has no verdict after %s; the pool is unchanged: %s. Fix the cause and capture again",
 			version, pool, settings.Trial.Timeout.Duration, inconclusiveReason(w))
-		if isRefused(w.record.Trial) {
+		if trial.IsRefused(w.record.Trial) {
 			return text
 		}
 		return text + ", or use the version without a trial: " + later
@@ -211,4 +194,12 @@ func trialFailureMessage(w *pass, why plan.Reason) string {
 		return fmt.Sprintf("version %s of pool %s was not promoted within %s; the version is kept: %s",
 			version, pool, settings.Promotion.Timeout.Duration, later)
 	}
+}
+
+// compared is the comparison as the end of a message; empty without a comparison.
+func compared(r *v1alpha1.RecipeStatus) string {
+	if r == nil || r.Contents == "" {
+		return ""
+	}
+	return "; " + r.Contents
 }

@@ -57,16 +57,27 @@ func orNow(at *metav1.Time, now metav1.Time) *metav1.Time {
 	return at
 }
 
-// agreedAfter is since when the witnesses agree, after a look: a contradiction begins the count again.
-func agreedAfter(doubt plan.Doubt, agreed *metav1.Time, now metav1.Time) *metav1.Time {
-	if doubt != plan.NotAgain {
-		return nil
+// judgeAbsence judges an absence on which the witnesses agree since a recorded time, and returns the time to record: a
+// contradiction begins the count again.
+func judgeAbsence(absence plan.Absence, agreed *metav1.Time, now metav1.Time) (plan.Doubt, *metav1.Time) {
+	if at := notAfter(agreed, now); at != nil {
+		absence.Since = now.Sub(at.Time)
 	}
-	return orNow(agreed, now)
+	doubt := plan.DoubtOf(absence)
+	if doubt != plan.NotAgain {
+		return doubt, nil
+	}
+	return doubt, orNow(agreed, now)
+}
+
+// instanceLister has the calls of a cloud.Provider that find an instance in the list of its pool.
+type instanceLister interface {
+	instanceMatcher
+	Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error)
 }
 
 // inPoolList looks for an instance in the list of its pool. An instance that is being removed counts as absent.
-func inPoolList(ctx context.Context, c cloud.Provider, pool cloud.PoolID, id cloud.InstanceID) (plan.List, error) {
+func inPoolList(ctx context.Context, c instanceLister, pool cloud.PoolID, id cloud.InstanceID) (plan.List, error) {
 	instances, err := c.Instances(ctx, pool)
 	switch {
 	case cloud.Is(err, cloud.NotFound), cloud.Is(err, cloud.Unsupported):
@@ -81,7 +92,7 @@ func inPoolList(ctx context.Context, c cloud.Provider, pool cloud.PoolID, id clo
 
 // witness asks a second time before a capture believes that one of its objects does not exist.
 type witness struct {
-	cloud cloud.Provider
+	cloud instanceLister
 	store store
 	now   clock
 }
@@ -101,15 +112,10 @@ func (e witness) confirmMissing(ctx context.Context, w *pass, object string, lis
 	if i := missingAt(w.record, object); i >= 0 && now.Sub(w.record.Missing[i].Last.Time).Abs() < consecutive {
 		noted = w.record.Missing[i]
 	}
-	absence, agreed := plan.Absence{List: list}, notAfter(noted.AgreedSince, now)
-	if agreed != nil {
-		absence.Since = now.Sub(agreed.Time)
-	}
-	doubt := plan.DoubtOf(absence)
+	doubt, agreed := judgeAbsence(plan.Absence{List: list}, noted.AgreedSince, now)
 	if doubt == plan.NoDoubt {
 		return nil
 	}
-	agreed = agreedAfter(doubt, agreed, now)
 	if now.Sub(noted.Last.Time) >= lastEvery || !noted.AgreedSince.Equal(agreed) {
 		noted.Last, noted.AgreedSince = now, agreed
 		if err := e.store.record(ctx, w, func(r *v1alpha1.Record) {

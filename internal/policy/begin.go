@@ -92,7 +92,7 @@ func (d *Decider) refresh(ctx context.Context, w *observed, o *cachedOutcome) er
 		return fmt.Errorf("list prototypes: %w", err)
 	}
 	w.all = live.Items
-	d.holding, _ = d.countHeld(w.all, w.now)
+	d.held.count, _ = d.countHeld(w.all, w.now)
 	of, err := membership.OfPrototypes(ctx, d.Cloud, w.all)
 	if err != nil {
 		return fmt.Errorf("find the pools of the prototypes: %w", err)

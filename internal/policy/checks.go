@@ -164,7 +164,7 @@ func (c *checks) set(policy string, pool cloud.PoolID, k known) {
 
 // checkPatches makes one pass over the due check of each pool, and removes checks that no policy wants any more.
 func checkPatches(ctx context.Context, d *Decider, w *observed) {
-	if d.Check == nil {
+	if d.PatchChecks.Check == nil {
 		return
 	}
 	var wanted []nodepatch.CheckTask
@@ -187,10 +187,10 @@ func checkPatches(ctx context.Context, d *Decider, w *observed) {
 
 func sweepChecks(ctx context.Context, d *Decider, wanted []nodepatch.CheckTask) {
 	same := func(a, b nodepatch.CheckTask) bool { return a.Holder.UID == b.Holder.UID && a.Pool == b.Pool }
-	if d.SweepChecks == nil || d.checks.swept != nil && slices.EqualFunc(d.checks.swept, wanted, same) {
+	if d.PatchChecks.Sweep == nil || d.checks.swept != nil && slices.EqualFunc(d.checks.swept, wanted, same) {
 		return
 	}
-	if err := d.SweepChecks(ctx, wanted); err != nil {
+	if err := d.PatchChecks.Sweep(ctx, wanted); err != nil {
 		d.Log.Error(err, "cannot remove old checks for patches")
 		return
 	}
@@ -200,7 +200,7 @@ func sweepChecks(ctx context.Context, d *Decider, wanted []nodepatch.CheckTask) 
 // checkPool makes one pass over the check of a pool. The result is decided on in the next pass.
 func checkPool(ctx context.Context, d *Decider, w *observed, o *cachedOutcome) {
 	p := o.pioneer
-	checked, err := d.Check(ctx, *p.check)
+	checked, err := d.PatchChecks.Check(ctx, *p.check)
 	switch {
 	case ctx.Err() != nil:
 		return
@@ -258,7 +258,7 @@ type Patches struct {
 }
 
 func reportPatches(d *Decider) {
-	if d.Patches == nil {
+	if d.Observers.Patches == nil {
 		return
 	}
 	var all []Patches
@@ -277,5 +277,5 @@ func reportPatches(d *Decider) {
 		all = append(all, p)
 	}
 	slices.SortFunc(all, func(a, b Patches) int { return cmp.Compare(a.Pool.ID, b.Pool.ID) })
-	d.Patches(all)
+	d.Observers.Patches(all)
 }

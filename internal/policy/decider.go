@@ -60,31 +60,14 @@ type Decider struct {
 	// DisruptionCost, if set, returns the cost of draining a node for the workloads: capture.Engine.DisruptionCost. Of
 	// candidates that the rules rank equal, Kamino captures the candidate with the least cost.
 	DisruptionCost func(ctx context.Context, node string, drain v1alpha1.DrainSettings, donorReplaced bool) (selection.DisruptionCost, error)
-	// Check, if set, makes one pass over the check of a pool for pending patches: nodepatch.Patcher.Check. Nil: no node
-	// checks, and Kamino begins no pioneer. SweepChecks removes the checks of all other pools.
-	Check       func(ctx context.Context, t nodepatch.CheckTask) (*nodepatch.Checked, error)
-	SweepChecks func(ctx context.Context, wanted []nodepatch.CheckTask) error
-	// Patches, if set, receives the pending patches of all pools after each pass.
-	Patches func([]Patches)
+	// PatchChecks ask nodes for their pending patches.
+	PatchChecks PatchChecks
 	// Rebuild, if set, reserves the next node of a pool's oldest image. Package rebuild carries on. Nil rebuilds no node.
 	Rebuild func(ctx context.Context, r rebuild.Request) (rebuild.RequestResult, error)
 	// Leased lists the reservations that Leases confirm, by the UID of the Node. A reservation without a Lease blocks
 	// neither its pool nor other nodes. Nil trusts the annotations of Nodes.
-	Leased func(ctx context.Context) (map[types.UID]v1alpha1.Reservation, error)
-	// UnhealthyDaemonSets, if set, returns new nodes of a pool without a Pod of a DaemonSet that is healthy on other nodes.
-	UnhealthyDaemonSets func(ctx context.Context, nodes, ignore []string) (map[string]nodejoin.UnhealthyDaemonSet, error)
-	// Differences, if set, returns how new Ready nodes of a pool differ from the others, by name: nodejoin.Peers. ignore has
-	// accepted differences. Kamino asks once a minute while nodes are new.
-	Differences func(ctx context.Context, pool cloud.PoolID, nodes, others, ignore []string) (map[string]string, error)
-	// WithoutKubelet, if set, reports the Nodes whose Lease no kubelet renews: node.Kubelets.Without.
-	WithoutKubelet func(ctx context.Context, nodes []*corev1.Node, all func() []*corev1.Node) (map[types.UID]bool, error)
-	// ObservedSince is the time since which a process has read the nodes without a break, at the earliest the start of the
-	// controller. Zero: no break is known. Earlier time does not count against a node.
-	ObservedSince time.Time
-	// OnRollback, if set, receives each pool that Kamino rolled back automatically. JoinHealth receives the join tracking of
-	// all watched pools after each pass.
-	OnRollback func(PoolRef)
-	JoinHealth func([]JoinHealth)
+	Leased   func(ctx context.Context) (map[types.UID]v1alpha1.Reservation, error)
+	NewNodes NewNodes
 	// Growth records pods that wait for nodes. Without such pods, the look at the pool every half hour shows the growth of
 	// a pool.
 	Growth Growth
@@ -93,18 +76,9 @@ type Decider struct {
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Recorder records events with notes of any length; nil records no events.
-	Recorder events.EventRecorder
-	// Observe, if set, receives the choice for each pool. Gone receives each pool that has no policy any more.
-	Observe func(PoolRef, selection.Choice)
-	Gone    func(PoolRef)
-	// Reported, if set, receives each written change of a policy's status.
-	Reported func(before, after *v1alpha1.PrototypePolicy)
-	// Stalled, if set, receives each reason for which a policy waits for a user, after each pass.
-	Stalled func(map[Stall]bool)
-	// Degraded, if set, receives the pools with a wanted and refused capture after each pass, by the pool's name and the
-	// reason.
-	Degraded func(byPoolAndReason map[[2]string]int)
-	Log      logr.Logger
+	Recorder  events.EventRecorder
+	Observers Observers
+	Log       logr.Logger
 
 	rules ruleCache
 	// profiles are the detected profiles, by the pool's ID.
@@ -114,13 +88,56 @@ type Decider struct {
 	pools         map[cloud.PoolID]*cachedOutcome
 	poolTroubles  map[string][]policyProblem
 	maxConcurrent atomic.Int32
-	// holding is the number of reserved nodes in the cluster at the last look, and leased the answer of Leased at that
-	// time.
-	holding int
-	leased  map[types.UID]v1alpha1.Reservation
+	held          heldNodes
 	// probes track how nodes join.
 	probes *joinTracker
 	checks checks
+}
+
+// heldNodes are the reserved nodes of the cluster at the last look: their number, and the answer of Decider.Leased.
+type heldNodes struct {
+	count  int
+	leased map[types.UID]v1alpha1.Reservation
+}
+
+// PatchChecks are the checks of nodes for pending patches, as nodepatch.Patcher makes them.
+type PatchChecks struct {
+	// Check makes one pass over the check of a pool. Nil: no node checks, and Kamino begins no pioneer.
+	Check func(ctx context.Context, t nodepatch.CheckTask) (*nodepatch.Checked, error)
+	// Sweep, if set, removes the checks of all other pools.
+	Sweep func(ctx context.Context, wanted []nodepatch.CheckTask) error
+}
+
+// NewNodes are questions about the nodes that are joining. A question that is nil finds nothing.
+type NewNodes struct {
+	// UnhealthyDaemonSets returns new nodes of a pool without a Pod of a DaemonSet that is healthy on other nodes.
+	UnhealthyDaemonSets func(ctx context.Context, nodes, ignore []string) (map[string]nodejoin.UnhealthyDaemonSet, error)
+	// Differences returns how new Ready nodes of a pool differ from the others, by name: nodejoin.Peers. ignore has
+	// accepted differences. Kamino asks once a minute while nodes are new.
+	Differences func(ctx context.Context, pool cloud.PoolID, nodes, others, ignore []string) (map[string]string, error)
+	// WithoutKubelet reports the Nodes whose Lease no kubelet renews: node.Kubelets.Without.
+	WithoutKubelet func(ctx context.Context, nodes []*corev1.Node, all func() []*corev1.Node) (map[types.UID]bool, error)
+	// ObservedSince is the time since which a process has read the nodes without a break, at the earliest the start of the
+	// controller. Zero: no break is known. Earlier time does not count against a node.
+	ObservedSince time.Time
+}
+
+// Observers receive what passes decide, for metrics and notices. An observer may be nil.
+type Observers struct {
+	// Choice receives the choice for each pool. Gone receives each pool that has no policy any more.
+	Choice func(PoolRef, selection.Choice)
+	Gone   func(PoolRef)
+	// Rollback receives each pool that Kamino rolled back automatically.
+	Rollback func(PoolRef)
+	// JoinHealth receives the join tracking of all watched pools, and Patches the pending patches of all pools, after each pass.
+	JoinHealth func([]JoinHealth)
+	Patches    func([]Patches)
+	// Status receives each written change of a policy's status.
+	Status func(before, after *v1alpha1.PrototypePolicy)
+	// Stalled receives each reason for which a policy waits for a user, after each pass.
+	Stalled func(map[Stall]bool)
+	// Degraded receives the pools with a wanted and refused capture after each pass, by the pool's name and the reason.
+	Degraded func(byPoolAndReason map[[2]string]int)
 }
 
 // Stall is a reason for which a policy waits for a user. Pool is empty if the reason concerns the whole policy.
@@ -181,11 +198,11 @@ func (d *Decider) Pass(ctx context.Context) (after time.Duration, err error) {
 		trouble = append(trouble, d.report(ctx, w, &w.policies[i]))
 	}
 	trouble = append(trouble, reportInUse(ctx, d, w))
-	if d.Stalled != nil {
-		d.Stalled(w.stalled)
+	if d.Observers.Stalled != nil {
+		d.Observers.Stalled(w.stalled)
 	}
-	if d.Degraded != nil {
-		d.Degraded(w.degraded)
+	if d.Observers.Degraded != nil {
+		d.Observers.Degraded(w.degraded)
 	}
 	d.probes.reportJoins()
 	reportPatches(d)
@@ -198,7 +215,7 @@ func (d *Decider) Pass(ctx context.Context) (after time.Duration, err error) {
 // probe tracks the nodes that are joining.
 func probe(ctx context.Context, d *Decider, w *observed) {
 	if d.probes == nil {
-		d.probes = &joinTracker{Decider: d, watches: map[cloud.PoolID]*watchedPool{}, observedSince: d.ObservedSince}
+		d.probes = &joinTracker{Decider: d, watches: map[cloud.PoolID]*watchedPool{}, observedSince: d.NewNodes.ObservedSince}
 	}
 	d.probes.watchAll(ctx, w)
 	d.probes.report()
@@ -247,9 +264,9 @@ func (d *Decider) gather(ctx context.Context, w *observed) error {
 		if err != nil {
 			return err
 		}
-		d.leased = leased
+		d.held.leased = leased
 	}
-	d.holding, _ = d.countHeld(w.all, w.now)
+	d.held.count, _ = d.countHeld(w.all, w.now)
 	w.claims = claim(w.policies, w.pools, func(p PoolRef) []*corev1.Node { return d.Nodes.Of(p.ID) })
 	d.checks.load(w.policies)
 	of, err := membership.OfPrototypes(ctx, d.Cloud, w.all)
@@ -271,8 +288,8 @@ func (d *Decider) dropUnclaimed(w *observed) {
 			continue
 		}
 		delete(d.pools, id)
-		if d.Gone != nil {
-			d.Gone(o.Pool)
+		if d.Observers.Gone != nil {
+			d.Observers.Gone(o.Pool)
 		}
 	}
 	alive := map[cloud.PoolID]bool{}
@@ -357,8 +374,8 @@ func (d *Decider) judgeAll(ctx context.Context, w *observed, due map[PoolRef]*ru
 			if ctx.Err() != nil {
 				return
 			}
-			if d.Observe != nil {
-				d.Observe(pool, o.Choice)
+			if d.Observers.Choice != nil {
+				d.Observers.Choice(pool, o.Choice)
 			}
 			o.trim()
 			mu.Lock()

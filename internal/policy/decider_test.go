@@ -323,7 +323,7 @@ func TestFailures(t *testing.T) {
 	s.drainEvents()
 	s.clock.Advance(4 * time.Hour)
 	stalled := map[policy.Stall]bool{}
-	s.decider.Stalled = func(all map[policy.Stall]bool) { stalled = all }
+	s.decider.Observers.Stalled = func(all map[policy.Stall]bool) { stalled = all }
 	s.runPass()
 	if !stalled[policy.Stall{"all", "pool1", v1alpha1.PolicyTooManyFailures}] || len(stalled) != 1 {
 		t.Errorf("stalled = %v", stalled)
@@ -540,7 +540,7 @@ func TestAPoolThatIsGoneIsForgotten(t *testing.T) {
 	s.pool("pool2", 2, 1)
 	s.policy("all", nil)
 	var gone []string
-	s.decider.Gone = func(p policy.PoolRef) { gone = append(gone, p.Name) }
+	s.decider.Observers.Gone = func(p policy.PoolRef) { gone = append(gone, p.Name) }
 	s.runPass()
 	for _, node := range s.nodes.Of(id) {
 		s.nodes.Delete(node.Name)

@@ -60,7 +60,7 @@ func TestARefusedCaptureIsNotSilent(t *testing.T) {
 	d, counted := &deniedCloud{}, map[[2]string]int{}
 	listen := func() {
 		s.decider.Preflight, s.decider.Permissions = d.refusals, d.permissions
-		s.decider.Degraded = func(byPoolAndReason map[[2]string]int) { counted = byPoolAndReason }
+		s.decider.Observers.Degraded = func(byPoolAndReason map[[2]string]int) { counted = byPoolAndReason }
 	}
 	listen()
 	s.runPass()

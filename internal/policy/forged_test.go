@@ -71,7 +71,7 @@ func TestNodesThatCannotBeListed(t *testing.T) {
 // TestForgedNodesOfAVersion: the kubelets of the version's instances never come, and another client creates Ready Nodes.
 func TestForgedNodesOfAVersion(t *testing.T) {
 	s := trustInMemory(t)
-	s.decider.WithoutKubelet = func(_ context.Context, nodes []*corev1.Node, _ func() []*corev1.Node) (map[types.UID]bool, error) {
+	s.decider.NewNodes.WithoutKubelet = func(_ context.Context, nodes []*corev1.Node, _ func() []*corev1.Node) (map[types.UID]bool, error) {
 		without := map[types.UID]bool{}
 		for _, n := range nodes {
 			without[n.UID] = strings.HasPrefix(n.Name, "new")

@@ -17,7 +17,7 @@ func TestTheCurrentVersionIsGone(t *testing.T) {
 	s.cloud.ChangeRecipe(pool, string(pool)+"/versions/"+gone)
 	s.policy("all", nil)
 	stalled := map[policy.Stall]bool{}
-	s.decider.Stalled = func(all map[policy.Stall]bool) { stalled = all }
+	s.decider.Observers.Stalled = func(all map[policy.Stall]bool) { stalled = all }
 	s.runPass()
 	s.stalled("all", v1alpha1.PolicyCurrentVersionMissing, "pool1", gone, "kamino rollback pool1")
 	if !stalled[policy.Stall{"all", "pool1", v1alpha1.PolicyCurrentVersionMissing}] {

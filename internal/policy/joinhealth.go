@@ -183,9 +183,9 @@ func (d *joinTracker) judgeJoins(ctx context.Context, r *rules, t *watchedPool, 
 	seen.WithoutKubelet = t.without
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return t.without[n.UID] })
 	fresh := newNodes(nodes, now, limits)
-	if d.UnhealthyDaemonSets != nil {
+	if d.NewNodes.UnhealthyDaemonSets != nil {
 		var err error
-		if seen.UnhealthyDaemonSets, err = d.UnhealthyDaemonSets(ctx, fresh, r.spec.Settings.Trial.IgnoreDaemonSets); err != nil {
+		if seen.UnhealthyDaemonSets, err = d.NewNodes.UnhealthyDaemonSets(ctx, fresh, r.spec.Settings.Trial.IgnoreDaemonSets); err != nil {
 			return err
 		}
 	}
@@ -216,7 +216,7 @@ func (d *joinTracker) judgeJoins(ctx context.Context, r *rules, t *watchedPool, 
 
 // compareNodes notes how the new nodes of the version differ from the pool's Ready nodes of other images.
 func (d *joinTracker) compareNodes(ctx context.Context, t *watchedPool, all []joinhealth.Node, fresh, ignore []string) error {
-	if d.Differences == nil {
+	if d.NewNodes.Differences == nil {
 		return nil
 	}
 	var nodes, others []string
@@ -229,7 +229,7 @@ func (d *joinTracker) compareNodes(ctx context.Context, t *watchedPool, all []jo
 			nodes = append(nodes, n.Name)
 		}
 	}
-	found, err := d.Differences(ctx, t.pool.ID, nodes, others, ignore)
+	found, err := d.NewNodes.Differences(ctx, t.pool.ID, nodes, others, ignore)
 	for i := range all {
 		all[i].Difference = found[all[i].Name]
 	}
@@ -464,8 +464,8 @@ func (d *joinTracker) announce(w *observed, t *watchedPool, begun *history.AutoR
 	switch {
 	case arrived:
 		reason, message = RolledBack, fmt.Sprintf("pool %s rolled back from version %s to %s: %s", t.pool.Name, begun.Version, begun.To, begun.Why)
-		if d.OnRollback != nil {
-			d.OnRollback(t.pool)
+		if d.Observers.Rollback != nil {
+			d.Observers.Rollback(t.pool)
 		}
 	case t.verdict.Do != joinhealth.ConfirmBad && t.verdict.Do != joinhealth.ClearSuspect:
 		return

@@ -391,7 +391,7 @@ func TestNodesThatDiffer(t *testing.T) {
 			spec.Rollback.Mode, spec.Rollback.FailOnDifference = v1alpha1.RollbackOff, fails // the report stays with the version
 			spec.Settings.Trial.IgnoreDifferences = []string{"label/team"}
 		})
-		s.decider.Differences = func(_ context.Context, pool cloud.PoolID, nodes, others, ignore []string) (map[string]string, error) {
+		s.decider.NewNodes.Differences = func(_ context.Context, pool cloud.PoolID, nodes, others, ignore []string) (map[string]string, error) {
 			if pool != s.pool && len(nodes) > 0 || len(others) < 2 || !slices.Equal(ignore, []string{"label/team"}) {
 				t.Errorf("pool %s: %v with %v, without %v", pool, nodes, others, ignore)
 			}

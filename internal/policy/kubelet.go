@@ -14,7 +14,7 @@ import (
 // askKubelets checks for a kubelet on Nodes with open joins, and on all Nodes of an instance with several Nodes. A Node
 // with a known kubelet is not checked again.
 func (d *joinTracker) askKubelets(ctx context.Context, t *watchedPool, nodes []*corev1.Node, limits joinhealth.Limits, now time.Time) error {
-	if d.WithoutKubelet == nil {
+	if d.NewNodes.WithoutKubelet == nil {
 		return nil
 	}
 	named := map[string]int{}
@@ -28,7 +28,7 @@ func (d *joinTracker) askKubelets(ctx context.Context, t *watchedPool, nodes []*
 			asked = append(asked, node)
 		}
 	}
-	found, err := d.WithoutKubelet(ctx, asked, d.Nodes.All)
+	found, err := d.NewNodes.WithoutKubelet(ctx, asked, d.Nodes.All)
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func (d *Decider) judgePioneer(o *PoolOutcome, r *rules, prototypes []v1alpha1.P
 	}
 	c := pioneerCase{
 		pool: o.Pool.Name, policy: r.policy, settings: *r.spec.Pioneer, generation: r.generation, version: o.Look.Pool.Recipe.Version, known: known,
-		canCheck: d.Check != nil && r.uid != "", begun: begunPioneers(prototypes),
+		canCheck: d.PatchChecks.Check != nil && r.uid != "", begun: begunPioneers(prototypes),
 		busy: busy || len(o.replaced) > 0 || o.openRollback() != nil, changedAt: lastEnd(prototypes), now: now,
 	}
 	nodes := fitToCheck(d.Nodes.Of(o.Pool.ID), c.version, reserved(d))

@@ -65,7 +65,7 @@ func newPioneerStage(t *testing.T, change func(*v1alpha1.PrototypePolicySpec)) *
 
 func (s *pioneerStage) restart() {
 	s.testEnv.restart()
-	s.decider.Check = func(_ context.Context, t nodepatch.CheckTask) (*nodepatch.Checked, error) {
+	s.decider.PatchChecks.Check = func(_ context.Context, t nodepatch.CheckTask) (*nodepatch.Checked, error) {
 		s.asked = append(s.asked, t)
 		if s.fails != nil || s.report == nil {
 			return nil, s.fails
@@ -75,11 +75,11 @@ func (s *pioneerStage) restart() {
 		}
 		return &nodepatch.Checked{Node: t.Node, Report: s.report}, nil
 	}
-	s.decider.SweepChecks = func(_ context.Context, wanted []nodepatch.CheckTask) error {
+	s.decider.PatchChecks.Sweep = func(_ context.Context, wanted []nodepatch.CheckTask) error {
 		s.swept = append(s.swept, wanted)
 		return nil
 	}
-	s.decider.Patches = func(all []policy.Patches) { s.seen = all }
+	s.decider.Observers.Patches = func(all []policy.Patches) { s.seen = all }
 }
 
 // reported is the report of a check.

@@ -44,7 +44,7 @@ func preview(ctx context.Context, d *Decider, w *observed, r *rules, o *PoolOutc
 	if !o.Look.Known() || r.invalid != nil {
 		return
 	}
-	probes := &joinTracker{Decider: d, observedSince: d.ObservedSince}
+	probes := &joinTracker{Decider: d, observedSince: d.NewNodes.ObservedSince}
 	t := &watchedPool{pool: o.Pool, look: o.Look, version: current(o.Look, w.prototypes[o.Pool.ID])}
 	for i := range w.policies {
 		if w.policies[i].Name == r.policy {

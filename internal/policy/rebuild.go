@@ -219,7 +219,7 @@ func (d *Decider) judgeRebuild(o *PoolOutcome, r *rules, inFlight string, now ti
 		pool: o.Pool.Name, policy: o.Policy, atImages: r.spec.Rebuild.AtImages, outdated: r.spec.Rebuild.Outdated, builtAt: builtAt(o.Look), now: now,
 		recipe: o.Look.Pool.Recipe, held: d.replaced(nodes), inFlight: inFlight, openRollback: o.openRollback(), notJoining: isNotJoining(d.probes, o.Pool.ID),
 		capture: o.Wanted || len(o.replaced) > 0 && o.Status.Decision.Reason == Rebuilding, suspended: r.spec.Suspend,
-		dryRun: r.spec.DryRun, calendar: calendar, holding: d.holding, maxAtOnce: int(r.spec.MaxConcurrent), unable: !d.Cloud.CanRebuild(),
+		dryRun: r.spec.DryRun, calendar: calendar, holding: d.held.count, maxAtOnce: int(r.spec.MaxConcurrent), unable: !d.Cloud.CanRebuild(),
 	}
 	c.foreign, c.startedAt = running(d, nodes, o.Policy)
 	c.proven = hasReady(nodes, c.recipe.Version)
@@ -300,7 +300,7 @@ func (d *Decider) reservation(n *corev1.Node) *v1alpha1.Reservation {
 	if err != nil || r == nil || d.Leased == nil {
 		return r
 	}
-	if leased, is := d.leased[n.UID]; is && leased.Same(r.Holder) {
+	if leased, is := d.held.leased[n.UID]; is && leased.Same(r.Holder) {
 		return &leased
 	}
 	return nil
@@ -312,7 +312,7 @@ func reserved(d *Decider) func(*corev1.Node) bool {
 		if d.Leased == nil {
 			return n.Annotations[v1alpha1.ReservationAnnotation] != ""
 		}
-		_, is := d.leased[n.UID]
+		_, is := d.held.leased[n.UID]
 		return is
 	}
 }
@@ -360,7 +360,7 @@ func (d *Decider) beginRebuild(ctx context.Context, w *observed, o *cachedOutcom
 		o.sooner(w.now.Add(time.Second), w.now)
 		return err
 	}
-	if limit := int(o.rules.spec.MaxConcurrent); d.holding+w.took >= limit {
+	if limit := int(o.rules.spec.MaxConcurrent); d.held.count+w.took >= limit {
 		o.rebuildWaits(w.now, fmt.Sprintf("policy %s allows %d at once (spec.maxConcurrent)", o.Policy, limit))
 		return nil
 	}

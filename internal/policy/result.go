@@ -74,7 +74,7 @@ type JoinHealth struct {
 }
 
 func (d *joinTracker) reportJoins() {
-	if d.JoinHealth == nil {
+	if d.Observers.JoinHealth == nil {
 		return
 	}
 	joins := make([]JoinHealth, 0, len(d.watches))
@@ -87,5 +87,5 @@ func (d *joinTracker) reportJoins() {
 		joins = append(joins, p)
 	}
 	slices.SortFunc(joins, func(a, b JoinHealth) int { return cmp.Compare(a.Pool.ID, b.Pool.ID) })
-	d.JoinHealth(joins)
+	d.Observers.JoinHealth(joins)
 }

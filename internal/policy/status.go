@@ -60,8 +60,8 @@ func (d *Decider) report(ctx context.Context, w *observed, p *v1alpha1.Prototype
 		return fmt.Errorf("write the status of prototypepolicy %s: %w", p.Name, err)
 	}
 	d.announceTrouble(p, after)
-	if d.Reported != nil {
-		d.Reported(p, after)
+	if d.Observers.Status != nil {
+		d.Observers.Status(p, after)
 	}
 	return nil
 }

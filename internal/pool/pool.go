@@ -142,7 +142,8 @@ func (f *Finder) Some(ctx context.Context, limit int64) ([]cloud.PoolID, error) 
 
 // PastPool is the history of a pool, with the joins of the pool's nodes.
 type PastPool struct {
-	history.History
+	// History of the versions.
+	History history.History
 	// Joins of the pool's instances with a known start; empty if the cloud could not list the instances.
 	Joins []joinhealth.Join
 	// Capacity is the desired number of nodes.

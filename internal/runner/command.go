@@ -31,9 +31,8 @@ func NewDecider(ctx context.Context, c *cluster.Connection, provider cloud.Provi
 	d := &policy.Decider{
 		Read: readPrototypes{c}, Client: c.Client, Cloud: provider, Nodes: nodes,
 		PoolCache: looks, Preflight: engine.Refusals, DisruptionCost: engine.DisruptionCost, OwnNode: o.OwnNode, Now: o.Now,
-		Joins: joins(c, o), Leased: leased(c, o), UnhealthyDaemonSets: unhealthyDaemonSets(c, o, nodes),
-		Differences:    (&nodejoin.Peers{Kube: c.Kube, Now: clock(o)}).Differences,
-		WithoutKubelet: withoutKubelet(c, o), Check: patcher.Check, SweepChecks: patcher.SweepChecks, Log: o.Log.WithName("policy"),
+		Joins: joins(c, o), Leased: leased(c, o), NewNodes: newNodes(c, o, nodes, time.Time{}),
+		PatchChecks: policy.PatchChecks{Check: patcher.Check, Sweep: patcher.SweepChecks}, Log: o.Log.WithName("policy"),
 	}
 	return d, ReadNodes(ctx, c, d.Nodes)
 }
@@ -45,10 +44,13 @@ func patcher(c *cluster.Connection, o Options) *nodepatch.Patcher {
 	}
 }
 
-// unhealthyDaemonSets returns new nodes without a Pod of a DaemonSet that is healthy on other nodes.
-func unhealthyDaemonSets(c *cluster.Connection, o Options, nodes *nodecache.Nodes) func(context.Context, []string,
-	[]string) (map[string]nodejoin.UnhealthyDaemonSet, error) {
-	return (&nodejoin.DaemonSets{Kube: c.Kube, Now: clock(o), Serving: nodes.Serving}).Unhealthy
+// newNodes are the questions about new nodes, which the process reads without a break since a time; zero without a break.
+func newNodes(c *cluster.Connection, o Options, nodes *nodecache.Nodes, since time.Time) policy.NewNodes {
+	return policy.NewNodes{
+		UnhealthyDaemonSets: (&nodejoin.DaemonSets{Kube: c.Kube, Now: clock(o), Serving: nodes.Serving}).Unhealthy,
+		Differences:         (&nodejoin.Peers{Kube: c.Kube, Now: clock(o)}).Differences,
+		WithoutKubelet:      withoutKubelet(c, o), ObservedSince: since,
+	}
 }
 
 // clock is the clock of the options.

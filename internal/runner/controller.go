@@ -72,7 +72,7 @@ func (k *Controller) Run(ctx context.Context) error {
 	}
 	decider := k.decider(manager, background, provider, looks)
 	notices := delivery.New(k.Endpoints, k.ClusterName, k.Counts.Notice, k.Log.WithName("notify"))
-	decider.Reported = func(before, after *v1alpha1.PrototypePolicy) {
+	decider.Observers.Status = func(before, after *v1alpha1.PrototypePolicy) {
 		notices.Send(notify.OfPolicy(before, after, k.now())...)
 	}
 	noticed := func(_ context.Context, before, after *v1alpha1.Prototype) {

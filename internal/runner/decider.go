@@ -29,21 +29,21 @@ func (k *Controller) decider(manager ctrl.Manager, c *cluster.Connection, provid
 		Read: manager.GetCache(), Client: c.Client, Cloud: provider, Nodes: nodes, PoolCache: looks,
 		OwnNode: k.OwnNode, Now: k.Now, Joins: joins(c, k.Options), Leased: leased(c, k.Options),
 		Recorder: noteLimiter{manager.GetEventRecorder(eventSource)}, Log: k.Log.WithName("policy"),
-		Observe: func(pool policy.PoolRef, choice selection.Choice) {
-			k.Counts.Decided(pool.ID, pool.Name, len(choice.Candidates), policy.Refused(choice))
-		},
-		Stalled:             k.Counts.PoliciesStalled,
-		UnhealthyDaemonSets: unhealthyDaemonSets(c, k.Options, nodes), Differences: (&nodejoin.Peers{Kube: c.Kube, Now: clock(k.Options)}).Differences,
-		WithoutKubelet: withoutKubelet(c, k.Options), ObservedSince: k.now(),
-		OnRollback: func(pool policy.PoolRef) { k.Counts.CountRollback(pool.Name) }, JoinHealth: k.reportJoins,
-		Check: patcher.Check, SweepChecks: patcher.SweepChecks, Patches: k.Counts.Patches,
-		Degraded: k.Counts.CapturesRefused, Permissions: provider.Permissions,
-		Gone: func(pool policy.PoolRef) {
-			if len(nodes.Of(pool.ID)) == 0 {
-				k.Counts.PoolGone(pool.ID)
-				return
-			}
-			k.Counts.Decided(pool.ID, pool.Name, 0, nil) // the pool still exists, but no policy decides
+		PatchChecks: policy.PatchChecks{Check: patcher.Check, Sweep: patcher.SweepChecks}, Permissions: provider.Permissions,
+		NewNodes: newNodes(c, k.Options, nodes, k.now()),
+		Observers: policy.Observers{
+			Choice: func(pool policy.PoolRef, choice selection.Choice) {
+				k.Counts.Decided(pool.ID, pool.Name, len(choice.Candidates), policy.Refused(choice))
+			},
+			Gone: func(pool policy.PoolRef) {
+				if len(nodes.Of(pool.ID)) == 0 {
+					k.Counts.PoolGone(pool.ID)
+					return
+				}
+				k.Counts.Decided(pool.ID, pool.Name, 0, nil) // the pool still exists, but no policy decides
+			},
+			Rollback: func(pool policy.PoolRef) { k.Counts.CountRollback(pool.Name) }, JoinHealth: k.reportJoins, Patches: k.Counts.Patches,
+			Stalled: k.Counts.PoliciesStalled, Degraded: k.Counts.CapturesRefused,
 		},
 	}
 }

@@ -27,13 +27,13 @@ const maxHop = 32
 
 // openDirectory is an open directory with pending descendants.
 type openDirectory struct {
-	*os.Root
+	root *os.Root
 	uses int
 }
 
 func (h *openDirectory) release() {
 	if h.uses--; h.uses == 0 {
-		h.Close()
+		h.root.Close()
 	}
 }
 
@@ -89,7 +89,7 @@ func (w *treeWalk) folder(f *folder) (below []*folder, err error) {
 	if err := w.ctx.Err(); err != nil {
 		return nil, err
 	}
-	dir, err := f.from.OpenRoot(f.rel)
+	dir, err := f.from.root.OpenRoot(f.rel)
 	if absent(err) {
 		return nil, nil
 	}

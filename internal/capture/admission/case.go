@@ -74,16 +74,8 @@ type Case struct {
 	PoolName string
 	Unplaced string
 
-	// Image of the pod on the donor, if the settings name none. AllowedImages are images that the settings may name: exact,
-	// by repository, or by prefix ("x/").
-	Image         string
-	AllowedImages []string
-	// Namespace of the pods.
-	Namespace string
-	// OwnNode is the node of this process; empty outside a cluster.
-	OwnNode string
-	// Drives: this process would run the capture, so its permissions matter.
-	Drives bool
+	// Process is the process that asks.
+	Process Process
 	// Again: the case was judged before the look at the donor's disk, and constant facts are not judged again.
 	Again bool
 
@@ -126,6 +118,20 @@ type Case struct {
 	Recipe Lookup[cloud.Pool]
 	// Images of the pool's instances; the zero value far below the limit.
 	Images Lookup[Images]
+}
+
+// Process is what a process knows of itself.
+type Process struct {
+	// Image of the pod on the donor, if the settings name none. AllowedImages are images that the settings may name: exact,
+	// by repository, or by prefix ("x/").
+	Image         string
+	AllowedImages []string
+	// Namespace of the pods.
+	Namespace string
+	// OwnNode is the node of this process; empty outside a cluster.
+	OwnNode string
+	// Drives: this process would run the capture, so its permissions matter.
+	Drives bool
 }
 
 // OtherCapture is another Prototype with its pool; the pool is empty if unknown.

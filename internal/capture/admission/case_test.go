@@ -46,8 +46,9 @@ func sound() *Case {
 	p.Spec.Settings.Donor = v1alpha1.DonorSettings{AfterCapture: v1alpha1.RemoveDonor, CarryOver: v1alpha1.CarryOver{Labels: []string{"team"}}}
 	p.Spec.Settings.Recipe.CustomDataFrom = &v1alpha1.SecretKey{Name: "copy"}
 	return &Case{
-		Now: noon, Prototype: p, Pool: "memory:///pool1", PoolName: "pool1", Image: "kamino:v1", Namespace: "ours", OwnNode: "elsewhere",
-		Queued: Found(false), Others: Found[[]OtherCapture](nil), Donor: Found(Donor{Node: &donor}),
+		Now: noon, Prototype: p, Pool: "memory:///pool1", PoolName: "pool1",
+		Process: Process{Image: "kamino:v1", Namespace: "ours", OwnNode: "elsewhere"},
+		Queued:  Found(false), Others: Found[[]OtherCapture](nil), Donor: Found(Donor{Node: &donor}),
 		PoolNodes: Found(PoolNodes{Of: cloud.Membership{Pool: "memory:///pool1"}, OfName: "pool1", Peers: []corev1.Node{readyNode("peer")}}),
 		Pods:      Found(Pods{}), ClockAhead: Found(time.Duration(0)), BuiltFrom: Found(cloud.Image{}),
 		Account: Found(true), RightLacking: Found(""), OrderRefused: Found(""), PodRefused: Found(""),
@@ -166,7 +167,7 @@ var maskings = []masking{
 	{
 		name: "no image", reason: NoImage,
 		words: "podman build",
-		spoil: func(c *Case) { c.Image = "" },
+		spoil: func(c *Case) { c.Process.Image = "" },
 	},
 	{
 		name: "an image of theirs", reason: ImageNotAllowed,

@@ -19,7 +19,7 @@ func installation(c *Case) ([]cloud.Refusal, error) {
 		return nil, err
 	case !there:
 		return refuse(NotInstalled, manifests,
-			"service account %s not found in namespace %s; the generalize pod needs the account", v1alpha1.GeneralizeServiceAccount, c.Namespace), nil
+			"service account %s not found in namespace %s; the generalize pod needs the account", v1alpha1.GeneralizeServiceAccount, c.Process.Namespace), nil
 	}
 	if queued, err := c.Queued.Get(); err == nil && queued {
 		return nil, nil // the check waits for the capture's turn
@@ -29,19 +29,19 @@ func installation(c *Case) ([]cloud.Refusal, error) {
 	if err == nil && lacking != "" {
 		refusals = refuse(NotInstalled, "restore the role with `"+manifests+"`, or with helm upgrade",
 			"service account %s/%s of the generalize pod may not %s in its namespace, so the pod could not report",
-			c.Namespace, v1alpha1.GeneralizeServiceAccount, lacking)
+			c.Process.Namespace, v1alpha1.GeneralizeServiceAccount, lacking)
 	}
 	order, orderErr := resultOf(c.OrderRefused, "whether the API server accepts NodeOrders")
 	if orderErr == nil && order != "" {
 		refusals = append(refusals, refuse(NotInstalled, manifests,
-			"the API server rejects NodeOrders for the generalize pod in namespace %s: %s. Install the manifests of this Kamino version", c.Namespace,
+			"the API server rejects NodeOrders for the generalize pod in namespace %s: %s. Install the manifests of this Kamino version", c.Process.Namespace,
 			order)...)
 	}
 	pod, podErr := resultOf(c.PodRefused, "whether the API server accepts the generalize pod")
 	if podErr == nil && pod != "" {
 		refusals = append(refusals, refuse(NotInstalled,
 			"fix the named cause; for Pod Security, label the namespace pod-security.kubernetes.io/enforce=privileged, or set another namespace with --generalize-namespace",
-			"the API server rejects the generalize pod in namespace %s: %s", c.Namespace, pod)...)
+			"the API server rejects the generalize pod in namespace %s: %s", c.Process.Namespace, pod)...)
 	}
 	return refusals, first(err, orderErr, podErr)
 }
@@ -63,7 +63,7 @@ func RulesOf(c *Case) ([]cloud.Refusal, error) {
 	if name == "" || c.Strayed() {
 		return nil, nil
 	}
-	name = c.Namespace + "/" + name
+	name = c.Process.Namespace + "/" + name
 	found, err := resultOf(c.Rules, "ConfigMap "+name)
 	switch {
 	case err != nil:
@@ -120,7 +120,7 @@ func removal(c *Case) ([]cloud.Refusal, error) {
 
 // AsksRemoval reports whether this process needs the permission to delete Nodes.
 func (c *Case) AsksRemoval() bool {
-	return c.Prototype.Spec.ReplacesDonor() && (c.Prototype.UID != "" || c.Drives)
+	return c.Prototype.Spec.ReplacesDonor() && (c.Prototype.UID != "" || c.Process.Drives)
 }
 
 // CarryOverRemedy is the remedy of CarryOverNotAllowed.
@@ -155,5 +155,5 @@ func (c *Case) AsksCarryOver() bool {
 
 // AsksForce reports whether this process needs the permission to delete pods.
 func (c *Case) AsksForce() bool {
-	return c.Prototype.Spec.Settings.Drain.Force && (c.Prototype.UID != "" || c.Drives)
+	return c.Prototype.Spec.Settings.Drain.Force && (c.Prototype.UID != "" || c.Process.Drives)
 }

@@ -66,16 +66,16 @@ func foreign(c *Case) ([]cloud.Refusal, error) {
 func Image(c *Case) ([]cloud.Refusal, error) {
 	named := c.Prototype.Spec.Settings.Generalize.Image
 	switch {
-	case named == "" && c.Image == "":
+	case named == "" && c.Process.Image == "":
 		return refuse(NoImage,
 			"build an image (podman build --target kamino-node -t REGISTRY/kamino-node:TAG .) and push the image. Then name the image with `kamino capture --image`, KAMINO_IMAGE or settings.generalize.image",
 			"no image for the generalize pod: this build of Kamino is not published"), nil
-	case named == "", named == c.Image, slices.ContainsFunc(c.AllowedImages, func(allowed string) bool { return allows(allowed, named) }):
+	case named == "", named == c.Process.Image, slices.ContainsFunc(c.Process.AllowedImages, func(allowed string) bool { return allows(allowed, named) }):
 		return nil, nil
 	}
 	return refuse(ImageNotAllowed, "remove the setting, or start Kamino with --allowed-images",
 		"settings.generalize.image is %s and would run as root on node %s, but only Kamino's own image (%s) and --allowed-images are allowed",
-		named, c.Prototype.Spec.Donor.NodeName, c.Image), nil
+		named, c.Prototype.Spec.Donor.NodeName, c.Process.Image), nil
 }
 
 // allows reports whether an entry of the list matches an image: exactly, as its repository, or as a prefix that ends with a

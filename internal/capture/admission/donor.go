@@ -54,7 +54,7 @@ func donor(c *Case) ([]cloud.Refusal, error) {
 		reserved = func(n *corev1.Node) bool { return around.Reserved[n.UID] }
 	}
 	return selection.Refusals(selection.Candidate{
-		Node: found.Node, Pool: c.PoolName, Peers: around.Peers, Reserved: reserved, OwnNode: c.OwnNode, Prototype: c.Prototype.Name,
+		Node: found.Node, Pool: c.PoolName, Peers: around.Peers, Reserved: reserved, OwnNode: c.Process.OwnNode, Prototype: c.Prototype.Name,
 		Disrupt: settings.Drain.Disrupt, MaxUnavailable: *settings.OutOfService.MaxUnavailable, DonorReplaced: settings.ReplacesDonor(),
 	}), nil
 }

@@ -29,7 +29,7 @@ func TestRepeatedCaseReadsOnlyChangingFacts(t *testing.T) {
 		}
 	}
 	bare := sound()
-	c := &Case{Now: bare.Now, Prototype: bare.Prototype, Pool: bare.Pool, PoolName: bare.PoolName, Image: bare.Image, Again: true,
+	c := &Case{Now: bare.Now, Prototype: bare.Prototype, Pool: bare.Pool, PoolName: bare.PoolName, Process: Process{Image: bare.Process.Image}, Again: true,
 		Queued: bare.Queued, Others: bare.Others, Donor: bare.Donor, PoolNodes: bare.PoolNodes, Pods: bare.Pods}
 	if v := c.Judge(); !v.Admitted() {
 		t.Errorf("it asks for more: %+v", v)
@@ -39,12 +39,12 @@ func TestRepeatedCaseReadsOnlyChangingFacts(t *testing.T) {
 // TestADonorOfNoPool is refused for that first, and for errors of the decision; no other question follows.
 func TestADonorOfNoPool(t *testing.T) {
 	p := sound().Prototype
-	c := &Case{Now: noon, Prototype: p, Unplaced: "it is alone", Image: "kamino:v1"}
+	c := &Case{Now: noon, Prototype: p, Unplaced: "it is alone", Process: Process{Image: "kamino:v1"}}
 	if v := c.Judge(); !slices.Equal(reasons(v), []string{NotInPool}) || len(v.Unread) != 0 ||
 		!strings.Contains(v.Refusals[0].Message, "supported pool: it is alone") {
 		t.Errorf("%+v", v)
 	}
-	c.Image = ""
+	c.Process.Image = ""
 	if got := reasons(c.Judge()); !slices.Equal(got, []string{NotInPool, NoImage}) {
 		t.Errorf("%v", got)
 	}
@@ -72,7 +72,11 @@ func TestUnneededLookupsMayBeMissing(t *testing.T) {
 			c.Queued, c.RightLacking, c.OrderRefused, c.PodRefused = Found(true), Lookup[string]{}, Lookup[string]{}, Lookup[string]{}
 		},
 		"the copy is useless": func(c *Case) { r := cloud.Refuse("X", "y", "z"); c.CustomData = Found(CustomData{Missing: &r}) },
-		"its own image":       func(c *Case) { c.Prototype.Spec.Settings.Generalize.Image = c.Image },
+		"its own image":       func(c *Case) { c.Prototype.Spec.Settings.Generalize.Image = c.Process.Image },
+		"an image that this process allows": func(c *Case) {
+			c.Process.AllowedImages = []string{"ghcr.io/us/"}
+			c.Prototype.Spec.Settings.Generalize.Image = "ghcr.io/us/kamino:v2"
+		},
 		"another rebooter is allowed": func(c *Case) {
 			c.Prototype.Spec.Pioneer, c.Pods = &v1alpha1.PioneerSettings{OtherRebooters: v1alpha1.OtherRebootersAllow}, Found(Pods{Rebooter: "kube-system/kured"})
 		},
@@ -89,7 +93,7 @@ func TestUnneededLookupsMayBeMissing(t *testing.T) {
 		}
 	}
 	c := sound()
-	c.Prototype.UID, c.Drives, c.MayDelete, c.MayDeleteNode, c.CarryOverDenied = "", true, Found(false), Found(false), Found("no")
+	c.Prototype.UID, c.Process.Drives, c.MayDelete, c.MayDeleteNode, c.CarryOverDenied = "", true, Found(false), Found(false), Found("no")
 	if got := reasons(c.Judge()); !slices.Equal(got, []string{ForceNotAllowed, RemovalNotAllowed, CarryOverNotAllowed}) {
 		t.Errorf("other client: %v", got)
 	}
@@ -237,7 +241,7 @@ func TestAStrangerOfANodeHidesTheCloud(t *testing.T) {
 			continue
 		}
 		bare := sound()
-		c := &Case{Now: noon, Prototype: bare.Prototype, Pool: bare.Pool, PoolName: bare.PoolName, Image: bare.Image,
+		c := &Case{Now: noon, Prototype: bare.Prototype, Pool: bare.Pool, PoolName: bare.PoolName, Process: Process{Image: bare.Process.Image},
 			Queued: bare.Queued, Others: bare.Others, Donor: bare.Donor, PoolNodes: bare.PoolNodes}
 		stray.spoil(c)
 		if v := c.Judge(); !slices.Equal(reasons(v), []string{stray.reason}) || len(v.Unread) != 0 {

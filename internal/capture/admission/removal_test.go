@@ -255,7 +255,7 @@ func TestWhenLabelsAreCarriedOver(t *testing.T) {
 		"a donor returns":   {func(c *Case) { c.Prototype.Spec.Settings.Donor.AfterCapture = v1alpha1.ReturnDonor }, false},
 		"a donor is added":  {func(c *Case) { c.Prototype.Spec.Pioneer = &v1alpha1.PioneerSettings{Node: v1alpha1.PioneerGrow} }, false},
 		"only thought of":   {func(c *Case) { c.Prototype.UID = "" }, false},
-		"a capture by hand": {func(c *Case) { c.Prototype.UID, c.Drives = "", true }, true},
+		"a capture by hand": {func(c *Case) { c.Prototype.UID, c.Process.Drives = "", true }, true},
 	} {
 		c := sound()
 		test.change(c)

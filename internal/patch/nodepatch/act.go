@@ -114,7 +114,7 @@ func (p *Patcher) makeOrder(ctx context.Context, w *observed, a plan.Action, s S
 	if err := p.Client.Create(ctx, order); err != nil {
 		return fmt.Errorf("create order %s/%s: %w", order.Namespace, order.Name, err)
 	}
-	if err := p.makeKey(ctx, order, private); err != nil {
+	if err := node.CreateOrderKey(ctx, p.Kube, order, private); err != nil {
 		return err
 	}
 	r := w.record
@@ -123,37 +123,9 @@ func (p *Patcher) makeOrder(ctx context.Context, w *observed, a plan.Action, s S
 	return s.Save(ctx, r)
 }
 
-// makeKey stores the private key in a Secret that only the NodeOrder's pod mounts.
-func (p *Patcher) makeKey(ctx context.Context, order *v1alpha1.NodeOrder, private []byte) error {
-	immutable := true
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: order.Name, Namespace: order.Namespace, Labels: order.Labels,
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeOrder", Name: order.Name, UID: order.UID}},
-		},
-		Immutable: &immutable,
-		Data:      map[string][]byte{orderKey: private},
-	}
-	if err := p.deleteKey(ctx, order); err != nil {
-		return err
-	}
-	if _, err := p.Kube.CoreV1().Secrets(order.Namespace).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("create secret %s/%s: %w", order.Namespace, order.Name, err)
-	}
-	return nil
-}
-
-func (p *Patcher) deleteKey(ctx context.Context, order *v1alpha1.NodeOrder) error {
-	err := p.Kube.CoreV1().Secrets(order.Namespace).Delete(ctx, order.Name, metav1.DeleteOptions{})
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete secret %s/%s: %w", order.Namespace, order.Name, err)
-	}
-	return nil
-}
-
 // deleteOrder deletes the key and then the NodeOrder.
 func (p *Patcher) deleteOrder(ctx context.Context, order *v1alpha1.NodeOrder) error {
-	if err := p.deleteKey(ctx, order); err != nil {
+	if err := node.DeleteKey(ctx, p.Kube, order.Namespace, order.Name); err != nil {
 		return err
 	}
 	if err := client.IgnoreNotFound(p.Client.Delete(ctx, order, client.Preconditions{UID: &order.UID})); err != nil {

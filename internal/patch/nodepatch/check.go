@@ -179,10 +179,10 @@ func (p *Patcher) orderCheck(ctx context.Context, w *checkState) error {
 	if err := p.Client.Create(ctx, order); err != nil {
 		return fmt.Errorf("create order %s/%s: %w", order.Namespace, order.Name, err)
 	}
-	if err := p.makeKey(ctx, order, private); err != nil {
+	if err := node.CreateOrderKey(ctx, p.Kube, order, private); err != nil {
 		return err
 	}
-	pod := podOf(order, p.Image)
+	pod := node.OrderPod(order, p.Image, "patch")
 	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeOrder", Name: order.Name, UID: order.UID}}
 	if _, err := p.Kube.CoreV1().Pods(p.Namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create pod %s/%s: %w", pod.Namespace, pod.Name, err)

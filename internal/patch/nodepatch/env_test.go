@@ -275,7 +275,7 @@ func (s *testEnv) sign(order *v1alpha1.NodeOrder, pod *corev1.Pod) {
 		return
 	}
 	s.must(err)
-	text := object.(*corev1.Secret).Data[orderKey]
+	text := object.(*corev1.Secret).Data[node.SecretKey]
 	if s.forged {
 		text, _, err = v1alpha1.NewOrderKey()
 		s.must(err)

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/patch"
 	"github.com/kamino-dev/kamino/internal/patch/plan"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
@@ -192,7 +193,7 @@ func TestThePodOfAnOrder(t *testing.T) {
 	r := Record{Order: &v1alpha1.OrderRecord{Namespace: "kamino-generalize", UID: "order-uid"}}
 	pod := newPod(s.task, r, "kamino-generalize", "kamino:test")
 	args := strings.Join(pod.Spec.Containers[0].Args, " ")
-	for _, want := range []string{"patch", "--order kamino-generalize/" + pod.Name, "--order-uid order-uid", "--key-file " + credential + "/key"} {
+	for _, want := range []string{"patch", "--order kamino-generalize/" + pod.Name, "--order-uid order-uid", "--key-file " + node.CredentialMount + "/key"} {
 		if !strings.Contains(args, want) {
 			t.Errorf("%q is missing in %s", want, args)
 		}

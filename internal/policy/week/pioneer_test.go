@@ -94,7 +94,7 @@ func (w *pioneers) must(err error) {
 func (w *pioneers) restart() {
 	w.decider = &policy.Decider{
 		Read: w.api, Client: w.api, Cloud: w.cloud, Nodes: w.nodes, PoolCache: policy.NewPoolCache(w.cloud, w.clock.Now), Now: w.clock.Now,
-		Log: logr.Discard(), Check: w.check,
+		Log: logr.Discard(), PatchChecks: policy.PatchChecks{Check: w.check},
 	}
 }
 

@@ -226,7 +226,7 @@ func newTrust(t testing.TB, seed uint64, pools int) *trustEnv {
 	w.make = func() *policy.Decider {
 		return &policy.Decider{
 			Read: api, Client: api, Cloud: w.calls, Nodes: w.nodes, PoolCache: policy.NewPoolCache(w.calls, w.clock.Now), Now: w.clock.Now,
-			ObservedSince: w.clock.Now(), Log: logr.Discard(), UnhealthyDaemonSets: w.unhealthyDaemonSets, Differences: w.differences,
+			Log: logr.Discard(), NewNodes: policy.NewNodes{ObservedSince: w.clock.Now(), UnhealthyDaemonSets: w.unhealthyDaemonSets, Differences: w.differences},
 		}
 	}
 	w.policy = w.make()
@@ -489,7 +489,7 @@ func (w *trustEnv) playMinute() {
 		w.skipOpenJoins()
 		w.next = w.troubles[apiAway][1] // a controller without its Lease exits, and the next controller starts later
 		w.policy = w.make()
-		w.policy.ObservedSince = w.next
+		w.policy.NewNodes.ObservedSince = w.next
 	case w.runController(now), now.Minute() == 0:
 		w.recordReports(now)
 		w.checkRollbacks()

@@ -32,7 +32,7 @@ var daemonTaints = []string{
 	corev1.TaintNodePIDPressure, corev1.TaintNodeUnschedulable,
 }
 
-// readDaemonPods returns the DaemonSets of the cluster, and the pods on the trial node.
+// daemonPods are the DaemonSets of the cluster, and the pods on the trial node.
 type daemonPods struct {
 	sets []appsv1.DaemonSet
 	pods []corev1.Pod

@@ -28,7 +28,7 @@ type aptNode struct {
 	began time.Time
 }
 
-// check finds the pending patches. patchNow also installs them.
+// carryOut finds the pending patches, and installs them if the order says so.
 func (a *aptNode) carryOut(ctx context.Context) *patch.Failure {
 	install := a.unitName("")
 	if a.order.Method == patch.Patch {

@@ -14,7 +14,7 @@ import (
 
 // Run carries out an API NodeOrder on this machine, and reports on the NodeOrder.
 type Run struct {
-	Node
+	Node Node
 	// Order is NAMESPACE/NAME, and OrderUID its UID.
 	Order, OrderUID string
 	Files           host.OrderFiles
@@ -42,13 +42,13 @@ func (r *Run) Do(ctx context.Context) error {
 	if err != nil {
 		return refused("%w; nothing was changed", err)
 	}
-	r.UID = r.OrderUID
-	root, err := tree.OpenRunning(r.Root)
+	r.Node.UID = r.OrderUID
+	root, err := tree.OpenRunning(r.Node.Root)
 	if err != nil {
 		return refused("%w", err)
 	}
 	defer root.Close()
-	r.tree = root
+	r.Node.tree = root
 	order, err := r.accept(ctx, mine)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (r *Run) Do(ctx context.Context) error {
 		return refused("systemd of the host cannot be reached: %w; nothing was changed", err)
 	}
 	defer bus.Close()
-	r.Units = systemdUnits{bus}
+	r.Node.Units = systemdUnits{bus}
 	report := r.Node.Carry(ctx, order)
 	if ctx.Err() != nil {
 		return fmt.Errorf("the pod was ended before the order %s was; another pod of the order continues: %w", r.Order, ctx.Err())
@@ -78,11 +78,11 @@ func (r *Run) accept(ctx context.Context, mine host.Order) (patch.Order, error) 
 	if err != nil {
 		return patch.Order{}, refused("%w; nothing was changed", err)
 	}
-	boot, err := r.readFile(bootIDPath)
+	boot, err := r.Node.readFile(bootIDPath)
 	if err != nil {
 		return patch.Order{}, refused("the host's boot ID cannot be read: %w", err)
 	}
-	found, err := api.Get(ctx, mine, r.Wait)
+	found, err := api.Get(ctx, mine, r.Node.Wait)
 	if err != nil {
 		return patch.Order{}, err
 	}
@@ -153,14 +153,14 @@ func (r *Run) send(ctx context.Context, mine host.Order, report *patch.Report) e
 	if err != nil {
 		return err
 	}
-	return api.Report(ctx, mine, &v1alpha1.Report{Patch: text}, r.Wait)
+	return api.Report(ctx, mine, &v1alpha1.Report{Patch: text}, r.Node.Wait)
 }
 
 // reboot reboots the node. The report is on the NodeOrder already.
 func (r *Run) reboot(ctx context.Context) error {
-	if err := r.Units.Reboot(ctx); err != nil {
+	if err := r.Node.Units.Reboot(ctx); err != nil {
 		return fmt.Errorf("the report is on the order, but the host cannot be rebooted: %w", err)
 	}
-	r.logf("ordered the reboot")
+	r.Node.logf("ordered the reboot")
 	return nil
 }
