@@ -71,8 +71,10 @@ type account struct {
 	deleted map[string]time.Time
 	// versions are launch template versions by versionKey.
 	versions map[string]seenVersion
-	// trials are the trials of this process by key.
-	trials map[string]cloud.TrialSpec
+	// begun are the instances beside groups of this process by key.
+	begun map[string]begunInstance
+	// copies are the copies of disks of this process by key.
+	copies map[string]cloud.CopySpec
 	// members are the pools of instances by region and ID, or the reasons for no pool.
 	members map[string]membership
 	// uefi are UEFI variables of donors, by region and ID.
@@ -112,7 +114,7 @@ func newAccount(c Config) *account {
 	return &account{
 		config: c, clients: map[string]any{}, imageTexts: map[string]string{}, available: map[string]cachedImage{}, cachedImages: map[string]cachedImage{},
 		created: map[string]createdResource{}, deleted: map[string]time.Time{}, members: map[string]membership{}, denials: map[string]denial{},
-		groupTags: map[cloud.PoolID]map[string]string{}, uefi: map[string]uefiVariables{}, trials: map[string]cloud.TrialSpec{},
+		groupTags: map[cloud.PoolID]map[string]string{}, uefi: map[string]uefiVariables{}, begun: map[string]begunInstance{}, copies: map[string]cloud.CopySpec{},
 		versions:     map[string]seenVersion{},
 		largeRegions: map[string]bool{}, completed: map[string]completedSnapshots{}, standbys: map[string]enteredStandby{},
 		uses: &useLog{now: c.Now, at: map[string]time.Time{}},
@@ -190,6 +192,18 @@ func (a *account) recentlyCreated(as string) createdResource {
 		return createdResource{}
 	}
 	return t
+}
+
+// isRecent reports whether this process created a resource recently.
+func (a *account) isRecent(id string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, t := range a.created {
+		if t.id == id && a.config.Now().Sub(t.at) <= consistencyDelay {
+			return true
+		}
+	}
+	return false
 }
 
 // recordDeleted records that this process deleted a resource.

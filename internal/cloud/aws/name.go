@@ -30,7 +30,7 @@ const (
 
 // ownTags are the tags of this provider. All other tags come from callers.
 var ownTags = map[string]bool{tagSnapshot: true, tagMachine: true, tagBilling: true, tagFamily: true, tagVersion: true, tagName: true, tagBacks: true,
-	tagTrial: true, tagPool: true, tagEnding: true, tagRate: true}
+	tagTrial: true, tagPool: true, tagEnding: true, tagRate: true, tagWorkshop: true, tagCopy: true, tagCopyOn: true}
 
 // Limits of AWS. Sources: "Tag your Amazon EC2 resources"; RegisterImage, Name.
 const (
