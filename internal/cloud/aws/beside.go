@@ -26,6 +26,9 @@ const (
 	tagEnding = "kamino-trial-ending"
 )
 
+// launches launches, lists and ends instances beside groups.
+type launches struct{ *account }
+
 // besideRef names an instance beside a group.
 type besideRef struct {
 	group
@@ -40,7 +43,7 @@ func (r besideRef) key() string {
 	return r.region + "/" + r.noun + "/" + string(r.pool()) + "/" + r.name
 }
 
-// besideSpec says what an instance beside a group is launched with, besides the launch template.
+// besideSpec says what an instance beside a group is launched with, list the launch template.
 type besideSpec struct {
 	ami string
 	// version is of the image under test; empty without a test.
@@ -80,12 +83,12 @@ func refuseBeside(ref besideRef, r recipe, instead string) []cloud.Refusal {
 	return nil
 }
 
-// deniedBeside returns the missing permissions for an instance beside a group, and for the other actions of its feature. AWS does not
+// denied returns the missing permissions for an instance beside a group, and for the other actions of its feature. AWS does not
 // report capacity in advance.
-func (p *PoolProvider) deniedBeside(ctx context.Context, op string, ref besideRef, in *ec2.RunInstancesInput, feature string) ([]cloud.Refusal, error) {
+func (a launches) denied(ctx context.Context, op string, ref besideRef, in *ec2.RunInstancesInput, feature string) ([]cloud.Refusal, error) {
 	var found []cloud.Refusal
 	in.DryRun = sdk.Bool(true)
-	_, err := p.ec2(ref.region).RunInstances(ctx, in)
+	_, err := a.ec2(ref.region).RunInstances(ctx, in)
 	denied, err := isDryRunDenied(op, ref, err)
 	if err != nil {
 		return nil, err
@@ -93,7 +96,7 @@ func (p *PoolProvider) deniedBeside(ctx context.Context, op string, ref besideRe
 	if denied {
 		found = append(found, permissionMissing(launchAction+", or "+passAction+" for the instance profile,", ref))
 	}
-	all, err := permissionReader{p.account}.check(ctx, ref.region, anyResource, nil, needsWhere(func(n need) bool { return n.Feature == feature }))
+	all, err := permissionReader{a.account}.check(ctx, ref.region, anyResource, nil, needsWhere(func(n need) bool { return n.Feature == feature }))
 	if kind := cloud.KindOf(err); kind == cloud.Unauthenticated || kind == cloud.Throttled {
 		return nil, err
 	}
@@ -190,9 +193,9 @@ func subnetIndex(name string) int {
 	return n
 }
 
-// beside returns the state of an instance beside a group.
-func (a *account) beside(ctx context.Context, ref besideRef) (cloud.Trial, error) {
-	all, err := a.besideInstances(ctx, ref)
+// get returns the state of an instance beside a group.
+func (a launches) get(ctx context.Context, ref besideRef) (cloud.Trial, error) {
+	all, err := a.instances(ctx, ref)
 	if err != nil {
 		return cloud.Trial{}, err
 	}
@@ -236,8 +239,8 @@ func trialFrom(m types.Instance, one cloud.Instance) cloud.Trial {
 	return cloud.Trial{State: cloud.Complete, Instances: []cloud.Instance{one}}
 }
 
-// besideInstances returns the instances of a name: at most one, perhaps terminated.
-func (a *account) besideInstances(ctx context.Context, ref besideRef) ([]types.Instance, error) {
+// instances returns the instances of a name: at most one, perhaps terminated.
+func (a launches) instances(ctx context.Context, ref besideRef) ([]types.Instance, error) {
 	return a.instancesWithTags(ctx, ref.region, ref, types.Filter{Name: sdk.String("tag:" + ref.tag), Values: []string{shorten(ref.name, maxTagValue)}},
 		types.Filter{Name: sdk.String("tag:" + tagPool), Values: []string{shorten(string(ref.pool()), maxTagValue)}})
 }
@@ -258,9 +261,9 @@ func (a *account) instancesWithTags(ctx context.Context, in string, of fmt.Strin
 	return all, nil
 }
 
-// besides lists the unfinished instances beside groups of a kind with a request per region: those that EC2 shows, and recent ones of
+// list lists the unfinished instances beside groups of a kind with a request per region: those that EC2 shows, and recent ones of
 // this process.
-func (a *account) besides(ctx context.Context, kind besideRef, pools []cloud.PoolID) ([]begunInstance, error) {
+func (a launches) list(ctx context.Context, kind besideRef, pools []cloud.PoolID) ([]begunInstance, error) {
 	wanted, of := map[string][]group{}, []string(nil)
 	for _, id := range pools {
 		ref, err := parsePool(id)
@@ -291,7 +294,7 @@ func (a *account) besides(ctx context.Context, kind besideRef, pools []cloud.Poo
 }
 
 // unlisted returns the recent instances beside groups of this process that EC2 does not show yet.
-func (a *account) unlisted(kind besideRef, seen []begunInstance, pools []cloud.PoolID) []begunInstance {
+func (a launches) unlisted(kind besideRef, seen []begunInstance, pools []cloud.PoolID) []begunInstance {
 	a.mu.Lock()
 	begun := maps.Clone(a.begun)
 	a.mu.Unlock()
@@ -311,10 +314,10 @@ func (a *account) unlisted(kind besideRef, seen []begunInstance, pools []cloud.P
 	return more
 }
 
-// ensureBeside launches an instance beside a group. The client token makes repeated calls return the same instance, even after
+// ensure launches an instance beside a group. The client token makes repeated calls return the same instance, even after
 // termination.
-func (p *PoolProvider) ensureBeside(ctx context.Context, op string, ref besideRef, r recipe, like besideSpec) (cloud.Trial, error) {
-	out, err := p.ec2(ref.region).RunInstances(ctx, launch(ref, r, like))
+func (a launches) ensure(ctx context.Context, op string, ref besideRef, r recipe, like besideSpec) (cloud.Trial, error) {
+	out, err := a.ec2(ref.region).RunInstances(ctx, launch(ref, r, like))
 	switch {
 	case isCode(err, "IdempotentParameterMismatch"): // an earlier request had another template or group
 		return cloud.Trial{State: cloud.Pending}, nil
@@ -324,11 +327,11 @@ func (p *PoolProvider) ensureBeside(ctx context.Context, op string, ref besideRe
 		return cloud.Trial{}, fail(op, ref, err)
 	}
 	for _, m := range out.Instances {
-		p.recordCreated(ref.key(), sdk.ToString(m.InstanceId), nil)
+		a.recordCreated(ref.key(), sdk.ToString(m.InstanceId), nil)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.begun[ref.key()] = begunInstance{ref, like.version, cloud.OwnerTags(like.tags)}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.begun[ref.key()] = begunInstance{ref, like.version, cloud.OwnerTags(like.tags)}
 	return cloud.Trial{State: cloud.Pending}, nil
 }
 
@@ -343,11 +346,11 @@ func asQuotaExceeded(err error) error {
 	return &out
 }
 
-// endBeside starts to terminate an instance beside a group. It writes the tag first, so that the terminated instance does not look
+// end starts to terminate an instance beside a group. It writes the tag first, so that the terminated instance does not look
 // lost.
-func (a *account) endBeside(ctx context.Context, ref besideRef) (cloud.State, error) {
+func (a launches) end(ctx context.Context, ref besideRef) (cloud.State, error) {
 	ctx = cloud.WithoutReadCache(ctx)
-	all, err := a.besideInstances(ctx, ref)
+	all, err := a.instances(ctx, ref)
 	if err != nil {
 		return cloud.Absent, err
 	}

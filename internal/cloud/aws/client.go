@@ -195,7 +195,7 @@ func (a *account) recentlyCreated(as string) createdResource {
 }
 
 // isRecent reports whether this process created a resource recently.
-func (a *account) isRecent(id string) bool {
+func isRecent(a *account, id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, t := range a.created {
@@ -238,11 +238,17 @@ func (a *account) recentlyDeleted(region, id string) bool {
 }
 
 // ImageProvider implements cloud.ImageProvider.
-type ImageProvider struct{ *account }
+type ImageProvider struct {
+	*account
+	copier
+}
+
+func newImageProvider(a *account) *ImageProvider { return &ImageProvider{a, copier{a}} }
 
 // PoolProvider implements cloud.PoolProvider for Auto Scaling groups with launch templates.
 type PoolProvider struct {
 	*account
+	workshopBuilder
 	// capa is true if Cluster API's provider writes the launch templates. Kamino then writes no launch template.
 	capa bool
 }
@@ -250,12 +256,12 @@ type PoolProvider struct {
 // New makes both halves of AWS with a common account. New makes no request.
 func New(c Config) (*ImageProvider, *PoolProvider) {
 	a := newAccount(c)
-	return &ImageProvider{a}, &PoolProvider{account: a}
+	return newImageProvider(a), &PoolProvider{account: a, workshopBuilder: workshopBuilder{a}}
 }
 
 // Groups implements cloud.ImageProvider for the groups that Cluster API's provider makes for AWSMachinePools.
 func (p *ImageProvider) Groups() cloud.PoolProvider {
-	return cloud.RecipesOf(&PoolProvider{account: p.account, capa: true})
+	return cloud.RecipesOf(&PoolProvider{account: p.account, workshopBuilder: workshopBuilder{p.account}, capa: true})
 }
 
 // recipe reads the recipe of a group.

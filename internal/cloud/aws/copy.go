@@ -41,6 +41,9 @@ func (r copyRef) error(kind cloud.Kind, op, format string, args ...any) error {
 	return &cloud.Error{Kind: kind, Op: op, Resource: r.String(), Message: fmt.Sprintf(format, args...)}
 }
 
+// copier implements cloud.DiskCopier, and Copies of cloud.ImageStore.
+type copier struct{ *account }
+
 // copyOf returns the copy of a spec, and its workshop.
 func copyOf(spec cloud.CopySpec) (copyRef, instance, error) {
 	at, err := parseInstance(spec.Instance)
@@ -48,10 +51,10 @@ func copyOf(spec cloud.CopySpec) (copyRef, instance, error) {
 }
 
 // CanCopyDisks implements cloud.ImageProvider.
-func (p *ImageProvider) CanCopyDisks() bool { return true }
+func (p copier) CanCopyDisks() bool { return true }
 
 // Copy implements cloud.ImageProvider.
-func (p *ImageProvider) Copy(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
+func (p copier) Copy(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
 	ref, _, err := copyOf(spec)
 	if err != nil {
 		return cloud.DiskCopy{}, err
@@ -61,8 +64,8 @@ func (p *ImageProvider) Copy(ctx context.Context, spec cloud.CopySpec) (cloud.Di
 }
 
 // copyVolume returns the volume of a copy; nil without a volume. A volume that EC2 deletes is the last choice.
-func (a *account) copyVolume(ctx context.Context, ref copyRef) (*types.Volume, error) {
-	all, err := a.volumes(ctx, ref.region, ref, types.Filter{Name: sdk.String("tag:" + tagCopy), Values: []string{shorten(ref.name, maxTagValue)}})
+func (p copier) copyVolume(ctx context.Context, ref copyRef) (*types.Volume, error) {
+	all, err := p.volumes(ctx, ref.region, ref, types.Filter{Name: sdk.String("tag:" + tagCopy), Values: []string{shorten(ref.name, maxTagValue)}})
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
@@ -81,8 +84,8 @@ func isDeleted(v types.Volume) int {
 }
 
 // volumes lists the volumes of a filter.
-func (a *account) volumes(ctx context.Context, region string, of fmt.Stringer, filter types.Filter) ([]types.Volume, error) {
-	pages := ec2.NewDescribeVolumesPaginator(a.ec2(region), &ec2.DescribeVolumesInput{Filters: []types.Filter{filter}, MaxResults: sdk.Int32(maxPage)})
+func (p copier) volumes(ctx context.Context, region string, of fmt.Stringer, filter types.Filter) ([]types.Volume, error) {
+	pages := ec2.NewDescribeVolumesPaginator(p.ec2(region), &ec2.DescribeVolumesInput{Filters: []types.Filter{filter}, MaxResults: sdk.Int32(maxPage)})
 	var all []types.Volume
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -95,9 +98,9 @@ func (a *account) volumes(ctx context.Context, region string, of fmt.Stringer, f
 }
 
 // diskCopy returns the state of a copy from its volume, which EC2 may show late.
-func (a *account) diskCopy(ref copyRef, v *types.Volume) cloud.DiskCopy {
+func (p copier) diskCopy(ref copyRef, v *types.Volume) cloud.DiskCopy {
 	if v == nil {
-		if id := a.recentlyCreated(ref.key()).id; id != "" {
+		if id := p.recentlyCreated(ref.key()).id; id != "" {
 			return cloud.DiskCopy{ID: id, State: cloud.Pending}
 		}
 		return cloud.DiskCopy{}
@@ -105,7 +108,7 @@ func (a *account) diskCopy(ref copyRef, v *types.Volume) cloud.DiskCopy {
 	out := cloud.DiskCopy{ID: sdk.ToString(v.VolumeId)}
 	on := attachmentOf(*v)
 	switch {
-	case isDeleted(*v) > 0, a.recentlyDeleted(ref.region, out.ID):
+	case isDeleted(*v) > 0, p.recentlyDeleted(ref.region, out.ID):
 		out.State = cloud.Deleting
 	case v.State == types.VolumeStateError:
 		out.State, out.Error = cloud.Failed, brokenVolume
@@ -117,7 +120,7 @@ func (a *account) diskCopy(ref copyRef, v *types.Volume) cloud.DiskCopy {
 		if out.IsAttached {
 			out.Device = deviceOf(out.ID, sdk.ToString(on.Device))
 		}
-	case v.State == types.VolumeStateAvailable && a.recentlyCreated(ref.attachedKey()).id != out.ID:
+	case v.State == types.VolumeStateAvailable && p.recentlyCreated(ref.attachedKey()).id != out.ID:
 		out.State = cloud.Complete
 	default: // also if EC2 does not show the attachment yet
 		out.State = cloud.Pending
@@ -178,7 +181,7 @@ func freeDevice(m types.Instance) string {
 }
 
 // EnsureAttached implements cloud.ImageProvider.
-func (p *ImageProvider) EnsureAttached(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
+func (p copier) EnsureAttached(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
 	ref, at, err := copyOf(spec)
 	if err != nil {
 		return cloud.DiskCopy{}, err
@@ -220,14 +223,14 @@ func zoneOf(m types.Instance) string {
 
 // makeCopy makes the volume. The client token makes repeated calls return the same volume. The volume is encrypted as the snapshot
 // is, with the same key.
-func (p *ImageProvider) makeCopy(ctx context.Context, ref copyRef, spec cloud.CopySpec, m types.Instance) (cloud.DiskCopy, error) {
+func (p copier) makeCopy(ctx context.Context, ref copyRef, spec cloud.CopySpec, m types.Instance) (cloud.DiskCopy, error) {
 	in, id, ok := parseSnapshot(spec.SnapshotID)
 	if !ok || in != ref.region {
 		return cloud.DiskCopy{}, ref.error(cloud.Invalid, opAttach, "%q is not a snapshot in %s", spec.SnapshotID, ref.region)
 	}
 	from, err := p.snapshotByID(ctx, ref, in, id)
 	switch {
-	case cloud.Is(err, cloud.NotFound) && p.isRecent(id):
+	case cloud.Is(err, cloud.NotFound) && isRecent(p.account, id):
 		return cloud.DiskCopy{}, ref.error(cloud.Conflict, opAttach, "snapshot %s is new, and EC2 does not show it yet", id)
 	case err != nil:
 		return cloud.DiskCopy{}, err
@@ -266,7 +269,7 @@ func (p *ImageProvider) makeCopy(ctx context.Context, ref copyRef, spec cloud.Co
 
 // attachCopy attaches a free volume to a running instance. AttachVolume leaves DeleteOnTermination false: the cleaned copy outlives
 // its workshop.
-func (p *ImageProvider) attachCopy(ctx context.Context, ref copyRef, v types.Volume, at instance, m types.Instance) (cloud.DiskCopy, error) {
+func (p copier) attachCopy(ctx context.Context, ref copyRef, v types.Volume, at instance, m types.Instance) (cloud.DiskCopy, error) {
 	if have := sdk.ToString(v.AvailabilityZone); have != zoneOf(m) {
 		return cloud.DiskCopy{}, ref.error(cloud.Conflict, opAttach, "the copy is in zone %s, and %s in zone %s: end the copy, and make another", have, at, zoneOf(m))
 	}
@@ -307,7 +310,7 @@ func refuseMarketplace(of string) cloud.Refusal {
 }
 
 // EnsureDetached implements cloud.ImageProvider. It never forces: a forced detachment may lose writes of the guest.
-func (p *ImageProvider) EnsureDetached(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
+func (p copier) EnsureDetached(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
 	ref, _, err := copyOf(spec)
 	if err != nil {
 		return cloud.DiskCopy{}, err
@@ -325,19 +328,19 @@ func (p *ImageProvider) EnsureDetached(ctx context.Context, spec cloud.CopySpec)
 }
 
 // detach starts to detach a volume. EC2 may show the attachment for some time.
-func (a *account) detach(ctx context.Context, ref copyRef, v types.Volume) error {
-	_, err := a.ec2(ref.region).DetachVolume(ctx, &ec2.DetachVolumeInput{VolumeId: v.VolumeId, InstanceId: attachmentOf(v).InstanceId})
+func (p copier) detach(ctx context.Context, ref copyRef, v types.Volume) error {
+	_, err := p.ec2(ref.region).DetachVolume(ctx, &ec2.DetachVolumeInput{VolumeId: v.VolumeId, InstanceId: attachmentOf(v).InstanceId})
 	if err != nil && !isCode(err, "IncorrectState") && !isNotFound(err) {
 		return fail("detach", ref, err)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.created, ref.attachedKey())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.created, ref.attachedKey())
 	return nil
 }
 
 // EnsureCopySnapshot implements cloud.ImageProvider.
-func (p *ImageProvider) EnsureCopySnapshot(ctx context.Context, spec cloud.CopySpec, shot cloud.SnapshotSpec) (cloud.Snapshot, error) {
+func (p copier) EnsureCopySnapshot(ctx context.Context, spec cloud.CopySpec, shot cloud.SnapshotSpec) (cloud.Snapshot, error) {
 	ref, _, err := copyOf(spec)
 	if err != nil {
 		return cloud.Snapshot{}, err
@@ -364,7 +367,7 @@ func (p *ImageProvider) EnsureCopySnapshot(ctx context.Context, spec cloud.CopyS
 }
 
 // EndCopy implements cloud.ImageProvider.
-func (p *ImageProvider) EndCopy(ctx context.Context, spec cloud.CopySpec) (cloud.State, error) {
+func (p copier) EndCopy(ctx context.Context, spec cloud.CopySpec) (cloud.State, error) {
 	ref, _, err := copyOf(spec)
 	if err != nil {
 		return cloud.Absent, err
@@ -402,7 +405,7 @@ func (p *ImageProvider) EndCopy(ctx context.Context, spec cloud.CopySpec) (cloud
 }
 
 // Copies implements cloud.ImageProvider with a request per region and page.
-func (p *ImageProvider) Copies(ctx context.Context, families ...cloud.ImageFamily) ([]cloud.CopySpec, error) {
+func (p copier) Copies(ctx context.Context, families ...cloud.ImageFamily) ([]cloud.CopySpec, error) {
 	var found []cloud.CopySpec
 	for _, place := range placesOf(families) {
 		all, err := p.volumes(ctx, place, text("the copies in "+place), types.Filter{Name: sdk.String("tag-key"), Values: []string{tagCopy}})
@@ -422,16 +425,16 @@ func (p *ImageProvider) Copies(ctx context.Context, families ...cloud.ImageFamil
 }
 
 // unlistedCopies returns the recent copies of this process that EC2 does not show yet.
-func (a *account) unlistedCopies(place string, seen map[string]bool) (more []cloud.CopySpec) {
-	a.mu.Lock()
-	begun := maps.Clone(a.copies)
-	a.mu.Unlock()
+func (p copier) unlistedCopies(place string, seen map[string]bool) (more []cloud.CopySpec) {
+	p.mu.Lock()
+	begun := maps.Clone(p.copies)
+	p.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(begun)) {
 		switch {
-		case a.recentlyCreated(key).id == "":
-			a.mu.Lock()
-			delete(a.copies, key)
-			a.mu.Unlock()
+		case p.recentlyCreated(key).id == "":
+			p.mu.Lock()
+			delete(p.copies, key)
+			p.mu.Unlock()
 		case strings.HasPrefix(key, copyRef{region: place}.key()) && !seen[key]:
 			more = append(more, begun[key])
 		}

@@ -196,13 +196,13 @@ func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotS
 }
 
 // beforeSnapshot returns the snapshot of a name as an earlier call made it.
-func (p *ImageProvider) beforeSnapshot(ctx context.Context, ref snapshotRef) (cloud.Snapshot, error) {
+func (p copier) beforeSnapshot(ctx context.Context, ref snapshotRef) (cloud.Snapshot, error) {
 	forgetDeleted(p.account, ref.region, ref.key()) // another process may have made a snapshot of the name since
 	return p.readSnapshot(ctx, ref)
 }
 
 // createSnapshot starts a snapshot of a volume. Its content is fixed at the request, also if the volume is in use.
-func (p *ImageProvider) createSnapshot(ctx context.Context, ref snapshotRef, tags map[string]string, volume *string, machine, billing string) (cloud.Snapshot, error) {
+func (p copier) createSnapshot(ctx context.Context, ref snapshotRef, tags map[string]string, volume *string, machine, billing string) (cloud.Snapshot, error) {
 	own := map[string]string{tagSnapshot: ref.name, tagName: ref.name, tagMachine: machine, tagBilling: billing}
 	maps.DeleteFunc(own, func(_, value string) bool { return value == "" })
 	made, err := p.ec2(ref.region).CreateSnapshot(ctx, &ec2.CreateSnapshotInput{

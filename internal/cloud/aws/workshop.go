@@ -17,6 +17,9 @@ const opWorkshop = "build"
 // workshops is the kind of the instances of workshops.
 var workshops = besideRef{noun: "workshop", tag: tagWorkshop}
 
+// workshopBuilder implements cloud.WorkshopBuilder.
+type workshopBuilder struct{ *account }
+
 func workshopOf(spec cloud.WorkshopSpec) (besideRef, error) {
 	ref, err := parsePool(spec.Pool)
 	return besideRef{ref, workshops.noun, workshops.tag, spec.Name}, err
@@ -28,10 +31,10 @@ func likeNext(r recipe, spec cloud.WorkshopSpec) besideSpec {
 }
 
 // CanBuildWorkshops implements cloud.PoolProvider.
-func (p *PoolProvider) CanBuildWorkshops() bool { return true }
+func (p workshopBuilder) CanBuildWorkshops() bool { return true }
 
 // PreflightWorkshop implements cloud.PoolProvider.
-func (p *PoolProvider) PreflightWorkshop(ctx context.Context, spec cloud.WorkshopSpec) ([]cloud.Refusal, error) {
+func (p workshopBuilder) PreflightWorkshop(ctx context.Context, spec cloud.WorkshopSpec) ([]cloud.Refusal, error) {
 	ref, err := workshopOf(spec)
 	if err != nil {
 		return nil, err
@@ -43,21 +46,21 @@ func (p *PoolProvider) PreflightWorkshop(ctx context.Context, spec cloud.Worksho
 	if found := refuseBeside(ref, r, "set settings.donor.method to InPlace"); len(found) > 0 {
 		return found, nil
 	}
-	return p.deniedBeside(ctx, "try to launch for", ref, launch(ref, r, likeNext(r, spec)), cloud.ForCopy)
+	return launches{p.account}.denied(ctx, "try to launch for", ref, launch(ref, r, likeNext(r, spec)), cloud.ForCopy)
 }
 
 // Workshop implements cloud.PoolProvider.
-func (p *PoolProvider) Workshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.Trial, error) {
+func (p workshopBuilder) Workshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.Trial, error) {
 	ref, err := workshopOf(spec)
 	if err != nil {
 		return cloud.Trial{}, err
 	}
-	return p.beside(ctx, ref)
+	return launches{p.account}.get(ctx, ref)
 }
 
 // Workshops implements cloud.PoolProvider.
-func (p *PoolProvider) Workshops(ctx context.Context, pools ...cloud.PoolID) ([]cloud.WorkshopSpec, error) {
-	all, err := p.besides(ctx, workshops, pools)
+func (p workshopBuilder) Workshops(ctx context.Context, pools ...cloud.PoolID) ([]cloud.WorkshopSpec, error) {
+	all, err := launches{p.account}.list(ctx, workshops, pools)
 	var found []cloud.WorkshopSpec
 	for _, one := range all {
 		found = append(found, cloud.WorkshopSpec{Pool: one.ref.pool(), Name: one.ref.name, Tags: one.tags})
@@ -66,13 +69,13 @@ func (p *PoolProvider) Workshops(ctx context.Context, pools ...cloud.PoolID) ([]
 }
 
 // EnsureWorkshop implements cloud.PoolProvider.
-func (p *PoolProvider) EnsureWorkshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.Trial, error) {
+func (p workshopBuilder) EnsureWorkshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.Trial, error) {
 	ref, err := workshopOf(spec)
 	if err != nil {
 		return cloud.Trial{}, err
 	}
 	ctx = cloud.WithoutReadCache(ctx)
-	found, err := p.beside(ctx, ref)
+	found, err := launches{p.account}.get(ctx, ref)
 	if err != nil || found.State != cloud.Absent {
 		return found, err
 	}
@@ -83,14 +86,14 @@ func (p *PoolProvider) EnsureWorkshop(ctx context.Context, spec cloud.WorkshopSp
 	if refusals := refuseBeside(ref, r, "set settings.donor.method to InPlace"); len(refusals) > 0 {
 		return cloud.Trial{}, refusals[0].Error(opWorkshop, ref.String())
 	}
-	return p.ensureBeside(ctx, opWorkshop, ref, r, likeNext(r, spec))
+	return launches{p.account}.ensure(ctx, opWorkshop, ref, r, likeNext(r, spec))
 }
 
 // EndWorkshop implements cloud.PoolProvider.
-func (p *PoolProvider) EndWorkshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.State, error) {
+func (p workshopBuilder) EndWorkshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.State, error) {
 	ref, err := workshopOf(spec)
 	if err != nil {
 		return cloud.Absent, err
 	}
-	return p.endBeside(ctx, ref)
+	return launches{p.account}.end(ctx, ref)
 }

@@ -50,15 +50,15 @@ func clustersAreApart(t *testing.T, s suite) {
 
 // clustersCopyApart makes a workshop and a copy for cluster one.
 func clustersCopyApart(t *testing.T, s suite) {
-	s.builds(t)
-	s.copies(t)
+	needWorkshops(t, s)
+	needCopies(t, s)
 	one, two := s.seenBy("cluster-one"), s.seenBy("cluster-two")
 	spec := workshopSpec(s, "workshop-of-one")
 	delete(spec.Tags, cloud.TagCluster)
 	m := beginWorkshop(t, one, spec)
-	copied := one.copySpec(t, m.ID)
+	copied := copySpec(t, one, m.ID)
 	delete(copied.Tags, cloud.TagCluster)
-	one.attach(t, copied)
+	attachCopy(t, one, copied)
 	for _, c := range []struct {
 		suite
 		has int
@@ -68,6 +68,6 @@ func clustersCopyApart(t *testing.T, s suite) {
 			t.Errorf("a cluster with %d of each sees the workshops %+v and the copies %+v", c.has, workshops, copies)
 		}
 	}
-	one.endCopy(t, got(one.p.Copies(t.Context(), s.Pool))(t)[0])
+	endCopy(t, one, got(one.p.Copies(t.Context(), s.Pool))(t)[0])
 	endWorkshop(t, one, got(one.p.Workshops(t.Context(), s.Pool))(t)[0], m)
 }

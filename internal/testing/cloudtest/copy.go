@@ -23,8 +23,8 @@ var copyCases = []testCase{
 	{"a copy that is attached is ended, and its instance stays as it was", endsAttachedCopy},
 }
 
-// copies skips the case for a provider that says, as its harness does, that it copies no disks in use.
-func (s suite) copies(t *testing.T) {
+// needCopies skips the case for a provider that says, as its harness does, that it copies no disks in use.
+func needCopies(t *testing.T, s suite) {
 	t.Helper()
 	if have := s.p.CanCopyDisks(); have == s.NoCopy {
 		t.Fatalf("the provider copies disks in use: %t, and its harness says otherwise", have)
@@ -40,18 +40,18 @@ const (
 )
 
 // rawSpec returns the spec of a snapshot of the donor's disk in use.
-func (s suite) rawSpec() cloud.SnapshotSpec {
+func rawSpec(s suite) cloud.SnapshotSpec {
 	return cloud.SnapshotSpec{Name: rawSnapshot, Instance: s.a, InUse: true, Tags: ofOwner("it", "uid-of-it")}
 }
 
 // copySpec returns the spec of a copy on an instance, from a complete snapshot of the donor's disk in use.
-func (s suite) copySpec(t *testing.T, on cloud.InstanceID) cloud.CopySpec {
+func copySpec(t *testing.T, s suite, on cloud.InstanceID) cloud.CopySpec {
 	t.Helper()
-	return cloud.CopySpec{Name: theCopy, Instance: on, SnapshotID: s.ensureSnapshot(t, s.rawSpec()).ID, Tags: ofOwner("it", "uid-of-it")}
+	return cloud.CopySpec{Name: theCopy, Instance: on, SnapshotID: s.ensureSnapshot(t, rawSpec(s)).ID, Tags: ofOwner("it", "uid-of-it")}
 }
 
-// attach attaches a copy and waits for it.
-func (s suite) attach(t *testing.T, spec cloud.CopySpec) cloud.DiskCopy {
+// attachCopy attaches a copy and waits for it.
+func attachCopy(t *testing.T, s suite, spec cloud.CopySpec) cloud.DiskCopy {
 	t.Helper()
 	var have cloud.DiskCopy
 	s.until(t, "attached", func() bool {
@@ -67,8 +67,8 @@ func (s suite) attach(t *testing.T, spec cloud.CopySpec) cloud.DiskCopy {
 	return have
 }
 
-// detach detaches a copy and waits for it.
-func (s suite) detach(t *testing.T, spec cloud.CopySpec) {
+// detachCopy detaches a copy and waits for it.
+func detachCopy(t *testing.T, s suite, spec cloud.CopySpec) {
 	t.Helper()
 	s.until(t, "detached", func() bool {
 		have := got(s.p.EnsureDetached(t.Context(), spec))(t)
@@ -80,7 +80,7 @@ func (s suite) detach(t *testing.T, spec cloud.CopySpec) {
 }
 
 // endCopy ends a copy, and checks that nothing remains.
-func (s suite) endCopy(t *testing.T, spec cloud.CopySpec) {
+func endCopy(t *testing.T, s suite, spec cloud.CopySpec) {
 	t.Helper()
 	s.until(t, "ended", func() bool {
 		state := got(s.p.EndCopy(t.Context(), spec))(t)
@@ -93,7 +93,7 @@ func (s suite) endCopy(t *testing.T, spec cloud.CopySpec) {
 }
 
 // publishCopy makes a snapshot of a free copy, and a version of the snapshot.
-func (s suite) publishCopy(t *testing.T, spec cloud.CopySpec) {
+func publishCopy(t *testing.T, s suite, spec cloud.CopySpec) {
 	t.Helper()
 	shot := cloud.SnapshotSpec{Name: theSnapshot, Instance: s.a, Tags: tags()}
 	var have cloud.Snapshot
@@ -110,7 +110,7 @@ func (s suite) publishCopy(t *testing.T, spec cloud.CopySpec) {
 }
 
 // noCopies checks that there is no copy at all.
-func (s suite) noCopies(t *testing.T) {
+func noCopies(t *testing.T, s suite) {
 	t.Helper()
 	if all := got(s.p.Copies(t.Context(), s.Pool))(t); len(all) > 0 {
 		t.Errorf("there are copies: %+v", all)
@@ -118,34 +118,34 @@ func (s suite) noCopies(t *testing.T) {
 }
 
 func copyOfNothing(t *testing.T, s suite) {
-	s.copies(t)
+	needCopies(t, s)
 	spec, before := cloud.CopySpec{Name: theCopy, Instance: s.b}, s.instances(t)
 	wantSame(t, "a copy that was never made (-want +got)", cloud.DiskCopy{}, got(s.p.Copy(t.Context(), spec))(t))
 	wantSame(t, "and detached", cloud.DiskCopy{}, got(s.p.EnsureDetached(t.Context(), spec))(t))
-	s.endCopy(t, spec)
+	endCopy(t, s, spec)
 	fails(s.p.EnsureCopySnapshot(t.Context(), spec, cloud.SnapshotSpec{Name: theSnapshot, Instance: s.a, Tags: tags()}))(t, cloud.NotFound)
-	s.noCopies(t)
+	noCopies(t, s)
 	wantSame(t, "an instance has changed", before, s.instances(t))
 }
 
 func snapshotInUse(t *testing.T, s suite) {
-	s.copies(t)
+	needCopies(t, s)
 	before := s.instances(t)
-	have := got(s.p.EnsureSnapshot(t.Context(), s.rawSpec()))(t)
+	have := got(s.p.EnsureSnapshot(t.Context(), rawSpec(s)))(t)
 	if !have.Taken && have.State != cloud.Complete {
 		t.Errorf("when the call returns, the content may still change: %+v", have)
 	}
 	wantSame(t, "an instance has changed", before, s.instances(t))
-	have = s.ensureSnapshot(t, s.rawSpec())
-	wantSame(t, "its tags", s.rawSpec().Tags, have.Tags)
+	have = s.ensureSnapshot(t, rawSpec(s))
+	wantSame(t, "its tags", rawSpec(s).Tags, have.Tags)
 	wantSame(t, "an instance has changed", before, s.instances(t))
 }
 
 func copyForOwner(t *testing.T, s suite) {
-	s.copies(t)
-	spec := s.copySpec(t, s.b)
+	needCopies(t, s)
+	spec := copySpec(t, s, s.b)
 	for _, tag := range []string{cloud.TagUID, cloud.TagOrder, cloud.TagEndsAt} {
-		raw := s.rawSpec()
+		raw := rawSpec(s)
 		raw.Name = "raw-of-no-one"
 		delete(raw.Tags, tag)
 		fails(s.p.EnsureSnapshot(t.Context(), raw))(t, cloud.Invalid)
@@ -157,13 +157,13 @@ func copyForOwner(t *testing.T, s suite) {
 		delete(stray.Tags, tag)
 		fails(s.p.EnsureAttached(t.Context(), stray))(t, cloud.Invalid)
 	}
-	s.noCopies(t)
+	noCopies(t, s)
 }
 
 func copyAttached(t *testing.T, s suite) {
-	s.copies(t)
-	spec, before := s.copySpec(t, s.b), s.instances(t)
-	have := s.attach(t, spec)
+	needCopies(t, s)
+	spec, before := copySpec(t, s, s.b), s.instances(t)
+	have := attachCopy(t, s, spec)
 	wantSame(t, "read again", have, got(s.p.Copy(t.Context(), spec))(t))
 	wantSame(t, "an instance has changed", before, s.instances(t))
 	other := spec
@@ -173,12 +173,12 @@ func copyAttached(t *testing.T, s suite) {
 }
 
 func copyOnce(t *testing.T, s suite) {
-	s.copies(t)
-	spec := s.copySpec(t, s.b)
+	needCopies(t, s)
+	spec := copySpec(t, s, s.b)
 	for range 3 {
 		got(s.p.EnsureAttached(t.Context(), spec))(t)
 	}
-	first := s.attach(t, spec)
+	first := attachCopy(t, s, spec)
 	wantSame(t, "asked for again", first, got(s.p.EnsureAttached(t.Context(), spec))(t))
 	if all := got(s.p.Copies(t.Context(), s.Pool))(t); len(all) != 1 {
 		t.Errorf("there are %d copies: %+v", len(all), all)
@@ -186,26 +186,26 @@ func copyOnce(t *testing.T, s suite) {
 }
 
 func copyOfMissing(t *testing.T, s suite) {
-	s.copies(t)
-	young := got(s.p.EnsureSnapshot(t.Context(), s.rawSpec()))(t)
+	needCopies(t, s)
+	young := got(s.p.EnsureSnapshot(t.Context(), rawSpec(s)))(t)
 	spec := cloud.CopySpec{Name: theCopy, Instance: s.b, SnapshotID: young.ID, Tags: ofOwner("it", "uid-of-it")}
 	if young.State == cloud.Pending {
 		fails(s.p.EnsureAttached(t.Context(), spec))(t, cloud.Conflict)
 	}
-	spec.SnapshotID = s.ensureSnapshot(t, s.rawSpec()).ID
+	spec.SnapshotID = s.ensureSnapshot(t, rawSpec(s)).ID
 	missing := spec
 	missing.Instance = s.Missing
 	fails(s.p.EnsureAttached(t.Context(), missing))(t, cloud.NotFound)
 	s.deleteSnapshot(t, rawSnapshot)
 	fails(s.p.EnsureAttached(t.Context(), spec))(t, cloud.NotFound)
-	s.noCopies(t)
+	noCopies(t, s)
 }
 
 func copyOnStopped(t *testing.T, s suite) {
-	s.copies(t)
-	spec := s.copySpec(t, s.b)
-	s.attach(t, spec)
-	s.detach(t, spec)
+	needCopies(t, s)
+	spec := copySpec(t, s, s.b)
+	attachCopy(t, s, spec)
+	detachCopy(t, s, spec)
 	s.stop(t, s.b)
 	fails(s.p.EnsureAttached(t.Context(), spec))(t, cloud.Conflict)
 	if have := got(s.p.Copy(t.Context(), spec))(t); have.IsAttached || have.State != cloud.Complete {
@@ -219,45 +219,45 @@ func copyOnStopped(t *testing.T, s suite) {
 }
 
 func copyOutlivesSnapshot(t *testing.T, s suite) {
-	s.copies(t)
-	spec := s.copySpec(t, s.b)
-	first := s.attach(t, spec)
+	needCopies(t, s)
+	spec := copySpec(t, s, s.b)
+	first := attachCopy(t, s, spec)
 	s.deleteSnapshot(t, rawSnapshot)
 	wantSame(t, "without its snapshot", first, got(s.p.EnsureAttached(t.Context(), spec))(t))
-	s.detach(t, spec)
-	s.publishCopy(t, spec)
+	detachCopy(t, s, spec)
+	publishCopy(t, s, spec)
 }
 
 func copyPublished(t *testing.T, s suite) {
-	s.copies(t)
-	spec, shot := s.copySpec(t, s.b), cloud.SnapshotSpec{Name: theSnapshot, Instance: s.a, Tags: tags()}
-	s.attach(t, spec)
+	needCopies(t, s)
+	spec, shot := copySpec(t, s, s.b), cloud.SnapshotSpec{Name: theSnapshot, Instance: s.a, Tags: tags()}
+	attachCopy(t, s, spec)
 	fails(s.p.EnsureCopySnapshot(t.Context(), spec, shot))(t, cloud.Conflict)
 	if have := got(s.p.Snapshot(t.Context(), s.a, theSnapshot))(t); have.State != cloud.Absent {
 		t.Errorf("of an attached copy there is %+v", have)
 	}
 	before := s.instances(t)
-	s.detach(t, spec)
-	s.publishCopy(t, spec)
+	detachCopy(t, s, spec)
+	publishCopy(t, s, spec)
 	wantSame(t, "an instance has changed", before, s.instances(t))
 }
 
 func copyDetached(t *testing.T, s suite) {
-	s.copies(t)
-	spec := s.copySpec(t, s.b)
-	first := s.attach(t, spec)
-	s.detach(t, spec)
+	needCopies(t, s)
+	spec := copySpec(t, s, s.b)
+	first := attachCopy(t, s, spec)
+	detachCopy(t, s, spec)
 	if have := got(s.p.Copy(t.Context(), spec))(t); have.ID != first.ID || !have.Device.IsZero() {
 		t.Errorf("detached, %+v is %+v", first, have)
 	}
-	if again := s.attach(t, spec); again.ID != first.ID {
+	if again := attachCopy(t, s, spec); again.ID != first.ID {
 		t.Errorf("attached again, %+v is %+v", first, again)
 	}
 }
 
 func listsCopies(t *testing.T, s suite) {
-	s.copies(t)
-	spec := s.copySpec(t, s.b)
+	needCopies(t, s)
+	spec := copySpec(t, s, s.b)
 	listed := func(when string, want int) []cloud.CopySpec {
 		t.Helper()
 		list := got(s.p.Copies(t.Context(), s.Pool))(t)
@@ -274,20 +274,20 @@ func listsCopies(t *testing.T, s suite) {
 	listed("before", 0)
 	got(s.p.EnsureAttached(t.Context(), spec))(t)
 	listed("just made", 1)
-	s.attach(t, spec)
+	attachCopy(t, s, spec)
 	if found := got(s.p.Copies(t.Context()))(t); len(found) > 0 {
 		t.Errorf("of no pool, these are listed: %+v", found)
 	}
-	s.endCopy(t, listed("attached", 1)[0])
+	endCopy(t, s, listed("attached", 1)[0])
 	listed("ended", 0)
 }
 
 func endsAttachedCopy(t *testing.T, s suite) {
-	s.copies(t)
-	spec := s.copySpec(t, s.b)
-	s.attach(t, spec)
+	needCopies(t, s)
+	spec := copySpec(t, s, s.b)
+	attachCopy(t, s, spec)
 	before := s.instances(t)
-	s.endCopy(t, spec)
+	endCopy(t, s, spec)
 	wantSame(t, "an instance has changed", before, s.instances(t))
 	if have := got(s.p.Snapshot(t.Context(), s.a, rawSnapshot))(t); have.State != cloud.Complete {
 		t.Errorf("the snapshot went with the copy: %+v", have)

@@ -33,8 +33,8 @@ func ofOwner(prototype, uid string) map[string]string {
 		cloud.TagEndsAt: endsAt}
 }
 
-// builds skips the case for a provider that says, as its harness does, that it has no workshops.
-func (s suite) builds(t *testing.T) {
+// needWorkshops skips the case for a provider that says, as its harness does, that it has no workshops.
+func needWorkshops(t *testing.T, s suite) {
 	t.Helper()
 	if have := s.p.CanBuildWorkshops(); have == s.NoCopy {
 		t.Fatalf("the provider has workshops: %t, and its harness says otherwise", have)
@@ -86,7 +86,7 @@ func endWorkshop(t *testing.T, s suite, spec cloud.WorkshopSpec, built ...cloud.
 }
 
 func workshopOfNothing(t *testing.T, s suite) {
-	s.builds(t)
+	needWorkshops(t, s)
 	spec, unchanged := workshopSpec(s, "workshop-of-it"), stands(t, s)
 	wantSame(t, "a workshop that was never begun (-want +got)", cloud.Trial{}, got(s.p.Workshop(t.Context(), spec))(t))
 	endWorkshop(t, s, spec)
@@ -95,7 +95,7 @@ func workshopOfNothing(t *testing.T, s suite) {
 }
 
 func buildsBeside(t *testing.T, s suite) {
-	s.builds(t)
+	needWorkshops(t, s)
 	s.publish(t, firstVersion)
 	s.start(t, s.a)
 	s.promote(t, firstVersion, false)
@@ -119,7 +119,7 @@ func buildsBeside(t *testing.T, s suite) {
 }
 
 func buildsOnce(t *testing.T, s suite) {
-	s.builds(t)
+	needWorkshops(t, s)
 	spec := workshopSpec(s, "workshop-of-it")
 	for range 3 {
 		got(s.p.EnsureWorkshop(t.Context(), spec))(t)
@@ -132,7 +132,7 @@ func buildsOnce(t *testing.T, s suite) {
 }
 
 func workshopIsNoTrial(t *testing.T, s suite) {
-	s.builds(t)
+	needWorkshops(t, s)
 	spec := workshopSpec(s, "it")
 	m := beginWorkshop(t, s, spec)
 	if listed := got(s.p.Trials(t.Context(), s.Pool))(t); len(listed) > 0 {
@@ -148,7 +148,7 @@ func workshopIsNoTrial(t *testing.T, s suite) {
 }
 
 func listsWorkshops(t *testing.T, s suite) {
-	s.builds(t)
+	needWorkshops(t, s)
 	spec := workshopSpec(s, "workshop-of-it")
 	listed := func(when string, want ...cloud.WorkshopSpec) []cloud.WorkshopSpec {
 		t.Helper()
@@ -175,7 +175,7 @@ func listsWorkshops(t *testing.T, s suite) {
 }
 
 func buildsForOwner(t *testing.T, s suite) {
-	s.builds(t)
+	needWorkshops(t, s)
 	unchanged := stands(t, s)
 	for _, tag := range []string{cloud.TagUID, cloud.TagEndsAt} {
 		spec := workshopSpec(s, "workshop-of-no-one")
@@ -188,7 +188,7 @@ func buildsForOwner(t *testing.T, s suite) {
 }
 
 func preflightsWorkshop(t *testing.T, s suite) {
-	s.builds(t)
+	needWorkshops(t, s)
 	reasons := func(spec cloud.WorkshopSpec) (found []string) {
 		t.Helper()
 		for _, r := range got(s.p.PreflightWorkshop(t.Context(), spec))(t) {
@@ -223,7 +223,7 @@ func preflightsWorkshop(t *testing.T, s suite) {
 }
 
 func buildsWithoutRoom(t *testing.T, s suite) {
-	s.builds(t)
+	needWorkshops(t, s)
 	if s.Crowd == nil {
 		t.Skip("the harness cannot fill the cloud")
 	}
@@ -248,11 +248,11 @@ func buildsWithoutRoom(t *testing.T, s suite) {
 
 // copyOutlivesWorkshop takes a disk in use through a workshop to a version, and ends the workshop before the snapshot.
 func copyOutlivesWorkshop(t *testing.T, s suite) {
-	s.builds(t)
+	needWorkshops(t, s)
 	spec := workshopSpec(s, "workshop-of-it")
 	m := beginWorkshop(t, s, spec)
-	copied := s.copySpec(t, m.ID)
-	attached := s.attach(t, copied)
+	copied := copySpec(t, s, m.ID)
+	attached := attachCopy(t, s, copied)
 	endWorkshop(t, s, spec, m)
 	s.until(t, "free", func() bool {
 		have := got(s.p.Copy(t.Context(), copied))(t)
@@ -261,8 +261,8 @@ func copyOutlivesWorkshop(t *testing.T, s suite) {
 		}
 		return have.State == cloud.Complete && !have.IsAttached
 	})
-	s.publishCopy(t, copied)
-	s.endCopy(t, copied)
+	publishCopy(t, s, copied)
+	endCopy(t, s, copied)
 }
 
 func noCopyAtAll(t *testing.T, s suite) {
@@ -279,7 +279,7 @@ func noCopyAtAll(t *testing.T, s suite) {
 	fails(s.p.EnsureAttached(t.Context(), copied))(t, cloud.Unsupported)
 	fails(s.p.EnsureCopySnapshot(t.Context(), copied, cloud.SnapshotSpec{Name: theSnapshot, Instance: s.a}))(t, cloud.Unsupported)
 	endWorkshop(t, s, spec)
-	s.endCopy(t, copied)
+	endCopy(t, s, copied)
 	if w, c := got(s.p.Workshops(t.Context(), s.Pool))(t), got(s.p.Copies(t.Context(), s.Pool))(t); len(w)+len(c) > 0 {
 		t.Errorf("listed are %+v and %+v", w, c)
 	}
