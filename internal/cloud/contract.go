@@ -277,3 +277,6 @@ type Provider struct {
 	DiskCopier
 	Versions
 }
+
+// CanCopy reports whether the provider supports captures by copy, without I/O.
+func (p Provider) CanCopy() bool { return p.CanBuildWorkshops() && p.CanCopyDisks() }

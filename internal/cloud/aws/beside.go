@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -17,17 +18,18 @@ import (
 // An instance beside a group is launched as the group would launch it, but is in no group, so that the group stays unchanged. It is
 // the instance of a trial or of a workshop.
 
-// Tags of an instance beside a group. The first two hold its name.
-const (
-	tagTrial    = "kamino-trial-name"
-	tagWorkshop = "kamino-workshop-name"
-	tagPool     = "kamino-pool"
-	// tagEnding marks an instance that Kamino is ending. Without the tag a terminated instance is a lost instance.
-	tagEnding = "kamino-trial-ending"
-)
-
 // launches launches, lists and ends instances beside groups.
-type launches struct{ *account }
+type launches struct {
+	account *account
+
+	mu sync.Mutex
+	// begun are the instances of this process by key.
+	begun map[string]begunInstance
+}
+
+func newLaunches(a *account) *launches {
+	return &launches{account: a, begun: map[string]begunInstance{}}
+}
 
 // besideRef names an instance beside a group.
 type besideRef struct {
@@ -85,10 +87,10 @@ func refuseBeside(ref besideRef, r recipe, instead string) []cloud.Refusal {
 
 // denied returns the missing permissions for an instance beside a group, and for the other actions of its feature. AWS does not
 // report capacity in advance.
-func (a launches) denied(ctx context.Context, op string, ref besideRef, in *ec2.RunInstancesInput, feature string) ([]cloud.Refusal, error) {
+func (l *launches) denied(ctx context.Context, op string, ref besideRef, in *ec2.RunInstancesInput, feature string) ([]cloud.Refusal, error) {
 	var found []cloud.Refusal
 	in.DryRun = sdk.Bool(true)
-	_, err := a.ec2(ref.region).RunInstances(ctx, in)
+	_, err := l.account.ec2(ref.region).RunInstances(ctx, in)
 	denied, err := isDryRunDenied(op, ref, err)
 	if err != nil {
 		return nil, err
@@ -96,7 +98,7 @@ func (a launches) denied(ctx context.Context, op string, ref besideRef, in *ec2.
 	if denied {
 		found = append(found, permissionMissing(launchAction+", or "+passAction+" for the instance profile,", ref))
 	}
-	all, err := permissionReader{a.account}.check(ctx, ref.region, anyResource, nil, needsWhere(func(n need) bool { return n.Feature == feature }))
+	all, err := permissionReader{l.account}.check(ctx, ref.region, anyResource, nil, needsWhere(func(n need) bool { return n.Feature == feature }))
 	if kind := cloud.KindOf(err); kind == cloud.Unauthenticated || kind == cloud.Throttled {
 		return nil, err
 	}
@@ -194,18 +196,18 @@ func subnetIndex(name string) int {
 }
 
 // get returns the state of an instance beside a group.
-func (a launches) get(ctx context.Context, ref besideRef) (cloud.Trial, error) {
-	all, err := a.instances(ctx, ref)
+func (l *launches) get(ctx context.Context, ref besideRef) (cloud.Trial, error) {
+	all, err := l.instances(ctx, ref)
 	if err != nil {
 		return cloud.Trial{}, err
 	}
 	switch {
-	case len(all) == 0 && a.recentlyCreated(ref.key()).id != "":
+	case len(all) == 0 && l.account.recentlyCreated(ref.key()).id != "":
 		return cloud.Trial{State: cloud.Pending}, nil
 	case len(all) == 0:
 		return cloud.Trial{}, nil
 	}
-	one, err := a.instanceOf(ctx, ref.region, all[0])
+	one, err := l.account.instanceOf(ctx, ref.region, all[0])
 	if err != nil {
 		return cloud.Trial{}, err
 	}
@@ -240,8 +242,8 @@ func trialFrom(m types.Instance, one cloud.Instance) cloud.Trial {
 }
 
 // instances returns the instances of a name: at most one, perhaps terminated.
-func (a launches) instances(ctx context.Context, ref besideRef) ([]types.Instance, error) {
-	return a.instancesWithTags(ctx, ref.region, ref, types.Filter{Name: sdk.String("tag:" + ref.tag), Values: []string{shorten(ref.name, maxTagValue)}},
+func (l *launches) instances(ctx context.Context, ref besideRef) ([]types.Instance, error) {
+	return l.account.instancesWithTags(ctx, ref.region, ref, types.Filter{Name: sdk.String("tag:" + ref.tag), Values: []string{shorten(ref.name, maxTagValue)}},
 		types.Filter{Name: sdk.String("tag:" + tagPool), Values: []string{shorten(string(ref.pool()), maxTagValue)}})
 }
 
@@ -263,7 +265,7 @@ func (a *account) instancesWithTags(ctx context.Context, in string, of fmt.Strin
 
 // list lists the unfinished instances beside groups of a kind with a request per region: those that EC2 shows, and recent ones of
 // this process.
-func (a launches) list(ctx context.Context, kind besideRef, pools []cloud.PoolID) ([]begunInstance, error) {
+func (l *launches) list(ctx context.Context, kind besideRef, pools []cloud.PoolID) ([]begunInstance, error) {
 	wanted, of := map[string][]group{}, []string(nil)
 	for _, id := range pools {
 		ref, err := parsePool(id)
@@ -277,7 +279,7 @@ func (a launches) list(ctx context.Context, kind besideRef, pools []cloud.PoolID
 	}
 	var found []begunInstance
 	for _, in := range of {
-		all, err := a.instancesWithTags(ctx, in, text("the "+kind.noun+"s in "+in), types.Filter{Name: sdk.String("tag-key"), Values: []string{kind.tag}})
+		all, err := l.account.instancesWithTags(ctx, in, text("the "+kind.noun+"s in "+in), types.Filter{Name: sdk.String("tag-key"), Values: []string{kind.tag}})
 		if err != nil {
 			return nil, err
 		}
@@ -290,22 +292,22 @@ func (a launches) list(ctx context.Context, kind besideRef, pools []cloud.PoolID
 			found = append(found, begunInstance{ref, tagOf(m.Tags, tagVersion), cloud.OwnerTags(tagsOf(m.Tags))})
 		}
 	}
-	return append(found, a.unlisted(kind, found, pools)...), nil
+	return append(found, l.unlisted(kind, found, pools)...), nil
 }
 
 // unlisted returns the recent instances beside groups of this process that EC2 does not show yet.
-func (a launches) unlisted(kind besideRef, seen []begunInstance, pools []cloud.PoolID) []begunInstance {
-	a.mu.Lock()
-	begun := maps.Clone(a.begun)
-	a.mu.Unlock()
+func (l *launches) unlisted(kind besideRef, seen []begunInstance, pools []cloud.PoolID) []begunInstance {
+	l.mu.Lock()
+	begun := maps.Clone(l.begun)
+	l.mu.Unlock()
 	var more []begunInstance
 	for _, key := range slices.Sorted(maps.Keys(begun)) {
 		one := begun[key]
 		switch {
-		case a.recentlyCreated(key).id == "":
-			a.mu.Lock()
-			delete(a.begun, key)
-			a.mu.Unlock()
+		case l.account.recentlyCreated(key).id == "":
+			l.mu.Lock()
+			delete(l.begun, key)
+			l.mu.Unlock()
 		case one.ref.noun == kind.noun && slices.Contains(pools, one.ref.pool()) &&
 			!slices.ContainsFunc(seen, func(s begunInstance) bool { return s.ref.key() == key }):
 			more = append(more, one)
@@ -316,8 +318,8 @@ func (a launches) unlisted(kind besideRef, seen []begunInstance, pools []cloud.P
 
 // ensure launches an instance beside a group. The client token makes repeated calls return the same instance, even after
 // termination.
-func (a launches) ensure(ctx context.Context, op string, ref besideRef, r recipe, like besideSpec) (cloud.Trial, error) {
-	out, err := a.ec2(ref.region).RunInstances(ctx, launch(ref, r, like))
+func (l *launches) ensure(ctx context.Context, op string, ref besideRef, r recipe, like besideSpec) (cloud.Trial, error) {
+	out, err := l.account.ec2(ref.region).RunInstances(ctx, launch(ref, r, like))
 	switch {
 	case isCode(err, "IdempotentParameterMismatch"): // an earlier request had another template or group
 		return cloud.Trial{State: cloud.Pending}, nil
@@ -327,11 +329,11 @@ func (a launches) ensure(ctx context.Context, op string, ref besideRef, r recipe
 		return cloud.Trial{}, fail(op, ref, err)
 	}
 	for _, m := range out.Instances {
-		a.recordCreated(ref.key(), sdk.ToString(m.InstanceId), nil)
+		l.account.recordCreated(ref.key(), sdk.ToString(m.InstanceId), nil)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.begun[ref.key()] = begunInstance{ref, like.version, cloud.OwnerTags(like.tags)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.begun[ref.key()] = begunInstance{ref, like.version, cloud.OwnerTags(like.tags)}
 	return cloud.Trial{State: cloud.Pending}, nil
 }
 
@@ -348,20 +350,20 @@ func asQuotaExceeded(err error) error {
 
 // end starts to terminate an instance beside a group. It writes the tag first, so that the terminated instance does not look
 // lost.
-func (a launches) end(ctx context.Context, ref besideRef) (cloud.State, error) {
+func (l *launches) end(ctx context.Context, ref besideRef) (cloud.State, error) {
 	ctx = cloud.WithoutReadCache(ctx)
-	all, err := a.instances(ctx, ref)
+	all, err := l.instances(ctx, ref)
 	if err != nil {
 		return cloud.Absent, err
 	}
-	if id := a.recentlyCreated(ref.key()).id; len(all) == 0 && id != "" {
+	if id := l.account.recentlyCreated(ref.key()).id; len(all) == 0 && id != "" {
 		all = []types.Instance{{InstanceId: sdk.String(id)}}
 	}
 	out := cloud.Absent
 	for _, m := range all {
 		state, id := stateOf(m), sdk.ToString(m.InstanceId)
 		if tagOf(m.Tags, tagEnding) == "" {
-			_, err := a.ec2(ref.region).CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: toTags(nil, map[string]string{tagEnding: "true"})})
+			_, err := l.account.ec2(ref.region).CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: toTags(nil, map[string]string{tagEnding: "true"})})
 			if err != nil && !isNotFound(err) {
 				return cloud.Absent, fail("end", ref, err)
 			}
@@ -373,10 +375,10 @@ func (a launches) end(ctx context.Context, ref besideRef) (cloud.State, error) {
 		if state == types.InstanceStateNameShuttingDown {
 			continue
 		}
-		_, err := a.ec2(ref.region).TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
+		_, err := l.account.ec2(ref.region).TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
 		switch {
 		case err == nil:
-			a.recordDeleted(ref.region, id)
+			l.account.recordDeleted(ref.region, id)
 		case !isNotFound(err): // otherwise EC2 does not show the instance yet
 			return cloud.Absent, fail("end", ref, err)
 		}

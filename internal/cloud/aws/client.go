@@ -71,10 +71,6 @@ type account struct {
 	deleted map[string]time.Time
 	// versions are launch template versions by versionKey.
 	versions map[string]seenVersion
-	// begun are the instances beside groups of this process by key.
-	begun map[string]begunInstance
-	// copies are the copies of disks of this process by key.
-	copies map[string]cloud.CopySpec
 	// members are the pools of instances by region and ID, or the reasons for no pool.
 	members map[string]membership
 	// uefi are UEFI variables of donors, by region and ID.
@@ -114,7 +110,7 @@ func newAccount(c Config) *account {
 	return &account{
 		config: c, clients: map[string]any{}, imageTexts: map[string]string{}, available: map[string]cachedImage{}, cachedImages: map[string]cachedImage{},
 		created: map[string]createdResource{}, deleted: map[string]time.Time{}, members: map[string]membership{}, denials: map[string]denial{},
-		groupTags: map[cloud.PoolID]map[string]string{}, uefi: map[string]uefiVariables{}, begun: map[string]begunInstance{}, copies: map[string]cloud.CopySpec{},
+		groupTags: map[cloud.PoolID]map[string]string{}, uefi: map[string]uefiVariables{},
 		versions:     map[string]seenVersion{},
 		largeRegions: map[string]bool{}, completed: map[string]completedSnapshots{}, standbys: map[string]enteredStandby{},
 		uses: &useLog{now: c.Now, at: map[string]time.Time{}},
@@ -240,10 +236,8 @@ func (a *account) recentlyDeleted(region, id string) bool {
 // ImageProvider implements cloud.ImageProvider.
 type ImageProvider struct {
 	*account
-	copier
+	*copier
 }
-
-func newImageProvider(a *account) *ImageProvider { return &ImageProvider{a, copier{a}} }
 
 // PoolProvider implements cloud.PoolProvider for Auto Scaling groups with launch templates.
 type PoolProvider struct {
@@ -256,12 +250,16 @@ type PoolProvider struct {
 // New makes both halves of AWS with a common account. New makes no request.
 func New(c Config) (*ImageProvider, *PoolProvider) {
 	a := newAccount(c)
-	return newImageProvider(a), &PoolProvider{account: a, workshopBuilder: workshopBuilder{a}}
+	return &ImageProvider{a, newCopier(a)}, newPoolProvider(a, false)
+}
+
+func newPoolProvider(a *account, capa bool) *PoolProvider {
+	return &PoolProvider{account: a, workshopBuilder: workshopBuilder{newLaunches(a)}, capa: capa}
 }
 
 // Groups implements cloud.ImageProvider for the groups that Cluster API's provider makes for AWSMachinePools.
 func (p *ImageProvider) Groups() cloud.PoolProvider {
-	return cloud.RecipesOf(&PoolProvider{account: p.account, workshopBuilder: workshopBuilder{p.account}, capa: true})
+	return cloud.RecipesOf(newPoolProvider(p.account, true))
 }
 
 // recipe reads the recipe of a group.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -17,12 +18,6 @@ import (
 
 // A copy of a donor's disk is a volume from a snapshot of the donor's root volume. The volume is in the zone of its workshop,
 // because EC2 attaches volumes within a zone only; snapshots are regional.
-
-// Tags of a copy: its name, and the provider ID of its workshop.
-const (
-	tagCopy   = "kamino-copy-name"
-	tagCopyOn = "kamino-copy-instance"
-)
 
 const opAttach = "attach"
 
@@ -42,7 +37,15 @@ func (r copyRef) error(kind cloud.Kind, op, format string, args ...any) error {
 }
 
 // copier implements cloud.DiskCopier, and Copies of cloud.ImageStore.
-type copier struct{ *account }
+type copier struct {
+	account *account
+
+	mu sync.Mutex
+	// begun are the copies of this process by key.
+	begun map[string]cloud.CopySpec
+}
+
+func newCopier(a *account) *copier { return &copier{account: a, begun: map[string]cloud.CopySpec{}} }
 
 // copyOf returns the copy of a spec, and its workshop.
 func copyOf(spec cloud.CopySpec) (copyRef, instance, error) {
@@ -51,10 +54,10 @@ func copyOf(spec cloud.CopySpec) (copyRef, instance, error) {
 }
 
 // CanCopyDisks implements cloud.ImageProvider.
-func (p copier) CanCopyDisks() bool { return true }
+func (p *copier) CanCopyDisks() bool { return true }
 
 // Copy implements cloud.ImageProvider.
-func (p copier) Copy(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
+func (p *copier) Copy(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
 	ref, _, err := copyOf(spec)
 	if err != nil {
 		return cloud.DiskCopy{}, err
@@ -64,7 +67,7 @@ func (p copier) Copy(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, 
 }
 
 // copyVolume returns the volume of a copy; nil without a volume. A volume that EC2 deletes is the last choice.
-func (p copier) copyVolume(ctx context.Context, ref copyRef) (*types.Volume, error) {
+func (p *copier) copyVolume(ctx context.Context, ref copyRef) (*types.Volume, error) {
 	all, err := p.volumes(ctx, ref.region, ref, types.Filter{Name: sdk.String("tag:" + tagCopy), Values: []string{shorten(ref.name, maxTagValue)}})
 	if err != nil || len(all) == 0 {
 		return nil, err
@@ -84,8 +87,8 @@ func isDeleted(v types.Volume) int {
 }
 
 // volumes lists the volumes of a filter.
-func (p copier) volumes(ctx context.Context, region string, of fmt.Stringer, filter types.Filter) ([]types.Volume, error) {
-	pages := ec2.NewDescribeVolumesPaginator(p.ec2(region), &ec2.DescribeVolumesInput{Filters: []types.Filter{filter}, MaxResults: sdk.Int32(maxPage)})
+func (p *copier) volumes(ctx context.Context, region string, of fmt.Stringer, filter types.Filter) ([]types.Volume, error) {
+	pages := ec2.NewDescribeVolumesPaginator(p.account.ec2(region), &ec2.DescribeVolumesInput{Filters: []types.Filter{filter}, MaxResults: sdk.Int32(maxPage)})
 	var all []types.Volume
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -98,9 +101,9 @@ func (p copier) volumes(ctx context.Context, region string, of fmt.Stringer, fil
 }
 
 // diskCopy returns the state of a copy from its volume, which EC2 may show late.
-func (p copier) diskCopy(ref copyRef, v *types.Volume) cloud.DiskCopy {
+func (p *copier) diskCopy(ref copyRef, v *types.Volume) cloud.DiskCopy {
 	if v == nil {
-		if id := p.recentlyCreated(ref.key()).id; id != "" {
+		if id := p.account.recentlyCreated(ref.key()).id; id != "" {
 			return cloud.DiskCopy{ID: id, State: cloud.Pending}
 		}
 		return cloud.DiskCopy{}
@@ -108,7 +111,7 @@ func (p copier) diskCopy(ref copyRef, v *types.Volume) cloud.DiskCopy {
 	out := cloud.DiskCopy{ID: sdk.ToString(v.VolumeId)}
 	on := attachmentOf(*v)
 	switch {
-	case isDeleted(*v) > 0, p.recentlyDeleted(ref.region, out.ID):
+	case isDeleted(*v) > 0, p.account.recentlyDeleted(ref.region, out.ID):
 		out.State = cloud.Deleting
 	case v.State == types.VolumeStateError:
 		out.State, out.Error = cloud.Failed, brokenVolume
@@ -120,7 +123,7 @@ func (p copier) diskCopy(ref copyRef, v *types.Volume) cloud.DiskCopy {
 		if out.IsAttached {
 			out.Device = deviceOf(out.ID, sdk.ToString(on.Device))
 		}
-	case v.State == types.VolumeStateAvailable && p.recentlyCreated(ref.attachedKey()).id != out.ID:
+	case v.State == types.VolumeStateAvailable && p.account.recentlyCreated(ref.attachedKey()).id != out.ID:
 		out.State = cloud.Complete
 	default: // also if EC2 does not show the attachment yet
 		out.State = cloud.Pending
@@ -181,7 +184,7 @@ func freeDevice(m types.Instance) string {
 }
 
 // EnsureAttached implements cloud.ImageProvider.
-func (p copier) EnsureAttached(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
+func (p *copier) EnsureAttached(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
 	ref, at, err := copyOf(spec)
 	if err != nil {
 		return cloud.DiskCopy{}, err
@@ -201,7 +204,7 @@ func (p copier) EnsureAttached(ctx context.Context, spec cloud.CopySpec) (cloud.
 	if have.IsAttached || have.State != cloud.Absent && have.State != cloud.Complete {
 		return have, nil
 	}
-	m, err := p.readInstance(ctx, at)
+	m, err := p.account.readInstance(ctx, at)
 	switch {
 	case err != nil:
 		return cloud.DiskCopy{}, err
@@ -223,12 +226,12 @@ func zoneOf(m types.Instance) string {
 
 // makeCopy makes the volume. The client token makes repeated calls return the same volume. The volume is encrypted as the snapshot
 // is, with the same key.
-func (p copier) makeCopy(ctx context.Context, ref copyRef, spec cloud.CopySpec, m types.Instance) (cloud.DiskCopy, error) {
+func (p *copier) makeCopy(ctx context.Context, ref copyRef, spec cloud.CopySpec, m types.Instance) (cloud.DiskCopy, error) {
 	in, id, ok := parseSnapshot(spec.SnapshotID)
 	if !ok || in != ref.region {
 		return cloud.DiskCopy{}, ref.error(cloud.Invalid, opAttach, "%q is not a snapshot in %s", spec.SnapshotID, ref.region)
 	}
-	from, err := p.snapshotByID(ctx, ref, in, id)
+	from, err := p.account.snapshotByID(ctx, ref, in, id)
 	switch {
 	case cloud.Is(err, cloud.NotFound) && isRecent(p.account, id):
 		return cloud.DiskCopy{}, ref.error(cloud.Conflict, opAttach, "snapshot %s is new, and EC2 does not show it yet", id)
@@ -245,7 +248,7 @@ func (p copier) makeCopy(ctx context.Context, ref copyRef, spec cloud.CopySpec, 
 			own[key] = value
 		}
 	}
-	out, err := p.ec2(ref.region).CreateVolume(ctx, &ec2.CreateVolumeInput{
+	out, err := p.account.ec2(ref.region).CreateVolume(ctx, &ec2.CreateVolumeInput{
 		AvailabilityZone: sdk.String(zoneOf(m)), OutpostArn: m.OutpostArn, SnapshotId: sdk.String(id), VolumeType: types.VolumeTypeGp3,
 		ClientToken:       sdk.String("kamino-" + digest(ref.key()+" "+string(spec.Instance))),
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeVolume, Tags: toTags(spec.Tags, own)}},
@@ -257,19 +260,19 @@ func (p copier) makeCopy(ctx context.Context, ref copyRef, spec cloud.CopySpec, 
 		return cloud.DiskCopy{}, fail("make", ref, err)
 	}
 	made := sdk.ToString(out.VolumeId)
-	if at := sdk.ToTime(out.CreateTime); !at.IsZero() && p.config.Now().Sub(at) > consistencyDelay { // the answer to an earlier request
+	if at := sdk.ToTime(out.CreateTime); !at.IsZero() && p.account.config.Now().Sub(at) > consistencyDelay { // the answer to an earlier request
 		return cloud.DiskCopy{ID: made, State: cloud.Failed, Error: brokenVolume}, nil
 	}
-	p.recordCreated(ref.key(), made, spec.Tags)
+	p.account.recordCreated(ref.key(), made, spec.Tags)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.copies[ref.key()] = cloud.CopySpec{Name: spec.Name, Instance: spec.Instance, Tags: cloud.OwnerTags(spec.Tags)}
+	p.begun[ref.key()] = cloud.CopySpec{Name: spec.Name, Instance: spec.Instance, Tags: cloud.OwnerTags(spec.Tags)}
 	return cloud.DiskCopy{ID: made, State: cloud.Pending}, nil
 }
 
 // attachCopy attaches a free volume to a running instance. AttachVolume leaves DeleteOnTermination false: the cleaned copy outlives
 // its workshop.
-func (p copier) attachCopy(ctx context.Context, ref copyRef, v types.Volume, at instance, m types.Instance) (cloud.DiskCopy, error) {
+func (p *copier) attachCopy(ctx context.Context, ref copyRef, v types.Volume, at instance, m types.Instance) (cloud.DiskCopy, error) {
 	if have := sdk.ToString(v.AvailabilityZone); have != zoneOf(m) {
 		return cloud.DiskCopy{}, ref.error(cloud.Conflict, opAttach, "the copy is in zone %s, and %s in zone %s: end the copy, and make another", have, at, zoneOf(m))
 	}
@@ -278,7 +281,7 @@ func (p copier) attachCopy(ctx context.Context, ref copyRef, v types.Volume, at 
 		return cloud.DiskCopy{}, tooManyDisks(ref, at, m, fmt.Sprintf("the names %s[%s] are taken", devicePrefix, deviceLetters))
 	}
 	pending := cloud.DiskCopy{ID: sdk.ToString(v.VolumeId), State: cloud.Pending}
-	_, err := p.ec2(ref.region).AttachVolume(ctx, &ec2.AttachVolumeInput{Device: sdk.String(name), InstanceId: sdk.String(at.id), VolumeId: v.VolumeId})
+	_, err := p.account.ec2(ref.region).AttachVolume(ctx, &ec2.AttachVolumeInput{Device: sdk.String(name), InstanceId: sdk.String(at.id), VolumeId: v.VolumeId})
 	switch {
 	case isCode(err, "VolumeInUse", "IncorrectState", "InvalidVolume.NotFound"): // EC2 shows an earlier state of the volume
 		return pending, nil
@@ -291,7 +294,7 @@ func (p copier) attachCopy(ctx context.Context, ref copyRef, v types.Volume, at 
 	case err != nil:
 		return cloud.DiskCopy{}, fail(opAttach, ref, err)
 	}
-	p.recordCreated(ref.attachedKey(), pending.ID, nil)
+	p.account.recordCreated(ref.attachedKey(), pending.ID, nil)
 	return pending, nil
 }
 
@@ -310,7 +313,7 @@ func refuseMarketplace(of string) cloud.Refusal {
 }
 
 // EnsureDetached implements cloud.ImageProvider. It never forces: a forced detachment may lose writes of the guest.
-func (p copier) EnsureDetached(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
+func (p *copier) EnsureDetached(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
 	ref, _, err := copyOf(spec)
 	if err != nil {
 		return cloud.DiskCopy{}, err
@@ -328,19 +331,19 @@ func (p copier) EnsureDetached(ctx context.Context, spec cloud.CopySpec) (cloud.
 }
 
 // detach starts to detach a volume. EC2 may show the attachment for some time.
-func (p copier) detach(ctx context.Context, ref copyRef, v types.Volume) error {
-	_, err := p.ec2(ref.region).DetachVolume(ctx, &ec2.DetachVolumeInput{VolumeId: v.VolumeId, InstanceId: attachmentOf(v).InstanceId})
+func (p *copier) detach(ctx context.Context, ref copyRef, v types.Volume) error {
+	_, err := p.account.ec2(ref.region).DetachVolume(ctx, &ec2.DetachVolumeInput{VolumeId: v.VolumeId, InstanceId: attachmentOf(v).InstanceId})
 	if err != nil && !isCode(err, "IncorrectState") && !isNotFound(err) {
 		return fail("detach", ref, err)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.created, ref.attachedKey())
+	p.account.mu.Lock()
+	defer p.account.mu.Unlock()
+	delete(p.account.created, ref.attachedKey())
 	return nil
 }
 
 // EnsureCopySnapshot implements cloud.ImageProvider.
-func (p copier) EnsureCopySnapshot(ctx context.Context, spec cloud.CopySpec, shot cloud.SnapshotSpec) (cloud.Snapshot, error) {
+func (p *copier) EnsureCopySnapshot(ctx context.Context, spec cloud.CopySpec, shot cloud.SnapshotSpec) (cloud.Snapshot, error) {
 	ref, _, err := copyOf(spec)
 	if err != nil {
 		return cloud.Snapshot{}, err
@@ -350,7 +353,7 @@ func (p copier) EnsureCopySnapshot(ctx context.Context, spec cloud.CopySpec, sho
 		return cloud.Snapshot{}, err
 	}
 	of := snapshotRef{donor.region, shot.Name}
-	if found, err := p.beforeSnapshot(ctx, of); err != nil || found.State != cloud.Absent {
+	if found, err := beforeSnapshot(ctx, p.account, of); err != nil || found.State != cloud.Absent {
 		return found, err
 	}
 	v, err := p.copyVolume(cloud.WithoutReadCache(ctx), ref)
@@ -363,11 +366,11 @@ func (p copier) EnsureCopySnapshot(ctx context.Context, spec cloud.CopySpec, sho
 	case have.State != cloud.Complete || have.IsAttached:
 		return cloud.Snapshot{}, ref.error(cloud.Conflict, "make a snapshot of", "the copy is %s, and attached: %t; detach the copy first", have.State, have.IsAttached)
 	}
-	return p.createSnapshot(ctx, of, shot.Tags, v.VolumeId, tagOf(v.Tags, tagMachine), tagOf(v.Tags, tagBilling))
+	return createSnapshot(ctx, p.account, of, shot.Tags, v.VolumeId, tagOf(v.Tags, tagMachine), tagOf(v.Tags, tagBilling))
 }
 
 // EndCopy implements cloud.ImageProvider.
-func (p copier) EndCopy(ctx context.Context, spec cloud.CopySpec) (cloud.State, error) {
+func (p *copier) EndCopy(ctx context.Context, spec cloud.CopySpec) (cloud.State, error) {
 	ref, _, err := copyOf(spec)
 	if err != nil {
 		return cloud.Absent, err
@@ -377,7 +380,7 @@ func (p copier) EndCopy(ctx context.Context, spec cloud.CopySpec) (cloud.State, 
 	if err != nil {
 		return cloud.Absent, err
 	}
-	id := p.recentlyCreated(ref.key()).id
+	id := p.account.recentlyCreated(ref.key()).id
 	switch {
 	case v == nil && id == "":
 		return cloud.Absent, nil
@@ -392,10 +395,10 @@ func (p copier) EndCopy(ctx context.Context, spec cloud.CopySpec) (cloud.State, 
 	default:
 		id = sdk.ToString(v.VolumeId)
 	}
-	_, err = p.ec2(ref.region).DeleteVolume(ctx, &ec2.DeleteVolumeInput{VolumeId: sdk.String(id)})
+	_, err = p.account.ec2(ref.region).DeleteVolume(ctx, &ec2.DeleteVolumeInput{VolumeId: sdk.String(id)})
 	switch {
 	case err == nil:
-		p.recordDeleted(ref.region, id)
+		p.account.recordDeleted(ref.region, id)
 	case isNotFound(err) && v != nil:
 		return cloud.Absent, nil
 	case !isNotFound(err) && !isCode(err, "VolumeInUse", "IncorrectState"): // EC2 still makes or detaches the volume
@@ -405,7 +408,7 @@ func (p copier) EndCopy(ctx context.Context, spec cloud.CopySpec) (cloud.State, 
 }
 
 // Copies implements cloud.ImageProvider with a request per region and page.
-func (p copier) Copies(ctx context.Context, families ...cloud.ImageFamily) ([]cloud.CopySpec, error) {
+func (p *copier) Copies(ctx context.Context, families ...cloud.ImageFamily) ([]cloud.CopySpec, error) {
 	var found []cloud.CopySpec
 	for _, place := range placesOf(families) {
 		all, err := p.volumes(ctx, place, text("the copies in "+place), types.Filter{Name: sdk.String("tag-key"), Values: []string{tagCopy}})
@@ -415,7 +418,7 @@ func (p copier) Copies(ctx context.Context, families ...cloud.ImageFamily) ([]cl
 		seen := map[string]bool{}
 		for _, v := range all {
 			name := tagOf(v.Tags, tagCopy)
-			if seen[copyRef{place, name}.key()] = true; isDeleted(v) == 0 && !p.recentlyDeleted(place, sdk.ToString(v.VolumeId)) {
+			if seen[copyRef{place, name}.key()] = true; isDeleted(v) == 0 && !p.account.recentlyDeleted(place, sdk.ToString(v.VolumeId)) {
 				found = append(found, cloud.CopySpec{Name: name, Instance: cloud.InstanceID(tagOf(v.Tags, tagCopyOn)), Tags: cloud.OwnerTags(tagsOf(v.Tags))})
 			}
 		}
@@ -425,15 +428,15 @@ func (p copier) Copies(ctx context.Context, families ...cloud.ImageFamily) ([]cl
 }
 
 // unlistedCopies returns the recent copies of this process that EC2 does not show yet.
-func (p copier) unlistedCopies(place string, seen map[string]bool) (more []cloud.CopySpec) {
+func (p *copier) unlistedCopies(place string, seen map[string]bool) (more []cloud.CopySpec) {
 	p.mu.Lock()
-	begun := maps.Clone(p.copies)
+	begun := maps.Clone(p.begun)
 	p.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(begun)) {
 		switch {
-		case p.recentlyCreated(key).id == "":
+		case p.account.recentlyCreated(key).id == "":
 			p.mu.Lock()
-			delete(p.copies, key)
+			delete(p.begun, key)
 			p.mu.Unlock()
 		case strings.HasPrefix(key, copyRef{region: place}.key()) && !seen[key]:
 			more = append(more, begun[key])

@@ -58,9 +58,9 @@ func TestStatesOfCopies(t *testing.T) {
 		"error":            {free(types.VolumeStateError), "", cloud.DiskCopy{ID: id, State: cloud.Failed, Error: brokenVolume}},
 		"deleting":         {free(types.VolumeStateDeleting), "", cloud.DiskCopy{ID: id, State: cloud.Deleting}},
 	} {
-		a := copier{newAccount(Config{})}
+		a := newCopier(newAccount(Config{}))
 		if test.recent != "" {
-			a.recordCreated(test.recent, id, nil)
+			a.account.recordCreated(test.recent, id, nil)
 		}
 		if diff := cmp.Diff(test.want, a.diskCopy(ref, test.v)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

@@ -175,7 +175,7 @@ func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotS
 		return cloud.Snapshot{}, err
 	}
 	ref := snapshotRef{owner.region, spec.Name}
-	found, err := p.beforeSnapshot(ctx, ref)
+	found, err := beforeSnapshot(ctx, p.account, ref)
 	if err != nil || found.State != cloud.Absent {
 		return found, err
 	}
@@ -192,27 +192,28 @@ func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotS
 	if err != nil {
 		return cloud.Snapshot{}, err
 	}
-	return p.createSnapshot(ctx, ref, spec.Tags, root.VolumeId, like.String(), billingOf(m.PlatformDetails, m.UsageOperation, m.ProductCodes).String())
+	return createSnapshot(ctx, p.account, ref, spec.Tags, root.VolumeId, like.String(), billingOf(m.PlatformDetails, m.UsageOperation, m.ProductCodes).String())
 }
 
 // beforeSnapshot returns the snapshot of a name as an earlier call made it.
-func (p copier) beforeSnapshot(ctx context.Context, ref snapshotRef) (cloud.Snapshot, error) {
-	forgetDeleted(p.account, ref.region, ref.key()) // another process may have made a snapshot of the name since
-	return p.readSnapshot(ctx, ref)
+func beforeSnapshot(ctx context.Context, a *account, ref snapshotRef) (cloud.Snapshot, error) {
+	forgetDeleted(a, ref.region, ref.key()) // another process may have made a snapshot of the name since
+	return a.readSnapshot(ctx, ref)
 }
 
 // createSnapshot starts a snapshot of a volume. Its content is fixed at the request, also if the volume is in use.
-func (p copier) createSnapshot(ctx context.Context, ref snapshotRef, tags map[string]string, volume *string, machine, billing string) (cloud.Snapshot, error) {
+func createSnapshot(ctx context.Context, a *account, ref snapshotRef, tags map[string]string, volume *string, machine, billing string) (cloud.Snapshot,
+	error) {
 	own := map[string]string{tagSnapshot: ref.name, tagName: ref.name, tagMachine: machine, tagBilling: billing}
 	maps.DeleteFunc(own, func(_, value string) bool { return value == "" })
-	made, err := p.ec2(ref.region).CreateSnapshot(ctx, &ec2.CreateSnapshotInput{
+	made, err := a.ec2(ref.region).CreateSnapshot(ctx, &ec2.CreateSnapshotInput{
 		VolumeId: volume, Description: sdk.String("Kamino's, of the node's root disk"),
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeSnapshot, Tags: toTags(tags, own)}},
 	})
 	if err != nil {
 		return cloud.Snapshot{}, fail("make", ref, err)
 	}
-	p.recordCreated(ref.key(), sdk.ToString(made.SnapshotId), tags)
+	a.recordCreated(ref.key(), sdk.ToString(made.SnapshotId), tags)
 	return cloud.Snapshot{Name: ref.name, ID: snapshotID(ref.region, sdk.ToString(made.SnapshotId)), State: cloud.Pending, Taken: true,
 		Tags: tagsOf(made.Tags)}, nil
 }

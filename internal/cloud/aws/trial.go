@@ -35,7 +35,7 @@ func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 		return found, nil
 	}
 	in := launch(ref, r, besideSpec{ami: sdk.ToString(r.data.ImageId), version: spec.Version, tags: spec.Tags})
-	return launches{p.account}.denied(ctx, "try to launch for", ref, in, cloud.ForTrialApart)
+	return p.launches.denied(ctx, "try to launch for", ref, in, cloud.ForTrialApart)
 }
 
 // Trial implements cloud.PoolProvider.
@@ -44,12 +44,12 @@ func (p *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.T
 	if err != nil {
 		return cloud.Trial{}, err
 	}
-	return launches{p.account}.get(ctx, ref)
+	return p.launches.get(ctx, ref)
 }
 
 // Trials implements cloud.PoolProvider.
 func (p *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
-	all, err := launches{p.account}.list(ctx, trials, pools)
+	all, err := p.launches.list(ctx, trials, pools)
 	var found []cloud.TrialSpec
 	for _, one := range all {
 		found = append(found, cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: one.ref.pool(), Version: one.version}, Name: one.ref.name, Tags: one.tags})
@@ -64,7 +64,7 @@ func (p *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 		return cloud.Trial{}, err
 	}
 	ctx = cloud.WithoutReadCache(ctx)
-	found, err := launches{p.account}.get(ctx, ref)
+	found, err := p.launches.get(ctx, ref)
 	if err != nil || found.State != cloud.Absent {
 		return found, err
 	}
@@ -79,7 +79,7 @@ func (p *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 	if err != nil {
 		return cloud.Trial{}, err
 	}
-	return launches{p.account}.ensure(ctx, opTry, ref, r, besideSpec{ami: ami, version: spec.Version, tags: spec.Tags})
+	return p.launches.ensure(ctx, opTry, ref, r, besideSpec{ami: ami, version: spec.Version, tags: spec.Tags})
 }
 
 // EndTrial implements cloud.PoolProvider.
@@ -88,5 +88,5 @@ func (p *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (clou
 	if err != nil {
 		return cloud.Absent, err
 	}
-	return launches{p.account}.end(ctx, ref)
+	return p.launches.end(ctx, ref)
 }

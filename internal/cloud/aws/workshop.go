@@ -18,7 +18,7 @@ const opWorkshop = "build"
 var workshops = besideRef{noun: "workshop", tag: tagWorkshop}
 
 // workshopBuilder implements cloud.WorkshopBuilder.
-type workshopBuilder struct{ *account }
+type workshopBuilder struct{ launches *launches }
 
 func workshopOf(spec cloud.WorkshopSpec) (besideRef, error) {
 	ref, err := parsePool(spec.Pool)
@@ -39,14 +39,14 @@ func (p workshopBuilder) PreflightWorkshop(ctx context.Context, spec cloud.Works
 	if err != nil {
 		return nil, err
 	}
-	r, err := p.recipe(ctx, ref.group)
+	r, err := p.launches.account.recipe(ctx, ref.group)
 	if err != nil {
 		return nil, err
 	}
 	if found := refuseBeside(ref, r, "set settings.donor.method to InPlace"); len(found) > 0 {
 		return found, nil
 	}
-	return launches{p.account}.denied(ctx, "try to launch for", ref, launch(ref, r, likeNext(r, spec)), cloud.ForCopy)
+	return p.launches.denied(ctx, "try to launch for", ref, launch(ref, r, likeNext(r, spec)), cloud.ForCopy)
 }
 
 // Workshop implements cloud.PoolProvider.
@@ -55,12 +55,12 @@ func (p workshopBuilder) Workshop(ctx context.Context, spec cloud.WorkshopSpec) 
 	if err != nil {
 		return cloud.Trial{}, err
 	}
-	return launches{p.account}.get(ctx, ref)
+	return p.launches.get(ctx, ref)
 }
 
 // Workshops implements cloud.PoolProvider.
 func (p workshopBuilder) Workshops(ctx context.Context, pools ...cloud.PoolID) ([]cloud.WorkshopSpec, error) {
-	all, err := launches{p.account}.list(ctx, workshops, pools)
+	all, err := p.launches.list(ctx, workshops, pools)
 	var found []cloud.WorkshopSpec
 	for _, one := range all {
 		found = append(found, cloud.WorkshopSpec{Pool: one.ref.pool(), Name: one.ref.name, Tags: one.tags})
@@ -75,18 +75,18 @@ func (p workshopBuilder) EnsureWorkshop(ctx context.Context, spec cloud.Workshop
 		return cloud.Trial{}, err
 	}
 	ctx = cloud.WithoutReadCache(ctx)
-	found, err := launches{p.account}.get(ctx, ref)
+	found, err := p.launches.get(ctx, ref)
 	if err != nil || found.State != cloud.Absent {
 		return found, err
 	}
-	r, err := p.recipe(ctx, ref.group)
+	r, err := p.launches.account.recipe(ctx, ref.group)
 	if err != nil {
 		return cloud.Trial{}, err
 	}
 	if refusals := refuseBeside(ref, r, "set settings.donor.method to InPlace"); len(refusals) > 0 {
 		return cloud.Trial{}, refusals[0].Error(opWorkshop, ref.String())
 	}
-	return launches{p.account}.ensure(ctx, opWorkshop, ref, r, likeNext(r, spec))
+	return p.launches.ensure(ctx, opWorkshop, ref, r, likeNext(r, spec))
 }
 
 // EndWorkshop implements cloud.PoolProvider.
@@ -95,5 +95,5 @@ func (p workshopBuilder) EndWorkshop(ctx context.Context, spec cloud.WorkshopSpe
 	if err != nil {
 		return cloud.Absent, err
 	}
-	return launches{p.account}.end(ctx, ref)
+	return p.launches.end(ctx, ref)
 }

@@ -41,13 +41,13 @@ const (
 
 // rawSpec returns the spec of a snapshot of the donor's disk in use.
 func rawSpec(s suite) cloud.SnapshotSpec {
-	return cloud.SnapshotSpec{Name: rawSnapshot, Instance: s.a, InUse: true, Tags: ofOwner("it", "uid-of-it")}
+	return cloud.SnapshotSpec{Name: rawSnapshot, Instance: s.a, InUse: true, Tags: ofOwner()}
 }
 
 // copySpec returns the spec of a copy on an instance, from a complete snapshot of the donor's disk in use.
 func copySpec(t *testing.T, s suite, on cloud.InstanceID) cloud.CopySpec {
 	t.Helper()
-	return cloud.CopySpec{Name: theCopy, Instance: on, SnapshotID: s.ensureSnapshot(t, rawSpec(s)).ID, Tags: ofOwner("it", "uid-of-it")}
+	return cloud.CopySpec{Name: theCopy, Instance: on, SnapshotID: s.ensureSnapshot(t, rawSpec(s)).ID, Tags: ofOwner()}
 }
 
 // attachCopy attaches a copy and waits for it.
@@ -188,7 +188,7 @@ func copyOnce(t *testing.T, s suite) {
 func copyOfMissing(t *testing.T, s suite) {
 	needCopies(t, s)
 	young := got(s.p.EnsureSnapshot(t.Context(), rawSpec(s)))(t)
-	spec := cloud.CopySpec{Name: theCopy, Instance: s.b, SnapshotID: young.ID, Tags: ofOwner("it", "uid-of-it")}
+	spec := cloud.CopySpec{Name: theCopy, Instance: s.b, SnapshotID: young.ID, Tags: ofOwner()}
 	if young.State == cloud.Pending {
 		fails(s.p.EnsureAttached(t.Context(), spec))(t, cloud.Conflict)
 	}

@@ -28,8 +28,8 @@ var noCopyCases = []testCase{
 const endsAt = "2026-01-09T05:05:06Z"
 
 // ofOwner returns the tags of an owner with an end.
-func ofOwner(prototype, uid string) map[string]string {
-	return map[string]string{cloud.TagPrototype: prototype, cloud.TagUID: uid, cloud.TagCluster: "cluster-of-it", cloud.TagOrder: "order-of-it",
+func ofOwner() map[string]string {
+	return map[string]string{cloud.TagPrototype: "it", cloud.TagUID: "uid-of-it", cloud.TagCluster: "cluster-of-it", cloud.TagOrder: "order-of-it",
 		cloud.TagEndsAt: endsAt}
 }
 
@@ -46,7 +46,7 @@ func needWorkshops(t *testing.T, s suite) {
 
 // workshopSpec returns the spec of a workshop.
 func workshopSpec(s suite, name string) cloud.WorkshopSpec {
-	return cloud.WorkshopSpec{Pool: s.Pool, Name: name, CustomData: []byte("#cloud-config\n"), Tags: ofOwner("it", "uid-of-it")}
+	return cloud.WorkshopSpec{Pool: s.Pool, Name: name, CustomData: []byte("#cloud-config\n"), Tags: ofOwner()}
 }
 
 // beginWorkshop begins a workshop and waits until its instance runs.
@@ -266,14 +266,14 @@ func copyOutlivesWorkshop(t *testing.T, s suite) {
 }
 
 func noCopyAtAll(t *testing.T, s suite) {
-	if p := s.p; p.CanCopy() == s.NoCopy || !s.NoCopy && !(p.CanBuildWorkshops() && p.CanCopyDisks()) {
-		t.Fatalf("the provider has captures by copy: %t", p.CanCopy())
+	if have := s.p.CanCopy(); have == s.NoCopy || have != (s.p.CanBuildWorkshops() && s.p.CanCopyDisks()) {
+		t.Fatalf("the provider has captures by copy: %t", have)
 	}
 	if !s.NoCopy {
 		return
 	}
 	unchanged, spec := stands(t, s), workshopSpec(s, "workshop-of-it")
-	copied := cloud.CopySpec{Name: "copy-of-it", Instance: s.b, SnapshotID: "none", Tags: ofOwner("it", "uid-of-it")}
+	copied := cloud.CopySpec{Name: "copy-of-it", Instance: s.b, SnapshotID: "none", Tags: ofOwner()}
 	fails(s.p.PreflightWorkshop(t.Context(), spec))(t, cloud.Unsupported)
 	fails(s.p.EnsureWorkshop(t.Context(), spec))(t, cloud.Unsupported)
 	fails(s.p.EnsureAttached(t.Context(), copied))(t, cloud.Unsupported)
