@@ -69,13 +69,14 @@ func compose(w *backend) *Server {
 	hook := hooks{w, group}
 	rights := permissions{w}
 	for _, turns := range []map[string]turn{
-		run.turns(), power.turns(), volumes{w}.turns(), volumeAttachments{w}.turns(), snapshot.turns(), image.turns(), root.turns(), member.turns(), group.turns(), refresh.turns(),
-		warm.turns(), hook.turns(),
+		run.turns(), power.turns(), volumes{w}.turns(), volumeAttachments{w}.turns(), snapshot.turns(), image.turns(), root.turns(), member.turns(), group.turns(),
+		refresh.turns(), warm.turns(), hook.turns(),
 	} {
 		maps.Copy(w.turns, turns)
 	}
 	known := services(
-		[]noun{templates{w}, machine, run, power, attributes{w, machine}, volumes{w}, volumeAttachments{w}, snapshot, image, root, tags{w}, consoles{w}, surroundings{w}},
+		[]noun{templates{w}, machine, run, power, attributes{w, machine}, volumes{w}, volumeAttachments{w}, snapshot, image, root, tags{w},
+			consoles{w}, surroundings{w}},
 		[]noun{group, activities{w}, processes{w, group}, standbys{w, group}, attachments{w, group}, refresh, warm, hook, configurations{w},
 			groupTags{w}, additions{w, group}},
 		[]noun{tokens{w, held}}, []noun{rights}, []noun{parameters{w}})

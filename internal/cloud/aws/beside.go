@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -21,14 +20,7 @@ import (
 // launches launches, lists and ends instances beside groups.
 type launches struct {
 	account *account
-
-	mu sync.Mutex
-	// begun are the instances of this process by key.
-	begun map[string]begunInstance
-}
-
-func newLaunches(a *account) *launches {
-	return &launches{account: a, begun: map[string]begunInstance{}}
+	begun   *begun[begunInstance]
 }
 
 // besideRef names an instance beside a group.
@@ -45,7 +37,7 @@ func (r besideRef) key() string {
 	return r.region + "/" + r.noun + "/" + string(r.pool()) + "/" + r.name
 }
 
-// besideSpec says what an instance beside a group is launched with, list the launch template.
+// besideSpec says what an instance beside a group is launched with, in addition to the launch template.
 type besideSpec struct {
 	ami string
 	// version is of the image under test; empty without a test.
@@ -72,7 +64,7 @@ var noCapacityCodes = []string{
 // imageFaultCodes are state reasons that blame the image. Source: EC2 User Guide, "Troubleshoot instance launch issues".
 var imageFaultCodes = []string{"Client.InvalidSnapshot.NotFound"}
 
-// refuseBeside returns the obstacles to an instance beside a group. Without one, instead is what a person may do.
+// refuseBeside returns the obstacles to an instance beside a group. instead is a remedy without such an instance.
 func refuseBeside(ref besideRef, r recipe, instead string) []cloud.Refusal {
 	if found := refusalsOfTemplate(ref.group, r); len(found) > 0 {
 		return found
@@ -87,7 +79,7 @@ func refuseBeside(ref besideRef, r recipe, instead string) []cloud.Refusal {
 
 // denied returns the missing permissions for an instance beside a group, and for the other actions of its feature. AWS does not
 // report capacity in advance.
-func (l *launches) denied(ctx context.Context, op string, ref besideRef, in *ec2.RunInstancesInput, feature string) ([]cloud.Refusal, error) {
+func (l launches) denied(ctx context.Context, op string, ref besideRef, in *ec2.RunInstancesInput, feature string) ([]cloud.Refusal, error) {
 	var found []cloud.Refusal
 	in.DryRun = sdk.Bool(true)
 	_, err := l.account.ec2(ref.region).RunInstances(ctx, in)
@@ -124,8 +116,8 @@ func launch(ref besideRef, r recipe, like besideSpec) *ec2.RunInstancesInput {
 	}
 	maps.Copy(own, like.tags)
 	in := &ec2.RunInstancesInput{
-		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: r.spec.LaunchTemplateId, Version: sdk.String(r.text())}, ImageId: sdk.String(like.ami),
-		MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1), ClientToken: sdk.String("kamino-" + digest(ref.key())),
+		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: r.spec.LaunchTemplateId, Version: sdk.String(r.text())},
+		ImageId:        sdk.String(like.ami), MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1), ClientToken: sdk.String("kamino-" + digest(ref.key())),
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: toTags(own, tags)}},
 	}
 	if in.InstanceType = like.instanceType; in.InstanceType == "" {
@@ -196,7 +188,7 @@ func subnetIndex(name string) int {
 }
 
 // get returns the state of an instance beside a group.
-func (l *launches) get(ctx context.Context, ref besideRef) (cloud.Trial, error) {
+func (l launches) get(ctx context.Context, ref besideRef) (cloud.Trial, error) {
 	all, err := l.instances(ctx, ref)
 	if err != nil {
 		return cloud.Trial{}, err
@@ -242,7 +234,7 @@ func trialFrom(m types.Instance, one cloud.Instance) cloud.Trial {
 }
 
 // instances returns the instances of a name: at most one, perhaps terminated.
-func (l *launches) instances(ctx context.Context, ref besideRef) ([]types.Instance, error) {
+func (l launches) instances(ctx context.Context, ref besideRef) ([]types.Instance, error) {
 	return l.account.instancesWithTags(ctx, ref.region, ref, types.Filter{Name: sdk.String("tag:" + ref.tag), Values: []string{shorten(ref.name, maxTagValue)}},
 		types.Filter{Name: sdk.String("tag:" + tagPool), Values: []string{shorten(string(ref.pool()), maxTagValue)}})
 }
@@ -265,7 +257,7 @@ func (a *account) instancesWithTags(ctx context.Context, in string, of fmt.Strin
 
 // list lists the unfinished instances beside groups of a kind with a request per region: those that EC2 shows, and recent ones of
 // this process.
-func (l *launches) list(ctx context.Context, kind besideRef, pools []cloud.PoolID) ([]begunInstance, error) {
+func (l launches) list(ctx context.Context, kind besideRef, pools []cloud.PoolID) ([]begunInstance, error) {
 	wanted, of := map[string][]group{}, []string(nil)
 	for _, id := range pools {
 		ref, err := parsePool(id)
@@ -279,7 +271,8 @@ func (l *launches) list(ctx context.Context, kind besideRef, pools []cloud.PoolI
 	}
 	var found []begunInstance
 	for _, in := range of {
-		all, err := l.account.instancesWithTags(ctx, in, text("the "+kind.noun+"s in "+in), types.Filter{Name: sdk.String("tag-key"), Values: []string{kind.tag}})
+		all, err := l.account.instancesWithTags(ctx, in, text("the "+kind.noun+"s in "+in),
+			types.Filter{Name: sdk.String("tag-key"), Values: []string{kind.tag}})
 		if err != nil {
 			return nil, err
 		}
@@ -296,29 +289,19 @@ func (l *launches) list(ctx context.Context, kind besideRef, pools []cloud.PoolI
 }
 
 // unlisted returns the recent instances beside groups of this process that EC2 does not show yet.
-func (l *launches) unlisted(kind besideRef, seen []begunInstance, pools []cloud.PoolID) []begunInstance {
-	l.mu.Lock()
-	begun := maps.Clone(l.begun)
-	l.mu.Unlock()
-	var more []begunInstance
-	for _, key := range slices.Sorted(maps.Keys(begun)) {
-		one := begun[key]
-		switch {
-		case l.account.recentlyCreated(key).id == "":
-			l.mu.Lock()
-			delete(l.begun, key)
-			l.mu.Unlock()
-		case one.ref.noun == kind.noun && slices.Contains(pools, one.ref.pool()) &&
-			!slices.ContainsFunc(seen, func(s begunInstance) bool { return s.ref.key() == key }):
+func (l launches) unlisted(kind besideRef, seen []begunInstance, pools []cloud.PoolID) (more []begunInstance) {
+	l.begun.recent(l.account.isRecentlyCreated, func(key string, one begunInstance) {
+		if one.ref.noun == kind.noun && slices.Contains(pools, one.ref.pool()) &&
+			!slices.ContainsFunc(seen, func(s begunInstance) bool { return s.ref.key() == key }) {
 			more = append(more, one)
 		}
-	}
+	})
 	return more
 }
 
 // ensure launches an instance beside a group. The client token makes repeated calls return the same instance, even after
 // termination.
-func (l *launches) ensure(ctx context.Context, op string, ref besideRef, r recipe, like besideSpec) (cloud.Trial, error) {
+func (l launches) ensure(ctx context.Context, op string, ref besideRef, r recipe, like besideSpec) (cloud.Trial, error) {
 	out, err := l.account.ec2(ref.region).RunInstances(ctx, launch(ref, r, like))
 	switch {
 	case isCode(err, "IdempotentParameterMismatch"): // an earlier request had another template or group
@@ -331,9 +314,7 @@ func (l *launches) ensure(ctx context.Context, op string, ref besideRef, r recip
 	for _, m := range out.Instances {
 		l.account.recordCreated(ref.key(), sdk.ToString(m.InstanceId), nil)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.begun[ref.key()] = begunInstance{ref, like.version, cloud.OwnerTags(like.tags)}
+	l.begun.add(ref.key(), begunInstance{ref, like.version, cloud.OwnerTags(like.tags)})
 	return cloud.Trial{State: cloud.Pending}, nil
 }
 
@@ -350,7 +331,7 @@ func asQuotaExceeded(err error) error {
 
 // end starts to terminate an instance beside a group. It writes the tag first, so that the terminated instance does not look
 // lost.
-func (l *launches) end(ctx context.Context, ref besideRef) (cloud.State, error) {
+func (l launches) end(ctx context.Context, ref besideRef) (cloud.State, error) {
 	ctx = cloud.WithoutReadCache(ctx)
 	all, err := l.instances(ctx, ref)
 	if err != nil {
@@ -363,7 +344,8 @@ func (l *launches) end(ctx context.Context, ref besideRef) (cloud.State, error) 
 	for _, m := range all {
 		state, id := stateOf(m), sdk.ToString(m.InstanceId)
 		if tagOf(m.Tags, tagEnding) == "" {
-			_, err := l.account.ec2(ref.region).CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: toTags(nil, map[string]string{tagEnding: "true"})})
+			ending := &ec2.CreateTagsInput{Resources: []string{id}, Tags: toTags(nil, map[string]string{tagEnding: "true"})}
+			_, err := l.account.ec2(ref.region).CreateTags(ctx, ending)
 			if err != nil && !isNotFound(err) {
 				return cloud.Absent, fail("end", ref, err)
 			}

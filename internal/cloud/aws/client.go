@@ -177,6 +177,9 @@ func (a *account) recordCreated(as, id string, tags map[string]string) {
 	a.created[as] = createdResource{id, maps.Clone(tags), a.config.Now()}
 }
 
+// isRecentlyCreated reports whether recentlyCreated has a resource.
+func (a *account) isRecentlyCreated(as string) bool { return a.recentlyCreated(as).id != "" }
+
 // recentlyCreated returns the resource that this process created recently under the key. The ID is empty if there is none, or if
 // this process deleted the resource.
 func (a *account) recentlyCreated(as string) createdResource {
@@ -231,40 +234,4 @@ func (a *account) recentlyDeleted(region, id string) bool {
 		return false
 	}
 	return found
-}
-
-// ImageProvider implements cloud.ImageProvider.
-type ImageProvider struct {
-	*account
-	*copier
-}
-
-// PoolProvider implements cloud.PoolProvider for Auto Scaling groups with launch templates.
-type PoolProvider struct {
-	*account
-	workshopBuilder
-	// capa is true if Cluster API's provider writes the launch templates. Kamino then writes no launch template.
-	capa bool
-}
-
-// New makes both halves of AWS with a common account. New makes no request.
-func New(c Config) (*ImageProvider, *PoolProvider) {
-	a := newAccount(c)
-	return &ImageProvider{a, newCopier(a)}, newPoolProvider(a, false)
-}
-
-func newPoolProvider(a *account, capa bool) *PoolProvider {
-	return &PoolProvider{account: a, workshopBuilder: workshopBuilder{newLaunches(a)}, capa: capa}
-}
-
-// Groups implements cloud.ImageProvider for the groups that Cluster API's provider makes for AWSMachinePools.
-func (p *ImageProvider) Groups() cloud.PoolProvider {
-	return cloud.RecipesOf(newPoolProvider(p.account, true))
-}
-
-// recipe reads the recipe of a group.
-func (p *PoolProvider) recipe(ctx context.Context, ref group) (recipe, error) {
-	r, err := p.account.recipe(ctx, ref)
-	r.capa = p.capa
-	return r, err
 }

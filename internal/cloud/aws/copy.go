@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -39,13 +37,8 @@ func (r copyRef) error(kind cloud.Kind, op, format string, args ...any) error {
 // copier implements cloud.DiskCopier, and Copies of cloud.ImageStore.
 type copier struct {
 	account *account
-
-	mu sync.Mutex
-	// begun are the copies of this process by key.
-	begun map[string]cloud.CopySpec
+	begun   *begun[cloud.CopySpec]
 }
-
-func newCopier(a *account) *copier { return &copier{account: a, begun: map[string]cloud.CopySpec{}} }
 
 // copyOf returns the copy of a spec, and its workshop.
 func copyOf(spec cloud.CopySpec) (copyRef, instance, error) {
@@ -54,10 +47,10 @@ func copyOf(spec cloud.CopySpec) (copyRef, instance, error) {
 }
 
 // CanCopyDisks implements cloud.ImageProvider.
-func (p *copier) CanCopyDisks() bool { return true }
+func (p copier) CanCopyDisks() bool { return true }
 
 // Copy implements cloud.ImageProvider.
-func (p *copier) Copy(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
+func (p copier) Copy(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
 	ref, _, err := copyOf(spec)
 	if err != nil {
 		return cloud.DiskCopy{}, err
@@ -67,7 +60,7 @@ func (p *copier) Copy(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy,
 }
 
 // copyVolume returns the volume of a copy; nil without a volume. A volume that EC2 deletes is the last choice.
-func (p *copier) copyVolume(ctx context.Context, ref copyRef) (*types.Volume, error) {
+func (p copier) copyVolume(ctx context.Context, ref copyRef) (*types.Volume, error) {
 	all, err := p.volumes(ctx, ref.region, ref, types.Filter{Name: sdk.String("tag:" + tagCopy), Values: []string{shorten(ref.name, maxTagValue)}})
 	if err != nil || len(all) == 0 {
 		return nil, err
@@ -87,7 +80,7 @@ func isDeleted(v types.Volume) int {
 }
 
 // volumes lists the volumes of a filter.
-func (p *copier) volumes(ctx context.Context, region string, of fmt.Stringer, filter types.Filter) ([]types.Volume, error) {
+func (p copier) volumes(ctx context.Context, region string, of fmt.Stringer, filter types.Filter) ([]types.Volume, error) {
 	pages := ec2.NewDescribeVolumesPaginator(p.account.ec2(region), &ec2.DescribeVolumesInput{Filters: []types.Filter{filter}, MaxResults: sdk.Int32(maxPage)})
 	var all []types.Volume
 	for pages.HasMorePages() {
@@ -101,7 +94,7 @@ func (p *copier) volumes(ctx context.Context, region string, of fmt.Stringer, fi
 }
 
 // diskCopy returns the state of a copy from its volume, which EC2 may show late.
-func (p *copier) diskCopy(ref copyRef, v *types.Volume) cloud.DiskCopy {
+func (p copier) diskCopy(ref copyRef, v *types.Volume) cloud.DiskCopy {
 	if v == nil {
 		if id := p.account.recentlyCreated(ref.key()).id; id != "" {
 			return cloud.DiskCopy{ID: id, State: cloud.Pending}
@@ -184,7 +177,7 @@ func freeDevice(m types.Instance) string {
 }
 
 // EnsureAttached implements cloud.ImageProvider.
-func (p *copier) EnsureAttached(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
+func (p copier) EnsureAttached(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
 	ref, at, err := copyOf(spec)
 	if err != nil {
 		return cloud.DiskCopy{}, err
@@ -226,7 +219,7 @@ func zoneOf(m types.Instance) string {
 
 // makeCopy makes the volume. The client token makes repeated calls return the same volume. The volume is encrypted as the snapshot
 // is, with the same key.
-func (p *copier) makeCopy(ctx context.Context, ref copyRef, spec cloud.CopySpec, m types.Instance) (cloud.DiskCopy, error) {
+func (p copier) makeCopy(ctx context.Context, ref copyRef, spec cloud.CopySpec, m types.Instance) (cloud.DiskCopy, error) {
 	in, id, ok := parseSnapshot(spec.SnapshotID)
 	if !ok || in != ref.region {
 		return cloud.DiskCopy{}, ref.error(cloud.Invalid, opAttach, "%q is not a snapshot in %s", spec.SnapshotID, ref.region)
@@ -264,17 +257,16 @@ func (p *copier) makeCopy(ctx context.Context, ref copyRef, spec cloud.CopySpec,
 		return cloud.DiskCopy{ID: made, State: cloud.Failed, Error: brokenVolume}, nil
 	}
 	p.account.recordCreated(ref.key(), made, spec.Tags)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.begun[ref.key()] = cloud.CopySpec{Name: spec.Name, Instance: spec.Instance, Tags: cloud.OwnerTags(spec.Tags)}
+	p.begun.add(ref.key(), cloud.CopySpec{Name: spec.Name, Instance: spec.Instance, Tags: cloud.OwnerTags(spec.Tags)})
 	return cloud.DiskCopy{ID: made, State: cloud.Pending}, nil
 }
 
 // attachCopy attaches a free volume to a running instance. AttachVolume leaves DeleteOnTermination false: the cleaned copy outlives
 // its workshop.
-func (p *copier) attachCopy(ctx context.Context, ref copyRef, v types.Volume, at instance, m types.Instance) (cloud.DiskCopy, error) {
+func (p copier) attachCopy(ctx context.Context, ref copyRef, v types.Volume, at instance, m types.Instance) (cloud.DiskCopy, error) {
 	if have := sdk.ToString(v.AvailabilityZone); have != zoneOf(m) {
-		return cloud.DiskCopy{}, ref.error(cloud.Conflict, opAttach, "the copy is in zone %s, and %s in zone %s: end the copy, and make another", have, at, zoneOf(m))
+		return cloud.DiskCopy{}, ref.error(cloud.Conflict, opAttach, "the copy is in zone %s, and %s in zone %s: end the copy, and make another",
+			have, at, zoneOf(m))
 	}
 	name := freeDevice(m)
 	if name == "" {
@@ -313,7 +305,7 @@ func refuseMarketplace(of string) cloud.Refusal {
 }
 
 // EnsureDetached implements cloud.ImageProvider. It never forces: a forced detachment may lose writes of the guest.
-func (p *copier) EnsureDetached(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
+func (p copier) EnsureDetached(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
 	ref, _, err := copyOf(spec)
 	if err != nil {
 		return cloud.DiskCopy{}, err
@@ -331,7 +323,7 @@ func (p *copier) EnsureDetached(ctx context.Context, spec cloud.CopySpec) (cloud
 }
 
 // detach starts to detach a volume. EC2 may show the attachment for some time.
-func (p *copier) detach(ctx context.Context, ref copyRef, v types.Volume) error {
+func (p copier) detach(ctx context.Context, ref copyRef, v types.Volume) error {
 	_, err := p.account.ec2(ref.region).DetachVolume(ctx, &ec2.DetachVolumeInput{VolumeId: v.VolumeId, InstanceId: attachmentOf(v).InstanceId})
 	if err != nil && !isCode(err, "IncorrectState") && !isNotFound(err) {
 		return fail("detach", ref, err)
@@ -343,7 +335,7 @@ func (p *copier) detach(ctx context.Context, ref copyRef, v types.Volume) error 
 }
 
 // EnsureCopySnapshot implements cloud.ImageProvider.
-func (p *copier) EnsureCopySnapshot(ctx context.Context, spec cloud.CopySpec, shot cloud.SnapshotSpec) (cloud.Snapshot, error) {
+func (p copier) EnsureCopySnapshot(ctx context.Context, spec cloud.CopySpec, shot cloud.SnapshotSpec) (cloud.Snapshot, error) {
 	ref, _, err := copyOf(spec)
 	if err != nil {
 		return cloud.Snapshot{}, err
@@ -364,13 +356,14 @@ func (p *copier) EnsureCopySnapshot(ctx context.Context, spec cloud.CopySpec, sh
 	case have.State == cloud.Absent:
 		return cloud.Snapshot{}, ref.error(cloud.NotFound, "make a snapshot of", "there is no such volume in %s", ref.region)
 	case have.State != cloud.Complete || have.IsAttached:
-		return cloud.Snapshot{}, ref.error(cloud.Conflict, "make a snapshot of", "the copy is %s, and attached: %t; detach the copy first", have.State, have.IsAttached)
+		return cloud.Snapshot{}, ref.error(cloud.Conflict, "make a snapshot of", "the copy is %s, and attached: %t; detach the copy first",
+			have.State, have.IsAttached)
 	}
 	return createSnapshot(ctx, p.account, of, shot.Tags, v.VolumeId, tagOf(v.Tags, tagMachine), tagOf(v.Tags, tagBilling))
 }
 
 // EndCopy implements cloud.ImageProvider.
-func (p *copier) EndCopy(ctx context.Context, spec cloud.CopySpec) (cloud.State, error) {
+func (p copier) EndCopy(ctx context.Context, spec cloud.CopySpec) (cloud.State, error) {
 	ref, _, err := copyOf(spec)
 	if err != nil {
 		return cloud.Absent, err
@@ -408,7 +401,7 @@ func (p *copier) EndCopy(ctx context.Context, spec cloud.CopySpec) (cloud.State,
 }
 
 // Copies implements cloud.ImageProvider with a request per region and page.
-func (p *copier) Copies(ctx context.Context, families ...cloud.ImageFamily) ([]cloud.CopySpec, error) {
+func (p copier) Copies(ctx context.Context, families ...cloud.ImageFamily) ([]cloud.CopySpec, error) {
 	var found []cloud.CopySpec
 	for _, place := range placesOf(families) {
 		all, err := p.volumes(ctx, place, text("the copies in "+place), types.Filter{Name: sdk.String("tag-key"), Values: []string{tagCopy}})
@@ -428,19 +421,11 @@ func (p *copier) Copies(ctx context.Context, families ...cloud.ImageFamily) ([]c
 }
 
 // unlistedCopies returns the recent copies of this process that EC2 does not show yet.
-func (p *copier) unlistedCopies(place string, seen map[string]bool) (more []cloud.CopySpec) {
-	p.mu.Lock()
-	begun := maps.Clone(p.begun)
-	p.mu.Unlock()
-	for _, key := range slices.Sorted(maps.Keys(begun)) {
-		switch {
-		case p.account.recentlyCreated(key).id == "":
-			p.mu.Lock()
-			delete(p.begun, key)
-			p.mu.Unlock()
-		case strings.HasPrefix(key, copyRef{region: place}.key()) && !seen[key]:
-			more = append(more, begun[key])
+func (p copier) unlistedCopies(place string, seen map[string]bool) (more []cloud.CopySpec) {
+	p.begun.recent(p.account.isRecentlyCreated, func(key string, spec cloud.CopySpec) {
+		if strings.HasPrefix(key, copyRef{region: place}.key()) && !seen[key] {
+			more = append(more, spec)
 		}
-	}
+	})
 	return more
 }

@@ -58,7 +58,7 @@ func TestStatesOfCopies(t *testing.T) {
 		"error":            {free(types.VolumeStateError), "", cloud.DiskCopy{ID: id, State: cloud.Failed, Error: brokenVolume}},
 		"deleting":         {free(types.VolumeStateDeleting), "", cloud.DiskCopy{ID: id, State: cloud.Deleting}},
 	} {
-		a := newCopier(newAccount(Config{}))
+		a := copier{account: newAccount(Config{})}
 		if test.recent != "" {
 			a.account.recordCreated(test.recent, id, nil)
 		}

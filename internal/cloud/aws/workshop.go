@@ -18,7 +18,10 @@ const opWorkshop = "build"
 var workshops = besideRef{noun: "workshop", tag: tagWorkshop}
 
 // workshopBuilder implements cloud.WorkshopBuilder.
-type workshopBuilder struct{ launches *launches }
+type workshopBuilder struct {
+	account  *account
+	launches launches
+}
 
 func workshopOf(spec cloud.WorkshopSpec) (besideRef, error) {
 	ref, err := parsePool(spec.Pool)
@@ -39,7 +42,7 @@ func (p workshopBuilder) PreflightWorkshop(ctx context.Context, spec cloud.Works
 	if err != nil {
 		return nil, err
 	}
-	r, err := p.launches.account.recipe(ctx, ref.group)
+	r, err := p.account.recipe(ctx, ref.group)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +82,7 @@ func (p workshopBuilder) EnsureWorkshop(ctx context.Context, spec cloud.Workshop
 	if err != nil || found.State != cloud.Absent {
 		return found, err
 	}
-	r, err := p.launches.account.recipe(ctx, ref.group)
+	r, err := p.account.recipe(ctx, ref.group)
 	if err != nil {
 		return cloud.Trial{}, err
 	}
