@@ -178,14 +178,10 @@ func (s permissions) targets(c *call, st *state) []target {
 	switch c.action.name {
 	case "CreateSnapshot":
 		out = append(out, known(c.in.Get("VolumeId")))
-	case "CreateVolume":
-		if id := c.in.Get("SnapshotId"); id != "" {
-			out = append(out, known(id))
-		}
 	case "RunInstances":
 		out = append(out, known(c.in.Get("LaunchTemplate.LaunchTemplateId")))
 	case "CreateReplaceRootVolumeTask", "CreateTags", "DeleteTags", "StopInstances", "StartInstances", "TerminateInstances", "DeleteSnapshot",
-		"DeregisterImage", "CreateLaunchTemplateVersion", "AttachVolume", "DetachVolume", "DeleteVolume":
+		"DeregisterImage", "CreateLaunchTemplateVersion", "CreateVolume", "AttachVolume", "DetachVolume", "DeleteVolume":
 		for _, id := range namedIDs(c) {
 			out = append(out, known(id))
 		}

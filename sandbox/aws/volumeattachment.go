@@ -54,7 +54,7 @@ func (s volumeAttachments) attach(c *call, st *state) (query.Element, error) {
 	if p != nil {
 		return query.Element{}, p
 	}
-	i, p := instances{s.backend}.instance(c, st, c.in.Get("InstanceId"))
+	i, p := s.instance(c, st, c.in.Get("InstanceId"))
 	if p != nil {
 		return query.Element{}, p
 	}

@@ -299,3 +299,16 @@ func TestAWSPreflightOfWorkshop(t *testing.T) {
 		}
 	}
 }
+
+// TestAWSDonorOfTheMarketplace: a donor with product codes is captured in place only.
+func TestAWSDonorOfTheMarketplace(t *testing.T) {
+	w := groupOf(t, startAmazonOn(t, nil, atOnce, func(c *aws.Config) { c.Images[0].Codes = []string{"code"} }), "1")
+	p := cloud.New(cloud.DisksOf(w.disks), cloud.RecipesOf(w.recipes))
+	for _, copies := range []bool{false, true} {
+		found, err := p.Preflight(t.Context(), cloud.PreflightSpec{Pool: w.pool, Instance: w.ids[0], Version: "2026.03.20", Copies: copies})
+		w.must(err)
+		if copies != slices.ContainsFunc(found, func(r cloud.Refusal) bool { return r.Reason == "MarketplaceDisk" && r.Remedy != "" }) {
+			t.Errorf("with copies %t: %+v", copies, found)
+		}
+	}
+}
