@@ -241,6 +241,7 @@ func (p copier) makeCopy(ctx context.Context, ref copyRef, spec cloud.CopySpec, 
 			own[key] = value
 		}
 	}
+	// Not verified on AWS, copies: `CreateVolume` remembers a client token for the time of a capture.
 	out, err := p.account.ec2(ref.region).CreateVolume(ctx, &ec2.CreateVolumeInput{
 		AvailabilityZone: sdk.String(zoneOf(m)), OutpostArn: m.OutpostArn, SnapshotId: sdk.String(id), VolumeType: types.VolumeTypeGp3,
 		ClientToken:       sdk.String("kamino-" + digest(ref.key()+" "+string(spec.Instance))),
@@ -280,6 +281,7 @@ func (p copier) attachCopy(ctx context.Context, ref copyRef, v types.Volume, at 
 	case isCode(err, "AttachmentLimitExceeded"):
 		return cloud.DiskCopy{}, tooManyDisks(ref, at, m, oneLine(err.Error()))
 	case isCode(err, "OperationNotPermitted") && strings.Contains(err.Error(), "Marketplace"):
+		// Not verified on AWS, copies: `AttachVolume` refuses a volume with product codes with `OperationNotPermitted`.
 		return cloud.DiskCopy{}, refuseMarketplace("the donor").Error(opAttach, ref.String())
 	case isCode(err, "InvalidParameterValue") && strings.Contains(err.Error(), "already in use"): // since the read
 		return cloud.DiskCopy{}, ref.error(cloud.Conflict, opAttach, "another volume has device %s of %s by now: %s", name, at, oneLine(err.Error()))
