@@ -124,7 +124,10 @@ type SnapshotSpec struct {
 	// Name is the caller's name, unique for the capture. The provider derives a legal resource name.
 	Name     string
 	Instance InstanceID
-	Tags     map[string]string
+	// InUse copies the disk while the guest may write to it. TagUID, TagOrder and TagEndsAt are then required, because
+	// the snapshot holds the donor's secrets.
+	InUse bool
+	Tags  map[string]string
 }
 
 // ImageRef names a version of a pool's image family.
@@ -181,6 +184,9 @@ const (
 	TagGrownTo      = "kamino-grown-to"    // the size of the pool after the growth that followed the promotion; absent before, and without a growth
 	TagPatchedAt    = "kamino-patched-at"  // the time of the donor's last patch in RFC 3339; absent if unknown
 	TagPatchLevel   = "kamino-patch-level" // the donor's patch level; absent if unknown
+	TagOrder        = "kamino-order"       // the UID of the NodeOrder that a copy of a disk in use belongs to
+	// TagEndsAt is the time in RFC 3339 after which a workshop, or a copy of a disk in use, is a leftover.
+	TagEndsAt = "kamino-ends-at"
 )
 
 // BuiltAtLayout is the layout of TagBuiltAt.
@@ -240,4 +246,7 @@ type PreflightSpec struct {
 	Removes, Grows bool
 	// RemovesBootstrap is true if the promotion will remove the bootstrap from the recipe.
 	RemovesBootstrap bool
+	// Copies is true if the donor's disk will be copied while it is in use. The donor stays in service, so that nothing that
+	// only prevents a stop or a return of the donor is an obstacle.
+	Copies bool
 }

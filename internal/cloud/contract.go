@@ -30,6 +30,9 @@ type Machines interface {
 
 	// EnsureSnapshot starts the snapshot if it does not exist, and returns the snapshot in any state. EnsureSnapshot
 	// never makes a second snapshot of the same name, and never changes an existing snapshot.
+	//
+	// With InUse the instance stays as it is, and the content of the snapshot is fixed when the call returns: later writes of
+	// the guest are not in the snapshot. EnsureSnapshot returns Invalid for a snapshot with InUse without owner and end.
 	EnsureSnapshot(ctx context.Context, spec SnapshotSpec) (Snapshot, error)
 
 	// DeleteSnapshot starts the deletion. A missing snapshot is no error.
@@ -112,8 +115,8 @@ type Pools interface {
 	// The guest is not asked: drain first. EnsureRemoved returns Denied if a lock of the cloud protects the instance.
 	EnsureRemoved(ctx context.Context, id InstanceID) (State, error)
 
-	// CanRebuild reports whether the provider supports EnsureRebuilt, the only call that a provider may lack. If not,
-	// EnsureRebuilt returns Unsupported. CanRebuild does no I/O.
+	// CanRebuild reports whether the provider supports EnsureRebuilt. If not, EnsureRebuilt returns Unsupported. CanRebuild
+	// does no I/O.
 	CanRebuild() bool
 
 	// EnsureRebuilt rebuilds the instance in place: with the pool's current recipe and an OS disk of the recipe's image.
@@ -153,6 +156,70 @@ type TrialBuilder interface {
 	EndTrial(ctx context.Context, spec TrialSpec) (State, error)
 }
 
+// WorkshopBuilder has the calls about workshops. A workshop is an instance that is built as the pool would build the next one, but
+// belongs to no pool. A capture by copy cleans the copy of its donor's disk on a workshop, and throws the workshop away.
+type WorkshopBuilder interface {
+	// CanBuildWorkshops reports whether the provider has workshops. If not, there is never a workshop, and PreflightWorkshop and
+	// EnsureWorkshop return Unsupported. CanBuildWorkshops does no I/O.
+	CanBuildWorkshops() bool
+
+	// PreflightWorkshop returns every obstacle to a workshop, as PreflightTrial does to a trial. Nil means no obstacle.
+	PreflightWorkshop(ctx context.Context, spec WorkshopSpec) ([]Refusal, error)
+
+	// Workshop returns the state of a workshop, in the form of a trial. A workshop that never began, or whose pool is
+	// deleted, is Absent without error.
+	Workshop(ctx context.Context, spec WorkshopSpec) (Trial, error)
+
+	// Workshops returns the unfinished workshops of the pools from the cloud's own records. Each spec is complete for
+	// reading and ending the workshop, with the tags of OwnerTags. Trials never lists a workshop. Workshops changes nothing.
+	Workshops(ctx context.Context, pools ...PoolID) ([]WorkshopSpec, error)
+
+	// EnsureWorkshop begins the workshop if it does not exist, and returns its state. Before EndWorkshop it never builds a
+	// second instance for a spec, even if the first is gone. Kamino attaches no disk at the launch: a machine that boots
+	// with the copy of another root may boot the copy.
+	//
+	// EnsureWorkshop returns Invalid without owner and end, Refused for a pool that cannot be copied, and QuotaExceeded if
+	// the cloud reports missing room at once.
+	EnsureWorkshop(ctx context.Context, spec WorkshopSpec) (Trial, error)
+
+	// EndWorkshop starts to remove the instance, in any power state. EndWorkshop returns Deleting, or Absent after the
+	// removal. A copy that the instance has stays, and is attached no longer after the removal. Repeated calls are harmless.
+	EndWorkshop(ctx context.Context, spec WorkshopSpec) (State, error)
+}
+
+// DiskCopier has the calls about copies of donors' disks: from a snapshot to a further disk of a workshop, and from this disk to
+// a snapshot for an image.
+type DiskCopier interface {
+	// CanCopyDisks reports whether the provider has copies. If not, there is never a copy, and EnsureAttached and
+	// EnsureCopySnapshot return Unsupported. CanCopyDisks does no I/O.
+	CanCopyDisks() bool
+
+	// Copy returns the state of a copy. An absent copy is no error but a State.
+	Copy(ctx context.Context, spec CopySpec) (DiskCopy, error)
+
+	// EnsureAttached makes a disk from the snapshot if the copy does not exist, where the instance is, and attaches the disk to
+	// the instance. It returns the state in any case. The disk is encrypted as the snapshot is. EnsureAttached never makes a second
+	// copy of a name before EndCopy, even if the first is gone. Once the copy is attached, the snapshot may be deleted.
+	//
+	// EnsureAttached returns Invalid without order, owner and end, NotFound without the instance or the snapshot, and
+	// Conflict unless the instance is running and the snapshot is Complete. A machine that is off could boot the copy.
+	EnsureAttached(ctx context.Context, spec CopySpec) (DiskCopy, error)
+
+	// EnsureDetached takes the copy from its instance, and keeps the copy. The guest is not asked: the copy must not be
+	// mounted. EnsureDetached returns the state; without a copy it does nothing.
+	EnsureDetached(ctx context.Context, spec CopySpec) (DiskCopy, error)
+
+	// EnsureCopySnapshot is EnsureSnapshot for the copy instead of the OS disk of the instance in the SnapshotSpec. Snapshot and
+	// DeleteSnapshot find it as a snapshot of that instance: the donor. EnsureImage accepts it as one of the donor's disk.
+	//
+	// EnsureCopySnapshot returns NotFound without the copy, and Conflict unless the copy is Complete and a disk of no instance.
+	EnsureCopySnapshot(ctx context.Context, spec CopySpec, snapshot SnapshotSpec) (Snapshot, error)
+
+	// EndCopy starts to delete the copy, and detaches the copy before. EndCopy returns Deleting, or Absent after the deletion.
+	// Repeated calls are harmless. If the guest keeps the disk busy, the deletion waits for the end of the instance.
+	EndCopy(ctx context.Context, spec CopySpec) (State, error)
+}
+
 // Versions are the calls about the recipe and the image versions of a pool. Both halves of a cloud answer together.
 type Versions interface {
 	// Pool returns a pool with its recipe.
@@ -190,6 +257,10 @@ type Versions interface {
 	// captures. Name is the value of TagPrototype. Snapshots changes nothing.
 	Snapshots(ctx context.Context, pools ...PoolID) ([]Snapshot, error)
 
+	// Copies returns the copies of donors' disks in the places of the pools' snapshots, each once, also of forgotten captures. Each spec is
+	// complete for all calls but EnsureAttached, with the tags of OwnerTags. Copies changes nothing.
+	Copies(ctx context.Context, pools ...PoolID) ([]CopySpec, error)
+
 	// RecipeChange plans the change of the pool's recipe to the version. With removeBootstrap the recipe loses its
 	// bootstrap. All other parts stay.
 	RecipeChange(ctx context.Context, ref ImageRef, removeBootstrap bool) (RecipeChange, error)
@@ -202,5 +273,10 @@ type Provider struct {
 	Machines
 	Pools
 	TrialBuilder
+	WorkshopBuilder
+	DiskCopier
 	Versions
 }
+
+// CanCopy reports whether the provider supports captures by copy, without I/O.
+func (p Provider) CanCopy() bool { return p.CanBuildWorkshops() && p.CanCopyDisks() }

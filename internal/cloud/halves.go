@@ -46,21 +46,25 @@ type DiskSpec struct {
 	FamilyVersion
 	ImageRequirements
 	Instance InstanceID
+	// Copies is PreflightSpec.Copies.
+	Copies bool
 }
 
 // ImageProvider is the half of a cloud with machines, disks and images. An ImageProvider knows image families, but no pools and
 // no recipes.
 type ImageProvider struct {
 	Machines
+	DiskCopier
 	ImageStore
 }
 
 // DisksOf returns the half with the calls of one value.
 func DisksOf[P interface {
 	Machines
+	DiskCopier
 	ImageStore
 }](p P) ImageProvider {
-	return ImageProvider{Machines: p, ImageStore: p}
+	return ImageProvider{Machines: p, DiskCopier: p, ImageStore: p}
 }
 
 // ImageStore has the calls about the images of image families.
@@ -92,6 +96,9 @@ type ImageStore interface {
 	// Snapshots is as in Versions, for the places of image families.
 	Snapshots(ctx context.Context, families ...ImageFamily) ([]Snapshot, error)
 
+	// Copies is as in Versions, for the places of image families.
+	Copies(ctx context.Context, families ...ImageFamily) ([]CopySpec, error)
+
 	// Permissions is as in Pools: the permissions for instances, disks and the image family's images.
 	Permissions(ctx context.Context, family ImageFamily) ([]Permission, error)
 
@@ -120,6 +127,7 @@ type Target struct {
 type PoolProvider struct {
 	Pools
 	TrialBuilder
+	WorkshopBuilder
 	Recipes
 }
 
@@ -127,9 +135,10 @@ type PoolProvider struct {
 func RecipesOf[P interface {
 	Pools
 	TrialBuilder
+	WorkshopBuilder
 	Recipes
 }](p P) PoolProvider {
-	return PoolProvider{Pools: p, TrialBuilder: p, Recipes: p}
+	return PoolProvider{Pools: p, TrialBuilder: p, WorkshopBuilder: p, Recipes: p}
 }
 
 // IsEmpty reports whether there are no pools of this kind.

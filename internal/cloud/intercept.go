@@ -26,7 +26,8 @@ type Interceptor func(ctx context.Context, op Op, call func(context.Context) err
 func Intercept(provider Provider, around Interceptor) Provider {
 	return Provider{
 		Machines: interceptedMachines{provider.Machines, around}, Pools: interceptedPools{provider.Pools, around},
-		TrialBuilder: interceptedTrials{provider.TrialBuilder, around}, Versions: interceptedVersions{provider.Versions, around},
+		TrialBuilder: interceptedTrials{provider.TrialBuilder, around}, WorkshopBuilder: interceptedWorkshops{provider.WorkshopBuilder, around},
+		DiskCopier: interceptedCopies{provider.DiskCopier, around}, Versions: interceptedVersions{provider.Versions, around},
 	}
 }
 
@@ -42,6 +43,14 @@ type (
 	}
 	interceptedTrials struct {
 		TrialBuilder
+		around Interceptor
+	}
+	interceptedWorkshops struct {
+		WorkshopBuilder
+		around Interceptor
+	}
+	interceptedCopies struct {
+		DiskCopier
 		around Interceptor
 	}
 	interceptedVersions struct {
@@ -184,6 +193,49 @@ func (p interceptedTrials) EndTrial(ctx context.Context, spec TrialSpec) (State,
 	return with(ctx, p.around, writeOp("EndTrial", spec.Version), p.TrialBuilder.EndTrial, spec)
 }
 
+func (p interceptedWorkshops) PreflightWorkshop(ctx context.Context, spec WorkshopSpec) ([]Refusal, error) {
+	return with(ctx, p.around, readOp("PreflightWorkshop", spec.Pool), p.WorkshopBuilder.PreflightWorkshop, spec)
+}
+
+func (p interceptedWorkshops) Workshop(ctx context.Context, spec WorkshopSpec) (Trial, error) {
+	return with(ctx, p.around, readOp("Workshop", spec.Name), p.WorkshopBuilder.Workshop, spec)
+}
+
+func (p interceptedWorkshops) Workshops(ctx context.Context, pools ...PoolID) ([]WorkshopSpec, error) {
+	return callPools(ctx, p.around, "Workshops", p.WorkshopBuilder.Workshops, pools)
+}
+
+func (p interceptedWorkshops) EnsureWorkshop(ctx context.Context, spec WorkshopSpec) (Trial, error) {
+	return with(ctx, p.around, writeOp("EnsureWorkshop", spec.Name), p.WorkshopBuilder.EnsureWorkshop, spec)
+}
+
+func (p interceptedWorkshops) EndWorkshop(ctx context.Context, spec WorkshopSpec) (State, error) {
+	return with(ctx, p.around, writeOp("EndWorkshop", spec.Name), p.WorkshopBuilder.EndWorkshop, spec)
+}
+
+func (p interceptedCopies) Copy(ctx context.Context, spec CopySpec) (DiskCopy, error) {
+	return with(ctx, p.around, readOp("Copy", spec.Name), p.DiskCopier.Copy, spec)
+}
+
+func (p interceptedCopies) EnsureAttached(ctx context.Context, spec CopySpec) (DiskCopy, error) {
+	return with(ctx, p.around, writeOp("EnsureAttached", spec.Name), p.DiskCopier.EnsureAttached, spec)
+}
+
+func (p interceptedCopies) EnsureDetached(ctx context.Context, spec CopySpec) (DiskCopy, error) {
+	return with(ctx, p.around, writeOp("EnsureDetached", spec.Name), p.DiskCopier.EnsureDetached, spec)
+}
+
+func (p interceptedCopies) EnsureCopySnapshot(ctx context.Context, spec CopySpec, snapshot SnapshotSpec) (Snapshot, error) {
+	return result(ctx, p.around, writeOp("EnsureCopySnapshot", snapshot.Name),
+		func(ctx context.Context) (Snapshot, error) {
+			return p.DiskCopier.EnsureCopySnapshot(ctx, spec, snapshot)
+		})
+}
+
+func (p interceptedCopies) EndCopy(ctx context.Context, spec CopySpec) (State, error) {
+	return with(ctx, p.around, writeOp("EndCopy", spec.Name), p.DiskCopier.EndCopy, spec)
+}
+
 func (p interceptedVersions) Pool(ctx context.Context, id PoolID) (Pool, error) {
 	return with(ctx, p.around, readOp("Pool", id), p.Versions.Pool, id)
 }
@@ -214,6 +266,10 @@ func (p interceptedVersions) DeleteImage(ctx context.Context, ref ImageRef) erro
 
 func (p interceptedVersions) Snapshots(ctx context.Context, pools ...PoolID) ([]Snapshot, error) {
 	return callPools(ctx, p.around, "Snapshots", p.Versions.Snapshots, pools)
+}
+
+func (p interceptedVersions) Copies(ctx context.Context, pools ...PoolID) ([]CopySpec, error) {
+	return callPools(ctx, p.around, "Copies", p.Versions.Copies, pools)
 }
 
 func (p interceptedVersions) RecipeChange(ctx context.Context, ref ImageRef, removeBootstrap bool) (RecipeChange, error) {

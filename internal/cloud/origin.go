@@ -37,12 +37,14 @@ func (o Origin) MayDelete(tags map[string]string, isPrototype func(uid string) b
 	return o == Own || o == Unmarked && uid != "" && isPrototype != nil && isPrototype(uid)
 }
 
-// InCluster returns a provider that writes TagCluster on new snapshots, trials and versions, and lists no snapshots and trials of
-// other clusters. id returns the cluster's ID; calls that need the ID fail with the error of id.
+// InCluster returns a provider that writes TagCluster on new snapshots, trials, workshops, copies and versions, and lists nothing
+// but versions of other clusters. id returns the cluster's ID; calls that need the ID fail with the error of id.
 func InCluster(provider Provider, id func(context.Context) (string, error)) Provider {
 	own := clusterID(id)
 	provider.Machines = ownMachines{provider.Machines, own}
 	provider.TrialBuilder = ownTrials{provider.TrialBuilder, own}
+	provider.WorkshopBuilder = ownWorkshops{provider.WorkshopBuilder, own}
+	provider.DiskCopier = ownCopies{provider.DiskCopier, own}
 	provider.Versions = ownVersions{provider.Versions, own}
 	return provider
 }
@@ -58,6 +60,14 @@ type (
 	}
 	ownTrials struct {
 		TrialBuilder
+		id clusterID
+	}
+	ownWorkshops struct {
+		WorkshopBuilder
+		id clusterID
+	}
+	ownCopies struct {
+		DiskCopier
 		id clusterID
 	}
 	ownVersions struct {
@@ -104,6 +114,30 @@ func (p ownTrials) EnsureTrial(ctx context.Context, spec TrialSpec) (made Trial,
 	return p.TrialBuilder.EnsureTrial(ctx, spec)
 }
 
+// EnsureWorkshop implements WorkshopBuilder.
+func (p ownWorkshops) EnsureWorkshop(ctx context.Context, spec WorkshopSpec) (made Trial, err error) {
+	if spec.Tags, err = p.id.marked(ctx, spec.Tags); err != nil {
+		return Trial{}, err
+	}
+	return p.WorkshopBuilder.EnsureWorkshop(ctx, spec)
+}
+
+// EnsureAttached implements DiskCopier.
+func (p ownCopies) EnsureAttached(ctx context.Context, spec CopySpec) (made DiskCopy, err error) {
+	if spec.Tags, err = p.id.marked(ctx, spec.Tags); err != nil {
+		return DiskCopy{}, err
+	}
+	return p.DiskCopier.EnsureAttached(ctx, spec)
+}
+
+// EnsureCopySnapshot implements DiskCopier.
+func (p ownCopies) EnsureCopySnapshot(ctx context.Context, spec CopySpec, snapshot SnapshotSpec) (made Snapshot, err error) {
+	if snapshot.Tags, err = p.id.marked(ctx, snapshot.Tags); err != nil {
+		return Snapshot{}, err
+	}
+	return p.DiskCopier.EnsureCopySnapshot(ctx, spec, snapshot)
+}
+
 // Snapshots implements Versions.
 func (p ownVersions) Snapshots(ctx context.Context, pools ...PoolID) ([]Snapshot, error) {
 	id, err := p.id(ctx)
@@ -115,6 +149,32 @@ func (p ownVersions) Snapshots(ctx context.Context, pools ...PoolID) ([]Snapshot
 		all[i].Origin = OriginOf(all[i].Tags, id)
 	}
 	return slices.DeleteFunc(all, func(s Snapshot) bool { return s.Origin == Foreign }), err
+}
+
+// Copies implements Versions.
+func (p ownVersions) Copies(ctx context.Context, pools ...PoolID) ([]CopySpec, error) {
+	id, err := p.id(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := p.Versions.Copies(ctx, pools...)
+	for i := range all {
+		all[i].Origin = OriginOf(all[i].Tags, id)
+	}
+	return slices.DeleteFunc(all, func(s CopySpec) bool { return s.Origin == Foreign }), err
+}
+
+// Workshops implements WorkshopBuilder.
+func (p ownWorkshops) Workshops(ctx context.Context, pools ...PoolID) ([]WorkshopSpec, error) {
+	id, err := p.id(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := p.WorkshopBuilder.Workshops(ctx, pools...)
+	for i := range all {
+		all[i].Origin = OriginOf(all[i].Tags, id)
+	}
+	return slices.DeleteFunc(all, func(s WorkshopSpec) bool { return s.Origin == Foreign }), err
 }
 
 // Trials implements TrialBuilder.

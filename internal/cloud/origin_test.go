@@ -118,6 +118,20 @@ func TestWithoutIDNothingIsMade(t *testing.T) {
 			_, err := p.EnsureTrial(ctx, cloud.TrialSpec{ImageRef: ref, Name: "t", RemoveBootstrap: true})
 			return err
 		},
+		"EnsureWorkshop": func(ctx context.Context) error {
+			_, err := p.EnsureWorkshop(ctx, cloud.WorkshopSpec{Pool: pool, Name: "w"})
+			return err
+		},
+		"EnsureAttached": func(ctx context.Context) error {
+			_, err := p.EnsureAttached(ctx, cloud.CopySpec{Name: "c", Instance: donor})
+			return err
+		},
+		"EnsureCopySnapshot": func(ctx context.Context) error {
+			_, err := p.EnsureCopySnapshot(ctx, cloud.CopySpec{Name: "c", Instance: donor}, cloud.SnapshotSpec{Name: "s", Instance: donor})
+			return err
+		},
+		"Workshops": func(ctx context.Context) error { _, err := p.Workshops(ctx, pool); return err },
+		"Copies":    func(ctx context.Context) error { _, err := p.Copies(ctx, pool); return err },
 		"Snapshots": func(ctx context.Context) error { _, err := p.Snapshots(ctx, pool); return err },
 		"Trials":    func(ctx context.Context) error { _, err := p.Trials(ctx, pool); return err },
 		"Images":    func(ctx context.Context) error { _, err := p.Images(ctx, pool); return err },
@@ -127,7 +141,7 @@ func TestWithoutIDNothingIsMade(t *testing.T) {
 		}
 	}
 	after := c.World()
-	if len(after.Snapshots) != len(before.Snapshots) || len(after.Trials) != len(before.Trials) || len(after.Images) != len(before.Images) {
+	if len(after.Snapshots) != len(before.Snapshots) || len(after.Trials) != len(before.Trials) || len(after.Workshops)+len(after.Copies) > 0 || len(after.Images) != len(before.Images) {
 		t.Errorf("something was made: %+v", after)
 	}
 }

@@ -35,6 +35,9 @@ const ForRemoval = "a donor that does not return"
 // ForTrialApart is the value of Permission.For for trials.
 const ForTrialApart = "a trial next to the pool"
 
+// ForCopy is the value of Permission.For for workshops and copies of disks in use.
+const ForCopy = "a capture by copy"
+
 // ForConsole is the value of Permission.For for ConsoleOutput.
 const ForConsole = "the serial console of a failed trial"
 

@@ -12,7 +12,8 @@ import (
 // is read once. The joined provider never deletes a version that a recipe names.
 func New(disks ImageProvider, recipes PoolProvider) Provider {
 	j := &joined{disks: disks, recipes: recipes}
-	return Provider{Machines: disks.Machines, Pools: joinedPools{recipes.Pools, j}, TrialBuilder: joinedTrials{recipes.TrialBuilder, j}, Versions: j}
+	return Provider{Machines: joinedMachines{disks.Machines}, Pools: joinedPools{recipes.Pools, j}, TrialBuilder: joinedTrials{recipes.TrialBuilder, j},
+		WorkshopBuilder: joinedWorkshops{recipes.WorkshopBuilder, j}, DiskCopier: joinedCopies{disks.DiskCopier}, Versions: j}
 }
 
 // joined answers what needs both halves.
@@ -101,7 +102,7 @@ func (j *joined) Preflight(ctx context.Context, spec PreflightSpec) ([]Refusal, 
 		return nil, err
 	}
 	ofDisk, err := j.disks.PreflightDisk(ctx, DiskSpec{FamilyVersion: FamilyVersion{pool.Family, spec.Version}, ImageRequirements: requirements,
-		Instance: spec.Instance})
+		Instance: spec.Instance, Copies: spec.Copies})
 	if err != nil {
 		return nil, err
 	}
@@ -273,14 +274,22 @@ func (p joinedPools) Instances(ctx context.Context, pool PoolID) ([]Instance, er
 
 // Snapshots implements Versions.
 func (j *joined) Snapshots(ctx context.Context, pools ...PoolID) ([]Snapshot, error) {
-	families := make([]ImageFamily, len(pools))
+	families, err := j.familiesOf(ctx, pools)
+	if err != nil {
+		return nil, err
+	}
+	return j.disks.Snapshots(ctx, families...)
+}
+
+// familiesOf returns the image families of pools.
+func (j *joined) familiesOf(ctx context.Context, pools []PoolID) (families []ImageFamily, err error) {
+	families = make([]ImageFamily, len(pools))
 	for i, pool := range pools {
-		var err error
 		if families[i], err = j.family(ctx, pool); err != nil {
 			return nil, err
 		}
 	}
-	return j.disks.Snapshots(ctx, families...)
+	return families, nil
 }
 
 // Permissions implements Pools: the permissions of both halves, each once.

@@ -14,11 +14,11 @@ func (t joinedTrials) withImage(ctx context.Context, spec TrialSpec) (TrialSpec,
 }
 
 // shown sets the versions of the trial's instances from the ImageProvider.
-func (t joinedTrials) shown(spec TrialSpec, trial Trial, err error) (Trial, error) {
+func (j *joined) shown(pool PoolID, trial Trial) Trial {
 	for i := range trial.Instances {
-		trial.Instances[i].BuiltFrom = t.both.BuiltFrom(spec.Pool, trial.Instances[i])
+		trial.Instances[i].BuiltFrom = j.BuiltFrom(pool, trial.Instances[i])
 	}
-	return trial, err
+	return trial
 }
 
 // PreflightTrial implements TrialBuilder.
@@ -37,7 +37,7 @@ func (t joinedTrials) Trial(ctx context.Context, spec TrialSpec) (Trial, error) 
 		return Trial{}, err
 	}
 	trial, err := t.TrialBuilder.Trial(ctx, spec)
-	return t.shown(spec, trial, err)
+	return t.both.shown(spec.Pool, trial), err
 }
 
 // EnsureTrial implements TrialBuilder. The ImageProvider checks the version before anything begins.
@@ -59,7 +59,7 @@ func (t joinedTrials) EnsureTrial(ctx context.Context, spec TrialSpec) (Trial, e
 			Message: "the version is " + is + ": choose a Complete version"}
 	}
 	trial, err := t.TrialBuilder.EnsureTrial(ctx, spec)
-	return t.shown(spec, trial, err)
+	return t.both.shown(spec.Pool, trial), err
 }
 
 // EndTrial implements TrialBuilder.

@@ -38,10 +38,10 @@ type Trial struct {
 	LacksCapacity, BlamesImage bool
 }
 
-// OwnerTags returns the tags that name the owner of a trial.
+// OwnerTags returns the tags that name the owner and the end of a trial, a workshop or a copy.
 func OwnerTags(tags map[string]string) map[string]string {
 	out := map[string]string{}
-	for _, name := range []string{TagPrototype, TagUID, TagCluster} {
+	for _, name := range []string{TagPrototype, TagUID, TagCluster, TagOrder, TagEndsAt} {
 		if tags[name] != "" {
 			out[name] = tags[name]
 		}

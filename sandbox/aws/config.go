@@ -110,6 +110,7 @@ type Latencies struct {
 	Snapshot  time.Duration // 5 min
 	Image     time.Duration // from RegisterImage to available: 30 s
 	Volume    time.Duration // a volume from a snapshot: 5 s
+	Attach    time.Duration // attaching, detaching or deleting a volume: 5 s
 	Root      time.Duration // replacing a root volume: 90 s
 	Standby   time.Duration // entering, leaving, attaching, detaching: 10 s
 	Health    time.Duration // until a group notices the state of an instance: 60 s
@@ -124,7 +125,7 @@ func (l Latencies) withDefaults() Latencies {
 	}{
 		{&l.Launch, 15 * time.Second}, {&l.Start, 15 * time.Second}, {&l.Stop, 40 * time.Second}, {&l.Terminate, 30 * time.Second},
 		{&l.Forget, time.Hour}, {&l.Snapshot, 5 * time.Minute}, {&l.Image, 30 * time.Second}, {&l.Volume, 5 * time.Second},
-		{&l.Root, 90 * time.Second}, {&l.Standby, 10 * time.Second}, {&l.Health, time.Minute}, {&l.Retry, time.Minute},
+		{&l.Attach, 5 * time.Second}, {&l.Root, 90 * time.Second}, {&l.Standby, 10 * time.Second}, {&l.Health, time.Minute}, {&l.Retry, time.Minute},
 		{&l.Warmup, 2 * time.Minute},
 	} {
 		switch {

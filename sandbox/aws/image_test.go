@@ -343,7 +343,13 @@ func TestVolumes(t *testing.T) {
 	_, err := c.ec2.DeleteVolume(t.Context(), &ec2.DeleteVolumeInput{VolumeId: &used})
 	wantCode(t, err, refused, "VolumeInUse")
 	ok(c.ec2.DeleteVolume(t.Context(), &ec2.DeleteVolumeInput{VolumeId: v.VolumeId}))(t)
-	c.rest()
+	if got := ok(c.ec2.DescribeVolumes(t.Context(), &ec2.DescribeVolumesInput{VolumeIds: []string{*v.VolumeId}}))(t).Volumes[0]; got.State != types.VolumeStateDeleting {
+		t.Errorf("the volume is %s", got.State)
+	}
+	c.advance(time.Minute)
+	if again := ok(c.ec2.CreateVolume(t.Context(), in))(t); *again.VolumeId != *v.VolumeId || !again.CreateTime.Equal(*v.CreateTime) {
+		t.Errorf("after the end of %+v, the same token gives %+v", v, again)
+	}
 	if c.fleet.HasDisk(fleet.DiskID(*v.VolumeId)) {
 		t.Error("its content is still there")
 	}

@@ -292,7 +292,7 @@ func (s instances) profile(i *instance) query.Element {
 
 func (s instances) devices(st *state, i *instance) query.Element {
 	return query.List("blockDeviceMapping", "item", volumesOf(st, i), func(v *volume) query.Element {
-		return query.Of("", query.Text("deviceName", v.Device), query.Of("ebs", query.Text("volumeId", v.ID), query.Text("status", "attached"),
+		return query.Of("", query.Text("deviceName", v.Device), query.Of("ebs", query.Text("volumeId", v.ID), query.Text("status", v.attachment()),
 			query.Date("attachTime", v.Attached), query.Bool("deleteOnTermination", v.Temporary)))
 	})
 }

@@ -123,7 +123,7 @@ func groupOf(c *call, st *state) *group {
 
 // namedIDs are the IDs of resources in a request.
 func namedIDs(c *call) (ids []string) {
-	for _, name := range []string{"ResourceId", "InstanceId", "SnapshotId", "ImageId", "LaunchTemplateId"} {
+	for _, name := range []string{"ResourceId", "InstanceId", "SnapshotId", "ImageId", "LaunchTemplateId", "VolumeId"} {
 		ids = append(ids, c.in.Texts(name)...)
 		if one := c.in.Get(name); one != "" {
 			ids = append(ids, one)
@@ -134,7 +134,7 @@ func namedIDs(c *call) (ids []string) {
 
 // createdKinds are the kinds of new resources by action.
 var createdKinds = map[string]string{"CreateSnapshot": "snapshot", "RegisterImage": "image", "RunInstances": "instance",
-	"CreateReplaceRootVolumeTask": "replace-root-volume-task"}
+	"CreateReplaceRootVolumeTask": "replace-root-volume-task", "CreateVolume": "volume"}
 
 // targets are the resources of a request. Actions without known resources have the resource "*".
 func (s permissions) targets(c *call, st *state) []target {
@@ -181,7 +181,7 @@ func (s permissions) targets(c *call, st *state) []target {
 	case "RunInstances":
 		out = append(out, known(c.in.Get("LaunchTemplate.LaunchTemplateId")))
 	case "CreateReplaceRootVolumeTask", "CreateTags", "DeleteTags", "StopInstances", "StartInstances", "TerminateInstances", "DeleteSnapshot",
-		"DeregisterImage", "CreateLaunchTemplateVersion":
+		"DeregisterImage", "CreateLaunchTemplateVersion", "CreateVolume", "AttachVolume", "DetachVolume", "DeleteVolume":
 		for _, id := range namedIDs(c) {
 			out = append(out, known(id))
 		}

@@ -277,7 +277,7 @@ func (s powers) terminated(st *state, e event) *work {
 	}
 	i.State = terminated
 	for _, v := range volumesOf(st, i) {
-		v.Instance, v.Device = "", ""
+		v.free()
 		if v.Temporary {
 			delete(st.Volumes, v.ID)
 			st.plan(e.At, "volume.drop", v.ID, "")

@@ -117,7 +117,7 @@ func (s roots) replace(st *state, e event) *work {
 	fresh := &volume{resource: s.fresh(st, "vol"), Zone: i.Zone, Size: old.Size, Type: old.Type, Snapshot: task.Snapshot, Key: old.Key,
 		Rate: task.Rate, Ready: true,
 		Instance: i.ID, Device: i.RootDevice, Temporary: old.Temporary, Attached: s.stamp()}
-	old.Instance, old.Device = "", ""
+	old.free()
 	st.Volumes[fresh.ID] = fresh
 	if task.Image != "" {
 		i.Image = task.Image

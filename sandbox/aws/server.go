@@ -69,13 +69,14 @@ func compose(w *backend) *Server {
 	hook := hooks{w, group}
 	rights := permissions{w}
 	for _, turns := range []map[string]turn{
-		run.turns(), power.turns(), volumes{w}.turns(), snapshot.turns(), image.turns(), root.turns(), member.turns(), group.turns(), refresh.turns(),
-		warm.turns(), hook.turns(),
+		run.turns(), power.turns(), volumes{w}.turns(), volumeAttachments{w}.turns(), snapshot.turns(), image.turns(), root.turns(), member.turns(), group.turns(),
+		refresh.turns(), warm.turns(), hook.turns(),
 	} {
 		maps.Copy(w.turns, turns)
 	}
 	known := services(
-		[]noun{templates{w}, machine, run, power, attributes{w, machine}, volumes{w}, snapshot, image, root, tags{w}, consoles{w}, surroundings{w}},
+		[]noun{templates{w}, machine, run, power, attributes{w, machine}, volumes{w}, volumeAttachments{w}, snapshot, image, root, tags{w},
+			consoles{w}, surroundings{w}},
 		[]noun{group, activities{w}, processes{w, group}, standbys{w, group}, attachments{w, group}, refresh, warm, hook, configurations{w},
 			groupTags{w}, additions{w, group}},
 		[]noun{tokens{w, held}}, []noun{rights}, []noun{parameters{w}})
@@ -108,6 +109,11 @@ func (s *Server) SetLag(lag time.Duration) error {
 // arguments, Exhaust restores all capacity. The change survives a restart.
 func (s *Server) Exhaust(types ...string) error {
 	return s.world.store.Write(func(st *state) error { st.Full = types; return nil })
+}
+
+// DenyKeys replaces Config.DeniedKeys, until the end of the server.
+func (s *Server) DenyKeys(keys ...string) error {
+	return s.world.store.Write(func(*state) error { s.world.config.DeniedKeys = keys; return nil })
 }
 
 // ExpireSessions ends every session that STS and the metadata service gave out so far.

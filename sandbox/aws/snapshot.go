@@ -69,7 +69,12 @@ func (s snapshots) create(c *call, st *state) (query.Element, error) {
 	if v == nil || !s.sees(v) {
 		return query.Element{}, noVolume(id)
 	}
-	if v.Key != "" && s.keyDenied(v.Key) {
+	switch {
+	case v.Deleting:
+		return query.Element{}, noVolume(id)
+	case !v.Ready:
+		return query.Element{}, bad("IncorrectState", "The volume '%s' is in the 'creating' state.", id)
+	case v.Key != "" && s.keyDenied(v.Key):
 		return query.Element{}, keyRefusal()
 	}
 	all, p := tagsOnly(c.in, "snapshot")
@@ -85,7 +90,7 @@ func (s snapshots) create(c *call, st *state) (query.Element, error) {
 func (s snapshots) begin(st *state, v *volume, description, fails string) *snapshot {
 	now := st.moment
 	snap := &snapshot{resource: s.fresh(st, "snap"), Volume: v.ID, Size: v.Size, Key: v.Key, Owner: s.config.Account, Description: description,
-		State: snapshotPending, Asked: now, Due: now + s.config.Latencies.Snapshot, Fails: fails}
+		State: snapshotPending, Asked: now, Due: now + s.config.Latencies.Snapshot, Fails: fails, Details: v.Details, Usage: v.Usage, Codes: v.Codes}
 	if i := st.Instances[v.Instance]; i != nil && v.Device == i.RootDevice {
 		if im := st.Images[i.Image]; im == nil || !im.Unbilled {
 			snap.Details, snap.Usage, snap.Codes = i.Details, i.Usage, i.Codes

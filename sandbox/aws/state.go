@@ -102,6 +102,8 @@ type tokenResult struct {
 	// Form is the request, Made the IDs of the result.
 	Form string   `json:"form"`
 	Made []string `json:"made"`
+	// At is the time of the first request.
+	At time.Time `json:"at"`
 }
 
 // repeated finds the earlier result for the same client token; nil for none.
@@ -125,8 +127,26 @@ func (st *state) repeated(c *call) ([]string, *problem) {
 func (st *state) remember(c *call, made ...string) {
 	// Not verified on AWS, trials: `RunInstances` remembers a client token for the time of a trial.
 	if token := c.in.Get("ClientToken"); token != "" {
-		st.Once[c.action.name+"/"+token] = &tokenResult{Form: asked(c.in), Made: made}
+		st.Once[c.action.name+"/"+token] = &tokenResult{Form: asked(c.in), Made: made, At: st.createdAt(made)}
 	}
+}
+
+// createdAt is the creation time of the first of new resources.
+func (st *state) createdAt(made []string) time.Time {
+	if len(made) > 0 {
+		if o, _ := st.owned(made[0]); o != nil {
+			return o.base().Created
+		}
+	}
+	return time.Time{}
+}
+
+// askedAt is the time of the first request with the client token of a call.
+func (st *state) askedAt(c *call) time.Time {
+	if before := st.Once[c.action.name+"/"+c.in.Get("ClientToken")]; before != nil {
+		return before.At
+	}
+	return time.Time{}
 }
 
 func asked(in *query.Value) string {

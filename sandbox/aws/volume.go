@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -26,13 +27,23 @@ type volume struct {
 	Ready    bool   `json:"ready"`
 	Instance string `json:"instance,omitempty"`
 	Device   string `json:"device,omitempty"`
+	// Attachment is the state of a later attachment; empty since the launch of the instance.
+	Attachment string `json:"attachment,omitempty"`
 	// Temporary volumes are deleted with their instance.
 	Temporary bool      `json:"temporary,omitempty"`
 	Attached  time.Time `json:"attached"`
+	// Details, Usage and Codes are the billing of the snapshot's disk.
+	Details string   `json:"details,omitempty"`
+	Usage   string   `json:"usage,omitempty"`
+	Codes   []string `json:"codes,omitempty"`
+	// Deleting: the volume is shown until its content is gone.
+	Deleting bool `json:"deleting,omitempty"`
 }
 
 func (v *volume) state() string {
 	switch {
+	case v.Deleting:
+		return "deleting"
 	case !v.Ready:
 		return "creating"
 	case v.Instance != "":
@@ -53,7 +64,7 @@ func (s volumes) actions() []*action {
 }
 
 func (s volumes) turns() map[string]turn {
-	return map[string]turn{"volume.fill": s.fill, "volume.drop": s.drop}
+	return map[string]turn{"volume.fill": s.fill, "volume.drop": s.drop, "volume.end": s.end}
 }
 
 func noVolume(id string) *problem {
@@ -69,18 +80,18 @@ func (s volumes) create(c *call, st *state) (query.Element, error) {
 	if p != nil {
 		return query.Element{}, p
 	}
-	if len(made) > 0 && st.Volumes[made[0]] != nil {
-		return s.element(st.Volumes[made[0]]), nil
+	if len(made) > 0 {
+		return s.element(st.madeBefore(c, made[0])), nil
 	}
-	v := &volume{resource: s.fresh(st, "vol"), Zone: c.in.Get("AvailabilityZone"), Type: "gp3"}
-	if v.Zone == "" {
-		return query.Element{}, missing("availabilityZone")
+	v := &volume{resource: s.fresh(st, "vol"), Zone: c.in.Get("AvailabilityZone"), Type: "gp2"}
+	if p := s.place(v); p != nil {
+		return query.Element{}, p
 	}
 	if v.Tags, p = tagsOnly(c.in, "volume"); p != nil {
 		return query.Element{}, p
 	}
-	if kind := c.in.Get("VolumeType"); kind != "" {
-		v.Type = kind
+	if v.Type = cmp.Or(c.in.Get("VolumeType"), v.Type); !slices.Contains(volumeTypes, v.Type) {
+		return query.Element{}, bad("UnknownVolumeType", "Unsupported volume type '%s' for volume creation.", v.Type)
 	}
 	v.Size, _ = strconv.ParseInt(c.in.Get("Size"), 10, 64)
 	if id := c.in.Get("SnapshotId"); id != "" {
@@ -93,7 +104,8 @@ func (s volumes) create(c *call, st *state) (query.Element, error) {
 		case v.Size != 0 && v.Size < snap.Size:
 			return query.Element{}, smaller(v.Size, snap.Size)
 		}
-		v.Snapshot, v.Size, v.Key = id, max(v.Size, snap.Size), snap.Key
+		// Not verified on AWS, copies: a volume from a snapshot, and a snapshot of this volume, keep the billing of RHEL, SUSE and Marketplace disks.
+		v.Snapshot, v.Size, v.Key, v.Details, v.Usage, v.Codes = id, max(v.Size, snap.Size), snap.Key, snap.Details, snap.Usage, snap.Codes
 	}
 	if v.Size == 0 {
 		return query.Element{}, missing("size/snapshot")
@@ -104,6 +116,28 @@ func (s volumes) create(c *call, st *state) (query.Element, error) {
 	return s.element(v), nil
 }
 
+// volumeTypes are the types of volumes. Source: CreateVolume.
+var volumeTypes = []string{"standard", "io1", "io2", "gp2", "gp3", "st1", "sc1"}
+
+// place refuses a zone that does not exist.
+func (s volumes) place(v *volume) *problem {
+	switch {
+	case v.Zone == "":
+		return missing("availabilityZone")
+	case !slices.ContainsFunc(s.config.Subnets, func(n Subnet) bool { return n.Zone == v.Zone }):
+		return bad("InvalidZone.NotFound", "The zone '%s' does not exist.", v.Zone)
+	}
+	return nil
+}
+
+// madeBefore is the volume of an earlier request with the same client token. The answer stays the same after the volume's end.
+func (st *state) madeBefore(c *call, id string) *volume {
+	if v := st.Volumes[id]; v != nil {
+		return v
+	}
+	return &volume{resource: resource{ID: id, Created: st.askedAt(c)}, Zone: c.in.Get("AvailabilityZone")}
+}
+
 func smaller(size, least int64) *problem {
 	return bad("InvalidBlockDeviceMapping", "Volume of size %dGB is smaller than snapshot, expect size>= %dGB", size, least)
 }
@@ -112,6 +146,11 @@ func smaller(size, least int64) *problem {
 func (s volumes) fill(st *state, e event) *work {
 	v := st.Volumes[e.Target]
 	if v == nil || v.Ready {
+		return nil
+	}
+	if v.Key != "" && s.keyDenied(v.Key) { // EC2 uses the key after its answer; the volume vanishes
+		// Not verified on AWS, copies: a volume whose encryption key cannot be used vanishes after the answer of `CreateVolume`.
+		delete(st.Volumes, v.ID)
 		return nil
 	}
 	from := contentOf(st, v.Snapshot)
@@ -151,17 +190,21 @@ func (s volumes) delete(c *call, st *state) (query.Element, error) {
 	if p := s.changeable(c, v); p != nil {
 		return query.Element{}, p
 	}
-	if v.Instance != "" {
+	switch {
+	case v.Instance != "":
 		return query.Element{}, bad("VolumeInUse", "Volume %s is currently attached to %s", id, v.Instance)
+	case !v.Ready:
+		return query.Element{}, bad("IncorrectState", "The volume '%s' is in the 'creating' state.", id)
 	}
-	s.remove(st, v)
+	v.Deleting = true
+	st.plan(st.moment+s.config.Latencies.Attach, "volume.end", id, "")
 	return done(), nil
 }
 
-// remove deletes a volume and its content.
-func (s volumes) remove(st *state, v *volume) {
-	delete(st.Volumes, v.ID)
-	st.plan(st.moment, "volume.drop", v.ID, "")
+// end deletes a volume and its content.
+func (s volumes) end(st *state, e event) *work {
+	delete(st.Volumes, e.Target)
+	return s.drop(st, e)
 }
 
 // drop deletes a volume's or a snapshot's content.
@@ -187,6 +230,7 @@ func (s volumes) describe(c *call, st *state) (query.Element, error) {
 		"availability-zone":                one(func(v *volume) string { return v.Zone }),
 		"attachment.instance-id":           one(func(v *volume) string { return v.Instance }),
 		"attachment.device":                one(func(v *volume) string { return v.Device }),
+		"attachment.status":                one((*volume).attachment),
 		"encrypted":                        one(func(v *volume) string { return strconv.FormatBool(v.Key != "") }),
 		"volume-type":                      one(func(v *volume) string { return v.Type }),
 		"attachment.delete-on-termination": one(func(v *volume) string { return strconv.FormatBool(v.Temporary) }),
@@ -200,8 +244,7 @@ func (s volumes) describe(c *call, st *state) (query.Element, error) {
 func (s volumes) element(v *volume) query.Element {
 	attachments := query.Of("attachmentSet")
 	if v.Instance != "" {
-		attachments.Kids = []query.Element{query.Of("item", query.Text("volumeId", v.ID), query.Text("instanceId", v.Instance), query.Text("device", v.Device),
-			query.Text("status", "attached"), query.Date("attachTime", v.Attached), query.Bool("deleteOnTermination", v.Temporary))}
+		attachments.Kids = []query.Element{attachmentElement("item", v)}
 	}
 	e := query.Of("", query.Text("volumeId", v.ID), query.Int("size", v.Size), query.Text("snapshotId", v.Snapshot), query.Text("availabilityZone", v.Zone),
 		query.Text("status", v.state()), query.Date("createTime", v.Created), attachments, query.Bool("encrypted", v.Key != ""), query.Text("kmsKeyId", v.Key),

@@ -259,7 +259,7 @@ func (p groupPool) harness() cloudtest.RecipesHarness {
 	return cloudtest.RecipesHarness{
 		Harness: cloudtest.Harness{
 			Pool: p.id(), Instances: p.instances(), Missing: "aws:///eu-central-1a/i-00000000000000000",
-			Advance: func(testing.TB) { time.Sleep(pollInterval) }, Looks: 1200, RoomUnknown: true,
+			Advance: func(testing.TB) { time.Sleep(pollInterval) }, Looks: 1200, RoomUnknown: true, NoCopy: true,
 			List:        func(testing.TB) []cloud.InstanceID { return p.instances() },
 			SetUpgrades: func(_ testing.TB, automatic bool) { p.refreshes(automatic) },
 		},

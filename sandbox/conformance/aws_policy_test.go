@@ -133,7 +133,10 @@ func chapters() []chapter {
 		return cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: w.pool, Version: version}, Name: "it", To: w.disks.ImageID(ref),
 			Tags: map[string]string{cloud.TagUID: "u"}}
 	}
-	snapshotID := ""
+	workshop := func(w *amazonGroup) cloud.WorkshopSpec {
+		return cloud.WorkshopSpec{Pool: w.pool, Name: "it", Tags: ofCopy()}
+	}
+	snapshotID, copied := "", cloud.CopySpec{Name: "it", Tags: ofCopy()}
 	return []chapter{
 		{"reads a pool", func(ctx context.Context, w *amazonGroup) error {
 			_, err := w.recipes.Pool(ctx, w.pool)
@@ -204,6 +207,53 @@ func chapters() []chapter {
 				return state == cloud.Absent, err
 			})
 		}},
+		{"builds a workshop, and copies a disk in use", func(ctx context.Context, w *amazonGroup) error {
+			err := w.repeat(func() (bool, error) {
+				have, err := w.recipes.EnsureWorkshop(ctx, workshop(w))
+				if have.State == cloud.Complete {
+					copied.Instance = have.Instances[0].ID
+				}
+				return have.State == cloud.Complete, err
+			})
+			if err != nil {
+				return err
+			}
+			return w.repeat(func() (bool, error) {
+				s, err := w.disks.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: "raw", Instance: w.ids[0], InUse: true, Tags: ofCopy()})
+				copied.SnapshotID = s.ID
+				return s.State == cloud.Complete, err
+			})
+		}},
+		{"attaches the copy", func(ctx context.Context, w *amazonGroup) error {
+			return w.repeat(func() (bool, error) {
+				have, err := w.disks.EnsureAttached(ctx, copied)
+				return have.IsAttached, err
+			})
+		}},
+		{"detaches the copy, and copies it", func(ctx context.Context, w *amazonGroup) error {
+			err := w.repeat(func() (bool, error) {
+				have, err := w.disks.EnsureDetached(ctx, copied)
+				return have.State == cloud.Complete && !have.IsAttached, err
+			})
+			if err != nil {
+				return err
+			}
+			_, err = w.disks.EnsureCopySnapshot(ctx, copied, shot("clean", w.ids[0]))
+			return err
+		}},
+		{"ends copy and workshop", func(ctx context.Context, w *amazonGroup) error {
+			err := w.repeat(func() (bool, error) {
+				state, err := w.disks.EndCopy(ctx, copied)
+				return state == cloud.Absent, err
+			})
+			if err != nil {
+				return err
+			}
+			return w.repeat(func() (bool, error) {
+				state, err := w.recipes.EndWorkshop(ctx, workshop(w))
+				return state == cloud.Absent, err
+			})
+		}},
 		{"promotes the version", func(ctx context.Context, w *amazonGroup) error {
 			change, err := w.recipes.RecipeChange(ctx, cloud.Target{Pool: w.pool, Version: version, Image: w.disks.ImageID(ref)}, false)
 			if err != nil {
@@ -228,10 +278,11 @@ func chapters() []chapter {
 			found, err := w.disks.PreflightDisk(ctx, cloud.DiskSpec{FamilyVersion: cloud.FamilyVersion{Family: amazonLine,
 				Version: version + "02"}, Instance: w.ids[0]})
 			more, err2 := w.recipes.PreflightTrial(ctx, trial(w))
-			for _, r := range slices.Concat(found, more) {
+			most, err3 := w.recipes.PreflightWorkshop(ctx, workshop(w))
+			for _, r := range slices.Concat(found, more, most) {
 				err = errors.Join(err, errors.New(r.Message))
 			}
-			return errors.Join(err, err2)
+			return errors.Join(err, err2, err3)
 		}},
 		{"deletes the version", func(ctx context.Context, w *amazonGroup) error {
 			old, err := w.recipes.RecipeChange(ctx, cloud.Target{Pool: w.pool, Image: awsImage}, false)
@@ -391,6 +442,23 @@ func TestAWSPolicyByTagsDenies(t *testing.T) {
 			_, err := compute.RegisterImage(ctx, &ec2.RegisterImageInput{Name: sdk.String("new"), RootDeviceName: sdk.String("/dev/xvda"),
 				BlockDeviceMappings: []ec2types.BlockDeviceMapping{{DeviceName: sdk.String("/dev/xvda"),
 					Ebs: &ec2types.EbsBlockDevice{SnapshotId: &snapshot}}}})
+			return err
+		},
+		"copy a foreign snapshot": func() error {
+			_, err := compute.CreateVolume(ctx, &ec2.CreateVolumeInput{AvailabilityZone: sdk.String(awsRegion + "a"), SnapshotId: &snapshot,
+				TagSpecifications: []ec2types.TagSpecification{{ResourceType: "volume", Tags: []ec2types.Tag{{Key: sdk.String("kamino-copy-name"), Value: sdk.String("it")}}}}})
+			return err
+		},
+		"attach": func() error {
+			_, err := compute.AttachVolume(ctx, &ec2.AttachVolumeInput{Device: sdk.String("/dev/sdf"), InstanceId: &foreign, VolumeId: volume})
+			return err
+		},
+		"detach": func() error {
+			_, err := compute.DetachVolume(ctx, &ec2.DetachVolumeInput{InstanceId: &foreign, VolumeId: volume})
+			return err
+		},
+		"delete a volume": func() error {
+			_, err := compute.DeleteVolume(ctx, &ec2.DeleteVolumeInput{VolumeId: volume})
 			return err
 		},
 		"delete a snapshot": func() error {

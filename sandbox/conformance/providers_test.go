@@ -22,7 +22,7 @@ func (w *cloudEnv) partialConfig() provider.Config {
 func (w *cloudEnv) harness() cloudtest.Harness {
 	return cloudtest.Harness{
 		Instances: w.list(), Missing: cloud.InstanceID("azure://" + string(w.pool) + "/virtualMachines/999"),
-		Advance: advance, Looks: 2000, FoldsCase: true,
+		Advance: advance, Looks: 2000, FoldsCase: true, NoCopy: true,
 		List: func(testing.TB) []cloud.InstanceID { return w.list() },
 		PowerOffGuest: func(t testing.TB, id cloud.InstanceID) {
 			t.Helper()

@@ -37,6 +37,12 @@ type Spec struct {
 	Light bool
 }
 
+// Further is a further disk of a machine.
+type Further struct {
+	Disk   DiskID `json:"disk"`
+	Serial string `json:"serial"`
+}
+
 // Power is a machine's power state.
 type Power string
 
@@ -68,6 +74,11 @@ type Fleet interface {
 	// Terminate powers the machine off, and removes machine and kubelet. The fleet also removes the Node, as a cloud's node
 	// lifecycle controller does, unless configured otherwise. The disk stays until DeleteDisk.
 	Terminate(ctx context.Context, id string) error
+	// Attach gives a machine a further disk with a serial number, also while the machine runs. A machine that boots with a further
+	// disk boots from this disk: both roots may have the same labels and UUIDs, and the firmware may choose either.
+	Attach(ctx context.Context, id string, disk DiskID, serial string) error
+	// Detach takes a further disk from a machine. Neither a missing machine nor a missing disk is an error.
+	Detach(ctx context.Context, id string, disk DiskID) error
 	// Reimage replaces the machine's disk by src and boots the machine with the spec's recipe.
 	Reimage(ctx context.Context, spec Spec) error
 }

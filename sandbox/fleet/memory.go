@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,6 +31,9 @@ type Machine struct {
 	Power Power
 	// Boots counts starts, the first included.
 	Boots int
+	// Further are the further disks, and Booted is the disk of the last boot.
+	Further []Further
+	Booted  DiskID
 	// WasHard says that the last power-off did not wait for the guest.
 	WasHard bool
 }
@@ -78,7 +82,7 @@ func (m *Memory) Launch(_ context.Context, spec Spec) error {
 	if m.disks[spec.Disk] == nil && !spec.Light {
 		return fmt.Errorf("launch %s: there is no disk %s", spec.ID, spec.Disk)
 	}
-	m.machines[spec.ID] = &Machine{Spec: spec, Power: On, Boots: 1}
+	m.machines[spec.ID] = &Machine{Spec: spec, Power: On, Boots: 1, Booted: spec.Disk}
 	return nil
 }
 
@@ -101,10 +105,32 @@ func (m *Memory) PowerOn(_ context.Context, id string) error {
 		}
 		machine.Power = On
 		machine.Boots++
-		if disk := m.disks[machine.Spec.Disk]; disk != nil {
+		machine.Booted = machine.Spec.Disk
+		for _, f := range machine.Further {
+			machine.Booted = f.Disk
+		}
+		if disk := m.disks[machine.Booted]; disk != nil {
 			disk["boots"] = strconv.Itoa(machine.Boots)
 		}
 	})
+}
+
+// Attach implements Fleet.
+func (m *Memory) Attach(_ context.Context, id string, disk DiskID, serial string) error {
+	if !m.HasDisk(disk) {
+		return fmt.Errorf("attach: there is no disk %s", disk)
+	}
+	return m.change(id, func(machine *Machine) { machine.Further = append(machine.Further, Further{disk, serial}) })
+}
+
+// Detach implements Fleet.
+func (m *Memory) Detach(_ context.Context, id string, disk DiskID) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if machine := m.machines[id]; machine != nil {
+		machine.Further = slices.DeleteFunc(slices.Clone(machine.Further), func(f Further) bool { return f.Disk == disk })
+	}
+	return nil
 }
 
 // PowerOff implements Fleet.
@@ -141,7 +167,9 @@ func (m *Memory) Terminate(_ context.Context, id string) error {
 
 // Reimage implements Fleet.
 func (m *Memory) Reimage(_ context.Context, spec Spec) error {
-	return m.change(spec.ID, func(machine *Machine) { machine.Spec, machine.Power, machine.Boots = spec, On, machine.Boots+1 })
+	return m.change(spec.ID, func(machine *Machine) {
+		machine.Spec, machine.Power, machine.Boots, machine.Booted = spec, On, machine.Boots+1, spec.Disk
+	})
 }
 
 // Machine returns a machine, or the zero Machine.

@@ -215,7 +215,7 @@ var wrongRuns = []struct {
 		})
 	}},
 	{8, "an action of AWS that no policy has", "aws", func(t *testing.T, r *record) {
-		r.called = repeat(t, r.called, r.calls(t, "POST", "/ec2/CreateSnapshot")[0], func(o object) { o["path"] = "/ec2/DetachVolume" })
+		r.called = repeat(t, r.called, r.calls(t, "POST", "/ec2/CreateSnapshot")[0], func(o object) { o["path"] = "/ec2/ModifyVolume" })
 	}},
 	{8, "an action of Azure that the role lacks", "azure", func(t *testing.T, r *record) {
 		r.called = repeat(t, r.called, r.calls(t, "POST", "virtualMachines/0/start")[0], func(o object) {

@@ -261,12 +261,12 @@ func (f *Fleet) moveAside(id fleet.DiskID) (string, error) {
 	return aside, nil
 }
 
-// userOf is the machine that runs from a disk now; nil if none does.
+// userOf is the machine that runs from a disk now, or has it as a further disk; nil if none does.
 func (f *Fleet) userOf(id fleet.DiskID) *machine {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, m := range f.machines {
-		if spec := m.specification(); !spec.Light && fold(string(spec.Disk)) == fold(string(id)) && m.Power() != fleet.Off {
+		if spec := m.specification(); !spec.Light && m.Power() != fleet.Off && (fold(string(spec.Disk)) == fold(string(id)) || m.hasFurther(id)) {
 			return m
 		}
 	}

@@ -69,7 +69,7 @@ func newSession(m *machine) (*session, error) {
 	if s.spec.Light {
 		return s, nil
 	}
-	s.root = m.fleet.path(s.spec.Disk)
+	s.root = m.fleet.path(m.bootDisk())
 	if err := s.readDefect(); err != nil {
 		s.cancel()
 		return nil, err
@@ -116,6 +116,9 @@ func (s *session) mountVolatile() error {
 		}
 	}
 	var err error
+	if err = s.showFurther(); err != nil {
+		return err
+	}
 	if s.socket, err = systemd.Listen(filepath.Join(s.root, "run/systemd/private")); err != nil {
 		return err
 	}

@@ -24,6 +24,8 @@ type record struct {
 	Hung  bool `json:"hung,omitempty"`
 	// Node of the last boot; empty if the boot registered no Node.
 	Node string `json:"node,omitempty"`
+	// Further are the further disks.
+	Further []fleet.Further `json:"further,omitempty"`
 	// Address on the nodes' network.
 	Address uint32 `json:"address"`
 }

@@ -29,6 +29,9 @@ const (
 	simulateAction = "iam:SimulatePrincipalPolicy"
 )
 
+// holdActions hold a donor that is stopped, and return it. A donor whose disk is copied in use is not held.
+var holdActions = []string{"autoscaling:EnterStandby", "autoscaling:ExitStandby", "autoscaling:SetInstanceProtection"}
+
 // dryRunActions are the actions of a capture on EC2 that a preflight can try with dry runs.
 var dryRunActions = []string{newVersionAction, launchAction, stopAction, startAction, copyAction, registerAction}
 

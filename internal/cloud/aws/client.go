@@ -71,8 +71,6 @@ type account struct {
 	deleted map[string]time.Time
 	// versions are launch template versions by versionKey.
 	versions map[string]seenVersion
-	// trials are the trials of this process by key.
-	trials map[string]cloud.TrialSpec
 	// members are the pools of instances by region and ID, or the reasons for no pool.
 	members map[string]membership
 	// uefi are UEFI variables of donors, by region and ID.
@@ -112,7 +110,7 @@ func newAccount(c Config) *account {
 	return &account{
 		config: c, clients: map[string]any{}, imageTexts: map[string]string{}, available: map[string]cachedImage{}, cachedImages: map[string]cachedImage{},
 		created: map[string]createdResource{}, deleted: map[string]time.Time{}, members: map[string]membership{}, denials: map[string]denial{},
-		groupTags: map[cloud.PoolID]map[string]string{}, uefi: map[string]uefiVariables{}, trials: map[string]cloud.TrialSpec{},
+		groupTags: map[cloud.PoolID]map[string]string{}, uefi: map[string]uefiVariables{},
 		versions:     map[string]seenVersion{},
 		largeRegions: map[string]bool{}, completed: map[string]completedSnapshots{}, standbys: map[string]enteredStandby{},
 		uses: &useLog{now: c.Now, at: map[string]time.Time{}},
@@ -179,6 +177,9 @@ func (a *account) recordCreated(as, id string, tags map[string]string) {
 	a.created[as] = createdResource{id, maps.Clone(tags), a.config.Now()}
 }
 
+// isRecentlyCreated reports whether recentlyCreated has a resource.
+func (a *account) isRecentlyCreated(as string) bool { return a.recentlyCreated(as).id != "" }
+
 // recentlyCreated returns the resource that this process created recently under the key. The ID is empty if there is none, or if
 // this process deleted the resource.
 func (a *account) recentlyCreated(as string) createdResource {
@@ -190,6 +191,18 @@ func (a *account) recentlyCreated(as string) createdResource {
 		return createdResource{}
 	}
 	return t
+}
+
+// isRecent reports whether this process created a resource recently.
+func isRecent(a *account, id string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, t := range a.created {
+		if t.id == id && a.config.Now().Sub(t.at) <= consistencyDelay {
+			return true
+		}
+	}
+	return false
 }
 
 // recordDeleted records that this process deleted a resource.
@@ -221,32 +234,4 @@ func (a *account) recentlyDeleted(region, id string) bool {
 		return false
 	}
 	return found
-}
-
-// ImageProvider implements cloud.ImageProvider.
-type ImageProvider struct{ *account }
-
-// PoolProvider implements cloud.PoolProvider for Auto Scaling groups with launch templates.
-type PoolProvider struct {
-	*account
-	// capa is true if Cluster API's provider writes the launch templates. Kamino then writes no launch template.
-	capa bool
-}
-
-// New makes both halves of AWS with a common account. New makes no request.
-func New(c Config) (*ImageProvider, *PoolProvider) {
-	a := newAccount(c)
-	return &ImageProvider{a}, &PoolProvider{account: a}
-}
-
-// Groups implements cloud.ImageProvider for the groups that Cluster API's provider makes for AWSMachinePools.
-func (p *ImageProvider) Groups() cloud.PoolProvider {
-	return cloud.RecipesOf(&PoolProvider{account: p.account, capa: true})
-}
-
-// recipe reads the recipe of a group.
-func (p *PoolProvider) recipe(ctx context.Context, ref group) (recipe, error) {
-	r, err := p.account.recipe(ctx, ref)
-	r.capa = p.capa
-	return r, err
 }

@@ -8,8 +8,6 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
-
-	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
 // withRoot is a recipe whose launch template gives the root volume a size.
@@ -100,7 +98,7 @@ func TestTypeOfTrial(t *testing.T) {
 			types.LaunchTemplateOverrides{InstanceType: sdk.String("m5.large")}), "m6i.large"},
 		"by attributes": {mixed(types.LaunchTemplateOverrides{InstanceRequirements: &types.InstanceRequirements{}}), "m7i.xlarge"},
 	} {
-		if got := trialType(recipe{group: test.g}); got != test.want {
+		if got := besideType(recipe{group: test.g}); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
@@ -145,7 +143,7 @@ func TestNetworkOfTrial(t *testing.T) {
 				EnaSrdSpecification: &ec2types.LaunchTemplateEnaSrdSpecification{EnaSrdEnabled: sdk.Bool(true),
 					EnaSrdUdpSpecification: &ec2types.LaunchTemplateEnaSrdUdpSpecification{EnaSrdUdpEnabled: sdk.Bool(true)}},
 			}}}}
-	n := launch(trialRef{}, r, "ami-1", cloud.TrialSpec{}).NetworkInterfaces[0]
+	n := launch(besideRef{}, r, besideSpec{ami: "ami-1"}).NetworkInterfaces[0]
 	if !sdk.ToBool(n.PrimaryIpv6) || sdk.ToInt32(n.Ipv4PrefixCount) != 2 || sdk.ToInt32(n.Ipv6PrefixCount) != 1 ||
 		sdk.ToInt32(n.SecondaryPrivateIpAddressCount) != 3 ||
 		!sdk.ToBool(n.AssociateCarrierIpAddress) || !sdk.ToBool(n.EnaSrdSpecification.EnaSrdUdpSpecification.EnaSrdUdpEnabled) ||

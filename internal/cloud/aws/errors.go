@@ -29,6 +29,7 @@ var kindByCode = map[string]cloud.Kind{
 	"AMIQuotaExceeded": cloud.QuotaExceeded, "ResourceCountExceeded": cloud.QuotaExceeded,
 	"IncorrectInstanceState": cloud.Conflict, "IncorrectState": cloud.Conflict, "InvalidAMIName.Duplicate": cloud.Conflict,
 	"InvalidSnapshot.InUse": cloud.Conflict, "InvalidSnapshot.NotReady": cloud.Conflict,
+	"VolumeInUse": cloud.Conflict, "InvalidVolume.ZoneMismatch": cloud.Conflict,
 	"InsufficientInstanceCapacity": cloud.Unavailable, "InsufficientCapacity": cloud.Unavailable, "InsufficientHostCapacity": cloud.Unavailable,
 	"InvalidLaunchTemplateId.VersionNotFound": cloud.NotFound, "InvalidLaunchTemplateName.NotFoundException": cloud.NotFound,
 	"ResourceContention": cloud.Conflict, "ScalingActivityInProgress": cloud.Conflict, "ResourceInUse": cloud.Conflict,

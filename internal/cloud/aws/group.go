@@ -158,6 +158,8 @@ const (
 	reasonUnits         = "CapacityNotInInstances"
 	reasonImageDisks    = "ImageMapsDisks"
 	reasonRequirements  = "TemplateHasRequirements"
+	reasonMarketplace   = "MarketplaceDisk"
+	reasonSpot          = "SpotInstance"
 )
 
 // owner is another tool that writes a group's launch template. A tag of the group shows the tool.
@@ -372,7 +374,7 @@ func (p *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.Preflight
 	switch {
 	case spec.Grows && desired+1 > most:
 		found = append(found, atMaximum(ref, most))
-	case !spec.Grows && desired-1 < least:
+	case !spec.Grows && !spec.Copies && desired-1 < least:
 		found = append(found, cloud.Refuse(reasonMinimum,
 			fmt.Sprintf("%s is at the minimum size of %d instances, but the donor must leave service during the capture", ref, least),
 			"lower the minimum size, or grow the group by one"))

@@ -80,7 +80,7 @@ func powerOf(m types.Instance) cloud.Power {
 func refusalsOf(ref instance, m types.Instance) []cloud.Refusal {
 	var found []cloud.Refusal
 	if m.InstanceLifecycle == types.InstanceLifecycleTypeSpot {
-		found = append(found, cloud.Refuse("SpotInstance",
+		found = append(found, cloud.Refuse(reasonSpot,
 			fmt.Sprintf("%s is a spot instance; AWS may terminate a stopped spot instance, or refuse to start the instance again", ref),
 			"capture a node of an on-demand instance"))
 	}

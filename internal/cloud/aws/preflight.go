@@ -3,6 +3,7 @@ package aws
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -21,12 +22,10 @@ func (p *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) 
 	if err != nil {
 		return nil, err
 	}
-	found := refusalsOf(ref, m)
-	settings, err := p.settings(ctx, ref)
+	found, err := p.refusalsOfDonor(ctx, ref, m, spec.Copies)
 	if err != nil {
 		return nil, err
 	}
-	found = append(found, settings...)
 	uefi, err := deniedUEFI(ctx, p.account, ref, m)
 	if err != nil {
 		return nil, err
@@ -54,8 +53,22 @@ func (p *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) 
 			found = append(found, *refusal)
 		}
 	}
-	denied, err := p.denied(ctx, ref, sdk.ToString(root.VolumeId), spec.FamilyVersion, m)
+	denied, err := p.denied(ctx, ref, sdk.ToString(root.VolumeId), spec, m)
 	return append(found, denied...), err
+}
+
+// refusalsOfDonor returns obstacles in the instance itself. A donor whose disk is copied in use is neither stopped nor started.
+func (p *ImageProvider) refusalsOfDonor(ctx context.Context, ref instance, m types.Instance, copies bool) ([]cloud.Refusal, error) {
+	found := refusalsOf(ref, m)
+	if !copies {
+		settings, err := p.settings(ctx, ref)
+		return append(found, settings...), err
+	}
+	found = slices.DeleteFunc(found, func(r cloud.Refusal) bool { return r.Reason == reasonSpot })
+	if len(billingOf(nil, nil, m.ProductCodes).Codes) > 0 {
+		found = append(found, refuseMarketplace(ref.String()))
+	}
+	return found, nil
 }
 
 // settings returns obstacles in attributes of the instance. EC2 returns a single attribute per request.
@@ -84,7 +97,7 @@ func (p *ImageProvider) settings(ctx context.Context, ref instance) ([]cloud.Ref
 }
 
 // denied returns the missing permissions of a capture. IAM answers, and dry runs answer where IAM does not allow.
-func (p *ImageProvider) denied(ctx context.Context, ref instance, volume string, version cloud.FamilyVersion, m types.Instance) ([]cloud.Refusal, error) {
+func (p *ImageProvider) denied(ctx context.Context, ref instance, volume string, spec cloud.DiskSpec, m types.Instance) ([]cloud.Refusal, error) {
 	known, err := permissionReader{p.account}.ofEC2(ctx, ref.region)
 	if err != nil {
 		return nil, err
@@ -108,11 +121,14 @@ func (p *ImageProvider) denied(ctx context.Context, ref instance, volume string,
 		{registerAction, false, func() error {
 			// EC2 checks the permission before the missing snapshot.
 			like := imageProperties{Architecture: string(m.Architecture), Root: sdk.ToString(m.RootDeviceName)}
-			in := like.registration(version, "snap-00000000000000000", toTags(nil, sampleTags))
+			in := like.registration(spec.FamilyVersion, "snap-00000000000000000", toTags(nil, sampleTags))
 			in.DryRun = try
 			_, err := client.RegisterImage(ctx, in)
 			return err
 		}},
+	}
+	if spec.Copies {
+		attempts = slices.DeleteFunc(attempts, func(d dryRun) bool { return d.action == stopAction || d.action == startAction })
 	}
 	return deniedDryRuns(attempts, known, ref)
 }

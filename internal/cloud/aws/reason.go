@@ -78,8 +78,12 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "remove the snapshot from the block device mappings",
 	},
 	{
-		Name: "SpotInstance", Means: "AWS may terminate a stopped spot instance, or refuse to start the instance again",
+		Name: reasonSpot, Means: "AWS may terminate a stopped spot instance, or refuse to start the instance again",
 		Remedy: "capture a node of an on-demand instance",
+	},
+	{
+		Name: reasonMarketplace, Means: "the donor's disk has product codes of the AWS Marketplace, and EC2 attaches no copy of it to a running workshop",
+		Remedy: "set `settings.donor.method` to InPlace",
 	},
 	{
 		Name: "StopProtected", Means: "the donor is protected from being stopped",

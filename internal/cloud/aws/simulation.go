@@ -25,7 +25,9 @@ type permissionReader struct{ *account }
 func (p permissionReader) check(ctx context.Context, in, scope string, tags map[string]string, needs []need) ([]cloud.Permission, error) {
 	var names []string
 	for _, n := range needs {
-		names = append(names, n.action)
+		if !slices.Contains(names, n.action) {
+			names = append(names, n.action)
+		}
 	}
 	decisions, err := p.decisions(ctx, in, scope, tags, names)
 	var all []cloud.Permission

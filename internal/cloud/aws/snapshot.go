@@ -175,8 +175,7 @@ func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotS
 		return cloud.Snapshot{}, err
 	}
 	ref := snapshotRef{owner.region, spec.Name}
-	forgetDeleted(p.account, ref.region, ref.key()) // another process may have made a snapshot of the name since
-	found, err := p.readSnapshot(ctx, ref)
+	found, err := beforeSnapshot(ctx, p.account, ref)
 	if err != nil || found.State != cloud.Absent {
 		return found, err
 	}
@@ -193,18 +192,29 @@ func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotS
 	if err != nil {
 		return cloud.Snapshot{}, err
 	}
-	made, err := p.ec2(ref.region).CreateSnapshot(ctx, &ec2.CreateSnapshotInput{
-		VolumeId: root.VolumeId, Description: sdk.String("Kamino's, of the node's root disk"),
-		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeSnapshot, Tags: toTags(spec.Tags, map[string]string{
-			tagSnapshot: spec.Name, tagName: spec.Name, tagMachine: like.String(),
-			tagBilling: billingOf(m.PlatformDetails, m.UsageOperation, m.ProductCodes).String(),
-		})}},
+	return createSnapshot(ctx, p.account, ref, spec.Tags, root.VolumeId, like.String(), billingOf(m.PlatformDetails, m.UsageOperation, m.ProductCodes).String())
+}
+
+// beforeSnapshot returns the snapshot of a name as an earlier call made it.
+func beforeSnapshot(ctx context.Context, a *account, ref snapshotRef) (cloud.Snapshot, error) {
+	forgetDeleted(a, ref.region, ref.key()) // another process may have made a snapshot of the name since
+	return a.readSnapshot(ctx, ref)
+}
+
+// createSnapshot starts a snapshot of a volume. Its content is fixed at the request, also if the volume is in use.
+func createSnapshot(ctx context.Context, a *account, ref snapshotRef, tags map[string]string, volume *string, machine, billing string) (cloud.Snapshot,
+	error) {
+	own := map[string]string{tagSnapshot: ref.name, tagName: ref.name, tagMachine: machine, tagBilling: billing}
+	maps.DeleteFunc(own, func(_, value string) bool { return value == "" })
+	made, err := a.ec2(ref.region).CreateSnapshot(ctx, &ec2.CreateSnapshotInput{
+		VolumeId: volume, Description: sdk.String("Kamino's, of the node's root disk"),
+		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeSnapshot, Tags: toTags(tags, own)}},
 	})
 	if err != nil {
 		return cloud.Snapshot{}, fail("make", ref, err)
 	}
-	p.recordCreated(ref.key(), sdk.ToString(made.SnapshotId), spec.Tags)
-	return cloud.Snapshot{Name: spec.Name, ID: snapshotID(ref.region, sdk.ToString(made.SnapshotId)), State: cloud.Pending, Taken: true,
+	a.recordCreated(ref.key(), sdk.ToString(made.SnapshotId), tags)
+	return cloud.Snapshot{Name: ref.name, ID: snapshotID(ref.region, sdk.ToString(made.SnapshotId)), State: cloud.Pending, Taken: true,
 		Tags: tagsOf(made.Tags)}, nil
 }
 

@@ -32,17 +32,21 @@ func parseSnapshot(text string) (in, id string, ok bool) {
 	return parts[1], parts[2], true
 }
 
-// Snapshots implements cloud.ImageProvider with a request per region and page. Snapshots of images have no owner
-// and are left out.
-func (p *ImageProvider) Snapshots(ctx context.Context, families ...cloud.ImageFamily) ([]cloud.Snapshot, error) {
-	var places []string
+// placesOf returns the regions of image families, each once.
+func placesOf(families []cloud.ImageFamily) (places []string) {
 	for _, family := range families {
 		if !slices.Contains(places, family.Place) {
 			places = append(places, family.Place)
 		}
 	}
+	return places
+}
+
+// Snapshots implements cloud.ImageProvider with a request per region and page. Snapshots of images have no owner
+// and are left out.
+func (p *ImageProvider) Snapshots(ctx context.Context, families ...cloud.ImageFamily) ([]cloud.Snapshot, error) {
 	var found []cloud.Snapshot
-	for _, place := range places {
+	for _, place := range placesOf(families) {
 		all, err := p.snapshots(ctx, place, text("the snapshots of "+place), types.Filter{Name: sdk.String("tag-key"), Values: []string{cloud.TagUID}})
 		if err != nil {
 			return nil, err

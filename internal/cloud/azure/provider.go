@@ -38,6 +38,7 @@ const (
 // ImageProvider handles instances, disks, snapshots and galleries, and works without PoolProvider. ImageProvider is safe
 // for concurrent use.
 type ImageProvider struct {
+	cloud.NoCopies
 	*account
 	// externalPools is true if the PoolProvider is another package, so that instances may be standalone VMs.
 	externalPools bool
@@ -60,7 +61,10 @@ func actionsOf(p *ImageProvider) []string {
 }
 
 // PoolProvider handles scale sets and their models. PoolProvider is safe for concurrent use.
-type PoolProvider struct{ *account }
+type PoolProvider struct {
+	cloud.NoWorkshops
+	*account
+}
 
 // account holds the connection to Azure and the memory of this process, shared by both halves.
 type account struct {
@@ -114,7 +118,7 @@ func New(_ context.Context, config Config) (cloud.Provider, error) {
 	if err != nil {
 		return cloud.Provider{}, err
 	}
-	return cloud.New(cloud.DisksOf(&ImageProvider{shared, false}), cloud.RecipesOf(&PoolProvider{shared})), nil
+	return cloud.New(cloud.DisksOf(&ImageProvider{account: shared}), cloud.RecipesOf(&PoolProvider{account: shared})), nil
 }
 
 // NewDisks makes the ImageProvider for another PoolProvider. Instances may be standalone VMs. NewDisks does no I/O.
@@ -123,7 +127,7 @@ func NewDisks(_ context.Context, config Config) (*ImageProvider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ImageProvider{shared, true}, nil
+	return &ImageProvider{account: shared, externalPools: true}, nil
 }
 
 // NewRecipes makes the PoolProvider for another ImageProvider. NewRecipes does no I/O.
@@ -132,7 +136,7 @@ func NewRecipes(_ context.Context, config Config) (*PoolProvider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &PoolProvider{shared}, nil
+	return &PoolProvider{account: shared}, nil
 }
 
 func connect(config Config) (*account, error) {

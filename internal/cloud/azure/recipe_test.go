@@ -23,7 +23,7 @@ func model(t *testing.T, a *fakeARM) armcompute.VirtualMachineScaleSet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := (&PoolProvider{shared}).model(t.Context(), scaleSet{testSubscription, "rg1", "pool1"})
+	got, err := (&PoolProvider{account: shared}).model(t.Context(), scaleSet{testSubscription, "rg1", "pool1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,10 @@ type Config struct {
 
 // PoolProvider implements cloud.PoolProvider for the pools of a Cluster of Cluster API. PoolProvider is safe for
 // concurrent use.
-type PoolProvider struct{ *clusterAccess }
+type PoolProvider struct {
+	cloud.NoWorkshops
+	*clusterAccess
+}
 
 // clusterAccess holds the connections, and facts that this process remembers.
 type clusterAccess struct {
@@ -69,7 +72,7 @@ func New(c Config) (*PoolProvider, error) {
 		return nil, fmt.Errorf("connect to the management cluster: %w", err)
 	}
 	w := &clusterAccess{cluster: c.Cluster, images: c.Images, groups: c.Images.Groups(), kube: kube, account: account, machines: map[cloud.InstanceID]string{}}
-	return &PoolProvider{w}, nil
+	return &PoolProvider{clusterAccess: w}, nil
 }
 
 // ofCluster returns the label selector of the Cluster's objects.

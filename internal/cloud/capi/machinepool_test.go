@@ -330,10 +330,10 @@ func TestMaxModels(t *testing.T) {
 		"cluster.x-k8s.io/clusters/machinesets/md":        0,
 		"md": 0,
 	} {
-		if got := (&PoolProvider{&clusterAccess{images: models{most: 10}}}).MaxImages(id); got != want {
+		if got := (&PoolProvider{clusterAccess: &clusterAccess{images: models{most: 10}}}).MaxImages(id); got != want {
 			t.Errorf("%s: %d, want %d", id, got, want)
 		}
-		if got := (&PoolProvider{&clusterAccess{images: struct{ Images }{}}}).MaxImages(id); got != 0 {
+		if got := (&PoolProvider{clusterAccess: &clusterAccess{images: struct{ Images }{}}}).MaxImages(id); got != 0 {
 			t.Errorf("%s, of a cloud without a limit for such instances: %d", id, got)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 var clusterCases = []testCase{
 	{"of two clusters in an account, each knows its own snapshots, versions and trials", clustersAreApart},
+	{"of two clusters in an account, each knows its own workshops and copies", clustersCopyApart},
 }
 
 // seenBy returns the provider of a cluster.
@@ -45,4 +46,28 @@ func clustersAreApart(t *testing.T, s suite) {
 		}
 	}
 	endTrial(t, s, got(one.p.Trials(t.Context(), s.Pool))(t)[0], begun.Instances...)
+}
+
+// clustersCopyApart makes a workshop and a copy for cluster one.
+func clustersCopyApart(t *testing.T, s suite) {
+	needWorkshops(t, s)
+	needCopies(t, s)
+	one, two := s.seenBy("cluster-one"), s.seenBy("cluster-two")
+	spec := workshopSpec(s, "workshop-of-one")
+	delete(spec.Tags, cloud.TagCluster)
+	m := beginWorkshop(t, one, spec)
+	copied := copySpec(t, one, m.ID)
+	delete(copied.Tags, cloud.TagCluster)
+	attachCopy(t, one, copied)
+	for _, c := range []struct {
+		suite
+		has int
+	}{{one, 1}, {two, 0}} {
+		workshops, copies := got(c.p.Workshops(t.Context(), s.Pool))(t), got(c.p.Copies(t.Context(), s.Pool))(t)
+		if len(workshops) != c.has || len(copies) != c.has || c.has > 0 && (workshops[0].Origin != cloud.Own || copies[0].Origin != cloud.Own) {
+			t.Errorf("a cluster with %d of each sees the workshops %+v and the copies %+v", c.has, workshops, copies)
+		}
+	}
+	endCopy(t, one, got(one.p.Copies(t.Context(), s.Pool))(t)[0])
+	endWorkshop(t, one, got(one.p.Workshops(t.Context(), s.Pool))(t)[0], m)
 }

@@ -21,7 +21,7 @@ type DisksHarness struct {
 func RunDisks(t *testing.T, fresh func(t *testing.T) DisksHarness) {
 	ofRecipes := []string{"an instance shows itself", "a version is unused until the recipe names the version",
 		"the version that the recipe names is not deleted"}
-	run(t, slices.Concat(instanceCases, snapshotCases, imageCases, snapshotListerCases), ofRecipes, func(t *testing.T) suite {
+	run(t, slices.Concat(instanceCases, snapshotCases, imageCases, snapshotListerCases, copyCases), ofRecipes, func(t *testing.T) suite {
 		t.Helper()
 		h := fresh(t)
 		h.Pool, h.Provider = lentPool, cloud.New(h.Disks, cloud.RecipesOf(stubRecipes{h: h}))

@@ -48,6 +48,8 @@ type Harness struct {
 	// Crowd uses up the cloud's room for instances. Bind makes the credential or the cloud refuse removals. Optional;
 	// without these the preflight for a replaced donor is not tested.
 	Crowd, Bind func(t testing.TB)
+	// NoCopy is true if the provider has no captures by copy.
+	NoCopy bool
 	// RoomUnknown is true if the cloud does not report room for instances beforehand.
 	RoomUnknown bool
 }
@@ -56,7 +58,8 @@ type Harness struct {
 // or t.Skip.
 func Run(t *testing.T, fresh func(t *testing.T) Harness) {
 	cases := slices.Concat(lookCases, memberCases, instanceCases, holdCases, snapshotCases, imageCases, recipeCases, capacityCases, upgradeCases,
-		restoreCases, instanceListerCases, snapshotListerCases, poolFinderCases, rebuildCases, removeCases, trialCases, clusterCases)
+		restoreCases, instanceListerCases, snapshotListerCases, poolFinderCases, rebuildCases, removeCases, trialCases, workshopCases, copyCases,
+		noCopyCases, clusterCases)
 	run(t, cases, nil, func(t *testing.T) suite {
 		t.Helper()
 		h := fresh(t)

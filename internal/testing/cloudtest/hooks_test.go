@@ -46,6 +46,67 @@ type hooks struct {
 	ensureTrial    func(context.Context, cloud.TrialSpec) (cloud.Trial, error)
 	trials         func(context.Context, ...cloud.PoolID) ([]cloud.TrialSpec, error)
 	endTrial       func(context.Context, cloud.TrialSpec) (cloud.State, error)
+
+	cannotBuildWorkshops bool
+	preflightWorkshop    func(context.Context, cloud.WorkshopSpec) ([]cloud.Refusal, error)
+	workshop             func(context.Context, cloud.WorkshopSpec) (cloud.Trial, error)
+	workshops            func(context.Context, ...cloud.PoolID) ([]cloud.WorkshopSpec, error)
+	ensureWorkshop       func(context.Context, cloud.WorkshopSpec) (cloud.Trial, error)
+	endWorkshop          func(context.Context, cloud.WorkshopSpec) (cloud.State, error)
+	copyOf               func(context.Context, cloud.CopySpec) (cloud.DiskCopy, error)
+	copies               func(context.Context, ...cloud.PoolID) ([]cloud.CopySpec, error)
+	ensureAttached       func(context.Context, cloud.CopySpec) (cloud.DiskCopy, error)
+	ensureDetached       func(context.Context, cloud.CopySpec) (cloud.DiskCopy, error)
+	ensureCopySnapshot   func(context.Context, cloud.CopySpec, cloud.SnapshotSpec) (cloud.Snapshot, error)
+	endCopy              func(context.Context, cloud.CopySpec) (cloud.State, error)
+}
+
+func (h hooks) CanBuildWorkshops() bool {
+	return !h.cannotBuildWorkshops && h.Provider.CanBuildWorkshops()
+}
+
+func (h hooks) PreflightWorkshop(ctx context.Context, spec cloud.WorkshopSpec) ([]cloud.Refusal, error) {
+	return hookOr(h.preflightWorkshop, h.Provider.PreflightWorkshop)(ctx, spec)
+}
+
+func (h hooks) Workshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.Trial, error) {
+	return hookOr(h.workshop, h.Provider.Workshop)(ctx, spec)
+}
+
+func (h hooks) Workshops(ctx context.Context, pools ...cloud.PoolID) ([]cloud.WorkshopSpec, error) {
+	return hookOr(h.workshops, h.Provider.Workshops)(ctx, pools...)
+}
+
+func (h hooks) EnsureWorkshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.Trial, error) {
+	return hookOr(h.ensureWorkshop, h.Provider.EnsureWorkshop)(ctx, spec)
+}
+
+func (h hooks) EndWorkshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.State, error) {
+	return hookOr(h.endWorkshop, h.Provider.EndWorkshop)(ctx, spec)
+}
+
+func (h hooks) Copy(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
+	return hookOr(h.copyOf, h.Provider.Copy)(ctx, spec)
+}
+
+func (h hooks) Copies(ctx context.Context, pools ...cloud.PoolID) ([]cloud.CopySpec, error) {
+	return hookOr(h.copies, h.Provider.Copies)(ctx, pools...)
+}
+
+func (h hooks) EnsureAttached(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
+	return hookOr(h.ensureAttached, h.Provider.EnsureAttached)(ctx, spec)
+}
+
+func (h hooks) EnsureDetached(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
+	return hookOr(h.ensureDetached, h.Provider.EnsureDetached)(ctx, spec)
+}
+
+func (h hooks) EnsureCopySnapshot(ctx context.Context, spec cloud.CopySpec, shot cloud.SnapshotSpec) (cloud.Snapshot, error) {
+	return hookOr(h.ensureCopySnapshot, h.Provider.EnsureCopySnapshot)(ctx, spec, shot)
+}
+
+func (h hooks) EndCopy(ctx context.Context, spec cloud.CopySpec) (cloud.State, error) {
+	return hookOr(h.endCopy, h.Provider.EndCopy)(ctx, spec)
 }
 
 func (h hooks) SameInstance(a, b cloud.InstanceID) bool {

@@ -31,7 +31,7 @@ type mutant struct {
 
 func allMutants() []mutant {
 	return slices.Concat(diskMutants, recipeMutants, instanceListerMutants, holdMutants, snapshotListerMutants, rebuildMutants, upgradeMutants,
-		restoreMutants, removeMutants, trialMutants)
+		restoreMutants, removeMutants, trialMutants, workshopMutants, copyMutants)
 }
 
 func TestSuiteCatchesMutants(t *testing.T) {
@@ -47,10 +47,10 @@ func TestRecipesSuiteCatchesMutants(t *testing.T) {
 		t.Skip("this process runs one mutant")
 	}
 	theirs := slices.DeleteFunc(slices.Concat(recipeMutants, instanceListerMutants, holdMutants, rebuildMutants, upgradeMutants, restoreMutants,
-		removeMutants, trialMutants), func(m mutant) bool {
+		removeMutants, trialMutants, workshopMutants), func(m mutant) bool {
 		return slices.Contains(notOfRecipes, m.name)
 	})
-	if len(theirs) < 55 {
+	if len(theirs) < 64 {
 		t.Fatalf("only %d mutants are tried", len(theirs))
 	}
 	runMutants(t, "TestRecipesMutant", theirs)
@@ -109,7 +109,7 @@ func mutated(mutate func(*memory.Cloud, *hooks)) (cloudtest.Harness, *memory.Clo
 	clock := memory.NewClock(time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC))
 	c := memory.New(memory.Config{Now: clock.Now, Latency: memory.Latency{
 		Stop: 3 * time.Second, GuestOff: time.Second, Start: 3 * time.Second,
-		Snapshot: 3 * time.Second, Image: 9 * time.Second, Delete: 2 * time.Second,
+		Snapshot: 3 * time.Second, Attach: 2 * time.Second, Image: 9 * time.Second, Delete: 2 * time.Second,
 	}})
 	pool := c.AddPool(memory.PoolSpec{
 		Name: "pool1", Bootstrap: []string{"customData", "extension vmssCSE"},

@@ -22,7 +22,8 @@ type RecipesHarness struct {
 }
 
 // ofDisks are cases that need more of ImageProvider than a look.
-var ofDisks = []string{"a protection outlives a stop", "a stopped and protected instance is removed", "a snapshot outlives the instance"}
+var ofDisks = []string{"a protection outlives a stop", "a stopped and protected instance is removed", "a snapshot outlives the instance",
+	"a copy outlives its workshop"}
 
 // RunRecipes runs the cases about a PoolProvider, with a stub ImageProvider that only reports instances and versions.
 func RunRecipes(t *testing.T, fresh func(t *testing.T) RecipesHarness) {
@@ -31,7 +32,7 @@ func RunRecipes(t *testing.T, fresh func(t *testing.T) RecipesHarness) {
 			"preflight finds nothing in a pool that can be captured", "a pool shows itself and its recipe"}, c.sentence)
 	})
 	cases := slices.Concat(looks, memberCases, holdCases, recipeCases, capacityCases, upgradeCases, restoreCases, instanceListerCases, poolFinderCases,
-		rebuildCases, removeCases, trialCases)
+		rebuildCases, removeCases, trialCases, workshopCases)
 	run(t, cases, ofDisks, func(t *testing.T) suite {
 		t.Helper()
 		h := fresh(t)

@@ -14,6 +14,7 @@ var notOfRecipes = []string{
 	"publishing promotes", "nothing is refused", "a refusal without a message", "a start removes the protection", "what is held stays",
 	"its snapshots go with it",
 	"the image of an instance is unknown", "all instances claim to be of today's version", "a version that is gone is tried",
+	"its copy goes with a workshop", "a provider denies its workshops", "a workshop is built without an end",
 }
 
 // hookedRecipes is the recipes of a provider with replaced calls.

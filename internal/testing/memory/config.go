@@ -20,6 +20,8 @@ type Config struct {
 	// Instant fixes a snapshot's content at the request: Taken is true while Pending. Otherwise the cloud reads the
 	// disk until the snapshot is Complete, and later writes are in the copy.
 	Instant bool
+	// NoCopy is a cloud without captures by copy.
+	NoCopy bool
 	// NoHold makes pools without automatic actions, so that there is nothing to protect from.
 	NoHold bool
 	// MaxImages is the limit of different images in a pool, including the recipe's image. At the limit the pool does
@@ -37,6 +39,8 @@ type Latency struct {
 	Start time.Duration
 	// Snapshot is the time until a snapshot is Complete.
 	Snapshot time.Duration
+	// Attach is the time until a copy of a disk is made and attached, or detached.
+	Attach time.Duration
 	// Image is the time until a version is built and replicated. Its percentage grows evenly.
 	Image time.Duration
 	// Delete is the time until a deleted snapshot or version is gone.

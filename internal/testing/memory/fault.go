@@ -107,12 +107,14 @@ type Calls interface {
 	cloud.Machines
 	cloud.Pools
 	cloud.TrialBuilder
+	cloud.WorkshopBuilder
+	cloud.DiskCopier
 	cloud.Versions
 }
 
 // Provider returns the provider with these calls.
 func Provider(calls Calls) cloud.Provider {
-	return cloud.Provider{Machines: calls, Pools: calls, TrialBuilder: calls, Versions: calls}
+	return cloud.Provider{Machines: calls, Pools: calls, TrialBuilder: calls, WorkshopBuilder: calls, DiskCopier: calls, Versions: calls}
 }
 
 // NewFaulty wraps a cloud with inject. A nil inject passes and counts all calls.
@@ -151,6 +153,7 @@ func (f *Faulty) next(op cloud.Op) Outcome {
 // cached are the reads that a cloud.WithReadCache caches, as with real providers.
 var cached = map[string]bool{
 	opInstance: true, opInstances: true, opProtection: true, opSnapshot: true, opImage: true, opImages: true, opPool: true, opRecipeChange: true, opTrial: true,
+	opWorkshop: true, opCopy: true,
 }
 
 // answer is a cached result.

@@ -50,12 +50,7 @@ func isInstance(id cloud.InstanceID) bool {
 		return name != "" && !strings.Contains(name, "/")
 	}
 	_, ok := poolIn(id)
-	return ok || isTrial(id)
-}
-
-// isTrial reports whether an ID belongs to a trial instance outside the pool.
-func isTrial(id cloud.InstanceID) bool {
-	return strings.HasPrefix(strings.ToLower(string(id)), trialPrefix)
+	return ok || isApart(id)
 }
 
 // poolIn returns the pool of memory:///pools/POOL/instances/ID.
@@ -92,8 +87,8 @@ func (c *pools) PoolOf(id cloud.InstanceID) (cloud.PoolID, error) {
 	if pool, ok := poolIn(id); ok {
 		return pool, nil
 	}
-	if isTrial(id) {
-		return "", refused(cloud.Unsupported, opPoolsOf, string(id), "Trial", "the instance is a trial node, and belongs to no pool")
+	if isApart(id) {
+		return "", refused(cloud.Unsupported, opPoolsOf, string(id), "Trial", "the instance is a trial node or a workshop, and belongs to no pool")
 	}
 	message := "not an instance of a pool in this cloud; choose a node with a providerID like " +
 		poolPrefix + "POOL" + instancesPart + "ID"

@@ -25,6 +25,9 @@ func (c *machines) setPower(m *instance, p cloud.Power) {
 	case cloud.PowerStarting:
 		// The guest writes to its disk from the first moment, long before the cloud reports it as running.
 		c.spoil(m)
+		for _, d := range c.copiesOf(m) { // the firmware may boot the copy of the other root
+			c.record(ByCloud, EffectBootCopy, d.name)
+		}
 	case cloud.PowerRunning:
 		m.boots++
 		c.record(ByCloud, EffectBoot, string(m.id))
@@ -152,5 +155,6 @@ func (c *machines) remove(m *instance) {
 
 func (c *machines) drop(m *instance) {
 	m.gone = true
+	c.free(m)
 	c.instances = slices.DeleteFunc(slices.Clone(c.instances), func(other *instance) bool { return other == m })
 }

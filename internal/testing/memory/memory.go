@@ -67,6 +67,7 @@ type machines struct {
 
 	instances []*instance
 	snapshots []*snapshot
+	copies    []*diskCopy
 
 	effects   []Effect
 	promotion []Promotion
@@ -84,8 +85,9 @@ type familyState struct {
 // pools has the state of the PoolProvider half.
 type pools struct {
 	*machines
-	all    []*pool
-	trials []*trial
+	all []*pool
+	// trials and workshops are unfinished.
+	trials, workshops []*trial
 }
 
 type timer struct {

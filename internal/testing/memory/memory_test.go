@@ -15,7 +15,7 @@ var start = time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 // latency has a different value for each kind of work, so that a wrong value shows.
 var latency = memory.Latency{
 	Stop: 20 * time.Second, GuestOff: 5 * time.Second, Start: 40 * time.Second,
-	Snapshot: time.Minute, Image: 10 * time.Minute, Delete: 30 * time.Second,
+	Snapshot: time.Minute, Attach: 15 * time.Second, Image: 10 * time.Minute, Delete: 30 * time.Second,
 }
 
 type rig struct {

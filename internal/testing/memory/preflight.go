@@ -29,6 +29,9 @@ func (c *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.Preflight
 		return nil, err
 	}
 	calls := slices.Clone(recipeCalls)
+	if spec.Copies {
+		calls = []string{opSetRecipe}
+	}
 	if spec.Removes {
 		calls = append(calls, opEnsureRemoved)
 	}
@@ -65,7 +68,8 @@ func (c *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) 
 	if err != nil {
 		return nil, err
 	}
-	refusals := slices.Concat(m.refusals, c.missingPermissions(diskCalls, spec.Family.Name), c.usedUp())
+	calls := slices.DeleteFunc(slices.Clone(diskCalls), func(op string) bool { return spec.Copies && (op == opEnsureStopped || op == opEnsureStarted) })
+	refusals := slices.Concat(m.refusals, c.missingPermissions(calls, spec.Family.Name), c.usedUp())
 	if v != nil {
 		refusals = append(refusals, cloud.Refuse(ReasonVersionExists,
 			fmt.Sprintf("version %s of pool %s exists and is %s", v.version, spec.Family.Name, v.state),
@@ -114,7 +118,8 @@ func (c *ImageProvider) Permissions(ctx context.Context, family cloud.ImageFamil
 	if err := c.admit(ctx, opPermissions, lineID(family)); err != nil {
 		return nil, err
 	}
-	return c.permissions(lineID(family), slices.Concat(diskCalls, diskLooks), ""), nil
+	return append(c.permissions(lineID(family), slices.Concat(diskCalls, diskLooks), ""),
+		c.permissions(lineID(family), []string{opEnsureAttached, opEnsureDetached, opEnsureCopySnapshot, opEndCopy}, cloud.ForCopy)...), nil
 }
 
 // Permissions implements cloud.PoolProvider. An action is the name of a call.
@@ -127,7 +132,8 @@ func (c *PoolProvider) Permissions(ctx context.Context, id cloud.PoolID) ([]clou
 	list := c.permissions(string(p.id), slices.Concat(recipeCalls, recipeLooks), "")
 	return slices.Concat(list, c.permissions(string(p.id), []string{opEnsureRebuilt}, "kamino rollback --replace-nodes"),
 		c.permissions(string(p.id), []string{opEnsureRemoved}, cloud.ForRemoval),
-		c.permissions(string(p.id), []string{opEnsureTrial, opEndTrial}, cloud.ForTrialApart)), nil
+		c.permissions(string(p.id), []string{opEnsureTrial, opEndTrial}, cloud.ForTrialApart),
+		c.permissions(string(p.id), workshopCalls, cloud.ForCopy)), nil
 }
 
 func (c *credential) permissions(scope string, calls []string, purpose string) []cloud.Permission {

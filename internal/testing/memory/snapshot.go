@@ -97,17 +97,18 @@ func (c *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotS
 	if err != nil {
 		return cloud.Snapshot{}, err
 	}
+	return c.takeSnapshot(opEnsureSnapshot, spec, disk{
+		instance: m.id, power: m.power, generalized: m.generalized, bootID: bootID(m.id, m.boots), sizeGB: m.diskGB,
+	}, c.config.Instant || spec.InUse)
+}
+
+// takeSnapshot starts a snapshot of a disk.
+func (c *machines) takeSnapshot(op string, spec cloud.SnapshotSpec, of disk, instant bool) (cloud.Snapshot, error) {
 	if limit := c.config.Quota.Snapshots; limit > 0 && len(c.snapshots) >= limit {
-		return cloud.Snapshot{}, refused(cloud.QuotaExceeded, opEnsureSnapshot, spec.Name, "OperationNotAllowed",
+		return cloud.Snapshot{}, refused(cloud.QuotaExceeded, op, spec.Name, "OperationNotAllowed",
 			fmt.Sprintf("the quota of %d snapshots is used up", limit))
 	}
-	s := &snapshot{
-		name: spec.Name, id: snapshotPrefix + spec.Name, state: cloud.Pending, tags: maps.Clone(spec.Tags), instant: c.config.Instant,
-		disk: disk{
-			instance: m.id, power: m.power, generalized: m.generalized,
-			bootID: bootID(m.id, m.boots), sizeGB: m.diskGB,
-		},
-	}
+	s := &snapshot{name: spec.Name, id: snapshotPrefix + spec.Name, state: cloud.Pending, tags: maps.Clone(spec.Tags), instant: instant, disk: of}
 	c.snapshots = append(c.snapshots, s)
 	c.record(ByCaller, EffectSnapshot, s.name)
 	outcome := cloud.Complete

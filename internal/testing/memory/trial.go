@@ -13,7 +13,7 @@ import (
 // trialPrefix begins the IDs of trial instances outside any pool.
 const trialPrefix = "memory:///trials/"
 
-// trial is an unfinished trial.
+// trial is an unfinished trial or workshop.
 type trial struct {
 	name           string
 	pool           cloud.PoolID
@@ -24,11 +24,13 @@ type trial struct {
 	// isEnding is true during the removal of the trial.
 	isEnding bool
 	failure  TrialFailure
+	// isWorkshop is true for a workshop, which has the form of a trial of the recipe's image.
+	isWorkshop bool
 }
 
-func (c *pools) findTrial(spec cloud.TrialSpec) *trial {
-	for _, t := range c.trials {
-		if t.name == spec.Name && samePool(t.pool, spec.Pool) {
+func findTrial(all []*trial, pool cloud.PoolID, name string) *trial {
+	for _, t := range all {
+		if t.name == name && samePool(t.pool, pool) {
 			return t
 		}
 	}
@@ -73,16 +75,17 @@ func (c *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat(c.missingPermissions([]string{opEnsureTrial, opEndTrial}, p.spec.Name), c.lacksCapacity(), p.notCopyable(spec)), nil
+	return slices.Concat(c.missingPermissions([]string{opEnsureTrial, opEndTrial}, p.spec.Name), c.lacksCapacity(),
+		p.notCopyable(spec.RemoveBootstrap, spec.CustomData)), nil
 }
 
 // notCopyable refuses a pool whose new nodes need parts that the cloud does not return.
-func (p *pool) notCopyable(spec cloud.TrialSpec) []cloud.Refusal {
-	lacking := slices.Clone(p.spec.Unreadable)
-	if len(spec.CustomData) > 0 {
+func (p *pool) notCopyable(removeBootstrap bool, customData []byte) []cloud.Refusal {
+	lacking := slices.DeleteFunc(slices.Clone(p.spec.Unreadable), func(part string) bool { return !slices.Contains(p.recipe.bootstrap, part) })
+	if len(customData) > 0 {
 		lacking = slices.DeleteFunc(lacking, func(part string) bool { return part == cloud.CustomData })
 	}
-	if spec.RemoveBootstrap || len(lacking) == 0 {
+	if removeBootstrap || len(lacking) == 0 {
 		return nil
 	}
 	return []cloud.Refusal{cloud.Refuse(cloud.PoolNotCopyable,
@@ -95,7 +98,7 @@ func (c *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.T
 	if err := c.admit(ctx, opTrial, string(spec.Pool)); err != nil {
 		return cloud.Trial{}, err
 	}
-	if t := c.findTrial(spec); t != nil {
+	if t := findTrial(c.trials, spec.Pool, spec.Name); t != nil {
 		return t.view(), nil
 	}
 	return cloud.Trial{}, nil
@@ -126,7 +129,7 @@ func (c *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 	if err != nil {
 		return cloud.Trial{}, err
 	}
-	if t := c.findTrial(spec); t != nil {
+	if t := findTrial(c.trials, spec.Pool, spec.Name); t != nil {
 		return t.view(), nil
 	}
 	switch {
@@ -140,40 +143,43 @@ func (c *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 			fmt.Sprintf("the quota of %d instances is used up", c.config.Quota.Instances))
 	}
 	t := &trial{name: spec.Name, pool: p.id, version: v.version, image: v.id, tags: maps.Clone(spec.Tags)}
-	if err := c.buildApart(p, t, spec); err != nil {
-		return cloud.Trial{}, err
-	}
-	c.bootTrial(t)
-	return t.view(), nil
-}
-
-// buildApart creates an instance outside the pool.
-func (c *pools) buildApart(p *pool, t *trial, spec cloud.TrialSpec) error {
-	if found := p.notCopyable(spec); found != nil {
-		return found[0].Error(phrase(opEnsureTrial), string(p.id))
+	if found := p.notCopyable(spec.RemoveBootstrap, spec.CustomData); found != nil {
+		return cloud.Trial{}, found[0].Error(phrase(opEnsureTrial), string(p.id))
 	}
 	bootstrap := slices.Clone(p.recipe.bootstrap)
 	if spec.RemoveBootstrap {
 		bootstrap = nil
 	}
-	owner := cloud.PoolID(trialPrefix + strings.ToLower(spec.Name))
+	c.buildApart(p, t, trialPrefix, bootstrap)
+	c.trials = append(c.trials, t)
+	c.record(ByCaller, EffectBeginTrial, t.name)
+	c.bootTrial(t, &c.failing.trials)
+	return t.view(), nil
+}
+
+// buildApart creates an instance outside the pool.
+func (c *pools) buildApart(p *pool, t *trial, prefix string, bootstrap []string) {
+	owner := cloud.PoolID(prefix + strings.ToLower(t.name))
 	t.built = []*instance{c.make(&instance{
 		id: instanceID(owner, "0"), owner: owner, diskGB: p.spec.DiskGB, image: t.image, builtFrom: t.version, bootstrap: bootstrap,
 	})}
-	c.trials = append(c.trials, t)
-	c.record(ByCaller, EffectBeginTrial, t.name)
-	return nil
+}
+
+// failingTrials are the next failures of trials or workshops.
+type failingTrials struct {
+	left int
+	how  TrialFailure
 }
 
 // bootTrial starts the first instance of a trial, or injects a failure.
-func (c *pools) bootTrial(t *trial) {
+func (c *pools) bootTrial(t *trial, failing *failingTrials) {
 	m := t.built[0]
-	if c.failing.trials == 0 {
+	if failing.left == 0 {
 		c.start(m)
 		return
 	}
-	c.failing.trials--
-	failure := c.failing.trial
+	failing.left--
+	failure := failing.how
 	if t.failure = (TrialFailure{Unfilled: failure.Unfilled, Retries: failure.Retries}); failure.Unfilled {
 		c.drop(m)
 	} else {
@@ -195,7 +201,7 @@ type TrialFailure struct {
 // FailTrials makes the instances of the next n trials fail.
 func (c *controls) FailTrials(n int, how TrialFailure) {
 	defer c.enter()()
-	c.failing.trials, c.failing.trial = n, how
+	c.failing.trials = failingTrials{n, how}
 }
 
 // EndTrial implements cloud.PoolProvider. The trial is gone after Latency.Delete.
@@ -204,22 +210,26 @@ func (c *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (clou
 	if err := c.admit(ctx, opEndTrial, string(spec.Pool)); err != nil {
 		return cloud.Absent, err
 	}
-	t := c.findTrial(spec)
+	return c.end(findTrial(c.trials, spec.Pool, spec.Name)), nil
+}
+
+// end starts to remove a trial or a workshop; nil is none.
+func (c *pools) end(t *trial) cloud.State {
 	if t == nil {
-		return cloud.Absent, nil
+		return cloud.Absent
 	}
 	c.removeTrial(t)
 	if len(t.remaining()) == 0 {
 		c.forgetTrial(t)
-		return cloud.Absent, nil
+		return cloud.Absent
 	}
-	return cloud.Deleting, nil
+	return cloud.Deleting
 }
 
 // removeTrial removes the instances of a trial.
 func (c *pools) removeTrial(t *trial) {
-	if !t.isEnding {
-		c.record(ByCaller, EffectEndTrial, t.name)
+	if kind := (map[bool]string{false: EffectEndTrial, true: EffectEndWorkshop})[t.isWorkshop]; !t.isEnding {
+		c.record(ByCaller, kind, t.name)
 	}
 	t.isEnding = true
 	for _, m := range t.remaining() {
@@ -239,5 +249,6 @@ func (c *pools) removeTrial(t *trial) {
 }
 
 func (c *pools) forgetTrial(t *trial) {
-	c.trials = slices.DeleteFunc(c.trials, func(other *trial) bool { return other == t })
+	isIt := func(other *trial) bool { return other == t }
+	c.trials, c.workshops = slices.DeleteFunc(c.trials, isIt), slices.DeleteFunc(c.workshops, isIt)
 }

@@ -7,8 +7,9 @@ type failing struct {
 	snapshots int
 	images    int
 	rebuilds  map[cloud.InstanceID]int
-	trials    int
-	trial     TrialFailure
+	copies    int
+	// trials and workshops fail as ordered.
+	trials, workshops failingTrials
 }
 
 // controls is the test's side of the machines: what guests and other clients do, and trouble.

@@ -41,7 +41,14 @@ const (
 	EffectRebuild        = "Rebuild"
 	EffectBeginTrial     = "BeginTrial"
 	EffectEndTrial       = "EndTrial"
-	EffectRoll           = "Roll" // a running instance was updated by a write to its pool
+	EffectBeginWorkshop  = "BeginWorkshop"
+	EffectEndWorkshop    = "EndWorkshop"
+	EffectCopy           = "Copy" // a disk was made from a snapshot
+	EffectAttach         = "Attach"
+	EffectDetach         = "Detach"
+	EffectEndCopy        = "EndCopy"
+	EffectBootCopy       = "BootCopy" // a machine booted with the copy of another root
+	EffectRoll           = "Roll"     // a running instance was updated by a write to its pool
 )
 
 // Effect is one change.
@@ -123,14 +130,30 @@ type ImageView struct {
 	InRecipe bool
 }
 
-// TrialView is the state of an unfinished trial.
+// TrialView is the state of an unfinished trial or workshop.
 type TrialView struct {
-	Name    string
-	Pool    cloud.PoolID
+	Name string
+	Pool cloud.PoolID
+	// Version is the version of the image; empty for another image.
 	Version string
 	// Instances are the remaining instances of the trial.
 	Instances []cloud.InstanceID
 	Tags      map[string]string
+}
+
+// CopyView is the state of a copy of a donor's disk.
+type CopyView struct {
+	Name  string
+	State cloud.State
+	Tags  map[string]string
+	// Workshop has the copy as a disk if IsAttached.
+	Workshop   cloud.InstanceID
+	IsAttached bool
+	// Instance and BootID are those of the donor at the snapshot.
+	Instance cloud.InstanceID
+	BootID   string
+	// Generalized is true if a guest has generalized the copy.
+	Generalized bool
 }
 
 // World is the whole state at a time. It shares nothing with the cloud.
@@ -141,6 +164,8 @@ type World struct {
 	Snapshots  []SnapshotView
 	Images     []ImageView // by pool, oldest first
 	Trials     []TrialView
+	Workshops  []TrialView
+	Copies     []CopyView
 	Effects    []Effect
 	Promotions []Promotion
 }
@@ -184,14 +209,25 @@ func (c *Cloud) World() World {
 			BootID: s.disk.bootID, Power: s.disk.power, Generalized: s.disk.clean(),
 		})
 	}
-	for _, t := range c.trials {
+	w.Trials, w.Workshops = trialViews(c.trials), trialViews(c.workshops)
+	for _, d := range c.copies {
+		w.Copies = append(w.Copies, CopyView{
+			Name: d.name, State: d.state, Tags: maps.Clone(d.tags), Workshop: d.instance, IsAttached: d.isAttached,
+			Instance: d.disk.instance, BootID: d.disk.bootID, Generalized: d.disk.generalized,
+		})
+	}
+	return w
+}
+
+func trialViews(all []*trial) (views []TrialView) {
+	for _, t := range all {
 		view := TrialView{Name: t.name, Pool: t.pool, Version: t.version, Tags: maps.Clone(t.tags)}
 		for _, m := range t.remaining() {
 			view.Instances = append(view.Instances, m.id)
 		}
-		w.Trials = append(w.Trials, view)
+		views = append(views, view)
 	}
-	return w
+	return views
 }
 
 // versionView returns the state of a version of any pool.
@@ -224,7 +260,7 @@ func (w World) Count(by Actor, kind, resource string) int {
 }
 
 // Broken returns violations of Kamino's guarantees, in sentences: versions of unproven disks, recipes with incomplete, dirty or
-// quarantined versions, and writes that changed running instances.
+// quarantined versions, writes that changed running instances, and boots with the copy of another root.
 func (w World) Broken() []string {
 	var broken []string
 	for _, v := range w.Images {
@@ -257,6 +293,9 @@ func (w World) brokenPools() (broken []string) {
 	for _, e := range w.Effects {
 		if e.Kind == EffectRoll {
 			broken = append(broken, fmt.Sprintf("instance %s was changed by a write of its pool while it ran", e.Resource))
+		}
+		if e.Kind == EffectBootCopy {
+			broken = append(broken, fmt.Sprintf("a machine booted with copy %s attached, perhaps from the copy", e.Resource))
 		}
 	}
 	for _, p := range w.Pools {

@@ -1,0 +1,314 @@
+package conformance
+
+import (
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	provider "github.com/kamino-dev/kamino/internal/cloud/aws"
+	"github.com/kamino-dev/kamino/sandbox/aws"
+	"github.com/kamino-dev/kamino/sandbox/fault"
+	"github.com/kamino-dev/kamino/sandbox/fleet"
+)
+
+// ofCopy are the tags of an owner with an end.
+func ofCopy() map[string]string {
+	return map[string]string{cloud.TagUID: "u", cloud.TagPrototype: "it", cloud.TagCluster: "c", cloud.TagOrder: "o", cloud.TagEndsAt: "2026-03-14T10:00:00Z"}
+}
+
+// raw copies the disk of the first instance in use, and returns the spec of a copy on an instance.
+func (w *amazon) rawCopy(on cloud.InstanceID) cloud.CopySpec {
+	w.Helper()
+	spec := cloud.CopySpec{Name: "it", Instance: on, Tags: ofCopy()}
+	w.until("copied", func() bool {
+		have, err := w.disks.EnsureSnapshot(w.Context(), cloud.SnapshotSpec{Name: "raw", Instance: w.ids[0], InUse: true, Tags: ofCopy()})
+		w.must(err)
+		spec.SnapshotID = have.ID
+		return have.State == cloud.Complete
+	})
+	return spec
+}
+
+// attached attaches a copy.
+func (w *amazon) attached(disks *provider.ImageProvider, spec cloud.CopySpec) (have cloud.DiskCopy) {
+	w.Helper()
+	w.until("attached", func() bool {
+		var err error
+		have, err = disks.EnsureAttached(w.Context(), spec)
+		w.must(err)
+		return have.State == cloud.Complete && have.IsAttached
+	})
+	return have
+}
+
+// volumesWith returns the volumes that have a tag.
+func (w *amazon) volumesWith(key string) []ec2types.Volume {
+	w.Helper()
+	w.advance(time.Minute)
+	out, err := w.raw.DescribeVolumes(w.Context(), &ec2.DescribeVolumesInput{Filters: []ec2types.Filter{{Name: sdk.String("tag-key"), Values: []string{key}}}})
+	w.must(err)
+	return out.Volumes
+}
+
+// TestAWSCopyIsLikeItsDonor: the volume is in the zone of its workshop, encrypted as the donor's, tagged for sweeps, and not deleted
+// with the workshop. The guest finds it by the volume's ID.
+func TestAWSCopyIsLikeItsDonor(t *testing.T) {
+	const key = "arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555"
+	w := startAmazon(t, 0)
+	run := func(subnet string, devices ...ec2types.BlockDeviceMapping) cloud.InstanceID {
+		out, err := w.raw.RunInstances(t.Context(), &ec2.RunInstancesInput{ImageId: sdk.String(awsImage), InstanceType: "m6i.large", MinCount: sdk.Int32(1),
+			MaxCount: sdk.Int32(1), SubnetId: sdk.String(subnet), BlockDeviceMappings: devices})
+		w.must(err)
+		w.advance(time.Minute)
+		return awsID(out.Instances[0])
+	}
+	w.ids = []cloud.InstanceID{run("subnet-0000000000000000a", ec2types.BlockDeviceMapping{DeviceName: sdk.String("/dev/xvda"),
+		Ebs: &ec2types.EbsBlockDevice{Encrypted: sdk.Bool(true), KmsKeyId: sdk.String(key)}})}
+	on := run("subnet-0000000000000000b", ec2types.BlockDeviceMapping{DeviceName: sdk.String("/dev/xvdf"), Ebs: &ec2types.EbsBlockDevice{VolumeSize: sdk.Int32(1)}})
+	spec := w.rawCopy(on)
+	have := w.attached(w.disks, spec)
+	all := w.volumesWith("kamino-copy-name")
+	if len(all) != 1 {
+		t.Fatalf("there are %d copies", len(all))
+	}
+	v := all[0]
+	tags := map[string]string{}
+	for _, tag := range v.Tags {
+		tags[*tag.Key] = *tag.Value
+	}
+	if *v.AvailabilityZone != awsRegion+"b" || sdk.ToString(v.KmsKeyId) != key || v.VolumeType != "gp3" || tags[cloud.TagEndsAt] != ofCopy()[cloud.TagEndsAt] ||
+		tags[cloud.TagOrder] != "o" || tags[cloud.TagUID] != "u" || tags["kamino-machine"] == "" {
+		t.Errorf("it is %+v, and its tags are %v", v, tags)
+	}
+	if a := v.Attachments[0]; sdk.ToBool(a.DeleteOnTermination) || *a.Device != "/dev/sdg" { // f has another volume
+		t.Errorf("it is attached as %+v", a)
+	}
+	if want := strings.Replace(*v.VolumeId, "-", "", 1); have.Device.Serial != want || !slices.Equal(have.Device.Names, []string{"/dev/xvdg", "/dev/sdg"}) {
+		t.Errorf("its guest finds it by %+v", have.Device)
+	}
+	if further := w.fleet.Machine(path.Base(string(on))).Further; len(further) != 1 || further[0].Serial != have.Device.Serial {
+		t.Errorf("its guest has %+v", further)
+	}
+}
+
+// TestAWSCopyIsOfTheMomentOfItsSnapshot: what the donor writes afterwards is in no copy.
+func TestAWSCopyIsOfTheMomentOfItsSnapshot(t *testing.T) {
+	w := newAmazon(t, awsImage)
+	out, err := w.raw.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{path.Base(string(w.ids[0]))}})
+	w.must(err)
+	root := fleet.DiskID(*out.Reservations[0].Instances[0].BlockDeviceMappings[0].Ebs.VolumeId)
+	w.fleet.WriteFile(root, "nonce", "now")
+	spec := w.rawCopy(w.ids[1])
+	w.fleet.WriteFile(root, "nonce", "later")
+	have := w.attached(w.disks, spec)
+	if got := w.fleet.File(fleet.DiskID(have.ID), "nonce"); got != "now" {
+		t.Errorf("the copy has %q", got)
+	}
+	if m := w.fleet.Machine(path.Base(string(w.ids[0]))); m.Power != fleet.On || m.Boots != 1 {
+		t.Errorf("the donor is %+v", m)
+	}
+}
+
+// TestAWSCopyIsMadeOnce: processes that follow a kill, before EC2 shows anything, make no second volume and no second attachment.
+func TestAWSCopyIsMadeOnce(t *testing.T) {
+	w := newAmazon(t, awsImage)
+	spec := w.rawCopy(w.ids[1])
+	fresh := func() *provider.ImageProvider {
+		config, err := provider.Load(t.Context(), "")
+		w.must(err)
+		config.Now = w.now
+		disks, _ := provider.New(config)
+		return disks
+	}
+	for range 3 {
+		have, err := fresh().EnsureAttached(t.Context(), spec)
+		if err != nil || have.State != cloud.Pending {
+			t.Errorf("%+v, %v", have, err)
+		}
+	}
+	w.advance(time.Minute)
+	for range 3 {
+		have, err := fresh().EnsureAttached(t.Context(), spec)
+		if err != nil || have.State != cloud.Pending {
+			t.Errorf("%+v, %v", have, err)
+		}
+	}
+	have := w.attached(fresh(), spec)
+	if all := w.volumesWith("kamino-copy-name"); len(all) != 1 || *all[0].VolumeId != have.ID {
+		t.Fatalf("there are %d copies", len(all))
+	}
+	ended := fresh()
+	w.until("ended", func() bool {
+		state, err := ended.EndCopy(t.Context(), spec)
+		w.must(err)
+		return state == cloud.Absent
+	})
+	if all := w.volumesWith("kamino-copy-name"); len(all) > 0 || w.fleet.HasDisk(fleet.DiskID(have.ID)) {
+		t.Errorf("left are %+v", all)
+	}
+}
+
+// TestAWSCopyFails: what EC2 refuses, and what it does after its answer, has a kind and a remedy.
+func TestAWSCopyFails(t *testing.T) {
+	const key = "key/11111111-2222-3333-4444-555555555555"
+	for name, test := range map[string]struct {
+		config func(*aws.Config)
+		fault  fault.Fault
+		kind   cloud.Kind
+		says   string
+	}{
+		"product codes": {func(c *aws.Config) { c.Images[0].Codes = []string{"code"} }, fault.Fault{}, cloud.Refused, "settings.donor.method"},
+		"too many volumes": {nil, fault.Fault{Operation: "AttachVolume", Status: http.StatusBadRequest, Code: "AttachmentLimitExceeded", Message: "no"},
+			cloud.QuotaExceeded, "settings.donor.workshopType"},
+		"a device that is taken since": {nil, fault.Fault{Operation: "AttachVolume", Status: http.StatusBadRequest, Code: "InvalidParameterValue",
+			Message: "Invalid value '/dev/sdf' for unixDevice. Attachment point /dev/sdf is already in use"}, cloud.Conflict, "/dev/sdf"},
+		"too many gigabytes": {nil, fault.Fault{Operation: "CreateVolume", Status: http.StatusBadRequest, Code: "VolumeLimitExceeded", Message: "no"},
+			cloud.QuotaExceeded, "quota"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var change []func(*aws.Config)
+			if test.config != nil {
+				change = append(change, test.config)
+			}
+			w := startAmazonOn(t, nil, 0, change...)
+			out, err := w.raw.RunInstances(t.Context(), &ec2.RunInstancesInput{ImageId: sdk.String(awsImage), InstanceType: "m6i.large",
+				MinCount: sdk.Int32(2), MaxCount: sdk.Int32(2)})
+			w.must(err)
+			w.advance(time.Minute)
+			w.ids = []cloud.InstanceID{awsID(out.Instances[0]), awsID(out.Instances[1])}
+			spec := w.rawCopy(w.ids[1])
+			if test.fault.Operation != "" {
+				_, err = w.server.AddFault(test.fault)
+				w.must(err)
+			}
+			w.until("failed", func() bool {
+				_, err = w.disks.EnsureAttached(t.Context(), spec)
+				return err != nil
+			})
+			if !cloud.Is(err, test.kind) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%v, want %s with %q", err, test.kind, test.says)
+			}
+		})
+	}
+	t.Run("a key that may not be used", func(t *testing.T) {
+		w := startAmazonOn(t, nil, 0, func(c *aws.Config) { c.DeniedKeys = nil })
+		out, err := w.raw.RunInstances(t.Context(), &ec2.RunInstancesInput{ImageId: sdk.String(awsImage), InstanceType: "m6i.large", MinCount: sdk.Int32(2),
+			MaxCount: sdk.Int32(2), BlockDeviceMappings: []ec2types.BlockDeviceMapping{{DeviceName: sdk.String("/dev/xvda"),
+				Ebs: &ec2types.EbsBlockDevice{Encrypted: sdk.Bool(true), KmsKeyId: sdk.String("arn:aws:kms:eu-central-1:123456789012:" + key)}}}})
+		w.must(err)
+		w.advance(time.Minute)
+		w.ids = []cloud.InstanceID{awsID(out.Instances[0]), awsID(out.Instances[1])}
+		spec := w.rawCopy(w.ids[1])
+		w.must(w.server.DenyKeys(key))
+		var have cloud.DiskCopy
+		w.until("failed", func() bool {
+			have, err = w.disks.EnsureAttached(t.Context(), spec)
+			w.must(err)
+			return have.State == cloud.Failed
+		})
+		if !strings.Contains(have.Error, "key") {
+			t.Errorf("%+v", have)
+		}
+	})
+}
+
+// TestAWSCopyElsewhere: a copy that is a disk of another instance, or in another zone than its workshop, is not taken.
+func TestAWSCopyElsewhere(t *testing.T) {
+	w := newAmazon(t, awsImage)
+	spec := w.rawCopy(w.ids[1])
+	w.attached(w.disks, spec)
+	w.until("detached", func() bool {
+		have, err := w.disks.EnsureDetached(t.Context(), spec)
+		w.must(err)
+		return have.State == cloud.Complete && !have.IsAttached
+	})
+	out, err := w.raw.RunInstances(t.Context(), &ec2.RunInstancesInput{ImageId: sdk.String(awsImage), InstanceType: "m6i.large", MinCount: sdk.Int32(1),
+		MaxCount: sdk.Int32(1), SubnetId: sdk.String("subnet-0000000000000000c")})
+	w.must(err)
+	w.advance(time.Minute)
+	spec.Instance = awsID(out.Instances[0])
+	if _, err := w.disks.EnsureAttached(t.Context(), spec); !cloud.Is(err, cloud.Conflict) || !strings.Contains(err.Error(), "zone "+awsRegion+"c") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestAWSWorkshopOfAnotherType: the workshop has the type of its spec, and else the type of the group. It boots with its own disks
+// only.
+func TestAWSWorkshopOfAnotherType(t *testing.T) {
+	w := newGroup(t, atOnce, "1")
+	for kind, want := range map[string]ec2types.InstanceType{"": "m6i.large", "m6i.4xlarge": "m6i.4xlarge"} {
+		spec := cloud.WorkshopSpec{Pool: w.pool, Name: "it-" + kind, InstanceType: kind, Tags: ofCopy()}
+		_, err := w.recipes.EnsureWorkshop(t.Context(), spec)
+		w.must(err)
+		w.advance(time.Minute)
+		have, err := w.recipes.Workshop(t.Context(), spec)
+		w.must(err)
+		out, err := w.raw.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{path.Base(string(have.Instances[0].ID))}})
+		w.must(err)
+		if m := out.Reservations[0].Instances[0]; m.InstanceType != want || len(m.BlockDeviceMappings) != 1 || sdk.ToString(m.ImageId) != awsImage {
+			t.Errorf("the workshop of type %q is %s of %s with %d disks", kind, m.InstanceType, sdk.ToString(m.ImageId), len(m.BlockDeviceMappings))
+		}
+	}
+}
+
+// TestAWSDonorThatStays: what only prevents a stop or a return of the donor is no obstacle to a capture by copy.
+func TestAWSDonorThatStays(t *testing.T) {
+	w := newGroup(t, atOnce, "1")
+	id := path.Base(string(w.ids[0]))
+	_, err := w.scaling.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup), MinSize: sdk.Int32(2)})
+	w.must(err)
+	_, err = w.raw.ModifyInstanceAttribute(t.Context(), &ec2.ModifyInstanceAttributeInput{InstanceId: &id,
+		InstanceInitiatedShutdownBehavior: &ec2types.AttributeValue{Value: sdk.String("terminate")}})
+	w.must(err)
+	_, err = w.raw.ModifyInstanceAttribute(t.Context(), &ec2.ModifyInstanceAttributeInput{InstanceId: &id,
+		DisableApiStop: &ec2types.AttributeBooleanValue{Value: sdk.Bool(true)}})
+	w.must(err)
+	for _, action := range []string{"ec2:StopInstances", "ec2:StartInstances", "autoscaling:EnterStandby", "autoscaling:SetInstanceProtection"} {
+		_, err = w.server.AddFault(fault.Fault{Deny: action})
+		w.must(err)
+	}
+	p := cloud.New(cloud.DisksOf(w.disks), cloud.RecipesOf(w.recipes))
+	for copies, want := range map[bool]int{false: 7, true: 0} {
+		found, err := p.Preflight(t.Context(), cloud.PreflightSpec{Pool: w.pool, Instance: w.ids[0], Version: "2026.03.20", Copies: copies})
+		w.must(err)
+		if len(found) != want {
+			t.Errorf("with copies %t it finds %d obstacles, want %d: %+v", copies, len(found), want, found)
+		}
+	}
+}
+
+// TestAWSPreflightOfWorkshop: each missing permission of a capture by copy has its sentence.
+func TestAWSPreflightOfWorkshop(t *testing.T) {
+	for _, action := range []string{"ec2:RunInstances", "ec2:CreateVolume", "ec2:AttachVolume", "ec2:DetachVolume", "ec2:DeleteVolume", "ec2:TerminateInstances"} {
+		w := newGroup(t, atOnce, "1")
+		_, err := w.server.AddFault(fault.Fault{Deny: action})
+		w.must(err)
+		found, err := w.recipes.PreflightWorkshop(t.Context(), cloud.WorkshopSpec{Pool: w.pool, Name: "it", Tags: ofCopy()})
+		w.must(err)
+		if len(found) != 1 || found[0].Reason != cloud.PermissionMissing || !strings.Contains(found[0].Message, action) {
+			t.Errorf("without %s: %+v", action, found)
+		}
+	}
+}
+
+// TestAWSDonorOfTheMarketplace: a donor with product codes is captured in place only.
+func TestAWSDonorOfTheMarketplace(t *testing.T) {
+	w := groupOf(t, startAmazonOn(t, nil, atOnce, func(c *aws.Config) { c.Images[0].Codes = []string{"code"} }), "1")
+	p := cloud.New(cloud.DisksOf(w.disks), cloud.RecipesOf(w.recipes))
+	for _, copies := range []bool{false, true} {
+		found, err := p.Preflight(t.Context(), cloud.PreflightSpec{Pool: w.pool, Instance: w.ids[0], Version: "2026.03.20", Copies: copies})
+		w.must(err)
+		if copies != slices.ContainsFunc(found, func(r cloud.Refusal) bool { return r.Reason == "MarketplaceDisk" && r.Remedy != "" }) {
+			t.Errorf("with copies %t: %+v", copies, found)
+		}
+	}
+}
