@@ -139,13 +139,12 @@ func (c Courses) lose(t *testing.T, n int, loss Loss) {
 	}
 }
 
-func (c Courses) chosen(calls []string) []int {
+func (c Courses) chosen(calls []string) (all []int) {
 	if c.Choose != nil {
 		return c.Choose(calls)
 	}
-	all := make([]int, len(calls))
-	for n := range all {
-		all[n] = n
+	for n := range calls {
+		all = append(all, n)
 	}
 	return all
 }

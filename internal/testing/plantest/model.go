@@ -6,6 +6,7 @@
 package plantest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -80,12 +81,7 @@ func Always[W any, A, R ~string](rules []Rule[W, A, R]) func(W) []Rule[W, A, R] 
 	return func(W) []Rule[W, A, R] { return rules }
 }
 
-func (m *Model[W, F, A, R]) maxSteps() int {
-	if m.MaxSteps == 0 {
-		return 60
-	}
-	return m.MaxSteps
-}
+func (m *Model[W, F, A, R]) maxSteps() int { return cmp.Or(m.MaxSteps, 60) }
 
 // then is the world after an action and, if the action changes nothing, after the next change of the world.
 func (m *Model[W, F, A, R]) then(w W, d step.Decision[A, R]) W {
