@@ -20,7 +20,7 @@ import (
 // denyDonor answers the next n reads of the donor's instance and of its protection with NotFound, from the phase on.
 func denyDonor(s *testEnv, phase v1alpha1.Phase, n int) (denied *int) {
 	denied = new(int)
-	s.lose = func(_ int, what string) memory.Outcome {
+	s.lose = func(what string) memory.Outcome {
 		op, resource, _ := strings.Cut(what, " ")
 		if (op == "Instance" || op == "Protection") && resource == string(s.donor) && *denied < n && s.prototype().Status.Phase == phase {
 			*denied++

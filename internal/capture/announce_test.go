@@ -28,7 +28,7 @@ func TestLostCredentialIsAnnouncedOnce(t *testing.T) {
 	var events recordedEvents
 	s.engine.Recorder = &events
 	lost, begun := 0, false
-	s.lose = func(_ int, what string) memory.Outcome {
+	s.lose = func(what string) memory.Outcome {
 		begun = begun || strings.HasPrefix(what, "EnsureImage")
 		if begun && lost < 5 && strings.HasPrefix(what, "Image") {
 			lost++

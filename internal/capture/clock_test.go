@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -24,30 +23,7 @@ func (s *testEnv) heartbeat(ahead, ago time.Duration) {
 
 // TestADonorsClockIsComparedBeforehand: a proof that seems too old fails a capture only after the drain.
 func TestADonorsClockIsComparedBeforehand(t *testing.T) {
-	for _, c := range []struct {
-		name       string
-		ahead, ago time.Duration
-		says       string
-	}{
-		{"behind", -15 * time.Minute, 5 * time.Second, "15m0s behind the API server's"},
-		{"ahead", 20 * time.Minute, 5 * time.Second, "20m0s ahead of the API server's"},
-		{"right", 2 * time.Second, 5 * time.Second, ""},
-		{"right, and silent for long", 0, 20 * time.Minute, ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := newTestEnv(t).decide()
-			s.heartbeat(c.ahead, c.ago)
-			p := s.play()
-			if c.says == "" {
-				s.succeeded(p)
-				return
-			}
-			if p.Status.Failure == nil || p.Status.Failure.Reason != admission.DonorClockOff || !strings.Contains(p.Status.Failure.Message, c.says) {
-				t.Fatalf("it is not refused: %s", verdict(p))
-			}
-			if p.Status.Donor != nil {
-				t.Errorf("the donor was taken: %+v", p.Status.Donor)
-			}
-		})
-	}
+	s := newTestEnv(t).decide()
+	s.heartbeat(-15*time.Minute, 5*time.Second)
+	s.refused(admission.DonorClockOff, "15m0s behind the API server's")
 }

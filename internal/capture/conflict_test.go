@@ -15,7 +15,7 @@ import (
 func TestReservationOfNewerKaminoStays(t *testing.T) {
 	const theirs = `{"kind":"Pioneer","name":"pool1","uid":"p","reservedAt":"2026-03-14T12:00:00Z"}`
 	for at := range 40 {
-		s := newTestEnv(t, donors[at%len(donors)]).decide()
+		s := newTestEnv(t, donors[at%len(donors)].is).decide()
 		var struck, gone bool
 		p := s.play(func(pass int) {
 			n, _ := s.tracked("nodes", "", donorName).(*corev1.Node)

@@ -42,36 +42,31 @@ func (s *testEnv) priorContents(list string) {
 }
 
 // TestContentsAreKept: the Prototype keeps the list, and the version has its digest. Event, status and condition compare
-// the version with the version before. All hold for any lost call.
+// the version with the version before. All hold if the process ends after any call, of which every fourth is tried.
 func TestContentsAreKept(t *testing.T) {
 	const want = "compared with version 2026.03.01: packages: 1 changed, 0 added, 0 removed"
-	for _, lost := range []int{-1, 5, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52} {
+	memory.Courses{Losses: crashesAfter, Least: 12, Choose: each(4, 0), Play: func(t *testing.T, schedule *memory.Schedule) {
 		s := newTestEnv(t, func(s *testEnv) { s.lineage, s.contents = "2026.03.01", listOf(t, "2") }).decide()
 		s.priorContents(listOf(t, "1"))
 		var events recordedEvents
 		s.engine.Recorder, s.onRestart = &events, func() { s.engine.Recorder = &events }
-		s.lose = func(n int, _ string) memory.Outcome {
-			if n == lost {
-				return memory.CrashAfter()
-			}
-			return memory.Pass()
-		}
+		s.schedule = schedule
 		p := s.play()
 		s.succeeded(p)
 		if p.Status.Contents != s.contents || p.Status.Image.ContentsDigest != v1alpha1.ContentsDigest(s.contents) {
-			t.Errorf("lost %d: the list is not kept: %+v", lost, p.Status.Image)
+			t.Errorf("the list is not kept: %+v", p.Status.Image)
 		}
 		images := s.cloud.World().Images
 		if got := images[len(images)-1].Tags[cloud.TagContents]; got != v1alpha1.ContentsDigest(s.contents) {
-			t.Errorf("lost %d: the tag is %q", lost, got)
+			t.Errorf("the tag is %q", got)
 		}
 		if p.Status.Recipe == nil || p.Status.Recipe.Contents != want {
-			t.Errorf("lost %d: status.recipe is %+v", lost, p.Status.Recipe)
+			t.Errorf("status.recipe is %+v", p.Status.Recipe)
 		}
 		if all := strings.Join(events, "\n"); !strings.Contains(all, "Normal Promoted: new nodes of pool pool1 use the image of node donor; "+want) {
-			t.Errorf("lost %d: no event compares the versions:\n%s", lost, all)
+			t.Errorf("no event compares the versions:\n%s", all)
 		}
-	}
+	}}.LoseEach(t)
 }
 
 // TestContentsAreComparedBeforeApproval: a person reads the difference before the promotion.

@@ -295,29 +295,15 @@ func succeededWith(message string) *corev1.PodStatus {
 
 // TestLostCallsOfAComparison: whichever call of the inspections is lost, the capture succeeds, and no key is left.
 func TestLostCallsOfAComparison(t *testing.T) {
-	begin := func() *testEnv {
-		s := newTestEnv(t).decide(comparing)
-		s.summary = succeededWith("FILES")
-		return s
-	}
-	whole := begin()
-	whole.succeeded(whole.play())
-	end := slices.IndexFunc(whole.calls, func(c string) bool { return strings.HasPrefix(c, "ProtectFromScaleIn ") })
-	for n := range end {
-		loss := losses[n%len(losses)]
-		s := begin()
-		s.wipeStatus = loss.wipe
-		s.lose = func(i int, _ string) memory.Outcome {
-			if i == n {
-				return loss.outcome
+	memory.Courses{Losses: losses, Least: 20, Choose: until("ProtectFromScaleIn "), Sparse: true,
+		Play: func(t *testing.T, schedule *memory.Schedule) {
+			s := newTestEnv(t).decide(comparing)
+			s.summary, s.schedule = succeededWith("FILES"), schedule
+			s.succeeded(s.play())
+			if s.summaryKey() != nil {
+				t.Error("the key is left")
 			}
-			return memory.Pass()
-		}
-		s.succeeded(s.play())
-		if s.summaryKey() != nil {
-			t.Errorf("call %d (%s) lost: %s; the key is left", n, whole.calls[n], loss.name)
-		}
-	}
+		}}.LoseEach(t)
 }
 
 // TestAnotherNodeThatCannotBeCompared refuses the capture, and names that node.
@@ -336,7 +322,7 @@ func TestTheCloudIsAskedOnce(t *testing.T) {
 	s := newTestEnv(t).decide()
 	s.succeeded(s.play())
 	asked := 0
-	for _, call := range s.calls[:slices.IndexFunc(s.calls, func(c string) bool { return strings.HasPrefix(c, "ProtectFromScaleIn ") })] {
+	for _, call := range s.calls()[:firstCall(s.calls(), "ProtectFromScaleIn ")] {
 		if strings.HasPrefix(call, "Preflight") {
 			asked++
 		}

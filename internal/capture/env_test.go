@@ -11,11 +11,10 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	authorizationv1 "k8s.io/api/authorization/v1"
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -63,9 +62,9 @@ type testEnv struct {
 	faulty  client.Client
 	wrapped cloud.Provider
 
-	// lose decides the fate of the engine's n-th call (from 0), by its name.
-	lose  func(n int, what string) memory.Outcome
-	calls []string
+	// schedule counts the engine's calls, and loses some by their number. lose, if set, decides about the others by their names.
+	schedule *memory.Schedule
+	lose     func(call string) memory.Outcome
 
 	// blocked is for how many evictions a budget says no.
 	blocked int
@@ -109,13 +108,11 @@ type testEnv struct {
 	// tryout observes trial nodes; nil without a TrialObserver.
 	tryout TrialObserver
 	// settings of the capture, if unusual.
-	settings   func(*v1alpha1.Prototype)
-	wipeStatus bool // lose the status at every restart
+	settings func(*v1alpha1.Prototype)
 	// podNamespace of the engine; empty for its default.
 	podNamespace string
 	engine       *Engine
 	name         string
-	restarts     int
 	// patches plays the host of a pioneer; nil without a pioneer.
 	patches *patchHost
 	// donorNode is the name of the donor's Node, and first the instance of the Node donorName. They differ once a pool has grown
@@ -130,7 +127,7 @@ type option func(*testEnv)
 
 func newTestEnv(t testing.TB, options ...option) *testEnv {
 	t.Helper()
-	s := &testEnv{t: t, clock: memory.NewClock(noon)}
+	s := &testEnv{t: t, clock: memory.NewClock(noon), schedule: memory.NewSchedule(nil)}
 	for _, o := range options {
 		o(s)
 	}
@@ -175,18 +172,25 @@ func (s *testEnv) must(err error) {
 	}
 }
 
-// next numbers a call and returns its fate. An instance may be removed only after the copy of its disk, or after a
+// next counts a call and returns its fate. An instance may be removed only after the copy of its disk, or after a
 // failure or deletion.
-func (s *testEnv) next(what string) memory.Outcome {
-	if strings.HasPrefix(what, "EnsureRemoved ") {
+func (s *testEnv) next(call string) memory.Outcome {
+	if strings.HasPrefix(call, "EnsureRemoved ") {
 		s.mayRemove()
 	}
-	n := len(s.calls)
-	s.calls = append(s.calls, what)
-	if s.lose == nil {
-		return memory.Pass()
+	if fate := s.schedule.Next(call); fate != memory.Pass() || s.lose == nil {
+		return fate
 	}
-	return s.lose(n, what)
+	return s.lose(call)
+}
+
+// calls are the engine's calls so far.
+func (s *testEnv) calls() []string { return s.schedule.Calls() }
+
+// lastCalls are the last n calls, one per line.
+func (s *testEnv) lastCalls(n int) string {
+	calls := s.calls()
+	return strings.Join(calls[max(0, len(calls)-n):], "\n")
 }
 
 func (s *testEnv) buildCluster(peer cloud.InstanceID) {
@@ -210,29 +214,6 @@ func (s *testEnv) buildCluster(peer cloud.InstanceID) {
 	s.faulty = server.Client(func(call inmemory.Call, effect func() error) error { return outcome(s.next(call.String()), effect) })
 }
 
-func (s *testEnv) node(name string, id cloud.InstanceID) *corev1.Node {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: name, UID: types.UID("node-" + name), Labels: map[string]string{corev1.LabelOSStable: "linux"},
-		Annotations: map[string]string{"theirs": "stays", v1alpha1.DoNotDisruptAnnotation: "false"},
-	}}
-	if s.apart {
-		n.Annotations[memory.PoolAnnotation] = "pool1"
-	}
-	n.Spec.ProviderID = string(id)
-	n.Status.NodeInfo.BootID = s.cloud.BootID(id)
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	return n
-}
-
-func appPod(name string) *corev1.Pod {
-	yes := true
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", OwnerReferences: []metav1.OwnerReference{
-		{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "app", UID: "rs", Controller: &yes}}}}
-	pod.Spec.NodeName = donorName
-	pod.Status.Phase = corev1.PodRunning
-	return pod
-}
-
 // restart is a new process: a new engine that knows nothing.
 func (s *testEnv) restart() {
 	s.engine = &Engine{
@@ -248,125 +229,9 @@ func (s *testEnv) restart() {
 	if s.onRestart != nil {
 		s.onRestart()
 	}
-	if s.restarts++; s.restarts > 1 && s.wipeStatus {
-		p := s.prototype()
-		if p != nil && !p.Status.Terminal() {
-			p.Status = v1alpha1.PrototypeStatus{}
-			s.must(s.clean.Status().Update(context.Background(), p))
-		}
+	if s.schedule.IsWiped() {
+		s.onStatus(loseStatus)
 	}
-}
-
-// outcome carries a fault out around an effect on the API server.
-func outcome(o memory.Outcome, effect func() error) error {
-	if o.After || o.Err == nil && !o.Crash {
-		if err := effect(); err != nil {
-			return err
-		}
-	}
-	if o.Crash {
-		panic(memory.Crash)
-	}
-	if o.Err != nil {
-		return apierrors.NewInternalError(o.Err)
-	}
-	return nil
-}
-
-// react loses calls of the clientset, and does what a real API server does and the fake one does not:
-// field selectors and evictions.
-func (s *testEnv) react(action kubetesting.Action) (bool, runtime.Object, error) {
-	var result runtime.Object
-	what := fmt.Sprintf("%s %s/%s", action.GetVerb(), action.GetResource().Resource, action.GetSubresource())
-	err := outcome(s.next(what), func() error {
-		var err error
-		result, err = s.effect(action)
-		return err
-	})
-	return true, result, err
-}
-
-func (s *testEnv) effect(action kubetesting.Action) (runtime.Object, error) {
-	if action.GetSubresource() == "eviction" {
-		return nil, s.evicted(action.(kubetesting.CreateAction))
-	}
-	if create, ok := action.(kubetesting.CreateActionImpl); ok && action.GetResource().Group == authorizationv1.GroupName {
-		return s.reviewed(create.GetObject()), nil
-	}
-	if create, ok := action.(kubetesting.CreateActionImpl); ok && len(create.CreateOptions.DryRun) > 0 {
-		return create.GetObject(), s.admits
-	} else if ok && create.Resource.Resource == "pods" && create.Subresource == "" && s.denies > 0 {
-		s.denies--
-		return nil, forbidden(`User "engine" cannot create resource "pods"`)
-	}
-	if create, ok := action.(kubetesting.CreateActionImpl); ok {
-		create.GetObject().(metav1.Object).SetUID(s.uid())
-	}
-	if patch, ok := action.(kubetesting.PatchActionImpl); ok && len(patch.PatchOptions.DryRun) > 0 {
-		return s.tracked("nodes", "", patch.Name), s.mayTry
-	} else if ok && patch.Resource.Resource == "nodes" && patch.Name != donorName && s.mayMark != nil {
-		return nil, s.mayMark
-	}
-	if err := s.precondition(action); err != nil {
-		return nil, err
-	}
-	_, result, err := kubetesting.ObjectReaction(s.objects)(action)
-	if list, ok := result.(*corev1.PodList); ok {
-		fields := action.(kubetesting.ListAction).GetListRestrictions().Fields
-		list.Items = slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
-			node, asked := fields.RequiresExactMatch("spec.nodeName")
-			return asked && p.Spec.NodeName != node
-		})
-	}
-	return result, err
-}
-
-// precondition is the API server's check of a deletion with a UID.
-func (s *testEnv) precondition(action kubetesting.Action) error {
-	deletion, is := action.(kubetesting.DeleteActionImpl)
-	if !is || deletion.DeleteOptions.Preconditions == nil || deletion.DeleteOptions.Preconditions.UID == nil {
-		return nil
-	}
-	object, err := s.objects.Get(action.GetResource(), action.GetNamespace(), deletion.Name)
-	if err != nil {
-		return err
-	}
-	if uid := object.(metav1.Object).GetUID(); uid != *deletion.DeleteOptions.Preconditions.UID {
-		return apierrors.NewConflict(action.GetResource().GroupResource(), deletion.Name, fmt.Errorf("the UID is %s", uid))
-	}
-	return nil
-}
-
-// reviewed answers who asks for rights.
-func (s *testEnv) reviewed(object runtime.Object) runtime.Object {
-	may := func(a *authorizationv1.ResourceAttributes) authorizationv1.SubjectAccessReviewStatus {
-		return authorizationv1.SubjectAccessReviewStatus{Allowed: !slices.Contains(s.lacks, strings.TrimSuffix(a.Verb+" "+a.Resource+"/"+a.Subresource, "/"))}
-	}
-	switch review := object.DeepCopyObject().(type) {
-	case *authorizationv1.LocalSubjectAccessReview:
-		review.Status = may(review.Spec.ResourceAttributes)
-		return review
-	case *authorizationv1.SelfSubjectAccessReview:
-		review.Status = may(review.Spec.ResourceAttributes)
-		return review
-	}
-	return object
-}
-
-func (s *testEnv) evicted(action kubetesting.CreateAction) error {
-	if s.blocked > 0 {
-		s.blocked--
-		err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
-		err.ErrStatus.Details.Causes = []metav1.StatusCause{
-			{Type: "DisruptionBudget", Message: "The disruption budget app needs 3 healthy pods and has 3 currently"},
-		}
-		return err
-	}
-	if options := action.GetObject().(*policyv1.Eviction).DeleteOptions; options != nil && len(options.DryRun) > 0 {
-		return nil
-	}
-	name := action.GetObject().(metav1.Object).GetName()
-	return s.objects.Delete(corev1.SchemeGroupVersion.WithResource("pods"), action.GetNamespace(), name)
 }
 
 var uids atomic.Int64
@@ -431,159 +296,6 @@ func (s *testEnv) followDonor() {
 	}
 }
 
-// runKubelet lets the donor's kubelet speak: Ready under the boot that runs, or nothing heard.
-func (s *testEnv) runKubelet() {
-	n, _ := s.tracked("nodes", "", s.donorNode).(*corev1.Node)
-	machine := s.cloud.World().Instance(s.donor)
-	if machine.ID == "" {
-		s.runNone(n)
-		return
-	}
-	running := machine.Power == cloud.PowerRunning && (machine.Boots == 1 || !s.hung)
-	if n == nil {
-		if running && machine.Boots > 1 {
-			fresh := s.node(s.donorNode, s.donor)
-			fresh.Annotations, fresh.UID = nil, "node-made-again"
-			s.must(s.objects.Create(corev1.SchemeGroupVersion.WithResource("nodes"), fresh, ""))
-		}
-		return
-	}
-	before := n.DeepCopy()
-	n.Status.Conditions[0].Status = corev1.ConditionUnknown
-	if running {
-		n.Status.Conditions[0].Status, n.Status.NodeInfo.BootID = corev1.ConditionTrue, machine.BootID
-	}
-	if !equality.Semantic.DeepEqual(before.Status, n.Status) {
-		s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
-	}
-}
-
-// runNone handles a Node without an instance: the kubelet is silent, and a controller of the cloud may delete the Node.
-func (s *testEnv) runNone(n *corev1.Node) {
-	switch {
-	case n == nil:
-	case s.tidy:
-		s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", n.Name))
-	case n.Status.Conditions[0].Status != corev1.ConditionUnknown:
-		n.Status.Conditions[0].Status = corev1.ConditionUnknown
-		s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
-	}
-}
-
-// runOthers lets the pool's new instances join, each with its own Node.
-func (s *testEnv) runOthers() {
-	if s.lonely {
-		return
-	}
-	for _, m := range s.cloud.World().Instances {
-		name := "node-" + string(m.ID[strings.LastIndex(string(m.ID), "/")+1:])
-		if m.ID == s.donor || m.ID == s.peer || m.ID == s.first || m.Power != cloud.PowerRunning || s.tracked("nodes", "", name) != nil {
-			continue
-		}
-		n := s.node(name, m.ID)
-		n.Annotations, n.CreationTimestamp = nil, metav1.NewTime(s.clock.Now())
-		s.must(s.objects.Create(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
-	}
-}
-
-// runPod does what the real generalize pod does, guards included.
-func (s *testEnv) runPod() {
-	pod, order := s.generalizePod(), s.order()
-	s.runLook(pod)
-	machine := s.cloud.World().Instance(s.donor)
-	if pod == nil || order == nil || s.deaf || machine.Power != cloud.PowerRunning || s.tracked("secrets", order.Namespace, s.podName()) == nil {
-		return
-	}
-	if order.Status.Report != "" || order.Spec.Token != machine.BootID || pod.Annotations[v1alpha1.OrderAnnotation] != string(order.UID) {
-		return
-	}
-	s.cloud.MarkGeneralized(s.donor)
-	s.signReport(order, pod, v1alpha1.Report{Proof: s.proofFor(order), Contents: s.contents})
-	if !s.lingering {
-		s.cloud.GuestPowerOff(s.donor)
-	}
-}
-
-// runLook runs the inspecting pod.
-func (s *testEnv) runLook(pod *corev1.Pod) {
-	if pod == nil || pod.Labels["app.kubernetes.io/component"] != inspectionContainer || pod.Status.Phase != "" || s.blind ||
-		s.cloud.World().Instance(s.donor).Power != cloud.PowerRunning {
-		return
-	}
-	pod.Status = corev1.PodStatus{Phase: corev1.PodSucceeded}
-	switch onPeer := pod.Spec.NodeName != s.donorNode; {
-	case onPeer && s.summary != nil:
-		pod.Status = *s.summary
-	case !onPeer && s.finds != nil:
-		pod.Status = *s.finds
-	}
-	s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, pod.Namespace))
-}
-
-func (s *testEnv) proofFor(order *v1alpha1.NodeOrder) *v1alpha1.Proof {
-	digest := ""
-	if s.contents != "" {
-		digest = v1alpha1.ContentsDigest(s.contents)
-	}
-	level := ""
-	if s.patches != nil {
-		level = s.patches.level
-	}
-	return &v1alpha1.Proof{
-		PatchLevel:     level,
-		ContentsDigest: digest,
-		UID:            order.Spec.Holder.UID,
-		Order:          order.UID,
-		BootID:         order.Spec.Token,
-		Profile:        order.Spec.Generalize.Profile,
-		ProfileVersion: "1",
-		Rules:          7,
-		Met:            7,
-		Changed:        3,
-		Search:         &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1},
-		ManifestDigest: "sha256:0",
-		At:             metav1.NewTime(s.clock.Now()),
-	}
-}
-
-// signReport has the pod sign a report, with the key that lies in the order's Secret.
-func (s *testEnv) signReport(order *v1alpha1.NodeOrder, pod *corev1.Pod, report v1alpha1.Report) {
-	secret := s.tracked("secrets", order.Namespace, order.Name).(*corev1.Secret)
-	key, public, err := v1alpha1.OrderKey(secret.Data[orderKey])
-	s.must(err)
-	if public != order.Spec.Key {
-		s.t.Errorf("the key of order %s is not the one that it names", order.Name)
-	}
-	report.Order, report.Pod = order.UID, pod.UID
-	order.Status, err = report.Sign(key)
-	s.must(err)
-	s.must(s.clean.Status().Update(context.Background(), order))
-}
-
-// generalizePod is the pod on the donor, in whichever namespace; nil if there is none.
-func (s *testEnv) generalizePod() *corev1.Pod {
-	for _, namespace := range []string{podspace, ourspace} {
-		if pod, there := s.tracked("pods", namespace, s.podName()).(*corev1.Pod); there {
-			return pod
-		}
-	}
-	return nil
-}
-
-// order of the pod, in whichever namespace; nil if there is none.
-func (s *testEnv) order() *v1alpha1.NodeOrder {
-	for _, namespace := range []string{podspace, ourspace} {
-		o := &v1alpha1.NodeOrder{}
-		err := s.clean.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: s.podName()}, o)
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		s.must(err)
-		return o
-	}
-	return nil
-}
-
 func (s *testEnv) uid() types.UID {
 	s.uids++
 	return types.UID(fmt.Sprintf("uid-%d", s.uids))
@@ -614,6 +326,49 @@ func (s *testEnv) play(between ...func(pass int)) *v1alpha1.Prototype {
 			b(pass)
 		}
 	}
-	s.t.Fatalf("the capture does not end: %+v\nlast calls: %v", s.prototype(), s.calls[max(0, len(s.calls)-20):])
+	s.t.Fatalf("the capture does not end: %+v\nlast calls:\n%s", s.prototype(), s.lastCalls(20))
 	return nil
+}
+
+func TestACaptureFromEndToEnd(t *testing.T) {
+	s := newTestEnv(t).decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Recipe.NewNodes = 2 })
+	p := s.play()
+	s.succeeded(p)
+	var phases []v1alpha1.Phase
+	for _, step := range p.Status.Steps {
+		phases = append(phases, step.Phase)
+	}
+	want := []v1alpha1.Phase{
+		v1alpha1.PhasePreflight,
+		v1alpha1.PhaseReserving,
+		v1alpha1.PhaseDraining,
+		v1alpha1.PhaseGeneralizing,
+		v1alpha1.PhaseStopping,
+		v1alpha1.PhaseSnapshotting,
+		v1alpha1.PhaseStarting,
+		v1alpha1.PhaseReleasing,
+		v1alpha1.PhasePublishing,
+		v1alpha1.PhasePromoting,
+		v1alpha1.PhaseScalingOut,
+	}
+	if diff := cmp.Diff(want, slices.Compact(phases)); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionGeneralized, v1alpha1.ConditionPublished, v1alpha1.ConditionDonorInService} {
+		if !meta.IsStatusConditionTrue(p.Status.Conditions, kind) {
+			t.Errorf("condition %s: %+v", kind, p.Status.Conditions)
+		}
+	}
+	if got := s.cloud.World().Pools[0].Capacity; got != 4 {
+		t.Errorf("the pool has %d nodes, want 4", got)
+	}
+	image := s.cloud.World().Images[0]
+	if image.Tags[cloud.TagBuiltFrom] != donorName || image.Tags[cloud.TagUID] != string(p.UID) || image.Tags[cloud.TagCluster] != ourCluster ||
+		!image.Generalized {
+		t.Errorf("image: %+v", image)
+	}
+	proof := p.Status.Proof
+	if got, want := image.Tags[cloud.TagBuiltAt], proof.At.UTC().Format(cloud.BuiltAtLayout); got != want {
+		t.Errorf("the image says that it was built at %s, want %s, when its disk was done", got, want)
+	}
 }

@@ -19,38 +19,50 @@ import (
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
-// loss is a way to lose one call. A crash is a new process without memory, and may come with the loss of the status.
-type loss struct {
-	name    string
-	outcome memory.Outcome
-	wipe    bool
-}
-
-var losses = []loss{
-	{"error before its effect", memory.FailBefore(cloud.Unavailable), false},
-	{"error after its effect", memory.FailAfter(cloud.Unavailable), false},
-	{"throttled", memory.Throttle(0), false},
-	{"crash before its effect", memory.CrashBefore(), false},
-	{"crash after its effect", memory.CrashAfter(), false},
-}
+// losses are the ways to lose a call. A crash is a new process without memory.
+var losses = slices.Insert(memory.Losses(), 2, memory.Loss{Name: "throttled", Outcome: memory.Throttle(0)})
 
 // lossesOfStatus also lose the status, as a backup without the status does.
-var lossesOfStatus = []loss{
-	{"crash before its effect and status lost", memory.CrashBefore(), true},
-	{"crash after its effect and status lost", memory.CrashAfter(), true},
+var lossesOfStatus = []memory.Loss{
+	{Name: "crash before its effect and status lost", Outcome: memory.CrashBefore(), Wipes: true},
+	{Name: "crash after its effect and status lost", Outcome: memory.CrashAfter(), Wipes: true},
 }
 
-var allLosses = slices.Concat(losses, lossesOfStatus)
+// crashesAfter are the ways that lose only an answer, with the process.
+var crashesAfter = []memory.Loss{{Name: "crash after its effect", Outcome: memory.CrashAfter()}}
 
-// isSkipped reports whether the short form skips a way at this call or pass. The short form takes one way at each, in
-// turn; the full form takes all ways.
+// isSkipped reports whether the short form skips a way at this moment. The short form takes one way at each, in turn; the full form
+// takes all ways.
 func isSkipped(short bool, at, way, ways int) bool { return short && at%ways != way }
 
+// each chooses every step-th call, beginning with the call from.
+func each(step, from int) func(calls []string) []int {
+	return func(calls []string) (chosen []int) {
+		for n := from; n < len(calls); n += step {
+			chosen = append(chosen, n)
+		}
+		return chosen
+	}
+}
+
+// until chooses the calls before the first call with the prefix.
+func until(prefix string) func(calls []string) []int {
+	return func(calls []string) []int { return each(1, 0)(calls[:firstCall(calls, prefix)]) }
+}
+
+// firstCall is the number of the first call with the prefix; -1 without one.
+func firstCall(calls []string, prefix string) int {
+	return slices.IndexFunc(calls, func(call string) bool { return strings.HasPrefix(call, prefix) })
+}
+
 // donors is how the donor may have been before.
-var donors = []option{
-	func(*testEnv) {},
-	func(s *testEnv) { s.cordoned, s.protected = true, true },
-	func(s *testEnv) { s.holdless = true },
+var donors = []struct {
+	name string
+	is   option
+}{
+	{"a donor in service", func(*testEnv) {}},
+	{"a cordoned, protected donor", func(s *testEnv) { s.cordoned, s.protected = true, true }},
+	{"a donor in a pool without scale-in", func(s *testEnv) { s.holdless = true }},
 }
 
 // inFull is a capture that makes all possible calls: a growing pool, a version to retire, and a budget that refuses
@@ -70,121 +82,96 @@ func (s *testEnv) changeTo(version string) cloud.RecipeChange {
 	return change
 }
 
-// TestEverySingleCallLost loses each call of a capture to the cloud and to the API server in each way (short: in one).
-// The capture still succeeds with one snapshot and one reboot.
-func TestEverySingleCallLost(t *testing.T) { everySingleCallLost(t, testing.Short()) }
+// TestEverySingleCallLost loses each call of a capture to the cloud and to the API server in each way (short: in one), each
+// third call with another donor. The capture still succeeds with one snapshot and one reboot.
+func TestEverySingleCallLost(t *testing.T) { everySingleCallLost(t) }
 
 // TestEverySingleCallLostWithRecipesApart is the same with recipes outside of the cloud, and with instances without a
 // pool. Snapshots are taken at once, so that the donor returns before the copy is complete.
 func TestEverySingleCallLostWithRecipesApart(t *testing.T) {
-	everySingleCallLost(t, testing.Short(), func(s *testEnv) { s.apart, s.instant = true, true })
+	everySingleCallLost(t, func(s *testEnv) { s.apart, s.instant = true, true })
 }
 
-func everySingleCallLost(t *testing.T, short bool, options ...option) {
-	whole := inFull(t, options...)
-	whole.succeeded(whole.play())
-	whole.checkIntendedChanges()
-	calls := len(whole.calls)
-	for i, loss := range losses {
-		t.Run(loss.name, func(t *testing.T) {
-			t.Parallel()
-			for n := range calls {
-				if isSkipped(short, n+len(options), i, len(losses)) {
-					continue
-				}
-				s := inFull(t, append(slices.Clone(options), donors[(n+i)%len(donors)])...)
-				s.wipeStatus = loss.wipe
-				lost := ""
-				s.lose = func(i int, what string) memory.Outcome {
-					if i != n {
-						return memory.Pass()
-					}
-					lost = what
-					return loss.outcome
-				}
-				p := s.play()
-				s.succeeded(p)
-				s.checkIntendedChanges()
-				if t.Failed() {
-					t.Fatalf("call %d (%s) lost: %s", n, lost, loss.name)
-				}
-			}
+func everySingleCallLost(t *testing.T, options ...option) {
+	for i, donor := range donors {
+		t.Run(donor.name, func(t *testing.T) {
+			memory.Courses{Losses: losses, Least: 30, Choose: each(len(donors), i), Sparse: testing.Short(),
+				Play: func(t *testing.T, schedule *memory.Schedule) {
+					s := inFull(t, append(slices.Clone(options), donor.is)...)
+					s.schedule = schedule
+					s.succeeded(s.play())
+					s.checkIntendedChanges()
+				}}.LoseEach(t)
 		})
 	}
-	t.Logf("%d calls", calls)
 }
 
-// TestStatusLostAtEveryCall loses the status with each call. The record is rebuilt from the Lease, or the capture ends: the
-// donor is as before, or removed where it does not return, no version is half made, and the pool grew at most once.
+// wiped is a capture that loses its status, with what holds at its end.
+type wiped struct {
+	*testEnv
+	play  func() *v1alpha1.Prototype
+	check func(*v1alpha1.Prototype)
+}
+
+// TestStatusLostAtEveryCall loses the status with each call (short: with every third). The record is rebuilt from the Lease, or the
+// capture ends: the donor is as before, or removed where it does not return, no version is half made, and the pool grew at most once.
 func TestStatusLostAtEveryCall(t *testing.T) {
-	for name, begin := range map[string]func(*testing.T) (*testEnv, func() *v1alpha1.Prototype, func(*v1alpha1.Prototype)){
-		"a donor that returns": func(t *testing.T) (*testEnv, func() *v1alpha1.Prototype, func(*v1alpha1.Prototype)) {
+	departing := func(growFirst bool) func(*testing.T) wiped {
+		return func(t *testing.T) wiped {
+			d := departInFull(t, growFirst)
+			return wiped{d.testEnv, func() *v1alpha1.Prototype { return d.run() }, d.checkEnd}
+		}
+	}
+	choose := each(1, 0)
+	if testing.Short() {
+		choose = each(3, 0)
+	}
+	for name, begin := range map[string]func(*testing.T) wiped{
+		"a donor that returns": func(t *testing.T) wiped {
 			s := inFull(t)
-			return s, func() *v1alpha1.Prototype { return s.play() }, func(*v1alpha1.Prototype) { s.gaveBack() }
+			return wiped{s, func() *v1alpha1.Prototype { return s.play() }, func(*v1alpha1.Prototype) { s.gaveBack() }}
 		},
-		"a donor that leaves": func(t *testing.T) (*testEnv, func() *v1alpha1.Prototype, func(*v1alpha1.Prototype)) {
-			d := departInFull(t, false)
-			return d.testEnv, func() *v1alpha1.Prototype { return d.run() }, d.checkEnd
-		},
-		"a donor that leaves after a growth": func(t *testing.T) (*testEnv, func() *v1alpha1.Prototype, func(*v1alpha1.Prototype)) {
-			d := departInFull(t, true)
-			return d.testEnv, func() *v1alpha1.Prototype { return d.run() }, d.checkEnd
-		},
-		"a trial": func(t *testing.T) (*testEnv, func() *v1alpha1.Prototype, func(*v1alpha1.Prototype)) {
+		"a donor that leaves":                departing(false),
+		"a donor that leaves after a growth": departing(true),
+		"a trial": func(t *testing.T) wiped {
 			v := published(t)
-			trialCourses[0].prepare(v)
-			return v.testEnv, func() *v1alpha1.Prototype { return v.run() }, func(p *v1alpha1.Prototype) {
-				v.byHand = v.byHand || v.cloud.World().Pools[0].Recipe.Version == triedVersion && v.tagged(cloud.TagTrial, "Passed ")
-				if len(v.cloud.World().Trials) == 0 { // Kubernetes deletes the pods of a node that is gone
-					_ = v.objects.Delete(corev1.SchemeGroupVersion.WithResource("pods"), podspace, "probe-pool1-2026.03.14-trial-1")
-				}
-				v.nothingLeft(p)
-			}
+			return wiped{v.testEnv, func() *v1alpha1.Prototype { return v.run() }, v.checkWiped}
 		},
-		"a pioneer": func(t *testing.T) (*testEnv, func() *v1alpha1.Prototype, func(*v1alpha1.Prototype)) {
+		"a pioneer": func(t *testing.T) wiped {
 			s := growing(t)
-			return s, func() *v1alpha1.Prototype { return s.play(s.usePioneer) }, func(*v1alpha1.Prototype) {
-				if size := s.cloud.World().Pools[0].Capacity; size > 3 {
-					s.t.Errorf("the pool has %d nodes, want 3 at most", size)
-				}
-				if names := s.leases(); len(names) > 0 {
-					s.t.Errorf("leases are left: %v", names)
-				}
-			}
+			return wiped{s, func() *v1alpha1.Prototype { return s.play(s.usePioneer) }, func(*v1alpha1.Prototype) { s.checkGrowth() }}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, play, _ := begin(t)
-			play()
-			calls := len(s.calls)
-			for n := range calls {
-				loss := lossesOfStatus[n%len(lossesOfStatus)]
-				if testing.Short() && n%3 != 0 {
-					continue
-				}
-				s, play, check := begin(t)
-				s.wipeStatus = loss.wipe
-				lost := ""
-				s.lose = func(i int, what string) memory.Outcome {
-					if i != n {
-						return memory.Pass()
-					}
-					lost = what
-					return loss.outcome
-				}
-				p := play()
+			memory.Courses{Losses: lossesOfStatus, Least: 20, Choose: choose, Sparse: true, Play: func(t *testing.T, schedule *memory.Schedule) {
+				s := begin(t)
+				s.schedule = schedule
+				p := s.play()
 				s.tick(time.Minute)
-				check(p)
-				if p == nil || !p.Status.Terminal() {
+				if s.check(p); p == nil || !p.Status.Terminal() {
 					t.Errorf("it has not ended: %s", verdict(p))
 				}
-				if t.Failed() {
-					t.Fatalf("call %d (%s) lost: %s\n%s\n%s", n, lost, loss.name, verdict(p), strings.Join(s.calls[n:min(len(s.calls), n+60)], "\n"))
-				}
-			}
-			t.Logf("%d calls", calls)
+			}}.LoseEach(t)
 		})
+	}
+}
+
+// checkWiped is nothingLeft of a trial whose status was lost.
+func (v *trialEnv) checkWiped(p *v1alpha1.Prototype) {
+	v.byHand = v.byHand || v.cloud.World().Pools[0].Recipe.Version == triedVersion && v.tagged(cloud.TagTrial, "Passed ")
+	if len(v.cloud.World().Trials) == 0 { // Kubernetes deletes the pods of a node that is gone
+		_ = v.objects.Delete(corev1.SchemeGroupVersion.WithResource("pods"), podspace, "probe-pool1-2026.03.14-trial-1")
+	}
+	v.nothingLeft(p)
+}
+
+// checkGrowth checks that the pool has grown once at most, and that no lease is left.
+func (s *testEnv) checkGrowth() {
+	if size := s.cloud.World().Pools[0].Capacity; size > 3 {
+		s.t.Errorf("the pool has %d nodes, want 3 at most", size)
+	}
+	if names := s.leases(); len(names) > 0 {
+		s.t.Errorf("leases are left: %v", names)
 	}
 }
 
@@ -214,7 +201,10 @@ func (s *testEnv) checkIntendedChanges() {
 
 // TestPairsOfFaults draws pairs of lost calls, and troubles of the world in between, from fixed seeds.
 // Whatever happens, the capture ends, and the invariants hold.
-func TestPairsOfFaults(t *testing.T) {
+func TestPairsOfFaults(t *testing.T) { drawn(t, pairOfFaults) }
+
+// drawn plays schedules from fixed seeds. play returns how the capture of a seed ends.
+func drawn(t *testing.T, play func(t *testing.T, seed uint64) *v1alpha1.Prototype) {
 	schedules := faultSchedules(t, testing.Short())
 	const shards = 4
 	var mu sync.Mutex
@@ -224,7 +214,7 @@ func TestPairsOfFaults(t *testing.T) {
 			t.Run(strconv.Itoa(shard), func(t *testing.T) {
 				t.Parallel()
 				for seed := shard; seed < schedules; seed += shards {
-					end := pairOfFaults(t, uint64(seed))
+					end := endOf(play(t, uint64(seed)))
 					mu.Lock()
 					ends[end]++
 					mu.Unlock()
@@ -233,6 +223,17 @@ func TestPairsOfFaults(t *testing.T) {
 		}
 	})
 	t.Logf("%d schedules ended as %v", schedules, ends)
+}
+
+// endOf is how a capture has ended.
+func endOf(p *v1alpha1.Prototype) string {
+	switch {
+	case p == nil:
+		return "deleted"
+	case p.Status.Failure != nil:
+		return p.Status.Failure.Reason
+	}
+	return string(p.Status.Phase)
 }
 
 // faultSchedules is how many pairs are drawn.
@@ -251,39 +252,36 @@ func faultSchedules(t *testing.T, short bool) int {
 	return n
 }
 
-func pairOfFaults(t *testing.T, seed uint64) string {
-	random := rand.New(rand.NewPCG(seed, 20260314))
-	s := inFull(t, donors[random.IntN(len(donors))], func(s *testEnv) { s.instant = seed%3 == 0 })
-	var script []string
-	faults := map[int]int{random.IntN(240): random.IntN(len(allLosses)), random.IntN(240): random.IntN(len(allLosses))}
-	s.lose = func(n int, what string) memory.Outcome {
-		i, lost := faults[n]
-		if !lost {
-			return memory.Pass()
-		}
-		script = append(script, fmt.Sprintf("call %d (%s): %s", n, what, allLosses[i].name))
-		s.wipeStatus = allLosses[i].wipe
-		return allLosses[i].outcome
+// drawPair loses two of so many calls.
+func drawPair(random *rand.Rand, calls int, losses []memory.Loss) *memory.Schedule {
+	return memory.NewSchedule(map[int]memory.Loss{
+		random.IntN(calls): losses[random.IntN(len(losses))],
+		random.IntN(calls): losses[random.IntN(len(losses))],
+	})
+}
+
+// failedPair ends the test of a seed that has failed, and shows its faults.
+func (s *testEnv) failedPair(seed uint64, p *v1alpha1.Prototype, trouble string) {
+	if s.t.Failed() {
+		s.t.Fatalf("seed %d: %s\n%s\n%s\n%s", seed, verdict(p), strings.Join(s.schedule.Lost(), "\n"), trouble, s.lastCalls(60))
 	}
-	trouble, when := random.IntN(len(troubles)+4), random.IntN(30)
+}
+
+func pairOfFaults(t *testing.T, seed uint64) *v1alpha1.Prototype {
+	random := rand.New(rand.NewPCG(seed, 20260314))
+	s := inFull(t, donors[random.IntN(len(donors))].is, func(s *testEnv) { s.instant = seed%3 == 0 })
+	s.schedule = drawPair(random, 240, slices.Concat(losses, lossesOfStatus))
+	trouble, when, struck := random.IntN(len(troubles)+4), random.IntN(30), ""
 	p := s.play(func(pass int) {
 		if pass == when && trouble < len(troubles) {
-			script = append(script, fmt.Sprintf("after pass %d: %s", pass, troubles[trouble].name))
+			struck = fmt.Sprintf("after pass %d: %s", pass, troubles[trouble].name)
 			troubles[trouble].strike(s)
 		}
 	})
 	s.tick(time.Minute) // a reboot that the world began is over
 	s.gaveBack()
-	if t.Failed() {
-		t.Fatalf("seed %d: %s\n%s", seed, verdict(p), strings.Join(script, "\n"))
-	}
-	if p == nil {
-		return "deleted"
-	}
-	if p.Status.Failure != nil {
-		return p.Status.Failure.Reason
-	}
-	return string(p.Status.Phase)
+	s.failedPair(seed, p, struck)
+	return p
 }
 
 // troubles are what the world may do on top of lost calls.

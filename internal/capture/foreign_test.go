@@ -14,7 +14,7 @@ import (
 // before lets the world do something before the engine's first call of that name, once.
 func (s *testEnv) before(call string, do func()) {
 	done := false
-	s.lose = func(_ int, what string) memory.Outcome {
+	s.lose = func(what string) memory.Outcome {
 		if !done && strings.HasPrefix(what, call+" ") {
 			done = true
 			do()
@@ -25,7 +25,7 @@ func (s *testEnv) before(call string, do func()) {
 
 func (s *testEnv) nothingPublished() {
 	s.t.Helper()
-	if slices.ContainsFunc(s.calls, func(c string) bool { return strings.HasPrefix(c, "EnsureImage ") || strings.HasPrefix(c, "SetRecipe ") }) {
+	if slices.ContainsFunc(s.calls(), func(c string) bool { return strings.HasPrefix(c, "EnsureImage ") || strings.HasPrefix(c, "SetRecipe ") }) {
 		s.t.Error("something was made of it")
 	}
 }
@@ -89,7 +89,7 @@ func TestImageBelongsToPoolByProof(t *testing.T) {
 			})
 			p := s.play()
 			s.failed(p, c.reason)
-			if slices.ContainsFunc(s.calls, func(c string) bool { return strings.HasPrefix(c, "SetRecipe ") }) {
+			if slices.ContainsFunc(s.calls(), func(c string) bool { return strings.HasPrefix(c, "SetRecipe ") }) {
 				t.Error("the recipe was written")
 			}
 			if image, err := s.cloud.Image(t.Context(), s.ref(p)); err != nil || image.State != cloud.Complete {
@@ -104,7 +104,7 @@ func TestImageBelongsToPoolByProof(t *testing.T) {
 func TestOnlyValidProofMakesImage(t *testing.T) {
 	asked := 0
 	s := inFull(t)
-	s.lose = func(_ int, what string) memory.Outcome {
+	s.lose = func(what string) memory.Outcome {
 		if strings.HasPrefix(what, "EnsureImage ") {
 			asked++
 			p := s.prototype()

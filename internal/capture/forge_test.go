@@ -143,7 +143,7 @@ func TestProofIsRemoved(t *testing.T) {
 			t.Run(effect+name, func(t *testing.T) {
 				s := newTestEnv(t).decide()
 				taken := false
-				s.lose = func(_ int, what string) memory.Outcome {
+				s.lose = func(what string) memory.Outcome {
 					if !taken && strings.HasPrefix(what, effect) {
 						p := s.prototype()
 						change(p)

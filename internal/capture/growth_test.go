@@ -91,8 +91,8 @@ func TestAnAddedPioneer(t *testing.T) {
 	evicted, seen, calls := map[v1alpha1.Phase]bool{}, false, 0
 	p := s.play(s.usePioneer, func(int) {
 		p, n := s.prototype(), s.added()
-		for ; calls < len(s.calls); calls++ {
-			if s.calls[calls] == "create pods/eviction" {
+		for ; calls < len(s.calls()); calls++ {
+			if s.calls()[calls] == "create pods/eviction" {
 				evicted[p.Status.Phase] = true
 			}
 		}
@@ -274,7 +274,6 @@ func TestANamedDonorIsNotRemoved(t *testing.T) {
 // TestEveryCallOfAnAddedPioneerLost loses each call of a success and of a failure, in each way (short: in one). The pool grows
 // once, the node is patched once, and the pool has its former size at the end.
 func TestEveryCallOfAnAddedPioneerLost(t *testing.T) {
-	short := testing.Short()
 	for name, stage := range map[string]func(*testEnv){
 		"success": func(*testEnv) {},
 		"failure": func(s *testEnv) {
@@ -289,42 +288,19 @@ func TestEveryCallOfAnAddedPioneerLost(t *testing.T) {
 			})
 		},
 	} {
-		run := func(t *testing.T, lose func(int, string) memory.Outcome, wipe bool) int {
-			s := growing(t)
-			stage(s)
-			s.lose, s.wipeStatus = lose, wipe
-			p := s.play(s.usePioneer)
-			if p == nil || (p.Status.Phase == v1alpha1.PhaseSucceeded) != (name == "success") {
-				t.Fatalf("%s\n%s", verdict(p), strings.Join(s.calls[max(0, len(s.calls)-40):], "\n"))
-			}
-			s.lose = nil
-			made := len(s.calls)
-			s.checkFormerPool(1)
-			return made
-		}
-		calls := run(t, nil, false)
-		for i, loss := range losses {
-			t.Run(name+", "+loss.name, func(t *testing.T) {
-				t.Parallel()
-				for n := range calls {
-					if isSkipped(short, n, i, len(losses)) {
-						continue
-					}
-					lost := ""
-					run(t, func(i int, what string) memory.Outcome {
-						if i != n {
-							return memory.Pass()
-						}
-						lost = what
-						return loss.outcome
-					}, loss.wipe)
-					if t.Failed() {
-						t.Fatalf("call %d (%s) lost: %s", n, lost, loss.name)
-					}
+		t.Run(name, func(t *testing.T) {
+			memory.Courses{Losses: losses, Least: 60, Sparse: testing.Short(), Play: func(t *testing.T, schedule *memory.Schedule) {
+				s := growing(t)
+				stage(s)
+				s.schedule = schedule
+				p := s.play(s.usePioneer)
+				if p == nil || (p.Status.Phase == v1alpha1.PhaseSucceeded) != (name == "success") {
+					t.Fatal(verdict(p))
 				}
-			})
-		}
-		t.Logf("%s: %d calls", name, calls)
+				s.schedule = memory.NewSchedule(nil)
+				s.checkFormerPool(1)
+			}}.LoseEach(t)
+		})
 	}
 }
 

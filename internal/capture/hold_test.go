@@ -25,9 +25,9 @@ func TestPoolWithoutProtection(t *testing.T) {
 		}
 	}))
 	s.checkIntendedChanges()
-	if !reserved || slices.ContainsFunc(s.calls, func(c string) bool {
+	if !reserved || slices.ContainsFunc(s.calls(), func(c string) bool {
 		return strings.HasPrefix(c, "ProtectFromScaleIn ") || strings.HasPrefix(c, "Unprotect ")
 	}) {
-		t.Errorf("reserved: %t, calls: %v", reserved, s.calls)
+		t.Errorf("reserved: %t, calls: %v", reserved, s.calls())
 	}
 }

@@ -122,7 +122,7 @@ func kuredReservesNode(t *testing.T, moment string, protects bool) {
 	free := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kured"}}
 	s.must(s.objects.Create(sets, free, "kube-system"))
 	waited, gone := 0, false
-	s.lose = func(_ int, what string) memory.Outcome {
+	s.lose = func(what string) memory.Outcome {
 		if waited == 0 && strings.HasPrefix(what, moment) {
 			held := free.DeepCopy()
 			held.Annotations = map[string]string{

@@ -17,7 +17,7 @@ import (
 func TestTheLeaseNamesTheBootWhenThePodIsMade(t *testing.T) {
 	s := newTestEnv(t).decide()
 	removed, made := false, 0
-	s.lose = func(_ int, what string) memory.Outcome {
+	s.lose = func(what string) memory.Outcome {
 		record := s.record()
 		if what != "create pods/" || record.GeneralizeBootID == "" {
 			return memory.Pass()
@@ -58,7 +58,7 @@ func (s *testEnv) leased() v1alpha1.Reservation {
 func TestReservationIsRestoredAfterPublication(t *testing.T) {
 	s := newTestEnv(t).decide()
 	text, struck := "", false
-	s.lose = func(_ int, what string) memory.Outcome {
+	s.lose = func(what string) memory.Outcome {
 		if n := s.tracked("nodes", "", donorName).(*corev1.Node); strings.HasPrefix(what, "DeleteSnapshot ") &&
 			n.Annotations[v1alpha1.ReservationAnnotation] != "" {
 			t.Error("the capture goes on, and its donor is reserved")
@@ -89,7 +89,7 @@ func TestReservationIsRestoredAfterPublication(t *testing.T) {
 func TestCordonedDonorIsProtectedBeforeDrain(t *testing.T) {
 	s := newTestEnv(t, func(s *testEnv) { s.cordoned = true }).decide()
 	evicted := 0
-	s.lose = func(_ int, what string) memory.Outcome {
+	s.lose = func(what string) memory.Outcome {
 		if what == "create pods/eviction" {
 			if evicted++; !s.cloud.World().Instance(s.donor).ScaleInProtected {
 				t.Error("a pod is evicted, and the pool may remove the donor")

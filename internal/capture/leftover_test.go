@@ -35,36 +35,23 @@ func (s *testEnv) leave(name, uid string) {
 
 // TestASweepLosesEachCall: what a capture has left goes, whichever call of the sweeps is lost, and however.
 func TestASweepLosesEachCall(t *testing.T) {
-	play := func(s *testEnv) (calls int) {
+	memory.Courses{Losses: losses, Least: 20, Play: func(t *testing.T, schedule *memory.Schedule) {
+		s := newTestEnv(t)
+		s.schedule = schedule
 		s.leave("pool1-2026.03.12", "gone")
 		for range 12 {
 			memory.RunUntilCrash(func() { _, _ = s.engine.SweepLeftovers(t.Context(), []cloud.PoolID{s.pool}) })
 			s.clock.Advance(3 * time.Second) // a version takes twenty
 		}
-		return len(s.calls)
-	}
-	whole := play(newTestEnv(t))
-	for _, loss := range losses {
-		for n := range whole {
-			s := newTestEnv(t)
-			s.lose = func(i int, _ string) memory.Outcome {
-				if i == n {
-					return loss.outcome
-				}
-				return memory.Pass()
-			}
-			play(s)
-			snapshots, err := s.cloud.Snapshots(t.Context(), s.pool)
-			s.must(err)
-			images, err := s.cloud.Images(t.Context(), s.pool)
-			s.must(err)
-			orders := &v1alpha1.NodeOrderList{}
-			s.must(s.clean.List(t.Context(), orders))
-			pod := s.tracked("pods", podspace, "kamino-pool1-2026.03.12")
-			if len(snapshots)+len(images)+len(orders.Items) > 0 || pod != nil {
-				t.Fatalf("call %d (%s) lost: %s: snapshots %v, images %v, orders %d, pod %t",
-					n, s.calls[n], loss.name, snapshots, images, len(orders.Items), pod != nil)
-			}
+		snapshots, err := s.cloud.Snapshots(t.Context(), s.pool)
+		s.must(err)
+		images, err := s.cloud.Images(t.Context(), s.pool)
+		s.must(err)
+		orders := &v1alpha1.NodeOrderList{}
+		s.must(s.clean.List(t.Context(), orders))
+		pod := s.tracked("pods", podspace, "kamino-pool1-2026.03.12")
+		if len(snapshots)+len(images)+len(orders.Items) > 0 || pod != nil {
+			t.Errorf("snapshots %v, images %v, orders %d, pod %t", snapshots, images, len(orders.Items), pod != nil)
 		}
-	}
+	}}.LoseEach(t)
 }

@@ -36,31 +36,18 @@ func (v *trialEnv) abandon() cloud.TrialSpec {
 
 // TestOrphanedTrialIsEnded: whichever call of the sweeps is lost, and however, the pool comes to be as it was.
 func TestOrphanedTrialIsEnded(t *testing.T) {
-	play := func(v *trialEnv) (calls int) {
+	memory.Courses{Losses: losses, Least: 20, Play: func(t *testing.T, schedule *memory.Schedule) {
+		v, before := abandoned(t)
+		v.schedule = schedule
 		for range 12 {
 			memory.RunUntilCrash(func() { _, _ = v.engine.SweepLeftovers(t.Context(), []cloud.PoolID{v.pool}) })
 			v.clock.Advance(20 * time.Second)
 		}
-		return len(v.calls)
-	}
-	first, _ := abandoned(t)
-	whole := play(first)
-	for _, loss := range losses {
-		for n := range whole {
-			v, before := abandoned(t)
-			v.lose = func(i int, _ string) memory.Outcome {
-				if i == n {
-					return loss.outcome
-				}
-				return memory.Pass()
-			}
-			play(v)
-			w := v.cloud.World()
-			if diff := cmp.Diff(before.Pools, w.Pools); diff != "" || len(w.Trials) > 0 || len(w.Instances) != len(before.Instances) {
-				t.Fatalf("call %d (%s) lost: %s: trials %+v, instances %+v\n%s", n, v.calls[n], loss.name, w.Trials, w.Instances, diff)
-			}
+		w := v.cloud.World()
+		if diff := cmp.Diff(before.Pools, w.Pools); diff != "" || len(w.Trials) > 0 || len(w.Instances) != len(before.Instances) {
+			t.Errorf("trials %+v, instances %+v\n%s", w.Trials, w.Instances, diff)
 		}
-	}
+	}}.LoseEach(t)
 }
 
 // TestOwnedTrialStays: trials of an active Prototype, and trials without a UID.

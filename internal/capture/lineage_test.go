@@ -35,7 +35,7 @@ func TestVersionInUseIsNotRetired(t *testing.T) {
 			for _, version := range []string{"2026.02.01", "2026.03.02", "2026.03.03", "2026.03.04"} {
 				s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: version, Tags: ours()})
 			}
-			s.lose = func(_ int, what string) memory.Outcome {
+			s.lose = func(what string) memory.Outcome {
 				if lose != "" && strings.Contains(what, lose) {
 					return memory.FailAfter(cloud.Unavailable)
 				}
@@ -50,34 +50,22 @@ func TestVersionInUseIsNotRetired(t *testing.T) {
 	}
 }
 
-// A version names the version of its donor, for any lost call of the capture. A donor of a generic image has no
-// such version.
+// TestLineage: a version names the version of its donor, also if the process ends after any call, of which every fifth is tried. A
+// donor of a generic image has no such version.
 func TestLineage(t *testing.T) {
 	for _, lineage := range []string{"", "2026.03.01"} {
-		for _, lost := range []int{-1, 5, 10, 12, 14, 16, 18, 20, 30, 40} {
-			t.Run(fmt.Sprintf("%q lost %d", lineage, lost), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%q", lineage), func(t *testing.T) {
+			memory.Courses{Losses: crashesAfter, Least: 9, Choose: each(5, 0), Play: func(t *testing.T, schedule *memory.Schedule) {
 				s := newTestEnv(t, func(s *testEnv) { s.lineage = lineage }).decide()
-				s.lose = func(n int, _ string) memory.Outcome {
-					if n == lost {
-						return memory.CrashAfter()
-					}
-					return memory.Pass()
-				}
+				s.schedule = schedule
 				p := s.play()
 				s.succeeded(p)
-				found := false
-				for _, image := range s.cloud.World().Images {
-					if image.Version == p.Spec.Version {
-						found = true
-						if got, tagged := image.Tags[cloud.TagLineage]; got != lineage || tagged != (lineage != "") {
-							t.Errorf("the version's lineage is %q (%t), want %q", got, tagged, lineage)
-						}
-					}
+				image, err := s.cloud.Image(t.Context(), s.ref(p))
+				s.must(err)
+				if got, tagged := image.Tags[cloud.TagLineage]; got != lineage || tagged != (lineage != "") {
+					t.Errorf("the version's lineage is %q (%t), want %q", got, tagged, lineage)
 				}
-				if !found {
-					t.Error("there is no version")
-				}
-			})
-		}
+			}}.LoseEach(t)
+		})
 	}
 }

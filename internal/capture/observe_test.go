@@ -54,7 +54,7 @@ func TestObserveSeesEveryStatus(t *testing.T) {
 // Observe does not get a status that was not written.
 func TestObserveSkipsLostStatus(t *testing.T) {
 	s := newTestEnv(t).decide()
-	s.lose = func(_ int, what string) memory.Outcome {
+	s.lose = func(what string) memory.Outcome {
 		if what == "patch prototype status" {
 			return memory.FailBefore(cloud.Unavailable)
 		}

@@ -200,7 +200,7 @@ func TestPreviewHasRefusalsAndErrors(t *testing.T) {
 	s := newTestEnv(t, pioneering).decide(pioneer)
 	failedBefore(s, openssl)
 	s.withoutAccount()
-	s.lose = func(_ int, what string) memory.Outcome {
+	s.lose = func(what string) memory.Outcome {
 		if what == "list prototypepolicy" {
 			return memory.Outcome{Err: errors.New("policies are away")}
 		}
@@ -208,14 +208,14 @@ func TestPreviewHasRefusalsAndErrors(t *testing.T) {
 	}
 	preview, err := s.engine.Preview(t.Context(), s.prototype())
 	if len(preview.Refusals) != 1 || preview.Refusals[0].Reason != admission.NotInstalled || err == nil || !strings.Contains(err.Error(), "policies are away") {
-		t.Errorf("refusals %+v, error %v, calls %v", preview.Refusals, err, s.calls)
+		t.Errorf("refusals %+v, error %v, calls %v", preview.Refusals, err, s.calls())
 	}
 }
 
 // checkUntouched checks that nothing was installed, evicted or grown.
 func (s *testEnv) checkUntouched() {
 	s.t.Helper()
-	for _, call := range s.calls {
+	for _, call := range s.calls() {
 		if call == "create pods/eviction" || strings.Contains(call, "SetCapacity") {
 			s.t.Errorf("the capture called %s", call)
 		}
@@ -228,34 +228,17 @@ func (s *testEnv) checkUntouched() {
 // TestEveryCallOfACheckLost loses each call of a refused pioneer, also with a crash and a restart.
 func TestEveryCallOfACheckLost(t *testing.T) {
 	for node, begin := range pioneers {
-		run := func(lose func(int, string) memory.Outcome, wipe bool) int {
-			s := begin(t)
-			failedBefore(s, openssl)
-			s.lose, s.wipeStatus = lose, wipe
-			p := s.play(s.usePioneer)
-			if p.Status.Failure == nil || p.Status.Failure.Reason != v1alpha1.PolicyPatchesQuarantined {
-				t.Fatalf("%s: %s", node, verdict(p))
-			}
-			s.lose = nil
-			s.checkUntouched()
-			return len(s.calls)
-		}
-		calls := run(nil, false)
-		for _, loss := range losses {
-			for n := range calls {
-				lost := ""
-				run(func(i int, what string) memory.Outcome {
-					if i != n {
-						return memory.Pass()
-					}
-					lost = what
-					return loss.outcome
-				}, loss.wipe)
-				if t.Failed() {
-					t.Fatalf("%s: call %d (%s) lost: %s", node, n, lost, loss.name)
+		t.Run(node, func(t *testing.T) {
+			memory.Courses{Losses: losses, Least: 10, Play: func(t *testing.T, schedule *memory.Schedule) {
+				s := begin(t)
+				failedBefore(s, openssl)
+				s.schedule = schedule
+				p := s.play(s.usePioneer)
+				if p.Status.Failure == nil || p.Status.Failure.Reason != v1alpha1.PolicyPatchesQuarantined {
+					t.Fatal(verdict(p))
 				}
-			}
-		}
-		t.Logf("%s: %d calls", node, calls)
+				s.checkUntouched()
+			}}.LoseEach(t)
+		})
 	}
 }

@@ -306,62 +306,37 @@ func TestHowAPioneerEnds(t *testing.T) {
 // TestEveryCallOfAPatchLost loses each call between the reservation and the drain for the capture. The donor is patched
 // once, reboots twice with the capture, and the capture succeeds.
 func TestEveryCallOfAPatchLost(t *testing.T) {
-	soon := func(p *v1alpha1.Prototype) {
-		p.Spec.Pioneer = &v1alpha1.PioneerSettings{Soak: &metav1.Duration{Duration: 20 * time.Second}}
-	}
-	whole := newTestEnv(t, pioneering).decide(soon)
-	first, last := 0, 0
-	whole.succeeded(whole.play(func(int) {
-		switch phase := whole.prototype().Status.Phase; {
-		case phase == v1alpha1.PhaseReserving:
-			first = len(whole.calls)
-		case phase == v1alpha1.PhaseDraining && last == 0:
-			last = len(whole.calls)
-		}
-	}))
-	if last-first < 60 {
-		t.Fatalf("the patch makes the calls %d to %d", first, last)
-	}
-	for i, loss := range losses {
-		t.Run(loss.name, func(t *testing.T) {
-			t.Parallel()
-			for n := first; n < last; n++ {
-				if isSkipped(testing.Short(), n, i, len(losses)) {
-					continue
+	first, last := 0, 0 // of the course without a loss
+	memory.Courses{Losses: losses, Least: 60, Sparse: testing.Short(),
+		Choose: func(calls []string) []int { return each(1, first)(calls[:last]) },
+		Play: func(t *testing.T, schedule *memory.Schedule) {
+			s, whole := newTestEnv(t, pioneering), last == 0
+			s.schedule = schedule
+			s.decide(func(p *v1alpha1.Prototype) {
+				p.Spec.Pioneer = &v1alpha1.PioneerSettings{Soak: &metav1.Duration{Duration: 20 * time.Second}}
+			})
+			s.succeeded(s.play(func(int) {
+				switch phase := s.prototype().Status.Phase; {
+				case whole && phase == v1alpha1.PhaseReserving:
+					first = len(s.calls())
+				case whole && phase == v1alpha1.PhaseDraining && last == 0:
+					last = len(s.calls())
 				}
-				s := newTestEnv(t, pioneering)
-				s.wipeStatus = loss.wipe
-				lost := ""
-				s.lose = func(i int, what string) memory.Outcome {
-					if i != n {
-						return memory.Pass()
-					}
-					lost = what
-					return loss.outcome
-				}
-				s.decide(soon)
-				p := s.play()
-				s.succeeded(p)
-				if m := s.cloud.World().Instance(s.donor); m.Boots != 3 || s.patches.installs != 1 || !s.patches.served {
-					t.Errorf("%d boots, %d installs, served %t", m.Boots, s.patches.installs, s.patches.served)
-				}
-				if left := s.leftOfPatch(); len(left) > 0 {
-					t.Errorf("left behind: %v", left)
-				}
-				if t.Failed() {
-					t.Fatalf("call %d (%s) lost: %s", n, lost, loss.name)
-				}
+			}))
+			if m := s.cloud.World().Instance(s.donor); m.Boots != 3 || s.patches.installs != 1 || !s.patches.served {
+				t.Errorf("%d boots, %d installs, served %t", m.Boots, s.patches.installs, s.patches.served)
 			}
-		})
-	}
-	t.Logf("%d calls", last-first)
+			if left := s.leftOfPatch(); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		}}.LoseEach(t)
 }
 
 // TestAPatchNeedsNoCloud: the patch goes on while the cloud does not answer.
 func TestAPatchNeedsNoCloud(t *testing.T) {
 	s := newTestEnv(t, pioneering).decide(pioneer)
 	down := false
-	s.lose = func(_ int, what string) memory.Outcome {
+	s.lose = func(what string) memory.Outcome {
 		if down && strings.Contains(what, "memory:") {
 			return memory.FailBefore(cloud.Unavailable)
 		}

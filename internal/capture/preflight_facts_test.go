@@ -41,23 +41,16 @@ func TestNoLookThatFailsHidesAReason(t *testing.T) {
 			if spoiled {
 				s.withoutAccount()
 			}
-			s.calls = nil
 			return s
 		}
 		whole := staged()
-		if _, err := whole.confirmationReasons(); err != nil || len(whole.calls) < 12 {
-			t.Fatalf("%d calls, %v", len(whole.calls), err)
+		if _, err := whole.confirmationReasons(); err != nil || len(whole.calls()) < 12 {
+			t.Fatalf("%d calls, %v", len(whole.calls()), err)
 		}
-		for n := range whole.calls {
+		for n, lost := range whole.calls() {
 			s := staged()
-			lost := ""
-			s.lose = func(i int, what string) memory.Outcome {
-				if i != n {
-					return memory.Pass()
-				}
-				lost = what
-				return memory.Outcome{Err: &cloud.Error{Kind: cloud.Denied, Op: "lose", Message: what}}
-			}
+			denied := memory.Outcome{Err: &cloud.Error{Kind: cloud.Denied, Op: "lose", Message: lost}}
+			s.schedule = memory.NewSchedule(map[int]memory.Loss{n: {Name: "denied", Outcome: denied}})
 			reasons, err := s.confirmationReasons()
 			needed := slices.Contains([]string{"get nodes/", "get pods/", "get serviceaccounts/"}, lost)
 			switch {
@@ -82,8 +75,7 @@ func TestASilentCloudIsAskedNoMore(t *testing.T) {
 	for _, kind := range []cloud.Kind{cloud.Throttled, cloud.Unavailable, cloud.Unauthenticated, cloud.Denied} {
 		s := newTestEnv(t).decide()
 		s.withoutAccount()
-		s.calls = nil
-		s.lose = func(_ int, what string) memory.Outcome {
+		s.lose = func(what string) memory.Outcome {
 			if !isCloudCall(what) || strings.HasPrefix(what, "PoolsOf") {
 				return memory.Pass()
 			}
@@ -93,7 +85,7 @@ func TestASilentCloudIsAskedNoMore(t *testing.T) {
 		if err != nil || !slices.Equal(reasons, []string{admission.NotInstalled}) {
 			t.Errorf("%s: %v, %v", kind, reasons, err)
 		}
-		messages := slices.DeleteFunc(slices.Clone(s.calls), func(call string) bool { return !isCloudCall(call) || strings.HasPrefix(call, "PoolsOf") })
+		messages := slices.DeleteFunc(s.calls(), func(call string) bool { return !isCloudCall(call) || strings.HasPrefix(call, "PoolsOf") })
 		if (len(messages) == 1) != (kind != cloud.Denied) {
 			t.Errorf("%s: it was asked %v", kind, messages)
 		}
@@ -151,7 +143,7 @@ func TestAPassThatCannotSeeAllEnds(t *testing.T) {
 		if spoiled {
 			s.withoutAccount()
 		}
-		s.lose = func(_ int, what string) memory.Outcome {
+		s.lose = func(what string) memory.Outcome {
 			if strings.HasPrefix(what, "Instance ") {
 				return memory.Outcome{Err: &cloud.Error{Kind: cloud.Unavailable, Op: "look", Message: "not now"}}
 			}

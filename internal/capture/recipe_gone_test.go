@@ -56,7 +56,7 @@ func TestMissingObjectOfRecipe(t *testing.T) {
 // absent has a call of the cloud find that something does not exist.
 func absent(op string) func(*testEnv) func() {
 	return func(s *testEnv) func() {
-		s.lose = func(_ int, what string) memory.Outcome {
+		s.lose = func(what string) memory.Outcome {
 			if strings.HasPrefix(what, op+" ") {
 				return memory.FailBefore(cloud.NotFound)
 			}

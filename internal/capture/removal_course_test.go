@@ -2,6 +2,7 @@ package capture
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +43,7 @@ func TestFailuresOfADeparture(t *testing.T) {
 		{name: "a budget blocks the drain", reason: "DrainTimeout", says: []string{"was not drained within 15m0s", stays}, size: 3,
 			prepare: func(d *removalEnv) { d.blocked = 1 << 20 }},
 		{name: "a budget blocks the drain of a cordoned donor", reason: "DrainTimeout", says: []string{"was not drained within 15m0s", stays}, size: 3,
-			donor: donors[1], prepare: func(d *removalEnv) { d.blocked = 1 << 20 }},
+			donor: donors[1].is, prepare: func(d *removalEnv) { d.blocked = 1 << 20 }},
 		{name: "the pod cannot start", reason: "GeneralizeFailed", says: []string{"ImagePullBackOff", goes, "has already grown by one node"}, size: 2,
 			prepare: func(d *removalEnv) { d.deaf = true }, between: func(d *removalEnv, _ int) {
 				if d.touched {
@@ -66,7 +67,7 @@ func TestFailuresOfADeparture(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.donor == nil {
-				c.donor = donors[0]
+				c.donor = donors[0].is
 			}
 			d := departInFull(t, !c.behind, c.donor)
 			if c.prepare != nil {
@@ -221,7 +222,7 @@ func TestTheNodeOfAnotherInstanceStays(t *testing.T) {
 			n.UID = "another"
 			d.must(d.objects.Create(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
 		}
-		d.lose = func(_ int, what string) memory.Outcome {
+		d.lose = func(what string) memory.Outcome {
 			if late && !replaced && what == "delete nodes/" {
 				replace()
 			}
@@ -244,75 +245,52 @@ func TestTheNodeOfAnotherInstanceStays(t *testing.T) {
 // TestAnOrphanThatLeaves: the Prototype of a touched donor vanishes without its finalizer. A sweep removes the donor
 // and fills its place, and loses each call in each way (short: in one).
 func TestAnOrphanThatLeaves(t *testing.T) {
-	short := testing.Short()
-	for _, growFirst := range []bool{true, false} {
-		orphan := func() *removalEnv {
-			d := departInFull(t, growFirst)
-			for pass := 0; ; pass++ {
-				if pass == 60 {
-					t.Fatalf("the donor is not copied: %s", verdict(d.prototype()))
-				}
-				_, err := d.engine.Pass(t.Context(), d.name)
-				d.must(err)
-				d.tick(4 * time.Second)
-				d.watch()
-				if n, _ := d.tracked("nodes", "", donorName).(*corev1.Node); d.touched && len(d.cloud.World().Snapshots) > 0 && n != nil {
-					if r, err := v1alpha1.ReservationOf(n.Annotations); err == nil && r != nil && r.GeneralizeBootID != "" {
+	for growFirst, ways := range map[bool][]memory.Loss{true: memory.Losses()[2:], false: losses} {
+		t.Run(fmt.Sprintf("grow first %t", growFirst), func(t *testing.T) {
+			memory.Courses{Losses: ways, Least: 20, Sparse: testing.Short(), Play: func(t *testing.T, schedule *memory.Schedule) {
+				d := orphaned(t, growFirst)
+				d.schedule = schedule
+				for range 60 {
+					n, _ := d.tracked("nodes", "", donorName).(*corev1.Node)
+					if n == nil {
 						break
 					}
+					r, err := v1alpha1.ReservationOf(n.Annotations)
+					d.must(err)
+					memory.RunUntilCrash(func() { _, _ = d.engine.Orphan(t.Context(), donorName, r.Holder) })
+					d.tick(8 * time.Second)
+					d.watch()
 				}
-			}
-			d.onPrototype(func(p *v1alpha1.Prototype) { p.Finalizers = nil })
-			if p := d.prototype(); p != nil {
-				d.must(d.clean.Delete(t.Context(), p))
-			}
-			d.calls = nil
-			return d
+				d.schedule = memory.NewSchedule(nil)
+				d.sweep()
+				d.checkEnd(nil)
+			}}.LoseEach(t)
+		})
+	}
+}
+
+// orphaned is a touched donor with a copy, and without its Prototype.
+func orphaned(t *testing.T, growFirst bool) *removalEnv {
+	d := departInFull(t, growFirst)
+	for pass := 0; ; pass++ {
+		if pass == 60 {
+			t.Fatalf("the donor is not copied: %s", verdict(d.prototype()))
 		}
-		play := func(d *removalEnv) int {
-			for range 60 {
-				n, _ := d.tracked("nodes", "", donorName).(*corev1.Node)
-				if n == nil {
-					break
-				}
-				r, err := v1alpha1.ReservationOf(n.Annotations)
-				d.must(err)
-				memory.RunUntilCrash(func() { _, _ = d.engine.Orphan(t.Context(), donorName, r.Holder) })
-				d.tick(8 * time.Second)
-				d.watch()
+		_, err := d.engine.Pass(t.Context(), d.name)
+		d.must(err)
+		d.tick(4 * time.Second)
+		d.watch()
+		if n, _ := d.tracked("nodes", "", donorName).(*corev1.Node); d.touched && len(d.cloud.World().Snapshots) > 0 && n != nil {
+			if r, err := v1alpha1.ReservationOf(n.Annotations); err == nil && r != nil && r.GeneralizeBootID != "" {
+				break
 			}
-			calls := len(d.calls)
-			d.lose = nil
-			d.sweep()
-			d.checkEnd(nil)
-			return calls
-		}
-		whole := play(orphan())
-		ways := losses[:5] // there is no status to lose
-		if growFirst {
-			ways = losses[3:5]
-		}
-		for i, loss := range ways {
-			for n := range whole {
-				if isSkipped(short, n, i, len(ways)) {
-					continue
-				}
-				d := orphan()
-				d.lose = func(i int, _ string) memory.Outcome {
-					if i == n {
-						return loss.outcome
-					}
-					return memory.Pass()
-				}
-				if play(d); t.Failed() {
-					t.Fatalf("grow first %t, call %d (%s) lost: %s", growFirst, n, d.calls[n], loss.name)
-				}
-			}
-		}
-		if whole < 20 {
-			t.Errorf("only %d calls", whole)
 		}
 	}
+	d.onPrototype(func(p *v1alpha1.Prototype) { p.Finalizers = nil })
+	if p := d.prototype(); p != nil {
+		d.must(d.clean.Delete(t.Context(), p))
+	}
+	return d
 }
 
 // TestReplacementNode: a node of the pool that was made since, takes pods, and is not the donor.

@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -143,71 +140,44 @@ func (d *removalEnv) checkEnd(p *v1alpha1.Prototype) {
 	}
 }
 
-// course are the calls in which leaving donors differ: with GrowFirst from the reservation to the order, and always
-// from the snapshot to the publication. Other decisions are equal (plan.TestEqualDecisionsForBothDonors), and
-// TestEverySingleCallLost loses those calls.
-func course(calls []string, growFirst bool) (lost []int) {
-	first := func(call string) int {
-		return slices.IndexFunc(calls, func(c string) bool { return strings.HasPrefix(c, call) })
+// course chooses the calls in which leaving donors differ: with GrowFirst from the reservation to the order, and always
+// from the snapshot to the publication; of these every step-th. Other decisions are equal (plan.TestEqualDecisionsForBothDonors),
+// and TestEverySingleCallLost loses those calls.
+func course(growFirst bool, step, from int) func(calls []string) []int {
+	return func(calls []string) []int {
+		copied, published := firstCall(calls, "EnsureSnapshot "), firstCall(calls, "EnsureImage ")
+		reserved := firstCall(calls, "create leases/") // dry runs of the preflight create no Lease
+		ordered := reserved + firstCall(calls[reserved:], "create nodeorder")
+		return slices.DeleteFunc(each(step, from)(calls), func(n int) bool {
+			ahead := growFirst && n >= reserved && n <= ordered
+			return !ahead && (n < copied || n > published)
+		})
 	}
-	copied, published := first("EnsureSnapshot "), first("EnsureImage ")
-	for n := range calls {
-		ahead := growFirst && n >= first("patch nodes/") && n <= first("create nodeorder")
-		if ahead || n >= copied && n <= published {
-			lost = append(lost, n)
-		}
-	}
-	return lost
 }
 
-// TestEverySingleCallLostOfADeparture loses each call for a leaving donor in each way (short: in one). The capture
-// still succeeds with one snapshot, one growth and one removal.
+// TestEverySingleCallLostOfADeparture loses each call for a leaving donor in each way (short: in one), each sixth call with another
+// donor and cluster. The capture still succeeds with one snapshot, one growth and one removal.
 func TestEverySingleCallLostOfADeparture(t *testing.T) {
-	short := testing.Short()
-	var schedules atomic.Int64
-	t.Run("donors", func(t *testing.T) {
-		for _, growFirst := range []bool{true, false} {
-			whole := departInFull(t, growFirst)
-			whole.departed(whole.run())
-			calls := course(whole.calls, growFirst)
-			if len(calls) < 40 {
-				t.Fatalf("the course is calls %v", calls)
-			}
-			for i, loss := range losses {
-				t.Run(fmt.Sprintf("grow first %t, %s", growFirst, loss.name), func(t *testing.T) {
-					t.Parallel()
-					for _, n := range calls {
-						if isSkipped(short, n, i, len(losses)) {
-							continue
-						}
-						schedules.Add(1)
-						d := departInFull(t, growFirst, donors[(n+i)%len(donors)], func(s *testEnv) { s.tidy = (n+i)%2 == 0 })
-						d.wipeStatus = loss.wipe
-						lost := ""
-						d.lose = func(i int, what string) memory.Outcome {
-							if i != n {
-								return memory.Pass()
-							}
-							lost = what
-							return loss.outcome
-						}
+	for _, growFirst := range []bool{true, false} {
+		for i := range 2 * len(donors) {
+			donor, tidy := donors[i%len(donors)], i%2 == 0
+			t.Run(fmt.Sprintf("%s, grow first %t, tidy %t", donor.name, growFirst, tidy), func(t *testing.T) {
+				memory.Courses{Losses: losses, Least: 10, Choose: course(growFirst, 2*len(donors), i), Sparse: testing.Short(),
+					Play: func(t *testing.T, schedule *memory.Schedule) {
+						d := departInFull(t, growFirst, donor.is, func(s *testEnv) { s.tidy = tidy })
+						d.schedule = schedule
 						d.departed(d.run())
-						if t.Failed() {
-							t.Fatalf("call %d (%s) lost: %s", n, lost, loss.name)
-						}
-					}
-				})
-			}
+					}}.LoseEach(t)
+			})
 		}
-	})
-	t.Logf("%d schedules", schedules.Load())
+	}
 }
 
 // departed holds what a fault must neither prevent nor multiply.
 func (d *removalEnv) departed(p *v1alpha1.Prototype) {
 	d.t.Helper()
 	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded {
-		d.t.Fatalf("the capture did not succeed: %s\n%s", verdict(p), strings.Join(d.calls[max(0, len(d.calls)-40):], "\n"))
+		d.t.Fatalf("the capture did not succeed: %s\n%s", verdict(p), d.lastCalls(40))
 	}
 	d.checkEnd(p)
 	w := d.cloud.World()
@@ -242,46 +212,17 @@ func (s *testEnv) scale(by int64) {
 
 // TestPairsOfFaultsOfADeparture draws pairs of lost calls, and a trouble of the world in between, from fixed seeds. Whatever
 // happens, the capture ends, and the invariants hold.
-func TestPairsOfFaultsOfADeparture(t *testing.T) {
-	schedules := faultSchedules(t, testing.Short())
-	const shards = 4
-	var mu sync.Mutex
-	ends := map[string]int{}
-	t.Run("shard", func(t *testing.T) {
-		for shard := range shards {
-			t.Run(strconv.Itoa(shard), func(t *testing.T) {
-				t.Parallel()
-				for seed := shard; seed < schedules; seed += shards {
-					end := pairOfDeparture(t, uint64(seed))
-					mu.Lock()
-					ends[end]++
-					mu.Unlock()
-				}
-			})
-		}
-	})
-	t.Logf("%d schedules ended as %v", schedules, ends)
-}
+func TestPairsOfFaultsOfADeparture(t *testing.T) { drawn(t, pairOfDeparture) }
 
-func pairOfDeparture(t *testing.T, seed uint64) string {
+func pairOfDeparture(t *testing.T, seed uint64) *v1alpha1.Prototype {
 	random := rand.New(rand.NewPCG(seed, 20260315))
-	d := departInFull(t, random.IntN(3) > 0, donors[random.IntN(len(donors))], func(s *testEnv) { s.tidy = random.IntN(2) == 0 })
-	var script []string
-	faults := map[int]int{random.IntN(260): random.IntN(len(allLosses)), random.IntN(260): random.IntN(len(allLosses))}
-	d.lose = func(n int, what string) memory.Outcome {
-		i, lost := faults[n]
-		if !lost {
-			return memory.Pass()
-		}
-		script = append(script, fmt.Sprintf("call %d (%s): %s", n, what, allLosses[i].name))
-		d.wipeStatus = allLosses[i].wipe
-		return allLosses[i].outcome
-	}
+	d := departInFull(t, random.IntN(3) > 0, donors[random.IntN(len(donors))].is, func(s *testEnv) { s.tidy = random.IntN(2) == 0 })
+	d.schedule = drawPair(random, 260, slices.Concat(losses, lossesOfStatus))
 	all := slices.Concat(troubles, departureTroubles)
-	trouble, when := random.IntN(len(all)+4), random.IntN(34)
+	trouble, when, struck := random.IntN(len(all)+4), random.IntN(34), ""
 	p := d.run(func(pass int) {
 		if pass == when && trouble < len(all) {
-			script = append(script, fmt.Sprintf("after pass %d: %s", pass, all[trouble].name))
+			struck = fmt.Sprintf("after pass %d: %s", pass, all[trouble].name)
 			d.strike(all[trouble].strike)
 		}
 		if pass == when+40 {
@@ -291,16 +232,8 @@ func pairOfDeparture(t *testing.T, seed uint64) string {
 	})
 	d.tick(time.Minute) // a reboot that the world began is over
 	d.checkEnd(p)
-	if t.Failed() {
-		t.Fatalf("seed %d: %s\n%s\n%s", seed, verdict(p), strings.Join(script, "\n"), strings.Join(d.calls[max(0, len(d.calls)-60):], "\n"))
-	}
-	if p == nil {
-		return "deleted"
-	}
-	if p.Status.Failure != nil {
-		return p.Status.Failure.Reason
-	}
-	return string(p.Status.Phase)
+	d.failedPair(seed, p, struck)
+	return p
 }
 
 // TestADepartureIsDeletedInFlight deletes the Prototype after every pass: an untouched donor is returned, a touched
@@ -346,7 +279,7 @@ func TestATamperingWithADeparture(t *testing.T) {
 					if isSkipped(short, at, i, len(tamperings)) {
 						continue
 					}
-					d := departInFull(t, growFirst, donors[at%len(donors)])
+					d := departInFull(t, growFirst, donors[at%len(donors)].is)
 					last := -1
 					p := d.run(func(pass int) {
 						if last = pass; pass == at {
@@ -367,7 +300,7 @@ func TestATamperingWithADeparture(t *testing.T) {
 					}
 					if t.Failed() {
 						n, _ := d.tracked("nodes", "", donorName).(*corev1.Node)
-						t.Fatalf("struck after pass %d: %s\n%+v\n%s", at, verdict(p), n, strings.Join(d.calls[max(0, len(d.calls)-60):], "\n"))
+						t.Fatalf("struck after pass %d: %s\n%+v\n%s", at, verdict(p), n, d.lastCalls(60))
 					}
 				}
 			})
@@ -381,7 +314,7 @@ func TestAnInstanceThatALockKeeps(t *testing.T) {
 		d := departInFull(t, true, func(s *testEnv) { s.deaf = fails })
 		shown := false
 		denied := 0
-		d.lose = func(_ int, what string) memory.Outcome {
+		d.lose = func(what string) memory.Outcome {
 			if strings.HasPrefix(what, "EnsureRemoved ") && denied < 8 {
 				denied++
 				return memory.FailBefore(cloud.Denied)

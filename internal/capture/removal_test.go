@@ -27,7 +27,7 @@ func (s *testEnv) mayRemove() {
 	if s.tracked("pods", "default", soaked) != nil && s.cloud.World().Instance(s.donor).Power == cloud.PowerRunning && !s.hung {
 		s.t.Errorf("the instance is removed with its pods: %s", verdict(p))
 	}
-	if p == nil || p.DeletionTimestamp != nil || p.Status.Failure != nil || s.wipeStatus {
+	if p == nil || p.DeletionTimestamp != nil || p.Status.Failure != nil || s.schedule.IsWiped() {
 		return
 	}
 	for _, snapshot := range s.cloud.World().Snapshots {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // budget is the cost of a capture in requests.
@@ -47,13 +48,13 @@ var serverRequest = strings.NewReplacer("prototype status", "prototypes/status",
 func (s *testEnv) cost(t *testing.T) (budget, map[string]int) {
 	t.Helper()
 	var b budget
-	s.calls = nil
+	s.schedule = memory.NewSchedule(nil)
 	p := s.play(func(int) { b.passes++ })
 	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded {
 		t.Fatal(verdict(p))
 	}
 	toCloud, toServer := map[string]int{}, map[string]int{}
-	for _, call := range s.calls {
+	for _, call := range s.calls() {
 		verb, rest, _ := strings.Cut(call, " ")
 		switch {
 		case strings.HasPrefix(call, "look at "), strings.HasPrefix(call, "clean up "):

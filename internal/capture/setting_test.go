@@ -4,16 +4,7 @@ import (
 	"testing"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/capture/admission"
 )
-
-// TestASettingOfAnotherCloud is refused before the capture, and also by the API server: authors of policies may not
-// know the pools.
-func TestASettingOfAnotherCloud(t *testing.T) {
-	five := int32(5)
-	s := newTestEnv(t).decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Azure = &v1alpha1.AzureSettings{Replicas: &five} })
-	s.refused(admission.SettingOfOtherCloud, "settings.azure is a setting of another cloud", "remove settings.azure")
-}
 
 func TestReplicasReachTheCloud(t *testing.T) {
 	five := int32(5)

@@ -2,7 +2,6 @@ package capture
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +40,13 @@ func (s *testEnv) onStatus(change func(*v1alpha1.Prototype)) {
 	s.must(s.clean.Status().Update(context.Background(), p))
 }
 
+// loseStatus loses the status of a capture, as a backup without statuses does.
+func loseStatus(p *v1alpha1.Prototype) {
+	if !p.Status.Terminal() {
+		p.Status = v1alpha1.PrototypeStatus{}
+	}
+}
+
 func (s *testEnv) reservation(text string) {
 	s.onNode(func(n *corev1.Node) {
 		if n.Annotations[v1alpha1.ReservationAnnotation] != "" {
@@ -64,13 +70,7 @@ var tamperings = []struct {
 			}
 		})
 	}},
-	{"the status is lost", func(s *testEnv) {
-		s.onStatus(func(p *v1alpha1.Prototype) {
-			if !p.Status.Terminal() {
-				p.Status = v1alpha1.PrototypeStatus{}
-			}
-		})
-	}},
+	{"the status is lost", func(s *testEnv) { s.onStatus(loseStatus) }},
 	{"the finalizer is stripped", func(s *testEnv) {
 		s.onPrototype(func(p *v1alpha1.Prototype) { p.Finalizers = nil })
 		if p := s.prototype(); p != nil {
@@ -118,7 +118,7 @@ func TestATamperingAtAnyMoment(t *testing.T) {
 				if isSkipped(short, at, i, len(tamperings)) {
 					continue
 				}
-				s := newTestEnv(t, donors[at%len(donors)]).decide()
+				s := newTestEnv(t, donors[at%len(donors)].is).decide()
 				last := -1
 				began := s.clock.Now()
 				p := s.play(func(pass int) {
@@ -142,7 +142,7 @@ func TestATamperingAtAnyMoment(t *testing.T) {
 					t.Errorf("it took %s, which is the patience of a deadline", took)
 				}
 				if t.Failed() {
-					t.Fatalf("struck after pass %d: %s\n%s", at, verdict(p), strings.Join(s.calls[max(0, len(s.calls)-60):], "\n"))
+					t.Fatalf("struck after pass %d: %s\n%s", at, verdict(p), s.lastCalls(60))
 				}
 			}
 		})

@@ -4,11 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,7 +37,7 @@ func (v *trialEnv) tried(p *v1alpha1.Prototype, reason string, begun int) {
 	v.t.Helper()
 	switch {
 	case p == nil, reason == "" && p.Status.Phase != v1alpha1.PhaseSucceeded, reason != "" && (p.Status.Failure == nil || p.Status.Failure.Reason != reason):
-		v.t.Fatalf("it has another end: %s\n%s", verdict(p), strings.Join(v.calls[max(0, len(v.calls)-40):], "\n"))
+		v.t.Fatalf("it has another end: %s\n%s", verdict(p), v.lastCalls(40))
 	}
 	v.nothingLeft(p)
 	w := v.cloud.World()
@@ -55,99 +51,44 @@ func (v *trialEnv) tried(p *v1alpha1.Prototype, reason string, begun int) {
 	}
 }
 
-// distinctCalls are the calls of a range, with their passes, that differ from earlier calls. A node that is watched for long
+// distinctCalls chooses the calls of a range, with their passes, that differ from earlier calls. A node that is watched for long
 // repeats its calls, so only one round is lost.
-func distinctCalls(calls []string, from, to string) (lost []int) {
-	first, last := 0, len(calls)
-	if from != "" {
-		first = max(0, slices.IndexFunc(calls, func(call string) bool { return strings.HasPrefix(call, from) })-8)
-	}
-	for n := first + 10; to != "" && n < len(calls); n++ {
-		if strings.HasPrefix(calls[n], to) {
-			last = n + 1
+func distinctCalls(from, to string) func(calls []string) []int {
+	return func(calls []string) (lost []int) {
+		first, last := 0, len(calls)
+		if from != "" {
+			first = max(0, firstCall(calls, from)-8)
 		}
-	}
-	seen := map[string]bool{}
-	for n := first; n < last; n++ {
-		near := strings.Join(calls[max(0, n-4):min(len(calls), n+2)], "|")
-		if !seen[near] {
-			lost = append(lost, n)
+		for n := first + 10; to != "" && n < len(calls); n++ {
+			if strings.HasPrefix(calls[n], to) {
+				last = n + 1
+			}
 		}
-		seen[near] = true
+		seen := map[string]bool{}
+		for n := first; n < last; n++ {
+			near := strings.Join(calls[max(0, n-4):min(len(calls), n+2)], "|")
+			if !seen[near] {
+				lost = append(lost, n)
+			}
+			seen[near] = true
+		}
+		return lost
 	}
-	return lost
 }
 
 // TestEverySingleCallLostOfATrial loses each call after a complete image in each way (short: in one) and course.
 // Earlier calls are equal for every capture (plan.TestWhereATrialMakesNoDifference, TestTheCourseBeforeATrial).
 func TestEverySingleCallLostOfATrial(t *testing.T) {
-	short := testing.Short()
-	var schedules atomic.Int64
-	t.Run("courses", func(t *testing.T) {
-		for _, course := range trialCourses {
-			t.Run(course.name, func(t *testing.T) {
-				t.Parallel()
-				whole := published(t)
-				course.prepare(whole)
-				whole.tried(whole.run(), course.reason, course.begun)
-				calls := distinctCalls(whole.calls, course.from, course.to)
-				if len(calls) < 25 {
-					t.Fatalf("the course is %d calls of %v", len(calls), whole.calls)
-				}
-				for i, loss := range losses {
-					for _, n := range calls {
-						if isSkipped(short, n, i, len(losses)) {
-							continue
-						}
-						schedules.Add(1)
-						v := published(t)
-						course.prepare(v)
-						v.wipeStatus = loss.wipe
-						lost := ""
-						v.lose = func(i int, what string) memory.Outcome {
-							if i != n {
-								return memory.Pass()
-							}
-							lost = what
-							return loss.outcome
-						}
-						v.tried(v.run(), course.reason, course.begun)
-						if t.Failed() {
-							t.Fatalf("call %d (%s) lost: %s\n%s", n, lost, losses[i].name, strings.Join(v.calls[n:min(len(v.calls), n+60)], "\n"))
-						}
-					}
-				}
-			})
-		}
-	})
-	t.Logf("%d schedules", schedules.Load())
-}
-
-// TestTheCourseBeforeATrial: before the complete image, a capture with a trial makes the same calls as without, except
-// for the trial's preflight. Its record then equals the result of published.
-func TestTheCourseBeforeATrial(t *testing.T) {
-	until := func(calls []string) []string {
-		calls = slices.DeleteFunc(slices.Clone(calls), func(call string) bool { return strings.HasPrefix(call, "PreflightTrial ") })
-		return calls[:slices.IndexFunc(calls, func(call string) bool { return strings.HasPrefix(call, "DeleteSnapshot ") })]
-	}
-	with, without := trying(t), trying(t, func(p *v1alpha1.Prototype) { p.Spec.Settings.Trial.Mode = v1alpha1.TrialOff })
-	var record v1alpha1.Record
-	with.run(func(int) {
-		if p := with.prototype(); p != nil && p.Status.Phase != v1alpha1.PhaseRunningTrial && record.Trial == nil {
-			r, err := v1alpha1.RecordOf(p)
-			with.must(err)
-			record = r
-		}
-	})
-	without.play()
-	if got, want := until(with.calls), until(without.calls); !slices.Equal(got, want) {
-		t.Errorf("with a trial:\n%v\nwithout:\n%v", got, want)
-	}
-	made, err := v1alpha1.RecordOf(published(t).prototype())
-	if with.must(err); made.GeneralizeBootID == "" || record.GeneralizeBootID == "" || (made.Order == nil) != (record.Order == nil) ||
-		made.Reservation != nil ||
-		record.Reservation != nil {
-		t.Errorf("the record is %+v, and is made as %+v", record, made)
+	for _, course := range trialCourses {
+		t.Run(course.name, func(t *testing.T) {
+			memory.Courses{Losses: losses, Least: 25, Choose: distinctCalls(course.from, course.to), Sparse: testing.Short(),
+				Play: func(t *testing.T, schedule *memory.Schedule) {
+					v := published(t)
+					course.prepare(v)
+					v.schedule = schedule
+					v.tried(v.run(), course.reason, course.begun)
+				}}.LoseEach(t)
+		})
 	}
 }
 
@@ -240,46 +181,17 @@ var trialTroubles = []struct {
 
 // TestPairsOfFaultsOfATrial draws pairs of lost calls, with a trouble in between, from fixed seeds. The capture ends
 // without leftovers of the trial. The pool uses only a passed version, or a version that a person promoted.
-func TestPairsOfFaultsOfATrial(t *testing.T) {
-	schedules := faultSchedules(t, testing.Short())
-	const shards = 4
-	var mu sync.Mutex
-	ends := map[string]int{}
-	t.Run("shard", func(t *testing.T) {
-		for shard := range shards {
-			t.Run(strconv.Itoa(shard), func(t *testing.T) {
-				t.Parallel()
-				for seed := shard; seed < schedules; seed += shards {
-					end := pairOfTrial(t, uint64(seed))
-					mu.Lock()
-					ends[end]++
-					mu.Unlock()
-				}
-			})
-		}
-	})
-	t.Logf("%d schedules ended as %v", schedules, ends)
-}
+func TestPairsOfFaultsOfATrial(t *testing.T) { drawn(t, pairOfTrial) }
 
-func pairOfTrial(t *testing.T, seed uint64) string {
+func pairOfTrial(t *testing.T, seed uint64) *v1alpha1.Prototype {
 	random := rand.New(rand.NewPCG(seed, 20260316))
 	v := published(t)
 	trialCourses[random.IntN(len(trialCourses))].prepare(v)
-	var script []string
-	faults := map[int]int{random.IntN(120): random.IntN(len(losses)), random.IntN(120): random.IntN(len(losses))}
-	v.lose = func(n int, what string) memory.Outcome {
-		i, lost := faults[n]
-		if !lost {
-			return memory.Pass()
-		}
-		script = append(script, fmt.Sprintf("call %d (%s): %s", n, what, losses[i].name))
-		v.wipeStatus = losses[i].wipe
-		return losses[i].outcome
-	}
-	trouble, when := random.IntN(len(trialTroubles)), random.IntN(18)
+	v.schedule = drawPair(random, 120, losses)
+	trouble, when, struck := random.IntN(len(trialTroubles)), random.IntN(18), ""
 	p := v.run(func(pass int) {
 		if pass == when {
-			script = append(script, fmt.Sprintf("after pass %d: %s", pass, trialTroubles[trouble].name))
+			struck = fmt.Sprintf("after pass %d: %s", pass, trialTroubles[trouble].name)
 			trialTroubles[trouble].strike(v)
 		}
 		if pass == when+20 {
@@ -287,17 +199,8 @@ func pairOfTrial(t *testing.T, seed uint64) string {
 		}
 	})
 	recipe := v.cloud.World().Pools[0].Recipe
-	passed := recipe.Version == triedVersion && v.tagged(cloud.TagTrial, "Passed ")
-	v.byHand = v.byHand || passed
+	v.byHand = v.byHand || recipe.Version == triedVersion && v.tagged(cloud.TagTrial, "Passed ")
 	v.nothingLeft(p)
-	if t.Failed() {
-		t.Fatalf("seed %d: %s\n%s\n%s", seed, verdict(p), strings.Join(script, "\n"), strings.Join(v.calls[max(0, len(v.calls)-60):], "\n"))
-	}
-	switch {
-	case p == nil:
-		return "deleted"
-	case p.Status.Failure != nil:
-		return p.Status.Failure.Reason
-	}
-	return string(p.Status.Phase)
+	v.failedPair(seed, p, struck)
+	return p
 }

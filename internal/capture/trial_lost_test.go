@@ -77,7 +77,7 @@ func TestATrialDoesNotOutliveItsCapture(t *testing.T) {
 					p.Status.Record = nil // the capture had nothing to write any more
 				}
 				if v.nothingLeft(p); t.Failed() {
-					t.Fatalf("struck after pass %d: %s\n%s", at, verdict(p), strings.Join(v.calls[max(0, len(v.calls)-40):], "\n"))
+					t.Fatalf("struck after pass %d: %s\n%s", at, verdict(p), v.lastCalls(40))
 				}
 				if last < at {
 					break
@@ -258,7 +258,7 @@ func TestASweepEndsTheInstanceFirst(t *testing.T) {
 // TestTheListOfTrialsIsDenied: the verdict is the same, and an event warns of trials without a record.
 func TestTheListOfTrialsIsDenied(t *testing.T) {
 	l := looking(t, &observerHook{})
-	l.lose = func(_ int, call string) memory.Outcome {
+	l.lose = func(call string) memory.Outcome {
 		if strings.HasPrefix(call, "Trials ") {
 			return memory.FailBefore(cloud.Denied)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -181,6 +182,34 @@ func published(t testing.TB, change ...func(*v1alpha1.Prototype)) *trialEnv {
 	v.cloud.AddVersion(v.pool, memory.VersionSpec{Version: triedVersion, Tags: map[string]string{
 		cloud.TagPrototype: p.Name, cloud.TagUID: string(p.UID), cloud.TagProof: proof.Tag(), cloud.TagBuiltAt: noon.UTC().Format(cloud.BuiltAtLayout)}})
 	return v
+}
+
+// TestTheCourseBeforeATrial: before the complete image, a capture with a trial makes the same calls as without, except
+// for the trial's preflight. Its record then equals the result of published.
+func TestTheCourseBeforeATrial(t *testing.T) {
+	shared := func(calls []string) []string {
+		calls = slices.DeleteFunc(calls, func(call string) bool { return strings.HasPrefix(call, "PreflightTrial ") })
+		return calls[:firstCall(calls, "DeleteSnapshot ")]
+	}
+	with, without := trying(t), trying(t, func(p *v1alpha1.Prototype) { p.Spec.Settings.Trial.Mode = v1alpha1.TrialOff })
+	var record v1alpha1.Record
+	with.run(func(int) {
+		if p := with.prototype(); p != nil && p.Status.Phase != v1alpha1.PhaseRunningTrial && record.Trial == nil {
+			r, err := v1alpha1.RecordOf(p)
+			with.must(err)
+			record = r
+		}
+	})
+	without.play()
+	if got, want := shared(with.calls()), shared(without.calls()); !slices.Equal(got, want) {
+		t.Errorf("with a trial:\n%v\nwithout:\n%v", got, want)
+	}
+	made, err := v1alpha1.RecordOf(published(t).prototype())
+	if with.must(err); made.GeneralizeBootID == "" || record.GeneralizeBootID == "" || (made.Order == nil) != (record.Order == nil) ||
+		made.Reservation != nil ||
+		record.Reservation != nil {
+		t.Errorf("the record is %+v, and is made as %+v", record, made)
+	}
 }
 
 // run plays the capture to its end, and checks the invariants of a trial at each step.

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -135,37 +136,22 @@ func TestTwoGrowthsAtOnce(t *testing.T) {
 			}
 		}},
 	} {
-		run := func(t *testing.T, youngerFirst bool, lose func(int, string) memory.Outcome) int {
-			r := newRivals(t, test.pools, test.concurrent)
-			r.lose = lose
-			r.play(youngerFirst)
-			test.check(r)
-			return len(r.calls)
-		}
 		for _, youngerFirst := range []bool{false, true} {
-			calls := run(t, youngerFirst, nil)
-			if testing.Short() && !youngerFirst {
-				continue
-			}
-			for i, loss := range losses[:5] {
-				for n := range calls {
-					if isSkipped(testing.Short(), n, 3*i, 15) {
-						continue
-					}
-					lost := ""
-					run(t, youngerFirst, func(i int, what string) memory.Outcome {
-						if i != n {
-							return memory.Pass()
-						}
-						lost = what
-						return loss.outcome
-					})
-					if t.Failed() {
-						t.Fatalf("%s: call %d (%s) lost: %s", name, n, lost, loss.name)
-					}
+			t.Run(fmt.Sprintf("%s, the younger first %t", name, youngerFirst), func(t *testing.T) {
+				choose := each(1, 0)
+				switch {
+				case testing.Short() && youngerFirst:
+					choose = each(3, 0)
+				case testing.Short():
+					choose = func([]string) []int { return nil }
 				}
-			}
-			t.Logf("%s, the younger first %t: %d calls", name, youngerFirst, calls)
+				memory.Courses{Losses: losses, Choose: choose, Sparse: testing.Short(), Play: func(t *testing.T, schedule *memory.Schedule) {
+					r := newRivals(t, test.pools, test.concurrent)
+					r.schedule = schedule
+					r.play(youngerFirst)
+					test.check(r)
+				}}.LoseEach(t)
+			})
 		}
 	}
 }

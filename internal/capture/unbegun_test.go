@@ -320,7 +320,7 @@ func TestACheckOfPatchesAsksForTheImage(t *testing.T) {
 		if p.Status.Failure == nil || p.Status.Failure.Reason != admission.ImageNotAllowed {
 			t.Errorf("%s: %s", name, verdict(p))
 		}
-		for _, call := range s.calls {
+		for _, call := range s.calls() {
 			if call == "create pods/" {
 				t.Errorf("%s: a pod was made", name)
 			}

@@ -1,8 +1,6 @@
 package capture
 
 import (
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -16,17 +14,15 @@ import (
 func TestUpgradePolicyAtAnyMoment(t *testing.T) {
 	whole := inFull(t)
 	whole.succeeded(whole.play())
-	published := slices.IndexFunc(whole.calls, func(what string) bool { return strings.HasPrefix(what, "EnsureImage") })
+	published := firstCall(whole.calls(), "EnsureImage")
 	ends := map[string]int{}
-	for n := range len(whole.calls) {
+	for n, moment := range whole.calls() {
 		if n < published && n%24 != 0 {
 			continue // one moment of the long way there is as good as the next
 		}
 		s := inFull(t)
-		moment := ""
-		s.lose = func(i int, what string) memory.Outcome {
-			if i == n {
-				moment = what
+		s.lose = func(string) memory.Outcome {
+			if len(s.calls()) == n+1 {
 				s.cloud.SetUpgrades(s.pool, true)
 			}
 			return memory.Pass()

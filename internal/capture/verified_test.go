@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,8 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
@@ -19,6 +22,104 @@ import (
 
 // podName is computed, as the Prototype may be gone.
 func (s *testEnv) podName() string { return "generalize-" + strings.ReplaceAll(s.name, ".", "-") }
+
+// runPod does what the real generalize pod does, guards included.
+func (s *testEnv) runPod() {
+	pod, order := s.generalizePod(), s.order()
+	s.runLook(pod)
+	machine := s.cloud.World().Instance(s.donor)
+	if pod == nil || order == nil || s.deaf || machine.Power != cloud.PowerRunning || s.tracked("secrets", order.Namespace, s.podName()) == nil {
+		return
+	}
+	if order.Status.Report != "" || order.Spec.Token != machine.BootID || pod.Annotations[v1alpha1.OrderAnnotation] != string(order.UID) {
+		return
+	}
+	s.cloud.MarkGeneralized(s.donor)
+	s.signReport(order, pod, v1alpha1.Report{Proof: s.proofFor(order), Contents: s.contents})
+	if !s.lingering {
+		s.cloud.GuestPowerOff(s.donor)
+	}
+}
+
+// runLook runs the inspecting pod.
+func (s *testEnv) runLook(pod *corev1.Pod) {
+	if pod == nil || pod.Labels["app.kubernetes.io/component"] != inspectionContainer || pod.Status.Phase != "" || s.blind ||
+		s.cloud.World().Instance(s.donor).Power != cloud.PowerRunning {
+		return
+	}
+	pod.Status = corev1.PodStatus{Phase: corev1.PodSucceeded}
+	switch onPeer := pod.Spec.NodeName != s.donorNode; {
+	case onPeer && s.summary != nil:
+		pod.Status = *s.summary
+	case !onPeer && s.finds != nil:
+		pod.Status = *s.finds
+	}
+	s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, pod.Namespace))
+}
+
+func (s *testEnv) proofFor(order *v1alpha1.NodeOrder) *v1alpha1.Proof {
+	digest := ""
+	if s.contents != "" {
+		digest = v1alpha1.ContentsDigest(s.contents)
+	}
+	level := ""
+	if s.patches != nil {
+		level = s.patches.level
+	}
+	return &v1alpha1.Proof{
+		PatchLevel:     level,
+		ContentsDigest: digest,
+		UID:            order.Spec.Holder.UID,
+		Order:          order.UID,
+		BootID:         order.Spec.Token,
+		Profile:        order.Spec.Generalize.Profile,
+		ProfileVersion: "1",
+		Rules:          7,
+		Met:            7,
+		Changed:        3,
+		Search:         &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1},
+		ManifestDigest: "sha256:0",
+		At:             metav1.NewTime(s.clock.Now()),
+	}
+}
+
+// signReport has the pod sign a report, with the key that lies in the order's Secret.
+func (s *testEnv) signReport(order *v1alpha1.NodeOrder, pod *corev1.Pod, report v1alpha1.Report) {
+	secret := s.tracked("secrets", order.Namespace, order.Name).(*corev1.Secret)
+	key, public, err := v1alpha1.OrderKey(secret.Data[orderKey])
+	s.must(err)
+	if public != order.Spec.Key {
+		s.t.Errorf("the key of order %s is not the one that it names", order.Name)
+	}
+	report.Order, report.Pod = order.UID, pod.UID
+	order.Status, err = report.Sign(key)
+	s.must(err)
+	s.must(s.clean.Status().Update(context.Background(), order))
+}
+
+// generalizePod is the pod on the donor, in whichever namespace; nil if there is none.
+func (s *testEnv) generalizePod() *corev1.Pod {
+	for _, namespace := range []string{podspace, ourspace} {
+		if pod, there := s.tracked("pods", namespace, s.podName()).(*corev1.Pod); there {
+			return pod
+		}
+	}
+	return nil
+}
+
+// order of the pod, in whichever namespace; nil if there is none.
+func (s *testEnv) order() *v1alpha1.NodeOrder {
+	for _, namespace := range []string{podspace, ourspace} {
+		o := &v1alpha1.NodeOrder{}
+		err := s.clean.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: s.podName()}, o)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		s.must(err)
+		return o
+	}
+	return nil
+}
 
 func TestVerifiedChecksAreRecorded(t *testing.T) {
 	s := newTestEnv(t).decide()
@@ -60,7 +161,7 @@ func TestPodReportsMissingProof(t *testing.T) {
 				if after > 0 && proven.IsZero() {
 					proven = s.clock.Now()
 					s.signReport(order, pod, v1alpha1.Report{Proof: s.proofFor(order)})
-					s.lose = func(_ int, what string) memory.Outcome { // the report is accepted, and NodeOrder and key still exist
+					s.lose = func(what string) memory.Outcome { // the report is accepted, and NodeOrder and key still exist
 						if what == "delete secrets/" && said.IsZero() {
 							return memory.FailBefore(cloud.Unavailable)
 						}

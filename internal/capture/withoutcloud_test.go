@@ -22,7 +22,7 @@ import (
 
 // away lets the cloud fail all calls, or the calls with a prefix. Calls of the API server begin with a small letter.
 func (s *testEnv) away(what string) {
-	s.lose = func(_ int, call string) memory.Outcome {
+	s.lose = func(call string) memory.Outcome {
 		if unicode.IsUpper(rune(call[0])) && strings.HasPrefix(call, what) {
 			return memory.FailBefore(cloud.Unavailable)
 		}

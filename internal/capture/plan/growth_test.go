@@ -1,9 +1,9 @@
 package plan
 
 import (
-	"slices"
-	"strings"
 	"testing"
+
+	"github.com/kamino-dev/kamino/internal/testing/plantest"
 )
 
 // growthModel is a model of a pool that grows by a pioneer.
@@ -105,145 +105,73 @@ func (w growthModel) adverse() (all []growthModel) {
 	return all
 }
 
-var growthProperties = []struct {
-	name    string
-	actions string
-	holds   func(growthModel, Decision) bool
-}{
-	{"a pool grows by one node", "|Enlarge|", func(w growthModel, _ Decision) bool { return w.size == 0 }},
-	{"a refused or queued capture changes nothing", "|Enlarge|", func(w growthModel, _ Decision) bool {
+var growthRules = []plantest.Rule[growthModel, Action, Reason]{
+	plantest.That("a pool grows by one node", "|Enlarge|", func(w growthModel, _ Decision) bool { return w.size == 0 }),
+	plantest.That("a refused or queued capture changes nothing", "|Enlarge|", func(w growthModel, _ Decision) bool {
 		return w.f.Growth.Decided || !w.f.Refused && !w.f.Queued
-	}},
-	{"nothing grows once the end is decided", "|Enlarge|", func(w growthModel, _ Decision) bool { return !w.f.Deleting && !w.f.Failed }},
-	{"only a registered node becomes the donor", "|Bind|", func(w growthModel, _ Decision) bool { return w.joined && w.size > 0 }},
-	{"a node that may have pods is not removed here", "|Remove|", func(w growthModel, _ Decision) bool { return !w.joined || w.size == 0 }},
-	{"an instance is removed at the end only", "|Remove|", func(w growthModel, _ Decision) bool { return w.named || w.f.Failed || w.f.Deleting }},
-	{"the end leaves the pool as it was", "|Close|Refuse|", func(w growthModel, _ Decision) bool { return w.size <= 0 && !w.exists }},
-	{"a capture that ends without a donor says why", "|Close|", func(w growthModel, _ Decision) bool { return w.f.Failed || w.f.Deleting }},
-	{"a deadline ends the wait for a node", "|Wait|", func(w growthModel, _ Decision) bool {
+	}),
+	plantest.That("nothing grows once the end is decided", "|Enlarge|", func(w growthModel, _ Decision) bool { return !w.f.Deleting && !w.f.Failed }),
+	plantest.That("only a registered node becomes the donor", "|Bind|", func(w growthModel, _ Decision) bool { return w.joined && w.size > 0 }),
+	plantest.That("a node that may have pods is not removed here", "|Remove|", func(w growthModel, _ Decision) bool {
+		return !w.joined || w.size == 0
+	}),
+	plantest.That("an instance is removed at the end only", "|Remove|", func(w growthModel, _ Decision) bool {
+		return w.named || w.f.Failed || w.f.Deleting
+	}),
+	plantest.That("the end leaves the pool as it was", "|Close|Refuse|", func(w growthModel, _ Decision) bool { return w.size <= 0 && !w.exists }),
+	plantest.That("a capture that ends without a donor says why", "|Close|", func(w growthModel, _ Decision) bool {
+		return w.f.Failed || w.f.Deleting
+	}),
+	plantest.That("a deadline ends the wait for a node", "|Wait|", func(w growthModel, _ Decision) bool {
 		return !w.f.Growth.Decided || !w.f.Growth.Overdue || w.f.Failed || w.f.Deleting
-	}},
-	{"a failure comes once, with a reason", "|Fail|", func(w growthModel, d Decision) bool { return !w.f.Failed && d.Why != "" }},
+	}),
+	plantest.That("a failure comes once, with a reason", "|Fail|", func(w growthModel, d Decision) bool { return !w.f.Failed && d.Why != "" }),
 }
 
-type growthViolation struct {
-	property string
-	world    growthModel
-	decision Decision
-}
-
-// exploreGrowth visits all worlds with so many adversities, each action lost before or after its effect.
-func exploreGrowth(next func(Facts) Decision, adversities int) (seen map[growthModel]bool, bad *growthViolation) {
-	seen = map[growthModel]bool{}
-	layer := []growthModel{{}, {f: Facts{Refused: true}}, {f: Facts{Queued: true}}}
-	for range adversities + 1 {
-		var reached []growthModel
-		for queue := layer; len(queue) > 0; {
-			w := queue[len(queue)-1]
-			queue = queue[:len(queue)-1]
-			if seen[w] || w.closed {
-				continue
-			}
-			seen[w] = true
-			d := next(w.observed())
-			for _, p := range growthProperties {
-				if strings.Contains(p.actions, "|"+string(d.Do)+"|") && !p.holds(w, d) {
-					return seen, &growthViolation{p.name, w, d}
-				}
-			}
-			if !endsGrowth(next, w) {
-				return seen, &growthViolation{"liveness: never ends", w, d}
-			}
-			queue = append(queue, w.effect(d), w.progress())
-			reached = append(reached, w.adverse()...)
-		}
-		layer = reached
+// growth is the model of a pool that grows.
+func growth() *plantest.Model[growthModel, Facts, Action, Reason] {
+	return &plantest.Model[growthModel, Facts, Action, Reason]{
+		Starts: []growthModel{{}, {f: Facts{Refused: true}}, {f: Facts{Queued: true}}},
+		Facts:  growthModel.observed, Effect: growthModel.effect, Progress: growthModel.progress, Later: growthModel.later, Adverse: growthModel.adverse,
+		Closed: func(w growthModel) bool { return w.closed }, Rules: plantest.Always(growthRules), MaxSteps: 30,
 	}
-	return seen, nil
-}
-
-// endsGrowth reports whether the planner reaches an end without adversities.
-func endsGrowth(next func(Facts) Decision, w growthModel) bool {
-	for range 30 {
-		if w.closed {
-			return true
-		}
-		after := w.effect(next(w.observed()))
-		if after == w {
-			after = w.progress()
-		}
-		if after == w {
-			after = w.later()
-		}
-		w = after
-	}
-	return false
 }
 
 func TestEveryReachableGrowth(t *testing.T) {
-	seen, bad := exploreGrowth(Next, 3)
-	if bad != nil {
-		t.Fatalf("%s\n  decision: %s\n  world: %+v", bad.property, bad.decision, bad.world)
-	}
-	done := map[string]bool{}
-	for w := range seen {
+	m, done, open := growth(), map[string]bool{}, 0
+	m.Visit = func(w growthModel) {
 		done[Next(w.observed()).String()] = true
+		open++
+	}
+	if e := m.Explore(Next, 3); e.Bad != nil {
+		t.Fatal(e.Bad)
 	}
 	for _, d := range []string{"Enlarge", "Bind", "Remove", "Close", "Refuse", "Fail: AddedNodeNotJoined", "Wait: Turn", "Wait: AddedNode"} {
 		if !done[d] {
 			t.Errorf("no world needs %s", d)
 		}
 	}
-	t.Logf("%d worlds", len(seen))
+	t.Logf("%d open worlds", open)
 }
 
-// TestWrongGrowthsAreCaught tests the properties with wrong planners.
+// TestWrongGrowthsAreCaught: each wrong planner breaks a rule in a reachable world.
 func TestWrongGrowthsAreCaught(t *testing.T) {
-	without := func(change func(*Facts)) func(Facts) Decision {
-		return func(f Facts) Decision { change(&f); return Next(f) }
-	}
-	instead := func(due Decision, wrong Decision) func(Facts) Decision {
-		return func(f Facts) Decision {
-			if d := Next(f); d != due {
-				return d
-			}
-			return wrong
-		}
-	}
-	caught := []string{}
-	for name, next := range map[string]func(Facts) Decision{
-		"grows although refused":             without(func(f *Facts) { f.Refused = false }),
-		"grows out of turn":                  without(func(f *Facts) { f.Queued = false }),
-		"grows although deleted":             without(func(f *Facts) { f.Deleting = false }),
-		"forgets its failure":                without(func(f *Facts) { f.Failed = false }),
-		"grows again while the node boots":   instead(wait(ForAddedNode), do(Enlarge)),
-		"takes a node before it registers":   instead(wait(ForAddedNode), do(Bind)),
-		"leaves the instance of a failure":   instead(do(Remove), do(Close)),
-		"leaves an instance that comes late": instead(wait(ForAddedNode), do(Close)),
-		"removes a node that may have pods":  instead(do(Bind), do(Remove)),
-		"ends while a node has joined":       instead(do(Bind), do(Close)),
-		"waits for a node for ever":          without(func(f *Facts) { f.Growth.Overdue = false }),
-		"waits for a removed instance": without(func(f *Facts) {
-			if f.Growth.Instance == InstanceRemoved {
-				f.Growth.Instance = InstanceRemoving
-			}
-		}),
-		"ends without a reason": without(func(f *Facts) { f.Failed = f.Failed || f.Growth.Instance == InstanceRemoved }),
-		"fails without a reason": func(f Facts) Decision {
-			d := Next(f)
-			if d.Do == Fail {
-				d.Why = ""
-			}
-			return d
-		},
-	} {
-		_, bad := exploreGrowth(next, 3)
-		if bad == nil {
-			t.Errorf("no property noticed a planner that %s", name)
-			continue
-		}
-		caught = append(caught, name+": "+bad.property)
-	}
-	slices.Sort(caught)
-	t.Logf("%d wrong planners\n%s", len(caught), strings.Join(caught, "\n"))
+	plantest.Catch(t, wrong{
+		"grows although refused":             with(func(f *Facts) { f.Refused = false }),
+		"grows out of turn":                  with(func(f *Facts) { f.Queued = false }),
+		"grows although deleted":             with(func(f *Facts) { f.Deleting = false }),
+		"forgets its failure":                with(func(f *Facts) { f.Failed = false }),
+		"grows again while the node boots":   replace(wait(ForAddedNode), do(Enlarge)),
+		"takes a node before it registers":   replace(wait(ForAddedNode), do(Bind)),
+		"leaves the instance of a failure":   instead(Remove, do(Close)),
+		"leaves an instance that comes late": replace(wait(ForAddedNode), do(Close)),
+		"removes a node that may have pods":  instead(Bind, do(Remove)),
+		"ends while a node has joined":       instead(Bind, do(Close)),
+		"waits for a node for ever":          with(func(f *Facts) { f.Growth.Overdue = false }),
+		"waits for a removed instance":       with(mistaken(func(f *Facts) *AddedInstance { return &f.Growth.Instance }, InstanceRemoved, InstanceRemoving)),
+		"ends without a reason":              with(func(f *Facts) { f.Failed = f.Failed || f.Growth.Instance == InstanceRemoved }),
+		"fails without a reason":             plantest.Mute(Next),
+	}, func(next planner) *plantest.Exploration[growthModel, Facts, Action, Reason] {
+		return growth().Explore(next, 3)
+	})
 }

@@ -1,5 +1,13 @@
 package plan
 
+import (
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/kamino-dev/kamino/internal/testing/plantest"
+)
+
 // model is a small model of a capture: the observable state, and the truth that only the model knows (whether disk,
 // snapshot and image are generalized).
 type model struct {
@@ -50,91 +58,6 @@ type model struct {
 	closed, succeeded bool
 }
 
-// returningDonors are the worlds at the begin of a capture with a returning donor.
-func returningDonors() []model {
-	var worlds []model
-	for _, refused := range []bool{false, true} {
-		for _, cordoned := range []bool{false, true} {
-			for _, protected := range []bool{false, true} {
-				for _, growing := range []bool{false, true} {
-					w := model{cordonedBefore: cordoned, protectedBefore: protected}
-					w.f = Facts{
-						Refused:   refused,
-						Donor:     DonorFacts{Node: NodeReady, Power: On, Cordoned: cordoned},
-						Hold:      HoldFacts{Protected: protected},
-						Promotion: PromotionFacts{MustScaleOut: growing, MustRetire: true},
-					}
-					worlds = append(worlds, w.derived())
-				}
-			}
-		}
-	}
-	compares := worlds[0]
-	compares.compares = true
-	return append(worlds, compares)
-}
-
-// instantDonors are all donors in a cloud whose snapshots are taken at once, without refused worlds and growing pools.
-func instantDonors() []model {
-	var worlds []model
-	for _, w := range append(returningDonors(), leavingDonors()...) {
-		if w.f.Refused || w.f.Promotion.MustScaleOut || w.cordonedBefore != w.protectedBefore {
-			continue
-		}
-		w.instant = true
-		worlds = append(worlds, w.derived())
-	}
-	return worlds
-}
-
-// leavingDonors are the donors that do not return. Refused worlds and growing pools are only in returningDonors.
-func leavingDonors() []model {
-	var worlds []model
-	for _, w := range returningDonors() {
-		if w.f.Refused || w.f.Promotion.MustScaleOut || w.cordonedBefore != w.protectedBefore {
-			continue
-		}
-		for _, growFirst := range []bool{false, true} {
-			w.f.Leaving.Replaced, w.f.Leaving.GrowFirst = true, growFirst
-			worlds = append(worlds, w.derived())
-		}
-	}
-	return worlds
-}
-
-// pioneers are donors that are patched first. Refused worlds and growing pools are only in returningDonors.
-func pioneers() []model {
-	var worlds []model
-	for _, w := range append(returningDonors(), leavingDonors()...) {
-		if w.f.Refused || w.f.Promotion.MustScaleOut || w.cordonedBefore != w.protectedBefore || w.f.Leaving.Replaced && w.cordonedBefore {
-			continue
-		}
-		w.f.Donor.Patch, w.patchEnd = PatchWanted, PatchDone
-		worlds = append(worlds, w.derived())
-	}
-	return worlds
-}
-
-// addedDonors are pioneers by which the pool has grown: recorded, but not locked. Some are not Ready yet.
-func addedDonors() []model {
-	var worlds []model
-	for _, node := range []Node{NodeNotReady, NodeReady} {
-		for _, instant := range []bool{false, true} {
-			w := model{size: 1, instant: instant, patchEnd: PatchDone}
-			w.f = Facts{
-				Donor:     DonorFacts{Node: node, Power: On, Patch: PatchWanted},
-				Promotion: PromotionFacts{MustRetire: true},
-				Hold:      HoldFacts{Recorded: true},
-				Leaving:   LeavingFacts{Replaced: true, GrowFirst: true, Added: true},
-			}
-			worlds = append(worlds, w.derived())
-		}
-	}
-	compares := worlds[0]
-	compares.compares = true
-	return append(worlds, compares)
-}
-
 // patch makes one step of the patch: begin with a drain, or the end.
 func (w model) patch() model {
 	f := &w.f
@@ -160,7 +83,8 @@ func (w model) derived() model {
 	w.f.Disk.Touched = w.touched || w.noted
 	w.f.Donor.MustLeaveBoot = w.down || w.notedDown
 	w.f.Hold.Returning = w.returning || w.notedBack
-	w.f.Hold.Noted = w.f.Hold.Lock != Ours || w.noted == w.f.Disk.Touched && w.notedDown == w.f.Donor.MustLeaveBoot && w.notedBack == w.f.Hold.Returning
+	w.f.Hold.Noted = w.f.Hold.Lock != Ours ||
+		w.noted == w.f.Disk.Touched && w.notedDown == w.f.Donor.MustLeaveBoot && w.notedBack == w.f.Hold.Returning
 	w.f.Unrecorded = w.unrecorded
 	if w.f.Donor.Node == NodeGone && !w.f.Hold.Recorded {
 		w.cordonedBefore = false // a recreated Node owes nothing to an ended or missing hold
@@ -180,7 +104,8 @@ func (w model) derived() model {
 	w.f.Hold.ProtectionRestored = w.f.Hold.Protected == w.protectedBefore
 	w.f.Hold.CordonRestored = w.f.Donor.Node != NodeGone && w.f.Hold.Lock == Ours && w.f.Donor.Cordoned == w.cordonedBefore
 	w.f.Leaving.Replacement = w.replacement()
-	w.f.Leaving.MustTakeOut = w.f.Leaving.GrowFirst && !w.takenOut && !w.f.Disk.Touched && (w.f.Leaving.Added || w.f.Leaving.Replacement == ReplacementReady)
+	w.f.Leaving.MustTakeOut = w.f.Leaving.GrowFirst && !w.takenOut && !w.f.Disk.Touched &&
+		(w.f.Leaving.Added || w.f.Leaving.Replacement == ReplacementReady)
 	w.f.Disk.LevelDiffers = w.f.Disk.LevelDiffers && w.f.Disk.Proven && w.patched
 	w.f.Leaving.Removing = w.f.Leaving.Removing && w.f.Donor.Power != InstanceGone
 	w.f.Leaving.PlaceKept = w.f.Leaving.PlaceKept && w.f.Donor.Power == InstanceGone
@@ -366,6 +291,15 @@ func (w model) progress() model {
 	return w.derived()
 }
 
+// later is the world after a long time in which nothing moves: deadlines are over.
+func (w model) later() model {
+	overdue, held := w.f.Hold.Overdue, w.f.isHeld()
+	w.f.Disk.PoweringOff = false
+	w.f.Hold.Overdue, w.f.Hold.ReadyOverdue = held, held && overdue
+	w.locked = w.locked && !overdue // a client removes the reservation
+	return w
+}
+
 // sole reports whether the reservation on the Node is the only record of the hold.
 func (w model) sole() bool { return w.f.Hold.Lock == Ours && w.unrecorded }
 
@@ -521,4 +455,43 @@ func (w model) adverse() []model {
 		}
 	})
 	return out
+}
+
+// world is the model of captures with these worlds at their begin. Any pass may find the cloud silent.
+func world(starts ...[]model) *plantest.Model[model, Facts, Action, Reason] {
+	seen := func(w model) Facts { return w.f }
+	return &plantest.Model[model, Facts, Action, Reason]{
+		Starts: slices.Concat(starts...), Facts: seen, Effect: model.effect, Progress: model.progress, Later: model.later,
+		Adverse: model.adverse, Closed: func(w model) bool { return w.closed }, Rules: model.rules,
+		Beside: &plantest.Beside[model, Facts, Action, Reason]{Next: WithoutCloud, Facts: model.inCluster, Rules: besideRules},
+	}
+}
+
+// reached is what the planner reaches within so many adversities.
+type reached struct {
+	*plantest.Exploration[model, Facts, Action, Reason]
+	facts    map[Facts]bool
+	attempts int8 // at a trial, at most
+}
+
+func explore(adversities int, starts ...[]model) reached {
+	r, m := reached{facts: map[Facts]bool{}}, world(starts...)
+	m.Visit = func(w model) { r.facts[w.f], r.attempts = true, max(r.attempts, w.tried.attempts) }
+	r.Exploration = m.Explore(Next, adversities)
+	return r
+}
+
+// everywhere is what is reached from the begin of every capture. It is explored once for all tests.
+var everywhere = sync.OnceValue(func() reached {
+	return explore(adversities(testing.Short()), returningDonors(), leavingDonors(), instantDonors(), pioneers(), addedDonors())
+})
+
+// TestEveryReachableWorld checks safety, promptness and liveness in all worlds within three adversities, with each
+// action lost before or after its effect.
+func TestEveryReachableWorld(t *testing.T) {
+	e := everywhere()
+	if e.Bad != nil {
+		t.Fatal(e.Bad)
+	}
+	t.Logf("%d worlds, %d distinct facts", e.Worlds, len(e.facts))
 }

@@ -1,9 +1,162 @@
 package plan
 
 import (
-	"strings"
+	"sync"
 	"testing"
 )
+
+// trialModel is what the model knows of a trial beside the facts.
+type trialModel struct {
+	// published: the world begins with a complete image, and its donor is out of hands.
+	published bool
+	// made: something of the attempt is there, in the cloud or in the cluster; going: the cloud removes it.
+	made, going bool
+	// passed is the truth behind VersionVerdict: some attempt did pass. wronged: a version was quarantined that had not failed.
+	passed, wronged bool
+	// byHand: a person has pointed the recipe at the version.
+	byHand bool
+	// attempts that had something made.
+	attempts int8
+}
+
+// publishedVersions are the worlds with a complete version that has a trial or a manual promotion. Earlier worlds are
+// equal for all versions: TestWhereATrialMakesNoDifference.
+func publishedVersions() []model {
+	w := model{f: Facts{Donor: DonorFacts{Node: NodeReady, Power: On}, Promotion: PromotionFacts{MustRetire: true}}}.derived()
+	for w.f.Image.Version != Complete {
+		if after := w.effect(Next(w.f)); after != w {
+			w = after
+		} else {
+			w = w.progress()
+		}
+	}
+	w.tried.published = true
+	var worlds []model
+	for _, tries := range []bool{false, true} {
+		for _, manual := range []bool{false, true} {
+			if !tries && !manual {
+				continue
+			}
+			w.f.Trial.Needed, w.f.Promotion.Manual = tries, manual
+			worlds = append(worlds, w.derived())
+		}
+	}
+	return worlds
+}
+
+// deriveTrial sets the facts of a trial that follow from other facts.
+func (w *model) deriveTrial() {
+	f := &w.f
+	if f.Trial.Progress == NoTrial || f.Trial.Progress == TrialEnding {
+		f.Trial.AttemptVerdict = NoVerdict
+	}
+	if f.Image.Version == Absent {
+		f.Trial.Verdict = NoVerdict
+	}
+	f.Trial.KeepsFailed = f.Trial.KeepsFailed && f.Trial.Verdict == VerdictFailed
+	f.Trial.Paused = f.Trial.Paused && f.Trial.Progress == NoTrial
+	f.Promotion.Stale = f.Promotion.Stale && f.Promotion.Recipe == RecipeElsewhere
+	w.tried.going = w.tried.going && w.tried.made
+}
+
+func (w *model) effectOfTrial(action Action) {
+	f, t := &w.f, &w.tried
+	switch action {
+	case BeginTrial:
+		if f.Trial.Progress == NoTrial {
+			f.Trial.Progress = TrialDecided
+			return
+		}
+		f.Trial.Progress, t.made, t.attempts = TrialMaking, true, t.attempts+1
+	case PassTrial:
+		f.Trial.Verdict = VerdictPassed
+		t.passed = t.passed || f.Trial.AttemptVerdict == VerdictPassed
+	case Quarantine:
+		f.Trial.Verdict, f.Image.Quarantined, f.Trial.KeepsFailed = VerdictFailed, true, true
+		t.wronged = t.wronged || f.Trial.AttemptVerdict != VerdictFailed
+	case EndTrial:
+		switch {
+		case f.Trial.Progress != TrialEnding:
+			f.Trial.Progress = TrialEnding
+		case t.made:
+			t.going = true
+		default:
+			f.Trial.Progress, f.Trial.Paused = NoTrial, f.Trial.Verdict == NoVerdict
+		}
+	default:
+	}
+}
+
+// progressOfTrial reports whether the world has changed.
+func (w *model) progressOfTrial() bool {
+	f, t := &w.f, &w.tried
+	switch {
+	case t.going:
+		t.made = false
+	case f.Trial.Progress == TrialMaking:
+		f.Trial.Progress = TrialBuilt
+	case f.Trial.Progress == TrialBuilt && f.Trial.AttemptVerdict == NoVerdict && f.Trial.Verdict == NoVerdict:
+		f.Trial.AttemptVerdict = VerdictPassed
+	case f.Trial.Paused:
+		f.Trial.Paused = false
+	case f.Trial.KeepsFailed:
+		f.Trial.KeepsFailed = false
+	case f.Promotion.Manual && f.Promotion.Recipe == RecipeElsewhere && f.Trial.Progress == NoTrial && f.Image.Version == Complete && !f.Image.Quarantined && (!f.Trial.Needed || f.Trial.Verdict == VerdictPassed):
+		f.Promotion.Recipe, t.byHand = RecipeHere, true
+	default:
+		return false
+	}
+	return true
+}
+
+// adverseToTrial are all adversities of a published version, its trial and its pool.
+func (w model) adverseToTrial() []model {
+	var out []model
+	add := w.adding(&out)
+	add(func(n *model) { n.f.Deleting = true })
+	add(func(n *model) { n.f.Failed = false }) // the status is lost
+	add(func(n *model) { n.proofGone = true })
+	add(func(n *model) { n.f.Image.Quarantined = true })
+	add(func(n *model) { // no cloud deletes an image that a recipe names
+		if n.f.Promotion.Recipe != RecipeHere {
+			n.f.Image.Version = Deleting
+		}
+	})
+	for _, other := range []Recipe{RecipeNewer, RecipeChanged} {
+		add(func(n *model) {
+			if n.f.Promotion.Recipe == RecipeElsewhere {
+				n.f.Promotion.Recipe = other
+			}
+		})
+	}
+	add(func(n *model) { // a person does not wait for the verdict
+		if n.f.Promotion.Recipe == RecipeElsewhere && n.f.Image.Version == Complete {
+			n.f.Promotion.Recipe, n.tried.byHand = RecipeHere, true
+		}
+	})
+	add(func(n *model) { n.f.Promotion.Stale = n.f.Promotion.Manual && n.f.Trial.Progress == NoTrial })
+	if w.f.Trial.Progress != NoTrial && w.f.Trial.Progress != TrialEnding {
+		add(func(n *model) { n.f.Trial.AttemptVerdict = VerdictInconclusive })
+		add(func(n *model) { n.f.Trial.AttemptVerdict = NoVerdict }) // what could not be seen can be
+		add(func(n *model) {
+			if n.f.Trial.Progress != TrialDecided && n.f.Trial.AttemptVerdict == NoVerdict {
+				n.f.Trial.AttemptVerdict = VerdictFailed
+			}
+		})
+		add(func(n *model) { // another client removes the instance
+			if n.f.Trial.Progress == TrialBuilt {
+				n.f.Trial.AttemptVerdict, n.tried.made = VerdictInconclusive, false
+			}
+		})
+	}
+	add(func(n *model) { n.f.Trial.Over = n.f.Trial.Progress != NoTrial || n.f.Trial.Paused })
+	add(func(n *model) { // a hand removes the verdict
+		if n.f.Trial.Verdict == VerdictPassed && n.f.Promotion.Recipe == RecipeElsewhere {
+			n.f.Trial.Verdict = NoVerdict
+		}
+	})
+	return out
+}
 
 // ofTrials are the actions that belong to trials.
 const ofTrials = "|BeginTrial|WatchTrial|PassTrial|Quarantine|EndTrial|"
@@ -12,91 +165,163 @@ const ofTrials = "|BeginTrial|WatchTrial|PassTrial|Quarantine|EndTrial|"
 const goesOn = "|SaveRecipe|Promote|Retire|ScaleOut|Succeed|Close|"
 
 // trialProperties are those of trials and of the gate in front of a promotion.
-var trialProperties = []property{
-	{"no trial without a request", ofTrials, func(w model, _ Decision) bool { return w.f.Trial.Needed }},
-	{"nothing of a trial is left when the capture goes on or ends", goesOn, func(w model, _ Decision) bool {
+var trialRules = []rule{
+	that("no trial without a request", ofTrials, func(w model, _ Decision) bool { return w.f.Trial.Needed }),
+	that("nothing of a trial is left when the capture goes on or ends", goesOn, func(w model, _ Decision) bool {
 		return w.f.Trial.Progress == NoTrial && !w.tried.made
-	}},
-	{"only what has passed its trial is promoted", "|SaveRecipe|Promote|", func(w model, _ Decision) bool {
+	}),
+	that("only what has passed its trial is promoted", "|SaveRecipe|Promote|", func(w model, _ Decision) bool {
 		return !w.f.Trial.Needed || w.tried.passed && w.f.Trial.Verdict == VerdictPassed
-	}},
-	{"a pool is never left on an untried version", "|Succeed|Close|", func(w model, _ Decision) bool {
+	}),
+	that("a pool is never left on an untried version", "|Succeed|Close|", func(w model, _ Decision) bool {
 		return !w.f.Trial.Needed || w.f.Promotion.Recipe != RecipeHere || w.tried.passed || w.tried.byHand
-	}},
-	{"an untried version is no success, unless a person has promoted it", "|Retire|ScaleOut|Succeed|", func(w model, _ Decision) bool {
+	}),
+	that("an untried version is no success, unless a person has promoted it", "|Retire|ScaleOut|Succeed|", func(w model, _ Decision) bool {
 		return !w.f.Trial.Needed || w.tried.byHand || w.tried.passed && w.f.Trial.Verdict == VerdictPassed
-	}},
-	{"a version that a person promoted is not tried and not quarantined", "|BeginTrial|WatchTrial|PassTrial|Quarantine|", func(w model, _ Decision) bool {
-		return w.f.Promotion.Recipe != RecipeHere
-	}},
-	{"one attempt at a time", "|BeginTrial|", func(w model, _ Decision) bool {
+	}),
+	that("a version that a person promoted is not tried and not quarantined", "|BeginTrial|WatchTrial|PassTrial|Quarantine|",
+		func(w model, _ Decision) bool { return w.f.Promotion.Recipe != RecipeHere }),
+	that("one attempt at a time", "|BeginTrial|", func(w model, _ Decision) bool {
 		return !w.tried.made && (w.f.Trial.Progress == NoTrial || w.f.Trial.Progress == TrialDecided) && w.f.Trial.Verdict == NoVerdict
-	}},
-	{"no attempt behind the end", "|BeginTrial|WatchTrial|PassTrial|Quarantine|", func(w model, _ Decision) bool { return !w.f.Deleting && !w.f.Failed }},
-	{"no attempt before the pause is over, or behind the last", "|BeginTrial|", func(w model, _ Decision) bool { return !w.f.Trial.Paused && !w.f.Trial.Over }},
-	{"only a judged version gets a verdict", "|PassTrial|Quarantine|", func(w model, d Decision) bool {
+	}),
+	that("no attempt behind the end", "|BeginTrial|WatchTrial|PassTrial|Quarantine|", func(w model, _ Decision) bool {
+		return !w.f.Deleting && !w.f.Failed
+	}),
+	that("no attempt before the pause is over, or behind the last", "|BeginTrial|", func(w model, _ Decision) bool {
+		return !w.f.Trial.Paused && !w.f.Trial.Over
+	}),
+	that("only a judged version gets a verdict", "|PassTrial|Quarantine|", func(w model, d Decision) bool {
 		return w.f.Trial.AttemptVerdict == VerdictPassed && d.Do == PassTrial || w.f.Trial.AttemptVerdict == VerdictFailed && d.Do == Quarantine
-	}},
-	{"a verdict is written before the trial is ended", "|EndTrial|", func(w model, _ Decision) bool {
+	}),
+	that("a verdict is written before the trial is ended", "|EndTrial|", func(w model, _ Decision) bool {
 		judged := w.f.Trial.AttemptVerdict == VerdictPassed || w.f.Trial.AttemptVerdict == VerdictFailed
 		return !judged || w.f.Promotion.Recipe == RecipeHere || w.f.Trial.Verdict != NoVerdict || w.f.Image.Quarantined || w.f.Deleting || w.f.Failed
-	}},
-	{"a trial is not ended while it may come to something", "|EndTrial|", func(w model, _ Decision) bool {
+	}),
+	that("a trial is not ended while it may come to something", "|EndTrial|", func(w model, _ Decision) bool {
 		return w.f.Trial.Progress == TrialEnding || w.f.Promotion.Recipe == RecipeHere || w.f.Trial.Verdict != NoVerdict ||
 			w.f.Trial.AttemptVerdict != NoVerdict ||
 			w.f.Trial.Over ||
 			w.f.Deleting ||
 			w.f.Failed
-	}},
-	{"a failed instance stays as long as it is kept", "|EndTrial|", func(w model, _ Decision) bool {
+	}),
+	that("a failed instance stays as long as it is kept", "|EndTrial|", func(w model, _ Decision) bool {
 		return !w.f.Trial.KeepsFailed || !w.f.Failed || w.f.Deleting || w.f.Trial.Progress == TrialEnding
-	}},
-	{"only a failed instance is kept, and not behind a deletion", "|Wait|", func(w model, d Decision) bool {
+	}),
+	that("only a failed instance is kept, and not behind a deletion", "|Wait|", func(w model, d Decision) bool {
 		return d.Why != ForTrial || w.f.Trial.Paused || w.f.Trial.KeepsFailed && w.f.Trial.Verdict == VerdictFailed && w.f.Failed && !w.f.Deleting
-	}},
-	{"no wait for a node with a verdict", "|WatchTrial|", func(w model, _ Decision) bool { return w.f.Trial.AttemptVerdict == NoVerdict && !w.f.Trial.Over }},
-	{"a version that failed says so", "|Fail|", func(w model, d Decision) bool {
+	}),
+	that("no wait for a node with a verdict", "|WatchTrial|", func(w model, _ Decision) bool {
+		return w.f.Trial.AttemptVerdict == NoVerdict && !w.f.Trial.Over
+	}),
+	that("a version that failed says so", "|Fail|", func(w model, d Decision) bool {
 		return (d.Why != TrialFailed || w.f.Image.Quarantined && w.f.Trial.Verdict == VerdictFailed) &&
 			(d.Why != Quarantined || w.f.Trial.Verdict != VerdictFailed)
-	}},
-	{"a missing judge is not a failure", "|Fail|", func(w model, d Decision) bool {
-		return d.Why != TrialInconclusive || w.f.Trial.Over && !w.f.Image.Quarantined && w.f.Trial.Verdict == NoVerdict && w.f.Trial.Progress == NoTrial
-	}},
-	{"nothing is quarantined that has not failed", "", func(w model, _ Decision) bool { return !w.tried.wronged }},
-	{"where a person promotes, Kamino does not", "|SaveRecipe|Promote|", func(w model, _ Decision) bool { return !w.f.Promotion.Manual }},
-	{"a person is waited for only behind the trial", "|Wait|", func(w model, d Decision) bool {
+	}),
+	that("a missing judge is not a failure", "|Fail|", func(w model, d Decision) bool {
+		return d.Why != TrialInconclusive ||
+			w.f.Trial.Over && !w.f.Image.Quarantined && w.f.Trial.Verdict == NoVerdict && w.f.Trial.Progress == NoTrial
+	}),
+	that("nothing is quarantined that has not failed", "", func(w model, _ Decision) bool { return !w.tried.wronged }),
+	that("where a person promotes, Kamino does not", "|SaveRecipe|Promote|", func(w model, _ Decision) bool { return !w.f.Promotion.Manual }),
+	that("a person is waited for only behind the trial", "|Wait|", func(w model, d Decision) bool {
 		return d.Why != ForPromotion ||
 			w.f.Promotion.Manual && !w.f.Promotion.Stale && w.f.Trial.Progress == NoTrial && (!w.f.Trial.Needed || w.f.Trial.Verdict == VerdictPassed)
-	}},
-	{
-		"a version is stale only where a person was waited for",
-		"|Fail|",
-		func(w model, d Decision) bool { return d.Why != PromotionStale || w.f.Promotion.Stale },
-	},
+	}),
+	that("a version is stale only where a person was waited for", "|Fail|", func(w model, d Decision) bool {
+		return d.Why != PromotionStale || w.f.Promotion.Stale
+	}),
 }
 
-// everyTrial is what is reached from a complete image.
-func everyTrial() *exploration {
-	return explore(Next, WithoutCloud, publishedVersions(), adversities(false))
+// trialMutants are wrong about trials, and about who promotes.
+var trialMutants = wrong{
+	"promotes without a trial": with(func(f *Facts) { f.Trial.Needed = false }),
+	"takes what is not judged for good": where(func(f Facts, d Decision) bool {
+		return d.Do == WatchTrial && f.Trial.Progress == TrialBuilt
+	}, do(PassTrial)),
+	"takes the judgement for the verdict": with(func(f *Facts) {
+		if f.Trial.AttemptVerdict == VerdictPassed {
+			f.Trial.Verdict = VerdictPassed
+		}
+	}),
+	"takes a doubt for a pass":    with(mistaken(attemptVerdictOf, VerdictInconclusive, VerdictPassed)),
+	"takes a doubt for a failure": with(mistaken(attemptVerdictOf, VerdictInconclusive, VerdictFailed)),
+	"promotes while the trial node is there": with(func(f *Facts) {
+		if f.Trial.Verdict == VerdictPassed {
+			f.Trial.Progress = NoTrial
+		}
+	}),
+	"leaves the trial node when it is deleted": with(func(f *Facts) {
+		if f.Deleting {
+			f.Trial.Progress = NoTrial
+		}
+	}),
+	"leaves the trial node when it fails": with(func(f *Facts) {
+		if f.Failed {
+			f.Trial.Progress = NoTrial
+		}
+	}),
+	"ends a trial before it writes the verdict":      replace(do(Quarantine), do(EndTrial)),
+	"ends a trial that passed before it writes that": replace(do(PassTrial), do(EndTrial)),
+	"ends a trial that may come to something":        replace(do(WatchTrial), do(EndTrial)),
+	"goes on trying behind the end": with(func(f *Facts) {
+		if f.Trial.Progress == TrialBuilt {
+			f.Deleting = false
+		}
+	}),
+	"keeps no failed instance": with(func(f *Facts) { f.Trial.KeepsFailed = false }),
+	"keeps the instance of a deleted capture": with(func(f *Facts) {
+		if f.Trial.KeepsFailed && f.Failed {
+			f.Deleting = false
+		}
+	}),
+	"does not pause":                     with(func(f *Facts) { f.Trial.Paused = false }),
+	"tries for ever":                     with(func(f *Facts) { f.Trial.Over = false }),
+	"waits for a node without a verdict": with(mistaken(attemptVerdictOf, VerdictInconclusive, NoVerdict)),
+	"begins again while the last attempt goes": with(func(f *Facts) {
+		if f.Trial.Progress == TrialEnding && f.Trial.Verdict == NoVerdict {
+			f.Trial.Progress = NoTrial
+		}
+	}),
+	"quarantines for want of a verdict":                   replace(fail(TrialInconclusive), do(Quarantine)),
+	"calls a failed trial a quarantine by another client": replace(fail(TrialFailed), fail(Quarantined)),
+	"calls a quarantine a failed trial":                   replace(fail(Quarantined), fail(TrialFailed)),
+	"promotes where a person does":                        with(func(f *Facts) { f.Promotion.Manual = false }),
+	"waits for a person for ever":                         with(func(f *Facts) { f.Promotion.Stale = false }),
+	"asks a person before the trial": where(func(f Facts, d Decision) bool {
+		return d.Do == BeginTrial && f.Promotion.Manual && f.Trial.Progress == NoTrial
+	}, wait(ForPromotion)),
+	"gives a person no time": with(func(f *Facts) { f.Promotion.Stale = f.Promotion.Stale || f.Promotion.Manual }),
+	"takes a promotion by hand for a verdict": where(func(f Facts, _ Decision) bool {
+		return f.Trial.Needed && f.Promotion.Recipe == RecipeHere && f.Trial.Progress == TrialBuilt && f.Trial.Verdict == NoVerdict && !f.Failed &&
+			!f.Deleting
+	}, do(PassTrial)),
+	"condemns what a person has promoted": with(func(f *Facts) {
+		if f.Trial.Progress == TrialBuilt && f.Promotion.Recipe == RecipeHere {
+			f.Promotion.Recipe = RecipeElsewhere
+		}
+	}),
 }
+
+// everyTrial is what is reached from a complete image. It is explored once for all tests.
+var everyTrial = sync.OnceValue(func() reached { return explore(adversities(false), publishedVersions()) })
 
 // TestEveryReachableTrial holds the properties, and liveness, in every world that can be reached from a complete image.
 func TestEveryReachableTrial(t *testing.T) {
 	e := everyTrial()
-	if e.bad != nil {
-		t.Fatal(e.bad)
+	if e.Bad != nil {
+		t.Fatal(e.Bad)
 	}
 	if e.attempts < 3 {
 		t.Errorf("at most %d attempts were made", e.attempts)
 	}
-	t.Logf("%d worlds, %d distinct facts", e.worlds, len(e.facts))
+	t.Logf("%d worlds, %d distinct facts", e.Worlds, len(e.facts))
 }
 
 // TestWhereATrialMakesNoDifference: before the image is complete, while its snapshot exists, and after a passed trial,
 // trial and promotion mode change no decision. Faults of calls there need only one mode.
 func TestWhereATrialMakesNoDifference(t *testing.T) {
 	tried := 0
-	for _, f := range everywhere(adversities(testing.Short())).facts {
+	for f := range everywhere().facts {
 		copied := f.Image.Snapshot != Absent && f.Image.Snapshot != Deleting && f.Image.Snapshot != Foreign
 		if f.Image.Version == Complete && !copied && !f.isHeld() && !f.Failed && !f.Deleting && !f.Image.Quarantined {
 			continue
@@ -115,7 +340,7 @@ func TestWhereATrialMakesNoDifference(t *testing.T) {
 		t.Error("no world was tried")
 	}
 	behind := 0
-	for _, f := range everyTrial().facts {
+	for f := range everyTrial().facts {
 		if f.Trial.Verdict != VerdictPassed || f.Trial.Progress != NoTrial {
 			continue
 		}
@@ -133,7 +358,7 @@ func TestWhereATrialMakesNoDifference(t *testing.T) {
 
 // TestATrialDoesNotAskTheDonor: after the release of the donor, no fact of the donor changes a decision.
 func TestATrialDoesNotAskTheDonor(t *testing.T) {
-	for _, f := range everyTrial().facts {
+	for f := range everyTrial().facts {
 		want := Next(f)
 		for _, node := range []Node{NodeGone, NodeNotReady, NodeReady} {
 			for _, power := range []Power{InstanceGone, On, Changing, Off} {
@@ -161,22 +386,7 @@ func TestATrialAloud(t *testing.T) {
 		} else {
 			want += "SaveRecipe, Promote, " + after
 		}
-		var got []string
-		for range maxSteps {
-			if w.closed {
-				break
-			}
-			d := Next(w.f)
-			if len(got) == 0 || got[len(got)-1] != d.String() {
-				got = append(got, d.String())
-			}
-			if next := w.effect(d); next != w {
-				w = next
-				continue
-			}
-			w = w.progress()
-		}
-		if said := strings.Join(got, ", "); said != want || !w.succeeded {
+		if said, end := world().Course(Next, w); said != want || !end.succeeded {
 			t.Errorf("tried %t, by a person %t:\n got %s\nwant %s", w.f.Trial.Needed, w.f.Promotion.Manual, said, want)
 		}
 	}

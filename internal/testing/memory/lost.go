@@ -2,6 +2,7 @@ package memory
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -51,7 +52,7 @@ func (s *Schedule) Next(call string) Outcome {
 		return Pass()
 	}
 	s.lost = append(s.lost, fmt.Sprintf("call %d (%s): %s", n, call, loss.Name))
-	s.wiped = s.wiped || loss.Wipes
+	s.wiped = loss.Wipes
 	return loss.Outcome
 }
 
@@ -72,7 +73,7 @@ func (s *Schedule) Lost() []string {
 	return append([]string(nil), s.lost...)
 }
 
-// IsWiped reports whether a lost call has lost the status. A new process reads no status then.
+// IsWiped reports whether the last lost call has lost the status too. A new process reads no status then.
 func (s *Schedule) IsWiped() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +87,7 @@ type Courses struct {
 	Play func(t *testing.T, s *Schedule)
 	// Losses are the ways; Losses() if nil.
 	Losses []Loss
-	// Least is the smallest number of calls of a course: a driver that sees no calls tests nothing.
+	// Least is the smallest number of calls to lose: a driver that sees no calls tests nothing.
 	Least int
 	// Choose returns the calls to lose among the calls of the whole course; nil chooses all.
 	Choose func(calls []string) []int
@@ -100,9 +101,11 @@ func (c Courses) LoseEach(t *testing.T) {
 	whole := NewSchedule(nil)
 	c.Play(t, whole)
 	calls := whole.Calls()
-	if len(calls) < c.Least {
-		t.Fatalf("the course has %d calls, want at least %d: %v", len(calls), c.Least, calls)
+	chosen := c.chosen(calls)
+	if len(chosen) < c.Least {
+		t.Fatalf("%d calls are lost, want at least %d of %v", len(chosen), c.Least, calls)
 	}
+	t.Logf("%d of %d calls", len(chosen), len(calls))
 	losses := c.Losses
 	if losses == nil {
 		losses = Losses()
@@ -110,30 +113,38 @@ func (c Courses) LoseEach(t *testing.T) {
 	for way, loss := range losses {
 		t.Run(loss.Name, func(t *testing.T) {
 			t.Parallel()
-			for _, n := range c.chosen(calls) {
-				if c.Sparse && n%len(losses) != way {
-					continue
-				}
-				s := NewSchedule(map[int]Loss{n: loss})
-				c.Play(t, s)
-				if lost := s.Lost(); len(lost) != 1 {
-					t.Errorf("%d calls are lost, want call %d (%s)", len(lost), n, calls[n])
+			for _, n := range chosen {
+				if !c.Sparse || n%len(losses) == way {
+					c.lose(t, n, loss)
 				}
 				if t.Failed() {
-					t.Fatalf("%v", s.Lost())
+					return
 				}
 			}
 		})
 	}
 }
 
-func (c Courses) chosen(calls []string) []int {
+// lose plays the course with one lost call. A failure shows the call, and the calls around it.
+func (c Courses) lose(t *testing.T, n int, loss Loss) {
+	s := NewSchedule(map[int]Loss{n: loss})
+	defer func() {
+		if calls := s.Calls(); t.Failed() {
+			t.Logf("%v\n%s", s.Lost(), strings.Join(calls[min(len(calls), max(0, n-5)):min(len(calls), n+60)], "\n"))
+		}
+	}()
+	c.Play(t, s)
+	if len(s.Lost()) != 1 {
+		t.Errorf("call %d was not made", n)
+	}
+}
+
+func (c Courses) chosen(calls []string) (all []int) {
 	if c.Choose != nil {
 		return c.Choose(calls)
 	}
-	all := make([]int, len(calls))
-	for n := range all {
-		all[n] = n
+	for n := range calls {
+		all = append(all, n)
 	}
 	return all
 }

@@ -77,13 +77,16 @@ func TestTheFateOfACall(t *testing.T) {
 	}
 }
 
-// TestAScheduleWithoutItsStatus: a loss that wipes says so only once it has happened.
+// TestAScheduleWithoutItsStatus: a loss that wipes says so once it has happened, and until the next loss.
 func TestAScheduleWithoutItsStatus(t *testing.T) {
-	s := memory.NewSchedule(map[int]memory.Loss{1: {Name: "crash", Outcome: memory.CrashBefore(), Wipes: true}})
-	s.Next("first")
-	before := s.IsWiped()
-	s.Next("second")
-	if before || !s.IsWiped() || !slices.Equal(s.Calls(), []string{"first", "second"}) {
-		t.Errorf("wiped %t, then %t, after %v", before, s.IsWiped(), s.Calls())
+	s := memory.NewSchedule(map[int]memory.Loss{1: {Name: "crash", Outcome: memory.CrashBefore(), Wipes: true}, 3: memory.Losses()[2]})
+	var wiped []bool
+	calls := []string{"first", "second", "third", "fourth"}
+	for _, call := range calls {
+		s.Next(call)
+		wiped = append(wiped, s.IsWiped())
+	}
+	if !slices.Equal(wiped, []bool{false, true, true, false}) || !slices.Equal(s.Calls(), calls) || len(s.Lost()) != 2 {
+		t.Errorf("wiped %v, after %v, of which %v are lost", wiped, s.Calls(), s.Lost())
 	}
 }

@@ -33,12 +33,6 @@ func (c *controls) SetQuota(q Quota) {
 	c.config.Quota = q
 }
 
-// SetLatency changes the duration of later operations.
-func (c *controls) SetLatency(l Latency) {
-	defer c.enter()()
-	c.config.Latency = l
-}
-
 // Forbid removes the permissions for calls, named as methods of cloud.Provider.
 func (c *credential) Forbid(calls ...string) {
 	defer c.enter()()

@@ -6,6 +6,7 @@
 package plantest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,11 +34,9 @@ func That[W any, A, R ~string](name, actions string, holds func(W, step.Decision
 
 // Broken returns the name of the first broken rule; empty if all rules hold.
 func Broken[W any, A, R ~string](rules []Rule[W, A, R], w W, d step.Decision[A, R]) string {
+	action := "|" + string(d.Do) + "|"
 	for _, r := range rules {
-		if r.Actions != "" && !strings.Contains(r.Actions, "|"+string(d.Do)+"|") {
-			continue
-		}
-		if !r.Holds(w, d) {
+		if (r.Actions == "" || strings.Contains(r.Actions, action)) && !r.Holds(w, d) {
 			return r.Name
 		}
 	}
@@ -82,12 +81,7 @@ func Always[W any, A, R ~string](rules []Rule[W, A, R]) func(W) []Rule[W, A, R] 
 	return func(W) []Rule[W, A, R] { return rules }
 }
 
-func (m *Model[W, F, A, R]) maxSteps() int {
-	if m.MaxSteps == 0 {
-		return 60
-	}
-	return m.MaxSteps
-}
+func (m *Model[W, F, A, R]) maxSteps() int { return cmp.Or(m.MaxSteps, 60) }
 
 // then is the world after an action and, if the action changes nothing, after the next change of the world.
 func (m *Model[W, F, A, R]) then(w W, d step.Decision[A, R]) W {
@@ -121,19 +115,20 @@ func (m *Model[W, F, A, R]) Course(next Planner[F, A, R], from W) (said string, 
 // Wrong are planners with a mistake, by its name.
 type Wrong[F any, A, R ~string] map[string]Planner[F, A, R]
 
-// Catch fails for each wrong planner whose exploration finds no broken rule.
+// Catch fails for each wrong planner whose exploration finds no broken rule, and logs which rule catches each of the others.
 func Catch[W comparable, F any, A, R ~string](t *testing.T, wrong Wrong[F, A, R], explore func(Planner[F, A, R]) *Exploration[W, F, A, R]) {
 	t.Helper()
-	caughtBy := map[string]int{}
+	caughtBy, said := map[string]bool{}, make([]string, 0, len(wrong))
 	for _, name := range slices.Sorted(maps.Keys(wrong)) {
 		e := explore(wrong[name])
 		if e.Bad == nil {
 			t.Errorf("no rule noticed a planner that %s, in %d worlds", name, e.Worlds)
 			continue
 		}
-		caughtBy[e.Bad.Rule]++
+		caughtBy[e.Bad.Rule] = true
+		said = append(said, fmt.Sprintf("%s: after %d adversities, by: %s", name, e.Adverse, e.Bad.Rule))
 	}
-	t.Logf("%d wrong planners, caught by %d rules", len(wrong), len(caughtBy))
+	t.Logf("%d wrong planners, caught by %d rules\n%s", len(wrong), len(caughtBy), strings.Join(said, "\n"))
 }
 
 // With plans from changed facts: a planner without a fact.
