@@ -1,0 +1,269 @@
+package quiesce
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kamino-dev/kamino/internal/agent/tree"
+)
+
+// patience limits a wait that only a failure makes long. A file system must be writable again within it.
+const patience = 10 * time.Second
+
+// machine is a host whose root is a real file system on a loop device. Its sysfs calls the device a partition.
+type machine struct {
+	Donor
+	t                *testing.T
+	kind, dir, image string
+	// unguarded is a host whose systemd does not thaw: only the run does.
+	unguarded bool
+	// atStart is called before the helper starts, and atLook with each look at the clock.
+	atStart, atLook func()
+	// mu guards the running helper, and the number of helpers so far.
+	mu      sync.Mutex
+	helper  *os.Process
+	started int
+	// over waits for the end of all guards.
+	over sync.WaitGroup
+	// waits are what the run has reported that it waits for.
+	waits []string
+}
+
+// fileSystems are the supported ones, with the programs that make them.
+var fileSystems = map[string][]string{"ext4": {"mkfs.ext4", "-q", "-F"}, "xfs": {"mkfs.xfs", "-q", "-f"}}
+
+// newMachine needs the right to mount.
+func newMachine(t *testing.T, kind string) *machine {
+	t.Helper()
+	base := t.TempDir()
+	m := &machine{t: t, kind: kind, dir: filepath.Join(base, "root"), image: filepath.Join(base, "image")}
+	err := errors.Join(os.Mkdir(m.dir, 0o755), os.WriteFile(m.image, nil, 0o600), os.Truncate(m.image, 320<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]string{append(fileSystems[kind], m.image), {"mount", "-o", "loop", m.image, m.dir}} {
+		if out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput(); err != nil {
+			if os.Getenv("CI") != "" && os.Geteuid() == 0 {
+				t.Fatalf("%v: %v %s", command, err, out)
+			}
+			t.Skipf("%v: %v %s", command, err, out)
+		}
+	}
+	t.Cleanup(func() {
+		m.over.Wait()
+		m.thaw()
+		if err := unix.Unmount(m.dir, 0); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+	var s unix.Stat_t
+	if err := unix.Stat(m.dir, &s); err != nil {
+		t.Fatal(err)
+	}
+	number := fmt.Sprintf("%d:%d", unix.Major(s.Dev), unix.Minor(s.Dev))
+	plantIn(t, m.dir, map[string]string{
+		"proc/1/mountinfo":        fmt.Sprintf("1 0 %s / / rw - %s /dev/root rw\n%s", number, kind, ordinary),
+		"sys/dev/block/" + number: "-> ../../devices/pci0/vda/vda1", "sys/devices/pci0/vda/vda1/partition": "1",
+		fmt.Sprintf("proc/%d/exe", os.Getpid()): "-> /proc/self/exe", "usr/bin/env": "", "usr/sbin/fsfreeze": "",
+		"proc/sys/kernel/random/boot_id": "6d4f8b6e-0000-4000-8000-000000000001\n", "etc/machine-id": "0123456789abcdef0123456789abcdef\n",
+		"var/lib/dpkg/status": installed, "var/lib/dpkg/lock-frontend": "",
+	})
+	if err := errors.Join(os.Mkdir(filepath.Join(m.dir, "dev"), 0o755), unix.Mknod(filepath.Join(m.dir, "dev/vda1"), unix.S_IFBLK|0o600, int(s.Dev))); err != nil {
+		t.Fatal(err)
+	}
+	m.Donor = Donor{
+		Root: m.dir, Name: order, Nonce: nonce, start: m.start,
+		Now:   func() time.Time { m.call(m.atLook); return time.Now() },
+		Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+	}
+	return m
+}
+
+func (m *machine) call(hook func()) {
+	if hook != nil {
+		hook()
+	}
+}
+
+// start does what systemd does with the unit of a guard: it runs the helper for a limited time, then the command that thaws, and
+// holds the socket until then. Real systemd is in the tests of machines.
+func (m *machine) start(_ context.Context, _ *tree.Tree, g guard) error {
+	m.call(m.atStart)
+	if want := []string{"/usr/sbin/fsfreeze", "--unfreeze", "/"}; strings.Join(g.thaw, " ") != strings.Join(want, " ") {
+		m.t.Errorf("the guard thaws with %q", g.thaw)
+	}
+	fd, err := unix.FcntlInt(g.socket.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	socket := os.NewFile(uintptr(fd), "socket")
+	helper := exec.Command(os.Args[0], "freeze", m.dir)
+	helper.Stdin, helper.Stdout, helper.Stderr = socket, socket, socket
+	if err := helper.Start(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.helper, m.started = helper.Process, m.started+1
+	m.mu.Unlock()
+	limit, stop := time.Duration(guardLimit), time.Duration(guardStop)
+	end := time.AfterFunc(limit, func() {
+		_ = errors.Join(helper.Process.Signal(syscall.SIGTERM), helper.Process.Signal(syscall.SIGCONT))
+	})
+	kill := time.AfterFunc(limit+stop, func() { _ = helper.Process.Kill() })
+	m.over.Go(func() {
+		_ = helper.Wait()
+		end.Stop()
+		kill.Stop()
+		if !m.unguarded {
+			_ = exec.Command("fsfreeze", "--unfreeze", m.dir).Run() // fails if the helper has thawed
+		}
+		_ = socket.Close()
+	})
+	return nil
+}
+
+// signal sends a signal to the helper.
+func (m *machine) signal(s os.Signal) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.helper.Signal(s); err != nil {
+		m.t.Errorf("signal %v: %v", s, err)
+	}
+}
+
+// quiesce runs the order. moment is called when the copy may be taken, and returns the answer; nil for none.
+func (m *machine) quiesce(moment func(State) *bool) (Result, error) {
+	answers := make(chan bool, 1)
+	return m.Run(m.t.Context(), answers, func(s State) {
+		if s.Waiting != "" {
+			m.waits = append(m.waits, s.Waiting)
+			return
+		}
+		if answer := moment(s); answer != nil {
+			answers <- *answer
+		}
+	})
+}
+
+// isFrozen asks the kernel: a second freeze of a frozen file system is refused.
+func (m *machine) isFrozen() bool {
+	m.t.Helper()
+	fd, err := openRoot(m.dir)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	switch errno := ioctl(fd, fiFreeze); errno {
+	case unix.EBUSY:
+		return true
+	case 0:
+		_ = ioctl(fd, fiThaw)
+	default:
+		m.t.Errorf("freeze: %v", errno)
+	}
+	return false
+}
+
+func (m *machine) thaw() (wasFrozen bool) {
+	fd, err := openRoot(m.dir)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return ioctl(fd, fiThaw) == 0
+}
+
+// becomesWritable fails the test unless a file can be written within the patience.
+func (m *machine) becomesWritable() {
+	m.t.Helper()
+	written := make(chan error, 1)
+	go func() { written <- os.WriteFile(filepath.Join(m.dir, "written"), []byte("x"), 0o600) }()
+	select {
+	case err := <-written:
+		if err != nil {
+			m.t.Error(err)
+		}
+	case <-time.After(patience):
+		m.t.Errorf("not writable for %v", patience)
+		m.thaw()
+		<-written
+	}
+	if m.isFrozen() {
+		m.t.Error("frozen again")
+		m.thaw()
+	}
+}
+
+// nonceFile returns the content of the nonce file; empty without one.
+func (m *machine) nonceFile() string {
+	content, err := os.ReadFile(filepath.Join(m.dir, NonceDir, order))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		m.t.Error(err)
+	}
+	return string(content)
+}
+
+// onDisk reports whether the raw disk has all the texts. A frozen file system waits for it, so that only written blocks are read.
+func (m *machine) onDisk(texts ...string) bool {
+	m.t.Helper()
+	f, err := os.Open(m.image)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer f.Close()
+	var raw []byte
+	for end := int64(0); ; {
+		from, err := f.Seek(end, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			break
+		}
+		if err == nil {
+			end, err = f.Seek(from, unix.SEEK_HOLE)
+		}
+		part := make([]byte, end-from)
+		if err == nil {
+			_, err = f.ReadAt(part, from)
+		}
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		raw = append(raw, part...)
+	}
+	return !slices.ContainsFunc(texts, func(text string) bool { return !bytes.Contains(raw, []byte(text)) })
+}
+
+// prepare starts the helper.
+func (m *machine) prepare() *hold {
+	m.t.Helper()
+	root, err := openRoot(m.dir)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() { _ = unix.Close(root) })
+	h, err := prepare(m.t.Context(), opened(m.t, m.dir), root, order, m.start)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return h
+}
+
+func copyFile(from, to string) error {
+	content, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, content, 0o755)
+}
