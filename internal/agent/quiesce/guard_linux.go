@@ -48,7 +48,7 @@ func guardOf(t *tree.Tree, name string, socket *os.File) (guard, error) {
 	if err != nil {
 		return guard{}, err
 	}
-	thaw, err := programOf(t, "fsfreeze", "usr/sbin", "sbin", "usr/bin", "bin")
+	thaw, err := programOf(t, thawProgram, "usr/sbin", "sbin", "usr/bin", "bin")
 	if err != nil {
 		return guard{}, err
 	}
@@ -58,6 +58,9 @@ func guardOf(t *tree.Tree, name string, socket *os.File) (guard, error) {
 		socket: socket,
 	}, nil
 }
+
+// thawProgram of util-linux thaws a file system.
+const thawProgram = "fsfreeze"
 
 // programOf finds a program of the host.
 func programOf(t *tree.Tree, name string, dirs ...string) (string, error) {

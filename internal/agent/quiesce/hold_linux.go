@@ -90,8 +90,8 @@ func (h *hold) listen() {
 		}
 		if m, isMessage := decode(buffer[:n]); isMessage {
 			h.messages <- m
-		} else if len(text) < maxText {
-			text += string(buffer[:n])
+		} else if said := string(buffer[:n]); len(text) < maxText && !strings.HasPrefix(said, thawProgram) {
+			text += said // the guard's own program fails if nothing is frozen
 		}
 	}
 }

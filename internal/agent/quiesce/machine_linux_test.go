@@ -139,7 +139,7 @@ func (m *machine) start(_ context.Context, _ *tree.Tree, g guard) error {
 func (m *machine) signal(s os.Signal) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.helper.Signal(s); err != nil {
+	if err := m.helper.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		m.t.Errorf("signal %v: %v", s, err)
 	}
 }

@@ -52,7 +52,10 @@ func TestQuiesceMachines(t *testing.T) {
 				}
 				requireTools(t, map[string]string{"mkfs.xfs": "xfsprogs"})
 			}
-			on := l.boot(t, kind, asXFS(t, kind, image, l.imageOf(kind)), "")
+			on, options := l.insert(t, kind, asXFS(t, kind, image, l.imageOf(kind)), "")
+			// systemd-nspawn takes the right to lock memory away, which systemd of a node has.
+			on.spawn = exec.Command("systemd-nspawn", append(options, "--capability=CAP_IPC_LOCK", "--boot", notForOnline)...)
+			on.start(t)
 			on.sh(t, aDisk)
 			t.Run("moment", func(t *testing.T) { testMoment(t, on) })
 			t.Run("lost", func(t *testing.T) { testLost(t, on) })
