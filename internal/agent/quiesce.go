@@ -88,13 +88,13 @@ type waitingLine struct {
 
 type nowLine struct {
 	State     string `json:"state"`
-	Frozen    bool   `json:"frozen"`
+	Frozen    bool   `json:"rootFrozen"`
 	NotFrozen string `json:"notFrozen,omitempty"`
 }
 
 type thawedLine struct {
 	State      string `json:"state"`
-	Frozen     bool   `json:"frozen"`
+	Frozen     bool   `json:"rootFrozen"`
 	NotFrozen  string `json:"notFrozen,omitempty"`
 	FrozenFor  string `json:"frozenFor"`
 	InTime     bool   `json:"inTime"`

@@ -60,12 +60,12 @@ func TestQuiesceRefusals(t *testing.T) {
 func TestQuiesceLines(t *testing.T) {
 	disk := quiesce.Disk{BootID: "b", MachineID: "m", RootUUID: "u", FileSystem: "ext4", RootDevice: "/dev/nvme0n1p1"}
 	for want, line := range map[string]any{
-		`{"state":"Waiting","for":"dpkg holds its lock"}`:       stateLine(quiesce.State{Waiting: "dpkg holds its lock"}),
-		`{"state":"Now","frozen":true}`:                         stateLine(quiesce.State{Frozen: true}),
-		`{"state":"Now","frozen":false,"notFrozen":"no guard"}`: stateLine(quiesce.State{NotFrozen: "no guard"}),
-		`{"state":"Thawed","frozen":true,"frozenFor":"0.12s","inTime":true,"bootID":"b","machineID":"m","rootUUID":"u","filesystem":"ext4","rootDevice":"/dev/nvme0n1p1"}`: resultLine(
+		`{"state":"Waiting","for":"dpkg holds its lock"}`:           stateLine(quiesce.State{Waiting: "dpkg holds its lock"}),
+		`{"state":"Now","rootFrozen":true}`:                         stateLine(quiesce.State{Frozen: true}),
+		`{"state":"Now","rootFrozen":false,"notFrozen":"no guard"}`: stateLine(quiesce.State{NotFrozen: "no guard"}),
+		`{"state":"Thawed","rootFrozen":true,"frozenFor":"0.12s","inTime":true,"bootID":"b","machineID":"m","rootUUID":"u","filesystem":"ext4","rootDevice":"/dev/nvme0n1p1"}`: resultLine(
 			quiesce.Result{Frozen: true, InTime: true, FrozenFor: 123456 * time.Microsecond, Disk: disk}),
-		`{"state":"Thawed","frozen":false,"frozenFor":"0.00s","inTime":false,"late":"the copy was not accepted","bootID":"b","machineID":"m","rootUUID":"u","filesystem":"ext4","rootDevice":"/dev/nvme0n1p1"}`: resultLine(
+		`{"state":"Thawed","rootFrozen":false,"frozenFor":"0.00s","inTime":false,"late":"the copy was not accepted","bootID":"b","machineID":"m","rootUUID":"u","filesystem":"ext4","rootDevice":"/dev/nvme0n1p1"}`: resultLine(
 			quiesce.Result{Late: "the copy was not accepted", Disk: disk}),
 	} {
 		if got, err := json.Marshal(line); err != nil || string(got) != want {

@@ -89,6 +89,7 @@ const ordinary = `20 1 0:19 / /proc rw - proc proc rw
 
 // TestDisks has the ways in which disks are made. What a copy of one disk does not show completely is refused with a remedy.
 func TestDisks(t *testing.T) {
+	tr := plant(t, sysfs)
 	for name, test := range map[string]struct {
 		mounts, device, refused string
 		beside                  []string
@@ -122,7 +123,6 @@ func TestDisks(t *testing.T) {
 		"unknown kind":         {mounts: "1 0 259:1 / / rw - ext4 /dev/root rw\n2 1 259:9 / /opt rw - newfs /dev/nvme1n1 rw", refused: "/opt is on another disk"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tr := plant(t, sysfs)
 			plantIn(t, tr.Dir(), map[string]string{"proc/1/mountinfo": test.mounts + "\n" + ordinary})
 			mounts, err := mountsOfHost(tr)
 			if err != nil {
@@ -144,12 +144,12 @@ func TestDisks(t *testing.T) {
 
 // A device that sysfs does not show is not guessed: neither of the root file system, nor of another mount.
 func TestUnknownDevice(t *testing.T) {
+	tr := plant(t, sysfs)
 	for _, mounts := range []string{
 		"1 0 259:7 / / rw - ext4 /dev/nvme0n1p7 rw",
 		"1 0 259:1 / / rw - ext4 /dev/root rw\n2 1 259:7 / /opt rw - ext4 /dev/nvme0n1p7 rw",
 		"2 1 259:1 / /opt rw - ext4 /dev/root rw",
 	} {
-		tr := plant(t, sysfs)
 		plantIn(t, tr.Dir(), map[string]string{"proc/1/mountinfo": mounts})
 		found, err := mountsOfHost(tr)
 		if err != nil {

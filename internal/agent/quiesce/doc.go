@@ -1,6 +1,6 @@
 // Package quiesce makes a running node ready for a copy of its disk. It waits until no program changes packages and no
-// image is pulled, leaves a nonce file, flushes the root file system, and freezes it until the cloud has taken the moment
-// of the copy.
+// image is pulled, and leaves a nonce file. Then it flushes the root file system, and freezes it until the cloud has taken
+// the moment of the copy.
 //
 // A node with another disk than one that a copy shows completely is refused: only one file system, ext4 or XFS, directly
 // on a disk. Nothing else of the node changes: no pod moves, no unit stops.

@@ -32,8 +32,8 @@ func openRoot(dir string) (int, error) {
 	return fd, nil
 }
 
-// Freeze is the work of the helper: it freezes the file system of a directory when it is asked to on a socket, and thaws it
-// at the answer, at the end of the connection, or after a second. It is the main process of the guard, so that the file
+// Freeze is the work of the helper: it freezes the file system of a directory when a socket asks for it. It thaws at the
+// answer, at the end of the connection, or after a second. The helper is the main process of the guard, so that the file
 // system is thawed however the helper ends.
 //
 // While the file system is frozen the helper opens no file and needs no memory: all that it has is locked in memory, the

@@ -103,6 +103,9 @@ func (h *hold) tell(k kind) error {
 	return err
 }
 
+// errNotFrozen is the error of a helper that ended before it froze: it had waited too long, or was killed.
+var errNotFrozen = errors.New("the helper ended before it froze the root file system: run kamino-node quiesce again when the disk is less busy")
+
 // freeze asks for the freeze, and returns why there is none; empty if the file system is frozen. After an error the file system
 // is writable.
 func (h *hold) freeze() (why string, err error) {
@@ -121,7 +124,8 @@ func (h *hold) freeze() (why string, err error) {
 		case <-time.After(freezeLimit + overdue):
 		}
 	}
-	return "", errors.New("the root file system is not frozen: " + h.release().late())
+	_ = h.release()
+	return "", errNotFrozen
 }
 
 // until passes on the answer, and waits for the thaw. Without an answer the helper thaws itself after a second.

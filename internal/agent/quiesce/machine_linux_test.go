@@ -1,14 +1,13 @@
 package quiesce
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,6 +21,9 @@ import (
 
 // patience limits a wait that only a failure makes long. A file system must be writable again within it.
 const patience = 10 * time.Second
+
+// diskSize in bytes is little more than XFS needs.
+const diskSize = 320 << 20
 
 // machine is a host whose root is a real file system on a loop device. Its sysfs calls the device a partition.
 type machine struct {
@@ -50,7 +52,7 @@ func newMachine(t *testing.T, kind string) *machine {
 	t.Helper()
 	base := t.TempDir()
 	m := &machine{t: t, kind: kind, dir: filepath.Join(base, "root"), image: filepath.Join(base, "image")}
-	err := errors.Join(os.Mkdir(m.dir, 0o755), os.WriteFile(m.image, nil, 0o600), os.Truncate(m.image, 320<<20))
+	err := errors.Join(os.Mkdir(m.dir, 0o755), os.WriteFile(m.image, nil, 0o600), os.Truncate(m.image, diskSize))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,33 +218,61 @@ func (m *machine) nonceFile() string {
 	return string(content)
 }
 
-// onDisk reports whether the raw disk has all the texts. A frozen file system waits for it, so that only written blocks are read.
-func (m *machine) onDisk(texts ...string) bool {
+// copyTo copies the raw disk. A frozen file system waits for it, so that only written blocks are read.
+func (m *machine) copyTo(file string) {
 	m.t.Helper()
-	f, err := os.Open(m.image)
+	from, err := os.Open(m.image)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	defer f.Close()
-	var raw []byte
-	for end := int64(0); ; {
-		from, err := f.Seek(end, unix.SEEK_DATA)
-		if errors.Is(err, unix.ENXIO) {
+	defer from.Close()
+	to, err := os.Create(file)
+	if err == nil {
+		err = to.Truncate(diskSize)
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for end := int64(0); err == nil; {
+		var begin int64
+		if begin, err = from.Seek(end, unix.SEEK_DATA); err != nil {
 			break
 		}
-		if err == nil {
-			end, err = f.Seek(from, unix.SEEK_HOLE)
+		if end, err = from.Seek(begin, unix.SEEK_HOLE); err == nil {
+			_, err = io.Copy(io.NewOffsetWriter(to, begin), io.NewSectionReader(from, begin, end-begin))
 		}
-		part := make([]byte, end-from)
-		if err == nil {
-			_, err = f.ReadAt(part, from)
-		}
-		if err != nil {
-			m.t.Fatal(err)
-		}
-		raw = append(raw, part...)
 	}
-	return !slices.ContainsFunc(texts, func(text string) bool { return !bytes.Contains(raw, []byte(text)) })
+	if !errors.Is(err, unix.ENXIO) { // no more data
+		m.t.Error(err)
+	}
+	if err := to.Close(); err != nil {
+		m.t.Error(err)
+	}
+}
+
+// readCopy reads files of a copy, after a replay of its journal or without one.
+func (m *machine) readCopy(image string, replay bool, files ...string) map[string]string {
+	m.t.Helper()
+	dir := m.t.TempDir()
+	options := map[string]string{"ext4": "loop,ro,noload", "xfs": "loop,ro,norecovery,nouuid"}[m.kind]
+	if replay {
+		options = map[string]string{"ext4": "loop", "xfs": "loop,nouuid"}[m.kind]
+	}
+	if out, err := exec.CommandContext(m.t.Context(), "mount", "-o", options, image, dir).CombinedOutput(); err != nil {
+		m.t.Fatalf("mount the copy: %v %s", err, out)
+	}
+	contents := map[string]string{}
+	for _, file := range files {
+		content, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			m.t.Error(err)
+		}
+		contents[file] = string(content)
+	}
+	if err := unix.Unmount(dir, 0); err != nil {
+		m.t.Error(err)
+	}
+	return contents
 }
 
 // prepare starts the helper.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,24 +30,27 @@ func onBoth(t *testing.T, test func(t *testing.T, m *machine)) {
 	}
 }
 
-// TestMoment: at the moment of the copy the file system is frozen, and the nonce and an unsynced file are on the raw disk. The answer
-// ends the freeze, and so does the lack of an answer. Only an accepted copy is in time.
+// TestMoment: at the moment of the copy the file system is frozen, and a copy has the nonce and an unsynced file without a replay of its
+// journal. The answer ends the freeze, and so does the lack of an answer. Only an accepted copy is in time.
 func TestMoment(t *testing.T) {
 	for name, answer := range map[string]*bool{"accepted": &yes, "refused": &no, "no answer": nil} {
 		t.Run(name, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, m *machine) {
 				unsynced := "unsynced-" + strings.Repeat(name[:1], 100)
 				plantIn(t, m.dir, map[string]string{"var/lib/layer": unsynced})
+				copied := m.image + ".copy"
 				result, err := m.quiesce(func(s State) *bool {
 					if !s.Frozen || s.NotFrozen != "" || !m.isFrozen() {
 						t.Errorf("not frozen: %+v", s)
 					}
-					if !m.onDisk(nonce, unsynced) {
-						t.Error("what was written is not on the raw disk")
-					}
+					m.copyTo(copied)
 					return answer
 				})
 				m.becomesWritable()
+				holds := map[string]string{NonceDir + "/" + order: nonce + "\n", "var/lib/layer": unsynced}
+				if diff := cmp.Diff(holds, m.readCopy(copied, false, slices.Collect(maps.Keys(holds))...)); diff != "" {
+					t.Errorf("the copy (-want +got):\n%s", diff)
+				}
 				if err != nil || !result.Frozen || result.InTime != (answer == &yes) || (result.Late == "") != result.InTime {
 					t.Errorf("%+v, %v", result, err)
 				}
@@ -92,8 +97,8 @@ func TestHelperLost(t *testing.T) {
 						// The clock is asked once before the helper starts, and again once it is ready.
 						m.atLook = func() {
 							if m.started == 1 {
-								lose()
 								m.atLook = nil
+								lose()
 							}
 						}
 					}
@@ -105,11 +110,11 @@ func TestHelperLost(t *testing.T) {
 						return &yes
 					})
 					m.becomesWritable()
-					if result.Frozen && result.InTime {
-						t.Errorf("in time: %+v", result)
+					if strings.HasPrefix(step, "frozen") && (result.InTime || err != nil) {
+						t.Errorf("in time: %+v, %v", result, err)
 					}
-					if step == "ready" && (err == nil || m.nonceFile() != "") {
-						t.Errorf("%v; the nonce file holds %q", err, m.nonceFile())
+					if step == "ready" && (err != nil || !result.InTime || m.started != 2) {
+						t.Errorf("not frozen by a second helper of %d: %+v, %v", m.started, result, err)
 					}
 				})
 			})
@@ -208,6 +213,38 @@ func TestSectionAllocates(t *testing.T) {
 	}
 }
 
+// TestSlowFlush: a helper that has waited too long for a slow disk is started again.
+func TestSlowFlush(t *testing.T) {
+	m := newMachine(t, "ext4")
+	m.atLook = func() {
+		if m.started == 1 {
+			m.atLook = nil
+			m.over.Wait() // the helper does not wait as long as this
+		}
+	}
+	result, err := m.quiesce(func(State) *bool { return &yes })
+	if err != nil || !result.Frozen || !result.InTime || m.started != 2 {
+		t.Errorf("%+v, %v, %d helpers", result, err, m.started)
+	}
+	if testing.Short() {
+		return
+	}
+	// A helper that always ends is no reason to go on for ever.
+	m.atLook = func() {
+		if m.started > 2 {
+			m.over.Wait()
+		}
+	}
+	m.Name = "another"
+	if result, err = m.quiesce(func(State) *bool { t.Error("the copy may be taken"); return nil }); !errors.Is(err, errNotFrozen) || m.started != 2+maxAttempts {
+		t.Errorf("%+v, %v, %d helpers", result, err, m.started)
+	}
+	m.becomesWritable()
+	if _, err := os.Stat(filepath.Join(m.dir, NonceDir, "another")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the nonce stays: %v", err)
+	}
+}
+
 // TestBusy: a node that stays busy is left as it is. No helper is started.
 func TestBusy(t *testing.T) {
 	m := newMachine(t, "ext4")
@@ -259,15 +296,20 @@ func TestNever(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, m *machine) {
 				m.Freeze = Never
+				copied := m.image + ".copy"
 				result, err := m.quiesce(func(s State) *bool {
-					if s.Frozen || s.NotFrozen != "" || m.isFrozen() || !m.onDisk(nonce) {
-						t.Errorf("%+v, the nonce is on the disk: %t", s, m.onDisk(nonce))
+					m.copyTo(copied) // before the question, which flushes
+					if s.Frozen || s.NotFrozen != "" || m.isFrozen() {
+						t.Errorf("%+v", s)
 					}
 					if disturbed {
 						locker(t, filepath.Join(m.dir, "var/lib/dpkg/lock-frontend"), "write")
 					}
 					return &yes
 				})
+				if got := m.readCopy(copied, true, NonceDir+"/"+order); got[NonceDir+"/"+order] != nonce+"\n" {
+					t.Errorf("the copy has %q", got)
+				}
 				if err != nil || result.Frozen || result.InTime == disturbed || m.started != 0 {
 					t.Errorf("%+v, %v", result, err)
 				}
