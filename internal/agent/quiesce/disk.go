@@ -52,17 +52,37 @@ var bootPoints = []string{"/boot", "/boot/efi", "/efi"}
 // volumes are directories for disks that are no part of the machine: of pods, and of people.
 var volumes = []string{"/var/lib/kubelet/pods/", "/var/lib/kubelet/plugins/", "/mnt/", "/media/", "/run/"}
 
+// finder describes a device by its number major:minor.
+type finder = func(number string) (device, error)
+
 // judgeDisk returns the device of the root file system, or a refusal. It also returns the mount points on other partitions
-// of the same disk, which the copy includes. find describes a device by its number major:minor.
-func judgeDisk(mounts []tree.MountPoint, find func(number string) (device, error)) (root tree.MountPoint, dev device, beside []string, err error) {
+// of the same disk, which the copy includes.
+func judgeDisk(mounts []tree.MountPoint, find finder) (root tree.MountPoint, dev device, beside []string, err error) {
 	// The last mount at a point covers the others.
 	for _, m := range mounts {
 		if m.Dir == "/" {
 			root = m
 		}
 	}
+	if dev, err = judgeRoot(root, find); err != nil {
+		return root, dev, nil, err
+	}
+	for _, m := range mounts {
+		if !holdsData(m) || m.Device == root.Device {
+			continue
+		}
+		if err := judgeOther(m, dev, find); err != nil {
+			return root, dev, nil, err
+		}
+		beside = append(beside, m.Dir)
+	}
+	return root, dev, beside, nil
+}
+
+// judgeRoot returns the device of the root file system, or a refusal.
+func judgeRoot(root tree.MountPoint, find finder) (device, error) {
 	if root.Dir == "" {
-		return root, dev, nil, errors.New("the mount table of the host has no root file system")
+		return device{}, errors.New("the mount table of the host has no root file system")
 	}
 	if !slices.Contains(supported, root.Kind) {
 		why := whyNotKind[root.Kind]
@@ -72,34 +92,33 @@ func judgeDisk(mounts []tree.MountPoint, find func(number string) (device, error
 		if why != "" {
 			why = " (" + why + ")"
 		}
-		return root, dev, nil, refusef("the root file system is %s on %s%s, and only ext4 and xfs are copied while they run: %s", root.Kind, root.Source, why, inPlace)
+		return device{}, refusef("the root file system is %s on %s%s, and only ext4 and xfs are copied while they run: %s", root.Kind, root.Source, why, inPlace)
 	}
-	if dev, err = find(root.Device); err != nil {
-		return root, dev, nil, fmt.Errorf("find the disk of the root file system (%s, device %s): %w", root.Source, root.Device, err)
+	dev, err := find(root.Device)
+	switch {
+	case err != nil:
+		return dev, fmt.Errorf("find the disk of the root file system (%s, device %s): %w", root.Source, root.Device, err)
+	case dev.made != "":
+		return dev, refusef("the root file system is on %s, %s, and only a plain disk or partition is copied while it runs: %s", dev.name, dev.made, inPlace)
 	}
-	if dev.made != "" {
-		return root, dev, nil, refusef("the root file system is on %s, %s, and only a plain disk or partition is copied while it runs: %s", dev.name, dev.made, inPlace)
+	return dev, nil
+}
+
+// judgeOther refuses another file system with data of the machine, except the boot loader's on the disk of the root.
+func judgeOther(m tree.MountPoint, root device, find finder) error {
+	if slices.Contains(pooled, m.Kind) {
+		return refusef("%s is %s, and a copy of %s lacks it: %s", m.Dir, m.Kind, root.disk, inPlace)
 	}
-	for _, m := range mounts {
-		if !holdsData(m) || m.Device == root.Device {
-			continue
-		}
-		if slices.Contains(pooled, m.Kind) {
-			return root, dev, nil, refusef("%s is %s, and a copy of %s lacks it: %s", m.Dir, m.Kind, dev.disk, inPlace)
-		}
-		other, err := find(m.Device)
-		switch {
-		case err != nil:
-			return root, dev, nil, fmt.Errorf("find the disk of %s (%s, device %s): %w", m.Dir, m.Source, m.Device, err)
-		case other.disk == dev.disk && slices.Contains(bootPoints, m.Dir):
-			beside = append(beside, m.Dir)
-		case other.disk == dev.disk:
-			return root, dev, nil, refusef("%s is on a partition of its own (%s), and a copy has one moment for one file system: %s", m.Dir, other.name, inPlace)
-		default:
-			return root, dev, nil, refusef("%s is on another disk (%s), and the copy of %s lacks it: %s", m.Dir, other.name, dev.disk, inPlace)
-		}
+	other, err := find(m.Device)
+	switch {
+	case err != nil:
+		return fmt.Errorf("find the disk of %s (%s, device %s): %w", m.Dir, m.Source, m.Device, err)
+	case other.disk != root.disk:
+		return refusef("%s is on another disk (%s), and the copy of %s lacks it: %s", m.Dir, other.name, root.disk, inPlace)
+	case !slices.Contains(bootPoints, m.Dir):
+		return refusef("%s is on a partition of its own (%s), and a copy has one moment for one file system: %s", m.Dir, other.name, inPlace)
 	}
-	return root, dev, beside, nil
+	return nil
 }
 
 // holdsData reports whether a mount has data of the machine on a disk of the machine.

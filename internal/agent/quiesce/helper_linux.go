@@ -49,6 +49,7 @@ func Freeze(dir string, socket int) error {
 	runtime.LockOSThread()
 	debug.SetMemoryLimit(math.MaxInt64)
 	debug.SetGCPercent(-1)
+	runtime.GC() // waits for a collection that has begun
 	if err := s.rehearse(); err != nil {
 		return fmt.Errorf("rehearse the freeze: %w", err)
 	}

@@ -296,6 +296,13 @@ func TestNever(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, m *machine) {
 				m.Freeze = Never
+				looks := 0
+				m.atLook = func() {
+					// The third time is right before the last flush.
+					if looks++; looks == 3 {
+						plantIn(t, m.dir, map[string]string{"var/lib/unsynced": "unsynced"})
+					}
+				}
 				copied := m.image + ".copy"
 				result, err := m.quiesce(func(s State) *bool {
 					m.copyTo(copied) // before the question, which flushes
@@ -307,8 +314,9 @@ func TestNever(t *testing.T) {
 					}
 					return &yes
 				})
-				if got := m.readCopy(copied, true, NonceDir+"/"+order); got[NonceDir+"/"+order] != nonce+"\n" {
-					t.Errorf("the copy has %q", got)
+				holds := map[string]string{NonceDir + "/" + order: nonce + "\n", "var/lib/unsynced": "unsynced"}
+				if diff := cmp.Diff(holds, m.readCopy(copied, true, slices.Collect(maps.Keys(holds))...)); diff != "" {
+					t.Errorf("the copy (-want +got):\n%s", diff)
 				}
 				if err != nil || result.Frozen || result.InTime == disturbed || m.started != 0 {
 					t.Errorf("%+v, %v", result, err)
