@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -305,6 +306,24 @@ func (m *machine) prepare() *hold {
 		m.t.Fatal(err)
 	}
 	return h
+}
+
+// memory returns the sizes of the helper's memory in KiB, by their names in proc_pid_status(5).
+func (m *machine) memory() map[string]int {
+	m.t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.helper.Pid))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	sizes := map[string]int{}
+	for line := range strings.Lines(string(status)) {
+		if words := strings.Fields(line); len(words) == 3 && words[2] == "kB" {
+			sizes[strings.TrimSuffix(words[0], ":")], _ = strconv.Atoi(words[1])
+		}
+	}
+	return sizes
 }
 
 func copyFile(from, to string) error {
