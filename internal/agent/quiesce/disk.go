@@ -92,7 +92,8 @@ func judgeRoot(root tree.MountPoint, find finder) (device, error) {
 		if why != "" {
 			why = " (" + why + ")"
 		}
-		return device{}, refusef("the root file system is %s on %s%s, and only ext4 and xfs are copied while they run: %s", root.Kind, root.Source, why, inPlace)
+		return device{}, refusef("the root file system is %s on %s%s, and only ext4 and xfs are copied while they run: %s",
+			root.Kind, root.Source, why, inPlace)
 	}
 	dev, err := find(root.Device)
 	switch {

@@ -31,6 +31,9 @@ type guard struct {
 	socket *os.File
 }
 
+// starter starts the unit of a guard.
+type starter = func(ctx context.Context, t *tree.Tree, g guard) error
+
 // guardOf describes the unit for a host. An error says why a freeze would not be guarded.
 func guardOf(t *tree.Tree, name string, socket *os.File) (guard, error) {
 	pid := strconv.Itoa(os.Getpid())

@@ -36,7 +36,7 @@ type hold struct {
 }
 
 // prepare starts the helper under its guard, and waits until it is ready. An error says why there will be no freeze.
-func prepare(ctx context.Context, t *tree.Tree, root int, name string, start func(context.Context, *tree.Tree, guard) error) (*hold, error) {
+func prepare(ctx context.Context, t *tree.Tree, root int, name string, start starter) (*hold, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("make a connection for the helper: %w", err)

@@ -48,9 +48,11 @@ var pidFiles = []struct{ path, programs string }{
 // runtimes are the default directories of image stores, as patterns. Directories that a configuration names are found by
 // package store.
 var runtimes = map[rules.Store][]string{
-	rules.Containerd: {"var/lib/containerd", "var/lib/rancher/*/agent/containerd", "var/lib/docker/containerd/daemon", "var/snap/microk8s/common/var/lib/containerd"},
-	rules.Docker:     {"var/lib/docker"},
-	rules.Storage:    {"var/lib/containers/storage"},
+	rules.Containerd: {
+		"var/lib/containerd", "var/lib/rancher/*/agent/containerd", "var/lib/docker/containerd/daemon", "var/snap/microk8s/common/var/lib/containerd",
+	},
+	rules.Docker:  {"var/lib/docker"},
+	rules.Storage: {"var/lib/containers/storage"},
 }
 
 // traces are what a pull leaves in the directory of a store until it ends, as patterns. Sources: containerd

@@ -24,9 +24,6 @@ const lookInterval = time.Second
 // to the next flush.
 const maxAttempts = 3
 
-// starter starts the unit of a guard.
-type starter = func(ctx context.Context, t *tree.Tree, g guard) error
-
 // run is a run of a Donor.
 type run struct {
 	Donor
@@ -228,7 +225,8 @@ func diskOf(t *tree.Tree) (Disk, error) {
 		return Disk{}, err
 	}
 	if number := fmt.Sprintf("%d:%d", unix.Major(s.Dev), unix.Minor(s.Dev)); number != root.Device {
-		return Disk{}, refusef("%s is on device %s, and the root file system of the host is on device %s: --root must name the root of the host", t.Dir(), number, root.Device)
+		return Disk{}, refusef("%s is on device %s, and the root file system of the host is on device %s: --root must name the root of the host",
+			t.Dir(), number, root.Device)
 	}
 	d := Disk{FileSystem: root.Kind, RootDevice: "/dev/" + dev.name, beside: beside}
 	f, err := t.OpenFile("dev/"+dev.name, os.O_RDONLY, 0)

@@ -37,7 +37,7 @@ mount --bind /run/disk/block /sys/dev/block
 mknod /dev/vda1 b ${number%:*} ${number#*:}
 systemctl stop unattended-upgrades.service apt-daily.timer apt-daily-upgrade.timer apt-daily.service apt-daily-upgrade.service`
 
-// becomesQuiet limits the time until a disk is writable again, whatever happened to Kamino.
+// becomesWritable limits the time until a disk is writable again, whatever happened to Kamino.
 const becomesWritable = 10 * time.Second
 
 // TestQuiesceMachines freezes the disk of a booted machine, with its systemd as the guard, on ext4 and XFS.

@@ -5,20 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/kamino-dev/kamino/internal/agent/tree"
 )
+
+var yes, no = true, false
 
 // patience limits a wait that only a failure makes long. A file system must be writable again within it.
 const patience = 10 * time.Second
@@ -293,43 +297,56 @@ func (m *machine) readCopy(image string, replay bool, files ...string) map[strin
 	return contents
 }
 
-// prepare starts the helper.
-func (m *machine) prepare() *hold {
-	m.t.Helper()
-	root, err := openRoot(m.dir)
-	if err != nil {
-		m.t.Fatal(err)
+// onBoth runs a test with both file systems.
+func onBoth(t *testing.T, test func(t *testing.T, m *machine)) {
+	t.Helper()
+	for kind := range fileSystems {
+		t.Run(kind, func(t *testing.T) { test(t, newMachine(t, kind)) })
 	}
-	m.t.Cleanup(func() { _ = unix.Close(root) })
-	h, err := prepare(m.t.Context(), opened(m.t, m.dir), root, order, m.start)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	return h
 }
 
-// memory returns the sizes of the helper's memory in KiB, by their names in proc_pid_status(5).
-func (m *machine) memory() map[string]int {
-	m.t.Helper()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.helper.Pid))
-	if err != nil {
-		m.t.Fatal(err)
+// TestMoment: at the moment of the copy the file system is frozen, and a copy has the nonce and an unsynced file without a replay of its
+// journal. The answer ends the freeze, and so does the lack of an answer. Only an accepted copy is in time.
+func TestMoment(t *testing.T) {
+	for name, answer := range map[string]*bool{"accepted": &yes, "refused": &no, "no answer": nil} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, m *machine) {
+				unsynced := "unsynced-" + strings.Repeat(name[:1], 100)
+				plantIn(t, m.dir, map[string]string{"var/lib/layer": unsynced})
+				copied := m.image + ".copy"
+				result, err := m.quiesce(func(s State) *bool {
+					if !s.Frozen || s.NotFrozen != "" || !m.isFrozen() {
+						t.Errorf("not frozen: %+v", s)
+					}
+					m.copyTo(copied)
+					return answer
+				})
+				m.becomesWritable()
+				holds := map[string]string{NonceDir + "/" + order: nonce + "\n", "var/lib/layer": unsynced}
+				if diff := cmp.Diff(holds, m.readCopy(copied, false, slices.Collect(maps.Keys(holds))...)); diff != "" {
+					t.Errorf("the copy (-want +got):\n%s", diff)
+				}
+				if err != nil || !result.Frozen || result.InTime != (answer == &yes) || (result.Late == "") != result.InTime {
+					t.Errorf("%+v, %v", result, err)
+				}
+				if result.FrozenFor <= 0 || result.FrozenFor > freezeLimit {
+					t.Errorf("frozen for %v", result.FrozenFor)
+				}
+				out, err := exec.CommandContext(t.Context(), "blkid", "-p", "-s", "UUID", "-o", "value", m.image).Output()
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := Disk{
+					BootID: "6d4f8b6e-0000-4000-8000-000000000001", MachineID: "0123456789abcdef0123456789abcdef",
+					RootUUID: strings.TrimSpace(string(out)), FileSystem: m.kind, RootDevice: "/dev/vda1",
+				}
+				if diff := cmp.Diff(want, result.Disk, cmp.AllowUnexported(Disk{})); diff != "" {
+					t.Errorf("the disk (-want +got):\n%s", diff)
+				}
+				if m.nonceFile() != nonce+"\n" || len(m.waits) > 0 {
+					t.Errorf("the nonce file holds %q; waited for %q", m.nonceFile(), m.waits)
+				}
+			})
+		})
 	}
-	sizes := map[string]int{}
-	for line := range strings.Lines(string(status)) {
-		if words := strings.Fields(line); len(words) == 3 && words[2] == "kB" {
-			sizes[strings.TrimSuffix(words[0], ":")], _ = strconv.Atoi(words[1])
-		}
-	}
-	return sizes
-}
-
-func copyFile(from, to string) error {
-	content, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(to, content, 0o755)
 }
