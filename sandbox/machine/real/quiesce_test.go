@@ -96,7 +96,9 @@ func startQuiesce(t *testing.T, m *machine, flags ...string) *quiescing {
 	random := make([]byte, 32)
 	_, _ = rand.Read(random)
 	q := &quiescing{m: m, uid: string(uuid.NewUUID()), nonce: hex.EncodeToString(random), lines: make(chan map[string]any, 100)}
-	command := fmt.Sprintf("exec /mnt/kamino-node quiesce --root / --nonce-name %s --nonce %s %s", q.uid, q.nonce, strings.Join(flags, " "))
+	// As in a pod: with mounts of its own, and the root of the host in a directory.
+	command := fmt.Sprintf("mkdir -p /run/pod && exec unshare --mount sh -c 'mount --rbind / /run/pod && exec /mnt/kamino-node quiesce --root /run/pod --nonce-name %s --nonce %s %s'",
+		q.uid, q.nonce, strings.Join(flags, " "))
 	q.cmd = exec.CommandContext(t.Context(), m.shell[0], append(slices.Clone(m.shell[1:]), command)...)
 	q.cmd.Stderr = &q.stderr
 	out, err := q.cmd.StdoutPipe()
