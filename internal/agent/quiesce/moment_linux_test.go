@@ -43,6 +43,8 @@ type machine struct {
 	mu      sync.Mutex
 	helper  *os.Process
 	started int
+	// names of the guards so far.
+	names map[string]bool
 	// over waits for the end of all guards.
 	over sync.WaitGroup
 	// waits are what the run has reported that it waits for.
@@ -56,7 +58,7 @@ var fileSystems = map[string][]string{"ext4": {"mkfs.ext4", "-q", "-F"}, "xfs": 
 func newMachine(t *testing.T, kind string) *machine {
 	t.Helper()
 	base := t.TempDir()
-	m := &machine{t: t, kind: kind, dir: filepath.Join(base, "root"), image: filepath.Join(base, "image")}
+	m := &machine{t: t, kind: kind, dir: filepath.Join(base, "root"), image: filepath.Join(base, "image"), names: map[string]bool{}}
 	err := errors.Join(os.Mkdir(m.dir, 0o755), os.WriteFile(m.image, nil, 0o600), os.Truncate(m.image, diskSize))
 	if err != nil {
 		t.Fatal(err)
@@ -117,6 +119,10 @@ func (m *machine) start(_ context.Context, _ *tree.Tree, g guard) error {
 	if want := []string{"/usr/sbin/fsfreeze", "--unfreeze", "/"}; strings.Join(g.thaw, " ") != strings.Join(want, " ") {
 		m.t.Errorf("the guard thaws with %q", g.thaw)
 	}
+	if m.names[g.name] {
+		m.t.Errorf("the name %s is used twice", g.name)
+	}
+	m.names[g.name] = true
 	fd, err := unix.FcntlInt(g.socket.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -178,6 +184,7 @@ func (m *machine) quiesce(moment func(State) *bool) (result Result, err error) {
 		if err := removeNonce(opened(m.t, m.dir), m.Name); err != nil {
 			m.t.Fatal(err)
 		}
+		clear(m.names) // systemd forgets the units of a run that is over
 	}
 	return result, err
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,6 +36,8 @@ type run struct {
 	beside []int
 	// said is what the run reported last that it waits for.
 	said string
+	// guards is the number of units that the run has asked for. Each has a name of its own, because systemd may still know the last one.
+	guards int
 }
 
 // Run quiesces the node. It reports what it waits for, and then once that the copy may be taken. A value on answers says
@@ -63,7 +66,7 @@ func (d Donor) Run(ctx context.Context, answers <-chan bool, report func(State))
 	}
 	defer r.close()
 	began := d.Now()
-	for attempt := 1; ; attempt++ {
+	for failed := 0; ; {
 		if err := r.awaitQuiet(ctx, began); err != nil {
 			return Result{}, err
 		}
@@ -74,8 +77,10 @@ func (d Donor) Run(ctx context.Context, answers <-chan bool, report func(State))
 		if done && err == nil {
 			return result, nil
 		}
-		if errors.Is(err, errNotFrozen) && attempt < maxAttempts {
-			err = nil
+		if errors.Is(err, errNotFrozen) {
+			if failed++; failed < maxAttempts {
+				err = nil
+			}
 		}
 		if err = errors.Join(err, removeNonce(t, d.Name)); err != nil {
 			return Result{}, err
@@ -154,8 +159,12 @@ func (r *run) moment(ctx context.Context, answers <-chan bool) (result Result, d
 		return result, false, err
 	}
 	var h *hold
+	name := r.Name
 	if r.Freeze != Never {
-		if h, err = prepare(ctx, r.tree, r.root, r.Name, r.start); err != nil {
+		if r.guards++; r.guards > 1 {
+			name += "-" + strconv.Itoa(r.guards)
+		}
+		if h, err = prepare(ctx, r.tree, r.root, name, r.start); err != nil {
 			result.NotFrozen = err.Error()
 		} else {
 			defer h.close()

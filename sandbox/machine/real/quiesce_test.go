@@ -142,23 +142,27 @@ func (q *quiescing) await(t *testing.T, state string) map[string]any {
 
 // end ends a run that may be stopped or killed.
 func (q *quiescing) end() {
-	for _, pid := range append(processesWith(q.uid), q.cmd.Process.Pid) {
+	for _, pid := range append(q.m.processesWith(q.uid), q.cmd.Process.Pid) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	_ = q.cmd.Wait()
 }
 
-// processesWith returns the host's IDs of the processes of kamino-node that have all the arguments.
-func processesWith(args ...string) (pids []int) {
+// processesWith returns the host's IDs of the machine's processes of kamino-node with an argument. Other tests on the host have some, too.
+func (m *machine) processesWith(arg string) (pids []int) {
+	namespace, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", m.leader))
 	found, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, p := range found {
 		line, err := os.ReadFile(p)
 		words := strings.Split(string(line), "\x00")
-		has := func(arg string) bool { return slices.Contains(words, arg) }
-		if err != nil || strings.HasSuffix(words[0], "sh") || words[0] == "nsenter" || !slices.ContainsFunc(args, has) {
+		if err != nil || strings.HasSuffix(words[0], "sh") || !slices.Contains(words, arg) {
 			continue
 		}
-		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(p))); err == nil {
+		dir := filepath.Dir(p)
+		if own, err := os.Readlink(dir + "/ns/pid"); err != nil || own != namespace {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil {
 			pids = append(pids, pid)
 		}
 	}
@@ -166,15 +170,15 @@ func processesWith(args ...string) (pids []int) {
 }
 
 // helpers returns the processes that freeze.
-func helpers() []int { return processesWith("freeze") }
+func (m *machine) helpers() []int { return m.processesWith("freeze") }
 
 // testMoment: the unit of systemd freezes, and the answer ends the freeze.
 func testMoment(t *testing.T, m *machine) {
 	for _, answer := range []string{"accepted", "refused", ""} {
 		q := startQuiesce(t, m)
 		now := q.await(t, "Now")
-		if now["rootFrozen"] != true || len(helpers()) != 1 {
-			t.Fatalf("%v, helpers %v\n%s", now, helpers(), q.stderr.String())
+		if now["rootFrozen"] != true || len(m.helpers()) != 1 {
+			t.Fatalf("%v, helpers %v\n%s", now, m.helpers(), q.stderr.String())
 		}
 		if answer != "" {
 			_, _ = io.WriteString(q.in, answer+"\n")
@@ -227,8 +231,8 @@ func testLost(t *testing.T, m *machine) {
 				}
 			}
 		}
-		send(helpers(), loss.helper)
-		send(processesWith(q.uid), loss.run)
+		send(m.helpers(), loss.helper)
+		send(m.processesWith(q.uid), loss.run)
 		if took, ok := writes(m); ok {
 			writable++
 			t.Logf("round %d, %s, run %v, helper %v: writable after %.1f s", round, at, loss.run, loss.helper, took.Seconds())
