@@ -100,6 +100,10 @@ var rooms = map[string]room{
 		own:     "api agent/generalize/host agent/tree patch agent/patch/apt agent/patch/dnf",
 		foreign: kubeTypes + " github.com/coreos/go-systemd github.com/godbus/dbus",
 	},
+	"internal/agent/quiesce": {
+		own:     "agent/generalize/host agent/patch/apt agent/store agent/tree rules",
+		foreign: unix + " github.com/coreos/go-systemd github.com/godbus/dbus",
+	},
 	"internal/dashboard/web/page":   {own: "dashboard wording"},
 	"internal/dashboard/web/gather": {own: "dashboard history pool history/report"},
 	"internal/dashboard/web":        {own: "dashboard dashboard/web/page", foreign: "github.com/go-logr/logr"},
@@ -154,7 +158,7 @@ var rooms = map[string]room{
 	"cmd/kamino":            {own: "*", foreign: "*"},
 
 	"internal/cli/output": {own: "cli/exit wording", foreign: yaml + " github.com/spf13/cobra"},
-	"internal/agent": {own: "api agent/generalize agent/generalize/disk agent/generalize/host agent/scan agent/patch/disk agent/patch/host build " +
+	"internal/agent": {own: "api agent/generalize agent/generalize/disk agent/generalize/host agent/scan agent/patch/disk agent/patch/host agent/quiesce build " +
 		"cli/exit cli/help cli/output process rules trial/probe", foreign: kubeTypes + " github.com/spf13/cobra github.com/spf13/pflag"},
 	"cmd/kamino-node": {own: "agent"},
 

@@ -1,4 +1,4 @@
-// Package agent has the verbs of kamino-node, the program on nodes: generalize, inspect, verify, patch and probe. The control plane
+// Package agent has the verbs of kamino-node, the program on nodes: generalize, inspect, verify, quiesce, patch and probe. The control plane
 // starts the program in pods and passes an order; people use it on mounted disks. The packages below do the work.
 package agent
 
@@ -39,7 +39,7 @@ func Main() int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	process.OnSignal(cancel, exit.Interrupted, "kamino-node: killed")
-	return Environment{Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Now: time.Now}.Run(ctx, os.Args[1:])
+	return Environment{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Now: time.Now}.Run(ctx, os.Args[1:])
 }
 
 // Run runs the program with the arguments and returns its exit code.
@@ -77,7 +77,8 @@ func (e Environment) Command() *cobra.Command {
 	root.SetOut(e.Out)
 	root.SetErr(e.Err)
 	cobra.EnableCommandSorting = false // the order is that of a capture
-	root.AddCommand(newInspectCommand(e), newGeneralizeCommand(e), newVerifyCommand(e), newPatchCommand(e), newProbeCommand(e))
+	root.AddCommand(newInspectCommand(e), newGeneralizeCommand(e), newVerifyCommand(e), newQuiesceCommand(e), newFreezeCommand(),
+		newPatchCommand(e), newProbeCommand(e))
 	help.Apply(root)
 	return root
 }

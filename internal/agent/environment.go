@@ -7,6 +7,7 @@ import (
 
 // Environment is what the program reads and writes besides disks.
 type Environment struct {
+	In       io.Reader
 	Out, Err io.Writer
 	Getenv   func(string) string
 	Now      func() time.Time
