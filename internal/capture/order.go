@@ -77,6 +77,7 @@ func tokenFor(method v1alpha1.OrderMethod, w *pass) (string, error) {
 			return boot, nil
 		}
 		return "", fmt.Errorf("node %s reports no boot ID: a capture needs the boot ID from the kubelet", w.donor.node.Name)
+	case v1alpha1.OrderCopy:
 	}
 	return "", fmt.Errorf("no pod carries out orders by method %s", method)
 }
