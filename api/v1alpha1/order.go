@@ -23,6 +23,9 @@ type OrderRecord struct {
 	Key string `json:"key"`
 	// Pod is the UID of the pod for the order; empty until the engine has seen the pod.
 	Pod types.UID `json:"pod,omitempty"`
+	// Copy is the disk of an order with method Copy. The order is void for every other disk.
+	// +optional
+	Copy *CopiedDisk `json:"copy,omitempty"`
 }
 
 // Report is the pod's result by the method: a proof or the reason for a missing proof, or the report about patches.
@@ -41,7 +44,7 @@ type Report struct {
 
 // fits reports whether the report has exactly the result of the method.
 func (r *Report) fits(method OrderMethod) bool {
-	if method == InPlace {
+	if method == InPlace || method == OrderCopy {
 		return (r.Proof == nil) != (r.Unproven == nil) && r.Patch == nil
 	}
 	return r.Proof == nil && r.Unproven == nil && r.Patch != nil

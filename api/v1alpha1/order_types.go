@@ -41,13 +41,16 @@ type NodeOrderList struct {
 	Items []NodeOrder `json:"items"`
 }
 
-// OrderMethod is the work that the pod does on the node. The token of every method is the node's boot ID.
-// +kubebuilder:validation:Enum=InPlace;Check;Patch;Reboot
+// OrderMethod is the work that the pod does on the node. The token of Copy names a snapshot and a device; the token of every other
+// method is the node's boot ID.
+// +kubebuilder:validation:Enum=InPlace;Copy;Check;Patch;Reboot
 type OrderMethod string
 
 const (
 	// InPlace generalizes the donor's own disk, under one boot of the donor, and then shuts the donor down.
 	InPlace OrderMethod = "InPlace"
+	// OrderCopy generalizes a copy of the donor's disk, on a device of another node.
+	OrderCopy OrderMethod = "Copy"
 	// OrderCheck reads the package repositories of a node in service, and reports the pending patches.
 	OrderCheck OrderMethod = "Check"
 	// OrderPatch installs the pending patches on a reserved node.
@@ -106,7 +109,8 @@ type NodeOrderSpec struct {
 	// +kubebuilder:default=InPlace
 	Method OrderMethod `json:"method,omitempty"`
 
-	// Token limits the order to one boot: the boot ID of the node. The order is void for every other boot.
+	// Token limits the order to one boot: the boot ID of the node. The order is void for every other boot. With method Copy, the token
+	// limits the order to one disk: SNAPSHOT@DEVICE.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Token string `json:"token"`

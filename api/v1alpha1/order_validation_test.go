@@ -41,7 +41,7 @@ func TestOrderIsRefused(t *testing.T) {
 		{"holder.kind", `supported values: "Prototype", "Replacement", "PrototypePolicy"`, []any{"Node", ""}},
 		{"nodeName", "spec.nodeName", []any{"", long(253)}},
 		{"token", "spec.token", []any{"", long(128)}},
-		{"method", `supported values: "InPlace", "Check", "Patch", "Reboot"`, []any{"OnCopy", "inPlace", ""}},
+		{"method", `supported values: "InPlace", "Copy", "Check", "Patch", "Reboot"`, []any{"OnCopy", "inPlace", ""}},
 		{"podName", "spec.podName", []any{"", long(63)}},
 		{"rulesDigest", "spec.rulesDigest: Too long", []any{long(128)}},
 		{"key", "spec.key", []any{"", long(128)}},
@@ -170,6 +170,7 @@ func TestReportFitsTheMethod(t *testing.T) {
 	}{
 		{v1alpha1.OrderCheck, patches, true}, {v1alpha1.OrderPatch, patches, true}, {v1alpha1.OrderReboot, patches, true},
 		{v1alpha1.InPlace, patches, false}, {"", patches, false}, {v1alpha1.OrderPatch, proof, false}, {v1alpha1.InPlace, proof, true}, {"", proof, true},
+		{v1alpha1.OrderCopy, proof, true}, {v1alpha1.OrderCopy, patches, false}, {v1alpha1.OrderCopy, both, false},
 		{v1alpha1.InPlace, both, false}, {v1alpha1.OrderPatch, both, false}, {v1alpha1.OrderPatch, v1alpha1.Report{}, false},
 	} {
 		test.report.Order, test.report.Pod = "order", "pod"

@@ -230,6 +230,40 @@ func TestProofNamesItsOrder(t *testing.T) {
 	}
 }
 
+// TestProofOfACopyNamesItsDisk: the order, the snapshot and the device; a proof of a boot is no proof of a copy, and a proof of a copy is
+// none of a boot.
+func TestProofOfACopyNamesItsDisk(t *testing.T) {
+	disk := func(snapshot, device string) *v1alpha1.CopiedDisk {
+		return &v1alpha1.CopiedDisk{Snapshot: snapshot, Device: device}
+	}
+	ordered := v1alpha1.Record{Order: &v1alpha1.OrderRecord{UID: "o", Copy: disk("snap-1", "vol-1")}}
+	for _, c := range []struct {
+		name   string
+		proof  v1alpha1.Proof
+		record v1alpha1.Record
+		want   bool
+	}{
+		{"its own", v1alpha1.Proof{Order: "o", Copy: disk("snap-1", "vol-1")}, ordered, true},
+		{"another snapshot", v1alpha1.Proof{Order: "o", Copy: disk("snap-2", "vol-1")}, ordered, false},
+		{"another device", v1alpha1.Proof{Order: "o", Copy: disk("snap-1", "vol-2")}, ordered, false},
+		{"another order", v1alpha1.Proof{Order: "p", Copy: disk("snap-1", "vol-1")}, ordered, false},
+		{"no order", v1alpha1.Proof{Copy: disk("snap-1", "vol-1")}, ordered, false},
+		{"no device", v1alpha1.Proof{Order: "o", Copy: disk("snap-1", "")}, v1alpha1.Record{Order: &v1alpha1.OrderRecord{UID: "o", Copy: disk("snap-1", "")}}, false},
+		{"a boot", v1alpha1.Proof{Order: "o", BootID: "b"}, v1alpha1.Record{GeneralizeBootID: "b", Order: ordered.Order}, false},
+		{"a boot that is spelled like a copy", v1alpha1.Proof{Order: "o", BootID: "snap-1@vol-1", Copy: disk("snap-1", "vol-1")}, ordered, false},
+		{"a copy, for an order of a boot", v1alpha1.Proof{Order: "o", Copy: disk("snap-1", "vol-1")}, v1alpha1.Record{GeneralizeBootID: "b", Order: &v1alpha1.OrderRecord{UID: "o"}}, false},
+	} {
+		c.proof.UID, c.proof.Rules, c.proof.Met, c.proof.ManifestDigest = "u", 1, 1, "sha256:0"
+		if got := c.record.Proves(&c.proof, "u"); got != c.want {
+			t.Errorf("%s: proves %t, want %t", c.name, got, c.want)
+		}
+		unproven := &v1alpha1.Unproven{UID: "u", Order: c.proof.Order, BootID: c.proof.BootID, Copy: c.proof.Copy}
+		if got := c.record.Answers(unproven, "u"); got != c.want {
+			t.Errorf("%s: that there is none answers it: %t, want %t", c.name, got, c.want)
+		}
+	}
+}
+
 // TestARetiredFieldIsRefusedByName: without the value, Kamino would restore a node or a pool wrongly.
 func TestARetiredFieldIsRefusedByName(t *testing.T) {
 	for field, value := range map[string]string{"scaleInProtected": "true", "hold": `"token"`, "departure": `{"removing":true}`} {

@@ -91,7 +91,10 @@ var rooms = map[string]room{
 		foreign: kubeClient + unix + " github.com/coreos/go-systemd github.com/godbus/dbus",
 	},
 
-	"internal/agent/generalize/disk": {own: "api agent/generalize agent/generalize/host agent/scan agent/tree process rules", foreign: kubeTypes + yaml},
+	"internal/agent/audit":   {own: "agent/dpkgdb agent/rpmdb agent/store agent/tree"},
+	"internal/agent/offline": {own: "agent/audit agent/generalize agent/generalize/host agent/scan agent/tree", foreign: unix},
+
+	"internal/agent/generalize/disk": {own: "api agent/generalize agent/generalize/host agent/offline agent/scan agent/tree process rules", foreign: kubeTypes + yaml},
 
 	"internal/agent/patch/apt":  {own: "agent/dpkgdb patch"},
 	"internal/agent/patch/dnf":  {own: "patch"},
@@ -158,7 +161,7 @@ var rooms = map[string]room{
 	"cmd/kamino":            {own: "*", foreign: "*"},
 
 	"internal/cli/output": {own: "cli/exit wording", foreign: yaml + " github.com/spf13/cobra"},
-	"internal/agent": {own: "api agent/generalize agent/generalize/disk agent/generalize/host agent/scan agent/patch/disk agent/patch/host agent/quiesce build " +
+	"internal/agent": {own: "api agent/generalize agent/generalize/disk agent/generalize/host agent/offline agent/scan agent/tree agent/patch/disk agent/patch/host agent/quiesce build " +
 		"cli/exit cli/help cli/output process rules trial/probe", foreign: kubeTypes + " github.com/spf13/cobra github.com/spf13/pflag"},
 	"cmd/kamino-node": {own: "agent"},
 

@@ -19,7 +19,7 @@ import (
 )
 
 const rootHelp = `Check, clean and search the disk of a node. Kamino runs this program in pods on nodes. You can run the program on a
-mounted copy of a disk.
+copy of a disk, mounted or attached.
 
 Exit codes:
   0    done.
@@ -45,6 +45,7 @@ func Main() int {
 // Run runs the program with the arguments and returns its exit code.
 func (e Environment) Run(ctx context.Context, args []string) int {
 	e.Out, e.Err = output.NewSafe(e.Out), output.NewSafe(e.Err)
+	e.args = args
 	root := e.Command()
 	started := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
@@ -52,6 +53,10 @@ func (e Environment) Run(ctx context.Context, args []string) int {
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exit.Done
+	}
+	var ended *endedError
+	if errors.As(err, &ended) {
+		return ended.code
 	}
 	code := exit.Unexpected
 	var failure *exit.Failure

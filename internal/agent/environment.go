@@ -11,4 +11,7 @@ type Environment struct {
 	Out, Err io.Writer
 	Getenv   func(string) string
 	Now      func() time.Time
+
+	// args are the arguments of the run.
+	args []string
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/build"
 	"github.com/kamino-dev/kamino/internal/cli/exit"
 	"github.com/kamino-dev/kamino/internal/cli/output"
+	"github.com/kamino-dev/kamino/internal/rules"
 )
 
 // run are the settings of a run, and of the inspection before a run.
@@ -72,9 +73,13 @@ func (r *run) check(compares bool) error {
 // runner reads the rules for the disk.
 func (r *run) runner(root disk.Root) (*generalize.Runner, error) {
 	profile, err := r.rules.LoadFor(root)
+	return r.runnerWith(profile), err
+}
+
+func (r *run) runnerWith(profile *rules.Profile) *generalize.Runner {
 	return &generalize.Runner{
 		Profile: profile, Tool: build.Read().Version, Allow: r.allow, Now: r.Now, UnknownFiles: v1alpha1.UnknownFiles(r.unknownFiles), Quiet: r.quiet,
-	}, err
+	}
 }
 
 // generalizeFlags are the flags of kamino-node generalize, from a user or from a capture.
@@ -84,6 +89,7 @@ type generalizeFlags struct {
 	format                    output.Format
 	dryRun, list, confirmRoot bool
 	live                      liveFlags
+	copy                      copyFlags
 }
 
 // liveFlags are the flags for the host of a capture.
@@ -96,13 +102,19 @@ type liveFlags struct {
 func newGeneralizeCommand(e Environment) *cobra.Command {
 	g := generalizeFlags{run: run{Environment: e}}
 	cmd := &cobra.Command{
-		Use:   "generalize --root DIR",
+		Use:   "generalize --root DIR | --device DEV",
 		Short: "Remove machine identity and secrets from a disk",
 		Long: `Remove machine identity and secrets from a directory tree, by the rules of a profile. The tree is a mounted copy of a
 disk, or the root of a host. Afterwards the command tests every rule again. A manifest of all findings and changes
 stays in the tree as ` + generalize.ManifestPath + `.
 
-A capture runs this command on the donor with further flags, which you do not need.`,
+With --device the disk is a copy on an attached volume, for example from a snapshot of a running machine. The command
+finds the root by the device's own partition table, and replays the journal. It checks packages and images, removes
+damaged images, and applies the rules. Afterwards it trims, checks the file systems, and searches the raw device. All
+mounts are in a mount namespace of its own, so that nothing stays mounted, whatever ends it. Use a machine that you can
+throw away, and attach the volume only after that machine has booted.
+
+A capture runs this command with further flags, which you do not need.`,
 		Example: `  # Show the rules of a profile, with reasons
   kamino-node generalize --list --profile static
 
@@ -111,7 +123,11 @@ A capture runs this command on the donor with further flags, which you do not ne
   kamino-node generalize --root /mnt/disk
 
   # The same with your own rules
-  kamino-node generalize --root /mnt/disk --profile-file our-agents.yaml`,
+  kamino-node generalize --root /mnt/disk --profile-file our-agents.yaml
+
+  # Clean a volume made from a snapshot, and refuse any other volume or machine
+  kamino-node generalize --device /dev/nvme1n1 --serial vol-0123456789abcdef0 \
+    --machine-id 0123456789abcdef0123456789abcdef --root-uuid 6a7b1c1e-0c1d-4c5e-9d4e-2f6c1b3a5d7f`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := g.do(cmd.Context())
@@ -138,6 +154,7 @@ A capture runs this command on the donor with further flags, which you do not ne
 	flags.StringVar(&g.live.order.Files.PodUID, "pod-uid-file", "", "with --live: file with the UID of the pod")
 	flags.StringVar(&g.live.order.Access.TokenFile, "token-file", "", "with --live: file with the token for the API server")
 	flags.StringVar(&g.live.order.Access.CAFile, "ca-file", "", "with --live: file with the certificates of the API server")
+	g.copy.bind(flags)
 	hide(flags, "live", "prototype", "uid", "boot-id", "order", "order-uid", "key-file", "pod-uid-file", "token-file", "ca-file")
 	return cmd
 }
@@ -152,6 +169,9 @@ func (g *generalizeFlags) do(ctx context.Context) error {
 			return err
 		}
 		return printRules(g.Out, g.format, profile)
+	}
+	if g.copy.on() {
+		return g.doDevice(ctx)
 	}
 	if err := g.check(g.live.on); err != nil {
 		return err

@@ -29,8 +29,9 @@ the paths of container stores, and the files that a profile keeps. In a tree, th
 of container runtimes, including free pages, for records of containers and for damaged images.
 
 The command knows the donor's identities as hashes: from the manifest on the disk, or from a list that you created
-before (sha256sum /etc/machine-id /etc/ssh/ssh_host_* > donor.txt). Lines such as "value 10.0.3.17" add plain values.
-Without a manifest or a list, the command finds only keys and tokens. The output never contains a secret.
+before (sha256sum /etc/machine-id /etc/ssh/ssh_host_* > donor.txt). Lines such as "value 10.0.3.17" add plain values,
+which an image must not have in free blocks. Without a manifest or a list, the command finds only keys and tokens. The
+output never contains a secret.
 
 With another machine of the pool the command compares files that no package, image or base system installed. A file
 with another content on each machine likely holds an identity.

@@ -120,6 +120,24 @@ func forgets(t *tree.Tree, p *rules.Profile, place store.Place) bool {
 	})
 }
 
+// Stores returns the container stores of a tree that the rules of a profile name.
+func Stores(t *tree.Tree, p *rules.Profile) (all []store.Store, _ error) {
+	for i := range p.Rules {
+		rule := &p.Rules[i]
+		if rule.Action != rules.Forget {
+			continue
+		}
+		err := search(t, rule, func(m tree.Match) error {
+			all = append(all, storeAt(t, rule, m.Path, &DonorValues{}))
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
 // Container is the kind of a finding in a container store: data about containers, or a damaged image.
 const Container scan.Kind = "container store"
 

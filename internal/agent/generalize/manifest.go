@@ -23,11 +23,21 @@ const ManifestPath = "/var/lib/kamino/generalize.json"
 // maxListed is the number of listed paths in an outcome. Counts are always complete.
 const maxListed = 16
 
-// RunSubject names the Prototype and boot of a run. All fields may be empty.
+// RunSubject names the Prototype of a run, and the boot of the donor or the copy of its disk. All fields may be empty.
 type RunSubject struct {
-	Prototype string    `json:"prototype,omitempty"`
-	UID       types.UID `json:"uid,omitempty"`
-	BootID    string    `json:"bootID,omitempty"`
+	Prototype string               `json:"prototype,omitempty"`
+	UID       types.UID            `json:"uid,omitempty"`
+	BootID    string               `json:"bootID,omitempty"`
+	Copy      *v1alpha1.CopiedDisk `json:"copy,omitempty"`
+}
+
+// Under returns the method of the run's order, and the token that limits it: the boot ID, or the token of the copy. The token is empty
+// without a boot and a copy.
+func (s RunSubject) Under() (v1alpha1.OrderMethod, string) {
+	if s.Copy != nil {
+		return v1alpha1.OrderCopy, s.Copy.Token()
+	}
+	return v1alpha1.InPlace, s.BootID
 }
 
 // Manifest reports the findings and changes of a run. It contains no times and no secrets: equal trees give equal
@@ -149,7 +159,7 @@ func (m *Manifest) Proof(at time.Time) (*v1alpha1.Proof, error) {
 		return nil, err
 	}
 	return &v1alpha1.Proof{
-		UID: m.UID, BootID: m.BootID, Profile: m.Profile, ProfileVersion: m.ProfileVersion, ToolVersion: m.Tool,
+		UID: m.UID, BootID: m.BootID, Copy: m.Copy, Profile: m.Profile, ProfileVersion: m.ProfileVersion, ToolVersion: m.Tool,
 		Rules: m.Rules, Met: m.Met, Changed: m.changed(), Credentials: m.Credentials, RulesDigest: m.RulesDigest, ManifestDigest: digest,
 		Search: &v1alpha1.Search{
 			Files: int64(m.Scan.Files), Bytes: m.Scan.Bytes, Identities: len(m.Identities()), Findings: m.Scan.Count, Kept: m.Scan.KeptCount,

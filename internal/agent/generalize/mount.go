@@ -10,10 +10,10 @@ import (
 // maxMounts is the number of mounts in a refusal.
 const maxMounts = 4
 
-// RefuseMounts returns a *Refused if a file system is mounted in a tree that is not a running machine. The mount may be
+// RefuseMounts returns a *Refused if a file system is mounted in a tree that does not own its mounts. The mount may be
 // foreign, for example a directory of the host, and rules would change it.
 func RefuseMounts(t *tree.Tree) error {
-	if t.Running() {
+	if tree.OwnsMounts(t) {
 		return nil
 	}
 	mounts, err := tree.MountsBelow(t.Dir())

@@ -113,6 +113,14 @@ func (m *Manifest) Known() map[string]string {
 	return known
 }
 
+// SearchOfImage returns the options for a search of the unmounted disk after the run: all identities and values from before the run. Keys
+// and tokens in files were found by the run itself, and are allowed with its reasons. Values that files have by design, such as the UUID of
+// a file system, are not searched.
+func (m *Manifest) SearchOfImage() scan.Options {
+	values := slices.DeleteFunc(slices.Clone(m.literals), func(l scan.Literal) bool { return len(l.Allowed) > 0 })
+	return scan.Options{Identities: m.Identities(), Literals: values, Known: m.Known(), FreeOnly: true}
+}
+
 // Owner returns a function that finds the rule that removes a path, and why the path may stay: a keeping rule, a waived rule,
 // or an exemption.
 func Owner(p *rules.Profile, allow ...string) func(string) scan.Owner {

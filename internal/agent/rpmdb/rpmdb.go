@@ -65,6 +65,25 @@ func Other(open Open) string {
 	return ""
 }
 
+// Pending returns the path of a database's log with changes that are not in the database, or were not undone: a transaction was
+// open, or a program was killed. It is empty without such a log. Source: SQLite, Write-Ahead Logging and Atomic Commit.
+func Pending(open Open) string {
+	for _, name := range databases {
+		for _, log := range []string{"-wal", "-journal"} {
+			f, err := open(name + log)
+			if err != nil {
+				continue
+			}
+			head := bytesAt(f, 0, 4)
+			f.Close()
+			if head != nil && !bytes.Equal(head, make([]byte, len(head))) {
+				return "/" + name + log
+			}
+		}
+	}
+	return ""
+}
+
 // escapes reports whether the error is os.Root's refusal of a link out of the tree. Errors of the system have a number.
 func escapes(err error) bool {
 	var errno syscall.Errno

@@ -57,6 +57,7 @@ func Image(ctx context.Context, name string, o Options) (*Report, error) {
 			*decoder.left = maxUnpacked
 			secrets.window(w)
 			w.binaryKeys(true, found)
+			s.values(w, layout)
 			if len(s.known.paths) > 0 {
 				s.known.ids(w, found)
 				s.known.journals(w, found)
@@ -70,4 +71,16 @@ func Image(ctx context.Context, name string, o Options) (*Report, error) {
 	}
 	secrets.finish()
 	return s.report, nil
+}
+
+// values searches the donor's values in free blocks. Files may have a value by design, and the search of the tree decides about them.
+func (s *scanner) values(w *window, layout *layout) {
+	if s.literals == nil {
+		return
+	}
+	s.literals.find("", w, func(h secretHit) {
+		if layout.at(h.offset) == Free {
+			s.add(Finding{Offset: h.offset, Block: Free, Kind: h.kind, What: h.what})
+		}
+	})
 }

@@ -129,6 +129,9 @@ func TestFreeBlocks(t *testing.T) {
 	writeFile(t, dir, "etc/stays.key", all["OpenSSH"])
 	id := letters(32)
 	writeFile(t, dir, "etc/machine-id", id+"\n")
+	writeFile(t, dir, "etc/hosts", "10.0.3.17 Worker-7F3A\n")
+	writeFile(t, dir, "etc/hostname", "worker-7f3a\n")
+	named := Options{Literals: []Literal{{What: "host name", Text: "worker-7f3a"}}}
 	values := []Value{{Path: "/etc/machine-id", SHA256: sum([]byte(id + "\n")), Bytes: 33}}
 	call := func(command string, args ...string) {
 		t.Helper()
@@ -168,6 +171,14 @@ func TestFreeBlocks(t *testing.T) {
 	}
 	if found := states(Options{Identities: values}); count(found, "private key (PEM): block in use") != 2 || count(found, "the donor's /etc/machine-id: block in use") == 0 {
 		t.Fatalf("before: %q", found)
+	}
+	// Files may name the donor by design; free blocks may not.
+	if found := states(named); count(found, "the donor's") != 0 {
+		t.Errorf("names in files: %q", found)
+	}
+	call("debugfs", "-w", "-R", "rm /etc/hosts", device)
+	if found := states(named); count(found, "the donor's host name: free block") != 1 {
+		t.Errorf("a removed name: %q", found)
 	}
 	call("debugfs", "-w", "-R", "rm /etc/gone.key", device)
 	call("debugfs", "-w", "-R", "rm /etc/machine-id", device)

@@ -55,16 +55,16 @@ func (t *Tree) FreePreallocated(ctx context.Context) (freed int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	p := preallocated{ctx: ctx, running: t.running}
+	p := preallocated{ctx: ctx, mounts: t.mounts}
 	err = p.dir(top, here, 0)
 	return p.freed, err
 }
 
 // preallocated is one pass over all files. It opens each file from its directory, which costs four calls of the kernel.
 type preallocated struct {
-	ctx     context.Context
-	running bool
-	freed   int64
+	ctx    context.Context
+	mounts bool
+	freed  int64
 }
 
 // maxOpen is the number of levels with an open directory. Files below are left as they are.
@@ -103,7 +103,7 @@ func (p *preallocated) below(dir *os.File, name string, above mount, depth int) 
 	if err != nil {
 		return err
 	}
-	if !here.same(above) && (!p.running || here.major == above.major && here.minor == above.minor || classify(here.kind) != onDisk) {
+	if !here.same(above) && (!p.mounts || here.major == above.major && here.minor == above.minor || classify(here.kind) != onDisk) {
 		return nil
 	}
 	return p.dir(sub, here, depth+1)

@@ -29,8 +29,10 @@ var ErrLink = errors.New("the path leads through a symbolic link, and Kamino fol
 type Tree struct {
 	root *os.Root
 	dir  string
-	// running is true for the running machine's tree, whose mounts belong to the machine.
+	// running is true for the running machine's tree.
 	running bool
+	// mounts is true if the mounts below the root belong to the machine.
+	mounts bool
 	// linked are files that lost a name but have other names, with the lost name.
 	linked map[Inode]string
 	// passes is the number of active passes, held their open directories from the top down, and asked their lookups.
@@ -85,9 +87,19 @@ func Open(dir string) (*Tree, error) {
 
 // OpenRunning opens the root of a running machine. Mounted file systems on its disks belong to the tree.
 func OpenRunning(dir string) (*Tree, error) {
-	t, err := Open(dir)
+	t, err := OpenMounted(dir)
 	if err == nil {
 		t.running = true
+	}
+	return t, err
+}
+
+// OpenMounted opens the root of a machine that does not run, with all its file systems mounted by the caller. They belong
+// to the tree as on a running machine.
+func OpenMounted(dir string) (*Tree, error) {
+	t, err := Open(dir)
+	if err == nil {
+		t.mounts = true
 	}
 	return t, err
 }
@@ -98,8 +110,11 @@ func (t *Tree) Close() error { return t.root.Close() }
 // Dir returns the directory of the tree.
 func (t *Tree) Dir() string { return t.dir }
 
-// Running reports whether the tree is a running machine's root, with its mounts.
+// Running reports whether the tree is a running machine's root.
 func (t *Tree) Running() bool { return t.running }
+
+// OwnsMounts reports whether the mounts below the root belong to a tree.
+func OwnsMounts(t *Tree) bool { return t.mounts }
 
 // Rel turns an absolute path of the machine into a path of the tree.
 func Rel(absolute string) string {
@@ -249,10 +264,10 @@ func (t *Tree) List(dir string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// unmounted returns ErrMounted if the existing part of a directory's path crosses a mount. Mounts of a running machine
-// are allowed.
+// unmounted returns ErrMounted if the existing part of a directory's path crosses a mount. The machine's own mounts are
+// allowed.
 func (t *Tree) unmounted(dir string) error {
-	if t.running {
+	if t.mounts {
 		return nil
 	}
 	root, err := t.mountAt(".")
@@ -274,7 +289,7 @@ func (t *Tree) unmounted(dir string) error {
 }
 
 // enter returns the mount of a directory whose content is on the machine's disks; nil for tmpfs or NFS. An unknown kind of
-// file system is an error; so is any mount in a tree that is not a running machine. above is the parent's mount; nil if unknown.
+// file system is an error; so is any mount that does not belong to the tree. above is the parent's mount; nil if unknown.
 func (t *Tree) enter(above *mount, parent, dir string) (*mount, error) {
 	if above == nil {
 		read, err := t.mountAt(parent)
@@ -290,7 +305,7 @@ func (t *Tree) enter(above *mount, parent, dir string) (*mount, error) {
 	switch {
 	case here.same(*above):
 		return &here, nil
-	case !t.running:
+	case !t.mounts:
 		return nil, fmt.Errorf("/%s: %w", dir, ErrMounted)
 	case here.kind == above.kind:
 		return &here, nil

@@ -103,17 +103,31 @@ func (r Rules) Load() (*rules.Profile, error) {
 
 // LoadFor reads the profile for the disk in the root. A named profile must match the disk.
 func (r Rules) LoadFor(root Root) (*rules.Profile, error) {
-	if r.Profile != "" && !slices.Contains(v1alpha1.Profiles(), r.Profile) {
-		return nil, misusef("unknown profile %q: there are %v", r.Profile, v1alpha1.Profiles())
+	if err := r.Check(); err != nil {
+		return nil, err
 	}
 	t, err := root.Open()
 	if err != nil {
 		return nil, err
 	}
 	defer t.Close()
+	return r.LoadForTree(t)
+}
+
+// Check refuses an unknown profile.
+func (r Rules) Check() error {
+	if r.Profile != "" && !slices.Contains(v1alpha1.Profiles(), r.Profile) {
+		return misusef("unknown profile %q: there are %v", r.Profile, v1alpha1.Profiles())
+	}
+	return nil
+}
+
+// LoadForTree is LoadFor for an open tree.
+func (r Rules) LoadForTree(t *tree.Tree) (*rules.Profile, error) {
 	if err := generalize.RefuseMounts(t); err != nil {
 		return nil, err
 	}
+	var err error
 	if r.Profile != "" {
 		err = generalize.Agree(t, r.Profile)
 	} else {

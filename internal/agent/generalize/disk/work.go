@@ -3,16 +3,22 @@ package disk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/agent/generalize"
 	"github.com/kamino-dev/kamino/internal/agent/generalize/host"
+	"github.com/kamino-dev/kamino/internal/agent/offline"
 	"github.com/kamino-dev/kamino/internal/agent/scan"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 	"github.com/kamino-dev/kamino/internal/process"
+	"github.com/kamino-dev/kamino/internal/rules"
 )
 
 // Generalize runs the rules on a tree, and also writes the manifest to file if set. A nil manifest means that nothing
@@ -76,6 +82,48 @@ func GeneralizeHost(ctx context.Context, h host.Host, o Order) error {
 	}
 	h.Wait = process.Wait
 	return h.Run(ctx)
+}
+
+// GeneralizeCopy generalizes a copy of the donor's disk for a capture's NodeOrder, and reports the proof, or why there is none.
+func GeneralizeCopy(ctx context.Context, d offline.Disk, o Order, s generalize.RunSubject, profile *rules.Profile) error {
+	api, err := host.NewAPI(o.Access)
+	if err != nil {
+		return refusef("%w; nothing was changed", err)
+	}
+	order, err := host.NewOrder(o.Name, types.UID(o.UID), o.Files)
+	if err != nil {
+		return refusef("%w; nothing was changed", err)
+	}
+	found, err := api.Get(ctx, order, process.Wait)
+	if err != nil {
+		return err
+	}
+	if err := order.Check(found, s, profile); err != nil {
+		return err
+	}
+	var facts host.Facts
+	var runner *generalize.Runner
+	prepare := d.Runner
+	d.Runner = func(t *tree.Tree) (*generalize.Runner, error) {
+		if runner, err = prepare(t); err == nil {
+			runner.Names = append(runner.Names, found.Spec.NodeName)
+		}
+		return runner, err
+	}
+	logf := func(format string, args ...any) { _, _ = fmt.Fprintf(d.Log, format+"\n", args...) }
+	d.Cleaned = func(t *tree.Tree, m *generalize.Manifest) { facts = host.FactsOf(runner, t, m, logf) }
+	result, failed := d.Run(ctx)
+	var report *v1alpha1.Report
+	if failed != nil {
+		report = host.Failure(s, order.UID, failed, time.Now())
+	} else if report, err = facts.Report(result.Manifest, order.UID, time.Now()); err != nil {
+		return err
+	}
+	// The report also has to arrive after a signal.
+	if err := api.Report(context.WithoutCancel(ctx), order, report, process.Wait); err != nil {
+		return errors.Join(failed, fmt.Errorf("report on order %s: %w", order, err))
+	}
+	return failed
 }
 
 // TerminationLog is the kubelet's file for the last message of a container.

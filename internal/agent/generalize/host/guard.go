@@ -39,7 +39,7 @@ func (h *Host) guard(ctx context.Context, t *tree.Tree) error {
 	if err != nil {
 		return err
 	}
-	if err := h.Order.check(order, s, h.Runner.Profile); err != nil {
+	if err := h.Order.Check(order, s, h.Runner.Profile); err != nil {
 		return err
 	}
 	if order.Spec.AfterCapture != v1alpha1.RemoveDonor { // nothing is kept for a host that does not return

@@ -6,14 +6,9 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/agent/generalize"
-	"github.com/kamino-dev/kamino/internal/agent/patch/disk"
 	"github.com/kamino-dev/kamino/internal/agent/tree"
 )
 
@@ -83,26 +78,11 @@ func (h *Host) Run(ctx context.Context) error {
 func (h *Host) reportFailure(ctx context.Context, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	s := h.Runner.Subject
-	u := &v1alpha1.Unproven{
-		UID: s.UID, Order: h.Order.UID, BootID: s.BootID, Message: shortened(generalize.Printable(why.Error())),
-		At: metav1.NewTime(h.Runner.Now().UTC().Truncate(time.Second)),
-	}
-	err := h.API.Report(ctx, h.Order, &v1alpha1.Report{Unproven: u}, h.Wait)
+	err := h.API.Report(ctx, h.Order, Failure(h.Runner.Subject, h.Order.UID, why, h.Runner.Now()), h.Wait)
 	if err != nil {
 		h.logf("why there is no proof could not be reported: %v", err)
 	}
 	return err
-}
-
-// maxWhy is the number of bytes for a reason in an annotation and a status.
-const maxWhy = 2 << 10
-
-func shortened(text string) string {
-	if len(text) <= maxWhy {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxWhy], "") + " ..."
 }
 
 // maybeProven reports whether the proof may have been written despite the error.
@@ -130,7 +110,7 @@ func (h *Host) work(ctx context.Context, t *tree.Tree) error {
 	if own := ownLayer(); own != "" {
 		h.Runner.Spare = append(h.Runner.Spare, own, path.Join(path.Dir(own), "work"))
 	}
-	below, release, err := h.openBelow(t)
+	below, release, err := OpenBelow(t, h.logf)
 	if err != nil {
 		return err
 	}
@@ -141,28 +121,18 @@ func (h *Host) work(ctx context.Context, t *tree.Tree) error {
 	if err != nil {
 		return err
 	}
-	report := &v1alpha1.Report{}
-	if report.Contents, err = h.Runner.Contents(t, manifest).Encode(); err != nil {
-		h.logf("the list of the disk's contents is not reported: %v", err)
-	}
+	facts := FactsOf(h.Runner, t, manifest, h.logf)
 	if err := h.flush(t); err != nil {
 		return err
 	}
-	proof, err := manifest.Proof(h.Runner.Now())
+	report, err := facts.Report(manifest, h.Order.UID, h.Runner.Now())
 	if err != nil {
 		return err
-	}
-	proof.Order = h.Order.UID
-	if proof.PatchLevel, err = disk.Level(t); err != nil {
-		h.logf("the patch level of the disk is not known: %v", err)
-	}
-	if report.Proof = proof; report.Contents != "" {
-		proof.ContentsDigest = v1alpha1.ContentsDigest(report.Contents)
 	}
 	if err := h.API.Report(ctx, h.Order, report, h.Wait); err != nil {
 		return fmt.Errorf("the disk is generalized, but the proof could not be reported and is useless: %w", err)
 	}
-	h.logf("reported the proof %s", proof.Tag())
+	h.logf("reported the proof %s", report.Proof.Tag())
 	return nil
 }
 

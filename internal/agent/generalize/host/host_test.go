@@ -294,7 +294,7 @@ func TestRefusals(t *testing.T) {
 		{"no order", "there is no order kamino-system/" + orderName, func(m *machine) { m.server.order = nil }, 3},
 		{"being deleted", "being deleted", func(m *machine) { now := metav1.Now(); m.server.order.DeletionTimestamp = &now }, 3},
 		{"reported already", "has a report already", func(m *machine) { m.server.order.Status.Report = `{` }, 3},
-		{"ordered for another boot", "not for boot", func(m *machine) { m.server.order.Spec.Token = "another" }, 3},
+		{"ordered for another boot", "and this run is for", func(m *machine) { m.server.order.Spec.Token = "another" }, 3},
 		{"ordered for another disk", "the method OnCopy", func(m *machine) { m.server.order.Spec.Method = "OnCopy" }, 3},
 		{"ordered for another Prototype", "not for pool1-2026.11.21", func(m *machine) { m.server.order.Spec.Holder.Name = "other" }, 3},
 		{"ordered for another UID", "not for pool1-2026.11.21", func(m *machine) { m.server.order.Spec.Holder.UID = "other" }, 3},

@@ -63,9 +63,9 @@ func ownFileSystem(t *tree.Tree) bool {
 	return err == nil && slices.ContainsFunc(mounts, func(m tree.MountPoint) bool { return m.Dir == "/" })
 }
 
-// openBelow returns the root's file system without mounts. The result is nil if the root is a plain directory, or
+// OpenBelow returns the root's file system without mounts. The result is nil if the root is a plain directory, or
 // before Linux 5.2.
-func (h *Host) openBelow(t *tree.Tree) (below *generalize.HiddenFiles, release func(), err error) {
+func OpenBelow(t *tree.Tree, logf func(format string, args ...any)) (below *generalize.HiddenFiles, release func(), err error) {
 	if !ownFileSystem(t) {
 		return nil, func() {}, nil
 	}
@@ -75,7 +75,7 @@ func (h *Host) openBelow(t *tree.Tree) (below *generalize.HiddenFiles, release f
 	}
 	fd, err := unix.OpenTree(unix.AT_FDCWD, t.Dir(), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
-		h.logf("files below mounts are not visible: %v", err)
+		logf("files below mounts are not visible: %v", err)
 		return nil, func() {}, nil
 	}
 	root := os.NewFile(uintptr(fd), "root")
@@ -150,38 +150,40 @@ func (h *Host) flush(t *tree.Tree) error {
 			continue
 		}
 		done[m.Device] = true
-		if err := h.flushMount(t, m); err != nil {
+		f, err := os.Open(filepath.Join(t.Dir(), m.Dir))
+		if err != nil {
+			h.logf("%s is not trimmed: %v", m.Dir, err)
+			continue
+		}
+		err = errors.Join(Flush(filepath.Join(t.Dir(), "sys"), f, m, h.logf), f.Close())
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (h *Host) flushMount(t *tree.Tree, m tree.MountPoint) error {
-	f, err := os.Open(filepath.Join(t.Dir(), m.Dir))
-	if err != nil {
-		h.logf("%s is not trimmed: %v", m.Dir, err)
-		return nil
-	}
-	defer f.Close()
+// Flush syncs a mounted file system, and trims its free blocks. f is its open directory, and sys a directory of sysfs. A device
+// without trim is only logged.
+func Flush(sys string, f *os.File, m tree.MountPoint, logf func(format string, args ...any)) error {
 	if err := unix.Syncfs(int(f.Fd())); err != nil {
 		return fmt.Errorf("sync the file system at %s: %w", m.Dir, err)
 	}
-	if err := h.releasePreallocated(t, f, m); err != nil {
-		h.logf("%s: up to 2 MiB per processor, reserved for writers, may not be trimmed: %v", m.Dir, err)
+	if err := releasePreallocated(sys, f, m); err != nil {
+		logf("%s: up to 2 MiB per processor, reserved for writers, may not be trimmed: %v", m.Dir, err)
 	} else if err := unix.Syncfs(int(f.Fd())); err != nil {
 		return fmt.Errorf("sync the file system at %s: %w", m.Dir, err)
 	}
 	if err := clearJournal(f, m); err != nil {
-		h.logf("%s: the journal of the file system may still name deleted files: %v", m.Dir, err)
+		logf("%s: the journal of the file system may still name deleted files: %v", m.Dir, err)
 	}
 	trimmed := fstrimRange{length: ^uint64(0)}
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), fitrim, uintptr(unsafe.Pointer(&trimmed)))
 	if errno != 0 {
-		h.logf("%s (%s) cannot be trimmed, and deleted data may remain in free blocks: %v", m.Dir, m.Kind, errno)
+		logf("%s (%s) cannot be trimmed, and deleted data may remain in free blocks: %v", m.Dir, m.Kind, errno)
 		return nil
 	}
-	h.logf("trimmed %s: %d bytes were free", m.Dir, trimmed.length)
+	logf("trimmed %s: %d bytes were free", m.Dir, trimmed.length)
 	return nil
 }
 

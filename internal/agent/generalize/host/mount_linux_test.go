@@ -59,7 +59,7 @@ func TestOpenBelow(t *testing.T) {
 		t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	}
 	h := &Host{Log: &bytes.Buffer{}}
-	if below, release, err := h.openBelow(opened(t, root)); below != nil || err != nil {
+	if below, release, err := OpenBelow(opened(t, root), h.logf); below != nil || err != nil {
 		t.Errorf("a directory of a larger file system hides something: %+v (%v)", below, err)
 	} else {
 		release()
@@ -76,7 +76,7 @@ func TestOpenBelow(t *testing.T) {
 	if _, err := os.Lstat(secret); err == nil {
 		t.Fatal("the mount hides nothing")
 	}
-	below, release, err := h.openBelow(opened(t, root))
+	below, release, err := OpenBelow(opened(t, root), h.logf)
 	if err != nil || below == nil {
 		t.Fatalf("%+v, %v\n%s", below, err, h.Log)
 	}

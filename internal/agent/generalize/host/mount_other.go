@@ -21,7 +21,8 @@ func readOnly(*tree.Tree) bool { return false }
 // ownLayer is implemented on Linux only.
 func ownLayer() string { return "" }
 
-func (h *Host) openBelow(*tree.Tree) (*generalize.HiddenFiles, func(), error) {
+// OpenBelow is implemented on Linux only.
+func OpenBelow(*tree.Tree, func(string, ...any)) (*generalize.HiddenFiles, func(), error) {
 	return nil, func() {}, nil
 }
 

@@ -62,10 +62,11 @@ func (o Order) String() string { return o.Namespace + "/" + o.Name }
 // Public returns the public half of the order's key, in base64.
 func (o Order) Public() string { return o.public }
 
-// check refuses an order that has changed, is for another disk or boot, or already has a report.
-func (o Order) check(found *v1alpha1.NodeOrder, s generalize.RunSubject, profile *rules.Profile) error {
+// Check refuses an order that has changed, is for another disk or boot, or already has a report.
+func (o Order) Check(found *v1alpha1.NodeOrder, s generalize.RunSubject, profile *rules.Profile) error {
 	spec := found.Spec
 	method, token := spec.Under()
+	wanted, under := s.Under()
 	switch {
 	case found.UID != o.UID:
 		return refused("order %s has the UID %s, and the run is for %s: another client deleted and recreated the order", o, found.UID, o.UID)
@@ -77,13 +78,15 @@ func (o Order) check(found *v1alpha1.NodeOrder, s generalize.RunSubject, profile
 		return refused("order %s has a report already", o)
 	case spec.Holder.Name != s.Prototype || !spec.Holder.Same(v1alpha1.Holder{UID: s.UID}):
 		return refused("order %s is for Prototype %s with the UID %s, not for %s with the UID %s", o, spec.Holder.Name, spec.Holder.UID, s.Prototype, s.UID)
-	case method != v1alpha1.InPlace:
-		return refused("order %s has the method %s, and this run is in place", o, method)
-	case token != s.BootID:
-		return refused("order %s is for boot %q of the donor, not for boot %s", o, token, s.BootID)
+	case method != wanted:
+		return refused("order %s has the method %s, and this run has %s", o, method, wanted)
+	case under == "":
+		return refused("the run names no boot and no copy, so no proof could fit order %s", o)
+	case token != under:
+		return refused("order %s is for %q, and this run is for %s", o, token, under)
 	case spec.Generalize.Profile != profile.Name || spec.RulesDigest != profile.RulesDigest:
 		return refused("order %s is for profile %s with the rules %q, not for %s with %q", o, spec.Generalize.Profile, spec.RulesDigest, profile.Name, profile.RulesDigest)
-	case profile.NotLive != "" && spec.AfterCapture != v1alpha1.RemoveDonor:
+	case method == v1alpha1.InPlace && profile.NotLive != "" && spec.AfterCapture != v1alpha1.RemoveDonor:
 		return refused("on a running host, profile %s is allowed only for a donor that does not return, and order %s lets the donor return: %s", profile.Name, o, profile.NotLive)
 	case spec.Key != o.public:
 		return refused("the key of this run is not the key of order %s, and Kamino would reject the proof", o)

@@ -16,11 +16,11 @@ import (
 // releasePreallocated makes ext4 release blocks reserved for small files, which may contain freed data and which trim skips. An
 // unnamed file takes all free space for a moment, because ext4 releases the blocks only then. Source: Linux, fs/ext4/mballoc.c;
 // Documentation/ABI/testing/sysfs-fs-ext4.
-func (h *Host) releasePreallocated(t *tree.Tree, root *os.File, m tree.MountPoint) error {
+func releasePreallocated(sys string, root *os.File, m tree.MountPoint) error {
 	if m.Kind != "ext4" {
 		return nil
 	}
-	restore, err := spendReserved(t, m.Device)
+	restore, err := spendReserved(sys, m.Device)
 	if err != nil {
 		return err
 	}
@@ -29,12 +29,12 @@ func (h *Host) releasePreallocated(t *tree.Tree, root *os.File, m tree.MountPoin
 
 // spendReserved lets ext4 use the blocks reserved for its own use, so that no preallocated block remains. restore sets
 // the reservation again.
-func spendReserved(t *tree.Tree, device string) (restore func() error, err error) {
+func spendReserved(sys, device string) (restore func() error, err error) {
 	name, err := os.Readlink("/sys/dev/block/" + device)
 	if err != nil {
 		return nil, err
 	}
-	for _, sys := range []string{filepath.Join(t.Dir(), "sys"), "/sys"} {
+	for _, sys := range []string{sys, "/sys"} {
 		setting := filepath.Join(sys, "fs/ext4", filepath.Base(name), "reserved_clusters")
 		var was []byte
 		if was, err = os.ReadFile(setting); err != nil {

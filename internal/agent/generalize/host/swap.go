@@ -105,7 +105,7 @@ func isSwap(t *tree.Tree, device string) (bool, error) {
 	return false, nil
 }
 
-// zeroSwap zeroes a swap partition from its second page on, and returns its size in bytes.
+// zeroSwap zeroes the swap partition of a device, which nothing may use.
 func zeroSwap(ctx context.Context, t *tree.Tree, device string) (int64, error) {
 	// O_EXCL fails on a mounted device or an active swap device.
 	f, err := t.OpenFile(device, os.O_RDWR|syscall.O_EXCL|syscall.O_NONBLOCK, 0)
@@ -116,6 +116,11 @@ func zeroSwap(ctx context.Context, t *tree.Tree, device string) (int64, error) {
 		return 0, err
 	}
 	defer f.Close()
+	return ZeroSwap(ctx, f)
+}
+
+// ZeroSwap zeroes an open swap partition from its second page on, and returns its size in bytes.
+func ZeroSwap(ctx context.Context, f *os.File) (int64, error) {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return 0, err
