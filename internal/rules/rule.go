@@ -87,8 +87,8 @@ type Rule struct {
 	// Editor and Pattern define the change of Edit. A pattern limits Refuse to files with a matching content.
 	Editor  string `json:"editor,omitempty"`
 	Pattern string `json:"pattern,omitempty"`
-	// Check limits Refuse to files that fail a check: "disks" for a boot parameter that names a disk which a clone may lack,
-	// "entries" for an entry of a boot menu without its kernel or initramfs, and "keys" for an encrypted disk that only the
+	// Check limits Refuse to files that fail a check. "disks" is for a boot parameter that names a disk which a clone may lack,
+	// and "entries" for an entry of a boot menu without its kernel or initramfs. "keys" is for an encrypted disk that only the
 	// donor's hardware unlocks.
 	Check string `json:"check,omitempty"`
 	// Handlers are names, with wildcards, of VM extension handlers that enrol the agent. The handlers run again on a
