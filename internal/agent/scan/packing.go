@@ -17,30 +17,34 @@ import (
 	"github.com/ulikunitz/xz/lzma"
 )
 
+// formats begin with these bytes.
+var formats = []struct {
+	name, begins string
+	// least is the length of the shortest content, and also a further condition; nil for none.
+	least int
+	also  func(head []byte) bool
+}{
+	{"gzip", "\x1f\x8b\x08", 10, func(head []byte) bool { return head[3] < 0x20 }},
+	{"zip", "PK\x03\x04", 0, nil},
+	{"zstd", "\x28\xb5\x2f\xfd", 0, nil},
+	{"xz", "\xfd7zXZ\x00", 0, nil},
+	{"bzip2", "BZh", 11, func(head []byte) bool { return bytes.Equal(head[4:10], []byte("1AY&SY")) }},
+	{"lz4", lz4Frame, 0, nil},
+	{"lz4", lz4Legacy, 0, nil},
+	{"lzma", "\x5d", lzma.HeaderLen, isLZMA},
+	{"pe", "MZ", peHeader, nil},
+	{"cpio", "07070", cpioHeader, func(head []byte) bool { return head[5] == '1' || head[5] == '2' }},
+}
+
 // packed names the compression format of the content; empty for unknown formats.
 func packed(head []byte) string {
-	switch {
-	case len(head) >= 10 && head[0] == 0x1f && head[1] == 0x8b && head[2] == 8 && head[3] < 0x20:
-		return "gzip"
-	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
-		return "zip"
-	case bytes.HasPrefix(head, []byte("\x28\xb5\x2f\xfd")):
-		return "zstd"
-	case bytes.HasPrefix(head, []byte("\xfd7zXZ\x00")):
-		return "xz"
-	case bytes.HasPrefix(head, []byte("BZh")) && len(head) > 10 && bytes.Equal(head[4:10], []byte("1AY&SY")):
-		return "bzip2"
-	case bytes.HasPrefix(head, []byte(lz4Frame)), bytes.HasPrefix(head, []byte(lz4Legacy)):
-		return "lz4"
-	case isLZMA(head):
-		return "lzma"
-	case bytes.HasPrefix(head, []byte("MZ")) && len(head) >= peHeader:
-		return "pe"
-	case bytes.HasPrefix(head, []byte("07070")) && len(head) >= cpioHeader && (head[5] == '1' || head[5] == '2'):
-		return "cpio"
-	default:
-		return ""
+	for i := range formats {
+		f := &formats[i]
+		if len(head) >= f.least && len(head) >= len(f.begins) && string(head[:len(f.begins)]) == f.begins && (f.also == nil || f.also(head)) {
+			return f.name
+		}
 	}
+	return ""
 }
 
 // seeker reads an archive.
@@ -59,44 +63,53 @@ func (d *decoder) unpack(head []byte, size int64, file seeker, s *streamSearch) 
 		file, size = bytes.NewReader(bytes.Clone(head)), int64(len(head))
 	}
 	switch how {
-	case "gzip":
-		if z, err := gzip.NewReader(file); err == nil {
-			d.unpacked(how, s, z)
-		}
 	case "zip":
 		d.archive(file, size, s)
-	case "bzip2":
-		d.unpacked(how, s, bzip2.NewReader(file))
-	case "xz":
-		if z, err := (xz.ReaderConfig{DictCap: maxDictionary}).NewReader(file); err == nil {
-			d.unpacked(how, s, z)
-		}
-	case "zstd":
-		if z, err := zstd.NewReader(file, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxDictionary), zstd.WithDecoderLowmem(true)); err == nil {
-			d.unpacked(how, s, z)
-			z.Close()
-		}
-	case "lz4":
-		d.unpacked(how, s, &lz4Reader{r: bufio.NewReader(file)})
-	case "lzma":
-		if z, err := (lzma.ReaderConfig{DictCap: maxDictionary}).NewReader(file); err == nil {
-			d.unpacked(how, s, z)
-		}
 	case "cpio":
 		d.afterCPIO(file, size, s)
 	case "pe":
 		for _, initramfs := range Sections(file, ".initrd") {
 			d.unpack(headAt(initramfs, 0, cpioHeader), initramfs.Size(), initramfs, s)
 		}
+	default:
+		if z := unpacker(how, file); z != nil {
+			d.unpacked(how, s, z)
+			_ = z.Close() // nothing is written
+		}
 	}
+}
+
+// unpacker reads a compressed stream; nil if it does not begin as its format.
+func unpacker(how string, file io.Reader) io.ReadCloser {
+	switch how {
+	case "gzip":
+		if z, err := gzip.NewReader(file); err == nil {
+			return z
+		}
+	case "zstd":
+		z, err := zstd.NewReader(file, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxDictionary), zstd.WithDecoderLowmem(true))
+		if err == nil {
+			return z.IOReadCloser()
+		}
+	case "xz":
+		if z, err := (xz.ReaderConfig{DictCap: maxDictionary}).NewReader(file); err == nil {
+			return io.NopCloser(z)
+		}
+	case "lzma":
+		if z, err := (lzma.ReaderConfig{DictCap: maxDictionary}).NewReader(file); err == nil {
+			return io.NopCloser(z)
+		}
+	case "bzip2":
+		return io.NopCloser(bzip2.NewReader(file))
+	case "lz4":
+		return io.NopCloser(&lz4Reader{r: bufio.NewReader(file)})
+	}
+	return nil
 }
 
 // isLZMA reports whether content begins like a file of lzma: usual properties, a dictionary that is a power of two, and a size
 // that is unknown or small. Source: The .lzma File Format.
 func isLZMA(head []byte) bool {
-	if len(head) < lzma.HeaderLen || head[0] != 0x5d {
-		return false
-	}
 	dictionary := binary.LittleEndian.Uint32(head[1:])
 	size := binary.LittleEndian.Uint64(head[5:])
 	return dictionary >= 1<<12 && dictionary&(dictionary-1) == 0 && (size == math.MaxUint64 || size < 1<<38)
