@@ -22,6 +22,9 @@ const (
 	// maxUnpacked limits the unpacked bytes of a file, at any depth: timesUnpacked its size, but at least minUnpacked.
 	// Logs compress to a twentieth; content that compresses to a thousandth is repetition.
 	maxUnpacked, minUnpacked, timesUnpacked = 64 << 20, 4 << 20, 128
+	// maxInitramfs is maxUnpacked for files of the boot loader: dracut's initramfs of one machine unpacks to 78 MB, and one for
+	// all machines to more.
+	maxInitramfs = 1 << 30
 	// maxEntries is the number of searched files in an archive.
 	maxEntries = 10_000
 	// maxDirectory is the size of the largest archive directory that is read, in bytes.
@@ -45,12 +48,16 @@ type decoder struct {
 }
 
 // unpackable returns how many bytes may be unpacked from a file of the size.
-func unpackable(size int64) int64 {
-	return min(maxUnpacked, max(minUnpacked, timesUnpacked*min(size, maxUnpacked)))
+func unpackable(name string, size int64) int64 {
+	limit := int64(maxUnpacked)
+	if strings.HasPrefix(name, "/boot/") || strings.HasPrefix(name, "/efi/") {
+		limit = maxInitramfs
+	}
+	return min(limit, max(minUnpacked, timesUnpacked*min(size, limit)))
 }
 
 func (s *scanner) decoder(name string, size int64) *decoder {
-	left, cut := unpackable(size), false
+	left, cut := unpackable(name, size), false
 	return &decoder{scanner: s, left: &left, cut: &cut, name: name}
 }
 

@@ -312,3 +312,31 @@ func TestLZ4(t *testing.T) {
 		}
 	}
 }
+
+// TestLargeInitramfs: the name of the donor is found behind the programs and drivers of an initramfs.
+func TestLargeInitramfs(t *testing.T) {
+	dir := t.TempDir()
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	driver := make([]byte, maxUnpacked+maxUnpacked/4)
+	for i := 0; i < len(driver); i += 64 {
+		binary.LittleEndian.PutUint32(driver[i:], uint32(i)*2654435761)
+	}
+	if _, err := w.Write(slices.Concat(cpio("usr/lib/modules/6.1/drivers.ko", string(driver)), cpio("etc/hostname", "worker\n"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, dir, "boot/initramfs-6.1.img", packed.String())
+	report, err := Tree(t.Context(), dir, Options{Literals: []Literal{{Text: "worker", IsWord: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Count != 1 {
+		t.Errorf("%d findings", report.Count)
+	}
+}
