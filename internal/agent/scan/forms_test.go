@@ -69,6 +69,7 @@ var secretForms = map[string]string{
 	"o.ini capitals":            "DB_PASSWORD='%s'; export DB_PASSWORD\n",
 	"p.ini unit":                "[Service]\nEnvironment=\"DB_PASSWORD=%s\" X=y\n",
 	"q.ini many on a line":      "server=a;user=b;password=%s;timeout=3\n",
+	"a.keys of chrony":          "10 SHA1 ASCII:%s\n",
 	"a.ini equals":              "[db]\npassword=%s\n",
 	"b.ini colon":               "[db]\npassword: %s\n",
 	"c.ini spaces":              "[db]\npassword   =    %s\n",
