@@ -48,6 +48,7 @@ var Editors = map[string]bool{"drop-lines": true, "own-name": false, "nofail": f
 const (
 	CheckDisks   = "disks"
 	CheckEntries = "entries"
+	CheckKeys    = "keys"
 )
 
 // Store is a kind of container store.
@@ -86,8 +87,9 @@ type Rule struct {
 	// Editor and Pattern define the change of Edit. A pattern limits Refuse to files with a matching content.
 	Editor  string `json:"editor,omitempty"`
 	Pattern string `json:"pattern,omitempty"`
-	// Check limits Refuse to files that fail a check: "disks" for a boot parameter that names a disk which a clone may lack, and
-	// "entries" for an entry of a boot menu without its kernel or initramfs.
+	// Check limits Refuse to files that fail a check. "disks" is for a boot parameter that names a disk which a clone may lack,
+	// and "entries" for an entry of a boot menu without its kernel or initramfs. "keys" is for an encrypted disk that only the
+	// donor's hardware unlocks.
 	Check string `json:"check,omitempty"`
 	// Handlers are names, with wildcards, of VM extension handlers that enrol the agent. The handlers run again on a
 	// returning donor if the rule finds something.
@@ -226,7 +228,7 @@ func (r *Rule) checkFields() error {
 		{(r.Store != "") == r.Action.Is(Forget), "store is for forget, and needed there"},
 		{len(r.Handlers) == 0 || removes, "handlers is for delete and regenerate"},
 		{r.Pattern == "" || r.Action.Is(Edit, Refuse), "pattern is for edit and refuse"},
-		{r.isCheckKnown(), "check is for refuse, and may be \"disks\" or \"entries\""},
+		{r.isCheckKnown(), "check is for refuse, and may be \"disks\", \"entries\" or \"keys\""},
 		{r.Names == "" || r.Names == "swap" && r.Action.Is(Delete), "names is for delete, and may be \"swap\""},
 		{(len(r.By) > 0) == r.Action.Is(Regenerate), "by is for regenerate, and needed there"},
 		{(r.File+r.Link != "") == r.Action.Is(Install), "file or link is for install, and needed there"},
@@ -248,7 +250,7 @@ func (r *Rule) checkFields() error {
 
 // isCheckKnown reports whether a check belongs to the action, and exists.
 func (r *Rule) isCheckKnown() bool {
-	return r.Check == "" || r.Action.Is(Refuse) && slices.Contains([]string{CheckDisks, CheckEntries}, r.Check)
+	return r.Check == "" || r.Action.Is(Refuse) && slices.Contains([]string{CheckDisks, CheckEntries, CheckKeys}, r.Check)
 }
 
 // checkTargets requires fixed paths for writing actions, and a way around needed files.

@@ -19,7 +19,7 @@ var made = []string{
 	`/etc/udev/hwdb\.bin`, `/usr/share/(?:info/dir(?:\.old)?|mime/.*|applications/mimeinfo\.cache|icons/.*/icon-theme\.cache|glib-2\.0/schemas/gschemas\.compiled|perl/.*/perllocal\.pod)`,
 	`/usr/share/fonts/.*/?\.uuid|/usr/(?:share|lib)/python3?/.*\.pyc`,
 	// Boot files made from packages on each machine (initramfs-tools, grub-install).
-	`/boot/(?:initrd\.img-.*|initramfs-.*\.img|grub2?/.*|efi/EFI/.*|efi/\.uuid|loader/.*)`,
+	`/boot/(?:initrd\.img-.*|initramfs-.*\.img|grub2?/.*|(?:efi/)?EFI/.*|efi/\.uuid|loader/.*)`, `/efi/(?:EFI|loader)/.*`,
 	// Databases and caches of package managers and other programs.
 	`/var/lib/(?:dpkg|apt|rpm|dnf|yum|pam|ucf|vim/addons|systemd/(?:catalog/database|deb-systemd-.*|timers|.*-helper-enabled/.*|random-seed)|dbus|python|polkit-1|command-not-found|update-notifier|ubuntu-release-upgrader|man-db|mlocate|logrotate|private|misc|initramfs-tools|ieee-data|xml-core|sgml-base|emacsen-common|os-prober|aspell|dictionaries-common|update-manager|usbutils|shim-signed|grub)(?:/.*)?`,
 	`/usr/lib/sysimage/rpm/.*`, `/var/cache/(?:apt|debconf|ldconfig|man|fontconfig|dnf|yum|swcatalog|app-info|apparmor|private|cracklib)(?:/.*)?`,
@@ -32,7 +32,7 @@ var made = []string{
 var madeBySystem = sync.OnceValue(func() func(string) bool {
 	anywhere := regexp.MustCompile(`^.*/__pycache__/[^/]+\.pyc$`)
 	byTop := map[string]*regexp.Regexp{}
-	for _, top := range []string{"etc", "usr", "boot", "var"} {
+	for _, top := range []string{"etc", "usr", "boot", "efi", "var"} {
 		of := slices.DeleteFunc(slices.Clone(made), func(e string) bool { return !strings.HasPrefix(e, "/"+top+"/") })
 		byTop[top] = regexp.MustCompile(`^(?:` + strings.Join(of, "|") + `)$`)
 	}

@@ -19,8 +19,11 @@ func whyContained(r *rules.Rule, t *tree.Tree, p string) string {
 	if err != nil || !found {
 		return ""
 	}
-	if r.Check == rules.CheckEntries {
+	switch r.Check {
+	case rules.CheckEntries:
 		return brokenEntry(t, p, content)
+	case rules.CheckKeys:
+		return keyOfHardware(content)
 	}
 	if r.Matcher != nil && r.Matcher.Match(content) || r.Check == rules.CheckDisks && waitsForDisk(t, content) {
 		return is

@@ -19,7 +19,7 @@ var evidence = map[v1alpha1.Profile][]string{
 	v1alpha1.ProfileBootstrap: {
 		"/etc/kubernetes/kubelet.conf", "/etc/kubernetes/bootstrap-kubelet.conf", "/var/lib/kubelet/kubeadm-flags.env",
 		"/var/lib/kubelet/bootstrap-kubeconfig", "/var/lib/kubelet/pki/kubelet-client-*.pem", "/var/lib/kubelet/instance-config.yaml",
-		"/opt/kops/conf/kube_env.yaml", "/srv/kubernetes/kubelet-server.key",
+		"/opt/kops/conf/kube_env.yaml", "/srv/kubernetes/kubelet-server.key", "/etc/rancher/node/password", "/var/lib/rancher/*/agent/client-kubelet.key",
 	},
 }
 

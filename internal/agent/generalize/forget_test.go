@@ -93,6 +93,8 @@ var lived = map[string]string{
 	overlayfs + "/snapshots/new-12345/fs/orphan":                                    "of one that was never made",
 	"var/lib/containerd/io.containerd.snapshotter.v1.native/snapshots/1/image":      "of an image",
 	"var/lib/containerd/io.containerd.snapshotter.v1.native/snapshots/2/image":      "of an image, copied",
+	"var/lib/soci-snapshotter-grpc/snapshotter/snapshots/1/fs/image":                "of an image",
+	"var/lib/soci-snapshotter-grpc/snapshotter/snapshots/2/fs/written":              "by a container",
 	"var/lib/docker/image/overlay2/layerdb/mounts/c1/mount-id":                      "0123abcd",
 	"var/lib/docker/image/overlay2/layerdb/sha256/aa/cache-id":                      "4567",
 	"var/lib/docker/overlay2/0123abcd/diff/written":                                 "by a container",
@@ -113,7 +115,7 @@ var lived = map[string]string{
 // removedPaths lists paths in lived that must be removed.
 var removedPaths = []string{
 	overlayfs + "/snapshots/2", overlayfs + "/snapshots/300", overlayfs + "/snapshots/7", overlayfs + "/snapshots/new-12345",
-	"var/lib/containerd/io.containerd.snapshotter.v1.native/snapshots/2",
+	"var/lib/containerd/io.containerd.snapshotter.v1.native/snapshots/2", "var/lib/soci-snapshotter-grpc/snapshotter/snapshots/2",
 	"var/lib/docker/overlay2/0123abcd", "var/lib/docker/overlay2/89ab", "var/lib/docker/containers/c1", "var/lib/docker/image/overlay2/layerdb/mounts/c1",
 	"var/lib/containers/storage/overlay/89ab", "var/lib/containers/storage/overlay-containers/containers.json",
 }
@@ -127,6 +129,7 @@ func plantLayers(t *testing.T) string {
 	}
 	index(t, root, overlayfs+"/metadata.db", map[uint64]byte{1: 3, 2: 2, 300: 1, 4: 2})
 	index(t, root, "var/lib/containerd/io.containerd.snapshotter.v1.native/metadata.db", map[uint64]byte{1: 3, 2: 2})
+	index(t, root, "var/lib/soci-snapshotter-grpc/snapshotter/metadata.db", map[uint64]byte{1: 3, 2: 2})
 	writeFile(t, root, "var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db", database(func(tx *bolt.Tx) { putContainer(tx, "k8s.io", "c3", "an environment") }))
 	return root
 }
@@ -153,7 +156,7 @@ func TestRemoveContainerData(t *testing.T) {
 		t.Errorf("the list of layers is %s", got)
 	}
 	for _, o := range m.Outcomes {
-		if o.Rule == "container-layers" && (o.Found != 2 || o.Changed == 0 || o.Bytes == 0) {
+		if o.Rule == "container-layers" && (o.Found != 3 || o.Changed == 0 || o.Bytes == 0) {
 			t.Errorf("the manifest says %+v", o)
 		}
 	}

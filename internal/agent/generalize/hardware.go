@@ -26,16 +26,8 @@ type device struct {
 // systemPoints are mount points of the root's own disk, if the disk of a device is unknown.
 var systemPoints = []string{"/", "/boot", "/boot/efi", "/boot/firmware", "/efi", "/usr"}
 
-// localOnly are the options of a line whose device may be missing, or is no disk of the machine. Source: mount(8),
-// systemd.mount(5), crypttab(5).
-var localOnly = []string{"nofail", "noauto", "_netdev", "bind", "rbind", "loop", "x-systemd.automount"}
-
-// swapSpace is the point of swap space in fstab and units. nofail does not shorten the boot: the swap target starts after all
-// swap units, so that only a timeout ends the wait for a missing device. Source: systemd.swap(5), systemd-fstab-generator(8).
-const (
-	swapSpace   = "swap"
-	swapTimeout = "x-systemd.device-timeout"
-)
+// swapSpace is the point of swap space in fstab and units.
+const swapSpace = "swap"
 
 // virtual matches devices that the kernel makes on every machine.
 var virtual = regexp.MustCompile(`^/dev/(?:zram|loop|ram|shm)`)
@@ -75,14 +67,10 @@ func lineDevices(content []byte, parse func(fields []string) (spec, point, optio
 		if len(fields) < 2 || strings.HasPrefix(fields[0], "#") {
 			continue
 		}
-		spec, point, options := parse(fields)
-		optional := slices.ContainsFunc(strings.Split(options, ","), func(o string) bool {
-			name, _, _ := strings.Cut(o, "=")
-			return slices.Contains(localOnly, name) && (name != "nofail" || point != swapSpace) || name == swapTimeout && point == swapSpace
-		})
-		if isDevice(spec) && !optional {
-			isSwap := point == swapSpace || slices.Contains(strings.Split(options, ","), "swap")
-			found = append(found, device{number + 1, spec, tree.Unescape(point), isSwap})
+		spec, point, text := parse(fields)
+		options := parseOptions(text)
+		if isDevice(spec) && !options.isOptional(point == swapSpace) {
+			found = append(found, device{number + 1, spec, tree.Unescape(point), point == swapSpace || slices.Contains(options, "swap")})
 		}
 	}
 	return found
@@ -115,14 +103,16 @@ func arrays(content string) (found []device) {
 	return found
 }
 
+// unitDevices returns the device of a unit for a mount or swap space. systemd honors nofail in the options of a mount alone;
+// TimeoutSec limits the mount, and not the wait for the device. Source: systemd.mount(5), systemd.swap(5), systemd.unit(5).
 func unitDevices(content, point string) []device {
-	d := device{point: point}
+	d, isOptional := device{point: point}, false
 	for number, line := range strings.Split(content, "\n") {
 		key, value, _ := strings.Cut(line, "=")
 		value = strings.TrimSpace(value)
 		switch strings.TrimSpace(key) {
 		case "What":
-			d.line, d.spec = number+1, value
+			d.line, d.spec = number+1, strings.Trim(value, `"`)
 		case "Where":
 			d.point = value
 		case "Type":
@@ -130,12 +120,14 @@ func unitDevices(content, point string) []device {
 				return nil
 			}
 		case "Options":
-			if slices.ContainsFunc(strings.Split(value, ","), func(o string) bool { return slices.Contains(localOnly, o) }) {
-				return nil
+			if options := parseOptions(value); point != swapSpace {
+				isOptional = options.isElsewhere() || options.isNofail()
 			}
+		case "JobTimeoutSec":
+			isOptional = isOptional || point == swapSpace && isShort(value)
 		}
 	}
-	if !isDevice(d.spec) {
+	if isOptional || !isDevice(d.spec) {
 		return nil
 	}
 	return []device{d}
@@ -233,7 +225,39 @@ func (d disks) foreign(dev device) bool {
 // foreignDevices returns the devices of a file that a clone may lack, or may have by another name.
 func foreignDevices(t *tree.Tree, p string, content []byte) []device {
 	isOwn := ownDevices(t, p)
-	return slices.DeleteFunc(devices(p, content), func(dev device) bool { return isOwn(dev) && !isKernelName(dev.spec, dev.point) })
+	found := slices.DeleteFunc(devices(p, content), func(dev device) bool { return isOwn(dev) && !isKernelName(dev.spec, dev.point) })
+	if path.Base(p) != "fstab" {
+		return found
+	}
+	found = append(found, bindMounts(content, isOwn)...)
+	slices.SortStableFunc(found, func(a, b device) int { return a.line - b.line })
+	return found
+}
+
+// bindMounts returns bind mounts of directories on disks that a clone may lack. They fail with the mount of the disk, also with one
+// that is optional. Source: systemd.mount(5), implicit dependencies.
+func bindMounts(content []byte, isOwn func(device) bool) (found []device) {
+	type line struct {
+		device
+		options mountOptions
+	}
+	var lines []line
+	for number, text := range strings.Split(string(content), "\n") {
+		if fields := strings.Fields(text); len(fields) > 3 && !strings.HasPrefix(fields[0], "#") {
+			lines = append(lines, line{device{line: number + 1, spec: tree.Unescape(fields[0]), point: tree.Unescape(fields[1])}, parseOptions(fields[3])})
+		}
+	}
+	for _, bind := range lines {
+		if !bind.options.has("bind", "rbind") || bind.options.isNofail() || bind.options.has("noauto", "x-systemd.automount") {
+			continue
+		}
+		if slices.ContainsFunc(lines, func(disk line) bool {
+			return isDevice(disk.spec) && strings.HasPrefix(bind.spec+"/", disk.point+"/") && !slices.Contains(systemPoints, disk.point) && !isOwn(disk.device)
+		}) {
+			found = append(found, bind.device)
+		}
+	}
+	return found
 }
 
 // ownDevices returns a function that reports whether a device of a file is on the disk of the root.
@@ -265,7 +289,7 @@ func systemDevices(t *tree.Tree) (system []string) {
 var (
 	// bootParameter matches parameters of the kernel command line that wait for a disk, and the same setting of
 	// initramfs-tools. The first group is the name, and the second the device.
-	bootParameter = regexp.MustCompile(`(?:^|[\s"'=])(resume|RESUME|mount\.usr|cryptdevice|systemd\.mount-extra|systemd\.swap-extra|rd\.luks\.uuid|rd\.luks\.name|rd\.lvm\.lv)=["']?([^\s"']+)`)
+	bootParameter = regexp.MustCompile(`(?:^|[\s"'=])(resume|RESUME|mount\.usr|cryptdevice|(?:rd\.)?systemd\.(?:mount|swap)[_-]extra|rd\.luks\.uuid|rd\.luks\.name|rd\.lvm\.lv)=["']?([^\s"']+)`)
 	// dracutDevice matches settings of dracut with a device.
 	dracutDevice  = regexp.MustCompile(`^\s*(add_device|fstab_lines)\+?=["']?\s*([^\s"']+)`)
 	noResume      = regexp.MustCompile(`(?:^|[\s"'])noresume(?:[\s"']|$)`)
@@ -294,14 +318,17 @@ func waitsForDisk(t *tree.Tree, content []byte) bool {
 // awaitedDevice is the device that a boot parameter waits for; empty if the boot does not wait, or if only sysfs could show that.
 func awaitedDevice(name, spec, line string, hasSysfs bool) string {
 	switch {
-	case name == "resume" && noResume.MatchString(line), strings.HasPrefix(name, "rd.") && !hasSysfs:
-		return ""
-	case strings.HasPrefix(name, "systemd."):
-		if parts := strings.Split(spec, ":"); slices.ContainsFunc(strings.Split(parts[len(parts)-1], ","),
-			func(o string) bool { return slices.Contains(localOnly, o) }) {
+	case strings.Contains(name, "systemd."):
+		parts, isSwap, at := strings.Split(spec, ":"), strings.Contains(name, "swap"), 3
+		if isSwap {
+			at = 1
+		}
+		if len(parts) > at && parseOptions(parts[at]).isOptional(isSwap) {
 			return ""
 		}
-		spec, _, _ = strings.Cut(spec, ":")
+		spec = parts[0]
+	case name == "resume" && noResume.MatchString(line), strings.HasPrefix(name, "rd.") && !hasSysfs:
+		return ""
 	case name == "cryptdevice":
 		spec, _, _ = strings.Cut(spec, ":")
 	case strings.HasPrefix(name, "rd.luks."):
@@ -361,8 +388,8 @@ func refuseForeign(t *tree.Tree, p string, content []byte, _ *DonorValues) strin
 			dev.line, dev.spec, dev.point, dev.spec)
 	}
 	if found[0].point == swapSpace {
-		return fmt.Sprintf("line %d needs %s, and each boot of a clone without this disk would wait 90 seconds. Disable the unit: systemctl mask %s",
-			found[0].line, found[0].spec, path.Base(p))
+		return fmt.Sprintf("line %d needs %s, and each boot of a clone without this disk would wait %d seconds. Set JobTimeoutSec=10 in [Unit], or run systemctl disable '%s'",
+			found[0].line, found[0].spec, defaultWait, path.Base(p))
 	}
 	return fmt.Sprintf("line %d needs %s for %s, and the boot of a clone without this disk would stop. Add nofail to the line (in a unit: Options=nofail), or remove the line",
 		found[0].line, found[0].spec, found[0].point)
@@ -384,17 +411,10 @@ func addNofail(t *tree.Tree, p string, content []byte, _ *rules.Rule, _ *DonorVa
 		} else if len(fields) == 2 {
 			fields = append(fields, "auto")
 		}
-		options := []string{"nofail"}
-		if dev.point == swapSpace {
-			options = append(options, swapTimeout+"=10s")
-		}
 		if len(fields) == column {
-			fields = append(fields, strings.Join(options, ","))
-		} else {
-			had := strings.Split(fields[column], ",")
-			options = slices.DeleteFunc(options, func(o string) bool { return slices.Contains(had, o) })
-			fields[column] = strings.Join(append(had, options...), ",")
+			fields = append(fields, "")
 		}
+		fields[column] = strings.Join(parseOptions(fields[column]).optional(dev.point == swapSpace), ",")
 		lines[dev.line-1] = []byte(strings.Join(fields, " ") + "\n")
 	}
 	return bytes.Join(lines, nil)

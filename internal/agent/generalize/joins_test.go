@@ -107,6 +107,42 @@ var joinMethods = map[string]joinMethod{
 			"var/lib/containerd/io.containerd.content.v1.content/blobs/sha256/cached": "layer",
 		},
 	},
+	"k3s": rancherAgent("k3s"), "RKE2": rancherAgent("rke2"),
+}
+
+// rancherAgent is the join of an agent of k3s or RKE2. Source: k3s-io/k3s, pkg/agent/config; rancher/rke2, pkg/podtemplate.
+func rancherAgent(of string) joinMethod {
+	at := "var/lib/rancher/" + of + "/agent/"
+	return joinMethod{
+		profile: v1alpha1.ProfileBootstrap,
+		rules:   []string{"rancher-credentials", "rancher-pods"},
+		writes: func(m machine, key string) map[string]string {
+			return map[string]string{
+				at + "client-kubelet.crt": "certificate for system:node:" + m.name + "\n", at + "client-kubelet.key": key,
+				at + "serving-kubelet.crt": "certificate for " + m.name + " and " + m.address + "\n", at + "serving-kubelet.key": key,
+				at + "client-kube-proxy.crt": "certificate\n", at + "client-kube-proxy.key": key,
+				at + "client-" + of + "-controller.crt": "certificate\n", at + "client-" + of + "-controller.key": key,
+				at + "pod-manifests/kube-proxy.yaml":                "spec: {containers: [{args: [--hostname-override=" + m.name + "]}]}\n",
+				at + "logs/kubelet.log":                             "node " + m.name + "\n",
+				at + "containerd/containerd.log":                    "host " + m.name + "\n",
+				"etc/rancher/node/password":                         "0123456789abcdef0123456789abcdef\n",
+				"var/lib/calico/nodename":                           m.name,
+				"var/log/pods/kube-system_canal-x_1/canal/0.log":    "started on " + m.address + "\n",
+				"var/lib/kubelet/pods/u/etc-hosts":                  m.address + " a\n",
+				"var/lib/cloud/instances/" + m.id + "/scripts/join": "#!/bin/sh\n",
+			}
+		},
+		stays: map[string]string{
+			at + "client-ca.crt": "public\n", at + "server-ca.crt": "public\n",
+			at + "kubelet.kubeconfig":                                             "users: [{user: {client-key: /" + at + "client-kubelet.key}}]\n",
+			at + "etc/" + of + "-agent-load-balancer.json":                        `{"ServerURL":"https://10.0.0.5:6443"}`,
+			at + "etc/containerd/config.toml":                                     "version = 3\n",
+			at + "images/" + of + "-images.txt":                                   "docker.io/rancher/mirrored-pause:3.6\n",
+			"usr/local/bin/" + of:                                                 "\x7fELF",
+			"etc/systemd/system/" + of + "-agent.service":                         "[Service]\nExecStart=/usr/local/bin/" + of + " agent\n[Install]\nWantedBy=multi-user.target\n",
+			"etc/systemd/system/multi-user.target.wants/" + of + "-agent.service": "-> ../" + of + "-agent.service",
+		},
+	}
 }
 
 // eachJoin runs a test for every way to join, on a disk of the donor.

@@ -1,16 +1,21 @@
 package generalize
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"os"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/kamino-dev/kamino/internal/agent/scan"
 	"github.com/kamino-dev/kamino/internal/agent/tree"
 	"github.com/kamino-dev/kamino/internal/rules"
 )
@@ -194,6 +199,9 @@ func (f files) read(p string) ([]byte, bool, error) {
 	if target, err := f.tree.Readlink(p); err == nil && target == "/dev/null" {
 		return nil, true, nil
 	}
+	if path.Ext(p) == ".efi" {
+		return f.commandLine(p)
+	}
 	_, info, err := f.tree.Resolve(p)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && (!info.Mode().IsRegular() || info.Size() > tree.MaxFile) {
 		return nil, false, nil
@@ -203,6 +211,26 @@ func (f files) read(p string) ([]byte, bool, error) {
 	}
 	content, err := f.tree.Read(p)
 	return content, err == nil, err
+}
+
+// commandLine reads the parameters of the kernel in a unified kernel image, and false for anything else.
+func (f files) commandLine(p string) (content []byte, found bool, err error) {
+	image, err := f.tree.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	defer image.Close()
+	for _, section := range scan.Sections(image, ".cmdline") {
+		line, err := io.ReadAll(io.LimitReader(section, tree.MaxFile))
+		if err != nil {
+			return nil, false, err
+		}
+		content, found = append(append(content, bytes.TrimRight(line, "\x00\n")...), '\n'), true
+	}
+	return content, found, nil
 }
 
 // unitDirs are systemd's directories of units, from the highest to the lowest precedence. Source: systemd.unit(5).

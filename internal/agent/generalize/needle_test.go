@@ -360,7 +360,7 @@ func TestNearMisses(t *testing.T) {
 		"token = parser.next_token2()\nself.password = password2\n", "--bootstrap-token-ttl=24h0m0s --token-ttl 1h\n", "apiKey: os.environ[\"API_KEY2\"]\n", "cert-key: etcd/healthcheck-client\n",
 		"credential.helper=store2cache\n", "publicKey: " + strings.Repeat("AbCd", 11) + "\n", "data none none luks\nroot UUID=1 /dev/urandom swap\n",
 		"\xfe\xed\xfe\xed\x00\x00\x00\x02\x00\x00\x00\x01\x00\x00\x00\x02\x00\x02ca\x00\x00\x00\x00\x00\x00\x00\x00\x00\x05X.509\x00\x00\x00\x04abcd",
-		"age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p\n", "PublicKey = xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=\n",
+		"# 25 SHA1 HEX:1dc764e0791b11fa67efc7ecbc4b0d73f68a070c\n#1 MD5 ASCII:AVeryLongPassword7\n", "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p\n", "PublicKey = xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=\n",
 	} {
 		files[fmt.Sprintf("opt/near/%02d", i)] = content
 	}

@@ -19,9 +19,30 @@ const (
 
 // OnDisk returns the profile for a disk: its rules also have the homes and the kubelet's directories that the settings name.
 func OnDisk(t *tree.Tree, p *rules.Profile) *rules.Profile {
-	return p.Elsewhere(map[string][]string{
+	places := map[string][]string{
 		homes: homesOf(t), kubeletDir: dirsOfKubelet(t, rootDir, kubeletDir), podLogsDir: dirsOfKubelet(t, podLogs, podLogsDir),
-	})
+	}
+	for _, of := range stateDirs {
+		for _, dir := range dirsIn(filesOf(t, of.files...), of.setting, of.usual) {
+			// All of the directory goes, so that it must be of the program alone.
+			if of.own.MatchString(dir) {
+				places[of.usual] = append(places[of.usual], dir)
+			}
+		}
+	}
+	return p.Elsewhere(places)
+}
+
+// stateDirs are further directories of programs, with the settings that name them, and the names of directories of the program
+// alone. Source: CNI host-local, dataDir; waagent.conf, Lib.Dir; cloud-init, system_info.paths.
+var stateDirs = []struct {
+	usual        string
+	files        []string
+	setting, own *regexp.Regexp
+}{
+	{"/var/lib/cni/networks/", []string{"etc/cni/net.d/*.conf", "etc/cni/net.d/*.conflist", "etc/cni/net.d/*.json"}, regexp.MustCompile(`"dataDir"\s*:\s*"(/[^"]+)"`), regexp.MustCompile(`/[^/]*(?:cni|ipam)`)},
+	{"/var/lib/waagent/", []string{"etc/waagent.conf"}, regexp.MustCompile(`(?m)^\s*Lib\.Dir\s*=\s*(/[^\s#]+)`), regexp.MustCompile(`/[^/]*waagent[^/]*/$`)},
+	{"/var/lib/cloud/", []string{"etc/cloud/cloud.cfg", "etc/cloud/cloud.cfg.d/*.cfg"}, regexp.MustCompile(`(?m)^[^#\n]*\bcloud_dir["']?\s*:\s*["']?(/[^\s"',}]+)`), regexp.MustCompile(`/`)},
 }
 
 var (
@@ -68,11 +89,17 @@ func homesOf(t *tree.Tree) []string {
 }
 
 // dirsOfKubelet returns the directories that a setting of the kubelet names, other than its default.
-func dirsOfKubelet(t *tree.Tree, setting *regexp.Regexp, usual string) (found []string) {
-	for _, content := range filesOf(t, slices.Concat(kubeletFiles, moreOfKubelet)...) {
+func dirsOfKubelet(t *tree.Tree, setting *regexp.Regexp, usual string) []string {
+	return dirsIn(filesOf(t, slices.Concat(kubeletFiles, moreOfKubelet)...), setting, usual)
+}
+
+// dirsIn returns the directories that a setting names, as patterns.
+func dirsIn(files [][]byte, setting *regexp.Regexp, usual string) (found []string) {
+	for _, content := range files {
 		for _, m := range setting.FindAllStringSubmatch(string(content), -1) {
-			if dir := path.Clean(m[1]) + "/"; dir != usual && dir != "//" && !slices.Contains(found, dir) {
-				found = append(found, "/"+literal(dir[1:]))
+			dir := "/" + literal(path.Clean(m[1])[1:]) + "/"
+			if dir != usual && dir != "//" && !slices.Contains(found, dir) {
+				found = append(found, dir)
 			}
 		}
 	}

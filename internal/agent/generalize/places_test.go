@@ -41,6 +41,15 @@ func TestPlacesOnDisk(t *testing.T) {
 			"data/kubelet/memory_manager_state", "data/kubelet/x"},
 		"the logs of pods": {"var/lib/kubelet/config.yaml", "kind: KubeletConfiguration\npodLogsDir: /data/pods\n",
 			"data/pods/shop_web_1/web/0.log", "data/web.log"},
+		"an argument of k3s in its unit": {"etc/systemd/system/k3s-agent.service", "[Service]\nExecStart=/usr/local/bin/k3s \\\n    agent \\\n\t'--kubelet-arg=root-dir=/data/kubelet' \\\n",
+			"data/kubelet/pods/u/etc-hosts", "data/kubelet/x"},
+		"kOps": {"etc/sysconfig/kubelet", "DAEMON_ARGS=\"--root-dir=/data/kubelet --config=/var/lib/kubelet/kubelet.conf\"\n", "data/kubelet/device-plugins/x", "data/kubelet/x"},
+		"addresses of host-local": {"etc/cni/net.d/10-site.conflist", `{"plugins":[{"ipam":{"type":"host-local","dataDir":"/data/cni/ipam"}}]}`,
+			"data/cni/ipam/pods/10.244.7.12", "data/cni/x"},
+		"addresses among other data":   {"etc/cni/net.d/10-site.conf", `{"ipam":{"type":"host-local","dataDir":"/data"}}`, "", "data/pods/10.244.7.12"},
+		"the Azure agent":              {"etc/waagent.conf", "Lib.Dir=/data/waagent\n", "data/waagent/ovf-env.xml", "data/waagent/WALinuxAgent-2.9.1.1/x"},
+		"the Azure agent, at large":    {"etc/waagent.conf", "Lib.Dir=/data\n", "", "data/ovf-env.xml"},
+		"cloud-init":                   {"etc/cloud/cloud.cfg", "system_info:\n  paths:\n    cloud_dir: /data/cloud/\n", "data/cloud/instances/i-1/obj.pkl", "data/cloud/scripts/per-boot/x"},
 		"a name that ends in the flag": {flags, "X=--my-root-dir=/data/kubelet\n", "", "data/kubelet/pods/u/etc-hosts"},
 	} {
 		t.Run(what, func(t *testing.T) {

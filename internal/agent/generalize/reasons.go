@@ -109,11 +109,12 @@ func asPattern(p string) string {
 
 // rebuild is the remedy for an initramfs, which boots the machine and cannot be removed.
 const rebuild = "An initramfs has files of the machine that it was built for. Build it without them: dracut --force --no-hostonly --regenerate-all " +
-	"(and hostonly=no in /etc/dracut.conf.d), or update-initramfs -u -k all"
+	"(and hostonly=no in /etc/dracut.conf.d), or update-initramfs -u -k all; then build unified kernel images again with kernel-install add-all"
 
-// isInitramfs reports whether a path is that of an initramfs. Source: dracut(8), initramfs-tools(7), kernel-install(8).
+// isInitramfs reports whether a path is that of an initramfs, or of a unified kernel image, which has one. Source: dracut(8),
+// initramfs-tools(7), kernel-install(8).
 func isInitramfs(p string) bool {
-	return (strings.HasPrefix(p, "/boot/") || strings.HasPrefix(p, "/efi/")) && strings.HasPrefix(path.Base(p), "init") && path.Ext(p) != ".conf"
+	return (strings.HasPrefix(p, "/boot/") || strings.HasPrefix(p, "/efi/")) && (strings.HasPrefix(path.Base(p), "init") && path.Ext(p) != ".conf" || path.Ext(p) == ".efi")
 }
 
 // whyFound describes a finding in a sentence.

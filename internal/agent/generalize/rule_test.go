@@ -1,6 +1,7 @@
 package generalize
 
 import (
+	"encoding/binary"
 	"regexp"
 	"slices"
 	"strings"
@@ -65,6 +66,9 @@ var refused = map[string]string{
 	"boot-files":           "menuentry 'Linux' {\n\tlinux /vmlinuz-6.9 root=UUID=aaaa ro\n}\n",
 	"disk-name-of-kernel":  "linux /vmlinuz root=/dev/vda1 ro\n",
 	"network-of-kernel":    "GRUB_CMDLINE_LINUX=\"ip=10.0.3.17::10.0.3.1:255.255.255.0:node:eth0:none\"\n",
+	"disk-keys":            "root UUID=aaaa none luks,tpm2-device=auto\n",
+	"disk-keys-of-kernel":  "root=/dev/mapper/root rd.luks.options=tpm2-device=auto\n",
+	"dhcp-identity":        "DUIDRawData=00:01\nsend dhcp-client-identifier \"a\";\nclientid a\nDHCLIENT_CLIENT_ID=a\ndhcp-client-id=node-7\n",
 	"boot-disks":           "RESUME=/dev/disk/by-id/scsi-36002248\n",
 	"lvm-names":            "local {\n  system_id_source = \"uname\"\n}\n",
 	"multipath-names":      "multipaths {\n  multipath {\n    wwid 3600508b400105e210000900000490000\n  }\n}\n",
@@ -83,12 +87,35 @@ var refused = map[string]string{
 // besides has files without which a rule refuses nothing.
 var besides = map[string]map[string]string{"boot-files": {"boot/vmlinuz-6.1": "k"}}
 
-// contentOf returns a content that a refusal refuses.
-func contentOf(rule *rules.Rule) string {
-	if content, found := refused[rule.ID]; found {
+// contentOf returns a content that a refusal refuses at a path.
+func contentOf(rule *rules.Rule, path string) string {
+	content, found := refused[rule.ID]
+	switch {
+	case !found:
+		return "data"
+	case strings.HasSuffix(path, ".efi"):
+		return unified(content)
+	default:
 		return content
 	}
-	return "data"
+}
+
+// unified returns a unified kernel image with a command line.
+func unified(commandLine string) string {
+	const header, coff, section, begin = 0x40, 24, 40, 0x200
+	image := make([]byte, begin)
+	copy(image, "MZ")
+	binary.LittleEndian.PutUint32(image[0x3c:], header)
+	copy(image[header:], "PE\x00\x00")
+	binary.LittleEndian.PutUint16(image[header+6:], 2)
+	for i, name := range []string{".osrel", ".cmdline"} {
+		at := image[header+coff+i*section:]
+		copy(at, name)
+		binary.LittleEndian.PutUint32(at[8:], uint32(len(commandLine)))
+		binary.LittleEndian.PutUint32(at[16:], uint32(len(commandLine)+100)) // padded
+		binary.LittleEndian.PutUint32(at[20:], uint32(begin*(i+1)))
+	}
+	return string(image) + strings.Repeat("\x00", begin) + commandLine + strings.Repeat("\x00", 100)
 }
 
 // before returns files that a rule must change, by path.
@@ -228,7 +255,7 @@ func shares(p *rules.Profile, other, rule *rules.Rule) bool {
 func testRefusal(t *testing.T, p *rules.Profile, rule *rules.Rule) {
 	paths := slices.DeleteFunc(slices.Clone(rule.Paths), func(p string) bool { return slices.Contains(rule.Except, p) })
 	for _, pattern := range paths {
-		dir := plant(t, node, besides[rule.ID], map[string]string{concrete(pattern): contentOf(rule)})
+		dir := plant(t, node, besides[rule.ID], map[string]string{concrete(pattern): contentOf(rule, pattern)})
 		untouched := snapshot(t, dir)
 		_, err := run(t, dir, runner(p))
 		refused := refusedOf(t, err)
@@ -245,7 +272,7 @@ func testRefusal(t *testing.T, p *rules.Profile, rule *rules.Rule) {
 	if !rule.Allowable {
 		return
 	}
-	dir := plant(t, node, besides[rule.ID], map[string]string{concrete(paths[0]): contentOf(rule)})
+	dir := plant(t, node, besides[rule.ID], map[string]string{concrete(paths[0]): contentOf(rule, paths[0])})
 	r := runner(p)
 	r.Allow = []string{rule.ID}
 	m, err := run(t, dir, r)

@@ -1,24 +1,16 @@
 package scan
 
 import (
-	"archive/zip"
 	"bufio"
 	"bytes"
-	"compress/bzip2"
-	"compress/gzip"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"io"
 	"path"
 	"slices"
 	"strings"
 	"sync"
 	"unicode"
-
-	"github.com/klauspost/compress/zstd"
-	"github.com/ulikunitz/xz"
 )
 
 const (
@@ -30,6 +22,9 @@ const (
 	// maxUnpacked limits the unpacked bytes of a file, at any depth: timesUnpacked its size, but at least minUnpacked.
 	// Logs compress to a twentieth; content that compresses to a thousandth is repetition.
 	maxUnpacked, minUnpacked, timesUnpacked = 64 << 20, 4 << 20, 128
+	// maxInitramfs is maxUnpacked for files of the boot loader: dracut's initramfs of one machine unpacks to 78 MB, and one for
+	// all machines to more.
+	maxInitramfs = 1 << 30
 	// maxEntries is the number of searched files in an archive.
 	maxEntries = 10_000
 	// maxDirectory is the size of the largest archive directory that is read, in bytes.
@@ -53,12 +48,16 @@ type decoder struct {
 }
 
 // unpackable returns how many bytes may be unpacked from a file of the size.
-func unpackable(size int64) int64 {
-	return min(maxUnpacked, max(minUnpacked, timesUnpacked*min(size, maxUnpacked)))
+func unpackable(name string, size int64) int64 {
+	limit := int64(maxUnpacked)
+	if strings.HasPrefix(name, "/boot/") || strings.HasPrefix(name, "/efi/") {
+		limit = maxInitramfs
+	}
+	return min(limit, max(minUnpacked, timesUnpacked*min(size, limit)))
 }
 
 func (s *scanner) decoder(name string, size int64) *decoder {
-	left, cut := unpackable(size), false
+	left, cut := unpackable(name, size), false
 	return &decoder{scanner: s, left: &left, cut: &cut, name: name}
 }
 
@@ -98,7 +97,7 @@ func (d *decoder) startOf(file io.Reader) []byte {
 // withoutPacking returns the name of a file without the extension of its compression.
 func withoutPacking(name string) string {
 	switch ext := path.Ext(name); ext {
-	case ".gz", ".bz2", ".xz", ".zst":
+	case ".gz", ".bz2", ".xz", ".zst", ".lz4", ".lzma":
 		return strings.TrimSuffix(name, ext)
 	default:
 		return name
@@ -379,112 +378,3 @@ func isWide(data []byte, at int) bool {
 	return at >= 0 && at+1 < len(data) && data[at+1] == 0 && data[at] != 0 && (data[at] >= 0x20 && data[at] < 0x7f || data[at] == '\n' ||
 		data[at] == '\r' || data[at] == '\t')
 }
-
-// packed names the compression format of the content; empty for unknown formats.
-func packed(head []byte) string {
-	switch {
-	case len(head) >= 10 && head[0] == 0x1f && head[1] == 0x8b && head[2] == 8 && head[3] < 0x20:
-		return "gzip"
-	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
-		return "zip"
-	case bytes.HasPrefix(head, []byte("\x28\xb5\x2f\xfd")):
-		return "zstd"
-	case bytes.HasPrefix(head, []byte("\xfd7zXZ\x00")):
-		return "xz"
-	case bytes.HasPrefix(head, []byte("BZh")) && len(head) > 10 && bytes.Equal(head[4:10], []byte("1AY&SY")):
-		return "bzip2"
-	case bytes.HasPrefix(head, []byte("07070")) && len(head) >= cpioHeader && (head[5] == '1' || head[5] == '2'):
-		return "cpio"
-	default:
-		return ""
-	}
-}
-
-// seeker reads an archive.
-type seeker interface {
-	io.Reader
-	io.ReaderAt
-}
-
-// unpack searches compressed content. Without a file only the head is available.
-func (d *decoder) unpack(head []byte, size int64, file seeker, s *streamSearch) {
-	how := packed(head)
-	if how == "" || d.depth == maxDepth {
-		return
-	}
-	if file == nil {
-		file, size = bytes.NewReader(bytes.Clone(head)), int64(len(head))
-	}
-	switch how {
-	case "gzip":
-		if z, err := gzip.NewReader(file); err == nil {
-			d.unpacked(how, s, z)
-		}
-	case "zip":
-		d.archive(file, size, s)
-	case "bzip2":
-		d.unpacked(how, s, bzip2.NewReader(file))
-	case "xz":
-		if z, err := (xz.ReaderConfig{DictCap: maxDictionary}).NewReader(file); err == nil {
-			d.unpacked(how, s, z)
-		}
-	case "zstd":
-		if z, err := zstd.NewReader(file, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxDictionary), zstd.WithDecoderLowmem(true)); err == nil {
-			d.unpacked(how, s, z)
-			z.Close()
-		}
-	case "cpio":
-		d.afterCPIO(file, size, s)
-	}
-}
-
-const (
-	// maxDictionary is the memory for unpacking, in bytes. It suffices for the usual levels of zstd and xz.
-	maxDictionary = 64 << 20
-	// cpioHeader is the length of a header in bytes. Source: Linux, Documentation/driver-api/early-userspace.
-	cpioHeader = 110
-	// maxName is the length of the longest name that is searched.
-	maxName = 4096
-	// maxArchives is the number of archives in a file, one after the other.
-	maxArchives = 8
-)
-
-func (d *decoder) archive(file io.ReaderAt, size int64, s *streamSearch) {
-	if directoryOf(file, size) > maxDirectory {
-		*d.cut = true
-		return
-	}
-	z, err := zip.NewReader(file, size)
-	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
-		return
-	}
-	for i, entry := range z.File {
-		if i == maxEntries || *d.left <= 0 {
-			*d.cut = true
-			return
-		}
-		content, err := entry.Open()
-		if err != nil {
-			continue
-		}
-		if d.depth < maxDepth {
-			d.search(part{how: "zip", name: path.Clean("/" + entry.Name), named: takesNames("/" + entry.Name)}, s, &budget{r: content, left: d.left,
-				cut: d.cut})
-		}
-		content.Close()
-	}
-}
-
-// directoryOf returns the declared size of a zip archive's directory in bytes, because the library reads it at once.
-// Source: APPNOTE, 4.3.16; in the 64-bit form all bits are set.
-func directoryOf(file io.ReaderAt, size int64) int64 {
-	tail := bytesAt(file, max(0, size-maxComment), int(min(size, maxComment)))
-	at := bytes.LastIndex(tail, []byte("PK\x05\x06"))
-	if at < 0 || at+16 > len(tail) {
-		return 0
-	}
-	return int64(binary.LittleEndian.Uint32(tail[at+12:]))
-}
-
-// maxComment is the longest end of an archive: the last record with a comment.
-const maxComment = 22 + 1<<16

@@ -55,6 +55,10 @@ func passwordForms() []signature {
 			match: expression(`\Asecret\s+"([A-Za-z0-9+/]{20,}={0,2})"`),
 		},
 		{
+			kind: Token, what: "shared key of a time server", anchors: []string{"HEX:", "ASCII:"}, back: 40, reach: 200, group: 1, named: true,
+			match: expression(`(?m)^[ \t]*\d{1,10}[ \t]+(?:MD5|SHA|AES|TIGER|WHIRLPOOL)[\w-]{0,10}[ \t]+((?:HEX:[0-9A-Fa-f]{16,128}|ASCII:\S{6,128}))`),
+		},
+		{
 			kind: Token, what: "storage or service bus key", anchors: []string{"sharedaccesskey"}, reach: 160, random: true, group: 1,
 			match: expression(`\A(?i:SharedAccessKey)\s*=\s*([A-Za-z0-9+/]{43}=)`),
 		},

@@ -1,12 +1,16 @@
 package scan
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"crypto/md5" //nolint:gosec // dpkg uses this checksum
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +19,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
+	"github.com/ulikunitz/xz/lzma"
 )
 
 const donorID = "4c4c4544004b4e108031c7c04f563932"
@@ -143,10 +148,13 @@ func TestPackagesInAnInitramfs(t *testing.T) {
 // compression.
 func TestInitramfs(t *testing.T) {
 	packers := map[string]func(io.Writer) (io.WriteCloser, error){
-		"gzip": func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriter(w), nil },
-		"zstd": func(w io.Writer) (io.WriteCloser, error) { return zstd.NewWriter(w) },
-		"xz":   func(w io.Writer) (io.WriteCloser, error) { return xz.NewWriter(w) },
-		"none": func(w io.Writer) (io.WriteCloser, error) { return nopCloser{w}, nil },
+		"gzip":                 func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriter(w), nil },
+		"zstd":                 func(w io.Writer) (io.WriteCloser, error) { return zstd.NewWriter(w) },
+		"xz":                   func(w io.Writer) (io.WriteCloser, error) { return xz.NewWriter(w) },
+		"none":                 func(w io.Writer) (io.WriteCloser, error) { return nopCloser{w}, nil },
+		"lz4":                  func(w io.Writer) (io.WriteCloser, error) { return &lz4Writer{Writer: w}, nil },
+		"lzma":                 func(w io.Writer) (io.WriteCloser, error) { return lzma.NewWriter(w) },
+		"unified kernel image": func(w io.Writer) (io.WriteCloser, error) { return &unifiedWriter{w: w}, nil },
 	}
 	find := func(content []byte) int {
 		dir := t.TempDir()
@@ -206,3 +214,129 @@ func TestInitramfs(t *testing.T) {
 type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
+
+// lz4Writer writes the older format of lz4 without compression.
+type lz4Writer struct {
+	io.Writer
+	begun bool
+}
+
+func (w *lz4Writer) Write(p []byte) (int, error) {
+	var out []byte
+	if !w.begun {
+		out = append(out, lz4Legacy...)
+	}
+	w.begun = true
+	block := []byte{0xf0}
+	for n := len(p) - 15; n >= 0; n -= 255 {
+		block = append(block, byte(min(n, 255)))
+	}
+	if len(p) < 15 {
+		block = []byte{byte(len(p)) << 4}
+	}
+	block = append(block, p...)
+	_, err := w.Writer.Write(append(binary.LittleEndian.AppendUint32(out, uint32(len(block))), block...))
+	return len(p), err
+}
+
+func (w *lz4Writer) Close() error { return nil }
+
+// unifiedWriter writes a unified kernel image with an initramfs in gzip, as ukify does.
+type unifiedWriter struct {
+	w         io.Writer
+	initramfs bytes.Buffer
+}
+
+func (u *unifiedWriter) Write(p []byte) (int, error) { return u.initramfs.Write(p) }
+
+func (u *unifiedWriter) Close() error {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write(u.initramfs.Bytes()); err != nil {
+		return err
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	_, err := u.w.Write(unifiedImage(map[string][]byte{".cmdline": []byte("root=UUID=aaaa"), ".initrd": packed.Bytes(), ".linux": []byte("MZ kernel")}))
+	return err
+}
+
+// unifiedImage returns a portable executable with sections.
+func unifiedImage(sections map[string][]byte) []byte {
+	const header, aligned = 0x40, 0x200
+	head := make([]byte, header)
+	copy(head, "MZ")
+	binary.LittleEndian.PutUint32(head[0x3c:], header)
+	head = append(head, "PE\x00\x00"...)
+	head = binary.LittleEndian.AppendUint16(head, 0x8664)
+	head = binary.LittleEndian.AppendUint16(head, uint16(len(sections)))
+	head = append(head, make([]byte, 16)...) // without symbols, and without an optional header
+	var content []byte
+	for _, name := range slices.Sorted(maps.Keys(sections)) {
+		section := make([]byte, 40)
+		copy(section, name)
+		for i, value := range []int{len(sections[name]), 0x1000, len(sections[name]), aligned + len(content)} {
+			binary.LittleEndian.PutUint32(section[8+4*i:], uint32(value))
+		}
+		head, content = append(head, section...), append(content, sections[name]...)
+	}
+	return append(append(head, make([]byte, aligned-len(head))...), content...)
+}
+
+// TestLZ4 unpacks what the program lz4 1.9 wrote, and damaged forms of it.
+func TestLZ4(t *testing.T) {
+	var want strings.Builder
+	for i := 1; i <= 6; i++ {
+		fmt.Fprintf(&want, "line %d of a host: node-one node-one node-one node-one\n", i)
+	}
+	for options, text := range map[string]string{
+		"-l -9":                     "AiFMGEIAAAD/C2xpbmUgMSBvZiBhIGhvc3Q6IG5vZGUtb25lCQAIEQo2AB8yNgAiHzM2ACIfNDYAIh81NgAiHzY2ABdQZS1vbmU=",
+		"-9":                        "BCJNGGRAp0IAAAD/C2xpbmUgMSBvZiBhIGhvc3Q6IG5vZGUtb25lCQAIEQo2AB8yNgAiHzM2ACIfNDYAIh81NgAiHzY2ABdQZS1vbmUAAAAAQvDj4Q==",
+		"-9 -BD -B4 --content-size": "BCJNGGxAQwEAAAAAAAAvQgAAAP8LbGluZSAxIG9mIGEgaG9zdDogbm9kZS1vbmUJAAgRCjYAHzI2ACIfMzYAIh80NgAiHzU2ACIfNjYAF1BlLW9uZQAAAABC8OPh",
+	} {
+		packed, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, times := range []int{1, 2} {
+			got, err := io.ReadAll(&lz4Reader{r: bufio.NewReader(bytes.NewReader(bytes.Repeat(packed, times)))})
+			if line := strings.TrimSuffix(want.String(), "\n"); err != nil || string(got) != strings.Repeat(line, times) {
+				t.Errorf("%s, %d times: %q, %v", options, times, got, err)
+			}
+		}
+		for i := range packed {
+			damaged := bytes.Clone(packed)
+			damaged[i] ^= 0x41
+			_, _ = io.ReadAll(&lz4Reader{r: bufio.NewReader(bytes.NewReader(damaged[:max(i, len(packed)/2)]))}) // must end, and not panic
+		}
+	}
+}
+
+// TestLargeInitramfs: the name of the donor is found behind the programs and drivers of an initramfs.
+func TestLargeInitramfs(t *testing.T) {
+	dir := t.TempDir()
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	driver := make([]byte, maxUnpacked+maxUnpacked/4)
+	for i := 0; i < len(driver); i += 64 {
+		binary.LittleEndian.PutUint32(driver[i:], uint32(i)*2654435761)
+	}
+	if _, err := w.Write(slices.Concat(cpio("usr/lib/modules/6.1/drivers.ko", string(driver)), cpio("etc/hostname", "worker\n"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, dir, "boot/initramfs-6.1.img", packed.String())
+	report, err := Tree(t.Context(), dir, Options{Literals: []Literal{{Text: "worker", IsWord: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Count != 1 {
+		t.Errorf("%d findings", report.Count)
+	}
+}

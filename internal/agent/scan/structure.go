@@ -6,8 +6,9 @@ import "bytes"
 var settingFile = expression(`(?i)\.(?:ya?ml|json5?|toml|ini|cfg|cnf|conf|config|properties|env|tfvars)(?:[.~_-][\w.-]*)?$|/[^/.]+$|/\.[^/.]+$`)
 
 // between matches what is between the name of a secret and its value in YAML, JSON, TOML and ini: signs, the beginning of a
-// block, a tag, an anchor, a comment, the name "value", and the next line if it is indented or a list.
-const between = `(?:[ \t:=,\[{|>+-]|!!\w+|&\w+[ \t]|[ \t]#[^\n]{0,80}\r?\n[ \t]+|\\?["'\x60]{3}\r?\n?|\\?["'\x60]|\\?\r?\n(?:[ \t]+|-)|\bvalue\b)+`
+// block, a tag, an anchor, a comment, and the name "value", also in a section of the secret's name. The next line counts if it
+// is indented or a list.
+const between = `(?:[ \t:=,\[{+-]|[|>][1-9]?|!!\w+|\]\r?\n[ \t]*value\b|&\w+[ \t]|[ \t]#[^\n]{0,80}\r?\n[ \t]+|\\?["'\x60]{3}\r?\n?|\\?["'\x60]|\\?\r?\n(?:[ \t]+|-)|\bvalue\b)+`
 
 // structureForms are secrets whose name and value are apart, or in another order. In a program such a text is no setting.
 func structureForms() []signature {

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -47,6 +48,14 @@ func checkContainerd(tx *bolt.Tx) error {
 	})
 }
 
+// external are the databases of snapshotters that are services of their own, by the name that containerd's configuration gives
+// them. Amazon Linux 2023 for EKS has SOCI.
+var external = map[string]string{
+	"stargz":         "var/lib/containerd-stargz-grpc/snapshotter/metadata.db",
+	"soci":           "var/lib/soci-snapshotter-grpc/snapshotter/metadata.db",
+	"fuse-overlayfs": "var/lib/containerd-fuse-overlayfs-grpc/metadata.db",
+}
+
 // snapshotters returns the databases of containerd's snapshotters by name: built-in and external.
 func (s containerdStore) snapshotters() (map[string]backend, error) {
 	all := map[string]backend{}
@@ -62,7 +71,7 @@ func (s containerdStore) snapshotters() (map[string]backend, error) {
 			indexes[short] = root + "/" + name + "/metadata.db"
 		}
 	}
-	indexes["stargz"] = "var/lib/containerd-stargz-grpc/snapshotter/metadata.db"
+	maps.Copy(indexes, external)
 	for name, index := range indexes {
 		if _, err := s.tree.Lstat(index); err != nil {
 			continue

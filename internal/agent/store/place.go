@@ -63,6 +63,7 @@ var settings = []struct {
 	{[]string{"etc/containerd/config.toml", "etc/containerd/*.d/*.toml"}, []string{"containerd"}, toml("root_path"), false, rules.Snapshots, "metadata.db"},
 	{nil, []string{"containerd"}, flag("--root"), false, rules.Containerd, metadata},
 	{nil, []string{"containerd"}, flag("--state"), false, "", tasks},
+	{nil, []string{"soci-snapshotter", "stargz-snapshotter", "containerd-stargz-grpc"}, flag("--root"), false, rules.Snapshots, "snapshotter/metadata.db"},
 	{[]string{"etc/docker/daemon.json"}, []string{"docker"}, jsonRoot, false, rules.Docker, "image/*/layerdb"},
 	{nil, []string{"docker"}, flag("--data-root|--graph|-g"), false, rules.Docker, "image/*/layerdb"},
 	{[]string{"etc/containers/storage.conf", "usr/share/containers/storage.conf", "home/*/.config/containers/storage.conf"}, nil,

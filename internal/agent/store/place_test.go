@@ -39,6 +39,8 @@ func TestPlaces(t *testing.T) {
 		"k3s":          {map[string]string{"etc/systemd/system/k3s-agent.service": "[Service]\nExecStart=/usr/local/bin/k3s \\\n    agent \\\n\t'--data-dir=/data/k' \\\n", "data/k/agent/containerd/io.containerd.metadata.v1.bolt/meta.db": ""}, rules.Containerd, "data/k/agent/containerd/io.containerd.metadata.v1.bolt/meta.db"},
 		"RKE2": {map[string]string{"etc/rancher/rke2/config.yaml": "data-dir: /data/k\n",
 			"data/k/agent/containerd/io.containerd.metadata.v1.bolt/meta.db": ""}, rules.Containerd, "data/k/agent/containerd/io.containerd.metadata.v1.bolt/meta.db"},
+		"SOCI": {map[string]string{unit + "soci-snapshotter.service": "[Service]\nExecStart=/usr/local/bin/soci-snapshotter-grpc --address fd:// --root /data/soci\n",
+			"data/soci/snapshotter/metadata.db": ""}, rules.Snapshots, "data/soci/snapshotter/metadata.db"},
 		"RKE2's variable": {map[string]string{"etc/default/rke2-agent": "RKE2_DATA_DIR=/data/k\n",
 			"data/k/agent/containerd/io.containerd.metadata.v1.bolt/meta.db": ""}, rules.Containerd, "data/k/agent/containerd/io.containerd.metadata.v1.bolt/meta.db"},
 		"containers of nerdctl": {map[string]string{"etc/nerdctl/nerdctl.toml": "data_root = \"/data/n\"\n",

@@ -27,6 +27,7 @@ import (
 	kubeadmapi "k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm"
 	"k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm/scheme"
 	"k8s.io/kubernetes/cmd/kubeadm/app/discovery/token"
+	"k8s.io/kubernetes/cmd/kubeadm/app/preflight"
 	"k8s.io/kubernetes/pkg/kubelet/certificate/bootstrap"
 
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
@@ -111,17 +112,30 @@ const (
 	pkiDir         = "var/lib/kubelet/pki"
 )
 
-// Preflight reports files of an earlier join, in kubeadm's words: such a disk must not join. Source:
-// RunJoinNodeChecks of kubeadm.
+// Preflight reports files of an earlier join, in kubeadm's words: such a disk must not join. The checks are those of
+// kubeadm for the join of a worker, as far as they read the disk.
 func Preflight(root string) error {
-	var found []string
-	for _, path := range []string{kubeconfigPath, bootstrapPath, authorityPath} {
-		if _, err := os.Lstat(filepath.Join(root, path)); err == nil {
-			found = append(found, fmt.Sprintf("[ERROR FileAvailable-%s]: /%s already exists", strings.NewReplacer("/", "-").Replace("/"+path), path))
-		}
+	checks, err := preflight.JoinNodeChecks(nil, &kubeadmapi.JoinConfiguration{CACertPath: "/" + authorityPath}, nil)
+	if err != nil {
+		return err
 	}
-	if entries, err := os.ReadDir(filepath.Join(root, "etc/kubernetes/manifests")); err == nil && len(entries) > 0 {
-		found = append(found, "[ERROR DirAvailable--etc-kubernetes-manifests]: /etc/kubernetes/manifests is not empty")
+	var found []string
+	for _, check := range checks {
+		name := check.Name()
+		switch of := check.(type) {
+		case preflight.FileAvailableCheck:
+			of.Path = filepath.Join(root, of.Path)
+			check = of
+		case preflight.DirAvailableCheck:
+			of.Path = filepath.Join(root, of.Path)
+			check = of
+		default:
+			continue // It would look at the host of the sandbox.
+		}
+		_, problems := check.Check()
+		for _, problem := range problems {
+			found = append(found, fmt.Sprintf("[ERROR %s]: %s", name, strings.TrimPrefix(problem.Error(), root)))
+		}
 	}
 	if len(found) > 0 {
 		return fmt.Errorf("[preflight] some fatal errors occurred: %s", strings.Join(found, "; "))

@@ -56,16 +56,24 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestPreflight: messages name each file like kubeadm, with dashes instead of slashes in the path.
+// TestPreflight: messages name each file like kubeadm, with dashes instead of slashes in the path. A worker may have static
+// pods before its join.
 func TestPreflight(t *testing.T) {
-	if err := Preflight(t.TempDir()); err != nil {
-		t.Errorf("an empty disk: %v", err)
+	allowed := t.TempDir()
+	for _, path := range []string{"", "etc/kubernetes/manifests/pod.yaml", "etc/kubernetes/pki/front-proxy-ca.crt"} {
+		if path != "" {
+			if err := disk.WriteFile(filepath.Join(allowed, path), []byte("x"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := Preflight(allowed); err != nil {
+			t.Errorf("with /%s: %v", path, err)
+		}
 	}
 	for path, want := range map[string]string{
 		"etc/kubernetes/kubelet.conf":           "[ERROR FileAvailable--etc-kubernetes-kubelet.conf]: /etc/kubernetes/kubelet.conf already exists",
 		"etc/kubernetes/bootstrap-kubelet.conf": "[ERROR FileAvailable--etc-kubernetes-bootstrap-kubelet.conf]",
 		"etc/kubernetes/pki/ca.crt":             "[ERROR FileAvailable--etc-kubernetes-pki-ca.crt]",
-		"etc/kubernetes/manifests/pod.yaml":     "[ERROR DirAvailable--etc-kubernetes-manifests]",
 	} {
 		root := t.TempDir()
 		if err := disk.WriteFile(filepath.Join(root, path), []byte("x"), 0o600); err != nil {

@@ -126,7 +126,7 @@ var brokenDisks = map[string]brokenDisk{
 			mkdir "$d"; printf "[Unit]\nJobRunningTimeoutSec=5\n" >"$d/5.conf"`,
 		control: lost, remedy: "Add nofail", target: "local-fs",
 	},
-	"swap disk":     {script: `echo "UUID=` + missing + ` none swap sw,x-systemd.device-timeout=5" >>/etc/fstab`, control: lost, unseen: true, target: "swap"},
+	"swap disk":     {script: `echo "UUID=` + missing + ` none swap sw,x-systemd.device-timeout=5" >>/etc/fstab`, control: lost, target: "swap"},
 	"resume=":       {script: `sed -i "s,root=UUID,resume=UUID=` + missing + ` root=UUID," /boot/grub/grub.cfg`, control: "Gave up", remedy: "Remove the parameter"},
 	"RESUME=":       {script: `echo RESUME=UUID=` + missing + ` >/etc/initramfs-tools/conf.d/resume; update-initramfs -u`, control: "Gave up", remedy: "RESUME=none"},
 	"modules, NVMe": {script: `sed -i s/^MODULES=.*/MODULES=list/ /etc/initramfs-tools/initramfs.conf; printf "nvme\next4\n" >/etc/initramfs-tools/modules; update-initramfs -u`, control: `\(initramfs\)`, unseen: true},

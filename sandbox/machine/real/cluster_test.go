@@ -133,3 +133,13 @@ func (l *lab) awaitMember(t *testing.T, name string) member {
 	await(t, name+" to join and to send heartbeats of its own", func() bool { return l.api.member(name).Renewed > 1 })
 	return l.api.member(name)
 }
+
+// awaitHeartbeat waits until a kubelet has sent a heartbeat under a node's name, with any credential. For systemd the kubelet runs
+// before its first one.
+func (l *lab) awaitHeartbeat(t *testing.T, name string) {
+	t.Helper()
+	await(t, "the kubelet of "+name+" to send a heartbeat", func() bool {
+		m := l.api.member(name)
+		return m.Renewed > 0 || len(m.Foreign) > 0
+	})
+}

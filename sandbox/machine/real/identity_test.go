@@ -60,6 +60,7 @@ func (l *lab) readIdentity(t *testing.T, m *machine, seed string) identity {
 		id.readFiles(t, m.root)
 	}
 	if id.Own != "" {
+		l.awaitHeartbeat(t, id.Hostname)
 		return id
 	}
 	if restarts := m.sh(t, "systemctl show -P NRestarts kubelet.service"); restarts != "0" {

@@ -37,7 +37,6 @@ failed=
 for file in /etc/kubernetes/kubelet.conf /etc/kubernetes/bootstrap-kubelet.conf /etc/kubernetes/pki/ca.crt; do
 	[ ! -e "$file" ] || { echo "[ERROR FileAvailable]: $file already exists"; failed=yes; }
 done
-[ -z "$(ls -A /etc/kubernetes/manifests 2>/dev/null)" ] || { echo "[ERROR DirAvailable]: /etc/kubernetes/manifests is not empty"; failed=yes; }
 [ -z "$failed" ] || exit 1
 umask 077
 mkdir -p /etc/kubernetes/pki /etc/kubernetes/manifests /var/lib/kubelet/pki
