@@ -140,7 +140,9 @@ func TestHeldDisks(t *testing.T) {
 	if err := unix.Stat(device, &s); err != nil {
 		t.Fatal(err)
 	}
-	for holder, says := range map[string]string{"holders/dm-0": "is held by /dev/dm-0", "slaves/sdb": "made of other devices", "dm/name": "made of other devices"} {
+	for holder, says := range map[string]string{
+		"holders/dm-0": "is held by /dev/dm-0", "slaves/sdb": "made of other devices", "dm/name": "made of other devices",
+	} {
 		sys := t.TempDir()
 		if err := os.MkdirAll(filepath.Join(sys, "dev/block", numberText(s.Rdev), holder), 0o755); err != nil {
 			t.Fatal(err)
@@ -198,7 +200,10 @@ func TestPartitionOfTheKernel(t *testing.T) {
 	if number, err := d.partitionNumber(parts[0]); err != nil || number != s.Rdev {
 		t.Errorf("got %d, %v, want %d", number, err, s.Rdev)
 	}
-	for _, change := range []func(*Partition){func(p *Partition) { p.Number = 2 }, func(p *Partition) { p.Begin += sector }, func(p *Partition) { p.Length -= sector }} {
+	changes := []func(*Partition){
+		func(p *Partition) { p.Number = 2 }, func(p *Partition) { p.Begin += sector }, func(p *Partition) { p.Length -= sector },
+	}
+	for _, change := range changes {
 		p := parts[0]
 		change(&p)
 		if _, err := d.partitionNumber(p); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("blockdev --rereadpt %s", device)) {

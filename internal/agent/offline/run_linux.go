@@ -216,7 +216,8 @@ func (r *run) prove() error {
 		found, err := t.Read(tree.Rel(NonceDir) + "/" + r.NonceName)
 		if err != nil || strings.TrimSpace(string(found)) != r.Nonce {
 			return discardf(StaleCopy,
-				"the copy does not hold the donor's last flush, so it is discarded: %s/%s is missing or has another content. Take a fresh snapshot after the flush",
+				"the copy does not hold the donor's last flush, so it is discarded: %s/%s is missing or has another content. "+
+					"Take a fresh snapshot after the flush",
 				NonceDir, r.NonceName)
 		}
 	}
