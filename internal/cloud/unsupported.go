@@ -56,5 +56,5 @@ func (NoCopies) EnsureCopySnapshot(_ context.Context, spec CopySpec, _ SnapshotS
 func (NoCopies) EndCopy(context.Context, CopySpec) (State, error) { return Absent, nil }
 
 func noCopy(op, resource string) error {
-	return &Error{Kind: Unsupported, Op: op, Resource: resource, Message: "Kamino cannot capture by copy in this cloud: set settings.donor.method to InPlace"}
+	return &Error{Kind: Unsupported, Op: op, Resource: resource, Message: "Kamino cannot capture by copy in this cloud: capture the node in place"}
 }

@@ -166,7 +166,7 @@ func TestAWSCopyFails(t *testing.T) {
 		kind   cloud.Kind
 		says   string
 	}{
-		"product codes": {func(c *aws.Config) { c.Images[0].Codes = []string{"code"} }, fault.Fault{}, cloud.Refused, "settings.donor.method"},
+		"product codes": {func(c *aws.Config) { c.Images[0].Codes = []string{"code"} }, fault.Fault{}, cloud.Refused, "in place"},
 		"too many volumes": {nil, fault.Fault{Operation: "AttachVolume", Status: http.StatusBadRequest, Code: "AttachmentLimitExceeded", Message: "no"},
 			cloud.QuotaExceeded, "settings.donor.workshopType"},
 		"a device that is taken since": {nil, fault.Fault{Operation: "AttachVolume", Status: http.StatusBadRequest, Code: "InvalidParameterValue",

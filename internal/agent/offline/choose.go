@@ -10,7 +10,7 @@ import (
 )
 
 // inPlace is the remedy for a disk that cannot be cleaned as a copy.
-const inPlace = "Capture the node in place (settings.donor.method: InPlace)"
+const inPlace = "Capture the node in place"
 
 // wrongVolume is the remedy for a device that is not the expected copy.
 const wrongVolume = "Check that the volume was made from the snapshot of the donor's root disk"

@@ -77,7 +77,7 @@ func TestRefuseForeign(t *testing.T) {
 	} {
 		err := refuseForeign(c.parts, c.whole)
 		if says == "" && err != nil ||
-			says != "" && (err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "donor.method: InPlace")) {
+			says != "" && (err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "Capture the node in place")) {
 			t.Errorf("got %v, want %q", err, says)
 		}
 	}

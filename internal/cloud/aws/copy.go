@@ -303,7 +303,7 @@ func tooManyDisks(ref copyRef, at instance, m types.Instance, why string) error 
 func refuseMarketplace(of string) cloud.Refusal {
 	return cloud.Refuse(reasonMarketplace,
 		fmt.Sprintf("%s has a disk with product codes of the AWS Marketplace, which EC2 attaches to no running instance", of),
-		"set settings.donor.method to InPlace")
+		"capture the node in place")
 }
 
 // EnsureDetached implements cloud.ImageProvider. It never forces: a forced detachment may lose writes of the guest.

@@ -83,7 +83,7 @@ var refusalReasons = []cloud.Reason{
 	},
 	{
 		Name: reasonMarketplace, Means: "the donor's disk has product codes of the AWS Marketplace, and EC2 attaches no copy of it to a running workshop",
-		Remedy: "set `settings.donor.method` to InPlace",
+		Remedy: "capture the node in place",
 	},
 	{
 		Name: "StopProtected", Means: "the donor is protected from being stopped",
