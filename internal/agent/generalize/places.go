@@ -40,9 +40,12 @@ var stateDirs = []struct {
 	files        []string
 	setting, own *regexp.Regexp
 }{
-	{"/var/lib/cni/networks/", []string{"etc/cni/net.d/*.conf", "etc/cni/net.d/*.conflist", "etc/cni/net.d/*.json"}, regexp.MustCompile(`"dataDir"\s*:\s*"(/[^"]+)"`), regexp.MustCompile(`/[^/]*(?:cni|ipam)`)},
-	{"/var/lib/waagent/", []string{"etc/waagent.conf"}, regexp.MustCompile(`(?m)^\s*Lib\.Dir\s*=\s*(/[^\s#]+)`), regexp.MustCompile(`/[^/]*waagent[^/]*/$`)},
-	{"/var/lib/cloud/", []string{"etc/cloud/cloud.cfg", "etc/cloud/cloud.cfg.d/*.cfg"}, regexp.MustCompile(`(?m)^[^#\n]*\bcloud_dir["']?\s*:\s*["']?(/[^\s"',}]+)`), regexp.MustCompile(`/`)},
+	{"/var/lib/cni/networks/", []string{"etc/cni/net.d/*.conf", "etc/cni/net.d/*.conflist", "etc/cni/net.d/*.json"},
+		regexp.MustCompile(`"dataDir"\s*:\s*"(/[^"]+)"`), regexp.MustCompile(`/[^/]*(?:cni|ipam)`)},
+	{"/var/lib/waagent/", []string{"etc/waagent.conf"},
+		regexp.MustCompile(`(?m)^\s*Lib\.Dir\s*=\s*(/[^\s#]+)`), regexp.MustCompile(`/[^/]*waagent[^/]*/$`)},
+	{"/var/lib/cloud/", []string{"etc/cloud/cloud.cfg", "etc/cloud/cloud.cfg.d/*.cfg"},
+		regexp.MustCompile(`(?m)^[^#\n]*\bcloud_dir["']?\s*:\s*["']?(/[^\s"',}]+)`), regexp.MustCompile(`/`)},
 }
 
 var (

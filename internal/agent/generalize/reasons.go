@@ -114,7 +114,8 @@ const rebuild = "An initramfs has files of the machine that it was built for. Bu
 // isInitramfs reports whether a path is that of an initramfs, or of a unified kernel image, which has one. Source: dracut(8),
 // initramfs-tools(7), kernel-install(8).
 func isInitramfs(p string) bool {
-	return (strings.HasPrefix(p, "/boot/") || strings.HasPrefix(p, "/efi/")) && (strings.HasPrefix(path.Base(p), "init") && path.Ext(p) != ".conf" || path.Ext(p) == ".efi")
+	isOfBoot := strings.HasPrefix(p, "/boot/") || strings.HasPrefix(p, "/efi/")
+	return isOfBoot && (strings.HasPrefix(path.Base(p), "init") && path.Ext(p) != ".conf" || path.Ext(p) == ".efi")
 }
 
 // whyFound describes a finding in a sentence.

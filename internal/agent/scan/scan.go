@@ -257,7 +257,8 @@ func Tree(ctx context.Context, dir string, o Options) (*Report, error) {
 // snapd, the layout of their directories.
 var brings = []string{
 	"var/lib/containerd/io.containerd.content.v1.content", "var/lib/containerd/io.containerd.snapshotter.v1.*",
-	"var/lib/containerd-stargz-grpc/snapshotter", "var/lib/soci-snapshotter-grpc/snapshotter", "var/lib/containers/storage", "var/lib/docker/overlay2", "var/lib/docker/image", "var/lib/snapd/snaps",
+	"var/lib/containerd-stargz-grpc/snapshotter", "var/lib/soci-snapshotter-grpc/snapshotter",
+	"var/lib/containers/storage", "var/lib/docker/overlay2", "var/lib/docker/image", "var/lib/snapd/snaps",
 	"var/lib/snapd/cache",
 	"var/lib/rancher/*/agent/containerd/io.containerd.content.v1.content", "var/lib/rancher/*/agent/containerd/io.containerd.snapshotter.v1.*",
 	"var/lib/docker/containerd/daemon/io.containerd.content.v1.content", "var/lib/docker/containerd/daemon/io.containerd.snapshotter.v1.*",
