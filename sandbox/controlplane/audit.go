@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,16 +42,25 @@ func auditFlags(dir string) ([]string, error) {
 	}, nil
 }
 
-// AuditEvents is how many events the API server of this process has sent to the audit log. The number is final after Stop.
-func AuditEvents() (int, error) {
+// auditEvents is the number of events at the stop, or why it is not known.
+var auditEvents = struct {
+	count int
+	err   error
+}{err: errors.New("the control plane was not stopped")}
+
+// AuditEvents is how many events the API server of this process has sent to the audit log, after Stop.
+func AuditEvents() (int, error) { return auditEvents.count, auditEvents.err }
+
+// countAuditEvents keeps the number of events, once the API server has stopped.
+func countAuditEvents() {
 	families, err := legacyregistry.DefaultGatherer.Gather()
-	if err != nil {
-		return 0, err
+	auditEvents.err = err
+	if err == nil {
+		auditEvents.err = errors.New("the API server does not count its audit events")
 	}
 	for _, f := range families {
 		if f.GetName() == "apiserver_audit_event_total" && len(f.GetMetric()) == 1 {
-			return int(f.GetMetric()[0].GetCounter().GetValue()), nil
+			auditEvents.count, auditEvents.err = int(f.GetMetric()[0].GetCounter().GetValue()), nil
 		}
 	}
-	return 0, fmt.Errorf("the API server does not count its audit events")
 }

@@ -155,6 +155,7 @@ func (c *ControlPlane) Stop() error {
 		c.parts = c.parts[:len(c.parts)-1]
 	}
 	if c.etcd != nil {
+		countAuditEvents() // some metrics wait half a minute for an etcd that is gone
 		c.etcd.Close()
 		c.etcd = nil
 	}
