@@ -33,7 +33,7 @@ func grants(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	byTags, err := aws.PolicyByTags()
+	byTags, err := aws.PolicyByTags(false)
 	if err != nil {
 		t.Fatal(err)
 	}

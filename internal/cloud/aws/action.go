@@ -2,6 +2,7 @@ package aws
 
 import (
 	_ "embed"
+	"slices"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -9,7 +10,12 @@ import (
 //go:embed actions.yaml
 var actionsFile []byte
 
-var uses = cloud.ReadUses(actionsFile)
+// uses are all uses. granted are those that the policies grant, the pages list and doctor asks for: no capture copies a disk in
+// use yet, so no credential needs the actions.
+var (
+	uses    = cloud.ReadUses(actionsFile)
+	granted = slices.DeleteFunc(slices.Clone(uses), func(u cloud.Use) bool { return u.Feature == cloud.ForCopy })
+)
 
 // Actions with a check of their own.
 const (
@@ -41,9 +47,9 @@ type need struct {
 	action string
 }
 
-// needsWhere returns the needs with a property.
-func needsWhere(is func(need) bool) (needs []need) {
-	for _, u := range uses {
+// needsWhere returns the needs of uses with a property.
+func needsWhere(of cloud.Uses, is func(need) bool) (needs []need) {
+	for _, u := range of {
 		for _, action := range u.Actions {
 			if n := (need{u, action}); is(n) {
 				needs = append(needs, n)
