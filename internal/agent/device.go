@@ -15,6 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/agent/generalize"
 	"github.com/kamino-dev/kamino/internal/agent/generalize/disk"
 	"github.com/kamino-dev/kamino/internal/agent/offline"
+	"github.com/kamino-dev/kamino/internal/agent/quiesce"
 	"github.com/kamino-dev/kamino/internal/agent/tree"
 	"github.com/kamino-dev/kamino/internal/cli/exit"
 	"github.com/kamino-dev/kamino/internal/cli/output"
@@ -39,7 +40,7 @@ func (c *copyFlags) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Serial, "serial", "", "with --device: refuse another serial number or volume ID")
 	flags.StringVar(&c.MachineID, "machine-id", "", "with --device: discard the copy of a machine with another ID")
 	flags.StringVar(&c.RootUUID, "root-uuid", "", "with --device: UUID of the root file system (default: the only candidate)")
-	flags.StringVar(&c.NonceName, "nonce-name", "", "with --nonce: name of the file in "+offline.NonceDir)
+	flags.StringVar(&c.NonceName, "nonce-name", "", "with --nonce: name of the file in /"+quiesce.NonceDir)
 	flags.StringVar(&c.Nonce, "nonce", "", "with --device: discard a copy without this content in the file, which proves the last flush")
 	flags.StringVar(&c.machineRoot, "machine-root", "/",
 		"with --device, in a pod: root directory of the machine whose programs check the file systems")

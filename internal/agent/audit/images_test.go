@@ -60,7 +60,7 @@ func (c containerd) with(t *testing.T, work func()) {
 		}
 		select {
 		case <-ended:
-			t.Skipf("containerd does not run here:\n%s", log.String())
+			unable(t, "containerd does not run here:\n%s", log.String())
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

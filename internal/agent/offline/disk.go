@@ -1,12 +1,12 @@
 package offline
 
 import (
-	"fmt"
+	"errors"
 	"io"
-	"regexp"
 
 	"github.com/kamino-dev/kamino/internal/agent/audit"
 	"github.com/kamino-dev/kamino/internal/agent/generalize"
+	"github.com/kamino-dev/kamino/internal/agent/quiesce"
 	"github.com/kamino-dev/kamino/internal/agent/scan"
 	"github.com/kamino-dev/kamino/internal/agent/tree"
 )
@@ -32,14 +32,11 @@ type Disk struct {
 type Expected struct {
 	// Serial is the serial number of the device or the ID of its volume. Dashes do not matter.
 	Serial string
-	// Nonce is the content of the file NonceName in NonceDir, in hex.
+	// Nonce is the content of the file NonceName in quiesce.NonceDir, in hex.
 	NonceName, Nonce string
 	// MachineID is the donor's, and RootUUID the UUID of its root file system.
 	MachineID, RootUUID string
 }
-
-// NonceDir has the file that proves the donor's last flush. The directory does not stay in an image.
-const NonceDir = "/var/lib/kamino/quiesce"
 
 // Result is a cleaned copy.
 type Result struct {
@@ -52,20 +49,13 @@ type Result struct {
 	Raw *scan.Report `json:"raw"`
 }
 
-var (
-	nonceName = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z-]{0,62}$`)
-	nonceText = regexp.MustCompile(`^[0-9a-f]{64}$`)
-)
-
 // Check returns why the values cannot be compared.
 func (e Expected) Check() error {
 	switch {
 	case (e.NonceName == "") != (e.Nonce == ""):
-		return fmt.Errorf("a nonce needs its name and its value: pass --nonce-name and --nonce")
-	case e.Nonce != "" && !nonceName.MatchString(e.NonceName):
-		return fmt.Errorf("--nonce-name must be the UID of an order, not %q", e.NonceName)
-	case e.Nonce != "" && !nonceText.MatchString(e.Nonce):
-		return fmt.Errorf("--nonce must be 64 hexadecimal digits in lower case")
+		return errors.New("a nonce needs its name and its value: pass --nonce-name and --nonce")
+	case e.Nonce != "":
+		return quiesce.CheckNonce(e.NonceName, e.Nonce)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/agent/audit"
 	"github.com/kamino-dev/kamino/internal/agent/generalize"
 	"github.com/kamino-dev/kamino/internal/agent/generalize/host"
+	"github.com/kamino-dev/kamino/internal/agent/quiesce"
 	"github.com/kamino-dev/kamino/internal/agent/scan"
 	"github.com/kamino-dev/kamino/internal/agent/tree"
 )
@@ -213,15 +214,15 @@ func (r *run) prove() error {
 		}
 	}
 	if r.Nonce != "" {
-		found, err := t.Read(tree.Rel(NonceDir) + "/" + r.NonceName)
+		found, err := t.Read(quiesce.NonceDir + "/" + r.NonceName)
 		if err != nil || strings.TrimSpace(string(found)) != r.Nonce {
 			return discardf(StaleCopy,
-				"the copy does not hold the donor's last flush, so it is discarded: %s/%s is missing or has another content. "+
+				"the copy does not hold the donor's last flush, so it is discarded: /%s/%s is missing or has another content. "+
 					"Take a fresh snapshot after the flush",
-				NonceDir, r.NonceName)
+				quiesce.NonceDir, r.NonceName)
 		}
 	}
-	_, err = t.Remove(tree.Rel(NonceDir), nil)
+	_, err = t.Remove(quiesce.NonceDir, nil)
 	return err
 }
 

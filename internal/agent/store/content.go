@@ -162,23 +162,24 @@ func (s containerdStore) usage(dir string) (bytes int64, err error) {
 	return bytes, err
 }
 
+// manifest is an image manifest, or an index of manifests. Source: OCI image specification.
+type manifest struct {
+	Manifests []reference `json:"manifests"`
+	Config    reference   `json:"config"`
+	Layers    []reference `json:"layers"`
+}
+
+type reference struct {
+	Digest string `json:"digest"`
+}
+
 // maxIndexes is the depth of nested manifest lists.
 const maxIndexes = 4
 
 // archivesOf finds the archive of each image layer by containerd's name of the unpacked layer: the digest of the chain
 // of layers. Source: OCI image specification, layer chain IDs.
 func (s containerdStore) archivesOf(digest string, archives map[string]string, depth int) {
-	var manifest struct {
-		Manifests []struct {
-			Digest string `json:"digest"`
-		} `json:"manifests"`
-		Config struct {
-			Digest string `json:"digest"`
-		} `json:"config"`
-		Layers []struct {
-			Digest string `json:"digest"`
-		} `json:"layers"`
-	}
+	var manifest manifest
 	if depth > maxIndexes || !s.parse(digest, &manifest) {
 		return
 	}

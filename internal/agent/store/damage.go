@@ -171,17 +171,7 @@ func (s containerdStore) whyDamaged(v inventory, target, namespace string, blobs
 // references returns the digests that a manifest or an index refers to, itself included.
 func (s containerdStore) references(digest string, depth int) []string {
 	all := []string{digest}
-	var manifest struct {
-		Manifests []struct {
-			Digest string `json:"digest"`
-		} `json:"manifests"`
-		Config struct {
-			Digest string `json:"digest"`
-		} `json:"config"`
-		Layers []struct {
-			Digest string `json:"digest"`
-		} `json:"layers"`
-	}
+	var manifest manifest
 	if depth > maxIndexes || !s.parse(digest, &manifest) {
 		return all
 	}
