@@ -52,11 +52,10 @@ func (q clusterChecks) clockAhead(ctx context.Context, name string) (time.Durati
 	case lease.Spec.RenewTime == nil:
 		return 0, nil
 	}
-	written := q.now() // of an API server that does not say
-	if len(lease.ManagedFields) > 0 {
-		written = node.LeaseWrittenAt(lease)
+	if offset, known := node.LeaseOffset(lease); known {
+		return offset, nil
 	}
-	return lease.Spec.RenewTime.Sub(written), nil
+	return lease.Spec.RenewTime.Sub(q.now()), nil // the API server does not say when
 }
 
 // account reports whether the service account of the generalize pod exists.

@@ -139,9 +139,24 @@ func (k *Kubelets) list(ctx context.Context) error {
 func (k *Kubelets) note(lease *coordinationv1.Lease) {
 	written := LeaseWrittenAt(lease)
 	k.written[lease.Name] = written
-	if len(lease.ManagedFields) > 0 && lease.Spec.RenewTime != nil {
-		k.offsets[lease.Name] = lease.Spec.RenewTime.Sub(written)
+	if offset, known := LeaseOffset(lease); known {
+		k.offsets[lease.Name] = offset
 	}
+}
+
+// LeaseOffset returns the clock of the Lease's kubelet minus the API server's clock, from the last write of the Lease. known
+// is false without a RenewTime, or without managed fields.
+func LeaseOffset(lease *coordinationv1.Lease) (offset time.Duration, known bool) {
+	var written time.Time
+	for _, entry := range lease.ManagedFields {
+		if entry.Time != nil && entry.Time.After(written) {
+			written = entry.Time.Time
+		}
+	}
+	if written.IsZero() || lease.Spec.RenewTime == nil {
+		return 0, false
+	}
+	return lease.Spec.RenewTime.Sub(written), true
 }
 
 // Offset returns the clock of the node's kubelet minus the API server's clock, to a second, after Without has read the
