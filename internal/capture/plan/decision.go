@@ -52,6 +52,23 @@ const (
 	Stop Action = "Stop"
 	// TakeSnapshot copies the donor's disk.
 	TakeSnapshot Action = "TakeSnapshot"
+	// BeginWorkshop records the workshop, and then asks the cloud for its instance.
+	BeginWorkshop Action = "BeginWorkshop"
+	// QuiesceDonor creates the NodeOrder and the pod that flush the disk of a donor in service. A new copy begins.
+	QuiesceDonor Action = "QuiesceDonor"
+	// CopyRunning lets the pod freeze the disk, asks the cloud for the snapshot, and records whether the cloud accepted in time.
+	CopyRunning Action = "CopyRunning"
+	// DeleteRawCopy removes the snapshot of the running disk.
+	DeleteRawCopy Action = "DeleteRawCopy"
+	// MakeVolume makes a disk from the snapshot of the running disk.
+	MakeVolume Action = "MakeVolume"
+	// AttachVolume attaches the disk to the workshop, DetachVolume detaches the disk.
+	AttachVolume Action = "AttachVolume"
+	DetachVolume Action = "DetachVolume"
+	// DeleteVolume removes the disk.
+	DeleteVolume Action = "DeleteVolume"
+	// EndWorkshop removes the workshop with its disk.
+	EndWorkshop Action = "EndWorkshop"
 	// DeletePod removes the pod on the donor.
 	DeletePod Action = "DeletePod"
 	// DeleteOrder removes the NodeOrder and its key: later reports on the NodeOrder are ignored.
@@ -108,7 +125,8 @@ const (
 
 // Actions lists all actions, for exhaustive tests and for help texts.
 var Actions = []Action{
-	Wait, Refuse, Look, Bind, Reserve, Record, Relock, Note, TakeOut, Protect, PatchDonor, Cordon, Evict, Order, Generalize, Adopt, Believe, Stop, TakeSnapshot, DeletePod, DeleteOrder, Return,
+	Wait, Refuse, Look, Bind, Reserve, Record, Relock, Note, TakeOut, Protect, PatchDonor, Cordon, Evict, Order, Generalize, Adopt, Believe, Stop, TakeSnapshot,
+	BeginWorkshop, QuiesceDonor, CopyRunning, DeleteRawCopy, MakeVolume, AttachVolume, DetachVolume, DeleteVolume, EndWorkshop, DeletePod, DeleteOrder, Return,
 	Start, Unprotect, Serve, Release, Forget, Enlarge, Remove, DeleteNode, Publish, DeleteSnapshot,
 	BeginTrial, WatchTrial, PassTrial, Quarantine, EndTrial, SaveRecipe, Promote, Retire, ScaleOut, Succeed, Fail,
 	DeleteImage, Close,
@@ -140,6 +158,11 @@ const (
 	// ForTrial waits between two attempts at a trial, ForPromotion for a person to promote the version.
 	ForTrial     Reason = "Trial"
 	ForPromotion Reason = "Promotion"
+	// ForWorkshop waits for the Ready Node of the workshop, ForQuiet for the end of package transactions and image pulls on the
+	// donor, and ForVolume for the disk made from the copy.
+	ForWorkshop Reason = "Workshop"
+	ForQuiet    Reason = "Quiet"
+	ForVolume   Reason = "Volume"
 	// ForCloud waits for a cloud that does not answer.
 	ForCloud Reason = "Cloud"
 )
@@ -169,12 +192,19 @@ const (
 	SnapshotOfOtherCapture Reason = "SnapshotOfOtherCapture"
 	SnapshotFailed         Reason = "SnapshotFailed"
 	SnapshotLost           Reason = "SnapshotLost"
-	DonorNotReady          Reason = "DonorNotReady"
-	ReplacementNotReady    Reason = "ReplacementNotReady"
-	VersionOfOtherCapture  Reason = "VersionOfOtherCapture"
-	ImageFailed            Reason = "ImageFailed"
-	ImageLost              Reason = "ImageLost"
-	Quarantined            Reason = "Quarantined"
+	// DonorBusy: package transactions or image pulls did not end. QuiesceNotDone: the pod that flushes the disk failed.
+	// WorkshopNotJoined, WorkshopGone: no machine cleans the copy. CopyUnusable: too many copies were discarded.
+	DonorBusy             Reason = "DonorBusy"
+	QuiesceNotDone        Reason = "QuiesceNotDone"
+	WorkshopNotJoined     Reason = "WorkshopNotJoined"
+	WorkshopGone          Reason = "WorkshopGone"
+	CopyUnusable          Reason = "CopyUnusable"
+	DonorNotReady         Reason = "DonorNotReady"
+	ReplacementNotReady   Reason = "ReplacementNotReady"
+	VersionOfOtherCapture Reason = "VersionOfOtherCapture"
+	ImageFailed           Reason = "ImageFailed"
+	ImageLost             Reason = "ImageLost"
+	Quarantined           Reason = "Quarantined"
 	// TrialFailed: the version is bad. TrialInconclusive: no attempt gave a verdict. PromotionStale: no person promoted
 	// the version in time.
 	TrialFailed       Reason = "TrialFailed"

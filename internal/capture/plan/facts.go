@@ -20,6 +20,7 @@ type Facts struct {
 	Donor     DonorFacts
 	Leaving   LeavingFacts
 	Disk      DiskFacts
+	Copy      CopyFacts
 	Image     ImageFacts
 	Trial     TrialFacts
 	Promotion PromotionFacts

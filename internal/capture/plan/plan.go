@@ -40,7 +40,11 @@ var course = []stage{
 
 // Next returns exactly one action or one wait.
 func Next(f Facts) Decision {
-	for _, s := range course {
+	stages := course
+	if f.Copy.Wanted {
+		stages = courseOfCopy
+	}
+	for _, s := range stages {
 		if s.fits(f) {
 			return first(f, s.parts)
 		}

@@ -1,0 +1,291 @@
+package plan
+
+// The copy of a running donor's disk. The donor stays in service: only its Lease and a pod that flushes its disk name it. The
+// copy is cleaned on a workshop, an instance beside the pool, which is thrown away.
+
+// courseOfCopy is the course of a capture by copy, from the goal backwards. From the version on, both courses are equal.
+var courseOfCopy = []stage{
+	{"a capture that has failed, or is deleted, leaves nothing behind", Facts.ends, []part{endTrial, endWorkshop, discardCopy, letDonorGo, removeLeftovers}},
+	{"a lost record ends the capture", func(f Facts) bool { return f.Unrecorded }, []part{loseRecord}},
+	{"a version is tried and promoted", Facts.hasVersion, []part{endWorkshop, letDonorGo, completeVersion, endAttempt, keepRecipe, tryVersion, promote, finish}},
+	{"a proven disk becomes a version, after the workshop", Facts.hasCopy, []part{checkProvenCopy, endWorkshop, letDonorGo, publish}},
+	{"a copy is cleaned on the workshop", Facts.hasRawCopy, []part{checkHeld, checkWorkshop, checkRawCopy, leaveDonor, attach, cleanCopy, copyCleaned}},
+	{"a workshop joins, and a running donor is copied", Facts.isHeld, []part{checkHeld, openWorkshop, checkWorkshop, quiesce}},
+	{"a donor is inspected and reserved", func(Facts) bool { return true }, []part{refuse, checkDonor, inspect}},
+}
+
+// CopyFacts are the copy of a running donor: the moment in which its disk is copied, and the workshop where the copy is cleaned.
+type CopyFacts struct {
+	// Wanted: the donor's disk is copied while the donor serves.
+	Wanted bool
+	// Workshop is the instance on which the copy is cleaned.
+	Workshop Workshop
+	// Quiesce is the progress of the pod on the donor that flushes the disk.
+	Quiesce Quiesce
+	// Raw is the snapshot of the running disk. It holds the donor's secrets.
+	Raw Artifact
+	// Volume is the disk made from the raw snapshot.
+	Volume Volume
+	// Accepted: the cloud accepted the raw snapshot while the donor's disk was quiet.
+	Accepted bool
+	// Unusable: the pod on the workshop reported that the copy lacks the donor's last flush, or a complete set of packages.
+	Unusable bool
+	// Spent: so many copies were discarded that no other copy is made.
+	Spent bool
+}
+
+// Workshop is the progress of the instance on which a copy is cleaned.
+type Workshop string
+
+const (
+	NoWorkshop      Workshop = ""
+	WorkshopDecided Workshop = "decided" // recorded; the cloud has no object of the workshop
+	WorkshopMaking  Workshop = "making"  // the cloud is creating the instance, or its Node is not Ready
+	WorkshopReady   Workshop = "ready"   // its Node is Ready, and takes no pods
+	WorkshopLate    Workshop = "late"    // its Node was not Ready within the timeout
+	WorkshopLost    Workshop = "lost"    // the instance was there, and is gone or off
+	WorkshopEnding  Workshop = "ending"  // recorded: the workshop and its volume are removed
+)
+
+// Quiesce is the progress of the pod on the donor that flushes the disk.
+type Quiesce string
+
+const (
+	NoQuiesce      Quiesce = ""
+	QuiesceWaits   Quiesce = "waits"  // for the end of package transactions and image pulls
+	QuiesceReady   Quiesce = "ready"  // the disk is quiet, and the pod waits for the engine
+	QuiesceTooBusy Quiesce = "busy"   // the disk was not quiet within the timeout
+	QuiesceFailed  Quiesce = "failed" // the pod cannot start, or ended otherwise
+)
+
+// Volume is the state of the disk made from a raw snapshot.
+type Volume string
+
+const (
+	NoVolume       Volume = ""
+	VolumeMaking   Volume = "making"
+	VolumeFree     Volume = "free" // attached to no instance
+	VolumeChanging Volume = "changing"
+	VolumeAttached Volume = "attached"
+)
+
+// hasRawCopy reports whether the disk of the donor was copied, and the copy is not a proven disk yet.
+func (f Facts) hasRawCopy() bool {
+	return f.Copy.Raw != Absent || f.Copy.Volume != NoVolume || f.Disk.Proven
+}
+
+// checkHeld ends a capture that has lost its reservation, and completes the reservation.
+func checkHeld(f Facts) Decision {
+	switch {
+	case f.Hold.Lock == Overwritten:
+		return do(Relock)
+	case f.Hold.Lock != Ours && !f.hasRawCopy():
+		return fail(ReservationLost) // another client may change the donor now; a copy that was taken is a copy
+	case f.Hold.Lock == Ours && !f.Hold.Recorded:
+		return do(Record)
+	case f.Hold.Overdue && !f.Disk.Proven:
+		return fail(DeadlineExceeded)
+	}
+	return onward
+}
+
+// openWorkshop begins the workshop before the donor is copied: the copy with its secrets does not wait for a machine.
+func openWorkshop(f Facts) Decision {
+	switch {
+	case f.Copy.Workshop == NoWorkshop && f.Disk.Pod != NoPod && f.Copy.Quiesce == NoQuiesce:
+		return do(DeletePod) // the inspection is complete
+	case f.Copy.Workshop == NoWorkshop, f.Copy.Workshop == WorkshopDecided:
+		return do(BeginWorkshop)
+	}
+	return onward
+}
+
+// checkWorkshop waits for the workshop. A proven disk needs it no more.
+func checkWorkshop(f Facts) Decision {
+	if f.Disk.Proven {
+		return onward
+	}
+	switch f.Copy.Workshop {
+	case WorkshopMaking:
+		return wait(ForWorkshop)
+	case WorkshopLate:
+		return fail(WorkshopNotJoined)
+	case WorkshopLost, WorkshopEnding, NoWorkshop, WorkshopDecided:
+		return fail(WorkshopGone)
+	case WorkshopReady:
+	}
+	return onward
+}
+
+// quiesce flushes the donor's disk, and copies the disk in the moment in which nothing is half written.
+func quiesce(f Facts) Decision {
+	switch {
+	case f.Donor.Node == NodeGone, f.Donor.Power == InstanceGone:
+		return fail(DonorGone)
+	case f.Copy.Spent && f.Copy.Quiesce == NoQuiesce:
+		return fail(CopyUnusable)
+	case f.Copy.Quiesce == QuiesceTooBusy:
+		return fail(DonorBusy)
+	case f.Copy.Quiesce == QuiesceFailed:
+		return fail(QuiesceNotDone)
+	case f.Copy.Quiesce == QuiesceWaits:
+		return wait(ForQuiet)
+	case f.Copy.Quiesce == QuiesceReady:
+		return do(CopyRunning)
+	case f.Donor.Node != NodeReady || f.Donor.Power != On:
+		return wait(ForDonor)
+	}
+	return do(QuiesceDonor)
+}
+
+// checkRawCopy discards a copy that cannot be cleaned, or ends the capture after too many copies.
+func checkRawCopy(f Facts) Decision {
+	switch {
+	case f.Copy.Raw == Foreign:
+		return fail(SnapshotOfOtherCapture)
+	case f.Disk.Proven:
+		return onward
+	case f.Copy.Accepted && !f.Copy.Unusable && f.Copy.Raw != Broken && (f.Copy.Raw != Deleting || f.Copy.Volume != NoVolume):
+		return onward
+	case f.Copy.Spent:
+		return fail(CopyUnusable)
+	}
+	return discard(f)
+}
+
+// discard removes a copy that is not proven, with everything that works on it.
+func discard(f Facts) Decision {
+	switch {
+	case f.Disk.Pod != NoPod:
+		return do(DeletePod)
+	case f.Disk.Order:
+		return do(DeleteOrder)
+	case f.Copy.Volume == VolumeAttached, f.Copy.Volume == VolumeFree, f.Copy.Volume == VolumeMaking:
+		return do(DeleteVolume) // detaches first
+	case f.Copy.Volume == VolumeChanging:
+		return wait(ForDeletion)
+	case f.Copy.Raw == Pending, f.Copy.Raw == Taken, f.Copy.Raw == Complete, f.Copy.Raw == Broken:
+		return do(DeleteRawCopy)
+	case f.Copy.Raw == Deleting:
+		return wait(ForDeletion)
+	}
+	return onward
+}
+
+// leaveDonor removes pod and order from the donor, whose disk is copied.
+func leaveDonor(f Facts) Decision {
+	switch {
+	case f.Copy.Quiesce != NoQuiesce && f.Disk.Pod != NoPod:
+		return do(DeletePod)
+	case f.Disk.Order && !f.Disk.Touched:
+		return do(DeleteOrder)
+	}
+	return onward
+}
+
+// attach makes the volume, and attaches it to a workshop whose Node is Ready: a machine that boots with the volume could boot
+// from it, and would be the donor. The raw snapshot goes as soon as the volume has its content.
+func attach(f Facts) Decision {
+	switch {
+	case f.Disk.Proven:
+		return onward
+	case f.Copy.Volume == NoVolume && f.Copy.Raw != Complete:
+		return wait(ForSnapshot)
+	case f.Copy.Volume == NoVolume:
+		return do(MakeVolume)
+	case f.Copy.Volume == VolumeMaking, f.Copy.Volume == VolumeChanging:
+		return wait(ForVolume)
+	case f.Copy.Raw == Pending, f.Copy.Raw == Taken, f.Copy.Raw == Complete, f.Copy.Raw == Broken:
+		return do(DeleteRawCopy)
+	case f.Copy.Volume == VolumeFree:
+		return do(AttachVolume)
+	}
+	return onward
+}
+
+// cleanCopy generalizes the attached volume.
+func cleanCopy(f Facts) Decision {
+	switch {
+	case f.Disk.Proven:
+		return onward
+	case f.Disk.Reported:
+		return do(Believe)
+	case f.Disk.Pod == PodFailed:
+		return fail(GeneralizeFailed)
+	case f.Disk.Pod != NoPod && !f.Disk.PodKnown:
+		return do(Adopt)
+	case !f.Disk.Touched:
+		return do(Order)
+	case f.Disk.Pod == NoPod:
+		return do(Generalize)
+	}
+	return wait(ForProof)
+}
+
+// copyCleaned copies the proven disk, once no machine can write to it.
+func copyCleaned(f Facts) Decision {
+	switch {
+	case f.Disk.Pod != NoPod:
+		return do(DeletePod)
+	case f.Disk.Order:
+		return do(DeleteOrder)
+	case f.Copy.Volume == VolumeAttached:
+		return do(DetachVolume)
+	case f.Copy.Volume == VolumeFree:
+		return do(TakeSnapshot)
+	case f.Copy.Volume == VolumeMaking, f.Copy.Volume == VolumeChanging:
+		return wait(ForVolume)
+	}
+	return fail(CopyUnusable) // the volume is gone
+}
+
+// checkProvenCopy ends a capture whose proven disk cannot become a version.
+func checkProvenCopy(f Facts) Decision {
+	switch {
+	case f.Image.Snapshot == Foreign:
+		return fail(SnapshotOfOtherCapture)
+	case f.Disk.ProofLost:
+		return fail(ProofLost)
+	case f.Image.Snapshot == Broken:
+		return fail(SnapshotFailed)
+	case f.Image.Snapshot == Deleting:
+		return fail(SnapshotLost)
+	case f.Image.Snapshot == Pending:
+		return wait(ForSnapshot) // the volume is still read
+	}
+	return onward
+}
+
+// discardCopy removes the copy of a capture that failed or is deleted.
+func discardCopy(f Facts) Decision {
+	if f.Copy.Raw == Foreign {
+		f.Copy.Raw = Absent
+	}
+	return discard(f)
+}
+
+// endWorkshop removes the workshop with its volume, in any state.
+func endWorkshop(f Facts) Decision {
+	switch {
+	case f.Disk.Pod != NoPod && f.Copy.Workshop != NoWorkshop:
+		return do(DeletePod)
+	case f.Copy.Workshop != NoWorkshop:
+		return do(EndWorkshop)
+	case f.Copy.Volume == VolumeChanging:
+		return wait(ForDeletion)
+	case f.Copy.Volume != NoVolume:
+		return do(DeleteVolume)
+	}
+	return onward
+}
+
+// letDonorGo removes the Lease of the donor. Nothing else was changed.
+func letDonorGo(f Facts) Decision {
+	switch {
+	case f.Disk.Pod != NoPod:
+		return do(DeletePod)
+	case f.isHeld():
+		return do(Forget)
+	}
+	return onward
+}
