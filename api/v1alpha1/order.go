@@ -38,16 +38,25 @@ type Report struct {
 	Unproven *Unproven `json:"unproven,omitempty"`
 	// Contents is the list of the disk's contents, with the digest in the proof; empty without a list.
 	Contents string `json:"contents,omitempty"`
+	// Moment is the report of the method Quiesce.
+	Moment *Moment `json:"moment,omitempty"`
 	// Patch is the report of the methods Check, Patch and Reboot, as package patch encodes it.
 	Patch json.RawMessage `json:"patch,omitempty"`
 }
 
 // fits reports whether the report has exactly the result of the method.
 func (r *Report) fits(method OrderMethod) bool {
-	if method == InPlace || method == OrderCopy {
-		return (r.Proof == nil) != (r.Unproven == nil) && r.Patch == nil
+	proves, quiesces, patches := (r.Proof == nil) != (r.Unproven == nil), r.Moment != nil, r.Patch != nil
+	none := r.Proof == nil && r.Unproven == nil
+	switch method {
+	case InPlace, OrderCopy:
+		return proves && !quiesces && !patches
+	case OrderQuiesce:
+		return none && quiesces && !patches
+	case OrderCheck, OrderPatch, OrderReboot:
+		return none && !quiesces && patches
 	}
-	return r.Proof == nil && r.Unproven == nil && r.Patch != nil
+	return false
 }
 
 // signed is the prefix of signed data, so that no signature is valid in another context.

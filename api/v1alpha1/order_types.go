@@ -43,12 +43,14 @@ type NodeOrderList struct {
 
 // OrderMethod is the work that the pod does on the node. The token of Copy names a snapshot and a device; the token of every other
 // method is the node's boot ID.
-// +kubebuilder:validation:Enum=InPlace;Copy;Check;Patch;Reboot
+// +kubebuilder:validation:Enum=InPlace;Quiesce;Copy;Check;Patch;Reboot
 type OrderMethod string
 
 const (
 	// InPlace generalizes the donor's own disk, under one boot of the donor, and then shuts the donor down.
 	InPlace OrderMethod = "InPlace"
+	// OrderQuiesce flushes and freezes the disk of a node in service for the moment of a copy.
+	OrderQuiesce OrderMethod = "Quiesce"
 	// OrderCopy generalizes a copy of the donor's disk, on a device of another node.
 	OrderCopy OrderMethod = "Copy"
 	// OrderCheck reads the package repositories of a node in service, and reports the pending patches.
@@ -93,7 +95,30 @@ type OrderPatches struct {
 	Drained bool `json:"drained,omitempty"`
 }
 
+// Freeze defines whether the root file system is frozen for the moment of a copy.
+// +kubebuilder:validation:Enum=Auto;Never
+type Freeze string
+
+const (
+	// FreezeAuto freezes the root file system if systemd of the node can guard the freeze.
+	FreezeAuto Freeze = "Auto"
+	// FreezeNever only flushes the root file system.
+	FreezeNever Freeze = "Never"
+)
+
+// OrderMoment defines the moment of a copy, for method Quiesce.
+type OrderMoment struct {
+	// Nonce is the content of the file that proves the last flush to the copy: 64 hexadecimal digits.
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
+	Nonce string `json:"nonce"`
+
+	// Freeze defines whether the root file system is frozen. Default: Auto.
+	// +optional
+	Freeze Freeze `json:"freeze,omitempty"`
+}
+
 // NodeOrderSpec defines the node, the pod, the method and the settings of the work.
+// +kubebuilder:validation:XValidation:rule="has(self.moment) == (has(self.method) && self.method == 'Quiesce')",message="moment belongs to the method Quiesce"
 // +kubebuilder:validation:XValidation:rule="has(self.patch) == (has(self.method) && self.method in ['Check', 'Patch'])",message="patch belongs to the methods Check and Patch"
 type NodeOrderSpec struct {
 	// Holder is the object that asks: the Prototype of the capture, or the PrototypePolicy of a check.
@@ -131,6 +156,10 @@ type NodeOrderSpec struct {
 	// Patch defines the patches, for the methods Check and Patch.
 	// +optional
 	Patch *OrderPatches `json:"patch,omitempty"`
+
+	// Moment defines the moment of a copy, for method Quiesce.
+	// +optional
+	Moment *OrderMoment `json:"moment,omitempty"`
 
 	// RulesDigest is the digest of the user's rules; empty without own rules.
 	// +optional

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/internal/agent/generalize/disk"
 	"github.com/kamino-dev/kamino/internal/agent/quiesce"
 	"github.com/kamino-dev/kamino/internal/cli/exit"
 	"github.com/kamino-dev/kamino/internal/cli/output"
@@ -19,6 +20,7 @@ import (
 // newQuiesceCommand is the command of the pod on a donor whose disk is copied while the donor serves.
 func newQuiesceCommand(e Environment) *cobra.Command {
 	d := quiesce.Donor{Now: e.Now, Sleep: process.Wait}
+	var order momentOrder
 	cmd := &cobra.Command{
 		Use:   "quiesce --root DIR --nonce-name UID --nonce HEX",
 		Short: "Freeze the disk of a running host for the moment of a copy",
@@ -33,7 +35,14 @@ The exit code is 3 if the host is not copied while it runs, or did not become qu
 		Example: `  # On a node, as root: freeze for the moment of a copy
   kamino-node quiesce --root / --nonce-name 0bde4000-0000-4000-8000-000000000003 --nonce "$(openssl rand -hex 32)"`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return exit.Classed(e.quiesce(cmd.Context(), d)) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if order.isOn() {
+				err := order.carryOut(cmd.Context(), e, d)
+				disk.LeaveError(disk.TerminationLog, err)
+				return exit.Classed(err)
+			}
+			return exit.Classed(e.quiesce(cmd.Context(), d))
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&d.Root, "root", "", "root directory of the running host")
@@ -41,6 +50,7 @@ The exit code is 3 if the host is not copied while it runs, or did not become qu
 	flags.StringVar(&d.Nonce, "nonce", "", "content of the nonce file: 64 hexadecimal digits")
 	flags.StringVar((*string)(&d.Freeze), "freeze", string(quiesce.Auto), "Auto: freeze if systemd of the host can guard the freeze; Never: only flush")
 	flags.DurationVar(&d.Wait, "wait", quiesce.DefaultWait, "how long to wait until the host is quiet")
+	order.bind(flags)
 	output.Complete(cmd, "freeze", string(quiesce.Auto), string(quiesce.Never))
 	return cmd
 }

@@ -29,6 +29,9 @@ type Donor struct {
 	Freeze Mode
 	// Wait is how long to wait until the node is quiet; DefaultWait if zero.
 	Wait time.Duration
+	// Begin is called each time the node is quiet, before anything is changed. It waits until the copy may begin; nil does not
+	// wait.
+	Begin func(ctx context.Context) error
 	// Now is the clock, and Sleep waits or returns the context's error.
 	Now   func() time.Time
 	Sleep func(ctx context.Context, d time.Duration) error

@@ -70,6 +70,11 @@ func (d Donor) Run(ctx context.Context, answers <-chan bool, report func(State))
 		if err := r.awaitQuiet(ctx, began); err != nil {
 			return Result{}, err
 		}
+		if d.Begin != nil {
+			if err := d.Begin(ctx); err != nil {
+				return Result{}, err
+			}
+		}
 		if err := leaveNonce(t, d.Name, d.Nonce); err != nil {
 			return Result{}, err
 		}

@@ -65,8 +65,24 @@ func (o Order) Public() string { return o.public }
 // Check refuses an order that has changed, is for another disk or boot, or already has a report.
 func (o Order) Check(found *v1alpha1.NodeOrder, s generalize.RunSubject, profile *rules.Profile) error {
 	spec := found.Spec
-	method, token := spec.Under()
-	wanted, under := s.Under()
+	method, token := s.Under()
+	if err := o.CheckUnder(found, v1alpha1.Holder{Name: s.Prototype, UID: s.UID}, method, token); err != nil {
+		return err
+	}
+	switch {
+	case spec.Generalize.Profile != profile.Name || spec.RulesDigest != profile.RulesDigest:
+		return refused("order %s is for profile %s with the rules %q, not for %s with %q", o, spec.Generalize.Profile, spec.RulesDigest, profile.Name, profile.RulesDigest)
+	case method == v1alpha1.InPlace && profile.NotLive != "" && spec.AfterCapture != v1alpha1.RemoveDonor:
+		return refused("on a running host, profile %s is allowed only for a donor that does not return, and order %s lets the donor return: %s",
+			profile.Name, o, profile.NotLive)
+	}
+	return nil
+}
+
+// CheckUnder refuses an order of another holder, method or token, one that has changed, or one that already has a report.
+func (o Order) CheckUnder(found *v1alpha1.NodeOrder, holder v1alpha1.Holder, method v1alpha1.OrderMethod, token string) error {
+	spec := found.Spec
+	has, under := spec.Under()
 	switch {
 	case found.UID != o.UID:
 		return refused("order %s has the UID %s, and the run is for %s: another client deleted and recreated the order", o, found.UID, o.UID)
@@ -76,18 +92,14 @@ func (o Order) Check(found *v1alpha1.NodeOrder, s generalize.RunSubject, profile
 		return refused("order %s is being deleted", o)
 	case found.Status != (v1alpha1.NodeOrderStatus{}):
 		return refused("order %s has a report already", o)
-	case spec.Holder.Name != s.Prototype || !spec.Holder.Same(v1alpha1.Holder{UID: s.UID}):
-		return refused("order %s is for Prototype %s with the UID %s, not for %s with the UID %s", o, spec.Holder.Name, spec.Holder.UID, s.Prototype, s.UID)
-	case method != wanted:
-		return refused("order %s has the method %s, and this run has %s", o, method, wanted)
-	case under == "":
+	case spec.Holder.Name != holder.Name || !spec.Holder.Same(holder):
+		return refused("order %s is for Prototype %s with the UID %s, not for %s with the UID %s", o, spec.Holder.Name, spec.Holder.UID, holder.Name, holder.UID)
+	case has != method:
+		return refused("order %s has the method %s, and this run has %s", o, has, method)
+	case token == "":
 		return refused("the run names no boot and no copy, so no proof could fit order %s", o)
-	case token != under:
-		return refused("order %s is for %q, and this run is for %s", o, token, under)
-	case spec.Generalize.Profile != profile.Name || spec.RulesDigest != profile.RulesDigest:
-		return refused("order %s is for profile %s with the rules %q, not for %s with %q", o, spec.Generalize.Profile, spec.RulesDigest, profile.Name, profile.RulesDigest)
-	case method == v1alpha1.InPlace && profile.NotLive != "" && spec.AfterCapture != v1alpha1.RemoveDonor:
-		return refused("on a running host, profile %s is allowed only for a donor that does not return, and order %s lets the donor return: %s", profile.Name, o, profile.NotLive)
+	case under != token:
+		return refused("order %s is for %q, and this run is for %s", o, under, token)
 	case spec.Key != o.public:
 		return refused("the key of this run is not the key of order %s, and Kamino would reject the proof", o)
 	}
