@@ -20,6 +20,8 @@ type Reservation struct {
 	Holder `json:",inline"`
 	// ReservedAt is when the hold began. The deadline counts from here.
 	ReservedAt metav1.Time `json:"reservedAt"`
+	// Untouched: the hold changes nothing on the Node, and so there is nothing to restore.
+	Untouched bool `json:"untouched,omitempty"`
 	// Unschedulable reports that the node was cordoned before.
 	Unschedulable bool `json:"unschedulable"`
 	// Protection is the cloud's token of the earlier scale-in protection; empty if the cloud has no protection.
@@ -133,6 +135,8 @@ type Record struct {
 	// NodeOrder that the donor is generalized by, and whose pod alone is believed. Absent where a version before there
 	// were orders has begun the capture.
 	Order *OrderRecord `json:"order,omitempty"`
+	// Copy is the capture by copy; nil for a capture in place.
+	Copy *CopyRecord `json:"copy,omitempty"`
 	// Returning: the donor's disk is no longer needed; its power comes back and must not be taken again.
 	Returning bool `json:"returning,omitempty"`
 	// DonorGone: the donor's instance was gone, so the capture has left the reservation of the Node to the Node's end: the Lease
@@ -152,6 +156,41 @@ type Record struct {
 	Retired []string `json:"retired,omitempty"`
 	// ScaleOut is the growth of the pool after the promotion.
 	ScaleOut *ScaleOut `json:"scaleOut,omitempty"`
+}
+
+// CopyRecord is the lasting state of a capture by copy: the workshop, and the current copy of the donor's disk.
+type CopyRecord struct {
+	// Workshop is the machine on which the copy is cleaned.
+	Workshop WorkshopRecord `json:"workshop,omitzero"`
+	// Try is the number of copies so far. The names of snapshot and disk have the number.
+	Try int32 `json:"try,omitempty"`
+	// Moment is the UID of the NodeOrder of the try, with method Quiesce. Nonce is the content of the file that proves the last
+	// flush.
+	Moment types.UID `json:"moment,omitempty"`
+	Nonce  string    `json:"nonce,omitempty"`
+	// Snapshot is the cloud's ID of the snapshot of the running disk. Accepted: the cloud accepted it while the disk was quiet.
+	Snapshot string `json:"snapshot,omitempty"`
+	Accepted bool   `json:"accepted,omitempty"`
+	// Disk has the disk's machine ID and UUID, and how long it was frozen, as the pod on the donor reported.
+	Disk *Moment `json:"disk,omitempty"`
+	// Software are the tags that describe the donor's software at the moment of the copy.
+	Software map[string]string `json:"software,omitempty"`
+	// Trouble is why an earlier copy was discarded.
+	Trouble string `json:"trouble,omitempty"`
+}
+
+// WorkshopRecord is the lasting state of a workshop.
+type WorkshopRecord struct {
+	// Name in the cloud; empty before the begin, and after nothing was left of it.
+	Name string `json:"name,omitempty"`
+	// StartedAt is the time of the decision.
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+	// Instance is the provider ID, and Nodes are its Nodes with what Kamino changed on each.
+	Instance string            `json:"instance,omitempty"`
+	Nodes    []TrialNodeRecord `json:"nodes,omitempty"`
+	// Ending: whatever there is of the workshop is removed. EndingSince is since when.
+	Ending      bool         `json:"ending,omitempty"`
+	EndingSince *metav1.Time `json:"endingSince,omitempty"`
 }
 
 // MissingRecord is an object of a capture that the cloud does not find. A single answer proves nothing.

@@ -93,9 +93,31 @@ const (
 )
 
 // DonorSettings define what happens to the donor.
+// +kubebuilder:validation:XValidation:rule="!has(self.method) || self.method != 'Copy' || !has(self.afterCapture) && !has(self.growFirst) && !has(self.carryOver)",message="with method Copy the donor stays in service: omit afterCapture, growFirst and carryOver"
+// +kubebuilder:validation:XValidation:rule="!has(self.method) || self.method != 'InPlace' || !has(self.freeze) && !has(self.workshopType)",message="freeze and workshopType belong to the method Copy"
 // +kubebuilder:validation:XValidation:rule="!has(self.growFirst) || !self.growFirst || !has(self.afterCapture) || self.afterCapture != 'Return'",message="growFirst and afterCapture Return exclude each other: remove either field"
 // +kubebuilder:validation:XValidation:rule="!has(self.carryOver) || (!has(self.growFirst) || self.growFirst) && (!has(self.afterCapture) || self.afterCapture != 'Return')",message="carryOver needs a replacement that joins before the drain: remove carryOver, or the fields growFirst and afterCapture"
 type DonorSettings struct {
+	// Method defines how the disk of the donor becomes an image. Copy: the donor stays in service, and Kamino cleans a copy
+	// of its disk on another machine. InPlace: the donor is drained, cleaned and powered off. If a policy has no method,
+	// Kamino chooses Copy where the cloud can copy a disk in use, and writes the method into each Prototype. Default in a
+	// Prototype: InPlace.
+	// +optional
+	Method CaptureMethod `json:"method,omitempty"`
+
+	// Freeze defines whether the root file system of the donor is frozen for the moment of the copy. Auto freezes it, for
+	// fractions of a second, if systemd of the node can guard the freeze. Never only flushes it. Only for method Copy.
+	// Default: Auto.
+	// +optional
+	Freeze Freeze `json:"freeze,omitempty"`
+
+	// WorkshopType is the instance type of the machine on which the copy is cleaned, in the words of the cloud. Only for
+	// method Copy. Default: the type of the pool.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[-._A-Za-z0-9]+$`
+	WorkshopType string `json:"workshopType,omitempty"`
+
 	// AfterCapture defines what happens to the donor after the copy of the disk. Default: Return if the profile allows a
 	// return, else Remove.
 	// +optional
@@ -112,6 +134,17 @@ type DonorSettings struct {
 	// +optional
 	CarryOver CarryOver `json:"carryOver,omitzero"`
 }
+
+// CaptureMethod is how the disk of a donor becomes an image.
+// +kubebuilder:validation:Enum=Copy;InPlace
+type CaptureMethod string
+
+const (
+	// MethodCopy copies the disk of a donor in service, and generalizes the copy.
+	MethodCopy CaptureMethod = "Copy"
+	// MethodInPlace generalizes the donor's own disk, and copies the disk of the donor that is off.
+	MethodInPlace CaptureMethod = "InPlace"
+)
 
 // DrainSettings say how the donor's pods are asked to leave.
 type DrainSettings struct {
@@ -417,8 +450,14 @@ type SecretKey struct {
 	Key string `json:"key,omitempty"`
 }
 
+// CopiesDonor reports whether the donor stays in service, and a copy of its disk is generalized.
+func (s Settings) CopiesDonor() bool { return s.Donor.Method == MethodCopy }
+
 // ReplacesDonor reports whether Kamino removes the donor after the copy of the disk.
 func (s Settings) ReplacesDonor() bool {
+	if s.CopiesDonor() {
+		return false
+	}
 	switch s.Donor.AfterCapture {
 	case ReturnDonor:
 		return false
