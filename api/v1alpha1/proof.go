@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -84,6 +85,21 @@ type Unproven struct {
 	Message string `json:"message"`
 	// At is when the run ended, by the donor's clock.
 	At metav1.Time `json:"at"`
+}
+
+// Reasons of an Unproven copy for which another copy of the same disk helps.
+const (
+	// StaleCopy: the copy does not hold the donor's last flush.
+	StaleCopy = "StaleCopy"
+	// PackagesIncomplete: a package is half installed.
+	PackagesIncomplete = "PackagesIncomplete"
+	// ImagesDamaged: damaged images cannot be removed from their store.
+	ImagesDamaged = "ImagesDamaged"
+)
+
+// AnotherCopyHelps reports whether the copy is to blame, and not the donor's disk.
+func (u *Unproven) AnotherCopyHelps() bool {
+	return u != nil && u.Copy != nil && slices.Contains([]string{StaleCopy, PackagesIncomplete, ImagesDamaged}, u.Reason)
 }
 
 // CopiedDisk is a copy of the donor's disk on a device of another machine.

@@ -103,7 +103,7 @@ type Donor struct {
 }
 
 // Phase is a summary of the capture for people. Programs must read conditions.
-// +kubebuilder:validation:Enum=Pending;Preflight;Reserving;Patching;Rebooting;Soaking;Draining;Generalizing;Stopping;Snapshotting;Starting;WaitingReady;Growing;Removing;Releasing;Publishing;RunningTrial;AwaitingPromotion;Promoting;Retiring;ScalingOut;CleaningUp;Succeeded;Failed
+// +kubebuilder:validation:Enum=Pending;Preflight;Reserving;Patching;Rebooting;Soaking;StartingWorkshop;Quiescing;Copying;Draining;Generalizing;Stopping;Snapshotting;Starting;WaitingReady;Growing;Removing;Releasing;Publishing;RunningTrial;AwaitingPromotion;Promoting;Retiring;ScalingOut;CleaningUp;Succeeded;Failed
 type Phase string
 
 // The phases in the order of a capture when nothing goes wrong.
@@ -116,6 +116,12 @@ const (
 	PhasePatching     Phase = "Patching"
 	PhaseRebooting    Phase = "Rebooting"
 	PhaseSoaking      Phase = "Soaking"
+	// PhaseStartingWorkshop waits for the machine on which the copy of a donor in service is cleaned. PhaseQuiescing waits until
+	// the donor's disk can be copied, and PhaseCopying until the copy is a disk of that machine.
+	PhaseStartingWorkshop Phase = "StartingWorkshop"
+	PhaseQuiescing        Phase = "Quiescing"
+	PhaseCopying          Phase = "Copying"
+
 	PhaseDraining     Phase = "Draining"
 	PhaseGeneralizing Phase = "Generalizing"
 	PhaseStopping     Phase = "Stopping"
@@ -144,7 +150,8 @@ const (
 // Phases returns all phases.
 func Phases() []Phase {
 	return []Phase{
-		PhasePending, PhasePreflight, PhaseReserving, PhasePatching, PhaseRebooting, PhaseSoaking, PhaseDraining, PhaseGeneralizing, PhaseStopping,
+		PhasePending, PhasePreflight, PhaseReserving, PhasePatching, PhaseRebooting, PhaseSoaking, PhaseStartingWorkshop, PhaseQuiescing,
+		PhaseCopying, PhaseDraining, PhaseGeneralizing, PhaseStopping,
 		PhaseSnapshotting, PhaseStarting, PhaseWaitingReady, PhaseGrowing, PhaseRemoving, PhaseReleasing, PhasePublishing, PhaseRunningTrial,
 		PhaseAwaitingPromotion, PhasePromoting, PhaseRetiring, PhaseScalingOut, PhaseCleaningUp, PhaseSucceeded, PhaseFailed,
 	}

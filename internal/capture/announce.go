@@ -2,6 +2,7 @@ package capture
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,10 @@ func (a recorder) announce(w *pass, d plan.Decision) {
 		a.event(w, corev1.EventTypeNormal, "Reserved", "node %s has joined pool %s, and is reserved for version %s; the patch follows",
 			w.donor.node.Name, pool, version)
 	case plan.Reserve:
+		if w.facts.Copy.Wanted {
+			a.event(w, corev1.EventTypeNormal, "Reserved", "node %s is reserved for version %s of pool %s, and stays in service; a workshop follows", node, version, pool)
+			return
+		}
 		if w.facts.Leaving.Replaced && w.facts.Leaving.GrowFirst {
 			a.event(w, corev1.EventTypeNormal, "Reserved",
 				"node %s is reserved for version %s of pool %s; the node serves until its replacement is Ready", node, version, pool)
@@ -34,7 +39,15 @@ func (a recorder) announce(w *pass, d plan.Decision) {
 	case plan.DeleteNode:
 		a.event(w, corev1.EventTypeNormal, "Removed",
 			"node %s does not return: its instance was removed from pool %s, and its Node object is deleted", node, pool)
+	case plan.AttachVolume:
+		if w.facts.Copy.Volume == plan.NoVolume {
+			a.event(w, corev1.EventTypeNormal, "Copied", "the disk of node %s was copied while the node served%s; the copy is cleaned on the workshop", node, frozen(w))
+		}
 	case plan.TakeSnapshot:
+		if w.facts.Copy.Wanted {
+			a.event(w, corev1.EventTypeNormal, "Generalized", "the copy of node %s is generalized, and attached to no machine; it is copied next", node)
+			return
+		}
 		a.event(w, corev1.EventTypeNormal, "Generalized", "node %s is generalized and powered off; its disk is copied next", node)
 	case plan.Promote:
 		a.event(w, corev1.EventTypeNormal, "Promoting", "the recipe of pool %s gets version %s%s", pool, version, compared(w.p.Status.Recipe))
@@ -46,6 +59,15 @@ func (a recorder) announce(w *pass, d plan.Decision) {
 		a.event(w, corev1.EventTypeWarning, string(d.Why), "%s", w.p.Status.Failure.Message)
 	default:
 	}
+}
+
+// frozen says how long the donor's disk stood still, as the end of a clause.
+func frozen(w *pass) string {
+	disk := w.copyRecord().Disk
+	if disk == nil || !disk.Frozen {
+		return ""
+	}
+	return fmt.Sprintf(", frozen for %.2f s", disk.FrozenFor.Seconds())
 }
 
 // KuredLockUnknown is the reason of an event: Kamino reserved a donor without knowledge of kured's lock. An unreadable

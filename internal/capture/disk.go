@@ -150,12 +150,12 @@ func (d pods) isOverdue(w *pass) bool {
 // hasBegun reports whether the capture has begun or ended, so that no preflight is needed.
 func (w *pass) hasBegun() bool {
 	f := &w.facts
-	return w.isHeld() || f.MustBoot() || f.Failed || f.Deleting || w.isInspecting()
+	return w.isHeld() || f.IsOrdered() || f.Failed || f.Deleting || w.isInspecting()
 }
 
 // isInspecting reports whether the inspection is in progress, or has found an obstacle.
 func (w *pass) isInspecting() bool {
-	return !w.isHeld() && !w.facts.MustBoot() && w.facts.Disk.Pod != plan.NoPod && w.facts.Disk.Pod != plan.PodLooked
+	return !w.isHeld() && !w.facts.IsOrdered() && w.facts.Disk.Pod != plan.NoPod && w.facts.Disk.Pod != plan.PodLooked
 }
 
 // inspectionMessage is the obstacle, as the message of the failure.
@@ -202,7 +202,7 @@ type pods struct {
 // pod, and the list of the donor's pods shows a pod of a late request.
 func (d pods) lookPod(ctx context.Context, w *pass) error {
 	f := &w.facts
-	recorded := w.record.DiskCheckStartedAt != nil || f.MustBoot() || f.Failed || f.Deleting || w.donor.arePodsListed && w.donor.remainingPods.HasOwnPod
+	recorded := w.record.DiskCheckStartedAt != nil || w.record.Order != nil || f.IsOrdered() || f.Failed || f.Deleting || w.donor.arePodsListed && w.donor.remainingPods.HasOwnPod
 	matters := f.Unrecorded || recorded && f.PodMatters()
 	if w.p.UID == "" || !matters {
 		return nil
@@ -229,11 +229,12 @@ func (d pods) readPod(ctx context.Context, w *pass) error {
 	}
 	w.disk.pod = pod
 	w.facts.Disk.Pod = plan.PodActive
-	if !w.facts.Disk.Touched && !w.facts.Unrecorded {
+	switch {
+	case w.asksMoment(): // lookMoment compares the pod with its report
+	case !w.facts.Disk.Touched && !w.facts.Unrecorded:
 		d.readInspection(w)
 		return nil
-	}
-	if w.podTrouble() != "" || w.disk.noProofReason != "" {
+	case w.podTrouble() != "" || w.disk.noProofReason != "":
 		w.facts.Disk.Pod = plan.PodFailed
 	}
 	w.facts.Disk.PodKnown = w.record.Order != nil && w.record.Order.Pod == pod.UID
@@ -245,7 +246,16 @@ func (d pods) createGeneralizePod(ctx context.Context, w *pass) error {
 	if err := d.mayGeneralize(w); err != nil {
 		return err
 	}
-	made, err := d.makePod(ctx, generalizePod(w.p, w.record, podNamespaceOf(w, d.podNamespace), d.image.of(w.p)))
+	namespace, image := podNamespaceOf(w, d.podNamespace), d.image.of(w.p)
+	if w.facts.Copy.Wanted {
+		return d.createOrderPod(ctx, w, copyPod(w, namespace, image))
+	}
+	return d.createOrderPod(ctx, w, generalizePod(w.p, w.record, namespace, image))
+}
+
+// createOrderPod creates the pod of the recorded NodeOrder, and records its UID.
+func (d pods) createOrderPod(ctx context.Context, w *pass, pod *corev1.Pod) error {
+	made, err := d.makePod(ctx, pod)
 	if err != nil || made == nil {
 		return err // the next pass adopts a pod that exists
 	}

@@ -88,6 +88,7 @@ func (h donorReader) readDonor(ctx context.Context, w *pass) error {
 	w.donor.reservation = w.record.Reservation
 	f.Hold.Recorded = w.donor.reservation != nil
 	f.Hold.Restored, f.Hold.Noted = true, true
+	f.Disk.Touched, f.Donor.MustLeaveBoot = w.record.GeneralizeBootID != "" || isCopyOrder(w.record), w.record.LeaveBoot() != ""
 	var err error
 	switch {
 	case w.donor.node != nil && !w.record.DonorGone:
@@ -98,7 +99,6 @@ func (h donorReader) readDonor(ctx context.Context, w *pass) error {
 	if err != nil {
 		return err
 	}
-	f.Disk.Touched, f.Donor.MustLeaveBoot = w.record.GeneralizeBootID != "", w.record.LeaveBoot() != ""
 	f.Hold.Returning = w.record.Returning
 	f.Unrecorded = recordLost(w.p)
 	if w.donor.node != nil {
@@ -128,7 +128,7 @@ func readNode(w *pass) {
 // lookInstance reads the instance with its protection, unless the donor is released.
 func (h donorReader) lookInstance(ctx context.Context, w *pass) error {
 	f := &w.facts
-	if !w.isHeld() && (f.MustBoot() || f.Failed || f.Deleting) {
+	if !w.isHeld() && (f.IsOrdered() || f.Failed || f.Deleting) || w.copyRecord().Accepted {
 		return nil
 	}
 	instance, err := h.cloud.Instance(ctx, w.id)
@@ -167,7 +167,7 @@ func power(p cloud.Power) plan.Power {
 // protection if the list of the pool lacks the instance, too.
 func (h donorReader) readProtection(ctx context.Context, w *pass) error {
 	f := &w.facts
-	if f.MustBoot() && !f.Hold.Returning && !f.Failed && !f.Deleting || mustBeRemoved(w) {
+	if f.MustBoot() && !f.Hold.Returning && !f.Failed && !f.Deleting || mustBeRemoved(w) || f.Copy.Wanted {
 		return nil
 	}
 	hold, err := h.cloud.Protection(ctx, w.id)
@@ -209,6 +209,10 @@ func (h donorReader) lookDeadlines(w *pass) {
 		return
 	}
 	f, now := &w.facts, h.now()
+	if f.Copy.Wanted {
+		f.Hold.Overdue = now.Sub(w.donor.reservation.ReservedAt.Time) > copyLimit
+		return
+	}
 	limit := w.p.Spec.Settings.Defaulted().OutOfService
 	since, taken := w.outOfServiceSince()
 	held := now.Sub(since)
@@ -262,7 +266,7 @@ func (w *pass) outOfServiceSince() (at time.Time, taken bool) {
 // see our reservation. A later race is possible: decision 0011 in docs/contribute/decisions separates the hours of both.
 func (h donorReader) lookKuredAgain(ctx context.Context, w *pass) error {
 	f := &w.facts
-	if !w.isHeld() || f.Donor.Cordoned || f.MustBoot() || f.Failed || f.Deleting || f.Donor.Node == plan.NodeGone || f.Donor.Patch == plan.PatchUnderWay {
+	if !w.isHeld() || f.Copy.Wanted || f.Donor.Cordoned || f.MustBoot() || f.Failed || f.Deleting || f.Donor.Node == plan.NodeGone || f.Donor.Patch == plan.PatchUnderWay {
 		return nil
 	}
 	lock, err := kured.Read(ctx, h.kube, h.kured, h.now())

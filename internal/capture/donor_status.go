@@ -14,6 +14,8 @@ import (
 func donorState(w *pass) v1alpha1.DonorState {
 	f := &w.facts
 	switch {
+	case f.Copy.Wanted && f.Donor.Power == plan.PowerUnread && f.Donor.Node == plan.NodeReady: // the instance no longer matters
+		return v1alpha1.DonorReady
 	case f.Donor.Power == plan.InstanceGone && w.isRemoving():
 		return v1alpha1.DonorRemoved
 	case f.Donor.Power == plan.InstanceGone:
@@ -31,6 +33,11 @@ func donorState(w *pass) v1alpha1.DonorState {
 // reportDonor writes the state of the donor and the time of the reservation and of the release.
 func reportDonor(w *pass, now time.Time) {
 	s := &w.p.Status
+	defer func() {
+		if disk := w.copyRecord().Disk; s.Donor != nil && disk != nil && w.copyRecord().Accepted {
+			s.Donor.FrozenFor = &disk.FrozenFor
+		}
+	}()
 	switch {
 	case w.isHeld() && w.donor.reservation != nil && s.Donor == nil:
 		since, taken := w.outOfServiceSince()
@@ -87,6 +94,8 @@ func reportInService(p *v1alpha1.Prototype, now time.Time) {
 		set(metav1.ConditionFalse, string(donor.State), fmt.Sprintf("node %s does not return: its instance is removed", p.Spec.Donor.NodeName))
 	case donor.ReleasedAt == nil && donor.State == v1alpha1.DonorGone:
 		set(metav1.ConditionFalse, instanceGone, fmt.Sprintf("the instance of node %s was removed during the capture", p.Spec.Donor.NodeName))
+	case donor.ReleasedAt == nil && p.Spec.Settings.CopiesDonor() && donorWords[donor.State] == "":
+		set(metav1.ConditionTrue, "Copied", "the donor serves while its disk is copied")
 	case donor.ReleasedAt == nil:
 		set(metav1.ConditionFalse, "Reserved", "the capture holds the donor")
 	case donorWords[donor.State] != "":

@@ -25,7 +25,7 @@ type drain struct {
 // lookPods reads the pods that are still to be evicted during a drain.
 func (d drain) lookPods(ctx context.Context, w *pass) error {
 	f := &w.facts
-	if f.MustBoot() || f.Donor.Patch == plan.PatchUnderWay || !f.Hold.Recorded && !w.isOrphan || !f.Donor.Cordoned || w.donor.node == nil ||
+	if f.MustBoot() || f.Copy.Wanted || f.Donor.Patch == plan.PatchUnderWay || !f.Hold.Recorded && !w.isOrphan || !f.Donor.Cordoned || w.donor.node == nil ||
 		(f.Failed || f.Deleting) && !f.Leaving.Added {
 		f.Donor.Drained = f.MustBoot()
 		return nil

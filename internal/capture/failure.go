@@ -16,7 +16,7 @@ func failure(w *pass, d plan.Decision) *v1alpha1.Failure {
 	if d.Do == plan.Refuse {
 		return refusal(w)
 	}
-	message := cmp.Or(addedFailureMessage(w, d.Why), removalFailureMessage(w, d.Why), patchFailureMessage(w, d.Why),
+	message := cmp.Or(copyFailureMessage(w, d.Why), addedFailureMessage(w, d.Why), removalFailureMessage(w, d.Why), patchFailureMessage(w, d.Why),
 		donorFailureMessage(w, d.Why), artifactFailureMessage(w, d.Why), string(d.Why))
 	return &v1alpha1.Failure{Reason: string(d.Why), Message: message + removalNote(w), CloudError: cloudError(w, d.Why)}
 }
@@ -52,8 +52,70 @@ func cloudError(w *pass, why plan.Reason) string {
 		return w.image.version.Error
 	case plan.TrialFailed, plan.TrialInconclusive:
 		return trial.CloudMessage(w.record.Trial)
+	case plan.WorkshopGone, plan.WorkshopNotJoined:
+		return w.copy.workshop.Trouble
 	}
 	return ""
+}
+
+// copyFailureMessage returns the message for a failure of a capture by copy; else an empty text. The donor serves in any case.
+func copyFailureMessage(w *pass, why plan.Reason) string {
+	n, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Pool
+	if !w.facts.Copy.Wanted {
+		return ""
+	}
+	switch why {
+	case plan.DonorBusy:
+		return fmt.Sprintf("node %s did not become quiet: %s. Nothing was changed. Capture the node when the installation or the pull has ended, or capture another node",
+			n, momentMessage(w))
+	case plan.QuiesceNotDone:
+		return fmt.Sprintf("the disk of node %s could not be copied while the node serves: %s. Nothing was changed. Set settings.donor.method: InPlace, or capture another node",
+			n, momentMessage(w))
+	case plan.WorkshopNotJoined:
+		return fmt.Sprintf("the workshop of pool %s was not Ready within %s, so node %s was not copied: %s. New nodes of the pool may have the same trouble: find the cause, then %s",
+			pool, workshopLimit, n, cmp.Or(w.copy.late, "its kubelet did not register a Node"), retryRemedy(w))
+	case plan.WorkshopGone:
+		return fmt.Sprintf("the workshop of pool %s was removed during the capture (%s), and nothing was published: %s",
+			pool, orNothing(w.copy.workshop.Trouble), retryRemedy(w))
+	case plan.CopyUnusable:
+		return fmt.Sprintf("no usable copy of the disk of node %s was made in %d attempts: %s. Capture the node when no packages are installed there, or set settings.donor.method: InPlace",
+			n, w.copyRecord().Try, orNothing(copyTrouble(w)))
+	case plan.DeadlineExceeded:
+		return fmt.Sprintf("the copy of node %s was not published within %s; the node served meanwhile. Find the slow step with `kamino describe %s`, then %s",
+			n, copyLimit, w.p.Name, retryRemedy(w))
+	case plan.GeneralizeFailed:
+		return fmt.Sprintf("the copy of node %s was not generalized: %s", n, podFailureMessage(w))
+	case plan.ReservationLost:
+		return fmt.Sprintf("%s during the capture, and nothing was changed. Find the client that changes the Leases of Kamino, then %s",
+			reservationLostMessage(w), retryRemedy(w))
+	}
+	return ""
+}
+
+// momentMessage is why the donor's disk did not become quiet.
+func momentMessage(w *pass) string {
+	switch {
+	case w.copy.moment != nil && w.copy.moment.Message != "":
+		return w.copy.moment.Message
+	case w.disk.ignoredReport != "":
+		return w.disk.ignoredReport
+	case w.disk.pod != nil && w.podTrouble() != "":
+		return w.podTrouble()
+	}
+	return fmt.Sprintf("pod %s did not report within %s", podName(w.p), quietLimit)
+}
+
+// copyTrouble is why the last copy cannot be used.
+func copyTrouble(w *pass) string {
+	switch u := w.p.Status.Unproven; {
+	case w.record.Answers(u, w.p.UID):
+		return u.Message
+	case w.copy.raw.Error != "":
+		return w.copy.raw.Error
+	case w.copy.disk.Error != "":
+		return w.copy.disk.Error
+	}
+	return w.copyRecord().Trouble
 }
 
 // donorFailureMessage returns the message for a failure of donor or disk; else an empty text.

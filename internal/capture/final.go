@@ -35,11 +35,12 @@ func (e failures) failFinally(w *pass, d plan.Decision, err error) error {
 		return nil
 	}
 	ahead := d.Do == plan.Enlarge && !w.isRemoving() // the reserved donor waits for the growth
-	waiting := ahead || d.Do == plan.Protect || d.Do == plan.TakeSnapshot || d.Do == plan.Stop && !w.facts.Failed && !w.facts.Deleting
+	copies := d.Do == plan.BeginWorkshop || d.Do == plan.CopyRunning || d.Do == plan.AttachVolume
+	waiting := ahead || copies || d.Do == plan.Protect || d.Do == plan.TakeSnapshot || d.Do == plan.Stop && !w.facts.Failed && !w.facts.Deleting
 	if !errors.As(err, &c) || !waiting && d.Do != plan.Publish {
 		return err
 	}
-	if !endsCapture(c.Kind, d.Do == plan.Publish, ahead) {
+	if !endsCapture(c.Kind, d.Do == plan.Publish, ahead || copies) {
 		return err
 	}
 	e.fail(w, &v1alpha1.Failure{Reason: CloudRefused, Message: c.Error() + removalNote(w), CloudError: c.Message})

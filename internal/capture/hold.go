@@ -189,11 +189,18 @@ func (h hold) reserve(ctx context.Context, w *pass) error {
 	if w.facts.Leaving.Replaced {
 		reservation.Replacement = &v1alpha1.DonorReplacement{GrowFirst: w.facts.Leaving.GrowFirst, Added: w.facts.Leaving.Added}
 	}
-	written, err := h.leases.Reserve(ctx, w.donor.node, reservation)
-	if err != nil {
-		return err
+	if w.facts.Copy.Wanted {
+		reservation = v1alpha1.Reservation{Holder: holderOf(w.p), ReservedAt: metav1.NewTime(h.now()), Untouched: true}
+		if err := h.leases.Hold(ctx, w.donor.node, reservation); err != nil {
+			return err
+		}
+	} else {
+		written, err := h.leases.Reserve(ctx, w.donor.node, reservation)
+		if err != nil {
+			return err
+		}
+		w.donor.node = written
 	}
-	w.donor.node = written
 	remember := w.remember(&reservation)
 	if w.disk.pod != nil { // the inspection is complete, and the generalize pod needs the name
 		if err := h.pods.deletePodAndKey(ctx, w); err != nil {
@@ -225,7 +232,7 @@ func (h hold) forget(ctx context.Context, w *pass) error {
 // keepsLease reports whether the Lease of a donor whose instance is gone outlives the capture. As long as the Node exists, the
 // instance could exist after all: the sweep then finds and returns the node.
 func keepsLease(w *pass) bool {
-	return w.facts.Donor.Power == plan.InstanceGone && w.donor.node != nil && !w.isOrphan
+	return w.facts.Donor.Power == plan.InstanceGone && w.donor.node != nil && !w.isOrphan && !w.facts.Copy.Wanted
 }
 
 // allows are the effects on the donor's machine and on its Node, each with the condition on the Lease of the node. The Lease
@@ -249,7 +256,7 @@ func mayRemove(lease v1alpha1.Reservation) bool {
 func (h hold) permit(ctx context.Context, w *pass, do plan.Action) error {
 	allowed, guarded := allows[do]
 	writesLease := do == plan.Note || do == plan.Relock
-	if w.isOrphan || w.donor.node == nil || !guarded && !writesLease { // a machine without a Node serves no pods
+	if w.isOrphan || w.facts.Copy.Wanted || w.donor.node == nil || !guarded && !writesLease { // a machine without a Node serves no pods
 		return nil
 	}
 	if err := h.readLease(ctx, w); err != nil {

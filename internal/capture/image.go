@@ -20,6 +20,7 @@ type imageCloud interface {
 	Snapshot(ctx context.Context, instance cloud.InstanceID, name string) (cloud.Snapshot, error)
 	Snapshots(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error)
 	EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error)
+	EnsureCopySnapshot(ctx context.Context, spec cloud.CopySpec, snapshot cloud.SnapshotSpec) (cloud.Snapshot, error)
 	DeleteSnapshot(ctx context.Context, instance cloud.InstanceID, name string) error
 	Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error)
 	Images(ctx context.Context, pool cloud.PoolID) ([]cloud.Image, error)
@@ -119,9 +120,14 @@ func (a images) lookOrphanSnapshot(ctx context.Context, w *pass) error {
 	return nil
 }
 
-// copyDisk copies the donor's disk.
-func (a images) copyDisk(ctx context.Context, w *pass) error {
-	_, err := a.cloud.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: w.p.Name, Instance: w.id, Tags: w.tags()})
+// copyDisk copies the proven disk: the donor's own, or the cleaned copy.
+func (a images) copyDisk(ctx context.Context, w *pass) (err error) {
+	spec := cloud.SnapshotSpec{Name: w.p.Name, Instance: w.id, Tags: w.tags()}
+	if w.facts.Copy.Wanted {
+		_, err = a.cloud.EnsureCopySnapshot(ctx, w.copySpec(a.now()), spec)
+		return err
+	}
+	_, err = a.cloud.EnsureSnapshot(ctx, spec)
 	return err
 }
 
@@ -214,7 +220,10 @@ func (w *pass) imageSpec(now time.Time) cloud.ImageSpec {
 // may be patched again or gone.
 func addSoftwareTags(w *pass, tags map[string]string) {
 	known := w.image.snapshot.Tags
-	if w.image.snapshot.State == cloud.Absent && w.donor.node != nil {
+	switch absent := w.image.snapshot.State == cloud.Absent; {
+	case absent && w.facts.Copy.Wanted:
+		known = w.copyRecord().Software
+	case absent && w.donor.node != nil:
 		known = describeNode(w.donor.node)
 	}
 	for _, key := range softwareTags {

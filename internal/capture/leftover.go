@@ -26,7 +26,7 @@ func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reserva
 	r := e.leftovers(pools)
 	lists := []func(context.Context) ([]reservations.Leftover, error){r.strayPods, r.strayOrders, r.strayLeases}
 	if len(pools) > 0 {
-		lists = append(lists, r.straySnapshots, r.strayTrials)
+		lists = append(lists, r.straySnapshots, r.strayTrials, r.strayWorkshops, r.strayCopies)
 	}
 	var candidates []reservations.Leftover
 	for _, list := range lists {
@@ -67,6 +67,11 @@ type leftoverCloud interface {
 	Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error)
 	Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error)
 	EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error)
+	Workshops(ctx context.Context, pools ...cloud.PoolID) ([]cloud.WorkshopSpec, error)
+	Workshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.Trial, error)
+	EndWorkshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.State, error)
+	Copies(ctx context.Context, pools ...cloud.PoolID) ([]cloud.CopySpec, error)
+	EndCopy(ctx context.Context, spec cloud.CopySpec) (cloud.State, error)
 }
 
 // leftovers finds and removes the objects of captures that are gone.
@@ -207,6 +212,10 @@ func (r leftovers) remove(ctx context.Context, l reservations.Leftover) error {
 	switch namespace, name, _ := strings.Cut(l.Name, "/"); l.Kind {
 	case reservations.Trial:
 		return r.endTrial(ctx, l)
+	case reservations.Workshop:
+		return r.endWorkshop(ctx, l)
+	case reservations.Copy:
+		return r.endCopy(ctx, l)
 	case reservations.Lease:
 		return r.dropLease(ctx, l)
 	case reservations.Pod:
@@ -237,6 +246,75 @@ func (r leftovers) remove(ctx context.Context, l reservations.Leftover) error {
 	return r.cloud.DropSnapshot(ctx, l.Name)
 }
 
+// strayWorkshops lists the workshops of the pools, and strayCopies the disks made from copies of donors' disks.
+func (r leftovers) strayWorkshops(ctx context.Context) (found []reservations.Leftover, err error) {
+	specs, err := r.cloud.Workshops(ctx, r.pools...)
+	for _, spec := range specs {
+		found = appendTagged(found, reservations.Workshop, spec.Name, spec.Tags, spec.Origin)
+	}
+	return found, err
+}
+
+func (r leftovers) strayCopies(ctx context.Context) (found []reservations.Leftover, err error) {
+	specs, err := r.cloud.Copies(ctx, r.pools...)
+	for _, spec := range specs {
+		found = appendTagged(found, reservations.Copy, spec.Name, spec.Tags, spec.Origin)
+	}
+	return found, err
+}
+
+// appendTagged appends an object of the cloud that carries the UID of a Prototype. An object without a UID cannot be matched, and
+// stays.
+func appendTagged(to []reservations.Leftover, kind, name string, tags map[string]string, origin cloud.Origin) []reservations.Leftover {
+	uid := tags[cloud.TagUID]
+	if uid == "" {
+		return to
+	}
+	return append(to, reservations.Leftover{
+		Kind: kind, Name: name, Prototype: tags[cloud.TagPrototype], UID: types.UID(uid), Unmarked: origin == cloud.Unmarked,
+	})
+}
+
+// endWorkshop continues the end of a workshop without an active capture.
+func (r leftovers) endWorkshop(ctx context.Context, l reservations.Leftover) error {
+	specs, err := r.cloud.Workshops(ctx, r.pools...)
+	for _, spec := range specs {
+		if spec.Name != l.Name || spec.Tags[cloud.TagUID] != string(l.UID) {
+			continue
+		}
+		seen, err := r.cloud.Workshop(ctx, spec)
+		if err != nil {
+			return err
+		}
+		_, err = r.cloud.EndWorkshop(ctx, spec)
+		return errors.Join(err, r.clean(ctx, l, cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: spec.Pool}, Name: spec.Name, Tags: spec.Tags}, seen))
+	}
+	return err
+}
+
+// endCopy deletes the disk. It holds the donor's secrets.
+func (r leftovers) endCopy(ctx context.Context, l reservations.Leftover) error {
+	specs, err := r.cloud.Copies(ctx, r.pools...)
+	for _, spec := range specs {
+		if spec.Name == l.Name && spec.Tags[cloud.TagUID] == string(l.UID) {
+			_, err = r.cloud.EndCopy(ctx, spec)
+			return err
+		}
+	}
+	return err
+}
+
+// clean removes what the machine beside the pool left in the cluster.
+func (r leftovers) clean(ctx context.Context, l reservations.Leftover, spec cloud.TrialSpec, seen cloud.Trial) error {
+	if r.observer == nil {
+		return nil
+	}
+	p := &v1alpha1.Prototype{}
+	p.Name, p.UID = l.Prototype, l.UID
+	_, err := r.observer.Clean(ctx, trial.Subject{Prototype: p, Pool: spec.Pool, Spec: spec, Instances: seen.Instances})
+	return err
+}
+
 // strayTrials lists the trials of the pools in the cloud that carry the UID of a Prototype. A trial without a UID
 // cannot be matched, and stays.
 func (r leftovers) strayTrials(ctx context.Context) ([]reservations.Leftover, error) {
@@ -246,12 +324,7 @@ func (r leftovers) strayTrials(ctx context.Context) ([]reservations.Leftover, er
 	}
 	var found []reservations.Leftover
 	for _, spec := range specs {
-		if uid := spec.Tags[cloud.TagUID]; uid != "" {
-			found = append(found, reservations.Leftover{
-				Kind: reservations.Trial, Name: spec.Name, Prototype: spec.Tags[cloud.TagPrototype], UID: types.UID(uid),
-				Unmarked: spec.Origin == cloud.Unmarked,
-			})
-		}
+		found = appendTagged(found, reservations.Trial, spec.Name, spec.Tags, spec.Origin)
 	}
 	return found, nil
 }
@@ -276,11 +349,5 @@ func (r leftovers) endTrialOf(ctx context.Context, l reservations.Leftover, spec
 		return err
 	}
 	_, err = r.cloud.EndTrial(ctx, spec)
-	if r.observer == nil {
-		return err
-	}
-	p := &v1alpha1.Prototype{}
-	p.Name, p.UID = l.Prototype, l.UID
-	_, cleanErr := r.observer.Clean(ctx, trial.Subject{Prototype: p, Pool: spec.Pool, Spec: spec, Instances: seen.Instances})
-	return errors.Join(err, cleanErr)
+	return errors.Join(err, r.clean(ctx, l, spec, seen))
 }

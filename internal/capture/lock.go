@@ -36,6 +36,8 @@ func (h locks) readLock(ctx context.Context, w *pass) error {
 		return h.readOrphan(ctx, w, reservation, err)
 	case recordLost(w.p):
 		return h.readLost(ctx, w, reservation)
+	case f.Copy.Wanted:
+		return h.readLeaseAlone(ctx, w)
 	case err == nil && reservation == nil:
 		return nil
 	case err == nil && reservation.UID == w.p.UID:
@@ -57,6 +59,26 @@ func (h locks) readLock(ctx context.Context, w *pass) error {
 		w.donor.otherHolder = "an unreadable reservation"
 	}
 	f.Hold.Lock = plan.Overwritten
+	return nil
+}
+
+// readLeaseAlone reads the lock of a donor that a capture by copy leaves as it is: only the Lease names the holder.
+func (h locks) readLeaseAlone(ctx context.Context, w *pass) error {
+	if w.donor.reservation == nil && w.facts.IsOrdered() {
+		return nil // released
+	}
+	lease, err := h.leases.Confirmed(ctx, w.donor.node)
+	switch {
+	case err != nil || lease == nil:
+		return err
+	case lease.UID != w.p.UID:
+		w.facts.Hold.Lock, w.donor.otherHolder = plan.Theirs, lease.Holder.String()
+		return nil
+	}
+	w.facts.Hold.Lock, w.donor.lease = plan.Ours, lease
+	if !w.facts.Hold.Recorded {
+		w.useLease(lease)
+	}
 	return nil
 }
 

@@ -28,7 +28,7 @@ func (r rooms) observe(ctx context.Context, w *pass) error {
 func (r rooms) look(ctx context.Context, w *pass) error {
 	for _, look := range []effect{
 		r.donors.lookNode, r.donors.lookPool, r.leaving.readReplacement, r.donors.lookInstance, r.leaving.readUnfilledPlace, r.orders.readProof,
-		r.images.lookArtifacts, r.pods.lookPod, r.orders.lookReport,
+		r.images.lookArtifacts, r.copying.look, r.pods.lookPod, r.orders.lookReport, r.copying.lookMoment,
 		r.trialReader.lookTrial, r.trialReader.lookGate, r.promotion.lookRecipe, r.trialReader.judgeAttempt,
 		r.pods.lookLeftPod, r.orders.lookLeftOrder, r.donors.lookKuredAgain, r.trialReader.findLostTrial,
 	} {

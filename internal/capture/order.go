@@ -32,39 +32,54 @@ type orders struct {
 // order creates the NodeOrder and its key, then records both with the donor's boot, and repeats the record on the Lease. Only the
 // recorded NodeOrder is trusted, and the pod follows the record. After a crash in between, the next pass creates a new NodeOrder.
 func (o orders) order(ctx context.Context, w *pass) error {
+	if w.facts.Copy.Wanted {
+		return o.orderCopy(ctx, w)
+	}
 	boot := w.donor.node.Status.NodeInfo.BootID
 	if boot == "" {
 		return fmt.Errorf("node %s reports no boot ID: a capture needs the boot ID from the kubelet", w.donor.node.Name)
 	}
-	if err := errors.Join(o.image.mayRun(w.p), o.mayApply(ctx, w.p)); err != nil {
-		return err
-	}
-	rules, err := o.rules.digest(ctx, w.p)
-	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("%w: %w", errRulesGone, err)
-	}
+	rules, err := o.digest(ctx, w.p)
 	if err != nil {
 		return err
 	}
-	private, public, err := v1alpha1.NewOrderKey()
+	made, err := o.makeKeyed(ctx, newOrder(w.p, o.podNamespace, boot, rules, ""))
 	if err != nil {
 		return err
 	}
-	order := newOrder(w.p, o.podNamespace, boot, rules, public)
-	if err := o.makeOrder(ctx, order); err != nil {
-		return err
-	}
-	if err := node.CreateOrderKey(ctx, o.kube, order, private); err != nil {
-		return err
-	}
-	err = o.store.record(ctx, w, func(r *v1alpha1.Record) {
-		r.GeneralizeBootID, r.RulesDigest = boot, rules
-		r.Order = &v1alpha1.OrderRecord{Namespace: order.Namespace, UID: order.UID, Key: public}
-	})
+	err = o.store.record(ctx, w, func(r *v1alpha1.Record) { r.GeneralizeBootID, r.RulesDigest, r.Order = boot, rules, made })
 	if err != nil {
 		return err
 	}
 	return o.hold.noteRecord(ctx, w)
+}
+
+// digest asks whether the pod's image and the user's rules are allowed, and returns the digest of the rules.
+func (o orders) digest(ctx context.Context, p *v1alpha1.Prototype) (string, error) {
+	if err := errors.Join(o.image.mayRun(p), o.mayApply(ctx, p)); err != nil {
+		return "", err
+	}
+	rules, err := o.rules.digest(ctx, p)
+	if apierrors.IsNotFound(err) {
+		return "", fmt.Errorf("%w: %w", errRulesGone, err)
+	}
+	return rules, err
+}
+
+// makeKeyed creates the NodeOrder with a new key, and returns what the record names.
+func (o orders) makeKeyed(ctx context.Context, order *v1alpha1.NodeOrder) (*v1alpha1.OrderRecord, error) {
+	private, public, err := v1alpha1.NewOrderKey()
+	if err != nil {
+		return nil, err
+	}
+	order.Spec.Key = public
+	if err := o.makeOrder(ctx, order); err != nil {
+		return nil, err
+	}
+	if err := node.CreateOrderKey(ctx, o.kube, order, private); err != nil {
+		return nil, err
+	}
+	return &v1alpha1.OrderRecord{Namespace: order.Namespace, UID: order.UID, Key: public}, nil
 }
 
 func (o orders) makeOrder(ctx context.Context, order *v1alpha1.NodeOrder) error {
@@ -86,14 +101,18 @@ func (o orders) makeOrder(ctx context.Context, order *v1alpha1.NodeOrder) error 
 // power-off.
 func (o orders) lookReport(ctx context.Context, w *pass) error {
 	f := &w.facts
-	if f.Disk.Outdated || !f.OrderMatters() {
+	if f.Disk.Outdated || !f.OrderMatters() || f.Copy.Wanted && w.record.Order == nil {
 		return nil
 	}
 	if err := o.readOrder(ctx, w); err != nil || w.disk.order == nil {
 		return err
 	}
 	report, err := v1alpha1.ReportOf(w.disk.order, *w.record.Order)
-	if err == nil && report != nil {
+	switch {
+	case err != nil || report == nil:
+	case report.Moment != nil:
+		w.copy.moment = report.Moment
+	default:
 		err = acceptReport(w, report, o.now())
 	}
 	if err != nil && w.record.Order.Pod != "" { // before the record of the pod's UID no report is trusted or suspected
@@ -152,7 +171,7 @@ func (o orders) readProof(_ context.Context, w *pass) error {
 	if w.record.Proves(proof, w.p.UID) {
 		w.disk.proof = proof
 		age := o.now().Sub(proof.At.Time) // by the donor's clock, which may be ahead
-		f.Disk.Proven = age < proofLife
+		f.Disk.Proven = age < proofLife || f.Copy.Wanted // no machine starts with the copy
 		f.Disk.LevelDiffers = f.Donor.Patch == plan.PatchDone && proof.PatchLevel != w.record.Patch.Level
 		f.Disk.PoweringOff = age.Abs() < powerOffGrace
 	}
@@ -214,8 +233,12 @@ func (o orders) readUnproven(w *pass) {
 	if !w.record.Answers(u, w.p.UID) {
 		return
 	}
-	w.disk.noProofReason = u.Message
 	w.facts.Disk.Proven, w.disk.proof = false, nil
+	if w.facts.Copy.Wanted && u.AnotherCopyHelps() {
+		w.facts.Copy.Unusable = true
+		return
+	}
+	w.disk.noProofReason = u.Message
 	if f := w.facts; w.disk.pod != nil || !f.Failed && !f.Deleting && !f.Hold.Returning && !w.isRemoving() {
 		w.facts.Disk.Pod = plan.PodFailed // even if another client deleted the pod: no second pod may run
 	}

@@ -100,6 +100,9 @@ func (h locks) heldBy(ctx context.Context, n *corev1.Node, holder v1alpha1.Holde
 	case !confirmed:
 		return false, nil
 	case shadow == nil && unreadable == nil && node.AsBefore(n, *lease):
+		if there, err := h.isActiveCapture(ctx, holder, cloud.InstanceID(n.Spec.ProviderID)); err != nil || there {
+			return false, err
+		}
 		return false, h.leases.DropOf(ctx, holder.UID)
 	}
 	return true, nil

@@ -143,6 +143,9 @@ var waits = map[plan.Reason]wait{
 	plan.ForImage:       {phase: v1alpha1.PhasePublishing, interval: publishPollInterval},
 	plan.ForTrial:       {phase: v1alpha1.PhaseRunningTrial, interval: trialPollInterval, text: "waiting for the next trial"},
 	plan.ForPromotion:   {phase: v1alpha1.PhaseAwaitingPromotion, interval: promotionPollInterval},
+	plan.ForWorkshop:    {phase: v1alpha1.PhaseStartingWorkshop, interval: idlePollInterval, text: "waiting until the workshop is Ready; the donor serves"},
+	plan.ForQuiet:       {phase: v1alpha1.PhaseQuiescing, interval: idlePollInterval, text: "waiting until no package is installed and no image is pulled on the donor"},
+	plan.ForVolume:      {interval: idlePollInterval, text: "waiting until the cloud has moved the copy of the disk"},
 	plan.ForDeletion:    {interval: deletionPollInterval, text: "waiting until the cloud has deleted the leftovers"},
 	plan.ForCloud:       {text: "waiting for the cloud, which does not answer"},
 }

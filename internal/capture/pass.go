@@ -31,6 +31,7 @@ type pass struct {
 	preflight admissionObjects
 	donor     donorObjects
 	disk      diskObjects
+	copy      copyObjects
 	image     imageObjects
 	trial     trialObjects
 	promotion promotionObjects
@@ -128,6 +129,7 @@ func fromPrototype(p *v1alpha1.Prototype, record v1alpha1.Record) *pass {
 	w := &pass{p: p, written: p.Status.DeepCopy(), record: record, id: cloud.InstanceID(p.Spec.Donor.ProviderID)}
 	w.facts.Deleting = p.DeletionTimestamp != nil
 	w.facts.Failed = p.Status.Failure != nil
+	w.facts.Copy.Wanted = p.Spec.Settings.CopiesDonor()
 	return w
 }
 
@@ -171,6 +173,9 @@ func (w *pass) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Record
 		r.Reservation, r.BuiltFrom = reservation, w.donor.instance.BuiltFrom
 		if reservation != nil {
 			r.Replacement = reservation.Replacement
+		}
+		if w.facts.Copy.Wanted && r.Copy == nil {
+			r.Copy = &v1alpha1.CopyRecord{}
 		}
 		if image := w.promotion.recipe.Recipe.Image; image != "" {
 			r.Recipe = image

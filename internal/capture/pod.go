@@ -65,7 +65,7 @@ func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, ima
 	if record.Order != nil {
 		order.UID = record.Order.UID
 	}
-	pod := node.OrderPod(order, image, "generalize", "--live", "--prototype", p.Name, "--uid", string(p.UID), "--boot-id", record.GeneralizeBootID)
+	pod := node.OrderPod(order, image, "generalize", "--root", node.HostMount, "--live", "--prototype", p.Name, "--uid", string(p.UID), "--boot-id", record.GeneralizeBootID)
 	pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, settingsArgs(p)...)
 	if p.Spec.Pioneer != nil && *p.Spec.Pioneer.Defaulted().QuietNodes {
 		pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, "--quiet-nodes")

@@ -4,6 +4,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/patch/nodepatch"
+	"github.com/kamino-dev/kamino/internal/process"
 )
 
 // rooms are the parts of a capture: preflight, donor, disk, image, trial and promotion. Each part has its own clients.
@@ -26,6 +27,9 @@ type rooms struct {
 	// The disk: the pod that inspects or generalizes the disk, and its NodeOrder.
 	pods   pods
 	orders orders
+
+	// The copy of a donor in service, and the workshop where the copy is cleaned.
+	copying copying
 
 	images      images
 	trialReader trialReader
@@ -74,6 +78,10 @@ func (e *Engine) rooms() rooms {
 		events: record, now: e.now,
 	}
 	r.orders = orders{kube: e.Kube, client: e.Client, store: kept, hold: r.hold, rules: rules, image: image, podNamespace: podNamespace, now: e.now}
+	r.copying = copying{
+		kube: e.Kube, client: e.Client, cloud: e.Cloud, observer: e.TrialObserver, customData: data, orders: r.orders, pods: r.pods, store: kept,
+		events: record, wait: process.Wait, now: e.now,
+	}
 	r.images = images{cloud: e.Cloud, witness: missing, now: e.now}
 	r.promotion = promotion{
 		kube: e.Kube, client: e.Client, cloud: e.Cloud, namespace: leases.Namespace, customData: data, trials: r.trials, store: kept, witness: missing,

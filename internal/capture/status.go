@@ -119,15 +119,20 @@ func phaseOf(w *pass, d plan.Decision) v1alpha1.Phase {
 		return w.p.Status.Phase
 	case d.Do == plan.Wait:
 		return waitPhase(w, d.Why)
+	case w.facts.Copy.Wanted && !w.facts.Disk.Proven && w.copyRecord().Try > 0 && slices.Contains(copySteps, d):
+		return v1alpha1.PhaseCopying
 	case d.Do == plan.DeletePod && !w.facts.Disk.Touched:
 		return v1alpha1.PhaseReserving // after the inspection
 	case d.Do == plan.Note && w.facts.Hold.Returning:
 		return v1alpha1.PhaseStarting
-	case d.Do == plan.Believe && w.disk.reported != nil && w.disk.reported.Proof != nil:
+	case d.Do == plan.Believe && w.disk.reported != nil && w.disk.reported.Proof != nil && !w.facts.Copy.Wanted:
 		return v1alpha1.PhaseStopping // the donor powers itself off after its proof
 	}
 	return actions[d.Do].phase
 }
+
+// copySteps are decisions of other phases that belong to the copy of a disk in use.
+var copySteps = []plan.Decision{{Do: plan.DeletePod}, {Do: plan.Wait, Why: plan.ForSnapshot}}
 
 // endsPhase reports whether the decision is the end of the previous phase.
 func endsPhase(w *pass, d plan.Decision) bool {
@@ -136,8 +141,11 @@ func endsPhase(w *pass, d plan.Decision) bool {
 
 // waitPhase is the phase of a wait. A snapshot that is pending after the donor's release belongs to the publication.
 func waitPhase(w *pass, why plan.Reason) v1alpha1.Phase {
-	if why == plan.ForSnapshot && !w.isHeld() {
+	switch {
+	case why == plan.ForSnapshot && !w.isHeld():
 		return v1alpha1.PhasePublishing
+	case why == plan.ForDonor && w.facts.Copy.Wanted:
+		return v1alpha1.PhaseQuiescing
 	}
 	return waits[why].phase
 }

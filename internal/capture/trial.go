@@ -196,8 +196,7 @@ func (t trialReader) supported() error {
 	if t.observer != nil {
 		return nil
 	}
-	r := cloud.Refuse(TrialUnsupported, "Kamino cannot run trial nodes here", "set settings.trial.mode: Off")
-	return &cloud.Error{Kind: cloud.Unsupported, Op: "try a version", Message: r.Message, Refusal: &r}
+	return errNoObserver()
 }
 
 // passedAt is the recorded time at which the version passed its trial; nil before.
@@ -294,6 +293,12 @@ func (t trialReader) verifyTwins(ctx context.Context, observation *trial.Observa
 	return nil
 }
 
+// errNoObserver refuses trials and workshops without a TrialObserver.
+func errNoObserver() error {
+	r := cloud.Refuse(TrialUnsupported, "Kamino cannot run machines beside a pool here", "set settings.trial.mode: Off, and settings.donor.method: InPlace")
+	return &cloud.Error{Kind: cloud.Unsupported, Op: "run a machine beside the pool", Message: r.Message, Refusal: &r}
+}
+
 // TrialObserver observes trial nodes in the cluster. Facts from the cloud are part of the subject.
 type TrialObserver interface {
 	// Check returns the obstacles in the settings: a Job that cannot run on a trial node, or an expression that does not
@@ -303,6 +308,10 @@ type TrialObserver interface {
 	// Observe completes the subject's facts from the cluster, cordons the trial's instances and keeps measuring pods on the
 	// node. Callers repeat Observe until a verdict, from any process: all state is in the observation, also with an error.
 	Observe(ctx context.Context, subject trial.Subject) (trial.Observation, error)
+
+	// Hold keeps users' pods away from the Nodes of the subject's instances, and finds the Node of the oldest, as Observe does. It
+	// measures nothing. The result has what to record, also with an error.
+	Hold(ctx context.Context, subject trial.Subject) (trial.Held, error)
 
 	// Evidence returns the Warning events of the node and of its pods, as the end of a sentence; empty without events. An
 	// unread event is no reason to wait, so that an error is part of the text.

@@ -124,8 +124,18 @@ func (s Reservations) DropOf(ctx context.Context, holder types.UID) error {
 	return err
 }
 
+// Hold reserves a node that stays as it is: only the Lease names the holder. Another holder is a conflict.
+func (s Reservations) Hold(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) error {
+	if err := unheld(n, r.Holder); err != nil {
+		return err
+	}
+	_, err := s.grant(ctx, n, r)
+	return err
+}
+
 // grant writes the Lease before the Node. grant returns the Lease only if this call created the Lease. A Lease of
-// another holder is a conflict, except a leftover Lease: an old Lease whose Node is as before the reservation.
+// another holder is a conflict, except a leftover Lease: an old Lease whose Node is as before the reservation. A Node that
+// its holder does not touch says nothing about the Lease.
 func (s Reservations) grant(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) (*Lease, error) {
 	made, err := s.create(ctx, n, r)
 	if err == nil {
@@ -142,7 +152,8 @@ func (s Reservations) grant(ctx context.Context, n *corev1.Node, r v1alpha1.Rese
 		return nil, apierrors.NewConflict(corev1.Resource("nodes"), n.Name, err)
 	}
 	l, err := leaseOf(have)
-	if err == nil && !l.Reservation.Same(r.Holder) && (!AsBefore(n, l.Reservation) || s.now().Sub(l.WrittenAt) < Settled) {
+	leftover := err == nil && !l.Reservation.Untouched && AsBefore(n, l.Reservation) && s.now().Sub(l.WrittenAt) >= Settled
+	if err == nil && !l.Reservation.Same(r.Holder) && !leftover {
 		err = fmt.Errorf("lease %s/%s is held by %s", have.Namespace, have.Name, l.Reservation.Holder)
 	}
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 // kamino-node. NodeName binds the pod without scheduler and despite the cordon.
 func OrderPod(order *v1alpha1.NodeOrder, image, verb string, args ...string) *corev1.Pod {
 	yes, no, root := true, false, int64(0)
-	args = append([]string{verb, "--root", HostMount}, args...)
+	args = append([]string{verb}, args...)
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: order.Name, Namespace: order.Namespace, Labels: order.Labels, Annotations: map[string]string{v1alpha1.OrderAnnotation: string(order.UID)},

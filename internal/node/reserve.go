@@ -163,8 +163,12 @@ func Restored(n *corev1.Node, r v1alpha1.Reservation) bool {
 	return !locked && AsBefore(n, r)
 }
 
-// AsBefore reports whether the cordon and the annotations of the node are as before the reservation.
+// AsBefore reports whether the cordon and the annotations of the node are as before the reservation, as far as the holder
+// changes them.
 func AsBefore(n *corev1.Node, r v1alpha1.Reservation) bool {
+	if r.Untouched {
+		return true
+	}
 	for key, before := range r.Annotations {
 		now, found := n.Annotations[key]
 		if found != (before != nil) || found && now != *before {

@@ -1,6 +1,8 @@
 package trial
 
 import (
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -35,6 +37,17 @@ type Subject struct {
 	Image cloud.Image
 	// Facts are the facts known without the cluster: Now, Begun, Limits, FailedReads, Unobserved, Instance and Proven.
 	Facts Facts
+}
+
+// Held is the Node of a machine beside a pool, which takes no users' pods.
+type Held struct {
+	// Node is nil without a Node. Ready: a kubelet runs for it and reports Ready.
+	Node  *corev1.Node
+	Ready bool
+	// Doubt is the reason why no Node surely belongs to the machine.
+	Doubt string
+	// Known is the input for the next look.
+	Known []v1alpha1.TrialNodeRecord
 }
 
 // Observation is the observation of a trial.

@@ -3,6 +3,8 @@ package offline
 import (
 	"fmt"
 	"strings"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
 // Reason is why a copy is of no use.
@@ -11,13 +13,13 @@ type Reason string
 // Reasons to discard a copy.
 const (
 	// StaleCopy: the copy does not hold the donor's last flush.
-	StaleCopy Reason = "StaleCopy"
+	StaleCopy Reason = v1alpha1.StaleCopy
 	// OtherDisk: the copy is of another machine.
 	OtherDisk Reason = "OtherDisk"
 	// PackagesIncomplete: a package is half installed. A later copy may be complete.
-	PackagesIncomplete Reason = "PackagesIncomplete"
+	PackagesIncomplete Reason = v1alpha1.PackagesIncomplete
 	// ImagesDamaged: damaged images cannot be removed from their store.
-	ImagesDamaged Reason = "ImagesDamaged"
+	ImagesDamaged Reason = v1alpha1.ImagesDamaged
 	// Unsupported: the file systems of the copy are not arranged in a way that Kamino cleans.
 	Unsupported Reason = "Unsupported"
 	// Refused: a rule refuses the donor's disk, as it would refuse a donor in service.

@@ -54,6 +54,7 @@ const (
 	NoQuiesce      Quiesce = ""
 	QuiesceWaits   Quiesce = "waits"  // for the end of package transactions and image pulls
 	QuiesceReady   Quiesce = "ready"  // the disk is quiet, and the pod waits for the engine
+	QuiesceOver    Quiesce = "over"   // the moment is over, and the cloud has no snapshot of it
 	QuiesceTooBusy Quiesce = "busy"   // the disk was not quiet within the timeout
 	QuiesceFailed  Quiesce = "failed" // the pod cannot start, or ended otherwise
 )
@@ -63,10 +64,11 @@ type Volume string
 
 const (
 	NoVolume       Volume = ""
-	VolumeMaking   Volume = "making"
-	VolumeFree     Volume = "free" // attached to no instance
-	VolumeChanging Volume = "changing"
+	VolumeChanging Volume = "changing" // the cloud makes, attaches or detaches the disk
+	VolumeFree     Volume = "free"     // attached to no instance
 	VolumeAttached Volume = "attached"
+	VolumeBroken   Volume = "broken" // the cloud gave up, or the disk is gone
+	VolumeDeleting Volume = "deleting"
 )
 
 // hasRawCopy reports whether the disk of the donor was copied, and the copy is not a proven disk yet.
@@ -128,6 +130,10 @@ func quiesce(f Facts) Decision {
 		return fail(DonorBusy)
 	case f.Copy.Quiesce == QuiesceFailed:
 		return fail(QuiesceNotDone)
+	case f.Copy.Quiesce == QuiesceOver:
+		return discard(f)
+	case f.Disk.Pod != NoPod && !f.Disk.PodKnown:
+		return do(Adopt)
 	case f.Copy.Quiesce == QuiesceWaits:
 		return wait(ForQuiet)
 	case f.Copy.Quiesce == QuiesceReady:
@@ -145,7 +151,8 @@ func checkRawCopy(f Facts) Decision {
 		return fail(SnapshotOfOtherCapture)
 	case f.Disk.Proven:
 		return onward
-	case f.Copy.Accepted && !f.Copy.Unusable && f.Copy.Raw != Broken && (f.Copy.Raw != Deleting || f.Copy.Volume != NoVolume):
+	case f.Copy.Accepted && !f.Copy.Unusable && f.Copy.Raw != Broken && f.Copy.Volume != VolumeBroken &&
+		f.Copy.Volume != VolumeDeleting && (own(f.Copy.Raw) && f.Copy.Raw != Deleting || f.Copy.Volume == VolumeAttached):
 		return onward
 	case f.Copy.Spent:
 		return fail(CopyUnusable)
@@ -160,10 +167,10 @@ func discard(f Facts) Decision {
 		return do(DeletePod)
 	case f.Disk.Order:
 		return do(DeleteOrder)
-	case f.Copy.Volume == VolumeAttached, f.Copy.Volume == VolumeFree, f.Copy.Volume == VolumeMaking:
-		return do(DeleteVolume) // detaches first
-	case f.Copy.Volume == VolumeChanging:
+	case f.Copy.Volume == VolumeDeleting:
 		return wait(ForDeletion)
+	case f.Copy.Volume != NoVolume:
+		return do(DeleteVolume) // detaches first
 	case f.Copy.Raw == Pending, f.Copy.Raw == Taken, f.Copy.Raw == Complete, f.Copy.Raw == Broken:
 		return do(DeleteRawCopy)
 	case f.Copy.Raw == Deleting:
@@ -184,21 +191,19 @@ func leaveDonor(f Facts) Decision {
 }
 
 // attach makes the volume, and attaches it to a workshop whose Node is Ready: a machine that boots with the volume could boot
-// from it, and would be the donor. The raw snapshot goes as soon as the volume has its content.
+// from it, and would be the donor. The raw snapshot goes as soon as the volume is attached.
 func attach(f Facts) Decision {
 	switch {
 	case f.Disk.Proven:
 		return onward
 	case f.Copy.Volume == NoVolume && f.Copy.Raw != Complete:
 		return wait(ForSnapshot)
-	case f.Copy.Volume == NoVolume:
-		return do(MakeVolume)
-	case f.Copy.Volume == VolumeMaking, f.Copy.Volume == VolumeChanging:
-		return wait(ForVolume)
-	case f.Copy.Raw == Pending, f.Copy.Raw == Taken, f.Copy.Raw == Complete, f.Copy.Raw == Broken:
-		return do(DeleteRawCopy)
-	case f.Copy.Volume == VolumeFree:
+	case f.Copy.Volume == NoVolume, f.Copy.Volume == VolumeFree:
 		return do(AttachVolume)
+	case f.Copy.Volume == VolumeChanging:
+		return wait(ForVolume)
+	case own(f.Copy.Raw) && f.Copy.Raw != Deleting:
+		return do(DeleteRawCopy)
 	}
 	return onward
 }
@@ -233,7 +238,7 @@ func copyCleaned(f Facts) Decision {
 		return do(DetachVolume)
 	case f.Copy.Volume == VolumeFree:
 		return do(TakeSnapshot)
-	case f.Copy.Volume == VolumeMaking, f.Copy.Volume == VolumeChanging:
+	case f.Copy.Volume == VolumeChanging:
 		return wait(ForVolume)
 	}
 	return fail(CopyUnusable) // the volume is gone
@@ -271,7 +276,7 @@ func endWorkshop(f Facts) Decision {
 		return do(DeletePod)
 	case f.Copy.Workshop != NoWorkshop:
 		return do(EndWorkshop)
-	case f.Copy.Volume == VolumeChanging:
+	case f.Copy.Volume == VolumeDeleting:
 		return wait(ForDeletion)
 	case f.Copy.Volume != NoVolume:
 		return do(DeleteVolume)
@@ -289,3 +294,6 @@ func letDonorGo(f Facts) Decision {
 	}
 	return onward
 }
+
+// own reports whether there is an artifact of this capture.
+func own(a Artifact) bool { return a != Absent && a != Foreign }

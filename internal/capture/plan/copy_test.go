@@ -103,13 +103,13 @@ func (w workWorld) effect(d Decision) workWorld {
 		w.slow, w.dull, w.rots = false, false, false
 	case DeleteRawCopy:
 		f.Copy.Raw = Deleting
-	case MakeVolume:
-		f.Copy.Volume, w.clean = VolumeMaking, false
-	case AttachVolume, DetachVolume:
+	case AttachVolume:
+		w.bootedWith = w.bootedWith || f.Copy.Workshop == WorkshopMaking
+		f.Copy.Volume, w.clean = VolumeChanging, false
+	case DetachVolume:
 		f.Copy.Volume = VolumeChanging
-		w.bootedWith = w.bootedWith || d.Do == AttachVolume && f.Copy.Workshop == WorkshopMaking
 	case DeleteVolume:
-		f.Copy.Volume, w.clean = NoVolume, false
+		f.Copy.Volume, w.clean = VolumeDeleting, false
 	case Order:
 		f.Disk.Order, f.Disk.Touched = true, true
 		w.adopted, w.said = false, saidNothing
@@ -146,9 +146,10 @@ func (w workWorld) cut(d Decision) []workWorld {
 	if d.Do != CopyRunning {
 		return nil
 	}
-	after := w.effect(d)
+	after, over := w.effect(d), w
 	after.f.Copy.Accepted = false // the cloud has the snapshot, and the record does not say so
-	return []workWorld{after.derived()}
+	over.f.Copy.Quiesce = QuiesceOver
+	return []workWorld{after.derived(), over.derived()}
 }
 
 func (w workWorld) progress() workWorld {
@@ -159,7 +160,7 @@ func (w workWorld) progress() workWorld {
 		f.Disk.Pod = PodLooked
 	case f.Copy.Quiesce == QuiesceWaits && f.Donor.Node == NodeGone:
 		f.Copy.Quiesce = QuiesceFailed
-	case f.Copy.Quiesce == QuiesceWaits && !w.hung:
+	case f.Copy.Quiesce == QuiesceWaits && !w.hung && w.adopted:
 		f.Copy.Quiesce = QuiesceReady
 	case f.Copy.Workshop == WorkshopMaking && !w.stuck:
 		f.Copy.Workshop = WorkshopReady
@@ -176,8 +177,8 @@ func (w workWorld) progress() workWorld {
 		f.Copy.Raw = Complete
 	case f.Copy.Raw == Deleting:
 		f.Copy.Raw = Absent
-	case f.Copy.Volume == VolumeMaking:
-		f.Copy.Volume = VolumeFree
+	case f.Copy.Volume == VolumeDeleting:
+		f.Copy.Volume = NoVolume
 	case f.Copy.Volume == VolumeChanging && f.Disk.Proven:
 		f.Copy.Volume = VolumeFree
 	case f.Copy.Volume == VolumeChanging:
@@ -274,8 +275,13 @@ func (w workWorld) adverse() []workWorld {
 		}
 	})
 	add(func(n *workWorld) { // a client deletes the volume
-		if n.f.Copy.Volume == VolumeFree {
-			n.f.Copy.Volume, n.clean = NoVolume, false
+		if n.f.Copy.Volume == VolumeFree || n.f.Copy.Volume == VolumeChanging {
+			n.f.Copy.Volume, n.clean = VolumeBroken, false
+		}
+	})
+	add(func(n *workWorld) {
+		if n.f.Copy.Volume == VolumeChanging && !n.f.Disk.Proven {
+			n.f.Copy.Volume = VolumeFree // made, and not attached yet
 		}
 	})
 	add(func(n *workWorld) {
@@ -322,7 +328,7 @@ var copyRules = []plantest.Rule[workWorld, Action, Reason]{
 		}
 		lost := f.Copy.Workshop == WorkshopLate || f.Copy.Workshop == WorkshopLost
 		failed := f.Copy.Quiesce == QuiesceTooBusy || f.Copy.Quiesce == QuiesceFailed
-		return !lost && !failed && f.Copy.Raw != Broken || f.Copy.Volume == VolumeChanging
+		return !lost && !failed && f.Copy.Raw != Broken || f.Copy.Volume == VolumeDeleting
 	}),
 	plantest.That("only a donor that is there is copied", "|QuiesceDonor|CopyRunning|", func(w workWorld, _ Decision) bool {
 		return w.f.Donor.Node != NodeGone && w.f.Donor.Power != InstanceGone
@@ -330,21 +336,23 @@ var copyRules = []plantest.Rule[workWorld, Action, Reason]{
 	plantest.That("one copy at a time, and a few in all", "|QuiesceDonor|", func(w workWorld, _ Decision) bool {
 		return !w.f.hasRawCopy() && w.copies < mostCopies && w.f.Disk.Pod == NoPod && w.f.Hold.Lock == Ours
 	}),
-	plantest.That("a volume is made once, of a complete and accepted copy", "|MakeVolume|", func(w workWorld, _ Decision) bool {
-		return w.f.Copy.Volume == NoVolume && w.f.Copy.Raw == Complete && w.f.Copy.Accepted && w.f.Copy.Workshop == WorkshopReady
+	plantest.That("a volume is made once, of a complete and accepted copy", "|AttachVolume|", func(w workWorld, _ Decision) bool {
+		return (w.f.Copy.Volume == NoVolume || w.f.Copy.Volume == VolumeFree) && w.f.Copy.Raw == Complete && w.f.Copy.Accepted
 	}),
 	plantest.That("a volume is attached to a running workshop only", "|AttachVolume|", func(w workWorld, _ Decision) bool {
-		return w.f.Copy.Volume == VolumeFree && w.f.Copy.Workshop == WorkshopReady && !w.f.Disk.Proven
+		return w.f.Copy.Workshop == WorkshopReady && !w.f.Disk.Proven
 	}),
 	plantest.That("no machine boots with the copy", "", func(w workWorld, _ Decision) bool { return !w.bootedWith }),
-	plantest.That("the raw copy goes as soon as the volume has its content", "|AttachVolume|NodeOrder|Generalize|TakeSnapshot|", func(w workWorld, _ Decision) bool {
+	plantest.That("the raw copy goes as soon as the volume is attached", "|NodeOrder|Generalize|TakeSnapshot|", func(w workWorld, _ Decision) bool {
 		return w.f.Copy.Raw == Absent || w.f.Copy.Raw == Deleting || w.f.Copy.Raw == Foreign
 	}),
 	plantest.That("a copy in use is not removed", "|DeleteRawCopy|DeleteVolume|", func(w workWorld, d Decision) bool {
 		f := w.f
-		useless := f.Failed || f.Deleting || !f.Copy.Accepted || f.Copy.Unusable || f.Copy.Raw == Broken || f.hasCopy() || f.hasVersion()
-		made := d.Do == DeleteRawCopy && (f.Copy.Volume == VolumeFree || f.Copy.Volume == VolumeAttached)
-		gone := d.Do == DeleteVolume && f.Copy.Raw == Deleting && !f.Disk.Proven
+		useless := f.Failed || f.Deleting || !f.Copy.Accepted || f.Copy.Unusable || f.Copy.Raw == Broken || f.hasCopy() || f.hasVersion() ||
+			f.Copy.Volume == VolumeBroken || f.Copy.Volume == VolumeDeleting
+		made := d.Do == DeleteRawCopy && f.Copy.Volume == VolumeAttached
+		lost := (!own(f.Copy.Raw) || f.Copy.Raw == Deleting) && !f.Disk.Proven
+		gone := d.Do == DeleteVolume && lost
 		return f.Copy.Raw != Foreign && (useless || made || gone) || d.Do == DeleteVolume && useless
 	}),
 	plantest.That("only a proven disk that no machine can write is copied", "|TakeSnapshot|", func(w workWorld, _ Decision) bool {
@@ -369,7 +377,7 @@ var copyRules = []plantest.Rule[workWorld, Action, Reason]{
 	}),
 	plantest.That("a success is a promoted version", "|Succeed|", func(w workWorld, _ Decision) bool { return w.f.Promotion.Recipe == RecipeHere && w.cleanImage }),
 	plantest.That("a capture gives up after the last copy, or without its proven disk", "|Fail|", func(w workWorld, d Decision) bool {
-		return d.Why != CopyUnusable || w.copies == mostCopies || w.f.Disk.Proven && w.f.Copy.Volume == NoVolume
+		return d.Why != CopyUnusable || w.copies == mostCopies || w.f.Disk.Proven && w.f.Copy.Volume != VolumeAttached && w.f.Copy.Volume != VolumeFree
 	}),
 	plantest.That("a failure has a reason, once", "|Fail|", func(w workWorld, d Decision) bool { return d.Why != "" && !w.f.Failed }),
 }
@@ -401,9 +409,9 @@ func TestEveryReachableCopy(t *testing.T) {
 func TestCourseOfCopy(t *testing.T) {
 	m := copyModel()
 	said, end := m.Course(Next, copyStarts()[0])
-	const want = "Look, Wait: Look, Reserve, Record, DeletePod, BeginWorkshop, Wait: Workshop, QuiesceDonor, Wait: Quiet, CopyRunning, DeletePod, DeleteOrder, " +
-		"Wait: Snapshot, MakeVolume, Wait: Volume, DeleteRawCopy, AttachVolume, Wait: Volume, NodeOrder, Generalize, Adopt, Wait: Proof, Believe, DeletePod, " +
-		"DeleteOrder, DetachVolume, Wait: Volume, TakeSnapshot, Wait: Snapshot, EndWorkshop, DeleteVolume, Forget, Wait: Snapshot, Publish, Wait: Image, DeleteSnapshot, SaveRecipe, " +
+	const want = "Look, Wait: Look, Reserve, Record, DeletePod, BeginWorkshop, Wait: Workshop, QuiesceDonor, Adopt, Wait: Quiet, CopyRunning, DeletePod, DeleteOrder, " +
+		"Wait: Snapshot, AttachVolume, Wait: Volume, DeleteRawCopy, NodeOrder, Generalize, Adopt, Wait: Proof, Believe, DeletePod, " +
+		"DeleteOrder, DetachVolume, Wait: Volume, TakeSnapshot, Wait: Snapshot, EndWorkshop, DeleteVolume, Wait: Deletion, Forget, Wait: Snapshot, Publish, Wait: Image, DeleteSnapshot, SaveRecipe, " +
 		"Promote, Retire, Wait: Deletion, Succeed"
 	if said != want {
 		t.Errorf("course:\n%s\nwant:\n%s", said, want)
@@ -439,8 +447,8 @@ func TestWrongCopiers(t *testing.T) {
 		"gives up at once":                      without(func(f *Facts) { f.Copy.Spent = true }),
 		"takes a foreign snapshot":              without(func(f *Facts) { f.Copy.Raw = ours(f.Copy.Raw) }),
 		"keeps the raw copy":                    where(func(f Facts, d Decision) bool { return d.Do == DeleteRawCopy && !f.ends() }, do(AttachVolume)),
-		"removes the raw copy too early":        instead(MakeVolume, do(DeleteRawCopy)),
-		"makes a volume of a pending copy":      where(func(f Facts, d Decision) bool { return d.Why == ForSnapshot && f.Copy.Raw == Pending }, do(MakeVolume)),
+		"removes the raw copy too early":        instead(AttachVolume, do(DeleteRawCopy)),
+		"makes a volume of a pending copy":      where(func(f Facts, d Decision) bool { return d.Why == ForSnapshot && f.Copy.Raw == Pending }, do(AttachVolume)),
 		"leaves the workshop":                   without(func(f *Facts) { f.Copy.Workshop = gone(*f) }),
 		"ends the workshop too early":           instead(DetachVolume, do(EndWorkshop)),
 		"leaves the volume":                     where(func(f Facts, d Decision) bool { return d.Do == DeleteVolume }, do(Forget)),
@@ -529,7 +537,7 @@ func held(f Facts) Lock {
 
 // TestActionsOfCopy: every action of the course by copy is in the list of all actions.
 func TestActionsOfCopy(t *testing.T) {
-	for _, a := range []Action{BeginWorkshop, QuiesceDonor, CopyRunning, DeleteRawCopy, MakeVolume, AttachVolume, DetachVolume, DeleteVolume, EndWorkshop} {
+	for _, a := range []Action{BeginWorkshop, QuiesceDonor, CopyRunning, DeleteRawCopy, AttachVolume, DetachVolume, DeleteVolume, EndWorkshop} {
 		if !slices.Contains(Actions, a) {
 			t.Errorf("Actions lacks %s", a)
 		}

@@ -60,9 +60,8 @@ const (
 	CopyRunning Action = "CopyRunning"
 	// DeleteRawCopy removes the snapshot of the running disk.
 	DeleteRawCopy Action = "DeleteRawCopy"
-	// MakeVolume makes a disk from the snapshot of the running disk.
-	MakeVolume Action = "MakeVolume"
-	// AttachVolume attaches the disk to the workshop, DetachVolume detaches the disk.
+	// AttachVolume makes a disk from the snapshot of the running disk, and attaches it to the workshop. DetachVolume detaches
+	// the disk.
 	AttachVolume Action = "AttachVolume"
 	DetachVolume Action = "DetachVolume"
 	// DeleteVolume removes the disk.
@@ -126,7 +125,7 @@ const (
 // Actions lists all actions, for exhaustive tests and for help texts.
 var Actions = []Action{
 	Wait, Refuse, Look, Bind, Reserve, Record, Relock, Note, TakeOut, Protect, PatchDonor, Cordon, Evict, Order, Generalize, Adopt, Believe, Stop, TakeSnapshot,
-	BeginWorkshop, QuiesceDonor, CopyRunning, DeleteRawCopy, MakeVolume, AttachVolume, DetachVolume, DeleteVolume, EndWorkshop, DeletePod, DeleteOrder, Return,
+	BeginWorkshop, QuiesceDonor, CopyRunning, DeleteRawCopy, AttachVolume, DetachVolume, DeleteVolume, EndWorkshop, DeletePod, DeleteOrder, Return,
 	Start, Unprotect, Serve, Release, Forget, Enlarge, Remove, DeleteNode, Publish, DeleteSnapshot,
 	BeginTrial, WatchTrial, PassTrial, Quarantine, EndTrial, SaveRecipe, Promote, Retire, ScaleOut, Succeed, Fail,
 	DeleteImage, Close,

@@ -281,7 +281,10 @@ func (f Facts) LeavesDisk() bool { return f.isHeld() && (f.Hold.Returning || f.L
 // the record says that the disk is not needed.
 func (f Facts) PodMatters() bool {
 	if !f.isHeld() {
-		return !f.MustBoot()
+		return !f.IsOrdered() || f.Copy.Workshop != NoWorkshop
+	}
+	if f.Copy.Wanted {
+		return true
 	}
 	copies := f.Disk.Proven && (f.Image.Snapshot == Absent && f.Image.Version == Absent || f.needsDisk())
 	return !f.LeavesDisk() && (!copies || f.Failed || f.Deleting)
@@ -290,6 +293,9 @@ func (f Facts) PodMatters() bool {
 // OrderMatters reports whether the recorded NodeOrder can change the decision: until the copy, before which it is deleted, or
 // until the donor returns.
 func (f Facts) OrderMatters() bool {
+	if f.Copy.Wanted {
+		return f.isHeld()
+	}
 	return f.isHeld() && f.Disk.Touched && !f.LeavesDisk() && (f.Image.Snapshot == Absent && f.Image.Version == Absent || f.Failed || f.Deleting)
 }
 
@@ -305,8 +311,11 @@ func (f Facts) isFinishing() bool {
 }
 
 // MustBoot reports whether the donor must boot before it serves. The donor must leave the boot of the order, or its
-// last boot before it went down.
-func (f Facts) MustBoot() bool { return f.Disk.Touched || f.Donor.MustLeaveBoot }
+// last boot before it went down. A donor whose disk is copied while it serves keeps its boot.
+func (f Facts) MustBoot() bool { return !f.Copy.Wanted && (f.Disk.Touched || f.Donor.MustLeaveBoot) }
+
+// IsOrdered reports whether the capture has come to the order of its generalization, or beyond.
+func (f Facts) IsOrdered() bool { return f.Disk.Touched || f.Donor.MustLeaveBoot }
 
 // isBack reports whether the donor is Ready in another boot than the recorded boot.
 func (f Facts) isBack() bool { return f.Donor.Node == NodeReady && f.Donor.Rebooted }

@@ -175,12 +175,14 @@ const (
 	Order    = "order"
 	Snapshot = "snapshot"
 	Trial    = "trial"
+	Workshop = "workshop"
+	Copy     = "copy"
 	Lease    = "lease"
 )
 
 // Leftover is an object of a capture whose Prototype is deleted or has ended.
 type Leftover struct {
-	// Kind is "pod", "order", "snapshot", "trial" or "lease".
+	// Kind is "pod", "order", "snapshot", "trial", "workshop", "copy" or "lease".
 	Kind string `json:"kind"`
 	// Name is namespace/name of a pod, order or Lease, the name of a trial, or the ID of a snapshot.
 	Name string `json:"name"`

@@ -182,7 +182,7 @@ func (p *Patcher) orderCheck(ctx context.Context, w *checkState) error {
 	if err := node.CreateOrderKey(ctx, p.Kube, order, private); err != nil {
 		return err
 	}
-	pod := node.OrderPod(order, p.Image, "patch")
+	pod := node.OrderPod(order, p.Image, "patch", "--root", node.HostMount)
 	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeOrder", Name: order.Name, UID: order.UID}}
 	if _, err := p.Kube.CoreV1().Pods(p.Namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create pod %s/%s: %w", pod.Namespace, pod.Name, err)

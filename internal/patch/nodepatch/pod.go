@@ -48,5 +48,5 @@ func newOrder(t Task, a plan.Action, namespace, boot, key string) *v1alpha1.Node
 func newPod(t Task, r Record, namespace, image string) *corev1.Pod {
 	order := &v1alpha1.NodeOrder{ObjectMeta: metav1.ObjectMeta{Name: podName(t), Namespace: namespace, Labels: labels(t), UID: r.Order.UID}}
 	order.Spec.NodeName = t.Node
-	return node.OrderPod(order, image, "patch")
+	return node.OrderPod(order, image, "patch", "--root", node.HostMount)
 }

@@ -70,6 +70,25 @@ func (t *Observer) Observe(ctx context.Context, subject trial.Subject) (trial.Ob
 	return observation, err
 }
 
+// Hold keeps users' pods away from all Nodes that name an instance of the subject, and returns the Node of the oldest instance.
+func (t *Observer) Hold(ctx context.Context, subject trial.Subject) (held trial.Held, err error) {
+	a := t.attempt(subject)
+	defer func() {
+		for _, k := range a.known {
+			held.Known = append(held.Known, *k)
+		}
+	}()
+	if err := a.list(ctx); err != nil {
+		return held, err
+	}
+	if held.Node, _, held.Doubt, err = a.keepAway(ctx); err != nil || held.Node == nil || held.Doubt != "" {
+		return held, err
+	}
+	held.Doubt, err = withoutKubelet(ctx, a, held.Node)
+	held.Ready = err == nil && held.Doubt == "" && nodestate.Ready(held.Node)
+	return held, err
+}
+
 func (a *attempt) observe(ctx context.Context) (trial.Observation, error) {
 	if err := a.list(ctx); err != nil {
 		return trial.Observation{}, err

@@ -1,0 +1,318 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/trial"
+)
+
+const (
+	// mostCopies is the number of copies of one capture. A copy whose flush came too late, or with a half-installed package, is
+	// made again.
+	mostCopies = 3
+	// copyLimit is the longest hold of a donor whose disk is copied. The donor serves, so that only other captures wait. A first
+	// snapshot of a large disk takes up to an hour, and reading a disk made from it as long.
+	copyLimit = 3 * time.Hour
+	// copyEnd is the age at which a workshop or a copy is a leftover in any case, in its tag.
+	copyEnd = copyLimit + time.Hour
+	// workshopLimit is the time for the workshop's Node to become Ready.
+	workshopLimit = 15 * time.Minute
+	// quietLimit is the time for the pod on the donor from its order on: it waits ten minutes for a quiet disk, and as long for
+	// the engine.
+	quietLimit = 25 * time.Minute
+)
+
+// copyCloud has the calls of a cloud.Provider about workshops and copies of disks in use.
+type copyCloud interface {
+	Workshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.Trial, error)
+	EnsureWorkshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.Trial, error)
+	EndWorkshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.State, error)
+	ConsoleOutput(ctx context.Context, id cloud.InstanceID) (string, error)
+	Snapshot(ctx context.Context, instance cloud.InstanceID, name string) (cloud.Snapshot, error)
+	EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error)
+	DeleteSnapshot(ctx context.Context, instance cloud.InstanceID, name string) error
+	Copy(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error)
+	EnsureAttached(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error)
+	EnsureDetached(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error)
+	EndCopy(ctx context.Context, spec cloud.CopySpec) (cloud.State, error)
+}
+
+// copying copies the disk of a donor in service, and keeps the workshop on which the copy is cleaned.
+type copying struct {
+	kube       kubernetes.Interface
+	client     client.Client
+	cloud      copyCloud
+	observer   TrialObserver // nil: no workshop is possible
+	customData customDataReader
+	orders     orders
+	pods       pods
+	store      store
+	events     recorder
+	wait       func(ctx context.Context, d time.Duration) error
+	now        clock
+}
+
+// copyObjects are the workshop and the copy of the donor's disk.
+type copyObjects struct {
+	workshop cloud.Trial
+	// node is the workshop's Node; nil before it is Ready and takes no pods. late explains a workshop that does not join.
+	node *corev1.Node
+	late string
+	raw  cloud.Snapshot
+	disk cloud.DiskCopy
+	// moment is the signed report of the pod on the donor; nil without one.
+	moment *v1alpha1.Moment
+}
+
+// copyRecord is the record of the capture by copy, or the zero value.
+func (w *pass) copyRecord() v1alpha1.CopyRecord {
+	if w.record.Copy == nil {
+		return v1alpha1.CopyRecord{}
+	}
+	return *w.record.Copy
+}
+
+// isCopyOrder reports whether the recorded order generalizes a copy of the donor's disk.
+func isCopyOrder(r v1alpha1.Record) bool { return r.Order != nil && r.Order.Copy != nil }
+
+// asksMoment reports whether the recorded order is to make the donor's disk quiet.
+func (w *pass) asksMoment() bool {
+	return w.facts.Copy.Wanted && w.record.Order != nil && w.record.Order.Copy == nil
+}
+
+// workshopName and copyName are the names of the capture's objects in the cloud. A second copy has another name than the first.
+func workshopName(p *v1alpha1.Prototype) string { return p.Name + "-workshop" }
+
+func copyName(p *v1alpha1.Prototype, try int32) string { return fmt.Sprintf("%s-copy-%d", p.Name, try) }
+
+// ownerTags name the owner and the end of everything that a capture by copy makes in the cloud.
+func (w *pass) ownerTags(now time.Time) map[string]string {
+	begun := now
+	if r := w.donor.reservation; r != nil {
+		begun = r.ReservedAt.Time
+	}
+	return map[string]string{
+		cloud.TagPrototype: w.p.Name, cloud.TagUID: string(w.p.UID), cloud.TagEndsAt: begun.Add(copyEnd).UTC().Format(time.RFC3339),
+	}
+}
+
+func (c copying) workshopSpec(w *pass) cloud.WorkshopSpec {
+	return cloud.WorkshopSpec{
+		Pool: w.pool, Name: workshopName(w.p), InstanceType: w.p.Spec.Settings.Donor.WorkshopType, Tags: w.ownerTags(c.now()),
+	}
+}
+
+// copySpec is the disk of the current try.
+func (w *pass) copySpec(now time.Time) cloud.CopySpec {
+	r := w.copyRecord()
+	tags := w.ownerTags(now)
+	tags[cloud.TagOrder] = string(r.Moment)
+	return cloud.CopySpec{Name: copyName(w.p, r.Try), Instance: cloud.InstanceID(r.Workshop.Instance), SnapshotID: r.Snapshot, Tags: tags}
+}
+
+// look reads the workshop and the copy of the current try, as long as the record says that there may be one.
+func (c copying) look(ctx context.Context, w *pass) error {
+	f, r := &w.facts, w.copyRecord()
+	if !f.Copy.Wanted || w.record.Copy == nil || w.isOrphan {
+		return nil
+	}
+	f.Copy.Accepted, f.Copy.Spent = r.Accepted, r.Try >= mostCopies
+	if r.Workshop.Name != "" {
+		if err := c.lookWorkshop(ctx, w); err != nil {
+			return err
+		}
+	}
+	if r.Try == 0 || !w.isHeld() && !w.ends() && r.Workshop.Name == "" {
+		return nil
+	}
+	return c.lookCopy(ctx, w)
+}
+
+// lookCopy reads the snapshot of the running disk, and the disk made from it.
+func (c copying) lookCopy(ctx context.Context, w *pass) (err error) {
+	f, r := &w.facts, w.copyRecord()
+	if w.copy.raw, err = c.cloud.Snapshot(ctx, w.id, copyName(w.p, r.Try)); err != nil {
+		return err
+	}
+	f.Copy.Raw = rawOf(w)
+	if r.Workshop.Instance == "" {
+		return nil
+	}
+	if w.copy.disk, err = c.cloud.Copy(ctx, w.copySpec(c.now())); err != nil {
+		return err
+	}
+	f.Copy.Volume = volumeOf(w.copy.disk)
+	return nil
+}
+
+// rawOf is the state of the raw snapshot.
+func rawOf(w *pass) plan.Artifact {
+	s := w.copy.raw
+	switch {
+	case s.State == cloud.Absent:
+		return plan.Absent
+	case s.Tags[cloud.TagUID] != string(w.p.UID):
+		return plan.Foreign
+	case s.State == cloud.Complete:
+		return plan.Complete
+	case s.State == cloud.Failed:
+		return plan.Broken
+	case s.State == cloud.Deleting:
+		return plan.Deleting
+	}
+	return plan.Pending
+}
+
+func volumeOf(d cloud.DiskCopy) plan.Volume {
+	switch d.State {
+	case cloud.Absent:
+		return plan.NoVolume
+	case cloud.Complete:
+		if d.IsAttached {
+			return plan.VolumeAttached
+		}
+		return plan.VolumeFree
+	case cloud.Failed:
+		return plan.VolumeBroken
+	case cloud.Deleting:
+		return plan.VolumeDeleting
+	case cloud.Pending:
+	}
+	return plan.VolumeChanging
+}
+
+// lookWorkshop reads the workshop, and keeps users' pods away from its Node.
+func (c copying) lookWorkshop(ctx context.Context, w *pass) (err error) {
+	f, r := &w.facts, w.copyRecord().Workshop
+	if w.copy.workshop, err = c.cloud.Workshop(ctx, c.workshopSpec(w)); err != nil {
+		return err
+	}
+	seen := w.copy.workshop
+	switch {
+	case r.Ending:
+		f.Copy.Workshop = plan.WorkshopEnding
+		return nil
+	case seen.State == cloud.Failed, seen.State == cloud.Deleting, seen.State == cloud.Absent && r.Instance != "":
+		f.Copy.Workshop = plan.WorkshopLost
+		return nil
+	case seen.State == cloud.Absent:
+		f.Copy.Workshop = plan.WorkshopDecided
+		return nil
+	}
+	f.Copy.Workshop = plan.WorkshopMaking
+	if len(seen.Instances) > 0 && !w.ends() && !f.Disk.Proven {
+		if err := c.lookWorkshopNode(ctx, w); err != nil {
+			return err
+		}
+	}
+	if f.Copy.Workshop == plan.WorkshopMaking && r.StartedAt != nil && c.now().Sub(r.StartedAt.Time) > workshopLimit {
+		f.Copy.Workshop = plan.WorkshopLate
+		return c.explainLate(ctx, w)
+	}
+	return nil
+}
+
+// lookWorkshopNode finds the workshop's Node, records the Node with what was changed there, and evicts pods that slipped in.
+func (c copying) lookWorkshopNode(ctx context.Context, w *pass) error {
+	if c.observer == nil {
+		return errNoObserver()
+	}
+	before := w.copyRecord().Workshop
+	held, err := c.observer.Hold(ctx, c.subject(w))
+	after := before
+	after.Nodes, after.Instance = held.Known, string(w.copy.workshop.Instances[0].ID)
+	if !equality.Semantic.DeepEqual(before, after) {
+		if noted := c.note(ctx, w, func(r *v1alpha1.CopyRecord) { r.Workshop = after }); noted != nil {
+			return noted
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case held.Doubt != "":
+		w.copy.late = held.Doubt
+		return nil
+	case held.Node == nil || !held.Ready:
+		return nil
+	}
+	if !w.facts.Disk.Touched {
+		left, err := node.Left(ctx, c.kube, held.Node.Name, v1alpha1.DrainSettings{}, ownPod(podNamespaceOf(w, c.orders.podNamespace), w.p))
+		if err != nil {
+			return err
+		}
+		if len(left.Pods)+len(left.Stuck) > 0 {
+			w.copy.late = fmt.Sprintf("pods are left on node %s: %s", held.Node.Name, strings.Join(append(left.Names(), left.Stuck...), ", "))
+			_, err := node.Evict(ctx, c.kube, left, v1alpha1.DrainSettings{}, false)
+			return err
+		}
+	}
+	w.copy.node, w.facts.Copy.Workshop = held.Node, plan.WorkshopReady
+	return nil
+}
+
+// explainLate says what console and cloud know about a workshop that does not join.
+func (c copying) explainLate(ctx context.Context, w *pass) error {
+	said := w.copy.workshop.Trouble
+	if w.copy.late == "" && len(w.copy.workshop.Instances) > 0 {
+		text, err := c.cloud.ConsoleOutput(ctx, w.copy.workshop.Instances[0].ID)
+		said += trial.Console(text, err, false)
+	}
+	w.copy.late += said
+	return nil
+}
+
+// subject is the workshop for the TrialObserver.
+func (c copying) subject(w *pass) trial.Subject {
+	spec := c.workshopSpec(w)
+	return trial.Subject{
+		Prototype: w.p, Pool: w.pool, Spec: cloud.TrialSpec{ImageRef: w.ref(), Name: spec.Name, Tags: spec.Tags},
+		Instances: w.copy.workshop.Instances, Known: w.copyRecord().Workshop.Nodes, Facts: trial.Facts{Now: c.now()},
+	}
+}
+
+// lookMoment compares the pod that makes the donor's disk quiet with its report.
+func (c copying) lookMoment(_ context.Context, w *pass) error {
+	f := &w.facts
+	if !w.asksMoment() || w.disk.pod == nil || w.copyRecord().Accepted {
+		return nil
+	}
+	state := v1alpha1.MomentState("")
+	if w.copy.moment != nil {
+		state = w.copy.moment.State
+	}
+	late := w.disk.order != nil && c.now().Sub(w.disk.order.CreationTimestamp.Time) > quietLimit
+	switch {
+	case state == v1alpha1.MomentBusy:
+		f.Copy.Quiesce = plan.QuiesceTooBusy
+	case state == v1alpha1.MomentFailed:
+		f.Copy.Quiesce = plan.QuiesceFailed
+	case state == v1alpha1.MomentNow, state == v1alpha1.MomentOver:
+		f.Copy.Quiesce = plan.QuiesceOver
+	case w.disk.order == nil, late, w.podTrouble() != "":
+		f.Copy.Quiesce = plan.QuiesceFailed
+	case state == v1alpha1.MomentQuiet:
+		f.Copy.Quiesce = plan.QuiesceReady
+	default:
+		f.Copy.Quiesce = plan.QuiesceWaits
+	}
+	return nil
+}
+
+// note changes the record of the copy.
+func (c copying) note(ctx context.Context, w *pass, change func(*v1alpha1.CopyRecord)) error {
+	r := w.copyRecord()
+	change(&r)
+	return c.store.record(ctx, w, func(record *v1alpha1.Record) { record.Copy = &r })
+}

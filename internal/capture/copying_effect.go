@@ -1,0 +1,236 @@
+package capture
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/node"
+)
+
+// beginWorkshop records the workshop. In the next call the cloud builds its instance.
+func (c copying) beginWorkshop(ctx context.Context, w *pass) error {
+	if w.copyRecord().Workshop.Name == "" {
+		now := metav1.NewTime(c.now())
+		return c.note(ctx, w, func(r *v1alpha1.CopyRecord) {
+			r.Workshop = v1alpha1.WorkshopRecord{Name: workshopName(w.p), StartedAt: &now}
+		})
+	}
+	if c.observer == nil {
+		return errNoObserver()
+	}
+	spec := c.workshopSpec(w)
+	if !removesBootstrap(w.p) {
+		data, err := c.customData.read(ctx, w.p)
+		if err != nil {
+			return err
+		}
+		spec.CustomData = data
+	}
+	_, err := c.cloud.EnsureWorkshop(ctx, spec)
+	return err
+}
+
+// endWorkshop removes the instance and its Node. The begin of the removal is recorded first, and the end after an observation
+// without an instance.
+func (c copying) endWorkshop(ctx context.Context, w *pass) error {
+	r := w.copyRecord().Workshop
+	if !r.Ending {
+		now := metav1.NewTime(c.now())
+		return c.note(ctx, w, func(r *v1alpha1.CopyRecord) { r.Workshop.Ending, r.Workshop.EndingSince = true, &now })
+	}
+	state, err := c.cloud.EndWorkshop(ctx, c.workshopSpec(w))
+	left := false
+	if c.observer != nil && len(r.Nodes) > 0 {
+		subject := c.subject(w)
+		subject.Overdue = r.EndingSince != nil && c.now().Sub(r.EndingSince.Time) > endTimeout
+		still, cleanErr := c.observer.Clean(ctx, subject)
+		left, err = len(still) > 0, errors.Join(err, cleanErr)
+	}
+	if err != nil || left || state != cloud.Absent || w.copy.workshop.State != cloud.Absent {
+		return err
+	}
+	// The instance stays in the record: the cloud finds the copy by it.
+	return c.note(ctx, w, func(r *v1alpha1.CopyRecord) { r.Workshop = v1alpha1.WorkshopRecord{Instance: r.Workshop.Instance} })
+}
+
+// quiesce creates the NodeOrder of a new try, and then its pod. Only the recorded NodeOrder is trusted.
+func (c copying) quiesce(ctx context.Context, w *pass) error {
+	if w.asksMoment() && w.record.Order.Pod == "" && w.disk.order != nil && w.disk.order.UID == w.record.Order.UID && w.copyRecord().Snapshot == "" {
+		return c.pods.createOrderPod(ctx, w, quiescePod(w.p, w.disk.order, c.pods.image.of(w.p)))
+	}
+	boot := w.donor.node.Status.NodeInfo.BootID
+	if boot == "" {
+		return fmt.Errorf("node %s reports no boot ID: a capture needs the boot ID from the kubelet", w.donor.node.Name)
+	}
+	nonce := make([]byte, 32)
+	_, _ = rand.Read(nonce) // never fails
+	order := newOrder(w.p, c.orders.podNamespace, boot, "", "")
+	order.Spec.Method = v1alpha1.OrderQuiesce
+	order.Spec.Moment = &v1alpha1.OrderMoment{Nonce: hex.EncodeToString(nonce), Freeze: w.p.Spec.Settings.Donor.Freeze}
+	made, err := c.orders.makeKeyed(ctx, order)
+	if err != nil {
+		return err
+	}
+	return c.store.record(ctx, w, func(r *v1alpha1.Record) {
+		r.Order = made
+		tried := w.copyRecord()
+		tried.Try, tried.Moment, tried.Nonce = tried.Try+1, order.UID, order.Spec.Moment.Nonce
+		tried.Snapshot, tried.Accepted, tried.Disk, tried.Software = "", false, nil, nil
+		r.Copy = &tried
+	})
+}
+
+const (
+	// momentInterval is the time between two reads of the NodeOrder while the donor's disk is quiet.
+	momentInterval = 50 * time.Millisecond
+	// momentReads limits the wait for the moment, which follows the flush of the donor's disk, to 20 seconds; a later moment is for the
+	// next pass. overReads limits the wait for the end of the moment.
+	momentReads, overReads = 400, 200
+)
+
+// copyRunning lets the pod freeze the donor's disk, asks the cloud for the snapshot, and records whether the pod says that the
+// cloud's answer came in time. One pass does this, because the disk stands still meanwhile.
+func (c copying) copyRunning(ctx context.Context, w *pass) error {
+	if err := c.say(ctx, w, v1alpha1.WordProceed); err != nil {
+		return err
+	}
+	said, err := c.await(ctx, w, momentReads, func(s v1alpha1.MomentState) bool { return s != v1alpha1.MomentQuiet })
+	if err != nil || said == nil || said.State != v1alpha1.MomentNow {
+		return err // the next pass decides by the report
+	}
+	spec := cloud.SnapshotSpec{Name: copyName(w.p, w.copyRecord().Try), Instance: w.id, InUse: true, Tags: w.copySpec(c.now()).Tags}
+	made, err := c.cloud.EnsureSnapshot(ctx, spec)
+	if err != nil {
+		return errors.Join(err, c.say(ctx, w, v1alpha1.WordRefused))
+	}
+	if err := c.say(ctx, w, v1alpha1.WordAccepted); err != nil {
+		return err
+	}
+	over, err := c.await(ctx, w, overReads, func(s v1alpha1.MomentState) bool { return s == v1alpha1.MomentOver || s == v1alpha1.MomentFailed })
+	if err != nil {
+		return err
+	}
+	return c.note(ctx, w, func(r *v1alpha1.CopyRecord) {
+		r.Snapshot, r.Disk, r.Software = made.ID, over, describeNode(w.donor.node)
+		r.Accepted = over != nil && over.State == v1alpha1.MomentOver && over.InTime && over.MachineID != "" && over.RootUUID != ""
+		if !r.Accepted {
+			r.Trouble = lateMoment(over)
+		}
+	})
+}
+
+// lateMoment explains a copy that was not accepted in time.
+func lateMoment(over *v1alpha1.Moment) string {
+	if over == nil || over.Message == "" {
+		return "the pod on the donor did not confirm the moment of the copy"
+	}
+	return over.Message
+}
+
+// say writes the engine's word onto the NodeOrder.
+func (c copying) say(ctx context.Context, w *pass, word v1alpha1.Word) error {
+	before := w.disk.order.DeepCopy()
+	metav1.SetMetaDataAnnotation(&w.disk.order.ObjectMeta, v1alpha1.MomentAnnotation, string(word))
+	if err := c.client.Patch(ctx, w.disk.order, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("write the word %s onto order %s/%s: %w", word, before.Namespace, before.Name, err)
+	}
+	return nil
+}
+
+// await reads the NodeOrder until its pod reports a wanted state; nil if it does not in so many reads.
+func (c copying) await(ctx context.Context, w *pass, reads int, wanted func(v1alpha1.MomentState) bool) (*v1alpha1.Moment, error) {
+	for range reads {
+		if err := c.client.Get(ctx, client.ObjectKeyFromObject(w.disk.order), w.disk.order); err != nil {
+			return nil, fmt.Errorf("read order %s/%s: %w", w.disk.order.Namespace, w.disk.order.Name, err)
+		}
+		report, err := v1alpha1.ReportOf(w.disk.order, *w.record.Order)
+		if err != nil {
+			return nil, err
+		}
+		if report != nil && wanted(report.Moment.State) {
+			return report.Moment, nil
+		}
+		if err := c.wait(ctx, momentInterval); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+func (c copying) deleteRaw(ctx context.Context, w *pass) error {
+	return c.cloud.DeleteSnapshot(ctx, w.id, copyName(w.p, w.copyRecord().Try))
+}
+
+func (c copying) attach(ctx context.Context, w *pass) error {
+	_, err := c.cloud.EnsureAttached(ctx, w.copySpec(c.now()))
+	return err
+}
+
+func (c copying) detach(ctx context.Context, w *pass) error {
+	_, err := c.cloud.EnsureDetached(ctx, w.copySpec(c.now()))
+	return err
+}
+
+func (c copying) deleteDisk(ctx context.Context, w *pass) error {
+	_, err := c.cloud.EndCopy(ctx, w.copySpec(c.now()))
+	return err
+}
+
+// orderCopy creates the NodeOrder that generalizes the copy on the workshop, and records it with the copy.
+func (o orders) orderCopy(ctx context.Context, w *pass) error {
+	disk := &v1alpha1.CopiedDisk{Snapshot: w.copyRecord().Snapshot, Device: deviceOf(w.copy.disk)}
+	rules, err := o.digest(ctx, w.p)
+	if err != nil {
+		return err
+	}
+	order := newOrder(w.p, o.podNamespace, disk.Token(), rules, "")
+	order.Spec.Method, order.Spec.NodeName = v1alpha1.OrderCopy, w.copy.node.Name
+	recorded, err := o.makeKeyed(ctx, order)
+	if err != nil {
+		return err
+	}
+	recorded.Copy = disk
+	return o.store.record(ctx, w, func(r *v1alpha1.Record) { r.Order, r.RulesDigest = recorded, rules })
+}
+
+// deviceOf is what identifies the disk to its guest.
+func deviceOf(d cloud.DiskCopy) string {
+	if d.Device.Serial != "" {
+		return d.Device.Serial
+	}
+	return d.ID
+}
+
+// quiescePod is the pod that makes the disk of the donor quiet.
+func quiescePod(p *v1alpha1.Prototype, order *v1alpha1.NodeOrder, image string) *corev1.Pod {
+	return node.OrderPod(order, image, "quiesce", "--root", node.HostMount,
+		"--prototype", p.Name, "--uid", string(p.UID), "--boot-id", order.Spec.Token)
+}
+
+// copyPod is the pod that generalizes the copy on the workshop. It finds the disk by its serial number.
+func copyPod(w *pass, namespace, image string) *corev1.Pod {
+	r, disk := w.copyRecord(), w.record.Order.Copy
+	order := newOrder(w.p, namespace, disk.Token(), w.record.RulesDigest, "")
+	order.UID, order.Spec.NodeName = w.record.Order.UID, w.copy.node.Name
+	pod := node.OrderPod(order, image, "generalize", "--machine-root", node.HostMount, "--serial", disk.Device, "--snapshot", disk.Snapshot,
+		"--machine-id", r.Disk.MachineID, "--root-uuid", r.Disk.RootUUID, "--nonce-name", string(r.Moment), "--nonce", r.Nonce,
+		"--prototype", w.p.Name, "--uid", string(w.p.UID))
+	container := &pod.Spec.Containers[0]
+	container.Args = append(container.Args, settingsArgs(w.p)...)
+	if rules := w.p.Spec.Settings.Generalize.Rules; rules != "" {
+		addRules(&pod.Spec, rules, w.record.RulesDigest)
+	}
+	return pod
+}
+
+
