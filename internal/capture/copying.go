@@ -92,6 +92,9 @@ func (w *pass) asksMoment() bool {
 	return w.facts.Copy.Wanted && w.record.Order != nil && w.record.Order.Copy == nil
 }
 
+// awaitsMoment reports whether the order of the try has no pod yet.
+func (w *pass) awaitsMoment() bool { return w.asksMoment() && w.record.Order.Pod == "" && w.copyRecord().Snapshot == "" }
+
 // workshopName and copyName are the names of the capture's objects in the cloud. A second copy has another name than the first.
 func workshopName(p *v1alpha1.Prototype) string { return p.Name + "-workshop" }
 
@@ -128,7 +131,7 @@ func (c copying) look(ctx context.Context, w *pass) error {
 	if !f.Copy.Wanted || w.record.Copy == nil || w.isOrphan {
 		return nil
 	}
-	f.Copy.Accepted, f.Copy.Spent = r.Accepted, r.Try >= mostCopies
+	f.Copy.Accepted, f.Copy.Spent = r.Accepted, r.Try >= mostCopies && !w.awaitsMoment()
 	if r.Workshop.Name != "" {
 		if err := c.lookWorkshop(ctx, w); err != nil {
 			return err
@@ -285,7 +288,7 @@ func (c copying) subject(w *pass) trial.Subject {
 // lookMoment compares the pod that makes the donor's disk quiet with its report.
 func (c copying) lookMoment(_ context.Context, w *pass) error {
 	f := &w.facts
-	if !w.asksMoment() || w.disk.pod == nil || w.copyRecord().Accepted {
+	if !w.asksMoment() || w.disk.pod == nil {
 		return nil
 	}
 	state := v1alpha1.MomentState("")

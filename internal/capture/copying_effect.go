@@ -65,7 +65,7 @@ func (c copying) endWorkshop(ctx context.Context, w *pass) error {
 
 // quiesce creates the NodeOrder of a new try, and then its pod. Only the recorded NodeOrder is trusted.
 func (c copying) quiesce(ctx context.Context, w *pass) error {
-	if w.asksMoment() && w.record.Order.Pod == "" && w.disk.order != nil && w.disk.order.UID == w.record.Order.UID && w.copyRecord().Snapshot == "" {
+	if w.awaitsMoment() && w.disk.order != nil && w.disk.order.UID == w.record.Order.UID {
 		return c.pods.createOrderPod(ctx, w, quiescePod(w.p, w.disk.order, c.pods.image.of(w.p)))
 	}
 	boot := w.donor.node.Status.NodeInfo.BootID
@@ -81,11 +81,12 @@ func (c copying) quiesce(ctx context.Context, w *pass) error {
 	if err != nil {
 		return err
 	}
+	trouble := copyTrouble(w)
 	return c.store.record(ctx, w, func(r *v1alpha1.Record) {
 		r.Order = made
 		tried := w.copyRecord()
 		tried.Try, tried.Moment, tried.Nonce = tried.Try+1, order.UID, order.Spec.Moment.Nonce
-		tried.Snapshot, tried.Accepted, tried.Disk, tried.Software = "", false, nil, nil
+		tried.Snapshot, tried.Accepted, tried.Disk, tried.Software, tried.Trouble = "", false, nil, nil, trouble
 		r.Copy = &tried
 	})
 }

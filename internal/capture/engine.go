@@ -14,6 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/process"
 )
 
 // Engine runs captures. Client must read from the API server without a cache, because passes decide on the objects
@@ -53,6 +54,8 @@ type Engine struct {
 	Unhealthy func(ctx context.Context, node string, ignore []string) (string, error)
 	// Now is the clock. time.Now if nil.
 	Now func() time.Time
+	// Sleep waits while a donor's disk is quiet. process.Wait if nil.
+	Sleep func(ctx context.Context, d time.Duration) error
 	// Recorder of events; must accept notes of any length. If nil, no events are recorded.
 	Recorder events.EventRecorder
 	// Observe, if set, is called after each pass that reached its status write, with the Prototype before and after.
@@ -83,6 +86,13 @@ func (e *Engine) now() time.Time {
 		return time.Now()
 	}
 	return e.Now()
+}
+
+func (e *Engine) sleep(ctx context.Context, d time.Duration) error {
+	if e.Sleep == nil {
+		return process.Wait(ctx, d)
+	}
+	return e.Sleep(ctx, d)
 }
 
 // reservations are the Leases of held nodes.

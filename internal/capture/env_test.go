@@ -65,6 +65,8 @@ type testEnv struct {
 	// schedule counts the engine's calls, and loses some by their number. lose, if set, decides about the others by their names.
 	schedule *memory.Schedule
 	lose     func(call string) memory.Outcome
+	// onCall, if set, is told each call before its fate.
+	onCall func(call string)
 
 	// blocked is for how many evictions a budget says no.
 	blocked int
@@ -177,6 +179,9 @@ func (s *testEnv) must(err error) {
 func (s *testEnv) next(call string) memory.Outcome {
 	if strings.HasPrefix(call, "EnsureRemoved ") {
 		s.mayRemove()
+	}
+	if s.onCall != nil {
+		s.onCall(call)
 	}
 	if fate := s.schedule.Next(call); fate != memory.Pass() || s.lose == nil {
 		return fate

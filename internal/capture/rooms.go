@@ -4,7 +4,6 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/patch/nodepatch"
-	"github.com/kamino-dev/kamino/internal/process"
 )
 
 // rooms are the parts of a capture: preflight, donor, disk, image, trial and promotion. Each part has its own clients.
@@ -80,7 +79,7 @@ func (e *Engine) rooms() rooms {
 	r.orders = orders{kube: e.Kube, client: e.Client, store: kept, hold: r.hold, rules: rules, image: image, podNamespace: podNamespace, now: e.now}
 	r.copying = copying{
 		kube: e.Kube, client: e.Client, cloud: e.Cloud, observer: e.TrialObserver, customData: data, orders: r.orders, pods: r.pods, store: kept,
-		events: record, wait: process.Wait, now: e.now,
+		events: record, wait: e.sleep, now: e.now,
 	}
 	r.images = images{cloud: e.Cloud, witness: missing, now: e.now}
 	r.promotion = promotion{

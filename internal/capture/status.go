@@ -121,6 +121,8 @@ func phaseOf(w *pass, d plan.Decision) v1alpha1.Phase {
 		return waitPhase(w, d.Why)
 	case w.facts.Copy.Wanted && !w.facts.Disk.Proven && w.copyRecord().Try > 0 && slices.Contains(copySteps, d):
 		return v1alpha1.PhaseCopying
+	case w.facts.Copy.Wanted && w.facts.Disk.Proven && d.Do == plan.DeletePod:
+		return v1alpha1.PhaseGeneralizing
 	case d.Do == plan.DeletePod && !w.facts.Disk.Touched:
 		return v1alpha1.PhaseReserving // after the inspection
 	case d.Do == plan.Note && w.facts.Hold.Returning:

@@ -31,7 +31,7 @@ func (s *testEnv) runPod() {
 	if pod == nil || order == nil || s.deaf || machine.Power != cloud.PowerRunning || s.tracked("secrets", order.Namespace, s.podName()) == nil {
 		return
 	}
-	if order.Status.Report != "" || order.Spec.Token != machine.BootID || pod.Annotations[v1alpha1.OrderAnnotation] != string(order.UID) {
+	if order.Spec.Method != v1alpha1.InPlace || order.Status.Report != "" || order.Spec.Token != machine.BootID || pod.Annotations[v1alpha1.OrderAnnotation] != string(order.UID) {
 		return
 	}
 	s.cloud.MarkGeneralized(s.donor)

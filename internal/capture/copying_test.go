@@ -1,0 +1,377 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
+	"github.com/kamino-dev/kamino/internal/trial"
+)
+
+// copyEnv is an environment of captures by copy, with the pods on the donor and on the workshop.
+type copyEnv struct {
+	*trialEnv
+	// busy: the donor's disk does not become quiet. stalled: the pod on the donor says nothing.
+	busy, stalled bool
+	// late, dull and torn count the copies whose answer comes too late, that hold an earlier state of the disk, and in which a package
+	// is half installed.
+	late, dull, torn int
+	// verdict of the pod on the workshop, if it finds the donor's disk itself at fault.
+	verdict string
+	// shy: the workshop's kubelet does not register.
+	shy bool
+	// since is when the donor's disk became quiet; zero before and after.
+	since time.Time
+	// flushed are the snapshots taken in a moment.
+	flushed map[string]bool
+	// before is the donor's Node before the capture.
+	before *corev1.Node
+}
+
+// byCopy is an environment before a capture by copy.
+func byCopy(t testing.TB, change ...func(*v1alpha1.Prototype)) *copyEnv {
+	t.Helper()
+	c := &copyEnv{trialEnv: &trialEnv{}, flushed: map[string]bool{}}
+	c.testEnv = newTestEnv(t, func(s *testEnv) {
+		s.settings = func(p *v1alpha1.Prototype) {
+			p.Spec.Settings.Donor.Method = v1alpha1.MethodCopy
+			for _, of := range change {
+				of(p)
+			}
+		}
+	})
+	c.tryout = c
+	c.onRestart = func() { c.engine.Sleep = c.sleep }
+	c.onCall = c.watch
+	c.restart()
+	c.before = c.tracked("nodes", "", donorName).(*corev1.Node)
+	return c
+}
+
+// watch notes whether a snapshot is taken in a moment.
+func (c *copyEnv) watch(call string) {
+	if name, is := strings.CutPrefix(call, "EnsureSnapshot "); is && strings.Contains(name, "-copy-") {
+		quiet := !c.since.IsZero()
+		if c.dull > 0 {
+			c.dull, quiet = c.dull-1, false
+		}
+		c.flushed[name] = quiet
+	}
+}
+
+// sleep lets time pass within a pass.
+func (c *copyEnv) sleep(_ context.Context, d time.Duration) error {
+	c.clock.Advance(d)
+	c.runDonorPod()
+	return nil
+}
+
+// Hold implements TrialObserver.
+func (v *trialEnv) Hold(ctx context.Context, subject trial.Subject) (held trial.Held, err error) {
+	err = outcome(v.next("hold "+subject.Spec.Name), func() error {
+		if v.dark != nil {
+			return v.dark
+		}
+		for _, n := range v.nodesOf(subject) {
+			if !n.Spec.Unschedulable {
+				n.Spec.Unschedulable = true
+				v.must(v.objects.Update(corev1.SchemeGroupVersion.WithResource("nodes"), &n, ""))
+			}
+			held.Node, held.Ready = &n, true
+			held.Known = []v1alpha1.TrialNodeRecord{{Instance: n.Spec.ProviderID, Node: n.Name, UID: n.UID, Cordoned: true}}
+		}
+		return nil
+	})
+	return held, err
+}
+
+// runPods runs the pods on the donor and on the workshop.
+func (c *copyEnv) runPods() {
+	c.runDonorPod()
+	c.runWorkshopPod()
+	for _, w := range c.cloud.World().Workshops {
+		for _, id := range w.Instances {
+			if n, _ := c.tracked("nodes", "", nodeNameOf(id)).(*corev1.Node); n != nil && c.shy {
+				c.must(c.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", n.Name))
+			}
+		}
+	}
+}
+
+// podOf returns pod and order of a method if the pod can work; nil otherwise.
+func (c *copyEnv) podOf(method v1alpha1.OrderMethod) (*corev1.Pod, *v1alpha1.NodeOrder) {
+	pod, order := c.generalizePod(), c.order()
+	if pod == nil || order == nil || order.Spec.Method != method || pod.Annotations[v1alpha1.OrderAnnotation] != string(order.UID) ||
+		c.tracked("secrets", order.Namespace, order.Name) == nil {
+		return nil, nil
+	}
+	return pod, order
+}
+
+// runDonorPod does what the real pod does with the order of a moment.
+func (c *copyEnv) runDonorPod() {
+	pod, order := c.podOf(v1alpha1.OrderQuiesce)
+	if pod == nil || c.stalled {
+		c.since = time.Time{} // without its helper the disk is writable again
+		return
+	}
+	if n, _ := c.tracked("nodes", "", donorName).(*corev1.Node); n == nil || pod.Spec.NodeName != donorName || order.Spec.Token != n.Status.NodeInfo.BootID {
+		return
+	}
+	state := v1alpha1.MomentState("")
+	if report, _ := v1alpha1.ReportOf(order, v1alpha1.OrderRecord{UID: order.UID, Key: order.Spec.Key, Pod: pod.UID}); report != nil {
+		state = report.Moment.State
+	}
+	word := v1alpha1.Word(order.Annotations[v1alpha1.MomentAnnotation])
+	say := func(m v1alpha1.Moment) { c.signReport(order, pod, v1alpha1.Report{Moment: &m}) }
+	over := func(inTime bool) {
+		if c.late > 0 {
+			c.late, inTime = c.late-1, false
+		}
+		m := v1alpha1.Moment{State: v1alpha1.MomentOver, Frozen: true, FrozenFor: metav1.Duration{Duration: 150 * time.Millisecond}, InTime: inTime,
+			MachineID: "machine", RootUUID: "root"}
+		if !inTime {
+			m.Message = "the answer came after a second"
+		}
+		c.since = time.Time{}
+		say(m)
+	}
+	switch {
+	case state == "" && c.busy:
+		say(v1alpha1.Moment{State: v1alpha1.MomentBusy, Message: "dpkg installs linux-image"})
+	case state == "":
+		say(v1alpha1.Moment{State: v1alpha1.MomentQuiet})
+	case state == v1alpha1.MomentQuiet && word == v1alpha1.WordProceed:
+		c.since = c.clock.Now()
+		say(v1alpha1.Moment{State: v1alpha1.MomentNow, Frozen: true})
+	case state == v1alpha1.MomentNow && (word == v1alpha1.WordAccepted || word == v1alpha1.WordRefused):
+		over(word == v1alpha1.WordAccepted)
+	case state == v1alpha1.MomentNow && c.clock.Now().Sub(c.since) > time.Second:
+		over(false)
+	}
+}
+
+// runWorkshopPod cleans the attached copy, and reports.
+func (c *copyEnv) runWorkshopPod() {
+	pod, order := c.podOf(v1alpha1.OrderCopy)
+	if pod == nil || order.Status.Report != "" || c.deaf {
+		return
+	}
+	n, _ := c.tracked("nodes", "", pod.Spec.NodeName).(*corev1.Node)
+	snapshot, device, _ := strings.Cut(order.Spec.Token, "@")
+	world := c.cloud.World()
+	i := slices.IndexFunc(world.Copies, func(d memory.CopyView) bool { return d.Name == device && d.IsAttached })
+	if n == nil || i < 0 || !n.Spec.Unschedulable || n.Spec.ProviderID != string(world.Copies[i].Workshop) {
+		return
+	}
+	if pod.Spec.NodeName == donorName {
+		c.t.Fatal("the copy is cleaned on the donor")
+	}
+	disk := &v1alpha1.CopiedDisk{Snapshot: snapshot, Device: device}
+	reason, message := "", c.verdict
+	switch {
+	case !c.flushed[device]:
+		reason, message = v1alpha1.StaleCopy, "the copy does not hold the last flush"
+	case c.torn > 0:
+		c.torn--
+		reason, message = v1alpha1.PackagesIncomplete, "package curl is half installed"
+	case message != "":
+		reason = "Refused"
+	}
+	if message != "" {
+		c.signReport(order, pod, v1alpha1.Report{Unproven: &v1alpha1.Unproven{
+			UID: order.Spec.Holder.UID, Order: order.UID, Copy: disk, Reason: reason, Message: message, At: metav1.NewTime(c.clock.Now())}})
+		return
+	}
+	if !c.cloud.CleanCopy(device) {
+		return
+	}
+	proof := c.proofFor(order)
+	proof.BootID, proof.Copy = "", disk
+	c.signReport(order, pod, v1alpha1.Report{Proof: proof, Contents: c.contents})
+}
+
+// course plays the capture, and checks after each pass that nothing touches the donor.
+func (c *copyEnv) course(between ...func(pass int)) *v1alpha1.Prototype {
+	c.t.Helper()
+	return c.play(append(between, func(pass int) {
+		c.runPods()
+		c.untouched(pass)
+	})...)
+}
+
+// untouched checks that the donor is as before the capture.
+func (c *copyEnv) untouched(pass int) {
+	c.t.Helper()
+	n, _ := c.tracked("nodes", "", donorName).(*corev1.Node)
+	if n == nil {
+		return
+	}
+	if !equality.Semantic.DeepEqual(n.ObjectMeta.Annotations, c.before.Annotations) || !equality.Semantic.DeepEqual(n.Labels, c.before.Labels) ||
+		n.Spec.Unschedulable != c.before.Spec.Unschedulable {
+		c.t.Fatalf("after pass %d the donor's Node is %+v %+v", pass, n.ObjectMeta, n.Spec)
+	}
+	if m := c.cloud.World().Instance(c.donor); m.ID != "" && (m.Generalized || m.Power != cloud.PowerRunning) {
+		c.t.Fatalf("after pass %d the donor is %+v", pass, m)
+	}
+	for i := range 3 {
+		if c.tracked("pods", "default", fmt.Sprintf("app-%d", i)) == nil {
+			c.t.Fatalf("after pass %d pod app-%d of the donor is gone", pass, i)
+		}
+	}
+}
+
+// emptied checks that nothing of the capture is left, except a version.
+func (c *copyEnv) emptied() {
+	c.t.Helper()
+	world := c.cloud.World()
+	if len(world.Workshops) > 0 || len(world.Copies) > 0 {
+		c.t.Errorf("left behind: workshops %+v, copies %+v", world.Workshops, world.Copies)
+	}
+	c.gaveBack()
+}
+
+// published checks a success.
+func (c *copyEnv) copied(p *v1alpha1.Prototype) {
+	c.t.Helper()
+	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded {
+		c.t.Fatalf("the capture did not succeed: %s\n%s", verdict(p), c.lastCalls(60))
+	}
+	c.emptied()
+	world := c.cloud.World()
+	if got := world.Pools[0].Recipe.Version; got != p.Spec.Version {
+		c.t.Errorf("the recipe names %q", got)
+	}
+	if image := world.Images[len(world.Images)-1]; !image.Generalized || image.Tags[cloud.TagUID] != string(p.UID) || image.Instance != c.donor {
+		c.t.Errorf("image: %+v", image)
+	}
+}
+
+// gaveUp checks a failure that leaves the donor in service, and nothing else.
+func (c *copyEnv) gaveUp(p *v1alpha1.Prototype, reason plan.Reason, words ...string) {
+	c.t.Helper()
+	if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != string(reason) {
+		c.t.Fatalf("the capture did not fail for %s: %s\n%s", reason, verdict(p), c.lastCalls(40))
+	}
+	for _, word := range words {
+		if !strings.Contains(p.Status.Failure.Message, word) {
+			c.t.Errorf("the message lacks %q: %s", word, p.Status.Failure.Message)
+		}
+	}
+	c.emptied()
+	c.nothingPublished()
+}
+
+// TestACaptureByCopy: the donor serves all the time, and a machine that is thrown away cleans the copy.
+func TestACaptureByCopy(t *testing.T) {
+	c := byCopy(t)
+	c.decide()
+	p := c.course()
+	c.copied(p)
+	var phases []v1alpha1.Phase
+	for _, step := range p.Status.Steps {
+		phases = append(phases, step.Phase)
+	}
+	want := []v1alpha1.Phase{
+		v1alpha1.PhasePreflight, v1alpha1.PhaseReserving, v1alpha1.PhaseStartingWorkshop, v1alpha1.PhaseQuiescing, v1alpha1.PhaseCopying,
+		v1alpha1.PhaseGeneralizing, v1alpha1.PhaseSnapshotting, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing, v1alpha1.PhasePromoting,
+	}
+	if diff := cmp.Diff(want, slices.Compact(phases)); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	if !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionDonorInService) {
+		t.Errorf("conditions: %+v", p.Status.Conditions)
+	}
+	if d := p.Status.Donor; d == nil || d.FrozenFor == nil || d.FrozenFor.Duration != 150*time.Millisecond || d.State != v1alpha1.DonorReady {
+		t.Errorf("status.donor is %+v", d)
+	}
+	if got := c.cloud.World().Count(memory.ByCaller, memory.EffectSnapshot, ""); got != 2 {
+		t.Errorf("%d snapshots were made, want the raw one and the clean one", got)
+	}
+}
+
+// TestTroubleOfACopy: what happens to the donor, the workshop or the copy costs a copy or the capture, and never the donor.
+func TestTroubleOfACopy(t *testing.T) {
+	for name, of := range map[string]struct {
+		begin   func(c *copyEnv)
+		between func(c *copyEnv, pass int)
+		reason  plan.Reason // empty: the capture succeeds
+		words   []string
+		tries   int32
+	}{
+		"a late answer":                 {begin: func(c *copyEnv) { c.late = 1 }, tries: 2},
+		"only late answers":             {begin: func(c *copyEnv) { c.late = 9 }, reason: plan.CopyUnusable, words: []string{"3 attempts", "after a second"}},
+		"a copy without the last flush": {begin: func(c *copyEnv) { c.dull = 1 }, tries: 2},
+		"no copy with the last flush":   {begin: func(c *copyEnv) { c.dull = 9 }, reason: plan.CopyUnusable, words: []string{"last flush"}},
+		"a package half installed":      {begin: func(c *copyEnv) { c.torn = 2 }, tries: 3},
+		"always a package":              {begin: func(c *copyEnv) { c.torn = 9 }, reason: plan.CopyUnusable, words: []string{"curl"}},
+		"a disk that a rule refuses": {begin: func(c *copyEnv) { c.verdict = "file /etc/secret is not allowed" }, reason: plan.GeneralizeFailed,
+			words: []string{"/etc/secret"}},
+		"a busy donor": {begin: func(c *copyEnv) { c.busy = true }, reason: plan.DonorBusy, words: []string{"dpkg installs linux-image", "Nothing was changed"}},
+		"a silent pod": {begin: func(c *copyEnv) { c.stalled = true }, reason: plan.QuiesceNotDone},
+		"a workshop without a Node": {begin: func(c *copyEnv) { c.shy = true }, reason: plan.WorkshopNotJoined,
+			words: []string{"15m0s", "New nodes of the pool may have the same trouble"}},
+		"a workshop that the cloud does not build": {begin: func(c *copyEnv) {
+			c.cloud.FailWorkshops(1, memory.TrialFailure{Trouble: "InsufficientInstanceCapacity: none left"})
+		}, reason: plan.WorkshopGone, words: []string{"InsufficientInstanceCapacity"}},
+		"a raw snapshot that fails": {begin: func(c *copyEnv) { c.cloud.FailSnapshots(1) }, tries: 2},
+		"a disk that is not made":   {begin: func(c *copyEnv) { c.cloud.FailCopies(1) }, tries: 1},
+		"the capture is deleted": {between: func(c *copyEnv, pass int) {
+			if p := c.prototype(); pass == 14 && p != nil {
+				c.must(c.clean.Delete(context.Background(), p))
+			}
+		}, reason: "deleted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := byCopy(t)
+			if of.begin != nil {
+				of.begin(c)
+			}
+			c.decide()
+			tries := int32(0)
+			p := c.course(func(pass int) {
+				if of.between != nil {
+					of.between(c, pass)
+				}
+				if p := c.prototype(); p != nil && p.Status.Record != nil && p.Status.Record.Copy != nil {
+					tries = max(tries, p.Status.Record.Copy.Try)
+				}
+			})
+			switch {
+			case of.reason == "deleted":
+				c.emptied()
+				c.nothingPublished()
+			case of.reason != "":
+				c.gaveUp(p, of.reason, of.words...)
+			default:
+				c.copied(p)
+				if tries != of.tries {
+					t.Errorf("%d copies were made, want %d", tries, of.tries)
+				}
+			}
+		})
+	}
+}
+
+// TestEverySingleCallLostOfACopy loses each call of a capture by copy. The donor serves all the time, and one version is published.
+func TestEverySingleCallLostOfACopy(t *testing.T) {
+	memory.Courses{Losses: losses, Least: 60, Choose: each(1, 0), Sparse: testing.Short(), Play: func(t *testing.T, schedule *memory.Schedule) {
+		c := byCopy(t)
+		c.schedule = schedule
+		c.decide()
+		c.copied(c.course())
+	}}.LoseEach(t)
+}
