@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 	"github.com/kamino-dev/kamino/internal/trial"
 )
@@ -374,4 +376,119 @@ func TestEverySingleCallLostOfACopy(t *testing.T) {
 		c.decide()
 		c.copied(c.course())
 	}}.LoseEach(t)
+}
+
+// swept checks that a sweep leaves nothing of the capture.
+func (c *copyEnv) swept() {
+	c.t.Helper()
+	for range 5 {
+		if memory.RunUntilCrash(func() { _, _ = c.engine.SweepLeftovers(context.Background(), []cloud.PoolID{c.pool}) }) {
+			c.restart()
+		}
+		c.tick(time.Minute)
+	}
+	if c.order() == nil { // Kubernetes deletes the key with its owner
+		_ = c.objects.Delete(corev1.SchemeGroupVersion.WithResource("secrets"), podspace, c.podName())
+	}
+	c.emptied()
+}
+
+// TestADonorThatChangesWhileItIsCopied: from the accepted copy on, the donor does not matter.
+func TestADonorThatChangesWhileItIsCopied(t *testing.T) {
+	gone := func(c *copyEnv) {
+		c.must(c.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName))
+		_, err := c.cloud.EnsureRemoved(context.Background(), c.donor)
+		c.must(err)
+	}
+	reboot := func(c *copyEnv) { c.cloud.Reboot(c.donor); c.before = nil }
+	for name, of := range map[string]struct {
+		at      v1alpha1.Phase
+		strike  func(c *copyEnv)
+		reasons []plan.Reason // empty: the capture succeeds
+	}{
+		"rebooted before the copy": {v1alpha1.PhaseStartingWorkshop, reboot, nil},
+		"rebooted after the copy":  {v1alpha1.PhaseGeneralizing, reboot, nil},
+		"removed before the copy":  {v1alpha1.PhaseStartingWorkshop, gone, []plan.Reason{plan.DonorGone, plan.ReservationLost}},
+		"removed after the copy":   {v1alpha1.PhaseGeneralizing, gone, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := byCopy(t)
+			c.decide()
+			struck := false
+			p := c.play(func(int) {
+				c.runPods()
+				if p := c.prototype(); p != nil && p.Status.Phase == of.at && !struck {
+					struck = true
+					of.strike(c)
+				}
+			})
+			switch {
+			case !struck:
+				t.Fatalf("the capture was never in phase %s", of.at)
+			case len(of.reasons) > 0:
+				if p == nil || p.Status.Failure == nil || !slices.Contains(of.reasons, plan.Reason(p.Status.Failure.Reason)) {
+					t.Fatal(verdict(p))
+				}
+				c.nothingPublished()
+			case p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded:
+				t.Fatal(verdict(p))
+			}
+			c.swept()
+		})
+	}
+}
+
+// TestAnotherHolderOfACopiedDonor: only the Lease names the holder of a donor that stays as it is, so other holders see the Lease.
+func TestAnotherHolderOfACopiedDonor(t *testing.T) {
+	c := byCopy(t)
+	c.decide()
+	asked := false
+	p := c.course(func(int) {
+		n, _ := c.tracked("nodes", "", donorName).(*corev1.Node)
+		if len(c.leases()) == 0 || n == nil {
+			return
+		}
+		asked = true
+		c.clock.Advance(node.Settled) // the Node is as before, and the Lease is old
+		leases := node.Reservations{Kube: c.kube, Namespace: ourspace, Now: c.clock.Now}
+		other := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderReplacement, Name: "r", UID: "r"}, n, "", metav1.NewTime(c.clock.Now()))
+		if _, err := leases.Reserve(context.Background(), n, other); !apierrors.IsConflict(err) {
+			t.Fatalf("another holder got the node: %v", err)
+		}
+		if _, err := c.engine.Orphan(context.Background(), donorName, v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: c.name, UID: c.prototype().UID}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if !asked {
+		t.Fatal("the capture never held the donor")
+	}
+	c.copied(p)
+}
+
+// TestACopyWithoutItsPrototype: after a forced deletion of the Prototype, the sweep finds everything by its tags.
+func TestACopyWithoutItsPrototype(t *testing.T) {
+	for _, phase := range []v1alpha1.Phase{v1alpha1.PhaseStartingWorkshop, v1alpha1.PhaseQuiescing, v1alpha1.PhaseCopying, v1alpha1.PhaseGeneralizing, v1alpha1.PhaseSnapshotting} {
+		t.Run(string(phase), func(t *testing.T) {
+			c := byCopy(t)
+			c.decide()
+			for range 200 {
+				p := c.prototype()
+				if p.Status.Phase == phase {
+					break
+				}
+				result, err := c.engine.Pass(context.Background(), c.name)
+				c.must(err)
+				c.tick(max(result.After, 4*time.Second))
+				c.runPods()
+			}
+			p := c.prototype()
+			if p.Status.Phase != phase {
+				t.Fatalf("the capture was never in phase %s: %s", phase, verdict(p))
+			}
+			p.Finalizers = nil
+			c.must(c.clean.Update(context.Background(), p))
+			c.must(c.clean.Delete(context.Background(), p))
+			c.swept()
+		})
+	}
 }

@@ -137,6 +137,11 @@ func TestStatusLostAtEveryCall(t *testing.T) {
 			v := published(t)
 			return wiped{v.testEnv, func() *v1alpha1.Prototype { return v.run() }, v.checkWiped}
 		},
+		"a donor that is copied": func(t *testing.T) wiped {
+			c := byCopy(t)
+			c.decide()
+			return wiped{c.testEnv, func() *v1alpha1.Prototype { return c.course() }, func(*v1alpha1.Prototype) { c.swept() }}
+		},
 		"a pioneer": func(t *testing.T) wiped {
 			s := growing(t)
 			return wiped{s, func() *v1alpha1.Prototype { return s.play(s.usePioneer) }, func(*v1alpha1.Prototype) { s.checkGrowth() }}
