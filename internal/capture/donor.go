@@ -128,13 +128,11 @@ func readNode(w *pass) {
 // lookInstance reads the instance with its protection, unless the donor is released.
 func (h donorReader) lookInstance(ctx context.Context, w *pass) error {
 	f := &w.facts
-	if !w.isHeld() && (f.IsOrdered() || f.Failed || f.Deleting) {
+	if !w.isHeld() && (f.IsOrdered() || f.Failed || f.Deleting) || w.copyRecord().Accepted { // another copy needs a Ready Node
 		return nil
 	}
 	instance, err := h.cloud.Instance(ctx, w.id)
 	switch {
-	case err != nil && w.copyRecord().Accepted: // the donor matters again only for another copy
-		return nil
 	case cloud.Is(err, cloud.NotFound):
 		err = h.confirmGone(ctx, w)
 	case cloud.Is(err, cloud.Unsupported) && !w.isHeld(): // the preflight reports the kind of instance

@@ -48,8 +48,10 @@ const (
 func pollDelay(p *v1alpha1.Prototype, why plan.Reason, now time.Time) time.Duration {
 	t := waits[why].interval
 	switch {
-	case why == plan.ForSnapshot && p.Status.Phase == v1alpha1.PhasePublishing: // after the donor's release
+	case why == plan.ForSnapshot && (p.Status.Phase == v1alpha1.PhasePublishing || p.Spec.Settings.CopiesDonor()): // no donor is away
 		t = publishPollInterval
+	case p.Spec.Settings.CopiesDonor() && t == pollInterval{}:
+		t = idlePollInterval
 	case p.Status.Phase == v1alpha1.PhaseSoaking:
 		t = idlePollInterval
 	case t == pollInterval{}:

@@ -219,6 +219,9 @@ func (w *workload) Observe(_ context.Context, subject trial.Subject) (trial.Obse
 	return trial.Observation{Facts: subject.Facts}, nil
 }
 
+// Hold implements capture.TrialObserver. No workshop is built here.
+func (w *workload) Hold(context.Context, trial.Subject) (trial.Held, error) { return trial.Held{}, nil }
+
 // Evidence implements capture.TrialObserver.
 func (w *workload) Evidence(context.Context, string) string { return "" }
 

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"errors"
 	"os"
 	"path"
 	"regexp"
@@ -47,6 +48,36 @@ func TestRequestsOfACaptureOnAWS(t *testing.T) {
 		}
 	})
 }
+
+// TestRequestsOfACopyOnAWS has the engine capture a node of a group by copy. The donor stays as it is, and nothing is left but the image.
+func TestRequestsOfACopyOnAWS(t *testing.T) {
+	settings := v1alpha1.Settings{Trial: v1alpha1.TrialSettings{Mode: v1alpha1.TrialOff}, Donor: v1alpha1.DonorSettings{Method: v1alpha1.MethodCopy}}
+	settings.Generalize.Profile = v1alpha1.ProfileEKS
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(day.Add(-20 * time.Hour)))
+		w := groupOf(t, startAmazonOn(t, newWire(), 0, func(c *aws.Config) { c.PageSize = 0 }), "1")
+		time.Sleep(time.Until(day))
+		stage := w.stage()
+		stage.powerOff = func() { t.Error("the donor was generalized in place") }
+		c := newCourse(stage)
+		if sent := c.play(t.Context(), version, settings); sent.all() > mostOfACopy {
+			t.Errorf("the capture sends %+v, more than %d", sent, mostOfACopy)
+		}
+		if !stage.isOn() {
+			t.Error("the donor is off")
+		}
+		p := stage.p
+		workshops, err := p.Workshops(t.Context(), stage.pool)
+		copies, copyErr := p.Copies(t.Context(), stage.pool)
+		w.must(errors.Join(err, copyErr))
+		if len(workshops)+len(copies) > 0 {
+			t.Errorf("left behind: %+v %+v", workshops, copies)
+		}
+	})
+}
+
+// mostOfACopy is the number of requests of a capture by copy on AWS.
+const mostOfACopy = 250
 
 var documentedRequest = regexp.MustCompile("^\\| `([A-Za-z ]+)` \\| [a-z, ]+ \\| (only )?")
 

@@ -91,6 +91,11 @@ func newCourse(on captureEnv) *captureCourse {
 	c.cluster.PrependReactor("create", "*", c.withUID)
 	c.engine = &capture.Engine{Client: c.api, Kube: c.cluster, Cloud: cloud.InCluster(on.p, cluster.ID(c.cluster)), Image: "kamino:test",
 		Log: logr.Discard(), TrialObserver: c}
+	c.engine.Sleep = func(ctx context.Context, d time.Duration) error {
+		time.Sleep(d)
+		c.stepPods(ctx)
+		return nil
+	}
 	return c
 }
 
@@ -158,7 +163,13 @@ func (c *captureCourse) play(ctx context.Context, version string, settings v1alp
 }
 
 // stepCluster lets pods and kubelets act, and reports whether the cluster changed.
-func (c *captureCourse) stepCluster(ctx context.Context, p *v1alpha1.Prototype) bool {
+func (c *captureCourse) stepCluster(ctx context.Context, _ *v1alpha1.Prototype) bool {
+	c.t.Helper()
+	return c.stepPods(ctx) || c.stepKubelet(ctx)
+}
+
+// stepPods lets pods act, and reports whether one did.
+func (c *captureCourse) stepPods(ctx context.Context) bool {
 	c.t.Helper()
 	pods, err := c.cluster.CoreV1().Pods(v1alpha1.DefaultGeneralizeNamespace).List(ctx, metav1.ListOptions{})
 	c.must(err)
@@ -168,35 +179,69 @@ func (c *captureCourse) stepCluster(ctx context.Context, p *v1alpha1.Prototype) 
 			_, err := c.cluster.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 			c.must(err)
 			return true
-		} else if pod.Annotations[v1alpha1.OrderAnnotation] != "" && c.generalizes(ctx, p, pod) {
+		} else if pod.Annotations[v1alpha1.OrderAnnotation] != "" && c.carriesOut(ctx, pod) {
 			return true
 		}
 	}
-	return c.stepKubelet(ctx)
+	return false
 }
 
-// generalizes carries the order of a pod out: the report is signed, and the donor goes off.
-func (c *captureCourse) generalizes(ctx context.Context, p *v1alpha1.Prototype, pod *corev1.Pod) bool {
+// carriesOut carries the order of a pod out, and signs the report. A donor that is generalized in place goes off.
+func (c *captureCourse) carriesOut(ctx context.Context, pod *corev1.Pod) bool {
 	c.t.Helper()
 	order := &v1alpha1.NodeOrder{}
 	err := c.api.Get(ctx, kube.ObjectKeyFromObject(pod), order)
-	if apierrors.IsNotFound(err) || order.Status.Report != "" {
+	if apierrors.IsNotFound(err) {
 		return false
 	}
 	c.must(err)
+	report := v1alpha1.Report{Order: order.UID, Pod: pod.UID}
+	switch proof := c.proof(order); {
+	case order.Spec.Method == v1alpha1.OrderQuiesce:
+		if report.Moment = c.moment(order, pod); report.Moment == nil {
+			return false
+		}
+	case order.Status.Report != "":
+		return false
+	case order.Spec.Method == v1alpha1.OrderCopy:
+		snapshot, device, _ := strings.Cut(order.Spec.Token, "@")
+		proof.BootID, proof.Copy = "", &v1alpha1.CopiedDisk{Snapshot: snapshot, Device: device}
+		report.Proof = proof
+	default:
+		report.Proof = proof
+		defer c.powerOff()
+	}
 	secret, err := c.cluster.CoreV1().Secrets(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	c.must(err)
 	key, _, err := v1alpha1.OrderKey(secret.Data["key"])
 	c.must(err)
-	report := v1alpha1.Report{Order: order.UID, Pod: pod.UID, Proof: &v1alpha1.Proof{
-		UID: p.UID, Order: order.UID, BootID: order.Spec.Token, Profile: order.Spec.Generalize.Profile, ProfileVersion: "1", Rules: 7, Met: 7, Changed: 3,
-		Search: &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1}, ManifestDigest: "sha256:0", At: metav1.Now(),
-	}}
 	order.Status, err = report.Sign(key)
 	c.must(err)
 	c.must(c.api.Status().Update(ctx, order))
-	c.powerOff()
 	return true
+}
+
+func (c *captureCourse) proof(order *v1alpha1.NodeOrder) *v1alpha1.Proof {
+	return &v1alpha1.Proof{
+		UID: order.Spec.Holder.UID, Order: order.UID, BootID: order.Spec.Token, Profile: order.Spec.Generalize.Profile, ProfileVersion: "1", Rules: 7, Met: 7, Changed: 3,
+		Search: &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1}, ManifestDigest: "sha256:0", At: metav1.Now(),
+	}
+}
+
+// moment is the next report of the pod that makes the donor's disk quiet; nil if the pod waits.
+func (c *captureCourse) moment(order *v1alpha1.NodeOrder, pod *corev1.Pod) *v1alpha1.Moment {
+	report, err := v1alpha1.ReportOf(order, v1alpha1.OrderRecord{UID: order.UID, Key: order.Spec.Key, Pod: pod.UID})
+	c.must(err)
+	switch word := v1alpha1.Word(order.Annotations[v1alpha1.MomentAnnotation]); {
+	case report == nil:
+		return &v1alpha1.Moment{State: v1alpha1.MomentQuiet}
+	case report.Moment.State == v1alpha1.MomentQuiet && word == v1alpha1.WordProceed:
+		return &v1alpha1.Moment{State: v1alpha1.MomentNow, Frozen: true}
+	case report.Moment.State == v1alpha1.MomentNow && word != v1alpha1.WordProceed:
+		return &v1alpha1.Moment{State: v1alpha1.MomentOver, Frozen: true, FrozenFor: metav1.Duration{Duration: 150 * time.Millisecond},
+			InTime: word == v1alpha1.WordAccepted, MachineID: "machine", RootUUID: "root"}
+	}
+	return nil
 }
 
 // stepKubelet plays the donor's kubelet. The kubelet is silent while the machine is off, and reports a new boot later.
@@ -251,6 +296,17 @@ func (c *captureCourse) Observe(_ context.Context, subject trial.Subject) (trial
 	f.IdentityKnown, f.Digest, f.Comparison = true, f.Proven, &trial.PeerComparison{Others: 2}
 	f.Network, f.Images, f.Job = trial.Measure{Result: trial.Passed}, trial.Measure{Result: trial.Passed}, trial.Measure{Result: trial.Skipped}
 	return trial.Observation{Facts: f, Node: &v1alpha1.TrialNode{Kernel: "6.8.0"}}, nil
+}
+
+// Hold implements capture.TrialObserver: the workshop joins some time after its instance was created.
+func (c *captureCourse) Hold(_ context.Context, subject trial.Subject) (held trial.Held, err error) {
+	at := subject.Instances[0]
+	if subject.Facts.Now.Before(at.CreatedAt.Add(joinTakes)) {
+		return held, nil
+	}
+	held.Node, held.Ready = courseNode("workshop", at.ID), true
+	held.Known = []v1alpha1.TrialNodeRecord{{Instance: string(at.ID), Node: held.Node.Name, UID: held.Node.UID, Cordoned: true}}
+	return held, nil
 }
 
 // Evidence implements capture.TrialObserver.

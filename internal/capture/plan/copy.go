@@ -138,7 +138,7 @@ func quiesce(f Facts) Decision {
 		return wait(ForQuiet)
 	case f.Copy.Quiesce == QuiesceReady:
 		return do(CopyRunning)
-	case f.Donor.Node != NodeReady || f.Donor.Power != On:
+	case f.Donor.Node != NodeReady, f.Donor.Power == Off, f.Donor.Power == Changing:
 		return wait(ForDonor)
 	}
 	return do(QuiesceDonor)
