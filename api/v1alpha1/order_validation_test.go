@@ -41,7 +41,7 @@ func TestOrderIsRefused(t *testing.T) {
 		{"holder.kind", `supported values: "Prototype", "Replacement", "PrototypePolicy"`, []any{"Node", ""}},
 		{"nodeName", "spec.nodeName", []any{"", long(253)}},
 		{"token", "spec.token", []any{"", long(128)}},
-		{"method", `supported values: "InPlace", "Copy", "Check", "Patch", "Reboot"`, []any{"OnCopy", "inPlace", ""}},
+		{"method", `supported values: "InPlace", "Quiesce", "Copy", "Check", "Patch", "Reboot"`, []any{"OnCopy", "inPlace", ""}},
 		{"podName", "spec.podName", []any{"", long(63)}},
 		{"rulesDigest", "spec.rulesDigest: Too long", []any{long(128)}},
 		{"key", "spec.key", []any{"", long(128)}},

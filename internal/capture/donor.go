@@ -88,7 +88,7 @@ func (h donorReader) readDonor(ctx context.Context, w *pass) error {
 	w.donor.reservation = w.record.Reservation
 	f.Hold.Recorded = w.donor.reservation != nil
 	f.Hold.Restored, f.Hold.Noted = true, true
-	f.Disk.Touched, f.Donor.MustLeaveBoot = w.record.GeneralizeBootID != "" || isCopyOrder(w.record), w.record.LeaveBoot() != ""
+	readOrdered(w)
 	var err error
 	switch {
 	case w.donor.node != nil && !w.record.DonorGone:
@@ -99,6 +99,7 @@ func (h donorReader) readDonor(ctx context.Context, w *pass) error {
 	if err != nil {
 		return err
 	}
+	readOrdered(w) // the Lease may have replaced the record
 	f.Hold.Returning = w.record.Returning
 	f.Unrecorded = recordLost(w.p)
 	if w.donor.node != nil {
@@ -108,6 +109,12 @@ func (h donorReader) readDonor(ctx context.Context, w *pass) error {
 	readPatch(w)
 	h.lookDeadlines(w)
 	return h.drain.lookPods(ctx, w)
+}
+
+// readOrdered sets the facts of the record about the order of the generalization.
+func readOrdered(w *pass) {
+	w.facts.Disk.Touched = w.record.GeneralizeBootID != "" || isCopyOrder(w.record)
+	w.facts.Donor.MustLeaveBoot = w.record.LeaveBoot() != ""
 }
 
 // readNode sets the facts of the donor's Node.
