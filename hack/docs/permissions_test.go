@@ -33,7 +33,7 @@ func grants(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	byTags, err := aws.PolicyByTags(false)
+	byTags, err := aws.PolicyByTags()
 	if err != nil {
 		t.Fatal(err)
 	}

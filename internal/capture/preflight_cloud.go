@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -23,6 +24,8 @@ type preflightCloud interface {
 	RecipeChange(ctx context.Context, ref cloud.ImageRef, removeBootstrap bool) (cloud.RecipeChange, error)
 	Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error)
 	MaxImages(pool cloud.PoolID) int
+	CanCopy() bool
+	PreflightWorkshop(ctx context.Context, spec cloud.WorkshopSpec) ([]cloud.Refusal, error)
 }
 
 // cloudChecks asks the cloud whether a capture can work.
@@ -119,7 +122,8 @@ const preflightLife = time.Minute
 // preflightKey identifies a planned capture.
 type preflightKey struct {
 	cloud.PreflightSpec
-	trial v1alpha1.TrialMode
+	trial        v1alpha1.TrialMode
+	workshopType string
 }
 
 // preflights are the times of preflights without refusals, by planned capture.
@@ -147,7 +151,8 @@ func (f *preflights) add(spec preflightKey, now time.Time) {
 func (q cloudChecks) preflight(ctx context.Context, w *pass) ([]cloud.Refusal, error) {
 	spec := preflightKey{PreflightSpec: cloud.PreflightSpec{Pool: w.pool, Instance: w.id, Version: w.p.Spec.Version,
 		Removes: w.p.Spec.ReplacesDonor(), Grows: w.p.Spec.GrowsFirst(),
-		RemovesBootstrap: removesBootstrap(w.p)}, trial: w.p.Spec.Settings.Trial.Mode}
+		RemovesBootstrap: removesBootstrap(w.p), Copies: w.p.Spec.Settings.CopiesDonor()},
+		trial: w.p.Spec.Settings.Trial.Mode, workshopType: w.p.Spec.Settings.Donor.WorkshopType}
 	if w.donor.instance.ID != "" && q.memory.isValid(spec, q.now()) {
 		return slices.Clone(w.donor.instance.Refusals), nil
 	}
@@ -156,8 +161,10 @@ func (q cloudChecks) preflight(ctx context.Context, w *pass) ([]cloud.Refusal, e
 		return refusals, err
 	}
 	ofTrial, err := q.trials.preflight(ctx, w)
-	for _, refusal := range ofTrial {
-		if !slices.Contains(refusals, refusal) { // refusals of both preflights are reported once
+	ofWorkshop, workshopErr := q.workshopPreflight(ctx, w)
+	err = cmp.Or(err, workshopErr)
+	for _, refusal := range slices.Concat(ofWorkshop, ofTrial) {
+		if !slices.Contains(refusals, refusal) { // equal refusals of several preflights are reported once
 			refusals = append(refusals, refusal)
 		}
 	}
@@ -165,4 +172,27 @@ func (q cloudChecks) preflight(ctx context.Context, w *pass) ([]cloud.Refusal, e
 		q.memory.add(spec, q.now())
 	}
 	return refusals, err
+}
+
+// canCopy reports whether the cloud copies disks in use, and this process can watch the Node of a workshop.
+func (q cloudChecks) canCopy() bool { return q.cloud.CanCopy() && q.trials.reader.observer != nil }
+
+// workshopPreflight returns the obstacles to the workshop of a capture by copy. A workshop is built from the present recipe, so it
+// needs the copy of customData that a next node would get.
+func (q cloudChecks) workshopPreflight(ctx context.Context, w *pass) ([]cloud.Refusal, error) {
+	if !w.p.Spec.Settings.CopiesDonor() || !q.canCopy() {
+		return nil, nil
+	}
+	data, err := q.customData.read(ctx, w.p)
+	var missing *cloud.Error
+	switch {
+	case errors.As(err, &missing) && missing.Refusal != nil: // customDataFacts reports the refusal
+	case err != nil:
+		return nil, err
+	case data == nil:
+		data = q.trials.given
+	}
+	return q.cloud.PreflightWorkshop(ctx, cloud.WorkshopSpec{
+		Pool: w.pool, Name: w.p.Name + "-preflight", InstanceType: w.p.Spec.Settings.Donor.WorkshopType, CustomData: data,
+	})
 }

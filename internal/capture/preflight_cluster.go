@@ -92,11 +92,7 @@ func (q clusterChecks) rightLacking(ctx context.Context) (string, error) {
 		case err != nil:
 			return "", fmt.Errorf("check the permissions of service account %s/%s: %w", q.podNamespace, v1alpha1.GeneralizeServiceAccount, err)
 		case !review.Status.Allowed:
-			resource := right.Resource
-			if right.Subresource != "" {
-				resource += "/" + right.Subresource
-			}
-			return right.Verb + " " + resource + "." + right.Group, nil
+			return phraseOf(right), nil
 		}
 	}
 	return "", nil
@@ -135,16 +131,51 @@ func notAuthorized(err error) bool {
 
 // mayDelete reports whether this process may delete the resource. True if the process may not ask.
 func (q clusterChecks) mayDelete(ctx context.Context, resource string) (bool, error) {
+	return q.may(ctx, authorizationv1.ResourceAttributes{Resource: resource, Verb: "delete"})
+}
+
+// may reports whether this process has a permission. True if the process may not ask.
+func (q clusterChecks) may(ctx context.Context, right authorizationv1.ResourceAttributes) (bool, error) {
 	review, err := q.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Resource: resource, Verb: "delete"}},
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &right},
 	}, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsForbidden(err):
 		return true, nil
 	case err != nil:
-		return false, fmt.Errorf("check the permission to delete %s: %w", resource, err)
+		return false, fmt.Errorf("check the permission to %s: %w", phraseOf(right), err)
 	}
 	return review.Status.Allowed, nil
+}
+
+// phraseOf returns a permission as a verb with a resource.
+func phraseOf(right authorizationv1.ResourceAttributes) string {
+	phrase := right.Verb + " " + right.Resource
+	if right.Subresource != "" {
+		phrase += "/" + right.Subresource
+	}
+	if right.Group != "" {
+		phrase += "." + right.Group
+	}
+	return phrase
+}
+
+// copyRightLacking returns the first permission that this process lacks for a capture by copy: the word to the pod on the donor is
+// an annotation of the NodeOrder, and pods that reach the workshop are evicted.
+func (q clusterChecks) copyRightLacking(ctx context.Context) (string, error) {
+	for _, right := range []authorizationv1.ResourceAttributes{
+		{Group: v1alpha1.GroupVersion.Group, Resource: "nodeorders", Verb: "patch", Namespace: q.podNamespace},
+		{Resource: "pods", Subresource: "eviction", Verb: "create"},
+	} {
+		may, err := q.may(ctx, right)
+		switch {
+		case err != nil:
+			return "", err
+		case !may:
+			return phraseOf(right), nil
+		}
+	}
+	return "", nil
 }
 
 // Objects of the cluster with facts on joining and growing. Sources: kubeadm's bootstrap signer, which adds
@@ -172,16 +203,23 @@ func (q clusterChecks) removalFacts(ctx context.Context, w *pass, c *admission.C
 		}
 	}
 	slices.Sort(found.Volumes)
-	info, err := q.configMapData(ctx, metav1.NamespacePublic, clusterInfo)
-	if err != nil {
+	if found.NoToken, err = q.noToken(ctx, w); err != nil {
 		return found, err
 	}
-	signed := slices.ContainsFunc(slices.Collect(maps.Keys(info)), func(key string) bool { return strings.HasPrefix(key, tokenSignature) })
-	_, machine := w.donor.node.Annotations[cloud.MachineAnnotation] // Cluster API creates a token for each new machine
-	found.NoToken = info != nil && !signed && !machine
 	status, err := q.configMapData(ctx, metav1.NamespaceSystem, autoscalerStatus)
 	found.Most = admission.MostByAutoscaler(status["status"], c.PoolName)
 	return found, err
+}
+
+// noToken reports whether the cluster lists its bootstrap tokens, and no valid token exists.
+func (q clusterChecks) noToken(ctx context.Context, w *pass) (bool, error) {
+	info, err := q.configMapData(ctx, metav1.NamespacePublic, clusterInfo)
+	if err != nil {
+		return false, err
+	}
+	signed := slices.ContainsFunc(slices.Collect(maps.Keys(info)), func(key string) bool { return strings.HasPrefix(key, tokenSignature) })
+	_, machine := w.donor.node.Annotations[cloud.MachineAnnotation] // Cluster API creates a token for each new machine
+	return info != nil && !signed && !machine, nil
 }
 
 // configMapData returns the data of a ConfigMap; nil if the ConfigMap is missing or forbidden.

@@ -53,7 +53,7 @@ func (q preflight) gather(ctx context.Context, w *pass) *admission.Case {
 	if c.Pool == "" {
 		return c
 	}
-	c.PoolName = q.cloud.PoolName(w.pool)
+	c.PoolName, c.CanCopy = q.cloud.PoolName(w.pool), q.cloudChecks.canCopy()
 	c.Donor = admission.Found(admission.Donor{Node: w.donor.namedNode, Replaced: w.donor.namedNode != nil && w.donor.node == nil})
 	q.turn(ctx, w, c)
 	if w.donor.node != nil {
@@ -62,13 +62,20 @@ func (q preflight) gather(ctx context.Context, w *pass) *admission.Case {
 	if c.Strayed() {
 		return c
 	}
-	q.pods(ctx, w, c)
-	if !c.Again {
-		q.cluster(ctx, w, c)
-		q.cloudChecks.cloudFacts(ctx, w, c)
-		if w.p.Spec.ReplacesDonor() {
-			c.Removal = admission.LookupOf(q.clusterChecks.removalFacts(ctx, w, c))
-		}
+	if !c.CopiesDonor() {
+		q.pods(ctx, w, c)
+	}
+	if c.Again {
+		return c
+	}
+	q.cluster(ctx, w, c)
+	q.cloudChecks.cloudFacts(ctx, w, c)
+	switch {
+	case w.p.Spec.ReplacesDonor():
+		c.Removal = admission.LookupOf(q.clusterChecks.removalFacts(ctx, w, c))
+	case c.CopiesDonor():
+		noToken, err := q.clusterChecks.noToken(ctx, w)
+		c.Removal = admission.LookupOf(admission.DonorRemoval{NoToken: noToken}, err)
 	}
 	return c
 }
@@ -97,7 +104,8 @@ func (q preflight) turn(ctx context.Context, w *pass, c *admission.Case) {
 	if len(w.preflight.activeCaptures)+vacant < q.concurrent() && vacantErr == nil {
 		w.preflight.removals, vacantErr = q.removals(ctx, list.Items)
 	}
-	c.Queued = admission.LookupOf(len(w.preflight.activeCaptures)+vacant+w.preflight.removals >= q.concurrent() || lock.Node != "",
+	reboots := lock.Node != "" && (!c.CopiesDonor() || lock.Node == w.p.Spec.Donor.NodeName) // kured may reboot other nodes during a copy
+	c.Queued = admission.LookupOf(len(w.preflight.activeCaptures)+vacant+w.preflight.removals >= q.concurrent() || reboots,
 		cmp.Or(err, vacantErr, kuredErr))
 	of := make([]cloud.Membership, len(list.Items))
 	if err == nil {
@@ -237,6 +245,9 @@ func (q preflight) cluster(ctx context.Context, w *pass, c *admission.Case) {
 	}
 	if c.AsksRemoval() {
 		c.MayDeleteNode = admission.LookupOf(q.clusterChecks.mayDelete(ctx, "nodes"))
+	}
+	if c.AsksCopyRight() {
+		c.CopyRightLacking = admission.LookupOf(q.clusterChecks.copyRightLacking(ctx))
 	}
 	if c.AsksCarryOver() {
 		c.CarryOverDenied = admission.Found(q.clusterChecks.carryOverDenied(ctx, w))

@@ -35,7 +35,7 @@ func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (admission.
 	}
 	preview := admission.Preview{Refusals: w.preflight.refusals, Evicts: w.donor.remainingPods.Names(), ImageLimitWarning: w.preflight.imageLimitWarning}
 	if w.preflight.admission != nil {
-		preview.Removal = w.preflight.admission.RemovalCost()
+		preview.Removal, preview.Copy = w.preflight.admission.RemovalCost(), w.preflight.admission.CopyCost()
 	}
 	more, check, err := r.patchSets.preview(ctx, p)
 	w.preflight.admissionErr = cmp.Or(w.preflight.admissionErr, err)

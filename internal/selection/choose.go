@@ -37,7 +37,7 @@ const (
 // PoolState has the facts about a pool for the choice of a donor.
 type PoolState struct {
 	Name string
-	// Nodes are all nodes of the pool, in any order. Choose reads metadata, spec.unschedulable, the operating system and the
+	// Nodes are all nodes of the pool, in any order. Choose reads metadata, spec.unschedulable, taints, operating system and the
 	// condition Ready. Expressions may read more: see package expression.
 	Nodes []*corev1.Node
 	// Reserved reports whether a Lease confirms the reservation on a Node. Nil trusts the Node.
@@ -66,6 +66,8 @@ type PoolState struct {
 	// DonorReplaced reports whether the node would be replaced after a capture (v1alpha1.Settings.ReplacesDonor). Nil: no node
 	// is replaced.
 	DonorReplaced func(*corev1.Node) bool
+	// InService is as in Candidate, for all nodes.
+	InService bool
 }
 
 func (p PoolState) isRemoved(n *corev1.Node) bool {
@@ -237,7 +239,7 @@ func (j *evaluation) decide(c *Choice) decision {
 		return decided(CapturedToday, "pool %s was already captured today by prototype %s: the limit is one version per day", name, j.pool.CapturedToday)
 	case len(c.Verdicts) == 0:
 		return decided(NoNodes, "pool %s has no nodes", name)
-	case len(c.Candidates) >= enough && j.away >= MayBeAway(j.rules.MaxUnavailable, len(c.Verdicts)):
+	case len(c.Candidates) >= enough && !j.pool.InService && j.away >= MayBeAway(j.rules.MaxUnavailable, len(c.Verdicts)):
 		return decided(TooManyUnavailable, "no capture of pool %s now: %s (settings.outOfService.maxUnavailable)",
 			name, awaySentence(name, j.away, MayBeAway(j.rules.MaxUnavailable, len(c.Verdicts))))
 	case len(c.Candidates) >= enough:

@@ -54,9 +54,19 @@ type subject struct {
 // chooserRules are the rules of Choose in the order of a person's questions. A refused node is counted under its first
 // refusal.
 var chooserRules = []func(*subject) *cloud.Refusal{
-	forSubject(linux), forSubject(changeable), forSubject(worker), forSubject(notHere), notIgnored, forSubject(undisrupted), schedulable,
+	forSubject(linux), forSubject(changeable), forSubject(worker), forSubject(absent(notHere)), notIgnored, forSubject(absent(undisrupted)), schedulable,
 	noRebootPending, noPatchFailed, patched, patchedSinceImage, newLevel, goodPatch, rebootedSincePatch,
-	forSubject(staying), forSubject(ready), forSubject(roomy), readyLongEnough, forSubject(free), notAloneInPool, zonedInPool,
+	forSubject(staying), forSubject(ready), forSubject(roomy), readyLongEnough, forSubject(free), absentInPool(notAloneInPool), absentInPool(zonedInPool),
+}
+
+// absentInPool is absent for rules with the facts of the pool.
+func absentInPool(rule func(*subject) *cloud.Refusal) func(*subject) *cloud.Refusal {
+	return func(s *subject) *cloud.Refusal {
+		if s.InService {
+			return nil
+		}
+		return rule(s)
+	}
 }
 
 // forSubject adapts a rule for named nodes to subject.
@@ -101,7 +111,7 @@ func newJudge(pool PoolState, rules Rules, now time.Time) *evaluation {
 // evaluate applies every rule to a node.
 func (j *evaluation) evaluate(n *corev1.Node) NodeVerdict {
 	s := subject{evaluation: j, Candidate: Candidate{Node: n, Pool: j.pool.Name, OwnNode: j.pool.OwnNode, Disrupt: j.rules.Disrupt,
-		DonorReplaced: j.pool.isRemoved(n)}}
+		DonorReplaced: j.pool.isRemoved(n), InService: j.pool.InService}}
 	s.verdict = NodeVerdict{Node: n.Name, FailedToday: j.pool.FailedToday[n.Name]}
 	if since, ready := nodestate.ReadySince(n); ready {
 		s.ready, s.verdict.ReadySince = true, since

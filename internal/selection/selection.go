@@ -8,6 +8,7 @@ package selection
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +39,8 @@ type Candidate struct {
 	MaxUnavailable intstr.IntOrString
 	// DonorReplaced is true if the node would be replaced after a capture (v1alpha1.Settings.ReplacesDonor).
 	DonorReplaced bool
+	// InService is true if the node stays in service (v1alpha1.Settings.CopiesDonor): rules about its absence do not apply.
+	InService bool
 }
 
 // Reasons of the rules in this package.
@@ -54,7 +57,19 @@ const (
 )
 
 // rules in the order of a person's questions.
-var rules = []func(Candidate) *cloud.Refusal{linux, changeable, worker, staying, ready, roomy, notAlone, zoned, outnumbered, notHere, undisrupted, free}
+var rules = []func(Candidate) *cloud.Refusal{
+	linux, changeable, worker, staying, ready, roomy, absent(notAlone), absent(zoned), absent(outnumbered), absent(notHere), absent(undisrupted), free,
+}
+
+// absent adapts a rule about the absence of the donor. A donor that stays in service is never absent.
+func absent(rule func(Candidate) *cloud.Refusal) func(Candidate) *cloud.Refusal {
+	return func(s Candidate) *cloud.Refusal {
+		if s.InService {
+			return nil
+		}
+		return rule(s)
+	}
+}
 
 // Refusals applies every rule. A node without refusals may be a donor.
 func Refusals(s Candidate) []cloud.Refusal {
@@ -108,11 +123,20 @@ func worker(s Candidate) *cloud.Refusal {
 	return nil
 }
 
+// removalTaints announce that an autoscaler removes the node. Sources: cluster-autoscaler, utils/taints; karpenter, apis/v1,
+// taints.go.
+var removalTaints = []string{"ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted"}
+
 func staying(s Candidate) *cloud.Refusal {
-	if s.Node.DeletionTimestamp == nil {
-		return nil
+	if s.Node.DeletionTimestamp != nil {
+		return refuse(BeingDeleted, "choose another", "node %s is being deleted", s.Node.Name)
 	}
-	return refuse(BeingDeleted, "choose another", "node %s is being deleted", s.Node.Name)
+	for i := range s.Node.Spec.Taints {
+		if key := s.Node.Spec.Taints[i].Key; slices.Contains(removalTaints, key) {
+			return refuse(BeingDeleted, "choose another", "node %s is being removed by an autoscaler (taint %s)", s.Node.Name, key)
+		}
+	}
+	return nil
 }
 
 func ready(s Candidate) *cloud.Refusal {

@@ -45,6 +45,15 @@ func TestRefusals(t *testing.T) {
 		{"control plane", func(s *Candidate) { s.Node.Labels["node-role.kubernetes.io/control-plane"] = "" }, []string{ControlPlane}},
 		{"control plane of old", func(s *Candidate) { s.Node.Labels["node-role.kubernetes.io/master"] = "" }, []string{ControlPlane}},
 		{"being deleted", func(s *Candidate) { s.Node.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, []string{BeingDeleted}},
+		{"the cluster autoscaler removes it", func(s *Candidate) {
+			s.Node.Spec.Taints = []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler", Effect: corev1.TaintEffectNoSchedule}}
+		}, []string{BeingDeleted}},
+		{"Karpenter removes it", func(s *Candidate) {
+			s.Node.Spec.Taints = []corev1.Taint{{Key: "dedicated"}, {Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}}
+		}, []string{BeingDeleted}},
+		{"the autoscaler only thinks of it", func(s *Candidate) {
+			s.Node.Spec.Taints = []corev1.Taint{{Key: "DeletionCandidateOfClusterAutoscaler", Effect: corev1.TaintEffectPreferNoSchedule}}
+		}, nil},
 		{"not Ready", func(s *Candidate) { s.Node.Status.Conditions[0].Status = corev1.ConditionUnknown }, []string{NotReady}},
 		{"no word about Ready", func(s *Candidate) { s.Node.Status.Conditions = nil }, []string{NotReady}},
 		{"its disk is nearly full", func(s *Candidate) {

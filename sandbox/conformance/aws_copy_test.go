@@ -168,7 +168,7 @@ func TestAWSCopyFails(t *testing.T) {
 	}{
 		"product codes": {func(c *aws.Config) { c.Images[0].Codes = []string{"code"} }, fault.Fault{}, cloud.Refused, "in place"},
 		"too many volumes": {nil, fault.Fault{Operation: "AttachVolume", Status: http.StatusBadRequest, Code: "AttachmentLimitExceeded", Message: "no"},
-			cloud.QuotaExceeded, "larger type"},
+			cloud.QuotaExceeded, "settings.donor.workshopType"},
 		"a device that is taken since": {nil, fault.Fault{Operation: "AttachVolume", Status: http.StatusBadRequest, Code: "InvalidParameterValue",
 			Message: "Invalid value '/dev/sdf' for unixDevice. Attachment point /dev/sdf is already in use"}, cloud.Conflict, "/dev/sdf"},
 		"too many gigabytes": {nil, fault.Fault{Operation: "CreateVolume", Status: http.StatusBadRequest, Code: "VolumeLimitExceeded", Message: "no"},

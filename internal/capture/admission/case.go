@@ -110,9 +110,14 @@ type Case struct {
 	// refusal.
 	CarryOverDenied Lookup[string]
 
-	// Removal holds the facts about a donor that does not return.
+	// Removal holds the facts about a donor that does not return. A donor in service only needs NoToken.
 	Removal Lookup[DonorRemoval]
+	// CopyRightLacking is the first permission that this process lacks for a capture by copy, as a verb with a resource; empty if
+	// it has all.
+	CopyRightLacking Lookup[string]
 
+	// CanCopy: the cloud copies disks in use, and this process can run a workshop.
+	CanCopy bool
 	// Cloud holds the refusals of the provider's preflight, and Recipe the current pool.
 	Cloud  Lookup[[]cloud.Refusal]
 	Recipe Lookup[cloud.Pool]

@@ -67,14 +67,30 @@ var added = []func(*Case) ([]cloud.Refusal, error){
 	installation, RulesOf, customData, force, removal, preflight, recipe, images, refuseRemoval, turn,
 }
 
+// copied are the questions if the donor stays in service. Nothing is asked about its absence, its pods or its removal, but about
+// the workshop: what a next node of the pool needs.
+var copied = []func(*Case) ([]cloud.Refusal, error){
+	version, clock, foreign, Image, others, donor, donorClock, lineage,
+	installation, copyRight, RulesOf, customData, canCopy, preflight, recipe, images, joining, turn,
+}
+
+// copiedBrief are the questions after the look at the disk of a donor in service.
+var copiedBrief = []func(*Case) ([]cloud.Refusal, error){version, clock, foreign, Image, others, donor, turn}
+
 // Judge asks all questions. An unanswered question does not stop other questions.
 func (c *Case) Judge() (v Verdict) {
-	asked := questions
-	if c.Again {
-		asked = brief
-	}
-	if c.Prototype.Spec.AddsDonor() {
+	var asked []func(*Case) ([]cloud.Refusal, error)
+	switch {
+	case c.Prototype.Spec.AddsDonor():
 		asked = added
+	case c.CopiesDonor() && c.Again:
+		asked = copiedBrief
+	case c.CopiesDonor():
+		asked = copied
+	case c.Again:
+		asked = brief
+	default:
+		asked = questions
 	}
 	if c.Pool == "" {
 		v.Refusals, asked = []cloud.Refusal{c.notInPool(c.Unplaced)}, []func(*Case) ([]cloud.Refusal, error){version, clock, profile, foreign, Image}

@@ -10,6 +10,8 @@ type Preview struct {
 	Evicts []string `json:"evicts,omitempty"`
 	// PatchCheck describes the check of a pioneer that precedes the capture; empty without failed patches in the pool.
 	PatchCheck string `json:"patchCheck,omitempty"`
+	// Copy is the cost of a capture by copy; nil for a capture in place.
+	Copy *CopyCost `json:"copy,omitempty"`
 	// Removal is the cost of a leaving donor; nil for a returning donor.
 	Removal *RemovalCost `json:"removal,omitempty"`
 	// Change is the change of the recipe.

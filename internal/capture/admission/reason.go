@@ -45,6 +45,8 @@ const (
 	LocalVolumes = "LocalVolumes"
 	// BootstrapTokenExpired: no node could join as the replacement of the donor.
 	BootstrapTokenExpired = "BootstrapTokenExpired"
+	// CopyUnsupported: the cloud copies no disk in use.
+	CopyUnsupported = "CopyUnsupported"
 	// SettingOfOtherCloud: the settings have a section of another cloud.
 	SettingOfOtherCloud = "SettingOfOtherCloud"
 )

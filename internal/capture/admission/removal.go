@@ -38,11 +38,7 @@ func refuseRemoval(c *Case) ([]cloud.Refusal, error) {
 		refusals = refuse(LocalVolumes, "move the data, choose another node, or use force to lose the data",
 			"node %s must be removed after the capture, but holds the only copy of these volumes: %s", c.node(), strings.Join(found.Volumes, ", "))
 	}
-	if found.NoToken {
-		refusals = append(refusals, refuse(BootstrapTokenExpired, "create the token of the pool's recipe (kubeadm token create), then try again",
-			"no bootstrap token of the cluster is valid (ConfigMap kube-public/cluster-info has no token signature), so new nodes of pool %s cannot join",
-			c.PoolName)...)
-	}
+	refusals = append(refusals, c.refuseToken(found)...)
 	pool, err := c.Recipe.Get()
 	most := least(pool.MaxSize, found.Most)
 	switch {
@@ -56,6 +52,16 @@ func refuseRemoval(c *Case) ([]cloud.Refusal, error) {
 			pool.Capacity, most)...)
 	}
 	return refusals, nil
+}
+
+// refuseToken refuses a capture that needs a new node if no bootstrap token is valid.
+func (c *Case) refuseToken(found DonorRemoval) []cloud.Refusal {
+	if !found.NoToken {
+		return nil
+	}
+	return refuse(BootstrapTokenExpired, "create the token of the pool's recipe (kubeadm token create), then try again",
+		"no bootstrap token of the cluster is valid (ConfigMap kube-public/cluster-info has no token signature), so new nodes of pool %s cannot join",
+		c.PoolName)
 }
 
 // least returns the smaller number; 0 means no number.

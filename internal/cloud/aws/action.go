@@ -2,7 +2,6 @@ package aws
 
 import (
 	_ "embed"
-	"slices"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -10,12 +9,7 @@ import (
 //go:embed actions.yaml
 var actionsFile []byte
 
-// uses are all uses. granted are those that the policies grant, the pages list and doctor asks for: no capture copies a disk in
-// use yet, so no credential needs the actions.
-var (
-	uses    = cloud.ReadUses(actionsFile)
-	granted = slices.DeleteFunc(slices.Clone(uses), func(u cloud.Use) bool { return u.Feature == cloud.ForCopy })
-)
+var uses = cloud.ReadUses(actionsFile)
 
 // Actions with a check of their own.
 const (
@@ -47,9 +41,9 @@ type need struct {
 	action string
 }
 
-// needsWhere returns the needs of uses with a property.
-func needsWhere(of cloud.Uses, is func(need) bool) (needs []need) {
-	for _, u := range of {
+// needsWhere returns the needs with a property.
+func needsWhere(is func(need) bool) (needs []need) {
+	for _, u := range uses {
 		for _, action := range u.Actions {
 			if n := (need{u, action}); is(n) {
 				needs = append(needs, n)

@@ -90,7 +90,7 @@ func (l launches) denied(ctx context.Context, op string, ref besideRef, in *ec2.
 	if denied {
 		found = append(found, permissionMissing(launchAction+", or "+passAction+" for the instance profile,", ref))
 	}
-	all, err := permissionReader{l.account}.check(ctx, ref.region, anyResource, nil, needsWhere(uses, func(n need) bool { return n.Feature == feature }))
+	all, err := permissionReader{l.account}.check(ctx, ref.region, anyResource, nil, needsWhere(func(n need) bool { return n.Feature == feature }))
 	if kind := cloud.KindOf(err); kind == cloud.Unauthenticated || kind == cloud.Throttled {
 		return nil, err
 	}

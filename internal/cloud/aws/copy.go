@@ -294,7 +294,7 @@ func (p copier) attachCopy(ctx context.Context, ref copyRef, v types.Volume, at 
 
 // tooManyDisks is the error of an instance without room for another disk.
 func tooManyDisks(ref copyRef, at instance, m types.Instance, why string) error {
-	return ref.error(cloud.QuotaExceeded, opAttach, "%s of type %s has no room for another volume (%s): let the workshop have a larger type",
+	return ref.error(cloud.QuotaExceeded, opAttach, "%s of type %s has no room for another volume (%s): name a larger type in settings.donor.workshopType",
 		at, m.InstanceType, why)
 }
 

@@ -47,7 +47,7 @@ func Describe() cloud.Description {
 		},
 		Reasons: refusalReasons,
 		Grant:   policy,
-		Uses:    granted,
+		Uses:    uses,
 		Classes: []string{classRead, classWrite},
 		Remedies: cloud.Remedies{
 			Credential:  "use a role for the service account (IRSA or Pod Identity), an instance profile, or AWS_… variables: see " + docs + "#credentials",

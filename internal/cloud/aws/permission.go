@@ -28,19 +28,19 @@ func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 	if err != nil {
 		return nil, err
 	}
-	beside := needsWhere(granted, func(n need) bool { return n.IsOf("pool") && (!p.capa || n.Statement == look && n.Feature == "") })
+	beside := needsWhere(func(n need) bool { return n.IsOf("pool") && (!p.capa || n.Statement == look && n.Feature == "") })
 	more, err := reader.check(ctx, ref.region, anyResource, nil, beside)
 	return append(all, more...), err
 }
 
 // onGroup returns the needs on a group. Where Cluster API sets the image, updateAction is not needed.
 func onGroup(capa bool) []need {
-	return needsWhere(granted, func(n need) bool { return n.IsOf("group") && (!capa || n.action != updateAction) })
+	return needsWhere(func(n need) bool { return n.IsOf("group") && (!capa || n.action != updateAction) })
 }
 
 // Permissions implements cloud.ImageProvider.
 func (p *ImageProvider) Permissions(ctx context.Context, family cloud.ImageFamily) ([]cloud.Permission, error) {
-	return permissionReader{p.account}.check(ctx, family.Place, anyResource, nil, needsWhere(granted, func(n need) bool { return n.IsOf("disk") }))
+	return permissionReader{p.account}.check(ctx, family.Place, anyResource, nil, needsWhere(func(n need) bool { return n.IsOf("disk") }))
 }
 
 // anyResource is the scope of actions without a resource.

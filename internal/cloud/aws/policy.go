@@ -28,19 +28,19 @@ const look = "Look"
 // Scaling have no narrower resource for reads and creations.
 func policy(removal bool) ([]byte, error) {
 	var all []statement
-	for _, u := range granted {
+	for _, u := range uses {
 		if known := slices.ContainsFunc(all, func(s statement) bool { return s.Sid == u.Statement }); known || u.Statement == "RemoveDonors" && !removal {
 			continue
 		}
 		resource := map[string]string{"PassTheNodesRole": nodesRole, "SeeOwnPermissions": kaminoRole}[u.Statement]
 		all = append(all, statement{Sid: u.Statement, Resource: []string{cmp.Or(resource, anyResource)}})
 	}
-	return document(all, granted, func(u cloud.Use, sid string) bool { return u.Statement == sid })
+	return document(all, func(u cloud.Use, sid string) bool { return u.Statement == sid })
 }
 
 // PolicyByTags returns an IAM policy for changes only of groups, instances and launch templates with the tag kamino = enabled,
-// and of resources that Kamino created. With copies, it also allows captures by copy, which no capture needs yet.
-func PolicyByTags(copies bool) ([]byte, error) {
+// and of resources that Kamino created.
+func PolicyByTags() ([]byte, error) {
 	all, is := []string{anyResource}, func(operator, key string, values ...string) conditions { return conditions{operator: {key: values}} }
 	ofEC2 := func(kinds ...string) (arns []string) {
 		for _, kind := range kinds {
@@ -49,18 +49,7 @@ func PolicyByTags(copies bool) ([]byte, error) {
 		return arns
 	}
 	const ofResource, ofRequest = "aws:ResourceTag/", "aws:RequestTag/"
-	of, creates := granted, []string{"CreateSnapshot", "RegisterImage", "RunInstances"}
-	var more []statement
-	if copies {
-		of, creates = uses, append(creates, "CreateVolume")
-		more = []statement{
-			{Sid: "OwnWorkshops", Resource: ofEC2("instance"), Condition: is("Null", ofResource+tagWorkshop, "false")},
-			// Not verified on AWS, permissions: `CreateVolume` asks for the action on the new volume and on the snapshot.
-			{Sid: "NewCopies", Resource: ofEC2("volume"), Condition: is("Null", ofRequest+tagCopy, "false")},
-			{Sid: "OwnCopies", Resource: ofEC2("volume"), Condition: is("Null", ofResource+tagCopy, "false")},
-		}
-	}
-	return document(append([]statement{
+	return document([]statement{
 		{Sid: look, Resource: all},
 		{Sid: "TaggedPools", Resource: all, Condition: is("StringEquals", ofResource+"kamino", "enabled")},
 		// Not verified on AWS, permissions: the replacement of a root volume asks for the action on instance, task, volume and image.
@@ -68,21 +57,26 @@ func PolicyByTags(copies bool) ([]byte, error) {
 		{Sid: "CopyDisks", Resource: ofEC2("volume")},
 		{Sid: "NewSnapshots", Resource: ofEC2("snapshot"), Condition: is("Null", ofRequest+tagSnapshot, "false")},
 		{Sid: "NewImages", Resource: all, Condition: is("Null", ofRequest+tagFamily, "false")},
-		{Sid: "TagNewResources", Resource: all, Condition: is("StringEquals", "ec2:CreateAction", creates...)},
+		{Sid: "TagNewResources", Resource: all, Condition: is("StringEquals", "ec2:CreateAction", "CreateSnapshot", "RegisterImage", "RunInstances",
+			"CreateVolume")},
 		{Sid: "OwnSnapshots", Resource: ofEC2("snapshot"), Condition: is("Null", ofResource+tagMachine, "false")},
 		{Sid: "OwnImages", Resource: ofEC2("image"), Condition: is("Null", ofResource+tagFamily, "false")},
 		{Sid: "OwnTrials", Resource: ofEC2("instance"), Condition: is("Null", ofResource+tagTrial, "false")},
+		{Sid: "OwnWorkshops", Resource: ofEC2("instance"), Condition: is("Null", ofResource+tagWorkshop, "false")},
+		// Not verified on AWS, permissions: `CreateVolume` asks for the action on the new volume and on the snapshot.
+		{Sid: "NewCopies", Resource: ofEC2("volume"), Condition: is("Null", ofRequest+tagCopy, "false")},
+		{Sid: "OwnCopies", Resource: ofEC2("volume"), Condition: is("Null", ofResource+tagCopy, "false")},
 		{Sid: "LaunchByGroupAndTrial", Resource: all},
 		{Sid: "PassTheNodesRole", Resource: []string{nodesRole}},
 		{Sid: "SeeOwnPermissions", Resource: all},
-	}, more...), of, func(u cloud.Use, sid string) bool { return slices.Contains(u.ByTags, sid) })
+	}, func(u cloud.Use, sid string) bool { return slices.Contains(u.ByTags, sid) })
 }
 
-// document fills the statements with their actions, from the uses.
-func document(statements []statement, of cloud.Uses, has func(u cloud.Use, sid string) bool) ([]byte, error) {
+// document fills the statements with their actions.
+func document(statements []statement, has func(u cloud.Use, sid string) bool) ([]byte, error) {
 	for i := range statements {
 		s := &statements[i]
-		s.Effect, s.Action = "Allow", of.Actions(func(u cloud.Use) bool { return has(u, s.Sid) })
+		s.Effect, s.Action = "Allow", uses.Actions(func(u cloud.Use) bool { return has(u, s.Sid) })
 		slices.Sort(s.Action)
 	}
 	return json.MarshalIndent(struct {

@@ -16,7 +16,7 @@ func TestActionsAreDeclared(t *testing.T) {
 			t.Errorf("actions.yaml lacks %s", action)
 		}
 	}
-	text, err := PolicyByTags(true)
+	text, err := PolicyByTags()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,66 @@
+// Package capturemethod chooses how the disk of a donor becomes an image, if the settings of a policy or a command name no
+// method. Each Prototype has the chosen method in its settings.
+//
+// The package is pure. Package admission decides whether a capture with the method may begin.
+package capturemethod
+
+import "github.com/kamino-dev/kamino/api/v1alpha1"
+
+// Facts are the facts for the choice.
+type Facts struct {
+	Donor v1alpha1.DonorSettings
+	// Pioneer: a donor is patched before its capture.
+	Pioneer bool
+	// CanCopy: the cloud copies disks in use (cloud.Provider.CanCopy).
+	CanCopy bool
+}
+
+// Answer is how the disk of a donor becomes an image.
+type Answer struct {
+	Method v1alpha1.CaptureMethod `json:"method,omitempty"`
+	// Why is a sentence with the reason; empty if the settings name the method.
+	Why string `json:"message,omitempty"`
+}
+
+// Of chooses the method. A setting for one of the methods chooses it, also in a cloud that cannot copy: the preflight or the API
+// server then refuses the capture, and no setting is without effect.
+func Of(f Facts) Answer {
+	switch d := f.Donor; {
+	case d.Method != "":
+		return Answer{Method: d.Method}
+	case f.Pioneer:
+		return inPlace("a pioneer is drained for its patch, and captured in place")
+	case d.AfterCapture != "":
+		return inPlace("settings.donor.afterCapture is for captures in place")
+	case d.GrowFirst != nil:
+		return inPlace("settings.donor.growFirst is for captures in place")
+	case len(d.CarryOver.Labels)+len(d.CarryOver.Taints) > 0:
+		return inPlace("settings.donor.carryOver is for captures in place")
+	case d.Freeze != "":
+		return byCopy("settings.donor.freeze is for captures by copy")
+	case d.WorkshopType != "":
+		return byCopy("settings.donor.workshopType is for captures by copy")
+	case !f.CanCopy:
+		return inPlace("Kamino cannot copy a disk in use in this cloud")
+	}
+	return byCopy("Kamino can copy a disk in use in this cloud")
+}
+
+func inPlace(why string) Answer { return Answer{v1alpha1.MethodInPlace, why} }
+
+func byCopy(why string) Answer { return Answer{v1alpha1.MethodCopy, why} }
+
+// Recall returns the reason for the method of a Prototype, from its settings and the cloud. The reason is empty if the choice
+// would be another today: then the settings named the method.
+func Recall(spec v1alpha1.PrototypeSpec, canCopy bool) Answer {
+	settings := spec.Settings.Donor
+	method := settings.Method
+	if method == "" {
+		method = v1alpha1.MethodInPlace // the default in a Prototype
+	}
+	settings.Method = ""
+	if a := Of(Facts{Donor: settings, Pioneer: spec.Pioneer != nil, CanCopy: canCopy}); a.Method == method {
+		return a
+	}
+	return Answer{Method: method}
+}
