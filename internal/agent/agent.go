@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/internal/agent/offline"
+	"github.com/kamino-dev/kamino/internal/agent/quiesce"
 	"github.com/kamino-dev/kamino/internal/build"
 	"github.com/kamino-dev/kamino/internal/cli/exit"
 	"github.com/kamino-dev/kamino/internal/cli/help"
@@ -39,7 +41,8 @@ func Main() int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	process.OnSignal(cancel, exit.Interrupted, "kamino-node: killed")
-	return Environment{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Now: time.Now}.Run(ctx, os.Args[1:])
+	return Environment{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Now: time.Now, Running: quiesce.Linux{}, Devices: offline.Linux{}}.
+		Run(ctx, os.Args[1:])
 }
 
 // Run runs the program with the arguments and returns its exit code.

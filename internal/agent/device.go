@@ -59,7 +59,7 @@ func (g *generalizeFlags) doDevice(ctx context.Context) error {
 	if err := g.checkDevice(); err != nil {
 		return err
 	}
-	if g.copy.dir != "" {
+	if g.copy.dir != "" || !g.Devices.Mounts() {
 		return g.cleanDevice(ctx)
 	}
 	code, err := offline.Enclose(ctx, func(dir string) []string { return append(slices.Clone(g.args), "--mount-dir", dir) }, g.Out, g.Err)
@@ -91,7 +91,7 @@ func (g *generalizeFlags) checkDevice() error {
 
 // cleanDevice does the work, in the mount namespace.
 func (g *generalizeFlags) cleanDevice(ctx context.Context) error {
-	d := offline.Disk{Device: g.copy.device, Expected: g.copy.Expected, MachineRoot: g.copy.machineRoot, Log: g.Err, Dir: g.copy.dir}
+	d := offline.Disk{Kernel: g.Devices, Device: g.copy.device, Expected: g.copy.Expected, MachineRoot: g.copy.machineRoot, Log: g.Err, Dir: g.copy.dir}
 	d.Runner = func(t *tree.Tree) (*generalize.Runner, error) {
 		profile, err := g.rules.LoadForTree(t)
 		r := g.runnerWith(profile)

@@ -374,7 +374,7 @@ func TestCopyOfAMountedDisk(t *testing.T) {
 				t.Errorf("another nonce: exit code %d\n%s", code, out)
 			}
 			var printed, log bytes.Buffer
-			e := Environment{Out: &printed, Err: &log, Now: nil, Getenv: func(string) string { return "" }}
+			e := Environment{Out: &printed, Err: &log, Now: nil, Getenv: func(string) string { return "" }, Devices: offline.Linux{}}
 			if code := e.Run(t.Context(), append(args, "--nonce", d.nonce)); code != exit.Done {
 				t.Fatalf("exit code %d\n%s", code, log.String())
 			}

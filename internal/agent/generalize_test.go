@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kamino-dev/kamino/internal/agent/generalize"
+	"github.com/kamino-dev/kamino/internal/agent/offline"
 	"github.com/kamino-dev/kamino/internal/cli/exit"
 	"github.com/kamino-dev/kamino/internal/rules"
 )
@@ -22,7 +23,7 @@ import (
 func program(t *testing.T, args ...string) (string, int) {
 	t.Helper()
 	var out bytes.Buffer
-	e := Environment{Out: &out, Err: &out, Now: func() time.Time { return time.Unix(1795240800, 0) }, Getenv: func(string) string { return "" }}
+	e := Environment{Out: &out, Err: &out, Now: func() time.Time { return time.Unix(1795240800, 0) }, Getenv: func(string) string { return "" }, Devices: offline.Linux{}}
 	code := e.Run(t.Context(), args)
 	return out.String(), code
 }

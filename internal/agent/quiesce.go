@@ -19,7 +19,7 @@ import (
 
 // newQuiesceCommand is the command of the pod on a donor whose disk is copied while the donor serves.
 func newQuiesceCommand(e Environment) *cobra.Command {
-	d := quiesce.Donor{Now: e.Now, Sleep: process.Wait}
+	d := quiesce.Donor{Kernel: e.Running, Now: e.Now, Sleep: process.Wait}
 	var order momentOrder
 	cmd := &cobra.Command{
 		Use:   "quiesce --root DIR --nonce-name UID --nonce HEX",

@@ -45,7 +45,7 @@ func TestQuiesceRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, failure bytes.Buffer
-			e := Environment{In: strings.NewReader("accepted\n"), Out: &out, Err: &failure, Now: time.Now, Getenv: func(string) string { return "" }}
+			e := Environment{In: strings.NewReader("accepted\n"), Out: &out, Err: &failure, Now: time.Now, Getenv: func(string) string { return "" }, Running: quiesce.Linux{}}
 			if code := e.Run(t.Context(), test.args); code != test.code || !strings.Contains(failure.String(), test.says) || out.Len() > 0 {
 				t.Errorf("exit code %d, want %d; %s%s", code, test.code, out.String(), failure.String())
 			}

@@ -49,6 +49,8 @@ type call struct {
 	request string
 	// fault that strikes the call; nil for none.
 	fault *fault.Fault
+	// after is the rest of the work before the answer, without the state; nil for none.
+	after func() error
 }
 
 // done is the answer of an EC2 call without data.
@@ -218,6 +220,9 @@ func (s *front) act(c *call) (answer query.Element, err error) {
 		answer, p = c.action.handle(c, st)
 		return p
 	})
+	if err == nil && c.after != nil {
+		err = c.after()
+	}
 	return answer, err
 }
 

@@ -83,6 +83,7 @@ func (s snapshots) create(c *call, st *state) (query.Element, error) {
 	}
 	snap := s.begin(st, v, c.in.Get("Description"), c.fails())
 	snap.Tags = all
+	s.ofRunning(c, st, snap)
 	return s.element(snap), nil
 }
 
@@ -101,7 +102,37 @@ func (s snapshots) begin(st *state, v *volume, description, fails string) *snaps
 	return snap
 }
 
-// copy copies the content at the time of the request. The latency comes afterwards.
+// ofRunning copies the content of a running instance's volume before the answer, because the instance goes on writing. The planned copy is
+// for a server that ends meanwhile.
+func (s snapshots) ofRunning(c *call, st *state, snap *snapshot) {
+	i := st.Instances[st.Volumes[snap.Volume].Instance]
+	if i == nil || i.State != running {
+		return
+	}
+	st.unplan("snapshot.copy", snap.ID)
+	st.plan(snap.Due, "snapshot.copy", snap.ID, "")
+	id, from := snap.ID, disk(snap.Volume)
+	c.after = func() error {
+		err := s.config.Fleet.CopyDisk(s.lanes.Context(), disk(id), from)
+		return s.store.Write(func(st *state) error {
+			if snap := st.Snapshots[id]; snap != nil {
+				s.copied(st, snap, err)
+			}
+			return nil
+		})
+	}
+}
+
+// copied notes the end of a copy.
+func (s snapshots) copied(st *state, snap *snapshot, err error) {
+	snap.Copied = true
+	if err != nil {
+		snap.Fails = err.Error()
+	}
+	st.plan(snap.Due, "snapshot.end", snap.ID, "")
+}
+
+// copy copies the content of a volume that no machine writes to. The latency comes afterwards.
 func (s snapshots) copy(st *state, e event) *work {
 	snap := st.Snapshots[e.Target]
 	if snap == nil || snap.Copied {
@@ -120,11 +151,7 @@ func (s snapshots) copy(st *state, e event) *work {
 				st.plan(now, "volume.drop", e.Target, "")
 				return
 			}
-			snap.Copied = true
-			if err != nil {
-				snap.Fails = err.Error()
-			}
-			st.plan(snap.Due, "snapshot.end", e.Target, "")
+			s.copied(st, snap, err)
 		},
 	}
 }

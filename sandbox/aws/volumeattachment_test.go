@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"testing"
@@ -183,5 +184,22 @@ func TestBootWithAnotherRoot(t *testing.T) {
 	c.advance(10 * time.Minute)
 	if got := c.volume(t, v); got.State != types.VolumeStateAvailable {
 		t.Errorf("after its instance, the volume is %s", got.State)
+	}
+}
+
+// TestSnapshotOfARunningInstance: the moment of the snapshot is the request. What the instance writes after the answer is not in it.
+func TestSnapshotOfARunningInstance(t *testing.T) {
+	c := newCloud(t, nil)
+	disk := root(c.currentInstance(t, c.inZone(t, "a")))
+	c.fleet.WriteFile(fleet.DiskID(disk), "log", "before")
+	c.fleet.Before = func(context.Context) error { time.Sleep(100 * time.Millisecond); return nil } // a large disk
+	snap := ok(c.ec2.CreateSnapshot(t.Context(), &ec2.CreateSnapshotInput{VolumeId: &disk}))(t)
+	c.fleet.WriteFile(fleet.DiskID(disk), "log", "after")
+	if snap.State != types.SnapshotStatePending {
+		t.Errorf("it is %s", snap.State)
+	}
+	c.advance(10 * time.Minute)
+	if got := c.fleet.File(fleet.DiskID(c.free(t, "a", *snap.SnapshotId)), "log"); got != "before" {
+		t.Errorf("the volume from it has %q", got)
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/controlplane"
+	"github.com/kamino-dev/kamino/sandbox/machine/kernel"
 	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
 )
 
@@ -55,6 +56,9 @@ func Main(args []string) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if len(args) > 1 && args[1] == kernel.Verb {
+		return kernel.Main(ctx, kernel.Running{}, args[2:])
+	}
 	return run(ctx, args[1:], os.Stdout, os.Stderr)
 }
 

@@ -55,12 +55,12 @@ func TestEditsOfADonorReachTheClone(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.generalize(w.tree(donor.ID))
-	if err := w.fleet.CopyDisk(t.Context(), "healthy", donor.Disk); err != nil {
+	if err := w.copyFlushed("healthy", donor.Disk); err != nil {
 		t.Fatal(err)
 	}
 	w.edit(donor.ID, "var/lib/kubelet/config.yaml", "maxPods: 110", "maxPods: 8")
 	w.edit(donor.ID, "etc/default/kubelet", "KUBELET_NODE_LABELS=", "KUBELET_NODE_LABELS=tier=gold,")
-	if err := w.fleet.CopyDisk(t.Context(), "edited", donor.Disk); err != nil {
+	if err := w.copyFlushed("edited", donor.Disk); err != nil {
 		t.Fatal(err)
 	}
 	w.launch(spec(3), platformImage)

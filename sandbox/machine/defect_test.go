@@ -22,7 +22,7 @@ const (
 func (w *fleetEnv) versions(order func()) fleet.Spec {
 	w.Helper()
 	donor := w.donor()
-	if err := w.fleet.CopyDisk(w.Context(), "snapshot", donor.Disk); err != nil {
+	if err := w.copyFlushed("snapshot", donor.Disk); err != nil {
 		w.Fatal(err)
 	}
 	w.generalize(w.fleet.DiskTree("snapshot"))
@@ -93,7 +93,7 @@ func TestPendingDefectSurvivesRestart(t *testing.T) {
 	w.fleet.Close()
 	w.open(nil)
 	for _, dst := range []fleet.DiskID{good, bad} {
-		if err := w.fleet.CopyDisk(t.Context(), dst, spec(1).Disk); err != nil {
+		if err := w.copyFlushed(dst, spec(1).Disk); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -108,7 +108,7 @@ func TestPendingDefectSurvivesRestart(t *testing.T) {
 	if err := w.fleet.SpoilNext("pool", "", disk.Defect{Kind: disk.NoDefect}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.fleet.CopyDisk(t.Context(), bad+"02", spec(1).Disk); err != nil {
+	if err := w.copyFlushed(bad+"02", spec(1).Disk); err != nil {
 		t.Fatal(err)
 	}
 	if d, err := disk.DefectOf(w.fleet.DiskTree(bad + "02")); err != nil || d.Kind != "" {

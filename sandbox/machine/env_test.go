@@ -103,12 +103,22 @@ func spec(n int) fleet.Spec {
 // launch makes the spec's disk from a source and starts the machine.
 func (w *fleetEnv) launch(s fleet.Spec, source fleet.DiskID) {
 	w.Helper()
-	if err := w.fleet.CopyDisk(w.Context(), s.Disk, source); err != nil {
+	if err := w.copyFlushed(s.Disk, source); err != nil {
 		w.Fatal(err)
 	}
 	if err := w.fleet.Launch(w.Context(), s); err != nil {
 		w.Fatal(err)
 	}
+}
+
+// copyFlushed copies a disk after a flush, if a machine runs from the disk.
+func (w *fleetEnv) copyFlushed(dst, src fleet.DiskID) error {
+	if root := w.fleet.DiskTree(src); disk.Exists(root, "run/systemd") {
+		if err := disk.Flush(root); err != nil {
+			return err
+		}
+	}
+	return w.fleet.CopyDisk(w.Context(), dst, src)
 }
 
 // donor is a bootstrapped machine with a Ready node.

@@ -48,6 +48,8 @@ type Config struct {
 	// Binaries maps a prefix of an image's name to a local program for its containers. All other containers are
 	// simulated.
 	Binaries map[string]string
+	// OfCopies is the command that replaces kamino-node for the commands of a copy; see package kernel.
+	OfCopies []string
 	// Broken are parts of names of images that cannot be pulled. "broken.invalid" if nil.
 	Broken    []string
 	Latencies Latencies
@@ -118,7 +120,7 @@ func New(ctx context.Context, config Config) (*Fleet, error) {
 	f := &Fleet{config: config, machines: map[string]*machine{}, readers: map[string]int{}}
 	f.read = sync.NewCond(&f.mu)
 	f.kubelets = kubelet.New(kubelet.Config{
-		Client: config.Client, REST: config.RESTConfig, Clock: config.Clock, Binaries: config.Binaries,
+		Client: config.Client, REST: config.RESTConfig, Clock: config.Clock, Binaries: config.Binaries, OfCopies: config.OfCopies,
 		Broken: config.Broken, Latencies: config.Latencies.Kubelet, Dir: dir, Log: config.Log,
 	})
 	f.ctx, f.cancel = context.WithCancel(ctx)

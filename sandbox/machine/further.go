@@ -10,11 +10,8 @@ import (
 	"slices"
 
 	"github.com/kamino-dev/kamino/sandbox/fleet"
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
-
-// furtherDir is where a running machine has its further disks: a link to the tree, with the serial number as its name. The place is
-// on no disk, as devices are.
-const furtherDir = "run/sandbox/disks"
 
 // Attach implements fleet.Fleet.
 func (f *Fleet) Attach(_ context.Context, id string, of fleet.DiskID, serial string) error {
@@ -74,21 +71,23 @@ func (m *machine) bootDisk() fleet.DiskID {
 	return m.specification().Disk
 }
 
-// showFurther makes the links to the further disks.
+// showFurther makes the links to the further disks, with those of udev on EC2.
 func (s *session) showFurther() error {
 	if s.root == "" {
 		return nil
 	}
-	dir := filepath.Join(s.root, furtherDir)
-	if err := os.RemoveAll(dir); err != nil {
-		return err
-	}
-	for _, d := range s.machine.further() {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+	for dir, prefix := range map[string]string{disk.Further: "", "dev/disk/by-id": "nvme-Amazon_Elastic_Block_Store_"} {
+		dir = filepath.Join(s.root, dir)
+		if err := os.RemoveAll(dir); err != nil {
 			return err
 		}
-		if err := os.Symlink(s.machine.fleet.path(d.Disk), filepath.Join(dir, d.Serial)); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
+		for _, d := range s.machine.further() {
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				return err
+			}
+			if err := os.Symlink(s.machine.fleet.path(d.Disk), filepath.Join(dir, prefix+d.Serial)); err != nil && !errors.Is(err, fs.ErrExist) {
+				return err
+			}
 		}
 	}
 	return nil

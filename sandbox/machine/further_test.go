@@ -17,7 +17,7 @@ func (w *fleetEnv) withFurther() (donor, other fleet.Spec) {
 	donor, other = w.donor(), spec(2)
 	w.launch(other, platformImage)
 	w.ready("pool000002", other.ID)
-	if err := w.fleet.CopyDisk(w.Context(), further, donor.Disk); err != nil {
+	if err := w.copyFlushed(further, donor.Disk); err != nil {
 		w.Fatal(err)
 	}
 	if err := w.fleet.Attach(w.Context(), other.ID, further, "vol0123456789abcdef0"); err != nil {
@@ -30,14 +30,14 @@ func (w *fleetEnv) withFurther() (donor, other fleet.Spec) {
 func TestFurtherDisk(t *testing.T) {
 	w := newFleetEnv(t)
 	donor, other := w.withFurther()
-	link := filepath.Join(w.tree(other.ID), furtherDir, "vol0123456789abcdef0")
+	link := filepath.Join(w.tree(other.ID), disk.Further, "vol0123456789abcdef0")
 	if got, want := disk.MachineID(link), disk.MachineID(w.tree(donor.ID)); got != want || got == disk.MachineID(w.tree(other.ID)) {
 		t.Errorf("the further disk has machine ID %q, and the donor %q", got, want)
 	}
 	if err := w.fleet.CopyDisk(t.Context(), "snap-1", other.Disk); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Lstat(filepath.Join(w.fleet.DiskTree("snap-1"), furtherDir)); !os.IsNotExist(err) {
+	if _, err := os.Lstat(filepath.Join(w.fleet.DiskTree("snap-1"), disk.Further)); !os.IsNotExist(err) {
 		t.Errorf("the further disk is on the machine's own: %v", err)
 	}
 	if err := w.fleet.DeleteDisk(t.Context(), further); err == nil {

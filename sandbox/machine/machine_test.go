@@ -70,7 +70,7 @@ func TestCloneOfGeneralizedDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.generalize(w.tree(donor.ID))
-	if err := w.fleet.CopyDisk(t.Context(), "snapshot", donor.Disk); err != nil {
+	if err := w.copyFlushed("snapshot", donor.Disk); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.fleet.PowerOn(t.Context(), donor.ID); err != nil {

@@ -69,7 +69,7 @@ func TestReturningDonorSkipsItsRecipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.generalizeLikeCapture(donor)
-	if err := w.fleet.CopyDisk(t.Context(), "snapshot", donor.Disk); err != nil {
+	if err := w.copyFlushed("snapshot", donor.Disk); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.fleet.PowerOn(t.Context(), donor.ID); err != nil {

@@ -125,12 +125,12 @@ func (s *session) mountVolatile() error {
 	if s.trigger, err = openTrigger(filepath.Join(s.root, "proc/sysrq-trigger")); err != nil {
 		return errors.Join(err, s.socket.Close())
 	}
-	return nil
+	return disk.Start(s.root)
 }
 
-// clearVolatile empties /proc, /run and /sys.
+// clearVolatile empties /dev, /proc, /run and /sys.
 func (s *session) clearVolatile() error {
-	for _, dir := range []string{"proc", "run", "sys"} {
+	for _, dir := range []string{"dev", "proc", "run", "sys"} {
 		entries, err := os.ReadDir(filepath.Join(s.root, dir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

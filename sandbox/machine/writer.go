@@ -36,6 +36,7 @@ func (s *session) writeOnce(beat int) error {
 	if id == "" {
 		return nil
 	}
+	defer disk.Writing(s.root)()
 	now := s.machine.fleet.config.Clock.Now()
 	line := fmt.Sprintf("%s %s systemd[1]: beat %d\n", now.Format(time.Stamp), name, beat)
 	var errs []error

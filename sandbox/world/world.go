@@ -21,6 +21,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/clock"
 	"github.com/kamino-dev/kamino/sandbox/controlplane"
 	"github.com/kamino-dev/kamino/sandbox/machine"
+	"github.com/kamino-dev/kamino/sandbox/machine/kernel"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/region"
 	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
@@ -353,7 +354,7 @@ func (w *World) startMachines(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		config.Binaries = map[string]string{KaminoImage: kamino, NodeImage: node}
+		config.Binaries, config.OfCopies = map[string]string{KaminoImage: kamino, NodeImage: node}, []string{w.options.Binary, kernel.Verb}
 	}
 	if w.fleet, err = machine.New(w.ctx, config); err != nil {
 		return fmt.Errorf("machines: %w", err)

@@ -13,6 +13,8 @@ import (
 
 // Disk is a copy of a machine's root disk on a block device of this machine.
 type Disk struct {
+	// Kernel opens the device: Linux.
+	Kernel Kernel
 	// Device is the file of the whole disk.
 	Device string
 	Expected

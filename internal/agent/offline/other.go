@@ -7,8 +7,14 @@ import (
 	"io"
 )
 
-// Run is implemented on Linux only.
-func (d Disk) Run(context.Context) (*Result, error) {
+// Linux is implemented on Linux only.
+type Linux struct{}
+
+// Mounts implements Kernel.
+func (Linux) Mounts() bool { return true }
+
+// Open implements Kernel.
+func (Linux) Open(Disk) (Device, error) {
 	return nil, refusef("copies of disks are cleaned on Linux only")
 }
 

@@ -69,10 +69,10 @@ func TestHelperLost(t *testing.T) {
 				onBoth(t, func(t *testing.T, m *machine) {
 					m.unguarded = strings.HasSuffix(step, "without a guard")
 					lose := func() { m.signal(s) }
-					start := m.Donor.start
+					start := m.start
 					switch step {
 					case "starting":
-						m.Donor.start = func(ctx context.Context, tr *tree.Tree, g guard) error { defer lose(); return start(ctx, tr, g) }
+						m.Kernel = Linux{start: func(ctx context.Context, tr *tree.Tree, g guard) error { defer lose(); return start(ctx, tr, g) }}
 					case "ready":
 						// The clock is asked once before the helper starts, and again once it is ready.
 						m.atLook = func() {
@@ -107,7 +107,7 @@ func TestRunLost(t *testing.T) {
 	onBoth(t, func(t *testing.T, m *machine) {
 		m.unguarded = true
 		h := m.prepare()
-		if why, err := h.freeze(); why != "" || err != nil || !m.isFrozen() {
+		if why, err := h.Freeze(); why != "" || err != nil || !m.isFrozen() {
 			t.Fatalf("not frozen: %q, %v", why, err)
 		}
 		if err := h.conn.Close(); err != nil {
@@ -122,8 +122,8 @@ func TestRunStopped(t *testing.T) {
 	onBoth(t, func(t *testing.T, m *machine) {
 		m.unguarded = true
 		h := m.prepare()
-		defer h.close()
-		if why, err := h.freeze(); why != "" || err != nil || !m.isFrozen() {
+		defer h.Close()
+		if why, err := h.Freeze(); why != "" || err != nil || !m.isFrozen() {
 			t.Fatalf("not frozen: %q, %v", why, err)
 		}
 		m.becomesWritable()
@@ -142,8 +142,8 @@ func TestHelperNeedsNothing(t *testing.T) {
 		os.Args[0] = own
 		defer func() { os.Args[0] = args }()
 		h := m.prepare()
-		defer h.close()
-		if why, err := h.freeze(); why != "" || err != nil {
+		defer h.Close()
+		if why, err := h.Freeze(); why != "" || err != nil {
 			t.Fatalf("not frozen: %q, %v", why, err)
 		}
 		if memory := m.memory(); memory["VmRSS"] == 0 || memory["VmLck"] < memory["VmRSS"] {
@@ -192,7 +192,7 @@ func TestSectionAllocates(t *testing.T) {
 func TestFrozenByAnother(t *testing.T) {
 	m := newMachine(t, "ext4")
 	h := m.prepare()
-	defer h.close()
+	defer h.Close()
 	fd, err := openRoot(m.dir)
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +201,7 @@ func TestFrozenByAnother(t *testing.T) {
 	if errno := ioctl(fd, fiFreeze); errno != 0 {
 		t.Fatal(errno)
 	}
-	if why, err := h.freeze(); why != "" || err == nil || !strings.Contains(err.Error(), "fsfreeze --unfreeze /") {
+	if why, err := h.Freeze(); why != "" || err == nil || !strings.Contains(err.Error(), "fsfreeze --unfreeze /") {
 		t.Errorf("%q, %v", why, err)
 	}
 	if !m.thaw() {

@@ -64,7 +64,7 @@ func prepare(ctx context.Context, t *tree.Tree, root int, name string, start sta
 	case <-ctx.Done():
 	}
 	// Without a request to proceed the helper ends, and never freezes.
-	h.close()
+	h.Close()
 	select {
 	case text := <-h.said:
 		return nil, fmt.Errorf("the helper is not ready: %s", text)
@@ -103,12 +103,8 @@ func (h *hold) tell(k kind) error {
 	return err
 }
 
-// errNotFrozen is the error of a helper that ended before it froze: it had waited too long, or was killed.
-var errNotFrozen = errors.New("the helper ended before it froze the root file system: run kamino-node quiesce again when the disk is less busy")
-
-// freeze asks for the freeze, and returns why there is none; empty if the file system is frozen. After an error the file system
-// is writable.
-func (h *hold) freeze() (why string, err error) {
+// Freeze asks the helper for the freeze.
+func (h *hold) Freeze() (why string, err error) {
 	h.begun = time.Now()
 	if err := h.tell(msgProceed); err == nil {
 		select {
@@ -125,7 +121,13 @@ func (h *hold) freeze() (why string, err error) {
 		}
 	}
 	_ = h.release()
-	return "", errNotFrozen
+	return "", ErrNotFrozen
+}
+
+// Thaw implements Guard.
+func (h *hold) Thaw(ctx context.Context, answers <-chan bool) (frozenFor time.Duration, late string) {
+	m := h.until(ctx, answers)
+	return m.took, m.late()
 }
 
 // until passes on the answer, and waits for the thaw. Without an answer the helper thaws itself after a second.
@@ -182,8 +184,8 @@ func (h *hold) release() *message {
 	return &message{kind: msgThawed, took: time.Since(h.begun), released: true}
 }
 
-// close ends a helper that waits, and waits for the end of the guard, so that its unit is gone.
-func (h *hold) close() {
+// Close ends a helper that waits, and waits for the end of the guard, so that its unit is gone.
+func (h *hold) Close() {
 	_ = h.tell(msgRefused)
 	gone := time.After(goneLimit)
 	for open := true; open; {

@@ -1,6 +1,7 @@
 package quiesce
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -59,6 +60,22 @@ func (m message) late() string {
 		return fmt.Sprintf("no answer came within %v", answerLimit)
 	}
 	return ""
+}
+
+// Late waits for the cloud's answer, a second at most, and returns why the copy is not accepted; empty if it is.
+func Late(ctx context.Context, answers <-chan bool) string {
+	m := message{}
+	select {
+	case yes := <-answers:
+		m.answer = msgRefused
+		if yes {
+			m.answer = msgAccepted
+		}
+	case <-ctx.Done():
+		m.answer = msgRefused
+	case <-time.After(answerLimit):
+	}
+	return m.late()
 }
 
 const messageSize = 32

@@ -99,7 +99,7 @@ func newMachine(t *testing.T, kind string) *machine {
 		t.Fatal(err)
 	}
 	m.Donor = Donor{
-		Root: m.dir, Name: order, Nonce: nonce, start: m.start,
+		Root: m.dir, Name: order, Nonce: nonce, Kernel: Linux{start: m.start},
 		Now:   func() time.Time { m.call(m.atLook); return time.Now() },
 		Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	}

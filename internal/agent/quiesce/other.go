@@ -3,16 +3,16 @@
 package quiesce
 
 import (
-	"context"
 	"errors"
+
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 )
 
-type starter = func()
+// Linux is implemented on Linux only.
+type Linux struct{}
 
-// Run is implemented on Linux only.
-func (d Donor) Run(context.Context, <-chan bool, func(State)) (Result, error) {
-	return Result{}, errors.ErrUnsupported
-}
+// Open implements Kernel.
+func (Linux) Open(*tree.Tree) (Volume, error) { return nil, errors.ErrUnsupported }
 
 // Freeze is implemented on Linux only.
 func Freeze(string, int) error { return errors.ErrUnsupported }

@@ -32,12 +32,11 @@ type Donor struct {
 	// Begin is called each time the node is quiet, before anything is changed. It waits until the copy may begin; nil does not
 	// wait.
 	Begin func(ctx context.Context) error
+	// Kernel is the host's kernel: Linux.
+	Kernel Kernel
 	// Now is the clock, and Sleep waits or returns the context's error.
 	Now   func() time.Time
 	Sleep func(ctx context.Context, d time.Duration) error
-
-	// start replaces the host's systemd in a test.
-	start starter
 }
 
 // State is what a run has come to before its end.

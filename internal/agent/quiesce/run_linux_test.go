@@ -38,7 +38,7 @@ func TestSlowFlush(t *testing.T) {
 		}
 	}
 	m.Name = "another"
-	if result, err = m.quiesce(func(State) *bool { t.Error("the copy may be taken"); return nil }); !errors.Is(err, errNotFrozen) || m.started != 2+maxAttempts {
+	if result, err = m.quiesce(func(State) *bool { t.Error("the copy may be taken"); return nil }); !errors.Is(err, ErrNotFrozen) || m.started != 2+maxAttempts {
 		t.Errorf("%+v, %v, %d helpers", result, err, m.started)
 	}
 	m.becomesWritable()
@@ -134,7 +134,7 @@ func TestUnguarded(t *testing.T) {
 		spoil func(m *machine) error
 		says  string
 	}{
-		"no systemd":  {func(m *machine) error { m.Donor.start = nil; return nil }, "systemd of the host cannot be reached"},
+		"no systemd":  {func(m *machine) error { m.Kernel = Linux{}; return nil }, "systemd of the host cannot be reached"},
 		"no fsfreeze": {func(m *machine) error { return os.Remove(filepath.Join(m.dir, "usr/sbin/fsfreeze")) }, "the host has no program fsfreeze"},
 		"other PIDs":  {func(m *machine) error { return os.RemoveAll(filepath.Join(m.dir, "proc", fmt.Sprint(os.Getpid()))) }, "the pod needs the host's PID namespace"},
 	} {

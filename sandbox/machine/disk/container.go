@@ -1,10 +1,13 @@
 package disk
 
 import (
+	"archive/tar"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,37 +21,53 @@ const (
 	containerdTask = "var/lib/containerd/io.containerd.runtime.v2.task/k8s.io"
 )
 
-// Digest is the digest of an image reference in the sandbox.
-func Digest(image string) string {
-	sum := sha256.Sum256([]byte(image))
+// Digest is the digest of a text: of content, or of an image's name.
+func Digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
 
-// AddImage records a pulled container image: its name in the runtime's metadata, content and a snapshot.
+// AddImage pulls a container image: content, an unpacked layer, and the image in the runtime's metadata. Of these, the runtime syncs all
+// but the layer's files. Source: containerd 1.6, content/local/writer.go, and archive/tar.go.
 func AddImage(root, image string) error {
 	if HasImage(root, image) {
 		return nil
 	}
-	digest := Digest(image)
-	manifest, err := json.Marshal(map[string]any{
-		"schemaVersion": 2,
-		"mediaType":     "application/vnd.oci.image.manifest.v1+json",
-		"annotations":   map[string]string{"org.opencontainers.image.ref.name": image},
-	})
+	defer Writing(root)()
+	text := []byte(image + "\n")
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	err := w.WriteHeader(&tar.Header{Name: "etc/image", Mode: 0o644, Size: int64(len(text))})
+	_, failed := w.Write(text)
+	if err := errors.Join(err, failed, w.Close()); err != nil {
+		return err
+	}
+	sizes := map[string]int64{}
+	layer, err := addBlob(root, sizes, archive.String())
 	if err != nil {
 		return err
 	}
-	if err := WriteFile(filepath.Join(root, containerdBlob, digest), manifest, 0o444); err != nil {
+	config, err := addBlob(root, sizes, `{"rootfs":{"type":"layers","diff_ids":["`+layer+`"]}}`)
+	if err != nil {
 		return err
 	}
-	layer := "sha256:" + digest
-	if err := WriteFile(filepath.Join(snapshotDir(root, layer), "fs/etc/image"), []byte(image+"\n"), 0o644); err != nil {
+	manifest, err := addBlob(root, sizes, fmt.Sprintf(`{"schemaVersion":2,"config":{"digest":%q},"layers":[{"digest":%q}]}`, config, layer))
+	if err != nil {
 		return err
 	}
-	if err := addSnapshot(root, layer, snapshotCommitted); err != nil {
-		return err
+	return errors.Join(WriteFile(filepath.Join(snapshotDir(root, layer), "fs/etc/image"), text, 0o644),
+		addSnapshot(root, layer, snapshotCommitted), recordImage(root, image, manifest, layer, sizes))
+}
+
+// addBlob adds content to the runtime's store, and returns its digest.
+func addBlob(root string, sizes map[string]int64, content string) (digest string, err error) {
+	name := filepath.Join(containerdBlob, Digest(content))
+	if err := WriteFile(filepath.Join(root, name), []byte(content), 0o444); err != nil {
+		return "", err
 	}
-	return recordImage(root, image, layer, layer, int64(len(manifest)))
+	digest = "sha256:" + filepath.Base(name)
+	sizes[digest] = int64(len(content))
+	return digest, Fsync(root, name)
 }
 
 // HasImage reports whether the image is complete in the warm cache. Empty content is not complete: a copy of a

@@ -13,9 +13,10 @@ import (
 )
 
 // volatile directories are file systems of the running machine, not parts of its disk.
-var volatile = map[string]bool{"run": true, "proc": true}
+var volatile = map[string]bool{"run": true, "proc": true, "sys": true, "dev": true}
 
-// Copy replaces dst by a copy of the tree src, without hard links, and with empty run and proc. The copy gets its name when
+// Copy replaces dst by a copy of the tree src, without hard links, and with empty volatile directories. The copy of a running machine's
+// disk holds what the machine has flushed. The copy gets its name when
 // complete: a crash leaves a name with a leading dot (see Sweep). Vanishing files are missing, as on a real disk.
 func Copy(dst, src string) error {
 	if _, err := os.Stat(src); err != nil {
@@ -59,6 +60,10 @@ func Sweep(dir string) error {
 }
 
 func copyTree(dst, src string) error {
+	flushed, err := readFlushed(src)
+	if err != nil {
+		return err
+	}
 	type dirMode struct {
 		path string
 		mode fs.FileMode
@@ -84,6 +89,10 @@ func copyTree(dst, src string) error {
 		}
 		target := filepath.Join(dst, relative)
 		if !entry.IsDir() {
+			whole, zeros := flushed.has(relative, info)
+			if info.Mode().IsRegular() && !whole {
+				return errors.Join(os.WriteFile(target, make([]byte, zeros), 0o600), os.Chmod(target, info.Mode()))
+			}
 			return copyFile(target, path, info)
 		}
 		// Writable until filled; the final mode comes last.

@@ -303,11 +303,11 @@ func TestNextVersions(t *testing.T) {
 
 func TestEmptyImageIsNotCached(t *testing.T) {
 	root, _ := livedIn(t, Static)
-	image := BaseImages[0]
+	image := Images(root)[0]
 	if !HasImage(root, image) {
 		t.Fatal("the base image is not cached")
 	}
-	blob := filepath.Join(root, containerdBlob, Digest(image))
+	blob := filepath.Join(root, containerdBlob, strings.TrimPrefix(string(recordedImages(root)[0].value), "sha256:"))
 	if err := os.Remove(blob); err != nil {
 		t.Fatal(err)
 	}

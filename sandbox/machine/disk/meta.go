@@ -17,7 +17,7 @@ const containerdMeta = "var/lib/containerd/io.containerd.metadata.v1.bolt/meta.d
 // withMeta opens the runtime's database for a change in the namespace of Kubernetes. Source: containerd,
 // core/metadata: buckets v1, namespace, kind, name.
 func withMeta(root string, change func(namespace *bolt.Bucket) error) error {
-	return changeIndex(filepath.Join(root, containerdMeta), 0o711, func(version *bolt.Bucket) error {
+	return changeIndex(root, containerdMeta, 0o711, func(version *bolt.Bucket) error {
 		if err := version.Put([]byte("version"), binary.AppendVarint(nil, 3)); err != nil {
 			return err
 		}
@@ -32,9 +32,10 @@ func withMeta(root string, change func(namespace *bolt.Bucket) error) error {
 // indexPatience is how long another hand on a database is waited for.
 const indexPatience = 30 * time.Second
 
-// changeIndex opens a database of the runtime for a change, and creates its directory with the mode. Nothing is
-// synced: here, a loss of power is only the end of a process, which loses no data.
-func changeIndex(path string, mode fs.FileMode, change func(version *bolt.Bucket) error) (err error) {
+// changeIndex opens a database of the runtime for a change, and creates its directory with the mode. The disk has the change at once, but
+// nothing is synced on this host: here, a loss of power is only the end of a process, which loses no data.
+func changeIndex(root, index string, mode fs.FileMode, change func(version *bolt.Bucket) error) (err error) {
+	path := filepath.Join(root, index)
 	if err := os.MkdirAll(filepath.Dir(path), mode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -42,7 +43,7 @@ func changeIndex(path string, mode fs.FileMode, change func(version *bolt.Bucket
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
+	defer func() { err = errors.Join(err, db.Close(), Fsync(root, index)) }()
 	return db.Update(func(tx *bolt.Tx) error {
 		version, err := tx.CreateBucketIfNotExists([]byte("v1"))
 		if err != nil {
@@ -114,13 +115,14 @@ func putFields(in *bolt.Bucket, fields ...field) error {
 	return nil
 }
 
-// recordImage records an image: name, content, and unpacked layer.
-func recordImage(root, image, digest, layer string, size int64) error {
+// recordImage records an image: name, content with its sizes, and unpacked layer.
+func recordImage(root, image, digest, layer string, sizes map[string]int64) error {
 	return withMeta(root, func(namespace *bolt.Bucket) error {
-		return putFields(namespace,
-			field{[]string{"images", image, "target", "digest"}, []byte(digest)},
-			field{[]string{"content", "blob", digest, "size"}, binary.AppendVarint(nil, size)},
-			field{[]string{"snapshots", "overlayfs", layer, "name"}, []byte(layer)})
+		all := []field{{[]string{"images", image, "target", "digest"}, []byte(digest)}, {[]string{"snapshots", "overlayfs", layer, "name"}, []byte(layer)}}
+		for digest, size := range sizes {
+			all = append(all, field{[]string{"content", "blob", digest, "size"}, binary.AppendVarint(nil, size)})
+		}
+		return putFields(namespace, all...)
 	})
 }
 

@@ -83,7 +83,7 @@ func writablePods(root string) (uids []string, err error) {
 
 // withSnapshots opens the index for a change.
 func withSnapshots(root string, change func(all *bolt.Bucket) error) error {
-	return changeIndex(filepath.Join(root, containerdIndex), 0o700, func(version *bolt.Bucket) error {
+	return changeIndex(root, containerdIndex, 0o700, func(version *bolt.Bucket) error {
 		all, err := version.CreateBucketIfNotExists([]byte("snapshots"))
 		if err != nil {
 			return err

@@ -60,6 +60,9 @@ func (v *volumes) order(ctx context.Context, pod *corev1.Pod, c *container, prog
 	if err != nil {
 		return order{}, err
 	}
+	if of := v.kubelet.service.OfCopies; len(of) > 0 && isOfCopy(c.spec.Args) {
+		o.program, o.arguments = of[0], slices.Clone(of[1:])
+	}
 	expand := expansion.MappingFuncFor(variables)
 	for _, argument := range slices.Concat(c.spec.Command[min(1, len(c.spec.Command)):], c.spec.Args) {
 		o.arguments = append(o.arguments, mounts.translate(expansion.Expand(argument, expand)))
@@ -78,6 +81,11 @@ func (v *volumes) order(ctx context.Context, pod *corev1.Pod, c *container, prog
 		o.program, o.arguments = command[0], command[1:]
 	}
 	return o, nil
+}
+
+// isOfCopy reports whether a command of kamino-node needs the kernel of its machine.
+func isOfCopy(args []string) bool {
+	return len(args) > 0 && (args[0] == "quiesce" || args[0] == "generalize" && slices.Contains(args, "--device"))
 }
 
 // variables are the container's environment, paths translated.

@@ -62,6 +62,8 @@ type Config struct {
 	Clock clock.Clock
 	// Binaries maps a prefix of an image's name to a local program for its containers.
 	Binaries map[string]string
+	// OfCopies is the command that replaces kamino-node for the commands of a copy; see package kernel. None: the program itself.
+	OfCopies []string
 	// Broken are parts of image names that cannot be pulled.
 	Broken    []string
 	Latencies Latencies
