@@ -42,6 +42,7 @@ var ubuntu = table{
 	{"boot/efi/EFI/ubuntu/grub.cfg", 0o644, "search.fs_label cloudimg-rootfs root\n"},
 	{"var/lib/dpkg/status", 0o644, dpkgPlatform},
 	{"var/lib/dpkg/lock", 0o640, ""},
+	{"var/lib/dpkg/info/", 0o755, ""},
 }
 
 // exampleRoot is the authority of all registries in the world. Its key is lost.
