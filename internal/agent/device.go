@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,7 +73,7 @@ func (g *generalizeFlags) doDevice(ctx context.Context) error {
 // checkDevice refuses flags that contradict --device.
 func (g *generalizeFlags) checkDevice() error {
 	switch {
-	case g.copy.device == "":
+	case g.copy.device == "" && g.copy.snapshot == "": // a capture knows only the serial number
 		return exit.Usagef("--serial, --machine-id, --root-uuid and --nonce need --device")
 	case g.root != "" || g.live.on || g.confirmRoot:
 		return exit.Usagef("--device excludes --root, --live and --confirm-root")
@@ -85,7 +86,7 @@ func (g *generalizeFlags) checkDevice() error {
 		return exit.Usagef("%w", err)
 	}
 	root := g.run
-	root.root = g.copy.device // checks the other flags
+	root.root = cmp.Or(g.copy.device, g.copy.Serial) // checks the other flags
 	return errors.Join(root.check(false), g.rules.Check())
 }
 

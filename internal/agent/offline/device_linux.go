@@ -66,6 +66,24 @@ func openDevice(m machine, path string) (*device, error) {
 	return d, err
 }
 
+// findDisk returns the file of the only disk with the serial number.
+func (m machine) findDisk(serial string) (string, error) {
+	var found []string
+	for _, name := range entries(filepath.Join(m.sys, "block")) {
+		dir, err := filepath.EvalSymlinks(filepath.Join(m.sys, "block", name))
+		if err == nil && serial != "" && (&device{machine: m, dir: dir}).shows(serial) {
+			found = append(found, filepath.Join(m.root, "dev", name))
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", refusef("no disk of this machine shows the serial number %s. Attach the volume first: lsblk -o NAME,SERIAL", serial)
+	case 1:
+		return found[0], nil
+	}
+	return "", refusef("several disks show the serial number %s: %s. Pass the device of the copy", serial, strings.Join(found, ", "))
+}
+
 // exclusive opens the disk for this program alone. The kernel refuses a disk that is mounted, used for swap or held by another
 // driver, as a whole or in a partition, in any mount namespace. Source: open(2), O_EXCL.
 func (d *device) exclusive() (*os.File, error) {
@@ -166,15 +184,19 @@ func (d *device) serials() (all []string) {
 	return slices.DeleteFunc(all, func(s string) bool { return s == "" })
 }
 
+// shows reports whether the disk has the serial number. Dashes do not matter.
+func (d *device) shows(serial string) bool {
+	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "-", "")) }
+	return slices.ContainsFunc(d.serials(), func(s string) bool { return plain(s) == plain(serial) })
+}
+
 // refuseOther refuses a disk without the serial number. NVMe disks of AWS show vol-0123 as vol0123.
 func (d *device) refuseOther(serial string) error {
-	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "-", "")) }
-	found := d.serials()
-	if serial == "" || slices.ContainsFunc(found, func(s string) bool { return plain(s) == plain(serial) }) {
+	if serial == "" || d.shows(serial) {
 		return nil
 	}
 	shows := "no serial number"
-	if len(found) > 0 {
+	if found := d.serials(); len(found) > 0 {
 		shows = generalize.Printable(strings.Join(found, ", "))
 	}
 	return refusef("%s shows %s, and the copy is %s. Pass the device of the copy: lsblk -o NAME,SERIAL", d.path, shows, serial)

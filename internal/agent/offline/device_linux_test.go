@@ -211,3 +211,22 @@ func TestPartitionOfTheKernel(t *testing.T) {
 		}
 	}
 }
+
+// TestDiskOfASerialNumber finds the only disk that shows the number.
+func TestDiskOfASerialNumber(t *testing.T) {
+	m := machine{sys: t.TempDir(), root: "/host"}
+	for name, serial := range map[string]string{"nvme0n1": "vol01", "nvme1n1": "vol02", "nvme2n1": "vol03", "nvme3n1": "vol03"} {
+		dir := filepath.Join(m.sys, "block", name, "device")
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "serial"), []byte(serial+"\n"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if path, err := m.findDisk("vol-02"); err != nil || path != "/host/dev/nvme1n1" {
+		t.Errorf("found %s: %v", path, err)
+	}
+	for serial, says := range map[string]string{"": "no disk", "vol-04": "no disk", "vol-03": "several disks"} {
+		if path, err := m.findDisk(serial); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: found %s: %v", serial, path, err)
+		}
+	}
+}

@@ -15,7 +15,7 @@ import (
 type Disk struct {
 	// Kernel opens the device: Linux.
 	Kernel Kernel
-	// Device is the file of the whole disk.
+	// Device is the file of the whole disk. If empty, the disk with the serial number is taken.
 	Device string
 	Expected
 	// MachineRoot is the root directory of the machine whose programs check the file systems. Default: "/".

@@ -34,7 +34,15 @@ type copied struct {
 
 // Open implements Kernel.
 func (Linux) Open(disk Disk) (Device, error) {
-	d, err := openDevice(machine{sys: "/sys", proc: "/proc", root: cmp.Or(disk.MachineRoot, "/")}, disk.Device)
+	m := machine{sys: "/sys", proc: "/proc", root: cmp.Or(disk.MachineRoot, "/")}
+	path := disk.Device
+	if path == "" {
+		var err error
+		if path, err = m.findDisk(disk.Serial); err != nil {
+			return nil, err
+		}
+	}
+	d, err := openDevice(m, path)
 	if err != nil {
 		return nil, err
 	}

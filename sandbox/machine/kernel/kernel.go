@@ -87,11 +87,11 @@ type device struct{ dir string }
 
 // Open implements offline.Kernel.
 func (Devices) Open(d offline.Disk) (offline.Device, error) {
-	dir, err := filepath.EvalSymlinks(d.Device)
-	if err != nil {
-		return nil, refusef("the device %s cannot be read: %v. Attach the volume first", d.Device, err)
-	}
 	disks := filepath.Join(cmp.Or(d.MachineRoot, "/"), disk.Further)
+	dir, err := filepath.EvalSymlinks(cmp.Or(d.Device, filepath.Join(disks, d.Serial)))
+	if err != nil {
+		return nil, refusef("the device %s cannot be read: %v. Attach the volume first", cmp.Or(d.Device, d.Serial), err)
+	}
 	links, err := os.ReadDir(disks)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
