@@ -87,7 +87,7 @@ func (g *generalizeFlags) checkDevice() error {
 	}
 	root := g.run
 	root.root = cmp.Or(g.copy.device, g.copy.Serial) // checks the other flags
-	return errors.Join(root.check(false), g.rules.Check())
+	return errors.Join(root.check(g.copy.snapshot != ""), g.rules.Check())
 }
 
 // cleanDevice does the work, in the mount namespace.

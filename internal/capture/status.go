@@ -115,14 +115,14 @@ func phaseOf(w *pass, d plan.Decision) v1alpha1.Phase {
 		return patchPhase(w)
 	case isAddedWithoutPatch(w):
 		return v1alpha1.PhaseGrowing
-	case endsPhase(w, d):
-		return w.p.Status.Phase
-	case d.Do == plan.Wait:
-		return waitPhase(w, d.Why)
 	case w.facts.Copy.Wanted && !w.facts.Disk.Proven && w.copyRecord().Try > 0 && slices.Contains(copySteps, d):
 		return v1alpha1.PhaseCopying
 	case w.facts.Copy.Wanted && w.facts.Disk.Proven && d.Do == plan.DeletePod:
 		return v1alpha1.PhaseGeneralizing
+	case endsPhase(w, d):
+		return w.p.Status.Phase
+	case d.Do == plan.Wait:
+		return waitPhase(w, d.Why)
 	case d.Do == plan.DeletePod && !w.facts.Disk.Touched:
 		return v1alpha1.PhaseReserving // after the inspection
 	case d.Do == plan.Note && w.facts.Hold.Returning:

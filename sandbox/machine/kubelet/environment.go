@@ -85,7 +85,7 @@ func (v *volumes) order(ctx context.Context, pod *corev1.Pod, c *container, prog
 
 // isOfCopy reports whether a command of kamino-node needs the kernel of its machine.
 func isOfCopy(args []string) bool {
-	return len(args) > 0 && (args[0] == "quiesce" || args[0] == "generalize" && slices.Contains(args, "--device"))
+	return len(args) > 0 && (args[0] == "quiesce" || args[0] == "generalize" && slices.Contains(args, "--serial"))
 }
 
 // variables are the container's environment, paths translated.
