@@ -67,3 +67,27 @@ func TestRecall(t *testing.T) {
 		})
 	}
 }
+
+// TestEachChoiceIsTheSettingOfItsPrototype: the chosen method is named in the Prototype, and a named method is not chosen again, nor
+// explained.
+func TestEachChoiceIsTheSettingOfItsPrototype(t *testing.T) {
+	yes := true
+	for _, d := range []v1alpha1.DonorSettings{
+		{}, {AfterCapture: v1alpha1.RemoveDonor}, {GrowFirst: &yes}, carries(v1alpha1.CarryOver{Labels: []string{"team"}}),
+		{Freeze: v1alpha1.FreezeAuto}, {WorkshopType: "m7i.large"},
+	} {
+		for _, canCopy := range []bool{true, false} {
+			for _, pioneer := range []bool{true, false} {
+				first := Of(Facts{Donor: d, Pioneer: pioneer, CanCopy: canCopy})
+				if first.Method == "" || first.Why == "" {
+					t.Errorf("%+v: %+v", d, first)
+				}
+				d.Method = first.Method
+				if again := Of(Facts{Donor: d, Pioneer: !pioneer, CanCopy: !canCopy}); again.Method != first.Method || again.Why != "" {
+					t.Errorf("%+v: first %+v, then %+v", d, first, again)
+				}
+				d.Method = ""
+			}
+		}
+	}
+}
