@@ -31,8 +31,12 @@ The command creates a Prototype, the record of the capture. The command follows 
 recipe points at the new version, or the capture has failed. If a controller holds Kamino's Lease, the controller
 does the work. If not, this command takes the Lease and does the work with the same engine.
 
+Where the cloud can copy a disk in use (AWS), the node stays in service: no cordon, no eviction. Kamino copies its disk
+while it runs, and cleans the copy on a workshop, an instance outside the pool that is removed afterwards. Elsewhere,
+and with --method InPlace, Kamino drains the node, cleans its disk, and powers the node off for the copy.
+
 Interrupting the command loses nothing: run the same command again, or let a controller continue. "kamino cancel"
-stops the capture and returns the node to service. A donor that cannot rejoin the cluster is removed instead.
+stops the capture and returns the node to service. A drained node that cannot rejoin the cluster is removed instead.
 
 Settings without a flag come from a file (-f), which has the fields settings, maxConcurrent and pioneer of a
 PrototypePolicy's spec: "kubectl explain prototypepolicies.spec.settings --recursive". A flag replaces the same setting of the file.`
@@ -45,6 +49,9 @@ const captureExample = `  # Show the plan and all obstacles
 
   # In a script: return at once, the controller does the work
   kamino capture worker-3 --wait=false -o name
+
+  # Drain and clean the node itself, although the cloud could copy its disk
+  kamino capture worker-3 --method InPlace
 
   # First capture of a pool: keep the bootstrap script
   kamino capture worker-3 --custom-data cloud-init.yaml
@@ -74,11 +81,12 @@ type captureFlags struct {
 	customData     []byte
 
 	// settingsFile is the file with all settings. The flags below replace single settings.
-	settingsFile                     string
-	profile, trial, promotion, image string
-	pioneer, pool                    string
-	force                            bool
-	newNodes                         int32
+	settingsFile            string
+	profile, method         string
+	trial, promotion, image string
+	pioneer, pool           string
+	force                   bool
+	newNodes                int32
 	settings.Capture
 }
 
@@ -88,6 +96,8 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.StringVarP(&c.settingsFile, "filename", "f", "",
 		"YAML `file` with settings, or - for standard input: the fields settings, maxConcurrent and pioneer of a policy's spec")
 	flags.StringVar(&c.profile, "profile", "", "how nodes get their credentials: static, eks or bootstrap (default: detected from the way the node joined)")
+	flags.StringVar(&c.method, "method", "",
+		"how the disk becomes an image: Copy, while the node stays in service, or InPlace, which drains the node (default: Copy if the cloud can copy a disk in use)")
 	flags.BoolVar(&c.force, "force", false,
 		"also evict pods without a controller; after settings.drain.timeout, delete remaining pods despite their disruption budgets")
 	flags.StringVar(&c.trial, "trial", "", "where a trial node boots from the new version before the pool uses the version: Apart or Off (default: Apart)")
@@ -123,7 +133,8 @@ func (c *captureFlags) complete(flags *pflag.FlagSet, args []string, in io.Reade
 		flag, path string
 		value      any
 	}{
-		{"profile", "generalize.profile", c.profile}, {"force", "drain.force", c.force}, {"trial", "trial.mode", c.trial},
+		{"profile", "generalize.profile", c.profile}, {"method", "donor.method", c.method}, {"force", "drain.force", c.force},
+		{"trial", "trial.mode", c.trial},
 		{"promotion", "promotion.mode", c.promotion}, {"new-nodes", "recipe.newNodes", int64(c.newNodes)}, {"image", "generalize.image", c.image},
 	} {
 		if flags.Changed(v.flag) {
@@ -202,6 +213,7 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 	flags.bind(cmd.Flags())
 	output.Bind(cmd, &flags.format, output.Table, output.Wide, output.JSON, output.YAML, output.Name)
 	output.Complete(cmd, "profile", profiles()...)
+	output.Complete(cmd, "method", string(v1alpha1.MethodCopy), string(v1alpha1.MethodInPlace))
 	output.Complete(cmd, "trial", string(v1alpha1.TrialApart), string(v1alpha1.TrialOff))
 	output.Complete(cmd, "promotion", string(v1alpha1.PromotionAutomatic), string(v1alpha1.PromotionManual))
 	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f, o))
@@ -264,6 +276,9 @@ func (c *capturing) decide(ctx context.Context) (none runner.Decision, err error
 	}
 	if err != nil {
 		return none, err
+	}
+	if d.Prototype.Spec.Settings.CopiesDonor() {
+		c.note("Node %s stays in service: Kamino copies its disk in use, and cleans the copy on a workshop.", d.Prototype.Spec.Donor.NodeName)
 	}
 	if !c.flags.wait {
 		return none, c.leave(d, holder)
@@ -335,7 +350,7 @@ func (c *capturing) confirm(ctx context.Context, p *v1alpha1.Prototype, copied b
 	}
 	question := capital(capture.FirstPromotionNotice(p, from, copied || p.Spec.Settings.Recipe.CustomDataFrom != nil)) + "."
 	if past, err := c.cluster.Prototypes(ctx); err == nil {
-		question += "\n" + print.Duration(estimate.Of(past), p.Spec.Settings)
+		question += "\n" + print.Duration(estimate.Of(past, p.Spec.Settings.CopiesDonor()), p.Spec.Settings)
 	}
 	if c.agreed(question) {
 		return nil
@@ -393,7 +408,7 @@ func (c *capturing) dryRun(ctx context.Context, d runner.Decision) error {
 		return err
 	}
 	preview.Refusals = slices.Concat(d.Unknown(), preview.Refusals, refusals)
-	plan := print.Plan{Prototype: print.Presentable(d.Prototype), Installs: d.NotInstalled, Joins: d.Joins, Preview: preview}
+	plan := print.Plan{Prototype: print.Presentable(d.Prototype), Installs: d.NotInstalled, Joins: d.Joins, Method: d.Method, Preview: preview}
 	if kept != nil {
 		plan.CustomData = cloud.Digest(kept.Data)
 	}

@@ -13,7 +13,7 @@ import (
 
 // Status shows the known facts of a pool that the cloud refuses, and the exit code reports the error.
 func TestStatusShowsKnownFacts(t *testing.T) {
-	provider := testCloud()
+	provider := testCloud(true)
 	provider.Forbid("Images")
 	scheme, err := cluster.Scheme()
 	if err != nil {

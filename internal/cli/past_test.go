@@ -49,10 +49,10 @@ func withContents(world []byte) []byte {
 }
 
 // testPast is the test's cloud with instances after an event in pool1: its versions are 2026.02.01 (quarantined),
-// 2026.02.15 and 2026.03.01, the version in the recipe.
+// 2026.02.15 and 2026.03.01, the version in the recipe. With "copies", nothing has happened, and the cloud copies disks in use.
 func testPast(what string) *memory.Cloud {
-	c := testCloud()
-	if what == "" {
+	c := testCloud(what != "copies")
+	if what == "" || what == "copies" {
 		return c
 	}
 	const pool = cloud.PoolID("memory:///pools/pool1")

@@ -58,8 +58,8 @@ func (s *session) plan(ctx context.Context, pool string, from policySource, form
 		return nil
 	}
 	shown := make([]print.PoolPlan, 0, len(plans.Pools))
-	took := estimate.Of(plans.Prototypes)
 	for _, plan := range plans.Pools {
+		took := estimate.Of(plans.Prototypes, plan.Settings.CopiesDonor())
 		shown = append(shown, s.poolPlan(ctx, plan, took, pool != "" || format.Machine()))
 	}
 	if err := print.PoolPlans(s.Out, format, shown, pool != "", s.Now()); err != nil {
@@ -130,6 +130,7 @@ func (s *session) poolPlan(ctx context.Context, plan policy.Plan, took estimate.
 	}
 	var err error
 	p.Preview, err = s.engine.Preview(ctx, plan.Prototype)
+	p.Method = plan.Method
 	p.Joins, p.Refusals, err = plan.Joins, slices.Concat(plan.Unknown(), p.Refusals), cmp.Or(plan.Unjoined, err)
 	if from := plan.Prototype.Spec.Settings.Recipe.CustomDataFrom; from != nil {
 		p.CustomDataFrom = from.Name

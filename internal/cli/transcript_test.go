@@ -38,9 +38,9 @@ func testCommand() int {
 	return f.Run(ctx, os.Args[1:])
 }
 
-// testCloud holds two pools with a history.
-func testCloud() *memory.Cloud {
-	c := memory.New(memory.Config{Now: func() time.Time { return testNow }})
+// testCloud holds two pools with a history. With noCopy, the cloud copies no disk in use.
+func testCloud(noCopy bool) *memory.Cloud {
+	c := memory.New(memory.Config{Now: func() time.Time { return testNow }, NoCopy: noCopy})
 	first := c.AddPool(memory.PoolSpec{
 		Name: "pool1", Capacity: 3, Location: "westeurope", Traits: map[string]string{"generation": "V2"},
 		Image: "memory:///pools/pool1/versions/2026.03.01", Bootstrap: []string{"customData"},

@@ -26,6 +26,8 @@ type judged struct {
 	admission.Verdict
 	node string
 	mode v1alpha1.TrialMode
+	// copies: the node would stay in service.
+	copies bool
 }
 
 // preflight runs the engine's preflight for the most likely donor of the pool, or for the next node if a refusal is about one
@@ -47,7 +49,7 @@ func preflight(ctx context.Context, p *poolView) []Finding {
 		v := found.Judge()
 		isPool := !admission.AnotherMayDo(v.Refusals) // about the pool, or no refusal
 		if first == nil || isPool {
-			first, bootstrap = &judged{v, candidate.name, preview.Spec.Settings.Trial.Mode}, how
+			first, bootstrap = &judged{v, candidate.name, preview.Spec.Settings.Trial.Mode, found.CopiesDonor()}, how
 		}
 		if isPool {
 			break
@@ -75,7 +77,7 @@ func profile(_ context.Context, p *poolView) []Finding {
 }
 
 // preview is the Prototype for a capture of a node, in the form of the command without flags. The first policy for the pool
-// decides the trial mode.
+// decides the trial mode and the method.
 func (p *poolView) preview(of donor) *v1alpha1.Prototype {
 	c := &v1alpha1.Prototype{Spec: v1alpha1.PrototypeSpec{
 		Pool: p.name, PoolID: string(p.id), Version: imageversion.Of(p.Now()), Donor: v1alpha1.Donor{NodeName: of.name, ProviderID: of.providerID},
@@ -85,7 +87,9 @@ func (p *poolView) preview(of donor) *v1alpha1.Prototype {
 	mode := &c.Spec.Settings.Trial.Mode
 	if by := p.policy(p.policies, p.id, anySettings); by != nil {
 		*mode = by.Spec.Settings.Trial.Mode
+		c.Spec.Settings.Donor.Method = by.Spec.Settings.Donor.Method
 	}
+	c.Spec.Settings.Donor.Method = p.method(c.Spec.Settings.Donor, false)
 	*mode = cmp.Or(*mode, v1alpha1.DefaultTrialMode)
 	return c
 }
@@ -148,13 +152,17 @@ func (p *poolView) findings(v judged) (found []Finding) {
 
 // capturable is the finding for a pool without a problem. today is the obstacle that ends with the day.
 func capturable(v judged, today string) Finding {
+	now := "now"
+	if v.copies {
+		now = "now, while the node stays in service"
+	}
 	switch {
 	case today != "":
 		return ok("the only obstacle to a capture of node %s: %s", v.node, today)
 	case v.mode == v1alpha1.TrialApart:
-		return ok("node %s can be captured now, with a trial node outside the pool", v.node)
+		return ok("node %s can be captured %s, with a trial node outside the pool", v.node, now)
 	}
-	return ok("node %s can be captured now, with no trial", v.node)
+	return ok("node %s can be captured %s, with no trial", v.node, now)
 }
 
 // ofToday reports a reason that a running capture or a capture of today causes.

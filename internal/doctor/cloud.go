@@ -18,4 +18,5 @@ type Cloud interface {
 	MaxImages(pool cloud.PoolID) int
 	Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error)
 	Images(ctx context.Context, pool cloud.PoolID) ([]cloud.Image, error)
+	CanCopy() bool
 }

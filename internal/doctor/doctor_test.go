@@ -40,7 +40,13 @@ var now = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 // newDoctor is a sound cluster with one pool of two nodes; tests break the cluster.
 func newDoctor(t *testing.T, spec memory.PoolSpec) (*Doctor, *memory.Cloud, cloud.PoolID) {
 	t.Helper()
-	memoryCloud := memory.New(memory.Config{Now: func() time.Time { return now }})
+	return newDoctorOf(t, spec, memory.Config{Now: func() time.Time { return now }, NoCopy: true})
+}
+
+// newDoctorOf is newDoctor with another cloud.
+func newDoctorOf(t *testing.T, spec memory.PoolSpec, config memory.Config) (*Doctor, *memory.Cloud, cloud.PoolID) {
+	t.Helper()
+	memoryCloud := memory.New(config)
 	spec.Name = "pool1"
 	pool := memoryCloud.AddPool(spec)
 	kube := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ours"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}})

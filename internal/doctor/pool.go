@@ -53,8 +53,8 @@ func (p *poolView) refuse(r cloud.Refusal) []Finding {
 	return []Finding{p.refused(r)}
 }
 
-// permissions lists missing permissions of the credential. Permissions for removals and trials count only if the pool's
-// policies need removals or trials.
+// permissions lists missing permissions of the credential. Permissions for removals, trials and copies count only if the pool's
+// policies need removals, trials or copies.
 func permissions(ctx context.Context, p *poolView) (found []Finding) {
 	list, err := p.Cloud.Permissions(ctx, p.id)
 	if err != nil {
@@ -62,9 +62,10 @@ func permissions(ctx context.Context, p *poolView) (found []Finding) {
 			"the credential may not list its own permissions, so that missing permissions are found only during a capture: %s", sentence(err))}
 	}
 	p.reported[cloud.PermissionMissing] = true
-	tries := p.tries()
+	tries, copies := p.any(func(s v1alpha1.Settings) bool { return s.Trial.Mode != v1alpha1.TrialOff }, true), p.any(v1alpha1.Settings.CopiesDonor, p.Cloud.CanCopy())
 	list = slices.DeleteFunc(list, func(of cloud.Permission) bool { // a credential should not have permissions without a use
-		return of.For == cloud.ForRemoval && p.leaves == "" || (of.For == cloud.ForTrialApart || of.For == cloud.ForConsole) && !tries
+		return of.For == cloud.ForRemoval && p.leaves == "" || (of.For == cloud.ForTrialApart || of.For == cloud.ForConsole) && !tries ||
+			of.For == cloud.ForCopy && !copies
 	})
 	scope := ""
 	for _, of := range list {
@@ -76,7 +77,7 @@ func permissions(ctx context.Context, p *poolView) (found []Finding) {
 		switch of.For {
 		case "":
 			p.fine = false
-		case cloud.ForRemoval, cloud.ForTrialApart:
+		case cloud.ForRemoval, cloud.ForTrialApart, cloud.ForCopy:
 			p.fine = false
 			lacks += fmt.Sprintf(", needed for %s", of.For)
 		default:
@@ -91,10 +92,9 @@ func permissions(ctx context.Context, p *poolView) (found []Finding) {
 	return found
 }
 
-// tries reports whether captures of the pool have a trial, by the policies for the pool.
-func (p *poolView) tries() bool {
-	return p.policy(p.policies, p.id, func(s v1alpha1.Settings) bool { return s.Trial.Mode != v1alpha1.TrialOff }) != nil ||
-		p.policy(p.policies, p.id, anySettings) == nil
+// any reports whether one of the policies for the pool has matching settings. without is the answer for a pool without a policy.
+func (p *poolView) any(is func(v1alpha1.Settings) bool, without bool) bool {
+	return p.policy(p.policies, p.id, is) != nil || without && p.policy(p.policies, p.id, anySettings) == nil
 }
 
 // recipe reports the provider's refusals and cautions about the pool, and an owner of the recipe.

@@ -45,7 +45,7 @@ var rights = []right{
 	{"coordination.k8s.io", "leases", "", []string{"get", "list"}, kubelets},
 	{"", "pods", "", []string{"create"}, pods},
 	{"", "secrets", "", []string{"get", "create"}, own},
-	{"kamino.dev", "nodeorders", "", []string{"get", "create", "delete"}, pods},
+	{"kamino.dev", "nodeorders", "", []string{"get", "create", "patch", "delete"}, pods},
 	{"", "secrets", "", []string{"create", "delete"}, pods},
 	{"authorization.k8s.io", "localsubjectaccessreviews", "", []string{"create"}, pods},
 }

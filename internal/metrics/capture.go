@@ -45,7 +45,11 @@ func (f *flights) seen(before, after *v1alpha1.Prototype, pool string, refusals 
 	} else {
 		f.last[after.Name] = flight{after.UID, pool, *after.Status.DeepCopy()}
 	}
-	return refusals.Between(old, &after.Status)
+	changes := refusals.Between(old, &after.Status)
+	if changes.OutOfService != nil && after.Spec.Settings.CopiesDonor() {
+		*changes.OutOfService = 0 // the donor was reserved, and served
+	}
+	return changes
 }
 
 // gone forgets a Prototype without further passes, after its end or its deletion.

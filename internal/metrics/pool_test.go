@@ -32,7 +32,7 @@ type testEnv struct {
 
 func newTestEnv(t *testing.T) *testEnv {
 	s := &testEnv{t: t, clock: memory.NewClock(noon)}
-	s.cloud = memory.New(memory.Config{Now: s.clock.Now})
+	s.cloud = memory.New(memory.Config{Now: s.clock.Now, NoCopy: true})
 	s.pool = s.cloud.AddPool(memory.PoolSpec{Name: "pool1", Image: "ubuntu:2204"})
 	s.donor = s.cloud.AddInstance(s.pool, "0")
 	s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: "2026.03.07", CreatedAt: noon.Add(-6 * 24 * time.Hour),

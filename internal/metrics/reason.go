@@ -42,6 +42,7 @@ var failureReasons = setOf(
 	string(plan.PatchLevelChanged), string(plan.Interrupted), string(plan.DonorRestarted), string(plan.GeneralizeFailed), capture.CloudRefused,
 	string(plan.NotProven), string(plan.ProofLost), string(plan.OrderOutdated), string(plan.SnapshotOfOtherCapture), string(plan.SnapshotFailed),
 	string(plan.SnapshotLost), string(plan.DonorNotReady), string(plan.ReplacementNotReady), string(plan.AddedNodeNotJoined),
+	string(plan.DonorBusy), string(plan.QuiesceNotDone), string(plan.WorkshopNotJoined), string(plan.WorkshopGone), string(plan.CopyUnusable),
 	string(plan.VersionOfOtherCapture), string(plan.ImageFailed), string(plan.ImageLost),
 	string(plan.Quarantined), string(plan.TrialFailed), string(plan.TrialInconclusive), string(plan.PromotionStale), string(plan.Superseded),
 	string(plan.RecipeTaken),
@@ -59,7 +60,7 @@ var refusalReasons = setOf(
 	admission.RemovalNotAllowed, admission.CarryOverNotAllowed, admission.OtherRebooter, admission.LocalVolumes, admission.BootstrapTokenExpired,
 	admission.NoImage, admission.ForceNotAllowed, admission.ImageNotAllowed, admission.NotInstalled, admission.RulesNotFound, admission.RulesInvalid,
 	capture.TrialUnsupported, capture.PioneerNamesDonor, v1alpha1.PolicyPatchesQuarantined, v1alpha1.PolicyPatchesNotChecked, trial.JobInvalid,
-	trial.ExpressionInvalid, imagecount.TooManyImages, admission.SettingOfOtherCloud,
+	trial.ExpressionInvalid, imagecount.TooManyImages, admission.SettingOfOtherCloud, admission.CopyUnsupported,
 )
 
 // Refusals are the reasons for which a capture does not begin.

@@ -15,6 +15,7 @@ type Cloud interface {
 	PoolName(id cloud.PoolID) string
 	SameInstance(a, b cloud.InstanceID) bool
 	CanRebuild() bool
+	CanCopy() bool
 }
 
 // PoolReader has the calls of a cloud.Provider whose answers a PoolCache keeps.

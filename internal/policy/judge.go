@@ -15,6 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/imageversion"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/policy/schedule"
+	"github.com/kamino-dev/kamino/internal/pool/capturemethod"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
@@ -56,8 +57,9 @@ type PoolOutcome struct {
 	Choice selection.Choice
 	Look   PoolLook
 	Answer schedule.Answer
-	// Settings of a capture.
+	// Settings of a capture, with the method. Method has the reason if the policy names no method.
 	Settings v1alpha1.Settings
+	Method   capturemethod.Answer
 	// Wanted reports that a capture of Choice.Donor should begin now.
 	Wanted bool
 
@@ -84,7 +86,10 @@ type PoolOutcome struct {
 // nothing is known.
 func (d *Decider) decidePool(ctx context.Context, r *rules, pool PoolRef, prototypes []v1alpha1.Prototype, now time.Time) *PoolOutcome {
 	o := &PoolOutcome{Pool: pool, Policy: r.policy, Settings: r.spec.Settings, Look: d.PoolCache.Last(pool.ID), due: now.Add(reconsider)}
+	o.Method = capturemethod.Of(capturemethod.Facts{Donor: o.Settings.Donor, Pioneer: r.spec.Pioneer != nil, CanCopy: d.Cloud.CanCopy()})
+	o.Settings.Donor.Method = o.Method.Method
 	subject := d.subject(pool, prototypes, now)
+	subject.InService = o.Settings.CopiesDonor()
 	donorReplaced := d.donorReplaced(ctx, o, subject.Nodes)
 	subject.DonorReplaced = func(*corev1.Node) bool { return donorReplaced }
 	if r.invalid == nil {

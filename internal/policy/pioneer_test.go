@@ -40,7 +40,7 @@ type pioneerStage struct {
 func newPioneerStage(t *testing.T, change func(*v1alpha1.PrototypePolicySpec)) *pioneerStage {
 	t.Helper()
 	s := &pioneerStage{testEnv: &testEnv{T: t, isInMemory: true, clock: memory.NewClock(time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC))}}
-	s.cloud = memory.New(memory.Config{Now: s.clock.Now})
+	s.cloud = memory.New(memory.Config{Now: s.clock.Now, NoCopy: true})
 	s.calls = memory.NewFaulty(s.cloud, nil)
 	s.nodes = nodecache.NewNodes(s.cloud)
 	s.client = inmemory.New(s.clock.Now).Client(nil)

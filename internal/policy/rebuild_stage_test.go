@@ -41,7 +41,7 @@ func (s *testEnv) crowd(name string, images int) cloud.PoolID {
 
 // use replaces the decider's cloud.
 func (s *testEnv) use(provider memory.Calls) {
-	s.decider.Cloud, s.decider.PoolCache = provider, policy.NewPoolCache(provider, s.clock.Now)
+	s.decider.Cloud, s.decider.PoolCache = memory.Provider(provider), policy.NewPoolCache(provider, s.clock.Now)
 }
 
 // takes replaces the decider's Rebuild in a cloud with a limit, and records the requests.

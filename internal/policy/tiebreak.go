@@ -18,7 +18,7 @@ const maxCompared = 10
 // the nodes join. The nodes of a pool join in one way, so one node shows the profile of all, and leaves caches the profile.
 func (d *Decider) donorReplaced(ctx context.Context, o *PoolOutcome, nodes []*corev1.Node) bool {
 	settings := o.Settings
-	if settings.Generalize.Profile != "" || settings.Donor.AfterCapture != "" || d.Joins == nil || len(nodes) == 0 {
+	if settings.Generalize.Profile != "" || settings.Donor.AfterCapture != "" || settings.CopiesDonor() || d.Joins == nil || len(nodes) == 0 {
 		return settings.ReplacesDonor()
 	}
 	if known, found := d.profiles.Load(o.Pool.ID); found {
@@ -33,10 +33,11 @@ func (d *Decider) donorReplaced(ctx context.Context, o *PoolOutcome, nodes []*co
 	return settings.ReplacesDonor()
 }
 
-// prefer orders candidates that the rules rank equal by their disruption cost. A node without a list of pods comes last.
+// prefer orders candidates that the rules rank equal by their disruption cost. A node without a list of pods comes last. A donor
+// that stays in service disrupts nothing.
 // With bestOnly, the order of the other candidates is not needed.
 func (d *Decider) prefer(ctx context.Context, o *PoolOutcome, bestOnly bool, now time.Time) {
-	if d.DisruptionCost == nil || len(o.Choice.Candidates) < 2 {
+	if d.DisruptionCost == nil || o.Settings.CopiesDonor() || len(o.Choice.Candidates) < 2 {
 		return
 	}
 	pool := selection.PoolState{Name: o.Pool.Name, Nodes: d.Nodes.Of(o.Pool.ID), Reserved: reserved(d)}

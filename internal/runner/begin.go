@@ -22,6 +22,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/pool/bootstrapkind"
+	"github.com/kamino-dev/kamino/internal/pool/capturemethod"
 	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
 
@@ -110,8 +111,8 @@ type CaptureRequest struct {
 	ofPool bool
 }
 
-// Decide finds the Prototype for the capture. A new Prototype has the profile and the trial of the settings. Without a
-// profile, Decide detects the profile from the nodes.
+// Decide finds the Prototype for the capture. A new Prototype has the profile, the method and the trial of the settings. Without
+// a profile, Decide detects the profile from the nodes. Without a method, the settings and the cloud decide.
 func (b *CaptureRequest) Decide(ctx context.Context) (Decision, error) {
 	ctx = cloud.WithReadCache(ctx)
 	d, found, err := b.decide(ctx)
@@ -122,7 +123,8 @@ func (b *CaptureRequest) Decide(ctx context.Context) (Decision, error) {
 		d.Joins, err = membership.Joins(ctx, b.Cluster.Kube, membership.FactsOf(ctx, b.Cloud, found.Node, found.Pool.ID))
 		d.Prototype.Spec.Settings.Generalize.Profile = d.Joins.Profile
 	}
-	d.Prototype.Spec.Pioneer = b.Pioneer
+	d.Method = capturemethod.Of(capturemethod.Facts{Donor: b.Settings.Donor, Pioneer: b.Pioneer != nil, CanCopy: b.Cloud.CanCopy()})
+	d.Prototype.Spec.Settings.Donor.Method, d.Prototype.Spec.Pioneer = d.Method.Method, b.Pioneer
 	return d, err
 }
 
@@ -256,6 +258,8 @@ type Decision struct {
 	NotInstalled bool
 	// Joins is the detected way in which the pool's nodes join, for a new Prototype without a profile in the settings.
 	Joins bootstrapkind.Answer
+	// Method is how the donor's disk becomes an image, for a new Prototype.
+	Method capturemethod.Answer
 	// Skipped is the first version of the day, if the pool already has that version without a successful capture.
 	Skipped string
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/contents"
+	"github.com/kamino-dev/kamino/internal/pool/capturemethod"
 	"github.com/kamino-dev/kamino/internal/wording"
 	"github.com/kamino-dev/kamino/internal/wording/page"
 )
@@ -125,7 +126,7 @@ func summary(p *v1alpha1.Prototype, lineage string, now time.Time) [][2]string {
 	}
 	rows = append(rows, [][2]string{
 		{"Version", p.Spec.Version}, {"Phase", phase}, {"Donor", cmp.Or(p.Spec.Donor.NodeName, p.Spec.DonorName())},
-		{"Instance", orNone(p.Spec.Donor.ProviderID)},
+		{"Instance", orNone(p.Spec.Donor.ProviderID)}, {"Method", methodOf(p)},
 	}...)
 	if lineage != "" {
 		rows = append(rows, [2]string{"Built from", "version " + lineage})
@@ -143,6 +144,9 @@ func summary(p *v1alpha1.Prototype, lineage string, now time.Time) [][2]string {
 		}
 		rows = append(rows, [2]string{"Out of service", text})
 	}
+	if frozen := Frozen(p); frozen != "" {
+		rows = append(rows, [2]string{"Frozen", frozen})
+	}
 	if !p.DeletionTimestamp.IsZero() {
 		rows = append(rows, [2]string{"Being deleted", "the donor is first " + LetGoFirst(p)})
 	}
@@ -153,6 +157,12 @@ func summary(p *v1alpha1.Prototype, lineage string, now time.Time) [][2]string {
 		rows = append(rows, [2]string{"Stalled", why})
 	}
 	return rows
+}
+
+// methodOf is how the donor's disk becomes an image, with the reason as far as known.
+func methodOf(p *v1alpha1.Prototype) string {
+	a := capturemethod.Recall(p.Spec)
+	return string(a.Method) + chosen(a)
 }
 
 // stalled is the obstacle that a person must remove; empty without an obstacle, or after the end.
@@ -275,6 +285,8 @@ func failureOf(p *v1alpha1.Prototype) [][2]string {
 	}
 	if d := p.Status.Donor; d == nil || d.ReservedAt == nil {
 		donor = "never touched"
+	} else if p.Spec.Settings.CopiesDonor() {
+		donor = "stayed in service"
 	} else if d.ReleasedAt == nil {
 		donor = "not yet " + LetGoFirst(p)
 	}

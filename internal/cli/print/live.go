@@ -54,6 +54,8 @@ func (v *Live) block(progress Progress, now time.Time) []string {
 		}
 		if away, still := OutOfService(p, now); still {
 			lines = append(lines, v.style.paint(dim, "  the donor has been out of service for "+away))
+		} else if away != "" && p.Spec.Settings.CopiesDonor() {
+			lines = append(lines, v.style.paint(dim, "  the donor stays in service"+frozenClause(p)))
 		} else if away != "" {
 			lines = append(lines, v.style.paint(dim, "  the donor "+donorIs(p)+" after "+away+DonorFound(p)))
 		}

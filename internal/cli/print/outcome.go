@@ -22,6 +22,9 @@ func Success(w io.Writer, p *v1alpha1.Prototype, now time.Time) error {
 				message = fmt.Sprintf("was removed %s after the drain, so that the pool has its former size", away)
 			}
 		}
+		if p.Spec.Settings.CopiesDonor() {
+			message = "stayed in service" + frozenClause(p)
+		}
 		lines = append(lines, fmt.Sprintf("Node %s %s; the whole capture took %s.", p.Spec.Donor.NodeName, message, wording.Duration(WholeTime(p))))
 	}
 	if len(p.Status.Retired) > 0 {
@@ -32,6 +35,15 @@ func Success(w io.Writer, p *v1alpha1.Prototype, now time.Time) error {
 	}
 	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
 	return err
+}
+
+// frozenClause says how long the disk of a donor in service stood still, as the end of a clause; empty if unknown.
+func frozenClause(p *v1alpha1.Prototype) string {
+	frozen := Frozen(p)
+	if frozen == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (frozen for %s, out of service for 0s)", frozen)
 }
 
 // WholeTime is the time from the first step's begin to the last step's end; zero before the end.
@@ -63,6 +75,8 @@ func Failure(p *v1alpha1.Prototype, touched bool, now time.Time) string {
 	where := "the node was " + letGo(p)
 	if away, still := OutOfService(p, now); still {
 		where = "the node is still out of service"
+	} else if p.Spec.Settings.CopiesDonor() {
+		where = "the node stayed in service"
 	} else if away != "" {
 		where += ", out of service for " + away
 	}
@@ -92,6 +106,9 @@ func CaptureCommand(p *v1alpha1.Prototype) string {
 func stopWords(p *v1alpha1.Prototype) string {
 	if p.Spec.AddsDonor() {
 		return "removes the new node first"
+	}
+	if p.Spec.Settings.CopiesDonor() {
+		return "the node stays in service"
 	}
 	return "returns the node to service first"
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/pool/bootstrapkind"
+	"github.com/kamino-dev/kamino/internal/pool/capturemethod"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
@@ -21,6 +22,8 @@ type Plan struct {
 	Installs bool `json:"installs,omitempty"`
 	// Joins is the detected way in which the pool's nodes join, if the settings name no profile.
 	Joins bootstrapkind.Answer `json:"bootstrap,omitzero"`
+	// Method is how the donor's disk becomes an image, with the reason if the settings name no method.
+	Method capturemethod.Answer `json:"method,omitzero"`
 	admission.Preview
 	// CustomData identifies the copy of customData without its content; empty without a copy.
 	CustomData string `json:"customData,omitempty"`
@@ -61,10 +64,8 @@ func planLines(plan Plan) []string {
 		}
 		add("%s, install %s, reboot the node, and watch the node in service for %s", verb, patchWords[s.Patches], wording.Duration(s.Soak.Duration))
 	}
-	if !spec.AddsDonor() {
-		lines = append(lines,
-			fmt.Sprintf("  take node %s of pool %s out of service, for at most %s without a snapshot", spec.Donor.NodeName, spec.Pool,
-				wording.Duration(spec.Settings.Defaulted().OutOfService.Deadline.Duration)))
+	for _, message := range disruption(plan) {
+		add("%s", message)
 	}
 	for _, message := range removalSentences(plan.Removal, spec.Donor.NodeName, spec.Pool) {
 		add("%s", message)
@@ -94,6 +95,36 @@ func planLines(plan Plan) []string {
 		lines = append(lines, "Captures will soon be refused: "+plan.ImageLimitWarning)
 	}
 	return lines
+}
+
+// disruption describes what the capture does to the node before its disk is generalized.
+func disruption(plan Plan) []string {
+	spec := plan.Prototype.Spec
+	switch {
+	case plan.Copy != nil:
+		return copySentences(plan.Copy, spec.Donor.NodeName, spec.Pool, plan.Method)
+	case spec.Settings.CopiesDonor():
+		return []string{fmt.Sprintf("copy the disk of node %s of pool %s while the node stays in service", spec.Donor.NodeName, spec.Pool) + chosen(plan.Method)}
+	case spec.AddsDonor():
+		return nil
+	}
+	return []string{fmt.Sprintf("take node %s of pool %s out of service, for at most %s without a snapshot", spec.Donor.NodeName, spec.Pool,
+		wording.Duration(spec.Settings.Defaulted().OutOfService.Deadline.Duration)) + chosen(plan.Method)}
+}
+
+// copySentences describes the cost of a capture by copy, with the reason for the method.
+func copySentences(c *admission.CopyCost, node, pool string, method capturemethod.Answer) []string {
+	messages := c.Sentences(node, pool)
+	messages[0] += chosen(method)
+	return messages
+}
+
+// chosen is the reason for the method, in brackets; empty if the settings name the method.
+func chosen(a capturemethod.Answer) string {
+	if a.Why == "" {
+		return ""
+	}
+	return " (" + a.Why + ")"
 }
 
 // patchWords describe sets of patches.

@@ -16,6 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/history/estimate"
 	"github.com/kamino-dev/kamino/internal/history/imagecount"
 	"github.com/kamino-dev/kamino/internal/pool/bootstrapkind"
+	"github.com/kamino-dev/kamino/internal/pool/capturemethod"
 	"github.com/kamino-dev/kamino/internal/selection"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
@@ -41,6 +42,8 @@ type PoolPlan struct {
 	SlowTurnover bool               `json:"slowTurnover,omitempty"`
 	// Joins is the detected way in which the donor joins, if the policy names no profile.
 	Joins bootstrapkind.Answer `json:"bootstrap,omitzero"`
+	// Method is how the donor's disk becomes an image, with the reason if the policy names no method.
+	Method capturemethod.Answer `json:"method,omitzero"`
 	admission.Preview
 	// CustomDataFrom is the Secret with the copy of customData, which Kamino stores with the lost parts of the recipe.
 	CustomDataFrom string `json:"customDataFrom,omitempty"`
@@ -257,6 +260,14 @@ func captureLines(p PoolPlan) []string {
 	for _, r := range p.Refusals {
 		add("be refused: %s", r.Message)
 	}
+	switch {
+	case p.Copy != nil:
+		for _, message := range copySentences(p.Copy, p.Donor, p.Pool, p.Method) {
+			add("%s", message)
+		}
+	case p.Method.Why != "":
+		add("take the node out of service%s", chosen(p.Method))
+	}
 	for _, message := range removalSentences(p.Removal, p.Donor, p.Pool) {
 		add("%s", message)
 	}
@@ -277,10 +288,9 @@ func captureLines(p PoolPlan) []string {
 		add("retire %s", strings.Join(p.Retires, ", "))
 	}
 	if e := p.Estimate; e.Captures > 0 {
-		add("take about %s, with the node out of service for %s (median of %s in this cluster)",
-			wording.Duration(e.Total()), wording.Duration(e.OutOfService()), wording.Count(e.Captures, "capture"))
+		add("take about %s, with %s (median of %s in this cluster)", wording.Duration(e.Total()), meanwhile(e), wording.Count(e.Captures, "capture"))
 	} else {
-		add("take an unknown time: no capture has succeeded in this cluster")
+		add("take an unknown time: no capture %s has succeeded in this cluster", methodWord(p.Copy != nil))
 	}
 	if p.ImageLimitWarning != "" && !slices.ContainsFunc(p.Refusals, func(r cloud.Refusal) bool { return r.Reason == imagecount.TooManyImages }) {
 		lines = append(lines, "Captures will soon be refused: "+p.ImageLimitWarning)
@@ -294,14 +304,30 @@ func captureLines(p PoolPlan) []string {
 // Duration is the expected duration of a capture, in sentences.
 func Duration(e estimate.Estimate, s v1alpha1.Settings) string {
 	if e.Captures > 0 {
-		return fmt.Sprintf("The capture takes about %s, with the node out of service for %s (median of %s in this cluster).",
-			wording.Duration(e.Total()), wording.Duration(e.OutOfService()), wording.Count(e.Captures, "capture"))
+		return fmt.Sprintf("The capture takes about %s, with %s (median of %s in this cluster).",
+			wording.Duration(e.Total()), meanwhile(e), wording.Count(e.Captures, "capture"))
 	}
-	text := "The duration is unknown, because no capture has succeeded in this cluster."
+	text := fmt.Sprintf("The duration is unknown, because no capture %s has succeeded in this cluster.", methodWord(s.CopiesDonor()))
 	if s = s.Defaulted(); s.Trial.Mode != v1alpha1.TrialOff {
 		text += fmt.Sprintf(" The trial alone takes at least %s.", wording.Duration(s.Trial.Soak.Duration))
 	}
 	return text
+}
+
+// methodWord names a method after the word capture.
+func methodWord(copies bool) string {
+	if copies {
+		return "by copy"
+	}
+	return "in place"
+}
+
+// meanwhile is what a capture takes for a part of its time: the donor, or a workshop.
+func meanwhile(e estimate.Estimate) string {
+	if e.WorkshopSeconds > 0 {
+		return "a workshop for " + wording.Duration(e.Workshop())
+	}
+	return "the node out of service for " + wording.Duration(e.OutOfService())
 }
 
 // recipeDiff shows a change in the form of a diff.

@@ -90,15 +90,26 @@ func Message(p *v1alpha1.Prototype) string {
 }
 
 // OutOfService is the time of the donor out of service, and whether the donor is still away; empty if the donor was never
-// away.
+// reserved. A donor whose disk was copied in use was reserved, and never away: 0s.
 func OutOfService(p *v1alpha1.Prototype, now time.Time) (duration string, still bool) {
 	d := p.Status.Donor
 	switch {
 	case d == nil || d.ReservedAt == nil:
 		return "", false
+	case p.Spec.Settings.CopiesDonor():
+		return "0s", false
 	case d.ReleasedAt == nil:
 		return wording.Duration(now.Sub(d.ReservedAt.Time)), true
 	default:
 		return wording.Duration(d.ReleasedAt.Sub(d.ReservedAt.Time)), false
 	}
+}
+
+// Frozen is how long writers to the donor's disk stood still at the most, to a hundredth of a second; empty without a copy of a disk
+// in use.
+func Frozen(p *v1alpha1.Prototype) string {
+	if p.Status.Donor == nil || p.Status.Donor.FrozenFor == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.2fs", p.Status.Donor.FrozenFor.Seconds())
 }

@@ -264,8 +264,11 @@ func LetGoFirst(p *v1alpha1.Prototype) string {
 	if p.Spec.AddsDonor() {
 		return "drained and removed"
 	}
-	if p.Spec.ReplacesDonor() {
+	switch {
+	case p.Spec.ReplacesDonor():
 		return "returned to service, or removed if its disk was changed"
+	case p.Spec.Settings.CopiesDonor():
+		return "released, and stays in service"
 	}
 	return "returned to service"
 }

@@ -23,8 +23,10 @@ type Estimate struct {
 	// Steps are in the order of a capture. Seconds is the sum of all steps.
 	Steps   []Step `json:"steps,omitempty"`
 	Seconds int64  `json:"seconds"`
-	// OutOfServiceSeconds is how long the donor is out of service.
+	// OutOfServiceSeconds is how long the donor is out of service; zero for captures by copy.
 	OutOfServiceSeconds int64 `json:"outOfServiceSeconds"`
+	// WorkshopSeconds is how long a capture by copy keeps its donor reserved, and runs a workshop.
+	WorkshopSeconds int64 `json:"workshopSeconds,omitempty"`
 }
 
 // Total returns the duration of all steps.
@@ -35,17 +37,20 @@ func (e Estimate) OutOfService() time.Duration {
 	return time.Duration(e.OutOfServiceSeconds) * time.Second
 }
 
-// Of estimates from the medians of the successful captures.
-func Of(prototypes []v1alpha1.Prototype) Estimate {
+// Workshop returns how long the workshop of a capture by copy runs.
+func (e Estimate) Workshop() time.Duration { return time.Duration(e.WorkshopSeconds) * time.Second }
+
+// Of estimates from the medians of the successful captures with the same method: by copy, or in place.
+func Of(prototypes []v1alpha1.Prototype, copies bool) Estimate {
 	var (
 		estimate Estimate
 		order    []v1alpha1.Phase
 		steps    = map[v1alpha1.Phase][]time.Duration{}
-		away     []time.Duration
+		held     []time.Duration
 	)
 	for i := range prototypes {
 		p := &prototypes[i]
-		if p.Status.Phase != v1alpha1.PhaseSucceeded || len(p.Status.Steps) == 0 {
+		if p.Status.Phase != v1alpha1.PhaseSucceeded || len(p.Status.Steps) == 0 || p.Spec.Settings.CopiesDonor() != copies {
 			continue
 		}
 		estimate.Captures++
@@ -56,7 +61,7 @@ func Of(prototypes []v1alpha1.Prototype) Estimate {
 			steps[phase] = append(steps[phase], took)
 		}
 		if donor := p.Status.Donor; donor != nil && donor.ReservedAt != nil && donor.ReleasedAt != nil {
-			away = append(away, donor.ReleasedAt.Sub(donor.ReservedAt.Time))
+			held = append(held, donor.ReleasedAt.Sub(donor.ReservedAt.Time))
 		}
 	}
 	slices.SortFunc(order, func(a, b v1alpha1.Phase) int { return cmp.Compare(place(a), place(b)) })
@@ -67,7 +72,12 @@ func Of(prototypes []v1alpha1.Prototype) Estimate {
 		estimate.Steps = append(estimate.Steps, Step{phase, int64(took.Round(time.Second).Seconds())})
 	}
 	estimate.Seconds = int64(total.Round(time.Second).Seconds())
-	estimate.OutOfServiceSeconds = int64(median(away).Round(time.Second).Seconds())
+	reserved := int64(median(held).Round(time.Second).Seconds())
+	if copies {
+		estimate.WorkshopSeconds = reserved
+	} else {
+		estimate.OutOfServiceSeconds = reserved
+	}
 	return estimate
 }
 

@@ -30,7 +30,7 @@ func capture(phase v1alpha1.Phase, away time.Duration, steps ...any) v1alpha1.Pr
 
 func TestNothingIsKnownBeforeTheFirstCapture(t *testing.T) {
 	failed := capture(v1alpha1.PhaseFailed, time.Minute, v1alpha1.PhaseDraining, time.Minute)
-	if got := estimate.Of([]v1alpha1.Prototype{failed, {}}); got.Captures != 0 || got.Total() != 0 || got.OutOfService() != 0 {
+	if got := estimate.Of([]v1alpha1.Prototype{failed, {}}, false); got.Captures != 0 || got.Total() != 0 || got.OutOfService() != 0 {
 		t.Errorf("estimate = %+v", got)
 	}
 }
@@ -43,7 +43,7 @@ func TestMediansOfEachStep(t *testing.T) {
 		capture(v1alpha1.PhaseSucceeded, 5*time.Minute, v1alpha1.PhaseDraining, 2*time.Minute, v1alpha1.PhasePublishing, 9*time.Hour),
 		capture(v1alpha1.PhaseSucceeded, 6*time.Minute, v1alpha1.PhaseDraining, 3*time.Minute, v1alpha1.PhasePublishing, 22*time.Minute,
 			v1alpha1.PhaseScalingOut, 10*time.Second),
-	})
+	}, false)
 	want := estimate.Estimate{
 		Captures: 3, Seconds: 24*60 + 10, OutOfServiceSeconds: 300,
 		Steps: []estimate.Step{
@@ -61,8 +61,21 @@ func TestAStepThatWasEnteredTwiceIsAddedUp(t *testing.T) {
 		capture(v1alpha1.PhaseSucceeded, time.Minute, v1alpha1.PhaseSnapshotting, 10*time.Second, v1alpha1.PhaseStarting, time.Second,
 			v1alpha1.PhaseSnapshotting, 20*time.Second),
 		capture(v1alpha1.PhaseSucceeded, 2*time.Minute, v1alpha1.PhaseSnapshotting, 40*time.Second, v1alpha1.PhaseStarting, 3*time.Second),
-	})
+	}, false)
 	if got.Steps[0].Seconds != 35 || got.Steps[1].Seconds != 2 || got.Seconds != 37 || got.OutOfServiceSeconds != 90 {
 		t.Errorf("estimate = %+v", got)
+	}
+}
+
+// TestEachMethodHasItsOwnMedian: captures in place say nothing about captures by copy, whose donors are never out of service.
+func TestEachMethodHasItsOwnMedian(t *testing.T) {
+	copied := capture(v1alpha1.PhaseSucceeded, 8*time.Minute, v1alpha1.PhasePublishing, 30*time.Minute)
+	copied.Spec.Settings.Donor.Method = v1alpha1.MethodCopy
+	all := []v1alpha1.Prototype{capture(v1alpha1.PhaseSucceeded, 5*time.Minute, v1alpha1.PhasePublishing, 20*time.Minute), copied}
+	if got := estimate.Of(all, false); got.Captures != 1 || got.OutOfService() != 5*time.Minute || got.Workshop() != 0 || got.Total() != 20*time.Minute {
+		t.Errorf("in place: %+v", got)
+	}
+	if got := estimate.Of(all, true); got.Captures != 1 || got.OutOfService() != 0 || got.Workshop() != 8*time.Minute || got.Total() != 30*time.Minute {
+		t.Errorf("by copy: %+v", got)
 	}
 }

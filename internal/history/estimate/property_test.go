@@ -28,7 +28,7 @@ func TestStepsStandInTheOrderOfACapture(t *testing.T) {
 			steps = append(steps, phase, time.Second)
 		}
 		var got []v1alpha1.Phase
-		for _, step := range estimate.Of([]v1alpha1.Prototype{capture(v1alpha1.PhaseSucceeded, 0, steps...)}).Steps {
+		for _, step := range estimate.Of([]v1alpha1.Prototype{capture(v1alpha1.PhaseSucceeded, 0, steps...)}, false).Steps {
 			got = append(got, step.Phase)
 		}
 		if want := append(slices.Clone(inOrder), "Trial"); !slices.Equal(got, want) {
@@ -46,7 +46,7 @@ func TestEstimateIsWithinPastDurations(t *testing.T) {
 			d := time.Duration(seconds) * time.Second
 			all = append(all, capture(v1alpha1.PhaseSucceeded, d, v1alpha1.PhasePublishing, d))
 		}
-		got := estimate.Of(all)
+		got := estimate.Of(all, false)
 		if got.Captures != len(took) || got.Seconds < slices.Min(took) || got.Seconds > slices.Max(took) || got.Seconds != got.OutOfServiceSeconds {
 			t.Fatalf("of %v it is %+v", took, got)
 		}
@@ -63,7 +63,7 @@ func TestEstimateIsWithinPastDurations(t *testing.T) {
 			t.Fatalf("%d of %v are below %d s, %d above", below, took, got.Seconds, above)
 		}
 		other := append(rapid.Permutation(all).Draw(t, "order"), capture(v1alpha1.PhaseFailed, time.Hour*99, v1alpha1.PhasePublishing, time.Hour*99))
-		if again := estimate.Of(other); again.Seconds != got.Seconds || again.Captures != got.Captures {
+		if again := estimate.Of(other, false); again.Seconds != got.Seconds || again.Captures != got.Captures {
 			t.Fatalf("in another order, and with one that failed, it is %+v, not %+v", again, got)
 		}
 	})
@@ -79,7 +79,7 @@ func TestUnfinishedStepsAreNotCounted(t *testing.T) {
 	unheld.Status.Donor = nil
 	unreserved := capture(v1alpha1.PhaseSucceeded, 0, v1alpha1.PhaseDraining, 3*time.Minute)
 	unreserved.Status.Donor.ReservedAt = (*metav1.MicroTime)(nil)
-	got := estimate.Of([]v1alpha1.Prototype{open, bare, unheld, unreserved})
+	got := estimate.Of([]v1alpha1.Prototype{open, bare, unheld, unreserved}, false)
 	if got.Captures != 3 || len(got.Steps) != 1 || got.Total() != 3*time.Minute || got.OutOfService() != 0 {
 		t.Errorf("estimate = %+v", got)
 	}
@@ -88,7 +88,7 @@ func TestUnfinishedStepsAreNotCounted(t *testing.T) {
 func TestSecondsAreRounded(t *testing.T) {
 	got := estimate.Of([]v1alpha1.Prototype{
 		capture(v1alpha1.PhaseSucceeded, 1499*time.Millisecond, v1alpha1.PhaseDraining, 1500*time.Millisecond, v1alpha1.PhaseStopping, 900*time.Millisecond),
-	})
+	}, false)
 	if got.OutOfServiceSeconds != 1 || got.Steps[0].Seconds != 2 || got.Steps[1].Seconds != 1 || got.Seconds != 2 {
 		t.Errorf("estimate = %+v: the whole is of the times, not of what they are rounded to", got)
 	}

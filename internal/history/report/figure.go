@@ -287,11 +287,11 @@ func (f Facts) hours(figure Figure, source string, spent func(p *v1alpha1.Protot
 	return figure
 }
 
-// awayTime is the time of a donor out of service.
+// awayTime is the time of a donor out of service. A donor whose disk is copied in use is never away.
 func (f Facts) awayTime(p *v1alpha1.Prototype) time.Duration {
 	d := p.Status.Donor
 	switch {
-	case d == nil || d.ReservedAt == nil:
+	case d == nil || d.ReservedAt == nil || p.Spec.Settings.CopiesDonor():
 		return 0
 	case d.ReleasedAt != nil:
 		return f.within(d.ReservedAt.Time, d.ReleasedAt.Time)

@@ -100,7 +100,7 @@ func newWeekEnv(t *testing.T, seed uint64) *weekEnv {
 		// fake.NewClientset also tracks field owners, at half of the time.
 		kube: &fake.Clientset{}, tracker: kubetesting.NewObjectTracker(kubescheme.Scheme, kubescheme.Codecs.UniversalDecoder()),
 	}
-	w.cloud = memory.New(memory.Config{Now: w.clock.Now, Latency: memory.Latency{
+	w.cloud = memory.New(memory.Config{Now: w.clock.Now, NoCopy: true, Latency: memory.Latency{
 		Stop: 20 * time.Second, GuestOff: 10 * time.Second, Start: time.Minute, Snapshot: 30 * time.Second, Image: 10 * time.Minute, Delete: 20 * time.Second,
 	}})
 	w.kube.AddReactor("*", "*", w.react)

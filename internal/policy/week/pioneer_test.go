@@ -62,7 +62,7 @@ func newPioneers(t *testing.T, seed uint64, node v1alpha1.PioneerNode) *pioneers
 		running: map[string]int{}, patching: map[string]int{}, begun: map[string]time.Time{}, booted: map[string]int{},
 		node: node, added: map[cloud.PoolID]cloud.InstanceID{},
 	}
-	w.cloud = memory.New(memory.Config{Now: w.clock.Now})
+	w.cloud = memory.New(memory.Config{Now: w.clock.Now, NoCopy: true})
 	w.nodes = nodecache.NewNodes(w.cloud)
 	server := inmemory.New(w.clock.Now)
 	w.api = server.Client(w.disturbed)

@@ -208,7 +208,7 @@ func newTrust(t testing.TB, seed uint64, pools int) *trustEnv {
 		owed: map[cloud.PoolID]int{}, pause: map[cloud.PoolID]time.Duration{}, rest: map[cloud.PoolID]time.Time{},
 		step: []int{1, 1, 3, 8}[seed%4], waits: seed%8 < 6, troubles: map[string][2]time.Time{}, every: map[cloud.PoolID]int{},
 	}
-	w.cloud = memory.New(memory.Config{Now: w.clock.Now})
+	w.cloud = memory.New(memory.Config{Now: w.clock.Now, NoCopy: true})
 	w.calls = memory.NewFaulty(w.cloud, func(c memory.Call) memory.Outcome {
 		draw := fnv.New32a() // calls come from several goroutines, in no order
 		fmt.Fprint(draw, c.Op, c.Resource, w.clock.Now().Unix())

@@ -50,17 +50,17 @@ func inPlace(why string) Answer { return Answer{v1alpha1.MethodInPlace, why} }
 
 func byCopy(why string) Answer { return Answer{v1alpha1.MethodCopy, why} }
 
-// Recall returns the reason for the method of a Prototype, from its settings and the cloud. The reason is empty if the choice
-// would be another today: then the settings named the method.
-func Recall(spec v1alpha1.PrototypeSpec, canCopy bool) Answer {
+// Recall returns the method of a Prototype, and the reason as far as its settings have one. A method in place without such a setting
+// was named, or the cloud copied no disk in use.
+func Recall(spec v1alpha1.PrototypeSpec) Answer {
 	settings := spec.Settings.Donor
-	method := settings.Method
-	if method == "" {
-		method = v1alpha1.MethodInPlace // the default in a Prototype
-	}
 	settings.Method = ""
-	if a := Of(Facts{Donor: settings, Pioneer: spec.Pioneer != nil, CanCopy: canCopy}); a.Method == method {
+	a := Of(Facts{Donor: settings, Pioneer: spec.Pioneer != nil, CanCopy: true})
+	switch copies := spec.Settings.CopiesDonor(); {
+	case copies == (a.Method == v1alpha1.MethodCopy):
 		return a
+	case copies:
+		return Answer{Method: v1alpha1.MethodCopy}
 	}
-	return Answer{Method: method}
+	return Answer{Method: v1alpha1.MethodInPlace}
 }

@@ -42,28 +42,52 @@ func carries(c v1alpha1.CarryOver) v1alpha1.DonorSettings {
 	return v1alpha1.DonorSettings{CarryOver: c}
 }
 
-// TestRecall names the reason of a stored method only if the choice would be the same.
+// TestRecall names the reason of a stored method only if its settings have one.
 func TestRecall(t *testing.T) {
-	method := func(m v1alpha1.CaptureMethod) v1alpha1.PrototypeSpec {
-		return v1alpha1.PrototypeSpec{Settings: v1alpha1.Settings{Donor: v1alpha1.DonorSettings{Method: m}}}
+	with := func(d v1alpha1.DonorSettings) v1alpha1.PrototypeSpec {
+		return v1alpha1.PrototypeSpec{Settings: v1alpha1.Settings{Donor: d}}
 	}
 	for name, test := range map[string]struct {
-		spec    v1alpha1.PrototypeSpec
-		canCopy bool
-		want    Answer
+		spec v1alpha1.PrototypeSpec
+		want Answer
 	}{
-		"chosen copy":           {method(v1alpha1.MethodCopy), true, byCopy("Kamino can copy a disk in use in this cloud")},
-		"chosen in place":       {method(v1alpha1.MethodInPlace), false, inPlace("Kamino cannot copy a disk in use in this cloud")},
-		"named in place":        {method(v1alpha1.MethodInPlace), true, Answer{Method: v1alpha1.MethodInPlace}},
-		"named copy":            {method(v1alpha1.MethodCopy), false, Answer{Method: v1alpha1.MethodCopy}},
-		"stored before methods": {method(""), true, Answer{Method: v1alpha1.MethodInPlace}},
-		"a pioneer": {v1alpha1.PrototypeSpec{Pioneer: &v1alpha1.PioneerSettings{}}, true,
-			inPlace("a pioneer is drained for its patch, and captured in place")},
+		"by copy":               {with(v1alpha1.DonorSettings{Method: v1alpha1.MethodCopy}), byCopy("Kamino can copy a disk in use in this cloud")},
+		"in place":              {with(v1alpha1.DonorSettings{Method: v1alpha1.MethodInPlace}), Answer{Method: v1alpha1.MethodInPlace}},
+		"stored before methods": {with(v1alpha1.DonorSettings{}), Answer{Method: v1alpha1.MethodInPlace}},
+		"a donor that leaves": {with(v1alpha1.DonorSettings{Method: v1alpha1.MethodInPlace, AfterCapture: v1alpha1.RemoveDonor}),
+			inPlace("settings.donor.afterCapture is for captures in place")},
+		"a workshop": {with(v1alpha1.DonorSettings{Method: v1alpha1.MethodCopy, WorkshopType: "m7i.large"}),
+			byCopy("settings.donor.workshopType is for captures by copy")},
+		"a pioneer": {v1alpha1.PrototypeSpec{Pioneer: &v1alpha1.PioneerSettings{}}, inPlace("a pioneer is drained for its patch, and captured in place")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Recall(test.spec, test.canCopy); got != test.want {
+			if got := Recall(test.spec); got != test.want {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 		})
+	}
+}
+
+// TestEachChoiceIsTheSettingOfItsPrototype: the chosen method is named in the Prototype, and a named method is not chosen again, nor
+// explained.
+func TestEachChoiceIsTheSettingOfItsPrototype(t *testing.T) {
+	yes := true
+	for _, d := range []v1alpha1.DonorSettings{
+		{}, {AfterCapture: v1alpha1.RemoveDonor}, {GrowFirst: &yes}, carries(v1alpha1.CarryOver{Labels: []string{"team"}}),
+		{Freeze: v1alpha1.FreezeAuto}, {WorkshopType: "m7i.large"},
+	} {
+		for _, canCopy := range []bool{true, false} {
+			for _, pioneer := range []bool{true, false} {
+				first := Of(Facts{Donor: d, Pioneer: pioneer, CanCopy: canCopy})
+				if first.Method == "" || first.Why == "" {
+					t.Errorf("%+v: %+v", d, first)
+				}
+				d.Method = first.Method
+				if again := Of(Facts{Donor: d, Pioneer: !pioneer, CanCopy: !canCopy}); again.Method != first.Method || again.Why != "" {
+					t.Errorf("%+v: first %+v, then %+v", d, first, again)
+				}
+				d.Method = ""
+			}
+		}
 	}
 }

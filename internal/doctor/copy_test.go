@@ -1,0 +1,62 @@
+package doctor
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
+)
+
+// TestPermissionsOfCopies count if a capture of the pool would copy a disk in use: the cloud can, and no policy for the pool says
+// otherwise. A donor that stays in service never leaves, so no permission to remove it counts.
+func TestPermissionsOfCopies(t *testing.T) {
+	inPlace := removal(func(p *v1alpha1.PrototypePolicySpec) {
+		p.Settings.Donor = v1alpha1.DonorSettings{Method: v1alpha1.MethodInPlace}
+	})
+	for name, test := range map[string]struct {
+		noCopy bool
+		policy *v1alpha1.PrototypePolicy
+		copies bool
+	}{
+		"without a policy":          {copies: true},
+		"a cloud without copies":    {noCopy: true},
+		"a policy in place":         {policy: &inPlace},
+		"a policy for another pool": {policy: new(removal(func(p *v1alpha1.PrototypePolicySpec) { p.Pools.Names = []string{"other"} })), copies: true},
+		"a policy without a method": {policy: new(removal(func(p *v1alpha1.PrototypePolicySpec) { p.Settings = v1alpha1.Settings{} })), copies: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, memoryCloud, _ := newDoctorOf(t, memory.PoolSpec{}, memory.Config{Now: func() time.Time { return now }, NoCopy: test.noCopy})
+			if test.policy != nil {
+				d.Policies = func(context.Context) ([]v1alpha1.PrototypePolicy, error) { return []v1alpha1.PrototypePolicy{*test.policy}, nil }
+			}
+			says := ""
+			for _, f := range examine(t, d).Findings {
+				says += f.Message + "\n"
+			}
+			if got := strings.Contains(says, "can be captured now, while the node stays in service"); got != test.copies {
+				t.Errorf("a capture: %s", says)
+			}
+			memoryCloud.Forbid("EnsureWorkshop", "EnsureRemoved")
+			level, says := worst(examine(t, d), CheckPermissions)
+			if test.copies != (level == Fail) || test.copies && !strings.Contains(says, "lacks EnsureWorkshop") || strings.Contains(says, "EnsureRemoved") {
+				t.Errorf("permissions: %s: %s", level, says)
+			}
+			if test.copies && !strings.Contains(says, "needed for "+cloud.ForCopy) {
+				t.Errorf("it does not say what for: %s", says)
+			}
+		})
+	}
+}
+
+// TestWordToAPodIsAsked: a capture by copy patches NodeOrders.
+func TestWordToAPodIsAsked(t *testing.T) {
+	d, _, _ := newDoctor(t, memory.PoolSpec{})
+	deny(d, "patch", "nodeorders")
+	if level, says := worst(examine(t, d), CheckRBAC); level != Fail || !strings.Contains(says, "patch nodeorders") {
+		t.Errorf("%s: %s", level, says)
+	}
+}
