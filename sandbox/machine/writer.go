@@ -56,6 +56,11 @@ func (s *session) writeOnce(beat int) error {
 	if s.units.Active("systemd-timesyncd.service") {
 		errs = append(errs, disk.WriteFile(filepath.Join(s.root, "var/lib/systemd/timesync/clock"), nil, 0o644))
 	}
+	if s.units.Active(containerdUnit) {
+		for _, pod := range disk.Pods(s.root) {
+			errs = append(errs, disk.Append(filepath.Join(s.root, "var/log/pods", pod.Namespace+"_"+pod.Name+"_"+pod.UID, "0.log"), line, 0o640))
+		}
+	}
 	if s.units.Active(kubeletUnit) {
 		errs = append(errs, disk.Serve(s.root, s.facts()))
 	}

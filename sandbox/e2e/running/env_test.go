@@ -17,10 +17,12 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/agent/quiesce"
@@ -80,6 +82,7 @@ type env struct {
 func newEnv(t *testing.T, name string) *env {
 	t.Helper()
 	e := &env{Env: sandbox.NewEnv(t, "name="+name+",nodes=2")}
+	log.SetLogger(logr.Discard())
 	scheme := runtime.NewScheme()
 	e.Must(v1alpha1.AddToScheme(scheme))
 	var err error
@@ -151,20 +154,21 @@ func (o *order) isIn(states ...v1alpha1.MomentState) func(r *v1alpha1.Report) bo
 }
 
 // quiesce orders the moment of a copy on the donor.
-func (e *env) quiesce() *order {
+func (e *env) quiesce(flags ...string) *order {
 	e.Helper()
 	random := make([]byte, 32)
 	_, _ = rand.Read(random)
 	boot := e.Node(e.Donor).Status.NodeInfo.BootID
 	return e.carryOut(v1alpha1.NodeOrderSpec{
 		NodeName: e.Donor, Method: v1alpha1.OrderQuiesce, Token: boot, Moment: &v1alpha1.OrderMoment{Nonce: hex.EncodeToString(random)},
-	}, "quiesce", slices.Clone, "--boot-id", boot)
+	}, "quiesce", slices.Clone, append(flags, "--boot-id", boot)...)
 }
 
-// moment is a copy of the donor's disk, and what identifies it.
+// moment is a copy of the donor's disk, with the flags that identify it.
 type moment struct {
 	*v1alpha1.Moment
-	snapshot, nonceName, nonce string
+	snapshot string
+	flags    []string
 }
 
 // take takes the copy in the freeze. A busy host may answer after the second that a freeze lasts; then another order begins.
@@ -175,18 +179,26 @@ func (e *env) take() moment {
 		o.await("the node is quiet", o.isIn(v1alpha1.MomentQuiet))
 		o.say(v1alpha1.WordProceed)
 		o.await("the disk stands", o.isIn(v1alpha1.MomentNow, v1alpha1.MomentOver))
-		volume := e.volumeOf(e.donor())
-		snap, err := sandbox.AWS().EC2().CreateSnapshot(e.Context(), &ec2.CreateSnapshotInput{VolumeId: &volume})
-		e.Must(err)
+		snapshot := e.snapshot(e.volumeOf(e.donor()))
 		o.say(v1alpha1.WordAccepted)
-		m := moment{o.await("the moment is over", o.isIn(v1alpha1.MomentOver)).Moment, *snap.SnapshotId, string(o.UID), o.Spec.Moment.Nonce}
+		m := o.await("the moment is over", o.isIn(v1alpha1.MomentOver)).Moment
 		if m.InTime {
-			return m
+			return moment{m, snapshot, []string{
+				"--machine-id", m.MachineID, "--root-uuid", m.RootUUID, "--nonce-name", string(o.UID), "--nonce", o.Spec.Moment.Nonce,
+			}}
 		}
 		e.Logf("not in time: %s", m.Message)
 	}
 	e.Fatal("no copy was in time")
 	return moment{}
+}
+
+// snapshot asks for a snapshot of a volume.
+func (e *env) snapshot(volume string) string {
+	e.Helper()
+	snap, err := sandbox.AWS().EC2().CreateSnapshot(e.Context(), &ec2.CreateSnapshotInput{VolumeId: &volume})
+	e.Must(err)
+	return *snap.SnapshotId
 }
 
 // volumeOf is the root volume of a machine.
@@ -248,10 +260,10 @@ func (e *env) clean(m moment, volume, serial string) *order {
 	}, "generalize", func(args []string) []string {
 		at := slices.Index(args, "--root")
 		return slices.Delete(args, at, at+2)
-	},
-		"--device", node.HostMount+"/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_"+strings.ReplaceAll(volume, "-", ""),
-		"--serial", serial, "--snapshot", m.snapshot, "--machine-root", node.HostMount, "--machine-id", m.MachineID, "--root-uuid", m.RootUUID,
-		"--nonce-name", m.nonceName, "--nonce", m.nonce, "--profile", string(v1alpha1.ProfileBootstrap))
+	}, append([]string{
+		"--device", node.HostMount + "/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_" + strings.ReplaceAll(volume, "-", ""),
+		"--serial", serial, "--snapshot", m.snapshot, "--machine-root", node.HostMount, "--profile", string(v1alpha1.ProfileBootstrap),
+	}, m.flags...)...)
 	o.record.Copy = &v1alpha1.CopiedDisk{Snapshot: m.snapshot, Device: serial}
 	return o
 }
@@ -262,9 +274,20 @@ func (o *order) result() *v1alpha1.Report {
 	return o.await("the copy is cleaned or discarded", func(r *v1alpha1.Report) bool { return r.Proof != nil || r.Unproven != nil })
 }
 
-func (e *env) write(m machine.Status, path, text string) {
+// discarded asserts that a copy has no proof, for a reason.
+func (o *order) discarded(reason, says string) {
+	o.e.Helper()
+	r := o.result()
+	if u := r.Unproven; u == nil || u.Reason != reason || !strings.Contains(u.Message, says) ||
+		!(v1alpha1.Record{Order: &o.record}).Answers(u, holder.UID) {
+		o.e.Errorf("the report is %+v, %+v, want %s: %s", r.Proof, u, reason, says)
+	}
+}
+
+// write writes a file on the donor's disk.
+func (e *env) write(path, text string) {
 	e.Helper()
-	path = filepath.Join(m.Disk, path)
+	path = filepath.Join(e.donor().Disk, path)
 	e.Must(os.MkdirAll(filepath.Dir(path), 0o755))
 	e.Must(os.WriteFile(path, []byte(text), 0o644))
 }

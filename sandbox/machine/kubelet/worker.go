@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -224,7 +225,7 @@ func (w *worker) pull(ctx context.Context, pod *corev1.Pod) (bool, error) {
 			w.begun = true
 			return false, w.report(ctx, pod)
 		}
-		if err := k.service.Clock.Sleep(ctx, k.service.Latencies.ImagePull); err != nil {
+		if err := k.download(ctx, c.spec.Image); err != nil {
 			return false, err
 		}
 		if problem != "" {
@@ -250,6 +251,18 @@ func (w *worker) refuse(ctx context.Context, pod *corev1.Pod, c *container, text
 	c.state = waiting("ImagePullBackOff", "Back-off pulling image \""+c.spec.Image+"\": "+text)
 	w.begun = true
 	return w.report(ctx, pod)
+}
+
+// download waits for an image, with its trace on the disk.
+func (k *Kubelet) download(ctx context.Context, image string) (err error) {
+	if k.node.Root != "" && k.isActive() {
+		done, err := disk.BeginPull(k.node.Root, image)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, done()) }()
+	}
+	return k.service.Clock.Sleep(ctx, k.service.Latencies.ImagePull)
 }
 
 // addImage adds an image to the warm cache. A lock serializes pods that start together.
