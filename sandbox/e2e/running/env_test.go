@@ -105,8 +105,8 @@ type order struct {
 	record v1alpha1.OrderRecord
 }
 
-// carryOut makes an order, its key and its pod. adapt may change the pod.
-func (e *env) carryOut(spec v1alpha1.NodeOrderSpec, verb string, adapt func(args []string) []string, args ...string) *order {
+// carryOut makes an order, its key and its pod.
+func (e *env) carryOut(spec v1alpha1.NodeOrderSpec, verb string, args ...string) *order {
 	e.Helper()
 	private, public, err := v1alpha1.NewOrderKey()
 	e.Must(err)
@@ -117,7 +117,6 @@ func (e *env) carryOut(spec v1alpha1.NodeOrderSpec, verb string, adapt func(args
 	e.Must(e.client.Create(e.Context(), o.NodeOrder))
 	e.Must(node.CreateOrderKey(e.Context(), e.Kube(), o.NodeOrder, private))
 	pod := node.OrderPod(o.NodeOrder, world.NodeImage+":test", verb, append([]string{"--prototype", holder.Name, "--uid", string(holder.UID)}, args...)...)
-	pod.Spec.Containers[0].Args = adapt(pod.Spec.Containers[0].Args)
 	pod, err = e.Kube().CoreV1().Pods(e.PodNamespace).Create(e.Context(), pod, metav1.CreateOptions{})
 	e.Must(err)
 	o.record = v1alpha1.OrderRecord{Namespace: o.Namespace, UID: o.UID, Key: public, Pod: pod.UID}
@@ -161,7 +160,7 @@ func (e *env) quiesce(flags ...string) *order {
 	boot := e.Node(e.Donor).Status.NodeInfo.BootID
 	return e.carryOut(v1alpha1.NodeOrderSpec{
 		NodeName: e.Donor, Method: v1alpha1.OrderQuiesce, Token: boot, Moment: &v1alpha1.OrderMoment{Nonce: hex.EncodeToString(random)},
-	}, "quiesce", slices.Clone, append(flags, "--boot-id", boot)...)
+	}, "quiesce", append(slices.Clone(flags), "--root", node.HostMount, "--boot-id", boot)...)
 }
 
 // moment is a copy of the donor's disk, with the flags that identify it.
@@ -257,10 +256,7 @@ func (e *env) clean(m moment, volume, serial string) *order {
 	e.Helper()
 	o := e.carryOut(v1alpha1.NodeOrderSpec{
 		NodeName: e.workshop().Node, Method: v1alpha1.OrderCopy, Token: m.snapshot + "@" + serial,
-	}, "generalize", func(args []string) []string {
-		at := slices.Index(args, "--root")
-		return slices.Delete(args, at, at+2)
-	}, append([]string{
+	}, "generalize", append([]string{
 		"--device", node.HostMount + "/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_" + strings.ReplaceAll(volume, "-", ""),
 		"--serial", serial, "--snapshot", m.snapshot, "--machine-root", node.HostMount, "--profile", string(v1alpha1.ProfileBootstrap),
 	}, m.flags...)...)
