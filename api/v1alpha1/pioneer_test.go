@@ -84,7 +84,8 @@ func TestPolicyPioneerValidation(t *testing.T) {
 		}
 	}
 	copies := with(t, policy("refused"), "settings.donor.method", "Copy")
-	if err := c.Create(t.Context(), with(t, copies, "pioneer", map[string]any{})); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "captured in place") {
+	err := c.Create(t.Context(), with(t, copies, "pioneer", map[string]any{}))
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "captured in place") {
 		t.Errorf("a pioneer by copy: %v", err)
 	}
 	if err := c.Create(t.Context(), with(t, policy("often"), "pioneer", map[string]any{"checkEvery": "10m"})); err != nil {
@@ -134,7 +135,8 @@ func TestAddedDonor(t *testing.T) {
 func TestPioneerValidation(t *testing.T) {
 	c := apitest.Client(t)
 	copied := with(t, prototype("refused"), "settings.donor.method", "Copy")
-	if err := c.Create(t.Context(), with(t, copied, "pioneer", map[string]any{})); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "captured in place") {
+	err := c.Create(t.Context(), with(t, copied, "pioneer", map[string]any{}))
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "captured in place") {
 		t.Errorf("a pioneer by copy: %v", err)
 	}
 	for _, test := range invalidPioneers {
