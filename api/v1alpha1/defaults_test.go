@@ -67,7 +67,7 @@ func TestDefaultsFillGaps(t *testing.T) {
 func TestDefaultedKeepsSetFields(t *testing.T) {
 	two := intstr.FromInt32(2)
 	set := v1alpha1.Settings{
-		Donor: v1alpha1.DonorSettings{AfterCapture: v1alpha1.RemoveDonor, GrowFirst: new(bool)},
+		Donor: v1alpha1.DonorSettings{Method: v1alpha1.MethodInPlace, AfterCapture: v1alpha1.RemoveDonor, GrowFirst: new(bool)},
 		Drain: v1alpha1.DrainSettings{
 			GracePeriod: &metav1.Duration{Duration: time.Second}, Timeout: metav1.Duration{Duration: time.Minute}, Force: true,
 		},
@@ -263,6 +263,11 @@ func TestDonorReturnsOrIsRemoved(t *testing.T) {
 				if s.ReplacesDonor() != leaves {
 					t.Errorf("profile %q, afterCapture %q: the donor leaves: %t", profile, afterCapture, !leaves)
 				}
+				s.Donor.Method = v1alpha1.MethodCopy
+				if s.ReplacesDonor() || s.GrowsFirst() || !s.CopiesDonor() {
+					t.Errorf("profile %q, afterCapture %q: a copied donor leaves", profile, afterCapture)
+				}
+				s.Donor.Method = v1alpha1.MethodInPlace
 				if grows := leaves && growFirst != &off; s.GrowsFirst() != grows {
 					t.Errorf("profile %q, afterCapture %q, growFirst %v: the pool grows first: %t", profile, afterCapture, growFirst, !grows)
 				}

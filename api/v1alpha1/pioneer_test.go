@@ -83,6 +83,11 @@ func TestPolicyPioneerValidation(t *testing.T) {
 			t.Errorf("%s %v: %v, want %q", test.field, test.value, err, test.want)
 		}
 	}
+	copies := with(t, policy("refused"), "settings.donor.method", "Copy")
+	err := c.Create(t.Context(), with(t, copies, "pioneer", map[string]any{}))
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "captured in place") {
+		t.Errorf("a pioneer by copy: %v", err)
+	}
 	if err := c.Create(t.Context(), with(t, policy("often"), "pioneer", map[string]any{"checkEvery": "10m"})); err != nil {
 		t.Error(err)
 	}
@@ -129,6 +134,11 @@ func TestAddedDonor(t *testing.T) {
 
 func TestPioneerValidation(t *testing.T) {
 	c := apitest.Client(t)
+	copied := with(t, prototype("refused"), "settings.donor.method", "Copy")
+	err := c.Create(t.Context(), with(t, copied, "pioneer", map[string]any{}))
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "captured in place") {
+		t.Errorf("a pioneer by copy: %v", err)
+	}
 	for _, test := range invalidPioneers {
 		err := c.Create(t.Context(), with(t, prototype("refused"), "pioneer", map[string]any{test.field: test.value}))
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), test.want) {

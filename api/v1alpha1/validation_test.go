@@ -71,6 +71,16 @@ func TestSpecIsRefused(t *testing.T) {
 		{"settings.recipe.customDataFrom.key", []any{"a/b", "a b"}, "spec.settings.recipe.customDataFrom.key"},
 		{"settings.donor.afterCapture", []any{"", "return", "Keep"}, `supported values: "Return", "Remove"`},
 		{"settings.donor.growFirst", []any{"yes"}, "must be of type boolean"},
+		{"settings.donor.method", []any{"", "copy", "Clone"}, `supported values: "Copy", "InPlace"`},
+		{"settings.donor", []any{
+			map[string]any{"method": "Copy", "afterCapture": "Return"}, map[string]any{"method": "Copy", "growFirst": false},
+			map[string]any{"method": "Copy", "carryOver": map[string]any{"labels": []any{"team"}}},
+		}, "with method Copy the donor stays in service"},
+		{"settings.donor", []any{
+			map[string]any{"method": "InPlace", "freeze": "Never"}, map[string]any{"method": "InPlace", "workshopType": "m7i.large"},
+		}, "freeze and workshopType belong to the method Copy"},
+		{"settings.donor.freeze", []any{"", "Always"}, `supported values: "Auto", "Never"`},
+		{"settings.donor.workshopType", []any{"m7i large", "m7i/large"}, "spec.settings.donor.workshopType"},
 		{"settings.donor", []any{map[string]any{"afterCapture": "Return", "growFirst": true}}, "growFirst and afterCapture Return exclude each other"},
 		{"settings.donor", []any{
 			map[string]any{"afterCapture": "Return", "carryOver": map[string]any{"labels": []any{"team"}}},
@@ -161,6 +171,8 @@ func TestSpecIsAccepted(t *testing.T) {
 		"settings.recipe.newNodes":    {int64(0), int64(1000)},
 		"settings.donor.afterCapture": {"Return", "Remove"},
 		"settings.donor": {
+			map[string]any{"method": "Copy"}, map[string]any{"method": "Copy", "freeze": "Never", "workshopType": "Standard_D4s_v5"},
+			map[string]any{"freeze": "Auto"}, map[string]any{"method": "InPlace", "afterCapture": "Remove", "growFirst": true},
 			map[string]any{}, map[string]any{"growFirst": true}, map[string]any{"growFirst": false, "afterCapture": "Return"},
 			map[string]any{"carryOver": map[string]any{
 				"labels": []any{"team", "example.com/Team_1.a", "mykubernetes.io/a", "node-role.kubernetes.io/gpu", "a.b/c"}, "taints": []any{"dedicated"},

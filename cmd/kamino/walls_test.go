@@ -150,8 +150,8 @@ var rooms = map[string]room{
 	},
 
 	"internal/cli/clouds": {own: "cloud cloud/capi cloud/registry cluster", foreign: kubeClient + " github.com/spf13/pflag"},
-	"internal/cli/print": {own: "capture/admission api cli/output pool/bootstrapkind pool/capturemethod build cloud cluster contents doctor history history/estimate " +
-		"history/imagecount joinhealth wording/page pool history/report node/reservations history/retention selection history/timeline wording",
+	"internal/cli/print": {own: "capture/admission api cli/output pool/bootstrapkind pool/capturemethod build cloud cluster contents doctor history " +
+		"history/estimate history/imagecount joinhealth wording/page pool history/report node/reservations history/retention selection history/timeline wording",
 		foreign: kubeTypes + yaml},
 	"internal/cli/help":     {own: "cli/output", foreign: "github.com/spf13/cobra github.com/spf13/pflag"},
 	"internal/cli/exit":     {},

@@ -29,7 +29,9 @@ func (s *testEnv) reboots(name string) {
 	s.engine.Kured = kured.Default
 	s.must(s.objects.Create(appsv1.SchemeGroupVersion.WithResource("daemonsets"), &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "kube-system", Name: "kured",
-		Annotations: map[string]string{"weave.works/kured-node-lock": fmt.Sprintf(`{"nodeID":%q,"created":%q,"TTL":0}`, name, noon.Format(time.RFC3339))},
+		Annotations: map[string]string{
+			"weave.works/kured-node-lock": fmt.Sprintf(`{"nodeID":%q,"created":%q,"TTL":0}`, name, noon.Format(time.RFC3339)),
+		},
 	}}, "kube-system"))
 }
 
@@ -96,7 +98,8 @@ func TestWhatAWorkshopNeeds(t *testing.T) {
 		"the permission for a copy":              {nil, func(s *testEnv) { s.cloud.Forbid("EnsureAttached") }, cloud.PermissionMissing},
 		"room for an instance":                   {nil, func(s *testEnv) { s.cloud.SetQuota(memory.Quota{Instances: 2}) }, memory.ReasonQuotaExceeded},
 		"a bootstrap token": {nil, func(s *testEnv) {
-			info := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: clusterInfo}, Data: map[string]string{"kubeconfig": "x"}}
+			info := &corev1.ConfigMap{Data: map[string]string{"kubeconfig": "x"}}
+			info.Namespace, info.Name = metav1.NamespacePublic, clusterInfo
 			s.must(s.objects.Add(info))
 		}, admission.BootstrapTokenExpired},
 		"a word to the pod":       {nil, func(s *testEnv) { s.lacks = []string{"patch nodeorders"} }, admission.NotInstalled},

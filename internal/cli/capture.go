@@ -97,7 +97,8 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 		"YAML `file` with settings, or - for standard input: the fields settings, maxConcurrent and pioneer of a policy's spec")
 	flags.StringVar(&c.profile, "profile", "", "how nodes get their credentials: static, eks or bootstrap (default: detected from the way the node joined)")
 	flags.StringVar(&c.method, "method", "",
-		"how the disk becomes an image: Copy, while the node stays in service, or InPlace, which drains the node (default: Copy if the cloud can copy a disk in use)")
+		"how the disk becomes an image: Copy, while the node stays in service, or InPlace, which drains the node "+
+			"(default: Copy if the cloud can copy a disk in use)")
 	flags.BoolVar(&c.force, "force", false,
 		"also evict pods without a controller; after settings.drain.timeout, delete remaining pods despite their disruption budgets")
 	flags.StringVar(&c.trial, "trial", "", "where a trial node boots from the new version before the pool uses the version: Apart or Off (default: Apart)")

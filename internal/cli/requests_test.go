@@ -25,7 +25,7 @@ import (
 func TestReadsOfAVerb(t *testing.T) {
 	const pools = 60
 	longAgo := time.Now().Add(-48 * time.Hour)
-	world, objects := memory.New(memory.Config{}), []string{}
+	world, objects := memory.New(memory.Config{NoCopy: true}), []string{}
 	for i := range pools {
 		name := fmt.Sprintf("pool%02d", i)
 		id := world.AddPool(memory.PoolSpec{Name: name, MaxSize: 10})

@@ -31,7 +31,9 @@ func TestPermissionsOfCopies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d, memoryCloud, _ := newDoctorOf(t, memory.PoolSpec{}, memory.Config{Now: func() time.Time { return now }, NoCopy: test.noCopy})
 			if test.policy != nil {
-				d.Policies = func(context.Context) ([]v1alpha1.PrototypePolicy, error) { return []v1alpha1.PrototypePolicy{*test.policy}, nil }
+				d.Policies = func(context.Context) ([]v1alpha1.PrototypePolicy, error) {
+					return []v1alpha1.PrototypePolicy{*test.policy}, nil
+				}
 			}
 			says := ""
 			for _, f := range examine(t, d).Findings {

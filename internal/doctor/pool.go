@@ -62,7 +62,8 @@ func permissions(ctx context.Context, p *poolView) (found []Finding) {
 			"the credential may not list its own permissions, so that missing permissions are found only during a capture: %s", sentence(err))}
 	}
 	p.reported[cloud.PermissionMissing] = true
-	tries, copies := p.any(func(s v1alpha1.Settings) bool { return s.Trial.Mode != v1alpha1.TrialOff }, true), p.any(v1alpha1.Settings.CopiesDonor, p.Cloud.CanCopy())
+	tries := p.any(func(s v1alpha1.Settings) bool { return s.Trial.Mode != v1alpha1.TrialOff }, true)
+	copies := p.any(v1alpha1.Settings.CopiesDonor, p.Cloud.CanCopy())
 	list = slices.DeleteFunc(list, func(of cloud.Permission) bool { // a credential should not have permissions without a use
 		return of.For == cloud.ForRemoval && p.leaves == "" || (of.For == cloud.ForTrialApart || of.For == cloud.ForConsole) && !tries ||
 			of.For == cloud.ForCopy && !copies

@@ -80,7 +80,7 @@ func (d *Decider) atLimit(w *observed, o *cachedOutcome) bool {
 	o.sooner(until, w.now)
 	o.queued = true
 	o.Status.Decision = &v1alpha1.PoolDecision{Reason: Queued, Message: fmt.Sprintf(
-		"node %s waits until another node is returned to service or replaced: policy %s allows %d captures at once (spec.maxConcurrent)",
+		"node %s waits until another node is released or replaced: policy %s allows %d captures at once (spec.maxConcurrent)",
 		o.Choice.Donor.Name, o.Policy, limit)}
 	return true
 }

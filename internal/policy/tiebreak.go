@@ -37,7 +37,7 @@ func (d *Decider) donorReplaced(ctx context.Context, o *PoolOutcome, nodes []*co
 // that stays in service disrupts nothing.
 // With bestOnly, the order of the other candidates is not needed.
 func (d *Decider) prefer(ctx context.Context, o *PoolOutcome, bestOnly bool, now time.Time) {
-	if d.DisruptionCost == nil || o.Settings.CopiesDonor() || len(o.Choice.Candidates) < 2 {
+	if d.DisruptionCost == nil || !o.comparesPods() {
 		return
 	}
 	pool := selection.PoolState{Name: o.Pool.Name, Nodes: d.Nodes.Of(o.Pool.ID), Reserved: reserved(d)}
@@ -71,6 +71,9 @@ func (d *Decider) prefer(ctx context.Context, o *PoolOutcome, bestOnly bool, now
 		o.Status.Decision.Message = o.wouldCapture(o.Choice.Donor.Name, now)
 	}
 }
+
+// comparesPods reports whether the pods of candidates can decide between them.
+func (o *PoolOutcome) comparesPods() bool { return !o.Settings.CopiesDonor() && len(o.Choice.Candidates) > 1 }
 
 // equalRank reports whether the rules rank two candidates equal.
 func equalRank(a, b selection.NodeVerdict) bool {

@@ -89,6 +89,7 @@ func (c *CopyCost) Sentences(node, pool string) []string {
 	}
 	return []string{
 		fmt.Sprintf("copy the disk of node %s of pool %s %s", node, pool, moment),
-		fmt.Sprintf("run a workshop outside the pool until the copy is clean: %s with a second disk, which the cloud bills until both are removed", machine),
+		fmt.Sprintf("run a workshop outside the pool until the copy is clean: %s with a second disk, "+
+			"which the cloud bills until both are removed", machine),
 	}
 }

@@ -133,12 +133,14 @@ func TestCopyCost(t *testing.T) {
 		want   []string
 		never  string
 	}{
-		"of an unknown type": {func(*Case) {}, []string{"no cordon, no eviction, and its disk is frozen", "an instance of the pool's type with"}, "such as"},
+		"of an unknown type": {func(*Case) {},
+			[]string{"no cordon, no eviction, and its disk is frozen", "an instance of the pool's type with"}, "such as"},
 		"of the pool's type": {onNode(func(n *corev1.Node) { n.Labels[corev1.LabelInstanceTypeStable] = "m7i.large" }),
 			[]string{"an instance of the pool's type, such as m7i.large, with"}, ""},
 		"of another type": {func(c *Case) { c.Prototype.Spec.Settings.Donor.WorkshopType = "t3.medium" },
 			[]string{"an instance of type t3.medium with"}, "the pool's type"},
-		"without a freeze": {func(c *Case) { c.Prototype.Spec.Settings.Donor.Freeze = v1alpha1.FreezeNever }, []string{"no cordon, no eviction"}, "frozen"},
+		"without a freeze": {func(c *Case) { c.Prototype.Spec.Settings.Donor.Freeze = v1alpha1.FreezeNever },
+			[]string{"no cordon, no eviction"}, "frozen"},
 	} {
 		c := copiedDonor()
 		test.change(c)

@@ -55,7 +55,8 @@ func donor(c *Case) ([]cloud.Refusal, error) {
 	}
 	return selection.Refusals(selection.Candidate{
 		Node: found.Node, Pool: c.PoolName, Peers: around.Peers, Reserved: reserved, OwnNode: c.Process.OwnNode, Prototype: c.Prototype.Name,
-		Disrupt: settings.Drain.Disrupt, MaxUnavailable: *settings.OutOfService.MaxUnavailable, DonorReplaced: settings.ReplacesDonor(), InService: settings.CopiesDonor(),
+		Disrupt: settings.Drain.Disrupt, MaxUnavailable: *settings.OutOfService.MaxUnavailable, DonorReplaced: settings.ReplacesDonor(),
+		InService: settings.CopiesDonor(),
 	}), nil
 }
 

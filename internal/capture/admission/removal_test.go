@@ -32,7 +32,9 @@ func TestAPoolAtItsMaximum(t *testing.T) {
 		{name: "larger than it may be", capacity: 7, tag: 5, refused: true, says: "has 7 of 5"},
 		{name: "it is not to grow", capacity: 5, tag: 5, change: func(d *v1alpha1.DonorSettings) { d.GrowFirst = &off }},
 		{name: "its donor returns", capacity: 5, tag: 5, change: func(d *v1alpha1.DonorSettings) { d.AfterCapture = v1alpha1.ReturnDonor }},
-		{name: "its donor stays in service", capacity: 5, tag: 5, change: func(d *v1alpha1.DonorSettings) { *d = copiedDonor().Prototype.Spec.Settings.Donor }},
+		{name: "its donor stays in service", capacity: 5, tag: 5, change: func(d *v1alpha1.DonorSettings) {
+			*d = copiedDonor().Prototype.Spec.Settings.Donor
+		}},
 	} {
 		c := sound()
 		c.Recipe = Found(cloud.Pool{ID: "memory:///pool1", Capacity: test.capacity, MaxSize: test.tag})

@@ -104,7 +104,8 @@ func disruption(plan Plan) []string {
 	case plan.Copy != nil:
 		return copySentences(plan.Copy, spec.Donor.NodeName, spec.Pool, plan.Method)
 	case spec.Settings.CopiesDonor():
-		return []string{fmt.Sprintf("copy the disk of node %s of pool %s while the node stays in service", spec.Donor.NodeName, spec.Pool) + chosen(plan.Method)}
+		return []string{fmt.Sprintf("copy the disk of node %s of pool %s while the node stays in service%s", spec.Donor.NodeName, spec.Pool,
+			chosen(plan.Method))}
 	case spec.AddsDonor():
 		return nil
 	}

@@ -260,15 +260,7 @@ func captureLines(p PoolPlan) []string {
 	for _, r := range p.Refusals {
 		add("be refused: %s", r.Message)
 	}
-	switch {
-	case p.Copy != nil:
-		for _, message := range copySentences(p.Copy, p.Donor, p.Pool, p.Method) {
-			add("%s", message)
-		}
-	case p.Method.Why != "":
-		add("take the node out of service%s", chosen(p.Method))
-	}
-	for _, message := range removalSentences(p.Removal, p.Donor, p.Pool) {
+	for _, message := range donorSentences(p) {
 		add("%s", message)
 	}
 	if n := len(p.Evicts); n > 0 {
@@ -299,6 +291,18 @@ func captureLines(p PoolPlan) []string {
 		add("make more changes that could not be determined: %s", p.Error)
 	}
 	return lines
+}
+
+// donorSentences describe what happens to the donor and its pool, with the reason for the method.
+func donorSentences(p PoolPlan) []string {
+	removal := removalSentences(p.Removal, p.Donor, p.Pool)
+	switch {
+	case p.Copy != nil:
+		return copySentences(p.Copy, p.Donor, p.Pool, p.Method)
+	case p.Method.Why != "":
+		return append([]string{"take the node out of service" + chosen(p.Method)}, removal...)
+	}
+	return removal
 }
 
 // Duration is the expected duration of a capture, in sentences.

@@ -114,7 +114,8 @@ func (l *Lines) showPhase(p *v1alpha1.Prototype, now time.Time) {
 		l.released = true
 		away, _ := OutOfService(p, now)
 		if p.Spec.Settings.CopiesDonor() {
-			l.writeLine(d.ReleasedAt.Time, fmt.Sprintf("node %s is no longer reserved, and stayed in service%s", p.Spec.Donor.NodeName, frozenClause(p)))
+			l.writeLine(d.ReleasedAt.Time,
+				fmt.Sprintf("node %s is no longer reserved, and stayed in service%s", p.Spec.Donor.NodeName, frozenClause(p)))
 			return
 		}
 		l.writeLine(d.ReleasedAt.Time, fmt.Sprintf("node %s %s after %s%s", p.Spec.Donor.NodeName, donorIs(p), away, DonorFound(p)))

@@ -9,28 +9,35 @@ import (
 
 // TestOf chooses in place for a setting that only a capture in place has, and by copy wherever the cloud copies disks in use.
 func TestOf(t *testing.T) {
+	const copies, inPlace = v1alpha1.MethodCopy, v1alpha1.MethodInPlace
 	no := false
 	for name, test := range map[string]struct {
-		facts Facts
-		want  v1alpha1.CaptureMethod
-		why   string
+		donor            v1alpha1.DonorSettings
+		pioneer, canCopy bool
+		want             v1alpha1.CaptureMethod
+		why              string
 	}{
-		"a cloud with copies":               {Facts{CanCopy: true}, v1alpha1.MethodCopy, "can copy"},
-		"a cloud without copies":            {Facts{}, v1alpha1.MethodInPlace, "cannot copy"},
-		"named in place":                    {Facts{Donor: v1alpha1.DonorSettings{Method: v1alpha1.MethodInPlace}, CanCopy: true}, v1alpha1.MethodInPlace, ""},
-		"named copy":                        {Facts{Donor: v1alpha1.DonorSettings{Method: v1alpha1.MethodCopy}}, v1alpha1.MethodCopy, ""},
-		"a pioneer":                         {Facts{Pioneer: true, CanCopy: true}, v1alpha1.MethodInPlace, "pioneer"},
-		"a donor that returns":              {Facts{Donor: v1alpha1.DonorSettings{AfterCapture: v1alpha1.ReturnDonor}, CanCopy: true}, v1alpha1.MethodInPlace, "afterCapture"},
-		"a donor that leaves":               {Facts{Donor: v1alpha1.DonorSettings{AfterCapture: v1alpha1.RemoveDonor}, CanCopy: true}, v1alpha1.MethodInPlace, "afterCapture"},
-		"no growth":                         {Facts{Donor: v1alpha1.DonorSettings{GrowFirst: &no}, CanCopy: true}, v1alpha1.MethodInPlace, "growFirst"},
-		"labels for the replacement":        {Facts{Donor: carries(v1alpha1.CarryOver{Labels: []string{"team"}}), CanCopy: true}, v1alpha1.MethodInPlace, "carryOver"},
-		"taints for the replacement":        {Facts{Donor: carries(v1alpha1.CarryOver{Taints: []string{"gpu"}}), CanCopy: true}, v1alpha1.MethodInPlace, "carryOver"},
-		"a workshop where there are none":   {Facts{Donor: v1alpha1.DonorSettings{WorkshopType: "m7i.large"}}, v1alpha1.MethodCopy, "workshopType"},
-		"no freeze where there are none":    {Facts{Donor: v1alpha1.DonorSettings{Freeze: v1alpha1.FreezeNever}}, v1alpha1.MethodCopy, "freeze"},
-		"a pioneer, and settings of a copy": {Facts{Donor: v1alpha1.DonorSettings{WorkshopType: "m7i.large"}, Pioneer: true, CanCopy: true}, v1alpha1.MethodInPlace, "pioneer"},
+		"a cloud with copies":    {canCopy: true, want: copies, why: "can copy"},
+		"a cloud without copies": {want: inPlace, why: "cannot copy"},
+		"named in place":         {donor: v1alpha1.DonorSettings{Method: inPlace}, canCopy: true, want: inPlace},
+		"named copy":             {donor: v1alpha1.DonorSettings{Method: copies}, want: copies},
+		"a pioneer":              {pioneer: true, canCopy: true, want: inPlace, why: "pioneer"},
+		"a donor that returns": {donor: v1alpha1.DonorSettings{AfterCapture: v1alpha1.ReturnDonor}, canCopy: true,
+			want: inPlace, why: "afterCapture"},
+		"a donor that leaves": {donor: v1alpha1.DonorSettings{AfterCapture: v1alpha1.RemoveDonor}, canCopy: true,
+			want: inPlace, why: "afterCapture"},
+		"no growth": {donor: v1alpha1.DonorSettings{GrowFirst: &no}, canCopy: true, want: inPlace, why: "growFirst"},
+		"labels for the replacement": {donor: carries(v1alpha1.CarryOver{Labels: []string{"team"}}), canCopy: true,
+			want: inPlace, why: "carryOver"},
+		"taints for the replacement": {donor: carries(v1alpha1.CarryOver{Taints: []string{"gpu"}}), canCopy: true,
+			want: inPlace, why: "carryOver"},
+		"a workshop where there are none": {donor: v1alpha1.DonorSettings{WorkshopType: "m7i.large"}, want: copies, why: "workshopType"},
+		"no freeze where there are none":  {donor: v1alpha1.DonorSettings{Freeze: v1alpha1.FreezeNever}, want: copies, why: "freeze"},
+		"a pioneer, and settings of a copy": {donor: v1alpha1.DonorSettings{WorkshopType: "m7i.large"}, pioneer: true, canCopy: true,
+			want: inPlace, why: "pioneer"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Of(test.facts)
+			got := Of(Facts{Donor: test.donor, Pioneer: test.pioneer, CanCopy: test.canCopy})
 			if got.Method != test.want || (got.Why == "") != (test.why == "") || !strings.Contains(got.Why, test.why) {
 				t.Errorf("got %+v, want %s because of %q", got, test.want, test.why)
 			}
