@@ -66,12 +66,17 @@ func SetPackages(root string, versions map[string]string) error {
 	return os.Rename(path+"-new", path)
 }
 
-// addFileLists creates the lists of files that dpkg --audit demands, on a disk with apt (package sandbox/apt).
+// addFileLists creates the list of files that each package of dpkg has, and on a disk with apt (package sandbox/apt) the checksums that
+// dpkg --audit demands.
 func addFileLists(info, name string) error {
+	lists := map[string]string{name + ".list": "/.\n"}
 	if !exists(info) {
 		return nil
 	}
-	for path, text := range map[string]string{name + ".list": "/.\n", name + ".md5sums": ""} {
+	if exists(filepath.Join(info, "../updates")) {
+		lists[name+".md5sums"] = ""
+	}
+	for path, text := range lists {
 		path = filepath.Join(info, path)
 		if exists(path) {
 			continue
