@@ -60,10 +60,10 @@ func (g *generalizeFlags) doDevice(ctx context.Context) error {
 	if err := g.checkDevice(); err != nil {
 		return err
 	}
-	if g.copy.dir != "" || !g.Devices.Mounts() {
+	if g.copy.dir != "" || !g.e.Devices.Mounts() {
 		return g.cleanDevice(ctx)
 	}
-	code, err := offline.Enclose(ctx, func(dir string) []string { return append(slices.Clone(g.args), "--mount-dir", dir) }, g.Out, g.Err)
+	code, err := offline.Enclose(ctx, func(dir string) []string { return append(slices.Clone(g.e.args), "--mount-dir", dir) }, g.e.Out, g.e.Err)
 	if err == nil && code != exit.Done {
 		return &endedError{code}
 	}
@@ -92,7 +92,7 @@ func (g *generalizeFlags) checkDevice() error {
 
 // cleanDevice does the work, in the mount namespace.
 func (g *generalizeFlags) cleanDevice(ctx context.Context) error {
-	d := offline.Disk{Kernel: g.Devices, Device: g.copy.device, Expected: g.copy.Expected, MachineRoot: g.copy.machineRoot, Log: g.Err, Dir: g.copy.dir}
+	d := offline.Disk{Kernel: g.e.Devices, Device: g.copy.device, Expected: g.copy.Expected, MachineRoot: g.copy.machineRoot, Log: g.e.Err, Dir: g.copy.dir}
 	d.Runner = func(t *tree.Tree) (*generalize.Runner, error) {
 		profile, err := g.rules.LoadForTree(t)
 		r := g.runnerWith(profile)
@@ -116,7 +116,7 @@ func (g *generalizeFlags) cleanDevice(ctx context.Context) error {
 		}
 		err = errors.Join(err, failed)
 	}
-	return errors.Join(err, printCopy(g.Out, g.format, result))
+	return errors.Join(err, printCopy(g.e.Out, g.format, result))
 }
 
 // copySubject names the Prototype and the copy of an order; empty for people.
@@ -130,7 +130,7 @@ func (g *generalizeFlags) copySubject() generalize.RunSubject {
 
 // cleanForOrder carries out the order of a capture, and reports the proof or its absence on the NodeOrder.
 func (g *generalizeFlags) cleanForOrder(ctx context.Context, d offline.Disk) error {
-	g.live.order.Access.Host, g.live.order.Access.Port = g.Getenv("KUBERNETES_SERVICE_HOST"), g.Getenv("KUBERNETES_SERVICE_PORT")
+	g.live.order.Access.Host, g.live.order.Access.Port = g.e.Getenv("KUBERNETES_SERVICE_HOST"), g.e.Getenv("KUBERNETES_SERVICE_PORT")
 	profile, err := g.rules.Load()
 	if err != nil {
 		return err

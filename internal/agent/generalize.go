@@ -22,7 +22,7 @@ import (
 
 // run are the settings of a run, and of the inspection before a run.
 type run struct {
-	Environment
+	e                  Environment
 	root, unknownFiles string
 	rules              disk.Rules
 	allow              []string
@@ -78,7 +78,7 @@ func (r *run) runner(root disk.Root) (*generalize.Runner, error) {
 
 func (r *run) runnerWith(profile *rules.Profile) *generalize.Runner {
 	return &generalize.Runner{
-		Profile: profile, Tool: build.Read().Version, Allow: r.allow, Now: r.Now, UnknownFiles: v1alpha1.UnknownFiles(r.unknownFiles), Quiet: r.quiet,
+		Profile: profile, Tool: build.Read().Version, Allow: r.allow, Now: r.e.Now, UnknownFiles: v1alpha1.UnknownFiles(r.unknownFiles), Quiet: r.quiet,
 	}
 }
 
@@ -100,7 +100,7 @@ type liveFlags struct {
 }
 
 func newGeneralizeCommand(e Environment) *cobra.Command {
-	g := generalizeFlags{run: run{Environment: e}}
+	g := generalizeFlags{run: run{e: e}}
 	cmd := &cobra.Command{
 		Use:   "generalize --root DIR | --device DEV",
 		Short: "Remove machine identity and secrets from a disk",
@@ -168,7 +168,7 @@ func (g *generalizeFlags) do(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return printRules(g.Out, g.format, profile)
+		return printRules(g.e.Out, g.format, profile)
 	}
 	if g.copy.on() {
 		return g.doDevice(ctx)
@@ -191,14 +191,14 @@ func (g *generalizeFlags) do(ctx context.Context) error {
 	}
 	runner.DryRun, runner.Subject = g.dryRun, generalize.RunSubject{Prototype: g.live.prototype, UID: types.UID(g.live.uid), BootID: g.live.bootID}
 	if g.live.on {
-		g.live.order.Access.Host, g.live.order.Access.Port = g.Getenv("KUBERNETES_SERVICE_HOST"), g.Getenv("KUBERNETES_SERVICE_PORT")
-		return disk.GeneralizeHost(ctx, host.Host{Root: g.root, Runner: runner, Log: g.Err}, g.live.order)
+		g.live.order.Access.Host, g.live.order.Access.Port = g.e.Getenv("KUBERNETES_SERVICE_HOST"), g.e.Getenv("KUBERNETES_SERVICE_PORT")
+		return disk.GeneralizeHost(ctx, host.Host{Root: g.root, Runner: runner, Log: g.e.Err}, g.live.order)
 	}
 	m, err := disk.Generalize(ctx, root, runner, g.manifest)
 	if m == nil {
 		return err
 	}
-	return errors.Join(err, printManifest(g.Out, g.format, m))
+	return errors.Join(err, printManifest(g.e.Out, g.format, m))
 }
 
 // checkLive refuses flags that contradict --live.

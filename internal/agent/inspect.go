@@ -30,7 +30,7 @@ type inspection struct {
 }
 
 func newInspectCommand(e Environment) *cobra.Command {
-	o := inspection{run: run{Environment: e}}
+	o := inspection{run: run{e: e}}
 	cmd := &cobra.Command{
 		Use:   "inspect --root DIR",
 		Short: "Check whether a running host can be generalized",
@@ -94,9 +94,9 @@ func (o *inspection) do(ctx context.Context) error {
 	}
 	if note != "" {
 		disk.LeaveMessage(disk.TerminationLog, note)
-		fmt.Fprintln(o.Out, generalize.Printable(note))
+		fmt.Fprintln(o.e.Out, generalize.Printable(note))
 	}
-	_, err = fmt.Fprintf(o.Out, "nothing is in the way of profile %s/%s; nothing was changed\n", runner.Profile.Name, runner.Profile.Version)
+	_, err = fmt.Fprintf(o.e.Out, "nothing is in the way of profile %s/%s; nothing was changed\n", runner.Profile.Name, runner.Profile.Version)
 	return err
 }
 

@@ -57,7 +57,7 @@ const (
 // long operations.
 type Fleet interface {
 	// CopyDisk makes dst with the content of src: a disk, a snapshot, an image version or a platform
-	// image. An existing dst is replaced. Copying a running machine's disk copies it as it is.
+	// image. An existing dst is replaced. The copy of a running machine's disk holds what the machine has flushed.
 	CopyDisk(ctx context.Context, dst, src DiskID) error
 	// DeleteDisk removes a disk's content; nothing there is nil.
 	DeleteDisk(ctx context.Context, id DiskID) error

@@ -104,9 +104,15 @@ func (f *Fleet) nextSecond(ctx context.Context, after time.Time) error {
 // install changes the packages on the disk, and the kernel with its package, and asks for a reboot.
 func (s *session) install(ctx context.Context, wanted map[string]string) error {
 	config := s.machine.fleet.config
+	unlock, err := disk.LockPackages(s.root)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if err := config.Clock.Sleep(ctx, config.Latencies.Patch); err != nil {
 		return err
 	}
+	defer disk.Writing(s.root)()
 	installed, err := disk.Packages(s.root)
 	if err != nil {
 		return err

@@ -134,12 +134,10 @@ func TestBusyDonor(t *testing.T) {
 	busy("pulls an image")
 	e.Must(done())
 
-	e.write("var/lib/dpkg/lock-frontend", "")
-	lock, err := os.OpenFile(filepath.Join(e.donor().Disk, "var/lib/dpkg/lock-frontend"), os.O_RDWR, 0)
+	unlock, err := disk.LockPackages(e.donor().Disk)
 	e.Must(err)
-	e.Must(syscall.FcntlFlock(lock.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_WRLCK}))
 	busy("holds /var/lib/dpkg/lock-frontend")
-	e.Must(lock.Close())
+	unlock()
 
 	before, err := os.ReadFile(filepath.Join(e.donor().Disk, status))
 	e.Must(err)

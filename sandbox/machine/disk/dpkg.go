@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,14 +9,33 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
-// packagesPath is the file with the installed packages.
-func packagesPath(root string) string {
+// packagesFile is the file with the installed packages, and the file that a package manager locks.
+func packagesFile(root string) (list, lock string) {
 	if platformOn(root) == OnEKS {
-		return filepath.Join(root, "var/lib/rpm/packages")
+		return "var/lib/rpm/packages", "var/lib/rpm/.rpm.lock"
 	}
-	return filepath.Join(root, "var/lib/dpkg/status")
+	return "var/lib/dpkg/status", "var/lib/dpkg/lock-frontend"
+}
+
+func packagesPath(root string) string {
+	list, _ := packagesFile(root)
+	return filepath.Join(root, list)
+}
+
+// LockPackages takes the lock of a package manager.
+func LockPackages(root string) (unlock func(), err error) {
+	_, lock := packagesFile(root)
+	file, err := os.OpenFile(filepath.Join(root, lock), os.O_RDWR|os.O_CREATE, 0o640)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.FcntlFlock(file.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_WRLCK}); err != nil {
+		return nil, errors.Join(fmt.Errorf("another program changes packages: %w", err), file.Close())
+	}
+	return func() { _ = file.Close() }, nil
 }
 
 // Packages reads the names and versions of the installed packages.
@@ -63,15 +83,21 @@ func SetPackages(root string, versions map[string]string) error {
 	if err := os.WriteFile(path+"-new", []byte(out.String()), 0o644); err != nil {
 		return err
 	}
-	return os.Rename(path+"-new", path)
+	list, _ := packagesFile(root)
+	return errors.Join(os.Rename(path+"-new", path), Fsync(root, list))
 }
 
-// addFileLists creates the lists of files that dpkg --audit demands, on a disk with apt (package sandbox/apt).
+// addFileLists creates the list of files that each package of dpkg has, and on a disk with apt (package sandbox/apt) the checksums that
+// dpkg --audit demands.
 func addFileLists(info, name string) error {
+	lists := map[string]string{name + ".list": "/.\n"}
 	if !exists(info) {
 		return nil
 	}
-	for path, text := range map[string]string{name + ".list": "/.\n", name + ".md5sums": ""} {
+	if exists(filepath.Join(info, "../updates")) {
+		lists[name+".md5sums"] = ""
+	}
+	for path, text := range lists {
 		path = filepath.Join(info, path)
 		if exists(path) {
 			continue

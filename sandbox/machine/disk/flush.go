@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 )
 
@@ -20,7 +19,7 @@ import (
 // The model drops what would depend on luck: no time writes a file back, and a file is never partly old. A machine without power has lost
 // nothing: what a loss of power destroys is not modelled. Programs of this host that call fsync are not seen; Flush is for them, too.
 const (
-	// flushedPath lists the flushed files, one in a line: inode, size and time of change, and the path.
+	// flushedPath lists the flushed files, one in a line: inode, size and time of change, and a hash of the path, which may have an identity.
 	flushedPath = "run/sandbox/flushed"
 	// writesPath is locked by writers, shared, and by a freeze. The lock ends with its process, as a guarded freeze ends with its unit.
 	writesPath = "run/sandbox/writes"
@@ -40,6 +39,8 @@ func stateOf(info fs.FileInfo) state {
 	return s
 }
 
+func hashOf(path string) string { return Digest(filepath.Clean("/" + path))[:16] }
+
 // Flush writes all that the machine has in memory to its disk.
 func Flush(root string) error {
 	var lines bytes.Buffer
@@ -55,7 +56,7 @@ func Flush(root string) error {
 			return nil
 		}
 		if err == nil && info != nil {
-			fmt.Fprintln(&lines, stateOf(info), path[len(root):])
+			fmt.Fprintln(&lines, stateOf(info), hashOf(path[len(root):]))
 		}
 		return err
 	})
@@ -68,13 +69,13 @@ func Fsync(root, path string) error {
 	if err != nil || !exists(filepath.Join(root, flushedPath)) {
 		return err
 	}
-	return Append(filepath.Join(root, flushedPath), fmt.Sprintln(stateOf(info), "/"+path), 0o600)
+	return Append(filepath.Join(root, flushedPath), fmt.Sprintln(stateOf(info), hashOf(path)), 0o600)
 }
 
 // onDisk is what the disk of a running machine holds; nil for a machine without power, whose disk is complete.
 type onDisk struct {
 	states map[state]bool
-	// files are the last flushed states by path.
+	// files are the last flushed states by the hash of the path.
 	files map[string]state
 }
 
@@ -86,8 +87,8 @@ func readFlushed(root string) (*onDisk, error) {
 	d := &onDisk{map[state]bool{}, map[string]state{}}
 	for line := range bytes.Lines(text) {
 		var s state
-		values, path, _ := strings.Cut(strings.TrimSpace(string(line)), " /")
-		if _, err := fmt.Sscanf(values, "{%d %d %d}", &s.inode, &s.size, &s.changed); err != nil {
+		var path string
+		if _, err := fmt.Sscanf(string(line), "{%d %d %d} %s", &s.inode, &s.size, &s.changed, &path); err != nil {
 			return nil, fmt.Errorf("%s: %q: %w", flushedPath, line, err)
 		}
 		d.states[s], d.files[path] = true, s
@@ -100,7 +101,7 @@ func (d *onDisk) has(path string, info fs.FileInfo) (whole bool, zeros int64) {
 	if d == nil {
 		return true, 0
 	}
-	now, before := stateOf(info), d.files[path]
+	now, before := stateOf(info), d.files[hashOf(path)]
 	if before.inode != now.inode {
 		before.size = 0 // another file, or another name
 	}

@@ -1,6 +1,6 @@
 // Package kernel is the kernel of a simulated machine for the commands of a copy: kamino-node quiesce and generalize --device. Everything
-// else of these commands is the product's. The disk of the machine is a directory tree, so a flush and a freeze are those of package disk,
-// a device is the tree of a further disk, and nothing is mounted or trimmed.
+// else of these commands is the product's. The disk of a machine is a directory tree, and a device is the tree of a further disk. A flush and
+// a freeze are those of package disk, and nothing is mounted or trimmed.
 package kernel
 
 import (
