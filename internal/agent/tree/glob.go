@@ -69,21 +69,31 @@ func (w way) below(child string) way {
 	return w
 }
 
-// expand matches the first part in a directory, and the other parts below. Most paths of a profile are missing on a
-// machine, and the kernel says so in one call.
-func (g *glob) expand(at way, parts []string) error {
-	if n := plainParts(parts); n > 0 {
-		plain := path.Join(parts[:n]...)
-		switch err := g.tree.lookup(path.Join(at.dir, plain)); {
-		case err == nil && n > 1:
-			at, parts = at.below(path.Dir(plain)), parts[n-1:]
-			at.mount = &g.tree.mount
-		case err != nil && ignoreAbsent(err) == nil:
-			return nil
-		}
+// shortcut skips the parts without wildcards at the beginning. Most paths of a profile are missing on a machine, and the
+// kernel says so in one call.
+func (g *glob) shortcut(at way, parts []string) (_ way, rest []string, missing bool) {
+	n := plainParts(parts)
+	if n == 0 {
+		return at, parts, false
 	}
+	plain := path.Join(parts[:n]...)
+	switch err := lookup(g.tree, path.Join(at.dir, plain)); {
+	case err == nil && n > 1:
+		at = at.below(path.Dir(plain))
+		at.mount = &g.tree.mount
+		return at, parts[n-1:], false
+	case err != nil:
+		return at, parts, ignoreAbsent(err) == nil
+	default:
+		return at, parts, false
+	}
+}
+
+// expand matches the first part in a directory, and the other parts below.
+func (g *glob) expand(at way, parts []string) error {
+	at, parts, missing := g.shortcut(at, parts)
 	here := place{at.dir, len(parts), at.via != ""}
-	if g.seen[here] {
+	if missing || g.seen[here] {
 		return nil
 	}
 	g.seen[here] = true

@@ -28,7 +28,7 @@ func (m mount) same(other mount) bool {
 
 // lookup asks the kernel for a path in one call. nil means that the path is there, and fs.ErrNotExist or ENOTDIR that it
 // is not; neither a link nor a mount is on its way, or is the path. With any other error, look up each name.
-func (t *Tree) lookup(p string) error {
+func lookup(t *Tree, p string) error {
 	names := strings.Count(p, "/") + 1
 	if t.byName || names > maxHop {
 		return errors.ErrUnsupported

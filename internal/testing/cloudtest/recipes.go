@@ -37,11 +37,7 @@ func casesOfPools() []testCase {
 
 // RunPools runs the cases about a PoolProvider with a whole provider, like Run.
 func RunPools(t *testing.T, fresh func(t *testing.T) Harness) {
-	run(t, casesOfPools(), nil, func(t *testing.T) suite {
-		t.Helper()
-		h := fresh(t)
-		return suite{Harness: h, p: h.Provider}
-	})
+	run(t, casesOfPools(), nil, whole(fresh))
 }
 
 // RunRecipes runs the cases about a PoolProvider, with a stub ImageProvider that only reports instances and versions.
