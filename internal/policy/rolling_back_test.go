@@ -21,7 +21,7 @@ const oneLook = 2
 
 // halfBack is a pool with the tags of a rollback, while the cloud refuses changes of the recipe.
 func halfBack(t *testing.T) *promotedPool {
-	s := newTrust(t, nil)
+	s := trustInMemory(t)
 	s.grow(2, false)
 	s.calls.Inject(func(c memory.Call) memory.Outcome {
 		if c.Op == "SetRecipe" {

@@ -174,27 +174,36 @@ func TestUnhealthyInstancesAreReplaced(t *testing.T) {
 	}
 }
 
-// TestSuspendedProcesses: with ReplaceUnhealthy suspended, a stopped instance stays in the group as unhealthy.
+// TestUnhealthyStays while a process is suspended, and is replaced when it resumes.
+func TestUnhealthyStays(t *testing.T) {
+	for process, health := range map[string]string{"HealthCheck": "HEALTHY", "ReplaceUnhealthy": "UNHEALTHY", "Terminate": "UNHEALTHY"} {
+		t.Run(process, func(t *testing.T) {
+			c := newCloud(t, nil)
+			c.group(t, 2, nil)
+			id := *c.currentGroup(t).Instances[0].InstanceId
+			in := &autoscaling.SuspendProcessesInput{AutoScalingGroupName: sdk.String(testGroup), ScalingProcesses: []string{process}}
+			ok(c.asg.SuspendProcesses(t.Context(), in))(t)
+			ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{id}}))(t)
+			c.advance(10 * time.Minute)
+			if got := c.member(t, id); got == nil || *got.HealthStatus != health || c.currentInstance(t, id).State.Name != ec2types.InstanceStateNameStopped {
+				t.Fatalf("member is %+v", got)
+			}
+			if all := c.currentGroup(t).SuspendedProcesses; len(all) != 1 || *all[0].ProcessName != process {
+				t.Errorf("suspended are %v", all)
+			}
+			ok(c.asg.ResumeProcesses(t.Context(), &autoscaling.ResumeProcessesInput{AutoScalingGroupName: sdk.String(testGroup)}))(t)
+			c.advance(10 * time.Minute)
+			c.wantLifecycles(t, "2: InService InService")
+			if c.member(t, id) != nil {
+				t.Error("it was not replaced")
+			}
+		})
+	}
+}
+
 func TestSuspendedProcesses(t *testing.T) {
 	c := newCloud(t, nil)
 	c.group(t, 2, nil)
-	id := *c.currentGroup(t).Instances[0].InstanceId
-	in := &autoscaling.SuspendProcessesInput{AutoScalingGroupName: sdk.String(testGroup), ScalingProcesses: []string{"ReplaceUnhealthy"}}
-	ok(c.asg.SuspendProcesses(t.Context(), in))(t)
-	ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{id}}))(t)
-	c.advance(10 * time.Minute)
-	if got := c.member(t, id); got == nil || *got.HealthStatus != "UNHEALTHY" || c.currentInstance(t, id).State.Name != ec2types.InstanceStateNameStopped {
-		t.Fatalf("member is %+v", got)
-	}
-	if all := c.currentGroup(t).SuspendedProcesses; len(all) != 1 || *all[0].ProcessName != "ReplaceUnhealthy" {
-		t.Errorf("suspended are %v", all)
-	}
-	ok(c.asg.ResumeProcesses(t.Context(), &autoscaling.ResumeProcessesInput{AutoScalingGroupName: sdk.String(testGroup)}))(t)
-	c.advance(10 * time.Minute)
-	c.wantLifecycles(t, "2: InService InService")
-	if c.member(t, id) != nil {
-		t.Error("it was not replaced")
-	}
 	_, err := c.asg.SuspendProcesses(t.Context(),
 		&autoscaling.SuspendProcessesInput{AutoScalingGroupName: sdk.String(testGroup), ScalingProcesses: []string{"Nap"}})
 	wantCode(t, err, refused, "ValidationError")

@@ -153,7 +153,8 @@ func (s members) launched(st *state, e event) *work {
 	return nil
 }
 
-// health checks an instance in service, and replaces a stopped or terminated instance.
+// health checks an instance in service, and replaces a stopped or terminated instance. Suspended processes repeat the
+// check when they resume.
 func (s members) health(st *state, e event) *work {
 	g, m := memberOf(st, e.Target)
 	if g == nil || m.terminating() {
@@ -164,7 +165,6 @@ func (s members) health(st *state, e event) *work {
 	gone := i == nil || i.State == terminated || i.State == shuttingDown
 	switch {
 	case slices.Contains(g.Suspended, "HealthCheck"):
-		st.plan(e.At+s.config.Latencies.Health, "member.health", m.ID, "")
 		return nil
 	case gone: // in standby, too: there is nothing left to hold
 	case m.Lifecycle != lifeInService || there && !m.Unhealthy:
@@ -172,7 +172,6 @@ func (s members) health(st *state, e event) *work {
 	}
 	m.Unhealthy = true
 	if slices.Contains(g.Suspended, "ReplaceUnhealthy") || slices.Contains(g.Suspended, "Terminate") {
-		st.plan(e.At+s.config.Latencies.Health, "member.health", m.ID, "")
 		return nil
 	}
 	if !gone && !there {

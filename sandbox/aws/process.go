@@ -62,5 +62,8 @@ func (s processes) resume(c *call, st *state, g *group) (query.Element, error) {
 	}
 	g.Suspended = slices.DeleteFunc(g.Suspended, func(name string) bool { return slices.Contains(names, name) })
 	st.rebalance(g, st.moment)
+	for _, m := range membersOf(g) {
+		st.plan(st.moment+s.config.Latencies.Health, "member.health", m.ID, "")
+	}
 	return query.Element{}, nil
 }

@@ -128,9 +128,10 @@ func (s refreshes) step(st *state, e event) *work {
 		st.plan(e.At+after, "refresh.step", g.Name, r.ID)
 		return nil
 	}
-	if slices.Contains(g.Suspended, "InstanceRefresh") || slices.ContainsFunc(membersOf(g), func(m *member) bool {
-		return m.launching() || m.terminating()
-	}) {
+	if slices.Contains(g.Suspended, "InstanceRefresh") {
+		return again(s.config.Latencies.Warmup)
+	}
+	if slices.ContainsFunc(membersOf(g), func(m *member) bool { return m.launching() || m.terminating() }) {
 		return again(s.config.Latencies.Launch)
 	}
 	left := s.left(st, g, r)

@@ -128,11 +128,13 @@ func (w *amazonGroup) suspendReplacement() *amazonGroup {
 }
 
 // TestAWS runs the suite on groups, launch templates, instances, snapshots and images, for each form of the
-// template's version.
+// template's version. Disks and images do not depend on the form.
 func TestAWS(t *testing.T) {
-	for _, version := range []string{"1", "$Latest", "$Default"} {
+	for version, run := range map[string]func(*testing.T, func(*testing.T) cloudtest.Harness){
+		"1": cloudtest.Run, "$Latest": cloudtest.RunPools, "$Default": cloudtest.RunPools,
+	} {
 		t.Run(version, func(t *testing.T) {
-			cloudtest.Run(t, func(t *testing.T) cloudtest.Harness {
+			run(t, func(t *testing.T) cloudtest.Harness {
 				return newGroup(t, atOnce, version).suspendReplacement().harness()
 			})
 		})

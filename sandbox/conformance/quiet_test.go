@@ -33,8 +33,8 @@ var day = time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
 const (
 	old    = "2026.11.20"
 	quiet  = 24*time.Hour - time.Second
-	bigger = 600 // nodes
-	page   = 250 // instances that the simulated cloud lists in one answer
+	bigger = 120 // nodes, of which the simulated cloud lists a page in one answer
+	page   = 50
 )
 
 // quietPool is a pool of the quiet cluster.
@@ -171,7 +171,7 @@ kamino_pool_capture_refused{pool="only-vmss",reason="PermissionMissing"} 1
 func newQuiet(t *testing.T, pools []quietPool) *controller {
 	t.Helper()
 	time.Sleep(time.Until(day.Add(-20 * time.Hour)))
-	w := newCloudEnv(t, options{wire: newWire(), pool: func(p *simulator.PoolSpec) { p.Name, p.Nodes = pools[0].name, pools[0].nodes }})
+	w := newCloudEnv(t, options{wire: newWire(), config: func(c *simulator.Config) { c.PageSize = page }, pool: func(p *simulator.PoolSpec) { p.Name, p.Nodes = pools[0].name, pools[0].nodes }})
 	c := w.settle(pools)
 	time.Sleep(time.Until(day))
 	w.cloud.ResetStats()

@@ -3,22 +3,17 @@ package generalize
 import (
 	"fmt"
 	"regexp"
-	"slices"
 
 	"github.com/kamino-dev/kamino/internal/agent/tree"
 	"github.com/kamino-dev/kamino/internal/rules"
 )
 
 // needed returns why a rule must not remove a match: the configuration of the machine names it, or cannot do without it.
-func needed(p *rules.Profile, t *tree.Tree, rule *rules.Rule, before *DonorValues) ([]string, error) {
+func needed(p *rules.Profile, t *tree.Tree, rule *rules.Rule, before *DonorValues, found []tree.Match) ([]string, error) {
 	if len(rule.NeededBy) == 0 {
 		return nil, nil
 	}
-	found, err := findAll(t, rule)
-	if err != nil {
-		return nil, err
-	}
-	found = slices.DeleteFunc(found, func(m tree.Match) bool {
+	found = without(found, func(m tree.Match) bool {
 		return m.Info.IsDir() && before.protectsBelow(m.Path) || rule.Excepts(m.Name) || before.protects(m.Path)
 	})
 	for i := range rule.NeededBy {

@@ -115,63 +115,63 @@ func (r *Runner) refusals(t *tree.Tree, rule *rules.Rule, before *DonorValues) (
 	if rule.Names != "" {
 		return r.notSwap(t, rule, before)
 	}
+	if rule.Action.Is(rules.Install, rules.Record) {
+		return unplaced(t, rule)
+	}
+	found, err := findAll(t, rule)
+	if err != nil {
+		return nil, err
+	}
 	var whys []string
-	var err error
 	switch rule.Action {
 	case rules.Regenerate:
-		whys, err = r.unmade(t, rule, before)
+		whys, err = r.unmade(t, rule, before, found)
 	case rules.Edit:
-		whys, err = r.uneditable(t, rule, before)
+		whys, err = r.uneditable(t, rule, before, found)
 	case rules.Refuse:
-		return r.refused(t, rule)
-	case rules.Install, rules.Record:
-		return unplaced(t, rule)
+		return r.refused(t, rule, found)
 	case rules.Truncate:
 		whys, err = linkedFiles(t, rule)
 	case rules.Delete:
-		whys, err = needed(r.Profile, t, rule, before)
+		whys, err = needed(r.Profile, t, rule, before, found)
 	case rules.Forget:
-		found, err := findAll(t, rule)
-		return linked(t, rule, found), err
+		return linked(t, rule, found), nil
 	default:
 		return nil, nil
 	}
 	if err != nil || len(whys) > 0 {
 		return whys, err
 	}
-	return r.protected(t, rule, before)
+	return r.protected(t, rule, before, found), nil
+}
+
+// without returns the matches for which drop is false.
+func without(found []tree.Match, drop func(tree.Match) bool) []tree.Match {
+	return slices.DeleteFunc(slices.Clone(found), drop)
 }
 
 // protected returns why a rule cannot change its matches: they are behind a link, or the kernel will refuse.
-func (r *Runner) protected(t *tree.Tree, rule *rules.Rule, before *DonorValues) ([]string, error) {
-	found, err := findAll(t, rule)
-	if err != nil {
-		return nil, err
-	}
-	found = slices.DeleteFunc(found, func(m tree.Match) bool {
+func (r *Runner) protected(t *tree.Tree, rule *rules.Rule, before *DonorValues, found []tree.Match) []string {
+	found = without(found, func(m tree.Match) bool {
 		return rule.Excepts(m.Name) || before.protects(m.Path) || rule.Only == "files" && m.Info.IsDir()
 	})
 	if whys := linked(t, rule, found); len(whys) > 0 {
-		return whys, nil
+		return whys
 	}
 	for _, m := range found {
 		if isLink(m) {
 			continue
 		}
 		if at := t.Immutable(m.Path); at != "" {
-			return []string{fmt.Sprintf("rule %s: /%s cannot be changed, because the file or directory is immutable or append-only: run chattr -i -a /%s", rule.ID, at, at)}, nil
+			return []string{fmt.Sprintf("rule %s: /%s cannot be changed, because the file or directory is immutable or append-only: run chattr -i -a /%s", rule.ID, at, at)}
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // refused returns the match of a refusing rule.
-func (r *Runner) refused(t *tree.Tree, rule *rules.Rule) ([]string, error) {
-	found, err := findAll(t, rule)
-	if err != nil {
-		return nil, err
-	}
-	found = slices.DeleteFunc(found, func(m tree.Match) bool {
+func (r *Runner) refused(t *tree.Tree, rule *rules.Rule, found []tree.Match) ([]string, error) {
+	found = without(found, func(m tree.Match) bool {
 		return rule.Excepts(m.Name) || rule.Only == "files" && m.Info.IsDir() || !contains(rule, t, m.Path) || rule.Pattern != "" &&
 			rule.Agent == "" && removes(r.Profile, m.Path)
 	})
@@ -183,12 +183,11 @@ func (r *Runner) refused(t *tree.Tree, rule *rules.Rule) ([]string, error) {
 }
 
 // unmade returns why nothing creates the matches of a rule again.
-func (r *Runner) unmade(t *tree.Tree, rule *rules.Rule, before *DonorValues) ([]string, error) {
-	found, err := findAll(t, rule)
-	if err != nil || r.allowed(rule) {
-		return nil, err
+func (r *Runner) unmade(t *tree.Tree, rule *rules.Rule, before *DonorValues, found []tree.Match) ([]string, error) {
+	if r.allowed(rule) {
+		return nil, nil
 	}
-	found = slices.DeleteFunc(found, func(m tree.Match) bool { return rule.Excepts(m.Name) || before.protects(m.Path) })
+	found = without(found, func(m tree.Match) bool { return rule.Excepts(m.Name) || before.protects(m.Path) })
 	if len(found) == 0 {
 		return nil, nil
 	}
@@ -203,16 +202,12 @@ func (r *Runner) unmade(t *tree.Tree, rule *rules.Rule, before *DonorValues) ([]
 }
 
 // uneditable returns why an editor refuses the matches of a rule, after the edits of the other rules.
-func (r *Runner) uneditable(t *tree.Tree, rule *rules.Rule, before *DonorValues) ([]string, error) {
+func (r *Runner) uneditable(t *tree.Tree, rule *rules.Rule, before *DonorValues, found []tree.Match) ([]string, error) {
 	refuse := editors[rule.Editor].refuse
 	if r.allowed(rule) {
 		refuse = nil
 	}
-	found, err := findAll(t, rule)
-	if err != nil {
-		return nil, err
-	}
-	found = slices.DeleteFunc(found, func(m tree.Match) bool {
+	found = without(found, func(m tree.Match) bool {
 		return removes(r.Profile, m.Path) || slices.Contains(before.allNamed(), m.Path) || isLink(m) && editors[rule.Editor].rename != nil
 	})
 	for _, m := range found {

@@ -69,15 +69,36 @@ func (w way) below(child string) way {
 	return w
 }
 
+// shortcut skips the parts without wildcards at the beginning. Most paths of a profile are missing on a machine, and the
+// kernel says so in one call.
+func (g *glob) shortcut(at way, parts []string) (_ way, rest []string, missing bool) {
+	n := plainParts(parts)
+	if n == 0 {
+		return at, parts, false
+	}
+	plain := path.Join(parts[:n]...)
+	switch err := lookup(g.tree, path.Join(at.dir, plain)); {
+	case err == nil && n > 1:
+		at = at.below(path.Dir(plain))
+		at.mount = &g.tree.mount
+		return at, parts[n-1:], false
+	case err != nil:
+		return at, parts, ignoreAbsent(err) == nil
+	default:
+		return at, parts, false
+	}
+}
+
 // expand matches the first part in a directory, and the other parts below.
 func (g *glob) expand(at way, parts []string) error {
+	at, parts, missing := g.shortcut(at, parts)
 	here := place{at.dir, len(parts), at.via != ""}
-	if g.seen[here] {
+	if missing || g.seen[here] {
 		return nil
 	}
 	g.seen[here] = true
 	part, rest := parts[0], parts[1:]
-	if part != "**" && !strings.ContainsAny(part, `*?[\`) {
+	if isPlain(part) {
 		info, err := g.tree.Lstat(path.Join(at.dir, part))
 		if err != nil {
 			return ignoreAbsent(err)
@@ -112,6 +133,17 @@ func (g *glob) expand(at way, parts []string) error {
 	}
 	return nil
 }
+
+// plainParts returns the number of parts without wildcards at the beginning.
+func plainParts(parts []string) int {
+	n := slices.IndexFunc(parts, func(part string) bool { return !isPlain(part) })
+	if n < 0 {
+		return len(parts)
+	}
+	return n
+}
+
+func isPlain(part string) bool { return !strings.ContainsAny(part, `*?[\`) }
 
 // wild handles one entry that matched a wildcard. "**" descends into directories, but not through links.
 func (g *glob) wild(at way, part string, info fs.FileInfo, rest []string) error {

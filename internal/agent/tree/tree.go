@@ -29,6 +29,11 @@ var ErrLink = errors.New("the path leads through a symbolic link, and Kamino fol
 type Tree struct {
 	root *os.Root
 	dir  string
+	// top is the root for system calls, and mount its mount.
+	top   *os.File
+	mount mount
+	// byName is true if the kernel cannot look up a path in one call.
+	byName bool
 	// running is true for the running machine's tree.
 	running bool
 	// mounts is true if the mounts below the root belong to the machine.
@@ -82,7 +87,15 @@ func Open(dir string) (*Tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the root directory %s: %w", dir, err)
 	}
-	return &Tree{root: root, dir: dir}, nil
+	t := &Tree{root: root, dir: dir}
+	if t.top, err = root.Open("."); err == nil {
+		t.mount, err = mountOf(t.top)
+	}
+	if err != nil {
+		_ = t.Close()
+		return nil, err
+	}
+	return t, nil
 }
 
 // OpenRunning opens the root of a running machine. Mounted file systems on its disks belong to the tree.
@@ -105,7 +118,10 @@ func OpenMounted(dir string) (*Tree, error) {
 }
 
 // Close releases the tree.
-func (t *Tree) Close() error { return t.root.Close() }
+func (t *Tree) Close() error {
+	_ = t.top.Close()
+	return t.root.Close()
+}
 
 // Dir returns the directory of the tree.
 func (t *Tree) Dir() string { return t.dir }
@@ -270,14 +286,10 @@ func (t *Tree) unmounted(dir string) error {
 	if t.mounts {
 		return nil
 	}
-	root, err := t.mountAt(".")
-	if err != nil {
-		return err
-	}
 	for at := dir; at != "."; at = path.Dir(at) {
 		here, err := t.mountAt(at)
 		switch {
-		case err == nil && !here.same(root):
+		case err == nil && !here.same(t.mount):
 			return fmt.Errorf("/%s: %w", at, ErrMounted)
 		case err == nil:
 			return nil
@@ -336,6 +348,9 @@ func (t *Tree) OnDisk(dir string) (bool, error) {
 }
 
 func (t *Tree) mountAt(dir string) (mount, error) {
+	if dir == "." {
+		return t.mount, nil
+	}
 	f, err := near(t, dir, (*os.Root).Open)
 	if err != nil {
 		return mount{}, err

@@ -60,11 +60,15 @@ func Run(t *testing.T, fresh func(t *testing.T) Harness) {
 	cases := slices.Concat(lookCases, memberCases, instanceCases, holdCases, snapshotCases, imageCases, recipeCases, capacityCases, upgradeCases,
 		restoreCases, instanceListerCases, snapshotListerCases, poolFinderCases, rebuildCases, removeCases, trialCases, workshopCases, copyCases,
 		noCopyCases, clusterCases)
-	run(t, cases, nil, func(t *testing.T) suite {
+	run(t, cases, nil, whole(fresh))
+}
+
+func whole(fresh func(t *testing.T) Harness) func(t *testing.T) suite {
+	return func(t *testing.T) suite {
 		t.Helper()
 		h := fresh(t)
 		return suite{Harness: h, p: h.Provider}
-	})
+	}
 }
 
 // run runs the cases as subtests, except for those with these sentences.

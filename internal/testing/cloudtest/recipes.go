@@ -25,15 +25,24 @@ type RecipesHarness struct {
 var ofDisks = []string{"a protection outlives a stop", "a stopped and protected instance is removed", "a snapshot outlives the instance",
 	"a copy outlives its workshop"}
 
-// RunRecipes runs the cases about a PoolProvider, with a stub ImageProvider that only reports instances and versions.
-func RunRecipes(t *testing.T, fresh func(t *testing.T) RecipesHarness) {
+// casesOfPools are the cases about a PoolProvider.
+func casesOfPools() []testCase {
 	looks := slices.DeleteFunc(slices.Clone(lookCases), func(c testCase) bool {
 		return !slices.Contains([]string{"looks change nothing in a fresh pool", "looks change nothing in a pool with history",
 			"preflight finds nothing in a pool that can be captured", "a pool shows itself and its recipe"}, c.sentence)
 	})
-	cases := slices.Concat(looks, memberCases, holdCases, recipeCases, capacityCases, upgradeCases, restoreCases, instanceListerCases, poolFinderCases,
+	return slices.Concat(looks, memberCases, holdCases, recipeCases, capacityCases, upgradeCases, restoreCases, instanceListerCases, poolFinderCases,
 		rebuildCases, removeCases, trialCases, workshopCases)
-	run(t, cases, ofDisks, func(t *testing.T) suite {
+}
+
+// RunPools runs the cases about a PoolProvider with a whole provider, like Run.
+func RunPools(t *testing.T, fresh func(t *testing.T) Harness) {
+	run(t, casesOfPools(), nil, whole(fresh))
+}
+
+// RunRecipes runs the cases about a PoolProvider, with a stub ImageProvider that only reports instances and versions.
+func RunRecipes(t *testing.T, fresh func(t *testing.T) RecipesHarness) {
+	run(t, casesOfPools(), ofDisks, func(t *testing.T) suite {
 		t.Helper()
 		h := fresh(t)
 		family, err := h.Recipes.Family(t.Context(), h.Pool)
