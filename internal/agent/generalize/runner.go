@@ -213,7 +213,7 @@ func (r *Runner) uneditable(t *tree.Tree, rule *rules.Rule, before *DonorValues)
 		return nil, err
 	}
 	found = slices.DeleteFunc(found, func(m tree.Match) bool {
-		return removes(r.Profile, m.Path) || slices.Contains(before.allNamed(), m.Path) || isLink(m) && editors[rule.Editor].rename != nil
+		return removes(r.Profile, m.Path) || slices.Contains(before.allNamed(), m.Path) || isNoText(t, rule, m)
 	})
 	for _, m := range found {
 		if !m.Info.Mode().IsRegular() {

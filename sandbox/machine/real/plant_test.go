@@ -16,10 +16,14 @@ var plantRows = []plantRow{
 		stays: []string{"boot/efi/loader/loader.conf", "var/lib/systemd/deb-systemd-helper-enabled/ssh.service.dsh-also", "etc/os-release"},
 	},
 	{
-		what:       "name",
-		gone:       []string{"etc/hostname", "etc/machine-info"},
-		goneLines:  []plantLine{{"etc/hosts", "127.0.1.1 donor.internal donor"}},
-		staysLines: []plantLine{{"etc/hosts", "10.240.0.9 registry.internal"}, {"etc/hosts", "127.0.0.1 localhost"}},
+		what: "name",
+		gone: []string{"etc/hostname"},
+		goneLines: []plantLine{
+			{"etc/hosts", "127.0.1.1 donor.internal donor"}, {"etc/machine-info", "PRETTY_HOSTNAME=site"}, {"etc/sysctl.d/90-site.conf", "kernel.hostname = site"},
+			{"etc/dhcp/dhclient.conf", "send host-name \"site\";"}, {"etc/sysconfig/network-scripts/ifcfg-eth9", "DHCP_HOSTNAME=site"},
+			{"etc/NetworkManager/system-connections/eth9.nmconnection", "dhcp-hostname=site"},
+		},
+		staysLines: []plantLine{{"etc/hosts", "10.240.0.9 registry.internal"}, {"etc/hosts", "127.0.0.1 localhost"}, {"etc/machine-info", "DEPLOYMENT=site"}, {"etc/sysctl.d/90-site.conf", "vm.swappiness = 60"}},
 	},
 	{
 		what: "host keys",
@@ -40,7 +44,7 @@ var plantRows = []plantRow{
 		what: "network hardware and leases",
 		gone: []string{"etc/udev/rules.d/70-persistent-net.rules", "etc/netplan/50-cloud-init.yaml", "etc/systemd/network/10-cloud-init-eth9.network", "etc/network/interfaces.d/50-cloud-init",
 			"var/lib/dhclient/dhclient.leases", "var/lib/dhcp/dhclient.eth9.leases", "var/lib/dhcpcd/duid", "var/lib/dhcpcd/eth9.lease", "etc/dhcpcd.duid",
-			"var/lib/NetworkManager/internal-eth9.lease", "var/lib/NetworkManager/secret_key", "var/lib/NetworkManager/timestamps",
+			"var/lib/NetworkManager/internal-eth9.lease", "var/lib/NetworkManager/secret_key", "var/lib/NetworkManager/timestamps", "var/lib/NetworkManager/no-auto-default.state",
 			"var/lib/wicked/duid.xml", "etc/openvswitch/system-id.conf", "etc/openvswitch/conf.db", "var/lib/nfs/statd/sm/nas.site", "var/lib/nfs/statd/state"},
 		stays: []string{"etc/udev/rules.d/60-site.rules", "etc/netplan/01-site.yaml", "etc/dhcp/dhclient.conf", "etc/NetworkManager/NetworkManager.conf", "etc/resolv.conf"},
 		goneLines: []plantLine{
@@ -94,8 +98,20 @@ var plantRows = []plantRow{
 		gone: []string{"etc/krb5.keytab", "var/lib/sss/db/cache_site.ldb", "var/lib/sss/secrets/.secrets.mkey", "var/lib/samba/private/secrets.tdb", "etc/pki/consumer/key.pem", "etc/pki/entitlement/1.pem",
 			"var/lib/rhsm/productid.js", "etc/sysconfig/rhn/systemid", "var/lib/ubuntu-advantage/private/machine-token.json", "var/lib/landscape/client/broker.bpickle",
 			"etc/rhsm/facts/uuid.facts", "etc/zypp/credentials.d/SCCcredentials", "var/lib/zypp/AnonymousUniqueId", "var/lib/certmonger/local/creds", "var/lib/certmonger/requests/20260101000000",
-			"etc/insights-client/machine-id", "var/lib/systemd/home/local.private", "var/lib/chrony/site.nts", "etc/kubernetes/sp.txt"},
+			"etc/insights-client/machine-id", "etc/redhat-access-insights/machine-id", "var/lib/systemd/home/local.private", "var/lib/chrony/site.nts", "etc/kubernetes/sp.txt"},
 		stays: []string{"etc/krb5.conf", "etc/sssd/sssd.conf", "etc/samba/smb.conf", "etc/pki/tls/openssl.cnf", "etc/ubuntu-advantage/uaclient.conf", "etc/landscape/client.conf"},
+	},
+	{
+		what: "keys and IDs of services",
+		with: map[string]string{
+			"etc/systemd/system/httpd-init.service": "[Service]\nType=oneshot\nExecStart=/bin/true\n", "etc/systemd/system/unbound-keygen.service": "[Service]\nType=oneshot\nExecStart=/bin/true\n",
+			"etc/systemd/system/named-setup-rndc.service": "[Service]\nType=oneshot\nExecStart=/bin/true\n", "etc/default/dropbear": "DROPBEAR_EXTRA_ARGS=-R\n",
+		},
+		gone: []string{"var/lib/systemd/tpm2-srk-public-key.pem", "var/lib/hyperv/.kvp_pool_3", "var/lib/yum/uuid", "var/lib/whoopsie/whoopsie-id", "etc/cockpit/ws-certs.d/0-self-signed.key",
+			"etc/pki/tls/private/localhost.key", "etc/unbound/unbound_server.pem", "etc/rndc.key", "etc/dropbear/dropbear_ed25519_host_key"},
+		stays:      []string{"etc/cockpit/cockpit.conf", "etc/pki/tls/cert.pem", "etc/unbound/unbound.conf", "etc/dropbear/run"},
+		goneLines:  []plantLine{{"etc/popularity-contest.conf", "MY_HOSTID=\"site\""}, {"var/lib/snmp/snmpd.conf", "oldEngineID 0x80001f88"}},
+		staysLines: []plantLine{{"etc/popularity-contest.conf", "PARTICIPATE=\"no\""}, {"var/lib/snmp/snmpd.conf", "setserialno 1"}},
 	},
 	{
 		what: "agents of others",
@@ -116,7 +132,7 @@ var plantRows = []plantRow{
 			"var/lib/netdata/registry/netdata.public.unique.id", "var/lib/netdata/cloud.d/claimed_id", "etc/pwx/.private.json", "opt/orbit/identifier", "etc/rapid7/ir_agent/agent.id", "opt/Tanium/TaniumClient/client.db", "var/opt/ds_agent/dsa_core/ds_agent.crt",
 			"var/opt/azcmagent/agentconfig.json", "var/opt/BESClient/KeyStorage/site", "opt/illumio_ven_data/etc/agentid", "var/lib/lacework/.hostid", "opt/sophos-spl/base/etc/machine_id.txt",
 			"opt/sentinelone/configuration/basic.conf", "var/lib/cmk-agent/registered_connections.json", "var/db/newrelic-infra/data/site", "opt/splunkforwarder/etc/instance.cfg",
-			"opt/aws/amazon-cloudwatch-agent/logs/state/site", "var/lib/twingate/site", "etc/hostid", "etc/multipath/wwids", "etc/.fstab.swp", "var/lib/longhorn/longhorn-disk.cfg", "var/openebs/ndm/site"},
+			"opt/aws/amazon-cloudwatch-agent/logs/state/site", "var/lib/twingate/site", "etc/hostid", "etc/multipath/wwids", "etc/multipath/prkeys", "etc/.fstab.swp", "var/lib/longhorn/longhorn-disk.cfg", "var/openebs/ndm/site"},
 		stays: []string{"etc/amazon/ssm/amazon-ssm-agent.json", "etc/datadog-agent/datadog.yaml", "opt/datadog-agent/bin/agent/agent", "etc/teleport.yaml", "etc/default/tailscaled", "etc/consul.d/consul.hcl",
 			"etc/puppetlabs/puppet/puppet.conf", "etc/chef/client.rb", "etc/salt/minion", "var/ossec/etc/ossec.conf", "etc/osquery/osquery.conf", "etc/docker/daemon.json", "opt/CrowdStrike/falcond"},
 	},
