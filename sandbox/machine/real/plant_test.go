@@ -20,7 +20,7 @@ var plantRows = []plantRow{
 		gone: []string{"etc/hostname"},
 		goneLines: []plantLine{
 			{"etc/hosts", "127.0.1.1 donor.internal donor"}, {"etc/machine-info", "PRETTY_HOSTNAME=site"}, {"etc/sysctl.d/90-site.conf", "kernel.hostname = site"},
-			{"etc/dhcp/dhclient.conf", "send host-name \"site\";"}, {"etc/sysconfig/network-scripts/ifcfg-eth9", "DHCP_HOSTNAME=site"},
+			{"etc/sysconfig/network-scripts/ifcfg-eth9", "DHCP_HOSTNAME=site"},
 			{"etc/NetworkManager/system-connections/eth9.nmconnection", "dhcp-hostname=site"},
 		},
 		staysLines: []plantLine{{"etc/hosts", "10.240.0.9 registry.internal"}, {"etc/hosts", "127.0.0.1 localhost"}, {"etc/machine-info", "DEPLOYMENT=site"}, {"etc/sysctl.d/90-site.conf", "vm.swappiness = 60"}},
@@ -50,7 +50,7 @@ var plantRows = []plantRow{
 		goneLines: []plantLine{
 			{"etc/sysconfig/network-scripts/ifcfg-eth9", "HWADDR=00:0d:3a:00:00:09"}, {"etc/sysconfig/network-scripts/ifcfg-eth9", "UUID=5fb06bd0-0bb0-7ffb-45f1-d6edd65f3e03"},
 			{"etc/NetworkManager/system-connections/eth9.nmconnection", "uuid=5fb06bd0-0bb0-7ffb-45f1-d6edd65f3e03"}, {"etc/NetworkManager/system-connections/eth9.nmconnection", "mac-address=00:0D:3A:00:00:09"},
-			{"etc/NetworkManager/system-connections/eth9.nmconnection", "dhcp-client-id=01:00:0d:3a:00:00:09"},
+			{"etc/NetworkManager/system-connections/eth9.nmconnection", "dhcp-client-id=01:00:0d:3a:00:00:09"}, {"etc/dhcp/dhclient.conf", "send host-name \"site\";"},
 		},
 		staysLines: []plantLine{{"etc/sysconfig/network-scripts/ifcfg-eth9", "BOOTPROTO=dhcp"}, {"etc/NetworkManager/system-connections/eth9.nmconnection", "type=ethernet"}},
 	},
