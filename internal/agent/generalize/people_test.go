@@ -147,6 +147,10 @@ var donorFiles = []donorFile{
 	{"etc/cloud/cloud.cfg.d/90.cfg", "preserve_hostname: false\nprefer_fqdn_over_hostname: true\ncloud_init_modules: [set_hostname, update_hostname]\n# hostname: web\n" +
 		"datasource: {Azure: {hostname_bounce: {hostname_command: hostname}}}\nmanage_etc_hosts: true\n", "stays"},
 	{"etc/wicked/ifconfig/eth0.xml", "<interface>\n  <name>eth0</name>\n  <ipv4:dhcp>\n    <hostname>web</hostname>\n  </ipv4:dhcp>\n</interface>\n", "refused names-of-network"},
+	{"etc/wicked/ifconfig/eth0.xml", "<interface>\n  <ipv4:dhcp>\n    <client-id>01:fa:16:3e</client-id>\n  </ipv4:dhcp>\n</interface>\n", "refused dhcp-identity"},
+	{"etc/wicked/ifconfig/eth0.xml", "<interface>\n  <ipv4:static>\n    <address><local>10.0.3.99/24</local></address>\n  </ipv4:static>\n</interface>\n", "refused network-static"},
+	{"boot/efi/loader/credentials/system.hostname.cred", "web", "refused credentials-of-loader"},
+	{"efi/EFI/Linux/linux.efi.extra.d/db.cred", "k6iUCUh0RJCQyvL8k8q1UyAAAAABAAAADAAAABAAAAA", "refused credentials-of-loader"},
 	{"etc/wicked/client.xml", "<config>\n  <!-- <hostname>web</hostname> -->\n  <update>hostname</update>\n</config>\n", "stays"},
 	{"etc/tmpfiles.d/name.conf", "f+ /etc/hostname 0644 - - - web\n", "refused names-at-boot"},
 	{"etc/tmpfiles.d/name.conf", "w! /proc/sys/kernel/hostname - - - - web\n", "refused names-at-boot"},
@@ -157,7 +161,7 @@ var donorFiles = []donorFile{
 	{"etc/cron.d/name", "@reboot root nmcli general hostname web\n", "refused names-at-boot"},
 	{"usr/local/sbin/name", "#!/bin/sh\necho web >/etc/hostname\n", "refused names-at-boot"},
 	{"usr/local/sbin/name", "#!/bin/sh\n# hostnamectl set-hostname web\nhostnamectl set-hostname \"$(curl -s http://169.254.169.254/name)\"\nhostname -f\nhostname --file /etc/x\n" +
-		"name=$(hostname)\nhostname \"$name\"\nhostname | tee /run/name\nhostname > /run/name\necho \"$name\" >/etc/hostname\nnmcli general hostname\n" +
+		"hostnamectl set-hostname localhost\necho localhost.localdomain >/etc/hostname\nname=$(hostname)\nhostname \"$name\"\nhostname | tee /run/name\nhostname > /run/name\necho \"$name\" >/etc/hostname\nnmcli general hostname\n" +
 		"echo \"the hostname is wrong\"\nif [ \"$(hostname)\" = a ]; then echo hostname of a; fi\n", "stays"},
 	// agents and services
 	{"etc/zabbix/zabbix_agentd.conf", "Hostname=" + donor + "\n", "found host name"},
