@@ -111,8 +111,9 @@ func (l *literals) find(name string, w *window, found func(secretHit)) {
 var (
 	// nameSetting matches a line up to the value of a setting that names a machine, and nameRest the rest of the line after the short
 	// name: a domain, and what closes the value. Source: the manuals of Puppet, Zabbix, Postfix, collectd, Samba, snmpd and others.
-	nameSetting = expression(`(?i)^[^#;]*(?:(?:host|node|cert|machine|computer|netbios)[-_ ]?name|minion[-_]?id|sysname|fqdn)["']?(?:[ \t]*[=:][ \t]*|[ \t]+)["']?$`)
-	nameRest    = expression(`^(?:\.[\w.-]*)?(?:["'][ \t]*[,}]|["']?[ \t]*[,;})]*[ \t]*(?:#.*)?$)`)
+	nameSetting = expression(`(?i)^[^#;]*(?:(?:host|node|cert|machine|computer|netbios)[-_ ]?name|minion[-_]?id|sysname|fqdn)` +
+		`["']?(?:[ \t]*[=:][ \t]*|[ \t]+)["']?$`)
+	nameRest = expression(`^(?:\.[\w.-]*)?(?:["'][ \t]*[,}]|["']?[ \t]*[,;})]*[ \t]*(?:#.*)?$)`)
 	// nameFile matches files whose only word is the name of a machine.
 	nameFile = expression(`(?i)/(?:[\w.-]*[-_.])?(?:host|node|mail|machine|cert)_?-?name$`)
 )
