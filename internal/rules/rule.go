@@ -235,7 +235,7 @@ func (r *Rule) checkFields() error {
 		{r.File == "" || r.Link == "", "file and link exclude each other"},
 		{(r.File == "") == (r.Mode == ""), "mode goes with file"},
 		{len(r.Except) == 0 || limits, "except is for refuse, delete and regenerate"},
-		{r.Only == "" || limits, "only is for refuse, delete and regenerate"},
+		{r.Only == "" || limits || r.Action.Is(Edit), "only is for refuse, edit, delete and regenerate"},
 		{r.Unless == nil || r.Action.Is(Delete), "unless is for delete"},
 		{!r.Present || r.Action.Is(Truncate), "present is for truncate"},
 		{!r.Allowable || r.Action.Is(Refuse, Delete, Regenerate, Edit), "allowable is for refuse, delete, regenerate and edit"},

@@ -126,6 +126,7 @@ var ownFiles = map[string]string{
 	"storage-sessions": "the storage driver, for each volume", "lvm-devices": "LVM", "multipath": "multipathd", "package-lists": "package managers",
 	"runtime-identity": "the container runtime", "docker-containers": "the kubelet and Docker", "longhorn-disk": "Longhorn", "openebs-disk": "OpenEBS",
 	"agent-docker": "Docker", "agent-fwupd": "fwupd", "agent-kilo": "Kilo", "agent-splunk": "the forwarder",
+	"cockpit-certificate": "Cockpit",
 }
 
 // claim matches a reason that says that something creates the file again.

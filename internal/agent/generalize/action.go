@@ -147,8 +147,8 @@ func (a *applied) unless() (bool, error) {
 
 func (a *applied) edit(m tree.Match) error {
 	e := editors[a.rule.Editor]
-	if isLink(m) && e.rename != nil {
-		return nil // the target has a rule of its own
+	if isNoText(a.tree, a.rule, m) {
+		return nil
 	}
 	if !m.Info.Mode().IsRegular() {
 		return fmt.Errorf("/%s is not a regular file and is not edited", m.Path)

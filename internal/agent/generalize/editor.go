@@ -2,7 +2,9 @@ package generalize
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,6 +31,16 @@ var editors = map[string]editor{
 	"own-name":   {edit: dropOwnName, check: ownNameDropped},
 	"nofail":     {edit: addNofail, check: nofailAdded, refuse: refuseForeign},
 	"boot-id":    {edit: dropBootID, check: bootIDDropped, rename: renameBootEntry},
+}
+
+// isNoText reports whether a match has no text of its own to edit: a link to another match, to no file, or to a file whose name has a
+// rule of its own, and a directory if the rule is for files.
+func isNoText(t *tree.Tree, r *rules.Rule, m tree.Match) bool {
+	if !isLink(m) {
+		return r.Only == "files" && m.Info.IsDir()
+	}
+	target, info, err := t.Resolve(m.Path)
+	return editors[r.Editor].rename != nil || errors.Is(err, fs.ErrNotExist) || err == nil && (!info.Mode().IsRegular() || r.Matches(target))
 }
 
 // dropLines removes the lines that match the rule's pattern.

@@ -19,7 +19,7 @@ func literals(t *tree.Tree, before *DonorValues) []scan.Literal {
 		if isDistinctName(name) {
 			l.add("host name", name)
 		} else {
-			l = append(l, scan.Literal{Text: name, IsWord: true})
+			l = append(l, scan.Literal{What: "host name", Text: name, IsWord: true})
 		}
 	}
 	if entries, err := t.List("var/lib/cloud/instances"); err == nil {

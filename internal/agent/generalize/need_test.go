@@ -34,7 +34,7 @@ func TestNeeded(t *testing.T) {
 			"etc/fstab": "UUID=aaaa / ext4 defaults 0 1\nUUID=bbbb /data xfs _netdev,nofail 0 0\n"}, "storage-sessions"},
 		"sessions of a driver": {map[string]string{"etc/iscsi/nodes/iqn.a/10.0.0.9,3260,1/default": "x",
 			"etc/fstab": "UUID=aaaa / ext4 defaults 0 1\n10.0.0.1:/x /x nfs _netdev 0 0\n"}, ""},
-		"users of systemd-homed":    {map[string]string{"var/lib/systemd/home/local.private": "k", "var/lib/systemd/home/a.identity": "{}"}, "homed-key"},
+		"users of systemd-homed":    {map[string]string{"var/lib/systemd/home/local.private": "k", "var/lib/systemd/home/a.identity": "{}"}, "homed-users"},
 		"a unit that names no file": {map[string]string{"home/ops/.ssh/id": "k", "etc/systemd/system/x.service": "[Service]\nExecStart=/bin/true\n"}, ""},
 		"a script that names its file": {map[string]string{"root/.kube/config": "c",
 			"usr/local/bin/report": "#!/bin/sh\nkubectl --kubeconfig /root/.kube/config get nodes\n"}, "personal-credentials"},

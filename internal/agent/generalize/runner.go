@@ -208,7 +208,7 @@ func (r *Runner) uneditable(t *tree.Tree, rule *rules.Rule, before *DonorValues,
 		refuse = nil
 	}
 	found = without(found, func(m tree.Match) bool {
-		return removes(r.Profile, m.Path) || slices.Contains(before.allNamed(), m.Path) || isLink(m) && editors[rule.Editor].rename != nil
+		return removes(r.Profile, m.Path) || slices.Contains(before.allNamed(), m.Path) || isNoText(t, rule, m)
 	})
 	for _, m := range found {
 		if !m.Info.Mode().IsRegular() {

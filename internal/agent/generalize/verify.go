@@ -132,7 +132,7 @@ func holds(t *tree.Tree, c *rules.Condition) bool {
 func edited(t *tree.Tree, r *rules.Rule, before *DonorValues) (why string, err error) {
 	err = search(t, r, func(m tree.Match) error {
 		p := m.Path
-		if why != "" || m.Info.IsDir() {
+		if why != "" || m.Info.IsDir() || isNoText(t, r, m) {
 			return nil
 		}
 		content, err := t.Read(p)

@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 )
@@ -13,8 +14,8 @@ type Literal struct {
 	Text string
 	// Allowed are the beginnings of paths that have the value by design.
 	Allowed []string
-	// IsWord is true for a host name that other files have as a word. It is searched where an initramfs has the name of its
-	// machine.
+	// IsWord is true for a host name that other files have as a word. It is searched as the value of a setting for names, and where
+	// an initramfs has the name of its machine.
 	IsWord bool
 }
 
@@ -71,7 +72,6 @@ type literals struct {
 }
 
 func literalsOf(values []Literal) *literals {
-	values = slices.DeleteFunc(slices.Clone(values), func(v Literal) bool { return v.IsWord })
 	if len(values) == 0 {
 		return nil
 	}
@@ -96,13 +96,44 @@ func (l *literals) find(name string, w *window, found func(secretHit)) {
 		if begin < w.from || begin >= w.to || begin < covered || isWord(w.data, begin-1) || isWord(w.data, end) {
 			return
 		}
-		covered = end
 		v := &l.values[word]
+		if v.IsWord && !isNameSet(name, w.data, begin, end) {
+			return
+		}
+		covered = end
 		if v.isPart(w.data, begin, end) || slices.ContainsFunc(v.Allowed, func(beginning string) bool { return strings.HasPrefix(name, beginning) }) {
 			return
 		}
 		found(secretHit{kind: Identity, what: "the donor's " + v.What, offset: w.offset + int64(begin), trace: true})
 	})
+}
+
+var (
+	// nameSetting matches a line up to the value of a setting that names a machine, and nameRest the rest of the line after the short
+	// name: a domain, and what closes the value. Source: the manuals of Puppet, Zabbix, Postfix, collectd, Samba, snmpd and others.
+	nameSetting = expression(`(?i)^[^#;]*(?:(?:host|node|cert|machine|computer|netbios)[-_ ]?name|minion[-_]?id|sysname|fqdn)` +
+		`["']?(?:[ \t]*[=:][ \t]*|[ \t]+)["']?$`)
+	nameRest = expression(`^(?:\.[\w.-]*)?(?:["'][ \t]*[,}]|["']?[ \t]*[,;})]*[ \t]*(?:#.*)?$)`)
+	// nameFile matches files whose only word is the name of a machine.
+	nameFile = expression(`(?i)/(?:[\w.-]*[-_.])?(?:host|node|mail|machine|cert)_?-?name$`)
+)
+
+// maxSetting is the length of the longest line before and after a name that is searched for a setting, in bytes.
+const maxSetting = 120
+
+// isNameSet reports whether the word at a position is the value of a setting that names a machine, or the whole file is. A raw image
+// has no files.
+func isNameSet(file string, data []byte, begin, end int) bool {
+	if file == "" {
+		return false
+	}
+	line := data[max(0, begin-maxSetting):begin]
+	line = line[bytes.LastIndexByte(line, '\n')+1:]
+	rest, _, _ := bytes.Cut(data[end:min(len(data), end+maxSetting)], []byte("\n"))
+	if !nameRest().Match(bytes.TrimSuffix(rest, []byte("\r"))) {
+		return false
+	}
+	return nameSetting().Match(line) || nameFile().MatchString(file) && len(bytes.TrimSpace(data[:begin])) == 0
 }
 
 // isPart reports whether a value is a part of a longer address or version, for example 10.0.3.1 in 10.0.3.1.7.
