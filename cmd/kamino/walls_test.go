@@ -44,6 +44,7 @@ var rooms = map[string]room{
 	"internal/history":              {pure: true, own: "api cloud cloud/imageversion joinhealth wording/page history/retention wording"},
 	"internal/history/imagecount":   {pure: true, own: "cloud cloud/imageversion"},
 	"internal/joinhealth":           {pure: true, own: "cloud"},
+	"internal/attention":            {pure: true, own: "api cloud history/imagecount joinhealth node/reservations wording", foreign: kubeTypes},
 	"internal/trial":                {pure: true, own: "api cloud", foreign: kubeTypes},
 	"internal/history/estimate":     {pure: true, own: "api"},
 	"internal/dashboard":            {pure: true, own: "api history joinhealth history/report history/timeline wording", foreign: kubeTypes},
