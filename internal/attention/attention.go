@@ -5,12 +5,14 @@ package attention
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/node/reservations"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
@@ -54,6 +56,14 @@ type Item struct {
 	Command string `json:"command"`
 }
 
+// Sentence is the item without time and command, in one line.
+func (i Item) Sentence() string {
+	if i.Cause == "" {
+		return i.Title + " Next: " + i.Next
+	}
+	return i.Title + " " + i.Cause + ". Next: " + i.Next
+}
+
 // Facts are what is known about the cluster and its pools. What could not be read is left empty.
 type Facts struct {
 	Now        time.Time
@@ -89,9 +99,27 @@ type Pool struct {
 	Prior string
 	// Gone refuses a recipe with a missing version, and Rollback an automatic rollback without an acknowledgement.
 	Gone, Rollback *cloud.Refusal
+	// Quarantined is the version in the recipe with the reason of its quarantine; empty if it is not quarantined.
+	Quarantined string
 	// Fault is the cloud's error in a sentence, and FaultKind its kind; empty without an error.
 	Fault     string
 	FaultKind cloud.Kind
+}
+
+// PoolOf returns what the history of a pool says.
+func PoolOf(h history.History) Pool {
+	p := Pool{Name: h.Pool, Prior: h.Prior, Gone: h.Gone}
+	if v := h.Find(h.Recipe.Version); v != nil && v.Quarantined != "" {
+		p.Quarantined = fmt.Sprintf("version %s: %s", v.Version, v.Quarantined)
+	}
+	for _, r := range h.AutoRollbacks {
+		if r.Acknowledged.IsZero() {
+			refusal := r.Refusal(h.Pool, h.Recipe)
+			p.Rollback = &refusal
+			break
+		}
+	}
+	return p
 }
 
 // List returns the items, most urgent first, then by pool and subject.
@@ -120,6 +148,16 @@ func OfPolicy(p *v1alpha1.PrototypePolicy, pools []Pool, now time.Time) []Item {
 	return l.items
 }
 
+// Urgent counts the items that are more than information.
+func Urgent(items []Item) (n int) {
+	for _, i := range items {
+		if i.Severity != Info {
+			n++
+		}
+	}
+	return n
+}
+
 // OfPools keeps the items about the pools, with the items about the whole cluster.
 func OfPools(items []Item, pools ...string) []Item {
 	return slices.DeleteFunc(slices.Clone(items), func(i Item) bool { return i.Pool != "" && !slices.Contains(pools, i.Pool) })
@@ -137,7 +175,9 @@ func (l *list) add(i Item, names ...string) {
 	i.Severity = cmp.Or(i.Severity, about.severity)
 	i.Title = cmp.Or(i.Title, about.titled(names...))
 	i.Cause = strings.TrimSuffix(sentence(i.Cause), ".")
-	if !slices.ContainsFunc(l.items, func(other Item) bool { return other.Kind == i.Kind && other.Pool == i.Pool && other.Subject == i.Subject }) {
+	if !slices.ContainsFunc(l.items, func(other Item) bool {
+		return other.Kind == i.Kind && other.Pool == i.Pool && other.Subject == i.Subject
+	}) {
 		l.items = append(l.items, i)
 	}
 }
@@ -165,15 +205,18 @@ func sentence(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// When is a time with its distance from now: "14:05 UTC (in 12m00s)", with the date on another day.
-func When(at, now time.Time) string {
-	layout := "15:04 UTC"
+// Clock is a time of day: "14:05 UTC", with the date on another day than now.
+func Clock(at, now time.Time) string {
 	if at.UTC().Format(time.DateOnly) != now.UTC().Format(time.DateOnly) {
-		layout = "2006-01-02 15:04 UTC"
+		return at.UTC().Format("2006-01-02 15:04 UTC")
 	}
-	text := at.UTC().Format(layout)
+	return at.UTC().Format("15:04 UTC")
+}
+
+// When is a future time with its distance from now: "14:05 UTC (in 12m00s)".
+func When(at, now time.Time) string {
 	if d := at.Sub(now); d > 0 {
-		return text + " (in " + wording.Duration(d) + ")"
+		return Clock(at, now) + " (in " + wording.Duration(d) + ")"
 	}
-	return text
+	return Clock(at, now)
 }

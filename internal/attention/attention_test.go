@@ -137,7 +137,8 @@ func TestReleasedBy(t *testing.T) {
 	}{
 		{works, "automatically"}, {Lease{}, "automatically"}, {dead, "kamino capture node-1 (no process works)"},
 	} {
-		if got := ReleasedBy(n, c.lease, f); got != c.want {
+		f.Lease = c.lease
+		if got := ReleasedBy(n, f); got != c.want {
 			t.Errorf("%+v: %s", c.lease, got)
 		}
 	}

@@ -57,7 +57,7 @@ func (b Back) Text(now time.Time) string {
 		return ""
 	case !b.Deadline.IsZero() && b.Deadline.After(now):
 		return fmt.Sprintf("without a snapshot at %s the capture fails, and the node is back by %s at the latest",
-			When(b.Deadline, now), b.Latest.UTC().Format("15:04 UTC"))
+			When(b.Deadline, now), Clock(b.Latest, now))
 	case b.Latest.After(now):
 		return fmt.Sprintf("the node is back by %s at the latest", When(b.Latest, now))
 	}

@@ -30,6 +30,7 @@ func (l *list) captures() {
 	newest := map[string]*v1alpha1.Prototype{}
 	for i := range l.facts.Prototypes {
 		p := &l.facts.Prototypes[i]
+		l.unreadable(p)
 		if !p.Status.Terminal() {
 			l.running(p)
 		}
@@ -48,15 +49,24 @@ func younger(a, b *v1alpha1.Prototype) bool {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) > 0
 }
 
+// unreadable says that Kamino skips an object with fields that cannot be decoded.
+func (l *list) unreadable(p *v1alpha1.Prototype) {
+	message := p.Unreadable.Of("Prototype", p.Name)
+	if message == "" {
+		return
+	}
+	i := Item{Kind: CaptureWaits, Reason: v1alpha1.PolicyUnreadable, Subject: "prototype " + p.Name, Pool: p.Spec.Pool,
+		Cause: message + "; Kamino skips the object and processes all others", Next: waits, Command: "kamino cancel " + p.Name}
+	if p.Status.Terminal() {
+		i.Command = "kubectl delete prototype " + p.Name
+	}
+	l.add(i, p.Spec.Pool, i.Reason)
+}
+
 // running says what a running capture needs.
 func (l *list) running(p *v1alpha1.Prototype) {
 	pool, phase, now := p.Spec.Pool, p.Status.Phase, l.facts.Now
 	item := Item{Subject: "prototype " + p.Name, Pool: pool, Since: phaseSince(p), Command: "kamino describe " + p.Name}
-	if message := p.Unreadable.Of("Prototype", p.Name); message != "" {
-		i := item
-		i.Kind, i.Reason, i.Cause, i.Next, i.Command = CaptureWaits, v1alpha1.PolicyUnreadable, message, "Nothing, until you act", "kamino cancel "+p.Name
-		l.add(i, pool, i.Reason)
-	}
 	l.failed(p)
 	l.stalled(p, item)
 	switch {
@@ -80,7 +90,7 @@ func (l *list) stalled(p *v1alpha1.Prototype, item Item) {
 		return
 	}
 	item.Kind, item.Reason, item.Cause, item.Since = CaptureWaits, c.Reason, c.Message, c.LastTransitionTime.Time
-	item.Next = "The capture continues automatically once the cause is gone"
+	item.Next = "the capture continues automatically once the cause is gone"
 	if back := BackInService(p); isHeld(p) && !back.Latest.IsZero() {
 		item.Next, item.NextAt = item.Next+"; "+back.Text(l.facts.Now), back.Latest
 	}
@@ -99,7 +109,7 @@ func (l *list) awaitsPromotion(p *v1alpha1.Prototype, item Item) {
 	if over := p.Status.HandsOver(); over != "" {
 		item.Cause, item.Command = fmt.Sprintf("version %s is handed over: %s", p.Spec.Version, over), "kamino describe "+p.Name
 	}
-	item.Next = "The capture ends without a promotion; you can still promote the version afterwards"
+	item.Next = "the capture ends without a promotion; you can still promote the version afterwards"
 	if !item.Since.IsZero() {
 		item.NextAt = item.Since.Add(p.Spec.Settings.Defaulted().Promotion.Timeout.Duration)
 	}
@@ -113,7 +123,7 @@ func (l *list) failed(p *v1alpha1.Prototype) {
 		return
 	}
 	item := Item{Kind: CaptureFailed, Reason: f.Reason, Subject: "prototype " + p.Name, Pool: p.Spec.Pool, Since: EndedAt(p), Cause: f.Message,
-		Next: "Nothing, until you capture again", Command: "kamino describe " + p.Name}
+		Next: "nothing, until you capture again", Command: "kamino describe " + p.Name}
 	names := []string{p.Spec.Pool, f.Reason}
 	if f.Reason == trialFailed {
 		item.Kind, names = TrialFailed, names[:1]
@@ -126,7 +136,7 @@ func (l *list) failed(p *v1alpha1.Prototype) {
 		item.Next = "Kamino cleans up"
 	default:
 		if policy, at := l.tries(p.Spec.Pool); policy != "" {
-			item.Next, item.NextAt = fmt.Sprintf("Policy %s tries again", policy), at
+			item.Next, item.NextAt = fmt.Sprintf("policy %s tries again", policy), at
 		}
 	}
 	l.add(item, names...)

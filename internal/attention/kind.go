@@ -29,6 +29,8 @@ const (
 	PolicyDegraded Kind = "PolicyDegraded"
 	// CurrentVersionMissing: the recipe names a version that does not exist.
 	CurrentVersionMissing Kind = "CurrentVersionMissing"
+	// VersionQuarantined: the recipe names a quarantined version.
+	VersionQuarantined Kind = "VersionQuarantined"
 	// PoolRolledBack: Kamino rolled back a pool, and no person has acknowledged it. PoolRollingBack: the rollback runs.
 	PoolRolledBack  Kind = "PoolRolledBack"
 	PoolRollingBack Kind = "PoolRollingBack"
@@ -84,6 +86,7 @@ var kinds = map[Kind]about{
 	PolicyStalled:         {Warning, "Policy %s is stalled%s: %s."},
 	PolicyDegraded:        {Warning, "Policy %s is degraded%s: %s."},
 	CurrentVersionMissing: {Critical, "The recipe of pool %s names a version that does not exist."},
+	VersionQuarantined:    {Critical, "The recipe of pool %s names a quarantined version."},
 	PoolRolledBack:        {Warning, "Pool %s rolled back automatically."},
 	PoolRollingBack:       {Warning, "Pool %s is rolling back."},
 	NodesDoNotJoin:        {Critical, "Nodes of pool %s do not join, and the pool keeps the image version."},

@@ -25,7 +25,10 @@ const (
 )
 
 // waits is the next event of what waits for a person alone.
-const waits = "Nothing, until you act"
+const waits = "nothing, until you act"
+
+// finishes is the next event of a running rollback.
+const finishes = "the controller finishes the rollback, even without a policy"
 
 // frozen reports whether a decision waits for a person.
 func frozen(reason string) bool {
@@ -37,8 +40,8 @@ func frozen(reason string) bool {
 func (l *list) policy(p *v1alpha1.PrototypePolicy) {
 	before := len(l.items)
 	if message := p.Unreadable.Of("PrototypePolicy", p.Name); message != "" {
-		l.add(Item{Kind: PolicyStalled, Reason: v1alpha1.PolicyUnreadable, Subject: "policy " + p.Name, Cause: message, Next: waits,
-			Command: "kubectl edit prototypepolicy " + p.Name}, p.Name, "", v1alpha1.PolicyUnreadable)
+		l.add(Item{Kind: PolicyStalled, Reason: v1alpha1.PolicyUnreadable, Subject: "policy " + p.Name, Next: waits,
+			Cause: message + "; Kamino skips the object and processes all others", Command: "kubectl edit prototypepolicy " + p.Name}, p.Name, "", v1alpha1.PolicyUnreadable)
 	}
 	for i := range p.Status.Pools {
 		l.policyPool(p, &p.Status.Pools[i])
@@ -117,7 +120,7 @@ func (l *list) policyPool(p *v1alpha1.PrototypePolicy, s *v1alpha1.PoolStatus) {
 	}
 	if j := s.JoinHealth; j != nil && j.State == string(joinhealth.Failing) {
 		i := item(NodesDoNotJoin, j.State, j.Message)
-		i.Since, i.Next = firstOverdue(j), fmt.Sprintf("New nodes still use version %s, until you act", j.Version)
+		i.Since, i.Next = firstOverdue(j), fmt.Sprintf("new nodes still use version %s, until you act", j.Version)
 		l.add(i, s.Name)
 	}
 	l.decision(p, s, item)
@@ -150,9 +153,9 @@ func (l *list) decision(p *v1alpha1.PrototypePolicy, s *v1alpha1.PoolStatus, ite
 	case v1alpha1.PolicyRolledBack:
 		i.Kind = PoolRolledBack
 	case v1alpha1.PolicyRollingBack:
-		i.Kind, i.Next = PoolRollingBack, "The controller finishes the rollback"
+		i.Kind, i.Next = PoolRollingBack, finishes
 	case v1alpha1.PolicyPatchesQuarantined:
-		i.Kind, i.Next = PatchesQuarantined, "The pool keeps its image, and Kamino waits for other patches"
+		i.Kind, i.Next = PatchesQuarantined, "the pool keeps its image, and Kamino waits for other patches"
 	case v1alpha1.PolicyTooManyFailures, v1alpha1.PolicyCloudUnavailable, v1alpha1.PolicyPreflightFailed:
 		if !saysTrue(p, d.Message) { // a trouble that will probably end soon
 			return
@@ -198,7 +201,7 @@ func (l *list) image(p *v1alpha1.PrototypePolicy, s *v1alpha1.PoolStatus, item f
 	}
 	switch lives := now.Sub(p.CreationTimestamp.Time); {
 	case !has && s.LastResult != nil && s.LastResult.Result == v1alpha1.PhaseSucceeded:
-		next = "New nodes use the base image, until a capture or `kamino promote` points the pool at an image of Kamino"
+		next = "new nodes use the base image, until a capture or `kamino promote` points the pool at an image of Kamino"
 		add(NodesFromGenericImage, time.Time{})
 	case s.Candidates == 0 && s.Nodes > 0 && lives > noCandidateFor && (!has || age > OldImage/2) && age <= OldImage:
 		add(NoCandidates, time.Time{})
@@ -240,19 +243,23 @@ func firstOverdue(j *v1alpha1.JoinHealthStatus) (first time.Time) {
 // cloudSays says what the cloud says about a pool.
 func (l *list) cloudSays(p Pool) {
 	item := func(kind Kind, r cloud.Refusal) Item {
-		return Item{Kind: kind, Reason: r.Reason, Subject: "pool " + p.Name, Pool: p.Name, Cause: r.Message, Next: waits, Command: l.command(kind, p.Name)}
+		return Item{Kind: kind, Reason: r.Reason, Subject: "pool " + p.Name, Pool: p.Name, Cause: r.What(), Next: waits, Command: l.command(kind, p.Name)}
 	}
 	if p.Gone != nil {
 		i := item(CurrentVersionMissing, *p.Gone)
 		i.Command = cmp.Or(backquoted(p.Gone.Remedy), i.Command)
 		l.replace(i, p.Name)
 	}
+	if p.Quarantined != "" {
+		l.add(Item{Kind: VersionQuarantined, Reason: string(VersionQuarantined), Subject: "pool " + p.Name, Pool: p.Name, Cause: p.Quarantined,
+			Next: "new nodes still use the version, until you act", Command: l.command(NodesDoNotJoin, p.Name)}, p.Name)
+	}
 	if r := p.Rollback; r != nil {
-		kind := PoolRolledBack
+		i := item(PoolRolledBack, *r)
 		if r.Reason == v1alpha1.PolicyRollingBack {
-			kind = PoolRollingBack
+			i = item(PoolRollingBack, *r)
+			i.Next = finishes
 		}
-		i := item(kind, *r)
 		i.Command = cmp.Or(backquoted(r.Remedy), i.Command)
 		l.replace(i, p.Name)
 	}

@@ -19,7 +19,7 @@ func (l *list) process() {
 		return
 	}
 	item := Item{Kind: ControllerAbsent, Subject: "controller", Since: lease.Over, Command: controllerPods,
-		Next: "Nothing, until a controller or a command takes over"}
+		Next: "nothing, until a controller or a command takes over"}
 	var waiting, held []string
 	for i := range l.facts.Prototypes {
 		p := &l.facts.Prototypes[i]
@@ -81,29 +81,29 @@ func (l *list) reserved() {
 		if !n.Left() {
 			continue
 		}
-		item := Item{Kind: NodeLeft, Subject: "node " + n.Name, Since: n.Since, Cause: whoHolds(n), Next: "Nothing, until you act",
+		item := Item{Kind: NodeLeft, Subject: "node " + n.Name, Since: n.Since, Cause: whoHolds(n), Next: "nothing, until you act",
 			Command: "kamino return-node " + n.Name}
 		if !n.Believed() {
 			item.Command += " --node-only"
 		}
 		switch {
 		case n.State == reservations.ByUnknown:
-			item.Next, item.Command = "The newer Kamino version releases the node", "kamino version"
+			item.Next, item.Command = "the newer Kamino version releases the node", "kamino version"
 		case n.State == reservations.Orphaned && !n.InService && l.facts.Lease.Holder != "":
-			item.Next = "The controller returns the node within minutes"
+			item.Next = "the controller returns the node within minutes"
 			if n.WillBeRemoved {
-				item.Next = "The controller removes the node, which cannot rejoin"
+				item.Next = "the controller removes the node, which cannot rejoin"
 			}
 		case n.WillBeRemoved:
-			item.Next = "Nothing, until you act; the node cannot rejoin, so the command removes it"
+			item.Next = "nothing, until you act; the node cannot rejoin, so the command removes it"
 		}
 		l.add(item, n.Name)
 	}
 	for _, left := range l.facts.Leftovers {
 		item := Item{Kind: Leftover, Subject: left.Kind + " " + left.Name, Cause: fmt.Sprintf("prototype %s is deleted", left.Prototype),
-			Next: "Nothing, until you act", Command: "kamino return-node --leftovers"}
+			Next: "nothing, until you act", Command: "kamino return-node --leftovers"}
 		if l.facts.Lease.Holder != "" {
-			item.Next = "The controller deletes leftovers within minutes"
+			item.Next = "the controller deletes leftovers within minutes"
 		}
 		l.add(item, left.Kind+" "+left.Name)
 	}
@@ -129,12 +129,12 @@ func whoHolds(n reservations.Node) string {
 }
 
 // ReleasedBy says who releases a reserved node, or removes a node that cannot rejoin.
-func ReleasedBy(n reservations.Node, lease Lease, f Facts) string {
+func ReleasedBy(n reservations.Node, f Facts) string {
 	back := "kamino return-node"
 	switch {
 	case n.InService:
 		return back + " (the node accepts pods)"
-	case n.State == reservations.ByCapture && lease.gone(f.Now):
+	case n.State == reservations.ByCapture && f.Lease.gone(f.Now):
 		for i := range f.Prototypes {
 			if p := &f.Prototypes[i]; p.UID == n.Holder.UID {
 				return continues(p) + " (no process works)"
