@@ -47,8 +47,8 @@ var rooms = map[string]room{
 	"internal/attention":            {pure: true, own: "api cloud history history/imagecount joinhealth node/reservations wording", foreign: kubeTypes},
 	"internal/trial":                {pure: true, own: "api cloud", foreign: kubeTypes},
 	"internal/history/estimate":     {pure: true, own: "api"},
-	"internal/dashboard":            {pure: true, own: "api attention history joinhealth history/report history/timeline wording", foreign: kubeTypes},
-	"internal/notify":               {pure: true, own: "api", foreign: kubeTypes},
+	"internal/dashboard":            {pure: true, own: "api attention cloud history joinhealth history/report history/timeline wording", foreign: kubeTypes},
+	"internal/notify":               {pure: true, own: "api attention", foreign: kubeTypes},
 	"internal/history/timeline":     {pure: true, own: "api history wording", foreign: kubeTypes},
 	"internal/node/reservations":    {pure: true, own: "api node/nodestate", foreign: kubeTypes},
 	"internal/wording":              {pure: true},
@@ -109,7 +109,7 @@ var rooms = map[string]room{
 		foreign: unix + " github.com/coreos/go-systemd github.com/godbus/dbus",
 	},
 	"internal/dashboard/web/page":   {own: "dashboard wording"},
-	"internal/dashboard/web/gather": {own: "attention dashboard history pool history/report"},
+	"internal/dashboard/web/gather": {own: "attention cloud dashboard history pool history/report"},
 	"internal/dashboard/web":        {own: "dashboard dashboard/web/page", foreign: "github.com/go-logr/logr"},
 	"internal/notify/delivery":      {own: "notify", foreign: "github.com/go-logr/logr"},
 
@@ -170,7 +170,7 @@ var rooms = map[string]room{
 	"internal/testing/apitest":          {own: "api", foreign: "*"},
 	"internal/testing/apitest/inmemory": {own: "api", foreign: kubeLoop},
 	"internal/policy/week":              {own: "*", foreign: "*"},
-	"internal/testing/example":          {own: "api attention cloud dashboard history joinhealth history/report", foreign: kubeTypes},
+	"internal/testing/example":          {own: "api cloud dashboard history joinhealth history/report", foreign: kubeTypes},
 }
 
 // kept are packages for one room only, with the reason: "*" does not include these packages.

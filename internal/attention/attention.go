@@ -148,6 +148,18 @@ func OfPolicy(p *v1alpha1.PrototypePolicy, pools []Pool, now time.Time) []Item {
 	return l.items
 }
 
+// New returns the items of after that before does not have.
+func New(before, after []Item) (news []Item) {
+	for _, i := range after {
+		if !slices.ContainsFunc(before, func(b Item) bool {
+			return b.Kind == i.Kind && b.Reason == i.Reason && b.Pool == i.Pool && b.Subject == i.Subject
+		}) {
+			news = append(news, i)
+		}
+	}
+	return news
+}
+
 // Urgent counts the items that are more than information.
 func Urgent(items []Item) (n int) {
 	for _, i := range items {
@@ -182,19 +194,14 @@ func (l *list) add(i Item, names ...string) {
 	}
 }
 
-// has reports whether an item about the pool has the kind.
-func (l *list) has(kind Kind, pool string) bool {
-	return slices.ContainsFunc(l.items, func(i Item) bool { return i.Kind == kind && i.Pool == pool })
-}
-
-// pool is what the cloud says about the named pool; zero if unknown.
-func (l *list) pool(name string) Pool {
+// pool is what the cloud says about the named pool; false if unknown.
+func (l *list) pool(name string) (Pool, bool) {
 	for _, p := range l.facts.Pools {
-		if p.Name == name {
-			return p
+		if p.Name == name && p.Fault == "" {
+			return p, true
 		}
 	}
-	return Pool{Name: name}
+	return Pool{}, false
 }
 
 // sentence begins with a capital letter.

@@ -93,7 +93,10 @@ func (l *list) condition(p *v1alpha1.PrototypePolicy, c metav1.Condition) {
 func (l *list) command(kind Kind, pool string) string {
 	switch kind {
 	case NodesDoNotJoin:
-		if l.pool(pool).Prior != "" {
+		switch known, is := l.pool(pool); {
+		case !is:
+			return "kamino plan " + pool
+		case known.Prior != "":
 			return "kamino rollback " + pool
 		}
 		return "kamino restore " + pool
