@@ -202,7 +202,11 @@ func (l *list) image(p *v1alpha1.PrototypePolicy, s *v1alpha1.PoolStatus, item f
 		i.Since, i.Next = since, next
 		l.add(i, s.Name)
 	}
-	switch lives := now.Sub(p.CreationTimestamp.Time); {
+	lives := time.Duration(0) // unknown
+	if !p.CreationTimestamp.IsZero() {
+		lives = now.Sub(p.CreationTimestamp.Time)
+	}
+	switch {
 	case !has && s.LastResult != nil && s.LastResult.Result == v1alpha1.PhaseSucceeded:
 		next = "new nodes use the base image, until a capture or `kamino promote` points the pool at an image of Kamino"
 		add(NodesFromGenericImage, time.Time{})

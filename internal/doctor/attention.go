@@ -41,21 +41,26 @@ func checkOf(i attention.Item) string {
 	return CheckAttention
 }
 
-// findingsOf are the items of a check as findings, in the words of `kamino status`.
+// findingsOf are the items of a check as findings.
 func findingsOf(items []attention.Item, check string) (found []Finding) {
 	for _, i := range items {
 		if checkOf(i) != check {
 			continue
 		}
-		f := warn(i.Command, "%s", i.Sentence())
-		f.Subject = i.Pool
-		refuses := i.Kind == attention.PoolRolledBack || i.Kind == attention.PoolRollingBack // captures
-		if i.Severity == attention.Critical || refuses || check == CheckInstallation {
-			f.Level, f.Reason = Fail, i.Reason
-		}
-		found = append(found, f)
+		found = append(found, FindingOf(i))
 	}
 	return found
+}
+
+// FindingOf is an item as a finding, in the words of `kamino status`.
+func FindingOf(i attention.Item) Finding {
+	f := warn(i.Command, "%s", i.Sentence())
+	f.Check, f.Subject = checkOf(i), i.Pool
+	refuses := i.Kind == attention.PoolRolledBack || i.Kind == attention.PoolRollingBack // captures
+	if i.Severity == attention.Critical || refuses || f.Check == CheckInstallation {
+		f.Level, f.Reason = Fail, i.Reason
+	}
+	return f
 }
 
 // attentive finds what needs a person about the cluster, and about pools that have no checks of their own.
