@@ -54,6 +54,53 @@ func TestFailedJoin(t *testing.T) {
 	}
 }
 
+// TestFailedJoinOfAPolicy: the times of the policy count, and what its controller has judged stays.
+func TestFailedJoinOfAPolicy(t *testing.T) {
+	s := newTestEnv(t, interceptor.Funcs{})
+	made := time.Now()
+	late := s.memory.AddInstance(pool2, "late")
+	seen, err := s.memory.Instance(t.Context(), late)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tally := func(after time.Duration) history.Joins {
+		t.Helper()
+		s.Now = func() time.Time { return made.Add(after) }
+		p, err := s.Named(t.Context(), "pool2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := s.History(t.Context(), p, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *h.Find("2026.03.01").Joins
+	}
+	if got := tally(3 * time.Minute); got.Failed != 0 || got.Waiting == 0 {
+		t.Errorf("without a policy: %+v", got)
+	}
+	policy := &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "quick"}}
+	policy.Spec.Rollback.JoinTimeout.Duration = time.Minute
+	policy.Status.Pools = []v1alpha1.PoolStatus{{Name: "pool2", ID: string(pool2), JoinHealth: &v1alpha1.JoinHealthStatus{Version: "2026.03.01"}}}
+	if err := s.Cluster.Client.Create(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	if got := tally(3 * time.Minute); got.Failed != 1 {
+		t.Errorf("with a limit of a minute: %+v", got)
+	}
+	policy.Spec.Rollback.JoinTimeout.Duration = 0
+	policy.Status.Pools[0].JoinHealth.Joins = []v1alpha1.JoinStatus{
+		{Instance: string(late), RunningSince: metav1.NewTime(seen.CreatedAt), Outcome: "Failed", Message: "the instance has run without a Node"},
+		{Instance: string(late) + "-removed", RunningSince: metav1.NewTime(seen.CreatedAt), Outcome: "Failed"},
+	}
+	if err := s.Cluster.Client.Update(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	if got := tally(3 * time.Minute); got.Failed != 1 {
+		t.Errorf("judged before: %+v", got)
+	}
+}
+
 // TestPatchTimes: a patch is active unless the node still waits for a reboot. A reboot by another client than kured leaves the
 // annotation of kured.
 func TestPatchTimes(t *testing.T) {
