@@ -56,12 +56,17 @@ type Item struct {
 	Command string `json:"command"`
 }
 
-// Sentence is the item without time and command, in one line.
+// Sentence is the item without its begin and its command, in one line.
 func (i Item) Sentence() string {
-	if i.Cause == "" {
-		return i.Title + " Next: " + i.Next
+	text := i.Title
+	if i.Cause != "" {
+		text += " " + i.Cause + "."
 	}
-	return i.Title + " " + i.Cause + ". Next: " + i.Next
+	text += " Next: " + i.Next
+	if !i.NextAt.IsZero() {
+		text += ", at " + i.NextAt.UTC().Format("2006-01-02 15:04 UTC")
+	}
+	return text
 }
 
 // Facts are what is known about the cluster and its pools. What could not be read is left empty.
@@ -83,6 +88,8 @@ type Lease struct {
 	Known bool
 	// Holder works now, such as "the controller kamino-5d9"; empty without a holder.
 	Holder string
+	// Sweeps: the holder is a controller, which also returns the nodes of lost captures.
+	Sweeps bool
 	// Lost is a holder that stopped without a release; empty if the last holder released the Lease.
 	Lost string
 	// Over is the end of the Lease's term without a holder; zero if there was no Lease.
@@ -95,8 +102,10 @@ func (l Lease) gone(now time.Time) bool { return l.Known && l.Holder == "" && !l
 // Pool is what the cloud says about a pool.
 type Pool struct {
 	Name string
-	// Prior is the version of a rollback; empty if there is none, or if the pool is unknown.
-	Prior string
+	// Described is false if the recipe is unknown. Current is the version in the recipe, and Prior the version of a rollback;
+	// empty if there is none.
+	Described      bool
+	Current, Prior string
 	// Gone refuses a recipe with a missing version, and Rollback an automatic rollback without an acknowledgement.
 	Gone, Rollback *cloud.Refusal
 	// Quarantined is the version in the recipe with the reason of its quarantine; empty if it is not quarantined.
@@ -108,7 +117,7 @@ type Pool struct {
 
 // PoolOf returns what the history of a pool says.
 func PoolOf(h history.History) Pool {
-	p := Pool{Name: h.Pool, Prior: h.Prior, Gone: h.Gone}
+	p := Pool{Name: h.Pool, Described: true, Current: h.Recipe.Version, Prior: h.Prior, Gone: h.Gone}
 	if v := h.Find(h.Recipe.Version); v != nil && v.Quarantined != "" {
 		p.Quarantined = fmt.Sprintf("version %s: %s", v.Version, v.Quarantined)
 	}

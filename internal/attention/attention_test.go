@@ -161,6 +161,9 @@ func TestNodesDoNotJoin(t *testing.T) {
 	if items := OfPolicy(&p, nil, now); len(items) != 1 {
 		t.Errorf("said more than once: %+v", items)
 	}
+	if items := OfPolicy(&p, []Pool{{Name: "pool1", Described: true, Current: "2026.03.01"}}, now); len(items) != 0 {
+		t.Errorf("a person has changed the recipe since: %+v", items)
+	}
 }
 
 // A refused capture says so, with the time of the next attempt, also for the second pool of a policy and for reasons of a cloud.

@@ -73,10 +73,13 @@ func (l *list) condition(p *v1alpha1.PrototypePolicy, c metav1.Condition) {
 	named := false
 	for _, s := range p.Status.Pools {
 		if kind := poolKinds[c.Reason]; kind != "" && (strings.Contains(c.Message, "pool "+s.Name+" ") || len(p.Status.Pools) == 1) {
+			named = true
+			if kind == NodesDoNotJoin && !l.isCurrent(&s) {
+				continue
+			}
 			i := item
 			i.Kind, i.Subject, i.Pool, i.Command = kind, "pool "+s.Name, s.Name, l.command(kind, s.Name)
 			l.add(i, s.Name)
-			named = true
 		}
 	}
 	if named {
@@ -121,7 +124,7 @@ func (l *list) policyPool(p *v1alpha1.PrototypePolicy, s *v1alpha1.PoolStatus) {
 		return Item{Kind: kind, Reason: reason, Subject: "pool " + s.Name, Pool: s.Name, Cause: cause, Next: waits, Command: l.command(kind, s.Name),
 			Since: since(p, reason)}
 	}
-	if j := s.JoinHealth; j != nil && j.State == string(joinhealth.Failing) {
+	if j := s.JoinHealth; j != nil && j.State == string(joinhealth.Failing) && l.isCurrent(s) {
 		i := item(NodesDoNotJoin, j.State, j.Message)
 		i.Since, i.Next = firstOverdue(j), fmt.Sprintf("new nodes still use version %s, until you act", j.Version)
 		l.add(i, s.Name)
@@ -142,6 +145,12 @@ func (l *list) policyPool(p *v1alpha1.PrototypePolicy, s *v1alpha1.PoolStatus) {
 		l.add(i, s.Name, fmt.Sprint(s.Images))
 	}
 	l.image(p, s, item)
+}
+
+// isCurrent reports whether the recipe still names the version whose joins the policy tracks, as far as the recipe is known.
+func (l *list) isCurrent(s *v1alpha1.PoolStatus) bool {
+	known, _ := l.pool(s.Name)
+	return !known.Described || s.JoinHealth == nil || known.Current == s.JoinHealth.Version
 }
 
 // decision says that a pool's decision needs a person.

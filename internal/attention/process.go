@@ -89,7 +89,7 @@ func (l *list) reserved() {
 		switch {
 		case n.State == reservations.ByUnknown:
 			item.Next, item.Command = "the newer Kamino version releases the node", "kamino version"
-		case n.State == reservations.Orphaned && !n.InService && l.facts.Lease.Holder != "":
+		case n.State == reservations.Orphaned && !n.InService && l.facts.Lease.Sweeps:
 			item.Next = "the controller returns the node within minutes"
 			if n.WillBeRemoved {
 				item.Next = "the controller removes the node, which cannot rejoin"
@@ -102,7 +102,7 @@ func (l *list) reserved() {
 	for _, left := range l.facts.Leftovers {
 		item := Item{Kind: Leftover, Subject: left.Kind + " " + left.Name, Cause: fmt.Sprintf("prototype %s is deleted", left.Prototype),
 			Next: "nothing, until you act", Command: "kamino return-node --leftovers"}
-		if l.facts.Lease.Holder != "" {
+		if l.facts.Lease.Sweeps {
 			item.Next = "the controller deletes leftovers within minutes"
 		}
 		l.add(item, left.Kind+" "+left.Name)

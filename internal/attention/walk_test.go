@@ -284,7 +284,7 @@ func everywhere(t *testing.T, f attention.Facts, i attention.Item) {
 		t.Fatal(err)
 	}
 	facts := dashboard.Facts{Now: f.Now, Policies: f.Policies, Lease: f.Lease}
-	shown := dashboard.PoolFacts{History: history.History{Pool: "pool1"}, Prototypes: f.Prototypes}
+	shown := dashboard.PoolFacts{History: history.History{Pool: "pool1", Recipe: cloud.Recipe{Version: "2026.03.08"}}, Prototypes: f.Prototypes}
 	for _, p := range f.Pools {
 		shown.History.Gone, shown.Trouble, shown.TroubleKind = p.Gone, p.Fault, p.FaultKind
 	}

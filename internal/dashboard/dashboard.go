@@ -207,7 +207,9 @@ func (v *View) attend(f Facts) {
 		p := &f.Pools[i]
 		facts.Prototypes = append(facts.Prototypes, p.Prototypes...)
 		said := attention.PoolOf(p.History)
-		said.Fault, said.FaultKind = p.Trouble, p.TroubleKind
+		if p.Trouble != "" {
+			said = attention.Pool{Name: p.History.Pool, Fault: p.Trouble, FaultKind: p.TroubleKind}
+		}
 		facts.Pools = append(facts.Pools, said)
 	}
 	items := attention.List(facts)

@@ -123,7 +123,7 @@ func reserved(ctx context.Context, c *observed) (found []Finding) {
 		}
 	}
 	switch {
-	case len(found) > 0:
+	case len(found) > 0, working > 0 && len(findingsOf(c.needsPerson(nil, nil), CheckLease)) > 0: // a failure of the Lease
 		return found
 	case working > 0:
 		return []Finding{ok("%s reserved by running captures, and no other node is reserved", wording.Are(working, "node"))}

@@ -225,12 +225,16 @@ func TestReservationsAndLeftovers(t *testing.T) {
 	working.Status.Phase, working.Spec.Donor.NodeName = v1alpha1.PhaseDraining, "a"
 	d.Prototypes = func(context.Context) ([]v1alpha1.Prototype, error) { return []v1alpha1.Prototype{working}, nil }
 	reserve("a", `{"kind":"Prototype","name":"p","uid":"u","reservedAt":"2026-03-14T11:00:00Z"}`)
+	if level, says := worst(examine(t, d), CheckLease); level != Warn || !strings.Contains(says, "No Kamino process works") {
+		t.Errorf("a capture without a process: %s %s", level, says)
+	}
+	d.Lease = func(context.Context) (attention.Lease, error) { return attention.Lease{Known: true, Holder: "the controller", Sweeps: true}, nil }
 	if level, says := worst(examine(t, d), CheckReservations); level != OK || !strings.Contains(says, "1 node is reserved by running captures") {
 		t.Errorf("a capture at work: %s %s", level, says)
 	}
 	reserve("b", `{"kind":"Prototype","name":"q","uid":"gone","reservedAt":"2026-03-14T11:00:00Z"}`)
 	if level, says := worst(examine(t, d), CheckReservations); level != Warn ||
-		says != "Node b is reserved, and no running capture releases it. Prototype q is deleted or has ended. Next: nothing, until you act kamino return-node b" {
+		says != "Node b is reserved, and no running capture releases it. Prototype q is deleted or has ended. Next: the controller returns the node within minutes kamino return-node b" {
 		t.Errorf("a capture that is gone: %s %s", level, says)
 	}
 	reserve("b", `{"kind":"Prototype","name":"p","uid":"u"}`)
@@ -241,7 +245,7 @@ func TestReservationsAndLeftovers(t *testing.T) {
 		return []reservations.Leftover{{Kind: reservations.Snapshot, Name: "s", Prototype: "q", UID: "gone"}}, nil
 	}
 	if level, says := worst(examine(t, d), CheckReservations); level != Warn ||
-		!strings.HasPrefix(says, "A lost capture left snapshot s. Prototype q is deleted. Next: nothing, until you act kamino return-node --leftovers") {
+		!strings.HasPrefix(says, "A lost capture left snapshot s. Prototype q is deleted. Next: the controller deletes leftovers within minutes kamino return-node --leftovers") {
 		t.Errorf("a snapshot is left: %s %s", level, says)
 	}
 }

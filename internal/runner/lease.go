@@ -129,7 +129,7 @@ func LeaseState(ctx context.Context, c *cluster.Connection, namespace string, no
 	}
 	switch {
 	case !expired(lease, now):
-		state.Holder = holder.String()
+		state.Holder, state.Sweeps = holder.String(), holder.Role == RoleController
 		return state, nil
 	case holder.Role != "":
 		state.Lost = holder.String()

@@ -62,17 +62,18 @@ func TestLeaseState(t *testing.T) {
 		lease *coordinationv1.Lease
 		want  attention.Lease
 	}{
-		"no lease": {nil, attention.Lease{Known: true}},
-		"held":     {lease("controller/c/1", time.Second), attention.Lease{Known: true, Holder: "the controller c"}},
-		"died":     {lease("controller/c/1", time.Minute), attention.Lease{Known: true, Lost: "the controller c", Over: testNow.Add(-30 * time.Second)}},
-		"released": {lease("", time.Second), attention.Lease{Known: true, Over: testNow.Add(29 * time.Second)}},
+		"no lease":  {nil, attention.Lease{Known: true}},
+		"held":      {lease("controller/c/1", time.Second), attention.Lease{Known: true, Holder: "the controller c", Sweeps: true}},
+		"a command": {lease("command/laptop/1", time.Second), attention.Lease{Known: true, Holder: "a command on laptop"}},
+		"died":      {lease("controller/c/1", time.Minute), attention.Lease{Known: true, Lost: "the controller c", Over: testNow.Add(-30 * time.Second)}},
+		"released":  {lease("", time.Second), attention.Lease{Known: true, Over: testNow.Add(29 * time.Second)}},
 	} {
 		var objects []runtime.Object
 		if test.lease != nil {
 			objects = append(objects, test.lease)
 		}
 		got, err := LeaseState(t.Context(), &cluster.Connection{Kube: fake.NewClientset(objects...)}, "ns", testNow)
-		if err != nil || got.Known != test.want.Known || got.Holder != test.want.Holder || got.Lost != test.want.Lost || !got.Over.Equal(test.want.Over) {
+		if err != nil || got.Known != test.want.Known || got.Holder != test.want.Holder || got.Sweeps != test.want.Sweeps || got.Lost != test.want.Lost || !got.Over.Equal(test.want.Over) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
