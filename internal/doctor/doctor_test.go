@@ -228,7 +228,9 @@ func TestReservationsAndLeftovers(t *testing.T) {
 	if level, says := worst(examine(t, d), CheckLease); level != Warn || !strings.Contains(says, "No Kamino process works") {
 		t.Errorf("a capture without a process: %s %s", level, says)
 	}
-	d.Lease = func(context.Context) (attention.Lease, error) { return attention.Lease{Known: true, Holder: "the controller", Sweeps: true}, nil }
+	d.Lease = func(context.Context) (attention.Lease, error) {
+		return attention.Lease{Known: true, Holder: "the controller", Sweeps: true}, nil
+	}
 	if level, says := worst(examine(t, d), CheckReservations); level != OK || !strings.Contains(says, "1 node is reserved by running captures") {
 		t.Errorf("a capture at work: %s %s", level, says)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/history/report"
+	"github.com/kamino-dev/kamino/internal/joinhealth"
 )
 
 // TestChanges compares the newest versions, each with the version before. Versions without known differences are left out.
@@ -98,6 +99,37 @@ func TestFailedJoinOfAPolicy(t *testing.T) {
 	}
 	if got := tally(3 * time.Minute); got.Failed != 1 {
 		t.Errorf("judged before: %+v", got)
+	}
+}
+
+// TestInterrupted: the first patch or capture since the creation of a node counts.
+func TestInterrupted(t *testing.T) {
+	at := func(minutes int) time.Time { return time.Unix(1770000000, 0).Add(time.Duration(minutes) * time.Minute) }
+	n := joinhealth.Node{Name: "n", Running: at(0)}
+	of := func(node string, minutes int) v1alpha1.Prototype {
+		p := v1alpha1.Prototype{}
+		reserved := metav1.NewMicroTime(at(minutes))
+		p.Spec.Donor.NodeName, p.Status.Donor = node, &v1alpha1.DonorStatus{ReservedAt: &reserved}
+		return p
+	}
+	patched := of("n", 9)
+	patched.Status.Patch = &v1alpha1.PatchStatus{StartedAt: metav1.NewTime(at(4))}
+	for name, test := range map[string]struct {
+		times    patchTimes
+		captures []v1alpha1.Prototype
+		want     time.Time
+	}{
+		"never":                     {patchTimes{}, []v1alpha1.Prototype{of("other", 3)}, time.Time{}},
+		"a patch":                   {patchTimes{patched: at(5)}, nil, at(5)},
+		"a patch that waits":        {patchTimes{patched: at(5), pending: at(3)}, nil, at(3)},
+		"a capture before a patch":  {patchTimes{patched: at(5)}, []v1alpha1.Prototype{of("n", 2)}, at(2)},
+		"a pioneer":                 {patchTimes{}, []v1alpha1.Prototype{patched}, at(4)},
+		"an instance of that name":  {patchTimes{}, []v1alpha1.Prototype{of("n", -5)}, time.Time{}},
+		"a patch of the image only": {patchTimes{patched: at(-60)}, nil, time.Time{}},
+	} {
+		if got := test.times.interrupted(n, test.captures); !got.Equal(test.want) {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
 	}
 }
 
