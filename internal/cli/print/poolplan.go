@@ -188,8 +188,10 @@ func patchLines(s *v1alpha1.PatchesStatus, now time.Time) []string {
 
 // turnover says how long nodes of earlier images stay.
 func turnover(t estimate.Turnover, slow bool) string {
-	line := fmt.Sprintf("%d of %s have earlier images. Without rebuilds, a new version reaches 95 %% of the nodes after about %s.",
-		t.Earlier, wording.Count(t.Nodes, "node"), wording.Duration(t.Replaced()))
+	line := fmt.Sprintf("%d of %s have earlier images.", t.Earlier, wording.Count(t.Nodes, "node"))
+	if t.IsKnown() {
+		line += fmt.Sprintf(" Without rebuilds, a new version reaches 95 %% of the nodes after about %s.", wording.Duration(t.Replaced()))
+	}
 	if slow {
 		line += " To replace these nodes sooner, set rebuild.outdated in the policy."
 	}
