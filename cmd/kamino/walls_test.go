@@ -44,10 +44,11 @@ var rooms = map[string]room{
 	"internal/history":              {pure: true, own: "api cloud cloud/imageversion joinhealth wording/page history/retention wording"},
 	"internal/history/imagecount":   {pure: true, own: "cloud cloud/imageversion"},
 	"internal/joinhealth":           {pure: true, own: "cloud"},
+	"internal/attention":            {pure: true, own: "api cloud history history/imagecount joinhealth node/reservations wording", foreign: kubeTypes},
 	"internal/trial":                {pure: true, own: "api cloud", foreign: kubeTypes},
 	"internal/history/estimate":     {pure: true, own: "api"},
-	"internal/dashboard":            {pure: true, own: "api history joinhealth history/report history/timeline wording", foreign: kubeTypes},
-	"internal/notify":               {pure: true, own: "api", foreign: kubeTypes},
+	"internal/dashboard":            {pure: true, own: "api attention cloud history joinhealth history/report history/timeline wording", foreign: kubeTypes},
+	"internal/notify":               {pure: true, own: "api attention", foreign: kubeTypes},
 	"internal/history/timeline":     {pure: true, own: "api history wording", foreign: kubeTypes},
 	"internal/node/reservations":    {pure: true, own: "api node/nodestate", foreign: kubeTypes},
 	"internal/wording":              {pure: true},
@@ -109,11 +110,11 @@ var rooms = map[string]room{
 		foreign: unix + " github.com/coreos/go-systemd github.com/godbus/dbus",
 	},
 	"internal/dashboard/web/page":   {own: "dashboard wording"},
-	"internal/dashboard/web/gather": {own: "dashboard history pool history/report"},
+	"internal/dashboard/web/gather": {own: "attention cloud dashboard history pool history/report"},
 	"internal/dashboard/web":        {own: "dashboard dashboard/web/page", foreign: "github.com/go-logr/logr"},
 	"internal/notify/delivery":      {own: "notify", foreign: "github.com/go-logr/logr"},
 
-	"internal/pool": {own: "api cloud cluster contents history history/imagecount cloud/imageversion joinhealth pool/membership " +
+	"internal/pool": {own: "api attention cloud cluster contents history history/imagecount cloud/imageversion joinhealth pool/membership " +
 		"pool/nodejoin node/nodestate history/report history/timeline", foreign: kubeClient},
 	"internal/build":              {},
 	"internal/process":            {},
@@ -129,11 +130,11 @@ var rooms = map[string]room{
 	"internal/capture":         {own: "capture/admission api capture/plan cloud contents history history/imagecount cloud/imageversion pool/membership node node/kured node/nodestate patch/nodepatch patch/plan process recipe node/reservations history/retention selection trial wording", foreign: kubeLoop},
 	"internal/trial/trialnode": {own: "api cloud node node/nodestate trial/probe selection/expression trial", foreign: kubeClient + yaml + " k8s.io/component-helpers k8s.io/pod-security-admission"},
 	"internal/rebuild":         {own: "api cloud pool/membership node node/kured pool/nodecache node/nodestate rebuild/plan step", foreign: kubeLoop},
-	"internal/doctor":          {own: "capture/admission api pool/bootstrapkind pool/capturemethod cloud history history/imagecount cloud/imageversion pool/membership node node/kured node/nodestate wording/page node/reservations selection wording", foreign: kubeClient},
+	"internal/doctor":          {own: "attention capture/admission api pool/bootstrapkind pool/capturemethod cloud history history/imagecount cloud/imageversion pool/membership node node/kured node/nodestate wording/page node/reservations selection wording", foreign: kubeClient},
 	"internal/manifest":        {own: "api", foreign: kubeTypes + yaml},
 	"internal/pool/nodejoin":   {own: "api cloud history cloud/imageversion joinhealth node/nodestate trial", foreign: kubeClient},
 	"internal/metrics":         {own: "capture/admission api pool/bootstrapkind capture capture/plan cloud history history/imagecount cloud/imageversion joinhealth pool/membership notify/delivery patch policy selection trial", foreign: kubeClient + " github.com/prometheus/client_golang"},
-	"internal/policy":          {own: "capture/admission api pool/bootstrapkind pool/capturemethod capture cloud history history/estimate history/imagecount cloud/imageversion joinhealth pool/membership pool/nodecache pool/nodejoin node/nodestate patch patch/nodepatch patch/plan policy/schedule process rebuild recipe node/reservations selection selection/expression wording", foreign: kubeLoop},
+	"internal/policy":          {own: "attention capture/admission api pool/bootstrapkind pool/capturemethod capture cloud history history/estimate history/imagecount cloud/imageversion joinhealth pool/membership pool/nodecache pool/nodejoin node/nodestate patch patch/nodepatch patch/plan policy/schedule process rebuild recipe node/reservations selection selection/expression wording", foreign: kubeLoop},
 
 	"internal/controller/nodelabel": {own: "api cloud pool/membership node node/nodestate process", foreign: kubeClient},
 	"internal/controller/policy":    {own: "api pool/nodecache policy", foreign: kubeLoop},
@@ -142,7 +143,7 @@ var rooms = map[string]room{
 
 	"internal/cluster": {own: "api cloud wording", foreign: kubeLoop},
 	"internal/runner": {
-		own: "capture/admission api pool/bootstrapkind pool/capturemethod capture cloud cluster controller/nodelabel controller/policy controller/prototype " +
+		own: "attention capture/admission api pool/bootstrapkind pool/capturemethod capture cloud cluster controller/nodelabel controller/policy controller/prototype " +
 			"controller/sweep notify/delivery rules history/imagecount cloud/imageversion pool/membership metrics node pool/nodecache " +
 			"pool/nodejoin node/nodestate notify patch/nodepatch policy policy/policyfile pool process rebuild rebuild/plan node/reservations " +
 			"selection trial/trialnode dashboard/web dashboard/web/gather wording",
@@ -150,7 +151,7 @@ var rooms = map[string]room{
 	},
 
 	"internal/cli/clouds": {own: "cloud cloud/capi cloud/registry cluster", foreign: kubeClient + " github.com/spf13/pflag"},
-	"internal/cli/print": {own: "capture/admission api cli/output pool/bootstrapkind pool/capturemethod build cloud cluster contents doctor history " +
+	"internal/cli/print": {own: "attention capture/admission api cli/output pool/bootstrapkind pool/capturemethod build cloud cluster contents doctor history " +
 		"history/estimate history/imagecount joinhealth wording/page pool history/report node/reservations history/retention selection history/timeline wording",
 		foreign: kubeTypes + yaml},
 	"internal/cli/help":     {own: "cli/output", foreign: "github.com/spf13/cobra github.com/spf13/pflag"},

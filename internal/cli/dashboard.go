@@ -8,8 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/dashboard/web"
 	"github.com/kamino-dev/kamino/internal/dashboard/web/gather"
+	"github.com/kamino-dev/kamino/internal/runner"
 )
 
 func newDashboardCommand(f *Factory, o *Options) *cobra.Command {
@@ -32,7 +34,10 @@ Every user of this machine can read the page. The page refuses requests for othe
 			if err != nil {
 				return &failure{Code: ExitUsage, Err: err}
 			}
-			looks := gather.Gatherer{Finder: s.pools(), Explain: explain, Now: s.Now, Cluster: s.cluster.Name()}
+			looks := gather.Gatherer{Finder: s.pools(), Explain: explain, Now: s.Now, Cluster: s.cluster.Name(),
+				Lease: func(ctx context.Context) (attention.Lease, error) {
+					return runner.LeaseState(ctx, s.cluster, s.options.Namespace, s.Now())
+				}}
 			page := &web.Server{Look: looks.Gather, Explain: explain, Interval: interval, Now: time.Now, Log: o.Log}
 			if _, err := fmt.Fprintf(s.Out, "Dashboard: http://localhost:%d\n", l.Addr().(*net.TCPAddr).Port); err != nil {
 				return err

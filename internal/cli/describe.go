@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -29,14 +31,14 @@ The command needs no cloud credential. "kamino status" and "kamino history" show
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completePrototypes(f, o),
 		RunE: inCluster(f, o, func(ctx context.Context, c *cluster.Connection, args []string) error {
-			return describe(ctx, f, c, args[0], format)
+			return describe(ctx, f, c, o.Namespace, args[0], format)
 		}),
 	}
 	output.Bind(cmd, &format, output.Table, output.JSON, output.YAML)
 	return cmd
 }
 
-func describe(ctx context.Context, f *Factory, cluster *cluster.Connection, argument string, format output.Format) error {
+func describe(ctx context.Context, f *Factory, cluster *cluster.Connection, namespace, argument string, format output.Format) error {
 	all, err := cluster.Prototypes(ctx)
 	if err != nil {
 		return err
@@ -56,6 +58,13 @@ func describe(ctx context.Context, f *Factory, cluster *cluster.Connection, argu
 			f.note("pending patches are unknown: %s", explain(err))
 		}
 		d.Pending = print.PatchesOf(policies, cloud.PoolID(p.Spec.PoolID))
+	}
+	if !p.Status.Terminal() {
+		facts := attention.Facts{Now: f.Now(), Prototypes: []v1alpha1.Prototype{*p}}
+		if facts.Lease, err = runner.LeaseState(ctx, cluster, namespace, f.Now()); err != nil {
+			f.note("Whether a process works on the capture is unknown: %s", explain(err))
+		}
+		d.Attention = attention.List(facts)
 	}
 	return print.Describe(f.Out, format, d, f.Now())
 }

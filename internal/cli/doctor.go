@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cluster"
@@ -22,8 +23,8 @@ func newDoctorCommand(f *Factory, o *Options) *cobra.Command {
 		Short: "Check cluster, permissions and pools, and say how to fix problems",
 		Long: `Check the cluster and the pools before or after installation. The command changes nothing. The checks: clocks; installed
 definitions; your permissions in the cluster; the controller; the pools; nodes that stay cordoned after a lost capture;
-leftovers of captures; the cloud credential and permissions; whether Kamino can capture each pool; image versions; and
-whether nodes report their last patch.
+leftovers of captures; what else needs you, as in "kamino status"; the cloud credential and permissions; whether Kamino
+can capture each pool; image versions; and whether nodes report their last patch.
 
 Each finding is ok, warn or fail, and has a remedy. The exit code is 0 if no check fails, and 3 if a check fails.`,
 		Example: `  kamino doctor
@@ -46,12 +47,8 @@ func (f *Factory) examine(ctx context.Context, c *cluster.Connection, o *Options
 	d := &doctor.Doctor{
 		Kube: c.Kube, Served: c.Served, Skew: c.Skew, Policies: c.Policies, Namespace: o.Namespace, PodNamespace: o.GeneralizeNamespace, Only: only,
 		Kured: o.Kured, Now: f.Now,
-		Holder: func(ctx context.Context) (string, error) {
-			holder, err := runner.LeaseHolder(ctx, c, o.Namespace, f.Now())
-			if err != nil || holder.Role == "" {
-				return "", err
-			}
-			return holder.String(), nil
+		Lease: func(ctx context.Context) (attention.Lease, error) {
+			return runner.LeaseState(ctx, c, o.Namespace, f.Now())
 		},
 	}
 	d.Prototypes = func(ctx context.Context) ([]v1alpha1.Prototype, error) {

@@ -25,6 +25,7 @@ const (
 	ExitFailed      = exit.Failed
 	ExitNotAllowed  = exit.NotAllowed
 	ExitUnreachable = exit.Unreachable
+	ExitNeedsPerson = exit.NeedsPerson
 	ExitNothingToDo = exit.NothingToDo
 	ExitInterrupted = exit.Interrupted
 )

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/history/estimate"
@@ -58,9 +59,19 @@ func (s *session) plan(ctx context.Context, pool string, from policySource, form
 		return nil
 	}
 	shown := make([]print.PoolPlan, 0, len(plans.Pools))
+	facts := attention.Facts{Now: s.Now(), Prototypes: plans.Prototypes}
+	if from.file == "" { // a file is judged for itself
+		facts = s.attentionFacts(ctx, plans.Prototypes)
+	}
 	for _, plan := range plans.Pools {
-		took := estimate.Of(plans.Prototypes, plan.Settings.CopiesDonor())
-		shown = append(shown, s.poolPlan(ctx, plan, took, pool != "" || format.Machine()))
+		facts.Pools = append(facts.Pools, plan.Attention())
+	}
+	items := attention.List(facts)
+	for _, plan := range plans.Pools {
+		p := s.poolPlan(ctx, plan, estimate.Of(plans.Prototypes, plan.Settings.CopiesDonor()), pool != "" || format.Machine())
+		p.Attention = slices.DeleteFunc(slices.Clone(items), func(i attention.Item) bool { return i.Pool != plan.Pool.Name })
+		p.Captures = p.Captures && !slices.ContainsFunc(p.Attention, func(i attention.Item) bool { return i.Kind == attention.CaptureRefused })
+		shown = append(shown, p)
 	}
 	if err := print.PoolPlans(s.Out, format, shown, pool != "", s.Now()); err != nil {
 		return err

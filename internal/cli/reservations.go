@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/runner"
 )
 
@@ -32,6 +34,10 @@ command also shows nodes that are cordoned and protected like a reserved node, b
 			if err != nil {
 				return err
 			}
+			if report.Facts.Prototypes, err = s.cluster.Prototypes(ctx); err != nil && !errors.Is(err, cluster.ErrNotInstalled) {
+				return err
+			}
+			report.Facts = s.attentionFacts(ctx, report.Facts.Prototypes)
 			return print.Reservations(s.Out, format, report, s.Now())
 		}),
 	}

@@ -32,6 +32,7 @@ Exit codes:
   4    the capture failed, and the node is back in service.
   5    a credential or a permission is missing.
   6    the API server or the cloud is unreachable.
+  7    something needs you. Only with "status --exit-code".
   10   nothing to do ("kamino auto --detailed-exitcode" only).
   130  interrupted, or --timeout is over.`
 

@@ -11,29 +11,38 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/process"
+	"github.com/kamino-dev/kamino/internal/runner"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 func newStatusCommand(f *Factory, o *Options) *cobra.Command {
 	var (
 		format   output.Format
 		watch    bool
+		byCode   bool
 		interval time.Duration
 	)
 	cmd := &cobra.Command{
 		Use:   "status [POOL]",
 		Short: "Show pools, their image versions, and captures",
-		Long: `Show the pools of the cluster: the image and version for new nodes, all versions, running captures, and the last
-capture of each pool. With a pool, the output also has the pending patches, if a policy with spec.pioneer checks the
-pool. Without a pool, the output also lists nodes that stay reserved after a lost capture, and leftovers of captures
-that no longer exist.
+		Long: `Show what needs you, most urgent first: what is wrong, since when, what happens next automatically, and the command
+that helps. Then show the pools of the cluster: the image and version for new nodes, all versions, running captures, and
+the last capture of each pool. With four pools or more, a healthy pool has one line. With a pool, the output also has the
+pending patches, if a policy with spec.pioneer checks the pool. Without a pool, the output also lists nodes that stay
+reserved after a lost capture, and leftovers of captures that no longer exist.
+
+With --exit-code, the exit code is 7 if something critical or a warning needs you.
 
 The version in use is marked "current". The target of a rollback is marked "prior".`,
 		Example: `  kamino status
   kamino status pool1 -o wide
+  kamino status --exit-code -o json | jq '.attention[].title'
   kamino status --watch`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePools(f, o),
 		RunE: inSession(f, o, func(ctx context.Context, s *session, args []string) error {
@@ -41,16 +50,34 @@ The version in use is marked "current". The target of a rollback is marked "prio
 			if watch {
 				return s.watchStatus(ctx, pool, format, interval)
 			}
-			text, trouble := s.statusText(ctx, pool, format)
+			text, items, trouble := s.statusText(ctx, pool, format)
 			if _, err := s.Out.Write(text); err != nil {
 				return err
+			}
+			if trouble == nil && byCode {
+				return needsPerson(items)
 			}
 			return trouble
 		}),
 	}
 	output.Bind(cmd, &format, output.Table, output.Wide, output.JSON, output.YAML)
 	bindWatch(cmd, &watch, &interval)
+	cmd.Flags().BoolVar(&byCode, "exit-code", false, "exit with 7 if something critical or a warning needs you")
+	output.Before(cmd, func() error {
+		if byCode && watch {
+			return usagef("use only one of --exit-code and --watch: a watch has no end")
+		}
+		return nil
+	})
 	return cmd
+}
+
+// needsPerson is the error of --exit-code if an item is more than information.
+func needsPerson(items []attention.Item) error {
+	if n := attention.Urgent(items); n > 0 {
+		return &failure{Code: ExitNeedsPerson, Err: fmt.Errorf("%s you: see above", wording.Need(n, "thing"))}
+	}
+	return nil
 }
 
 // bindWatch adds the flags --watch and --interval.
@@ -98,7 +125,7 @@ func (s *session) watchStatus(ctx context.Context, pool string, format output.Fo
 		return cmp.Or(width, 80), height // the window is that of standard error, which may be a file
 	})
 	return s.watch(ctx, interval, func() error {
-		text, err := s.statusText(ctx, pool, format)
+		text, _, err := s.statusText(ctx, pool, format)
 		if err != nil {
 			return err
 		}
@@ -107,28 +134,16 @@ func (s *session) watchStatus(ctx context.Context, pool string, format output.Fo
 }
 
 // statusText looks once, and prints all available facts. The error is the first problem of a look.
-func (s *session) statusText(ctx context.Context, pool string, format output.Format) ([]byte, error) {
+func (s *session) statusText(ctx context.Context, pool string, format output.Format) ([]byte, []attention.Item, error) {
 	report, trouble := s.report(ctx, pool)
 	if report == nil {
-		return nil, trouble
+		return nil, nil, trouble
 	}
 	var text bytes.Buffer
 	if err := print.Status(&text, format, *report, s.Now()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return text.Bytes(), trouble
-}
-
-// addPatches adds the pending patches of pools. A missing permission leaves the rest of the report.
-func (s *session) addPatches(ctx context.Context, pools []print.PoolStatus) {
-	policies, err := s.cluster.Policies(ctx)
-	if err != nil {
-		s.note("pending patches are unknown: %s", explain(err))
-		return
-	}
-	for i := range pools {
-		pools[i].Patches = print.PatchesOf(policies, pools[i].ID)
-	}
+	return text.Bytes(), report.Attention, trouble
 }
 
 // report reads the cluster and the cloud. Nil if there is only the error to print.
@@ -141,10 +156,20 @@ func (s *session) report(ctx context.Context, only string) (*print.Report, error
 	if err != nil {
 		return nil, err
 	}
-	report := &print.Report{Pools: print.PoolsOf(standings, explain), Reservations: reserved}
+	facts := s.attentionFacts(ctx, all)
+	facts.Reserved, facts.Leftovers = reserved.Nodes, reserved.Leftovers
+	names := make([]string, len(standings))
+	for i := range standings {
+		names[i] = standings[i].Name
+		facts.Pools = append(facts.Pools, standings[i].Attention(explain))
+	}
+	report := &print.Report{Pools: print.PoolsOf(standings, explain), Reservations: reserved, Attention: attention.List(facts)}
 	report.Captures = print.Latest(all, report.Pools, only != "")
 	if only != "" {
-		s.addPatches(ctx, report.Pools)
+		report.Attention = attention.OfPools(report.Attention, names...)
+		for i := range report.Pools {
+			report.Pools[i].Patches = print.PatchesOf(facts.Policies, report.Pools[i].ID)
+		}
 	}
 	for _, p := range standings {
 		if p.Err != nil {
@@ -152,4 +177,20 @@ func (s *session) report(ctx context.Context, only string) (*print.Report, error
 		}
 	}
 	return report, nil
+}
+
+// attentionFacts reads what the list needs beside pools and nodes. What the user may not read is a note, and stays unknown.
+func (s *session) attentionFacts(ctx context.Context, all []v1alpha1.Prototype) attention.Facts {
+	facts := attention.Facts{Now: s.Now(), Prototypes: all}
+	var err error
+	if facts.Policies, err = s.cluster.Policies(ctx); err != nil {
+		facts.Policies = nil
+		if !errors.Is(err, cluster.ErrNotInstalled) {
+			s.note("What policies say is unknown: %s", explain(err))
+		}
+	}
+	if facts.Lease, err = runner.LeaseState(ctx, s.cluster, s.options.Namespace, s.Now()); err != nil {
+		s.note("Whether a process works on captures is unknown: %s", explain(err))
+	}
+	return facts
 }

@@ -23,6 +23,8 @@ const (
 	longestPause = 10 * time.Second
 	// drained is how many bytes of a discarded response are read, so that the connection can be reused.
 	drained = 64 << 10
+	// quietly is how long Kamino waits for a busy API server without a word.
+	quietly = 5 * time.Second
 )
 
 // retrier retries requests to a busy API server, and reports a slow or busy API server once each.
@@ -42,7 +44,7 @@ func (c *retrier) RoundTrip(request *http.Request) (*http.Response, error) {
 	if deadline, limited := request.Context().Deadline(); limited {
 		last = deadline
 	}
-	retryTime := time.Until(last)
+	started, retryTime := time.Now(), time.Until(last)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		begun := time.Now()
 		response, err := c.next.RoundTrip(request)
@@ -65,7 +67,9 @@ func (c *retrier) RoundTrip(request *http.Request) (*http.Response, error) {
 			_, _ = io.CopyN(io.Discard, response.Body, drained)
 			_ = response.Body.Close()
 		}
-		c.reportBusy(response, retryTime)
+		if time.Since(started)+asked > quietly {
+			c.reportBusy(response, retryTime)
+		}
 		timer := time.NewTimer(asked)
 		select {
 		case <-request.Context().Done():

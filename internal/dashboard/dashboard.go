@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/history/report"
 	"github.com/kamino-dev/kamino/internal/history/timeline"
@@ -34,6 +36,8 @@ type Facts struct {
 	// Policies and Events of the whole cluster.
 	Policies []v1alpha1.PrototypePolicy
 	Events   []corev1.Event
+	// Lease is the state of the process that works on captures.
+	Lease attention.Lease
 	// Troubles are sentences about facts that could not be read.
 	Troubles []string
 }
@@ -52,8 +56,9 @@ type PoolFacts struct {
 	Changes map[string]string
 	// Capacity is the desired number of nodes; 0 if unknown.
 	Capacity int64
-	// Trouble is the cloud's error for this pool, in a sentence; empty without an error.
-	Trouble string
+	// Trouble is the cloud's error for this pool, in a sentence, and TroubleKind its kind; empty without an error.
+	Trouble     string
+	TroubleKind cloud.Kind
 }
 
 // View is the whole page.
@@ -61,12 +66,25 @@ type View struct {
 	Cluster  string
 	At       time.Time
 	Troubles []string
-	Pools    []PoolSection
+	// Attention is what needs a person, most urgent first, and Pools are in the same order.
+	Attention []Need
+	Pools     []PoolSection
+}
+
+// Need is one thing that needs a person.
+type Need struct {
+	// Urgent is false for information.
+	Urgent                                             bool
+	Severity, Pool, Title, Cause, Since, Next, Command string
 }
 
 // PoolSection is the section of one pool.
 type PoolSection struct {
 	Name string
+	// State is the severity of the most urgent item about the pool, or "healthy". Folded: many pools are on the page, and
+	// this one is healthy and has no running capture.
+	State  string
+	Folded bool
 	// Recipe is the version in the recipe, or else the image.
 	Recipe       string
 	Nodes, Ready int
@@ -175,7 +193,49 @@ func Of(f Facts) View {
 		v.Pools = append(v.Pools, poolOf(f, &f.Pools[i]))
 	}
 	slices.SortStableFunc(v.Pools, func(a, b PoolSection) int { return cmp.Compare(a.Name, b.Name) })
+	v.attend(f)
 	return v
+}
+
+// foldFrom is the number of pools from which the sections of healthy pools are folded.
+const foldFrom = 4
+
+// attend lists what needs a person, and sorts the pools by need.
+func (v *View) attend(f Facts) {
+	facts := attention.Facts{Now: f.Now, Policies: f.Policies, Lease: f.Lease}
+	for i := range f.Pools {
+		p := &f.Pools[i]
+		facts.Prototypes = append(facts.Prototypes, p.Prototypes...)
+		said := attention.PoolOf(p.History)
+		if p.Trouble != "" {
+			said = attention.Pool{Name: p.History.Pool, Fault: p.Trouble, FaultKind: p.TroubleKind}
+		}
+		facts.Pools = append(facts.Pools, said)
+	}
+	items := attention.List(facts)
+	for _, i := range items {
+		need := Need{Severity: string(i.Severity), Urgent: i.Severity != attention.Info, Pool: i.Pool, Title: i.Title, Cause: i.Cause, Next: i.Next,
+			Command: i.Command, Since: ago(i.Since, f.Now)}
+		if !i.NextAt.IsZero() {
+			need.Next += ", at " + attention.When(i.NextAt, f.Now)
+		}
+		v.Attention = append(v.Attention, need)
+	}
+	first := func(pool string) int {
+		if at := slices.IndexFunc(items, func(i attention.Item) bool { return i.Pool == pool }); at >= 0 {
+			return at
+		}
+		return len(items)
+	}
+	for i := range v.Pools {
+		p := &v.Pools[i]
+		p.State = "healthy"
+		if at := first(p.Name); at < len(items) {
+			p.State = string(items[at].Severity)
+		}
+		p.Folded = len(v.Pools) >= foldFrom && p.State == "healthy" && !slices.ContainsFunc(p.Captures, func(c Capture) bool { return c.Running })
+	}
+	slices.SortStableFunc(v.Pools, func(a, b PoolSection) int { return cmp.Compare(first(a.Name), first(b.Name)) })
 }
 
 func poolOf(f Facts, p *PoolFacts) PoolSection {

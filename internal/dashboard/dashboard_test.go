@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/history/report"
@@ -111,7 +112,7 @@ func TestPool(t *testing.T) {
 	got := only(t, Facts{Pools: []PoolFacts{pool1()}})
 	got.Timeline = nil // another test
 	want := PoolSection{
-		Name: "pool1", Recipe: "2026.03.03", Nodes: 6, Ready: 5, Capacity: 7,
+		Name: "pool1", State: "healthy", Recipe: "2026.03.03", Nodes: 6, Ready: 5, Capacity: 7,
 		Notes: []string{
 			"Version 2026.03.04 is quarantined: no network", "1 node runs the quarantined version 2026.03.04: d-0", "2 nodes run none of these versions.",
 		},
@@ -137,9 +138,39 @@ func TestPool(t *testing.T) {
 // TestAPoolThatTheCloudDidNotDescribe has only the facts of the cluster.
 func TestAPoolThatTheCloudDidNotDescribe(t *testing.T) {
 	got := only(t, Facts{Pools: []PoolFacts{{Nodes: 2, Ready: 1, History: history.History{Pool: "pool1", PoolID: "id/pool1"}, Trouble: "The cloud is away."}}})
-	want := PoolSection{Name: "pool1", Nodes: 2, Ready: 1, Notes: []string{"The cloud is away."}}
+	want := PoolSection{Name: "pool1", State: "warning", Nodes: 2, Ready: 1, Notes: []string{"The cloud is away."}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// What needs a person comes first, with its pool; with many pools, healthy pools are folded.
+func TestNeed(t *testing.T) {
+	named := func(name string) PoolFacts { return PoolFacts{History: history.History{Pool: name}} }
+	bad := named("pool3")
+	bad.Prototypes = []v1alpha1.Prototype{{Spec: v1alpha1.PrototypeSpec{Pool: "pool3"}, Status: v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseFailed,
+		Failure: &v1alpha1.Failure{Reason: "DrainTimeout", Message: "pods stay"}}}}
+	busy := named("pool2")
+	busy.Prototypes = []v1alpha1.Prototype{{Spec: v1alpha1.PrototypeSpec{Pool: "pool2"}, Status: v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseDraining}}}
+	f := Facts{Now: now, Lease: attention.Lease{Known: true, Holder: "the controller"}, Pools: []PoolFacts{named("pool1"), busy, bad, named("pool4")}}
+	v := Of(f)
+	if len(v.Attention) != 1 || v.Attention[0].Title != "A capture of pool pool3 failed: DrainTimeout." || v.Attention[0].Pool != "pool3" || !v.Attention[0].Urgent {
+		t.Errorf("%+v", v.Attention)
+	}
+	var got []string
+	for _, p := range v.Pools {
+		got = append(got, fmt.Sprintf("%s %s %t", p.Name, p.State, p.Folded))
+	}
+	if diff := cmp.Diff([]string{"pool3 warning false", "pool1 healthy true", "pool2 healthy false", "pool4 healthy true"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	f.Pools = f.Pools[:3]
+	if v := Of(f); v.Pools[1].Folded {
+		t.Error("one of three pools is folded")
+	}
+	f.Lease = attention.Lease{Known: true, Lost: "the controller", Over: now.Add(-time.Minute)}
+	if v := Of(f); v.Attention[0].Command == "" || v.Attention[0].Since != "1m00s ago" {
+		t.Errorf("%+v", v.Attention[0])
 	}
 }
 

@@ -151,31 +151,6 @@ func admissionPolicies(_ context.Context, c *observed) []Finding {
 		"only the signature then protects the reports of generalize pods")}
 }
 
-// unreadable finds policies and Prototypes with fields that cannot be decoded.
-func unreadable(_ context.Context, c *observed) (found []Finding) {
-	if c.policyError != nil {
-		found = append(found, warn("", "unknown whether policies need more permissions: %s", c.policyError))
-	}
-	add := func(message, remedy string) {
-		if message != "" {
-			found = append(found, fail(v1alpha1.PolicyUnreadable, remedy, "%s; Kamino skips the object and processes all others", message))
-		}
-	}
-	for i := range c.policies {
-		p := &c.policies[i]
-		add(p.Unreadable.Of("PrototypePolicy", p.Name), "kubectl edit prototypepolicy "+p.Name)
-	}
-	for i := range c.prototypes {
-		p := &c.prototypes[i]
-		remedy := "kamino cancel " + p.Name
-		if p.Status.Terminal() {
-			remedy = "kubectl delete prototype " + p.Name
-		}
-		add(p.Unreadable.Of("Prototype", p.Name), remedy)
-	}
-	return found
-}
-
 // kuredLock reports the state of kured's lock, and locks that would not stop captures.
 func kuredLock(ctx context.Context, c *observed) []Finding {
 	lock, err := kured.Read(ctx, c.Kube, c.Kured, c.Now())
@@ -192,17 +167,6 @@ func kuredLock(ctx context.Context, c *observed) []Finding {
 		f = ok("kured holds its lock for node %s: Kamino drains no other node until the node is back", lock.Node)
 	}
 	return []Finding{f}
-}
-
-func lease(ctx context.Context, c *observed) []Finding {
-	switch holder, err := c.Holder(ctx); {
-	case err != nil:
-		return []Finding{warn("", "the holder of the Lease is unknown: %s", err)}
-	case holder == "":
-		return []Finding{ok("no controller is running: `kamino capture` does the work")}
-	default:
-		return []Finding{ok("%s executes captures", holder)}
-	}
 }
 
 func nodesInPools(_ context.Context, c *observed) []Finding {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node/reservations"
@@ -51,6 +52,7 @@ const (
 	CheckVersions     = "versions"
 	CheckImages       = "images"
 	CheckPatching     = "patching"
+	CheckAttention    = "attention"
 )
 
 // clusterChecks run once, in this order. A finding without a check of its own belongs to the check in the table.
@@ -70,6 +72,7 @@ var clusterChecks = []struct {
 	{CheckNodes, nodesInPools},
 	{CheckDisks, disks},
 	{CheckReservations, reserved},
+	{CheckAttention, attentive},
 	{CheckCredential, credential},
 }
 
@@ -78,6 +81,7 @@ var poolChecks = []struct {
 	check string
 	find  func(context.Context, *poolView) []Finding
 }{
+	{CheckAttention, attentivePool},
 	{CheckPermissions, permissions},
 	{CheckRBAC, nodeDeletion},
 	{CheckPool, recipe},
@@ -171,8 +175,8 @@ type Doctor struct {
 	CloudError error
 	// Skew is the lead of the API server's clock; false if unknown.
 	Skew func() (time.Duration, bool)
-	// Holder names the holder of the Lease, for a sentence; empty without a holder.
-	Holder func(ctx context.Context) (string, error)
+	// Lease reads whether a process works on captures.
+	Lease func(ctx context.Context) (attention.Lease, error)
 	// Prototypes lists all Prototypes; empty if the cluster has no definition. Without permission to list Prototypes, the
 	// other checks still run.
 	Prototypes func(ctx context.Context) ([]v1alpha1.Prototype, error)
@@ -209,6 +213,7 @@ func (d *Doctor) Examine(ctx context.Context) (r Report, err error) {
 		p, err := c.view(ctx, id)
 		if err != nil {
 			r.add(CheckCredential, p.name, c.refusedByCloud(err))
+			r.add(CheckAttention, p.name, c.ofPool(p.name, nil)...)
 			r.add(CheckPatching, p.name, patching(p.members)...)
 			continue
 		}

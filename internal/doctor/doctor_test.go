@@ -25,6 +25,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -87,7 +88,7 @@ func newDoctorOf(t *testing.T, spec memory.PoolSpec, config memory.Config) (*Doc
 		Kube:  kube, Cloud: memoryCloud, Namespace: "ours", PodNamespace: "theirs", Now: func() time.Time { return now },
 		Served:     func(context.Context, string) (bool, error) { return true, nil },
 		Skew:       func() (time.Duration, bool) { return 0, true },
-		Holder:     func(context.Context) (string, error) { return "", nil },
+		Lease:      func(context.Context) (attention.Lease, error) { return attention.Lease{Known: true}, nil },
 		Prototypes: func(context.Context) ([]v1alpha1.Prototype, error) { return nil, nil },
 	}
 	d.Case = func(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error) {
@@ -230,12 +231,18 @@ func TestReservationsAndLeftovers(t *testing.T) {
 	working.Status.Phase, working.Spec.Donor.NodeName = v1alpha1.PhaseDraining, "a"
 	d.Prototypes = func(context.Context) ([]v1alpha1.Prototype, error) { return []v1alpha1.Prototype{working}, nil }
 	reserve("a", `{"kind":"Prototype","name":"p","uid":"u","reservedAt":"2026-03-14T11:00:00Z"}`)
+	if level, says := worst(examine(t, d), CheckLease); level != Warn || !strings.Contains(says, "No Kamino process works") {
+		t.Errorf("a capture without a process: %s %s", level, says)
+	}
+	d.Lease = func(context.Context) (attention.Lease, error) {
+		return attention.Lease{Known: true, Holder: "the controller", Sweeps: true}, nil
+	}
 	if level, says := worst(examine(t, d), CheckReservations); level != OK || !strings.Contains(says, "1 node is reserved by running captures") {
 		t.Errorf("a capture at work: %s %s", level, says)
 	}
 	reserve("b", `{"kind":"Prototype","name":"q","uid":"gone","reservedAt":"2026-03-14T11:00:00Z"}`)
 	if level, says := worst(examine(t, d), CheckReservations); level != Warn ||
-		says != "node b is reserved for 1h0m0s by prototype q, which is deleted or has ended kamino return-node b" {
+		says != "Node b is reserved, and no running capture releases it. Prototype q is deleted or has ended. Next: the controller returns the node within minutes kamino return-node b" {
 		t.Errorf("a capture that is gone: %s %s", level, says)
 	}
 	reserve("b", `{"kind":"Prototype","name":"p","uid":"u"}`)
@@ -246,7 +253,7 @@ func TestReservationsAndLeftovers(t *testing.T) {
 		return []reservations.Leftover{{Kind: reservations.Snapshot, Name: "s", Prototype: "q", UID: "gone"}}, nil
 	}
 	if level, says := worst(examine(t, d), CheckReservations); level != Warn ||
-		!strings.HasPrefix(says, "snapshot s is a leftover of the deleted prototype q wait for the controller, or run kamino return-node --leftovers") {
+		!strings.HasPrefix(says, "A lost capture left snapshot s. Prototype q is deleted. Next: the controller deletes leftovers within minutes kamino return-node --leftovers") {
 		t.Errorf("a snapshot is left: %s %s", level, says)
 	}
 }
@@ -357,7 +364,7 @@ func TestProblemsAreFound(t *testing.T) {
 			func(_ *Doctor, memoryCloud *memory.Cloud, pool cloud.PoolID) {
 				memoryCloud.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
 			}},
-		"a quarantined recipe": {CheckVersions, Fail, "kamino rollback pool1", memory.PoolSpec{},
+		"a quarantined recipe": {CheckAttention, Fail, "kamino restore pool1", memory.PoolSpec{},
 			func(_ *Doctor, memoryCloud *memory.Cloud, pool cloud.PoolID) {
 				memoryCloud.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01", Tags: map[string]string{cloud.TagQuarantined: "bad"}})
 				memoryCloud.ChangeRecipe(pool, string(pool)+"/versions/2026.03.01")
@@ -406,11 +413,13 @@ func TestNoCheckIsOKWithoutItsRead(t *testing.T) {
 			d.Served = func(context.Context, string) (bool, error) { return false, lost }
 		}},
 		"namespaces": {CheckInstallation, fails("get", "namespaces")},
-		"the Lease":  {CheckLease, func(d *Doctor) { d.Holder = func(context.Context) (string, error) { return "", lost } }},
-		"rights":     {CheckRBAC, fails("create", "selfsubjectaccessreviews")},
-		"kured":      {CheckKured, func(d *Doctor) { d.Kured = "kube-system/kured"; fails("get", "daemonsets")(d) }},
-		"the clock":  {CheckClock, func(d *Doctor) { d.Skew = func() (time.Duration, bool) { return 0, false } }},
-		"the pool":   {CheckVersions, func(d *Doctor) { d.Cloud.(*memory.Cloud).Forbid("Images") }},
+		"the Lease": {CheckLease, func(d *Doctor) {
+			d.Lease = func(context.Context) (attention.Lease, error) { return attention.Lease{}, lost }
+		}},
+		"rights":    {CheckRBAC, fails("create", "selfsubjectaccessreviews")},
+		"kured":     {CheckKured, func(d *Doctor) { d.Kured = "kube-system/kured"; fails("get", "daemonsets")(d) }},
+		"the clock": {CheckClock, func(d *Doctor) { d.Skew = func() (time.Duration, bool) { return 0, false } }},
+		"the pool":  {CheckVersions, func(d *Doctor) { d.Cloud.(*memory.Cloud).Forbid("Images") }},
 	} {
 		d, _, _ := newDoctor(t, memory.PoolSpec{})
 		c.lose(d)

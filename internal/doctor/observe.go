@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/node/nodestate"
@@ -36,6 +37,9 @@ type observed struct {
 	// leases of reservations, and why they could not be listed.
 	leases     []node.Lease
 	leaseError error
+	// leaseState is the state of the process that works on captures, and stateError why it is unknown.
+	leaseState attention.Lease
+	stateError error
 
 	pools         map[cloud.PoolID]*members
 	nodes         int
@@ -59,6 +63,7 @@ func observe(ctx context.Context, d *Doctor) (*observed, error) {
 	}
 	c.captures = reservations.CapturesOf(c.prototypes)
 	c.leases, c.leaseError = (node.Reservations{Kube: d.Kube, Namespace: d.Namespace, Now: d.Now}).All(ctx)
+	c.leaseState, c.stateError = d.Lease(ctx)
 	if d.Policies != nil {
 		if c.policies, c.policyError = d.Policies(ctx); c.policyError != nil {
 			c.policies = nil

@@ -144,16 +144,8 @@ func versions(ctx context.Context, p *poolView) (found []Finding) {
 	if err != nil {
 		return []Finding{fail(string(cloud.KindOf(err)), p.About.Remedies.History, "%s", sentence(err))}
 	}
-	if gone := history.Gone(p.pool, images); gone != nil {
-		return []Finding{p.refused(*gone)}
-	}
-	if went := history.Unacknowledged(images); went != nil {
-		found = append(found, p.refused(went.Refusal(p.name, recipe)))
-	}
-	for _, image := range images {
-		if why := image.Tags[cloud.TagQuarantined]; why != "" && image.Version == recipe.Version {
-			return append(found, fail("VersionQuarantined", "kamino rollback "+p.name, "the recipe names the quarantined version %s (%s)", image.Version, why))
-		}
+	if history.Gone(p.pool, images) != nil {
+		return nil // a finding of the check of attention
 	}
 	has := "the pool has " + wording.Count(len(images), "version")
 	if len(images) == 0 {

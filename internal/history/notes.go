@@ -20,8 +20,8 @@ func (h History) Notes() []string {
 	n.trust(h)
 	for _, v := range h.Versions {
 		if v.SavedRecipe != "" {
-			n.add("Version %s removed fields from the recipe; Secret %s keeps the fields. To restore: `kamino restore %s --version %s`.",
-				v.Version, v.SavedRecipe, h.Pool, v.Version)
+			n.add("Secret %s keeps the recipe as it was before version %s. To restore: `kamino restore %s --version %s`.",
+				v.SavedRecipe, v.Version, h.Pool, v.Version)
 		}
 	}
 	n.bad(h)

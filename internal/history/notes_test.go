@@ -39,7 +39,7 @@ func TestNotes(t *testing.T) {
 		},
 		"a saved recipe": {
 			History{Pool: "pool1", Recipe: recipe, Versions: []Version{{Version: v3, Use: Current, SavedRecipe: "kamino-system/saved"}}},
-			[]string{"Version 2026.03.03 removed fields from the recipe; Secret kamino-system/saved keeps the fields. " +
+			[]string{"Secret kamino-system/saved keeps the recipe as it was before version 2026.03.03. " +
 				"To restore: `kamino restore pool1 --version 2026.03.03`."},
 		},
 		"an error of the cloud in two lines": {

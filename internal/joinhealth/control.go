@@ -43,6 +43,12 @@ func (f Facts) against(e evidence) int {
 	return n
 }
 
+// othersFail reports whether control nodes failed, or are pending, at the time of a failure.
+func (f Facts) othersFail(e evidence) bool {
+	control := f.control()
+	return slices.ContainsFunc(e.failed, func(join Join) bool { return join.isShared(control) })
+}
+
 // isOutdone reports whether a control node started no earlier than the failed node and joined well in time, so both needed the
 // same things. The last third of the time remains, because an outage may end shortly before the deadline.
 func (j Join) isOutdone(control []Join, now time.Time) bool {

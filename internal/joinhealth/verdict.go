@@ -115,7 +115,7 @@ func Decide(f Facts) Verdict {
 	against := fmt.Sprintf("%d of the last %d nodes of version %s in pool %s failed, last %s: %s",
 		len(failed), len(failed)+e.joined, f.Current, f.Pool, last.name(), last.Why)
 	if why := f.stays(e); why != "" {
-		return Verdict{State: Failing, Failed: failed, Message: against + "; the pool stays on the version: " + why}
+		return Verdict{State: Failing, Failed: failed, Message: against + "; the pool stays on the version: " + why + f.wayOut()}
 	}
 	return Verdict{Do: RollBack, State: Failing, To: f.Prior, Failed: failed, Message: against + "; version " + f.Prior + " is the version before"}
 }
@@ -164,20 +164,31 @@ func (f Facts) stays(e evidence) string {
 	switch {
 	case len(e.failed) <= e.joined:
 		return "at least half of these nodes joined"
+	case f.Prior == "", f.Prior == f.Current:
+		return "there is no version to roll back to"
+	case f.against(e) < fewest && f.othersFail(e):
+		return "nodes of other versions or pools did not join in the same time either, so the image may not be the cause"
 	case f.against(e) < fewest:
-		return "the control group did not join in the same time, so the image may not be the cause"
+		return "too few nodes of other versions or pools started later and joined, so there is too little evidence against the image"
 	case f.Others == 0:
 		return "there is no node of another image to compare with"
 	case f.unwell():
 		return fmt.Sprintf("only %d of %d nodes of other images are Ready, so the image may not be the cause", f.OthersReady, f.Others) + f.unlisted()
-	case f.Prior == "", f.Prior == f.Current:
-		return "there is no version to roll back to"
 	case !f.LastRollback.IsZero() && f.Now.Sub(f.LastRollback) < Pause:
 		return fmt.Sprintf("the last automatic rollback was at %s, and Kamino rolls a pool back at most once a day", f.LastRollback.UTC().Format(time.RFC3339))
 	case f.Off:
 		return "the policy does not enable automatic rollback"
 	}
 	return ""
+}
+
+// wayOut names the command for a person who knows that the image is the cause.
+func (f Facts) wayOut() string {
+	command := "kamino rollback " + f.Pool
+	if f.Prior == "" || f.Prior == f.Current {
+		command = "kamino restore " + f.Pool
+	}
+	return fmt.Sprintf(". If the image is the cause, run `%s`", command)
 }
 
 // watch returns the verdict with too few failures. If too many other nodes are unready for any judgement, the message

@@ -120,7 +120,8 @@ func TestVerdicts(t *testing.T) {
 	against := "2 of the last 2 nodes of version 2026.03.09 in pool workers failed, last n1: the instance has run for 16 min without a Node"
 	stays := against + "; the pool stays on the version: "
 	goes := against + "; version 2026.03.01 is the version before"
-	noControl := stays + "the control group did not join in the same time, so the image may not be the cause"
+	ends := ". If the image is the cause, run `kamino rollback workers`"
+	restores := ". If the image is the cause, run `kamino restore workers`"
 	after := func(word string) func(*Facts) {
 		return func(f *Facts) {
 			f.Suspect, f.Current, f.LastRollback = "2026.03.09", "2026.03.01", noon.Add(-time.Hour)
@@ -140,29 +141,34 @@ func TestVerdicts(t *testing.T) {
 		"bad":        {"FF", nil, RollBack, Failing, goes},
 		"half join": {"FJFJ", nil, Nothing, Failing,
 			"2 of the last 4 nodes of version 2026.03.09 in pool workers failed, last n2: the instance has run for 16 min without a Node; " +
-				"the pool stays on the version: at least half of these nodes joined"},
+				"the pool stays on the version: at least half of these nodes joined" + ends},
 		"a person settled the failures": {"FFJ", func(f *Facts) { f.Since = noon.Add(-2*time.Hour + 2*time.Minute) }, Nothing, Watching,
 			"version 2026.03.09 of pool workers: 1 nodes joined, 2 failed, 0 pending"},
 		"more than a day ago": {"FF", func(f *Facts) { f.Now = f.Now.Add(23 * time.Hour) }, Nothing, Watching,
 			"version 2026.03.09 of pool workers: 0 nodes joined, 2 failed, 0 pending"},
-		"other nodes fail": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "Fwu", noon.Add(-2*time.Hour)) }, Nothing, Failing, noControl},
+		"other nodes fail": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "Fwu", noon.Add(-2*time.Hour)) }, Nothing, Failing,
+			stays + "nodes of other versions or pools did not join in the same time either, so the image may not be the cause" + ends},
+		"other nodes joined just before": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "JJ", noon.Add(-2*time.Hour-10*time.Minute)) }, Nothing, Failing,
+			stays + "too few nodes of other versions or pools started later and joined, so there is too little evidence against the image" + ends},
 		"another version joins in the pool": {"FF", func(f *Facts) {
 			f.Elsewhere, f.Joins = nil, append(f.Joins, joined("2026.03.01", "wJ", noon.Add(-2*time.Hour))...)
 		}, RollBack, Failing, goes},
-		"no control": {"FF", func(f *Facts) { f.Others, f.OthersReady = 0, 0 }, Nothing, Failing, stays + "there is no node of another image to compare with"},
+		"no control": {"FF", func(f *Facts) { f.Others, f.OthersReady = 0, 0 }, Nothing, Failing, stays + "there is no node of another image to compare with" + ends},
 		"unwell": {"FF", func(f *Facts) { f.OthersReady = 7 }, Nothing, Failing,
-			stays + "only 7 of 10 nodes of other images are Ready, so the image may not be the cause"},
+			stays + "only 7 of 10 nodes of other images are Ready, so the image may not be the cause" + ends},
 		"just well": {"FF", func(f *Facts) { f.OthersReady = 8 }, RollBack, Failing, goes},
 		"too many are not Ready for anything to count": {"Jww", func(f *Facts) { f.OthersReady = 7 }, Nothing, Failing,
 			"version 2026.03.09 of pool workers: 1 nodes joined, 0 failed, 2 pending, " +
 				"2 of them for more than 30 min; failures are ignored while only 7 of 10 nodes of other images are Ready"},
 		"too many are not Ready, and no node is late": {"Jww", func(f *Facts) { f.OthersReady, f.Now = 7, f.Now.Add(-90*time.Minute) }, Nothing, Watching,
 			"version 2026.03.09 of pool workers: 1 nodes joined, 0 failed, 2 pending"},
-		"no prior": {"FF", func(f *Facts) { f.Prior = "" }, Nothing, Failing, stays + "there is no version to roll back to"},
+		"no prior": {"FF", func(f *Facts) { f.Prior = "" }, Nothing, Failing, stays + "there is no version to roll back to" + restores},
+		"no prior, and no evidence": {"FF", func(f *Facts) { f.Prior, f.Elsewhere = "", joined("x", "Fwu", noon.Add(-2*time.Hour)) }, Nothing, Failing,
+			stays + "there is no version to roll back to" + restores},
 		"too soon": {"FF", func(f *Facts) { f.LastRollback = noon.Add(-Pause + time.Second) }, Nothing, Failing,
-			stays + "the last automatic rollback was at 2026-03-08T12:00:01Z, and Kamino rolls a pool back at most once a day"},
+			stays + "the last automatic rollback was at 2026-03-08T12:00:01Z, and Kamino rolls a pool back at most once a day" + ends},
 		"a day later":  {"FF", func(f *Facts) { f.LastRollback = noon.Add(-Pause) }, RollBack, Failing, goes},
-		"switched off": {"FF", func(f *Facts) { f.Off = true }, Nothing, Failing, stays + "the policy does not enable automatic rollback"},
+		"switched off": {"FF", func(f *Facts) { f.Off = true }, Nothing, Failing, stays + "the policy does not enable automatic rollback" + ends},
 		"suspected": {"FF", after("w"), Nothing, Suspected,
 			"pool workers rolled back from version 2026.03.09 to 2026.03.01: the next node shows whether the image was the cause"},
 		"confirmed": {"FF", after("wJF"), ConfirmBad, Confirmed, "version 2026.03.09 of pool workers was bad: node n1 of version 2026.03.01 has joined"},

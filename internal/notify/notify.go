@@ -1,16 +1,19 @@
 // Package notify decides which changes people want to hear of: promoted, failed, rolled back, waiting for approval,
-// frozen, and unknown patches. Each change is one notice. The package is pure; package delivery delivers the notices.
+// frozen, unknown patches, and what else needs a person. Each change is one notice. The package is pure; package
+// delivery delivers the notices.
 package notify
 
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 )
 
 // Kind is the kind of a change.
@@ -30,6 +33,8 @@ const (
 	Frozen Kind = "frozen"
 	// Unchecked: a node could not check its package repositories, so the pending patches of the pool are unknown.
 	Unchecked Kind = "unchecked"
+	// Attention: something else needs a person, such as nodes that do not join or a refused capture.
+	Attention Kind = "attention"
 )
 
 // TypePrefix begins the types of CloudEvents.
@@ -124,6 +129,24 @@ func OfPolicy(before, after *v1alpha1.PrototypePolicy, now time.Time) (all []Not
 				Command: "kamino plan " + is.Name, Link: docs + "reference/policy.md",
 			})
 		}
+	}
+	return append(all, newNeeds(before, after, now)...)
+}
+
+// noticed are the kinds of items that other notices report.
+var noticed = []attention.Kind{attention.PoolRolledBack, attention.PoolRollingBack, attention.PatchesNotChecked}
+
+// newNeeds are notices about what newly needs a person, in the words of `kamino status`, unless another notice reports it.
+func newNeeds(before, after *v1alpha1.PrototypePolicy, now time.Time) (all []Notice) {
+	for _, i := range attention.New(attention.OfPolicy(before, nil, now), attention.OfPolicy(after, nil, now)) {
+		if i.Severity == attention.Info || slices.Contains(noticed, i.Kind) || i.Reason == v1alpha1.PolicyTooManyFailures {
+			continue
+		}
+		all = append(all, Notice{
+			ID:   fmt.Sprintf("%s-%s-%s-%s-%s", after.UID, i.Pool, Attention, i.Kind, now.UTC().Format(time.RFC3339)),
+			Kind: Attention, At: now, Subject: "prototypepolicies/" + after.Name,
+			Data: Data{Pool: i.Pool, Reason: i.Reason, Message: i.Sentence(), Command: i.Command, Link: docs + "tasks/notices.md"},
+		})
 	}
 	return all
 }

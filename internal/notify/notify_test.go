@@ -138,6 +138,13 @@ func TestOfPolicy(t *testing.T) {
 			[]string{"frozen prototypepolicies/all pool1 2026.03.01 [TooManyFailures] Kamino captures no node of pool pool1: because; " +
 				v1alpha1.RetryCommand("all")},
 		},
+		"nodes do not join": {
+			policy(pool("pool1", nil)), policy(pool("pool1", func(s *v1alpha1.PoolStatus) {
+				s.JoinHealth = &v1alpha1.JoinHealthStatus{Version: "2026.03.01", State: "NodesDoNotJoin", Message: "2 of 2 nodes failed"}
+			})),
+			[]string{"attention prototypepolicies/all pool1  [NodesDoNotJoin] Nodes of pool pool1 do not join, and the pool keeps the image version. " +
+				"2 of 2 nodes failed. Next: new nodes still use version 2026.03.01, until you act; kamino plan pool1"},
+		},
 		"two pools of one name": {
 			policy(pool("pool1", decided("RolledBack")), v1alpha1.PoolStatus{Name: "pool1", ID: "other"}),
 			policy(pool("pool1", decided("RolledBack")),

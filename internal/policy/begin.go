@@ -19,6 +19,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/imageversion"
 	"github.com/kamino-dev/kamino/internal/pool/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/pool/membership"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 const (
@@ -80,8 +81,8 @@ func (d *Decider) atLimit(w *observed, o *cachedOutcome) bool {
 	o.sooner(until, w.now)
 	o.queued = true
 	o.Status.Decision = &v1alpha1.PoolDecision{Reason: Queued, Message: fmt.Sprintf(
-		"node %s waits until another node is released or replaced: policy %s allows %d captures at once (spec.maxConcurrent)",
-		o.Choice.Donor.Name, o.Policy, limit)}
+		"node %s waits until another node is returned to service or replaced: policy %s allows %s at once (spec.maxConcurrent)",
+		o.Choice.Donor.Name, o.Policy, wording.Count(limit, "capture"))}
 	return true
 }
 

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/patch/nodepatch"
 	"github.com/kamino-dev/kamino/internal/pool/bootstrapkind"
@@ -124,6 +125,8 @@ type NewNodes struct {
 
 // Observers receive what passes decide, for metrics and notices. An observer may be nil.
 type Observers struct {
+	// Attention receives what newly needs a person.
+	Attention func(news []attention.Item)
 	// Choice receives the choice for each pool. Gone receives each pool that has no policy any more.
 	Choice func(PoolRef, selection.Choice)
 	Gone   func(PoolRef)

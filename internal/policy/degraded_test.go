@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/selection"
@@ -58,7 +59,9 @@ func TestARefusedCaptureIsNotSilent(t *testing.T) {
 	s.pool("pool2", 3, 20)
 	s.policy("all", func(p *v1alpha1.PrototypePolicySpec) { p.MaxConcurrent = 5 })
 	d, counted := &deniedCloud{}, map[[2]string]int{}
+	var news []attention.Item
 	listen := func() {
+		s.decider.Observers.Attention = func(items []attention.Item) { news = append(news, items...) }
 		s.decider.Preflight, s.decider.Permissions = d.refusals, d.permissions
 		s.decider.Observers.Degraded = func(byPoolAndReason map[[2]string]int) { counted = byPoolAndReason }
 	}
@@ -90,6 +93,8 @@ func TestARefusedCaptureIsNotSilent(t *testing.T) {
 		t.Errorf("counted %v, want %v", counted, want)
 	}
 
+	s.needsPerson("all", cloud.PermissionMissing, first.Message)
+
 	for range 30 {
 		s.clock.Advance(time.Minute)
 		s.runPass()
@@ -102,6 +107,10 @@ func TestARefusedCaptureIsNotSilent(t *testing.T) {
 	}
 	if s.heardOf(cloud.PermissionMissing) {
 		t.Error("the same is reported again by an event")
+	}
+
+	if len(news) != 1 || news[0].Kind != attention.CaptureRefused || news[0].Pool != "pool1" || news[0].NextAt.IsZero() {
+		t.Errorf("the log has %+v", news)
 	}
 
 	d.granted = true

@@ -231,7 +231,7 @@ func TestNewNodesAreNoOutage(t *testing.T) {
 	s.decider.PoolCache.Forget(other)
 	s.decider.Nodes.News()
 	s.last(40)
-	if p := s.joinHealth(); p.State != "NodesDoNotJoin" || !strings.Contains(p.Message, "control group") || p.Failed != 4 {
+	if p := s.joinHealth(); p.State != "NodesDoNotJoin" || !strings.Contains(p.Message, "did not join in the same time either") || p.Failed != 4 {
 		t.Errorf("%+v", p)
 	}
 	s.degradedFor("NodesDoNotJoin")

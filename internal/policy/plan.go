@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/imageversion"
+	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/history/estimate"
 	"github.com/kamino-dev/kamino/internal/pool/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/process"
@@ -53,6 +55,14 @@ type Plans struct {
 	Troubles map[string][]Trouble
 	// Prototypes of the cluster.
 	Prototypes []v1alpha1.Prototype
+}
+
+// Attention returns the pool for the list of what needs a person.
+func (p Plan) Attention() attention.Pool {
+	if !p.Look.Known() {
+		return attention.Pool{Name: p.Pool.Name}
+	}
+	return attention.PoolOf(history.Of(history.Facts{Pool: p.Look.Pool, Images: p.Look.Images}))
 }
 
 // Trouble is the reason why a policy does not decide about a pool that the policy names.

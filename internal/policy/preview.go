@@ -58,6 +58,15 @@ func preview(ctx context.Context, d *Decider, w *observed, r *rules, o *PoolOutc
 		}
 	}
 	t.verdict = decide(probes.facts(t, r, w.now), t)
+	var known *v1alpha1.JoinHealthStatus
+	for i := range w.policies {
+		if w.policies[i].Name == r.policy {
+			known = joinHealthOf(&w.policies[i], o.Pool)
+		}
+	}
+	if known != nil && known.Version == t.version && known.State == string(joinhealth.Failing) && t.verdict.State == joinhealth.Failing {
+		t.verdict.Message = known.Message // the controller sees the joins of all pools, and a preview sees one pool
+	}
 	o.joinHealth(t)
 }
 

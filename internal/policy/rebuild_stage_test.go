@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/imageversion"
 	"github.com/kamino-dev/kamino/internal/policy"
@@ -367,6 +369,18 @@ func (s *testEnv) degradedFor(reason string, words ...string) {
 		if !strings.Contains(c.Message, word) {
 			s.Errorf("%q does not say %q", c.Message, word)
 		}
+	}
+	s.needsPerson("all", reason, c.Message)
+}
+
+// needsPerson checks that the list of what needs a person has the reason, in the words of the condition.
+func (s *testEnv) needsPerson(name, reason, message string) {
+	s.Helper()
+	items := attention.OfPolicy(s.status(name), nil, s.clock.Now())
+	if !slices.ContainsFunc(items, func(i attention.Item) bool {
+		return i.Reason == reason && (strings.Contains(strings.ToLower(message), strings.ToLower(i.Cause)) || i.Kind == attention.ManyImages)
+	}) {
+		s.Errorf("no item has reason %s and the words of %q: %+v", reason, message, items)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -14,7 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/history/imagecount"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
@@ -59,32 +62,40 @@ func (d *Decider) report(ctx context.Context, w *observed, p *v1alpha1.Prototype
 	if err := d.Client.Status().Patch(ctx, after, client.MergeFrom(p)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status of prototypepolicy %s: %w", p.Name, err)
 	}
-	d.announceTrouble(p, after)
+	d.announceTrouble(p, after, mine, w.now)
 	if d.Observers.Status != nil {
 		d.Observers.Status(p, after)
 	}
 	return nil
 }
 
-// announceTrouble records an event when a policy's first trouble begins, and when the last trouble ends.
-func (d *Decider) announceTrouble(before, after *v1alpha1.PrototypePolicy) {
+// announceTrouble records an event for each thing that newly needs a person, and when a policy's last trouble ends.
+func (d *Decider) announceTrouble(before, after *v1alpha1.PrototypePolicy, mine []*cachedOutcome, now time.Time) {
+	pools := make([]attention.Pool, len(mine))
+	for i, o := range mine { // without what the cloud says about versions: the status has that
+		pools[i] = attention.Pool{Name: o.Pool.Name, Prior: history.Of(history.Facts{Pool: o.Look.Pool, Images: o.Look.Images}).Prior}
+	}
+	news := attention.New(attention.OfPolicy(before, pools, now), attention.OfPolicy(after, pools, now))
+	if d.Observers.Attention != nil {
+		d.Observers.Attention(news)
+	}
 	if d.Recorder == nil {
 		return
 	}
-	wasTroubled, isTroubled := false, false
-	for _, kind := range []string{v1alpha1.ConditionStalled, v1alpha1.ConditionDegraded} {
-		was := meta.FindStatusCondition(before.Status.Conditions, kind)
-		is := meta.FindStatusCondition(after.Status.Conditions, kind)
-		had := was != nil && was.Status == metav1.ConditionTrue
-		has := is.Status == metav1.ConditionTrue
-		wasTroubled, isTroubled = wasTroubled || had, isTroubled || has
-		if has && (!had || was.Reason != is.Reason) {
-			d.Recorder.Eventf(after, nil, corev1.EventTypeWarning, is.Reason, "Decide", "%s", is.Message)
+	for _, i := range news {
+		if i.Severity != attention.Info {
+			d.Recorder.Eventf(after, nil, corev1.EventTypeWarning, cmp.Or(i.Reason, string(i.Kind)), "Decide", "%s", i.Sentence())
 		}
 	}
-	if wasTroubled && !isTroubled {
+	if isTroubled(before) && !isTroubled(after) {
 		d.Recorder.Eventf(after, nil, corev1.EventTypeNormal, "Recovered", "Decide", "policy %s works again", after.Name)
 	}
+}
+
+// isTroubled reports whether a policy is stalled or degraded.
+func isTroubled(p *v1alpha1.PrototypePolicy) bool {
+	return meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionStalled) ||
+		meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionDegraded)
 }
 
 // outcomesOf lists the outcomes under the policy, by the pools' names.

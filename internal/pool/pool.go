@@ -43,6 +43,9 @@ type Pool struct {
 	// patches has the times of patches by the names of Nodes, and imageBytes the sizes of container images.
 	patches    map[string]patchTimes
 	imageBytes map[string]int64
+	// judged are the joins that the controller has judged, and limits the times of the pool's policy.
+	judged []joinhealth.Join
+	limits joinhealth.Limits
 }
 
 func newPool(id cloud.PoolID) *Pool {
@@ -83,6 +86,17 @@ func (f *Finder) All(ctx context.Context) (map[cloud.PoolID]*Pool, error) {
 		if id := of[i].Pool; id != "" {
 			p := at(id)
 			p.Prototypes = append(p.Prototypes, all[i])
+		}
+	}
+	policies, err := f.Cluster.Policies(ctx)
+	if err != nil {
+		return pools, nil //nolint:nilerr // without this permission, each look judges joins for itself
+	}
+	for i := range policies {
+		for _, s := range policies[i].Status.Pools {
+			if p := pools[cloud.PoolID(s.ID)]; p != nil && s.JoinHealth != nil {
+				p.judged, p.limits = nodejoin.Before(s.JoinHealth), nodejoin.Limits(policies[i].Spec.Rollback)
+			}
 		}
 	}
 	return pools, nil
@@ -188,11 +202,18 @@ func (f *Finder) Past(ctx context.Context, p *Pool, keep int) (PastPool, error) 
 	nodes := nodejoin.Nodes(seen)
 	// A join fails if a second look finds the node overdue again. This look is the only one: the node has failed if it was
 	// already overdue that long ago.
-	limits := joinhealth.Limits{}.Defaulted()
-	earlier := joinhealth.Judge(seen.Now.Add(-limits.Unready), time.Time{}, nodes, nil, limits)
+	limits := p.limits.Defaulted()
+	earlier := joinhealth.Judge(seen.Now.Add(-limits.Unready), time.Time{}, nodes, p.known(nodes), limits)
 	facts.Joins = joinhealth.Judge(seen.Now, time.Time{}, nodes, earlier, limits)
 	facts.Joins = slices.DeleteFunc(facts.Joins, func(join joinhealth.Join) bool { return join.Running.IsZero() }) // the start time is unknown
 	return PastPool{history.Of(facts), facts.Joins, facts.Pool.Capacity, nodes}, nil
+}
+
+// known are the joins of present instances that the controller has judged: a failure is final.
+func (p *Pool) known(nodes []joinhealth.Node) []joinhealth.Join {
+	return slices.DeleteFunc(slices.Clone(p.judged), func(j joinhealth.Join) bool {
+		return !slices.ContainsFunc(nodes, func(n joinhealth.Node) bool { return n.Instance == j.Instance })
+	})
 }
 
 // Ready counts the pool's Nodes in the cluster, and the Ready nodes among them.

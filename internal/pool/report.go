@@ -21,6 +21,28 @@ import (
 // patchTimes has the times of a node's patches: the last active patch, and a patch that waits for a reboot.
 type patchTimes struct{ patched, pending time.Time }
 
+// interrupted is the first known time at which a patch or a capture took the node out of service since its creation; zero
+// if unknown.
+func (t patchTimes) interrupted(node joinhealth.Node, captures []v1alpha1.Prototype) (first time.Time) {
+	note := func(at time.Time) {
+		if at.After(node.Running) && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	note(t.patched)
+	note(t.pending)
+	for i := range captures {
+		p := &captures[i]
+		if d := p.Status.Donor; p.Spec.Donor.NodeName == node.Name && d != nil && d.ReservedAt != nil {
+			note(d.ReservedAt.Time)
+		}
+		if p.Spec.Donor.NodeName == node.Name && p.Status.Patch != nil {
+			note(p.Status.Patch.StartedAt.Time)
+		}
+	}
+	return first
+}
+
 // awaitsReboot reports whether a patch is inactive until a reboot. kured keeps its annotation after a reboot by another
 // client, but the node is then Ready since a later time.
 func awaitsReboot(n *corev1.Node, patched time.Time) bool {
@@ -84,6 +106,7 @@ func (f *Finder) FactsOf(past PastPool, p *Pool, since time.Time) report.Facts {
 		if n.Ready {
 			node.Ready = n.Changed
 		}
+		node.Interrupted = at.interrupted(n, p.Prototypes)
 		facts.Nodes = append(facts.Nodes, node)
 	}
 	for i := range h.Versions {

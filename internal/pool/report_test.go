@@ -13,6 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/history/report"
+	"github.com/kamino-dev/kamino/internal/joinhealth"
 )
 
 // TestChanges compares the newest versions, each with the version before. Versions without known differences are left out.
@@ -50,6 +51,84 @@ func TestFailedJoin(t *testing.T) {
 		}
 		if builds := report.Of(facts).Builds; len(builds) != 1 || builds[0].Nodes != 1 || builds[0].Failed != want {
 			t.Errorf("after %s: %+v, want %d failed", after, builds, want)
+		}
+	}
+}
+
+// TestFailedJoinOfAPolicy: the times of the policy count, and what its controller has judged stays.
+func TestFailedJoinOfAPolicy(t *testing.T) {
+	s := newTestEnv(t, interceptor.Funcs{})
+	made := time.Now()
+	late := s.memory.AddInstance(pool2, "late")
+	seen, err := s.memory.Instance(t.Context(), late)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tally := func(after time.Duration) history.Joins {
+		t.Helper()
+		s.Now = func() time.Time { return made.Add(after) }
+		p, err := s.Named(t.Context(), "pool2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := s.History(t.Context(), p, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *h.Find("2026.03.01").Joins
+	}
+	if got := tally(3 * time.Minute); got.Failed != 0 || got.Waiting == 0 {
+		t.Errorf("without a policy: %+v", got)
+	}
+	policy := &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "quick"}}
+	policy.Spec.Rollback.JoinTimeout.Duration = time.Minute
+	policy.Status.Pools = []v1alpha1.PoolStatus{{Name: "pool2", ID: string(pool2), JoinHealth: &v1alpha1.JoinHealthStatus{Version: "2026.03.01"}}}
+	if err := s.Cluster.Client.Create(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	if got := tally(3 * time.Minute); got.Failed != 1 {
+		t.Errorf("with a limit of a minute: %+v", got)
+	}
+	policy.Spec.Rollback.JoinTimeout.Duration = 0
+	policy.Status.Pools[0].JoinHealth.Joins = []v1alpha1.JoinStatus{
+		{Instance: string(late), RunningSince: metav1.NewTime(seen.CreatedAt), Outcome: "Failed", Message: "the instance has run without a Node"},
+		{Instance: string(late) + "-removed", RunningSince: metav1.NewTime(seen.CreatedAt), Outcome: "Failed"},
+	}
+	if err := s.Cluster.Client.Update(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	if got := tally(3 * time.Minute); got.Failed != 1 {
+		t.Errorf("judged before: %+v", got)
+	}
+}
+
+// TestInterrupted: the first patch or capture since the creation of a node counts.
+func TestInterrupted(t *testing.T) {
+	at := func(minutes int) time.Time { return time.Unix(1770000000, 0).Add(time.Duration(minutes) * time.Minute) }
+	n := joinhealth.Node{Name: "n", Running: at(0)}
+	of := func(node string, minutes int) v1alpha1.Prototype {
+		p := v1alpha1.Prototype{}
+		reserved := metav1.NewMicroTime(at(minutes))
+		p.Spec.Donor.NodeName, p.Status.Donor = node, &v1alpha1.DonorStatus{ReservedAt: &reserved}
+		return p
+	}
+	patched := of("n", 9)
+	patched.Status.Patch = &v1alpha1.PatchStatus{StartedAt: metav1.NewTime(at(4))}
+	for name, test := range map[string]struct {
+		times    patchTimes
+		captures []v1alpha1.Prototype
+		want     time.Time
+	}{
+		"never":                     {patchTimes{}, []v1alpha1.Prototype{of("other", 3)}, time.Time{}},
+		"a patch":                   {patchTimes{patched: at(5)}, nil, at(5)},
+		"a patch that waits":        {patchTimes{patched: at(5), pending: at(3)}, nil, at(3)},
+		"a capture before a patch":  {patchTimes{patched: at(5)}, []v1alpha1.Prototype{of("n", 2)}, at(2)},
+		"a pioneer":                 {patchTimes{}, []v1alpha1.Prototype{patched}, at(4)},
+		"an instance of that name":  {patchTimes{}, []v1alpha1.Prototype{of("n", -5)}, time.Time{}},
+		"a patch of the image only": {patchTimes{patched: at(-60)}, nil, time.Time{}},
+	} {
+		if got := test.times.interrupted(n, test.captures); !got.Equal(test.want) {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
 	}
 }

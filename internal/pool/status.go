@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/imageversion"
 	"github.com/kamino-dev/kamino/internal/history"
@@ -26,6 +27,14 @@ type Status struct {
 	Images []cloud.Image
 	// Err is the cloud's error for this pool; nil after success.
 	Err error
+}
+
+// Attention returns the pool for the list of what needs a person; explain turns the cloud's error into words.
+func (s Status) Attention(explain func(error) string) attention.Pool {
+	if s.Err != nil {
+		return attention.Pool{Name: s.Name, Fault: explain(s.Err), FaultKind: cloud.KindOf(s.Err)}
+	}
+	return attention.PoolOf(history.Of(history.Facts{Pool: s.Pool, Images: s.Images}))
 }
 
 // parallel is the number of pools read from the cloud at once.

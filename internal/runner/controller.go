@@ -16,6 +16,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/controller/prototype"
@@ -75,12 +76,13 @@ func (k *Controller) Run(ctx context.Context) error {
 	decider.Observers.Status = func(before, after *v1alpha1.PrototypePolicy) {
 		notices.Send(notify.OfPolicy(before, after, k.now())...)
 	}
+	decider.Observers.Attention = func(news []attention.Item) { logNews(k.Log.WithName("policy"), news) }
 	noticed := func(_ context.Context, before, after *v1alpha1.Prototype) {
 		notices.Send(notify.OfPrototype(before, after, k.now())...)
 	}
 	engine := NewEngine(k.Cluster, provider, k.Options, noteLimiter{manager.GetEventRecorder(eventSource)})
 	sweeper := k.sweeper(engine, decider.Nodes, manager.GetCache(), decider.MaxConcurrent, noteLimiter{manager.GetEventRecorder(eventSource)})
-	engine.Observe, engine.PolicyConcurrent, engine.Drives = each(looks.Observe, observer.Observe, sweeper.Observe, logChanges(k.Log.WithName("capture")), noticed), decider.MaxConcurrent, true
+	engine.Observe, engine.PolicyConcurrent, engine.Drives = each(looks.Observe, observer.Observe, sweeper.Observe, logChanges(k.Log.WithName("capture"), k.now), noticed), decider.MaxConcurrent, true
 	if err := (&prototype.Reconciler{Pass: k.Counts.Pass(engine.Pass)}).SetupWithManager(manager); err != nil {
 		return err
 	}

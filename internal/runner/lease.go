@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
@@ -107,17 +108,48 @@ func (l wholeWrites) Update(ctx context.Context, record resourcelock.LeaderElect
 
 // LeaseHolder reads the holder of the Lease in the namespace; the zero Holder means no holder.
 func LeaseHolder(ctx context.Context, c *cluster.Connection, namespace string, now time.Time) (Holder, error) {
+	lease, err := readLease(ctx, c, namespace)
+	if err != nil || lease == nil || expired(lease, now) {
+		return Holder{}, err
+	}
+	return parseHolder(*lease.Spec.HolderIdentity), nil
+}
+
+// LeaseState reads whether a process works on captures, and since when not. A process that stops regularly releases the
+// Lease, and its successor has a whole term to begin.
+func LeaseState(ctx context.Context, c *cluster.Connection, namespace string, now time.Time) (attention.Lease, error) {
+	lease, err := readLease(ctx, c, namespace)
+	state := attention.Lease{Known: err == nil}
+	if err != nil || lease == nil {
+		return state, err
+	}
+	holder := Holder{}
+	if lease.Spec.HolderIdentity != nil {
+		holder = parseHolder(*lease.Spec.HolderIdentity)
+	}
+	switch {
+	case !expired(lease, now):
+		state.Holder, state.Sweeps = holder.String(), holder.Role == RoleController
+		return state, nil
+	case holder.Role != "":
+		state.Lost = holder.String()
+	}
+	if renewed := lease.Spec.RenewTime; renewed != nil {
+		state.Over = renewed.Add(LeaseDuration)
+	}
+	return state, nil
+}
+
+// readLease reads the Lease; nil without a Lease.
+func readLease(ctx context.Context, c *cluster.Connection, namespace string) (*coordinationv1.Lease, error) {
 	lease, err := c.Kube.CoordinationV1().Leases(namespace).Get(ctx, v1alpha1.LeaseName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return Holder{}, nil
+		return nil, nil
 	case err != nil:
-		return Holder{}, fmt.Errorf("lease %s/%s: %w", namespace, v1alpha1.LeaseName, err)
-	case expired(lease, now):
-		return Holder{}, nil
-	default:
-		return parseHolder(*lease.Spec.HolderIdentity), nil
+		return nil, fmt.Errorf("lease %s/%s: %w", namespace, v1alpha1.LeaseName, err)
 	}
+	return lease, nil
 }
 
 // expired reports whether the Lease has no holder: the holder released the Lease, or stopped the renewals.

@@ -8,6 +8,7 @@ import (
 
 	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/dashboard/web"
@@ -23,7 +24,8 @@ func (k *Controller) pages(c *cluster.Connection, provider cloud.Provider) []ctr
 	if k.Dashboard == "" || k.Dashboard == "0" {
 		return nil
 	}
-	looks := gather.Gatherer{Finder: &pool.Finder{Cluster: c, Cloud: provider, Now: k.Now}, Cluster: k.ClusterName, Explain: k.Explain, Now: k.now}
+	looks := gather.Gatherer{Finder: &pool.Finder{Cluster: c, Cloud: provider, Now: k.Now}, Cluster: k.ClusterName, Explain: k.Explain, Now: k.now,
+		Lease: func(ctx context.Context) (attention.Lease, error) { return LeaseState(ctx, c, k.Namespace, k.now()) }}
 	return []ctrlmanager.Runnable{&pageServer{
 		address: k.Dashboard,
 		page:    &web.Server{Look: looks.Gather, Explain: k.Explain, Interval: pageInterval, Now: time.Now, Log: k.Log.WithName("dashboard")},

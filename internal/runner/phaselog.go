@@ -2,31 +2,35 @@ package runner
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 )
 
-// logChanges logs a line for each new phase of a capture, for a failure, and for the begin of a wait for a user.
-func logChanges(log logr.Logger) func(context.Context, *v1alpha1.Prototype, *v1alpha1.Prototype) {
+// logChanges logs a line for each new phase of a capture, and what needs a person.
+func logChanges(log logr.Logger, now func() time.Time) func(context.Context, *v1alpha1.Prototype, *v1alpha1.Prototype) {
 	return func(_ context.Context, before, after *v1alpha1.Prototype) {
 		log := log.WithValues("prototype", after.Name, "pool", after.Spec.Pool, "version", after.Spec.Version, "donor", after.Spec.Donor.NodeName)
-		if f := after.Status.Failure; f != nil && before.Status.Failure == nil {
-			log.Info("capture failed", "reason", f.Reason, "message", f.Message)
-		}
 		if after.Status.Phase != before.Status.Phase {
 			log.Info("capture phase", "phase", after.Status.Phase, "from", before.Status.Phase, "sinceCreation", sinceCreation(after))
 		}
-		was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionStalled)
-		is := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionStalled)
-		if after.Status.Failure != nil || is == nil || is.Status != metav1.ConditionTrue || was != nil && was.Status == is.Status && was.Reason == is.Reason {
-			return
+		items := func(p *v1alpha1.Prototype) []attention.Item {
+			return attention.List(attention.Facts{Now: now(), Prototypes: []v1alpha1.Prototype{*p}})
 		}
-		log.Info("capture waits", "reason", is.Reason, "message", is.Message)
+		logNews(log, attention.New(items(before), items(after)))
+	}
+}
+
+// logNews logs what newly needs a person: an error if critical, else a warning, and information for a decision.
+func logNews(log logr.Logger, news []attention.Item) {
+	to := slog.New(logr.ToSlogHandler(log))
+	levels := map[attention.Severity]slog.Level{attention.Critical: slog.LevelError, attention.Warning: slog.LevelWarn, attention.Info: slog.LevelInfo}
+	for _, i := range news {
+		to.Log(context.Background(), levels[i.Severity], i.Title, "subject", i.Subject, "reason", i.Reason, "cause", i.Cause, "next", i.Next, "command", i.Command)
 	}
 }
 

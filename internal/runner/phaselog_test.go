@@ -23,10 +23,10 @@ func TestCaptureIsLogged(t *testing.T) {
 		}
 		return a
 	}})
-	observe := logChanges(logr.FromSlogHandler(handler))
 	now := time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
+	observe := logChanges(logr.FromSlogHandler(handler), func() time.Time { return now })
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "p", CreationTimestamp: metav1.NewTime(now)}}
-	p.Spec.Version = "2026.03.14"
+	p.Spec.Version, p.Spec.Pool = "2026.03.14", "pool1"
 	stalled := func(status metav1.ConditionStatus) []metav1.Condition {
 		return []metav1.Condition{{Type: v1alpha1.ConditionStalled, Status: status, Reason: "DrainBlocked", Message: "a budget"}}
 	}
@@ -50,9 +50,9 @@ func TestCaptureIsLogged(t *testing.T) {
 		observe(t.Context(), p, p) // a pass without a change
 	}
 	want := `level=INFO msg="capture phase" version=2026.03.14 phase=Draining from="" sinceCreation=3s
-level=INFO msg="capture waits" version=2026.03.14 reason=DrainBlocked message="a budget"
-level=INFO msg="capture failed" version=2026.03.14 reason=DrainTimeout message="not drained"
+level=WARN msg="A capture of pool pool1 waits for you: DrainBlocked." version=2026.03.14 subject="prototype p" reason=DrainBlocked cause="A budget" next="the capture continues automatically once the cause is gone" command="kamino describe p"
 level=INFO msg="capture phase" version=2026.03.14 phase=Failed from=Draining sinceCreation=1m0s
+level=WARN msg="A capture of pool pool1 failed: DrainTimeout." version=2026.03.14 subject="prototype p" reason=DrainTimeout cause="Not drained" next="nothing, until you capture again" command="kamino describe p"
 `
 	if diff := cmp.Diff(want, strings.ReplaceAll(out.String(), "  ", " ")); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)

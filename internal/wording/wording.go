@@ -24,6 +24,14 @@ func Are(n int, noun string) string {
 	return Count(n, noun) + " are"
 }
 
+// Need writes a number with its noun and the verb: "1 thing needs", "3 things need".
+func Need(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun + " needs"
+	}
+	return Count(n, noun) + " need"
+}
+
 // Were writes a number with its noun and the verb: "1 node was", "3 nodes were".
 func Were(n int, noun string) string {
 	if n == 1 {

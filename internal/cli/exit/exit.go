@@ -12,6 +12,7 @@ const (
 	Failed      = 4  // the capture failed and the donor is back in service
 	NotAllowed  = 5  // a credential or a permission
 	Unreachable = 6  // the API server or the cloud
+	NeedsPerson = 7  // with status --exit-code only
 	NothingToDo = 10 // with --detailed-exitcode only
 	Interrupted = 130
 )

@@ -148,7 +148,7 @@ func Promoted(p history.Promotion, change cloud.RecipeChange, saved string, caut
 		d.writeLine("The version had no trial node.")
 	}
 	if saved != "" {
-		d.writeLine("Secret %s keeps the removed fields that the cloud returns.", saved)
+		d.writeLine("Secret %s keeps the recipe as it was before, as far as the cloud returns it.", saved)
 	}
 	d.writeLine("Running nodes do not change.")
 	for _, c := range cautions {

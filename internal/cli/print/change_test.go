@@ -47,7 +47,7 @@ func TestDeeds(t *testing.T) {
 			"Version 2 of pool p would be deleted.", "2 nodes run version 2 and do not change: a, b"}},
 		"promote": {Promoted(tried, loses, "ns/s", nil, false), true, []string{
 			"Pool p now builds new nodes from version 3 instead of generic.", "The recipe lost customData.",
-			"Its trial: Passed at noon.", "Secret ns/s keeps the removed fields that the cloud returns.", "Running nodes do not change."}},
+			"Its trial: Passed at noon.", "Secret ns/s keeps the recipe as it was before, as far as the cloud returns it.", "Running nodes do not change."}},
 		"promote, from a version": {Promoted(history.Promotion{Pool: "p", Version: "3", FromVersion: "2"}, cloud.RecipeChange{From: "/galleries/p/2"},
 			"", nil, false), true, []string{
 			"Pool p now builds new nodes from version 3 instead of version 2.", "The version had no trial node.", "Running nodes do not change."}},

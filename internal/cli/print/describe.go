@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/contents"
 	"github.com/kamino-dev/kamino/internal/pool/capturemethod"
@@ -32,6 +34,8 @@ type Description struct {
 	Pending *v1alpha1.PatchesStatus `json:"pending,omitempty"`
 	// Unproven is the pod's reason for a missing proof.
 	Unproven *v1alpha1.Unproven `json:"unproven,omitempty"`
+	// Attention is what needs a person about a running capture.
+	Attention []attention.Item `json:"attention,omitempty"`
 }
 
 // ContentsCount are numbers about the contents of a version. Missing is the reason of unknown contents.
@@ -61,8 +65,16 @@ func Describe(w io.Writer, format output.Format, d Description, now time.Time) e
 		return output.Value(w, format, d)
 	}
 	p := d.Prototype
+	stuck := slices.DeleteFunc(slices.Clone(d.Attention), func(i attention.Item) bool { // the sections below have the rest
+		return i.Kind != attention.ControllerAbsent && i.Kind != attention.DonorHeldLong
+	})
+	for _, line := range NeedsYou(stuck, format, now) {
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
 	sections := []func() (heading string, rows [][2]string){
-		func() (string, [][2]string) { return "", summary(p, d.Lineage, now) },
+		func() (string, [][2]string) { return "", summary(p, d.Lineage, len(stuck) == 0, now) },
 		func() (string, [][2]string) { return "Steps", steps(p, now) },
 		func() (string, [][2]string) { return "Patch", patchOf(p, d.Pending) },
 		func() (string, [][2]string) { return "Verified", verified(p, d.Proof) },
@@ -115,7 +127,8 @@ func pairs(w io.Writer, heading string, rows [][2]string) error {
 	return nil
 }
 
-func summary(p *v1alpha1.Prototype, lineage string, now time.Time) [][2]string {
+// summary describes the capture. returns is false if no process returns the donor in time.
+func summary(p *v1alpha1.Prototype, lineage string, returns bool, now time.Time) [][2]string {
 	phase := string(p.Status.Phase)
 	if p.Status.Progress != "" {
 		phase += ": " + p.Status.Progress
@@ -141,6 +154,9 @@ func summary(p *v1alpha1.Prototype, lineage string, now time.Time) [][2]string {
 		text := away
 		if still {
 			text += " so far"
+		}
+		if back := attention.BackInService(p).Text(now); back != "" && returns {
+			text += "; " + back
 		}
 		rows = append(rows, [2]string{"Out of service", text})
 	}

@@ -1,8 +1,10 @@
 package print
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/kamino-dev/kamino/internal/cli/output"
@@ -10,18 +12,31 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording/page"
 )
 
-// Doctor writes a line for each finding, with the remedy below, and the counts at the end.
+// fromList are the checks whose findings are sentences of the list of what needs a person.
+var fromList = []string{doctor.CheckAttention, doctor.CheckLease, doctor.CheckReservations}
+
+// urgency orders findings: failures first, then warnings, then what is in order.
+func urgency(f doctor.Finding) int {
+	return slices.Index([]doctor.Level{doctor.Fail, doctor.Warn, doctor.OK}, f.Level)
+}
+
+// Doctor writes the findings, problems first, with the remedy below, and the counts at the end.
 func Doctor(w io.Writer, format output.Format, report doctor.Report) error {
 	if format == output.JSON || format == output.YAML {
 		return output.Value(w, format, report)
 	}
 	var b strings.Builder
-	for _, f := range report.Findings {
-		subject := ""
+	found := slices.Clone(report.Findings)
+	slices.SortStableFunc(found, func(a, b doctor.Finding) int { return cmp.Compare(urgency(a), urgency(b)) })
+	for _, f := range found {
+		message := f.Message
 		if f.Subject != "" {
-			subject = "pool " + f.Subject + ": "
+			message = "pool " + f.Subject + ": " + message
 		}
-		fmt.Fprintf(&b, "%-4s  %-12s  %s%s\n", f.Level, f.Check, subject, f.Message)
+		if slices.Contains(fromList, f.Check) {
+			message = strings.ReplaceAll(output.Wrap(message, narrow-20), "\n", "\n"+strings.Repeat(" ", 20))
+		}
+		fmt.Fprintf(&b, "%-4s  %-12s  %s\n", f.Level, f.Check, message)
 		if f.Remedy != "" {
 			fmt.Fprintf(&b, "%20sto do: %s\n", "", f.Remedy)
 		}

@@ -31,7 +31,7 @@ func Success(w io.Writer, p *v1alpha1.Prototype, now time.Time) error {
 		lines = append(lines, "Retired: "+strings.Join(p.Status.Retired, ", ")+".")
 	}
 	if p.Status.SavedRecipe != "" {
-		lines = append(lines, fmt.Sprintf("Secret %s keeps the fields that were removed from the recipe.", p.Status.SavedRecipe))
+		lines = append(lines, fmt.Sprintf("Secret %s keeps the recipe as it was before.", p.Status.SavedRecipe))
 	}
 	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
 	return err

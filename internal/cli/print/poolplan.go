@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -48,6 +49,24 @@ type PoolPlan struct {
 	// CustomDataFrom is the Secret with the copy of customData, which Kamino stores with the lost parts of the recipe.
 	CustomDataFrom string `json:"customDataFrom,omitempty"`
 	Error          string `json:"error,omitempty"`
+	// Attention is what needs a person about the pool, by captures and policies.
+	Attention []attention.Item `json:"attention,omitempty"`
+}
+
+// hidden are the kinds of items behind a decision that seems to be fine, such as CapturedToday.
+var hidden = []attention.Kind{attention.NodesDoNotJoin, attention.CurrentVersionMissing, attention.VersionQuarantined}
+
+// now is the donor and the decision in one word: what needs a person comes before a decision that seems to be fine.
+func (p PoolPlan) now() (donor, decision string) {
+	for _, i := range p.Attention {
+		switch {
+		case i.Kind == attention.CaptureRefused:
+			return None, i.Reason
+		case slices.Contains(hidden, i.Kind):
+			return orNone(p.Donor), string(i.Kind)
+		}
+	}
+	return orNone(p.Donor), p.Decision.Reason
 }
 
 // PoolPlans writes plans: in full with all nodes, or a line for each plan.
@@ -70,8 +89,9 @@ func PoolPlans(w io.Writer, format output.Format, plans []PoolPlan, full bool, n
 		if s.ImageBuiltAt != nil {
 			age = Age(s.ImageBuiltAt.Time, now)
 		}
+		donor, decision := p.now()
 		row := []string{
-			p.Pool, p.Policy, orNone(s.CurrentVersion), age, fmt.Sprintf("%d/%d", s.Candidates, s.Nodes), orNone(p.Donor), p.Decision.Reason, nextRun(s, now),
+			p.Pool, p.Policy, orNone(s.CurrentVersion), age, fmt.Sprintf("%d/%d", s.Candidates, s.Nodes), donor, decision, nextRun(s, now),
 		}
 		if format == output.Wide {
 			row = append(row, refusalCounts(s.Refusals), p.Decision.Message)
@@ -102,7 +122,8 @@ func refusalCounts(refusals []v1alpha1.RefusalCount) string {
 
 // poolPlan writes one plan: the decision, all nodes, and the effects of a capture.
 func poolPlan(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
-	lines := []string{fmt.Sprintf("Pool %s, policy %s: %s.", p.Pool, p.Policy, cmp.Or(p.Says, p.Decision.Message))}
+	lines := NeedsYou(p.Attention, "", now)
+	lines = append(lines, fmt.Sprintf("Pool %s, policy %s: %s.", p.Pool, p.Policy, cmp.Or(p.Says, p.Decision.Message)))
 	if p.Status.NextRun != nil {
 		lines = append(lines, fmt.Sprintf("The policy begins no capture before %s, in %s.",
 			p.Status.NextRun.UTC().Format(time.RFC3339), wording.Duration(p.Status.NextRun.Sub(now))))
@@ -170,8 +191,10 @@ func patchLines(s *v1alpha1.PatchesStatus, now time.Time) []string {
 
 // turnover says how long nodes of earlier images stay.
 func turnover(t estimate.Turnover, slow bool) string {
-	line := fmt.Sprintf("%d of %s have earlier images. Without rebuilds, a new version reaches 95 %% of the nodes after about %s.",
-		t.Earlier, wording.Count(t.Nodes, "node"), wording.Duration(t.Replaced()))
+	line := fmt.Sprintf("%d of %s have earlier images.", t.Earlier, wording.Count(t.Nodes, "node"))
+	if t.IsKnown() {
+		line += fmt.Sprintf(" Without rebuilds, a new version reaches 95 %% of the nodes after about %s.", wording.Duration(t.Replaced()))
+	}
 	if slow {
 		line += " To replace these nodes sooner, set rebuild.outdated in the policy."
 	}

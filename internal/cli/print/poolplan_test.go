@@ -25,7 +25,11 @@ func TestAPlanEstimatesTheTurnover(t *testing.T) {
 	if got := said(); strings.Contains(got, "earlier images") {
 		t.Errorf("a pool without earlier images: %s", got)
 	}
-	p.Turnover = &estimate.Turnover{Nodes: 60, Earlier: 52, MeanAgeSeconds: 10 * 24 * 3600}
+	p.Turnover = &estimate.Turnover{Nodes: 60, Earlier: 52, MeanAgeSeconds: 600, OldestAgeSeconds: 900}
+	if got := said(); !strings.Contains(got, "52 of 60 nodes have earlier images.\n") {
+		t.Errorf("a young pool: %s", got)
+	}
+	p.Turnover = &estimate.Turnover{Nodes: 60, Earlier: 52, MeanAgeSeconds: 10 * 24 * 3600, OldestAgeSeconds: 30 * 24 * 3600}
 	const want = "52 of 60 nodes have earlier images. Without rebuilds, a new version reaches 95 % of the nodes after about 30d"
 	if got := said(); !strings.Contains(got, want) || strings.Contains(got, "rebuild.outdated") {
 		t.Errorf("%s", got)

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
@@ -148,6 +149,28 @@ func TestDescribeTrial(t *testing.T) {
 	}
 	_, section, _ := strings.Cut(out.String(), "\nTrial:\n")
 	golden(t, "describetrial.txt", []byte(section))
+}
+
+// A donor out of service: until when at the latest, and what then, unless no process works.
+func TestDescribeHeldDonor(t *testing.T) {
+	p := followed()[4].DeepCopy()
+	p.Status.Phase, p.Status.Donor = v1alpha1.PhaseStarting, &v1alpha1.DonorStatus{ReservedAt: new(at(0))}
+	for _, c := range []struct {
+		items      []attention.Item
+		says, none string
+	}{
+		{nil, "Out of service:   39s so far; the node is back by 12:45 UTC (in 44m21s) at the latest\n", "NEEDS YOU"},
+		{[]attention.Item{{Severity: attention.Critical, Kind: attention.ControllerAbsent, Title: "No process works.", Next: "nothing", Command: "kamino capture node-1"}},
+			"NEEDS YOU: 1 critical\ncritical  No process works.\n          Next: nothing.\n          Run: kamino capture node-1\n", "is back by"},
+	} {
+		var out bytes.Buffer
+		if err := Describe(&out, "", Description{Prototype: p, Attention: c.items}, at(39).Time); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), c.says) || strings.Contains(out.String(), c.none) {
+			t.Errorf("with %d items:\n%s", len(c.items), out.String())
+		}
+	}
 }
 
 func TestLinesRepeatNothing(t *testing.T) {

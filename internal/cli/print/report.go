@@ -10,17 +10,21 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/history/retention"
 	"github.com/kamino-dev/kamino/internal/pool"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // Report is the output of `kamino status`: pools with their recipes and versions, and captures.
 type Report struct {
-	Pools    []PoolStatus         `json:"pools"`
-	Captures []v1alpha1.Prototype `json:"captures"`
+	// Attention is what needs a person, most urgent first.
+	Attention []attention.Item     `json:"attention"`
+	Pools     []PoolStatus         `json:"pools"`
+	Captures  []v1alpha1.Prototype `json:"captures"`
 	// Reservations are the reserved nodes, and leftovers of deleted captures.
 	Reservations ReservationReport `json:"reservations"`
 }
@@ -140,18 +144,30 @@ func PatchesOf(policies []v1alpha1.PrototypePolicy, pool cloud.PoolID) (newest *
 	return newest
 }
 
-// Status writes the report as tables: pools, versions, captures. Status omits empty tables.
+// foldFrom is the number of pools from which the table of a healthy pool has one line.
+const foldFrom = 4
+
+// Status writes what needs a person, and the report as tables: pools, versions, captures. Status omits empty tables.
+// Pools that need a person come first. With many pools, a healthy pool has one line.
 func Status(w io.Writer, format output.Format, report Report, now time.Time) error {
 	if format.Machine() {
+		report.Attention = append([]attention.Item{}, report.Attention...)
 		return output.Value(w, format, report)
+	}
+	for _, line := range NeedsYou(report.Attention, format, now) {
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
 	}
 	if len(report.Pools) == 0 {
 		_, err := fmt.Fprintln(w, "No node of this cluster belongs to a known pool.")
 		return err
 	}
+	report, healthy := folded(report, format)
 	shown := []grid{poolTable(report.Pools, format)}
-	if slices.ContainsFunc(report.Pools, func(p PoolStatus) bool { return len(p.Versions) > 0 }) {
-		shown = append(shown, versionTable(report.Pools, format, now))
+	detailed := slices.DeleteFunc(slices.Clone(report.Pools), func(p PoolStatus) bool { return slices.Contains(healthy, p.Name) })
+	if slices.ContainsFunc(detailed, func(p PoolStatus) bool { return len(p.Versions) > 0 }) {
+		shown = append(shown, versionTable(detailed, format, now))
 	}
 	if len(report.Captures) > 0 {
 		shown = append(shown, prototypeTable(report.Captures, format, now))
@@ -159,7 +175,37 @@ func Status(w io.Writer, format output.Format, report Report, now time.Time) err
 	if err := tables(w, layoutOf(format, "POOL"), shown...); err != nil {
 		return err
 	}
-	return notes(w, report, now)
+	report.Pools = detailed
+	return notes(w, report, len(healthy), now)
+}
+
+// folded sorts the pools by need, and names the healthy pools without a running capture, which need one line each. Few
+// pools and wide tables are not folded.
+func folded(report Report, format output.Format) (Report, []string) {
+	report.Pools = slices.Clone(report.Pools)
+	slices.SortStableFunc(report.Pools, func(a, b PoolStatus) int {
+		return cmp.Compare(need(report.Attention, a.Name), need(report.Attention, b.Name))
+	})
+	var healthy []string
+	if len(report.Pools) < foldFrom || format == output.Wide {
+		return report, nil
+	}
+	for _, p := range report.Pools {
+		runs := slices.ContainsFunc(report.Captures, func(c v1alpha1.Prototype) bool { return c.Spec.Pool == p.Name && !c.Status.Terminal() })
+		if need(report.Attention, p.Name) == len(report.Attention) && !runs {
+			healthy = append(healthy, p.Name)
+		}
+	}
+	report.Captures = slices.DeleteFunc(slices.Clone(report.Captures), func(c v1alpha1.Prototype) bool { return slices.Contains(healthy, c.Spec.Pool) })
+	return report, healthy
+}
+
+// need is the place of the first item about the pool, and the number of items if there is none.
+func need(items []attention.Item, pool string) int {
+	if at := slices.IndexFunc(items, func(i attention.Item) bool { return i.Pool == pool }); at >= 0 {
+		return at
+	}
+	return len(items)
 }
 
 func poolTable(pools []PoolStatus, format output.Format) grid {
@@ -268,38 +314,13 @@ func size(gb int32) string {
 	return fmt.Sprintf("%d GB", gb)
 }
 
-// captureNotes are the reasons of captures that wait or failed.
-func captureNotes(captures []v1alpha1.Prototype) (lines []string) {
-	for i := range captures {
-		if p := &captures[i]; stalled(p) != "" {
-			lines = append(lines, fmt.Sprintf("Prototype %s waits: %s", p.Name, stalled(p)))
-		} else if f := p.Status.Failure; f != nil {
-			lines = append(lines, fmt.Sprintf("Prototype %s failed: %s: run `kamino describe %s`", p.Name, f.Message, p.Name))
-		}
+// notes writes facts that need no person, and that do not fit into a table.
+func notes(w io.Writer, report Report, healthy int, now time.Time) error {
+	var lines []string
+	if healthy > 0 {
+		lines = append(lines, fmt.Sprintf("%s folded: for versions, run `kamino status POOL`, or add -o wide.", wording.Are(healthy, "healthy pool")))
 	}
-	return lines
-}
-
-// notes writes facts that do not fit into a table.
-func notes(w io.Writer, report Report, now time.Time) error {
-	lines := append(ReservationLines(report.Reservations, now), captureNotes(report.Captures)...)
 	for _, p := range report.Pools {
-		if p.Error != "" {
-			lines = append(lines, fmt.Sprintf("Reading pool %s failed: %s", p.Name, p.Error))
-		}
-		if p.Gone != nil {
-			lines = append(lines, strings.ToUpper(p.Gone.Message[:1])+p.Gone.Message[1:])
-		}
-		if p.UnacknowledgedRollback != nil {
-			lines = append(lines, strings.ToUpper(p.UnacknowledgedRollback.Message[:1])+p.UnacknowledgedRollback.Message[1:])
-		}
-		for _, version := range p.AwaitsPromotion {
-			if p.HandOver != "" {
-				lines = append(lines, fmt.Sprintf("Version %s of pool %s is handed over: %s", version, p.Name, p.HandOver))
-				continue
-			}
-			lines = append(lines, fmt.Sprintf("Version %s of pool %s waits for approval: run `kamino promote %s %s`", version, p.Name, p.Name, version))
-		}
 		lines = append(lines, patchLines(p.Patches, now)...)
 		for _, r := range p.Refusals {
 			lines = append(lines, fmt.Sprintf("Pool %s cannot be captured: %s", p.Name, r.Message))
@@ -314,6 +335,7 @@ func notes(w io.Writer, report Report, now time.Time) error {
 		}
 	}
 	for i, line := range lines {
+		line = output.Wrap(line, narrow)
 		if i == 0 {
 			line = "\n" + line
 		}

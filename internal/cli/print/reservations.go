@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node/reservations"
@@ -19,30 +20,8 @@ type ReservationReport struct {
 	Leftovers []reservations.Leftover `json:"leftovers,omitempty"`
 	// Pools with nodes in the cluster.
 	Pools []cloud.PoolID `json:"-"`
-}
-
-// releasers name who releases a node, by the state of its reservation.
-var releasers = map[reservations.State]string{
-	reservations.ByCapture:     "automatically",
-	reservations.ByReplacement: "run the rollback again, or kamino return-node",
-	reservations.ByUnknown:     "a newer version of Kamino",
-	reservations.Orphaned:      "kamino return-node, or a controller",
-	reservations.Unreadable:    "kamino return-node",
-	reservations.Stripped:      "kamino return-node, unless you cordoned the node",
-	reservations.Unconfirmed:   "kamino return-node, after you checked the annotation",
-}
-
-// releasedBy names who releases the node, or who removes a node that cannot rejoin.
-func releasedBy(n reservations.Node) string {
-	switch {
-	case n.InService:
-		return "kamino return-node (the node accepts pods)"
-	case !n.WillBeRemoved:
-		return releasers[n.State]
-	case n.State == reservations.ByCapture:
-		return "never: the capture removes the node"
-	}
-	return "never: removed by " + releasers[n.State]
+	// Facts say who releases a node.
+	Facts attention.Facts `json:"-"`
 }
 
 // Reservations writes the reserved nodes.
@@ -66,7 +45,7 @@ func Reservations(w io.Writer, format output.Format, report ReservationReport, n
 		if n.Cordoned {
 			state += ", cordoned"
 		}
-		rows = append(rows, []string{n.Name, holderOf(n), since, state, releasedBy(n)})
+		rows = append(rows, []string{n.Name, holderOf(n), since, state, attention.ReleasedBy(n, report.Facts)})
 	}
 	if len(rows) > 0 {
 		if err := table(w, layoutOf(format, "NODE"), []string{"NODE", "HOLDER", "RESERVED FOR", "NODE IS", "RELEASED BY"}, rows); err != nil {
@@ -99,53 +78,6 @@ func holderOf(n reservations.Node) string {
 	default:
 		return n.Holder.String()
 	}
-}
-
-// ReservationLines describe, with remedies, nodes whose holder is gone, and leftovers: a part of `kamino status`.
-func ReservationLines(report ReservationReport, now time.Time) []string {
-	var lines []string
-	for _, n := range report.Nodes {
-		if !n.Left() {
-			continue
-		}
-		line := fmt.Sprintf("Node %s is reserved", n.Name)
-		if !n.Since.IsZero() {
-			line += " for " + wording.Duration(now.Sub(n.Since))
-		}
-		lines = append(lines, line+reservedBy(n))
-	}
-	for _, l := range report.Leftovers {
-		lines = append(lines,
-			fmt.Sprintf("Deleted prototype %s left %s %s. The controller deletes leftovers; without a controller, run `kamino return-node --leftovers`",
-				l.Prototype, l.Kind, l.Name))
-	}
-	return lines
-}
-
-// reservedBy names the holder of a node that no running capture releases, with the remedy.
-func reservedBy(n reservations.Node) string {
-	back := fmt.Sprintf("run `kamino return-node %s`", n.Name)
-	if !n.Believed() {
-		back = fmt.Sprintf("run `kamino return-node %s --node-only`", n.Name)
-	}
-	if n.WillBeRemoved {
-		back = fmt.Sprintf("the node cannot rejoin; to remove the node, run `kamino return-node %s`", n.Name)
-	}
-	switch n.State {
-	case reservations.ByReplacement:
-		return fmt.Sprintf(" by %s: run the same rollback again to continue, or %s", n.Holder, back)
-	case reservations.ByUnknown:
-		return fmt.Sprintf(" by %s: release the node with the newer Kamino version", n.Holder)
-	case reservations.Unreadable:
-		return " by an unreadable reservation: " + back
-	case reservations.Stripped:
-		return " without a reservation: " + back
-	case reservations.Unconfirmed:
-		return fmt.Sprintf(" by %s, but no Lease of Kamino confirms the reservation: check who writes annotation %s, then %s",
-			n.Holder.Brief(), v1alpha1.ReservationAnnotation, back)
-	case reservations.Orphaned, reservations.ByCapture:
-	}
-	return fmt.Sprintf(" by %s, which no longer exists or has ended: %s", n.Holder, back)
 }
 
 // DeletedLeftovers lists the leftovers that `kamino return-node --leftovers` deleted.

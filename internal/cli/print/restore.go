@@ -72,13 +72,13 @@ func WriteRestore(w io.Writer, format output.Format, r Restore) error {
 		if r.Version != "" {
 			lines = append(lines,
 				fmt.Sprintf("Version %s stays; if the version is bad: kamino quarantine %s %s --reason TEXT. "+
-					"The next capture removes the restored fields again.", r.Version, r.Pool, r.Version))
+					"The next capture changes the recipe again.", r.Version, r.Pool, r.Version))
 		}
 	case !r.Change.Done && len(r.Refusals) == 0:
 		lines = append(lines, fmt.Sprintf("Pool %s would build new nodes from this recipe. Running nodes do not change.", r.Pool))
 	}
 	if len(r.Others) > 0 {
-		lines = append(lines, fmt.Sprintf("Earlier removed fields are in %s: select a Secret with --prototype or --version.", strings.Join(r.Others, ", ")))
+		lines = append(lines, fmt.Sprintf("Earlier recipes are in %s: select a Secret with --prototype or --version.", strings.Join(r.Others, ", ")))
 	}
 	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
 	return err

@@ -29,10 +29,34 @@ func TestTurnover(t *testing.T) {
 		{"old nodes of the current version", ago(30, 20, 10), 0, 60 * day, false},
 		{"a fast pool", ago(3, 1, 2), 2, 6 * day, false},
 		{"a clock that is ahead", ago(-1, 2), 1, 3 * day, false},
+		{"old nodes of one day", ago(30, 30, 30), 3, 90 * day, false},
 	} {
 		got := estimate.TurnoverOf(c.created, c.earlier, now)
 		if got.Nodes != len(c.created) || got.Earlier != c.earlier || got.Replaced() != c.replaced || got.IsSlow() != c.slow {
 			t.Errorf("%s: %+v, replaced after %s, slow %t", c.name, got, got.Replaced(), got.IsSlow())
+		}
+	}
+}
+
+// TestIsKnown: in a young pool, or one without any turnover, the mean age says nothing about the life of a node.
+func TestIsKnown(t *testing.T) {
+	now := time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		ages []time.Duration
+		want bool
+	}{
+		"no nodes":              {nil, false},
+		"a young pool":          {[]time.Duration{10 * time.Minute, 5 * time.Minute, time.Minute}, false},
+		"all of one day":        {[]time.Duration{300 * time.Hour, 299 * time.Hour, 298 * time.Hour}, false},
+		"a pool with turnover":  {[]time.Duration{300 * time.Hour, 100 * time.Hour, 5 * time.Hour}, true},
+		"one node of many left": {[]time.Duration{48 * time.Hour, time.Hour, time.Hour}, true},
+	} {
+		var created []time.Time
+		for _, age := range c.ages {
+			created = append(created, now.Add(-age))
+		}
+		if got := estimate.TurnoverOf(created, 1, now).IsKnown(); got != c.want {
+			t.Errorf("%s: %t", name, got)
 		}
 	}
 }

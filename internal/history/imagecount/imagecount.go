@@ -122,6 +122,11 @@ func (s Count) Oldest(recipe cloud.Recipe) Image {
 // named is the number of nodes in a message.
 const named = 3
 
+// Sentence is the beginning of the message about a pool.
+func Sentence(pool string, images int) string {
+	return fmt.Sprintf("the nodes and the recipe of pool %s have %d different images", pool, images)
+}
+
 // Message returns the message for a pool near the limit, with the remedy. name returns the node's name of an instance.
 func (s Count) Message(pool string, recipe cloud.Recipe, name func(cloud.InstanceID) string) string {
 	return s.Warning(pool, recipe, name).Message
@@ -142,8 +147,8 @@ func (s Count) Warning(pool string, recipe cloud.Recipe, name func(cloud.Instanc
 		of = "image " + oldest.Name
 	}
 	return cloud.Refuse(TooManyImages,
-		fmt.Sprintf("the nodes and the recipe of pool %s have %d different images; the pool cannot grow with more than %d images. "+
-			"The oldest image is %s, on %s", pool, len(s.Images), s.Limit, of, strings.Join(nodes, ", ")),
+		fmt.Sprintf("%s; the pool cannot grow with more than %d images. The oldest image is %s, on %s", Sentence(pool, len(s.Images)), s.Limit, of,
+			strings.Join(nodes, ", ")),
 		fmt.Sprintf("rebuild these nodes with `kamino rebuild %s`, or delete the nodes; with Cluster API, delete the Machines", pool))
 }
 

@@ -39,6 +39,9 @@ type NodeFacts struct {
 	// Registered is the creation of the Node; zero without a Node. Ready is the last change of the Node to Ready; zero for a
 	// Node that is not Ready.
 	Registered, Ready time.Time
+	// Interrupted is when a patch or a capture first took the node out of service; zero if never, or if unknown. A later
+	// change to Ready is no join.
+	Interrupted time.Time
 	// PatchedAt is the last patch of the running node; zero if unknown.
 	PatchedAt time.Time
 	// PendingSince is the time of a patch that waits for a reboot of the node; zero without one.
@@ -123,7 +126,11 @@ const joinWithin = time.Hour
 // joined is the time from the creation of the instance to the Ready Node; false if unknown. After a later reboot of the
 // node only the registration is known, which is a little earlier.
 func (n NodeFacts) joined() (time.Duration, bool) {
-	for _, at := range []time.Time{n.Ready, n.Registered} {
+	ready := n.Ready
+	if !n.Interrupted.IsZero() && !ready.Before(n.Interrupted) {
+		ready = time.Time{}
+	}
+	for _, at := range []time.Time{ready, n.Registered} {
 		if d := at.Sub(n.Created); !at.IsZero() && d >= 0 && d <= joinWithin {
 			// Without a time from the cloud, Created is the time of the registration.
 			return d, !at.Equal(n.Registered) || d > 0

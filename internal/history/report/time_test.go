@@ -15,13 +15,16 @@ func TestJoined(t *testing.T) {
 		registered, ready time.Duration // after the creation of the instance; negative: none
 		want              time.Duration
 		isKnown           bool
+		interrupted       time.Duration // after the creation; zero: never
 	}{
-		"without a Node":              {-1, -1, 0, false},
-		"not Ready yet":               {time.Minute, -1, time.Minute, true},
-		"Ready after the first boot":  {time.Minute, 2 * time.Minute, 2 * time.Minute, true},
-		"Ready after a later boot":    {time.Minute, 5 * time.Hour, time.Minute, true},
-		"registered again":            {3 * time.Hour, 5 * time.Hour, 0, false},
-		"without a time of the cloud": {0, 5 * time.Hour, 0, false},
+		"without a Node":              {-1, -1, 0, false, 0},
+		"not Ready yet":               {time.Minute, -1, time.Minute, true, 0},
+		"Ready after the first boot":  {time.Minute, 2 * time.Minute, 2 * time.Minute, true, 0},
+		"Ready after a later boot":    {time.Minute, 5 * time.Hour, time.Minute, true, 0},
+		"registered again":            {3 * time.Hour, 5 * time.Hour, 0, false, 0},
+		"without a time of the cloud": {0, 5 * time.Hour, 0, false, 0},
+		"a reboot in the first hour":  {time.Minute, 7 * time.Minute, time.Minute, true, 5 * time.Minute},
+		"a reboot much later":         {time.Minute, 2 * time.Minute, 2 * time.Minute, true, 5 * time.Hour},
 	} {
 		n := NodeFacts{Created: day(2)}
 		if test.registered >= 0 {
@@ -29,6 +32,9 @@ func TestJoined(t *testing.T) {
 		}
 		if test.ready >= 0 {
 			n.Ready = n.Created.Add(test.ready)
+		}
+		if test.interrupted > 0 {
+			n.Interrupted = n.Created.Add(test.interrupted)
 		}
 		if got, isKnown := n.joined(); got != test.want || isKnown != test.isKnown {
 			t.Errorf("%s: %s, known: %t; want %s, %t", name, got, isKnown, test.want, test.isKnown)

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kamino-dev/kamino/internal/attention"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/dashboard"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/history/report"
@@ -28,7 +30,9 @@ type Gatherer struct {
 	Cluster string
 	// Explain turns an error into a sentence.
 	Explain func(error) string
-	Now     func() time.Time
+	// Lease reads whether a process works on captures.
+	Lease func(context.Context) (attention.Lease, error)
+	Now   func() time.Time
 }
 
 // Gather reads all facts once. An error of the cloud is in the section of the pool.
@@ -43,6 +47,9 @@ func (g *Gatherer) Gather(ctx context.Context) (dashboard.View, error) {
 	}
 	if facts.Events, err = g.Finder.Events(ctx); err != nil {
 		facts.Troubles = append(facts.Troubles, "The events are unknown: "+g.Explain(err))
+	}
+	if facts.Lease, err = g.Lease(ctx); err != nil {
+		facts.Troubles = append(facts.Troubles, "Whether a process works on captures is unknown: "+g.Explain(err))
 	}
 	ids := slices.Sorted(maps.Keys(pools))
 	facts.Pools = make([]dashboard.PoolFacts, len(ids))
@@ -70,7 +77,7 @@ func (g *Gatherer) pool(ctx context.Context, p *pool.Pool) dashboard.PoolFacts {
 	past, err := finder.Past(ctx, p, 0)
 	if err != nil {
 		facts.History = history.History{Pool: finder.Cloud.PoolName(p.ID), PoolID: p.ID}
-		facts.Trouble = "The cloud did not describe the pool: " + g.Explain(err)
+		facts.Trouble, facts.TroubleKind = "The cloud did not describe the pool: "+g.Explain(err), cloud.KindOf(err)
 		return facts
 	}
 	facts.History, facts.Joins, facts.Capacity = past.History, past.Joins, past.Capacity

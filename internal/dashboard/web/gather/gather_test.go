@@ -15,6 +15,7 @@ import (
 	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/dashboard"
 	"github.com/kamino-dev/kamino/internal/pool"
@@ -49,7 +50,8 @@ func newGatherer(t *testing.T) (*Gatherer, *memory.Cloud, *fake.Clientset) {
 	kube := fake.NewClientset(node, event)
 	objects := clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(p, policy).Build()
 	finder := &pool.Finder{Cluster: &cluster.Connection{Client: objects, Kube: kube}, Cloud: c, Now: func() time.Time { return now }}
-	return &Gatherer{Finder: finder, Cluster: "prod", Explain: func(err error) string { return err.Error() }, Now: finder.Now}, c, kube
+	return &Gatherer{Finder: finder, Cluster: "prod", Explain: func(err error) string { return err.Error() }, Now: finder.Now,
+		Lease: func(context.Context) (attention.Lease, error) { return attention.Lease{Known: true}, nil }}, c, kube
 }
 
 func gather(t *testing.T, g *Gatherer) dashboard.View {
@@ -64,6 +66,9 @@ func gather(t *testing.T, g *Gatherer) dashboard.View {
 func TestLook(t *testing.T) {
 	g, _, _ := newGatherer(t)
 	v := gather(t, g)
+	if len(v.Attention) != 1 || !strings.Contains(v.Attention[0].Title, "No Kamino process works") {
+		t.Errorf("a capture without a process: %+v", v.Attention)
+	}
 	if v.Cluster != "prod" || !v.At.Equal(now) || len(v.Troubles) != 0 || len(v.Pools) != 1 {
 		t.Fatalf("%+v", v)
 	}

@@ -60,6 +60,9 @@ func content(v dashboard.View) []node {
 	if len(v.Troubles) > 0 {
 		nodes = append(nodes, notes("Troubles", v.Troubles))
 	}
+	if len(v.Attention) > 0 {
+		nodes = append(nodes, needs(v.Attention))
+	}
 	if len(v.Pools) == 0 && len(v.Troubles) == 0 {
 		return append(nodes, el("p", "No node of this cluster belongs to a known pool."))
 	}
@@ -70,6 +73,31 @@ func content(v dashboard.View) []node {
 		nodes = append(nodes, section(i, p, v.At))
 	}
 	return nodes
+}
+
+// needs lists what needs a person, most urgent first.
+func needs(all []dashboard.Need) *element {
+	var items []node
+	for _, n := range all {
+		next := "Next: " + n.Next + "."
+		if n.Since != "" {
+			next = "Since " + n.Since + ". " + next
+		}
+		items = append(items, el("li", el("b", attr("class", badge(n.Severity)), n.Severity), " ", el("b", n.Title),
+			when(n.Cause != "", el("p", sentence(n.Cause+"."))), el("p", attr("class", "took"), next), el("p", "Run ", el("code", n.Command))))
+	}
+	return el("section", attr("aria-labelledby", "needs"), el("h2", attr("id", "needs"), "Needs you"), el("ul", attr("class", "notes"), items))
+}
+
+// badge is the class of a severity or state.
+func badge(severity string) string {
+	switch severity {
+	case "critical", "warning":
+		return "use use-bad"
+	case "info":
+		return "use use-other"
+	}
+	return "use use-current"
 }
 
 // anchor is the ID of a pool's section. Names are no part of an ID.
@@ -84,10 +112,10 @@ func overview(pools []dashboard.PoolSection) *element {
 	for i, p := range pools {
 		rows = append(rows, el("tr",
 			el("th", attr("scope", "row"), el("a", attr("href", "#"+anchor(i)), p.Name)),
-			el("td", ready(p)), el("td", orNone(p.Recipe)), el("td", activity(p)),
+			el("td", el("span", attr("class", badge(p.State)), p.State)), el("td", ready(p)), el("td", activity(p)), el("td", orNone(p.Recipe)),
 		))
 	}
-	return el("nav", attr("aria-label", "Pools"), grid("All pools", []string{"Pool", "Ready", "Version", "Now"}, rows))
+	return el("nav", attr("aria-label", "Pools"), grid("All pools", []string{"Pool", "State", "Ready", "Now", "Version"}, rows))
 }
 
 func ready(p dashboard.PoolSection) string { return fmt.Sprintf("%d of %d", p.Ready, p.Nodes) }
@@ -181,6 +209,9 @@ func section(i int, p dashboard.PoolSection, now time.Time) *element {
 	}
 	if len(p.Timeline) > 0 {
 		parts = append(parts, el("details", attr("id", id+"-events"), el("summary", "What happened, latest first"), events(name("Events"), p)))
+	}
+	if p.Folded {
+		return el("section", attr("aria-labelledby", id), parts[0], el("details", attr("id", id+"-all"), el("summary", "healthy, "+ready(p)+" Ready"), parts[1:]))
 	}
 	return el("section", attr("aria-labelledby", id), parts)
 }
