@@ -49,7 +49,7 @@ func (s *scenario) everythingIsChecked(ctx context.Context) error {
 		checks = s.rollbackChecks()
 	case s.Pioneer != "":
 		checks = pioneerDemo{s}.pioneerChecks()
-	case s.replacesDonor():
+	case s.joinsByKubeadm():
 		checks = s.replacementChecks()
 	case s.joinsByRole():
 		checks = s.eksChecks()

@@ -13,7 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+
 	"github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/machine"
@@ -65,6 +68,8 @@ type scenario struct {
 	// before the capture: every machine, by node.
 	before map[string]machine.Status
 	donor  string
+	// served are the donor's pods at its capture.
+	served map[types.UID]int32
 	// asDonor is the identity of the donor at its capture.
 	asDonor  identity
 	generic  joined
@@ -113,7 +118,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		steps = s.rollbackSteps()
 	case s.Pioneer != "":
 		steps = pioneerDemo{s}.pioneerSteps()
-	case s.replacesDonor():
+	case s.joinsByKubeadm():
 		steps = s.replacementSteps()
 	}
 	for _, step := range steps {
@@ -131,13 +136,16 @@ func Run(ctx context.Context, o Options) (err error) {
 
 // joinsByRole: nodes join with the role of their instance.
 func (s *scenario) joinsByRole() bool {
-	return s.Cloud == pool.AWS && !s.replacesDonor() && !s.Rollback
+	return s.Cloud == pool.AWS && !s.joinsByKubeadm() && !s.Rollback
 }
 
-// replacesDonor: the donor is replaced. apt is on nodes of kubeadm alone on AWS.
-func (s *scenario) replacesDonor() bool {
+// joinsByKubeadm: nodes join with kubeadm. apt is on nodes of kubeadm alone on AWS.
+func (s *scenario) joinsByKubeadm() bool {
 	return s.Kubeadm || s.ClusterAPI != "" || s.Pioneer != "" && s.Cloud == pool.AWS
 }
+
+// replacesDonor: the donor is replaced.
+func (s *scenario) replacesDonor() bool { return s.joinsByKubeadm() && !s.copiesDonor() }
 
 type step struct {
 	title string
@@ -150,11 +158,18 @@ func (s *scenario) steps() []step {
 		{"A workload runs on the cluster", s.workloadRuns},
 		{"The pool grows by a node from the generic image", s.growsSlowly},
 		{"A node is patched and rebooted", s.nodeIsPatched},
-		{"kamino captures the patched node and tests the image before the pool uses the image", s.nodeIsCaptured},
+		{s.captureTitle(), s.nodeIsCaptured},
 		{"The pool grows by a node from the prototype", s.growsFast},
 		{"Checks", s.everythingIsChecked},
 		{"Both nodes, side by side", s.compareNodes},
 	}
+}
+
+func (s *scenario) captureTitle() string {
+	if s.copiesDonor() {
+		return "kamino copies the disk of the patched node, which serves, and tests the image before the pool uses the image"
+	}
+	return "kamino captures the patched node and tests the image before the pool uses the image"
 }
 
 func (s *scenario) end() error {
@@ -178,7 +193,7 @@ func (s *scenario) clusterComesUp(ctx context.Context) (err error) {
 		Progress: func(text string) { s.print.line("%s", text) },
 	}
 	switch {
-	case s.replacesDonor():
+	case s.joinsByKubeadm():
 		options.Pools = []pool.Spec{kubeadmPool()}
 	case s.joinsByRole():
 		options.Pools = []pool.Spec{eksPool()}
@@ -225,6 +240,9 @@ func (s *scenario) nodeIsCaptured(ctx context.Context) (err error) {
 		s.before[m.Node] = m
 	}
 	if s.asDonor, err = identify(s.before[s.donor].Disk); err != nil {
+		return err
+	}
+	if s.served, err = s.servedBy(ctx, s.donor); err != nil {
 		return err
 	}
 	order, err := s.order()

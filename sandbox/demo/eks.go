@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
-// The demo with a pool of EKS. Its nodes join with the role of their instance at every boot. The donor returns.
+// The demo with a pool of EKS. Its nodes join with the role of their instance at every boot. The donor stays.
 
 // eksPool is the pool of the demo.
 func eksPool() pool.Spec {
@@ -32,7 +32,7 @@ func (s *scenario) eksChecks() []check {
 		{"the new node has the donor's patched packages and kernel, without a patch or a reboot", s.patchedWithoutPatching},
 		{"the new node and its donor have different identities: machine-id, host name, ssh key, certificate", s.identityIsItsOwn},
 		{"no two machines have collided", s.nothingCollided},
-		{"the donor is back in service, unchanged", s.donorIsBack},
+		{served, s.donorServed},
 		{"the other nodes are unchanged", s.othersUntouched},
 		{"the cloud rebuilt no running node", s.noNodeUpgraded},
 		{"no snapshot, pod or lock is left", s.noLeftovers},

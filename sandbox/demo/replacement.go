@@ -35,12 +35,16 @@ func (s *scenario) replacementSteps() []step {
 	if s.ClusterAPI != "" {
 		builds = "A cluster starts; Cluster API builds its nodes: a MachineDeployment with OnDelete and the kubeadm provider"
 	}
+	title := "kamino captures the patched node; a replacement is Ready before the donor goes"
+	if s.copiesDonor() {
+		title = s.captureTitle()
+	}
 	return []step{
 		{builds, s.clusterComesUp},
 		{"A workload runs on the cluster", s.workloadRuns},
 		{"The pool grows by a node from the generic image", s.growsSlowly},
 		{"A node is patched and rebooted", s.nodeIsPatched},
-		{"kamino captures the patched node; a replacement is Ready before the donor goes", s.nodeIsCaptured},
+		{title, s.nodeIsCaptured},
 		{"The pool grows by a node from the prototype", s.growsFast},
 		{"Checks", s.everythingIsChecked},
 		{"Both nodes, side by side", s.compareReplacement},
@@ -49,6 +53,10 @@ func (s *scenario) replacementSteps() []step {
 
 func (s *scenario) replacementChecks() []check {
 	recipe, isKept := "the recipe still lets nodes join: the same customData, the same extensions, another image", s.recipeIsKept
+	donor := check{"the donor is gone, with its instance, its disk and its Node", s.donorIsGone}
+	if s.copiesDonor() {
+		donor = check{served, s.donorServed}
+	}
 	var tried []check
 	if s.Cloud == pool.AWS {
 		recipe = "the recipe still lets nodes join: the same user data, another image"
@@ -68,7 +76,7 @@ func (s *scenario) replacementChecks() []check {
 		{"the new node has the donor's patched packages and kernel, without a patch or a reboot", s.patchedWithoutPatching},
 		{"the new node and its donor have different identities: machine-id, host name, ssh key, certificate, credential", s.identityIsItsOwn},
 		{"no two machines have collided", s.nothingCollided},
-		{"the donor is gone, with its instance, its disk and its Node", s.donorIsGone},
+		donor,
 		{"the pool has the wanted number of nodes, and all nodes serve", s.poolIsWhole},
 		{"the other nodes are unchanged", s.othersUntouched},
 		{"the cloud rebuilt no running node", s.noNodeUpgraded},
@@ -211,6 +219,11 @@ func (s *scenario) compareReplacement(ctx context.Context) error {
 		{"ssh host key", shortKey(s.generic.identity.hostKey), shortKey(s.clone.identity.hostKey)},
 	})
 	s.print.gap()
+	if s.copiesDonor() {
+		s.describeDonor()
+		s.print.footnote()
+		return nil
+	}
 	s.print.line("The donor, %s, is gone. Its replacement is %s,", s.donor, s.replacement())
 	s.print.line("which was Ready before the donor was drained. The pool was never smaller than before. Now the pool")
 	s.print.line("has %d nodes, the copy included.", size)

@@ -29,7 +29,7 @@ func (s *scenario) compareNodes(context.Context) error {
 		{"ssh host key", shortKey(s.generic.identity.hostKey), shortKey(s.clone.identity.hostKey)},
 	})
 	s.print.gap()
-	s.print.line("The donor, %s, was out of service for %s.", s.donor, seconds(s.capture.away.Seconds()))
+	s.describeDonor()
 	s.print.footnote()
 	return nil
 }

@@ -1,0 +1,81 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/sandbox/pool"
+)
+
+// copiesDonor: the donor stays in service, and a copy of its disk is cleaned on a workshop.
+func (s *scenario) copiesDonor() bool {
+	return s.Cloud == pool.AWS && s.ClusterAPI == "" && s.Pioneer == "" && !s.Rollback
+}
+
+// servedBy are the pods of a node by UID, with the restarts of their containers.
+func (s *scenario) servedBy(ctx context.Context, node string) (map[types.UID]int32, error) {
+	list, err := s.world.Kube().CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	served := map[types.UID]int32{}
+	for i := range list.Items {
+		if pod := &list.Items[i]; pod.Namespace != v1alpha1.DefaultGeneralizeNamespace && pod.Status.Phase == corev1.PodRunning {
+			for _, c := range pod.Status.ContainerStatuses {
+				served[pod.UID] += c.RestartCount
+			}
+			served[pod.UID] += 0
+		}
+	}
+	return served, nil
+}
+
+// donorServed requires that the donor kept its boot and its pods.
+func (s *scenario) donorServed(ctx context.Context) error {
+	if method := s.capture.prototype.Spec.Settings.Donor.Method; method != v1alpha1.MethodCopy {
+		return fmt.Errorf("the method was %s", method)
+	}
+	now, err := s.machineOf(s.donor)
+	if err != nil {
+		return err
+	}
+	if before := s.before[s.donor]; now.BootID != before.BootID || now.MachineID != before.MachineID {
+		return errors.New("the donor was rebooted or rebuilt")
+	}
+	served, err := s.servedBy(ctx, s.donor)
+	if err != nil {
+		return err
+	}
+	if len(s.served) == 0 {
+		return errors.New("the donor had no pods, so the check shows nothing")
+	}
+	for uid, restarts := range s.served {
+		if again, there := served[uid]; !there || again != restarts {
+			return fmt.Errorf("pod %s of the donor was evicted or restarted", uid)
+		}
+	}
+	return s.isInService(ctx, s.donor)
+}
+
+// describeDonor is the last line about the donor.
+func (s *scenario) describeDonor() {
+	frozen := s.capture.prototype.Status.Donor.FrozenFor
+	if !s.copiesDonor() || frozen == nil {
+		s.print.line("The donor, %s, was out of service for %s.", s.donor, seconds(s.capture.away.Seconds()))
+		return
+	}
+	s.print.line("The donor, %s, served all the time: out of service for 0 s, its disk frozen for %.2f s.", s.donor, frozen.Seconds())
+	s.print.line("Its %d pods were neither evicted nor restarted. A workshop cleaned the copy, and is gone.", len(s.served))
+}
+
+// served is the claim about a donor that is copied.
+const served = "the donor served all the time: the same boot, no pod evicted or restarted"
