@@ -310,7 +310,7 @@ func (d *Donor) isDonorOf(p *v1alpha1.Prototype) bool {
 func (d *Donor) inFlight(p *v1alpha1.Prototype, version string) (Decision, error) {
 	switch {
 	case !p.DeletionTimestamp.IsZero():
-		return Decision{}, cluster.Refusef("Prototype %s of pool %s is being deleted and first returns or removes %s, and nothing was changed: "+
+		return Decision{}, cluster.Refusef("Prototype %s of pool %s is being deleted and first releases %s, and nothing was changed: "+
 			"wait, or follow with `kamino cancel %s`", p.Name, d.Pool.Name, p.Spec.DonorName(), p.Name)
 	case !d.isDonorOf(p):
 		return Decision{}, cluster.Refusef("another capture of pool %s is running: Prototype %s captures %s as version %s, and nothing was changed: "+
