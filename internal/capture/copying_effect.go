@@ -29,14 +29,12 @@ func (c copying) beginWorkshop(ctx context.Context, w *pass) error {
 		return errNoObserver()
 	}
 	spec := c.workshopSpec(w)
-	if !removesBootstrap(w.p) {
-		data, err := c.customData.read(ctx, w.p)
-		if err != nil {
-			return err
-		}
-		spec.CustomData = data
+	data, err := c.customData.read(ctx, w.p) // it boots the present recipe, whatever the promotion removes
+	if err != nil {
+		return err
 	}
-	_, err := c.cloud.EnsureWorkshop(ctx, spec)
+	spec.CustomData = data
+	_, err = c.cloud.EnsureWorkshop(ctx, spec)
 	return err
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine"
 )
 
-// TestEKSDonorReturns captures an EKS node, and then a copy of the node. EKS nodes join with their instance's role
-// at every boot. So the donor returns as the same node, and each copy joins with its own identity.
-func TestEKSDonorReturns(t *testing.T) {
+// TestEKSDonorServes captures an EKS node, and then a node from its image. The donors serve all the time, and each new node joins with
+// its own identity.
+func TestEKSDonorServes(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "eks", "profile=eks")
 	used := map[string]bool{}
@@ -18,14 +18,14 @@ func TestEKSDonorReturns(t *testing.T) {
 	for round := range 2 {
 		before, image := e.Node(donor.Node), e.CloudPool().Image
 		version := fmt.Sprintf("%s%02d", time.Now().UTC().Format("2006.01.02"), round+2)
-		e.Capture(donor.Node, "--version", version).ExpectExit(0, "is back in service")
+		e.Capture(donor.Node, "--version", version, "--method", "Copy").ExpectExit(0, "stayed in service")
 		e.AssertServes(donor.Node)
 		e.AssertNothingLeft()
 		if now := e.CloudPool(); now.Image == image || e.NextVersion() != version || now.Capacity != int64(2+round) {
 			t.Errorf("the group builds from %s, and is to have %d nodes, want version %s and %d", now.Image, now.Capacity, version, 2+round)
 		}
 		after := e.Node(donor.Node)
-		if after.UID != before.UID || after.Spec.ProviderID != before.Spec.ProviderID || after.Status.NodeInfo.BootID == before.Status.NodeInfo.BootID {
+		if after.UID != before.UID || after.Spec.ProviderID != before.Spec.ProviderID || after.Status.NodeInfo.BootID != before.Status.NodeInfo.BootID {
 			t.Errorf("the donor is not the node that it was: %+v, %+v", after.Spec, after.Status.NodeInfo)
 		}
 		donor = e.growWithNewIdentity(used, after.Status.NodeInfo.MachineID, after.Status.NodeInfo.SystemUUID)

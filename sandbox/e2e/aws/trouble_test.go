@@ -111,7 +111,7 @@ func TestGroupIsDeletedInATrial(t *testing.T) {
 			&autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String(group), ForceDelete: sdk.Bool(true)})
 		e.Must(err)
 	})
-	capture := e.Start("capture", e.Donor, "--trial", "Apart", "-f", sandboxtest.SettingsFile(t, "trial: {soak: 10s}"))
+	capture := e.Start("capture", e.Donor, "--trial", "Apart", "-f", sandboxtest.SettingsFile(t, "donor: {method: InPlace}, trial: {soak: 10s}"))
 	ageMissingPool(e)
 	capture.ExpectExit(exitFailed, "pool "+group+" no longer exists")
 	e.Eventually("no machine of its versions and no snapshot is left", func() (bool, string) {
