@@ -75,13 +75,14 @@ func (lazy) Thaw(ctx context.Context, answers <-chan bool) (time.Duration, strin
 // env is a pool whose first node is the donor, and whose second node cleans the copy.
 type env struct {
 	*sandboxtest.Env
-	client client.Client
-	orders int
+	client  client.Client
+	orders  int
+	profile v1alpha1.Profile
 }
 
 func newEnv(t *testing.T, name string) *env {
 	t.Helper()
-	e := &env{Env: sandbox.NewEnv(t, "name="+name+",nodes=2")}
+	e := &env{Env: sandbox.NewEnv(t, "nodes=2,name="+name), profile: v1alpha1.ProfileBootstrap}
 	log.SetLogger(logr.Discard())
 	scheme := runtime.NewScheme()
 	e.Must(v1alpha1.AddToScheme(scheme))
@@ -112,7 +113,7 @@ func (e *env) carryOut(spec v1alpha1.NodeOrderSpec, verb string, args ...string)
 	e.Must(err)
 	e.orders++
 	name := fmt.Sprintf("%s-%d", verb, e.orders)
-	spec.Holder, spec.PodName, spec.Key, spec.Generalize.Profile = holder, name, public, v1alpha1.ProfileBootstrap
+	spec.Holder, spec.PodName, spec.Key, spec.Generalize.Profile = holder, name, public, e.profile
 	o := &order{e: e, NodeOrder: &v1alpha1.NodeOrder{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: e.PodNamespace}, Spec: spec}}
 	e.Must(e.client.Create(e.Context(), o.NodeOrder))
 	e.Must(node.CreateOrderKey(e.Context(), e.Kube(), o.NodeOrder, private))
@@ -127,16 +128,18 @@ func (e *env) carryOut(spec v1alpha1.NodeOrderSpec, verb string, args ...string)
 func (o *order) await(what string, is func(r *v1alpha1.Report) bool) (report *v1alpha1.Report) {
 	o.e.Helper()
 	o.e.Eventually(what, func() (bool, string) {
+		pod, gone := o.e.Kube().CoreV1().Pods(o.Namespace).Get(o.e.Context(), o.Name, metav1.GetOptions{}) // before the report that it may have written
 		o.e.Must(o.e.client.Get(o.e.Context(), client.ObjectKeyFromObject(o.NodeOrder), o.NodeOrder))
 		var err error
-		if report, err = v1alpha1.ReportOf(o.NodeOrder, o.record); err != nil {
-			o.e.Fatal(err)
+		report, err = v1alpha1.ReportOf(o.NodeOrder, o.record)
+		o.e.Must(err)
+		if report != nil && is(report) {
+			return true, ""
 		}
-		pod, err := o.e.Kube().CoreV1().Pods(o.Namespace).Get(o.e.Context(), o.Name, metav1.GetOptions{})
-		if ended := report == nil || !is(report); ended && err == nil && (pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded) {
-			o.e.Fatalf("pod %s ended before %s; its report is %+v; status %+v", o.Name, what, report, pod.Status)
+		if gone != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+			o.e.Fatalf("pod %s ended before %s (%v); its report is %s; status %+v", o.Name, what, gone, o.Status.Report, pod.Status.ContainerStatuses)
 		}
-		return report != nil && is(report), fmt.Sprintf("report %s, pod %v, %v", o.Status.Report, pod.Status.Phase, pod.Status.ContainerStatuses)
+		return false, fmt.Sprintf("report %s, pod %v, %v", o.Status.Report, pod.Status.Phase, pod.Status.ContainerStatuses)
 	})
 	return report
 }
@@ -258,7 +261,7 @@ func (e *env) clean(m moment, volume, serial string) *order {
 		NodeName: e.workshop().Node, Method: v1alpha1.OrderCopy, Token: m.snapshot + "@" + serial,
 	}, "generalize", append([]string{
 		"--device", node.HostMount + "/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_" + strings.ReplaceAll(volume, "-", ""),
-		"--serial", serial, "--snapshot", m.snapshot, "--machine-root", node.HostMount, "--profile", string(v1alpha1.ProfileBootstrap),
+		"--serial", serial, "--snapshot", m.snapshot, "--machine-root", node.HostMount, "--profile", string(e.profile),
 	}, m.flags...)...)
 	o.record.Copy = &v1alpha1.CopiedDisk{Snapshot: m.snapshot, Device: serial}
 	return o

@@ -16,6 +16,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
@@ -24,43 +26,46 @@ import (
 // TestCopyOfARunningDonor: the donor serves, its disk is copied in a freeze, the copy is cleaned and proven on another machine, and boots as
 // a new node.
 func TestCopyOfARunningDonor(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, "copy")
-	donor := e.donor()
-	m := e.take()
-	if !m.Frozen || m.FrozenFor.Duration <= 0 || m.MachineID != donor.MachineID {
-		t.Errorf("the moment is %+v", m.Moment)
+	for _, profile := range []v1alpha1.Profile{v1alpha1.ProfileBootstrap, v1alpha1.ProfileEKS} {
+		t.Run(string(profile), func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, "c"+string(profile)+",profile="+string(profile))
+			e.profile = profile
+			donor := e.donor()
+			m := e.take()
+			if !m.Frozen || m.FrozenFor.Duration <= 0 || m.MachineID != donor.MachineID {
+				t.Errorf("the moment is %+v", m.Moment)
+			}
+			volume := e.attach(m.snapshot)
+			o := e.clean(m, volume, volume)
+			r := o.result()
+			if !(v1alpha1.Record{Order: &o.record}).Proves(r.Proof, holder.UID) {
+				t.Fatalf("no proof: %+v", r.Unproven)
+			}
+			tree := sandbox.Fleet().DiskTree(fleet.DiskID(volume))
+			if diff := cmp.Diff(e.Machine(donor.Node).Images, disk.Images(tree)); diff != "" || disk.MachineID(tree) != "" {
+				t.Errorf("the cleaned copy has the machine ID %q; images (-donor +copy):\n%s", disk.MachineID(tree), diff)
+			}
+			e.useSnapshot(e.snapshot(volume))
+			if clone := e.Grow(); clone.MachineID == "" || clone.MachineID == donor.MachineID || clone.Node == donor.Node {
+				t.Errorf("the clone is %s with the machine ID %s", clone.Node, clone.MachineID)
+			}
+			if now := e.Machine(donor.Node); now.Boots != donor.Boots || now.BootID != donor.BootID {
+				t.Errorf("the donor is %+v", now)
+			}
+			e.AssertServes(donor.Node)
+		})
 	}
-	volume := e.attach(m.snapshot)
-	o := e.clean(m, volume, volume)
-	r := o.result()
-	if !(v1alpha1.Record{Order: &o.record}).Proves(r.Proof, holder.UID) {
-		t.Fatalf("no proof: %+v", r.Unproven)
-	}
-	e.useSnapshot(e.snapshot(volume))
-	clone := e.Grow()
-	if clone.MachineID == "" || clone.MachineID == donor.MachineID || clone.Node == donor.Node {
-		t.Errorf("the clone is %s with the machine ID %s", clone.Node, clone.MachineID)
-	}
-	for _, image := range donor.Images {
-		if !disk.HasImage(clone.Disk, image) {
-			t.Errorf("the clone pulls %s again", image)
-		}
-	}
-	if now := e.Machine(donor.Node); now.Boots != donor.Boots || now.BootID != donor.BootID {
-		t.Errorf("the donor is %+v", now)
-	}
-	e.AssertServes(donor.Node)
 }
 
 // useSnapshot makes an image of a snapshot, and lets the pool build its next nodes from it.
 func (e *env) useSnapshot(snapshot string) {
 	e.Helper()
 	e.completed(snapshot)
-	cloud := sandbox.AWS()
+	cloud, device := sandbox.AWS(), sdk.String("/dev/sda1")
 	image, err := cloud.EC2().RegisterImage(e.Context(), &ec2.RegisterImageInput{
-		Name: &e.Pool, RootDeviceName: sdk.String("/dev/sda1"), Architecture: types.ArchitectureValuesX8664, VirtualizationType: sdk.String("hvm"),
-		EnaSupport: sdk.Bool(true), BlockDeviceMappings: []types.BlockDeviceMapping{{DeviceName: sdk.String("/dev/sda1"), Ebs: &types.EbsBlockDevice{SnapshotId: &snapshot}}},
+		Name: &e.Pool, RootDeviceName: device, Architecture: types.ArchitectureValuesX8664, VirtualizationType: sdk.String("hvm"),
+		EnaSupport: sdk.Bool(true), BlockDeviceMappings: []types.BlockDeviceMapping{{DeviceName: device, Ebs: &types.EbsBlockDevice{SnapshotId: &snapshot}}},
 	})
 	e.Must(err)
 	_, err = cloud.EC2().CreateLaunchTemplateVersion(e.Context(), &ec2.CreateLaunchTemplateVersionInput{
