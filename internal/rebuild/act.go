@@ -28,7 +28,7 @@ func (r *Replacement) Advance(ctx context.Context, name string) (Step, error) {
 	if err := r.begin(); err != nil {
 		return Step{Node: name}, err
 	}
-	step, err := r.advance(ctx, name)
+	step, err := r.rebuildOf(name).advance(ctx)
 	switch {
 	case err == nil:
 		return Step{name, step}, nil
@@ -48,52 +48,52 @@ func why(err error) string {
 	return err.Error()
 }
 
-func (r *Replacement) advance(ctx context.Context, name string) (plan.Step, error) {
-	w, err := r.observe(ctx, name)
-	if err != nil {
+func (w *nodeRebuild) advance(ctx context.Context) (plan.Step, error) {
+	if err := w.observe(ctx); err != nil {
 		return plan.Step{}, err
 	}
+	name := w.facts.Name
 	step := plan.Next(w.facts)
 	if step.Do != plan.Ask {
-		return r.act(ctx, w, step)
+		return w.act(ctx, step)
 	}
-	if !r.due(w) {
+	if !w.due() {
 		return waiting(""), nil
 	}
 	if !w.facts.Asked {
-		r.unannounced[name] = true
-		if err := r.noteAsked(ctx, &w); err != nil {
+		w.of.unannounced[name] = true
+		if err := w.noteAsked(ctx); err != nil {
 			return plan.Step{}, err
 		}
 	}
-	r.askedAt[name] = r.Now()
-	if err := r.ask(ctx, &w); err != nil {
+	w.of.askedAt[name] = w.of.Now()
+	if err := w.ask(ctx); err != nil {
 		return plan.Step{}, err
 	}
-	if begun := w.facts.Answer == plan.Working || w.facts.Answer == plan.Complete; begun && r.unannounced[name] {
-		delete(r.unannounced, name)
-		r.event(w.node, corev1.EventTypeNormal, "Rebuilding", "node %s is rebuilt from version %s in place of %s", name, r.To, r.From)
+	if begun := w.facts.Answer == plan.Working || w.facts.Answer == plan.Complete; begun && w.of.unannounced[name] {
+		delete(w.of.unannounced, name)
+		w.of.event(w.node, corev1.EventTypeNormal, "Rebuilding", "node %s is rebuilt from version %s in place of %s", name, w.of.To, w.of.From)
 	}
-	return r.act(ctx, w, plan.Next(w.facts))
+	return w.act(ctx, plan.Next(w.facts))
 }
 
 // due reports whether to ask the cloud now. A node that seems to be back is due at once.
-func (r *Replacement) due(w observed) bool {
+func (w *nodeRebuild) due() bool {
 	pause := askEvery
-	if r.Policy != nil && noted(w) {
+	if w.of.Policy != nil && w.noted() {
 		pause = askSeldom
 	}
-	last, asked := r.askedAt[w.node.Name]
-	return !asked || w.facts.Ready && w.facts.Rebooted || r.Now().Sub(last) >= pause
+	last, asked := w.of.askedAt[w.node.Name]
+	return !asked || w.facts.Ready && w.facts.Rebooted || w.of.Now().Sub(last) >= pause
 }
 
 // noteAsked records the coming request to the cloud. From then on no client may return the node unrebuilt.
-func (r *Replacement) noteAsked(ctx context.Context, w *observed) error {
-	now, asked := metav1.NewTime(r.Now()), *w.held
+func (w *nodeRebuild) noteAsked(ctx context.Context) error {
+	now, asked := metav1.NewTime(w.of.Now()), *w.held
 	rebuild := *w.held.Rebuild
 	rebuild.AskedAt = &now
 	asked.Rebuild = &rebuild
-	written, err := r.reservations().Note(ctx, w.node, asked)
+	written, err := w.of.reservations().Note(ctx, w.node, asked)
 	if err != nil {
 		return err
 	}
@@ -102,25 +102,25 @@ func (r *Replacement) noteAsked(ctx context.Context, w *observed) error {
 }
 
 // act does a step.
-func (r *Replacement) act(ctx context.Context, w observed, step plan.Step) (plan.Step, error) {
+func (w *nodeRebuild) act(ctx context.Context, step plan.Step) (plan.Step, error) {
 	var err error
 	switch step.Do {
 	case plan.Wait, plan.Take, plan.Ask:
 	case plan.Cordon:
-		err = node.Cordon(ctx, r.Kube, w.node)
+		err = node.Cordon(ctx, w.of.Kube, w.node)
 	case plan.Evict:
 		var blocked []node.BlockedPod
-		if blocked, err = node.Evict(ctx, r.Kube, w.pods, r.Drain, step.Hard); len(blocked) > 0 {
+		if blocked, err = node.Evict(ctx, w.of.Kube, w.pods, w.of.Drain, step.Hard); len(blocked) > 0 {
 			step.Says, step.Blocked = "cannot be drained yet: "+blocked[0].String(), true
 		}
 	case plan.Release:
-		err = r.release(ctx, w)
+		err = w.release(ctx)
 	case plan.ReturnToService:
-		err = r.giveBack(ctx, w, step)
+		err = w.giveBack(ctx, step)
 	case plan.Keep:
-		step, err = r.recordNeedsPerson(ctx, w, step)
+		step, err = w.recordNeedsPerson(ctx, step)
 	case plan.Drop:
-		r.leave(w.facts.Name, step)
+		w.of.leave(w.facts.Name, step)
 	}
 	switch {
 	case err != nil:
@@ -132,70 +132,70 @@ func (r *Replacement) act(ctx context.Context, w observed, step plan.Step) (plan
 }
 
 // release returns a rebuilt node to service.
-func (r *Replacement) release(ctx context.Context, w observed) error {
-	err := r.reservations().Release(ctx, w.node, *w.held, &node.Marks{
-		Labels:      map[string]string{v1alpha1.VersionLabel: v1alpha1.VersionLabelValue(r.To)},
+func (w *nodeRebuild) release(ctx context.Context) error {
+	err := w.of.reservations().Release(ctx, w.node, *w.held, &node.Marks{
+		Labels:      map[string]string{v1alpha1.VersionLabel: v1alpha1.VersionLabelValue(w.of.To)},
 		Annotations: map[string]*string{v1alpha1.NotRebuiltAnnotation: nil},
 	})
 	if err != nil {
 		return err
 	}
-	r.event(w.node, corev1.EventTypeNormal, "Rebuilt", "node %s runs version %s and is back in service", w.node.Name, r.To)
-	r.leave(w.node.Name, plan.Step{})
+	w.of.event(w.node, corev1.EventTypeNormal, "Rebuilt", "node %s runs version %s and is back in service", w.node.Name, w.of.To)
+	w.of.leave(w.node.Name, plan.Step{})
 	return nil
 }
 
 // giveBack returns an unrebuilt node to service, and annotates the reason if the reason concerns the node.
-func (r *Replacement) giveBack(ctx context.Context, w observed, step plan.Step) error {
+func (w *nodeRebuild) giveBack(ctx context.Context, step plan.Step) error {
 	marks := &node.Marks{}
 	if step.Refusal.Reason != plan.RecipeChanged {
-		text, err := r.failure(w, step)
+		text, err := w.failure(step)
 		if err != nil {
 			return err
 		}
 		marks.Annotations = map[string]*string{v1alpha1.NotRebuiltAnnotation: &text}
 	}
-	if err := r.reservations().Release(ctx, w.node, *w.held, marks); err != nil {
+	if err := w.of.reservations().Release(ctx, w.node, *w.held, marks); err != nil {
 		return err
 	}
-	r.event(w.node, corev1.EventTypeWarning, "NotRebuilt", "node %s, which runs version %s, %s", w.node.Name, r.From, step.Refusal.What())
-	r.leave(w.node.Name, step)
+	w.of.event(w.node, corev1.EventTypeWarning, "NotRebuilt", "node %s, which runs version %s, %s", w.node.Name, w.of.From, step.Refusal.What())
+	w.of.leave(w.node.Name, step)
 	return nil
 }
 
 // recordNeedsPerson records once that the node stays reserved and a person must look.
-func (r *Replacement) recordNeedsPerson(ctx context.Context, w observed, step plan.Step) (plan.Step, error) {
-	if noted(w) && r.Policy != nil {
+func (w *nodeRebuild) recordNeedsPerson(ctx context.Context, step plan.Step) (plan.Step, error) {
+	if w.noted() && w.of.Policy != nil {
 		return waiting(""), nil
 	}
-	text, err := r.failure(w, step)
+	text, err := w.failure(step)
 	if err != nil {
 		return step, err
 	}
-	if err := node.Mark(ctx, r.Kube, w.node, map[string]*string{v1alpha1.NotRebuiltAnnotation: &text}); err != nil {
+	if err := node.Mark(ctx, w.of.Kube, w.node, map[string]*string{v1alpha1.NotRebuiltAnnotation: &text}); err != nil {
 		return step, err
 	}
-	r.event(w.node, corev1.EventTypeWarning, "NotRebuilt", "node %s %s", w.node.Name, step.Refusal.What())
-	if r.Policy == nil {
-		r.leave(w.node.Name, step)
+	w.of.event(w.node, corev1.EventTypeWarning, "NotRebuilt", "node %s %s", w.node.Name, step.Refusal.What())
+	if w.of.Policy == nil {
+		w.of.leave(w.node.Name, step)
 	}
 	return step, nil
 }
 
 // noted reports whether the Node already has the failure of this rebuild.
-func noted(w observed) bool {
+func (w *nodeRebuild) noted() bool {
 	failed := v1alpha1.NotRebuiltOf(w.node.Annotations)
 	return failed != nil && w.held.Rebuild.AskedAt != nil && failed.To == w.facts.To && !failed.At.Before(w.held.Rebuild.AskedAt)
 }
 
 // failure returns the annotation of a node that was not rebuilt.
-func (r *Replacement) failure(w observed, step plan.Step) (string, error) {
-	at := metav1.NewTime(r.Now())
-	failed := v1alpha1.NotRebuilt{To: r.To, Reason: step.Refusal.Reason, Message: step.Refusal.What(), Attempts: 1, At: at}
-	if before := v1alpha1.NotRebuiltOf(w.node.Annotations); before != nil && before.To == r.To {
+func (w *nodeRebuild) failure(step plan.Step) (string, error) {
+	at := metav1.NewTime(w.of.Now())
+	failed := v1alpha1.NotRebuilt{To: w.of.To, Reason: step.Refusal.Reason, Message: step.Refusal.What(), Attempts: 1, At: at}
+	if before := v1alpha1.NotRebuiltOf(w.node.Annotations); before != nil && before.To == w.of.To {
 		failed.Attempts = before.Attempts + 1
 	}
-	failed.Next = metav1.NewTime(at.Add(r.backoff(failed.Attempts)))
+	failed.Next = metav1.NewTime(at.Add(w.of.Policy.backoff(failed.Attempts)))
 	text, err := json.Marshal(failed)
 	return string(text), err
 }
@@ -204,10 +204,10 @@ func (r *Replacement) failure(w observed, step plan.Step) (string, error) {
 const maxBackoff = 24 * time.Hour
 
 // backoff is how long a policy leaves a node alone after so many failures in a row.
-func (r *Replacement) backoff(attempts int) time.Duration {
+func (p *Policy) backoff(attempts int) time.Duration {
 	wait := v1alpha1.DefaultBackoff
-	if r.Policy != nil {
-		wait = r.Policy.Backoff
+	if p != nil {
+		wait = p.Backoff
 	}
 	for range attempts - 1 {
 		if wait >= maxBackoff {

@@ -3,7 +3,6 @@ package rebuild
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,8 +16,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/rebuild/plan"
 )
 
-// observed is the observed state of a reserved node.
-type observed struct {
+// nodeRebuild is the rebuild of one reserved node, with the state that this pass observed.
+type nodeRebuild struct {
+	of    *Replacement
 	facts plan.Node
 	node  *corev1.Node
 	held  *v1alpha1.Reservation
@@ -27,57 +27,60 @@ type observed struct {
 	refused error
 }
 
-// observe reads the state of a reserved node. Asking the cloud is an action of its own.
-func (r *Replacement) observe(ctx context.Context, name string) (observed, error) {
-	w := observed{facts: plan.Node{
+func (r *Replacement) rebuildOf(name string) *nodeRebuild {
+	return &nodeRebuild{of: r, facts: plan.Node{
 		Name: name, To: r.To, AtOnce: r.AllAtOnce, Force: r.Drain.Force, DrainTime: r.Drain.Timeout.Duration, ReadyTime: r.ReadyTimeout,
 	}}
-	n, err := r.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+}
+
+// observe reads the state of a reserved node. Asking the cloud is an action of its own.
+func (w *nodeRebuild) observe(ctx context.Context) error {
+	n, err := w.of.Kube.CoreV1().Nodes().Get(ctx, w.facts.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		w.facts.Gone = true
-		return w, nil
+		return nil
 	}
 	if err != nil {
-		return w, fmt.Errorf("read node %s: %w", name, err)
+		return fmt.Errorf("read node %s: %w", w.facts.Name, err)
 	}
 	w.node = n
-	if err := r.lookHold(ctx, &w); err != nil || !w.facts.Held {
-		return w, err
+	if err := w.lookHold(ctx); err != nil || !w.facts.Held {
+		return err
 	}
 	rebuild, f := w.held.Rebuild, &w.facts
 	f.Cordoned, f.Ready = n.Spec.Unschedulable, nodestate.Ready(n)
 	f.Rebooted = n.Status.NodeInfo.BootID != rebuild.BootID
-	f.Unattended, f.PolicyGone = r.Policy != nil, r.Policy != nil && r.Policy.Gone
+	f.Unattended, f.PolicyGone = w.of.Policy != nil, w.of.Policy != nil && w.of.Policy.Gone
 	if f.Asked = rebuild.AskedAt != nil; f.Asked {
-		f.ReturnOverdue = r.Now().Sub(r.since(rebuild.AskedAt.Time)) > r.ReadyTimeout
-		return w, nil
+		f.ReturnOverdue = w.of.Now().Sub(w.since(rebuild.AskedAt.Time)) > w.of.ReadyTimeout
+		return nil
 	}
-	f.Overdue = r.Now().Sub(rebuild.StartedAt.Time) > r.Drain.Timeout.Duration
+	f.Overdue = w.of.Now().Sub(rebuild.StartedAt.Time) > w.of.Drain.Timeout.Duration
 	if f.Cordoned && !f.AtOnce {
-		err = r.lookAtPods(ctx, &w)
+		return w.lookAtPods(ctx)
 	}
-	return w, err
+	return nil
 }
 
 // lookHold reads the holder of the node. The annotation on the Node decides whether to read the Lease. Only the Lease
 // decides what is done to the node and restored on it.
-func (r *Replacement) lookHold(ctx context.Context, w *observed) error {
+func (w *nodeRebuild) lookHold(ctx context.Context) error {
 	shadow, err := v1alpha1.ReservationOf(w.node.Annotations)
 	if err != nil {
 		return fmt.Errorf("node %s: %w", w.node.Name, err)
 	}
-	if shadow != nil && !r.owns(shadow) {
+	if shadow != nil && !w.of.owns(shadow) {
 		w.facts.By = shadow.Holder.String()
 		return nil
 	}
-	lease, err := r.reservations().Confirmed(ctx, w.node)
-	ours := lease != nil && lease.Same(r.holder()) && lease.Rebuild != nil
+	lease, err := w.of.reservations().Confirmed(ctx, w.node)
+	ours := lease != nil && lease.Same(w.of.holder()) && lease.Rebuild != nil
 	switch {
 	case err != nil:
 		return err
 	case shadow == nil && ours && node.AsBefore(w.node, *lease): // the node was released, and the Lease is left over
 		w.facts.Released = true
-		return r.reservations().End(ctx, w.node, lease.Holder)
+		return w.of.reservations().End(ctx, w.node, lease.Holder)
 	case shadow == nil:
 		return nil
 	case !ours:
@@ -90,17 +93,17 @@ func (r *Replacement) lookHold(ctx context.Context, w *observed) error {
 
 // since returns the start of a time limit. For a request by a person the limit starts with the first pass at the
 // earliest.
-func (r *Replacement) since(at time.Time) time.Time {
-	if r.Policy == nil && r.began.After(at) {
-		return r.began
+func (w *nodeRebuild) since(at time.Time) time.Time {
+	if w.of.Policy == nil && w.of.began.After(at) {
+		return w.of.began
 	}
 	return at
 }
 
 // lookAtPods finds the pods that have to leave. Terminating pods on an unready node are ignored, because no kubelet
 // confirms their end.
-func (r *Replacement) lookAtPods(ctx context.Context, w *observed) (err error) {
-	if w.pods, err = node.Left(ctx, r.Kube, w.node.Name, r.Drain, node.OwnPod{}); err != nil {
+func (w *nodeRebuild) lookAtPods(ctx context.Context) (err error) {
+	if w.pods, err = node.Left(ctx, w.of.Kube, w.node.Name, w.of.Drain, node.OwnPod{}); err != nil {
 		return err
 	}
 	f := &w.facts
@@ -109,7 +112,7 @@ func (r *Replacement) lookAtPods(ctx context.Context, w *observed) (err error) {
 	}
 	f.Pods, f.Stuck = len(w.pods.Pods), w.pods.Stuck
 	if f.Overdue && !f.Force && f.Pods > 0 {
-		if blocked := node.HeldBack(ctx, r.Kube, w.pods); len(blocked) > 0 {
+		if blocked := node.HeldBack(ctx, w.of.Kube, w.pods); len(blocked) > 0 {
 			f.Blocked = blocked[0].String()
 		}
 	}
@@ -128,8 +131,8 @@ func staying(pods []corev1.Pod) []corev1.Pod {
 }
 
 // ask requests the rebuild from the cloud, and stores the answer in the facts.
-func (r *Replacement) ask(ctx context.Context, w *observed) error {
-	have, err := r.Cloud.EnsureRebuilt(ctx, cloud.InstanceID(w.node.Spec.ProviderID), r.To)
+func (w *nodeRebuild) ask(ctx context.Context) error {
+	have, err := w.of.Cloud.EnsureRebuilt(ctx, cloud.InstanceID(w.node.Spec.ProviderID), w.of.To)
 	if err == nil {
 		w.facts.Answer, w.facts.Said = plan.Working, have.Trouble
 		if have.State == cloud.Complete {
@@ -144,12 +147,12 @@ func (r *Replacement) ask(ctx context.Context, w *observed) error {
 	case cloud.Throttled, cloud.Unavailable:
 		w.facts.Answer = plan.Busy
 	case cloud.Conflict: // the recipe names another version now, or another operation on the instance is running
-		pool, look := r.Cloud.Pool(ctx, r.Pool)
+		pool, look := w.of.Cloud.Pool(ctx, w.of.Pool)
 		if look != nil {
 			return look
 		}
 		w.facts.Answer = plan.Busy
-		if pool.Recipe.Version != r.To || pool.Recipe.Latest {
+		if pool.Recipe.Version != w.of.To || pool.Recipe.Latest {
 			w.facts.Answer = plan.Elsewhere
 			w.refused = fmt.Errorf("%w: the recipe names %s now: %w", ErrStopped, pool.Recipe.Image, err)
 		}
@@ -169,12 +172,4 @@ func passes(err error) bool {
 	}
 	fromAPIServer := apierrors.ReasonForError(err) != metav1.StatusReasonUnknown
 	return cloud.Is(err, cloud.Throttled) || cloud.Is(err, cloud.Unavailable) && !fromAPIServer
-}
-
-// builtFrom returns the instance's image in the form of the image to be replaced.
-func (r *Replacement) builtFrom(instance cloud.Instance) string {
-	if r.Image != "" {
-		return strings.ToLower(instance.Image)
-	}
-	return instance.BuiltFrom
 }

@@ -62,7 +62,7 @@ func (r *Replacement) isDone(report Report, moved time.Time) bool {
 	if len(report.Taken) > 0 || report.Choice.Take != "" || r.roster.freed {
 		return false
 	}
-	return report.Choice.Left == 0 || r.lost() || r.Now().Sub(moved) > r.ReadyTimeout
+	return report.Choice.Left == 0 || r.roster.lost(r.failed) || r.Now().Sub(moved) > r.ReadyTimeout
 }
 
 // refusals returns the failed nodes and the nodes left alone, each with its message.
@@ -74,16 +74,6 @@ func (r *Replacement) refusals() map[string]string {
 		}
 	}
 	return all
-}
-
-// lost reports whether a failed node stays reserved and so blocks the place of others.
-func (r *Replacement) lost() bool {
-	for _, m := range r.roster.pool.Members {
-		if _, failed := r.failed[m.Name]; failed && m.Taken {
-			return true
-		}
-	}
-	return false
 }
 
 // reporter reports each message about a node once.

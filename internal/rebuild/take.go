@@ -50,7 +50,11 @@ func (r *Replacement) list(ctx context.Context, report *Report) error {
 	}
 	builtFrom := make(map[string]string, len(instances))
 	for _, instance := range instances {
-		builtFrom[strings.ToLower(string(instance.ID))] = r.builtFrom(instance)
+		of := instance.BuiltFrom
+		if r.Image != "" {
+			of = strings.ToLower(instance.Image) // in the form of the image to be replaced
+		}
+		builtFrom[strings.ToLower(string(instance.ID))] = of
 	}
 	pool := plan.PoolFacts{
 		Name: r.Cloud.PoolName(r.Pool), Limit: r.MaxUnavailable, AtOnce: r.AllAtOnce, Careful: r.Policy != nil,
@@ -179,7 +183,7 @@ func (r *Replacement) takeNext(ctx context.Context, report *Report) (bool, error
 		if r.roster.choice = plan.Choose(*pool); r.roster.choice.Take == "" {
 			return false, nil
 		}
-		took, err := r.takeOne(ctx, r.roster.choice.Take)
+		took, err := r.rebuildOf(r.roster.choice.Take).take(ctx)
 		if err != nil {
 			return false, err
 		}
@@ -204,8 +208,9 @@ func (r *Replacement) lock(ctx context.Context) (kured.Lock, error) {
 	return kured.Read(ctx, r.Kube, r.Kured, r.Now())
 }
 
-// takeOne reads a node again and reserves it. If it does not, the member in the roster has the reason.
-func (r *Replacement) takeOne(ctx context.Context, name string) (bool, error) {
+// take reads the node again and reserves it. If it does not, the member in the roster has the reason.
+func (w *nodeRebuild) take(ctx context.Context) (bool, error) {
+	r, name := w.of, w.facts.Name
 	m := r.roster.find(name)
 	n, err := r.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -215,7 +220,8 @@ func (r *Replacement) takeOne(ctx context.Context, name string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("read node %s: %w", name, err)
 	}
-	if m.Stays, err = r.asksToStay(ctx, n); err != nil || m.Stays != "" {
+	w.node = n
+	if m.Stays, err = w.asksToStay(ctx); err != nil || m.Stays != "" {
 		r.stays[name] = m.Stays
 		return false, err
 	}
@@ -240,14 +246,14 @@ func (r *Replacement) takeOne(ctx context.Context, name string) (bool, error) {
 
 // asksToStay returns the annotation of a node or pod against disruption. The result is empty if disruption is allowed,
 // or on an unready node.
-func (r *Replacement) asksToStay(ctx context.Context, n *corev1.Node) (string, error) {
-	if r.Drain.Disrupt || r.AllAtOnce || !nodestate.Ready(n) {
+func (w *nodeRebuild) asksToStay(ctx context.Context) (string, error) {
+	if w.of.Drain.Disrupt || w.of.AllAtOnce || !nodestate.Ready(w.node) {
 		return "", nil
 	}
-	if n.Annotations[v1alpha1.DoNotDisruptAnnotation] == "true" && n.Annotations[v1alpha1.ReservationAnnotation] == "" {
+	if w.node.Annotations[v1alpha1.DoNotDisruptAnnotation] == "true" && w.node.Annotations[v1alpha1.ReservationAnnotation] == "" {
 		return "the node forbids disruption (" + v1alpha1.DoNotDisruptAnnotation + ")", nil
 	}
-	left, err := node.Left(ctx, r.Kube, n.Name, r.Drain, node.OwnPod{})
+	left, err := node.Left(ctx, w.of.Kube, w.node.Name, w.of.Drain, node.OwnPod{})
 	if err != nil || len(left.Protected) == 0 {
 		return "", err
 	}
@@ -257,4 +263,12 @@ func (r *Replacement) asksToStay(ctx context.Context, n *corev1.Node) (string, e
 func (r *poolSnapshot) find(name string) *plan.Member {
 	i := slices.IndexFunc(r.pool.Members, func(m plan.Member) bool { return m.Name == name })
 	return &r.pool.Members[i]
+}
+
+// lost reports whether a failed node stays reserved and so blocks the place of others.
+func (r *poolSnapshot) lost(failed map[string]cloud.Refusal) bool {
+	return slices.ContainsFunc(r.pool.Members, func(m plan.Member) bool {
+		_, also := failed[m.Name]
+		return also && m.Taken
+	})
 }

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -84,18 +83,17 @@ func open(t *testing.T, dir string) *tree.Tree {
 }
 
 // profiles has each profile once: reading one takes as long as a run.
-var profiles sync.Map
+var profiles = map[v1alpha1.Profile]*rules.Profile{}
 
 // load returns a profile that the test may change: its lists of rules and makers are copies.
 func load(t *testing.T, name v1alpha1.Profile) *rules.Profile {
 	t.Helper()
-	read, found := profiles.Load(name)
-	if !found {
-		p, err := rules.Load(name)
+	if profiles[name] == nil {
+		read, err := rules.Load(name)
 		must(t, err)
-		read, _ = profiles.LoadOrStore(name, p)
+		profiles[name] = read
 	}
-	p := *read.(*rules.Profile)
+	p := *profiles[name]
 	p.Rules, p.Makers = slices.Clone(p.Rules), slices.Clone(p.Makers)
 	return &p
 }

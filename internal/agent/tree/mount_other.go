@@ -3,7 +3,6 @@
 package tree
 
 import (
-	"errors"
 	"os"
 	"reflect"
 )
@@ -12,9 +11,6 @@ import (
 type mount struct{ kind int64 }
 
 func (m mount) same(other mount) bool { return m == other }
-
-// lookup has no counterpart of Linux' openat2: look up each name.
-func lookup(*Tree, string) error { return errors.ErrUnsupported }
 
 type class int
 
