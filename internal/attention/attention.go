@@ -157,6 +157,16 @@ func OfPolicy(p *v1alpha1.PrototypePolicy, pools []Pool, now time.Time) []Item {
 	return l.items
 }
 
+// News returns what a change of a policy's status newly has. Fields that cannot be decoded are old, and only their condition
+// is new.
+func News(before, after *v1alpha1.PrototypePolicy, pools []Pool, now time.Time) []Item {
+	items := func(p v1alpha1.PrototypePolicy) []Item {
+		p.Unreadable = nil
+		return OfPolicy(&p, pools, now)
+	}
+	return New(items(*before), items(*after))
+}
+
 // New returns the items of after that before does not have.
 func New(before, after []Item) (news []Item) {
 	for _, i := range after {

@@ -224,6 +224,66 @@ func TestEveryCondition(t *testing.T) {
 	}
 }
 
+// A change is new once. Fields that cannot be decoded are in the object before the condition: the condition is new.
+func TestNews(t *testing.T) {
+	before := policy()
+	before.Unreadable = v1alpha1.Unreadable{"spec.settings.keep"}
+	after := with(before, v1alpha1.ConditionStalled, v1alpha1.PolicyUnreadable, "cannot be read")
+	if news := News(&before, &after, nil, now); len(news) != 1 || news[0].Reason != v1alpha1.PolicyUnreadable {
+		t.Errorf("%+v", news)
+	}
+	if news := News(&after, &after, nil, now); len(news) != 0 {
+		t.Errorf("said again: %+v", news)
+	}
+	if items := OfPolicy(&after, nil, now); len(items) != 1 {
+		t.Errorf("said twice at once: %+v", items)
+	}
+}
+
+// An image ages, or there is none: each state has one item.
+func TestImage(t *testing.T) {
+	day := 24 * time.Hour
+	for name, c := range map[string]struct {
+		lives, age time.Duration // of the policy, and of the image; zero: no image
+		candidates int32
+		change     func(*v1alpha1.PrototypePolicy)
+		want       Kind
+	}{
+		"a young image":               {60 * day, day, 0, nil, ""},
+		"an old image":                {60 * day, 31 * day, 2, nil, ImageOld},
+		"an old image, no candidates": {60 * day, 31 * day, 0, nil, ImageOld},
+		"half as old, no candidates":  {60 * day, 16 * day, 0, nil, NoCandidates},
+		"half as old, candidates":     {60 * day, 16 * day, 1, nil, ""},
+		"a new policy":                {time.Hour, 0, 0, nil, ""},
+		"no image, no candidates":     {2 * day, 0, 0, nil, NoCandidates},
+		"no image for three days":     {4 * day, 0, 1, nil, NeverCaptured},
+		"suspended":                   {60 * day, 31 * day, 0, func(p *v1alpha1.PrototypePolicy) { p.Spec.Suspend = true }, ""},
+		"a dry run":                   {60 * day, 31 * day, 0, func(p *v1alpha1.PrototypePolicy) { p.Spec.DryRun = true }, ""},
+		"a running capture":           {60 * day, 31 * day, 0, func(p *v1alpha1.PrototypePolicy) { p.Status.Pools[0].Prototype = "x" }, ""},
+		"a policy of an unknown age":  {-1, 0, 0, func(p *v1alpha1.PrototypePolicy) { p.CreationTimestamp = metav1.Time{} }, ""},
+		"a base image after a successful": {60 * day, 0, 0, func(p *v1alpha1.PrototypePolicy) {
+			p.Status.Pools[0].LastResult = &v1alpha1.CaptureResult{Result: v1alpha1.PhaseSucceeded}
+		}, NodesFromGenericImage},
+	} {
+		p := policy(func(s *v1alpha1.PoolStatus) {
+			s.Candidates, s.ImageBuiltAt = c.candidates, nil
+			if built := ago(c.age); c.age > 0 {
+				s.ImageBuiltAt = &built
+			} else {
+				s.CurrentVersion = ""
+			}
+		})
+		p.CreationTimestamp = ago(c.lives)
+		if c.change != nil {
+			c.change(&p)
+		}
+		switch items := OfPolicy(&p, nil, now); {
+		case c.want == "" && len(items) > 0, c.want != "" && (len(items) != 1 || items[0].Kind != c.want):
+			t.Errorf("%s: %+v, want %s", name, items, c.want)
+		}
+	}
+}
+
 // The most urgent item is first, and each item has all its words.
 func TestOrderAndWords(t *testing.T) {
 	f := Facts{Now: now, Lease: dead, Prototypes: []v1alpha1.Prototype{capture(v1alpha1.PhaseAwaitingPromotion), func() v1alpha1.Prototype {

@@ -197,35 +197,42 @@ func (l *list) image(p *v1alpha1.PrototypePolicy, s *v1alpha1.PoolStatus, item f
 	if p.Spec.Suspend || p.Spec.DryRun || s.Prototype != "" {
 		return
 	}
-	now, has := l.facts.Now, s.CurrentVersion != ""
-	age := time.Duration(0)
-	if s.ImageBuiltAt != nil {
-		age = now.Sub(s.ImageBuiltAt.Time)
+	kind, since := imageKind(p, s, l.facts.Now)
+	if kind == "" {
+		return
 	}
-	why, next := "", "Kamino captures a node as soon as one can be a donor"
+	i := item(kind, "", "")
 	if s.Decision != nil {
-		why = s.Decision.Message
+		i.Cause = s.Decision.Message
 	}
-	add := func(kind Kind, since time.Time) {
-		i := item(kind, "", why)
-		i.Since, i.Next = since, next
-		l.add(i, s.Name)
+	i.Since, i.Next = since, "Kamino captures a node as soon as one can be a donor"
+	if kind == NodesFromGenericImage {
+		i.Next = "new nodes use the base image, until a capture or `kamino promote` points the pool at an image of Kamino"
 	}
-	lives := time.Duration(0) // unknown
+	l.add(i, s.Name)
+}
+
+// imageKind is what is wrong with the image of a pool, and since when; empty if nothing is wrong.
+func imageKind(p *v1alpha1.PrototypePolicy, s *v1alpha1.PoolStatus, now time.Time) (kind Kind, since time.Time) {
+	has, age, lives := s.CurrentVersion != "", time.Duration(0), time.Duration(0)
+	if s.ImageBuiltAt != nil {
+		age, since = now.Sub(s.ImageBuiltAt.Time), s.ImageBuiltAt.Time
+	}
 	if !p.CreationTimestamp.IsZero() {
 		lives = now.Sub(p.CreationTimestamp.Time)
 	}
+	isOld := age > OldImage
 	switch {
 	case !has && s.LastResult != nil && s.LastResult.Result == v1alpha1.PhaseSucceeded:
-		next = "new nodes use the base image, until a capture or `kamino promote` points the pool at an image of Kamino"
-		add(NodesFromGenericImage, time.Time{})
-	case s.Candidates == 0 && s.Nodes > 0 && lives > noCandidateFor && (!has || age > OldImage/2) && age <= OldImage:
-		add(NoCandidates, time.Time{})
+		return NodesFromGenericImage, time.Time{}
+	case isOld:
+		return ImageOld, since
+	case s.Candidates == 0 && s.Nodes > 0 && lives > noCandidateFor && (!has || age > OldImage/2):
+		return NoCandidates, time.Time{}
 	case !has && lives > neverCapturedFor:
-		add(NeverCaptured, p.CreationTimestamp.Time)
-	case age > OldImage:
-		add(ImageOld, s.ImageBuiltAt.Time)
+		return NeverCaptured, p.CreationTimestamp.Time
 	}
+	return "", time.Time{}
 }
 
 // saysTrue reports whether a True condition of the policy has the text.

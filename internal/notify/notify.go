@@ -138,7 +138,7 @@ var noticed = []attention.Kind{attention.PoolRolledBack, attention.PoolRollingBa
 
 // newNeeds are notices about what newly needs a person, in the words of `kamino status`, unless another notice reports it.
 func newNeeds(before, after *v1alpha1.PrototypePolicy, now time.Time) (all []Notice) {
-	for _, i := range attention.New(attention.OfPolicy(before, nil, now), attention.OfPolicy(after, nil, now)) {
+	for _, i := range attention.News(before, after, nil, now) {
 		if i.Severity == attention.Info || slices.Contains(noticed, i.Kind) || i.Reason == v1alpha1.PolicyTooManyFailures {
 			continue
 		}

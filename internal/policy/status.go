@@ -75,7 +75,7 @@ func (d *Decider) announceTrouble(before, after *v1alpha1.PrototypePolicy, mine 
 	for i, o := range mine { // without what the cloud says about versions: the status has that
 		pools[i] = attention.Pool{Name: o.Pool.Name, Prior: history.Of(history.Facts{Pool: o.Look.Pool, Images: o.Look.Images}).Prior}
 	}
-	news := attention.New(attention.OfPolicy(before, pools, now), attention.OfPolicy(after, pools, now))
+	news := attention.News(before, after, pools, now)
 	if d.Observers.Attention != nil {
 		d.Observers.Attention(news)
 	}
