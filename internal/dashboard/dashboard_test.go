@@ -112,7 +112,7 @@ func TestPool(t *testing.T) {
 	got := only(t, Facts{Pools: []PoolFacts{pool1()}})
 	got.Timeline = nil // another test
 	want := PoolSection{
-		Name: "pool1", State: "healthy", Recipe: "2026.03.03", Nodes: 6, Ready: 5, Capacity: 7,
+		Name: "pool1", State: State{Word: "healthy"}, Recipe: "2026.03.03", Nodes: 6, Ready: 5, Capacity: 7,
 		Notes: []string{
 			"Version 2026.03.04 is quarantined: no network", "1 node runs the quarantined version 2026.03.04: d-0", "2 nodes run none of these versions.",
 		},
@@ -138,7 +138,7 @@ func TestPool(t *testing.T) {
 // TestAPoolThatTheCloudDidNotDescribe has only the facts of the cluster.
 func TestAPoolThatTheCloudDidNotDescribe(t *testing.T) {
 	got := only(t, Facts{Pools: []PoolFacts{{Nodes: 2, Ready: 1, History: history.History{Pool: "pool1", PoolID: "id/pool1"}, Trouble: "The cloud is away."}}})
-	want := PoolSection{Name: "pool1", State: "warning", Nodes: 2, Ready: 1, Notes: []string{"The cloud is away."}}
+	want := PoolSection{Name: "pool1", State: State{Word: "warning"}, Nodes: 2, Ready: 1, Notes: []string{"The cloud is away."}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -159,13 +159,13 @@ func TestNeed(t *testing.T) {
 	}
 	var got []string
 	for _, p := range v.Pools {
-		got = append(got, fmt.Sprintf("%s %s %t", p.Name, p.State, p.Folded))
+		got = append(got, fmt.Sprintf("%s %s %t", p.Name, p.State.Word, p.State.Folded))
 	}
 	if diff := cmp.Diff([]string{"pool3 warning false", "pool1 healthy true", "pool2 healthy false", "pool4 healthy true"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	f.Pools = f.Pools[:3]
-	if v := Of(f); v.Pools[1].Folded {
+	if v := Of(f); v.Pools[1].State.Folded {
 		t.Error("one of three pools is folded")
 	}
 	f.Lease = attention.Lease{Known: true, Lost: "the controller", Over: now.Add(-time.Minute)}
