@@ -144,6 +144,54 @@ func TestAPoolThatTheCloudDidNotDescribe(t *testing.T) {
 	}
 }
 
+// Each item has all its words on the page.
+func TestNeedHasItsWords(t *testing.T) {
+	next := metav1.NewTime(now.Add(time.Hour))
+	since := metav1.NewTime(now.Add(-time.Hour))
+	p := v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "nightly"}}
+	p.Status.Conditions = []metav1.Condition{{
+		Type:               v1alpha1.ConditionDegraded,
+		Status:             metav1.ConditionTrue,
+		Reason:             "OnlyReadyNode",
+		Message:            "pool pool1 is not captured: 1 of 1 nodes is Ready",
+		LastTransitionTime: since,
+	}}
+	p.Status.Pools = []v1alpha1.PoolStatus{{
+		Name:     "pool1",
+		NextRun:  &next,
+		Decision: &v1alpha1.PoolDecision{Reason: "OnlyReadyNode", Message: "1 of 1 nodes is Ready"},
+	}}
+	v := Of(Facts{
+		Now:      now,
+		Pools:    []PoolFacts{{History: history.History{Pool: "pool1"}}},
+		Policies: []v1alpha1.PrototypePolicy{p},
+	})
+	want := []Need{{
+		Urgent:   true,
+		Severity: "warning",
+		Pool:     "pool1",
+		Title:    "Captures of pool pool1 are refused: OnlyReadyNode.",
+		Cause:    "1 of 1 nodes is Ready",
+		Since:    "1h00m ago",
+		Next:     "Kamino tries again, at " + attention.When(next.Time, now),
+		Command:  "kamino plan pool1",
+	}}
+	if diff := cmp.Diff(want, v.Attention); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	p.Status.Conditions[0].Status = metav1.ConditionFalse
+	if v := Of(Facts{
+		Now:      now,
+		Pools:    []PoolFacts{{History: history.History{Pool: "pool1"}}},
+		Policies: []v1alpha1.PrototypePolicy{p},
+	}); len(v.Attention) != 0 {
+		t.Errorf("over, and still said: %+v", v.Attention)
+	}
+	if v.Pools[0].State.Word != "warning" || v.Pools[0].State.Folded {
+		t.Errorf("%+v", v.Pools[0].State)
+	}
+}
+
 // What needs a person comes first, with its pool; with many pools, healthy pools are folded.
 func TestNeed(t *testing.T) {
 	named := func(name string) PoolFacts { return PoolFacts{History: history.History{Pool: name}} }

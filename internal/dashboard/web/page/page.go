@@ -211,7 +211,8 @@ func section(i int, p dashboard.PoolSection, now time.Time) *element {
 		parts = append(parts, el("details", attr("id", id+"-events"), el("summary", "What happened, latest first"), events(name("Events"), p)))
 	}
 	if p.State.Folded {
-		return el("section", attr("aria-labelledby", id), parts[0], el("details", attr("id", id+"-all"), el("summary", "healthy, "+ready(p)+" Ready"), parts[1:]))
+		all := el("details", attr("id", id+"-all"), el("summary", "healthy, "+ready(p)+" Ready"), parts[1:])
+		return el("section", attr("aria-labelledby", id), parts[0], all)
 	}
 	return el("section", attr("aria-labelledby", id), parts)
 }
