@@ -62,6 +62,17 @@ var (
 	dead  = Lease{Known: true, Lost: "the controller kamino-1", Over: now.Add(-10 * time.Second)}
 )
 
+// Worlds for tests outside the package.
+var (
+	Now      = now
+	Capture  = capture
+	Held     = held
+	PolicyOf = policy
+	With     = with
+	Dead     = dead
+	Works    = works
+)
+
 // only is the single item of a kind.
 func only(t *testing.T, f Facts, kind Kind) Item {
 	t.Helper()

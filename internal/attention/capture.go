@@ -135,7 +135,7 @@ func (l *list) failed(p *v1alpha1.Prototype) {
 	case !p.Status.Terminal():
 		item.Next = "Kamino cleans up"
 	default:
-		if policy, at := l.tries(p.Spec.Pool); policy != "" {
+		if policy, at := tries(l.facts.Policies, p.Spec.Pool); policy != "" {
 			item.Next, item.NextAt = fmt.Sprintf("policy %s tries again", policy), at
 		}
 	}
@@ -143,9 +143,9 @@ func (l *list) failed(p *v1alpha1.Prototype) {
 }
 
 // tries is the policy that will capture a node of the pool again, and the earliest time; empty without such a policy.
-func (l *list) tries(pool string) (policy string, at time.Time) {
-	for i := range l.facts.Policies {
-		p := &l.facts.Policies[i]
+func tries(policies []v1alpha1.PrototypePolicy, pool string) (policy string, at time.Time) {
+	for i := range policies {
+		p := &policies[i]
 		for _, s := range p.Status.Pools {
 			if s.Name != pool || p.Spec.Suspend || p.Spec.DryRun || s.Decision != nil && frozen(s.Decision.Reason) {
 				continue

@@ -41,7 +41,8 @@ func (l *list) policy(p *v1alpha1.PrototypePolicy) {
 	before := len(l.items)
 	if message := p.Unreadable.Of("PrototypePolicy", p.Name); message != "" {
 		l.add(Item{Kind: PolicyStalled, Reason: v1alpha1.PolicyUnreadable, Subject: "policy " + p.Name, Next: waits,
-			Cause: message + "; Kamino skips the object and processes all others", Command: "kubectl edit prototypepolicy " + p.Name}, p.Name, "", v1alpha1.PolicyUnreadable)
+			Cause:   message + "; Kamino skips the object and processes all others",
+			Command: "kubectl edit prototypepolicy " + p.Name}, p.Name, "", v1alpha1.PolicyUnreadable)
 	}
 	for i := range p.Status.Pools {
 		l.policyPool(p, &p.Status.Pools[i])
@@ -141,7 +142,7 @@ func (l *list) policyPool(p *v1alpha1.PrototypePolicy, s *v1alpha1.PoolStatus) {
 		l.add(i, s.Name)
 	}
 	if s.Images > 0 && saysTrue(p, imagecount.Sentence(s.Name, int(s.Images))) {
-		i := item(ManyImages, v1alpha1.PolicyManyImages, "the pool cannot grow with more images than the cloud allows, and Kamino refuses captures near the limit")
+		i := item(ManyImages, v1alpha1.PolicyManyImages, "the cloud limits the images of a pool, and Kamino refuses captures near the limit")
 		l.add(i, s.Name, fmt.Sprint(s.Images))
 	}
 	l.image(p, s, item)

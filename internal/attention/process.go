@@ -34,7 +34,7 @@ func (l *list) process() {
 			item.Command = command
 		}
 	}
-	if len(waiting) == 0 && (lease.Lost == "" || !l.decides()) {
+	if len(waiting) == 0 && (lease.Lost == "" || !decides(l.facts.Policies)) {
 		return
 	}
 	cause := []string{"No process holds the Lease"}
@@ -66,9 +66,9 @@ func continues(p *v1alpha1.Prototype) string {
 }
 
 // decides reports whether a policy would decide something.
-func (l *list) decides() bool {
-	for i := range l.facts.Policies {
-		if p := &l.facts.Policies[i]; !p.Spec.Suspend && p.DeletionTimestamp == nil {
+func decides(policies []v1alpha1.PrototypePolicy) bool {
+	for i := range policies {
+		if p := &policies[i]; !p.Spec.Suspend && p.DeletionTimestamp == nil {
 			return true
 		}
 	}

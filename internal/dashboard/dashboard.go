@@ -80,11 +80,8 @@ type Need struct {
 
 // PoolSection is the section of one pool.
 type PoolSection struct {
-	Name string
-	// State is the severity of the most urgent item about the pool, or "healthy". Folded: many pools are on the page, and
-	// this one is healthy and has no running capture.
-	State  string
-	Folded bool
+	Name  string
+	State State
 	// Recipe is the version in the recipe, or else the image.
 	Recipe       string
 	Nodes, Ready int
@@ -103,6 +100,14 @@ type PoolSection struct {
 	Figures    []Figure
 	Policies   []Policy
 	Timeline   []timeline.Entry
+}
+
+// State is whether a pool needs a person.
+type State struct {
+	// Word is the severity of the most urgent item about the pool, or "healthy".
+	Word string
+	// Folded: many pools are on the page, and this one is healthy and has no running capture.
+	Folded bool
 }
 
 // Figure is a saving, a risk or a cost, with the source of its value.
@@ -229,11 +234,11 @@ func (v *View) attend(f Facts) {
 	}
 	for i := range v.Pools {
 		p := &v.Pools[i]
-		p.State = "healthy"
+		p.State.Word = "healthy"
 		if at := first(p.Name); at < len(items) {
-			p.State = string(items[at].Severity)
+			p.State.Word = string(items[at].Severity)
 		}
-		p.Folded = len(v.Pools) >= foldFrom && p.State == "healthy" && !slices.ContainsFunc(p.Captures, func(c Capture) bool { return c.Running })
+		p.State.Folded = len(v.Pools) >= foldFrom && p.State.Word == "healthy" && !slices.ContainsFunc(p.Captures, func(c Capture) bool { return c.Running })
 	}
 	slices.SortStableFunc(v.Pools, func(a, b PoolSection) int { return cmp.Compare(first(a.Name), first(b.Name)) })
 }

@@ -112,7 +112,7 @@ func TestPool(t *testing.T) {
 	got := only(t, Facts{Pools: []PoolFacts{pool1()}})
 	got.Timeline = nil // another test
 	want := PoolSection{
-		Name: "pool1", State: "healthy", Recipe: "2026.03.03", Nodes: 6, Ready: 5, Capacity: 7,
+		Name: "pool1", State: State{Word: "healthy"}, Recipe: "2026.03.03", Nodes: 6, Ready: 5, Capacity: 7,
 		Notes: []string{
 			"Version 2026.03.04 is quarantined: no network", "1 node runs the quarantined version 2026.03.04: d-0", "2 nodes run none of these versions.",
 		},
@@ -138,9 +138,57 @@ func TestPool(t *testing.T) {
 // TestAPoolThatTheCloudDidNotDescribe has only the facts of the cluster.
 func TestAPoolThatTheCloudDidNotDescribe(t *testing.T) {
 	got := only(t, Facts{Pools: []PoolFacts{{Nodes: 2, Ready: 1, History: history.History{Pool: "pool1", PoolID: "id/pool1"}, Trouble: "The cloud is away."}}})
-	want := PoolSection{Name: "pool1", State: "warning", Nodes: 2, Ready: 1, Notes: []string{"The cloud is away."}}
+	want := PoolSection{Name: "pool1", State: State{Word: "warning"}, Nodes: 2, Ready: 1, Notes: []string{"The cloud is away."}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Each item has all its words on the page.
+func TestNeedHasItsWords(t *testing.T) {
+	next := metav1.NewTime(now.Add(time.Hour))
+	since := metav1.NewTime(now.Add(-time.Hour))
+	p := v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "nightly"}}
+	p.Status.Conditions = []metav1.Condition{{
+		Type:               v1alpha1.ConditionDegraded,
+		Status:             metav1.ConditionTrue,
+		Reason:             "OnlyReadyNode",
+		Message:            "pool pool1 is not captured: 1 of 1 nodes is Ready",
+		LastTransitionTime: since,
+	}}
+	p.Status.Pools = []v1alpha1.PoolStatus{{
+		Name:     "pool1",
+		NextRun:  &next,
+		Decision: &v1alpha1.PoolDecision{Reason: "OnlyReadyNode", Message: "1 of 1 nodes is Ready"},
+	}}
+	v := Of(Facts{
+		Now:      now,
+		Pools:    []PoolFacts{{History: history.History{Pool: "pool1"}}},
+		Policies: []v1alpha1.PrototypePolicy{p},
+	})
+	want := []Need{{
+		Urgent:   true,
+		Severity: "warning",
+		Pool:     "pool1",
+		Title:    "Captures of pool pool1 are refused: OnlyReadyNode.",
+		Cause:    "1 of 1 nodes is Ready",
+		Since:    "1h00m ago",
+		Next:     "Kamino tries again, at " + attention.When(next.Time, now),
+		Command:  "kamino plan pool1",
+	}}
+	if diff := cmp.Diff(want, v.Attention); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	p.Status.Conditions[0].Status = metav1.ConditionFalse
+	if v := Of(Facts{
+		Now:      now,
+		Pools:    []PoolFacts{{History: history.History{Pool: "pool1"}}},
+		Policies: []v1alpha1.PrototypePolicy{p},
+	}); len(v.Attention) != 0 {
+		t.Errorf("over, and still said: %+v", v.Attention)
+	}
+	if v.Pools[0].State.Word != "warning" || v.Pools[0].State.Folded {
+		t.Errorf("%+v", v.Pools[0].State)
 	}
 }
 
@@ -159,13 +207,13 @@ func TestNeed(t *testing.T) {
 	}
 	var got []string
 	for _, p := range v.Pools {
-		got = append(got, fmt.Sprintf("%s %s %t", p.Name, p.State, p.Folded))
+		got = append(got, fmt.Sprintf("%s %s %t", p.Name, p.State.Word, p.State.Folded))
 	}
 	if diff := cmp.Diff([]string{"pool3 warning false", "pool1 healthy true", "pool2 healthy false", "pool4 healthy true"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	f.Pools = f.Pools[:3]
-	if v := Of(f); v.Pools[1].Folded {
+	if v := Of(f); v.Pools[1].State.Folded {
 		t.Error("one of three pools is folded")
 	}
 	f.Lease = attention.Lease{Known: true, Lost: "the controller", Over: now.Add(-time.Minute)}

@@ -145,6 +145,15 @@ func TestOfPolicy(t *testing.T) {
 			[]string{"attention prototypepolicies/all pool1  [NodesDoNotJoin] Nodes of pool pool1 do not join, and the pool keeps the image version. " +
 				"2 of 2 nodes failed. Next: new nodes still use version 2026.03.01, until you act; kamino plan pool1"},
 		},
+		"nodes still do not join": {
+			policy(pool("pool1", func(s *v1alpha1.PoolStatus) {
+				s.JoinHealth = &v1alpha1.JoinHealthStatus{Version: "2026.03.01", State: "NodesDoNotJoin", Message: "2 of 2 nodes failed"}
+			})),
+			policy(pool("pool1", func(s *v1alpha1.PoolStatus) {
+				s.JoinHealth = &v1alpha1.JoinHealthStatus{Version: "2026.03.01", State: "NodesDoNotJoin", Message: "3 of 3 nodes failed"}
+			})),
+			nil,
+		},
 		"two pools of one name": {
 			policy(pool("pool1", decided("RolledBack")), v1alpha1.PoolStatus{Name: "pool1", ID: "other"}),
 			policy(pool("pool1", decided("RolledBack")),

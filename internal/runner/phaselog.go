@@ -30,7 +30,8 @@ func logNews(log logr.Logger, news []attention.Item) {
 	to := slog.New(logr.ToSlogHandler(log))
 	levels := map[attention.Severity]slog.Level{attention.Critical: slog.LevelError, attention.Warning: slog.LevelWarn, attention.Info: slog.LevelInfo}
 	for _, i := range news {
-		to.Log(context.Background(), levels[i.Severity], i.Title, "subject", i.Subject, "reason", i.Reason, "cause", i.Cause, "next", i.Next, "command", i.Command)
+		to.Log(context.Background(), levels[i.Severity], i.Title,
+			"subject", i.Subject, "reason", i.Reason, "cause", i.Cause, "next", i.Next, "command", i.Command)
 	}
 }
 

@@ -6,6 +6,14 @@ import (
 	"time"
 )
 
+func TestNeed(t *testing.T) {
+	for n, want := range map[int]string{0: "0 things need", 1: "1 thing needs", 2: "2 things need"} {
+		if got := Need(n, "thing"); got != want {
+			t.Errorf("Need(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
+
 func TestNumbers(t *testing.T) {
 	for _, test := range []struct {
 		n                int

@@ -112,7 +112,7 @@ func overview(pools []dashboard.PoolSection) *element {
 	for i, p := range pools {
 		rows = append(rows, el("tr",
 			el("th", attr("scope", "row"), el("a", attr("href", "#"+anchor(i)), p.Name)),
-			el("td", el("span", attr("class", badge(p.State)), p.State)), el("td", ready(p)), el("td", activity(p)), el("td", orNone(p.Recipe)),
+			el("td", el("span", attr("class", badge(p.State.Word)), p.State.Word)), el("td", ready(p)), el("td", activity(p)), el("td", orNone(p.Recipe)),
 		))
 	}
 	return el("nav", attr("aria-label", "Pools"), grid("All pools", []string{"Pool", "State", "Ready", "Now", "Version"}, rows))
@@ -210,8 +210,9 @@ func section(i int, p dashboard.PoolSection, now time.Time) *element {
 	if len(p.Timeline) > 0 {
 		parts = append(parts, el("details", attr("id", id+"-events"), el("summary", "What happened, latest first"), events(name("Events"), p)))
 	}
-	if p.Folded {
-		return el("section", attr("aria-labelledby", id), parts[0], el("details", attr("id", id+"-all"), el("summary", "healthy, "+ready(p)+" Ready"), parts[1:]))
+	if p.State.Folded {
+		all := el("details", attr("id", id+"-all"), el("summary", "healthy, "+ready(p)+" Ready"), parts[1:])
+		return el("section", attr("aria-labelledby", id), parts[0], all)
 	}
 	return el("section", attr("aria-labelledby", id), parts)
 }
