@@ -98,6 +98,7 @@ type PodRecord struct{ UID, Namespace, Name, IP string }
 
 // AddPod writes the files of kubelet, runtime and network plugin for a pod.
 func AddPod(root string, pod PodRecord) error {
+	defer Writing(root)()
 	text, err := json.Marshal(pod)
 	if err != nil {
 		return err
@@ -150,6 +151,7 @@ func Pods(root string) []PodRecord {
 
 // RemovePod removes the files of AddPod. Logs stay, as on a real node.
 func RemovePod(root string, pod PodRecord) error {
+	defer Writing(root)()
 	network := platformOn(root).Network()
 	paths := []string{
 		"var/lib/kubelet/pods/" + pod.UID,
