@@ -39,7 +39,7 @@ type Moment struct {
 	// Message says why there is no moment, no freeze, or no copy in time.
 	Message string `json:"message,omitempty"`
 	// Frozen: the disk is, or was, frozen. FrozenFor is how long writers stood at the most.
-	Frozen    bool            `json:"frozen,omitempty"`
+	Frozen    bool            `json:"rootFrozen,omitempty"`
 	FrozenFor metav1.Duration `json:"frozenFor,omitzero"`
 	// InTime: the word WordAccepted came while the disk was quiet. Only then the copy can be used.
 	InTime bool `json:"inTime,omitempty"`

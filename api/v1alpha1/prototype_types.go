@@ -113,9 +113,9 @@ const (
 	PhaseReserving Phase = "Reserving"
 	// PhasePatching drains and patches a pioneer, PhaseRebooting reboots the pioneer, and PhaseSoaking watches the pioneer in
 	// service.
-	PhasePatching     Phase = "Patching"
-	PhaseRebooting    Phase = "Rebooting"
-	PhaseSoaking      Phase = "Soaking"
+	PhasePatching  Phase = "Patching"
+	PhaseRebooting Phase = "Rebooting"
+	PhaseSoaking   Phase = "Soaking"
 	// PhaseStartingWorkshop waits for the machine on which the copy of a donor in service is cleaned. PhaseQuiescing waits until
 	// the donor's disk can be copied, and PhaseCopying until the copy is a disk of that machine.
 	PhaseStartingWorkshop Phase = "StartingWorkshop"

@@ -175,8 +175,8 @@ type CopyRecord struct {
 	Disk *Moment `json:"disk,omitempty"`
 	// Software are the tags that describe the donor's software at the moment of the copy.
 	Software map[string]string `json:"software,omitempty"`
-	// Trouble is why an earlier copy was discarded.
-	Trouble string `json:"trouble,omitempty"`
+	// Message is why an earlier copy was discarded.
+	Message string `json:"message,omitempty"`
 }
 
 // WorkshopRecord is the lasting state of a workshop.
@@ -188,9 +188,9 @@ type WorkshopRecord struct {
 	// Instance is the provider ID, and Nodes are its Nodes with what Kamino changed on each.
 	Instance string            `json:"instance,omitempty"`
 	Nodes    []TrialNodeRecord `json:"nodes,omitempty"`
-	// Ending: whatever there is of the workshop is removed. EndingSince is since when.
-	Ending      bool         `json:"ending,omitempty"`
-	EndingSince *metav1.Time `json:"endingSince,omitempty"`
+	// CleaningUp: whatever there is of the workshop is removed. CleanupStartedAt is since when.
+	CleaningUp       bool         `json:"cleaningUp,omitempty"`
+	CleanupStartedAt *metav1.Time `json:"cleanupStartedAt,omitempty"`
 }
 
 // MissingRecord is an object of a capture that the cloud does not find. A single answer proves nothing.

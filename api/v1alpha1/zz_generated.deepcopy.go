@@ -2166,8 +2166,8 @@ func (in *WorkshopRecord) DeepCopyInto(out *WorkshopRecord) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
-	if in.EndingSince != nil {
-		in, out := &in.EndingSince, &out.EndingSince
+	if in.CleanupStartedAt != nil {
+		in, out := &in.CleanupStartedAt, &out.CleanupStartedAt
 		*out = (*in).DeepCopy()
 	}
 }

@@ -99,7 +99,7 @@ func (m *moment) run(ctx context.Context) error {
 		if s.Waiting != "" {
 			return
 		}
-		// Without the report nobody answers, and the moment ends by itself.
+		// Without the report no one answers, and the moment ends after a second.
 		if unreported = m.report(over, v1alpha1.Moment{State: v1alpha1.MomentNow, Frozen: s.Frozen, Message: s.NotFrozen}); unreported != nil {
 			return
 		}
@@ -130,7 +130,7 @@ func (m *moment) report(ctx context.Context, said v1alpha1.Moment) error {
 	return m.api.Report(ctx, m.order, &v1alpha1.Report{Moment: &said}, m.donor.Sleep)
 }
 
-// await reads the order until the engine says one of the words. Whoever deletes the order ends the wait.
+// await reads the order until the engine says one of the words. The deletion of the order ends the wait.
 func (m *moment) await(ctx context.Context, interval time.Duration, words ...v1alpha1.Word) (v1alpha1.Word, error) {
 	for {
 		found, err := m.api.Get(ctx, m.order, m.donor.Sleep)

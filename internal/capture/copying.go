@@ -93,7 +93,9 @@ func (w *pass) asksMoment() bool {
 }
 
 // awaitsMoment reports whether the order of the try has no pod yet.
-func (w *pass) awaitsMoment() bool { return w.asksMoment() && w.record.Order.Pod == "" && w.copyRecord().Snapshot == "" }
+func (w *pass) awaitsMoment() bool {
+	return w.asksMoment() && w.record.Order.Pod == "" && w.copyRecord().Snapshot == ""
+}
 
 // workshopName and copyName are the names of the capture's objects in the cloud. A second copy has another name than the first.
 func workshopName(p *v1alpha1.Prototype) string { return p.Name + "-workshop" }
@@ -204,7 +206,7 @@ func (c copying) lookWorkshop(ctx context.Context, w *pass) (err error) {
 	}
 	seen := w.copy.workshop
 	switch {
-	case r.Ending:
+	case r.CleaningUp:
 		f.Copy.Workshop = plan.WorkshopEnding
 		return nil
 	case seen.State == cloud.Failed, seen.State == cloud.Deleting, seen.State == cloud.Absent && r.Instance != "":

@@ -42,15 +42,15 @@ func (c copying) beginWorkshop(ctx context.Context, w *pass) error {
 // without an instance.
 func (c copying) endWorkshop(ctx context.Context, w *pass) error {
 	r := w.copyRecord().Workshop
-	if !r.Ending {
+	if !r.CleaningUp {
 		now := metav1.NewTime(c.now())
-		return c.note(ctx, w, func(r *v1alpha1.CopyRecord) { r.Workshop.Ending, r.Workshop.EndingSince = true, &now })
+		return c.note(ctx, w, func(r *v1alpha1.CopyRecord) { r.Workshop.CleaningUp, r.Workshop.CleanupStartedAt = true, &now })
 	}
 	state, err := c.cloud.EndWorkshop(ctx, c.workshopSpec(w))
 	left := false
 	if c.observer != nil && len(r.Nodes) > 0 {
 		subject := c.subject(w)
-		subject.Overdue = r.EndingSince != nil && c.now().Sub(r.EndingSince.Time) > endTimeout
+		subject.Overdue = r.CleanupStartedAt != nil && c.now().Sub(r.CleanupStartedAt.Time) > endTimeout
 		still, cleanErr := c.observer.Clean(ctx, subject)
 		left, err = len(still) > 0, errors.Join(err, cleanErr)
 	}
@@ -84,7 +84,7 @@ func (c copying) quiesce(ctx context.Context, w *pass) error {
 		r.Order = made
 		tried := w.copyRecord()
 		tried.Try, tried.Moment, tried.Nonce = tried.Try+1, order.UID, order.Spec.Moment.Nonce
-		tried.Snapshot, tried.Accepted, tried.Disk, tried.Software, tried.Trouble = "", false, nil, nil, trouble
+		tried.Snapshot, tried.Accepted, tried.Disk, tried.Software, tried.Message = "", false, nil, nil, trouble
 		r.Copy = &tried
 	})
 }
@@ -123,7 +123,7 @@ func (c copying) copyRunning(ctx context.Context, w *pass) error {
 		r.Snapshot, r.Disk, r.Software = made.ID, over, describeNode(w.donor.node)
 		r.Accepted = over != nil && over.State == v1alpha1.MomentOver && over.InTime && over.MachineID != "" && over.RootUUID != ""
 		if !r.Accepted {
-			r.Trouble = lateMoment(over)
+			r.Message = lateMoment(over)
 		}
 	})
 }
@@ -231,5 +231,3 @@ func copyPod(w *pass, namespace, image string) *corev1.Pod {
 	}
 	return pod
 }
-
-

@@ -65,7 +65,7 @@ type testEnv struct {
 	// schedule counts the engine's calls, and loses some by their number. lose, if set, decides about the others by their names.
 	schedule *memory.Schedule
 	lose     func(call string) memory.Outcome
-	// onCall, if set, is told each call before its fate.
+	// onCall, if set, gets each call before its fate.
 	onCall func(call string)
 
 	// blocked is for how many evictions a budget says no.

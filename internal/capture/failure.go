@@ -115,7 +115,7 @@ func copyTrouble(w *pass) string {
 	case w.copy.disk.Error != "":
 		return w.copy.disk.Error
 	}
-	return w.copyRecord().Trouble
+	return w.copyRecord().Message
 }
 
 // donorFailureMessage returns the message for a failure of donor or disk; else an empty text.

@@ -170,7 +170,7 @@ func (o orders) readProof(_ context.Context, w *pass) error {
 	proof := w.p.Status.Proof
 	if w.record.Proves(proof, w.p.UID) {
 		w.disk.proof = proof
-		age := o.now().Sub(proof.At.Time) // by the donor's clock, which may be ahead
+		age := o.now().Sub(proof.At.Time)                // by the donor's clock, which may be ahead
 		f.Disk.Proven = age < proofLife || f.Copy.Wanted // no machine starts with the copy
 		f.Disk.LevelDiffers = f.Donor.Patch == plan.PatchDone && proof.PatchLevel != w.record.Patch.Level
 		f.Disk.PoweringOff = age.Abs() < powerOffGrace

@@ -30,6 +30,18 @@ func TestConsole(t *testing.T) {
 		"the last lines": {
 			"a: error\nb: error\nc: error\nd: error\ne: error\nf: error\ng: error\n", ". Serial console: c: error; d: error; e: error; f: error; g: error",
 		},
+		"an error in capitals": {
+			"[    3.000000] ERROR: cannot mount /var\n",
+			". Serial console: ERROR: cannot mount /var",
+		},
+		"carriage returns within a line": {
+			"[    4.000000] a: failed\r\n\rn1 login: ",
+			". Serial console: a: failed",
+		},
+		"an empty line between": {
+			"a: error\n\n\nb: error\n",
+			". Serial console: a: error; b: error",
+		},
 		"part of a word": {"terror: nothing\nn1 login:", ". The serial console has no error, and ends with: n1 login:"},
 	} {
 		if got := Console(c.console, nil, false); got != c.want {

@@ -157,8 +157,8 @@ const (
 	// ForTrial waits between two attempts at a trial, ForPromotion for a person to promote the version.
 	ForTrial     Reason = "Trial"
 	ForPromotion Reason = "Promotion"
-	// ForWorkshop waits for the Ready Node of the workshop, ForQuiet for the end of package transactions and image pulls on the
-	// donor, and ForVolume for the disk made from the copy.
+	// ForWorkshop waits for the Ready Node of the workshop, and ForVolume for the disk made from the copy. ForQuiet waits for
+	// the end of package transactions and image pulls on the donor.
 	ForWorkshop Reason = "Workshop"
 	ForQuiet    Reason = "Quiet"
 	ForVolume   Reason = "Volume"

@@ -133,7 +133,6 @@ func (w model) replacement() Replacement {
 	return ReplacementAwaited
 }
 
-
 // effect is the effect of an action on the world.
 func (w model) effect(d Decision) model {
 	f := &w.f
