@@ -29,11 +29,39 @@ func (s PrototypeSpec) WithoutAddedDonor() PrototypeSpec {
 	return s
 }
 
+// CopiesDonor reports whether the donor stays in service, and a copy of its disk is generalized.
+func (s Settings) CopiesDonor() bool { return s.Donor.Method == MethodCopy }
+
+// ReplacesDonor reports whether Kamino removes the donor after the copy of the disk.
+func (s Settings) ReplacesDonor() bool {
+	if s.CopiesDonor() {
+		return false
+	}
+	switch s.Donor.AfterCapture {
+	case ReturnDonor:
+		return false
+	case RemoveDonor:
+		return true
+	}
+	return !s.Profile().Traits().DonorMayReturn
+}
+
 // ReplacesDonor reports whether Kamino removes the donor after the copy of the disk. An added donor always leaves.
 func (s PrototypeSpec) ReplacesDonor() bool { return s.AddsDonor() || s.Settings.ReplacesDonor() }
 
 // GrowsFirst reports whether the pool grows by a node before Kamino drains the donor.
 func (s PrototypeSpec) GrowsFirst() bool { return s.AddsDonor() || s.Settings.GrowsFirst() }
+
+// CaptureMethod is how the disk of a donor becomes an image.
+// +kubebuilder:validation:Enum=Copy;InPlace
+type CaptureMethod string
+
+const (
+	// MethodCopy copies the disk of a donor in service, and generalizes the copy.
+	MethodCopy CaptureMethod = "Copy"
+	// MethodInPlace generalizes the donor's own disk, and copies the disk of the donor that is off.
+	MethodInPlace CaptureMethod = "InPlace"
+)
 
 // CarryOver names labels and taints of nodes by key.
 type CarryOver struct {

@@ -135,17 +135,6 @@ type DonorSettings struct {
 	CarryOver CarryOver `json:"carryOver,omitzero"`
 }
 
-// CaptureMethod is how the disk of a donor becomes an image.
-// +kubebuilder:validation:Enum=Copy;InPlace
-type CaptureMethod string
-
-const (
-	// MethodCopy copies the disk of a donor in service, and generalizes the copy.
-	MethodCopy CaptureMethod = "Copy"
-	// MethodInPlace generalizes the donor's own disk, and copies the disk of the donor that is off.
-	MethodInPlace CaptureMethod = "InPlace"
-)
-
 // DrainSettings say how the donor's pods are asked to leave.
 type DrainSettings struct {
 	// GracePeriod is the termination grace period for every pod. Default: the grace period of the pod.
@@ -448,23 +437,6 @@ type SecretKey struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
 	Key string `json:"key,omitempty"`
-}
-
-// CopiesDonor reports whether the donor stays in service, and a copy of its disk is generalized.
-func (s Settings) CopiesDonor() bool { return s.Donor.Method == MethodCopy }
-
-// ReplacesDonor reports whether Kamino removes the donor after the copy of the disk.
-func (s Settings) ReplacesDonor() bool {
-	if s.CopiesDonor() {
-		return false
-	}
-	switch s.Donor.AfterCapture {
-	case ReturnDonor:
-		return false
-	case RemoveDonor:
-		return true
-	}
-	return !s.Profile().Traits().DonorMayReturn
 }
 
 // Profile is the profile of the settings; static if absent.

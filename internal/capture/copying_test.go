@@ -333,7 +333,7 @@ func TestTroubleOfACopy(t *testing.T) {
 		"a disk that is not made":   {begin: func(c *copyEnv) { c.cloud.FailCopies(1) }, tries: 1},
 		"the capture is deleted": {between: func(c *copyEnv, pass int) {
 			if p := c.prototype(); pass == 14 && p != nil {
-				c.must(c.clean.Delete(context.Background(), p))
+				c.must(c.clean.Delete(t.Context(), p))
 			}
 		}, reason: "deleted"},
 	} {
@@ -397,7 +397,7 @@ func (c *copyEnv) swept() {
 func TestADonorThatChangesWhileItIsCopied(t *testing.T) {
 	gone := func(c *copyEnv) {
 		c.must(c.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName))
-		_, err := c.cloud.EnsureRemoved(context.Background(), c.donor)
+		_, err := c.cloud.EnsureRemoved(t.Context(), c.donor)
 		c.must(err)
 	}
 	reboot := func(c *copyEnv) { c.cloud.Reboot(c.donor); c.before = nil }
@@ -452,10 +452,10 @@ func TestAnotherHolderOfACopiedDonor(t *testing.T) {
 		c.clock.Advance(node.Settled) // the Node is as before, and the Lease is old
 		leases := node.Reservations{Kube: c.kube, Namespace: ourspace, Now: c.clock.Now}
 		other := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderReplacement, Name: "r", UID: "r"}, n, "", metav1.NewTime(c.clock.Now()))
-		if _, err := leases.Reserve(context.Background(), n, other); !apierrors.IsConflict(err) {
+		if _, err := leases.Reserve(t.Context(), n, other); !apierrors.IsConflict(err) {
 			t.Fatalf("another holder got the node: %v", err)
 		}
-		if _, err := c.engine.Orphan(context.Background(), donorName, v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: c.name, UID: c.prototype().UID}); err != nil {
+		if _, err := c.engine.Orphan(t.Context(), donorName, v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: c.name, UID: c.prototype().UID}); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -476,7 +476,7 @@ func TestACopyWithoutItsPrototype(t *testing.T) {
 				if p.Status.Phase == phase {
 					break
 				}
-				result, err := c.engine.Pass(context.Background(), c.name)
+				result, err := c.engine.Pass(t.Context(), c.name)
 				c.must(err)
 				c.tick(max(result.After, 4*time.Second))
 				c.runPods()
@@ -486,8 +486,8 @@ func TestACopyWithoutItsPrototype(t *testing.T) {
 				t.Fatalf("the capture was never in phase %s: %s", phase, verdict(p))
 			}
 			p.Finalizers = nil
-			c.must(c.clean.Update(context.Background(), p))
-			c.must(c.clean.Delete(context.Background(), p))
+			c.must(c.clean.Update(t.Context(), p))
+			c.must(c.clean.Delete(t.Context(), p))
 			c.swept()
 		})
 	}

@@ -33,11 +33,7 @@ func donorState(w *pass) v1alpha1.DonorState {
 // reportDonor writes the state of the donor and the time of the reservation and of the release.
 func reportDonor(w *pass, now time.Time) {
 	s := &w.p.Status
-	defer func() {
-		if disk := w.copyRecord().Disk; s.Donor != nil && disk != nil && w.copyRecord().Accepted {
-			s.Donor.FrozenFor = &disk.FrozenFor
-		}
-	}()
+	defer reportFrozen(w)
 	switch {
 	case w.isHeld() && w.donor.reservation != nil && s.Donor == nil:
 		since, taken := w.outOfServiceSince()
@@ -60,6 +56,13 @@ func reportDonor(w *pass, now time.Time) {
 		if w.facts.Donor.Node == plan.NodeReady && s.Donor.State == v1alpha1.DonorNotReady {
 			s.Donor.State = v1alpha1.DonorReady
 		}
+	}
+}
+
+// reportFrozen writes how long the disk of a copied donor stood still.
+func reportFrozen(w *pass) {
+	if disk, donor := w.copyRecord().Disk, w.p.Status.Donor; donor != nil && disk != nil && w.copyRecord().Accepted {
+		donor.FrozenFor = &disk.FrozenFor
 	}
 }
 

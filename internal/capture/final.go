@@ -3,6 +3,7 @@ package capture
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -35,8 +36,8 @@ func (e failures) failFinally(w *pass, d plan.Decision, err error) error {
 		return nil
 	}
 	ahead := d.Do == plan.Enlarge && !w.isRemoving() // the reserved donor waits for the growth
-	copies := d.Do == plan.BeginWorkshop || d.Do == plan.CopyRunning || d.Do == plan.AttachVolume
-	waiting := ahead || copies || d.Do == plan.Protect || d.Do == plan.TakeSnapshot || d.Do == plan.Stop && !w.facts.Failed && !w.facts.Deleting
+	copies := slices.Contains(copyActions, d.Do)
+	waiting := ahead || copies || d.Do == plan.Protect || d.Do == plan.TakeSnapshot || d.Do == plan.Stop && !w.ends()
 	if !errors.As(err, &c) || !waiting && d.Do != plan.Publish {
 		return err
 	}
@@ -46,6 +47,9 @@ func (e failures) failFinally(w *pass, d plan.Decision, err error) error {
 	e.fail(w, &v1alpha1.Failure{Reason: CloudRefused, Message: c.Error() + removalNote(w), CloudError: c.Message})
 	return nil
 }
+
+// copyActions are requests to the cloud that a capture by copy does not wait for: the donor serves, and a later capture can begin.
+var copyActions = []plan.Action{plan.BeginWorkshop, plan.CopyRunning, plan.AttachVolume}
 
 // endsCapture reports whether an error of this kind ends the capture. A missing permission is awaited only after the
 // donor's return. A refused growth of the pool ends the capture before the drain.

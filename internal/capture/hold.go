@@ -256,7 +256,7 @@ func mayRemove(lease v1alpha1.Reservation) bool {
 func (h hold) permit(ctx context.Context, w *pass, do plan.Action) error {
 	allowed, guarded := allows[do]
 	writesLease := do == plan.Note || do == plan.Relock
-	if w.isOrphan || w.facts.Copy.Wanted || w.donor.node == nil || !guarded && !writesLease { // a machine without a Node serves no pods
+	if w.leavesDonor() || !guarded && !writesLease {
 		return nil
 	}
 	if err := h.readLease(ctx, w); err != nil {
@@ -278,6 +278,10 @@ func (h hold) permit(ctx context.Context, w *pass, do plan.Action) error {
 	}
 	return nil
 }
+
+// leavesDonor reports whether no action can harm a node in service: a machine without a Node serves no pods, a copied donor stays as it
+// is, and the reservation of an orphan is its Lease.
+func (w *pass) leavesDonor() bool { return w.isOrphan || w.facts.Copy.Wanted || w.donor.node == nil }
 
 // readLease reads the Lease of the node, unless this pass has read or written a Lease of this capture.
 func (h hold) readLease(ctx context.Context, w *pass) error {

@@ -111,14 +111,19 @@ func phaseOf(w *pass, d plan.Decision) v1alpha1.Phase {
 		return v1alpha1.PhaseRemoving
 	case d.Do == plan.Fail, w.ends() && d.Do != plan.Close:
 		return v1alpha1.PhaseCleaningUp
+	case w.facts.Copy.Wanted:
+		return copyPhase(w, d)
 	case d.Do == plan.PatchDonor:
 		return patchPhase(w)
+	}
+	return inPlacePhase(w, d)
+}
+
+// inPlacePhase is the phase of a capture in place that does not end.
+func inPlacePhase(w *pass, d plan.Decision) v1alpha1.Phase {
+	switch {
 	case isAddedWithoutPatch(w):
 		return v1alpha1.PhaseGrowing
-	case w.facts.Copy.Wanted && !w.facts.Disk.Proven && w.copyRecord().Try > 0 && slices.Contains(copySteps, d):
-		return v1alpha1.PhaseCopying
-	case w.facts.Copy.Wanted && w.facts.Disk.Proven && d.Do == plan.DeletePod:
-		return v1alpha1.PhaseGeneralizing
 	case endsPhase(w, d):
 		return w.p.Status.Phase
 	case d.Do == plan.Wait:
@@ -127,8 +132,25 @@ func phaseOf(w *pass, d plan.Decision) v1alpha1.Phase {
 		return v1alpha1.PhaseReserving // after the inspection
 	case d.Do == plan.Note && w.facts.Hold.Returning:
 		return v1alpha1.PhaseStarting
-	case d.Do == plan.Believe && w.disk.reported != nil && w.disk.reported.Proof != nil && !w.facts.Copy.Wanted:
+	case d.Do == plan.Believe && w.disk.reported != nil && w.disk.reported.Proof != nil:
 		return v1alpha1.PhaseStopping // the donor powers itself off after its proof
+	}
+	return actions[d.Do].phase
+}
+
+// copyPhase is the phase of a capture by copy that does not end.
+func copyPhase(w *pass, d plan.Decision) v1alpha1.Phase {
+	switch {
+	case !w.facts.Disk.Proven && w.copyRecord().Try > 0 && slices.Contains(copySteps, d):
+		return v1alpha1.PhaseCopying
+	case w.facts.Disk.Proven && d.Do == plan.DeletePod:
+		return v1alpha1.PhaseGeneralizing
+	case endsPhase(w, d):
+		return w.p.Status.Phase
+	case d.Do == plan.Wait:
+		return waitPhase(w, d.Why)
+	case d.Do == plan.DeletePod && !w.facts.Disk.Touched:
+		return v1alpha1.PhaseReserving // after the inspection
 	}
 	return actions[d.Do].phase
 }

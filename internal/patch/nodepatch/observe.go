@@ -43,7 +43,7 @@ func (p *Patcher) observe(ctx context.Context, t Task, r Record) (*observed, err
 		f.Order = plan.PatchOrder
 	case v1alpha1.OrderReboot:
 		f.Order = plan.RebootOrder
-	case v1alpha1.InPlace, v1alpha1.OrderCopy, v1alpha1.OrderCheck:
+	case v1alpha1.InPlace, v1alpha1.OrderQuiesce, v1alpha1.OrderCopy, v1alpha1.OrderCheck:
 	}
 	for _, part := range []func(context.Context, *observed) error{p.lookNode, p.lookOrder, p.lookPod} {
 		if err := part(ctx, w); err != nil {

@@ -43,6 +43,9 @@ func (w witness) Observe(_ context.Context, subject trial.Subject) (trial.Observ
 	return observation, nil
 }
 
+// Hold implements capture.TrialObserver. No donor is copied here.
+func (witness) Hold(context.Context, trial.Subject) (trial.Held, error) { return trial.Held{}, nil }
+
 // Evidence implements capture.TrialObserver.
 func (w witness) Evidence(context.Context, string) string { return "" }
 
