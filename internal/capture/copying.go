@@ -29,8 +29,8 @@ const (
 	copyEnd = copyLimit + time.Hour
 	// workshopLimit is the time for the workshop's Node to become Ready.
 	workshopLimit = 15 * time.Minute
-	// quietLimit is the time for the pod on the donor from its order on: it waits ten minutes for a quiet disk, and as long for
-	// the engine.
+	// quietLimit is the time for the pod on the donor, from its order on. The pod waits ten minutes for a quiet disk, and then ten
+	// minutes for the engine.
 	quietLimit = 25 * time.Minute
 )
 

@@ -103,10 +103,10 @@ func (s snapshots) begin(st *state, v *volume, description, fails string) *snaps
 }
 
 // ofRunning copies the content of a running instance's volume before the answer, because the instance goes on writing. The planned copy is
-// for a server that ends meanwhile.
+// for a server that ends meanwhile, and for an instance whose work has not ended: its disk may be in the making.
 func (s snapshots) ofRunning(c *call, st *state, snap *snapshot) {
 	i := st.Instances[st.Volumes[snap.Volume].Instance]
-	if i == nil || i.State != running {
+	if i == nil || i.State != running || slices.ContainsFunc(st.Events, func(e *event) bool { return e.Target == i.ID }) {
 		return
 	}
 	st.unplan("snapshot.copy", snap.ID)
@@ -122,6 +122,9 @@ func (s snapshots) ofRunning(c *call, st *state, snap *snapshot) {
 		})
 	}
 }
+
+// launchPause is the time between two looks at a volume whose instance is being launched.
+const launchPause = 100 * time.Millisecond
 
 // copied notes the end of a copy.
 func (s snapshots) copied(st *state, snap *snapshot, err error) {
@@ -140,6 +143,10 @@ func (s snapshots) copy(st *state, e event) *work {
 	}
 	from, on := disk(snap.Volume), []string{snap.Volume}
 	if v := st.Volumes[snap.Volume]; v != nil && v.Instance != "" {
+		if i := st.Instances[v.Instance]; i != nil && i.State == pending { // the launch makes the content
+			st.plan(e.At+launchPause, "snapshot.copy", snap.ID, "")
+			return nil
+		}
 		on = append(on, v.Instance) // the instance may start or end meanwhile
 	}
 	return &work{
