@@ -167,11 +167,14 @@ func TestAHeartbeatCostsNothing(t *testing.T) {
 	c := newCluster(t)
 	pool := c.cloud.AddPool(memory.PoolSpec{Name: "pool1", Capacity: 2})
 	node := c.node(pool, "node-a")
-	c.must(c.client.Create(t.Context(), &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}}))
+	// One candidate is too few, so that the decision stays the same.
+	c.must(c.client.Create(t.Context(), &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: v1alpha1.PrototypePolicySpec{
+		Selection: v1alpha1.SelectionSettings{MinCandidates: 2},
+	}}))
 	c.eventually("a decision", func() bool {
 		p := &v1alpha1.PrototypePolicy{}
 		c.must(c.client.Get(t.Context(), client.ObjectKey{Name: "all"}, p))
-		return p.Status.PoolCount == 1 && p.Status.Pools[0].Candidates == 0
+		return p.Status.PoolCount == 1 && p.Status.Pools[0].Candidates == 1
 	})
 	c.settle()
 	passes, calls := c.passes.Load(), len(c.calls.Calls())
