@@ -78,11 +78,13 @@ type weekEnv struct {
 	neverJoins func(m memory.InstanceView) bool
 	recorded   func()
 
-	seed               uint64
-	mu                 sync.Mutex // guards the counts against calls at the same time
-	draws              map[string]int
-	released           int
-	donorsGone         map[cloud.PoolID]int
+	seed       uint64
+	mu         sync.Mutex // guards the counts against calls at the same time
+	draws      map[string]int
+	released   int
+	donorsGone map[cloud.PoolID]int
+	// killedAtRelease counts the killings between a release of a donor and its report.
+	killedAtRelease    map[cloud.PoolID]int
 	nextDecision       time.Time
 	isChanged, isQuiet bool
 	vanishNext         bool
@@ -97,6 +99,7 @@ func newWeekEnv(t *testing.T, seed uint64) *weekEnv {
 		t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 7)), draws: map[string]int{}, clock: memory.NewClock(start),
 		machines: map[string]*machine{}, levels: map[string]int{},
 		inUse: map[cloud.PoolID]map[string]bool{}, retiring: map[cloud.PoolID]string{}, foundOut: map[string]bool{}, donorsGone: map[cloud.PoolID]int{},
+		killedAtRelease: map[cloud.PoolID]int{},
 		// fake.NewClientset also tracks field owners, at half of the time.
 		kube: &fake.Clientset{}, tracker: kubetesting.NewObjectTracker(kubescheme.Scheme, kubescheme.Codecs.UniversalDecoder()),
 	}
@@ -149,6 +152,16 @@ func (w *weekEnv) restart() {
 
 func (w *weekEnv) kill() {
 	w.killed++
+	prototypes := w.prototypes()
+	for _, n := range w.allNodes() {
+		for _, p := range prototypes {
+			d := p.Status.Donor
+			unreported := p.Spec.Donor.NodeName == n.Name && d != nil && d.ReservedAt != nil && d.ReleasedAt == nil
+			if unreported && n.Annotations[v1alpha1.ReservationAnnotation] == "" {
+				w.killedAtRelease[cloud.PoolID(p.Spec.PoolID)]++
+			}
+		}
+	}
 	w.restart()
 }
 

@@ -283,7 +283,7 @@ func (m *month) compareFigures(id cloud.PoolID, since time.Time, r report.Report
 	// A lost call delays the report of a release by a pass of ten seconds, and a dead controller by five minutes. Kamino finds a
 	// gone donor in the next passes.
 	gone := float64(m.donorsGone[id])
-	expect("donor-hours", away.Hours(), 0, float64(drains)*10/3600+(gone*10+5)/60)
+	expect("donor-hours", away.Hours(), 0, float64(drains)*10/3600+(gone*10+float64(m.killedAtRelease[id])*5)/60)
 	expect("drains", float64(drains), 0, gone)
 	if t.Failed() {
 		m.describe(id, since)
