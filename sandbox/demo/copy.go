@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/pool"
@@ -37,6 +39,25 @@ func (s *scenario) servedBy(ctx context.Context, node string) (map[types.UID]int
 		}
 	}
 	return served, nil
+}
+
+// startedAgain waits until the containers of the donor's pods have started after its reboot: a Node can be Ready a moment earlier.
+func (s *scenario) startedAgain(ctx context.Context, before map[types.UID]int32) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		now, err := s.servedBy(ctx, s.donor)
+		for uid, restarts := range before {
+			if again, there := now[uid]; there && again == restarts {
+				return false, err
+			}
+		}
+		return err == nil, err
+	})
+	if err != nil {
+		return fmt.Errorf("the pods of the donor did not start again after its reboot: %w", err)
+	}
+	return nil
 }
 
 // donorServed requires that the donor kept its boot and its pods.

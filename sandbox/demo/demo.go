@@ -231,7 +231,14 @@ func (s *scenario) nodeIsPatched(ctx context.Context) error {
 			break
 		}
 	}
-	return s.world.Patch(ctx, s.donor, control.Patch{Reboot: true}, s.print.event)
+	before, err := s.servedBy(ctx, s.donor)
+	if err != nil {
+		return err
+	}
+	if err := s.world.Patch(ctx, s.donor, control.Patch{Reboot: true}, s.print.event); err != nil {
+		return err
+	}
+	return s.startedAgain(ctx, before)
 }
 
 func (s *scenario) nodeIsCaptured(ctx context.Context) (err error) {
