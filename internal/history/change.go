@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -170,9 +171,8 @@ func (h History) Retire(name string) (Retirement, []cloud.Refusal) {
 		return Retirement{}, refuse(VersionCurrent, fmt.Sprintf("roll back first: `kamino rollback %s`", h.Pool),
 			"the recipe of pool %s names version %s, and new nodes use the version", h.Pool, v.Version)
 	case r.Done:
-	case h.Find(h.Recipe.Version) == nil && !h.unowned(v):
-		return Retirement{}, refuse(RecipeNotOurs, h.wayIn(),
-			"the recipe of pool %s names %s, not a version of the pool, so the rollback target is unknown", h.Pool, orNothing(h.Recipe.Image))
+	case h.refuseAside(v) != nil:
+		return Retirement{}, h.refuseAside(v)
 	case v.Version == h.Prior, v.Version == h.fallback():
 		return Retirement{}, refuse(VersionPrior, "keep the version; if the version is bad, quarantine the version first",
 			"version %s is the rollback target of pool %s", v.Version, h.Pool)
@@ -187,11 +187,23 @@ func (h History) Retire(name string) (Retirement, []cloud.Refusal) {
 	return r, nil
 }
 
-// unowned reports whether no rollback can need the version: a capture made it, the recipe names an image from
-// elsewhere, and no node was built from it.
-func (h History) unowned(v *Version) bool {
-	ours := v.Prototype != "" && (v.Proof != "" || v.State == cloud.Failed)
-	return ours && h.Recipe.Version == "" && !h.Recipe.Latest && h.Counted && len(v.Nodes) == 0
+// refuseAside returns why the version may not be deleted while the recipe names none of the pool's versions; nil if it may,
+// and if the recipe names one. With an image from elsewhere, as after a restore, each version can go that no node runs.
+func (h History) refuseAside(v *Version) []cloud.Refusal {
+	switch {
+	case h.Find(h.Recipe.Version) != nil:
+	case h.Recipe.Image == "" || h.Recipe.Latest || h.Recipe.Version != "":
+		return refuse(RecipeNotOurs, h.wayIn(),
+			"the recipe of pool %s names %s, not one version of the pool, so the rollback target is unknown", h.Pool, orNothing(h.Recipe.Image))
+	case v.State == cloud.Pending: // refused below
+	case !h.Counted:
+		return refuse(RecipeNotOurs, "run the command again when the cloud lists the instances",
+			"the recipe of pool %s names %s, and the nodes of version %s are unknown", h.Pool, h.Recipe.Image, v.Version)
+	case len(v.Nodes) > 0:
+		return refuse(RecipeNotOurs, "replace the nodes first, and then delete the version",
+			"nodes of pool %s run version %s (%s), and the recipe names %s", h.Pool, v.Version, strings.Join(v.Nodes, ", "), h.Recipe.Image)
+	}
+	return nil
 }
 
 // wayIn returns the remedy for a recipe that names none of the pool's versions.

@@ -235,21 +235,21 @@ func TestEveryWorldsPromotion(t *testing.T) {
 }
 
 // TestEveryWorldsRetirement: the current version, the rollback target and unfinished versions cannot be deleted. If the
-// recipe names no version, only versions that no rollback needs can be deleted.
+// recipe names an image from elsewhere, each version without nodes can be deleted.
 func TestEveryWorldsRetirement(t *testing.T) {
 	retired := 0
 	everyWorld(t, func(w enumeratedPool, h History) string {
 		lost := w.kind(w.recipe) == absent // the recipe names none of the versions
 		for _, name := range order {
 			k, want := w.kind(name), ""
-			unowned := w.recipe == "" && !w.run && (k == proven || k == confirmedBad || k == making || k == broken)
+			aside := w.recipe == "" && (!w.run || k == making)
 			switch {
 			case k == absent:
 				want = VersionNotFound
 			case name == w.recipe:
 				want = VersionCurrent
 			case k == going:
-			case lost && !unowned:
+			case lost && !aside:
 				want = RecipeNotOurs
 			case name == w.back():
 				want = VersionPrior
