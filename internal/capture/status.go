@@ -395,7 +395,7 @@ func setStalled(p *v1alpha1.Prototype, err error, now time.Time) {
 	record, _ := v1alpha1.RecordOf(p)
 	trying := record.Trial != nil && record.Trial.Name != ""
 	departs := p.Status.Phase == v1alpha1.PhaseRemoving || trying ||
-		p.Spec.Settings.HasTrial() && p.Status.Image != nil // trouble after a failure is reported only if it delays the removal of the donor or the trial
+		p.HasTrial() && p.Status.Image != nil // trouble after a failure is reported only if it delays the removal of the donor or the trial
 	if p.Status.Failure != nil && !departs || !errors.As(err, &e) && !inCluster {
 		return
 	}

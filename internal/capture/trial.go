@@ -71,7 +71,7 @@ func (t trialReader) lookGate(_ context.Context, w *pass) error {
 // lookTrial reads the recorded trial in all states of the capture, because its instance must be removed.
 func (t trialReader) lookTrial(ctx context.Context, w *pass) error {
 	f, r := &w.facts, w.record.Trial
-	f.Trial.Needed = w.p.Spec.Settings.HasTrial()
+	f.Trial.Needed = !w.isOrphan && w.p.HasTrial()
 	if r == nil || w.isOrphan {
 		return nil
 	}

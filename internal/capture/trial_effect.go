@@ -138,7 +138,7 @@ func (t trials) specWithCustomData(ctx context.Context, w *pass) (spec cloud.Tri
 
 // preflight returns the obstacles to the trial in the settings.
 func (t trials) preflight(ctx context.Context, w *pass) ([]cloud.Refusal, error) {
-	if !w.p.Spec.Settings.HasTrial() {
+	if !w.p.HasTrial() {
 		return nil, nil
 	}
 	var spec cloud.TrialSpec
