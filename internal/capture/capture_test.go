@@ -15,6 +15,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
@@ -110,9 +111,12 @@ func verdict(p *v1alpha1.Prototype) string {
 	return fmt.Sprintf("phase %s, failure %+v, record %s", p.Status.Phase, p.Status.Failure, record)
 }
 
+// shown is the reason in the status for a cause of a failure.
+func shown(cause string) string { return string(plan.Reason(cause).Public()) }
+
 func (s *testEnv) failed(p *v1alpha1.Prototype, reason string) {
 	s.t.Helper()
-	if p == nil || p.Status.Phase != v1alpha1.PhaseFailed || p.Status.Failure == nil || p.Status.Failure.Reason != reason {
+	if p == nil || p.Status.Phase != v1alpha1.PhaseFailed || p.Status.Failure == nil || p.Status.Failure.Reason != shown(reason) {
 		s.t.Fatalf("the capture did not fail for %s: %s", reason, verdict(p))
 	}
 	if !meta.IsStatusConditionFalse(p.Status.Conditions, v1alpha1.ConditionReady) ||

@@ -46,7 +46,7 @@ func TestSnapshotBelongsToItsUID(t *testing.T) {
 				s.must(err)
 			})
 			p := s.play()
-			if p.Status.Failure == nil || p.Status.Failure.Reason != "SnapshotOfOtherCapture" || !strings.Contains(p.Status.Failure.Message, made.ID) ||
+			if p.Status.Failure == nil || p.Status.Failure.Reason != "OfOtherCapture" || !strings.Contains(p.Status.Failure.Message, made.ID) ||
 				!strings.Contains(p.Status.Failure.Message, "Delete the snapshot") {
 				t.Errorf("it ended so: %s", verdict(p))
 			}

@@ -78,7 +78,7 @@ func TestFailuresOfADeparture(t *testing.T) {
 					c.between(d, pass)
 				}
 			})
-			if d.checkEnd(p); p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != c.reason {
+			if d.checkEnd(p); p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != shown(c.reason) {
 				t.Fatalf("it did not fail for %s: %s", c.reason, verdict(p))
 			}
 			for _, words := range c.says {

@@ -274,7 +274,7 @@ func (s *scriptedEngine) advance(p *v1alpha1.Prototype) {
 	case n == 5 && s.script == failsLate:
 		st.Donor.ReleasedAt = &at
 		st.Phase = v1alpha1.PhaseFailed
-		st.Failure = &v1alpha1.Failure{Reason: "SnapshotFailed", Message: "the snapshot of the node's disk failed", CloudError: "DiskBusy: try later"}
+		st.Failure = &v1alpha1.Failure{Reason: "ImageFailed", Message: "the snapshot of the node's disk failed", CloudError: "DiskBusy: try later"}
 		return
 	case n == len(phases):
 		st.Phase, st.Retired = v1alpha1.PhaseSucceeded, []string{"2026.02.01"}

@@ -37,15 +37,11 @@ var inFlightPhases = setOf(slices.DeleteFunc(v1alpha1.Phases(), func(p v1alpha1.
 
 // failureReasons are the reasons of captures that fail after their begin.
 var failureReasons = setOf(
-	string(plan.DiskCheckFailed), string(plan.DonorGone), string(plan.DonorStopped), string(plan.RecordLost), string(plan.ReservationLost),
-	string(plan.DrainTimeout), string(plan.DeadlineExceeded), string(plan.DonorNotPatched), string(plan.NothingToPatch),
-	string(plan.PatchLevelChanged), string(plan.Interrupted), string(plan.DonorRestarted), string(plan.GeneralizeFailed), capture.CloudRefused,
-	string(plan.NotProven), string(plan.ProofLost), string(plan.OrderOutdated), string(plan.SnapshotOfOtherCapture), string(plan.SnapshotFailed),
-	string(plan.SnapshotLost), string(plan.DonorNotReady), string(plan.ReplacementNotReady), string(plan.AddedNodeNotJoined),
-	string(plan.DonorBusy), string(plan.QuiesceNotDone), string(plan.WorkshopNotJoined), string(plan.WorkshopGone), string(plan.CopyUnusable),
-	string(plan.VersionOfOtherCapture), string(plan.ImageFailed), string(plan.ImageLost),
-	string(plan.Quarantined), string(plan.TrialFailed), string(plan.TrialInconclusive), string(plan.PromotionStale), string(plan.Superseded),
-	string(plan.RecipeTaken),
+	string(plan.DiskCheckFailed), string(plan.DonorGone), string(plan.RecordLost), string(plan.DrainTimeout), string(plan.DeadlineExceeded),
+	string(plan.DonorNotPatched), string(plan.NothingToPatch), string(plan.Interrupted), string(plan.GeneralizeFailed), capture.CloudRefused,
+	string(plan.NotProven), string(plan.OfOtherCapture), string(plan.DonorNotReady), string(plan.NewNodeNotReady), string(plan.DonorBusy),
+	string(plan.QuiesceNotDone), string(plan.ImageFailed), string(plan.Quarantined), string(plan.TrialFailed), string(plan.TrialInconclusive),
+	string(plan.PromotionStale), string(plan.Superseded), string(plan.RecipeTaken),
 )
 
 // refusalReasons are the reasons of the engine's preflight and of package selection; each cloud has further reasons.

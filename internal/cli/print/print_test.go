@@ -260,7 +260,7 @@ func TestLinesSurviveALostStatus(t *testing.T) {
 func TestLiveBlocks(t *testing.T) {
 	states := followed()
 	failed := states[3].DeepCopy()
-	failed.Status.Failure = &v1alpha1.Failure{Reason: "SnapshotFailed", Message: "m"}
+	failed.Status.Failure = &v1alpha1.Failure{Reason: "ImageFailed", Message: "m"}
 	view := &Live{style: Style{Unicode: true}}
 	var out bytes.Buffer
 	for _, shown := range []Progress{
