@@ -221,13 +221,13 @@ func TestRefusalsChangeNothing(t *testing.T) {
 		change       func(*v1alpha1.Prototype)
 	}{
 		{"no such node", admission.NodeNotFound, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.NodeName = "nobody" }},
-		{"another instance by that name", admission.DonorChanged, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.ProviderID = string("memory:///pools/pool1/instances/9") }},
-		{"another pool", admission.PoolMismatch, nil, func(p *v1alpha1.Prototype) { p.Spec.Pool = "pool2" }},
-		{"the ID of another pool", admission.PoolMismatch, nil, func(p *v1alpha1.Prototype) { p.Spec.PoolID = "memory:///pools/pool2" }},
-		{"the pool's ID in another case", admission.PoolMismatch, nil, func(p *v1alpha1.Prototype) { p.Spec.PoolID = strings.ToUpper(p.Spec.PoolID) }},
+		{"another instance by that name", admission.NodeNotFound, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.ProviderID = string("memory:///pools/pool1/instances/9") }},
+		{"another pool", admission.NotInPool, nil, func(p *v1alpha1.Prototype) { p.Spec.Pool = "pool2" }},
+		{"the ID of another pool", admission.NotInPool, nil, func(p *v1alpha1.Prototype) { p.Spec.PoolID = "memory:///pools/pool2" }},
+		{"the pool's ID in another case", admission.NotInPool, nil, func(p *v1alpha1.Prototype) { p.Spec.PoolID = strings.ToUpper(p.Spec.PoolID) }},
 		{"not in a pool", admission.NotInPool, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.ProviderID, p.Spec.PoolID = "gce://x/y", "" }},
-		{"an instance of another cloud", admission.DonorChanged, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.ProviderID = "gce://x/y" }},
-		{"yesterday's version", admission.VersionNotToday, nil, func(p *v1alpha1.Prototype) { p.Spec.Version = "2026.03.01" }},
+		{"an instance of another cloud", admission.NodeNotFound, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.ProviderID = "gce://x/y" }},
+		{"yesterday's version", admission.VersionOutOfOrder, nil, func(p *v1alpha1.Prototype) { p.Spec.Version = "2026.03.01" }},
 		{"not installed", admission.NotInstalled, func(s *testEnv) {
 			s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), podspace, v1alpha1.GeneralizeServiceAccount))
 		}, nil},
@@ -239,8 +239,8 @@ func TestRefusalsChangeNothing(t *testing.T) {
 		{"the only Ready node", "OnlyReadyNode", func(s *testEnv) {
 			s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", "peer"))
 		}, nil},
-		{"a pool of the wrong kind", "UpgradePolicyAutomatic", func(s *testEnv) {
-			s.cloud.RefusePool(s.pool, cloud.Refusal{Reason: "UpgradePolicyAutomatic", Message: "pool1 rolls out automatically"})
+		{"a pool of the wrong kind", "NodesWouldBeReplaced", func(s *testEnv) {
+			s.cloud.RefusePool(s.pool, cloud.Refusal{Reason: "NodesWouldBeReplaced", Message: "pool1 rolls out automatically"})
 		}, nil},
 		{"captured today", "VersionExists", func(s *testEnv) { s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: "2026.03.14"}) }, nil},
 		{"another capture of the pool", admission.CaptureInFlight, func(s *testEnv) {

@@ -70,10 +70,10 @@ func TestImageBelongsToPoolByProof(t *testing.T) {
 		name, reason string
 		tags         func(p *v1alpha1.Prototype) map[string]string
 	}{
-		{"another's", "VersionOfOtherCapture", func(*v1alpha1.Prototype) map[string]string {
+		{"another's", "OfOtherCapture", func(*v1alpha1.Prototype) map[string]string {
 			return map[string]string{cloud.TagUID: "another", cloud.TagProof: "static/1/sha256:0"}
 		}},
-		{"without an owner", "VersionOfOtherCapture", func(*v1alpha1.Prototype) map[string]string { return nil }},
+		{"without an owner", "OfOtherCapture", func(*v1alpha1.Prototype) map[string]string { return nil }},
 		{"ours without a proof", "ProofLost", func(p *v1alpha1.Prototype) map[string]string {
 			return map[string]string{cloud.TagUID: string(p.UID), cloud.TagPrototype: p.Name}
 		}},

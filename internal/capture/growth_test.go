@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/patch"
@@ -266,7 +267,7 @@ func TestANamedDonorIsNotRemoved(t *testing.T) {
 		p.Spec.Pioneer = &v1alpha1.PioneerSettings{Node: v1alpha1.PioneerGrow}
 	})
 	p := s.play()
-	s.failed(p, PioneerNamesDonor)
+	s.failed(p, admission.SettingUnsupported)
 	s.donorNode = donorName
 	s.checkFormerPool(0)
 }

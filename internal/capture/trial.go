@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
@@ -16,8 +17,6 @@ import (
 )
 
 const (
-	// TrialUnsupported is the reason of a refusal: the provider cannot build trial nodes, or no TrialObserver is configured.
-	TrialUnsupported = "TrialUnsupported"
 	// TrialListFailed is the reason of an event: the cloud denies the list of trials, so an instance without a record may
 	// still run.
 	TrialListFailed = "TrialListFailed"
@@ -295,7 +294,7 @@ func (t trialReader) verifyTwins(ctx context.Context, observation *trial.Observa
 
 // errNoObserver refuses trials and workshops without a TrialObserver.
 func errNoObserver() error {
-	r := cloud.Refuse(TrialUnsupported, "Kamino cannot run machines beside a pool here", "set settings.trial.mode: Off, and settings.donor.method: InPlace")
+	r := cloud.Refuse(admission.SettingUnsupported, "Kamino cannot run machines beside a pool here", "set settings.trial.mode: Off, and settings.donor.method: InPlace")
 	return &cloud.Error{Kind: cloud.Unsupported, Op: "run a machine beside the pool", Message: r.Message, Refusal: &r}
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 	"github.com/kamino-dev/kamino/internal/trial"
@@ -345,13 +346,13 @@ func TestImpossibleTrialIsRefused(t *testing.T) {
 	v.tryout = nil
 	v.restart()
 	p := v.play()
-	if p.Status.Failure == nil || p.Status.Failure.Reason != TrialUnsupported || !strings.Contains(p.Status.Failure.Message, "settings.trial.mode: Off") {
+	if p.Status.Failure == nil || p.Status.Failure.Reason != admission.SettingUnsupported || !strings.Contains(p.Status.Failure.Message, "settings.trial.mode: Off") {
 		t.Error(verdict(p))
 	}
 	v = trying(t)
 	v.job = "there is no ConfigMap check"
 	p = v.play()
-	if p.Status.Failure == nil || p.Status.Failure.Reason != trial.JobInvalid || !strings.Contains(p.Status.Failure.Message, v.job) {
+	if p.Status.Failure == nil || p.Status.Failure.Reason != trial.ChecksInvalid || !strings.Contains(p.Status.Failure.Message, v.job) {
 		t.Error(verdict(p))
 	}
 }

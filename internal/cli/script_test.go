@@ -214,7 +214,7 @@ func (s *scriptedEngine) Preview(_ context.Context, p *v1alpha1.Prototype) (admi
 	case isRefused:
 		preview.Refusals = []cloud.Refusal{
 			{Reason: "NotReady", Message: fmt.Sprintf("node %s is not Ready: wait until the node is Ready", p.Spec.Donor.NodeName)},
-			{Reason: "EphemeralOSDisk", Message: "pool pool1 has ephemeral OS disks, which can't be captured"},
+			{Reason: "DiskUnsupported", Message: "pool pool1 has ephemeral OS disks, which can't be captured"},
 		}
 	case isForbidden:
 		preview.Refusals = []cloud.Refusal{{Reason: "PermissionMissing", Message: "the credential may not write snapshots in group g"}}

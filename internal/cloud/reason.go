@@ -21,8 +21,8 @@ const (
 	PoolNotCopyable = "PoolNotCopyable"
 	// TemplateUnsuitable: nodes from the pool's template would not have the image, or not only the image.
 	TemplateUnsuitable = "TemplateUnsuitable"
-	// NotLinux: the instance runs another system.
-	NotLinux = "NotLinux"
+	// SystemUnsupported: the instance runs a system whose disk Kamino cannot generalize.
+	SystemUnsupported = "SystemUnsupported"
 	// DiskUnsupported: the donor's disk cannot become an image.
 	DiskUnsupported = "DiskUnsupported"
 	// RootDiskTooLarge: the donor's root disk is larger than the root disk in the recipe. New nodes from the image could not be

@@ -18,9 +18,10 @@ const (
 	NoPrior            = "NoPrior"
 	VersionNotFound    = "VersionNotFound"
 	VersionQuarantined = "VersionQuarantined"
-	VersionIncomplete  = "VersionIncomplete"
-	VersionCurrent     = "VersionCurrent"
-	VersionPrior       = "VersionPrior"
+	// VersionNeeded: the recipe names the version, or a rollback goes to it.
+	VersionNeeded = "VersionNeeded"
+	// VersionUnusable: the version is not complete, or has no proof that its disk was generalized.
+	VersionUnusable = "VersionUnusable"
 	// VersionOfOtherCluster: another cluster in the account made the version.
 	VersionOfOtherCluster = "VersionOfOtherCluster"
 )
@@ -107,7 +108,7 @@ func (h History) target(to string) (*Version, []cloud.Refusal) {
 	case v == nil:
 		return nil, h.refuseAbsent(to)
 	case same(v.Version, h.Recipe.Version):
-		return nil, refuse(VersionCurrent, "name another version", "the recipe of pool %s already names version %s", h.Pool, v.Version)
+		return nil, refuse(VersionNeeded, "name another version", "the recipe of pool %s already names version %s", h.Pool, v.Version)
 	case v.Use == OtherCluster:
 		return nil, h.refuseForeign(v)
 	case v.Quarantined != "":
@@ -116,10 +117,10 @@ func (h History) target(to string) (*Version, []cloud.Refusal) {
 	case v.Suspect != "":
 		return nil, h.refuseSuspect(v)
 	case v.State != cloud.Complete:
-		return nil, refuse(VersionIncomplete, "wait until the version is complete, or name another version", "version %s of pool %s is %s, not complete",
+		return nil, refuse(VersionUnusable, "wait until the version is complete, or name another version", "version %s of pool %s is %s, not complete",
 			v.Version, h.Pool, v.State)
 	case v.lostProof():
-		return nil, refuse(VersionUnproven, fmt.Sprintf("name another version, or delete the version with `kamino delete-version %s %s`", h.Pool, v.Version),
+		return nil, refuse(VersionUnusable, fmt.Sprintf("name another version, or delete the version with `kamino delete-version %s %s`", h.Pool, v.Version),
 			"version %s of pool %s, from prototype %s, has no proof of a generalized disk", v.Version, h.Pool, v.Prototype)
 	}
 	return v, nil
@@ -168,20 +169,20 @@ func (h History) Retire(name string) (Retirement, []cloud.Refusal) {
 	}
 	switch {
 	case same(v.Version, h.Recipe.Version):
-		return Retirement{}, refuse(VersionCurrent, fmt.Sprintf("roll back first: `kamino rollback %s`", h.Pool),
+		return Retirement{}, refuse(VersionNeeded, fmt.Sprintf("roll back first: `kamino rollback %s`", h.Pool),
 			"the recipe of pool %s names version %s, and new nodes use the version", h.Pool, v.Version)
 	case r.Done:
 	case h.refuseAside(v) != nil:
 		return Retirement{}, h.refuseAside(v)
 	case v.Version == h.Prior, v.Version == h.fallback():
-		return Retirement{}, refuse(VersionPrior, "keep the version; if the version is bad, quarantine the version first",
+		return Retirement{}, refuse(VersionNeeded, "keep the version; if the version is bad, quarantine the version first",
 			"version %s is the rollback target of pool %s", v.Version, h.Pool)
 	case slices.ContainsFunc(h.AutoRollbacks, func(back AutoRollback) bool { return back.Version == v.Version && back.Acknowledged.IsZero() }):
 		return Retirement{}, refuse(RolledBack, fmt.Sprintf("acknowledge the rollback first: `kamino acknowledge %s`", h.Pool),
 			"pool %s rolled back automatically from version %s; deleting the version would end the stop of captures before anyone reviewed the rollback",
 			h.Pool, v.Version)
 	case v.State == cloud.Pending:
-		return Retirement{}, refuse(VersionIncomplete, "wait for the cloud",
+		return Retirement{}, refuse(VersionUnusable, "wait for the cloud",
 			"the cloud is still creating version %s of pool %s", v.Version, h.Pool)
 	}
 	return r, nil
@@ -238,7 +239,7 @@ func (h History) Quarantine(name, reason string) (Mark, []cloud.Refusal) {
 	case v == nil || v.State == cloud.Deleting:
 		return Mark{}, h.refuseAbsent(name)
 	case same(v.Version, h.Recipe.Version):
-		return Mark{}, refuse(VersionCurrent, fmt.Sprintf("run `kamino rollback %s`, which also quarantines the version", h.Pool),
+		return Mark{}, refuse(VersionNeeded, fmt.Sprintf("run `kamino rollback %s`, which also quarantines the version", h.Pool),
 			"the recipe of pool %s names version %s", h.Pool, v.Version)
 	case v.Use == OtherCluster:
 		return Mark{}, h.refuseForeign(v)

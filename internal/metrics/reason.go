@@ -46,17 +46,14 @@ var failureReasons = setOf(
 
 // refusalReasons are the reasons of the engine's preflight and of package selection; each cloud has further reasons.
 var refusalReasons = setOf(
-	admission.NodeNotFound, admission.NotInPool, admission.InstanceNotFound, admission.DonorChanged, admission.PoolMismatch,
-	selection.NotLinux, selection.Bottlerocket, selection.ControlPlane, selection.BeingDeleted, selection.NotReady, selection.DiskPressure,
-	selection.OnlyReadyNode, selection.LastOfZone, selection.OwnNode, selection.Reserved, admission.UnmanagedPods, admission.ProtectedPods,
-	admission.EvictionBlocked, admission.CustomDataMissing, admission.CustomDataNotAllowed, selection.DoNotDisrupt,
-	selection.TooManyUnavailable, admission.CaptureInFlight,
-	admission.CapturedToday, admission.VersionNotToday, admission.VersionNotNewer, admission.ClockOff, admission.DonorClockOff,
-	history.BuiltFromQuarantined, admission.ProfileUnsupported, bootstrapkind.ProfileUnknown, cloud.PoolAtMaximum, cloud.PoolNotCopyable,
-	admission.RemovalNotAllowed, admission.CarryOverNotAllowed, admission.OtherRebooter, admission.LocalVolumes, admission.BootstrapTokenExpired,
-	admission.NoImage, admission.ForceNotAllowed, admission.ImageNotAllowed, admission.NotInstalled, admission.RulesNotFound, admission.RulesInvalid,
-	capture.TrialUnsupported, capture.PioneerNamesDonor, v1alpha1.PolicyPatchesQuarantined, v1alpha1.PolicyPatchesNotChecked, trial.JobInvalid,
-	trial.ExpressionInvalid, imagecount.TooManyImages, admission.SettingOfOtherCloud, admission.CopyUnsupported,
+	admission.NodeNotFound, admission.NotInPool, cloud.SystemUnsupported, selection.ControlPlane, selection.BeingDeleted,
+	selection.NotReady, selection.DiskPressure, selection.OnlyReadyNode, selection.LastOfZone, selection.OwnNode, selection.Reserved, admission.UnmanagedPods,
+	selection.DoNotDisrupt, admission.EvictionBlocked, cloud.CustomDataUnusable, selection.TooManyUnavailable, admission.CaptureInFlight,
+	admission.CapturedToday, admission.VersionOutOfOrder, admission.ClockOff, admission.DonorClockOff, history.BuiltFromQuarantined,
+	admission.SettingUnsupported, bootstrapkind.ProfileUnknown, cloud.PoolAtMaximum, cloud.PoolNotCopyable, admission.NotAllowed,
+	admission.OtherRebooter, admission.LocalVolumes, admission.BootstrapTokenExpired, admission.NoImage, admission.NotInstalled,
+	admission.RulesInvalid, v1alpha1.PolicyPatchesQuarantined, v1alpha1.PolicyPatchesNotChecked, trial.ChecksInvalid,
+	imagecount.TooManyImages,
 )
 
 // Refusals are the reasons for which a capture does not begin.
@@ -75,7 +72,7 @@ func RefusalsOf(clouds ...cloud.Description) Refusals {
 
 // choiceReasons are the reasons for which a policy skips a node that a user could still capture.
 var choiceReasons = setOf(
-	selection.Ignored, selection.Unschedulable, selection.RebootPending, selection.PatchFailed, selection.NotPatched, selection.PatchTimeInvalid,
-	selection.PatchedInFuture, selection.PatchedBeforeImage, selection.SamePatchLevel, selection.SuspectPatch, selection.NotRebootedSincePatch,
-	selection.ReadyTooShort, selection.RefusedByExpression, selection.ExpressionFailed,
+	selection.Ignored, selection.Unschedulable, selection.RebootPending, selection.PatchFailed, selection.NotPatched,
+	selection.PatchTimeInvalid, selection.NoNewPatch, selection.SuspectPatch, selection.NotRebootedSincePatch, selection.ReadyTooShort,
+	selection.RefusedByExpression, v1alpha1.PolicyExpressionInvalid,
 )

@@ -41,7 +41,7 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "wait until the refresh ends, or cancel the refresh with `aws autoscaling cancel-instance-refresh`",
 	},
 	{
-		Name: cloud.NotLinux, Means: "only Linux disks can be generalized",
+		Name: cloud.SystemUnsupported, Means: "only Linux disks can be generalized",
 		Remedy: "leave the pool out",
 	},
 	{

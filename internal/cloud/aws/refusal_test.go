@@ -31,7 +31,7 @@ func TestInstanceRefusals(t *testing.T) {
 		"spot":           {types.Instance{InstanceLifecycle: types.InstanceLifecycleTypeSpot}, []string{cloud.StopTerminates}},
 		"scheduled":      {types.Instance{InstanceLifecycle: types.InstanceLifecycleTypeScheduled}, nil},
 		"its root goes":  {types.Instance{RootDeviceType: types.DeviceTypeInstanceStore}, []string{cloud.DiskUnsupported}},
-		"Windows":        {types.Instance{Platform: types.PlatformValuesWindows}, []string{cloud.NotLinux}},
+		"Windows":        {types.Instance{Platform: types.PlatformValuesWindows}, []string{cloud.SystemUnsupported}},
 		"of a product": {types.Instance{ProductCodes: []types.ProductCode{{ProductCodeId: sdk.String("p"),
 			ProductCodeType: types.ProductCodeValuesMarketplace}}}, nil},
 		"of a free code": {types.Instance{ProductCodes: []types.ProductCode{{ProductCodeId: sdk.String("p"),

@@ -33,7 +33,7 @@ func TestInstanceRefusals(t *testing.T) {
 	for changes, reason := range map[string]string{
 		`{"properties": {"storageProfile": {"osDisk": {"diffDiskSettings": {"option": "Local"}}}}}`: cloud.DiskUnsupported,
 		`{"properties": {"storageProfile": {"osDisk": {"managedDisk": null}}}}`:                     cloud.DiskUnsupported,
-		`{"properties": {"storageProfile": {"osDisk": {"osType": "Windows"}}}}`:                     cloud.NotLinux,
+		`{"properties": {"storageProfile": {"osDisk": {"osType": "Windows"}}}}`:                     cloud.SystemUnsupported,
 		`{"properties": {"securityProfile": {"securityType": "ConfidentialVM"}}}`:                   cloud.DiskUnsupported,
 	} {
 		t.Run(reason, func(t *testing.T) {

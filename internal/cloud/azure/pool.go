@@ -276,7 +276,7 @@ func ephemeral(on fmt.Stringer) cloud.Refusal {
 }
 
 func windows(on fmt.Stringer) cloud.Refusal {
-	return cloud.Refuse(cloud.NotLinux, fmt.Sprintf("%s runs Windows; only Linux nodes can be captured", on), "leave the pool out")
+	return cloud.Refuse(cloud.SystemUnsupported, fmt.Sprintf("%s runs Windows; only Linux nodes can be captured", on), "leave the pool out")
 }
 
 func confidential(on fmt.Stringer) cloud.Refusal {

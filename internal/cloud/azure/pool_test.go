@@ -45,7 +45,7 @@ func TestPoolRefusals(t *testing.T) {
 		{cloud.DiskUnsupported, `{"properties": {"virtualMachineProfile": {"securityProfile": {"securityType": "ConfidentialVM"}}}}`, "bound to a single VM"},
 		{cloud.DiskUnsupported, `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"diffDiskSettings": {"option": "Local"}}}}}}`,
 			"ephemeral OS disk"},
-		{cloud.NotLinux, `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"osType": "Windows"}}}}}`, "only Linux"},
+		{cloud.SystemUnsupported, `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"osType": "Windows"}}}}}`, "only Linux"},
 		{galleryUnsuitable, `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"managedDisk": {"diskEncryptionSet":
 			{"id": "/subscriptions/other/resourceGroups/r/providers/Microsoft.Compute/diskEncryptionSets/d"}}}}}}}`, "subscription other"},
 	} {

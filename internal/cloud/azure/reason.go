@@ -82,7 +82,7 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "set `upgradePolicy.mode` to Manual",
 	},
 	{
-		Name: cloud.NotLinux, Means: "only Linux disks can be generalized",
+		Name: cloud.SystemUnsupported, Means: "only Linux disks can be generalized",
 		Remedy: "leave the pool out",
 	},
 	{

@@ -44,7 +44,7 @@ func surge(factory object) (text string, none bool) {
 // SkipMachinePoolModelReconciliation and no surge, or replicas managed elsewhere. Source: CAPZ, scalesets.ScaleSetSpec,
 // MachinePoolScope.applyAzureMachinePoolMachines, SelectMachinesToDelete.
 func azureRolls(pool, factory object, skips featureGateState) []cloud.Refusal {
-	found := refuse(factory.text("spec", "orchestrationMode") == "Flexible", nil, "FlexibleOrchestration", "use Uniform orchestration, or a MachineDeployment",
+	found := refuse(factory.text("spec", "orchestrationMode") == "Flexible", nil, cloud.PoolUnsupported, "use Uniform orchestration, or a MachineDeployment",
 		"%s has Flexible orchestration, and CAPZ's treatment of such instances is unverified", factory)
 	if pool.replicasElsewhere() != "" {
 		return found

@@ -98,7 +98,7 @@ func TestRollingMachinePools(t *testing.T) {
 		"gate is unreadable":     {poolOfIt, factoryOfIt, unknown, []string{cloud.NodesWouldBeReplaced}, ": unreadable; grant the right"},
 		"elsewhere":              {elsewhere, surges("x: y"), off, nil, ""},
 		"flexible, elsewhere": {elsewhere, surges("x: y}}, orchestrationMode: Flexible, other: {a: {b: c"), off,
-			[]string{"FlexibleOrchestration"}, "Flexible orchestration"},
+			[]string{"PoolUnsupported"}, "Flexible orchestration"},
 		"elsewhere, but it is not": {strings.Replace(elsewhere, "cluster-autoscaler", "'false'", 1), factoryOfIt, off, []string{cloud.NodesWouldBeReplaced}, ""},
 	} {
 		var reasons []string
@@ -106,7 +106,7 @@ func TestRollingMachinePools(t *testing.T) {
 		for _, r := range azureRolls(parseObject(t, c.pool), parseObject(t, c.factory), c.skips) {
 			reasons = append(reasons, r.Reason)
 			messages.WriteString(r.Message)
-			if r.Remedy == "" || r.Reason != "FlexibleOrchestration" &&
+			if r.Remedy == "" || r.Reason != "PoolUnsupported" &&
 				!slices.ContainsFunc(Reasons(), func(known cloud.Reason) bool { return known.Name == r.Reason }) {
 				t.Errorf("%s: %+v", name, r)
 			}
