@@ -16,11 +16,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-const (
-	// TrialListFailed is the reason of an event: the cloud denies the list of trials, so an instance without a record may
-	// still run.
-	TrialListFailed = "TrialListFailed"
-)
+// TrialNotRemoved is the reason of an event: a Node of the trial still reports Ready long after the removal of its instance.
+// Or the cloud denies the list of trials, and an instance without a record may still run.
+const TrialNotRemoved = "TrialNotRemoved"
 
 // trialReaderCloud has the calls of a cloud.Provider that read trials and the instances beside them.
 type trialReaderCloud interface {
@@ -246,7 +244,7 @@ func (t trialReader) findLostTrial(ctx context.Context, w *pass) error {
 		return t.witness.confirmPoolGone(ctx, w)
 	case cloud.Is(err, cloud.Denied): // trials work without the permission to list trials
 		t.events.log.Error(err, "cannot list the trials of this capture", "prototype", w.p.Name)
-		t.events.ofVersion(w, corev1.EventTypeWarning, TrialListFailed,
+		t.events.ofVersion(w, corev1.EventTypeWarning, TrialNotRemoved,
 			"the cloud does not let Kamino list trials: %v; look in the cloud for instances with the tag %s=%s", err, cloud.TagUID, w.p.UID)
 		return nil
 	case err != nil:

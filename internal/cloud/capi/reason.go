@@ -15,7 +15,7 @@ const (
 	reasonPaused     = "ClusterAPIPaused"
 	reasonTemplate   = "TemplateMissing"
 	reasonKubernetes = "KubernetesVersionDiffers"
-	reasonElsewhere  = "MachineMissing"
+	reasonElsewhere  = "NotInPool"
 )
 
 // Reasons returns the reasons of this package's refusals, sorted by name. docs/reference/cluster-api.md has the same table.
