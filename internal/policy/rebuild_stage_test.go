@@ -345,7 +345,7 @@ func TestRebuildObstacleIsReported(t *testing.T) {
 	for attempts, remedy := range map[int]string{1: "Kamino tries again automatically", 3: "kamino rebuild pool1"} {
 		s.change(id, "pool1-0", func(n *corev1.Node) {
 			n.Annotations = map[string]string{v1alpha1.NotRebuiltAnnotation: fmt.Sprintf(
-				`{"to":%q,"reason":"NotDrained","message":"was not drained","attempts":%d}`, current, attempts)}
+				`{"to":%q,"reason":"DrainTimeout","message":"was not drained","attempts":%d}`, current, attempts)}
 		})
 		s.runPass()
 		s.degradedFor(v1alpha1.PolicyNotRebuilt, "node pool1-0 of pool pool1 was not drained", remedy)

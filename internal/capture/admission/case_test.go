@@ -517,8 +517,8 @@ func disordered() (wrong []string, pairs int) {
 }
 
 // is reports whether the refusal is that of the problem, and not that of the other problem.
-func (s masking) is(r cloud.Refusal) bool {
-	return r.Reason == s.reason && strings.Contains(r.Message, s.words)
+func (s masking) is(r cloud.Refusal, other masking) bool {
+	return r.Reason == s.reason && (s.reason != other.reason || strings.Contains(r.Message, s.words))
 }
 
 // masks reports whether a problem overwrites another problem.

@@ -41,10 +41,6 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "wait until the refresh ends, or cancel the refresh with `aws autoscaling cancel-instance-refresh`",
 	},
 	{
-		Name: cloud.SystemUnsupported, Means: "only Linux disks can be generalized",
-		Remedy: "leave the pool out",
-	},
-	{
 		Name: cloud.PermissionMissing, Means: "the credential lacks permissions; the message names the actions and the purpose",
 		Remedy: "allow the actions in the IAM policy: section Permissions",
 	},
@@ -76,6 +72,10 @@ var refusalReasons = []cloud.Reason{
 	{
 		Name: cloud.StopTerminates, Means: "AWS may terminate a stopped spot instance, or refuse to start the instance again",
 		Remedy: "capture a node of an on-demand instance",
+	},
+	{
+		Name: cloud.SystemUnsupported, Means: "only Linux disks can be generalized",
+		Remedy: "leave the pool out",
 	},
 	{
 		Name: reasonNoTemplate, Means: "the group names a launch template version that does not exist, so the group cannot grow",

@@ -82,10 +82,6 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "set `upgradePolicy.mode` to Manual",
 	},
 	{
-		Name: cloud.SystemUnsupported, Means: "only Linux disks can be generalized",
-		Remedy: "leave the pool out",
-	},
-	{
 		Name: cloud.PermissionMissing, Means: "the credential lacks permissions; the message names the actions and the scope",
 		Remedy: "assign a role with the actions at that scope: section Permissions. A new role assignment needs some minutes",
 	},
@@ -101,6 +97,10 @@ var refusalReasons = []cloud.Reason{
 		Name:   cloud.RootDiskTooLarge,
 		Means:  "the donor's OS disk is larger than the OS disk in the scale set's model, so instances from the image could not be created",
 		Remedy: "raise `osDisk.diskSizeGB` of the model, or capture a node with a smaller disk",
+	},
+	{
+		Name: cloud.SystemUnsupported, Means: "only Linux disks can be generalized",
+		Remedy: "leave the pool out",
 	},
 	{
 		Name: "TrialInPoolOpen", Means: "an earlier version of Kamino left a trial in the pool, so that the recipe may name the tried version",
