@@ -111,8 +111,14 @@ func uninstall(t *testing.T, spec pool.Spec, group string) {
 	if err != nil || len(versions) != 1 {
 		t.Fatalf("the pool has the versions %+v (%v), want one", versions, err)
 	}
-	sandbox.RunPage(t, pages+"tasks/uninstall.md", t.TempDir(), nil, "my-pool", group, "2026.11.27", versions[0].Name,
-		"# here, replace the nodes of the versions", "kamino-sandbox scale "+spec.Name+" 0 --wait")
+	for _, m := range sandbox.MachinesOf(t, spec.Name) {
+		if strings.EqualFold(m.Image, versions[0].ID) {
+			if err := sandbox.Remove(t.Context(), m.Node); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	sandbox.RunPage(t, pages+"tasks/uninstall.md", t.TempDir(), nil, "my-pool", group, "2026.11.27", versions[0].Name)
 	sandboxtest.Eventually(t, "no image, snapshot, right or object of Kamino is left", func() (bool, string) {
 		versions, err := sandbox.Cloud().Versions(t.Context(), spec)
 		snapshots, errSnapshots := sandbox.Cloud().Snapshots(t.Context())
