@@ -101,7 +101,8 @@ func reasons(t *testing.T) string {
 	}
 	var b strings.Builder
 	b.WriteString("<!-- Made by go generate ./docs from docs/reasons.yaml and the clouds' reasons. -->\n\n# Reasons from A to Z\n\n")
-	b.WriteString("Refusals, failures, decisions and conditions have a reason, such as `DrainTimeout`. The message says what is wrong\nthis time, and contains the address of an entry.\n")
+	b.WriteString("Refusals, failures, decisions and conditions have a reason, such as `DrainTimeout`.\n" +
+		"The message says what is wrong this time, and contains the address of an entry.\n")
 	b.WriteString("\n| place | reasons |\n|---|---|\n")
 	byPlace := map[string][]string{}
 	for name, entries := range all {

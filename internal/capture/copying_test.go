@@ -426,7 +426,8 @@ func TestADonorThatChangesWhileItIsCopied(t *testing.T) {
 			case !struck:
 				t.Fatalf("the capture was never in phase %s", of.at)
 			case len(of.reasons) > 0:
-				if p == nil || p.Status.Failure == nil || !slices.ContainsFunc(of.reasons, func(r plan.Reason) bool { return string(r.Public()) == p.Status.Failure.Reason }) {
+				if p == nil || p.Status.Failure == nil ||
+					!slices.ContainsFunc(of.reasons, func(r plan.Reason) bool { return string(r.Public()) == p.Status.Failure.Reason }) {
 					t.Fatal(verdict(p))
 				}
 				c.nothingPublished()

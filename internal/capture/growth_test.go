@@ -218,7 +218,8 @@ func TestHowAnAddedPioneerEnds(t *testing.T) {
 				if p != nil {
 					t.Fatalf("the prototype still exists: %s", verdict(p))
 				}
-			} else if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != shown(c.reason) || !strings.Contains(p.Status.Failure.Message, c.words) {
+			} else if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != shown(c.reason) ||
+				!strings.Contains(p.Status.Failure.Message, c.words) {
 				t.Fatalf("%s\nwant %s: %s", verdict(p), c.reason, c.words)
 			}
 			if c.name != "the pool has no Ready node" {

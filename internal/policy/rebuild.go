@@ -95,7 +95,8 @@ func (c rebuildCase) decide() (wanted bool, decision v1alpha1.PoolDecision) {
 	case cause == OutdatedNodes && c.openRollback != nil:
 		return decideNot(c.openRollback.Reason, "%s", c.openRollback.Message)
 	case cause == OutdatedNodes && c.notJoining:
-		return decideNot(string(joinhealth.Failing), "nodes of version %s of pool %s do not join: no node is rebuilt from the version", c.recipe.Version, c.pool)
+		return decideNot(string(joinhealth.Failing), "nodes of version %s of pool %s do not join: no node is rebuilt from the version",
+			c.recipe.Version, c.pool)
 	}
 	return c.decideNow(oldest, cause)
 }

@@ -57,7 +57,8 @@ func patched(s *subject) *cloud.Refusal {
 		return refuse(PatchTimeInvalid, "fix the tool that writes the annotation",
 			"node %s has %q in annotation %s; expected a time in RFC 3339, such as %s", s.Node.Name, clip(s.patch), name, utc(time.Unix(0, 0)))
 	case s.verdict.PatchedAt.IsZero():
-		return refuse(PatchTimeInvalid, "check the clock of the node", "node %s has a time in the future in annotation %s: %s", s.Node.Name, name, clip(s.patch))
+		return refuse(PatchTimeInvalid, "check the clock of the node",
+			"node %s has a time in the future in annotation %s: %s", s.Node.Name, name, clip(s.patch))
 	}
 	return nil
 }

@@ -90,7 +90,8 @@ func refusalsOf(ref instance, m types.Instance) []cloud.Refusal {
 			"use an image whose root is an EBS volume"))
 	}
 	if strings.EqualFold(string(m.Platform), string(types.PlatformValuesWindows)) { // the API's value is in lower case
-		found = append(found, cloud.Refuse(cloud.SystemUnsupported, fmt.Sprintf("%s runs Windows; only Linux nodes can be captured", ref), "leave the pool out"))
+		found = append(found, cloud.Refuse(cloud.SystemUnsupported,
+			fmt.Sprintf("%s runs Windows; only Linux nodes can be captured", ref), "leave the pool out"))
 	}
 	return found
 }

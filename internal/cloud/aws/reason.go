@@ -94,7 +94,8 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "give the group a launch template",
 	},
 	{
-		Name: cloud.TemplateUnsuitable, Means: "the mixed instances policy overrides image or launch template for some instances, which would keep the old image",
+		Name:   cloud.TemplateUnsuitable,
+		Means:  "the mixed instances policy overrides image or launch template for some instances, which would keep the old image",
 		Remedy: "use a single launch template for all instances",
 	},
 	{

@@ -162,7 +162,8 @@ func refusalsOfTemplate(ref group, r recipe) []cloud.Refusal {
 	}
 	switch {
 	case r.spec == nil:
-		return []cloud.Refusal{of(cloud.TemplateUnsuitable, "the group has a launch configuration, which cannot be changed", "give the group a launch template")}
+		return []cloud.Refusal{of(cloud.TemplateUnsuitable,
+			"the group has a launch configuration, which cannot be changed", "give the group a launch template")}
 	case r.data == nil:
 		return []cloud.Refusal{of(reasonNoTemplate,
 			fmt.Sprintf("version %s of launch template %s does not exist, so the group cannot grow",

@@ -280,7 +280,8 @@ func windows(on fmt.Stringer) cloud.Refusal {
 }
 
 func confidential(on fmt.Stringer) cloud.Refusal {
-	return cloud.Refuse(cloud.DiskUnsupported, fmt.Sprintf("%s runs confidential VMs; a confidential disk is bound to a single VM and cannot become an image", on),
+	return cloud.Refuse(cloud.DiskUnsupported,
+		fmt.Sprintf("%s runs confidential VMs; a confidential disk is bound to a single VM and cannot become an image", on),
 		"leave the pool out")
 }
 

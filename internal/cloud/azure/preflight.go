@@ -255,7 +255,8 @@ func (l *preflight) quota(ctx context.Context) error {
 				continue
 			}
 			if int64(value(usage.CurrentValue)) >= *usage.Limit {
-				l.refuse(string(cloud.QuotaExceeded), "delete unused resources, or ask Azure for a larger quota", "the quota %s of region %s is used up (%d of %d)",
+				l.refuse(string(cloud.QuotaExceeded), "delete unused resources, or ask Azure for a larger quota",
+					"the quota %s of region %s is used up (%d of %d)",
 					value(usage.Name.Value), location, value(usage.CurrentValue), *usage.Limit)
 			}
 		}

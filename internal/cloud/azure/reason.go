@@ -90,7 +90,8 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "use a scale set with Uniform orchestration",
 	},
 	{
-		Name: string(cloud.QuotaExceeded), Means: "the named quota has no room for a snapshot, definition or version, or for the additional node of a growth or trial",
+		Name:   string(cloud.QuotaExceeded),
+		Means:  "the named quota has no room for a snapshot, definition or version, or for the additional node of a growth or trial",
 		Remedy: "delete unused resources, or ask Azure for a larger quota",
 	},
 	{

@@ -137,7 +137,8 @@ func rollingUpgrade(ctx context.Context, clients *clients, s scaleSet, model arm
 		!strings.EqualFold(string(value(latest.Properties.RunningStatus.Code)), string(armcompute.RollingUpgradeStatusCodeRollingForward)) {
 		return nil, nil
 	}
-	return []cloud.Refusal{cloud.Refuse(cloud.NodesWouldBeReplaced, fmt.Sprintf("a rolling upgrade of %s is running, and would give the new image to running nodes", s),
+	return []cloud.Refusal{cloud.Refuse(cloud.NodesWouldBeReplaced,
+		fmt.Sprintf("a rolling upgrade of %s is running, and would give the new image to running nodes", s),
 		"wait until the upgrade ends, or cancel the upgrade with `az vmss rolling-upgrade cancel`")}, nil
 }
 
