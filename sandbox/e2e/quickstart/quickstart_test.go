@@ -122,9 +122,9 @@ func uninstall(t *testing.T, spec pool.Spec, group string) {
 	sandboxtest.Eventually(t, "no image, snapshot, right or object of Kamino is left", func() (bool, string) {
 		versions, err := sandbox.Cloud().Versions(t.Context(), spec)
 		snapshots, errSnapshots := sandbox.Cloud().Snapshots(t.Context())
-		left := sandbox.Must(t, "sh", "-ec", `
-			kubectl get clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings,crds,namespaces -o name
-			kubectl get roles,rolebindings,serviceaccounts,leases,secrets -A -o name`)
+		left := sandbox.Must(t, "kubectl", "get", "-o", "name",
+			"clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings,crds,namespaces") +
+			sandbox.Must(t, "kubectl", "get", "-A", "-o", "name", "roles,rolebindings,serviceaccounts,leases,secrets")
 		objects := slices.DeleteFunc(strings.Fields(left), func(name string) bool { return !strings.Contains(name, "kamino") })
 		return err == nil && errSnapshots == nil && len(versions)+len(snapshots)+len(objects) == 0,
 			fmt.Sprintf("versions %+v (%v), snapshots %v (%v), objects %v", versions, err, snapshots, errSnapshots, objects)
