@@ -40,7 +40,7 @@ const (
 	PolicyPatchesQuarantined = "PatchesQuarantined"
 	// PolicyManyImages: the nodes of a pool were built from nearly as many images as its cloud allows. Captures go on
 	// until one more would be the last.
-	PolicyManyImages = "ManyImages"
+	PolicyManyImages = "TooManyImages"
 	// PolicyCurrentVersionMissing: the recipe of a pool names a version that does not exist, so the pool cannot grow.
 	PolicyCurrentVersionMissing = "CurrentVersionMissing"
 	// PolicyNotRebuilt: a node that the policy wants rebuilt is not; the reason and a remedy are in the message.

@@ -150,6 +150,8 @@ type Record struct {
 	Replacement *DonorReplacement `json:"replacement,omitempty"`
 	// Patch of a pioneer; nil before the patch.
 	Patch *PatchRecord `json:"patch,omitempty"`
+	// TrialMode that the capture began with. Absent where a version without a default of the mode has begun the capture.
+	TrialMode TrialMode `json:"trialMode,omitempty"`
 	// Trial of the version; nil before its first attempt is decided.
 	Trial *TrialRecord `json:"trial,omitempty"`
 	// Retired are the versions to delete after the promotion, recorded before the first deletion.

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -242,7 +243,7 @@ type OutOfServiceSettings struct {
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 }
 
-// Defaults of trials and promotions. DefaultTrialMode is for Prototypes that Kamino creates.
+// Defaults of trials and promotions.
 const (
 	DefaultTrialMode        = TrialApart
 	DefaultSoak             = 10 * time.Minute
@@ -250,8 +251,17 @@ const (
 	DefaultPromotionTimeout = 7 * 24 * time.Hour
 )
 
-// HasTrial reports whether a version has a trial before the pool uses the version.
-func (s Settings) HasTrial() bool { return s.Trial.Mode == TrialApart }
+// HasTrial reports whether a version of a new capture has a trial before the pool uses the version.
+func (s Settings) HasTrial() bool { return cmp.Or(s.Trial.Mode, DefaultTrialMode) == TrialApart }
+
+// HasTrial reports whether the version has a trial before the pool uses the version. A capture that has begun keeps the mode of its
+// begin: without a mode, earlier versions of Kamino made no trial.
+func (p *Prototype) HasTrial() bool {
+	if p.Spec.Settings.Trial.Mode == "" && p.Status.Record != nil {
+		return p.Status.Record.TrialMode == TrialApart
+	}
+	return p.Spec.Settings.HasTrial()
+}
 
 // DefaultMaxUnavailable share of a pool's nodes.
 const DefaultMaxUnavailable = "10%"
@@ -305,8 +315,7 @@ func (m *TrialMode) UnmarshalJSON(text []byte) error {
 // TrialSettings define the test of an image version before the pool uses the version: Kamino boots a trial node,
 // runs checks, and removes the node.
 type TrialSettings struct {
-	// Mode defines where Kamino boots the trial node. Default in a policy and of `kamino capture`: Apart. Default in a
-	// Prototype: Off.
+	// Mode defines where Kamino boots the trial node. Default: Apart.
 	// +optional
 	Mode TrialMode `json:"mode,omitempty"`
 

@@ -53,11 +53,6 @@ func TestGeneratedPages(t *testing.T) {
 // entry is a row about a reason: the place with the table, the meaning and the remedy.
 type entry struct{ where, means, remedy string }
 
-// tables are the tables of reasons on pages, by page, heading and name of the place. docs/reasons.yaml has the others.
-var tables = []struct{ page, heading, where string }{
-	{"concepts/join-health.md", "## States", "state of join tracking"},
-}
-
 // section are the reasons of docs/reasons.yaml at one place. Links are relative to the page.
 type section struct {
 	Where   string `json:"where"`
@@ -81,43 +76,15 @@ func sections(t *testing.T) (all []section) {
 // reasons lists each reason with its entries, from A to Z.
 func reasons(t *testing.T) string {
 	all := map[string][]entry{}
-	for _, table := range tables {
-		_, section, found := strings.Cut(page(t, table.page), "\n"+table.heading+"\n")
-		if !found {
-			t.Fatalf("docs/%s has no section %s", table.page, table.heading)
-		}
-		level, _, _ := strings.Cut(table.heading, " ")
-		for end := range len(level) {
-			section, _, _ = strings.Cut(section, "\n"+level[:end+1]+" ")
-		}
-		where := fmt.Sprintf("[%s](%s#%s)", table.where, relative(reasonsPage, table.page), headings(table.heading)[0])
-		found = false
-		for line := range strings.Lines(section) {
-			cells := regexp.MustCompile(` \| |^\| | ?\|\n?$`).Split(strings.ReplaceAll(line, `\|`, "\x00"), -1)
-			if len(cells) < 4 || !strings.HasPrefix(cells[1], "`") {
-				continue
-			}
-			e := entry{where: where, means: relink(reasonsPage, table.page, cells[2])}
-			if len(cells) > 4 {
-				e.remedy = relink(reasonsPage, table.page, cells[3])
-			}
-			for _, name := range regexp.MustCompile("`([A-Z]\\w+)`").FindAllStringSubmatch(cells[1], -1) {
-				all[name[1]] = append(all[name[1]], e)
-				found = true
-			}
-		}
-		if !found {
-			t.Errorf("docs/%s has no reason in section %s", table.page, table.heading)
-		}
-	}
-	conditions(t, all)
 	for _, s := range sections(t) {
 		if !slices.Contains(headings(page(t, s.Page)), s.Heading) {
 			t.Errorf("docs/%s has no heading %s, which docs/reasons.yaml names", s.Page, s.Heading)
 		}
 		e := entry{where: fmt.Sprintf("[%s](%s#%s)", s.Where, relative(reasonsPage, s.Page), s.Heading)}
 		for _, r := range s.Reasons {
-			e.means, e.remedy = cell(s.Page, r.Means), cell(s.Page, r.Remedy)
+			if e.means, e.remedy = cell(s.Page, r.Means), cell(s.Page, r.Remedy); e.means == "" || e.remedy == "" {
+				t.Errorf("docs/reasons.yaml, %s: %v has no meaning or no remedy", s.Where, r.Names)
+			}
 			for _, name := range r.Names {
 				all[name] = append(all[name], e)
 			}
@@ -126,12 +93,16 @@ func reasons(t *testing.T) string {
 	for _, c := range clouds(t) {
 		where := fmt.Sprintf("[%s](%s#%s)", c.title, relative(reasonsPage, refusalsPage), headings("# " + c.title)[0])
 		for _, r := range c.reasons {
+			if r.Means == "" || r.Remedy == "" {
+				t.Errorf("%s: %s has no meaning or no remedy", c.title, r.Name)
+			}
 			all[r.Name] = append(all[r.Name], entry{where, relink(reasonsPage, c.page, r.Means), relink(reasonsPage, c.page, r.Remedy)})
 		}
 	}
 	var b strings.Builder
-	b.WriteString("<!-- Made by go generate ./docs from docs/reasons.yaml, tables of pages, and the clouds' reasons. -->\n\n# Reasons from A to Z\n\n")
-	b.WriteString("Refusals, failures, decisions and conditions have a reason, such as `DrainTimeout`.\nMessages of Kamino contain the address of an entry.\n")
+	b.WriteString("<!-- Made by go generate ./docs from docs/reasons.yaml and the clouds' reasons. -->\n\n# Reasons from A to Z\n\n")
+	b.WriteString("Refusals, failures, decisions and conditions have a reason, such as `DrainTimeout`.\n" +
+		"The message says what is wrong this time, and contains the address of an entry.\n")
 	b.WriteString("\n| place | reasons |\n|---|---|\n")
 	byPlace := map[string][]string{}
 	for name, entries := range all {
@@ -140,15 +111,20 @@ func reasons(t *testing.T) string {
 		}
 	}
 	for _, where := range slices.Sorted(maps.Keys(byPlace)) {
-		if names := byPlace[where]; len(names) > 1 && !strings.Contains(where, "condition `") {
+		if names := byPlace[where]; len(names) > 1 {
 			slices.Sort(names)
+			names = slices.Compact(names)
 			fmt.Fprintf(&b, "| %s | %s |\n", where, strings.Join(names, " "))
 		}
 	}
 	for _, name := range slices.SortedFunc(maps.Keys(all), func(a, b string) int { return cmp.Compare(strings.ToLower(a), strings.ToLower(b)) }) {
 		fmt.Fprintf(&b, "\n## %s\n\n| where | meaning | remedy |\n|---|---|---|\n", name)
 		for _, e := range slices.Compact(all[name]) {
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", e.where, e.means, e.remedy)
+			row := fmt.Sprintf("| %s | %s | %s |", e.where, e.means, e.remedy)
+			if cells := strings.Count(strings.ReplaceAll(row, `\|`, ""), "|"); cells != 4 {
+				t.Errorf("the row of %s has %d cells, want 3: %s", name, cells-1, row)
+			}
+			b.WriteString(row + "\n")
 		}
 	}
 	return strings.ReplaceAll(b.String(), "\x00", `\|`)
@@ -186,27 +162,6 @@ func refusals(t *testing.T) string {
 		}
 	}
 	return b.String()
-}
-
-// conditions adds the reasons in brackets of the table of a Prototype's conditions.
-func conditions(t *testing.T, all map[string][]entry) {
-	const path = "reference/prototype.md"
-	_, section, _ := strings.Cut(page(t, path), "\n### Conditions\n")
-	section, _, _ = strings.Cut(section, "\n#")
-	found := 0
-	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (.*) \\|$").FindAllStringSubmatch(section, -1) {
-		for _, cell := range strings.Split(row[2], " | ") {
-			for _, name := range regexp.MustCompile("`([A-Z][a-z]+[A-Z]\\w+|Serving|Restorable)`").FindAllStringSubmatch(cell, -1) {
-				all[name[1]] = append(all[name[1]],
-					entry{where: fmt.Sprintf("[condition `%s` of a capture](%s#conditions)", row[1], relative(reasonsPage, path)),
-						means: relink(reasonsPage, path, cell)})
-				found++
-			}
-		}
-	}
-	if found < 10 {
-		t.Errorf("docs/%s has only %d reasons of conditions", path, found)
-	}
 }
 
 // cell is a text of docs/reasons.yaml in a table of the reasons page.

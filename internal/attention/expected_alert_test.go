@@ -101,7 +101,7 @@ var ofAlerts = map[string]words{
 	"KaminoManyImages": {
 		Severity: "warning",
 		Kind:     "ManyImages",
-		Reason:   "ManyImages",
+		Reason:   "TooManyImages",
 		Subject:  "pool pool1",
 		Pool:     "pool1",
 		Since:    "11:00 UTC",

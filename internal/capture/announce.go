@@ -56,7 +56,7 @@ func (a recorder) announce(w *pass, d plan.Decision) {
 	case plan.Refuse:
 		a.event(w, corev1.EventTypeWarning, "Refused", "%s", w.p.Status.Failure.Message)
 	case plan.Fail:
-		a.event(w, corev1.EventTypeWarning, string(d.Why), "%s", w.p.Status.Failure.Message)
+		a.event(w, corev1.EventTypeWarning, string(d.Why.Public()), "%s", w.p.Status.Failure.Message)
 	default:
 	}
 }

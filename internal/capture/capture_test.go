@@ -15,6 +15,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
@@ -110,9 +111,12 @@ func verdict(p *v1alpha1.Prototype) string {
 	return fmt.Sprintf("phase %s, failure %+v, record %s", p.Status.Phase, p.Status.Failure, record)
 }
 
+// shown is the reason in the status for a cause of a failure.
+func shown(cause string) string { return string(plan.Reason(cause).Public()) }
+
 func (s *testEnv) failed(p *v1alpha1.Prototype, reason string) {
 	s.t.Helper()
-	if p == nil || p.Status.Phase != v1alpha1.PhaseFailed || p.Status.Failure == nil || p.Status.Failure.Reason != reason {
+	if p == nil || p.Status.Phase != v1alpha1.PhaseFailed || p.Status.Failure == nil || p.Status.Failure.Reason != shown(reason) {
 		s.t.Fatalf("the capture did not fail for %s: %s", reason, verdict(p))
 	}
 	if !meta.IsStatusConditionFalse(p.Status.Conditions, v1alpha1.ConditionReady) ||
@@ -217,13 +221,13 @@ func TestRefusalsChangeNothing(t *testing.T) {
 		change       func(*v1alpha1.Prototype)
 	}{
 		{"no such node", admission.NodeNotFound, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.NodeName = "nobody" }},
-		{"another instance by that name", admission.DonorChanged, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.ProviderID = string("memory:///pools/pool1/instances/9") }},
-		{"another pool", admission.PoolMismatch, nil, func(p *v1alpha1.Prototype) { p.Spec.Pool = "pool2" }},
-		{"the ID of another pool", admission.PoolMismatch, nil, func(p *v1alpha1.Prototype) { p.Spec.PoolID = "memory:///pools/pool2" }},
-		{"the pool's ID in another case", admission.PoolMismatch, nil, func(p *v1alpha1.Prototype) { p.Spec.PoolID = strings.ToUpper(p.Spec.PoolID) }},
+		{"another instance by that name", admission.NodeNotFound, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.ProviderID = string("memory:///pools/pool1/instances/9") }},
+		{"another pool", admission.NotInPool, nil, func(p *v1alpha1.Prototype) { p.Spec.Pool = "pool2" }},
+		{"the ID of another pool", admission.NotInPool, nil, func(p *v1alpha1.Prototype) { p.Spec.PoolID = "memory:///pools/pool2" }},
+		{"the pool's ID in another case", admission.NotInPool, nil, func(p *v1alpha1.Prototype) { p.Spec.PoolID = strings.ToUpper(p.Spec.PoolID) }},
 		{"not in a pool", admission.NotInPool, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.ProviderID, p.Spec.PoolID = "gce://x/y", "" }},
-		{"an instance of another cloud", admission.DonorChanged, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.ProviderID = "gce://x/y" }},
-		{"yesterday's version", admission.VersionNotToday, nil, func(p *v1alpha1.Prototype) { p.Spec.Version = "2026.03.01" }},
+		{"an instance of another cloud", admission.NodeNotFound, nil, func(p *v1alpha1.Prototype) { p.Spec.Donor.ProviderID = "gce://x/y" }},
+		{"yesterday's version", admission.VersionOutOfOrder, nil, func(p *v1alpha1.Prototype) { p.Spec.Version = "2026.03.01" }},
 		{"not installed", admission.NotInstalled, func(s *testEnv) {
 			s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), podspace, v1alpha1.GeneralizeServiceAccount))
 		}, nil},
@@ -235,8 +239,8 @@ func TestRefusalsChangeNothing(t *testing.T) {
 		{"the only Ready node", "OnlyReadyNode", func(s *testEnv) {
 			s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", "peer"))
 		}, nil},
-		{"a pool of the wrong kind", "UpgradePolicyAutomatic", func(s *testEnv) {
-			s.cloud.RefusePool(s.pool, cloud.Refusal{Reason: "UpgradePolicyAutomatic", Message: "pool1 rolls out automatically"})
+		{"a pool of the wrong kind", "NodesWouldBeReplaced", func(s *testEnv) {
+			s.cloud.RefusePool(s.pool, cloud.Refusal{Reason: "NodesWouldBeReplaced", Message: "pool1 rolls out automatically"})
 		}, nil},
 		{"captured today", "VersionExists", func(s *testEnv) { s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: "2026.03.14"}) }, nil},
 		{"another capture of the pool", admission.CaptureInFlight, func(s *testEnv) {

@@ -265,7 +265,7 @@ func (c *copyEnv) copied(p *v1alpha1.Prototype) {
 // gaveUp checks a failure that leaves the donor in service, and nothing else.
 func (c *copyEnv) gaveUp(p *v1alpha1.Prototype, reason plan.Reason, words ...string) {
 	c.t.Helper()
-	if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != string(reason) {
+	if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != shown(string(reason)) {
 		c.t.Fatalf("the capture did not fail for %s: %s\n%s", reason, verdict(p), c.lastCalls(40))
 	}
 	for _, word := range words {
@@ -426,7 +426,8 @@ func TestADonorThatChangesWhileItIsCopied(t *testing.T) {
 			case !struck:
 				t.Fatalf("the capture was never in phase %s", of.at)
 			case len(of.reasons) > 0:
-				if p == nil || p.Status.Failure == nil || !slices.Contains(of.reasons, plan.Reason(p.Status.Failure.Reason)) {
+				if p == nil || p.Status.Failure == nil ||
+					!slices.ContainsFunc(of.reasons, func(r plan.Reason) bool { return string(r.Public()) == p.Status.Failure.Reason }) {
 					t.Fatal(verdict(p))
 				}
 				c.nothingPublished()

@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/recipe"
 )
@@ -24,7 +23,7 @@ func TestATrialApartUsesTheCopy(t *testing.T) {
 		reason       string
 	}{
 		"no copy":        {"", "", cloud.PoolNotCopyable},
-		"a missing copy": {"ours", "", admission.CustomDataMissing},
+		"a missing copy": {"ours", "", cloud.CustomDataUnusable},
 		"a copy":         {"ours", "needle", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +111,7 @@ func TestOnlyAMarkedSecretIsCopied(t *testing.T) {
 				}
 				return
 			}
-			s.failed(p, admission.CustomDataNotAllowed)
+			s.failed(p, cloud.CustomDataUnusable)
 			if !strings.Contains(p.Status.Failure.Message, "`kubectl -n "+ourspace+" label secret ours kamino.dev/pool=pool1`") {
 				t.Errorf("no command: %s", p.Status.Failure.Message)
 			}

@@ -386,7 +386,7 @@ func TestRightsThatAreMissing(t *testing.T) {
 	force := func(p *v1alpha1.Prototype) { p.Spec.Settings.Drain.Force = true }
 	s := newTestEnv(t).decide(force)
 	s.lacks = []string{"delete pods"}
-	s.refused(admission.ForceNotAllowed, "rbac.force=true", "--force")
+	s.refused(admission.NotAllowed, "rbac.force=true", "--force")
 
 	s = newTestEnv(t).decide()
 	s.lacks = []string{"delete pods"}

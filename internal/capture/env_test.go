@@ -241,7 +241,7 @@ func (s *testEnv) restart() {
 
 var uids atomic.Int64
 
-// decide writes the Prototype, as a person would.
+// decide writes the Prototype, as a person would who wants no trial.
 func (s *testEnv) decide(change ...func(*v1alpha1.Prototype)) *testEnv {
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{
 		Name: "pool1-2026.03.14", UID: types.UID(fmt.Sprintf("uid-%d", uids.Add(1))), CreationTimestamp: metav1.NewTime(s.clock.Now()),
@@ -252,6 +252,7 @@ func (s *testEnv) decide(change ...func(*v1alpha1.Prototype)) *testEnv {
 		Version: "2026.03.14",
 		Donor:   v1alpha1.Donor{NodeName: donorName, ProviderID: string(s.donor)},
 	}
+	p.Spec.Settings.Trial.Mode = v1alpha1.TrialOff
 	for _, c := range change {
 		c(p)
 	}

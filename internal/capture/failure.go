@@ -18,7 +18,7 @@ func failure(w *pass, d plan.Decision) *v1alpha1.Failure {
 	}
 	message := cmp.Or(copyFailureMessage(w, d.Why), addedFailureMessage(w, d.Why), removalFailureMessage(w, d.Why), patchFailureMessage(w, d.Why),
 		donorFailureMessage(w, d.Why), artifactFailureMessage(w, d.Why), string(d.Why))
-	return &v1alpha1.Failure{Reason: string(d.Why), Message: message + removalNote(w), CloudError: cloudError(w, d.Why)}
+	return &v1alpha1.Failure{Reason: string(d.Why.Public()), Message: message + removalNote(w), CloudError: cloudError(w, d.Why)}
 }
 
 // refusal joins all refusals of the preflight. The first refusal gives the reason.

@@ -81,13 +81,13 @@ const CloudRefused = "CloudRefused"
 func settingsFailure(w *pass, err error) *v1alpha1.Failure {
 	if errors.Is(err, errRulesGone) {
 		return &v1alpha1.Failure{
-			Reason: admission.RulesNotFound,
+			Reason: admission.RulesInvalid,
 			Message: fmt.Sprintf("ConfigMap %s of settings.generalize.rules was deleted during the capture of node %s. Create the ConfigMap, then %s",
 				w.p.Spec.Settings.Generalize.Rules, w.p.Spec.Donor.NodeName, retryRemedy(w)),
 		}
 	}
 	if errors.Is(err, errCarryOverDenied) {
-		return &v1alpha1.Failure{Reason: admission.CarryOverNotAllowed, Message: err.Error() + ": " + admission.CarryOverRemedy + ". Then " + retryRemedy(w)}
+		return &v1alpha1.Failure{Reason: admission.NotAllowed, Message: err.Error() + ": " + admission.CarryOverRemedy + ". Then " + retryRemedy(w)}
 	}
 	if denied := (*deniedError)(nil); errors.As(err, &denied) {
 		return &v1alpha1.Failure{Reason: denied.Reason, Message: denied.Message}

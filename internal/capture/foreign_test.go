@@ -46,7 +46,7 @@ func TestSnapshotBelongsToItsUID(t *testing.T) {
 				s.must(err)
 			})
 			p := s.play()
-			if p.Status.Failure == nil || p.Status.Failure.Reason != "SnapshotOfOtherCapture" || !strings.Contains(p.Status.Failure.Message, made.ID) ||
+			if p.Status.Failure == nil || p.Status.Failure.Reason != "OfOtherCapture" || !strings.Contains(p.Status.Failure.Message, made.ID) ||
 				!strings.Contains(p.Status.Failure.Message, "Delete the snapshot") {
 				t.Errorf("it ended so: %s", verdict(p))
 			}
@@ -70,10 +70,10 @@ func TestImageBelongsToPoolByProof(t *testing.T) {
 		name, reason string
 		tags         func(p *v1alpha1.Prototype) map[string]string
 	}{
-		{"another's", "VersionOfOtherCapture", func(*v1alpha1.Prototype) map[string]string {
+		{"another's", "OfOtherCapture", func(*v1alpha1.Prototype) map[string]string {
 			return map[string]string{cloud.TagUID: "another", cloud.TagProof: "static/1/sha256:0"}
 		}},
-		{"without an owner", "VersionOfOtherCapture", func(*v1alpha1.Prototype) map[string]string { return nil }},
+		{"without an owner", "OfOtherCapture", func(*v1alpha1.Prototype) map[string]string { return nil }},
 		{"ours without a proof", "ProofLost", func(p *v1alpha1.Prototype) map[string]string {
 			return map[string]string{cloud.TagUID: string(p.UID), cloud.TagPrototype: p.Name}
 		}},

@@ -204,7 +204,7 @@ func TestACaptureThatAnEarlierVersionBegan(t *testing.T) {
 			s.succeeded(p)
 			continue
 		}
-		s.failed(p, "OrderOutdated")
+		s.failed(p, "NotProven")
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/patch"
@@ -217,7 +218,8 @@ func TestHowAnAddedPioneerEnds(t *testing.T) {
 				if p != nil {
 					t.Fatalf("the prototype still exists: %s", verdict(p))
 				}
-			} else if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != c.reason || !strings.Contains(p.Status.Failure.Message, c.words) {
+			} else if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != shown(c.reason) ||
+				!strings.Contains(p.Status.Failure.Message, c.words) {
 				t.Fatalf("%s\nwant %s: %s", verdict(p), c.reason, c.words)
 			}
 			if c.name != "the pool has no Ready node" {
@@ -266,7 +268,7 @@ func TestANamedDonorIsNotRemoved(t *testing.T) {
 		p.Spec.Pioneer = &v1alpha1.PioneerSettings{Node: v1alpha1.PioneerGrow}
 	})
 	p := s.play()
-	s.failed(p, PioneerNamesDonor)
+	s.failed(p, admission.SettingUnsupported)
 	s.donorNode = donorName
 	s.checkFormerPool(0)
 }

@@ -69,7 +69,7 @@ func (a images) lookArtifacts(ctx context.Context, w *pass) error {
 func (a images) lookOutrun(ctx context.Context, w *pass) {
 	f := w.p.Status.Failure
 	if f == nil || w.isHeld() || w.isOrphan || w.p.Status.Image != nil ||
-		!slices.Contains([]string{string(plan.DonorGone), string(plan.ReservationLost)}, f.Reason) {
+		!slices.Contains([]string{string(plan.DonorGone), string(plan.RecordLost)}, f.Reason) {
 		return
 	}
 	image, err := a.cloud.Image(ctx, w.ref())

@@ -14,7 +14,7 @@ func TestForbiddenImage(t *testing.T) {
 		allowed []string
 		reason  string
 	}{
-		{image: "example.com/evil:v1", reason: admission.ImageNotAllowed},
+		{image: "example.com/evil:v1", reason: admission.NotAllowed},
 		{image: "example.com/ours/kamino:v1", allowed: []string{"example.com/ours/"}},
 		{image: "kamino:test"},
 	} {

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
@@ -51,7 +50,7 @@ func (s *testEnv) refused(reason string, words ...string) {
 func TestPodsThatAskNotToBeEvicted(t *testing.T) {
 	s := newTestEnv(t)
 	s.annotatePod("app-1", v1alpha1.SafeToEvictAnnotation, "false")
-	s.decide().refused(admission.ProtectedPods, "node "+donorName, "default/app-1 ("+v1alpha1.SafeToEvictAnnotation+")", "settings.drain.disrupt")
+	s.decide().refused(selection.DoNotDisrupt, "node "+donorName, "default/app-1 ("+v1alpha1.SafeToEvictAnnotation+")", "settings.drain.disrupt")
 
 	s = newTestEnv(t)
 	s.annotatePod("app-1", v1alpha1.SafeToEvictAnnotation, "false")

@@ -53,7 +53,7 @@ func (r rooms) lookGrowth(ctx context.Context, w *pass) error {
 	case !w.p.Spec.AwaitsDonor():
 		f.Refused = true
 		w.preflight.refusals = []cloud.Refusal{
-			cloud.Refuse(PioneerNamesDonor,
+			cloud.Refuse(admission.SettingUnsupported,
 				fmt.Sprintf("spec.donor names node %s, but Kamino adds the donor of a pioneer with node: Grow to the pool", w.p.Spec.Donor.NodeName),
 				"create the Prototype without spec.donor"),
 		}
@@ -136,6 +136,3 @@ func (r rooms) lookPreflight(ctx context.Context, w *pass) error {
 	w.facts.Refused = len(verdict.Refusals) > 0
 	return verdict.Err()
 }
-
-// PioneerNamesDonor is the reason of a refusal: with pioneer.node Grow, only Kamino writes the donor.
-const PioneerNamesDonor = "PioneerNamesDonor"

@@ -27,7 +27,7 @@ func (e *Engine) Orphan(ctx context.Context, name string, holder v1alpha1.Holder
 	key := "node/" + name // no Prototype can have this name
 	result, err := e.rooms().returnOrphan(ctx, name, holder)
 	if err != nil {
-		return Result{After: e.retries.delay(key, err)}, err
+		return Result{After: e.retries.delay(key, err, e.now())}, err
 	}
 	if result.After == 0 { // a wait is no success
 		e.retries.reset(key)

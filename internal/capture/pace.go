@@ -104,14 +104,28 @@ func delayAfter(p *v1alpha1.Prototype, r *v1alpha1.TrialRecord, done plan.Action
 type retries struct{ errors sync.Map }
 
 // delay is the delay after an error: doubled for each consecutive error, but at least the cloud's Retry-After.
-func (r *retries) delay(key string, err error) time.Duration {
-	count := 0
-	if v, found := r.errors.Load(key); found {
-		count, _ = v.(int)
+func (r *retries) delay(key string, err error, now time.Time) time.Duration {
+	failing := r.failing(key)
+	pause := min(minPause<<min(failing.count, 16), maxBackOff)
+	if failing.count++; failing.count == 1 {
+		failing.since = now
 	}
-	r.errors.Store(key, count+1)
-	pause := min(minPause<<min(count, 16), maxBackOff)
+	r.errors.Store(key, failing)
 	return max(pause, cloud.RetryAfter(err))
+}
+
+// failing returns the consecutive errors so far.
+func (r *retries) failing(key string) (f failing) {
+	if v, found := r.errors.Load(key); found {
+		f, _ = v.(failing)
+	}
+	return f
+}
+
+// failing are consecutive errors.
+type failing struct {
+	count int
+	since time.Time
 }
 
 // reset ends the count after a success.

@@ -104,7 +104,7 @@ func TestWhatAWorkshopNeeds(t *testing.T) {
 		}, admission.BootstrapTokenExpired},
 		"a word to the pod":       {nil, func(s *testEnv) { s.lacks = []string{"patch nodeorders"} }, admission.NotInstalled},
 		"evictions":               {nil, func(s *testEnv) { s.lacks = []string{"create pods/eviction"} }, admission.NotInstalled},
-		"an observer of its Node": {func(s *testEnv) { s.tryout = nil }, nil, admission.CopyUnsupported},
+		"an observer of its Node": {func(s *testEnv) { s.tryout = nil }, nil, admission.SettingUnsupported},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, method := range []v1alpha1.CaptureMethod{v1alpha1.MethodCopy, v1alpha1.MethodInPlace} {

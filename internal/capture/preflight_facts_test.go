@@ -177,14 +177,14 @@ func (r refusingCloud) Preflight(context.Context, cloud.PreflightSpec) ([]cloud.
 
 // PreflightTrial has a reason of its own beside.
 func (r refusingCloud) PreflightTrial(context.Context, cloud.TrialSpec) ([]cloud.Refusal, error) {
-	return []cloud.Refusal{r.refusal(), cloud.Refuse("TrialDiffers", "a machine of its own would be another", "do without")}, nil
+	return []cloud.Refusal{r.refusal(), cloud.Refuse("PoolNotCopyable", "a machine of its own would be another", "do without")}, nil
 }
 
 // TestSharedObstacleIsReportedOnce: of the capture and of its trial.
 func TestSharedObstacleIsReportedOnce(t *testing.T) {
 	v := trying(t)
 	v.engine.Cloud = memory.Provider(refusingCloud{v.wrapped})
-	if reasons, err := v.confirmationReasons(); err != nil || !slices.Equal(reasons, []string{"RollingUpdate", "TrialDiffers"}) {
+	if reasons, err := v.confirmationReasons(); err != nil || !slices.Equal(reasons, []string{"RollingUpdate", "PoolNotCopyable"}) {
 		t.Errorf("it is refused for %v: %v", reasons, err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/capture/admission"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/recipe"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
@@ -111,7 +111,7 @@ func TestMissingCustomData(t *testing.T) {
 				s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("secrets"), &corev1.Secret{ObjectMeta: ofThePool, Data: data}, ourspace))
 			}
 			p := s.decide(named).play()
-			s.failed(p, admission.CustomDataMissing)
+			s.failed(p, cloud.CustomDataUnusable)
 			if w := s.cloud.World(); w.Instance(s.donor).Boots != 1 {
 				t.Errorf("the donor booted %d times", w.Instance(s.donor).Boots)
 			}

@@ -10,7 +10,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/recipe"
 )
@@ -32,18 +31,18 @@ func (m customDataReader) read(ctx context.Context, p *v1alpha1.Prototype) ([]by
 	secret, err := m.kube.CoreV1().Secrets(m.namespace).Get(ctx, from.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, unusableCustomData(admission.CustomDataMissing, "create the Secret",
+		return nil, unusableCustomData(cloud.CustomDataUnusable, "create the Secret",
 			"settings.recipe.customDataFrom names Secret %s, which does not exist", name)
 	case err != nil:
 		return nil, fmt.Errorf("read secret %s: %w", name, err)
 	case secret.Labels[v1alpha1.PoolLabel] != poolLabel(p):
 		// Authors of Prototypes and policies choose the Secret: without the mark, a credential or the copy of another pool could
 		// reach the nodes.
-		return nil, unusableCustomData(admission.CustomDataNotAllowed,
+		return nil, unusableCustomData(cloud.CustomDataUnusable,
 			fmt.Sprintf("mark the Secret as a copy with `kubectl -n %s label secret %s %s=%s`", m.namespace, from.Name, v1alpha1.PoolLabel, poolLabel(p)),
 			"Secret %s is not marked as a copy of pool %s's customData", name, p.Spec.Pool)
 	case len(secret.Data[key]) == 0:
-		return nil, unusableCustomData(admission.CustomDataMissing, "add the key",
+		return nil, unusableCustomData(cloud.CustomDataUnusable, "add the key",
 			"settings.recipe.customDataFrom names key %s of Secret %s, which does not exist", key, name)
 	}
 	return secret.Data[key], nil

@@ -30,7 +30,7 @@ func TestFailuresOfADeparture(t *testing.T) {
 		between      func(*removalEnv, int)
 		size         int64
 	}{
-		{name: "new nodes do not join", reason: "ReplacementNotReady", says: []string{"was not Ready within 15m0s", "was not drained", stays}, size: 3,
+		{name: "new nodes do not join", reason: "NewNodeNotReady", says: []string{"was not Ready within 15m0s", "was not drained", stays}, size: 3,
 			prepare: func(d *removalEnv) { d.lonely = true }},
 		{name: "the pool cannot grow", reason: CloudRefused, says: []string{"more than the pool's maximum size of 2"}, size: 2,
 			between: func(d *removalEnv, pass int) {
@@ -78,7 +78,7 @@ func TestFailuresOfADeparture(t *testing.T) {
 					c.between(d, pass)
 				}
 			})
-			if d.checkEnd(p); p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != c.reason {
+			if d.checkEnd(p); p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != shown(c.reason) {
 				t.Fatalf("it did not fail for %s: %s", c.reason, verdict(p))
 			}
 			for _, words := range c.says {
@@ -113,7 +113,7 @@ func TestDeniedCarryOver(t *testing.T) {
 				}
 			})
 			d.checkEnd(p)
-			if f := p.Status.Failure; f == nil || f.Reason != admission.CarryOverNotAllowed || !strings.Contains(f.Message, "no labels") ||
+			if f := p.Status.Failure; f == nil || f.Reason != admission.NotAllowed || !strings.Contains(f.Message, "no labels") ||
 				!strings.Contains(f.Message, "admission.carryOver") {
 				t.Errorf("it is not refused: %s", verdict(p))
 			}

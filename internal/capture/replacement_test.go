@@ -58,7 +58,7 @@ func TestAForgedSuccessor(t *testing.T) {
 				forge(d.testEnv, now[i])
 				forged = true
 			})
-			if !forged || p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != "ReplacementNotReady" {
+			if !forged || p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != "NewNodeNotReady" {
 				t.Errorf("forged %t: %s", forged, verdict(p))
 			}
 			if n, _ := d.tracked("nodes", "", donorName).(*corev1.Node); n == nil || n.Spec.Unschedulable ||

@@ -31,7 +31,7 @@ func TestAPreflightIsNotMadeTwice(t *testing.T) {
 		"at once":           {func(*testEnv) {}, 0, ""},
 		"after two minutes": {func(s *testEnv) { s.clock.Advance(2 * time.Minute) }, 1, ""},
 		"another process":   {func(s *testEnv) { s.restart() }, 1, ""},
-		"a policy changed":  {func(s *testEnv) { s.cloud.SetUpgrades(s.pool, true) }, 0, "UpgradePolicyAutomatic"},
+		"a policy changed":  {func(s *testEnv) { s.cloud.SetUpgrades(s.pool, true) }, 0, "NodesWouldBeReplaced"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTestEnv(t).decide()

@@ -26,7 +26,7 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 	case apierrors.IsNotFound(err):
 		return Result{Done: true}, nil
 	case err != nil:
-		return Result{After: e.retries.delay(name, err)}, fmt.Errorf("read prototype %s: %w", name, err)
+		return Result{After: e.retries.delay(name, err, e.now())}, fmt.Errorf("read prototype %s: %w", name, err)
 	case p.Status.Terminal():
 		e.notifyObserver(ctx, p, p)
 		return e.removeFinalizer(ctx, p)
@@ -42,9 +42,10 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 	case err != nil:
 		err = errors.Join(err, r.actWithoutCloud(ctx, w.unseen(r.readRecord(p)), err))
 		setStalled(p, err, e.now())
-	default:
+	case !result.undecided:
 		clearStalled(p)
 	}
+	reportCloudWait(p, err, e.retries.failing(name).since)
 	if statusErr := r.store.writeStatus(ctx, w); statusErr != nil {
 		err = errors.Join(err, statusErr)
 	} else {
@@ -52,9 +53,11 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 		r.events.announceChanges(before, p)
 	}
 	if err != nil {
-		return Result{After: e.retries.delay(name, err)}, err
+		return Result{After: e.retries.delay(name, err, e.now())}, err
 	}
-	e.retries.reset(name)
+	if !result.undecided {
+		e.retries.reset(name)
+	}
 	if p.Status.Terminal() {
 		return e.removeFinalizer(ctx, p)
 	}
@@ -144,7 +147,13 @@ func (e *Engine) observeAndAct(ctx context.Context, r rooms, w *pass) (Result, e
 		return Result{}, err
 	}
 	if w.record.Reservation == nil && w.record.Replacement == nil && w.record.LeaveBoot() == "" {
-		e.reserving.Lock()
+		if !e.reserving.TryLock() {
+			if isUnbegun(w.p) { // a worker that waits here could report other captures
+				reportDecisionWait(w.p, e.now())
+				return Result{After: idlePollInterval.shortest, undecided: true}, nil
+			}
+			e.reserving.Lock()
+		}
 		defer e.reserving.Unlock()
 	}
 	look := r.observe
@@ -180,11 +189,11 @@ func (e *Engine) removeFinalizer(ctx context.Context, p *v1alpha1.Prototype) (Re
 		record := e.rooms().readRecord(p)
 		if !record.DonorGone && (record.LeaveBoot() == "" || record.Reservation != nil) { // otherwise forget has dropped the Leases
 			if err := e.reservations().DropOf(ctx, p.UID); err != nil {
-				return Result{After: e.retries.delay(p.Name, err)}, err
+				return Result{After: e.retries.delay(p.Name, err, e.now())}, err
 			}
 		}
 		if err := e.Client.Patch(ctx, p, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-			return Result{After: e.retries.delay(p.Name, err)}, fmt.Errorf("remove finalizer of prototype %s: %w", p.Name, err)
+			return Result{After: e.retries.delay(p.Name, err, e.now())}, fmt.Errorf("remove finalizer of prototype %s: %w", p.Name, err)
 		}
 	}
 	e.retries.reset(p.Name)
@@ -197,4 +206,6 @@ type Result struct {
 	Done bool
 	// After is the delay before the next pass; zero means at once.
 	After time.Duration
+	// undecided: the pass has looked at nothing.
+	undecided bool
 }

@@ -192,7 +192,7 @@ func waitAfter(d plan.Decision) plan.Decision {
 func progress(w *pass, d plan.Decision) string {
 	switch {
 	case d.Do == plan.Wait && d.Why == plan.ForImage:
-		return fmt.Sprintf("replicating %d%%", w.image.version.Percent)
+		return imageProgress(w)
 	case d.Do == plan.Wait && slices.Contains(turnWaits, d.Why):
 		return turnProgress(w)
 	case d.Do == plan.Wait && d.Why == plan.ForHolder:
@@ -205,6 +205,38 @@ func progress(w *pass, d plan.Decision) string {
 		return drainProgress(w)
 	}
 	return ""
+}
+
+// isUnbegun reports whether the capture waits for its first decisions.
+func isUnbegun(p *v1alpha1.Prototype) bool {
+	return slices.Contains([]v1alpha1.Phase{"", v1alpha1.PhasePending, v1alpha1.PhasePreflight}, p.Status.Phase)
+}
+
+// reportDecisionWait reports a capture that waits until the process has decided about another one.
+func reportDecisionWait(p *v1alpha1.Prototype, now time.Time) {
+	if p.Status.Phase == "" {
+		enterPhase(&p.Status, v1alpha1.PhasePending, now)
+	}
+	p.Status.Progress = fmt.Sprintf("waiting since %s until Kamino has decided about another capture", clock24(stepStart(p)))
+}
+
+// clock24 is a time of the day in a progress, which has no dates.
+func clock24(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
+
+// imageProgress is the progress of the version. Clouds show a new version late, and then without a percentage.
+func imageProgress(w *pass) string {
+	if w.image.version.State == cloud.Absent {
+		return fmt.Sprintf("waiting since %s until the cloud shows the new version", clock24(stepStart(w.p)))
+	}
+	return fmt.Sprintf("replicating %d%%", w.image.version.Percent)
+}
+
+// stepStart is the begin of the current step.
+func stepStart(p *v1alpha1.Prototype) time.Time {
+	if n := len(p.Status.Steps); n > 0 {
+		return p.Status.Steps[n-1].StartedAt.Time
+	}
+	return p.CreationTimestamp.Time
 }
 
 // replacementProgress is the progress of a leaving donor.
@@ -395,7 +427,7 @@ func setStalled(p *v1alpha1.Prototype, err error, now time.Time) {
 	record, _ := v1alpha1.RecordOf(p)
 	trying := record.Trial != nil && record.Trial.Name != ""
 	departs := p.Status.Phase == v1alpha1.PhaseRemoving || trying ||
-		p.Spec.Settings.HasTrial() && p.Status.Image != nil // trouble after a failure is reported only if it delays the removal of the donor or the trial
+		p.HasTrial() && p.Status.Image != nil // trouble after a failure is reported only if it delays the removal of the donor or the trial
 	if p.Status.Failure != nil && !departs || !errors.As(err, &e) && !inCluster {
 		return
 	}

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,9 @@ func (s store) record(ctx context.Context, w *pass, change func(*v1alpha1.Record
 		_, err := s.leases.Note(ctx, w.donor.node, *record.Reservation)
 		return err
 	}
-	record.UID = w.p.UID
+	if record.UID = w.p.UID; w.p.Status.Record == nil {
+		record.TrialMode = cmp.Or(w.p.Spec.Settings.Trial.Mode, v1alpha1.DefaultTrialMode)
+	}
 	if err := s.commit(ctx, w, func(to *v1alpha1.PrototypeStatus) { to.Record = &record }); err != nil {
 		return err
 	}

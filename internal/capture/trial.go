@@ -9,19 +9,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-const (
-	// TrialUnsupported is the reason of a refusal: the provider cannot build trial nodes, or no TrialObserver is configured.
-	TrialUnsupported = "TrialUnsupported"
-	// TrialListFailed is the reason of an event: the cloud denies the list of trials, so an instance without a record may
-	// still run.
-	TrialListFailed = "TrialListFailed"
-)
+// TrialNotRemoved is the reason of an event: a Node of the trial still reports Ready long after the removal of its instance.
+// Or the cloud denies the list of trials, and an instance without a record may still run.
+const TrialNotRemoved = "TrialNotRemoved"
 
 // trialReaderCloud has the calls of a cloud.Provider that read trials and the instances beside them.
 type trialReaderCloud interface {
@@ -71,7 +68,7 @@ func (t trialReader) lookGate(_ context.Context, w *pass) error {
 // lookTrial reads the recorded trial in all states of the capture, because its instance must be removed.
 func (t trialReader) lookTrial(ctx context.Context, w *pass) error {
 	f, r := &w.facts, w.record.Trial
-	f.Trial.Needed = w.p.Spec.Settings.HasTrial()
+	f.Trial.Needed = !w.isOrphan && w.p.HasTrial()
 	if r == nil || w.isOrphan {
 		return nil
 	}
@@ -247,7 +244,7 @@ func (t trialReader) findLostTrial(ctx context.Context, w *pass) error {
 		return t.witness.confirmPoolGone(ctx, w)
 	case cloud.Is(err, cloud.Denied): // trials work without the permission to list trials
 		t.events.log.Error(err, "cannot list the trials of this capture", "prototype", w.p.Name)
-		t.events.ofVersion(w, corev1.EventTypeWarning, TrialListFailed,
+		t.events.ofVersion(w, corev1.EventTypeWarning, TrialNotRemoved,
 			"the cloud does not let Kamino list trials: %v; look in the cloud for instances with the tag %s=%s", err, cloud.TagUID, w.p.UID)
 		return nil
 	case err != nil:
@@ -295,7 +292,8 @@ func (t trialReader) verifyTwins(ctx context.Context, observation *trial.Observa
 
 // errNoObserver refuses trials and workshops without a TrialObserver.
 func errNoObserver() error {
-	r := cloud.Refuse(TrialUnsupported, "Kamino cannot run machines beside a pool here", "set settings.trial.mode: Off, and settings.donor.method: InPlace")
+	r := cloud.Refuse(admission.SettingUnsupported, "Kamino cannot run machines beside a pool here",
+		"set settings.trial.mode: Off, and settings.donor.method: InPlace")
 	return &cloud.Error{Kind: cloud.Unsupported, Op: "run a machine beside the pool", Message: r.Message, Refusal: &r}
 }
 

@@ -22,9 +22,6 @@ import (
 // a record are found in the cloud by the capture's UID.
 
 const (
-	// TrialNodeNotRemoved is the reason of an event: a Node of the trial still reports Ready long after the removal of its
-	// instance.
-	TrialNodeNotRemoved = "TrialNodeNotRemoved"
 	// endTimeout limits the wait for a Node, and for the end of an error. Then the trial ends without the Node, and
 	// the error is reported.
 	endTimeout = 5 * time.Minute
@@ -72,7 +69,7 @@ func (t trials) clean(ctx context.Context, w *pass, subject trial.Subject) (left
 	overdue := w.record.Trial.CleanupStartedAt != nil && t.now().Sub(w.record.Trial.CleanupStartedAt.Time) > endTimeout
 	still, err := t.reader.observer.Clean(ctx, subject)
 	if len(still) > 0 && overdue && err == nil {
-		t.events.ofVersion(w, corev1.EventTypeWarning, TrialNodeNotRemoved,
+		t.events.ofVersion(w, corev1.EventTypeWarning, TrialNotRemoved,
 			"%s; the capture continues, and the node returns to service. Find the client that writes its status, and delete the Node if no kubelet runs there",
 			strings.Join(still, "; "))
 		subject.Overdue = true
@@ -138,7 +135,7 @@ func (t trials) specWithCustomData(ctx context.Context, w *pass) (spec cloud.Tri
 
 // preflight returns the obstacles to the trial in the settings.
 func (t trials) preflight(ctx context.Context, w *pass) ([]cloud.Refusal, error) {
-	if !w.p.Spec.Settings.HasTrial() {
+	if !w.p.HasTrial() {
 		return nil, nil
 	}
 	var spec cloud.TrialSpec

@@ -187,7 +187,7 @@ func TestANodeThatStaysKeepsNoCapture(t *testing.T) {
 			shown += <-recorder.Events + "\n"
 		}
 	})
-	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || strings.Count(shown, "Warning "+TrialNodeNotRemoved+" node x still reports Ready") != 1 {
+	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || strings.Count(shown, "Warning "+TrialNotRemoved+" node x still reports Ready") != 1 {
 		t.Errorf("%s\n%s", verdict(p), shown)
 	}
 	l.nothingLeft(p)
@@ -275,7 +275,7 @@ func TestTheListOfTrialsIsDenied(t *testing.T) {
 		shown += <-recorder.Events + "\n"
 	}
 	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || p.Status.Trial.Result != v1alpha1.TrialPassed ||
-		!strings.Contains(shown, "Warning "+TrialListFailed) {
+		!strings.Contains(shown, "Warning "+TrialNotRemoved) {
 		t.Errorf("%s\n%s", verdict(p), shown)
 	}
 }

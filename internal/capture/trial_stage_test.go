@@ -106,7 +106,7 @@ func (v *trialEnv) Check(context.Context, v1alpha1.Settings) ([]cloud.Refusal, e
 	if v.job == "" {
 		return nil, nil
 	}
-	return []cloud.Refusal{cloud.Refuse(trial.JobInvalid, v.job, "fix the Job")}, nil
+	return []cloud.Refusal{cloud.Refuse(trial.ChecksInvalid, v.job, "fix the Job")}, nil
 }
 
 // Evidence implements TrialObserver.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 	"github.com/kamino-dev/kamino/internal/trial"
@@ -345,13 +346,13 @@ func TestImpossibleTrialIsRefused(t *testing.T) {
 	v.tryout = nil
 	v.restart()
 	p := v.play()
-	if p.Status.Failure == nil || p.Status.Failure.Reason != TrialUnsupported || !strings.Contains(p.Status.Failure.Message, "settings.trial.mode: Off") {
+	if p.Status.Failure == nil || p.Status.Failure.Reason != admission.SettingUnsupported || !strings.Contains(p.Status.Failure.Message, "settings.trial.mode: Off") {
 		t.Error(verdict(p))
 	}
 	v = trying(t)
 	v.job = "there is no ConfigMap check"
 	p = v.play()
-	if p.Status.Failure == nil || p.Status.Failure.Reason != trial.JobInvalid || !strings.Contains(p.Status.Failure.Message, v.job) {
+	if p.Status.Failure == nil || p.Status.Failure.Reason != trial.ChecksInvalid || !strings.Contains(p.Status.Failure.Message, v.job) {
 		t.Error(verdict(p))
 	}
 }
@@ -378,22 +379,25 @@ func TestATagIsNoVerdictOfARunningTrial(t *testing.T) {
 	}
 }
 
-// TestPrototypeWithoutModeHasNoTrial: a Prototype from a version without trials continues without a trial. The spec
-// is immutable, so later processes decide the same.
-func TestPrototypeWithoutModeHasNoTrial(t *testing.T) {
-	for name, begin := range map[string]func(testing.TB, ...func(*v1alpha1.Prototype)) *trialEnv{"from its beginning": trying, "its version is complete": published} {
+// TestPrototypeWithoutMode has a trial, unless an earlier version of Kamino began the capture: then its record has no mode, and
+// it continues as it began.
+func TestPrototypeWithoutMode(t *testing.T) {
+	for name, c := range map[string]struct {
+		begin  func(testing.TB, ...func(*v1alpha1.Prototype)) *trialEnv
+		trials int
+	}{"a new capture": {trying, 1}, "begun by an earlier version": {published, 0}} {
 		t.Run(name, func(t *testing.T) {
-			v := begin(t, func(p *v1alpha1.Prototype) { p.Spec.Settings.Trial = v1alpha1.TrialSettings{} })
+			v := c.begin(t, func(p *v1alpha1.Prototype) { p.Spec.Settings.Trial = v1alpha1.TrialSettings{} })
 			p := v.play()
 			w := v.cloud.World()
 			if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || w.Pools[0].Recipe.Version != triedVersion {
 				t.Fatalf("%s; the recipe names %q", verdict(p), w.Pools[0].Recipe.Version)
 			}
-			if begun := w.Count(memory.ByCaller, memory.EffectBeginTrial, ""); begun != 0 || p.Status.Trial != nil || v.tagged(cloud.TagTrial, "") {
-				t.Errorf("%d trials were begun, and the status has %+v", begun, p.Status.Trial)
+			if begun := w.Count(memory.ByCaller, memory.EffectBeginTrial, ""); begun != c.trials || (p.Status.Trial != nil) != (c.trials > 0) {
+				t.Errorf("%d trials were begun, want %d, and the status has %+v", begun, c.trials, p.Status.Trial)
 			}
-			if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTrialPassed); c != nil {
-				t.Errorf("it says of a trial: %+v", c)
+			if passed := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTrialPassed); (passed != nil) != (c.trials > 0) {
+				t.Errorf("it says of a trial: %+v", passed)
 			}
 		})
 	}

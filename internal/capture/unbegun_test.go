@@ -302,7 +302,7 @@ func TestEveryMakerOfAPodAsksForTheImage(t *testing.T) {
 					t.Errorf("pod %s runs image %s", pod.Name, pod.Spec.Containers[0].Image)
 				}
 			})
-			if !forbidden || p.Status.Failure == nil || p.Status.Failure.Reason != admission.ImageNotAllowed {
+			if !forbidden || p.Status.Failure == nil || p.Status.Failure.Reason != admission.NotAllowed {
 				t.Fatalf("forbidden %t: %s", forbidden, verdict(p))
 			}
 			s.gaveBack()
@@ -317,7 +317,7 @@ func TestACheckOfPatchesAsksForTheImage(t *testing.T) {
 		failedBefore(s, openssl)
 		s.onPrototype(func(p *v1alpha1.Prototype) { p.Spec.Settings.Generalize.Image = rootkit })
 		p := s.play(s.usePioneer)
-		if p.Status.Failure == nil || p.Status.Failure.Reason != admission.ImageNotAllowed {
+		if p.Status.Failure == nil || p.Status.Failure.Reason != admission.NotAllowed {
 			t.Errorf("%s: %s", name, verdict(p))
 		}
 		for _, call := range s.calls() {

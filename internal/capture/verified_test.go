@@ -239,7 +239,7 @@ func TestRulesThatCannotBeUsed(t *testing.T) {
 		data         map[string]string
 		reason, says string
 	}{
-		"missing":        {nil, admission.RulesNotFound, "ConfigMap kamino-generalize/our-rules of settings.generalize.rules not found"},
+		"missing":        {nil, admission.RulesInvalid, "ConfigMap kamino-generalize/our-rules of settings.generalize.rules not found"},
 		"without a file": {map[string]string{"readme.txt": "x"}, admission.RulesInvalid, "no key ends in .yaml"},
 		"wrong":          {map[string]string{"ours.yaml": "x"}, admission.RulesInvalid, "rule x is listed twice"},
 	} {
@@ -276,7 +276,7 @@ func TestRulesDeletedDuringTheDrain(t *testing.T) {
 	})
 	f := p.Status.Failure
 	if want := "ConfigMap our-rules of settings.generalize.rules was deleted during the capture of node " + donorName; f == nil ||
-		f.Reason != admission.RulesNotFound ||
+		f.Reason != admission.RulesInvalid ||
 		!strings.Contains(f.Message, want) {
 		t.Errorf("failure %+v", f)
 	}

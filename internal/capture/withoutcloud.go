@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -44,6 +46,31 @@ func (r rooms) actWithoutCloud(ctx context.Context, w *pass, trouble error) erro
 	default:
 	}
 	return nil
+}
+
+// cloudWaits say how the cloud fails, for errors that end without a person.
+var cloudWaits = map[cloud.Kind]string{
+	cloud.Throttled: "gets too many requests", cloud.Unavailable: "fails, or cannot be reached", cloud.Conflict: "still works on an earlier request",
+}
+
+// reportCloudWait reports as progress that the cloud has failed since an earlier pass, and why. A first error, with zero since, is
+// no news. The text is stable while the cause lasts.
+func reportCloudWait(p *v1alpha1.Prototype, err error, since time.Time) {
+	var e *cloud.Error
+	if since.IsZero() || !errors.As(err, &e) || cloudWaits[e.Kind] == "" || IsDoubtful(err) != nil || isServing(p) {
+		return
+	}
+	code := ""
+	if e.Code != "" {
+		code = ", " + e.Code
+	}
+	p.Status.Progress = fmt.Sprintf("waiting for the cloud since %s: it %s (%s%s)", clock24(since), cloudWaits[e.Kind], e.Op, code)
+}
+
+// isServing reports whether the donor takes pods until the cloud answers, which is the more important progress.
+func isServing(p *v1alpha1.Prototype) bool {
+	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionDonorInService)
+	return c != nil && c.Reason == Serving
 }
 
 // reportServing reports a donor that takes pods again while the cloud does not answer.

@@ -3,6 +3,7 @@ package capture
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -209,4 +210,48 @@ func TestAnOrphanWithoutACloud(t *testing.T) {
 	s.reachable()
 	s.sweep()
 	s.gaveBack()
+}
+
+// TestAWaitForTheCloudSaysSinceWhen: from the second failed pass in a row on, the progress has the time of the first and the
+// cause. It stays the same until the cloud answers.
+func TestAWaitForTheCloudSaysSinceWhen(t *testing.T) {
+	s := newTestEnv(t).decide()
+	s.passes(2)
+	s.away("")
+	since := s.clock.Now()
+	s.passes(1)
+	if said := s.prototype().Status.Progress; strings.Contains(said, "cloud since") {
+		t.Errorf("after one error: %q", said)
+	}
+	s.passes(1)
+	want := fmt.Sprintf("waiting for the cloud since %s: it fails, or cannot be reached (", clock24(since))
+	first := s.prototype().Status.Progress
+	if !strings.HasPrefix(first, want) {
+		t.Fatalf("progress %q, want %q", first, want)
+	}
+	s.passes(5)
+	if said := s.prototype().Status.Progress; !strings.HasPrefix(said, want) {
+		t.Errorf("later: %q, want %q", said, want)
+	}
+	s.reachable()
+	s.passes(1)
+	if said := s.prototype().Status.Progress; strings.Contains(said, "cloud since") {
+		t.Errorf("the cloud answers, and the progress is %q", said)
+	}
+}
+
+// TestAWaitForADecisionIsShown: while the engine decides about one capture, the others show what they wait for, and block no
+// worker.
+func TestAWaitForADecisionIsShown(t *testing.T) {
+	s := newTestEnv(t).decide()
+	s.engine.reserving.Lock()
+	s.passes(2)
+	p := s.prototype()
+	if p.Status.Phase != v1alpha1.PhasePending || !strings.HasSuffix(p.Status.Progress, "until Kamino has decided about another capture") {
+		t.Errorf("phase %q, progress %q", p.Status.Phase, p.Status.Progress)
+	}
+	s.engine.reserving.Unlock()
+	if p := s.play(); p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded {
+		t.Errorf("it does not continue: %s", verdict(p))
+	}
 }

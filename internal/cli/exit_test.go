@@ -86,7 +86,7 @@ func TestFailureReportsChanges(t *testing.T) {
 	}{
 		"found before anything was done": {"Windows", false, ExitRefused},
 		"a permission":                   {"PermissionMissing", false, ExitNotAllowed},
-		"after the reservation":          {"SnapshotFailed", true, ExitFailed},
+		"after the reservation":          {"ImageFailed", true, ExitFailed},
 		"a permission lost on the way":   {"Denied", true, ExitFailed},
 	} {
 		t.Run(name, func(t *testing.T) {

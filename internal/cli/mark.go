@@ -93,8 +93,8 @@ func newDeleteVersionCommand(f *Factory, o *Options) *cobra.Command {
 		Long: `Delete a version of the pool's image. Captures delete versions beyond settings.keep automatically; use this command to delete
 a version earlier.
 
-The command refuses the current version, the prior version, and a version that a capture is creating. If the recipe
-names no version of the pool, the command refuses all versions, because Kamino cannot tell which version is in use.
+The command refuses the current version, the prior version, and a version that a capture is creating. After "kamino
+restore", no version is current or prior: then you can delete each version that no node of the pool runs, also the last.
 Running nodes of a deleted version do not change.`,
 		Example: `  kamino delete-version pool1 2026.02.01 --dry-run`,
 	}, &changeFlags{}, func(ctx context.Context, c *change, version string) error { return c.deleteVersion(ctx, version) })

@@ -214,7 +214,7 @@ func (s *scriptedEngine) Preview(_ context.Context, p *v1alpha1.Prototype) (admi
 	case isRefused:
 		preview.Refusals = []cloud.Refusal{
 			{Reason: "NotReady", Message: fmt.Sprintf("node %s is not Ready: wait until the node is Ready", p.Spec.Donor.NodeName)},
-			{Reason: "EphemeralOSDisk", Message: "pool pool1 has ephemeral OS disks, which can't be captured"},
+			{Reason: "DiskUnsupported", Message: "pool pool1 has ephemeral OS disks, which can't be captured"},
 		}
 	case isForbidden:
 		preview.Refusals = []cloud.Refusal{{Reason: "PermissionMissing", Message: "the credential may not write snapshots in group g"}}
@@ -274,7 +274,7 @@ func (s *scriptedEngine) advance(p *v1alpha1.Prototype) {
 	case n == 5 && s.script == failsLate:
 		st.Donor.ReleasedAt = &at
 		st.Phase = v1alpha1.PhaseFailed
-		st.Failure = &v1alpha1.Failure{Reason: "SnapshotFailed", Message: "the snapshot of the node's disk failed", CloudError: "DiskBusy: try later"}
+		st.Failure = &v1alpha1.Failure{Reason: "ImageFailed", Message: "the snapshot of the node's disk failed", CloudError: "DiskBusy: try later"}
 		return
 	case n == len(phases):
 		st.Phase, st.Retired = v1alpha1.PhaseSucceeded, []string{"2026.02.01"}

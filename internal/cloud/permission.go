@@ -6,16 +6,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// PermissionMissing is the reason of a refusal if the credential lacks a permission for a capture.
-const PermissionMissing = "PermissionMissing"
-
-// PoolAtMaximum is the reason of a refusal if the pool has its maximum size, and must grow before the donor is drained.
-const PoolAtMaximum = "PoolAtMaximum"
-
-// RootDiskTooLarge is the reason of a refusal if the donor's root disk is larger than the root disk in the recipe. New nodes
-// from the image could not be created.
-const RootDiskTooLarge = "RootDiskTooLarge"
-
 // Permission is one action that a credential needs.
 type Permission struct {
 	// Action and Scope are in the cloud's own words.

@@ -1,11 +1,5 @@
 package cloud
 
-// Reasons of refusals of a trial.
-const (
-	// PoolNotCopyable: an instance outside the pool would need data that the cloud does not return.
-	PoolNotCopyable = "PoolNotCopyable"
-)
-
 // TrialSpec describes a trial: an instance of a version outside its pool. The pool stays unchanged. Callers save the spec
 // before the first call, so that another process can end the trial.
 type TrialSpec struct {

@@ -167,7 +167,7 @@ func capturable(v judged, today string) Finding {
 
 // ofToday reports a reason that a running capture or a capture of today causes.
 func (p *poolView) ofToday(reason string) bool {
-	if reason == admission.VersionNotNewer {
+	if reason == admission.VersionOutOfOrder {
 		return imageversion.SameDay(p.pool.Recipe.Version, imageversion.Of(p.Now()))
 	}
 	return slices.Contains([]string{admission.CaptureInFlight, admission.CapturedToday, "VersionExists"}, reason)

@@ -140,7 +140,7 @@ func TestACaptureAtWorkIsNoTrouble(t *testing.T) {
 func TestALaterVersionOfTodayIsNoFailure(t *testing.T) {
 	for version, want := range map[string]string{
 		"2026.03.1402": "ok: the only obstacle to a capture of node a: the recipe of pool pool1 names version 2026.03.1402, newer than 2026.03.14",
-		"2026.03.15":   "fail VersionNotNewer: the recipe of pool pool1 names version 2026.03.15, newer than 2026.03.14",
+		"2026.03.15":   "fail VersionOutOfOrder: the recipe of pool pool1 names version 2026.03.15, newer than 2026.03.14",
 	} {
 		d, memoryCloud, pool := newDoctor(t, memory.PoolSpec{})
 		memoryCloud.AddVersion(pool, memory.VersionSpec{Version: version})

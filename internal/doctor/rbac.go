@@ -115,7 +115,7 @@ func nodeDeletion(ctx context.Context, p *poolView) []Finding {
 	case err != nil:
 		return []Finding{warn("", "unknown whether %s may delete nodes, needed for %s: %s", p.who, what, err)}
 	case !allowed:
-		return []Finding{fail(admission.RemovalNotAllowed, admission.RemovalRemedy, "%s may not delete nodes, needed for %s; %s", p.who, what, p.leaves)}
+		return []Finding{fail(admission.NotAllowed, admission.RemovalRemedy, "%s may not delete nodes, needed for %s; %s", p.who, what, p.leaves)}
 	}
 	return []Finding{ok("%s may delete nodes, needed for %s; %s", p.who, what, p.leaves)}
 }

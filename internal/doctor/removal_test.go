@@ -99,7 +99,7 @@ func TestPermissionsOfDonorRemoval(t *testing.T) {
 				switch {
 				case c.leaves == "":
 				case lacking == "cluster":
-					want = "fail RemovalNotAllowed: this user may not delete nodes, needed for a donor that does not return; " + c.leaves
+					want = "fail NotAllowed: this user may not delete nodes, needed for a donor that does not return; " + c.leaves
 				case lacking == "cloud":
 					want = "fail PermissionMissing: the credential lacks EnsureRemoved on memory:///pools/pool1, needed for a donor that does not return"
 				default:

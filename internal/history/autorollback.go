@@ -10,9 +10,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/history/retention"
 )
 
-// VersionSuspect: the pool rolled back automatically from the version, and no person has acknowledged the rollback.
-const VersionSuspect = "VersionSuspect"
-
 // AutoRollback is one automatic rollback, as recorded in the tags of the version until the version is retired.
 type AutoRollback struct {
 	// Version is the version before the rollback, and To the version after it.
@@ -217,7 +214,7 @@ func (h History) ClearSuspect(version string) Mark {
 
 // refuseSuspect refuses a suspect version as a goal.
 func (h History) refuseSuspect(v *Version) []cloud.Refusal {
-	return refuse(VersionSuspect, fmt.Sprintf("name another version, or acknowledge the rollback with `kamino acknowledge %s`", h.Pool),
+	return refuse(RolledBack, fmt.Sprintf("name another version, or acknowledge the rollback with `kamino acknowledge %s`", h.Pool),
 		"version %s of pool %s is suspect (%s)", v.Version, h.Pool, v.Suspect)
 }
 

@@ -169,8 +169,8 @@ func TestBeginAutoRollback(t *testing.T) {
 		reason string
 	}{
 		"to a quarantined one":       {historyOf(v3, ours(v1), bad, ours(v3)), v2, VersionQuarantined},
-		"to a suspect":               {historyOf(v3, ours(v1), suspect, ours(v3)), v2, VersionSuspect},
-		"to itself":                  {historyOf(v3, ours(v1), ours(v3)), v3, VersionCurrent},
+		"to a suspect":               {historyOf(v3, ours(v1), suspect, ours(v3)), v2, RolledBack},
+		"to itself":                  {historyOf(v3, ours(v1), ours(v3)), v3, VersionNeeded},
 		"to nothing that there is":   {historyOf(v3, ours(v1), ours(v3)), v2, VersionNotFound},
 		"from an image that is gone": {historyOf(v3, ours(v1)), v1, RecipeNotOurs},
 		"from a generic image":       {historyOf("", ours(v1)), v1, RecipeNotOurs},
@@ -185,11 +185,11 @@ func TestBeginAutoRollback(t *testing.T) {
 func TestSuspectsAreNotUsed(t *testing.T) {
 	suspect := withTags(v2, map[string]string{cloud.TagSuspect: "two nodes", cloud.TagRolledBackAt: clock(0)})
 	h := historyOf(v3, ours(v1), suspect, ours(v3))
-	if _, refusals := h.Promote(v2); len(refusals) != 1 || refusals[0].Reason != VersionSuspect ||
+	if _, refusals := h.Promote(v2); len(refusals) != 1 || refusals[0].Reason != RolledBack ||
 		!strings.Contains(refusals[0].Message, "`kamino acknowledge pool1`") {
 		t.Errorf("%v", refusals)
 	}
-	if _, refusals := h.Rollback(v2, "why"); len(refusals) != 1 || refusals[0].Reason != VersionSuspect {
+	if _, refusals := h.Rollback(v2, "why"); len(refusals) != 1 || refusals[0].Reason != RolledBack {
 		t.Errorf("%v", refusals)
 	}
 	if h.Prior != v1 {

@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -17,9 +18,10 @@ const (
 	NoPrior            = "NoPrior"
 	VersionNotFound    = "VersionNotFound"
 	VersionQuarantined = "VersionQuarantined"
-	VersionIncomplete  = "VersionIncomplete"
-	VersionCurrent     = "VersionCurrent"
-	VersionPrior       = "VersionPrior"
+	// VersionNeeded: the recipe names the version, or a rollback goes to it.
+	VersionNeeded = "VersionNeeded"
+	// VersionUnusable: the version is not complete, or has no proof that its disk was generalized.
+	VersionUnusable = "VersionUnusable"
 	// VersionOfOtherCluster: another cluster in the account made the version.
 	VersionOfOtherCluster = "VersionOfOtherCluster"
 )
@@ -106,7 +108,7 @@ func (h History) target(to string) (*Version, []cloud.Refusal) {
 	case v == nil:
 		return nil, h.refuseAbsent(to)
 	case same(v.Version, h.Recipe.Version):
-		return nil, refuse(VersionCurrent, "name another version", "the recipe of pool %s already names version %s", h.Pool, v.Version)
+		return nil, refuse(VersionNeeded, "name another version", "the recipe of pool %s already names version %s", h.Pool, v.Version)
 	case v.Use == OtherCluster:
 		return nil, h.refuseForeign(v)
 	case v.Quarantined != "":
@@ -115,10 +117,10 @@ func (h History) target(to string) (*Version, []cloud.Refusal) {
 	case v.Suspect != "":
 		return nil, h.refuseSuspect(v)
 	case v.State != cloud.Complete:
-		return nil, refuse(VersionIncomplete, "wait until the version is complete, or name another version", "version %s of pool %s is %s, not complete",
+		return nil, refuse(VersionUnusable, "wait until the version is complete, or name another version", "version %s of pool %s is %s, not complete",
 			v.Version, h.Pool, v.State)
 	case v.lostProof():
-		return nil, refuse(VersionUnproven, fmt.Sprintf("name another version, or delete the version with `kamino delete-version %s %s`", h.Pool, v.Version),
+		return nil, refuse(VersionUnusable, fmt.Sprintf("name another version, or delete the version with `kamino delete-version %s %s`", h.Pool, v.Version),
 			"version %s of pool %s, from prototype %s, has no proof of a generalized disk", v.Version, h.Pool, v.Prototype)
 	}
 	return v, nil
@@ -167,31 +169,42 @@ func (h History) Retire(name string) (Retirement, []cloud.Refusal) {
 	}
 	switch {
 	case same(v.Version, h.Recipe.Version):
-		return Retirement{}, refuse(VersionCurrent, fmt.Sprintf("roll back first: `kamino rollback %s`", h.Pool),
+		return Retirement{}, refuse(VersionNeeded, fmt.Sprintf("roll back first: `kamino rollback %s`", h.Pool),
 			"the recipe of pool %s names version %s, and new nodes use the version", h.Pool, v.Version)
 	case r.Done:
-	case h.Find(h.Recipe.Version) == nil && !h.unowned(v):
-		return Retirement{}, refuse(RecipeNotOurs, h.wayIn(),
-			"the recipe of pool %s names %s, not a version of the pool, so the rollback target is unknown", h.Pool, orNothing(h.Recipe.Image))
+	case h.refuseAside(v) != nil:
+		return Retirement{}, h.refuseAside(v)
 	case v.Version == h.Prior, v.Version == h.fallback():
-		return Retirement{}, refuse(VersionPrior, "keep the version; if the version is bad, quarantine the version first",
+		return Retirement{}, refuse(VersionNeeded, "keep the version; if the version is bad, quarantine the version first",
 			"version %s is the rollback target of pool %s", v.Version, h.Pool)
 	case slices.ContainsFunc(h.AutoRollbacks, func(back AutoRollback) bool { return back.Version == v.Version && back.Acknowledged.IsZero() }):
 		return Retirement{}, refuse(RolledBack, fmt.Sprintf("acknowledge the rollback first: `kamino acknowledge %s`", h.Pool),
 			"pool %s rolled back automatically from version %s; deleting the version would end the stop of captures before anyone reviewed the rollback",
 			h.Pool, v.Version)
 	case v.State == cloud.Pending:
-		return Retirement{}, refuse(VersionIncomplete, "wait for the cloud",
+		return Retirement{}, refuse(VersionUnusable, "wait for the cloud",
 			"the cloud is still creating version %s of pool %s", v.Version, h.Pool)
 	}
 	return r, nil
 }
 
-// unowned reports whether no rollback can need the version: a capture made it, the recipe names an image from
-// elsewhere, and no node was built from it.
-func (h History) unowned(v *Version) bool {
-	ours := v.Prototype != "" && (v.Proof != "" || v.State == cloud.Failed)
-	return ours && h.Recipe.Version == "" && !h.Recipe.Latest && h.Counted && len(v.Nodes) == 0
+// refuseAside returns why the version may not be deleted while the recipe names none of the pool's versions; nil if it may,
+// and if the recipe names one. With an image from elsewhere, as after a restore, each version can go that no node runs.
+func (h History) refuseAside(v *Version) []cloud.Refusal {
+	switch {
+	case h.Find(h.Recipe.Version) != nil:
+	case h.Recipe.Image == "" || h.Recipe.Latest || h.Recipe.Version != "":
+		return refuse(RecipeNotOurs, h.wayIn(),
+			"the recipe of pool %s names %s, not one version of the pool, so the rollback target is unknown", h.Pool, orNothing(h.Recipe.Image))
+	case v.State == cloud.Pending: // refused below
+	case !h.Counted:
+		return refuse(RecipeNotOurs, "run the command again when the cloud lists the instances",
+			"the recipe of pool %s names %s, and the nodes of version %s are unknown", h.Pool, h.Recipe.Image, v.Version)
+	case len(v.Nodes) > 0:
+		return refuse(RecipeNotOurs, "replace the nodes first, and then delete the version",
+			"nodes of pool %s run version %s (%s), and the recipe names %s", h.Pool, v.Version, strings.Join(v.Nodes, ", "), h.Recipe.Image)
+	}
+	return nil
 }
 
 // wayIn returns the remedy for a recipe that names none of the pool's versions.
@@ -226,7 +239,7 @@ func (h History) Quarantine(name, reason string) (Mark, []cloud.Refusal) {
 	case v == nil || v.State == cloud.Deleting:
 		return Mark{}, h.refuseAbsent(name)
 	case same(v.Version, h.Recipe.Version):
-		return Mark{}, refuse(VersionCurrent, fmt.Sprintf("run `kamino rollback %s`, which also quarantines the version", h.Pool),
+		return Mark{}, refuse(VersionNeeded, fmt.Sprintf("run `kamino rollback %s`, which also quarantines the version", h.Pool),
 			"the recipe of pool %s names version %s", h.Pool, v.Version)
 	case v.Use == OtherCluster:
 		return Mark{}, h.refuseForeign(v)

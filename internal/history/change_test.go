@@ -66,9 +66,9 @@ func TestRollback(t *testing.T) {
 		{"an absent one", historyOf(v2, image(v1), image(v2)), "2026.02.28", Rollback{}, VersionNotFound},
 		{"nonsense", historyOf(v2, image(v1), image(v2)), "latest", Rollback{}, VersionNotFound},
 		{"a quarantined one", historyOf(v2, image(v1, cloud.TagQuarantined, "x"), image(v2)), v1, Rollback{}, VersionQuarantined},
-		{"one in work", historyOf(v2, in(cloud.Pending, image(v1)), image(v2)), v1, Rollback{}, VersionIncomplete},
-		{"one that goes", historyOf(v2, in(cloud.Deleting, image(v1)), image(v2)), v1, Rollback{}, VersionIncomplete},
-		{"the current one", historyOf(v2, image(v1), image(v2)), v2, Rollback{}, VersionCurrent},
+		{"one in work", historyOf(v2, in(cloud.Pending, image(v1)), image(v2)), v1, Rollback{}, VersionUnusable},
+		{"one that goes", historyOf(v2, in(cloud.Deleting, image(v1)), image(v2)), v1, Rollback{}, VersionUnusable},
+		{"the current one", historyOf(v2, image(v1), image(v2)), v2, Rollback{}, VersionNeeded},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, refusals := c.h.Rollback(c.to, "why")
@@ -164,16 +164,18 @@ func TestRetire(t *testing.T) {
 		{"a quarantined one", historyOf(v2, all...), v3, "", false},
 		{"one that failed", historyOf(v2, append(all, in(cloud.Failed, image("2026.02.01")))...), "2026.02.01", "", false},
 		{"one that goes already", historyOf(v2, append(all, in(cloud.Deleting, image("2026.02.01")))...), "2026.02.01", "", true},
-		{"the current one", historyOf(v2, all...), v2, VersionCurrent, false},
-		{"the prior one", historyOf(v2, all...), v1, VersionPrior, false},
-		{"where an unfinished rollback goes", historyOf(v3, image(v1), image(v2), bad(v3, v1)), v1, VersionPrior, false},
+		{"the current one", historyOf(v2, all...), v2, VersionNeeded, false},
+		{"the prior one", historyOf(v2, all...), v1, VersionNeeded, false},
+		{"where an unfinished rollback goes", historyOf(v3, image(v1), image(v2), bad(v3, v1)), v1, VersionNeeded, false},
 		{"an absent one", historyOf(v2, all...), "2026.01.01", VersionNotFound, false},
-		{"one in work", historyOf(v2, append(all, in(cloud.Pending, image("2026.02.01")))...), "2026.02.01", VersionIncomplete, false},
-		{"a recipe of another image", historyOf("", all...), "2026.02.28", RecipeNotOurs, false},
+		{"one in work", historyOf(v2, append(all, in(cloud.Pending, image("2026.02.01")))...), "2026.02.01", VersionUnusable, false},
+		{"a recipe of another image", counted(historyOf("", all...)), "2026.02.28", "", false},
+		{"the last one, after a restore", counted(historyOf("", ours(v1))), v1, "", false},
+		{"the last one, after a restore, still with nodes", run(counted(historyOf("", ours(v1))), v1, "n"), v1, RecipeNotOurs, false},
 		{"one that no recipe ever named", counted(historyOf("", ours("2026.02.28"), image(v1))), "2026.02.28", "", false},
 		{"one that a node was built from", run(counted(historyOf("", ours("2026.02.28"), image(v1))), "2026.02.28", "n"), "2026.02.28", RecipeNotOurs, false},
 		{"one with uncounted nodes", historyOf("", ours("2026.02.28")), "2026.02.28", RecipeNotOurs, false},
-		{"one without a proof", counted(historyOf("", image("2026.02.28", cloud.TagPrototype, "p"))), "2026.02.28", RecipeNotOurs, false},
+		{"one without a proof", counted(historyOf("", image("2026.02.28", cloud.TagPrototype, "p"))), "2026.02.28", "", false},
 		{"ours that failed", counted(historyOf("", in(cloud.Failed, image("2026.02.28", cloud.TagPrototype, "p")))), "2026.02.28", "", false},
 		{"a recipe of a version that is gone", historyOf("2026.03.09", all...), "2026.02.28", RecipeNotOurs, false},
 	} {
@@ -224,7 +226,7 @@ func TestQuarantineAndItsEnd(t *testing.T) {
 	if refusals != nil || m.Done || m.Prior != v1 || m.Tags[cloud.TagQuarantined] != "why" {
 		t.Errorf("quarantine of the prior one: %+v %+v", m, refusals)
 	}
-	if _, refusals := h.Quarantine(v3, "why"); reasons(refusals) != VersionCurrent || !strings.Contains(refusals[0].Message, "kamino rollback pool1") {
+	if _, refusals := h.Quarantine(v3, "why"); reasons(refusals) != VersionNeeded || !strings.Contains(refusals[0].Message, "kamino rollback pool1") {
 		t.Errorf("quarantine of the current one is refused for %+v", refusals)
 	}
 	if _, refusals := h.Quarantine("2026.01.01", "why"); reasons(refusals) != VersionNotFound {

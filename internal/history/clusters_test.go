@@ -42,7 +42,7 @@ func TestAVersionOfAnotherClusterIsLeftAlone(t *testing.T) {
 	if back, refusals := h.Rollback("", "bad"); refusals != nil || back.To != "2026.03.01" {
 		t.Errorf("rollback to a version without a cluster's tag: %+v, %v", back, refusals)
 	}
-	if _, refusals := h.Retire("2026.03.01"); reasons(refusals) != VersionPrior {
+	if _, refusals := h.Retire("2026.03.01"); reasons(refusals) != VersionNeeded {
 		t.Errorf("retire of the target: %v", refusals)
 	}
 }

@@ -157,13 +157,13 @@ func TestEveryWorldsRollback(t *testing.T) {
 			case k == absent:
 				want = VersionNotFound
 			case target == w.recipe:
-				want = VersionCurrent
+				want = VersionNeeded
 			case k == confirmedBad:
 				want = VersionQuarantined
 			case k == unproven:
-				want = VersionUnproven
+				want = VersionUnusable
 			case !w.usable(target):
-				want = VersionIncomplete
+				want = VersionUnusable
 			}
 			got, refusals := h.Rollback(to, "why")
 			outcomes[want]++
@@ -185,7 +185,7 @@ func TestEveryWorldsRollback(t *testing.T) {
 		return ""
 	})
 	for _, outcome := range []string{
-		"", RecipeNotOurs, CaptureInFlight, NoPrior, VersionNotFound, VersionCurrent, VersionQuarantined, VersionUnproven, VersionIncomplete,
+		"", RecipeNotOurs, CaptureInFlight, NoPrior, VersionNotFound, VersionNeeded, VersionQuarantined, VersionUnusable, VersionUnusable,
 	} {
 		if outcomes[outcome] < 50 {
 			t.Errorf("only %d rollbacks come to %q", outcomes[outcome], outcome)
@@ -206,10 +206,10 @@ func TestEveryWorldsPromotion(t *testing.T) {
 			case k == confirmedBad:
 				want = VersionQuarantined
 			case k == making || k == broken:
-				want = VersionIncomplete
+				want = VersionUnusable
 			case to == w.recipe:
 			case k == unproven || k == former:
-				want = VersionUnproven
+				want = VersionUnusable
 			case w.flying:
 				want = CaptureInFlight
 			}
@@ -235,26 +235,26 @@ func TestEveryWorldsPromotion(t *testing.T) {
 }
 
 // TestEveryWorldsRetirement: the current version, the rollback target and unfinished versions cannot be deleted. If the
-// recipe names no version, only versions that no rollback needs can be deleted.
+// recipe names an image from elsewhere, each version without nodes can be deleted.
 func TestEveryWorldsRetirement(t *testing.T) {
 	retired := 0
 	everyWorld(t, func(w enumeratedPool, h History) string {
 		lost := w.kind(w.recipe) == absent // the recipe names none of the versions
 		for _, name := range order {
 			k, want := w.kind(name), ""
-			unowned := w.recipe == "" && !w.run && (k == proven || k == confirmedBad || k == making || k == broken)
+			aside := w.recipe == "" && (!w.run || k == making)
 			switch {
 			case k == absent:
 				want = VersionNotFound
 			case name == w.recipe:
-				want = VersionCurrent
+				want = VersionNeeded
 			case k == going:
-			case lost && !unowned:
+			case lost && !aside:
 				want = RecipeNotOurs
 			case name == w.back():
-				want = VersionPrior
+				want = VersionNeeded
 			case k == making:
-				want = VersionIncomplete
+				want = VersionUnusable
 			}
 			got, refusals := h.Retire(name)
 			if reasons(refusals) != want {

@@ -10,9 +10,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/history/retention"
 )
 
-// VersionUnproven: the version has no proof that its disk was generalized.
-const VersionUnproven = "VersionUnproven"
-
 // Promotion is the decision to change a pool's recipe to an existing version.
 type Promotion struct {
 	Pool    string `json:"pool"`
@@ -57,7 +54,7 @@ func (h History) Promote(name string) (Promotion, []cloud.Refusal) {
 	case v.Suspect != "" && (!same(v.Version, h.Recipe.Version) || h.begun(v.Version) != nil):
 		return Promotion{}, h.refuseSuspect(v)
 	case v.State != cloud.Complete:
-		return Promotion{}, refuse(VersionIncomplete, "wait until the version is complete, or name another version",
+		return Promotion{}, refuse(VersionUnusable, "wait until the version is complete, or name another version",
 			"version %s of pool %s is %s, not complete", v.Version, h.Pool, v.State)
 	}
 	p := Promotion{Pool: h.Pool, Version: v.Version, Prototype: v.Prototype, Trial: v.Trial, From: h.Recipe.Image, FromVersion: h.Recipe.Version}
@@ -67,7 +64,7 @@ func (h History) Promote(name string) (Promotion, []cloud.Refusal) {
 	}
 	profile, _, _ := strings.Cut(v.Proof, "/")
 	if !v.promotable() {
-		return Promotion{}, refuse(VersionUnproven, fmt.Sprintf("if the pool used the version before, run `kamino rollback %s --to %s`", h.Pool, v.Version),
+		return Promotion{}, refuse(VersionUnusable, fmt.Sprintf("if the pool used the version before, run `kamino rollback %s --to %s`", h.Pool, v.Version),
 			"version %s of pool %s has no proof of a generalized disk", v.Version, h.Pool)
 	}
 	if refusals := h.refuseInFlight(); refusals != nil {

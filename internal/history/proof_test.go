@@ -24,7 +24,7 @@ func TestUnprovenVersionIsNoTarget(t *testing.T) {
 		for way, refusals := range map[string][]cloud.Refusal{
 			"rollback": second(h.Rollback(v2, "bad")), "promotion": second(h.Promote(v2)),
 		} {
-			if reasons(refusals) != VersionUnproven || !strings.Contains(refusals[0].Message, "has no proof") {
+			if reasons(refusals) != VersionUnusable || !strings.Contains(refusals[0].Message, "has no proof") {
 				t.Errorf("proof %q: %s: %v", proof, way, refusals)
 			}
 		}

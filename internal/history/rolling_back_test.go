@@ -87,7 +87,7 @@ func TestManualRollbackKeepsTarget(t *testing.T) {
 	if r, refusals = p.history().Rollback(v2, "by hand"); refusals != nil || r.To != v2 || !r.Finishes.IsZero() {
 		t.Errorf("to another one: %+v, %v", r, refusals)
 	}
-	if _, refusals := p.history().Promote(v3); len(refusals) != 1 || refusals[0].Reason != VersionSuspect {
+	if _, refusals := p.history().Promote(v3); len(refusals) != 1 || refusals[0].Reason != RolledBack {
 		t.Errorf("the version that it leaves is promoted: %v", refusals)
 	}
 }

@@ -203,8 +203,8 @@ func TestRequestsAreCountedByCloudAndClass(t *testing.T) {
 
 // TestReasonsOfCloud: without the cloud's description, its reasons count as OtherReason.
 func TestReasonsOfCloud(t *testing.T) {
-	after := v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseFailed, Failure: &v1alpha1.Failure{Reason: "AKSManaged"}}
-	for want, refusals := range map[string]Refusals{"AKSManaged": RefusalsOf(registry.All()...), OtherReason: RefusalsOf()} {
+	after := v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseFailed, Failure: &v1alpha1.Failure{Reason: "ManagedElsewhere"}}
+	for want, refusals := range map[string]Refusals{"ManagedElsewhere": RefusalsOf(registry.All()...), OtherReason: RefusalsOf()} {
 		if got := refusals.Between(&v1alpha1.PrototypeStatus{}, &after).Ended; got == nil || *got != (CaptureEnd{Refused, want}) {
 			t.Errorf("it ended as %+v, want it refused for %s", got, want)
 		}

@@ -37,30 +37,23 @@ var inFlightPhases = setOf(slices.DeleteFunc(v1alpha1.Phases(), func(p v1alpha1.
 
 // failureReasons are the reasons of captures that fail after their begin.
 var failureReasons = setOf(
-	string(plan.DiskCheckFailed), string(plan.DonorGone), string(plan.DonorStopped), string(plan.RecordLost), string(plan.ReservationLost),
-	string(plan.DrainTimeout), string(plan.DeadlineExceeded), string(plan.DonorNotPatched), string(plan.NothingToPatch),
-	string(plan.PatchLevelChanged), string(plan.Interrupted), string(plan.DonorRestarted), string(plan.GeneralizeFailed), capture.CloudRefused,
-	string(plan.NotProven), string(plan.ProofLost), string(plan.OrderOutdated), string(plan.SnapshotOfOtherCapture), string(plan.SnapshotFailed),
-	string(plan.SnapshotLost), string(plan.DonorNotReady), string(plan.ReplacementNotReady), string(plan.AddedNodeNotJoined),
-	string(plan.DonorBusy), string(plan.QuiesceNotDone), string(plan.WorkshopNotJoined), string(plan.WorkshopGone), string(plan.CopyUnusable),
-	string(plan.VersionOfOtherCapture), string(plan.ImageFailed), string(plan.ImageLost),
-	string(plan.Quarantined), string(plan.TrialFailed), string(plan.TrialInconclusive), string(plan.PromotionStale), string(plan.Superseded),
-	string(plan.RecipeTaken),
+	string(plan.DiskCheckFailed), string(plan.DonorGone), string(plan.RecordLost), string(plan.DrainTimeout), string(plan.DeadlineExceeded),
+	string(plan.DonorNotPatched), string(plan.NothingToPatch), string(plan.Interrupted), string(plan.GeneralizeFailed), capture.CloudRefused,
+	string(plan.NotProven), string(plan.OfOtherCapture), string(plan.DonorNotReady), string(plan.NewNodeNotReady), string(plan.DonorBusy),
+	string(plan.QuiesceNotDone), string(plan.ImageFailed), string(plan.Quarantined), string(plan.TrialFailed), string(plan.TrialInconclusive),
+	string(plan.PromotionStale), string(plan.Superseded), string(plan.RecipeTaken),
 )
 
 // refusalReasons are the reasons of the engine's preflight and of package selection; each cloud has further reasons.
 var refusalReasons = setOf(
-	admission.NodeNotFound, admission.NotInPool, admission.InstanceNotFound, admission.DonorChanged, admission.PoolMismatch,
-	selection.NotLinux, selection.Bottlerocket, selection.ControlPlane, selection.BeingDeleted, selection.NotReady, selection.DiskPressure,
-	selection.OnlyReadyNode, selection.LastOfZone, selection.OwnNode, selection.Reserved, admission.UnmanagedPods, admission.ProtectedPods,
-	admission.EvictionBlocked, admission.CustomDataMissing, admission.CustomDataNotAllowed, selection.DoNotDisrupt,
-	selection.TooManyUnavailable, admission.CaptureInFlight,
-	admission.CapturedToday, admission.VersionNotToday, admission.VersionNotNewer, admission.ClockOff, admission.DonorClockOff,
-	history.BuiltFromQuarantined, admission.ProfileUnsupported, bootstrapkind.ProfileUnknown, cloud.PoolAtMaximum, cloud.PoolNotCopyable,
-	admission.RemovalNotAllowed, admission.CarryOverNotAllowed, admission.OtherRebooter, admission.LocalVolumes, admission.BootstrapTokenExpired,
-	admission.NoImage, admission.ForceNotAllowed, admission.ImageNotAllowed, admission.NotInstalled, admission.RulesNotFound, admission.RulesInvalid,
-	capture.TrialUnsupported, capture.PioneerNamesDonor, v1alpha1.PolicyPatchesQuarantined, v1alpha1.PolicyPatchesNotChecked, trial.JobInvalid,
-	trial.ExpressionInvalid, imagecount.TooManyImages, admission.SettingOfOtherCloud, admission.CopyUnsupported,
+	admission.NodeNotFound, admission.NotInPool, cloud.SystemUnsupported, selection.ControlPlane, selection.BeingDeleted,
+	selection.NotReady, selection.DiskPressure, selection.OnlyReadyNode, selection.LastOfZone, selection.OwnNode, selection.Reserved, admission.UnmanagedPods,
+	selection.DoNotDisrupt, admission.EvictionBlocked, cloud.CustomDataUnusable, selection.TooManyUnavailable, admission.CaptureInFlight,
+	admission.CapturedToday, admission.VersionOutOfOrder, admission.ClockOff, admission.DonorClockOff, history.BuiltFromQuarantined,
+	admission.SettingUnsupported, bootstrapkind.ProfileUnknown, cloud.PoolAtMaximum, cloud.PoolNotCopyable, admission.NotAllowed,
+	admission.OtherRebooter, admission.LocalVolumes, admission.BootstrapTokenExpired, admission.NoImage, admission.NotInstalled,
+	admission.RulesInvalid, v1alpha1.PolicyPatchesQuarantined, v1alpha1.PolicyPatchesNotChecked, trial.ChecksInvalid,
+	imagecount.TooManyImages,
 )
 
 // Refusals are the reasons for which a capture does not begin.
@@ -79,7 +72,7 @@ func RefusalsOf(clouds ...cloud.Description) Refusals {
 
 // choiceReasons are the reasons for which a policy skips a node that a user could still capture.
 var choiceReasons = setOf(
-	selection.Ignored, selection.Unschedulable, selection.RebootPending, selection.PatchFailed, selection.NotPatched, selection.PatchTimeInvalid,
-	selection.PatchedInFuture, selection.PatchedBeforeImage, selection.SamePatchLevel, selection.SuspectPatch, selection.NotRebootedSincePatch,
-	selection.ReadyTooShort, selection.RefusedByExpression, selection.ExpressionFailed,
+	selection.Ignored, selection.Unschedulable, selection.RebootPending, selection.PatchFailed, selection.NotPatched,
+	selection.PatchTimeInvalid, selection.NoNewPatch, selection.SuspectPatch, selection.NotRebootedSincePatch, selection.ReadyTooShort,
+	selection.RefusedByExpression, v1alpha1.PolicyExpressionInvalid,
 )

@@ -188,7 +188,7 @@ func TestCELThatFailsOnANodeRefusesThatNode(t *testing.T) {
 	if got := s.donors(); !slices.Equal(got, []string{"pool1-1"}) {
 		t.Errorf("donors = %v", got)
 	}
-	want := []v1alpha1.RefusalCount{{Reason: "ExpressionFailed", Count: 2}}
+	want := []v1alpha1.RefusalCount{{Reason: "ExpressionInvalid", Count: 2}}
 	if got := s.poolStatus("cel", "pool1").Refusals; !slices.Equal(got, want) {
 		t.Errorf("refusals = %v", got)
 	}

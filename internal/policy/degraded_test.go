@@ -154,12 +154,12 @@ func TestARefusalIsTriedAgainOnDemand(t *testing.T) {
 	s := newTestEnv(t)
 	s.pool("pool1", 3, 20)
 	s.policy("all", nil)
-	s.decider.Preflight = refuseAll("QuotaUsedUp")
+	s.decider.Preflight = refuseAll("QuotaExceeded")
 	s.runPass()
-	s.decided("all", "pool1", "QuotaUsedUp")
+	s.decided("all", "pool1", "QuotaExceeded")
 	s.decider.Preflight = nil
 	s.runPass()
-	s.decided("all", "pool1", "QuotaUsedUp")
+	s.decided("all", "pool1", "QuotaExceeded")
 
 	p := s.status("all")
 	metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.RetryAnnotation, "1")
@@ -175,12 +175,12 @@ func TestRefusalOutsideSchedule(t *testing.T) {
 	s.policy("all", func(p *v1alpha1.PrototypePolicySpec) {
 		p.Schedule.Cron, p.Schedule.Window = "0 12 * * *", metav1.Duration{Duration: time.Hour}
 	})
-	s.decider.Preflight = refuseAll("QuotaUsedUp")
+	s.decider.Preflight = refuseAll("QuotaExceeded")
 	s.runPass()
 	s.clock.Advance(2 * time.Hour)
 	s.runPass()
 	s.decided("all", "pool1", "OutsideSchedule")
-	if c := s.condition("all", v1alpha1.ConditionDegraded); c.Status != metav1.ConditionTrue || c.Reason != "QuotaUsedUp" {
+	if c := s.condition("all", v1alpha1.ConditionDegraded); c.Status != metav1.ConditionTrue || c.Reason != "QuotaExceeded" {
 		t.Errorf("Degraded = %+v", c)
 	}
 	for _, node := range []string{"pool1-0", "pool1-1", "pool1-2"} {

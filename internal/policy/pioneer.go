@@ -26,12 +26,8 @@ const (
 	CheckingPatches = "CheckingPatches"
 	// NoNodeToCheck: no Ready node of the pool has the current image.
 	NoNodeToCheck = "NoNodeToCheck"
-	// NoPatchesPending: the last check found no patch.
-	NoPatchesPending = "NoPatchesPending"
 	// TooManyPioneers: spec.pioneer.maxPerWeek pioneers have begun in the last seven days.
 	TooManyPioneers = "TooManyPioneers"
-	// PatchesTooYoung: the patches are younger than spec.pioneer.minAge.
-	PatchesTooYoung = "PatchesTooYoung"
 )
 
 // pioneer is the decision whether a pool needs a patched donor.
@@ -144,9 +140,9 @@ func (c pioneerCase) decide() (p pioneer, again time.Time) {
 	case why == patchplan.NotChecked:
 		say(v1alpha1.PolicyPatchesNotChecked, "%s", c.notChecked())
 	case why == patchplan.UpToDate:
-		say(NoPatchesPending, "no patch is pending for pool %s, as node %s reported", c.pool, c.known.Node)
+		say(selection.UpToDate, "no patch is pending for pool %s, as node %s reported", c.pool, c.known.Node)
 	case why == patchplan.TooYoung:
-		say(PatchesTooYoung, "%s of pool %s must be older than %s (spec.pioneer.minAge)",
+		say(schedule.TooSoon, "%s of pool %s must be older than %s (spec.pioneer.minAge)",
 			pending(c.known.PendingPatches), c.pool, wording.Duration(c.settings.MinAge.Duration))
 	case why == patchplan.TooManyPioneers:
 		say(TooManyPioneers, "%s of pool %s must wait: %d pioneers have begun in the last seven days (spec.pioneer.maxPerWeek)",

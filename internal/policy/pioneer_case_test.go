@@ -12,6 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/imageversion"
 	"github.com/kamino-dev/kamino/internal/patch"
 	"github.com/kamino-dev/kamino/internal/patch/nodepatch"
+	"github.com/kamino-dev/kamino/internal/selection"
 )
 
 var pioneerNoon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
@@ -65,7 +66,7 @@ func TestWhenAPioneerBegins(t *testing.T) {
 				if !busy && fresh && !p.begins && !again.After(pioneerNoon) {
 					t.Fatalf("%+v: no time of the next decision", c)
 				}
-				if unread && p.reason == NoPatchesPending {
+				if unread && p.reason == selection.UpToDate {
 					t.Fatalf("%+v: could not check is nothing to patch", c)
 				}
 				if p.begins {

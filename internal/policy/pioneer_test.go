@@ -18,7 +18,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/patch"
 	"github.com/kamino-dev/kamino/internal/patch/nodepatch"
 	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/policy/schedule"
 	"github.com/kamino-dev/kamino/internal/pool/nodecache"
+	"github.com/kamino-dev/kamino/internal/selection"
 	"github.com/kamino-dev/kamino/internal/testing/apitest/inmemory"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
@@ -142,7 +144,7 @@ func TestPendingPatchesBeginAPioneer(t *testing.T) {
 	}
 	s.report = reported("openssl")
 	s.passes(3)
-	s.decided("all", "pool1", policy.PatchesTooYoung, "1 pending patch", "1h")
+	s.decided("all", "pool1", schedule.TooSoon, "1 pending patch", "1h")
 	if got := s.poolStatus("all", "pool1").Patches; got == nil || got.Security != 1 || got.Node != s.asked[0].Node || got.Version == "" {
 		t.Errorf("patches = %+v", got)
 	}
@@ -240,7 +242,7 @@ func TestNoPatchesNoCapture(t *testing.T) {
 	s := newPioneerStage(t, nil)
 	s.report = reported()
 	s.passes(3)
-	s.decided("all", "pool1", policy.NoPatchesPending)
+	s.decided("all", "pool1", selection.UpToDate)
 	if len(s.prototypes()) != 0 || len(s.asked) != 2 {
 		t.Errorf("prototypes %v, %d checks", s.donors(), len(s.asked))
 	}
@@ -287,7 +289,7 @@ func TestCouldNotCheckIsReported(t *testing.T) {
 			s.clock.Advance(time.Hour)
 			s.passes(3)
 			s.well("all")
-			s.decided("all", "pool1", policy.NoPatchesPending)
+			s.decided("all", "pool1", selection.UpToDate)
 		})
 	}
 }

@@ -29,24 +29,12 @@ import (
 const (
 	// NotCounted: the images of the pool's nodes are not counted yet, or the cloud has no limit of images.
 	NotCounted = "NotCounted"
-	// CannotRebuild: the pool's cloud cannot rebuild an instance.
-	CannotRebuild = "CannotRebuild"
-	// FewImages: fewer images than spec.rebuild.atImages, or all nodes use the current image.
-	FewImages = "FewImages"
 	// Rebuilding: Kamino rebuilds a node of the pool. Meanwhile neither a capture nor another rebuild of the pool begins.
 	Rebuilding = "Rebuilding"
-	// CapturePending: a capture of the pool is about to begin.
-	CapturePending = "CapturePending"
 	// OldestImage: Kamino will rebuild the nodes of the oldest image.
 	OldestImage = "OldestImage"
 	// OutdatedNodes: Kamino will rebuild the nodes that are not of the current version.
 	OutdatedNodes = "OutdatedNodes"
-	// AllCurrent: all nodes are of the current version.
-	AllCurrent = "AllCurrent"
-	// VersionTooYoung: the current version is younger than spec.rebuild.outdated.after.
-	VersionTooYoung = "VersionTooYoung"
-	// NotJoining: nodes of the current version do not join.
-	NotJoining = "NotJoining"
 	// Waiting: Kamino cannot reserve the next node now.
 	Waiting = "Waiting"
 )
@@ -98,7 +86,7 @@ func (c rebuildCase) decide() (wanted bool, decision v1alpha1.PoolDecision) {
 	case c.imageCount.Limit == 0 && (c.outdated == nil || len(c.imageCount.Images) == 0):
 		return decideNot(NotCounted, "the images of the nodes of pool %s are not counted yet, or the cloud has no limit of images", c.pool)
 	case c.unable:
-		return decideNot(CannotRebuild,
+		return decideNot(string(cloud.Unsupported),
 			"the cloud of pool %s cannot rebuild nodes: remove spec.rebuild from policy %s, and replace nodes of old images yourself", c.pool, c.policy)
 	case cause == "":
 		return c.notDue(oldest)
@@ -107,7 +95,8 @@ func (c rebuildCase) decide() (wanted bool, decision v1alpha1.PoolDecision) {
 	case cause == OutdatedNodes && c.openRollback != nil:
 		return decideNot(c.openRollback.Reason, "%s", c.openRollback.Message)
 	case cause == OutdatedNodes && c.notJoining:
-		return decideNot(NotJoining, "nodes of version %s of pool %s do not join: no node is rebuilt from the version", c.recipe.Version, c.pool)
+		return decideNot(string(joinhealth.Failing), "nodes of version %s of pool %s do not join: no node is rebuilt from the version",
+			c.recipe.Version, c.pool)
 	}
 	return c.decideNow(oldest, cause)
 }
@@ -118,7 +107,7 @@ func (c rebuildCase) decideNow(oldest imagecount.Image, cause string) (wanted bo
 	case c.inFlight != "":
 		return decideNot(selection.CaptureInFlight, "prototype %s is capturing pool %s: rebuilds begin after the capture", c.inFlight, c.pool)
 	case c.capture:
-		return decideNot(CapturePending, "a capture of pool %s is about to begin: rebuilds begin after the capture", c.pool)
+		return decideNot(selection.CaptureInFlight, "a capture of pool %s is about to begin: rebuilds begin after the capture", c.pool)
 	case !c.calendar.Allowed:
 		return decideNot(c.calendar.Reason, "the policy's schedule allows no rebuild at this time")
 	case c.holding >= c.maxAtOnce:
@@ -191,12 +180,12 @@ func (c rebuildCase) mayOverlap(cause string) bool {
 func (c rebuildCase) notDue(oldest imagecount.Image) (wanted bool, decision v1alpha1.PoolDecision) {
 	switch {
 	case c.outdated != nil && oldest.Name == "":
-		return decideNot(AllCurrent, "all nodes of pool %s have the image of the recipe", c.pool)
+		return decideNot(selection.UpToDate, "all nodes of pool %s have the image of the recipe", c.pool)
 	case c.outdated != nil:
-		return decideNot(VersionTooYoung, "version %s of pool %s is younger than %s (spec.rebuild.outdated.after): nodes of earlier images are rebuilt later",
+		return decideNot(schedule.TooSoon, "version %s of pool %s is younger than %s (spec.rebuild.outdated.after): nodes of earlier images are rebuilt later",
 			c.recipe.Version, c.pool, wording.Duration(c.outdated.After.Duration))
 	}
-	return decideNot(FewImages, "the nodes and the recipe of pool %s use %s; rebuilds of the oldest begin at %d (spec.rebuild.atImages)",
+	return decideNot(selection.UpToDate, "the nodes and the recipe of pool %s use %s; rebuilds of the oldest begin at %d (spec.rebuild.atImages)",
 		c.pool, wording.Count(len(c.imageCount.Images), "different image"), c.atImages)
 }
 

@@ -211,7 +211,7 @@ func TestCapturePrecedesRebuild(t *testing.T) {
 	s.clock.Advance(10 * time.Minute)
 	s.runPass()
 	s.decided("all", "pool1", policy.Rebuilding, "node pool1-0")
-	if s.wantRebuild(policy.CapturePending); len(*asked) != 1 {
+	if s.wantRebuild(selection.CaptureInFlight); len(*asked) != 1 {
 		t.Errorf("asked for %+v", *asked)
 	}
 	s.change(id, "pool1-0", func(n *corev1.Node) { n.Annotations = nil })
@@ -345,7 +345,7 @@ func TestRebuildObstacleIsReported(t *testing.T) {
 	for attempts, remedy := range map[int]string{1: "Kamino tries again automatically", 3: "kamino rebuild pool1"} {
 		s.change(id, "pool1-0", func(n *corev1.Node) {
 			n.Annotations = map[string]string{v1alpha1.NotRebuiltAnnotation: fmt.Sprintf(
-				`{"to":%q,"reason":"NotDrained","message":"was not drained","attempts":%d}`, current, attempts)}
+				`{"to":%q,"reason":"DrainTimeout","message":"was not drained","attempts":%d}`, current, attempts)}
 		})
 		s.runPass()
 		s.degradedFor(v1alpha1.PolicyNotRebuilt, "node pool1-0 of pool pool1 was not drained", remedy)
@@ -417,7 +417,7 @@ func TestACloudThatRebuildsNothing(t *testing.T) {
 	})
 	s.use(noRebuildCloud{imageLimitCloud{s.calls}})
 	s.counted(id)
-	s.wantRebuild(policy.CannotRebuild, "cannot rebuild nodes")
+	s.wantRebuild(string(cloud.Unsupported), "cannot rebuild nodes")
 	degraded := meta.FindStatusCondition(s.status("all").Status.Conditions, v1alpha1.ConditionDegraded)
 	if degraded == nil || degraded.Reason != v1alpha1.PolicyManyImages {
 		t.Errorf("the images are not reported: %+v", degraded)

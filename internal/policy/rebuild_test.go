@@ -10,6 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/history/imagecount"
+	"github.com/kamino-dev/kamino/internal/joinhealth"
 	"github.com/kamino-dev/kamino/internal/policy/schedule"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
@@ -40,21 +41,21 @@ func TestWhetherToRebuild(t *testing.T) {
 		{"many", 8, nil, OldestImage,
 			"the nodes and the recipe of pool pool1 use 8 different images, and nodes of version 2026.03.01, the oldest, are rebuilt with version 2026.03.14"},
 		{"more", 10, nil, OldestImage, "10 different images"},
-		{"few", 7, nil, FewImages, "use 7 different images; rebuilds of the oldest begin at 8 (spec.rebuild.atImages)"},
+		{"few", 7, nil, selection.UpToDate, "use 7 different images; rebuilds of the oldest begin at 8 (spec.rebuild.atImages)"},
 		{"few are enough", 3, func(c *rebuildCase) { c.atImages = 3 }, OldestImage, "3 different images"},
 		{"not counted", 8, func(c *rebuildCase) { c.imageCount = imagecount.Count{} }, NotCounted, "not counted yet"},
-		{"the cloud can't", 8, func(c *rebuildCase) { c.unable = true }, CannotRebuild, "cannot rebuild nodes: remove spec.rebuild from policy all"},
-		{"no node is old", 1, func(c *rebuildCase) { c.atImages = 1 }, FewImages, "1 different image;"},
+		{"the cloud can't", 8, func(c *rebuildCase) { c.unable = true }, string(cloud.Unsupported), "cannot rebuild nodes: remove spec.rebuild from policy all"},
+		{"no node is old", 1, func(c *rebuildCase) { c.atImages = 1 }, selection.UpToDate, "1 different image;"},
 		{"suspended", 8, func(c *rebuildCase) { c.suspended = true }, v1alpha1.PolicySuspended, "policy all is suspended"},
 		{"dry run", 8, func(c *rebuildCase) { c.dryRun = true }, v1alpha1.PolicyDryRun, "would be rebuilt, but policy all has spec.dryRun"},
 		{"one is under way", 8, func(c *rebuildCase) { c.held = []string{"node a"} }, Rebuilding, "node a of pool pool1 is being rebuilt"},
 		{"one is under way though suspended", 8, func(c *rebuildCase) { c.held, c.suspended = []string{"node a"}, true }, Rebuilding, "node a"},
 		{"a capture runs", 8, func(c *rebuildCase) { c.inFlight = "pool1-2026.03.14" }, selection.CaptureInFlight,
 			"prototype pool1-2026.03.14 is capturing pool pool1"},
-		{"a capture begins", 8, func(c *rebuildCase) { c.capture = true }, CapturePending, "about to begin"},
+		{"a capture begins", 8, func(c *rebuildCase) { c.capture = true }, selection.CaptureInFlight, "about to begin"},
 		{"outside the window", 8, func(c *rebuildCase) { c.calendar = schedule.Answer{Reason: schedule.OutsideSchedule} },
 			schedule.OutsideSchedule, "allows no rebuild"},
-		{"a blackout", 8, func(c *rebuildCase) { c.calendar = schedule.Answer{Reason: schedule.Blackout} }, schedule.Blackout, "allows no rebuild"},
+		{"a blackout", 8, func(c *rebuildCase) { c.calendar = schedule.Answer{Reason: schedule.OutsideSchedule} }, schedule.OutsideSchedule, "allows no rebuild"},
 		{"others hold nodes", 8, func(c *rebuildCase) { c.holding = 1 }, Queued,
 			"the limit of policy all is reached: 1 reserved nodes in the cluster (spec.maxConcurrent)"},
 		{"there is room beside others", 8, func(c *rebuildCase) { c.holding, c.maxAtOnce = 1, 2 }, OldestImage, ""},
@@ -97,9 +98,9 @@ func TestRebuildOfOutdatedNodes(t *testing.T) {
 	}{
 		{"outdated", 3, nil, OutdatedNodes,
 			"nodes of pool pool1 are not of version 2026.03.14: nodes of version 2026.03.01, the oldest, are rebuilt, at most 20 per hour"},
-		{"all are current", 1, nil, AllCurrent, "all nodes of pool pool1 have the image of the recipe"},
+		{"all are current", 1, nil, selection.UpToDate, "all nodes of pool pool1 have the image of the recipe"},
 		{"not counted", 3, func(c *rebuildCase) { c.imageCount = imagecount.Count{} }, NotCounted, "not counted yet"},
-		{"too young", 3, func(c *rebuildCase) { c.builtAt = c.now.Add(-24*time.Hour + time.Second) }, VersionTooYoung,
+		{"too young", 3, func(c *rebuildCase) { c.builtAt = c.now.Add(-24*time.Hour + time.Second) }, schedule.TooSoon,
 			"version 2026.03.14 of pool pool1 is younger than 1d"},
 		{"just old enough", 3, func(c *rebuildCase) { c.builtAt = c.now.Add(-24 * time.Hour) }, OutdatedNodes, ""},
 		{"too young, and near the limit", 8, func(c *rebuildCase) { c.builtAt, c.imageCount.Limit = c.now, 10 }, OldestImage, ""},
@@ -109,11 +110,11 @@ func TestRebuildOfOutdatedNodes(t *testing.T) {
 			"the limit is 20 rebuilds per hour (spec.rebuild.outdated.perHour)"},
 		{"as many as may be", 3, func(c *rebuildCase) { held(c); c.holding = 3 }, Queued, "spec.maxConcurrent"},
 		{"one failed, or is a person's", 3, func(c *rebuildCase) { held(c); c.foreign = true }, Rebuilding, "node a"},
-		{"a capture waits", 3, func(c *rebuildCase) { held(c); c.capture = true }, CapturePending, ""},
+		{"a capture waits", 3, func(c *rebuildCase) { held(c); c.capture = true }, selection.CaptureInFlight, ""},
 		{"the pool rolled back", 3, func(c *rebuildCase) { c.openRollback = &cloud.Refusal{Reason: RolledBack, Message: "rolled back"} },
 			RolledBack, "rolled back"},
-		{"its nodes do not join", 3, func(c *rebuildCase) { c.notJoining = true }, NotJoining, "no node is rebuilt from the version"},
-		{"the cloud can't", 3, func(c *rebuildCase) { c.unable = true }, CannotRebuild, "cannot rebuild nodes"},
+		{"its nodes do not join", 3, func(c *rebuildCase) { c.notJoining = true }, string(joinhealth.Failing), "no node is rebuilt from the version"},
+		{"the cloud can't", 3, func(c *rebuildCase) { c.unable = true }, string(cloud.Unsupported), "cannot rebuild nodes"},
 		{"dry run", 3, func(c *rebuildCase) { c.dryRun = true }, v1alpha1.PolicyDryRun, "would be rebuilt"},
 		{"suspended", 3, func(c *rebuildCase) { c.suspended = true }, v1alpha1.PolicySuspended, ""},
 	} {

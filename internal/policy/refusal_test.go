@@ -25,7 +25,7 @@ func TestALastingRefusalIsAskedAboutLessOften(t *testing.T) {
 	var asked []time.Duration
 	s.decider.Preflight = func(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
 		asked = append(asked, s.clock.Now().Sub(begin))
-		return refuseAll("QuotaUsedUp")(ctx, p)
+		return refuseAll("QuotaExceeded")(ctx, p)
 	}
 	for s.clock.Now().Sub(begin) < 9*time.Hour {
 		s.runPass()
@@ -41,7 +41,7 @@ func TestALastingRefusalIsAskedAboutLessOften(t *testing.T) {
 	if len(asked) != 1 {
 		t.Errorf("another donor was asked about %d times", len(asked))
 	}
-	s.decided("all", "pool1", "QuotaUsedUp", "no: pool1-1")
+	s.decided("all", "pool1", "QuotaExceeded", "no: pool1-1")
 }
 
 // A failed preflight runs again at the cloud's time, not with every pass.
@@ -114,10 +114,10 @@ func TestDonorWithFewestEvictions(t *testing.T) {
 	}
 	s.decider.Preflight = func(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
 		asked++
-		return refuseAll("QuotaUsedUp")(ctx, p)
+		return refuseAll("QuotaExceeded")(ctx, p)
 	}
 	s.runPass()
-	s.decided("all", "pool1", "QuotaUsedUp", "no: pool1-1")
+	s.decided("all", "pool1", "QuotaExceeded", "no: pool1-1")
 	for range 12 {
 		evictions["pool1-0"], evictions["pool1-1"] = evictions["pool1-1"], evictions["pool1-0"]
 		s.clock.Advance(5 * time.Minute)

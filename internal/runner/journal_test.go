@@ -89,9 +89,9 @@ func TestALongNoteIsRecorded(t *testing.T) {
 	}
 	j := journalOf(t, kube, nil)
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", UID: "n1"}}
-	j.Eventf(n, nil, corev1.EventTypeWarning, "SnapshotFailed", "Capture", "%s", strings.Repeat("ü", 2*maxNote))
+	j.Eventf(n, nil, corev1.EventTypeWarning, "ImageFailed", "Capture", "%s", strings.Repeat("ü", 2*maxNote))
 	j.Close()
-	want := []string{"Node Warning SnapshotFailed by kamino"}
+	want := []string{"Node Warning ImageFailed by kamino"}
 	if diff := cmp.Diff(want, recordedEvents(t, kube)); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/rebuild"
 	"github.com/kamino-dev/kamino/internal/rebuild/plan"
+	"github.com/kamino-dev/kamino/internal/selection"
 	"github.com/kamino-dev/kamino/internal/testing/apitest"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
@@ -165,7 +166,7 @@ func (y *poolEnv) counted(p *controllerProcess) {
 	y.must(err)
 	if len(plans.Pools) != 1 || plans.Pools[0].Status.Rebuild == nil || plans.Pools[0].Status.Rebuild.Reason != policy.OldestImage &&
 		plans.Pools[0].Status.Rebuild.Reason != policy.Rebuilding &&
-		plans.Pools[0].Status.Rebuild.Reason != policy.FewImages {
+		plans.Pools[0].Status.Rebuild.Reason != selection.UpToDate {
 		y.Fatalf("plans: %+v", plans)
 	}
 }
@@ -189,7 +190,7 @@ func TestAPolicyHasTheOldestImageRebuilt(t *testing.T) {
 	if len(y.ended) != 1 || y.ended[0] != plan.Release || y.worst != 1 {
 		t.Errorf("ended: %v, %d out of service at once", y.ended, y.worst)
 	}
-	if d := y.policy().Status.Pools[0].Rebuild; d == nil || d.Reason != policy.FewImages {
+	if d := y.policy().Status.Pools[0].Rebuild; d == nil || d.Reason != selection.UpToDate {
 		t.Errorf("the status says %+v", d)
 	}
 }
@@ -228,7 +229,7 @@ func TestPolicyRebuildsOutdatedNodes(t *testing.T) {
 	if n := y.cloud.World().Count(memory.ByCaller, memory.EffectRebuild, ""); n != 7 || len(y.ended) != 7 || y.worst != 2 {
 		t.Errorf("%d rebuilds, ended: %v, %d out of service at once", n, y.ended, y.worst)
 	}
-	if d := y.policy().Status.Pools[0].Rebuild; d == nil || d.Reason != policy.AllCurrent {
+	if d := y.policy().Status.Pools[0].Rebuild; d == nil || d.Reason != selection.UpToDate {
 		t.Errorf("the status says %+v", d)
 	}
 }

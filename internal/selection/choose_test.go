@@ -102,8 +102,8 @@ func TestRules(t *testing.T) {
 		want   []string
 	}{
 		{name: "a good donor", node: func(*corev1.Node) {}},
-		{name: "Windows", node: func(n *corev1.Node) { n.Labels[corev1.LabelOSStable] = "windows" }, want: []string{NotLinux}},
-		{name: "Bottlerocket", node: bottled, want: []string{Bottlerocket}},
+		{name: "Windows", node: func(n *corev1.Node) { n.Labels[corev1.LabelOSStable] = "windows" }, want: []string{cloud.SystemUnsupported}},
+		{name: "Bottlerocket", node: bottled, want: []string{cloud.SystemUnsupported}},
 		{name: "control plane", node: func(n *corev1.Node) { n.Labels["node-role.kubernetes.io/control-plane"] = "" }, want: []string{ControlPlane}},
 		{name: "our own node", around: func(p *PoolState, _ *Rules) { p.OwnNode = "n1" }, want: []string{OwnNode}},
 		{name: "ignored by name", around: func(_ *PoolState, r *Rules) { r.IgnoreNodes = []string{"n0", "n1"} }, want: []string{Ignored}},
@@ -122,7 +122,7 @@ func TestRules(t *testing.T) {
 		{name: "its patch failed", node: annotated(v1alpha1.PatchFailedAnnotation, "sha256:cd"), want: []string{PatchFailed}},
 		{name: "says that no patch failed", node: annotated(v1alpha1.PatchFailedAnnotation, "false")},
 		{name: "rebooted without new packages", node: annotated(v1alpha1.PatchLevelAnnotation, "sha256:ab"), around: level("sha256:ab"),
-			want: []string{SamePatchLevel}},
+			want: []string{NoNewPatch}},
 		{name: "another level", node: annotated(v1alpha1.PatchLevelAnnotation, "sha256:cd"), around: level("sha256:ab")},
 		{name: "no level", around: level("sha256:ab")},
 		{name: "an image without a level", node: annotated(v1alpha1.PatchLevelAnnotation, "")},
@@ -135,9 +135,9 @@ func TestRules(t *testing.T) {
 		{name: "an empty time", node: annotated(patchKey, ""), want: []string{PatchTimeInvalid}},
 		{name: "a time without zone", node: annotated(patchKey, "2026-01-11T12:00:00"), want: []string{PatchTimeInvalid}},
 		{name: "a time in another zone", node: annotated(patchKey, "2026-01-11T14:00:00+02:00")},
-		{name: "patched in the future", node: patchedOn(now.Add(time.Second)), want: []string{PatchedInFuture}},
-		{name: "patched before the image", node: patchedOn(builtAt.Add(-time.Hour)), want: []string{PatchedBeforeImage}},
-		{name: "patched when the image was captured", node: patchedOn(builtAt), want: []string{PatchedBeforeImage}},
+		{name: "patched in the future", node: patchedOn(now.Add(time.Second)), want: []string{PatchTimeInvalid}},
+		{name: "patched before the image", node: patchedOn(builtAt.Add(-time.Hour)), want: []string{NoNewPatch}},
+		{name: "patched when the image was captured", node: patchedOn(builtAt), want: []string{NoNewPatch}},
 		{name: "patched right after", node: patchedOn(builtAt.Add(time.Second))},
 		{name: "the pool has no prototype", node: patchedOn(builtAt.Add(-time.Hour)),
 			around: func(p *PoolState, _ *Rules) { p.Version, p.BuiltAt = "", time.Time{} }},
@@ -169,10 +169,10 @@ func TestRules(t *testing.T) {
 		{name: "cordoned beside one that takes pods", node: cordon,
 			around: func(p *PoolState, _ *Rules) { p.Nodes = append(p.Nodes, patchedNode("n3", cordon)) }, want: []string{Unschedulable}},
 		{name: "refused by others", around: func(p *PoolState, _ *Rules) {
-			p.NodeRefusals = map[string][]cloud.Refusal{"n1": {{Reason: "EphemeralOSDisk", Message: "node n1 has one: no"}}, "n2": nil}
-		}, want: []string{"EphemeralOSDisk"}},
+			p.NodeRefusals = map[string][]cloud.Refusal{"n1": {{Reason: "DiskUnsupported", Message: "node n1 has one: no"}}, "n2": nil}
+		}, want: []string{"DiskUnsupported"}},
 		{name: "refused by expression", around: func(_ *PoolState, r *Rules) { r.Expressions = refusing("n1") }, want: []string{RefusedByExpression}},
-		{name: "expression fails", around: func(_ *PoolState, r *Rules) { r.Expressions = failing("n1") }, want: []string{ExpressionFailed}},
+		{name: "expression fails", around: func(_ *PoolState, r *Rules) { r.Expressions = failing("n1") }, want: []string{v1alpha1.PolicyExpressionInvalid}},
 		{name: "expression is about another", around: func(_ *PoolState, r *Rules) { r.Expressions = failing("n2") }},
 		{name: "every reason at once", node: func(n *corev1.Node) {
 			cordon(n)
@@ -180,7 +180,7 @@ func TestRules(t *testing.T) {
 			n.Labels[corev1.LabelOSStable] = "windows"
 			annotated(pendingKey, "")(n)
 			patchedOn(builtAt)(n)
-		}, want: []string{NotLinux, Unschedulable, RebootPending, PatchedBeforeImage, NotReady}},
+		}, want: []string{cloud.SystemUnsupported, Unschedulable, RebootPending, NoNewPatch, NotReady}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pool, rules := poolOf(patchedNode("n1"), patchedNode("n2")), defaults()
@@ -369,7 +369,7 @@ func TestDecision(t *testing.T) {
 		{"one too few", func(p *PoolState, r *Rules) { without(patchKey)(p.Nodes[0]); r.MinCandidates = 2 }, TooFewCandidates,
 			[]string{"has 1 candidate,"}, true},
 		{"refused by the cloud", func(p *PoolState, _ *Rules) {
-			p.Refusals, p.InFlight = []cloud.Refusal{cloud.Refuse("AKSManaged", "AKS owns it", "leave it")}, "p"
+			p.Refusals, p.InFlight = []cloud.Refusal{cloud.Refuse("ManagedElsewhere", "AKS owns it", "leave it")}, "p"
 		}, PoolRefused, []string{"cannot be captured: AKS owns it; leave it"}, true},
 		{"in flight", func(p *PoolState, _ *Rules) { p.InFlight, p.CapturedToday = "workers-2026.01.12", "other" }, CaptureInFlight,
 			[]string{"workers-2026.01.12"}, true},

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
 func bottled(n *corev1.Node) { n.Status.NodeInfo.OSImage = "Bottlerocket OS 1.49.0 (aws-k8s-1.34)" }
@@ -24,8 +25,8 @@ type flaw struct {
 }
 
 var flaws = []flaw{
-	{reason: NotLinux, node: func(n *corev1.Node) { n.Labels[corev1.LabelOSStable] = "windows" }},
-	{reason: Bottlerocket, node: bottled},
+	{reason: cloud.SystemUnsupported, node: func(n *corev1.Node) { n.Labels[corev1.LabelOSStable] = "windows" }},
+	{reason: cloud.SystemUnsupported, node: bottled},
 	{reason: ControlPlane, node: func(n *corev1.Node) { n.Labels["node-role.kubernetes.io/control-plane"] = "" }},
 	{reason: OwnNode, change: func(p *PoolState, _ *Rules) { p.OwnNode = "n1" }},
 	{reason: Ignored, change: func(_ *PoolState, r *Rules) { r.IgnoreNodes = []string{"n1"} }},

@@ -57,7 +57,8 @@ func patched(s *subject) *cloud.Refusal {
 		return refuse(PatchTimeInvalid, "fix the tool that writes the annotation",
 			"node %s has %q in annotation %s; expected a time in RFC 3339, such as %s", s.Node.Name, clip(s.patch), name, utc(time.Unix(0, 0)))
 	case s.verdict.PatchedAt.IsZero():
-		return refuse(PatchedInFuture, "check the clock of the node", "node %s has a time in the future in annotation %s: %s", s.Node.Name, name, clip(s.patch))
+		return refuse(PatchTimeInvalid, "check the clock of the node",
+			"node %s has a time in the future in annotation %s: %s", s.Node.Name, name, clip(s.patch))
 	}
 	return nil
 }
@@ -67,7 +68,7 @@ func patchedSinceImage(s *subject) *cloud.Refusal {
 	if s.waived || at.IsZero() || s.pool.BuiltAt.IsZero() || at.After(s.pool.BuiltAt) {
 		return nil
 	}
-	return refuse(PatchedBeforeImage, "wait for the next patch", "node %s was patched at %s, before the capture of %s, so an image would be no newer",
+	return refuse(NoNewPatch, "wait for the next patch", "node %s was patched at %s, before the capture of %s, so an image would be no newer",
 		s.Node.Name, utc(at), s.image())
 }
 
@@ -81,7 +82,7 @@ func newLevel(s *subject) *cloud.Refusal {
 	if s.waived || !s.hasImageLevel() {
 		return nil
 	}
-	return refuse(SamePatchLevel, "wait for the next patch", "node %s has the patch level of %s, so an image would be no newer", s.Node.Name, s.image())
+	return refuse(NoNewPatch, "wait for the next patch", "node %s has the patch level of %s, so an image would be no newer", s.Node.Name, s.image())
 }
 
 // isNews reports whether the node has a patch that the image lacks.

@@ -14,28 +14,26 @@ import (
 
 // Reasons of the rules for automatic choices. `kamino capture NODE` does not check these rules.
 const (
-	Ignored               = "Ignored"
-	Unschedulable         = "Unschedulable"
-	RebootPending         = "RebootPending"
-	PatchFailed           = "PatchFailed"
-	NotPatched            = "NotPatched"
-	PatchTimeInvalid      = "PatchTimeInvalid"
-	PatchedInFuture       = "PatchedInFuture"
-	PatchedBeforeImage    = "PatchedBeforeImage"
-	SamePatchLevel        = "SamePatchLevel"
+	Ignored          = "Ignored"
+	Unschedulable    = "Unschedulable"
+	RebootPending    = "RebootPending"
+	PatchFailed      = "PatchFailed"
+	NotPatched       = "NotPatched"
+	PatchTimeInvalid = "PatchTimeInvalid"
+	// NoNewPatch: the current image has the patches of the node.
+	NoNewPatch            = "NoNewPatch"
 	SuspectPatch          = "SuspectPatch"
 	NotRebootedSincePatch = "NotRebootedSincePatch"
 	ReadyTooShort         = "ReadyTooShort"
 	RefusedByExpression   = "RefusedByExpression"
-	ExpressionFailed      = "ExpressionFailed"
 )
 
 // Reasons returns all reasons for which Choose itself refuses a node. The reasons in PoolState.NodeRefusals are extra.
 func Reasons() []string {
 	return []string{
-		NotLinux, Bottlerocket, ControlPlane, OwnNode, Ignored, Unschedulable, RebootPending, PatchFailed, NotPatched, PatchTimeInvalid, PatchedInFuture,
-		PatchedBeforeImage, SamePatchLevel, SuspectPatch, NotRebootedSincePatch, BeingDeleted, NotReady, DiskPressure, ReadyTooShort, RefusedByExpression,
-		ExpressionFailed, Reserved, OnlyReadyNode, LastOfZone, DoNotDisrupt,
+		cloud.SystemUnsupported, ControlPlane, OwnNode, Ignored, Unschedulable, RebootPending, PatchFailed, NotPatched, PatchTimeInvalid,
+		NoNewPatch, SuspectPatch, NotRebootedSincePatch, BeingDeleted, NotReady, DiskPressure, ReadyTooShort, RefusedByExpression,
+		v1alpha1.PolicyExpressionInvalid, Reserved, OnlyReadyNode, LastOfZone, DoNotDisrupt,
 	}
 }
 
@@ -192,7 +190,7 @@ func (s *subject) evaluate() {
 	}
 	switch {
 	case err != nil:
-		s.refuse(refuse(ExpressionFailed, "correct the expression, for example with has() before an optional field",
+		s.refuse(refuse(v1alpha1.PolicyExpressionInvalid, "correct the expression, for example with has() before an optional field",
 			"the expression failed for node %s: %s", s.Node.Name, err))
 	case refused:
 		s.refuse(refuse(RefusedByExpression, "to allow the node as a donor, change the expression",

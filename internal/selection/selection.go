@@ -45,8 +45,6 @@ type Candidate struct {
 
 // Reasons of the rules in this package.
 const (
-	NotLinux      = "NotLinux"
-	Bottlerocket  = "Bottlerocket"
 	ControlPlane  = "ControlPlane"
 	BeingDeleted  = "BeingDeleted"
 	NotReady      = "NotReady"
@@ -96,20 +94,20 @@ func linux(s Candidate) *cloud.Refusal {
 	if os == "" || os == string(corev1.Linux) {
 		return nil
 	}
-	return refuse(NotLinux, "choose a node of a Linux pool", "node %s runs %s; only Linux nodes can be captured", s.Node.Name, os)
+	return refuse(cloud.SystemUnsupported, "choose a node of a Linux pool", "node %s runs %s; only Linux nodes can be captured", s.Node.Name, os)
 }
 
-// bottlerocket is the prefix of PRETTY_NAME in Bottlerocket's os-release, as the kubelet reports it.
+// bottlerocket is the prefix of PRETTY_NAME in cloud.SystemUnsupported's os-release, as the kubelet reports it.
 const bottlerocket = "Bottlerocket"
 
-// changeable refuses a system without a package manager: Bottlerocket updates replace the whole read-only system
+// changeable refuses a system without a package manager: cloud.SystemUnsupported updates replace the whole read-only system
 // partition.
 func changeable(s Candidate) *cloud.Refusal {
 	os := s.Node.Status.NodeInfo.OSImage
 	if !strings.HasPrefix(os, bottlerocket) {
 		return nil
 	}
-	return refuse(Bottlerocket, "exclude the pool; the vendor publishes updates as images",
+	return refuse(cloud.SystemUnsupported, "exclude the pool; the vendor publishes updates as images",
 		"node %s runs %s, an image-based system that verifies each boot, so a capture is useless", s.Node.Name, os)
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
 // donor returns a node that no rule refuses. The pool has a second such node.
@@ -36,12 +37,12 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"a good donor", func(*Candidate) {}, nil},
 		{"a cordoned one is accepted: it is released cordoned", func(s *Candidate) { s.Node.Spec.Unschedulable = true }, nil},
-		{"Windows by label", func(s *Candidate) { s.Node.Labels[corev1.LabelOSStable] = "windows" }, []string{NotLinux}},
+		{"Windows by label", func(s *Candidate) { s.Node.Labels[corev1.LabelOSStable] = "windows" }, []string{cloud.SystemUnsupported}},
 		{"Windows by its own word", func(s *Candidate) {
 			delete(s.Node.Labels, corev1.LabelOSStable)
 			s.Node.Status.NodeInfo.OperatingSystem = "windows"
-		}, []string{NotLinux}},
-		{"Bottlerocket", func(s *Candidate) { s.Node.Status.NodeInfo.OSImage = "Bottlerocket OS 1.49.0 (aws-k8s-1.34)" }, []string{Bottlerocket}},
+		}, []string{cloud.SystemUnsupported}},
+		{"Bottlerocket", func(s *Candidate) { s.Node.Status.NodeInfo.OSImage = "Bottlerocket OS 1.49.0 (aws-k8s-1.34)" }, []string{cloud.SystemUnsupported}},
 		{"control plane", func(s *Candidate) { s.Node.Labels["node-role.kubernetes.io/control-plane"] = "" }, []string{ControlPlane}},
 		{"control plane of old", func(s *Candidate) { s.Node.Labels["node-role.kubernetes.io/master"] = "" }, []string{ControlPlane}},
 		{"being deleted", func(s *Candidate) { s.Node.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, []string{BeingDeleted}},
@@ -99,7 +100,7 @@ func TestRefusals(t *testing.T) {
 		}, nil},
 		{"every reason at once", func(s *Candidate) {
 			s.Node.Labels[corev1.LabelOSStable], s.Node.Status.Conditions, s.Peers = "windows", nil, nil
-		}, []string{NotLinux, NotReady, OnlyReadyNode}},
+		}, []string{cloud.SystemUnsupported, NotReady, OnlyReadyNode}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string

@@ -9,10 +9,8 @@ import (
 
 // Reasons of refusals of a trial's settings.
 const (
-	// JobInvalid: the Job in the settings is missing or unsuitable.
-	JobInvalid = "TrialJobInvalid"
-	// ExpressionInvalid: an expression in the settings does not compile.
-	ExpressionInvalid = "TrialExpressionInvalid"
+	// ChecksInvalid: the Job in the settings is missing or unsuitable, or an expression does not compile.
+	ChecksInvalid = "TrialChecksInvalid"
 )
 
 // Subject has the inputs for observing the node of a trial.

@@ -95,6 +95,7 @@ func (s *testEnv) decideSpec(change func(*v1alpha1.PrototypeSpec)) *v1alpha1.Pro
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: s.pool.name + "-" + version, CreationTimestamp: metav1.NewTime(s.clock.Now())}}
 	p.Spec = v1alpha1.PrototypeSpec{Pool: s.pool.name, PoolID: string(s.id()), Version: version,
 		Donor: v1alpha1.Donor{NodeName: nodeNameOf(s.donor), ProviderID: string(instanceOf(s.donor))}}
+	p.Spec.Settings.Trial.Mode = v1alpha1.TrialOff
 	change(&p.Spec)
 	p.Spec.Settings = p.Spec.Settings.Defaulted()
 	s.name = p.Name

@@ -302,10 +302,10 @@ func TestRefusedGroups(t *testing.T) {
 		}
 	}
 	p.refreshes(true)
-	refused("MachinePoolRolls")
+	refused("NodesWouldBeReplaced")
 	p.refreshes(false)
 	p.merge("MachinePool", p.name, `{"metadata":{"annotations":{"cluster.x-k8s.io/replicas-managed-by":"false"}}}`)
-	refused("ReplicasWritten")
+	refused("SizeManagedElsewhere")
 	p.merge("MachinePool", p.name, `{"metadata":{"annotations":{"cluster.x-k8s.io/replicas-managed-by":""}}}`)
 
 	bound := func(least, most int32, spec cloud.PreflightSpec, reason string) {
@@ -338,7 +338,7 @@ func TestRefusedGroups(t *testing.T) {
 		p.change(fmt.Sprintf(`{"spec":{"providerID":%q}}`, other.group().ARN))
 		pool, err := recipes.Pool(t.Context(), p.id())
 		return err == nil && slices.ContainsFunc(pool.Refusals, func(r cloud.Refusal) bool {
-			return r.Reason == "MachinePoolWithoutGroup" && strings.Contains(r.Message, "which is not the group of the pool")
+			return r.Reason == "ClusterAPIPending" && strings.Contains(r.Message, "which is not the group of the pool")
 		})
 	})
 	for from := range int64(4) {

@@ -108,7 +108,7 @@ func TestGrowthByPioneer(t *testing.T) {
 		s := newGrowth(t)
 		s.lonely = true
 		s.made.silent.Store(s.namespace, true)
-		if p := s.play(); p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != string(plan.AddedNodeNotJoined) {
+		if p := s.play(); p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != string(plan.AddedNodeNotJoined.Public()) {
 			t.Fatal(verdict(p))
 		}
 		s.wantFormerPool(2)

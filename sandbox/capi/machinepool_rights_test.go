@@ -109,7 +109,7 @@ func TestRightsOfMachinePools(t *testing.T) {
 		must(err)
 		return found
 	}
-	if found := preflight(); !slices.Equal(reasons(found), []string{"FeatureGateUnknown"}) ||
+	if found := preflight(); !slices.Equal(reasons(found), []string{"NodesWouldBeReplaced"}) ||
 		!strings.Contains(found[0].Message, "kamino manifests --management") {
 		t.Fatalf("without the right to look at the Deployment: %+v", found)
 	}

@@ -405,19 +405,19 @@ func TestMachinePoolsWithRollouts(t *testing.T) {
 	}
 
 	gate(false)
-	p.wantRefused("2026.01.09", "MachinePoolRolls")
+	p.wantRefused("2026.01.09", "NodesWouldBeReplaced")
 	rolls("/image/without-gate")
 
 	gate(true)
 	p.surge(1)
-	p.wantRefused("2026.01.09", "MachinePoolRolls")
+	p.wantRefused("2026.01.09", "NodesWouldBeReplaced")
 	rolls("/image/with-surge")
 
 	if err := p.client.Delete(t.Context(), sandbox.Gate(true)); err != nil {
 		t.Fatal(err)
 	}
 	p.surge(0)
-	p.wantRefused("2026.01.09", "FeatureGateUnknown")
+	p.wantRefused("2026.01.09", "NodesWouldBeReplaced")
 }
 
 // TestForeignMachinePools: with a foreign owner of the replicas, the provider keeps instances even without its
@@ -449,8 +449,8 @@ func TestForeignMachinePools(t *testing.T) {
 		t.Errorf("removing ends with %v, %v", state, err)
 	}
 	for spec, want := range map[cloud.PreflightSpec][]string{
-		{Pool: p.id(), Instance: before[0]}: nil, {Pool: p.id(), Instance: before[0], Grows: true}: {"ReplicasManaged"},
-		{Pool: p.id(), Instance: before[0], Removes: true}: {"ReplicasManaged"},
+		{Pool: p.id(), Instance: before[0]}: nil, {Pool: p.id(), Instance: before[0], Grows: true}: {"SizeManagedElsewhere"},
+		{Pool: p.id(), Instance: before[0], Removes: true}: {"SizeManagedElsewhere"},
 	} {
 		if found, err := recipes.PreflightRecipe(t.Context(), spec); err != nil || !slices.Equal(reasons(found), want) {
 			t.Errorf("%+v: %v, %+v", spec, err, found)

@@ -311,7 +311,7 @@ func TestSizesOfTopologies(t *testing.T) {
 	_, err := r.EnsureRemoved(t.Context(), before[0])
 	for what, err := range map[string]error{"growing": r.SetCapacity(t.Context(), p.id(), 3, 4), "removing": err} {
 		var refused *cloud.Error
-		if !errors.As(err, &refused) || refused.Code != "TopologyReplicas" || !strings.Contains(refused.Message, "machineDeployments[workers].replicas") {
+		if !errors.As(err, &refused) || refused.Code != "SizeManagedElsewhere" || !strings.Contains(refused.Message, "machineDeployments[workers].replicas") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -321,7 +321,7 @@ func TestSizesOfTopologies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := slices.ContainsFunc(found, func(f cloud.Refusal) bool { return f.Reason == "TopologyReplicas" }); got != (spec.Grows ||
+		if got := slices.ContainsFunc(found, func(f cloud.Refusal) bool { return f.Reason == "SizeManagedElsewhere" }); got != (spec.Grows ||
 			spec.Removes) || len(found) > 1 {
 			t.Errorf("%+v: %+v", spec, found)
 		}
@@ -350,7 +350,7 @@ func TestTopologyNotReconciled(t *testing.T) {
 	late := func(what string, err error) {
 		t.Helper()
 		var reported *cloud.Error
-		if !errors.As(err, &reported) || reported.Kind != cloud.Conflict || reported.Code != "TopologyPending" {
+		if !errors.As(err, &reported) || reported.Kind != cloud.Conflict || reported.Code != "ClusterAPIPending" {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -361,7 +361,7 @@ func TestTopologyNotReconciled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pending := slices.ContainsFunc(seen.Refusals, func(f cloud.Refusal) bool { return f.Reason == "TopologyPending" })
+	pending := slices.ContainsFunc(seen.Refusals, func(f cloud.Refusal) bool { return f.Reason == "ClusterAPIPending" })
 	if again.Done || again.From != again.To || seen.Recipe.Image != change.To || !pending {
 		t.Errorf("what is asked for is %+v, and the change is %+v: %+v", seen.Recipe, again, seen.Refusals)
 	}

@@ -56,7 +56,7 @@ func TestDonorInstanceTerminatedByOthers(t *testing.T) {
 				t.Fatalf("there were %d calls %s", seen, c.at)
 			}
 			if c.fails == "" && p.Status.Phase != v1alpha1.PhaseSucceeded ||
-				c.fails != "" && (p.Status.Failure == nil || p.Status.Failure.Reason != string(c.fails)) {
+				c.fails != "" && (p.Status.Failure == nil || p.Status.Failure.Reason != string(c.fails.Public())) {
 				t.Errorf("the capture has come to: %s", verdict(p))
 			}
 			size := int64(2)

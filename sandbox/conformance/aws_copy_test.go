@@ -307,7 +307,7 @@ func TestAWSDonorOfTheMarketplace(t *testing.T) {
 	for _, copies := range []bool{false, true} {
 		found, err := p.Preflight(t.Context(), cloud.PreflightSpec{Pool: w.pool, Instance: w.ids[0], Version: "2026.03.20", Copies: copies})
 		w.must(err)
-		if copies != slices.ContainsFunc(found, func(r cloud.Refusal) bool { return r.Reason == "MarketplaceDisk" && r.Remedy != "" }) {
+		if copies != slices.ContainsFunc(found, func(r cloud.Refusal) bool { return r.Reason == "DiskUnsupported" && r.Remedy != "" }) {
 			t.Errorf("with copies %t: %+v", copies, found)
 		}
 	}

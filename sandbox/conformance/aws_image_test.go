@@ -149,7 +149,7 @@ func TestAWSComparesDisks(t *testing.T) {
 	})
 	t.Run("further disk", func(t *testing.T) {
 		w := groupFrom(t, func(p *aws.Platform) { p.Disks = []string{"/dev/xvdb"} })
-		if reasons, all := w.preflight(); !slices.Equal(reasons, []string{"ImageMapsDisks"}) || !strings.Contains(all[0].Remedy, "/dev/xvdb") {
+		if reasons, all := w.preflight(); !slices.Equal(reasons, []string{"TemplateUnsuitable"}) || !strings.Contains(all[0].Remedy, "/dev/xvdb") {
 			t.Errorf("preflight: %+v", all)
 		}
 	})

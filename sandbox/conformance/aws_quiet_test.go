@@ -41,7 +41,7 @@ func TestQuietHoursOnAWS(t *testing.T) {
 			policy: v1alpha1.PrototypePolicySpec{Schedule: v1alpha1.ScheduleSettings{Cron: "0 3 1 1 *"}}},
 		"may not be looked at":  {fault: fault.Fault{Deny: "autoscaling:DescribeAutoScalingGroups"}},
 		"captures are refused":  {reason: cloud.PermissionMissing, fresh: true, fault: fault.Fault{Deny: "ec2:CreateSnapshot"}},
-		"an instance refresh":   {reason: "InstanceRefreshRunning", fresh: true},
+		"an instance refresh":   {reason: "NodesWouldBeReplaced", fresh: true},
 		"suspended by a person": {reason: "Suspended", fresh: true, policy: v1alpha1.PrototypePolicySpec{Suspend: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestQuietHoursOnAWS(t *testing.T) {
 				time.Sleep(time.Until(day.Add(-20 * time.Hour)))
 				w := groupOf(t, startAmazonOn(t, newWire(), atOnce), "1").suspendReplacement()
 				c := w.settle(test.fresh, test.policy)
-				if test.reason == "InstanceRefreshRunning" {
+				if test.reason == "NodesWouldBeReplaced" {
 					w.startRefresh()
 				}
 				time.Sleep(time.Until(day))

@@ -277,35 +277,35 @@ func TestAWSRefuses(t *testing.T) {
 		// written: the reason refuses only a capture; the recipe can be set.
 		written bool
 	}{
-		"EKS":         {tag("eks:nodegroup-name", "workers"), "EKSManaged", false},
-		"Cluster API": {tag("sigs.k8s.io/cluster-api-provider-aws/cluster/c", "owned"), "CAPAManaged", false},
+		"EKS":         {tag("eks:nodegroup-name", "workers"), "ManagedElsewhere", false},
+		"Cluster API": {tag("sigs.k8s.io/cluster-api-provider-aws/cluster/c", "owned"), "ManagedElsewhere", false},
 		"launch configuration": {func(w *amazonGroup) {
 			_, err := w.scaling.CreateLaunchConfiguration(w.Context(),
 				&autoscaling.CreateLaunchConfigurationInput{LaunchConfigurationName: sdk.String("old"), ImageId: sdk.String(awsImage),
 					InstanceType: sdk.String("m6i.large")})
 			w.must(err)
 			update(func(in *autoscaling.UpdateAutoScalingGroupInput) { in.LaunchConfigurationName = sdk.String("old") })(w)
-		}, "LaunchConfiguration", false},
+		}, "TemplateUnsuitable", false},
 		"warm pool": {func(w *amazonGroup) {
 			_, err := w.scaling.PutWarmPool(w.Context(), &autoscaling.PutWarmPoolInput{AutoScalingGroupName: sdk.String(awsGroup)})
 			w.must(err)
-		}, "WarmPool", false},
+		}, "PoolUnsupported", false},
 		"override": {update(func(in *autoscaling.UpdateAutoScalingGroupInput) {
 			in.MixedInstancesPolicy = &scalingtypes.MixedInstancesPolicy{LaunchTemplate: &scalingtypes.LaunchTemplate{
 				LaunchTemplateSpecification: &scalingtypes.LaunchTemplateSpecification{LaunchTemplateName: sdk.String(awsGroup), Version: sdk.String("1")},
 				Overrides:                   []scalingtypes.LaunchTemplateOverrides{{InstanceType: sdk.String("m6g.large"), ImageId: sdk.String(awsArm)}},
 			}}
-		}), "OverrideNamesImage", false},
+		}), "TemplateUnsuitable", false},
 		"snapshot": {template(
 			&ec2types.RequestLaunchTemplateData{BlockDeviceMappings: []ec2types.LaunchTemplateBlockDeviceMappingRequest{{DeviceName: sdk.String("/dev/xvdb"),
-				Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{SnapshotId: sdk.String("snap-0123456789abcdef0")}}}}), "SnapshotInTemplate", false},
+				Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{SnapshotId: sdk.String("snap-0123456789abcdef0")}}}}), "TemplateUnsuitable", false},
 		"parameter": {template(
 			&ec2types.RequestLaunchTemplateData{ImageId: sdk.String(
-				"resolve:ssm:/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64/standard/recommended/image_id")}), "ImageFromParameter", false},
+				"resolve:ssm:/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64/standard/recommended/image_id")}), "TemplateUnsuitable", false},
 		"refresh": {func(w *amazonGroup) {
 			_, err := w.scaling.StartInstanceRefresh(w.Context(), &autoscaling.StartInstanceRefreshInput{AutoScalingGroupName: sdk.String(awsGroup)})
 			w.must(err)
-		}, "InstanceRefreshRunning", false},
+		}, "NodesWouldBeReplaced", false},
 		"at its minimum": {update(func(in *autoscaling.UpdateAutoScalingGroupInput) { in.MinSize = sdk.Int32(2) }), "AtMinimum", true},
 		"may not write":  {func(w *amazonGroup) { w.fault(fault.Fault{Deny: "autoscaling:UpdateAutoScalingGroup"}) }, "PermissionMissing", true},
 		"may not launch": {func(w *amazonGroup) { w.fault(fault.Fault{Deny: "ec2:RunInstances"}) }, "PermissionMissing", true},
@@ -395,7 +395,7 @@ func TestAWSWithoutTemplate(t *testing.T) {
 func TestAWSKeepsUserData(t *testing.T) {
 	w := newGroup(t, atOnce, "1")
 	found, err := w.recipes.PreflightRecipe(t.Context(), cloud.PreflightSpec{Pool: w.pool, Instance: w.ids[0], Version: "2026.03.14", RemovesBootstrap: true})
-	if err != nil || len(found) != 1 || found[0].Reason != "UserDataStays" || found[0].Remedy == "" {
+	if err != nil || len(found) != 1 || found[0].Reason != "TemplateUnsuitable" || found[0].Remedy == "" {
 		t.Errorf("%+v, %v", found, err)
 	}
 }

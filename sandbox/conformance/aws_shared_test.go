@@ -26,7 +26,7 @@ func (w *amazonGroup) neighbor(name, version string) {
 
 // TestAWSSharedTemplate checks that Kamino makes no template version that another group would use immediately.
 func TestAWSSharedTemplate(t *testing.T) {
-	const reason = "TemplateShared"
+	const reason = "TemplateUnsuitable"
 	isShared := func(r cloud.Refusal) bool { return r.Reason == reason }
 	for name, test := range map[string]struct {
 		version string

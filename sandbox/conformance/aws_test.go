@@ -351,12 +351,12 @@ func TestAWSPermissionsChecked(t *testing.T) {
 			_, err := w.raw.ModifyInstanceAttribute(w.Context(), &ec2.ModifyInstanceAttributeInput{InstanceId: sdk.String(path.Base(string(w.ids[0]))),
 				InstanceInitiatedShutdownBehavior: &ec2types.AttributeValue{Value: sdk.String("terminate")}})
 			w.must(err)
-		}, "ShutdownTerminates"},
+		}, "StopTerminates"},
 		"stop protection": {func(w *amazon) {
 			_, err := w.raw.ModifyInstanceAttribute(w.Context(), &ec2.ModifyInstanceAttributeInput{InstanceId: sdk.String(path.Base(string(w.ids[0]))),
 				DisableApiStop: &ec2types.AttributeBooleanValue{Value: sdk.Bool(true)}})
 			w.must(err)
-		}, "StopProtected"},
+		}, "DonorProtected"},
 		"may not copy": {func(w *amazon) {
 			_, err := w.server.AddFault(fault.Fault{Deny: "ec2:CreateSnapshot"})
 			w.must(err)

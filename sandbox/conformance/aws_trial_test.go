@@ -125,7 +125,7 @@ func TestAWSRefusesTrialByAttributes(t *testing.T) {
 		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: sdk.String(awsImage), InstanceRequirements: &ec2types.InstanceRequirementsRequest{
 			VCpuCount: &ec2types.VCpuCountRangeRequest{Min: sdk.Int32(2)}, MemoryMiB: &ec2types.MemoryMiBRequest{Min: sdk.Int32(4096)}}}})
 	w.must(err)
-	for version, want := range map[string][]string{"1": nil, "2": {"TemplateHasRequirements"}} {
+	for version, want := range map[string][]string{"1": nil, "2": {"PoolNotCopyable"}} {
 		_, err = w.scaling.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup),
 			LaunchTemplate: &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: sdk.String(w.template), Version: sdk.String(version)}})
 		w.must(err)

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -136,6 +137,7 @@ func (c *captureCourse) withUID(action kubetesting.Action) (bool, runtime.Object
 // cluster triggers the next pass.
 func (c *captureCourse) play(ctx context.Context, version string, settings v1alpha1.Settings) budget {
 	c.t.Helper()
+	settings.Trial.Mode = cmp.Or(settings.Trial.Mode, v1alpha1.TrialOff)
 	p := &v1alpha1.Prototype{
 		ObjectMeta: metav1.ObjectMeta{Name: "pool-" + version, UID: types.UID("uid-" + version)},
 		Spec: v1alpha1.PrototypeSpec{Pool: c.poolName, PoolID: string(c.pool), Version: version,

@@ -133,7 +133,7 @@ func TestTerraformUndoesPromotionOnAWS(t *testing.T) {
 		t.Fatal("the apply changes nothing")
 	}
 	w.advance(time.Minute)
-	if change := w.change("2026.03.14"); !slices.ContainsFunc(change.Refusals, func(r cloud.Refusal) bool { return r.Reason == "InstanceRefreshRunning" }) {
+	if change := w.change("2026.03.14"); !slices.ContainsFunc(change.Refusals, func(r cloud.Refusal) bool { return r.Reason == "NodesWouldBeReplaced" }) {
 		t.Errorf("a promotion meanwhile is refused with %+v", change.Refusals)
 	}
 	w.refreshed()

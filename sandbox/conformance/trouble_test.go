@@ -37,13 +37,13 @@ func TestRefusals(t *testing.T) {
 		reason string
 		pool   func(*simulator.PoolSpec)
 	}{
-		{"UpgradePolicyAutomatic", func(p *simulator.PoolSpec) { p.UpgradePolicy = "Automatic" }},
-		{"UpgradePolicyRolling", func(p *simulator.PoolSpec) { p.UpgradePolicy = "Rolling" }},
-		{"AutomaticOSUpgrade", func(p *simulator.PoolSpec) { p.AutoOSUpgrade = true }},
-		{"AKSManaged", func(p *simulator.PoolSpec) { p.AKSManaged = true }},
-		{"EphemeralOSDisk", func(p *simulator.PoolSpec) { p.Ephemeral = true }},
-		{"ConfidentialVM", func(p *simulator.PoolSpec) { p.SecurityType = "ConfidentialVM" }},
-		{"Windows", func(p *simulator.PoolSpec) { p.Windows = true }},
+		{"NodesWouldBeReplaced", func(p *simulator.PoolSpec) { p.UpgradePolicy = "Automatic" }},
+		{"NodesWouldBeReplaced", func(p *simulator.PoolSpec) { p.UpgradePolicy = "Rolling" }},
+		{"NodesWouldBeReplaced", func(p *simulator.PoolSpec) { p.AutoOSUpgrade = true }},
+		{"ManagedElsewhere", func(p *simulator.PoolSpec) { p.AKSManaged = true }},
+		{"DiskUnsupported", func(p *simulator.PoolSpec) { p.Ephemeral = true }},
+		{"DiskUnsupported", func(p *simulator.PoolSpec) { p.SecurityType = "ConfidentialVM" }},
+		{"SystemUnsupported", func(p *simulator.PoolSpec) { p.Windows = true }},
 	} {
 		t.Run(test.reason, func(t *testing.T) {
 			w := newCloudEnv(t, options{pool: test.pool})
@@ -160,7 +160,7 @@ func TestFailedSnapshot(t *testing.T) {
 
 func TestQuota(t *testing.T) {
 	w := newCloudEnv(t, options{config: func(c *simulator.Config) { c.Quota = map[string]int64{"StandardSnapshotCount": 0} }})
-	w.wantRefusal(w.preflight(), "QuotaUsedUp", location, "0 of 0")
+	w.wantRefusal(w.preflight(), "QuotaExceeded", location, "0 of 0")
 	_, err := w.p.EnsureSnapshot(t.Context(), w.snapshotSpec())
 	w.wantError(err, cloud.QuotaExceeded)
 }
@@ -170,7 +170,7 @@ func TestGalleryNameTaken(t *testing.T) {
 	w.change(http.MethodPut, "/subscriptions/"+subscription+"/resourcegroups/other", map[string]any{"location": location})
 	w.change(http.MethodPut, "/subscriptions/"+subscription+"/resourceGroups/other/providers/Microsoft.Compute/galleries/SIG_My_Group",
 		map[string]any{"location": location, "properties": map[string]any{}})
-	w.wantRefusal(w.preflight(), "GalleryNameTaken", "resource group other")
+	w.wantRefusal(w.preflight(), "GalleryUnsuitable", "resource group other")
 	_, err := w.p.EnsureImage(t.Context(), cloud.ImageSpec{ImageRef: w.ref(), SnapshotID: w.snapshot().ID})
 	w.wantError(err, cloud.Invalid, "delete the other gallery")
 }
@@ -199,7 +199,7 @@ func (w *cloudEnv) createOriginal(generation string) {
 func TestDefinitionOfAnotherGeneration(t *testing.T) {
 	w := newCloudEnv(t, options{})
 	w.createOriginal("V1")
-	w.wantRefusal(w.preflight(), "DefinitionMismatch", "generation V1", "delete the definition")
+	w.wantRefusal(w.preflight(), "GalleryUnsuitable", "generation V1", "delete the definition")
 	_, err := w.p.EnsureImage(t.Context(), cloud.ImageSpec{ImageRef: w.ref(), SnapshotID: w.snapshot().ID})
 	w.wantError(err, cloud.Invalid, "generation V1")
 }

@@ -47,12 +47,12 @@ func (w *cloudEnv) recipe() (string, int64) {
 // happens, and no running node changes.
 func TestWritesUpgradeNoRunningNodes(t *testing.T) {
 	manual := map[string]any{"mode": "Manual", "automaticOSUpgradePolicy": map[string]any{"enableAutomaticOSUpgrade": false}}
-	for reason, policy := range map[string]map[string]any{
-		"UpgradePolicyAutomatic": {"mode": "Automatic"},
-		"UpgradePolicyRolling":   {"mode": "Rolling", "rollingUpgradePolicy": map[string]any{"maxBatchInstancePercent": 20}},
-		"AutomaticOSUpgrade":     {"mode": "Manual", "automaticOSUpgradePolicy": map[string]any{"enableAutomaticOSUpgrade": true}},
+	for name, policy := range map[string]map[string]any{
+		"an automatic policy": {"mode": "Automatic"},
+		"a rolling policy":    {"mode": "Rolling", "rollingUpgradePolicy": map[string]any{"maxBatchInstancePercent": 20}},
+		"upgrades of the OS":  {"mode": "Manual", "automaticOSUpgradePolicy": map[string]any{"enableAutomaticOSUpgrade": true}},
 	} {
-		t.Run(reason, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := newCloudEnv(t, options{})
 			all := w.writes()
 			w.upgradeAll()
@@ -63,8 +63,8 @@ func TestWritesUpgradeNoRunningNodes(t *testing.T) {
 			for name, write := range all {
 				err := write()
 				w.wantError(err, cloud.Refused, poolName)
-				if code := codeOf(err); code != reason {
-					t.Errorf("%s is refused as %s, want %s", name, code, reason)
+				if code := codeOf(err); code != cloud.NodesWouldBeReplaced {
+					t.Errorf("%s is refused as %s", name, code)
 				}
 			}
 			w.settled()
@@ -99,7 +99,7 @@ func TestWritesStartNoRollingUpgrade(t *testing.T) {
 	for name, write := range all {
 		err := write()
 		w.wantError(err, cloud.Refused, "rolling upgrade")
-		if code := codeOf(err); code != "RollingUpgradeRunning" {
+		if code := codeOf(err); code != "NodesWouldBeReplaced" {
 			t.Errorf("%s is refused as %s", name, code)
 		}
 	}

@@ -36,7 +36,7 @@ func TestAddedDonor(t *testing.T) {
 		}},
 		"no node":                   {func(c *Case) { c.Donor = Found(Donor{}) }, NodeNotFound, "node donor not found"},
 		"another instance":          {func(c *Case) { d, _ := c.Donor.Get(); d.Replaced = true; c.Donor = Found(d) }, NodeNotFound, "node donor not found"},
-		"a node of another pool":    {inSurroundings(func(p *PoolNodes) { p.Of.Pool, p.OfName = "memory:///pool2", "pool2" }), PoolMismatch, "pool2"},
+		"a node of another pool":    {inSurroundings(func(p *PoolNodes) { p.Of.Pool, p.OfName = "memory:///pool2", "pool2" }), NotInPool, "pool2"},
 		"another tool that reboots": {func(c *Case) { c.Pods = Found(Pods{Rebooter: "kube-system/kured"}) }, OtherRebooter, "DaemonSet kube-system/kured also reboots"},
 		"no valid bootstrap token":  {func(c *Case) { c.Removal = Found(DonorRemoval{NoToken: true}) }, BootstrapTokenExpired, "cannot join"},
 		"a pool at its maximum":     {func(c *Case) { c.Recipe = Found(cloud.Pool{ID: c.Pool, Capacity: 5, MaxSize: 5}) }, cloud.PoolAtMaximum, "must grow by one node for the patch, but has 5 of 5 nodes"},

@@ -131,12 +131,12 @@ func theirs(name, pool, version string, phase v1alpha1.Phase, age time.Duration)
 // maskings are all possible refusals of a case, in the order of display.
 var maskings = []masking{
 	{
-		name: "yesterday's version", reason: VersionNotToday,
+		name: "yesterday's version", reason: VersionOutOfOrder,
 		words: "version 2026.03.11 is not of today (2026.03.14): remove the version",
 		spoil: func(c *Case) { c.Prototype.Spec.Version = "2026.03.11" },
 	},
 	{
-		name: "no version", reason: VersionNotToday,
+		name: "no version", reason: VersionOutOfOrder,
 		words: "version tomorrow is not of today",
 		spoil: func(c *Case) { c.Prototype.Spec.Version = "tomorrow" },
 		alone: "version",
@@ -147,20 +147,20 @@ var maskings = []masking{
 		spoil: func(c *Case) { c.Prototype.CreationTimestamp = metav1.NewTime(noon.Add(6 * time.Minute)) },
 	},
 	{
-		name: "left alone", reason: VersionNotToday,
+		name: "left alone", reason: VersionOutOfOrder,
 		words: "prototype pool1-2026.03.14 was created 26h0m0s ago and never started: delete the prototype",
 		spoil: func(c *Case) { c.Prototype.CreationTimestamp = metav1.NewTime(noon.Add(-26 * time.Hour)) },
 		alone: "clock",
 	},
 	{
-		name: "a profile whose donors stay away", reason: ProfileUnsupported,
+		name: "a profile whose donors stay away", reason: SettingUnsupported,
 		words: "profile bootstrap deletes the join credential of node donor, so the node cannot rejoin: remove settings.donor.afterCapture",
 		spoil: func(c *Case) {
 			c.Prototype.Spec.Settings.Generalize.Profile, c.Prototype.Spec.Settings.Donor.AfterCapture = v1alpha1.ProfileBootstrap, v1alpha1.ReturnDonor
 		},
 	},
 	{
-		name: "a setting of another cloud", reason: SettingOfOtherCloud,
+		name: "a setting of another cloud", reason: SettingUnsupported,
 		words: "settings.azure is a setting of another cloud, not of the cloud of node donor",
 		spoil: func(c *Case) { c.Prototype.Spec.Settings.Azure = &v1alpha1.AzureSettings{Replicas: new(int32)} },
 	},
@@ -170,7 +170,7 @@ var maskings = []masking{
 		spoil: func(c *Case) { c.Process.Image = "" },
 	},
 	{
-		name: "an image of theirs", reason: ImageNotAllowed,
+		name: "an image of theirs", reason: NotAllowed,
 		words: "is evil:v1 and would run as root on node donor, but only Kamino's own image (kamino:v1)",
 		spoil: func(c *Case) { c.Prototype.Spec.Settings.Generalize.Image = "evil:v1" },
 		alone: "image",
@@ -200,7 +200,7 @@ var maskings = []masking{
 		spoil:  func(c *Case) { c.Donor = Found(Donor{}) },
 	},
 	{
-		name: "another instance", reason: DonorChanged,
+		name: "another instance", reason: NodeNotFound,
 		words:  "node donor is now instance memory:///new, not memory:///donor",
 		of:     []string{"Donor"},
 		strays: true,
@@ -228,7 +228,7 @@ var maskings = []masking{
 		spoil:  inSurroundings(func(s *PoolNodes) { s.Of = cloud.Membership{Why: "it is alone"} }),
 	},
 	{
-		name: "of another pool", reason: PoolMismatch,
+		name: "of another pool", reason: NotInPool,
 		words:  "node donor is in pool pool2 (memory:///pool2), but spec.poolID is memory:///pool1",
 		of:     []string{"Donor", "PoolNodes"},
 		strays: true,
@@ -236,7 +236,7 @@ var maskings = []masking{
 		spoil:  inSurroundings(func(s *PoolNodes) { s.Of, s.OfName = cloud.Membership{Pool: "memory:///pool2"}, "pool2" }),
 	},
 	{
-		name: "of another name", reason: PoolMismatch,
+		name: "of another name", reason: NotInPool,
 		words: "node donor is in pool blue, not in pool1",
 		of:    []string{"Donor", "PoolNodes"},
 		alone: "donor",
@@ -263,7 +263,7 @@ var maskings = []masking{
 		spoil: func(c *Case) { c.Pods = Found(Pods{Stuck: []string{"a", "b"}}) },
 	},
 	{
-		name: "protected pods", reason: ProtectedPods,
+		name: "protected pods", reason: selection.DoNotDisrupt,
 		words: "pods of node donor must not be evicted: a, b; choose",
 		of:    []string{"Pods"},
 		alone: "pods",
@@ -317,7 +317,7 @@ var maskings = []masking{
 		spoil: func(c *Case) { c.PodRefused = Found("restricted") },
 	},
 	{
-		name: "no rules", reason: RulesNotFound,
+		name: "no rules", reason: RulesInvalid,
 		words: "ConfigMap ours/ours of settings",
 		of:    []string{"Rules"},
 		spoil: func(c *Case) { c.Rules = Found(Rules{Missing: true}) },
@@ -330,25 +330,25 @@ var maskings = []masking{
 		spoil: func(c *Case) { c.Rules = Found(Rules{Wrong: "line 1"}) },
 	},
 	{
-		name: "no copy", reason: CustomDataMissing,
+		name: "no copy", reason: cloud.CustomDataUnusable,
 		words: "there is no Secret: create it, or remove the setting",
 		of:    []string{"CustomData"},
 		spoil: func(c *Case) {
-			missing := cloud.Refuse(CustomDataMissing, "there is no Secret", "create it")
+			missing := cloud.Refuse(cloud.CustomDataUnusable, "there is no Secret", "create it")
 			c.CustomData = Found(CustomData{Missing: &missing, Needed: true})
 		},
 	},
 	{
-		name: "no copy, but another Secret", reason: CustomDataNotAllowed,
+		name: "no copy, but another Secret", reason: cloud.CustomDataUnusable,
 		words: "it could be any Secret: label it, or remove the setting",
 		of:    []string{"CustomData"},
 		spoil: func(c *Case) {
-			other := cloud.Refuse(CustomDataNotAllowed, "it could be any Secret", "label it")
+			other := cloud.Refuse(cloud.CustomDataUnusable, "it could be any Secret", "label it")
 			c.CustomData = Found(CustomData{Missing: &other, Needed: true})
 		},
 	},
 	{
-		name: "no force", reason: ForceNotAllowed,
+		name: "no force", reason: NotAllowed,
 		words: "Kamino may not delete pods",
 		of:    []string{"MayDelete"},
 		spoil: func(c *Case) { c.MayDelete = Found(false) },
@@ -363,26 +363,26 @@ var maskings = []masking{
 		},
 	},
 	{
-		name: "no right to delete nodes", reason: RemovalNotAllowed,
+		name: "no right to delete nodes", reason: NotAllowed,
 		words: "node donor must be removed after the capture, but Kamino may not delete nodes: grant the permission",
 		of:    []string{"MayDeleteNode"},
 		spoil: func(c *Case) { c.MayDeleteNode = Found(false) },
 	},
 	{
-		name: "no right to write labels", reason: CarryOverNotAllowed,
+		name: "no right to write labels", reason: NotAllowed,
 		words: "the replacement of node donor must get labels and taints of the node, but the API server refuses: no labels; allow the keys",
 		of:    []string{"CarryOverDenied"},
 		spoil: func(c *Case) { c.CarryOverDenied = Found("no labels") },
 	},
 	{
-		name: "no instance", reason: InstanceNotFound,
+		name: "no instance", reason: NodeNotFound,
 		words: "the cloud has no instance for node donor: ",
 		of:    []string{"Cloud"},
 		alone: "cloud",
 		spoil: func(c *Case) { c.Cloud = Unread[[]cloud.Refusal](&cloud.Error{Kind: cloud.NotFound, Message: "gone"}) },
 	},
 	{
-		name: "no cloud of its", reason: InstanceNotFound,
+		name: "no cloud of its", reason: NodeNotFound,
 		words: "the cloud has no instance for node donor: ",
 		of:    []string{"Cloud"},
 		alone: "cloud",
@@ -391,11 +391,11 @@ var maskings = []masking{
 		},
 	},
 	{
-		name: "the cloud refuses", reason: "QuotaUsedUp",
+		name: "the cloud refuses", reason: "QuotaExceeded",
 		words: "the quota is used up",
 		of:    []string{"Cloud"},
 		spoil: func(c *Case) {
-			c.Cloud = Found([]cloud.Refusal{cloud.Refuse("QuotaUsedUp", "the quota is used up", "ask for more")})
+			c.Cloud = Found([]cloud.Refusal{cloud.Refuse("QuotaExceeded", "the quota is used up", "ask for more")})
 		},
 	},
 	{
@@ -409,7 +409,7 @@ var maskings = []masking{
 		},
 	},
 	{
-		name: "a newer recipe", reason: VersionNotNewer,
+		name: "a newer recipe", reason: VersionOutOfOrder,
 		words: "the recipe of pool pool1 names version 2026.03.1402, newer than",
 		of:    []string{"Cloud", "Recipe"},
 		spoil: func(c *Case) {
@@ -443,8 +443,8 @@ var maskings = []masking{
 // hides reports whether a problem hides the other problem, because both concern one thing.
 func (s masking) hides(other masking) bool {
 	return s.strays && slices.ContainsFunc(append(other.of, s.of...), func(of string) bool { return of != "Others" && slices.Contains(append(other.of, ""), of) }) ||
-		s.reason == ProfileUnsupported && (slices.Contains(other.of, "MayDeleteNode") || slices.Contains(other.of, "CarryOverDenied") || slices.Contains(other.of, "Removal")) || // a donor that returns
-		s.reason == ForceNotAllowed && other.reason == LocalVolumes || // a drain that is forced loses them
+		s.name == "a profile whose donors stay away" && (slices.Contains(other.of, "MayDeleteNode") || slices.Contains(other.of, "CarryOverDenied") || slices.Contains(other.of, "Removal")) || // a donor that returns
+		s.name == "no force" && other.reason == LocalVolumes || // a drain that is forced loses them
 		s.alone == "cloud" && slices.Contains(other.of, "Cloud") ||
 		s.alone == "account" && slices.Contains(other.of, "Account")
 }
@@ -508,12 +508,17 @@ func disordered() (wrong []string, pairs int) {
 			c := sound()
 			one.spoil(c)
 			two.spoil(c)
-			if got, want := reasons(c.Judge()), []string{one.reason, two.reason}; !slices.Equal(got, want) {
-				wrong = append(wrong, fmt.Sprintf("%s, and %s: %v, want %v", one.name, two.name, got, want))
+			if got := c.Judge().Refusals; len(got) != 2 || !one.is(got[0], two) || !two.is(got[1], one) {
+				wrong = append(wrong, fmt.Sprintf("%s, and %s: %+v", one.name, two.name, got))
 			}
 		}
 	}
 	return wrong, pairs
+}
+
+// is reports whether the refusal is that of the problem, and not that of the other problem.
+func (s masking) is(r cloud.Refusal, other masking) bool {
+	return r.Reason == s.reason && (s.reason != other.reason || strings.Contains(r.Message, s.words))
 }
 
 // masks reports whether a problem overwrites another problem.

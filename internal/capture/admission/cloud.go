@@ -20,7 +20,7 @@ func preflight(c *Case) ([]cloud.Refusal, error) {
 	}
 	refusals, err := resultOf(c.Cloud, "refusals of the cloud")
 	if c.unknown() {
-		return refuse(InstanceNotFound, "choose another node", "the cloud has no instance for node %s: %s", c.node(), err), nil
+		return refuse(NodeNotFound, "choose another node", "the cloud has no instance for node %s: %s", c.node(), err), nil
 	}
 	return slices.Clone(refusals), err
 }
@@ -47,7 +47,7 @@ func recipe(c *Case) ([]cloud.Refusal, error) {
 		if next := imageversion.Next(current); imageversion.SameDay(current, version) && next != current {
 			remedy = "the default is one version per day: try again tomorrow (UTC), or set --version " + next
 		}
-		refusals = append(refusals, refuse(VersionNotNewer, remedy,
+		refusals = append(refusals, refuse(VersionOutOfOrder, remedy,
 			"the recipe of pool %s names version %s, newer than %s", c.Prototype.Spec.Pool, current, version)...)
 	}
 	return refusals, nil

@@ -69,7 +69,7 @@ func RulesOf(c *Case) ([]cloud.Refusal, error) {
 	case err != nil:
 		return nil, err
 	case found.Missing:
-		return refuse(RulesNotFound, "create the ConfigMap, or remove the setting",
+		return refuse(RulesInvalid, "create the ConfigMap, or remove the setting",
 			"ConfigMap %s of settings.generalize.rules not found", name), nil
 	case found.Wrong != "":
 		return refuse(RulesInvalid, "run `kamino-node generalize --list --profile-file` on the same files",
@@ -99,11 +99,11 @@ func force(c *Case) ([]cloud.Refusal, error) {
 	if may, err := resultOf(c.MayDelete, "the permission to delete pods"); err != nil || may {
 		return nil, err
 	}
-	return refuse(ForceNotAllowed, "grant the permission with rbac.force=true (kamino manifests --force), or remove force",
+	return refuse(NotAllowed, "grant the permission with rbac.force=true (kamino manifests --force), or remove force",
 		"settings.drain.force is set, but Kamino may not delete pods"), nil
 }
 
-// RemovalRemedy is the remedy of RemovalNotAllowed.
+// RemovalRemedy is the remedy of NotAllowed.
 const RemovalRemedy = "grant the permission with rbac.removeDonors=true (kamino manifests --remove-donors)"
 
 // removal requires the permission to delete the donor's Node, which would stay after the removal of the instance.
@@ -114,7 +114,7 @@ func removal(c *Case) ([]cloud.Refusal, error) {
 	if may, err := resultOf(c.MayDeleteNode, "the permission to delete nodes"); err != nil || may {
 		return nil, err
 	}
-	return refuse(RemovalNotAllowed, RemovalRemedy,
+	return refuse(NotAllowed, RemovalRemedy,
 		"node %s must be removed after the capture, but Kamino may not delete nodes", c.node()), nil
 }
 
@@ -123,7 +123,7 @@ func (c *Case) AsksRemoval() bool {
 	return c.Prototype.Spec.ReplacesDonor() && (c.Prototype.UID != "" || c.Process.Drives)
 }
 
-// CarryOverRemedy is the remedy of CarryOverNotAllowed.
+// CarryOverRemedy is the remedy of NotAllowed.
 const CarryOverRemedy = "allow the keys with admission.carryOver of the chart (kamino manifests --carry-over-labels, --carry-over-taints), or remove settings.donor.carryOver"
 
 // carryOver requires the permission to write the labels and taints that the donor's replacement gets.
@@ -135,7 +135,7 @@ func carryOver(c *Case) ([]cloud.Refusal, error) {
 	if err != nil || denied == "" {
 		return nil, err
 	}
-	return refuse(CarryOverNotAllowed, CarryOverRemedy,
+	return refuse(NotAllowed, CarryOverRemedy,
 		"the replacement of node %s must get labels and taints of the node, but the API server refuses: %s", c.node(), denied), nil
 }
 

@@ -17,7 +17,7 @@ func canCopy(c *Case) ([]cloud.Refusal, error) {
 	if c.CanCopy || c.Strayed() {
 		return nil, nil
 	}
-	return refuse(CopyUnsupported, "omit settings.donor.method, or set InPlace",
+	return refuse(SettingUnsupported, "omit settings.donor.method, or set InPlace",
 		"settings.donor.method is Copy, but Kamino cannot copy a disk in use in the cloud of node %s", c.node()), nil
 }
 

@@ -23,11 +23,11 @@ func copiedDonor() *Case {
 	return c
 }
 
-// withoutAbsence are the reasons that do not apply to a donor in service: all of them are about its absence or its removal. Every
-// other reason still refuses the capture.
+// withoutAbsence are the problems that a donor in service does not have: all of them are about its absence or its removal. Every
+// other problem still refuses the capture.
 var withoutAbsence = []string{
-	ProfileUnsupported, selection.OnlyReadyNode, UnmanagedPods, ProtectedPods, ForceNotAllowed, OtherRebooter, RemovalNotAllowed, CarryOverNotAllowed,
-	LocalVolumes,
+	"a profile whose donors stay away", "no peer", "bare pods", "protected pods", "no force", "kured on the node of a pioneer",
+	"no right to delete nodes", "no right to write labels", "volumes of its own",
 }
 
 // TestWhichReasonsApplyToADonorInService plays each problem of a capture in place.
@@ -38,8 +38,8 @@ func TestWhichReasonsApplyToADonorInService(t *testing.T) {
 			c := copiedDonor()
 			trouble.spoil(c)
 			want := []string{trouble.reason}
-			if slices.Contains(withoutAbsence, trouble.reason) {
-				want, unused = nil, append(unused, trouble.reason)
+			if slices.Contains(withoutAbsence, trouble.name) {
+				want, unused = nil, append(unused, trouble.name)
 			}
 			v := c.Judge()
 			if diff := cmp.Diff(want, reasons(v)); diff != "" || v.Err() != nil {
@@ -47,9 +47,9 @@ func TestWhichReasonsApplyToADonorInService(t *testing.T) {
 			}
 		})
 	}
-	for _, reason := range withoutAbsence {
-		if !slices.Contains(unused, reason) {
-			t.Errorf("no problem gives the reason %s", reason)
+	for _, name := range withoutAbsence {
+		if !slices.Contains(unused, name) {
+			t.Errorf("there is no problem %s", name)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func TestWhatACopyNeeds(t *testing.T) {
 		spoil         func(*Case)
 		reason, words string
 	}{
-		"a cloud without copies": {func(c *Case) { c.CanCopy = false }, CopyUnsupported, "in the cloud of node donor: omit settings.donor.method"},
+		"a cloud without copies": {func(c *Case) { c.CanCopy = false }, SettingUnsupported, "in the cloud of node donor: omit settings.donor.method"},
 		"no word to the pod": {func(c *Case) { c.CopyRightLacking = Found("patch nodeorders.kamino.dev") }, NotInstalled,
 			"Kamino may not patch nodeorders.kamino.dev, which a capture by copy needs: restore the role"},
 	} {

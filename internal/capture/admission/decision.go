@@ -26,7 +26,7 @@ func version(c *Case) ([]cloud.Refusal, error) {
 	if err == nil && !created.Before(day.Add(-24*time.Hour)) && !created.After(day.Add(48*time.Hour)) {
 		return nil, nil
 	}
-	return refuse(VersionNotToday, "remove the version, or name the version of today",
+	return refuse(VersionOutOfOrder, "remove the version, or name the version of today",
 		"version %s is not of today (%s)", name, imageversion.Of(created)), nil
 }
 
@@ -37,7 +37,7 @@ func clock(c *Case) ([]cloud.Refusal, error) {
 		return refuse(ClockOff, "correct the clock, then try again",
 			"the clock of this process is %s behind the clock of the API server", (-age).Round(time.Minute)), nil
 	case age > 24*time.Hour:
-		return refuse(VersionNotToday, "delete the prototype and start a new capture",
+		return refuse(VersionOutOfOrder, "delete the prototype and start a new capture",
 			"prototype %s was created %s ago and never started", c.Prototype.Name, age.Round(time.Hour)), nil
 	}
 	return nil, nil
@@ -46,7 +46,7 @@ func clock(c *Case) ([]cloud.Refusal, error) {
 func profile(c *Case) ([]cloud.Refusal, error) {
 	settings := c.Prototype.Spec.Settings
 	if profile := settings.Profile(); !c.Prototype.Spec.ReplacesDonor() && !profile.Traits().DonorMayReturn {
-		return refuse(ProfileUnsupported, "remove settings.donor.afterCapture, or use profile static if the nodes of the pool share a credential",
+		return refuse(SettingUnsupported, "remove settings.donor.afterCapture, or use profile static if the nodes of the pool share a credential",
 			"profile %s deletes the join credential of node %s, so the node cannot rejoin", profile, c.node()), nil
 	}
 	return nil, nil
@@ -58,7 +58,7 @@ func foreign(c *Case) ([]cloud.Refusal, error) {
 	if of == "" {
 		return nil, nil
 	}
-	return refuse(SettingOfOtherCloud, "remove "+of, "%s is a setting of another cloud, not of the cloud of node %s", of, c.Prototype.Spec.Donor.NodeName), nil
+	return refuse(SettingUnsupported, "remove "+of, "%s is a setting of another cloud, not of the cloud of node %s", of, c.Prototype.Spec.Donor.NodeName), nil
 }
 
 // Image refuses an image from the settings outside the allowed list: the image would run as root on a node. The process's
@@ -73,7 +73,7 @@ func Image(c *Case) ([]cloud.Refusal, error) {
 	case named == "", named == c.Process.Image, slices.ContainsFunc(c.Process.AllowedImages, func(allowed string) bool { return allows(allowed, named) }):
 		return nil, nil
 	}
-	return refuse(ImageNotAllowed, "remove the setting, or start Kamino with --allowed-images",
+	return refuse(NotAllowed, "remove the setting, or start Kamino with --allowed-images",
 		"settings.generalize.image is %s and would run as root on node %s, but only Kamino's own image (%s) and --allowed-images are allowed",
 		named, c.Prototype.Spec.Donor.NodeName, c.Process.Image), nil
 }

@@ -38,7 +38,7 @@ func donor(c *Case) ([]cloud.Refusal, error) {
 	case found.Node == nil:
 		return refuse(NodeNotFound, "run `kubectl get nodes` to list nodes", "node %s not found", c.node()), nil
 	case found.Replaced:
-		return refuse(DonorChanged, "decide again",
+		return refuse(NodeNotFound, "decide again",
 			"node %s is now instance %s, not %s as at the decision", c.node(), found.Node.Spec.ProviderID, c.Prototype.Spec.Donor.ProviderID), nil
 	}
 	around, err := resultOf(c.PoolNodes, "the pool's nodes")
@@ -84,10 +84,10 @@ func (c *Case) misplaced(around PoolNodes) []cloud.Refusal {
 	case at.Pool == "":
 		return []cloud.Refusal{c.notInPool(at.Why)}
 	case at.Pool != c.Pool:
-		return refuse(PoolMismatch, "name the pool of the node",
+		return refuse(NotInPool, "name the pool of the node",
 			"node %s is in pool %s (%s), but spec.poolID is %s", c.node(), around.OfName, at.Pool, c.Pool)
 	case !strings.EqualFold(around.OfName, c.Prototype.Spec.Pool):
-		return refuse(PoolMismatch, "name the pool of the node",
+		return refuse(NotInPool, "name the pool of the node",
 			"node %s is in pool %s, not in %s", c.node(), around.OfName, c.Prototype.Spec.Pool)
 	}
 	return nil
@@ -110,7 +110,7 @@ func pods(c *Case) ([]cloud.Refusal, error) {
 	if len(found.Protected) > 0 && !c.Prototype.Spec.Settings.Drain.Disrupt {
 		refusals = append(
 			refusals,
-			refuse(ProtectedPods, "choose another node, wait until these pods have ended, or allow the eviction with settings.drain.disrupt: true",
+			refuse(selection.DoNotDisrupt, "choose another node, wait until these pods have ended, or allow the eviction with settings.drain.disrupt: true",
 				"pods of node %s must not be evicted: %s", c.node(), strings.Join(found.Protected, ", "))...)
 	}
 	refusals = append(refusals, c.refuseRebooter(found)...)

@@ -94,7 +94,7 @@ func TestUnneededLookupsMayBeMissing(t *testing.T) {
 	}
 	c := sound()
 	c.Prototype.UID, c.Process.Drives, c.MayDelete, c.MayDeleteNode, c.CarryOverDenied = "", true, Found(false), Found(false), Found("no")
-	if got := reasons(c.Judge()); !slices.Equal(got, []string{ForceNotAllowed, RemovalNotAllowed, CarryOverNotAllowed}) {
+	if got := reasons(c.Judge()); !slices.Equal(got, []string{NotAllowed, NotAllowed, NotAllowed}) {
 		t.Errorf("other client: %v", got)
 	}
 	c = sound()
@@ -108,7 +108,7 @@ func TestUnneededLookupsMayBeMissing(t *testing.T) {
 func TestBothKindsOfPods(t *testing.T) {
 	c := sound()
 	c.Pods = Found(Pods{Stuck: []string{"a"}, Protected: []string{"b"}})
-	if got := reasons(c.Judge()); !slices.Equal(got, []string{UnmanagedPods, ProtectedPods}) {
+	if got := reasons(c.Judge()); !slices.Equal(got, []string{UnmanagedPods, selection.DoNotDisrupt}) {
 		t.Errorf("%v", got)
 	}
 }
@@ -167,7 +167,7 @@ func TestTheDayOfAVersion(t *testing.T) {
 
 func TestClocks(t *testing.T) {
 	for age, reason := range map[time.Duration]string{
-		0: "", -5 * time.Minute: "", -5*time.Minute - time.Second: ClockOff, 24 * time.Hour: "", 24*time.Hour + time.Second: VersionNotToday,
+		0: "", -5 * time.Minute: "", -5*time.Minute - time.Second: ClockOff, 24 * time.Hour: "", 24*time.Hour + time.Second: VersionOutOfOrder,
 	} {
 		c := sound()
 		c.Prototype.CreationTimestamp = metav1.NewTime(noon.Add(-age))
@@ -252,8 +252,8 @@ func TestAStrangerOfANodeHidesTheCloud(t *testing.T) {
 
 func TestAboutNode(t *testing.T) {
 	for reason, want := range map[string]bool{
-		NodeNotFound: true, InstanceNotFound: true, DonorChanged: true, DonorClockOff: true, UnmanagedPods: true, ProtectedPods: true, selection.NotReady: true,
-		VersionNotToday: false, NoImage: false, NotInstalled: false, PoolMismatch: false, "QuotaUsedUp": false, imagecount.TooManyImages: false,
+		NodeNotFound: true, DonorClockOff: true, UnmanagedPods: true, selection.DoNotDisrupt: true, selection.NotReady: true,
+		VersionOutOfOrder: false, NoImage: false, NotInstalled: false, NotInPool: false, "QuotaExceeded": false, imagecount.TooManyImages: false,
 	} {
 		if AboutNode(reason) != want || AnotherMayDo([]cloud.Refusal{cloud.Refuse(NoImage, "a", "b"), cloud.Refuse(reason, "a", "b")}) != want {
 			t.Errorf("%s speaks of one node: %t", reason, !want)

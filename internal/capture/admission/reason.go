@@ -12,48 +12,34 @@ import (
 // Reasons that only this package gives. Packages selection, history and imagecount and the cloud's provider give the other
 // reasons.
 const (
-	NodeNotFound       = "NodeNotFound"
-	DonorClockOff      = "DonorClockOff"
-	NotInPool          = "NotInPool"
-	InstanceNotFound   = "InstanceNotFound"
-	DonorChanged       = "DonorChanged"
-	PoolMismatch       = "PoolMismatch"
-	VersionNotToday    = "VersionNotToday"
-	VersionNotNewer    = "VersionNotNewer"
-	CapturedToday      = "CapturedToday"
-	CaptureInFlight    = "CaptureInFlight"
-	ProfileUnsupported = "ProfileUnsupported"
-	NoImage            = "NoImage"
-	ImageNotAllowed    = "ImageNotAllowed"
-	NotInstalled       = "NotInstalled"
-	ForceNotAllowed    = "ForceNotAllowed"
-	RemovalNotAllowed  = "RemovalNotAllowed"
-	// CarryOverNotAllowed: this process may not write the labels and taints of settings.donor.carryOver.
-	CarryOverNotAllowed = "CarryOverNotAllowed"
-	UnmanagedPods       = "UnmanagedPods"
-	ProtectedPods       = "ProtectedPods"
-	EvictionBlocked     = "EvictionBlocked"
-	ClockOff            = "ClockOff"
-	CustomDataMissing   = "CustomDataMissing"
-	// CustomDataNotAllowed: the Secret lacks the mark of a copy of customData.
-	CustomDataNotAllowed = "CustomDataNotAllowed"
-	RulesNotFound        = "RulesNotFound"
-	RulesInvalid         = "RulesInvalid"
+	NodeNotFound    = "NodeNotFound"
+	DonorClockOff   = "DonorClockOff"
+	NotInPool       = "NotInPool"
+	CapturedToday   = "CapturedToday"
+	CaptureInFlight = "CaptureInFlight"
+	NoImage         = "NoImage"
+	// NotAllowed: this process was not given a right that the settings need.
+	NotAllowed = "NotAllowed"
+	// SettingUnsupported: a setting does not fit the cloud, the profile or another setting.
+	SettingUnsupported = "SettingUnsupported"
+	// VersionOutOfOrder: the version is of another day, or the recipe names a later one.
+	VersionOutOfOrder = "VersionOutOfOrder"
+	NotInstalled      = "NotInstalled"
+	UnmanagedPods     = "UnmanagedPods"
+	EvictionBlocked   = "EvictionBlocked"
+	ClockOff          = "ClockOff"
+	RulesInvalid      = "RulesInvalid"
 	// OtherRebooter: another tool reboots the node of a pioneer.
 	OtherRebooter = "OtherRebooter"
 	// LocalVolumes: the donor does not return, and data is on the donor only.
 	LocalVolumes = "LocalVolumes"
 	// BootstrapTokenExpired: no node could join as the replacement of the donor.
 	BootstrapTokenExpired = "BootstrapTokenExpired"
-	// CopyUnsupported: the cloud copies no disk in use.
-	CopyUnsupported = "CopyUnsupported"
-	// SettingOfOtherCloud: the settings have a section of another cloud.
-	SettingOfOtherCloud = "SettingOfOtherCloud"
 )
 
 // aboutNode are reasons about one node: another node may be suitable.
-var aboutNode = append(selection.Reasons(), NodeNotFound, InstanceNotFound, DonorChanged, DonorClockOff,
-	UnmanagedPods, ProtectedPods, EvictionBlocked, OtherRebooter, LocalVolumes, history.BuiltFromQuarantined)
+var aboutNode = append(selection.Reasons(), NodeNotFound, DonorClockOff,
+	UnmanagedPods, selection.DoNotDisrupt, EvictionBlocked, OtherRebooter, LocalVolumes, history.BuiltFromQuarantined)
 
 // AboutNode reports whether a reason is about one node, so that another node of the pool may be suitable.
 func AboutNode(reason string) bool { return slices.Contains(aboutNode, reason) }

@@ -1,6 +1,10 @@
 package plan
 
-import "github.com/kamino-dev/kamino/internal/step"
+import (
+	"cmp"
+
+	"github.com/kamino-dev/kamino/internal/step"
+)
 
 // Decision is one action, with the reason of a wait or a failure.
 type Decision = step.Decision[Action, Reason]
@@ -166,44 +170,27 @@ const (
 	ForCloud Reason = "Cloud"
 )
 
-// The causes of failures after the begin of a capture. docs/reasons.yaml lists the remedies.
+// The reasons of failures after the begin of a capture. docs/reasons.yaml lists the remedies.
 const (
 	DiskCheckFailed Reason = "DiskCheckFailed"
 	DonorGone       Reason = "DonorGone"
-	DonorStopped    Reason = "DonorStopped"
 	RecordLost      Reason = "RecordLost"
-	ReservationLost Reason = "ReservationLost"
-	// DonorNotPatched: the patch of a pioneer failed. NothingToPatch: the pioneer needs no new image. PatchLevelChanged: the
-	// disk has other packages than the watched node.
-	DonorNotPatched   Reason = "DonorNotPatched"
-	NothingToPatch    Reason = "NothingToPatch"
-	PatchLevelChanged Reason = "PatchLevelChanged"
-	// AddedNodeNotJoined: the pool has grown for a pioneer, and the new node did not register in time.
-	AddedNodeNotJoined     Reason = "AddedNodeNotJoined"
-	DeadlineExceeded       Reason = "DeadlineExceeded"
-	DrainTimeout           Reason = "DrainTimeout"
-	Interrupted            Reason = "Interrupted"
-	DonorRestarted         Reason = "DonorRestarted"
-	GeneralizeFailed       Reason = "GeneralizeFailed"
-	OrderOutdated          Reason = "OrderOutdated"
-	NotProven              Reason = "NotProven"
-	ProofLost              Reason = "ProofLost"
-	SnapshotOfOtherCapture Reason = "SnapshotOfOtherCapture"
-	SnapshotFailed         Reason = "SnapshotFailed"
-	SnapshotLost           Reason = "SnapshotLost"
+	// DonorNotPatched: the patch of a pioneer failed. NothingToPatch: the pioneer needs no new image.
+	DonorNotPatched  Reason = "DonorNotPatched"
+	NothingToPatch   Reason = "NothingToPatch"
+	DeadlineExceeded Reason = "DeadlineExceeded"
+	DrainTimeout     Reason = "DrainTimeout"
+	Interrupted      Reason = "Interrupted"
+	GeneralizeFailed Reason = "GeneralizeFailed"
+	NotProven        Reason = "NotProven"
+	OfOtherCapture   Reason = "OfOtherCapture"
 	// DonorBusy: package transactions or image pulls did not end. QuiesceNotDone: the pod that flushes the disk failed.
-	// WorkshopNotJoined, WorkshopGone: no machine cleans the copy. CopyUnusable: too many copies were discarded.
-	DonorBusy             Reason = "DonorBusy"
-	QuiesceNotDone        Reason = "QuiesceNotDone"
-	WorkshopNotJoined     Reason = "WorkshopNotJoined"
-	WorkshopGone          Reason = "WorkshopGone"
-	CopyUnusable          Reason = "CopyUnusable"
-	DonorNotReady         Reason = "DonorNotReady"
-	ReplacementNotReady   Reason = "ReplacementNotReady"
-	VersionOfOtherCapture Reason = "VersionOfOtherCapture"
-	ImageFailed           Reason = "ImageFailed"
-	ImageLost             Reason = "ImageLost"
-	Quarantined           Reason = "Quarantined"
+	DonorBusy       Reason = "DonorBusy"
+	QuiesceNotDone  Reason = "QuiesceNotDone"
+	DonorNotReady   Reason = "DonorNotReady"
+	NewNodeNotReady Reason = "NewNodeNotReady"
+	ImageFailed     Reason = "ImageFailed"
+	Quarantined     Reason = "Quarantined"
 	// TrialFailed: the version is bad. TrialInconclusive: no attempt gave a verdict. PromotionStale: no person promoted
 	// the version in time.
 	TrialFailed       Reason = "TrialFailed"
@@ -212,3 +199,40 @@ const (
 	Superseded        Reason = "Superseded"
 	RecipeTaken       Reason = "RecipeChanged"
 )
+
+// The causes of failures that the message explains. Their remedy is that of another reason: see Public.
+const (
+	DonorStopped    Reason = "DonorStopped"
+	DonorRestarted  Reason = "DonorRestarted"
+	ReservationLost Reason = "ReservationLost"
+	ProofLost       Reason = "ProofLost"
+	OrderOutdated   Reason = "OrderOutdated"
+	// PatchLevelChanged: the disk has other packages than the watched node.
+	PatchLevelChanged Reason = "PatchLevelChanged"
+	// AddedNodeNotJoined: the pool has grown for a pioneer, and the new node did not register in time.
+	AddedNodeNotJoined     Reason = "AddedNodeNotJoined"
+	ReplacementNotReady    Reason = "ReplacementNotReady"
+	SnapshotOfOtherCapture Reason = "SnapshotOfOtherCapture"
+	VersionOfOtherCapture  Reason = "VersionOfOtherCapture"
+	SnapshotFailed         Reason = "SnapshotFailed"
+	SnapshotLost           Reason = "SnapshotLost"
+	ImageLost              Reason = "ImageLost"
+	// WorkshopNotJoined, WorkshopGone: no machine cleans the copy. CopyUnusable: too many copies were discarded.
+	WorkshopNotJoined Reason = "WorkshopNotJoined"
+	WorkshopGone      Reason = "WorkshopGone"
+	CopyUnusable      Reason = "CopyUnusable"
+)
+
+var public = map[Reason]Reason{
+	DonorStopped: Interrupted, DonorRestarted: Interrupted, WorkshopGone: Interrupted,
+	ReservationLost: RecordLost, ProofLost: RecordLost,
+	OrderOutdated:      NotProven,
+	PatchLevelChanged:  DonorNotPatched,
+	CopyUnusable:       DonorBusy,
+	AddedNodeNotJoined: NewNodeNotReady, ReplacementNotReady: NewNodeNotReady, WorkshopNotJoined: NewNodeNotReady,
+	SnapshotOfOtherCapture: OfOtherCapture, VersionOfOtherCapture: OfOtherCapture,
+	SnapshotFailed: ImageFailed, SnapshotLost: ImageFailed, ImageLost: ImageFailed,
+}
+
+// Public is the reason of the cause in the status, in events and in metrics: causes with one remedy have one reason.
+func (r Reason) Public() Reason { return cmp.Or(public[r], r) }

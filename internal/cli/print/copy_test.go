@@ -28,7 +28,7 @@ func copiedDonor(phase v1alpha1.Phase) *v1alpha1.Prototype {
 func TestACopiedDonorWasNeverAway(t *testing.T) {
 	now := time.Date(2026, 3, 9, 13, 0, 0, 0, time.UTC)
 	failed := copiedDonor(v1alpha1.PhaseFailed)
-	failed.Status.Failure = &v1alpha1.Failure{Reason: "CopyUnusable", Message: "no usable copy"}
+	failed.Status.Failure = &v1alpha1.Failure{Reason: "DonorBusy", Message: "no usable copy"}
 	running := copiedDonor(v1alpha1.PhaseGeneralizing)
 	running.Status.Donor.ReleasedAt, running.Status.Donor.FrozenFor = nil, nil
 	deleted := copiedDonor(v1alpha1.PhaseCleaningUp)

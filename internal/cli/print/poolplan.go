@@ -335,7 +335,7 @@ func Duration(e estimate.Estimate, s v1alpha1.Settings) string {
 			wording.Duration(e.Total()), meanwhile(e), wording.Count(e.Captures, "capture"))
 	}
 	text := fmt.Sprintf("The duration is unknown, because no capture %s has succeeded in this cluster.", methodWord(s.CopiesDonor()))
-	if s = s.Defaulted(); s.Trial.Mode != v1alpha1.TrialOff {
+	if s = s.Defaulted(); s.HasTrial() {
 		text += fmt.Sprintf(" The trial alone takes at least %s.", wording.Duration(s.Trial.Soak.Duration))
 	}
 	return text

@@ -122,9 +122,9 @@ func TestLinesOfATrial(t *testing.T) {
 }
 
 func TestPlanOfATrial(t *testing.T) {
+	const trial = "  test the version on a trial node outside the pool, which must stay Ready for 10m00s and pass all checks, and is then removed"
 	for mode, want := range map[v1alpha1.TrialMode]string{
-		"": "", v1alpha1.TrialOff: "",
-		v1alpha1.TrialApart: "  test the version on a trial node outside the pool, which must stay Ready for 10m00s and pass all checks, and is then removed",
+		v1alpha1.TrialOff: "", "": trial, v1alpha1.TrialApart: trial,
 	} {
 		for promotion, waits := range map[v1alpha1.PromotionMode]bool{"": false, v1alpha1.PromotionAutomatic: false, v1alpha1.PromotionManual: true} {
 			p := followed()[0]
@@ -260,7 +260,7 @@ func TestLinesSurviveALostStatus(t *testing.T) {
 func TestLiveBlocks(t *testing.T) {
 	states := followed()
 	failed := states[3].DeepCopy()
-	failed.Status.Failure = &v1alpha1.Failure{Reason: "SnapshotFailed", Message: "m"}
+	failed.Status.Failure = &v1alpha1.Failure{Reason: "ImageFailed", Message: "m"}
 	view := &Live{style: Style{Unicode: true}}
 	var out bytes.Buffer
 	for _, shown := range []Progress{

@@ -122,9 +122,9 @@ func TestMachineText(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	for want, m := range map[string]types.Instance{
-		"SpotInstance":      {InstanceLifecycle: types.InstanceLifecycleTypeSpot},
-		"InstanceStoreRoot": {RootDeviceType: types.DeviceTypeInstanceStore},
-		"Windows":           {Platform: types.PlatformValuesWindows},
+		cloud.StopTerminates:    {InstanceLifecycle: types.InstanceLifecycleTypeSpot},
+		cloud.DiskUnsupported:   {RootDeviceType: types.DeviceTypeInstanceStore},
+		cloud.SystemUnsupported: {Platform: types.PlatformValuesWindows},
 	} {
 		found := refusalsOf(instance{id: "i-1"}, m)
 		if len(found) != 1 || found[0].Reason != want || found[0].Remedy == "" || !strings.Contains(found[0].Message, "i-1") {

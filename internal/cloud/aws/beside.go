@@ -70,7 +70,7 @@ func refuseBeside(ref besideRef, r recipe, instead string) []cloud.Refusal {
 		return found
 	}
 	if r.data.InstanceRequirements != nil { // "RunInstances cannot launch such a template": RequestLaunchTemplateData
-		return []cloud.Refusal{cloud.Refuse(reasonRequirements,
+		return []cloud.Refusal{cloud.Refuse(cloud.PoolNotCopyable,
 			fmt.Sprintf("%s: the launch template selects instance types by attributes, and a %s cannot launch such a template", ref.group, ref.noun),
 			"move the requirements to the overrides of the mixed instances policy, or "+instead)}
 	}

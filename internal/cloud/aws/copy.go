@@ -301,7 +301,7 @@ func tooManyDisks(ref copyRef, at instance, m types.Instance, why string) error 
 // refuseMarketplace refuses a copy of a disk with product codes of the Marketplace. Source: AttachVolume ("The volume can be attached
 // only to a stopped instance").
 func refuseMarketplace(of string) cloud.Refusal {
-	return cloud.Refuse(reasonMarketplace,
+	return cloud.Refuse(cloud.DiskUnsupported,
 		fmt.Sprintf("%s has a disk with product codes of the AWS Marketplace, which EC2 attaches to no running instance", of),
 		"capture the node in place")
 }

@@ -97,7 +97,7 @@ func refusalsOfImageDisks(ctx context.Context, a *account, ref group, r recipe, 
 		if own != nil && (own.NoDevice != nil || r.sizeOf(device) > 0 && sdk.ToString(d.Ebs.SnapshotId) == "") {
 			continue
 		}
-		return []cloud.Refusal{cloud.Refuse(reasonImageDisks,
+		return []cloud.Refusal{cloud.Refuse(cloud.TemplateUnsuitable,
 			fmt.Sprintf("%s: image %s maps disk %s, and nodes from Kamino's image would lack the disk", ref, sdk.ToString(im.ImageId), device),
 			fmt.Sprintf("map %s in the launch template with a size, or with NoDevice", device))}, nil
 	}

@@ -8,6 +8,8 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
 // withRoot is a recipe whose launch template gives the root volume a size.
@@ -73,7 +75,7 @@ func TestUnitsOfCapacity(t *testing.T) {
 		}
 		found := reasons(refusalsOfGroup(group{},
 			recipe{group: test.g, spec: &types.LaunchTemplateSpecification{}, data: &ec2types.ResponseLaunchTemplateData{ImageId: sdk.String("ami-1")}}))
-		if slices.Contains(found, reasonUnits) != (test.want != "") {
+		if slices.Contains(found, cloud.PoolUnsupported) != (test.want != "") {
 			t.Errorf("%s: refusals %v", name, found)
 		}
 	}

@@ -140,31 +140,14 @@ func atMaximum(ref group, most int64) cloud.Refusal {
 
 // Reasons of refusals of groups.
 const (
-	reasonEKS           = "EKSManaged"
-	reasonOperator      = "OperatorManaged"
-	reasonKops          = "KopsManaged"
-	reasonCAPA          = "CAPAManaged"
-	reasonConfiguration = "LaunchConfiguration"
-	reasonNoTemplate    = "TemplateMissing"
-	reasonShared        = "TemplateShared"
-	reasonOverride      = "OverrideNamesImage"
-	reasonSnapshot      = "SnapshotInTemplate"
-	reasonParameter     = "ImageFromParameter"
-	reasonRefresh       = "InstanceRefreshRunning"
-	reasonWarmPool      = "WarmPool"
-	reasonMinimum       = "AtMinimum"
-	reasonDeleted       = "GroupBeingDeleted"
-	reasonUserData      = "UserDataStays"
-	reasonUnits         = "CapacityNotInInstances"
-	reasonImageDisks    = "ImageMapsDisks"
-	reasonRequirements  = "TemplateHasRequirements"
-	reasonMarketplace   = "MarketplaceDisk"
-	reasonSpot          = "SpotInstance"
+	reasonKops       = "KopsManaged"
+	reasonNoTemplate = "TemplateMissing"
+	reasonMinimum    = "AtMinimum"
 )
 
 // owner is another tool that writes a group's launch template. A tag of the group shows the tool.
 type owner struct {
-	reason, key string
+	key string
 	// begins is true if key is a prefix of the tag's key.
 	begins           bool
 	obstacle, remedy string
@@ -173,10 +156,13 @@ type owner struct {
 // owners of groups. Sources: EKS User Guide, "Managed node groups" (the tag); Cluster API's provider for AWS,
 // api/v1beta2/tags.go.
 var owners = []owner{
-	{reasonEKS, "eks:nodegroup-name", false, "EKS owns the launch template, and replaces nodes at every change", "use a self-managed node group"},
-	{reasonCAPA, "sigs.k8s.io/cluster-api-provider-aws/cluster/", true, "Cluster API writes the launch template",
+	{"eks:nodegroup-name", false, "EKS owns the launch template, and replaces nodes at every change", "use a self-managed node group"},
+	{capaKey, true, "Cluster API writes the launch template",
 		"leave the pool to Cluster API, or name the management cluster with --management-kubeconfig"},
 }
+
+// capaKey begins the tag of a group of Cluster API's provider for AWS.
+const capaKey = "sigs.k8s.io/cluster-api-provider-aws/cluster/"
 
 // kopsKey is the tag with the name of kOps' instance group. Source: kOps, upup/pkg/fi/cloudup
 // (CloudTagInstanceGroupName).
@@ -225,27 +211,27 @@ func refusalsOfGroup(ref group, r recipe) []cloud.Refusal {
 		found = append(found, cloud.Refuse(reason, fmt.Sprintf("%s: %s", ref, obstacle), remedy))
 	}
 	for _, o := range owners {
-		if r.capa && o.reason == reasonCAPA {
+		if r.capa && o.key == capaKey {
 			continue
 		}
 		if slices.ContainsFunc(r.group.Tags, func(t types.TagDescription) bool {
 			key := sdk.ToString(t.Key)
 			return key == o.key || o.begins && strings.HasPrefix(key, o.key)
 		}) {
-			refuse(o.reason, o.obstacle, o.remedy)
+			refuse(cloud.ManagedElsewhere, o.obstacle, o.remedy)
 		}
 	}
 	if by := operatorOf(r); by != "" && len(found) == 0 {
-		refuse(reasonOperator, by+" manages the group, and AWS allows no other changes", "use a group of your own")
+		refuse(cloud.ManagedElsewhere, by+" manages the group, and AWS allows no other changes", "use a group of your own")
 	}
 	if r.group.Status != nil {
-		refuse(reasonDeleted, "the group is being deleted ("+*r.group.Status+")", "leave the pool out")
+		refuse(cloud.PoolBeingDeleted, "the group is being deleted ("+*r.group.Status+")", "leave the pool out")
 	}
 	if r.group.WarmPoolConfiguration != nil {
-		refuse(reasonWarmPool, "the next nodes come from a warm pool with the previous image", "remove the warm pool")
+		refuse(cloud.PoolUnsupported, "the next nodes come from a warm pool with the previous image", "remove the warm pool")
 	}
 	if unit := unitOf(r.group); unit != "" {
-		refuse(reasonUnits, "the group counts its capacity in "+unit+", but Kamino counts instances",
+		refuse(cloud.PoolUnsupported, "the group counts its capacity in "+unit+", but Kamino counts instances",
 			"remove the weights, and set the desired capacity type to units")
 	}
 	return append(found, refusalsOfTemplate(ref, r)...)
@@ -304,7 +290,7 @@ func (a *account) refreshing(ctx context.Context, ref group) (*cloud.Refusal, er
 		switch r.Status {
 		case types.InstanceRefreshStatusPending, types.InstanceRefreshStatusInProgress, types.InstanceRefreshStatusCancelling,
 			types.InstanceRefreshStatusRollbackInProgress, types.InstanceRefreshStatusBaking:
-			refusal := cloud.Refuse(reasonRefresh, fmt.Sprintf("%s: instance refresh %s is %s, and replaces nodes",
+			refusal := cloud.Refuse(cloud.NodesWouldBeReplaced, fmt.Sprintf("%s: instance refresh %s is %s, and replaces nodes",
 				ref, sdk.ToString(r.InstanceRefreshId), r.Status),
 				"wait until the refresh ends, or cancel the refresh with `aws autoscaling cancel-instance-refresh`")
 			return &refusal, nil
@@ -380,7 +366,7 @@ func (p *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.Preflight
 			"lower the minimum size, or grow the group by one"))
 	}
 	if spec.RemovesBootstrap && len(r.parts()) > 0 {
-		found = append(found, cloud.Refuse(reasonUserData,
+		found = append(found, cloud.Refuse(cloud.TemplateUnsuitable,
 			fmt.Sprintf("%s: the launch template has user data, which stays and would run again on nodes from the image", ref),
 			"capture with the profile bootstrap or eks, or join nodes without user data"))
 	}

@@ -80,17 +80,18 @@ func powerOf(m types.Instance) cloud.Power {
 func refusalsOf(ref instance, m types.Instance) []cloud.Refusal {
 	var found []cloud.Refusal
 	if m.InstanceLifecycle == types.InstanceLifecycleTypeSpot {
-		found = append(found, cloud.Refuse(reasonSpot,
+		found = append(found, cloud.Refuse(cloud.StopTerminates,
 			fmt.Sprintf("%s is a spot instance; AWS may terminate a stopped spot instance, or refuse to start the instance again", ref),
 			"capture a node of an on-demand instance"))
 	}
 	if m.RootDeviceType == types.DeviceTypeInstanceStore {
-		found = append(found, cloud.Refuse("InstanceStoreRoot",
+		found = append(found, cloud.Refuse(cloud.DiskUnsupported,
 			fmt.Sprintf("%s has a root disk on an instance store, which AWS deletes at a stop and cannot copy", ref),
 			"use an image whose root is an EBS volume"))
 	}
 	if strings.EqualFold(string(m.Platform), string(types.PlatformValuesWindows)) { // the API's value is in lower case
-		found = append(found, cloud.Refuse("Windows", fmt.Sprintf("%s runs Windows; only Linux nodes can be captured", ref), "leave the pool out"))
+		found = append(found, cloud.Refuse(cloud.SystemUnsupported,
+			fmt.Sprintf("%s runs Windows; only Linux nodes can be captured", ref), "leave the pool out"))
 	}
 	return found
 }

@@ -38,7 +38,7 @@ func templateShared(ctx context.Context, a *account, ref group, r recipe) (*clou
 	if more := len(others) - maxNeighbors; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
-	refusal := cloud.Refuse(reasonShared,
+	refusal := cloud.Refuse(cloud.TemplateUnsuitable,
 		fmt.Sprintf("%s: other groups use launch template %s at %s, and would launch nodes from the image of this group: %s",
 			ref, sdk.ToString(r.spec.LaunchTemplateId), newestVersion, names),
 		fmt.Sprintf("point these groups at a version number with `aws autoscaling update-auto-scaling-group`, or give %s a launch template of its own",

@@ -37,7 +37,7 @@ func TestPagesOfProxies(t *testing.T) {
 
 // TestWindowsPlatform checks the value of the API, which is in lower case. The constant of the SDK is not.
 func TestWindowsPlatform(t *testing.T) {
-	if got := reasons(refusalsOf(instance{id: "i-1"}, types.Instance{Platform: "windows"})); len(got) != 1 || got[0] != "Windows" {
+	if got := reasons(refusalsOf(instance{id: "i-1"}, types.Instance{Platform: "windows"})); len(got) != 1 || got[0] != cloud.SystemUnsupported {
 		t.Errorf("%v", got)
 	}
 }

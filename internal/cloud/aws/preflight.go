@@ -38,7 +38,7 @@ func (p *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) 
 		return nil, err
 	}
 	if image.State != cloud.Absent {
-		found = append(found, cloud.Refuse("VersionExists", fmt.Sprintf("version %s of %s exists", spec.Version, spec.Family.Name), "name another version"))
+		found = append(found, cloud.Refuse(cloud.VersionExists, fmt.Sprintf("version %s of %s exists", spec.Version, spec.Family.Name), "name another version"))
 	}
 	root := rootOf(m)
 	if root == nil {
@@ -64,7 +64,7 @@ func (p *ImageProvider) refusalsOfDonor(ctx context.Context, ref instance, m typ
 		settings, err := p.settings(ctx, ref)
 		return append(found, settings...), err
 	}
-	found = slices.DeleteFunc(found, func(r cloud.Refusal) bool { return r.Reason == reasonSpot })
+	found = slices.DeleteFunc(found, func(r cloud.Refusal) bool { return r.Reason == cloud.StopTerminates })
 	if len(billingOf(nil, nil, m.ProductCodes).Codes) > 0 {
 		found = append(found, refuseMarketplace(ref.String()))
 	}
@@ -86,11 +86,11 @@ func (p *ImageProvider) settings(ctx context.Context, ref instance) ([]cloud.Ref
 	}
 	var found []cloud.Refusal
 	if b := off.InstanceInitiatedShutdownBehavior; b != nil && sdk.ToString(b.Value) == string(types.ShutdownBehaviorTerminate) {
-		found = append(found, cloud.Refuse("ShutdownTerminates", fmt.Sprintf("%s is terminated at power-off", ref),
+		found = append(found, cloud.Refuse(cloud.StopTerminates, fmt.Sprintf("%s is terminated at power-off", ref),
 			"set the shutdown behavior of instance and launch template to stop"))
 	}
 	if b := kept.DisableApiStop; b != nil && sdk.ToBool(b.Value) {
-		found = append(found, cloud.Refuse("StopProtected", fmt.Sprintf("%s is protected from being stopped", ref),
+		found = append(found, cloud.Refuse(cloud.DonorProtected, fmt.Sprintf("%s is protected from being stopped", ref),
 			"disable stop protection, or capture another node"))
 	}
 	return found, nil

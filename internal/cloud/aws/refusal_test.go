@@ -28,16 +28,16 @@ func TestInstanceRefusals(t *testing.T) {
 		want []string
 	}{
 		"one of today's": {types.Instance{RootDeviceType: types.DeviceTypeEbs}, nil},
-		"spot":           {types.Instance{InstanceLifecycle: types.InstanceLifecycleTypeSpot}, []string{"SpotInstance"}},
+		"spot":           {types.Instance{InstanceLifecycle: types.InstanceLifecycleTypeSpot}, []string{cloud.StopTerminates}},
 		"scheduled":      {types.Instance{InstanceLifecycle: types.InstanceLifecycleTypeScheduled}, nil},
-		"its root goes":  {types.Instance{RootDeviceType: types.DeviceTypeInstanceStore}, []string{"InstanceStoreRoot"}},
-		"Windows":        {types.Instance{Platform: types.PlatformValuesWindows}, []string{"Windows"}},
+		"its root goes":  {types.Instance{RootDeviceType: types.DeviceTypeInstanceStore}, []string{cloud.DiskUnsupported}},
+		"Windows":        {types.Instance{Platform: types.PlatformValuesWindows}, []string{cloud.SystemUnsupported}},
 		"of a product": {types.Instance{ProductCodes: []types.ProductCode{{ProductCodeId: sdk.String("p"),
 			ProductCodeType: types.ProductCodeValuesMarketplace}}}, nil},
 		"of a free code": {types.Instance{ProductCodes: []types.ProductCode{{ProductCodeId: sdk.String("p"),
 			ProductCodeType: types.ProductCodeValuesDevpay}}}, nil},
 		"all that can be": {types.Instance{InstanceLifecycle: types.InstanceLifecycleTypeSpot, RootDeviceType: types.DeviceTypeInstanceStore},
-			[]string{"SpotInstance", "InstanceStoreRoot"}},
+			[]string{cloud.StopTerminates, cloud.DiskUnsupported}},
 	} {
 		if got := reasons(refusalsOf(instance{id: "i-1"}, test.m)); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
@@ -56,14 +56,14 @@ func TestForeignGroups(t *testing.T) {
 		want   []string
 	}{
 		"no owner":           {func(*recipe) {}, nil},
-		"an operator's":      {func(r *recipe) { r.group.Operator = &scaling.Operator{Principal: sdk.String("x.amazonaws.com")} }, []string{"OperatorManaged"}},
-		"its template is":    {func(r *recipe) { r.operator = "x.amazonaws.com" }, []string{"OperatorManaged"}},
-		"EKS's":              {tagged("eks:nodegroup-name"), []string{"EKSManaged"}},
-		"EKS's, as operator": {func(r *recipe) { tagged("eks:nodegroup-name")(r); r.operator = "eks.amazonaws.com" }, []string{"EKSManaged"}},
+		"an operator's":      {func(r *recipe) { r.group.Operator = &scaling.Operator{Principal: sdk.String("x.amazonaws.com")} }, []string{cloud.ManagedElsewhere}},
+		"its template is":    {func(r *recipe) { r.operator = "x.amazonaws.com" }, []string{cloud.ManagedElsewhere}},
+		"EKS's":              {tagged("eks:nodegroup-name"), []string{cloud.ManagedElsewhere}},
+		"EKS's, as operator": {func(r *recipe) { tagged("eks:nodegroup-name")(r); r.operator = "eks.amazonaws.com" }, []string{cloud.ManagedElsewhere}},
 		"a tag that begins like one that is compared whole": {tagged("eks:nodegroup-name-of-mine"), nil},
-		"Cluster API's":    {tagged("sigs.k8s.io/cluster-api-provider-aws/cluster/c"), []string{"CAPAManaged"}},
-		"being deleted":    {func(r *recipe) { r.group.Status = sdk.String("Delete in progress") }, []string{"GroupBeingDeleted"}},
-		"without an image": {func(r *recipe) { r.data = &types.ResponseLaunchTemplateData{} }, []string{"ImageFromParameter"}},
+		"Cluster API's":    {tagged("sigs.k8s.io/cluster-api-provider-aws/cluster/c"), []string{cloud.ManagedElsewhere}},
+		"being deleted":    {func(r *recipe) { r.group.Status = sdk.String("Delete in progress") }, []string{cloud.PoolBeingDeleted}},
+		"without an image": {func(r *recipe) { r.data = &types.ResponseLaunchTemplateData{} }, []string{cloud.TemplateUnsuitable}},
 	} {
 		r := good
 		test.change(&r)
@@ -173,7 +173,7 @@ func TestGroupsOfClusterAPI(t *testing.T) {
 		want bool
 	}{{capa, false, true}, {capa, true, false}, {eks, false, true}, {eks, true, true}} {
 		found := refusalsOfGroup(group{name: "workers"}, recipe{group: tagged(test.key), capa: test.capa})
-		got := slices.ContainsFunc(found, func(r cloud.Refusal) bool { return r.Reason == reasonCAPA || r.Reason == reasonEKS })
+		got := slices.Contains(reasons(found), cloud.ManagedElsewhere)
 		if got != test.want {
 			t.Errorf("%s, beside Cluster API %t: %+v", test.key, test.capa, found)
 		}

@@ -162,7 +162,8 @@ func refusalsOfTemplate(ref group, r recipe) []cloud.Refusal {
 	}
 	switch {
 	case r.spec == nil:
-		return []cloud.Refusal{of(reasonConfiguration, "the group has a launch configuration, which cannot be changed", "give the group a launch template")}
+		return []cloud.Refusal{of(cloud.TemplateUnsuitable,
+			"the group has a launch configuration, which cannot be changed", "give the group a launch template")}
 	case r.data == nil:
 		return []cloud.Refusal{of(reasonNoTemplate,
 			fmt.Sprintf("version %s of launch template %s does not exist, so the group cannot grow",
@@ -172,15 +173,15 @@ func refusalsOfTemplate(ref group, r recipe) []cloud.Refusal {
 	var found []cloud.Refusal
 	switch image := sdk.ToString(r.data.ImageId); {
 	case strings.HasPrefix(image, "resolve:"):
-		found = append(found, of(reasonParameter, "the launch template reads the image from "+image, "name the image's ID in the launch template"))
+		found = append(found, of(cloud.TemplateUnsuitable, "the launch template reads the image from "+image, "name the image's ID in the launch template"))
 	case image == "":
-		found = append(found, of(reasonParameter, "the launch template names no image", "name the image's ID in the launch template"))
+		found = append(found, of(cloud.TemplateUnsuitable, "the launch template names no image", "name the image's ID in the launch template"))
 	}
 	if m := r.group.MixedInstancesPolicy; m != nil && m.LaunchTemplate != nil {
 		for _, o := range m.LaunchTemplate.Overrides {
 			if o.LaunchTemplateSpecification != nil || sdk.ToString(o.ImageId) != "" {
 				found = append(found,
-					of(reasonOverride, fmt.Sprintf("the mixed instances policy overrides the launch template for %s, which would keep the old image",
+					of(cloud.TemplateUnsuitable, fmt.Sprintf("the mixed instances policy overrides the launch template for %s, which would keep the old image",
 						or(sdk.ToString(o.InstanceType), "some instances")),
 						"use a single launch template for all instances"))
 				break
@@ -189,7 +190,7 @@ func refusalsOfTemplate(ref group, r recipe) []cloud.Refusal {
 	}
 	for _, d := range r.data.BlockDeviceMappings {
 		if d.Ebs != nil && sdk.ToString(d.Ebs.SnapshotId) != "" {
-			found = append(found, of(reasonSnapshot,
+			found = append(found, of(cloud.TemplateUnsuitable,
 				fmt.Sprintf("the launch template makes %s from snapshot %s, and a new template version would lose the snapshot",
 					sdk.ToString(d.DeviceName), sdk.ToString(d.Ebs.SnapshotId)),
 				"remove the snapshot from the launch template's block device mappings"))

@@ -114,7 +114,7 @@ func definitionMismatch(s scaleSet, definition armcompute.GalleryImage, wanted d
 	default:
 		return nil
 	}
-	refusal := cloud.Refuse("DefinitionMismatch",
+	refusal := cloud.Refuse(galleryUnsuitable,
 		fmt.Sprintf("image definition %s in gallery %s %s; a definition is immutable", s.definition(), s.gallery(), problem),
 		"point the pool at another image, delete the definition and its versions, then try again")
 	return &refusal

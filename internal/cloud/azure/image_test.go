@@ -262,11 +262,11 @@ func TestDefinitionMismatch(t *testing.T) {
 			a.definition(test.definition)
 			p := a.provider()
 			_, err := p.EnsureImage(t.Context(), imageSpec())
-			if e := mustKind(t, err, cloud.Invalid); e.Code != "DefinitionMismatch" || !strings.Contains(e.Message, test.says) {
+			if e := mustKind(t, err, cloud.Invalid); e.Code != galleryUnsuitable || !strings.Contains(e.Message, test.says) {
 				t.Errorf("%+v", e)
 			}
 			found, err := p.Preflight(t.Context(), cloud.PreflightSpec{Pool: testPool, Instance: testInstance, Version: testVersion})
-			if err != nil || !slices.Contains(reasons(found), "DefinitionMismatch") {
+			if err != nil || !slices.Contains(reasons(found), galleryUnsuitable) {
 				t.Errorf("%v, %v", found, err)
 			}
 			if made := a.made(); len(made) != 0 {

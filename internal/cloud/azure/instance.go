@@ -158,7 +158,7 @@ func refusalsOfVM(ref instance, vm armcompute.VirtualMachineScaleSetVM) []cloud.
 	case disk.DiffDiskSettings != nil && disk.DiffDiskSettings.Option != nil:
 		out = append(out, ephemeral(ref))
 	case disk.ManagedDisk == nil || value(disk.ManagedDisk.ID) == "":
-		out = append(out, cloud.Refuse("UnmanagedOSDisk", fmt.Sprintf("%s has no managed OS disk: only managed disks can be copied", ref),
+		out = append(out, cloud.Refuse(cloud.DiskUnsupported, fmt.Sprintf("%s has no managed OS disk: only managed disks can be copied", ref),
 			"use a pool with managed OS disks"))
 	}
 	if value(disk.OSType) == armcompute.OperatingSystemTypesWindows {

@@ -30,11 +30,11 @@ func TestInstance(t *testing.T) {
 }
 
 func TestInstanceRefusals(t *testing.T) {
-	for reason, changes := range map[string]string{
-		"EphemeralOSDisk": `{"properties": {"storageProfile": {"osDisk": {"diffDiskSettings": {"option": "Local"}}}}}`,
-		"UnmanagedOSDisk": `{"properties": {"storageProfile": {"osDisk": {"managedDisk": null}}}}`,
-		"Windows":         `{"properties": {"storageProfile": {"osDisk": {"osType": "Windows"}}}}`,
-		"ConfidentialVM":  `{"properties": {"securityProfile": {"securityType": "ConfidentialVM"}}}`,
+	for changes, reason := range map[string]string{
+		`{"properties": {"storageProfile": {"osDisk": {"diffDiskSettings": {"option": "Local"}}}}}`: cloud.DiskUnsupported,
+		`{"properties": {"storageProfile": {"osDisk": {"managedDisk": null}}}}`:                     cloud.DiskUnsupported,
+		`{"properties": {"storageProfile": {"osDisk": {"osType": "Windows"}}}}`:                     cloud.SystemUnsupported,
+		`{"properties": {"securityProfile": {"securityType": "ConfidentialVM"}}}`:                   cloud.DiskUnsupported,
 	} {
 		t.Run(reason, func(t *testing.T) {
 			a := newARM(t)

@@ -217,7 +217,7 @@ func refusalsOfPool(s scaleSet, model armcompute.VirtualMachineScaleSet) []cloud
 			out = append(out, refusal)
 		}
 	}
-	add(isAKS(s, model), cloud.Refuse("AKSManaged", fmt.Sprintf("%s belongs to AKS; AKS owns the model, and reverts or ignores changes", s),
+	add(isAKS(s, model), cloud.Refuse(cloud.ManagedElsewhere, fmt.Sprintf("%s belongs to AKS; AKS owns the model, and reverts or ignores changes", s),
 		"use AKS node image upgrades or node pool snapshots instead"))
 	out = append(out, refusalsOfWrite(s, model)...)
 	add(securityTypeOf(model) == armcompute.SecurityTypesConfidentialVM, confidential(s))
@@ -230,7 +230,7 @@ func refusalsOfPool(s scaleSet, model armcompute.VirtualMachineScaleSet) []cloud
 	}
 	if set := encryptionSetOf(model); set != "" {
 		other, outside := outsideSubscription(set, s)
-		add(outside, cloud.Refuse("DiskEncryptionSetElsewhere", fmt.Sprintf(
+		add(outside, cloud.Refuse(galleryUnsuitable, fmt.Sprintf(
 			"the disk encryption set of %s is in subscription %s; an image version needs a set of the same subscription and region", s, other),
 			"use a disk encryption set of the pool's subscription"))
 	}
@@ -271,16 +271,17 @@ func outsideSubscription(id string, s scaleSet) (subscription string, outside bo
 }
 
 func ephemeral(on fmt.Stringer) cloud.Refusal {
-	return cloud.Refuse("EphemeralOSDisk", fmt.Sprintf("%s has an ephemeral OS disk, which is on the host and cannot be copied", on),
+	return cloud.Refuse(cloud.DiskUnsupported, fmt.Sprintf("%s has an ephemeral OS disk, which is on the host and cannot be copied", on),
 		"use a pool with managed OS disks")
 }
 
 func windows(on fmt.Stringer) cloud.Refusal {
-	return cloud.Refuse("Windows", fmt.Sprintf("%s runs Windows; only Linux nodes can be captured", on), "leave the pool out")
+	return cloud.Refuse(cloud.SystemUnsupported, fmt.Sprintf("%s runs Windows; only Linux nodes can be captured", on), "leave the pool out")
 }
 
 func confidential(on fmt.Stringer) cloud.Refusal {
-	return cloud.Refuse("ConfidentialVM", fmt.Sprintf("%s runs confidential VMs; a confidential disk is bound to a single VM and cannot become an image", on),
+	return cloud.Refuse(cloud.DiskUnsupported,
+		fmt.Sprintf("%s runs confidential VMs; a confidential disk is bound to a single VM and cannot become an image", on),
 		"leave the pool out")
 }
 

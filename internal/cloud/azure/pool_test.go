@@ -35,18 +35,18 @@ func TestPoolRefusals(t *testing.T) {
 	for _, test := range []struct {
 		reason, changes, says string
 	}{
-		{"UpgradePolicyAutomatic", `{"properties": {"upgradePolicy": {"mode": "Automatic"}}}`, "set upgradePolicy.mode to Manual"},
-		{"UpgradePolicyRolling", `{"properties": {"upgradePolicy": {"mode": "Rolling"}}}`, "batch by batch"},
-		{"AutomaticOSUpgrade", `{"properties": {"upgradePolicy": {"automaticOSUpgradePolicy": {"enableAutomaticOSUpgrade": true}}}}`,
+		{cloud.NodesWouldBeReplaced, `{"properties": {"upgradePolicy": {"mode": "Automatic"}}}`, "set upgradePolicy.mode to Manual"},
+		{cloud.NodesWouldBeReplaced, `{"properties": {"upgradePolicy": {"mode": "Rolling"}}}`, "batch by batch"},
+		{cloud.NodesWouldBeReplaced, `{"properties": {"upgradePolicy": {"automaticOSUpgradePolicy": {"enableAutomaticOSUpgrade": true}}}}`,
 			"enableAutomaticOSUpgrade to false"},
-		{"FlexibleOrchestration", `{"properties": {"orchestrationMode": "Flexible"}}`, "only Uniform"},
-		{"AKSManaged", `{"tags": {"aks-managed-poolName": "np1"}}`, "AKS owns the model"},
-		{"CAPZManaged", `{"tags": {"sigs.k8s.io_cluster-api-provider-azure_cluster_c1": "owned"}}`, "machine pool of Cluster API"},
-		{"ConfidentialVM", `{"properties": {"virtualMachineProfile": {"securityProfile": {"securityType": "ConfidentialVM"}}}}`, "bound to a single VM"},
-		{"EphemeralOSDisk", `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"diffDiskSettings": {"option": "Local"}}}}}}`,
+		{cloud.PoolUnsupported, `{"properties": {"orchestrationMode": "Flexible"}}`, "only Uniform"},
+		{cloud.ManagedElsewhere, `{"tags": {"aks-managed-poolName": "np1"}}`, "AKS owns the model"},
+		{cloud.ManagedElsewhere, `{"tags": {"sigs.k8s.io_cluster-api-provider-azure_cluster_c1": "owned"}}`, "machine pool of Cluster API"},
+		{cloud.DiskUnsupported, `{"properties": {"virtualMachineProfile": {"securityProfile": {"securityType": "ConfidentialVM"}}}}`, "bound to a single VM"},
+		{cloud.DiskUnsupported, `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"diffDiskSettings": {"option": "Local"}}}}}}`,
 			"ephemeral OS disk"},
-		{"Windows", `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"osType": "Windows"}}}}}`, "only Linux"},
-		{"DiskEncryptionSetElsewhere", `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"managedDisk": {"diskEncryptionSet":
+		{cloud.SystemUnsupported, `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"osType": "Windows"}}}}}`, "only Linux"},
+		{galleryUnsuitable, `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"managedDisk": {"diskEncryptionSet":
 			{"id": "/subscriptions/other/resourceGroups/r/providers/Microsoft.Compute/diskEncryptionSets/d"}}}}}}}`, "subscription other"},
 	} {
 		t.Run(test.reason, func(t *testing.T) {

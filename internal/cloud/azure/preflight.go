@@ -132,7 +132,7 @@ func (l *preflight) encryption(ctx context.Context) error {
 		return err
 	}
 	if !sameRegion(value(set.Location), l.requirements.Location) {
-		l.refuse("DiskEncryptionSetElsewhere", "use a disk encryption set of the pool's region",
+		l.refuse(galleryUnsuitable, "use a disk encryption set of the pool's region",
 			"the disk encryption set of %s is in region %s; an image version needs a set of its own subscription and region, here %s",
 			l.version.scaleSet, value(set.Location), l.requirements.Location)
 	}
@@ -148,7 +148,7 @@ func (l *preflight) gallery(ctx context.Context) error {
 	}
 	wanted := wantedTraits(disk, l.requirements.Traits)
 	if known && wanted.trustedLaunch && disk.orDefaults().generation == armcompute.HyperVGenerationV1 {
-		l.refuse("GenerationMismatch", "capture a newer node",
+		l.refuse(galleryUnsuitable, "capture a newer node",
 			"%s is a generation 1 VM, but %s makes Trusted Launch VMs, which need generation 2", l.instance, s)
 	}
 	definition, err := l.clients.definitions.Get(ctx, s.group, s.gallery(), s.definition(), nil)
@@ -171,7 +171,7 @@ func (l *preflight) gallery(ctx context.Context) error {
 		return err
 	}
 	if version.image.State != cloud.Absent && !version.replace {
-		l.refuse("VersionExists", fmt.Sprintf("use another name, such as %s, or delete the version", imageversion.Try(l.version.version, 2)),
+		l.refuse(cloud.VersionExists, fmt.Sprintf("use another name, such as %s, or delete the version", imageversion.Try(l.version.version, 2)),
 			"%s already exists (%s)", l.version, strings.ToLower(string(version.image.State)))
 	}
 	return nil
@@ -181,20 +181,20 @@ func (l *preflight) gallery(ctx context.Context) error {
 // refused or unreadable.
 func (l *preflight) diskTraits(ctx context.Context) (traits diskTraits, known bool, err error) {
 	group, name, ok := groupAndName(osDisk(l.vm), "disks")
-	if !ok || l.has("EphemeralOSDisk") {
+	if !ok || l.has(cloud.DiskUnsupported) {
 		return diskTraits{}, false, nil
 	}
 	disk, err := l.clients.disks.Get(ctx, group, name, nil)
 	if err != nil {
 		err = fail("read", text("OS disk "+name), err)
-		if cloud.Is(err, cloud.Denied) && l.has("PermissionMissing") {
+		if cloud.Is(err, cloud.Denied) && l.has(cloud.PermissionMissing) {
 			return diskTraits{}, false, nil
 		}
 		return diskTraits{}, false, err
 	}
 	if properties := disk.Properties; properties != nil {
 		if encrypted := properties.EncryptionSettingsCollection; encrypted != nil && value(encrypted.Enabled) {
-			l.refuse("DiskEncryptedInGuest", "use a pool with encryption at host or a disk encryption set",
+			l.refuse(cloud.DiskUnsupported, "use a pool with encryption at host or a disk encryption set",
 				"OS disk %s of %s is encrypted within the VM (Azure Disk Encryption), and the keys are bound to the VM", name, l.instance)
 		}
 		traits.generation = value(properties.HyperVGeneration)
@@ -227,7 +227,7 @@ func (l *preflight) galleryName(ctx context.Context) error {
 			}
 			group, _, ok := groupAndName(value(gallery.ID), "galleries")
 			if ok && !strings.EqualFold(group, s.group) {
-				l.refuse("GalleryNameTaken", "delete the other gallery",
+				l.refuse(galleryUnsuitable, "delete the other gallery",
 					"gallery name %s is in use in resource group %s; the pool's images need the name in resource group %s, "+
 						"and gallery names are unique in a subscription",
 					s.gallery(), group, s.group)
@@ -255,7 +255,8 @@ func (l *preflight) quota(ctx context.Context) error {
 				continue
 			}
 			if int64(value(usage.CurrentValue)) >= *usage.Limit {
-				l.refuse("QuotaUsedUp", "delete unused resources, or ask Azure for a larger quota", "the quota %s of region %s is used up (%d of %d)",
+				l.refuse(string(cloud.QuotaExceeded), "delete unused resources, or ask Azure for a larger quota",
+					"the quota %s of region %s is used up (%d of %d)",
 					value(usage.Name.Value), location, value(usage.CurrentValue), *usage.Limit)
 			}
 		}

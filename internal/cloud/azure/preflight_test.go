@@ -40,39 +40,39 @@ func TestPreflight(t *testing.T) {
 			says: "OS disk of 80 GiB, but the model gives new instances 30 GiB"},
 		{name: "equal disk", pool: `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"diskSizeGB": 80}}}}}`,
 			vm: `{"properties": {"storageProfile": {"osDisk": {"diskSizeGB": 80}}}}`},
-		{name: "automatic", pool: `{"properties": {"upgradePolicy": {"mode": "Automatic"}}}`, reasons: []string{"UpgradePolicyAutomatic"}},
+		{name: "automatic", pool: `{"properties": {"upgradePolicy": {"mode": "Automatic"}}}`, reasons: []string{cloud.NodesWouldBeReplaced}},
 		{name: "reported once", pool: `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"diffDiskSettings": {"option": "Local"}}}}}}`,
-			vm: `{"properties": {"storageProfile": {"osDisk": {"diffDiskSettings": {"option": "Local"}}}}}`, reasons: []string{"EphemeralOSDisk"}},
+			vm: `{"properties": {"storageProfile": {"osDisk": {"diffDiskSettings": {"option": "Local"}}}}}`, reasons: []string{cloud.DiskUnsupported}},
 		{name: "version there", world: func(a *fakeARM) {
 			a.definition(goodDefinition)
 			a.has(testVersionID, `{"location": "westus2", "properties": {"provisioningState": "Succeeded"}}`)
-		}, reasons: []string{"VersionExists"}, says: "already exists (complete)"},
+		}, reasons: []string{cloud.VersionExists}, says: "already exists (complete)"},
 		{name: "name taken", world: func(a *fakeARM) {
 			a.lists[fold(galleriesPath)] = []any{map[string]any{"name": "sig_RG1", "location": "x", "id": strings.Replace(testGallery, "rg1", "other", 1)}}
-		}, reasons: []string{"GalleryNameTaken"}, says: "resource group other"},
+		}, reasons: []string{galleryUnsuitable}, says: "resource group other"},
 		{name: "permission", world: func(a *fakeARM) {
 			a.lists[fold(permissionsPath)] = []any{object(a.t, `{"actions": ["*"], "notActions": ["Microsoft.Compute/snapshots/write"]}`)}
-		}, reasons: []string{"PermissionMissing"}, says: "may not do Microsoft.Compute/snapshots/write on " + testScope},
+		}, reasons: []string{cloud.PermissionMissing}, says: "may not do Microsoft.Compute/snapshots/write on " + testScope},
 		{name: "permissions unknown", world: func(a *fakeARM) {
 			a.next("GET", permissionsPath, armError(403, "AuthorizationFailed", "no"))
 		}},
 		{name: "quota", world: func(a *fakeARM) {
 			a.lists[fold(usagesPath)] = []any{object(a.t, `{"name": {"value": "StandardSnapshotCount"}, "currentValue": 100, "limit": 100, "unit": "Count"}`)}
-		}, reasons: []string{"QuotaUsedUp"}, says: "100 of 100"},
+		}, reasons: []string{string(cloud.QuotaExceeded)}, says: "100 of 100"},
 		{name: "quotas unknown", world: func(a *fakeARM) { a.next("GET", usagesPath, armError(403, "AuthorizationFailed", "no")) }},
 		{name: "galleries unknown", world: func(a *fakeARM) { a.next("GET", galleriesPath, armError(403, "AuthorizationFailed", "no")) }},
 		{name: "generation", pool: `{"properties": {"virtualMachineProfile": {"securityProfile": {"securityType": "TrustedLaunch"}}}}`,
 			world: func(a *fakeARM) {
 				a.has(testScope+"/providers/Microsoft.Compute/disks/disk0", `{"location": "westus2", "properties": {"hyperVGeneration": "V1"}}`)
-			}, reasons: []string{"GenerationMismatch"}},
+			}, reasons: []string{galleryUnsuitable}},
 		{name: "encrypted within the VM", world: func(a *fakeARM) {
 			a.has(testScope+"/providers/Microsoft.Compute/disks/disk0",
 				`{"location": "westus2", "properties": {"hyperVGeneration": "V2", "encryptionSettingsCollection": {"enabled": true}}}`)
-		}, reasons: []string{"DiskEncryptedInGuest"}, says: "disk0"},
+		}, reasons: []string{cloud.DiskUnsupported}, says: "disk0"},
 		{name: "encryption set elsewhere", pool: `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"managedDisk": {"diskEncryptionSet":
 			{"id": "` + testScope + `/providers/Microsoft.Compute/diskEncryptionSets/d"}}}}}}}`, world: func(a *fakeARM) {
 			a.has(testScope+"/providers/Microsoft.Compute/diskEncryptionSets/d", `{"location": "eastus"}`)
-		}, reasons: []string{"DiskEncryptionSetElsewhere"}, says: "region eastus"},
+		}, reasons: []string{galleryUnsuitable}, says: "region eastus"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := ready(t, test.pool, test.vm)

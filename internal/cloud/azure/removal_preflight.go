@@ -109,7 +109,7 @@ func (p *PoolProvider) refuseLocksOn(ctx context.Context, scope, what string) ([
 	var found []cloud.Refusal
 	for _, lock := range list.Value {
 		on, _, _ := strings.Cut(lock.ID, "/providers/Microsoft.Authorization/")
-		found = append(found, cloud.Refuse("InstanceLocked",
+		found = append(found, cloud.Refuse(cloud.DonorProtected,
 			fmt.Sprintf("lock %s (%s) on %s prevents the deletion of %s", lock.Name, lock.Properties.Level, on, ref),
 			"remove the lock, or choose a pool without a lock"))
 	}
@@ -165,7 +165,7 @@ func (p *PoolProvider) refuseCores(ctx context.Context, s scaleSet, model armcom
 			}
 			name, used := value(usage.Name.Value), int64(value(usage.CurrentValue))
 			if more := wanted[strings.ToLower(name)]; more > 0 && used+more > *usage.Limit {
-				found = append(found, cloud.Refuse("QuotaUsedUp", fmt.Sprintf(
+				found = append(found, cloud.Refuse(string(cloud.QuotaExceeded), fmt.Sprintf(
 					"the quota %s of region %s is too small for another %s of %s (%d of %d used, %d more needed)",
 					name, location, size, s, used, *usage.Limit, more), remedy))
 			}

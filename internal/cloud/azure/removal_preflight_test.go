@@ -30,16 +30,16 @@ func TestRemovalPreflight(t *testing.T) {
 		says       string
 	}{
 		{name: "nothing in the way"},
-		{name: "a lock", world: locked, removes: []string{"InstanceLocked"}, says: "lock keep (CanNotDelete) on " + testScope + " prevents"},
+		{name: "a lock", world: locked, removes: []string{cloud.DonorProtected}, says: "lock keep (CanNotDelete) on " + testScope + " prevents"},
 		{name: "locks may not be listed", world: func(a *fakeARM) { a.next("GET", locksPath, armError(403, "AuthorizationFailed", "no")) }},
 		{name: "no right to delete", world: func(a *fakeARM) {
 			a.lists[fold(permissionsPath)] = []any{object(a.t, `{"actions": ["*"], "notActions": ["*/virtualMachines/delete"]}`)}
 		}, removes: []string{cloud.PermissionMissing}, says: "virtualMachines/delete on " + testScope},
-		{name: "the cores of its family", world: usage("standardDSv5Family", "9", "10"), grows: []string{"QuotaUsedUp"},
+		{name: "the cores of its family", world: usage("standardDSv5Family", "9", "10"), grows: []string{string(cloud.QuotaExceeded)},
 			says: "too small for another Standard_D2s_v5"},
 		{name: "the last cores of its family", world: usage("standardDSv5Family", "8", "10")},
-		{name: "all cores", world: usage("cores", "10", "10"), grows: []string{"QuotaUsedUp"}, says: "2 more needed"},
-		{name: "machines", world: usage("virtualMachines", "10", "10"), grows: []string{"QuotaUsedUp"}, says: "1 more needed"},
+		{name: "all cores", world: usage("cores", "10", "10"), grows: []string{string(cloud.QuotaExceeded)}, says: "2 more needed"},
+		{name: "machines", world: usage("virtualMachines", "10", "10"), grows: []string{string(cloud.QuotaExceeded)}, says: "1 more needed"},
 		{name: "cores of others", world: usage("standardESv5Family", "10", "10")},
 		{name: "a size of no rule", pool: `{"sku": {"name": "Standard_M128-32ms"}}`, world: usage("cores", "10", "10")},
 		{name: "quotas unknown", world: func(a *fakeARM) {

@@ -101,7 +101,7 @@ func (r *restoration) parseBackup(data []byte) error {
 func (r *restoration) customData(change *cloud.RecipeChange, saved cloud.Saved, back bool) {
 	given, isGiven := saved.Given[customData.String()]
 	if len(given) > maxCustomData {
-		change.Refusals = append(change.Refusals, cloud.Refuse("CustomDataTooLarge",
+		change.Refusals = append(change.Refusals, cloud.Refuse(cloud.CustomDataUnusable,
 			fmt.Sprintf("the given customData has %d bytes, but Azure's limit is %d", len(given), maxCustomData),
 			"pass the original customData of the pool, with gzip if the original was compressed"))
 	}

@@ -226,7 +226,7 @@ func TestRestoreTooLarge(t *testing.T) {
 	}
 	for size, refused := range map[int]bool{1: false, maxCustomData: false, maxCustomData + 1: true} {
 		back, err := p.RestoreChange(t.Context(), testPool, cloud.Saved{Backup: promotion.Backup, Given: map[string][]byte{"customData": make([]byte, size)}})
-		if err != nil || len(back.Refusals) > 0 != refused || refused && back.Refusals[0].Reason != "CustomDataTooLarge" {
+		if err != nil || len(back.Refusals) > 0 != refused || refused && back.Refusals[0].Reason != cloud.CustomDataUnusable {
 			t.Errorf("%d bytes: %v, %v", size, back.Refusals, err)
 		}
 	}

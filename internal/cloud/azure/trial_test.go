@@ -238,14 +238,14 @@ func TestPreflightTrial(t *testing.T) {
 		{name: "a password",
 			pool: `{"properties": {"virtualMachineProfile": {"osProfile": {"linuxConfiguration": {"disablePasswordAuthentication": false}}}}}`,
 			want: []string{cloud.PoolNotCopyable}, says: []string{"login with a password"}},
-		{name: "a lock on the group", world: lock(apartScope, testScope), want: []string{"InstanceLocked"},
+		{name: "a lock on the group", world: lock(apartScope, testScope), want: []string{cloud.DonorProtected},
 			says: []string{"lock keep (CanNotDelete) on " + testScope}},
 		{name: "no right to delete scale sets", world: without("*/virtualMachineScaleSets/delete"), want: []string{cloud.PermissionMissing},
 			says: []string{"Microsoft.Compute/virtualMachineScaleSets/delete on " + testScope}},
 		{name: "no right to join", pool: network, world: without("*/join/action", "*/joinIpConfiguration/action", "*/assign/action"),
 			want: []string{cloud.PermissionMissing}, says: []string{joinSubnet, joinSecurity, joinBalancer, joinGroup, assignIdentity, "resourceGroups/net"}},
-		{name: "cores", world: usage("cores"), want: []string{"QuotaUsedUp"}},
-		{name: "scale sets", world: usage("virtualMachineScaleSets"), want: []string{"QuotaUsedUp"}},
+		{name: "cores", world: usage("cores"), want: []string{string(cloud.QuotaExceeded)}},
+		{name: "scale sets", world: usage("virtualMachineScaleSets"), want: []string{string(cloud.QuotaExceeded)}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := ready(t, test.pool, "")

@@ -15,10 +15,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// rollingUpgradeRuns is the reason of a refusal during a rolling upgrade. refusalsOfWrite has the reasons of upgrade
-// policies.
-const rollingUpgradeRuns = "RollingUpgradeRunning"
-
 // write performs every write of a scale set. The upgrade policy may let Azure update running instances, so the write is
 // conditional on the model with that policy. Without an ETag the write itself sets Manual.
 func (p *PoolProvider) write(ctx context.Context, op string, s scaleSet, model armcompute.VirtualMachineScaleSet,
@@ -88,7 +84,7 @@ func refusalsOfWrite(s scaleSet, model armcompute.VirtualMachineScaleSet) (out [
 	}
 	flexible := model.Properties != nil && value(model.Properties.OrchestrationMode) == armcompute.OrchestrationModeFlexible
 	if flexible {
-		add("FlexibleOrchestration", "use a scale set with Uniform orchestration", "%s has Flexible orchestration; only Uniform orchestration is supported", s)
+		add(cloud.PoolUnsupported, "use a scale set with Uniform orchestration", "%s has Flexible orchestration; only Uniform orchestration is supported", s)
 	}
 	var policy armcompute.UpgradePolicy
 	if model.Properties != nil && model.Properties.UpgradePolicy != nil {
@@ -97,19 +93,19 @@ func refusalsOfWrite(s scaleSet, model armcompute.VirtualMachineScaleSet) (out [
 	switch mode := value(policy.Mode); mode {
 	case armcompute.UpgradeModeManual:
 	case armcompute.UpgradeModeAutomatic:
-		add("UpgradePolicyAutomatic", manual, "the upgrade policy of %s is Automatic: a new image would replace all running nodes at once", s)
+		add(cloud.NodesWouldBeReplaced, manual, "the upgrade policy of %s is Automatic: a new image would replace all running nodes at once", s)
 	case armcompute.UpgradeModeRolling:
-		add("UpgradePolicyRolling", manual, "the upgrade policy of %s is Rolling: a new image would replace the running nodes batch by batch", s)
+		add(cloud.NodesWouldBeReplaced, manual, "the upgrade policy of %s is Rolling: a new image would replace the running nodes batch by batch", s)
 	default:
 		if !flexible { // Azure shows Flexible orchestration without a mode
-			add("UpgradePolicyUnknown", manual, "the upgrade policy of %s is %q, and only Manual is certain to change no running node", s, mode)
+			add(cloud.NodesWouldBeReplaced, manual, "the upgrade policy of %s is %q, and only Manual is certain to change no running node", s, mode)
 		}
 	}
 	if automatic := policy.AutomaticOSUpgradePolicy; automatic != nil && value(automatic.EnableAutomaticOSUpgrade) {
-		add("AutomaticOSUpgrade", "set enableAutomaticOSUpgrade to false", "%s has automatic OS image upgrades on: Azure would reimage running nodes", s)
+		add(cloud.NodesWouldBeReplaced, "set enableAutomaticOSUpgrade to false", "%s has automatic OS image upgrades on: Azure would reimage running nodes", s)
 	}
 	if isCAPZ(model) {
-		add("CAPZManaged", "leave the pool to Cluster API, or name the management cluster with --management-kubeconfig",
+		add(cloud.ManagedElsewhere, "leave the pool to Cluster API, or name the management cluster with --management-kubeconfig",
 			"%s is a machine pool of Cluster API; Cluster API writes the model, and replaces running nodes after another client's write", s)
 	}
 	if mark := markOf(model); mark != "" {
@@ -131,7 +127,7 @@ func rollingUpgrade(ctx context.Context, clients *clients, s scaleSet, model arm
 	case isNotFound(err):
 		return nil, nil
 	case isStatus(err, http.StatusForbidden):
-		return []cloud.Refusal{cloud.Refuse(rollingUpgradeRuns,
+		return []cloud.Refusal{cloud.Refuse(cloud.NodesWouldBeReplaced,
 			fmt.Sprintf("Azure is changing %s with a rolling upgrade policy, and the credential may not read rolling upgrades", s),
 			"wait until Azure is done, or grant "+rollingUpgradeRead)}, nil
 	case err != nil:
@@ -141,7 +137,8 @@ func rollingUpgrade(ctx context.Context, clients *clients, s scaleSet, model arm
 		!strings.EqualFold(string(value(latest.Properties.RunningStatus.Code)), string(armcompute.RollingUpgradeStatusCodeRollingForward)) {
 		return nil, nil
 	}
-	return []cloud.Refusal{cloud.Refuse(rollingUpgradeRuns, fmt.Sprintf("a rolling upgrade of %s is running, and would give the new image to running nodes", s),
+	return []cloud.Refusal{cloud.Refuse(cloud.NodesWouldBeReplaced,
+		fmt.Sprintf("a rolling upgrade of %s is running, and would give the new image to running nodes", s),
 		"wait until the upgrade ends, or cancel the upgrade with `az vmss rolling-upgrade cancel`")}, nil
 }
 

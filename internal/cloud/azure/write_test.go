@@ -22,13 +22,13 @@ func newRecipeChange(t *testing.T, arm *fakeARM, p cloud.Provider) cloud.RecipeC
 // TestNoRollingWrite: after the change was created, a setting appears that would update running instances on a
 // write, or the tag of a trial in the pool. Neither recipe nor size is written.
 func TestNoRollingWrite(t *testing.T) {
-	for reason, changes := range map[string]string{
-		"UpgradePolicyAutomatic": `{"properties": {"upgradePolicy": {"mode": "Automatic"}}}`,
-		"UpgradePolicyRolling":   `{"properties": {"upgradePolicy": {"mode": "Rolling"}}}`,
-		"UpgradePolicyUnknown":   `{"properties": {"upgradePolicy": {"mode": null}}}`,
-		"AutomaticOSUpgrade":     `{"properties": {"upgradePolicy": {"mode": "Manual", "automaticOSUpgradePolicy": {"enableAutomaticOSUpgrade": true}}}}`,
-		"TrialInPoolOpen":        `{"tags": {"kamino-trying": "pool1-2026.03.08-trial-1"}}`,
-		"CAPZManaged":            `{"tags": {"sigs.k8s.io_cluster-api-provider-azure_cluster_c1": "owned"}}`,
+	for changes, reason := range map[string]string{
+		`{"properties": {"upgradePolicy": {"mode": "Automatic"}}}`:                                                              cloud.NodesWouldBeReplaced,
+		`{"properties": {"upgradePolicy": {"mode": "Rolling"}}}`:                                                                cloud.NodesWouldBeReplaced,
+		`{"properties": {"upgradePolicy": {"mode": null}}}`:                                                                     cloud.NodesWouldBeReplaced,
+		`{"properties": {"upgradePolicy": {"mode": "Manual", "automaticOSUpgradePolicy": {"enableAutomaticOSUpgrade": true}}}}`: cloud.NodesWouldBeReplaced,
+		`{"tags": {"kamino-trying": "pool1-2026.03.08-trial-1"}}`:                                                               "TrialInPoolOpen",
+		`{"tags": {"sigs.k8s.io_cluster-api-provider-azure_cluster_c1": "owned"}}`:                                              cloud.ManagedElsewhere,
 	} {
 		t.Run(reason, func(t *testing.T) {
 			arm := newARM(t)
@@ -92,7 +92,7 @@ func TestWriteFlexible(t *testing.T) {
 	change := newRecipeChange(t, arm, p)
 	arm.pool(`{"etag": null, "sku": null, "properties": {"orchestrationMode": "Flexible", "upgradePolicy": null}}`)
 	for _, err := range []error{p.SetRecipe(t.Context(), change), p.SetCapacity(t.Context(), testPool, 0, 1)} {
-		if refused := mustKind(t, err, cloud.Refused); refused.Code != "FlexibleOrchestration" {
+		if refused := mustKind(t, err, cloud.Refused); refused.Code != cloud.PoolUnsupported {
 			t.Errorf("%+v", refused)
 		}
 	}
@@ -131,7 +131,7 @@ func TestRollingUpgrade(t *testing.T) {
 			p := arm.provider()
 			err := p.SetRecipe(t.Context(), newRecipeChange(t, arm, p))
 			if test.refused {
-				if refused := mustKind(t, err, cloud.Refused); refused.Code != rollingUpgradeRuns {
+				if refused := mustKind(t, err, cloud.Refused); refused.Code != cloud.NodesWouldBeReplaced {
 					t.Errorf("%+v", refused)
 				}
 			} else if err != nil {

@@ -99,7 +99,7 @@ func (r *clusterAccess) readPlacement(ctx context.Context) (placement, error) {
 	named := cluster.reference("spec", "infrastructureRef")
 	kind, found := infrastructureOfCluster(named.GroupKind)
 	if !found {
-		return placement{}, &cloud.Error{Kind: cloud.Unsupported, Op: opLook, Resource: cluster.String(), Code: reasonInfrastructure,
+		return placement{}, &cloud.Error{Kind: cloud.Unsupported, Op: opLook, Resource: cluster.String(), Code: cloud.PoolUnsupported,
 			Message: fmt.Sprintf("the infrastructure is %s: Kamino supports AWSCluster and AzureCluster", named)}
 	}
 	of, err := r.kube.get(ctx, named.GroupKind, named.name)

@@ -28,7 +28,7 @@ var aws = infrastructure{
 	rootDisk: []string{"rootVolume", "size"},
 	traits:   func(spec) map[string]string { return nil },
 	refusals: func(m spec, of fmt.Stringer) []cloud.Refusal {
-		return refuse(m.has("spotMarketOptions") || m.text("marketType") == "Spot", nil, "SpotInstance", "capture a node of an on-demand pool",
+		return refuse(m.has("spotMarketOptions") || m.text("marketType") == "Spot", nil, cloud.StopTerminates, "capture a node of an on-demand pool",
 			"%s asks for spot instances; AWS may terminate a stopped spot instance, or refuse to start the instance again", of)
 	},
 }

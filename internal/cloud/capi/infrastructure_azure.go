@@ -142,12 +142,12 @@ func azureTraits(m spec) map[string]string {
 }
 
 func azureRefusals(m spec, of fmt.Stringer) []cloud.Refusal {
-	found := refuse(m.has("osDisk", "diffDiskSettings"), nil, "EphemeralOSDisk", "use a pool with managed OS disks",
+	found := refuse(m.has("osDisk", "diffDiskSettings"), nil, cloud.DiskUnsupported, "use a pool with managed OS disks",
 		"%s asks for ephemeral OS disks, which are on the host and cannot be copied", of)
-	found = refuse(strings.EqualFold(m.text("osDisk", "osType"), "Windows"), found, "Windows", "leave the pool out",
+	found = refuse(strings.EqualFold(m.text("osDisk", "osType"), "Windows"), found, cloud.SystemUnsupported, "leave the pool out",
 		"%s asks for Windows; only Linux nodes can be captured", of)
-	found = refuse(m.text("securityProfile", "securityType") == "ConfidentialVM", found, "ConfidentialVM", "leave the pool out",
+	found = refuse(m.text("securityProfile", "securityType") == "ConfidentialVM", found, cloud.DiskUnsupported, "leave the pool out",
 		"%s asks for confidential VMs; a confidential disk is bound to a single VM and cannot become an image", of)
-	return refuse(m.has("spotVMOptions"), found, "SpotInstance", "capture a node of an on-demand pool",
+	return refuse(m.has("spotVMOptions"), found, cloud.StopTerminates, "capture a node of an on-demand pool",
 		"%s asks for spot VMs; Azure may evict a stopped spot VM", of)
 }

@@ -70,10 +70,10 @@ func (v poolView) infrastructure() (of infrastructure, known bool, path []string
 // unknown returns the refusal of an unknown infrastructure kind.
 func (v poolView) unknown() cloud.Refusal {
 	if v.resource != machinePools {
-		return cloud.Refuse(reasonInfrastructure, fmt.Sprintf("%s uses %s, but Kamino does not support the kind", v.ref, v.named),
+		return cloud.Refuse(cloud.PoolUnsupported, fmt.Sprintf("%s uses %s, but Kamino does not support the kind", v.ref, v.named),
 			"use AWSMachineTemplate or AzureMachineTemplate, or leave the pool out")
 	}
-	return cloud.Refuse(reasonInfrastructure, fmt.Sprintf("%s uses %s, but Kamino does not support the kind", v.ref, v.named),
+	return cloud.Refuse(cloud.PoolUnsupported, fmt.Sprintf("%s uses %s, but Kamino does not support the kind", v.ref, v.named),
 		"use AWSMachinePool, AzureMachinePool or a MachineDeployment, or leave the pool out")
 }
 
@@ -119,7 +119,7 @@ func (o object) replicasElsewhere() string {
 func refuseSize(pool object) []cloud.Refusal {
 	by := pool.replicasElsewhere()
 	kind, _ := machinePoolKindOf(pool.reference(pathInfrastructure...).GroupKind)
-	return refuse(by != "" && !kind.grouped, nil, reasonManaged, "capture donors that return, or remove "+annotationReplicas+"",
+	return refuse(by != "" && !kind.grouped, nil, cloud.SizeManagedElsewhere, "capture donors that return, or remove "+annotationReplicas+"",
 		"the replicas of %s are managed by %s, which overwrites other changes", pool, by)
 }
 
@@ -329,12 +329,12 @@ func (v poolView) refuseSeparateMachine() []cloud.Refusal {
 	}
 	const remedy = "disable trials, or remove the named fields"
 	_, without := kind.separateMachine(v.template)
-	found := refuse(len(without) > 0, nil, reasonTrialDiffers, remedy, "a separate Machine for %s cannot have %s", v.template, strings.Join(without, ", "))
+	found := refuse(len(without) > 0, nil, cloud.PoolNotCopyable, remedy, "a separate Machine for %s cannot have %s", v.template, strings.Join(without, ", "))
 	at := kind.location(v.template)
-	found = refuse(at != "" && v.at.location != "" && at != v.at.location, found, reasonTrialDiffers, remedy,
+	found = refuse(at != "" && v.at.location != "" && at != v.at.location, found, cloud.PoolNotCopyable, remedy,
 		"the machines of %s are in %s, but a separate Machine would be in %s", v.template, at, v.at.location)
 	by := v.pool.reference(pathBootstrap...)
-	return refuse(by.name != "" && by.Kind != kindConfig, found, reasonTrialDiffers, remedy,
+	return refuse(by.name != "" && by.Kind != kindConfig, found, cloud.PoolNotCopyable, remedy,
 		"%s bootstraps machines with %s, which Kamino cannot copy: use a %s", v.ref, by, kindConfig)
 }
 

@@ -24,16 +24,16 @@ func TestGroupRefreshRefusals(t *testing.T) {
 		want          []string
 	}{
 		"all as it must be":    {poolOfGroup, factoryOfGroup, nil},
-		"refreshes":            {poolOfGroup, strings.Replace(factoryOfGroup, "disable: true", "disable: false", 1), []string{reasonPoolRolls}},
-		"refreshes by default": {poolOfGroup, strings.Replace(factoryOfGroup, "refreshPreferences: {disable: true}, ", "", 1), []string{reasonPoolRolls}},
+		"refreshes":            {poolOfGroup, strings.Replace(factoryOfGroup, "disable: true", "disable: false", 1), []string{cloud.NodesWouldBeReplaced}},
+		"refreshes by default": {poolOfGroup, strings.Replace(factoryOfGroup, "refreshPreferences: {disable: true}, ", "", 1), []string{cloud.NodesWouldBeReplaced}},
 		"replicas of its own": {strings.Replace(poolOfGroup, "cluster.x-k8s.io/replicas-managed-by", "other", 1), factoryOfGroup,
-			[]string{reasonReplicasWritten}},
+			[]string{cloud.SizeManagedElsewhere}},
 		"replicas that are not": {strings.Replace(poolOfGroup, "managed-by: autoscaler", "managed-by: 'false'", 1), factoryOfGroup,
-			[]string{reasonReplicasWritten}},
+			[]string{cloud.SizeManagedElsewhere}},
 		"no machines": {poolOfGroup, strings.Replace(factoryOfGroup, "{infrastructureMachineKind: AWSMachine}", "{}", 1),
-			[]string{reasonNoMachines}},
+			[]string{cloud.PoolUnsupported}},
 		"nothing as it must be ": {strings.Replace(poolOfGroup, "managed-by: autoscaler", "managed-by: 'false'", 1),
-			`{kind: AWSMachinePool, spec: {}}`, []string{reasonPoolRolls, reasonReplicasWritten, reasonNoMachines}},
+			`{kind: AWSMachinePool, spec: {}}`, []string{cloud.NodesWouldBeReplaced, cloud.SizeManagedElsewhere, cloud.PoolUnsupported}},
 	} {
 		var got []string
 		for _, r := range awsRolls(parseObject(t, c.pool), parseObject(t, c.factory), featureGateState{}) {

@@ -44,20 +44,20 @@ func surge(factory object) (text string, none bool) {
 // SkipMachinePoolModelReconciliation and no surge, or replicas managed elsewhere. Source: CAPZ, scalesets.ScaleSetSpec,
 // MachinePoolScope.applyAzureMachinePoolMachines, SelectMachinesToDelete.
 func azureRolls(pool, factory object, skips featureGateState) []cloud.Refusal {
-	found := refuse(factory.text("spec", "orchestrationMode") == "Flexible", nil, "FlexibleOrchestration", "use Uniform orchestration, or a MachineDeployment",
+	found := refuse(factory.text("spec", "orchestrationMode") == "Flexible", nil, cloud.PoolUnsupported, "use Uniform orchestration, or a MachineDeployment",
 		"%s has Flexible orchestration, and CAPZ's treatment of such instances is unverified", factory)
 	if pool.replicasElsewhere() != "" {
 		return found
 	}
 	text, none := surge(factory)
-	found = refuse(!none, found, reasonPoolRolls, "set "+strings.Join(pathSurge, ".")+" to 0, and maxUnavailable to 1, as CAPZ requires",
+	found = refuse(!none, found, cloud.NodesWouldBeReplaced, "set "+strings.Join(pathSurge, ".")+" to 0, and maxUnavailable to 1, as CAPZ requires",
 		"%s has a maxSurge of %s, so CAPZ would add instances of every new image, and delete as many running instances", factory, text)
 	switch {
 	case skips.why != "":
-		found = append(found, cloud.Refuse(reasonGate,
+		found = append(found, cloud.Refuse(cloud.NodesWouldBeReplaced,
 			"it is unknown whether CAPZ would replace all instances of "+factory.String()+": "+skips.why, skips.remedy))
 	case !skips.on:
-		found = append(found, cloud.Refuse(reasonPoolRolls,
+		found = append(found, cloud.Refuse(cloud.NodesWouldBeReplaced,
 			"CAPZ would replace all instances of "+factory.String()+", because feature gate "+gateName+" is off",
 			"start CAPZ (v1.25 or later) with --feature-gates="+gateName+"=true, or set on the MachinePool the annotation "+annotationReplicas))
 	}

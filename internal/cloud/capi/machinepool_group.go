@@ -25,19 +25,19 @@ func (r inGroups) groupOf(ctx context.Context, v poolView) (*cloud.Pool, []cloud
 	const remedy = "wait until the provider has made the group, or check the object's conditions"
 	id := cloud.PoolID(v.template.text("spec", "providerID"))
 	if id == "" || r.groups.IsEmpty() {
-		return nil, refuse(true, nil, reasonGroup, remedy, "%s does not name a group yet", v.template), nil
+		return nil, refuse(true, nil, reasonPending, remedy, "%s does not name a group yet", v.template), nil
 	}
 	family, err := r.groups.Family(ctx, id)
 	// A client that may write the object must not make Kamino change another group.
 	if err == nil && (r.groups.PoolName(id) != v.named.name || family.Place != v.at.place) {
-		return nil, refuse(true, nil, reasonGroup, remedy, "%s names group %s, which is not the group of the pool", v.template, id), nil
+		return nil, refuse(true, nil, reasonPending, remedy, "%s names group %s, which is not the group of the pool", v.template, id), nil
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	group, err := r.groups.Pool(ctx, id)
 	if cloud.Is(err, cloud.NotFound) {
-		return nil, refuse(true, nil, reasonGroup, remedy, "%s names group %s, which does not exist", v.template, id), nil
+		return nil, refuse(true, nil, reasonPending, remedy, "%s names group %s, which does not exist", v.template, id), nil
 	}
 	if err != nil {
 		return nil, nil, err
@@ -50,7 +50,7 @@ func (v poolView) pendingInGroup() []cloud.Refusal {
 	if v.group == nil || v.group.Recipe.Image == v.image {
 		return nil
 	}
-	return []cloud.Refusal{cloud.Refuse(reasonGroupPending,
+	return []cloud.Refusal{cloud.Refuse(reasonPending,
 		fmt.Sprintf("%s names image %s, but the group's launch template names %s", v.named, v.image, v.group.Recipe.Image),
 		"wait until the provider has updated the group, or check the condition LaunchTemplateReady of "+v.template.String())}
 }

@@ -90,23 +90,23 @@ func TestRollingMachinePools(t *testing.T) {
 	}{
 		"gate, no surge":         {poolOfIt, factoryOfIt, on, nil, ""},
 		"gate, none of percents": {poolOfIt, surges(`maxSurge: "0%"`), on, nil, ""},
-		"gate, surge":            {poolOfIt, surges("maxSurge: 2"), on, []string{reasonPoolRolls}, "maxSurge of 2"},
-		"gate, percents":         {poolOfIt, surges(`maxSurge: "10%"`), on, []string{reasonPoolRolls}, "maxSurge of 10%"},
-		"gate, surge by default": {poolOfIt, surges("x: y"), on, []string{reasonPoolRolls}, "set spec.strategy.rollingUpdate.maxSurge to 0"},
-		"no gate, no surge":      {poolOfIt, factoryOfIt, off, []string{reasonPoolRolls}, "--feature-gates=SkipMachinePoolModelReconciliation=true"},
-		"no gate, surge":         {poolOfIt, surges("x: y"), off, []string{reasonPoolRolls, reasonPoolRolls}, ""},
-		"gate is unreadable":     {poolOfIt, factoryOfIt, unknown, []string{reasonGate}, ": unreadable; grant the right"},
+		"gate, surge":            {poolOfIt, surges("maxSurge: 2"), on, []string{cloud.NodesWouldBeReplaced}, "maxSurge of 2"},
+		"gate, percents":         {poolOfIt, surges(`maxSurge: "10%"`), on, []string{cloud.NodesWouldBeReplaced}, "maxSurge of 10%"},
+		"gate, surge by default": {poolOfIt, surges("x: y"), on, []string{cloud.NodesWouldBeReplaced}, "set spec.strategy.rollingUpdate.maxSurge to 0"},
+		"no gate, no surge":      {poolOfIt, factoryOfIt, off, []string{cloud.NodesWouldBeReplaced}, "--feature-gates=SkipMachinePoolModelReconciliation=true"},
+		"no gate, surge":         {poolOfIt, surges("x: y"), off, []string{cloud.NodesWouldBeReplaced, cloud.NodesWouldBeReplaced}, ""},
+		"gate is unreadable":     {poolOfIt, factoryOfIt, unknown, []string{cloud.NodesWouldBeReplaced}, ": unreadable; grant the right"},
 		"elsewhere":              {elsewhere, surges("x: y"), off, nil, ""},
 		"flexible, elsewhere": {elsewhere, surges("x: y}}, orchestrationMode: Flexible, other: {a: {b: c"), off,
-			[]string{"FlexibleOrchestration"}, "Flexible orchestration"},
-		"elsewhere, but it is not": {strings.Replace(elsewhere, "cluster-autoscaler", "'false'", 1), factoryOfIt, off, []string{reasonPoolRolls}, ""},
+			[]string{"PoolUnsupported"}, "Flexible orchestration"},
+		"elsewhere, but it is not": {strings.Replace(elsewhere, "cluster-autoscaler", "'false'", 1), factoryOfIt, off, []string{cloud.NodesWouldBeReplaced}, ""},
 	} {
 		var reasons []string
 		var messages strings.Builder
 		for _, r := range azureRolls(parseObject(t, c.pool), parseObject(t, c.factory), c.skips) {
 			reasons = append(reasons, r.Reason)
 			messages.WriteString(r.Message)
-			if r.Remedy == "" || r.Reason != "FlexibleOrchestration" &&
+			if r.Remedy == "" || r.Reason != "PoolUnsupported" &&
 				!slices.ContainsFunc(Reasons(), func(known cloud.Reason) bool { return known.Name == r.Reason }) {
 				t.Errorf("%s: %+v", name, r)
 			}
@@ -115,7 +115,7 @@ func TestRollingMachinePools(t *testing.T) {
 			t.Errorf("%s: %q: %s", name, messages.String(), diff)
 		}
 	}
-	if found := refuseSize(parseObject(t, elsewhere)); len(found) != 1 || found[0].Reason != reasonManaged || refuseSize(parseObject(t, poolOfIt)) != nil {
+	if found := refuseSize(parseObject(t, elsewhere)); len(found) != 1 || found[0].Reason != cloud.SizeManagedElsewhere || refuseSize(parseObject(t, poolOfIt)) != nil {
 		t.Errorf("sizes of a different owner: %+v", found)
 	}
 }
@@ -237,7 +237,7 @@ func TestTrialsOfMachinePools(t *testing.T) {
 			"", 1), factoryOfIt, ""},
 	} {
 		found := viewOf(t, c.pool, c.factory).refuseSeparateMachine()
-		if len(found) != min(len(c.says), 1) || c.says != "" && (!strings.Contains(found[0].Message, c.says) || found[0].Reason != reasonTrialDiffers) {
+		if len(found) != min(len(c.says), 1) || c.says != "" && (!strings.Contains(found[0].Message, c.says) || found[0].Reason != cloud.PoolNotCopyable) {
 			t.Errorf("%s: %+v", name, found)
 		}
 	}
@@ -299,7 +299,7 @@ func TestUnknownMachinePools(t *testing.T) {
 		says := "uses " + kind + " workers, but Kamino does not support the kind"
 		v := viewOf(t, strings.Replace(poolOfIt, "kind: AzureMachinePool", "kind: "+kind, 1), factoryOfIt)
 		found := v.refusals()
-		if len(found) != 1 || found[0].Reason != reasonInfrastructure || !strings.Contains(found[0].Message, says) {
+		if len(found) != 1 || found[0].Reason != cloud.PoolUnsupported || !strings.Contains(found[0].Message, says) {
 			t.Errorf("%s: %+v", kind, found)
 		}
 	}

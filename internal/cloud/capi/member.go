@@ -69,7 +69,7 @@ func (r *PoolProvider) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([
 func whyNoMachine(node cloud.NodeValues, pools []object) string {
 	for _, pool := range pools {
 		if node.Annotations[cloud.MachineOwnerKindAnnotation] == kindPool && node.Annotations[cloud.MachineOwnerNameAnnotation] == pool.GetName() {
-			return pool.String() + " has no Machines for its instances (" + reasonNoMachines +
+			return pool.String() + " has no Machines for its instances (" + cloud.PoolUnsupported +
 				"): start the infrastructure provider with " + gatesOfMachinePools
 		}
 	}

@@ -118,9 +118,9 @@ func TestRefuseUnheld(t *testing.T) {
 		want          []string
 	}{
 		"nothing":        {known, joined, nil},
-		"no Node":        {known, `{kind: Machine, metadata: {name: one, namespace: fleet}}`, []string{reasonNotHeld}},
-		"no condition":   {deploymentV1beta2, joined, []string{reasonUnnoticed}},
-		"before v1.9":    {deploymentV1beta1, joined, []string{reasonUnnoticed}},
+		"no Node":        {known, `{kind: Machine, metadata: {name: one, namespace: fleet}}`, []string{reasonPending}},
+		"no condition":   {deploymentV1beta2, joined, []string{reasonPending}},
+		"before v1.9":    {deploymentV1beta1, joined, []string{reasonPending}},
 		"a machine pool": {`{apiVersion: cluster.x-k8s.io/v1beta2, kind: MachinePool, metadata: {name: workers, namespace: fleet}}`, joined, nil},
 	} {
 		found, err := (&clusterAccess{}).refuseUnheld(t.Context(), nil, parseObject(t, cluster), parseObject(t, c.pool), parseObject(t, c.machine))
@@ -145,9 +145,9 @@ func TestRefusals(t *testing.T) {
 		says          string
 	}{
 		"nothing": {clusterOfIt, deploymentV1beta2, nil, ""},
-		"rolling": {clusterOfIt, strings.Replace(deploymentV1beta2, onDelete, rollingUpdate, 1), []string{reasonRolling},
+		"rolling": {clusterOfIt, strings.Replace(deploymentV1beta2, onDelete, rollingUpdate, 1), []string{cloud.NodesWouldBeReplaced},
 			"set spec.rollout.strategy.type to OnDelete"},
-		"rolling, v1beta1": {clusterOfIt, strings.Replace(deploymentV1beta1, onDelete, rollingUpdate, 1), []string{reasonRolling},
+		"rolling, v1beta1": {clusterOfIt, strings.Replace(deploymentV1beta1, onDelete, rollingUpdate, 1), []string{cloud.NodesWouldBeReplaced},
 			"set spec.strategy.type to OnDelete"},
 		"paused pool": {clusterOfIt, strings.Replace(deploymentV1beta2, "namespace: fleet",
 			"namespace: fleet, annotations: {cluster.x-k8s.io/paused: ''}", 1), []string{reasonPaused}, "MachineDeployment fleet/workers is paused"},
@@ -158,7 +158,7 @@ func TestRefusals(t *testing.T) {
 			[]string{reasonPaused}, "Cluster fleet/prod is paused"},
 		"set": {clusterOfIt, strings.Replace(strings.Replace(deploymentV1beta2, onDelete, rollingUpdate, 1), kindDeployment, kindSet, 1), nil, ""},
 		"deleted": {strings.Replace(clusterOfIt, "name: prod", "name: prod, deletionTimestamp: '2026-01-01T00:00:00Z'", 1),
-			deploymentV1beta2, []string{reasonDeleted}, "Cluster fleet/prod is being deleted"},
+			deploymentV1beta2, []string{cloud.PoolBeingDeleted}, "Cluster fleet/prod is being deleted"},
 	} {
 		var reasons []string
 		var messages strings.Builder
@@ -176,7 +176,7 @@ func TestRefusals(t *testing.T) {
 func TestNodeWithoutMachine(t *testing.T) {
 	pools := []object{parseObject(t, "{kind: MachinePool, metadata: {name: workers, namespace: fleet}}")}
 	for owner, want := range map[string]string{
-		"MachinePool/workers": "MachinePool fleet/workers has no Machines for its instances (MachinePoolWithoutMachines): " +
+		"MachinePool/workers": "MachinePool fleet/workers has no Machines for its instances (PoolUnsupported): " +
 			"start the infrastructure provider with --feature-gates=MachinePool=true,MachinePoolMachines=true",
 		"MachinePool/others": "only Machines of a MachineDeployment, a MachineSet or a MachinePool can be captured",
 		"MachineSet/workers": "only Machines of a MachineDeployment, a MachineSet or a MachinePool can be captured",
@@ -293,13 +293,13 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestReasons: each reason is listed once, with a remedy.
+// TestReasons: each obstacle is listed once, with a remedy.
 func TestReasons(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range Reasons() {
-		if seen[r.Name] || r.Means == "" || r.Remedy == "" || strings.HasSuffix(r.Remedy, ".") {
+		if seen[r.Means] || r.Means == "" || r.Remedy == "" || strings.HasSuffix(r.Remedy, ".") {
 			t.Errorf("%+v", r)
 		}
-		seen[r.Name] = true
+		seen[r.Means] = true
 	}
 }

@@ -248,9 +248,9 @@ func (r *clusterAccess) refuseMachine(ctx context.Context, found []cloud.Refusal
 // refuseUnheld appends the reasons why a Machine's deletion would not wait for the hook, or why the reduced replicas might
 // remove another Machine. Source: Cluster API, isDeleteNodeAllowed, which otherwise skips hooks.
 func (r *clusterAccess) refuseUnheld(ctx context.Context, found []cloud.Refusal, cluster, pool, m object) ([]cloud.Refusal, error) {
-	found = refuse(m.text("status", "nodeRef", "name") == "", found, reasonNotHeld, "wait until the field is set",
+	found = refuse(m.text("status", "nodeRef", "name") == "", found, reasonPending, "wait until the field is set",
 		"%s has no status.nodeRef, so Cluster API would not wait for the hook that protects the donor", m)
-	found = refuse(pool.GetKind() != kindPool && pool.pausedCondition() == nil, found, reasonUnnoticed,
+	found = refuse(pool.GetKind() != kindPool && pool.pausedCondition() == nil, found, reasonPending,
 		"wait until the condition is set, or use Cluster API v1.9 or later",
 		"%s has no condition %s, so Kamino cannot see whether Cluster API has observed the object", pool, conditionPaused)
 	if cluster.text("spec", "controlPlaneRef", "name") != "" {
@@ -260,6 +260,6 @@ func (r *clusterAccess) refuseUnheld(ctx context.Context, found []cloud.Refusal,
 	if err != nil {
 		return nil, err
 	}
-	return refuse(len(planes) == 0, found, reasonNotHeld, "name the control plane in spec.controlPlaneRef",
+	return refuse(len(planes) == 0, found, reasonPending, "name the control plane in spec.controlPlaneRef",
 		"%s names no control plane and has no control plane Machine, so Cluster API would delete Machines before Kamino reduces the replicas", cluster), nil
 }

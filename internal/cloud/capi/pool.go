@@ -132,7 +132,8 @@ func (v poolView) refusals() []cloud.Refusal {
 		return append(found, cloud.Refuse(reasonTemplate, fmt.Sprintf("%s names %s, which does not exist", v.ref, v.named),
 			"create the object again, or point the pool at an existing object"))
 	case v.image == "":
-		found = append(found, cloud.Refuse(reasonImage, fmt.Sprintf("%s of %s names no image, so the provider would look up an image", v.named, v.ref),
+		found = append(found, cloud.Refuse(cloud.TemplateUnsuitable,
+			fmt.Sprintf("%s of %s names no image, so the provider would look up an image", v.named, v.ref),
 			"name the image in the template"))
 	}
 	return append(found, v.of.refusals(v.machine(), v.named)...)

@@ -10,28 +10,12 @@ import (
 
 // Reasons of refusals.
 const (
-	reasonRolling        = "RollingUpdate"
-	reasonTopology       = "TopologyOwned"
-	reasonReplicas       = "TopologyReplicas"
-	reasonPending        = "TopologyPending"
-	reasonPaused         = "ClusterAPIPaused"
-	reasonDeleted        = "PoolIsDeleted"
-	reasonInfrastructure = "InfrastructureUnknown"
-	reasonTemplate       = "TemplateMissing"
-	reasonImage          = "TemplateWithoutImage"
-	reasonKubernetes     = "KubernetesVersionDiffers"
-	reasonElsewhere      = "MachineMissing"
-	reasonNotHeld        = "DeletionHookIgnored"
-	reasonUnnoticed      = "ClusterAPIUnaware"
-	reasonPoolRolls      = "MachinePoolRolls"
-	reasonGate           = "FeatureGateUnknown"
-	reasonManaged        = "ReplicasManaged"
-	reasonTrialDiffers   = "TrialDiffers"
-
-	reasonGroup           = "MachinePoolWithoutGroup"
-	reasonGroupPending    = "MachinePoolPending"
-	reasonNoMachines      = "MachinePoolWithoutMachines"
-	reasonReplicasWritten = "ReplicasWritten"
+	// reasonPending: Cluster API has not applied a change, or does not report it.
+	reasonPending    = "ClusterAPIPending"
+	reasonPaused     = "ClusterAPIPaused"
+	reasonTemplate   = "TemplateMissing"
+	reasonKubernetes = "KubernetesVersionDiffers"
+	reasonElsewhere  = "NotInPool"
 )
 
 // Reasons returns the reasons of this package's refusals, sorted by name. docs/reference/cluster-api.md has the same table.
@@ -42,18 +26,18 @@ func Reasons() []cloud.Reason {
 			Remedy: "end the pause when the reason for the pause is gone",
 		},
 		{
-			Name: reasonNotHeld,
+			Name: reasonPending,
 			Means: "the donor does not return, and Cluster API would not wait for the hook; " +
 				"Cluster API waits only if the Machine has a Node and the Cluster has a control plane",
 			Remedy: "wait for the Machine's `status.nodeRef`; name the control plane in the Cluster's `spec.controlPlaneRef`",
 		},
 		{
-			Name:   reasonUnnoticed,
+			Name:   reasonPending,
 			Means:  "the donor does not return, and Cluster API does not report whether the pool was observed, so Cluster API might remove another machine",
 			Remedy: "wait until the controllers have observed the pool, as shown by the condition `Paused` (v1.9 or later)",
 		},
 		{
-			Name: reasonInfrastructure, Means: "Kamino cannot set the image of the pool's machine kind",
+			Name: cloud.PoolUnsupported, Means: "Kamino cannot set the image of the pool's machine kind",
 			Remedy: "use AWSMachineTemplate, AzureMachineTemplate, AWSMachinePool or AzureMachinePool, or leave the pool out",
 		},
 		{
@@ -74,11 +58,11 @@ func Reasons() []cloud.Reason {
 			Remedy: "raise `cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size`, or capture when the pool is smaller",
 		},
 		{
-			Name: reasonDeleted, Means: "the pool or its Cluster is being deleted",
+			Name: cloud.PoolBeingDeleted, Means: "the pool or its Cluster is being deleted",
 			Remedy: "leave the pool out",
 		},
 		{
-			Name: reasonRolling, Means: "Cluster API would replace all machines of the pool at every change of the template",
+			Name: cloud.NodesWouldBeReplaced, Means: "Cluster API would replace all machines of the pool at every change of the template",
 			Remedy: "set `spec.rollout.strategy.type` (v1beta1: `spec.strategy.type`) to `OnDelete`; with a ClusterClass, " +
 				"in the Cluster's `spec.topology.workers.machineDeployments[]`",
 		},
@@ -87,11 +71,11 @@ func Reasons() []cloud.Reason {
 			Remedy: "create the template again, or point the pool at an existing template",
 		},
 		{
-			Name: reasonImage, Means: "the template names no image, so the provider would look up an image",
+			Name: cloud.TemplateUnsuitable, Means: "the template names no image, so the provider would look up an image",
 			Remedy: "name the image in the template (AWS: `ami.id`; Azure: `image`)",
 		},
 		{
-			Name: reasonTopology,
+			Name: cloud.ManagedElsewhere,
 			Means: "the pool is made from a ClusterClass, and Kamino finds no variable with the image; " +
 				"the topology controller would revert a write to the pool",
 			Remedy: "set the image from a variable in an inline patch of the ClusterClass, with `valueFrom.variable` and without `enabledIf`",
@@ -103,7 +87,7 @@ func Reasons() []cloud.Reason {
 			Remedy: "wait, or check the Cluster's condition `TopologyReconciled`",
 		},
 		{
-			Name:   reasonReplicas,
+			Name:   cloud.SizeManagedElsewhere,
 			Means:  "the pool must grow or lose the donor, but the Cluster's topology sets the replicas; the topology controller would revert the change",
 			Remedy: "remove `spec.topology.workers.machineDeployments[].replicas`, as for the cluster autoscaler",
 		},
@@ -115,41 +99,41 @@ func Reasons() []cloud.Reason {
 // reasonsOfMachinePools are the reasons for machine pools.
 var reasonsOfMachinePools = []cloud.Reason{
 	{
-		Name: reasonGate,
+		Name: cloud.NodesWouldBeReplaced,
 		Means: "it is unknown whether the provider would replace all instances of the machine pool: the provider's Deployment is missing, " +
 			"not rolled out, or unreadable",
 		Remedy: "give the account the Role for `capz-system` that `kamino manifests --management` prints, or let another tool manage the replicas",
 	},
 	{
-		Name: reasonPoolRolls, Means: "the provider would replace running instances at every change of the machine pool's image",
+		Name: cloud.NodesWouldBeReplaced, Means: "the provider would replace running instances at every change of the machine pool's image",
 		Remedy: "AWS: set `spec.refreshPreferences.disable`; Azure: set `spec.strategy.rollingUpdate.maxSurge` to 0 and start CAPZ with the feature " +
 			"gate `SkipMachinePoolModelReconciliation`, or let another tool manage the replicas (`cluster.x-k8s.io/replicas-managed-by`)",
 	},
 	{
-		Name:  reasonReplicasWritten,
+		Name:  cloud.SizeManagedElsewhere,
 		Means: "CAPA overwrites the size of the Auto Scaling group with the replicas, so the group would replace a donor in standby",
 		Remedy: "let another tool manage the group's size, such as the cluster autoscaler for AWS, " +
 			"and annotate the MachinePool with `cluster.x-k8s.io/replicas-managed-by`",
 	},
 	{
-		Name: reasonNoMachines, Means: "CAPA makes no Machines for the machine pool's instances, so Kamino cannot find the nodes",
+		Name: cloud.PoolUnsupported, Means: "CAPA makes no Machines for the machine pool's instances, so Kamino cannot find the nodes",
 		Remedy: "start CAPA with the feature gates `MachinePool` and `MachinePoolMachines`",
 	},
 	{
-		Name: reasonGroup, Means: "the machine pool's object names no existing Auto Scaling group of the pool",
+		Name: reasonPending, Means: "the machine pool's object names no existing Auto Scaling group of the pool",
 		Remedy: "wait until CAPA has made the group, or check the object's conditions",
 	},
 	{
-		Name: reasonGroupPending, Means: "the machine pool's object names another image than the group's launch template: CAPA has not applied the image yet",
+		Name: reasonPending, Means: "the machine pool's object names another image than the group's launch template: CAPA has not applied the image yet",
 		Remedy: "wait, or check the condition `LaunchTemplateReady` of the AWSMachinePool",
 	},
 	{
-		Name:   reasonManaged,
+		Name:   cloud.SizeManagedElsewhere,
 		Means:  "the donor does not return, or the pool must grow first, but another tool manages the replicas and would overwrite the size",
 		Remedy: "capture donors that return, or remove `cluster.x-k8s.io/replicas-managed-by`",
 	},
 	{
-		Name: reasonTrialDiffers, Means: "the separate Machine of a trial would differ from the machine pool's machines; the message names the fields",
+		Name: cloud.PoolNotCopyable, Means: "the separate Machine of a trial would differ from the machine pool's machines; the message names the fields",
 		Remedy: "disable trials, or remove the named fields",
 	},
 }
@@ -164,8 +148,8 @@ func refuse(when bool, found []cloud.Refusal, reason, remedy, obstacle string, a
 
 // refusalsOf returns the reasons in Cluster and pool against any capture.
 func refusalsOf(cluster, pool object) []cloud.Refusal {
-	found := refuse(cluster.deleting(), nil, reasonDeleted, "leave the pool out", "%s is being deleted", cluster)
-	found = refuse(pool.deleting(), found, reasonDeleted, "leave the pool out", "%s is being deleted", pool)
+	found := refuse(cluster.deleting(), nil, cloud.PoolBeingDeleted, "leave the pool out", "%s is being deleted", cluster)
+	found = refuse(pool.deleting(), found, cloud.PoolBeingDeleted, "leave the pool out", "%s is being deleted", pool)
 	return append(found, refusalsToWrite(cluster, pool)...)
 }
 
@@ -174,7 +158,7 @@ func refusalsOf(cluster, pool object) []cloud.Refusal {
 func refusalsToWrite(cluster, pool object) []cloud.Refusal {
 	const unpause, idle = "end the pause when the reason for the pause is gone", "%s is paused, so Cluster API would ignore a write"
 	rolls := pool.GetKind() == kindDeployment && pool.strategy() != onDelete
-	found := refuse(rolls, nil, reasonRolling, fmt.Sprintf("set %s to OnDelete", pool.strategyPath()),
+	found := refuse(rolls, nil, cloud.NodesWouldBeReplaced, fmt.Sprintf("set %s to OnDelete", pool.strategyPath()),
 		"%s has the strategy %s, so Cluster API would replace all machines", pool, pool.strategy())
 	found = refuse(cluster.paused(), found, reasonPaused, unpause, idle, cluster)
 	byOthers := pool.paused() && (pool.GetKind() != kindDeployment || pool.GetAnnotations()[annotationPlace] == "") // which removing pauses

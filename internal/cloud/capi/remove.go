@@ -198,7 +198,7 @@ func (r removal) reduceReplicas(ctx context.Context, set, above object, name str
 func (r removal) waitObserved(ctx context.Context, o object) error {
 	for last := time.Now().Add(waitTimeout); !o.isObserved(); {
 		if time.Now().After(last) {
-			return &cloud.Error{Kind: cloud.Unavailable, Op: opRemove, Resource: o.String(), Code: reasonUnnoticed,
+			return &cloud.Error{Kind: cloud.Unavailable, Op: opRemove, Resource: o.String(), Code: reasonPending,
 				Message: "Cluster API has not observed the new size, by the condition " + conditionPaused + ": check that Cluster API's controllers run"}
 		}
 		err := pause(ctx, opRemove, o, pollInterval)

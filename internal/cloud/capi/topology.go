@@ -44,7 +44,7 @@ func (r *clusterAccess) topologyOf(ctx context.Context, cluster, pool object) (*
 	t := &topology{cluster: cluster, entry: entryOf(cluster, pool)}
 	namespace, name := classOf(cluster)
 	if pool.GetKind() != kindDeployment || t.entry == nil || name == "" {
-		t.refuse(reasonTopology, fmt.Sprintf("%s is made from a topology, but the topology of %s has no such MachineDeployment", pool, cluster),
+		t.refuse(cloud.ManagedElsewhere, fmt.Sprintf("%s is made from a topology, but the topology of %s has no such MachineDeployment", pool, cluster),
 			"leave the pool out, or remove the label if there is no topology")
 		return t, nil
 	}
@@ -52,7 +52,7 @@ func (r *clusterAccess) topologyOf(ctx context.Context, cluster, pool object) (*
 	t.class, err = r.kube.getIn(ctx, namespace, core(kindClass), name)
 	switch {
 	case cloud.Is(err, cloud.NotFound):
-		t.refuse(reasonTopology, fmt.Sprintf("%s is made from %s %s/%s, which does not exist", cluster, kindClass, namespace, name),
+		t.refuse(cloud.ManagedElsewhere, fmt.Sprintf("%s is made from %s %s/%s, which does not exist", cluster, kindClass, namespace, name),
 			"create the ClusterClass again")
 	case cloud.Is(err, cloud.Denied):
 		t.refuse(cloud.PermissionMissing,
@@ -97,7 +97,7 @@ func (t *topology) findVariables(of infrastructure, machine spec, wouldBe string
 		return
 	}
 	no := func(why, need string) {
-		t.refuse(reasonTopology, fmt.Sprintf("Kamino finds no variable of %s with the image of %s: %s", t.class, t.entry.text("name"), why), need)
+		t.refuse(cloud.ManagedElsewhere, fmt.Sprintf("Kamino finds no variable of %s with the image of %s: %s", t.class, t.entry.text("name"), why), need)
 	}
 	if t.of == nil {
 		no("the ClusterClass has no class "+t.entry.text("class"), "add the class again")
@@ -154,16 +154,16 @@ func (v poolView) refuseTopology(found []cloud.Refusal) []cloud.Refusal {
 		return found
 	}
 	if t := v.topology; t.entry != nil && t.class.Unstructured != nil {
-		found = slices.DeleteFunc(found, func(r cloud.Refusal) bool { return r.Reason == reasonRolling })
+		found = slices.DeleteFunc(found, func(r cloud.Refusal) bool { return r.Reason == cloud.NodesWouldBeReplaced })
 		const all = "%s, so Cluster API would replace all machines"
 		remedy := "set " + t.strategyPath() + " to " + onDelete
 		switch asked := t.strategy(); {
 		case asked != "" && asked != onDelete:
-			found = refuse(true, found, reasonRolling, remedy, "the topology of %s asks for the strategy "+all, v.pool, asked)
+			found = refuse(true, found, cloud.NodesWouldBeReplaced, remedy, "the topology of %s asks for the strategy "+all, v.pool, asked)
 		case v.pool.strategy() != onDelete:
-			found = refuse(true, found, reasonRolling, remedy, "%s has the strategy "+all, v.pool, v.pool.strategy())
+			found = refuse(true, found, cloud.NodesWouldBeReplaced, remedy, "%s has the strategy "+all, v.pool, v.pool.strategy())
 		case asked == "":
-			found = refuse(true, found, reasonRolling, remedy,
+			found = refuse(true, found, cloud.NodesWouldBeReplaced, remedy,
 				"the topology of %s sets no strategy, and by default Cluster API would replace all machines", v.pool)
 		}
 	}
@@ -178,7 +178,7 @@ func (t *topology) refuseReplicas(pool fmt.Stringer) []cloud.Refusal {
 	if t == nil || !t.entry.has("replicas") {
 		return nil
 	}
-	return []cloud.Refusal{cloud.Refuse(reasonReplicas,
+	return []cloud.Refusal{cloud.Refuse(cloud.SizeManagedElsewhere,
 		fmt.Sprintf("the topology of %s sets the replicas of %s, so the topology controller would revert a new size", t.cluster, pool),
 		fmt.Sprintf("remove spec.topology.workers.machineDeployments[%s].replicas, as for the cluster autoscaler", t.entry.text("name")))}
 }
@@ -240,7 +240,7 @@ func (v poolView) overridesTo(change cloud.RecipeChange, native string) ([]overr
 	}
 	overrides, err := overridesFor(v.of, v.machine(), t.imageVariables, t.value, native)
 	if err != nil {
-		return nil, cloud.Refuse(reasonTopology, fmt.Sprintf("the variables of %s cannot express %s: %v", t.class, native, err),
+		return nil, cloud.Refuse(cloud.ManagedElsewhere, fmt.Sprintf("the variables of %s cannot express %s: %v", t.class, native, err),
 			"let the variables hold the whole image").Error(opRecipe, v.ref.String())
 	}
 	return overrides, nil

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
 // The constants are ClusterClasses of both API versions and their Clusters. The class has a placeholder for
@@ -209,7 +211,7 @@ func TestImagesWithoutVariable(t *testing.T) {
 		if got.refused == nil {
 			continue
 		}
-		if got.refused.Reason != reasonTopology || got.asked != "ami-old" || got.overrides() != nil {
+		if got.refused.Reason != cloud.ManagedElsewhere || got.asked != "ami-old" || got.overrides() != nil {
 			t.Errorf("%s: %+v, and the image is %s", name, got.refused, got.asked)
 		}
 		for _, text := range append(c.says, "ClusterClass fleet/class", "md-0") {
@@ -251,22 +253,22 @@ func TestRefusalsOfTopologies(t *testing.T) {
 	}{
 		"nothing": {},
 		"the entry rolls": {cluster: strings.Replace(classyV1beta2, own, `rollout: {strategy: {type: RollingUpdate}}`, 1),
-			want: []string{reasonRolling}, says: "set spec.topology.workers.machineDeployments[md-0].rollout.strategy.type of Cluster fleet/prod to OnDelete"},
-		"it rolls, v1beta1": {cluster: strings.Replace(classyV1beta1, own, `strategy: {type: RollingUpdate}`, 1), want: []string{reasonRolling},
+			want: []string{cloud.NodesWouldBeReplaced}, says: "set spec.topology.workers.machineDeployments[md-0].rollout.strategy.type of Cluster fleet/prod to OnDelete"},
+		"it rolls, v1beta1": {cluster: strings.Replace(classyV1beta1, own, `strategy: {type: RollingUpdate}`, 1), want: []string{cloud.NodesWouldBeReplaced},
 			says: "set spec.topology.workers.machineDeployments[md-0].strategy.type of"},
-		"the class rolls": {class: strings.Replace(classV1beta2, onDelete, rollingUpdate, 1), want: []string{reasonRolling},
+		"the class rolls": {class: strings.Replace(classV1beta2, onDelete, rollingUpdate, 1), want: []string{cloud.NodesWouldBeReplaced},
 			says: "asks for the strategy RollingUpdate"},
 		"no strategy": {class: strings.Replace(classV1beta2, `rollout: {strategy: {type: OnDelete}}, `, "", 1),
-			want: []string{reasonRolling}, says: "sets no strategy"},
-		"the pool rolls": {pool: strings.Replace(ownedByIt, onDelete, rollingUpdate, 1), want: []string{reasonRolling},
+			want: []string{cloud.NodesWouldBeReplaced}, says: "sets no strategy"},
+		"the pool rolls": {pool: strings.Replace(ownedByIt, onDelete, rollingUpdate, 1), want: []string{cloud.NodesWouldBeReplaced},
 			says: "has the strategy RollingUpdate"},
 		"a day for roll-outs": {cluster: strings.Replace(classyV1beta2, own, `rollout: {after: '2026-01-01T00:00:00Z'}`, 1),
-			want: []string{reasonRolling}, says: "sets no strategy"},
+			want: []string{cloud.NodesWouldBeReplaced}, says: "sets no strategy"},
 		"the entry wins": {class: strings.Replace(classV1beta2, onDelete, rollingUpdate, 1),
 			cluster: strings.Replace(classyV1beta2, own, `rollout: {strategy: {type: OnDelete}}`, 1)},
-		"a size": {cluster: strings.Replace(classyV1beta2, own, `replicas: 3`, 1), want: []string{reasonReplicas},
+		"a size": {cluster: strings.Replace(classyV1beta2, own, `replicas: 3`, 1), want: []string{cloud.SizeManagedElsewhere},
 			says: "remove spec.topology.workers.machineDeployments[md-0].replicas"},
-		"a size of none at all": {cluster: strings.Replace(classyV1beta2, own, `replicas: 0`, 1), want: []string{reasonReplicas}},
+		"a size of none at all": {cluster: strings.Replace(classyV1beta2, own, `replicas: 0`, 1), want: []string{cloud.SizeManagedElsewhere}},
 	} {
 		v := poolView{pool: parseObject(t, cmp.Or(c.pool, ownedByIt))}
 		v.topology = made(t, aws, cmp.Or(c.class, classV1beta2), cmp.Or(c.cluster, classyV1beta2), patches, variables, `[]`,
@@ -298,7 +300,7 @@ func TestPoolWithoutTopology(t *testing.T) {
 			t.Fatal(err)
 		}
 		found := v.refuseTopology(refusalsToWrite(v.cluster, v.pool))
-		if len(found) != 1 || found[0].Reason != reasonTopology || !strings.Contains(found[0].Message, "Cluster fleet/prod") || v.pending() != nil {
+		if len(found) != 1 || found[0].Reason != cloud.ManagedElsewhere || !strings.Contains(found[0].Message, "Cluster fleet/prod") || v.pending() != nil {
 			t.Errorf("%s: %+v", name, found)
 		}
 	}

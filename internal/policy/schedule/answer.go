@@ -17,12 +17,10 @@ const (
 	BackingOff = "BackingOff"
 	// TooSoon: the last successful capture began less than minInterval ago.
 	TooSoon = "TooSoon"
-	// Blackout: the moment is within a blackout.
-	Blackout = "Blackout"
 	// OutsideSchedule: cron does not allow the moment.
 	OutsideSchedule = "OutsideSchedule"
 	// NeverFires: the schedule allows no moment at all.
-	NeverFires = "NeverFires"
+	NeverFires = v1alpha1.PolicyScheduleNeverFires
 )
 
 // MaxBackoff is the longest backoff. A pool gets one version a day, so that a longer wait would skip days.
@@ -111,7 +109,7 @@ func (s *Schedule) At(now time.Time, past PastCaptures, failures v1alpha1.Failur
 		return later(TooSoon, again, "the last capture began less than schedule.minInterval ago")
 	}
 	if _, black := s.blackedOut(now); black {
-		return later(Blackout, now, "a blackout of the schedule (schedule.blackouts) allows no capture")
+		return later(OutsideSchedule, now, "a blackout of the schedule (schedule.blackouts) allows no capture")
 	}
 	if !s.open(now) {
 		return later(OutsideSchedule, now, "the schedule (schedule.cron %s) allows no capture now", s.windows.text)

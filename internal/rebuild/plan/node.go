@@ -76,21 +76,21 @@ const (
 // Reasons why a node is not rebuilt.
 const (
 	// ReservationLost: another client reserved the node or deleted its reservation.
-	ReservationLost = "ReservationLost"
+	ReservationLost = "Reserved"
 	// Unconfirmed: the node has a reservation that no Lease confirms.
-	Unconfirmed = "Unconfirmed"
+	Unconfirmed = "HolderUnattended"
 	// PolicyGone: the policy behind the rebuild is deleted.
 	PolicyGone = "PolicyGone"
 	// InService: the node was uncordoned during the rebuild, and accepts pods.
 	InService = "InService"
 	// PodsStuck: some pods cannot be evicted, because no controller would create them again.
-	PodsStuck = "PodsStuck"
+	PodsStuck = "UnmanagedPods"
 	// NotDrained: a budget blocked an eviction until the deadline.
-	NotDrained = "NotDrained"
+	NotDrained = "DrainTimeout"
 	// RecipeChanged: the recipe names another version now.
 	RecipeChanged = "RecipeChanged"
 	// RebuildRefused: the cloud refuses the rebuild.
-	RebuildRefused = "RebuildRefused"
+	RebuildRefused = "CloudRefused"
 	// NodeNotReady: the node is not Ready in time after its rebuild.
 	NodeNotReady = "NodeNotReady"
 )

@@ -250,7 +250,7 @@ func TestTheCourseOfARebuild(t *testing.T) {
 		{model{cloud: Working, pods: true}, "Cordon, Evict, Ask, Wait: Rebuild, Ask, Wait: Boot, Ask, Release"},
 		{model{cloud: Busy, atOnce: true, pods: true}, "Cordon, Ask, Wait: Turn, Ask, Wait: Rebuild, Ask, Wait: Boot, Ask, Release"},
 		{model{cloud: Complete}, "Cordon, Ask, Wait: Boot, Ask, Release"},
-		{model{cloud: Working, pods: true, stuck: true}, "Cordon, GiveBack: PodsStuck"},
+		{model{cloud: Working, pods: true, stuck: true}, "Cordon, GiveBack: " + PodsStuck},
 		{model{cloud: Elsewhere}, "Cordon, Ask, GiveBack: RecipeChanged"},
 		{model{cloud: NoInstance}, "Cordon, Ask, Drop"},
 	} {

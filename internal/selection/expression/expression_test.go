@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
@@ -214,7 +215,7 @@ func TestWithSelection(t *testing.T) {
 	if c.Donor == nil || c.Donor.Name != "b" || len(c.Candidates) != 2 {
 		t.Errorf("donor %v of %v", c.Donor, c.Candidates)
 	}
-	for i, want := range map[int]string{2: selection.RefusedByExpression, 3: selection.ExpressionFailed} {
+	for i, want := range map[int]string{2: selection.RefusedByExpression, 3: v1alpha1.PolicyExpressionInvalid} {
 		if r := c.Verdicts[i].Refusals; len(r) != 1 || r[0].Reason != want || !strings.Contains(r[0].Message, c.Verdicts[i].Node) {
 			t.Errorf("%s: %v", c.Verdicts[i].Node, r)
 		}

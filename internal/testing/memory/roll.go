@@ -8,7 +8,7 @@ import (
 )
 
 // ReasonRolls refuses a pool whose policy updates running instances at each change of the recipe.
-const ReasonRolls = "UpgradePolicyAutomatic"
+const ReasonRolls = "NodesWouldBeReplaced"
 
 // SetUpgrades sets the pool's upgrade policy as a stranger. With automatic, each write of recipe or size rebuilds every
 // instance. An unknown pool panics, because the test is wrong.

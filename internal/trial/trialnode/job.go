@@ -43,7 +43,7 @@ func (t *Observer) Check(ctx context.Context, settings v1alpha1.Settings) (refus
 	}
 	for _, e := range settings.Trial.Expect {
 		if _, err := expression.CompileExpectation(e.Expression); err != nil {
-			refusals = append(refusals, cloud.Refuse(trial.ExpressionInvalid, fmt.Sprintf("settings.trial.expect %s %v", e.Name, err),
+			refusals = append(refusals, cloud.Refuse(trial.ChecksInvalid, fmt.Sprintf("settings.trial.expect %s %v", e.Name, err),
 				"fix the expression, or remove the expression from settings.trial.expect"))
 		}
 	}
@@ -52,7 +52,7 @@ func (t *Observer) Check(ctx context.Context, settings v1alpha1.Settings) (refus
 	}
 	_, err = t.userJob(ctx, settings.Trial.Job)
 	if errors.Is(err, errJob) {
-		return append(refusals, cloud.Refuse(trial.JobInvalid, err.Error(), "fix the Job, or remove settings.trial.job")), nil
+		return append(refusals, cloud.Refuse(trial.ChecksInvalid, err.Error(), "fix the Job, or remove settings.trial.job")), nil
 	}
 	return refusals, err
 }

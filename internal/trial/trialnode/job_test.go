@@ -210,7 +210,7 @@ func TestCheck(t *testing.T) {
 		t.Error(why)
 	}
 	settings.Trial.Expect = []v1alpha1.TrialExpectation{{Name: "Fine", Expression: "size(peers) > 1"}, {Name: "Wrong", Expression: "node.spec =="}}
-	if why := check(); !strings.HasPrefix(why, trial.ExpressionInvalid+": settings.trial.expect Wrong is wrong at line 1, column ") ||
+	if why := check(); !strings.HasPrefix(why, trial.ChecksInvalid+": settings.trial.expect Wrong is wrong at line 1, column ") ||
 		strings.Contains(why, "Fine") {
 		t.Error(why)
 	}

@@ -29,7 +29,7 @@ func TestDoctor(t *testing.T) {
 	if fails := examine(sound[0].Pool, 0); len(fails) > 0 {
 		t.Errorf("a sound pool: %+v", fails)
 	}
-	if fails := examine(refused[0].Pool, 3); len(fails) != 1 || fails[0].Reason != "UpgradePolicyAutomatic" || !strings.Contains(fails[0].Remedy, "Manual") {
+	if fails := examine(refused[0].Pool, 3); len(fails) != 1 || fails[0].Reason != "NodesWouldBeReplaced" || !strings.Contains(fails[0].Remedy, "Manual") {
 		t.Errorf("a pool with upgrade policy Automatic: %+v", fails)
 	}
 	const action = "Microsoft.Compute/snapshots/write"

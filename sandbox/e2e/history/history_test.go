@@ -103,9 +103,9 @@ func TestHistory(t *testing.T) {
 		t.Fatalf("after two captures (-want +got):\n%s", diff)
 	}
 	contentsDiffer(t, first, second)
-	refused(t, "VersionCurrent", "delete-version", set, second)
-	refused(t, "VersionPrior", "delete-version", set, first)
-	refused(t, "VersionCurrent", "quarantine", set, second, "--reason", "bad")
+	refused(t, "VersionNeeded", "delete-version", set, second)
+	refused(t, "VersionNeeded", "delete-version", set, first)
+	refused(t, "VersionNeeded", "quarantine", set, second, "--reason", "bad")
 
 	messages := sandbox.Must(t, "kamino", "rollback", set, "--reason", "it loses its network")
 	if !strings.Contains(messages, "1 node runs version "+second+" and does not change: "+grandchild) {
@@ -131,7 +131,7 @@ func TestHistory(t *testing.T) {
 	if diff := cmp.Diff(want[1], got[1]); diff != "" {
 		t.Errorf("the version after the rollback (-want +got):\n%s", diff)
 	}
-	refused(t, "VersionCurrent", "delete-version", set, first)
+	refused(t, "VersionNeeded", "delete-version", set, first)
 	sandbox.Must(t, "kamino", "delete-version", set, second)
 	sandboxtest.Eventually(t, "version "+second+" is gone", func() (bool, string) {
 		got := history(t).Versions

@@ -3,10 +3,11 @@ package quickstart
 
 import (
 	"flag"
+	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,22 +101,34 @@ func run(t *testing.T, page, description string, replacements ...string) {
 		`kamino capture "$NODE"`, `kamino capture "$NODE" -f ` + sandboxtest.SettingsFile(t, "trial: {soak: 1s}"),
 		"my-node-role", "node-role", "my-node", machines[0].Node, "my-group", group, "my-pool", group,
 	}, replacements...)...)
-	uninstall(t)
+	uninstall(t, spec, group)
 }
 
-// uninstall runs the commands that remove the definitions, so that the next page starts without them.
-func uninstall(t *testing.T) {
+// uninstall runs the page that removes Kamino, with its last image. Nothing of Kamino is left in the cloud and the cluster.
+func uninstall(t *testing.T, spec pool.Spec, group string) {
 	t.Helper()
-	blocks := sandboxtest.Blocks(t, pages+"tasks/uninstall.md")
-	last := blocks[len(blocks)-1].Text
-	if !strings.Contains(last, "kubectl delete crd") {
-		t.Fatalf("the last commands of the page do not remove the definitions: %s", last)
+	versions, err := sandbox.Cloud().Versions(t.Context(), spec)
+	if err != nil || len(versions) != 1 {
+		t.Fatalf("the pool has the versions %+v (%v), want one", versions, err)
 	}
-	command := exec.CommandContext(t.Context(), "sh", "-ec", last)
-	command.Env = sandbox.Env()
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", last, err, out)
+	for _, m := range sandbox.MachinesOf(t, spec.Name) {
+		if strings.EqualFold(m.Image, versions[0].ID) {
+			if err := sandbox.Remove(t.Context(), m.Node); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
+	sandbox.RunPage(t, pages+"tasks/uninstall.md", t.TempDir(), nil, "my-pool", group, "2026.11.27", versions[0].Name)
+	sandboxtest.Eventually(t, "no image, snapshot, right or object of Kamino is left", func() (bool, string) {
+		versions, err := sandbox.Cloud().Versions(t.Context(), spec)
+		snapshots, errSnapshots := sandbox.Cloud().Snapshots(t.Context())
+		left := sandbox.Must(t, "kubectl", "get", "-o", "name",
+			"clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings,crds,namespaces") +
+			sandbox.Must(t, "kubectl", "get", "-A", "-o", "name", "roles,rolebindings,serviceaccounts,leases,secrets")
+		objects := slices.DeleteFunc(strings.Fields(left), func(name string) bool { return !strings.Contains(name, "kamino") })
+		return err == nil && errSnapshots == nil && len(versions)+len(snapshots)+len(objects) == 0,
+			fmt.Sprintf("versions %+v (%v), snapshots %v (%v), objects %v", versions, err, snapshots, errSnapshots, objects)
+	})
 }
 
 // groupOf is the name of a pool in the cloud.
