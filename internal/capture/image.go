@@ -124,7 +124,9 @@ func (a images) lookOrphanSnapshot(ctx context.Context, w *pass) error {
 func (a images) copyDisk(ctx context.Context, w *pass) (err error) {
 	spec := cloud.SnapshotSpec{Name: w.p.Name, Instance: w.id, Tags: w.tags()}
 	if w.facts.Copy.Wanted {
-		_, err = a.cloud.EnsureCopySnapshot(ctx, w.copySpec(a.now()), spec)
+		copied := w.copySpec(a.now())
+		copied.Proven = w.record.Order.Copy.Device
+		_, err = a.cloud.EnsureCopySnapshot(ctx, copied, spec)
 		return err
 	}
 	_, err = a.cloud.EnsureSnapshot(ctx, spec)

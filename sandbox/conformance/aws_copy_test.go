@@ -241,6 +241,50 @@ func TestAWSCopyElsewhere(t *testing.T) {
 	}
 }
 
+// TestAWSCopyOfAnotherOwner: an older volume with the name of the copy, of another cluster or with tags that a person wrote, is never
+// attached, copied or deleted in its place.
+func TestAWSCopyOfAnotherOwner(t *testing.T) {
+	for name, uid := range map[string]string{"another cluster": "other", "a person": "u"} {
+		t.Run(name, func(t *testing.T) {
+			w := newAmazon(t, awsImage)
+			shot, err := w.disks.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: "other", Instance: w.ids[1], InUse: true, Tags: ofCopy()})
+			w.must(err)
+			w.advance(10 * time.Minute)
+			forged, err := w.raw.CreateVolume(t.Context(), &ec2.CreateVolumeInput{AvailabilityZone: sdk.String(awsRegion + "a"),
+				SnapshotId: sdk.String(path.Base(shot.ID)), TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeVolume,
+					Tags: []ec2types.Tag{{Key: sdk.String("kamino-copy-name"), Value: sdk.String("it")}, {Key: sdk.String(cloud.TagUID), Value: sdk.String(uid)}}}}})
+			w.must(err)
+			w.advance(time.Minute)
+			spec := w.rawCopy(w.ids[1])
+			if have, err := w.disks.Copy(t.Context(), spec); err != nil || have.State != cloud.Absent {
+				t.Fatalf("before it is made, the copy is %+v, %v", have, err)
+			}
+			made := w.attached(w.disks, spec)
+			w.until("detached", func() bool {
+				have, err := w.disks.EnsureDetached(t.Context(), spec)
+				w.must(err)
+				return have.State == cloud.Complete && !have.IsAttached
+			})
+			clean, err := w.disks.EnsureCopySnapshot(t.Context(), spec, cloud.SnapshotSpec{Name: "clean", Instance: w.ids[0], Tags: ofCopy()})
+			w.must(err)
+			w.advance(time.Minute)
+			out, err := w.raw.DescribeSnapshots(t.Context(), &ec2.DescribeSnapshotsInput{SnapshotIds: []string{path.Base(clean.ID)}})
+			w.must(err)
+			if of := *out.Snapshots[0].VolumeId; of != made.ID {
+				t.Errorf("the snapshot is of %s, and the copy is %s", of, made.ID)
+			}
+			w.until("ended", func() bool {
+				state, err := w.disks.EndCopy(t.Context(), spec)
+				w.must(err)
+				return state == cloud.Absent
+			})
+			if left := w.volumesWith("kamino-copy-name"); len(left) != 1 || *left[0].VolumeId != *forged.VolumeId {
+				t.Errorf("left are %+v", left)
+			}
+		})
+	}
+}
+
 // TestAWSWorkshopOfAnotherType: the workshop has the type of its spec, and else the type of the group. It boots with its own disks
 // only.
 func TestAWSWorkshopOfAnotherType(t *testing.T) {
