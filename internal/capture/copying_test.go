@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
@@ -436,6 +437,55 @@ func TestADonorThatChangesWhileItIsCopied(t *testing.T) {
 			c.swept()
 		})
 	}
+}
+
+// TestTwoProcessesCopyADonor: the word of another process ends the moment, and the own snapshot is later. Such a copy is never accepted.
+func TestTwoProcessesCopyADonor(t *testing.T) {
+	c := byCopy(t)
+	c.decide()
+	struck := false
+	c.onCall = func(call string) {
+		if order := c.order(); !struck && order != nil && strings.HasPrefix(call, "EnsureSnapshot ") && strings.Contains(call, "-copy-") {
+			struck = true
+			metav1.SetMetaDataAnnotation(&order.ObjectMeta, v1alpha1.MomentAnnotation, string(v1alpha1.WordAccepted))
+			c.must(c.clean.Update(t.Context(), order))
+			c.runDonorPod()
+		}
+		c.watch(call)
+	}
+	p := c.course(func(int) {
+		p := c.prototype()
+		if p == nil || p.Status.Record == nil || p.Status.Record.Copy == nil {
+			return
+		}
+		if r := p.Status.Record.Copy; r.Accepted && !c.flushed[copyName(p, r.Try)] {
+			t.Fatalf("a copy of another moment is accepted: %+v", r)
+		}
+	})
+	if !struck {
+		t.Fatal("the donor was never copied")
+	}
+	c.copied(p)
+}
+
+// TestAMomentAsksForTheImage: the pod on the donor runs as root, and its image is not allowed any more when the pod is made.
+func TestAMomentAsksForTheImage(t *testing.T) {
+	c := byCopy(t, func(p *v1alpha1.Prototype) { p.Spec.Settings.Generalize.Image = rootkit })
+	c.engine.AllowedImages = []string{rootkit}
+	c.decide()
+	forbidden := false
+	p := c.course(func(int) {
+		if p := c.prototype(); p != nil && p.Status.Phase == v1alpha1.PhaseStartingWorkshop {
+			forbidden, c.engine.AllowedImages = true, nil
+		}
+		if pod := c.generalizePod(); forbidden && pod != nil && pod.Labels["app.kubernetes.io/component"] == "generalize" {
+			t.Fatalf("pod %s runs image %s", pod.Name, pod.Spec.Containers[0].Image)
+		}
+	})
+	if !forbidden {
+		t.Fatal("the capture never came to its workshop")
+	}
+	c.gaveUp(p, admission.ImageNotAllowed)
 }
 
 // TestAnotherHolderOfACopiedDonor: only the Lease names the holder of a donor that stays as it is, so other holders see the Lease.
