@@ -515,6 +515,42 @@ func TestAnotherHolderOfACopiedDonor(t *testing.T) {
 	c.copied(p)
 }
 
+// TestAForgedReservationOfACopiedDonor: the Lease of a copied donor confirms no reservation on the Node, so cordon and protection of a
+// person stay.
+func TestAForgedReservationOfACopiedDonor(t *testing.T) {
+	c := byCopy(t)
+	c.decide()
+	for len(c.leases()) == 0 {
+		_, err := c.engine.Pass(t.Context(), c.name)
+		c.must(err)
+		c.tick(4 * time.Second)
+		c.runPods()
+	}
+	p := c.prototype()
+	c.must(c.cloud.ProtectFromScaleIn(t.Context(), c.donor, cloud.TokenUnprotected))
+	before := c.cloud.World().Instance(c.donor)
+	c.onNode(func(n *corev1.Node) {
+		n.Spec.Unschedulable = true
+		metav1.SetMetaDataAnnotation(&n.ObjectMeta, v1alpha1.ReservationAnnotation, c.text(v1alpha1.Reservation{Holder: holderOf(p)}))
+	})
+	p.Finalizers = nil
+	c.must(c.clean.Update(t.Context(), p))
+	c.must(c.clean.Delete(t.Context(), p))
+	for range 10 {
+		_, _ = c.engine.Orphan(t.Context(), donorName, holderOf(p))
+		c.tick(time.Minute)
+	}
+	if n := c.tracked("nodes", "", donorName).(*corev1.Node); !n.Spec.Unschedulable {
+		t.Error("the cordon of a person is gone")
+	}
+	if diff := cmp.Diff(before, c.cloud.World().Instance(c.donor)); diff != "" {
+		t.Errorf("the donor has changed (-before +after):\n%s", diff)
+	}
+	if left := c.leases(); len(left) > 0 {
+		t.Errorf("leases are left: %+v", left)
+	}
+}
+
 // TestACopyWithoutItsPrototype: after a forced deletion of the Prototype, the sweep finds everything by its tags.
 func TestACopyWithoutItsPrototype(t *testing.T) {
 	for _, phase := range []v1alpha1.Phase{v1alpha1.PhaseStartingWorkshop, v1alpha1.PhaseQuiescing, v1alpha1.PhaseCopying, v1alpha1.PhaseGeneralizing, v1alpha1.PhaseSnapshotting} {
