@@ -551,6 +551,45 @@ func TestAForgedReservationOfACopiedDonor(t *testing.T) {
 	}
 }
 
+// TestALateSnapshotOfADisk: a snapshot of the running disk that the cloud shows after the capture went on is swept at its end, while the
+// capture is still active, and nothing else is.
+func TestALateSnapshotOfADisk(t *testing.T) {
+	c := byCopy(t)
+	c.decide()
+	late := func(p *v1alpha1.Prototype) cloud.Snapshot {
+		snapshot, err := c.cloud.Snapshot(t.Context(), c.donor, copyName(p, 9))
+		c.must(err)
+		return snapshot
+	}
+	struck := false
+	p := c.course(func(int) {
+		p := c.prototype()
+		if struck || p == nil || p.Status.Phase != v1alpha1.PhasePublishing || len(c.cloud.World().Images) == 0 {
+			return
+		}
+		struck = true
+		tags := fromPrototype(p, *p.Status.Record).ownerTags(c.clock.Now())
+		tags[cloud.TagOrder], tags[cloud.TagCluster] = "order", ourCluster
+		tags[cloud.TagEndsAt] = c.clock.Now().Add(time.Second).Format(time.RFC3339) // the version is not complete then
+		_, err := c.cloud.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: copyName(p, 9), Instance: c.donor, InUse: true, Tags: tags})
+		c.must(err)
+		for _, over := range []bool{false, true} {
+			if over {
+				c.clock.Advance(2 * time.Second)
+			}
+			_, err := c.engine.SweepLeftovers(t.Context(), []cloud.PoolID{c.pool})
+			c.must(err)
+			if there := late(p).State != cloud.Absent && late(p).State != cloud.Deleting; there == over {
+				t.Errorf("after its end %t, the snapshot is there: %t", over, there)
+			}
+		}
+	})
+	if !struck {
+		t.Fatal("the capture never published")
+	}
+	c.copied(p)
+}
+
 // TestACopyWithoutItsPrototype: after a forced deletion of the Prototype, the sweep finds everything by its tags.
 func TestACopyWithoutItsPrototype(t *testing.T) {
 	for _, phase := range []v1alpha1.Phase{v1alpha1.PhaseStartingWorkshop, v1alpha1.PhaseQuiescing, v1alpha1.PhaseCopying, v1alpha1.PhaseGeneralizing, v1alpha1.PhaseSnapshotting} {

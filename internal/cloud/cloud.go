@@ -185,7 +185,7 @@ const (
 	TagPatchedAt    = "kamino-patched-at"  // the time of the donor's last patch in RFC 3339; absent if unknown
 	TagPatchLevel   = "kamino-patch-level" // the donor's patch level; absent if unknown
 	TagOrder        = "kamino-order"       // the UID of the NodeOrder that a copy of a disk in use belongs to
-	// TagEndsAt is the time in RFC 3339 after which a workshop, or a copy of a disk in use, is a leftover.
+	// TagEndsAt is the time in RFC 3339 after which no capture needs a workshop, or a copy of a disk in use.
 	TagEndsAt = "kamino-ends-at"
 )
 
