@@ -285,6 +285,56 @@ func TestAWSCopyOfAnotherOwner(t *testing.T) {
 	}
 }
 
+// TestAWSWorkshopOfAnotherOwner: a Prototype that follows a deleted one of its name gets a workshop of its own, while EC2 still shows the
+// other, running or terminated.
+func TestAWSWorkshopOfAnotherOwner(t *testing.T) {
+	for name, ends := range map[string]bool{"running": false, "terminated": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newGroup(t, atOnce, "1")
+			first := cloud.WorkshopSpec{Pool: w.pool, Name: "it", Tags: ofCopy()}
+			second := first
+			second.Tags = ofCopy()
+			second.Tags[cloud.TagUID] = "second"
+			built := func(spec cloud.WorkshopSpec) (have cloud.Trial) {
+				w.until("built", func() bool {
+					var err error
+					have, err = w.recipes.EnsureWorkshop(t.Context(), spec)
+					w.must(err)
+					return have.State == cloud.Complete
+				})
+				return have
+			}
+			old := built(first).Instances[0].ID
+			w.until("ended", func() bool {
+				if !ends {
+					return true
+				}
+				state, err := w.recipes.EndWorkshop(t.Context(), first)
+				w.must(err)
+				return state == cloud.Absent
+			})
+			if made := built(second).Instances[0].ID; made == old {
+				t.Errorf("it has the instance of another owner")
+			}
+			all, err := w.recipes.Workshops(t.Context(), w.pool)
+			w.must(err)
+			if want := map[bool]int{true: 1, false: 2}[ends]; len(all) != want {
+				t.Errorf("listed are %+v, want %d", all, want)
+			}
+			for _, spec := range all {
+				w.until("ended", func() bool {
+					state, err := w.recipes.EndWorkshop(t.Context(), spec)
+					w.must(err)
+					return state == cloud.Absent
+				})
+			}
+			if all, err = w.recipes.Workshops(t.Context(), w.pool); err != nil || len(all) > 0 {
+				t.Errorf("left are %+v, %v", all, err)
+			}
+		})
+	}
+}
+
 // TestAWSWorkshopOfAnotherType: the workshop has the type of its spec, and else the type of the group. It boots with its own disks
 // only.
 func TestAWSWorkshopOfAnotherType(t *testing.T) {

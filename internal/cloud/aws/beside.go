@@ -29,12 +29,15 @@ type besideRef struct {
 	// noun is "trial" or "workshop", and tag the tag with the name.
 	noun, tag string
 	name      string
+	// owner is the UID of the Prototype of a workshop; empty for a trial, which has another name for each attempt. EC2 returns the terminated
+	// instance of an owner before to a launch with its token.
+	owner string
 }
 
 func (r besideRef) String() string { return r.noun + " " + r.name + " of " + r.group.String() }
 
 func (r besideRef) key() string {
-	return r.region + "/" + r.noun + "/" + string(r.pool()) + "/" + r.name
+	return strings.TrimSuffix(r.region+"/"+r.noun+"/"+string(r.pool())+"/"+r.name+"/"+r.owner, "/")
 }
 
 // token is the client token of the launch. Tags can be written onto any instance at any time, but a token only at its launch.
@@ -285,7 +288,10 @@ func (l launches) list(ctx context.Context, kind besideRef, pools []cloud.PoolID
 			if at < 0 || stateOf(m) == types.InstanceStateNameTerminated {
 				continue
 			}
-			ref := besideRef{wanted[in][at], kind.noun, kind.tag, tagOf(m.Tags, kind.tag)}
+			ref := besideRef{group: wanted[in][at], noun: kind.noun, tag: kind.tag, name: tagOf(m.Tags, kind.tag)}
+			if kind == workshops {
+				ref.owner = tagOf(m.Tags, cloud.TagUID)
+			}
 			if sdk.ToString(m.ClientToken) != ref.token() {
 				continue
 			}
