@@ -285,6 +285,29 @@ func TestAWSCopyOfAnotherOwner(t *testing.T) {
 	}
 }
 
+// TestAWSSnapshotOfAnotherOwner: the deletion of a snapshot leaves a younger one of the name that another cluster made.
+func TestAWSSnapshotOfAnotherOwner(t *testing.T) {
+	w := newAmazon(t, awsImage)
+	spec := cloud.SnapshotSpec{Name: "raw", Instance: w.ids[0], InUse: true, Tags: ofCopy()}
+	own, err := w.disks.EnsureSnapshot(t.Context(), spec)
+	w.must(err)
+	w.advance(time.Minute)
+	out, err := w.raw.DescribeSnapshots(t.Context(), &ec2.DescribeSnapshotsInput{SnapshotIds: []string{path.Base(own.ID)}})
+	w.must(err)
+	other, err := w.raw.CreateSnapshot(t.Context(), &ec2.CreateSnapshotInput{VolumeId: out.Snapshots[0].VolumeId,
+		TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeSnapshot,
+			Tags: []ec2types.Tag{{Key: sdk.String("kamino-snapshot"), Value: sdk.String("raw")}, {Key: sdk.String(cloud.TagUID), Value: sdk.String("other")}}}}})
+	w.must(err)
+	w.advance(time.Minute)
+	w.must(w.disks.DeleteSnapshot(t.Context(), w.ids[0], "raw"))
+	w.advance(time.Minute)
+	out, err = w.raw.DescribeSnapshots(t.Context(), &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}})
+	w.must(err)
+	if len(out.Snapshots) != 1 || *out.Snapshots[0].SnapshotId != *other.SnapshotId {
+		t.Errorf("left are %+v", out.Snapshots)
+	}
+}
+
 // TestAWSWorkshopOfAnotherOwner: a Prototype that follows a deleted one of its name gets a workshop of its own, while EC2 still shows the
 // other, running or terminated.
 func TestAWSWorkshopOfAnotherOwner(t *testing.T) {
