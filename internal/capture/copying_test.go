@@ -282,8 +282,16 @@ func (c *copyEnv) gaveUp(p *v1alpha1.Prototype, reason plan.Reason, words ...str
 func TestACaptureByCopy(t *testing.T) {
 	c := byCopy(t)
 	c.decide()
-	p := c.course()
+	inspected := false
+	p := c.course(func(int) {
+		if pod := c.generalizePod(); pod != nil && pod.Labels["app.kubernetes.io/component"] == inspectionContainer {
+			inspected = inspected || slices.Contains(pod.Spec.Containers[0].Args, "--copied")
+		}
+	})
 	c.copied(p)
+	if !inspected {
+		t.Error("the inspection does not ask whether the disk can be copied")
+	}
 	var phases []v1alpha1.Phase
 	for _, step := range p.Status.Steps {
 		phases = append(phases, step.Phase)
