@@ -559,6 +559,34 @@ func TestAForgedReservationOfACopiedDonor(t *testing.T) {
 	}
 }
 
+// TestAForgedSnapshotOfACopy: tags can be written onto any snapshot. One of the donor's own disk, with all tags of the clean copy, never
+// becomes a version.
+func TestAForgedSnapshotOfACopy(t *testing.T) {
+	c := byCopy(t)
+	c.decide()
+	struck := false
+	p := c.course(func(int) {
+		p := c.prototype()
+		if struck || p == nil || p.Status.Proof == nil {
+			return
+		}
+		struck = true
+		_, err := c.cloud.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: c.name, Instance: c.donor, Tags: map[string]string{
+			cloud.TagUID: string(p.UID), cloud.TagCluster: ourCluster, cloud.TagProof: p.Status.Proof.Tag()}})
+		c.must(err)
+	})
+	if !struck {
+		t.Fatal("the copy was never proven")
+	}
+	if p.Status.Failure == nil || p.Status.Failure.Reason != CloudRefused || !strings.Contains(p.Status.Failure.Message, "the proof is of disk") {
+		t.Error(verdict(p))
+	}
+	if made := c.cloud.World().Images; len(made) > 0 {
+		t.Errorf("published are %+v", made)
+	}
+	c.emptied()
+}
+
 // TestALateSnapshotOfADisk: a snapshot of the running disk that the cloud shows after the capture went on is swept at its end, while the
 // capture is still active, and nothing else is.
 func TestALateSnapshotOfADisk(t *testing.T) {

@@ -209,9 +209,14 @@ func (w *pass) tags() map[string]string {
 func (w *pass) imageSpec(now time.Time) cloud.ImageSpec {
 	tags := w.tags()
 	tags[cloud.TagBuiltAt] = history.BuiltAtTag(w.disk.proof.At.Time, now)
+	proven := ""
+	if isCopyOrder(w.record) {
+		proven = w.record.Order.Copy.Device
+	}
 	return cloud.ImageSpec{
 		ImageRef:           w.ref(),
 		SnapshotID:         w.image.snapshot.ID,
+		Proven:             proven,
 		Tags:               tags,
 		Replicas:           w.p.Spec.Settings.Replicas(),
 		InitializationRate: w.p.Spec.Settings.InitializationRate(),

@@ -197,7 +197,9 @@ type ImageSpec struct {
 	ImageRef
 	// SnapshotID is the ID of a complete snapshot.
 	SnapshotID string
-	Tags       map[string]string
+	// Proven is as in CopySpec: EnsureImage refuses a snapshot of any other disk.
+	Proven string
+	Tags   map[string]string
 	// Replicas is the number of replicas in the pool's region; 0 lets the provider choose by the pool's maximum size.
 	Replicas int32
 	// InitializationRate is the rate in MiB/s at which the disks of running instances are filled from the version, in

@@ -273,6 +273,15 @@ func TestAWSCopyOfAnotherOwner(t *testing.T) {
 			if of := *out.Snapshots[0].VolumeId; of != made.ID {
 				t.Errorf("the snapshot is of %s, and the copy is %s", of, made.ID)
 			}
+			version := cloud.VersionSpec{FamilyVersion: cloud.FamilyVersion{Family: amazonLine, Version: "2026.03.14"}, Proven: made.Device.Serial}
+			version.SnapshotID = shot.ID
+			if _, err := w.disks.EnsureImage(t.Context(), version); !cloud.Is(err, cloud.Invalid) || !strings.Contains(err.Error(), made.Device.Serial) {
+				t.Errorf("a version of another disk: %v", err)
+			}
+			version.SnapshotID = clean.ID
+			w.advance(10 * time.Minute)
+			_, err = w.disks.EnsureImage(t.Context(), version)
+			w.must(err)
 			w.until("ended", func() bool {
 				state, err := w.disks.EndCopy(t.Context(), spec)
 				w.must(err)

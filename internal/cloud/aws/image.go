@@ -175,6 +175,11 @@ func (p *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec)
 		return cloud.Image{}, &cloud.Error{Kind: cloud.Invalid, Op: "make", Resource: of.String(),
 			Message: fmt.Sprintf("tag %s of snapshot %s does not describe the disk's machine (%s): capture again", tagMachine, id, err)}
 	}
+	// Tags can be written onto any snapshot; the volume that it was made from never changes.
+	if of := deviceOf(sdk.ToString(snapshot.VolumeId), "").Serial; spec.Proven != "" && of != spec.Proven {
+		return cloud.Image{}, &cloud.Error{Kind: cloud.Invalid, Op: "make", Resource: versionRef(spec.FamilyVersion).String(),
+			Message: fmt.Sprintf("snapshot %s is of volume %s, and the proof is of %s: find the client that writes Kamino's tags", id, of, spec.Proven)}
+	}
 	uefi := ""
 	if like.Donor != "" {
 		donor := instance{region: in, id: like.Donor}

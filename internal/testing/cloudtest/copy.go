@@ -106,6 +106,8 @@ func publishCopy(t *testing.T, s suite, spec cloud.CopySpec) {
 	})
 	wantSame(t, "the snapshot of a copy", cloud.Snapshot{Name: theSnapshot, ID: have.ID, State: cloud.Complete, Tags: tags()}, have)
 	wantSame(t, "read as one of the donor", have, got(s.p.Snapshot(t.Context(), s.a, theSnapshot))(t))
+	forged := cloud.ImageSpec{ImageRef: s.ref(firstVersion), SnapshotID: have.ID, Proven: "of-another-disk", Tags: tags()}
+	fails(s.p.EnsureImage(t.Context(), forged))(t, cloud.Invalid)
 	s.ensureImage(t, firstVersion, have)
 }
 
@@ -240,7 +242,7 @@ func copyPublished(t *testing.T, s suite) {
 	detachCopy(t, s, spec)
 	other := spec
 	other.Proven = "of-another-disk"
-	fails(s.p.EnsureCopySnapshot(t.Context(), other, shot))(t, cloud.Conflict)
+	fails(s.p.EnsureCopySnapshot(t.Context(), other, shot))(t, cloud.Invalid)
 	spec.Proven = have.Device.Serial
 	publishCopy(t, s, spec)
 	wantSame(t, "an instance has changed", before, s.instances(t))
