@@ -3,7 +3,7 @@ package agent
 import (
 	"bytes"
 	"encoding/json"
-
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -104,6 +104,14 @@ func TestGeneralizeEndings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	volume := machineTree(t)
+	for name, content := range map[string]string{"proc/1/mountinfo": "1 0 253:0 / / rw - ext4 /dev/mapper/vg-root rw\n",
+		"sys/dev/block/253:0/dm/uuid": "LVM-abc\n"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(volume, name)), 0o755),
+			os.WriteFile(filepath.Join(volume, name), []byte(content), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	ours := filepath.Join(t.TempDir(), "ours.yaml")
 	if err := os.WriteFile(ours, []byte("version: \"1\"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -129,6 +137,8 @@ func TestGeneralizeEndings(t *testing.T) {
 		{"not met", []string{"--root", unmet}, exit.Failed, "must not be copied"},
 		{"a pioneer without a list of packages", []string{"inspect", "--root", refused, "--patched-by-kamino", "Allow", "--allow", "control-plane"}, exit.Refused, "Kamino cannot patch"},
 		{"a pioneer without a firmware UUID", []string{"inspect", "--root", machineTree(t), "--quiet-nodes"}, exit.Refused, "has no UUID"},
+		{"a disk that is not copied", []string{"inspect", "--root", volume, "--copied"}, exit.Refused, "a logical volume (LVM)"},
+		{"the same disk, in place", []string{"inspect", "--root", volume}, exit.Done, "nothing is in the way"},
 		{"findings, one in a line", []string{"inspect", "--root", unmet}, exit.Refused, "password's hash in /etc/a.conf\n  password's hash in /etc/b.conf\n    No rule covers"},
 		{"an exemption to paste", []string{"--root", unmet, "--dry-run"}, exit.Refused, "        - paths:\n            - \"/etc/a.conf\"\n            - \"/etc/b.conf\""},
 		{"a comparison without the key", []string{"inspect", "--root", unmet, "--summarize", "s", "--summary-key-file", ours + "x"}, exit.Unexpected, "--summary-key-file"},

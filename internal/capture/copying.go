@@ -25,7 +25,7 @@ const (
 	// copyLimit is the longest hold of a donor whose disk is copied. The donor serves, so that only other captures wait. A first
 	// snapshot of a large disk takes up to an hour, and reading a disk made from it as long.
 	copyLimit = 3 * time.Hour
-	// copyEnd is the age at which a workshop or a copy is a leftover in any case, in its tag.
+	// copyEnd is the age at which a snapshot of a disk in use is a leftover in any case, in its tag.
 	copyEnd = copyLimit + time.Hour
 	// workshopLimit is the time for the workshop's Node to become Ready.
 	workshopLimit = 15 * time.Minute

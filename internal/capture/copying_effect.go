@@ -63,6 +63,9 @@ func (c copying) endWorkshop(ctx context.Context, w *pass) error {
 
 // quiesce creates the NodeOrder of a new try, and then its pod. Only the recorded NodeOrder is trusted.
 func (c copying) quiesce(ctx context.Context, w *pass) error {
+	if err := c.pods.image.mayRun(w.p); err != nil {
+		return err
+	}
 	if w.awaitsMoment() && w.disk.order != nil && w.disk.order.UID == w.record.Order.UID {
 		return c.pods.createOrderPod(ctx, w, quiescePod(w.p, w.disk.order, c.pods.image.of(w.p)))
 	}
@@ -136,11 +139,12 @@ func lateMoment(over *v1alpha1.Moment) string {
 	return over.Message
 }
 
-// say writes the engine's word onto the NodeOrder.
+// say writes the engine's word onto the NodeOrder, unless the NodeOrder has changed since the read: a second process that runs the same
+// Prototype must not take a snapshot of its own for the one that ended the moment.
 func (c copying) say(ctx context.Context, w *pass, word v1alpha1.Word) error {
 	before := w.disk.order.DeepCopy()
 	metav1.SetMetaDataAnnotation(&w.disk.order.ObjectMeta, v1alpha1.MomentAnnotation, string(word))
-	if err := c.client.Patch(ctx, w.disk.order, client.MergeFrom(before)); err != nil {
+	if err := c.client.Patch(ctx, w.disk.order, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("write the word %s onto order %s/%s: %w", word, before.Namespace, before.Name, err)
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
@@ -281,8 +282,16 @@ func (c *copyEnv) gaveUp(p *v1alpha1.Prototype, reason plan.Reason, words ...str
 func TestACaptureByCopy(t *testing.T) {
 	c := byCopy(t)
 	c.decide()
-	p := c.course()
+	inspected := false
+	p := c.course(func(int) {
+		if pod := c.generalizePod(); pod != nil && pod.Labels["app.kubernetes.io/component"] == inspectionContainer {
+			inspected = inspected || slices.Contains(pod.Spec.Containers[0].Args, "--copied")
+		}
+	})
 	c.copied(p)
+	if !inspected {
+		t.Error("the inspection does not ask whether the disk can be copied")
+	}
 	var phases []v1alpha1.Phase
 	for _, step := range p.Status.Steps {
 		phases = append(phases, step.Phase)
@@ -439,6 +448,55 @@ func TestADonorThatChangesWhileItIsCopied(t *testing.T) {
 	}
 }
 
+// TestTwoProcessesCopyADonor: the word of another process ends the moment, and the own snapshot is later. Such a copy is never accepted.
+func TestTwoProcessesCopyADonor(t *testing.T) {
+	c := byCopy(t)
+	c.decide()
+	struck := false
+	c.onCall = func(call string) {
+		if order := c.order(); !struck && order != nil && strings.HasPrefix(call, "EnsureSnapshot ") && strings.Contains(call, "-copy-") {
+			struck = true
+			metav1.SetMetaDataAnnotation(&order.ObjectMeta, v1alpha1.MomentAnnotation, string(v1alpha1.WordAccepted))
+			c.must(c.clean.Update(t.Context(), order))
+			c.runDonorPod()
+		}
+		c.watch(call)
+	}
+	p := c.course(func(int) {
+		p := c.prototype()
+		if p == nil || p.Status.Record == nil || p.Status.Record.Copy == nil {
+			return
+		}
+		if r := p.Status.Record.Copy; r.Accepted && !c.flushed[copyName(p, r.Try)] {
+			t.Fatalf("a copy of another moment is accepted: %+v", r)
+		}
+	})
+	if !struck {
+		t.Fatal("the donor was never copied")
+	}
+	c.copied(p)
+}
+
+// TestAMomentAsksForTheImage: the pod on the donor runs as root, and its image is not allowed any more when the pod is made.
+func TestAMomentAsksForTheImage(t *testing.T) {
+	c := byCopy(t, func(p *v1alpha1.Prototype) { p.Spec.Settings.Generalize.Image = rootkit })
+	c.engine.AllowedImages = []string{rootkit}
+	c.decide()
+	forbidden := false
+	p := c.course(func(int) {
+		if p := c.prototype(); p != nil && p.Status.Phase == v1alpha1.PhaseStartingWorkshop {
+			forbidden, c.engine.AllowedImages = true, nil
+		}
+		if pod := c.generalizePod(); forbidden && pod != nil && pod.Labels["app.kubernetes.io/component"] == "generalize" {
+			t.Fatalf("pod %s runs image %s", pod.Name, pod.Spec.Containers[0].Image)
+		}
+	})
+	if !forbidden {
+		t.Fatal("the capture never came to its workshop")
+	}
+	c.gaveUp(p, admission.ImageNotAllowed)
+}
+
 // TestAnotherHolderOfACopiedDonor: only the Lease names the holder of a donor that stays as it is, so other holders see the Lease.
 func TestAnotherHolderOfACopiedDonor(t *testing.T) {
 	c := byCopy(t)
@@ -462,6 +520,109 @@ func TestAnotherHolderOfACopiedDonor(t *testing.T) {
 	})
 	if !asked {
 		t.Fatal("the capture never held the donor")
+	}
+	c.copied(p)
+}
+
+// TestAForgedReservationOfACopiedDonor: the Lease of a copied donor confirms no reservation on the Node, so cordon and protection of a
+// person stay.
+func TestAForgedReservationOfACopiedDonor(t *testing.T) {
+	c := byCopy(t)
+	c.decide()
+	for len(c.leases()) == 0 {
+		_, err := c.engine.Pass(t.Context(), c.name)
+		c.must(err)
+		c.tick(4 * time.Second)
+		c.runPods()
+	}
+	p := c.prototype()
+	c.must(c.cloud.ProtectFromScaleIn(t.Context(), c.donor, cloud.TokenUnprotected))
+	before := c.cloud.World().Instance(c.donor)
+	c.onNode(func(n *corev1.Node) {
+		n.Spec.Unschedulable = true
+		metav1.SetMetaDataAnnotation(&n.ObjectMeta, v1alpha1.ReservationAnnotation, c.text(v1alpha1.Reservation{Holder: holderOf(p)}))
+	})
+	p.Finalizers = nil
+	c.must(c.clean.Update(t.Context(), p))
+	c.must(c.clean.Delete(t.Context(), p))
+	for range 10 {
+		_, _ = c.engine.Orphan(t.Context(), donorName, holderOf(p))
+		c.tick(time.Minute)
+	}
+	if n := c.tracked("nodes", "", donorName).(*corev1.Node); !n.Spec.Unschedulable {
+		t.Error("the cordon of a person is gone")
+	}
+	if diff := cmp.Diff(before, c.cloud.World().Instance(c.donor)); diff != "" {
+		t.Errorf("the donor has changed (-before +after):\n%s", diff)
+	}
+	if left := c.leases(); len(left) > 0 {
+		t.Errorf("leases are left: %+v", left)
+	}
+}
+
+// TestAForgedSnapshotOfACopy: tags can be written onto any snapshot. One of the donor's own disk, with all tags of the clean copy, never
+// becomes a version.
+func TestAForgedSnapshotOfACopy(t *testing.T) {
+	c := byCopy(t)
+	c.decide()
+	struck := false
+	p := c.course(func(int) {
+		p := c.prototype()
+		if struck || p == nil || p.Status.Proof == nil {
+			return
+		}
+		struck = true
+		_, err := c.cloud.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: c.name, Instance: c.donor, Tags: map[string]string{
+			cloud.TagUID: string(p.UID), cloud.TagCluster: ourCluster, cloud.TagProof: p.Status.Proof.Tag()}})
+		c.must(err)
+	})
+	if !struck {
+		t.Fatal("the copy was never proven")
+	}
+	if p.Status.Failure == nil || p.Status.Failure.Reason != CloudRefused || !strings.Contains(p.Status.Failure.Message, "the proof is of disk") {
+		t.Error(verdict(p))
+	}
+	if made := c.cloud.World().Images; len(made) > 0 {
+		t.Errorf("published are %+v", made)
+	}
+	c.emptied()
+}
+
+// TestALateSnapshotOfADisk: a snapshot of the running disk that the cloud shows after the capture went on is swept at its end, while the
+// capture is still active, and nothing else is.
+func TestALateSnapshotOfADisk(t *testing.T) {
+	c := byCopy(t)
+	c.decide()
+	late := func(p *v1alpha1.Prototype) cloud.Snapshot {
+		snapshot, err := c.cloud.Snapshot(t.Context(), c.donor, copyName(p, 9))
+		c.must(err)
+		return snapshot
+	}
+	struck := false
+	p := c.course(func(int) {
+		p := c.prototype()
+		if struck || p == nil || p.Status.Phase != v1alpha1.PhasePublishing || len(c.cloud.World().Images) == 0 {
+			return
+		}
+		struck = true
+		tags := fromPrototype(p, *p.Status.Record).ownerTags(c.clock.Now())
+		tags[cloud.TagOrder], tags[cloud.TagCluster] = "order", ourCluster
+		tags[cloud.TagEndsAt] = c.clock.Now().Add(time.Second).Format(time.RFC3339) // the version is not complete then
+		_, err := c.cloud.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: copyName(p, 9), Instance: c.donor, InUse: true, Tags: tags})
+		c.must(err)
+		for _, over := range []bool{false, true} {
+			if over {
+				c.clock.Advance(2 * time.Second)
+			}
+			_, err := c.engine.SweepLeftovers(t.Context(), []cloud.PoolID{c.pool})
+			c.must(err)
+			if there := late(p).State != cloud.Absent && late(p).State != cloud.Deleting; there == over {
+				t.Errorf("after its end %t, the snapshot is there: %t", over, there)
+			}
+		}
+	})
+	if !struck {
+		t.Fatal("the capture never published")
 	}
 	c.copied(p)
 }

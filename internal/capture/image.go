@@ -124,7 +124,9 @@ func (a images) lookOrphanSnapshot(ctx context.Context, w *pass) error {
 func (a images) copyDisk(ctx context.Context, w *pass) (err error) {
 	spec := cloud.SnapshotSpec{Name: w.p.Name, Instance: w.id, Tags: w.tags()}
 	if w.facts.Copy.Wanted {
-		_, err = a.cloud.EnsureCopySnapshot(ctx, w.copySpec(a.now()), spec)
+		copied := w.copySpec(a.now())
+		copied.Proven = w.record.Order.Copy.Device
+		_, err = a.cloud.EnsureCopySnapshot(ctx, copied, spec)
 		return err
 	}
 	_, err = a.cloud.EnsureSnapshot(ctx, spec)
@@ -207,9 +209,14 @@ func (w *pass) tags() map[string]string {
 func (w *pass) imageSpec(now time.Time) cloud.ImageSpec {
 	tags := w.tags()
 	tags[cloud.TagBuiltAt] = history.BuiltAtTag(w.disk.proof.At.Time, now)
+	proven := ""
+	if isCopyOrder(w.record) {
+		proven = w.record.Order.Copy.Device
+	}
 	return cloud.ImageSpec{
 		ImageRef:           w.ref(),
 		SnapshotID:         w.image.snapshot.ID,
+		Proven:             proven,
 		Tags:               tags,
 		Replicas:           w.p.Spec.Settings.Replicas(),
 		InitializationRate: w.p.Spec.Settings.InitializationRate(),

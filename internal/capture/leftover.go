@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +22,8 @@ import (
 )
 
 // Leftovers lists objects without an active Prototype: pods, NodeOrders, Leases, and with pools also snapshots and trials. Things in
-// the cloud belong to this cluster, by their tag or their Prototype, and snapshots have the name of a pool.
+// the cloud belong to this cluster, by their tag or their Prototype, and snapshots have the name of a pool. A snapshot of a disk in use
+// is a leftover after the end in its tag in any case: the cloud may have shown it after its capture went on to another.
 func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
 	r := e.leftovers(pools)
 	lists := []func(context.Context) ([]reservations.Leftover, error){r.strayPods, r.strayOrders, r.strayLeases}
@@ -50,7 +52,7 @@ func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reserva
 	}
 	var left []reservations.Leftover
 	for _, c := range candidates {
-		if isEnded, isKnown := ended[c.UID]; isEnded || !isKnown && !c.Unmarked {
+		if isEnded, isKnown := ended[c.UID]; isEnded || isKnown && c.Overdue || !isKnown && !c.Unmarked {
 			left = append(left, c)
 		}
 	}
@@ -171,10 +173,17 @@ func (r leftovers) straySnapshots(ctx context.Context) ([]reservations.Leftover,
 		if s.State != cloud.Deleting && slices.ContainsFunc(r.pools, ofPool) {
 			found = append(found, reservations.Leftover{
 				Kind: reservations.Snapshot, Name: s.ID, Prototype: s.Name, UID: types.UID(s.Tags[cloud.TagUID]), Unmarked: s.Origin == cloud.Unmarked,
+				Overdue: isOver(s.Tags, r.now()),
 			})
 		}
 	}
 	return found, nil
+}
+
+// isOver reports whether the end in the tags has passed.
+func isOver(tags map[string]string, now time.Time) bool {
+	end, err := time.Parse(time.RFC3339, tags[cloud.TagEndsAt])
+	return err == nil && now.After(end)
 }
 
 // strayPods lists the generalize pods.
@@ -231,6 +240,9 @@ func (r leftovers) remove(ctx context.Context, l reservations.Leftover) error {
 			return fmt.Errorf("delete order %s: %w", l.Name, err)
 		}
 		return nil
+	}
+	if l.Overdue { // no image is made from a disk in use
+		return r.cloud.DropSnapshot(ctx, l.Name)
 	}
 	for _, pool := range r.pools {
 		images, err := r.cloud.Images(ctx, pool)

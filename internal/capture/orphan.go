@@ -99,7 +99,7 @@ func (h locks) heldBy(ctx context.Context, n *corev1.Node, holder v1alpha1.Holde
 		return false, fmt.Errorf("node %s: %w", n.Name, node.ErrUnconfirmed)
 	case !confirmed:
 		return false, nil
-	case shadow == nil && unreadable == nil && node.AsBefore(n, *lease):
+	case lease.Untouched, shadow == nil && unreadable == nil && node.AsBefore(n, *lease): // no reservation on the Node is of an untouched hold
 		if there, err := h.isActiveCapture(ctx, holder, cloud.InstanceID(n.Spec.ProviderID)); err != nil || there {
 			return false, err
 		}

@@ -185,7 +185,7 @@ const (
 	TagPatchedAt    = "kamino-patched-at"  // the time of the donor's last patch in RFC 3339; absent if unknown
 	TagPatchLevel   = "kamino-patch-level" // the donor's patch level; absent if unknown
 	TagOrder        = "kamino-order"       // the UID of the NodeOrder that a copy of a disk in use belongs to
-	// TagEndsAt is the time in RFC 3339 after which a workshop, or a copy of a disk in use, is a leftover.
+	// TagEndsAt is the time in RFC 3339 after which no capture needs a workshop, or a copy of a disk in use.
 	TagEndsAt = "kamino-ends-at"
 )
 
@@ -197,7 +197,9 @@ type ImageSpec struct {
 	ImageRef
 	// SnapshotID is the ID of a complete snapshot.
 	SnapshotID string
-	Tags       map[string]string
+	// Proven is as in CopySpec: EnsureImage refuses a snapshot of any other disk.
+	Proven string
+	Tags   map[string]string
 	// Replicas is the number of replicas in the pool's region; 0 lets the provider choose by the pool's maximum size.
 	Replicas int32
 	// InitializationRate is the rate in MiB/s at which the disks of running instances are filled from the version, in

@@ -212,7 +212,8 @@ type DiskCopier interface {
 	// EnsureCopySnapshot is EnsureSnapshot for the copy instead of the OS disk of the instance in the SnapshotSpec. Snapshot and
 	// DeleteSnapshot find it as a snapshot of that instance: the donor. EnsureImage accepts it as one of the donor's disk.
 	//
-	// EnsureCopySnapshot returns NotFound without the copy, and Conflict unless the copy is Complete and a disk of no instance.
+	// EnsureCopySnapshot returns NotFound without the copy, Conflict unless the copy is Complete and a disk of no instance, and Invalid
+	// unless it is the proven disk.
 	EnsureCopySnapshot(ctx context.Context, spec CopySpec, snapshot SnapshotSpec) (Snapshot, error)
 
 	// EndCopy starts to delete the copy, and detaches the copy before. EndCopy returns Deleting, or Absent after the deletion.

@@ -34,7 +34,9 @@ type VersionSpec struct {
 	ImageRequirements
 	// SnapshotID is the ID of a complete snapshot.
 	SnapshotID string
-	Tags       map[string]string
+	// Proven is ImageSpec.Proven.
+	Proven string
+	Tags   map[string]string
 	// Replicas is the number of replicas in the location; 0 lets the ImageProvider choose by the number of nodes.
 	Replicas int32
 	// InitializationRate is ImageSpec.InitializationRate.

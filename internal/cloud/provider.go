@@ -161,7 +161,7 @@ func (j *joined) EnsureImage(ctx context.Context, spec ImageSpec) (Image, error)
 	if err != nil {
 		return Image{}, err
 	}
-	image, err := j.disks.EnsureImage(ctx, VersionSpec{FamilyVersion: at, ImageRequirements: requirements, SnapshotID: spec.SnapshotID,
+	image, err := j.disks.EnsureImage(ctx, VersionSpec{FamilyVersion: at, ImageRequirements: requirements, SnapshotID: spec.SnapshotID, Proven: spec.Proven,
 		Tags: spec.Tags, Replicas: spec.Replicas, InitializationRate: spec.InitializationRate})
 	return image.withPool(spec.Pool), err
 }

@@ -25,9 +25,12 @@ type CopySpec struct {
 	Name string
 	// Instance is the workshop's instance. The copy is made where the instance is.
 	Instance InstanceID
-	// SnapshotID is the ID of a complete snapshot. Only EnsureAttached uses the ID, until the copy exists.
+	// SnapshotID is the ID of the snapshot that the copy is made from, complete for EnsureAttached. A disk from another snapshot is not
+	// the copy. Empty if unknown.
 	SnapshotID string
-	// Tags of the copy, as of a workshop, and TagOrder.
+	// Proven is the serial number of the device that a proof names. EnsureCopySnapshot refuses any other disk; empty for any disk.
+	Proven string
+	// Tags of the copy, as of a workshop, and TagOrder. A disk with another TagUID is not the copy.
 	Tags map[string]string
 	// Origin is set by Copies of InCluster only.
 	Origin Origin

@@ -241,6 +241,132 @@ func TestAWSCopyElsewhere(t *testing.T) {
 	}
 }
 
+// TestAWSCopyOfAnotherOwner: an older volume with the name of the copy, of another cluster or with tags that a person wrote, is never
+// attached, copied or deleted in its place.
+func TestAWSCopyOfAnotherOwner(t *testing.T) {
+	for name, uid := range map[string]string{"another cluster": "other", "a person": "u"} {
+		t.Run(name, func(t *testing.T) {
+			w := newAmazon(t, awsImage)
+			shot, err := w.disks.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: "other", Instance: w.ids[1], InUse: true, Tags: ofCopy()})
+			w.must(err)
+			w.advance(10 * time.Minute)
+			forged, err := w.raw.CreateVolume(t.Context(), &ec2.CreateVolumeInput{AvailabilityZone: sdk.String(awsRegion + "a"),
+				SnapshotId: sdk.String(path.Base(shot.ID)), TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeVolume,
+					Tags: []ec2types.Tag{{Key: sdk.String("kamino-copy-name"), Value: sdk.String("it")}, {Key: sdk.String(cloud.TagUID), Value: sdk.String(uid)}}}}})
+			w.must(err)
+			w.advance(time.Minute)
+			spec := w.rawCopy(w.ids[1])
+			if have, err := w.disks.Copy(t.Context(), spec); err != nil || have.State != cloud.Absent {
+				t.Fatalf("before it is made, the copy is %+v, %v", have, err)
+			}
+			made := w.attached(w.disks, spec)
+			w.until("detached", func() bool {
+				have, err := w.disks.EnsureDetached(t.Context(), spec)
+				w.must(err)
+				return have.State == cloud.Complete && !have.IsAttached
+			})
+			clean, err := w.disks.EnsureCopySnapshot(t.Context(), spec, cloud.SnapshotSpec{Name: "clean", Instance: w.ids[0], Tags: ofCopy()})
+			w.must(err)
+			w.advance(time.Minute)
+			out, err := w.raw.DescribeSnapshots(t.Context(), &ec2.DescribeSnapshotsInput{SnapshotIds: []string{path.Base(clean.ID)}})
+			w.must(err)
+			if of := *out.Snapshots[0].VolumeId; of != made.ID {
+				t.Errorf("the snapshot is of %s, and the copy is %s", of, made.ID)
+			}
+			version := cloud.VersionSpec{FamilyVersion: cloud.FamilyVersion{Family: amazonLine, Version: "2026.03.14"}, Proven: made.Device.Serial}
+			version.SnapshotID = shot.ID
+			if _, err := w.disks.EnsureImage(t.Context(), version); !cloud.Is(err, cloud.Invalid) || !strings.Contains(err.Error(), made.Device.Serial) {
+				t.Errorf("a version of another disk: %v", err)
+			}
+			version.SnapshotID = clean.ID
+			w.advance(10 * time.Minute)
+			_, err = w.disks.EnsureImage(t.Context(), version)
+			w.must(err)
+			w.until("ended", func() bool {
+				state, err := w.disks.EndCopy(t.Context(), spec)
+				w.must(err)
+				return state == cloud.Absent
+			})
+			if left := w.volumesWith("kamino-copy-name"); len(left) != 1 || *left[0].VolumeId != *forged.VolumeId {
+				t.Errorf("left are %+v", left)
+			}
+		})
+	}
+}
+
+// TestAWSSnapshotOfAnotherOwner: the deletion of a snapshot leaves a younger one of the name that another cluster made.
+func TestAWSSnapshotOfAnotherOwner(t *testing.T) {
+	w := newAmazon(t, awsImage)
+	spec := cloud.SnapshotSpec{Name: "raw", Instance: w.ids[0], InUse: true, Tags: ofCopy()}
+	own, err := w.disks.EnsureSnapshot(t.Context(), spec)
+	w.must(err)
+	w.advance(time.Minute)
+	out, err := w.raw.DescribeSnapshots(t.Context(), &ec2.DescribeSnapshotsInput{SnapshotIds: []string{path.Base(own.ID)}})
+	w.must(err)
+	other, err := w.raw.CreateSnapshot(t.Context(), &ec2.CreateSnapshotInput{VolumeId: out.Snapshots[0].VolumeId,
+		TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeSnapshot,
+			Tags: []ec2types.Tag{{Key: sdk.String("kamino-snapshot"), Value: sdk.String("raw")}, {Key: sdk.String(cloud.TagUID), Value: sdk.String("other")}}}}})
+	w.must(err)
+	w.advance(time.Minute)
+	w.must(w.disks.DeleteSnapshot(t.Context(), w.ids[0], "raw"))
+	w.advance(time.Minute)
+	out, err = w.raw.DescribeSnapshots(t.Context(), &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}})
+	w.must(err)
+	if len(out.Snapshots) != 1 || *out.Snapshots[0].SnapshotId != *other.SnapshotId {
+		t.Errorf("left are %+v", out.Snapshots)
+	}
+}
+
+// TestAWSWorkshopOfAnotherOwner: a Prototype that follows a deleted one of its name gets a workshop of its own, while EC2 still shows the
+// other, running or terminated.
+func TestAWSWorkshopOfAnotherOwner(t *testing.T) {
+	for name, ends := range map[string]bool{"running": false, "terminated": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newGroup(t, atOnce, "1")
+			first := cloud.WorkshopSpec{Pool: w.pool, Name: "it", Tags: ofCopy()}
+			second := first
+			second.Tags = ofCopy()
+			second.Tags[cloud.TagUID] = "second"
+			built := func(spec cloud.WorkshopSpec) (have cloud.Trial) {
+				w.until("built", func() bool {
+					var err error
+					have, err = w.recipes.EnsureWorkshop(t.Context(), spec)
+					w.must(err)
+					return have.State == cloud.Complete
+				})
+				return have
+			}
+			old := built(first).Instances[0].ID
+			w.until("ended", func() bool {
+				if !ends {
+					return true
+				}
+				state, err := w.recipes.EndWorkshop(t.Context(), first)
+				w.must(err)
+				return state == cloud.Absent
+			})
+			if made := built(second).Instances[0].ID; made == old {
+				t.Errorf("it has the instance of another owner")
+			}
+			all, err := w.recipes.Workshops(t.Context(), w.pool)
+			w.must(err)
+			if want := map[bool]int{true: 1, false: 2}[ends]; len(all) != want {
+				t.Errorf("listed are %+v, want %d", all, want)
+			}
+			for _, spec := range all {
+				w.until("ended", func() bool {
+					state, err := w.recipes.EndWorkshop(t.Context(), spec)
+					w.must(err)
+					return state == cloud.Absent
+				})
+			}
+			if all, err = w.recipes.Workshops(t.Context(), w.pool); err != nil || len(all) > 0 {
+				t.Errorf("left are %+v, %v", all, err)
+			}
+		})
+	}
+}
+
 // TestAWSWorkshopOfAnotherType: the workshop has the type of its spec, and else the type of the group. It boots with its own disks
 // only.
 func TestAWSWorkshopOfAnotherType(t *testing.T) {

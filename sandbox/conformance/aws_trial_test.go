@@ -71,6 +71,43 @@ func TestAWSTrialUsesGroupTemplate(t *testing.T) {
 	}
 }
 
+// TestAWSTagsMakeNoTrial: who may write tags cannot pass off a node of the group as a trial or a workshop, which Kamino cordons and ends.
+func TestAWSTagsMakeNoTrial(t *testing.T) {
+	w, spec := newAWSTrial(t)
+	shop := cloud.WorkshopSpec{Pool: w.pool, Name: "it", Tags: ofCopy()}
+	id := path.Base(string(w.ids[0]))
+	var tags []ec2types.Tag
+	for key, value := range map[string]string{"kamino-trial-name": "it", "kamino-workshop-name": "it", "kamino-pool": string(w.pool), cloud.TagUID: "u"} {
+		tags = append(tags, ec2types.Tag{Key: sdk.String(key), Value: sdk.String(value)})
+	}
+	_, err := w.raw.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: []string{id}, Tags: tags})
+	w.must(err)
+	w.advance(time.Minute)
+	if have, err := w.recipes.Trial(t.Context(), spec); err != nil || have.State != cloud.Absent {
+		t.Errorf("the trial is %+v, %v", have, err)
+	}
+	if have, err := w.recipes.Workshop(t.Context(), shop); err != nil || have.State != cloud.Absent {
+		t.Errorf("the workshop is %+v, %v", have, err)
+	}
+	trials, err := w.recipes.Trials(t.Context(), w.pool)
+	w.must(err)
+	shops, err := w.recipes.Workshops(t.Context(), w.pool)
+	w.must(err)
+	if len(trials)+len(shops) > 0 {
+		t.Errorf("listed are %+v and %+v", trials, shops)
+	}
+	_, err = w.recipes.EndTrial(t.Context(), spec)
+	w.must(err)
+	_, err = w.recipes.EndWorkshop(t.Context(), shop)
+	w.must(err)
+	w.advance(time.Minute)
+	out, err := w.raw.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}})
+	w.must(err)
+	if state := out.Reservations[0].Instances[0].State.Name; state != ec2types.InstanceStateNameStopped { // as newAWSTrial leaves it
+		t.Errorf("the node of the group is %s", state)
+	}
+}
+
 // TestAWSTrialIsIdempotent: after a kill, the next process gets the same instance, even if EC2 does not show the
 // instance yet.
 func TestAWSTrialIsIdempotent(t *testing.T) {

@@ -79,6 +79,19 @@ func judgeDisk(mounts []tree.MountPoint, find finder) (root tree.MountPoint, dev
 	return root, dev, beside, nil
 }
 
+// Refusal returns a *RefusedError if the disk of the running host is not copied while it runs, from what everyone may read; nil if it is,
+// or if that is not known.
+func Refusal(t *tree.Tree) error {
+	mounts, err := mountsOfHost(t)
+	if err == nil {
+		_, _, _, err = judgeDisk(mounts, func(number string) (device, error) { return deviceOf(t, number) })
+	}
+	if refused := (*RefusedError)(nil); errors.As(err, &refused) {
+		return refused
+	}
+	return nil
+}
+
 // judgeRoot returns the device of the root file system, or a refusal.
 func judgeRoot(root tree.MountPoint, find finder) (device, error) {
 	if root.Dir == "" {

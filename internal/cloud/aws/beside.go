@@ -29,13 +29,19 @@ type besideRef struct {
 	// noun is "trial" or "workshop", and tag the tag with the name.
 	noun, tag string
 	name      string
+	// owner is the UID of the Prototype of a workshop; empty for a trial, which has another name for each attempt. EC2 returns the terminated
+	// instance of an owner before to a launch with its token.
+	owner string
 }
 
 func (r besideRef) String() string { return r.noun + " " + r.name + " of " + r.group.String() }
 
 func (r besideRef) key() string {
-	return r.region + "/" + r.noun + "/" + string(r.pool()) + "/" + r.name
+	return strings.TrimSuffix(r.region+"/"+r.noun+"/"+string(r.pool())+"/"+r.name+"/"+r.owner, "/")
 }
+
+// token is the client token of the launch. Tags can be written onto any instance at any time, but a token only at its launch.
+func (r besideRef) token() string { return "kamino-" + digest(r.key()) }
 
 // besideSpec says what an instance beside a group is launched with, in addition to the launch template.
 type besideSpec struct {
@@ -117,7 +123,7 @@ func launch(ref besideRef, r recipe, like besideSpec) *ec2.RunInstancesInput {
 	maps.Copy(own, like.tags)
 	in := &ec2.RunInstancesInput{
 		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: r.spec.LaunchTemplateId, Version: sdk.String(r.text())},
-		ImageId:        sdk.String(like.ami), MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1), ClientToken: sdk.String("kamino-" + digest(ref.key())),
+		ImageId:        sdk.String(like.ami), MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1), ClientToken: sdk.String(ref.token()),
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: toTags(own, tags)}},
 	}
 	if in.InstanceType = like.instanceType; in.InstanceType == "" {
@@ -236,7 +242,8 @@ func trialFrom(m types.Instance, one cloud.Instance) cloud.Trial {
 // instances returns the instances of a name: at most one, perhaps terminated.
 func (l launches) instances(ctx context.Context, ref besideRef) ([]types.Instance, error) {
 	return l.account.instancesWithTags(ctx, ref.region, ref, types.Filter{Name: sdk.String("tag:" + ref.tag), Values: []string{shorten(ref.name, maxTagValue)}},
-		types.Filter{Name: sdk.String("tag:" + tagPool), Values: []string{shorten(string(ref.pool()), maxTagValue)}})
+		types.Filter{Name: sdk.String("tag:" + tagPool), Values: []string{shorten(string(ref.pool()), maxTagValue)}},
+		types.Filter{Name: sdk.String("client-token"), Values: []string{ref.token()}})
 }
 
 // instancesWithTags returns the instances of the filters.
@@ -281,7 +288,13 @@ func (l launches) list(ctx context.Context, kind besideRef, pools []cloud.PoolID
 			if at < 0 || stateOf(m) == types.InstanceStateNameTerminated {
 				continue
 			}
-			ref := besideRef{wanted[in][at], kind.noun, kind.tag, tagOf(m.Tags, kind.tag)}
+			ref := besideRef{group: wanted[in][at], noun: kind.noun, tag: kind.tag, name: tagOf(m.Tags, kind.tag)}
+			if kind == workshops {
+				ref.owner = tagOf(m.Tags, cloud.TagUID)
+			}
+			if sdk.ToString(m.ClientToken) != ref.token() {
+				continue
+			}
 			found = append(found, begunInstance{ref, tagOf(m.Tags, tagVersion), cloud.OwnerTags(tagsOf(m.Tags))})
 		}
 	}

@@ -55,13 +55,14 @@ func (p copier) Copy(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, 
 	if err != nil {
 		return cloud.DiskCopy{}, err
 	}
-	v, err := p.copyVolume(ctx, ref)
+	v, err := p.copyVolume(ctx, ref, spec)
 	return p.diskCopy(ref, v), err
 }
 
 // copyVolume returns the volume of a copy; nil without a volume. A volume that EC2 deletes is the last choice.
-func (p copier) copyVolume(ctx context.Context, ref copyRef) (*types.Volume, error) {
+func (p copier) copyVolume(ctx context.Context, ref copyRef, spec cloud.CopySpec) (*types.Volume, error) {
 	all, err := p.volumes(ctx, ref.region, ref, types.Filter{Name: sdk.String("tag:" + tagCopy), Values: []string{shorten(ref.name, maxTagValue)}})
+	all = slices.DeleteFunc(all, func(v types.Volume) bool { return !isCopy(v, spec) })
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
@@ -69,6 +70,13 @@ func (p copier) copyVolume(ctx context.Context, ref copyRef) (*types.Volume, err
 		return cmp.Or(cmp.Compare(isDeleted(x), isDeleted(y)), sdk.ToTime(x.CreateTime).Compare(sdk.ToTime(y.CreateTime)))
 	})
 	return &v, nil
+}
+
+// isCopy reports whether a volume with the name of a copy is the copy. Another cluster can use the name, and tags can be written onto
+// any volume; the snapshot that a volume was made from never changes.
+func isCopy(v types.Volume, spec cloud.CopySpec) bool {
+	_, from, isKnown := parseSnapshot(spec.SnapshotID)
+	return tagOf(v.Tags, cloud.TagUID) == shorten(spec.Tags[cloud.TagUID], maxTagValue) && (!isKnown || sdk.ToString(v.SnapshotId) == from)
 }
 
 // isDeleted is 1 for a volume that EC2 deletes, and else 0.
@@ -183,7 +191,7 @@ func (p copier) EnsureAttached(ctx context.Context, spec cloud.CopySpec) (cloud.
 		return cloud.DiskCopy{}, err
 	}
 	ctx = cloud.WithoutReadCache(ctx)
-	v, err := p.copyVolume(ctx, ref)
+	v, err := p.copyVolume(ctx, ref, spec)
 	if err != nil {
 		return cloud.DiskCopy{}, err
 	}
@@ -312,7 +320,7 @@ func (p copier) EnsureDetached(ctx context.Context, spec cloud.CopySpec) (cloud.
 	if err != nil {
 		return cloud.DiskCopy{}, err
 	}
-	v, err := p.copyVolume(cloud.WithoutReadCache(ctx), ref)
+	v, err := p.copyVolume(cloud.WithoutReadCache(ctx), ref, spec)
 	if err != nil {
 		return cloud.DiskCopy{}, err
 	}
@@ -350,7 +358,7 @@ func (p copier) EnsureCopySnapshot(ctx context.Context, spec cloud.CopySpec, sho
 	if found, err := beforeSnapshot(ctx, p.account, of); err != nil || found.State != cloud.Absent {
 		return found, err
 	}
-	v, err := p.copyVolume(cloud.WithoutReadCache(ctx), ref)
+	v, err := p.copyVolume(cloud.WithoutReadCache(ctx), ref, spec)
 	if err != nil {
 		return cloud.Snapshot{}, err
 	}
@@ -360,6 +368,8 @@ func (p copier) EnsureCopySnapshot(ctx context.Context, spec cloud.CopySpec, sho
 	case have.State != cloud.Complete || have.IsAttached:
 		return cloud.Snapshot{}, ref.error(cloud.Conflict, "make a snapshot of", "the copy is %s, and attached: %t; detach the copy first",
 			have.State, have.IsAttached)
+	case spec.Proven != "" && spec.Proven != deviceOf(have.ID, "").Serial:
+		return cloud.Snapshot{}, ref.error(cloud.Invalid, "make a snapshot of", "the copy is %s, and the proof is of %s", have.ID, spec.Proven)
 	}
 	return createSnapshot(ctx, p.account, of, shot.Tags, v.VolumeId, tagOf(v.Tags, tagMachine), tagOf(v.Tags, tagBilling))
 }
@@ -371,7 +381,7 @@ func (p copier) EndCopy(ctx context.Context, spec cloud.CopySpec) (cloud.State, 
 		return cloud.Absent, err
 	}
 	ctx = cloud.WithoutReadCache(ctx)
-	v, err := p.copyVolume(ctx, ref)
+	v, err := p.copyVolume(ctx, ref, spec)
 	if err != nil {
 		return cloud.Absent, err
 	}

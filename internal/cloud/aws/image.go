@@ -175,6 +175,9 @@ func (p *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec)
 		return cloud.Image{}, &cloud.Error{Kind: cloud.Invalid, Op: "make", Resource: of.String(),
 			Message: fmt.Sprintf("tag %s of snapshot %s does not describe the disk's machine (%s): capture again", tagMachine, id, err)}
 	}
+	if err := refuseUnproven(spec, *snapshot); err != nil {
+		return cloud.Image{}, err
+	}
 	uefi := ""
 	if like.Donor != "" {
 		donor := instance{region: in, id: like.Donor}
@@ -204,6 +207,16 @@ func (p *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec)
 	}
 	p.recordCreated(of.key(), sdk.ToString(made.ImageId), spec.Tags)
 	return cloud.Image{Version: spec.Version, ID: p.ImageID(spec.FamilyVersion), State: cloud.Pending, Tags: spec.Tags}, nil
+}
+
+// refuseUnproven refuses a snapshot of another disk than the proven one. Tags can be written onto any snapshot; the volume that it was made
+// from never changes.
+func refuseUnproven(spec cloud.VersionSpec, s types.Snapshot) error {
+	if of := deviceOf(sdk.ToString(s.VolumeId), "").Serial; spec.Proven != "" && of != spec.Proven {
+		return &cloud.Error{Kind: cloud.Invalid, Op: "make", Resource: versionRef(spec.FamilyVersion).String(), Message: fmt.Sprintf(
+			"snapshot %s is of volume %s, and the proof is of %s: find the client that writes Kamino's tags", sdk.ToString(s.SnapshotId), of, spec.Proven)}
+	}
+	return nil
 }
 
 // TagImage implements cloud.ImageProvider.

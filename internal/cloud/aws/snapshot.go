@@ -234,6 +234,9 @@ func (p *ImageProvider) DeleteSnapshot(ctx context.Context, id cloud.InstanceID,
 		all = []types.Snapshot{{SnapshotId: sdk.String(made.id)}}
 	}
 	for _, s := range all {
+		if tagOf(s.Tags, cloud.TagUID) != tagOf(all[0].Tags, cloud.TagUID) {
+			continue // another cluster uses the name; Snapshot shows the first
+		}
 		if err := p.deleteSnapshot(ctx, ref.region, sdk.ToString(s.SnapshotId), ref); err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ type workshopBuilder struct {
 
 func workshopOf(spec cloud.WorkshopSpec) (besideRef, error) {
 	ref, err := parsePool(spec.Pool)
-	return besideRef{ref, workshops.noun, workshops.tag, spec.Name}, err
+	return besideRef{ref, workshops.noun, workshops.tag, spec.Name, spec.Tags[cloud.TagUID]}, err
 }
 
 // likeNext is the spec of an instance as the group launches its next one.

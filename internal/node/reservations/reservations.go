@@ -191,6 +191,8 @@ type Leftover struct {
 	UID       types.UID `json:"uid"`
 	// Unmarked is true for a thing in the cloud without a tag of its cluster, as earlier versions of Kamino made.
 	Unmarked bool `json:"-"`
+	// Overdue: its tag says that even an active capture needs the thing no more.
+	Overdue bool `json:"-"`
 }
 
 // Sort orders nodes by name.

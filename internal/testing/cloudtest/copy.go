@@ -17,7 +17,7 @@ var copyCases = []testCase{
 	{"no copy is made of a snapshot that is missing or incomplete, or on a missing instance", copyOfMissing},
 	{"no copy is attached to an instance that is off", copyOnStopped},
 	{"a copy outlives its snapshot", copyOutlivesSnapshot},
-	{"no snapshot is made of a copy that is attached, and one of a free copy becomes a version", copyPublished},
+	{"no snapshot is made of a copy that is attached or not the proven disk, and one of a free copy becomes a version", copyPublished},
 	{"a detached copy stays, and can be attached again", copyDetached},
 	{"copies are listed until they have ended, each as it can be ended by", listsCopies},
 	{"a copy that is attached is ended, and its instance stays as it was", endsAttachedCopy},
@@ -106,6 +106,8 @@ func publishCopy(t *testing.T, s suite, spec cloud.CopySpec) {
 	})
 	wantSame(t, "the snapshot of a copy", cloud.Snapshot{Name: theSnapshot, ID: have.ID, State: cloud.Complete, Tags: tags()}, have)
 	wantSame(t, "read as one of the donor", have, got(s.p.Snapshot(t.Context(), s.a, theSnapshot))(t))
+	forged := cloud.ImageSpec{ImageRef: s.ref(firstVersion), SnapshotID: have.ID, Proven: "of-another-disk", Tags: tags()}
+	fails(s.p.EnsureImage(t.Context(), forged))(t, cloud.Invalid)
 	s.ensureImage(t, firstVersion, have)
 }
 
@@ -231,13 +233,17 @@ func copyOutlivesSnapshot(t *testing.T, s suite) {
 func copyPublished(t *testing.T, s suite) {
 	needCopies(t, s)
 	spec, shot := copySpec(t, s, s.b), cloud.SnapshotSpec{Name: theSnapshot, Instance: s.a, Tags: tags()}
-	attachCopy(t, s, spec)
+	have := attachCopy(t, s, spec)
 	fails(s.p.EnsureCopySnapshot(t.Context(), spec, shot))(t, cloud.Conflict)
-	if have := got(s.p.Snapshot(t.Context(), s.a, theSnapshot))(t); have.State != cloud.Absent {
-		t.Errorf("of an attached copy there is %+v", have)
+	if shown := got(s.p.Snapshot(t.Context(), s.a, theSnapshot))(t); shown.State != cloud.Absent {
+		t.Errorf("of an attached copy there is %+v", shown)
 	}
 	before := s.instances(t)
 	detachCopy(t, s, spec)
+	other := spec
+	other.Proven = "of-another-disk"
+	fails(s.p.EnsureCopySnapshot(t.Context(), other, shot))(t, cloud.Invalid)
+	spec.Proven = have.Device.Serial
 	publishCopy(t, s, spec)
 	wantSame(t, "an instance has changed", before, s.instances(t))
 }

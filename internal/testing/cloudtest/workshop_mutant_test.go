@@ -14,7 +14,7 @@ const (
 	listsCopied    = "copies are listed until they have ended, each as it can be ended by"
 	fixedAtOnce    = "the snapshot of a disk in use is fixed at once, and leaves its instance running"
 	attachedToItsB = "a copy is attached to its instance, which stays as it was, and shows how its guest finds it"
-	freeIsCopied   = "no snapshot is made of a copy that is attached, and one of a free copy becomes a version"
+	freeIsCopied   = "no snapshot is made of a copy that is attached or not the proven disk, and one of a free copy becomes a version"
 )
 
 // withEnd returns tags with an order, an owner and an end.
@@ -211,6 +211,12 @@ var copyMutants = []mutant{
 				return cloud.Snapshot{Name: shot.Name, State: cloud.Pending}, nil
 			}
 			return have, err
+		}
+	}},
+	{"another disk than the proven one is copied", freeIsCopied, func(c *memory.Cloud, h *hooks) {
+		h.ensureCopySnapshot = func(ctx context.Context, spec cloud.CopySpec, shot cloud.SnapshotSpec) (cloud.Snapshot, error) {
+			spec.Proven = ""
+			return c.EnsureCopySnapshot(ctx, spec, shot)
 		}
 	}},
 	{"the snapshot of a copy loses its tags", freeIsCopied, func(c *memory.Cloud, h *hooks) {

@@ -24,6 +24,7 @@ type snapshot struct {
 // disk is the donor's state at the moment of the copy.
 type disk struct {
 	instance    cloud.InstanceID
+	device      string // of a copy
 	bootID      string
 	power       cloud.Power
 	generalized bool
