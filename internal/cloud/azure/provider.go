@@ -38,7 +38,6 @@ const (
 // ImageProvider handles instances, disks, snapshots and galleries, and works without PoolProvider. ImageProvider is safe
 // for concurrent use.
 type ImageProvider struct {
-	cloud.NoCopies
 	*account
 	// externalPools is true if the PoolProvider is another package, so that instances may be standalone VMs.
 	externalPools bool
@@ -62,7 +61,6 @@ func actionsOf(p *ImageProvider) []string {
 
 // PoolProvider handles scale sets and their models. PoolProvider is safe for concurrent use.
 type PoolProvider struct {
-	cloud.NoWorkshops
 	*account
 }
 
@@ -89,6 +87,8 @@ type account struct {
 	empty map[string]bool
 	// trialSets are IDs of scale sets that this process has seen with the tag of a trial.
 	trialSets map[string]bool
+	// copies are IDs of disks that this process has made as copies, until their end.
+	copies map[string]bool
 	// traits are diskTraits of snapshots by ID.
 	traits sync.Map
 	// noZoneRedundancy are regions without zone-redundant storage, by subscription and region.
@@ -171,6 +171,7 @@ func connect(config Config) (*account, error) {
 		defined:          map[string]bool{},
 		empty:            map[string]bool{},
 		trialSets:        map[string]bool{},
+		copies:           map[string]bool{},
 		noZoneRedundancy: map[string]bool{},
 	}, nil
 }
@@ -347,6 +348,7 @@ func (p *account) forget(id string) {
 	delete(p.defined, strings.ToLower(id))
 	delete(p.empty, strings.ToLower(id))
 	delete(p.trialSets, strings.ToLower(id))
+	delete(p.copies, strings.ToLower(id))
 }
 
 // markFilled marks galleries and definitions as no longer empty.

@@ -110,6 +110,9 @@ var workshopMutants = []mutant{
 	{"a provider denies its workshops", "a provider without captures by copy says so, builds no workshop and makes no copy", func(_ *memory.Cloud, h *hooks) {
 		h.cannotBuildWorkshops = true
 	}},
+	{"a provider copies on request only", "a provider without captures by copy says so, builds no workshop and makes no copy", func(_ *memory.Cloud, h *hooks) {
+		h.copiesOnRequest = true
+	}},
 }
 
 var copyMutants = []mutant{
