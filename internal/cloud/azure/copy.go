@@ -257,7 +257,7 @@ func (p *ImageProvider) attachCopy(ctx context.Context, s copyState) (cloud.Disk
 		DeleteOption: to.Ptr(armcompute.DiskDeleteOptionTypesDetach),
 	}}})
 	var refused *cloud.Error
-	switch errors.As(fail(opAttach, s.ref, err), &refused); {
+	switch errors.As(p.lost(ctx, s, true, fail(opAttach, s.ref, err)), &refused); {
 	case refused == nil:
 	case strings.EqualFold(refused.Code, "AttachDiskWhileBeingDetached"): // Azure shows the disk as free too early
 	case strings.Contains(refused.Message, "maximum number of data disks"):
@@ -326,7 +326,19 @@ func (p *ImageProvider) detach(ctx context.Context, s copyState) error {
 	if isNotFound(err) {
 		return nil
 	}
-	return fail("detach", s.ref, err)
+	return p.lost(ctx, s, false, fail("detach", s.ref, err))
+}
+
+// lost returns the error of a change of disks, unless an earlier try, whose answer was lost, made the change.
+func (p *ImageProvider) lost(ctx context.Context, s copyState, attach bool, err error) error {
+	if !cloud.Is(err, cloud.Conflict) && !cloud.Is(err, cloud.Invalid) {
+		return err
+	}
+	now, failed := p.readCopy(ctx, cloud.CopySpec{Name: s.ref.name, Instance: s.at.providerID()})
+	if failed == nil && now.disk != nil && !now.isElsewhere() && (now.entry() != nil) == attach {
+		return nil
+	}
+	return err
 }
 
 // EnsureCopySnapshot implements cloud.ImageProvider.
