@@ -71,7 +71,7 @@ func (w *cloudEnv) machineOf(id cloud.InstanceID) fleet.Machine {
 	return fleet.Machine{}
 }
 
-// TestAzureCopyIsPrivate: nobody can export the snapshot of a disk in use, or the disk made from it. The disk is in the zone of its
+// TestAzureCopyIsPrivate: no one can export the snapshot of a disk in use, or the disk made from it. The disk is in the zone of its
 // workshop, encrypted as the donor's, tagged for sweeps, and without the host's cache. The guest finds it by its LUN.
 func TestAzureCopyIsPrivate(t *testing.T) {
 	w := newCopyEnv(t, func(p *simulator.PoolSpec) { p.Zones = []string{"1", "2"} })

@@ -119,7 +119,7 @@ func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotS
 	return p.createSnapshot(ctx, ref, spec, vm.Location, disk)
 }
 
-// createSnapshot starts a snapshot of a disk. The snapshot of a disk in use holds secrets, so that nobody can export it.
+// createSnapshot starts a snapshot of a disk. The snapshot of a disk in use holds secrets, so that no one can export it.
 func (p *ImageProvider) createSnapshot(ctx context.Context, ref snapshotRef, spec cloud.SnapshotSpec, location *string, disk string) (cloud.Snapshot, error) {
 	clients, err := p.in(ref.scaleSet)
 	if err != nil {
