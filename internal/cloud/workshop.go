@@ -61,9 +61,9 @@ type DiskDevice struct {
 	Names []string `json:"names,omitempty"`
 }
 
-// SerialOfLUN stands for the serial number of a data disk of Azure. Its guest sees the logical unit number, and no name or ID of the
-// cloud.
-func SerialOfLUN(lun int) string { return "azure-lun-" + strconv.Itoa(lun) }
+// SerialOfLUN stands for the serial number of a data disk in clouds such as Azure, whose guests see the logical unit number, and no
+// name or ID of the disk.
+func SerialOfLUN(lun int) string { return "lun-" + strconv.Itoa(lun) }
 
 // IsZero reports whether nothing is known about the device.
 func (d DiskDevice) IsZero() bool { return d.Serial == "" && len(d.Names) == 0 }

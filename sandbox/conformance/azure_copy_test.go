@@ -101,7 +101,7 @@ func TestAzureCopyIsPrivate(t *testing.T) {
 	if len(data) != 1 || data[0].(map[string]any)["caching"] != "None" || data[0].(map[string]any)["deleteOption"] != "Detach" {
 		t.Errorf("it is attached as %v", data)
 	}
-	if further := w.machineOf(w.b).Further; have.Device.Serial != "azure-lun-0" || len(further) != 1 || further[0].Serial != have.Device.Serial ||
+	if further := w.machineOf(w.b).Further; have.Device.Serial != "lun-0" || len(further) != 1 || further[0].Serial != have.Device.Serial ||
 		have.Device.Names[0] != "/dev/disk/azure/scsi1/lun0" {
 		t.Errorf("its guest finds it by %+v, and has %+v", have.Device, further)
 	}

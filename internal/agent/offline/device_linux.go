@@ -185,24 +185,24 @@ func (d *device) serials() (all []string) {
 	if page, err := os.ReadFile(filepath.Join(d.dir, "device/vpd_pg80")); err == nil && len(page) > 4 {
 		all = append(all, strings.Trim(string(page[4:]), " \x00"))
 	}
-	if lun, is := d.azureLUN(); is {
+	if lun, is := d.dataLUN(); is {
 		all = append(all, cloud.SerialOfLUN(lun))
 	}
 	return slices.DeleteFunc(all, func(s string) bool { return s == "" })
 }
 
-// azureData are the SCSI controllers of data disks in Azure, and azureNVMe is the model of remote disks: namespace 1 is the OS disk,
-// and namespace n+2 is the data disk at LUN n. Source: azure-vm-utils, 80-azure-disk.rules and azure-nvme-id.
-var azureData = regexp.MustCompile(`^\{?f8b3781[bcd]-1e82-4818-a1c3-63d806ec15bb\}?$`)
+// dataControllers are the SCSI controllers of data disks in Azure. remoteNVMe is the model of its remote disks: namespace 1 is the OS
+// disk, and namespace n+2 is the data disk at LUN n. Source: azure-vm-utils, 80-azure-disk.rules and azure-nvme-id.
+var dataControllers = regexp.MustCompile(`^\{?f8b3781[bcd]-1e82-4818-a1c3-63d806ec15bb\}?$`)
 
-const azureNVMe = "MSFT NVMe Accelerator v1.0"
+const remoteNVMe = "MSFT NVMe Accelerator v1.0"
 
 // scsiAddress is host, channel, target and LUN of a SCSI disk.
 var scsiAddress = regexp.MustCompile(`^\d+:\d+:\d+:(\d+)$`)
 
-// azureLUN returns the logical unit number of a data disk in Azure.
-func (d *device) azureLUN() (lun int, is bool) {
-	if fileText(d.dir, "device/model") == azureNVMe {
+// dataLUN returns the logical unit number of a data disk in Azure.
+func (d *device) dataLUN() (lun int, is bool) {
+	if fileText(d.dir, "device/model") == remoteNVMe {
 		n, err := strconv.Atoi(fileText(d.dir, "nsid"))
 		return n - 2, err == nil && n >= 2
 	}
@@ -211,7 +211,7 @@ func (d *device) azureLUN() (lun int, is bool) {
 		return 0, false
 	}
 	for dir := filepath.Dir(d.dir); len(dir) > len(d.sys); dir = filepath.Dir(dir) {
-		if azureData.MatchString(strings.ToLower(fileText(dir, "device_id"))) {
+		if dataControllers.MatchString(strings.ToLower(fileText(dir, "device_id"))) {
 			n, err := strconv.Atoi(address[1])
 			return n, err == nil
 		}

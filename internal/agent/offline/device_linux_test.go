@@ -256,7 +256,7 @@ func TestDiskAtALUN(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for nsid, model := range []string{"", azureNVMe, azureNVMe, "", azureNVMe, "Microsoft NVMe Direct Disk v2"} {
+	for nsid, model := range []string{"", remoteNVMe, remoteNVMe, "", remoteNVMe, "Microsoft NVMe Direct Disk v2"} {
 		if model != "" {
 			disk(fmt.Sprintf("devices/pci/nvme/nvme0/nvme0n%d", nsid), map[string]string{"nsid": fmt.Sprint(nsid), "device/model": model})
 		}

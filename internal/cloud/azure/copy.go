@@ -54,15 +54,21 @@ type copyState struct {
 	vm   *armcompute.VirtualMachineScaleSetVM
 }
 
+// copier implements cloud.DiskCopier, and Copies of cloud.ImageStore.
+type copier struct {
+	*account
+	parse func(cloud.InstanceID) (instance, error)
+}
+
 // CanCopyDisks implements cloud.ImageProvider.
-func (p *ImageProvider) CanCopyDisks() bool { return true }
+func (p copier) CanCopyDisks() bool { return true }
 
 // CopiesOnRequest implements cloud.ImageProvider. No document says whether a flush of the guest passes the host's cache of an OS
 // disk, and at which answer the content of a snapshot is fixed. A copy without the flush is discarded.
-func (p *ImageProvider) CopiesOnRequest() bool { return true }
+func (p copier) CopiesOnRequest() bool { return true }
 
 // Copy implements cloud.ImageProvider.
-func (p *ImageProvider) Copy(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
+func (p copier) Copy(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
 	s, err := p.readCopy(ctx, spec)
 	if err != nil {
 		return cloud.DiskCopy{}, err
@@ -71,7 +77,7 @@ func (p *ImageProvider) Copy(ctx context.Context, spec cloud.CopySpec) (cloud.Di
 }
 
 // readCopy reads a copy, and its instance if there is a copy.
-func (p *ImageProvider) readCopy(ctx context.Context, spec cloud.CopySpec) (s copyState, err error) {
+func (p copier) readCopy(ctx context.Context, spec cloud.CopySpec) (s copyState, err error) {
 	if s.at, err = p.parse(spec.Instance); err != nil {
 		return s, err
 	}
@@ -131,7 +137,7 @@ func (s copyState) vmState() string {
 }
 
 // diskCopy returns the state of a copy.
-func (p *ImageProvider) diskCopy(ctx context.Context, s copyState) cloud.DiskCopy {
+func (p copier) diskCopy(ctx context.Context, s copyState) cloud.DiskCopy {
 	id := s.ref.id()
 	switch {
 	case s.disk == nil && p.contains(p.copies, id):
@@ -178,7 +184,7 @@ func deviceAt(lun int32) cloud.DiskDevice {
 }
 
 // EnsureAttached implements cloud.ImageProvider.
-func (p *ImageProvider) EnsureAttached(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
+func (p copier) EnsureAttached(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
 	ctx = cloud.WithoutReadCache(ctx)
 	s, err := p.readCopy(ctx, spec)
 	if err != nil {
@@ -208,7 +214,7 @@ func (p *ImageProvider) EnsureAttached(ctx context.Context, spec cloud.CopySpec)
 
 // makeCopy makes the disk. Its name makes repeated calls make one disk. A disk in a zone is for VMs of this zone only. The type of
 // the disk suits each VM size.
-func (p *ImageProvider) makeCopy(ctx context.Context, s copyState, spec cloud.CopySpec) (cloud.DiskCopy, error) {
+func (p copier) makeCopy(ctx context.Context, s copyState, spec cloud.CopySpec) (cloud.DiskCopy, error) {
 	group, name, ok := groupAndName(spec.SnapshotID, "snapshots")
 	if !ok {
 		return cloud.DiskCopy{}, s.ref.error(cloud.Invalid, opAttach, "%q is not the ID of a snapshot", spec.SnapshotID)
@@ -247,7 +253,7 @@ func (p *ImageProvider) makeCopy(ctx context.Context, s copyState, spec cloud.Co
 
 // attachCopy attaches a free disk to a running instance, without the host's cache: what the guest has flushed is on the disk. The
 // action changes no other disk, as a write of the instance could.
-func (p *ImageProvider) attachCopy(ctx context.Context, s copyState) (cloud.DiskCopy, error) {
+func (p copier) attachCopy(ctx context.Context, s copyState) (cloud.DiskCopy, error) {
 	if trouble := p.reason(ctx, s.attachment()); trouble != "" {
 		p.forget(s.attachment()) // the next call tries again
 		return cloud.DiskCopy{}, s.ref.error(cloud.Unavailable, opAttach, "Azure could not attach the disk to %s: %s", s.at, trouble)
@@ -287,7 +293,7 @@ func (s copyState) freeLUN() (lun int32) {
 }
 
 // changeDisks attaches or detaches data disks of the instance.
-func (p *ImageProvider) changeDisks(ctx context.Context, s copyState, change armcompute.AttachDetachDataDisksRequest) error {
+func (p copier) changeDisks(ctx context.Context, s copyState, change armcompute.AttachDetachDataDisksRequest) error {
 	clients, err := p.in(s.at.scaleSet)
 	if err != nil {
 		return err
@@ -307,7 +313,7 @@ func (p *ImageProvider) changeDisks(ctx context.Context, s copyState, change arm
 }
 
 // EnsureDetached implements cloud.ImageProvider. It never forces: a forced detachment may lose writes of the guest.
-func (p *ImageProvider) EnsureDetached(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
+func (p copier) EnsureDetached(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
 	s, err := p.readCopy(cloud.WithoutReadCache(ctx), spec)
 	if err != nil {
 		return cloud.DiskCopy{}, err
@@ -321,7 +327,7 @@ func (p *ImageProvider) EnsureDetached(ctx context.Context, spec cloud.CopySpec)
 }
 
 // detach starts to detach a copy. A missing instance has no disks.
-func (p *ImageProvider) detach(ctx context.Context, s copyState) error {
+func (p copier) detach(ctx context.Context, s copyState) error {
 	err := p.changeDisks(ctx, s, armcompute.AttachDetachDataDisksRequest{DataDisksToDetach: []*armcompute.DataDisksToDetach{{DiskID: to.Ptr(s.ref.id())}}})
 	if isNotFound(err) {
 		return nil
@@ -330,7 +336,7 @@ func (p *ImageProvider) detach(ctx context.Context, s copyState) error {
 }
 
 // lost returns the error of a change of disks, unless an earlier try, whose answer was lost, made the change.
-func (p *ImageProvider) lost(ctx context.Context, s copyState, attach bool, err error) error {
+func (p copier) lost(ctx context.Context, s copyState, attach bool, err error) error {
 	if !cloud.Is(err, cloud.Conflict) && !cloud.Is(err, cloud.Invalid) {
 		return err
 	}
@@ -342,7 +348,7 @@ func (p *ImageProvider) lost(ctx context.Context, s copyState, attach bool, err 
 }
 
 // EnsureCopySnapshot implements cloud.ImageProvider.
-func (p *ImageProvider) EnsureCopySnapshot(ctx context.Context, spec cloud.CopySpec, shot cloud.SnapshotSpec) (cloud.Snapshot, error) {
+func (p copier) EnsureCopySnapshot(ctx context.Context, spec cloud.CopySpec, shot cloud.SnapshotSpec) (cloud.Snapshot, error) {
 	donor, err := p.parse(shot.Instance)
 	if err != nil {
 		return cloud.Snapshot{}, err
@@ -366,7 +372,7 @@ func (p *ImageProvider) EnsureCopySnapshot(ctx context.Context, spec cloud.CopyS
 }
 
 // EndCopy implements cloud.ImageProvider.
-func (p *ImageProvider) EndCopy(ctx context.Context, spec cloud.CopySpec) (cloud.State, error) {
+func (p copier) EndCopy(ctx context.Context, spec cloud.CopySpec) (cloud.State, error) {
 	s, err := p.readCopy(cloud.WithoutReadCache(ctx), spec)
 	if err != nil {
 		return cloud.Absent, err
@@ -400,7 +406,7 @@ func (p *ImageProvider) EndCopy(ctx context.Context, spec cloud.CopySpec) (cloud
 }
 
 // Copies implements cloud.ImageProvider with a request per resource group and page.
-func (p *ImageProvider) Copies(ctx context.Context, families ...cloud.ImageFamily) (found []cloud.CopySpec, err error) {
+func (p copier) Copies(ctx context.Context, families ...cloud.ImageFamily) (found []cloud.CopySpec, err error) {
 	err = p.eachPlace(families, func(s scaleSet, clients *clients) error {
 		for pager := clients.disks.NewListByResourceGroupPager(s.group, nil); pager.More(); {
 			page, err := pager.NextPage(ctx)

@@ -39,16 +39,17 @@ const (
 // for concurrent use.
 type ImageProvider struct {
 	*account
+	copier
 	// externalPools is true if the PoolProvider is another package, so that instances may be standalone VMs.
 	externalPools bool
 }
 
-// parse parses the ID of a donor.
-func (p *ImageProvider) parse(id cloud.InstanceID) (instance, error) {
-	if p.externalPools {
-		return parseVM(id)
+func newImageProvider(a *account, externalPools bool) *ImageProvider {
+	parse := parseInstance
+	if externalPools {
+		parse = parseVM
 	}
-	return parseInstance(id)
+	return &ImageProvider{account: a, copier: copier{a, parse}, externalPools: externalPools}
 }
 
 // actionsOf returns the actions of a capture on instances, disks and images.
@@ -62,7 +63,10 @@ func actionsOf(p *ImageProvider) []string {
 // PoolProvider handles scale sets and their models. PoolProvider is safe for concurrent use.
 type PoolProvider struct {
 	*account
+	workshopBuilder
 }
+
+func newPoolProvider(a *account) *PoolProvider { return &PoolProvider{a, workshopBuilder{a}} }
 
 // account holds the connection to Azure and the memory of this process, shared by both halves.
 type account struct {
@@ -118,7 +122,7 @@ func New(_ context.Context, config Config) (cloud.Provider, error) {
 	if err != nil {
 		return cloud.Provider{}, err
 	}
-	return cloud.New(cloud.DisksOf(&ImageProvider{account: shared}), cloud.RecipesOf(&PoolProvider{account: shared})), nil
+	return cloud.New(cloud.DisksOf(newImageProvider(shared, false)), cloud.RecipesOf(newPoolProvider(shared))), nil
 }
 
 // NewDisks makes the ImageProvider for another PoolProvider. Instances may be standalone VMs. NewDisks does no I/O.
@@ -127,7 +131,7 @@ func NewDisks(_ context.Context, config Config) (*ImageProvider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ImageProvider{account: shared, externalPools: true}, nil
+	return newImageProvider(shared, true), nil
 }
 
 // NewRecipes makes the PoolProvider for another ImageProvider. NewRecipes does no I/O.
@@ -136,7 +140,7 @@ func NewRecipes(_ context.Context, config Config) (*PoolProvider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &PoolProvider{account: shared}, nil
+	return newPoolProvider(shared), nil
 }
 
 func connect(config Config) (*account, error) {

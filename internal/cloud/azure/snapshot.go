@@ -35,7 +35,7 @@ func (p *ImageProvider) Snapshot(ctx context.Context, id cloud.InstanceID, name 
 	return p.snapshot(ctx, snapshotRef{ref.scaleSet, name})
 }
 
-func (p *ImageProvider) snapshot(ctx context.Context, ref snapshotRef) (cloud.Snapshot, error) {
+func (p *account) snapshot(ctx context.Context, ref snapshotRef) (cloud.Snapshot, error) {
 	clients, err := p.in(ref.scaleSet)
 	if err != nil {
 		return cloud.Snapshot{}, err
@@ -120,7 +120,7 @@ func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotS
 }
 
 // createSnapshot starts a snapshot of a disk. The snapshot of a disk in use holds secrets, so that no one can export it.
-func (p *ImageProvider) createSnapshot(ctx context.Context, ref snapshotRef, spec cloud.SnapshotSpec, location *string, disk string) (cloud.Snapshot, error) {
+func (p *account) createSnapshot(ctx context.Context, ref snapshotRef, spec cloud.SnapshotSpec, location *string, disk string) (cloud.Snapshot, error) {
 	clients, err := p.in(ref.scaleSet)
 	if err != nil {
 		return cloud.Snapshot{}, err
@@ -139,7 +139,7 @@ func (p *ImageProvider) createSnapshot(ctx context.Context, ref snapshotRef, spe
 	if err != nil {
 		return cloud.Snapshot{}, fail("make", ref, err)
 	}
-	rememberOperation(p.account, ref.id(), poller)
+	rememberOperation(p, ref.id(), poller)
 	return cloud.Snapshot{Name: ref.name, ID: ref.id(), State: cloud.Pending, Taken: spec.InUse, Tags: tagsOf(toTags(spec.Tags))}, nil
 }
 

@@ -20,34 +20,39 @@ func workshopOf(spec cloud.WorkshopSpec) (apartRef, error) {
 		spec: cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: spec.Pool}, Name: spec.Name, CustomData: spec.CustomData, Tags: spec.Tags}}, err
 }
 
+// workshopBuilder implements cloud.WorkshopBuilder.
+type workshopBuilder struct{ account *account }
+
+func (p workshopBuilder) trials() trials { return trials{newPoolProvider(p.account)} }
+
 // CanBuildWorkshops implements cloud.PoolProvider.
-func (p *PoolProvider) CanBuildWorkshops() bool { return true }
+func (p workshopBuilder) CanBuildWorkshops() bool { return true }
 
 // PreflightWorkshop implements cloud.PoolProvider as PreflightTrial does.
-func (p *PoolProvider) PreflightWorkshop(ctx context.Context, spec cloud.WorkshopSpec) ([]cloud.Refusal, error) {
+func (p workshopBuilder) PreflightWorkshop(ctx context.Context, spec cloud.WorkshopSpec) ([]cloud.Refusal, error) {
 	t, err := workshopOf(spec)
 	if err != nil {
 		return nil, err
 	}
-	model, err := p.model(ctx, t.scaleSet)
+	model, err := p.trials().model(ctx, t.scaleSet)
 	if err != nil {
 		return nil, err
 	}
-	return trials{p}.refuseApart(ctx, t, model)
+	return p.trials().refuseApart(ctx, t, model)
 }
 
 // Workshop implements cloud.PoolProvider.
-func (p *PoolProvider) Workshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.Trial, error) {
+func (p workshopBuilder) Workshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.Trial, error) {
 	t, err := workshopOf(spec)
 	if err != nil {
 		return cloud.Trial{}, err
 	}
-	return trials{p}.trialApart(ctx, t)
+	return p.trials().trialApart(ctx, t)
 }
 
 // Workshops implements cloud.PoolProvider with a request per resource group and page.
-func (p *PoolProvider) Workshops(ctx context.Context, pools ...cloud.PoolID) (found []cloud.WorkshopSpec, err error) {
-	err = trials{p}.eachApart(ctx, pools, func(model armcompute.VirtualMachineScaleSet, at scaleSet, sets []scaleSet) {
+func (p workshopBuilder) Workshops(ctx context.Context, pools ...cloud.PoolID) (found []cloud.WorkshopSpec, err error) {
+	err = p.trials().eachApart(ctx, pools, func(model armcompute.VirtualMachineScaleSet, at scaleSet, sets []scaleSet) {
 		if t, is := apartIn(ofWorkshop, model, at, sets); is {
 			found = append(found, cloud.WorkshopSpec{Pool: t.pool(), Name: t.spec.Name, Tags: t.spec.Tags})
 		}
@@ -56,19 +61,19 @@ func (p *PoolProvider) Workshops(ctx context.Context, pools ...cloud.PoolID) (fo
 }
 
 // EnsureWorkshop implements cloud.PoolProvider.
-func (p *PoolProvider) EnsureWorkshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.Trial, error) {
+func (p workshopBuilder) EnsureWorkshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.Trial, error) {
 	t, err := workshopOf(spec)
 	if err != nil {
 		return cloud.Trial{}, err
 	}
-	return trials{p}.ensureApart(cloud.WithoutReadCache(ctx), t)
+	return p.trials().ensureApart(cloud.WithoutReadCache(ctx), t)
 }
 
 // EndWorkshop implements cloud.PoolProvider. Azure detaches the disks that were attached to the instance, and keeps them.
-func (p *PoolProvider) EndWorkshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.State, error) {
+func (p workshopBuilder) EndWorkshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.State, error) {
 	t, err := workshopOf(spec)
 	if err != nil {
 		return cloud.Absent, err
 	}
-	return trials{p}.removeApart(ctx, t)
+	return p.trials().removeApart(ctx, t)
 }
