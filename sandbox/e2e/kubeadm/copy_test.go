@@ -1,6 +1,7 @@
 package kubeadm
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -21,10 +22,8 @@ func TestCaptureByCopy(t *testing.T) {
 	e := newEnv(t, "name=bycopy,nodes=2")
 	donor := e.Machines[0]
 	identities := map[string]map[string]string{donor.Node: e.identityOf(donor), e.Machines[1].Node: e.identityOf(e.Machines[1])}
-	node, pods, before := e.Node(donor.Node), e.podsOn(donor.Node), e.State()
-	if len(pods) == 0 {
-		t.Fatal("the donor has no pods, so that the test shows nothing about them")
-	}
+	pods := e.runPod(donor.Node)
+	node, before := e.Node(donor.Node), e.State()
 	flags := []string{"--method", string(v1alpha1.MethodCopy)}
 	if sandbox.Azure() != nil {
 		e.Capture(donor.Node, flags...).ExpectExit(exitRefused, "PoolNotCopyable", "--custom-data FILE")
@@ -52,6 +51,21 @@ func TestCaptureByCopy(t *testing.T) {
 		t.Errorf("the disk was frozen for %v", frozen)
 	}
 	e.assertCopy(e.growFrom(p.Spec.Version), p.Spec.Version, identities)
+}
+
+// runPod runs a pod that no controller would make again, and returns the pods of the node.
+func (e env) runPod(node string) (pods map[types.UID]int32) {
+	e.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "serves-" + e.Pool}, Spec: corev1.PodSpec{
+		NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "registry.example/app:1"}},
+	}}
+	_, err := e.Kube().CoreV1().Pods(metav1.NamespaceDefault).Create(e.Context(), pod, metav1.CreateOptions{})
+	e.Must(err)
+	e.Eventually("the pod runs", func() (bool, string) {
+		pods = e.podsOn(node)
+		return len(pods) > 0, fmt.Sprint(pods)
+	})
+	return pods
 }
 
 // podsOn are the users' pods of a node by UID, with the restarts of their containers.
