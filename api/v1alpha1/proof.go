@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 
@@ -110,12 +111,20 @@ type CopiedDisk struct {
 	Device string `json:"device"`
 }
 
-// Token limits an order to one copy: the snapshot, "@" and the device. It is empty without one of them.
+// maxToken is the longest token of an order, in bytes.
+const maxToken = 128
+
+// Token limits an order to one copy: the snapshot, "@" and the device, or their digest if the cloud's IDs are long. It is empty without
+// one of them.
 func (c *CopiedDisk) Token() string {
 	if c == nil || c.Snapshot == "" || c.Device == "" {
 		return ""
 	}
-	return c.Snapshot + "@" + c.Device
+	token := c.Snapshot + "@" + c.Device
+	if len(token) > maxToken {
+		token = fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(token)))
+	}
+	return token
 }
 
 // tokenOf returns the token of what a report is about: a boot of the donor, or a copy. A report about both is about neither.

@@ -94,7 +94,7 @@ var rooms = map[string]room{
 	},
 
 	"internal/agent/audit":   {own: "agent/dpkgdb agent/rpmdb agent/store agent/tree"},
-	"internal/agent/offline": {own: "api agent/audit agent/generalize agent/generalize/host agent/quiesce agent/scan agent/tree", foreign: unix},
+	"internal/agent/offline": {own: "api agent/audit agent/generalize agent/generalize/host agent/quiesce agent/scan agent/tree cloud", foreign: unix},
 
 	"internal/agent/generalize/disk": {own: "api agent/generalize agent/generalize/host agent/offline agent/scan agent/tree process rules", foreign: kubeTypes + yaml},
 

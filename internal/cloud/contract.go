@@ -194,6 +194,10 @@ type DiskCopier interface {
 	// EnsureCopySnapshot return Unsupported. CanCopyDisks does no I/O.
 	CanCopyDisks() bool
 
+	// CopiesOnRequest reports whether captures by copy are for users who ask for them: what a snapshot of a disk in use holds is
+	// not documented, and unverified. CopiesOnRequest does no I/O.
+	CopiesOnRequest() bool
+
 	// Copy returns the state of a copy. An absent copy is no error but a State.
 	Copy(ctx context.Context, spec CopySpec) (DiskCopy, error)
 

@@ -33,6 +33,9 @@ type NoCopies struct{}
 // CanCopyDisks implements DiskCopier.
 func (NoCopies) CanCopyDisks() bool { return false }
 
+// CopiesOnRequest implements DiskCopier.
+func (NoCopies) CopiesOnRequest() bool { return false }
+
 // Copy implements DiskCopier.
 func (NoCopies) Copy(context.Context, CopySpec) (DiskCopy, error) { return DiskCopy{}, nil }
 

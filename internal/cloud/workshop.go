@@ -1,5 +1,7 @@
 package cloud
 
+import "strconv"
+
 // A capture by copy leaves its donor in service: the donor's disk is copied while it is in use, and the copy is cleaned on a
 // workshop, which is thrown away. A copy of a disk in use holds the donor's secrets.
 
@@ -55,12 +57,16 @@ type DiskCopy struct {
 // DiskDevice is how a guest finds one of its disks. A guest must still prove that the disk is the expected one, because names
 // of devices may be those of another disk.
 type DiskDevice struct {
-	// Serial is the serial number that the disk reports, as in `lsblk -o SERIAL`; empty if unknown. Guests on old
-	// instance types see no serial number.
+	// Serial is the serial number that the disk reports, as in `lsblk -o SERIAL`, or SerialOfLUN; empty if unknown. Guests on
+	// old instance types see no serial number.
 	Serial string `json:"serial,omitempty"`
 	// Names are possible paths of the device for a guest that sees no serial number, the most probable first.
 	Names []string `json:"names,omitempty"`
 }
+
+// SerialOfLUN stands for the serial number of a data disk in clouds such as Azure, whose guests see the logical unit number, and no
+// name or ID of the disk.
+func SerialOfLUN(lun int) string { return "lun-" + strconv.Itoa(lun) }
 
 // IsZero reports whether nothing is known about the device.
 func (d DiskDevice) IsZero() bool { return d.Serial == "" && len(d.Names) == 0 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/pool/capturemethod"
 	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
 
@@ -18,5 +19,5 @@ type Cloud interface {
 	MaxImages(pool cloud.PoolID) int
 	Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error)
 	Images(ctx context.Context, pool cloud.PoolID) ([]cloud.Image, error)
-	CanCopy() bool
+	capturemethod.Cloud
 }

@@ -169,7 +169,7 @@ func (c *observed) chooseMethods() {
 }
 
 func (c *observed) method(settings v1alpha1.DonorSettings, pioneer bool) v1alpha1.CaptureMethod {
-	return capturemethod.Of(capturemethod.Facts{Donor: settings, Pioneer: pioneer, CanCopy: c.Cloud.CanCopy()}).Method
+	return capturemethod.In(c.Cloud, settings, pioneer).Method
 }
 
 // members are the nodes of a pool, as far as the checks need the nodes.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/pool/capturemethod"
 	"github.com/kamino-dev/kamino/internal/pool/membership"
 	"github.com/kamino-dev/kamino/internal/recipe"
 )
@@ -15,7 +16,7 @@ type Cloud interface {
 	PoolName(id cloud.PoolID) string
 	SameInstance(a, b cloud.InstanceID) bool
 	CanRebuild() bool
-	CanCopy() bool
+	capturemethod.Cloud
 }
 
 // PoolReader has the calls of a cloud.Provider whose answers a PoolCache keeps.

@@ -86,7 +86,7 @@ type PoolOutcome struct {
 // nothing is known.
 func (d *Decider) decidePool(ctx context.Context, r *rules, pool PoolRef, prototypes []v1alpha1.Prototype, now time.Time) *PoolOutcome {
 	o := &PoolOutcome{Pool: pool, Policy: r.policy, Settings: r.spec.Settings, Look: d.PoolCache.Last(pool.ID), due: now.Add(reconsider)}
-	o.Method = capturemethod.Of(capturemethod.Facts{Donor: o.Settings.Donor, Pioneer: r.spec.Pioneer != nil, CanCopy: d.Cloud.CanCopy()})
+	o.Method = capturemethod.In(d.Cloud, o.Settings.Donor, r.spec.Pioneer != nil)
 	o.Settings.Donor.Method = o.Method.Method
 	subject := d.subject(pool, prototypes, now)
 	subject.InService = o.Settings.CopiesDonor()

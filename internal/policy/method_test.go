@@ -16,6 +16,8 @@ type copyingCloud struct{ policy.Cloud }
 
 func (copyingCloud) CanCopy() bool { return true }
 
+func (copyingCloud) CopiesOnRequest() bool { return false }
+
 // copies gives the decider a cloud that copies disks in use.
 func (s *testEnv) copies() { s.decider.Cloud = copyingCloud{s.decider.Cloud} }
 

@@ -22,6 +22,7 @@ type Keeper interface {
 	restorer
 	RecipeChange(ctx context.Context, ref cloud.ImageRef, removeBootstrap bool) (cloud.RecipeChange, error)
 	PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error)
+	PreflightWorkshop(ctx context.Context, spec cloud.WorkshopSpec) ([]cloud.Refusal, error)
 }
 
 type restorer interface {

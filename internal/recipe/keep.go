@@ -24,7 +24,7 @@ type CustomDataKeeper struct {
 	Say func(format string, args ...any)
 }
 
-// Copy returns the copy to keep for the capture. Nil without a file, or if neither a restore nor the trial node needs
+// Copy returns the copy to keep for the capture. Nil without a file, or if no restore, workshop or trial node needs
 // customData, which Copy reports. The refusals are the refusals that a restore would meet.
 func (k *CustomDataKeeper) Copy(ctx context.Context, spec v1alpha1.PrototypeSpec, change *cloud.RecipeChange) (*CustomDataCopy, []cloud.Refusal, error) {
 	if k.CustomData == nil || change == nil {
@@ -35,7 +35,10 @@ func (k *CustomDataKeeper) Copy(ctx context.Context, spec v1alpha1.PrototypeSpec
 		refusals, err := Rehearse(ctx, k.Cloud, *change, k.CustomData)
 		return &c, refusals, err
 	}
-	needed, err := k.trialNeedsCustomData(ctx, spec)
+	needed, err := k.workshopNeedsCustomData(ctx, spec)
+	if err == nil && !needed {
+		needed, err = k.trialNeedsCustomData(ctx, spec)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -46,13 +49,26 @@ func (k *CustomDataKeeper) Copy(ctx context.Context, spec v1alpha1.PrototypeSpec
 	return &c, nil, nil
 }
 
+// workshopNeedsCustomData reports whether the workshop of a capture by copy needs a copy of customData.
+func (k *CustomDataKeeper) workshopNeedsCustomData(ctx context.Context, spec v1alpha1.PrototypeSpec) (bool, error) {
+	if !spec.Settings.CopiesDonor() {
+		return false, nil
+	}
+	refusals, err := k.Cloud.PreflightWorkshop(ctx, cloud.WorkshopSpec{Pool: cloud.PoolID(spec.PoolID), Name: spec.Version})
+	return lacksCustomData(refusals), err
+}
+
+func lacksCustomData(refusals []cloud.Refusal) bool {
+	return slices.ContainsFunc(refusals, func(r cloud.Refusal) bool { return r.Reason == cloud.PoolNotCopyable })
+}
+
 // trialNeedsCustomData reports whether the trial node of the capture needs a copy of customData.
 func (k *CustomDataKeeper) trialNeedsCustomData(ctx context.Context, spec v1alpha1.PrototypeSpec) (bool, error) {
 	if spec.Settings.Profile().Traits().RemovesBootstrap || !spec.Settings.HasTrial() {
 		return false, nil
 	}
 	refusals, err := k.Cloud.PreflightTrial(ctx, cloud.TrialSpec{ImageRef: refOf(spec)})
-	return slices.ContainsFunc(refusals, func(r cloud.Refusal) bool { return r.Reason == cloud.PoolNotCopyable }), err
+	return lacksCustomData(refusals), err
 }
 
 // CopyFor is Copy for the capture's change of the recipe. If this process cannot ask the cloud, the controller asks the

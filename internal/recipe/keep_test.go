@@ -161,6 +161,10 @@ func TestPartsWithoutCopy(t *testing.T) {
 		"it is away, a controller asks it": {given: "data", world: func(d *copyCase) { d.memory.Forbid("RecipeChange") }, byController: true, copies: 1},
 		"a trial node needs it": {given: "data", copies: 1,
 			world: func(d *copyCase) { d.spec.Settings.Generalize.Profile = v1alpha1.ProfileBootstrap }},
+		"a workshop needs it": {given: "data", copies: 1, world: func(d *copyCase) {
+			d.spec.Settings.Generalize.Profile, d.spec.Settings.Trial.Mode = v1alpha1.ProfileBootstrap, v1alpha1.TrialOff
+			d.spec.Settings.Donor.Method = v1alpha1.MethodCopy
+		}},
 		"no trial node needs it": {given: "data", world: func(d *copyCase) {
 			d.spec.Settings.Generalize.Profile, d.spec.Settings.Trial.Mode = v1alpha1.ProfileBootstrap, v1alpha1.TrialOff
 		}, said: "removes no customData"},

@@ -203,6 +203,9 @@ func (s machines) newDisk(st *state, set *scaleSet, i *instance) {
 		"diskSizeGB": size, "diskSizeBytes": size << 30, "creationData": s.creationData(i),
 		"encryption":            object{"type": "EncryptionAtRestWithPlatformKey"},
 		"supportedCapabilities": object{"architecture": architectureOf(text(set.Body, "sku", "name"))}}
+	if set := text(profile, "storageProfile", "osDisk", "managedDisk", "diskEncryptionSet", "id"); set != "" {
+		properties["encryption"] = object{"type": "EncryptionAtRestWithCustomerKey", "diskEncryptionSetId": set}
+	}
 	if security := text(profile, "securityProfile", "securityType"); security != "" {
 		properties["securityProfile"] = object{"securityType": security}
 	}
@@ -356,6 +359,7 @@ func (s machines) terminate(ctx context.Context, began time.Time, id string) err
 
 func (st *state) forgetInstance(id string) {
 	if i := st.Instances[fold(id)]; i != nil {
+		st.freeDisks(i)
 		delete(st.Disks, fold(i.Disk))
 		delete(st.Instances, fold(id))
 		delete(st.Alone, fold(id))

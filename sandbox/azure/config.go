@@ -88,6 +88,7 @@ type Latencies struct {
 	Restart       time.Duration // 60 s
 	Reimage       time.Duration // 120 s
 	Instance      time.Duration // change an instance, such as its protection: 5 s
+	Attach        time.Duration // attach or detach a data disk: 10 s
 }
 
 // Defaulted sets the defaults of zero fields.
@@ -100,7 +101,7 @@ func (l Latencies) Defaulted() Latencies {
 		{&l.VersionDelete, time.Minute}, {&l.Snapshot, 6 * time.Second}, {&l.Delete, 3 * time.Second},
 		{&l.Model, 10 * time.Second}, {&l.Create, 40 * time.Second}, {&l.Terminate, 30 * time.Second},
 		{&l.Start, 45 * time.Second}, {&l.Stop, 183 * time.Second}, {&l.StopIdle, 115 * time.Second}, {&l.Deallocate, 240 * time.Second},
-		{&l.Restart, time.Minute}, {&l.Reimage, 2 * time.Minute}, {&l.Instance, 5 * time.Second},
+		{&l.Restart, time.Minute}, {&l.Reimage, 2 * time.Minute}, {&l.Instance, 5 * time.Second}, {&l.Attach, 10 * time.Second},
 	} {
 		switch {
 		case *d.field == 0:

@@ -3,16 +3,18 @@ package azure
 import (
 	"context"
 	"net/http"
+	"strings"
 )
 
 // disks are disks of instances, and disks of clients.
 type disks struct {
 	*backend
-	contents contents
+	permissions permissions
+	contents    contents
 }
 
 func (s disks) routes() []*route {
-	const noun, read, write = "disk", "Microsoft.Compute/disks/read", "Microsoft.Compute/disks/write"
+	const noun, read, write = "disk", "Microsoft.Compute/disks/read", diskWrite
 	return []*route{
 		{method: http.MethodGet, pattern: diskPath, noun: noun, operation: "get", action: read, handle: s.get},
 		{method: http.MethodPut, pattern: diskPath, noun: noun, operation: "put", action: write, handle: s.put},
@@ -69,9 +71,23 @@ func (s disks) put(c *call) (*reply, error) {
 	}
 	body := writable(c.body)
 	source := text(body, "properties", "creationData", "sourceResourceId")
+	for action, linked := range map[string]string{
+		"Microsoft.Compute/disks/beginGetAccess/action": source,
+		"Microsoft.Compute/diskEncryptionSets/read":     text(body, "properties", "encryption", "diskEncryptionSetId"),
+	} {
+		if p := s.permissions.authorizeLinked(c, action, linked); linked != "" && p != nil {
+			return nil, p
+		}
+	}
 	rep := &reply{status: http.StatusAccepted}
 	err := s.change(c, func(st *state) error {
 		if old := st.Disks[id.key()]; old != nil {
+			if old.State == stateDeleting {
+				return conflict("OperationNotAllowed", "The disk '%s' is being deleted.", id.name())
+			}
+			if !strings.EqualFold(text(old.Body, "properties", "creationData", "sourceResourceId"), source) {
+				return changeNotAllowed("disk.creationData.sourceResourceId")
+			}
 			old.change(mergePatch(old.Body, body), stateUpdating)
 			rep.operation = c.begin(st, operation{Kind: "resource.settle", Target: old.ID, Latency: s.config.Latencies.Delete})
 			rep.body = s.document(old)
@@ -121,8 +137,8 @@ func (s disks) patch(c *call) (*reply, error) {
 func (s disks) delete(c *call) (*reply, error) {
 	id := c.diskID()
 	return s.beginDelete(c, id, s.config.Latencies.Delete, func(st *state) *problem {
-		if owner := st.Disks[id.key()].Owner; owner != "" {
-			return conflict("OperationNotAllowed", "Disk %s is attached to VM %s.", id.name(), owner)
+		if holder := st.holderOf(st.Disks[id.key()]); holder != nil {
+			return conflict("OperationNotAllowed", "Disk %s is attached to VM %s.", id.name(), holder.ID)
 		}
 		return nil
 	})

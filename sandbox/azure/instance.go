@@ -244,8 +244,6 @@ func storageOf(i *instance, profile object) object {
 	managed["id"] = i.Disk
 	os["managedDisk"] = managed
 	storage["osDisk"] = os
-	if storage["dataDisks"] == nil {
-		storage["dataDisks"] = []any{}
-	}
+	storage["dataDisks"] = dataDisksOf(i, list(storage, "dataDisks"))
 	return storage
 }

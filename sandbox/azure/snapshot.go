@@ -91,8 +91,8 @@ func (s snapshots) put(c *call) (*reply, error) {
 	if p := s.permissions.authorizeLinked(c, "Microsoft.Compute/disks/beginGetAccess/action", source); p != nil {
 		return nil, p
 	}
-	rep := &reply{status: http.StatusAccepted}
-	err := s.change(c, func(st *state) error {
+	rep, running := &reply{status: http.StatusAccepted}, false
+	err := s.store.Write(func(st *state) error {
 		if old := st.Snapshots[id.key()]; old != nil {
 			return s.replace(st, c, old, body, rep)
 		}
@@ -102,14 +102,28 @@ func (s snapshots) put(c *call) (*reply, error) {
 		if p := s.withinQuota(st, "StandardSnapshotCount", 1); p != nil {
 			return p
 		}
-		v := &snapshot{resource: newResource(id, fromDisk(st, body, source))}
+		made := fromDisk(st, body, source)
+		if key := at(st.resourceAt(source).Body, "properties", "encryption"); at(made, "properties", "encryption") == nil && key != nil {
+			put(made, copyOf(key), "properties", "encryption")
+		}
+		v := &snapshot{resource: newResource(id, made)}
 		st.Snapshots[id.key()] = v
 		st.Shots[fold(source)] = append(st.Shots[fold(source)], v.Created)
 		rep.operation = c.begin(st, operation{Kind: "snapshot.create", Target: v.ID, Latency: s.config.Latencies.Snapshot})
 		v.Operation = rep.operation.ID
 		rep.body = s.document(st, v)
+		if d := st.Disks[fold(source)]; d != nil {
+			i := st.Instances[fold(d.Owner)]
+			running = i != nil && i.Launched
+		}
 		return nil
 	})
+	if err == nil && running { // the instance goes on writing: the content is that before the answer
+		err = s.step(*rep.operation, "copied", func() error { return s.contents.copy(c.r.Context(), id.String(), source) })
+	}
+	if err == nil && c.started != nil {
+		s.start(*c.started)
+	}
 	return rep, err
 }
 

@@ -104,7 +104,7 @@ type snapshot struct {
 
 type disk struct {
 	resource
-	// Owner is the instance of an OS disk.
+	// Owner is the instance of an OS disk, or of an attached disk.
 	Owner string `json:"owner,omitempty"`
 }
 
@@ -148,6 +148,8 @@ type instance struct {
 	// Launched: the fleet has the machine.
 	Launched    bool `json:"launched"`
 	Deallocated bool `json:"deallocated,omitempty"`
+	// Data are the attached disks.
+	Data []attachment `json:"data,omitempty"`
 	// Doing is the power action in progress, such as "powerOff"; empty if none.
 	Doing string `json:"doing,omitempty"`
 }

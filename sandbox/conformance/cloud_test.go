@@ -68,7 +68,7 @@ func newCloudEnv(t *testing.T, change options) *cloudEnv {
 		SubscriptionID: subscription, TenantID: tenant, ResourceGroup: group, Location: location,
 		ClientID: client, ClientSecret: w.secret, ZRS: true,
 		// The suite writes one version or instance repeatedly without delay.
-		Latencies: simulator.Latencies{VersionUpdate: -1, Instance: -1, Model: -1, Replicate: time.Minute},
+		Latencies: simulator.Latencies{Snapshot: 3 * time.Minute, VersionUpdate: -1, Instance: -1, Model: -1, Replicate: time.Minute},
 		Throttle:  simulator.Throttle{ReadBurst: 1e6, WriteBurst: 1e6},
 	}
 	if change.config != nil {
@@ -170,8 +170,8 @@ func (w *cloudEnv) configured(options provider.LoadOptions) provider.Config {
 func (w *cloudEnv) list() []cloud.InstanceID {
 	specs := map[string]cloud.InstanceID{}
 	for _, spec := range w.cloud.Specs() {
-		if strings.HasPrefix(spec.Pool, "kamino-trial-") {
-			continue // a trial's
+		if spec.Pool != poolName && strings.HasPrefix(spec.Pool, "kamino-") {
+			continue // a trial's, or a workshop's
 		}
 		specs[spec.ComputerName] = cloud.InstanceID(spec.ProviderID)
 	}

@@ -5,16 +5,22 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/testing/cloudtest"
+	simulator "github.com/kamino-dev/kamino/sandbox/azure"
 )
 
-// TestContract runs every sentence of the provider contract against the simulated cloud.
+// TestContract runs every sentence of the provider contract against the simulated cloud, with a pool whose nodes join by an extension
+// once, and with a pool whose nodes join by customData.
 func TestContract(t *testing.T) {
-	cloudtest.Run(t, func(t *testing.T) cloudtest.Harness {
-		w := newCloudEnv(t, options{})
-		h := w.harness()
-		h.Provider, h.Pool = w.p, w.pool
-		return h
-	})
+	for _, profile := range []string{"static", "bootstrap"} {
+		t.Run(profile, func(t *testing.T) {
+			cloudtest.Run(t, func(t *testing.T) cloudtest.Harness {
+				w := newCloudEnv(t, options{pool: func(p *simulator.PoolSpec) { p.Profile = profile }})
+				h := w.harness()
+				h.Provider, h.Pool, h.NotCopyable = w.p, w.pool, profile == "static"
+				return h
+			})
+		})
+	}
 }
 
 // powerOffGuest switches a machine off from within.

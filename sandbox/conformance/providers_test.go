@@ -22,7 +22,7 @@ func (w *cloudEnv) partialConfig() provider.Config {
 func (w *cloudEnv) harness() cloudtest.Harness {
 	return cloudtest.Harness{
 		Instances: w.list(), Missing: cloud.InstanceID("azure://" + string(w.pool) + "/virtualMachines/999"),
-		Advance: advance, Looks: 2000, FoldsCase: true, NoCopy: true,
+		Advance: advance, Looks: 2000, FoldsCase: true, CopyOnRequest: true,
 		List: func(testing.TB) []cloud.InstanceID { return w.list() },
 		PowerOffGuest: func(t testing.TB, id cloud.InstanceID) {
 			t.Helper()
@@ -114,7 +114,7 @@ func TestPoolProviderAlone(t *testing.T) {
 		line, err := recipes.Family(t.Context(), w.pool)
 		w.must(err)
 		h := w.harness()
-		h.Pool = w.pool
+		h.Pool, h.NotCopyable = w.pool, true
 		return cloudtest.RecipesHarness{
 			Harness: h, Recipes: cloud.RecipesOf(recipes), Look: disks.Instance,
 			ImageID: func(version string) string {

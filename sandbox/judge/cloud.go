@@ -44,10 +44,10 @@ func azureKind(id string) (kind, set string) {
 	switch p := strings.Split(rest, "/"); {
 	case p[0] == "virtualmachinescalesets" && len(p) == 4:
 		return "instance", head + "/providers/microsoft.compute/" + p[0] + "/" + p[1]
-	case strings.HasPrefix(rest, "virtualmachinescalesets/kamino-trial-") && len(p) == 2:
+	case strings.HasPrefix(rest, "virtualmachinescalesets/kamino-") && len(p) == 2:
 		return "trial", ""
 	case len(p) == 2 || len(p) == 6:
-		return map[string]string{"virtualmachinescalesets2": "set", "snapshots2": "snapshot", "galleries6": "image"}[p[0]+text(float64(len(p)))], ""
+		return map[string]string{"virtualmachinescalesets2": "set", "snapshots2": "snapshot", "disks2": "disk", "galleries6": "image"}[p[0]+text(float64(len(p)))], ""
 	}
 	return "", ""
 }

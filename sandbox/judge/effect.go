@@ -68,7 +68,7 @@ func (j *judge) thing(id string) *thing {
 
 // trial: the instance, or the set, is of a trial or a workshop.
 func (j *judge) trial(id string) bool {
-	return strings.Contains(id, "/virtualmachinescalesets/kamino-trial-") || j.thing(id).tags["kamino-trial-name"]+j.thing(id).tags["kamino-workshop-name"] != ""
+	return strings.Contains(id, "/virtualmachinescalesets/kamino-") || j.thing(id).tags["kamino-trial-name"]+j.thing(id).tags["kamino-workshop-name"] != ""
 }
 
 // donor: a reservation holds the instance, or a capture that has not ended names it.

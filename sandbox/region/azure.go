@@ -234,6 +234,30 @@ func (a *Azure) Snapshots(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
+// Disks are all disks of the resource group that belong to no instance, as returned by the SDK.
+func (a *Azure) Disks(ctx context.Context) (all []*armcompute.Disk, err error) {
+	who, err := a.principal()
+	if err != nil {
+		return nil, err
+	}
+	client, err := armcompute.NewDisksClient(a.config.Facts.SubscriptionID, who.credential, who.options)
+	if err != nil {
+		return nil, err
+	}
+	for pager := client.NewListByResourceGroupPager(a.config.Facts.ResourceGroup, nil); pager.More(); {
+		page, err := pager.NextPage(ctx)
+		if err != nil {
+			return nil, brief(err)
+		}
+		for _, d := range page.Value {
+			if d.ManagedBy == nil {
+				all = append(all, d)
+			}
+		}
+	}
+	return all, nil
+}
+
 // ScaleSets are all scale sets of the resource group, in no order, as returned by the SDK.
 func (a *Azure) ScaleSets(ctx context.Context) ([]*armcompute.VirtualMachineScaleSet, error) {
 	client, err := a.scaleSets()

@@ -193,11 +193,12 @@ func (e *Env) leftovers() (left []string) {
 			left = append(left, "machine "+m.ID)
 		}
 	}
-	return append(left, e.leftScaleSets()...)
+	return append(left, e.leftOnAzure()...)
 }
 
-// leftScaleSets returns the scale sets of trials, and the pool's own scale set if a tag still names a trial.
-func (e *Env) leftScaleSets() (left []string) {
+// leftOnAzure returns the scale sets of trials and workshops, the pool's own scale set if a tag still names a trial, and the copies of
+// disks.
+func (e *Env) leftOnAzure() (left []string) {
 	e.Helper()
 	if e.Sandbox.Azure() == nil {
 		return nil
@@ -212,6 +213,13 @@ func (e *Env) leftScaleSets() (left []string) {
 			if !isPool && key == cloud.TagPrototype && strings.HasPrefix(*value, e.Group) {
 				left = append(left, fmt.Sprintf("scale set %s with the tag %s=%s", *set.Name, key, *value))
 			}
+		}
+	}
+	disks, err := e.Sandbox.Azure().Disks(e.Context())
+	e.Must(err)
+	for _, d := range disks {
+		if of := d.Tags[cloud.TagPrototype]; of != nil && strings.HasPrefix(*of, e.Group) {
+			left = append(left, "disk "+*d.Name)
 		}
 	}
 	return left

@@ -7,13 +7,16 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/kamino-dev/kamino/internal/agent/generalize"
 	"github.com/kamino-dev/kamino/internal/agent/tree"
+	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
 // machine is where this machine describes its devices and mounts, and where its tools are.
@@ -169,7 +172,8 @@ func swapOn(file string, numbers []uint64) string {
 	return ""
 }
 
-// serials returns what identifies the disk: serial numbers and the volume's ID, as NVMe, virtio and SCSI show them. Source:
+// serials returns what identifies the disk: serial numbers and the volume's ID, as NVMe, virtio and SCSI show them, and the LUN in
+// Azure. Source:
 // Linux, Documentation/ABI: sysfs-block, sysfs-bus-nvme, sysfs-bus-scsi.
 func (d *device) serials() (all []string) {
 	for _, name := range []string{"serial", "device/serial", "device/wwid", "wwid"} {
@@ -181,7 +185,38 @@ func (d *device) serials() (all []string) {
 	if page, err := os.ReadFile(filepath.Join(d.dir, "device/vpd_pg80")); err == nil && len(page) > 4 {
 		all = append(all, strings.Trim(string(page[4:]), " \x00"))
 	}
+	if lun, is := d.dataLUN(); is {
+		all = append(all, cloud.SerialOfLUN(lun))
+	}
 	return slices.DeleteFunc(all, func(s string) bool { return s == "" })
+}
+
+// dataControllers are the SCSI controllers of data disks in Azure. remoteNVMe is the model of its remote disks: namespace 1 is the OS
+// disk, and namespace n+2 is the data disk at LUN n. Source: azure-vm-utils, 80-azure-disk.rules and azure-nvme-id.
+var dataControllers = regexp.MustCompile(`^\{?f8b3781[bcd]-1e82-4818-a1c3-63d806ec15bb\}?$`)
+
+const remoteNVMe = "MSFT NVMe Accelerator v1.0"
+
+// scsiAddress is host, channel, target and LUN of a SCSI disk.
+var scsiAddress = regexp.MustCompile(`^\d+:\d+:\d+:(\d+)$`)
+
+// dataLUN returns the logical unit number of a data disk in Azure.
+func (d *device) dataLUN() (lun int, is bool) {
+	if fileText(d.dir, "device/model") == remoteNVMe {
+		n, err := strconv.Atoi(fileText(d.dir, "nsid"))
+		return n - 2, err == nil && n >= 2
+	}
+	address := scsiAddress.FindStringSubmatch(filepath.Base(filepath.Dir(filepath.Dir(d.dir)))) // …/3:0:0:LUN/block/sdc
+	if address == nil {
+		return 0, false
+	}
+	for dir := filepath.Dir(d.dir); len(dir) > len(d.sys); dir = filepath.Dir(dir) {
+		if dataControllers.MatchString(strings.ToLower(fileText(dir, "device_id"))) {
+			n, err := strconv.Atoi(address[1])
+			return n, err == nil
+		}
+	}
+	return 0, false
 }
 
 // shows reports whether the disk has the serial number. Dashes do not matter.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kamino-dev/kamino/internal/agent/generalize"
+	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
 var here = machine{sys: "/sys", proc: "/proc", root: "/"}
@@ -227,6 +228,47 @@ func TestDiskOfASerialNumber(t *testing.T) {
 	for serial, says := range map[string]string{"": "no disk", "vol-04": "no disk", "vol-03": "several disks"} {
 		if path, err := m.findDisk(serial); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: found %s: %v", serial, path, err)
+		}
+	}
+}
+
+// TestDiskAtALUN finds a data disk of Azure by its logical unit number: on the SCSI controllers of data disks, or as an NVMe
+// namespace. Disks of the system at the same number are others.
+func TestDiskAtALUN(t *testing.T) {
+	const vmbus, guid = "devices/ACPI0004:00/VMBUS:00/", "-1e82-4818-a1c3-63d806ec15bb"
+	m := machine{sys: t.TempDir(), root: "/host"}
+	disk := func(dir string, files map[string]string) {
+		t.Helper()
+		full := filepath.Join(m.sys, dir)
+		err := errors.Join(os.MkdirAll(filepath.Join(full, "device"), 0o755), os.MkdirAll(filepath.Join(m.sys, "block"), 0o755),
+			os.Symlink(full, filepath.Join(m.sys, "block", filepath.Base(dir))))
+		for name, content := range files {
+			err = errors.Join(err, os.WriteFile(filepath.Join(full, name), []byte(content+"\n"), 0o644))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, at := range map[string][2]string{"sda": {"f8b3781a", "0:0:0:0"}, "sdb": {"f8b3781a", "0:0:0:1"}, "sdc": {"f8b3781b", "1:0:0:1"}, "sdd": {"f8b3781b", "1:0:0:0"}} {
+		disk(vmbus+at[0]+guid+"/host1/target1:0:0/"+at[1]+"/block/"+name, nil)
+		id := filepath.Join(m.sys, vmbus+at[0]+guid, "device_id")
+		if err := os.WriteFile(id, []byte("{"+at[0]+guid+"}\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for nsid, model := range []string{"", remoteNVMe, remoteNVMe, "", remoteNVMe, "Microsoft NVMe Direct Disk v2"} {
+		if model != "" {
+			disk(fmt.Sprintf("devices/pci/nvme/nvme0/nvme0n%d", nsid), map[string]string{"nsid": fmt.Sprint(nsid), "device/model": model})
+		}
+	}
+	for lun, want := range map[int]string{1: "sdc", 2: "nvme0n4"} {
+		if path, err := m.findDisk(cloud.SerialOfLUN(lun)); err != nil || path != "/host/dev/"+want {
+			t.Errorf("LUN %d: found %s: %v", lun, path, err)
+		}
+	}
+	for lun, says := range map[int]string{0: "several disks", 3: "no disk"} { // sdd and nvme0n2 are both at LUN 0
+		if path, err := m.findDisk(cloud.SerialOfLUN(lun)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("LUN %d: found %s: %v", lun, path, err)
 		}
 	}
 }

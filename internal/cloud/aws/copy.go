@@ -49,6 +49,9 @@ func copyOf(spec cloud.CopySpec) (copyRef, instance, error) {
 // CanCopyDisks implements cloud.ImageProvider.
 func (p copier) CanCopyDisks() bool { return true }
 
+// CopiesOnRequest implements cloud.ImageProvider.
+func (p copier) CopiesOnRequest() bool { return false }
+
 // Copy implements cloud.ImageProvider.
 func (p copier) Copy(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
 	ref, _, err := copyOf(spec)

@@ -2,6 +2,8 @@ package azure
 
 import (
 	_ "embed"
+	"slices"
+	"strings"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -41,4 +43,14 @@ var (
 	// diskActions are actions of a capture on instances, disks and images, and vmActions the same for standalone VMs.
 	diskActions = actionsFor("", "instance", "image")
 	vmActions   = actionsFor("", "vm", "image")
+	// diskCopyActions and vmCopyActions are further actions of a capture by copy.
+	diskCopyActions = actionsFor(cloud.ForCopy, "instance", "image")
+	vmCopyActions   = actionsFor(cloud.ForCopy, "vm", "image")
 )
+
+// withoutPower leaves out the actions that stop and start a donor. A donor whose disk is copied in use stays on.
+func withoutPower(actions []string) []string {
+	return slices.DeleteFunc(slices.Clone(actions), func(action string) bool {
+		return strings.HasSuffix(action, "/powerOff/action") || strings.HasSuffix(action, "/start/action")
+	})
+}

@@ -94,7 +94,7 @@ func (p trials) egressOf(ctx context.Context, model armcompute.VirtualMachineSca
 			continue
 		case cloud.Is(err, cloud.Denied):
 			refusal := cloud.Refuse(cloud.PermissionMissing, fmt.Sprintf("%s on %s is missing, so the backend pools for egress are unknown", readBalancer, id),
-				"grant the action, or disable trials (settings.trial.mode: Off): see "+docs+"#permissions")
+				"grant the action, or do without trials and captures by copy: see "+docs+"#permissions")
 			return nil, &refusal, nil
 		case err != nil:
 			return nil, nil, err

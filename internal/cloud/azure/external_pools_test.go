@@ -20,7 +20,7 @@ func TestActionsOnInstances(t *testing.T) {
 		"of a machine":         {true, scope + "virtualMachines/m", ofVM, ofSet},
 		"of a pool of Azure's": {false, scope + "virtualMachineScaleSets/n/virtualMachines/3", ofSet, ofVM},
 	} {
-		p := &ImageProvider{account: &account{}, externalPools: c.apart}
+		p := newImageProvider(&account{}, c.apart)
 		ref, err := p.parse(c.id)
 		if err != nil {
 			t.Fatal(err)

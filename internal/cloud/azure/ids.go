@@ -108,13 +108,16 @@ func (s scaleSet) versionID(version string) string {
 }
 
 // snapshotName returns the resource name of a capture's snapshot.
-func snapshotName(name string) string {
-	return shorten("snapshot_" + strings.Map(func(r rune) rune {
+func snapshotName(name string) string { return shorten("snapshot_" + plainName(name)) }
+
+// plainName replaces what names of disks and snapshots do not allow.
+func plainName(name string) string {
+	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
 			return r
 		}
 		return '-'
-	}, name))
+	}, name)
 }
 
 // shorten limits a name to maxName. A digest replaces the end, so that names stay unique.

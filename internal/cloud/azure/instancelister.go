@@ -37,6 +37,9 @@ func (p *PoolProvider) Instances(ctx context.Context, pool cloud.PoolID) ([]clou
 
 // providerID returns the instance's ID as on the Node, apart from case.
 func (i instance) providerID() cloud.InstanceID {
+	if i.isStandalone() {
+		return cloud.InstanceID(providerPrefix + i.scope() + "/providers/Microsoft.Compute/virtualMachines/" + i.number)
+	}
 	return cloud.InstanceID(providerPrefix + i.id() + "/virtualMachines/" + i.number)
 }
 

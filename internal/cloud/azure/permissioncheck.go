@@ -22,7 +22,7 @@ func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 		return nil, err
 	}
 	var all []cloud.Permission
-	for _, feature := range []string{"", forRebuild, cloud.ForRemoval, cloud.ForTrialApart, cloud.ForConsole} {
+	for _, feature := range []string{"", forRebuild, cloud.ForRemoval, cloud.ForTrialApart, cloud.ForConsole, cloud.ForCopy} {
 		all = append(all, permissionsFor(s, granted, actionsFor(feature, "pool"), feature)...)
 	}
 	return append(all, joining...), nil
@@ -62,11 +62,12 @@ func (p *ImageProvider) Permissions(ctx context.Context, family cloud.ImageFamil
 	if err != nil {
 		return nil, err
 	}
-	all := permissionsFor(s, granted, actionsOf(p), "")
+	all, copies := permissionsFor(s, granted, actionsOf(p), ""), diskCopyActions
 	if p.externalPools {
+		copies = vmCopyActions
 		all = append(all, permissionsFor(s, granted, actionsFor(cloud.ForConsole, "vm"), cloud.ForConsole)...)
 	}
-	return all, nil
+	return append(all, permissionsFor(s, granted, copies, cloud.ForCopy)...), nil
 }
 
 // grants lists the credential's permissions in a resource group.

@@ -27,7 +27,7 @@ func TestPermissions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != len(actionsFor("", "pool", "instance", "image"))+len(actionsFor(forRebuild, "pool"))+3+2 {
+	if len(got) != len(actionsFor("", "pool", "instance", "image"))+len(actionsFor(forRebuild, "pool"))+len(actionsFor(cloud.ForCopy, "pool", "instance", "image"))+3+2 {
 		t.Errorf("%d permissions are listed", len(got))
 	}
 	var missing []cloud.Permission
@@ -43,7 +43,8 @@ func TestPermissions(t *testing.T) {
 		return cmp.Or(cmp.Compare(a.Action, b.Action), cmp.Compare(a.For, b.For))
 	})
 	want := []cloud.Permission{
-		{Action: "Microsoft.Compute/snapshots/delete"}, {Action: actionsFor(cloud.ForTrialApart, "pool")[0], For: cloud.ForTrialApart},
+		{Action: "Microsoft.Compute/snapshots/delete"}, {Action: actionsFor(cloud.ForCopy, "pool")[0], For: cloud.ForCopy},
+		{Action: actionsFor(cloud.ForTrialApart, "pool")[0], For: cloud.ForTrialApart},
 		{Action: actionsFor(cloud.ForRemoval, "pool")[0], For: cloud.ForRemoval},
 		{Action: "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/reimage/action", For: "kamino rollback --replace-nodes"},
 		{Action: joinSecurity, For: cloud.ForTrialApart},

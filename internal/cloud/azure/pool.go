@@ -28,11 +28,12 @@ func (p *PoolProvider) PoolsOf(_ context.Context, nodes []cloud.NodeValues) ([]c
 			found[i].Why = none.Message
 			continue
 		}
-		if ref.forTrial() {
-			found[i].Why = fmt.Sprintf("%s belongs to a trial, not to a pool", ref.scaleSet)
-			continue
-		}
 		found[i].Pool = ref.pool()
+		for _, kind := range []apartKind{ofTrial, ofWorkshop} {
+			if kind.is(ref.scaleSet) {
+				found[i] = cloud.Membership{Why: fmt.Sprintf("%s belongs to a %s, not to a pool", ref.scaleSet, kind.noun)}
+			}
+		}
 	}
 	return found, nil
 }

@@ -41,7 +41,9 @@ type preflight struct {
 	instance     instance
 	version      versionRef
 	requirements cloud.ImageRequirements
-	vm           armcompute.VirtualMachineScaleSetVM
+	// copies is DiskSpec.Copies.
+	copies bool
+	vm     armcompute.VirtualMachineScaleSetVM
 	// newDefinition is true if the image family has no image definition yet.
 	newDefinition bool
 	found         []cloud.Refusal
@@ -62,7 +64,7 @@ func (p *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) 
 	if err != nil {
 		return nil, err
 	}
-	look := &preflight{provider: p, clients: clients, instance: ref, version: version, requirements: spec.ImageRequirements}
+	look := &preflight{provider: p, clients: clients, instance: ref, version: version, requirements: spec.ImageRequirements, copies: spec.Copies}
 	for _, step := range []func(context.Context) error{
 		look.donor, look.permissions, look.encryption, look.gallery, look.quota,
 	} {
@@ -106,7 +108,15 @@ func (l *preflight) has(reason string) bool {
 }
 
 func (l *preflight) permissions(ctx context.Context) error {
-	refusal, err := l.provider.refusePermissions(ctx, l.version.scaleSet, l.provider.actionsOn(l.instance))
+	actions := l.provider.actionsOn(l.instance)
+	if l.copies {
+		copies := diskCopyActions
+		if l.instance.isStandalone() {
+			copies = vmCopyActions
+		}
+		actions = append(withoutPower(actions), copies...)
+	}
+	refusal, err := l.provider.refusePermissions(ctx, l.version.scaleSet, actions)
 	if refusal != nil {
 		l.found = append(l.found, *refusal)
 	}

@@ -38,18 +38,18 @@ const (
 // ImageProvider handles instances, disks, snapshots and galleries, and works without PoolProvider. ImageProvider is safe
 // for concurrent use.
 type ImageProvider struct {
-	cloud.NoCopies
 	*account
+	copier
 	// externalPools is true if the PoolProvider is another package, so that instances may be standalone VMs.
 	externalPools bool
 }
 
-// parse parses the ID of a donor.
-func (p *ImageProvider) parse(id cloud.InstanceID) (instance, error) {
-	if p.externalPools {
-		return parseVM(id)
+func newImageProvider(a *account, externalPools bool) *ImageProvider {
+	parse := parseInstance
+	if externalPools {
+		parse = parseVM
 	}
-	return parseInstance(id)
+	return &ImageProvider{account: a, copier: copier{a, parse}, externalPools: externalPools}
 }
 
 // actionsOf returns the actions of a capture on instances, disks and images.
@@ -62,9 +62,11 @@ func actionsOf(p *ImageProvider) []string {
 
 // PoolProvider handles scale sets and their models. PoolProvider is safe for concurrent use.
 type PoolProvider struct {
-	cloud.NoWorkshops
 	*account
+	workshopBuilder
 }
+
+func newPoolProvider(a *account) *PoolProvider { return &PoolProvider{a, workshopBuilder{a}} }
 
 // account holds the connection to Azure and the memory of this process, shared by both halves.
 type account struct {
@@ -89,6 +91,8 @@ type account struct {
 	empty map[string]bool
 	// trialSets are IDs of scale sets that this process has seen with the tag of a trial.
 	trialSets map[string]bool
+	// copies are IDs of disks that this process has made as copies, until their end.
+	copies map[string]bool
 	// traits are diskTraits of snapshots by ID.
 	traits sync.Map
 	// noZoneRedundancy are regions without zone-redundant storage, by subscription and region.
@@ -118,7 +122,7 @@ func New(_ context.Context, config Config) (cloud.Provider, error) {
 	if err != nil {
 		return cloud.Provider{}, err
 	}
-	return cloud.New(cloud.DisksOf(&ImageProvider{account: shared}), cloud.RecipesOf(&PoolProvider{account: shared})), nil
+	return cloud.New(cloud.DisksOf(newImageProvider(shared, false)), cloud.RecipesOf(newPoolProvider(shared))), nil
 }
 
 // NewDisks makes the ImageProvider for another PoolProvider. Instances may be standalone VMs. NewDisks does no I/O.
@@ -127,7 +131,7 @@ func NewDisks(_ context.Context, config Config) (*ImageProvider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ImageProvider{account: shared, externalPools: true}, nil
+	return newImageProvider(shared, true), nil
 }
 
 // NewRecipes makes the PoolProvider for another ImageProvider. NewRecipes does no I/O.
@@ -136,7 +140,7 @@ func NewRecipes(_ context.Context, config Config) (*PoolProvider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &PoolProvider{account: shared}, nil
+	return newPoolProvider(shared), nil
 }
 
 func connect(config Config) (*account, error) {
@@ -171,6 +175,7 @@ func connect(config Config) (*account, error) {
 		defined:          map[string]bool{},
 		empty:            map[string]bool{},
 		trialSets:        map[string]bool{},
+		copies:           map[string]bool{},
 		noZoneRedundancy: map[string]bool{},
 	}, nil
 }
@@ -347,6 +352,7 @@ func (p *account) forget(id string) {
 	delete(p.defined, strings.ToLower(id))
 	delete(p.empty, strings.ToLower(id))
 	delete(p.trialSets, strings.ToLower(id))
+	delete(p.copies, strings.ToLower(id))
 }
 
 // markFilled marks galleries and definitions as no longer empty.

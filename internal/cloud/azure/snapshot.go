@@ -35,7 +35,7 @@ func (p *ImageProvider) Snapshot(ctx context.Context, id cloud.InstanceID, name 
 	return p.snapshot(ctx, snapshotRef{ref.scaleSet, name})
 }
 
-func (p *ImageProvider) snapshot(ctx context.Context, ref snapshotRef) (cloud.Snapshot, error) {
+func (p *account) snapshot(ctx context.Context, ref snapshotRef) (cloud.Snapshot, error) {
 	clients, err := p.in(ref.scaleSet)
 	if err != nil {
 		return cloud.Snapshot{}, err
@@ -116,26 +116,31 @@ func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotS
 		return cloud.Snapshot{}, &cloud.Error{Kind: cloud.Unsupported, Op: "make", Resource: ref.String(),
 			Message: fmt.Sprintf("%s has no managed OS disk: only managed disks can be copied", owner)}
 	}
+	return p.createSnapshot(ctx, ref, spec, vm.Location, disk)
+}
+
+// createSnapshot starts a snapshot of a disk. The snapshot of a disk in use holds secrets, so that no one can export it.
+func (p *account) createSnapshot(ctx context.Context, ref snapshotRef, spec cloud.SnapshotSpec, location *string, disk string) (cloud.Snapshot, error) {
 	clients, err := p.in(ref.scaleSet)
 	if err != nil {
 		return cloud.Snapshot{}, err
 	}
+	properties := &armcompute.SnapshotProperties{
+		Incremental:  to.Ptr(true),
+		CreationData: &armcompute.CreationData{CreateOption: to.Ptr(armcompute.DiskCreateOptionCopy), SourceResourceID: to.Ptr(disk)},
+	}
+	if spec.InUse {
+		properties.NetworkAccessPolicy, properties.PublicNetworkAccess = to.Ptr(armcompute.NetworkAccessPolicyDenyAll), to.Ptr(armcompute.PublicNetworkAccessDisabled)
+	}
 	poller, err := clients.snapshots.BeginCreateOrUpdate(ctx, ref.group, ref.resource(), armcompute.Snapshot{
-		Location: vm.Location,
-		Tags:     toTags(spec.Tags),
-		SKU:      &armcompute.SnapshotSKU{Name: to.Ptr(armcompute.SnapshotStorageAccountTypesStandardLRS)},
-		Properties: &armcompute.SnapshotProperties{
-			Incremental: to.Ptr(true),
-			CreationData: &armcompute.CreationData{
-				CreateOption: to.Ptr(armcompute.DiskCreateOptionCopy), SourceResourceID: to.Ptr(disk),
-			},
-		},
+		Location: location, Tags: toTags(spec.Tags), SKU: &armcompute.SnapshotSKU{Name: to.Ptr(armcompute.SnapshotStorageAccountTypesStandardLRS)},
+		Properties: properties,
 	}, nil)
 	if err != nil {
 		return cloud.Snapshot{}, fail("make", ref, err)
 	}
-	rememberOperation(p.account, ref.id(), poller)
-	return cloud.Snapshot{Name: ref.name, ID: ref.id(), State: cloud.Pending, Tags: tagsOf(toTags(spec.Tags))}, nil
+	rememberOperation(p, ref.id(), poller)
+	return cloud.Snapshot{Name: ref.name, ID: ref.id(), State: cloud.Pending, Taken: spec.InUse, Tags: tagsOf(toTags(spec.Tags))}, nil
 }
 
 // DeleteSnapshot implements cloud.ImageProvider.

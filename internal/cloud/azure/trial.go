@@ -14,49 +14,70 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-const opTrial = "begin the trial in"
-
-// trialPrefix is the beginning of the names of scale sets for trials.
-const trialPrefix = "kamino-trial-"
-
 // trialMarkTag on a scale set of a trial is the name of the trial. On a pool, the tag is from a trial in the pool, which
 // earlier versions of Kamino had.
 const trialMarkTag = "kamino-trying"
 
-// trials adds the steps of trials to PoolProvider.
+// trials adds the steps of scale sets next to pools, for trials and workshops, to PoolProvider.
 type trials struct{ *PoolProvider }
 
-// trialRef is a trial with its pool and version.
-type trialRef struct {
+// apartKind is a kind of scale sets next to pools.
+type apartKind struct {
+	noun, op string
+	// prefix begins the names of the scale sets, and host those of their machines.
+	prefix, host string
+	// mark is the tag with the caller's name.
+	mark string
+	// feature is Permission.For, and without the remedy that needs no such scale set.
+	feature, without string
+}
+
+var ofTrial = apartKind{noun: "trial", op: "begin the trial in", prefix: "kamino-trial-", host: "kt", mark: trialMarkTag, feature: cloud.ForTrialApart,
+	without: "disable trials (settings.trial.mode: Off)"}
+
+// apartRef is a scale set next to a pool, with one instance.
+type apartRef struct {
+	// versionRef has the pool. A workshop has no version: it is built from the present recipe.
 	versionRef
+	apartKind
 	spec cloud.TrialSpec
+	// vmSize replaces the VM size of the pool; empty keeps it.
+	vmSize string
 }
 
-func newTrialRef(spec cloud.TrialSpec) (trialRef, error) {
+func newTrialRef(spec cloud.TrialSpec) (apartRef, error) {
 	r, err := versionOfPool(spec.Pool, spec.Version)
-	return trialRef{r, spec}, err
+	return apartRef{versionRef: r, apartKind: ofTrial, spec: spec}, err
 }
 
-// digest identifies the trial in ten characters that every name allows.
-func (t trialRef) digest() string {
+// digest identifies the scale set in ten characters that every name allows.
+func (t apartRef) digest() string {
 	sum := sha256.Sum256([]byte(t.scaleSet.id() + " " + t.spec.Name))
 	return hex.EncodeToString(sum[:5])
 }
 
-// ownScaleSet returns the scale set of the trial.
-func (t trialRef) ownScaleSet() scaleSet {
-	return scaleSet{subscription: t.subscription, group: t.group, name: trialPrefix + t.digest()}
+// ownScaleSet returns the scale set next to the pool.
+func (t apartRef) ownScaleSet() scaleSet {
+	return scaleSet{subscription: t.subscription, group: t.group, name: t.prefix + t.digest()}
 }
 
 // matches reports whether an image reference names the version.
-func (t trialRef) matches(image *armcompute.ImageReference) bool {
-	return isVersion(image, t.versionRef)
+func (t apartRef) matches(image *armcompute.ImageReference) bool {
+	return t.version == "" || isVersion(image, t.versionRef)
 }
 
-var trialName = regexp.MustCompile(`^` + trialPrefix + `[0-9a-f]{10}$`)
+// owns reports whether the mark of a scale set names this trial or workshop.
+func (t apartRef) owns(model armcompute.VirtualMachineScaleSet) bool {
+	return tagIn(tagsOf(model.Tags), t.mark) == t.spec.Name
+}
 
-// forTrial reports whether a scale set's name is that of a trial.
-func (s scaleSet) forTrial() bool { return trialName.MatchString(s.name) }
+// is reports whether a scale set's name is of the kind.
+func (k apartKind) is(s scaleSet) bool {
+	digest, ours := strings.CutPrefix(s.name, k.prefix)
+	return ours && digestText.MatchString(digest)
+}
+
+var digestText = regexp.MustCompile(`^[0-9a-f]{10}$`)
 
 // markOf returns the content of trialMarkTag.
 func markOf(model armcompute.VirtualMachineScaleSet) string {
@@ -73,7 +94,7 @@ func (p *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.T
 }
 
 // trialState returns the state of a trial from the scale set of its instances.
-func (p trials) trialState(ctx context.Context, at scaleSet, model armcompute.VirtualMachineScaleSet, vms []trialVM) (cloud.Trial, error) {
+func (p trials) trialState(ctx context.Context, at scaleSet, model armcompute.VirtualMachineScaleSet, vms []apartVM) (cloud.Trial, error) {
 	var out cloud.Trial
 	for _, vm := range vms {
 		out.Instances = append(out.Instances, vm.seen)
@@ -93,7 +114,7 @@ func (p trials) trialState(ctx context.Context, at scaleSet, model armcompute.Vi
 }
 
 // stateOfTrial derives the trial's state from the states of scale set and instances.
-func stateOfTrial(set string, vms []trialVM, troubled bool) cloud.State {
+func stateOfTrial(set string, vms []apartVM, troubled bool) cloud.State {
 	left, runs := 0, false
 	for _, vm := range vms {
 		if !vm.seen.Removing {
@@ -121,21 +142,25 @@ func provisioning(model armcompute.VirtualMachineScaleSet) string {
 	return value(model.Properties.ProvisioningState)
 }
 
-// trialVM is an instance of a trial.
-type trialVM struct {
+// apartVM is an instance of a trial.
+type apartVM struct {
 	seen    cloud.Instance
 	trouble string
 }
 
-// trialVM converts an instance of the version.
-func (t trialRef) trialVM(ref instance, vm armcompute.VirtualMachineScaleSetVM) trialVM {
-	one := trialVM{seen: instanceOf(ref.providerID(), ref, vm)}
+// apartVM converts an instance of the version.
+func (t apartRef) apartVM(ref instance, vm armcompute.VirtualMachineScaleSetVM) apartVM {
+	one := apartVM{seen: instanceOf(ref.providerID(), ref, vm)}
 	one.seen.Host = hostName(vm)
 	if vm.Properties != nil {
 		one.seen.SystemUUID = value(vm.Properties.VMID)
 	}
-	if one.seen.BuiltFrom == "" {
+	switch {
+	case one.seen.BuiltFrom != "":
+	case t.version != "":
 		one.seen.BuiltFrom = t.version
+	case vm.Properties != nil && vm.Properties.StorageProfile != nil:
+		one.seen.BuiltFrom = builtFrom(t.scaleSet, vm.Properties.StorageProfile.ImageReference)
 	}
 	if vm.Properties != nil && strings.EqualFold(value(vm.Properties.ProvisioningState), "Failed") {
 		one.trouble = troubleOfVM(vm)
@@ -149,14 +174,7 @@ func (p *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 	if err != nil {
 		return cloud.Trial{}, err
 	}
-	began, err := trials{p}.buildApart(ctx, t)
-	switch {
-	case err != nil:
-		return cloud.Trial{}, asQuotaExceeded(err)
-	case began:
-		return cloud.Trial{State: cloud.Pending}, nil
-	}
-	return p.Trial(cloud.WithoutReadCache(ctx), spec)
+	return trials{p}.ensureApart(ctx, t)
 }
 
 // asQuotaExceeded converts an error of missing capacity to QuotaExceeded.
@@ -179,8 +197,8 @@ func (p *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (clou
 	return trials{p}.removeApart(ctx, t)
 }
 
-// notOurs is the error of a foreign scale set with the trial's name.
-func notOurs(op string, s scaleSet) error {
-	return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: s.String(),
-		Message: fmt.Sprintf("tag %s does not name the trial: rename or delete the scale set manually", trialMarkTag)}
+// notOurs is the error of a foreign scale set with the name of the trial or workshop.
+func (t apartRef) notOurs(op string) error {
+	return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: t.ownScaleSet().String(),
+		Message: fmt.Sprintf("tag %s does not name the %s: rename or delete the scale set manually", t.mark, t.noun)}
 }

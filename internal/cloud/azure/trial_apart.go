@@ -14,9 +14,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// trialApart returns the state of a trial apart. After the first read of the scale set, a single request suffices while
+// trialApart returns the state of a scale set next to its pool, as a trial. After the first read of the scale set, a single request suffices while
 // the scale set has instances: the list with instance views.
-func (p trials) trialApart(ctx context.Context, t trialRef) (cloud.Trial, error) {
+func (p trials) trialApart(ctx context.Context, t apartRef) (cloud.Trial, error) {
 	at := t.ownScaleSet()
 	seen := p.contains(p.trialSets, at.id())
 	var model armcompute.VirtualMachineScaleSet
@@ -45,8 +45,8 @@ func (p trials) trialApart(ctx context.Context, t trialRef) (cloud.Trial, error)
 	return p.trialState(ctx, at, model, vms)
 }
 
-// modelApart reads the scale set of the trial; nil if missing or foreign.
-func (p trials) modelApart(ctx context.Context, t trialRef) (*armcompute.VirtualMachineScaleSet, error) {
+// modelApart reads the scale set next to the pool; nil if missing or foreign.
+func (p trials) modelApart(ctx context.Context, t apartRef) (*armcompute.VirtualMachineScaleSet, error) {
 	at := t.ownScaleSet()
 	model, err := p.model(ctx, at)
 	switch {
@@ -55,15 +55,15 @@ func (p trials) modelApart(ctx context.Context, t trialRef) (*armcompute.Virtual
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case markOf(model) != t.spec.Name:
+	case !t.owns(model):
 		return nil, nil
 	}
 	p.add(p.trialSets, at.id())
 	return &model, nil
 }
 
-// viewsApart lists the instances of the trial's scale set with instance views. NotFound without the scale set.
-func (p trials) viewsApart(ctx context.Context, t trialRef) (out []trialVM, err error) {
+// viewsApart lists the instances of the scale set next to the pool with instance views. NotFound without the scale set.
+func (p trials) viewsApart(ctx context.Context, t apartRef) (out []apartVM, err error) {
 	at := t.ownScaleSet()
 	clients, err := p.in(at)
 	if err != nil {
@@ -78,21 +78,33 @@ func (p trials) viewsApart(ctx context.Context, t trialRef) (out []trialVM, err 
 		for _, vm := range page.Value {
 			if vm != nil && value(vm.InstanceID) != "" && vm.Properties != nil && vm.Properties.StorageProfile != nil &&
 				t.matches(vm.Properties.StorageProfile.ImageReference) {
-				out = append(out, t.trialVM(instance{scaleSet: at, number: value(vm.InstanceID)}, *vm))
+				out = append(out, t.apartVM(instance{scaleSet: at, number: value(vm.InstanceID)}, *vm))
 			}
 		}
 	}
 	return out, nil
 }
 
-// buildApart makes the scale set of the trial if missing, and reports whether it did. The condition IfNoneMatch prevents
+// ensureApart begins the scale set if missing, and returns its state.
+func (p trials) ensureApart(ctx context.Context, t apartRef) (cloud.Trial, error) {
+	began, err := p.buildApart(ctx, t)
+	switch {
+	case err != nil:
+		return cloud.Trial{}, asQuotaExceeded(err)
+	case began:
+		return cloud.Trial{State: cloud.Pending}, nil
+	}
+	return p.trialApart(cloud.WithoutReadCache(ctx), t)
+}
+
+// buildApart makes the scale set if missing, and reports whether it did. The condition IfNoneMatch prevents
 // a second creation.
-func (p trials) buildApart(ctx context.Context, t trialRef) (began bool, err error) {
+func (p trials) buildApart(ctx context.Context, t apartRef) (began bool, err error) {
 	at := t.ownScaleSet()
 	existing, err := p.model(ctx, at)
 	switch {
-	case err == nil && markOf(existing) != t.spec.Name:
-		return false, notOurs(opTrial, at)
+	case err == nil && !t.owns(existing):
+		return false, t.notOurs(t.op)
 	case err == nil:
 		return false, nil
 	case !cloud.Is(err, cloud.NotFound):
@@ -103,14 +115,14 @@ func (p trials) buildApart(ctx context.Context, t trialRef) (began bool, err err
 		return false, err
 	}
 	if found := notCopyable(t, model); len(found) > 0 {
-		return false, found[0].Error(opTrial, t.scaleSet.String())
+		return false, found[0].Error(t.op, t.scaleSet.String())
 	}
 	out, refusal, err := p.egressOf(ctx, model)
 	switch {
 	case err != nil:
 		return false, err
 	case refusal != nil:
-		return false, refusal.Error(opTrial, t.scaleSet.String())
+		return false, refusal.Error(t.op, t.scaleSet.String())
 	}
 	clients, err := p.in(at)
 	if err != nil {
@@ -122,16 +134,16 @@ func (p trials) buildApart(ctx context.Context, t trialRef) (began bool, err err
 		return false, nil // another process made the scale set
 	}
 	if err != nil {
-		return false, fail(opTrial, t.scaleSet, err)
+		return false, fail(t.op, t.scaleSet, err)
 	}
 	rememberOperation(p.account, at.id(), poller)
 	p.add(p.trialSets, at.id())
 	return true, nil
 }
 
-// removeApart deletes the scale set of the trial. With force a hanging VM does not delay the deletion. Source: Compute
+// removeApart deletes the scale set next to the pool. With force a hanging VM does not delay the deletion. Source: Compute
 // REST API, Virtual Machine Scale Sets, Delete.
-func (p trials) removeApart(ctx context.Context, t trialRef) (cloud.State, error) {
+func (p trials) removeApart(ctx context.Context, t apartRef) (cloud.State, error) {
 	const op = "delete"
 	at := t.ownScaleSet()
 	model, err := p.model(cloud.WithoutReadCache(ctx), at)
@@ -141,8 +153,8 @@ func (p trials) removeApart(ctx context.Context, t trialRef) (cloud.State, error
 		return cloud.Absent, nil
 	case err != nil:
 		return cloud.Absent, err
-	case markOf(model) != t.spec.Name:
-		return cloud.Absent, notOurs(op, at)
+	case !t.owns(model):
+		return cloud.Absent, t.notOurs(op)
 	case strings.EqualFold(provisioning(model), "Deleting"):
 		return cloud.Deleting, nil
 	}
@@ -161,10 +173,10 @@ func (p trials) removeApart(ctx context.Context, t trialRef) (cloud.State, error
 	return cloud.Deleting, nil
 }
 
-// copied returns the scale set of a trial: a copy of the pool with one instance, without traffic, scaling, upgrades and
+// copied returns the scale set of a trial or workshop: a copy of the pool with one instance, without traffic, scaling, upgrades and
 // extensions. The host name prefix differs, because Kubernetes finds the scale set by it. Source: Compute REST API, Virtual
 // Machine Scale Sets, Create Or Update; cloud-provider-azure.
-func copied(t trialRef, model armcompute.VirtualMachineScaleSet, out egress) armcompute.VirtualMachineScaleSet {
+func copied(t apartRef, model armcompute.VirtualMachineScaleSet, out egress) armcompute.VirtualMachineScaleSet {
 	was := model.Properties
 	if was == nil {
 		was = &armcompute.VirtualMachineScaleSetProperties{}
@@ -189,6 +201,9 @@ func copied(t trialRef, model armcompute.VirtualMachineScaleSet, out egress) arm
 	}
 	if model.SKU != nil {
 		made.SKU = &armcompute.SKU{Name: model.SKU.Name, Tier: model.SKU.Tier, Capacity: to.Ptr[int64](1)}
+		if t.vmSize != "" {
+			made.SKU.Name = to.Ptr(t.vmSize)
+		}
 	}
 	return made
 }
@@ -212,8 +227,8 @@ func assigned(identity *armcompute.VirtualMachineScaleSetIdentity) *armcompute.V
 }
 
 // tagsOfTrial returns the pool's tags, because an Azure Policy may require tags, without the autoscaler's tags, and adds
-// the trial's tags. Source: the cluster autoscaler's Azure provider.
-func tagsOfTrial(t trialRef, model armcompute.VirtualMachineScaleSet) map[string]*string {
+// those of the trial or workshop. Source: the cluster autoscaler's Azure provider.
+func tagsOfTrial(t apartRef, model armcompute.VirtualMachineScaleSet) map[string]*string {
 	tags := maps.Clone(model.Tags)
 	maps.DeleteFunc(tags, func(name string, _ *string) bool {
 		name = strings.ToLower(name)
@@ -223,18 +238,18 @@ func tagsOfTrial(t trialRef, model armcompute.VirtualMachineScaleSet) map[string
 		tags = map[string]*string{}
 	}
 	maps.Copy(tags, toTags(t.spec.Tags))
-	tags[trialMarkTag] = to.Ptr(t.spec.Name)
+	tags[t.mark] = to.Ptr(t.spec.Name)
 	return tags
 }
 
 // hostOf returns login, host names and customData: the copy, or empty customData as after the promotion.
-func hostOf(t trialRef, was *armcompute.VirtualMachineScaleSetOSProfile, needsCustomData bool) *armcompute.VirtualMachineScaleSetOSProfile {
+func hostOf(t apartRef, was *armcompute.VirtualMachineScaleSetOSProfile, needsCustomData bool) *armcompute.VirtualMachineScaleSetOSProfile {
 	out := &armcompute.VirtualMachineScaleSetOSProfile{}
 	if was != nil {
 		out.AdminUsername, out.AllowExtensionOperations, out.LinuxConfiguration = was.AdminUsername, was.AllowExtensionOperations, was.LinuxConfiguration
 		out.RequireGuestProvisionSignal, out.Secrets = was.RequireGuestProvisionSignal, was.Secrets
 	}
-	out.ComputerNamePrefix = to.Ptr("kt" + t.digest() + "-")
+	out.ComputerNamePrefix = to.Ptr(t.host + t.digest() + "-")
 	data := []byte(emptyCloudConfig)
 	if needsCustomData {
 		data = t.spec.CustomData
@@ -243,11 +258,14 @@ func hostOf(t trialRef, was *armcompute.VirtualMachineScaleSetOSProfile, needsCu
 	return out
 }
 
-// disksOf returns the disks, with the version as the OS disk's image.
-func disksOf(t trialRef, was *armcompute.VirtualMachineScaleSetStorageProfile) *armcompute.VirtualMachineScaleSetStorageProfile {
-	out := &armcompute.VirtualMachineScaleSetStorageProfile{ImageReference: &armcompute.ImageReference{ID: to.Ptr(t.versionRef.id())}}
+// disksOf returns the disks, with the version or the present image of the pool as the OS disk's image.
+func disksOf(t apartRef, was *armcompute.VirtualMachineScaleSetStorageProfile) *armcompute.VirtualMachineScaleSetStorageProfile {
+	out := &armcompute.VirtualMachineScaleSetStorageProfile{}
 	if was != nil {
-		out.DataDisks, out.DiskControllerType, out.OSDisk = was.DataDisks, was.DiskControllerType, was.OSDisk
+		out.DataDisks, out.DiskControllerType, out.OSDisk, out.ImageReference = was.DataDisks, was.DiskControllerType, was.OSDisk, was.ImageReference
+	}
+	if t.version != "" {
+		out.ImageReference = &armcompute.ImageReference{ID: to.Ptr(t.versionRef.id())}
 	}
 	return out
 }

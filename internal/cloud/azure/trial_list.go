@@ -10,16 +10,25 @@ import (
 )
 
 // Trials implements cloud.PoolProvider with a request per resource group and page.
-func (p *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
+func (p *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) (found []cloud.TrialSpec, err error) {
+	err = trials{p}.eachApart(ctx, pools, func(model armcompute.VirtualMachineScaleSet, at scaleSet, sets []scaleSet) {
+		if t, is := apartIn(ofTrial, model, at, sets); is && t.spec.Version != "" {
+			found = append(found, t.spec)
+		}
+	})
+	return found, err
+}
+
+// eachApart calls do for each scale set in the resource groups of pools.
+func (p trials) eachApart(ctx context.Context, pools []cloud.PoolID, do func(model armcompute.VirtualMachineScaleSet, at scaleSet, sets []scaleSet)) error {
 	sets := make([]scaleSet, len(pools))
 	for i, pool := range pools {
 		var err error
 		if sets[i], err = parsePool(pool); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	var found []cloud.TrialSpec
-	err := p.eachGroup(sets, func(at scaleSet, clients *clients) error {
+	return p.eachGroup(sets, func(at scaleSet, clients *clients) error {
 		pager := clients.scaleSets.NewListPager(at.group, nil)
 		for pager.More() {
 			page, err := pager.NextPage(ctx)
@@ -29,44 +38,40 @@ func (p *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]clo
 				return err
 			}
 			for _, model := range page.Value {
-				if model == nil {
-					continue
-				}
-				if spec, is := trialIn(*model, at, sets); is {
-					found = append(found, spec)
+				if model != nil {
+					do(*model, at, sets)
 				}
 			}
 		}
 		return nil
 	})
-	return found, err
 }
 
-// trialIn returns the trial of a scale set, whose name is a digest of pool and trial.
-func trialIn(model armcompute.VirtualMachineScaleSet, at scaleSet, pools []scaleSet) (cloud.TrialSpec, bool) {
-	at.name = value(model.Name)
-	tags, name := tagsOf(model.Tags), markOf(model)
-	if name == "" {
-		return cloud.TrialSpec{}, false
-	}
+// apartIn returns the trial or workshop of a scale set, whose name is a digest of pool and caller's name.
+func apartIn(kind apartKind, model armcompute.VirtualMachineScaleSet, at scaleSet, pools []scaleSet) (apartRef, bool) {
+	at.name = strings.ToLower(value(model.Name))
+	name := tagIn(tagsOf(model.Tags), kind.mark)
 	for _, pool := range pools {
-		if pool.scope() != at.scope() {
+		t := apartRef{versionRef: versionRef{scaleSet: pool}, apartKind: kind, spec: cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: pool.pool()}, Name: name}}
+		if name == "" || t.ownScaleSet() != at {
 			continue
 		}
-		spec := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: pool.pool()}, Name: name}
-		if (trialRef{versionRef{scaleSet: pool}, spec}).ownScaleSet().name != strings.ToLower(at.name) {
-			continue
-		}
-		id := ""
+		t.spec.Tags = ownerTagsOf(model.Tags)
 		if image := imageReference(model); image != nil {
-			id = value(image.ID)
+			t.spec.Version = value(image.ID)[strings.LastIndex(value(image.ID), "/")+1:]
 		}
-		spec.Version = id[strings.LastIndex(id, "/")+1:]
-		spec.Tags = cloud.OwnerTags(map[string]string{cloud.TagPrototype: tagIn(tags, cloud.TagPrototype), cloud.TagUID: tagIn(tags, cloud.TagUID),
-			cloud.TagCluster: tagIn(tags, cloud.TagCluster)})
-		return spec, spec.Version != ""
+		return t, true
 	}
-	return cloud.TrialSpec{}, false
+	return apartRef{}, false
+}
+
+// ownerTagsOf returns the tags of owner and end. Azure ignores the case of tag names.
+func ownerTagsOf(tags map[string]*string) map[string]string {
+	lower := map[string]string{}
+	for name, text := range tagsOf(tags) {
+		lower[strings.ToLower(name)] = text
+	}
+	return cloud.OwnerTags(lower)
 }
 
 // tagIn returns a tag. Azure ignores the case of tag names.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -23,16 +24,11 @@ func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 	if err != nil {
 		return nil, err
 	}
-	found, err := trials{p}.refuseApart(ctx, t, model)
-	if err != nil {
-		return nil, err
-	}
-	spent, err := p.refuseCores(ctx, t.scaleSet, model, true,
-		"delete unused resources, ask Azure for a larger quota, or disable trials (settings.trial.mode: Off)")
-	return append(found, spent...), err
+	return trials{p}.refuseApart(ctx, t, model)
 }
 
-func (p trials) refuseApart(ctx context.Context, t trialRef, model armcompute.VirtualMachineScaleSet) ([]cloud.Refusal, error) {
+// refuseApart returns the obstacles to a scale set next to the pool.
+func (p trials) refuseApart(ctx context.Context, t apartRef, model armcompute.VirtualMachineScaleSet) ([]cloud.Refusal, error) {
 	found := notCopyable(t, model)
 	out, refusal, err := p.egressOf(ctx, model)
 	if err != nil {
@@ -41,7 +37,7 @@ func (p trials) refuseApart(ctx context.Context, t trialRef, model armcompute.Vi
 	if refusal != nil {
 		found = append(found, *refusal)
 	}
-	needs := []need{{t.scaleSet, slices.Concat(recipeActions, actionsFor(cloud.ForTrialApart, "pool"))}}
+	needs := []need{{t.scaleSet, slices.Concat(recipeActions, actionsFor(t.feature, "pool"))}}
 	for _, at := range slices.Concat(needs, joins(model, out.has)) {
 		lacks, err := p.refusePermissions(ctx, at.scaleSet, at.actions)
 		if err != nil {
@@ -51,26 +47,34 @@ func (p trials) refuseApart(ctx context.Context, t trialRef, model armcompute.Vi
 			found = append(found, *lacks)
 		}
 	}
-	locked, err := p.refuseLocksOn(ctx, t.scope(), "the scale set of a trial")
-	return append(found, locked...), err
+	locked, err := p.refuseLocksOn(ctx, t.scope(), "the scale set of a "+t.noun)
+	if err != nil {
+		return nil, err
+	}
+	if t.vmSize != "" && model.SKU != nil {
+		sku := *model.SKU
+		sku.Name, model.SKU = to.Ptr(t.vmSize), &sku
+	}
+	spent, err := p.refuseCores(ctx, t.scaleSet, model, true, "delete unused resources, ask Azure for a larger quota, or "+t.without)
+	return slices.Concat(found, locked, spent), err
 }
 
-// needsCustomData reports whether the trial's instance needs the customData of the pool.
-func needsCustomData(t trialRef, model armcompute.VirtualMachineScaleSet) bool {
+// needsCustomData reports whether the instance needs the customData of the pool.
+func needsCustomData(t apartRef, model armcompute.VirtualMachineScaleSet) bool {
 	return !t.spec.RemoveBootstrap && !customDataEmptied(t.scaleSet, model)
 }
 
 // notCopyable returns the reasons why an instance outside the pool would differ from the pool's next instance.
-func notCopyable(t trialRef, model armcompute.VirtualMachineScaleSet) []cloud.Refusal {
+func notCopyable(t apartRef, model armcompute.VirtualMachineScaleSet) []cloud.Refusal {
 	var found []cloud.Refusal
 	refuse := func(format string, args ...any) {
-		found = append(found, cloud.Refuse(cloud.PoolNotCopyable, fmt.Sprintf(format, args...), "disable trials (settings.trial.mode: Off)"))
+		found = append(found, cloud.Refuse(cloud.PoolNotCopyable, fmt.Sprintf(format, args...), t.without))
 	}
 	if needsCustomData(t, model) {
 		switch size := len(t.spec.CustomData); {
 		case size == 0:
 			found = append(found, cloud.Refuse(cloud.PoolNotCopyable, fmt.Sprintf("nodes of %s need customData, which Azure never returns", t.scaleSet),
-				"pass the original file with `--custom-data FILE` (settings.recipe.customDataFrom), or set settings.trial.mode to Off"))
+				"pass the original file with `--custom-data FILE` (settings.recipe.customDataFrom), or "+t.without))
 		case size > maxCustomData:
 			found = append(found, cloud.Refuse(cloud.PoolNotCopyable,
 				fmt.Sprintf("the copy of customData has %d bytes, but Azure's limit is %d", size, maxCustomData),

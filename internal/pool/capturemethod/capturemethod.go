@@ -11,8 +11,19 @@ type Facts struct {
 	Donor v1alpha1.DonorSettings
 	// Pioneer: a donor is patched before its capture.
 	Pioneer bool
-	// CanCopy: the cloud copies disks in use (cloud.Provider.CanCopy).
-	CanCopy bool
+	// CanCopy: the cloud copies disks in use (cloud.Provider.CanCopy), and OnRequest: only if a user asks for it.
+	CanCopy, OnRequest bool
+}
+
+// Cloud has the calls of a cloud.Provider for the choice.
+type Cloud interface {
+	CanCopy() bool
+	CopiesOnRequest() bool
+}
+
+// In chooses the method in a cloud.
+func In(c Cloud, donor v1alpha1.DonorSettings, pioneer bool) Answer {
+	return Of(Facts{Donor: donor, Pioneer: pioneer, CanCopy: c.CanCopy(), OnRequest: c.CopiesOnRequest()})
 }
 
 // Answer is how the disk of a donor becomes an image.
@@ -42,6 +53,8 @@ func Of(f Facts) Answer {
 		return byCopy("settings.donor.workshopType is for captures by copy")
 	case !f.CanCopy:
 		return inPlace("Kamino cannot copy a disk in use in this cloud")
+	case f.OnRequest:
+		return inPlace("in this cloud, captures by copy are unverified, and need settings.donor.method: Copy")
 	}
 	return byCopy("Kamino can copy a disk in use in this cloud")
 }

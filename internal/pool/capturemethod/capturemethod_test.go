@@ -12,16 +12,18 @@ func TestOf(t *testing.T) {
 	const copies, inPlace = v1alpha1.MethodCopy, v1alpha1.MethodInPlace
 	no := false
 	for name, test := range map[string]struct {
-		donor            v1alpha1.DonorSettings
-		pioneer, canCopy bool
-		want             v1alpha1.CaptureMethod
-		why              string
+		donor                       v1alpha1.DonorSettings
+		pioneer, canCopy, onRequest bool
+		want                        v1alpha1.CaptureMethod
+		why                         string
 	}{
-		"a cloud with copies":    {canCopy: true, want: copies, why: "can copy"},
-		"a cloud without copies": {want: inPlace, why: "cannot copy"},
-		"named in place":         {donor: v1alpha1.DonorSettings{Method: inPlace}, canCopy: true, want: inPlace},
-		"named copy":             {donor: v1alpha1.DonorSettings{Method: copies}, want: copies},
-		"a pioneer":              {pioneer: true, canCopy: true, want: inPlace, why: "pioneer"},
+		"a cloud with copies":                    {canCopy: true, want: copies, why: "can copy"},
+		"a cloud without copies":                 {want: inPlace, why: "cannot copy"},
+		"a cloud with unverified copies":         {canCopy: true, onRequest: true, want: inPlace, why: "unverified"},
+		"named copy where copies are unverified": {donor: v1alpha1.DonorSettings{Method: copies}, canCopy: true, onRequest: true, want: copies},
+		"named in place":                         {donor: v1alpha1.DonorSettings{Method: inPlace}, canCopy: true, want: inPlace},
+		"named copy":                             {donor: v1alpha1.DonorSettings{Method: copies}, want: copies},
+		"a pioneer":                              {pioneer: true, canCopy: true, want: inPlace, why: "pioneer"},
 		"a donor that returns": {donor: v1alpha1.DonorSettings{AfterCapture: v1alpha1.ReturnDonor}, canCopy: true,
 			want: inPlace, why: "afterCapture"},
 		"a donor that leaves": {donor: v1alpha1.DonorSettings{AfterCapture: v1alpha1.RemoveDonor}, canCopy: true,
@@ -37,7 +39,7 @@ func TestOf(t *testing.T) {
 			want: inPlace, why: "pioneer"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Of(Facts{Donor: test.donor, Pioneer: test.pioneer, CanCopy: test.canCopy})
+			got := Of(Facts{Donor: test.donor, Pioneer: test.pioneer, CanCopy: test.canCopy, OnRequest: test.onRequest})
 			if got.Method != test.want || (got.Why == "") != (test.why == "") || !strings.Contains(got.Why, test.why) {
 				t.Errorf("got %+v, want %s because of %q", got, test.want, test.why)
 			}

@@ -48,8 +48,10 @@ type Harness struct {
 	// Crowd uses up the cloud's room for instances. Bind makes the credential or the cloud refuse removals. Optional;
 	// without these the preflight for a replaced donor is not tested.
 	Crowd, Bind func(t testing.TB)
-	// NoCopy is true if the provider has no captures by copy.
-	NoCopy bool
+	// NoCopy is true if the provider has no captures by copy, and CopyOnRequest if it has them on request only.
+	NoCopy, CopyOnRequest bool
+	// NotCopyable is true if the pool's next instance needs what the cloud never returns, so that every workshop is refused.
+	NotCopyable bool
 	// RoomUnknown is true if the cloud does not report room for instances beforehand.
 	RoomUnknown bool
 }

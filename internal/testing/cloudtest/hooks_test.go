@@ -48,6 +48,7 @@ type hooks struct {
 	endTrial       func(context.Context, cloud.TrialSpec) (cloud.State, error)
 
 	cannotBuildWorkshops bool
+	copiesOnRequest      bool
 	preflightWorkshop    func(context.Context, cloud.WorkshopSpec) ([]cloud.Refusal, error)
 	workshop             func(context.Context, cloud.WorkshopSpec) (cloud.Trial, error)
 	workshops            func(context.Context, ...cloud.PoolID) ([]cloud.WorkshopSpec, error)
@@ -64,6 +65,8 @@ type hooks struct {
 func (h hooks) CanBuildWorkshops() bool {
 	return !h.cannotBuildWorkshops && h.Provider.CanBuildWorkshops()
 }
+
+func (h hooks) CopiesOnRequest() bool { return h.copiesOnRequest || h.Provider.CopiesOnRequest() }
 
 func (h hooks) PreflightWorkshop(ctx context.Context, spec cloud.WorkshopSpec) ([]cloud.Refusal, error) {
 	return hookOr(h.preflightWorkshop, h.Provider.PreflightWorkshop)(ctx, spec)

@@ -39,8 +39,14 @@ func needWorkshops(t *testing.T, s suite) {
 	if have := s.p.CanBuildWorkshops(); have == s.NoCopy {
 		t.Fatalf("the provider has workshops: %t, and its harness says otherwise", have)
 	}
-	if s.NoCopy {
-		t.Skip("the provider has no workshops")
+	if s.NotCopyable {
+		spec, unchanged := workshopSpec(s, "workshop-of-it"), stands(t, s)
+		fails(s.p.EnsureWorkshop(t.Context(), spec))(t, cloud.Refused)
+		wantSame(t, "refused, it was begun (-want +got)", cloud.Trial{}, got(s.p.Workshop(t.Context(), spec))(t))
+		unchanged(t)
+	}
+	if s.NoCopy || s.NotCopyable {
+		t.Skip("the provider has no workshops, or the pool cannot be copied")
 	}
 }
 
@@ -268,6 +274,9 @@ func copyOutlivesWorkshop(t *testing.T, s suite) {
 func noCopyAtAll(t *testing.T, s suite) {
 	if have := s.p.CanCopy(); have == s.NoCopy || have != (s.p.CanBuildWorkshops() && s.p.CanCopyDisks()) {
 		t.Fatalf("the provider has captures by copy: %t", have)
+	}
+	if have := s.p.CopiesOnRequest(); have != s.CopyOnRequest {
+		t.Errorf("the provider has captures by copy on request only: %t, and its harness says otherwise", have)
 	}
 	if !s.NoCopy {
 		return

@@ -113,6 +113,9 @@ var workshopMutants = []mutant{
 }
 
 var copyMutants = []mutant{
+	{"a provider copies on request only", "a provider without captures by copy says so, builds no workshop and makes no copy", func(_ *memory.Cloud, h *hooks) {
+		h.copiesOnRequest = true
+	}},
 	{"the snapshot of a disk in use stops its instance", fixedAtOnce, func(c *memory.Cloud, h *hooks) {
 		h.ensureSnapshot = func(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
 			if spec.InUse {

@@ -55,6 +55,9 @@ func (c *machines) findCopy(name string) *diskCopy {
 // CanCopyDisks implements cloud.ImageProvider.
 func (c *ImageProvider) CanCopyDisks() bool { return !c.config.NoCopy }
 
+// CopiesOnRequest implements cloud.ImageProvider.
+func (c *ImageProvider) CopiesOnRequest() bool { return false }
+
 // Copy implements cloud.ImageProvider.
 func (c *ImageProvider) Copy(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
 	defer c.enter()()

@@ -27,6 +27,9 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
+// exitRefused is an exit code of kamino.
+const exitRefused = 3
+
 var sandbox *sandboxtest.Sandbox
 
 func TestMain(m *testing.M) {
