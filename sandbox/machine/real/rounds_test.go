@@ -1,0 +1,359 @@
+//go:build machines
+
+package real
+
+import (
+	"crypto/rand"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
+)
+
+// roundPackages make a node that boots by firmware, and has the programs of its writers and of tests on its own kernel.
+const roundPackages = packageList + ",containerd,initramfs-tools,linux-image-cloud-amd64,grub-pc,grub-efi-amd64-bin,cloud-guest-utils,xfsprogs,fdisk,dosfstools"
+
+const (
+	// roundsOfEach is the number of rounds on each file system.
+	roundsOfEach = 10
+	// maxCopies is how often a capture takes a fresh copy.
+	maxCopies = 3
+)
+
+// TestCopyRounds copies the disk of a booted machine while dpkg, containerd, journald and others write to it, and cleans each copy on a
+// device. What counts is the state of the copies, and of the machine. The last copy of each file system boots under QEMU.
+func TestCopyRounds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs virtual machines")
+	}
+	l := newVMLab(t)
+	pool := l.mountPool(t)
+	l.publish(t, "1.0")
+	images := l.addSite(t)
+	var donors []*copyDonor
+	for _, kind := range []string{"ext4", "xfs"} {
+		t.Run(kind, func(t *testing.T) {
+			d := l.copyDonor(t, filepath.Join(pool, kind+".img"), kind, images)
+			t.Run("controls", d.testControls)
+			d.startWriters(t)
+			for round := range roundsOfEach {
+				t.Run(fmt.Sprint(round), func(t *testing.T) { d.testRound(t, round) })
+			}
+			d.testUnharmed(t)
+			donors = append(donors, d)
+		})
+	}
+	t.Run("boot", func(t *testing.T) { l.testBootsOfCopies(t, donors) })
+}
+
+// mountPool mounts a directory for disks, in memory, whose file system copies a file at one moment, as a cloud copies a disk. A copy has
+// what had reached the disk, and nothing of what the machine's kernel still holds in memory.
+func (l *lab) mountPool(t *testing.T) string {
+	t.Helper()
+	memory, pool := filepath.Join(l.dir, "memory"), filepath.Join(l.dir, "pool")
+	file := filepath.Join(memory, "pool")
+	run(t, "mkdir", memory, pool)
+	run(t, "mount", "-t", "tmpfs", "-o", "size=8G", "kamino-pool", memory)
+	t.Cleanup(func() { run(t, "umount", memory) })
+	run(t, "truncate", "-s", "30G", file)
+	run(t, "mkfs.xfs", "-q", "-m", "reflink=1", file)
+	run(t, "mount", "-o", "loop,discard", file, pool)
+	t.Cleanup(func() { detach(t, file, pool) })
+	return pool
+}
+
+// snapshotOf copies a disk of the pool at one moment, and returns how long that took.
+func snapshotOf(t *testing.T, from, to string) time.Duration {
+	t.Helper()
+	source, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	made, err := os.Create(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer made.Close()
+	begun := time.Now()
+	if err := unix.IoctlFileClone(int(made.Fd()), int(source.Fd())); err != nil {
+		t.Fatalf("copy the disk at one moment: %v", err)
+	}
+	return time.Since(begun)
+}
+
+// copyDonor is a machine that is copied while it runs.
+type copyDonor struct {
+	*lab
+	m *machine
+	// kind is the root's file system. pristine is the disk of another machine with the same UUIDs: before the boot.
+	kind, pristine, rootUUID string
+	was                      identity
+	// needles must be on each copy before the cleaning, and on none afterwards.
+	needles map[string][]byte
+	images  []string
+	// cleaned is the last cleaned copy.
+	cleaned string
+	// again counts the fresh copies, by the reason.
+	again map[string]int
+}
+
+// copyDonor boots a machine that becomes a node, and plants secrets.
+func (l *lab) copyDonor(t *testing.T, image, kind string, images []string) *copyDonor {
+	t.Helper()
+	bootDisk(t, image, kind, func(root string) {
+		installPlatform(t, root, roundPackages, disk.Static)
+		// The host may forbid a lower score.
+		write(t, filepath.Join(root, "etc/systemd/system/containerd.service.d/score.conf"), "[Service]\nOOMScoreAdjust=0\n", 0o644)
+	})
+	if known, err := os.ReadFile("/proc/filesystems"); err != nil || !strings.Contains(string(known), "\tvfat\n") {
+		// TestCopiesWithFAT has a kernel for the EFI system partition.
+		mounted(t, image, func(root string) { run(t, "sed", "-i", "/ vfat /d", filepath.Join(root, "etc/fstab")) })
+	}
+	d := &copyDonor{lab: l, kind: kind, pristine: image + ".pristine", images: images, again: map[string]int{}}
+	snapshotOf(t, image, d.pristine)
+	d.rootUUID = strings.TrimSpace(run(t, "blkid", "-p", "--offset", fmt.Sprint(rootOffset(t, image)), "-s", "UUID", "-o", "value", image))
+	on, options := l.insert(t, "donor-"+kind, image, disk.CustomData(disk.Static))
+	d.m = on
+	on.spawn = exec.Command("systemd-nspawn", append(options, "--capability=CAP_IPC_LOCK", "--boot", notForOnline)...)
+	on.start(t)
+	on.sh(t, aDisk)
+	on.startWriters(t)
+	d.pull(t, d.baseImage())
+	d.was = l.readIdentity(t, on, "")
+	d.needles = machineID(t, d.was.MachineID)
+	maps.Copy(d.needles, writtenNeedles)
+	maps.Copy(d.needles, secrets(t, on.root, append(slices.Concat(secretsOfMachine, secretsOfStatic), "var/lib/waagent/provisioned")...))
+	on.sh(t, "sync -f /")
+	l.lap("the donor with " + kind + " has become a node")
+	return d
+}
+
+// baseImage is pulled once, and stays.
+func (d *copyDonor) baseImage() string { return d.images[len(d.images)-1] }
+
+func (d *copyDonor) pull(t *testing.T, image string) {
+	t.Helper()
+	d.m.sh(t, "ctr -n k8s.io images pull --plain-http "+image)
+}
+
+// aCopy is the copy of a running disk, and what is known of its moment. late is why it is of no use.
+type aCopy struct {
+	path                     string
+	uid, nonce               string
+	machineID, rootUUID      string
+	acknowledged             int
+	frozenFor, late, details string
+}
+
+func (d *copyDonor) newCopy() *aCopy {
+	return &aCopy{
+		path: filepath.Join(filepath.Dir(d.m.image), "copy-"+rand.Text()[:8]), uid: string(uuid.NewUUID()), nonce: sumOf([]byte(rand.Text())),
+		machineID: d.was.MachineID, rootUUID: d.rootUUID,
+	}
+}
+
+// testRound takes a copy in service, as often as a capture does, and judges it before and after the cleaning.
+func (d *copyDonor) testRound(t *testing.T, round int) {
+	// Both ways to the moment of a copy.
+	freeze := []string{"Auto", "Never"}[round%2]
+	begun := time.Now()
+	needle := "needle-round-" + rand.Text()
+	d.m.sh(t, "echo "+needle+" >>/root/.bash_history")
+	d.needles["the history"] = []byte(needle)
+	for copies := 1; ; copies++ {
+		c := d.copyInService(t, freeze)
+		if took, ok := writes(d.m); !ok {
+			t.Fatalf("the donor's disk is not writable for %v", took)
+		}
+		why := c.late
+		if why == "" {
+			why = d.cleanAndJudge(t, c)
+		}
+		if why == "" {
+			t.Logf("%s, copy %d, frozen for %s; %s; %.1f s in all", freeze, copies, c.frozenFor, c.details, time.Since(begun).Seconds())
+			return
+		}
+		d.again[why]++
+		discard(t, c.path)
+		if copies == maxCopies {
+			t.Fatalf("no copy of %d is of use: %v", copies, d.again)
+		}
+	}
+}
+
+// copyInService is what Kamino does on a donor: quiesce, copy, thaw.
+func (d *copyDonor) copyInService(t *testing.T, freeze string) *aCopy {
+	t.Helper()
+	c := d.newCopy()
+	run(t, "sync", "-f", filepath.Dir(d.m.image)) // a cloud's disk has nothing to write down first
+	begun := time.Now()
+	q := startQuiesce(t, d.m, "--freeze", freeze)
+	defer q.end()
+	c.uid, c.nonce = q.uid, q.nonce
+	now := q.await(t, "Now")
+	if now["rootFrozen"] != (freeze == "Auto") {
+		t.Fatalf("%v\n%s", now, q.stderr.String())
+	}
+	waited := time.Since(begun)
+	c.acknowledged = d.acknowledged(t)
+	took := snapshotOf(t, d.m.image, c.path)
+	_, _ = io.WriteString(q.in, "accepted\n")
+	thawed := q.await(t, "Thawed")
+	if err := q.cmd.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, q.stderr.String())
+	}
+	c.frozenFor, c.machineID, c.rootUUID = fmt.Sprint(thawed["frozenFor"]), fmt.Sprint(thawed["machineID"]), fmt.Sprint(thawed["rootUUID"])
+	if thawed["inTime"] != true {
+		c.late = fmt.Sprint("late: ", thawed["late"])
+	}
+	c.details = fmt.Sprintf("waited %.1f s, copied in %.2f s", waited.Seconds(), took.Seconds())
+	return c
+}
+
+// acknowledged is the last line that the writer's disk has acknowledged. It is read past the frozen disk.
+func (d *copyDonor) acknowledged(t *testing.T) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/root/run/acknowledged", d.m.leader))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || n == 0 {
+		t.Fatalf("nothing is acknowledged: %q, %v", text, err)
+	}
+	return n
+}
+
+// clean runs Kamino on the copy as a device, and returns its exit code and output.
+func (d *copyDonor) clean(t *testing.T, c *aCopy) (int, string) {
+	t.Helper()
+	loop := strings.TrimSpace(run(t, "losetup", "--find", "--show", c.path))
+	defer run(t, "losetup", "--detach", loop)
+	_, _ = attempt("partx", "--delete", loop) // of an earlier file
+	run(t, "partx", "--add", loop)
+	defer run(t, "partx", "--delete", loop)
+	out, err := attempt(d.kamino, "generalize", "--device", loop, "--machine-id", c.machineID, "--root-uuid", c.rootUUID, "--nonce-name", c.uid,
+		"--nonce", c.nonce, "--profile", "static")
+	return code(err), out
+}
+
+// incomplete is what Kamino says of a copy from the middle of a transaction.
+const incomplete = "take a fresh copy while no package manager runs"
+
+// cleanAndJudge returns why a fresh copy is needed; empty for a good copy.
+func (d *copyDonor) cleanAndJudge(t *testing.T, c *aCopy) (why string) {
+	t.Helper()
+	before := maps.Clone(d.needles)
+	before["the nonce"] = []byte(c.nonce)
+	if found := secretsOnDisk(t, c.path, before); len(found) != len(before) {
+		t.Errorf("of %d values of the donor the raw copy has only %q", len(before), found)
+	}
+	begun := time.Now()
+	exit, out := d.clean(t, c)
+	c.details += fmt.Sprintf(", cleaned in %.1f s", time.Since(begun).Seconds())
+	if exit == 4 && strings.Contains(out, incomplete) {
+		return "packages are incomplete"
+	}
+	if exit != 0 {
+		t.Fatalf("exit code %d\n%s", exit, out)
+	}
+	if removed := strings.Count(out, "Removed the damaged image"); removed > 0 {
+		c.details += fmt.Sprintf(", removed %d damaged images", removed)
+		if c.frozenFor != "0.00s" {
+			t.Errorf("a frozen copy has damaged images:\n%s", out)
+		}
+	}
+	if found := secretsOnDisk(t, c.path, before); len(found) > 0 {
+		t.Errorf("on the raw copy after the cleaning: %q\n%s", found, out)
+	}
+	d.judge(t, c)
+	if d.cleaned != "" {
+		discard(t, d.cleaned)
+	}
+	d.cleaned = c.path
+	return ""
+}
+
+// testUnharmed: the donor works on, its writers have never failed, and its disk is whole.
+func (d *copyDonor) testUnharmed(t *testing.T) {
+	t.Helper()
+	for name := range siteWriters {
+		d.m.sh(t, "systemctl is-active "+name)
+	}
+	// dpkg and containerd come to an end.
+	d.m.sh(t, "touch /run/enough")
+	await(t, "the writers to end", func() bool {
+		_, err := d.m.try("! systemctl is-active site-dpkg site-pull")
+		return err == nil
+	})
+	d.m.sh(t, "systemctl stop site-sync site-log")
+	if failed := d.m.sh(t, "systemctl --failed --plain --no-legend; dpkg --audit"); failed != "" {
+		t.Errorf("on the donor: %s", failed)
+	}
+	if id := d.readIdentity(t, d.m, ""); id.MachineID != d.was.MachineID || !slices.Equal(id.SSH, d.was.SSH) || id.Serving != d.was.Serving || id.Agent != d.was.Agent {
+		t.Errorf("the donor has changed: %+v, was %+v", id, d.was)
+	}
+	t.Logf("written meanwhile: %s", strings.Join(strings.Fields(d.m.sh(t, "cat /run/rounds-of-* /run/acknowledged")), ", "))
+	t.Logf("fresh copies: %v", d.again)
+	d.m.powerOff(t)
+	checkFileSystem(t, d.kind, d.m.image)
+	if found := secretsOnDisk(t, d.m.image, d.needles); len(found) != len(d.needles) {
+		t.Errorf("the donor's disk has only %q", found)
+	}
+	discard(t, d.m.image)
+	d.lap("the donor with " + d.kind + " is unharmed")
+}
+
+// checkFileSystem checks the unmounted root of a disk.
+func checkFileSystem(t *testing.T, kind, image string) {
+	t.Helper()
+	loop := strings.TrimSpace(run(t, "losetup", "--find", "--show", "--offset", fmt.Sprint(rootOffset(t, image)), image))
+	defer run(t, "losetup", "--detach", loop)
+	if kind == "xfs" {
+		run(t, "xfs_repair", "-n", loop)
+	} else {
+		run(t, "e2fsck", "-n", "-f", loop)
+	}
+}
+
+// testBootsOfCopies boots the cleaned copies by firmware. Each becomes a machine of its own, with the donor's packages and images.
+func (l *lab) testBootsOfCopies(t *testing.T, donors []*copyDonor) {
+	if len(donors) < 2 || donors[0].cleaned == "" || donors[1].cleaned == "" {
+		t.Fatal("there are no two cleaned copies")
+	}
+	var on [2]*machine
+	for i, h := range []hardware{{}, {uefi: true, nvme: true}} {
+		on[i] = l.startVM(t, "clone-"+donors[i].kind, donors[i].cleaned, disk.CustomData(disk.Static), h)
+	}
+	var ids [2]identity
+	for i, m := range on {
+		m.awaitVM(t, l)
+		m.sh(t, "systemctl is-active multi-user.target && systemctl is-active containerd.service")
+		ids[i] = l.readIdentity(t, m, "")
+		if same := shared(donors[i].was, ids[i]); len(same) > 0 || len(ids[i].MachineID) != 32 || ids[i].Hostname != m.name {
+			t.Errorf("%s has %q of its donor: %+v", m.name, same, ids[i])
+		}
+		if bad := m.sh(t, "systemctl --failed --plain --no-legend; dpkg --audit; ls -d /var/lib/kamino/quiesce 2>/dev/null || true"); bad != "" {
+			t.Errorf("%s: %s", m.name, bad)
+		}
+		if images := m.sh(t, "ctr -n k8s.io images check -q"); !strings.Contains(images, "/"+baseImage) {
+			t.Errorf("%s has only the images %q", m.name, images)
+		}
+	}
+	if same := shared(ids[0], ids[1]); len(same) > 0 {
+		t.Errorf("the clones share %q", same)
+	}
+}
