@@ -188,7 +188,8 @@ func (d *copyDonor) testImages(t *testing.T, root string) (images, layers int) {
 		t.Errorf("containerd does not know %s: %v", base, named)
 	}
 	for name, digest := range named {
-		if !slices.Contains(d.images, name) {
+		// The plugin of the kubelet's interface names each image by its ID, too.
+		if !slices.Contains(d.images, name) && !strings.HasPrefix(name, "sha256:") {
 			t.Errorf("containerd knows %s", name)
 		}
 		if _, err := os.Stat(filepath.Join(root, blobDir, strings.TrimPrefix(digest, "sha256:"))); err != nil {

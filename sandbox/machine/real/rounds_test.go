@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,8 +43,8 @@ func TestCopyRounds(t *testing.T) {
 	pool := l.mountPool(t)
 	l.publish(t, "1.0")
 	images := l.addSite(t)
-	var donors []*copyDonor
-	for _, kind := range []string{"ext4", "xfs"} {
+	var machines []identity
+	for kind, h := range map[string]hardware{"ext4": {}, "xfs": {uefi: true, nvme: true}} {
 		t.Run(kind, func(t *testing.T) {
 			d := l.copyDonor(t, filepath.Join(pool, kind+".img"), kind, images)
 			t.Run("controls", d.testControls)
@@ -52,10 +53,9 @@ func TestCopyRounds(t *testing.T) {
 				t.Run(fmt.Sprint(round), func(t *testing.T) { d.testRound(t, round) })
 			}
 			d.testUnharmed(t)
-			donors = append(donors, d)
+			t.Run("boot", func(t *testing.T) { machines = d.testBoot(t, h, append(machines, d.was)) })
 		})
 	}
-	t.Run("boot", func(t *testing.T) { l.testBootsOfCopies(t, donors) })
 }
 
 // mountPool mounts a directory for disks, in memory, whose file system copies a file at one moment, as a cloud copies a disk. A copy has
@@ -334,31 +334,29 @@ func checkFileSystem(t *testing.T, kind, image string) {
 	}
 }
 
-// testBootsOfCopies boots the cleaned copies by firmware. Each becomes a machine of its own, with the donor's packages and images.
-func (l *lab) testBootsOfCopies(t *testing.T, donors []*copyDonor) {
-	if len(donors) < 2 || donors[0].cleaned == "" || donors[1].cleaned == "" {
-		t.Fatal("there are no two cleaned copies")
+// testBoot boots the last cleaned copy by firmware. It becomes a machine of its own, with the donor's packages and images, and shares nothing with
+// the other machines.
+func (d *copyDonor) testBoot(t *testing.T, h hardware, others []identity) []identity {
+	if d.cleaned == "" {
+		t.Fatal("there is no cleaned copy")
 	}
-	var on [2]*machine
-	for i, h := range []hardware{{}, {uefi: true, nvme: true}} {
-		on[i] = l.startVM(t, "clone-"+donors[i].kind, donors[i].cleaned, disk.CustomData(disk.Static), h)
+	m := d.bootVM(t, "clone-"+d.kind, d.cleaned, disk.CustomData(disk.Static), h)
+	m.sh(t, "systemctl is-active multi-user.target && systemctl is-active containerd.service")
+	id := d.readIdentity(t, m, "")
+	if len(id.MachineID) != 32 || id.Hostname != m.name {
+		t.Errorf("%s has no identity of its own: %+v", m.name, id)
 	}
-	var ids [2]identity
-	for i, m := range on {
-		m.awaitVM(t, l)
-		m.sh(t, "systemctl is-active multi-user.target && systemctl is-active containerd.service")
-		ids[i] = l.readIdentity(t, m, "")
-		if same := shared(donors[i].was, ids[i]); len(same) > 0 || len(ids[i].MachineID) != 32 || ids[i].Hostname != m.name {
-			t.Errorf("%s has %q of its donor: %+v", m.name, same, ids[i])
-		}
-		if bad := m.sh(t, "systemctl --failed --plain --no-legend; dpkg --audit; ls -d /var/lib/kamino/quiesce 2>/dev/null || true"); bad != "" {
-			t.Errorf("%s: %s", m.name, bad)
-		}
-		if images := m.sh(t, "ctr -n k8s.io images check -q"); !strings.Contains(images, "/"+baseImage) {
-			t.Errorf("%s has only the images %q", m.name, images)
+	for _, other := range others {
+		if same := shared(other, id); len(same) > 0 {
+			t.Errorf("%s has %q of %s", m.name, same, other.Hostname)
 		}
 	}
-	if same := shared(ids[0], ids[1]); len(same) > 0 {
-		t.Errorf("the clones share %q", same)
+	if bad := m.sh(t, "systemctl --failed --plain --no-legend; dpkg --audit; ls -d /var/lib/kamino/quiesce 2>/dev/null || true"); bad != "" {
+		t.Errorf("%s: %s", m.name, bad)
 	}
+	if complete := m.sh(t, "ctr -n k8s.io images check"); !regexp.MustCompile(regexp.QuoteMeta(d.baseImage()) + `.*\scomplete\s.*true`).MatchString(complete) {
+		t.Errorf("%s has not the image %s:\n%s", m.name, d.baseImage(), complete)
+	}
+	m.cutPower(t)
+	return append(others, id)
 }
