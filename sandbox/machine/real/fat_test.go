@@ -67,7 +67,7 @@ func TestCopiesWithFAT(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text := string(console); !strings.Contains(text, "tests: exit code 0.") || !regexp.MustCompile(`(?m)^1\s*$`).MatchString(text) ||
-		strings.Count(text, "--- PASS: Test") != 2 || strings.Contains(text, "--- SKIP") {
+		strings.Count(text, "\n--- PASS: Test") != 2 || strings.Contains(text, "--- SKIP") {
 		t.Errorf("the tests on a kernel with FAT:\n%s", text)
 	}
 	for _, line := range regexp.MustCompile(`(?m)^.*--- [A-Z]+: .*$`).FindAllString(string(console), -1) {
