@@ -69,7 +69,7 @@ func (s *session) mount(p Partition, at, shown string, flags uintptr) error {
 		return err
 	}
 	if p.Kind == vfat && flags&unix.MS_RDONLY == 0 {
-		if err := s.clearDirty(node); err != nil {
+		if err := markUnmounted(node); err != nil {
 			return fmt.Errorf("clear the mark of a mounted FAT on %s: %w", p.name(), err)
 		}
 	}
@@ -81,7 +81,8 @@ func (s *session) mount(p Partition, at, shown string, flags uintptr) error {
 	return nil
 }
 
-func (*session) clearDirty(node string) error {
+// markUnmounted clears the mark of a mounted FAT.
+func markUnmounted(node string) error {
 	f, err := os.OpenFile(node, os.O_RDWR|unix.O_EXCL, 0)
 	if err != nil {
 		return err
