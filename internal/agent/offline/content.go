@@ -156,6 +156,29 @@ func fatContent(boot []byte) Content {
 	}
 }
 
+// clearDirty clears the bit of FAT that says that it is mounted. A copy of a running machine has the bit, and FAT has no journal to replay. The
+// kernel never clears a bit that it found at the mount, so that the check afterwards would end with an error. Source: Linux, fs/fat/inode.c,
+// fat_set_state.
+func clearDirty(f interface {
+	io.ReaderAt
+	io.WriterAt
+}) error {
+	const dirty = 0x01
+	boot := bytesAt(f, 0, 512)
+	if fatContent(boot).Kind != vfat {
+		return nil
+	}
+	at := 0x25
+	if string(boot[82:87]) == "FAT32" {
+		at = 0x41
+	}
+	if boot[at]&dirty == 0 {
+		return nil
+	}
+	_, err := f.WriteAt([]byte{boot[at] &^ dirty}, int64(at))
+	return err
+}
+
 // uuidText returns the text of a UUID; empty for zeros.
 func uuidText(b []byte) string {
 	if len(b) < 16 || bytes.Equal(b[:16], make([]byte, 16)) {

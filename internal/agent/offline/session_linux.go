@@ -68,12 +68,26 @@ func (s *session) mount(p Partition, at, shown string, flags uintptr) error {
 	if err != nil {
 		return err
 	}
+	if p.Kind == vfat && flags&unix.MS_RDONLY == 0 {
+		if err := markUnmounted(node); err != nil {
+			return fmt.Errorf("clear the mark of a mounted FAT on %s: %w", p.name(), err)
+		}
+	}
 	if err := unix.Mount(node, at, string(p.Kind), mountFlags|flags, mountOptions[p.Kind]); err != nil {
 		return discardf(Unsupported, "%s (%s) cannot be mounted at %s: %v. Look at the kernel's log, and take a fresh copy", p.name(), p.Kind,
 			generalize.Printable(shown), err)
 	}
 	s.mounted = append(s.mounted, mountPlan{p, shown})
 	return nil
+}
+
+// markUnmounted clears the mark of a mounted FAT.
+func markUnmounted(node string) error {
+	f, err := os.OpenFile(node, os.O_RDWR|unix.O_EXCL, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(clearDirty(f), f.Close())
 }
 
 // mountRoot mounts the root. flags are added to mountFlags.

@@ -234,3 +234,51 @@ func FuzzDevice(f *testing.F) {
 		_ = refuseForeign(found, Content{})
 	})
 }
+
+// sectorFile is a device of one sector.
+type sectorFile struct{ *bytes.Reader }
+
+func (s sectorFile) WriteAt(b []byte, at int64) (int, error) {
+	all := make([]byte, sector)
+	_, _ = s.ReadAt(all, 0)
+	n := copy(all[at:], b)
+	s.Reset(all)
+	return n, nil
+}
+
+// TestClearDirty: only the bit of a mounted FAT changes, at its place in each kind.
+func TestClearDirty(t *testing.T) {
+	for name, c := range map[string]struct {
+		at    int
+		boot  map[int]string
+		clear bool
+	}{
+		"FAT32":    {0x41, map[int]string{82: "FAT32   ", 510: "\x55\xaa"}, true},
+		"FAT16":    {0x25, map[int]string{54: "FAT16   ", 510: "\x55\xaa"}, true},
+		"not FAT":  {0x25, map[int]string{510: "\x55\xaa"}, false},
+		"no magic": {0x41, map[int]string{82: "FAT32   "}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := bytes.Repeat([]byte{3}, sector)
+			for at, text := range c.boot {
+				copy(before[at:], text)
+			}
+			if c.boot[510] == "" {
+				before[510] = 0
+			}
+			want := bytes.Clone(before)
+			if c.clear {
+				want[c.at] = 2
+			}
+			f := sectorFile{bytes.NewReader(before)}
+			got := make([]byte, sector)
+			if err := clearDirty(f); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = f.ReadAt(got, 0)
+			if !bytes.Equal(got, want) {
+				t.Errorf("got %x, want %x", got, want)
+			}
+		})
+	}
+}

@@ -56,8 +56,8 @@ func testStoreIntact(t *testing.T, root string) {
 	t.Logf("containerd's store: %d blobs by their digests; %d images, %d layers, %d files as in their archives", w.blobs, w.images, w.layers, w.files)
 }
 
-// checkStore reads the whole store without Kamino's code for damage.
-func checkStore(t *testing.T, root string) *storeCheck {
+// checkStore reads the store without Kamino's code for damage: each blob, and all images or those with the digests.
+func checkStore(t *testing.T, root string, digests ...string) *storeCheck {
 	t.Helper()
 	w := &storeCheck{}
 	entries, err := os.ReadDir(filepath.Join(root, blobDir))
@@ -84,6 +84,9 @@ func checkStore(t *testing.T, root string) *storeCheck {
 		}
 		if json.Unmarshal(content, &manifest) != nil || len(manifest.Layers) == 0 {
 			continue // A configuration or a layer.
+		}
+		if len(digests) > 0 && !slices.Contains(digests, digest) {
+			continue
 		}
 		w.images++
 		w.image(digest, manifest.Config, manifest.Layers, blobs, snapshots)

@@ -53,7 +53,7 @@ func (l *lab) insert(t *testing.T, name, image, userData string) (m *machine, op
 	if err := os.MkdirAll(m.root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	run(t, "mount", "-o", "loop", image, m.root)
+	run(t, "mount", "-o", fmt.Sprintf("loop,offset=%d", rootOffset(t, image)), image, m.root)
 	return m, []string{
 		"-q", "-D", m.root, "-M", fmt.Sprintf("%s-%d", name, l.number),
 		"--register=no", "--keep-unit", "--console=read-only", "--link-journal=no", "--resolv-conf=off", "--timezone=off",

@@ -59,6 +59,13 @@ func serveRegistry(t *testing.T, address, program, password string) *registry {
 		fmt.Fprintf(&sums, "%s  /%s\n", sumOf(f.content), f.name)
 	}
 	r.add(t, workloadImage, "/app", []file{{"app", binary, 0o755}}, big, small, []file{{"sums", sums.Bytes(), 0o644}})
+	r.listen(t, address)
+	return r
+}
+
+// listen serves the images until the end of the test.
+func (r *registry) listen(t *testing.T, address string) {
+	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(address, "0"))
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +74,6 @@ func serveRegistry(t *testing.T, address, program, password string) *registry {
 	server := &http.Server{Handler: r, ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }() // Until the server is closed.
 	t.Cleanup(func() { _ = server.Close() })
-	return r
 }
 
 // requests returns the requests so far with their clients.
