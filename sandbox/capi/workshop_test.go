@@ -33,7 +33,8 @@ func TestWorkshopOfAnotherType(t *testing.T) {
 		})
 		m := p.workshopMachine()
 		built := p.infrastructureOf(m)
-		if have := text(built, "spec", "instanceType"); have != want || text(built, "spec", "ami", "id") != "ami-generic" || text(built, "spec", "sshKeyName") != "kept" {
+		if text(built, "spec", "instanceType") != want || text(built, "spec", "ami", "id") != "ami-generic" || text(built, "spec", "sshKeyName") != "kept" ||
+			text(built, "spec", "additionalTags", cloud.TagWorkshop) != spec.Name {
 			t.Errorf("the machine of a workshop of type %q is %v", kind, built.Object["spec"])
 		}
 		p.wait("Node of the workshop", func() bool { m = p.workshopMachine(); return nodeNameOf(*m) != "" })

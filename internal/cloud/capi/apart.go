@@ -67,6 +67,8 @@ type apartSpec struct {
 	apartRecord
 	// native is the image, as the cloud writes it, and instanceType the type; empty for those of the template.
 	native, instanceType string
+	// tag is a tag of the instance with the caller's name; empty without a tag.
+	tag string
 }
 
 // apart is a separate Machine, which need not exist.
@@ -278,6 +280,9 @@ func (a apart) partsOf(ctx context.Context, v poolView, spec apartSpec) ([]objec
 	}
 	if spec.instanceType != "" {
 		machine[v.of.instanceType] = spec.instanceType
+	}
+	if spec.tag != "" {
+		_ = unstructured.SetNestedField(machine, shorten(a.caller, maxObjectName), "additionalTags", spec.tag) // AWSMachine and AzureMachine
 	}
 	parts := []object{infrastructure}
 

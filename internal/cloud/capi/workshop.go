@@ -7,7 +7,7 @@ import (
 )
 
 // A workshop is a separate Machine from the pool's templates as they are. The ImageProvider attaches the copy of a donor's disk to
-// its instance later. Cluster API's controllers and CAPA ignore the disk, except that CAPA tags it with spec.additionalTags. Source:
+// its instance later. Cluster API's controllers and CAPA ignore the disk, except that CAPA gives it the tags of the instance. Source:
 // CAPA, AWSMachineReconciler.ensureStorageTags.
 
 // annotationNoDrain lets Cluster API delete a Machine without a drain.
@@ -62,7 +62,7 @@ func (b workshopBuilder) EnsureWorkshop(ctx context.Context, spec cloud.Workshop
 		return cloud.Trial{}, err
 	}
 	return a.ensure(ctx, func(ctx context.Context, v poolView) (apartSpec, error) {
-		like := apartSpec{apartRecord: apartRecord{Tags: spec.Tags}, instanceType: spec.InstanceType}
+		like := apartSpec{apartRecord: apartRecord{Tags: spec.Tags}, instanceType: spec.InstanceType, tag: cloud.TagWorkshop}
 		native := v.of.image(v.machine())
 		if native == "" {
 			return like, nil

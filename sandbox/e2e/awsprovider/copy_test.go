@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
@@ -106,11 +107,16 @@ func (e env) assertNothingCopied(workshop string, machines int) {
 	}
 	out, err := sandbox.AWS().EC2().DescribeInstances(e.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{workshop}})
 	e.Must(err)
-	if state := out.Reservations[0].Instances[0].State.Name; state != ec2types.InstanceStateNameTerminated {
-		e.Errorf("the instance of the workshop is %s", state)
+	p, instance := e.Prototype(), out.Reservations[0].Instances[0]
+	if instance.State.Name != ec2types.InstanceStateNameTerminated {
+		e.Errorf("the instance of the workshop is %s", instance.State.Name)
 	}
-	p := e.Prototype()
-	if left := e.volumesOf("tag:kamino-uid", string(p.UID)); len(left) > 0 {
+	if !slices.ContainsFunc(instance.Tags, func(t ec2types.Tag) bool {
+		return *t.Key == cloud.TagWorkshop && strings.HasPrefix(*t.Value, p.Name)
+	}) {
+		e.Errorf("the instance of the workshop has the tags %+v", instance.Tags)
+	}
+	if left := e.volumesOf("tag:"+cloud.TagUID, string(p.UID)); len(left) > 0 {
 		e.Errorf("volumes are left: %+v", left)
 	}
 }

@@ -85,7 +85,8 @@ func (e env) patchDonor() {
 // capture starts a capture with a short trial.
 func (e env) capture(trial string, flags ...string) *sandboxtest.Process {
 	e.Helper()
-	return e.Start(append([]string{"capture", e.Donor, "--trial", string(v1alpha1.TrialApart), "-f", sandboxtest.SettingsFile(e.T, "trial: {"+trial+"}")}, flags...)...)
+	settings := sandboxtest.SettingsFile(e.T, "trial: {"+trial+"}")
+	return e.Start(append([]string{"capture", e.Donor, "--trial", string(v1alpha1.TrialApart), "-f", settings}, flags...)...)
 }
 
 // captureInPlace patches the donor, and captures it in place.

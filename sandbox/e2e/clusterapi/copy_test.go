@@ -12,7 +12,9 @@ import (
 // next node is built from the version. On Azure the capture is refused, and the refusal names the method in place.
 func TestCopy(t *testing.T) {
 	t.Parallel()
-	for name, kind := range map[string]string{"copied": "kind=" + string(pool.MachineDeployment), "copiedclass": kindClusterClass + ",max=0", "copiedpool": kindMachinePool} {
+	for name, kind := range map[string]string{
+		"copied": "kind=" + string(pool.MachineDeployment), "copiedclass": kindClusterClass + ",max=0", "copiedpool": kindMachinePool,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t, name, kind)

@@ -26,9 +26,9 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
-// clusterAPISetup has MachineDeployments, with the controllers of Cluster API. Donors are captured in place and do not return: a capture that
-// fails after the order to generalize also loses its donor, so kured reboots more nodes. The controllers need real
-// time, so the week has fewer days.
+// clusterAPISetup has MachineDeployments, with the controllers of Cluster API. Donors are captured in place and do not
+// return: a capture that fails after the order to generalize also loses its donor, so kured reboots more nodes. The
+// controllers need real time, so the week has fewer days.
 func clusterAPISetup() setup {
 	d := &deployments{sizes: map[string]int64{}, versions: map[string][]region.Version{}}
 	s := setup{days: 4, badDay: 3, pools: []string{"amber", "birch", "cedar"}, size: 4, turns: 3, pooler: d, donor: "method: InPlace"}
