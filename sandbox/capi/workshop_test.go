@@ -9,6 +9,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -16,8 +17,8 @@ import (
 	simulation "github.com/kamino-dev/kamino/sandbox/region"
 )
 
-// TestWorkshopOfAnotherType: the machine of a workshop is that of the pool's template, except for the type in the spec. A pod that
-// may not be evicted from its Node does not delay its end.
+// TestWorkshopOfAnotherType: the machine of a workshop is that of the pool's template, except for the type in the spec. A pod with a
+// volume that may not be evicted from its Node does not delay its end.
 func TestWorkshopOfAnotherType(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, withTwoMachines(deployment))
@@ -74,7 +75,7 @@ func (p *pool) infrastructureOf(m *unstructured.Unstructured) *unstructured.Unst
 	return nil
 }
 
-// protectPod runs a pod on a Node, whose evictions are refused: no controller says that the PodDisruptionBudget allows one.
+// protectPod runs a pod with a volume on a Node. Its evictions are refused: no controller says that the PodDisruptionBudget allows one.
 func (p *pool) protectPod(node string) {
 	p.t.Helper()
 	labels := map[string]string{"app": node}
@@ -86,6 +87,19 @@ func (p *pool) protectPod(node string) {
 		if err := p.client.Create(p.t.Context(), o); err != nil {
 			p.t.Fatal(err)
 		}
+	}
+	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+	if err := p.client.Status().Update(p.t.Context(), pod); err != nil {
+		p.t.Fatal(err)
+	}
+	of := &corev1.Node{}
+	if err := p.client.Get(p.t.Context(), client.ObjectKey{Name: node}, of); err != nil {
+		p.t.Fatal(err)
+	}
+	attached := client.RawPatch(types.MergePatchType,
+		[]byte(`{"status":{"volumesAttached":[{"name":"kubernetes.io/csi/ebs.csi.aws.com^vol-1","devicePath":""}]}}`))
+	if err := p.client.Status().Patch(p.t.Context(), of, attached); err != nil {
+		p.t.Fatal(err)
 	}
 	if err := p.client.SubResource("eviction").Create(p.t.Context(), pod, &policyv1.Eviction{ObjectMeta: pod.ObjectMeta}); err == nil {
 		p.t.Fatal("the pod was evicted")

@@ -10,13 +10,16 @@ import (
 // its instance later. Cluster API's controllers and CAPA ignore the disk, except that CAPA gives it the tags of the instance. Source:
 // CAPA, AWSMachineReconciler.ensureStorageTags.
 
-// annotationNoDrain lets Cluster API delete a Machine without a drain.
-const annotationNoDrain = "machine.cluster.x-k8s.io/exclude-node-draining"
+// Annotations with which Cluster API deletes a Machine without a drain, and without waiting for volumes of pods.
+const (
+	annotationNoDrain  = "machine.cluster.x-k8s.io/exclude-node-draining"
+	annotationNoDetach = "machine.cluster.x-k8s.io/exclude-wait-for-node-volume-detach"
+)
 
-// workshops is the use of the Machines of workshops. Cluster API does not drain them: a workshop runs no pods of users, and an
-// eviction that is refused would keep the workshop.
+// workshops is the use of the Machines of workshops. A workshop runs no pods of users. A pod that slipped in and may not be
+// evicted must not keep the workshop.
 var workshops = use{noun: "workshop", op: "build a workshop for", feature: cloud.ForCopy, instead: "capture the node in place",
-	annotations: map[string]string{annotationNoDrain: ""}}
+	annotations: map[string]string{annotationNoDrain: "", annotationNoDetach: ""}}
 
 // workshopBuilder implements cloud.WorkshopBuilder.
 type workshopBuilder struct{ access *clusterAccess }
