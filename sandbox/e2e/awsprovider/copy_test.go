@@ -2,7 +2,6 @@ package awsprovider
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -28,9 +27,10 @@ func TestCopy(t *testing.T) {
 			e := newEnv(t, name, options...)
 			e.patchDonor()
 			donor, pod, machines := e.Machine(e.Donor), e.StartStubbornPod(e.Donor), len(e.objects("machines"))
-			capture := e.capture("soak: 1s")
-			workshop := e.waitWorkshop(capture)
-			capture.ExpectExit(0, "stays in service", "now builds new nodes from version ", "out of service for 0s", "Provisioned: Passed")
+			workshop := ""
+			detach := sandboxtest.Request{Server: sandboxtest.Cloud, Pattern: "^DetachVolume$"}
+			e.Barrier().Before(detach, func() { workshop = e.lookWorkshop() })
+			e.capture("soak: 1s").ExpectExit(0, "stays in service", "now builds new nodes from version ", "out of service for 0s", "Provisioned: Passed")
 
 			p := e.AssertSucceeded(e.Donor)
 			if method := p.Spec.Settings.Donor.Method; method != v1alpha1.MethodCopy || p.Status.Donor.FrozenFor == nil {
@@ -60,28 +60,44 @@ func (e env) objects(plural string) []unstructured.Unstructured {
 	return slices.DeleteFunc(list.Items, func(o unstructured.Unstructured) bool { return !strings.HasPrefix(o.GetName(), e.Pool+"-") })
 }
 
-// waitWorkshop waits until the workshop has the copy as a second disk, and returns the ID of its instance. The machine is of the real
-// provider, and no member of the pool.
-func (e env) waitWorkshop(capture *sandboxtest.Process) (instance string) {
+// lookWorkshop returns the ID of the workshop's instance, which has the copy as a second disk. The machine is of the real provider, and
+// no member of the pool.
+func (e env) lookWorkshop() (instance string) {
 	e.Helper()
-	e.Eventually("the copy is a disk of the workshop", func() (bool, string) {
-		for _, m := range e.objects("awsmachines") {
-			id := sandboxtest.Text(m, "spec", "instanceID")
-			if m.GetAnnotations()["kamino.dev/workshop"] == "" || id == "" {
-				continue
-			}
-			if !slices.Contains(m.GetFinalizers(), "awsmachine.infrastructure.cluster.x-k8s.io") {
-				e.Errorf("AWSMachine %s is not of the real provider: it has the finalizers %v", m.GetName(), m.GetFinalizers())
-			}
-			if label := cmp.Or(m.GetLabels()["cluster.x-k8s.io/deployment-name"], m.GetLabels()["cluster.x-k8s.io/pool-name"]); label != "" {
-				e.Errorf("AWSMachine %s is a member of %s", m.GetName(), label)
-			}
-			instance = id
-			return len(e.volumesOf("attachment.instance-id", id)) == 2, fmt.Sprintf("instance %s has not two disks", id)
+	for _, m := range e.objects("awsmachines") {
+		if _, is := m.GetAnnotations()["kamino.dev/workshop"]; !is {
+			continue
 		}
-		return false, capture.Output()
-	})
+		if !slices.Contains(m.GetFinalizers(), "awsmachine.infrastructure.cluster.x-k8s.io") {
+			e.Errorf("AWSMachine %s is not of the real provider: it has the finalizers %v", m.GetName(), m.GetFinalizers())
+		}
+		if label := cmp.Or(m.GetLabels()["cluster.x-k8s.io/deployment-name"], m.GetLabels()["cluster.x-k8s.io/pool-name"]); label != "" {
+			e.Errorf("AWSMachine %s is a member of %s", m.GetName(), label)
+		}
+		instance = sandboxtest.Text(m, "spec", "instanceID")
+	}
+	for _, m := range e.instances(instance) {
+		if !slices.ContainsFunc(m.Tags, func(t ec2types.Tag) bool { return *t.Key == cloud.TagWorkshop && *t.Value != "" }) {
+			e.Errorf("the instance of the workshop has the tags %+v", m.Tags)
+		}
+	}
+	if disks := e.volumesOf("attachment.instance-id", instance); instance == "" || len(disks) != 2 {
+		e.Errorf("instance %s of the workshop has %d disks, want 2", instance, len(disks))
+	}
 	return instance
+}
+
+// instances returns the instance of an ID, or none if EC2 does not show it anymore.
+func (e env) instances(id string) []ec2types.Instance {
+	e.Helper()
+	out, err := sandbox.AWS().EC2().DescribeInstances(e.Context(),
+		&ec2.DescribeInstancesInput{Filters: []ec2types.Filter{{Name: sdk.String("instance-id"), Values: []string{id}}}})
+	e.Must(err)
+	var found []ec2types.Instance
+	for _, r := range out.Reservations {
+		found = append(found, r.Instances...)
+	}
+	return found
 }
 
 // volumesOf returns the volumes with a value of a filter.
@@ -105,18 +121,12 @@ func (e env) assertNothingCopied(workshop string, machines int) {
 	if now := len(e.objects("machines")); now != machines {
 		e.Errorf("there are %d Machines, and were %d", now, machines)
 	}
-	out, err := sandbox.AWS().EC2().DescribeInstances(e.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{workshop}})
-	e.Must(err)
-	p, instance := e.Prototype(), out.Reservations[0].Instances[0]
-	if instance.State.Name != ec2types.InstanceStateNameTerminated {
-		e.Errorf("the instance of the workshop is %s", instance.State.Name)
+	for _, m := range e.instances(workshop) {
+		if m.State.Name != ec2types.InstanceStateNameTerminated {
+			e.Errorf("the instance of the workshop is %s", m.State.Name)
+		}
 	}
-	if !slices.ContainsFunc(instance.Tags, func(t ec2types.Tag) bool {
-		return *t.Key == cloud.TagWorkshop && strings.HasPrefix(*t.Value, p.Name)
-	}) {
-		e.Errorf("the instance of the workshop has the tags %+v", instance.Tags)
-	}
-	if left := e.volumesOf("tag:"+cloud.TagUID, string(p.UID)); len(left) > 0 {
+	if left := e.volumesOf("tag:"+cloud.TagUID, string(e.Prototype().UID)); len(left) > 0 {
 		e.Errorf("volumes are left: %+v", left)
 	}
 }

@@ -30,6 +30,7 @@ const (
 var sandbox *sandboxtest.Sandbox
 
 func TestMain(m *testing.M) {
+	sandboxtest.RunAsProgram() // pods have none of the variables below
 	binaries, provider := os.Getenv("KAMINO_CLUSTERAPI_BIN"), os.Getenv("KAMINO_CLUSTERAPI_AWS_BIN")
 	if binaries == "" || provider == "" {
 		os.Exit(m.Run()) // each test is skipped and says so

@@ -31,6 +31,7 @@ const (
 var sandbox *sandboxtest.Sandbox
 
 func TestMain(m *testing.M) {
+	sandboxtest.RunAsProgram() // pods have none of the variables below
 	binaries := os.Getenv("KAMINO_CLUSTERAPI_BIN")
 	if binaries == "" {
 		os.Exit(m.Run()) // each test is skipped and says so
