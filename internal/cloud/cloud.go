@@ -187,6 +187,8 @@ const (
 	TagOrder        = "kamino-order"       // the UID of the NodeOrder that a copy of a disk in use belongs to
 	// TagEndsAt is the time in RFC 3339 after which no capture needs a workshop, or a copy of a disk in use.
 	TagEndsAt = "kamino-ends-at"
+	// TagWorkshop is the name of a workshop, on its instance. Policies of clouds allow the attachment of disks by it.
+	TagWorkshop = "kamino-workshop-name"
 )
 
 // BuiltAtLayout is the layout of TagBuiltAt.

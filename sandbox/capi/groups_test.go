@@ -259,7 +259,7 @@ func (p groupPool) harness() cloudtest.RecipesHarness {
 	return cloudtest.RecipesHarness{
 		Harness: cloudtest.Harness{
 			Pool: p.id(), Instances: p.instances(), Missing: "aws:///eu-central-1a/i-00000000000000000",
-			Advance: func(testing.TB) { time.Sleep(pollInterval) }, Looks: 1200, RoomUnknown: true, NoCopy: true,
+			Advance: func(testing.TB) { time.Sleep(pollInterval) }, Looks: 1200, RoomUnknown: true,
 			List:        func(testing.TB) []cloud.InstanceID { return p.instances() },
 			SetUpgrades: func(_ testing.TB, automatic bool) { p.refreshes(automatic) },
 		},
@@ -528,6 +528,7 @@ func TestRightsOfGroups(t *testing.T) {
 	must(recipes.ProtectFromScaleIn(t.Context(), donor, hold.Token))
 	p.runTrial(recipes, cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.id(), Version: "2026.01.09"}, Name: "of-rights",
 		To: p.imageID("2026.01.09")}, func() {})
+	p.runWorkshop(recipes, p.id())
 	p.wait("the donor's end", func() bool {
 		state, err := recipes.EnsureRemoved(t.Context(), donor)
 		must(err)

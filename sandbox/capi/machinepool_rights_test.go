@@ -56,6 +56,30 @@ func (p *pool) account(name string) (of cloud.Description, user string, config *
 	return of, user, config
 }
 
+// runWorkshop begins and ends a workshop.
+func (p *pool) runWorkshop(recipes *capi.PoolProvider, id cloud.PoolID) {
+	p.t.Helper()
+	spec := cloud.WorkshopSpec{Pool: id, Name: "of-rights", Tags: ofOwner}
+	if against, err := recipes.PreflightWorkshop(p.t.Context(), spec); err != nil || len(against) > 0 {
+		p.t.Errorf("against a workshop: %+v, %v", against, err)
+	}
+	until := func(want cloud.State, look func() (cloud.State, error)) {
+		p.t.Helper()
+		p.wait("workshop that is "+string(want), func() bool {
+			state, err := look()
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			return state == want
+		})
+	}
+	until(cloud.Complete, func() (cloud.State, error) {
+		have, err := recipes.EnsureWorkshop(p.t.Context(), spec)
+		return have.State, err
+	})
+	until(cloud.Absent, func() (cloud.State, error) { return recipes.EndWorkshop(p.t.Context(), spec) })
+}
+
 // runTrial begins and ends a trial, and calls look between.
 func (p *pool) runTrial(recipes *capi.PoolProvider, trial cloud.TrialSpec, look func()) {
 	p.t.Helper()

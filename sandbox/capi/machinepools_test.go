@@ -306,7 +306,7 @@ func (p machinePool) harness() cloudtest.RecipesHarness {
 	return cloudtest.RecipesHarness{
 		Harness: cloudtest.Harness{
 			Pool: p.id(), Instances: p.instances(), Missing: azurePrefix + "virtualMachineScaleSets/none/virtualMachines/7",
-			Advance: func(testing.TB) { time.Sleep(pollInterval) }, Looks: 1200, RoomUnknown: true, NoCopy: true,
+			Advance: func(testing.TB) { time.Sleep(pollInterval) }, Looks: 1200, RoomUnknown: true,
 			List: func(testing.TB) []cloud.InstanceID { return p.instances() },
 			SetUpgrades: func(_ testing.TB, automatic bool) {
 				p.surge(map[bool]int{true: 1}[automatic])

@@ -379,12 +379,15 @@ func TestDeletionHookRemoved(t *testing.T) {
 func (p *pool) wantMoved(donor cloud.InstanceID) {
 	p.t.Helper()
 	r, ctx, trial := p.recipes(), p.t.Context(), cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.poolID(), Version: "2026.03.14"}, Name: "one"}
+	workshop := cloud.WorkshopSpec{Pool: p.poolID(), Name: "one", Tags: ofOwner}
 	for what, err := range map[string]error{
 		"EnsureRemoved": errorOf(r.EnsureRemoved(ctx, donor)), "Protection": errorOf(r.Protection(ctx, donor)),
 		"ProtectFromScaleIn": r.ProtectFromScaleIn(ctx, donor, cloud.TokenUnprotected), "Unprotect": r.Unprotect(ctx, donor, cloud.TokenUnprotected),
 		"Pool": errorOf(r.Pool(ctx, trial.Pool)), "SetCapacity": r.SetCapacity(ctx, trial.Pool, 2, 3), "Instances": errorOf(r.Instances(ctx, trial.Pool)),
 		"PoolsOf": errorOf(r.PoolsOf(ctx, []cloud.NodeValues{{ProviderID: donor}})), "Trial": errorOf(r.Trial(ctx, trial)),
 		"EndTrial": errorOf(r.EndTrial(ctx, trial)), "EnsureTrial": errorOf(r.EnsureTrial(ctx, trial)),
+		"Workshop": errorOf(r.Workshop(ctx, workshop)), "EndWorkshop": errorOf(r.EndWorkshop(ctx, workshop)),
+		"EnsureWorkshop": errorOf(r.EnsureWorkshop(ctx, workshop)),
 	} {
 		if !cloud.Is(err, cloud.Unavailable) || !strings.Contains(err.Error(), "--management-kubeconfig") {
 			p.t.Errorf("%s of a Cluster that was moved: %v", what, err)
@@ -417,13 +420,15 @@ func TestPausedClusterIsWaitedFor(t *testing.T) {
 	before := stamps()
 	const missing = cloud.InstanceID("aws:///eu-central-1a/i-0fffffffffffffff0")
 	trial := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.id(), Version: "2026.03.14"}, Name: "one", To: p.imageID("2026.03.14")}
+	workshop := cloud.WorkshopSpec{Pool: p.id(), Name: "one", Tags: ofOwner}
 	for what, err := range map[string]error{
 		"EnsureRemoved": errorOf(r.EnsureRemoved(ctx, donor)), "EnsureRemoved of none": errorOf(r.EnsureRemoved(ctx, missing)),
 		"Protection none":    errorOf(r.Protection(ctx, missing)),
 		"ProtectFromScaleIn": r.ProtectFromScaleIn(ctx, donor, cloud.TokenUnprotected), "Unprotect": r.Unprotect(ctx, donor, cloud.TokenUnprotected),
 		"SetCapacity": r.SetCapacity(ctx, p.id(), 3, 4), "SetRecipe": r.SetRecipe(ctx, change),
 		"Instances": errorOf(r.Instances(ctx, p.id())), "Trial": errorOf(r.Trial(ctx, trial)), "EnsureTrial": errorOf(r.EnsureTrial(ctx, trial)),
-		"EndTrial": errorOf(r.EndTrial(ctx, trial)),
+		"EndTrial": errorOf(r.EndTrial(ctx, trial)), "Workshop": errorOf(r.Workshop(ctx, workshop)),
+		"EnsureWorkshop": errorOf(r.EnsureWorkshop(ctx, workshop)), "EndWorkshop": errorOf(r.EndWorkshop(ctx, workshop)),
 	} {
 		if !cloud.Is(err, cloud.Unavailable) || !strings.Contains(err.Error(), "paused") {
 			t.Errorf("%s: %v", what, err)

@@ -360,6 +360,7 @@ var kindCases = []string{
 	"RecipeChange shows what is", "SetRecipe pins", "a change made from another recipe is a conflict", "running instances are not changed by SetRecipe",
 	"SetCapacity", "new instances are built from the version", "would roll a new", "SetRecipe gives a recipe back", "the list shows each instance",
 	"the list shows the version", "EnsureRemoved is repeated", "removing takes one place", "a trial apart builds", "a trial apart belongs to no pool",
+	"a workshop is built from",
 }
 
 // suite runs the cases for recipes on pools that made creates: cases with one of these words in their names, or all
@@ -665,7 +666,7 @@ func (p *pool) harness() cloudtest.RecipesHarness {
 	return cloudtest.RecipesHarness{
 		Harness: cloudtest.Harness{
 			Pool: p.id(), Instances: p.instances(), Missing: "aws:///eu-central-1a/i-0123456789abcdef0",
-			Advance: func(testing.TB) { time.Sleep(pollInterval) }, Looks: 1200, RoomUnknown: true, NoCopy: true,
+			Advance: func(testing.TB) { time.Sleep(pollInterval) }, Looks: 1200, RoomUnknown: true,
 			List: func(testing.TB) []cloud.InstanceID { return p.instances() },
 			SetUpgrades: func(_ testing.TB, automatic bool) {
 				strategy := "OnDelete"

@@ -5,18 +5,42 @@ import (
 	"testing"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/capi"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
+
+// ofOwner are tags of a workshop.
+var ofOwner = map[string]string{cloud.TagUID: "u", cloud.TagEndsAt: "2026-01-09T05:05:06Z"}
 
 // TestLostAnswersOfTrial loses the response to each write of a trial's begin and end, one per trial. After repeated
 // calls, a trial has one Machine, and no objects are left at the end.
 func TestLostAnswersOfTrial(t *testing.T) {
+	testLostAnswers(t, func(t *testing.T, p *pool, r *capi.PoolProvider, name string) (begin, end func() (cloud.State, error)) {
+		spec := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.id(), Version: version}, Name: name, To: p.imageID(version)}
+		return func() (cloud.State, error) {
+			have, err := r.EnsureTrial(t.Context(), spec)
+			return have.State, err
+		}, func() (cloud.State, error) { return r.EndTrial(t.Context(), spec) }
+	})
+}
+
+// TestLostAnswersOfWorkshop is TestLostAnswersOfTrial for workshops.
+func TestLostAnswersOfWorkshop(t *testing.T) {
+	testLostAnswers(t, func(t *testing.T, p *pool, r *capi.PoolProvider, name string) (begin, end func() (cloud.State, error)) {
+		spec := cloud.WorkshopSpec{Pool: p.id(), Name: name, Tags: ofOwner}
+		return func() (cloud.State, error) {
+			have, err := r.EnsureWorkshop(t.Context(), spec)
+			return have.State, err
+		}, func() (cloud.State, error) { return r.EndWorkshop(t.Context(), spec) }
+	})
+}
+
+func testLostAnswers(t *testing.T, of func(*testing.T, *pool, *capi.PoolProvider, string) (begin, end func() (cloud.State, error))) {
 	t.Parallel()
 	p := newPool(t, withTwoMachines(deployment))
 	p.publish(version)
-	before, fewest := p.state(), 3 // a trial takes three writes at least
+	before, fewest := p.state(), 3 // a separate Machine takes three writes at least
 	for n := 0; ; n++ {
-		spec := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.id(), Version: version}, Name: fmt.Sprintf("trial-%d", n), To: p.imageID(version)}
 		left, lost := n, 0
 		r := p.watched(p, func(string) memory.Outcome {
 			if left--; left != -1 {
@@ -25,9 +49,10 @@ func TestLostAnswersOfTrial(t *testing.T) {
 			lost++
 			return memory.FailAfter(cloud.Unavailable)
 		})
+		begin, end := of(t, p, r, fmt.Sprintf("apart-%d", n))
 		until := func(want cloud.State, look func() (cloud.State, error)) {
 			t.Helper()
-			p.wait("trial that is "+string(want), func() bool {
+			p.wait("separate Machine that is "+string(want), func() bool {
 				state, err := look()
 				if err != nil && !cloud.Is(err, cloud.Unavailable) {
 					t.Fatal(err)
@@ -35,15 +60,12 @@ func TestLostAnswersOfTrial(t *testing.T) {
 				return err == nil && state == want
 			})
 		}
-		until(cloud.Complete, func() (cloud.State, error) {
-			have, err := r.EnsureTrial(t.Context(), spec)
-			return have.State, err
-		})
+		until(cloud.Complete, begin)
 		if machines, built := len(p.list("Machine")), len(p.list("AWSMachine")); machines != 3 || built != 3 {
-			t.Errorf("answer %d lost: the pool and the trial have %d Machines of %d instances, want 3", n, machines, built)
+			t.Errorf("answer %d lost: there are %d Machines of %d instances, want 3", n, machines, built)
 		}
 		left = n
-		until(cloud.Absent, func() (cloud.State, error) { return r.EndTrial(t.Context(), spec) })
+		until(cloud.Absent, end)
 		p.wait("pool as it was", func() bool { return p.state() == before })
 		if lost == 0 {
 			if n < fewest {

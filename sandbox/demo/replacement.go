@@ -221,12 +221,11 @@ func (s *scenario) compareReplacement(ctx context.Context) error {
 	s.print.gap()
 	if s.copiesDonor() {
 		s.describeDonor()
-		s.print.footnote()
-		return nil
+	} else {
+		s.print.line("The donor, %s, is gone. Its replacement is %s,", s.donor, s.replacement())
+		s.print.line("which was Ready before the donor was drained. The pool was never smaller than before. Now the pool")
+		s.print.line("has %d nodes, the copy included.", size)
 	}
-	s.print.line("The donor, %s, is gone. Its replacement is %s,", s.donor, s.replacement())
-	s.print.line("which was Ready before the donor was drained. The pool was never smaller than before. Now the pool")
-	s.print.line("has %d nodes, the copy included.", size)
 	s.print.footnote()
 	if s.ClusterAPI != "" {
 		s.print.line("Cluster API's controllers run in real time and add some seconds to each growth: the times in brackets are too long.")

@@ -15,12 +15,14 @@ import (
 // ClusterNamespace is the namespace of the Cluster and all its objects, if Cluster API builds the nodes.
 const ClusterNamespace = "clusters"
 
-// Objects returns a client for a kind of Cluster API or of an infrastructure provider, such as "machines".
+// Objects returns a client for a kind of Cluster API or of a provider, such as "machines".
 func (s *Sandbox) Objects(plural string) dynamic.ResourceInterface {
 	kind := schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: plural}
 	switch {
 	case strings.HasPrefix(plural, "aws"):
 		kind.Group = "infrastructure.cluster.x-k8s.io"
+	case strings.HasPrefix(plural, "kubeadmconfig"):
+		kind.Group = "bootstrap.cluster.x-k8s.io"
 	case strings.HasPrefix(plural, "azure"):
 		kind.Group, kind.Version = "infrastructure.cluster.x-k8s.io", "v1beta1"
 	}

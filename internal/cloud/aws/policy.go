@@ -62,7 +62,7 @@ func PolicyByTags() ([]byte, error) {
 		{Sid: "OwnSnapshots", Resource: ofEC2("snapshot"), Condition: is("Null", ofResource+tagMachine, "false")},
 		{Sid: "OwnImages", Resource: ofEC2("image"), Condition: is("Null", ofResource+tagFamily, "false")},
 		{Sid: "OwnTrials", Resource: ofEC2("instance"), Condition: is("Null", ofResource+tagTrial, "false")},
-		{Sid: "OwnWorkshops", Resource: ofEC2("instance"), Condition: is("Null", ofResource+tagWorkshop, "false")},
+		{Sid: "OwnWorkshops", Resource: ofEC2("instance"), Condition: is("Null", ofResource+cloud.TagWorkshop, "false")},
 		// Not verified on AWS, permissions: `CreateVolume` asks for the action on the new volume and on the snapshot.
 		{Sid: "NewCopies", Resource: ofEC2("volume"), Condition: is("Null", ofRequest+tagCopy, "false")},
 		{Sid: "OwnCopies", Resource: ofEC2("volume"), Condition: is("Null", ofResource+tagCopy, "false")},

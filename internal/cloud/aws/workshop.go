@@ -15,7 +15,7 @@ import (
 const opWorkshop = "build"
 
 // workshops is the kind of the instances of workshops.
-var workshops = besideRef{noun: "workshop", tag: tagWorkshop}
+var workshops = besideRef{noun: "workshop", tag: cloud.TagWorkshop}
 
 // workshopBuilder implements cloud.WorkshopBuilder.
 type workshopBuilder struct {

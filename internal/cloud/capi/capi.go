@@ -38,7 +38,7 @@ type Config struct {
 // PoolProvider implements cloud.PoolProvider for the pools of a Cluster of Cluster API. PoolProvider is safe for
 // concurrent use.
 type PoolProvider struct {
-	cloud.NoWorkshops
+	workshopBuilder
 	*clusterAccess
 }
 
@@ -72,7 +72,7 @@ func New(c Config) (*PoolProvider, error) {
 		return nil, fmt.Errorf("connect to the management cluster: %w", err)
 	}
 	w := &clusterAccess{cluster: c.Cluster, images: c.Images, groups: c.Images.Groups(), kube: kube, account: account, machines: map[cloud.InstanceID]string{}}
-	return &PoolProvider{clusterAccess: w}, nil
+	return &PoolProvider{workshopBuilder{w}, w}, nil
 }
 
 // ofCluster returns the label selector of the Cluster's objects.

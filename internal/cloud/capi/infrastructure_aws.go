@@ -14,6 +14,9 @@ var aws = infrastructure{
 	cluster: "AWSCluster",
 	root:    "ami",
 	image:   func(m spec) string { return m.text("ami", "id") },
+
+	instanceType: "instanceType",
+	copies:       true,
 	ended: func(status spec) bool {
 		return slices.Contains([]string{"shutting-down", "terminated"}, status.text("instanceState"))
 	},

@@ -17,6 +17,8 @@ var azure = infrastructure{
 	cluster: "AzureCluster",
 	root:    "image",
 	image:   azureImage,
+
+	instanceType: "vmSize",
 	ended: func(status spec) bool {
 		return slices.Contains([]string{"Deleting", "Deleted"}, status.text("vmState"))
 	},

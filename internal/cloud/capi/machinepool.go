@@ -322,12 +322,12 @@ func (v poolView) location() string {
 }
 
 // refuseSeparateMachine returns the reasons why a separate Machine would differ from the machines of a MachinePool.
-func (v poolView) refuseSeparateMachine() []cloud.Refusal {
+func (v poolView) refuseSeparateMachine(of use) []cloud.Refusal {
 	kind, known := machinePoolKindOf(v.named.GroupKind)
 	if v.resource != machinePools || !known || v.missing {
 		return nil
 	}
-	const remedy = "disable trials, or remove the named fields"
+	remedy := of.instead + ", or remove the named fields"
 	_, without := kind.separateMachine(v.template)
 	found := refuse(len(without) > 0, nil, cloud.PoolNotCopyable, remedy, "a separate Machine for %s cannot have %s", v.template, strings.Join(without, ", "))
 	at := kind.location(v.template)

@@ -236,7 +236,7 @@ func TestTrialsOfMachinePools(t *testing.T) {
 		"data of its own": {strings.Replace(poolOfIt, ", configRef: {apiGroup: bootstrap.cluster.x-k8s.io, kind: KubeadmConfig, name: join}",
 			"", 1), factoryOfIt, ""},
 	} {
-		found := viewOf(t, c.pool, c.factory).refuseSeparateMachine()
+		found := viewOf(t, c.pool, c.factory).refuseSeparateMachine(trials)
 		if len(found) != min(len(c.says), 1) || c.says != "" && (!strings.Contains(found[0].Message, c.says) || found[0].Reason != cloud.PoolNotCopyable) {
 			t.Errorf("%s: %+v", name, found)
 		}

@@ -47,8 +47,6 @@ const (
 	// annotationVersion and annotationPool on a template name version and pool of the copy.
 	annotationVersion = "kamino.dev/version"
 	annotationPool    = "kamino.dev/pool"
-	// annotationTrial on a Machine and its objects is the record of the trial.
-	annotationTrial = "kamino.dev/trial"
 )
 
 // Strategies of a MachineDeployment. Source: Cluster API, MachineDeploymentRolloutStrategyType.
@@ -194,9 +192,10 @@ func (o object) providerID() cloud.InstanceID { return cloud.InstanceID(o.text("
 // ownerOf returns the pool of a Machine: the MachineDeployment of its MachineSet, or the MachineSet. The second result is
 // the reason for no pool.
 func ownerOf(m object, sets []object) (ref, string) {
+	of, isApart := useOf(m)
 	switch owner := m.controller(); {
-	case m.is(annotationTrial):
-		return ref{}, m.String() + " belongs to a trial, not to a pool"
+	case isApart:
+		return ref{}, m.String() + " belongs to a " + of.noun + ", not to a pool"
 	case hasLabel(m, labelControlPlane):
 		return ref{}, m.String() + " is in the control plane; only workers can be captured"
 	case owner == nil:

@@ -203,7 +203,7 @@ func TestOwners(t *testing.T) {
 	alone := parseObject(t, `{kind: MachineSet, metadata: {name: alone, namespace: fleet}}`)
 	sets := []object{owned(set, kindDeployment, "workers"), alone}
 	trial, plane := owned(machine(), kindSet, "workers-1"), owned(machine(), kindSet, "workers-1")
-	trial.SetAnnotations(map[string]string{annotationTrial: "{}"})
+	trial.SetAnnotations(map[string]string{trials.mark(): "{}"})
 	plane.SetLabels(map[string]string{labelControlPlane: ""})
 	for name, c := range map[string]struct {
 		m    object

@@ -41,21 +41,32 @@ func rights(kinds ...string) []right {
 	all := []right{
 		need("clusters", "get", ""), need("machinedeployments", readVerbs+" patch", ""), need("machinesets", readVerbs+" patch", ""),
 		need("machines", readVerbs+" patch", ""), need("clusters", "patch", forTopology), need(resourceClasses, "get", forTopology),
-		need("machines", "delete", cloud.ForRemoval), need("machines", "create delete", cloud.ForTrialApart),
-		{group: bootstrapGroup, resource: "kubeadmconfigtemplates", verbs: []string{"get"}, purpose: cloud.ForTrialApart},
-		{group: bootstrapGroup, resource: "kubeadmconfigs", verbs: strings.Fields("get create delete"), purpose: cloud.ForTrialApart},
+		need("machines", "delete", cloud.ForRemoval),
 		{group: coreGroup, resource: machinePools, verbs: strings.Fields(readVerbs), pools: true},
 	}
 	for _, kind := range kinds {
 		infra := infrastructures[kind]
 		resource := strings.ToLower(infra.machine)
-		of := func(resource, verbs, purpose string) right {
-			return right{group: infrastructureGroup, resource: resource, verbs: strings.Fields(verbs), purpose: purpose}
+		of := func(resource, verbs string) right {
+			return right{group: infrastructureGroup, resource: resource, verbs: strings.Fields(verbs)}
 		}
-		all = append(all, of(strings.ToLower(infra.cluster)+"s", "get", ""), of(resource+"templates", "get list create delete", ""),
-			of(resource+"s", "list", ""),
-			of(resource+"s", "get create delete", cloud.ForTrialApart))
+		all = append(all, of(strings.ToLower(infra.cluster)+"s", "get"), of(resource+"templates", "get list create delete"), of(resource+"s", "list"))
 		all = append(all, poolRights(kind)...)
+	}
+	all = append(all, separateRights(cloud.ForTrialApart, kinds)...)
+	return append(all, separateRights(cloud.ForCopy, slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return !infrastructures[kind].copies }))...)
+}
+
+// separateRights returns the rights for separate Machines of the infrastructure kinds.
+func separateRights(purpose string, kinds []string) (all []right) {
+	need := func(group, resource, verbs string) {
+		all = append(all, right{group: group, resource: resource, verbs: strings.Fields(verbs), purpose: purpose})
+	}
+	for _, kind := range kinds {
+		need(coreGroup, "machines", "create delete")
+		need(bootstrapGroup, "kubeadmconfigtemplates", "get")
+		need(bootstrapGroup, "kubeadmconfigs", "get create delete")
+		need(infrastructureGroup, strings.ToLower(kind)+"s", "get create delete")
 	}
 	return all
 }

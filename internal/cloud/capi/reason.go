@@ -133,8 +133,8 @@ var reasonsOfMachinePools = []cloud.Reason{
 		Remedy: "capture donors that return, or remove `cluster.x-k8s.io/replicas-managed-by`",
 	},
 	{
-		Name: cloud.PoolNotCopyable, Means: "the separate Machine of a trial would differ from the machine pool's machines; the message names the fields",
-		Remedy: "disable trials, or remove the named fields",
+		Name: cloud.PoolNotCopyable, Means: "the separate Machine of a trial or workshop would differ from the machine pool's machines; the message names the fields",
+		Remedy: "disable trials and capture in place, or remove the named fields",
 	},
 }
 

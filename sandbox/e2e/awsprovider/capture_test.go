@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// TestCapture captures a node of a MachineDeployment. The provider runs the trial's machine and the next machine, touches no
+// TestCapture captures a node of a MachineDeployment in place. The provider runs the trial's machine and the next machine, touches no
 // other machine, and builds machines of the old image after `kamino restore`.
 func TestCapture(t *testing.T) {
 	t.Parallel()
@@ -22,7 +22,7 @@ func TestCapture(t *testing.T) {
 		!strings.Contains(err.Error(), "AWSMachineTemplate.Spec is immutable") {
 		t.Fatalf("the provider's webhook does not refuse a changed template: %v", err)
 	}
-	e.capture("soak: 1s").ExpectExit(0, "now builds new nodes from version ", "after the drain and is replaced", "Provisioned: Passed")
+	e.captureInPlace("soak: 1s").ExpectExit(0, "now builds new nodes from version ", "after the drain and is replaced", "Provisioned: Passed")
 	version := e.AssertSucceeded(e.Donor).Spec.Version
 	e.AssertNodeGone(e.Donor)
 	e.assertUntouched(e.Machines[1])
@@ -59,7 +59,7 @@ func TestCapture(t *testing.T) {
 func TestRootVolumeBelowDisk(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "shrunk")
-	capture := e.capture("soak: 1s, timeout: 45s")
+	capture := e.captureInPlace("soak: 1s, timeout: 45s")
 	e.WaitPrototype("the donor's disk is in a snapshot", sandboxtest.InPhase(v1alpha1.PhasePublishing))
 	e.useRootVolume(20)
 	const refused = "root volume size (20) must be greater than or equal to snapshot size (30)"
@@ -73,13 +73,13 @@ func TestRootVolumeBelowDisk(t *testing.T) {
 	e.Start("capture", e.Nodes[1], "--dry-run").ExpectExit(exitRefused, cloud.RootDiskTooLarge, "30 GiB, but the recipe gives new nodes 20 GiB")
 }
 
-// TestGroup captures a node of a MachinePool, which is an Auto Scaling group. The provider writes the image into the launch
+// TestGroup captures a node of a MachinePool in place, which is an Auto Scaling group. The provider writes the image into the launch
 // template, and starts no instance refresh. The provider looks at a group every three minutes, and at each change of the
 // AWSMachinePool.
 func TestGroup(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "grouped", "kind=MachinePool")
-	capture := e.capture("soak: 1s")
+	capture := e.captureInPlace("soak: 1s")
 	e.Eventually("the group grows", func() (bool, string) { return len(e.MachinesNow()) == 3, capture.Output() })
 	e.Must(e.patch("awsmachinepools", e.Pool, `{"metadata":{"annotations":{"sandbox.kamino.dev/look":"now"}}}`))
 	capture.ExpectExit(0, "now builds new nodes from version ", "Provisioned: Passed")

@@ -30,6 +30,7 @@ const (
 var sandbox *sandboxtest.Sandbox
 
 func TestMain(m *testing.M) {
+	sandboxtest.RunAsProgram() // pods have none of the variables below
 	binaries, provider := os.Getenv("KAMINO_CLUSTERAPI_BIN"), os.Getenv("KAMINO_CLUSTERAPI_AWS_BIN")
 	if binaries == "" || provider == "" {
 		os.Exit(m.Run()) // each test is skipped and says so
@@ -76,11 +77,24 @@ func (e env) waitMachine(node string) {
 	})
 }
 
-// capture patches the donor, and starts a capture with a short trial.
-func (e env) capture(trial string) *sandboxtest.Process {
+// patchDonor installs updates on the donor and reboots the donor.
+func (e env) patchDonor() {
 	e.Helper()
 	e.Must(sandbox.Patch(e.Context(), e.Donor, control.Patch{Reboot: true}, func(control.Event) {}))
-	return e.Start("capture", e.Donor, "--trial", string(v1alpha1.TrialApart), "-f", sandboxtest.SettingsFile(e.T, "trial: {"+trial+"}"))
+}
+
+// capture starts a capture with a short trial.
+func (e env) capture(trial string, flags ...string) *sandboxtest.Process {
+	e.Helper()
+	settings := sandboxtest.SettingsFile(e.T, "trial: {"+trial+"}")
+	return e.Start(append([]string{"capture", e.Donor, "--trial", string(v1alpha1.TrialApart), "-f", settings}, flags...)...)
+}
+
+// captureInPlace patches the donor, and captures it in place.
+func (e env) captureInPlace(trial string) *sandboxtest.Process {
+	e.Helper()
+	e.patchDonor()
+	return e.capture(trial, "--method", string(v1alpha1.MethodInPlace))
 }
 
 // object returns an object of Cluster API or of the provider.

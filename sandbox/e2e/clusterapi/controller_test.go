@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
@@ -25,7 +26,7 @@ spec:
     trial: {mode: Apart, soak: 1s}
 `
 
-// TestController lets the controller capture a patched node. In the management cluster the controller has exactly
+// TestController lets the controller capture a patched node by copy, the default. In the management cluster the controller has exactly
 // the documented rights. Then the controller observes a node of the version join.
 func TestController(t *testing.T) {
 	onlyOn(t, pool.AWS)
@@ -38,6 +39,7 @@ func TestController(t *testing.T) {
 		return sandboxtest.Handling{}
 	})...)
 	e.patchDonor()
+	donor := e.Machine(e.Donor)
 	controller := e.StartController()
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	e.Must(os.WriteFile(file, fmt.Appendf(nil, policy, e.Pool), 0o600))
@@ -45,7 +47,12 @@ func TestController(t *testing.T) {
 
 	e.WaitPrototype("its capture ends", sandboxtest.Ended)
 	p := e.AssertSucceeded(e.Donor)
-	e.assertReplaced(e.Donor, 2)
+	if method := p.Spec.Settings.Donor.Method; method != v1alpha1.MethodCopy {
+		t.Errorf("the method is %s", method)
+	}
+	e.assertWhole(2)
+	e.assertUntouched(donor)
+	e.assertUntouched(e.Machines[1])
 	e.grow(p.Spec.Version)
 	e.Eventually("the policy has seen the node join", func() (bool, string) {
 		joined := sandbox.Must(t, "kubectl", "get", "prototypepolicy", e.Pool, "-o", "jsonpath={.status.pools[0].joinHealth.joined}")

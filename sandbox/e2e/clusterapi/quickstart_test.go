@@ -31,12 +31,13 @@ func TestQuickstart(t *testing.T) {
 	out := sandbox.RunPage(t, "../../../docs/get-started/cluster-api.md", dir, nil,
 		"NAMESPACE", sandboxtest.ClusterNamespace, "POOL", e.Pool, "registry.example.com/kamino-node:mine", sandboxdir.NodeImage+":sandbox",
 		"capture NODE", "capture "+e.Donor+" -f "+sandboxtest.SettingsFile(t, "trial: {soak: 1s}"))
-	for _, text := range []string{e.Pool, "nothing is changed. Prototype", "now builds new nodes from version ", "Provisioned: Passed", "current"} {
+	for _, text := range []string{e.Pool, "nothing is changed. Prototype", "now builds new nodes from version ", "stays in service", "Provisioned: Passed", "current"} {
 		if !strings.Contains(out, text) {
 			t.Errorf("the page's commands do not write %q:\n%s", text, out)
 		}
 	}
-	e.AssertNodeGone(e.Donor)
+	e.assertUntouched(e.Machines[0])
+	e.assertUntouched(e.Machines[1])
 	e.assertWhole(3)
 	if template := e.template(); template != e.Pool {
 		t.Errorf("the pool names template %s, not its own", template)

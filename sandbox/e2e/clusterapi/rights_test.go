@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
@@ -42,7 +43,7 @@ func (e *env) newAccount() (role *rbacv1.Role, kubeconfig string) {
 	return role, filepath.Join(dir, "kamino-management", "kubeconfig")
 }
 
-// TestRights captures with a trial and the rights of the printed account. Then the account loses a right, and the error
+// TestRights captures in place with a trial and the rights of the printed account. TestController captures by copy with them. Then the account loses a right, and the error
 // names this right.
 func TestRights(t *testing.T) {
 	onlyOn(t, pool.AWS)
@@ -50,7 +51,7 @@ func TestRights(t *testing.T) {
 	e := newEnv(t, "rights")
 	role, kubeconfig := e.newAccount()
 	e.Environ = []string{"KAMINO_MANAGEMENT_KUBECONFIG=" + kubeconfig}
-	e.captureWithTrial(e.Donor).ExpectExit(0, "now builds new nodes from version ", "Provisioned: Passed")
+	e.captureWithTrial(e.Donor, v1alpha1.MethodInPlace).ExpectExit(0, "now builds new nodes from version ", "Provisioned: Passed")
 	e.assertReplaced(e.Donor, 2)
 
 	for i, rule := range role.Rules {

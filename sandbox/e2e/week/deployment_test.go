@@ -26,12 +26,12 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
-// clusterAPISetup has MachineDeployments, with the controllers of Cluster API. Donors do not return: a capture that
-// fails after the order to generalize also loses its donor, so kured reboots more nodes. The controllers need real
-// time, so the week has fewer days.
+// clusterAPISetup has MachineDeployments, with the controllers of Cluster API. Donors are captured in place and do not
+// return: a capture that fails after the order to generalize also loses its donor, so kured reboots more nodes. The
+// controllers need real time, so the week has fewer days.
 func clusterAPISetup() setup {
 	d := &deployments{sizes: map[string]int64{}, versions: map[string][]region.Version{}}
-	s := setup{days: 4, badDay: 3, pools: []string{"amber", "birch", "cedar"}, size: 4, turns: 3, pooler: d}
+	s := setup{days: 4, badDay: 3, pools: []string{"amber", "birch", "cedar"}, size: 4, turns: 3, pooler: d, donor: "method: InPlace"}
 	s.options = func(o *world.Options) {
 		o.Cloud, o.ClusterAPI, o.KeepNodes = pool.AWS, os.Getenv(binariesVariable), true // only Cluster API deletes the Nodes of Machines
 		for _, name := range s.pools {

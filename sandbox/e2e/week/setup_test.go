@@ -28,6 +28,8 @@ type setup struct {
 	// removals has the days on which a donor's instance is removed, and the request during which the removal
 	// happens.
 	removals map[int]moment
+	// donor has the policy's settings of donors, in YAML's flow form without the outer braces.
+	donor string
 	// options of the sandbox.
 	options func(*world.Options)
 	pooler

@@ -76,6 +76,7 @@ spec:
     window: 6h
   settings:
     keep: %d
+    donor: {%s}
     ` + unverified.Settings + `
 `
 
@@ -91,7 +92,7 @@ func newWeek(t *testing.T, seed uint64) *week {
 	w.environ = sandbox.Intercept(t, w.handle)
 	w.apply("manifests", sandbox.Must(t, "kamino", "manifests"))
 	sandbox.Must(t, "kubectl", "wait", "--for=condition=Established", "crd/prototypes.kamino.dev", "crd/prototypepolicies.kamino.dev")
-	w.apply("policy", fmt.Sprintf(policy, atOnce, keep))
+	w.apply("policy", fmt.Sprintf(policy, atOnce, keep, w.donor))
 	sandbox.AtOnce = 1 // the policy alone allows more
 	return w
 }
