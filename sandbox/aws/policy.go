@@ -176,6 +176,8 @@ func (s permissions) targets(c *call, st *state) []target {
 		out = append(out, fresh(kind))
 	}
 	switch c.action.name {
+	case "SimulatePrincipalPolicy":
+		out = append(out, of(c.in.Get("PolicySourceArn"), nil))
 	case "CreateSnapshot":
 		out = append(out, known(c.in.Get("VolumeId")))
 	case "RunInstances":
