@@ -13,6 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/agent/generalize"
 	"github.com/kamino-dev/kamino/internal/agent/generalize/disk"
 	patchdisk "github.com/kamino-dev/kamino/internal/agent/patch/disk"
+	"github.com/kamino-dev/kamino/internal/agent/quiesce"
 	"github.com/kamino-dev/kamino/internal/agent/scan"
 	"github.com/kamino-dev/kamino/internal/cli/exit"
 )
@@ -27,6 +28,8 @@ type inspection struct {
 	// patchedByKamino also refuses a host that Kamino cannot patch. The value says whether other tools may install patches; empty
 	// without a patch.
 	patchedByKamino v1alpha1.OtherRebooters
+	// copied also refuses a host whose disk cannot be copied while it runs.
+	copied bool
 }
 
 func newInspectCommand(e Environment) *cobra.Command {
@@ -51,7 +54,8 @@ before the node leaves service. The exit code is 0 if nothing is in the way, and
 	flags.StringVar(&o.compareWith, "compare-with", "", "NODE=SUMMARY of another node of the pool; an empty summary means a failed inspection")
 	flags.StringVar(&o.summaryKeyFile, "summary-key-file", "", "with --summarize or --compare-with: file with the key of the summary")
 	flags.StringVar((*string)(&o.patchedByKamino), "patched-by-kamino", "", "refuse a host that Kamino cannot patch; Refuse or Allow other tools that install patches")
-	hide(flags, "summarize", "compare-with", "summary-key-file", "patched-by-kamino")
+	flags.BoolVar(&o.copied, "copied", false, "refuse a host whose disk cannot be copied while it runs")
+	hide(flags, "summarize", "compare-with", "summary-key-file", "patched-by-kamino", "copied")
 	return cmd
 }
 
@@ -89,7 +93,7 @@ func (o *inspection) do(ctx context.Context) error {
 		}
 	}
 	note, err := disk.Preflight(ctx, root, runner)
-	if err = errors.Join(o.checkPatch(root), err); err != nil {
+	if err = errors.Join(o.checkCopy(root), o.checkPatch(root), err); err != nil {
 		return err
 	}
 	if note != "" {
@@ -98,6 +102,19 @@ func (o *inspection) do(ctx context.Context) error {
 	}
 	_, err = fmt.Fprintf(o.e.Out, "nothing is in the way of profile %s/%s; nothing was changed\n", runner.Profile.Name, runner.Profile.Version)
 	return err
+}
+
+// checkCopy refuses a disk that cannot be copied while it runs: before the capture, and before a workshop costs money.
+func (o *inspection) checkCopy(root disk.Root) error {
+	if !o.copied {
+		return nil
+	}
+	t, err := root.Open()
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	return quiesce.CheckDisk(t)
 }
 
 // checkPatch refuses a pioneer that Kamino cannot patch, and a pioneer with another tool that installs patches: the tool would

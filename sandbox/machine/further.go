@@ -76,6 +76,14 @@ func (s *session) showFurther() error {
 	if s.root == "" {
 		return nil
 	}
+	for i, d := range s.machine.further() {
+		if err := disk.ShowDevice(s.root, disk.FurtherNumber(i), fmt.Sprintf("nvme%dn1", i+1), ""); err != nil {
+			return err
+		}
+		if err := disk.WriteFile(filepath.Join(s.root, disk.Numbers, d.Serial), []byte(disk.FurtherNumber(i)), 0o644); err != nil {
+			return err
+		}
+	}
 	for dir, prefix := range map[string]string{disk.Further: "", "dev/disk/by-id": "nvme-Amazon_Elastic_Block_Store_"} {
 		dir = filepath.Join(s.root, dir)
 		if err := os.RemoveAll(dir); err != nil {

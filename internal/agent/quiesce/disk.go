@@ -79,6 +79,16 @@ func judgeDisk(mounts []tree.MountPoint, find finder) (root tree.MountPoint, dev
 	return root, dev, beside, nil
 }
 
+// CheckDisk returns a *RefusedError if the disk of the host at t is not copied while it runs, and changes nothing.
+func CheckDisk(t *tree.Tree) error {
+	mounts, err := mountsOfHost(t)
+	if err != nil {
+		return err
+	}
+	_, _, _, err = judgeDisk(mounts, func(number string) (device, error) { return deviceOf(t, number) })
+	return err
+}
+
 // judgeRoot returns the device of the root file system, or a refusal.
 func judgeRoot(root tree.MountPoint, find finder) (device, error) {
 	if root.Dir == "" {
