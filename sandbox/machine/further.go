@@ -65,8 +65,10 @@ func (m *machine) hasFurther(id fleet.DiskID) bool {
 
 // bootDisk is the disk that the machine boots from: with two roots of the same labels and UUIDs, the other one.
 func (m *machine) bootDisk() fleet.DiskID {
-	if all := m.further(); len(all) > 0 {
-		return all[len(all)-1].Disk
+	for _, d := range slices.Backward(m.further()) {
+		if _, err := os.Stat(filepath.Join(m.fleet.path(d.Disk), "etc")); err == nil {
+			return d.Disk
+		}
 	}
 	return m.specification().Disk
 }
