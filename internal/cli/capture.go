@@ -416,7 +416,7 @@ func (c *capturing) dryRun(ctx context.Context, d runner.Decision) error {
 	if plan.Copy != nil {
 		past, err := c.cluster.Prototypes(ctx)
 		if err == nil {
-			plan.Bill = estimate.Of(past, true).BillOf(plan.Copy.InstanceType, plan.Copy.DiskGB)
+			plan.Estimate = estimate.Of(past, true).Billed(plan.Copy.InstanceType, plan.Copy.DiskGB)
 		}
 	}
 	if err := print.WritePlan(c.Out, c.flags.format, plan); err != nil {

@@ -143,7 +143,7 @@ func (s *session) poolPlan(ctx context.Context, plan policy.Plan, took estimate.
 	p.Preview, err = s.engine.Preview(ctx, plan.Prototype)
 	p.Method = plan.Method
 	if p.Copy != nil {
-		p.Bill = took.BillOf(p.Copy.InstanceType, p.Copy.DiskGB)
+		p.Estimate = took.Billed(p.Copy.InstanceType, p.Copy.DiskGB)
 	}
 	p.Joins, p.Refusals, err = plan.Joins, slices.Concat(plan.Unknown(), p.Refusals), cmp.Or(plan.Unjoined, err)
 	if from := plan.Prototype.Spec.Settings.Recipe.CustomDataFrom; from != nil {

@@ -106,7 +106,7 @@ func (o Options) measureMethod(ctx context.Context, w *world.World, donor string
 		if p.Status.Donor != nil && p.Status.Donor.FrozenFor != nil {
 			cost.frozen = p.Status.Donor.FrozenFor.Duration
 		}
-		cost.workshop = estimate.Of([]v1alpha1.Prototype{*p}, method == v1alpha1.MethodCopy).BillOf("", 1)
+		cost.workshop = estimate.Of([]v1alpha1.Prototype{*p}, method == v1alpha1.MethodCopy).Billed("", 1).Bill
 		if b := cost.workshop; b != nil { // the steps have real times
 			b.InstanceHours, b.DiskGBHours, b.SnapshotGBHours = b.InstanceHours*o.TimeScale, b.DiskGBHours*o.TimeScale, b.SnapshotGBHours*o.TimeScale
 		}

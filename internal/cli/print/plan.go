@@ -27,8 +27,8 @@ type Plan struct {
 	// Method is how the donor's disk becomes an image, with the reason if the settings name no method.
 	Method capturemethod.Answer `json:"method,omitzero"`
 	admission.Preview
-	// Bill is what the cloud bills for a capture by copy; nil for a capture in place, and before the first capture by copy.
-	Bill *estimate.Bill `json:"bill,omitempty"`
+	// Estimate of a capture by copy.
+	Estimate estimate.Estimate `json:"estimate,omitzero"`
 	// CustomData identifies the copy of customData without its content; empty without a copy.
 	CustomData string `json:"customData,omitempty"`
 }
@@ -106,7 +106,7 @@ func disruption(plan Plan) []string {
 	spec := plan.Prototype.Spec
 	switch {
 	case plan.Copy != nil:
-		return copySentences(plan.Copy, spec.Donor.NodeName, spec.Pool, plan.Method, plan.Bill)
+		return copySentences(plan.Copy, spec.Donor.NodeName, spec.Pool, plan.Method, plan.Estimate.Bill)
 	case spec.Settings.CopiesDonor():
 		return []string{fmt.Sprintf("copy the disk of node %s of pool %s while the node stays in service%s", spec.Donor.NodeName, spec.Pool,
 			chosen(plan.Method))}

@@ -37,8 +37,6 @@ type PoolPlan struct {
 	Donor    string                  `json:"donor,omitempty"`
 	Version  string                  `json:"version,omitempty"`
 	Estimate estimate.Estimate       `json:"estimate"`
-	// Bill is what the cloud bills for a capture by copy; nil for a capture in place, and before the first capture by copy.
-	Bill *estimate.Bill `json:"bill,omitempty"`
 	// Turnover is how fast the pool replaces nodes of earlier images without rebuilds; nil without such nodes. SlowTurnover:
 	// rebuild.outdated would replace the nodes sooner.
 	Turnover     *estimate.Turnover `json:"turnover,omitempty"`
@@ -323,7 +321,7 @@ func donorSentences(p PoolPlan) []string {
 	removal := removalSentences(p.Removal, p.Donor, p.Pool)
 	switch {
 	case p.Copy != nil:
-		return copySentences(p.Copy, p.Donor, p.Pool, p.Method, p.Bill)
+		return copySentences(p.Copy, p.Donor, p.Pool, p.Method, p.Estimate.Bill)
 	case p.Method.Why != "":
 		return append([]string{"take the node out of service" + chosen(p.Method)}, removal...)
 	}

@@ -19,10 +19,10 @@ type Bill struct {
 	SnapshotGBHours float64 `json:"snapshotGBHours,omitempty"`
 }
 
-// BillOf returns the bill of a capture by copy with a workshop of a type and a disk of a size; nil if no such capture has succeeded.
-func (e Estimate) BillOf(instanceType string, diskGB int64) *Bill {
+// Billed returns the estimate with the bill of a workshop of a type and a disk of a size, if a capture by copy has succeeded.
+func (e Estimate) Billed(instanceType string, diskGB int64) Estimate {
 	if e.WorkshopSeconds == 0 {
-		return nil
+		return e
 	}
 	took := map[v1alpha1.Phase]int64{}
 	for _, s := range e.Steps {
@@ -30,8 +30,9 @@ func (e Estimate) BillOf(instanceType string, diskGB int64) *Bill {
 	}
 	// Copying begins with the snapshot, and ends with the attached copy.
 	disk := max(e.WorkshopSeconds-took[v1alpha1.PhaseStartingWorkshop]-took[v1alpha1.PhaseQuiescing], 0)
-	return &Bill{InstanceType: instanceType, InstanceHours: hours(e.WorkshopSeconds), DiskGB: diskGB,
+	e.Bill = &Bill{InstanceType: instanceType, InstanceHours: hours(e.WorkshopSeconds), DiskGB: diskGB,
 		DiskGBHours: hours(disk * diskGB), SnapshotGBHours: hours(took[v1alpha1.PhaseCopying] * diskGB)}
+	return e
 }
 
 // Instance returns how long the workshop runs.

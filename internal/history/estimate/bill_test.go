@@ -30,7 +30,7 @@ func TestBill(t *testing.T) {
 		"in place":              {inPlace, false, 20, nil},
 		"without a known time":  {instant, true, 20, nil},
 	} {
-		got := estimate.Of([]v1alpha1.Prototype{test.past}, test.copies).BillOf("m7i.large", test.gb)
+		got := estimate.Of([]v1alpha1.Prototype{test.past}, test.copies).Billed("m7i.large", test.gb).Bill
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
