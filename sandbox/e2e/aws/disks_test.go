@@ -68,7 +68,9 @@ func (e env) launchedByKamino() (ids []string) {
 	e.Must(err)
 	for _, r := range out.Reservations {
 		for _, i := range r.Instances {
-			if slices.ContainsFunc(i.Tags, func(tag ec2types.Tag) bool { return *tag.Key == "kamino-pool" && strings.HasSuffix(*tag.Value, "/"+e.Group) }) {
+			if slices.ContainsFunc(i.Tags, func(tag ec2types.Tag) bool {
+				return *tag.Key == "kamino-pool" && strings.HasSuffix(*tag.Value, "/"+e.Group)
+			}) {
 				ids = append(ids, *i.InstanceId)
 			}
 		}
