@@ -234,7 +234,7 @@ type PrototypeStatus struct {
 	// +optional
 	Recipe *RecipeStatus `json:"recipe,omitempty"`
 
-	// Donor shows how long the donor was out of service.
+	// Donor shows how long the donor was reserved: in place, this is its time out of service.
 	// +optional
 	Donor *DonorStatus `json:"donor,omitempty"`
 
@@ -446,7 +446,7 @@ type DonorStatus struct {
 	// new node became Ready.
 	// +optional
 	ReservedAt *metav1.MicroTime `json:"reservedAt,omitempty"`
-	// ReleasedAt is when the donor was returned to service or removed.
+	// ReleasedAt is when the donor was released, which returns a drained donor to service, or removed.
 	// +optional
 	ReleasedAt *metav1.MicroTime `json:"releasedAt,omitempty"`
 	// State of the donor at the last check. After the release Kamino checks no further.

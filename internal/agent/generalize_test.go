@@ -43,6 +43,24 @@ func machineTree(t *testing.T) string {
 	return dir
 }
 
+// twoDisks is a machine whose /var is on another disk than its root.
+func twoDisks(t *testing.T) string {
+	t.Helper()
+	dir := machineTree(t)
+	table := "22 1 259:1 / / rw - ext4 /dev/nvme0n1p1 rw\n40 22 259:10 / /var rw - ext4 /dev/nvme1n1 rw\n"
+	err := errors.Join(os.MkdirAll(filepath.Join(dir, "proc/1"), 0o755), os.WriteFile(filepath.Join(dir, "proc/1/mountinfo"), []byte(table), 0o644),
+		os.MkdirAll(filepath.Join(dir, "sys/dev/block"), 0o755))
+	for number, device := range map[string]string{"259:1": "nvme0n1/nvme0n1p1/partition", "259:10": "nvme1n1/size"} {
+		file := filepath.Join(dir, "sys/devices", device)
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("1\n"), 0o644),
+			os.Symlink("../../devices/"+filepath.Dir(device), filepath.Join(dir, "sys/dev/block", number)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func TestGeneralizeList(t *testing.T) {
 	out, code := program(t, "generalize", "--list")
 	if code != exit.Done || !strings.Contains(out, "machine-id ") || !strings.Contains(out, "/var/log/**") {
@@ -139,6 +157,7 @@ func TestGeneralizeEndings(t *testing.T) {
 		{"a pioneer without a firmware UUID", []string{"inspect", "--root", machineTree(t), "--quiet-nodes"}, exit.Refused, "has no UUID"},
 		{"a disk that is not copied", []string{"inspect", "--root", volume, "--copied"}, exit.Refused, "a logical volume (LVM)"},
 		{"the same disk, in place", []string{"inspect", "--root", volume}, exit.Done, "nothing is in the way"},
+		{"a running disk without its second disk", []string{"inspect", "--root", twoDisks(t), "--copied"}, exit.Refused, "/var is on another disk (nvme1n1)"},
 		{"findings, one in a line", []string{"inspect", "--root", unmet}, exit.Refused, "password's hash in /etc/a.conf\n  password's hash in /etc/b.conf\n    No rule covers"},
 		{"an exemption to paste", []string{"--root", unmet, "--dry-run"}, exit.Refused, "        - paths:\n            - \"/etc/a.conf\"\n            - \"/etc/b.conf\""},
 		{"a comparison without the key", []string{"inspect", "--root", unmet, "--summarize", "s", "--summary-key-file", ours + "x"}, exit.Unexpected, "--summary-key-file"},

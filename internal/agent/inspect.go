@@ -28,7 +28,7 @@ type inspection struct {
 	// patchedByKamino also refuses a host that Kamino cannot patch. The value says whether other tools may install patches; empty
 	// without a patch.
 	patchedByKamino v1alpha1.OtherRebooters
-	// copied also refuses a host whose disk is not copied while it runs.
+	// copied also refuses a host whose disk cannot be copied while it runs.
 	copied bool
 }
 
@@ -54,7 +54,7 @@ before the node leaves service. The exit code is 0 if nothing is in the way, and
 	flags.StringVar(&o.compareWith, "compare-with", "", "NODE=SUMMARY of another node of the pool; an empty summary means a failed inspection")
 	flags.StringVar(&o.summaryKeyFile, "summary-key-file", "", "with --summarize or --compare-with: file with the key of the summary")
 	flags.StringVar((*string)(&o.patchedByKamino), "patched-by-kamino", "", "refuse a host that Kamino cannot patch; Refuse or Allow other tools that install patches")
-	flags.BoolVar(&o.copied, "copied", false, "refuse a host whose disk is not copied while it runs")
+	flags.BoolVar(&o.copied, "copied", false, "refuse a host whose disk cannot be copied while it runs")
 	hide(flags, "summarize", "compare-with", "summary-key-file", "patched-by-kamino", "copied")
 	return cmd
 }
@@ -104,7 +104,7 @@ func (o *inspection) do(ctx context.Context) error {
 	return err
 }
 
-// checkCopy refuses a disk that the moment of a copy would refuse, before a workshop is built.
+// checkCopy refuses a disk that cannot be copied while it runs: before the capture, and before a workshop costs money.
 func (o *inspection) checkCopy(root disk.Root) error {
 	if !o.copied {
 		return nil
@@ -114,10 +114,7 @@ func (o *inspection) checkCopy(root disk.Root) error {
 		return err
 	}
 	defer t.Close()
-	if why := quiesce.Refusal(t); why != nil {
-		return exit.Refusedf("%w. Set settings.donor.method: InPlace, or capture another node", why)
-	}
-	return nil
+	return quiesce.CheckDisk(t)
 }
 
 // checkPatch refuses a pioneer that Kamino cannot patch, and a pioneer with another tool that installs patches: the tool would

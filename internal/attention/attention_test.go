@@ -37,6 +37,13 @@ func held(phase v1alpha1.Phase, away time.Duration) v1alpha1.Prototype {
 	return p
 }
 
+// copied is a capture by copy that has reserved its donor for a time.
+func copied(phase v1alpha1.Phase, reserved time.Duration) v1alpha1.Prototype {
+	p := held(phase, reserved)
+	p.Spec.Settings.Donor.Method = v1alpha1.MethodCopy
+	return p
+}
+
 // policy is a healthy policy of pool1, six hours old, with an image of a day.
 func policy(change ...func(*v1alpha1.PoolStatus)) v1alpha1.PrototypePolicy {
 	p := v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "nightly", CreationTimestamp: ago(6 * time.Hour)}}
@@ -321,6 +328,33 @@ func TestOrderAndWords(t *testing.T) {
 	}
 }
 
+// TestACopiedDonorIsNeverAway: no item says that a donor whose disk is copied is out of service, or must come back.
+func TestACopiedDonorIsNeverAway(t *testing.T) {
+	failed := copied(v1alpha1.PhaseCleaningUp, 5*time.Hour)
+	failed.Status.Failure = &v1alpha1.Failure{Reason: "CopyUnusable", Message: "no usable copy"}
+	waits := copied(v1alpha1.PhaseSnapshotting, 5*time.Hour)
+	waits.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, Reason: "Denied", Message: "no right"}}
+	for name, c := range map[string]struct {
+		p        v1alpha1.Prototype
+		lease    Lease
+		severity Severity
+		next     string
+	}{
+		"it takes long": {copied(v1alpha1.PhaseSnapshotting, 5*time.Hour), Lease{}, "", ""},
+		"no process":    {copied(v1alpha1.PhaseSnapshotting, time.Hour), dead, Warning, "nothing, until a controller or a command takes over"},
+		"it failed":     {failed, Lease{}, Warning, "Kamino cleans up"},
+		"it waits":      {waits, Lease{}, Warning, "the capture continues automatically once the cause is gone"},
+	} {
+		items := List(Facts{Now: now, Prototypes: []v1alpha1.Prototype{c.p}, Lease: c.lease, Pools: []Pool{{Name: "pool1"}}})
+		if c.next == "" && len(items) == 0 {
+			continue
+		}
+		if len(items) != 1 || items[0].Severity != c.severity || items[0].Next != c.next || strings.Contains(items[0].Cause, "service") {
+			t.Errorf("%s: %+v", name, items)
+		}
+	}
+}
+
 func TestBackInService(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -334,6 +368,7 @@ func TestBackInService(t *testing.T) {
 		{"a pioneer", held(v1alpha1.PhaseSoaking, time.Hour), ""},
 		{"in service", capture(v1alpha1.PhasePublishing), ""},
 		{"ended", held(v1alpha1.PhaseFailed, time.Hour), ""},
+		{"a donor whose disk is copied", copied(v1alpha1.PhaseSnapshotting, time.Hour), ""},
 		{"a donor that leaves", func() v1alpha1.Prototype {
 			p := held(v1alpha1.PhaseSnapshotting, time.Minute)
 			p.Status.Record = &v1alpha1.Record{UID: "uid-1", GeneralizeBootID: "boot", Replacement: &v1alpha1.DonorReplacement{}}

@@ -25,10 +25,10 @@ var beforeSnapshot = []v1alpha1.Phase{
 // patching are the phases of a pioneer, whose deadlines begin afterwards.
 var patching = []v1alpha1.Phase{v1alpha1.PhasePatching, v1alpha1.PhaseRebooting, v1alpha1.PhaseSoaking}
 
-// isHeld reports whether the donor of a running capture is out of service.
+// isHeld reports whether the donor of a running capture is out of service. A donor whose disk is copied serves.
 func isHeld(p *v1alpha1.Prototype) bool {
 	d := p.Status.Donor
-	return !p.Status.Terminal() && d != nil && d.ReservedAt != nil && d.ReleasedAt == nil
+	return !p.Status.Terminal() && !p.Spec.Settings.CopiesDonor() && d != nil && d.ReservedAt != nil && d.ReleasedAt == nil
 }
 
 // BackInService says when the donor of a capture is back in service at the latest, while a process works on the capture;

@@ -116,6 +116,11 @@ func TestTheLookCostsTheDonorNothing(t *testing.T) {
 			t.Errorf("the inspection of the pioneer %+v runs %s", c.pioneer, args)
 		}
 	}
+	copied := s.prototype()
+	copied.Spec.Settings.Donor.Method = v1alpha1.MethodCopy
+	if args := inspectionPod(copied, podspace, "kamino:test").Spec.Containers[0].Args; !slices.Contains(args, "--copied") {
+		t.Errorf("the inspection of a donor whose disk is copied runs %v", args)
+	}
 	for want, pioneer := range map[bool]*v1alpha1.PioneerSettings{true: {}, false: {QuietNodes: &loud}} {
 		p := s.prototype()
 		p.Spec.Pioneer = pioneer

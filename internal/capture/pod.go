@@ -178,6 +178,9 @@ func inspectionPod(p *v1alpha1.Prototype, namespace, image string) *corev1.Pod {
 			},
 		},
 	}
+	if p.Spec.Settings.CopiesDonor() {
+		pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, "--copied")
+	}
 	pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, patchArgs(p)...)
 	if p.Spec.Settings.CopiesDonor() {
 		pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, "--copied")

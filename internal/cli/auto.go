@@ -176,9 +176,9 @@ func autoEnd(report print.AutoReport, stopped error, detailed bool) error {
 	}
 	switch {
 	case codes[ExitFailed] == 1:
-		return &failure{Code: ExitFailed, Err: errors.New("the capture of 1 pool failed; the node is back in service")}
+		return &failure{Code: ExitFailed, Err: errors.New("the capture of 1 pool failed; the node is in service")}
 	case codes[ExitFailed] > 0:
-		return &failure{Code: ExitFailed, Err: fmt.Errorf("captures of %d pools failed; the nodes are back in service", codes[ExitFailed])}
+		return &failure{Code: ExitFailed, Err: fmt.Errorf("captures of %d pools failed; the nodes are in service", codes[ExitFailed])}
 	case codes[ExitNotAllowed] > 0:
 		return &failure{Code: ExitNotAllowed, Err: fmt.Errorf("a credential or a permission is missing for %s", wording.Count(codes[ExitNotAllowed], "pool"))}
 	case codes[ExitUnreachable] > 0:

@@ -16,8 +16,8 @@ func newCancelCommand(f *Factory, o *Options) *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "cancel PROTOTYPE",
-		Short: "Stop a capture, return its node to service, and delete the leftovers",
-		Long: `Delete a Prototype whose capture has not ended. The command follows until the node is back in service and Kamino has
+		Short: "Stop a capture, release its node, and delete the leftovers",
+		Long: `Delete a Prototype whose capture has not ended. The command follows until the node is in service and Kamino has
 deleted the snapshot, the incomplete image version and the lock. A complete version stays; the output shows how to
 promote or delete the version.
 

@@ -36,7 +36,7 @@ while it runs, and cleans the copy on a workshop, an instance outside the pool t
 and with --method InPlace, Kamino drains the node, cleans its disk, and powers the node off for the copy.
 
 Interrupting the command loses nothing: run the same command again, or let a controller continue. "kamino cancel"
-stops the capture and returns the node to service. A drained node that cannot rejoin the cluster is removed instead.
+stops the capture. A drained node returns to service then, or is removed if it cannot rejoin the cluster.
 
 Settings without a flag come from a file (-f), which has the fields settings, maxConcurrent and pioneer of a
 PrototypePolicy's spec: "kubectl explain prototypepolicies.spec.settings --recursive". A flag replaces the same setting of the file.`
@@ -412,6 +412,12 @@ func (c *capturing) dryRun(ctx context.Context, d runner.Decision) error {
 	plan := print.Plan{Prototype: print.Presentable(d.Prototype), Installs: d.NotInstalled, Joins: d.Joins, Method: d.Method, Preview: preview}
 	if kept != nil {
 		plan.CustomData = cloud.Digest(kept.Data)
+	}
+	if plan.Copy != nil {
+		past, err := c.cluster.Prototypes(ctx)
+		if err == nil {
+			plan.Estimate = estimate.Of(past, true).Billed(plan.Copy.InstanceType, plan.Copy.DiskGB)
+		}
 	}
 	if err := print.WritePlan(c.Out, c.flags.format, plan); err != nil {
 		return err

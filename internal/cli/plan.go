@@ -142,6 +142,9 @@ func (s *session) poolPlan(ctx context.Context, plan policy.Plan, took estimate.
 	var err error
 	p.Preview, err = s.engine.Preview(ctx, plan.Prototype)
 	p.Method = plan.Method
+	if p.Copy != nil {
+		p.Estimate = took.Billed(p.Copy.InstanceType, p.Copy.DiskGB)
+	}
 	p.Joins, p.Refusals, err = plan.Joins, slices.Concat(plan.Unknown(), p.Refusals), cmp.Or(plan.Unjoined, err)
 	if from := plan.Prototype.Spec.Settings.Recipe.CustomDataFrom; from != nil {
 		p.CustomDataFrom = from.Name

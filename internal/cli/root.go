@@ -20,16 +20,16 @@ import (
 const rootHelp = `Kamino builds golden images for node pools from a node that already works.
 
 A new node is slow and unpatched: the node boots an old base image, runs bootstrap scripts, installs patches,
-reboots and pulls container images. Kamino does this work once. "kamino capture" drains a patched, healthy node
-(the donor) and copies its OS disk. Kamino then points the pool's recipe, for example its launch template, at the
-new image. New nodes use the image. Running nodes do not change.
+reboots and pulls container images. Kamino does this work once. "kamino capture" copies the OS disk of a patched,
+healthy node (the donor), without its identity and secrets. Kamino then points the pool's recipe, for example its
+launch template, at the new image. New nodes use the image. Running nodes do not change.
 
 Exit codes:
   0    done.
   1    unexpected error.
   2    wrong usage.
   3    refused, nothing was changed.
-  4    the capture failed, and the node is back in service.
+  4    the capture failed, and the node is in service.
   5    a credential or a permission is missing.
   6    the API server or the cloud is unreachable.
   7    something needs you. Only with "status --exit-code".

@@ -205,7 +205,7 @@ func (s *scriptedEngine) Preview(_ context.Context, p *v1alpha1.Prototype) (admi
 		Retires: []string{"2026.02.01"}, Irreversible: true,
 	}
 	if p.Spec.Settings.CopiesDonor() {
-		preview.Evicts, preview.Copy = nil, &admission.CopyCost{InstanceType: "m7i.large", Freezes: true}
+		preview.Evicts, preview.Copy = nil, &admission.CopyCost{InstanceType: "m7i.large", DiskGB: 20, Freezes: true}
 	}
 	if p.Spec.ReplacesDonor() {
 		preview.Removal = &admission.RemovalCost{GrowsFirst: p.Spec.GrowsFirst(), Added: p.Spec.AddsDonor(), Nodes: 3}

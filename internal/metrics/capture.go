@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -14,7 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-var inFlightDesc = gauge("captures_in_flight", "Running captures, by pool and phase.", "pool", "phase")
+var inFlightDesc = gauge("captures_in_flight", "Running captures, by pool, method and phase.", "pool", "method", "phase")
 
 // flights are the running captures that this process has seen, with the last counted status.
 type flights struct {
@@ -25,6 +26,7 @@ type flights struct {
 type flight struct {
 	uid    types.UID
 	pool   string // the name
+	method v1alpha1.CaptureMethod
 	status v1alpha1.PrototypeStatus
 }
 
@@ -43,7 +45,7 @@ func (f *flights) seen(before, after *v1alpha1.Prototype, pool string, refusals 
 	if after.Status.Terminal() {
 		delete(f.last, after.Name)
 	} else {
-		f.last[after.Name] = flight{after.UID, pool, *after.Status.DeepCopy()}
+		f.last[after.Name] = flight{after.UID, pool, methodOf(after), *after.Status.DeepCopy()}
 	}
 	changes := refusals.Between(old, &after.Status)
 	if changes.OutOfService != nil && after.Spec.Settings.CopiesDonor() {
@@ -59,9 +61,15 @@ func (f *flights) gone(name string) {
 	delete(f.last, name)
 }
 
+// methodOf is the method of a capture: in place unless the settings name another.
+func methodOf(p *v1alpha1.Prototype) v1alpha1.CaptureMethod {
+	return cmp.Or(p.Spec.Settings.Donor.Method, v1alpha1.MethodInPlace)
+}
+
 type flightKey struct {
-	pool  string
-	phase v1alpha1.Phase
+	pool   string
+	method v1alpha1.CaptureMethod
+	phase  v1alpha1.Phase
 }
 
 func (f *flights) collect(samples chan<- prometheus.Metric) {
@@ -72,11 +80,11 @@ func (f *flights) collect(samples chan<- prometheus.Metric) {
 		if !inFlightPhases[phase] {
 			phase = v1alpha1.PhasePending // no phase was reported yet
 		}
-		count[flightKey{flight.pool, phase}]++
+		count[flightKey{flight.pool, flight.method, phase}]++
 	}
 	f.mu.Unlock()
 	for key, n := range count {
-		samples <- prometheus.MustNewConstMetric(inFlightDesc, prometheus.GaugeValue, float64(n), key.pool, string(key.phase))
+		samples <- prometheus.MustNewConstMetric(inFlightDesc, prometheus.GaugeValue, float64(n), key.pool, string(key.method), string(key.phase))
 	}
 }
 

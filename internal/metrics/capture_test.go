@@ -54,7 +54,7 @@ func TestCaptureIsCountedInProgress(t *testing.T) {
 		flying := reported(t, m, "kamino_captures_in_flight")
 		want := map[string]float64{}
 		if phase != v1alpha1.PhaseSucceeded {
-			want[fmt.Sprintf("kamino_captures_in_flight{phase=%q,pool=\"pool1\"}", phase)] = 1
+			want[fmt.Sprintf("kamino_captures_in_flight{method=\"InPlace\",phase=%q,pool=\"pool1\"}", phase)] = 1
 		}
 		if diff := cmp.Diff(want, flying); diff != "" {
 			t.Errorf("in flight at %s (-want +got):\n%s", phase, diff)
@@ -70,9 +70,9 @@ func TestRestartRepeatsNoCount(t *testing.T) {
 		m := New(nil, registry.All()...)
 		m.observe(prototype("p", found), prototype("p", found), "pool1")
 		got := reported(t, m, "kamino_capture")
-		delete(got, fmt.Sprintf("kamino_captures_in_flight{phase=%q,pool=\"pool1\"}", found.Phase))
+		delete(got, fmt.Sprintf("kamino_captures_in_flight{method=\"InPlace\",phase=%q,pool=\"pool1\"}", found.Phase))
 		if i == 0 {
-			delete(got, `kamino_captures_in_flight{phase="Pending",pool="pool1"}`)
+			delete(got, `kamino_captures_in_flight{method="InPlace",phase="Pending",pool="pool1"}`)
 		}
 		if len(got) > 0 || len(reported(t, m, "kamino_donor")) > 0 {
 			t.Errorf("found in %s, counted %v", found.Phase, got)
@@ -88,7 +88,7 @@ func TestRestartRepeatsNoCount(t *testing.T) {
 		process.observe(prototype("p", statuses[i-1]), prototype("p", statuses[i]), "pool1")
 	}
 	sum := reported(t, first, "kamino_")
-	delete(sum, `kamino_captures_in_flight{phase="Snapshotting",pool="pool1"}`) // the first one's last word
+	delete(sum, `kamino_captures_in_flight{method="InPlace",phase="Snapshotting",pool="pool1"}`) // the first one's last word
 	for key, value := range reported(t, second, "kamino_") {
 		sum[key] += value
 	}

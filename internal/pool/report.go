@@ -33,7 +33,7 @@ func (t patchTimes) interrupted(node joinhealth.Node, captures []v1alpha1.Protot
 	note(t.pending)
 	for i := range captures {
 		p := &captures[i]
-		if d := p.Status.Donor; p.Spec.Donor.NodeName == node.Name && d != nil && d.ReservedAt != nil {
+		if d := p.Status.Donor; p.Spec.Donor.NodeName == node.Name && d != nil && d.ReservedAt != nil && !p.Spec.Settings.CopiesDonor() {
 			note(d.ReservedAt.Time)
 		}
 		if p.Spec.Donor.NodeName == node.Name && p.Status.Patch != nil {

@@ -114,6 +114,8 @@ func TestInterrupted(t *testing.T) {
 	}
 	patched := of("n", 9)
 	patched.Status.Patch = &v1alpha1.PatchStatus{StartedAt: metav1.NewTime(at(4))}
+	copied := of("n", 3)
+	copied.Spec.Settings.Donor.Method = v1alpha1.MethodCopy
 	for name, test := range map[string]struct {
 		times    patchTimes
 		captures []v1alpha1.Prototype
@@ -123,6 +125,7 @@ func TestInterrupted(t *testing.T) {
 		"a patch":                   {patchTimes{patched: at(5)}, nil, at(5)},
 		"a patch that waits":        {patchTimes{patched: at(5), pending: at(3)}, nil, at(3)},
 		"a capture before a patch":  {patchTimes{patched: at(5)}, []v1alpha1.Prototype{of("n", 2)}, at(2)},
+		"a donor that serves":       {patchTimes{patched: at(5)}, []v1alpha1.Prototype{copied}, at(5)},
 		"a pioneer":                 {patchTimes{}, []v1alpha1.Prototype{patched}, at(4)},
 		"an instance of that name":  {patchTimes{}, []v1alpha1.Prototype{of("n", -5)}, time.Time{}},
 		"a patch of the image only": {patchTimes{patched: at(-60)}, nil, time.Time{}},

@@ -136,6 +136,9 @@ func namedIDs(c *call) (ids []string) {
 var createdKinds = map[string]string{"CreateSnapshot": "snapshot", "RegisterImage": "image", "RunInstances": "instance",
 	"CreateReplaceRootVolumeTask": "replace-root-volume-task", "CreateVolume": "volume"}
 
+// sources name what a new resource is made from, by action.
+var sources = map[string]string{"CreateSnapshot": "VolumeId", "RunInstances": "LaunchTemplate.LaunchTemplateId"}
+
 // targets are the resources of a request. Actions without known resources have the resource "*".
 func (s permissions) targets(c *call, st *state) []target {
 	given := map[string]string{"aws:RequestedRegion": s.config.Region}
@@ -176,10 +179,10 @@ func (s permissions) targets(c *call, st *state) []target {
 		out = append(out, fresh(kind))
 	}
 	switch c.action.name {
-	case "CreateSnapshot":
-		out = append(out, known(c.in.Get("VolumeId")))
-	case "RunInstances":
-		out = append(out, known(c.in.Get("LaunchTemplate.LaunchTemplateId")))
+	case "SimulatePrincipalPolicy":
+		out = append(out, of(c.in.Get("PolicySourceArn"), nil))
+	case "CreateSnapshot", "RunInstances":
+		out = append(out, known(c.in.Get(sources[c.action.name])))
 	case "CreateReplaceRootVolumeTask", "CreateTags", "DeleteTags", "StopInstances", "StartInstances", "TerminateInstances", "DeleteSnapshot",
 		"DeregisterImage", "CreateLaunchTemplateVersion", "CreateVolume", "AttachVolume", "DetachVolume", "DeleteVolume":
 		for _, id := range namedIDs(c) {

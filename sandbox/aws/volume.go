@@ -153,10 +153,10 @@ func (s volumes) fill(st *state, e event) *work {
 		delete(st.Volumes, v.ID)
 		return nil
 	}
-	from := contentOf(st, v.Snapshot)
+	from, blank := contentOf(st, v.Snapshot), v.Snapshot == ""
 	return &work{
 		do: func(ctx context.Context) error {
-			if from == "" {
+			if from == "" && !blank {
 				return nil
 			}
 			return s.config.Fleet.CopyDisk(ctx, disk(e.Target), from)

@@ -62,6 +62,11 @@ func TestLimits(t *testing.T) {
 		"verbs": {verbs, "| `kamino status` against one LIST | 3.10 | at most 3 |", []string{"`kamino status` against one LIST"}},
 		"a capture": {returned, "| a | CPU 0.00 s, 0.0 MiB, 0 requests and 0 polls, 2.7 min of the cloud's time | at most 160 s |",
 			[]string{"b"}},
+		"methods": {compareMethods(methodCost{away: 90 * time.Second, boots: 1}, methodCost{frozen: time.Second}),
+			"| donor not Ready or cordoned, on AWS: in place, by copy | 90.0 s, 0.0 s | by copy 0 s |", nil},
+		"methods that are alike": {compareMethods(methodCost{}, methodCost{away: time.Second, boots: 1, frozen: 1001 * time.Millisecond}),
+			"| boots of the donor: in place, by copy | 0, 1 | by copy 0 |",
+			[]string{"donor not Ready or cordoned, on AWS: in place, by copy", "boots of the donor: in place, by copy", "donor's disk frozen, by copy"}},
 		"scale": {scaleCost{lists: all(1), decisions: all(2), peak: maxPeakMemory, steady: maxSteadyMemory + 1, requests: 1}.report(1024),
 			"| ratio of the two | 2.00 | at most 2 |", []string{"controller's memory, steady", "5000 heartbeats: passes, requests to Azure"}},
 	} {

@@ -69,6 +69,19 @@ func (o Options) measureTrial(ctx context.Context, w *world.World, donor control
 
 // trialOf returns the passed trial of the node's newest Prototype.
 func trialOf(ctx context.Context, w *world.World, node string) (*v1alpha1.TrialStatus, error) {
+	all, err := prototypes(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range all {
+		if t := p.Status.Trial; p.Spec.Donor.NodeName == node && t != nil && t.Result == v1alpha1.TrialPassed && t.StartedAt != nil && t.FinishedAt != nil {
+			return t, nil
+		}
+	}
+	return nil, errors.New("no Prototype has a passed trial")
+}
+
+func prototypes(ctx context.Context, w *world.World) (all []*v1alpha1.Prototype, err error) {
 	client, err := dynamic.NewForConfig(w.Config())
 	if err != nil {
 		return nil, err
@@ -83,11 +96,9 @@ func trialOf(ctx context.Context, w *world.World, node string) (*v1alpha1.TrialS
 		if err != nil {
 			return nil, err
 		}
-		if t := p.Status.Trial; p.Spec.Donor.NodeName == node && t != nil && t.Result == v1alpha1.TrialPassed && t.StartedAt != nil && t.FinishedAt != nil {
-			return t, nil
-		}
+		all = append(all, p)
 	}
-	return nil, errors.New("no Prototype has a passed trial")
+	return all, nil
 }
 
 func prototype(object *unstructured.Unstructured) (*v1alpha1.Prototype, error) {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -26,6 +27,8 @@ func (w *amazonGroup) stage() captureEnv {
 		isOn: func() bool { return w.fleet.Power(donor) == fleet.On }, powerOff: func() { w.must(w.server.Shutdown(w.Context(), donor)) }}
 }
 
+const awsRequests = "../../docs/reference/requests-aws.md"
+
 // mostOnAWS is the number of requests of a capture on AWS.
 const mostOnAWS = 150
 
@@ -41,7 +44,7 @@ func TestRequestsOfACaptureOnAWS(t *testing.T) {
 		if first := c.play(t.Context(), version, settings); first.all() > mostOnAWS {
 			t.Errorf("the first capture sends %+v, more than %d", first, mostOnAWS)
 		}
-		wantDocumented(t, "../../docs/reference/requests-aws.md", w.server.Requests(), func(r requestlog.Request) string { return r.Operation })
+		wantDocumented(t, awsRequests, inPlace, w.server.Requests(), func(r requestlog.Request) string { return r.Operation })
 		time.Sleep(time.Hour)
 		if later := c.play(t.Context(), version+"02", settings); later.all() > mostOnAWS {
 			t.Errorf("a later capture sends %+v, more than %d", later, mostOnAWS)
@@ -63,6 +66,7 @@ func TestRequestsOfACopyOnAWS(t *testing.T) {
 		if sent := c.play(t.Context(), version, settings); sent.all() > mostOfACopy {
 			t.Errorf("the capture sends %+v, more than %d", sent, mostOfACopy)
 		}
+		wantDocumented(t, awsRequests, byCopy, w.server.Requests(), func(r requestlog.Request) string { return r.Operation })
 		if !stage.isOn() {
 			t.Error("the donor is off")
 		}
@@ -79,27 +83,46 @@ func TestRequestsOfACopyOnAWS(t *testing.T) {
 // mostOfACopy is the number of requests of a capture by copy on AWS.
 const mostOfACopy = 250
 
-var documentedRequest = regexp.MustCompile("^\\| `([A-Za-z ]+)` \\| [a-z, ]+ \\| (only )?")
+// Methods of captures, as pages name them.
+const inPlace, byCopy = "in place", "by copy"
 
-// wantDocumented compares the kinds of requests of a capture with the table of a page. Rows with "only" need not be sent.
-func wantDocumented(t *testing.T, page string, requests []requestlog.Request, name func(requestlog.Request) string) {
+// documentedRequest is a row of the table of requests, and countedRequest a row of the table that counts them by method.
+var (
+	documentedRequest = regexp.MustCompile("^\\| `([A-Za-z ]+)` \\| [a-z, ]+ \\| (only |" + inPlace + ": |" + byCopy + ": )?")
+	countedRequest    = regexp.MustCompile("^\\| `([A-Za-z ]+)` \\| ([0-9]+) \\| ([0-9]+) \\|$")
+)
+
+// wantDocumented compares the kinds of requests of a capture with the table of a page, and their numbers with the table that counts
+// them. Rows with "only" need not be sent, and rows of another method must not.
+func wantDocumented(t *testing.T, page, method string, requests []requestlog.Request, name func(requestlog.Request) string) {
 	t.Helper()
 	data, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	documented, sent := map[string]bool{}, map[string]bool{}
+	documented, sent, counts := map[string]bool{}, map[string]bool{}, map[string]int{}
+	counted := map[string]int{}
 	for line := range strings.Lines(string(data)) {
-		if m := documentedRequest.FindStringSubmatch(line); m != nil && m[2] == "" {
+		if m := documentedRequest.FindStringSubmatch(line); m != nil && (m[2] == "" || m[2] == method+": ") {
 			documented[m[1]] = true
+		}
+		if m := countedRequest.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+			column := map[string]string{inPlace: m[2], byCopy: m[3]}[method]
+			if n, _ := strconv.Atoi(column); n > 0 {
+				counted[m[1]] = n
+			}
 		}
 	}
 	for _, r := range requests {
 		if n := name(r); n != "" {
 			sent[n] = true
+			counts[n]++
 		}
 	}
 	if diff := cmp.Diff(documented, sent); diff != "" {
 		t.Errorf("%s lists other requests (-page +sent):\n%s", page, diff)
+	}
+	if diff := cmp.Diff(counted, counts); diff != "" && len(counted) > 0 {
+		t.Errorf("%s counts other requests %s (-page +sent):\n%s", page, method, diff)
 	}
 }

@@ -27,21 +27,25 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/aws"
 )
 
-// byTags is the policy by tags of docs/reference, for the account and the nodes of the simulator.
-type byTags struct {
+// grant is a policy of docs/reference, for the account, the nodes and the user of the simulator.
+type grant struct {
 	Version   string
 	Statement []map[string]any
 }
 
 const nodeProfile = "node"
 
-func readByTags(t *testing.T) (p byTags) {
+// The policy for pools with a tag, and the policy for all pools.
+const byTags, untagged = "aws-policy-by-tags.json", "aws-policy.json"
+
+func readGrant(t *testing.T, name string) (p grant) {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/reference/aws-policy-by-tags.json")
+	text, err := os.ReadFile("../../docs/reference/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text = []byte(strings.NewReplacer("ACCOUNT", "123456789012", "ROLE-OF-THE-NODES", nodeProfile).Replace(string(text)))
+	text = []byte(strings.NewReplacer("ACCOUNT", "123456789012", "ROLE-OF-THE-NODES", nodeProfile,
+		"role/ROLE-OF-KAMINO", "user/narrow").Replace(string(text)))
 	if err := json.Unmarshal(text, &p); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +53,7 @@ func readByTags(t *testing.T) (p byTags) {
 }
 
 // actions are the actions of a statement.
-func (p byTags) actions(statement int) (names []string) {
+func (p grant) actions(statement int) (names []string) {
 	for _, a := range p.Statement[statement]["Action"].([]any) {
 		names = append(names, a.(string))
 	}
@@ -57,7 +61,7 @@ func (p byTags) actions(statement int) (names []string) {
 }
 
 // without returns the policy without an action of a statement.
-func (p byTags) without(statement int, action string) byTags {
+func (p grant) without(statement int, action string) grant {
 	changed := maps.Clone(p.Statement[statement])
 	changed["Action"] = slices.DeleteFunc(p.actions(statement), func(a string) bool { return a == action })
 	p.Statement = slices.Clone(p.Statement)
@@ -66,7 +70,7 @@ func (p byTags) without(statement int, action string) byTags {
 }
 
 // newNarrow returns a group whose provider has the policy. raw and scaling stay those of an administrator.
-func newNarrow(t *testing.T, on *wire, p byTags) *amazonGroup {
+func newNarrow(t *testing.T, on *wire, p grant) *amazonGroup {
 	t.Helper()
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -321,34 +325,48 @@ func (w *amazonGroup) requested(status int) map[string]bool {
 // unasked are actions that no chapter needs: IAM reads a role with a path only, and the user of the test has no role.
 var unasked = []string{"iam:GetRole"}
 
-// TestAWSPolicyByTagsAllows plays everything that Kamino does with the policy, and without each action of each statement. So the
-// policy has what Kamino needs, and nothing else.
-func TestAWSPolicyByTagsAllows(t *testing.T) {
-	p := readByTags(t)
-	w := newNarrow(t, nil, p).enable()
-	if at, err := w.play(); err != nil {
-		t.Fatalf("%s: %v", at, err)
-	}
-	for i, s := range p.Statement {
-		for _, action := range p.actions(i) {
-			if slices.Contains(unasked, action) {
-				continue
+// TestAWSPolicyAllows plays everything that Kamino does with each policy, and without each action of each statement. So a policy has what
+// Kamino needs, and nothing else.
+func TestAWSPolicyAllows(t *testing.T) {
+	for _, name := range []string{byTags, untagged} {
+		t.Run(name, func(t *testing.T) {
+			p := readGrant(t, name)
+			w := newNarrow(t, nil, p).enable()
+			if at, err := w.play(); err != nil {
+				t.Fatalf("%s: %v", at, err)
 			}
-			t.Run(fmt.Sprintf("without %s in %s", action, s["Sid"]), func(t *testing.T) {
-				at, err := newNarrow(t, nil, p.without(i, action)).enable().play()
-				if err == nil || !strings.Contains(err.Error(), action) {
-					t.Errorf("no chapter needs the action: %s: %v", at, err)
+			for i, s := range p.Statement {
+				for _, action := range p.actions(i) {
+					if slices.Contains(unasked, action) {
+						continue
+					}
+					t.Run(fmt.Sprintf("without %s in %s", action, s["Sid"]), func(t *testing.T) {
+						at, err := newNarrow(t, nil, p.without(i, action)).enable().play()
+						if err == nil || !strings.Contains(err.Error(), action) {
+							t.Errorf("no chapter needs the action: %s: %v", at, err)
+						}
+						t.Logf("%q: %v", at, err)
+					})
 				}
-				t.Logf("%q: %v", at, err)
-			})
-		}
+			}
+		})
 	}
 }
 
-// TestAWSPolicyByTagsDenies sends each request with an effect to resources without Kamino's tags. All are denied, and nothing
-// changes. The exceptions create something: they need no resource of another owner.
-func TestAWSPolicyByTagsDenies(t *testing.T) {
-	p := readByTags(t)
+// onPools are the requests of TestAWSPolicyDenies that change a pool or its nodes.
+var onPools = []string{"hold", "return", "resize", "protect", "remove", "promote", "new version", "rebuild", "start", "stop"}
+
+// TestAWSPolicyDenies sends each request with an effect to resources without Kamino's tags, and with half of them. All are denied, and
+// nothing changes. The exceptions create something: they need no resource of another owner. The policy for all pools allows onPools.
+func TestAWSPolicyDenies(t *testing.T) {
+	for name, allowed := range map[string][]string{byTags: nil, untagged: onPools} {
+		t.Run(name, func(t *testing.T) { wantDenied(t, readGrant(t, name), allowed) })
+	}
+}
+
+// wantDenied sends all requests but the allowed ones.
+func wantDenied(t *testing.T, p grant, allowed []string) {
+	t.Helper()
 	w := newNarrow(t, nil, p)
 	foreign := path.Base(string(w.ids[0]))
 	read := func() string {
@@ -356,7 +374,9 @@ func TestAWSPolicyByTagsDenies(t *testing.T) {
 		w.must(err)
 		images, err := w.raw.DescribeImages(t.Context(), &ec2.DescribeImagesInput{Owners: []string{"self"}})
 		w.must(err)
-		text, err := json.Marshal([]any{w.group(), out.Reservations, w.versions(), w.snapshots(), images.Images})
+		volumes, err := w.raw.DescribeVolumes(t.Context(), &ec2.DescribeVolumesInput{})
+		w.must(err)
+		text, err := json.Marshal([]any{w.group(), out.Reservations, w.versions(), w.snapshots(), images.Images, volumes.Volumes})
 		w.must(err)
 		return string(text)
 	}
@@ -376,6 +396,8 @@ func TestAWSPolicyByTagsDenies(t *testing.T) {
 	w.must(err)
 	image := sdk.ToString(registered.ImageId)
 	w.advance(time.Hour)
+
+	workshop, own := w.ownCopy(snapshot)
 
 	ctx, group, ids := t.Context(), sdk.String(awsGroup), []string{foreign}
 	scaling, compute := autoscaling.NewFromConfig(w.config.AWS), ec2.NewFromConfig(w.config.AWS)
@@ -453,6 +475,18 @@ func TestAWSPolicyByTagsDenies(t *testing.T) {
 			_, err := compute.AttachVolume(ctx, &ec2.AttachVolumeInput{Device: sdk.String("/dev/sdf"), InstanceId: &foreign, VolumeId: volume})
 			return err
 		},
+		"attach to a workshop": func() error {
+			_, err := compute.AttachVolume(ctx, &ec2.AttachVolumeInput{Device: sdk.String("/dev/sdf"), InstanceId: &workshop, VolumeId: volume})
+			return err
+		},
+		"attach a copy": func() error {
+			_, err := compute.AttachVolume(ctx, &ec2.AttachVolumeInput{Device: sdk.String("/dev/sdf"), InstanceId: &foreign, VolumeId: &own})
+			return err
+		},
+		"detach from a workshop": func() error {
+			_, err := compute.DetachVolume(ctx, &ec2.DetachVolumeInput{InstanceId: &workshop, VolumeId: volume})
+			return err
+		},
 		"detach": func() error {
 			_, err := compute.DetachVolume(ctx, &ec2.DetachVolumeInput{InstanceId: &foreign, VolumeId: volume})
 			return err
@@ -479,6 +513,9 @@ func TestAWSPolicyByTagsDenies(t *testing.T) {
 		"tag a template":   func() error { return tagAs(ctx, compute, w.template, ours) },
 		"tag a new volume": func() error { return tagAs(ctx, compute, *volume, ours) },
 	} {
+		if slices.Contains(allowed, name) {
+			continue
+		}
 		if err := send(); err == nil || !strings.Contains(err.Error(), "not authorized") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -490,7 +527,7 @@ func TestAWSPolicyByTagsDenies(t *testing.T) {
 	for i, s := range p.Statement {
 		for _, action := range p.actions(i) {
 			free := strings.Contains(action, ":Describe") || strings.Contains(action, ":Get") || strings.HasPrefix(action,
-				"iam:") || s["Sid"] == "LaunchByGroupAndTrial"
+				"iam:") || s["Sid"] == "LaunchByGroupAndTrial" || len(allowed) > 0 && s["Condition"] == nil
 			if !free && !denied[action] {
 				t.Errorf("no request shows that %s of %s is denied without tags", action, s["Sid"])
 			}
@@ -498,34 +535,58 @@ func TestAWSPolicyByTagsDenies(t *testing.T) {
 	}
 }
 
+// ownCopy makes a workshop, and a copy of a snapshot that is not attached.
+func (w *amazonGroup) ownCopy(snapshot string) (instance, volume string) {
+	w.Helper()
+	tags := func(of ec2types.ResourceType, key string) []ec2types.TagSpecification {
+		return []ec2types.TagSpecification{{ResourceType: of, Tags: []ec2types.Tag{{Key: sdk.String(key), Value: sdk.String("it")}}}}
+	}
+	ran, err := w.raw.RunInstances(w.Context(), &ec2.RunInstancesInput{ImageId: sdk.String(awsImage), InstanceType: "m6i.large", MinCount: sdk.Int32(1),
+		MaxCount: sdk.Int32(1), TagSpecifications: tags("instance", "kamino-workshop-name")})
+	w.must(err)
+	made, err := w.raw.CreateVolume(w.Context(), &ec2.CreateVolumeInput{AvailabilityZone: ran.Instances[0].Placement.AvailabilityZone,
+		SnapshotId: &snapshot, TagSpecifications: tags("volume", "kamino-copy-name")})
+	w.must(err)
+	w.advance(time.Hour)
+	return *ran.Instances[0].InstanceId, *made.VolumeId
+}
+
 func tagAs(ctx context.Context, client *ec2.Client, id string, tags []ec2types.Tag) error {
 	_, err := client.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: tags})
 	return err
 }
 
-// TestAWSPolicyByTags checks that the engine captures a tagged group with the policy, and refuses a group without the tag. Doctor
-// reports no permission as missing.
-func TestAWSPolicyByTags(t *testing.T) {
-	p := readByTags(t)
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(day.Add(-20 * time.Hour)))
-		w := newNarrow(t, newWire(), p)
-		refusals, err := cloud.New(cloud.DisksOf(w.disks), cloud.RecipesOf(w.recipes)).Preflight(t.Context(), cloud.PreflightSpec{Pool: w.pool, Instance: w.ids[0], Version: version})
-		w.must(err)
-		if !slices.ContainsFunc(refusals, func(r cloud.Refusal) bool { return r.Reason == cloud.PermissionMissing }) {
-			t.Errorf("a group without the tag: %+v", refusals)
-		}
-		w.enable()
-		time.Sleep(time.Until(day))
-		settings := v1alpha1.Settings{Trial: v1alpha1.TrialSettings{Mode: v1alpha1.TrialOff}}
-		settings.Generalize.Profile = v1alpha1.ProfileEKS
-		newCourse(w.stage()).play(t.Context(), version, settings)
-		all, err := w.recipes.Permissions(t.Context(), w.pool)
-		w.must(err)
-		for _, p := range all {
-			if !p.Allowed {
-				t.Errorf("doctor reports %s as missing", p.Action)
-			}
-		}
-	})
+// TestAWSPolicyCaptures checks that the engine captures a group with each policy by each method. Doctor reports no permission as missing.
+// The policy by tags refuses a group without the tag.
+func TestAWSPolicyCaptures(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		method v1alpha1.CaptureMethod
+	}{{byTags, v1alpha1.MethodInPlace}, {byTags, v1alpha1.MethodCopy}, {untagged, v1alpha1.MethodInPlace}, {untagged, v1alpha1.MethodCopy}} {
+		t.Run(fmt.Sprint(test.name, " ", test.method), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Until(day.Add(-20 * time.Hour)))
+				w := newNarrow(t, newWire(), readGrant(t, test.name))
+				refusals, err := cloud.New(cloud.DisksOf(w.disks), cloud.RecipesOf(w.recipes)).Preflight(t.Context(), cloud.PreflightSpec{
+					Pool: w.pool, Instance: w.ids[0], Version: version, Copies: test.method == v1alpha1.MethodCopy})
+				w.must(err)
+				missing := slices.ContainsFunc(refusals, func(r cloud.Refusal) bool { return r.Reason == cloud.PermissionMissing })
+				if missing != (test.name == byTags) {
+					t.Errorf("a group without the tag: %+v", refusals)
+				}
+				w.enable()
+				time.Sleep(time.Until(day))
+				settings := v1alpha1.Settings{Trial: v1alpha1.TrialSettings{Mode: v1alpha1.TrialOff}, Donor: v1alpha1.DonorSettings{Method: test.method}}
+				settings.Generalize.Profile = v1alpha1.ProfileEKS
+				newCourse(w.stage()).play(t.Context(), version, settings)
+				all, err := w.recipes.Permissions(t.Context(), w.pool)
+				w.must(err)
+				for _, p := range all {
+					if !p.Allowed {
+						t.Errorf("doctor reports %s as missing", p.Action)
+					}
+				}
+			})
+		})
+	}
 }

@@ -37,6 +37,9 @@ type Spec struct {
 	Light bool
 }
 
+// Blank is the source of a disk without content.
+const Blank DiskID = ""
+
 // Further is a further disk of a machine.
 type Further struct {
 	Disk   DiskID `json:"disk"`
@@ -57,7 +60,7 @@ const (
 // long operations.
 type Fleet interface {
 	// CopyDisk makes dst with the content of src: a disk, a snapshot, an image version or a platform
-	// image. An existing dst is replaced. The copy of a running machine's disk holds what the machine has flushed.
+	// image; empty of Blank. An existing dst is replaced. The copy of a running machine's disk holds what the machine has flushed.
 	CopyDisk(ctx context.Context, dst, src DiskID) error
 	// DeleteDisk removes a disk's content; nothing there is nil.
 	DeleteDisk(ctx context.Context, id DiskID) error
@@ -75,7 +78,7 @@ type Fleet interface {
 	// lifecycle controller does, unless configured otherwise. The disk stays until DeleteDisk.
 	Terminate(ctx context.Context, id string) error
 	// Attach gives a machine a further disk with a serial number, also while the machine runs. A machine that boots with a further
-	// disk boots from this disk: both roots may have the same labels and UUIDs, and the firmware may choose either.
+	// disk with a root boots from this disk: both roots may have the same labels and UUIDs, and the firmware may choose either.
 	Attach(ctx context.Context, id string, disk DiskID, serial string) error
 	// Detach takes a further disk from a machine. Neither a missing machine nor a missing disk is an error.
 	Detach(ctx context.Context, id string, disk DiskID) error

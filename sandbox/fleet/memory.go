@@ -58,7 +58,7 @@ func (m *Memory) CopyDisk(ctx context.Context, dst, src DiskID) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	content, exists := m.disks[src]
-	if isPlatform := strings.Contains(string(src), ":"); !exists && !isPlatform {
+	if isPlatform := strings.Contains(string(src), ":"); !exists && !isPlatform && src != Blank {
 		return fmt.Errorf("copy disk: there is no %s", src)
 	} else if !exists {
 		content = map[string]string{"origin": string(src)}

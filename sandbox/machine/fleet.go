@@ -189,6 +189,9 @@ func (f *Fleet) CopyDisk(ctx context.Context, dst, src fleet.DiskID) error {
 	if m := f.userOf(dst); m != nil {
 		return fmt.Errorf("disk %s cannot be replaced: machine %s is running from it, power it off first", dst, m.specification().ID)
 	}
+	if src == fleet.Blank {
+		return errors.Join(os.RemoveAll(f.path(dst)), os.MkdirAll(f.path(dst), 0o755))
+	}
 	if strings.Count(string(src), ":") == 3 {
 		if err := f.publish(src); err != nil {
 			return fmt.Errorf("make platform image %s: %w", src, err)

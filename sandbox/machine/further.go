@@ -65,8 +65,10 @@ func (m *machine) hasFurther(id fleet.DiskID) bool {
 
 // bootDisk is the disk that the machine boots from: with two roots of the same labels and UUIDs, the other one.
 func (m *machine) bootDisk() fleet.DiskID {
-	if all := m.further(); len(all) > 0 {
-		return all[len(all)-1].Disk
+	for _, d := range slices.Backward(m.further()) {
+		if _, err := os.Stat(filepath.Join(m.fleet.path(d.Disk), "etc")); err == nil {
+			return d.Disk
+		}
 	}
 	return m.specification().Disk
 }
@@ -75,6 +77,14 @@ func (m *machine) bootDisk() fleet.DiskID {
 func (s *session) showFurther() error {
 	if s.root == "" {
 		return nil
+	}
+	for i, d := range s.machine.further() {
+		if err := disk.ShowDevice(s.root, disk.FurtherNumber(i), fmt.Sprintf("nvme%dn1", i+1), ""); err != nil {
+			return err
+		}
+		if err := disk.WriteFile(filepath.Join(s.root, disk.Numbers, d.Serial), []byte(disk.FurtherNumber(i)), 0o644); err != nil {
+			return err
+		}
 	}
 	for dir, prefix := range map[string]string{disk.Further: "", "dev/disk/by-id": "nvme-Amazon_Elastic_Block_Store_"} {
 		dir = filepath.Join(s.root, dir)

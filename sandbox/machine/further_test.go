@@ -1,10 +1,14 @@
 package machine
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/kamino-dev/kamino/internal/agent/quiesce"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
@@ -53,6 +57,32 @@ func TestFurtherDisk(t *testing.T) {
 	}
 	if err := w.fleet.DeleteDisk(t.Context(), further); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestFurtherDiskThatIsMounted: a disk of the machine's own directories prevents a copy of the running machine. Volumes of pods, and disks
+// that nothing mounts, do not.
+func TestFurtherDiskThatIsMounted(t *testing.T) {
+	for dir, refused := range map[string]bool{"": false, "/var/lib/kubelet/pods/uid/volumes/kubernetes.io~csi/pv/mount": false, "/var/lib/containerd": true} {
+		w := newFleetEnv(t)
+		_, other := w.withFurther()
+		root := w.tree(other.ID)
+		if dir != "" {
+			if err := disk.Mount(root, "vol0123456789abcdef0", dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		host, err := tree.Open(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = quiesce.CheckDisk(host)
+		host.Close()
+		if why := (*quiesce.RefusedError)(nil); errors.As(err, &why) != refused || !refused && err != nil {
+			t.Errorf("mounted at %q: %v", dir, err)
+		} else if refused && (!strings.Contains(err.Error(), dir+" is on another disk (nvme1n1)") || !strings.Contains(err.Error(), "capture the node in place")) {
+			t.Errorf("it says: %v", err)
+		}
 	}
 }
 

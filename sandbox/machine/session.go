@@ -110,12 +110,16 @@ func (s *session) mountVolatile() error {
 		"run/lock/.keep":                 "",
 		"run/containerd/.keep":           "",
 		"run/systemd/system/.keep":       "",
+		disk.MountTable:                  disk.RootMount,
 	} {
 		if err := disk.WriteFile(filepath.Join(s.root, path), []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
 	var err error
+	if err = disk.ShowDevice(s.root, disk.RootNumber, "nvme0n1", "nvme0n1p1"); err != nil {
+		return err
+	}
 	if err = s.showFurther(); err != nil {
 		return err
 	}

@@ -79,9 +79,9 @@ func judgeDisk(mounts []tree.MountPoint, find finder) (root tree.MountPoint, dev
 	return root, dev, beside, nil
 }
 
-// Refusal returns a *RefusedError if the disk of the running host is not copied while it runs, from what everyone may read; nil if it is,
-// or if that is not known.
-func Refusal(t *tree.Tree) error {
+// CheckDisk returns a *RefusedError if the disk of the host at t is not copied while it runs, and changes nothing. It reads what everyone
+// may read; nil also means that this does not suffice.
+func CheckDisk(t *tree.Tree) error {
 	mounts, err := mountsOfHost(t)
 	if err == nil {
 		_, _, _, err = judgeDisk(mounts, func(number string) (device, error) { return deviceOf(t, number) })

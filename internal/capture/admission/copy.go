@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,9 +58,13 @@ type CopyCost struct {
 	InstanceType string `json:"instanceType,omitempty"`
 	// Chosen: the settings name the type. Else it is the type of the donor's pool.
 	Chosen bool `json:"chosen,omitempty"`
+	// DiskGB is the size of the donor's root file system, in full GiB; 0 if unknown.
+	DiskGB int64 `json:"diskGB,omitempty"`
 	// Freezes: the root file system of the donor is frozen for the moment of the copy, if the node can guard the freeze.
 	Freezes bool `json:"freezes"`
 }
+
+const gib = 1 << 30
 
 // CopyCost returns the cost of a capture by copy; nil for a capture in place.
 func (c *Case) CopyCost() *CopyCost {
@@ -68,8 +73,9 @@ func (c *Case) CopyCost() *CopyCost {
 	}
 	settings := c.Prototype.Spec.Settings.Donor
 	cost := &CopyCost{InstanceType: settings.WorkshopType, Chosen: settings.WorkshopType != "", Freezes: settings.Freeze != v1alpha1.FreezeNever}
-	if donor, err := c.Donor.Get(); err == nil && donor.Node != nil && !cost.Chosen {
-		cost.InstanceType = donor.Node.Labels[corev1.LabelInstanceTypeStable]
+	if donor, err := c.Donor.Get(); err == nil && donor.Node != nil {
+		cost.InstanceType = cmp.Or(settings.WorkshopType, donor.Node.Labels[corev1.LabelInstanceTypeStable])
+		cost.DiskGB = (donor.Node.Status.Capacity.StorageEphemeral().Value() + gib - 1) / gib
 	}
 	return cost
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/selection"
@@ -152,6 +153,21 @@ func TestCopyCost(t *testing.T) {
 		}
 		if test.never != "" && strings.Contains(text, test.never) {
 			t.Errorf("%s: %q is in:\n%s", name, test.never, text)
+		}
+	}
+}
+
+// TestCopyCostCountsTheDisk in full GiB: a file system is a little smaller than its disk.
+func TestCopyCostCountsTheDisk(t *testing.T) {
+	for size, want := range map[string]int64{"": 0, "20893676Ki": 20, "20Gi": 20, "20971521Ki": 21} {
+		c := copiedDonor()
+		onNode(func(n *corev1.Node) {
+			if size != "" {
+				n.Status.Capacity = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse(size)}
+			}
+		})(c)
+		if got := c.CopyCost().DiskGB; got != want {
+			t.Errorf("%q is %d GiB, want %d", size, got, want)
 		}
 	}
 }

@@ -9,7 +9,7 @@ const (
 	Unexpected  = 1
 	Usage       = 2
 	Refused     = 3  // nothing was changed
-	Failed      = 4  // the capture failed and the donor is back in service
+	Failed      = 4  // the capture failed and the donor is in service
 	NotAllowed  = 5  // a credential or a permission
 	Unreachable = 6  // the API server or the cloud
 	NeedsPerson = 7  // with status --exit-code only

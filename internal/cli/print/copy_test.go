@@ -40,6 +40,7 @@ func TestACopiedDonorWasNeverAway(t *testing.T) {
 		"interrupt":           {GoOn(running, now), "kamino cancel pool1-2026.03.09 (the node stays in service)"},
 		"description":         {described(t, copiedDonor(v1alpha1.PhaseSucceeded), now), "Frozen:           0.18s"},
 		"failed description":  {described(t, failed, now), "Donor:     stayed in service"},
+		"running description": {described(t, running, now), "Out of service:   0s\n"},
 		"deleted description": {described(t, deleted, now), "the donor is first released, and stays in service"},
 	}
 	for name, output := range outputs {

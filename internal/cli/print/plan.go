@@ -1,6 +1,7 @@
 package print
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history/estimate"
 	"github.com/kamino-dev/kamino/internal/pool/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/pool/capturemethod"
 	"github.com/kamino-dev/kamino/internal/wording"
@@ -25,6 +27,8 @@ type Plan struct {
 	// Method is how the donor's disk becomes an image, with the reason if the settings name no method.
 	Method capturemethod.Answer `json:"method,omitzero"`
 	admission.Preview
+	// Estimate of a capture by copy.
+	Estimate estimate.Estimate `json:"estimate,omitzero"`
 	// CustomData identifies the copy of customData without its content; empty without a copy.
 	CustomData string `json:"customData,omitempty"`
 }
@@ -102,7 +106,7 @@ func disruption(plan Plan) []string {
 	spec := plan.Prototype.Spec
 	switch {
 	case plan.Copy != nil:
-		return copySentences(plan.Copy, spec.Donor.NodeName, spec.Pool, plan.Method)
+		return copySentences(plan.Copy, spec.Donor.NodeName, spec.Pool, plan.Method, plan.Estimate.Bill)
 	case spec.Settings.CopiesDonor():
 		return []string{fmt.Sprintf("copy the disk of node %s of pool %s while the node stays in service%s", spec.Donor.NodeName, spec.Pool,
 			chosen(plan.Method))}
@@ -114,10 +118,23 @@ func disruption(plan Plan) []string {
 }
 
 // copySentences describes the cost of a capture by copy, with the reason for the method.
-func copySentences(c *admission.CopyCost, node, pool string, method capturemethod.Answer) []string {
+func copySentences(c *admission.CopyCost, node, pool string, method capturemethod.Answer, bill *estimate.Bill) []string {
 	messages := c.Sentences(node, pool)
 	messages[0] += chosen(method)
-	return messages
+	return append(messages, billed(bill))
+}
+
+// billed is what the cloud bills for a capture by copy.
+func billed(b *estimate.Bill) string {
+	if b == nil {
+		return "cost this machine and this disk for an unknown time, as no capture by copy has succeeded in this cluster"
+	}
+	text := "cost about " + wording.Duration(b.Instance()) + " of " + cmp.Or(b.InstanceType, "this machine")
+	if b.DiskGB > 0 {
+		text += fmt.Sprintf(", and at most %.2f GiB-hours of the disk and %.2f GiB-hours of a snapshot, as the donor's disk has %d GiB",
+			b.DiskGBHours, b.SnapshotGBHours, b.DiskGB)
+	}
+	return text
 }
 
 // chosen is the reason for the method, in brackets; empty if the settings name the method.

@@ -321,7 +321,7 @@ func donorSentences(p PoolPlan) []string {
 	removal := removalSentences(p.Removal, p.Donor, p.Pool)
 	switch {
 	case p.Copy != nil:
-		return copySentences(p.Copy, p.Donor, p.Pool, p.Method)
+		return copySentences(p.Copy, p.Donor, p.Pool, p.Method, p.Estimate.Bill)
 	case p.Method.Why != "":
 		return append([]string{"take the node out of service" + chosen(p.Method)}, removal...)
 	}

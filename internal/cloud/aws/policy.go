@@ -24,52 +24,85 @@ const nodesRole, kaminoRole = "arn:aws:iam::ACCOUNT:role/ROLE-OF-THE-NODES", "ar
 // look is the statement of reads.
 const look = "Look"
 
-// policy returns the smallest IAM policy, with a statement per feature, so that users can leave out features. EC2 and Auto
-// Scaling have no narrower resource for reads and creations.
+// narrow are the statements on disks, snapshots, images and instances of Kamino's own. Both policies have them: a credential that tags
+// or attaches what others made could copy any disk.
+func narrow() []statement {
+	// Not verified on AWS, permissions: `CreateVolume` compares the tags of the snapshot with conditions.
+	return []statement{
+		{Sid: "CopyDisks", Resource: ofEC2("volume")},
+		{Sid: "NewSnapshots", Resource: ofEC2("snapshot"), Condition: is("Null", ofRequest+tagSnapshot, "false")},
+		{Sid: "NewImages", Resource: []string{anyResource}, Condition: is("Null", ofRequest+tagFamily, "false")},
+		{Sid: "TagNewResources", Resource: []string{anyResource}, Condition: is("StringEquals", "ec2:CreateAction", "CreateSnapshot", "RegisterImage",
+			"RunInstances", "CreateVolume")},
+		{Sid: "OwnSnapshots", Resource: ofEC2("snapshot"), Condition: is("Null", ofResource+tagMachine, "false")},
+		{Sid: "OwnImages", Resource: ofEC2("image"), Condition: is("Null", ofResource+tagFamily, "false")},
+		{Sid: "OwnTrials", Resource: ofEC2("instance"), Condition: is("Null", ofResource+tagTrial, "false")},
+		{Sid: "OwnWorkshops", Resource: ofEC2("instance"), Condition: is("Null", ofResource+cloud.TagWorkshop, "false")},
+		{Sid: "NewCopies", Resource: ofEC2("volume"), Condition: is("Null", ofRequest+tagCopy, "false")},
+		{Sid: "OwnCopies", Resource: ofEC2("volume"), Condition: is("Null", ofResource+tagCopy, "false")},
+	}
+}
+
+const ofResource, ofRequest = "aws:ResourceTag/", "aws:RequestTag/"
+
+// is returns a condition on a key.
+func is(operator, key string, values ...string) conditions {
+	return conditions{operator: {key: values}}
+}
+
+// ofEC2 returns the ARNs of all resources of some kinds.
+func ofEC2(kinds ...string) (arns []string) {
+	for _, kind := range kinds {
+		arns = append(arns, "arn:aws:ec2:*:*:"+kind+"/*")
+	}
+	return arns
+}
+
+// policy returns the IAM policy for pools without tags. Users can leave out a feature: all statements that begin with its name.
 func policy(removal bool) ([]byte, error) {
 	var all []statement
 	for _, u := range uses {
-		if known := slices.ContainsFunc(all, func(s statement) bool { return s.Sid == u.Statement }); known || u.Statement == "RemoveDonors" && !removal {
-			continue
+		for _, s := range statementsOf(u) {
+			known := slices.ContainsFunc(all, func(have statement) bool { return have.Sid == s.Sid })
+			if !known && (removal || u.Statement != "RemoveDonors") {
+				all = append(all, s)
+			}
 		}
-		resource := map[string]string{"PassTheNodesRole": nodesRole, "SeeOwnPermissions": kaminoRole}[u.Statement]
-		all = append(all, statement{Sid: u.Statement, Resource: []string{cmp.Or(resource, anyResource)}})
 	}
-	return document(all, func(u cloud.Use, sid string) bool { return u.Statement == sid })
+	return document(all, func(u cloud.Use, sid string) bool {
+		return slices.ContainsFunc(statementsOf(u), func(s statement) bool { return s.Sid == sid })
+	})
+}
+
+// statementsOf returns the statements of a use in the policy for pools without tags, narrow where a pool's own tags are not needed for it.
+func statementsOf(u cloud.Use) (all []statement) {
+	for _, s := range narrow() {
+		if slices.Contains(u.ByTags, s.Sid) {
+			s.Sid = u.Statement + s.Sid
+			all = append(all, s)
+		}
+	}
+	if len(all) > 0 {
+		return all
+	}
+	resource := map[string]string{"PassTheNodesRole": nodesRole, "SeeOwnPermissions": kaminoRole}[u.Statement]
+	return []statement{{Sid: u.Statement, Resource: []string{cmp.Or(resource, anyResource)}}}
 }
 
 // PolicyByTags returns an IAM policy for changes only of groups, instances and launch templates with the tag kamino = enabled,
 // and of resources that Kamino created.
 func PolicyByTags() ([]byte, error) {
-	all, is := []string{anyResource}, func(operator, key string, values ...string) conditions { return conditions{operator: {key: values}} }
-	ofEC2 := func(kinds ...string) (arns []string) {
-		for _, kind := range kinds {
-			arns = append(arns, "arn:aws:ec2:*:*:"+kind+"/*")
-		}
-		return arns
-	}
-	const ofResource, ofRequest = "aws:ResourceTag/", "aws:RequestTag/"
-	return document([]statement{
+	all := []string{anyResource}
+	return document(slices.Concat([]statement{
 		{Sid: look, Resource: all},
 		{Sid: "TaggedPools", Resource: all, Condition: is("StringEquals", ofResource+"kamino", "enabled")},
 		// Not verified on AWS, permissions: the replacement of a root volume asks for the action on instance, task, volume and image.
 		{Sid: "NewRootVolumes", Resource: ofEC2("replace-root-volume-task", "volume", "image", "snapshot")},
-		{Sid: "CopyDisks", Resource: ofEC2("volume")},
-		{Sid: "NewSnapshots", Resource: ofEC2("snapshot"), Condition: is("Null", ofRequest+tagSnapshot, "false")},
-		{Sid: "NewImages", Resource: all, Condition: is("Null", ofRequest+tagFamily, "false")},
-		{Sid: "TagNewResources", Resource: all, Condition: is("StringEquals", "ec2:CreateAction", "CreateSnapshot", "RegisterImage", "RunInstances",
-			"CreateVolume")},
-		{Sid: "OwnSnapshots", Resource: ofEC2("snapshot"), Condition: is("Null", ofResource+tagMachine, "false")},
-		{Sid: "OwnImages", Resource: ofEC2("image"), Condition: is("Null", ofResource+tagFamily, "false")},
-		{Sid: "OwnTrials", Resource: ofEC2("instance"), Condition: is("Null", ofResource+tagTrial, "false")},
-		{Sid: "OwnWorkshops", Resource: ofEC2("instance"), Condition: is("Null", ofResource+cloud.TagWorkshop, "false")},
-		// Not verified on AWS, permissions: `CreateVolume` asks for the action on the new volume and on the snapshot.
-		{Sid: "NewCopies", Resource: ofEC2("volume"), Condition: is("Null", ofRequest+tagCopy, "false")},
-		{Sid: "OwnCopies", Resource: ofEC2("volume"), Condition: is("Null", ofResource+tagCopy, "false")},
+	}, narrow(), []statement{
 		{Sid: "LaunchByGroupAndTrial", Resource: all},
 		{Sid: "PassTheNodesRole", Resource: []string{nodesRole}},
 		{Sid: "SeeOwnPermissions", Resource: all},
-	}, func(u cloud.Use, sid string) bool { return slices.Contains(u.ByTags, sid) })
+	}), func(u cloud.Use, sid string) bool { return slices.Contains(u.ByTags, sid) })
 }
 
 // document fills the statements with their actions.

@@ -27,6 +27,8 @@ type Estimate struct {
 	OutOfServiceSeconds int64 `json:"outOfServiceSeconds"`
 	// WorkshopSeconds is how long a capture by copy keeps its donor reserved, and runs a workshop.
 	WorkshopSeconds int64 `json:"workshopSeconds,omitempty"`
+	// Bill is what the cloud bills for a capture by copy; nil for a capture in place, and before the first capture by copy.
+	Bill *Bill `json:"bill,omitempty"`
 }
 
 // Total returns the duration of all steps.

@@ -72,7 +72,7 @@ func run() error {
 var parts = []struct {
 	name string
 	run  func(context.Context, bench.Options) (bench.Report, error)
-}{{"scale", bench.RunScale}, {"verbs", bench.RunVerbs}, {"tree", bench.RunTree}, {"capture", bench.RunCapture}}
+}{{"scale", bench.RunScale}, {"verbs", bench.RunVerbs}, {"tree", bench.RunTree}, {"methods", bench.RunMethods}, {"capture", bench.RunCapture}}
 
 func names() (all []string) {
 	for _, part := range parts {

@@ -28,6 +28,9 @@ const (
 // Further is where a running machine has its further disks: a link to the tree, with the serial number as its name.
 const Further = "run/sandbox/disks"
 
+// Numbers is where a running machine has the device numbers of its further disks, by serial number.
+const Numbers = "run/sandbox/numbers"
+
 // state is the content of a file, as far as Flush can see.
 type state struct{ inode, size, changed int64 }
 
