@@ -61,6 +61,9 @@ func (w *week) day(day int) {
 		w.moveOn(day, 6)
 	}
 	w.pooler.shrink(w)
+	if day == w.inPlaceFrom {
+		w.apply("policy", fmt.Sprintf(policy+inPlace, atOnce, keep))
+	}
 	w.patch(day)
 	w.moveOn(day, 18)
 	busy := w.pools[w.trouble.draw(len(w.pools))]

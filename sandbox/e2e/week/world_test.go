@@ -79,6 +79,9 @@ spec:
     ` + unverified.Settings + `
 `
 
+// inPlace is the policy's setting for captures in place.
+const inPlace = "    donor: {method: InPlace}\n"
+
 func newWeek(t *testing.T, seed uint64) *week {
 	t.Helper()
 	w := &week{T: t, setup: played, homes: map[string]string{}, dir: t.TempDir(),
