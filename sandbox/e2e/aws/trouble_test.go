@@ -71,6 +71,14 @@ func TestCopiedDonorIsTerminated(t *testing.T) {
 				_, err := sandbox.AWS().EC2().TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{e.Machines[0].ID}})
 				e.Must(err)
 			})
+			e.before("DetachVolume", func() {
+				loose, err := sandbox.AWS().Loose(t.Context())
+				e.Must(err)
+				ofGroup := slices.DeleteFunc(loose, func(tags string) bool { return !strings.Contains(tags, e.Group) })
+				if len(ofGroup) != 2 {
+					t.Errorf("beside the group there are %v, want the workshop and the volume of the copy", ofGroup)
+				}
+			})
 			capture := e.Capture(e.Donor, "--method", "Copy")
 			if action == "CreateSnapshot" {
 				capture.ExpectExit(exitFailed, e.Donor)
