@@ -25,7 +25,7 @@ func TestKilledWithEachWrite(t *testing.T) {
 	for name, method := range map[string]v1alpha1.CaptureMethod{"inplace": v1alpha1.MethodInPlace, "copy": v1alpha1.MethodCopy} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := newEnv(t, "name=killed"+name+",nodes=2")
+			e := newEnv(t, "name=kill"+name+",nodes=2")
 			donor, identity := e.Machines[0], e.identityOf(e.Machines[0])
 			args := append(sandboxtest.CaptureArgs(t, donor.Node, "--method", string(method)), e.NamespaceFlags()...)
 			output := (&killer{TB: t, namespace: e.Namespace, args: args}).killWithEachWrite()
