@@ -182,9 +182,6 @@ func inspectionPod(p *v1alpha1.Prototype, namespace, image string) *corev1.Pod {
 		pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, "--copied")
 	}
 	pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, patchArgs(p)...)
-	if p.Spec.Settings.CopiesDonor() {
-		pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, "--copied")
-	}
 	if rules := p.Spec.Settings.Generalize.Rules; rules != "" {
 		addRules(&pod.Spec, rules, "")
 	}

@@ -259,6 +259,15 @@ func (s *scenario) noLeftovers(ctx context.Context) error {
 	if len(snapshots) > 0 {
 		return fmt.Errorf("snapshot %s", snapshots[0])
 	}
+	if cloud := s.world.AWS(); cloud != nil {
+		loose, err := cloud.Loose(ctx)
+		if err != nil {
+			return err
+		}
+		if len(loose) > 0 {
+			return fmt.Errorf("beside the pool there is %s", loose[0])
+		}
+	}
 	lease, err := s.world.Kube().CoordinationV1().Leases(v1alpha1.DefaultNamespace).Get(ctx, v1alpha1.LeaseName, metav1.GetOptions{})
 	if err != nil {
 		return err

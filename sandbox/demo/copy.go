@@ -21,43 +21,57 @@ func (s *scenario) copiesDonor() bool {
 	return s.Cloud == pool.AWS && s.Pioneer == "" && !s.Rollback
 }
 
-// servedBy are the pods of a node by UID, with the restarts of their containers.
+// servedBy are the running pods of a node by UID, with the restarts of their containers.
 func (s *scenario) servedBy(ctx context.Context, node string) (map[types.UID]int32, error) {
+	served, err := s.podsOf(ctx, node)
+	for uid, pod := range served {
+		if pod.Status.Phase != corev1.PodRunning {
+			delete(served, uid)
+		}
+	}
+	return restartsOf(served), err
+}
+
+// podsOf are the pods of a node by UID, without those of captures.
+func (s *scenario) podsOf(ctx context.Context, node string) (map[types.UID]corev1.Pod, error) {
 	list, err := s.world.Kube().CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	served := map[types.UID]int32{}
-	for i := range list.Items {
-		if pod := &list.Items[i]; pod.Namespace != v1alpha1.DefaultGeneralizeNamespace && pod.Status.Phase == corev1.PodRunning {
-			for _, c := range pod.Status.ContainerStatuses {
-				served[pod.UID] += c.RestartCount
-			}
-			served[pod.UID] += 0
+	pods := map[types.UID]corev1.Pod{}
+	for _, pod := range list.Items {
+		if pod.Namespace != v1alpha1.DefaultGeneralizeNamespace {
+			pods[pod.UID] = pod
 		}
 	}
-	return served, nil
+	return pods, nil
 }
 
-// startedAgain waits until the containers of the donor's pods have started after its reboot: a Node can be Ready a moment earlier.
-func (s *scenario) startedAgain(ctx context.Context, before map[types.UID]int32) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		now, err := s.servedBy(ctx, s.donor)
+func restartsOf(pods map[types.UID]corev1.Pod) map[types.UID]int32 {
+	restarts := map[types.UID]int32{}
+	for uid, pod := range pods {
+		restarts[uid] = 0
+		for _, c := range pod.Status.ContainerStatuses {
+			restarts[uid] += c.RestartCount
+		}
+	}
+	return restarts
+}
+
+// podsRestarted waits after a reboot until the node's pods run again. The kubelet reports a restarted pod after its node is Ready.
+func (s *scenario) podsRestarted(ctx context.Context, node string, before map[types.UID]int32) error {
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		pods, err := s.podsOf(ctx, node)
+		now := restartsOf(pods)
 		for uid, restarts := range before {
-			if again, there := now[uid]; there && again == restarts {
+			if pod, there := pods[uid]; there && (now[uid] == restarts || pod.Status.Phase != corev1.PodRunning) {
 				return false, err
 			}
 		}
 		return err == nil, err
 	})
-	if err != nil {
-		return fmt.Errorf("the pods of the donor did not start again after its reboot: %w", err)
-	}
-	return nil
 }
 
 // donorServed requires that the donor kept its boot and its pods.

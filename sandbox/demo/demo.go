@@ -231,14 +231,14 @@ func (s *scenario) nodeIsPatched(ctx context.Context) error {
 			break
 		}
 	}
-	before, err := s.servedBy(ctx, s.donor)
+	served, err := s.servedBy(ctx, s.donor)
 	if err != nil {
 		return err
 	}
 	if err := s.world.Patch(ctx, s.donor, control.Patch{Reboot: true}, s.print.event); err != nil {
 		return err
 	}
-	return s.startedAgain(ctx, before)
+	return s.podsRestarted(ctx, s.donor, served)
 }
 
 func (s *scenario) nodeIsCaptured(ctx context.Context) (err error) {

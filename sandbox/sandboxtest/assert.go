@@ -47,6 +47,25 @@ func (e *Env) AssertCaptured(before PoolState, donor string) {
 	e.AssertReturned(want, donor, 1)
 }
 
+// AssertCopied asserts that the last capture copied the disk of its donor, and succeeded. The recipe names an image with the donor's
+// disk. The donor was never rebooted, and nothing else of the pool has changed.
+func (e *Env) AssertCopied(before PoolState, donor string) {
+	e.Helper()
+	all := e.Prototypes()
+	p := &all[len(all)-1]
+	if !p.Spec.Settings.CopiesDonor() || p.Spec.Donor.NodeName != donor || p.Status.Phase != v1alpha1.PhaseSucceeded {
+		e.Fatalf("the Prototype is %+v, want a copy of node %s that has succeeded", p, donor)
+	}
+	want, now := before.Clone(), e.CloudPool()
+	want.Image = now.Image
+	if next := e.VersionOf(now.Image); next != p.Spec.Version {
+		e.Errorf("pool %s builds its next nodes from version %q, want %s", e.Pool, next, p.Spec.Version)
+	}
+	want.Versions = append(slices.Clone(before.Versions), p.Spec.Version+" complete")
+	e.AssertReturned(want, donor, 0)
+	e.AssertNothingLeft()
+}
+
 // AssertReplaced asserts a successful capture of a donor that is replaced. The recipe names an image with the donor's
 // disk. The donor is gone, and new nodes fill the pool up to the size.
 func (e *Env) AssertReplaced(before PoolState, donor string, size int) {
@@ -161,7 +180,7 @@ func (e *Env) AssertFailed(reason string) *v1alpha1.Prototype {
 }
 
 // AssertNothingLeft asserts that captures and trials have left only versions: no snapshot, pod or Job, no protected
-// instance, no reserved node, no trial machine with its Node and scale set.
+// instance, no reserved node, no Lease of a donor, no trial machine with its Node and scale set, no workshop with its volume.
 func (e *Env) AssertNothingLeft() {
 	e.Helper()
 	e.Eventually("nothing of Kamino's is left", func() (bool, string) {
@@ -193,7 +212,31 @@ func (e *Env) leftovers() (left []string) {
 			left = append(left, "machine "+m.ID)
 		}
 	}
-	return append(left, e.leftOnAzure()...)
+	return slices.Concat(left, e.leftLeases(), e.leftOnAzure(), e.leftBesideGroup())
+}
+
+// leftLeases returns the Leases of the pool's donors.
+func (e *Env) leftLeases() (left []string) {
+	e.Helper()
+	leases, err := e.Kube().CoordinationV1().Leases(e.Namespace).List(e.Context(), metav1.ListOptions{})
+	e.Must(err)
+	for _, lease := range leases.Items {
+		if slices.ContainsFunc(e.Nodes, func(node string) bool { return strings.HasPrefix(lease.Name, "node-"+node+"-") }) {
+			left = append(left, "Lease "+lease.Name)
+		}
+	}
+	return left
+}
+
+// leftBesideGroup returns the instances and volumes beside an Auto Scaling group.
+func (e *Env) leftBesideGroup() []string {
+	e.Helper()
+	if e.Sandbox.AWS() == nil {
+		return nil
+	}
+	all, err := e.Sandbox.AWS().Loose(e.Context())
+	e.Must(err)
+	return slices.DeleteFunc(all, func(tags string) bool { return !strings.Contains(tags, e.Group) })
 }
 
 // leftOnAzure returns the scale sets of trials and workshops, the pool's own scale set if a tag still names a trial, and the copies of

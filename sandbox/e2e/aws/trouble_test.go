@@ -60,6 +60,43 @@ func TestDonorIsTerminated(t *testing.T) {
 	e.assertWhole()
 }
 
+// TestCopiedDonorIsTerminated terminates the donor before or after the snapshot of its disk in use. From the snapshot on, the
+// capture does not need the donor.
+func TestCopiedDonorIsTerminated(t *testing.T) {
+	for name, action := range map[string]string{"early": "CreateSnapshot", "late": "CreateVolume"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, "gone"+name, "profile=eks")
+			e.before(action, func() {
+				_, err := sandbox.AWS().EC2().TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{e.Machines[0].ID}})
+				e.Must(err)
+			})
+			e.before("DetachVolume", func() {
+				loose, err := sandbox.AWS().Loose(t.Context())
+				e.Must(err)
+				ofGroup := slices.DeleteFunc(loose, func(tags string) bool { return !strings.Contains(tags, e.Group) })
+				if len(ofGroup) != 2 {
+					t.Errorf("beside the group there are %v, want the workshop and the volume of the copy", ofGroup)
+				}
+			})
+			capture := e.Capture(e.Donor, "--method", "Copy")
+			if action == "CreateSnapshot" {
+				capture.ExpectExit(exitFailed, e.Donor)
+				e.assertWhole()
+				return
+			}
+			capture.ExpectExit(0)
+			e.AssertSucceeded(e.Donor)
+			e.AssertNodeGone(e.Donor)
+			e.Eventually("the group has another node", func() (bool, string) {
+				now := e.State()
+				return len(now.Ready) == 2, fmt.Sprintf("%+v", now)
+			})
+			e.AssertNothingLeft()
+		})
+	}
+}
+
 // TestStandbyIsRefused raises the group's minimum, so that AWS refuses the donor's standby. Both the donor and the
 // added node stay in service.
 func TestStandbyIsRefused(t *testing.T) {

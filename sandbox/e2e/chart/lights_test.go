@@ -49,7 +49,11 @@ func TestLightsOut(t *testing.T) {
 
 	donor := machines[1].Node
 	patchAsKuredDoes(t, donor)
+	boot := bootOf(t, donor)
 	prototype := waitSucceeded(t, set, donor)
+	if copies := prototype.Spec.Settings.CopiesDonor(); copies != (sandbox.AWS() != nil) || copies && bootOf(t, donor) != boot {
+		t.Errorf("on AWS a donor serves while its disk is copied; the capture is %+v, boot %s was %s", prototype.Spec.Settings.Donor, bootOf(t, donor), boot)
+	}
 	wantServing(t, set, values)
 
 	// The pool's next node is a copy of the donor, and no leftovers exist.
@@ -164,6 +168,16 @@ func waitSucceeded(t *testing.T, set, donor string) *v1alpha1.Prototype {
 	return p
 }
 
+// bootOf is the boot of a node.
+func bootOf(t *testing.T, name string) string {
+	t.Helper()
+	node, err := sandbox.Kube().CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return node.Status.NodeInfo.BootID
+}
+
 // wantCleanedUp requires that the donor is in service as before and that no pod is left.
 func wantCleanedUp(t *testing.T, donor string) {
 	t.Helper()
@@ -178,6 +192,12 @@ func wantCleanedUp(t *testing.T, donor string) {
 	snapshots, err := sandbox.Snapshots(t.Context())
 	if err != nil || len(snapshots) > 0 {
 		t.Errorf("snapshots: %v, %v", snapshots, err)
+	}
+	if sandbox.AWS() != nil {
+		loose, err := sandbox.AWS().Loose(t.Context())
+		if err != nil || len(loose) > 0 {
+			t.Errorf("instances and volumes beside the groups: %v, %v", loose, err)
+		}
 	}
 }
 

@@ -22,34 +22,51 @@ func TestKilledWithEachWrite(t *testing.T) {
 	if sandboxtest.CurrentCloud() != pool.AWS {
 		t.Skip("this test runs on AWS")
 	}
-	t.Parallel()
-	e := newEnv(t, "name=killed,nodes=2")
-	donor, identity := e.Machines[0], e.identityOf(e.Machines[0])
-	args := append(sandboxtest.CaptureArgs(t, donor.Node), e.NamespaceFlags()...)
-	output := killWithEachWrite(t, e.Namespace, args...)
-	if want := "now builds new nodes from version "; !strings.Contains(output, want) {
-		t.Fatalf("the last command did not write %q:\n%s", want, output)
+	for name, method := range map[string]v1alpha1.CaptureMethod{"inplace": v1alpha1.MethodInPlace, "copy": v1alpha1.MethodCopy} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, "name=kill"+name+",nodes=2")
+			donor, identity := e.Machines[0], e.identityOf(e.Machines[0])
+			args := append(sandboxtest.CaptureArgs(t, donor.Node, "--method", string(method)), e.NamespaceFlags()...)
+			output := (&killer{TB: t, namespace: e.Namespace, args: args}).killWithEachWrite()
+			if want := "now builds new nodes from version "; !strings.Contains(output, want) {
+				t.Fatalf("the last command did not write %q:\n%s", want, output)
+			}
+			if method == v1alpha1.MethodCopy {
+				e.AssertCopied(e.Before, donor.Node)
+			} else {
+				e.AssertReplaced(e.Before, donor.Node, 2)
+			}
+			e.assertCopy(e.Grow(), e.NextVersion(), map[string]map[string]string{donor.Node: identity})
+		})
 	}
-	e.AssertReplaced(e.Before, donor.Node, 2)
-	e.assertCopy(e.Grow(), e.NextVersion(), map[string]map[string]string{donor.Node: identity})
 }
 
 // maxKills is more than the number of writes of any capture. A capture with more writes makes no progress.
 const maxKills = 60
 
-// killWithEachWrite runs kamino repeatedly, and kills each process at its first write to the cloud or management cluster,
-// before and then after the effect. The last process makes no write; its output is returned.
-func killWithEachWrite(t testing.TB, namespace string, args ...string) (output string) {
-	t.Helper()
+// killer runs kamino repeatedly, and kills the processes.
+type killer struct {
+	testing.TB
+	namespace string
+	args      []string
+	// inFreeze: a process was killed at its snapshot of a disk in use.
+	inFreeze bool
+}
+
+// killWithEachWrite kills each process at its first write to the cloud or management cluster, before and then after the effect.
+// The last process makes no write; its output is returned.
+func (k *killer) killWithEachWrite() (output string) {
+	k.Helper()
 	var deaths []string
 	for nth := 1; ; {
 		if len(deaths) > maxKills {
-			t.Fatalf("killed %d processes, and the work is not done; writes: %v\n%s", len(deaths), deaths, output)
+			k.Fatalf("killed %d processes, and the work is not done; writes: %v\n%s", len(deaths), deaths, output)
 		}
 		var wrote string
 		for _, after := range []bool{false, true} {
-			if wrote, output = killWithWrite(t, namespace, nth, after, args...); wrote == "" {
-				t.Logf("killed processes with the writes %v", deaths)
+			if wrote, output = k.killWithWrite(nth, after); wrote == "" {
+				k.Logf("killed processes with the writes %v", deaths)
 				return output
 			}
 		}
@@ -61,18 +78,26 @@ func killWithEachWrite(t testing.TB, namespace string, args ...string) (output s
 }
 
 // killWithWrite runs kamino until its nth write. The process is killed before the write reaches the server, or after
-// its effect. killWithWrite returns the write, or an empty string if the process exited before.
-func killWithWrite(t testing.TB, namespace string, nth int, after bool, args ...string) (wrote, output string) {
-	t.Helper()
+// its effect. killWithWrite returns the write, or an empty string if the process exited before. Only one process is killed at a
+// snapshot of a disk in use, because only three copies are made, and a busy machine needs the others.
+func (k *killer) killWithWrite(nth int, after bool) (wrote, output string) {
+	k.Helper()
 	var mu sync.Mutex
-	command, writes := exec.Command(sandbox.Kamino, args...), 0
-	env := sandbox.Intercept(t, func(to sandboxtest.Server, r *http.Request) sandboxtest.Handling {
+	command, writes := exec.Command(sandbox.Kamino, k.args...), 0
+	env := sandbox.Intercept(k, func(to sandboxtest.Server, r *http.Request) sandboxtest.Handling {
 		if to == sandboxtest.APIServer {
 			return sandboxtest.Handling{}
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		write := sandboxtest.WriteOf(r)
+		write, after := sandboxtest.WriteOf(r), after
+		inFreeze := write == "CreateSnapshot" && strings.Contains(sandboxtest.RequestText(r), "-copy-")
+		switch {
+		case inFreeze && k.inFreeze:
+			write = ""
+		case inFreeze:
+			after = true
+		}
 		if write != "" {
 			writes++
 		}
@@ -82,11 +107,11 @@ func killWithWrite(t testing.TB, namespace string, nth int, after bool, args ...
 			return sandboxtest.Handling{}
 		case writes > nth: // sent before the process was dead
 			return sandboxtest.Handling{Drop: true}
-		case after:
-			wrote = write
+		}
+		wrote, k.inFreeze = write, k.inFreeze || inFreeze
+		if after {
 			return sandboxtest.Handling{After: kill}
 		}
-		wrote = write
 		kill()
 		return sandboxtest.Handling{Drop: true}
 	})
@@ -96,14 +121,14 @@ func killWithWrite(t testing.TB, namespace string, nth int, after bool, args ...
 	defer mu.Unlock()
 	if wrote != "" {
 		// The Lease would expire after half a minute.
-		err := sandbox.Kube().CoordinationV1().Leases(namespace).Delete(t.Context(), v1alpha1.LeaseName, metav1.DeleteOptions{})
+		err := sandbox.Kube().CoordinationV1().Leases(k.namespace).Delete(k.Context(), v1alpha1.LeaseName, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
-			t.Fatal(err)
+			k.Fatal(err)
 		}
 		return wrote, string(out)
 	}
 	if err != nil {
-		t.Fatalf("kamino %s: %v\n%s", strings.Join(args, " "), err, out)
+		k.Fatalf("kamino %s: %v\n%s", strings.Join(k.args, " "), err, out)
 	}
 	return "", string(out)
 }

@@ -77,13 +77,16 @@ func assertOneJob(e *sandboxtest.Env, jobs []batchv1.Job, want batchv1.JobCondit
 	}
 }
 
-// TestGoodVersionPasses with a Job of the user's. Only the promotion writes to the pool.
+// TestGoodVersionPasses with a Job of the user's. Only the promotion writes to the pool. On AWS the donor's disk is copied.
 func TestGoodVersionPasses(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "good")
 	jobs := watchJobs(e)
 	e.Start(captureArgs(e, generous, "job: "+createUserJob(e, "version"))...).ExpectExit(0)
 	assertPassed(e)
+	if sandbox.AWS() != nil {
+		e.AssertCopied(e.Before, e.Donor)
+	}
 	assertOneJob(e, jobs(), batchv1.JobComplete)
 	if writes := e.CountWrites("pool patch"); writes != 1 && sandbox.Azure() != nil {
 		t.Errorf("the pool was written %d times, want once", writes)

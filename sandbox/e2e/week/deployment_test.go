@@ -31,7 +31,7 @@ import (
 // controllers need real time, so the week has fewer days.
 func clusterAPISetup() setup {
 	d := &deployments{sizes: map[string]int64{}, versions: map[string][]region.Version{}}
-	s := setup{days: 4, badDay: 3, pools: []string{"amber", "birch", "cedar"}, size: 4, turns: 3, pooler: d, donor: "method: InPlace"}
+	s := setup{days: 4, badDay: 3, pools: []string{"amber", "birch", "cedar"}, size: 4, turns: 3, pooler: d, inPlaceFrom: 1}
 	s.options = func(o *world.Options) {
 		o.Cloud, o.ClusterAPI, o.KeepNodes = pool.AWS, os.Getenv(binariesVariable), true // only Cluster API deletes the Nodes of Machines
 		for _, name := range s.pools {

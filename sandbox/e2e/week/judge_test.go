@@ -55,6 +55,9 @@ func (w *week) assertEnd() {
 	if holder := lease.Spec.HolderIdentity; holder != nil && *holder != "" {
 		w.Errorf("%s still holds the Lease", *holder)
 	}
+	if leased := w.leased(); len(leased) > 0 {
+		w.Errorf("captures still have Leases of %v", leased)
+	}
 	if collisions := sandbox.Fleet().Collisions(); len(collisions) > 0 {
 		w.Errorf("machines have their donors' identity: %v", collisions)
 	}

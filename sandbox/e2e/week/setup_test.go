@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/control"
@@ -28,8 +29,8 @@ type setup struct {
 	// removals has the days on which a donor's instance is removed, and the request during which the removal
 	// happens.
 	removals map[int]moment
-	// donor has the policy's settings of donors, in YAML's flow form without the outer braces.
-	donor string
+	// inPlaceFrom is the day from which the policy names the method InPlace; 0: the policy never names a method.
+	inPlaceFrom int
 	// options of the sandbox.
 	options func(*world.Options)
 	pooler
@@ -91,12 +92,22 @@ func azureSetup() setup {
 
 func awsSetup() setup {
 	s := groupSetup(pool.AWS)
-	s.removals = map[int]moment{2: {sandboxtest.Cloud, "CreateSnapshot", ""}, 6: {sandboxtest.Cloud, "StartInstances", ""}}
+	// On the third day the copy is taken when its donor goes, so the capture does not need the donor.
+	s.removals = map[int]moment{2: {sandboxtest.Cloud, "CreateSnapshot", ""}, 3: {sandboxtest.Cloud, createVolume, ""},
+		6: {sandboxtest.Cloud, "StartInstances", ""}}
+	s.inPlaceFrom, s.pooler = 5, &copied{boots: map[types.UID]string{}}
 	s.faults = append(faultsOfAWS(),
 		fault.Fault{Name: "no-start", Operation: "StartInstances", Status: http.StatusInternalServerError, Count: 1},
-		fault.Fault{Name: "contention", Operation: "EnterStandby", Status: http.StatusBadRequest, Code: "ResourceContention", Count: 1})
+		fault.Fault{Name: "contention", Operation: "EnterStandby", Status: http.StatusBadRequest, Code: "ResourceContention", Count: 1},
+		fault.Fault{Name: "no-workshop", Operation: "RunInstances", Status: http.StatusInternalServerError, Code: "InsufficientInstanceCapacity", Count: 2},
+		fault.Fault{Name: "no-volume", Operation: createVolume, Status: http.StatusServiceUnavailable, Count: 1},
+		fault.Fault{Name: "no-answer-attached", Operation: "AttachVolume", Phase: fault.After, Drop: true, Count: 1},
+		fault.Fault{Name: "no-detachment", Operation: "DetachVolume", Status: http.StatusInternalServerError, Count: 1})
 	return s
 }
+
+// createVolume makes the disk of a copy, after the snapshot of the donor's disk.
+const createVolume = "CreateVolume"
 
 // faultsOfAWS are faults of disks and images. Requests for images are not throttled as a whole, because the test makes some, too.
 func faultsOfAWS() []fault.Fault {

@@ -145,6 +145,8 @@ type removal struct {
 	sync.Mutex
 	next  *moment
 	count int
+	// copied are the captures whose donor was removed when its disk was copied.
+	copied []string
 }
 
 func (v *removal) at(next moment) {
@@ -184,6 +186,9 @@ func (w *week) removeDonorAt(server sandboxtest.Server, r *http.Request) {
 		}
 		w.removal.Lock()
 		w.removal.count++
+		if sandboxtest.WriteOf(r) == createVolume {
+			w.removal.copied = append(w.removal.copied, p.Name)
+		}
 		w.removal.Unlock()
 		return
 	}

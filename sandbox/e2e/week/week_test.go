@@ -61,6 +61,9 @@ func (w *week) day(day int) {
 		w.moveOn(day, 6)
 	}
 	w.pooler.shrink(w)
+	if day == w.inPlaceFrom {
+		w.applyPolicy(day)
+	}
 	w.patch(day)
 	w.moveOn(day, 18)
 	busy := w.pools[w.trouble.draw(len(w.pools))]
@@ -156,10 +159,10 @@ func (w *week) assertAlways(all []v1alpha1.Prototype) {
 	w.Helper()
 	nodes, err := sandbox.Kube().CoreV1().Nodes().List(w.Context(), metav1.ListOptions{})
 	w.must(err)
-	byPool := map[string][]string{}
+	byPool := w.leased()
 	for _, n := range nodes.Items {
-		if n.Annotations[v1alpha1.ReservationAnnotation] != "" {
-			byPool[w.poolOf(n.Name)] = append(byPool[w.poolOf(n.Name)], n.Name)
+		if pool := w.poolOf(n.Name); n.Annotations[v1alpha1.ReservationAnnotation] != "" && !slices.Contains(byPool[pool], n.Name) {
+			byPool[pool] = append(byPool[pool], n.Name)
 		}
 	}
 	for _, held := range byPool {
@@ -173,6 +176,20 @@ func (w *week) assertAlways(all []v1alpha1.Prototype) {
 		}
 	}
 	w.pooler.assertAlways(w, nodes.Items, all)
+}
+
+// leased returns the nodes with a Lease of a capture, by pool. A donor whose disk is copied has only the Lease.
+func (w *week) leased() map[string][]string {
+	w.Helper()
+	leases, err := sandbox.Kube().CoordinationV1().Leases(v1alpha1.DefaultNamespace).List(w.Context(), metav1.ListOptions{})
+	w.must(err)
+	byPool := map[string][]string{}
+	for _, lease := range leases.Items {
+		if name := lease.Annotations[v1alpha1.ReservedNodeAnnotation]; name != "" {
+			byPool[w.poolOf(name)] = append(byPool[w.poolOf(name)], name)
+		}
+	}
+	return byPool
 }
 
 // rollbackTries is how often the operator repeats a command.

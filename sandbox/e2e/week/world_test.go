@@ -76,9 +76,20 @@ spec:
     window: 6h
   settings:
     keep: %d
-    donor: {%s}
     ` + unverified.Settings + `
 `
+
+// inPlace is the policy's setting for captures in place.
+const inPlace = "    donor: {method: InPlace}\n"
+
+// applyPolicy applies the policy of a day.
+func (w *week) applyPolicy(day int) {
+	text := policy
+	if w.inPlaceFrom > 0 && day >= w.inPlaceFrom {
+		text += inPlace
+	}
+	w.apply("policy", fmt.Sprintf(text, atOnce, keep))
+}
 
 func newWeek(t *testing.T, seed uint64) *week {
 	t.Helper()
@@ -92,7 +103,7 @@ func newWeek(t *testing.T, seed uint64) *week {
 	w.environ = sandbox.Intercept(t, w.handle)
 	w.apply("manifests", sandbox.Must(t, "kamino", "manifests"))
 	sandbox.Must(t, "kubectl", "wait", "--for=condition=Established", "crd/prototypes.kamino.dev", "crd/prototypepolicies.kamino.dev")
-	w.apply("policy", fmt.Sprintf(policy, atOnce, keep, w.donor))
+	w.applyPolicy(1)
 	sandbox.AtOnce = 1 // the policy alone allows more
 	return w
 }
